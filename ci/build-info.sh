@@ -1,0 +1,18 @@
+#!/bin/sh
+# Prints a header that says what is being built: the commit, whether the tree differed from it, the compiler.
+cd "$(dirname "$0")/.." || exit 1
+commit=unknown
+dirty=0
+if [ -e .git ] && git rev-parse --verify -q HEAD >/dev/null 2>&1; then
+    commit=$(git rev-parse HEAD)
+    git diff --quiet HEAD -- 2>/dev/null || dirty=1
+elif [ -f VERSION ]; then
+    commit=$(cat VERSION)
+fi
+compiler=$($1 --version | head -n 1 | tr -d '"\\')
+cat <<END
+/* Written by ci/build-info.sh. */
+#define BN_BUILD_COMMIT "$commit"
+#define BN_BUILD_DIRTY $dirty
+#define BN_BUILD_COMPILER "$compiler"
+END

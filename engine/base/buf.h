@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A growing byte buffer with a mandatory maximum, and a view of bytes that somebody else owns.
+ */
+#ifndef BN_BASE_BUF_H
+#define BN_BASE_BUF_H
+
+#include <string.h>
+
+#include "base/mem.h"
+
+/* Borrowed bytes, not NUL-terminated. */
+struct bn_str {
+    const char *ptr;
+    size_t len;
+};
+
+static inline bool bn_str_equal(struct bn_str a, const char *b)
+{
+    size_t n = strlen(b);
+    return a.len == n && (n == 0 || memcmp(a.ptr, b, n) == 0);
+}
+
+/* data is NUL-terminated whenever it is not NULL. Zeroed except max, it is ready for use. After a failure
+ * (failed is set) every append does nothing, so that one check at the end is enough. */
+struct bn_buf {
+    char *data;
+    size_t len, room;
+    size_t max; /* most bytes that it may hold */
+    bool failed;
+};
+
+void bn_buf_append(struct bn_buf *buf, const void *bytes, size_t n);
+void bn_buf_puts(struct bn_buf *buf, const char *text);
+void bn_buf_putc(struct bn_buf *buf, char c);
+void bn_buf_printf(struct bn_buf *buf, const char *fmt, ...) BN_PRINTF(2, 3);
+void bn_buf_release(struct bn_buf *buf);
+/* BN_ERR_NOMEM or BN_ERR_LIMIT when an append failed. */
+BN_MUST_CHECK bn_status bn_buf_check(const struct bn_buf *buf, bn_error *err);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * SHA-256, Ed25519 and base64. The only file that includes OpenSSL's libcrypto is digest.c.
+ */
+#ifndef BN_BASE_DIGEST_H
+#define BN_BASE_DIGEST_H
+
+#include "base/buf.h"
+
+#define BN_SHA256_BYTES 32u
+#define BN_SHA256_HEX 65u /* with the NUL */
+
+/* Streaming SHA-256. */
+struct bn_sha256;
+BN_MUST_CHECK bn_status bn_sha256_open(struct bn_sha256 **out, bn_error *err);
+void bn_sha256_update(struct bn_sha256 *sha, const void *bytes, size_t n);
+/* Writes the digest and starts afresh. */
+void bn_sha256_take(struct bn_sha256 *sha, unsigned char digest[BN_SHA256_BYTES]);
+void bn_sha256_close(struct bn_sha256 *sha);
+
+/* One shot. */
+BN_MUST_CHECK bn_status bn_sha256_hex(const void *bytes, size_t n, char hex[BN_SHA256_HEX], bn_error *err);
+void bn_hex(char *hex, const unsigned char *bytes, size_t n); /* 2 n digits, lower case, and a NUL */
+
+/* Standard base64 with padding. Decoding is strict: no white space, the URL alphabet is accepted, unused bits
+ * are zero. */
+void bn_base64_encode(struct bn_buf *out, const void *bytes, size_t n);
+BN_MUST_CHECK bn_status bn_base64_decode(struct bn_buf *out, const char *text, size_t n, bn_error *err);
+
+/* Ed25519 (RFC 8032). Keys are PEM: PKCS#8 for the private one, SubjectPublicKeyInfo for the public one. */
+struct bn_key;
+BN_MUST_CHECK bn_status bn_key_generate(struct bn_key **out, bn_error *err);
+BN_MUST_CHECK bn_status bn_key_read_private(struct bn_key **out, const char *pem, size_t n, bn_error *err);
+BN_MUST_CHECK bn_status bn_key_read_public(struct bn_key **out, const char *pem, size_t n, bn_error *err);
+BN_MUST_CHECK bn_status bn_key_write_private(const struct bn_key *key, struct bn_buf *pem, bn_error *err);
+BN_MUST_CHECK bn_status bn_key_write_public(const struct bn_key *key, struct bn_buf *pem, bn_error *err);
+/* The first 16 hex digits of sha256(raw public key), and a NUL. */
+BN_MUST_CHECK bn_status bn_key_id(const struct bn_key *key, char id[17], bn_error *err);
+BN_MUST_CHECK bn_status bn_sign(const struct bn_key *key, const void *bytes, size_t n,
+                                unsigned char signature[64], bn_error *err);
+/* BN_ERR_INTEGRITY when it does not verify. */
+BN_MUST_CHECK bn_status bn_verify(const struct bn_key *key, const void *bytes, size_t n,
+                                  const unsigned char *signature, size_t n_signature, bn_error *err);
+void bn_key_close(struct bn_key *key);
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See error.h. The tables of status names and exit codes are here too, so that they cannot differ between
+ * programs.
+ */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    bn_exit exit;
+} STATUS[BN_STATUS_COUNT] = {
+    [BN_OK] = {"ok", BN_EXIT_OK},
+    [BN_ERR_ARG] = {"argument", BN_EXIT_USAGE},
+    [BN_ERR_NOT_FOUND] = {"not found", BN_EXIT_NOT_FOUND},
+    [BN_ERR_FORMAT] = {"format", BN_EXIT_FORMAT},
+    [BN_ERR_LIMIT] = {"limit", BN_EXIT_FORMAT},
+    [BN_ERR_UNSUPPORTED] = {"unsupported", BN_EXIT_UNSUPPORTED},
+    [BN_ERR_MISMATCH] = {"mismatch", BN_EXIT_NEGATIVE},
+    [BN_ERR_INTEGRITY] = {"integrity", BN_EXIT_INTEGRITY},
+    [BN_ERR_NETWORK] = {"network", BN_EXIT_NETWORK},
+    [BN_ERR_AUTH] = {"not authorised", BN_EXIT_AUTH},
+    [BN_ERR_IO] = {"input/output", BN_EXIT_IO},
+    [BN_ERR_NOMEM] = {"out of memory", BN_EXIT_INTERNAL},
+    [BN_ERR_CANCELLED] = {"cancelled", BN_EXIT_NEGATIVE},
+    [BN_ERR_INTERNAL] = {"internal", BN_EXIT_INTERNAL},
+};
+
+const char *bn_status_name(bn_status status)
+{
+    return (unsigned)status < BN_STATUS_COUNT ? STATUS[status].name : "unknown";
+}
+
+bn_exit bn_status_exit(bn_status status)
+{
+    return (unsigned)status < BN_STATUS_COUNT ? STATUS[status].exit : BN_EXIT_INTERNAL;
+}
+
+const char *bn_version(void)
+{
+    return "0.1.0";
+}
+
+/* Length of the UTF-8 sequence at text (n bytes are there), 0 when it is none. */
+static size_t utf8_length(const unsigned char *text, size_t n)
+{
+    size_t len = text[0] < 0x80       ? 1
+                 : text[0] >> 5 == 6  ? 2
+                 : text[0] >> 4 == 14 ? 3
+                 : text[0] >> 3 == 30 ? 4
+                                      : 0;
+    if (len == 0 || len > n) return 0;
+    for (size_t i = 1; i < len; i++)
+        if ((text[i] & 0xC0) != 0x80) return 0;
+    if (len == 2 && text[0] < 0xC2) return 0;
+    if (len == 3 && text[0] == 0xE0 && text[1] < 0xA0) return 0;
+    if (len == 3 && text[0] == 0xED && text[1] > 0x9F) return 0;
+    if (len == 4 &&
+        (text[0] > 0xF4 || (text[0] == 0xF0 && text[1] < 0x90) || (text[0] == 0xF4 && text[1] > 0x8F)))
+        return 0;
+    return len;
+}
+
+char *bn_escape(char *out, size_t room, const char *text, size_t n)
+{
+    const unsigned char *in = (const unsigned char *)text;
+    size_t used = 0;
+    for (size_t i = 0; i < n;) {
+        size_t len = utf8_length(in + i, n - i);
+        /* U+0080..U+009F are control characters too (C1: terminals obey them). */
+        bool plain = len > 1 ? !(in[i] == 0xC2 && in[i + 1] < 0xA0)
+                             : len == 1 && in[i] >= 0x20 && in[i] != 0x7F && in[i] != '\\';
+        size_t need = plain ? len : 4;
+        if (used + need + 1 > room) break;
+        if (plain) {
+            memcpy(out + used, in + i, len);
+        } else {
+            snprintf(out + used, 5, "\\x%02X", (unsigned)in[i]);
+            len = 1;
+        }
+        used += need;
+        i += len;
+    }
+    if (room > 0) out[used] = '\0';
+    return out;
+}
+
+static bn_status set(bn_error *err, bn_status code, int sys_errno, uint64_t offset, const char *where,
+                     const char *fmt, va_list args)
+{
+    if (err == NULL || err->code != BN_OK) return code;
+    err->code = code;
+    err->sys_errno = sys_errno;
+    err->offset = offset;
+    err->where[0] = '\0';
+    err->hint[0] = '\0';
+    if (where != NULL) bn_escape(err->where, sizeof err->where, where, strlen(where));
+    vsnprintf(err->msg, sizeof err->msg, fmt, args);
+    if (sys_errno != 0) {
+        size_t n = strlen(err->msg);
+        snprintf(err->msg + n, sizeof err->msg - n, ": %s", strerror(sys_errno));
+    }
+    return code;
+}
+
+bn_status bn_fail(bn_error *err, bn_status code, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    set(err, code, 0, BN_NO_OFFSET, NULL, fmt, args);
+    va_end(args);
+    return code;
+}
+
+bn_status bn_fail_at(bn_error *err, bn_status code, uint64_t offset, const char *where, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    set(err, code, 0, offset, where, fmt, args);
+    va_end(args);
+    return code;
+}
+
+bn_status bn_fail_errno(bn_error *err, int sys_errno, const char *where, const char *fmt, ...)
+{
+    bn_status code = BN_ERR_IO;
+    if (sys_errno == ENOENT || sys_errno == ENOTDIR || sys_errno == EACCES || sys_errno == ELOOP ||
+        sys_errno == ENAMETOOLONG)
+        code = BN_ERR_NOT_FOUND;
+    if (sys_errno == ENOMEM) code = BN_ERR_NOMEM;
+    va_list args;
+    va_start(args, fmt);
+    set(err, code, sys_errno, BN_NO_OFFSET, where, fmt, args);
+    va_end(args);
+    return code;
+}
+
+bn_status bn_error_hint(bn_error *err, const char *fmt, ...)
+{
+    if (err == NULL) return BN_ERR_INTERNAL;
+    if (err->hint[0] == '\0') {
+        va_list args;
+        va_start(args, fmt);
+        vsnprintf(err->hint, sizeof err->hint, fmt, args);
+        va_end(args);
+    }
+    return err->code;
+}
+
+void bn_error_name(bn_error *err, const char *where)
+{
+    if (err != NULL && err->code != BN_OK && err->where[0] == '\0')
+        bn_escape(err->where, sizeof err->where, where, strlen(where));
+}

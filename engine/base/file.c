@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See file.h. A map is private and read-only. A file that another process shortens while it is mapped makes
+ * reading it raise SIGBUS; programs catch that (tools/cli) and say so, and bn_file_map_open's copy avoids it.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+static bn_status read_all(int fd, unsigned char *out, size_t n, const char *path, bn_error *err)
+{
+    size_t done = 0;
+    while (done < n) {
+        ssize_t got = read(fd, out + done, n - done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return bn_fail_errno(err, errno, path, "cannot read");
+        if (got == 0) return bn_fail_at(err, BN_ERR_IO, done, path, "file became shorter while it was read");
+        done += (size_t)got;
+    }
+    return BN_OK;
+}
+
+static bn_status map_fd(struct bn_file_map *map, int fd, size_t n, const char *path, bool copy, bn_error *err)
+{
+    map->n_bytes = n;
+    if (copy || n == 0) {
+        unsigned char *data = bn_alloc(n, 1);
+        if (data == NULL)
+            return bn_fail_at(err, BN_ERR_NOMEM, BN_NO_OFFSET, path, "no memory for %zu bytes", n);
+        map->data = data;
+        return read_all(fd, data, n, path, err);
+    }
+    void *p = mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (p == MAP_FAILED) return bn_fail_errno(err, errno, path, "cannot map");
+    map->data = p;
+    map->mapped = true;
+    return BN_OK;
+}
+
+bn_status bn_file_map_open(struct bn_file_map *map, const char *path, bool copy, bn_error *err)
+{
+    *map = (struct bn_file_map){0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) return bn_fail_errno(err, errno, path, "cannot open");
+    struct stat st;
+    bn_status status = BN_OK;
+    if (fstat(fd, &st) != 0)
+        status = bn_fail_errno(err, errno, path, "cannot stat");
+    else if (!S_ISREG(st.st_mode))
+        status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, path, "not a regular file");
+    else
+        status = map_fd(map, fd, (size_t)st.st_size, path, copy, err);
+    close(fd);
+    if (status != BN_OK) bn_file_map_close(map);
+    return status;
+}
+
+void bn_file_map_close(struct bn_file_map *map)
+{
+    if (map->mapped)
+        munmap((void *)(uintptr_t)map->data, map->n_bytes);
+    else
+        bn_free((void *)(uintptr_t)map->data);
+    *map = (struct bn_file_map){0};
+}
+
+bn_status bn_file_read(const char *path, struct bn_buf *buf, bn_error *err)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return bn_fail_errno(err, errno, path, "cannot open");
+    bn_status status = BN_OK;
+    char chunk[65536];
+    for (;;) {
+        ssize_t got = read(fd, chunk, sizeof chunk);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) status = bn_fail_errno(err, errno, path, "cannot read");
+        if (got <= 0) break;
+        bn_buf_append(buf, chunk, (size_t)got);
+        if (buf->failed) {
+            status = bn_buf_check(buf, err);
+            break;
+        }
+    }
+    if (!is_stdin) close(fd);
+    if (status != BN_OK) bn_error_name(err, path);
+    return status;
+}
+
+static bn_status write_all(int fd, const char *bytes, size_t n, const char *path, bn_error *err)
+{
+    while (n > 0) {
+        ssize_t put = write(fd, bytes, n);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return bn_fail_errno(err, errno, path, "cannot write");
+        bytes += put;
+        n -= (size_t)put;
+    }
+    return BN_OK;
+}
+
+/* Makes the rename itself durable. Not every file system can: that is no error. */
+static void sync_folder_of(const char *path)
+{
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (slash == NULL)
+        snprintf(folder, sizeof folder, ".");
+    else
+        slash[slash == folder ? 1 : 0] = '\0';
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    (void)fsync(fd);
+    close(fd);
+}
+
+bn_status bn_file_write_atomic(const char *path, const void *bytes, size_t n, bn_error *err)
+{
+    char temp[4096];
+    int len = snprintf(temp, sizeof temp, "%s.tmp-%ld", path, (long)getpid());
+    if (len < 0 || (size_t)len >= sizeof temp) return bn_fail_errno(err, ENAMETOOLONG, path, "cannot write");
+    int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) return bn_fail_errno(err, errno, path, "cannot create");
+    bn_status status = write_all(fd, bytes, n, path, err);
+    if (status == BN_OK && fsync(fd) != 0) status = bn_fail_errno(err, errno, path, "cannot flush");
+    if (close(fd) != 0 && status == BN_OK) status = bn_fail_errno(err, errno, path, "cannot close");
+    if (status == BN_OK && rename(temp, path) != 0) status = bn_fail_errno(err, errno, path, "cannot rename");
+    if (status != BN_OK)
+        (void)unlink(temp);
+    else
+        sync_folder_of(path);
+    return status;
+}

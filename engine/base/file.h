@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Files: a whole file read-only in memory, and writing that leaves either the old file or the new one.
+ */
+#ifndef BN_BASE_FILE_H
+#define BN_BASE_FILE_H
+
+#include "base/buf.h"
+
+/* A whole regular file in memory: mapped, or read when mapping is not wanted. 64-byte aligned. */
+struct bn_file_map {
+    const unsigned char *data;
+    size_t n_bytes;
+    bool mapped; /* else it is a copy on the heap */
+};
+
+/* Refuses directories, pipes and devices. An empty file gives n_bytes 0. */
+BN_MUST_CHECK bn_status bn_file_map_open(struct bn_file_map *map, const char *path, bool copy, bn_error *err);
+void bn_file_map_close(struct bn_file_map *map);
+
+/* Appends at most buf->max bytes of a file; "-" is standard input. */
+BN_MUST_CHECK bn_status bn_file_read(const char *path, struct bn_buf *buf, bn_error *err);
+
+/* Writes beside the target, flushes to disk, then renames: readers see the old bytes or all of the new ones.
+ */
+BN_MUST_CHECK bn_status bn_file_write_atomic(const char *path, const void *bytes, size_t n, bn_error *err);
+
+#endif

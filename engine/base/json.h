@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * JSON: strict reading, and writing that gives the same bytes everywhere. The only file that includes cJSON
+ * is json.c.
+ *
+ * Reading first scans the bytes and refuses what cJSON lets through: duplicate keys, NUL in strings, invalid
+ * UTF-8, lone surrogates, nesting over 64, more than 8 MiB, anything behind the value, numbers that are not
+ * finite. A bn_json is one value of a tree; the tree is freed through its root.
+ */
+#ifndef BN_BASE_JSON_H
+#define BN_BASE_JSON_H
+
+#include "base/buf.h"
+
+#define BN_JSON_MAX_BYTES (8u << 20)
+#define BN_JSON_MAX_DEPTH 64u
+
+typedef struct bn_json bn_json;
+
+enum bn_json_kind {
+    BN_JSON_NULL,
+    BN_JSON_BOOL,
+    BN_JSON_NUMBER,
+    BN_JSON_STRING,
+    BN_JSON_ARRAY,
+    BN_JSON_OBJECT
+};
+
+BN_MUST_CHECK bn_status bn_json_parse(bn_json **out, const char *text, size_t n, bn_error *err);
+void bn_json_free(bn_json *root);
+
+enum bn_json_kind bn_json_kind(const bn_json *value);
+/* A member by its exact name; NULL when value is NULL, no object, or has none. */
+const bn_json *bn_json_get(const bn_json *value, const char *name);
+/* The same along a path, "model.sha256". */
+const bn_json *bn_json_path(const bn_json *value, const char *path);
+size_t bn_json_size(const bn_json *value); /* elements or members */
+const bn_json *bn_json_at(const bn_json *value, size_t i);
+/* First element or member, and the one behind a given one: for loops over long arrays. */
+const bn_json *bn_json_first(const bn_json *value);
+const bn_json *bn_json_next(const bn_json *value);
+/* The name of a member, NULL for an array's element. */
+const char *bn_json_name(const bn_json *member);
+
+/* Values; each returns false, and leaves *out alone, when value is NULL or of another kind. The integer forms
+ * want a whole number of at most 2^53 in magnitude. */
+bool bn_json_string(const bn_json *value, const char **out);
+bool bn_json_number(const bn_json *value, double *out);
+bool bn_json_u64(const bn_json *value, uint64_t *out);
+bool bn_json_bool(const bn_json *value, bool *out);
+
+/* Building. A NULL parent makes a call do nothing and return NULL. Short memory is remembered for the thread,
+ * and the next bn_json_write says so, so that a long chain of puts needs one check, at its end. */
+bn_json *bn_json_new_object(void);
+bn_json *bn_json_new_array(void);
+bn_json *bn_json_put_object(bn_json *object, const char *name);
+bn_json *bn_json_put_array(bn_json *object, const char *name);
+void bn_json_put_string(bn_json *object, const char *name, const char *value); /* NULL writes null */
+void bn_json_put_u64(bn_json *object, const char *name, uint64_t value);
+void bn_json_put_number(bn_json *object, const char *name, double value); /* not finite writes null */
+void bn_json_put_bool(bn_json *object, const char *name, bool value);
+void bn_json_put_null(bn_json *object, const char *name);
+bn_json *bn_json_add_object(bn_json *array);
+void bn_json_add_string(bn_json *array, const char *value);
+void bn_json_add_u64(bn_json *array, uint64_t value);
+void bn_json_add_number(bn_json *array, double value);
+/* A deep copy put under a name. */
+void bn_json_put_copy(bn_json *object, const char *name, const bn_json *value);
+void bn_json_remove(bn_json *object, const char *name);
+
+/* Appends the text: compact with members sorted by name (the canonical form, whose digest is taken), or
+ * indented by two spaces in the order of building. */
+BN_MUST_CHECK bn_status bn_json_write(const bn_json *value, bool canonical, struct bn_buf *out,
+                                      bn_error *err);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See mem.h. A header of one cache line in front of each block holds its size, so that the counters are
+ * exact.
+ */
+#include "base/mem.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+static atomic_uint_fast64_t n_allocations, n_total, n_now, n_peak, n_guard_hits, fail_after;
+static atomic_bool guard_up;
+
+static bool allowed(void)
+{
+    if (atomic_load_explicit(&guard_up, memory_order_relaxed)) {
+        atomic_fetch_add(&n_guard_hits, 1);
+        return false;
+    }
+    if (atomic_load_explicit(&fail_after, memory_order_relaxed) == 0) return true;
+    return atomic_fetch_sub(&fail_after, 1) != 1;
+}
+
+static void count(size_t n)
+{
+    atomic_fetch_add(&n_allocations, 1);
+    atomic_fetch_add(&n_total, n);
+    uint_fast64_t now = atomic_fetch_add(&n_now, n) + n;
+    uint_fast64_t peak = atomic_load(&n_peak);
+    while (now > peak && !atomic_compare_exchange_weak(&n_peak, &peak, now)) {
+    }
+}
+
+void *bn_alloc(size_t n, size_t each)
+{
+    uint64_t bytes, whole;
+    if (!bn_mul_ok(n, each, &bytes) || !bn_round_up_ok(bytes, BN_ALIGNMENT, &whole)) return NULL;
+    if (!bn_add_ok(whole, BN_ALIGNMENT, &whole) || whole > SIZE_MAX / 2 || !allowed()) return NULL;
+    unsigned char *block = aligned_alloc(BN_ALIGNMENT, (size_t)whole);
+    if (block == NULL) return NULL;
+    memset(block, 0, (size_t)whole);
+    memcpy(block, &bytes, sizeof bytes);
+    count((size_t)bytes);
+    return block + BN_ALIGNMENT;
+}
+
+static uint64_t block_bytes(const void *p)
+{
+    uint64_t bytes;
+    memcpy(&bytes, (const unsigned char *)p - BN_ALIGNMENT, sizeof bytes);
+    return bytes;
+}
+
+void bn_free(void *p)
+{
+    if (p == NULL) return;
+    atomic_fetch_sub(&n_now, block_bytes(p));
+    free((unsigned char *)p - BN_ALIGNMENT);
+}
+
+void *bn_realloc(void *p, size_t n, size_t each)
+{
+    void *fresh = bn_alloc(n, each);
+    if (fresh == NULL || p == NULL) return fresh;
+    uint64_t old = block_bytes(p), now = block_bytes(fresh);
+    memcpy(fresh, p, (size_t)(old < now ? old : now));
+    bn_free(p);
+    return fresh;
+}
+
+char *bn_strndup(const char *text, size_t n)
+{
+    char *copy = bn_alloc(n + 1, 1);
+    if (copy != NULL && n > 0) memcpy(copy, text, n);
+    return copy;
+}
+
+struct bn_mem_stats bn_mem_stats(void)
+{
+    return (struct bn_mem_stats){n_allocations, n_total, n_now, n_peak};
+}
+
+void bn_mem_guard(bool up)
+{
+    atomic_store(&guard_up, up);
+}
+
+uint64_t bn_mem_guard_hits(void)
+{
+    return n_guard_hits;
+}
+
+void bn_mem_fail_after(uint64_t n)
+{
+    atomic_store(&fail_after, n);
+}

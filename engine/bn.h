@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn.h - the public interface of libbn: open a ternary (1.58-bit, BitNet) language model, turn text into
+ * tokens, evaluate tokens, choose the next one.
+ *
+ *     bn_error err = {0};
+ *     bn_model *model = NULL;
+ *     bn_session *session = NULL;
+ *     if (bn_model_open(&model, "model.gguf", NULL, &err) != BN_OK) ...      err.msg says what and where
+ *     bn_session_open(&session, model, NULL, &err);
+ *     bn_session_eval(session, ids, n_ids, BN_LOGITS_LAST, logits, &err);    logits: n_vocab floats
+ *     bn_session_close(session);
+ *     bn_model_close(model);
+ *
+ * Promises: the library never prints, exits or aborts on input. Every function that can fail returns a
+ * bn_status and takes a bn_error last, which may be NULL; the first error set is kept. Handles are released
+ * by their _close function, which accepts NULL; a returned pointer to const is borrowed and lives as long as
+ * its parent. The same tokens give the same logits, bit for bit, on every instruction set, with any number of
+ * threads and however the tokens are split into calls (docs/explain/numerics.md).
+ */
+#ifndef BN_H
+#define BN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define BN_MUST_CHECK __attribute__((warn_unused_result))
+#define BN_PRINTF(fmt, first) __attribute__((format(printf, fmt, first)))
+#else
+#define BN_MUST_CHECK
+#define BN_PRINTF(fmt, first)
+#endif
+
+/* ---- Status, errors, exit codes -------------------------------------------------------------------------
+ */
+
+typedef enum bn_status {
+    BN_OK = 0,
+    BN_ERR_ARG,         /* the caller's argument is out of range */
+    BN_ERR_NOT_FOUND,   /* no such file, model, revision */
+    BN_ERR_FORMAT,      /* malformed input */
+    BN_ERR_LIMIT,       /* well formed, but over a documented limit */
+    BN_ERR_UNSUPPORTED, /* valid, but not something this build or this machine can do */
+    BN_ERR_MISMATCH,    /* a comparison came out negative */
+    BN_ERR_INTEGRITY,   /* a digest or a signature does not hold */
+    BN_ERR_NETWORK,
+    BN_ERR_AUTH,
+    BN_ERR_IO,
+    BN_ERR_NOMEM,
+    BN_ERR_CANCELLED, /* a callback asked to stop */
+    BN_ERR_INTERNAL,
+    BN_STATUS_COUNT
+} bn_status;
+
+/* The exit codes of every program, the same in all of them. */
+typedef enum bn_exit {
+    BN_EXIT_OK = 0,
+    BN_EXIT_NEGATIVE = 1, /* mismatch, divergence, regression, refused, or a gate that had no data */
+    BN_EXIT_USAGE = 2,
+    BN_EXIT_NOT_FOUND = 3,
+    BN_EXIT_FORMAT = 4,
+    BN_EXIT_INTEGRITY = 5,
+    BN_EXIT_NETWORK = 6,
+    BN_EXIT_AUTH = 7,
+    BN_EXIT_IO = 8,
+    BN_EXIT_UNSUPPORTED = 9,
+    BN_EXIT_INTERNAL = 10
+} bn_exit;
+
+#define BN_NO_OFFSET UINT64_MAX
+
+/* Where and why something failed. Allocated by the caller, zeroed before use; nothing in it is on the heap.
+ */
+typedef struct bn_error {
+    bn_status code;
+    int sys_errno;   /* errno of a system call that failed, else 0 */
+    uint64_t offset; /* byte offset in the input, BN_NO_OFFSET when there is none */
+    char where[96];  /* the object: file, tensor or key, with control characters escaped */
+    char msg[256];   /* one line, lower case, no full stop */
+    char hint[160];  /* how to mend it, empty when unknown */
+} bn_error;
+
+const char *bn_version(void);
+const char *bn_status_name(bn_status status);
+bn_exit bn_status_exit(bn_status status);
+
+/* ---- Instruction sets -----------------------------------------------------------------------------------
+ */
+
+/* Chooses the kernels for everything opened afterwards: "auto", "ref", "avx2", "avx512vnni", "neon".
+ * Called once, before models are opened; the environment variable BN_ISA is the default.
+ * BN_ERR_UNSUPPORTED when this CPU lacks the set. */
+BN_MUST_CHECK bn_status bn_isa_select(const char *name, bn_error *err);
+/* The name of the chosen set. */
+const char *bn_isa_name(void);
+/* The i-th set that this CPU can run, slowest first, NULL past the end. */
+const char *bn_isa_available(size_t i);
+
+/* ---- Models ---------------------------------------------------------------------------------------------
+ */
+
+typedef struct bn_model bn_model;
+typedef struct bn_tokenizer bn_tokenizer;
+
+typedef struct bn_model_options {
+    bool no_mmap;         /* read the file into memory instead of mapping it */
+    bool no_weights;      /* keys and vocabulary only, as bn-run tokenize needs; evaluation is refused */
+    bool skip_code_check; /* do not scan the weights for the unused code 3 */
+} bn_model_options;
+
+typedef enum bn_activation { BN_ACTIVATION_RELU2, BN_ACTIVATION_SILU } bn_activation;
+typedef enum bn_rope { BN_ROPE_NEOX, BN_ROPE_NORM } bn_rope;
+
+/* The hyper-parameters. Lengths are counts of elements. */
+typedef struct bn_hparams {
+    char arch[32];
+    uint32_t n_vocab, n_ctx, n_embd, n_layer, n_ff, n_head, n_head_kv;
+    uint32_t head_dim; /* n_embd / n_head unless the file says otherwise */
+    uint32_t n_rot;    /* leading elements of a head that are rotated */
+    float rms_eps;
+    float rope_base;
+    float rope_scale; /* positions are multiplied by it: 1 / the file's linear scaling factor */
+    bn_activation activation;
+    bn_rope rope;
+    bool sub_norms; /* attn_sub_norm and ffn_sub_norm are there */
+    bool tied_head; /* the head is the embedding matrix */
+} bn_hparams;
+
+/* Opens a GGUF file. options may be NULL. On failure *out is NULL. */
+BN_MUST_CHECK bn_status bn_model_open(bn_model **out, const char *path, const bn_model_options *options,
+                                      bn_error *err);
+/* The same from memory, which is borrowed, 64-byte aligned, and outlives the model; name is for messages. */
+BN_MUST_CHECK bn_status bn_model_open_memory(bn_model **out, const void *data, size_t n_bytes,
+                                             const char *name, const bn_model_options *options,
+                                             bn_error *err);
+void bn_model_close(bn_model *model);
+
+const bn_hparams *bn_model_hparams(const bn_model *model);
+/* NULL when the file has no vocabulary. */
+const bn_tokenizer *bn_model_tokenizer(const bn_model *model);
+
+/* ---- Tokens ---------------------------------------------------------------------------------------------
+ */
+
+enum {
+    BN_TOKENIZE_BOS = 1,     /* put the begin-of-sequence token in front when the model's file asks for it */
+    BN_TOKENIZE_SPECIAL = 2, /* text that spells a special token becomes that token */
+};
+
+/* Encodes n_bytes of text (any bytes; UTF-8 is not required). *ids is allocated; release it with bn_free. */
+BN_MUST_CHECK bn_status bn_tokenize(const bn_tokenizer *tok, const char *text, size_t n_bytes, unsigned flags,
+                                    int32_t **ids, size_t *n_ids, bn_error *err);
+/* Decodes ids into *text (allocated, NUL-terminated, released with bn_free; *n_bytes excludes the NUL).
+ * Special (control) tokens give no text unless special is set. */
+BN_MUST_CHECK bn_status bn_detokenize(const bn_tokenizer *tok, const int32_t *ids, size_t n_ids, bool special,
+                                      char **text, size_t *n_bytes, bn_error *err);
+/* The bytes of one token (borrowed, not NUL-terminated); 0 bytes for an id outside the vocabulary. */
+size_t bn_token_bytes(const bn_tokenizer *tok, int32_t id, const char **bytes);
+size_t bn_tokenizer_n_vocab(const bn_tokenizer *tok);
+int32_t bn_tokenizer_bos(const bn_tokenizer *tok); /* -1 when there is none */
+int32_t bn_tokenizer_eos(const bn_tokenizer *tok);
+bool bn_token_is_control(const bn_tokenizer *tok, int32_t id);
+/* True for tokens that end a generation: eos, and <|eot_id|> and its like. */
+bool bn_token_is_end(const bn_tokenizer *tok, int32_t id);
+/* The id of the token with exactly this text, -1 when there is none. */
+int32_t bn_token_find(const bn_tokenizer *tok, const char *text, size_t n_bytes);
+
+/* Streaming decode: bytes of tokens go in, whole code points come out; a code point that is cut at a token
+ * border waits for the rest. Bytes that can never become UTF-8 pass through unchanged. */
+typedef struct bn_utf8_stream {
+    char pending[4];
+    uint8_t n_pending;
+} bn_utf8_stream;
+
+/* Appends the bytes that are complete now to out (room for n_bytes + 3) and returns how many those are. */
+size_t bn_utf8_stream_push(bn_utf8_stream *stream, const char *bytes, size_t n_bytes, char *out);
+/* What is left at the end (room for 3). */
+size_t bn_utf8_stream_flush(bn_utf8_stream *stream, char *out);
+
+/* Chat templates, rendered by this library; a template in the file is only recognised, never executed. */
+typedef enum bn_template {
+    BN_TEMPLATE_AUTO,
+    BN_TEMPLATE_RAW,
+    BN_TEMPLATE_INSTRUCT,
+    BN_TEMPLATE_LLAMA3_CHAT,
+    BN_TEMPLATE_BITNET
+} bn_template;
+
+typedef struct bn_message {
+    const char *role; /* "system", "user", "assistant" */
+    const char *content;
+} bn_message;
+
+/* BN_TEMPLATE_AUTO for "auto" and so on; false for an unknown name. */
+bool bn_template_from_name(const char *name, bn_template *out);
+const char *bn_template_name(bn_template tmpl);
+/* What auto means for this vocabulary. */
+bn_template bn_template_resolve(bn_template tmpl, const bn_tokenizer *tok);
+/* The text that precedes an answer to the last message, and the flags to tokenize it with. *text is
+ * allocated. */
+BN_MUST_CHECK bn_status bn_template_render(bn_template tmpl, const bn_message *messages, size_t n_messages,
+                                           char **text, unsigned *tokenize_flags, bn_error *err);
+/* The i-th text at which generation ends under this template, NULL past the end. */
+const char *bn_template_stop(bn_template tmpl, size_t i);
+
+/* ---- Sessions: one timeline of tokens --------------------------------------------------------------------
+ */
+
+typedef struct bn_session bn_session;
+
+typedef struct bn_session_options {
+    uint32_t n_ctx;     /* most tokens in the timeline; 0: the model's, at most 4096 */
+    uint32_t n_batch;   /* most tokens evaluated together; 0: 128 */
+    uint32_t n_threads; /* 0: one per core this process may use */
+} bn_session_options;
+
+typedef enum bn_logits {
+    BN_LOGITS_NONE,
+    BN_LOGITS_LAST, /* n_vocab floats: after the last token */
+    BN_LOGITS_ALL   /* n_tokens x n_vocab floats, row i after token i */
+} bn_logits;
+
+/* All memory that evaluation needs is taken here; bn_session_eval allocates nothing. The model outlives it.
+ */
+BN_MUST_CHECK bn_status bn_session_open(bn_session **out, const bn_model *model,
+                                        const bn_session_options *options, bn_error *err);
+void bn_session_close(bn_session *session);
+/* Appends tokens to the timeline. BN_ERR_ARG for an id outside the vocabulary, BN_ERR_LIMIT when the context
+ * is full; then the timeline is as it was. */
+BN_MUST_CHECK bn_status bn_session_eval(bn_session *session, const int32_t *tokens, size_t n_tokens,
+                                        bn_logits which, float *logits, bn_error *err);
+/* Tokens in the timeline. */
+uint32_t bn_session_position(const bn_session *session);
+uint32_t bn_session_n_ctx(const bn_session *session);
+uint32_t bn_session_n_batch(const bn_session *session);
+uint32_t bn_session_n_threads(const bn_session *session);
+/* Shortens the timeline to its first n_tokens; 0 starts afresh. */
+BN_MUST_CHECK bn_status bn_session_truncate(bn_session *session, uint32_t n_tokens, bn_error *err);
+/* The last evaluated position's hidden state after the final norm: n_embd floats, NULL before the first. */
+const float *bn_session_hidden(const bn_session *session);
+
+/* What one kernel did since the session was opened: counted where it was called, never derived. */
+typedef struct bn_kernel_stat {
+    const char *name; /* the function that ran, e.g. "i2s_gemv_avx512vnni" */
+    uint64_t calls;   /* operations dispatched to it */
+    uint64_t ns;      /* time that the first thread spent in it */
+    uint64_t bytes;   /* weight and cache bytes that all threads read through it */
+    uint64_t ops;     /* multiply-adds, or elements for kernels that have none */
+} bn_kernel_stat;
+
+/* The i-th kernel that was called at least once; false past the end. */
+bool bn_session_kernel_stat(const bn_session *session, size_t i, bn_kernel_stat *out);
+
+/* One intermediate tensor, shown to a trace callback while it is alive: rows x cols floats, row stride ld. */
+typedef struct bn_trace_record {
+    const char *op;    /* "embd", "attn_norm", "q", ..., "logits" */
+    int32_t layer;     /* -1 outside the layers */
+    uint32_t position; /* of the first row in the timeline */
+    size_t rows, cols, ld;
+    const float *data;
+} bn_trace_record;
+
+typedef void (*bn_trace_fn)(void *user, const bn_trace_record *record);
+/* Calls fn for every intermediate of every evaluation; NULL turns it off. */
+void bn_session_set_trace(bn_session *session, bn_trace_fn fn, void *user);
+
+/* Nanoseconds that the last bn_session_eval spent, by phase; their sum is less than total. */
+typedef struct bn_eval_timing {
+    uint64_t embed_ns, layers_ns, head_ns, total_ns;
+} bn_eval_timing;
+bn_eval_timing bn_session_timing(const bn_session *session);
+
+/* ---- Sampling -------------------------------------------------------------------------------------------
+ */
+
+typedef struct bn_sampler bn_sampler;
+
+typedef struct bn_sampler_options {
+    float temperature;    /* 0: greedy, which means argmax, the lowest id on ties, and no penalty */
+    uint32_t top_k;       /* 0: off */
+    float top_p;          /* 1: off */
+    float min_p;          /* 0: off */
+    float repeat_penalty; /* 1: off */
+    uint32_t repeat_last; /* tokens looked back at; 0: 64 */
+    uint64_t seed;
+} bn_sampler_options;
+
+#define BN_SAMPLER_OPTIONS_INIT           \
+    {                                     \
+        0.0f, 0, 1.0f, 0.0f, 1.0f, 64, 42 \
+    }
+
+BN_MUST_CHECK bn_status bn_sampler_open(bn_sampler **out, const bn_sampler_options *options, size_t n_vocab,
+                                        bn_error *err);
+void bn_sampler_close(bn_sampler *sampler);
+/* Chooses the next token from n_vocab logits (left unchanged) and the last n_recent tokens. */
+int32_t bn_sampler_next(bn_sampler *sampler, const float *logits, const int32_t *recent, size_t n_recent);
+
+/* ---- Memory that the library hands out ------------------------------------------------------------------
+ */
+
+/* Releases what a function of this header allocated; NULL is accepted. */
+void bn_free(void *p);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The tensor types of GGUF files that this engine reads: names, block sizes, bytes.
+ */
+#ifndef BN_MODEL_TYPES_H
+#define BN_MODEL_TYPES_H
+
+#include "base/mem.h"
+
+/* The numbers are those of the files. 36 means I2_S only in BitNet files; see bn_gguf_open. */
+enum bn_type {
+    BN_TYPE_F32 = 0,
+    BN_TYPE_F16 = 1,
+    BN_TYPE_Q4_0 = 2,
+    BN_TYPE_Q8_0 = 8,
+    BN_TYPE_Q6_K = 14,
+    BN_TYPE_BF16 = 30,
+    BN_TYPE_TQ1_0 = 34,
+    BN_TYPE_TQ2_0 = 35,
+    BN_TYPE_I2_S = 36,
+    BN_TYPE_TL1 = 38, /* known by name only, to be refused with advice */
+    BN_TYPE_TL2 = 39,
+};
+
+#define BN_I2S_TAIL_BYTES 32u /* behind the codes of a whole tensor: binary32 scale, 28 unspecified bytes */
+
+struct bn_type_info {
+    const char *name;
+    uint32_t block;       /* elements */
+    uint32_t block_bytes; /* I2_S: 32 per 128, plus one tail per tensor */
+    bool readable;        /* this engine can use it */
+};
+
+/* NULL for a number that is not in the table. */
+const struct bn_type_info *bn_type_info(uint32_t type);
+/* Bytes of a tensor of ne[0] x ne[1] x ne[2] x ne[3] elements (rows of ne[0]); false when that wraps or ne[0]
+ * is no multiple of the block. */
+bool bn_type_bytes(uint32_t type, const uint64_t ne[4], uint64_t *bytes);
+
+#endif

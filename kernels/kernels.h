@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * kernels.h - the leaf arithmetic of the engine: one table of functions per instruction set.
+ *
+ * Kernels do not allocate, do no I/O, keep no state, and include nothing but libc and this header. Every slot
+ * has a reference in plain C (ref_*.c), written to be read; the other files do the same arithmetic, to the
+ * bit, faster. tests/checkkern holds each against the reference. What "the same arithmetic" means is fixed in
+ * docs/explain/numerics.md; the short form stands at each slot below.
+ *
+ * Words: a *lane sum* of n terms over L lanes adds term i to lane i mod L in ascending order, then folds the
+ * lanes: lane j += lane j + L/2, then L/4, ... 1; the result is lane 0. fma is one correctly rounded
+ * fused multiply-add; where it is not named, every operation rounds on its own.
+ *
+ * Pointers: weights may be unaligned; everything else is at least 4-byte aligned. Nothing is read or written
+ * beyond the lengths given (checkkern uses guard pages). Outputs do not overlap inputs unless said so.
+ */
+#ifndef BN_KERNELS_H
+#define BN_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BN_I2S_BLOCK 128u /* elements; 32 bytes. Byte p holds elements p, 32+p, 64+p, 96+p, high bits first \
+                           */
+#define BN_TQ2_BLOCK 256u /* elements; 64 bytes of codes, then a binary16 scale */
+#define BN_TQ2_BLOCK_BYTES 66u /* byte 32h+m holds elements 128h+m, +32, +64, +96 of half h, low bits first \
+                                */
+
+/* One row of activations in int8, as quantize makes it. */
+struct bn_act {
+    const int8_t *q; /* k values in -127..127 */
+    int32_t sum;     /* of all of them */
+    float scale;     /* q = round(x * scale) */
+};
+
+/* A ternary matrix, rows x k; row r starts at codes + r * row_bytes. Codes 0, 1, 2 stand for -1, 0, +1;
+ * the unused code 3 counts as +2 in every kernel. */
+struct bn_ternary {
+    const uint8_t *codes;
+    size_t rows, k; /* k is a multiple of the block */
+    size_t row_bytes;
+    float scale; /* I2_S: of the whole matrix. TQ2: unused, each block has its own */
+};
+
+/* The slots; the order is that of the names in receipts. */
+enum bn_kernel {
+    BN_KERNEL_I2S_GEMV,
+    BN_KERNEL_I2S_GEMM,
+    BN_KERNEL_TQ2_GEMV,
+    BN_KERNEL_TQ2_GEMM,
+    BN_KERNEL_QUANTIZE,
+    BN_KERNEL_RMSNORM,
+    BN_KERNEL_ROPE_NEOX,
+    BN_KERNEL_ROPE_NORM,
+    BN_KERNEL_ATTN_SCORES,
+    BN_KERNEL_SOFTMAX,
+    BN_KERNEL_ATTN_VALUES,
+    BN_KERNEL_RELU2_MUL,
+    BN_KERNEL_SILU_MUL,
+    BN_KERNEL_ADD,
+    BN_KERNEL_F16_GEMM,
+    BN_KERNEL_F32_GEMM,
+    BN_KERNEL_F32_TO_F16,
+    BN_KERNEL_F16_TO_F32,
+    BN_KERNEL_BF16_TO_F32,
+    BN_KERNEL_Q8_0_TO_F32,
+    BN_KERNEL_Q6_K_TO_F32,
+    BN_KERNEL_Q4_0_TO_F32,
+    BN_KERNEL_HAS_CODE3,
+    BN_KERNEL_EXP,
+    BN_KERNEL_COUNT
+};
+
+struct bn_kernels {
+    const char *isa; /* "ref", "avx2", "avx512vnni", "neon" */
+    /* The function in each slot by name, e.g. "i2s_gemv_avx2"; a slot that an instruction set leaves to a
+     * lower one keeps that one's name, so a receipt shows the code that ran. */
+    const char *name[BN_KERNEL_COUNT];
+
+    /* ---- ternary ---- */
+
+    /* y[r] = ((float)t / x->scale) * w->scale with t = sum over i of (code(r,i) - 1) * q[i], exact in int32
+     * (k <= 2^20). One division, one multiplication. y has w->rows values. */
+    void (*i2s_gemv)(float *y, const struct bn_ternary *w, const struct bn_act *x);
+    /* The same for n rows of activations: y[j * ldy + r]. */
+    void (*i2s_gemm)(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n);
+    /* y[r] = acc / x->scale, where acc runs over the blocks b in ascending order from 0:
+     * acc = fma((float)t_b, d_b, acc), t_b the exact sum of block b, d_b its scale widened from binary16. */
+    void (*tq2_gemv)(float *y, const struct bn_ternary *w, const struct bn_act *x);
+    void (*tq2_gemm)(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n);
+    /* amax = max(1e-5, max |x|) in binary64; *scale = (float)(127.0 / amax); q = x * *scale (binary32),
+     * rounded to nearest even, clamped to -127..127; *sum of them. x is finite. */
+    void (*quantize)(int8_t *q, float *scale, int32_t *sum, const float *x, size_t n);
+    /* True when some 2-bit field in the n bytes is 3. */
+    bool (*has_code3)(const uint8_t *codes, size_t n);
+
+    /* ---- norm, positions, attention ---- */
+
+    /* Squares in binary32, lane sum of them in binary64 over 8 lanes, / n; r = 1 / sqrtf((float)mean + eps);
+     * y = (x * r) * w. y may be x. */
+    void (*rmsnorm)(float *y, const float *x, const float *w, size_t n, float eps);
+    /* Rotates pairs of one head in place: NEOX pairs (i, i + n_rot/2), NORM pairs (2i, 2i + 1), i < n_rot/2,
+     * a' = a*cos - b*sin, b' = a*sin + b*cos, three roundings each. cos and sin have n_rot/2 values. */
+    void (*rope_neox)(float *x, const float *cos, const float *sin, size_t n_rot);
+    void (*rope_norm)(float *x, const float *cos, const float *sin, size_t n_rot);
+    /* s[p] = dot(q, k_p) * factor for n_pos rows of binary16 of head_dim values, ld apart; the dot is a lane
+     * sum over 16 lanes by fma (lane = fma(q, k, lane)). */
+    void (*attn_scores)(float *s, const float *q, const uint16_t *k, size_t ld, size_t n_pos, size_t head_dim,
+                        float factor);
+    /* In place: m = max; e = exp(x - m) by the exp slot; sum = lane sum of e in binary64 over 8 lanes;
+     * x = e * (float)(1.0 / sum). n >= 1. */
+    void (*softmax)(float *x, size_t n);
+    /* y[d] = chain over p ascending from 0 of fma(s[p], v_p[d], y[d]). */
+    void (*attn_values)(float *y, const float *s, const uint16_t *v, size_t ld, size_t n_pos,
+                        size_t head_dim);
+
+    /* ---- element by element ---- */
+
+    /* y = (g * g) * up with g = max(gate, 0) (0 when gate is -0). y may be gate or up. */
+    void (*relu2_mul)(float *y, const float *gate, const float *up, size_t n);
+    /* y = (gate / (1 + exp(-gate))) * up by the exp slot. y may be gate or up. */
+    void (*silu_mul)(float *y, const float *gate, const float *up, size_t n);
+    /* y += x. */
+    void (*add)(float *y, const float *x, size_t n);
+    /* y = exp(x), our own: x < -87 gives 0, x > 88 counts as 88; j = rint(x * 1.44269504f);
+     * r = fma(-j, 0.693145752f, x); r = fma(-j, 1.42860677e-6f, r); a polynomial of degree 6 in r by Horner
+     * with fma, coefficients 1/720, 1/120, 1/24, 1/6, 1/2, 1, 1; times 2^j. y may be x. */
+    void (*exp)(float *y, const float *x, size_t n);
+
+    /* ---- float matrices: the head, and rows of the embedding ---- */
+
+    /* y[j * ldy + r] = dot(w_r, x_j), r < rows, j < n: lane sum over 16 lanes by fma(w, x, lane), binary16
+     * widened exactly. w rows are k values apart, x rows ldx apart. */
+    void (*f16_gemm)(float *y, size_t ldy, const uint16_t *w, size_t rows, size_t k, const float *x,
+                     size_t ldx, size_t n);
+    void (*f32_gemm)(float *y, size_t ldy, const float *w, size_t rows, size_t k, const float *x, size_t ldx,
+                     size_t n);
+    /* Rounds to nearest even, overflow gives infinity, subnormals are kept, a NaN stays a NaN. */
+    void (*f32_to_f16)(uint16_t *y, const float *x, size_t n);
+
+    /* One row of n values (a multiple of the type's block) from its stored bytes. Exact for F16 and BF16;
+     * Q8_0: d * q; Q4_0: d * (q - 8); Q6_K: (d * scale) * (q - 32), each product rounded to binary32. */
+    void (*f16_to_f32)(float *y, const void *x, size_t n);
+    void (*bf16_to_f32)(float *y, const void *x, size_t n);
+    void (*q8_0_to_f32)(float *y, const void *x, size_t n);
+    void (*q6_k_to_f32)(float *y, const void *x, size_t n);
+    void (*q4_0_to_f32)(float *y, const void *x, size_t n);
+};
+
+/* The tables of this build, slowest first, NULL past the end; supported or not. */
+const struct bn_kernels *bn_kernels_built(size_t i);
+/* Can this CPU (and operating system: xgetbv) run it? */
+bool bn_kernels_supported(const struct bn_kernels *kernels);
+/* By name, NULL when unknown; "auto" is the fastest supported. */
+const struct bn_kernels *bn_kernels_find(const char *isa);
+/* The slot's name without the instruction set, "i2s_gemv". */
+const char *bn_kernel_slot_name(enum bn_kernel slot);
+/* Does a kernel of this name exist in this build, in any table? */
+bool bn_kernels_has_name(const char *name);
+
+/* The reference table, from which the others start. */
+extern const struct bn_kernels bn_kernels_ref;
+
+#endif
