@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A model in memory, as the forward pass sees it: hyper-parameters, and for each weight where it lies and how
+ * it is stored. Immutable after opening; weights point into the file map or into packed copies made at load.
+ */
+#ifndef BN_MODEL_MODEL_H
+#define BN_MODEL_MODEL_H
+
+#include "base/file.h"
+#include "kernels/kernels.h"
+#include "model/gguf.h"
+
+/* A ternary linear layer y = W x. */
+struct bn_linear {
+    struct bn_ternary w; /* I2_S codes with one scale, or TQ2_0 blocks; w.k is padded to the block */
+    bool blocked;        /* TQ2_0 */
+    size_t k;            /* inputs, before padding */
+    float extra_scale;   /* of a *.scale tensor: multiplies the output; 1 when there is none */
+    bool has_extra_scale;
+};
+
+/* A matrix kept in floats or 8-, 6- or 4-bit blocks: the embedding and the head. */
+struct bn_matrix {
+    const unsigned char *data;
+    uint32_t type; /* enum bn_type */
+    size_t rows, k, row_bytes;
+};
+
+struct bn_layer {
+    const float *attn_norm, *ffn_norm;         /* n_embd */
+    const float *attn_sub_norm, *ffn_sub_norm; /* n_head * head_dim, n_ff; NULL when the model has none */
+    struct bn_linear q, k, v, o, gate, up, down;
+};
+
+struct bn_model {
+    bn_hparams hp;
+    struct bn_layer *layers;
+    struct bn_matrix embd, head;
+    const float *output_norm;
+    const float *rope_factors; /* n_rot / 2 divisors of the frequencies, NULL when there are none */
+    bn_tokenizer *tokenizer;
+    const struct bn_kernels *kernels; /* chosen when the model was opened */
+
+    struct bn_file_map map; /* empty when the bytes are borrowed */
+    const unsigned char *bytes;
+    size_t n_bytes;
+    struct bn_gguf gguf;
+    void **copies; /* packed or converted weights */
+    size_t n_copies;
+    uint64_t ternary_bytes, head_bytes; /* that one token reads */
+    uint64_t ternary_weights;
+    bool no_weights;
+};
+
+/* The table that bn_isa_select chose (or BN_ISA, or the fastest). */
+BN_MUST_CHECK bn_status bn_isa_kernels(const struct bn_kernels **out, bn_error *err);
+
+#endif
