@@ -9,9 +9,6 @@
 #include "build_info.h"
 #include "tools/cli/table.h"
 
-/* Defined by the engine; a program that links none of it says nothing about instruction sets. */
-#pragma weak bn_isa_available
-
 #define HELP_COLUMN 26u /* where the texts of options and commands begin */
 
 /* ---- wrapping ---------------------------------------------------------------------------------------------
@@ -165,7 +162,8 @@ static void put_program(FILE *out, const struct bn_program *program, size_t colu
     const char *lead = "Usage: ";
     bool first = true;
     fprintf(out, "%s - %s\n\n", program->name, program->summary);
-    for (const struct bn_command *c = program->commands; c->run != NULL; c++)
+    if (program->synopsis != NULL) fprintf(out, "%s%s %s\n", lead, program->name, program->synopsis);
+    for (const struct bn_command *c = program->commands; c->run != NULL && program->synopsis == NULL; c++)
         put_usage(out, program, c, &lead, columns);
     fputc('\n', out);
     bn_help_wrap(out, program->text, 0, 0, columns);
@@ -176,8 +174,11 @@ static void put_program(FILE *out, const struct bn_program *program, size_t colu
             snprintf(text, sizeof text, "%s%s", c->summary, c == usual ? " (the default)" : "");
             put_row(out, c->name, text, columns);
         }
-        fprintf(out, "\n%s COMMAND --help tells the options of a command%s%s.\n", program->name,
-                usual != NULL ? "; here are those of " : "", usual != NULL ? usual->name : "");
+        char more[256];
+        snprintf(more, sizeof more, "%s COMMAND --help tells the options of a command%s%s.", program->name,
+                 usual != NULL ? "; here are those of " : "", usual != NULL ? usual->name : "");
+        fputc('\n', out);
+        bn_help_wrap(out, more, 0, 0, columns);
     }
     static const struct bn_command none = {.name = ""};
     put_options(out, usual != NULL ? usual : &none, columns);
@@ -210,7 +211,6 @@ void bn_help_version(FILE *out, const struct bn_program *program)
 {
     fprintf(out, "%s %s\ncommit: %s%s\ncompiler: %s\n", program->name, bn_version(), BN_BUILD_COMMIT,
             BN_BUILD_DIRTY ? "+dirty" : "", BN_BUILD_COMPILER);
-    if (bn_isa_available == NULL) return;
     fputs("instruction sets of this machine:", out);
     for (size_t i = 0; bn_isa_available(i) != NULL; i++)
         fprintf(out, " %s", bn_isa_available(i));

@@ -318,6 +318,11 @@ static const struct bn_value *last_value(const struct bn_args *args, const struc
     return NULL;
 }
 
+bool bn_opt_exists(const struct bn_args *args, const char *name)
+{
+    return find_name(args, name, strlen(name)) != NULL;
+}
+
 bool bn_opt_given(const struct bn_args *args, const char *name)
 {
     return last_value(args, must_find(args, name)) != NULL;

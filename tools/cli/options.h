@@ -104,9 +104,10 @@ struct bn_command {
 #define BN_OPERANDS_ANY SIZE_MAX
 
 struct bn_program {
-    const char *name;    /* "bn-run" */
-    const char *summary; /* half a line: what `bn` lists and the man page's NAME says */
-    const char *text;    /* a paragraph: what it is for */
+    const char *name;     /* "bn-run" */
+    const char *summary;  /* half a line: what `bn` lists and the man page's NAME says */
+    const char *text;     /* a paragraph: what it is for */
+    const char *synopsis; /* what the usage line shows in place of every command's; NULL: those */
     const struct bn_command *commands;
     const char *default_command;      /* the command meant when none is named; NULL: one must be named */
     struct bn_meaning exits[10];      /* {"1", "the receipt was refused"}: what codes mean here */
@@ -151,10 +152,10 @@ struct bn_args {
         .name = "threads", .letter = 't', .arg = "N", .group = "Machine", .env = "BN_THREADS", \
         .help = "threads to compute with; without it one per core that this process may use",  \
     }
-#define BN_OPTION_ISA                                                                             \
-    {                                                                                             \
-        .name = "isa", .arg = "NAME", .group = "Machine", .env = "BN_ISA", .preset = "auto",      \
-        .help = "instruction set: auto, ref, avx2, avx512vnni or neon; the results are the same", \
+#define BN_OPTION_ISA                                                                                    \
+    {                                                                                                    \
+        .name = "isa", .arg = "NAME", .group = "Machine", .env = "BN_ISA", .preset = "auto",             \
+        .help = "instruction set: auto, ref, avx2, avxvnni, avx512vnni, neon; the results are the same", \
     }
 
 /* All that main does: streams and signals made safe, the line parsed, --help and --version and the
@@ -175,6 +176,8 @@ void bn_program_check(const struct bn_program *program);
 /* ---- Asking. A name that the command's tables do not have stops the process: it is a bug. ----------------
  */
 
+/* Whether the command has such an option at all: for helpers that several programs share. */
+bool bn_opt_exists(const struct bn_args *args, const char *name);
 /* Given on the command line or by the environment (not merely preset). */
 bool bn_opt_given(const struct bn_args *args, const char *name);
 /* A flag; by environment it is set unless the variable is empty or "0". */

@@ -67,7 +67,7 @@ const struct bn_command *bn_table_command(const struct bn_program *program, cons
 
 bool bn_table_has_commands(const struct bn_program *program)
 {
-    return program->commands[0].name[0] != '\0';
+    return program->commands[0].run == NULL || program->commands[0].name[0] != '\0';
 }
 
 const struct bn_command *bn_table_default(const struct bn_program *program)
