@@ -123,7 +123,7 @@ static void list(const struct options *options)
         printf("%s%s\n", kernels->isa,
                bn_kernels_supported(kernels) ? "" : " (not supported by this machine)");
         for (size_t slot = 0; slot < BN_KERNEL_COUNT; slot++)
-            if (wanted(options, ck_find(slot))) printf("    %s\n", kernels->name[slot]);
+            if (wanted(options, ck_find((enum bn_kernel)slot))) printf("    %s\n", kernels->name[slot]);
     }
 }
 
