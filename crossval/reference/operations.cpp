@@ -142,6 +142,20 @@ Row op_attention(Numbers &in, As)
     return attention(q.data(), k.data(), v.data(), n, d, d);
 }
 
+// One row of a stored matrix: the type's number in GGUF files, the number of elements, its bytes.
+Row op_decode(Numbers &in, As)
+{
+    Tensor tensor;
+    tensor.type = static_cast<std::uint32_t>(in.count());
+    tensor.columns = in.count();
+    std::vector<std::uint8_t> bytes;
+    for (const double byte : in.rest())
+        bytes.push_back(static_cast<std::uint8_t>(byte));
+    tensor.data = bytes.data();
+    tensor.available = bytes.size();
+    return Matrix(tensor).dense_row(0);
+}
+
 struct Operation {
     const char *name, *reads;
     std::function<Row(Numbers &, As)> run;
@@ -183,6 +197,7 @@ const std::vector<Operation> &operations()
              if (a.size() != b.size()) throw Malformed("two rows of different length");
              return Row{dot(a, b)};
          }},
+        {"decode", "type n bytes; a row of n weights from its bytes in a file", op_decode},
         {"attention", "n d q[d] k[n*d] v[n*d]", op_attention},
         {"half", "x[n]; rounds to binary16", [](Numbers &in, As) { return each(in.rest(), round_to_half); }},
     };
