@@ -21,11 +21,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BN_I2S_BLOCK 128u /* elements; 32 bytes. Byte p holds elements p, 32+p, 64+p, 96+p, high bits first \
-                           */
-#define BN_TQ2_BLOCK 256u /* elements; 64 bytes of codes, then a binary16 scale */
-#define BN_TQ2_BLOCK_BYTES 66u /* byte 32h+m holds elements 128h+m, +32, +64, +96 of half h, low bits first \
-                                */
+/* Blocks in elements. I2_S: 32 bytes; byte p holds elements p, 32+p, 64+p, 96+p, high bits first. TQ2: 64
+ * bytes of codes, then a binary16 scale; byte 32h+m holds elements 128h+m, +32, +64, +96 of half h, low bits
+ * first. */
+#define BN_I2S_BLOCK 128u
+#define BN_TQ2_BLOCK 256u
+#define BN_TQ2_BLOCK_BYTES 66u
 
 /* One row of activations in int8, as quantize makes it. */
 struct bn_act {
@@ -111,7 +112,7 @@ struct bn_kernels {
     /* In place: m = max; e = exp(x - m) by the exp slot; sum = lane sum of e in binary64 over 8 lanes;
      * x = e * (float)(1.0 / sum). n >= 1. */
     void (*softmax)(float *x, size_t n);
-    /* y[d] = chain over p ascending from 0 of fma(s[p], v_p[d], y[d]). */
+    /* y[d] = fma(s[p], v_p[d], y[d]) for p = 0 ... n_pos - 1: adds to what y holds. */
     void (*attn_values)(float *y, const float *s, const uint16_t *v, size_t ld, size_t n_pos,
                         size_t head_dim);
 
