@@ -50,6 +50,16 @@ class Numbers
         at_ += n;
         return Row(from, from + static_cast<std::ptrdiff_t>(n));
     }
+    template <class Integer> std::vector<Integer> integers(std::size_t n, double least, double greatest)
+    {
+        std::vector<Integer> out;
+        for (const double v : take(n)) {
+            if (!(v >= least && v <= greatest) || v != std::floor(v))
+                throw Malformed("an integer is out of range");
+            out.push_back(static_cast<Integer>(v));
+        }
+        return out;
+    }
     std::size_t left() const
     {
         return values_.size() - at_;
@@ -118,7 +128,7 @@ Row op_linear(Numbers &in, As as)
     if (columns == 0 || (block != 0 && columns % block != 0))
         throw Malformed("the blocks do not fit the rows");
     const Row scales = in.take(block == 0 ? 1 : rows * columns / block);
-    const Row codes = in.take(rows * columns);
+    const auto codes = in.integers<std::int8_t>(rows * columns, -1, 1);
     const Quantised x = quantise(in.take(columns), as);
     Row out;
     for (std::size_t r = 0; r < rows; r++) {
@@ -128,7 +138,7 @@ Row op_linear(Numbers &in, As as)
         for (std::size_t b = 0; b < n; b++)
             w.scales.push_back(block == 0 ? scales[0] : scales[r * n + b]);
         for (std::size_t i = 0; i < columns; i++)
-            w.codes.push_back(static_cast<std::int8_t>(codes[r * columns + i]));
+            w.codes.push_back(codes[r * columns + i]);
         out.push_back(ternary_dot(w, block != 0, x, as));
     }
     return out;
@@ -148,9 +158,7 @@ Row op_decode(Numbers &in, As)
     Tensor tensor;
     tensor.type = static_cast<std::uint32_t>(in.count());
     tensor.columns = in.count();
-    std::vector<std::uint8_t> bytes;
-    for (const double byte : in.rest())
-        bytes.push_back(static_cast<std::uint8_t>(byte));
+    const std::vector<std::uint8_t> bytes = in.integers<std::uint8_t>(in.left(), 0, 255);
     tensor.data = bytes.data();
     tensor.available = bytes.size();
     return Matrix(tensor).dense_row(0);
