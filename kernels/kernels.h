@@ -21,11 +21,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BN_I2S_BLOCK 128u /* elements; 32 bytes. Byte p holds elements p, 32+p, 64+p, 96+p, high bits first \
-                           */
-#define BN_TQ2_BLOCK 256u /* elements; 64 bytes of codes, then a binary16 scale */
-#define BN_TQ2_BLOCK_BYTES 66u /* byte 32h+m holds elements 128h+m, +32, +64, +96 of half h, low bits first \
-                                */
+/* Blocks in elements. I2_S: 32 bytes; byte p holds elements p, 32+p, 64+p, 96+p, high bits first. TQ2: 64
+ * bytes of codes, then a binary16 scale; byte 32h+m holds elements 128h+m, +32, +64, +96 of half h, low bits
+ * first. */
+#define BN_I2S_BLOCK 128u
+#define BN_TQ2_BLOCK 256u
+#define BN_TQ2_BLOCK_BYTES 66u
 
 /* One row of activations in int8, as quantize makes it. */
 struct bn_act {

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * kernels_table.h - who sits where: one line per slot, one column per instruction set; the entry names the
+ * instruction set whose function is used. Declarations, tables and the names in receipts all come from these
+ * lines, so a name cannot differ from the code that runs. For the files of this folder only.
+ */
+#ifndef BN_KERNELS_TABLE_H
+#define BN_KERNELS_TABLE_H
+
+#include "kernels.h"
+
+/* clang-format off */
+#define BN_KERNEL_TABLE(X)                                                       \
+    /* slot         number         avx2  avxvnni  avx512vnni  neon            */ \
+    X(i2s_gemv,     I2S_GEMV,      ref,  ref,     ref,        ref)               \
+    X(i2s_gemm,     I2S_GEMM,      ref,  ref,     ref,        ref)               \
+    X(tq2_gemv,     TQ2_GEMV,      ref,  ref,     ref,        ref)               \
+    X(tq2_gemm,     TQ2_GEMM,      ref,  ref,     ref,        ref)               \
+    X(quantize,     QUANTIZE,      ref,  ref,     ref,        ref)               \
+    X(rmsnorm,      RMSNORM,       ref,  ref,     ref,        ref)               \
+    X(rope_neox,    ROPE_NEOX,     ref,  ref,     ref,        ref)               \
+    X(rope_norm,    ROPE_NORM,     ref,  ref,     ref,        ref)               \
+    X(attn_scores,  ATTN_SCORES,   ref,  ref,     ref,        ref)               \
+    X(softmax,      SOFTMAX,       ref,  ref,     ref,        ref)               \
+    X(attn_values,  ATTN_VALUES,   ref,  ref,     ref,        ref)               \
+    X(relu2_mul,    RELU2_MUL,     ref,  ref,     ref,        ref)               \
+    X(silu_mul,     SILU_MUL,      ref,  ref,     ref,        ref)               \
+    X(add,          ADD,           ref,  ref,     ref,        ref)               \
+    X(f16_gemm,     F16_GEMM,      ref,  ref,     ref,        ref)               \
+    X(f32_gemm,     F32_GEMM,      ref,  ref,     ref,        ref)               \
+    X(f32_to_f16,   F32_TO_F16,    ref,  ref,     ref,        ref)               \
+    X(f16_to_f32,   F16_TO_F32,    ref,  ref,     ref,        ref)               \
+    X(bf16_to_f32,  BF16_TO_F32,   ref,  ref,     ref,        ref)               \
+    X(q8_0_to_f32,  Q8_0_TO_F32,   ref,  ref,     ref,        ref)               \
+    X(q6_k_to_f32,  Q6_K_TO_F32,   ref,  ref,     ref,        ref)               \
+    X(q4_0_to_f32,  Q4_0_TO_F32,   ref,  ref,     ref,        ref)               \
+    X(has_code3,    HAS_CODE3,     ref,  ref,     ref,        ref)               \
+    X(exp,          EXP,           ref,  ref,     ref,        ref)
+/* clang-format on */
+
+/* Every function of every instruction set has the type of its slot; one that does not exist is never used. */
+#define BN_KERNEL_DECLARE(slot, isa) __typeof__(*((const struct bn_kernels *)0)->slot) bn_##slot##_##isa;
+#define BN_KERNEL_DECLARE_ALL(slot, number, avx2, avxvnni, avx512vnni, neon) \
+    BN_KERNEL_DECLARE(slot, ref)                                             \
+    BN_KERNEL_DECLARE(slot, avx2)                                            \
+    BN_KERNEL_DECLARE(slot, avxvnni)                                         \
+    BN_KERNEL_DECLARE(slot, avx512vnni)                                      \
+    BN_KERNEL_DECLARE(slot, neon)
+BN_KERNEL_TABLE(BN_KERNEL_DECLARE_ALL)
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The reference of the float kernels: norm, positions, attention, activation functions, float matrices. Here
+ * the order of every sum is part of the result; see the head of kernels.h for lane sums.
+ */
+#include "kernels_table.h"
+#include "ref.h"
+
+/* Lane j takes lane j + n/2, n/4, ... 1. */
+static float fold16(float lane[16])
+{
+    for (size_t half = 8; half > 0; half /= 2)
+        for (size_t j = 0; j < half; j++)
+            lane[j] += lane[j + half];
+    return lane[0];
+}
+
+static double fold8(double lane[8])
+{
+    for (size_t half = 4; half > 0; half /= 2)
+        for (size_t j = 0; j < half; j++)
+            lane[j] += lane[j + half];
+    return lane[0];
+}
+
+/* w: n binary16 values, any alignment. */
+static float dot_f16(const void *w, const float *x, size_t n)
+{
+    float lane[16] = {0};
+    for (size_t i = 0; i < n; i++)
+        lane[i % 16] = fmaf(bn_ref_widen_f16(bn_load_u16((const uint8_t *)w + 2 * i)), x[i], lane[i % 16]);
+    return fold16(lane);
+}
+
+static float dot_f32(const void *w, const float *x, size_t n)
+{
+    float lane[16] = {0};
+    for (size_t i = 0; i < n; i++)
+        lane[i % 16] = fmaf(bn_load_f32((const uint8_t *)w + 4 * i), x[i], lane[i % 16]);
+    return fold16(lane);
+}
+
+void bn_rmsnorm_ref(float *y, const float *x, const float *w, size_t n, float eps)
+{
+    double lane[8] = {0};
+    for (size_t i = 0; i < n; i++) {
+        float square = x[i] * x[i];
+        lane[i % 8] += (double)square;
+    }
+    float mean = (float)(fold8(lane) / (double)n);
+    float r = 1.0f / sqrtf(mean + eps);
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i] * r * w[i];
+}
+
+static void rotate(float *a, float *b, float cosine, float sine)
+{
+    float a0 = *a, b0 = *b;
+    *a = a0 * cosine - b0 * sine;
+    *b = a0 * sine + b0 * cosine;
+}
+
+void bn_rope_neox_ref(float *x, const float *cos, const float *sin, size_t n_rot)
+{
+    for (size_t i = 0; i < n_rot / 2; i++)
+        rotate(&x[i], &x[i + n_rot / 2], cos[i], sin[i]);
+}
+
+void bn_rope_norm_ref(float *x, const float *cos, const float *sin, size_t n_rot)
+{
+    for (size_t i = 0; i < n_rot / 2; i++)
+        rotate(&x[2 * i], &x[2 * i + 1], cos[i], sin[i]);
+}
+
+void bn_attn_scores_ref(float *s, const float *q, const uint16_t *k, size_t ld, size_t n_pos, size_t head_dim,
+                        float factor)
+{
+    for (size_t p = 0; p < n_pos; p++)
+        s[p] = dot_f16(k + p * ld, q, head_dim) * factor;
+}
+
+void bn_softmax_ref(float *x, size_t n)
+{
+    float max = x[0];
+    for (size_t i = 1; i < n; i++)
+        if (x[i] > max) max = x[i];
+    double lane[8] = {0};
+    for (size_t i = 0; i < n; i++) {
+        x[i] = bn_ref_exp(x[i] - max);
+        lane[i % 8] += (double)x[i];
+    }
+    float factor = (float)(1.0 / fold8(lane));
+    for (size_t i = 0; i < n; i++)
+        x[i] *= factor;
+}
+
+void bn_attn_values_ref(float *y, const float *s, const uint16_t *v, size_t ld, size_t n_pos, size_t head_dim)
+{
+    for (size_t p = 0; p < n_pos; p++)
+        for (size_t d = 0; d < head_dim; d++)
+            y[d] = fmaf(s[p], bn_ref_widen_f16(v[p * ld + d]), y[d]);
+}
+
+void bn_relu2_mul_ref(float *y, const float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float g = gate[i] > 0.0f ? gate[i] : 0.0f;
+        y[i] = g * g * up[i];
+    }
+}
+
+void bn_silu_mul_ref(float *y, const float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = gate[i] / (1.0f + bn_ref_exp(-gate[i])) * up[i];
+}
+
+void bn_add_ref(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] += x[i];
+}
+
+void bn_exp_ref(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = bn_ref_exp(x[i]);
+}
+
+void bn_f16_gemm_ref(float *y, size_t ldy, const uint16_t *w, size_t rows, size_t k, const float *x,
+                     size_t ldx, size_t n)
+{
+    for (size_t j = 0; j < n; j++)
+        for (size_t r = 0; r < rows; r++)
+            y[j * ldy + r] = dot_f16((const uint8_t *)w + 2 * r * k, x + j * ldx, k);
+}
+
+void bn_f32_gemm_ref(float *y, size_t ldy, const float *w, size_t rows, size_t k, const float *x, size_t ldx,
+                     size_t n)
+{
+    for (size_t j = 0; j < n; j++)
+        for (size_t r = 0; r < rows; r++)
+            y[j * ldy + r] = dot_f32((const uint8_t *)w + 4 * r * k, x + j * ldx, k);
+}
