@@ -61,7 +61,7 @@ $(OUT)/kernels/x86_avx512_%.o: KERNEL_FLAGS := -O3 -mavx2 -mfma -mf16c -mavx512f
 src = $(sort $(wildcard $(1)))
 obj = $(patsubst %,$(OUT)/%.o,$(basename $(call src,$(1))))
 
-KERNEL_SRC := kernels/dispatch.c $(call src,kernels/ref_*.c) \
+KERNEL_SRC := $(call src,kernels/dispatch.c kernels/ref_*.c) \
     $(if $(filter x86_64,$(ARCH)),$(call src,kernels/x86_*.c)) $(if $(filter aarch64,$(ARCH)),$(call src,kernels/arm_*.c))
 KERNEL_OBJ := $(KERNEL_SRC:%.c=$(OUT)/%.o)
 LIB_OBJ := $(call obj,engine/*/*.c) $(KERNEL_OBJ)
@@ -69,7 +69,8 @@ LIB := $(OUT)/libbn.a
 
 TOOLS := $(patsubst tools/%.c,%,$(call src,tools/bn*.c))
 PROGRAMS := $(TOOLS:%=$(OUT)/%)
-CLI_OBJ := $(call obj,tools/cli/*.c)
+CLI_OBJ := $(call obj,tools/cli/*.[cS])
+CLI_LIB := $(OUT)/libcli.a
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(OUT)/tests/unit/%,$(call src,tests/unit/*.c))
 CHECKKERN := $(OUT)/tests/checkkern/checkkern
 CLI_TESTS := $(call src,tests/cli/*.sh)
@@ -112,25 +113,26 @@ $(OUT)/%.o: %.S $(OUT)/flags
 $(call obj,engine/receipt/*.c engine/measure/*.c tools/cli/*.c): | $(OUT)/build_info.h
 
 $(LIB): $(LIB_OBJ)
+$(CLI_LIB): $(CLI_OBJ)
+$(LIB) $(CLI_LIB):
 	$(SAY) AR $@
 	$(Q)rm -f $@; $(AR) rcsD $@ $^
 
 LINK = $(CC) $(BN_LDFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(BN_LDLIBS) $(LDLIBS)
 
-# A program is tools/bn-x.c, what lies in tools/x/, and what all programs share.
+# A program is tools/bn-x.c, what lies in tools/x/, and what it uses of the things that all programs share.
 define program
-$(OUT)/$(1): $(OUT)/tools/$(1).o $(call obj,tools/$(patsubst bn-%,%,$(1))/*.c) $(CLI_OBJ) $(LIB)
+$(OUT)/$(1): $(OUT)/tools/$(1).o $(call obj,tools/$(patsubst bn-%,%,$(1))/*.c) $(CLI_LIB) $(LIB)
 	$$(SAY) LD $$@
 	$$(Q)$$(LINK)
 endef
 $(foreach t,$(TOOLS),$(eval $(call program,$(t))))
-# bn-run and bn-verify-receipt carry the default model.
-$(OUT)/bn-run $(OUT)/bn-verify-receipt: $(OUT)/tools/cli/default_model.o
+# The default model; a program carries it when it calls bn_cli_open_model.
 $(OUT)/tools/cli/default_model.o: fixtures/shakespeare-5m-i2_s.gguf
 
 # ---- tests ---------------------------------------------------------------------------------------------------
 
-$(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(LIB)
+$(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIB)
 	$(SAY) LD $@
 	$(Q)$(LINK) -lcmocka
 
