@@ -217,6 +217,7 @@ static void attention(const struct pass *p, uint32_t layer)
     for (size_t i = from; i < to; i++) {
         size_t token = i / hp->n_head, head = i % hp->n_head, n_pos = s->position + token + 1;
         size_t at = (layer * hp->n_head_kv + head / group) * s->n_ctx * d;
+        memset(s->att + i * d, 0, d * sizeof *s->att);
         for (unsigned step = 0; step < 3; step++) {
             begin(p);
             if (step == 0)
