@@ -42,22 +42,23 @@ const bn_json *bn_json_next(const bn_json *value);
 /* The name of a member, NULL for an array's element. */
 const char *bn_json_name(const bn_json *member);
 
-/* Values; each returns false, and leaves *out alone, when value is NULL or of another kind. The integer forms
- * want a whole number of at most 2^53 in magnitude. */
+/* Values; each returns false, and leaves *out alone, when value is NULL or of another kind. The integer form
+ * wants a whole number from 0 to 2^53 - 1, beyond which two texts can mean the same number. */
 bool bn_json_string(const bn_json *value, const char **out);
 bool bn_json_number(const bn_json *value, double *out);
 bool bn_json_u64(const bn_json *value, uint64_t *out);
 bool bn_json_bool(const bn_json *value, bool *out);
 
 /* Building. A NULL parent makes a call do nothing and return NULL. Short memory is remembered for the thread,
- * and the next bn_json_write says so, so that a long chain of puts needs one check, at its end. */
+ * and the next bn_json_write says so, so that a long chain of puts needs one check, at its end. Putting a
+ * name that is there already replaces its value. */
 bn_json *bn_json_new_object(void);
 bn_json *bn_json_new_array(void);
 bn_json *bn_json_put_object(bn_json *object, const char *name);
 bn_json *bn_json_put_array(bn_json *object, const char *name);
 void bn_json_put_string(bn_json *object, const char *name, const char *value); /* NULL writes null */
-void bn_json_put_u64(bn_json *object, const char *name, uint64_t value);
-void bn_json_put_number(bn_json *object, const char *name, double value); /* not finite writes null */
+void bn_json_put_u64(bn_json *object, const char *name, uint64_t value);       /* from 2^53 on, a string */
+void bn_json_put_number(bn_json *object, const char *name, double value);      /* not finite writes null */
 void bn_json_put_bool(bn_json *object, const char *name, bool value);
 void bn_json_put_null(bn_json *object, const char *name);
 bn_json *bn_json_add_object(bn_json *array);
@@ -68,8 +69,9 @@ void bn_json_add_number(bn_json *array, double value);
 void bn_json_put_copy(bn_json *object, const char *name, const bn_json *value);
 void bn_json_remove(bn_json *object, const char *name);
 
-/* Appends the text: compact with members sorted by name (the canonical form, whose digest is taken), or
- * indented by two spaces in the order of building. */
+/* Appends the text: compact with members sorted by the bytes of their names (the canonical form, whose digest
+ * is taken: RFC 8785, except that a negative zero keeps its sign), or indented by two spaces in the order of
+ * building. */
 BN_MUST_CHECK bn_status bn_json_write(const bn_json *value, bool canonical, struct bn_buf *out,
                                       bn_error *err);
 

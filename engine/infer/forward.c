@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The forward pass: one batch of tokens through all layers, by a team of threads in one parallel region.
+ *
+ * The graph (BitNet b1.58; Ma et al. 2024, and the C++ reference). For each layer, on every row x of the
+ * batch:
+ *
+ *     h = rmsnorm(x) * attn_norm        q, k, v = Wq h, Wk h, Wv h       rope on q and k; k, v to the cache
+ * as binary16 a = attention(q, cache)           a = rmsnorm(a) * attn_sub_norm   x = x + Wo a h = rmsnorm(x)
+ * * ffn_norm         m = act(Wgate h) * (Wup h)       m = rmsnorm(m) * ffn_sub_norm x = x + Wdown m
+ *
+ * then logits = head (rmsnorm(x) * output_norm). act is the squared ReLU or SiLU; `llama` has no sub-norms.
+ *
+ * Every stage divides rows of the batch, heads, or rows of a matrix among the threads, never a sum, and ends
+ * with a barrier where another thread's results are read next. So neither the number of threads nor the size
+ * of the batch can change a bit (docs/explain/numerics.md).
+ */
+#include <math.h>
+
+#include "base/error.h"
+#include "base/team.h"
+#include "infer/session.h"
+
+#define ROW_GRAIN 16u /* rows of a matrix that stay together: one cache line of output */
+
+struct pass {
+    struct bn_session *s;
+    const struct bn_model *m;
+    const struct bn_kernels *kernels;
+    unsigned thread, n_threads;
+    size_t n; /* tokens */
+};
+
+static void begin(const struct pass *p)
+{
+    bn_counters_begin(&p->s->counters[p->thread], p->thread);
+}
+
+static void end(const struct pass *p, enum bn_kernel kernel, uint64_t bytes, uint64_t ops)
+{
+    bn_counters_end(&p->s->counters[p->thread], p->thread, kernel, bytes, ops);
+}
+
+static void share(const struct pass *p, size_t n, size_t grain, size_t *from, size_t *to)
+{
+    bn_team_share(n, grain, p->thread, p->n_threads, from, to);
+}
+
+/* Shows an intermediate to the session's trace callback, when there is one, once all threads have written it.
+ */
+static void trace(const struct pass *p, const char *op, int32_t layer, const float *data, size_t rows,
+                  size_t cols, size_t ld)
+{
+    if (p->s->trace == NULL) return;
+    bn_team_barrier();
+    if (p->thread == 0) {
+        size_t first =
+            op[0] == 'l' || op[0] == 'o' ? p->n - rows : 0; /* logits, output_norm: the last rows */
+        bn_trace_record record = {op, layer, p->s->position + (uint32_t)first, rows, cols, ld, data};
+        p->s->trace(p->s->trace_user, &record);
+    }
+    bn_team_barrier();
+}
+
+/* ---- stages
+ * ----------------------------------------------------------------------------------------------------- */
+
+static void matrix_row(const struct bn_kernels *kernels, uint32_t type, float *out, const unsigned char *row,
+                       size_t k)
+{
+    switch (type) {
+    case BN_TYPE_F32:
+        memcpy(out, row, k * sizeof *out);
+        break;
+    case BN_TYPE_F16:
+        kernels->f16_to_f32(out, row, k);
+        break;
+    case BN_TYPE_BF16:
+        kernels->bf16_to_f32(out, row, k);
+        break;
+    case BN_TYPE_Q8_0:
+        kernels->q8_0_to_f32(out, row, k);
+        break;
+    case BN_TYPE_Q6_K:
+        kernels->q6_k_to_f32(out, row, k);
+        break;
+    default:
+        kernels->q4_0_to_f32(out, row, k);
+        break;
+    }
+}
+
+/* The slot that reads rows of this type; F32 rows are copied, which is no kernel: BN_KERNEL_COUNT. */
+static enum bn_kernel matrix_slot(uint32_t type)
+{
+    return type == BN_TYPE_F16    ? BN_KERNEL_F16_TO_F32
+           : type == BN_TYPE_BF16 ? BN_KERNEL_BF16_TO_F32
+           : type == BN_TYPE_Q8_0 ? BN_KERNEL_Q8_0_TO_F32
+           : type == BN_TYPE_Q6_K ? BN_KERNEL_Q6_K_TO_F32
+           : type == BN_TYPE_Q4_0 ? BN_KERNEL_Q4_0_TO_F32
+                                  : BN_KERNEL_COUNT;
+}
+
+static void embed(const struct pass *p)
+{
+    const struct bn_matrix *e = &p->m->embd;
+    size_t from, to;
+    share(p, p->n, 1, &from, &to);
+    begin(p);
+    for (size_t j = from; j < to; j++) {
+        float *x = p->s->x + j * e->k;
+        matrix_row(p->kernels, e->type, x, e->data + (size_t)p->s->run.tokens[j] * e->row_bytes, e->k);
+        for (size_t i = 0; i < e->k; i++)
+            if (!isfinite(x[i])) p->s->run.bad_row = true;
+    }
+    if (matrix_slot(e->type) != BN_KERNEL_COUNT)
+        end(p, matrix_slot(e->type), (to - from) * e->row_bytes, (to - from) * e->k);
+}
+
+/* Normalises rows (when there is a weight) and quantises them, padded with zeros to the widest block, for the
+ * linear layers that follow. in may be norm_out. */
+static void norm_quantize(const struct pass *p, const char *op, int32_t layer, const float *in, size_t width,
+                          const float *weight)
+{
+    struct bn_session *s = p->s;
+    size_t from, to;
+    share(p, p->n, 1, &from, &to);
+    const float *normed = in;
+    if (weight != NULL) {
+        normed = s->norm;
+        begin(p);
+        for (size_t j = from; j < to; j++)
+            p->kernels->rmsnorm(s->norm + j * width, in + j * width, weight, width, p->m->hp.rms_eps);
+        end(p, BN_KERNEL_RMSNORM, 0, (to - from) * width);
+        trace(p, op, layer, normed, p->n, width, width);
+    }
+    size_t padded = (width + BN_TQ2_BLOCK - 1) / BN_TQ2_BLOCK * BN_TQ2_BLOCK;
+    begin(p);
+    for (size_t j = from; j < to; j++) {
+        int8_t *q = s->act_q + j * s->act_ld;
+        s->act[j].q = q;
+        p->kernels->quantize(q, &s->act[j].scale, &s->act[j].sum, normed + j * width, width);
+        memset(q + width, 0, padded - width);
+    }
+    end(p, BN_KERNEL_QUANTIZE, 0, (to - from) * width);
+}
+
+/* y = W act for this thread's rows of W. */
+static void linear(const struct pass *p, const struct bn_linear *lin, float *y)
+{
+    size_t from, to, ldy = lin->w.rows;
+    share(p, lin->w.rows, ROW_GRAIN, &from, &to);
+    struct bn_ternary part = lin->w;
+    part.codes += from * part.row_bytes;
+    part.rows = to - from;
+    const struct bn_act *act = p->s->act;
+    enum bn_kernel slot = lin->blocked ? BN_KERNEL_TQ2_GEMV : BN_KERNEL_I2S_GEMV;
+    if (p->n > 1) slot = lin->blocked ? BN_KERNEL_TQ2_GEMM : BN_KERNEL_I2S_GEMM;
+    begin(p);
+    if (part.rows == 0)
+        ;
+    else if (p->n == 1)
+        (lin->blocked ? p->kernels->tq2_gemv : p->kernels->i2s_gemv)(y + from, &part, act);
+    else
+        (lin->blocked ? p->kernels->tq2_gemm : p->kernels->i2s_gemm)(y + from, ldy, &part, act, p->n);
+    end(p, slot, part.rows * part.row_bytes, (uint64_t)part.rows * lin->k * p->n);
+    if (!lin->has_extra_scale) return;
+    for (size_t j = 0; j < p->n; j++)
+        for (size_t r = from; r < to; r++)
+            y[j * ldy + r] *= lin->extra_scale;
+}
+
+/* Rotates q and k, and stores k and v, for this thread's (token, head) pairs. */
+static void rope_and_store(const struct pass *p, uint32_t layer)
+{
+    struct bn_session *s = p->s;
+    const bn_hparams *hp = &p->m->hp;
+    size_t d = hp->head_dim, half = hp->n_rot / 2, n_kv = hp->n_head_kv, from, to;
+    bool neox = hp->rope == BN_ROPE_NEOX;
+    void (*rotate)(float *, const float *, const float *, size_t) =
+        neox ? p->kernels->rope_neox : p->kernels->rope_norm;
+    share(p, p->n * (hp->n_head + n_kv), 1, &from, &to);
+    begin(p);
+    for (size_t i = from; i < to; i++) {
+        size_t token = i / (hp->n_head + n_kv), head = i % (hp->n_head + n_kv),
+               at = (s->position + token) * half;
+        float *row = head < hp->n_head ? s->q + (token * hp->n_head + head) * d
+                                       : s->k + (token * n_kv + head - hp->n_head) * d;
+        rotate(row, s->rope_cos + at, s->rope_sin + at, hp->n_rot);
+    }
+    end(p, neox ? BN_KERNEL_ROPE_NEOX : BN_KERNEL_ROPE_NORM, 0, (to - from) * hp->n_rot);
+    trace(p, "q_rope", (int32_t)layer, s->q, p->n, hp->n_head * d, hp->n_head * d);
+    trace(p, "k_rope", (int32_t)layer, s->k, p->n, n_kv * d, n_kv * d);
+    bn_team_barrier();
+
+    share(p, p->n * n_kv, 1, &from, &to);
+    begin(p);
+    for (size_t i = from; i < to; i++) {
+        size_t token = i / n_kv, head = i % n_kv;
+        size_t at = ((layer * n_kv + head) * s->n_ctx + s->position + token) * d;
+        p->kernels->f32_to_f16(s->k_cache + at, s->k + i * d, d);
+        p->kernels->f32_to_f16(s->v_cache + at, s->v + i * d, d);
+    }
+    end(p, BN_KERNEL_F32_TO_F16, (to - from) * d * 4, (to - from) * d * 2);
+}
+
+/* Causal attention for this thread's (token, head) pairs; query heads share the KV heads in equal groups. */
+static void attention(const struct pass *p, uint32_t layer)
+{
+    struct bn_session *s = p->s;
+    const bn_hparams *hp = &p->m->hp;
+    size_t d = hp->head_dim, group = hp->n_head / hp->n_head_kv, from, to;
+    float *scores = s->scores + (size_t)p->thread * s->n_ctx;
+    float factor = 1.0f / sqrtf((float)d);
+    static const enum bn_kernel slots[3] = {BN_KERNEL_ATTN_SCORES, BN_KERNEL_SOFTMAX, BN_KERNEL_ATTN_VALUES};
+    share(p, p->n * hp->n_head, 1, &from, &to);
+    for (size_t i = from; i < to; i++) {
+        size_t token = i / hp->n_head, head = i % hp->n_head, n_pos = s->position + token + 1;
+        size_t at = (layer * hp->n_head_kv + head / group) * s->n_ctx * d;
+        for (unsigned step = 0; step < 3; step++) {
+            begin(p);
+            if (step == 0)
+                p->kernels->attn_scores(scores, s->q + i * d, s->k_cache + at, d, n_pos, d, factor);
+            else if (step == 1)
+                p->kernels->softmax(scores, n_pos);
+            else
+                p->kernels->attn_values(s->att + i * d, scores, s->v_cache + at, d, n_pos, d);
+            end(p, slots[step], step == 1 ? 0 : n_pos * d * 2, step == 1 ? n_pos : n_pos * d);
+        }
+    }
+}
+
+/* act = f(gate) * up for this thread's share of all elements. */
+static void activate(const struct pass *p)
+{
+    size_t from, to;
+    bool relu2 = p->m->hp.activation == BN_ACTIVATION_RELU2;
+    share(p, p->n * p->m->hp.n_ff, ROW_GRAIN, &from, &to);
+    float *gate = p->s->gate + from;
+    begin(p);
+    (relu2 ? p->kernels->relu2_mul : p->kernels->silu_mul)(gate, gate, p->s->up + from, to - from);
+    end(p, relu2 ? BN_KERNEL_RELU2_MUL : BN_KERNEL_SILU_MUL, 0, to - from);
+}
+
+/* x += y, by the shares in which linear wrote y: no barrier is needed between. */
+static void add_residual(const struct pass *p)
+{
+    size_t width = p->m->hp.n_embd, from, to;
+    share(p, width, ROW_GRAIN, &from, &to);
+    begin(p);
+    for (size_t j = 0; j < p->n; j++)
+        p->kernels->add(p->s->x + j * width + from, p->s->y + j * width + from, to - from);
+    end(p, BN_KERNEL_ADD, 0, p->n * (to - from));
+}
+
+static void layer_attention(const struct pass *p, uint32_t n)
+{
+    struct bn_session *s = p->s;
+    const struct bn_layer *l = &p->m->layers[n];
+    size_t embd = p->m->hp.n_embd;
+    norm_quantize(p, "attn_norm", (int32_t)n, s->x, embd, l->attn_norm);
+    bn_team_barrier();
+    linear(p, &l->q, s->q);
+    linear(p, &l->k, s->k);
+    linear(p, &l->v, s->v);
+    trace(p, "q", (int32_t)n, s->q, p->n, l->q.w.rows, l->q.w.rows);
+    trace(p, "k", (int32_t)n, s->k, p->n, l->k.w.rows, l->k.w.rows);
+    trace(p, "v", (int32_t)n, s->v, p->n, l->v.w.rows, l->v.w.rows);
+    bn_team_barrier();
+    rope_and_store(p, n);
+    bn_team_barrier();
+    attention(p, n);
+    trace(p, "attn_out", (int32_t)n, s->att, p->n, l->q.w.rows, l->q.w.rows);
+    bn_team_barrier();
+    norm_quantize(p, "attn_sub_norm", (int32_t)n, s->att, l->q.w.rows, l->attn_sub_norm);
+    bn_team_barrier();
+    linear(p, &l->o, s->y);
+    trace(p, "attn_o", (int32_t)n, s->y, p->n, embd, embd);
+    add_residual(p);
+    trace(p, "attn_res", (int32_t)n, s->x, p->n, embd, embd);
+    bn_team_barrier();
+}
+
+static void layer_ffn(const struct pass *p, uint32_t n)
+{
+    struct bn_session *s = p->s;
+    const struct bn_layer *l = &p->m->layers[n];
+    size_t embd = p->m->hp.n_embd, ff = p->m->hp.n_ff;
+    norm_quantize(p, "ffn_norm", (int32_t)n, s->x, embd, l->ffn_norm);
+    bn_team_barrier();
+    linear(p, &l->gate, s->gate);
+    linear(p, &l->up, s->up);
+    trace(p, "gate", (int32_t)n, s->gate, p->n, ff, ff);
+    trace(p, "up", (int32_t)n, s->up, p->n, ff, ff);
+    bn_team_barrier();
+    activate(p);
+    trace(p, "ffn_act", (int32_t)n, s->gate, p->n, ff, ff);
+    bn_team_barrier();
+    norm_quantize(p, "ffn_sub_norm", (int32_t)n, s->gate, ff, l->ffn_sub_norm);
+    bn_team_barrier();
+    linear(p, &l->down, s->y);
+    trace(p, "down", (int32_t)n, s->y, p->n, embd, embd);
+    add_residual(p);
+    trace(p, "ffn_res", (int32_t)n, s->x, p->n, embd, embd);
+    bn_team_barrier();
+}
+
+/* logits = head hidden for the rows wanted. A head in a block format is widened row by row. */
+static void head(const struct pass *p)
+{
+    struct bn_session *s = p->s;
+    const struct bn_matrix *h = &p->m->head;
+    size_t n = p->n - s->run.head_at, from, to;
+    float *y = s->run.logits;
+    share(p, h->rows, ROW_GRAIN, &from, &to);
+    begin(p);
+    if (h->type == BN_TYPE_F16) {
+        const uint16_t *w = (const uint16_t *)(const void *)h->data + from * h->k;
+        p->kernels->f16_gemm(y + from, h->rows, w, to - from, h->k, s->hidden, h->k, n);
+        end(p, BN_KERNEL_F16_GEMM, (to - from) * h->row_bytes, (uint64_t)(to - from) * h->k * n);
+        return;
+    }
+    float *row = s->head_row + (size_t)p->thread * h->k;
+    for (size_t r = from; r < to; r++) {
+        matrix_row(p->kernels, h->type, row, h->data + r * h->row_bytes, h->k);
+        p->kernels->f32_gemm(y + r, h->rows, row, 1, h->k, s->hidden, h->k, n);
+    }
+    end(p, BN_KERNEL_F32_GEMM, (to - from) * h->row_bytes, (uint64_t)(to - from) * h->k * n);
+}
+
+static void final_norm(const struct pass *p)
+{
+    struct bn_session *s = p->s;
+    size_t embd = p->m->hp.n_embd, n = p->n - s->run.head_at, from, to;
+    share(p, n, 1, &from, &to);
+    begin(p);
+    for (size_t j = from; j < to; j++) {
+        float *hidden = s->hidden + j * embd;
+        p->kernels->rmsnorm(hidden, s->x + (s->run.head_at + j) * embd, p->m->output_norm, embd,
+                            p->m->hp.rms_eps);
+        for (size_t i = 0; i < embd; i++)
+            if (!isfinite(hidden[i])) s->run.bad_row = true;
+    }
+    end(p, BN_KERNEL_RMSNORM, 0, (to - from) * embd);
+    trace(p, "output_norm", -1, s->hidden, n, embd, embd);
+}
+
+/* ---- the pass
+ * --------------------------------------------------------------------------------------------------- */
+
+static void run(void *arg, unsigned thread, unsigned n_threads)
+{
+    struct bn_session *s = arg;
+    struct pass pass = {s, s->model, s->model->kernels, thread, n_threads, s->run.n};
+    const struct pass *p = &pass;
+    uint64_t t0 = bn_clock_ns();
+    embed(p);
+    trace(p, "embd", -1, s->x, p->n, p->m->hp.n_embd, p->m->hp.n_embd);
+    bn_team_barrier();
+    uint64_t t1 = bn_clock_ns();
+    for (uint32_t n = 0; n < p->m->hp.n_layer; n++) {
+        layer_attention(p, n);
+        layer_ffn(p, n);
+    }
+    uint64_t t2 = bn_clock_ns();
+    if (s->run.head_at < p->n) {
+        final_norm(p);
+        bn_team_barrier();
+        head(p);
+        trace(p, "logits", -1, s->run.logits, p->n - s->run.head_at, p->m->head.rows, p->m->head.rows);
+        bn_team_barrier();
+    }
+    if (thread == 0) {
+        s->timing.embed_ns += t1 - t0;
+        s->timing.layers_ns += t2 - t1;
+        s->timing.head_ns += bn_clock_ns() - t2;
+    }
+}
+
+bn_status bn_forward(struct bn_session *s, const int32_t *tokens, size_t n, size_t head_at, float *logits,
+                     bn_error *err)
+{
+    s->run.tokens = tokens;
+    s->run.n = n;
+    s->run.head_at = head_at;
+    s->run.logits = logits;
+    s->run.bad_row = false;
+    bn_team_run(s->n_threads, run, s);
+    if (s->run.bad_row) {
+        bn_fail(err, BN_ERR_FORMAT, "activations are not finite at position %u or behind it", s->position);
+        bn_error_hint(err, "the model's weights are damaged");
+        return BN_ERR_FORMAT;
+    }
+    s->n_hidden = n - head_at;
+    s->position += (uint32_t)n;
+    return BN_OK;
+}

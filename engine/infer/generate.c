@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See generate.h. Everything the loop needs is allocated before its first token.
+ */
+#include "infer/generate.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "infer/session.h"
+
+struct loop {
+    bn_session *session;
+    const bn_tokenizer *tok;
+    struct bn_generation *gen;
+    bn_sampler *sampler;
+    float *logits;
+    int32_t *history; /* prompt and generated tokens */
+    size_t n_history;
+    struct bn_sha256 *sha;
+    unsigned char link[BN_SHA256_BYTES];
+
+    /* Text that is not shown yet because a stop text might begin in it. */
+    bn_utf8_stream utf8;
+    char *held, *fresh;
+    size_t n_held, held_room;
+};
+
+const char *bn_stop_reason_name(enum bn_stop_reason reason)
+{
+    static const char *const NAMES[BN_STOP_REASON_COUNT] = {
+        [BN_STOP_LENGTH] = "length", [BN_STOP_ID] = "stop_id",      [BN_STOP_END] = "end",
+        [BN_STOP_STRING] = "stop",   [BN_STOP_CONTEXT] = "context", [BN_STOP_CALLER] = "cancelled",
+    };
+    return (unsigned)reason < BN_STOP_REASON_COUNT ? NAMES[reason] : "unknown";
+}
+
+/* ---- the chain of digests
+ * ----------------------------------------------------------------------------------------- */
+
+static void put_u32(struct bn_sha256 *sha, uint32_t v)
+{
+    unsigned char bytes[4] = {(unsigned char)v, (unsigned char)(v >> 8), (unsigned char)(v >> 16),
+                              (unsigned char)(v >> 24)};
+    bn_sha256_update(sha, bytes, sizeof bytes);
+}
+
+static void put_f32(struct bn_sha256 *sha, float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    put_u32(sha, bits);
+}
+
+/* Fills top with the ids of the n best logits, best first, ties by id; returns how many there are. */
+static size_t best_logits(const float *logits, size_t n_vocab, int32_t top[BN_CHAIN_TOP])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < n_vocab; i++) {
+        if (n == BN_CHAIN_TOP && !(logits[i] > logits[top[n - 1]])) continue;
+        if (n < BN_CHAIN_TOP) n++;
+        size_t at = n - 1;
+        for (; at > 0 && logits[i] > logits[top[at - 1]]; at--)
+            top[at] = top[at - 1];
+        top[at] = (int32_t)i;
+    }
+    return n;
+}
+
+static void chain_step(struct loop *l, int32_t token)
+{
+    const bn_hparams *hp = bn_model_hparams(l->session->model);
+    const float *hidden = bn_session_hidden(l->session);
+    int32_t top[BN_CHAIN_TOP];
+    size_t n_top = best_logits(l->logits, hp->n_vocab, top);
+    bn_sha256_update(l->sha, l->link, sizeof l->link);
+    put_u32(l->sha, bn_session_position(l->session) - 1);
+    bn_sha256_update(l->sha, hidden, hp->n_embd * sizeof *hidden); /* every target is little endian */
+    for (size_t i = 0; i < n_top; i++) {
+        put_u32(l->sha, (uint32_t)top[i]);
+        put_f32(l->sha, l->logits[top[i]]);
+    }
+    put_u32(l->sha, (uint32_t)token);
+    bn_sha256_take(l->sha, l->link);
+}
+
+/* ---- text and stop texts
+ * -------------------------------------------------------------------------------------------- */
+
+static bool show(struct loop *l, int32_t id, size_t n)
+{
+    bool go_on = l->gen->on_token == NULL || l->gen->on_token(l->gen->user, id, l->held, n);
+    memmove(l->held, l->held + n, l->n_held - n);
+    l->n_held -= n;
+    return go_on;
+}
+
+/* Where the first stop text begins in the held text, SIZE_MAX for nowhere. */
+static size_t find_stop(const struct loop *l)
+{
+    size_t found = SIZE_MAX;
+    for (size_t k = 0; k < l->gen->n_stops; k++) {
+        size_t n = strlen(l->gen->stops[k]);
+        for (size_t i = 0; n > 0 && i + n <= l->n_held && i < found; i++)
+            if (memcmp(l->held + i, l->gen->stops[k], n) == 0) found = i;
+    }
+    return found;
+}
+
+/* Bytes at the end of the held text that could be the beginning of a stop text. */
+static size_t open_stop(const struct loop *l)
+{
+    size_t longest = 0;
+    for (size_t k = 0; k < l->gen->n_stops; k++) {
+        size_t n = strlen(l->gen->stops[k]);
+        for (size_t i = bn_min_size(n > 0 ? n - 1 : 0, l->n_held); i > longest; i--)
+            if (memcmp(l->held + l->n_held - i, l->gen->stops[k], i) == 0) longest = i;
+    }
+    return longest;
+}
+
+/* Takes a token's text; false when generation is to stop, with the reason set. */
+static bool take_text(struct loop *l, int32_t id)
+{
+    const char *bytes = NULL;
+    size_t n = l->tok != NULL && !bn_token_is_control(l->tok, id) ? bn_token_bytes(l->tok, id, &bytes) : 0;
+    n = bn_utf8_stream_push(&l->utf8, bytes, n, l->fresh);
+    memcpy(l->held + l->n_held, l->fresh, n);
+    l->n_held += n;
+    size_t stop = find_stop(l);
+    if (stop != SIZE_MAX) {
+        l->gen->reason = BN_STOP_STRING;
+        l->n_held = stop;
+        (void)show(l, id, stop);
+        return false;
+    }
+    if (show(l, id, l->n_held - open_stop(l))) return true;
+    l->gen->reason = BN_STOP_CALLER;
+    return false;
+}
+
+static void flush_text(struct loop *l, int32_t id)
+{
+    if (l->gen->reason == BN_STOP_STRING || l->gen->reason == BN_STOP_CALLER) return;
+    size_t n = bn_utf8_stream_flush(&l->utf8, l->fresh);
+    memcpy(l->held + l->n_held, l->fresh, n);
+    l->n_held += n;
+    if (l->n_held > 0) (void)show(l, id, l->n_held);
+}
+
+/* ---- the loop
+ * ----------------------------------------------------------------------------------------------------- */
+
+static bool stops_at_id(struct loop *l, int32_t id)
+{
+    for (size_t i = 0; i < l->gen->n_stop_ids; i++)
+        if (l->gen->stop_ids[i] == id) {
+            l->gen->reason = BN_STOP_ID;
+            return true;
+        }
+    if (!l->gen->ignore_end && l->tok != NULL && bn_token_is_end(l->tok, id)) {
+        l->gen->reason = BN_STOP_END;
+        return true;
+    }
+    return false;
+}
+
+/* Chooses a token from the logits and books it; false when it is the last. */
+static bool choose(struct loop *l, uint64_t since)
+{
+    struct bn_generation *gen = l->gen;
+    bn_eval_timing timing = bn_session_timing(l->session);
+    uint64_t start = bn_clock_ns();
+    int32_t id = bn_sampler_next(l->sampler, l->logits, l->history, l->n_history);
+    uint64_t done = bn_clock_ns();
+    if (gen->want_chain) chain_step(l, id);
+    l->history[l->n_history++] = id;
+    gen->ids[gen->n_ids] = id;
+    gen->steps[gen->n_ids] =
+        (struct bn_step_timing){timing.embed_ns, timing.layers_ns, timing.head_ns, done - start};
+    gen->token_ns[gen->n_ids] = done - since;
+    gen->n_ids++;
+    if (stops_at_id(l, id) || !take_text(l, id)) return false;
+    if (gen->n_ids == gen->n_predict) {
+        gen->reason = BN_STOP_LENGTH;
+        return false;
+    }
+    if (bn_session_position(l->session) == bn_session_n_ctx(l->session)) {
+        gen->reason = BN_STOP_CONTEXT;
+        return false;
+    }
+    return true;
+}
+
+static bn_status run(struct loop *l, bn_error *err)
+{
+    struct bn_generation *gen = l->gen;
+    uint64_t start = bn_clock_ns(), since = start;
+    BN_TRY(bn_session_eval(l->session, gen->prompt, gen->n_prompt, BN_LOGITS_LAST, l->logits, err));
+    gen->prefill_ns = bn_clock_ns() - start;
+    while (choose(l, since)) {
+        since = bn_clock_ns();
+        BN_TRY(bn_session_eval(l->session, &gen->ids[gen->n_ids - 1], 1, BN_LOGITS_LAST, l->logits, err));
+    }
+    uint64_t end = bn_clock_ns();
+    flush_text(l, gen->ids[gen->n_ids - 1]);
+    gen->total_ns = end - start;
+    gen->decode_ns = gen->total_ns - gen->prefill_ns;
+    return BN_OK;
+}
+
+static bn_status prepare(struct loop *l, bn_error *err)
+{
+    struct bn_generation *gen = l->gen;
+    size_t n_vocab = bn_model_hparams(l->session->model)->n_vocab, longest = 1;
+    for (size_t i = 0; l->tok != NULL && i < n_vocab; i++) {
+        const char *bytes;
+        size_t n = bn_token_bytes(l->tok, (int32_t)i, &bytes);
+        if (n > longest) longest = n;
+    }
+    l->held_room = longest + 8;
+    for (size_t k = 0; k < gen->n_stops; k++)
+        l->held_room += strlen(gen->stops[k]);
+    l->logits = bn_alloc(n_vocab, sizeof *l->logits);
+    l->history = bn_alloc(gen->n_prompt + gen->n_predict, sizeof *l->history);
+    l->held = bn_alloc(l->held_room, 1);
+    l->fresh = bn_alloc(longest + 8, 1);
+    gen->ids = bn_alloc(gen->n_predict, sizeof *gen->ids);
+    gen->token_ns = bn_alloc(gen->n_predict, sizeof *gen->token_ns);
+    gen->steps = bn_alloc(gen->n_predict, sizeof *gen->steps);
+    if (l->logits == NULL || l->history == NULL || l->held == NULL || l->fresh == NULL || gen->ids == NULL ||
+        gen->token_ns == NULL || gen->steps == NULL)
+        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    memcpy(l->history, gen->prompt, gen->n_prompt * sizeof *l->history);
+    l->n_history = gen->n_prompt;
+    BN_TRY(bn_sampler_open(&l->sampler, &gen->sampling, n_vocab, err));
+    if (!gen->want_chain) return BN_OK;
+    BN_TRY(bn_sha256_open(&l->sha, err));
+    bn_sha256_update(l->sha, "bn.chain/1", 10);
+    bn_sha256_take(l->sha, l->link);
+    return BN_OK;
+}
+
+bn_status bn_generate(bn_session *session, const bn_tokenizer *tok, struct bn_generation *gen, bn_error *err)
+{
+    if (gen->n_prompt == 0) {
+        bn_fail(err, BN_ERR_ARG, "the prompt has no tokens");
+        bn_error_hint(err, "give some text, or a model whose file asks for a begin-of-sequence token");
+        return BN_ERR_ARG;
+    }
+    if (gen->n_predict == 0 || gen->n_predict > 1u << 24)
+        return bn_fail(err, BN_ERR_ARG, "cannot generate %u tokens", gen->n_predict);
+    struct loop l = {.session = session, .tok = tok, .gen = gen};
+    bn_status status = prepare(&l, err);
+    if (status == BN_OK) status = run(&l, err);
+    if (status == BN_OK && gen->want_chain) bn_hex(gen->chain, l.link, sizeof l.link);
+    bn_sha256_close(l.sha);
+    bn_sampler_close(l.sampler);
+    bn_free(l.logits);
+    bn_free(l.history);
+    bn_free(l.held);
+    bn_free(l.fresh);
+    if (status != BN_OK) bn_generation_release(gen);
+    return status;
+}
+
+void bn_generation_release(struct bn_generation *gen)
+{
+    bn_free(gen->ids);
+    bn_free(gen->token_ns);
+    bn_free(gen->steps);
+    gen->ids = NULL;
+    gen->token_ns = NULL;
+    gen->steps = NULL;
+    gen->n_ids = 0;
+}

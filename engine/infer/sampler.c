@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Choosing the next token. Order: repetition penalty (Keskar et al., CTRL, 2019), temperature, top-k, top-p
+ * (Holtzman et al., 2020) over what top-k left, min-p relative to the best. All integers and the engine's own
+ * exp: the same seed gives the same tokens on every machine. Greedy means argmax, nothing else.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "model/model.h"
+
+struct candidate {
+    float logit;
+    int32_t id;
+};
+
+struct bn_sampler {
+    bn_sampler_options options;
+    const struct bn_kernels *kernels;
+    size_t n_vocab;
+    uint64_t state;         /* of splitmix64 */
+    float *scaled;          /* n_vocab: penalised, over the temperature */
+    float *weight;          /* n_vocab: exp(scaled - best) */
+    struct candidate *heap; /* n_vocab */
+};
+
+static bn_status check_options(const bn_sampler_options *o, bn_error *err)
+{
+    if (!(o->temperature >= 0.0f && o->temperature <= 100.0f))
+        return bn_fail(err, BN_ERR_ARG, "temperature %g is not in 0..100", (double)o->temperature);
+    if (!(o->top_p > 0.0f && o->top_p <= 1.0f))
+        return bn_fail(err, BN_ERR_ARG, "top-p %g is not in (0, 1]", (double)o->top_p);
+    if (!(o->min_p >= 0.0f && o->min_p <= 1.0f))
+        return bn_fail(err, BN_ERR_ARG, "min-p %g is not in 0..1", (double)o->min_p);
+    if (!(o->repeat_penalty >= 1.0f && o->repeat_penalty <= 100.0f))
+        return bn_fail(err, BN_ERR_ARG, "repeat penalty %g is not in 1..100", (double)o->repeat_penalty);
+    return BN_OK;
+}
+
+bn_status bn_sampler_open(bn_sampler **out, const bn_sampler_options *options, size_t n_vocab, bn_error *err)
+{
+    *out = NULL;
+    BN_TRY(check_options(options, err));
+    struct bn_sampler *s = bn_alloc(1, sizeof *s);
+    if (s == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    s->options = *options;
+    s->n_vocab = n_vocab;
+    s->state = options->seed;
+    bn_status status = bn_isa_kernels(&s->kernels, err);
+    if (status == BN_OK && options->temperature > 0.0f) {
+        s->scaled = bn_alloc(n_vocab, sizeof *s->scaled);
+        s->weight = bn_alloc(n_vocab, sizeof *s->weight);
+        s->heap = bn_alloc(n_vocab, sizeof *s->heap);
+        if (s->scaled == NULL || s->weight == NULL || s->heap == NULL)
+            status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    }
+    if (status != BN_OK) {
+        bn_sampler_close(s);
+        return status;
+    }
+    *out = s;
+    return BN_OK;
+}
+
+void bn_sampler_close(bn_sampler *s)
+{
+    if (s == NULL) return;
+    bn_free(s->scaled);
+    bn_free(s->weight);
+    bn_free(s->heap);
+    bn_free(s);
+}
+
+static size_t argmax(const float *x, size_t n)
+{
+    size_t best = 0;
+    for (size_t i = 1; i < n; i++)
+        if (x[i] > x[best]) best = i;
+    return best;
+}
+
+/* Steele, Lea, Flood: splitmix64 (2014). */
+static uint64_t next_random(struct bn_sampler *s)
+{
+    uint64_t z = s->state += 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+static double next_unit(struct bn_sampler *s)
+{
+    return (double)(next_random(s) >> 11) * 0x1p-53;
+}
+
+/* Each distinct recent token once. The window is short, so looking back for an earlier copy is cheap. */
+static void penalise(struct bn_sampler *s, const int32_t *recent, size_t n_recent)
+{
+    float penalty = s->options.repeat_penalty;
+    size_t window = s->options.repeat_last != 0 ? s->options.repeat_last : 64;
+    size_t from = n_recent > window ? n_recent - window : 0;
+    if (penalty == 1.0f) return;
+    for (size_t i = from; i < n_recent; i++) {
+        bool seen = recent[i] < 0 || (size_t)recent[i] >= s->n_vocab;
+        for (size_t j = from; j < i && !seen; j++)
+            seen = recent[j] == recent[i];
+        if (seen) continue;
+        float *x = &s->scaled[recent[i]];
+        *x = *x > 0.0f ? *x / penalty : *x * penalty;
+    }
+}
+
+/* Higher logits first, then lower ids: a total order, so that the heap's shape cannot matter. */
+static bool before(struct candidate a, struct candidate b)
+{
+    return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+}
+
+static void sift_down(struct candidate *heap, size_t n, size_t i)
+{
+    struct candidate moving = heap[i];
+    for (;;) {
+        size_t child = 2 * i + 1;
+        if (child >= n) break;
+        if (child + 1 < n && before(heap[child + 1], heap[child])) child++;
+        if (!before(heap[child], moving)) break;
+        heap[i] = heap[child];
+        i = child;
+    }
+    heap[i] = moving;
+}
+
+/* Moves the best of the heap's first *n to its end and shortens it: what was popped stands behind, in order.
+ */
+static struct candidate pop(struct candidate *heap, size_t *n)
+{
+    struct candidate best = heap[0];
+    heap[0] = heap[--*n];
+    heap[*n] = best;
+    sift_down(heap, *n, 0);
+    return best;
+}
+
+/* Draws among all tokens. */
+static int32_t draw_all(struct bn_sampler *s, double sum)
+{
+    double left = next_unit(s) * sum;
+    size_t last = 0;
+    for (size_t i = 0; i < s->n_vocab; i++) {
+        if (s->weight[i] == 0.0f) continue;
+        last = i;
+        left -= (double)s->weight[i];
+        if (left < 0.0) break;
+    }
+    return (int32_t)last;
+}
+
+/* Draws among the best: at most top_k of them, then the fewest that reach top_p of their weight and are at
+ * least min_p times the best. */
+static int32_t draw_best(struct bn_sampler *s, double sum)
+{
+    size_t n = s->n_vocab, top_k = s->options.top_k;
+    for (size_t i = 0; i < n; i++)
+        s->heap[i] = (struct candidate){s->scaled[i], (int32_t)i};
+    for (size_t i = n / 2; i-- > 0;)
+        sift_down(s->heap, n, i);
+    size_t left = n;
+    if (top_k > 0 && top_k < n) {
+        sum = 0.0;
+        while (n - left < top_k)
+            sum += (double)s->weight[pop(s->heap, &left).id];
+    } else {
+        top_k = n;
+    }
+    double kept = 0.0, floor = (double)s->options.min_p, enough = (double)s->options.top_p * sum;
+    size_t n_kept = 0;
+    while (n_kept < top_k && (n_kept == 0 || kept < enough)) {
+        /* The i-th best stands at n - 1 - i once it was popped. */
+        if (n - left <= n_kept) (void)pop(s->heap, &left);
+        double weight = (double)s->weight[s->heap[n - 1 - n_kept].id];
+        if (n_kept > 0 && weight < floor) break;
+        kept += weight;
+        n_kept++;
+    }
+    double at = next_unit(s) * kept;
+    for (size_t i = 0; i < n_kept; i++) {
+        at -= (double)s->weight[s->heap[n - 1 - i].id];
+        if (at < 0.0) return s->heap[n - 1 - i].id;
+    }
+    return s->heap[n - n_kept].id;
+}
+
+int32_t bn_sampler_next(bn_sampler *s, const float *logits, const int32_t *recent, size_t n_recent)
+{
+    const bn_sampler_options *o = &s->options;
+    if (o->temperature <= 0.0f) return (int32_t)argmax(logits, s->n_vocab);
+    memcpy(s->scaled, logits, s->n_vocab * sizeof *logits);
+    penalise(s, recent, n_recent);
+    for (size_t i = 0; i < s->n_vocab; i++)
+        s->scaled[i] /= o->temperature;
+    float best = s->scaled[argmax(s->scaled, s->n_vocab)];
+    for (size_t i = 0; i < s->n_vocab; i++)
+        s->weight[i] = s->scaled[i] - best;
+    s->kernels->exp(s->weight, s->weight, s->n_vocab);
+    double sum = 0.0;
+    for (size_t i = 0; i < s->n_vocab; i++)
+        sum += (double)s->weight[i];
+    bool all = (o->top_k == 0 || o->top_k >= s->n_vocab) && o->top_p >= 1.0f && o->min_p <= 0.0f;
+    return all ? draw_all(s, sum) : draw_best(s, sum);
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sessions: opening (all memory is taken here), evaluating tokens in batches, and what can be asked about it.
+ */
+#include "infer/session.h"
+
+#include "base/error.h"
+#include "base/team.h"
+#include "infer/rope.h"
+
+#define DEFAULT_CTX 4096u
+#define DEFAULT_BATCH 128u
+#define MAX_BATCH 4096u
+#define MAX_THREADS 1024u
+
+/* Takes n x each x times zeroed bytes into *p; remembers failure in *ok. */
+static void take(bool *ok, void *p, size_t n, size_t times, size_t each)
+{
+    uint64_t count;
+    void *block = bn_mul_ok(n, times, &count) ? bn_alloc((size_t)count, each) : NULL;
+    memcpy(p, &block, sizeof block);
+    if (block == NULL) *ok = false;
+}
+
+static bool take_all(struct bn_session *s)
+{
+    const bn_hparams *hp = &s->model->hp;
+    size_t q_dim = (size_t)hp->n_head * hp->head_dim, kv_dim = (size_t)hp->n_head_kv * hp->head_dim;
+    size_t widest = hp->n_embd > hp->n_ff ? hp->n_embd : hp->n_ff;
+    if (q_dim > widest) widest = q_dim;
+    bool ok = true;
+    s->act_ld = (widest + BN_TQ2_BLOCK - 1) / BN_TQ2_BLOCK * BN_TQ2_BLOCK;
+    take(&ok, &s->k_cache, (size_t)hp->n_layer * kv_dim, s->n_ctx, sizeof *s->k_cache);
+    take(&ok, &s->v_cache, (size_t)hp->n_layer * kv_dim, s->n_ctx, sizeof *s->v_cache);
+    take(&ok, &s->rope_cos, hp->n_rot / 2, s->n_ctx, sizeof *s->rope_cos);
+    take(&ok, &s->rope_sin, hp->n_rot / 2, s->n_ctx, sizeof *s->rope_sin);
+    take(&ok, &s->x, hp->n_embd, s->n_batch, sizeof *s->x);
+    take(&ok, &s->norm, widest, s->n_batch, sizeof *s->norm);
+    take(&ok, &s->q, q_dim, s->n_batch, sizeof *s->q);
+    take(&ok, &s->k, kv_dim, s->n_batch, sizeof *s->k);
+    take(&ok, &s->v, kv_dim, s->n_batch, sizeof *s->v);
+    take(&ok, &s->att, q_dim, s->n_batch, sizeof *s->att);
+    take(&ok, &s->gate, hp->n_ff, s->n_batch, sizeof *s->gate);
+    take(&ok, &s->up, hp->n_ff, s->n_batch, sizeof *s->up);
+    take(&ok, &s->y, hp->n_embd, s->n_batch, sizeof *s->y);
+    take(&ok, &s->act_q, s->act_ld, s->n_batch, 1);
+    take(&ok, &s->act, 1, s->n_batch, sizeof *s->act);
+    take(&ok, &s->scores, s->n_ctx, s->n_threads, sizeof *s->scores);
+    take(&ok, &s->head_row, hp->n_embd, s->n_threads, sizeof *s->head_row);
+    take(&ok, &s->hidden, hp->n_embd, s->n_batch, sizeof *s->hidden);
+    take(&ok, &s->counters, 1, s->n_threads, sizeof *s->counters);
+    return ok;
+}
+
+static uint32_t choose(uint32_t wanted, uint32_t fallback, uint32_t most)
+{
+    uint32_t n = wanted != 0 ? wanted : fallback;
+    return n < most ? n : most;
+}
+
+bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_session_options *options,
+                          bn_error *err)
+{
+    static const bn_session_options defaults = {0};
+    *out = NULL;
+    if (options == NULL) options = &defaults;
+    if (model->no_weights) return bn_fail(err, BN_ERR_ARG, "the model was opened without its weights");
+    if (options->n_ctx > model->hp.n_ctx) {
+        bn_fail(err, BN_ERR_LIMIT, "a context of %u tokens is asked, the model has %u", options->n_ctx,
+                model->hp.n_ctx);
+        return BN_ERR_LIMIT;
+    }
+    struct bn_session *s = bn_alloc(1, sizeof *s);
+    if (s == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    s->model = model;
+    s->n_ctx = choose(options->n_ctx, choose(model->hp.n_ctx, 1, DEFAULT_CTX), model->hp.n_ctx);
+    s->n_batch = choose(choose(options->n_batch, DEFAULT_BATCH, MAX_BATCH), 1, s->n_ctx);
+    s->n_threads = choose(options->n_threads, bn_team_cores(), MAX_THREADS);
+    if (!take_all(s)) {
+        bn_session_close(s);
+        return bn_fail(err, BN_ERR_NOMEM, "no memory for a context of %u tokens", s->n_ctx);
+    }
+    bn_rope_table(s->rope_cos, s->rope_sin, s->n_ctx, &model->hp, model->rope_factors);
+    *out = s;
+    return BN_OK;
+}
+
+void bn_session_close(bn_session *s)
+{
+    if (s == NULL) return;
+    void *blocks[] = {s->k_cache, s->v_cache, s->rope_cos, s->rope_sin, s->x,       s->norm, s->q,
+                      s->k,       s->v,       s->att,      s->gate,     s->up,      s->y,    s->act_q,
+                      s->act,     s->scores,  s->head_row, s->hidden,   s->counters};
+    for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++)
+        bn_free(blocks[i]);
+    bn_free(s);
+}
+
+static bn_status check_tokens(const struct bn_session *s, const int32_t *tokens, size_t n, bn_error *err)
+{
+    if (n == 0) return bn_fail(err, BN_ERR_ARG, "no tokens to evaluate");
+    for (size_t i = 0; i < n; i++)
+        if (tokens[i] < 0 || (uint32_t)tokens[i] >= s->model->hp.n_vocab)
+            return bn_fail(err, BN_ERR_ARG, "token %zu is %d; the vocabulary has ids 0 to %u", i,
+                           (int)tokens[i], s->model->hp.n_vocab - 1);
+    if (n > s->n_ctx - s->position) {
+        bn_fail(err, BN_ERR_LIMIT, "%zu tokens behind %u do not fit the context of %u", n, s->position,
+                s->n_ctx);
+        bn_error_hint(err, "a larger context (--ctx, at most %u) or a shorter text", s->model->hp.n_ctx);
+        return BN_ERR_LIMIT;
+    }
+    return BN_OK;
+}
+
+bn_status bn_session_eval(bn_session *s, const int32_t *tokens, size_t n, bn_logits which, float *logits,
+                          bn_error *err)
+{
+    BN_TRY(check_tokens(s, tokens, n, err));
+    uint32_t before = s->position;
+    uint64_t start = bn_clock_ns();
+    s->timing = (bn_eval_timing){0};
+    s->n_hidden = 0;
+    for (size_t done = 0; done < n;) {
+        size_t batch = bn_min_size(n - done, s->n_batch);
+        bool last = done + batch == n;
+        size_t head_at = which == BN_LOGITS_ALL ? 0 : which == BN_LOGITS_LAST && last ? batch - 1 : batch;
+        bn_status status = bn_forward(s, tokens + done, batch, head_at, logits, err);
+        if (status != BN_OK) {
+            s->position = before;
+            return status;
+        }
+        if (which == BN_LOGITS_ALL) logits += batch * s->model->hp.n_vocab;
+        done += batch;
+    }
+    s->timing.total_ns = bn_clock_ns() - start;
+    return BN_OK;
+}
+
+bn_status bn_session_truncate(bn_session *s, uint32_t n_tokens, bn_error *err)
+{
+    if (n_tokens > s->position)
+        return bn_fail(err, BN_ERR_ARG, "the timeline has %u tokens, not %u", s->position, n_tokens);
+    s->position = n_tokens;
+    s->n_hidden = 0;
+    return BN_OK;
+}
+
+uint32_t bn_session_position(const bn_session *s)
+{
+    return s->position;
+}
+
+uint32_t bn_session_n_ctx(const bn_session *s)
+{
+    return s->n_ctx;
+}
+
+uint32_t bn_session_n_batch(const bn_session *s)
+{
+    return s->n_batch;
+}
+
+uint32_t bn_session_n_threads(const bn_session *s)
+{
+    return s->n_threads;
+}
+
+const float *bn_session_hidden(const bn_session *s)
+{
+    return s->n_hidden > 0 ? s->hidden + (s->n_hidden - 1) * s->model->hp.n_embd : NULL;
+}
+
+bn_eval_timing bn_session_timing(const bn_session *s)
+{
+    return s->timing;
+}
+
+void bn_session_set_trace(bn_session *s, bn_trace_fn fn, void *user)
+{
+    s->trace = fn;
+    s->trace_user = user;
+}
+
+bool bn_session_kernel_stat(const bn_session *s, size_t i, bn_kernel_stat *out)
+{
+    for (unsigned k = 0; k < BN_KERNEL_COUNT; k++) {
+        struct bn_counter sum = bn_counters_sum(s->counters, s->n_threads, (enum bn_kernel)k);
+        if (sum.calls == 0 || i-- > 0) continue;
+        *out = (bn_kernel_stat){s->model->kernels->name[k], sum.calls, sum.ns, sum.bytes, sum.ops};
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A session's inside: the KV cache, the scratch rows of one batch, the counters. All of it is one allocation
+ * each, made when the session is opened.
+ */
+#ifndef BN_INFER_SESSION_H
+#define BN_INFER_SESSION_H
+
+#include <stdatomic.h>
+
+#include "model/model.h"
+#include "profile/counters.h"
+
+struct bn_session {
+    const struct bn_model *model;
+    uint32_t n_ctx, n_batch, n_threads;
+    uint32_t position; /* tokens in the timeline */
+
+    /* KV cache, binary16: [layer][kv head][n_ctx][head_dim]. */
+    uint16_t *k_cache, *v_cache;
+    float *rope_cos, *rope_sin; /* [n_ctx][n_rot / 2] */
+
+    /* Rows of the batch in flight, n_batch of each. */
+    float *x;           /* n_embd: the residual stream */
+    float *norm;        /* widest layer input: normalised, before quantising */
+    float *q, *k, *v;   /* q_dim, kv_dim, kv_dim */
+    float *att;         /* q_dim */
+    float *gate, *up;   /* n_ff */
+    float *y;           /* n_embd: what a layer's half adds to x */
+    int8_t *act_q;      /* widest layer input, padded to the block */
+    struct bn_act *act; /* one a row */
+    size_t act_ld;      /* bytes between rows of act_q */
+    float *scores;      /* n_threads rows of n_ctx */
+    float *head_row;    /* n_threads rows of n_embd: one row of a quantised head in floats */
+    float *hidden;      /* n_batch x n_embd: after the final norm */
+    size_t n_hidden;    /* rows of hidden that the last evaluation filled */
+
+    struct bn_counters *counters; /* n_threads */
+    bn_eval_timing timing;
+    bn_trace_fn trace;
+    void *trace_user;
+
+    /* The evaluation in flight, read by all threads. */
+    struct {
+        const int32_t *tokens;
+        size_t n;            /* tokens in the batch */
+        size_t head_at;      /* first row of the batch that goes through the head; n for none */
+        float *logits;       /* n - head_at rows of n_vocab */
+        atomic_bool bad_row; /* an embedding row or the hidden state is not finite */
+    } run;
+};
+
+/* One batch through the network; the timeline moves on by n tokens. Defined in forward.c. */
+BN_MUST_CHECK bn_status bn_forward(struct bn_session *s, const int32_t *tokens, size_t n, size_t head_at,
+                                   float *logits, bn_error *err);
+
+#endif

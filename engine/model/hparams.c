@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See hparams.h. What an architecture means is one row of ARCHS; which keys are read, and in what range, is
+ * one row of FIELDS each.
+ */
+#include "model/hparams.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+/* The C++ reference runs bitnet-b1.58 with SiLU since 2026; the model was trained with the squared ReLU. */
+static const struct {
+    const char *name;
+    bn_activation activation;
+    bn_rope rope;
+    bool sub_norms;
+    bool always_tied; /* the head is the embedding even when output.weight is in the file */
+} ARCHS[] = {
+    {"bitnet-b1.58", BN_ACTIVATION_RELU2, BN_ROPE_NEOX, true, true},
+    {"bitnet-25", BN_ACTIVATION_RELU2, BN_ROPE_NEOX, true, true},
+    {"bitnet", BN_ACTIVATION_SILU, BN_ROPE_NEOX, true, true},
+    {"llama", BN_ACTIVATION_SILU, BN_ROPE_NORM, false, false},
+};
+
+#define FIELD(member) offsetof(bn_hparams, member)
+static const struct {
+    const char *suffix;
+    size_t member;
+    bool required;
+    uint32_t min, max;
+} FIELDS[] = {
+    {"context_length", FIELD(n_ctx), true, 1, 1u << 24},
+    {"embedding_length", FIELD(n_embd), true, 1, 1u << 20},
+    {"block_count", FIELD(n_layer), true, 1, BN_MAX_LAYERS},
+    {"feed_forward_length", FIELD(n_ff), true, 1, 1u << 20},
+    {"attention.head_count", FIELD(n_head), true, 1, 4096},
+    {"attention.head_count_kv", FIELD(n_head_kv), false, 1, 4096},
+    {"attention.key_length", FIELD(head_dim), false, 2, 4096},
+    {"rope.dimension_count", FIELD(n_rot), false, 2, 4096},
+    {"vocab_size", FIELD(n_vocab), false, 1, BN_MAX_VOCAB},
+};
+
+static const char *key_of(char out[96], const char *arch, const char *suffix)
+{
+    snprintf(out, 96, "%s.%s", arch, suffix);
+    return out;
+}
+
+static uint64_t key_offset(const struct bn_gguf *gguf, const char *key)
+{
+    const struct bn_gguf_kv *kv = bn_gguf_find(gguf, key);
+    return kv != NULL ? kv->offset : BN_NO_OFFSET;
+}
+
+static bn_status read_arch(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
+{
+    const char *key = "general.architecture";
+    struct bn_str name;
+    bn_status status = bn_gguf_str(gguf, key, &name, err);
+    if (status == BN_ERR_NOT_FOUND) return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key, "missing key");
+    BN_TRY(status);
+    for (size_t i = 0; i < BN_ARRAY_LEN(ARCHS); i++) {
+        if (!bn_str_equal(name, ARCHS[i].name)) continue;
+        snprintf(hp->arch, sizeof hp->arch, "%s", ARCHS[i].name);
+        hp->activation = ARCHS[i].activation;
+        hp->rope = ARCHS[i].rope;
+        hp->sub_norms = ARCHS[i].sub_norms;
+        hp->tied_head = ARCHS[i].always_tied || bn_gguf_find_tensor(gguf, "output.weight") == NULL;
+        return BN_OK;
+    }
+    char shown[64];
+    bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key, "unknown architecture '%s'",
+               bn_escape(shown, sizeof shown, name.ptr, name.len));
+    bn_error_hint(err, "known: bitnet-b1.58, bitnet-25, bitnet, and llama with ternary linears");
+    return BN_ERR_UNSUPPORTED;
+}
+
+static bn_status read_fields(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
+{
+    for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) {
+        char key[96];
+        key_of(key, hp->arch, FIELDS[i].suffix);
+        uint32_t *value = (uint32_t *)(void *)((char *)hp + FIELDS[i].member);
+        bn_status status = bn_gguf_u32(gguf, key, value, err);
+        if (status == BN_ERR_NOT_FOUND && !FIELDS[i].required) continue;
+        if (status == BN_ERR_NOT_FOUND)
+            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key, "missing key");
+        BN_TRY(status);
+        if (*value < FIELDS[i].min || *value > FIELDS[i].max)
+            return bn_fail_at(err, *value > FIELDS[i].max ? BN_ERR_LIMIT : BN_ERR_FORMAT,
+                              key_offset(gguf, key), key, "%u is not in %u..%u", *value, FIELDS[i].min,
+                              FIELDS[i].max);
+    }
+    return BN_OK;
+}
+
+static bn_status read_float(const struct bn_gguf *gguf, const char *arch, const char *suffix, bool required,
+                            float *out, bn_error *err)
+{
+    char key[96];
+    key_of(key, arch, suffix);
+    bn_status status = bn_gguf_f32(gguf, key, out, err);
+    if (status == BN_ERR_NOT_FOUND && !required) return BN_OK;
+    if (status == BN_ERR_NOT_FOUND) return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key, "missing key");
+    BN_TRY(status);
+    if (!isfinite(*out) || *out <= 0.0f)
+        return bn_fail_at(err, BN_ERR_FORMAT, key_offset(gguf, key), key, "%g is not a positive number",
+                          (double)*out);
+    return BN_OK;
+}
+
+static bn_status read_rope_scaling(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
+{
+    char key[96];
+    struct bn_str type;
+    bn_status status = bn_gguf_str(gguf, key_of(key, hp->arch, "rope.scaling.type"), &type, err);
+    if (status == BN_ERR_NOT_FOUND) return BN_OK;
+    BN_TRY(status);
+    if (bn_str_equal(type, "none")) return BN_OK;
+    if (!bn_str_equal(type, "linear")) {
+        char shown[32];
+        return bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key, "rope scaling '%s'",
+                          bn_escape(shown, sizeof shown, type.ptr, type.len));
+    }
+    float factor = 1.0f;
+    BN_TRY(read_float(gguf, hp->arch, "rope.scaling.factor", true, &factor, err));
+    hp->rope_scale = 1.0f / factor;
+    return BN_OK;
+}
+
+static bn_status read_activation(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
+{
+    char key[96];
+    struct bn_str name;
+    bn_status status = bn_gguf_str(gguf, key_of(key, hp->arch, "hidden_activation"), &name, err);
+    if (status == BN_ERR_NOT_FOUND) return BN_OK;
+    BN_TRY(status);
+    if (bn_str_equal(name, "relu2") || bn_str_equal(name, "relu_squared") ||
+        bn_str_equal(name, "squared_relu")) {
+        hp->activation = BN_ACTIVATION_RELU2;
+    } else if (bn_str_equal(name, "silu") || bn_str_equal(name, "swish")) {
+        hp->activation = BN_ACTIVATION_SILU;
+    } else {
+        char shown[32];
+        return bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key, "activation '%s'",
+                          bn_escape(shown, sizeof shown, name.ptr, name.len));
+    }
+    return BN_OK;
+}
+
+/* The rules that tie the values together, and the defaults that follow from others. */
+static bn_status check_heads(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
+{
+    char key[96];
+    if (hp->n_head_kv == 0) hp->n_head_kv = hp->n_head;
+    if (hp->n_head % hp->n_head_kv != 0)
+        return bn_fail_at(err, BN_ERR_FORMAT,
+                          key_offset(gguf, key_of(key, hp->arch, "attention.head_count_kv")), key,
+                          "%u does not divide the %u heads", hp->n_head_kv, hp->n_head);
+    if (hp->head_dim == 0) {
+        if (hp->n_embd % hp->n_head != 0)
+            return bn_fail_at(err, BN_ERR_FORMAT,
+                              key_offset(gguf, key_of(key, hp->arch, "attention.head_count")), key,
+                              "%u does not divide the width %u", hp->n_head, hp->n_embd);
+        hp->head_dim = hp->n_embd / hp->n_head;
+    }
+    uint32_t value_length = hp->head_dim;
+    bn_status status = bn_gguf_u32(gguf, key_of(key, hp->arch, "attention.value_length"), &value_length, err);
+    if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
+    if (value_length != hp->head_dim)
+        return bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key,
+                          "values of %u with keys of %u elements", value_length, hp->head_dim);
+    if (hp->n_rot == 0) hp->n_rot = hp->head_dim;
+    if (hp->n_rot > hp->head_dim || hp->n_rot % 2 != 0 || hp->head_dim < 2)
+        return bn_fail_at(err, BN_ERR_FORMAT, key_offset(gguf, key_of(key, hp->arch, "rope.dimension_count")),
+                          key, "%u of a head of %u elements cannot be rotated", hp->n_rot, hp->head_dim);
+    uint64_t width = (uint64_t)hp->n_head * hp->head_dim;
+    if (width > 1u << 20)
+        return bn_fail_at(err, BN_ERR_LIMIT, BN_NO_OFFSET, key_of(key, hp->arch, "attention.head_count"),
+                          "%u heads of %u elements are too wide", hp->n_head, hp->head_dim);
+    return BN_OK;
+}
+
+bn_status bn_hparams_read(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
+{
+    *hp = (bn_hparams){.rope_base = 10000.0f, .rope_scale = 1.0f};
+    BN_TRY(read_arch(hp, gguf, err));
+    BN_TRY(read_fields(hp, gguf, err));
+    BN_TRY(read_float(gguf, hp->arch, "attention.layer_norm_rms_epsilon", true, &hp->rms_eps, err));
+    BN_TRY(read_float(gguf, hp->arch, "rope.freq_base", false, &hp->rope_base, err));
+    BN_TRY(read_rope_scaling(hp, gguf, err));
+    BN_TRY(read_activation(hp, gguf, err));
+    return check_heads(hp, gguf, err);
+}

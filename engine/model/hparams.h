@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Hyper-parameters from a GGUF file's keys.
+ */
+#ifndef BN_MODEL_HPARAMS_H
+#define BN_MODEL_HPARAMS_H
+
+#include "model/gguf.h"
+
+#define BN_MAX_LAYERS 512u
+#define BN_MAX_VOCAB (1u << 20)
+
+/* Reads and checks them all: each value's type and range, then the rules that tie them together. */
+BN_MUST_CHECK bn_status bn_hparams_read(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err);
+
+#endif

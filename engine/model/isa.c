@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which kernel table this process uses. The choice is the library's one piece of process state: made once, by
+ * the program's --isa, by the environment variable BN_ISA, or by what the CPU can do; constant afterwards.
+ */
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "model/model.h"
+
+static _Atomic(const struct bn_kernels *) chosen;
+
+static void list_available(char *out, size_t room)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (size_t i = 0; bn_isa_available(i) != NULL && used + 24 < room; i++) {
+        const char *name = bn_isa_available(i);
+        if (i > 0) memcpy(out + used, ", ", 3), used += 2;
+        size_t n = bn_min_size(strlen(name), 20);
+        memcpy(out + used, name, n);
+        used += n;
+        out[used] = '\0';
+    }
+}
+
+bn_status bn_isa_select(const char *name, bn_error *err)
+{
+    const struct bn_kernels *kernels = bn_kernels_find(name);
+    char have[128];
+    list_available(have, sizeof have);
+    if (kernels == NULL) {
+        bn_fail(err, BN_ERR_ARG, "unknown instruction set '%.40s'", name);
+        bn_error_hint(err, "this build and CPU have: auto, %s", have);
+        return BN_ERR_ARG;
+    }
+    if (!bn_kernels_supported(kernels)) {
+        bn_fail(err, BN_ERR_UNSUPPORTED, "this CPU does not have %s", kernels->isa);
+        bn_error_hint(err, "it has: %s", have);
+        return BN_ERR_UNSUPPORTED;
+    }
+    atomic_store(&chosen, kernels);
+    return BN_OK;
+}
+
+bn_status bn_isa_kernels(const struct bn_kernels **out, bn_error *err)
+{
+    *out = atomic_load(&chosen);
+    if (*out != NULL) return BN_OK;
+    const char *wanted = getenv("BN_ISA");
+    BN_TRY(bn_isa_select(wanted != NULL && wanted[0] != '\0' ? wanted : "auto", err));
+    *out = atomic_load(&chosen);
+    return BN_OK;
+}
+
+const char *bn_isa_name(void)
+{
+    const struct bn_kernels *kernels;
+    return bn_isa_kernels(&kernels, NULL) == BN_OK ? kernels->isa : "none";
+}
+
+const char *bn_isa_available(size_t i)
+{
+    for (size_t k = 0; bn_kernels_built(k) != NULL; k++)
+        if (bn_kernels_supported(bn_kernels_built(k)) && i-- == 0) return bn_kernels_built(k)->isa;
+    return NULL;
+}

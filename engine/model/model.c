@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening a model: map the file, parse it, read the hyper-parameters, build the tokenizer, bind the weights.
+ */
+#include "model/model.h"
+
+#include "base/error.h"
+#include "model/hparams.h"
+#include "model/tokenizer.h"
+#include "model/weights.h"
+
+void *bn_model_own(struct bn_model *m, size_t n, size_t each)
+{
+    void **copies = bn_realloc(m->copies, m->n_copies + 1, sizeof *copies);
+    if (copies == NULL) return NULL;
+    m->copies = copies;
+    copies[m->n_copies] = bn_alloc(n, each);
+    return copies[m->n_copies] != NULL ? copies[m->n_copies++] : NULL;
+}
+
+/* The vocabulary's length: the hyper-parameter, the token list and the embedding must agree. */
+static bn_status check_vocab(struct bn_model *m, bn_error *err)
+{
+    const struct bn_gguf_tensor *embd = bn_gguf_find_tensor(&m->gguf, "token_embd.weight");
+    size_t n_tokens = m->tokenizer != NULL ? bn_tokenizer_n_vocab(m->tokenizer) : 0;
+    if (m->hp.n_vocab == 0 && n_tokens > 0) m->hp.n_vocab = (uint32_t)n_tokens;
+    if (m->hp.n_vocab == 0 && embd != NULL && embd->ne[1] <= BN_MAX_VOCAB)
+        m->hp.n_vocab = (uint32_t)embd->ne[1];
+    if (m->hp.n_vocab == 0)
+        return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, "tokenizer.ggml.tokens", "no vocabulary");
+    if (n_tokens > 0 && n_tokens != m->hp.n_vocab)
+        return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, "tokenizer.ggml.tokens",
+                          "%zu tokens, but the model's vocabulary has %u", n_tokens, m->hp.n_vocab);
+    return BN_OK;
+}
+
+static bn_status open_bytes(struct bn_model *m, const bn_model_options *options, bn_error *err)
+{
+    BN_TRY(bn_isa_kernels(&m->kernels, err));
+    BN_TRY(bn_gguf_open(&m->gguf, m->bytes, m->n_bytes, err));
+    BN_TRY(bn_hparams_read(&m->hp, &m->gguf, err));
+    bn_status status = bn_tokenizer_open(&m->tokenizer, &m->gguf, m->hp.arch, err);
+    if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
+    BN_TRY(check_vocab(m, err));
+    m->no_weights = options != NULL && options->no_weights;
+    if (m->no_weights) return BN_OK;
+    return bn_weights_bind(m, options != NULL && options->skip_code_check, err);
+}
+
+bn_status bn_model_open_memory(bn_model **out, const void *data, size_t n_bytes, const char *name,
+                               const bn_model_options *options, bn_error *err)
+{
+    *out = NULL;
+    if ((uintptr_t)data % BN_ALIGNMENT != 0)
+        return bn_fail(err, BN_ERR_ARG, "the bytes are not 64-byte aligned");
+    struct bn_model *m = bn_alloc(1, sizeof *m);
+    if (m == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    m->bytes = data;
+    m->n_bytes = n_bytes;
+    bn_status status = open_bytes(m, options, err);
+    if (status != BN_OK) {
+        bn_error_name(err, name);
+        bn_model_close(m);
+        return status;
+    }
+    *out = m;
+    return BN_OK;
+}
+
+bn_status bn_model_open(bn_model **out, const char *path, const bn_model_options *options, bn_error *err)
+{
+    struct bn_file_map map;
+    *out = NULL;
+    BN_TRY(bn_file_map_open(&map, path, options != NULL && options->no_mmap, err));
+    bn_status status = bn_model_open_memory(out, map.data, map.n_bytes, path, options, err);
+    if (status != BN_OK)
+        bn_file_map_close(&map);
+    else
+        (*out)->map = map;
+    return status;
+}
+
+void bn_model_close(bn_model *m)
+{
+    if (m == NULL) return;
+    for (size_t i = 0; i < m->n_copies; i++)
+        bn_free(m->copies[i]);
+    bn_free(m->copies);
+    bn_free(m->layers);
+    bn_tokenizer_close(m->tokenizer);
+    bn_gguf_close(&m->gguf);
+    bn_file_map_close(&m->map);
+    bn_free(m);
+}
+
+const bn_hparams *bn_model_hparams(const bn_model *m)
+{
+    return &m->hp;
+}
+
+const bn_tokenizer *bn_model_tokenizer(const bn_model *m)
+{
+    return m->tokenizer;
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Bringing ternary weights into the forms that kernels read (bn_ternary_prepare in weights.h).
+ *
+ * I2_S, in files and in memory: blocks of 128 elements in 32 bytes, element j in byte j mod 32 at bits 6 -
+ * 2*(j / 32); codes 0, 1, 2 for -1, 0, +1; behind the codes of the whole tensor one binary32 scale. TQ2_0:
+ * blocks of 256 in 64 bytes + binary16 scale, element 128h + 32n + m in byte 32h + m at bits 2n. TQ1_0:
+ * blocks of 256 in 48 + 4 bytes of five trits each + binary16 scale; it holds the same integers as TQ2_0.
+ */
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/team.h"
+#include "model/weights.h"
+
+#define TQ1_BLOCK_BYTES 54u
+
+/* ---- checks of weights that stay in place ----------------------------------------------------------------
+ */
+
+/* Row ranges are looked at by a team of threads; the lowest bad row is reported, so that the message is the
+ * same with any number of them. */
+struct scan {
+    const struct bn_model *model;
+    const struct bn_linear *linear;
+    const struct bn_gguf_tensor *tensor;
+    struct bn_linear *packed;
+    float scale;             /* of a float tensor: what every weight must be a multiple of */
+    _Atomic uint64_t bad_at; /* lowest bad row, UINT64_MAX for none */
+    size_t n_rows;
+    void (*row)(struct scan *scan, size_t row);
+};
+
+static void mark_bad(struct scan *scan, size_t row)
+{
+    uint_fast64_t seen = atomic_load(&scan->bad_at);
+    while (row < seen && !atomic_compare_exchange_weak(&scan->bad_at, &seen, row)) {
+    }
+}
+
+static void scan_share(void *arg, unsigned thread, unsigned n_threads)
+{
+    struct scan *scan = arg;
+    size_t begin, end;
+    bn_team_share(scan->n_rows, 16, thread, n_threads, &begin, &end);
+    for (size_t r = begin; r < end; r++)
+        scan->row(scan, r);
+}
+
+static size_t scan_rows(struct scan *scan, void (*row)(struct scan *, size_t))
+{
+    scan->row = row;
+    scan->n_rows = scan->linear->w.rows;
+    atomic_store(&scan->bad_at, UINT64_MAX);
+    /* Threads pay from about a megabyte on. */
+    unsigned n_threads = scan->tensor->n_bytes < 1u << 20 ? 1 : bn_team_cores();
+    bn_team_run(n_threads, scan_share, scan);
+    return (size_t)atomic_load(&scan->bad_at);
+}
+
+static void check_i2s_row(struct scan *scan, size_t r)
+{
+    const struct bn_ternary *w = &scan->linear->w;
+    if (scan->model->kernels->has_code3(w->codes + r * w->row_bytes, w->row_bytes)) mark_bad(scan, r);
+}
+
+static float block_scale(const struct bn_model *m, const uint8_t *bytes)
+{
+    float d;
+    uint16_t half;
+    memcpy(&half, bytes, sizeof half);
+    m->kernels->f16_to_f32(&d, &half, 1);
+    return d;
+}
+
+static void check_tq2_row(struct scan *scan, size_t r)
+{
+    const struct bn_ternary *w = &scan->linear->w;
+    for (size_t b = 0; b < w->k / BN_TQ2_BLOCK; b++) {
+        const uint8_t *block = w->codes + r * w->row_bytes + b * BN_TQ2_BLOCK_BYTES;
+        if (!isfinite(block_scale(scan->model, block + 64)) || scan->model->kernels->has_code3(block, 64))
+            mark_bad(scan, r);
+    }
+}
+
+static bn_status prepare_i2s(const struct bn_model *m, struct bn_linear *lin, const struct bn_gguf_tensor *t,
+                             bool skip, bn_error *err)
+{
+    lin->w.codes = t->data;
+    lin->w.k = lin->k;
+    lin->w.row_bytes = lin->k / 4;
+    uint64_t n_codes = (uint64_t)lin->w.rows * lin->w.row_bytes;
+    memcpy(&lin->w.scale, t->data + n_codes, sizeof lin->w.scale);
+    if (!isfinite(lin->w.scale) || lin->w.scale <= 0.0f)
+        return bn_fail_at(err, BN_ERR_FORMAT, t->offset + n_codes, NULL, "scale %g is not a positive number",
+                          (double)lin->w.scale);
+    struct scan scan = {.model = m, .linear = lin, .tensor = t};
+    size_t bad = skip ? SIZE_MAX : scan_rows(&scan, check_i2s_row);
+    if (bad == SIZE_MAX) return BN_OK;
+    bn_fail_at(err, BN_ERR_FORMAT, t->offset + bad * lin->w.row_bytes, NULL,
+               "row %zu holds the code 3, which stands for no weight", bad);
+    bn_error_hint(err, "the file is damaged or packed in another layout");
+    return BN_ERR_FORMAT;
+}
+
+static bn_status check_tq2(const struct bn_model *m, const struct bn_linear *lin,
+                           const struct bn_gguf_tensor *t, bool skip, bn_error *err)
+{
+    struct scan scan = {.model = m, .linear = lin, .tensor = t};
+    size_t bad = skip ? SIZE_MAX : scan_rows(&scan, check_tq2_row);
+    if (bad == SIZE_MAX) return BN_OK;
+    return bn_fail_at(err, BN_ERR_FORMAT, t->offset + bad * (t->n_bytes / lin->w.rows), NULL,
+                      "row %zu holds the code 3 or a scale that is not finite", bad);
+}
+
+/* ---- TQ1_0 to TQ2_0
+ * ---------------------------------------------------------------------------------------- */
+
+/* Digit n of a byte that holds ceil(v * 256 / 243), v a number of five base-3 digits, first digit highest. */
+static unsigned trit(unsigned byte, unsigned n)
+{
+    static const uint8_t POW3[5] = {1, 3, 9, 27, 81};
+    return ((byte * POW3[n]) % 256u) * 3u / 256u;
+}
+
+static void tq1_to_tq2_block(uint8_t *out, const uint8_t *in)
+{
+    uint8_t codes[BN_TQ2_BLOCK];
+    for (unsigned n = 0; n < 5; n++)
+        for (unsigned m = 0; m < 32; m++)
+            codes[m + 32 * n] = (uint8_t)trit(in[m], n);
+    for (unsigned n = 0; n < 5; n++)
+        for (unsigned m = 0; m < 16; m++)
+            codes[160 + m + 16 * n] = (uint8_t)trit(in[32 + m], n);
+    for (unsigned n = 0; n < 4; n++)
+        for (unsigned m = 0; m < 4; m++)
+            codes[240 + m + 4 * n] = (uint8_t)trit(in[48 + m], n);
+    memset(out, 0, 64);
+    for (unsigned j = 0; j < BN_TQ2_BLOCK; j++)
+        out[j / 128 * 32 + j % 32] |= (uint8_t)(codes[j] << (2 * (j % 128 / 32)));
+    memcpy(out + 64, in + 52, 2);
+}
+
+static void tq1_row(struct scan *scan, size_t r)
+{
+    const struct bn_ternary *w = &scan->packed->w;
+    size_t n_blocks = w->k / BN_TQ2_BLOCK;
+    const uint8_t *in = scan->tensor->data + r * n_blocks * TQ1_BLOCK_BYTES;
+    uint8_t *out = (uint8_t *)(uintptr_t)w->codes + r * w->row_bytes;
+    for (size_t b = 0; b < n_blocks; b++)
+        tq1_to_tq2_block(out + b * BN_TQ2_BLOCK_BYTES, in + b * TQ1_BLOCK_BYTES);
+}
+
+/* ---- floats to I2_S
+ * ------------------------------------------------------------------------------------------ */
+
+#define FLOAT_CHUNK 512u
+
+static void widen(const struct scan *scan, float *out, size_t row, size_t from, size_t n)
+{
+    const struct bn_gguf_tensor *t = scan->tensor;
+    const struct bn_kernels *kernels = scan->model->kernels;
+    size_t at = row * scan->linear->k + from;
+    if (t->type == BN_TYPE_F32)
+        memcpy(out, t->data + at * 4, n * 4);
+    else
+        (t->type == BN_TYPE_F16 ? kernels->f16_to_f32 : kernels->bf16_to_f32)(out, t->data + at * 2, n);
+}
+
+static void pack_float_row(struct scan *scan, size_t r)
+{
+    const struct bn_ternary *w = &scan->packed->w;
+    uint8_t *out = (uint8_t *)(uintptr_t)w->codes + r * w->row_bytes;
+    float values[FLOAT_CHUNK];
+    memset(out, 0, w->row_bytes);
+    for (size_t from = 0; from < w->k; from += FLOAT_CHUNK) {
+        size_t n = from < scan->linear->k ? bn_min_size(FLOAT_CHUNK, scan->linear->k - from) : 0;
+        widen(scan, values, r, from, n);
+        for (size_t i = 0; i < bn_min_size(FLOAT_CHUNK, w->k - from); i++) {
+            float v = i < n ? values[i] : 0.0f;
+            unsigned code = v == scan->scale ? 2u : v == -scan->scale ? 0u : 1u;
+            if (code == 1 && v != 0.0f) mark_bad(scan, r);
+            size_t j = from + i;
+            out[j / 128 * 32 + j % 32] |= (uint8_t)(code << (6 - 2 * (j % 128 / 32)));
+        }
+    }
+}
+
+/* The magnitude of the first weight that is not zero; 1 when all are. */
+static float first_magnitude(const struct scan *scan)
+{
+    float values[FLOAT_CHUNK];
+    for (size_t r = 0; r < scan->linear->w.rows; r++)
+        for (size_t from = 0; from < scan->linear->k; from += FLOAT_CHUNK) {
+            size_t n = bn_min_size(FLOAT_CHUNK, scan->linear->k - from);
+            widen(scan, values, r, from, n);
+            for (size_t i = 0; i < n; i++)
+                if (values[i] != 0.0f) return fabsf(values[i]);
+        }
+    return 1.0f;
+}
+
+static bn_status prepare_floats(struct bn_model *m, struct bn_linear *lin, const struct bn_gguf_tensor *t,
+                                bn_error *err)
+{
+    lin->w.k = (lin->k + BN_I2S_BLOCK - 1) / BN_I2S_BLOCK * BN_I2S_BLOCK;
+    lin->w.row_bytes = lin->w.k / 4;
+    lin->w.codes = bn_model_own(m, lin->w.rows, lin->w.row_bytes);
+    if (lin->w.codes == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    struct scan scan = {.model = m, .linear = lin, .tensor = t, .packed = lin};
+    lin->w.scale = scan.scale = first_magnitude(&scan);
+    if (!isfinite(scan.scale))
+        return bn_fail_at(err, BN_ERR_FORMAT, t->offset, NULL, "a weight is not finite");
+    size_t bad = scan_rows(&scan, pack_float_row);
+    if (bad == SIZE_MAX) return BN_OK;
+    bn_fail_at(err, BN_ERR_UNSUPPORTED, t->offset + bad * (t->n_bytes / lin->w.rows), NULL,
+               "row %zu has a weight that is none of -s, 0, +s with s = %g", bad, (double)scan.scale);
+    bn_error_hint(err, "this engine runs ternary linear layers only");
+    return BN_ERR_UNSUPPORTED;
+}
+
+/* ---- the one entry
+ * -------------------------------------------------------------------------------------------- */
+
+bn_status bn_ternary_prepare(struct bn_model *m, struct bn_linear *lin, const struct bn_gguf_tensor *t,
+                             bool skip, bn_error *err)
+{
+    const struct bn_type_info *info = bn_type_info(t->type);
+    switch (t->type) {
+    case BN_TYPE_I2_S:
+        return prepare_i2s(m, lin, t, skip, err);
+    case BN_TYPE_TQ2_0:
+    case BN_TYPE_TQ1_0:
+        lin->blocked = true;
+        lin->w.k = lin->k;
+        lin->w.row_bytes = lin->k / BN_TQ2_BLOCK * BN_TQ2_BLOCK_BYTES;
+        lin->w.codes = t->data;
+        if (t->type == BN_TYPE_TQ1_0) {
+            struct scan scan = {.model = m, .linear = lin, .tensor = t, .packed = lin};
+            lin->w.codes = bn_model_own(m, lin->w.rows, lin->w.row_bytes);
+            if (lin->w.codes == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+            scan_rows(&scan, tq1_row);
+        }
+        return check_tq2(m, lin, t, skip, err);
+    case BN_TYPE_F32:
+    case BN_TYPE_F16:
+    case BN_TYPE_BF16:
+        return prepare_floats(m, lin, t, err);
+    default:
+        bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, NULL,
+                   "a linear layer stored as %s is not ternary", info != NULL ? info->name : "?");
+        bn_error_hint(err,
+                      "linear layers may be I2_S, TQ1_0, TQ2_0, or F32, F16, BF16 with values -s, 0, +s");
+        return BN_ERR_UNSUPPORTED;
+    }
+}

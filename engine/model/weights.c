@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See weights.h. Every tensor that the graph uses is demanded with its exact shape; tensors that would change
+ * the result and that the graph does not know (biases) are refused; others are left alone.
+ */
+#include "model/weights.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+static bn_status find(const struct bn_model *m, const char *name, uint64_t ne0, uint64_t ne1,
+                      const struct bn_gguf_tensor **out, bn_error *err)
+{
+    const struct bn_gguf_tensor *t = bn_gguf_find_tensor(&m->gguf, name);
+    if (t == NULL) return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, name, "missing tensor");
+    if (t->ne[0] != ne0 || t->ne[1] != ne1 || t->ne[2] != 1 || t->ne[3] != 1)
+        return bn_fail_at(
+            err, BN_ERR_FORMAT, t->info_offset, name, "shape %llu x %llu x %llu x %llu, expected %llu x %llu",
+            (unsigned long long)t->ne[0], (unsigned long long)t->ne[1], (unsigned long long)t->ne[2],
+            (unsigned long long)t->ne[3], (unsigned long long)ne0, (unsigned long long)ne1);
+    *out = t;
+    return BN_OK;
+}
+
+static bn_status unreadable(const struct bn_gguf_tensor *t, const char *name, const char *use, bn_error *err)
+{
+    const struct bn_type_info *info = bn_type_info(t->type);
+    return bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, name, "stored as %s, which is no type for %s",
+                      info != NULL ? info->name : "?", use);
+}
+
+/* A vector of floats: in place when stored as F32, else widened into a copy. All values must be finite. */
+static bn_status bind_vector(struct bn_model *m, const char *name, size_t n, const float **out, bn_error *err)
+{
+    const struct bn_gguf_tensor *t = NULL;
+    BN_TRY(find(m, name, n, 1, &t, err));
+    const float *values = NULL;
+    if (t->type == BN_TYPE_F32) {
+        values = (const float *)(const void *)t->data;
+    } else if (t->type == BN_TYPE_F16 || t->type == BN_TYPE_BF16) {
+        float *copy = bn_model_own(m, n, sizeof *copy);
+        if (copy == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        (t->type == BN_TYPE_F16 ? m->kernels->f16_to_f32 : m->kernels->bf16_to_f32)(copy, t->data, n);
+        values = copy;
+    } else {
+        return unreadable(t, name, "a vector", err);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(values[i]))
+            return bn_fail_at(err, BN_ERR_FORMAT, t->offset, name, "element %zu is not finite", i);
+    *out = values;
+    return BN_OK;
+}
+
+static bn_status bind_matrix(struct bn_model *m, const char *name, size_t rows, size_t k,
+                             struct bn_matrix *out, bn_error *err)
+{
+    const struct bn_gguf_tensor *t = NULL;
+    BN_TRY(find(m, name, k, rows, &t, err));
+    switch (t->type) {
+    case BN_TYPE_F32:
+    case BN_TYPE_F16:
+    case BN_TYPE_BF16:
+    case BN_TYPE_Q8_0:
+    case BN_TYPE_Q6_K:
+    case BN_TYPE_Q4_0:
+        *out = (struct bn_matrix){t->data, t->type, rows, k, (size_t)(t->n_bytes / rows)};
+        return BN_OK;
+    default:
+        return unreadable(t, name, "an embedding or a head", err);
+    }
+}
+
+/* blk.N.<part>.weight, and blk.N.<part>.scale where there is one. */
+static bn_status bind_linear(struct bn_model *m, uint32_t layer, const char *part, size_t rows, size_t k,
+                             bool skip_code_check, struct bn_linear *out, bn_error *err)
+{
+    char name[64];
+    const struct bn_gguf_tensor *t = NULL;
+    snprintf(name, sizeof name, "blk.%u.%s.bias", layer, part);
+    if ((t = bn_gguf_find_tensor(&m->gguf, name)) != NULL)
+        return bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, name, "linear layers with a bias");
+    snprintf(name, sizeof name, "blk.%u.%s.weight", layer, part);
+    BN_TRY(find(m, name, k, rows, &t, err));
+    *out = (struct bn_linear){.k = k, .extra_scale = 1.0f, .w = {.rows = rows, .scale = 1.0f}};
+    bn_status status = bn_ternary_prepare(m, out, t, skip_code_check, err);
+    if (status != BN_OK) {
+        bn_error_name(err, name);
+        return status;
+    }
+    m->ternary_bytes += (uint64_t)out->w.rows * out->w.row_bytes;
+    m->ternary_weights += (uint64_t)rows * k;
+
+    snprintf(name, sizeof name, "blk.%u.%s.scale", layer, part);
+    if (bn_gguf_find_tensor(&m->gguf, name) == NULL) return BN_OK;
+    const float *scale = NULL;
+    BN_TRY(bind_vector(m, name, 1, &scale, err));
+    out->extra_scale = scale[0];
+    out->has_extra_scale = true;
+    return BN_OK;
+}
+
+static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error *err)
+{
+    const bn_hparams *hp = &m->hp;
+    struct bn_layer *l = &m->layers[n];
+    size_t q_dim = (size_t)hp->n_head * hp->head_dim, kv_dim = (size_t)hp->n_head_kv * hp->head_dim;
+    const struct {
+        const char *part;
+        size_t n;
+        const float **out;
+        bool wanted;
+    } vectors[] = {
+        {"attn_norm", hp->n_embd, &l->attn_norm, true},
+        {"attn_sub_norm", q_dim, &l->attn_sub_norm, hp->sub_norms},
+        {"ffn_norm", hp->n_embd, &l->ffn_norm, true},
+        {"ffn_sub_norm", hp->n_ff, &l->ffn_sub_norm, hp->sub_norms},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(vectors); i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%u.%s.weight", n, vectors[i].part);
+        if (vectors[i].wanted) BN_TRY(bind_vector(m, name, vectors[i].n, vectors[i].out, err));
+    }
+    BN_TRY(bind_linear(m, n, "attn_q", q_dim, hp->n_embd, skip, &l->q, err));
+    BN_TRY(bind_linear(m, n, "attn_k", kv_dim, hp->n_embd, skip, &l->k, err));
+    BN_TRY(bind_linear(m, n, "attn_v", kv_dim, hp->n_embd, skip, &l->v, err));
+    BN_TRY(bind_linear(m, n, "attn_output", hp->n_embd, q_dim, skip, &l->o, err));
+    BN_TRY(bind_linear(m, n, "ffn_gate", hp->n_ff, hp->n_embd, skip, &l->gate, err));
+    BN_TRY(bind_linear(m, n, "ffn_up", hp->n_ff, hp->n_embd, skip, &l->up, err));
+    return bind_linear(m, n, "ffn_down", hp->n_embd, hp->n_ff, skip, &l->down, err);
+}
+
+bn_status bn_weights_bind(struct bn_model *m, bool skip_code_check, bn_error *err)
+{
+    const bn_hparams *hp = &m->hp;
+    m->layers = bn_alloc(hp->n_layer, sizeof *m->layers);
+    if (m->layers == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    BN_TRY(bind_matrix(m, "token_embd.weight", hp->n_vocab, hp->n_embd, &m->embd, err));
+    m->head = m->embd;
+    if (!hp->tied_head) BN_TRY(bind_matrix(m, "output.weight", hp->n_vocab, hp->n_embd, &m->head, err));
+    m->head_bytes = (uint64_t)m->head.rows * m->head.row_bytes;
+    BN_TRY(bind_vector(m, "output_norm.weight", hp->n_embd, &m->output_norm, err));
+    if (bn_gguf_find_tensor(&m->gguf, "rope_freqs.weight") != NULL) {
+        BN_TRY(bind_vector(m, "rope_freqs.weight", hp->n_rot / 2, &m->rope_factors, err));
+        for (size_t i = 0; i < hp->n_rot / 2; i++)
+            if (m->rope_factors[i] <= 0.0f)
+                return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, "rope_freqs.weight",
+                                  "element %zu is not positive", i);
+    }
+    for (uint32_t n = 0; n < hp->n_layer; n++)
+        BN_TRY(bind_layer(m, n, skip_code_check, err));
+    return BN_OK;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Binding a model's tensors: finding each by name, checking its shape, and bringing its weights into one of
+ * the forms that kernels read.
+ */
+#ifndef BN_MODEL_WEIGHTS_H
+#define BN_MODEL_WEIGHTS_H
+
+#include "model/model.h"
+
+/* Fills model->layers, embd, head, norms from model->gguf. What is made here is in model->copies. */
+BN_MUST_CHECK bn_status bn_weights_bind(struct bn_model *model, bool skip_code_check, bn_error *err);
+
+/* Brings one tensor into ternary form: I2_S and TQ2_0 stay where they are, TQ1_0 becomes TQ2_0, and F32, F16,
+ * BF16 whose values are all -s, 0 or +s become I2_S, rows padded to the block. BN_ERR_FORMAT names the first
+ * weight that is none of these. Memory made is added to model->copies. */
+BN_MUST_CHECK bn_status bn_ternary_prepare(struct bn_model *model, struct bn_linear *linear,
+                                           const struct bn_gguf_tensor *tensor, bool skip_code_check,
+                                           bn_error *err);
+
+/* A zeroed block that lives as long as the model. */
+void *bn_model_own(struct bn_model *model, size_t n, size_t each);
+
+#endif
