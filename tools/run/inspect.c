@@ -26,7 +26,7 @@ static bn_status open_file(struct file *file, const struct bn_args *args, bn_err
 {
     const char *path = bn_opt_str(args, "model");
     const void *data = bn_default_model_data;
-    size_t n = (size_t)(bn_default_model_end - bn_default_model_data);
+    size_t n = (size_t)bn_default_model_bytes;
     *file = (struct file){0};
     if (path != NULL) {
         BN_TRY(bn_file_map_open(&file->map, path, false, err));
