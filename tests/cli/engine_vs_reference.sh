@@ -61,6 +61,26 @@ for model in fixtures/*.gguf; do
 done
 if [ "$models" -gt 0 ]; then ok "there were models to compare ($models)"; else not_ok "there were models to compare"; fi
 
+# Every architecture and format, on random weights.
+if [ -x "$out/bn-fixtures" ]; then
+    for arch in bitnet-b1.58 bitnet llama; do
+        for format in i2_s tq2_0 tq1_0 f16; do
+            case $format in tq*) size=tiny ;; *) size=nano ;; esac # blocks of 256 need the rows of tiny
+            rm -rf "$dir/made"
+            if "$out/bn-fixtures" gen --size "$size" --arch $arch --format $format -o "$dir/made" >"$dir/err" 2>&1; then
+                for model in "$dir"/made/*.gguf; do
+                    vocab=$("$ref" info -m "$model" | value vocab)
+                    agree "made $arch $format" "$model" "$(some_ids "$vocab" 24)" "$vocab" "${random[@]}"
+                done
+            else
+                not_ok "made $arch $format" "$(cat "$dir/err")"
+            fi
+        done
+    done
+else
+    skip "every architecture and format" "bn-fixtures is not built"
+fi
+
 # One position has no attention to speak of: nothing can flip but by rounding in the last bit.
 model=fixtures/shakespeare-5m-i2_s.gguf
 "$run" logits -m $model --tokens 1541 --all -o "$dir/engine.f32"
