@@ -262,7 +262,7 @@ _bn_run()
     esac
     if [[ $cur == -* ]]; then
         case $command in
-        'generate') words='--model --threads --isa --ctx --batch --prompt --file --tokens --template --system --n-predict --temp --top-k --top-p --min-p --repeat-penalty --seed --stop --stop-id --ignore-end --receipt --trace --profile --deterministic --json --quiet --verbose --color --help --version' ;;
+        'generate') words='--model --threads --isa --ctx --batch --prompt --file --tokens --template --system --n-predict --temp --top-k --top-p --min-p --repeat-penalty --seed --stop --stop-id --ignore-end --receipt --receipt-text --trace --profile --deterministic --json --quiet --verbose --color --help --version' ;;
         'chat') words='--model --threads --isa --ctx --batch --template --system --n-predict --temp --top-k --top-p --min-p --repeat-penalty --seed --quiet --verbose --color --help --version' ;;
         'tokenize') words='--model --prompt --file --ids --jsonl --no-bos --special --json --quiet --verbose --color --help --version' ;;
         'detokenize') words='--model --tokens --special --quiet --verbose --color --help --version' ;;

@@ -27,6 +27,7 @@ complete -c bn-run -n 'not __fish_seen_subcommand_from chat tokenize detokenize 
 complete -c bn-run -n 'not __fish_seen_subcommand_from chat tokenize detokenize score logits inspect' -l stop-id -x -d 'end at one of these tokens'
 complete -c bn-run -n 'not __fish_seen_subcommand_from chat tokenize detokenize score logits inspect' -l ignore-end -d 'go on behind an end-of-text token'
 complete -c bn-run -n 'not __fish_seen_subcommand_from chat tokenize detokenize score logits inspect' -l receipt -r -F -d 'write what ran, counted and timed where it ran; bn-verify-receipt checks and replays it'
+complete -c bn-run -n 'not __fish_seen_subcommand_from chat tokenize detokenize score logits inspect' -l receipt-text -d 'put prompt and answer into the receipt, not only digests'
 complete -c bn-run -n 'not __fish_seen_subcommand_from chat tokenize detokenize score logits inspect' -l trace -x -a '(__fish_complete_directories)' -d 'write every intermediate tensor into DIR'
 complete -c bn-run -n 'not __fish_seen_subcommand_from chat tokenize detokenize score logits inspect' -l profile -d 'print one JSON line a step on standard error: nanoseconds of each phase'
 complete -c bn-run -n 'not __fish_seen_subcommand_from chat tokenize detokenize score logits inspect' -l deterministic -d 'accepted for scripts; runs always are'
