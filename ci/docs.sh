@@ -1,7 +1,7 @@
 #!/bin/sh
 # Writes what is made of the programs' option tables: man pages, reference pages, completions. With --check,
 # changes nothing: names the documents that differ from what the programs say, and ends with 1 when there are any.
-# Usage: ci/docs.sh [--check] BUILD-FOLDER DOCS-FOLDER
+# Usage, in the repository's root: ci/docs.sh [--check] BUILD-FOLDER DOCS-FOLDER
 set -eu
 check=false
 if [ "$1" = --check ]; then
@@ -16,9 +16,10 @@ if $check; then
     trap 'rm -rf "$target"' EXIT
 fi
 mkdir -p "$target/man" "$target/reference" "$target/completions"
-for program in "$out"/bn "$out"/bn-*; do
-    if [ ! -x "$program" ] || [ ! -f "$program" ]; then continue; fi
-    name=${program##*/}
+for source in tools/bn.c tools/bn-*.c; do
+    name=$(basename "$source" .c)
+    program=$out/$name
+    [ -x "$program" ] || continue
     "$program" --dump-man >"$target/man/$name.1"
     "$program" --dump-markdown >"$target/reference/$name.md"
     "$program" --dump-completion bash >"$target/completions/$name.bash"
@@ -34,7 +35,7 @@ for page in "$target"/*/*; do
     differ=1
 done
 for page in "$docs"/man/*.1; do
-    [ -f "$target/man/${page##*/}" ] && continue
+    [ -f "tools/$(basename "$page" .1).c" ] && continue
     echo "$page belongs to no program"
     differ=1
 done
