@@ -23,6 +23,9 @@ OUT := $(BUILD)/$(notdir $(firstword $(CC)))$(if $(SAN),-$(subst $(comma),-,$(SA
 Q := $(if $(V),,@)
 SAY = $(if $(V),@:,@printf '  %-5s %s\n')
 
+ifeq ($(origin CXX),default)
+CXX = $(subst gcc,g++,$(subst clang,clang++,$(CC)))
+endif
 IS_CLANG := $(findstring clang,$(CC))
 ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
 
@@ -41,7 +44,12 @@ BN_CFLAGS := $(filter-out -fexcess-precision=standard,$(BN_CFLAGS))
 endif
 BN_LDFLAGS := -fopenmp -pie -Wl,-z,relro,-z,now,--as-needed
 BN_LDLIBS := -lcrypto -lcjson -lgit2 -lpcre2-8 -lm
+# The reference is C++ and knows nothing of the engine: no include path leads there.
+BN_CXXFLAGS := -std=c++17 -O2 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Werror -ffp-contract=off \
+    -fno-fast-math -ffile-prefix-map=$(CURDIR)=. -MMD -MP
+CXXFLAGS ?= -g
 ifneq ($(SAN),)
+BN_CXXFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=all
 BN_CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=all
 BN_LDFLAGS += -fsanitize=$(SAN)
 endif
@@ -73,13 +81,14 @@ CLI_OBJ := $(call obj,tools/cli/*.[cS])
 CLI_LIB := $(OUT)/libcli.a
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(OUT)/tests/unit/%,$(call src,tests/unit/*.c))
 CHECKKERN := $(OUT)/tests/checkkern/checkkern
+REFERENCE := $(OUT)/bn-reference $(OUT)/bn-compare-logits
 CLI_TESTS := $(call src,tests/cli/*.sh)
 C_FILES := $(call src,engine/*.h engine/*/*.[ch] kernels/*.[ch] tools/*.[ch] tools/*/*.[ch] tests/*/*.[ch])
 
 .SUFFIXES:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all help deps demo check test lint format check-headers install uninstall clean version FORCE
+.PHONY: all help deps demo reference check run-tests test lint docs format check-headers install uninstall clean version FORCE
 
 all: $(LIB) $(PROGRAMS) ## library and programs (the default)
 
@@ -92,7 +101,7 @@ deps: ## install the Debian packages that are missing
 # ---- building ------------------------------------------------------------------------------------------------
 
 # Objects are rebuilt when the flags change.
-FLAGS_LINE = $(CC) $(ALL_CFLAGS) $(BN_LDFLAGS) $(LDFLAGS)
+FLAGS_LINE = $(CC) $(ALL_CFLAGS) $(BN_LDFLAGS) $(LDFLAGS) $(CXX) $(BN_CXXFLAGS) $(CXXFLAGS)
 $(OUT)/flags: FORCE
 	@mkdir -p $(@D); echo '$(FLAGS_LINE)' | cmp -s - $@ || echo '$(FLAGS_LINE)' > $@
 
@@ -135,26 +144,45 @@ $(OUT)/tools/cli/default_model.o: fixtures/shakespeare-5m-i2_s.gguf
 $(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIB)
 	$(SAY) LD $@
 	$(Q)$(LINK) -lcmocka
+# Tests of generated files link what generates them.
+$(OUT)/tests/unit/test_fixtures $(OUT)/tests/unit/test_gguf_bad: $(call obj,tools/fixtures/*.c)
 
 $(CHECKKERN): $(call obj,tests/checkkern/*.c) $(KERNEL_OBJ)
 	$(SAY) LD $@
 	$(Q)$(CC) $(BN_LDFLAGS) $(LDFLAGS) -o $@ $^ -lm
 
+# The independent reference and the comparison of logits; tests need them, nobody installs them.
+$(OUT)/crossval/%.o: crossval/%.cpp $(OUT)/flags
+	$(SAY) CXX $<
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(BN_CXXFLAGS) $(CXXFLAGS) -c -o $@ $<
+
+$(OUT)/bn-reference: $(call obj,crossval/reference/*.cpp)
+$(OUT)/bn-compare-logits: $(call obj,crossval/compare/*.cpp)
+$(REFERENCE):
+	$(SAY) LD $@
+	$(Q)$(CXX) $(BN_CXXFLAGS) $(CXXFLAGS) $(LDFLAGS) -o $@ $^
+
 check: deps ## every test; the last line counts them
 	@$(MAKE) --no-print-directory run-tests
 
-run-tests: $(PROGRAMS) $(UNIT_TESTS) $(CHECKKERN)
+reference: $(REFERENCE) ## the independent oracle and the comparison of logits
+
+run-tests: $(PROGRAMS) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN)
 	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(UNIT_TESTS) $(CHECKKERN) $(CLI_TESTS)
 
 test: check
 
 # ---- style and structure -------------------------------------------------------------------------------------
 
-lint: check-headers ## formatting, static analysis, who may include whom, both compilers without a warning
-	@ci/lint.sh
+lint: check-headers $(PROGRAMS) ## formatting, static analysis, who may include whom, documents up to date
+	@OUT=$(OUT) ci/lint.sh
+
+docs: $(PROGRAMS) ## man pages, reference pages and completions, from the programs' option tables
+	@ci/docs.sh $(OUT) docs
 
 format: ## apply .clang-format
-	clang-format -i $(C_FILES)
+	clang-format -i $(C_FILES) $(call src,crossval/*/*.[ch]pp)
 
 check-headers: ## every header compiles alone; bn.h as C++ too
 	@for h in $(call src,engine/*.h engine/*/*.h kernels/*.h tools/*/*.h); do \
@@ -163,14 +191,29 @@ check-headers: ## every header compiles alone; bn.h as C++ too
 
 # ---- installing ----------------------------------------------------------------------------------------------
 
+MAN1DIR = $(DESTDIR)$(MANDIR)/man1
+MAN7DIR = $(DESTDIR)$(MANDIR)/man7
+BASHDIR = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+ZSHDIR = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+FISHDIR = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+
 install: all ## into DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MANDIR
-	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR) $(DESTDIR)$(INCLUDEDIR)
+	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR) $(DESTDIR)$(INCLUDEDIR) $(MAN1DIR) $(MAN7DIR) $(BASHDIR) \
+	    $(ZSHDIR) $(FISHDIR)
 	$(INSTALL) -m 755 $(PROGRAMS) $(DESTDIR)$(BINDIR)
 	$(INSTALL) -m 644 $(LIB) $(DESTDIR)$(LIBDIR)/libbn.a
 	$(INSTALL) -m 644 engine/bn.h $(DESTDIR)$(INCLUDEDIR)/bn.h
+	$(INSTALL) -m 644 $(wildcard $(TOOLS:%=docs/man/%.1)) $(MAN1DIR)
+	$(INSTALL) -m 644 docs/man/bn.7 $(MAN7DIR)
+	for f in $(wildcard $(TOOLS:%=docs/completions/%.bash)); do \
+	    $(INSTALL) -m 644 $$f $(BASHDIR)/$$(basename $$f .bash) || exit 1; done
+	$(INSTALL) -m 644 $(wildcard $(TOOLS:%=docs/completions/_%)) $(ZSHDIR)
+	$(INSTALL) -m 644 $(wildcard $(TOOLS:%=docs/completions/%.fish)) $(FISHDIR)
 
 uninstall: ## what install put there
-	rm -f $(TOOLS:%=$(DESTDIR)$(BINDIR)/%) $(DESTDIR)$(LIBDIR)/libbn.a $(DESTDIR)$(INCLUDEDIR)/bn.h
+	rm -f $(TOOLS:%=$(DESTDIR)$(BINDIR)/%) $(DESTDIR)$(LIBDIR)/libbn.a $(DESTDIR)$(INCLUDEDIR)/bn.h \
+	    $(TOOLS:%=$(MAN1DIR)/%.1) $(MAN7DIR)/bn.7 $(TOOLS:%=$(BASHDIR)/%) $(TOOLS:%=$(ZSHDIR)/_%) \
+	    $(TOOLS:%=$(FISHDIR)/%.fish)
 
 clean: ## remove build/
 	rm -rf $(BUILD)

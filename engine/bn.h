@@ -149,15 +149,17 @@ const bn_tokenizer *bn_model_tokenizer(const bn_model *model);
  */
 
 enum {
-    BN_TOKENIZE_BOS = 1,     /* put the begin-of-sequence token in front when the model's file asks for it */
+    BN_TOKENIZE_BOS = 1, /* begin-of-sequence in front, end-of-sequence behind, where the model's file asks */
     BN_TOKENIZE_SPECIAL = 2, /* text that spells a special token becomes that token */
 };
 
-/* Encodes n_bytes of text (any bytes; UTF-8 is not required). *ids is allocated; release it with bn_free. */
+/* Encodes n_bytes of text (any bytes, at most 2^30; UTF-8 is not required). Without BN_TOKENIZE_SPECIAL no
+ * text becomes a control token. Decoding gives the same bytes again. *ids is allocated; release it with
+ * bn_free. BN_ERR_UNSUPPORTED when a byte of the text has no token, which no usual vocabulary lacks. */
 BN_MUST_CHECK bn_status bn_tokenize(const bn_tokenizer *tok, const char *text, size_t n_bytes, unsigned flags,
                                     int32_t **ids, size_t *n_ids, bn_error *err);
 /* Decodes ids into *text (allocated, NUL-terminated, released with bn_free; *n_bytes excludes the NUL).
- * Special (control) tokens give no text unless special is set. */
+ * Control tokens give no text unless special is set. BN_ERR_ARG for an id outside the vocabulary. */
 BN_MUST_CHECK bn_status bn_detokenize(const bn_tokenizer *tok, const int32_t *ids, size_t n_ids, bool special,
                                       char **text, size_t *n_bytes, bn_error *err);
 /* The bytes of one token (borrowed, not NUL-terminated); 0 bytes for an id outside the vocabulary. */
@@ -168,8 +170,8 @@ int32_t bn_tokenizer_eos(const bn_tokenizer *tok);
 bool bn_token_is_control(const bn_tokenizer *tok, int32_t id);
 /* True for tokens that end a generation: eos, and <|eot_id|> and its like. */
 bool bn_token_is_end(const bn_tokenizer *tok, int32_t id);
-/* The id of the token with exactly this text, -1 when there is none. */
-int32_t bn_token_find(const bn_tokenizer *tok, const char *text, size_t n_bytes);
+/* The id of the token with exactly these bytes, special ones first; -1 when there is none. */
+int32_t bn_token_find(const bn_tokenizer *tok, const char *bytes, size_t n_bytes);
 
 /* Streaming decode: bytes of tokens go in, whole code points come out; a code point that is cut at a token
  * border waits for the rest. Bytes that can never become UTF-8 pass through unchanged. */
@@ -202,10 +204,18 @@ bool bn_template_from_name(const char *name, bn_template *out);
 const char *bn_template_name(bn_template tmpl);
 /* What auto means for this vocabulary. */
 bn_template bn_template_resolve(bn_template tmpl, const bn_tokenizer *tok);
-/* The text that precedes an answer to the last message, and the flags to tokenize it with. *text is
- * allocated. */
+/* The prompt for an answer to the last message, which is the user's (under raw: anybody's), as ids; *ids is
+ * allocated. Only the template's own marks become control tokens: what a message says stays text, whatever it
+ * spells. The begin-of-sequence token comes first where the template or the file asks for it. White space
+ * around contents is dropped, except under raw. BN_ERR_UNSUPPORTED when the vocabulary lacks a mark,
+ * BN_ERR_ARG for roles other than these three. */
+BN_MUST_CHECK bn_status bn_template_encode(bn_template tmpl, const bn_tokenizer *tok,
+                                           const bn_message *messages, size_t n_messages, int32_t **ids,
+                                           size_t *n_ids, bn_error *err);
+/* The same prompt as text, for people and for digests; *text is allocated and NUL-terminated. BN_ERR_ARG for
+ * auto, which bn_template_resolve turns into one of the others. */
 BN_MUST_CHECK bn_status bn_template_render(bn_template tmpl, const bn_message *messages, size_t n_messages,
-                                           char **text, unsigned *tokenize_flags, bn_error *err);
+                                           char **text, size_t *n_bytes, bn_error *err);
 /* The i-th text at which generation ends under this template, NULL past the end. */
 const char *bn_template_stop(bn_template tmpl, size_t i);
 
@@ -257,12 +267,12 @@ typedef struct bn_kernel_stat {
 /* The i-th kernel that was called at least once; false past the end. */
 bool bn_session_kernel_stat(const bn_session *session, size_t i, bn_kernel_stat *out);
 
-/* One intermediate tensor, shown to a trace callback while it is alive: rows x cols floats, row stride ld. */
+/* One intermediate tensor, shown to a trace callback while it is alive: rows x cols floats. */
 typedef struct bn_trace_record {
     const char *op;    /* "embd", "attn_norm", "q", ..., "logits" */
     int32_t layer;     /* -1 outside the layers */
     uint32_t position; /* of the first row in the timeline */
-    size_t rows, cols, ld;
+    size_t rows, cols;
     const float *data;
 } bn_trace_record;
 

@@ -12,11 +12,11 @@
 /* clang-format off */
 #define BN_KERNEL_TABLE(X)                                                       \
     /* slot         number         avx2  avxvnni  avx512vnni  neon            */ \
-    X(i2s_gemv,     I2S_GEMV,      ref,  ref,     ref,        ref)               \
-    X(i2s_gemm,     I2S_GEMM,      ref,  ref,     ref,        ref)               \
-    X(tq2_gemv,     TQ2_GEMV,      ref,  ref,     ref,        ref)               \
-    X(tq2_gemm,     TQ2_GEMM,      ref,  ref,     ref,        ref)               \
-    X(quantize,     QUANTIZE,      ref,  ref,     ref,        ref)               \
+    X(i2s_gemv,     I2S_GEMV,      ref,  ref,     avx512vnni, ref)               \
+    X(i2s_gemm,     I2S_GEMM,      ref,  ref,     avx512vnni, ref)               \
+    X(tq2_gemv,     TQ2_GEMV,      ref,  ref,     avx512vnni, ref)               \
+    X(tq2_gemm,     TQ2_GEMM,      ref,  ref,     avx512vnni, ref)               \
+    X(quantize,     QUANTIZE,      ref,  ref,     avx512vnni, ref)               \
     X(rmsnorm,      RMSNORM,       ref,  ref,     ref,        ref)               \
     X(rope_neox,    ROPE_NEOX,     ref,  ref,     ref,        ref)               \
     X(rope_norm,    ROPE_NORM,     ref,  ref,     ref,        ref)               \
@@ -34,7 +34,7 @@
     X(q8_0_to_f32,  Q8_0_TO_F32,   ref,  ref,     ref,        ref)               \
     X(q6_k_to_f32,  Q6_K_TO_F32,   ref,  ref,     ref,        ref)               \
     X(q4_0_to_f32,  Q4_0_TO_F32,   ref,  ref,     ref,        ref)               \
-    X(has_code3,    HAS_CODE3,     ref,  ref,     ref,        ref)               \
+    X(has_code3,    HAS_CODE3,     ref,  ref,     avx512vnni, ref)               \
     X(exp,          EXP,           ref,  ref,     ref,        ref)
 /* clang-format on */
 

@@ -60,7 +60,8 @@ static bn_status fail_short(const struct cursor *c, const char *where, uint64_t 
                           BN_GGUF_MAX_META_BYTES >> 20);
     bn_fail_at(c->err, BN_ERR_FORMAT, c->pos, where,
                "%s needs %" PRIu64 " bytes but the file ends after %" PRIu64, what, n, c->n_bytes - c->pos);
-    return bn_error_hint(c->err, "the file is cut off or damaged: download it again");
+    bn_error_hint(c->err, "the file is cut off or damaged: download it again");
+    return BN_ERR_FORMAT;
 }
 
 static bn_status take_u32(struct cursor *c, const char *where, const char *what, uint32_t *out)
@@ -213,12 +214,14 @@ static bn_status fail_no_gguf(const struct cursor *c)
     for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN); i++) {
         if (!starts(c, KNOWN[i].magic, strlen(KNOWN[i].magic))) continue;
         bn_fail_at(c->err, BN_ERR_FORMAT, 0, NULL, "%s", KNOWN[i].what);
-        return bn_error_hint(c->err, "%s", KNOWN[i].hint);
+        bn_error_hint(c->err, "%s", KNOWN[i].hint);
+        return BN_ERR_FORMAT;
     }
     if (is_html(c)) {
         bn_fail_at(c->err, BN_ERR_FORMAT, 0, NULL, "this is a web page, not a GGUF file");
-        return bn_error_hint(c->err, "download the file itself: on Hugging Face the link has /resolve/, not "
-                                     "/blob/");
+        bn_error_hint(c->err, "download the file itself: on Hugging Face the link has /resolve/, not "
+                              "/blob/");
+        return BN_ERR_FORMAT;
     }
     if (c->n_bytes == 0) return bn_fail_at(c->err, BN_ERR_FORMAT, 0, NULL, "the file is empty");
     if (c->n_bytes < 4)
@@ -238,11 +241,13 @@ static bn_status read_version(struct cursor *c, uint32_t *version)
     if (*version != 0 && (*version & 0xFFFFu) == 0) {
         bn_fail_at(c->err, BN_ERR_UNSUPPORTED, 4, NULL,
                    "version 0x%08" PRIX32 " is byte-swapped: this is a big-endian file", *version);
-        return bn_error_hint(c->err, "convert it to little endian, or download the little-endian file");
+        bn_error_hint(c->err, "convert it to little endian, or download the little-endian file");
+        return BN_ERR_UNSUPPORTED;
     }
     if (*version == 1) {
         bn_fail_at(c->err, BN_ERR_UNSUPPORTED, 4, NULL, "GGUF version 1 is not read, only 2 and 3");
-        return bn_error_hint(c->err, "version 1 was replaced in 2023: convert the model again");
+        bn_error_hint(c->err, "version 1 was replaced in 2023: convert the model again");
+        return BN_ERR_UNSUPPORTED;
     }
     if (*version == 0) return bn_fail_at(c->err, BN_ERR_FORMAT, 4, NULL, "GGUF version 0 does not exist");
     return bn_fail_at(c->err, BN_ERR_UNSUPPORTED, 4, NULL,
@@ -399,7 +404,8 @@ static bn_status fail_type(const struct cursor *c, const struct bn_gguf_tensor *
         bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where,
                    "the type is %s, whose layout depends on the machine that it was made for",
                    t->type == BN_TYPE_TL1 ? "TL1" : "TL2");
-        return bn_error_hint(c->err, "use the I2_S file of the same model (ggml-model-i2_s.gguf)");
+        bn_error_hint(c->err, "use the I2_S file of the same model (ggml-model-i2_s.gguf)");
+        return BN_ERR_UNSUPPORTED;
     }
     if (t->type == BN_TYPE_TL2) {
         bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where, "the type is 39 (MXFP4), which is not read");
@@ -414,7 +420,8 @@ static bn_status fail_type(const struct cursor *c, const struct bn_gguf_tensor *
         return bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where,
                           "the type number %" PRIu32 " is unknown or was removed from GGUF", t->type);
     }
-    return bn_error_hint(c->err, "ternary models come as I2_S, TQ1_0 or TQ2_0");
+    bn_error_hint(c->err, "ternary models come as I2_S, TQ1_0 or TQ2_0");
+    return BN_ERR_UNSUPPORTED;
 }
 
 static bn_status take_dims(struct cursor *c, const char *where, struct bn_gguf_tensor *t)
@@ -478,8 +485,9 @@ static bn_status check_i2s_room(const struct bn_gguf *gguf, const struct bn_gguf
     if (room >= ours && !(ok && room == other && other >= ours + gguf->alignment)) return BN_OK;
     bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, where,
                "type 36 is I2_S here, of %" PRIu64 " bytes, but the file gives it %" PRIu64, ours, room);
-    return bn_error_hint(err, room == codes ? "the 32 bytes with the scale are missing behind the codes"
-                                            : "36 has another meaning in files of other programs");
+    bn_error_hint(err, room == codes ? "the 32 bytes with the scale are missing behind the codes"
+                                     : "36 has another meaning in files of other programs");
+    return BN_ERR_UNSUPPORTED;
 }
 
 /* Puts the tensors into the data: inside the file, without overlap. */
@@ -494,7 +502,8 @@ static bn_status place_tensors(struct cursor *c, struct bn_gguf *gguf, const uin
             bn_fail_at(c->err, BN_ERR_FORMAT, t->info_offset, where,
                        "its %" PRIu64 " bytes at %" PRIu64 " of the data lie beyond the end of the file",
                        t->n_bytes, t->offset);
-            return bn_error_hint(c->err, "the file is cut off or damaged: download it again");
+            bn_error_hint(c->err, "the file is cut off or damaged: download it again");
+            return BN_ERR_FORMAT;
         }
         uint64_t end = size;
         const struct bn_gguf_tensor *next = NULL;

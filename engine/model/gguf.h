@@ -9,7 +9,9 @@
  *
  * The reader trusts nothing: one bounded cursor, every size by checked arithmetic, every count first held
  * against the bytes that are left and then against the limits below. When bn_gguf_open returns BN_OK, every
- * key, string and tensor lies inside the bytes. Nothing is copied but the two indexes.
+ * key, string and tensor lies inside the bytes, no two tensors overlap, keys and tensor names are unique
+ * plain UTF-8, and every tensor's type is one that this engine reads. Nothing is copied but the two indexes.
+ * Bytes behind the last tensor and gaps between tensors are accepted.
  */
 #ifndef BN_MODEL_GGUF_H
 #define BN_MODEL_GGUF_H
@@ -110,7 +112,8 @@ struct bn_gguf_writer {
     struct bn_buf kv, infos; /* set max before use */
     uint64_t n_kv, n_tensors;
     uint64_t data_bytes; /* of the tensors so far, padded */
-    uint32_t alignment;  /* 0: 32, and no key says so */
+    uint32_t alignment;  /* 0: 32, and no key says so; else set before the first tensor, and the head gets
+                          * general.alignment as its last key */
 };
 
 void bn_gguf_put_u32(struct bn_gguf_writer *w, const char *key, uint32_t value);
@@ -121,7 +124,7 @@ void bn_gguf_put_str(struct bn_gguf_writer *w, const char *key, const char *valu
  */
 void bn_gguf_put_array(struct bn_gguf_writer *w, const char *key, enum bn_gguf_type element, uint64_t n);
 void bn_gguf_put_element_str(struct bn_gguf_writer *w, const char *value, size_t n_bytes);
-/* Declares the next tensor. */
+/* Declares the next tensor. A shape or type that bn_type_bytes refuses makes bn_gguf_write_head fail. */
 void bn_gguf_put_tensor(struct bn_gguf_writer *w, const char *name, uint32_t type, uint32_t n_dims,
                         const uint64_t *ne);
 /* Everything before the data, padded. */

@@ -8,9 +8,11 @@
 
 #include "model/gguf.h"
 
-/* Builds from tokenizer.ggml.*; the bytes behind gguf are borrowed and outlive it. BN_ERR_NOT_FOUND, with err
- * untouched, when the file has no vocabulary. arch decides the defaults of absent keys: a gpt2 vocabulary
- * without tokenizer.ggml.pre is split the llama-bpe way for the BitNet architectures. */
+/* Builds from tokenizer.ggml.*; nothing behind gguf is kept. BN_ERR_NOT_FOUND, with err untouched, when the
+ * file has no vocabulary; BN_ERR_FORMAT with key and offset for a bad one, BN_ERR_UNSUPPORTED for a kind or a
+ * splitting rule that is not known. arch decides the defaults of absent keys: a gpt2 vocabulary whose
+ * tokenizer.ggml.pre is absent or "default" is split the llama-bpe way for the BitNet architectures, and the
+ * gpt-2 way for others. */
 BN_MUST_CHECK bn_status bn_tokenizer_open(bn_tokenizer **out, const struct bn_gguf *gguf, const char *arch,
                                           bn_error *err);
 void bn_tokenizer_close(bn_tokenizer *tok);
@@ -24,7 +26,8 @@ struct bn_rank_vocab {
 };
 
 /* Reads a rank file and derives its merges: for each token in rank order, every split into two tokens of the
- * vocabulary, ordered by (rank of left, rank of right). */
+ * vocabulary, ordered by (rank of left, rank of right). BN_ERR_FORMAT for lines that are no base64 and rank,
+ * ranks out of order, equal tokens. */
 BN_MUST_CHECK bn_status bn_rank_vocab_read(struct bn_rank_vocab *vocab, const char *text, size_t n_bytes,
                                            bn_error *err);
 void bn_rank_vocab_release(struct bn_rank_vocab *vocab);

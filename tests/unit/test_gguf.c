@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * GGUF: what is written is read back, every accessor, wrong types, limits, the rules for type 36.
+ * Malformed files are the business of test_gguf_bad.c.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "model/gguf.h"
+
+#define ROOM (64u << 20)
+
+/* A file under construction, and the reader's view of it. */
+struct file {
+    struct bn_gguf_writer w;
+    struct bn_buf bytes;
+    struct bn_gguf gguf;
+    bn_error err;
+};
+
+static struct file new_file(void)
+{
+    return (struct file){.w = {.kv.max = ROOM, .infos.max = ROOM}, .bytes.max = ROOM};
+}
+
+/* Head plus n zero bytes of data, read back. */
+static bn_status read_back(struct file *f, uint64_t n_data)
+{
+    assert_int_equal(bn_gguf_write_head(&f->w, &f->bytes, &f->err), BN_OK);
+    for (uint64_t i = 0; i < n_data; i++)
+        bn_buf_putc(&f->bytes, '\0');
+    assert_false(f->bytes.failed);
+    return bn_gguf_open(&f->gguf, f->bytes.data, f->bytes.len, &f->err);
+}
+
+static void release(struct file *f)
+{
+    bn_gguf_close(&f->gguf);
+    bn_gguf_writer_release(&f->w);
+    bn_buf_release(&f->bytes);
+}
+
+static void put_raw(struct file *f, const char *key, enum bn_gguf_type type, const void *bytes, size_t n)
+{
+    uint64_t len = strlen(key);
+    uint32_t number = (uint32_t)type;
+    bn_buf_append(&f->w.kv, &len, 8);
+    bn_buf_puts(&f->w.kv, key);
+    bn_buf_append(&f->w.kv, &number, 4);
+    bn_buf_append(&f->w.kv, bytes, n);
+    f->w.n_kv++;
+}
+
+static void put_strings(struct file *f)
+{
+    bn_gguf_put_array(&f->w, "a.strings", BN_GGUF_STRING, 3);
+    bn_gguf_put_element_str(&f->w, "one", 3);
+    bn_gguf_put_element_str(&f->w, "", 0);
+    bn_gguf_put_element_str(&f->w, "th\0ee", 5);
+}
+
+static void round_trip(void **state)
+{
+    (void)state;
+    struct file f = new_file();
+    uint32_t u = 0;
+    float x = 0;
+    bool b = false;
+    struct bn_str s;
+    bn_gguf_put_str(&f.w, "general.architecture", "bitnet-b1.58", 12);
+    bn_gguf_put_u32(&f.w, "a.u32", 0xFEDCBA98u);
+    bn_gguf_put_f32(&f.w, "a.f32", -0.375f);
+    bn_gguf_put_bool(&f.w, "a.bool", true);
+    put_strings(&f);
+    bn_gguf_put_tensor(&f.w, "z", BN_TYPE_F32, 1, (const uint64_t[]){5});
+    bn_gguf_put_tensor(&f.w, "a", BN_TYPE_I2_S, 2, (const uint64_t[]){128, 3});
+    bn_gguf_put_tensor(&f.w, "m", BN_TYPE_TQ2_0, 4, (const uint64_t[]){256, 1, 2, 1});
+    assert_int_equal(f.w.data_bytes, 32 + 128 + 160);
+    assert_int_equal(read_back(&f, f.w.data_bytes), BN_OK);
+
+    assert_int_equal(f.gguf.version, 3);
+    assert_int_equal(f.gguf.alignment, 32);
+    assert_int_equal(f.gguf.n_kv, 5);
+    assert_int_equal(f.gguf.n_tensors, 3);
+    assert_int_equal(f.gguf.data_offset % 32, 0);
+    assert_int_equal(f.gguf.n_bytes, f.bytes.len);
+    assert_int_equal(bn_gguf_str(&f.gguf, "general.architecture", &s, &f.err), BN_OK);
+    assert_true(bn_str_equal(s, "bitnet-b1.58"));
+    assert_int_equal(bn_gguf_u32(&f.gguf, "a.u32", &u, &f.err), BN_OK);
+    assert_int_equal(u, 0xFEDCBA98u);
+    assert_int_equal(bn_gguf_f32(&f.gguf, "a.f32", &x, &f.err), BN_OK);
+    assert_true(x == -0.375f);
+    assert_int_equal(bn_gguf_bool(&f.gguf, "a.bool", &b, &f.err), BN_OK);
+    assert_true(b);
+
+    const struct bn_gguf_kv *kv = NULL;
+    assert_int_equal(bn_gguf_array(&f.gguf, "a.strings", BN_GGUF_STRING, &kv, &f.err), BN_OK);
+    assert_int_equal(kv->n, 3);
+    const unsigned char *cursor = kv->value;
+    assert_true(bn_str_equal(bn_gguf_next_str(&cursor), "one"));
+    assert_int_equal(bn_gguf_next_str(&cursor).len, 0);
+    s = bn_gguf_next_str(&cursor);
+    assert_int_equal(s.len, 5);
+    assert_memory_equal(s.ptr, "th\0ee", 5);
+
+    const struct bn_gguf_tensor *t = bn_gguf_find_tensor(&f.gguf, "a");
+    assert_ptr_equal(t, &f.gguf.tensors[1]);
+    assert_int_equal(t->n_bytes, 128);
+    assert_int_equal(t->offset, f.gguf.data_offset + 32);
+    assert_ptr_equal(t->data, (const unsigned char *)f.bytes.data + t->offset);
+    assert_ptr_equal(bn_gguf_find_tensor(&f.gguf, "m"), &f.gguf.tensors[2]);
+    assert_ptr_equal(bn_gguf_find_tensor(&f.gguf, "z"), &f.gguf.tensors[0]);
+    assert_int_equal(f.gguf.tensors[2].n_dims, 4);
+    assert_int_equal(f.gguf.tensors[2].ne[2], 2);
+    assert_null(bn_gguf_find_tensor(&f.gguf, "b"));
+    assert_null(bn_gguf_find_tensor(&f.gguf, ""));
+    release(&f);
+}
+
+static void integers_of_every_width(void **state)
+{
+    (void)state;
+    static const struct {
+        enum bn_gguf_type type;
+        unsigned char bytes[8];
+        bn_status status;
+        uint32_t value;
+    } ROWS[] = {
+        {BN_GGUF_U8, {0xFF}, BN_OK, 255},
+        {BN_GGUF_I8, {0x7F}, BN_OK, 127},
+        {BN_GGUF_I8, {0xFF}, BN_ERR_FORMAT, 0},
+        {BN_GGUF_U16, {0x34, 0x12}, BN_OK, 0x1234},
+        {BN_GGUF_I16, {0xFF, 0xFF}, BN_ERR_FORMAT, 0},
+        {BN_GGUF_U32, {0xFF, 0xFF, 0xFF, 0xFF}, BN_OK, UINT32_MAX},
+        {BN_GGUF_I32, {0, 0, 0, 0x80}, BN_ERR_FORMAT, 0},
+        {BN_GGUF_I32, {5}, BN_OK, 5},
+        {BN_GGUF_U64, {1, 0, 0, 0, 0, 0, 0, 0}, BN_OK, 1},
+        {BN_GGUF_U64, {0, 0, 0, 0, 1, 0, 0, 0}, BN_ERR_FORMAT, 0},
+        {BN_GGUF_I64, {7}, BN_OK, 7},
+        {BN_GGUF_I64, {255, 255, 255, 255, 255, 255, 255, 255}, BN_ERR_FORMAT, 0},
+        {BN_GGUF_F32, {0, 0, 0x80, 0x3F}, BN_ERR_FORMAT, 0},
+        {BN_GGUF_F64, {0}, BN_ERR_FORMAT, 0},
+        {BN_GGUF_BOOL, {1}, BN_ERR_FORMAT, 0},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++) {
+        struct file f = new_file();
+        uint32_t value = 0;
+        put_raw(&f, "k", ROWS[i].type, ROWS[i].bytes, bn_gguf_type_bytes(ROWS[i].type));
+        assert_int_equal(read_back(&f, 0), BN_OK);
+        assert_int_equal(bn_gguf_u32(&f.gguf, "k", &value, &f.err), ROWS[i].status);
+        assert_int_equal(value, ROWS[i].value);
+        if (ROWS[i].status != BN_OK) {
+            assert_int_equal(f.err.offset, 24);
+            assert_string_equal(f.err.where, "key 'k'");
+        }
+        release(&f);
+    }
+}
+
+static void wrong_types_and_absent_keys(void **state)
+{
+    (void)state;
+    struct file f = new_file();
+    uint32_t u = 9;
+    float x = 9;
+    bool b = true;
+    struct bn_str s = {"s", 1};
+    const struct bn_gguf_kv *kv = NULL;
+    bn_gguf_put_u32(&f.w, "u", 1);
+    put_strings(&f);
+    assert_int_equal(read_back(&f, 0), BN_OK);
+
+    assert_int_equal(bn_gguf_u32(&f.gguf, "none", &u, &f.err), BN_ERR_NOT_FOUND);
+    assert_int_equal(bn_gguf_f32(&f.gguf, "none", &x, &f.err), BN_ERR_NOT_FOUND);
+    assert_int_equal(bn_gguf_bool(&f.gguf, "none", &b, &f.err), BN_ERR_NOT_FOUND);
+    assert_int_equal(bn_gguf_str(&f.gguf, "none", &s, &f.err), BN_ERR_NOT_FOUND);
+    assert_int_equal(bn_gguf_array(&f.gguf, "none", BN_GGUF_STRING, &kv, &f.err), BN_ERR_NOT_FOUND);
+    assert_int_equal(f.err.code, BN_OK);
+    assert_int_equal(u, 9);
+    assert_true(x == 9 && b && s.len == 1 && kv == NULL);
+
+    assert_int_equal(bn_gguf_f32(&f.gguf, "u", &x, &f.err), BN_ERR_FORMAT);
+    assert_string_equal(f.err.where, "key 'u'");
+    assert_string_equal(f.err.msg, "the value is uint32, not float32");
+    assert_int_equal(bn_gguf_bool(&f.gguf, "u", &b, NULL), BN_ERR_FORMAT);
+    assert_int_equal(bn_gguf_str(&f.gguf, "u", &s, NULL), BN_ERR_FORMAT);
+    assert_int_equal(bn_gguf_u32(&f.gguf, "a.strings", &u, NULL), BN_ERR_FORMAT);
+    assert_int_equal(bn_gguf_array(&f.gguf, "u", BN_GGUF_U32, &kv, NULL), BN_ERR_FORMAT);
+    f.err = (bn_error){0};
+    assert_int_equal(bn_gguf_array(&f.gguf, "a.strings", BN_GGUF_F32, &kv, &f.err), BN_ERR_FORMAT);
+    assert_string_equal(f.err.msg, "the value is array of string, not array of float32");
+    release(&f);
+}
+
+static void version_two_is_read(void **state)
+{
+    (void)state;
+    struct file f = new_file();
+    bn_gguf_put_u32(&f.w, "u", 1);
+    assert_int_equal(bn_gguf_write_head(&f.w, &f.bytes, &f.err), BN_OK);
+    f.bytes.data[4] = 2;
+    assert_int_equal(bn_gguf_open(&f.gguf, f.bytes.data, f.bytes.len, &f.err), BN_OK);
+    assert_int_equal(f.gguf.version, 2);
+    release(&f);
+}
+
+static void alignment_key(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t alignment;
+        bn_status status;
+    } ROWS[] = {{8, BN_OK},          {64, BN_OK},        {65536, BN_OK},        {4, BN_ERR_FORMAT},
+                {48, BN_ERR_FORMAT}, {0, BN_ERR_FORMAT}, {131072, BN_ERR_LIMIT}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++) {
+        struct file f = new_file();
+        if (ROWS[i].status == BN_OK)
+            f.w.alignment = ROWS[i].alignment;
+        else
+            bn_gguf_put_u32(&f.w, "general.alignment", ROWS[i].alignment);
+        bn_gguf_put_tensor(&f.w, "a", BN_TYPE_F32, 1, (const uint64_t[]){1});
+        bn_gguf_put_tensor(&f.w, "b", BN_TYPE_F32, 1, (const uint64_t[]){1});
+        assert_int_equal(read_back(&f, f.w.data_bytes), ROWS[i].status);
+        if (ROWS[i].status == BN_OK) {
+            assert_int_equal(f.gguf.alignment, ROWS[i].alignment);
+            assert_int_equal(f.gguf.tensors[1].offset - f.gguf.tensors[0].offset, ROWS[i].alignment);
+        }
+        release(&f);
+    }
+}
+
+static void limits_hold(void **state)
+{
+    (void)state;
+    static char text[BN_GGUF_MAX_STRING_BYTES + 1];
+    char name[BN_GGUF_MAX_KEY_BYTES + 2];
+    memset(text, 'x', sizeof text);
+    memset(name, 'k', sizeof name);
+    for (size_t over = 0; over <= 1; over++) {
+        struct file f = new_file();
+        bn_gguf_put_str(&f.w, "s", text, BN_GGUF_MAX_STRING_BYTES + over);
+        assert_int_equal(read_back(&f, 0), over ? BN_ERR_LIMIT : BN_OK);
+        release(&f);
+
+        f = new_file(); /* templates may be longer */
+        bn_gguf_put_str(&f.w, "tokenizer.chat_template", text, BN_GGUF_MAX_STRING_BYTES + over);
+        assert_int_equal(read_back(&f, 0), BN_OK);
+        release(&f);
+
+        f = new_file();
+        name[BN_GGUF_MAX_KEY_BYTES + over] = '\0';
+        bn_gguf_put_u32(&f.w, name, 1);
+        name[BN_GGUF_MAX_KEY_BYTES + over] = 'k';
+        assert_int_equal(read_back(&f, 0), over ? BN_ERR_LIMIT : BN_OK);
+        release(&f);
+
+        f = new_file();
+        name[BN_GGUF_MAX_NAME_BYTES + over] = '\0';
+        bn_gguf_put_tensor(&f.w, name, BN_TYPE_F32, 1, (const uint64_t[]){1});
+        name[BN_GGUF_MAX_NAME_BYTES + over] = 'k';
+        assert_int_equal(read_back(&f, 32), over ? BN_ERR_LIMIT : BN_OK);
+        release(&f);
+
+        f = new_file();
+        for (size_t i = 0; i < BN_GGUF_MAX_KV + over; i++) {
+            char key[16];
+            snprintf(key, sizeof key, "k%05zu", i);
+            bn_gguf_put_u32(&f.w, key, 1);
+        }
+        assert_int_equal(read_back(&f, 0), over ? BN_ERR_LIMIT : BN_OK);
+        release(&f);
+
+        f = new_file();
+        bn_gguf_put_array(&f.w, "a", BN_GGUF_U8, BN_GGUF_MAX_ARRAY + over);
+        for (size_t i = 0; i < 5; i++)
+            bn_buf_append(&f.w.kv, text, BN_GGUF_MAX_STRING_BYTES);
+        assert_int_equal(read_back(&f, 0), over ? BN_ERR_LIMIT : BN_OK);
+        if (over) assert_string_equal(f.err.where, "key 'a'");
+        release(&f);
+    }
+}
+
+/* What general.architecture and general.file_type say, and the room behind the tensor, decide about 36. */
+static void type_36(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch;
+        uint32_t file_type; /* 0: no key */
+        uint64_t room;      /* of a tensor of 128 x 8: I2_S needs 288, IQ4_NL_4_4 would need 576 */
+        bn_status status;
+    } ROWS[] = {
+        {"bitnet-b1.58", 40, 288, BN_OK},
+        {"bitnet-b1.58", 0, 288, BN_OK},
+        {"bitnet-25", 0, 288, BN_OK},
+        {"bitnet", 0, 320, BN_OK},
+        {"llama", 40, 288, BN_OK},
+        {"qwen3", 40, 288, BN_OK},
+        {"llama", 0, 288, BN_ERR_UNSUPPORTED},
+        {"llama", 25, 288, BN_ERR_UNSUPPORTED},
+        {"bitnet-b1.58", 40, 256, BN_ERR_UNSUPPORTED},
+        {"bitnet-b1.58", 40, 576, BN_ERR_UNSUPPORTED},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++) {
+        struct file f = new_file();
+        bn_gguf_put_str(&f.w, "general.architecture", ROWS[i].arch, strlen(ROWS[i].arch));
+        if (ROWS[i].file_type != 0) bn_gguf_put_u32(&f.w, "general.file_type", ROWS[i].file_type);
+        bn_gguf_put_tensor(&f.w, "w", BN_TYPE_I2_S, 2, (const uint64_t[]){128, 8});
+        f.w.data_bytes = ROWS[i].room;
+        bn_gguf_put_tensor(&f.w, "next", BN_TYPE_F32, 1, (const uint64_t[]){8});
+        assert_int_equal(read_back(&f, f.w.data_bytes), ROWS[i].status);
+        if (ROWS[i].status != BN_OK) assert_string_equal(f.err.where, "tensor 'w'");
+        release(&f);
+    }
+}
+
+/* The messages say what the type is in this kind of file. */
+static void types_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch;
+        uint32_t type;
+        const char *says, *hint;
+    } ROWS[] = {
+        {"bitnet-b1.58", 38, "TL1", "I2_S"}, {"bitnet", 39, "TL2", "I2_S"}, {"gpt-oss", 39, "MXFP4", ""},
+        {"llama", 38, "number 38", ""},      {"llama", 12, "Q4_K", ""},     {"llama", 4, "number 4 ", ""},
+        {"llama", 255, "number 255", ""},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++) {
+        struct file f = new_file();
+        bn_gguf_put_str(&f.w, "general.architecture", ROWS[i].arch, strlen(ROWS[i].arch));
+        bn_gguf_put_tensor(&f.w, "w", BN_TYPE_F32, 2, (const uint64_t[]){256, 8});
+        memcpy(f.w.infos.data + f.w.infos.len - 12, &ROWS[i].type, 4);
+        assert_int_equal(read_back(&f, 8192), BN_ERR_UNSUPPORTED);
+        assert_non_null(strstr(f.err.msg, ROWS[i].says));
+        assert_non_null(strstr(f.err.hint, ROWS[i].hint));
+        if (strcmp(ROWS[i].arch, "gpt-oss") == 0) assert_null(strstr(f.err.msg, "TL2"));
+        release(&f);
+    }
+}
+
+/* An error may be asked for or not, and a failed open leaves nothing behind. */
+static void failure_is_clean(void **state)
+{
+    (void)state;
+    struct bn_gguf gguf;
+    bn_error err = {0};
+    uint64_t before = bn_mem_stats().bytes_now;
+    memset(&gguf, 0xAA, sizeof gguf);
+    assert_int_equal(bn_gguf_open(&gguf, "GGUF", 4, NULL), BN_ERR_FORMAT);
+    assert_null(gguf.kv);
+    assert_int_equal(bn_gguf_open(&gguf, NULL, 0, &err), BN_ERR_FORMAT);
+    assert_string_equal(err.msg, "the file is empty");
+    bn_gguf_close(&gguf);
+    bn_gguf_close(NULL);
+    assert_int_equal(bn_mem_stats().bytes_now, before);
+}
+
+static void writer_refuses_impossible_shapes(void **state)
+{
+    (void)state;
+    struct file f = new_file();
+    bn_gguf_put_tensor(&f.w, "w", BN_TYPE_I2_S, 1, (const uint64_t[]){100});
+    assert_int_not_equal(bn_gguf_write_head(&f.w, &f.bytes, &f.err), BN_OK);
+    release(&f);
+    f = new_file();
+    bn_gguf_put_tensor(&f.w, "w", BN_TYPE_F32, 5, (const uint64_t[]){1, 1, 1, 1, 1});
+    assert_int_not_equal(bn_gguf_write_head(&f.w, &f.bytes, &f.err), BN_OK);
+    release(&f);
+}
+
+static void the_default_model(void **state)
+{
+    (void)state;
+    struct bn_file_map map;
+    struct bn_gguf gguf;
+    bn_error err = {0};
+    uint32_t n_embd = 0;
+    assert_int_equal(bn_file_map_open(&map, "fixtures/shakespeare-5m-i2_s.gguf", false, &err), BN_OK);
+    assert_int_equal(bn_gguf_open(&gguf, map.data, map.n_bytes, &err), BN_OK);
+    assert_int_equal(gguf.n_kv, 23);
+    assert_int_equal(gguf.n_tensors, 68);
+    assert_int_equal(gguf.data_offset, 71456);
+    assert_int_equal(bn_gguf_u32(&gguf, "bitnet-b1.58.embedding_length", &n_embd, &err), BN_OK);
+    assert_int_equal(n_embd, 256);
+    const struct bn_gguf_tensor *t = bn_gguf_find_tensor(&gguf, "blk.5.ffn_down.weight");
+    assert_non_null(t);
+    assert_int_equal(t->n_bytes, 256 * 768 / 4 + 32);
+    bn_gguf_close(&gguf);
+    bn_file_map_close(&map);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(integers_of_every_width),
+        cmocka_unit_test(wrong_types_and_absent_keys),
+        cmocka_unit_test(version_two_is_read),
+        cmocka_unit_test(alignment_key),
+        cmocka_unit_test(limits_hold),
+        cmocka_unit_test(type_36),
+        cmocka_unit_test(types_by_name),
+        cmocka_unit_test(failure_is_clean),
+        cmocka_unit_test(writer_refuses_impossible_shapes),
+        cmocka_unit_test(the_default_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
