@@ -81,7 +81,7 @@ CLI_OBJ := $(call obj,tools/cli/*.[cS])
 CLI_LIB := $(OUT)/libcli.a
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(OUT)/tests/unit/%,$(call src,tests/unit/*.c))
 CHECKKERN := $(OUT)/tests/checkkern/checkkern
-REFERENCE := $(OUT)/bn-reference $(OUT)/bn-compare-logits
+REFERENCE := $(OUT)/crossval/bn-reference $(OUT)/crossval/bn-compare-logits
 CLI_TESTS := $(call src,tests/cli/*.sh)
 C_FILES := $(call src,engine/*.h engine/*/*.[ch] kernels/*.[ch] tools/*.[ch] tools/*/*.[ch] tests/*/*.[ch])
 
@@ -157,8 +157,8 @@ $(OUT)/crossval/%.o: crossval/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(BN_CXXFLAGS) $(CXXFLAGS) -c -o $@ $<
 
-$(OUT)/bn-reference: $(call obj,crossval/reference/*.cpp)
-$(OUT)/bn-compare-logits: $(call obj,crossval/compare/*.cpp)
+$(OUT)/crossval/bn-reference: $(call obj,crossval/reference/*.cpp)
+$(OUT)/crossval/bn-compare-logits: $(call obj,crossval/compare/*.cpp)
 $(REFERENCE):
 	$(SAY) LD $@
 	$(Q)$(CXX) $(BN_CXXFLAGS) $(CXXFLAGS) $(LDFLAGS) -o $@ $^

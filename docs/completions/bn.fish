@@ -5,7 +5,7 @@ complete -c bn -f -n __fish_use_subcommand -a bench -d 'measure speed and hold i
 complete -c bn -f -n __fish_use_subcommand -a verify-receipt -d 'check the receipt of a run, and replay it'
 complete -c bn -f -n __fish_use_subcommand -a flamegraph -d 'show where the time of a run goes'
 complete -c bn -f -n __fish_use_subcommand -a crossval -d 'compare the engine with other implementations'
-complete -c bn -f -n __fish_use_subcommand -a fixtures -d 'make and verify small models, golden outputs and bad inputs'
+complete -c bn -f -n __fish_use_subcommand -a fixtures -d 'make and verify models, golden outputs and bad inputs'
 complete -c bn -f -n __fish_use_subcommand -a train -d 'train a small ternary model from scratch'
 complete -c bn -l quiet -s q -d 'print no warnings and no progress'
 complete -c bn -l verbose -s v -d 'say more about what is done, on standard error'

@@ -33,10 +33,10 @@ static bn_status read_line(struct reader *r, const char *line, size_t n, uint64_
     const char *space = memchr(line, ' ', n);
     uint64_t rank = 0;
     size_t digits = 0;
-    for (const char *p = space; p != NULL && ++p < line + n && *p >= '0' && *p <= '9' && digits < 10;
-         digits++)
-        rank = rank * 10 + (uint64_t)(*p - '0');
-    if (space == NULL || digits == 0 || space + 1 + digits != line + n)
+    const char *number = space != NULL ? space + 1 : line + n;
+    while (number + digits < line + n && number[digits] >= '0' && number[digits] <= '9' && digits < 10)
+        rank = rank * 10 + (uint64_t)(number[digits++] - '0');
+    if (digits == 0 || number + digits != line + n)
         return bn_fail_at(r->err, BN_ERR_FORMAT, offset, NULL, "line %zu is not base64, a space and a rank",
                           r->tok.n_vocab + 1);
     if (rank != r->tok.n_vocab)

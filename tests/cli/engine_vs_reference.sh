@@ -5,7 +5,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=${OUT:-build/gcc}
-run=$out/bn-run ref=$out/bn-reference cmp_logits=$out/bn-compare-logits
+run=$out/bn-run ref=$out/crossval/bn-reference cmp_logits=$out/crossval/bn-compare-logits
 ids=fixtures/validation-ids-256.txt
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
