@@ -1,7 +1,7 @@
 #!/bin/sh
 # Writes what is made of the programs' option tables: man pages, reference pages, completions. With --check,
 # changes nothing: names the documents that differ from what the programs say, and ends with 1 when there are any.
-# Usage, in the repository's root: ci/docs.sh [--check] BUILD-FOLDER DOCS-FOLDER
+# Usage: ci/docs.sh [--check] BUILD-FOLDER DOCS-FOLDER
 set -eu
 check=false
 if [ "$1" = --check ]; then
@@ -16,10 +16,10 @@ if $check; then
     trap 'rm -rf "$target"' EXIT
 fi
 mkdir -p "$target/man" "$target/reference" "$target/completions"
-for source in tools/bn.c tools/bn-*.c; do
-    name=$(basename "$source" .c)
-    program=$out/$name
-    [ -x "$program" ] || continue
+for program in "$out"/bn "$out"/bn-*; do
+    if [ ! -x "$program" ] || [ ! -f "$program" ]; then continue; fi
+    name=${program##*/}
+    [ -f "tools/$name.c" ] || continue # the programs of crossval have no option table
     "$program" --dump-man >"$target/man/$name.1"
     "$program" --dump-markdown >"$target/reference/$name.md"
     "$program" --dump-completion bash >"$target/completions/$name.bash"
@@ -35,7 +35,7 @@ for page in "$target"/*/*; do
     differ=1
 done
 for page in "$docs"/man/*.1; do
-    [ -f "tools/$(basename "$page" .1).c" ] && continue
+    [ -f "$target/man/${page##*/}" ] && continue
     echo "$page belongs to no program"
     differ=1
 done

@@ -173,7 +173,7 @@ TernaryRow Matrix::ternary_row(std::size_t row) const
     }
     const std::uint8_t *start = tensor_->data + row * row_bytes_;
     for (std::size_t i = 0; i < n; i++) {
-        int code;
+        int code = 0;
         if (tensor_->type == I2_S) {
             code = i2_s_code(tensor_->data, std::uint64_t{row} * n + i);
         } else {
