@@ -107,15 +107,17 @@ INLINE void i2s_tile(float *y, size_t ldy, const struct bn_ternary *w, const str
         for (size_t a = 0; a < 2 * n; a++)
             sum[a] = _mm256_setzero_si256();
         for (size_t i = begin; i < end; i += BN_I2S_BLOCK) {
-            __m256i first[4], second[4];
-            unpack(first, load256(codes[0] + i / 4));
-            unpack(second, load256(codes[1] + i / 4));
-            for (size_t g = 0; g < 4; g++)
+            __m256i first = load256(codes[0] + i / 4), second = load256(codes[1] + i / 4);
+            for (size_t g = 4; g-- > 0;) { /* the low bits first */
+                __m256i a = three(first), b = three(second);
                 for (size_t j = 0; j < n; j++) {
                     __m256i act = load256(x[j].q + i + 32 * g);
-                    sum[2 * j] = _mm256_add_epi16(sum[2 * j], _mm256_maddubs_epi16(first[g], act));
-                    sum[2 * j + 1] = _mm256_add_epi16(sum[2 * j + 1], _mm256_maddubs_epi16(second[g], act));
+                    sum[2 * j] = _mm256_add_epi16(sum[2 * j], _mm256_maddubs_epi16(a, act));
+                    sum[2 * j + 1] = _mm256_add_epi16(sum[2 * j + 1], _mm256_maddubs_epi16(b, act));
                 }
+                first = _mm256_srli_epi16(first, 2);
+                second = _mm256_srli_epi16(second, 2);
+            }
         }
         for (size_t a = 0; a < 2 * n; a++)
             total[a] = _mm256_add_epi32(total[a], widen(sum[a]));
