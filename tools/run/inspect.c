@@ -156,8 +156,8 @@ static void vector_stats(const struct bn_gguf_tensor *t, struct stats *s)
 {
     double sum = 0.0;
     s->vector = true;
-    s->min = INFINITY;
-    s->max = -INFINITY;
+    s->min = HUGE_VAL;
+    s->max = -HUGE_VAL;
     for (uint64_t i = 0; i < t->ne[0]; i++) {
         float x;
         memcpy(&x, t->data + i * 4, sizeof x);
