@@ -81,14 +81,14 @@ CLI_OBJ := $(call obj,tools/cli/*.[cS])
 CLI_LIB := $(OUT)/libcli.a
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(OUT)/tests/unit/%,$(call src,tests/unit/*.c))
 CHECKKERN := $(OUT)/tests/checkkern/checkkern
-REFERENCE := $(OUT)/bn-reference $(OUT)/bn-compare-logits
+REFERENCE := $(OUT)/crossval/bn-reference $(OUT)/crossval/bn-compare-logits
 CLI_TESTS := $(call src,tests/cli/*.sh)
 C_FILES := $(call src,engine/*.h engine/*/*.[ch] kernels/*.[ch] tools/*.[ch] tools/*/*.[ch] tests/*/*.[ch])
 
 .SUFFIXES:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all help deps demo reference check run-tests test lint format check-headers install uninstall clean version FORCE
+.PHONY: all help deps demo reference check run-tests test lint docs format check-headers install uninstall clean version FORCE
 
 all: $(LIB) $(PROGRAMS) ## library and programs (the default)
 
@@ -157,8 +157,8 @@ $(OUT)/crossval/%.o: crossval/%.cpp $(OUT)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(BN_CXXFLAGS) $(CXXFLAGS) -c -o $@ $<
 
-$(OUT)/bn-reference: $(call obj,crossval/reference/*.cpp)
-$(OUT)/bn-compare-logits: $(call obj,crossval/compare/*.cpp)
+$(OUT)/crossval/bn-reference: $(call obj,crossval/reference/*.cpp)
+$(OUT)/crossval/bn-compare-logits: $(call obj,crossval/compare/*.cpp)
 $(REFERENCE):
 	$(SAY) LD $@
 	$(Q)$(CXX) $(BN_CXXFLAGS) $(CXXFLAGS) $(LDFLAGS) -o $@ $^
@@ -175,8 +175,11 @@ test: check
 
 # ---- style and structure -------------------------------------------------------------------------------------
 
-lint: check-headers ## formatting, static analysis, who may include whom, both compilers without a warning
-	@ci/lint.sh
+lint: check-headers $(PROGRAMS) ## formatting, static analysis, who may include whom, documents up to date
+	@OUT=$(OUT) ci/lint.sh
+
+docs: $(PROGRAMS) ## man pages, reference pages and completions, from the programs' option tables
+	@ci/docs.sh $(OUT) docs
 
 format: ## apply .clang-format
 	clang-format -i $(C_FILES) $(call src,crossval/*/*.[ch]pp)
@@ -188,14 +191,29 @@ check-headers: ## every header compiles alone; bn.h as C++ too
 
 # ---- installing ----------------------------------------------------------------------------------------------
 
+MAN1DIR = $(DESTDIR)$(MANDIR)/man1
+MAN7DIR = $(DESTDIR)$(MANDIR)/man7
+BASHDIR = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+ZSHDIR = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+FISHDIR = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+
 install: all ## into DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MANDIR
-	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR) $(DESTDIR)$(INCLUDEDIR)
+	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR) $(DESTDIR)$(INCLUDEDIR) $(MAN1DIR) $(MAN7DIR) $(BASHDIR) \
+	    $(ZSHDIR) $(FISHDIR)
 	$(INSTALL) -m 755 $(PROGRAMS) $(DESTDIR)$(BINDIR)
 	$(INSTALL) -m 644 $(LIB) $(DESTDIR)$(LIBDIR)/libbn.a
 	$(INSTALL) -m 644 engine/bn.h $(DESTDIR)$(INCLUDEDIR)/bn.h
+	$(INSTALL) -m 644 $(wildcard $(TOOLS:%=docs/man/%.1)) $(MAN1DIR)
+	$(INSTALL) -m 644 docs/man/bn.7 $(MAN7DIR)
+	for f in $(wildcard $(TOOLS:%=docs/completions/%.bash)); do \
+	    $(INSTALL) -m 644 $$f $(BASHDIR)/$$(basename $$f .bash) || exit 1; done
+	$(INSTALL) -m 644 $(wildcard $(TOOLS:%=docs/completions/_%)) $(ZSHDIR)
+	$(INSTALL) -m 644 $(wildcard $(TOOLS:%=docs/completions/%.fish)) $(FISHDIR)
 
 uninstall: ## what install put there
-	rm -f $(TOOLS:%=$(DESTDIR)$(BINDIR)/%) $(DESTDIR)$(LIBDIR)/libbn.a $(DESTDIR)$(INCLUDEDIR)/bn.h
+	rm -f $(TOOLS:%=$(DESTDIR)$(BINDIR)/%) $(DESTDIR)$(LIBDIR)/libbn.a $(DESTDIR)$(INCLUDEDIR)/bn.h \
+	    $(TOOLS:%=$(MAN1DIR)/%.1) $(MAN7DIR)/bn.7 $(TOOLS:%=$(BASHDIR)/%) $(TOOLS:%=$(ZSHDIR)/_%) \
+	    $(TOOLS:%=$(FISHDIR)/%.fish)
 
 clean: ## remove build/
 	rm -rf $(BUILD)

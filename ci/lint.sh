@@ -49,6 +49,16 @@ banned=$(grep -nEr --include='*.c' '\b(strcpy|strcat|sprintf|vsprintf|gets|strto
 # The library's memory goes through base/mem.h, and it never prints or exits.
 raw=$(grep -nEr --include='*.c' '\b(malloc|calloc|realloc|free|exit|abort|printf|puts)\(' engine | grep -vE '^engine/base/mem\.c:|^[^:]*:[0-9]*: *\*')
 [ -z "$raw" ] || complain "the library allocates by bn_alloc and does not print: $raw"
+if [ -x "${OUT:-build/gcc}/bn" ]; then
+    ci/docs.sh --check "${OUT:-build/gcc}" docs >&2 || complain "make docs writes them"
+else
+    echo "lint: note: nothing is built in ${OUT:-build/gcc}; documents were not compared with the programs" >&2
+fi
+if command -v mandoc >/dev/null; then
+    mandoc -Tlint docs/man/*.[17] || complain "mandoc"
+fi
+# shellcheck disable=SC2046
+shellcheck -s bash $(c_files 'docs/completions/*.bash') || complain "shellcheck of completions"
 c_files '*.c' '*.h' '*.cpp' '*.sh' Makefile | while read -r f; do
     n=$(wc -l <"$f")
     [ "$n" -le 800 ] || echo "lint: note: $f has $n lines" >&2

@@ -90,6 +90,7 @@ static int show_itself(int argc, char **argv)
             "COMMAND --help'.",
         .synopsis = "COMMAND [ARGUMENTS]",
         .commands = commands,
+        .forwards = true,
         .exits = {{"2", "no such command"}, {"3", "the command's program is not installed"}},
         .see_also = "bn-run(1), bn(7)",
     };

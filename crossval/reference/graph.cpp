@@ -76,8 +76,11 @@ Graph::Graph(const Gguf &file, const Options &options) : file_(file), options_(o
     rope_style_ = norm_pairs ? RopeStyle::Norm : RopeStyle::Neox;
 
     const std::string activation = file.text(arch + ".hidden_activation", b158 ? "relu2" : "silu");
-    if (activation != "silu" && activation != "relu2") throw Unsupported("activation '" + activation + "'");
-    squared_relu_ = (activation == "relu2") != options.faults.silu;
+    const bool squared =
+        activation == "relu2" || activation == "relu_squared" || activation == "squared_relu";
+    if (!squared && activation != "silu" && activation != "swish")
+        throw Unsupported("activation '" + activation + "'");
+    squared_relu_ = squared != options.faults.silu;
     sub_norms_ = !llama && !options.faults.no_sub_norm;
     if (llama && (file.find("blk.0.attn_sub_norm.weight") || file.find("blk.0.ffn_sub_norm.weight")))
         throw Unsupported("inner norms in a llama file");
@@ -104,6 +107,7 @@ Graph::Linear Graph::linear(const std::string &name, std::size_t n_out, std::siz
 {
     Linear layer;
     layer.weight = Matrix(file_.tensor(name + ".weight"), options_.faults.weights);
+    layer.weight.recognise_ternary();
     if (layer.weight.rows() != n_out || layer.weight.columns() != n_in)
         throw Malformed("tensor '" + name + ".weight' has the wrong size");
     if (const Tensor *scale = file_.find(name + ".scale")) {
@@ -228,12 +232,16 @@ Step Graph::activation_step(const std::string &prefix) const
             }};
 }
 
-Step Graph::sum_step(const std::string &output, const std::string &a, const std::string &b, std::size_t n)
+// The residual stream. Engines keep it in binary32.
+Step Graph::sum_step(const std::string &output, const std::string &a, const std::string &b,
+                     std::size_t n) const
 {
-    return {output, {a, b}, n, false, [](const std::vector<const Table *> &in) {
+    return {output, {a, b}, n, true, [this](const std::vector<const Table *> &in) {
                 Table y = *in[0];
-                for (std::size_t i = 0; i < y.values.size(); i++)
+                for (std::size_t i = 0; i < y.values.size(); i++) {
                     y.values[i] += in[1]->values[i];
+                    if (options_.as == As::Engines) y.values[i] = static_cast<float>(y.values[i]);
+                }
                 return y;
             }};
 }

@@ -67,7 +67,7 @@ struct Step {
     std::string output;              // "L3.attn_norm", "G.logits"
     std::vector<std::string> inputs; // outputs of other steps
     std::size_t columns;             // of the output
-    bool exact;                      // a ternary layer: engines must agree to the bit
+    bool exact;                      // a ternary layer, a sum: engines must agree to the bit
     std::function<Table(const std::vector<const Table *> &)> apply;
 };
 
@@ -90,6 +90,10 @@ class Graph
     {
         return n_embd_;
     }
+    std::string architecture() const
+    {
+        return file_.text("general.architecture");
+    }
 
     Table embed(const std::vector<std::uint32_t> &tokens) const; // "G.embd"
     std::vector<Step> layer_steps(std::size_t layer) const;
@@ -109,8 +113,7 @@ class Graph
     Step rope_step(const std::string &output, const std::string &input, std::size_t n_heads) const;
     Step attention_step(const std::string &prefix) const;
     Step activation_step(const std::string &prefix) const;
-    static Step sum_step(const std::string &output, const std::string &a, const std::string &b,
-                         std::size_t n);
+    Step sum_step(const std::string &output, const std::string &a, const std::string &b, std::size_t n) const;
     Table apply_linear(const Linear &layer, const Table &x) const;
 
     const Gguf &file_;

@@ -32,6 +32,7 @@ commands
   nll          -m FILE --tokens IDS                   mean negative log likelihood of the tokens after the first
   trace        -m FILE --tokens IDS -o DIR            every intermediate, DIR/L<layer>.<op>.f32 and DIR/G.<op>.f32
   check-trace  -m FILE --trace DIR [--tokens IDS]     recomputes each operation of a trace from its recorded input
+  info         -m FILE                                architecture, vocabulary, layers, width
   op NAME                                             one operation on numbers from standard input
 
 options
@@ -195,6 +196,13 @@ int check(const Arguments &a, const Graph &graph)
     return same ? 0 : 1;
 }
 
+int info(const Arguments &, const Graph &graph)
+{
+    std::printf("architecture=%s vocab=%zu layers=%zu width=%zu\n", graph.architecture().c_str(),
+                graph.n_vocab(), graph.n_layers(), graph.n_embd());
+    return 0;
+}
+
 int run(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -209,7 +217,7 @@ int run(int argc, char **argv)
         return 0;
     }
     const std::map<std::string, int (*)(const Arguments &, const Graph &)> commands = {
-        {"logits", logits}, {"nll", nll}, {"trace", trace}, {"check-trace", check}};
+        {"logits", logits}, {"nll", nll}, {"trace", trace}, {"check-trace", check}, {"info", info}};
     const auto command = commands.find(a.command);
     if (command == commands.end()) throw Usage("unknown command '" + a.command + "'");
     if (a.command == "check-trace") a.options.as = As::Engines;

@@ -3,6 +3,8 @@
 // Decoding of the tensor types. Each decoder states the formula of one element; speed is no aim.
 #include "weights.hpp"
 
+#include <cmath>
+
 #include "errors.hpp"
 #include "numbers.hpp"
 
@@ -130,7 +132,7 @@ Matrix::Matrix(const Tensor &tensor, WeightFault fault) : tensor_(&tensor), faul
 
 bool Matrix::is_ternary() const
 {
-    return tensor_->type == I2_S || has_block_scales();
+    return tensor_->type == I2_S || has_block_scales() || spelt_out_scale_ > 0;
 }
 
 bool Matrix::has_block_scales() const
@@ -138,19 +140,40 @@ bool Matrix::has_block_scales() const
     return tensor_->type == TQ1_0 || tensor_->type == TQ2_0;
 }
 
+void Matrix::recognise_ternary()
+{
+    if (tensor_->type != F32 && tensor_->type != F16 && tensor_->type != BF16) return;
+    double s = 0;
+    for (std::size_t r = 0; r < rows(); r++) {
+        for (const double w : floats(r)) {
+            if (w == 0) continue;
+            if (s == 0) s = std::fabs(w);
+            if (std::fabs(w) != s) return;
+        }
+    }
+    spelt_out_scale_ = s;
+}
+
 TernaryRow Matrix::ternary_row(std::size_t row) const
 {
     const std::size_t n = columns();
     TernaryRow out;
     out.codes.resize(n);
-    out.block = tensor_->type == I2_S ? n : 256;
+    out.block = has_block_scales() ? 256 : n;
+    if (spelt_out_scale_ > 0) {
+        const std::vector<double> weights = floats(row);
+        for (std::size_t i = 0; i < n; i++)
+            out.codes[i] = static_cast<std::int8_t>(weights[i] / spelt_out_scale_);
+        out.scales.push_back(spelt_out_scale_);
+        return out;
+    }
     if (tensor_->type == I2_S) {
         const double scale = read_f32(tensor_->data + tensor_->columns * tensor_->rows / 4);
         out.scales.push_back(fault_.scale ? 1.0 : scale);
     }
     const std::uint8_t *start = tensor_->data + row * row_bytes_;
     for (std::size_t i = 0; i < n; i++) {
-        int code;
+        int code = 0;
         if (tensor_->type == I2_S) {
             code = i2_s_code(tensor_->data, std::uint64_t{row} * n + i);
         } else {
@@ -168,16 +191,21 @@ TernaryRow Matrix::ternary_row(std::size_t row) const
 
 std::vector<double> Matrix::dense_row(std::size_t row) const
 {
-    const std::size_t n = columns();
-    std::vector<double> out(n);
-    if (is_ternary()) {
+    if (tensor_->type == I2_S || has_block_scales()) {
         const TernaryRow w = ternary_row(row);
-        for (std::size_t i = 0; i < n; i++)
+        std::vector<double> out(columns());
+        for (std::size_t i = 0; i < out.size(); i++)
             out[i] = w.scales[i / w.block] * w.codes[i];
         return out;
     }
+    return floats(row);
+}
+
+std::vector<double> Matrix::floats(std::size_t row) const
+{
+    std::vector<double> out(columns());
     const std::uint8_t *p = tensor_->data + row * row_bytes_;
-    for (std::size_t i = 0; i < n; i++) {
+    for (std::size_t i = 0; i < out.size(); i++) {
         switch (tensor_->type) {
         case F32:
             out[i] = read_f32(p + 4 * i);

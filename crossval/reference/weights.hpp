@@ -41,6 +41,9 @@ class Matrix
     {
         return static_cast<std::size_t>(tensor_->columns);
     }
+    // Some files spell a ternary matrix out in floats, all of them -s, 0 or +s. This sees it, and the matrix
+    // counts as ternary from then on.
+    void recognise_ternary();
     bool is_ternary() const;
     // I2_S: one scale for the whole matrix. TQ1_0, TQ2_0: one per 256 elements.
     bool has_block_scales() const;
@@ -49,8 +52,11 @@ class Matrix
     TernaryRow ternary_row(std::size_t row) const;        // of a ternary type
 
   private:
+    std::vector<double> floats(std::size_t row) const; // of a type that is not ternary
+
     const Tensor *tensor_ = nullptr;
     std::uint64_t row_bytes_ = 0;
+    double spelt_out_scale_ = 0; // s of a ternary matrix in floats, else 0
     WeightFault fault_;
 };
 

@@ -90,6 +90,8 @@ char *bn_escape(char *out, size_t room, const char *text, size_t n)
 }
 
 static bn_status set(bn_error *err, bn_status code, int sys_errno, uint64_t offset, const char *where,
+                     const char *fmt, va_list args) BN_PRINTF(6, 0);
+static bn_status set(bn_error *err, bn_status code, int sys_errno, uint64_t offset, const char *where,
                      const char *fmt, va_list args)
 {
     if (err == NULL || err->code != BN_OK) return code;

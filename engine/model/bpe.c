@@ -93,13 +93,8 @@ static bool insert(struct bn_tokenizer *tok, struct bn_merge_slot merge)
     return false;
 }
 
-static int32_t find(const struct bn_tokenizer *tok, const char *bytes, size_t n)
-{
-    return n == 1 ? tok->byte_id[(unsigned char)bytes[0]] : bn_vocab_find(tok, bytes, n);
-}
-
-/* The token with these bytes. In most files the merges make tokens in the order of their ids, one or several
- * merges each, so the last result and the next id are tried first. */
+/* The token with these bytes, the result of a merge. In most files the merges make tokens in the order of
+ * their ids, one or several merges each, so the last result and the next id are tried first. */
 static int32_t find_result(const struct bn_tokenizer *tok, const char *bytes, size_t n, int32_t last)
 {
     for (int32_t id = last; id >= 0 && id <= last + 1 && (size_t)id < tok->n_vocab && !tok->has_duplicates;
@@ -107,53 +102,78 @@ static int32_t find_result(const struct bn_tokenizer *tok, const char *bytes, si
         struct bn_str token = bn_vocab_bytes(tok, (uint32_t)id);
         if (tok->type[id] == BN_TOKEN_NORMAL && token.len == n && memcmp(token.ptr, bytes, n) == 0) return id;
     }
-    return find(tok, bytes, n);
+    return bn_vocab_find(tok, bytes, n);
 }
 
-struct merge_text {
+/* Merges are read in batches, so that the memory that several need can be on its way at once. */
+#define BATCH 32u
+
+struct merge {
+    uint64_t offset; /* in the file */
+    uint32_t rank;
     char *bytes; /* left and right, decoded, one behind the other */
     size_t n_left, n;
+    uint64_t hash_left, hash_right;
+    struct bn_merge_slot slot;
 };
 
-static bool parse(struct bn_str text, size_t max_bytes, struct merge_text *m)
+static bool parse(const struct bn_tokenizer *tok, struct bn_str text, struct merge *m)
 {
     const char *space = text.len >= 3 ? memchr(text.ptr + 1, ' ', text.len - 1) : NULL;
-    if (space == NULL || text.len > 2 * max_bytes + 1) return false;
+    if (space == NULL || text.len > 2 * tok->max_token_bytes + 1) return false;
     size_t n_left = (size_t)(space - text.ptr), n_right = 0;
     if (!bn_alphabet_decode(text.ptr, n_left, m->bytes, &m->n_left)) return false;
     if (!bn_alphabet_decode(space + 1, text.len - n_left - 1, m->bytes + m->n_left, &n_right)) return false;
     m->n = m->n_left + n_right;
+    m->hash_left = bn_vocab_prefetch(tok, m->bytes, m->n_left);
+    m->hash_right = bn_vocab_prefetch(tok, m->bytes + m->n_left, n_right);
     return n_right > 0;
+}
+
+/* Finds the three tokens; *last is the latest result. A merge that is to be left out gets left1 = 0. */
+static bn_status resolve(const struct bn_tokenizer *tok, struct merge *m, int32_t *last, bn_error *err)
+{
+    int32_t left = bn_vocab_find_hashed(tok, m->bytes, m->n_left, m->hash_left);
+    int32_t right = bn_vocab_find_hashed(tok, m->bytes + m->n_left, m->n - m->n_left, m->hash_right);
+    int32_t result = find_result(tok, m->bytes, m->n, *last);
+    m->slot = (struct bn_merge_slot){0};
+    if (left >= 0 && right >= 0 && result < 0 && bn_vocab_find_special(tok, m->bytes, m->n) >= 0)
+        return BN_OK;
+    if (left < 0 || right < 0 || result < 0)
+        return bn_fail_at(err, BN_ERR_FORMAT, m->offset, "key 'tokenizer.ggml.merges'",
+                          "element %u: its %s is no token of the vocabulary", m->rank,
+                          left < 0    ? "left part"
+                          : right < 0 ? "right part"
+                                      : "result");
+    *last = result;
+    m->slot = (struct bn_merge_slot){(uint32_t)left + 1, (uint32_t)right, m->rank, (uint32_t)result};
+    __builtin_prefetch(&tok->merges[merge_home(tok, (uint32_t)left, (uint32_t)right)], 1);
+    return BN_OK;
 }
 
 static bn_status read_merges(struct bn_tokenizer *tok, const struct bn_gguf_kv *kv, char *scratch,
                              bn_error *err)
 {
-    struct merge_text m = {.bytes = scratch};
+    struct merge batch[BATCH];
     const unsigned char *cursor = kv->value;
-    int32_t id = -1;
-    for (uint32_t rank = 0; rank < kv->n; rank++) {
-        uint64_t offset = kv->offset + 8 + (uint64_t)(cursor - (const unsigned char *)kv->key.ptr);
-        struct bn_str text = bn_gguf_next_str(&cursor);
-        if (!parse(text, tok->max_token_bytes, &m))
-            return bn_fail_at(err, BN_ERR_FORMAT, offset, "key 'tokenizer.ggml.merges'",
-                              "element %u is not two tokens with a space between", rank);
-        int32_t left = find(tok, m.bytes, m.n_left), right = find(tok, m.bytes + m.n_left, m.n - m.n_left);
-        int32_t result = find_result(tok, m.bytes, m.n, id);
-        if (left >= 0 && right >= 0 && result < 0) {
-            if (bn_vocab_find_special(tok, m.bytes, m.n) >= 0) continue;
+    int32_t last = -1;
+    for (uint32_t rank = 0; rank < kv->n; rank += BATCH) {
+        uint32_t n = (uint32_t)kv->n - rank < BATCH ? (uint32_t)kv->n - rank : BATCH;
+        for (uint32_t i = 0; i < n; i++) {
+            struct merge *m = &batch[i];
+            m->rank = rank + i;
+            m->bytes = scratch + i * (2 * tok->max_token_bytes + 2);
+            m->offset = kv->offset + 8 + (uint64_t)(cursor - (const unsigned char *)kv->key.ptr);
+            if (!parse(tok, bn_gguf_next_str(&cursor), m))
+                return bn_fail_at(err, BN_ERR_FORMAT, m->offset, "key 'tokenizer.ggml.merges'",
+                                  "element %u is not two tokens with a space between", m->rank);
         }
-        if (left < 0 || right < 0 || result < 0)
-            return bn_fail_at(err, BN_ERR_FORMAT, offset, "key 'tokenizer.ggml.merges'",
-                              "element %u: its %s is no token of the vocabulary", rank,
-                              left < 0    ? "left part"
-                              : right < 0 ? "right part"
-                                          : "result");
-        id = result;
-        struct bn_merge_slot slot = {(uint32_t)left + 1, (uint32_t)right, rank, (uint32_t)id};
-        if (!insert(tok, slot))
-            return bn_fail_at(err, BN_ERR_LIMIT, offset, "key 'tokenizer.ggml.merges'",
-                              "degenerate table of merges");
+        for (uint32_t i = 0; i < n; i++)
+            BN_TRY(resolve(tok, &batch[i], &last, err));
+        for (uint32_t i = 0; i < n; i++)
+            if (batch[i].slot.left1 != 0 && !insert(tok, batch[i].slot))
+                return bn_fail_at(err, BN_ERR_LIMIT, batch[i].offset, "key 'tokenizer.ggml.merges'",
+                                  "degenerate table of merges");
     }
     return BN_OK;
 }
@@ -161,13 +181,14 @@ static bn_status read_merges(struct bn_tokenizer *tok, const struct bn_gguf_kv *
 bn_status bn_bpe_open(struct bn_tokenizer *tok, const struct bn_gguf_kv *merges, bn_error *err)
 {
     uint32_t bits = 4;
-    while (((uint64_t)1 << bits) < 2 * merges->n)
+    while (((uint64_t)3 << bits) < 4 * merges->n)
         bits++;
     tok->n_merges = (size_t)merges->n;
     tok->merge_shift = 64 - bits;
     tok->merges = bn_alloc((size_t)1 << bits, sizeof *tok->merges);
-    /* Characters of the alphabet are at most two bytes, so a text decodes into fewer. */
-    char *scratch = bn_alloc(2 * tok->max_token_bytes + 2, 1);
+    /* Texts of merges that name two tokens have at most two bytes per byte of those, and decode into fewer.
+     */
+    char *scratch = bn_alloc(BATCH, 2 * tok->max_token_bytes + 2);
     bn_status status = tok->merges == NULL || scratch == NULL ? bn_fail(err, BN_ERR_NOMEM, "out of memory")
                                                               : read_merges(tok, merges, scratch, err);
     bn_free(scratch);

@@ -11,10 +11,8 @@
 
 /* ---- ordinary tokens ---- */
 
-int32_t bn_vocab_find(const struct bn_tokenizer *tok, const char *bytes, size_t n)
+int32_t bn_vocab_find_hashed(const struct bn_tokenizer *tok, const char *bytes, size_t n, uint64_t hash)
 {
-    if (n > tok->max_token_bytes) return -1;
-    uint64_t hash = bn_hash_bytes(bytes, n);
     uint32_t mask = UINT32_MAX >> (tok->slot_shift - 32), at = (uint32_t)(hash >> tok->slot_shift);
     for (uint32_t probe = 0; probe <= tok->slot_probe; probe++, at = (at + 1) & mask) {
         struct bn_token_slot slot = tok->slots[at];
@@ -24,6 +22,18 @@ int32_t bn_vocab_find(const struct bn_tokenizer *tok, const char *bytes, size_t 
         if (token.len == n && memcmp(token.ptr, bytes, n) == 0) return (int32_t)(slot.id1 - 1);
     }
     return -1;
+}
+
+uint64_t bn_vocab_prefetch(const struct bn_tokenizer *tok, const char *bytes, size_t n)
+{
+    uint64_t hash = bn_hash_bytes(bytes, n);
+    __builtin_prefetch(&tok->slots[hash >> tok->slot_shift]);
+    return hash;
+}
+
+int32_t bn_vocab_find(const struct bn_tokenizer *tok, const char *bytes, size_t n)
+{
+    return n > tok->max_token_bytes ? -1 : bn_vocab_find_hashed(tok, bytes, n, bn_hash_bytes(bytes, n));
 }
 
 /* False when the table is degenerate. */
@@ -55,7 +65,7 @@ static bool insert(struct bn_tokenizer *tok, uint32_t id)
 bn_status bn_vocab_index(struct bn_tokenizer *tok, bn_error *err)
 {
     uint32_t bits = 4;
-    while (((uint64_t)1 << bits) < 2 * tok->n_vocab)
+    while (((uint64_t)3 << bits) < 4 * (uint64_t)tok->n_vocab)
         bits++;
     tok->slot_shift = 64 - bits;
     tok->slots = bn_alloc((size_t)1 << bits, sizeof *tok->slots);

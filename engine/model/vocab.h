@@ -111,6 +111,9 @@ static inline struct bn_str bn_vocab_bytes(const struct bn_tokenizer *tok, uint3
 
 /* The ordinary token with these bytes, -1 when there is none. */
 int32_t bn_vocab_find(const struct bn_tokenizer *tok, const char *bytes, size_t n);
+/* The same in two steps, for callers that have several to find: hash and prefetch, then look. */
+uint64_t bn_vocab_prefetch(const struct bn_tokenizer *tok, const char *bytes, size_t n);
+int32_t bn_vocab_find_hashed(const struct bn_tokenizer *tok, const char *bytes, size_t n, uint64_t hash);
 /* The special token with exactly these bytes, -1 when there is none. */
 int32_t bn_vocab_find_special(const struct bn_tokenizer *tok, const char *bytes, size_t n);
 /* The longest special token (or user-defined one) that text starts with, -1 when there is none. */

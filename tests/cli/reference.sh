@@ -3,8 +3,8 @@
 # BN_TEST_DATA), block formats as ggml decodes them, hand-computed operations; and that planted faults are seen.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-ref=${OUT:-build/gcc}/bn-reference
-cmp_logits=${OUT:-build/gcc}/bn-compare-logits
+ref=${OUT:-build/gcc}/crossval/bn-reference
+cmp_logits=${OUT:-build/gcc}/crossval/bn-compare-logits
 model=fixtures/shakespeare-5m-i2_s.gguf
 ids=fixtures/validation-ids-256.txt
 dir=$(mktemp -d)

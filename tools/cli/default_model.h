@@ -10,7 +10,7 @@
 
 /* The bytes of fixtures/shakespeare-5m-i2_s.gguf, 64-byte aligned. */
 extern const unsigned char bn_default_model_data[];
-extern const unsigned char bn_default_model_end[];
+extern const uint64_t bn_default_model_bytes;
 #define BN_DEFAULT_MODEL_NAME "shakespeare-5m-i2_s.gguf"
 
 /* Selects the instruction set when the command has --isa, then opens what --model names, or the carried

@@ -138,12 +138,15 @@ static void put_usage(FILE *out, const struct bn_program *program, const struct 
     }
 }
 
-static void put_examples(FILE *out, const struct bn_command *command, bool *first)
+static void put_examples(FILE *out, const struct bn_command *command, bool *first, size_t columns)
 {
     for (size_t i = 0; i < 8 && command->examples[i].line != NULL; i++) {
-        if (*first) fputs("\nExamples:\n", out);
+        char what[512];
+        snprintf(what, sizeof what, "%s:", command->examples[i].what);
+        fputs(*first ? "\nExamples:\n  " : "  ", out);
         *first = false;
-        fprintf(out, "  # %s\n  %s\n", command->examples[i].what, command->examples[i].line);
+        bn_help_wrap(out, what, 2, 2, columns);
+        fprintf(out, "      %s\n", command->examples[i].line);
     }
 }
 
@@ -156,12 +159,22 @@ static void put_meanings(FILE *out, const char *title, const struct bn_meaning *
         put_row(out, list[i].word, list[i].text, columns);
 }
 
+static void put_title(FILE *out, const struct bn_program *program, const char *command, const char *summary,
+                      size_t columns)
+{
+    char title[512];
+    snprintf(title, sizeof title, "%s%s%s - %s", program->name, command[0] != '\0' ? " " : "", command,
+             summary);
+    bn_help_wrap(out, title, 0, 4, columns);
+    fputc('\n', out);
+}
+
 static void put_program(FILE *out, const struct bn_program *program, size_t columns)
 {
     const struct bn_command *usual = bn_table_default(program);
     const char *lead = "Usage: ";
     bool first = true;
-    fprintf(out, "%s - %s\n\n", program->name, program->summary);
+    put_title(out, program, "", program->summary, columns);
     if (program->synopsis != NULL) fprintf(out, "%s%s %s\n", lead, program->name, program->synopsis);
     for (const struct bn_command *c = program->commands; c->run != NULL && program->synopsis == NULL; c++)
         put_usage(out, program, c, &lead, columns);
@@ -184,7 +197,7 @@ static void put_program(FILE *out, const struct bn_program *program, size_t colu
     put_options(out, usual != NULL ? usual : &none, columns);
     put_meanings(out, "Environment", program->environment, 8, columns);
     for (const struct bn_command *c = program->commands; c->run != NULL; c++)
-        put_examples(out, c, &first);
+        put_examples(out, c, &first, columns);
     put_meanings(out, "Exit codes (all of them in bn(7))", program->exits, 10, columns);
 }
 
@@ -197,14 +210,14 @@ void bn_help_print(FILE *out, const struct bn_program *program, const struct bn_
     }
     const char *lead = "Usage: ";
     bool first = true;
-    fprintf(out, "%s %s - %s\n\n", program->name, command->name, command->summary);
+    put_title(out, program, command->name, command->summary, columns);
     put_usage(out, program, command, &lead, columns);
     if (command->text != NULL) {
         fputc('\n', out);
         bn_help_wrap(out, command->text, 0, 0, columns);
     }
     put_options(out, command, columns);
-    put_examples(out, command, &first);
+    put_examples(out, command, &first, columns);
 }
 
 void bn_help_version(FILE *out, const struct bn_program *program)

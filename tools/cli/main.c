@@ -3,6 +3,7 @@
  * The main function that all programs share; see options.h.
  */
 #include "base/error.h"
+#include "tools/cli/dump.h"
 #include "tools/cli/help.h"
 #include "tools/cli/options.h"
 #include "tools/cli/report.h"
@@ -10,6 +11,9 @@
 static bn_status run(const struct bn_program *program, struct bn_args *args, int argc, char **argv,
                      bn_error *err)
 {
+    bn_status status;
+    *args = (struct bn_args){.program = program};
+    if (bn_dump(stdout, program, argc, argv, &status, err)) return status;
     BN_TRY(bn_args_parse(args, program, argc, argv, err));
     bn_report_set((enum bn_color)bn_opt_choice(args, "color"), args->quiet, args->verbose, args->json);
     if (args->want_help) {

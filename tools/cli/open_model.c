@@ -22,8 +22,7 @@ bn_status bn_cli_open_model(bn_model **out, const struct bn_args *args, const bn
         if (isa != NULL) BN_TRY(bn_isa_select(isa, err));
     }
     if (path == NULL)
-        return bn_model_open_memory(out, bn_default_model_data,
-                                    (size_t)(bn_default_model_end - bn_default_model_data),
+        return bn_model_open_memory(out, bn_default_model_data, (size_t)bn_default_model_bytes,
                                     BN_DEFAULT_MODEL_NAME, options, err);
     bn_status status = bn_model_open(out, path, options, err);
     if (status == BN_ERR_NOT_FOUND)

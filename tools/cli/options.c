@@ -25,7 +25,7 @@ struct quoted {
 
 static struct quoted quote(const char *text, size_t n)
 {
-    struct quoted q;
+    struct quoted q = {.text = ""};
     bn_escape(q.text, sizeof q.text, text, n);
     return q;
 }

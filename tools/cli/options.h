@@ -112,7 +112,8 @@ struct bn_program {
     const char *default_command;      /* the command meant when none is named; NULL: one must be named */
     struct bn_meaning exits[10];      /* {"1", "the receipt was refused"}: what codes mean here */
     struct bn_meaning environment[8]; /* variables that no option names */
-    const char *see_also;             /* "bn-run(1), bn(7)"; NULL is "bn(7)" */
+    bool forwards;        /* its commands are the programs <name>-<command>: completion asks those */
+    const char *see_also; /* "bn-run(1), bn(7)"; NULL is "bn(7)" */
 };
 
 /* A value and where it came from. */

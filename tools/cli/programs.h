@@ -12,7 +12,7 @@
 #define BN_SUMMARY_VERIFY_RECEIPT "check the receipt of a run, and replay it"
 #define BN_SUMMARY_FLAMEGRAPH "show where the time of a run goes"
 #define BN_SUMMARY_CROSSVAL "compare the engine with other implementations"
-#define BN_SUMMARY_FIXTURES "make and verify small models, golden outputs and bad inputs"
+#define BN_SUMMARY_FIXTURES "make and verify models, golden outputs and bad inputs"
 #define BN_SUMMARY_TRAIN "train a small ternary model from scratch"
 
 struct bn_program_name {

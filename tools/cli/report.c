@@ -128,17 +128,23 @@ void bn_report_json_error(const bn_error *err, int exit_code)
 /* ---- interruption ----------------------------------------------------------------------------------------
  */
 
+static void set_interrupt_handler(void (*handler)(int))
+{
+    struct sigaction action = {.sa_handler = handler};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
 static void on_interrupt(int number)
 {
     interrupted = number;
+    set_interrupt_handler(SIG_DFL);
 }
 
 void bn_cli_catch_interrupt(void)
 {
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    set_interrupt_handler(on_interrupt);
 }
 
 int bn_cli_interrupted(void)

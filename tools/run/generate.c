@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "receipt/receipt.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
@@ -126,6 +127,38 @@ static bn_status print_document(const struct bn_args *args, const struct job *jo
     return status;
 }
 
+/* The receipt binds the text that was evaluated: a template's marks are part of it. */
+static bn_status write_receipt(const struct bn_args *args, struct job *job, bn_error *err)
+{
+    char *rendered = NULL;
+    size_t n_rendered = 0;
+    struct bn_receipt_input in = {
+        .model = job->engine.model,
+        .session = job->engine.session,
+        .generation = &job->gen,
+        .model_name = bn_cli_model_name(args),
+        .prompt = job->prompt.text.data,
+        .n_prompt_bytes = job->prompt.text.len,
+        .template_name = bn_template_name(job->prompt.tmpl),
+        .isa = bn_opt_str(args, "isa"),
+        .load_ns = job->engine.load_ns,
+        .show_text = bn_opt_flag(args, "receipt-text"),
+    };
+    BN_TRY(bn_opt_u32(args, "threads", 1, 1024, &in.n_threads, err));
+    BN_TRY(bn_opt_u32(args, "ctx", 1, 1u << 24, &in.n_ctx, err));
+    BN_TRY(bn_opt_u32(args, "batch", 1, 4096, &in.n_batch, err));
+    if (job->prompt.text.data != NULL && job->prompt.tmpl != BN_TEMPLATE_RAW) {
+        bn_message messages[2];
+        size_t n = bn_run_messages(messages, args, &job->prompt);
+        BN_TRY(bn_template_render(job->prompt.tmpl, messages, n, &rendered, &n_rendered, err));
+        in.prompt = rendered;
+        in.n_prompt_bytes = n_rendered;
+    }
+    bn_status status = bn_receipt_write(bn_opt_str(args, "receipt"), &in, err);
+    bn_free(rendered);
+    return status;
+}
+
 static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
 {
     const char *folder = bn_opt_str(args, "trace");
@@ -137,6 +170,7 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     if (bn_opt_flag(args, "profile")) print_profile(&job->gen);
     if (args->json) BN_TRY(print_document(args, job, err));
     print_summary(job);
+    if (bn_opt_given(args, "receipt")) BN_TRY(write_receipt(args, job, err));
     if (bn_cli_interrupted() != 0) args->exit_code = 128 + bn_cli_interrupted();
     return BN_OK;
 }

@@ -26,7 +26,7 @@ static bn_status open_file(struct file *file, const struct bn_args *args, bn_err
 {
     const char *path = bn_opt_str(args, "model");
     const void *data = bn_default_model_data;
-    size_t n = (size_t)(bn_default_model_end - bn_default_model_data);
+    size_t n = (size_t)bn_default_model_bytes;
     *file = (struct file){0};
     if (path != NULL) {
         BN_TRY(bn_file_map_open(&file->map, path, false, err));
@@ -156,8 +156,8 @@ static void vector_stats(const struct bn_gguf_tensor *t, struct stats *s)
 {
     double sum = 0.0;
     s->vector = true;
-    s->min = INFINITY;
-    s->max = -INFINITY;
+    s->min = HUGE_VAL;
+    s->max = -HUGE_VAL;
     for (uint64_t i = 0; i < t->ne[0]; i++) {
         float x;
         memcpy(&x, t->data + i * 4, sizeof x);

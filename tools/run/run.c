@@ -54,6 +54,15 @@ bn_status bn_run_text(const struct bn_args *args, struct bn_buf *text, bn_error 
     return bn_buf_check(text, err);
 }
 
+size_t bn_run_messages(bn_message messages[2], const struct bn_args *args, const struct bn_run_prompt *prompt)
+{
+    size_t n = 0;
+    const char *system = bn_opt_str(args, "system");
+    if (system != NULL) messages[n++] = (bn_message){"system", system};
+    messages[n++] = (bn_message){"user", prompt->text.data};
+    return n;
+}
+
 static bn_status encode(struct bn_run_prompt *prompt, const struct bn_args *args, const bn_tokenizer *tok,
                         bn_error *err)
 {
@@ -63,10 +72,7 @@ static bn_status encode(struct bn_run_prompt *prompt, const struct bn_args *args
         return bn_tokenize(tok, prompt->text.data, prompt->text.len, BN_TOKENIZE_BOS, &prompt->ids,
                            &prompt->n_ids, err);
     bn_message messages[2];
-    size_t n = 0;
-    const char *system = bn_opt_str(args, "system");
-    if (system != NULL) messages[n++] = (bn_message){"system", system};
-    messages[n++] = (bn_message){"user", prompt->text.data};
+    size_t n = bn_run_messages(messages, args, prompt);
     return bn_template_encode(prompt->tmpl, tok, messages, n, &prompt->ids, &prompt->n_ids, err);
 }
 

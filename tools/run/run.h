@@ -38,6 +38,9 @@ struct bn_run_prompt {
 };
 BN_MUST_CHECK bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args,
                                       const bn_model *model, bn_error *err);
+/* The one or two messages that a template wraps: --system, and the text. */
+size_t bn_run_messages(bn_message messages[2], const struct bn_args *args,
+                       const struct bn_run_prompt *prompt);
 void bn_run_prompt_release(struct bn_run_prompt *prompt);
 
 /* --temp, --top-k, --top-p, --min-p, --repeat-penalty, --seed. */

@@ -27,8 +27,8 @@ static double log_probability(const float *logits, size_t n_vocab, int32_t id, b
     float max = logits[0];
     for (size_t i = 1; i < n_vocab; i++)
         if (logits[i] > max) max = logits[i];
-    double sum = 0.0;
-    for (size_t i = 0; i < n_vocab; i++)
+    double sum = exp((double)logits[0] - (double)max);
+    for (size_t i = 1; i < n_vocab; i++)
         sum += exp((double)logits[i] - (double)max);
     *best = logits[id] >= max;
     return (double)logits[id] - (double)max - log(sum);

@@ -22,8 +22,8 @@ static void write_record(void *user, const bn_trace_record *record)
         snprintf(path, sizeof path, "%s/L%d.%s.f32", trace->folder, (int)record->layer, record->op);
     FILE *file = fopen(path, "ab");
     bool ok = file != NULL;
-    for (size_t r = 0; r < record->rows && ok; r++)
-        ok = fwrite(record->data + r * record->ld, sizeof(float), record->cols, file) == record->cols;
+    size_t n = record->rows * record->cols;
+    ok = ok && fwrite(record->data, sizeof(float), n, file) == n;
     if (file != NULL && fclose(file) != 0) ok = false;
     if (!ok) bn_fail_errno(&trace->err, errno, path, "cannot write");
     trace->n_records++;
