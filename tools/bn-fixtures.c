@@ -11,6 +11,7 @@
 #include "tools/cli/options.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/programs.h"
+#include "tools/fixtures/corpus.h"
 #include "tools/fixtures/files.h"
 #include "tools/fixtures/golden.h"
 #include "tools/fixtures/verify.h"
@@ -135,6 +136,24 @@ static bn_status golden(struct bn_args *args, bn_error *err)
     return status;
 }
 
+/* ---- corrupt --------------------------------------------------------------------------------------------
+ */
+
+static const struct bn_option CORRUPT[] = {
+    {.name = "output", .letter = 'o', .arg = "DIR", .help = "folder to write into; must be given"},
+    {0},
+};
+
+static bn_status corrupt(struct bn_args *args, bn_error *err)
+{
+    const char *dir = bn_opt_str(args, "output");
+    size_t n_cases = 0;
+    if (dir == NULL) return bn_fail(err, BN_ERR_ARG, "--output is missing: the corpus is hundreds of files");
+    BN_TRY(bn_corpus_write(dir, &n_cases, err));
+    printf("%zu cases, listed in %s/cases.tsv\n", n_cases, dir);
+    return BN_OK;
+}
+
 /* ---- verify ---------------------------------------------------------------------------------------------
  */
 
@@ -208,6 +227,16 @@ static const struct bn_command COMMANDS[] = {
      .options = {GOLDEN},
      .examples = {{"bn-fixtures golden -o /tmp", "compute them, for a look"}},
      .run = golden},
+    {.name = "corrupt",
+     .summary = "write the bad-input corpus",
+     .text =
+         "Each file is malformed in one way, or good in an unusual one. The columns of cases.tsv are name, "
+         "expected status, exit code, byte offset that the error names (or -), who refuses it (the reader "
+         "of the container, or the model), what it is.",
+     .synopsis = "-o DIR",
+     .options = {CORRUPT},
+     .examples = {{"bn-fixtures corrupt -o /tmp/bad", "write some 300 files"}},
+     .run = corrupt},
     {.name = "verify",
      .summary = "check digests, regenerate models, recompute golden outputs",
      .synopsis = "[-o DIR]",
