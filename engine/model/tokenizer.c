@@ -192,7 +192,7 @@ static bn_status read_pre(struct bn_tokenizer *tok, const struct bn_gguf *gguf, 
         return bn_error_hint(err, "known are llama-bpe (llama3, falcon3, falcon_e) and gpt-2 (default)");
     }
     tok->ignore_merges = rule->ignore_merges;
-    return bn_splitter_open(&tok->splitter, rule, err);
+    return bn_splitter_open(&tok->splitter, rule, true, err);
 }
 
 /* An array as long as the vocabulary; *out is NULL when it is absent. */
