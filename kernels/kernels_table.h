@@ -12,8 +12,8 @@
 /* clang-format off */
 #define BN_KERNEL_TABLE(X)                                                       \
     /* slot         number         avx2  avxvnni  avx512vnni  neon            */ \
-    X(i2s_gemv,     I2S_GEMV,      avx2, avx2,    avx512vnni, ref)               \
-    X(i2s_gemm,     I2S_GEMM,      avx2, avx2,    avx512vnni, ref)               \
+    X(i2s_gemv,     I2S_GEMV,      avx2, avxvnni, avx512vnni, ref)               \
+    X(i2s_gemm,     I2S_GEMM,      avx2, avxvnni, avx512vnni, ref)               \
     X(tq2_gemv,     TQ2_GEMV,      avx2, avx2,    avx512vnni, ref)               \
     X(tq2_gemm,     TQ2_GEMM,      avx2, avx2,    avx512vnni, ref)               \
     X(quantize,     QUANTIZE,      avx2, avx2,    avx512vnni, ref)               \
