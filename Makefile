@@ -77,8 +77,10 @@ ALL_CFLAGS = $(BN_CPPFLAGS) $(CPPFLAGS) $(BN_CFLAGS) $(CFLAGS) $(KERNEL_FLAGS)
 # Only kernels get instruction-set flags, by the file's name.
 $(OUT)/kernels/%.o: KERNEL_FLAGS := -O3
 $(OUT)/kernels/x86_avx2_%.o: KERNEL_FLAGS := -O3 -mavx2 -mfma -mf16c
+$(OUT)/kernels/x86_avxvnni_%.o: KERNEL_FLAGS := -O3 -mavx2 -mavxvnni
 $(OUT)/kernels/x86_avx512_%.o: KERNEL_FLAGS := -O3 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq \
     -mavx512vnni -mprefer-vector-width=512
+$(OUT)/kernels/arm_neon_%.o: KERNEL_FLAGS := -O3 -march=armv8.2-a+dotprod
 
 # ---- files ---------------------------------------------------------------------------------------------------
 
@@ -171,7 +173,7 @@ $(OUT)/tests/unit/test_fixtures $(OUT)/tests/unit/test_gguf_bad: $(call obj,tool
 
 $(CHECKKERN): $(call obj,tests/checkkern/*.c) $(KERNEL_OBJ)
 	$(SAY) LD $@
-	$(Q)$(CC) $(BN_LDFLAGS) $(LDFLAGS) -o $@ $^ -lm
+	$(Q)$(CC) $(filter-out -fopenmp,$(BN_LDFLAGS)) $(LDFLAGS) -o $@ $^ -lm
 
 # The independent reference and the comparison of logits; tests need them, nobody installs them.
 $(OUT)/crossval/%.o: crossval/%.cpp $(OUT)/flags
