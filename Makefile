@@ -163,6 +163,10 @@ $(REFERENCE):
 	$(SAY) LD $@
 	$(Q)$(CXX) $(BN_CXXFLAGS) $(CXXFLAGS) $(LDFLAGS) -o $@ $^
 
+demo: deps ## the main job, explained in ten lines
+	@$(MAKE) --no-print-directory all >/dev/null
+	@ci/demo.sh $(OUT)
+
 check: deps ## every test; the last line counts them
 	@$(MAKE) --no-print-directory run-tests
 

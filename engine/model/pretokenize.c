@@ -69,7 +69,8 @@ static void take(void *p, void *unused)
     bn_free(p);
 }
 
-bn_status bn_splitter_open(struct bn_splitter **out, const struct bn_split_rule *rule, bn_error *err)
+bn_status bn_splitter_open(struct bn_splitter **out, const struct bn_split_rule *rule, bool compile,
+                           bn_error *err)
 {
     int code = 0;
     PCRE2_SIZE at = 0;
@@ -91,7 +92,7 @@ bn_status bn_splitter_open(struct bn_splitter **out, const struct bn_split_rule 
         return bn_fail(err, BN_ERR_INTERNAL, "splitting rule %s does not compile: pcre2 error %d at %zu",
                        rule->name, code, at);
     }
-    splitter->compiled = pcre2_jit_compile(splitter->code, PCRE2_JIT_COMPLETE) == 0;
+    splitter->compiled = compile && pcre2_jit_compile(splitter->code, PCRE2_JIT_COMPLETE) == 0;
     *out = splitter;
     return BN_OK;
 }

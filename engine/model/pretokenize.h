@@ -25,10 +25,11 @@ const struct bn_split_rule *bn_split_rule_find(struct bn_str name);
 /* The i-th rule, NULL past the end. */
 const struct bn_split_rule *bn_split_rule_at(size_t i);
 
-/* A compiled rule; threads may share it. */
+/* A rule ready for use; threads may share it. compile asks for machine code, which is optional: without it,
+ * or where the system forbids it, the expression is interpreted with the same result. */
 struct bn_splitter;
 BN_MUST_CHECK bn_status bn_splitter_open(struct bn_splitter **out, const struct bn_split_rule *rule,
-                                         bn_error *err);
+                                         bool compile, bn_error *err);
 void bn_splitter_close(struct bn_splitter *splitter);
 const struct bn_split_rule *bn_splitter_rule(const struct bn_splitter *splitter);
 /* True when the expression was compiled to machine code. */

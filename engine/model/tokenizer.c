@@ -193,7 +193,7 @@ static bn_status read_pre(struct bn_tokenizer *tok, const struct bn_gguf *gguf, 
         return BN_ERR_UNSUPPORTED;
     }
     tok->ignore_merges = rule->ignore_merges;
-    return bn_splitter_open(&tok->splitter, rule, err);
+    return bn_splitter_open(&tok->splitter, rule, true, err);
 }
 
 /* An array as long as the vocabulary; *out is NULL when it is absent. */

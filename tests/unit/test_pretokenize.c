@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Splitting rules: the pieces of known texts, white space that engines disagree on, invalid UTF-8, long runs,
+ * and the interpreter against machine code.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "model/pretokenize.h"
+
+static struct bn_str str(const char *text)
+{
+    return (struct bn_str){text, strlen(text)};
+}
+
+/* The pieces, each followed by "|". */
+static struct bn_buf split(const char *rule, bool compile, struct bn_str text)
+{
+    struct bn_splitter *splitter;
+    struct bn_split walk;
+    struct bn_buf out = {.max = 64u << 20};
+    assert_int_equal(bn_splitter_open(&splitter, bn_split_rule_find(str(rule)), compile, NULL), BN_OK);
+    assert_int_equal(bn_split_open(&walk, splitter, NULL), BN_OK);
+    bn_split_text(&walk, text.ptr, text.len);
+    for (struct bn_str piece = {text.ptr, 0};;) {
+        const char *end = piece.ptr + piece.len;
+        assert_int_equal(bn_split_next(&walk, &piece, NULL), BN_OK);
+        assert_ptr_equal(piece.ptr, end); /* no gaps */
+        if (piece.len == 0) break;
+        bn_buf_append(&out, piece.ptr, piece.len);
+        bn_buf_putc(&out, '|');
+    }
+    bn_split_close(&walk);
+    bn_splitter_close(splitter);
+    return out;
+}
+
+static void assert_split(const char *rule, const char *text, const char *pieces)
+{
+    for (int compile = 0; compile < 2; compile++) {
+        struct bn_buf found = split(rule, compile, str(text));
+        assert_string_equal(found.data, pieces);
+        bn_buf_release(&found);
+    }
+}
+
+static void test_llama_bpe(void **state)
+{
+    (void)state;
+    assert_split("llama-bpe", "Hello world", "Hello| world|");
+    assert_split("llama-bpe", "I'm HE'LL we've DON'T 'xy", "I|'m| HE|'LL| we|'ve| DON|'T| '|xy|");
+    assert_split("llama-bpe", "1234567 12", "123|456|7| |12|");
+    assert_split("llama-bpe", "foo(bar[0]);  // x\n    return;",
+                 "foo|(bar|[|0|]);| | //| x|\n|   | return|;|");
+    assert_split("llama-bpe", "a\n\nb \r\n  c   d\t", "a|\n\n|b| \r\n| | c|  | d|\t|");
+    assert_split("llama-bpe", "!!\n\nx ?", "!!\n\n|x| ?|");
+    assert_split("llama-bpe", "   ", "   |");
+    assert_split("llama-bpe", "你好，世界", "你好|，世界|");
+    assert_split("llama-bpe", "née Ⅻ²", "née| |Ⅻ²|");
+}
+
+static void test_gpt2(void **state)
+{
+    (void)state;
+    assert_split("gpt-2", "Hello world", "Hello| world|");
+    assert_split("gpt-2", "I'm HE'LL", "I|'m| HE|'|LL|");
+    assert_split("gpt-2", "1234567 12", "1234567| 12|");
+    assert_split("gpt-2", "a\n\nb   c!?", "a|\n|\n|b|  | c|!?|");
+}
+
+/* U+0085 is white space, U+180E and U+FEFF are not: as in the engines that the vocabularies were made with.
+ */
+static void test_white_space(void **state)
+{
+    (void)state;
+    assert_split("llama-bpe", "!\xC2\x85!", "!|\xC2\x85|!|");
+    assert_split("llama-bpe", "!\xE1\xA0\x8E!", "!\xE1\xA0\x8E!|");
+    assert_split("llama-bpe", "!\xEF\xBB\xBF!", "!\xEF\xBB\xBF!|");
+    assert_split("llama-bpe", "\xE3\x80\x80\xE3\x80\x80x", "\xE3\x80\x80|\xE3\x80\x80x|");
+    assert_split("llama-bpe", "\x1C!", "\x1C!|");
+}
+
+static void test_invalid_utf8(void **state)
+{
+    (void)state;
+    assert_split("llama-bpe", "ab\xFF\xFE c", "ab|\xFF|\xFE| c|");
+    assert_split("llama-bpe", "\xC3(", "\xC3|(|");
+    assert_split("llama-bpe", "\xE4\xBD", "\xE4|\xBD|");
+    assert_split("llama-bpe", "\xED\xA0\x80", "\xED|\xA0|\x80|"); /* a surrogate */
+    assert_split("llama-bpe", "\xC0\x80\xF4\x90\x80\x80",
+                 "\xC0|\x80|\xF4|\x90|\x80|\x80|"); /* too long, too high */
+    assert_int_equal(bn_utf8_valid("abcdefgh\xC3\xA9i\x80", 12), 11);
+    assert_int_equal(bn_utf8_valid("\xF0\x9F\x98\x80\xF0\x9F\x98", 7), 4);
+    assert_int_equal(bn_utf8_valid("", 0), 0);
+    for (uint32_t c = 0xD000; c < 0x11FFFF; c += 0x101) {
+        char bytes[4] = {(char)(0xE0 | c >> 12), (char)(0x80 | (c >> 6 & 63)), (char)(0x80 | (c & 63))};
+        if (c > 0xFFFF) {
+            memcpy(bytes,
+                   (char[]){(char)(0xF0 | c >> 18), (char)(0x80 | (c >> 12 & 63)),
+                            (char)(0x80 | (c >> 6 & 63)), (char)(0x80 | (c & 63))},
+                   4);
+        }
+        size_t n = c > 0xFFFF ? 4 : 3;
+        bool good = (c < 0xD800 || c > 0xDFFF) && c < 0x110000;
+        assert_int_equal(bn_utf8_valid(bytes, n), good ? n : 0);
+    }
+}
+
+/* Runs that would exceed the default limits of the expression engine. */
+static void test_long_runs(void **state)
+{
+    (void)state;
+    static const char *const UNITS[] = {"x", " ", "\n", "!", "\xE4\xBD\xA0", " \n"};
+    enum { BYTES = 12000000 };
+    char *text = bn_alloc(BYTES, 1);
+    for (size_t i = 0; i < BN_ARRAY_LEN(UNITS); i++) {
+        size_t unit = strlen(UNITS[i]);
+        for (size_t at = 0; at < BYTES; at += unit)
+            memcpy(text + at, UNITS[i], unit);
+        for (int compile = 0; compile < 2; compile++) {
+            struct bn_buf found = split("llama-bpe", compile, (struct bn_str){text, BYTES});
+            assert_int_equal(found.len, BYTES + 1); /* one piece */
+            bn_buf_release(&found);
+        }
+    }
+    bn_free(text);
+}
+
+static void test_names(void **state)
+{
+    (void)state;
+    static const char *const SAME[] = {"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon_e"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(SAME); i++)
+        assert_string_equal(bn_split_rule_find(str(SAME[i]))->name, "llama-bpe");
+    assert_string_equal(bn_split_rule_find(str("default"))->name, "gpt-2");
+    static const char *const UNKNOWN[] = {
+        "", " ", "llama", "llama3 llama-v3", "qwen2", "a name that is longer than any"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(UNKNOWN); i++)
+        assert_null(bn_split_rule_find(str(UNKNOWN[i])));
+    assert_null(bn_split_rule_find((struct bn_str){"gpt-2\0x", 7}));
+    for (size_t i = 0; bn_split_rule_at(i) != NULL; i++)
+        assert_ptr_equal(bn_split_rule_find(str(bn_split_rule_at(i)->name)), bn_split_rule_at(i));
+}
+
+/* Memory that is short at any point is an error, and nothing is lost. */
+static void test_short_memory(void **state)
+{
+    (void)state;
+    uint64_t before = bn_mem_stats().bytes_now;
+    bn_status status = BN_ERR_NOMEM;
+    for (uint64_t n = 1; status != BN_OK; n++) {
+        struct bn_splitter *splitter;
+        struct bn_split walk;
+        bn_mem_fail_after(n);
+        status = bn_splitter_open(&splitter, bn_split_rule_at(0), true, NULL);
+        if (status == BN_OK) {
+            status = bn_split_open(&walk, splitter, NULL);
+            if (status == BN_OK) bn_split_close(&walk);
+            bn_splitter_close(splitter);
+        }
+        bn_mem_fail_after(0);
+        assert_true(status == BN_OK || status == BN_ERR_NOMEM);
+        assert_int_equal(bn_mem_stats().bytes_now, before);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_llama_bpe),    cmocka_unit_test(test_gpt2),
+        cmocka_unit_test(test_white_space),  cmocka_unit_test(test_invalid_utf8),
+        cmocka_unit_test(test_long_runs),    cmocka_unit_test(test_names),
+        cmocka_unit_test(test_short_memory),
+    };
+    return cmocka_run_group_tests_name("pretokenize", tests, NULL, NULL);
+}
