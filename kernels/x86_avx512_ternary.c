@@ -284,7 +284,6 @@ static void tq2_rows(float *y, size_t ldy, const struct bn_ternary *w, size_t ro
         acc[j] = _mm512_setzero_ps();
     for (size_t i = 0; i < w->k; i += BN_TQ2_BLOCK) {
         for (size_t r = 0; r < TQ2_ROWS; r++) {
-            _mm_prefetch((const char *)rows[r] + TQ2_ROWS * w->row_bytes, _MM_HINT_T0);
             tq2_unpack(codes[r], rows[r]);
             scale[r] = (uint16_t)(rows[r][64] | rows[r][65] << 8);
             rows[r] += BN_TQ2_BLOCK_BYTES;
