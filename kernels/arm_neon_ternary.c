@@ -25,13 +25,14 @@ INLINE void unpack(int8x16_t out[4], uint8x16_t codes)
 
 #define TILE 4u
 
-/* n_rows rows times n tokens, constants of which one is 1: each code is unpacked once, each activation loaded
- * once. A block is two registers of codes; their fields are 32 elements apart, high bits first. */
+/* n_rows rows times n tokens, constants of at most TILE whose product is at most 2 * TILE: each code is
+ * unpacked once and each activation loaded once. A block is two registers of codes; their fields are 32
+ * elements apart, high bits first. */
 INLINE void i2s_tile(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t row,
                      const size_t n_rows, const size_t n)
 {
-    int32x4_t sum[TILE];
-    for (size_t a = 0; a < TILE; a++)
+    int32x4_t sum[2 * TILE];
+    for (size_t a = 0; a < 2 * TILE; a++)
         sum[a] = vdupq_n_s32(0);
     for (size_t i = 0; i < w->k; i += BN_I2S_BLOCK)
         for (size_t half = 0; half < 2; half++) {
@@ -63,9 +64,12 @@ void bn_i2s_gemv_neon(float *y, const struct bn_ternary *w, const struct bn_act 
 void bn_i2s_gemm_neon(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
 {
     size_t j = 0;
-    for (; j + TILE <= n; j += TILE)
-        for (size_t row = 0; row < w->rows; row++)
-            i2s_tile(y + j * ldy, ldy, w, x + j, row, 1, TILE);
+    for (; j + TILE <= n; j += TILE) {
+        size_t row = 0;
+        for (; row + 2 <= w->rows; row += 2)
+            i2s_tile(y + j * ldy, ldy, w, x + j, row, 2, TILE);
+        if (row < w->rows) i2s_tile(y + j * ldy, ldy, w, x + j, row, 1, TILE);
+    }
     for (; j < n; j++)
         bn_i2s_gemv_neon(y + j * ldy, w, x + j);
 }

@@ -203,6 +203,7 @@ static void tq2_rows(float *y, size_t ldy, const struct bn_ternary *w, size_t ro
                     codes[r][4 * half + g] = four[3 - g]; /* low bits first */
             }
             scale[r] = bn_load_u16(rows[r] + 64);
+            _mm_prefetch((const char *)rows[r] + TQ2_ROWS * w->row_bytes, _MM_HINT_T0);
             rows[r] += BN_TQ2_BLOCK_BYTES;
         }
         __m256 d = _mm256_cvtph_ps(_mm_loadu_si128((const void *)scale));
