@@ -10,14 +10,14 @@ _bn_fixtures()
     fi
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-        gen | golden | verify)
+        gen | golden | corrupt | verify)
             command=${COMP_WORDS[at]}
             break
             ;;
         esac
     done
     if [[ -z $command && $cur != -* && $COMP_CWORD -eq 1 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'gen golden verify' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'gen golden corrupt verify' -- "$cur")
         return
     fi
     case $command:$prev in
@@ -67,6 +67,15 @@ _bn_fixtures()
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
         ;;
+    'corrupt:-o' | 'corrupt:--output')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+        return
+        ;;
+    'corrupt:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
     'verify:-o' | 'verify:--output')
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -d -- "$cur")
@@ -85,6 +94,7 @@ _bn_fixtures()
         case $command in
         'gen') words='--size --arch --format --vocab --tokenizer --tied --seed --output --json --quiet --verbose --color --help --version' ;;
         'golden') words='--fixtures --output --quiet --verbose --color --help --version' ;;
+        'corrupt') words='--output --quiet --verbose --color --help --version' ;;
         'verify') words='--output --json --quiet --verbose --color --help --version' ;;
         '') words='--quiet --verbose --color --help --version' ;;
         esac

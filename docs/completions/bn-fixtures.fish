@@ -1,6 +1,7 @@
 # fish completion for bn-fixtures; written by make docs
 complete -c bn-fixtures -f -n __fish_use_subcommand -a gen -d 'write a random model'
 complete -c bn-fixtures -f -n __fish_use_subcommand -a golden -d 'write the outputs that the engine gives for the committed models'
+complete -c bn-fixtures -f -n __fish_use_subcommand -a corrupt -d 'write the bad-input corpus'
 complete -c bn-fixtures -f -n __fish_use_subcommand -a verify -d 'check digests, regenerate models, recompute golden outputs'
 complete -c bn-fixtures -n '__fish_seen_subcommand_from gen' -l size -x -a 'nano tiny small medium 2b' -d 'shape; 2b is that of microsoft/bitnet-b1.58-2B-4T'
 complete -c bn-fixtures -n '__fish_seen_subcommand_from gen' -l arch -x -a 'bitnet-b1.58 bitnet llama' -d 'architecture'
@@ -13,6 +14,7 @@ complete -c bn-fixtures -n '__fish_seen_subcommand_from gen' -l output -s o -x -
 complete -c bn-fixtures -n '__fish_seen_subcommand_from gen' -l json -d 'print JSON on standard output'
 complete -c bn-fixtures -n '__fish_seen_subcommand_from golden' -l fixtures -x -a '(__fish_complete_directories)' -d 'folder with the models'
 complete -c bn-fixtures -n '__fish_seen_subcommand_from golden' -l output -s o -x -a '(__fish_complete_directories)' -d 'folder to write golden.json into'
+complete -c bn-fixtures -n '__fish_seen_subcommand_from corrupt' -l output -s o -x -a '(__fish_complete_directories)' -d 'folder to write into; must be given'
 complete -c bn-fixtures -n '__fish_seen_subcommand_from verify' -l output -s o -x -a '(__fish_complete_directories)' -d 'folder to verify'
 complete -c bn-fixtures -n '__fish_seen_subcommand_from verify' -l json -d 'print JSON on standard output'
 complete -c bn-fixtures -l quiet -s q -d 'print no warnings and no progress'

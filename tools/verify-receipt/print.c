@@ -101,6 +101,7 @@ bn_status bn_verify_print(const struct bn_args *args, const char *path, const st
     char escaped[200];
     print_rules(args, report);
     bn_escape(escaped, sizeof escaped, path, strlen(path));
+    if (args->quiet && report->verified) return BN_OK;
     if (report->verified) print_summary(receipt);
     printf("level: %s%s\n", level_of(report),
            receipt->root != NULL && !report->bound && report->exit_code != BN_EXIT_INTEGRITY
