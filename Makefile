@@ -1,7 +1,8 @@
 # bn: the one build file. `make help` lists the targets.
 #
 # CC, CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS belong to the user; what the project needs is in BN_*. Objects go to
-# build/<variant>, so sanitizer builds and normal ones do not mix. File lists are sorted wildcards: a new file is
+# build/<variant>, so that different builds do not mix. V=1 shows commands, WERROR=1 makes warnings errors,
+# SAN=address,undefined, DEBUG=1, LTO=1, COVER=1 and GIT=0 (no libgit2) are variants. File lists are sorted wildcards: a new file is
 # built because it lies in its folder.
 
 CC ?= gcc
@@ -11,6 +12,7 @@ endif
 CFLAGS ?= -O2 -g
 BUILD ?= build
 PKG_CONFIG ?= pkg-config
+VERSION := $(shell sed -nE 's/.*return "([0-9.]+)";.*/\1/p' engine/base/error.c)
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
@@ -19,7 +21,7 @@ MANDIR ?= $(PREFIX)/share/man
 INSTALL ?= install
 
 comma := ,
-OUT := $(BUILD)/$(notdir $(firstword $(CC)))$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(DEBUG),-debug)
+OUT := $(BUILD)/$(notdir $(firstword $(CC)))$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(DEBUG),-debug)$(if $(LTO),-lto)$(if $(COVER),-cover)$(if $(filter 0,$(GIT)),-nogit)
 Q := $(if $(V),,@)
 SAY = $(if $(V),@:,@printf '  %-5s %s\n')
 
@@ -43,7 +45,9 @@ ifneq ($(IS_CLANG),)
 BN_CFLAGS := $(filter-out -fexcess-precision=standard,$(BN_CFLAGS))
 endif
 BN_LDFLAGS := -fopenmp -pie -Wl,-z,relro,-z,now,--as-needed
-BN_LDLIBS := -lcrypto -lcjson -lgit2 -lpcre2-8 -lm
+PACKAGES := libcrypto libcjson libpcre2-8 $(if $(filter 0,$(GIT)),,libgit2)
+# Asked when something is linked, which may be after `make deps` installed it.
+BN_LDLIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -lm
 # The reference is C++ and knows nothing of the engine: no include path leads there.
 BN_CXXFLAGS := -std=c++17 -O2 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Werror -ffp-contract=off \
     -fno-fast-math -ffile-prefix-map=$(CURDIR)=. -MMD -MP
@@ -56,13 +60,27 @@ endif
 ifneq ($(DEBUG),)
 CFLAGS := -O0 -g3
 endif
+ifneq ($(LTO),)
+BN_CFLAGS += -flto
+BN_LDFLAGS += -flto
+AR = $(if $(IS_CLANG),llvm-ar,gcc-ar)
+endif
+ifneq ($(COVER),)
+BN_CFLAGS += --coverage
+BN_LDFLAGS += --coverage
+endif
+ifeq ($(GIT),0)
+BN_CPPFLAGS += -DBN_NO_GIT
+endif
 ALL_CFLAGS = $(BN_CPPFLAGS) $(CPPFLAGS) $(BN_CFLAGS) $(CFLAGS) $(KERNEL_FLAGS)
 
 # Only kernels get instruction-set flags, by the file's name.
 $(OUT)/kernels/%.o: KERNEL_FLAGS := -O3
 $(OUT)/kernels/x86_avx2_%.o: KERNEL_FLAGS := -O3 -mavx2 -mfma -mf16c
+$(OUT)/kernels/x86_avxvnni_%.o: KERNEL_FLAGS := -O3 -mavx2 -mavxvnni
 $(OUT)/kernels/x86_avx512_%.o: KERNEL_FLAGS := -O3 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq \
     -mavx512vnni -mprefer-vector-width=512
+$(OUT)/kernels/arm_neon_%.o: KERNEL_FLAGS := -O3 -march=armv8.2-a+dotprod
 
 # ---- files ---------------------------------------------------------------------------------------------------
 
@@ -90,7 +108,8 @@ C_FILES := $(call src,engine/*.h engine/*/*.[ch] kernels/*.[ch] tools/*.[ch] too
 .SUFFIXES:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all help deps demo reference check run-tests fuzz fuzz-run fuzz-replay test lint docs format check-headers install uninstall clean version FORCE
+.PHONY: all help deps demo reference check run-tests fuzz fuzz-run fuzz-replay test lint docs format check-headers bench \
+    cover repro dist packages install uninstall clean distclean FORCE
 
 all: $(LIB) $(PROGRAMS) ## library and programs (the default)
 
@@ -102,6 +121,11 @@ deps: ## install the Debian packages that are missing
 
 # ---- building ------------------------------------------------------------------------------------------------
 
+# A library that is missing is named before the compiler stumbles over it.
+packages:
+	@for p in $(PACKAGES); do $(PKG_CONFIG) --exists $$p || { \
+	    echo "error: $$p not found by $(PKG_CONFIG); 'make deps' installs what is missing" >&2; exit 1; }; done
+
 # Objects are rebuilt when the flags change.
 FLAGS_LINE = $(CC) $(ALL_CFLAGS) $(BN_LDFLAGS) $(LDFLAGS) $(CXX) $(BN_CXXFLAGS) $(CXXFLAGS)
 $(OUT)/flags: FORCE
@@ -111,7 +135,7 @@ $(OUT)/flags: FORCE
 $(OUT)/build_info.h: FORCE
 	@mkdir -p $(@D); sh ci/build-info.sh "$(CC)" > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
-$(OUT)/%.o: %.c $(OUT)/flags
+$(OUT)/%.o: %.c $(OUT)/flags | packages
 	$(SAY) CC $<
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
@@ -151,7 +175,7 @@ $(OUT)/tests/unit/test_fixtures $(OUT)/tests/unit/test_gguf_bad: $(call obj,tool
 
 $(CHECKKERN): $(call obj,tests/checkkern/*.c) $(KERNEL_OBJ)
 	$(SAY) LD $@
-	$(Q)$(CC) $(BN_LDFLAGS) $(LDFLAGS) -o $@ $^ -lm
+	$(Q)$(CC) $(filter-out -fopenmp,$(BN_LDFLAGS)) $(LDFLAGS) -o $@ $^ -lm
 
 # The independent reference and the comparison of logits; tests need them, nobody installs them.
 $(OUT)/crossval/%.o: crossval/%.cpp $(OUT)/flags
@@ -193,6 +217,14 @@ run-tests: $(PROGRAMS) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS)
 	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(CLI_TESTS)
 
 test: check
+
+bench: $(CHECKKERN) ## time every kernel
+	@$(CHECKKERN) --bench
+
+cover: ## test coverage of the library, file by file
+	@$(MAKE) --no-print-directory COVER=1 run-tests
+	@cd $(BUILD)/$(notdir $(firstword $(CC)))-cover && find engine -name '*.gcda' | sort | xargs gcov -n 2>/dev/null | \
+	    sed -nE "/^File 'engine/{s/File '(.*)'/\\1/;N;s/\n.*:([0-9.]+%) of ([0-9]+)/ \\1 of \\2/p}"
 
 # ---- style and structure -------------------------------------------------------------------------------------
 
@@ -236,7 +268,17 @@ uninstall: ## what install put there
 	    $(TOOLS:%=$(MAN1DIR)/%.1) $(MAN7DIR)/bn.7 $(TOOLS:%=$(BASHDIR)/%) $(TOOLS:%=$(ZSHDIR)/_%) \
 	    $(TOOLS:%=$(FISHDIR)/%.fish)
 
+repro: ## build twice, in two folders, and compare the bytes
+	@ci/repro.sh
+
+dist: ## a source archive of the commit, bn-VERSION.tar.gz, the same bytes each time
+	@mkdir -p $(BUILD)
+	git archive --format=tar --prefix=bn-$(VERSION)/ --add-virtual-file=bn-$(VERSION)/VERSION:$$(git rev-parse HEAD) HEAD | \
+	    gzip -n -9 > $(BUILD)/bn-$(VERSION).tar.gz
+
 clean: ## remove build/
 	rm -rf $(BUILD)
+
+distclean: clean ## the same: nothing is made outside build/
 
 -include $(wildcard $(OUT)/*/*.d $(OUT)/*/*/*.d)

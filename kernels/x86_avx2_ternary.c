@@ -35,6 +35,14 @@ INLINE void unpack(__m256i out[4], __m256i codes)
     out[3] = three(codes);
 }
 
+/* sum + the pairs of u * s. The empty instruction keeps gcc 12 from moving the sums to the stack and back. */
+INLINE __m256i add_pairs(__m256i sum, __m256i u, __m256i s)
+{
+    sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(u, s));
+    __asm__("" : "+x"(sum));
+    return sum;
+}
+
 INLINE __m256i widen(__m256i sum)
 {
     return _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
@@ -69,8 +77,7 @@ INLINE void i2s_rows(float *y, const struct bn_ternary *w, const struct bn_act *
                 unpack(code, load256(at));
                 if (i % 256 == 0) _mm_prefetch((const char *)at + n * w->row_bytes, _MM_HINT_T0);
                 for (size_t g = 0; g < 4; g++)
-                    sum[r] =
-                        _mm256_add_epi16(sum[r], _mm256_maddubs_epi16(code[g], load256(x->q + i + 32 * g)));
+                    sum[r] = add_pairs(sum[r], code[g], load256(x->q + i + 32 * g));
             }
         for (size_t r = 0; r < n; r++)
             total[r] = _mm256_add_epi32(total[r], widen(sum[r]));
@@ -112,8 +119,8 @@ INLINE void i2s_tile(float *y, size_t ldy, const struct bn_ternary *w, const str
                 __m256i a = three(first), b = three(second);
                 for (size_t j = 0; j < n; j++) {
                     __m256i act = load256(x[j].q + i + 32 * g);
-                    sum[2 * j] = _mm256_add_epi16(sum[2 * j], _mm256_maddubs_epi16(a, act));
-                    sum[2 * j + 1] = _mm256_add_epi16(sum[2 * j + 1], _mm256_maddubs_epi16(b, act));
+                    sum[2 * j] = add_pairs(sum[2 * j], a, act);
+                    sum[2 * j + 1] = add_pairs(sum[2 * j + 1], b, act);
                 }
                 first = _mm256_srli_epi16(first, 2);
                 second = _mm256_srli_epi16(second, 2);
@@ -167,7 +174,7 @@ INLINE __m256i tq2_block(__m256i codes[TQ2_ROWS][8], const int8_t *q)
     for (size_t g = 0; g < 8; g++) {
         __m256i act = load256(q + 32 * g);
         for (size_t r = 0; r < TQ2_ROWS; r++)
-            sum[r] = _mm256_add_epi16(sum[r], _mm256_maddubs_epi16(codes[r][g], act));
+            sum[r] = add_pairs(sum[r], codes[r][g], act);
     }
     for (size_t r = 0; r < TQ2_ROWS; r++)
         sum[r] = widen(sum[r]);
@@ -196,6 +203,7 @@ static void tq2_rows(float *y, size_t ldy, const struct bn_ternary *w, size_t ro
                     codes[r][4 * half + g] = four[3 - g]; /* low bits first */
             }
             scale[r] = bn_load_u16(rows[r] + 64);
+            _mm_prefetch((const char *)rows[r] + TQ2_ROWS * w->row_bytes, _MM_HINT_T0);
             rows[r] += BN_TQ2_BLOCK_BYTES;
         }
         __m256 d = _mm256_cvtph_ps(_mm_loadu_si128((const void *)scale));

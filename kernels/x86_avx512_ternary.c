@@ -13,6 +13,7 @@
 #include "kernels_table.h"
 
 #include <immintrin.h>
+#include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -304,6 +305,39 @@ static void tq2_rows(float *y, size_t ldy, const struct bn_ternary *w, size_t ro
         _mm512_mask_storeu_ps(y + j * ldy, store, _mm512_div_ps(acc[j], _mm512_set1_ps(x[j].scale)));
 }
 
+/* 16 rows for one token: the codes are used where they are unpacked. */
+static void tq2_rows_once(float *y, const struct bn_ternary *w, size_t row, const struct bn_act *x)
+{
+    __m512 acc = _mm512_setzero_ps();
+    const uint8_t *rows[TQ2_ROWS];
+    size_t left = w->rows - row;
+    for (size_t r = 0; r < TQ2_ROWS; r++)
+        rows[r] = w->codes + (r < left ? row + r : w->rows - 1) * w->row_bytes;
+    for (size_t i = 0, at = 0; i < w->k; i += BN_TQ2_BLOCK, at += BN_TQ2_BLOCK_BYTES) {
+        __m512i act[4], part[TQ2_ROWS];
+        __m512i minus = tq2_acts(act, x->q + i);
+        uint16_t scale[TQ2_ROWS];
+        for (size_t r = 0; r < TQ2_ROWS; r++) {
+            __m512i codes[4];
+            _mm_prefetch((const char *)rows[r] + at + TQ2_ROWS * w->row_bytes, _MM_HINT_T0);
+            tq2_unpack(codes, rows[r] + at);
+            part[r] = minus;
+            for (size_t g = 0; g < 4; g++)
+                part[r] = dot4(part[r], codes[g], act[g]);
+            memcpy(&scale[r], rows[r] + at + 64, sizeof scale[r]);
+        }
+        acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum_each(part)), _mm512_cvtph_ps(load256(scale)), acc);
+    }
+    _mm512_mask_storeu_ps(y + row, (__mmask16)(left < TQ2_ROWS ? (1u << left) - 1u : 0xFFFFu),
+                          _mm512_div_ps(acc, _mm512_set1_ps(x->scale)));
+}
+
+void bn_tq2_gemv_avx512vnni(float *y, const struct bn_ternary *w, const struct bn_act *x)
+{
+    for (size_t row = 0; row < w->rows; row += TQ2_ROWS)
+        tq2_rows_once(y, w, row, x);
+}
+
 void bn_tq2_gemm_avx512vnni(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x,
                             size_t n)
 {
@@ -312,11 +346,6 @@ void bn_tq2_gemm_avx512vnni(float *y, size_t ldy, const struct bn_ternary *w, co
         for (size_t row = 0; row < w->rows; row += TQ2_ROWS)
             tq2_rows(y + j * ldy + row, ldy, w, row, x + j, batch);
     }
-}
-
-void bn_tq2_gemv_avx512vnni(float *y, const struct bn_ternary *w, const struct bn_act *x)
-{
-    bn_tq2_gemm_avx512vnni(y, w->rows, w, x, 1);
 }
 
 /* ---- activations ---- */

@@ -60,7 +60,8 @@ static bn_status misplaced(struct bn_args *args, bn_error *err)
 {
     const char *name = args->command->name;
     bn_fail(err, BN_ERR_ARG, "options stand before the command '%s'", name);
-    return bn_error_hint(err, "write them behind it: bn %s ...", name);
+    bn_error_hint(err, "write them behind it: bn %s ...", name);
+    return BN_ERR_ARG;
 }
 
 /* The commands of bn: the programs that are installed, or all that exist. */

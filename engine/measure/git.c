@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * See git.h. The index is not refreshed on disk, so that a read-only tree can be read; libgit2's check of who
- * owns the folder stays on.
+ * owns the folder stays on. With BN_NO_GIT (make GIT=0) nothing is known of any folder.
  */
 #include "measure/git.h"
 
-#include <git2.h>
 #include <stdio.h>
+
+#ifndef BN_NO_GIT
+#include <git2.h>
 
 static void explain(struct bn_git *git, int code)
 {
@@ -66,6 +68,16 @@ void bn_git_read(struct bn_git *git, const char *folder)
     git_repository_free(repo);
     git_libgit2_shutdown();
 }
+
+#else
+
+void bn_git_read(struct bn_git *git, const char *folder)
+{
+    (void)folder;
+    *git = (struct bn_git){.why = "built without libgit2"};
+}
+
+#endif
 
 void bn_git_put(bn_json *object, const struct bn_git *git)
 {

@@ -105,11 +105,16 @@ static bn_status put_text(struct encoder *e, const char *text, size_t n)
     return put_fragment(e, text + from, n - from, prefix);
 }
 
+static bn_status check_length(size_t n, bn_error *err)
+{
+    if (n <= BN_MAX_TEXT_BYTES) return BN_OK;
+    return bn_fail(err, BN_ERR_LIMIT, "the text has %zu bytes, the most is %zu", n, BN_MAX_TEXT_BYTES);
+}
+
 bn_status bn_encode(const struct bn_tokenizer *tok, const char *text, size_t n, unsigned flags,
                     struct bn_ids *ids, struct bn_encode_stats *stats, bn_error *err)
 {
-    if (n > BN_MAX_TEXT_BYTES)
-        return bn_fail(err, BN_ERR_LIMIT, "the text has %zu bytes, the most is %zu", n, BN_MAX_TEXT_BYTES);
+    BN_TRY(check_length(n, err));
     struct encoder e = {
         .tok = tok, .specials = flags & BN_TOKENIZE_SPECIAL, .merger.tok = tok, .ids = ids, .err = err};
     bn_status status = BN_OK;
@@ -129,6 +134,7 @@ bn_status bn_tokenize(const bn_tokenizer *tok, const char *text, size_t n_bytes,
     *ids = NULL;
     *n_ids = 0;
     if (tok == NULL) return bn_fail(err, BN_ERR_ARG, "the model has no vocabulary");
+    BN_TRY(check_length(n_bytes, err));
     struct bn_ids list = {.room = n_bytes / 4 + 16};
     list.data = bn_alloc(list.room, sizeof *list.data);
     if (list.data == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");

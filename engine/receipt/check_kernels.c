@@ -286,9 +286,18 @@ void bn_check_kernels_known(const struct bn_rules_input *in, struct bn_rule_resu
 /* ---- which kind of kernels --------------------------------------------------------------------------------
  */
 
+/* An empty list is the matter of kernels-present, not of every rule behind it. */
+static bool no_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    if (bn_json_size(bn_json_get(in->receipt->predicate, "kernels")) > 0) return false;
+    bn_rule_skip(out, "there are no kernels");
+    return true;
+}
+
 void bn_check_gpu_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     char quoted[80];
+    if (no_kernels(in, out)) return;
     bool claimed = is_gpu_backend(backend_of(in));
     if (!claimed && !in->policy->require_gpu_kernels) {
         bn_rule_skip(out, "no GPU is claimed, nor asked for (--require-gpu-kernels)");
@@ -305,6 +314,7 @@ void bn_check_gpu_kernels(const struct bn_rules_input *in, struct bn_rule_result
 void bn_check_cpu_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     char quoted[80];
+    if (no_kernels(in, out)) return;
     if (strcasecmp(backend_of(in), "cpu") != 0) {
         bn_rule_skip(out, "the backend is not the CPU");
         return;

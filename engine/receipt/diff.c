@@ -36,15 +36,23 @@ static enum bn_diff_group group_of(const char *path)
     return BN_DIFF_IDENTITY;
 }
 
-/* The canonical text of a value, shortened and escaped; absent gives "". */
+/* The canonical text of a value, shortened; absent gives "". JSON has escaped the control characters of
+ * ASCII; the others that terminals obey (DEL, U+0080 to U+009F) become question marks. */
 static bn_status show(const bn_json *value, char out[96], struct bn_buf *text, bn_error *err)
 {
     out[0] = '\0';
     text->len = 0;
     if (value == NULL) return BN_OK;
     BN_TRY(bn_json_write(value, true, text, err));
-    bn_escape(out, 96, text->data, text->len);
-    if (strlen(out) < text->len) memcpy(out + strlen(out) - (strlen(out) > 90 ? 3 : 0), "...", 4);
+    size_t n = text->len < 96 ? text->len : 92;
+    while (n > 0 && n < text->len && ((unsigned char)text->data[n] & 0xC0) == 0x80)
+        n--; /* not inside a code point */
+    for (size_t i = 0; i < n; i++) {
+        bool c1 = (unsigned char)text->data[i] == 0xC2 && (unsigned char)text->data[i + 1] < 0xA0;
+        out[i] = text->data[i] == 0x7F || c1 ? '?' : text->data[i];
+        if (c1) out[++i] = '?';
+    }
+    snprintf(out + n, 96 - n, "%s", n < text->len ? "..." : "");
     return BN_OK;
 }
 
@@ -61,7 +69,8 @@ static bn_status tell(struct walk *w, const char *path, const bn_json *left, con
     bn_buf_release(&a);
     bn_buf_release(&b);
     if (status != BN_OK || same) return status;
-    diff.has_ratio = bn_json_number(left, &x) && bn_json_number(right, &y) && x > 0;
+    diff.has_ratio =
+        diff.group == BN_DIFF_MEASUREMENT && bn_json_number(left, &x) && bn_json_number(right, &y) && x > 0;
     if (diff.has_ratio) diff.ratio = y / x;
     w->n_diffs[diff.group]++;
     w->fn(w->user, &diff);

@@ -20,8 +20,8 @@ struct bn_diff {
     enum bn_diff_group group;
     char path[160];
     char left[96], right[96]; /* as JSON, shortened; empty: absent */
-    bool has_ratio;
-    double ratio; /* right / left, of two numbers with left > 0 */
+    bool has_ratio;           /* of two numbers of a measurement */
+    double ratio;             /* right / left */
 };
 
 typedef void (*bn_diff_fn)(void *user, const struct bn_diff *diff);

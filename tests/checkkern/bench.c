@@ -89,7 +89,7 @@ static void report(const struct ck_bench_options *options, const char *name, con
     if (options->csv)
         printf("%s,%s,%.1f,%s,%s,%s\n", name, call->text, ns, line[0], line[1], line[2]);
     else
-        printf("%-24s %-18s %12.1f %8s %8s %8s\n", name, call->text, ns, line[0], line[1], line[2]);
+        printf("%-24s %-42s %12.1f %8s %8s %8s\n", name, call->text, ns, line[0], line[1], line[2]);
     fflush(stdout);
 }
 

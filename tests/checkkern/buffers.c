@@ -241,7 +241,8 @@ static float one_value(struct ck *ck, size_t i, enum ck_values values)
     case CK_BOTH_ZEROS:
         return sign != 0 ? -0.0f : 0.0f;
     case CK_ORDINARY:
-        return ck_uniform(ck) * ldexpf(1.0f, (int)ck_below(ck, 7) - 3);
+        x = ck_uniform(ck); /* one statement each: the order of operands is the compiler's */
+        return ldexpf(x, (int)ck_below(ck, 7) - 3);
     case CK_ONE_LARGE:
         return i == 3 ? 1000.0f : ck_uniform(ck);
     case CK_SUBNORMAL:

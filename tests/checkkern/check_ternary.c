@@ -83,9 +83,9 @@ static void make_acts(struct ck *ck, struct ck_call *call, const struct shape *s
             q[j * s->k + i] = act_value(ck, s->acts, i);
             sum += q[j * s->k + i];
         }
-        act[j] = (struct bn_act){.q = q + j * s->k,
-                                 .sum = sum,
-                                 .scale = ldexpf(1.5f + 0.5f * ck_uniform(ck), (int)ck_below(ck, 9) - 2)};
+        float scale = 1.5f + 0.5f * ck_uniform(ck);
+        scale = ldexpf(scale, (int)ck_below(ck, 9) - 2);
+        act[j] = (struct bn_act){.q = q + j * s->k, .sum = sum, .scale = scale};
     }
     call->act = act;
     call->n = s->n;
@@ -133,11 +133,11 @@ static bool bench_product(struct ck *ck, struct ck_call *call, unsigned index, b
     return true;
 }
 
-/* The k's of the shapes; TQ2 has blocks of 256. */
+/* TQ2 has blocks of 256. */
 static size_t some_k(bool tq2, unsigned i)
 {
-    static const size_t K[] = {128, 256, 384, 2560, 6912};
-    return tq2 && i < 3 ? 2 * K[i] : K[i];
+    static const size_t K[2][5] = {{128, 256, 384, 2560, 6912}, {256, 512, 768, 2560, 6912}};
+    return K[tq2][i];
 }
 
 static bool extreme_product(struct ck *ck, struct ck_call *call, unsigned index, bool gemm, bool tq2)

@@ -168,7 +168,7 @@ static unsigned for_all(struct ck *ck, const struct options *options, unsigned *
 {
     unsigned failed = 0;
     if (options->bench && !options->bench_options.csv)
-        printf("%-24s %-18s %12s %8s %8s %8s\n", "kernel", "shape", "ns", "GB/s", "GMAC/s", "x ref");
+        printf("%-24s %-42s %12s %8s %8s %8s\n", "kernel", "shape", "ns", "GB/s", "GMAC/s", "x ref");
     else if (options->bench)
         printf("kernel,shape,ns,gb_s,gmac_s,x_ref\n");
     for (size_t f = 0; f < sizeof FAMILY / sizeof *FAMILY; f++)

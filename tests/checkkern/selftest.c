@@ -133,11 +133,19 @@ static void writes_input(float *y, const float *x, size_t n)
     if (x != y) *(volatile float *)(uintptr_t)x = 1.5f;
 }
 
+static void other_factors(float *y, const float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float g = gate[i] > 0.0f ? gate[i] : 0.0f;
+        y[i] = g * up[i] * g;
+    }
+}
+
 static void keeps_minus_zero(float *y, const float *gate, const float *up, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float g = gate[i] >= 0.0f ? gate[i] : 0.0f;
-        y[i] = (g + 0.0f * g) * up[i] * g;
+        y[i] = g * copysignf(g, gate[i]) * up[i];
     }
 }
 
@@ -200,7 +208,8 @@ struct fault {
     X("add that writes before the start", ADD, false, add, writes_before)              \
     X("add that reads beyond the end", ADD, false, add, reads_beyond)                  \
     X("add that writes its input", ADD, false, add, writes_input)                      \
-    X("relu2_mul with another order", RELU2_MUL, false, relu2_mul, keeps_minus_zero)   \
+    X("relu2_mul with another order", RELU2_MUL, false, relu2_mul, other_factors)      \
+    X("relu2_mul of a gate of -0", RELU2_MUL, false, relu2_mul, keeps_minus_zero)      \
     X("f32_to_f16 that flushes subnormals", F32_TO_F16, false, f32_to_f16, truncates)  \
     X("exp of libm", EXP, false, exp, libm_exp)                                        \
     X("f32_gemm with four lanes", F32_GEMM, false, f32_gemm, adds_by_fours)

@@ -83,7 +83,8 @@ static bn_status fail_format(struct bn_args *args, bn_error *err)
 {
     (void)args;
     bn_fail_at(err, BN_ERR_FORMAT, 123, "a\x1b.gguf", "tensor 'x\"y': cut \\ short");
-    return bn_error_hint(err, "fetch it again");
+    bn_error_hint(err, "fetch it again");
+    return BN_ERR_FORMAT;
 }
 
 static bn_status fail_late(struct bn_args *args, bn_error *err)

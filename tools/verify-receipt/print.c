@@ -101,6 +101,7 @@ bn_status bn_verify_print(const struct bn_args *args, const char *path, const st
     char escaped[200];
     print_rules(args, report);
     bn_escape(escaped, sizeof escaped, path, strlen(path));
+    if (args->quiet && report->verified) return BN_OK;
     if (report->verified) print_summary(receipt);
     printf("level: %s%s\n", level_of(report),
            receipt->root != NULL && !report->bound && report->exit_code != BN_EXIT_INTEGRITY
@@ -148,7 +149,7 @@ static void count_only(void *user, const struct bn_diff *diff)
     (void)diff;
 }
 
-bn_status bn_verify_print_diff(const struct bn_args *args, const struct bn_receipt *left,
+bn_status bn_verify_print_diff(struct bn_args *args, const struct bn_receipt *left,
                                const struct bn_receipt *right, bn_error *err)
 {
     size_t n[BN_DIFF_GROUP_COUNT];
@@ -167,7 +168,8 @@ bn_status bn_verify_print_diff(const struct bn_args *args, const struct bn_recei
     if (status == BN_OK && args->json) status = bn_cli_print_json(doc, err);
     if (status == BN_OK && !args->json) puts(same ? "the results are the same" : "the results DIFFER");
     bn_json_free(doc);
-    return status == BN_OK && !same ? BN_ERR_MISMATCH : status;
+    args->exit_code = same ? BN_EXIT_OK : BN_EXIT_NEGATIVE;
+    return status;
 }
 
 /* ---- rules ------------------------------------------------------------------------------------------------

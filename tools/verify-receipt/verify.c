@@ -111,7 +111,7 @@ static bn_status read_policy(struct bn_receipt_policy *policy, const struct bn_a
  */
 
 struct verify {
-    const struct bn_args *args;
+    struct bn_args *args;
     const char *path;
     struct bn_verify_keys keys;
     struct bn_receipt_policy policy;

@@ -27,7 +27,7 @@ BN_MUST_CHECK bn_status bn_verify_read(struct bn_receipt *receipt, const char *p
 BN_MUST_CHECK bn_status bn_verify_print(const struct bn_args *args, const char *path,
                                         const struct bn_receipt *receipt,
                                         const struct bn_rules_report *report, bn_error *err);
-BN_MUST_CHECK bn_status bn_verify_print_diff(const struct bn_args *args, const struct bn_receipt *left,
+BN_MUST_CHECK bn_status bn_verify_print_diff(struct bn_args *args, const struct bn_receipt *left,
                                              const struct bn_receipt *right, bn_error *err);
 
 /* The commands. */
