@@ -101,13 +101,15 @@ UNIT_TESTS := $(patsubst tests/unit/%.c,$(OUT)/tests/unit/%,$(call src,tests/uni
 CHECKKERN := $(OUT)/tests/checkkern/checkkern
 REFERENCE := $(OUT)/crossval/bn-reference $(OUT)/crossval/bn-compare-logits
 CLI_TESTS := $(call src,tests/cli/*.sh)
+FUZZERS := $(patsubst tests/fuzz/%.c,$(OUT)/tests/fuzz/%,$(call src,tests/fuzz/fuzz_*.c))
+REPLAYS := $(patsubst $(OUT)/tests/fuzz/%,$(OUT)/tests/fuzz/replay_%,$(FUZZERS))
 C_FILES := $(call src,engine/*.h engine/*/*.[ch] kernels/*.[ch] tools/*.[ch] tools/*/*.[ch] tests/*/*.[ch])
 
 .SUFFIXES:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all help deps demo reference check run-tests test lint docs format check-headers bench cover \
-    repro dist packages install uninstall clean distclean FORCE
+.PHONY: all help deps demo reference check run-tests fuzz fuzz-run fuzz-replay test lint docs format check-headers bench \
+    cover repro dist packages install uninstall clean distclean FORCE
 
 all: $(LIB) $(PROGRAMS) ## library and programs (the default)
 
@@ -191,13 +193,28 @@ demo: deps ## the main job, explained in ten lines
 	@$(MAKE) --no-print-directory all >/dev/null
 	@ci/demo.sh $(OUT)
 
+# A fuzz target alone, for libFuzzer; and with a main that replays files, for any compiler.
+$(FUZZERS): %: %.o $(LIB)
+	$(SAY) LD $@
+	$(Q)$(LINK) -fsanitize=fuzzer
+$(REPLAYS): $(OUT)/tests/fuzz/replay_%: $(OUT)/tests/fuzz/%.o $(OUT)/tests/fuzz/replay.o $(LIB)
+	$(SAY) LD $@
+	$(Q)$(LINK)
+
+fuzz: ## all fuzz targets, FUZZ_SECONDS (60) each, with clang and the sanitizers
+	@$(MAKE) --no-print-directory CC=clang SAN=address,undefined,fuzzer-no-link fuzz-run
+fuzz-run: $(FUZZERS) $(OUT)/bn-fixtures
+	@OUT=$(OUT) tests/fuzz/run.sh $(FUZZERS)
+fuzz-replay: $(REPLAYS) ## fuzz targets over the fixtures and the inputs that once broke them
+	@OUT=$(OUT) tests/run.sh $(REPLAYS)
+
 check: deps ## every test; the last line counts them
 	@$(MAKE) --no-print-directory run-tests
 
 reference: $(REFERENCE) ## the independent oracle and the comparison of logits
 
-run-tests: $(PROGRAMS) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN)
-	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(UNIT_TESTS) $(CHECKKERN) $(CLI_TESTS)
+run-tests: $(PROGRAMS) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS)
+	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(CLI_TESTS)
 
 test: check
 
