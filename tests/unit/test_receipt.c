@@ -406,6 +406,9 @@ static void replay_sees_any_difference(void **state)
         {"result.chain", "null", "same"},
         {"result.text_sha256", "\"00\"", "the text differs"},
         {"resolved.tokenizer_sha256", "\"00\"", "the tokenizer differs"},
+        {"model.n_layer", "7", "model.n_layer is 6 in the model"},
+        {"model.ternary_bytes", "1179649", "model.ternary_bytes is"},
+        {"model.head_bytes", "", "model.head_bytes is"},
         {"request.seed", "\"18446744073709551615\"", "same"}, /* greedy asks for no random number */
         {"request.seed", "\"18446744073709551616\"", "error"},
         {"request.seed", "\"\"", "error"},
@@ -432,6 +435,29 @@ static void replay_sees_any_difference(void **state)
             print_message("%s = %s: %s\n", CASES[i].path, CASES[i].value, outcome);
         assert_memory_equal(outcome, CASES[i].begins, strlen(CASES[i].begins));
     }
+}
+
+/* One bit of one weight: the digest tells, and so does what the network computes. */
+static void replay_sees_one_changed_weight(void **state)
+{
+    (void)state;
+    struct bn_file_map map;
+    bn_model *changed;
+    struct bn_receipt receipt;
+    struct bn_replay_result result;
+    bn_json *statement = greedy_receipt(16);
+    open_text(&receipt, statement);
+    assert_int_equal(bn_file_map_open(&map, MODEL, true, NULL), BN_OK);
+    unsigned char *bytes = (unsigned char *)(uintptr_t)map.data;
+    bytes[map.n_bytes - 100000] ^= 1;
+    assert_int_equal(bn_model_open_memory(&changed, map.data, map.n_bytes, "changed", NULL, NULL), BN_OK);
+    assert_int_equal(bn_receipt_replay(&receipt, changed, 0, 0, &result, NULL), BN_OK);
+    assert_false(result.same);
+    assert_true(strstr(result.reason, "token ") != NULL || strstr(result.reason, "chain") != NULL);
+    bn_model_close(changed);
+    bn_file_map_close(&map);
+    bn_receipt_release(&receipt);
+    bn_json_free(statement);
 }
 
 /* ---- tampering --------------------------------------------------------------------------------------------
@@ -704,6 +730,7 @@ int main(void)
         cmocka_unit_test(without_evidence_there_is_no_receipt),
         cmocka_unit_test(short_memory_gives_no_receipt),
         cmocka_unit_test(replay_sees_any_difference),
+        cmocka_unit_test(replay_sees_one_changed_weight),
         cmocka_unit_test(the_signed_bytes_are_those_of_dsse),
         cmocka_unit_test(no_changed_bit_of_an_envelope_changes_what_is_read),
         cmocka_unit_test(no_changed_byte_of_a_signed_receipt_is_accepted),
