@@ -593,6 +593,33 @@ static void no_changed_byte_of_a_statement_is_accepted(void **state)
     bn_json_free(statement);
 }
 
+/* A statement of another writer need not carry its own digest, when it is signed. */
+static void a_signature_stands_in_for_the_own_digest(void **state)
+{
+    (void)state;
+    bn_json *statement = greedy_receipt(2);
+    struct bn_key *key = fresh_key();
+    struct bn_buf canonical, envelope = {.max = 100000};
+    const struct bn_key *keys[] = {key};
+    struct bn_receipt_keys trusted = {keys, 1, 1, false};
+    struct bn_receipt receipt;
+    bn_json_remove(statement, "receipt_sha256");
+    open_text(&receipt, statement);
+    assert_false(verifies(&receipt));
+    bn_receipt_release(&receipt);
+    to_text(statement, true, &canonical);
+    assert_int_equal(
+        bn_envelope_sign(&envelope, key, BN_RECEIPT_PAYLOAD_TYPE, canonical.data, canonical.len, NULL),
+        BN_OK);
+    assert_int_equal(bn_receipt_open(&receipt, envelope.data, envelope.len, &trusted, NULL), BN_OK);
+    assert_true(verifies(&receipt));
+    bn_receipt_release(&receipt);
+    bn_buf_release(&canonical);
+    bn_buf_release(&envelope);
+    bn_json_free(statement);
+    bn_key_close(key);
+}
+
 static void envelopes_are_read_strictly(void **state)
 {
     (void)state;
@@ -735,6 +762,7 @@ int main(void)
         cmocka_unit_test(no_changed_bit_of_an_envelope_changes_what_is_read),
         cmocka_unit_test(no_changed_byte_of_a_signed_receipt_is_accepted),
         cmocka_unit_test(no_changed_byte_of_a_statement_is_accepted),
+        cmocka_unit_test(a_signature_stands_in_for_the_own_digest),
         cmocka_unit_test(envelopes_are_read_strictly),
         cmocka_unit_test(rates_and_percentiles),
         cmocka_unit_test(diffs_are_grouped),
