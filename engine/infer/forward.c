@@ -120,6 +120,34 @@ static void embed(const struct pass *p)
         end(p, matrix_slot(e->type), (to - from) * e->row_bytes, (to - from) * e->k);
 }
 
+/* Weights may be finite and still so large that a sum overflows. Zero times infinity or NaN is NaN, and a sum
+ * keeps it. */
+static bool all_finite(const float *x, size_t n)
+{
+    float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+    for (size_t i = 0; i < n; i++)
+        sum += x[i] * 0.0f;
+    return sum == 0.0f;
+}
+
+/* One row into int8. A row that is not finite ends the evaluation with an error; until then it is zero, since
+ * the kernels that follow count on sums that a row of int8 can have. */
+static void quantize_row(const struct pass *p, size_t j, const float *x, size_t width)
+{
+    struct bn_act *act = &p->s->act[j];
+    int8_t *q = p->s->act_q + j * p->s->act_ld;
+    act->q = q;
+    if (all_finite(x, width)) {
+        p->kernels->quantize(q, &act->scale, &act->sum, x, width);
+    } else {
+        p->s->run.bad_row = true;
+        memset(q, 0, width);
+        act->scale = 1.0f;
+        act->sum = 0;
+    }
+}
+
 /* Normalises rows (when there is a weight) and quantises them, padded with zeros to the widest block, for the
  * linear layers that follow. in may be norm_out. */
 static void norm_quantize(const struct pass *p, const char *op, uint32_t layer, const float *in, size_t width,
@@ -140,10 +168,8 @@ static void norm_quantize(const struct pass *p, const char *op, uint32_t layer, 
     size_t padded = (width + BN_TQ2_BLOCK - 1) / BN_TQ2_BLOCK * BN_TQ2_BLOCK;
     begin(p);
     for (size_t j = from; j < to; j++) {
-        int8_t *q = s->act_q + j * s->act_ld;
-        s->act[j].q = q;
-        p->kernels->quantize(q, &s->act[j].scale, &s->act[j].sum, normed + j * width, width);
-        memset(q + width, 0, padded - width);
+        quantize_row(p, j, normed + j * width, width);
+        memset(s->act_q + j * s->act_ld + width, 0, padded - width);
     }
     end(p, BN_KERNEL_QUANTIZE, 0, (to - from) * width);
 }
