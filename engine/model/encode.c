@@ -115,6 +115,8 @@ bn_status bn_encode(const struct bn_tokenizer *tok, const char *text, size_t n, 
                     struct bn_ids *ids, struct bn_encode_stats *stats, bn_error *err)
 {
     BN_TRY(check_length(n, err));
+    if (stats != NULL) *stats = (struct bn_encode_stats){0};
+    if (n == 0) return BN_OK; /* text may be NULL */
     struct encoder e = {
         .tok = tok, .specials = flags & BN_TOKENIZE_SPECIAL, .merger.tok = tok, .ids = ids, .err = err};
     bn_status status = BN_OK;

@@ -30,15 +30,23 @@ static void put_string(struct bn_buf *out, const char *text, size_t n)
     bn_buf_append(out, text, n);
 }
 
+/* The number that is all of text. */
+static bool parse_rank(const char *text, const char *end, uint64_t *rank)
+{
+    *rank = 0;
+    if (text == end || end - text > 10) return false;
+    for (; text < end; text++) {
+        if (*text < '0' || *text > '9') return false;
+        *rank = *rank * 10 + (uint64_t)(*text - '0');
+    }
+    return true;
+}
+
 static bn_status read_line(struct reader *r, const char *line, size_t n, uint64_t offset)
 {
     const char *space = memchr(line, ' ', n);
-    uint64_t rank = 0;
-    size_t digits = 0;
-    const char *number = space != NULL ? space + 1 : line + n;
-    while (number + digits < line + n && number[digits] >= '0' && number[digits] <= '9' && digits < 10)
-        rank = rank * 10 + (uint64_t)(number[digits++] - '0');
-    if (digits == 0 || number + digits != line + n)
+    uint64_t rank;
+    if (space == NULL || !parse_rank(space + 1, line + n, &rank))
         return bn_fail_at(r->err, BN_ERR_FORMAT, offset, NULL, "line %zu is not base64, a space and a rank",
                           r->tok.n_vocab + 1);
     if (rank != r->tok.n_vocab)

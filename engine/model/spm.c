@@ -61,7 +61,7 @@ bn_status bn_spm_open(struct bn_tokenizer *tok, const struct bn_gguf_kv *scores,
             return bn_fail_at(err, BN_ERR_FORMAT, scores->offset, "key 'tokenizer.ggml.scores'",
                               "element %u is not finite", id);
         tok->score_rank[id] = score_rank(score);
-        if (bn_type_is_hidden(tok->type[id])) continue;
+        if (tok->type[id] != BN_TOKEN_NORMAL) continue;
         struct bn_str bytes = bn_vocab_bytes(tok, id);
         for (size_t i = 1; i < bytes.len; i++)
             if (bytes.ptr[i] == ' ' && bytes.ptr[i - 1] != ' ') tok->words_split = false;

@@ -70,8 +70,9 @@ bn_status bn_vocab_index(struct bn_tokenizer *tok, bn_error *err)
     tok->slot_shift = 64 - bits;
     tok->slots = bn_alloc((size_t)1 << bits, sizeof *tok->slots);
     if (tok->slots == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
-    /* User-defined tokens come last, so that none of them stands in the way of an ordinary one. */
-    for (int pass = 0; pass < 2; pass++)
+    /* Merges may lead to user-defined tokens; they come last, so that none stands in the way of an ordinary
+     * one. SentencePiece matches them in the text and nowhere else. */
+    for (int pass = 0; pass < (tok->kind == BN_VOCAB_SPM ? 1 : 2); pass++)
         for (uint32_t id = 0; id < tok->n_vocab; id++) {
             if (tok->type[id] == (pass == 0 ? BN_TOKEN_NORMAL : BN_TOKEN_USER) &&
                 bn_vocab_bytes(tok, id).len > 0 && !insert(tok, id))

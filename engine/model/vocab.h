@@ -69,7 +69,8 @@ struct bn_tokenizer {
     uint32_t *score_rank;   /* SPM: scores as ranks, highest score first; NULL for GPT-2 */
     int32_t byte_id[256];   /* the token of a single byte, -1 */
 
-    struct bn_token_slot *slots; /* by bytes: the ordinary tokens, lowest id of equals, then user-defined */
+    struct bn_token_slot
+        *slots; /* by bytes: ordinary tokens, lowest id of equals; GPT-2: user-defined behind */
     uint32_t slot_shift, slot_probe;
     struct bn_merge_slot *merges; /* by (left, right); lowest rank of equals */
     uint32_t merge_shift, merge_probe;

@@ -68,21 +68,22 @@ static bn_status put_ids_digest(bn_json *object, const char *name, const int32_t
     return BN_OK;
 }
 
-/* Does JSON give these bytes back? Not with a NUL or invalid UTF-8 among them. */
-static bool survives_json(const char *text, size_t n)
+/* Does JSON give these bytes back? Not with a NUL or invalid UTF-8 among them. An error is short memory, also
+ * of what was put into another tree before: whoever writes first is told. */
+static bn_status survives_json(const char *text, size_t n, bool *same, bn_error *err)
 {
     bn_json *object = bn_json_new_object(), *back = NULL;
     struct bn_buf written = {.max = BN_JSON_MAX_BYTES};
     const char *again = NULL;
     bn_json_put_string(object, "text", text);
-    bool same = bn_json_write(object, true, &written, NULL) == BN_OK &&
-                bn_json_parse(&back, written.data, written.len, NULL) == BN_OK &&
-                bn_json_string(bn_json_get(back, "text"), &again) && strlen(again) == n &&
-                memcmp(again, text, n) == 0;
+    bn_status status = bn_json_write(object, true, &written, err);
+    if (status == BN_OK) status = bn_json_parse(&back, written.data, written.len, err);
+    *same = status == BN_OK && bn_json_string(bn_json_get(back, "text"), &again) && strlen(again) == n &&
+            memcmp(again, text, n) == 0;
     bn_buf_release(&written);
     bn_json_free(object);
     bn_json_free(back);
-    return same;
+    return status;
 }
 
 /* A text as its digest, and as itself under the name without "_sha256" when texts are shown. */
@@ -96,7 +97,9 @@ static bn_status put_text(struct build *b, bn_json *object, const char *name, co
     }
     BN_TRY(bn_sha256_hex(text, n, hex, b->err));
     bn_json_put_string(object, name_sha256, hex);
-    if (b->in->show_text && survives_json(text, n)) bn_json_put_string(object, name, text);
+    bool show = false;
+    if (b->in->show_text) BN_TRY(survives_json(text, n, &show, b->err));
+    if (show) bn_json_put_string(object, name, text);
     return BN_OK;
 }
 

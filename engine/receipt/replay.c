@@ -186,10 +186,10 @@ static bn_status run(struct replay *r, const bn_model *model, uint32_t n_threads
                      struct bn_replay_result *out)
 {
     const bn_tokenizer *tok = bn_model_tokenizer(model);
-    bn_session_options options = {.n_ctx = r->n_ctx, .n_batch = n_batch, .n_threads = n_threads};
     bn_session *session = NULL;
     bool differs;
     BN_TRY(read_request(r));
+    bn_session_options options = {.n_ctx = r->n_ctx, .n_batch = n_batch, .n_threads = n_threads};
     BN_TRY(tokenizer_differs(r, tok, &differs, out));
     if (differs) return BN_OK;
     /* No more work than the receipt itself claims to have done, and one token to see that it would go on. A

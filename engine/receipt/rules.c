@@ -116,6 +116,7 @@ static void run_rule(const struct bn_rule *rule, const struct bn_rules_input *in
         char why[sizeof out->reason];
         memcpy(why, out->reason, sizeof why);
         bn_rule_fail(out, "required by the policy: %.200s", why);
+        out->no_data = true;
     }
 }
 
@@ -150,7 +151,7 @@ void bn_rules_run(struct bn_rules_report *report, const struct bn_rules_input *i
             bn_rule_skip(out, "not reached");
         else
             run_rule(&RULES[i], in, out);
-        failed[RULES[i].level] += out->verdict == BN_VERDICT_FAIL;
+        failed[out->no_data ? CONSISTENCY : RULES[i].level] += out->verdict == BN_VERDICT_FAIL;
         passed[RULES[i].level] += out->verdict == BN_VERDICT_PASS;
         report->n_failed += out->verdict == BN_VERDICT_FAIL;
         report->n_passed += out->verdict == BN_VERDICT_PASS;

@@ -46,6 +46,7 @@ struct bn_rules_input {
 
 struct bn_rule_result {
     enum bn_verdict verdict;
+    bool no_data; /* it failed because a policy requires it, and there was nothing to check */
     char reason[240];
 };
 
@@ -69,7 +70,7 @@ struct bn_rules_report {
     bool bound;               /* a digest or a signature covers the whole receipt */
     bool reached;             /* some level was reached: */
     enum bn_rule_level level; /* the highest one */
-    bn_exit exit_code;        /* 0; 5 when a rule of integrity failed; else 1 */
+    bn_exit exit_code;        /* 0; 5 when a digest or signature did not hold; else 1 */
 };
 
 /* Runs all rules. When one about integrity fails, the later ones skip. */

@@ -258,6 +258,23 @@ static void test_spm_words(void **state)
     maker_release(&whole);
 }
 
+/* A user-defined token is matched in the text, before the space is put in front, and never made by merging.
+ */
+static void test_spm_user(void **state)
+{
+    (void)state;
+    struct maker m = maker_spm();
+    int32_t three = (int32_t)m.n_tokens;
+    maker_token(&m, "▁▁▁", BN_TOKEN_USER, 0);
+    assert_int_equal(maker_open(&m, "bitnet"), BN_OK);
+    assert_ids(m.tok, "  a", 0, IDS(280, 259, 267));
+    assert_ids(m.tok, "   a", 0, IDS(three, 267));
+    assert_ids(m.tok, "a   a", 0, IDS(259, 267, three, 267));
+    assert_int_equal(bn_token_find(m.tok, "   ", 3), three);
+    round_trips(m.tok);
+    maker_release(&m);
+}
+
 static void test_no_space_prefix(void **state)
 {
     (void)state;
@@ -540,7 +557,6 @@ static void test_no_spaces(void **state)
     assert_int_equal(maker_open(&spm, "bitnet"), BN_OK);
     hold_work(gpt2.tok, "helloworld");
     hold_work(gpt2.tok, "a");
-    hold_work(gpt2.tok, " ");
     hold_work(spm.tok, "helloworld");
     maker_release(&gpt2);
     maker_release(&spm);
@@ -713,17 +729,18 @@ static void test_llama2(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_default_model),    cmocka_unit_test(test_gpt2_merges),
-        cmocka_unit_test(test_spm_merges),       cmocka_unit_test(test_spm_words),
-        cmocka_unit_test(test_no_space_prefix),  cmocka_unit_test(test_special_tokens),
-        cmocka_unit_test(test_merge_to_control), cmocka_unit_test(test_begin_and_end),
-        cmocka_unit_test(test_default_rule),     cmocka_unit_test(test_ignore_merges),
-        cmocka_unit_test(test_odd_tokens),       cmocka_unit_test(test_absent_types),
-        cmocka_unit_test(test_missing_byte),     cmocka_unit_test(test_no_tokenizer),
-        cmocka_unit_test(test_stream),           cmocka_unit_test(test_no_spaces),
-        cmocka_unit_test(test_all_code_points),  cmocka_unit_test(test_too_long),
-        cmocka_unit_test(test_short_memory),     cmocka_unit_test(test_digest),
-        cmocka_unit_test(test_llama3),           cmocka_unit_test(test_llama2),
+        cmocka_unit_test(test_default_model),  cmocka_unit_test(test_gpt2_merges),
+        cmocka_unit_test(test_spm_merges),     cmocka_unit_test(test_spm_words),
+        cmocka_unit_test(test_spm_user),       cmocka_unit_test(test_no_space_prefix),
+        cmocka_unit_test(test_special_tokens), cmocka_unit_test(test_merge_to_control),
+        cmocka_unit_test(test_begin_and_end),  cmocka_unit_test(test_default_rule),
+        cmocka_unit_test(test_ignore_merges),  cmocka_unit_test(test_odd_tokens),
+        cmocka_unit_test(test_absent_types),   cmocka_unit_test(test_missing_byte),
+        cmocka_unit_test(test_no_tokenizer),   cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_no_spaces),      cmocka_unit_test(test_all_code_points),
+        cmocka_unit_test(test_too_long),       cmocka_unit_test(test_short_memory),
+        cmocka_unit_test(test_digest),         cmocka_unit_test(test_llama3),
+        cmocka_unit_test(test_llama2),
     };
     return cmocka_run_group_tests_name("tokenizer", tests, NULL, NULL);
 }

@@ -1,0 +1,176 @@
+#!/usr/bin/env bash
+# bn-verify-receipt: every fixture receipt leads to its exit status and to exactly the rules that its line in
+# fixtures/receipts/index.txt names; and a receipt of a run made here is written, verified, replayed, forged, signed.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+bin=$(cd "${OUT:-build/gcc}" && pwd)
+verify=$bin/bn-verify-receipt
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+unset BITNET_ALLOW_CORRECTIONS BN_MODEL BN_ISA BN_THREADS SOURCE_DATE_EPOCH
+count=0
+# result DESCRIPTION STATUS-OF-THE-CHECK [WHAT-WAS-SEEN]
+result() {
+    count=$((count + 1))
+    set -- "$1" "$2" "${3:-}"
+    if [ "$2" -eq 0 ]; then echo "ok $count - $1"; else echo "not ok $count - $1"; echo "# ${3//$'\n'/$'\n'# }"; fi
+}
+# expect STATUS RULES DESCRIPTION ARGUMENTS...: RULES are those that fail, with commas, or "-"
+expect() {
+    local want=$1 rules=$2 what=$3 got out failed
+    shift 3
+    out=$("$verify" "$@" 2>&1 </dev/null)
+    got=$?
+    failed=$(sed -n 's/^FAIL  \([a-z0-9-]*\).*/\1/p' <<<"$out" | paste -sd, -)
+    [ "$got" -eq "$want" ] && [ "${failed:--}" = "$rules" ]
+    result "$what" $? "status $got instead of $want, failed: ${failed:--} instead of $rules
+$out"
+}
+has() { grep -qF -- "$2" "$1"; }
+
+while read -r file want rules options; do
+    case $file in '#'* | '') continue ;; esac
+    # shellcheck disable=SC2086 # options are words
+    expect "$want" "$rules" "$file $options" "fixtures/receipts/$file" $options
+done <fixtures/receipts/index.txt
+listed=$(sed -n 's/^\([a-z][^ ]*\) .*/\1/p' fixtures/receipts/index.txt | sort -u)
+present=$(find fixtures/receipts -name '*.json' ! -name 'policy-*' -printf '%f\n' | sort)
+[ "$listed" = "$present" ]
+result "every receipt in fixtures/receipts is in its index" $? "$(diff <(echo "$listed") <(echo "$present"))"
+
+# ---- a run of our own ----
+cd "$tmp" || exit 1
+"$bin/bn-run" -q -p 'To be, or not' -n 12 --receipt a.json >a.txt
+result "bn-run writes a receipt" $?
+expect 0 - "it verifies, and replays" a.json --replay --validate-performance --max-age 1h
+for isa in ref auto; do
+    for threads in 1 3; do
+        expect 0 - "it replays on $isa with $threads threads" a.json --replay --isa $isa --threads $threads --batch 2
+    done
+done
+"$bin/bn-run" -q -p 'To be, or not' -n 12 --isa ref --threads 1 --batch 3 --receipt b.json >b.txt
+expect 0 - "another instruction set gives the same result" a.json --diff b.json
+"$bin/bn-run" -q -p 'To be, or not' -n 40 --temp 0.9 --top-k 50 --top-p 0.9 --repeat-penalty 1.2 --seed 9007199254740991 \
+    --receipt c.json >c.txt
+expect 0 - "a sampled run with the largest seed replays" c.json --replay
+expect 1 - "another seed gives another result" a.json --diff c.json
+"$verify" a.json --diff c.json --json >diff.json
+grep -q '"same_result": false' diff.json
+result "--diff --json says so" $? "$(cat diff.json)"
+"$bin/bn-run" -q -p 'ROMEO:' -n 60 --stop 'the' --receipt d.json >d.txt
+expect 0 - "a run that a text stopped replays" d.json --replay
+"$bin/bn-run" -q -p 'ROMEO:' -n 200 --ctx 24 --receipt e.json >e.txt
+expect 0 - "a run that filled its context replays" e.json --replay
+"$bin/bn-run" -q -p 'ROMEO:' -n 1 --receipt f.json >f.txt
+expect 0 - "a run of one token replays" f.json --replay
+"$bin/bn-run" -q --tokens 5,6,7 -n 4 --receipt g.json >g.txt
+expect 0 - "a run from token ids replays" g.json --replay
+"$bin/bn-run" -q -p "$(printf 'two\nlines \033[1m')" -n 4 --receipt h.json --receipt-text >h.txt
+expect 0 - "a receipt that shows its texts verifies" h.json --replay
+! grep -q "$(printf '\033')" h.json
+result "control characters of a prompt are escaped in it" $?
+has a.json '"To be' && false
+result "without --receipt-text the prompt is not in it" $(($? == 0))
+
+# ---- what a substitution looks like: sealed again, so only the matter itself is wrong ----
+model=$OLDPWD/fixtures/shakespeare-5m-i2_s.gguf
+cp "$model" same.gguf
+expect 0 - "the same model under another name is the same model" a.json --model same.gguf --replay
+cp "$model" flipped.gguf
+printf '\125' | dd of=flipped.gguf bs=1 seek=2000000 conv=notrunc 2>/dev/null
+expect 5 model "one byte of the model changed is another model" a.json --model flipped.gguf --replay
+"$bin/bn-run" -q -m flipped.gguf -p 'To be, or not' -n 12 --receipt other.json >other.txt
+expect 0 - "a receipt of that model is its own" other.json --model flipped.gguf --replay
+expect 0 - "it is not held against the carried model" other.json
+expect 1 replay "which cannot replay it" other.json --replay
+expect 3 - "a file that is not there" nothing.json
+expect 3 - "ci/inference.json is the default"
+mkdir ci && cp a.json ci/inference.json
+expect 0 - "and is found there"
+expect 0 - "--path names another" --path a.json
+expect 2 - "two operands are too many" a.json b.json
+head -c 9437184 /dev/zero | tr '\0' ' ' >large.json
+expect 4 - "9 MB are too much" large.json
+expect 8 - "a folder cannot be read" .
+
+# ---- keys ----
+"$verify" keygen -o key >id
+result "keygen makes a key" $?
+[ "$(stat -c %a key)" = 600 ] && [ -s key.pub ] && grep -qE '^[0-9a-f]{16}$' id
+result "which others cannot read, with an id" $? "$(ls -l key key.pub; cat id)"
+"$verify" keygen -o key >/dev/null 2>&1 && false
+result "keygen overwrites nothing" $(($? == 0))
+"$verify" sign a.json --key key -o signed.json
+result "sign" $?
+expect 0 - "the signed receipt verifies and replays" signed.json --public-key key.pub --require-signature --replay
+grep -q "\"keyid\": \"$(cat id)\"" signed.json
+result "it names the key's id" $?
+"$verify" sign a.json --key key >signed2.json
+cmp -s signed.json signed2.json
+result "signing is deterministic" $?
+expect 5 signature "another key does not verify it" signed.json --public-key "$OLDPWD/fixtures/receipts/test-key.pub"
+expect 4 - "a private key is no public one" signed.json --public-key key
+expect 3 - "a key that is not there" signed.json --public-key nokey
+sign_fails() { # STATUS DESCRIPTION ARGUMENTS...
+    local want=$1 what=$2 out
+    shift 2
+    out=$("$verify" sign "$@" 2>&1)
+    [ $? -eq "$want" ]
+    result "$what" $? "$out"
+}
+chmod 644 key
+sign_fails 7 "a private key that others may read is refused" a.json --key key
+chmod 600 key
+sign_fails 2 "sign needs a key" a.json
+sign_fails 2 "an envelope is not signed again" signed.json --key key
+sign_fails 2 "a bare predicate is not signed" "$OLDPWD/fixtures/receipts/valid-cpu.json" --key key
+sed 's/"tokens_generated": 12/"tokens_generated": 11/' a.json >forged.json
+sign_fails 5 "an edited receipt is not signed" forged.json --key key
+expect 5 self-digest "nor does it verify" forged.json
+
+# ---- policies ----
+echo '{"accept_bare": false, "require_signature": true, "require": ["freshness"]}' >policy.json
+expect 5 signature "a policy can require signatures" a.json --policy policy.json
+expect 1 freshness "a rule that is required must not skip" signed.json --policy policy.json --public-key key.pub
+expect 0 - "and passes when there is data" signed.json --policy policy.json --public-key key.pub --max-age 1d
+echo '{"off": ["no-such-rule"]}' >policy.json
+expect 4 - "a policy about an unknown rule is refused" a.json --policy policy.json
+echo "{\"model_sha256\": [\"$(printf '%064d' 0)\"]}" >policy.json
+expect 1 model-allowed "a policy can list models" a.json --policy policy.json
+echo '{"bandwidth_bytes_per_s": 1000, "validate_performance": true}' >policy.json
+expect 1 performance-physical "bytes that no memory delivers are refused" a.json --policy policy.json
+expect 0 - "the policy of this repository accepts it" a.json --policy "$OLDPWD/ci/receipt-policy.json"
+"$verify" -q "$OLDPWD/fixtures/receipts/valid-cpu.json" --policy "$OLDPWD/ci/receipt-policy.json" >out
+[ $? -eq 1 ] && has out 'FAIL  form'
+result "and refuses what nothing binds" $? "$(cat out)"
+echo '{"accept_bare": false}' >policy.json
+expect 1 form "a policy can refuse bare predicates" "$OLDPWD/fixtures/receipts/valid-cpu.json" --policy policy.json
+BITNET_ALLOW_CORRECTIONS=1 "$verify" -q "$OLDPWD/fixtures/receipts/bad-corrections.json" >/dev/null
+result "BITNET_ALLOW_CORRECTIONS=1 allows corrections" $?
+
+# ---- output ----
+"$verify" a.json --json --replay >out.json 2>err
+result "--json succeeds" $? "$(cat err)"
+grep -q '"verified": true' out.json && grep -q '"level": "replay"' out.json && [ ! -s err ]
+result "and is one document that says so" $? "$(head -n 12 out.json)"
+"$verify" forged.json --json >out.json 2>err
+[ $? -eq 5 ] && grep -q '"verified": false' out.json && grep -q '"level": "none"' out.json
+result "--json keeps the exit status" $? "$(head -n 12 out.json)"
+"$verify" "$OLDPWD/fixtures/receipts/malformed-comma.json" --json >out.json 2>err
+[ $? -eq 4 ] && grep -q '"schema": "bn.error/1"' out.json
+result "--json says what is malformed" $? "$(cat out.json)"
+rules=$("$verify" rules | wc -l)
+shown=$("$verify" a.json | grep -cE '^(pass|skip|FAIL)  ')
+[ "$rules" -gt 40 ] && [ "$rules" -eq "$shown" ]
+result "every rule is shown" $? "$rules rules, $shown shown"
+missing=$("$verify" rules | awk '{print $1}' | while read -r rule; do
+    grep -qF "\`$rule\`" "$OLDPWD/docs/reference/receipt.md" || echo "$rule"
+done)
+[ -z "$missing" ]
+result "every rule is in docs/reference/receipt.md" $? "$missing"
+printf '{"compute_path": "\033[31mred", "schema_version": "1.0.0"}' >escape.json
+printf '{"compute_path": "\\u001b[31mred", "schema_version": "1.0.0", "kernels": ["\\u009bx"]}' >escape.json
+"$verify" escape.json >out 2>&1
+! grep -q "$(printf '\033')" out
+result "control characters of a receipt do not reach the terminal" $?
+echo "1..$count"
