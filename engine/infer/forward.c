@@ -121,13 +121,23 @@ static void embed(const struct pass *p)
 }
 
 /* Weights may be finite and still so large that a sum overflows. Zero times infinity or NaN is NaN, and a sum
- * keeps it. */
+ * keeps it. In vectors, since gcc makes none of it at -O2 and this is done for each row of activations. */
 static bool all_finite(const float *x, size_t n)
 {
+    typedef float lanes __attribute__((vector_size(16)));
+    lanes a = {0}, b = {0}, u, v;
     float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-    for (size_t i = 0; i < n; i++)
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        memcpy(&u, x + i, sizeof u);
+        memcpy(&v, x + i + 4, sizeof v);
+        a += u * 0.0f;
+        b += v * 0.0f;
+    }
+    for (; i < n; i++)
         sum += x[i] * 0.0f;
+    for (unsigned k = 0; k < 4; k++)
+        sum += a[k] + b[k];
     return sum == 0.0f;
 }
 
