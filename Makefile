@@ -1,7 +1,8 @@
 # bn: the one build file. `make help` lists the targets.
 #
 # CC, CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS belong to the user; what the project needs is in BN_*. Objects go to
-# build/<variant>, so sanitizer builds and normal ones do not mix. File lists are sorted wildcards: a new file is
+# build/<variant>, so that different builds do not mix. V=1 shows commands, WERROR=1 makes warnings errors,
+# SAN=address,undefined, DEBUG=1, LTO=1, COVER=1 and GIT=0 (no libgit2) are variants. File lists are sorted wildcards: a new file is
 # built because it lies in its folder.
 
 CC ?= gcc
@@ -11,6 +12,7 @@ endif
 CFLAGS ?= -O2 -g
 BUILD ?= build
 PKG_CONFIG ?= pkg-config
+VERSION := $(shell sed -nE 's/.*return "([0-9.]+)";.*/\1/p' engine/base/error.c)
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
@@ -19,10 +21,13 @@ MANDIR ?= $(PREFIX)/share/man
 INSTALL ?= install
 
 comma := ,
-OUT := $(BUILD)/$(notdir $(firstword $(CC)))$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(DEBUG),-debug)
+OUT := $(BUILD)/$(notdir $(firstword $(CC)))$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(DEBUG),-debug)$(if $(LTO),-lto)$(if $(COVER),-cover)$(if $(filter 0,$(GIT)),-nogit)
 Q := $(if $(V),,@)
 SAY = $(if $(V),@:,@printf '  %-5s %s\n')
 
+ifeq ($(origin CXX),default)
+CXX = $(subst gcc,g++,$(subst clang,clang++,$(CC)))
+endif
 IS_CLANG := $(findstring clang,$(CC))
 ARCH := $(shell $(CC) -dumpmachine | cut -d- -f1)
 
@@ -40,28 +45,49 @@ ifneq ($(IS_CLANG),)
 BN_CFLAGS := $(filter-out -fexcess-precision=standard,$(BN_CFLAGS))
 endif
 BN_LDFLAGS := -fopenmp -pie -Wl,-z,relro,-z,now,--as-needed
-BN_LDLIBS := -lcrypto -lcjson -lgit2 -lpcre2-8 -lm
+PACKAGES := libcrypto libcjson libpcre2-8 $(if $(filter 0,$(GIT)),,libgit2)
+# Asked when something is linked, which may be after `make deps` installed it.
+BN_LDLIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -lm
+# The reference is C++ and knows nothing of the engine: no include path leads there.
+BN_CXXFLAGS := -std=c++17 -O2 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Werror -ffp-contract=off \
+    -fno-fast-math -ffile-prefix-map=$(CURDIR)=. -MMD -MP
+CXXFLAGS ?= -g
 ifneq ($(SAN),)
+BN_CXXFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=all
 BN_CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=all
 BN_LDFLAGS += -fsanitize=$(SAN)
 endif
 ifneq ($(DEBUG),)
 CFLAGS := -O0 -g3
 endif
+ifneq ($(LTO),)
+BN_CFLAGS += -flto
+BN_LDFLAGS += -flto
+AR = $(if $(IS_CLANG),llvm-ar,gcc-ar)
+endif
+ifneq ($(COVER),)
+BN_CFLAGS += --coverage
+BN_LDFLAGS += --coverage
+endif
+ifeq ($(GIT),0)
+BN_CPPFLAGS += -DBN_NO_GIT
+endif
 ALL_CFLAGS = $(BN_CPPFLAGS) $(CPPFLAGS) $(BN_CFLAGS) $(CFLAGS) $(KERNEL_FLAGS)
 
 # Only kernels get instruction-set flags, by the file's name.
 $(OUT)/kernels/%.o: KERNEL_FLAGS := -O3
 $(OUT)/kernels/x86_avx2_%.o: KERNEL_FLAGS := -O3 -mavx2 -mfma -mf16c
+$(OUT)/kernels/x86_avxvnni_%.o: KERNEL_FLAGS := -O3 -mavx2 -mavxvnni
 $(OUT)/kernels/x86_avx512_%.o: KERNEL_FLAGS := -O3 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq \
     -mavx512vnni -mprefer-vector-width=512
+$(OUT)/kernels/arm_neon_%.o: KERNEL_FLAGS := -O3 -march=armv8.2-a+dotprod
 
 # ---- files ---------------------------------------------------------------------------------------------------
 
 src = $(sort $(wildcard $(1)))
 obj = $(patsubst %,$(OUT)/%.o,$(basename $(call src,$(1))))
 
-KERNEL_SRC := kernels/dispatch.c $(call src,kernels/ref_*.c) \
+KERNEL_SRC := $(call src,kernels/dispatch.c kernels/ref_*.c) \
     $(if $(filter x86_64,$(ARCH)),$(call src,kernels/x86_*.c)) $(if $(filter aarch64,$(ARCH)),$(call src,kernels/arm_*.c))
 KERNEL_OBJ := $(KERNEL_SRC:%.c=$(OUT)/%.o)
 LIB_OBJ := $(call obj,engine/*/*.c) $(KERNEL_OBJ)
@@ -69,16 +95,19 @@ LIB := $(OUT)/libbn.a
 
 TOOLS := $(patsubst tools/%.c,%,$(call src,tools/bn*.c))
 PROGRAMS := $(TOOLS:%=$(OUT)/%)
-CLI_OBJ := $(call obj,tools/cli/*.c)
+CLI_OBJ := $(call obj,tools/cli/*.[cS])
+CLI_LIB := $(OUT)/libcli.a
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(OUT)/tests/unit/%,$(call src,tests/unit/*.c))
 CHECKKERN := $(OUT)/tests/checkkern/checkkern
+REFERENCE := $(OUT)/crossval/bn-reference $(OUT)/crossval/bn-compare-logits
 CLI_TESTS := $(call src,tests/cli/*.sh)
 C_FILES := $(call src,engine/*.h engine/*/*.[ch] kernels/*.[ch] tools/*.[ch] tools/*/*.[ch] tests/*/*.[ch])
 
 .SUFFIXES:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all help deps demo check test lint format check-headers install uninstall clean version FORCE
+.PHONY: all help deps demo reference check run-tests test lint docs format check-headers bench cover \
+    repro dist packages install uninstall clean distclean FORCE
 
 all: $(LIB) $(PROGRAMS) ## library and programs (the default)
 
@@ -90,8 +119,13 @@ deps: ## install the Debian packages that are missing
 
 # ---- building ------------------------------------------------------------------------------------------------
 
+# A library that is missing is named before the compiler stumbles over it.
+packages:
+	@for p in $(PACKAGES); do $(PKG_CONFIG) --exists $$p || { \
+	    echo "error: $$p not found by $(PKG_CONFIG); 'make deps' installs what is missing" >&2; exit 1; }; done
+
 # Objects are rebuilt when the flags change.
-FLAGS_LINE = $(CC) $(ALL_CFLAGS) $(BN_LDFLAGS) $(LDFLAGS)
+FLAGS_LINE = $(CC) $(ALL_CFLAGS) $(BN_LDFLAGS) $(LDFLAGS) $(CXX) $(BN_CXXFLAGS) $(CXXFLAGS)
 $(OUT)/flags: FORCE
 	@mkdir -p $(@D); echo '$(FLAGS_LINE)' | cmp -s - $@ || echo '$(FLAGS_LINE)' > $@
 
@@ -99,7 +133,7 @@ $(OUT)/flags: FORCE
 $(OUT)/build_info.h: FORCE
 	@mkdir -p $(@D); sh ci/build-info.sh "$(CC)" > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
-$(OUT)/%.o: %.c $(OUT)/flags
+$(OUT)/%.o: %.c $(OUT)/flags | packages
 	$(SAY) CC $<
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
@@ -112,47 +146,79 @@ $(OUT)/%.o: %.S $(OUT)/flags
 $(call obj,engine/receipt/*.c engine/measure/*.c tools/cli/*.c): | $(OUT)/build_info.h
 
 $(LIB): $(LIB_OBJ)
+$(CLI_LIB): $(CLI_OBJ)
+$(LIB) $(CLI_LIB):
 	$(SAY) AR $@
 	$(Q)rm -f $@; $(AR) rcsD $@ $^
 
 LINK = $(CC) $(BN_LDFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(BN_LDLIBS) $(LDLIBS)
 
-# A program is tools/bn-x.c, what lies in tools/x/, and what all programs share.
+# A program is tools/bn-x.c, what lies in tools/x/, and what it uses of the things that all programs share.
 define program
-$(OUT)/$(1): $(OUT)/tools/$(1).o $(call obj,tools/$(patsubst bn-%,%,$(1))/*.c) $(CLI_OBJ) $(LIB)
+$(OUT)/$(1): $(OUT)/tools/$(1).o $(call obj,tools/$(patsubst bn-%,%,$(1))/*.c) $(CLI_LIB) $(LIB)
 	$$(SAY) LD $$@
 	$$(Q)$$(LINK)
 endef
 $(foreach t,$(TOOLS),$(eval $(call program,$(t))))
-# bn-run and bn-verify-receipt carry the default model.
-$(OUT)/bn-run $(OUT)/bn-verify-receipt: $(OUT)/tools/cli/default_model.o
+# The default model; a program carries it when it calls bn_cli_open_model.
 $(OUT)/tools/cli/default_model.o: fixtures/shakespeare-5m-i2_s.gguf
 
 # ---- tests ---------------------------------------------------------------------------------------------------
 
-$(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(LIB)
+$(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIB)
 	$(SAY) LD $@
 	$(Q)$(LINK) -lcmocka
+# Tests of generated files link what generates them.
+$(OUT)/tests/unit/test_fixtures $(OUT)/tests/unit/test_gguf_bad: $(call obj,tools/fixtures/*.c)
 
 $(CHECKKERN): $(call obj,tests/checkkern/*.c) $(KERNEL_OBJ)
 	$(SAY) LD $@
-	$(Q)$(CC) $(BN_LDFLAGS) $(LDFLAGS) -o $@ $^ -lm
+	$(Q)$(CC) $(filter-out -fopenmp,$(BN_LDFLAGS)) $(LDFLAGS) -o $@ $^ -lm
+
+# The independent reference and the comparison of logits; tests need them, nobody installs them.
+$(OUT)/crossval/%.o: crossval/%.cpp $(OUT)/flags
+	$(SAY) CXX $<
+	@mkdir -p $(@D)
+	$(Q)$(CXX) $(BN_CXXFLAGS) $(CXXFLAGS) -c -o $@ $<
+
+$(OUT)/crossval/bn-reference: $(call obj,crossval/reference/*.cpp)
+$(OUT)/crossval/bn-compare-logits: $(call obj,crossval/compare/*.cpp)
+$(REFERENCE):
+	$(SAY) LD $@
+	$(Q)$(CXX) $(BN_CXXFLAGS) $(CXXFLAGS) $(LDFLAGS) -o $@ $^
+
+demo: deps ## the main job, explained in ten lines
+	@$(MAKE) --no-print-directory all >/dev/null
+	@ci/demo.sh $(OUT)
 
 check: deps ## every test; the last line counts them
 	@$(MAKE) --no-print-directory run-tests
 
-run-tests: $(PROGRAMS) $(UNIT_TESTS) $(CHECKKERN)
+reference: $(REFERENCE) ## the independent oracle and the comparison of logits
+
+run-tests: $(PROGRAMS) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN)
 	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(UNIT_TESTS) $(CHECKKERN) $(CLI_TESTS)
 
 test: check
 
+bench: $(CHECKKERN) ## time every kernel
+	@$(CHECKKERN) --bench
+
+cover: ## test coverage of the library, file by file
+	@$(MAKE) --no-print-directory COVER=1 run-tests
+	@cd $(BUILD)/$(notdir $(firstword $(CC)))-cover && find engine -name '*.gcda' | sort | xargs gcov -n 2>/dev/null | \
+	    sed -nE "/^File 'engine/{s/File '(.*)'/\\1/;N;s/\n.*:([0-9.]+%) of ([0-9]+)/ \\1 of \\2/p}"
+
 # ---- style and structure -------------------------------------------------------------------------------------
 
-lint: check-headers ## formatting, static analysis, who may include whom, both compilers without a warning
-	@ci/lint.sh
+lint: check-headers $(PROGRAMS) ## formatting, static analysis, who may include whom, documents up to date
+	@OUT=$(OUT) ci/lint.sh
+
+docs: $(PROGRAMS) ## man pages, reference pages and completions, from the programs' option tables
+	@ci/docs.sh $(OUT) docs
 
 format: ## apply .clang-format
-	clang-format -i $(C_FILES)
+	clang-format -i $(C_FILES) $(call src,crossval/*/*.[ch]pp)
 
 check-headers: ## every header compiles alone; bn.h as C++ too
 	@for h in $(call src,engine/*.h engine/*/*.h kernels/*.h tools/*/*.h); do \
@@ -161,16 +227,41 @@ check-headers: ## every header compiles alone; bn.h as C++ too
 
 # ---- installing ----------------------------------------------------------------------------------------------
 
+MAN1DIR = $(DESTDIR)$(MANDIR)/man1
+MAN7DIR = $(DESTDIR)$(MANDIR)/man7
+BASHDIR = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+ZSHDIR = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+FISHDIR = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+
 install: all ## into DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MANDIR
-	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR) $(DESTDIR)$(INCLUDEDIR)
+	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR) $(DESTDIR)$(INCLUDEDIR) $(MAN1DIR) $(MAN7DIR) $(BASHDIR) \
+	    $(ZSHDIR) $(FISHDIR)
 	$(INSTALL) -m 755 $(PROGRAMS) $(DESTDIR)$(BINDIR)
 	$(INSTALL) -m 644 $(LIB) $(DESTDIR)$(LIBDIR)/libbn.a
 	$(INSTALL) -m 644 engine/bn.h $(DESTDIR)$(INCLUDEDIR)/bn.h
+	$(INSTALL) -m 644 $(wildcard $(TOOLS:%=docs/man/%.1)) $(MAN1DIR)
+	$(INSTALL) -m 644 docs/man/bn.7 $(MAN7DIR)
+	for f in $(wildcard $(TOOLS:%=docs/completions/%.bash)); do \
+	    $(INSTALL) -m 644 $$f $(BASHDIR)/$$(basename $$f .bash) || exit 1; done
+	$(INSTALL) -m 644 $(wildcard $(TOOLS:%=docs/completions/_%)) $(ZSHDIR)
+	$(INSTALL) -m 644 $(wildcard $(TOOLS:%=docs/completions/%.fish)) $(FISHDIR)
 
 uninstall: ## what install put there
-	rm -f $(TOOLS:%=$(DESTDIR)$(BINDIR)/%) $(DESTDIR)$(LIBDIR)/libbn.a $(DESTDIR)$(INCLUDEDIR)/bn.h
+	rm -f $(TOOLS:%=$(DESTDIR)$(BINDIR)/%) $(DESTDIR)$(LIBDIR)/libbn.a $(DESTDIR)$(INCLUDEDIR)/bn.h \
+	    $(TOOLS:%=$(MAN1DIR)/%.1) $(MAN7DIR)/bn.7 $(TOOLS:%=$(BASHDIR)/%) $(TOOLS:%=$(ZSHDIR)/_%) \
+	    $(TOOLS:%=$(FISHDIR)/%.fish)
+
+repro: ## build twice, in two folders, and compare the bytes
+	@ci/repro.sh
+
+dist: ## a source archive of the commit, bn-VERSION.tar.gz, the same bytes each time
+	@mkdir -p $(BUILD)
+	git archive --format=tar --prefix=bn-$(VERSION)/ --add-virtual-file=bn-$(VERSION)/VERSION:$$(git rev-parse HEAD) HEAD | \
+	    gzip -n -9 > $(BUILD)/bn-$(VERSION).tar.gz
 
 clean: ## remove build/
 	rm -rf $(BUILD)
+
+distclean: clean ## the same: nothing is made outside build/
 
 -include $(wildcard $(OUT)/*/*.d $(OUT)/*/*/*.d)

@@ -9,7 +9,7 @@ if [ -e .git ] && git rev-parse --verify -q HEAD >/dev/null 2>&1; then
 elif [ -f VERSION ]; then
     commit=$(cat VERSION)
 fi
-compiler=$($1 --version | head -n 1 | tr -d '"\\')
+compiler=$($1 --version | head -n 1 | tr -d '"\134')
 cat <<END
 /* Written by ci/build-info.sh. */
 #define BN_BUILD_COMMIT "$commit"

@@ -3,6 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 missing=''
+# shellcheck disable=SC2013 # one word a line
 for package in $(sed 's/#.*//' ci/packages.txt); do
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $package"
 done

@@ -8,7 +8,7 @@ complain() { echo "lint: $*" >&2; bad=1; }
 c_files() { git ls-files --cached --others --exclude-standard "$@" | while read -r f; do [ -f "$f" ] && echo "$f"; done | sort; }
 
 # shellcheck disable=SC2046
-clang-format --dry-run -Werror $(c_files 'engine/*.[ch]' 'kernels/*.[ch]' 'tools/*.[ch]' 'tests/*.[ch]') 2>&1 | head -n 20
+clang-format --dry-run -Werror $(c_files 'engine/*.[ch]' 'kernels/*.[ch]' 'tools/*.[ch]' 'tests/*.[ch]' 'crossval/*.[ch]pp') 2>&1 | head -n 20
 [ "${PIPESTATUS[0]}" -eq 0 ] || complain "clang-format differs (make format)"
 
 # shellcheck disable=SC2046
@@ -34,6 +34,9 @@ rules=$(
     may engine/measure 'bn\.h|base/|model/|infer/|profile/|measure/|build_info\.h|kernels/kernels\.h'
     may engine/receipt 'bn\.h|base/|model/|infer/|profile/|measure/|receipt/|build_info\.h|kernels/kernels\.h'
     may engine/hub 'bn\.h|base/|hub/'
+    # The reference is independent: only its own folder.
+    grep -HnE '^#include "[^"]*(/|\.h")' crossval/reference/*.[ch]pp crossval/compare/*.[ch]pp 2>/dev/null |
+        while read -r line; do echo "lint: include rule: $line"; done
 )
 [ -z "$rules" ] || { echo "$rules" >&2; bad=1; }
 for pair in 'cjson/cJSON:engine/base/json.c' 'openssl/:engine/base/digest.c' 'git2:engine/measure/git.c' \
@@ -46,6 +49,16 @@ banned=$(grep -nEr --include='*.c' '\b(strcpy|strcat|sprintf|vsprintf|gets|strto
 # The library's memory goes through base/mem.h, and it never prints or exits.
 raw=$(grep -nEr --include='*.c' '\b(malloc|calloc|realloc|free|exit|abort|printf|puts)\(' engine | grep -vE '^engine/base/mem\.c:|^[^:]*:[0-9]*: *\*')
 [ -z "$raw" ] || complain "the library allocates by bn_alloc and does not print: $raw"
+if [ -x "${OUT:-build/gcc}/bn" ]; then
+    ci/docs.sh --check "${OUT:-build/gcc}" docs >&2 || complain "make docs writes them"
+else
+    echo "lint: note: nothing is built in ${OUT:-build/gcc}; documents were not compared with the programs" >&2
+fi
+if command -v mandoc >/dev/null; then
+    mandoc -Tlint docs/man/*.[17] || complain "mandoc"
+fi
+# shellcheck disable=SC2046
+shellcheck -s bash $(c_files 'docs/completions/*.bash') || complain "shellcheck of completions"
 c_files '*.c' '*.h' '*.cpp' '*.sh' Makefile | while read -r f; do
     n=$(wc -l <"$f")
     [ "$n" -le 800 ] || echo "lint: note: $f has $n lines" >&2

@@ -267,12 +267,12 @@ typedef struct bn_kernel_stat {
 /* The i-th kernel that was called at least once; false past the end. */
 bool bn_session_kernel_stat(const bn_session *session, size_t i, bn_kernel_stat *out);
 
-/* One intermediate tensor, shown to a trace callback while it is alive: rows x cols floats, row stride ld. */
+/* One intermediate tensor, shown to a trace callback while it is alive: rows x cols floats. */
 typedef struct bn_trace_record {
     const char *op;    /* "embd", "attn_norm", "q", ..., "logits" */
     int32_t layer;     /* -1 outside the layers */
     uint32_t position; /* of the first row in the timeline */
-    size_t rows, cols, ld;
+    size_t rows, cols;
     const float *data;
 } bn_trace_record;
 

@@ -112,7 +112,7 @@ struct bn_kernels {
     /* In place: m = max; e = exp(x - m) by the exp slot; sum = lane sum of e in binary64 over 8 lanes;
      * x = e * (float)(1.0 / sum). n >= 1. */
     void (*softmax)(float *x, size_t n);
-    /* y[d] = chain over p ascending from 0 of fma(s[p], v_p[d], y[d]). */
+    /* y[d] = fma(s[p], v_p[d], y[d]) for p = 0 ... n_pos - 1: adds to what y holds. */
     void (*attn_values)(float *y, const float *s, const uint16_t *v, size_t ld, size_t n_pos,
                         size_t head_dim);
 

@@ -60,8 +60,8 @@ void bn_q6_k_to_f32_ref(float *y, const void *x, size_t n)
         float d = bn_ref_widen_f16(bn_load_u16(block + 208));
         for (size_t e = 0; e < 256; e++) {
             size_t half = e / 128, g = e % 128 / 32, m = e % 32;
-            unsigned low = block[64 * half + 32 * (g % 2) + m] >> (g < 2 ? 0 : 4) & 15u;
-            unsigned high = block[128 + 32 * half + m] >> (2 * g) & 3u;
+            unsigned low = (unsigned)block[64 * half + 32 * (g % 2) + m] >> (g < 2 ? 0 : 4) & 15u;
+            unsigned high = (unsigned)block[128 + 32 * half + m] >> (2 * g) & 3u;
             float scale = d * (float)(int8_t)block[192 + e / 16];
             y[i + e] = scale * (float)((int)(low | high << 4) - 32);
         }

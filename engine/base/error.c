@@ -90,6 +90,8 @@ char *bn_escape(char *out, size_t room, const char *text, size_t n)
 }
 
 static bn_status set(bn_error *err, bn_status code, int sys_errno, uint64_t offset, const char *where,
+                     const char *fmt, va_list args) BN_PRINTF(6, 0);
+static bn_status set(bn_error *err, bn_status code, int sys_errno, uint64_t offset, const char *where,
                      const char *fmt, va_list args)
 {
     if (err == NULL || err->code != BN_OK) return code;
@@ -139,16 +141,13 @@ bn_status bn_fail_errno(bn_error *err, int sys_errno, const char *where, const c
     return code;
 }
 
-bn_status bn_error_hint(bn_error *err, const char *fmt, ...)
+void bn_error_hint(bn_error *err, const char *fmt, ...)
 {
-    if (err == NULL) return BN_ERR_INTERNAL;
-    if (err->hint[0] == '\0') {
-        va_list args;
-        va_start(args, fmt);
-        vsnprintf(err->hint, sizeof err->hint, fmt, args);
-        va_end(args);
-    }
-    return err->code;
+    if (err == NULL || err->hint[0] != '\0') return;
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(err->hint, sizeof err->hint, fmt, args);
+    va_end(args);
 }
 
 void bn_error_name(bn_error *err, const char *where)

@@ -15,8 +15,8 @@ bn_status bn_fail_at(bn_error *err, bn_status code, uint64_t offset, const char 
 /* The same for a system call that failed: appends strerror, and maps ENOENT, EACCES and so on to a status. */
 bn_status bn_fail_errno(bn_error *err, int sys_errno, const char *where, const char *fmt, ...)
     BN_PRINTF(4, 5);
-/* Adds a hint to an error that has none; returns err's code. */
-bn_status bn_error_hint(bn_error *err, const char *fmt, ...) BN_PRINTF(2, 3);
+/* Adds a hint to an error that has none; err may be NULL. */
+void bn_error_hint(bn_error *err, const char *fmt, ...) BN_PRINTF(2, 3);
 /* Names the object of an error that names none yet, e.g. the file that a parser was given as bytes. */
 void bn_error_name(bn_error *err, const char *where);
 

@@ -579,7 +579,7 @@ static void write_string(struct bn_buf *out, const char *text)
 static int shortest_digits(double value, char digits[20], int *point)
 {
     char text[40];
-    int precision = DBL_DIG - 1;
+    int precision = value < DBL_MIN ? 0 : DBL_DIG - 1; /* subnormals have fewer digits than 15 */
     do
         snprintf(text, sizeof text, "%.*e", precision, value);
     while (strtod(text, NULL) != value && precision++ < DBL_DECIMAL_DIG);

@@ -32,38 +32,43 @@ static void count(size_t n)
     }
 }
 
+/* In front of each block. */
+struct header {
+    void *start; /* what calloc gave */
+    uint64_t bytes;
+};
+
+static struct header *header_of(void *p)
+{
+    return (struct header *)(void *)((unsigned char *)p - sizeof(struct header));
+}
+
+/* calloc, so that large blocks are fresh pages which cost nothing until they are touched. */
 void *bn_alloc(size_t n, size_t each)
 {
     uint64_t bytes, whole;
-    if (!bn_mul_ok(n, each, &bytes) || !bn_round_up_ok(bytes, BN_ALIGNMENT, &whole)) return NULL;
-    if (!bn_add_ok(whole, BN_ALIGNMENT, &whole) || whole > SIZE_MAX / 2 || !allowed()) return NULL;
-    unsigned char *block = aligned_alloc(BN_ALIGNMENT, (size_t)whole);
-    if (block == NULL) return NULL;
-    memset(block, 0, (size_t)whole);
-    memcpy(block, &bytes, sizeof bytes);
+    if (!bn_mul_ok(n, each, &bytes) || !bn_add_ok(bytes, 2 * BN_ALIGNMENT, &whole)) return NULL;
+    if (whole > SIZE_MAX / 2 || !allowed()) return NULL;
+    unsigned char *start = calloc(1, (size_t)whole);
+    if (start == NULL) return NULL;
+    unsigned char *block = start + 2 * BN_ALIGNMENT - (uintptr_t)start % BN_ALIGNMENT;
+    *header_of(block) = (struct header){start, bytes};
     count((size_t)bytes);
-    return block + BN_ALIGNMENT;
-}
-
-static uint64_t block_bytes(const void *p)
-{
-    uint64_t bytes;
-    memcpy(&bytes, (const unsigned char *)p - BN_ALIGNMENT, sizeof bytes);
-    return bytes;
+    return block;
 }
 
 void bn_free(void *p)
 {
     if (p == NULL) return;
-    atomic_fetch_sub(&n_now, block_bytes(p));
-    free((unsigned char *)p - BN_ALIGNMENT);
+    atomic_fetch_sub(&n_now, header_of(p)->bytes);
+    free(header_of(p)->start);
 }
 
 void *bn_realloc(void *p, size_t n, size_t each)
 {
     void *fresh = bn_alloc(n, each);
     if (fresh == NULL || p == NULL) return fresh;
-    uint64_t old = block_bytes(p), now = block_bytes(fresh);
+    uint64_t old = header_of(p)->bytes, now = header_of(fresh)->bytes;
     memcpy(fresh, p, (size_t)(old < now ? old : now));
     bn_free(p);
     return fresh;

@@ -48,18 +48,21 @@ static void share(const struct pass *p, size_t n, size_t grain, size_t *from, si
 
 /* Shows an intermediate to the session's trace callback, when there is one, once all threads have written it.
  */
-static void trace(const struct pass *p, const char *op, int32_t layer, const float *data, size_t rows,
-                  size_t cols, size_t ld)
+static void trace_rows(const struct pass *p, const char *op, int32_t layer, const float *data, size_t first,
+                       size_t n, size_t cols)
 {
     if (p->s->trace == NULL) return;
     bn_team_barrier();
     if (p->thread == 0) {
-        size_t first =
-            op[0] == 'l' || op[0] == 'o' ? p->n - rows : 0; /* logits, output_norm: the last rows */
-        bn_trace_record record = {op, layer, p->s->position + (uint32_t)first, rows, cols, ld, data};
+        bn_trace_record record = {op, layer, p->s->position + (uint32_t)first, n, cols, data};
         p->s->trace(p->s->trace_user, &record);
     }
     bn_team_barrier();
+}
+
+static void trace(const struct pass *p, const char *op, uint32_t layer, const float *data, size_t cols)
+{
+    trace_rows(p, op, (int32_t)layer, data, 0, p->n, cols);
 }
 
 /* ---- stages
@@ -119,7 +122,7 @@ static void embed(const struct pass *p)
 
 /* Normalises rows (when there is a weight) and quantises them, padded with zeros to the widest block, for the
  * linear layers that follow. in may be norm_out. */
-static void norm_quantize(const struct pass *p, const char *op, int32_t layer, const float *in, size_t width,
+static void norm_quantize(const struct pass *p, const char *op, uint32_t layer, const float *in, size_t width,
                           const float *weight)
 {
     struct bn_session *s = p->s;
@@ -132,7 +135,7 @@ static void norm_quantize(const struct pass *p, const char *op, int32_t layer, c
         for (size_t j = from; j < to; j++)
             p->kernels->rmsnorm(s->norm + j * width, in + j * width, weight, width, p->m->hp.rms_eps);
         end(p, BN_KERNEL_RMSNORM, 0, (to - from) * width);
-        trace(p, op, layer, normed, p->n, width, width);
+        trace(p, op, layer, normed, width);
     }
     size_t padded = (width + BN_TQ2_BLOCK - 1) / BN_TQ2_BLOCK * BN_TQ2_BLOCK;
     begin(p);
@@ -189,8 +192,8 @@ static void rope_and_store(const struct pass *p, uint32_t layer)
         rotate(row, s->rope_cos + at, s->rope_sin + at, hp->n_rot);
     }
     end(p, neox ? BN_KERNEL_ROPE_NEOX : BN_KERNEL_ROPE_NORM, 0, (to - from) * hp->n_rot);
-    trace(p, "q_rope", (int32_t)layer, s->q, p->n, hp->n_head * d, hp->n_head * d);
-    trace(p, "k_rope", (int32_t)layer, s->k, p->n, n_kv * d, n_kv * d);
+    trace(p, "q_rope", layer, s->q, hp->n_head * d);
+    trace(p, "k_rope", layer, s->k, n_kv * d);
     bn_team_barrier();
 
     share(p, p->n * n_kv, 1, &from, &to);
@@ -217,6 +220,7 @@ static void attention(const struct pass *p, uint32_t layer)
     for (size_t i = from; i < to; i++) {
         size_t token = i / hp->n_head, head = i % hp->n_head, n_pos = s->position + token + 1;
         size_t at = (layer * hp->n_head_kv + head / group) * s->n_ctx * d;
+        memset(s->att + i * d, 0, d * sizeof *s->att);
         for (unsigned step = 0; step < 3; step++) {
             begin(p);
             if (step == 0)
@@ -258,26 +262,26 @@ static void layer_attention(const struct pass *p, uint32_t n)
     struct bn_session *s = p->s;
     const struct bn_layer *l = &p->m->layers[n];
     size_t embd = p->m->hp.n_embd;
-    norm_quantize(p, "attn_norm", (int32_t)n, s->x, embd, l->attn_norm);
+    norm_quantize(p, "attn_norm", n, s->x, embd, l->attn_norm);
     bn_team_barrier();
     linear(p, &l->q, s->q);
     linear(p, &l->k, s->k);
     linear(p, &l->v, s->v);
-    trace(p, "q", (int32_t)n, s->q, p->n, l->q.w.rows, l->q.w.rows);
-    trace(p, "k", (int32_t)n, s->k, p->n, l->k.w.rows, l->k.w.rows);
-    trace(p, "v", (int32_t)n, s->v, p->n, l->v.w.rows, l->v.w.rows);
+    trace(p, "q", n, s->q, l->q.w.rows);
+    trace(p, "k", n, s->k, l->k.w.rows);
+    trace(p, "v", n, s->v, l->v.w.rows);
     bn_team_barrier();
     rope_and_store(p, n);
     bn_team_barrier();
     attention(p, n);
-    trace(p, "attn_out", (int32_t)n, s->att, p->n, l->q.w.rows, l->q.w.rows);
+    trace(p, "attn_out", n, s->att, l->q.w.rows);
     bn_team_barrier();
-    norm_quantize(p, "attn_sub_norm", (int32_t)n, s->att, l->q.w.rows, l->attn_sub_norm);
+    norm_quantize(p, "attn_sub_norm", n, s->att, l->q.w.rows, l->attn_sub_norm);
     bn_team_barrier();
     linear(p, &l->o, s->y);
-    trace(p, "attn_o", (int32_t)n, s->y, p->n, embd, embd);
+    trace(p, "attn_o", n, s->y, embd);
     add_residual(p);
-    trace(p, "attn_res", (int32_t)n, s->x, p->n, embd, embd);
+    trace(p, "attn_res", n, s->x, embd);
     bn_team_barrier();
 }
 
@@ -286,22 +290,22 @@ static void layer_ffn(const struct pass *p, uint32_t n)
     struct bn_session *s = p->s;
     const struct bn_layer *l = &p->m->layers[n];
     size_t embd = p->m->hp.n_embd, ff = p->m->hp.n_ff;
-    norm_quantize(p, "ffn_norm", (int32_t)n, s->x, embd, l->ffn_norm);
+    norm_quantize(p, "ffn_norm", n, s->x, embd, l->ffn_norm);
     bn_team_barrier();
     linear(p, &l->gate, s->gate);
     linear(p, &l->up, s->up);
-    trace(p, "gate", (int32_t)n, s->gate, p->n, ff, ff);
-    trace(p, "up", (int32_t)n, s->up, p->n, ff, ff);
+    trace(p, "gate", n, s->gate, ff);
+    trace(p, "up", n, s->up, ff);
     bn_team_barrier();
     activate(p);
-    trace(p, "ffn_act", (int32_t)n, s->gate, p->n, ff, ff);
+    trace(p, "ffn_act", n, s->gate, ff);
     bn_team_barrier();
-    norm_quantize(p, "ffn_sub_norm", (int32_t)n, s->gate, ff, l->ffn_sub_norm);
+    norm_quantize(p, "ffn_sub_norm", n, s->gate, ff, l->ffn_sub_norm);
     bn_team_barrier();
     linear(p, &l->down, s->y);
-    trace(p, "down", (int32_t)n, s->y, p->n, embd, embd);
+    trace(p, "down", n, s->y, embd);
     add_residual(p);
-    trace(p, "ffn_res", (int32_t)n, s->x, p->n, embd, embd);
+    trace(p, "ffn_res", n, s->x, embd);
     bn_team_barrier();
 }
 
@@ -342,7 +346,7 @@ static void final_norm(const struct pass *p)
             if (!isfinite(hidden[i])) s->run.bad_row = true;
     }
     end(p, BN_KERNEL_RMSNORM, 0, (to - from) * embd);
-    trace(p, "output_norm", -1, s->hidden, n, embd, embd);
+    trace_rows(p, "output_norm", -1, s->hidden, s->run.head_at, n, embd);
 }
 
 /* ---- the pass
@@ -355,7 +359,7 @@ static void run(void *arg, unsigned thread, unsigned n_threads)
     const struct pass *p = &pass;
     uint64_t t0 = bn_clock_ns();
     embed(p);
-    trace(p, "embd", -1, s->x, p->n, p->m->hp.n_embd, p->m->hp.n_embd);
+    trace_rows(p, "embd", -1, s->x, 0, p->n, p->m->hp.n_embd);
     bn_team_barrier();
     uint64_t t1 = bn_clock_ns();
     for (uint32_t n = 0; n < p->m->hp.n_layer; n++) {
@@ -367,7 +371,7 @@ static void run(void *arg, unsigned thread, unsigned n_threads)
         final_norm(p);
         bn_team_barrier();
         head(p);
-        trace(p, "logits", -1, s->run.logits, p->n - s->run.head_at, p->m->head.rows, p->m->head.rows);
+        trace_rows(p, "logits", -1, s->run.logits, s->run.head_at, p->n - s->run.head_at, p->m->head.rows);
         bn_team_barrier();
     }
     if (thread == 0) {

@@ -58,6 +58,13 @@ static uint32_t choose(uint32_t wanted, uint32_t fallback, uint32_t most)
     return n < most ? n : most;
 }
 
+static void nothing(void *arg, unsigned thread, unsigned n_threads)
+{
+    (void)arg;
+    (void)thread;
+    (void)n_threads;
+}
+
 bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_session_options *options,
                           bn_error *err)
 {
@@ -80,6 +87,7 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
         bn_session_close(s);
         return bn_fail(err, BN_ERR_NOMEM, "no memory for a context of %u tokens", s->n_ctx);
     }
+    bn_team_run(s->n_threads, nothing, NULL); /* so that the first evaluation need not start the threads */
     bn_rope_table(s->rope_cos, s->rope_sin, s->n_ctx, &model->hp, model->rope_factors);
     *out = s;
     return BN_OK;

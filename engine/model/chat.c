@@ -120,7 +120,8 @@ static bn_status mark(struct prompt *p, const char *text)
     int32_t id = find_mark(p->tok, text);
     if (id < 0) {
         bn_fail(p->err, BN_ERR_UNSUPPORTED, "the vocabulary has no token %s, which the template needs", text);
-        return bn_error_hint(p->err, "try the template raw or instruct");
+        bn_error_hint(p->err, "try the template raw or instruct");
+        return BN_ERR_UNSUPPORTED;
     }
     BN_TRY(flush(p));
     return bn_ids_push(&p->ids, id, p->err);

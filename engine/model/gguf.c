@@ -140,7 +140,7 @@ static int by_name(const struct bn_gguf *gguf, uint32_t a, uint32_t b)
 static int by_offset(const struct bn_gguf *gguf, uint32_t a, uint32_t b)
 {
     uint64_t x = gguf->tensors[a].offset, y = gguf->tensors[b].offset;
-    return (x > y) - (x < y);
+    return x != y ? (x > y) - (x < y) : (a > b) - (a < b);
 }
 
 static void sift_down(const struct bn_gguf *gguf, uint32_t *index, size_t root, size_t n, compare_fn compare)

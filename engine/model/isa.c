@@ -25,23 +25,32 @@ static void list_available(char *out, size_t room)
     }
 }
 
+/* Names that some build of this library knows. */
+static bool is_name(const char *name)
+{
+    static const char *const NAMES[] = {"ref", "avx2", "avxvnni", "avx512vnni", "neon"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++)
+        if (strcmp(name, NAMES[i]) == 0) return true;
+    return false;
+}
+
 bn_status bn_isa_select(const char *name, bn_error *err)
 {
     const struct bn_kernels *kernels = bn_kernels_find(name);
+    if (kernels != NULL && bn_kernels_supported(kernels)) {
+        atomic_store(&chosen, kernels);
+        return BN_OK;
+    }
+    bn_status status = kernels != NULL || is_name(name) ? BN_ERR_UNSUPPORTED : BN_ERR_ARG;
+    if (status == BN_ERR_ARG)
+        bn_fail(err, status, "unknown instruction set '%.40s'", name);
+    else
+        bn_fail(err, status, "this %s does not have the instruction set %s",
+                kernels != NULL ? "CPU" : "build", name);
     char have[128];
     list_available(have, sizeof have);
-    if (kernels == NULL) {
-        bn_fail(err, BN_ERR_ARG, "unknown instruction set '%.40s'", name);
-        bn_error_hint(err, "this build and CPU have: auto, %s", have);
-        return BN_ERR_ARG;
-    }
-    if (!bn_kernels_supported(kernels)) {
-        bn_fail(err, BN_ERR_UNSUPPORTED, "this CPU does not have %s", kernels->isa);
-        bn_error_hint(err, "it has: %s", have);
-        return BN_ERR_UNSUPPORTED;
-    }
-    atomic_store(&chosen, kernels);
-    return BN_OK;
+    bn_error_hint(err, "here are: auto, %s", have);
+    return status;
 }
 
 bn_status bn_isa_kernels(const struct bn_kernels **out, bn_error *err)

@@ -9,15 +9,6 @@
 #include "model/tokenizer.h"
 #include "model/weights.h"
 
-void *bn_model_own(struct bn_model *m, size_t n, size_t each)
-{
-    void **copies = bn_realloc(m->copies, m->n_copies + 1, sizeof *copies);
-    if (copies == NULL) return NULL;
-    m->copies = copies;
-    copies[m->n_copies] = bn_alloc(n, each);
-    return copies[m->n_copies] != NULL ? copies[m->n_copies++] : NULL;
-}
-
 /* The vocabulary's length: the hyper-parameter, the token list and the embedding must agree. */
 static bn_status check_vocab(struct bn_model *m, bn_error *err)
 {

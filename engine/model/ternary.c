@@ -17,6 +17,15 @@
 
 #define TQ1_BLOCK_BYTES 54u
 
+void *bn_model_own(struct bn_model *m, size_t n, size_t each)
+{
+    void **copies = bn_realloc(m->copies, m->n_copies + 1, sizeof *copies);
+    if (copies == NULL) return NULL;
+    m->copies = copies;
+    copies[m->n_copies] = bn_alloc(n, each);
+    return copies[m->n_copies] != NULL ? copies[m->n_copies++] : NULL;
+}
+
 /* ---- checks of weights that stay in place ----------------------------------------------------------------
  */
 

@@ -189,7 +189,8 @@ static bn_status read_pre(struct bn_tokenizer *tok, const struct bn_gguf *gguf, 
         char quoted[48];
         bn_fail_at(err, BN_ERR_UNSUPPORTED, bn_gguf_find(gguf, KEY "pre")->offset, "key 'tokenizer.ggml.pre'",
                    "unknown splitting rule '%s'", bn_escape(quoted, sizeof quoted, name.ptr, name.len));
-        return bn_error_hint(err, "known are llama-bpe (llama3, falcon3, falcon_e) and gpt-2 (default)");
+        bn_error_hint(err, "known are llama-bpe (llama3, falcon3, falcon_e) and gpt-2 (default)");
+        return BN_ERR_UNSUPPORTED;
     }
     tok->ignore_merges = rule->ignore_merges;
     return bn_splitter_open(&tok->splitter, rule, true, err);
@@ -275,7 +276,8 @@ bn_status bn_tokenizer_open(bn_tokenizer **out, const struct bn_gguf *gguf, cons
         bn_fail_at(err, BN_ERR_UNSUPPORTED, bn_gguf_find(gguf, KEY "model")->offset,
                    "key 'tokenizer.ggml.model'", "unknown kind of vocabulary '%s'",
                    bn_escape(quoted, sizeof quoted, model.ptr, model.len));
-        return bn_error_hint(err, "known are gpt2 (byte-level BPE) and llama (SentencePiece BPE)");
+        bn_error_hint(err, "known are gpt2 (byte-level BPE) and llama (SentencePiece BPE)");
+        return BN_ERR_UNSUPPORTED;
     }
     struct bn_tokenizer *tok = bn_alloc(1, sizeof *tok);
     if (tok == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");

@@ -5,10 +5,15 @@
     .section .rodata
     .balign 64
     .globl bn_default_model_data
-    .globl bn_default_model_end
+    .globl bn_default_model_bytes
     .type bn_default_model_data, @object
 bn_default_model_data:
     .incbin "fixtures/shakespeare-5m-i2_s.gguf"
-bn_default_model_end:
-    .size bn_default_model_data, bn_default_model_end - bn_default_model_data
+    .size bn_default_model_data, . - bn_default_model_data
+.Lend:
+    .balign 8
+    .type bn_default_model_bytes, @object
+bn_default_model_bytes:
+    .quad .Lend - bn_default_model_data
+    .size bn_default_model_bytes, 8
     .section .note.GNU-stack, "", @progbits

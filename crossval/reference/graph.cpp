@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT
+//
+// The steps of the forward pass. With x the residual stream, a layer is
+//
+//   h = norm(x)             q, k, v = Wq h, Wk h, Wv h        q, k rotated by their positions
+//   a = attention(q, k, v)  a = sub_norm(a) (BitNet)          x = x + Wo a
+//   h = norm(x)             m = act(Wgate h) * (Wup h)        m = sub_norm(m) (BitNet)    x = x + Wdown m
+//
+// and the logits are head . norm(x). BitNet's inner norms stand in front of Wo and Wdown because these inputs
+// are about to be rounded to eight bits, and a norm keeps outliers from eating the range (Wang et al. 2023,
+// "BitNet", SubLN). All W are ternary layers when the file stores them so; a matrix of floats is multiplied
+// as it is, without rounding the activations.
+#include "graph.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "errors.hpp"
+#include "numbers.hpp"
+
+namespace ref
+{
+
+void Table::set_row(std::size_t r, const Row &x)
+{
+    std::copy(x.begin(), x.end(), at(r));
+}
+
+// y = scale * (W x) + bias; most files have neither an extra scale nor a bias.
+struct Graph::Linear {
+    Matrix weight;
+    bool has_scale = false;
+    double scale = 1;
+    Row bias;
+};
+
+Graph::Graph(const Gguf &file, const Options &options) : file_(file), options_(options)
+{
+    const std::string arch = file.text("general.architecture");
+    const bool b158 = arch == "bitnet-b1.58" || arch == "bitnet-25";
+    const bool llama = arch == "llama";
+    if (!b158 && !llama && arch != "bitnet") throw Unsupported("architecture '" + arch + "'");
+    const auto count = [&](const std::string &key) {
+        const std::uint64_t n = file.integer(arch + "." + key);
+        if (n == 0 || n > 1 << 24) throw Malformed("key '" + arch + "." + key + "' is out of range");
+        return static_cast<std::size_t>(n);
+    };
+    const auto count_or = [&](const std::string &key, std::size_t otherwise) {
+        return file.has(arch + "." + key) ? count(key) : otherwise;
+    };
+    n_layers_ = count("block_count");
+    n_embd_ = count("embedding_length");
+    n_ff_ = count("feed_forward_length");
+    n_head_ = count("attention.head_count");
+    n_head_kv_ = count_or("attention.head_count_kv", n_head_);
+    head_dim_ = count_or("attention.key_length", n_embd_ / n_head_);
+    if (n_head_ % n_head_kv_ != 0) throw Malformed("the heads do not divide among the KV heads");
+    if (count_or("attention.value_length", head_dim_) != head_dim_)
+        throw Unsupported("keys and values of different length");
+    eps_ = file.real(arch + ".attention.layer_norm_rms_epsilon");
+
+    const std::size_t n_rot = count_or("rope.dimension_count", head_dim_);
+    if (n_rot % 2 != 0 || n_rot > head_dim_) throw Malformed("rope.dimension_count");
+    double rope_scale = 1;
+    const std::string scaling = file.text(arch + ".rope.scaling.type", "none");
+    if (scaling == "linear") {
+        rope_scale = 1 / file.real(arch + ".rope.scaling.factor", 1.0);
+    } else if (scaling != "none") {
+        throw Unsupported("rope scaling '" + scaling + "'");
+    }
+    Row factors;
+    if (const Tensor *t = file.find("rope_freqs.weight")) factors = dense_vector(*t);
+    if (!factors.empty() && factors.size() != n_rot / 2) throw Malformed("tensor 'rope_freqs.weight': size");
+    frequencies_ = rope_frequencies(n_rot, file.real(arch + ".rope.freq_base", 10000.0), rope_scale, factors);
+    const bool norm_pairs = llama != options.faults.rope_norm;
+    rope_style_ = norm_pairs ? RopeStyle::Norm : RopeStyle::Neox;
+
+    const std::string activation = file.text(arch + ".hidden_activation", b158 ? "relu2" : "silu");
+    const bool squared =
+        activation == "relu2" || activation == "relu_squared" || activation == "squared_relu";
+    if (!squared && activation != "silu" && activation != "swish")
+        throw Unsupported("activation '" + activation + "'");
+    squared_relu_ = squared != options.faults.silu;
+    sub_norms_ = !llama && !options.faults.no_sub_norm;
+    if (llama && (file.find("blk.0.attn_sub_norm.weight") || file.find("blk.0.ffn_sub_norm.weight")))
+        throw Unsupported("inner norms in a llama file");
+
+    embedding_ = Matrix(file.tensor("token_embd.weight"));
+    const Tensor *output = llama ? file.find("output.weight") : nullptr;
+    head_ = output != nullptr ? Matrix(*output) : embedding_;
+    if (embedding_.columns() != n_embd_ || head_.columns() != n_embd_ || head_.rows() != embedding_.rows())
+        throw Malformed("the embedding or the head has the wrong size");
+}
+
+Table Graph::embed(const std::vector<std::uint32_t> &tokens) const
+{
+    Table x(tokens.size(), n_embd_);
+    for (std::size_t p = 0; p < tokens.size(); p++) {
+        if (tokens[p] >= n_vocab())
+            throw Usage("token " + std::to_string(tokens[p]) + " is not in the vocabulary");
+        x.set_row(p, embedding_.dense_row(tokens[p]));
+    }
+    return x;
+}
+
+Graph::Linear Graph::linear(const std::string &name, std::size_t n_out, std::size_t n_in) const
+{
+    Linear layer;
+    layer.weight = Matrix(file_.tensor(name + ".weight"), options_.faults.weights);
+    layer.weight.recognise_ternary();
+    if (layer.weight.rows() != n_out || layer.weight.columns() != n_in)
+        throw Malformed("tensor '" + name + ".weight' has the wrong size");
+    if (const Tensor *scale = file_.find(name + ".scale")) {
+        layer.scale = dense_vector(*scale).at(0);
+        layer.has_scale = true;
+    }
+    if (const Tensor *bias = file_.find(name + ".bias")) layer.bias = dense_vector(*bias);
+    if (!layer.bias.empty() && layer.bias.size() != n_out)
+        throw Malformed("tensor '" + name + ".bias' has the wrong size");
+    return layer;
+}
+
+Table Graph::apply_linear(const Linear &layer, const Table &x) const
+{
+    const bool ternary = layer.weight.is_ternary();
+    std::vector<Quantised> quantised;
+    for (std::size_t p = 0; ternary && p < x.rows; p++)
+        quantised.push_back(quantise(x.row(p), options_.as));
+    const auto finish = [&](double y, std::size_t r) {
+        // Engines round here once more; it is exact to do so in binary64 first, as 24 + 24 bits fit.
+        if (layer.has_scale) y *= layer.scale;
+        if (layer.has_scale && options_.as == As::Engines) y = static_cast<float>(y);
+        if (!layer.bias.empty()) y += layer.bias[r];
+        return y;
+    };
+    Table y(x.rows, layer.weight.rows());
+    for (std::size_t r = 0; r < y.cols; r++) {
+        if (ternary) {
+            const TernaryRow w = layer.weight.ternary_row(r);
+            for (std::size_t p = 0; p < x.rows; p++)
+                y.at(p)[r] =
+                    finish(ternary_dot(w, layer.weight.has_block_scales(), quantised[p], options_.as), r);
+        } else {
+            const Row w = layer.weight.dense_row(r);
+            for (std::size_t p = 0; p < x.rows; p++)
+                y.at(p)[r] = finish(dot(w, x.row(p)), r);
+        }
+    }
+    return y;
+}
+
+Step Graph::linear_step(const std::string &tensor, const std::string &output, const std::string &input,
+                        std::size_t n_out, std::size_t n_in) const
+{
+    const auto layer = std::make_shared<Linear>(linear(tensor, n_out, n_in));
+    const bool exact = layer->weight.is_ternary() && layer->bias.empty();
+    return {output, {input}, n_out, exact, [this, layer](const std::vector<const Table *> &in) {
+                return apply_linear(*layer, *in[0]);
+            }};
+}
+
+Step Graph::norm_step(const std::string &tensor, const std::string &output, const std::string &input,
+                      std::size_t n) const
+{
+    const Row weight = dense_vector(file_.tensor(tensor + ".weight"));
+    if (weight.size() != n) throw Malformed("tensor '" + tensor + ".weight' has the wrong size");
+    return {output, {input}, n, false, [weight, eps = eps_](const std::vector<const Table *> &in) {
+                Table y(in[0]->rows, in[0]->cols);
+                for (std::size_t p = 0; p < y.rows; p++)
+                    y.set_row(p, rmsnorm(in[0]->row(p), weight, eps));
+                return y;
+            }};
+}
+
+Step Graph::rope_step(const std::string &output, const std::string &input, std::size_t n_heads) const
+{
+    return {
+        output, {input}, n_heads * head_dim_, false, [this, n_heads](const std::vector<const Table *> &in) {
+            Table y = *in[0];
+            for (std::size_t p = 0; p < y.rows; p++)
+                for (std::size_t h = 0; h < n_heads; h++)
+                    rope(y.at(p) + h * head_dim_, frequencies_, static_cast<double>(p), rope_style_);
+            return y;
+        }};
+}
+
+// Grouped-query attention (Ainslie et al. 2023): n_head / n_head_kv neighbouring query heads share one head
+// of keys and values. A position sees itself and those before it.
+Step Graph::attention_step(const std::string &prefix) const
+{
+    return {prefix + "attn_out",
+            {prefix + "q_rope", prefix + "k_rope", prefix + "v"},
+            n_head_ * head_dim_,
+            false,
+            [this](const std::vector<const Table *> &in) {
+                const Table &q = *in[0];
+                Table k = *in[1], v = *in[2];
+                if (options_.kv_in_half) {
+                    for (double &x : k.values)
+                        x = round_to_half(x);
+                    for (double &x : v.values)
+                        x = round_to_half(x);
+                }
+                const std::size_t group = n_head_ / n_head_kv_;
+                Table out(q.rows, q.cols);
+                for (std::size_t p = 0; p < q.rows; p++) {
+                    for (std::size_t h = 0; h < n_head_; h++) {
+                        const std::size_t kv = options_.faults.head_map ? h % n_head_kv_ : h / group;
+                        const Row head = attention(q.at(p) + h * head_dim_, k.at(0) + kv * head_dim_,
+                                                   v.at(0) + kv * head_dim_, p + 1, head_dim_, k.cols);
+                        std::copy(head.begin(), head.end(), out.at(p) + h * head_dim_);
+                    }
+                }
+                return out;
+            }};
+}
+
+// The gated unit of the feed-forward part (Shazeer 2020, "GLU variants"): act(gate) * up.
+Step Graph::activation_step(const std::string &prefix) const
+{
+    return {prefix + "ffn_act",
+            {prefix + "gate", prefix + "up"},
+            n_ff_,
+            false,
+            [squared = squared_relu_](const std::vector<const Table *> &in) {
+                Table y(in[0]->rows, in[0]->cols);
+                for (std::size_t i = 0; i < y.values.size(); i++) {
+                    const double gate = in[0]->values[i];
+                    y.values[i] = (squared ? relu2(gate) : silu(gate)) * in[1]->values[i];
+                }
+                return y;
+            }};
+}
+
+// The residual stream. Engines keep it in binary32.
+Step Graph::sum_step(const std::string &output, const std::string &a, const std::string &b,
+                     std::size_t n) const
+{
+    return {output, {a, b}, n, true, [this](const std::vector<const Table *> &in) {
+                Table y = *in[0];
+                for (std::size_t i = 0; i < y.values.size(); i++) {
+                    y.values[i] += in[1]->values[i];
+                    if (options_.as == As::Engines) y.values[i] = static_cast<float>(y.values[i]);
+                }
+                return y;
+            }};
+}
+
+std::vector<Step> Graph::layer_steps(std::size_t layer) const
+{
+    const std::string blk = "blk." + std::to_string(layer) + ".";
+    const std::string L = "L" + std::to_string(layer) + ".";
+    const std::string x = layer == 0 ? "G.embd" : "L" + std::to_string(layer - 1) + ".ffn_res";
+    const std::size_t n_q = n_head_ * head_dim_, n_kv = n_head_kv_ * head_dim_;
+    std::vector<Step> s;
+    s.push_back(norm_step(blk + "attn_norm", L + "attn_norm", x, n_embd_));
+    s.push_back(linear_step(blk + "attn_q", L + "q", L + "attn_norm", n_q, n_embd_));
+    s.push_back(linear_step(blk + "attn_k", L + "k", L + "attn_norm", n_kv, n_embd_));
+    s.push_back(linear_step(blk + "attn_v", L + "v", L + "attn_norm", n_kv, n_embd_));
+    s.push_back(rope_step(L + "q_rope", L + "q", n_head_));
+    s.push_back(rope_step(L + "k_rope", L + "k", n_head_kv_));
+    s.push_back(attention_step(L));
+    if (sub_norms_) s.push_back(norm_step(blk + "attn_sub_norm", L + "attn_sub_norm", L + "attn_out", n_q));
+    s.push_back(linear_step(blk + "attn_output", L + "attn_o",
+                            L + (sub_norms_ ? "attn_sub_norm" : "attn_out"), n_embd_, n_q));
+    s.push_back(sum_step(L + "attn_res", x, L + "attn_o", n_embd_));
+    s.push_back(norm_step(blk + "ffn_norm", L + "ffn_norm", L + "attn_res", n_embd_));
+    s.push_back(linear_step(blk + "ffn_gate", L + "gate", L + "ffn_norm", n_ff_, n_embd_));
+    s.push_back(linear_step(blk + "ffn_up", L + "up", L + "ffn_norm", n_ff_, n_embd_));
+    s.push_back(activation_step(L));
+    if (sub_norms_) s.push_back(norm_step(blk + "ffn_sub_norm", L + "ffn_sub_norm", L + "ffn_act", n_ff_));
+    s.push_back(linear_step(blk + "ffn_down", L + "down", L + (sub_norms_ ? "ffn_sub_norm" : "ffn_act"),
+                            n_embd_, n_ff_));
+    s.push_back(sum_step(L + "ffn_res", L + "attn_res", L + "down", n_embd_));
+    return s;
+}
+
+std::vector<Step> Graph::output_steps() const
+{
+    const std::string x = "L" + std::to_string(n_layers_ - 1) + ".ffn_res";
+    Step head{"G.logits", {"G.output_norm"}, n_vocab(), false, [this](const std::vector<const Table *> &in) {
+                  Table y(in[0]->rows, n_vocab());
+                  for (std::size_t r = 0; r < y.cols; r++) {
+                      const Row w = head_.dense_row(r);
+                      for (std::size_t p = 0; p < y.rows; p++)
+                          y.at(p)[r] = dot(w, in[0]->row(p));
+                  }
+                  return y;
+              }};
+    return {norm_step("output_norm", "G.output_norm", x, n_embd_), head};
+}
+
+Table Graph::forward(const std::vector<std::uint32_t> &tokens, bool all, const Observer &observer) const
+{
+    if (tokens.empty()) throw Usage("there are no tokens");
+    std::map<std::string, Table> values;
+    const auto run = [&](const std::vector<Step> &steps) {
+        for (const Step &step : steps) {
+            std::vector<const Table *> inputs;
+            for (const std::string &name : step.inputs)
+                inputs.push_back(&values.at(name));
+            Table &out = values[step.output] = step.apply(inputs);
+            if (observer) observer(step.output, out);
+        }
+    };
+
+    Table x = embed(tokens);
+    if (observer) observer("G.embd", x);
+    values["G.embd"] = std::move(x);
+    for (std::size_t layer = 0; layer < n_layers_; layer++) {
+        run(layer_steps(layer));
+        const std::string last = "L" + std::to_string(layer) + ".ffn_res";
+        Table residual = std::move(values.at(last));
+        values.clear(); // only the residual stream goes on
+        values[last] = std::move(residual);
+    }
+    if (!all) { // the head is the dearest step: one row of it will do
+        Table &residual = values.begin()->second;
+        Table one(1, residual.cols);
+        one.set_row(0, residual.row(residual.rows - 1));
+        residual = std::move(one);
+    }
+    run(output_steps());
+    return values.at("G.logits");
+}
+
+} // namespace ref

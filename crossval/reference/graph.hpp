@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+//
+// The transformer as a list of named steps. One list serves two purposes: run from the token ids, each step
+// fed by the steps before it, it is the forward pass; run step by step on inputs that another engine
+// recorded, it checks that engine operation by operation.
+//
+// Three architectures (general.architecture):
+//   bitnet-b1.58, bitnet-25   squared ReLU, Neox rotation, norms in front of Wo and Wdown, head = embedding
+//   bitnet                    the same with SiLU
+//   llama                     SiLU, Norm rotation, no inner norms, a head of its own or the embedding
+#ifndef REFERENCE_GRAPH_HPP
+#define REFERENCE_GRAPH_HPP
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gguf.hpp"
+#include "ops.hpp"
+#include "weights.hpp"
+
+namespace ref
+{
+
+// One row per position.
+struct Table {
+    Table() = default;
+    Table(std::size_t n_rows, std::size_t n_cols) : rows(n_rows), cols(n_cols), values(n_rows * n_cols)
+    {
+    }
+    std::size_t rows = 0, cols = 0;
+    std::vector<double> values;
+
+    double *at(std::size_t row)
+    {
+        return values.data() + row * cols;
+    }
+    const double *at(std::size_t row) const
+    {
+        return values.data() + row * cols;
+    }
+    Row row(std::size_t r) const
+    {
+        return Row(at(r), at(r) + cols);
+    }
+    void set_row(std::size_t r, const Row &x);
+};
+
+// Deliberate mistakes of the whole graph, for tests.
+struct Faults {
+    bool silu = false;        // SiLU where squared ReLU belongs, and the other way round
+    bool rope_norm = false;   // the other pairing in the rotation
+    bool no_sub_norm = false; // leaves out the inner norms
+    bool head_map = false;    // query head h looks at KV head h mod n_head_kv
+    WeightFault weights;
+};
+
+struct Options {
+    As as = As::Binary64;
+    bool kv_in_half = true; // keys and values are kept in binary16, as engines keep them
+    Faults faults;
+};
+
+struct Step {
+    std::string output;              // "L3.attn_norm", "G.logits"
+    std::vector<std::string> inputs; // outputs of other steps
+    std::size_t columns;             // of the output
+    bool exact;                      // a ternary layer, a sum: engines must agree to the bit
+    std::function<Table(const std::vector<const Table *> &)> apply;
+};
+
+class Graph
+{
+  public:
+    Graph(const Gguf &file, const Options &options);
+    Graph(const Graph &) = delete;
+    Graph &operator=(const Graph &) = delete;
+
+    std::size_t n_layers() const
+    {
+        return n_layers_;
+    }
+    std::size_t n_vocab() const
+    {
+        return embedding_.rows();
+    }
+    std::size_t n_embd() const
+    {
+        return n_embd_;
+    }
+    std::string architecture() const
+    {
+        return file_.text("general.architecture");
+    }
+
+    Table embed(const std::vector<std::uint32_t> &tokens) const; // "G.embd"
+    std::vector<Step> layer_steps(std::size_t layer) const;
+    std::vector<Step> output_steps() const; // "G.output_norm", "G.logits"
+
+    using Observer = std::function<void(const std::string &name, const Table &value)>;
+    // The logits of all positions, or of the last alone. The observer, where there is one, sees every step.
+    Table forward(const std::vector<std::uint32_t> &tokens, bool all, const Observer &observer = {}) const;
+
+  private:
+    struct Linear;
+    Linear linear(const std::string &name, std::size_t n_out, std::size_t n_in) const;
+    Step linear_step(const std::string &tensor, const std::string &output, const std::string &input,
+                     std::size_t n_out, std::size_t n_in) const;
+    Step norm_step(const std::string &tensor, const std::string &output, const std::string &input,
+                   std::size_t n) const;
+    Step rope_step(const std::string &output, const std::string &input, std::size_t n_heads) const;
+    Step attention_step(const std::string &prefix) const;
+    Step activation_step(const std::string &prefix) const;
+    Step sum_step(const std::string &output, const std::string &a, const std::string &b, std::size_t n) const;
+    Table apply_linear(const Linear &layer, const Table &x) const;
+
+    const Gguf &file_;
+    Options options_;
+    std::size_t n_layers_, n_embd_, n_ff_, n_head_, n_head_kv_, head_dim_;
+    double eps_;
+    Row frequencies_;
+    RopeStyle rope_style_;
+    bool squared_relu_;
+    bool sub_norms_;
+    Matrix embedding_, head_;
+};
+
+} // namespace ref
+
+#endif

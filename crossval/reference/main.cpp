@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT
+//
+// bn-reference: the independent oracle. A slow, plain implementation of the models that the engine runs, in
+// binary64, that shares no line with the engine; what it says, the engine is held against.
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "errors.hpp"
+#include "graph.hpp"
+#include "operations.hpp"
+#include "trace.hpp"
+
+namespace
+{
+
+using namespace ref;
+
+const char *const help_text =
+    R"(usage: bn-reference COMMAND [options]
+
+The independent reference for ternary models: its own GGUF reader, binary64 arithmetic, no code of the engine.
+
+commands
+  logits       -m FILE --tokens IDS -o FILE [--all]   raw little-endian float32; --all: a row for every position
+  nll          -m FILE --tokens IDS                   mean negative log likelihood of the tokens after the first
+  trace        -m FILE --tokens IDS -o DIR            every intermediate, DIR/L<layer>.<op>.f32 and DIR/G.<op>.f32
+  check-trace  -m FILE --trace DIR [--tokens IDS]     recomputes each operation of a trace from its recorded input
+  info         -m FILE                                architecture, vocabulary, layers, width
+  op NAME                                             one operation on numbers from standard input
+
+options
+  -m FILE              the model (GGUF)
+  --tokens 1,2,3       token ids; or --tokens-file FILE, separated by commas or white space
+  -o PATH              where the result goes
+  --float-quant        ternary layers with the binary32 roundings of the engines (check-trace always does)
+  --kv f16|f64         how keys and values are kept; f16 by default, as in the engines
+  --tolerance X        check-trace: relative error allowed where bits need not agree, 1e-5 by default
+  -v                   check-trace: print every step
+  --fault NAME         a deliberate mistake, for tests: silu, rope-norm, no-sub-norm, head-map, code-map, scale
+  --help
+
+exit status: 0 done; 1 the trace differs; 2 usage; 3 not found; 4 malformed; 8 I/O; 9 not supported; 10 internal
+
+operations of `op`, and the numbers that each reads
+)";
+
+struct Arguments {
+    std::string command, operation;
+    std::string model, output, trace;
+    std::optional<std::vector<std::uint32_t>> tokens;
+    bool all = false, verbose = false;
+    double tolerance = 1e-5;
+    Options options;
+};
+
+std::vector<std::uint32_t> parse_ids(std::string text)
+{
+    for (char &c : text)
+        if (c == ',') c = ' ';
+    std::istringstream in(text);
+    std::vector<std::uint32_t> ids;
+    std::string word;
+    while (in >> word) {
+        if (word.size() > 9 || word.find_first_not_of("0123456789") != std::string::npos)
+            throw Usage("not a token id: " + word);
+        ids.push_back(static_cast<std::uint32_t>(std::stoul(word)));
+    }
+    if (ids.empty()) throw Usage("there are no tokens");
+    return ids;
+}
+
+std::string read_text(const std::string &path)
+{
+    std::ifstream in(path);
+    if (!in) throw NotFound(path + ": cannot be opened");
+    std::ostringstream text;
+    text << in.rdbuf();
+    return text.str();
+}
+
+double parse_real(const std::string &text)
+{
+    std::size_t used = 0;
+    double x = 0;
+    try {
+        x = std::stod(text, &used);
+    } catch (const std::exception &) {
+        used = 0;
+    }
+    if (used == 0 || used != text.size() || !(x >= 0)) throw Usage("not a tolerance: " + text);
+    return x;
+}
+
+void plant(Faults &faults, const std::string &name)
+{
+    const std::map<std::string, bool *> known = {
+        {"silu", &faults.silu},           {"rope-norm", &faults.rope_norm},
+        {"head-map", &faults.head_map},   {"no-sub-norm", &faults.no_sub_norm},
+        {"scale", &faults.weights.scale}, {"code-map", &faults.weights.code_map},
+    };
+    const auto it = known.find(name);
+    if (it == known.end()) throw Usage("unknown fault '" + name + "'");
+    *it->second = true;
+}
+
+Arguments parse(int argc, char **argv)
+{
+    Arguments a;
+    int i = 1;
+    if (i == argc) throw Usage("a command is missing");
+    a.command = argv[i++];
+    if (a.command == "op") {
+        if (i == argc) throw Usage("op: the name of an operation is missing");
+        a.operation = argv[i++];
+    }
+    const std::map<std::string, std::function<void(const std::string &)>> with_value = {
+        {"-m", [&](const std::string &v) { a.model = v; }},
+        {"-o", [&](const std::string &v) { a.output = v; }},
+        {"--trace", [&](const std::string &v) { a.trace = v; }},
+        {"--tokens", [&](const std::string &v) { a.tokens = parse_ids(v); }},
+        {"--tokens-file", [&](const std::string &v) { a.tokens = parse_ids(read_text(v)); }},
+        {"--tolerance", [&](const std::string &v) { a.tolerance = parse_real(v); }},
+        {"--fault", [&](const std::string &v) { plant(a.options.faults, v); }},
+        {"--kv",
+         [&](const std::string &v) {
+             if (v != "f16" && v != "f64") throw Usage("--kv takes f16 or f64");
+             a.options.kv_in_half = v == "f16";
+         }},
+    };
+    while (i < argc) {
+        const std::string option = argv[i++];
+        if (option == "--all") {
+            a.all = true;
+        } else if (option == "-v") {
+            a.verbose = true;
+        } else if (option == "--float-quant") {
+            a.options.as = As::Engines;
+        } else if (const auto it = with_value.find(option); it != with_value.end()) {
+            if (i == argc) throw Usage("option '" + option + "' needs a value");
+            it->second(argv[i++]);
+        } else {
+            throw Usage("unknown option '" + option + "'");
+        }
+    }
+    return a;
+}
+
+const std::string &needed(const std::string &value, const char *option)
+{
+    if (value.empty()) throw Usage(std::string("option '") + option + "' is missing");
+    return value;
+}
+
+const std::vector<std::uint32_t> &needed_tokens(const Arguments &a)
+{
+    if (!a.tokens) throw Usage("option '--tokens' or '--tokens-file' is missing");
+    return *a.tokens;
+}
+
+int logits(const Arguments &a, const Graph &graph)
+{
+    write_f32(needed(a.output, "-o"), graph.forward(needed_tokens(a), a.all));
+    return 0;
+}
+
+// -1/(n-1) * sum over positions p of log softmax(logits of p)[token p+1].
+int nll(const Arguments &a, const Graph &graph)
+{
+    const std::vector<std::uint32_t> &tokens = needed_tokens(a);
+    if (tokens.size() < 2) throw Usage("nll needs two tokens or more");
+    const Table table = graph.forward(tokens, true);
+    double sum = 0;
+    for (std::size_t p = 0; p + 1 < tokens.size(); p++)
+        sum -= std::log(softmax(table.row(p))[tokens[p + 1]]);
+    std::printf("%.5f\n", sum / static_cast<double>(tokens.size() - 1));
+    return 0;
+}
+
+int trace(const Arguments &a, const Graph &graph)
+{
+    write_trace(graph, needed_tokens(a), needed(a.output, "-o"));
+    return 0;
+}
+
+int check(const Arguments &a, const Graph &graph)
+{
+    const bool same = check_trace(graph, a.tokens.value_or(std::vector<std::uint32_t>{}),
+                                  needed(a.trace, "--trace"), a.tolerance, a.verbose);
+    return same ? 0 : 1;
+}
+
+int info(const Arguments &, const Graph &graph)
+{
+    std::printf("architecture=%s vocab=%zu layers=%zu width=%zu\n", graph.architecture().c_str(),
+                graph.n_vocab(), graph.n_layers(), graph.n_embd());
+    return 0;
+}
+
+int run(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (std::string(argv[i]) == "--help") {
+            std::cout << help_text << operations_help();
+            return 0;
+        }
+    }
+    Arguments a = parse(argc, argv);
+    if (a.command == "op") {
+        run_operation(a.operation, std::cin, a.options.as);
+        return 0;
+    }
+    const std::map<std::string, int (*)(const Arguments &, const Graph &)> commands = {
+        {"logits", logits}, {"nll", nll}, {"trace", trace}, {"check-trace", check}, {"info", info}};
+    const auto command = commands.find(a.command);
+    if (command == commands.end()) throw Usage("unknown command '" + a.command + "'");
+    if (a.command == "check-trace") a.options.as = As::Engines;
+    const Gguf file(needed(a.model, "-m"));
+    const Graph graph(file, a.options);
+    return command->second(a, graph);
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    try {
+        const int status = run(argc, argv);
+        if (std::fflush(stdout) != 0 || !std::cout.flush()) throw Disk("standard output cannot be written");
+        return status;
+    } catch (const Failure &e) {
+        std::cerr << "bn-reference: error: " << e.what() << "\n";
+        return e.code;
+    } catch (const std::exception &e) {
+        std::cerr << "bn-reference: error: internal: " << e.what() << "\n";
+        return 10;
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+//
+// The operations of a transformer, one function each, on single rows of binary64. These are the definitions;
+// nothing is fused, cached or reordered. The one exception to binary64 is `As::Engines` in the ternary layer,
+// which repeats the binary32 roundings that the file format's engines have, so that results can be compared
+// bit for bit.
+#ifndef REFERENCE_OPS_HPP
+#define REFERENCE_OPS_HPP
+
+#include <cstdint>
+#include <vector>
+
+#include "weights.hpp"
+
+namespace ref
+{
+
+using Row = std::vector<double>;
+
+// Root-mean-square norm (Zhang and Sennrich 2019): y_i = w_i * x_i / sqrt(mean(x^2) + eps).
+Row rmsnorm(const Row &x, const Row &weight, double eps);
+
+// p_i = exp(x_i) / sum_j exp(x_j). The maximum is taken out of numerator and denominator, so nothing
+// overflows.
+Row softmax(const Row &x);
+
+// silu(x) = x / (1 + exp(-x)); relu2(x) = max(x, 0)^2, the activation of BitNet b1.58 2B4T.
+double silu(double x);
+double relu2(double x);
+
+// Rotary position embedding (Su et al. 2021). A head's elements are taken in pairs (a, b), and pair i is
+// turned by the angle position * frequency_i, so that the product of a query and a key depends on their
+// distance alone. Neox pairs element i with i + n/2; Norm pairs 2i with 2i + 1.
+enum class RopeStyle { Neox, Norm };
+// frequency_i = base^(-2i/n) / factor_i * scale, i < n/2. No factors: all are 1.
+Row rope_frequencies(std::size_t n, double base, double scale, const Row &factors);
+// Turns the first 2 * |frequencies| elements of the head; the rest stay.
+void rope(double *head, const Row &frequencies, double position, RopeStyle style);
+
+// How a ternary layer computes.
+enum class As {
+    Binary64, // 127 / amax, products, and results in binary64
+    Engines   // binary32 with one rounding after each operation, as in the engines
+};
+
+// Activations of one row in eight bits: q_i = round(x_i * scale), scale = 127 / max(1e-5, max_j |x_j|), so
+// that the largest becomes 127. Ties go to the even neighbour (Ma et al. 2024, "The Era of 1-bit LLMs",
+// absmax).
+struct Quantised {
+    std::vector<std::int8_t> q;
+    double scale = 0;
+};
+Quantised quantise(const Row &x, As as);
+
+// One output of a ternary layer. The weights are scale_b * code with code in {-1, 0, +1}, one scale b per
+// block (I2_S: one block), the activations q / s; so y = sum_b scale_b * t_b / s with t_b = sum over the
+// block of code_i * q_i, a sum of integers and therefore exact in any order.
+double ternary_dot(const TernaryRow &w, bool block_scales, const Quantised &x, As as);
+
+double dot(const Row &a, const Row &b);
+
+// Attention of one query head over keys and values 0..n-1 (Vaswani et al. 2017):
+// out = sum_p softmax_p(q . k_p / sqrt(d)) v_p. Keys and values are rows `stride` apart.
+Row attention(const double *query, const double *keys, const double *values, std::size_t n, std::size_t d,
+              std::size_t stride);
+
+} // namespace ref
+
+#endif

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT
+//
+// Decoding of the tensor types. Each decoder states the formula of one element; speed is no aim.
+#include "weights.hpp"
+
+#include <cmath>
+
+#include "errors.hpp"
+#include "numbers.hpp"
+
+namespace ref
+{
+
+namespace
+{
+
+struct Format {
+    std::uint64_t block;       // elements
+    std::uint64_t block_bytes; // 0 for I2_S, which has no blocks of its own but one flat run of codes
+};
+
+Format format_of(const Tensor &t)
+{
+    switch (t.type) {
+    case F32:
+        return {1, 4};
+    case F16:
+    case BF16:
+        return {1, 2};
+    case Q4_0:
+        return {32, 18};
+    case Q8_0:
+        return {32, 34};
+    case Q6_K:
+        return {256, 210};
+    case TQ1_0:
+        return {256, 54};
+    case TQ2_0:
+        return {256, 66};
+    case I2_S:
+        return {4, 0};
+    default:
+        throw Unsupported("tensor '" + t.name + "': type " + std::to_string(t.type) + " is not known here");
+    }
+}
+
+// Q4_0: binary16 d, 16 bytes; the low nibbles are elements 0..15, the high ones 16..31; value d * (nibble -
+// 8).
+double q4_0(const std::uint8_t *block, std::size_t i)
+{
+    const std::uint8_t byte = block[2 + i % 16];
+    const int nibble = i < 16 ? byte & 15 : byte >> 4;
+    return half_to_double(read_u16(block)) * (nibble - 8);
+}
+
+// Q8_0: binary16 d, 32 signed bytes; value d * byte.
+double q8_0(const std::uint8_t *block, std::size_t i)
+{
+    return half_to_double(read_u16(block)) * static_cast<std::int8_t>(block[2 + i]);
+}
+
+// Q6_K, 256 elements: 128 bytes of low nibbles, 64 bytes of high bit pairs, 16 signed scales, binary16 d.
+// The two halves of 128 elements are alike. In a half, element 32 * part + l has its low four bits in byte
+// l + 32 * (part mod 2), low nibble for parts 0 and 1, high for 2 and 3; its upper two bits are pair `part`
+// of high byte l. Each 16 elements share a scale. Value d * scale * (six bits - 32).
+double q6_k(const std::uint8_t *block, std::size_t i)
+{
+    const std::uint8_t *low_bits = block;
+    const std::uint8_t *high_bits = block + 128;
+    const std::uint8_t *scales = block + 192;
+    const std::size_t half = i / 128, part = i % 128 / 32, l = i % 32;
+    const int low = (low_bits[64 * half + 32 * (part % 2) + l] >> (part < 2 ? 0 : 4)) & 15;
+    const int high = (high_bits[32 * half + l] >> (2 * part)) & 3;
+    const int scale = static_cast<std::int8_t>(scales[i / 16]);
+    return half_to_double(read_u16(block + 208)) * scale * (low + 16 * high - 32);
+}
+
+// I2_S: the matrix is one flat run of elements; 128 consecutive ones take 32 bytes, and byte p of these holds
+// elements p, 32 + p, 64 + p, 96 + p, the first in the highest two bits. Codes 0, 1, 2 are -1, 0, +1.
+int i2_s_code(const std::uint8_t *data, std::uint64_t element)
+{
+    const std::uint64_t j = element % 128;
+    return data[element / 128 * 32 + j % 32] >> (6 - 2 * (j / 32)) & 3;
+}
+
+// TQ2_0: 64 bytes, binary16 d. Byte 32 h + m holds elements 128 h + m, +32, +64, +96, the first in the LOWEST
+// two bits.
+int tq2_0_code(const std::uint8_t *block, std::size_t i)
+{
+    return block[i / 128 * 32 + i % 32] >> (2 * (i % 128 / 32)) & 3;
+}
+
+// TQ1_0: 48 bytes of five digits in base 3, 4 bytes of four digits, binary16 d. The number v of a byte, first
+// digit most significant, is stored as the fraction ceil(v * 256 / 243) / 256; multiplying by 3 moves the
+// next digit in front of the point.
+int tq1_0_code(const std::uint8_t *block, std::size_t i)
+{
+    std::size_t byte, digit;
+    if (i < 160) {
+        byte = i % 32;
+        digit = i / 32;
+    } else if (i < 240) {
+        byte = 32 + (i - 160) % 16;
+        digit = (i - 160) / 16;
+    } else {
+        byte = 48 + (i - 240) % 4;
+        digit = (i - 240) / 4;
+    }
+    unsigned fraction = block[byte];
+    for (std::size_t d = 0; d < digit; d++)
+        fraction = fraction * 3 % 256;
+    return static_cast<int>(fraction * 3 / 256);
+}
+
+} // namespace
+
+Matrix::Matrix(const Tensor &tensor, WeightFault fault) : tensor_(&tensor), fault_(fault)
+{
+    const Format format = format_of(tensor);
+    if (tensor.columns % format.block != 0)
+        throw Malformed("tensor '" + tensor.name + "': rows of " + std::to_string(tensor.columns) +
+                        " elements, but its type has blocks of " + std::to_string(format.block));
+    row_bytes_ = tensor.columns / format.block * format.block_bytes;
+    std::uint64_t bytes = row_bytes_ * tensor.rows;
+    if (tensor.type == I2_S) {
+        if (tensor.columns * tensor.rows % 128 != 0)
+            throw Malformed("tensor '" + tensor.name + "': no whole number of 128 elements");
+        bytes = tensor.columns * tensor.rows / 4 + 4; // the scale stands behind the codes
+    }
+    if (bytes > tensor.available) throw Malformed("tensor '" + tensor.name + "' is cut off");
+}
+
+bool Matrix::is_ternary() const
+{
+    return tensor_->type == I2_S || has_block_scales() || spelt_out_scale_ > 0;
+}
+
+bool Matrix::has_block_scales() const
+{
+    return tensor_->type == TQ1_0 || tensor_->type == TQ2_0;
+}
+
+void Matrix::recognise_ternary()
+{
+    if (tensor_->type != F32 && tensor_->type != F16 && tensor_->type != BF16) return;
+    double s = 0;
+    for (std::size_t r = 0; r < rows(); r++) {
+        for (const double w : floats(r)) {
+            if (w == 0) continue;
+            if (s == 0) s = std::fabs(w);
+            if (std::fabs(w) != s) return;
+        }
+    }
+    spelt_out_scale_ = s;
+}
+
+TernaryRow Matrix::ternary_row(std::size_t row) const
+{
+    const std::size_t n = columns();
+    TernaryRow out;
+    out.codes.resize(n);
+    out.block = has_block_scales() ? 256 : n;
+    if (spelt_out_scale_ > 0) {
+        const std::vector<double> weights = floats(row);
+        for (std::size_t i = 0; i < n; i++)
+            out.codes[i] = static_cast<std::int8_t>(weights[i] / spelt_out_scale_);
+        out.scales.push_back(spelt_out_scale_);
+        return out;
+    }
+    if (tensor_->type == I2_S) {
+        const double scale = read_f32(tensor_->data + tensor_->columns * tensor_->rows / 4);
+        out.scales.push_back(fault_.scale ? 1.0 : scale);
+    }
+    const std::uint8_t *start = tensor_->data + row * row_bytes_;
+    for (std::size_t i = 0; i < n; i++) {
+        int code = 0;
+        if (tensor_->type == I2_S) {
+            code = i2_s_code(tensor_->data, std::uint64_t{row} * n + i);
+        } else {
+            const bool tq1 = tensor_->type == TQ1_0;
+            const std::uint8_t *block = start + i / 256 * (tq1 ? 54 : 66);
+            code = tq1 ? tq1_0_code(block, i % 256) : tq2_0_code(block, i % 256);
+            if (i % 256 == 0) out.scales.push_back(half_to_double(read_u16(block + (tq1 ? 52 : 64))));
+        }
+        if (code == 3) throw Malformed("tensor '" + tensor_->name + "' holds the unused code 3");
+        if (fault_.code_map) code = (code + 1) % 3;
+        out.codes[i] = static_cast<std::int8_t>(code - 1);
+    }
+    return out;
+}
+
+std::vector<double> Matrix::dense_row(std::size_t row) const
+{
+    if (tensor_->type == I2_S || has_block_scales()) {
+        const TernaryRow w = ternary_row(row);
+        std::vector<double> out(columns());
+        for (std::size_t i = 0; i < out.size(); i++)
+            out[i] = w.scales[i / w.block] * w.codes[i];
+        return out;
+    }
+    return floats(row);
+}
+
+std::vector<double> Matrix::floats(std::size_t row) const
+{
+    std::vector<double> out(columns());
+    const std::uint8_t *p = tensor_->data + row * row_bytes_;
+    for (std::size_t i = 0; i < out.size(); i++) {
+        switch (tensor_->type) {
+        case F32:
+            out[i] = read_f32(p + 4 * i);
+            break;
+        case F16:
+            out[i] = half_to_double(read_u16(p + 2 * i));
+            break;
+        case BF16:
+            out[i] = bfloat16_to_double(read_u16(p + 2 * i));
+            break;
+        case Q4_0:
+            out[i] = q4_0(p + i / 32 * 18, i % 32);
+            break;
+        case Q8_0:
+            out[i] = q8_0(p + i / 32 * 34, i % 32);
+            break;
+        default: // Q6_K: format_of has refused everything else
+            out[i] = q6_k(p + i / 256 * 210, i % 256);
+            break;
+        }
+    }
+    return out;
+}
+
+std::vector<double> dense_vector(const Tensor &tensor)
+{
+    const Matrix m(tensor);
+    std::vector<double> out;
+    for (std::size_t r = 0; r < m.rows(); r++) {
+        const std::vector<double> row = m.dense_row(r);
+        out.insert(out.end(), row.begin(), row.end());
+    }
+    return out;
+}
+
+} // namespace ref

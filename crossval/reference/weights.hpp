@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+//
+// Weight matrices as numbers. A matrix is either *dense*, rows of binary64, or *ternary*, codes -1, 0, +1
+// with scales. Rows are decoded from the file's bytes whenever they are asked for; nothing is repacked.
+#ifndef REFERENCE_WEIGHTS_HPP
+#define REFERENCE_WEIGHTS_HPP
+
+#include <cstdint>
+#include <vector>
+
+#include "gguf.hpp"
+
+namespace ref
+{
+
+// One row of a ternary matrix: w[i] = scales[i / block] * codes[i].
+struct TernaryRow {
+    std::vector<std::int8_t> codes;
+    std::vector<double> scales;
+    std::size_t block = 0; // elements that share a scale
+};
+
+// Deliberate mistakes, so that tests can see that they are noticed.
+struct WeightFault {
+    bool code_map = false; // reads 0, 1, 2 as 0, +1, -1
+    bool scale = false;    // takes every scale of I2_S as 1
+};
+
+class Matrix
+{
+  public:
+    Matrix() = default;
+    // The tensor's memory must outlive the matrix.
+    explicit Matrix(const Tensor &tensor, WeightFault fault = {});
+
+    std::size_t rows() const
+    {
+        return static_cast<std::size_t>(tensor_->rows);
+    }
+    std::size_t columns() const
+    {
+        return static_cast<std::size_t>(tensor_->columns);
+    }
+    // Some files spell a ternary matrix out in floats, all of them -s, 0 or +s. This sees it, and the matrix
+    // counts as ternary from then on.
+    void recognise_ternary();
+    bool is_ternary() const;
+    // I2_S: one scale for the whole matrix. TQ1_0, TQ2_0: one per 256 elements.
+    bool has_block_scales() const;
+
+    std::vector<double> dense_row(std::size_t row) const; // of any type
+    TernaryRow ternary_row(std::size_t row) const;        // of a ternary type
+
+  private:
+    std::vector<double> floats(std::size_t row) const; // of a type that is not ternary
+
+    const Tensor *tensor_ = nullptr;
+    std::uint64_t row_bytes_ = 0;
+    double spelt_out_scale_ = 0; // s of a ternary matrix in floats, else 0
+    WeightFault fault_;
+};
+
+// A vector, such as the weights of a norm.
+std::vector<double> dense_vector(const Tensor &tensor);
+
+} // namespace ref
+
+#endif

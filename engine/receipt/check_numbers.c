@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Rules about counts, times and rates: what is claimed twice must agree, parts must not exceed the whole, and
+ * everything derived is derived again.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "infer/generate.h"
+#include "receipt/checks.h"
+#include "receipt/receipt.h"
+
+typedef unsigned long long ull;
+
+/* ---- tokens -----------------------------------------------------------------------------------------------
+ */
+
+void bn_check_token_counts(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    uint64_t generated, requested, prompt, n_predict;
+    if (!bn_rule_u64(in, "tokens_generated", &generated, out)) return;
+    if (!bn_rule_u64(in, "tokens_requested", &requested, out)) return;
+    if (generated > requested) {
+        bn_rule_fail(out, "%llu tokens were generated, %llu asked for", (ull)generated, (ull)requested);
+        return;
+    }
+    if (in->receipt->statement == NULL) {
+        bn_rule_pass(out, "%llu of %llu tokens", (ull)generated, (ull)requested);
+        return;
+    }
+    if (!bn_rule_u64(in, "result.prompt_tokens", &prompt, out)) return;
+    if (!bn_rule_u64(in, "request.n_predict", &n_predict, out)) return;
+    size_t n_ids = bn_json_size(bn_json_path(in->receipt->predicate, "result.ids"));
+    size_t n_prompt = bn_json_size(bn_json_path(in->receipt->predicate, "request.prompt_ids"));
+    if (generated == 0 || prompt == 0)
+        bn_rule_fail(out, "%llu prompt tokens and %llu generated ones: nothing was done", (ull)prompt,
+                     (ull)generated);
+    else if (n_ids != generated)
+        bn_rule_fail(out, "result.ids has %zu ids, tokens_generated says %llu", n_ids, (ull)generated);
+    else if (n_prompt != prompt)
+        bn_rule_fail(out, "request.prompt_ids has %zu ids, result.prompt_tokens says %llu", n_prompt,
+                     (ull)prompt);
+    else if (n_predict != requested)
+        bn_rule_fail(out, "request.n_predict is %llu, tokens_requested is %llu", (ull)n_predict,
+                     (ull)requested);
+    else
+        bn_rule_pass(out, "%llu of %llu tokens behind %llu of the prompt", (ull)generated, (ull)requested,
+                     (ull)prompt);
+}
+
+void bn_check_token_ids(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    static const char *const LISTS[] = {"request.prompt_ids", "result.ids"};
+    uint64_t n_vocab;
+    if (!bn_rule_u64(in, "model.n_vocab", &n_vocab, out)) return;
+    for (size_t i = 0; i < BN_ARRAY_LEN(LISTS); i++) {
+        uint64_t *ids;
+        size_t n, bad = 0;
+        if (!bn_rule_list(in, LISTS[i], &ids, &n, out)) return;
+        while (bad < n && ids[bad] < n_vocab)
+            bad++;
+        if (bad < n)
+            bn_rule_fail(out, "%s has %llu, the vocabulary ends at %llu", LISTS[i], (ull)ids[bad],
+                         (ull)n_vocab - 1);
+        bn_free(ids);
+        if (bad < n) return;
+    }
+    bn_rule_pass(out, "all below %llu", (ull)n_vocab);
+}
+
+/* Does the last id stand in request.stop_ids? */
+static bool ends_in_stop_id(const struct bn_rules_input *in)
+{
+    const bn_json *ids = bn_json_path(in->receipt->predicate, "result.ids"), *last = NULL;
+    uint64_t end, id;
+    for (const bn_json *e = bn_json_first(ids); e != NULL; e = bn_json_next(e))
+        last = e;
+    if (!bn_json_u64(last, &end)) return false;
+    const bn_json *stops = bn_json_path(in->receipt->predicate, "request.stop_ids");
+    for (const bn_json *e = bn_json_first(stops); e != NULL; e = bn_json_next(e))
+        if (bn_json_u64(e, &id) && id == end) return true;
+    return false;
+}
+
+void bn_check_stop_reason(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    const char *reason = NULL;
+    char quoted[80];
+    uint64_t generated, requested, prompt, ctx;
+    if (!bn_rule_text(in, "result.stop_reason", &reason, out)) return;
+    if (!bn_rule_u64(in, "tokens_generated", &generated, out)) return;
+    if (!bn_rule_u64(in, "tokens_requested", &requested, out)) return;
+    if (!bn_rule_u64(in, "result.prompt_tokens", &prompt, out)) return;
+    if (!bn_rule_u64(in, "resolved.ctx", &ctx, out)) return;
+    int which = 0;
+    while (which < BN_STOP_REASON_COUNT &&
+           strcmp(reason, bn_stop_reason_name((enum bn_stop_reason)which)) != 0)
+        which++;
+    const bn_json *stops = bn_json_path(in->receipt->predicate, "request.stops");
+    if (which == BN_STOP_REASON_COUNT)
+        bn_rule_fail(out, "unknown stop_reason \"%s\"", bn_rule_quote(quoted, reason));
+    else if (prompt + generated > ctx + 1)
+        bn_rule_fail(out, "%llu tokens of prompt and %llu behind do not fit the context of %llu", (ull)prompt,
+                     (ull)generated, (ull)ctx);
+    else if (which == BN_STOP_LENGTH && generated != requested)
+        bn_rule_fail(out, "stopped for length after %llu of %llu tokens", (ull)generated, (ull)requested);
+    else if (which == BN_STOP_CONTEXT && prompt + generated != ctx + 1)
+        bn_rule_fail(out, "stopped for a full context of %llu after %llu tokens", (ull)ctx,
+                     (ull)(prompt + generated));
+    else if (which == BN_STOP_ID && !ends_in_stop_id(in))
+        bn_rule_fail(out, "stopped at an id, but the last one is not in request.stop_ids");
+    else if (which == BN_STOP_STRING && bn_json_size(stops) == 0)
+        bn_rule_fail(out, "stopped at a text, but request.stops is empty");
+    else
+        bn_rule_pass(out, "%s", reason);
+}
+
+/* ---- rates and times --------------------------------------------------------------------------------------
+ */
+
+/* |a - b| within the policy's tolerance of b. */
+static bool close_to(const struct bn_rules_input *in, double a, double b)
+{
+    return fabs(a - b) <= fabs(b) * (double)in->policy->rate_tolerance_milli / 1000;
+}
+
+static bool rate_claim(const struct bn_rules_input *in, double *rate, struct bn_rule_result *out)
+{
+    const bn_json *claim = bn_rule_claim(in, "tokens_per_second", out);
+    if (claim == NULL) return false;
+    if (bn_json_number(claim, rate) && isfinite(*rate) && *rate >= 0) return true;
+    bn_rule_fail(out, "tokens_per_second is no number from 0 on");
+    return false;
+}
+
+/* Seconds that the tokens took: measurement.total_ns, or what other tools have. */
+static bool total_seconds(const struct bn_rules_input *in, double *seconds)
+{
+    uint64_t ns;
+    double ms;
+    if (bn_json_u64(bn_json_path(in->receipt->predicate, "measurement.total_ns"), &ns)) {
+        *seconds = (double)ns / 1e9;
+        return true;
+    }
+    if (!bn_json_number(bn_json_path(in->receipt->predicate, "performance_baseline.total_time_ms"), &ms))
+        return false;
+    *seconds = ms / 1000;
+    return true;
+}
+
+/* The averages of other tools: tokens x average latency is the total. */
+static bool average_contradicts(const struct bn_rules_input *in, double tokens, double seconds,
+                                struct bn_rule_result *out)
+{
+    double average;
+    const bn_json *claim =
+        bn_json_path(in->receipt->predicate, "performance_baseline.average_token_latency_ms");
+    if (!bn_json_number(claim, &average) || average * tokens <= seconds * 1000 * 1.01) return false;
+    bn_rule_fail(out, "%.0f tokens of %.0f ms on average take longer than the total of %.0f ms", tokens,
+                 average, seconds * 1000);
+    return true;
+}
+
+void bn_check_rate(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    uint64_t tokens;
+    double rate = 0, seconds = 0;
+    if (!rate_claim(in, &rate, out) || !bn_rule_u64(in, "tokens_generated", &tokens, out)) return;
+    bool timed = total_seconds(in, &seconds);
+    if ((tokens > 0) != (rate > 0)) {
+        bn_rule_fail(out, "%llu tokens at %.3f tokens/s", (ull)tokens, rate);
+    } else if (!timed && in->receipt->statement != NULL) {
+        bn_rule_fail(out, "measurement.total_ns is missing");
+    } else if (!timed) {
+        bn_rule_pass(out, "%.3f tokens/s; no time to hold it against", rate);
+    } else if (!(seconds > 0) || !close_to(in, rate, (double)tokens / seconds)) {
+        bn_rule_fail(out, "%llu tokens in %.6f s are not %.3f tokens/s", (ull)tokens, seconds, rate);
+    } else if (!average_contradicts(in, (double)tokens, seconds, out)) {
+        bn_rule_pass(out, "%llu tokens in %.6f s", (ull)tokens, seconds);
+    }
+}
+
+void bn_check_times(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    uint64_t prefill, decode, total, *samples, sum = 0;
+    size_t n;
+    if (!bn_rule_u64(in, "measurement.prefill_ns", &prefill, out)) return;
+    if (!bn_rule_u64(in, "measurement.decode_ns", &decode, out)) return;
+    if (!bn_rule_u64(in, "measurement.total_ns", &total, out)) return;
+    if (!bn_rule_list(in, "measurement.token_ns", &samples, &n, out)) return;
+    for (size_t i = 0; i < n; i++)
+        if (!bn_add_ok(sum, samples[i], &sum)) sum = UINT64_MAX;
+    uint64_t first = n > 0 ? samples[0] : 0;
+    bn_free(samples);
+    if (total == 0 || prefill == 0)
+        bn_rule_fail(out, "a prompt in %llu ns, all in %llu ns", (ull)prefill, (ull)total);
+    else if (prefill + decode > total)
+        bn_rule_fail(out, "prefill and decode take %llu ns, the total is %llu", (ull)(prefill + decode),
+                     (ull)total);
+    else if (sum > total)
+        bn_rule_fail(out, "the tokens take %llu ns, the total is %llu", (ull)sum, (ull)total);
+    else if (first < prefill)
+        bn_rule_fail(out, "the first token takes %llu ns, the prompt in it %llu", (ull)first, (ull)prefill);
+    else
+        bn_rule_pass(out, "the parts fit into %.6f s", (double)total / 1e9);
+}
+
+void bn_check_samples(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    static const struct {
+        const char *path;
+        unsigned percent;
+    } CLAIMS[] = {{"measurement.p50_ns", 50},
+                  {"measurement.p95_ns", 95},
+                  {"measurement.p99_ns", 99},
+                  {"measurement.max_ns", 100}};
+    uint64_t tokens, claim, *samples, *sorted = NULL;
+    size_t n, n_sorted = 0;
+    if (!bn_rule_u64(in, "tokens_generated", &tokens, out)) return;
+    if (!bn_rule_list(in, "measurement.token_ns", &samples, &n, out)) return;
+    bool ok = n > 0 && n == tokens;
+    if (!ok) bn_rule_fail(out, "%zu samples for %llu tokens", n, (ull)tokens);
+    if (ok && bn_receipt_sort_samples(samples, n, &sorted, &n_sorted, NULL) != BN_OK) {
+        bn_rule_fail(out, "out of memory");
+        ok = false;
+    }
+    for (size_t i = 0; i < BN_ARRAY_LEN(CLAIMS) && ok; i++) {
+        uint64_t want = bn_receipt_percentile(sorted, n_sorted, CLAIMS[i].percent);
+        ok = bn_rule_u64(in, CLAIMS[i].path, &claim, out);
+        if (ok && claim != want) {
+            bn_rule_fail(out, "%s is %llu, the samples give %llu", CLAIMS[i].path, (ull)claim, (ull)want);
+            ok = false;
+        }
+    }
+    bn_free(samples);
+    bn_free(sorted);
+    if (ok) bn_rule_pass(out, "%zu samples, percentiles as claimed", n);
+}
+
+void bn_check_derived_rates(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    uint64_t prompt, generated, prefill_ns, decode_ns, prefill, decode;
+    if (!bn_rule_u64(in, "result.prompt_tokens", &prompt, out)) return;
+    if (!bn_rule_u64(in, "tokens_generated", &generated, out)) return;
+    if (!bn_rule_u64(in, "measurement.prefill_ns", &prefill_ns, out)) return;
+    if (!bn_rule_u64(in, "measurement.decode_ns", &decode_ns, out)) return;
+    if (!bn_rule_u64(in, "measurement.prefill_tokens_per_s_milli", &prefill, out)) return;
+    if (prefill != bn_receipt_rate_milli(prompt, prefill_ns)) {
+        bn_rule_fail(out, "%llu tokens in %llu ns are not %llu thousandths a second", (ull)prompt,
+                     (ull)prefill_ns, (ull)prefill);
+        return;
+    }
+    if (generated > 1) {
+        if (!bn_rule_u64(in, "measurement.decode_tokens_per_s_milli", &decode, out)) return;
+        if (decode != bn_receipt_rate_milli(generated - 1, decode_ns)) {
+            bn_rule_fail(out, "%llu tokens in %llu ns are not %llu thousandths a second", (ull)generated - 1,
+                         (ull)decode_ns, (ull)decode);
+            return;
+        }
+    }
+    bn_rule_pass(out, "prefill %.3f tokens/s", (double)prefill / 1000);
+}
+
+/* ---- what other tools put into their receipts -------------------------------------------------------------
+ */
+
+static bool accuracy_fails(const bn_json *tests, struct bn_rule_result *out)
+{
+    char quoted[80];
+    const bn_json *group = bn_json_get(tests, "accuracy_tests");
+    for (const bn_json *t = bn_json_first(group); t != NULL; t = bn_json_next(t)) {
+        bool passed = true;
+        double mse = 0, tolerance = 0;
+        (void)bn_json_bool(bn_json_get(t, "passed"), &passed);
+        bool both = bn_json_number(bn_json_get(t, "mse"), &mse) &&
+                    bn_json_number(bn_json_get(t, "tolerance"), &tolerance);
+        if (passed && !(both && mse > tolerance)) continue;
+        bn_rule_fail(out, "accuracy test %s did not pass",
+                     bn_json_name(t) == NULL ? "?" : bn_rule_quote(quoted, bn_json_name(t)));
+        return true;
+    }
+    return false;
+}
+
+void bn_check_tests(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    const bn_json *tests = bn_json_get(in->receipt->predicate, "test_results");
+    uint64_t total = 0, passed = 0, failed = 0, skipped = 0;
+    bool deterministic = false, identical = true;
+    if (tests == NULL) {
+        bn_rule_skip(out, "test_results is not claimed");
+        return;
+    }
+    bool counted = bn_json_u64(bn_json_get(tests, "total_tests"), &total) &&
+                   bn_json_u64(bn_json_get(tests, "passed"), &passed);
+    (void)bn_json_u64(bn_json_get(tests, "failed"), &failed);
+    (void)bn_json_u64(bn_json_get(tests, "skipped"), &skipped);
+    (void)bn_json_bool(bn_json_get(in->receipt->predicate, "deterministic"), &deterministic);
+    (void)bn_json_bool(bn_json_path(tests, "determinism_tests.identical_sequences"), &identical);
+    if (failed > 0)
+        bn_rule_fail(out, "%llu tests failed", (ull)failed);
+    else if (counted && passed + skipped != total)
+        bn_rule_fail(out, "%llu tests, of which %llu passed and %llu were skipped", (ull)total, (ull)passed,
+                     (ull)skipped);
+    else if (deterministic && !identical)
+        bn_rule_fail(out, "deterministic is claimed, and the runs differed");
+    else if (!accuracy_fails(tests, out))
+        bn_rule_pass(out, "%llu passed", (ull)passed);
+}
+
+void bn_check_parity(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    const char *status = NULL;
+    char quoted[80];
+    const bn_json *parity = bn_json_get(in->receipt->predicate, "parity");
+    if (parity == NULL || bn_json_kind(parity) == BN_JSON_NULL)
+        bn_rule_skip(out, "parity is not claimed");
+    else if (!bn_json_string(bn_json_get(parity, "status"), &status))
+        bn_rule_fail(out, "parity has no status");
+    else if (strcmp(status, "ok") != 0 && strcmp(status, "rust_only") != 0 && strcmp(status, "warn") != 0)
+        bn_rule_fail(out, "parity is \"%s\"", bn_rule_quote(quoted, status));
+    else
+        bn_rule_pass(out, "%s", status);
+}
+
+void bn_check_corrections(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    const bn_json *list = bn_json_get(in->receipt->predicate, "corrections");
+    size_t n = bn_json_size(list);
+    if (list == NULL)
+        bn_rule_skip(out, "corrections are not claimed");
+    else if (bn_json_kind(list) != BN_JSON_ARRAY)
+        bn_rule_fail(out, "corrections is no list");
+    else if (n > 0 && !in->policy->allow_corrections)
+        bn_rule_fail(out, "%zu corrections of weights, which the policy does not allow", n);
+    else
+        bn_rule_pass(out, "%zu", n);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The computations that building a receipt and checking one have to agree on; see receipt.h.
+ */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "receipt/receipt.h"
+
+#define MAX_TEXT (64u << 20)
+
+bn_status bn_receipt_self_digest(const bn_json *statement, char hex[BN_SHA256_HEX], bn_error *err)
+{
+    bn_json *copy = bn_json_new_object();
+    struct bn_buf text = {.max = MAX_TEXT};
+    for (const bn_json *m = bn_json_first(statement); m != NULL; m = bn_json_next(m))
+        if (strcmp(bn_json_name(m), "receipt_sha256") != 0) bn_json_put_copy(copy, bn_json_name(m), m);
+    bn_status status = bn_json_write(copy, true, &text, err);
+    if (status == BN_OK) status = bn_sha256_hex(text.data, text.len, hex, err);
+    bn_buf_release(&text);
+    bn_json_free(copy);
+    return status;
+}
+
+bn_status bn_receipt_seal(bn_json *statement, bn_error *err)
+{
+    char hex[BN_SHA256_HEX];
+    BN_TRY(bn_receipt_self_digest(statement, hex, err));
+    bn_json_put_string(statement, "receipt_sha256", hex);
+    return BN_OK;
+}
+
+bn_status bn_receipt_ids_digest(const int32_t *ids, size_t n, char hex[BN_SHA256_HEX], bn_error *err)
+{
+    struct bn_sha256 *sha;
+    unsigned char digest[BN_SHA256_BYTES];
+    BN_TRY(bn_sha256_open(&sha, err));
+    for (size_t i = 0; i < n; i++) {
+        uint32_t id = (uint32_t)ids[i];
+        unsigned char bytes[4] = {(unsigned char)id, (unsigned char)(id >> 8), (unsigned char)(id >> 16),
+                                  (unsigned char)(id >> 24)};
+        bn_sha256_update(sha, bytes, sizeof bytes);
+    }
+    bn_sha256_take(sha, digest);
+    bn_sha256_close(sha);
+    bn_hex(hex, digest, sizeof digest);
+    return BN_OK;
+}
+
+uint64_t bn_receipt_rate_milli(uint64_t n, uint64_t ns)
+{
+    uint64_t scaled;
+    if (ns == 0) return 0;
+    if (!bn_mul_ok(n, UINT64_C(1000000000000), &scaled) || !bn_add_ok(scaled, ns / 2, &scaled)) return 0;
+    return scaled / ns;
+}
+
+uint64_t bn_receipt_percentile(const uint64_t *sorted, size_t n, unsigned percent)
+{
+    size_t rank = (n * percent + 99) / 100;
+    return sorted[rank == 0 ? 0 : rank - 1];
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const uint64_t *left = a, *right = b;
+    return *left < *right ? -1 : *left > *right;
+}
+
+bn_status bn_receipt_sort_samples(const uint64_t *token_ns, size_t n, uint64_t **sorted, size_t *n_sorted,
+                                  bn_error *err)
+{
+    size_t skip = n > 1 ? 1 : 0;
+    *n_sorted = n - skip;
+    *sorted = bn_alloc(*n_sorted, sizeof **sorted);
+    if (*sorted == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (*n_sorted > 0) memcpy(*sorted, token_ns + skip, *n_sorted * sizeof **sorted);
+    qsort(*sorted, *n_sorted, sizeof **sorted, ascending);
+    return BN_OK;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Receipts: what a generation used, did and measured, as an in-toto Statement v1. Here: building one, and the
+ * digest that it carries of itself. docs/reference/receipt.md describes the format field by field.
+ *
+ *     struct bn_receipt_input in = {
+ *         .model = model, .session = session, .generation = &gen,      gen as bn_generate left it
+ *         .model_name = "model.gguf", .prompt = text, .n_prompt_bytes = n,
+ *     };
+ *     BN_TRY(bn_receipt_write("ci/inference.json", &in, err));
+ *
+ * Everything in a receipt is read from where it happened: kernels and their numbers from the session's
+ * counters, tokens and times from the generation, digests from the bytes that were used. The caller hands
+ * over no number that the engine knows better.
+ */
+#ifndef BN_RECEIPT_RECEIPT_H
+#define BN_RECEIPT_RECEIPT_H
+
+#include "base/json.h"
+#include "infer/generate.h"
+
+#define BN_RECEIPT_STATEMENT_TYPE "https://in-toto.io/Statement/v1"
+#define BN_RECEIPT_PREDICATE_TYPE "https://bn.invalid/inference-receipt/v1"
+#define BN_RECEIPT_PAYLOAD_TYPE "application/vnd.in-toto+json"
+#define BN_RECEIPT_SCHEMA_VERSION "1.0.0"
+
+/* Borrowed. NULL and 0 mean "not asked for" or "not known" unless said otherwise. */
+struct bn_receipt_input {
+    /* What ran. The session did this one generation and nothing else since it was opened. */
+    const bn_model *model;
+    const bn_session *session;
+    const struct bn_generation *generation;
+
+    /* What was asked for, as far as the above cannot tell it. */
+    const char *model_name; /* path, of which the base name is shown; or what the caller calls it */
+    const char *prompt; /* the text whose tokens were evaluated, templates applied; NULL: tokens were given */
+    size_t n_prompt_bytes;
+    const char *template_name;
+    const char *isa; /* as asked for, "auto" */
+    uint32_t n_threads, n_ctx, n_batch;
+
+    /* What only the caller measured. */
+    uint64_t load_ns;               /* opening the model and the session */
+    uint64_t bandwidth_bytes_per_s; /* of bn_bandwidth_probe */
+
+    /* What is shown. Without these a receipt has digests of texts, and base names instead of paths. Tokens
+     * are always in it: replay needs them, and they can be turned back into the text. */
+    bool show_text;     /* of prompt and answer */
+    bool show_path;     /* of the model */
+    const char *folder; /* whose git commit is stamped; NULL: the working folder */
+};
+
+/* Builds the statement; the caller frees it. BN_ERR_ARG when no kernel was counted, nothing was generated, or
+ * the session did more than this generation: a receipt without evidence is not made. */
+BN_MUST_CHECK bn_status bn_receipt_build(bn_json **statement, const struct bn_receipt_input *input,
+                                         bn_error *err);
+/* The same, written to a file as readable JSON. */
+BN_MUST_CHECK bn_status bn_receipt_write(const char *path, const struct bn_receipt_input *input,
+                                         bn_error *err);
+
+/* ---- shared by building and checking ---------------------------------------------------------------------
+ */
+
+/* sha256 over the canonical text of a statement without its member receipt_sha256. */
+BN_MUST_CHECK bn_status bn_receipt_self_digest(const bn_json *statement, char hex[BN_SHA256_HEX],
+                                               bn_error *err);
+/* Puts that digest into the statement. */
+BN_MUST_CHECK bn_status bn_receipt_seal(bn_json *statement, bn_error *err);
+/* sha256 over token ids, each as u32 little endian. */
+BN_MUST_CHECK bn_status bn_receipt_ids_digest(const int32_t *ids, size_t n, char hex[BN_SHA256_HEX],
+                                              bn_error *err);
+/* n things in ns nanoseconds as thousandths of things a second, rounded; 0 when ns is 0. */
+uint64_t bn_receipt_rate_milli(uint64_t n, uint64_t ns);
+/* The smallest of n > 0 ascending samples that percent of all samples do not exceed (nearest rank). */
+uint64_t bn_receipt_percentile(const uint64_t *sorted, size_t n, unsigned percent);
+/* Samples of single tokens in ascending order: those behind the first, which holds the prompt; the only one
+ * when there is no other. *sorted is released with bn_free. */
+BN_MUST_CHECK bn_status bn_receipt_sort_samples(const uint64_t *token_ns, size_t n, uint64_t **sorted,
+                                                size_t *n_sorted, bn_error *err);
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Norm, positions, softmax, exp, and the element-by-element slots. The truth computes in binary64 with libm.
+ */
+#include "checkkern.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define EPS 0x1p-24 /* half a unit in the last place, relative */
+
+/* Length and values of a case of a slot over n values; false past the end. */
+static bool pick(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index, size_t bench,
+                 enum ck_values *values)
+{
+    static const size_t LARGE[] = {128, 1000, 2560, 6912};
+    static const size_t N[] = {1, 7, 16, 37, 130};
+    *values = CK_ORDINARY;
+    call->n = index + 1;
+    if (class == CK_BENCH) {
+        if (index > 0) return false;
+        call->n = bench;
+        call->bytes = 4.0 * (double)bench;
+    } else if (class == CK_EXTREMES) {
+        if (index >= 5 * CK_N_VALUES) return false;
+        call->n = N[index % 5];
+        *values = index / 5;
+    } else if (index >= 67) {
+        if (index - 67 >= 4) return false;
+        call->n = LARGE[index - 67];
+    }
+    ck->guard_before = class == CK_LAYOUT && index % 2 == 0;
+    snprintf(call->text, sizeof call->text, "n=%zu %s", call->n, ck_values_name(*values));
+    return true;
+}
+
+/* An output that starts as n values. */
+static float *in_place(struct ck *ck, size_t n, enum ck_values values)
+{
+    float *x = ck_buffer(ck, CK_OUT, CK_FLOATS, n * sizeof *x);
+    ck_fill_f32(ck, x, n, values);
+    return x;
+}
+
+/* The truth needs the inputs of slots that work in place: a copy. */
+static const float *copy_of(struct ck *ck, const float *x, size_t n)
+{
+    float *copy = ck_buffer(ck, CK_IN, CK_FLOATS, n * sizeof *copy);
+    for (size_t i = 0; i < n; i++)
+        copy[i] = x[i];
+    return copy;
+}
+
+/* ---- rmsnorm ---- */
+
+/* A sum of squares half way between two means of binary32, plus many squares each too small to count beside
+ * it: together they decide how the mean is rounded, but only when they are added in other lanes. */
+static bool setup_tied_sum(struct ck *ck, struct ck_call *call)
+{
+    enum { N = 256 };
+    float *x = ck_buffer(ck, CK_IN, CK_FLOATS, N * sizeof *x);
+    for (size_t i = 0; i < N; i++)
+        x[i] = 0x1p-16f;
+    x[0] = (float)(2048 + ck_below(ck, 848)); /* the square has 23 bits, of which the last is worth a half */
+    x[1] = 0.5f;
+    call->n = N;
+    call->a = call->c = x;
+    call->b = ck_floats(ck, N, CK_ORDINARY);
+    call->f = (float)ck_below(ck, 1u << 20) * 0x1p-9f; /* away from squares, whose roots hide a last place */
+    call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, N * sizeof *x);
+    snprintf(call->text, sizeof call->text, "tied sum of %a", (double)x[0]);
+    return true;
+}
+
+static bool setup_rmsnorm(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    enum ck_values values;
+    if (class == CK_EXTREMES && index >= 5 * CK_N_VALUES)
+        return index < 5 * CK_N_VALUES + 20 && setup_tied_sum(ck, call);
+    if (!pick(ck, call, class, index, 2560, &values)) return false;
+    bool same = class == CK_LAYOUT;
+    call->out = in_place(ck, call->n, values);
+    call->c = copy_of(ck, call->out, call->n);
+    call->a = same ? call->out : call->c;
+    call->b = ck_floats(ck, call->n, index % 2 == 0 ? values : CK_ORDINARY);
+    call->f = index % 3 == 0 ? 1e-6f : 1e-5f;
+    return true;
+}
+
+static void invoke_rmsnorm(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    kernels->rmsnorm(call->out, call->a, call->b, call->n, call->f);
+}
+
+static bool truth_rmsnorm(struct ck *ck, const struct ck_call *call)
+{
+    const float *y = call->out, *x = call->c, *w = call->b;
+    double sum = 0;
+    for (size_t i = 0; i < call->n; i++)
+        sum += (double)x[i] * (double)x[i];
+    if (sum / (double)call->n > 1e38) return true; /* beyond binary32: only the bits are compared */
+    double r = 1 / sqrt(sum / (double)call->n + (double)call->f);
+    for (size_t i = 0; i < call->n; i++) {
+        double want = (double)x[i] * r * (double)w[i];
+        if (!ck_near(ck, "value", i, y[i], want, fabs(want) * 8 * EPS + fabs((double)w[i]) * 1e-44 + 1e-44))
+            return false;
+    }
+    return true;
+}
+
+/* ---- rope ---- */
+
+static bool setup_rope(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    enum ck_values values;
+    static const size_t HEAD[] = {32, 64, 80, 96, 100, 128, 256};
+    if (!pick(ck, call, class, index, 128, &values)) return false;
+    call->n *= class == CK_BENCH ? 1 : 2;
+    if (class == CK_LAYOUT) call->n = HEAD[index % 7];
+    call->out = in_place(ck, call->n, values);
+    call->a = copy_of(ck, call->out, call->n);
+    float *cosine = ck_buffer(ck, CK_IN, CK_FLOATS, call->n / 2 * sizeof *cosine);
+    float *sine = ck_buffer(ck, CK_IN, CK_FLOATS, call->n / 2 * sizeof *sine);
+    for (size_t i = 0; i < call->n / 2; i++) {
+        double t = 3 * (double)ck_uniform(ck); /* on the unit circle, without libm */
+        cosine[i] = (float)((1 - t * t) / (1 + t * t));
+        sine[i] = (float)(2 * t / (1 + t * t));
+    }
+    call->b = cosine;
+    call->c = sine;
+    return true;
+}
+
+static void invoke_rope_neox(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    kernels->rope_neox(call->out, call->b, call->c, call->n);
+}
+
+static void invoke_rope_norm(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    kernels->rope_norm(call->out, call->b, call->c, call->n);
+}
+
+static bool truth_rope(struct ck *ck, const struct ck_call *call, size_t step, size_t other)
+{
+    const float *y = call->out, *x = call->a, *cosine = call->b, *sine = call->c;
+    for (size_t i = 0; i < call->n / 2; i++) {
+        double a = (double)x[i * step], b = (double)x[i * step + other];
+        double c = (double)cosine[i], s = (double)sine[i];
+        double tolerance = (fabs(a) + fabs(b)) * 6 * EPS + 1e-44;
+        if (!ck_near(ck, "first", i, y[i * step], a * c - b * s, tolerance) ||
+            !ck_near(ck, "second", i, y[i * step + other], a * s + b * c, tolerance))
+            return false;
+    }
+    return true;
+}
+
+static bool truth_rope_neox(struct ck *ck, const struct ck_call *call)
+{
+    return truth_rope(ck, call, 1, call->n / 2);
+}
+
+static bool truth_rope_norm(struct ck *ck, const struct ck_call *call)
+{
+    return truth_rope(ck, call, 2, 1);
+}
+
+/* ---- softmax, exp ---- */
+
+static bool setup_softmax(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    enum ck_values values;
+    if (!pick(ck, call, class, index, 512, &values)) return false;
+    float *x = in_place(ck, call->n, values);
+    if (class == CK_EXTREMES && index % 2 == 1) /* far apart, and masked positions */
+        for (size_t i = 1; i < call->n; i++)
+            x[i] = i % 5 == 0 ? -INFINITY : x[0] - (float)i;
+    call->out = x;
+    call->a = copy_of(ck, x, call->n);
+    return true;
+}
+
+static void invoke_softmax(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    kernels->softmax(call->out, call->n);
+}
+
+static bool truth_softmax(struct ck *ck, const struct ck_call *call)
+{
+    const float *y = call->out, *x = call->a;
+    float max = x[0];
+    double sum = 0;
+    for (size_t i = 0; i < call->n; i++)
+        max = fmaxf(max, x[i]);
+    for (size_t i = 0; i < call->n; i++)
+        sum += exp((double)(x[i] - max));
+    for (size_t i = 0; i < call->n; i++) {
+        double want = exp((double)(x[i] - max)) / sum;
+        if (!ck_near(ck, "probability", i, y[i], want, want * 16 * EPS + 1e-37)) return false;
+    }
+    return true;
+}
+
+static bool setup_exp(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    enum ck_values values;
+    if (!pick(ck, call, class, index, 512, &values)) return false;
+    float *x = in_place(ck, call->n, values);
+    static const float EDGE[] = {-87.0f,     -87.00001f,  -86.99999f, 88.0f,    88.00001f,
+                                 87.99999f,  -INFINITY,   INFINITY,   -1000.0f, 1000.0f,
+                                 0.3465735f, -0.3465735f, 1.0f,       -0.0f,    0x1p-126f};
+    for (size_t i = 0; i < call->n; i++) {
+        if (class == CK_SHAPES) x[i] = ck_uniform(ck) * (index % 2 == 0 ? 100.0f : 5.0f);
+        if (class == CK_EXTREMES && index % 3 == 0) x[i] = EDGE[(i + index) % (sizeof EDGE / sizeof *EDGE)];
+        if (class == CK_BENCH) x[i] = ck_uniform(ck) * 20.0f;
+    }
+    call->c = copy_of(ck, x, call->n);
+    call->out = x;
+    call->a = class == CK_LAYOUT ? call->out : call->c;
+    return true;
+}
+
+static void invoke_exp(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    kernels->exp(call->out, call->a, call->n);
+}
+
+static bool truth_exp(struct ck *ck, const struct ck_call *call)
+{
+    const float *y = call->out, *x = call->c;
+    for (size_t i = 0; i < call->n; i++) {
+        double want = x[i] < -87.0f ? 0 : exp((double)fminf(x[i], 88.0f));
+        if (!ck_near(ck, "value", i, y[i], want, want * 6 * EPS)) return false;
+    }
+    return true;
+}
+
+/* ---- element by element ---- */
+
+static bool setup_pair(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    enum ck_values values;
+    if (!pick(ck, call, class, index, 6912, &values)) return false;
+    call->out = in_place(ck, call->n, values);
+    const float *copy = copy_of(ck, call->out, call->n);
+    const float *other = ck_floats(ck, call->n, index % 2 == 0 ? values : CK_ORDINARY);
+    call->rows = class == CK_LAYOUT ? 1 + index % 2 : 0; /* what the output shares its place with */
+    call->a = call->rows == 1 ? call->out : copy;
+    call->b = call->rows == 2 ? call->out : other;
+    call->c = copy;
+    return true;
+}
+
+static void invoke_relu2_mul(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    kernels->relu2_mul(call->out, call->a, call->b, call->n);
+}
+
+static void invoke_silu_mul(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    kernels->silu_mul(call->out, call->a, call->b, call->n);
+}
+
+static void invoke_add(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    kernels->add(call->out, call->rows == 0 ? call->b : call->c, call->n);
+}
+
+/* The second factor as it was: the output's place held a copy of the first. */
+static double second(const struct ck_call *call, size_t i)
+{
+    return (double)((const float *)(call->rows == 2 ? call->c : call->b))[i];
+}
+
+static bool truth_relu2_mul(struct ck *ck, const struct ck_call *call)
+{
+    const float *y = call->out, *gate = call->c;
+    for (size_t i = 0; i < call->n; i++) {
+        double g = fmax((double)gate[i], 0), want = g * g * second(call, i);
+        if (g * g > 3e38) continue;
+        if (!ck_near(ck, "value", i, y[i], want,
+                     fabs(want) * 4 * EPS + fabs(second(call, i)) * 1e-44 + 1e-44))
+            return false;
+    }
+    return true;
+}
+
+static bool truth_silu_mul(struct ck *ck, const struct ck_call *call)
+{
+    const float *y = call->out, *gate = call->c;
+    for (size_t i = 0; i < call->n; i++) {
+        double g = (double)gate[i], want = g / (1 + exp(-g)) * second(call, i);
+        if (g < -87) continue; /* exp is capped there */
+        if (!ck_near(ck, "value", i, y[i], want,
+                     fabs(want) * 12 * EPS + fabs(second(call, i)) * 1e-44 + 1e-44))
+            return false;
+    }
+    return true;
+}
+
+static bool truth_add(struct ck *ck, const struct ck_call *call)
+{
+    const float *y = call->out, *x = call->c;
+    for (size_t i = 0; i < call->n; i++) {
+        double want = (double)x[i] + (call->rows == 0 ? second(call, i) : (double)x[i]);
+        if (!ck_near(ck, "value", i, y[i], want, fabs(want) * EPS)) return false;
+    }
+    return true;
+}
+
+const struct ck_slot CK_FLOAT[] = {
+    {BN_KERNEL_RMSNORM, setup_rmsnorm, invoke_rmsnorm, truth_rmsnorm},
+    {BN_KERNEL_ROPE_NEOX, setup_rope, invoke_rope_neox, truth_rope_neox},
+    {BN_KERNEL_ROPE_NORM, setup_rope, invoke_rope_norm, truth_rope_norm},
+    {BN_KERNEL_SOFTMAX, setup_softmax, invoke_softmax, truth_softmax},
+    {BN_KERNEL_EXP, setup_exp, invoke_exp, truth_exp},
+    {BN_KERNEL_RELU2_MUL, setup_pair, invoke_relu2_mul, truth_relu2_mul},
+    {BN_KERNEL_SILU_MUL, setup_pair, invoke_silu_mul, truth_silu_mul},
+    {BN_KERNEL_ADD, setup_pair, invoke_add, truth_add},
+    {BN_KERNEL_COUNT, NULL, NULL, NULL},
+};

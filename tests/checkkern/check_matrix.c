@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Float matrices and attention: dot products with a fixed order of lanes. The truth sums in binary64 and
+ * allows what so many roundings can do.
+ */
+#include "checkkern.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+#define EPS 0x1p-24
+
+/* Sum of w * x, and of their sizes for the tolerance. */
+struct sum {
+    double value, size;
+};
+
+static struct sum dot(const uint8_t *w, const float *x, size_t n, bool half)
+{
+    struct sum s = {0};
+    for (size_t i = 0; i < n; i++) {
+        float single = 0;
+        if (!half) memcpy(&single, w + 4 * i, sizeof single);
+        double product = (half ? ck_half(w + 2 * i) : (double)single) * (double)x[i];
+        s.value += product;
+        s.size += fabs(product);
+    }
+    return s;
+}
+
+static double tolerance(struct sum s, size_t n)
+{
+    return s.size * EPS * ((double)n / 16 + 6) + 1e-44 * (double)(n + 1);
+}
+
+/* ---- attention ---- */
+
+static bool setup_attn(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index, bool scores)
+{
+    static const size_t HEAD[] = {32, 64, 80, 96, 100, 128, 256, 20, 16, 17, 1, 15, 120};
+    size_t n_pos = 1 + index / COUNT(HEAD);
+    enum ck_values values = CK_ORDINARY;
+    call->k = HEAD[index % COUNT(HEAD)];
+    call->ld = call->k;
+    if (class == CK_BENCH) {
+        static const size_t POSITIONS[] = {64, 1024};
+        if (index >= COUNT(POSITIONS)) return false;
+        n_pos = POSITIONS[index];
+        call->k = 128;
+        call->ld = 640;
+    } else if (class == CK_EXTREMES) {
+        if (index >= COUNT(HEAD) * CK_N_VALUES) return false;
+        values = index / (unsigned)COUNT(HEAD);
+        n_pos = 1 + index % 19;
+    } else if (class == CK_LAYOUT) {
+        if (n_pos > 20) return false;
+        call->ld = call->k + 2 * (1 + index % 3) + (index % 5 == 0);
+        ck->guard_before = index % 2 == 0;
+    } else {
+        if (n_pos == 41) n_pos = 300;
+        if (n_pos == 42) return false;
+        if (n_pos > 42) return false;
+    }
+    call->n = n_pos;
+    call->f = 0.08838835f;
+    call->a = ck_floats(ck, scores ? call->k : n_pos, values);
+    call->weights = (const uint8_t *)ck_halves(ck, (n_pos - 1) * call->ld + call->k, values);
+    size_t n_out = scores ? n_pos : call->k;
+    float *y = ck_buffer(ck, CK_OUT, CK_FLOATS, n_out * sizeof *y);
+    ck_fill_f32(ck, y, n_out, values);
+    float *before = ck_buffer(ck, CK_IN, CK_FLOATS, n_out * sizeof *before);
+    memcpy(before, y, n_out * sizeof *y);
+    call->out = y;
+    call->b = before;
+    call->macs = (double)n_pos * (double)call->k;
+    call->bytes = 2 * call->macs;
+    snprintf(call->text, sizeof call->text, "head_dim=%zu n_pos=%zu ld=%zu %s", call->k, n_pos, call->ld,
+             ck_values_name(values));
+    return true;
+}
+
+static bool setup_attn_scores(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    return setup_attn(ck, call, class, index, true);
+}
+
+static bool setup_attn_values(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    return setup_attn(ck, call, class, index, false);
+}
+
+static void invoke_attn_scores(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    kernels->attn_scores(call->out, call->a, (const void *)call->weights, call->ld, call->n, call->k,
+                         call->f);
+}
+
+static void invoke_attn_values(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    kernels->attn_values(call->out, call->a, (const void *)call->weights, call->ld, call->n, call->k);
+}
+
+static bool truth_attn_scores(struct ck *ck, const struct ck_call *call)
+{
+    const float *s = call->out;
+    for (size_t p = 0; p < call->n; p++) {
+        struct sum d = dot(call->weights + 2 * p * call->ld, call->a, call->k, true);
+        double factor = (double)call->f;
+        if (d.size > 3e38) continue;
+        double want = d.value * factor;
+        if (!ck_near(ck, "score", p, s[p], want, tolerance(d, call->k) * factor + fabs(want) * EPS + 1e-44))
+            return false;
+    }
+    return true;
+}
+
+static bool truth_attn_values(struct ck *ck, const struct ck_call *call)
+{
+    const float *y = call->out, *s = call->a, *before = call->b;
+    for (size_t d = 0; d < call->k; d++) {
+        double sum = (double)before[d], size = fabs(sum);
+        for (size_t p = 0; p < call->n; p++) {
+            double product = (double)s[p] * ck_half(call->weights + 2 * (p * call->ld + d));
+            sum += product;
+            size += fabs(product);
+        }
+        if (size > 3e38) continue;
+        if (!ck_near(ck, "value", d, y[d], sum, (size * EPS + 1e-44) * (double)(call->n + 2))) return false;
+    }
+    return true;
+}
+
+/* ---- matrices ---- */
+
+static bool bench_gemm(struct ck *ck, struct ck_call *call, unsigned index, bool half)
+{
+    static const struct {
+        size_t rows, k, n, copies;
+    } SHAPE[] = {{128, 2560, 1, 1}, {8192, 2560, 1, 4}, {4096, 2560, 4, 1}, {1024, 768, 16, 1}};
+    if (index >= COUNT(SHAPE)) return false;
+    size_t rows = SHAPE[index].rows, k = SHAPE[index].k, n = SHAPE[index].n, copies = SHAPE[index].copies;
+    size_t element = half ? 2 : 4;
+    uint8_t *w = ck_buffer(ck, CK_IN, CK_BYTES, copies * rows * k * element);
+    if (half)
+        ck_fill_f16(ck, w, copies * rows * k, CK_ORDINARY);
+    else
+        ck_fill_f32(ck, w, copies * rows * k, CK_ORDINARY);
+    call->weights = w;
+    call->rows = rows;
+    call->k = call->ldx = k;
+    call->n = n;
+    call->ldy = rows;
+    call->n_copies = copies;
+    call->copy_bytes = rows * k * element;
+    call->a = ck_floats(ck, n * k, CK_ORDINARY);
+    call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, n * rows * sizeof(float));
+    call->bytes = (double)call->copy_bytes;
+    call->macs = (double)rows * (double)k * (double)n;
+    snprintf(call->text, sizeof call->text, "%zux%zu n=%zu %s", rows, k, n, copies > 1 ? "RAM" : "cache");
+    return true;
+}
+
+static bool setup_gemm(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index, bool half)
+{
+    static const size_t K[] = {1, 15, 16, 17, 20, 100, 128, 256, 257, 640};
+    static const struct {
+        size_t rows, k, n;
+    } LARGE[] = {{70, 256, 70}, {9, 2560, 5}, {33, 2563, 3}, {1, 6912, 1}, {300, 96, 2}};
+    enum ck_values values = CK_ORDINARY;
+    size_t element = half ? 2 : 4, offset = 0, pad_x = 0, pad_y = 0;
+    if (class == CK_BENCH) return bench_gemm(ck, call, index, half);
+    call->k = K[index % COUNT(K)];
+    call->rows = 1 + index / COUNT(K) % 9;
+    call->n = 1 + index / COUNT(K) / 9;
+    if (class == CK_EXTREMES) {
+        if (index >= COUNT(K) * CK_N_VALUES * 2) return false;
+        values = index / COUNT(K) % CK_N_VALUES;
+        call->rows = 1 + index % 7;
+        call->n = 1 + index % 3;
+    } else if (class == CK_LAYOUT) {
+        if (index >= 200) return false;
+        offset = index % 3;
+        call->n = 1 + index % 6;
+        pad_x = index % 4;
+        pad_y = index % 5;
+        ck->guard_before = offset == 0;
+    } else if (call->n > 17) {
+        unsigned extra = index - 17 * 9 * (unsigned)COUNT(K);
+        if (extra >= COUNT(LARGE)) return false;
+        call->rows = LARGE[extra].rows;
+        call->k = LARGE[extra].k;
+        call->n = LARGE[extra].n;
+    }
+    uint8_t *w = ck_buffer(ck, CK_IN, CK_BYTES, offset + call->rows * call->k * element);
+    w += offset;
+    if (half)
+        ck_fill_f16(ck, w, call->rows * call->k, values);
+    else
+        ck_fill_f32(ck, w, call->rows * call->k, values);
+    call->weights = w;
+    call->ldx = call->k + pad_x;
+    call->ldy = call->rows + pad_y;
+    call->a = ck_floats(ck, (call->n - 1) * call->ldx + call->k, index % 2 == 0 ? values : CK_ORDINARY);
+    call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, ((call->n - 1) * call->ldy + call->rows) * sizeof(float));
+    snprintf(call->text, sizeof call->text, "%zux%zu n=%zu offset=%zu %s", call->rows, call->k, call->n,
+             offset, ck_values_name(values));
+    return true;
+}
+
+static bool setup_f16_gemm(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    return setup_gemm(ck, call, class, index, true);
+}
+
+static bool setup_f32_gemm(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    return setup_gemm(ck, call, class, index, false);
+}
+
+static void invoke_f16_gemm(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    kernels->f16_gemm(call->out, call->ldy, (const void *)call->weights, call->rows, call->k, call->a,
+                      call->ldx, call->n);
+}
+
+static void invoke_f32_gemm(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    kernels->f32_gemm(call->out, call->ldy, (const void *)call->weights, call->rows, call->k, call->a,
+                      call->ldx, call->n);
+}
+
+static bool truth_gemm(struct ck *ck, const struct ck_call *call, bool half)
+{
+    const float *y = call->out, *x = call->a;
+    for (size_t j = 0; j < call->n; j++)
+        for (size_t r = 0; r < call->rows; r++) {
+            const uint8_t *w = call->weights + r * call->k * (half ? 2 : 4);
+            struct sum s = dot(w, x + j * call->ldx, call->k, half);
+            size_t at = j * call->ldy + r;
+            if (s.size > 3e38) continue;
+            if (!ck_near(ck, "product", at, y[at], s.value, tolerance(s, call->k))) return false;
+        }
+    return true;
+}
+
+static bool truth_f16_gemm(struct ck *ck, const struct ck_call *call)
+{
+    return truth_gemm(ck, call, true);
+}
+
+static bool truth_f32_gemm(struct ck *ck, const struct ck_call *call)
+{
+    return truth_gemm(ck, call, false);
+}
+
+const struct ck_slot CK_MATRIX[] = {
+    {BN_KERNEL_ATTN_SCORES, setup_attn_scores, invoke_attn_scores, truth_attn_scores},
+    {BN_KERNEL_ATTN_VALUES, setup_attn_values, invoke_attn_values, truth_attn_values},
+    {BN_KERNEL_F16_GEMM, setup_f16_gemm, invoke_f16_gemm, truth_f16_gemm},
+    {BN_KERNEL_F32_GEMM, setup_f32_gemm, invoke_f32_gemm, truth_f32_gemm},
+    {BN_KERNEL_COUNT, NULL, NULL, NULL},
+};

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * I2_S and TQ2 products, the quantisation of activations, the search for code 3. The truth decodes the two
+ * layouts by a decoder of its own and sums in int64.
+ */
+#include "checkkern.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+enum codes { CODES_0, CODES_1, CODES_2, CODES_3, CODES_ANY, CODES_TERNARY, N_CODES };
+enum acts { ACTS_PLUS, ACTS_MINUS, ACTS_ALTERNATE, ACTS_HALVES, ACTS_ZERO, ACTS_RANDOM, N_ACTS };
+
+struct shape {
+    size_t rows, k, n;
+    size_t pad, offset; /* extra bytes between rows; distance of the codes from the buffer's start */
+    size_t ldy_pad;
+    enum codes codes;
+    enum acts acts;
+    enum ck_values scales; /* of TQ2 blocks */
+    bool tq2;
+};
+
+static uint8_t code_byte(struct ck *ck, enum codes codes)
+{
+    unsigned byte = ck_random(ck) & 0xFFu;
+    if (codes <= CODES_3) return (uint8_t)(codes * 0x55u);
+    if (codes == CODES_TERNARY) /* a field of 3 becomes 1 */
+        byte &= ~((byte & byte >> 1 & 0x55u) << 1);
+    return (uint8_t)byte;
+}
+
+static void make_matrix(struct ck *ck, struct ck_call *call, const struct shape *s, size_t copies)
+{
+    size_t blocks = s->k / (s->tq2 ? BN_TQ2_BLOCK : BN_I2S_BLOCK);
+    size_t row = blocks * (s->tq2 ? BN_TQ2_BLOCK_BYTES : BN_I2S_BLOCK / 4);
+    size_t stride = row + s->pad, all = s->rows * stride - s->pad;
+    uint8_t *codes = ck_buffer(ck, CK_IN, CK_BYTES, s->offset + copies * all);
+    codes += s->offset;
+    for (size_t i = 0; i < copies * all; i++)
+        codes[i] = code_byte(ck, s->codes);
+    for (size_t r = 0; s->tq2 && r < copies * s->rows; r++)
+        for (size_t b = 0; b < blocks; b++)
+            ck_fill_f16(ck, codes + r * stride + b * BN_TQ2_BLOCK_BYTES + 64, 1, s->scales);
+    call->weights = codes;
+    call->n_copies = copies;
+    call->copy_bytes = all;
+    call->w = (struct bn_ternary){
+        .rows = s->rows, .k = s->k, .row_bytes = stride, .scale = 0.25f + fabsf(ck_uniform(ck))};
+}
+
+static int8_t act_value(struct ck *ck, enum acts acts, size_t i)
+{
+    switch (acts) {
+    case ACTS_PLUS:
+        return 127;
+    case ACTS_MINUS:
+        return -127;
+    case ACTS_ALTERNATE:
+        return i % 2 == 0 ? 127 : -127;
+    case ACTS_HALVES:
+        return i / 16 % 2 == 0 ? -127 : 127;
+    case ACTS_ZERO:
+        return 0;
+    case ACTS_RANDOM:
+    case N_ACTS:
+        break;
+    }
+    return (int8_t)((int)ck_below(ck, 255) - 127);
+}
+
+static void make_acts(struct ck *ck, struct ck_call *call, const struct shape *s)
+{
+    int8_t *q = ck_buffer(ck, CK_IN, CK_BYTES, s->n * s->k);
+    struct bn_act *act = ck_buffer(ck, CK_IN, CK_BYTES, s->n * sizeof *act);
+    for (size_t j = 0; j < s->n; j++) {
+        int32_t sum = 0;
+        for (size_t i = 0; i < s->k; i++) {
+            q[j * s->k + i] = act_value(ck, s->acts, i);
+            sum += q[j * s->k + i];
+        }
+        float scale = 1.5f + 0.5f * ck_uniform(ck);
+        scale = ldexpf(scale, (int)ck_below(ck, 9) - 2);
+        act[j] = (struct bn_act){.q = q + j * s->k, .sum = sum, .scale = scale};
+    }
+    call->act = act;
+    call->n = s->n;
+}
+
+static bool make_product(struct ck *ck, struct ck_call *call, const struct shape *s)
+{
+    snprintf(call->text, sizeof call->text, "%zux%zu n=%zu pad=%zu offset=%zu codes=%d acts=%d", s->rows,
+             s->k, s->n, s->pad, s->offset, (int)s->codes, (int)s->acts);
+    make_matrix(ck, call, s, 1);
+    make_acts(ck, call, s);
+    call->ldy = s->rows + s->ldy_pad;
+    call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, ((s->n - 1) * call->ldy + s->rows) * sizeof(float));
+    return true;
+}
+
+static bool bench_product(struct ck *ck, struct ck_call *call, unsigned index, bool gemm, bool tq2)
+{
+    static const struct {
+        size_t rows, k, n;
+        bool ram;
+        const char *text;
+    } GEMV[] = {{256, 2560, 1, false, "256x2560 L2"},
+                {2560, 2560, 1, false, "2560x2560 L3"},
+                {2560, 2560, 1, true, "2560x2560 RAM"},
+                {6912, 2560, 1, true, "6912x2560 RAM"},
+                {2560, 6912, 1, true, "2560x6912 RAM"}},
+      GEMM[] = {{2560, 2560, 4, false, "2560x2560 n=4"},
+                {2560, 2560, 64, false, "2560x2560 n=64"},
+                {2560, 6912, 64, false, "2560x6912 n=64"},
+                {768, 768, 64, false, "768x768 n=64"}};
+    if (index >= (gemm ? COUNT(GEMM) : COUNT(GEMV))) return false;
+    struct shape s = {.codes = CODES_TERNARY, .acts = ACTS_RANDOM, .scales = CK_ORDINARY, .tq2 = tq2};
+    s.rows = gemm ? GEMM[index].rows : GEMV[index].rows;
+    s.k = gemm ? GEMM[index].k : GEMV[index].k;
+    s.n = gemm ? GEMM[index].n : 1;
+    size_t bytes = s.rows * s.k / 4;
+    make_matrix(ck, call, &s, !gemm && GEMV[index].ram ? ((size_t)160 << 20) / bytes : 1);
+    make_acts(ck, call, &s);
+    call->ldy = s.rows;
+    call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, s.n * s.rows * sizeof(float));
+    call->bytes = (double)call->copy_bytes;
+    call->macs = (double)s.rows * (double)s.k * (double)s.n;
+    snprintf(call->text, sizeof call->text, "%s", gemm ? GEMM[index].text : GEMV[index].text);
+    return true;
+}
+
+/* TQ2 has blocks of 256. */
+static size_t some_k(bool tq2, unsigned i)
+{
+    static const size_t K[2][5] = {{128, 256, 384, 2560, 6912}, {256, 512, 768, 2560, 6912}};
+    return K[tq2][i];
+}
+
+static bool extreme_product(struct ck *ck, struct ck_call *call, unsigned index, bool gemm, bool tq2)
+{
+    static const size_t LONG_K = (size_t)1 << 20;
+    struct shape s = {.rows = 5, .n = gemm ? 5 : 1, .tq2 = tq2, .scales = CK_ORDINARY};
+    if (index < N_CODES * N_ACTS * 2) {
+        s.codes = index % N_CODES;
+        s.acts = index / N_CODES % N_ACTS;
+        s.k = index < N_CODES * N_ACTS ? 2560 : tq2 ? 4352 : 4224;
+        s.scales = index % (CK_ANY_FINITE + 1);
+    } else if (index < N_CODES * N_ACTS * 2 + 3) {
+        s.codes = index % 3 == 0 ? CODES_ANY : CODES_3;
+        s.acts = index % 3 == 2 ? ACTS_MINUS : ACTS_PLUS;
+        s.k = LONG_K;
+        s.rows = gemm ? 1 : 2;
+        s.n = gemm ? 2 : 1;
+    } else {
+        return false;
+    }
+    return make_product(ck, call, &s);
+}
+
+static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index, bool gemm,
+                          bool tq2)
+{
+    static const struct {
+        size_t rows, k, n;
+    } LARGE[] = {{17, 512, 1},   {33, 768, 1},  {100, 2560, 1}, {37, 768, 67},  {133, 256, 35},
+                 {1100, 512, 7}, {9, 2560, 17}, {9, 6912, 17},  {24, 2560, 64}, {3, 256, 130}};
+    struct shape s = {.codes = index % 3 == 0 ? CODES_ANY : CODES_TERNARY,
+                      .acts = ACTS_RANDOM,
+                      .scales = CK_ORDINARY,
+                      .n = 1,
+                      .tq2 = tq2};
+    unsigned regular = gemm ? 4 * 9 * 17 : 5 * 9;
+    if (class == CK_BENCH) return bench_product(ck, call, index, gemm, tq2);
+    if (class == CK_EXTREMES) return extreme_product(ck, call, index, gemm, tq2);
+    if (class == CK_LAYOUT) {
+        static const size_t PAD[] = {0, 1, 3, 7, 32, 64}, OFFSET[] = {0, 1, 5, 31};
+        if (index >= 72) return false;
+        s.pad = PAD[index % 6];
+        s.offset = OFFSET[index / 6 % 4];
+        s.rows = 1 + index % 9;
+        s.k = some_k(tq2, index % 4);
+        s.n = gemm ? 1 + index % 7 : 1;
+        s.ldy_pad = gemm ? index % 3 : 0;
+        ck->guard_before = index % 2 == 0;
+    } else if (index < regular) {
+        s.rows = 1 + index % 9;
+        s.k = gemm ? some_k(tq2, index / 9 % 4) : some_k(tq2, index / 9);
+        s.n = gemm ? 1 + index / 36 : 1;
+        if (gemm && s.k == 2560) s.k = 1280;
+    } else {
+        if (index - regular >= COUNT(LARGE)) return false;
+        s.rows = LARGE[index - regular].rows;
+        s.k = LARGE[index - regular].k;
+        if (gemm) s.n = LARGE[index - regular].n;
+    }
+    return make_product(ck, call, &s);
+}
+
+static bool setup_i2s_gemv(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    return setup_product(ck, call, class, index, false, false);
+}
+
+static bool setup_i2s_gemm(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    return setup_product(ck, call, class, index, true, false);
+}
+
+static bool setup_tq2_gemv(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    return setup_product(ck, call, class, index, false, true);
+}
+
+static bool setup_tq2_gemm(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    return setup_product(ck, call, class, index, true, true);
+}
+
+static struct bn_ternary matrix_of(const struct ck_call *call)
+{
+    struct bn_ternary w = call->w;
+    w.codes = call->weights;
+    return w;
+}
+
+static void invoke_i2s_gemv(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    struct bn_ternary w = matrix_of(call);
+    kernels->i2s_gemv(call->out, &w, call->act);
+}
+
+static void invoke_i2s_gemm(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    struct bn_ternary w = matrix_of(call);
+    kernels->i2s_gemm(call->out, call->ldy, &w, call->act, call->n);
+}
+
+static void invoke_tq2_gemv(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    struct bn_ternary w = matrix_of(call);
+    kernels->tq2_gemv(call->out, &w, call->act);
+}
+
+static void invoke_tq2_gemm(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    struct bn_ternary w = matrix_of(call);
+    kernels->tq2_gemm(call->out, call->ldy, &w, call->act, call->n);
+}
+
+/* Weight of element i of a row: -1, 0, 1, or 2 for code 3. */
+static int i2s_weight(const uint8_t *row, size_t i)
+{
+    size_t block = i / 128, in = i % 128;
+    return (row[block * 32 + in % 32] >> (6 - 2 * (in / 32)) & 3) - 1;
+}
+
+static int tq2_weight(const uint8_t *row, size_t i)
+{
+    size_t block = i / 256, half = i % 256 / 128, in = i % 128;
+    return (row[block * 66 + half * 32 + in % 32] >> (2 * (in / 32)) & 3) - 1;
+}
+
+static bool truth_i2s(struct ck *ck, const struct ck_call *call)
+{
+    const float *y = call->out;
+    for (size_t j = 0; j < call->n; j++)
+        for (size_t r = 0; r < call->w.rows; r++) {
+            int64_t t = 0;
+            for (size_t i = 0; i < call->w.k; i++)
+                t += i2s_weight(call->weights + r * call->w.row_bytes, i) * call->act[j].q[i];
+            double want = (double)t / (double)call->act[j].scale * (double)call->w.scale;
+            if (!ck_near(ck, "product", j * call->ldy + r, y[j * call->ldy + r], want, fabs(want) * 0x1p-22))
+                return false;
+        }
+    return true;
+}
+
+static bool truth_tq2(struct ck *ck, const struct ck_call *call)
+{
+    const float *y = call->out;
+    for (size_t j = 0; j < call->n; j++)
+        for (size_t r = 0; r < call->w.rows; r++) {
+            const uint8_t *row = call->weights + r * call->w.row_bytes;
+            double sum = 0, size = 0;
+            for (size_t b = 0; b < call->w.k / 256; b++) {
+                int64_t t = 0;
+                for (size_t i = 256 * b; i < 256 * (b + 1); i++)
+                    t += tq2_weight(row, i) * call->act[j].q[i];
+                sum += (double)t * ck_half(row + 66 * b + 64);
+                size += fabs((double)t * ck_half(row + 66 * b + 64));
+            }
+            double scale = (double)call->act[j].scale;
+            double tolerance = size / scale * 0x1p-24 * ((double)(call->w.k / 256) + 2) + 1e-44;
+            if (!ck_near(ck, "product", j * call->ldy + r, y[j * call->ldy + r], sum / scale, tolerance))
+                return false;
+        }
+    return true;
+}
+
+/* ---- quantize ---- */
+
+static bool setup_quantize(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    static const size_t LARGE[] = {128, 1000, 2560, 6912};
+    enum ck_values values = CK_ORDINARY;
+    bool ties = false;
+    size_t n = index + 1;
+    if (class == CK_BENCH) {
+        if (index > 0) return false;
+        n = 2560;
+    } else if (class == CK_EXTREMES) {
+        static const size_t N[] = {1, 16, 31, 70, 2560};
+        if (index >= COUNT(N) * (CK_N_VALUES + 1)) return false;
+        n = N[index % COUNT(N)];
+        values = index / (unsigned)COUNT(N);
+        ties = values == CK_N_VALUES;
+    } else if (index >= 67) {
+        if (index - 67 >= COUNT(LARGE)) return false;
+        n = LARGE[index - 67];
+    }
+    ck->guard_before = class == CK_LAYOUT;
+    float *x = ck_buffer(ck, CK_IN, CK_FLOATS, n * sizeof *x);
+    ck_fill_f32(ck, x, n, ties ? CK_ORDINARY : values);
+    if (ties) /* scale 1: every product lies between two integers */
+        for (size_t i = 0; i < n; i++)
+            x[i] = i == n - 1 ? 127.0f : (float)(i % 254) - 126.5f;
+    call->a = x;
+    call->n = n;
+    call->out = ck_buffer(ck, CK_OUT, CK_BYTES, n);
+    call->out2 = ck_buffer(ck, CK_OUT, CK_FLOATS, sizeof(float));
+    call->out3 = ck_buffer(ck, CK_OUT, CK_BYTES, sizeof(int32_t));
+    call->bytes = 4.0 * (double)n;
+    snprintf(call->text, sizeof call->text, "n=%zu %s", n, ties ? "ties" : ck_values_name(values));
+    return true;
+}
+
+static void invoke_quantize(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    kernels->quantize(call->out, call->out2, call->out3, call->a, call->n);
+}
+
+static bool truth_quantize(struct ck *ck, const struct ck_call *call)
+{
+    const float *x = call->a, *scale = call->out2;
+    const int8_t *q = call->out;
+    const int32_t *sum = call->out3;
+    double amax = 1e-5;
+    int32_t total = 0;
+    for (size_t i = 0; i < call->n; i++)
+        amax = fmax(amax, fabs((double)x[i]));
+    float s = (float)(127.0 / amax);
+    if (s < *scale || s > *scale) return ck_wrong(ck, "scale is %a, expected %a", (double)*scale, (double)s);
+    for (size_t i = 0; i < call->n; i++) {
+        volatile float product = x[i] * s;
+        long want = lrintf(product);
+        if (want != q[i] || labs(want) > 127)
+            return ck_wrong(ck, "q[%zu] is %d, expected %ld", i, q[i], want);
+        total += q[i];
+    }
+    return total == *sum || ck_wrong(ck, "sum is %d, expected %d", *sum, total);
+}
+
+/* ---- has_code3 ---- */
+
+static bool setup_has_code3(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    static const uint8_t FIXED[] = {0x00, 0x55, 0xAA, 0x96, 0x69, 0x66, 0x99, 0xFF};
+    enum { PLANTED = 4 * 130 };
+    size_t n = index / 2;
+    uint8_t fixed = 0;
+    if (class == CK_BENCH) {
+        if (index > 0) return false;
+        n = 1638400;
+    } else if (class == CK_EXTREMES) {
+        if (index >= PLANTED + COUNT(FIXED) * 4) return false;
+        n = index < PLANTED ? 130 : 61 + index % 7;
+        fixed = index < PLANTED ? 0 : FIXED[(index - PLANTED) / 4];
+    } else if (index >= 600) {
+        return false;
+    }
+    size_t offset = class == CK_LAYOUT ? index % 5 : 0;
+    ck->guard_before = class == CK_LAYOUT && offset == 0;
+    uint8_t *codes = ck_buffer(ck, CK_IN, CK_BYTES, offset + n);
+    codes += offset;
+    for (size_t i = 0; i < n; i++)
+        codes[i] = code_byte(ck, CODES_TERNARY);
+    if (class == CK_EXTREMES && index >= PLANTED) memset(codes, fixed, n);
+    if (class == CK_EXTREMES && index < PLANTED) codes[index / 4] |= (uint8_t)(3u << 2 * (index % 4));
+    if (class < CK_EXTREMES && index % 2 == 1 && n > 0) codes[ck_below(ck, (uint32_t)n)] |= 0x30;
+    call->weights = codes;
+    call->n = n;
+    call->bytes = (double)n;
+    call->out = ck_buffer(ck, CK_OUT, CK_BYTES, 1);
+    snprintf(call->text, sizeof call->text, "n=%zu case %u", n, index);
+    return true;
+}
+
+static void invoke_has_code3(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    *(uint8_t *)call->out = kernels->has_code3(call->weights, call->n);
+}
+
+static bool truth_has_code3(struct ck *ck, const struct ck_call *call)
+{
+    bool found = false;
+    for (size_t i = 0; i < 4 * call->n; i++)
+        found |= (call->weights[i / 4] >> 2 * (i % 4) & 3) == 3;
+    return found == (*(uint8_t *)call->out == 1) || ck_wrong(ck, "found is not %d", found);
+}
+
+const struct ck_slot CK_TERNARY[] = {
+    {BN_KERNEL_I2S_GEMV, setup_i2s_gemv, invoke_i2s_gemv, truth_i2s},
+    {BN_KERNEL_I2S_GEMM, setup_i2s_gemm, invoke_i2s_gemm, truth_i2s},
+    {BN_KERNEL_TQ2_GEMV, setup_tq2_gemv, invoke_tq2_gemv, truth_tq2},
+    {BN_KERNEL_TQ2_GEMM, setup_tq2_gemm, invoke_tq2_gemm, truth_tq2},
+    {BN_KERNEL_QUANTIZE, setup_quantize, invoke_quantize, truth_quantize},
+    {BN_KERNEL_HAS_CODE3, setup_has_code3, invoke_has_code3, truth_has_code3},
+    {BN_KERNEL_COUNT, NULL, NULL, NULL},
+};

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * checkkern - holds the kernels of every instruction set against the reference, bit for bit, and the
+ * reference against computations of its own; times them; prints digests to compare machines by.
+ *
+ * The design follows checkasm of x264 and dav1d.
+ */
+#include "checkkern.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_SEED 20261121u
+#define FNV_START 0xCBF29CE484222325u
+#define QUICK_STEP 7u /* has no factor in common with the cycles of rows, tokens and sizes */
+
+static const struct ck_slot *const FAMILY[] = {CK_TERNARY, CK_FLOAT, CK_MATRIX, CK_CONVERT};
+static const char *const CLASS_NAME[] = {"shapes", "extremes", "layout"};
+
+struct options {
+    uint64_t seed;
+    const char *isa, *function;
+    bool quick, list, self_test, digest, bench;
+    struct ck_bench_options bench_options;
+};
+
+const struct ck_slot *ck_find(enum bn_kernel slot)
+{
+    for (size_t f = 0; f < sizeof FAMILY / sizeof *FAMILY; f++)
+        for (const struct ck_slot *s = FAMILY[f]; s->setup != NULL; s++)
+            if (s->slot == slot) return s;
+    return NULL;
+}
+
+unsigned ck_check(struct ck *ck, const struct ck_slot *slot, const struct bn_kernels *kernels,
+                  enum ck_class class, bool truth, uint64_t *digest)
+{
+    unsigned cases = 0;
+    for (unsigned index = 0;; index += ck->quick ? QUICK_STEP : 1) {
+        struct ck_call call = {.n = 1};
+        ck_clear(ck);
+        ck->guard_before = false;
+        /* Inputs depend on nothing but the seed, the slot, the class and the number. */
+        ck->rng = ck->seed + ((uint64_t)slot->slot << 48) + ((uint64_t) class << 40) + index * 0x10001u;
+        if (!slot->setup(ck, &call, class, index)) break;
+        ck_seal(ck);
+        if (!truth) {
+            if (!ck_invoke(ck, slot, &bn_kernels_ref, &call)) return 0;
+            ck_keep_expected(ck);
+            ck_restore(ck);
+        }
+        bool ok = ck_invoke(ck, slot, kernels, &call) && ck_untouched(ck) &&
+                  (truth ? slot->truth(ck, &call) : ck_as_expected(ck));
+        if (!ok) {
+            char why[sizeof ck->why];
+            memcpy(why, ck->why, sizeof why);
+            snprintf(ck->why, sizeof ck->why, "case %u (%s): %.180s", index, call.text, why);
+            return 0;
+        }
+        if (digest != NULL) *digest = ck_digest(ck, *digest);
+        cases++;
+    }
+    return cases;
+}
+
+static bool wanted(const struct options *options, const struct ck_slot *slot)
+{
+    return options->function == NULL || strstr(bn_kernel_slot_name(slot->slot), options->function) != NULL;
+}
+
+static bool wanted_table(const struct options *options, const struct bn_kernels *kernels)
+{
+    return (options->isa == NULL || strcmp(options->isa, kernels->isa) == 0) && bn_kernels_supported(kernels);
+}
+
+/* Returns the number of failures. */
+static unsigned check_slot(struct ck *ck, const struct options *options, const struct ck_slot *slot,
+                           unsigned *n)
+{
+    unsigned failed = 0;
+    for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
+        const struct bn_kernels *kernels = bn_kernels_built(i);
+        const char *name = kernels->name[slot->slot];
+        if (!wanted_table(options, kernels)) continue;
+        /* What a table has from the reference was judged there. */
+        if (i > 0 && strcmp(name, bn_kernels_ref.name[slot->slot]) == 0) continue;
+        for (enum ck_class class = 0; class < CK_N_CLASSES; class ++) {
+            unsigned cases = ck_check(ck, slot, kernels, class, i == 0, NULL);
+            printf("%sok %u - %s %s %s", cases > 0 ? "" : "not ", ++*n, bn_kernel_slot_name(slot->slot),
+                   kernels->isa, CLASS_NAME[class]);
+            if (cases > 0)
+                printf(" (%u cases)\n", cases);
+            else
+                printf("\n# %s %s\n", name, ck->why);
+            failed += cases == 0;
+        }
+    }
+    return failed;
+}
+
+/* "slot isa digest"; the same on every machine. */
+static unsigned print_digest(struct ck *ck, const struct options *options, const struct ck_slot *slot)
+{
+    for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
+        const struct bn_kernels *kernels = bn_kernels_built(i);
+        uint64_t digest = FNV_START;
+        if (!wanted_table(options, kernels)) continue;
+        for (enum ck_class class = 0; class < CK_N_CLASSES; class ++)
+            if (ck_check(ck, slot, kernels, class, false, &digest) == 0) {
+                printf("# %s %s\n", kernels->name[slot->slot], ck->why);
+                return 1;
+            }
+        printf("%s %s %016llx\n", bn_kernel_slot_name(slot->slot), kernels->isa, (unsigned long long)digest);
+    }
+    return 0;
+}
+
+static void list(const struct options *options)
+{
+    for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
+        const struct bn_kernels *kernels = bn_kernels_built(i);
+        printf("%s%s\n", kernels->isa,
+               bn_kernels_supported(kernels) ? "" : " (not supported by this machine)");
+        for (size_t slot = 0; slot < BN_KERNEL_COUNT; slot++)
+            if (wanted(options, ck_find((enum bn_kernel)slot))) printf("    %s\n", kernels->name[slot]);
+    }
+}
+
+/* The value of --name=value, or NULL. */
+static const char *value_of(const char *arg, const char *name)
+{
+    size_t n = strlen(name);
+    return strncmp(arg, name, n) == 0 && arg[n] == '=' ? arg + n + 1 : NULL;
+}
+
+static bool parse(struct options *options, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *arg = argv[i], *value;
+        if (strcmp(arg, "--quick") == 0)
+            options->quick = true;
+        else if (strcmp(arg, "--list") == 0)
+            options->list = true;
+        else if (strcmp(arg, "--self-test") == 0)
+            options->self_test = true;
+        else if (strcmp(arg, "--digest") == 0)
+            options->digest = true;
+        else if (strcmp(arg, "--bench") == 0)
+            options->bench = true;
+        else if (strcmp(arg, "--csv") == 0)
+            options->bench_options.csv = true;
+        else if ((value = value_of(arg, "--bench")) != NULL)
+            options->bench = true, options->bench_options.pattern = value;
+        else if ((value = value_of(arg, "--seed")) != NULL)
+            options->seed = strtoull(value, NULL, 0);
+        else if ((value = value_of(arg, "--isa")) != NULL && bn_kernels_find(value) != NULL)
+            options->isa = bn_kernels_find(value)->isa;
+        else if ((value = value_of(arg, "--function")) != NULL)
+            options->function = value;
+        else
+            return false;
+    }
+    return true;
+}
+
+static unsigned for_all(struct ck *ck, const struct options *options, unsigned *n)
+{
+    unsigned failed = 0;
+    if (options->bench && !options->bench_options.csv)
+        printf("%-24s %-42s %12s %8s %8s %8s\n", "kernel", "shape", "ns", "GB/s", "GMAC/s", "x ref");
+    else if (options->bench)
+        printf("kernel,shape,ns,gb_s,gmac_s,x_ref\n");
+    for (size_t f = 0; f < sizeof FAMILY / sizeof *FAMILY; f++)
+        for (const struct ck_slot *slot = FAMILY[f]; slot->setup != NULL; slot++) {
+            if (!wanted(options, slot)) continue;
+            if (options->bench)
+                ck_bench(ck, slot, options->isa, &options->bench_options);
+            else if (options->digest)
+                failed += print_digest(ck, options, slot);
+            else
+                failed += check_slot(ck, options, slot, n);
+        }
+    return failed;
+}
+
+int main(int argc, char **argv)
+{
+    static struct ck ck;
+    struct options options = {.seed = DEFAULT_SEED};
+    unsigned n = 0, failed = 0;
+    if (!parse(&options, argc, argv)) {
+        fputs("usage: checkkern [--seed=N] [--isa=NAME] [--function=PART] [--quick]\n"
+              "                 [--list | --self-test | --digest | --bench[=PART] [--csv]]\n",
+              stderr);
+        return 2;
+    }
+    ck.seed = options.seed;
+    ck.quick = options.quick;
+    if (options.list) {
+        list(&options);
+        return 0;
+    }
+    if (!options.bench && !options.digest) printf("# seed %llu\n", (unsigned long long)options.seed);
+    if (!options.self_test) failed += for_all(&ck, &options, &n);
+    if (!options.bench && !options.digest && options.function == NULL) {
+        ck.quick = false;
+        failed += ck_self_test(&ck, &n);
+        printf("1..%u\n", n);
+    }
+    ck_clear(&ck);
+    return failed > 0;
+}

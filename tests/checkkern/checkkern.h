@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * checkkern.h - what the check files share. A check file describes each slot by three functions: setup makes
+ * case number i of a class (buffers between guard pages, inputs from the seed), invoke calls the slot of any
+ * table on it, truth judges the reference's result by a computation of its own. checkkern.c does the rest:
+ * runs every table on the same case, compares bits, sees faults and changed inputs, times, digests.
+ */
+#ifndef CHECKKERN_H
+#define CHECKKERN_H
+
+#include "kernels/kernels.h"
+
+enum ck_class {
+    CK_SHAPES,   /* many sizes, ordinary values; guard page behind every buffer */
+    CK_EXTREMES, /* the values at the edges */
+    CK_LAYOUT,   /* guard page before every buffer; unaligned weights, padded rows, in place */
+    CK_N_CLASSES,
+    CK_BENCH = CK_N_CLASSES
+};
+
+enum ck_role {
+    CK_IN,  /* must not change */
+    CK_OUT, /* results; holds its first content again before each call */
+};
+
+enum ck_kind { CK_BYTES, CK_FLOATS }; /* floats: any NaN equals any NaN */
+
+struct ck_region {
+    uint8_t *map, *data, *image, *expect;
+    size_t map_bytes, room, bytes; /* room: between the guard pages */
+    enum ck_role role;
+    enum ck_kind kind;
+};
+
+#define CK_MAX_REGIONS 12
+
+struct ck {
+    uint64_t seed, rng;
+    bool quick, guard_before;
+    struct ck_region region[CK_MAX_REGIONS];
+    size_t n_regions;
+    char why[300]; /* the first thing that was wrong with the case */
+};
+
+/* One call. Which fields mean what is between setup, invoke and truth of a slot. */
+struct ck_call {
+    char text[80]; /* the shape, for people */
+    void *out, *out2, *out3;
+    const void *a, *b, *c;
+    const uint8_t *weights;
+    struct bn_ternary w;
+    struct bn_act *act;
+    size_t n, k, rows, ld, ldx, ldy;
+    float f;
+    /* Benchmarks: work of one call; n_copies sets of weights, copy_bytes apart, used in turn. */
+    double bytes, macs;
+    size_t n_copies, copy_bytes;
+};
+
+struct ck_slot {
+    enum bn_kernel slot;
+    /* False when the class has no case of this number. */
+    bool (*setup)(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index);
+    void (*invoke)(const struct bn_kernels *kernels, const struct ck_call *call);
+    bool (*truth)(struct ck *ck, const struct ck_call *call);
+};
+
+/* Tables that end with a slot whose setup is NULL. */
+extern const struct ck_slot CK_TERNARY[], CK_FLOAT[], CK_MATRIX[], CK_CONVERT[];
+
+/* ---- buffers.c ---- */
+
+/* bytes between guard pages, filled with random bytes; lies against the one behind, or before when the case
+ * says so. Goes with the case. */
+void *ck_buffer(struct ck *ck, enum ck_role role, enum ck_kind kind, size_t bytes);
+/* Ends the last case. */
+void ck_clear(struct ck *ck);
+/* Takes images of all buffers; restores them; keeps the outputs as the expected ones. */
+void ck_seal(struct ck *ck);
+void ck_restore(struct ck *ck);
+void ck_keep_expected(struct ck *ck);
+/* False, with ck->why, when an input or the slack around a buffer changed. */
+bool ck_untouched(struct ck *ck);
+/* False, with ck->why, when an output differs from the expected one. */
+bool ck_as_expected(struct ck *ck);
+/* Calls with faults caught; false, with ck->why, after one. */
+bool ck_invoke(struct ck *ck, const struct ck_slot *slot, const struct bn_kernels *kernels,
+               const struct ck_call *call);
+/* FNV-1a over the outputs; NaNs count as one value. */
+uint64_t ck_digest(const struct ck *ck, uint64_t digest);
+/* Sets ck->why (the first wins) and returns false. */
+bool ck_wrong(struct ck *ck, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- random values ---- */
+
+uint32_t ck_random(struct ck *ck);
+uint32_t ck_below(struct ck *ck, uint32_t n);
+/* Uniform in -1..1. */
+float ck_uniform(struct ck *ck);
+
+enum ck_values {
+    CK_ORDINARY,
+    CK_ZERO,
+    CK_MINUS_ZERO,
+    CK_BOTH_ZEROS,
+    CK_SUBNORMAL,
+    CK_TINY,
+    CK_HUGE,
+    CK_MAX,
+    CK_ANY_FINITE,
+    CK_ONE_LARGE,
+    CK_N_VALUES
+};
+const char *ck_values_name(enum ck_values values);
+void ck_fill_f32(struct ck *ck, void *x, size_t n, enum ck_values values);
+/* Binary16, as the nearest thing to the same values; any alignment. */
+void ck_fill_f16(struct ck *ck, void *x, size_t n, enum ck_values values);
+/* A new input of n values. */
+float *ck_floats(struct ck *ck, size_t n, enum ck_values values);
+uint16_t *ck_halves(struct ck *ck, size_t n, enum ck_values values);
+
+/* ---- judging the reference ---- */
+
+/* Binary16 to binary64 by ldexp. */
+double ck_half(const void *at);
+/* False, with ck->why, unless |got - want| <= tolerance (or both are NaN, or want is beyond binary32). */
+bool ck_near(struct ck *ck, const char *what, size_t i, float got, double want, double tolerance);
+
+/* ---- bench.c, selftest.c, checkkern.c ---- */
+
+struct ck_bench_options {
+    const char *pattern; /* part of "slot shape", NULL: all */
+    bool csv;
+};
+void ck_bench(struct ck *ck, const struct ck_slot *slot, const char *isa,
+              const struct ck_bench_options *options);
+
+/* Runs one class of one slot of a table: against the reference, or the truth when truth is set. Returns the
+ * number of cases, 0 when one failed (ck->why). digest may be NULL. */
+unsigned ck_check(struct ck *ck, const struct ck_slot *slot, const struct bn_kernels *kernels,
+                  enum ck_class class, bool truth, uint64_t *digest);
+const struct ck_slot *ck_find(enum bn_kernel slot);
+/* Wrong kernels, each of which must be caught; prints TAP from number *n on, returns how many got through. */
+unsigned ck_self_test(struct ck *ck, unsigned *n);
+
+#endif

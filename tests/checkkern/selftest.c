@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Can checkkern fail? Kernels that are wrong in the ways kernels go wrong, each put into a copy of the
+ * reference table; every one must be caught. The last ones are judged by the truth, as the reference is.
+ */
+#include "checkkern.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Codes 0, 1, 2 taken for 0, 1, 2 minus the sum of another map: -2, -1, 0. */
+static void wrong_map(float *y, const struct bn_ternary *w, const struct bn_act *x)
+{
+    bn_kernels_ref.i2s_gemv(y, w, x);
+    for (size_t r = 0; r < w->rows; r++)
+        y[r] -= (float)x->sum / x->scale * w->scale;
+}
+
+/* Adds products of blocks in int16 as vpaddw would, over too many blocks: right for ordinary values. */
+static void wraps_int16(float *y, const struct bn_ternary *w, const struct bn_act *x)
+{
+    for (size_t r = 0; r < w->rows; r++) {
+        uint32_t lane[16] = {0};
+        int32_t sum = 0;
+        for (size_t i = 0; i < w->k; i++) {
+            size_t in = i % 128;
+            unsigned byte = w->codes[r * w->row_bytes + i / 128 * 32 + in % 32];
+            int code = (int)(byte >> (6 - 2 * (in / 32)) & 3u);
+            lane[in % 32 / 2] += (uint32_t)(code * x->q[i]);
+        }
+        for (size_t j = 0; j < 16; j++)
+            sum += (int16_t)(lane[j] & 0xFFFFu);
+        y[r] = (float)(sum - x->sum) / x->scale * w->scale;
+    }
+}
+
+static void drops_code3(float *y, const struct bn_ternary *w, const struct bn_act *x)
+{
+    bn_kernels_ref.i2s_gemv(y, w, x);
+    for (size_t r = 0; r < w->rows; r++) {
+        bool found = bn_kernels_ref.has_code3(w->codes + r * w->row_bytes, w->k / 4);
+        if (found) y[r] = 0.0f;
+    }
+}
+
+static void ignores_row_bytes(float *y, const struct bn_ternary *w, const struct bn_act *x)
+{
+    struct bn_ternary tight = *w;
+    tight.row_bytes = w->k / 4;
+    bn_kernels_ref.i2s_gemv(y, &tight, x);
+}
+
+static void drops_last_token(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x,
+                             size_t n)
+{
+    bn_kernels_ref.i2s_gemm(y, ldy, w, x, n - 1);
+}
+
+static void drops_last_row(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
+{
+    struct bn_ternary fewer = *w;
+    if (w->rows % 4 == 3) fewer.rows--;
+    bn_kernels_ref.tq2_gemm(y, ldy, &fewer, x, n);
+}
+
+static void reciprocal(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
+{
+    struct bn_ternary unscaled = *w;
+    struct bn_act one;
+    unscaled.scale = 1.0f;
+    for (size_t j = 0; j < n; j++) {
+        one = x[j];
+        one.scale = 1.0f;
+        bn_kernels_ref.i2s_gemv(y + j * ldy, &unscaled, &one);
+        for (size_t r = 0; r < w->rows; r++)
+            y[j * ldy + r] *= w->scale * (1.0f / x[j].scale);
+    }
+}
+
+static void rounds_away(int8_t *q, float *scale, int32_t *sum, const float *x, size_t n)
+{
+    bn_kernels_ref.quantize(q, scale, sum, x, n);
+    *sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        q[i] = (int8_t)roundf(x[i] * *scale);
+        *sum += q[i];
+    }
+}
+
+static void other_order(float *y, const float *x, const float *w, size_t n, float eps)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        float square = x[i] * x[i];
+        sum += (double)square;
+    }
+    float r = 1.0f / sqrtf((float)(sum / (double)n) + eps);
+    for (size_t i = 0; i < n; i++)
+        y[i] = x[i] * r * w[i];
+}
+
+static void contracts(float *x, const float *cosine, const float *sine, size_t n_rot)
+{
+    for (size_t i = 0; i < n_rot / 2; i++) {
+        float a = x[i], b = x[i + n_rot / 2];
+        x[i] = fmaf(a, cosine[i], -(b * sine[i]));
+        x[i + n_rot / 2] = fmaf(a, sine[i], b * cosine[i]);
+    }
+}
+
+static void writes_beyond(float *y, const float *x, size_t n)
+{
+    bn_kernels_ref.add(y, x, n);
+    ((volatile float *)y)[n] = 0.0f;
+}
+
+static void writes_before(float *y, const float *x, size_t n)
+{
+    bn_kernels_ref.add(y, x, n);
+    ((volatile float *)y)[-1] = 0.0f;
+}
+
+static void reads_beyond(float *y, const float *x, size_t n)
+{
+    (void)((const volatile float *)x)[n];
+    bn_kernels_ref.add(y, x, n);
+}
+
+static void writes_input(float *y, const float *x, size_t n)
+{
+    bn_kernels_ref.add(y, x, n);
+    if (x != y) *(volatile float *)(uintptr_t)x = 1.5f;
+}
+
+static void other_factors(float *y, const float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float g = gate[i] > 0.0f ? gate[i] : 0.0f;
+        y[i] = g * up[i] * g;
+    }
+}
+
+static void keeps_minus_zero(float *y, const float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float g = gate[i] >= 0.0f ? gate[i] : 0.0f;
+        y[i] = g * copysignf(g, gate[i]) * up[i];
+    }
+}
+
+static void truncates(uint16_t *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        bn_kernels_ref.f32_to_f16(&y[i], &x[i], 1);
+        if ((bits & 0x7FFFFFFFu) < 0x38800000u)
+            y[i] = (uint16_t)(bits >> 16 & 0x8000u); /* loses subnormals */
+    }
+}
+
+static void libm_exp(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = expf(x[i]);
+}
+
+static void adds_by_fours(float *y, size_t ldy, const float *w, size_t rows, size_t k, const float *x,
+                          size_t ldx, size_t n)
+{
+    for (size_t j = 0; j < n; j++)
+        for (size_t r = 0; r < rows; r++) {
+            float lane[4] = {0};
+            for (size_t i = 0; i < k; i++) {
+                float weight;
+                memcpy(&weight, (const uint8_t *)w + 4 * (r * k + i), sizeof weight);
+                lane[i % 4] = fmaf(weight, x[j * ldx + i], lane[i % 4]);
+            }
+            y[j * ldy + r] = lane[0] + lane[2] + (lane[1] + lane[3]);
+        }
+}
+
+struct fault {
+    const char *text;
+    enum bn_kernel slot;
+    bool truth; /* judged as a reference */
+    void (*put)(struct bn_kernels *table);
+};
+
+#define FAULT(text, number, judged, field, function)     \
+    static void put_##function(struct bn_kernels *table) \
+    {                                                    \
+        table->field = function;                         \
+    }
+#define FAULTS(X)                                                                      \
+    X("i2s_gemv with another code map", I2S_GEMV, false, i2s_gemv, wrong_map)          \
+    X("i2s_gemv that wraps in int16", I2S_GEMV, false, i2s_gemv, wraps_int16)          \
+    X("i2s_gemv without code 3", I2S_GEMV, false, i2s_gemv, drops_code3)               \
+    X("i2s_gemv that ignores row_bytes", I2S_GEMV, false, i2s_gemv, ignores_row_bytes) \
+    X("i2s_gemm without the last token", I2S_GEMM, false, i2s_gemm, drops_last_token)  \
+    X("i2s_gemm with a combined scale", I2S_GEMM, false, i2s_gemm, reciprocal)         \
+    X("tq2_gemm without a last row", TQ2_GEMM, false, tq2_gemm, drops_last_row)        \
+    X("quantize that rounds ties away", QUANTIZE, false, quantize, rounds_away)        \
+    X("rmsnorm in another order", RMSNORM, false, rmsnorm, other_order)                \
+    X("rope with contracted products", ROPE_NEOX, false, rope_neox, contracts)         \
+    X("add that writes beyond the end", ADD, false, add, writes_beyond)                \
+    X("add that writes before the start", ADD, false, add, writes_before)              \
+    X("add that reads beyond the end", ADD, false, add, reads_beyond)                  \
+    X("add that writes its input", ADD, false, add, writes_input)                      \
+    X("relu2_mul with another order", RELU2_MUL, false, relu2_mul, other_factors)      \
+    X("relu2_mul of a gate of -0", RELU2_MUL, false, relu2_mul, keeps_minus_zero)      \
+    X("f32_to_f16 that flushes subnormals", F32_TO_F16, false, f32_to_f16, truncates)  \
+    X("exp of libm", EXP, false, exp, libm_exp)                                        \
+    X("f32_gemm with four lanes", F32_GEMM, false, f32_gemm, adds_by_fours)
+FAULTS(FAULT)
+
+#define ENTRY(text, number, judged, field, function) {text, BN_KERNEL_##number, judged, put_##function},
+static const struct fault FAULT_LIST[] = {
+    FAULTS(ENTRY)
+    /* What another reference gets wrong in the integers, the independent computation sees too. */
+    {"a reference i2s_gemv with another code map", BN_KERNEL_I2S_GEMV, true, put_wrong_map},
+    {"a reference i2s_gemm without the last token", BN_KERNEL_I2S_GEMM, true, put_drops_last_token},
+    {"a reference tq2_gemm without a last row", BN_KERNEL_TQ2_GEMM, true, put_drops_last_row},
+    {"a reference quantize that rounds ties away", BN_KERNEL_QUANTIZE, true, put_rounds_away},
+    {"a reference f32_to_f16 that flushes subnormals", BN_KERNEL_F32_TO_F16, true, put_truncates},
+    {"a reference exp without the cap", BN_KERNEL_EXP, true, put_libm_exp},
+};
+
+static bool caught(struct ck *ck, const struct fault *fault)
+{
+    struct bn_kernels table = bn_kernels_ref;
+    fault->put(&table);
+    for (enum ck_class class = 0; class < CK_N_CLASSES; class ++)
+        if (ck_check(ck, ck_find(fault->slot), &table, class, fault->truth, NULL) == 0) return true;
+    return false;
+}
+
+unsigned ck_self_test(struct ck *ck, unsigned *n)
+{
+    unsigned missed = 0;
+    for (size_t i = 0; i < sizeof FAULT_LIST / sizeof *FAULT_LIST; i++) {
+        bool ok = caught(ck, &FAULT_LIST[i]);
+        printf("%sok %u - self-test: catches %s\n", ok ? "" : "not ", ++*n, FAULT_LIST[i].text);
+        if (ok)
+            printf("# %s\n", ck->why);
+        else
+            missed++;
+    }
+    return missed;
+}

@@ -1,0 +1,218 @@
+#!/usr/bin/env bash
+# The independent reference against what nobody here wrote: logits of bitnet.cpp and ik_llama.cpp (folder
+# BN_TEST_DATA), block formats as ggml decodes them, hand-computed operations; and that planted faults are seen.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+ref=${OUT:-build/gcc}/crossval/bn-reference
+cmp_logits=${OUT:-build/gcc}/crossval/bn-compare-logits
+model=fixtures/shakespeare-5m-i2_s.gguf
+ids=fixtures/validation-ids-256.txt
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+n=0 failures=0
+ok() { n=$((n + 1)); echo "ok $n - $1"; }
+not_ok() { n=$((n + 1)) failures=$((failures + 1)); echo "not ok $n - $1"; shift; [ $# -eq 0 ] || echo "# $*"; }
+skip() { n=$((n + 1)); echo "ok $n - $1 # SKIP $2"; }
+# check TITLE COMMAND...: the command ends with 0
+check() { local title=$1 out; shift; if out=$("$@" 2>&1); then ok "$title"; else not_ok "$title" "status $?: ${out:0:600}"; fi; }
+# status N TITLE COMMAND...: it ends with N
+status() {
+    local want=$1 title=$2 got out; shift 2
+    out=$("$@" 2>&1); got=$?
+    if [ "$got" -eq "$want" ]; then ok "$title"; else not_ok "$title" "status $got, not $want: ${out:0:300}"; fi
+}
+value() { tr ' ' '\n' | sed -n "s/^$1=//p"; } # of a key=value line
+holds() { awk "BEGIN { exit !($1) }"; }
+
+# ---- single operations, by hand ----
+
+# op NAME INPUT WANTED: within 1e-13 of the wanted numbers
+op() {
+    local got
+    got=$(echo "$2" | "$ref" op "$1" | tr '\n' ' ')
+    if awk -v a="$got" -v b="$3" 'BEGIN {
+        n = split(a, x, " "); m = split(b, y, " "); if (n != m || n == 0) exit 1
+        for (i = 1; i <= n; i++) { d = x[i] - y[i]; if (d < 0) d = -d; if (d > 1e-13 * (1 + (y[i] < 0 ? -y[i] : y[i]))) exit 1 } }'
+    then ok "op $1"; else not_ok "op $1" "got $got, not $3"; fi
+}
+op rmsnorm "0 3 4 1 2" "0.848528137423857 2.262741699796952"
+op rmsnorm "5 1 -1 1 1" "0.408248290463863 -0.408248290463863"
+op softmax "0 0.6931471805599453 1000 1000.6931471805599" "0 0 0.33333333333333331 0.66666666666666663"
+op silu "0 1 -1" "0 0.731058578630005 -0.268941421369995"
+op relu2 "-2 0 1.5" "0 0 2.25"
+op relu2-mul "-2 3 5 -1" "0 -9"
+op silu-mul "0 1 7 2" "0 1.46211715726001"
+op rope-neox "1 10000 4 1 2 3 4 9" "-1.98411064855555 1.95990066749666 2.46237790241232 4.01979966833499 9"
+op rope-norm "1 10000 4 1 2 3 4 9" "-1.14263966374765 1.92207559654418 2.95985066791333 4.02979950166916 9"
+op quantise "127 0.5 1.5 2.5 -0.5 -1.5 -127" "1 127 0 2 2 0 -2 -127"
+op quantise "0 0" "12700000 0 0"
+op linear "2 4 0 0.5 1 -1 0 1 0 0 0 -1 127 2 3 -4" "60.5 2"
+op linear "1 4 2 0.5 2 1 -1 0 1 127 2 3 -4" "54.5"
+op attention "2 1 2 0 0.34657359027997264 3 6" "5"
+op half "65519 65520 5.9604644775390625e-8 2.9802322387695312e-8 1.00048828125 1.00146484375 -0.1" \
+    "65504 inf 5.9604644775390625e-8 0 1 1.001953125 -0.0999755859375"
+status 4 "op refuses too few numbers" sh -c "echo 1 2 | $ref op attention"
+status 4 "op refuses too many numbers" sh -c "echo 2 1 2 0 0.3 3 6 7 | $ref op attention"
+status 2 "op refuses an unknown name" sh -c "echo 1 | $ref op nothing"
+
+# ---- block formats: digests of what ggml d99724f2 (dequantize_row_*) makes of the same bytes ----
+
+# bytes N D [ternary]: N bytes, binary16 0.15 at D; ternary: without the unused code 3
+bytes() {
+    awk -v n="$1" -v d="$2" -v mode="${3:-}" 'BEGIN { for (i = 0; i < n; i++) {
+        b = (i * i * 7 + i * 73 + 41) % 256
+        if (mode == "ternary") { v = (i * 37 + 5) % 81; b = 0; for (k = 0; k < 4; k++) { b += (v % 3) * 4 ^ k; v = int(v / 3) } }
+        if (i == d) b = 205; if (i == d + 1) b = 48
+        printf "%d ", b } }'
+}
+decodes() { # NAME TYPE ELEMENTS BYTES DIGEST
+    local got
+    got=$(echo "$2 $3 $4" | "$ref" op decode | sha256sum)
+    if [ "${got:0:16}" = "$5" ]; then ok "decodes $1"; else not_ok "decodes $1" "digest ${got:0:16}"; fi
+}
+decodes Q4_0 2 32 "$(bytes 18 0)" 841c64bed15d52b2
+decodes Q8_0 8 32 "$(bytes 34 0)" c0f08ed6393b713f
+decodes Q6_K 14 256 "$(bytes 210 208)" 472b341a1f514b51
+decodes TQ1_0 34 256 "$(bytes 54 52)" f9fbeaebaa9be34e
+decodes TQ2_0 35 256 "$(bytes 66 64 ternary)" 3047cb741455ed0b
+status 4 "the unused ternary code is refused" sh -c "echo 35 256 $(bytes 66 64) | $ref op decode"
+status 4 "a block that is cut off is refused" sh -c "echo 2 64 $(bytes 18 0) | $ref op decode"
+status 9 "an unknown type is refused" sh -c "echo 38 256 $(bytes 66 64) | $ref op decode"
+
+# ---- the trained model ----
+
+within_nll() { holds "$1 > 3.658 && $1 < 3.670"; }
+for how in "" --float-quant "--kv f64"; do
+    # shellcheck disable=SC2086
+    nll=$("$ref" nll -m $model --tokens-file $ids $how)
+    # bitnet.cpp: 3.66377 one at a time, 3.66565 in one batch; ik_llama.cpp: 3.66237
+    title="mean negative log likelihood of the trained model is that of other engines ($nll${how:+, $how})"
+    if within_nll "$nll"; then ok "$title"; else not_ok "$title"; fi
+done
+
+ids64=$(cut -d, -f1-64 $ids)
+"$ref" logits -m $model --tokens "$ids64" --all -o "$dir/sound.f32"
+check "logits are the same twice" sh -c "$ref logits -m $model --tokens $ids64 --all -o $dir/again.f32 && cmp $dir/sound.f32 $dir/again.f32"
+check "without --all the last row alone" sh -c "$ref logits -m $model --tokens $ids64 -o $dir/last.f32 && tail -c 8192 $dir/sound.f32 | cmp - $dir/last.f32"
+for fault in silu rope-norm no-sub-norm head-map code-map scale; do
+    nll=$("$ref" nll -m $model --tokens-file $ids --fault $fault)
+    if within_nll "$nll"; then not_ok "fault $fault leaves the likelihood ($nll)"; else ok "fault $fault spoils the likelihood ($nll)"; fi
+    "$ref" logits -m $model --tokens "$ids64" --all --fault $fault -o "$dir/$fault.f32"
+    status 1 "fault $fault is seen by the comparison of logits" \
+        "$cmp_logits" "$dir/$fault.f32" "$dir/sound.f32" --vocab 2048 --min-cosine 0.9995
+done
+
+# ---- the comparison itself ----
+
+check "equal files are equal" "$cmp_logits" "$dir/sound.f32" "$dir/again.f32" --vocab 2048 --min-cosine 1 --min-argmax 64 --max-abs 0 --max-kl 0 --clear-equal
+status 1 "no rows: no success" "$cmp_logits" /dev/null /dev/null --vocab 2048
+status 1 "no rows left: no success" "$cmp_logits" "$dir/sound.f32" "$dir/again.f32" --vocab 2048 --skip-rows 64
+status 1 "no clear row: no success" "$cmp_logits" "$dir/sound.f32" "$dir/again.f32" --vocab 2048 --margin 1e9 --clear-equal
+status 4 "files of different length are refused" "$cmp_logits" "$dir/sound.f32" "$dir/last.f32" --vocab 2048
+status 4 "a vocabulary that does not fit is refused" "$cmp_logits" "$dir/sound.f32" "$dir/again.f32" --vocab 2047
+status 1 "a cosine below the limit" "$cmp_logits" "$dir/silu.f32" "$dir/sound.f32" --vocab 2048 --min-cosine 0.9995
+status 1 "a difference above the limit" "$cmp_logits" "$dir/silu.f32" "$dir/sound.f32" --vocab 2048 --max-abs 0.5
+status 1 "too few equal argmax" "$cmp_logits" "$dir/silu.f32" "$dir/sound.f32" --vocab 2048 --min-argmax 64
+status 0 "without limits it only reports" "$cmp_logits" "$dir/silu.f32" "$dir/sound.f32" --vocab 2048
+cp "$dir/sound.f32" "$dir/nan.f32"
+printf '\000\000\300\177' | dd of="$dir/nan.f32" bs=4 seek=70000 conv=notrunc status=none
+status 1 "a logit that is not a number" "$cmp_logits" "$dir/nan.f32" "$dir/sound.f32" --vocab 2048
+check "JSON is one document" sh -c "$cmp_logits $dir/silu.f32 $dir/sound.f32 --vocab 2048 --json | grep -qE '^\{\"rows\": 64, .*\}$'"
+
+# ---- traces ----
+
+ids8=$(cut -d, -f1-8 $ids)
+"$ref" trace -m $model --tokens "$ids8" --float-quant -o "$dir/trace"
+checked() { "$ref" check-trace -m $model --tokens "$ids8" --trace "$@"; }
+check "a trace of its own passes its check" checked "$dir/trace"
+records=$(find "$dir/trace" -name '*.f32' | wc -l)
+if [ "$records" -eq $((6 * 17 + 3)) ]; then
+    ok "every step leaves a record"
+else
+    not_ok "every step leaves a record" "$records records"
+fi
+fault_names() { # FAULT PATTERN: the first step that differs
+    local first
+    first=$(checked "$dir/trace" --fault "$1" | sed -n 's/^DIFFERS \([^ ]*\) .*/\1/p' | head -n 1)
+    if [[ $first =~ $2 ]]; then ok "fault $1 is named: $first"; else not_ok "fault $1 is named" "$first"; fi
+}
+fault_names silu '^L0\.ffn_act$'
+fault_names rope-norm '^L0\.q_rope$'
+fault_names no-sub-norm '^L0\.attn_o$'
+fault_names head-map '^L0\.attn_out$'
+fault_names code-map '^L0\.q$'
+fault_names scale '^L0\.q$'
+plant() { # TITLE RECORD OFFSET BYTES PATTERN: the record, changed, is named; and nothing before it
+    rm -rf "$dir/bad"; cp -r "$dir/trace" "$dir/bad"
+    printf '%b' "$4" | dd of="$dir/bad/$2.f32" bs=1 seek="$3" conv=notrunc status=none
+    local first
+    first=$(checked "$dir/bad" | sed -n 's/^\(DIFFERS\|MISSING\) \([^ ]*\) .*/\2/p' | head -n 1)
+    if [ "$first" = "$2" ]; then ok "$1"; else not_ok "$1" "named: $first"; fi
+}
+last_bit=$(od -An -tu1 -j 512 -N 1 "$dir/trace/L3.up.f32")
+plant "one wrong bit in a ternary layer is named" L3.up 512 "\\x$(printf %02x $((last_bit ^ 1)))"
+plant "a value that is not a number is named" L2.attn_out 40 '\000\000\300\177'
+plant "a wrong bit in an embedding is named" G.embd 44 '\001'
+rm -rf "$dir/bad"; cp -r "$dir/trace" "$dir/bad"; rm "$dir/bad/L5.down.f32"
+status 1 "a record that is missing fails" checked "$dir/bad"
+: >"$dir/bad/L5.down.f32"
+status 1 "a record that is empty fails" checked "$dir/bad"
+mkdir "$dir/empty"
+status 1 "an empty trace fails" checked "$dir/empty"
+status 3 "no trace at all" checked "$dir/nowhere"
+
+# ---- wrong calls, wrong files ----
+
+status 2 "no command" "$ref"
+status 2 "an unknown command" "$ref" sing
+status 2 "an unknown option" "$ref" nll -m $model --tokens 1,2 --loud
+status 2 "a token outside the vocabulary" "$ref" nll -m $model --tokens 1,2048
+status 3 "no such file" "$ref" nll -m "$dir/none.gguf" --tokens 1,2
+status 4 "not a GGUF file" "$ref" nll -m $ids --tokens 1,2
+head -c 2000000 $model >"$dir/short.gguf"
+status 4 "a file that is cut off" "$ref" nll -m "$dir/short.gguf" --tokens 1,2
+check "--help lists the operations" sh -c "$ref --help | grep -q '^  rmsnorm '"
+
+# ---- other engines ----
+
+data=${BN_TEST_DATA:-}
+if [ -z "$data" ] || [ ! -d "$data/foreign" ]; then
+    skip "logits of bitnet.cpp and ik_llama.cpp" "BN_TEST_DATA is not set"
+    exit $((failures > 0))
+fi
+# peers TITLE OURS A B VOCAB: ours is as near to A and to B as these are to each other, by rms within a fifth
+peers() {
+    local ab oa ob
+    ab=$("$cmp_logits" "$3" "$4" --vocab "$5" | value rms)
+    oa=$("$cmp_logits" "$2" "$3" --vocab "$5" | value rms)
+    ob=$("$cmp_logits" "$2" "$4" --vocab "$5" | value rms)
+    if holds "${oa:-9} <= 1.2 * ${ab:-0} && ${ob:-9} <= 1.2 * ${ab:-0}"; then
+        ok "$1 (rms $oa and $ob; they differ by $ab)"
+    else
+        not_ok "$1" "rms $oa and $ob; they differ by $ab"
+    fi
+}
+tiny=$data/foreign
+for fault in "" silu rope-norm no-sub-norm head-map code-map scale; do
+    "$ref" logits -m "$tiny/tiny-i2_s.gguf" --tokens-file "$tiny/tiny-ids.txt" --all ${fault:+--fault $fault} -o "$dir/tiny.f32"
+    for peer in "$tiny"/tiny-*.f32; do
+        name=$(basename "$peer" .f32)
+        if [ -z "$fault" ]; then
+            check "random weights: near $name" "$cmp_logits" "$dir/tiny.f32" "$peer" --vocab 1024 --min-cosine 0.9990 --min-argmax 46 --max-abs 0.135
+        else
+            status 1 "random weights: fault $fault is far from $name" "$cmp_logits" "$dir/tiny.f32" "$peer" --vocab 1024 --min-cosine 0.9990
+        fi
+    done
+    [ -n "$fault" ] || cp "$dir/tiny.f32" "$dir/tiny-sound.f32"
+done
+peers "random weights: as near as bitnet.cpp and ik_llama.cpp" "$dir/tiny-sound.f32" \
+    "$tiny/tiny-bitnetcpp-one-batch.f32" "$tiny/tiny-ik_llamacpp-iq2_bn_r4-one-batch.f32" 1024
+peers "random weights: as near as bitnet.cpp in a batch and alone" "$dir/tiny-sound.f32" \
+    "$tiny/tiny-bitnetcpp-one-batch.f32" "$tiny/tiny-bitnetcpp-token-by-token.f32" 1024
+for peer in bitnetcpp-token-by-token-64 ik_llamacpp-batch-64; do
+    check "trained weights: near $peer" "$cmp_logits" "$dir/sound.f32" "$data/shakespeare/$peer.f32" --vocab 2048 \
+        --min-cosine 0.9997 --min-argmax 62 --max-abs 0.3 --margin 0.3 --clear-equal
+done
+peers "trained weights: as near as bitnet.cpp and ik_llama.cpp" "$dir/sound.f32" \
+    "$data/shakespeare/bitnetcpp-token-by-token-64.f32" "$data/shakespeare/ik_llamacpp-batch-64.f32" 2048
+exit $((failures > 0))

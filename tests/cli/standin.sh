@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# The stand-in of microsoft/bitnet-b1.58-2B-4T-gguf: same keys, same tensors, same size to the byte as ggml-model-i2_s.gguf, the real
+# vocabulary. It must open as that file would, use little memory beyond itself, and decode the same on every instruction set.
+# Needs the rank file of the vocabulary (BN_TEST_DATA) and 1.3 GB of disk. TAP on standard output.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+bin=${OUT:-build/gcc}
+if [ ! -f "${BN_TEST_DATA:-}/llama3-tokenizer.model" ]; then
+    echo "ok 1 - 2B stand-in # SKIP BN_TEST_DATA is not set"
+    exit 0
+fi
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+if [ "$(df --output=avail -k "$tmp" | tail -n 1)" -lt 1400000 ]; then
+    echo "ok 1 - 2B stand-in # SKIP less than 1.4 GB of disk"
+    exit 0
+fi
+count=0
+ok() { # description, command...
+    local what=$1
+    shift
+    count=$((count + 1))
+    if "$@" >"$tmp/out" 2>&1; then echo "ok $count - $what"; else
+        echo "not ok $count - $what"
+        tail -n 20 "$tmp/out" | sed 's/^/# /'
+    fi
+}
+same() { [ "$1" = "$2" ] || { echo "got      $1"; echo "expected $2"; return 1; }; }
+"$bin/bn-fixtures" gen --size 2b --tokenizer "$BN_TEST_DATA/llama3-tokenizer.model" -o "$tmp" >/dev/null
+model=$(echo "$tmp"/2b-*.gguf)
+ok "1,187,801,280 bytes, as the real file" same "$(stat -c %s "$model")" 1187801280
+"$bin/bn-run" inspect -m "$model" --json >"$tmp/inspect" 2>&1
+ok "24 keys" same "$(grep -c '"key":' "$tmp/inspect")" 24
+ok "no tokenizer.ggml.pre" same "$(grep -c 'tokenizer.ggml.pre"' "$tmp/inspect")" 0
+ok "332 tensors" same "$(grep -c '"name":' "$tmp/inspect")" 332
+ok "210 of them ternary" same "$(grep -c '"type": "I2_S"' "$tmp/inspect")" 210
+ok "runs here" grep -q '"runs_here": true' "$tmp/inspect"
+ok "squared ReLU" grep -q '"activation": "relu2"' "$tmp/inspect"
+ok "2084044800 ternary weights" grep -q '"ternary_weights": 2084044800' "$tmp/inspect"
+ok "split as llama-bpe where the key is absent" \
+    same "$("$bin/bn-run" tokenize -m "$model" --ids -p "What is 2+2? I'm 1234567." 2>/dev/null)" \
+    128000,3923,374,220,17,10,17,30,358,2846,220,4513,10961,22,13
+isas=$("$bin/bn-run" --version | grep -oE 'avx2|avx512vnni|neon' | sort -u)
+first=''
+for isa in $isas; do
+    digest=$("$bin/bn-run" logits -m "$model" --isa "$isa" --ctx 64 --tokens 128000,3923,374,220,17,10,17,30 --digest)
+    [ -n "$first" ] || first=$digest
+    ok "logits on $isa" same "$digest" "$first"
+done
+"$bin/bn-run" -q -m "$model" -p 'What is 2+2?' -n 3 --receipt "$tmp/receipt.json" >/dev/null 2>&1
+rss=$(sed -n 's/.*"peak_rss_bytes": \([0-9]*\).*/\1/p' "$tmp/receipt.json")
+ok "decodes within 1.5 GB of memory" test "${rss:-9999999999}" -lt 1500000000
+ok "the receipt replays" "$bin/bn-verify-receipt" -q --model "$model" --replay --threads 1 "$tmp/receipt.json"

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Hostile files: the bad-input corpus, every truncation, single bytes overwritten, memory that runs out. Each
+ * must end in the right error, with nothing leaked, little allocated, and, under the sanitizers, nothing read
+ * beyond the bytes. Two openers are tried alike: the container's reader and the whole model.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "model/gguf.h"
+#include "tools/fixtures/corpus.h"
+#include "tools/fixtures/corpus_make.h"
+
+#define ROOM (32u << 20)
+#define MAX_ALLOCATED (16u << 20)
+#define NEAR 16u /* bytes that an offset may be off: a field */
+
+typedef bn_status (*open_fn)(const void *bytes, size_t n, bn_error *err);
+
+/* Reads every byte that the reader says is there, so that the sanitizers see where they lie. */
+static unsigned walk(const struct bn_gguf *gguf)
+{
+    unsigned sum = 0;
+    for (size_t i = 0; i < gguf->n_kv; i++) {
+        const struct bn_gguf_kv *kv = &gguf->kv[i];
+        size_t each = bn_gguf_type_bytes(kv->element);
+        const unsigned char *at = kv->value;
+        for (size_t k = 0; k < kv->key.len; k++)
+            sum += (unsigned char)kv->key.ptr[k];
+        for (uint64_t k = 0; k < kv->n * each; k++)
+            sum += at[k];
+        for (uint64_t k = 0; each == 0 && k < kv->n; k++) {
+            struct bn_str text = bn_gguf_next_str(&at);
+            for (size_t b = 0; b < text.len; b++)
+                sum += (unsigned char)text.ptr[b];
+        }
+    }
+    for (size_t i = 0; i < gguf->n_tensors; i++) {
+        const struct bn_gguf_tensor *t = &gguf->tensors[i];
+        char name[BN_GGUF_MAX_NAME_BYTES + 1];
+        snprintf(name, sizeof name, "%.*s", (int)t->name.len, t->name.ptr);
+        assert_ptr_equal(bn_gguf_find_tensor(gguf, name), t);
+        for (uint64_t k = 0; k < t->n_bytes; k++)
+            sum += t->data[k];
+    }
+    return sum;
+}
+
+static volatile unsigned sink;
+
+static bn_status open_container(const void *bytes, size_t n, bn_error *err)
+{
+    struct bn_gguf gguf;
+    bn_status status = bn_gguf_open(&gguf, bytes, n, err);
+    if (status == BN_OK) sink = walk(&gguf);
+    bn_gguf_close(&gguf);
+    return status;
+}
+
+static bn_status open_model(const void *bytes, size_t n, bn_error *err)
+{
+    bn_model *model = NULL;
+    bn_status status = bn_model_open_memory(&model, bytes, n, "bad input", NULL, err);
+    assert_int_equal(model != NULL, status == BN_OK);
+    bn_model_close(model);
+    return status;
+}
+
+/* Opens a copy that ends exactly where the bytes end, and checks what holds for every input. */
+static bn_status try_open(open_fn open, const char *bytes, size_t n, bn_error *err)
+{
+    void *copy = NULL;
+    assert_int_equal(posix_memalign(&copy, BN_ALIGNMENT, n > 0 ? n : 1), 0);
+    if (n > 0) memcpy(copy, bytes, n);
+    struct bn_mem_stats before = bn_mem_stats();
+    *err = (bn_error){0};
+    bn_status status = open(copy, n, err);
+    struct bn_mem_stats after = bn_mem_stats();
+    free(copy);
+    assert_int_equal(after.bytes_now, before.bytes_now);
+    assert_int_equal(err->code, status);
+    if (status != BN_OK) {
+        assert_true(err->msg[0] != '\0');
+        assert_null(strchr(err->msg, '\n'));
+        assert_null(strchr(err->msg, '\x1B'));
+        assert_null(strchr(err->where, '\x1B'));
+        assert_true(after.bytes_total - before.bytes_total <= MAX_ALLOCATED);
+        assert_true(err->offset == BN_NO_OFFSET || err->offset <= n);
+    }
+    return status;
+}
+
+/* ---- the corpus -----------------------------------------------------------------------------------------
+ */
+
+static bool is_near(uint64_t a, uint64_t b)
+{
+    return a == b || (a != BN_NO_OFFSET && (a > b ? a - b : b - a) <= NEAR);
+}
+
+static unsigned check_corpus(open_fn open, bool whole_model)
+{
+    struct bn_bad_case c = {.bytes.max = ROOM};
+    unsigned n_bad = 0;
+    for (size_t i = 0; i < bn_corpus_size(); i++) {
+        bn_error err, none = {0};
+        assert_int_equal(bn_corpus_case(&c, i, &none), BN_OK);
+        bn_status want = whole_model || c.level == BN_BAD_CONTAINER ? c.status : BN_OK;
+        bn_status got = try_open(open, c.bytes.data, c.bytes.len, &err);
+        if (got != want || (c.offset != BN_NO_OFFSET && !is_near(err.offset, c.offset))) {
+            print_message("%s (%s): %s at %lld, expected %s at %lld: %s: %s\n", c.name, c.what,
+                          bn_status_name(got), (long long)err.offset, bn_status_name(want),
+                          (long long)c.offset, err.where, err.msg);
+            n_bad++;
+        }
+    }
+    bn_buf_release(&c.bytes);
+    return n_bad;
+}
+
+static void corpus_container(void **state)
+{
+    (void)state;
+    assert_true(bn_corpus_size() >= 150);
+    assert_int_equal(check_corpus(open_container, false), 0);
+}
+
+static void corpus_model(void **state)
+{
+    (void)state;
+    assert_int_equal(check_corpus(open_model, true), 0);
+}
+
+static bn_status model_without_err(const void *bytes, size_t n, bn_error *err)
+{
+    bn_status status = open_model(bytes, n, NULL);
+    if (status != BN_OK) bn_fail(err, status, "not asked for");
+    return status;
+}
+
+/* The status does not depend on whether the caller wants to know why. */
+static void corpus_without_err(void **state)
+{
+    (void)state;
+    struct bn_bad_case c = {.bytes.max = ROOM};
+    for (size_t i = 0; i < bn_corpus_size(); i++) {
+        bn_error err;
+        assert_int_equal(bn_corpus_case(&c, i, NULL), BN_OK);
+        bn_status got = try_open(model_without_err, c.bytes.data, c.bytes.len, &err);
+        if (got != c.status) fail_msg("%s: %s without err", c.name, bn_status_name(got));
+    }
+    bn_buf_release(&c.bytes);
+}
+
+static void names_are_unique(void **state)
+{
+    (void)state;
+    struct bn_bad_case c = {.bytes.max = ROOM};
+    size_t n = bn_corpus_size();
+    char(*names)[64] = calloc(n, sizeof *names);
+    assert_non_null(names);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(bn_corpus_case(&c, i, NULL), BN_OK);
+        snprintf(names[i], sizeof names[i], "%s", c.name);
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(names[k], names[i]);
+    }
+    free(names);
+    bn_buf_release(&c.bytes);
+}
+
+/* ---- three valid files ----------------------------------------------------------------------------------
+ */
+
+enum { CONTAINER, BARE_MODEL, VOCAB_MODEL, N_VALID };
+
+static bn_status make_valid(struct bn_buf *out, int which)
+{
+    *out = (struct bn_buf){.max = ROOM};
+    return which == CONTAINER ? bn_corpus_container(out, NULL)
+                              : bn_corpus_model(out, which == VOCAB_MODEL, NULL, NULL);
+}
+
+/* Where the last tensor ends: files cut behind it are still whole. */
+static size_t end_of_data(const struct bn_buf *file, size_t *data_offset)
+{
+    struct bn_gguf gguf;
+    uint64_t end = 0;
+    assert_int_equal(bn_gguf_open(&gguf, file->data, file->len, NULL), BN_OK);
+    for (size_t i = 0; i < gguf.n_tensors; i++)
+        if (gguf.tensors[i].offset + gguf.tensors[i].n_bytes > end)
+            end = gguf.tensors[i].offset + gguf.tensors[i].n_bytes;
+    *data_offset = (size_t)gguf.data_offset;
+    bn_gguf_close(&gguf);
+    return (size_t)end;
+}
+
+/* Every prefix of the head; of the data every one in small files, some in large ones. */
+static void truncations(void **state)
+{
+    (void)state;
+    for (int which = 0; which < N_VALID; which++) {
+        struct bn_buf file;
+        size_t data_offset = 0;
+        assert_int_equal(make_valid(&file, which), BN_OK);
+        size_t end = end_of_data(&file, &data_offset);
+        for (size_t n = 0; n <= file.len; n += n < data_offset + 64 || file.len - n < 64 ? 1 : 61) {
+            bn_error err;
+            bn_status status = try_open(open_container, file.data, n, &err);
+            assert_int_equal(status, n >= end ? BN_OK : BN_ERR_FORMAT);
+        }
+        bn_buf_release(&file);
+    }
+}
+
+static void truncated_models(void **state)
+{
+    (void)state;
+    for (int which = BARE_MODEL; which < N_VALID; which++) {
+        struct bn_buf file;
+        size_t data_offset = 0;
+        assert_int_equal(make_valid(&file, which), BN_OK);
+        size_t end = end_of_data(&file, &data_offset);
+        for (size_t n = 0; n <= file.len; n += file.len - n < 64 ? 1 : 97) {
+            bn_error err;
+            bn_status status = try_open(open_model, file.data, n, &err);
+            assert_int_equal(status, n >= end ? BN_OK : BN_ERR_FORMAT);
+        }
+        bn_buf_release(&file);
+    }
+}
+
+/* Blind mutation: no crash, no leak, no silent nonsense in the error. What it means may be anything. */
+static void bytes_overwritten(void **state)
+{
+    (void)state;
+    static const unsigned char VALUES[] = {0x00, 0x7F, 0x80, 0xFF};
+    for (int which = 0; which < N_VALID; which++) {
+        struct bn_buf file;
+        unsigned n_refused = 0;
+        assert_int_equal(make_valid(&file, which), BN_OK);
+        for (size_t at = 0; at < 512 && at < file.len; at++)
+            for (size_t v = 0; v < sizeof VALUES; v++) {
+                char old = file.data[at];
+                bn_error err;
+                file.data[at] = (char)VALUES[v];
+                n_refused += try_open(open_container, file.data, file.len, &err) != BN_OK;
+                if (which != CONTAINER && v % 2 == 1) try_open(open_model, file.data, file.len, &err);
+                file.data[at] = old;
+            }
+        assert_true(n_refused > 100);
+        bn_buf_release(&file);
+    }
+}
+
+/* The n-th allocation fails, for every n there is. */
+static void fail_allocations(open_fn open, const struct bn_buf *file, unsigned at_least)
+{
+    unsigned n = 1;
+    bn_status status = BN_ERR_NOMEM;
+    for (; status == BN_ERR_NOMEM && n < 10000; n++) {
+        bn_error err;
+        bn_mem_fail_after(n);
+        status = try_open(open, file->data, file->len, &err);
+        bn_mem_fail_after(0);
+    }
+    assert_int_equal(status, BN_OK);
+    assert_true(n > at_least);
+}
+
+static void memory_runs_out(void **state)
+{
+    (void)state;
+    for (int which = 0; which < N_VALID; which++) {
+        struct bn_buf file;
+        assert_int_equal(make_valid(&file, which), BN_OK);
+        fail_allocations(open_container, &file, 4);
+        if (which != CONTAINER) fail_allocations(open_model, &file, 6);
+        bn_buf_release(&file);
+    }
+}
+
+/* A vocabulary as long as a real one: the reader passes over it once. */
+static void large_arrays(void **state)
+{
+    (void)state;
+    struct bn_gguf_writer w = {.kv.max = ROOM, .infos.max = ROOM};
+    struct bn_buf file = {.max = ROOM};
+    struct bn_gguf gguf;
+    const struct bn_gguf_kv *kv = NULL;
+    bn_error err = {0};
+    bn_gguf_put_array(&w, "tokens", BN_GGUF_STRING, 400000);
+    for (unsigned i = 0; i < 400000; i++) {
+        char text[16];
+        snprintf(text, sizeof text, "t%u", i);
+        bn_gguf_put_element_str(&w, text, strlen(text));
+    }
+    assert_int_equal(bn_gguf_write_head(&w, &file, &err), BN_OK);
+    struct bn_mem_stats before = bn_mem_stats();
+    assert_int_equal(bn_gguf_open(&gguf, file.data, file.len, &err), BN_OK);
+    assert_true(bn_mem_stats().bytes_total - before.bytes_total < 4096);
+    assert_int_equal(bn_gguf_array(&gguf, "tokens", BN_GGUF_STRING, &kv, &err), BN_OK);
+    const unsigned char *cursor = kv->value;
+    for (unsigned i = 0; i < 399999; i++)
+        bn_gguf_next_str(&cursor);
+    assert_true(bn_str_equal(bn_gguf_next_str(&cursor), "t399999"));
+    bn_gguf_close(&gguf);
+    bn_gguf_writer_release(&w);
+    bn_buf_release(&file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(corpus_container),   cmocka_unit_test(corpus_model),
+        cmocka_unit_test(corpus_without_err), cmocka_unit_test(names_are_unique),
+        cmocka_unit_test(truncations),        cmocka_unit_test(truncated_models),
+        cmocka_unit_test(bytes_overwritten),  cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(large_arrays),
+    };
+    alarm(600); /* an endless loop is a failure */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

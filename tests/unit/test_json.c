@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * base/json.h: what is refused, what is read, and that writing gives one text only.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "base/json.h"
+
+static bn_json *parse(const char *text)
+{
+    bn_json *root;
+    assert_int_equal(bn_json_parse(&root, text, strlen(text), NULL), BN_OK);
+    return root;
+}
+
+static void refuse(const char *text, size_t n, bn_status want)
+{
+    bn_json *root;
+    bn_error err = {0};
+    bn_status got = bn_json_parse(&root, text, n, &err);
+    if (got != want) print_message("not refused as it should be: %.60s\n", text);
+    assert_int_equal(got, want);
+    assert_int_equal(err.code, want);
+    assert_true(err.msg[0] != '\0');
+    assert_null(root);
+    bn_json_free(root);
+}
+
+/* Parses, writes canonically, compares. */
+static void becomes(const char *text, const char *want)
+{
+    bn_json *root = parse(text);
+    struct bn_buf out = {.max = 4096};
+    assert_int_equal(bn_json_write(root, true, &out, NULL), BN_OK);
+    assert_string_equal(out.data, want);
+    bn_buf_release(&out);
+    bn_json_free(root);
+}
+
+static void malformed_texts_are_refused(void **state)
+{
+    (void)state;
+    static const char *const BAD[] = {
+        "",
+        " ",
+        "{",
+        "}",
+        "[",
+        "]",
+        "[1,]",
+        "[,1]",
+        "[1 2]",
+        "{\"a\":1,}",
+        "{\"a\"}",
+        "{\"a\":}",
+        "{a:1}",
+        "{'a':1}",
+        "{\"a\" 1}",
+        "{1:1}",
+        "{,}",
+        "[1]]",
+        "1 2",
+        "{} {}",
+        "nul",
+        "nulll",
+        "True",
+        "tru",
+        "NaN",
+        "[NaN]",
+        "Infinity",
+        "-Infinity",
+        "-",
+        "+1",
+        "01",
+        "-01",
+        "00",
+        ".5",
+        "1.",
+        "1.e1",
+        "1e",
+        "1e+",
+        "0x10",
+        "1_000",
+        "--1",
+        "// c\n1",
+        "1 // c",
+        "/* c */ 1",
+        "[1] # c",
+        "\"",
+        "\"a",
+        "\"\\\"",
+        "\"\\x41\"",
+        "\"\\u12\"",
+        "\"\\u12g4\"",
+        "\"\\U0041\"",
+        "\"\t\"",
+        "\"a\nb\"",
+        "\"\x01\"",
+        "\xEF\xBB\xBF{}",
+        "\x0C[]",
+        "\xC2\xA0[]",
+        "[1\x0B]",
+        /* duplicate names, also when spelt differently */
+        "{\"a\":1,\"a\":1}",
+        "{\"a\":1,\"b\":2,\"\\u0061\":3}",
+        "[{\"x\":{\"k\":1,\"k\":2}}]",
+        /* NUL and surrogates */
+        "\"\\u0000\"",
+        "{\"a\\u0000b\":1}",
+        "\"\\ud800\"",
+        "\"\\udc00\"",
+        "\"\\ud800x\"",
+        "\"\\ud800\\n\"",
+        "\"\\ud800\\ud800\"",
+        "\"\\ud800\\u0041\"",
+        "\"\\udc00\\ud800\"",
+        "{\"\\udfff\":1}",
+        /* UTF-8: bare continuation, overlong, surrogate, beyond U+10FFFF, cut */
+        "\"\x80\"",
+        "\"\xC0\x80\"",
+        "\"\xC1\xBF\"",
+        "\"\xE0\x80\x80\"",
+        "\"\xED\xA0\x80\"",
+        "\"\xF0\x80\x80\x80\"",
+        "\"\xF4\x90\x80\x80\"",
+        "\"\xF8\x88\x80\x80\x80\"",
+        "\"\xE2\x82\"",
+        "\"\xFF\"",
+        "\"\xE2\"",
+        /* beyond binary64 */
+        "1e400",
+        "-1e400",
+        "[1e309]",
+        "{\"a\":123456789e999999}",
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(BAD); i++)
+        refuse(BAD[i], strlen(BAD[i]), BN_ERR_FORMAT);
+    refuse("1\0", 2, BN_ERR_FORMAT);
+    refuse("\"a\0b\"", 5, BN_ERR_FORMAT);
+    refuse("[1,\0 2]", 7, BN_ERR_FORMAT);
+}
+
+static void errors_say_where(void **state)
+{
+    (void)state;
+    bn_json *root;
+    bn_error err = {0};
+    assert_int_equal(bn_json_parse(&root, "{\"a\":tru}", 9, &err), BN_ERR_FORMAT);
+    assert_int_equal(err.offset, 5);
+    err = (bn_error){0};
+    assert_int_equal(bn_json_parse(&root, "{\"na\x1bme\":1}", 11, &err), BN_ERR_FORMAT);
+    err = (bn_error){0};
+    assert_int_equal(bn_json_parse(&root, "{\"n\\u001b\":1,\"n\\u001b\":2}", 25, &err), BN_ERR_FORMAT);
+    assert_string_equal(err.where, "n\\x1B");
+}
+
+static void nest(char *text, size_t depth)
+{
+    memset(text, '[', depth);
+    memset(text + depth, ']', depth);
+    text[2 * depth] = '\0';
+}
+
+static void limits_are_kept(void **state)
+{
+    (void)state;
+    char deep[200];
+    nest(deep, 64);
+    bn_json_free(parse(deep));
+    nest(deep, 65);
+    refuse(deep, strlen(deep), BN_ERR_LIMIT);
+    size_t n = 9u << 20;
+    char *large = bn_alloc(n, 1);
+    assert_non_null(large);
+    memset(large, ' ', n);
+    large[0] = '1';
+    refuse(large, n, BN_ERR_LIMIT);
+    refuse(large, BN_JSON_MAX_BYTES + 1, BN_ERR_LIMIT);
+    bn_json *root;
+    assert_int_equal(bn_json_parse(&root, large, BN_JSON_MAX_BYTES, NULL), BN_OK);
+    bn_json_free(root);
+    /* many small values are bounded, too: [0,0,... */
+    for (size_t i = 0; i < n; i++)
+        large[i] = i == 0 ? '[' : i % 2 == 1 ? '0' : ',';
+    large[BN_JSON_MAX_BYTES - 1] = ']';
+    refuse(large, BN_JSON_MAX_BYTES, BN_ERR_LIMIT);
+    memset(large, '1', 100);
+    refuse(large, 61, BN_ERR_LIMIT);
+    bn_free(large);
+}
+
+static void numbers_are_exact_or_refused(void **state)
+{
+    (void)state;
+    bn_json *root = parse("[9007199254740991,9007199254740992,9007199254740993,-1,1.5,0,-0,1e3,\"7\",true]");
+    static const struct {
+        bool ok;
+        uint64_t value;
+    } WANT[] = {{true, 9007199254740991},
+                {false, 0},
+                {false, 0},
+                {false, 0},
+                {false, 0},
+                {true, 0},
+                {true, 0},
+                {true, 1000},
+                {false, 0},
+                {false, 0}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(WANT); i++) {
+        uint64_t got = 77;
+        assert_int_equal(bn_json_u64(bn_json_at(root, i), &got), WANT[i].ok);
+        assert_int_equal(got, WANT[i].ok ? WANT[i].value : 77);
+    }
+    double number = 0;
+    assert_true(bn_json_number(bn_json_at(root, 6), &number));
+    assert_true(signbit(number));
+    assert_false(bn_json_number(bn_json_at(root, 8), &number));
+    bn_json_free(root);
+}
+
+/* The examples of RFC 8785, appendix B, and our one difference. */
+static void numbers_have_one_spelling(void **state)
+{
+    (void)state;
+    becomes(
+        "[5e-324,-5e-324,1.7976931348623157e308,9007199254740992,-9007199254740992,295147905179352830000]",
+        "[5e-324,-5e-324,1.7976931348623157e+308,9007199254740992,-9007199254740992,295147905179352830000]");
+    becomes(
+        "[9.999999999999997e22,1e23,1.0000000000000001e23,999999999999999700000,999999999999999900000,1e21]",
+        "[9.999999999999997e+22,1e+23,1.0000000000000001e+23,999999999999999700000,999999999999999900000,1e+"
+        "21]");
+    becomes("[9.999999999999997e-7,0.000001,333333333.3333332,333333333.33333325,333333333.33333329]",
+            "[9.999999999999997e-7,0.000001,333333333.3333332,333333333.33333325,333333333.3333333]");
+    becomes("[-0.0000033333333333333333,1424953923781206.2,0.1,1.50,100e-2,12.340,1e0]",
+            "[-0.0000033333333333333333,1424953923781206.2,0.1,1.5,1,12.34,1]");
+    becomes("[0,0.0,0e5,-0,-0.0]", "[0,0,0,-0,-0]");
+}
+
+static void canonical_text_is_sorted_and_compact(void **state)
+{
+    (void)state;
+    becomes(" { \"b\" : [ 1 , { } , [ ] , null , true , false ] , \"a\" : { \"z\" : 1 , \"B\" : 2 } } ",
+            "{\"a\":{\"B\":2,\"z\":1},\"b\":[1,{},[],null,true,false]}");
+    becomes("\"\\u0041\\/\\u00e9\\ud83d\\ude00\\u001B\\u007f\\b\\f\\n\\r\\t\\\"\\\\\"",
+            "\"A/\xC3\xA9\xF0\x9F\x98\x80\\u001b\x7F\\b\\f\\n\\r\\t\\\"\\\\\"");
+    becomes("{\"ab\":1,\"a\":2,\"\\u00e9\":3,\"Z\":4,\"\":5}",
+            "{\"\":5,\"Z\":4,\"a\":2,\"ab\":1,\"\xC3\xA9\":3}");
+}
+
+static void members_are_found_by_exact_name(void **state)
+{
+    (void)state;
+    bn_json *root =
+        parse("{\"Model\":1,\"model\":{\"sha256\":\"x\",\"n\":[4,5]},\"flag\":true,\"none\":null}");
+    const char *text = "kept";
+    uint64_t u = 0;
+    bool flag = false;
+    assert_true(bn_json_u64(bn_json_get(root, "Model"), &u));
+    assert_true(bn_json_string(bn_json_path(root, "model.sha256"), &text));
+    assert_string_equal(text, "x");
+    assert_null(bn_json_get(root, "MODEL"));
+    assert_null(bn_json_get(root, "mode"));
+    assert_null(bn_json_path(root, "model.n.x"));
+    assert_null(bn_json_path(root, "model.sha256.x"));
+    assert_null(bn_json_path(root, "absent.sha256"));
+    assert_null(bn_json_get(NULL, "x"));
+    assert_true(bn_json_bool(bn_json_get(root, "flag"), &flag) && flag);
+    assert_false(bn_json_bool(bn_json_get(root, "none"), &flag));
+    assert_false(bn_json_string(bn_json_get(root, "none"), &text));
+    assert_false(bn_json_string(NULL, &text));
+    assert_int_equal(bn_json_kind(bn_json_get(root, "none")), BN_JSON_NULL);
+    assert_int_equal(bn_json_kind(bn_json_path(root, "model.n")), BN_JSON_ARRAY);
+    assert_int_equal(bn_json_size(bn_json_path(root, "model.n")), 2);
+    assert_true(bn_json_u64(bn_json_at(bn_json_path(root, "model.n"), 1), &u));
+    assert_int_equal(u, 5);
+    assert_null(bn_json_at(bn_json_path(root, "model.n"), 2));
+    assert_string_equal(bn_json_name(bn_json_next(bn_json_first(root))), "model");
+    assert_null(bn_json_name(bn_json_first(bn_json_path(root, "model.n"))));
+    bn_json_free(root);
+}
+
+static void building_and_indenting(void **state)
+{
+    (void)state;
+    bn_json *root = bn_json_new_object();
+    bn_json_put_string(root, "text", "bad \xFF utf-8");
+    bn_json_put_u64(root, "count", 1);
+    bn_json_put_u64(root, "count", 2); /* replaces */
+    bn_json_put_u64(root, "large", UINT64_MAX);
+    bn_json_put_number(root, "rate", 12.5);
+    bn_json_put_number(root, "nan", NAN);
+    bn_json_put_string(root, "null", NULL);
+    bn_json *row = bn_json_put_array(root, "row");
+    bn_json_add_u64(row, 1);
+    bn_json_add_number(row, 2.25);
+    bn_json *list = bn_json_put_array(root, "list");
+    bn_json_add_string(list, "a");
+    bn_json_put_bool(bn_json_add_object(list), "b", true);
+    bn_json_put_object(root, "empty");
+    bn_json_put_copy(root, "copy", row);
+    bn_json_put_null(root, "gone");
+    bn_json_remove(root, "gone");
+    bn_json_put_u64(NULL, "ignored", 1);
+    assert_null(bn_json_put_object(NULL, "ignored"));
+    struct bn_buf out = {.max = 4096};
+    assert_int_equal(bn_json_write(root, false, &out, NULL), BN_OK);
+    assert_string_equal(out.data, "{\n"
+                                  "  \"text\": \"bad \xEF\xBF\xBD utf-8\",\n"
+                                  "  \"count\": 2,\n"
+                                  "  \"large\": \"18446744073709551615\",\n"
+                                  "  \"rate\": 12.5,\n"
+                                  "  \"nan\": null,\n"
+                                  "  \"null\": null,\n"
+                                  "  \"row\": [1, 2.25],\n"
+                                  "  \"list\": [\n"
+                                  "    \"a\",\n"
+                                  "    {\n"
+                                  "      \"b\": true\n"
+                                  "    }\n"
+                                  "  ],\n"
+                                  "  \"empty\": {},\n"
+                                  "  \"copy\": [1, 2.25]\n"
+                                  "}");
+    bn_json *back;
+    assert_int_equal(bn_json_parse(&back, out.data, out.len, NULL), BN_OK);
+    bn_json_free(back);
+    bn_buf_release(&out);
+    bn_json_free(root);
+}
+
+static void short_memory_is_told(void **state)
+{
+    (void)state;
+    static const char TEXT[] = "{\"b\":[1,2,{\"c\":\"d\"}],\"a\":{\"e\":null}}";
+    bool parsed = false;
+    for (uint64_t n = 1; n < 200 && !parsed; n++) {
+        bn_json *root;
+        bn_mem_fail_after(n);
+        bn_status status = bn_json_parse(&root, TEXT, strlen(TEXT), NULL);
+        bn_mem_fail_after(0);
+        parsed = status == BN_OK;
+        assert_true(parsed || (status == BN_ERR_NOMEM && root == NULL));
+        bn_json_free(root);
+    }
+    assert_true(parsed);
+    bool built = false;
+    for (uint64_t n = 1; n < 200 && !built; n++) {
+        struct bn_buf out = {.max = 1000};
+        bn_mem_fail_after(n);
+        bn_json *root = bn_json_new_object();
+        bn_json *list = bn_json_put_array(root, "list");
+        bn_json_add_u64(list, 1);
+        bn_json_put_string(bn_json_put_object(root, "object"), "text", "x");
+        bn_status status = bn_json_write(root, true, &out, NULL);
+        bn_mem_fail_after(0);
+        built = status == BN_OK;
+        if (built) assert_string_equal(out.data, "{\"list\":[1],\"object\":{\"text\":\"x\"}}");
+        assert_true(built || status == BN_ERR_NOMEM);
+        bn_buf_release(&out);
+        bn_json_free(root);
+    }
+    assert_true(built);
+    bn_json *root = parse("[1,2,3]");
+    struct bn_buf small = {.max = 3};
+    assert_int_equal(bn_json_write(root, true, &small, NULL), BN_ERR_LIMIT);
+    bn_buf_release(&small);
+    bn_json_free(root);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(malformed_texts_are_refused),
+        cmocka_unit_test(errors_say_where),
+        cmocka_unit_test(limits_are_kept),
+        cmocka_unit_test(numbers_are_exact_or_refused),
+        cmocka_unit_test(numbers_have_one_spelling),
+        cmocka_unit_test(canonical_text_is_sorted_and_compact),
+        cmocka_unit_test(members_are_found_by_exact_name),
+        cmocka_unit_test(building_and_indenting),
+        cmocka_unit_test(short_memory_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * measure/: what is said about machine, repository and bandwidth is what can be read, and null otherwise.
+ */
+#define _DEFAULT_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "measure/bandwidth.h"
+#include "measure/git.h"
+#include "measure/machine.h"
+
+static void machine_is_described(void **state)
+{
+    (void)state;
+    struct bn_machine machine;
+    bn_machine_read(&machine);
+    assert_string_equal(machine.os, "Linux");
+    assert_true(machine.kernel[0] != '\0' && machine.arch[0] != '\0');
+    assert_true(machine.cpus_online >= 1 && machine.cpus_usable >= 1);
+    assert_true(machine.memory_bytes > (64u << 20));
+    assert_true(machine.cores <= machine.cpus_online || machine.cores == 0);
+    assert_true(bn_machine_peak_rss_bytes() > (1u << 20));
+}
+
+static void unknown_is_null(void **state)
+{
+    (void)state;
+    struct bn_machine machine = {.quota_known = true, .quota_us = 50000, .period_us = 100000};
+    bn_json *object = bn_json_new_object();
+    struct bn_buf text = {.max = 4096};
+    bn_machine_put(object, &machine);
+    assert_int_equal(bn_json_write(object, true, &text, NULL), BN_OK);
+    assert_string_equal(
+        text.data, "{\"arch\":null,\"cache_l2_bytes\":null,\"cache_l3_bytes\":null,\"cores\":null,"
+                   "\"cpu_flags\":[],\"cpu_model\":null,\"cpu_period_us\":100000,\"cpu_quota_us\":50000,"
+                   "\"cpus_online\":null,\"cpus_usable\":null,\"governor\":null,\"hypervisor\":null,"
+                   "\"kernel\":null,\"load_milli\":null,\"memory_bytes\":null,\"microcode\":null,\"os\":null,"
+                   "\"page_bytes\":null}");
+    bn_buf_release(&text);
+    bn_json_free(object);
+}
+
+static void in_folder(const char *folder, const char *command)
+{
+    char line[1024];
+    snprintf(line, sizeof line,
+             "cd '%s' && HOME='%s' GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b "
+             "GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b sh -c '%s' >/dev/null 2>&1",
+             folder, folder, command);
+    assert_int_equal(system(line), 0);
+}
+
+static void repositories_are_stamped(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/bn-test-git-XXXXXX", inner[64];
+    struct bn_git git;
+    assert_non_null(mkdtemp(folder));
+    bn_git_read(&git, folder);
+    assert_false(git.known);
+    assert_string_equal(git.why, "not in a git repository");
+    assert_string_equal(git.commit, "");
+
+    in_folder(folder, "git init -q -b trunk . && mkdir sub && echo one > sub/a");
+    bn_git_read(&git, folder); /* no commit yet */
+    assert_true(git.known && git.dirty);
+    assert_int_equal(git.n_changed, 1);
+    assert_string_equal(git.commit, "");
+
+    in_folder(folder, "git add -A && git commit -q -m first && echo x > .git/info/exclude && echo x > x");
+    snprintf(inner, sizeof inner, "%s/sub", folder);
+    bn_git_read(&git, inner);
+    assert_true(git.known && !git.dirty);
+    assert_int_equal(strlen(git.commit), 40);
+    assert_string_equal(git.branch, "trunk");
+    assert_string_equal(git.why, "");
+
+    in_folder(folder, "echo two > sub/a && echo new > b && git checkout -q --detach");
+    bn_git_read(&git, folder);
+    assert_true(git.known && git.dirty);
+    assert_int_equal(git.n_changed, 2);
+    assert_string_equal(git.branch, "");
+
+    bn_json *object = bn_json_new_object();
+    uint64_t changed = 0;
+    bn_git_put(object, &git);
+    assert_true(bn_json_u64(bn_json_get(object, "changed_files"), &changed));
+    assert_int_equal(changed, 2);
+    assert_int_equal(bn_json_kind(bn_json_get(object, "branch")), BN_JSON_NULL);
+    bn_json_free(object);
+    snprintf(inner, sizeof inner, "rm -rf '%s'", folder);
+    assert_int_equal(system(inner), 0);
+}
+
+static void bandwidth_is_measured(void **state)
+{
+    (void)state;
+    uint64_t rate = bn_bandwidth_probe(1, 1, 0);
+    assert_true(rate > 10000000u); /* 10 MB/s: any machine; the number itself is no matter of tests */
+    assert_true(rate < UINT64_C(100000000000000));
+    bn_mem_fail_after(1);
+    assert_int_equal(bn_bandwidth_probe(1, 1, 0), 0);
+    bn_mem_fail_after(0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(machine_is_described),
+        cmocka_unit_test(unknown_is_null),
+        cmocka_unit_test(repositories_are_stamped),
+        cmocka_unit_test(bandwidth_is_measured),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

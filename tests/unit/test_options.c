@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * tools/cli: reading command lines by a table, the texts of usage errors, strict numbers, suggestions.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "tools/cli/help.h"
+#include "tools/cli/number.h"
+#include "tools/cli/options.h"
+#include "tools/cli/suggest.h"
+
+/* ---- a program to parse for -------------------------------------------------------------------------------
+ */
+
+static const struct bn_option SHARED[] = {
+    {.name = "threads", .letter = 't', .arg = "N", .env = "BN_TEST_THREADS", .help = "threads"},
+    {0},
+};
+static const struct bn_option MAKE[] = {
+    {.name = "count", .letter = 'n', .arg = "N", .preset = "32", .help = "how many"},
+    {.name = "temp", .arg = "T", .preset = "0", .help = "temperature"},
+    {.name = "stop", .arg = "TEXT", .repeatable = true, .help = "end at this text"},
+    {.name = "ids", .arg = "IDS", .repeatable = true, .help = "token ids"},
+    {.name = "kind",
+     .arg = "auto|raw|chat",
+     .preset = "auto",
+     .env = "BN_TEST_KIND",
+     .help = "kind of template"},
+    {.name = "offline", .letter = 'o', .env = "BN_TEST_OFFLINE", .help = "no network"},
+    {.name = "age", .arg = "DUR", .help = "greatest age"},
+    {.name = "room", .arg = "SIZE", .help = "most bytes"},
+    {0},
+};
+
+static bn_status nothing(struct bn_args *args, bn_error *err)
+{
+    (void)args;
+    (void)err;
+    return BN_OK;
+}
+
+static const struct bn_command COMMANDS[] = {
+    {.name = "make",
+     .summary = "make things",
+     .synopsis = "[-n N]",
+     .options = {SHARED, MAKE},
+     .json = true,
+     .run = nothing},
+    {.name = "show",
+     .summary = "show files",
+     .synopsis = "FILE...",
+     .options = {SHARED},
+     .min_operands = 1,
+     .max_operands = 2,
+     .operand = "FILE",
+     .run = nothing},
+    {0},
+};
+static const struct bn_program USUAL = {
+    .name = "bn-test", .summary = "a test", .text = "Text.", .commands = COMMANDS, .default_command = "make"};
+static const struct bn_program NAMED = {
+    .name = "bn-test", .summary = "a test", .text = "Text.", .commands = COMMANDS};
+static const struct bn_command SINGLE_COMMAND[] = {
+    {.name = "",
+     .summary = "check",
+     .synopsis = "[FILE]",
+     .options = {SHARED},
+     .max_operands = 1,
+     .operand = "FILE",
+     .run = nothing},
+    {0},
+};
+static const struct bn_program SINGLE = {
+    .name = "bn-one", .summary = "a test", .text = "Text.", .commands = SINGLE_COMMAND};
+
+/* Parses a line whose words are parted by single spaces; '+' stands for a space within a word. */
+static bn_status parse_for(const struct bn_program *program, const char *line, struct bn_args *args,
+                           bn_error *err)
+{
+    static char text[512];
+    static char *argv[64];
+    int argc = 0;
+    *err = (bn_error){0};
+    snprintf(text, sizeof text, "%s %s", program->name, line);
+    for (char *word = text; word != NULL;) {
+        char *space = strchr(word, ' ');
+        if (space != NULL) *space = '\0';
+        argv[argc++] = word;
+        for (char *c = word; *c != '\0'; c++)
+            if (*c == '+') *c = ' ';
+        word = space != NULL && space[1] != '\0' ? space + 1 : NULL;
+    }
+    argv[argc] = NULL;
+    return bn_args_parse(args, program, argc, argv, err);
+}
+
+static void refuse_for(const struct bn_program *program, const char *line, const char *message,
+                       const char *hint)
+{
+    struct bn_args args;
+    bn_error err;
+    assert_int_equal(parse_for(program, line, &args, &err), BN_ERR_ARG);
+    assert_string_equal(err.msg, message);
+    assert_string_equal(err.hint, hint);
+    bn_args_release(&args);
+}
+
+static void accept_for(const struct bn_program *program, const char *line, struct bn_args *args)
+{
+    bn_error err;
+    bn_status status = parse_for(program, line, args, &err);
+    if (status != BN_OK) fail_msg("'%s': %s", line, err.msg);
+}
+
+/* ---- parsing ----------------------------------------------------------------------------------------------
+ */
+
+static void options_are_read_in_every_spelling(void **state)
+{
+    (void)state;
+    static const char *const LINES[] = {"--threads 3",
+                                        "--threads=3",
+                                        "-t 3",
+                                        "-t3",
+                                        "-qt3",
+                                        "-q -t 3",
+                                        "-t 1 -t 3",
+                                        "make -t 3",
+                                        "-v make -t3",
+                                        "--color never make -t3",
+                                        "--color=never make -t3"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(LINES); i++) {
+        struct bn_args args;
+        uint32_t n = 0;
+        accept_for(&USUAL, LINES[i], &args);
+        assert_string_equal(args.command->name, "make");
+        assert_true(bn_opt_given(&args, "threads"));
+        assert_int_equal(bn_opt_u32(&args, "threads", 1, 8, &n, NULL), BN_OK);
+        assert_int_equal(n, 3);
+        bn_args_release(&args);
+    }
+}
+
+static void flags_and_presets(void **state)
+{
+    (void)state;
+    struct bn_args args;
+    uint32_t threads = 77, count = 0;
+    accept_for(&USUAL, "-vvo --json -q --verbose", &args);
+    assert_true(args.json && args.quiet);
+    assert_int_equal(args.verbose, 3);
+    assert_true(bn_opt_flag(&args, "offline"));
+    assert_false(bn_opt_given(&args, "count"));
+    assert_string_equal(bn_opt_str(&args, "count"), "32");
+    assert_int_equal(bn_opt_u32(&args, "count", 1, 100, &count, NULL), BN_OK);
+    assert_int_equal(count, 32);
+    assert_null(bn_opt_str(&args, "threads"));
+    assert_int_equal(bn_opt_u32(&args, "threads", 1, 8, &threads, NULL), BN_OK);
+    assert_int_equal(threads, 77); /* nothing gave one */
+    assert_int_equal(bn_opt_choice(&args, "kind"), 0);
+    assert_true(bn_opt_exists(&args, "kind") && !bn_opt_exists(&args, "king"));
+    bn_args_release(&args);
+}
+
+static void repeatable_options_keep_their_order(void **state)
+{
+    (void)state;
+    struct bn_args args;
+    int32_t *ids;
+    size_t n;
+    accept_for(&USUAL, "--stop a+b --ids 1,2 --stop=c --ids -3,2147483647 --stop= --count 5", &args);
+    assert_int_equal(bn_opt_count(&args, "stop"), 3);
+    assert_string_equal(bn_opt_at(&args, "stop", 0), "a b");
+    assert_string_equal(bn_opt_at(&args, "stop", 1), "c");
+    assert_string_equal(bn_opt_at(&args, "stop", 2), "");
+    assert_int_equal(bn_opt_i32_list(&args, "ids", -10, INT32_MAX, &ids, &n, NULL), BN_OK);
+    assert_int_equal(n, 4);
+    assert_int_equal(ids[0], 1);
+    assert_int_equal(ids[2], -3);
+    assert_int_equal(ids[3], INT32_MAX);
+    bn_free(ids);
+    assert_int_equal(bn_opt_i32_list(&args, "ids", 0, 5, &ids, &n, NULL), BN_ERR_ARG);
+    assert_null(ids);
+    bn_args_release(&args);
+}
+
+static void operands_and_commands(void **state)
+{
+    (void)state;
+    struct bn_args args;
+    accept_for(&USUAL, "show a -t 2 -", &args);
+    assert_string_equal(args.command->name, "show");
+    assert_int_equal(args.n_operands, 2);
+    assert_string_equal(args.operands[0], "a");
+    assert_string_equal(args.operands[1], "-");
+    assert_null(args.operands[2]);
+    bn_args_release(&args);
+    accept_for(&NAMED, "show -- --threads -x", &args);
+    assert_int_equal(args.n_operands, 2);
+    assert_string_equal(args.operands[0], "--threads");
+    bn_args_release(&args);
+    accept_for(&SINGLE, "show", &args); /* a file, there are no commands */
+    assert_string_equal(args.operands[0], "show");
+    bn_args_release(&args);
+    accept_for(&USUAL, "", &args);
+    assert_string_equal(args.command->name, "make");
+    bn_args_release(&args);
+    /* A value that reads like a command is a value. */
+    accept_for(&USUAL, "--stop show", &args);
+    assert_string_equal(args.command->name, "make");
+    bn_args_release(&args);
+}
+
+static void help_and_version_win_over_what_follows(void **state)
+{
+    (void)state;
+    static const char *const LINES[] = {"-h", "--help", "-qh --nonsense", "-t 3 --help=", "show --help"};
+    struct bn_args args;
+    bn_error err;
+    for (size_t i = 0; i < BN_ARRAY_LEN(LINES); i++) {
+        bn_status status = parse_for(&USUAL, LINES[i], &args, &err);
+        assert_int_equal(status, i == 3 ? BN_ERR_ARG : BN_OK);
+        assert_int_equal(args.want_help, i != 3);
+        bn_args_release(&args);
+    }
+    accept_for(&NAMED, "-V", &args);
+    assert_true(args.want_version);
+    bn_args_release(&args);
+}
+
+static void usage_errors_name_the_word_and_a_remedy(void **state)
+{
+    (void)state;
+    refuse_for(&USUAL, "--thread 3", "unknown option '--thread'",
+               "did you mean --threads? see bn-test --help");
+    refuse_for(&USUAL, "--thraeds=3", "unknown option '--thraeds'",
+               "did you mean --threads? see bn-test --help");
+    refuse_for(&USUAL, "show --xyzzy", "unknown option '--xyzzy'", "see bn-test show --help");
+    refuse_for(&USUAL, "show --count 1 f", "unknown option '--count'", "see bn-test show --help");
+    refuse_for(&USUAL, "show --json f", "unknown option '--json'", "see bn-test show --help");
+    refuse_for(&USUAL, "-x", "unknown option '-x'", "see bn-test --help");
+    refuse_for(&USUAL, "-stop", "unknown option '-s'", "did you mean --stop? see bn-test --help");
+    refuse_for(&USUAL, "--threads", "option --threads needs a value: N", "see bn-test --help");
+    refuse_for(&USUAL, "-t", "option --threads needs a value: N", "see bn-test --help");
+    refuse_for(&USUAL, "--quiet=1", "option --quiet takes no value", "see bn-test --help");
+    refuse_for(&USUAL, "mkae", "unknown command 'mkae'", "did you mean make? see bn-test --help");
+    refuse_for(&USUAL, "-t 3 extra", "unexpected argument 'extra'", "see bn-test --help");
+    refuse_for(&USUAL, "show a b c", "unexpected argument 'c'", "see bn-test show --help");
+    refuse_for(&USUAL, "show", "FILE is missing", "see bn-test show --help");
+    refuse_for(&NAMED, "", "no command given", "see bn-test --help");
+    refuse_for(&NAMED, "--cuont 1", "unknown option '--cuont'", "see bn-test --help");
+    refuse_for(&USUAL, "--kind rwa", "--kind: 'rwa' is not one of auto|raw|chat", "did you mean raw?");
+    refuse_for(&USUAL, "--kind=au", "--kind: 'au' is not one of auto|raw|chat", "");
+    refuse_for(&USUAL, "--color=yes", "--color: 'yes' is not one of auto|always|never", "");
+    refuse_for(&USUAL, "--\x1b[2J", "unknown option '--\\x1B[2J'", "see bn-test --help");
+}
+
+static void the_environment_counts_when_the_line_is_silent(void **state)
+{
+    (void)state;
+    struct bn_args args;
+    uint32_t n = 0;
+    bn_error err = {0};
+    setenv("BN_TEST_THREADS", "5", 1);
+    setenv("BN_TEST_OFFLINE", "1", 1);
+    accept_for(&USUAL, "", &args);
+    assert_int_equal(bn_opt_u32(&args, "threads", 1, 8, &n, NULL), BN_OK);
+    assert_int_equal(n, 5);
+    assert_true(bn_opt_flag(&args, "offline"));
+    assert_int_equal(bn_opt_u32(&args, "threads", 1, 4, &n, &err), BN_ERR_ARG);
+    assert_string_equal(err.msg, "BN_TEST_THREADS: '5' is out of range (1 to 4)");
+    bn_args_release(&args);
+    accept_for(&USUAL, "-t 2", &args);
+    assert_int_equal(bn_opt_u32(&args, "threads", 1, 8, &n, NULL), BN_OK);
+    assert_int_equal(n, 2);
+    bn_args_release(&args);
+    setenv("BN_TEST_THREADS", "", 1);
+    setenv("BN_TEST_OFFLINE", "0", 1);
+    accept_for(&USUAL, "", &args);
+    assert_false(bn_opt_given(&args, "threads"));
+    assert_false(bn_opt_flag(&args, "offline"));
+    bn_args_release(&args);
+    setenv("BN_TEST_KIND", "x", 1);
+    refuse_for(&USUAL, "", "BN_TEST_KIND: 'x' is not one of auto|raw|chat", "");
+    accept_for(&USUAL, "--kind raw", &args);
+    assert_int_equal(bn_opt_choice(&args, "kind"), 1);
+    bn_args_release(&args);
+    unsetenv("BN_TEST_THREADS");
+    unsetenv("BN_TEST_OFFLINE");
+    unsetenv("BN_TEST_KIND");
+}
+
+/* ---- numbers ----------------------------------------------------------------------------------------------
+ */
+
+static void numbers_of_options_are_strict(void **state)
+{
+    (void)state;
+    static const char *const BAD[] = {"",    "x", "3x",  "+3",  "-3", "0x3",         "3.0",
+                                      "1e3", "0", "101", "++3", "3+", "99999999999", "18446744073709551617"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(BAD); i++) {
+        char line[64];
+        struct bn_args args;
+        uint32_t n = 7;
+        snprintf(line, sizeof line, "--count=%s", BAD[i]);
+        accept_for(&USUAL, line, &args);
+        assert_int_equal(bn_opt_u32(&args, "count", 1, 100, &n, NULL), BN_ERR_ARG);
+        assert_int_equal(n, 7);
+        bn_args_release(&args);
+    }
+    struct bn_args args;
+    bn_error err = {0};
+    float t = 9;
+    accept_for(&USUAL, "--temp 1.5 --count 200", &args);
+    assert_int_equal(bn_opt_f32(&args, "temp", 0, 1, &t, &err), BN_ERR_ARG);
+    assert_string_equal(err.msg, "--temp: '1.5' is out of range (0 to 1)");
+    assert_int_equal(bn_opt_f32(&args, "temp", 0, 2, &t, NULL), BN_OK);
+    assert_true(t == 1.5f);
+    err = (bn_error){0};
+    assert_int_equal(bn_opt_u32(&args, "count", 1, 100, &(uint32_t){0}, &err), BN_ERR_ARG);
+    assert_string_equal(err.msg, "--count: '200' is out of range (1 to 100)");
+    bn_args_release(&args);
+}
+
+static void lists_of_ids_are_strict(void **state)
+{
+    (void)state;
+    static const char *const BAD[] = {"",    ",",   "1,", ",1", "1,,2",      "1,+2",
+                                      "1;2", "1,x", "-1", "5",  "2147483648"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(BAD); i++) {
+        char line[64];
+        struct bn_args args;
+        int32_t *ids;
+        size_t n;
+        snprintf(line, sizeof line, "--ids=%s", BAD[i]);
+        accept_for(&USUAL, line, &args);
+        assert_int_equal(bn_opt_i32_list(&args, "ids", 0, 4, &ids, &n, NULL), BN_ERR_ARG);
+        assert_null(ids);
+        assert_int_equal(n, 0);
+        bn_args_release(&args);
+    }
+}
+
+static void times_and_sizes_have_units(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        uint64_t seconds, bytes; /* UINT64_MAX: refused */
+    } CASES[] = {
+        {"--age 90 --room 4096", 90, 4096},
+        {"--age 90s --room 64K", 90, 65536},
+        {"--age 15m --room 3M", 900, 3145728},
+        {"--age 36h --room 2G", 129600, UINT64_C(2147483648)},
+        {"--age 7d --room 0", 604800, 0},
+        {"--age 7w --room 4k", UINT64_MAX, UINT64_MAX},
+        {"--age d --room G", UINT64_MAX, UINT64_MAX},
+        {"--age 1d2 --room 1GB", UINT64_MAX, UINT64_MAX},
+        {"--age 999999999999999999d --room 99999999999999G", UINT64_MAX, UINT64_MAX},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        struct bn_args args;
+        uint64_t seconds = UINT64_MAX, bytes = UINT64_MAX;
+        accept_for(&USUAL, CASES[i].line, &args);
+        bn_status age = bn_opt_seconds(&args, "age", &seconds, NULL);
+        bn_status room = bn_opt_bytes(&args, "room", &bytes, NULL);
+        assert_true(seconds == CASES[i].seconds && bytes == CASES[i].bytes);
+        assert_int_equal(age, seconds == UINT64_MAX ? BN_ERR_ARG : BN_OK);
+        assert_int_equal(room, bytes == UINT64_MAX ? BN_ERR_ARG : BN_OK);
+        bn_args_release(&args);
+    }
+}
+
+static void floating_point_is_decimal_in_every_locale(void **state)
+{
+    (void)state;
+    static const char *const BAD[] = {"",   " 1",    "1 ",  "0x1p3", "inf", "nan",   "infinity", "1,5",
+                                      "1e", "1e400", "--1", ".",     "e5",  "1.2.3", "-1e999",   "1f"};
+    double d;
+    float f;
+    setlocale(LC_ALL, "de_DE.UTF-8"); /* where it is installed, "1,5" is one and a half */
+    for (size_t i = 0; i < BN_ARRAY_LEN(BAD); i++) {
+        assert_false(bn_number_f64(BAD[i], &d));
+        assert_false(bn_number_f32(BAD[i], &f));
+    }
+    assert_true(bn_number_f64("-1.5e-3", &d) && d == -1.5e-3);
+    assert_true(bn_number_f64(".5", &d) && d == 0.5);
+    assert_true(bn_number_f32("0.1", &f) && f == 0.1f);
+    assert_false(bn_number_f32("3.5e38", &f));
+    assert_true(bn_number_f64("3.5e38", &d));
+    setlocale(LC_ALL, "C");
+}
+
+static void whole_numbers_up_to_their_ends(void **state)
+{
+    (void)state;
+    uint64_t u;
+    int64_t i;
+    assert_true(bn_number_u64("18446744073709551615", 20, &u) && u == UINT64_MAX);
+    assert_false(bn_number_u64("18446744073709551616", 20, &u));
+    assert_true(bn_number_u64("007", 3, &u) && u == 7);
+    assert_true(bn_number_u64("12,5", 2, &u) && u == 12);
+    assert_true(bn_number_i64("-9223372036854775807", 20, &i) && i == -INT64_MAX);
+    assert_false(bn_number_i64("9223372036854775808", 19, &i));
+    assert_false(bn_number_i64("-", 1, &i));
+    assert_false(bn_number_i64("--1", 3, &i));
+}
+
+/* ---- suggestions ------------------------------------------------------------------------------------------
+ */
+
+static void edit_distances(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *a, *b;
+        size_t distance;
+    } CASES[] = {{"", "", 0},
+                 {"a", "", 1},
+                 {"abc", "abc", 0},
+                 {"abc", "acb", 1},
+                 {"thread", "threads", 1},
+                 {"kitten", "sitting", 3},
+                 {"ca", "abc", 3},
+                 {"sotp", "stop", 1}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        assert_int_equal(bn_edit_distance(CASES[i].a, CASES[i].b), CASES[i].distance);
+        assert_int_equal(bn_edit_distance(CASES[i].b, CASES[i].a), CASES[i].distance);
+    }
+    char longest[200];
+    memset(longest, 'x', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    assert_int_equal(bn_edit_distance(longest, "x"), BN_SUGGEST_MAX);
+}
+
+static void the_nearest_word_is_suggested(void **state)
+{
+    (void)state;
+    struct bn_suggestion s = {.typed = "tem"};
+    bn_suggest(&s, "template");
+    bn_suggest(&s, "temp");
+    assert_string_equal(s.best, "template"); /* both begin so: the first one */
+    s = (struct bn_suggestion){.typed = "modle"};
+    bn_suggest(&s, "mode");
+    bn_suggest(&s, "model");
+    assert_string_equal(s.best, "mode");
+    s = (struct bn_suggestion){.typed = "zzz"};
+    bn_suggest(&s, "model");
+    bn_suggest(&s, "n");
+    assert_null(s.best);
+    s = (struct bn_suggestion){.typed = ""};
+    bn_suggest(&s, "n");
+    assert_null(s.best);
+}
+
+/* ---- help -------------------------------------------------------------------------------------------------
+ */
+
+static char *help_text(const struct bn_program *program, const struct bn_command *command, size_t columns)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *out = open_memstream(&text, &n);
+    assert_non_null(out);
+    bn_help_print(out, program, command, columns);
+    fclose(out);
+    return text;
+}
+
+static void help_tells_everything_within_its_columns(void **state)
+{
+    (void)state;
+    for (size_t columns = 60; columns <= 100; columns += 10) {
+        char *text = help_text(&USUAL, NULL, columns);
+        for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1)
+            assert_true(strcspn(line, "\n") <= columns);
+        for (size_t i = 0; MAKE[i].name != NULL; i++)
+            assert_non_null(strstr(text, MAKE[i].name));
+        assert_non_null(strstr(text, "-t, --threads N"));
+        assert_non_null(strstr(text, "[$BN_TEST_THREADS]"));
+        assert_non_null(strstr(text, "how many [32]"));
+        assert_non_null(strstr(text, "bn-test [make] [-n N]"));
+        assert_non_null(strstr(text, "bn-test show FILE..."));
+        free(text);
+    }
+    char *text = help_text(&USUAL, &COMMANDS[1], 80);
+    assert_non_null(strstr(text, "bn-test show - show files"));
+    assert_null(strstr(text, "--count"));
+    free(text);
+}
+
+/* ---- tables that contradict themselves --------------------------------------------------------------------
+ */
+
+/* Whether checking a program whose command has these options stops the process. */
+static bool check_stops(const struct bn_option *options)
+{
+    struct bn_command commands[] = {
+        {.name = "", .summary = "s", .synopsis = "", .options = {options}, .run = nothing}, {0}};
+    struct bn_program program = {.name = "bn-test", .summary = "s", .text = "t", .commands = commands};
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL);
+        if (freopen("/dev/null", "w", stderr) == NULL) _exit(1);
+        bn_program_check(&program);
+        _exit(0);
+    }
+    int status = 0;
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+static void wrong_tables_are_bugs(void **state)
+{
+    (void)state;
+    static const struct bn_option GOOD[] = {{.name = "a", .letter = 'a', .help = "x"}, {0}};
+    static const struct bn_option TWICE[] = {{.name = "a", .help = "x"}, {.name = "a", .help = "x"}, {0}};
+    static const struct bn_option LETTER[] = {{.name = "a", .letter = 'q', .help = "x"}, {0}};
+    static const struct bn_option TAKEN[] = {{.name = "help", .help = "x"}, {0}};
+    static const struct bn_option HELPLESS[] = {{.name = "a"}, {0}};
+    static const struct bn_option PRESET[] = {{.name = "a", .arg = "x|y", .preset = "z", .help = "x"}, {0}};
+    static const struct bn_option FLAG[] = {{.name = "a", .preset = "1", .help = "x"}, {0}};
+    assert_false(check_stops(GOOD));
+    assert_true(check_stops(TWICE));
+    assert_true(check_stops(LETTER));
+    assert_true(check_stops(TAKEN));
+    assert_true(check_stops(HELPLESS));
+    assert_true(check_stops(PRESET));
+    assert_true(check_stops(FLAG));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_are_read_in_every_spelling),
+        cmocka_unit_test(flags_and_presets),
+        cmocka_unit_test(repeatable_options_keep_their_order),
+        cmocka_unit_test(operands_and_commands),
+        cmocka_unit_test(help_and_version_win_over_what_follows),
+        cmocka_unit_test(usage_errors_name_the_word_and_a_remedy),
+        cmocka_unit_test(the_environment_counts_when_the_line_is_silent),
+        cmocka_unit_test(numbers_of_options_are_strict),
+        cmocka_unit_test(lists_of_ids_are_strict),
+        cmocka_unit_test(times_and_sizes_have_units),
+        cmocka_unit_test(floating_point_is_decimal_in_every_locale),
+        cmocka_unit_test(whole_numbers_up_to_their_ends),
+        cmocka_unit_test(edit_distances),
+        cmocka_unit_test(the_nearest_word_is_suggested),
+        cmocka_unit_test(help_tells_everything_within_its_columns),
+        cmocka_unit_test(wrong_tables_are_bugs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sessions: bad calls change nothing, the token loop allocates nothing, counters count what ran.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "infer/session.h"
+
+#define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
+#define N_VOCAB 2048u
+
+/* ---- every allocation of the process is counted while watched is set: ours, OpenMP's, libcrypto's
+ * -------------- */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CAN_WATCH 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define CAN_WATCH 0
+#endif
+#endif
+#ifndef CAN_WATCH
+#define CAN_WATCH 1
+#endif
+
+static volatile int watched, n_watched;
+
+#if CAN_WATCH
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t each);
+void *__libc_realloc(void *p, size_t n);
+void *__libc_memalign(size_t alignment, size_t n);
+
+void *malloc(size_t n)
+{
+    n_watched += watched;
+    return __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t each)
+{
+    n_watched += watched;
+    return __libc_calloc(n, each);
+}
+
+void *realloc(void *p, size_t n)
+{
+    n_watched += watched;
+    return __libc_realloc(p, n);
+}
+
+void *aligned_alloc(size_t alignment, size_t n)
+{
+    n_watched += watched;
+    return __libc_memalign(alignment, n);
+}
+#endif
+
+struct fixture {
+    bn_model *model;
+    bn_session *session;
+    float *logits;
+    bn_error err;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = bn_alloc(1, sizeof *f);
+    bn_session_options options = {.n_ctx = 64, .n_batch = 16, .n_threads = 2};
+    assert_int_equal(bn_model_open(&f->model, MODEL, NULL, &f->err), BN_OK);
+    assert_int_equal(bn_session_open(&f->session, f->model, &options, &f->err), BN_OK);
+    f->logits = bn_alloc(64 * N_VOCAB, sizeof *f->logits);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    bn_session_close(f->session);
+    bn_model_close(f->model);
+    bn_free(f->logits);
+    bn_free(f);
+    return 0;
+}
+
+static void the_token_loop_allocates_nothing(void **state)
+{
+    struct fixture *f = *state;
+    int32_t ids[20];
+    for (int i = 0; i < 20; i++)
+        ids[i] = i * 90;
+    /* The team's threads start with the first evaluation. */
+    assert_int_equal(bn_session_eval(f->session, ids, 1, BN_LOGITS_LAST, f->logits, &f->err), BN_OK);
+    n_watched = 0;
+    watched = 1;
+    bn_mem_guard(true);
+    uint64_t hits = bn_mem_guard_hits();
+    bn_status prompt = bn_session_eval(f->session, ids, 20, BN_LOGITS_ALL, f->logits, &f->err);
+    bn_status token = bn_session_eval(f->session, ids, 1, BN_LOGITS_LAST, f->logits, &f->err);
+    bn_mem_guard(false);
+    watched = 0;
+    assert_int_equal(prompt, BN_OK);
+    assert_int_equal(token, BN_OK);
+    assert_int_equal(bn_mem_guard_hits(), hits);
+    assert_int_equal(n_watched, 0);
+}
+
+static void the_guard_sees_an_allocation(void **state)
+{
+    (void)state;
+    uint64_t hits = bn_mem_guard_hits();
+    bn_mem_guard(true);
+    watched = 1;
+    n_watched = 0;
+    void *refused = bn_alloc(1, 1);
+    void *taken = malloc(1);
+    watched = 0;
+    bn_mem_guard(false);
+    free(taken);
+    assert_null(refused);
+    assert_int_equal(bn_mem_guard_hits(), hits + 1);
+    if (CAN_WATCH) assert_int_equal(n_watched, 1);
+}
+
+static void bad_calls_leave_the_timeline(void **state)
+{
+    struct fixture *f = *state;
+    int32_t good[64] = {1, 2, 3}, bad[2] = {5, N_VOCAB}, negative[1] = {-1};
+    bn_error err = {0};
+    assert_int_equal(bn_session_eval(f->session, good, 3, BN_LOGITS_NONE, NULL, &err), BN_OK);
+    assert_int_equal(bn_session_eval(f->session, bad, 2, BN_LOGITS_NONE, NULL, &err), BN_ERR_ARG);
+    assert_string_equal(err.msg, "token 1 is 2048; the vocabulary has ids 0 to 2047");
+    assert_int_equal(bn_session_eval(f->session, negative, 1, BN_LOGITS_NONE, NULL, NULL), BN_ERR_ARG);
+    assert_int_equal(bn_session_eval(f->session, good, 0, BN_LOGITS_NONE, NULL, NULL), BN_ERR_ARG);
+    assert_int_equal(bn_session_eval(f->session, good, 62, BN_LOGITS_NONE, NULL, NULL), BN_ERR_LIMIT);
+    assert_int_equal(bn_session_position(f->session), 3);
+    assert_int_equal(bn_session_eval(f->session, good, 61, BN_LOGITS_NONE, NULL, NULL), BN_OK);
+    assert_int_equal(bn_session_eval(f->session, good, 1, BN_LOGITS_NONE, NULL, NULL), BN_ERR_LIMIT);
+}
+
+static void a_context_over_the_models_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    bn_session *session = NULL;
+    bn_session_options options = {.n_ctx = 1025};
+    bn_error err = {0};
+    assert_int_equal(bn_session_open(&session, f->model, &options, &err), BN_ERR_LIMIT);
+    assert_null(session);
+}
+
+static uint64_t ops_of(const bn_session *session, const char *prefix, uint64_t *calls)
+{
+    bn_kernel_stat stat;
+    uint64_t ops = 0;
+    *calls = 0;
+    for (size_t i = 0; bn_session_kernel_stat(session, i, &stat); i++)
+        if (strncmp(stat.name, prefix, strlen(prefix)) == 0) {
+            ops += stat.ops;
+            *calls += stat.calls;
+        }
+    return ops;
+}
+
+/* 20 tokens in batches of 16 and 4: two passes of 7 linear layers in each of 6 layers. */
+static void counters_count_what_ran(void **state)
+{
+    struct fixture *f = *state;
+    int32_t ids[20] = {0};
+    uint64_t calls;
+    assert_int_equal(ops_of(f->session, "i2s_gem", &calls), 0);
+    assert_int_equal(bn_session_eval(f->session, ids, 20, BN_LOGITS_LAST, f->logits, &f->err), BN_OK);
+    assert_int_equal(ops_of(f->session, "i2s_gem", &calls), 20 * f->model->ternary_weights);
+    assert_int_equal(calls, 2 * 7 * 6);
+    assert_int_equal(ops_of(f->session, "f16_gemm", &calls), (uint64_t)N_VOCAB * 256);
+    assert_int_equal(calls, 1);
+    assert_int_equal(bn_session_eval(f->session, ids, 1, BN_LOGITS_LAST, f->logits, &f->err), BN_OK);
+    assert_int_equal(ops_of(f->session, "i2s_gemv", &calls), f->model->ternary_weights);
+    assert_int_equal(calls, 7 * 6);
+}
+
+/* Every way in which memory can be short while a session opens ends in BN_ERR_NOMEM, with nothing lost. */
+static void short_memory_is_survived(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t before = bn_mem_stats().bytes_now;
+    bn_status status = BN_ERR_NOMEM;
+    for (uint64_t n = 1; status != BN_OK && n < 100; n++) {
+        bn_session *session = NULL;
+        bn_mem_fail_after(n);
+        status = bn_session_open(&session, f->model, NULL, NULL);
+        bn_mem_fail_after(0);
+        assert_true(status == BN_OK || (status == BN_ERR_NOMEM && session == NULL));
+        bn_session_close(session);
+        assert_int_equal(bn_mem_stats().bytes_now, before);
+    }
+    assert_int_equal(status, BN_OK);
+}
+
+/* A NaN in an embedding row is an error that names the place, not a NaN in the output. */
+static void damaged_weights_are_an_error(void **state)
+{
+    struct fixture *f = *state;
+    struct bn_matrix good = f->model->embd;
+    uint16_t *copy = bn_alloc(good.rows * good.k, sizeof *copy);
+    memcpy(copy, good.data, good.rows * good.k * sizeof *copy);
+    copy[7 * good.k + 3] = 0x7E00;
+    f->model->embd.data = (const unsigned char *)copy;
+    int32_t ids[2] = {6, 7};
+    bn_error err = {0};
+    assert_int_equal(bn_session_eval(f->session, ids, 1, BN_LOGITS_LAST, f->logits, &err), BN_OK);
+    assert_int_equal(bn_session_eval(f->session, ids, 2, BN_LOGITS_LAST, f->logits, &err), BN_ERR_FORMAT);
+    assert_int_equal(bn_session_position(f->session), 1);
+    f->model->embd = good;
+    bn_free(copy);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_token_loop_allocates_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_guard_sees_an_allocation, setup, teardown),
+        cmocka_unit_test_setup_teardown(bad_calls_leave_the_timeline, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_context_over_the_models_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(counters_count_what_ran, setup, teardown),
+        cmocka_unit_test_setup_teardown(short_memory_is_survived, setup, teardown),
+        cmocka_unit_test_setup_teardown(damaged_weights_are_an_error, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-fixtures - makes what tests and measurements feed on: random models of any size that are the same bytes
+ * everywhere, golden outputs, malformed files; and proves that what is in fixtures/ is what comes out.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "tools/cli/options.h"
+#include "tools/cli/print_json.h"
+#include "tools/cli/programs.h"
+#include "tools/fixtures/corpus.h"
+#include "tools/fixtures/files.h"
+#include "tools/fixtures/golden.h"
+#include "tools/fixtures/verify.h"
+
+/* ---- gen ------------------------------------------------------------------------------------------------
+ */
+
+static const struct bn_option GEN[] = {
+    {.name = "size",
+     .arg = "nano|tiny|small|medium|2b",
+     .group = "Model",
+     .preset = "tiny",
+     .help = "shape; 2b is that of microsoft/bitnet-b1.58-2B-4T"},
+    {.name = "arch",
+     .arg = "bitnet-b1.58|bitnet|llama",
+     .group = "Model",
+     .preset = "bitnet-b1.58",
+     .help = "architecture"},
+    {.name = "format",
+     .arg = "i2_s|tq2_0|tq1_0|f16",
+     .group = "Model",
+     .preset = "i2_s",
+     .help = "how the ternary matrices are stored; all hold the same values"},
+    {.name = "vocab",
+     .arg = "N",
+     .group = "Model",
+     .help = "tokens of a synthetic vocabulary, at least 262; without it the size decides"},
+    {.name = "tokenizer",
+     .arg = "FILE",
+     .group = "Model",
+     .help = "tiktoken rank file to take the vocabulary from"},
+    {.name = "tied", .group = "Model", .help = "llama: no output.weight, the embedding is the head"},
+    {.name = "seed", .arg = "N", .group = "Model", .preset = "42", .help = "of the random numbers"},
+    {.name = "output", .letter = 'o', .arg = "DIR", .preset = ".", .help = "folder to write into"},
+    {0},
+};
+
+static bn_status read_spec(const struct bn_args *args, struct bn_fixture_spec *spec, bn_error *err)
+{
+    spec->size = bn_fixture_size_find(bn_opt_str(args, "size"));
+    bool known = spec->size != NULL && bn_fixture_arch_find(bn_opt_str(args, "arch"), &spec->arch) &&
+                 bn_fixture_format_find(bn_opt_str(args, "format"), &spec->format);
+    if (!known) return bn_fail(err, BN_ERR_INTERNAL, "an option's list and the tables differ");
+    spec->tokenizer = bn_opt_str(args, "tokenizer");
+    spec->tied = bn_opt_flag(args, "tied");
+    if (spec->tokenizer != NULL && bn_opt_given(args, "vocab"))
+        return bn_fail(err, BN_ERR_ARG, "--vocab and --tokenizer exclude each other");
+    BN_TRY(bn_opt_u32(args, "vocab", 262, 1u << 20, &spec->n_vocab, err));
+    return bn_opt_u64(args, "seed", 0, UINT64_MAX, &spec->seed, err);
+}
+
+static bn_status print_file(const struct bn_args *args, const struct bn_fixture_file *file, bn_error *err)
+{
+    if (!args->json) {
+        printf("%s  %s\n", file->sha256, file->path);
+        return BN_OK;
+    }
+    bn_json *doc = bn_json_new_object();
+    bn_json_put_string(doc, "schema", "bn.fixture/1");
+    bn_json_put_string(doc, "path", file->path);
+    bn_json_put_u64(doc, "bytes", file->n_bytes);
+    bn_json_put_string(doc, "sha256", file->sha256);
+    bn_status status = bn_cli_print_json(doc, err);
+    bn_json_free(doc);
+    return status;
+}
+
+static bn_status gen(struct bn_args *args, bn_error *err)
+{
+    struct bn_fixture_spec spec = {0};
+    struct bn_fixture_file file;
+    BN_TRY(read_spec(args, &spec, err));
+    BN_TRY(bn_fixture_write_file(&spec, bn_opt_str(args, "output"), &file, err));
+    return print_file(args, &file, err);
+}
+
+/* ---- golden ---------------------------------------------------------------------------------------------
+ */
+
+static const struct bn_option GOLDEN[] = {
+    {.name = "fixtures", .arg = "DIR", .preset = "fixtures", .help = "folder with the models"},
+    {.name = "output",
+     .letter = 'o',
+     .arg = "DIR",
+     .preset = "fixtures",
+     .help = "folder to write golden.json into"},
+    {0},
+};
+
+static bn_status compute_all(bn_json *doc, const char *dir, bn_error *err)
+{
+    char path[BN_FIXTURE_PATH_BYTES];
+    struct bn_golden golden;
+    bn_json_put_string(doc, "schema", "bn.golden/1");
+    bn_json *outputs = bn_json_put_array(doc, "outputs");
+    for (size_t i = 0; bn_golden_model(i) != NULL; i++) {
+        BN_TRY(bn_fixture_join(path, dir, bn_golden_model(i), err));
+        BN_TRY(bn_golden_compute(&golden, path, err));
+        bn_golden_put(outputs, bn_golden_model(i), &golden);
+    }
+    return BN_OK;
+}
+
+static bn_status golden(struct bn_args *args, bn_error *err)
+{
+    char path[BN_FIXTURE_PATH_BYTES];
+    const char *dir = bn_opt_str(args, "output");
+    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+    bn_json *doc = bn_json_new_object();
+    bn_status status = compute_all(doc, bn_opt_str(args, "fixtures"), err);
+    if (status == BN_OK) status = bn_fixture_make_dir(dir, err);
+    if (status == BN_OK) status = bn_fixture_join(path, dir, BN_GOLDEN_FILE, err);
+    if (status == BN_OK) status = bn_json_write(doc, false, &text, err);
+    if (status == BN_OK) {
+        bn_buf_putc(&text, '\n');
+        status = bn_buf_check(&text, err);
+    }
+    if (status == BN_OK) status = bn_file_write_atomic(path, text.data, text.len, err);
+    if (status == BN_OK) printf("%s\n", path);
+    bn_json_free(doc);
+    bn_buf_release(&text);
+    return status;
+}
+
+/* ---- corrupt --------------------------------------------------------------------------------------------
+ */
+
+static const struct bn_option CORRUPT[] = {
+    {.name = "output", .letter = 'o', .arg = "DIR", .help = "folder to write into; must be given"},
+    {0},
+};
+
+static bn_status corrupt(struct bn_args *args, bn_error *err)
+{
+    const char *dir = bn_opt_str(args, "output");
+    size_t n_cases = 0;
+    if (dir == NULL) return bn_fail(err, BN_ERR_ARG, "--output is missing: the corpus is hundreds of files");
+    BN_TRY(bn_corpus_write(dir, &n_cases, err));
+    printf("%zu cases, listed in %s/cases.tsv\n", n_cases, dir);
+    return BN_OK;
+}
+
+/* ---- verify ---------------------------------------------------------------------------------------------
+ */
+
+static const struct bn_option VERIFY[] = {
+    {.name = "output", .letter = 'o', .arg = "DIR", .preset = "fixtures", .help = "folder to verify"},
+    {0},
+};
+
+struct tally {
+    struct bn_args *args;
+    bn_json *checks;
+    size_t n_good, n_bad;
+};
+
+static void count_check(void *user, enum bn_verify_kind kind, const char *name, const bn_error *err)
+{
+    struct tally *tally = user;
+    bool good = err->code == BN_OK;
+    if (good)
+        tally->n_good++;
+    else if (tally->n_bad++ == 0)
+        tally->args->exit_code = (int)bn_status_exit(err->code);
+    if (tally->args->json) {
+        bn_json *check = bn_json_add_object(tally->checks);
+        bn_json_put_string(check, "check", bn_verify_kind_name(kind));
+        bn_json_put_string(check, "file", name);
+        bn_json_put_string(check, "status", bn_status_name(err->code));
+        if (!good) bn_json_put_string(check, "message", err->msg);
+    } else if (!good) {
+        printf("bad   %-10s %s: %s\n", bn_verify_kind_name(kind), name, err->msg);
+    } else if (tally->args->verbose > 0) {
+        printf("good  %-10s %s\n", bn_verify_kind_name(kind), name);
+    }
+}
+
+static bn_status verify(struct bn_args *args, bn_error *err)
+{
+    bn_json *doc = args->json ? bn_json_new_object() : NULL;
+    bn_json_put_string(doc, "schema", "bn.fixtures-verify/1");
+    struct tally tally = {.args = args, .checks = bn_json_put_array(doc, "checks")};
+    bn_status status = bn_fixtures_verify(bn_opt_str(args, "output"), count_check, &tally, err);
+    bn_json_put_u64(doc, "good", tally.n_good);
+    bn_json_put_u64(doc, "bad", tally.n_bad);
+    if (status == BN_OK && args->json)
+        status = bn_cli_print_json(doc, err);
+    else if (status == BN_OK)
+        printf("%zu checks hold, %zu do not\n", tally.n_good, tally.n_bad);
+    bn_json_free(doc);
+    return status;
+}
+
+/* ---- the program ----------------------------------------------------------------------------------------
+ */
+
+static const struct bn_command COMMANDS[] = {
+    {.name = "gen",
+     .summary = "write a random model",
+     .text = "The same options give the same bytes on every machine. The digest and the path are printed as "
+             "sha256sum does.",
+     .synopsis = "[--size SIZE] [--arch ARCH] [--format FORMAT] [--seed N] [-o DIR]",
+     .options = {GEN},
+     .json = true,
+     .examples = {{"bn-fixtures gen --size tiny -o /tmp", "a model of half a megabyte"},
+                  {"bn-fixtures gen --size 2b --tokenizer tokenizer.model -o /tmp",
+                   "a stand-in for BitNet 2B-4T: the same keys, shapes and length, random weights"}},
+     .run = gen},
+    {.name = "golden",
+     .summary = "write the outputs that the engine gives for the committed models",
+     .text = "Only after a change of the arithmetic that was meant: the digests then go into the repository.",
+     .synopsis = "[--fixtures DIR] [-o DIR]",
+     .options = {GOLDEN},
+     .examples = {{"bn-fixtures golden -o /tmp", "compute them, for a look"}},
+     .run = golden},
+    {.name = "corrupt",
+     .summary = "write the bad-input corpus",
+     .text =
+         "Each file is malformed in one way, or good in an unusual one. The columns of cases.tsv are name, "
+         "expected status, exit code, byte offset that the error names (or -), who refuses it (the reader "
+         "of the container, or the model), what it is.",
+     .synopsis = "-o DIR",
+     .options = {CORRUPT},
+     .examples = {{"bn-fixtures corrupt -o /tmp/bad", "write some 300 files"}},
+     .run = corrupt},
+    {.name = "verify",
+     .summary = "check digests, regenerate models, recompute golden outputs",
+     .synopsis = "[-o DIR]",
+     .options = {VERIFY},
+     .json = true,
+     .examples = {{"bn-fixtures verify", "check the folder fixtures"}},
+     .run = verify},
+    {0},
+};
+
+static const struct bn_program PROGRAM = {
+    .name = "bn-fixtures",
+    .summary = BN_SUMMARY_FIXTURES,
+    .text = "Makes the models, golden outputs and bad inputs that the tests use, and proves that the ones in "
+            "fixtures/ are what comes out.",
+    .commands = COMMANDS,
+    .exits = {{"1", "a generated model or a golden output differs"}, {"5", "a digest differs"}},
+};
+
+int main(int argc, char **argv)
+{
+    return bn_cli_main(&PROGRAM, argc, argv);
+}

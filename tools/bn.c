@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn - the front door: `bn run ...` becomes bn-run from the folder that bn itself lies in, else from PATH,
+ * with all that follows untouched. Its own help lists the programs that are there.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "tools/cli/options.h"
+#include "tools/cli/programs.h"
+#include "tools/cli/report.h"
+#include "tools/cli/suggest.h"
+
+#define MAX_PROGRAMS 32u
+
+/* The folder of this program with a slash behind it; empty when it cannot be told. */
+static void own_folder(char out[PATH_MAX])
+{
+    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
+    out[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(out, '/');
+    if (slash != NULL)
+        slash[1] = '\0';
+    else
+        out[0] = '\0';
+}
+
+/* Whether folder (n characters, a slash at their end or not) has an executable bn-<command>. */
+static bool is_in(const char *folder, size_t n, const char *command)
+{
+    char path[PATH_MAX];
+    const char *slash = n > 0 && folder[n - 1] != '/' ? "/" : "";
+    int length = snprintf(path, sizeof path, "%.*s%sbn-%s", (int)n, folder, slash, command);
+    return length > 0 && (size_t)length < sizeof path && access(path, X_OK) == 0;
+}
+
+static bool is_installed(const char *command)
+{
+    char folder[PATH_MAX];
+    own_folder(folder);
+    if (folder[0] != '\0' && is_in(folder, strlen(folder), command)) return true;
+    const char *path = getenv("PATH");
+    for (const char *at = path; at != NULL && *at != '\0';) {
+        size_t n = strcspn(at, ":");
+        if (n > 0 && is_in(at, n, command)) return true;
+        at += n + (at[n] == ':');
+    }
+    return false;
+}
+
+/* A command that is reached here stands behind options of bn itself. */
+static bn_status misplaced(struct bn_args *args, bn_error *err)
+{
+    const char *name = args->command->name;
+    bn_fail(err, BN_ERR_ARG, "options stand before the command '%s'", name);
+    bn_error_hint(err, "write them behind it: bn %s ...", name);
+    return BN_ERR_ARG;
+}
+
+/* The commands of bn: the programs that are installed, or all that exist. */
+static void make_commands(struct bn_command *commands, bool all)
+{
+    size_t n = 0;
+    for (const struct bn_program_name *p = bn_program_names; p->command != NULL && n + 1 < MAX_PROGRAMS; p++)
+        if (all || is_installed(p->command))
+            commands[n++] = (struct bn_command){.name = p->command,
+                                                .summary = p->summary,
+                                                .synopsis = "[ARGUMENTS]",
+                                                .max_operands = BN_OPERANDS_ANY,
+                                                .operand = "ARGUMENTS",
+                                                .run = misplaced};
+    commands[n] = (struct bn_command){0};
+}
+
+static int show_itself(int argc, char **argv)
+{
+    static struct bn_command commands[MAX_PROGRAMS];
+    static const struct bn_program program = {
+        .name = "bn",
+        .summary = "toolchain for ternary language models",
+        .text =
+            "Runs the program bn-COMMAND with the arguments that follow: bn run -p 'To be' is bn-run -p 'To "
+            "be'. The program is looked for in the folder of bn, then in PATH. 'bn help COMMAND' is 'bn "
+            "COMMAND --help'.",
+        .synopsis = "COMMAND [ARGUMENTS]",
+        .commands = commands,
+        .forwards = true,
+        .exits = {{"2", "no such command"}, {"3", "the command's program is not installed"}},
+        .see_also = "bn-run(1), bn(7)",
+    };
+    make_commands(commands, argc > 1 && strncmp(argv[1], "--dump-", 7) == 0);
+    return bn_cli_main(&program, argc, argv);
+}
+
+static int unknown_command(const char *command)
+{
+    bn_error err = {0};
+    char shown[80];
+    struct bn_suggestion s = {.typed = command};
+    bn_escape(shown, sizeof shown, command, strlen(command));
+    for (const struct bn_program_name *p = bn_program_names; p->command != NULL; p++) {
+        if (strcmp(p->command, command) == 0) {
+            bn_fail(&err, BN_ERR_NOT_FOUND, "bn-%s is not installed", command);
+            bn_error_hint(&err, "it was looked for in the folder of bn and in PATH");
+            return bn_report_error(&err);
+        }
+        if (is_installed(p->command)) bn_suggest(&s, p->command);
+    }
+    bn_fail(&err, BN_ERR_ARG, "unknown command '%s'", shown);
+    bn_error_hint(&err, "%s%s%ssee bn --help", s.best != NULL ? "did you mean " : "",
+                  s.best != NULL ? s.best : "", s.best != NULL ? "? " : "");
+    return bn_report_error(&err);
+}
+
+/* Becomes bn-<argv[0]> with the arguments behind it; returns only when that fails. */
+static int become(const char *command, char **argv)
+{
+    char folder[PATH_MAX], name[128], path[PATH_MAX + sizeof name];
+    bn_error err = {0};
+    if (strspn(command, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(command) || strlen(command) > 100)
+        return unknown_command(command);
+    snprintf(name, sizeof name, "bn-%s", command);
+    own_folder(folder);
+    snprintf(path, sizeof path, "%s%s", folder, name);
+    argv[0] = name;
+    if (folder[0] != '\0') execv(path, argv);
+    if (folder[0] == '\0' || errno == ENOENT) execvp(name, argv);
+    if (errno == ENOENT) return unknown_command(command);
+    bn_fail_errno(&err, errno, name, "cannot be started");
+    return bn_report_error(&err);
+}
+
+/* `bn help run tokenize` is `bn-run tokenize --help`. */
+static int help(int argc, char **argv)
+{
+    char **words = bn_alloc((size_t)argc + 2, sizeof *words);
+    static char option[] = "--help";
+    if (words == NULL) return BN_EXIT_INTERNAL;
+    for (int i = 2; i < argc; i++)
+        words[i - 2] = argv[i];
+    words[argc - 2] = option;
+    int exit_code = become(argv[2], words);
+    bn_free(words);
+    return exit_code;
+}
+
+int main(int argc, char **argv)
+{
+    static char name[] = "bn", option[] = "--help";
+    char *list[] = {name, option, NULL};
+    bn_report_start("bn");
+    if (argc < 2) return show_itself(2, list);
+    if (argv[1][0] == '-') return show_itself(argc, argv);
+    if (strcmp(argv[1], "help") == 0)
+        return argc > 2 && argv[2][0] != '-' ? help(argc, argv) : show_itself(2, list);
+    return become(argv[1], argv + 1);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Opening the model that the command line names, or the small one that the program carries. A program that
+ * calls bn_cli_open_model grows by the 2.3 MB of that model; others do not.
+ */
+#ifndef BN_CLI_DEFAULT_MODEL_H
+#define BN_CLI_DEFAULT_MODEL_H
+
+#include "tools/cli/options.h"
+
+/* The bytes of fixtures/shakespeare-5m-i2_s.gguf, 64-byte aligned. */
+extern const unsigned char bn_default_model_data[];
+extern const uint64_t bn_default_model_bytes;
+#define BN_DEFAULT_MODEL_NAME "shakespeare-5m-i2_s.gguf"
+
+/* Selects the instruction set when the command has --isa, then opens what --model names, or the carried
+ * model. The command has BN_OPTION_MODEL among its options. options may be NULL. */
+BN_MUST_CHECK bn_status bn_cli_open_model(bn_model **out, const struct bn_args *args,
+                                          const bn_model_options *options, bn_error *err);
+
+/* What was opened, for messages and receipts: the path, or BN_DEFAULT_MODEL_NAME. */
+const char *bn_cli_model_name(const struct bn_args *args);
+
+#endif

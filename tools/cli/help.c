@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See help.h.
+ */
+#include "tools/cli/help.h"
+
+#include <string.h>
+
+#include "build_info.h"
+#include "tools/cli/table.h"
+
+#define HELP_COLUMN 26u /* where the texts of options and commands begin */
+
+/* ---- wrapping ---------------------------------------------------------------------------------------------
+ */
+
+static void pad(FILE *out, size_t n)
+{
+    fprintf(out, "%*s", (int)n, "");
+}
+
+/* Columns of n bytes of UTF-8: everything but continuation bytes. */
+static size_t columns_of(const char *text, size_t n)
+{
+    size_t columns = 0;
+    for (size_t i = 0; i < n; i++)
+        columns += ((unsigned char)text[i] & 0xC0) != 0x80;
+    return columns;
+}
+
+void bn_help_wrap(FILE *out, const char *text, size_t at, size_t indent, size_t columns)
+{
+    bool fresh = true; /* nothing stands on this line yet */
+    for (const char *c = text; *c != '\0';) {
+        if (c[0] == '\n' && c[1] == '\n') {
+            fputs("\n\n", out);
+            pad(out, indent);
+            at = indent;
+            fresh = true;
+            c += 2;
+            continue;
+        }
+        if (*c == ' ' || *c == '\n') {
+            c++;
+            continue;
+        }
+        size_t n = strcspn(c, " \n"), width = columns_of(c, n);
+        if (!fresh && at + 1 + width > columns) {
+            fputc('\n', out);
+            pad(out, indent);
+            at = indent;
+            fresh = true;
+        }
+        if (!fresh) fputc(' ', out);
+        fwrite(c, 1, n, out);
+        at += width + !fresh;
+        fresh = false;
+        c += n;
+    }
+    fputc('\n', out);
+}
+
+/* "  word" and its text in the second column, or below when the word is too long. */
+static void put_row(FILE *out, const char *word, const char *text, size_t columns)
+{
+    size_t width = columns_of(word, strlen(word)) + 2;
+    fprintf(out, "  %s", word);
+    if (width + 2 > HELP_COLUMN) {
+        fputc('\n', out);
+        width = 0;
+    }
+    pad(out, HELP_COLUMN - width);
+    bn_help_wrap(out, text, HELP_COLUMN, HELP_COLUMN, columns);
+}
+
+/* ---- sections ---------------------------------------------------------------------------------------------
+ */
+
+const char *bn_help_group_of(const struct bn_option *option)
+{
+    return option->group != NULL ? option->group : "Options";
+}
+
+const char *bn_help_group(const struct bn_command *command, size_t i)
+{
+    const struct bn_option *list[BN_OPTIONS_MAX];
+    size_t n = bn_table_options(command, list);
+    for (size_t j = 0; j < n; j++) {
+        bool seen = false;
+        for (size_t k = 0; k < j && !seen; k++)
+            seen = strcmp(bn_help_group_of(list[k]), bn_help_group_of(list[j])) == 0;
+        if (!seen && i-- == 0) return bn_help_group_of(list[j]);
+    }
+    return NULL;
+}
+
+static void put_option(FILE *out, const struct bn_option *o, size_t columns)
+{
+    char word[256], text[1024];
+    char letter[8] = "    ";
+    if (o->letter != '\0') snprintf(letter, sizeof letter, "-%c, ", o->letter);
+    snprintf(word, sizeof word, "%s--%s%s%s", letter, o->name, o->arg != NULL ? " " : "",
+             o->arg != NULL ? o->arg : "");
+    snprintf(text, sizeof text, "%s%s%s%s%s%s%s%s", o->help, o->repeatable ? "; may be repeated" : "",
+             o->preset != NULL ? " [" : "", o->preset != NULL ? o->preset : "", o->preset != NULL ? "]" : "",
+             o->env != NULL ? " [$" : "", o->env != NULL ? o->env : "", o->env != NULL ? "]" : "");
+    put_row(out, word, text, columns);
+}
+
+static void put_options(FILE *out, const struct bn_command *command, size_t columns)
+{
+    const struct bn_option *list[BN_OPTIONS_MAX];
+    size_t n = bn_table_options(command, list);
+    const char *group;
+    for (size_t i = 0; (group = bn_help_group(command, i)) != NULL; i++) {
+        fprintf(out, "\n%s:\n", group);
+        for (size_t j = 0; j < n; j++)
+            if (strcmp(bn_help_group_of(list[j]), group) == 0) put_option(out, list[j], columns);
+    }
+}
+
+static void put_usage(FILE *out, const struct bn_program *program, const struct bn_command *command,
+                      const char **lead, size_t columns)
+{
+    bool usual = command == bn_table_default(program);
+    const char *left = usual && command->name[0] != '\0' ? "[" : "", *right = left[0] != '\0' ? "]" : "";
+    for (const char *line = command->synopsis;;) {
+        char text[1024];
+        size_t n = strcspn(line, "\n");
+        snprintf(text, sizeof text, "%s%s%s%s %.*s", command->name[0] != '\0' ? " " : "", left, command->name,
+                 right, (int)n, line);
+        fprintf(out, "%s%s ", *lead, program->name);
+        *lead = "       ";
+        size_t at = 8 + strlen(program->name);
+        bn_help_wrap(out, text, at, at + 4, columns);
+        if (line[n] == '\0') break;
+        line += n + 1;
+    }
+}
+
+static void put_examples(FILE *out, const struct bn_command *command, bool *first, size_t columns)
+{
+    for (size_t i = 0; i < 8 && command->examples[i].line != NULL; i++) {
+        char what[512];
+        snprintf(what, sizeof what, "%s:", command->examples[i].what);
+        fputs(*first ? "\nExamples:\n  " : "  ", out);
+        *first = false;
+        bn_help_wrap(out, what, 2, 2, columns);
+        fprintf(out, "      %s\n", command->examples[i].line);
+    }
+}
+
+static void put_meanings(FILE *out, const char *title, const struct bn_meaning *list, size_t n,
+                         size_t columns)
+{
+    if (list[0].word == NULL) return;
+    fprintf(out, "\n%s:\n", title);
+    for (size_t i = 0; i < n && list[i].word != NULL; i++)
+        put_row(out, list[i].word, list[i].text, columns);
+}
+
+static void put_title(FILE *out, const struct bn_program *program, const char *command, const char *summary,
+                      size_t columns)
+{
+    char title[512];
+    snprintf(title, sizeof title, "%s%s%s - %s", program->name, command[0] != '\0' ? " " : "", command,
+             summary);
+    bn_help_wrap(out, title, 0, 4, columns);
+    fputc('\n', out);
+}
+
+static void put_program(FILE *out, const struct bn_program *program, size_t columns)
+{
+    const struct bn_command *usual = bn_table_default(program);
+    const char *lead = "Usage: ";
+    bool first = true;
+    put_title(out, program, "", program->summary, columns);
+    if (program->synopsis != NULL) fprintf(out, "%s%s %s\n", lead, program->name, program->synopsis);
+    for (const struct bn_command *c = program->commands; c->run != NULL && program->synopsis == NULL; c++)
+        put_usage(out, program, c, &lead, columns);
+    fputc('\n', out);
+    bn_help_wrap(out, program->text, 0, 0, columns);
+    if (bn_table_has_commands(program)) {
+        fputs("\nCommands:\n", out);
+        for (const struct bn_command *c = program->commands; c->run != NULL; c++) {
+            char text[512];
+            snprintf(text, sizeof text, "%s%s", c->summary, c == usual ? " (the default)" : "");
+            put_row(out, c->name, text, columns);
+        }
+        char more[256];
+        snprintf(more, sizeof more, "%s COMMAND --help tells the options of a command%s%s.", program->name,
+                 usual != NULL ? "; here are those of " : "", usual != NULL ? usual->name : "");
+        fputc('\n', out);
+        bn_help_wrap(out, more, 0, 0, columns);
+    }
+    static const struct bn_command none = {.name = ""};
+    put_options(out, usual != NULL ? usual : &none, columns);
+    put_meanings(out, "Environment", program->environment, 8, columns);
+    for (const struct bn_command *c = program->commands; c->run != NULL; c++)
+        put_examples(out, c, &first, columns);
+    put_meanings(out, "Exit codes (all of them in bn(7))", program->exits, 10, columns);
+}
+
+void bn_help_print(FILE *out, const struct bn_program *program, const struct bn_command *command,
+                   size_t columns)
+{
+    if (command == NULL || command == bn_table_default(program)) {
+        put_program(out, program, columns);
+        return;
+    }
+    const char *lead = "Usage: ";
+    bool first = true;
+    put_title(out, program, command->name, command->summary, columns);
+    put_usage(out, program, command, &lead, columns);
+    if (command->text != NULL) {
+        fputc('\n', out);
+        bn_help_wrap(out, command->text, 0, 0, columns);
+    }
+    put_options(out, command, columns);
+    put_examples(out, command, &first, columns);
+}
+
+void bn_help_version(FILE *out, const struct bn_program *program)
+{
+    fprintf(out, "%s %s\ncommit: %s%s\ncompiler: %s\n", program->name, bn_version(), BN_BUILD_COMMIT,
+            BN_BUILD_DIRTY ? "+dirty" : "", BN_BUILD_COMPILER);
+    fputs("instruction sets of this machine:", out);
+    for (size_t i = 0; bn_isa_available(i) != NULL; i++)
+        fprintf(out, " %s", bn_isa_available(i));
+    fputc('\n', out);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * --help and --version, printed from the table.
+ */
+#ifndef BN_CLI_HELP_H
+#define BN_CLI_HELP_H
+
+#include <stdio.h>
+
+#include "tools/cli/options.h"
+
+/* The whole program's help when command is NULL or what is meant when none is named. */
+void bn_help_print(FILE *out, const struct bn_program *program, const struct bn_command *command,
+                   size_t columns);
+void bn_help_version(FILE *out, const struct bn_program *program);
+
+/* Words of a text, wrapped: the cursor stands in column at, later lines begin in column indent; blank lines
+ * part paragraphs. Ends with a newline. */
+void bn_help_wrap(FILE *out, const char *text, size_t at, size_t indent, size_t columns);
+/* The groups of a command's options in the order of their first option; NULL past the end. */
+const char *bn_help_group(const struct bn_command *command, size_t i);
+/* "Options" for options that name none. */
+const char *bn_help_group_of(const struct bn_option *option);
+
+#endif

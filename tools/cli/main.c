@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The main function that all programs share; see options.h.
+ */
+#include "base/error.h"
+#include "tools/cli/dump.h"
+#include "tools/cli/help.h"
+#include "tools/cli/options.h"
+#include "tools/cli/report.h"
+
+static bn_status run(const struct bn_program *program, struct bn_args *args, int argc, char **argv,
+                     bn_error *err)
+{
+    bn_status status;
+    *args = (struct bn_args){.program = program};
+    if (bn_dump(stdout, program, argc, argv, &status, err)) return status;
+    BN_TRY(bn_args_parse(args, program, argc, argv, err));
+    bn_report_set((enum bn_color)bn_opt_choice(args, "color"), args->quiet, args->verbose, args->json);
+    if (args->want_help) {
+        bn_help_print(stdout, program, args->command, bn_report_columns(stdout));
+        return BN_OK;
+    }
+    if (args->want_version) {
+        bn_help_version(stdout, program);
+        return BN_OK;
+    }
+    return args->command->run(args, err);
+}
+
+int bn_cli_main(const struct bn_program *program, int argc, char **argv)
+{
+    struct bn_args args;
+    bn_error err = {0};
+    bn_report_start(program->name);
+    bn_status status = run(program, &args, argc, argv, &err);
+    int exit_code = args.exit_code;
+    if (status != BN_OK) {
+        if (err.code == BN_OK) bn_fail(&err, status, "%s", bn_status_name(status));
+        if (status == BN_ERR_ARG) bn_args_help_hint(&args, &err, NULL, NULL);
+        exit_code = bn_report_error(&err);
+        bn_report_json_error(&err, exit_code);
+    }
+    bn_args_release(&args);
+    return bn_report_finish(exit_code);
+}

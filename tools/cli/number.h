@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Numbers as people type them, read strictly: the whole text is the number, nothing before or behind it, no
+ * overflow, the same in every locale.
+ */
+#ifndef BN_CLI_NUMBER_H
+#define BN_CLI_NUMBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Decimal digits only. */
+bool bn_number_u64(const char *text, size_t n, uint64_t *out);
+/* The same with an optional minus in front. */
+bool bn_number_i64(const char *text, size_t n, int64_t *out);
+/* Decimal floating point; no hexadecimal, no "inf", no "nan", and nothing that rounds to infinity. */
+bool bn_number_f32(const char *text, float *out);
+bool bn_number_f64(const char *text, double *out);
+/* A letter behind a whole number, and what it multiplies by. */
+struct bn_unit {
+    char letter;
+    uint64_t factor;
+};
+/* A whole number, alone or with one of the letters. */
+bool bn_number_scaled(const char *text, const struct bn_unit *units, size_t n_units, uint64_t *out);
+
+#endif

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See options.h: parsing a command line, and asking for the values.
+ *
+ * getopt_long is not used: it accepts abbreviations of long options and cannot be told not to, it obeys
+ * POSIXLY_CORRECT, and it keeps its place in global variables.
+ */
+#include "tools/cli/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "tools/cli/number.h"
+#include "tools/cli/suggest.h"
+#include "tools/cli/table.h"
+
+#define SHOWN 80u /* most bytes of an argument that a message quotes */
+
+struct quoted {
+    char text[SHOWN];
+};
+
+static struct quoted quote(const char *text, size_t n)
+{
+    struct quoted q = {.text = ""};
+    bn_escape(q.text, sizeof q.text, text, n);
+    return q;
+}
+
+/* ---- parsing ----------------------------------------------------------------------------------------------
+ */
+
+struct parser {
+    struct bn_args *args;
+    char **argv;
+    int argc, at; /* at: the word being looked at */
+    bn_error *err;
+};
+
+static const struct bn_option *find_name(const struct bn_args *args, const char *name, size_t n)
+{
+    for (size_t i = 0; i < args->n_options; i++)
+        if (strlen(args->options[i]->name) == n && memcmp(args->options[i]->name, name, n) == 0)
+            return args->options[i];
+    return NULL;
+}
+
+static const struct bn_option *find_letter(const struct bn_args *args, char letter)
+{
+    for (size_t i = 0; i < args->n_options; i++)
+        if (letter != '\0' && args->options[i]->letter == letter) return args->options[i];
+    return NULL;
+}
+
+void bn_args_help_hint(const struct bn_args *args, bn_error *err, const char *dashes, const char *meant)
+{
+    const struct bn_command *c = args->command;
+    bool named = c != NULL && c != bn_table_default(args->program);
+    char question[128] = "";
+    if (meant != NULL)
+        snprintf(question, sizeof question, "did you mean %s%s? ", dashes != NULL ? dashes : "", meant);
+    bn_error_hint(err, "%ssee %s%s%s --help", question, args->program->name, named ? " " : "",
+                  named ? c->name : "");
+}
+
+static bn_status unknown_long(const struct parser *p, const char *name, size_t n)
+{
+    struct quoted q = quote(name, n);
+    struct bn_suggestion s = {.typed = q.text};
+    for (size_t i = 0; i < p->args->n_options; i++)
+        bn_suggest(&s, p->args->options[i]->name);
+    bn_fail(p->err, BN_ERR_ARG, "unknown option '--%s'", q.text);
+    bn_args_help_hint(p->args, p->err, "--", s.best);
+    return BN_ERR_ARG;
+}
+
+static bn_status unknown_letter(const struct parser *p, const char *word, char letter)
+{
+    struct quoted q = quote(&letter, 1);
+    const struct bn_option *spelled = find_name(p->args, word + 1, strcspn(word + 1, "="));
+    bn_fail(p->err, BN_ERR_ARG, "unknown option '-%s'", q.text);
+    bn_args_help_hint(p->args, p->err, "--", spelled != NULL ? spelled->name : NULL);
+    return BN_ERR_ARG;
+}
+
+/* BN_OK when a text is one of an option's listed values, or when it has no list. */
+static bn_status check_choice(const struct bn_option *o, const char *text, bool from_env, bn_error *err)
+{
+    struct bn_suggestion s = {.typed = text};
+    char words[16][32];
+    const char *choice;
+    size_t n;
+    for (size_t i = 0; (choice = bn_table_choice(o, i, &n)) != NULL; i++) {
+        if (strlen(text) == n && memcmp(choice, text, n) == 0) return BN_OK;
+        if (i >= BN_ARRAY_LEN(words)) continue;
+        snprintf(words[i], sizeof words[i], "%.*s", (int)n, choice);
+        bn_suggest(&s, words[i]);
+    }
+    if (bn_table_choice(o, 0, &n) == NULL) return BN_OK;
+    bn_fail(err, BN_ERR_ARG, "%s%s: '%s' is not one of %s", from_env ? "" : "--", from_env ? o->env : o->name,
+            quote(text, strlen(text)).text, o->arg);
+    if (s.best != NULL) bn_error_hint(err, "did you mean %s?", s.best);
+    return BN_ERR_ARG;
+}
+
+/* Records that an option was seen. text is NULL for a flag. */
+static bn_status take(struct bn_args *args, const struct bn_option *o, const char *text, bool from_env,
+                      bn_error *err)
+{
+    if (text != NULL) BN_TRY(check_choice(o, text, from_env, err));
+    args->values[args->n_values++] = (struct bn_value){o, text, from_env};
+    if (strcmp(o->name, "help") == 0) args->want_help = true;
+    if (strcmp(o->name, "version") == 0) args->want_version = true;
+    if (strcmp(o->name, "quiet") == 0) args->quiet = true;
+    if (strcmp(o->name, "verbose") == 0) args->verbose++;
+    if (o == bn_table_json) args->json = true;
+    return BN_OK;
+}
+
+static bn_status missing_value(const struct parser *p, const struct bn_option *o)
+{
+    bn_fail(p->err, BN_ERR_ARG, "option --%s needs a value: %s", o->name, o->arg);
+    bn_args_help_hint(p->args, p->err, NULL, NULL);
+    return BN_ERR_ARG;
+}
+
+static bn_status parse_long(struct parser *p, const char *word)
+{
+    size_t n = strcspn(word, "=");
+    const char *text = word[n] == '=' ? word + n + 1 : NULL;
+    const struct bn_option *o = find_name(p->args, word, n);
+    if (o == NULL) return unknown_long(p, word, n);
+    if (o->arg == NULL && text != NULL) {
+        bn_fail(p->err, BN_ERR_ARG, "option --%s takes no value", o->name);
+        bn_args_help_hint(p->args, p->err, NULL, NULL);
+        return BN_ERR_ARG;
+    }
+    if (o->arg != NULL && text == NULL) {
+        if (p->at + 1 >= p->argc) return missing_value(p, o);
+        text = p->argv[++p->at];
+    }
+    return take(p->args, o, text, false, p->err);
+}
+
+/* "-qv", "-n32", "-n 32". */
+static bn_status parse_letters(struct parser *p, const char *word)
+{
+    for (const char *c = word + 1; *c != '\0'; c++) {
+        const struct bn_option *o = find_letter(p->args, *c);
+        if (o == NULL) return unknown_letter(p, word, *c);
+        if (o->arg == NULL) {
+            BN_TRY(take(p->args, o, NULL, false, p->err));
+            if (p->args->want_help || p->args->want_version) return BN_OK;
+            continue;
+        }
+        const char *text = c + 1;
+        if (*text == '\0') {
+            if (p->at + 1 >= p->argc) return missing_value(p, o);
+            text = p->argv[++p->at];
+        }
+        return take(p->args, o, text, false, p->err);
+    }
+    return BN_OK;
+}
+
+/* All words but the one at skip, which is the command's name (0: none). */
+static bn_status parse_words(struct parser *p, int skip)
+{
+    struct bn_args *args = p->args;
+    bool options_ended = false;
+    for (p->at = 1; p->at < p->argc; p->at++) {
+        const char *word = p->argv[p->at];
+        if (p->at == skip) continue;
+        if (options_ended || word[0] != '-' || word[1] == '\0')
+            args->operands[args->n_operands++] = word;
+        else if (strcmp(word, "--") == 0)
+            options_ended = true;
+        else
+            BN_TRY(word[1] == '-' ? parse_long(p, word + 2) : parse_letters(p, word));
+        if (args->want_help || args->want_version) return BN_OK;
+    }
+    return BN_OK;
+}
+
+/* The place of the first word that is no option when only common options stand before it, else 0. */
+static int find_command_word(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        if (word[0] != '-') return i;
+        if (strcmp(word, "--color") == 0) {
+            i++;
+            continue;
+        }
+        bool common = strncmp(word, "--color=", 8) == 0 || strcmp(word, "--json") == 0;
+        for (const struct bn_option *o = bn_table_common; o->name != NULL; o++)
+            common = common || (word[1] == '-' && o->arg == NULL && strcmp(word + 2, o->name) == 0);
+        if (word[1] != '-') common = word[1] != '\0' && word[1 + strspn(word + 1, "qvhV")] == '\0';
+        if (!common) return 0;
+    }
+    return 0;
+}
+
+/* Sets args->command and returns the place of its word. */
+static bn_status choose_command(struct parser *p, int *place)
+{
+    const struct bn_program *program = p->args->program;
+    const struct bn_command *usual = bn_table_default(program);
+    int at = bn_table_has_commands(program) ? find_command_word(p->argc, p->argv) : 0;
+    *place = 0;
+    p->args->command = usual;
+    if (at == 0) return BN_OK;
+    const char *word = p->argv[at];
+    const struct bn_command *named = bn_table_command(program, word, strlen(word));
+    if (named != NULL) {
+        *place = at;
+        p->args->command = named;
+        return BN_OK;
+    }
+    if (usual != NULL && usual->max_operands > 0) return BN_OK;
+    struct quoted q = quote(word, strlen(word));
+    struct bn_suggestion s = {.typed = q.text};
+    for (const struct bn_command *c = program->commands; c->run != NULL; c++)
+        bn_suggest(&s, c->name);
+    bn_fail(p->err, BN_ERR_ARG, "unknown command '%s'", q.text);
+    bn_args_help_hint(p->args, p->err, "", s.best);
+    return BN_ERR_ARG;
+}
+
+/* Values of variables for options that the line did not give. */
+static bn_status take_environment(struct bn_args *args, bn_error *err)
+{
+    for (size_t i = 0; i < args->n_options; i++) {
+        const struct bn_option *o = args->options[i];
+        const char *text = o->env != NULL ? getenv(o->env) : NULL;
+        if (text == NULL || text[0] == '\0' || bn_opt_given(args, o->name)) continue;
+        if (o->arg != NULL)
+            BN_TRY(take(args, o, text, true, err));
+        else if (strcmp(text, "0") != 0)
+            BN_TRY(take(args, o, NULL, true, err));
+    }
+    return BN_OK;
+}
+
+static bn_status check_operands(const struct bn_args *args, bn_error *err)
+{
+    const struct bn_command *c = args->command;
+    if (args->n_operands > c->max_operands) {
+        const char *extra = args->operands[c->max_operands];
+        bn_fail(err, BN_ERR_ARG, "unexpected argument '%s'", quote(extra, strlen(extra)).text);
+    } else if (args->n_operands < c->min_operands) {
+        bn_fail(err, BN_ERR_ARG, "%s is missing", c->operand);
+    } else {
+        return BN_OK;
+    }
+    bn_args_help_hint(args, err, NULL, NULL);
+    return BN_ERR_ARG;
+}
+
+bn_status bn_args_parse(struct bn_args *args, const struct bn_program *program, int argc, char **argv,
+                        bn_error *err)
+{
+    *args = (struct bn_args){.program = program};
+    struct parser p = {.args = args, .argv = argv, .argc = argc, .err = err};
+    int place;
+    bn_program_check(program);
+    BN_TRY(choose_command(&p, &place));
+    /* Without a command only the common options can be meant; the first command's tables have those. */
+    static const struct bn_command none = {.name = "", .json = true};
+    args->n_options = bn_table_options(args->command != NULL ? args->command : &none, args->options);
+    size_t n_letters = 0; /* an upper bound of how many values words can give */
+    for (int i = 0; i < argc; i++)
+        n_letters += strlen(argv[i]);
+    args->values = bn_alloc(n_letters + args->n_options + 1, sizeof *args->values);
+    args->operands = bn_alloc((size_t)argc + 1, sizeof *args->operands);
+    if (args->values == NULL || args->operands == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    BN_TRY(parse_words(&p, place));
+    if (args->want_help || args->want_version) return BN_OK;
+    if (args->command == NULL) {
+        bn_fail(err, BN_ERR_ARG, "no command given");
+        bn_args_help_hint(args, err, NULL, NULL);
+        return BN_ERR_ARG;
+    }
+    BN_TRY(take_environment(args, err));
+    return check_operands(args, err);
+}
+
+void bn_args_release(struct bn_args *args)
+{
+    bn_free(args->values);
+    bn_free(args->operands);
+    args->values = NULL;
+    args->operands = NULL;
+    args->n_values = args->n_operands = 0;
+}
+
+/* ---- asking -----------------------------------------------------------------------------------------------
+ */
+
+static const struct bn_option *must_find(const struct bn_args *args, const char *name)
+{
+    const struct bn_option *o = find_name(args, name, strlen(name));
+    if (o == NULL) {
+        fprintf(stderr, "bug: command '%s' has no option '%s'\n", args->command->name, name);
+        abort();
+    }
+    return o;
+}
+
+/* The last value of an option, NULL when it was not given. */
+static const struct bn_value *last_value(const struct bn_args *args, const struct bn_option *o)
+{
+    for (size_t i = args->n_values; i > 0; i--)
+        if (args->values[i - 1].option == o) return &args->values[i - 1];
+    return NULL;
+}
+
+bool bn_opt_exists(const struct bn_args *args, const char *name)
+{
+    return find_name(args, name, strlen(name)) != NULL;
+}
+
+bool bn_opt_given(const struct bn_args *args, const char *name)
+{
+    return last_value(args, must_find(args, name)) != NULL;
+}
+
+bool bn_opt_flag(const struct bn_args *args, const char *name)
+{
+    const struct bn_option *o = must_find(args, name);
+    if (o->arg != NULL) {
+        fprintf(stderr, "bug: option '%s' is no flag\n", name);
+        abort();
+    }
+    return last_value(args, o) != NULL;
+}
+
+const char *bn_opt_str(const struct bn_args *args, const char *name)
+{
+    const struct bn_option *o = must_find(args, name);
+    const struct bn_value *v = last_value(args, o);
+    return v != NULL ? v->text : o->preset;
+}
+
+size_t bn_opt_count(const struct bn_args *args, const char *name)
+{
+    const struct bn_option *o = must_find(args, name);
+    size_t n = 0;
+    for (size_t i = 0; i < args->n_values; i++)
+        n += args->values[i].option == o;
+    return n == 0 && o->preset != NULL ? 1 : n;
+}
+
+const char *bn_opt_at(const struct bn_args *args, const char *name, size_t i)
+{
+    const struct bn_option *o = must_find(args, name);
+    for (size_t j = 0; j < args->n_values; j++)
+        if (args->values[j].option == o && i-- == 0) return args->values[j].text;
+    return o->preset;
+}
+
+int bn_opt_choice(const struct bn_args *args, const char *name)
+{
+    const char *text = bn_opt_str(args, name), *choice;
+    size_t n;
+    for (size_t i = 0; text != NULL && (choice = bn_table_choice(must_find(args, name), i, &n)) != NULL; i++)
+        if (strlen(text) == n && memcmp(choice, text, n) == 0) return (int)i;
+    return -1;
+}
+
+/* Fails with "--threads: 'x' what", or "BN_THREADS: ..." when the value came from there. */
+static bn_status bad_value(const struct bn_args *args, const char *name, const char *text, const char *what,
+                           bn_error *err)
+{
+    const struct bn_option *o = must_find(args, name);
+    const struct bn_value *v = last_value(args, o);
+    bool from_env = v != NULL && v->from_env;
+    return bn_fail(err, BN_ERR_ARG, "%s%s: '%s' %s", from_env ? "" : "--", from_env ? o->env : o->name,
+                   quote(text, strlen(text)).text, what);
+}
+
+bn_status bn_opt_u64(const struct bn_args *args, const char *name, uint64_t min, uint64_t max, uint64_t *out,
+                     bn_error *err)
+{
+    const char *text = bn_opt_str(args, name);
+    char what[96];
+    uint64_t value;
+    if (text == NULL) return BN_OK;
+    if (!bn_number_u64(text, strlen(text), &value))
+        return bad_value(args, name, text, "is not a whole number", err);
+    snprintf(what, sizeof what, "is out of range (%llu to %llu)", (unsigned long long)min,
+             (unsigned long long)max);
+    if (value < min || value > max) return bad_value(args, name, text, what, err);
+    *out = value;
+    return BN_OK;
+}
+
+bn_status bn_opt_u32(const struct bn_args *args, const char *name, uint32_t min, uint32_t max, uint32_t *out,
+                     bn_error *err)
+{
+    uint64_t value = *out;
+    if (bn_opt_str(args, name) == NULL) return BN_OK;
+    BN_TRY(bn_opt_u64(args, name, min, max, &value, err));
+    *out = (uint32_t)value;
+    return BN_OK;
+}
+
+bn_status bn_opt_f64(const struct bn_args *args, const char *name, double min, double max, double *out,
+                     bn_error *err)
+{
+    const char *text = bn_opt_str(args, name);
+    char what[96];
+    double value;
+    if (text == NULL) return BN_OK;
+    if (!bn_number_f64(text, &value)) return bad_value(args, name, text, "is not a number", err);
+    snprintf(what, sizeof what, "is out of range (%g to %g)", min, max);
+    if (!(value >= min && value <= max)) return bad_value(args, name, text, what, err);
+    *out = value;
+    return BN_OK;
+}
+
+bn_status bn_opt_f32(const struct bn_args *args, const char *name, float min, float max, float *out,
+                     bn_error *err)
+{
+    const char *text = bn_opt_str(args, name);
+    char what[96];
+    float value;
+    if (text == NULL) return BN_OK;
+    if (!bn_number_f32(text, &value)) return bad_value(args, name, text, "is not a number", err);
+    snprintf(what, sizeof what, "is out of range (%g to %g)", (double)min, (double)max);
+    if (!(value >= min && value <= max)) return bad_value(args, name, text, what, err);
+    *out = value;
+    return BN_OK;
+}
+
+bn_status bn_opt_seconds(const struct bn_args *args, const char *name, uint64_t *out, bn_error *err)
+{
+    static const struct bn_unit units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+    const char *text = bn_opt_str(args, name);
+    if (text == NULL || bn_number_scaled(text, units, BN_ARRAY_LEN(units), out)) return BN_OK;
+    return bad_value(args, name, text, "is not a time such as 90s, 15m, 36h or 7d", err);
+}
+
+bn_status bn_opt_bytes(const struct bn_args *args, const char *name, uint64_t *out, bn_error *err)
+{
+    static const struct bn_unit units[] = {
+        {'K', UINT64_C(1) << 10}, {'M', UINT64_C(1) << 20}, {'G', UINT64_C(1) << 30}};
+    const char *text = bn_opt_str(args, name);
+    if (text == NULL || bn_number_scaled(text, units, BN_ARRAY_LEN(units), out)) return BN_OK;
+    return bad_value(args, name, text, "is not a size such as 4096, 64K, 512M or 4G", err);
+}
+
+bn_status bn_opt_i32_list(const struct bn_args *args, const char *name, int32_t min, int32_t max,
+                          int32_t **list, size_t *n, bn_error *err)
+{
+    size_t n_uses = bn_opt_count(args, name), room = 0;
+    bool all = must_find(args, name)->repeatable;
+    *list = NULL;
+    *n = 0;
+    if (n_uses == 0) return BN_OK;
+    for (size_t i = 0; i < n_uses; i++)
+        room += strlen(bn_opt_at(args, name, i)) / 2 + 1;
+    int32_t *ids = bn_alloc(room, sizeof *ids);
+    if (ids == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (size_t i = all ? 0 : n_uses - 1; i < n_uses; i++) {
+        const char *at = bn_opt_at(args, name, i);
+        for (;;) {
+            size_t length = strcspn(at, ",");
+            char what[96];
+            int64_t value;
+            snprintf(what, sizeof what, "is not a whole number from %ld to %ld", (long)min, (long)max);
+            if (!bn_number_i64(at, length, &value) || value < min || value > max) {
+                bn_free(ids);
+                *n = 0;
+                return bad_value(args, name, quote(at, length).text, what, err);
+            }
+            ids[(*n)++] = (int32_t)value;
+            if (at[length] == '\0') break;
+            at += length + 1;
+        }
+    }
+    *list = ids;
+    return BN_OK;
+}

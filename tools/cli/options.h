@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * options.h - the command line of every program, from one table per program.
+ *
+ * The table names the program, its commands, their options and examples; from it come parsing, --help,
+ * --version, the man page, the reference page and the completions of shells (make docs). A whole program:
+ *
+ *     static const struct bn_option MODEL[] = {
+ *         BN_OPTION_MODEL,
+ *         BN_OPTION_THREADS,
+ *         {.name = "temp", .arg = "T", .group = "Sampling", .preset = "0", .help = "temperature; 0 is
+ * greedy"},
+ *         {.name = "stop", .arg = "TEXT", .repeatable = true, .help = "end when this text appears"},
+ *         {.name = "template", .arg = "auto|raw|bitnet", .preset = "auto", .help = "how the prompt is
+ * wrapped"},
+ *         {.name = "deterministic", .help = "accepted and always on"},
+ *         {0},
+ *     };
+ *
+ *     static bn_status generate(struct bn_args *args, bn_error *err)
+ *     {
+ *         uint32_t n_threads = 0;    keeps its value when neither option, environment nor preset gives one
+ *         float temperature = 0;
+ *         BN_TRY(bn_opt_u32(args, "threads", 1, 1024, &n_threads, err));
+ *         BN_TRY(bn_opt_f32(args, "temp", 0, 100, &temperature, err));
+ *         for (size_t i = 0; i < bn_opt_count(args, "stop"); i++)
+ *             use(bn_opt_at(args, "stop", i));
+ *         if (bn_opt_flag(args, "deterministic")) ...
+ *         if (bn_opt_choice(args, "template") == 1) ...    raw
+ *         if (args->json) ...                              because the command says .json = true
+ *         if (refused) args->exit_code = BN_EXIT_NEGATIVE; a negative result is no error
+ *         return BN_OK;              or an error: bn_cli_main prints err and exits by its status
+ *     }
+ *
+ *     static const struct bn_command COMMANDS[] = {
+ *         {.name = "generate", .summary = "continue a text", .synopsis = "[-m MODEL] -p TEXT [-n N]",
+ *          .options = {MODEL, GENERATE}, .run = generate, .json = true,
+ *          .examples = {{"bn-run -p 'To be'", "continue a text with the embedded model"}}},
+ *         {.name = "tokenize", ...},
+ *         {0},
+ *     };
+ *
+ *     static const struct bn_program PROGRAM = {.name = "bn-run", .summary = "run a ternary model",
+ *         .text = "One paragraph.", .commands = COMMANDS, .default_command = "generate"};
+ *
+ *     int main(int argc, char **argv)
+ *     {
+ *         return bn_cli_main(&PROGRAM, argc, argv);
+ *     }
+ *
+ * A program without commands has one whose name is "". Rules of the command line: long options by their full
+ * name only (an abbreviation would change its meaning when options are added), "--name value" and
+ * "--name=value", "-n 3", "-n3", flags in one word "-qv", options and operands in any order, "--" ends the
+ * options, "-" is an operand. Of an option given twice the last one counts, unless it is repeatable. The
+ * command is the first word; common options may stand before it.
+ *
+ * All of this lives in libcli.a; a program links what it uses.
+ */
+#ifndef BN_CLI_OPTIONS_H
+#define BN_CLI_OPTIONS_H
+
+#include "bn.h"
+
+/* One option. A table ends with an empty row. */
+struct bn_option {
+    const char *name;  /* long name without the dashes */
+    char letter;       /* short name, or 0. h, V, q and v are taken */
+    const char *arg;   /* what the help calls its value; NULL for a flag. One with bars, "auto|on|off", is the
+                        * list of values that are accepted. FILE, MODEL and DIR complete to paths */
+    const char *group; /* heading in the help; NULL is "Options" */
+    const char *help;  /* lower case, no full stop */
+    const char *env;   /* environment variable that counts when the option is not given */
+    const char *preset; /* the value when nothing gives one; the help shows it. NULL: none */
+    bool repeatable;
+};
+
+struct bn_example {
+    const char *line; /* as typed */
+    const char *what; /* what it does */
+};
+
+/* A word and what it means: extra environment variables and exit codes. */
+struct bn_meaning {
+    const char *word;
+    const char *text;
+};
+
+struct bn_args;
+
+/* One command. A table ends with an empty row. */
+struct bn_command {
+    const char *name;     /* "tokenize"; "" in a program without commands */
+    const char *summary;  /* half a line, lower case, no full stop */
+    const char *text;     /* paragraphs for the help, with blank lines between them; may be NULL */
+    const char *synopsis; /* what follows program and command name; several forms on several lines */
+    const struct bn_option *options[8]; /* tables, shown in this order */
+    bool json;                          /* takes --json */
+    size_t min_operands, max_operands;  /* operands are what is left besides options */
+    const char *operand;                /* what messages call one: "FILE"; needed when there may be some */
+    struct bn_example examples[8];
+    /* Returns BN_OK and leaves the exit code in args->exit_code, or an error. */
+    bn_status (*run)(struct bn_args *args, bn_error *err);
+};
+#define BN_OPERANDS_ANY SIZE_MAX
+
+struct bn_program {
+    const char *name;     /* "bn-run" */
+    const char *summary;  /* half a line: what `bn` lists and the man page's NAME says */
+    const char *text;     /* a paragraph: what it is for */
+    const char *synopsis; /* what the usage line shows in place of every command's; NULL: those */
+    const struct bn_command *commands;
+    const char *default_command;      /* the command meant when none is named; NULL: one must be named */
+    struct bn_meaning exits[10];      /* {"1", "the receipt was refused"}: what codes mean here */
+    struct bn_meaning environment[8]; /* variables that no option names */
+    bool forwards;        /* its commands are the programs <name>-<command>: completion asks those */
+    const char *see_also; /* "bn-run(1), bn(7)"; NULL is "bn(7)" */
+};
+
+/* A value and where it came from. */
+struct bn_value {
+    const struct bn_option *option;
+    const char *text;
+    bool from_env;
+};
+
+#define BN_OPTIONS_MAX 96u
+
+/* A parsed command line. The texts are those of argv, the environment and the table: borrowed. */
+struct bn_args {
+    const struct bn_program *program;
+    const struct bn_command *command;
+    const char **operands; /* n_operands, then NULL */
+    size_t n_operands;
+    bool json, quiet;
+    unsigned verbose; /* how many -v */
+    int exit_code;    /* of a run that returns BN_OK; starts as BN_EXIT_OK */
+
+    bool want_help, want_version; /* the rest of the command line was not looked at */
+    const struct bn_option *options[BN_OPTIONS_MAX];
+    size_t n_options;
+    struct bn_value *values; /* in the order of the command line, then the environment's */
+    size_t n_values;
+};
+
+/* Rows that several programs have; so they are spelled alike everywhere. */
+#define BN_OPTION_MODEL                                                                           \
+    {                                                                                             \
+        .name = "model", .letter = 'm', .arg = "MODEL", .group = "Model", .env = "BN_MODEL",      \
+        .help = "GGUF file to open; without it the small model that the program carries is used", \
+    }
+#define BN_OPTION_THREADS                                                                      \
+    {                                                                                          \
+        .name = "threads", .letter = 't', .arg = "N", .group = "Machine", .env = "BN_THREADS", \
+        .help = "threads to compute with; without it one per core that this process may use",  \
+    }
+#define BN_OPTION_ISA                                                                                    \
+    {                                                                                                    \
+        .name = "isa", .arg = "NAME", .group = "Machine", .env = "BN_ISA", .preset = "auto",             \
+        .help = "instruction set: auto, ref, avx2, avxvnni, avx512vnni, neon; the results are the same", \
+    }
+
+/* All that main does: streams and signals made safe, the line parsed, --help and --version and the
+ * generators of documents served, the command run, its error printed, standard output flushed and checked.
+ * Returns the exit code. */
+int bn_cli_main(const struct bn_program *program, int argc, char **argv);
+
+/* The parts, for tests. Parsing fails with BN_ERR_ARG; args is released in any case. */
+BN_MUST_CHECK bn_status bn_args_parse(struct bn_args *args, const struct bn_program *program, int argc,
+                                      char **argv, bn_error *err);
+void bn_args_release(struct bn_args *args);
+/* Adds the hint of a usage error, "see bn-run tokenize --help", behind "did you mean --threads?" when there
+ * is something that was meant (dashes go before it). */
+void bn_args_help_hint(const struct bn_args *args, bn_error *err, const char *dashes, const char *meant);
+/* Stops the process when a table contradicts itself: names twice, presets outside the list, no text. */
+void bn_program_check(const struct bn_program *program);
+
+/* ---- Asking. A name that the command's tables do not have stops the process: it is a bug. ----------------
+ */
+
+/* Whether the command has such an option at all: for helpers that several programs share. */
+bool bn_opt_exists(const struct bn_args *args, const char *name);
+/* Given on the command line or by the environment (not merely preset). */
+bool bn_opt_given(const struct bn_args *args, const char *name);
+/* A flag; by environment it is set unless the variable is empty or "0". */
+bool bn_opt_flag(const struct bn_args *args, const char *name);
+/* The last value, else the environment's, else the preset, else NULL. */
+const char *bn_opt_str(const struct bn_args *args, const char *name);
+/* Values of a repeatable option, in order; those of the command line hide the environment's. */
+size_t bn_opt_count(const struct bn_args *args, const char *name);
+const char *bn_opt_at(const struct bn_args *args, const char *name, size_t i);
+/* Which one of "a|b|c" was chosen, counted from 0; -1 when nothing chose. */
+int bn_opt_choice(const struct bn_args *args, const char *name);
+
+/* Numbers: the whole text must be one, min <= value <= max. BN_ERR_ARG names the option (and the variable
+ * that it came from). Without any value *out stays as it is. */
+BN_MUST_CHECK bn_status bn_opt_u32(const struct bn_args *args, const char *name, uint32_t min, uint32_t max,
+                                   uint32_t *out, bn_error *err);
+BN_MUST_CHECK bn_status bn_opt_u64(const struct bn_args *args, const char *name, uint64_t min, uint64_t max,
+                                   uint64_t *out, bn_error *err);
+BN_MUST_CHECK bn_status bn_opt_f32(const struct bn_args *args, const char *name, float min, float max,
+                                   float *out, bn_error *err);
+BN_MUST_CHECK bn_status bn_opt_f64(const struct bn_args *args, const char *name, double min, double max,
+                                   double *out, bn_error *err);
+/* "90" or "90s", "15m", "36h", "7d" as seconds. */
+BN_MUST_CHECK bn_status bn_opt_seconds(const struct bn_args *args, const char *name, uint64_t *out,
+                                       bn_error *err);
+/* "4096", "64K", "512M", "4G" as bytes, in powers of 1024. */
+BN_MUST_CHECK bn_status bn_opt_bytes(const struct bn_args *args, const char *name, uint64_t *out,
+                                     bn_error *err);
+/* "1,2,3", also over several uses of a repeatable option; each min <= id <= max. *list is allocated
+ * (bn_free); NULL and 0 without any value. */
+BN_MUST_CHECK bn_status bn_opt_i32_list(const struct bn_args *args, const char *name, int32_t min,
+                                        int32_t max, int32_t **list, size_t *n, bn_error *err);
+
+#endif

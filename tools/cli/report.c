@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See report.h.
+ */
+#define _GNU_SOURCE
+#include "tools/cli/report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+static struct {
+    const char *program;
+    char bus_message[160]; /* made before it is needed: a signal handler may not format */
+    enum bn_color color;
+    bool quiet, json, json_began;
+    unsigned verbose;
+} state = {.program = "bn"};
+
+static volatile sig_atomic_t interrupted;
+
+/* ---- messages --------------------------------------------------------------------------------------------
+ */
+
+bool bn_report_color(FILE *stream)
+{
+    if (state.color != BN_COLOR_AUTO) return state.color == BN_COLOR_ALWAYS;
+    const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+    if (no_color != NULL && no_color[0] != '\0') return false;
+    if (term == NULL || strcmp(term, "dumb") == 0) return false;
+    return isatty(fileno(stream)) == 1;
+}
+
+size_t bn_report_columns(FILE *stream)
+{
+    struct winsize size;
+    if (ioctl(fileno(stream), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+    return size.ws_col < 40 ? 40 : size.ws_col > 100 ? 100 : size.ws_col;
+}
+
+/* "bn-run: error: " with the middle word in colour. */
+static void prefix(const char *word, const char *sgr)
+{
+    bool color = bn_report_color(stderr);
+    fflush(stdout); /* so that messages stand behind the output that they are about */
+    fprintf(stderr, "%s: %s%s:%s ", state.program, color ? sgr : "", word, color ? "\033[0m" : "");
+}
+
+int bn_report_error(const bn_error *err)
+{
+    prefix("error", "\033[1;31m");
+    if (err->where[0] != '\0') fprintf(stderr, "%s: ", err->where);
+    fputs(err->msg[0] != '\0' ? err->msg : bn_status_name(err->code), stderr);
+    if (err->offset != BN_NO_OFFSET) fprintf(stderr, " (at byte %llu)", (unsigned long long)err->offset);
+    fputc('\n', stderr);
+    if (err->hint[0] != '\0') {
+        bool color = bn_report_color(stderr);
+        fprintf(stderr, "%shint:%s %s\n", color ? "\033[1;36m" : "", color ? "\033[0m" : "", err->hint);
+    }
+    return (int)bn_status_exit(err->code);
+}
+
+void bn_report_warning(const char *fmt, ...)
+{
+    if (state.quiet) return;
+    va_list args;
+    va_start(args, fmt);
+    prefix("warning", "\033[1;33m");
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+void bn_report_note(unsigned level, const char *fmt, ...)
+{
+    if (state.verbose < level || (level == 0 && state.quiet)) return;
+    va_list args;
+    va_start(args, fmt);
+    fflush(stdout);
+    fprintf(stderr, "%s: ", state.program);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+void bn_report_json_began(void)
+{
+    state.json_began = true;
+}
+
+static void put_json_text(const char *name, const char *text)
+{
+    printf(", \"%s\": \"", name);
+    for (const char *c = text; *c != '\0'; c++) {
+        if ((unsigned char)*c < 0x20) {
+            printf("\\u%04x", (unsigned)(unsigned char)*c);
+            continue;
+        }
+        if (*c == '"' || *c == '\\') putchar('\\');
+        putchar(*c);
+    }
+    putchar('"');
+}
+
+void bn_report_json_error(const bn_error *err, int exit_code)
+{
+    if (!state.json || state.json_began) return;
+    state.json_began = true;
+    printf("{\"schema\": \"bn.error/1\"");
+    put_json_text("program", state.program);
+    put_json_text("status", bn_status_name(err->code));
+    printf(", \"exit\": %d", exit_code);
+    if (err->where[0] != '\0') put_json_text("where", err->where);
+    put_json_text("message", err->msg);
+    if (err->offset != BN_NO_OFFSET) printf(", \"offset\": %llu", (unsigned long long)err->offset);
+    if (err->hint[0] != '\0') put_json_text("hint", err->hint);
+    printf("}\n");
+}
+
+/* ---- interruption ----------------------------------------------------------------------------------------
+ */
+
+static void set_interrupt_handler(void (*handler)(int))
+{
+    struct sigaction action = {.sa_handler = handler};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+static void on_interrupt(int number)
+{
+    interrupted = number;
+    set_interrupt_handler(SIG_DFL);
+}
+
+void bn_cli_catch_interrupt(void)
+{
+    set_interrupt_handler(on_interrupt);
+}
+
+int bn_cli_interrupted(void)
+{
+    return interrupted;
+}
+
+/* ---- start and end ---------------------------------------------------------------------------------------
+ */
+
+static void on_bus_error(int number)
+{
+    (void)number;
+    ssize_t ignored = write(STDERR_FILENO, state.bus_message, strlen(state.bus_message));
+    (void)ignored;
+    _exit(BN_EXIT_IO);
+}
+
+void bn_report_start(const char *program)
+{
+    state.program = program;
+    /* A closed standard descriptor would go to the next file opened. Opened the wrong way round, every use of
+     * it fails as it would have failed closed. */
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd)
+            _exit(BN_EXIT_IO);
+    snprintf(state.bus_message, sizeof state.bus_message,
+             "%s: error: a file in use became shorter, or its disk failed (SIGBUS)\n", program);
+    struct sigaction action = {.sa_handler = on_bus_error};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, NULL);
+}
+
+void bn_report_set(enum bn_color color, bool quiet, unsigned verbose, bool json)
+{
+    state.color = color;
+    state.quiet = quiet;
+    state.verbose = verbose;
+    state.json = json;
+}
+
+/* stdio forgets why an earlier write failed; the descriptor still knows that the reader is gone. */
+static bool reader_is_gone(void)
+{
+    struct pollfd pipe_end = {.fd = STDOUT_FILENO};
+    return poll(&pipe_end, 1, 0) == 1 && (pipe_end.revents & POLLERR) != 0;
+}
+
+int bn_report_finish(int exit_code)
+{
+    errno = 0;
+    bool lost = fflush(stdout) != 0 || ferror(stdout) != 0;
+    int why = errno;
+    if (!lost) {
+        /* Network file systems report a full disk when a descriptor is closed. */
+        int copy = dup(STDOUT_FILENO);
+        lost = copy >= 0 && close(copy) != 0;
+        why = errno;
+    }
+    if (!lost) return exit_code;
+    if (why == EPIPE || reader_is_gone()) return 128 + SIGPIPE;
+    bn_error err = {0};
+    bn_fail_at(&err, BN_ERR_IO, BN_NO_OFFSET, "standard output", "could not be written%s%s",
+               why != 0 ? ": " : "", why != 0 ? strerror(why) : "");
+    return bn_report_error(&err);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See table.h. Also the check of a table, which stops the process: a table is code, and wrong ones are bugs.
+ */
+#include "tools/cli/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GROUP "Common"
+const struct bn_option bn_table_common[] = {
+    {.name = "quiet", .letter = 'q', .group = GROUP, .help = "print no warnings and no progress"},
+    {.name = "verbose",
+     .letter = 'v',
+     .group = GROUP,
+     .repeatable = true,
+     .help = "say more about what is done, on standard error"},
+    {.name = "color",
+     .arg = "auto|always|never",
+     .group = GROUP,
+     .preset = "auto",
+     .help = "colours in messages; auto uses them on a terminal unless NO_COLOR is set"},
+    {.name = "help", .letter = 'h', .group = GROUP, .help = "print this help and exit"},
+    {.name = "version",
+     .letter = 'V',
+     .group = GROUP,
+     .help = "print version, commit, compiler and instruction sets, and exit"},
+    {0},
+};
+
+const struct bn_option bn_table_json[] = {
+    {.name = "json", .group = "Output", .help = "print JSON on standard output"},
+    {0},
+};
+
+const struct bn_option *bn_table_at(const struct bn_command *command, size_t i)
+{
+    size_t n = 0;
+    while (n < sizeof command->options / sizeof command->options[0] && command->options[n] != NULL)
+        n++;
+    if (i < n) return command->options[i];
+    i -= n;
+    if (command->json) {
+        if (i == 0) return bn_table_json;
+        i--;
+    }
+    return i == 0 ? bn_table_common : NULL;
+}
+
+size_t bn_table_options(const struct bn_command *command, const struct bn_option **list)
+{
+    size_t n = 0;
+    const struct bn_option *table;
+    for (size_t i = 0; (table = bn_table_at(command, i)) != NULL; i++)
+        for (; table->name != NULL && n < BN_OPTIONS_MAX; table++)
+            list[n++] = table;
+    return n;
+}
+
+const struct bn_command *bn_table_command(const struct bn_program *program, const char *name, size_t n)
+{
+    for (const struct bn_command *c = program->commands; c->run != NULL; c++)
+        if (strlen(c->name) == n && memcmp(c->name, name, n) == 0) return c;
+    return NULL;
+}
+
+bool bn_table_has_commands(const struct bn_program *program)
+{
+    return program->commands[0].run == NULL || program->commands[0].name[0] != '\0';
+}
+
+const struct bn_command *bn_table_default(const struct bn_program *program)
+{
+    if (!bn_table_has_commands(program)) return program->commands;
+    const char *name = program->default_command;
+    return name == NULL ? NULL : bn_table_command(program, name, strlen(name));
+}
+
+const char *bn_table_choice(const struct bn_option *option, size_t i, size_t *n)
+{
+    if (option->arg == NULL || strchr(option->arg, '|') == NULL) return NULL;
+    for (const char *at = option->arg;; i--) {
+        *n = strcspn(at, "|");
+        if (i == 0) return at;
+        if (at[*n] == '\0') return NULL;
+        at += *n + 1;
+    }
+}
+
+/* ---- the check --------------------------------------------------------------------------------------------
+ */
+
+static _Noreturn void wrong(const struct bn_command *command, const char *name, const char *what)
+{
+    fprintf(stderr, "bug in the option table: command '%s', '%s': %s\n", command->name, name, what);
+    abort();
+}
+
+static void check_option(const struct bn_command *command, const struct bn_option *o)
+{
+    if (o->help == NULL) wrong(command, o->name, "no help text");
+    if (o->arg == NULL && o->preset != NULL) wrong(command, o->name, "a flag with a preset");
+    bool listed = bn_table_choice(o, 0, &(size_t){0}) == NULL || o->preset == NULL;
+    const char *choice;
+    size_t n;
+    for (size_t i = 0; !listed && (choice = bn_table_choice(o, i, &n)) != NULL; i++)
+        listed = strlen(o->preset) == n && memcmp(choice, o->preset, n) == 0;
+    if (!listed) wrong(command, o->name, "a preset that is not in its list");
+}
+
+static void check_command(const struct bn_command *command)
+{
+    const struct bn_option *list[BN_OPTIONS_MAX];
+    size_t n = bn_table_options(command, list);
+    if (n >= BN_OPTIONS_MAX) wrong(command, "", "too many options");
+    if (command->summary == NULL || command->synopsis == NULL)
+        wrong(command, "", "no summary or no synopsis");
+    if (command->max_operands > 0 && command->operand == NULL) wrong(command, "", "no name for its operands");
+    for (size_t i = 0; i < n; i++) {
+        check_option(command, list[i]);
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(list[i]->name, list[j]->name) == 0 ||
+                (list[i]->letter != 0 && list[i]->letter == list[j]->letter))
+                wrong(command, list[i]->name, "defined twice");
+    }
+}
+
+void bn_program_check(const struct bn_program *program)
+{
+    for (const struct bn_command *c = program->commands; c->run != NULL; c++) {
+        check_command(c);
+        if (c->name[0] == '\0' && (c != program->commands || c[1].run != NULL))
+            wrong(c, "", "nameless, and not the only one");
+    }
+    if (program->default_command != NULL && bn_table_default(program) == NULL)
+        wrong(program->commands, program->default_command, "the default command is none of the commands");
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What parsing, help and the generated documents ask of a program's table.
+ */
+#ifndef BN_CLI_TABLE_H
+#define BN_CLI_TABLE_H
+
+#include "tools/cli/options.h"
+
+/* Options of every command, and the one of commands that write JSON. Tables end with an empty row. */
+extern const struct bn_option bn_table_common[];
+extern const struct bn_option bn_table_json[];
+
+/* The i-th table of a command: its own, then --json where it is taken, then the common ones; NULL past the
+ * end. */
+const struct bn_option *bn_table_at(const struct bn_command *command, size_t i);
+/* Fills list (room for BN_OPTIONS_MAX) with all options of a command and returns how many. */
+size_t bn_table_options(const struct bn_command *command, const struct bn_option **list);
+
+/* The command of that name (n characters), NULL when there is none. */
+const struct bn_command *bn_table_command(const struct bn_program *program, const char *name, size_t n);
+/* The command that is meant when none is named; NULL when one must be. */
+const struct bn_command *bn_table_default(const struct bn_program *program);
+/* False for a program that has one nameless command. */
+bool bn_table_has_commands(const struct bn_program *program);
+
+/* The i-th value of a list "a|b|c" (not terminated); NULL past the end and for an arg that is no list. */
+const char *bn_table_choice(const struct bn_option *option, size_t i, size_t *n);
+
+#endif

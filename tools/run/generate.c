@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-run generate: a prompt in, its continuation out, and on request a receipt of what ran.
+ */
+#include "infer/generate.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "receipt/receipt.h"
+#include "tools/cli/default_model.h"
+#include "tools/cli/print_json.h"
+#include "tools/cli/report.h"
+#include "tools/run/run.h"
+
+struct job {
+    struct bn_run_engine engine;
+    struct bn_run_prompt prompt;
+    struct bn_generation gen;
+    int32_t *stop_ids;
+    const char **stops;
+    struct bn_buf text; /* what was generated */
+    bool stream;        /* show it as it comes */
+};
+
+static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
+{
+    struct job *job = user;
+    (void)id;
+    bn_buf_append(&job->text, text, n_bytes);
+    if (job->stream) {
+        fwrite(text, 1, n_bytes, stdout);
+        fflush(stdout);
+    }
+    return bn_cli_interrupted() == 0;
+}
+
+/* --stop texts, and those of the template. */
+static bn_status collect_stops(struct job *job, const struct bn_args *args, bn_error *err)
+{
+    size_t given = bn_opt_count(args, "stop"), n = 0;
+    while (bn_template_stop(job->prompt.tmpl, n) != NULL)
+        n++;
+    job->stops = bn_alloc(given + n, sizeof *job->stops);
+    if (job->stops == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < given; i++)
+        job->stops[i] = bn_opt_at(args, "stop", i);
+    for (size_t i = 0; i < n; i++)
+        job->stops[given + i] = bn_template_stop(job->prompt.tmpl, i);
+    job->gen.stops = job->stops;
+    job->gen.n_stops = given + n;
+    return bn_opt_i32_list(args, "stop-id", 0, INT32_MAX, &job->stop_ids, &job->gen.n_stop_ids, err);
+}
+
+static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *err)
+{
+    struct bn_generation *gen = &job->gen;
+    BN_TRY(bn_run_prompt(&job->prompt, args, job->engine.model, err));
+    BN_TRY(collect_stops(job, args, err));
+    BN_TRY(bn_run_sampling(&gen->sampling, args, err));
+    BN_TRY(bn_opt_u32(args, "n-predict", 1, 1u << 24, &gen->n_predict, err));
+    gen->prompt = job->prompt.ids;
+    gen->n_prompt = job->prompt.n_ids;
+    gen->stop_ids = job->stop_ids;
+    gen->ignore_end = bn_opt_flag(args, "ignore-end");
+    gen->want_chain = bn_opt_given(args, "receipt") || args->json;
+    gen->on_token = on_token;
+    gen->user = job;
+    job->stream = !args->json;
+    return BN_OK;
+}
+
+/* One JSON line a step on standard error: what --profile asks for. */
+static void print_profile(const struct bn_generation *gen)
+{
+    for (size_t i = 0; i < gen->n_ids; i++)
+        fprintf(stderr,
+                "{\"step\":%zu,\"token\":%d,\"embed_ns\":%llu,\"forward_ns\":%llu,\"logits_ns\":%llu,"
+                "\"sample_ns\":%llu,\"total_ns\":%llu}\n",
+                i, (int)gen->ids[i], (unsigned long long)gen->steps[i].embed_ns,
+                (unsigned long long)gen->steps[i].forward_ns, (unsigned long long)gen->steps[i].head_ns,
+                (unsigned long long)gen->steps[i].sample_ns, (unsigned long long)gen->token_ns[i]);
+}
+
+static double rate(size_t n, uint64_t ns)
+{
+    return ns > 0 ? (double)n * 1e9 / (double)ns : 0.0;
+}
+
+static void print_summary(const struct job *job)
+{
+    const struct bn_generation *gen = &job->gen;
+    bn_report_note(0, "prompt %zu tokens at %.1f/s, then %zu tokens at %.1f/s, %s, %u threads; stopped: %s",
+                   gen->n_prompt, rate(gen->n_prompt, gen->prefill_ns), gen->n_ids,
+                   rate(gen->n_ids > 1 ? gen->n_ids - 1 : 0, gen->decode_ns), bn_isa_name(),
+                   bn_session_n_threads(job->engine.session), bn_stop_reason_name(gen->reason));
+}
+
+static bn_status print_document(const struct bn_args *args, const struct job *job, bn_error *err)
+{
+    const struct bn_generation *gen = &job->gen;
+    bn_json *doc = bn_json_new_object();
+    bn_json_put_string(doc, "schema", "bn.run/1");
+    bn_json_put_string(doc, "model", bn_cli_model_name(args));
+    bn_json_put_string(doc, "template", bn_template_name(job->prompt.tmpl));
+    bn_json_put_string(doc, "text", job->text.data != NULL ? job->text.data : "");
+    bn_json *prompt = bn_json_put_array(doc, "prompt_ids");
+    for (size_t i = 0; i < gen->n_prompt; i++)
+        bn_json_add_u64(prompt, (uint64_t)gen->prompt[i]);
+    bn_json *ids = bn_json_put_array(doc, "ids");
+    for (size_t i = 0; i < gen->n_ids; i++)
+        bn_json_add_u64(ids, (uint64_t)gen->ids[i]);
+    bn_json_put_string(doc, "stop", bn_stop_reason_name(gen->reason));
+    bn_json_put_string(doc, "chain", gen->chain);
+    bn_json_put_string(doc, "isa", bn_isa_name());
+    bn_json_put_u64(doc, "threads", bn_session_n_threads(job->engine.session));
+    bn_json_put_u64(doc, "load_ns", job->engine.load_ns);
+    bn_json_put_u64(doc, "prefill_ns", gen->prefill_ns);
+    bn_json_put_u64(doc, "decode_ns", gen->decode_ns);
+    bn_json_put_u64(doc, "total_ns", gen->total_ns);
+    bn_json_put_number(doc, "prefill_tokens_per_second", rate(gen->n_prompt, gen->prefill_ns));
+    bn_json_put_number(doc, "decode_tokens_per_second",
+                       rate(gen->n_ids > 1 ? gen->n_ids - 1 : 0, gen->decode_ns));
+    bn_status status = bn_cli_print_json(doc, err);
+    bn_json_free(doc);
+    return status;
+}
+
+/* The receipt binds the text that was evaluated: a template's marks are part of it. */
+static bn_status write_receipt(const struct bn_args *args, struct job *job, bn_error *err)
+{
+    char *rendered = NULL;
+    size_t n_rendered = 0;
+    struct bn_receipt_input in = {
+        .model = job->engine.model,
+        .session = job->engine.session,
+        .generation = &job->gen,
+        .model_name = bn_cli_model_name(args),
+        .prompt = job->prompt.text.data,
+        .n_prompt_bytes = job->prompt.text.len,
+        .template_name = bn_template_name(job->prompt.tmpl),
+        .isa = bn_opt_str(args, "isa"),
+        .load_ns = job->engine.load_ns,
+        .show_text = bn_opt_flag(args, "receipt-text"),
+    };
+    BN_TRY(bn_opt_u32(args, "threads", 1, 1024, &in.n_threads, err));
+    BN_TRY(bn_opt_u32(args, "ctx", 1, 1u << 24, &in.n_ctx, err));
+    BN_TRY(bn_opt_u32(args, "batch", 1, 4096, &in.n_batch, err));
+    if (job->prompt.text.data != NULL && job->prompt.tmpl != BN_TEMPLATE_RAW) {
+        bn_message messages[2];
+        size_t n = bn_run_messages(messages, args, &job->prompt);
+        BN_TRY(bn_template_render(job->prompt.tmpl, messages, n, &rendered, &n_rendered, err));
+        in.prompt = rendered;
+        in.n_prompt_bytes = n_rendered;
+    }
+    bn_status status = bn_receipt_write(bn_opt_str(args, "receipt"), &in, err);
+    bn_free(rendered);
+    return status;
+}
+
+static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
+{
+    const char *folder = bn_opt_str(args, "trace");
+    struct bn_run_trace trace;
+    if (folder != NULL) BN_TRY(bn_run_trace_start(&trace, job->engine.session, folder, err));
+    BN_TRY(bn_generate(job->engine.session, bn_model_tokenizer(job->engine.model), &job->gen, err));
+    if (job->stream) putchar('\n');
+    if (folder != NULL) BN_TRY(bn_run_trace_finish(&trace, job->engine.session, err));
+    if (bn_opt_flag(args, "profile")) print_profile(&job->gen);
+    if (args->json) BN_TRY(print_document(args, job, err));
+    print_summary(job);
+    if (bn_opt_given(args, "receipt")) BN_TRY(write_receipt(args, job, err));
+    if (bn_cli_interrupted() != 0) args->exit_code = 128 + bn_cli_interrupted();
+    return BN_OK;
+}
+
+bn_status bn_run_generate(struct bn_args *args, bn_error *err)
+{
+    struct job job = {.text = {.max = BN_RUN_MAX_TEXT_BYTES}};
+    BN_TRY(bn_run_open(&job.engine, args, err));
+    bn_cli_catch_interrupt();
+    bn_status status = prepare(&job, args, err);
+    if (status == BN_OK) status = run(&job, args, err);
+    bn_generation_release(&job.gen);
+    bn_run_prompt_release(&job.prompt);
+    bn_buf_release(&job.text);
+    bn_free(job.stops);
+    bn_free(job.stop_ids);
+    bn_run_close(&job.engine);
+    return status;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See run.h.
+ */
+#include "tools/run/run.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "tools/cli/default_model.h"
+
+bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, bn_error *err)
+{
+    bn_session_options options = {0};
+    uint64_t start = bn_clock_ns();
+    *engine = (struct bn_run_engine){0};
+    BN_TRY(bn_opt_u32(args, "threads", 1, 1024, &options.n_threads, err));
+    BN_TRY(bn_opt_u32(args, "ctx", 1, 1u << 24, &options.n_ctx, err));
+    BN_TRY(bn_opt_u32(args, "batch", 1, 4096, &options.n_batch, err));
+    BN_TRY(bn_cli_open_model(&engine->model, args, NULL, err));
+    bn_status status = bn_session_open(&engine->session, engine->model, &options, err);
+    if (status != BN_OK) bn_run_close(engine);
+    engine->load_ns = bn_clock_ns() - start;
+    return status;
+}
+
+void bn_run_close(struct bn_run_engine *engine)
+{
+    bn_session_close(engine->session);
+    bn_model_close(engine->model);
+    *engine = (struct bn_run_engine){0};
+}
+
+bn_status bn_run_tokenizer(const bn_model *model, const bn_tokenizer **out, bn_error *err)
+{
+    *out = bn_model_tokenizer(model);
+    if (*out != NULL) return BN_OK;
+    bn_fail(err, BN_ERR_UNSUPPORTED, "the model's file has no vocabulary");
+    bn_error_hint(err, "give token ids with --tokens");
+    return BN_ERR_UNSUPPORTED;
+}
+
+bn_status bn_run_text(const struct bn_args *args, struct bn_buf *text, bn_error *err)
+{
+    const char *prompt = bn_opt_str(args, "prompt"), *file = bn_opt_str(args, "file");
+    text->max = BN_RUN_MAX_TEXT_BYTES;
+    if ((prompt != NULL) == (file != NULL)) {
+        bn_fail(err, BN_ERR_ARG, prompt != NULL ? "both --prompt and --file are given" : "no text is given");
+        bn_error_hint(err, "-p TEXT, or -f FILE (- is standard input)");
+        return BN_ERR_ARG;
+    }
+    if (file != NULL) return bn_file_read(file, text, err);
+    bn_buf_puts(text, prompt);
+    return bn_buf_check(text, err);
+}
+
+size_t bn_run_messages(bn_message messages[2], const struct bn_args *args, const struct bn_run_prompt *prompt)
+{
+    size_t n = 0;
+    const char *system = bn_opt_str(args, "system");
+    if (system != NULL) messages[n++] = (bn_message){"system", system};
+    messages[n++] = (bn_message){"user", prompt->text.data};
+    return n;
+}
+
+static bn_status encode(struct bn_run_prompt *prompt, const struct bn_args *args, const bn_tokenizer *tok,
+                        bn_error *err)
+{
+    if (strlen(prompt->text.data) != prompt->text.len && prompt->tmpl != BN_TEMPLATE_RAW)
+        return bn_fail(err, BN_ERR_ARG, "a text with NUL bytes cannot be wrapped by a template");
+    if (prompt->tmpl == BN_TEMPLATE_RAW)
+        return bn_tokenize(tok, prompt->text.data, prompt->text.len, BN_TOKENIZE_BOS, &prompt->ids,
+                           &prompt->n_ids, err);
+    bn_message messages[2];
+    size_t n = bn_run_messages(messages, args, prompt);
+    return bn_template_encode(prompt->tmpl, tok, messages, n, &prompt->ids, &prompt->n_ids, err);
+}
+
+bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args, const bn_model *model,
+                        bn_error *err)
+{
+    int32_t last = (int32_t)bn_model_hparams(model)->n_vocab - 1;
+    *prompt = (struct bn_run_prompt){.tmpl = BN_TEMPLATE_RAW};
+    if (bn_opt_given(args, "tokens")) {
+        if (bn_opt_given(args, "prompt") || bn_opt_given(args, "file"))
+            return bn_fail(err, BN_ERR_ARG, "--tokens does not go with a text");
+        return bn_opt_i32_list(args, "tokens", 0, last, &prompt->ids, &prompt->n_ids, err);
+    }
+    const bn_tokenizer *tok = NULL;
+    BN_TRY(bn_run_tokenizer(model, &tok, err));
+    if (bn_opt_exists(args, "template") && bn_opt_str(args, "template") != NULL) {
+        (void)bn_template_from_name(bn_opt_str(args, "template"), &prompt->tmpl);
+        prompt->tmpl = bn_template_resolve(prompt->tmpl, tok);
+    }
+    bn_status status = bn_run_text(args, &prompt->text, err);
+    if (status == BN_OK) status = encode(prompt, args, tok, err);
+    if (status != BN_OK) bn_run_prompt_release(prompt);
+    return status;
+}
+
+void bn_run_prompt_release(struct bn_run_prompt *prompt)
+{
+    bn_buf_release(&prompt->text);
+    bn_free(prompt->ids);
+    prompt->ids = NULL;
+    prompt->n_ids = 0;
+}
+
+bn_status bn_run_sampling(bn_sampler_options *sampling, const struct bn_args *args, bn_error *err)
+{
+    *sampling = (bn_sampler_options)BN_SAMPLER_OPTIONS_INIT;
+    BN_TRY(bn_opt_f32(args, "temp", 0, 100, &sampling->temperature, err));
+    BN_TRY(bn_opt_u32(args, "top-k", 0, 1u << 20, &sampling->top_k, err));
+    BN_TRY(bn_opt_f32(args, "top-p", 0, 1, &sampling->top_p, err));
+    BN_TRY(bn_opt_f32(args, "min-p", 0, 1, &sampling->min_p, err));
+    BN_TRY(bn_opt_f32(args, "repeat-penalty", 1, 100, &sampling->repeat_penalty, err));
+    return bn_opt_u64(args, "seed", 0, (1ull << 53) - 1, &sampling->seed, err);
+}

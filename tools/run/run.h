@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the commands of bn-run share: opening what the command line names, turning its prompt into tokens, and
+ * the commands themselves, one file each.
+ */
+#ifndef BN_RUN_RUN_H
+#define BN_RUN_RUN_H
+
+#include "base/buf.h"
+#include "tools/cli/options.h"
+
+#define BN_RUN_MAX_TEXT_BYTES (1u << 30) /* of a prompt or text file */
+
+/* A model, a session on it, and how long opening took. */
+struct bn_run_engine {
+    bn_model *model;
+    bn_session *session;
+    uint64_t load_ns;
+};
+
+/* --model, --isa, then --threads, --ctx, --batch. */
+BN_MUST_CHECK bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, bn_error *err);
+void bn_run_close(struct bn_run_engine *engine);
+
+/* The vocabulary of the model; an error when the file has none. */
+BN_MUST_CHECK bn_status bn_run_tokenizer(const bn_model *model, const bn_tokenizer **out, bn_error *err);
+
+/* The text of -p or of the file that -f names ("-": standard input). BN_ERR_ARG when there is neither, or
+ * both. */
+BN_MUST_CHECK bn_status bn_run_text(const struct bn_args *args, struct bn_buf *text, bn_error *err);
+
+/* Tokens from --tokens, else from the text, wrapped by --template where the command has one. */
+struct bn_run_prompt {
+    struct bn_buf text; /* what was asked, before any template; empty with --tokens */
+    bn_template tmpl;
+    int32_t *ids;
+    size_t n_ids;
+};
+BN_MUST_CHECK bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args,
+                                      const bn_model *model, bn_error *err);
+/* The one or two messages that a template wraps: --system, and the text. */
+size_t bn_run_messages(bn_message messages[2], const struct bn_args *args,
+                       const struct bn_run_prompt *prompt);
+void bn_run_prompt_release(struct bn_run_prompt *prompt);
+
+/* --temp, --top-k, --top-p, --min-p, --repeat-penalty, --seed. */
+BN_MUST_CHECK bn_status bn_run_sampling(bn_sampler_options *sampling, const struct bn_args *args,
+                                        bn_error *err);
+
+/* Writes every intermediate of a session into a folder, one file per layer and operation: L<layer>.<op>.f32,
+ * or G.<op>.f32 outside the layers; raw little-endian binary32 rows in the order of positions. */
+struct bn_run_trace {
+    char folder[4096];
+    bn_error err; /* the first failure */
+    uint64_t n_records;
+};
+BN_MUST_CHECK bn_status bn_run_trace_start(struct bn_run_trace *trace, bn_session *session,
+                                           const char *folder, bn_error *err);
+/* Says whether everything was written. */
+BN_MUST_CHECK bn_status bn_run_trace_finish(struct bn_run_trace *trace, bn_session *session, bn_error *err);
+
+/* The commands. */
+bn_status bn_run_generate(struct bn_args *args, bn_error *err);
+bn_status bn_run_chat(struct bn_args *args, bn_error *err);
+bn_status bn_run_tokenize(struct bn_args *args, bn_error *err);
+bn_status bn_run_detokenize(struct bn_args *args, bn_error *err);
+bn_status bn_run_score(struct bn_args *args, bn_error *err);
+bn_status bn_run_logits(struct bn_args *args, bn_error *err);
+bn_status bn_run_inspect(struct bn_args *args, bn_error *err);
+
+#endif

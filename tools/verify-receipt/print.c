@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What bn-verify-receipt prints on standard output.
+ */
+#include <stdio.h>
+
+#include "base/error.h"
+#include "tools/cli/print_json.h"
+#include "tools/cli/report.h"
+#include "tools/verify-receipt/verify_receipt.h"
+
+static const char *form_name(enum bn_receipt_form form)
+{
+    static const char *const NAMES[] = {"bare", "statement", "envelope"};
+    return (unsigned)form < BN_ARRAY_LEN(NAMES) ? NAMES[form] : "?";
+}
+
+static const char *level_of(const struct bn_rules_report *report)
+{
+    return report->reached ? bn_rule_level_name(report->level) : "none";
+}
+
+/* ---- verify -----------------------------------------------------------------------------------------------
+ */
+
+static void print_rules(const struct bn_args *args, const struct bn_rules_report *report)
+{
+    bool color = bn_report_color(stdout);
+    static const char *const COLORS[] = {"\033[2m", "\033[32m", "\033[31m"};
+    for (size_t i = 0; bn_rules_at(i) != NULL; i++) {
+        const struct bn_rule_result *r = &report->results[i];
+        if (args->quiet && r->verdict != BN_VERDICT_FAIL) continue;
+        printf("%s%s%s  %-21s %s\n", color ? COLORS[r->verdict] : "", bn_verdict_name(r->verdict),
+               color ? "\033[0m" : "", bn_rules_at(i)->id, r->reason);
+    }
+}
+
+static void print_claim(const bn_json *predicate, const char *title, const char *path)
+{
+    const char *text = NULL;
+    char escaped[120];
+    if (!bn_json_string(bn_json_path(predicate, path), &text)) return;
+    printf(", %s %s", title, bn_escape(escaped, sizeof escaped, text, strlen(text)));
+}
+
+/* What a verified receipt is about. */
+static void print_summary(const struct bn_receipt *receipt)
+{
+    const bn_json *p = receipt->predicate;
+    uint64_t tokens;
+    double rate;
+    if (p == NULL) return;
+    printf("%zu kernels", bn_json_size(bn_json_get(p, "kernels")));
+    print_claim(p, "schema", "schema_version");
+    print_claim(p, "path", "compute_path");
+    print_claim(p, "backend", "backend");
+    print_claim(p, "model", "model.path");
+    print_claim(p, "version", "environment.BITNET_VERSION");
+    print_claim(p, "on", "environment.OS");
+    if (bn_json_u64(bn_json_get(p, "tokens_generated"), &tokens) &&
+        bn_json_number(bn_json_get(p, "tokens_per_second"), &rate))
+        printf(", %llu tokens at %.1f/s", (unsigned long long)tokens, rate);
+    putchar('\n');
+}
+
+static bn_json *make_document(const char *path, const struct bn_receipt *receipt,
+                              const struct bn_rules_report *report)
+{
+    bn_json *doc = bn_json_new_object();
+    bn_json_put_string(doc, "schema", "bn.verify-receipt/1");
+    bn_json_put_string(doc, "file", path);
+    bn_json_put_string(doc, "form", form_name(receipt->form));
+    bn_json_put_bool(doc, "verified", report->verified);
+    bn_json_put_bool(doc, "bound", report->bound);
+    bn_json_put_string(doc, "level", level_of(report));
+    bn_json_put_u64(doc, "exit_code", (uint64_t)report->exit_code);
+    bn_json_put_u64(doc, "passed", report->n_passed);
+    bn_json_put_u64(doc, "failed", report->n_failed);
+    bn_json_put_u64(doc, "skipped", report->n_skipped);
+    bn_json *rules = bn_json_put_array(doc, "rules");
+    for (size_t i = 0; bn_rules_at(i) != NULL; i++) {
+        bn_json *rule = bn_json_add_object(rules);
+        static const char *const VERDICTS[] = {"skip", "pass", "fail"};
+        bn_json_put_string(rule, "id", bn_rules_at(i)->id);
+        bn_json_put_string(rule, "level", bn_rule_level_name(bn_rules_at(i)->level));
+        bn_json_put_string(rule, "verdict", VERDICTS[report->results[i].verdict]);
+        bn_json_put_string(rule, "reason", report->results[i].reason);
+    }
+    return doc;
+}
+
+bn_status bn_verify_print(const struct bn_args *args, const char *path, const struct bn_receipt *receipt,
+                          const struct bn_rules_report *report, bn_error *err)
+{
+    if (args->json) {
+        bn_json *doc = make_document(path, receipt, report);
+        bn_status status = bn_cli_print_json(doc, err);
+        bn_json_free(doc);
+        return status;
+    }
+    char escaped[200];
+    print_rules(args, report);
+    bn_escape(escaped, sizeof escaped, path, strlen(path));
+    if (args->quiet && report->verified) return BN_OK;
+    if (report->verified) print_summary(receipt);
+    printf("level: %s%s\n", level_of(report),
+           receipt->root != NULL && !report->bound && report->exit_code != BN_EXIT_INTEGRITY
+               ? " (unbound: nothing would show an edit)"
+               : "");
+    printf("%s: %s: %zu rules passed, %zu failed, %zu skipped\n", escaped,
+           report->verified ? "verified" : "REFUSED", report->n_passed, report->n_failed, report->n_skipped);
+    return BN_OK;
+}
+
+/* ---- diff -------------------------------------------------------------------------------------------------
+ */
+
+struct printing {
+    bn_json *list; /* NULL: print as text */
+    enum bn_diff_group group;
+};
+
+static void print_one(void *user, const struct bn_diff *diff)
+{
+    struct printing *p = user;
+    char path[200];
+    if (diff->group != p->group) return;
+    bn_escape(path, sizeof path, diff->path, strlen(diff->path));
+    if (p->list == NULL) {
+        printf("  %-42s %s -> %s", path, diff->left[0] == '\0' ? "(absent)" : diff->left,
+               diff->right[0] == '\0' ? "(absent)" : diff->right);
+        if (diff->has_ratio) printf("  x%.3f", diff->ratio);
+        putchar('\n');
+        return;
+    }
+    bn_json *entry = bn_json_add_object(p->list);
+    bn_json_put_string(entry, "path", path);
+    bn_json_put_string(entry, "left", diff->left[0] == '\0' ? NULL : diff->left);
+    bn_json_put_string(entry, "right", diff->right[0] == '\0' ? NULL : diff->right);
+    if (diff->has_ratio)
+        bn_json_put_number(entry, "ratio", diff->ratio);
+    else
+        bn_json_put_null(entry, "ratio");
+}
+
+static void count_only(void *user, const struct bn_diff *diff)
+{
+    (void)user;
+    (void)diff;
+}
+
+bn_status bn_verify_print_diff(struct bn_args *args, const struct bn_receipt *left,
+                               const struct bn_receipt *right, bn_error *err)
+{
+    size_t n[BN_DIFF_GROUP_COUNT];
+    BN_TRY(bn_receipt_diff(left, right, count_only, NULL, n, err));
+    bool same = n[BN_DIFF_RESULT] == 0;
+    bn_json *doc = args->json ? bn_json_new_object() : NULL;
+    bn_json_put_string(doc, "schema", "bn.receipt-diff/1");
+    bn_json_put_bool(doc, "same_result", same);
+    bn_status status = BN_OK;
+    for (int g = 0; g < BN_DIFF_GROUP_COUNT && status == BN_OK; g++) {
+        const char *name = bn_diff_group_name((enum bn_diff_group)g);
+        struct printing p = {bn_json_put_array(doc, name), (enum bn_diff_group)g};
+        if (!args->json) printf("%s: %zu %s\n", name, n[g], n[g] == 1 ? "difference" : "differences");
+        status = bn_receipt_diff(left, right, print_one, &p, n, err);
+    }
+    if (status == BN_OK && args->json) status = bn_cli_print_json(doc, err);
+    if (status == BN_OK && !args->json) puts(same ? "the results are the same" : "the results DIFFER");
+    bn_json_free(doc);
+    args->exit_code = same ? BN_EXIT_OK : BN_EXIT_NEGATIVE;
+    return status;
+}
+
+/* ---- rules ------------------------------------------------------------------------------------------------
+ */
+
+bn_status bn_verify_rules(struct bn_args *args, bn_error *err)
+{
+    bn_json *list = args->json ? bn_json_new_array() : NULL;
+    for (size_t i = 0; bn_rules_at(i) != NULL; i++) {
+        const struct bn_rule *rule = bn_rules_at(i);
+        bn_json *entry = bn_json_add_object(list);
+        bn_json_put_string(entry, "id", rule->id);
+        bn_json_put_string(entry, "level", bn_rule_level_name(rule->level));
+        bn_json_put_string(entry, "demand", rule->demand);
+        if (!args->json) printf("%-21s %-12s %s\n", rule->id, bn_rule_level_name(rule->level), rule->demand);
+    }
+    bn_status status = args->json ? bn_cli_print_json(list, err) : BN_OK;
+    bn_json_free(list);
+    return status;
+}

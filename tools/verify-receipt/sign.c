@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-verify-receipt sign and keygen. A private key is never overwritten, never readable by others, and wiped
+ * from memory after use.
+ */
+#define _DEFAULT_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "receipt/receipt.h"
+#include "tools/verify-receipt/verify_receipt.h"
+
+#define MAX_KEY_BYTES 4096u
+#define MAX_PATH_BYTES 4096u
+
+static void wipe(struct bn_buf *buf)
+{
+    if (buf->data != NULL) explicit_bzero(buf->data, buf->room);
+    bn_buf_release(buf);
+}
+
+/* The whole room at once: growing would leave copies behind. */
+static bn_status secret_buffer(struct bn_buf *buf, bn_error *err)
+{
+    *buf = (struct bn_buf){
+        .max = MAX_KEY_BYTES, .room = MAX_KEY_BYTES + 1, .data = bn_alloc(MAX_KEY_BYTES + 1, 1)};
+    return buf->data == NULL ? bn_fail(err, BN_ERR_NOMEM, "out of memory") : BN_OK;
+}
+
+static bn_status read_private_key(struct bn_key **key, const char *path, bn_error *err)
+{
+    struct stat st;
+    struct bn_buf pem;
+    *key = NULL;
+    if (stat(path, &st) != 0) return bn_fail_errno(err, errno, path, "cannot open");
+    if ((st.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+        bn_fail_at(err, BN_ERR_AUTH, BN_NO_OFFSET, path, "others may read this private key");
+        bn_error_hint(err, "chmod 600, and think about who has read it");
+        return BN_ERR_AUTH;
+    }
+    BN_TRY(secret_buffer(&pem, err));
+    bn_status status = bn_file_read(path, &pem, err);
+    if (status == BN_OK) status = bn_key_read_private(key, pem.data, pem.len, err);
+    wipe(&pem);
+    bn_error_name(err, path);
+    return status;
+}
+
+/* What is signed has to hold by itself; what else a verifier demands is the verifier's matter. */
+static bn_status check_integrity(const struct bn_receipt *receipt, bn_error *err)
+{
+    struct bn_receipt_policy policy;
+    struct bn_rules_report report;
+    bn_receipt_policy_defaults(&policy);
+    struct bn_rules_input in = {.receipt = receipt, .policy = &policy, .now_utc = bn_clock_utc()};
+    bn_rules_run(&report, &in);
+    for (size_t i = 0; bn_rules_at(i) != NULL; i++)
+        if (bn_rules_at(i)->level == BN_LEVEL_INTEGRITY && report.results[i].verdict == BN_VERDICT_FAIL)
+            return bn_fail(err, BN_ERR_INTEGRITY, "%s: %.200s", bn_rules_at(i)->id, report.results[i].reason);
+    return BN_OK;
+}
+
+static bn_status wrap(struct bn_buf *envelope, const struct bn_receipt *receipt, const struct bn_key *key,
+                      bn_error *err)
+{
+    struct bn_buf payload = {.max = BN_JSON_MAX_BYTES};
+    bn_status status = bn_json_write(receipt->statement, true, &payload, err);
+    if (status == BN_OK)
+        status = bn_envelope_sign(envelope, key, BN_RECEIPT_PAYLOAD_TYPE, payload.data, payload.len, err);
+    bn_buf_release(&payload);
+    return status;
+}
+
+bn_status bn_verify_sign(struct bn_args *args, bn_error *err)
+{
+    static const struct bn_verify_keys none = {0};
+    const char *path = args->operands[0], *key_path = bn_opt_str(args, "key"),
+               *out = bn_opt_str(args, "output");
+    struct bn_receipt receipt = {0};
+    struct bn_key *key = NULL;
+    struct bn_buf envelope = {.max = BN_JSON_MAX_BYTES};
+    if (key_path == NULL) return bn_fail(err, BN_ERR_ARG, "sign needs --key FILE");
+    bn_status status = bn_verify_read(&receipt, path, &none, 1, false, err);
+    if (status == BN_OK && receipt.form != BN_RECEIPT_STATEMENT)
+        status = bn_fail(err, BN_ERR_ARG, "only an unsigned statement can be signed");
+    if (status == BN_OK) status = check_integrity(&receipt, err);
+    bn_error_name(err, path);
+    if (status == BN_OK) status = read_private_key(&key, key_path, err);
+    if (status == BN_OK) status = wrap(&envelope, &receipt, key, err);
+    if (status == BN_OK && out != NULL) status = bn_file_write_atomic(out, envelope.data, envelope.len, err);
+    if (status == BN_OK && out == NULL) fwrite(envelope.data, 1, envelope.len, stdout);
+    bn_buf_release(&envelope);
+    bn_key_close(key);
+    bn_receipt_release(&receipt);
+    return status;
+}
+
+/* ---- keygen -----------------------------------------------------------------------------------------------
+ */
+
+static bn_status write_new(const char *path, mode_t mode, const struct bn_buf *text, bn_error *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (fd < 0) return bn_fail_errno(err, errno, path, "cannot create");
+    size_t done = 0;
+    bn_status status = BN_OK;
+    while (done < text->len && status == BN_OK) {
+        ssize_t n = write(fd, text->data + done, text->len - done);
+        if (n < 0 && errno != EINTR) status = bn_fail_errno(err, errno, path, "cannot write");
+        if (n > 0) done += (size_t)n;
+    }
+    if (status == BN_OK && fsync(fd) != 0) status = bn_fail_errno(err, errno, path, "cannot flush");
+    if (close(fd) != 0 && status == BN_OK) status = bn_fail_errno(err, errno, path, "cannot close");
+    if (status != BN_OK) (void)unlink(path);
+    return status;
+}
+
+bn_status bn_verify_keygen(struct bn_args *args, bn_error *err)
+{
+    const char *path = bn_opt_str(args, "output");
+    char public_path[MAX_PATH_BYTES], id[17] = "";
+    struct bn_key *key = NULL;
+    struct bn_buf private_pem, public_pem = {.max = MAX_KEY_BYTES};
+    if (path == NULL) return bn_fail(err, BN_ERR_ARG, "keygen needs --output NAME");
+    int n = snprintf(public_path, sizeof public_path, "%s.pub", path);
+    if (n < 0 || (size_t)n >= sizeof public_path) return bn_fail(err, BN_ERR_ARG, "the name is too long");
+    BN_TRY(secret_buffer(&private_pem, err));
+    bn_status status = bn_key_generate(&key, err);
+    if (status == BN_OK) status = bn_key_write_private(key, &private_pem, err);
+    if (status == BN_OK) status = bn_key_write_public(key, &public_pem, err);
+    if (status == BN_OK) status = bn_key_id(key, id, err);
+    if (status == BN_OK) status = write_new(public_path, 0644, &public_pem, err);
+    if (status == BN_OK) {
+        status = write_new(path, 0600, &private_pem, err);
+        if (status != BN_OK) (void)unlink(public_path);
+    }
+    if (status == BN_OK) printf("%s\n", id);
+    wipe(&private_pem);
+    bn_buf_release(&public_pem);
+    bn_key_close(key);
+    return status;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The commands of bn-verify-receipt, and what they share.
+ */
+#ifndef BN_VERIFY_RECEIPT_H
+#define BN_VERIFY_RECEIPT_H
+
+#include "receipt/diff.h"
+#include "receipt/rules.h"
+#include "tools/cli/options.h"
+
+/* The public keys of --public-key, each once. */
+struct bn_verify_keys {
+    struct bn_key *list[BN_ENVELOPE_MAX_KEYS];
+    size_t n;
+};
+BN_MUST_CHECK bn_status bn_verify_keys_open(struct bn_verify_keys *keys, const struct bn_args *args,
+                                            bn_error *err);
+void bn_verify_keys_close(struct bn_verify_keys *keys);
+
+/* Reads and opens a receipt. */
+BN_MUST_CHECK bn_status bn_verify_read(struct bn_receipt *receipt, const char *path,
+                                       const struct bn_verify_keys *keys, uint64_t threshold, bool unverified,
+                                       bn_error *err);
+
+/* print.c: what was found, as text or as the document of --json. */
+BN_MUST_CHECK bn_status bn_verify_print(const struct bn_args *args, const char *path,
+                                        const struct bn_receipt *receipt,
+                                        const struct bn_rules_report *report, bn_error *err);
+BN_MUST_CHECK bn_status bn_verify_print_diff(struct bn_args *args, const struct bn_receipt *left,
+                                             const struct bn_receipt *right, bn_error *err);
+
+/* The commands. */
+bn_status bn_verify_verify(struct bn_args *args, bn_error *err);
+bn_status bn_verify_sign(struct bn_args *args, bn_error *err);
+bn_status bn_verify_keygen(struct bn_args *args, bn_error *err);
+bn_status bn_verify_rules(struct bn_args *args, bn_error *err);
+
+#endif
