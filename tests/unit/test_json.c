@@ -294,7 +294,7 @@ static void building_and_indenting(void **state)
     bn_json_put_u64(root, "count", 2); /* replaces */
     bn_json_put_u64(root, "large", UINT64_MAX);
     bn_json_put_number(root, "rate", 12.5);
-    bn_json_put_number(root, "nan", NAN);
+    bn_json_put_number(root, "nan", (double)NAN);
     bn_json_put_string(root, "null", NULL);
     bn_json *row = bn_json_put_array(root, "row");
     bn_json_add_u64(row, 1);
