@@ -14,6 +14,7 @@
 #include "tools/fixtures/corpus.h"
 #include "tools/fixtures/files.h"
 #include "tools/fixtures/golden.h"
+#include "tools/fixtures/listing.h"
 #include "tools/fixtures/verify.h"
 
 /* ---- gen ------------------------------------------------------------------------------------------------
@@ -158,7 +159,7 @@ static bn_status corrupt(struct bn_args *args, bn_error *err)
  */
 
 static const struct bn_option VERIFY[] = {
-    {.name = "output", .letter = 'o', .arg = "DIR", .preset = "fixtures", .help = "folder to verify"},
+    {.name = "output", .letter = 'o', .arg = "DIR", .preset = "fixtures", .help = "folder of fixtures"},
     {0},
 };
 
@@ -205,6 +206,14 @@ static bn_status verify(struct bn_args *args, bn_error *err)
     return status;
 }
 
+static bn_status sums(struct bn_args *args, bn_error *err)
+{
+    size_t n_files = 0;
+    BN_TRY(bn_sums_write(bn_opt_str(args, "output"), &n_files, err));
+    printf("%zu files are listed\n", n_files);
+    return BN_OK;
+}
+
 /* ---- the program ----------------------------------------------------------------------------------------
  */
 
@@ -244,6 +253,12 @@ static const struct bn_command COMMANDS[] = {
      .json = true,
      .examples = {{"bn-fixtures verify", "check the folder fixtures"}},
      .run = verify},
+    {.name = "sums",
+     .summary = "write SHA256SUMS anew, after a change that was meant",
+     .synopsis = "[-o DIR]",
+     .options = {VERIFY},
+     .examples = {{"bn-fixtures sums", "list what lies in the folder fixtures"}},
+     .run = sums},
     {0},
 };
 

@@ -120,6 +120,44 @@ static void embed(const struct pass *p)
         end(p, matrix_slot(e->type), (to - from) * e->row_bytes, (to - from) * e->k);
 }
 
+/* Weights may be finite and still so large that a sum overflows. Zero times infinity or NaN is NaN, and a sum
+ * keeps it. In vectors, since gcc makes none of it at -O2 and this is done for each row of activations. */
+static bool all_finite(const float *x, size_t n)
+{
+    typedef float lanes __attribute__((vector_size(16)));
+    lanes a = {0}, b = {0}, u, v;
+    float sum = 0.0f;
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        memcpy(&u, x + i, sizeof u);
+        memcpy(&v, x + i + 4, sizeof v);
+        a += u * 0.0f;
+        b += v * 0.0f;
+    }
+    for (; i < n; i++)
+        sum += x[i] * 0.0f;
+    for (unsigned k = 0; k < 4; k++)
+        sum += a[k] + b[k];
+    return sum == 0.0f;
+}
+
+/* One row into int8. A row that is not finite ends the evaluation with an error; until then it is zero, since
+ * the kernels that follow count on sums that a row of int8 can have. */
+static void quantize_row(const struct pass *p, size_t j, const float *x, size_t width)
+{
+    struct bn_act *act = &p->s->act[j];
+    int8_t *q = p->s->act_q + j * p->s->act_ld;
+    act->q = q;
+    if (all_finite(x, width)) {
+        p->kernels->quantize(q, &act->scale, &act->sum, x, width);
+    } else {
+        p->s->run.bad_row = true;
+        memset(q, 0, width);
+        act->scale = 1.0f;
+        act->sum = 0;
+    }
+}
+
 /* Normalises rows (when there is a weight) and quantises them, padded with zeros to the widest block, for the
  * linear layers that follow. in may be norm_out. */
 static void norm_quantize(const struct pass *p, const char *op, uint32_t layer, const float *in, size_t width,
@@ -140,10 +178,8 @@ static void norm_quantize(const struct pass *p, const char *op, uint32_t layer, 
     size_t padded = (width + BN_TQ2_BLOCK - 1) / BN_TQ2_BLOCK * BN_TQ2_BLOCK;
     begin(p);
     for (size_t j = from; j < to; j++) {
-        int8_t *q = s->act_q + j * s->act_ld;
-        s->act[j].q = q;
-        p->kernels->quantize(q, &s->act[j].scale, &s->act[j].sum, normed + j * width, width);
-        memset(q + width, 0, padded - width);
+        quantize_row(p, j, normed + j * width, width);
+        memset(s->act_q + j * s->act_ld + width, 0, padded - width);
     }
     end(p, BN_KERNEL_QUANTIZE, 0, (to - from) * width);
 }

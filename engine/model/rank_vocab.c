@@ -5,8 +5,6 @@
  * do the same, and is what converters write: for each token in rank order every split into two tokens, by
  * rank of the left part, then of the right one.
  */
-#include <stdio.h>
-
 #include "base/digest.h"
 #include "base/error.h"
 #include "model/vocab.h"
@@ -164,54 +162,4 @@ void bn_rank_vocab_release(struct bn_rank_vocab *vocab)
     bn_buf_release(&vocab->tokens);
     bn_buf_release(&vocab->merges);
     vocab->n_tokens = vocab->n_merges = 0;
-}
-
-/* ---- writing ---- */
-
-#define N_SPECIAL 256u
-
-static void put_special(struct bn_gguf_writer *w)
-{
-    static const struct {
-        unsigned at;
-        const char *text;
-    } NAMED[] = {{0, "<|begin_of_text|>"},
-                 {1, "<|end_of_text|>"},
-                 {6, "<|start_header_id|>"},
-                 {7, "<|end_header_id|>"},
-                 {9, "<|eot_id|>"}};
-    unsigned named = 0;
-    for (unsigned i = 0; i < N_SPECIAL; i++) {
-        char text[48];
-        if (named < BN_ARRAY_LEN(NAMED) && NAMED[named].at == i)
-            snprintf(text, sizeof text, "%s", NAMED[named++].text);
-        else
-            snprintf(text, sizeof text, "<|reserved_special_token_%u|>", i - named);
-        bn_gguf_put_element_str(w, text, strlen(text));
-    }
-}
-
-void bn_rank_vocab_put_llama3(struct bn_gguf_writer *w, const struct bn_rank_vocab *vocab)
-{
-    static const uint32_t ZERO = 0;
-    size_t n = vocab->n_tokens + N_SPECIAL;
-    bn_gguf_put_str(w, "tokenizer.ggml.model", "gpt2", 4);
-    bn_gguf_put_str(w, "tokenizer.ggml.pre", "llama-bpe", 9);
-    bn_gguf_put_array(w, "tokenizer.ggml.tokens", BN_GGUF_STRING, n);
-    bn_buf_append(&w->kv, vocab->tokens.data, vocab->tokens.len);
-    put_special(w);
-    bn_gguf_put_array(w, "tokenizer.ggml.scores", BN_GGUF_F32, n);
-    for (size_t i = 0; i < n; i++)
-        bn_buf_append(&w->kv, &ZERO, sizeof ZERO);
-    bn_gguf_put_array(w, "tokenizer.ggml.token_type", BN_GGUF_I32, n);
-    for (size_t i = 0; i < n; i++) {
-        uint32_t type = i < vocab->n_tokens ? BN_TOKEN_NORMAL : BN_TOKEN_CONTROL;
-        unsigned char bytes[4] = {(unsigned char)type};
-        bn_buf_append(&w->kv, bytes, sizeof bytes);
-    }
-    bn_gguf_put_array(w, "tokenizer.ggml.merges", BN_GGUF_STRING, vocab->n_merges);
-    bn_buf_append(&w->kv, vocab->merges.data, vocab->merges.len);
-    bn_gguf_put_u32(w, "tokenizer.ggml.bos_token_id", (uint32_t)vocab->n_tokens);
-    bn_gguf_put_u32(w, "tokenizer.ggml.eos_token_id", (uint32_t)vocab->n_tokens + 1);
-    bn_gguf_put_bool(w, "tokenizer.ggml.add_bos_token", true);
 }

@@ -31,9 +31,6 @@ struct bn_rank_vocab {
 BN_MUST_CHECK bn_status bn_rank_vocab_read(struct bn_rank_vocab *vocab, const char *text, size_t n_bytes,
                                            bn_error *err);
 void bn_rank_vocab_release(struct bn_rank_vocab *vocab);
-/* Puts the tokenizer's keys of a LLaMA 3 vocabulary: the ranks, the 256 special tokens behind them, the
- * splitting rule llama-bpe, <|begin_of_text|> in front. Room for the keys is w->kv.max. */
-void bn_rank_vocab_put_llama3(struct bn_gguf_writer *w, const struct bn_rank_vocab *vocab);
 
 /* sha256 over the vocabulary as used: kind, splitting, tokens with types, merges or scores, special ids. For
  * receipts. hex has 64 digits and a NUL. */

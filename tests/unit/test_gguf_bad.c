@@ -289,6 +289,38 @@ static void memory_runs_out(void **state)
     }
 }
 
+/* Weights that are finite, and so large that activations are not: an error, at every instruction set, and not
+ * what kernels make of it. */
+static void weights_that_overflow(void **state)
+{
+    (void)state;
+    struct bn_buf file;
+    assert_int_equal(make_valid(&file, BARE_MODEL), BN_OK);
+    uint64_t at = bn_corpus_place(&file, "blk.0.attn_norm.weight", BN_FIELD_DATA);
+    bn_corpus_poke(&file, at + 4, 0x7F7FFFFF, 4);
+    void *copy = NULL;
+    assert_int_equal(posix_memalign(&copy, BN_ALIGNMENT, file.len), 0);
+    memcpy(copy, file.data, file.len);
+    for (size_t isa = 0; bn_isa_available(isa) != NULL; isa++) {
+        bn_model *model = NULL;
+        bn_session *session = NULL;
+        bn_error err = {0};
+        float logits[4];
+        const int32_t ids[] = {1, 2, 3};
+        assert_int_equal(bn_isa_select(bn_isa_available(isa), &err), BN_OK);
+        assert_int_equal(bn_model_open_memory(&model, copy, file.len, "overflow", NULL, &err), BN_OK);
+        assert_int_equal(bn_session_open(&session, model, NULL, &err), BN_OK);
+        assert_int_equal(bn_session_eval(session, ids, 3, BN_LOGITS_LAST, logits, &err), BN_ERR_FORMAT);
+        assert_int_equal(bn_session_position(session), 0);
+        assert_non_null(strstr(err.msg, "not finite"));
+        bn_session_close(session);
+        bn_model_close(model);
+    }
+    assert_int_equal(bn_isa_select("auto", NULL), BN_OK);
+    free(copy);
+    bn_buf_release(&file);
+}
+
 /* A vocabulary as long as a real one: the reader passes over it once. */
 static void large_arrays(void **state)
 {
@@ -321,11 +353,11 @@ static void large_arrays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(corpus_container),   cmocka_unit_test(corpus_model),
-        cmocka_unit_test(corpus_without_err), cmocka_unit_test(names_are_unique),
-        cmocka_unit_test(truncations),        cmocka_unit_test(truncated_models),
-        cmocka_unit_test(bytes_overwritten),  cmocka_unit_test(memory_runs_out),
-        cmocka_unit_test(large_arrays),
+        cmocka_unit_test(corpus_container),      cmocka_unit_test(corpus_model),
+        cmocka_unit_test(corpus_without_err),    cmocka_unit_test(names_are_unique),
+        cmocka_unit_test(truncations),           cmocka_unit_test(truncated_models),
+        cmocka_unit_test(bytes_overwritten),     cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(weights_that_overflow), cmocka_unit_test(large_arrays),
     };
     alarm(600); /* an endless loop is a failure */
     return cmocka_run_group_tests(tests, NULL, NULL);

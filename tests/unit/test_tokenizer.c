@@ -20,7 +20,6 @@
 
 struct model {
     struct bn_file_map map;
-    struct bn_buf built; /* of a rank file */
     struct bn_gguf gguf;
     bn_tokenizer *tok;
 };
@@ -38,7 +37,6 @@ static void close_model(struct model *m)
     bn_tokenizer_close(m->tok);
     bn_gguf_close(&m->gguf);
     bn_file_map_close(&m->map);
-    bn_buf_release(&m->built);
 }
 
 static struct bn_ids encode(const bn_tokenizer *tok, const char *text, size_t n, unsigned flags)
@@ -664,16 +662,12 @@ static const char *data_file(const char *name)
 static void test_llama3(void **state)
 {
     (void)state;
-    struct model m = {.built.max = BN_GGUF_MAX_META_BYTES};
     struct bn_buf text = {.max = 16u << 20};
     struct bn_rank_vocab ranks;
-    struct bn_gguf_writer w = {.kv.max = BN_GGUF_MAX_META_BYTES, .infos.max = 16};
     assert_int_equal(bn_file_read(data_file("llama3-tokenizer.model"), &text, NULL), BN_OK);
     assert_int_equal(bn_rank_vocab_read(&ranks, text.data, text.len, NULL), BN_OK);
-    bn_rank_vocab_put_llama3(&w, &ranks);
-    assert_int_equal(bn_gguf_write_head(&w, &m.built, NULL), BN_OK);
-    assert_int_equal(bn_gguf_open(&m.gguf, m.built.data, m.built.len, NULL), BN_OK);
-    assert_int_equal(bn_tokenizer_open(&m.tok, &m.gguf, "bitnet-b1.58", NULL), BN_OK);
+    struct maker m = maker_llama3(&ranks);
+    assert_int_equal(maker_open(&m, "bitnet-b1.58"), BN_OK); /* no key names the splitting rule */
     const bn_tokenizer *t = m.tok;
     assert_int_equal(bn_tokenizer_n_vocab(t), 128256);
     assert_int_equal(t->n_merges, 280147);
@@ -698,10 +692,9 @@ static void test_llama3(void **state)
     struct bn_buf all = all_code_points();
     assert_round_trip(t, all.data, all.len);
     bn_buf_release(&all);
-    bn_gguf_writer_release(&w);
+    maker_release(&m);
     bn_rank_vocab_release(&ranks);
     bn_buf_release(&text);
-    close_model(&m);
 }
 
 /* The ids below are those of llama-tokenizer-js. */

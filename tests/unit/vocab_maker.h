@@ -165,4 +165,31 @@ static inline struct maker maker_spm(void)
     return m;
 }
 
+/* The ranks of LLaMA 3, its named marks and reserved tokens behind them. */
+static inline struct maker maker_llama3(const struct bn_rank_vocab *ranks)
+{
+    static const struct {
+        unsigned at;
+        const char *text;
+    } NAMED[] = {{0, "<|begin_of_text|>"}, {1, "<|end_of_text|>"}, {6, "<|start_header_id|>"},
+                 {7, "<|end_header_id|>"}, {9, "<|eot_id|>"},      {256, ""}};
+    struct maker m = maker_new("gpt2");
+    bn_buf_append(&m.tokens, ranks->tokens.data, ranks->tokens.len);
+    bn_buf_append(&m.merges, ranks->merges.data, ranks->merges.len);
+    m.n_tokens = ranks->n_tokens;
+    m.n_merges = ranks->n_merges;
+    for (size_t i = 0; i < ranks->n_tokens; i++) {
+        maker_type(&m, BN_TOKEN_NORMAL);
+        maker_score(&m, 0);
+    }
+    for (unsigned i = 0, named = 0; i < 256; i++) {
+        char text[48];
+        snprintf(text, sizeof text, "<|reserved_special_token_%u|>", i - named);
+        maker_token(&m, i == NAMED[named].at ? NAMED[named++].text : text, BN_TOKEN_CONTROL, 0);
+    }
+    bn_gguf_put_u32(&m.w, "tokenizer.ggml.bos_token_id", (uint32_t)ranks->n_tokens);
+    bn_gguf_put_u32(&m.w, "tokenizer.ggml.eos_token_id", (uint32_t)ranks->n_tokens + 1);
+    return m;
+}
+
 #endif
