@@ -363,7 +363,11 @@ static void short_memory_gives_no_receipt(void **state)
 static const char *replay_with(const char *path, const char *value)
 {
     static char outcome[220];
-    bn_json *statement = greedy_receipt(6), *literal;
+    static bn_json *six;
+    bn_json *literal, *statement = bn_json_new_object();
+    if (six == NULL) six = greedy_receipt(6);
+    for (const bn_json *m = bn_json_first(six); m != NULL; m = bn_json_next(m))
+        bn_json_put_copy(statement, bn_json_name(m), m);
     struct bn_receipt receipt;
     struct bn_replay_result result;
     if (path != NULL) {
