@@ -214,10 +214,6 @@ static void test_spm_merges(void **state)
     assert_ids(t, "éA", 0, IDS(259, 281, 3 + 'A'));
     assert_ids(t, "\xFF", 0, IDS(259, 3 + 0xFF));
     assert_ids(t, "▁", 0, IDS(259, 3 + 0xE2, 3 + 0x96, 3 + 0x81)); /* not a space */
-    struct bn_ids cut = encode(t, "你", 2, 0); /* a character whose end lies behind the text */
-    assert_int_equal(cut.n, 3);
-    assert_int_equal(cut.data[2], 3 + 0xBD);
-    bn_free(cut.data);
     assert_ids(t, "</s>", BN_TOKENIZE_SPECIAL, IDS(2));
     assert_ids(t, "a</s>a", BN_TOKENIZE_SPECIAL, IDS(259, 267, 2, 259, 267));
     round_trips(t);
@@ -284,6 +280,10 @@ static void test_no_space_prefix(void **state)
     bn_gguf_put_bool(&m.w, "tokenizer.ggml.add_space_prefix", false);
     assert_int_equal(maker_open(&m, "llama"), BN_OK);
     assert_ids(m.tok, "a hello", 0, IDS(267, 272));
+    struct bn_ids cut = encode(m.tok, "你", 2, 0); /* a character whose end lies behind the text */
+    assert_int_equal(cut.n, 2);
+    assert_int_equal(cut.data[1], 3 + 0xBD);
+    bn_free(cut.data);
     assert_ids(m.tok, " hello", 0, IDS(272));
     round_trips(m.tok);
     maker_release(&m);
