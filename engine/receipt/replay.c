@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "infer/generate.h"
+#include "model/model.h"
 #include "model/tokenizer.h"
 
 struct replay {
@@ -155,6 +156,38 @@ static bn_status text_differs(const struct replay *r, const bn_tokenizer *tok, b
     return BN_OK;
 }
 
+/* The shape that the rules about work have computed with, against the model itself. */
+static bool shape_differs(const struct replay *r, const struct bn_model *model, struct bn_replay_result *out)
+{
+    const bn_hparams *hp = &model->hp;
+    const struct {
+        const char *path;
+        uint64_t value;
+    } FIELDS[] = {
+        {"model.bytes", model->n_bytes},
+        {"model.n_vocab", hp->n_vocab},
+        {"model.n_embd", hp->n_embd},
+        {"model.n_layer", hp->n_layer},
+        {"model.n_ff", hp->n_ff},
+        {"model.n_head", hp->n_head},
+        {"model.n_head_kv", hp->n_head_kv},
+        {"model.head_dim", hp->head_dim},
+        {"model.n_rot", hp->n_rot},
+        {"model.ternary_weights", model->ternary_weights},
+        {"model.ternary_bytes", model->ternary_bytes},
+        {"model.head_bytes", model->head_bytes},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) {
+        uint64_t claimed;
+        if (bn_json_u64(bn_json_path(r->predicate, FIELDS[i].path), &claimed) && claimed == FIELDS[i].value)
+            continue;
+        snprintf(out->reason, sizeof out->reason, "%s is %llu in the model, the receipt says otherwise",
+                 FIELDS[i].path, (unsigned long long)FIELDS[i].value);
+        return true;
+    }
+    return false;
+}
+
 /* Compares what came with what is claimed. A generation that its caller ended is compared as far as it went.
  */
 static void compare(const struct replay *r, struct bn_replay_result *out)
@@ -191,7 +224,7 @@ static bn_status run(struct replay *r, const bn_model *model, uint32_t n_threads
     BN_TRY(read_request(r));
     bn_session_options options = {.n_ctx = r->n_ctx, .n_batch = n_batch, .n_threads = n_threads};
     BN_TRY(tokenizer_differs(r, tok, &differs, out));
-    if (differs) return BN_OK;
+    if (differs || shape_differs(r, model, out)) return BN_OK;
     /* No more work than the receipt itself claims to have done, and one token to see that it would go on. A
      * generation that its caller ended is ended at the same token. */
     bool was_cancelled = strcmp(r->reason, bn_stop_reason_name(BN_STOP_CALLER)) == 0;

@@ -111,6 +111,19 @@ result "signing is deterministic" $?
 expect 5 signature "another key does not verify it" signed.json --public-key "$OLDPWD/fixtures/receipts/test-key.pub"
 expect 4 - "a private key is no public one" signed.json --public-key key
 expect 3 - "a key that is not there" signed.json --public-key nokey
+# What is signed, by another program: openssl verifies the signature over the bytes that DSSE names.
+if command -v openssl >/dev/null; then
+    sed -n 's/^  "payload": "\(.*\)",$/\1/p' signed.json | base64 -d >payload
+    sed -n 's/^ *"sig": "\(.*\)"$/\1/p' signed.json | base64 -d >sig
+    { printf 'DSSEv1 28 application/vnd.in-toto+json %d ' "$(stat -c %s payload)" && cat payload; } >pae
+    out=$(openssl pkeyutl -verify -pubin -inkey key.pub -rawin -in pae -sigfile sig 2>&1)
+    result "openssl verifies the envelope" $? "$out"
+    [ "$(openssl pkey -in key -pubout)" = "$(cat key.pub)" ]
+    result "openssl reads the keys" $?
+else
+    count=$((count + 1))
+    echo "ok $count - openssl verifies the envelope # SKIP there is no openssl"
+fi
 sign_fails() { # STATUS DESCRIPTION ARGUMENTS...
     local want=$1 what=$2 out
     shift 2

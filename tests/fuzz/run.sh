@@ -14,6 +14,7 @@ for target in "$@"; do
     mkdir -p "build/fuzz/$name"
     seeds=(build/fuzz/seeds)
     [ ! -d "tests/fuzz/seeds/$name" ] || seeds+=("tests/fuzz/seeds/$name")
+    [ "$name" != fuzz_receipt ] || seeds+=(fixtures/receipts)
     echo "== $name, $seconds s"
     "$target" -max_total_time="$seconds" -timeout=10 -malloc_limit_mb=256 -rss_limit_mb=2048 -print_final_stats=1 \
         -artifact_prefix="build/fuzz/$name-" "build/fuzz/$name" "${seeds[@]}" >"build/fuzz/$name.log" 2>&1 || bad=1

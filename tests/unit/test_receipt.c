@@ -406,6 +406,9 @@ static void replay_sees_any_difference(void **state)
         {"result.chain", "null", "same"},
         {"result.text_sha256", "\"00\"", "the text differs"},
         {"resolved.tokenizer_sha256", "\"00\"", "the tokenizer differs"},
+        {"model.n_layer", "7", "model.n_layer is 6 in the model"},
+        {"model.ternary_bytes", "1179649", "model.ternary_bytes is"},
+        {"model.head_bytes", "", "model.head_bytes is"},
         {"request.seed", "\"18446744073709551615\"", "same"}, /* greedy asks for no random number */
         {"request.seed", "\"18446744073709551616\"", "error"},
         {"request.seed", "\"\"", "error"},
@@ -432,6 +435,29 @@ static void replay_sees_any_difference(void **state)
             print_message("%s = %s: %s\n", CASES[i].path, CASES[i].value, outcome);
         assert_memory_equal(outcome, CASES[i].begins, strlen(CASES[i].begins));
     }
+}
+
+/* One bit of one weight: the digest tells, and so does what the network computes. */
+static void replay_sees_one_changed_weight(void **state)
+{
+    (void)state;
+    struct bn_file_map map;
+    bn_model *changed;
+    struct bn_receipt receipt;
+    struct bn_replay_result result;
+    bn_json *statement = greedy_receipt(16);
+    open_text(&receipt, statement);
+    assert_int_equal(bn_file_map_open(&map, MODEL, true, NULL), BN_OK);
+    unsigned char *bytes = (unsigned char *)(uintptr_t)map.data;
+    bytes[map.n_bytes - 100000] ^= 1;
+    assert_int_equal(bn_model_open_memory(&changed, map.data, map.n_bytes, "changed", NULL, NULL), BN_OK);
+    assert_int_equal(bn_receipt_replay(&receipt, changed, 0, 0, &result, NULL), BN_OK);
+    assert_false(result.same);
+    assert_true(strstr(result.reason, "token ") != NULL || strstr(result.reason, "chain") != NULL);
+    bn_model_close(changed);
+    bn_file_map_close(&map);
+    bn_receipt_release(&receipt);
+    bn_json_free(statement);
 }
 
 /* ---- tampering --------------------------------------------------------------------------------------------
@@ -565,6 +591,33 @@ static void no_changed_byte_of_a_statement_is_accepted(void **state)
     bn_buf_release(&text);
     bn_buf_release(&canonical);
     bn_json_free(statement);
+}
+
+/* A statement of another writer need not carry its own digest, when it is signed. */
+static void a_signature_stands_in_for_the_own_digest(void **state)
+{
+    (void)state;
+    bn_json *statement = greedy_receipt(2);
+    struct bn_key *key = fresh_key();
+    struct bn_buf canonical, envelope = {.max = 100000};
+    const struct bn_key *keys[] = {key};
+    struct bn_receipt_keys trusted = {keys, 1, 1, false};
+    struct bn_receipt receipt;
+    bn_json_remove(statement, "receipt_sha256");
+    open_text(&receipt, statement);
+    assert_false(verifies(&receipt));
+    bn_receipt_release(&receipt);
+    to_text(statement, true, &canonical);
+    assert_int_equal(
+        bn_envelope_sign(&envelope, key, BN_RECEIPT_PAYLOAD_TYPE, canonical.data, canonical.len, NULL),
+        BN_OK);
+    assert_int_equal(bn_receipt_open(&receipt, envelope.data, envelope.len, &trusted, NULL), BN_OK);
+    assert_true(verifies(&receipt));
+    bn_receipt_release(&receipt);
+    bn_buf_release(&canonical);
+    bn_buf_release(&envelope);
+    bn_json_free(statement);
+    bn_key_close(key);
 }
 
 static void envelopes_are_read_strictly(void **state)
@@ -704,10 +757,12 @@ int main(void)
         cmocka_unit_test(without_evidence_there_is_no_receipt),
         cmocka_unit_test(short_memory_gives_no_receipt),
         cmocka_unit_test(replay_sees_any_difference),
+        cmocka_unit_test(replay_sees_one_changed_weight),
         cmocka_unit_test(the_signed_bytes_are_those_of_dsse),
         cmocka_unit_test(no_changed_bit_of_an_envelope_changes_what_is_read),
         cmocka_unit_test(no_changed_byte_of_a_signed_receipt_is_accepted),
         cmocka_unit_test(no_changed_byte_of_a_statement_is_accepted),
+        cmocka_unit_test(a_signature_stands_in_for_the_own_digest),
         cmocka_unit_test(envelopes_are_read_strictly),
         cmocka_unit_test(rates_and_percentiles),
         cmocka_unit_test(diffs_are_grouped),

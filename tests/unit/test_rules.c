@@ -265,6 +265,99 @@ static void each_fault_fails_its_own_rule(void **state)
     }
 }
 
+/* Faults that more than one rule has to see. */
+static const struct fault MANY[] = {
+    {"token-counts,", P "tokens_generated", "7", NULL, NULL},
+    {"token-counts,", P "tokens_generated", "0", NULL, NULL},
+    {"token-counts,", P "tokens_generated", "9", NULL, NULL},
+    {"token-counts,", P "result.prompt_tokens", "3", NULL, NULL},
+    {"times,", M "decode_ns", "99999999999", NULL, NULL},
+    {"times,", M "total_ns", "0", NULL, NULL},
+    {"rate,", M "total_ns", "0", NULL, NULL},
+    {"rate,", M "total_ns", "", NULL, NULL},
+    {"samples,", M "token_ns", "[]", NULL, NULL},
+    {"samples,", M "token_ns", "[1,2,3,4,5,6,7,\"8\"]", NULL, NULL},
+    {"model-shape,", P "model.n_ff", "0", NULL, NULL},
+    {"model-shape,", P "model.n_layer", "1048576", NULL, NULL},
+    {"model-shape,", P "model.n_head_kv", "3", NULL, NULL},
+    {"model-shape,", P "model.ternary_bytes", "1", NULL, NULL},
+    {"kernel-stats,", M "kernel_stats", "[]", NULL, NULL},
+    {"kernel-stats,", M "kernel_stats", "{}", NULL, NULL},
+    {"kernel-time,", M "kernel_stats", "[]", NULL, NULL},
+    {"kernel-work,", M "kernel_stats", "[]", NULL, NULL},
+    {"kernel-work,", P "resolved.batch", "0", NULL, NULL},
+    {"kernel-work,", P "result.prompt_tokens", "1000000", P "model.ternary_weights", "9007199254740991"},
+    {"attention-work", P "result.prompt_tokens", "999999999", NULL, NULL},
+    {"kernels-known,", P "resolved.program", "{}", NULL, NULL},
+    {"kernels-present,", P "kernels", "[]", NULL, NULL},
+    {"kernels-mock,", P "kernels.+", "\"mock_add\"", NULL, NULL},
+    {"kernels-blank,", P "kernels.+", "\"\"", NULL, NULL},
+    {"cpu-kernels,", P "kernels", "[\"add_ref\"]", NULL, NULL},
+};
+
+static void faults_that_several_rules_see(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < BN_ARRAY_LEN(MANY); i++) {
+        bn_json *root = load("fixtures/receipts/statement.json");
+        struct bn_rules_input in = {0};
+        struct bn_rules_report report;
+        char list[600], wanted[40];
+        edit(root, MANY[i].path, MANY[i].value);
+        if (MANY[i].path2 != NULL) edit(root, MANY[i].path2, MANY[i].value2);
+        assert_int_equal(bn_receipt_seal(root, NULL), BN_OK);
+        run_rules(root, &in, &report);
+        snprintf(list, sizeof list, ",%s,", failures(&report));
+        snprintf(wanted, sizeof wanted, ",%.30s%s", MANY[i].rule,
+                 strchr(MANY[i].rule, ',') == NULL ? "," : "");
+        if (strstr(list, wanted) == NULL) print_message("%s = %s: %s\n", MANY[i].path, MANY[i].value, list);
+        assert_non_null(strstr(list, wanted));
+        assert_int_equal(report.exit_code, BN_EXIT_NEGATIVE);
+        bn_json_free(root);
+    }
+}
+
+static void another_version_may_have_other_kernels(void **state)
+{
+    (void)state;
+    bn_json *root = load("fixtures/receipts/statement.json");
+    struct bn_rules_input in = {0};
+    struct bn_rules_report report;
+    edit(root, P "resolved.program.version", "\"99.0.0\"");
+    edit(root, P "kernels.+", "\"add_sse9\"");
+    edit(root, M "kernel_stats.+", ENTRY("add_sse9"));
+    assert_int_equal(bn_receipt_seal(root, NULL), BN_OK);
+    run_rules(root, &in, &report);
+    assert_string_equal(failures(&report), "");
+    assert_non_null(strstr(reason_of(&report, "kernels-known"), "99.0.0"));
+    bn_json_free(root);
+}
+
+/* Limits by name, where there is nothing else. */
+static void suspicious_rates_need_data(void **state)
+{
+    (void)state;
+    static const char POLICY[] = "{\"validate_performance\":true}";
+    static const struct fault EDITS[] = {
+        {"", "tokens_per_second", "", NULL, NULL}, /* left out: that rule skips, this one does not */
+        {"", "kernels", "[\"rope_apply\"]", NULL, NULL},
+        {"", "tokens_per_second", "40.1", NULL, NULL},
+        {"", "measurement", "{\"kernel_stats\":[]}", NULL, NULL},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(EDITS); i++) {
+        struct bn_receipt_policy policy;
+        struct bn_rules_report report;
+        bn_json *root = load("fixtures/receipts/valid-cpu.json");
+        edit(root, EDITS[i].path, EDITS[i].value);
+        assert_int_equal(bn_receipt_policy_read(&policy, POLICY, strlen(POLICY), NULL), BN_OK);
+        struct bn_rules_input in = {.policy = &policy};
+        run_rules(root, &in, &report);
+        assert_non_null(strstr(failures(&report), "performance-"));
+        bn_receipt_policy_release(&policy);
+        bn_json_free(root);
+    }
+}
+
 /* Removes each member of the receipt in turn: something must notice, unless the format says that it may be
  * null or left out. */
 static void each_missing_field_is_noticed(void **state)
@@ -559,6 +652,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fixture_verifies),
         cmocka_unit_test(each_fault_fails_its_own_rule),
+        cmocka_unit_test(faults_that_several_rules_see),
+        cmocka_unit_test(another_version_may_have_other_kernels),
+        cmocka_unit_test(suspicious_rates_need_data),
         cmocka_unit_test(each_missing_field_is_noticed),
         cmocka_unit_test(demands_are_met_or_refused),
         cmocka_unit_test(clean_trees_can_be_demanded),
