@@ -74,7 +74,7 @@ enum bn_kernel {
 };
 
 struct bn_kernels {
-    const char *isa; /* "ref", "avx2", "avx512vnni", "neon" */
+    const char *isa; /* "ref", "avx2", "avxvnni", "avx512vnni", "neon" */
     /* The function in each slot by name, e.g. "i2s_gemv_avx2"; a slot that an instruction set leaves to a
      * lower one keeps that one's name, so a receipt shows the code that ran. */
     const char *name[BN_KERNEL_COUNT];
@@ -118,13 +118,13 @@ struct bn_kernels {
 
     /* ---- element by element ---- */
 
-    /* y = (g * g) * up with g = max(gate, 0) (0 when gate is -0). y may be gate or up. */
+    /* y = (g * g) * up with g = max(gate, 0) (+0 when gate is -0 or a NaN). y may be gate or up. */
     void (*relu2_mul)(float *y, const float *gate, const float *up, size_t n);
     /* y = (gate / (1 + exp(-gate))) * up by the exp slot. y may be gate or up. */
     void (*silu_mul)(float *y, const float *gate, const float *up, size_t n);
     /* y += x. */
     void (*add)(float *y, const float *x, size_t n);
-    /* y = exp(x), our own: x < -87 gives 0, x > 88 counts as 88; j = rint(x * 1.44269504f);
+    /* y = exp(x), our own: x < -87 gives 0, x > 88 counts as 88, a NaN stays one; j = rint(x * 1.44269504f);
      * r = fma(-j, 0.693145752f, x); r = fma(-j, 1.42860677e-6f, r); a polynomial of degree 6 in r by Horner
      * with fma, coefficients 1/720, 1/120, 1/24, 1/6, 1/2, 1, 1; times 2^j. y may be x. */
     void (*exp)(float *y, const float *x, size_t n);
@@ -137,11 +137,13 @@ struct bn_kernels {
                      size_t ldx, size_t n);
     void (*f32_gemm)(float *y, size_t ldy, const float *w, size_t rows, size_t k, const float *x, size_t ldx,
                      size_t n);
-    /* Rounds to nearest even, overflow gives infinity, subnormals are kept, a NaN stays a NaN. */
+    /* Rounds to nearest even, overflow gives infinity, subnormals are kept; a NaN keeps its sign and the
+     * upper bits of its payload and becomes quiet. */
     void (*f32_to_f16)(uint16_t *y, const float *x, size_t n);
 
-    /* One row of n values (a multiple of the type's block) from its stored bytes. Exact for F16 and BF16;
-     * Q8_0: d * q; Q4_0: d * (q - 8); Q6_K: (d * scale) * (q - 32), each product rounded to binary32. */
+    /* One row of n values (a multiple of the type's block) from its stored bytes. Exact for F16 (a
+     * signalling NaN becomes quiet) and BF16; Q8_0: d * q; Q4_0: d * (q - 8); Q6_K: (d * scale) * (q - 32),
+     * each product rounded to binary32. */
     void (*f16_to_f32)(float *y, const void *x, size_t n);
     void (*bf16_to_f32)(float *y, const void *x, size_t n);
     void (*q8_0_to_f32)(float *y, const void *x, size_t n);

@@ -10,14 +10,14 @@ _bn_fixtures()
     fi
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-        gen | golden | corrupt | verify)
+        gen | golden | corrupt | verify | sums)
             command=${COMP_WORDS[at]}
             break
             ;;
         esac
     done
     if [[ -z $command && $cur != -* && $COMP_CWORD -eq 1 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'gen golden corrupt verify' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'gen golden corrupt verify sums' -- "$cur")
         return
     fi
     case $command:$prev in
@@ -85,6 +85,15 @@ _bn_fixtures()
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
         ;;
+    'sums:-o' | 'sums:--output')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+        return
+        ;;
+    'sums:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
     ':--color')
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
@@ -96,6 +105,7 @@ _bn_fixtures()
         'golden') words='--fixtures --output --quiet --verbose --color --help --version' ;;
         'corrupt') words='--output --quiet --verbose --color --help --version' ;;
         'verify') words='--output --json --quiet --verbose --color --help --version' ;;
+        'sums') words='--output --quiet --verbose --color --help --version' ;;
         '') words='--quiet --verbose --color --help --version' ;;
         esac
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

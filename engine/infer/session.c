@@ -84,8 +84,9 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
     s->n_batch = choose(choose(options->n_batch, DEFAULT_BATCH, MAX_BATCH), 1, s->n_ctx);
     s->n_threads = choose(options->n_threads, bn_team_cores(), MAX_THREADS);
     if (!take_all(s)) {
+        bn_fail(err, BN_ERR_NOMEM, "no memory for a context of %u tokens", s->n_ctx);
         bn_session_close(s);
-        return bn_fail(err, BN_ERR_NOMEM, "no memory for a context of %u tokens", s->n_ctx);
+        return BN_ERR_NOMEM;
     }
     bn_team_run(s->n_threads, nothing, NULL); /* so that the first evaluation need not start the threads */
     bn_rope_table(s->rope_cos, s->rope_sin, s->n_ctx, &model->hp, model->rope_factors);

@@ -280,6 +280,10 @@ static void test_no_space_prefix(void **state)
     bn_gguf_put_bool(&m.w, "tokenizer.ggml.add_space_prefix", false);
     assert_int_equal(maker_open(&m, "llama"), BN_OK);
     assert_ids(m.tok, "a hello", 0, IDS(267, 272));
+    struct bn_ids cut = encode(m.tok, "你", 2, 0); /* a character whose end lies behind the text */
+    assert_int_equal(cut.n, 2);
+    assert_int_equal(cut.data[1], 3 + 0xBD);
+    bn_free(cut.data);
     assert_ids(m.tok, " hello", 0, IDS(272));
     round_trips(m.tok);
     maker_release(&m);
@@ -321,6 +325,23 @@ static void test_special_tokens(void **state)
     bn_error err = {0};
     assert_int_equal(bn_detokenize(t, IDS(1, 5000), 2, true, &text, &n, &err), BN_ERR_ARG);
     assert_null(text);
+    maker_release(&m);
+}
+
+/* A user-defined token that a control token starts with: which of them is found depends on the flag. */
+static void test_user_within_control(void **state)
+{
+    (void)state;
+    struct maker m = maker_gpt2();
+    int32_t eot = (int32_t)maker_marks(&m) + 4, user = (int32_t)m.n_tokens;
+    maker_token(&m, "<|eot", BN_TOKEN_USER, 0);
+    assert_int_equal(maker_open(&m, "llama"), BN_OK);
+    assert_ids(m.tok, "<|eot_id|>", 0, IDS(user, '_', 'i', 'd', '|', '>'));
+    assert_ids(m.tok, "<|eot_id|>", BN_TOKENIZE_SPECIAL, IDS(eot));
+    assert_ids(m.tok, "<|eot_i", BN_TOKENIZE_SPECIAL, IDS(user, '_', 'i'));
+    assert_ids(m.tok, "<|end_header_id|>", 0,
+               IDS('<', '|', 'e', 'n', 'd', '_', 256, 'a', 'd', 'e', 'r', '_', 'i', 'd', '|', '>'));
+    round_trips(m.tok);
     maker_release(&m);
 }
 
@@ -408,6 +429,7 @@ static void test_odd_tokens(void **state)
     maker_token(&m, "two words", BN_TOKEN_NORMAL, 0); /* outside the alphabet */
     maker_token(&m, "<0x41>", BN_TOKEN_BYTE, 0);
     maker_token(&m, "gap", 0, 0); /* "undefined" is normal */
+    maker_token(&m, "日本", BN_TOKEN_NORMAL, 0);
     assert_int_equal(maker_open(&m, "bitnet"), BN_OK);
     assert_true(m.tok->has_duplicates);
     assert_ids(m.tok, "hello", 0, IDS(259));
@@ -415,6 +437,7 @@ static void test_odd_tokens(void **state)
     assert_ids(m.tok, "two words", 0, IDS('t', 'w', 'o', 263, 'd', 's'));
     assert_ids(m.tok, "A", 0, IDS('A'));
     assert_ids(m.tok, "gap", 0, IDS(281));
+    assert_ids(m.tok, "日本", 0, IDS(0xE6, 0x97, 0xA5, 0xE6, 0x9C, 0xAC));
     char *text;
     size_t n;
     assert_int_equal(bn_detokenize(m.tok, IDS(276, 277, 278, 279, 280), 5, false, &text, &n, NULL), BN_OK);
@@ -722,18 +745,18 @@ static void test_llama2(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_default_model),  cmocka_unit_test(test_gpt2_merges),
-        cmocka_unit_test(test_spm_merges),     cmocka_unit_test(test_spm_words),
-        cmocka_unit_test(test_spm_user),       cmocka_unit_test(test_no_space_prefix),
-        cmocka_unit_test(test_special_tokens), cmocka_unit_test(test_merge_to_control),
-        cmocka_unit_test(test_begin_and_end),  cmocka_unit_test(test_default_rule),
-        cmocka_unit_test(test_ignore_merges),  cmocka_unit_test(test_odd_tokens),
-        cmocka_unit_test(test_absent_types),   cmocka_unit_test(test_missing_byte),
-        cmocka_unit_test(test_no_tokenizer),   cmocka_unit_test(test_stream),
-        cmocka_unit_test(test_no_spaces),      cmocka_unit_test(test_all_code_points),
-        cmocka_unit_test(test_too_long),       cmocka_unit_test(test_short_memory),
-        cmocka_unit_test(test_digest),         cmocka_unit_test(test_llama3),
-        cmocka_unit_test(test_llama2),
+        cmocka_unit_test(test_default_model),    cmocka_unit_test(test_gpt2_merges),
+        cmocka_unit_test(test_spm_merges),       cmocka_unit_test(test_spm_words),
+        cmocka_unit_test(test_spm_user),         cmocka_unit_test(test_no_space_prefix),
+        cmocka_unit_test(test_special_tokens),   cmocka_unit_test(test_user_within_control),
+        cmocka_unit_test(test_merge_to_control), cmocka_unit_test(test_begin_and_end),
+        cmocka_unit_test(test_default_rule),     cmocka_unit_test(test_ignore_merges),
+        cmocka_unit_test(test_odd_tokens),       cmocka_unit_test(test_absent_types),
+        cmocka_unit_test(test_missing_byte),     cmocka_unit_test(test_no_tokenizer),
+        cmocka_unit_test(test_stream),           cmocka_unit_test(test_no_spaces),
+        cmocka_unit_test(test_all_code_points),  cmocka_unit_test(test_too_long),
+        cmocka_unit_test(test_short_memory),     cmocka_unit_test(test_digest),
+        cmocka_unit_test(test_llama3),           cmocka_unit_test(test_llama2),
     };
     return cmocka_run_group_tests_name("tokenizer", tests, NULL, NULL);
 }
