@@ -152,6 +152,13 @@ void bn_error_hint(bn_error *err, const char *fmt, ...)
 
 void bn_error_name(bn_error *err, const char *where)
 {
-    if (err != NULL && err->code != BN_OK && err->where[0] == '\0')
-        bn_escape(err->where, sizeof err->where, where, strlen(where));
+    if (err == NULL || err->code == BN_OK || strncmp(err->where, where, strlen(where)) == 0) return;
+    char inner[sizeof err->where];
+    const char *slash = strrchr(where, '/'), *base = slash != NULL && slash[1] != '\0' ? slash + 1 : where;
+    bool alone = err->where[0] == '\0';
+    memcpy(inner, err->where, sizeof inner);
+    if (alone) base = where;
+    bn_escape(err->where, sizeof err->where, base, strlen(base));
+    size_t n = strlen(err->where);
+    if (!alone) snprintf(err->where + n, sizeof err->where - n, ": %s", inner);
 }

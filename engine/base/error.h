@@ -17,7 +17,8 @@ bn_status bn_fail_errno(bn_error *err, int sys_errno, const char *where, const c
     BN_PRINTF(4, 5);
 /* Adds a hint to an error that has none; err may be NULL. */
 void bn_error_hint(bn_error *err, const char *fmt, ...) BN_PRINTF(2, 3);
-/* Names the object of an error that names none yet, e.g. the file that a parser was given as bytes. */
+/* Says which file an error is about, e.g. when a parser was given its bytes: alone, or, by its base name, in
+ * front of the object that the error names already. */
 void bn_error_name(bn_error *err, const char *where);
 
 /* Writes n bytes of untrusted text with control characters, backslashes and bytes that are not UTF-8 as \xNN,
