@@ -24,7 +24,7 @@ static struct bn_buf joined(const struct bn_buf *body, size_t n)
         bn_buf_append(&out, text.ptr, text.len);
         bn_buf_putc(&out, '|');
     }
-    assert_ptr_equal(at, body->data + body->len);
+    if (n > 0) assert_ptr_equal(at, body->data + body->len);
     return out;
 }
 
