@@ -1,19 +1,32 @@
 /* SPDX-License-Identifier: MIT
  *
  * The thread team: one parallel region per forward pass, barriers inside it, work divided by static shares.
- * Stands on OpenMP; team.c is the only file that knows.
+ * The threads are OpenMP's; the barrier is our own, because a small model passes one every microsecond and
+ * libgomp's takes 0.25 us where this takes 0.07 (two threads of a Zen 5; docs/explain/performance.md). team.c
+ * is the only file that knows.
  */
 #ifndef BN_BASE_TEAM_H
 #define BN_BASE_TEAM_H
+
+#include <stdatomic.h>
 
 #include "base/mem.h"
 
 typedef void (*bn_team_fn)(void *arg, unsigned thread, unsigned n_threads);
 
-/* Runs fn on n_threads threads, the caller being thread 0, and returns when all are done. */
+/* Where a team's threads meet. Zeroed, it is ready for use. The two counters are on cache lines of their own.
+ */
+struct bn_team {
+    _Alignas(BN_ALIGNMENT) atomic_uint n_waiting;
+    _Alignas(BN_ALIGNMENT) atomic_uint round;
+};
+
+/* Runs fn on n_threads threads, the caller being thread 0, and returns when all are done. fn is told how many
+ * there really are, which may be fewer. */
 void bn_team_run(unsigned n_threads, bn_team_fn fn, void *arg);
-/* Inside bn_team_run: nobody passes before everybody has come. */
-void bn_team_barrier(void);
+/* Inside bn_team_run: nobody passes before all n_threads have come. What they wrote before is seen by all
+ * behind it. */
+void bn_team_barrier(struct bn_team *team, unsigned n_threads);
 /* Cores that this process may use. */
 unsigned bn_team_cores(void);
 

@@ -46,18 +46,23 @@ static void share(const struct pass *p, size_t n, size_t grain, size_t *from, si
     bn_team_share(n, grain, p->thread, p->n_threads, from, to);
 }
 
+static void meet(const struct pass *p)
+{
+    bn_team_barrier(&p->s->team, p->n_threads);
+}
+
 /* Shows an intermediate to the session's trace callback, when there is one, once all threads have written it.
  */
 static void trace_rows(const struct pass *p, const char *op, int32_t layer, const float *data, size_t first,
                        size_t n, size_t cols)
 {
     if (p->s->trace == NULL) return;
-    bn_team_barrier();
+    meet(p);
     if (p->thread == 0) {
         bn_trace_record record = {op, layer, p->s->position + (uint32_t)first, n, cols, data};
         p->s->trace(p->s->trace_user, &record);
     }
-    bn_team_barrier();
+    meet(p);
 }
 
 static void trace(const struct pass *p, const char *op, uint32_t layer, const float *data, size_t cols)
@@ -147,7 +152,9 @@ static void quantize_row(const struct pass *p, size_t j, const float *x, size_t 
 {
     struct bn_act *act = &p->s->act[j];
     int8_t *q = p->s->act_q + j * p->s->act_ld;
+    size_t padded = (width + BN_TQ2_BLOCK - 1) / BN_TQ2_BLOCK * BN_TQ2_BLOCK;
     act->q = q;
+    memset(q + width, 0, padded - width);
     if (all_finite(x, width)) {
         p->kernels->quantize(q, &act->scale, &act->sum, x, width);
     } else {
@@ -158,30 +165,36 @@ static void quantize_row(const struct pass *p, size_t j, const float *x, size_t 
     }
 }
 
-/* Normalises rows (when there is a weight) and quantises them, padded with zeros to the widest block, for the
- * linear layers that follow. in may be norm_out. */
+/* The first row of the normalised activations that this thread reads: a single token is normalised and
+ * quantised by every thread for itself, which is sooner done than waiting for one that does it for all. */
+static size_t own_row(const struct pass *p)
+{
+    return p->n == 1 ? p->thread : 0;
+}
+
+/* Normalises rows (when there is a weight) and quantises them for the linear layers that follow, which may be
+ * called at once. */
 static void norm_quantize(const struct pass *p, const char *op, uint32_t layer, const float *in, size_t width,
                           const float *weight)
 {
     struct bn_session *s = p->s;
-    size_t from, to;
-    share(p, p->n, 1, &from, &to);
+    size_t own = own_row(p), from = 0, to = 1;
+    if (p->n > 1) share(p, p->n, 1, &from, &to);
+    uint64_t ops = p->n > 1 || p->thread == 0 ? (to - from) * width : 0;
     const float *normed = in;
     if (weight != NULL) {
-        normed = s->norm;
+        normed = s->norm + own * width;
         begin(p);
         for (size_t j = from; j < to; j++)
-            p->kernels->rmsnorm(s->norm + j * width, in + j * width, weight, width, p->m->hp.rms_eps);
-        end(p, BN_KERNEL_RMSNORM, 0, (to - from) * width);
-        trace(p, op, layer, normed, width);
+            p->kernels->rmsnorm(s->norm + (own + j) * width, in + j * width, weight, width, p->m->hp.rms_eps);
+        end(p, BN_KERNEL_RMSNORM, 0, ops);
+        trace(p, op, layer, s->norm, width);
     }
-    size_t padded = (width + BN_TQ2_BLOCK - 1) / BN_TQ2_BLOCK * BN_TQ2_BLOCK;
     begin(p);
-    for (size_t j = from; j < to; j++) {
-        quantize_row(p, j, normed + j * width, width);
-        memset(s->act_q + j * s->act_ld + width, 0, padded - width);
-    }
-    end(p, BN_KERNEL_QUANTIZE, 0, (to - from) * width);
+    for (size_t j = from; j < to; j++)
+        quantize_row(p, own + j, normed + j * width, width);
+    end(p, BN_KERNEL_QUANTIZE, 0, ops);
+    if (p->n > 1) meet(p);
 }
 
 /* y = W act for this thread's rows of W. */
@@ -192,7 +205,7 @@ static void linear(const struct pass *p, const struct bn_linear *lin, float *y)
     struct bn_ternary part = lin->w;
     part.codes += from * part.row_bytes;
     part.rows = to - from;
-    const struct bn_act *act = p->s->act;
+    const struct bn_act *act = p->s->act + own_row(p);
     enum bn_kernel slot = lin->blocked ? BN_KERNEL_TQ2_GEMV : BN_KERNEL_I2S_GEMV;
     if (p->n > 1) slot = lin->blocked ? BN_KERNEL_TQ2_GEMM : BN_KERNEL_I2S_GEMM;
     begin(p);
@@ -209,38 +222,39 @@ static void linear(const struct pass *p, const struct bn_linear *lin, float *y)
             y[j * ldy + r] *= lin->extra_scale;
 }
 
-/* Rotates q and k, and stores k and v, for this thread's (token, head) pairs. */
+/* Rotates q and k, and stores k and v, for this thread's (token, head) pairs; the KV heads come behind the
+ * others. */
 static void rope_and_store(const struct pass *p, uint32_t layer)
 {
     struct bn_session *s = p->s;
     const bn_hparams *hp = &p->m->hp;
-    size_t d = hp->head_dim, half = hp->n_rot / 2, n_kv = hp->n_head_kv, from, to;
+    size_t d = hp->head_dim, half = hp->n_rot / 2, n_kv = hp->n_head_kv, n_heads = hp->n_head + n_kv;
+    size_t from, to, n_stored = 0;
     bool neox = hp->rope == BN_ROPE_NEOX;
     void (*rotate)(float *, const float *, const float *, size_t) =
         neox ? p->kernels->rope_neox : p->kernels->rope_norm;
-    share(p, p->n * (hp->n_head + n_kv), 1, &from, &to);
+    share(p, p->n * n_heads, 1, &from, &to);
     begin(p);
     for (size_t i = from; i < to; i++) {
-        size_t token = i / (hp->n_head + n_kv), head = i % (hp->n_head + n_kv),
-               at = (s->position + token) * half;
+        size_t token = i / n_heads, head = i % n_heads, at = (s->position + token) * half;
         float *row = head < hp->n_head ? s->q + (token * hp->n_head + head) * d
                                        : s->k + (token * n_kv + head - hp->n_head) * d;
         rotate(row, s->rope_cos + at, s->rope_sin + at, hp->n_rot);
     }
     end(p, neox ? BN_KERNEL_ROPE_NEOX : BN_KERNEL_ROPE_NORM, 0, (to - from) * hp->n_rot);
-    trace(p, "q_rope", layer, s->q, hp->n_head * d);
-    trace(p, "k_rope", layer, s->k, n_kv * d);
-    bn_team_barrier();
-
-    share(p, p->n * n_kv, 1, &from, &to);
     begin(p);
     for (size_t i = from; i < to; i++) {
-        size_t token = i / n_kv, head = i % n_kv;
-        size_t at = ((layer * n_kv + head) * s->n_ctx + s->position + token) * d;
-        p->kernels->f32_to_f16(s->k_cache + at, s->k + i * d, d);
-        p->kernels->f32_to_f16(s->v_cache + at, s->v + i * d, d);
+        size_t token = i / n_heads, head = i % n_heads;
+        if (head < hp->n_head) continue;
+        size_t kv = head - hp->n_head, row = (token * n_kv + kv) * d;
+        size_t at = ((layer * n_kv + kv) * s->n_ctx + s->position + token) * d;
+        p->kernels->f32_to_f16(s->k_cache + at, s->k + row, d);
+        p->kernels->f32_to_f16(s->v_cache + at, s->v + row, d);
+        n_stored++;
     }
-    end(p, BN_KERNEL_F32_TO_F16, (to - from) * d * 4, (to - from) * d * 2);
+    end(p, BN_KERNEL_F32_TO_F16, n_stored * d * 4, n_stored * d * 2);
+    trace(p, "q_rope", layer, s->q, hp->n_head * d);
+    trace(p, "k_rope", layer, s->k, n_kv * d);
 }
 
 /* Causal attention for this thread's (token, head) pairs; query heads share the KV heads in equal groups. */
@@ -270,16 +284,19 @@ static void attention(const struct pass *p, uint32_t layer)
     }
 }
 
-/* act = f(gate) * up for this thread's share of all elements. */
+/* act = f(gate) * up, by the shares in which linear wrote gate and up: no barrier is needed between. */
 static void activate(const struct pass *p)
 {
-    size_t from, to;
+    size_t ff = p->m->hp.n_ff, from, to;
     bool relu2 = p->m->hp.activation == BN_ACTIVATION_RELU2;
-    share(p, p->n * p->m->hp.n_ff, ROW_GRAIN, &from, &to);
-    float *gate = p->s->gate + from;
+    share(p, ff, ROW_GRAIN, &from, &to);
     begin(p);
-    (relu2 ? p->kernels->relu2_mul : p->kernels->silu_mul)(gate, gate, p->s->up + from, to - from);
-    end(p, relu2 ? BN_KERNEL_RELU2_MUL : BN_KERNEL_SILU_MUL, 0, to - from);
+    for (size_t j = 0; j < p->n; j++) {
+        float *gate = p->s->gate + j * ff + from;
+        (relu2 ? p->kernels->relu2_mul : p->kernels->silu_mul)(gate, gate, p->s->up + j * ff + from,
+                                                               to - from);
+    }
+    end(p, relu2 ? BN_KERNEL_RELU2_MUL : BN_KERNEL_SILU_MUL, 0, p->n * (to - from));
 }
 
 /* x += y, by the shares in which linear wrote y: no barrier is needed between. */
@@ -299,26 +316,24 @@ static void layer_attention(const struct pass *p, uint32_t n)
     const struct bn_layer *l = &p->m->layers[n];
     size_t embd = p->m->hp.n_embd;
     norm_quantize(p, "attn_norm", n, s->x, embd, l->attn_norm);
-    bn_team_barrier();
     linear(p, &l->q, s->q);
     linear(p, &l->k, s->k);
     linear(p, &l->v, s->v);
     trace(p, "q", n, s->q, l->q.w.rows);
     trace(p, "k", n, s->k, l->k.w.rows);
     trace(p, "v", n, s->v, l->v.w.rows);
-    bn_team_barrier();
+    meet(p);
     rope_and_store(p, n);
-    bn_team_barrier();
+    meet(p);
     attention(p, n);
     trace(p, "attn_out", n, s->att, l->q.w.rows);
-    bn_team_barrier();
+    meet(p);
     norm_quantize(p, "attn_sub_norm", n, s->att, l->q.w.rows, l->attn_sub_norm);
-    bn_team_barrier();
     linear(p, &l->o, s->y);
     trace(p, "attn_o", n, s->y, embd);
     add_residual(p);
     trace(p, "attn_res", n, s->x, embd);
-    bn_team_barrier();
+    meet(p);
 }
 
 static void layer_ffn(const struct pass *p, uint32_t n)
@@ -327,22 +342,19 @@ static void layer_ffn(const struct pass *p, uint32_t n)
     const struct bn_layer *l = &p->m->layers[n];
     size_t embd = p->m->hp.n_embd, ff = p->m->hp.n_ff;
     norm_quantize(p, "ffn_norm", n, s->x, embd, l->ffn_norm);
-    bn_team_barrier();
     linear(p, &l->gate, s->gate);
     linear(p, &l->up, s->up);
     trace(p, "gate", n, s->gate, ff);
     trace(p, "up", n, s->up, ff);
-    bn_team_barrier();
     activate(p);
     trace(p, "ffn_act", n, s->gate, ff);
-    bn_team_barrier();
+    meet(p);
     norm_quantize(p, "ffn_sub_norm", n, s->gate, ff, l->ffn_sub_norm);
-    bn_team_barrier();
     linear(p, &l->down, s->y);
     trace(p, "down", n, s->y, embd);
     add_residual(p);
     trace(p, "ffn_res", n, s->x, embd);
-    bn_team_barrier();
+    meet(p);
 }
 
 /* logits = head hidden for the rows wanted. A head in a block format is widened row by row. */
@@ -396,7 +408,7 @@ static void run(void *arg, unsigned thread, unsigned n_threads)
     uint64_t t0 = bn_clock_ns();
     embed(p);
     trace_rows(p, "embd", -1, s->x, 0, p->n, p->m->hp.n_embd);
-    bn_team_barrier();
+    meet(p);
     uint64_t t1 = bn_clock_ns();
     for (uint32_t n = 0; n < p->m->hp.n_layer; n++) {
         layer_attention(p, n);
@@ -405,10 +417,10 @@ static void run(void *arg, unsigned thread, unsigned n_threads)
     uint64_t t2 = bn_clock_ns();
     if (s->run.head_at < p->n) {
         final_norm(p);
-        bn_team_barrier();
+        meet(p);
         head(p);
         trace_rows(p, "logits", -1, s->run.logits, s->run.head_at, p->n - s->run.head_at, p->m->head.rows);
-        bn_team_barrier();
+        meet(p);
     }
     if (thread == 0) {
         s->timing.embed_ns += t1 - t0;

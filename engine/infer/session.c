@@ -28,6 +28,7 @@ static bool take_all(struct bn_session *s)
     size_t q_dim = (size_t)hp->n_head * hp->head_dim, kv_dim = (size_t)hp->n_head_kv * hp->head_dim;
     size_t widest = hp->n_embd > hp->n_ff ? hp->n_embd : hp->n_ff;
     if (q_dim > widest) widest = q_dim;
+    size_t n_rows = s->n_batch > s->n_threads ? s->n_batch : s->n_threads;
     bool ok = true;
     s->act_ld = (widest + BN_TQ2_BLOCK - 1) / BN_TQ2_BLOCK * BN_TQ2_BLOCK;
     take(&ok, &s->k_cache, (size_t)hp->n_layer * kv_dim, s->n_ctx, sizeof *s->k_cache);
@@ -35,7 +36,7 @@ static bool take_all(struct bn_session *s)
     take(&ok, &s->rope_cos, hp->n_rot / 2, s->n_ctx, sizeof *s->rope_cos);
     take(&ok, &s->rope_sin, hp->n_rot / 2, s->n_ctx, sizeof *s->rope_sin);
     take(&ok, &s->x, hp->n_embd, s->n_batch, sizeof *s->x);
-    take(&ok, &s->norm, widest, s->n_batch, sizeof *s->norm);
+    take(&ok, &s->norm, widest, n_rows, sizeof *s->norm);
     take(&ok, &s->q, q_dim, s->n_batch, sizeof *s->q);
     take(&ok, &s->k, kv_dim, s->n_batch, sizeof *s->k);
     take(&ok, &s->v, kv_dim, s->n_batch, sizeof *s->v);
@@ -43,8 +44,8 @@ static bool take_all(struct bn_session *s)
     take(&ok, &s->gate, hp->n_ff, s->n_batch, sizeof *s->gate);
     take(&ok, &s->up, hp->n_ff, s->n_batch, sizeof *s->up);
     take(&ok, &s->y, hp->n_embd, s->n_batch, sizeof *s->y);
-    take(&ok, &s->act_q, s->act_ld, s->n_batch, 1);
-    take(&ok, &s->act, 1, s->n_batch, sizeof *s->act);
+    take(&ok, &s->act_q, s->act_ld, n_rows, 1);
+    take(&ok, &s->act, 1, n_rows, sizeof *s->act);
     take(&ok, &s->scores, s->n_ctx, s->n_threads, sizeof *s->scores);
     take(&ok, &s->head_row, hp->n_embd, s->n_threads, sizeof *s->head_row);
     take(&ok, &s->hidden, hp->n_embd, s->n_batch, sizeof *s->hidden);

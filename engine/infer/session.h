@@ -6,8 +6,7 @@
 #ifndef BN_INFER_SESSION_H
 #define BN_INFER_SESSION_H
 
-#include <stdatomic.h>
-
+#include "base/team.h"
 #include "model/model.h"
 #include "profile/counters.h"
 
@@ -20,7 +19,7 @@ struct bn_session {
     uint16_t *k_cache, *v_cache;
     float *rope_cos, *rope_sin; /* [n_ctx][n_rot / 2] */
 
-    /* Rows of the batch in flight, n_batch of each. */
+    /* Rows of the batch in flight, n_batch of each; of norm and act at least n_threads. */
     float *x;           /* n_embd: the residual stream */
     float *norm;        /* widest layer input: normalised, before quantising */
     float *q, *k, *v;   /* q_dim, kv_dim, kv_dim */
@@ -39,6 +38,8 @@ struct bn_session {
     bn_eval_timing timing;
     bn_trace_fn trace;
     void *trace_user;
+
+    struct bn_team team;
 
     /* The evaluation in flight, read by all threads. */
     struct {
