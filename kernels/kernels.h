@@ -41,7 +41,8 @@ struct bn_ternary {
     const uint8_t *codes;
     size_t rows, k; /* k is a multiple of the block */
     size_t row_bytes;
-    float scale; /* I2_S: of the whole matrix. TQ2: unused, each block has its own */
+    float scale;   /* I2_S: of the whole matrix. TQ2: unused, each block has its own */
+    bool streamed; /* the model is larger than the caches, so these codes come from memory: a hint, no more */
 };
 
 /* The slots; the order is that of the names in receipts. */

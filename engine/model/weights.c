@@ -3,10 +3,12 @@
  * See weights.h. Every tensor that the graph uses is demanded with its exact shape; tensors that would change
  * the result and that the graph does not know (biases) are refused; others are left alone.
  */
+#define _GNU_SOURCE /* _SC_LEVEL3_CACHE_SIZE */
 #include "model/weights.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/error.h"
 
@@ -132,6 +134,23 @@ static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error 
     return bind_linear(m, n, "ffn_down", hp->n_embd, hp->n_ff, skip, &l->down, err);
 }
 
+#define LARGEST_CACHE (64l << 20)
+
+/* Says of every linear layer whether its weights can still be in a cache when the next token needs them. */
+static void mark_streamed(struct bn_model *m)
+{
+    long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    if (cache <= 0) cache = 16 << 20;                 /* unknown */
+    if (cache > LARGEST_CACHE) cache = LARGEST_CACHE; /* virtual machines report what many of them share */
+    bool streamed = m->ternary_bytes + m->head_bytes > (uint64_t)cache;
+    for (uint32_t n = 0; n < m->hp.n_layer; n++) {
+        struct bn_layer *l = &m->layers[n];
+        struct bn_linear *all[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
+        for (size_t i = 0; i < BN_ARRAY_LEN(all); i++)
+            all[i]->w.streamed = streamed;
+    }
+}
+
 bn_status bn_weights_bind(struct bn_model *m, bool skip_code_check, bn_error *err)
 {
     const bn_hparams *hp = &m->hp;
@@ -151,5 +170,6 @@ bn_status bn_weights_bind(struct bn_model *m, bool skip_code_check, bn_error *er
     }
     for (uint32_t n = 0; n < hp->n_layer; n++)
         BN_TRY(bind_layer(m, n, skip_code_check, err));
+    mark_streamed(m);
     return BN_OK;
 }

@@ -167,7 +167,7 @@ static bool setup_gemm(struct ck *ck, struct ck_call *call, enum ck_class class,
     static const size_t K[] = {1, 15, 16, 17, 20, 100, 128, 256, 257, 640};
     static const struct {
         size_t rows, k, n;
-    } LARGE[] = {{70, 256, 70}, {9, 2560, 5}, {33, 2563, 3}, {1, 6912, 1}, {300, 96, 2}};
+    } LARGE[] = {{70, 256, 70}, {9, 2560, 5}, {33, 2563, 3}, {1, 6912, 1}, {300, 96, 2}, {1025, 2085, 1}};
     enum ck_values values = CK_ORDINARY;
     size_t element = half ? 2 : 4, offset = 0, pad_x = 0, pad_y = 0;
     if (class == CK_BENCH) return bench_gemm(ck, call, index, half);
