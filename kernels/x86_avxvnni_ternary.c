@@ -34,8 +34,11 @@ INLINE int32_t total(__m256i v)
     return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xB1)));
 }
 
+#define STREAM_AHEAD 8192u /* bytes from a row that comes from memory to the place to prefetch meanwhile */
+
 /* n rows (a constant, at most 2) of one token. */
-INLINE void i2s_rows(float *y, const struct bn_ternary *w, const struct bn_act *x, size_t row, const size_t n)
+INLINE void i2s_rows(float *y, const struct bn_ternary *w, const struct bn_act *x, size_t row, const size_t n,
+                     size_t ahead)
 {
     const uint8_t *codes = w->codes + row * w->row_bytes;
     __m256i part[2][4];
@@ -47,7 +50,7 @@ INLINE void i2s_rows(float *y, const struct bn_ternary *w, const struct bn_act *
         for (size_t r = 0; r < n; r++) {
             const uint8_t *at = codes + r * w->row_bytes + i / 4;
             code[r] = load256(at);
-            if (i % 256 == 0) _mm_prefetch((const char *)at + 2 * n * w->row_bytes, _MM_HINT_T0);
+            if (i % 256 == 0) _mm_prefetch((const char *)at + ahead, _MM_HINT_T0);
         }
         for (size_t g = 0; g < 4; g++) {
             __m256i act = load256(x->q + i + 32 * g);
@@ -65,9 +68,10 @@ INLINE void i2s_rows(float *y, const struct bn_ternary *w, const struct bn_act *
 void bn_i2s_gemv_avxvnni(float *y, const struct bn_ternary *w, const struct bn_act *x)
 {
     size_t row = 0;
-    for (; row + 2 <= w->rows; row += 2)
-        i2s_rows(y, w, x, row, 2);
-    if (row < w->rows) i2s_rows(y, w, x, row, 1);
+    for (; !w->streamed && row + 2 <= w->rows; row += 2)
+        i2s_rows(y, w, x, row, 2, 4 * w->row_bytes);
+    for (; row < w->rows; row++) /* in the order of addresses, which suits memory */
+        i2s_rows(y, w, x, row, 1, STREAM_AHEAD);
 }
 
 #define TILE_ROWS 4u
