@@ -7,13 +7,8 @@
 #define BN_CLI_PROGRAMS_H
 
 #define BN_SUMMARY_RUN "run a ternary language model"
-#define BN_SUMMARY_DOWNLOAD "download models and check them by digest"
-#define BN_SUMMARY_BENCH "measure speed and hold it against baselines"
 #define BN_SUMMARY_VERIFY_RECEIPT "check the receipt of a run, and replay it"
-#define BN_SUMMARY_FLAMEGRAPH "show where the time of a run goes"
-#define BN_SUMMARY_CROSSVAL "compare the engine with other implementations"
 #define BN_SUMMARY_FIXTURES "make and verify models, golden outputs and bad inputs"
-#define BN_SUMMARY_TRAIN "train a small ternary model from scratch"
 
 struct bn_program_name {
     const char *command; /* "run"; the program is "bn-run" */
