@@ -37,8 +37,7 @@ extern "C" {
 #define BN_PRINTF(fmt, first)
 #endif
 
-/* ---- Status, errors, exit codes -------------------------------------------------------------------------
- */
+/* ---- Status, errors, exit codes ---- */
 
 typedef enum bn_status {
     BN_OK = 0,
@@ -90,8 +89,7 @@ const char *bn_version(void);
 const char *bn_status_name(bn_status status);
 bn_exit bn_status_exit(bn_status status);
 
-/* ---- Instruction sets -----------------------------------------------------------------------------------
- */
+/* ---- Instruction sets ---- */
 
 /* Chooses the kernels for everything opened afterwards: "auto", "ref", "avx2", "avx512vnni", "neon".
  * Called once, before models are opened; the environment variable BN_ISA is the default.
@@ -102,8 +100,7 @@ const char *bn_isa_name(void);
 /* The i-th set that this CPU can run, slowest first, NULL past the end. */
 const char *bn_isa_available(size_t i);
 
-/* ---- Models ---------------------------------------------------------------------------------------------
- */
+/* ---- Models ---- */
 
 typedef struct bn_model bn_model;
 typedef struct bn_tokenizer bn_tokenizer;
@@ -145,8 +142,7 @@ const bn_hparams *bn_model_hparams(const bn_model *model);
 /* NULL when the file has no vocabulary. */
 const bn_tokenizer *bn_model_tokenizer(const bn_model *model);
 
-/* ---- Tokens ---------------------------------------------------------------------------------------------
- */
+/* ---- Tokens ---- */
 
 enum {
     BN_TOKENIZE_BOS = 1, /* begin-of-sequence in front, end-of-sequence behind, where the model's file asks */
@@ -219,8 +215,7 @@ BN_MUST_CHECK bn_status bn_template_render(bn_template tmpl, const bn_message *m
 /* The i-th text at which generation ends under this template, NULL past the end. */
 const char *bn_template_stop(bn_template tmpl, size_t i);
 
-/* ---- Sessions: one timeline of tokens --------------------------------------------------------------------
- */
+/* ---- Sessions: one timeline of tokens ---- */
 
 typedef struct bn_session bn_session;
 
@@ -286,8 +281,7 @@ typedef struct bn_eval_timing {
 } bn_eval_timing;
 bn_eval_timing bn_session_timing(const bn_session *session);
 
-/* ---- Sampling -------------------------------------------------------------------------------------------
- */
+/* ---- Sampling ---- */
 
 typedef struct bn_sampler bn_sampler;
 
@@ -312,8 +306,7 @@ void bn_sampler_close(bn_sampler *sampler);
 /* Chooses the next token from n_vocab logits (left unchanged) and the last n_recent tokens. */
 int32_t bn_sampler_next(bn_sampler *sampler, const float *logits, const int32_t *recent, size_t n_recent);
 
-/* ---- Memory that the library hands out ------------------------------------------------------------------
- */
+/* ---- Memory that the library hands out ---- */
 
 /* Releases what a function of this header allocated; NULL is accepted. */
 void bn_free(void *p);

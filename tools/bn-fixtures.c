@@ -17,8 +17,7 @@
 #include "tools/fixtures/listing.h"
 #include "tools/fixtures/verify.h"
 
-/* ---- gen ------------------------------------------------------------------------------------------------
- */
+/* ---- gen ---- */
 
 static const struct bn_option GEN[] = {
     {.name = "size",
@@ -89,8 +88,7 @@ static bn_status gen(struct bn_args *args, bn_error *err)
     return print_file(args, &file, err);
 }
 
-/* ---- golden ---------------------------------------------------------------------------------------------
- */
+/* ---- golden ---- */
 
 static const struct bn_option GOLDEN[] = {
     {.name = "fixtures", .arg = "DIR", .preset = "fixtures", .help = "folder with the models"},
@@ -137,8 +135,7 @@ static bn_status golden(struct bn_args *args, bn_error *err)
     return status;
 }
 
-/* ---- corrupt --------------------------------------------------------------------------------------------
- */
+/* ---- corrupt ---- */
 
 static const struct bn_option CORRUPT[] = {
     {.name = "output", .letter = 'o', .arg = "DIR", .help = "folder to write into; must be given"},
@@ -155,8 +152,7 @@ static bn_status corrupt(struct bn_args *args, bn_error *err)
     return BN_OK;
 }
 
-/* ---- verify ---------------------------------------------------------------------------------------------
- */
+/* ---- verify ---- */
 
 static const struct bn_option VERIFY[] = {
     {.name = "output", .letter = 'o', .arg = "DIR", .preset = "fixtures", .help = "folder of fixtures"},
@@ -214,8 +210,7 @@ static bn_status sums(struct bn_args *args, bn_error *err)
     return BN_OK;
 }
 
-/* ---- the program ----------------------------------------------------------------------------------------
- */
+/* ---- the program ---- */
 
 static const struct bn_command COMMANDS[] = {
     {.name = "gen",

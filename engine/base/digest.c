@@ -14,8 +14,7 @@
 
 #include "base/error.h"
 
-/* ---- SHA-256 ----------------------------------------------------------------------------------------------
- */
+/* ---- SHA-256 ---- */
 
 struct bn_sha256 {
     EVP_MD_CTX *ctx;
@@ -74,8 +73,7 @@ void bn_hex(char *hex, const unsigned char *bytes, size_t n)
     hex[2 * n] = '\0';
 }
 
-/* ---- base64 (RFC 4648) ------------------------------------------------------------------------------------
- */
+/* ---- base64 (RFC 4648) ---- */
 
 void bn_base64_encode(struct bn_buf *out, const void *bytes, size_t n)
 {
@@ -127,8 +125,7 @@ bn_status bn_base64_decode(struct bn_buf *out, const char *text, size_t n, bn_er
     return bn_buf_check(out, err);
 }
 
-/* ---- Ed25519 ----------------------------------------------------------------------------------------------
- */
+/* ---- Ed25519 ---- */
 
 #define KEY_BYTES 32u
 #define MAX_PEM_BYTES 4096u

@@ -21,8 +21,7 @@
 #define EXACT 9007199254740992.0 /* 2^53: below it, every whole number is itself */
 #define EXACT_U64 (UINT64_C(1) << 53)
 
-/* ---- scanning ---------------------------------------------------------------------------------------------
- */
+/* ---- scanning ---- */
 
 struct scan {
     const unsigned char *text;
@@ -244,8 +243,7 @@ static bn_status scan_text(const char *text, size_t n, bn_error *err)
     return s.at == n ? BN_OK : refuse(&s, "something stands behind the value");
 }
 
-/* ---- checking the tree ------------------------------------------------------------------------------------
- */
+/* ---- checking the tree ---- */
 
 static int by_name(const void *a, const void *b)
 {
@@ -290,8 +288,7 @@ static bn_status check_tree(const cJSON *value, bn_error *err)
     return BN_OK;
 }
 
-/* ---- reading ----------------------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 static void *allocate(size_t n)
 {
@@ -426,8 +423,7 @@ bool bn_json_bool(const bn_json *value, bool *out)
     return true;
 }
 
-/* ---- building ---------------------------------------------------------------------------------------------
- */
+/* ---- building ---- */
 
 static _Thread_local bool short_of_memory;
 
@@ -546,8 +542,7 @@ void bn_json_remove(bn_json *object, const char *name)
     cJSON_DeleteItemFromObjectCaseSensitive((cJSON *)object, name);
 }
 
-/* ---- writing ----------------------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 /* What is not UTF-8 becomes U+FFFD, so that the text can be read back. */
 static void write_string(struct bn_buf *out, const char *text)

@@ -70,8 +70,7 @@ static void trace(const struct pass *p, const char *op, uint32_t layer, const fl
     trace_rows(p, op, (int32_t)layer, data, 0, p->n, cols);
 }
 
-/* ---- stages
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- stages ---- */
 
 static void matrix_row(const struct bn_kernels *kernels, uint32_t type, float *out, const unsigned char *row,
                        size_t k)
@@ -397,8 +396,7 @@ static void final_norm(const struct pass *p)
     trace_rows(p, "output_norm", -1, s->hidden, s->run.head_at, n, embd);
 }
 
-/* ---- the pass
- * --------------------------------------------------------------------------------------------------- */
+/* ---- the pass ---- */
 
 static void run(void *arg, unsigned thread, unsigned n_threads)
 {

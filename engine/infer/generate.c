@@ -36,8 +36,7 @@ const char *bn_stop_reason_name(enum bn_stop_reason reason)
     return (unsigned)reason < BN_STOP_REASON_COUNT ? NAMES[reason] : "unknown";
 }
 
-/* ---- the chain of digests
- * ----------------------------------------------------------------------------------------- */
+/* ---- the chain of digests ---- */
 
 static void put_u32(struct bn_sha256 *sha, uint32_t v)
 {
@@ -85,8 +84,7 @@ static void chain_step(struct loop *l, int32_t token)
     bn_sha256_take(l->sha, l->link);
 }
 
-/* ---- text and stop texts
- * -------------------------------------------------------------------------------------------- */
+/* ---- text and stop texts ---- */
 
 static bool show(struct loop *l, int32_t id, size_t n)
 {
@@ -149,8 +147,7 @@ static void flush_text(struct loop *l, int32_t id)
     if (l->n_held > 0) (void)show(l, id, l->n_held);
 }
 
-/* ---- the loop
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- the loop ---- */
 
 static bool stops_at_id(struct loop *l, int32_t id)
 {

@@ -43,8 +43,7 @@ static const char *named(char out[192], const char *kind, struct bn_str name)
     return out;
 }
 
-/* ---- Cursor ---------------------------------------------------------------------------------------------
- */
+/* ---- Cursor ---- */
 
 /* True when n more bytes are there. */
 static bool has(const struct cursor *c, uint64_t n)
@@ -116,8 +115,7 @@ static bn_status take_name(struct cursor *c, const char *kind, uint64_t index, u
     return BN_OK;
 }
 
-/* ---- Sorting --------------------------------------------------------------------------------------------
- */
+/* ---- Sorting ---- */
 
 typedef int (*compare_fn)(const struct bn_gguf *gguf, uint32_t a, uint32_t b);
 
@@ -170,8 +168,7 @@ static void sort_index(const struct bn_gguf *gguf, uint32_t *index, size_t n, co
     }
 }
 
-/* ---- What kind of file ----------------------------------------------------------------------------------
- */
+/* ---- What kind of file ---- */
 
 static bool starts(const struct cursor *c, const char *text, size_t n)
 {
@@ -254,8 +251,7 @@ static bn_status read_version(struct cursor *c, uint32_t *version)
                       "GGUF version %" PRIu32 " is not read, only 2 and 3", *version);
 }
 
-/* ---- Keys -----------------------------------------------------------------------------------------------
- */
+/* ---- Keys ---- */
 
 static bn_status take_value_type(struct cursor *c, const char *where, const char *what,
                                  enum bn_gguf_type *out)
@@ -378,8 +374,7 @@ static bn_status read_alignment(struct cursor *c, struct bn_gguf *gguf)
     return BN_OK;
 }
 
-/* ---- Tensors --------------------------------------------------------------------------------------------
- */
+/* ---- Tensors ---- */
 
 /* Whether type numbers from 36 on have the meaning of the BitNet forks in this file. */
 static bool is_bitnet(const struct bn_gguf *gguf)
@@ -557,8 +552,7 @@ static bn_status read_tensors(struct cursor *c, struct bn_gguf *gguf)
     return check_unique_names(gguf, c->err);
 }
 
-/* ---- Opening --------------------------------------------------------------------------------------------
- */
+/* ---- Opening ---- */
 
 static bn_status take_count(struct cursor *c, const char *what, uint64_t each, uint32_t max, uint64_t *n)
 {
@@ -606,8 +600,7 @@ void bn_gguf_close(struct bn_gguf *gguf)
     *gguf = (struct bn_gguf){0};
 }
 
-/* ---- Looking things up ----------------------------------------------------------------------------------
- */
+/* ---- Looking things up ---- */
 
 const struct bn_gguf_kv *bn_gguf_find(const struct bn_gguf *gguf, const char *key)
 {

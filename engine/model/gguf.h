@@ -102,8 +102,7 @@ struct bn_str bn_gguf_next_str(const unsigned char **cursor);
 size_t bn_gguf_type_bytes(enum bn_gguf_type type);
 const char *bn_gguf_type_name(enum bn_gguf_type type);
 
-/* ---- Writing --------------------------------------------------------------------------------------------
- */
+/* ---- Writing ---- */
 
 /* Keys first, then tensors' descriptions, then their data in the same order; each step appends to out, so
  * that a file is the same bytes everywhere. Large tensors need not be in memory: write the head with

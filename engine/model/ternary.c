@@ -26,8 +26,7 @@ void *bn_model_own(struct bn_model *m, size_t n, size_t each)
     return copies[m->n_copies] != NULL ? copies[m->n_copies++] : NULL;
 }
 
-/* ---- checks of weights that stay in place ----------------------------------------------------------------
- */
+/* ---- checks of weights that stay in place ---- */
 
 /* Row ranges are looked at by a team of threads; the lowest bad row is reported, so that the message is the
  * same with any number of them. */
@@ -124,8 +123,7 @@ static bn_status check_tq2(const struct bn_model *m, const struct bn_linear *lin
                       "row %zu holds the code 3 or a scale that is not finite", bad);
 }
 
-/* ---- TQ1_0 to TQ2_0
- * ---------------------------------------------------------------------------------------- */
+/* ---- TQ1_0 to TQ2_0 ---- */
 
 /* Digit n of a byte that holds ceil(v * 256 / 243), v a number of five base-3 digits, first digit highest. */
 static unsigned trit(unsigned byte, unsigned n)
@@ -162,8 +160,7 @@ static void tq1_row(struct scan *scan, size_t r)
         tq1_to_tq2_block(out + b * BN_TQ2_BLOCK_BYTES, in + b * TQ1_BLOCK_BYTES);
 }
 
-/* ---- floats to I2_S
- * ------------------------------------------------------------------------------------------ */
+/* ---- floats to I2_S ---- */
 
 #define FLOAT_CHUNK 512u
 
@@ -230,8 +227,7 @@ static bn_status prepare_floats(struct bn_model *m, struct bn_linear *lin, const
     return BN_ERR_UNSUPPORTED;
 }
 
-/* ---- the one entry
- * -------------------------------------------------------------------------------------------- */
+/* ---- the one entry ---- */
 
 bn_status bn_ternary_prepare(struct bn_model *m, struct bn_linear *lin, const struct bn_gguf_tensor *t,
                              bool skip, bn_error *err)

@@ -103,8 +103,7 @@ static bn_status put_text(struct build *b, bn_json *object, const char *name, co
     return BN_OK;
 }
 
-/* ---- the objects of the predicate -------------------------------------------------------------------------
- */
+/* ---- the objects of the predicate ---- */
 
 static void put_environment(struct build *b, bn_json *predicate)
 {
@@ -286,8 +285,7 @@ static bn_status put_measurement(struct build *b, bn_json *predicate)
     return BN_OK;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------
- */
+/* ---- the whole ---- */
 
 /* compute_path is "real" because kernels were counted: bn_receipt_build refuses otherwise. */
 static bn_status put_predicate(struct build *b, bn_json *statement)

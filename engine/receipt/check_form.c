@@ -177,8 +177,7 @@ void bn_check_model(const struct bn_rules_input *in, struct bn_rule_result *out)
                      claimed);
 }
 
-/* ---- schema and time --------------------------------------------------------------------------------------
- */
+/* ---- schema and time ---- */
 
 void bn_check_form(const struct bn_rules_input *in, struct bn_rule_result *out)
 {

@@ -12,8 +12,7 @@
 #define MAX_NAME_BYTES 128u
 #define MAX_KERNELS 10000u
 
-/* ---- classes of names -------------------------------------------------------------------------------------
- */
+/* ---- classes of names ---- */
 
 static bool starts_with(const char *name, const char *const *prefixes, size_t n)
 {
@@ -57,8 +56,7 @@ static bool is_quantized(const char *name)
     return !is_fallback(name) && (is_ternary(name) || starts_with(name, PREFIXES, BN_ARRAY_LEN(PREFIXES)));
 }
 
-/* ---- walking the list -------------------------------------------------------------------------------------
- */
+/* ---- walking the list ---- */
 
 /* The next kernel's name behind *at (NULL: the first), false at the end. Elements that are no text are
  * skipped: the rule kernels-present speaks of them. */
@@ -95,8 +93,7 @@ static bool is_gpu_backend(const char *backend)
     return strcasecmp(backend, "cuda") == 0 || strcasecmp(backend, "gpu") == 0;
 }
 
-/* ---- how it was computed ----------------------------------------------------------------------------------
- */
+/* ---- how it was computed ---- */
 
 void bn_check_compute_path(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
@@ -139,8 +136,7 @@ void bn_check_backend_summary(const struct bn_rules_input *in, struct bn_rule_re
         bn_rule_pass(out, "%s", text[0] == '\0' ? "empty" : "says what was selected");
 }
 
-/* ---- the list itself --------------------------------------------------------------------------------------
- */
+/* ---- the list itself ---- */
 
 void bn_check_kernels_present(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
@@ -283,8 +279,7 @@ void bn_check_kernels_known(const struct bn_rules_input *in, struct bn_rule_resu
     bn_rule_pass(out, "all in the dispatch table");
 }
 
-/* ---- which kind of kernels --------------------------------------------------------------------------------
- */
+/* ---- which kind of kernels ---- */
 
 /* An empty list is the matter of kernels-present, not of every rule behind it. */
 static bool no_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)

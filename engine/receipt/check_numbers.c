@@ -12,8 +12,7 @@
 
 typedef unsigned long long ull;
 
-/* ---- tokens -----------------------------------------------------------------------------------------------
- */
+/* ---- tokens ---- */
 
 void bn_check_token_counts(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
@@ -115,8 +114,7 @@ void bn_check_stop_reason(const struct bn_rules_input *in, struct bn_rule_result
         bn_rule_pass(out, "%s", reason);
 }
 
-/* ---- rates and times --------------------------------------------------------------------------------------
- */
+/* ---- rates and times ---- */
 
 /* |a - b| within the policy's tolerance of b. */
 static bool close_to(const struct bn_rules_input *in, double a, double b)
@@ -261,8 +259,7 @@ void bn_check_derived_rates(const struct bn_rules_input *in, struct bn_rule_resu
     bn_rule_pass(out, "prefill %.3f tokens/s", (double)prefill / 1000);
 }
 
-/* ---- what other tools put into their receipts -------------------------------------------------------------
- */
+/* ---- what other tools put into their receipts ---- */
 
 static bool accuracy_fails(const bn_json *tests, struct bn_rule_result *out)
 {

@@ -19,8 +19,7 @@ typedef unsigned long long ull;
  * 768, a matrix unit does more. */
 #define MAX_OPS_PER_NS 4096.0
 
-/* ---- the shape --------------------------------------------------------------------------------------------
- */
+/* ---- the shape ---- */
 
 struct shape {
     uint64_t n_embd, n_layer, n_ff, n_head, n_head_kv, head_dim, n_rot, n_vocab, ternary_weights,
@@ -69,8 +68,7 @@ void bn_check_model_shape(const struct bn_rules_input *in, struct bn_rule_result
         bn_rule_pass(out, "%llu ternary weights", (ull)weights);
 }
 
-/* ---- the counters -----------------------------------------------------------------------------------------
- */
+/* ---- the counters ---- */
 
 void bn_check_kernel_stats(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
@@ -223,8 +221,7 @@ void bn_check_attention_work(const struct bn_rules_input *in, struct bn_rule_res
     bn_rule_pass(out, "%llu multiply-adds each way", (ull)want);
 }
 
-/* ---- can a machine do that? -------------------------------------------------------------------------------
- */
+/* ---- can a machine do that? ---- */
 
 /* tokens/s above which a receipt that has nothing but names is not believed. */
 static uint64_t limit_of(const struct bn_rules_input *in, const char *backend)

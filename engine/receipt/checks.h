@@ -28,8 +28,7 @@ bool bn_rule_list(const struct bn_rules_input *in, const char *path, uint64_t **
                   struct bn_rule_result *out);
 bool bn_rule_is_digest(const char *text);
 
-/* ---- the functions of the table, by file ------------------------------------------------------------------
- */
+/* ---- the functions of the table, by file ---- */
 
 #define BN_CHECK(name) void name(const struct bn_rules_input *in, struct bn_rule_result *out)
 

@@ -58,8 +58,7 @@ BN_MUST_CHECK bn_status bn_receipt_build(bn_json **statement, const struct bn_re
 BN_MUST_CHECK bn_status bn_receipt_write(const char *path, const struct bn_receipt_input *input,
                                          bn_error *err);
 
-/* ---- shared by building and checking ---------------------------------------------------------------------
- */
+/* ---- shared by building and checking ---- */
 
 /* sha256 over the canonical text of a statement without its member receipt_sha256. */
 BN_MUST_CHECK bn_status bn_receipt_self_digest(const bn_json *statement, char hex[BN_SHA256_HEX],

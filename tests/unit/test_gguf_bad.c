@@ -99,8 +99,7 @@ static bn_status try_open(open_fn open, const char *bytes, size_t n, bn_error *e
     return status;
 }
 
-/* ---- the corpus -----------------------------------------------------------------------------------------
- */
+/* ---- the corpus ---- */
 
 static bool is_near(uint64_t a, uint64_t b)
 {
@@ -178,8 +177,7 @@ static void names_are_unique(void **state)
     bn_buf_release(&c.bytes);
 }
 
-/* ---- three valid files ----------------------------------------------------------------------------------
- */
+/* ---- three valid files ---- */
 
 enum { CONTAINER, BARE_MODEL, VOCAB_MODEL, N_VALID };
 

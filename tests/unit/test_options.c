@@ -24,8 +24,7 @@
 #include "tools/cli/options.h"
 #include "tools/cli/suggest.h"
 
-/* ---- a program to parse for -------------------------------------------------------------------------------
- */
+/* ---- a program to parse for ---- */
 
 static const struct bn_option SHARED[] = {
     {.name = "threads", .letter = 't', .arg = "N", .env = "BN_TEST_THREADS", .help = "threads"},
@@ -127,8 +126,7 @@ static void accept_for(const struct bn_program *program, const char *line, struc
     if (status != BN_OK) fail_msg("'%s': %s", line, err.msg);
 }
 
-/* ---- parsing ----------------------------------------------------------------------------------------------
- */
+/* ---- parsing ---- */
 
 static void options_are_read_in_every_spelling(void **state)
 {
@@ -305,8 +303,7 @@ static void the_environment_counts_when_the_line_is_silent(void **state)
     unsetenv("BN_TEST_KIND");
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------------------
- */
+/* ---- numbers ---- */
 
 static void numbers_of_options_are_strict(void **state)
 {
@@ -421,8 +418,7 @@ static void whole_numbers_up_to_their_ends(void **state)
     assert_false(bn_number_i64("--1", 3, &i));
 }
 
-/* ---- suggestions ------------------------------------------------------------------------------------------
- */
+/* ---- suggestions ---- */
 
 static void edit_distances(void **state)
 {
@@ -468,8 +464,7 @@ static void the_nearest_word_is_suggested(void **state)
     assert_null(s.best);
 }
 
-/* ---- help -------------------------------------------------------------------------------------------------
- */
+/* ---- help ---- */
 
 static char *help_text(const struct bn_program *program, const struct bn_command *command, size_t columns)
 {
@@ -504,8 +499,7 @@ static void help_tells_everything_within_its_columns(void **state)
     free(text);
 }
 
-/* ---- tables that contradict themselves --------------------------------------------------------------------
- */
+/* ---- tables that contradict themselves ---- */
 
 /* Whether checking a program whose command has these options stops the process. */
 static bool check_stops(const struct bn_option *options)

@@ -36,8 +36,7 @@ static int close_model(void **state)
     return 0;
 }
 
-/* ---- a run, and its receipt -------------------------------------------------------------------------------
- */
+/* ---- a run, and its receipt ---- */
 
 static const int32_t PROMPT[] = {845, 25, 198, 404};
 
@@ -115,8 +114,7 @@ static bool verifies(const struct bn_receipt *receipt)
     return report.verified;
 }
 
-/* ---- the fields -------------------------------------------------------------------------------------------
- */
+/* ---- the fields ---- */
 
 static bool is_kind(const char *type, const bn_json *value)
 {
@@ -232,8 +230,7 @@ static void every_field_is_documented(void **state)
     bn_json_free(schema);
 }
 
-/* ---- building ---------------------------------------------------------------------------------------------
- */
+/* ---- building ---- */
 
 static void a_receipt_says_what_ran(void **state)
 {
@@ -355,8 +352,7 @@ static void short_memory_gives_no_receipt(void **state)
     release(&run);
 }
 
-/* ---- replay -----------------------------------------------------------------------------------------------
- */
+/* ---- replay ---- */
 
 /* Puts JSON text at a path of the predicate; replays; says whether it was the same, "error" when it could not
  * be made. */
@@ -464,8 +460,7 @@ static void replay_sees_one_changed_weight(void **state)
     bn_json_free(statement);
 }
 
-/* ---- tampering --------------------------------------------------------------------------------------------
- */
+/* ---- tampering ---- */
 
 static struct bn_key *fresh_key(void)
 {
@@ -688,8 +683,7 @@ static void envelopes_are_read_strictly(void **state)
     bn_buf_release(&many);
 }
 
-/* ---- small computations -----------------------------------------------------------------------------------
- */
+/* ---- small computations ---- */
 
 static void rates_and_percentiles(void **state)
 {

@@ -61,8 +61,7 @@ static void exits(int (*child)(void), int code)
     assert_int_equal(WEXITSTATUS(status), code);
 }
 
-/* ---- a program whose commands end in every way ------------------------------------------------------------
- */
+/* ---- a program whose commands end in every way ---- */
 
 static bn_status succeed(struct bn_args *args, bn_error *err)
 {
@@ -209,8 +208,7 @@ static void lost_output_overrides_the_result(void **state)
                         "bn-test: error: standard output: could not be written: No space left on device\n");
 }
 
-/* ---- the parts --------------------------------------------------------------------------------------------
- */
+/* ---- the parts ---- */
 
 static int child_messages(void)
 {

@@ -35,8 +35,7 @@ static void put_choices(FILE *out, const struct bn_option *o)
         fprintf(out, "%s%.*s", i > 0 ? " " : "", (int)n, choice);
 }
 
-/* ---- bash -------------------------------------------------------------------------------------------------
- */
+/* ---- bash ---- */
 
 /* "generate:--model | generate:-m)" and what completes its value. */
 static void put_bash_values(FILE *out, const struct bn_command *command)
@@ -136,8 +135,7 @@ void bn_dump_bash(FILE *out, const struct bn_program *program)
     fprintf(out, " %s\n", program->name);
 }
 
-/* ---- zsh --------------------------------------------------------------------------------------------------
- */
+/* ---- zsh ---- */
 
 static void put_zsh_option(FILE *out, const struct bn_option *o)
 {
@@ -218,8 +216,7 @@ void bn_dump_zsh(FILE *out, const struct bn_program *program)
     fputs(" \"$@\"\n", out);
 }
 
-/* ---- fish -------------------------------------------------------------------------------------------------
- */
+/* ---- fish ---- */
 
 /* The condition under which a command's options are offered. */
 static void put_fish_condition(FILE *out, const struct bn_program *program, const struct bn_command *command)

@@ -11,8 +11,7 @@
 
 #define HELP_COLUMN 26u /* where the texts of options and commands begin */
 
-/* ---- wrapping ---------------------------------------------------------------------------------------------
- */
+/* ---- wrapping ---- */
 
 static void pad(FILE *out, size_t n)
 {
@@ -73,8 +72,7 @@ static void put_row(FILE *out, const char *word, const char *text, size_t column
     bn_help_wrap(out, text, HELP_COLUMN, HELP_COLUMN, columns);
 }
 
-/* ---- sections ---------------------------------------------------------------------------------------------
- */
+/* ---- sections ---- */
 
 const char *bn_help_group_of(const struct bn_option *option)
 {

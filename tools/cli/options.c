@@ -30,8 +30,7 @@ static struct quoted quote(const char *text, size_t n)
     return q;
 }
 
-/* ---- parsing ----------------------------------------------------------------------------------------------
- */
+/* ---- parsing ---- */
 
 struct parser {
     struct bn_args *args;
@@ -297,8 +296,7 @@ void bn_args_release(struct bn_args *args)
     args->n_values = args->n_operands = 0;
 }
 
-/* ---- asking -----------------------------------------------------------------------------------------------
- */
+/* ---- asking ---- */
 
 static const struct bn_option *must_find(const struct bn_args *args, const char *name)
 {

@@ -174,8 +174,7 @@ void bn_args_help_hint(const struct bn_args *args, bn_error *err, const char *da
 /* Stops the process when a table contradicts itself: names twice, presets outside the list, no text. */
 void bn_program_check(const struct bn_program *program);
 
-/* ---- Asking. A name that the command's tables do not have stops the process: it is a bug. ----------------
- */
+/* ---- Asking. A name that the command's tables do not have stops the process: it is a bug. ---- */
 
 /* Whether the command has such an option at all: for helpers that several programs share. */
 bool bn_opt_exists(const struct bn_args *args, const char *name);

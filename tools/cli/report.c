@@ -27,8 +27,7 @@ static struct {
 
 static volatile sig_atomic_t interrupted;
 
-/* ---- messages --------------------------------------------------------------------------------------------
- */
+/* ---- messages ---- */
 
 bool bn_report_color(FILE *stream)
 {
@@ -125,8 +124,7 @@ void bn_report_json_error(const bn_error *err, int exit_code)
     printf("}\n");
 }
 
-/* ---- interruption ----------------------------------------------------------------------------------------
- */
+/* ---- interruption ---- */
 
 static void set_interrupt_handler(void (*handler)(int))
 {
@@ -152,8 +150,7 @@ int bn_cli_interrupted(void)
     return interrupted;
 }
 
-/* ---- start and end ---------------------------------------------------------------------------------------
- */
+/* ---- start and end ---- */
 
 static void on_bus_error(int number)
 {

@@ -13,8 +13,7 @@
 
 #include "bn.h"
 
-/* ---- messages --------------------------------------------------------------------------------------------
- */
+/* ---- messages ---- */
 
 /* "bn-run: error: model.gguf: message (at byte 123)", a line "hint: ..." when there is one. Returns the exit
  * code. For errors that do not end the program; the one that does is returned from the command. */
@@ -33,8 +32,7 @@ size_t bn_report_columns(FILE *stream);
  * {"schema": "bn.error/1", ...} on standard output in its place. */
 void bn_report_json_began(void);
 
-/* ---- interruption ----------------------------------------------------------------------------------------
- */
+/* ---- interruption ---- */
 
 /* From now on the first SIGINT or SIGTERM only sets a flag; the second one ends the process as usual. */
 void bn_cli_catch_interrupt(void);
@@ -42,8 +40,7 @@ void bn_cli_catch_interrupt(void);
  * args->exit_code = 128 + that. */
 int bn_cli_interrupted(void);
 
-/* ---- for bn_cli_main -------------------------------------------------------------------------------------
- */
+/* ---- for bn_cli_main ---- */
 
 enum bn_color { BN_COLOR_AUTO, BN_COLOR_ALWAYS, BN_COLOR_NEVER };
 

@@ -88,8 +88,7 @@ const char *bn_table_choice(const struct bn_option *option, size_t i, size_t *n)
     }
 }
 
-/* ---- the check --------------------------------------------------------------------------------------------
- */
+/* ---- the check ---- */
 
 static _Noreturn void wrong(const struct bn_command *command, const char *name, const char *what)
 {

@@ -47,8 +47,7 @@ static void close_file(struct file *file)
     bn_file_map_close(&file->map);
 }
 
-/* ---- keys
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- keys ---- */
 
 static uint64_t load_unsigned(const unsigned char *p, size_t n)
 {
@@ -127,8 +126,7 @@ static void print_keys(const struct bn_gguf *gguf, bn_json *doc)
     }
 }
 
-/* ---- tensors
- * ------------------------------------------------------------------------------------------------- */
+/* ---- tensors ---- */
 
 /* What there is to say about a tensor's values: shares of the codes of a ternary one, root mean square and
  * range of a vector. Empty for others. */
@@ -233,8 +231,7 @@ static void print_tensors(const struct bn_gguf *gguf, bn_json *doc)
     }
 }
 
-/* ---- the model
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the model ---- */
 
 static void put_model(const struct bn_model *m, bn_json *doc)
 {

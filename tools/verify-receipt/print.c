@@ -20,8 +20,7 @@ static const char *level_of(const struct bn_rules_report *report)
     return report->reached ? bn_rule_level_name(report->level) : "none";
 }
 
-/* ---- verify -----------------------------------------------------------------------------------------------
- */
+/* ---- verify ---- */
 
 static void print_rules(const struct bn_args *args, const struct bn_rules_report *report)
 {
@@ -112,8 +111,7 @@ bn_status bn_verify_print(const struct bn_args *args, const char *path, const st
     return BN_OK;
 }
 
-/* ---- diff -------------------------------------------------------------------------------------------------
- */
+/* ---- diff ---- */
 
 struct printing {
     bn_json *list; /* NULL: print as text */
@@ -172,8 +170,7 @@ bn_status bn_verify_print_diff(struct bn_args *args, const struct bn_receipt *le
     return status;
 }
 
-/* ---- rules ------------------------------------------------------------------------------------------------
- */
+/* ---- rules ---- */
 
 bn_status bn_verify_rules(struct bn_args *args, bn_error *err)
 {

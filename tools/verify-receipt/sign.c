@@ -102,8 +102,7 @@ bn_status bn_verify_sign(struct bn_args *args, bn_error *err)
     return status;
 }
 
-/* ---- keygen -----------------------------------------------------------------------------------------------
- */
+/* ---- keygen ---- */
 
 static bn_status write_new(const char *path, mode_t mode, const struct bn_buf *text, bn_error *err)
 {

@@ -17,8 +17,7 @@
 #define PROBE_NS 200000000u
 #define MAX_PROBE_THREADS 256u
 
-/* ---- keys and files ---------------------------------------------------------------------------------------
- */
+/* ---- keys and files ---- */
 
 /* A key that is there already is not kept: a threshold counts different keys. */
 static bn_status add_key(struct bn_verify_keys *keys, const char *path, bn_error *err)
@@ -107,8 +106,7 @@ static bn_status read_policy(struct bn_receipt_policy *policy, const struct bn_a
     return status;
 }
 
-/* ---- the verification -------------------------------------------------------------------------------------
- */
+/* ---- the verification ---- */
 
 struct verify {
     struct bn_args *args;
