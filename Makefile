@@ -135,7 +135,7 @@ $(OUT)/flags: FORCE
 $(OUT)/build_info.h: FORCE
 	@mkdir -p $(@D); sh ci/build-info.sh "$(CC)" > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
-$(OUT)/%.o: %.c $(OUT)/flags | packages
+$(OUT)/%.o: %.c $(OUT)/flags Makefile | packages
 	$(SAY) CC $<
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<

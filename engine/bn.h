@@ -91,8 +91,8 @@ bn_exit bn_status_exit(bn_status status);
 
 /* ---- Instruction sets ---- */
 
-/* Chooses the kernels for everything opened afterwards: "auto", "ref", "avx2", "avx512vnni", "neon".
- * Called once, before models are opened; the environment variable BN_ISA is the default.
+/* Chooses the kernels for everything opened afterwards: "auto", "ref", "avx2", "avxvnni", "avx512vnni",
+ * "neon". Called once, before models are opened; the environment variable BN_ISA is the default.
  * BN_ERR_UNSUPPORTED when this CPU lacks the set. */
 BN_MUST_CHECK bn_status bn_isa_select(const char *name, bn_error *err);
 /* The name of the chosen set. */

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 static const struct {
     const char *name;
     bn_exit exit;
@@ -45,32 +47,12 @@ const char *bn_version(void)
     return "0.1.0";
 }
 
-/* Length of the UTF-8 sequence at text (n bytes are there), 0 when it is none. */
-static size_t utf8_length(const unsigned char *text, size_t n)
-{
-    size_t len = text[0] < 0x80       ? 1
-                 : text[0] >> 5 == 6  ? 2
-                 : text[0] >> 4 == 14 ? 3
-                 : text[0] >> 3 == 30 ? 4
-                                      : 0;
-    if (len == 0 || len > n) return 0;
-    for (size_t i = 1; i < len; i++)
-        if ((text[i] & 0xC0) != 0x80) return 0;
-    if (len == 2 && text[0] < 0xC2) return 0;
-    if (len == 3 && text[0] == 0xE0 && text[1] < 0xA0) return 0;
-    if (len == 3 && text[0] == 0xED && text[1] > 0x9F) return 0;
-    if (len == 4 &&
-        (text[0] > 0xF4 || (text[0] == 0xF0 && text[1] < 0x90) || (text[0] == 0xF4 && text[1] > 0x8F)))
-        return 0;
-    return len;
-}
-
 char *bn_escape(char *out, size_t room, const char *text, size_t n)
 {
     const unsigned char *in = (const unsigned char *)text;
     size_t used = 0;
     for (size_t i = 0; i < n;) {
-        size_t len = utf8_length(in + i, n - i);
+        size_t len = bn_utf8_length(text + i, n - i);
         /* U+0080..U+009F are control characters too (C1: terminals obey them). */
         bool plain = len > 1 ? !(in[i] == 0xC2 && in[i + 1] < 0xA0)
                              : len == 1 && in[i] >= 0x20 && in[i] != 0x7F && in[i] != '\\';

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -123,7 +124,7 @@ static void sync_folder_of(const char *path)
     close(fd);
 }
 
-bn_status bn_file_write_atomic(const char *path, const void *bytes, size_t n, bn_error *err)
+static bn_status replace_file(const char *path, const void *bytes, size_t n, bn_error *err)
 {
     char temp[4096];
     int len = snprintf(temp, sizeof temp, "%s.tmp-%ld", path, (long)getpid());
@@ -138,5 +139,25 @@ bn_status bn_file_write_atomic(const char *path, const void *bytes, size_t n, bn
         (void)unlink(temp);
     else
         sync_folder_of(path);
+    return status;
+}
+
+/* Pipes and devices cannot be replaced: they are written to. */
+static bn_status write_through(const char *path, const void *bytes, size_t n, bn_error *err)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return bn_fail_errno(err, errno, path, "cannot open");
+    bn_status status = write_all(fd, bytes, n, path, err);
+    if (close(fd) != 0 && status == BN_OK) status = bn_fail_errno(err, errno, path, "cannot close");
+    return status;
+}
+
+bn_status bn_file_write_atomic(const char *path, const void *bytes, size_t n, bn_error *err)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) return write_through(path, bytes, n, err);
+    char *behind_links = realpath(path, NULL); /* of a link its target is replaced, not the link */
+    bn_status status = replace_file(behind_links != NULL ? behind_links : path, bytes, n, err);
+    (free)(behind_links); /* libc's own block */
     return status;
 }

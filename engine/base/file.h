@@ -22,7 +22,7 @@ void bn_file_map_close(struct bn_file_map *map);
 BN_MUST_CHECK bn_status bn_file_read(const char *path, struct bn_buf *buf, bn_error *err);
 
 /* Writes beside the target, flushes to disk, then renames: readers see the old bytes or all of the new ones.
- */
+ * A link stays one, its target is replaced; pipes and devices are written to. */
 BN_MUST_CHECK bn_status bn_file_write_atomic(const char *path, const void *bytes, size_t n, bn_error *err);
 
 #endif

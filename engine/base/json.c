@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 #define MAX_VALUES (1u << 20)
 #define MAX_NUMBER_BYTES 60u     /* cJSON cuts longer ones */
@@ -47,28 +48,6 @@ static void skip_space(struct scan *s)
     while (s->at < s->n && (s->text[s->at] == ' ' || s->text[s->at] == '\n' || s->text[s->at] == '\t' ||
                             s->text[s->at] == '\r'))
         s->at++;
-}
-
-/* Length of the UTF-8 sequence at text, 0 when it is none; surrogates and overlong forms are none. */
-static size_t utf8_length(const unsigned char *text, size_t n)
-{
-    static const struct {
-        unsigned char low, high, second_low, second_high, length;
-    } FORMS[] = {
-        {0x00, 0x7F, 0x00, 0x00, 1}, {0xC2, 0xDF, 0x80, 0xBF, 2}, {0xE0, 0xE0, 0xA0, 0xBF, 3},
-        {0xE1, 0xEC, 0x80, 0xBF, 3}, {0xED, 0xED, 0x80, 0x9F, 3}, {0xEE, 0xEF, 0x80, 0xBF, 3},
-        {0xF0, 0xF0, 0x90, 0xBF, 4}, {0xF1, 0xF3, 0x80, 0xBF, 4}, {0xF4, 0xF4, 0x80, 0x8F, 4},
-    };
-    for (size_t i = 0; i < BN_ARRAY_LEN(FORMS); i++) {
-        if (text[0] < FORMS[i].low || text[0] > FORMS[i].high) continue;
-        size_t length = FORMS[i].length;
-        if (length > n) return 0;
-        if (length > 1 && (text[1] < FORMS[i].second_low || text[1] > FORMS[i].second_high)) return 0;
-        for (size_t j = 2; j < length; j++)
-            if ((text[j] & 0xC0) != 0x80) return 0;
-        return length;
-    }
-    return 0;
 }
 
 /* The four digits behind \u, at s->at; moves behind them. */
@@ -121,7 +100,7 @@ static bn_status scan_string(struct scan *s)
             BN_TRY(scan_escape(s));
             continue;
         }
-        size_t length = utf8_length(s->text + s->at, s->n - s->at);
+        size_t length = bn_utf8_length((const char *)s->text + s->at, s->n - s->at);
         if (length == 0) return refuse(s, "invalid UTF-8");
         s->at += length;
     }
@@ -555,7 +534,7 @@ static void write_string(struct bn_buf *out, const char *text)
         const char *pair = SHORT;
         while (*pair != '\0' && (unsigned char)*pair != in[i])
             pair += 2;
-        size_t length = utf8_length(in + i, n - i);
+        size_t length = bn_utf8_length((const char *)in + i, n - i);
         if (*pair != '\0')
             bn_buf_printf(out, "\\%c", pair[1]);
         else if (in[i] < 0x20)

@@ -356,6 +356,13 @@ static void layer_ffn(const struct pass *p, uint32_t n)
     meet(p);
 }
 
+/* A head row that nobody looks up may be damaged all the same: it shows in its logits. */
+static void check_logits(const struct pass *p, size_t from, size_t to, size_t n)
+{
+    for (size_t j = 0; j < n; j++)
+        if (!all_finite(p->s->run.logits + j * p->m->head.rows + from, to - from)) p->s->run.bad_row = true;
+}
+
 /* logits = head hidden for the rows wanted. A head in a block format is widened row by row. */
 static void head(const struct pass *p)
 {
@@ -369,6 +376,7 @@ static void head(const struct pass *p)
         const uint16_t *w = (const uint16_t *)(const void *)h->data + from * h->k;
         p->kernels->f16_gemm(y + from, h->rows, w, to - from, h->k, s->hidden, h->k, n);
         end(p, BN_KERNEL_F16_GEMM, (to - from) * h->row_bytes, (uint64_t)(to - from) * h->k * n);
+        check_logits(p, from, to, n);
         return;
     }
     float *row = s->head_row + (size_t)p->thread * h->k;
@@ -377,6 +385,7 @@ static void head(const struct pass *p)
         p->kernels->f32_gemm(y + r, h->rows, row, 1, h->k, s->hidden, h->k, n);
     }
     end(p, BN_KERNEL_F32_GEMM, (to - from) * h->row_bytes, (uint64_t)(to - from) * h->k * n);
+    check_logits(p, from, to, n);
 }
 
 static void final_norm(const struct pass *p)

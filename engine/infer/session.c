@@ -59,11 +59,11 @@ static uint32_t choose(uint32_t wanted, uint32_t fallback, uint32_t most)
     return n < most ? n : most;
 }
 
-static void nothing(void *arg, unsigned thread, unsigned n_threads)
+/* Starts the threads, so that the first evaluation need not, and takes down how many there really are. */
+static void muster(void *arg, unsigned thread, unsigned n_threads)
 {
-    (void)arg;
-    (void)thread;
-    (void)n_threads;
+    struct bn_session *s = arg;
+    if (thread == 0) s->n_threads = n_threads;
 }
 
 bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_session_options *options,
@@ -89,7 +89,7 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
         bn_session_close(s);
         return BN_ERR_NOMEM;
     }
-    bn_team_run(s->n_threads, nothing, NULL); /* so that the first evaluation need not start the threads */
+    bn_team_run(s->n_threads, muster, s);
     bn_rope_table(s->rope_cos, s->rope_sin, s->n_ctx, &model->hp, model->rope_factors);
     *out = s;
     return BN_OK;

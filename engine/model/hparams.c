@@ -97,7 +97,7 @@ static bn_status read_fields(bn_hparams *hp, const struct bn_gguf *gguf, bn_erro
 }
 
 static bn_status read_float(const struct bn_gguf *gguf, const char *arch, const char *suffix, bool required,
-                            float *out, bn_error *err)
+                            float min, float *out, bn_error *err)
 {
     char key[96];
     key_of(key, arch, suffix);
@@ -105,9 +105,9 @@ static bn_status read_float(const struct bn_gguf *gguf, const char *arch, const 
     if (status == BN_ERR_NOT_FOUND && !required) return BN_OK;
     if (status == BN_ERR_NOT_FOUND) return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key, "missing key");
     BN_TRY(status);
-    if (!isfinite(*out) || *out <= 0.0f)
-        return bn_fail_at(err, BN_ERR_FORMAT, key_offset(gguf, key), key, "%g is not a positive number",
-                          (double)*out);
+    if (!isfinite(*out) || *out < min || *out > 1e12f)
+        return bn_fail_at(err, BN_ERR_FORMAT, key_offset(gguf, key), key, "%g is not in %g..1e12",
+                          (double)*out, (double)min);
     return BN_OK;
 }
 
@@ -125,7 +125,7 @@ static bn_status read_rope_scaling(bn_hparams *hp, const struct bn_gguf *gguf, b
                           bn_escape(shown, sizeof shown, type.ptr, type.len));
     }
     float factor = 1.0f;
-    BN_TRY(read_float(gguf, hp->arch, "rope.scaling.factor", true, &factor, err));
+    BN_TRY(read_float(gguf, hp->arch, "rope.scaling.factor", true, 1e-3f, &factor, err));
     hp->rope_scale = 1.0f / factor;
     return BN_OK;
 }
@@ -188,8 +188,8 @@ bn_status bn_hparams_read(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *
     *hp = (bn_hparams){.rope_base = 10000.0f, .rope_scale = 1.0f};
     BN_TRY(read_arch(hp, gguf, err));
     BN_TRY(read_fields(hp, gguf, err));
-    BN_TRY(read_float(gguf, hp->arch, "attention.layer_norm_rms_epsilon", true, &hp->rms_eps, err));
-    BN_TRY(read_float(gguf, hp->arch, "rope.freq_base", false, &hp->rope_base, err));
+    BN_TRY(read_float(gguf, hp->arch, "attention.layer_norm_rms_epsilon", true, 1e-12f, &hp->rms_eps, err));
+    BN_TRY(read_float(gguf, hp->arch, "rope.freq_base", false, 1.0f, &hp->rope_base, err));
     BN_TRY(read_rope_scaling(hp, gguf, err));
     BN_TRY(read_activation(hp, gguf, err));
     return check_heads(hp, gguf, err);

@@ -12,7 +12,7 @@
 #include "tools/cli/report.h"
 #include "tools/run/run.h"
 
-#define MAX_TURNS 1024u
+#define MAX_MESSAGES 1024u
 
 struct chat {
     struct bn_run_engine engine;
@@ -20,7 +20,7 @@ struct chat {
     bn_template tmpl;
     bn_sampler_options sampling;
     uint32_t n_predict;
-    bn_message messages[MAX_TURNS]; /* contents are owned, roles are literals */
+    bn_message messages[MAX_MESSAGES]; /* contents are owned, roles are literals */
     size_t n_messages, n_system;
     int32_t *timeline; /* n_ctx tokens that the session has seen */
     struct bn_buf answer;
@@ -28,7 +28,7 @@ struct chat {
 
 static bool add(struct chat *chat, const char *role, const char *text)
 {
-    if (chat->n_messages == MAX_TURNS) return false;
+    if (chat->n_messages == MAX_MESSAGES) return false;
     char *copy = bn_strndup(text, strlen(text));
     if (copy != NULL) chat->messages[chat->n_messages++] = (bn_message){role, copy};
     return copy != NULL;
@@ -89,7 +89,8 @@ static bn_status answer(struct chat *chat, bn_error *err)
         putchar('\n');
         fflush(stdout);
         if (!add(chat, "assistant", chat->answer.data != NULL ? chat->answer.data : ""))
-            status = bn_fail(err, BN_ERR_LIMIT, "the conversation is over %u turns", MAX_TURNS);
+            status = bn_fail(err, BN_ERR_LIMIT, "the conversation has %u messages, which is the most",
+                             MAX_MESSAGES);
     }
     bn_buf_release(&chat->answer);
     bn_generation_release(&gen);
@@ -108,7 +109,7 @@ static bool read_line(struct bn_buf *line, bool ask)
     int c;
     while ((c = getchar()) != EOF && c != '\n')
         bn_buf_putc(line, (char)c);
-    return c != EOF || line->len > 0;
+    return (c != EOF || line->len > 0) && bn_cli_interrupted() == 0;
 }
 
 static bn_status converse(struct chat *chat, struct bn_args *args, bn_error *err)
@@ -118,16 +119,29 @@ static bn_status converse(struct chat *chat, struct bn_args *args, bn_error *err
     bn_status status = BN_OK;
     if (ask) bn_report_note(0, "template %s; /clear forgets, /exit ends", bn_template_name(chat->tmpl));
     while (status == BN_OK && bn_cli_interrupted() == 0 && read_line(&line, ask)) {
-        if (line.len == 0) continue;
+        status = bn_buf_check(&line, err);
+        if (status != BN_OK || line.len == 0) continue;
+        if (strlen(line.data) != line.len) {
+            bn_report_warning("a line with a NUL byte is passed over");
+            continue;
+        }
         if (strcmp(line.data, "/exit") == 0 || strcmp(line.data, "/quit") == 0) break;
         if (strcmp(line.data, "/clear") == 0) {
             clear(chat, chat->n_system);
             continue;
         }
         if (!add(chat, "user", line.data))
-            status = bn_fail(err, BN_ERR_LIMIT, "the conversation is over %u turns", MAX_TURNS);
+            status = bn_fail(err, BN_ERR_LIMIT, "the conversation has %u messages, which is the most",
+                             MAX_MESSAGES);
         else
             status = answer(chat, err);
+        if (status == BN_ERR_LIMIT) { /* the talk goes on without what did not fit */
+            (void)bn_report_error(err);
+            bn_report_warning("the line is dropped; /clear forgets the conversation");
+            clear(chat, chat->n_messages - 1);
+            *err = (bn_error){0};
+            status = BN_OK;
+        }
     }
     bn_buf_release(&line);
     if (bn_cli_interrupted() != 0) args->exit_code = 128 + bn_cli_interrupted();

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "receipt/receipt.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
@@ -44,8 +45,12 @@ static bn_status collect_stops(struct job *job, const struct bn_args *args, bn_e
         n++;
     job->stops = bn_alloc(given + n, sizeof *job->stops);
     if (job->stops == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
-    for (size_t i = 0; i < given; i++)
+    for (size_t i = 0; i < given; i++) {
         job->stops[i] = bn_opt_at(args, "stop", i);
+        /* A receipt holds the texts as JSON. */
+        if (job->stops[i][0] == '\0' || !bn_utf8_whole(job->stops[i], strlen(job->stops[i])))
+            return bn_fail(err, BN_ERR_ARG, "a stop text is empty or not UTF-8");
+    }
     for (size_t i = 0; i < n; i++)
         job->stops[given + i] = bn_template_stop(job->prompt.tmpl, i);
     job->gen.stops = job->stops;

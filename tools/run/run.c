@@ -49,7 +49,11 @@ bn_status bn_run_text(const struct bn_args *args, struct bn_buf *text, bn_error 
         bn_error_hint(err, "-p TEXT, or -f FILE (- is standard input)");
         return BN_ERR_ARG;
     }
-    if (file != NULL) return bn_file_read(file, text, err);
+    if (file != NULL) {
+        BN_TRY(bn_file_read(file, text, err));
+        bn_buf_puts(text, ""); /* an empty file is a text too */
+        return bn_buf_check(text, err);
+    }
     bn_buf_puts(text, prompt);
     return bn_buf_check(text, err);
 }
@@ -68,7 +72,8 @@ static bn_status encode(struct bn_run_prompt *prompt, const struct bn_args *args
 {
     if (strlen(prompt->text.data) != prompt->text.len && prompt->tmpl != BN_TEMPLATE_RAW)
         return bn_fail(err, BN_ERR_ARG, "a text with NUL bytes cannot be wrapped by a template");
-    if (prompt->tmpl == BN_TEMPLATE_RAW)
+    if (prompt->tmpl == BN_TEMPLATE_RAW &&
+        (!bn_opt_exists(args, "system") || bn_opt_str(args, "system") == NULL))
         return bn_tokenize(tok, prompt->text.data, prompt->text.len, BN_TOKENIZE_BOS, &prompt->ids,
                            &prompt->n_ids, err);
     bn_message messages[2];
@@ -82,8 +87,11 @@ bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args
     int32_t last = (int32_t)bn_model_hparams(model)->n_vocab - 1;
     *prompt = (struct bn_run_prompt){.tmpl = BN_TEMPLATE_RAW};
     if (bn_opt_given(args, "tokens")) {
-        if (bn_opt_given(args, "prompt") || bn_opt_given(args, "file"))
-            return bn_fail(err, BN_ERR_ARG, "--tokens does not go with a text");
+        bool wrapped =
+            bn_opt_exists(args, "system") && (bn_opt_given(args, "system") || bn_opt_given(args, "template"));
+        if (bn_opt_given(args, "prompt") || bn_opt_given(args, "file") || wrapped)
+            return bn_fail(err, BN_ERR_ARG,
+                           "--tokens does not go with a text, a template or a system message");
         return bn_opt_i32_list(args, "tokens", 0, last, &prompt->ids, &prompt->n_ids, err);
     }
     const bn_tokenizer *tok = NULL;

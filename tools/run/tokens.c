@@ -64,6 +64,10 @@ static bn_status print_document(const bn_tokenizer *tok, const int32_t *ids, siz
 static bn_status tokenize_line(const bn_tokenizer *tok, const char *line, size_t n, size_t number,
                                unsigned flags, bn_error *err)
 {
+    if (n == 0) {
+        puts("[]");
+        return BN_OK;
+    }
     char where[32];
     snprintf(where, sizeof where, "line %zu", number);
     bn_json *value = NULL;
