@@ -192,7 +192,7 @@ void bn_check_times(const struct bn_rules_input *in, struct bn_rule_result *out)
     bn_free(samples);
     if (total == 0 || prefill == 0)
         bn_rule_fail(out, "a prompt in %llu ns, all in %llu ns", (ull)prefill, (ull)total);
-    else if (prefill + decode > total)
+    else if (prefill + decode != total) /* decode is what follows the prompt */
         bn_rule_fail(out, "prefill and decode take %llu ns, the total is %llu", (ull)(prefill + decode),
                      (ull)total);
     else if (sum > total)
@@ -256,7 +256,11 @@ void bn_check_derived_rates(const struct bn_rules_input *in, struct bn_rule_resu
             return;
         }
     }
-    bn_rule_pass(out, "prefill %.3f tokens/s", (double)prefill / 1000);
+    const bn_json *one = bn_json_path(in->receipt->predicate, "measurement.decode_tokens_per_s_milli");
+    if (generated == 1 && one != NULL && bn_json_kind(one) != BN_JSON_NULL)
+        bn_rule_fail(out, "one token, which came with the prompt, has no rate of decoding");
+    else
+        bn_rule_pass(out, "prefill %.3f tokens/s", (double)prefill / 1000);
 }
 
 /* ---- what other tools put into their receipts ---- */

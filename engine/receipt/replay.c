@@ -77,11 +77,15 @@ static bn_status read_ids(const struct replay *r, const char *path, int32_t **id
     return BN_OK;
 }
 
+#define MAX_STOPS 1024u /* each costs time with each token */
+
 static bn_status read_stops(struct replay *r)
 {
     const bn_json *list = bn_json_path(r->predicate, "request.stops");
     if (bn_json_kind(list) != BN_JSON_ARRAY) return missing(r, "request.stops");
     r->gen.n_stops = bn_json_size(list);
+    if (r->gen.n_stops > MAX_STOPS)
+        return bn_fail(r->err, BN_ERR_LIMIT, "%zu stop texts are more than %u", r->gen.n_stops, MAX_STOPS);
     r->stops = bn_alloc(r->gen.n_stops, sizeof *r->stops);
     if (r->stops == NULL) return bn_fail(r->err, BN_ERR_NOMEM, "out of memory");
     size_t i = 0;
@@ -111,10 +115,11 @@ static bn_status read_request(struct replay *r)
         return missing(r, "request.ignore_end");
     if (!bn_json_string(bn_json_path(r->predicate, "result.stop_reason"), &r->reason))
         return missing(r, "result.stop_reason");
-    (void)bn_json_string(bn_json_path(r->predicate, "result.chain"), &r->chain);
+    if (!bn_json_string(bn_json_path(r->predicate, "result.chain"), &r->chain))
+        return missing(r, "result.chain");
     r->gen.prompt = r->prompt;
     r->gen.stop_ids = r->stop_ids;
-    r->gen.want_chain = r->chain != NULL;
+    r->gen.want_chain = true;
     return BN_OK;
 }
 
