@@ -219,6 +219,11 @@ static void damaged_weights_are_an_error(void **state)
     assert_int_equal(bn_session_eval(f->session, ids, 2, BN_LOGITS_LAST, f->logits, &err), BN_ERR_FORMAT);
     assert_int_equal(bn_session_position(f->session), 1);
     f->model->embd = good;
+    f->model->head.data = (const unsigned char *)copy; /* a row that no token looked up shows in the logits */
+    err = (bn_error){0};
+    assert_int_equal(bn_session_eval(f->session, ids, 1, BN_LOGITS_NONE, NULL, &err), BN_OK);
+    assert_int_equal(bn_session_eval(f->session, ids, 1, BN_LOGITS_LAST, f->logits, &err), BN_ERR_FORMAT);
+    f->model->head = good;
     bn_free(copy);
 }
 
