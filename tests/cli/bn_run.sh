@@ -54,6 +54,7 @@ is 'a stop text that is not UTF-8' 2 '' run -p x --stop $'\x87'
 is 'a context over the model'"'"'s' 4 '' run -p x --ctx 99999
 is 'a prompt over the context' 4 '' run -p 'ROMEO: ROMEO:' --ctx 2
 is 'an instruction set of another machine' 9 '' run -p x --isa "$([ "$(uname -m)" = aarch64 ] && echo avx2 || echo neon)"
+is 'a receipt in a folder that is not there, before anything runs' 3 '' run -p x --receipt "$tmp/none/r.json"
 is 'a model that is not there' 3 '' run -m "$tmp/none.gguf" -p x
 
 : >"$tmp/target"

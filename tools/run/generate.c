@@ -4,7 +4,9 @@
  */
 #include "infer/generate.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -58,9 +60,24 @@ static bn_status collect_stops(struct job *job, const struct bn_args *args, bn_e
     return bn_opt_i32_list(args, "stop-id", 0, INT32_MAX, &job->stop_ids, &job->gen.n_stop_ids, err);
 }
 
+/* A receipt that cannot be written is better known before the run than behind it. */
+static bn_status check_folder(const char *path, bn_error *err)
+{
+    char folder[4096];
+    const char *slash = strrchr(path, '/');
+    size_t n = slash != NULL ? (size_t)(slash - path) + 1 : 0;
+    if (path[0] == '\0' || n >= sizeof folder)
+        return bn_fail(err, BN_ERR_ARG, "no usable name for the receipt");
+    memcpy(folder, path, n);
+    folder[n] = '\0';
+    if (access(n > 0 ? folder : ".", W_OK) != 0) return bn_fail_errno(err, errno, path, "cannot write there");
+    return BN_OK;
+}
+
 static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *err)
 {
     struct bn_generation *gen = &job->gen;
+    if (bn_opt_given(args, "receipt")) BN_TRY(check_folder(bn_opt_str(args, "receipt"), err));
     BN_TRY(bn_run_prompt(&job->prompt, args, job->engine.model, err));
     BN_TRY(collect_stops(job, args, err));
     BN_TRY(bn_run_sampling(&gen->sampling, args, err));
