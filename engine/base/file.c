@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -156,8 +157,6 @@ bn_status bn_file_write_atomic(const char *path, const void *bytes, size_t n, bn
 {
     struct stat st;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) return write_through(path, bytes, n, err);
-    char *behind_links = realpath(path, NULL); /* of a link its target is replaced, not the link */
-    bn_status status = replace_file(behind_links != NULL ? behind_links : path, bytes, n, err);
-    (free)(behind_links); /* libc's own block */
-    return status;
+    char behind_links[PATH_MAX]; /* of a link its target is replaced, not the link */
+    return replace_file(realpath(path, behind_links) != NULL ? behind_links : path, bytes, n, err);
 }

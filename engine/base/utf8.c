@@ -4,31 +4,42 @@
  */
 #include "base/utf8.h"
 
+#include <stdint.h>
+#include <string.h>
+
 size_t bn_utf8_length(const char *bytes, size_t n)
 {
-    const unsigned char *text = (const unsigned char *)bytes;
-    static const struct {
-        unsigned char low, high, second_low, second_high, length;
-    } FORMS[] = {
-        {0x00, 0x7F, 0x00, 0x00, 1}, {0xC2, 0xDF, 0x80, 0xBF, 2}, {0xE0, 0xE0, 0xA0, 0xBF, 3},
-        {0xE1, 0xEC, 0x80, 0xBF, 3}, {0xED, 0xED, 0x80, 0x9F, 3}, {0xEE, 0xEF, 0x80, 0xBF, 3},
-        {0xF0, 0xF0, 0x90, 0xBF, 4}, {0xF1, 0xF3, 0x80, 0xBF, 4}, {0xF4, 0xF4, 0x80, 0x8F, 4},
-    };
-    for (size_t i = 0; i < sizeof FORMS / sizeof FORMS[0]; i++) {
-        if (text[0] < FORMS[i].low || text[0] > FORMS[i].high) continue;
-        size_t length = FORMS[i].length;
-        if (length > n) return 0;
-        if (length > 1 && (text[1] < FORMS[i].second_low || text[1] > FORMS[i].second_high)) return 0;
-        for (size_t j = 2; j < length; j++)
-            if ((text[j] & 0xC0) != 0x80) return 0;
-        return length;
-    }
-    return 0;
+    const unsigned char *p = (const unsigned char *)bytes;
+    if (p[0] < 0x80) return 1;
+    unsigned char low = 0x80, high = 0xBF; /* of the second byte */
+    size_t length = p[0] >= 0xC2 && p[0] <= 0xDF   ? 2
+                    : p[0] >> 4 == 0xE             ? 3
+                    : p[0] >= 0xF0 && p[0] <= 0xF4 ? 4
+                                                   : 0;
+    if (length == 0 || length > n) return 0;
+    if (p[0] == 0xE0) low = 0xA0;
+    if (p[0] == 0xED) high = 0x9F;
+    if (p[0] == 0xF0) low = 0x90;
+    if (p[0] == 0xF4) high = 0x8F;
+    if (p[1] < low || p[1] > high) return 0;
+    for (size_t i = 2; i < length; i++)
+        if (p[i] >> 6 != 2) return 0;
+    return length;
 }
 
-bool bn_utf8_whole(const char *bytes, size_t n)
+size_t bn_utf8_valid(const char *text, size_t n)
 {
-    for (size_t i = 0, length; i < n; i += length)
-        if ((length = bn_utf8_length(bytes + i, n - i)) == 0) return false;
-    return true;
+    size_t i = 0;
+    while (i < n) {
+        uint64_t word; /* eight bytes of ASCII at once */
+        if (n - i >= sizeof word &&
+            (memcpy(&word, text + i, sizeof word), (word & 0x8080808080808080u) == 0)) {
+            i += sizeof word;
+            continue;
+        }
+        size_t length = bn_utf8_length(text + i, n - i);
+        if (length == 0) break;
+        i += length;
+    }
+    return i;
 }

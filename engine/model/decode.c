@@ -6,6 +6,7 @@
  * tokens, one leading space of an ordinary token.
  */
 #include "base/error.h"
+#include "base/utf8.h"
 #include "model/vocab.h"
 
 size_t bn_token_bytes(const bn_tokenizer *tok, int32_t id, const char **bytes)

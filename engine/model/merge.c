@@ -7,6 +7,7 @@
  * still has that rank. Each merge makes at most two new pairs, so at most 3 n entries are ever pushed.
  */
 #include "base/error.h"
+#include "base/utf8.h"
 #include "model/vocab.h"
 
 #define SHORT_PIECE 48u

@@ -13,6 +13,7 @@
 #include <pcre2.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 
 #define WS "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 
@@ -187,40 +188,4 @@ bn_status bn_split_next(struct bn_split *split, struct bn_str *piece, bn_error *
                        "splitting text failed: pcre2 error %d", rc);
     split->at += piece->len;
     return BN_OK;
-}
-
-/* Bytes of the sequence at p, 0 when it is not valid. */
-static size_t sequence(const unsigned char *p, size_t n)
-{
-    unsigned char low = 0x80, high = 0xBF; /* of the second byte */
-    size_t length = p[0] >= 0xC2 && p[0] <= 0xDF   ? 2
-                    : p[0] >> 4 == 0xE             ? 3
-                    : p[0] >= 0xF0 && p[0] <= 0xF4 ? 4
-                                                   : 0;
-    if (length == 0 || length > n) return 0;
-    if (p[0] == 0xE0) low = 0xA0;
-    if (p[0] == 0xED) high = 0x9F;
-    if (p[0] == 0xF0) low = 0x90;
-    if (p[0] == 0xF4) high = 0x8F;
-    if (p[1] < low || p[1] > high) return 0;
-    for (size_t i = 2; i < length; i++)
-        if (p[i] >> 6 != 2) return 0;
-    return length;
-}
-
-size_t bn_utf8_valid(const char *text, size_t n)
-{
-    const unsigned char *p = (const unsigned char *)text;
-    size_t i = 0;
-    while (i < n) {
-        uint64_t word;
-        if (n - i >= sizeof word && (memcpy(&word, p + i, sizeof word), (word & 0x8080808080808080u) == 0)) {
-            i += sizeof word;
-            continue;
-        }
-        size_t length = p[i] < 0x80 ? 1 : sequence(p + i, n - i);
-        if (length == 0) break;
-        i += length;
-    }
-    return i;
 }

@@ -51,7 +51,4 @@ void bn_split_text(struct bn_split *split, const char *text, size_t n);
 BN_MUST_CHECK bn_status bn_split_next(struct bn_split *split, struct bn_str *piece, bn_error *err);
 void bn_split_close(struct bn_split *split);
 
-/* Length of the longest prefix that is valid UTF-8 (RFC 3629: no surrogates, nothing overlong). */
-size_t bn_utf8_valid(const char *text, size_t n);
-
 #endif

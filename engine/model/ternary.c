@@ -34,7 +34,6 @@ struct scan {
     const struct bn_model *model;
     const struct bn_linear *linear;
     const struct bn_gguf_tensor *tensor;
-    struct bn_linear *packed;
     float scale;             /* of a float tensor: what every weight must be a multiple of */
     _Atomic uint64_t bad_at; /* lowest bad row, UINT64_MAX for none */
     size_t n_rows;
@@ -152,7 +151,7 @@ static void tq1_to_tq2_block(uint8_t *out, const uint8_t *in)
 
 static void tq1_row(struct scan *scan, size_t r)
 {
-    const struct bn_ternary *w = &scan->packed->w;
+    const struct bn_ternary *w = &scan->linear->w;
     size_t n_blocks = w->k / BN_TQ2_BLOCK;
     const uint8_t *in = scan->tensor->data + r * n_blocks * TQ1_BLOCK_BYTES;
     uint8_t *out = (uint8_t *)(uintptr_t)w->codes + r * w->row_bytes;
@@ -177,7 +176,7 @@ static void widen(const struct scan *scan, float *out, size_t row, size_t from, 
 
 static void pack_float_row(struct scan *scan, size_t r)
 {
-    const struct bn_ternary *w = &scan->packed->w;
+    const struct bn_ternary *w = &scan->linear->w;
     uint8_t *out = (uint8_t *)(uintptr_t)w->codes + r * w->row_bytes;
     float values[FLOAT_CHUNK];
     memset(out, 0, w->row_bytes);
@@ -215,7 +214,7 @@ static bn_status prepare_floats(struct bn_model *m, struct bn_linear *lin, const
     lin->w.row_bytes = lin->w.k / 4;
     lin->w.codes = bn_model_own(m, lin->w.rows, lin->w.row_bytes);
     if (lin->w.codes == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
-    struct scan scan = {.model = m, .linear = lin, .tensor = t, .packed = lin};
+    struct scan scan = {.model = m, .linear = lin, .tensor = t};
     lin->w.scale = scan.scale = first_magnitude(&scan);
     if (!isfinite(scan.scale))
         return bn_fail_at(err, BN_ERR_FORMAT, t->offset, NULL, "a weight is not finite");
@@ -243,7 +242,7 @@ bn_status bn_ternary_prepare(struct bn_model *m, struct bn_linear *lin, const st
         lin->w.row_bytes = lin->k / BN_TQ2_BLOCK * BN_TQ2_BLOCK_BYTES;
         lin->w.codes = t->data;
         if (t->type == BN_TYPE_TQ1_0) {
-            struct scan scan = {.model = m, .linear = lin, .tensor = t, .packed = lin};
+            struct scan scan = {.model = m, .linear = lin, .tensor = t};
             lin->w.codes = bn_model_own(m, lin->w.rows, lin->w.row_bytes);
             if (lin->w.codes == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
             scan_rows(&scan, tq1_row);

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/utf8.h"
 #include "model/pretokenize.h"
 
 static struct bn_str str(const char *text)

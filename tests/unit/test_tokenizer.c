@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "vocab_maker.h"
 
 #define N_BIG 10000000u

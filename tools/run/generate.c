@@ -49,8 +49,9 @@ static bn_status collect_stops(struct job *job, const struct bn_args *args, bn_e
     if (job->stops == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < given; i++) {
         job->stops[i] = bn_opt_at(args, "stop", i);
+        size_t n_bytes = strlen(job->stops[i]);
         /* A receipt holds the texts as JSON. */
-        if (job->stops[i][0] == '\0' || !bn_utf8_whole(job->stops[i], strlen(job->stops[i])))
+        if (n_bytes == 0 || bn_utf8_valid(job->stops[i], n_bytes) != n_bytes)
             return bn_fail(err, BN_ERR_ARG, "a stop text is empty or not UTF-8");
     }
     for (size_t i = 0; i < n; i++)
