@@ -80,6 +80,8 @@ $(OUT)/kernels/x86_avx2_%.o: KERNEL_FLAGS := -O3 -mavx2 -mfma -mf16c
 $(OUT)/kernels/x86_avxvnni_%.o: KERNEL_FLAGS := -O3 -mavx2 -mavxvnni
 $(OUT)/kernels/x86_avx512_%.o: KERNEL_FLAGS := -O3 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq \
     -mavx512vnni -mprefer-vector-width=512
+$(OUT)/kernels/x86_avx512vbmi_%.o: KERNEL_FLAGS := -O3 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq \
+    -mavx512vnni -mavx512vbmi -mprefer-vector-width=512
 $(OUT)/kernels/arm_neon_%.o: KERNEL_FLAGS := -O3 -march=armv8.2-a+dotprod
 
 # ---- files ---------------------------------------------------------------------------------------------------

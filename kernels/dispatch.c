@@ -15,11 +15,11 @@
 #endif
 
 #define SLOT(slot, number, isa) .slot = bn_##slot##_##isa, .name[BN_KERNEL_##number] = #slot "_" #isa,
-#define IN_REF(slot, number, avx2, avxvnni, avx512vnni, neon) SLOT(slot, number, ref)
+#define IN_REF(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) SLOT(slot, number, ref)
 
 const struct bn_kernels bn_kernels_ref = {.isa = "ref", BN_KERNEL_TABLE(IN_REF)};
 
-#define ONE(slot, number, avx2, avxvnni, avx512vnni, neon) +1
+#define ONE(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) +1
 _Static_assert(0 BN_KERNEL_TABLE(ONE) == BN_KERNEL_COUNT, "a slot is missing in BN_KERNEL_TABLE");
 
 static bool always(void)
@@ -29,13 +29,17 @@ static bool always(void)
 
 #if defined(__x86_64__)
 
-#define IN_AVX2(slot, number, avx2, avxvnni, avx512vnni, neon) SLOT(slot, number, avx2)
-#define IN_AVXVNNI(slot, number, avx2, avxvnni, avx512vnni, neon) SLOT(slot, number, avxvnni)
-#define IN_AVX512VNNI(slot, number, avx2, avxvnni, avx512vnni, neon) SLOT(slot, number, avx512vnni)
+#define IN_AVX2(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) SLOT(slot, number, avx2)
+#define IN_AVXVNNI(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) SLOT(slot, number, avxvnni)
+#define IN_AVX512VNNI(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) \
+    SLOT(slot, number, avx512vnni)
+#define IN_AVX512VBMI(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) \
+    SLOT(slot, number, avx512vbmi)
 
 static const struct bn_kernels avx2_table = {.isa = "avx2", BN_KERNEL_TABLE(IN_AVX2)};
 static const struct bn_kernels avxvnni_table = {.isa = "avxvnni", BN_KERNEL_TABLE(IN_AVXVNNI)};
 static const struct bn_kernels avx512vnni_table = {.isa = "avx512vnni", BN_KERNEL_TABLE(IN_AVX512VNNI)};
+static const struct bn_kernels avx512vbmi_table = {.isa = "avx512vbmi", BN_KERNEL_TABLE(IN_AVX512VBMI)};
 
 struct cpuid {
     unsigned eax, ebx, ecx, edx;
@@ -76,9 +80,14 @@ static bool has_avx512vnni(void)
            (cpuid(7, 0).ecx & bit_AVX512VNNI) != 0;
 }
 
+static bool has_avx512vbmi(void)
+{
+    return has_avx512vnni() && (cpuid(7, 0).ecx & bit_AVX512VBMI) != 0;
+}
+
 #elif defined(__aarch64__)
 
-#define IN_NEON(slot, number, avx2, avxvnni, avx512vnni, neon) SLOT(slot, number, neon)
+#define IN_NEON(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) SLOT(slot, number, neon)
 
 static const struct bn_kernels neon_table = {.isa = "neon", BN_KERNEL_TABLE(IN_NEON)};
 
@@ -104,6 +113,7 @@ static const struct {
     {&avx2_table, has_avx2},
     {&avxvnni_table, has_avxvnni},
     {&avx512vnni_table, has_avx512vnni},
+    {&avx512vbmi_table, has_avx512vbmi},
 #elif defined(__aarch64__)
     {&neon_table, has_neon},
 #endif
@@ -136,7 +146,7 @@ const struct bn_kernels *bn_kernels_find(const char *isa)
     return NULL;
 }
 
-#define SLOT_NAME(slot, number, avx2, avxvnni, avx512vnni, neon) [BN_KERNEL_##number] = #slot,
+#define SLOT_NAME(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) [BN_KERNEL_##number] = #slot,
 
 const char *bn_kernel_slot_name(enum bn_kernel slot)
 {

@@ -28,6 +28,12 @@
 #define BN_TQ2_BLOCK 256u
 #define BN_TQ2_BLOCK_BYTES 66u
 
+/* T5 is this library's own packing in memory, 1.6 bits a weight, of the same codes as I2_S: 64 bytes hold 320
+ * elements; byte p is the sum over d = 0 ... 4 of code(64d + p) times 1, 3, 9, 27, 84. (84 and not 81: a
+ * multiple of 4 is easier to take apart.) */
+#define BN_T5_BLOCK 320u
+#define BN_T5_BLOCK_BYTES 64u
+
 /* One row of activations in int8, as quantize makes it. */
 struct bn_act {
     const int8_t *q; /* k values in -127..127 */
@@ -51,6 +57,9 @@ enum bn_kernel {
     BN_KERNEL_I2S_GEMM,
     BN_KERNEL_TQ2_GEMV,
     BN_KERNEL_TQ2_GEMM,
+    BN_KERNEL_T5_GEMV,
+    BN_KERNEL_T5_PACK,
+    BN_KERNEL_I8_GEMV,
     BN_KERNEL_QUANTIZE,
     BN_KERNEL_RMSNORM,
     BN_KERNEL_ROPE_NEOX,
@@ -75,7 +84,7 @@ enum bn_kernel {
 };
 
 struct bn_kernels {
-    const char *isa; /* "ref", "avx2", "avxvnni", "avx512vnni", "neon" */
+    const char *isa; /* "ref", "avx2", "avxvnni", "avx512vnni", "avx512vbmi", "neon" */
     /* The function in each slot by name, e.g. "i2s_gemv_avx2"; a slot that an instruction set leaves to a
      * lower one keeps that one's name, so a receipt shows the code that ran. */
     const char *name[BN_KERNEL_COUNT];
@@ -91,6 +100,15 @@ struct bn_kernels {
      * acc = fma((float)t_b, d_b, acc), t_b the exact sum of block b, d_b its scale widened from binary16. */
     void (*tq2_gemv)(float *y, const struct bn_ternary *w, const struct bn_act *x);
     void (*tq2_gemm)(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n);
+    /* The bits of i2s_gemv, from codes in T5; bytes that no packing makes have a 3 as
+     * fourth or last digit. */
+    void (*t5_gemv)(float *y, const struct bn_ternary *w, const struct bn_act *x);
+    /* One row of I2_S codes, none of them 3, into T5: k elements (a multiple of 128) take
+     * ceil(k / 320) blocks; codes past the end are 0. */
+    void (*t5_pack)(uint8_t *out, const uint8_t *codes, size_t k);
+    /* y[r] = t rounded once, t = sum over i of w[r * k + i] * (256 * high[i] + low[i]), exact (k <= 2^16):
+     * 8-bit weights times 16-bit integers that come as two planes of bytes. */
+    void (*i8_gemv)(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high, const int8_t *low);
     /* amax = max(1e-5, max |x|) in binary64; *scale = (float)(127.0 / amax); q = x * *scale (binary32),
      * rounded to nearest even, clamped to -127..127; *sum of them. x is finite. */
     void (*quantize)(int8_t *q, float *scale, int32_t *sum, const float *x, size_t n);

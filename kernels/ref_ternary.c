@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The reference of the ternary kernels: I2_S and TQ2 matrices times int8 activations, and the making of those
- * activations. Plain C, written to be read; sums of integers are exact, so the others may add in any order.
+ * The reference of the integer kernels: I2_S, TQ2 and T5 matrices times int8 activations, the making of those
+ * activations, and 8-bit matrices times 16-bit vectors. Plain C, written to be read; sums of integers are
+ * exact, so the others may add in any order.
  */
 #include "kernels_table.h"
 #include "ref.h"
@@ -64,6 +65,44 @@ void bn_tq2_gemm_ref(float *y, size_t ldy, const struct bn_ternary *w, const str
 {
     for (size_t j = 0; j < n; j++)
         bn_tq2_gemv_ref(y + j * ldy, w, &x[j]);
+}
+
+void bn_t5_gemv_ref(float *y, const struct bn_ternary *w, const struct bn_act *x)
+{
+    for (size_t r = 0; r < w->rows; r++) {
+        const uint8_t *byte = w->codes + r * w->row_bytes;
+        int32_t sum = 0;
+        for (size_t i = 0; i < w->k; i += BN_T5_BLOCK)
+            for (size_t p = 0; p < 64; p++, byte++) {
+                const int8_t *q = x->q + i + p;
+                int32_t v = *byte, four = v % 84;
+                sum += four % 3 * q[0] + four / 3 % 3 * q[64] + four / 9 % 3 * q[128] + four / 27 * q[192] +
+                       v / 84 * q[256];
+            }
+        y[r] = (float)(sum - x->sum) / x->scale * w->scale;
+    }
+}
+
+void bn_t5_pack_ref(uint8_t *out, const uint8_t *codes, size_t k)
+{
+    static const uint8_t WEIGHT[5] = {1, 3, 9, 27, 84};
+    memset(out, 0, (k + BN_T5_BLOCK - 1) / BN_T5_BLOCK * BN_T5_BLOCK_BYTES);
+    for (size_t i = 0; i < k; i++) {
+        unsigned code = codes[i / 128 * 32 + i % 32] >> (6 - 2 * (i % 128 / 32)) & 3u;
+        size_t in = i % BN_T5_BLOCK;
+        uint8_t *byte = out + i / BN_T5_BLOCK * BN_T5_BLOCK_BYTES + in % 64;
+        *byte = (uint8_t)(*byte + code * WEIGHT[in / 64]);
+    }
+}
+
+void bn_i8_gemv_ref(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high, const int8_t *low)
+{
+    for (size_t r = 0; r < rows; r++) {
+        int64_t sum = 0;
+        for (size_t i = 0; i < k; i++)
+            sum += w[r * k + i] * (256 * high[i] + low[i]);
+        y[r] = (float)sum;
+    }
 }
 
 void bn_quantize_ref(int8_t *q, float *scale, int32_t *sum, const float *x, size_t n)

@@ -11,44 +11,9 @@
  * Products of many tokens unpack eight rows to bytes first and use them for all tokens.
  */
 #include "kernels_table.h"
+#include "x86_avx512.h"
 
-#include <immintrin.h>
 #include <string.h>
-
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE __m256i load256(const void *at)
-{
-    return _mm256_loadu_si256(at);
-}
-
-INLINE __m512i load512(const void *at)
-{
-    return _mm512_loadu_si512(at);
-}
-
-INLINE __m512i join256(__m256i low, __m256i high)
-{
-    return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-}
-
-INLINE __m512i repeat256(const void *at)
-{
-    return _mm512_broadcast_i64x4(load256(at));
-}
-
-INLINE __m512i add32(__m512i a, __m512i b)
-{
-    return _mm512_add_epi32(a, b);
-}
-
-/* acc + four unsigned bytes of u times four signed bytes of s. As an instruction, not an intrinsic: gcc 12
- * moves accumulators to the stack and back around the intrinsic, which halves the speed. */
-INLINE __m512i dot4(__m512i acc, __m512i u, __m512i s)
-{
-    __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(u), "v"(s));
-    return acc;
-}
 
 /* ---- I2_S, one token ---- */
 
@@ -263,24 +228,6 @@ void bn_i2s_gemm_avx512vnni(float *y, size_t ldy, const struct bn_ternary *w, co
 #define TQ2_ROWS 16u
 #define TQ2_TOKENS 32u /* whose sums of 16 rows are kept while their blocks are gone through */
 
-/* Lane j of the result is the total of v[j]. */
-INLINE __m512i sum_each(const __m512i v[16])
-{
-    __m512i four[4];
-    for (size_t i = 0; i < 4; i++) {
-        const __m512i *u = v + 4 * i;
-        __m512i a = add32(_mm512_unpacklo_epi32(u[0], u[1]), _mm512_unpackhi_epi32(u[0], u[1]));
-        __m512i b = add32(_mm512_unpacklo_epi32(u[2], u[3]), _mm512_unpackhi_epi32(u[2], u[3]));
-        four[i] = add32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
-    }
-    /* Each 128-bit lane of four[i] holds a part of totals 4i .. 4i + 3. */
-    __m512i a =
-        add32(_mm512_shuffle_i32x4(four[0], four[1], 0x44), _mm512_shuffle_i32x4(four[0], four[1], 0xEE));
-    __m512i b =
-        add32(_mm512_shuffle_i32x4(four[2], four[3], 0x44), _mm512_shuffle_i32x4(four[2], four[3], 0xEE));
-    return add32(_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(a, b, 0xDD));
-}
-
 /* The activations of one block in the order of its codes, and minus their sum, spread over the lanes. */
 INLINE __m512i tq2_acts(__m512i act[4], const int8_t *q)
 {
@@ -378,6 +325,37 @@ void bn_tq2_gemm_avx512vnni(float *y, size_t ldy, const struct bn_ternary *w, co
         size_t batch = n - j < TQ2_TOKENS ? n - j : TQ2_TOKENS;
         for (size_t row = 0; row < w->rows; row += TQ2_ROWS)
             tq2_rows(y + j * ldy + row, ldy, w, row, x + j, batch);
+    }
+}
+
+/* ---- 8-bit weights ---- */
+
+/* vpdpbusd wants one side unsigned: the weights are taken 128 too high, and 128 times the vector's sum is
+ * taken away at the end. Bound: 255 * 128 * 2^16 is below 2^31. */
+void bn_i8_gemv_avx512vnni(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high,
+                           const int8_t *low)
+{
+    const __m512i top = _mm512_set1_epi8((char)0x80);
+    int64_t sum = 0;
+    for (size_t i = 0; i < k; i++)
+        sum += 256 * high[i] + low[i];
+    for (size_t r = 0; r < rows; r++, w += k) {
+        __m512i parts[2] = {0};
+        size_t i = 0;
+        for (; i + 64 <= k; i += 64) {
+            _mm_prefetch((const char *)w + i + STREAM_AHEAD, _MM_HINT_T0);
+            __m512i u = load512(w + i) ^ top;
+            parts[0] = dot4(parts[0], u, load512(high + i));
+            parts[1] = dot4(parts[1], u, load512(low + i));
+        }
+        if (i < k) {
+            __mmask64 rest = ((__mmask64)1 << (k - i)) - 1;
+            __m512i u = _mm512_maskz_loadu_epi8(rest, w + i) ^ top;
+            parts[0] = dot4(parts[0], u, _mm512_maskz_loadu_epi8(rest, high + i));
+            parts[1] = dot4(parts[1], u, _mm512_maskz_loadu_epi8(rest, low + i));
+        }
+        int64_t highs = _mm512_reduce_add_epi32(parts[0]), lows = _mm512_reduce_add_epi32(parts[1]);
+        y[r] = (float)(256 * highs + lows - 128 * sum);
     }
 }
 

@@ -66,7 +66,7 @@ struct ck_slot {
 };
 
 /* Tables that end with a slot whose setup is NULL. */
-extern const struct ck_slot CK_TERNARY[], CK_FLOAT[], CK_MATRIX[], CK_CONVERT[];
+extern const struct ck_slot CK_TERNARY[], CK_PACKED[], CK_FLOAT[], CK_MATRIX[], CK_CONVERT[];
 
 /* ---- buffers.c ---- */
 

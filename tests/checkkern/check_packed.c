@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * T5 products and their packing, and 8-bit weights times 16-bit vectors. The truth takes digits by division
+ * and sums in int64.
+ */
+#include "checkkern.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+/* Digit d of a T5 byte; a packed one has no 3. */
+static unsigned digit_of(unsigned byte, size_t d)
+{
+    static const unsigned WEIGHT[5] = {1, 3, 9, 27, 84};
+    unsigned below = d == 4 ? byte : byte % 84;
+    return d < 3 ? below / WEIGHT[d] % 3 : below / WEIGHT[d];
+}
+
+/* Large enough not to stay in a cache when copies are used in turn. */
+#define BEYOND_CACHES ((size_t)160 << 20)
+
+/* ---- T5 ---- */
+
+struct t5_shape {
+    size_t rows, k, pad, offset, copies;
+    int codes, acts; /* a fixed byte or activation, or ANY */
+};
+
+#define ANY 1000
+
+static bool make_t5(struct ck *ck, struct ck_call *call, const struct t5_shape *s)
+{
+    size_t row = s->k / BN_T5_BLOCK * BN_T5_BLOCK_BYTES + s->pad, all = s->rows * row - s->pad;
+    uint8_t *codes = ck_buffer(ck, CK_IN, CK_BYTES, s->offset + s->copies * all);
+    int8_t *q = ck_buffer(ck, CK_IN, CK_BYTES, s->k);
+    struct bn_act *act = ck_buffer(ck, CK_IN, CK_BYTES, sizeof *act);
+    int32_t sum = 0;
+    codes += s->offset;
+    for (size_t i = 0; i < s->copies * all; i++)
+        codes[i] = (uint8_t)(s->codes != ANY ? (unsigned)s->codes : ck_below(ck, 256));
+    for (size_t i = 0; i < s->k; i++) {
+        q[i] = (int8_t)(s->acts != ANY ? s->acts : (int)ck_below(ck, 255) - 127);
+        sum += q[i];
+    }
+    *act = (struct bn_act){.q = q, .sum = sum, .scale = 3.0f + ck_uniform(ck)};
+    call->act = act;
+    call->weights = codes;
+    call->n_copies = s->copies;
+    call->copy_bytes = all;
+    call->w = (struct bn_ternary){.rows = s->rows, .k = s->k, .row_bytes = row, .streamed = true};
+    call->w.scale = 0.25f + fabsf(ck_uniform(ck));
+    call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, s->rows * sizeof(float));
+    call->bytes = (double)all;
+    call->macs = (double)s->rows * (double)s->k;
+    snprintf(call->text, sizeof call->text, "%zux%zu codes=%d acts=%d", s->rows, s->k, s->codes, s->acts);
+    return true;
+}
+
+static bool bench_t5(struct ck *ck, struct ck_call *call, unsigned index)
+{
+    static const struct {
+        size_t rows, k;
+        bool ram;
+        const char *text;
+    } SHAPE[] = {{256, 2560, false, "256x2560 L2"},
+                 {2560, 2560, true, "2560x2560 RAM"},
+                 {2560, 7040, true, "2560x7040 RAM"}};
+    if (index >= COUNT(SHAPE)) return false;
+    struct t5_shape s = {
+        .rows = SHAPE[index].rows, .k = SHAPE[index].k, .copies = 1, .codes = ANY, .acts = ANY};
+    if (SHAPE[index].ram) s.copies = BEYOND_CACHES / (s.rows * s.k / 5);
+    (void)make_t5(ck, call, &s);
+    snprintf(call->text, sizeof call->text, "%s", SHAPE[index].text);
+    return true;
+}
+
+static bool setup_t5_gemv(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    static const int ACTS[] = {127, -127, 0, ANY};
+    struct t5_shape s = {.rows = 1 + index % 7, .k = BN_T5_BLOCK * (1 + index / 7), .copies = 1};
+    s.codes = s.acts = ANY;
+    if (class == CK_BENCH) return bench_t5(ck, call, index);
+    if (class == CK_EXTREMES) { /* every byte, the ones that no packing makes too */
+        if (index >= 256 * COUNT(ACTS) + 2) return false;
+        s.codes = (int)(index % 256);
+        s.acts = ACTS[index / 256 % COUNT(ACTS)];
+        s.k = index < 256 * COUNT(ACTS) ? 640 : (size_t)3276 * BN_T5_BLOCK;
+        if (s.k > 640) s.codes = 255, s.acts = index % 2 == 0 ? 127 : -127;
+    } else if (class == CK_LAYOUT) {
+        if (index >= 60) return false;
+        s.pad = index % 6 * 7;
+        s.offset = index % 5;
+        ck->guard_before = index % 2 == 0;
+    } else if (index >= 7 * 25) {
+        return false;
+    }
+    return make_t5(ck, call, &s);
+}
+
+static void invoke_t5_gemv(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    struct bn_ternary w = call->w;
+    w.codes = call->weights;
+    kernels->t5_gemv(call->out, &w, call->act);
+}
+
+static bool truth_t5_gemv(struct ck *ck, const struct ck_call *call)
+{
+    const float *y = call->out;
+    for (size_t r = 0; r < call->w.rows; r++) {
+        int64_t t = 0;
+        for (size_t i = 0; i < call->w.k; i++) {
+            unsigned byte = call->weights[r * call->w.row_bytes + i / 320 * 64 + i % 64];
+            t += ((int)digit_of(byte, i % 320 / 64) - 1) * call->act->q[i];
+        }
+        double want = (double)t / (double)call->act->scale * (double)call->w.scale;
+        if (!ck_near(ck, "product", r, y[r], want, fabs(want) * 0x1p-22)) return false;
+    }
+    return true;
+}
+
+static bool setup_t5_pack(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    size_t k = 128 * (1 + index % 60), offset = class == CK_LAYOUT ? index % 5 : 0;
+    if (class == CK_BENCH) {
+        if (index > 0) return false;
+        k = 6912;
+    } else if (index >= 120) {
+        return false;
+    }
+    ck->guard_before = class == CK_LAYOUT && offset == 0;
+    uint8_t *codes = ck_buffer(ck, CK_IN, CK_BYTES, offset + k / 4);
+    codes += offset;
+    for (size_t i = 0; i < k / 4; i++) {
+        uint8_t byte = 0;
+        for (unsigned field = 0; field < 4; field++)
+            byte |= (uint8_t)((class == CK_EXTREMES ? index % 3 : ck_below(ck, 3)) << 2 * field);
+        codes[i] = byte;
+    }
+    call->weights = codes;
+    call->k = k;
+    call->n = (k + BN_T5_BLOCK - 1) / BN_T5_BLOCK * BN_T5_BLOCK_BYTES;
+    call->out = ck_buffer(ck, CK_OUT, CK_BYTES, call->n);
+    call->bytes = (double)k / 4;
+    snprintf(call->text, sizeof call->text, "k=%zu offset=%zu", k, offset);
+    return true;
+}
+
+static void invoke_t5_pack(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    kernels->t5_pack(call->out, call->weights, call->k);
+}
+
+static bool truth_t5_pack(struct ck *ck, const struct ck_call *call)
+{
+    const uint8_t *out = call->out;
+    for (size_t i = 0; i < call->n * 5; i++) {
+        unsigned digit = digit_of(out[i / 320 * 64 + i % 64], i % 320 / 64), want = 0;
+        if (i < call->k) want = call->weights[i / 128 * 32 + i % 32] >> (6 - 2 * (i % 128 / 32)) & 3u;
+        if (digit != want) return ck_wrong(ck, "element %zu is %u, expected %u", i, digit, want);
+    }
+    return true;
+}
+
+/* ---- 8-bit weights ---- */
+
+struct i8_shape {
+    size_t rows, k, offset, copies;
+    int w, high, low; /* fixed values, or ANY */
+};
+
+static int8_t *bytes_of(struct ck *ck, size_t n, int fixed)
+{
+    int8_t *x = ck_buffer(ck, CK_IN, CK_BYTES, n);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (int8_t)(fixed != ANY ? fixed : (int)ck_below(ck, 256) - 128);
+    return x;
+}
+
+static bool setup_i8_gemv(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    static const int EDGE[] = {-128, -127, 0, 127, ANY};
+    struct i8_shape s = {
+        .rows = 1 + index % 5, .k = 1 + index / 5, .copies = 1, .w = ANY, .high = ANY, .low = ANY};
+    if (class == CK_BENCH) {
+        if (index > 1) return false;
+        s.rows = index == 0 ? 100 : 4096;
+        s.k = 2560;
+        s.copies = index == 0 ? 1 : BEYOND_CACHES / (s.rows * s.k);
+    } else if (class == CK_EXTREMES) {
+        if (index >= 125 * 2) return false;
+        s.w = EDGE[index % 5];
+        s.high = EDGE[index / 5 % 5];
+        s.low = EDGE[index / 25 % 5];
+        s.k = index < 125 ? 2560 : 65536;
+        s.rows = index < 125 ? 3 : 1;
+    } else if (class == CK_LAYOUT) {
+        if (index >= 60) return false;
+        s.k = 60 + index % 9;
+        s.offset = index % 5;
+        ck->guard_before = s.offset == 0;
+    } else if (index >= 5 * 200) {
+        return false;
+    }
+    int8_t *w = bytes_of(ck, s.offset + s.copies * s.rows * s.k, s.w);
+    call->weights = (const uint8_t *)w + s.offset;
+    call->n_copies = s.copies;
+    call->copy_bytes = s.rows * s.k;
+    call->a = bytes_of(ck, s.k, s.high);
+    call->b = bytes_of(ck, s.k, s.low);
+    call->rows = s.rows;
+    call->k = s.k;
+    call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, s.rows * sizeof(float));
+    call->bytes = (double)(s.rows * s.k);
+    call->macs = 2 * call->bytes;
+    snprintf(call->text, sizeof call->text, "%zux%zu%s w=%d high=%d low=%d", s.rows, s.k,
+             s.copies > 1 ? " RAM" : "", s.w, s.high, s.low);
+    return true;
+}
+
+static void invoke_i8_gemv(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    kernels->i8_gemv(call->out, (const int8_t *)call->weights, call->rows, call->k, call->a, call->b);
+}
+
+static bool truth_i8_gemv(struct ck *ck, const struct ck_call *call)
+{
+    const int8_t *w = (const int8_t *)call->weights, *high = call->a, *low = call->b;
+    const float *y = call->out;
+    for (size_t r = 0; r < call->rows; r++) {
+        int64_t t = 0;
+        for (size_t i = 0; i < call->k; i++)
+            t += (int64_t)w[r * call->k + i] * (256 * (int64_t)high[i] + low[i]);
+        if (!ck_near(ck, "sum", r, y[r], (double)t, fabs((double)t) * 0x1p-24)) return false;
+    }
+    return true;
+}
+
+const struct ck_slot CK_PACKED[] = {
+    {BN_KERNEL_T5_GEMV, setup_t5_gemv, invoke_t5_gemv, truth_t5_gemv},
+    {BN_KERNEL_T5_PACK, setup_t5_pack, invoke_t5_pack, truth_t5_pack},
+    {BN_KERNEL_I8_GEMV, setup_i8_gemv, invoke_i8_gemv, truth_i8_gemv},
+    {BN_KERNEL_COUNT, NULL, NULL, NULL},
+};
