@@ -105,7 +105,16 @@ const char *bn_isa_available(size_t i);
 typedef struct bn_model bn_model;
 typedef struct bn_tokenizer bn_tokenizer;
 
+/* Copies of weights in memory that make single tokens faster, with the same bits: ternary weights in 1.6
+ * bits, and a head in 8 bits that finds the few rows worth computing (docs/explain/performance.md). */
+typedef enum bn_repack {
+    BN_REPACK_NEVER,
+    BN_REPACK_AUTO,  /* where it pays: the model is larger than the caches, the kernels are fast */
+    BN_REPACK_ALWAYS /* wherever it is possible, for tests */
+} bn_repack;
+
 typedef struct bn_model_options {
+    bn_repack repack;
     bool no_mmap;         /* read the file into memory instead of mapping it */
     bool no_weights;      /* keys and vocabulary only, as bn-run tokenize needs; evaluation is refused */
     bool skip_code_check; /* do not scan the weights for the unused code 3 */
@@ -240,6 +249,10 @@ void bn_session_close(bn_session *session);
  * is full; then the timeline is as it was. */
 BN_MUST_CHECK bn_status bn_session_eval(bn_session *session, const int32_t *tokens, size_t n_tokens,
                                         bn_logits which, float *logits, bn_error *err);
+/* The same as BN_LOGITS_LAST for callers that look at the best n_best logits only: those are right to the
+ * bit, and so is every other that is not -INFINITY. Faster when the model was opened with BN_REPACK_AUTO. */
+BN_MUST_CHECK bn_status bn_session_eval_best(bn_session *session, const int32_t *tokens, size_t n_tokens,
+                                             size_t n_best, float *logits, bn_error *err);
 /* Tokens in the timeline. */
 uint32_t bn_session_position(const bn_session *session);
 uint32_t bn_session_n_ctx(const bn_session *session);
@@ -261,6 +274,15 @@ typedef struct bn_kernel_stat {
 
 /* The i-th kernel that was called at least once; false past the end. */
 bool bn_session_kernel_stat(const bn_session *session, size_t i, bn_kernel_stat *out);
+
+/* How the logits of bn_session_eval_best came about since the session was opened. */
+typedef struct bn_screen_stat {
+    uint64_t screened; /* evaluations whose head was screened */
+    uint64_t full;     /* evaluations whose head was computed row by row */
+    uint64_t rows;     /* head rows that screening left to be computed */
+} bn_screen_stat;
+
+bn_screen_stat bn_session_screen_stat(const bn_session *session);
 
 /* One intermediate tensor, shown to a trace callback while it is alive: rows x cols floats. */
 typedef struct bn_trace_record {
@@ -303,6 +325,8 @@ typedef struct bn_sampler_options {
 BN_MUST_CHECK bn_status bn_sampler_open(bn_sampler **out, const bn_sampler_options *options, size_t n_vocab,
                                         bn_error *err);
 void bn_sampler_close(bn_sampler *sampler);
+/* How many of the best logits bn_sampler_next looks at; SIZE_MAX: all of them. */
+size_t bn_sampler_reach(const bn_sampler *sampler);
 /* Chooses the next token from n_vocab logits (left unchanged) and the last n_recent tokens. */
 int32_t bn_sampler_next(bn_sampler *sampler, const float *logits, const int32_t *recent, size_t n_recent);
 

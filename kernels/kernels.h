@@ -61,6 +61,7 @@ enum bn_kernel {
     BN_KERNEL_T5_PACK,
     BN_KERNEL_I8_GEMV,
     BN_KERNEL_QUANTIZE,
+    BN_KERNEL_RESIDUAL,
     BN_KERNEL_RMSNORM,
     BN_KERNEL_ROPE_NEOX,
     BN_KERNEL_ROPE_NORM,
@@ -112,6 +113,9 @@ struct bn_kernels {
     /* amax = max(1e-5, max |x|) in binary64; *scale = (float)(127.0 / amax); q = x * *scale (binary32),
      * rounded to nearest even, clamped to -127..127; *sum of them. x is finite. */
     void (*quantize)(int8_t *q, float *scale, int32_t *sum, const float *x, size_t n);
+    /* What quantising left over: *size = sum of x^2, *rest = sum of d^2 with d = fma(-q, step, x); d and the
+     * squares in binary32, lane sums of those in binary64 over 8 lanes. */
+    void (*residual)(double *size, double *rest, const float *x, const int8_t *q, float step, size_t n);
     /* True when some 2-bit field in the n bytes is 3. */
     bool (*has_code3)(const uint8_t *codes, size_t n);
 

@@ -40,6 +40,18 @@ static float dot_f32(const void *w, const float *x, size_t n)
     return fold16(lane);
 }
 
+void bn_residual_ref(double *size, double *rest, const float *x, const int8_t *q, float step, size_t n)
+{
+    double sizes[8] = {0}, rests[8] = {0};
+    for (size_t i = 0; i < n; i++) {
+        float d = fmaf(-(float)q[i], step, x[i]), d2 = d * d, x2 = x[i] * x[i];
+        rests[i % 8] += (double)d2;
+        sizes[i % 8] += (double)x2;
+    }
+    *size = fold8(sizes);
+    *rest = fold8(rests);
+}
+
 void bn_rmsnorm_ref(float *y, const float *x, const float *w, size_t n, float eps)
 {
     double lane[8] = {0};

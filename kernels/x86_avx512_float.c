@@ -340,6 +340,21 @@ void bn_silu_mul_avx512vnni(float *y, const float *gate, const float *up, size_t
 
 /* ---- norm, element by element ---- */
 
+void bn_residual_avx512vnni(double *size, double *rest, const float *x, const int8_t *q, float step, size_t n)
+{
+    __m512d sizes = _mm512_setzero_pd(), rests = _mm512_setzero_pd();
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 here = first16(n - i);
+        __m512 v = _mm512_maskz_loadu_ps(here, x + i);
+        __m512 whole = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(here, q + i)));
+        __m512 d = _mm512_fnmadd_ps(whole, _mm512_set1_ps(step), v);
+        sizes = add_terms(sizes, _mm512_mul_ps(v, v), here);
+        rests = add_terms(rests, _mm512_mul_ps(d, d), here);
+    }
+    *size = fold8(sizes);
+    *rest = fold8(rests);
+}
+
 void bn_rmsnorm_avx512vnni(float *y, const float *x, const float *w, size_t n, float eps)
 {
     __m512d sum = _mm512_setzero_pd();

@@ -21,6 +21,17 @@ static const struct bn_option OPEN[] = {
     {0},
 };
 
+/* For commands that generate: others read every logit and the file's weights as they are. */
+static const struct bn_option REPACK[] = {
+    {.name = "repack",
+     .arg = "auto|never|always",
+     .group = "Machine",
+     .preset = "auto",
+     .help = "copy weights into forms that need fewer bytes a token; auto: when the model is larger than the "
+             "caches and 64 tokens or more are asked for. The result is the same"},
+    {0},
+};
+
 static const struct bn_option VOCABULARY[] = {BN_OPTION_MODEL, {0}};
 
 static const struct bn_option TEXT[] = {
@@ -165,7 +176,7 @@ static const struct bn_command COMMANDS[] = {
     {.name = "generate",
      .summary = "continue a text",
      .synopsis = "[-m MODEL] -p TEXT | -f FILE | --tokens IDS [-n N]",
-     .options = {OPEN, TEXT, IDS, TEMPLATE, SAMPLING, GENERATE},
+     .options = {OPEN, REPACK, TEXT, IDS, TEMPLATE, SAMPLING, GENERATE},
      .json = true,
      .run = bn_run_generate,
      .examples = {{"bn-run -p 'ROMEO:' -n 64", "continue a text with the model that the program carries"},
@@ -176,7 +187,7 @@ static const struct bn_command COMMANDS[] = {
      .text = "Reads a line from standard input and answers it, until the input ends. /clear forgets the "
              "conversation, /exit ends it.",
      .synopsis = "[-m MODEL] [--system TEXT]",
-     .options = {OPEN, TEMPLATE, SAMPLING},
+     .options = {OPEN, REPACK, TEMPLATE, SAMPLING},
      .run = bn_run_chat,
      .examples = {{"bn-run chat -m model.gguf --temp 0.7", "talk to a model"}}},
     {.name = "tokenize",

@@ -39,6 +39,10 @@ _bn_run()
     'generate:--batch')
         return
         ;;
+    'generate:--repack')
+        mapfile -t COMPREPLY < <(compgen -W 'auto never always' -- "$cur")
+        return
+        ;;
     'generate:-p' | 'generate:--prompt')
         return
         ;;
@@ -113,6 +117,10 @@ _bn_run()
         return
         ;;
     'chat:--batch')
+        return
+        ;;
+    'chat:--repack')
+        mapfile -t COMPREPLY < <(compgen -W 'auto never always' -- "$cur")
         return
         ;;
     'chat:--template')
@@ -262,8 +270,8 @@ _bn_run()
     esac
     if [[ $cur == -* ]]; then
         case $command in
-        'generate') words='--model --threads --isa --ctx --batch --prompt --file --tokens --template --system --n-predict --temp --top-k --top-p --min-p --repeat-penalty --seed --stop --stop-id --ignore-end --receipt --receipt-text --trace --profile --deterministic --json --quiet --verbose --color --help --version' ;;
-        'chat') words='--model --threads --isa --ctx --batch --template --system --n-predict --temp --top-k --top-p --min-p --repeat-penalty --seed --quiet --verbose --color --help --version' ;;
+        'generate') words='--model --threads --isa --ctx --batch --repack --prompt --file --tokens --template --system --n-predict --temp --top-k --top-p --min-p --repeat-penalty --seed --stop --stop-id --ignore-end --receipt --receipt-text --trace --profile --deterministic --json --quiet --verbose --color --help --version' ;;
+        'chat') words='--model --threads --isa --ctx --batch --repack --template --system --n-predict --temp --top-k --top-p --min-p --repeat-penalty --seed --quiet --verbose --color --help --version' ;;
         'tokenize') words='--model --prompt --file --ids --jsonl --no-bos --special --json --quiet --verbose --color --help --version' ;;
         'detokenize') words='--model --tokens --special --quiet --verbose --color --help --version' ;;
         'score') words='--model --threads --isa --ctx --batch --prompt --file --tokens --per-token --json --quiet --verbose --color --help --version' ;;

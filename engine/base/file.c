@@ -3,7 +3,7 @@
  * See file.h. A map is private and read-only. A file that another process shortens while it is mapped makes
  * reading it raise SIGBUS; programs catch that (tools/cli) and say so, and bn_file_map_open's copy avoids it.
  */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE /* madvise */
 #include "base/file.h"
 
 #include <errno.h>
@@ -63,6 +63,13 @@ bn_status bn_file_map_open(struct bn_file_map *map, const char *path, bool copy,
     close(fd);
     if (status != BN_OK) bn_file_map_close(map);
     return status;
+}
+
+void bn_file_map_forget(const struct bn_file_map *map, const void *from, size_t n)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)from + page - 1) / page * page;
+    uintptr_t end = ((uintptr_t)from + n) / page * page;
+    if (map->mapped && begin < end) (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 
 void bn_file_map_close(struct bn_file_map *map)

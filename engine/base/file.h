@@ -17,6 +17,9 @@ struct bn_file_map {
 /* Refuses directories, pipes and devices. An empty file gives n_bytes 0. */
 BN_MUST_CHECK bn_status bn_file_map_open(struct bn_file_map *map, const char *path, bool copy, bn_error *err);
 void bn_file_map_close(struct bn_file_map *map);
+/* Gives the pages that lie wholly in these n bytes of the map back to the system; they are read again when
+ * they are touched. Nothing for a copy. */
+void bn_file_map_forget(const struct bn_file_map *map, const void *from, size_t n);
 
 /* Appends at most buf->max bytes of a file; "-" is standard input. */
 BN_MUST_CHECK bn_status bn_file_read(const char *path, struct bn_buf *buf, bn_error *err);

@@ -3,11 +3,13 @@
  * See mem.h. A header of one cache line in front of each block holds its size, so that the counters are
  * exact.
  */
+#define _GNU_SOURCE /* MADV_HUGEPAGE */
 #include "base/mem.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static atomic_uint_fast64_t n_allocations, n_total, n_now, n_peak, n_guard_hits, fail_after;
 static atomic_bool guard_up;
@@ -72,6 +74,19 @@ void *bn_realloc(void *p, size_t n, size_t each)
     memcpy(fresh, p, (size_t)(old < now ? old : now));
     bn_free(p);
     return fresh;
+}
+
+#define HUGE_PAGE_BYTES ((uintptr_t)2 << 20)
+
+void bn_mem_advise_huge(void *p, size_t n_bytes)
+{
+#ifdef MADV_HUGEPAGE
+    uintptr_t from = ((uintptr_t)p + HUGE_PAGE_BYTES - 1) & ~(HUGE_PAGE_BYTES - 1);
+    uintptr_t to = ((uintptr_t)p + n_bytes) & ~(HUGE_PAGE_BYTES - 1);
+    if (from < to) (void)madvise((void *)from, to - from, MADV_HUGEPAGE);
+#else
+    (void)p, (void)n_bytes;
+#endif
 }
 
 char *bn_strndup(const char *text, size_t n)

@@ -19,37 +19,9 @@
 
 #include "base/error.h"
 #include "base/team.h"
-#include "infer/session.h"
-
-#define ROW_GRAIN 16u /* rows of a matrix that stay together: one cache line of output */
-
-struct pass {
-    struct bn_session *s;
-    const struct bn_model *m;
-    const struct bn_kernels *kernels;
-    unsigned thread, n_threads;
-    size_t n; /* tokens */
-};
-
-static void begin(const struct pass *p)
-{
-    bn_counters_begin(&p->s->counters[p->thread], p->thread);
-}
-
-static void end(const struct pass *p, enum bn_kernel kernel, uint64_t bytes, uint64_t ops)
-{
-    bn_counters_end(&p->s->counters[p->thread], p->thread, kernel, bytes, ops);
-}
-
-static void share(const struct pass *p, size_t n, size_t grain, size_t *from, size_t *to)
-{
-    bn_team_share(n, grain, p->thread, p->n_threads, from, to);
-}
-
-static void meet(const struct pass *p)
-{
-    bn_team_barrier(&p->s->team, p->n_threads);
-}
+#include "infer/pass.h"
+#include "infer/screen.h"
+#include "model/rows.h"
 
 /* Shows an intermediate to the session's trace callback, when there is one, once all threads have written it.
  */
@@ -72,42 +44,6 @@ static void trace(const struct pass *p, const char *op, uint32_t layer, const fl
 
 /* ---- stages ---- */
 
-static void matrix_row(const struct bn_kernels *kernels, uint32_t type, float *out, const unsigned char *row,
-                       size_t k)
-{
-    switch (type) {
-    case BN_TYPE_F32:
-        memcpy(out, row, k * sizeof *out);
-        break;
-    case BN_TYPE_F16:
-        kernels->f16_to_f32(out, row, k);
-        break;
-    case BN_TYPE_BF16:
-        kernels->bf16_to_f32(out, row, k);
-        break;
-    case BN_TYPE_Q8_0:
-        kernels->q8_0_to_f32(out, row, k);
-        break;
-    case BN_TYPE_Q6_K:
-        kernels->q6_k_to_f32(out, row, k);
-        break;
-    default:
-        kernels->q4_0_to_f32(out, row, k);
-        break;
-    }
-}
-
-/* The slot that reads rows of this type; F32 rows are copied, which is no kernel: BN_KERNEL_COUNT. */
-static enum bn_kernel matrix_slot(uint32_t type)
-{
-    return type == BN_TYPE_F16    ? BN_KERNEL_F16_TO_F32
-           : type == BN_TYPE_BF16 ? BN_KERNEL_BF16_TO_F32
-           : type == BN_TYPE_Q8_0 ? BN_KERNEL_Q8_0_TO_F32
-           : type == BN_TYPE_Q6_K ? BN_KERNEL_Q6_K_TO_F32
-           : type == BN_TYPE_Q4_0 ? BN_KERNEL_Q4_0_TO_F32
-                                  : BN_KERNEL_COUNT;
-}
-
 static void embed(const struct pass *p)
 {
     const struct bn_matrix *e = &p->m->embd;
@@ -116,33 +52,11 @@ static void embed(const struct pass *p)
     begin(p);
     for (size_t j = from; j < to; j++) {
         float *x = p->s->x + j * e->k;
-        matrix_row(p->kernels, e->type, x, e->data + (size_t)p->s->run.tokens[j] * e->row_bytes, e->k);
-        for (size_t i = 0; i < e->k; i++)
-            if (!isfinite(x[i])) p->s->run.bad_row = true;
+        bn_matrix_row(p->kernels, e, (size_t)p->s->run.tokens[j], x);
+        if (!bn_all_finite(x, e->k)) p->s->run.bad_row = true;
     }
-    if (matrix_slot(e->type) != BN_KERNEL_COUNT)
-        end(p, matrix_slot(e->type), (to - from) * e->row_bytes, (to - from) * e->k);
-}
-
-/* Weights may be finite and still so large that a sum overflows. Zero times infinity or NaN is NaN, and a sum
- * keeps it. In vectors, since gcc makes none of it at -O2 and this is done for each row of activations. */
-static bool all_finite(const float *x, size_t n)
-{
-    typedef float lanes __attribute__((vector_size(16)));
-    lanes a = {0}, b = {0}, u, v;
-    float sum = 0.0f;
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        memcpy(&u, x + i, sizeof u);
-        memcpy(&v, x + i + 4, sizeof v);
-        a += u * 0.0f;
-        b += v * 0.0f;
-    }
-    for (; i < n; i++)
-        sum += x[i] * 0.0f;
-    for (unsigned k = 0; k < 4; k++)
-        sum += a[k] + b[k];
-    return sum == 0.0f;
+    if (bn_matrix_slot(e) != BN_KERNEL_COUNT)
+        end(p, bn_matrix_slot(e), (to - from) * e->row_bytes, (to - from) * e->k);
 }
 
 /* One row into int8. A row that is not finite ends the evaluation with an error; until then it is zero, since
@@ -151,10 +65,9 @@ static void quantize_row(const struct pass *p, size_t j, const float *x, size_t 
 {
     struct bn_act *act = &p->s->act[j];
     int8_t *q = p->s->act_q + j * p->s->act_ld;
-    size_t padded = (width + BN_TQ2_BLOCK - 1) / BN_TQ2_BLOCK * BN_TQ2_BLOCK;
     act->q = q;
-    memset(q + width, 0, padded - width);
-    if (all_finite(x, width)) {
+    memset(q + width, 0, bn_act_padded(width) - width);
+    if (bn_all_finite(x, width)) {
         p->kernels->quantize(q, &act->scale, &act->sum, x, width);
     } else {
         p->s->run.bad_row = true;
@@ -201,16 +114,21 @@ static void linear(const struct pass *p, const struct bn_linear *lin, float *y)
 {
     size_t from, to, ldy = lin->w.rows;
     share(p, lin->w.rows, ROW_GRAIN, &from, &to);
-    struct bn_ternary part = lin->w;
+    bool single = p->n == 1, packed = single && lin->packed.codes != NULL;
+    struct bn_ternary part = packed ? lin->packed : lin->w;
     part.codes += from * part.row_bytes;
     part.rows = to - from;
     const struct bn_act *act = p->s->act + own_row(p);
-    enum bn_kernel slot = lin->blocked ? BN_KERNEL_TQ2_GEMV : BN_KERNEL_I2S_GEMV;
-    if (p->n > 1) slot = lin->blocked ? BN_KERNEL_TQ2_GEMM : BN_KERNEL_I2S_GEMM;
+    enum bn_kernel slot = packed         ? BN_KERNEL_T5_GEMV
+                          : single       ? lin->blocked ? BN_KERNEL_TQ2_GEMV : BN_KERNEL_I2S_GEMV
+                          : lin->blocked ? BN_KERNEL_TQ2_GEMM
+                                         : BN_KERNEL_I2S_GEMM;
     begin(p);
     if (part.rows == 0)
         ;
-    else if (p->n == 1)
+    else if (packed)
+        p->kernels->t5_gemv(y + from, &part, act);
+    else if (single)
         (lin->blocked ? p->kernels->tq2_gemv : p->kernels->i2s_gemv)(y + from, &part, act);
     else
         (lin->blocked ? p->kernels->tq2_gemm : p->kernels->i2s_gemm)(y + from, ldy, &part, act, p->n);
@@ -356,36 +274,36 @@ static void layer_ffn(const struct pass *p, uint32_t n)
     meet(p);
 }
 
-/* A head row that nobody looks up may be damaged all the same: it shows in its logits. */
-static void check_logits(const struct pass *p, size_t from, size_t to, size_t n)
+/* A head in a block format is widened row by row. A head row that nobody looks up may be damaged all the
+ * same: it shows in its logits. */
+void bn_head_rows(const struct pass *p, size_t from, size_t to, const float *hidden, size_t n, float *y)
 {
+    const struct bn_matrix *h = &p->m->head;
+    if (h->type == BN_TYPE_F16) {
+        const uint16_t *w = (const uint16_t *)(const void *)h->data + from * h->k;
+        p->kernels->f16_gemm(y + from, h->rows, w, to - from, h->k, hidden, h->k, n);
+    } else {
+        float *row = p->s->head_row + (size_t)p->thread * h->k;
+        for (size_t r = from; r < to; r++) {
+            bn_matrix_row(p->kernels, h, r, row);
+            p->kernels->f32_gemm(y + r, h->rows, row, 1, h->k, hidden, h->k, n);
+        }
+    }
     for (size_t j = 0; j < n; j++)
-        if (!all_finite(p->s->run.logits + j * p->m->head.rows + from, to - from)) p->s->run.bad_row = true;
+        if (!bn_all_finite(y + j * h->rows + from, to - from)) p->s->run.bad_row = true;
 }
 
-/* logits = head hidden for the rows wanted. A head in a block format is widened row by row. */
+/* logits = head hidden for the rows wanted. */
 static void head(const struct pass *p)
 {
     struct bn_session *s = p->s;
     const struct bn_matrix *h = &p->m->head;
     size_t n = p->n - s->run.head_at, from, to;
-    float *y = s->run.logits;
     share(p, h->rows, ROW_GRAIN, &from, &to);
     begin(p);
-    if (h->type == BN_TYPE_F16) {
-        const uint16_t *w = (const uint16_t *)(const void *)h->data + from * h->k;
-        p->kernels->f16_gemm(y + from, h->rows, w, to - from, h->k, s->hidden, h->k, n);
-        end(p, BN_KERNEL_F16_GEMM, (to - from) * h->row_bytes, (uint64_t)(to - from) * h->k * n);
-        check_logits(p, from, to, n);
-        return;
-    }
-    float *row = s->head_row + (size_t)p->thread * h->k;
-    for (size_t r = from; r < to; r++) {
-        matrix_row(p->kernels, h->type, row, h->data + r * h->row_bytes, h->k);
-        p->kernels->f32_gemm(y + r, h->rows, row, 1, h->k, s->hidden, h->k, n);
-    }
-    end(p, BN_KERNEL_F32_GEMM, (to - from) * h->row_bytes, (uint64_t)(to - from) * h->k * n);
-    check_logits(p, from, to, n);
+    bn_head_rows(p, from, to, s->hidden, n, s->run.logits);
+    end(p, h->type == BN_TYPE_F16 ? BN_KERNEL_F16_GEMM : BN_KERNEL_F32_GEMM, (to - from) * h->row_bytes,
+        (uint64_t)(to - from) * h->k * n);
 }
 
 static void final_norm(const struct pass *p)
@@ -398,8 +316,7 @@ static void final_norm(const struct pass *p)
         float *hidden = s->hidden + j * embd;
         p->kernels->rmsnorm(hidden, s->x + (s->run.head_at + j) * embd, p->m->output_norm, embd,
                             p->m->hp.rms_eps);
-        for (size_t i = 0; i < embd; i++)
-            if (!isfinite(hidden[i])) s->run.bad_row = true;
+        if (!bn_all_finite(hidden, embd)) s->run.bad_row = true;
     }
     end(p, BN_KERNEL_RMSNORM, 0, (to - from) * embd);
     trace_rows(p, "output_norm", -1, s->hidden, s->run.head_at, n, embd);
@@ -425,7 +342,10 @@ static void run(void *arg, unsigned thread, unsigned n_threads)
     if (s->run.head_at < p->n) {
         final_norm(p);
         meet(p);
-        head(p);
+        if (bn_screen_wanted(s))
+            bn_screen_head(p);
+        else
+            head(p);
         trace_rows(p, "logits", -1, s->run.logits, s->run.head_at, p->n - s->run.head_at, p->m->head.rows);
         meet(p);
     }
@@ -436,13 +356,15 @@ static void run(void *arg, unsigned thread, unsigned n_threads)
     }
 }
 
-bn_status bn_forward(struct bn_session *s, const int32_t *tokens, size_t n, size_t head_at, float *logits,
-                     bn_error *err)
+bn_status bn_forward(struct bn_session *s, const int32_t *tokens, size_t n, size_t head_at, size_t n_best,
+                     float *logits, bn_error *err)
 {
     s->run.tokens = tokens;
     s->run.n = n;
     s->run.head_at = head_at;
     s->run.logits = logits;
+    s->run.n_best = n_best;
+    s->run.n_rescored = 0;
     s->run.bad_row = false;
     bn_team_run(s->n_threads, run, s);
     if (s->run.bad_row) {
@@ -450,6 +372,7 @@ bn_status bn_forward(struct bn_session *s, const int32_t *tokens, size_t n, size
         bn_error_hint(err, "the model's weights are damaged");
         return BN_ERR_FORMAT;
     }
+    if (n > head_at && n_best > 0) bn_screen_account(s);
     s->n_hidden = n - head_at;
     s->position += (uint32_t)n;
     return BN_OK;

@@ -15,6 +15,7 @@ struct loop {
     const bn_tokenizer *tok;
     struct bn_generation *gen;
     bn_sampler *sampler;
+    size_t n_best; /* logits that the sampler and the chain look at */
     float *logits;
     int32_t *history; /* prompt and generated tokens */
     size_t n_history;
@@ -194,11 +195,11 @@ static bn_status run(struct loop *l, bn_error *err)
 {
     struct bn_generation *gen = l->gen;
     uint64_t start = bn_clock_ns(), since = start;
-    BN_TRY(bn_session_eval(l->session, gen->prompt, gen->n_prompt, BN_LOGITS_LAST, l->logits, err));
+    BN_TRY(bn_session_eval_best(l->session, gen->prompt, gen->n_prompt, l->n_best, l->logits, err));
     gen->prefill_ns = bn_clock_ns() - start;
     while (choose(l, since)) {
         since = bn_clock_ns();
-        BN_TRY(bn_session_eval(l->session, &gen->ids[gen->n_ids - 1], 1, BN_LOGITS_LAST, l->logits, err));
+        BN_TRY(bn_session_eval_best(l->session, &gen->ids[gen->n_ids - 1], 1, l->n_best, l->logits, err));
     }
     uint64_t end = bn_clock_ns();
     flush_text(l, gen->ids[gen->n_ids - 1]);
@@ -232,6 +233,8 @@ static bn_status prepare(struct loop *l, bn_error *err)
     memcpy(l->history, gen->prompt, gen->n_prompt * sizeof *l->history);
     l->n_history = gen->n_prompt;
     BN_TRY(bn_sampler_open(&l->sampler, &gen->sampling, n_vocab, err));
+    l->n_best = bn_sampler_reach(l->sampler);
+    if (gen->want_chain && l->n_best < BN_CHAIN_TOP) l->n_best = BN_CHAIN_TOP;
     if (!gen->want_chain) return BN_OK;
     BN_TRY(bn_sha256_open(&l->sha, err));
     bn_sha256_update(l->sha, "bn.chain/1", 10);

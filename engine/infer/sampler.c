@@ -191,6 +191,16 @@ static int32_t draw_best(struct bn_sampler *s, double sum)
     return s->heap[n - n_kept].id;
 }
 
+/* A penalty only makes logits smaller, so the best top_k after it are among that many more before it. */
+size_t bn_sampler_reach(const bn_sampler *s)
+{
+    const bn_sampler_options *o = &s->options;
+    size_t window = o->repeat_last != 0 ? o->repeat_last : 64;
+    if (o->temperature <= 0.0f) return 1;
+    if (o->top_k == 0) return SIZE_MAX;
+    return o->top_k + (o->repeat_penalty != 1.0f ? window : 0);
+}
+
 int32_t bn_sampler_next(bn_sampler *s, const float *logits, const int32_t *recent, size_t n_recent)
 {
     const bn_sampler_options *o = &s->options;

@@ -30,7 +30,7 @@ static bool take_all(struct bn_session *s)
     if (q_dim > widest) widest = q_dim;
     size_t n_rows = s->n_batch > s->n_threads ? s->n_batch : s->n_threads;
     bool ok = true;
-    s->act_ld = (widest + BN_TQ2_BLOCK - 1) / BN_TQ2_BLOCK * BN_TQ2_BLOCK;
+    s->act_ld = bn_act_padded(widest);
     take(&ok, &s->k_cache, (size_t)hp->n_layer * kv_dim, s->n_ctx, sizeof *s->k_cache);
     take(&ok, &s->v_cache, (size_t)hp->n_layer * kv_dim, s->n_ctx, sizeof *s->v_cache);
     take(&ok, &s->rope_cos, hp->n_rot / 2, s->n_ctx, sizeof *s->rope_cos);
@@ -50,6 +50,9 @@ static bool take_all(struct bn_session *s)
     take(&ok, &s->head_row, hp->n_embd, s->n_threads, sizeof *s->head_row);
     take(&ok, &s->hidden, hp->n_embd, s->n_batch, sizeof *s->hidden);
     take(&ok, &s->counters, 1, s->n_threads, sizeof *s->counters);
+    if (s->model->screen.q == NULL) return ok;
+    take(&ok, &s->screen_x, (size_t)2 * hp->n_embd, s->n_threads, 1);
+    take(&ok, &s->screen_best, (size_t)2 * BN_SCREEN_MAX, s->n_threads, sizeof *s->screen_best);
     return ok;
 }
 
@@ -98,9 +101,10 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
 void bn_session_close(bn_session *s)
 {
     if (s == NULL) return;
-    void *blocks[] = {s->k_cache, s->v_cache, s->rope_cos, s->rope_sin, s->x,       s->norm, s->q,
-                      s->k,       s->v,       s->att,      s->gate,     s->up,      s->y,    s->act_q,
-                      s->act,     s->scores,  s->head_row, s->hidden,   s->counters};
+    void *blocks[] = {s->k_cache,  s->v_cache,  s->rope_cos,   s->rope_sin, s->x,        s->norm,
+                      s->q,        s->k,        s->v,          s->att,      s->gate,     s->up,
+                      s->y,        s->act_q,    s->act,        s->scores,   s->head_row, s->hidden,
+                      s->counters, s->screen_x, s->screen_best};
     for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++)
         bn_free(blocks[i]);
     bn_free(s);
@@ -122,8 +126,8 @@ static bn_status check_tokens(const struct bn_session *s, const int32_t *tokens,
     return BN_OK;
 }
 
-bn_status bn_session_eval(bn_session *s, const int32_t *tokens, size_t n, bn_logits which, float *logits,
-                          bn_error *err)
+static bn_status eval(bn_session *s, const int32_t *tokens, size_t n, bn_logits which, size_t n_best,
+                      float *logits, bn_error *err)
 {
     BN_TRY(check_tokens(s, tokens, n, err));
     uint32_t before = s->position;
@@ -134,7 +138,7 @@ bn_status bn_session_eval(bn_session *s, const int32_t *tokens, size_t n, bn_log
         size_t batch = bn_min_size(n - done, s->n_batch);
         bool last = done + batch == n;
         size_t head_at = which == BN_LOGITS_ALL ? 0 : which == BN_LOGITS_LAST && last ? batch - 1 : batch;
-        bn_status status = bn_forward(s, tokens + done, batch, head_at, logits, err);
+        bn_status status = bn_forward(s, tokens + done, batch, head_at, n_best, logits, err);
         if (status != BN_OK) {
             s->position = before;
             return status;
@@ -144,6 +148,23 @@ bn_status bn_session_eval(bn_session *s, const int32_t *tokens, size_t n, bn_log
     }
     s->timing.total_ns = bn_clock_ns() - start;
     return BN_OK;
+}
+
+bn_status bn_session_eval(bn_session *s, const int32_t *tokens, size_t n, bn_logits which, float *logits,
+                          bn_error *err)
+{
+    return eval(s, tokens, n, which, 0, logits, err);
+}
+
+bn_status bn_session_eval_best(bn_session *s, const int32_t *tokens, size_t n, size_t n_best, float *logits,
+                               bn_error *err)
+{
+    return eval(s, tokens, n, BN_LOGITS_LAST, n_best, logits, err);
+}
+
+bn_screen_stat bn_session_screen_stat(const bn_session *s)
+{
+    return s->screen;
 }
 
 bn_status bn_session_truncate(bn_session *s, uint32_t n_tokens, bn_error *err)

@@ -10,6 +10,8 @@
 #include "model/model.h"
 #include "profile/counters.h"
 
+#define BN_SCREEN_MAX 1024u /* largest n_best that is screened for */
+
 struct bn_session {
     const struct bn_model *model;
     uint32_t n_ctx, n_batch, n_threads;
@@ -34,6 +36,12 @@ struct bn_session {
     float *hidden;      /* n_batch x n_embd: after the final norm */
     size_t n_hidden;    /* rows of hidden that the last evaluation filled */
 
+    /* Screening the head; NULL without a screen. See screen.c. */
+    int8_t *screen_x;   /* n_threads times two planes of n_embd */
+    float *screen_best; /* n_threads times two heaps of BN_SCREEN_MAX */
+    bn_screen_stat screen;
+    bool screen_off; /* it did not pay */
+
     struct bn_counters *counters; /* n_threads */
     bn_eval_timing timing;
     bn_trace_fn trace;
@@ -44,15 +52,18 @@ struct bn_session {
     /* The evaluation in flight, read by all threads. */
     struct {
         const int32_t *tokens;
-        size_t n;            /* tokens in the batch */
-        size_t head_at;      /* first row of the batch that goes through the head; n for none */
-        float *logits;       /* n - head_at rows of n_vocab */
+        size_t n;       /* tokens in the batch */
+        size_t head_at; /* first row of the batch that goes through the head; n for none */
+        float *logits;  /* n - head_at rows of n_vocab */
+        size_t n_best;  /* of the logits that matter; 0: all */
+        atomic_size_t n_rescored;
         atomic_bool bad_row; /* an embedding row or the hidden state is not finite */
     } run;
 };
 
-/* One batch through the network; the timeline moves on by n tokens. Defined in forward.c. */
+/* One batch through the network; the timeline moves on by n tokens. n_best logits matter, 0: all. Defined in
+ * forward.c. */
 BN_MUST_CHECK bn_status bn_forward(struct bn_session *s, const int32_t *tokens, size_t n, size_t head_at,
-                                   float *logits, bn_error *err);
+                                   size_t n_best, float *logits, bn_error *err);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "model/hparams.h"
+#include "model/repack.h"
 #include "model/tokenizer.h"
 #include "model/weights.h"
 
@@ -33,22 +34,26 @@ static bn_status open_bytes(struct bn_model *m, const bn_model_options *options,
     bn_status status = bn_tokenizer_open(&m->tokenizer, &m->gguf, m->hp.arch, err);
     if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
     BN_TRY(check_vocab(m, err));
-    m->no_weights = options != NULL && options->no_weights;
+    m->no_weights = options->no_weights;
     if (m->no_weights) return BN_OK;
-    return bn_weights_bind(m, options != NULL && options->skip_code_check, err);
+    BN_TRY(bn_weights_bind(m, options->skip_code_check, err));
+    return bn_repack_model(m, options, err);
 }
 
-bn_status bn_model_open_memory(bn_model **out, const void *data, size_t n_bytes, const char *name,
-                               const bn_model_options *options, bn_error *err)
+/* map is the model's from here on; empty when the bytes are borrowed. */
+static bn_status open_model(bn_model **out, struct bn_file_map map, const void *data, size_t n_bytes,
+                            const char *name, const bn_model_options *options, bn_error *err)
 {
-    *out = NULL;
-    if ((uintptr_t)data % BN_ALIGNMENT != 0)
-        return bn_fail(err, BN_ERR_ARG, "the bytes are not 64-byte aligned");
+    static const bn_model_options defaults = {0};
     struct bn_model *m = bn_alloc(1, sizeof *m);
-    if (m == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (m == NULL) {
+        bn_file_map_close(&map);
+        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    }
+    m->map = map;
     m->bytes = data;
     m->n_bytes = n_bytes;
-    bn_status status = open_bytes(m, options, err);
+    bn_status status = open_bytes(m, options != NULL ? options : &defaults, err);
     if (status != BN_OK) {
         bn_error_name(err, name);
         bn_model_close(m);
@@ -58,17 +63,21 @@ bn_status bn_model_open_memory(bn_model **out, const void *data, size_t n_bytes,
     return BN_OK;
 }
 
+bn_status bn_model_open_memory(bn_model **out, const void *data, size_t n_bytes, const char *name,
+                               const bn_model_options *options, bn_error *err)
+{
+    *out = NULL;
+    if ((uintptr_t)data % BN_ALIGNMENT != 0)
+        return bn_fail(err, BN_ERR_ARG, "the bytes are not 64-byte aligned");
+    return open_model(out, (struct bn_file_map){0}, data, n_bytes, name, options, err);
+}
+
 bn_status bn_model_open(bn_model **out, const char *path, const bn_model_options *options, bn_error *err)
 {
     struct bn_file_map map;
     *out = NULL;
     BN_TRY(bn_file_map_open(&map, path, options != NULL && options->no_mmap, err));
-    bn_status status = bn_model_open_memory(out, map.data, map.n_bytes, path, options, err);
-    if (status != BN_OK)
-        bn_file_map_close(&map);
-    else
-        (*out)->map = map;
-    return status;
+    return open_model(out, map, map.data, map.n_bytes, path, options, err);
 }
 
 void bn_model_close(bn_model *m)

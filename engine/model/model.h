@@ -12,12 +12,20 @@
 
 /* A ternary linear layer y = W x. */
 struct bn_linear {
-    struct bn_ternary w; /* I2_S codes with one scale, or TQ2_0 blocks; w.k is padded to the block */
-    bool blocked;        /* TQ2_0 */
-    size_t k;            /* inputs, before padding */
-    float extra_scale;   /* of a *.scale tensor: multiplies the output; 1 when there is none */
+    struct bn_ternary w;      /* I2_S codes with one scale, or TQ2_0 blocks; w.k is padded to the block */
+    struct bn_ternary packed; /* the same codes in T5, for single tokens; codes is NULL when there are none */
+    bool blocked;             /* TQ2_0 */
+    size_t k;                 /* inputs, before padding */
+    float extra_scale;        /* of a *.scale tensor: multiplies the output; 1 when there is none */
     bool has_extra_scale;
 };
+
+/* A row of activations is followed by zeros up to a multiple of every block of ternary weights. */
+static inline size_t bn_act_padded(size_t k)
+{
+    size_t every = 1280; /* 128, 256 and 320 divide it */
+    return (k + every - 1) / every * every;
+}
 
 /* A matrix kept in floats or 8-, 6- or 4-bit blocks: the embedding and the head. */
 struct bn_matrix {
@@ -26,16 +34,32 @@ struct bn_matrix {
     size_t rows, k, row_bytes;
 };
 
+/* The head in 8 bits: row r is step[r] * q[r * k ...], and what that leaves of it has the norm rest[r] at
+ * most. See repack.h. */
+struct bn_screen {
+    int8_t *q;                 /* NULL when there is none */
+    float *step, *size, *rest; /* size: norm of the row itself, at least */
+};
+
 struct bn_layer {
     const float *attn_norm, *ffn_norm;         /* n_embd */
     const float *attn_sub_norm, *ffn_sub_norm; /* n_head * head_dim, n_ff; NULL when the model has none */
     struct bn_linear q, k, v, o, gate, up, down;
 };
 
+#define BN_LINEARS 7u /* of a layer */
+
+static inline struct bn_linear *bn_layer_linear(struct bn_layer *l, size_t i)
+{
+    struct bn_linear *all[BN_LINEARS] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
+    return all[i];
+}
+
 struct bn_model {
     bn_hparams hp;
     struct bn_layer *layers;
     struct bn_matrix embd, head;
+    struct bn_screen screen;
     const float *output_norm;
     const float *rope_factors; /* n_rot / 2 divisors of the frequencies, NULL when there are none */
     bn_tokenizer *tokenizer;
@@ -47,8 +71,10 @@ struct bn_model {
     struct bn_gguf gguf;
     void **copies; /* packed or converted weights */
     size_t n_copies;
-    uint64_t ternary_bytes, head_bytes; /* that one token reads */
+    uint64_t ternary_bytes, head_bytes; /* that one token reads from the file */
+    uint64_t packed_bytes;              /* of the T5 copies, 0 without */
     uint64_t ternary_weights;
+    bool streamed; /* larger than the caches */
     bool no_weights;
 };
 

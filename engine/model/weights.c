@@ -142,12 +142,10 @@ static void mark_streamed(struct bn_model *m)
     long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
     if (cache <= 0) cache = 16 << 20;                 /* unknown */
     if (cache > LARGEST_CACHE) cache = LARGEST_CACHE; /* virtual machines report what many of them share */
-    bool streamed = m->ternary_bytes + m->head_bytes > (uint64_t)cache;
+    m->streamed = m->ternary_bytes + m->head_bytes > (uint64_t)cache;
     for (uint32_t n = 0; n < m->hp.n_layer; n++) {
-        struct bn_layer *l = &m->layers[n];
-        struct bn_linear *all[] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
-        for (size_t i = 0; i < BN_ARRAY_LEN(all); i++)
-            all[i]->w.streamed = streamed;
+        for (size_t i = 0; i < BN_LINEARS; i++)
+            bn_layer_linear(&m->layers[n], i)->w.streamed = m->streamed;
     }
 }
 

@@ -213,6 +213,7 @@ static bn_status put_resolved(struct build *b, bn_json *predicate)
         BN_TRY(bn_tokenizer_digest(b->tok, hex, b->err));
         bn_json_put_string(resolved, "tokenizer_sha256", hex);
     }
+    bn_json_put_u64(resolved, "packed_bytes", b->model->packed_bytes);
     put_program(b, resolved);
     return BN_OK;
 }
@@ -280,6 +281,11 @@ static bn_status put_measurement(struct build *b, bn_json *predicate)
         bn_json_put_u64(entry, "bytes", stat.bytes);
         bn_json_put_u64(entry, "ops", stat.ops);
     }
+    bn_screen_stat screen = bn_session_screen_stat(b->in->session);
+    bn_json *head = bn_json_put_object(measurement, "screen");
+    bn_json_put_u64(head, "screened", screen.screened);
+    bn_json_put_u64(head, "full", screen.full);
+    bn_json_put_u64(head, "rows", screen.rows);
     put_count(measurement, "peak_rss_bytes", bn_machine_peak_rss_bytes());
     put_count(measurement, "bandwidth_probe_bytes_per_s", b->in->bandwidth_bytes_per_s);
     return BN_OK;

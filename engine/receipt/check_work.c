@@ -5,7 +5,8 @@
  * time claimed.
  *
  * P tokens of prompt and G generated ones are E = P + G - 1 evaluated tokens (the last one is not evaluated)
- * in ceil(P / batch) + G - 1 passes.
+ * in ceil(P / batch) + G - 1 passes. A pass of one token may read packed copies of the ternary weights; the
+ * best logits of the G passes that end in the head may come from a screened head.
  */
 #include <math.h>
 #include <stdio.h>
@@ -156,7 +157,8 @@ void bn_check_kernel_time(const struct bn_rules_input *in, struct bn_rule_result
 }
 
 struct effort {
-    uint64_t evaluated, passes;
+    uint64_t evaluated, passes, generated;
+    uint64_t single; /* passes of one token */
 };
 
 static bool read_effort(const struct bn_rules_input *in, struct effort *e, struct bn_rule_result *out)
@@ -171,7 +173,9 @@ static bool read_effort(const struct bn_rules_input *in, struct effort *e, struc
         return false;
     }
     e->evaluated = prompt + generated - 1;
+    e->generated = generated;
     e->passes = prompt / batch + (prompt % batch != 0) + generated - 1;
+    e->single = generated - 1 + (batch == 1 ? prompt : prompt % batch == 1);
     return true;
 }
 
@@ -186,21 +190,37 @@ static bool agrees(const char *what, uint64_t claimed, bool fits, uint64_t want,
     return false;
 }
 
+/* Bytes of ternary weights that a pass of one token reads: of the packed copies when there are any. */
+static bool read_packed(const struct bn_rules_input *in, const struct shape *s, uint64_t *bytes,
+                        struct bn_rule_result *out)
+{
+    uint64_t packed = 0;
+    *bytes = s->ternary_bytes;
+    if (bn_json_path(in->receipt->predicate, "resolved.packed_bytes") == NULL) return true;
+    if (!bn_rule_u64(in, "resolved.packed_bytes", &packed, out)) return false;
+    if (packed == 0) return true;
+    *bytes = packed;
+    if (packed >= s->ternary_weights / 5) return true;
+    bn_rule_fail(out, "%llu weights in %llu packed bytes", (ull)s->ternary_weights, (ull)packed);
+    return false;
+}
+
 void bn_check_kernel_work(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const enum bn_kernel SLOTS[] = {BN_KERNEL_I2S_GEMV, BN_KERNEL_I2S_GEMM, BN_KERNEL_TQ2_GEMV,
-                                           BN_KERNEL_TQ2_GEMM};
+                                           BN_KERNEL_TQ2_GEMM, BN_KERNEL_T5_GEMV};
     struct shape s;
     struct effort e;
-    uint64_t want = 0;
+    uint64_t want = 0, packed, together;
     if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return;
-    if (!read_shape(in, &s, out) || !read_effort(in, &e, out)) return;
+    if (!read_shape(in, &s, out) || !read_effort(in, &e, out) || !read_packed(in, &s, &packed, out)) return;
     struct work done = sum_work(in, SLOTS, BN_ARRAY_LEN(SLOTS));
     bool fits = bn_mul_ok(e.evaluated, s.ternary_weights, &want);
     if (!agrees("multiply-adds of the ternary kernels", done.ops, fits, want, out)) return;
     fits = bn_mul_ok(e.passes, 7 * s.n_layer, &want);
     if (!agrees("calls of the ternary kernels", done.calls, fits, want, out)) return;
-    fits = bn_mul_ok(e.passes, s.ternary_bytes, &want);
+    fits = bn_mul_ok(e.single, packed, &together) && bn_mul_ok(e.passes - e.single, s.ternary_bytes, &want) &&
+           bn_add_ok(want, together, &want);
     if (!agrees("bytes of the ternary kernels", done.bytes, fits, want, out)) return;
     bn_rule_pass(out, "%llu multiply-adds for %llu tokens in %llu passes", (ull)done.ops, (ull)e.evaluated,
                  (ull)e.passes);
@@ -219,6 +239,44 @@ void bn_check_attention_work(const struct bn_rules_input *in, struct bn_rule_res
     if (!agrees("multiply-adds of attn_scores", sum_work(in, SCORES, 1).ops, fits, want, out)) return;
     if (!agrees("multiply-adds of attn_values", sum_work(in, VALUES, 1).ops, fits, want, out)) return;
     bn_rule_pass(out, "%llu multiply-adds each way", (ull)want);
+}
+
+/* How the logits came about; without a claim, every head was computed row by row. */
+static bool read_screen(const struct bn_rules_input *in, const struct effort *e, bn_screen_stat *screen,
+                        struct bn_rule_result *out)
+{
+    *screen = (bn_screen_stat){.full = e->generated};
+    if (bn_json_path(in->receipt->predicate, "measurement.screen") == NULL) return true;
+    if (!bn_rule_u64(in, "measurement.screen.screened", &screen->screened, out) ||
+        !bn_rule_u64(in, "measurement.screen.full", &screen->full, out) ||
+        !bn_rule_u64(in, "measurement.screen.rows", &screen->rows, out))
+        return false;
+    uint64_t heads;
+    return agrees("heads", screen->full,
+                  bn_add_ok(screen->full, screen->screened, &heads) && heads == e->generated, screen->full,
+                  out);
+}
+
+void bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    static const enum bn_kernel FULL[] = {BN_KERNEL_F16_GEMM, BN_KERNEL_F32_GEMM},
+                                SCREEN[] = {BN_KERNEL_I8_GEMV};
+    struct shape s;
+    struct effort e;
+    bn_screen_stat screen;
+    uint64_t want = 0;
+    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return;
+    if (!read_shape(in, &s, out) || !read_effort(in, &e, out) || !read_screen(in, &e, &screen, out)) return;
+    bool fits = bn_mul_ok(screen.full, s.n_vocab, &want) && bn_add_ok(want, screen.rows, &want) &&
+                bn_mul_ok(want, s.n_embd, &want);
+    if (!agrees("multiply-adds of the head", sum_work(in, FULL, 2).ops, fits, want, out)) return;
+    fits = bn_mul_ok(screen.screened, s.n_vocab * s.n_embd, &want);
+    if (!agrees("multiply-adds of i8_gemv", sum_work(in, SCREEN, 1).ops, fits, want, out)) return;
+    if (screen.screened > 0)
+        bn_rule_pass(out, "%llu heads screened, %llu of their rows computed, %llu heads in full",
+                     (ull)screen.screened, (ull)screen.rows, (ull)screen.full);
+    else
+        bn_rule_pass(out, "%llu heads in full", (ull)screen.full);
 }
 
 /* ---- can a machine do that? ---- */

@@ -79,6 +79,7 @@ BN_CHECK(bn_check_kernel_stats);
 BN_CHECK(bn_check_kernel_time);
 BN_CHECK(bn_check_kernel_work);
 BN_CHECK(bn_check_attention_work);
+BN_CHECK(bn_check_head_work);
 BN_CHECK(bn_check_performance_limits);
 BN_CHECK(bn_check_performance_physical);
 

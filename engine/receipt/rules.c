@@ -67,6 +67,7 @@ static const struct bn_rule RULES[] = {
      bn_check_kernel_work},
     {"attention-work", "attention's multiply-adds are what these tokens cost", CONSISTENCY,
      bn_check_attention_work},
+    {"head-work", "the head's multiply-adds are what these tokens cost", CONSISTENCY, bn_check_head_work},
     {"performance-limits", "--validate-performance: a rate without bytes is not suspicious", CONSISTENCY,
      bn_check_performance_limits},
     {"performance-physical", "--validate-performance: a machine can read that many bytes in that time",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * T5 products and their packing, and 8-bit weights times 16-bit vectors. The truth takes digits by division
- * and sums in int64.
+ * T5 products and their packing, 8-bit weights times 16-bit vectors, what quantising leaves. The truth takes
+ * digits by division and sums in int64.
  */
 #include "checkkern.h"
 
@@ -239,9 +239,57 @@ static bool truth_i8_gemv(struct ck *ck, const struct ck_call *call)
     return true;
 }
 
+/* ---- what quantising leaves ---- */
+
+static bool setup_residual(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    size_t n = class == CK_BENCH ? 2560 : index % 70 == 69 ? 2560 : 1 + index % 70;
+    enum ck_values values = class == CK_EXTREMES ? index / 70 : CK_ORDINARY;
+    if (index >= (class == CK_BENCH ? 1 : class == CK_EXTREMES ? 70 * CK_N_VALUES : 140)) return false;
+    ck->guard_before = class == CK_LAYOUT;
+    call->a = ck_floats(ck, n, values);
+    call->b = bytes_of(ck, n, ANY);
+    call->f = ldexpf(1.5f + 0.5f * ck_uniform(ck), -8);
+    call->n = n;
+    call->out = ck_buffer(ck, CK_OUT, CK_BYTES, sizeof(double));
+    call->out2 = ck_buffer(ck, CK_OUT, CK_BYTES, sizeof(double));
+    call->bytes = 5.0 * (double)n;
+    snprintf(call->text, sizeof call->text, "n=%zu %s", n, ck_values_name(values));
+    return true;
+}
+
+static void invoke_residual(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    double size, rest; /* the buffers may lie at any address */
+    kernels->residual(&size, &rest, call->a, call->b, call->f, call->n);
+    memcpy(call->out, &size, sizeof size);
+    memcpy(call->out2, &rest, sizeof rest);
+}
+
+static bool truth_residual(struct ck *ck, const struct ck_call *call)
+{
+    const float *x = call->a;
+    const int8_t *q = call->b;
+    double size = 0, rest = 0, got[2];
+    memcpy(&got[0], call->out, sizeof got[0]);
+    memcpy(&got[1], call->out2, sizeof got[1]);
+    for (size_t i = 0; i < call->n; i++) {
+        double d = (double)x[i] - q[i] * (double)call->f;
+        size += (double)x[i] * (double)x[i];
+        rest += d * d;
+    }
+    if (!(size < 1e38)) return true; /* beyond binary32: only the bits are compared */
+    if (fabs(got[0] - size) > size * 1e-6 + (double)call->n * 1e-38)
+        return ck_wrong(ck, "size is %a, expected %a", got[0], size);
+    if (fabs(got[1] - rest) > rest * 1e-6 + (double)call->n * 1e-38)
+        return ck_wrong(ck, "rest is %a, expected %a", got[1], rest);
+    return true;
+}
+
 const struct ck_slot CK_PACKED[] = {
     {BN_KERNEL_T5_GEMV, setup_t5_gemv, invoke_t5_gemv, truth_t5_gemv},
     {BN_KERNEL_T5_PACK, setup_t5_pack, invoke_t5_pack, truth_t5_pack},
     {BN_KERNEL_I8_GEMV, setup_i8_gemv, invoke_i8_gemv, truth_i8_gemv},
+    {BN_KERNEL_RESIDUAL, setup_residual, invoke_residual, truth_residual},
     {BN_KERNEL_COUNT, NULL, NULL, NULL},
 };

@@ -40,13 +40,15 @@ ok "2084044800 ternary weights" grep -q '"ternary_weights": 2084044800' "$tmp/in
 ok "split as llama-bpe where the key is absent" \
     same "$("$bin/bn-run" tokenize -m "$model" --ids -p "What is 2+2? I'm 1234567." 2>/dev/null)" \
     128000,3923,374,220,17,10,17,30,358,2846,220,4513,10961,22,13
-isas=$("$bin/bn-run" --version | grep -oE 'avx2|avx512vnni|neon' | sort -u)
+isas=$("$bin/bn-run" --version | grep -oE 'avx2|avx512vnni|avx512vbmi|neon' | sort -u)
 first=''
 for isa in $isas; do
     digest=$("$bin/bn-run" logits -m "$model" --isa "$isa" --ctx 64 --tokens 128000,3923,374,220,17,10,17,30 --digest)
     [ -n "$first" ] || first=$digest
     ok "logits on $isa" same "$digest" "$first"
 done
+chain_of() { "$bin/bn-run" -q -m "$model" -p 'What is 2+2?' -n 5 --json --repack "$1" | sed -n 's/.*"chain": "\(.*\)".*/\1/p'; }
+ok "packed weights and a screened head" same "$(chain_of always)" "$(chain_of never)"
 "$bin/bn-run" -q -m "$model" -p 'What is 2+2?' -n 3 --receipt "$tmp/receipt.json" >/dev/null 2>&1
 rss=$(sed -n 's/.*"peak_rss_bytes": \([0-9]*\).*/\1/p' "$tmp/receipt.json")
 ok "decodes within 1.5 GB of memory" test "${rss:-9999999999}" -lt 1500000000

@@ -193,7 +193,6 @@ static const struct fault {
     {"kernel-stats", M "kernel_stats.9.bytes", "9007199254740992", NULL, NULL},
     /* tokens */
     {"token-counts", P "request.n_predict", "9", NULL, NULL},
-    {"token-ids", P "model.n_vocab", "300", NULL, NULL},
     {"stop-reason", P "result.stop_reason", "\"stop_id\"", NULL, NULL},
     {"stop-reason", P "result.stop_reason", "\"context\"", NULL, NULL},
     {"stop-reason", P "result.stop_reason", "\"bored\"", NULL, NULL},
@@ -233,6 +232,11 @@ static const struct fault {
     {"kernel-work", P "resolved.batch", "1", NULL, NULL},
     {"attention-work", M "kernel_stats.5.ops", "69121", NULL, NULL},
     {"attention-work", M "kernel_stats.7.ops", "69119", NULL, NULL},
+    {"head-work", M "screen", "{\"screened\":1,\"full\":6,\"rows\":40}", NULL, NULL},
+    {"head-work", M "screen", "{\"screened\":1,\"full\":7,\"rows\":40}", NULL, NULL},
+    {"head-work", M "screen", "{\"screened\":0,\"full\":8,\"rows\":1}", NULL, NULL},
+    {"kernel-work", P "resolved.packed_bytes", "800000", NULL, NULL},
+    {"kernel-work", P "resolved.packed_bytes", "943718", NULL, NULL},
     /* where it comes from */
     {"program", P "resolved.program.commit", "\"main\"", NULL, NULL},
     {"program", P "resolved.program.sha256", "\"1234\"", NULL, NULL},
@@ -281,6 +285,7 @@ static const struct fault MANY[] = {
     {"model-shape,", P "model.n_ff", "0", NULL, NULL},
     {"model-shape,", P "model.n_layer", "1048576", NULL, NULL},
     {"model-shape,", P "model.n_head_kv", "3", NULL, NULL},
+    {"token-ids,", P "model.n_vocab", "300", NULL, NULL},
     {"model-shape,", P "model.ternary_bytes", "1", NULL, NULL},
     {"kernel-stats,", M "kernel_stats", "[]", NULL, NULL},
     {"kernel-stats,", M "kernel_stats", "{}", NULL, NULL},

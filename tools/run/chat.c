@@ -168,7 +168,7 @@ bn_status bn_run_chat(struct bn_args *args, bn_error *err)
     struct chat *chat = bn_alloc(1, sizeof *chat);
     if (chat == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     chat->answer.max = 1u << 24;
-    bn_status status = bn_run_open(&chat->engine, args, err);
+    bn_status status = bn_run_open(&chat->engine, args, BN_REPACK_AUTO, err);
     if (status == BN_OK) status = prepare(chat, args, err);
     bn_cli_catch_interrupt();
     if (status == BN_OK) status = converse(chat, args, err);

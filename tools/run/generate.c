@@ -82,7 +82,6 @@ static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *
     BN_TRY(bn_run_prompt(&job->prompt, args, job->engine.model, err));
     BN_TRY(collect_stops(job, args, err));
     BN_TRY(bn_run_sampling(&gen->sampling, args, err));
-    BN_TRY(bn_opt_u32(args, "n-predict", 1, 1u << 24, &gen->n_predict, err));
     gen->prompt = job->prompt.ids;
     gen->n_prompt = job->prompt.n_ids;
     gen->stop_ids = job->stop_ids;
@@ -198,10 +197,16 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     return BN_OK;
 }
 
+/* Making the copies of a 2B model takes what they save in 10 to 150 tokens: the less memory the system has at
+ * hand, the longer (docs/explain/performance.md). */
+#define REPACK_TOKENS 64u
+
 bn_status bn_run_generate(struct bn_args *args, bn_error *err)
 {
     struct job job = {.text = {.max = BN_RUN_MAX_TEXT_BYTES}};
-    BN_TRY(bn_run_open(&job.engine, args, err));
+    BN_TRY(bn_opt_u32(args, "n-predict", 1, 1u << 24, &job.gen.n_predict, err));
+    BN_TRY(bn_run_open(&job.engine, args,
+                       job.gen.n_predict < REPACK_TOKENS ? BN_REPACK_NEVER : BN_REPACK_AUTO, err));
     bn_cli_catch_interrupt();
     bn_status status = prepare(&job, args, err);
     if (status == BN_OK) status = run(&job, args, err);

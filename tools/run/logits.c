@@ -50,7 +50,7 @@ bn_status bn_run_logits(struct bn_args *args, bn_error *err)
         bn_error_hint(err, "-o FILE, --digest or --trace DIR");
         return BN_ERR_ARG;
     }
-    BN_TRY(bn_run_open(&engine, args, err));
+    BN_TRY(bn_run_open(&engine, args, BN_REPACK_NEVER, err));
     bn_status status = bn_run_prompt(&prompt, args, engine.model, err);
     if (status == BN_OK) {
         status = evaluate(args, &engine, &prompt, err);

@@ -9,15 +9,17 @@
 #include "base/file.h"
 #include "tools/cli/default_model.h"
 
-bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, bn_error *err)
+bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, bn_repack repack,
+                      bn_error *err)
 {
     bn_session_options options = {0};
+    bn_model_options with = {.repack = repack};
     uint64_t start = bn_clock_ns();
     *engine = (struct bn_run_engine){0};
     BN_TRY(bn_opt_u32(args, "threads", 1, 1024, &options.n_threads, err));
     BN_TRY(bn_opt_u32(args, "ctx", 1, 1u << 24, &options.n_ctx, err));
     BN_TRY(bn_opt_u32(args, "batch", 1, 4096, &options.n_batch, err));
-    BN_TRY(bn_cli_open_model(&engine->model, args, NULL, err));
+    BN_TRY(bn_cli_open_model(&engine->model, args, &with, err));
     bn_status status = bn_session_open(&engine->session, engine->model, &options, err);
     if (status != BN_OK) bn_run_close(engine);
     engine->load_ns = bn_clock_ns() - start;

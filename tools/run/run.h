@@ -19,7 +19,8 @@ struct bn_run_engine {
 };
 
 /* --model, --isa, then --threads, --ctx, --batch. */
-BN_MUST_CHECK bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, bn_error *err);
+BN_MUST_CHECK bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args,
+                                    bn_repack repack, bn_error *err);
 void bn_run_close(struct bn_run_engine *engine);
 
 /* The vocabulary of the model; an error when the file has none. */

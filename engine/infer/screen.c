@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See screen.h. Row w = step * q + d with |d| <= rest; the hidden state h = unit * x + e, x in 16-bit
+ * integers, e measured. So
+ *
+ *     w h = step * unit * (q x) + d h + (w - d) e,    and the first term is off by at most
+ *     |d| |h| + (|w| + |d|) |e|                       (Cauchy and Schwarz; norms are Euclidean).
+ *
+ * The logit that the full product computes differs from w h by at most k * 2^-24 |w| |h| for its own
+ * roundings (each of its k terms passes through fewer than k of them); a few more units cover the roundings
+ * here.
+ *
+ * With upper and lower bounds of all logits: the n_best-th largest lower bound is a floor that n_best logits
+ * reach; every row whose upper bound reaches it is computed. The floor is the same however the rows were
+ * divided among threads, and so is the number of rows computed.
+ */
+#include "infer/screen.h"
+
+#include <math.h>
+#include <string.h>
+
+#define BLOCK 16u /* rows that are looked at together */
+
+bool bn_screen_wanted(const struct bn_session *s)
+{
+    return s->model->screen.q != NULL && !s->screen_off && s->trace == NULL && s->run.n_best > 0 &&
+           s->run.n_best <= BN_SCREEN_MAX && s->run.n_best < s->model->head.rows;
+}
+
+/* More than this share of the rows computed, and the full product would have been as fast. */
+#define WORTHWHILE 4u
+
+void bn_screen_account(struct bn_session *s)
+{
+    if (!bn_screen_wanted(s)) {
+        s->screen.full++;
+        return;
+    }
+    s->screen.screened++;
+    s->screen.rows += s->run.n_rescored;
+    if (s->run.n_rescored > s->model->head.rows / WORTHWHILE) s->screen_off = true;
+}
+
+/* ---- the hidden state in 16-bit integers ---- */
+
+/* Factors of the bounds: error = size[r] * of_size + rest[r] * of_rest. */
+struct vector {
+    int8_t *high, *low; /* x = 256 * high + low */
+    float unit, of_size, of_rest;
+};
+
+#define LARGEST 32512.0 /* 127 * 256: the low byte of no x then needs more than the high byte has */
+#define SMALLEST 1e-10  /* below this the bounds might underflow: all rows are computed */
+
+static struct vector quantize_hidden(const struct pass *p, const float *h, size_t k)
+{
+    int8_t *x = p->s->screen_x + (size_t)p->thread * 2 * k;
+    double amax = 0.0, size = 0.0, rest = 0.0;
+    for (size_t i = 0; i < k; i++) {
+        amax = fmax(amax, fabs((double)h[i]));
+        size += (double)h[i] * (double)h[i];
+    }
+    double unit = amax > SMALLEST ? (double)(float)(amax / LARGEST) : 1.0;
+    for (size_t i = 0; i < k; i++) {
+        double whole = rint((double)h[i] / unit), d = (double)h[i] - whole * unit;
+        int v = (int)fmin(fmax(whole, -LARGEST), LARGEST);
+        d += (whole - v) * unit;
+        x[i] = (int8_t)((v + 128) >> 8);
+        x[k + i] = (int8_t)(v - 256 * x[i]);
+        rest += d * d;
+    }
+    double length = sqrt(size) * (1 + 1e-9), error = sqrt(rest) * (1 + 1e-9);
+    double roundings = (double)(k + 64) * 0x1p-24;
+    return (struct vector){.high = x,
+                           .low = x + k,
+                           .unit = (float)unit,
+                           .of_size = amax > SMALLEST ? (float)((error + roundings * length) * (1 + 1e-6))
+                                                      : INFINITY,
+                           .of_rest = (float)((length + error) * (1 + 1e-6))};
+}
+
+/* ---- the floor ---- */
+
+/* A heap of n values, the smallest on top, takes v in place of it. */
+static void replace_least(float *heap, size_t n, float v)
+{
+    size_t i = 0;
+    for (;;) {
+        size_t child = 2 * i + 1;
+        if (child >= n) break;
+        if (child + 1 < n && heap[child + 1] < heap[child]) child++;
+        if (!(heap[child] < v)) break;
+        heap[i] = heap[child];
+        i = child;
+    }
+    heap[i] = v;
+}
+
+static float *heap_of(const struct pass *p, unsigned thread, unsigned which)
+{
+    return p->s->screen_best + ((size_t)thread * 2 + which) * BN_SCREEN_MAX;
+}
+
+/* Bounds of n rows from the products in y. Inline, so that whole blocks are done in vectors. */
+static inline __attribute__((always_inline)) void bound_rows(const struct bn_screen *screen,
+                                                             const struct vector *x, const float *y, size_t r,
+                                                             size_t n, float lower[BLOCK], float upper[BLOCK])
+{
+    for (size_t i = 0; i < n; i++) {
+        float middle = screen->step[r + i] * x->unit * y[r + i];
+        float error = screen->size[r + i] * x->of_size + screen->rest[r + i] * x->of_rest;
+        lower[i] = middle - error;
+        upper[i] = middle + error;
+    }
+}
+
+static void bound_block(const struct bn_screen *screen, const struct vector *x, const float *y, size_t r,
+                        size_t n, float lower[BLOCK], float upper[BLOCK])
+{
+    if (n == BLOCK)
+        bound_rows(screen, x, y, r, BLOCK, lower, upper);
+    else
+        bound_rows(screen, x, y, r, n, lower, upper);
+}
+
+/* The n_best largest lower bounds of this thread's rows. */
+static void keep_best(const struct pass *p, const struct vector *x, size_t from, size_t to)
+{
+    size_t n_best = p->s->run.n_best;
+    float *heap = heap_of(p, p->thread, 0), lower[BLOCK], upper[BLOCK];
+    for (size_t i = 0; i < n_best; i++)
+        heap[i] = -INFINITY;
+    for (size_t r = from; r < to; r += BLOCK) {
+        size_t n = bn_min_size(BLOCK, to - r);
+        bound_block(&p->m->screen, x, p->s->run.logits, r, n, lower, upper);
+        for (size_t i = 0; i < n; i++)
+            if (lower[i] > heap[0]) replace_least(heap, n_best, lower[i]);
+    }
+}
+
+/* The n_best-th largest of all threads' lower bounds. */
+static float find_floor(const struct pass *p)
+{
+    size_t n_best = p->s->run.n_best;
+    float *merged = heap_of(p, p->thread, 1);
+    memcpy(merged, heap_of(p, p->thread, 0), n_best * sizeof *merged);
+    for (unsigned t = 0; t < p->n_threads; t++)
+        for (size_t i = 0; i < n_best && t != p->thread; i++)
+            if (heap_of(p, t, 0)[i] > merged[0]) replace_least(merged, n_best, heap_of(p, t, 0)[i]);
+    return merged[0];
+}
+
+#define CACHE_LINE 64u
+#define NO_ROW SIZE_MAX
+
+/* Computes one row, and asks for the next one meanwhile: rows lie far apart, so that nothing else foresees
+ * them. Either may be NO_ROW. */
+static void compute_row(const struct pass *p, const float *hidden, size_t r, size_t next)
+{
+    const struct bn_matrix *head = &p->m->head;
+    for (size_t i = 0; next != NO_ROW && i < head->row_bytes; i += CACHE_LINE)
+        __builtin_prefetch(head->data + next * head->row_bytes + i);
+    if (r != NO_ROW) bn_head_rows(p, r, r + 1, hidden, 1, p->s->run.logits);
+}
+
+/* Computes this thread's rows that reach the floor and sets the others to -INFINITY; returns how many. A
+ * bound that is not a number, which damaged weights can give, counts as reaching it. */
+static size_t rescore(const struct pass *p, const struct vector *x, const float *hidden, float floor,
+                      size_t from, size_t to)
+{
+    size_t n_rows = 0, last = NO_ROW;
+    float lower[BLOCK], upper[BLOCK], *y = p->s->run.logits;
+    for (size_t r = from; r < to; r += BLOCK) {
+        size_t n = bn_min_size(BLOCK, to - r);
+        bound_block(&p->m->screen, x, y, r, n, lower, upper);
+        for (size_t i = 0; i < n; i++) {
+            y[r + i] = -INFINITY;
+            if (upper[i] < floor) continue;
+            compute_row(p, hidden, last, r + i);
+            last = r + i;
+            n_rows++;
+        }
+    }
+    compute_row(p, hidden, last, NO_ROW);
+    return n_rows;
+}
+
+void bn_screen_head(const struct pass *p)
+{
+    struct bn_session *s = p->s;
+    const struct bn_matrix *head = &p->m->head;
+    const struct bn_screen *screen = &p->m->screen;
+    const float *hidden = s->hidden + (p->n - s->run.head_at - 1) * head->k;
+    size_t k = head->k, from, to;
+    share(p, head->rows, ROW_GRAIN, &from, &to);
+    begin(p);
+    struct vector x = quantize_hidden(p, hidden, k);
+    p->kernels->i8_gemv(s->run.logits + from, screen->q + from * k, to - from, k, x.high, x.low);
+    keep_best(p, &x, from, to);
+    end(p, BN_KERNEL_I8_GEMV, (to - from) * (k + 3 * sizeof(float)), (uint64_t)(to - from) * k);
+    meet(p);
+    begin(p);
+    size_t n_rows = rescore(p, &x, hidden, find_floor(p), from, to);
+    end(p, head->type == BN_TYPE_F16 ? BN_KERNEL_F16_GEMM : BN_KERNEL_F32_GEMM, n_rows * head->row_bytes,
+        (uint64_t)n_rows * k);
+    atomic_fetch_add(&s->run.n_rescored, n_rows);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See repack.h. Rows are divided among a team of threads as decoding divides them.
+ */
+#include "model/repack.h"
+
+#include <math.h>
+
+#include "base/error.h"
+#include "base/team.h"
+#include "model/rows.h"
+#include "model/weights.h"
+
+#define SHARE_GRAIN 16u
+#define SCREEN_MAX_K 65536u /* of i8_gemv */
+
+/* ---- ternary layers ---- */
+
+/* Codes that were not checked may hold a 3, for which T5 has no room. */
+static bool wants_t5(const struct bn_model *m, const struct bn_linear *lin, const bn_model_options *options)
+{
+    bool fast = m->kernels->t5_gemv != bn_kernels_ref.t5_gemv;
+    return !lin->blocked && !options->skip_code_check && (fast || options->repack == BN_REPACK_ALWAYS);
+}
+
+static void pack_share(void *arg, unsigned thread, unsigned n_threads)
+{
+    const struct bn_model *m = arg;
+    for (size_t i = 0; i < (size_t)m->hp.n_layer * BN_LINEARS; i++) {
+        const struct bn_linear *lin = bn_layer_linear(&m->layers[i / BN_LINEARS], i % BN_LINEARS);
+        size_t from, to;
+        if (lin->packed.codes == NULL) continue;
+        bn_team_share(lin->w.rows, SHARE_GRAIN, thread, n_threads, &from, &to);
+        for (size_t r = from; r < to; r++)
+            m->kernels->t5_pack((uint8_t *)(uintptr_t)lin->packed.codes + r * lin->packed.row_bytes,
+                                lin->w.codes + r * lin->w.row_bytes, lin->w.k);
+    }
+}
+
+/* All layers' codes are one block of memory, so that huge pages fit. */
+static bn_status pack_ternary(struct bn_model *m, const bn_model_options *options, bn_error *err)
+{
+    size_t n_linears = (size_t)m->hp.n_layer * BN_LINEARS;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n_linears; i++) {
+        struct bn_linear *lin = bn_layer_linear(&m->layers[i / BN_LINEARS], i % BN_LINEARS);
+        if (!wants_t5(m, lin, options)) return BN_OK; /* all or none */
+        size_t blocks = (lin->w.k + BN_T5_BLOCK - 1) / BN_T5_BLOCK;
+        lin->packed = lin->w;
+        lin->packed.k = blocks * BN_T5_BLOCK;
+        lin->packed.row_bytes = blocks * BN_T5_BLOCK_BYTES;
+        lin->packed.codes = NULL;
+        bytes += (uint64_t)lin->w.rows * lin->packed.row_bytes;
+    }
+    uint8_t *codes = bn_model_own(m, (size_t)bytes, 1);
+    if (codes == NULL) return bn_fail(err, BN_ERR_NOMEM, "no memory for a copy of the weights");
+    bn_mem_advise_huge(codes, (size_t)bytes);
+    m->packed_bytes = bytes;
+    for (size_t i = 0; i < n_linears; i++) {
+        struct bn_linear *lin = bn_layer_linear(&m->layers[i / BN_LINEARS], i % BN_LINEARS);
+        lin->packed.codes = codes;
+        codes += lin->w.rows * lin->packed.row_bytes;
+    }
+    bn_team_run(bn_team_cores(), pack_share, m);
+    return BN_OK;
+}
+
+/* ---- the head ---- */
+
+#define FORGET_ROWS 256u
+
+/* Norms that are no less than the true ones: the sums are of binary32 squares, of which tiny ones underflow.
+ */
+static float norm_above(double sum, size_t n)
+{
+    return nextafterf((float)(sqrt(sum + (double)n * 1e-36) * (1.0 + 1e-6)), INFINITY);
+}
+
+static void screen_row(const struct bn_model *m, size_t r, float *row)
+{
+    const struct bn_screen *screen = &m->screen;
+    int8_t *q = screen->q + r * m->head.k;
+    float scale;
+    int32_t sum;
+    double size, rest;
+    bn_matrix_row(m->kernels, &m->head, r, row);
+    if (!bn_all_finite(row, m->head.k)) { /* damaged: it will be looked at whenever the head is */
+        screen->size[r] = screen->rest[r] = INFINITY;
+        return;
+    }
+    m->kernels->quantize(q, &scale, &sum, row, m->head.k);
+    screen->step[r] = 1.0f / scale;
+    m->kernels->residual(&size, &rest, row, q, screen->step[r], m->head.k);
+    screen->size[r] = norm_above(size, m->head.k);
+    screen->rest[r] = norm_above(rest, m->head.k);
+}
+
+struct screening {
+    struct bn_model *m;
+    float *rows; /* one for each thread */
+};
+
+/* Rows of the file that were read are given back: the copy takes their place. */
+static void screen_share(void *arg, unsigned thread, unsigned n_threads)
+{
+    const struct screening *job = arg;
+    const struct bn_matrix *head = &job->m->head;
+    size_t from, to;
+    bn_team_share(head->rows, SHARE_GRAIN, thread, n_threads, &from, &to);
+    for (size_t r = from; r < to; r += FORGET_ROWS) {
+        size_t n = bn_min_size(FORGET_ROWS, to - r);
+        for (size_t i = r; i < r + n; i++)
+            screen_row(job->m, i, job->rows + (size_t)thread * head->k);
+        bn_file_map_forget(&job->m->map, head->data + r * head->row_bytes, n * head->row_bytes);
+    }
+}
+
+static bn_status make_screen(struct bn_model *m, bn_error *err)
+{
+    unsigned n_threads = bn_team_cores();
+    struct screening job = {m, bn_alloc((size_t)n_threads * m->head.k, sizeof(float))};
+    float *norms = bn_model_own(m, m->head.rows, 3 * sizeof *norms);
+    int8_t *q = bn_model_own(m, m->head.rows, m->head.k);
+    bn_status status = BN_OK;
+    if (job.rows == NULL || norms == NULL || q == NULL) {
+        status = bn_fail(err, BN_ERR_NOMEM, "no memory for a copy of the head");
+    } else {
+        bn_mem_advise_huge(q, m->head.rows * m->head.k);
+        m->screen = (struct bn_screen){q, norms, norms + m->head.rows, norms + 2 * m->head.rows};
+        bn_team_run(n_threads, screen_share, &job);
+    }
+    bn_free(job.rows);
+    return status;
+}
+
+bn_status bn_repack_model(struct bn_model *m, const bn_model_options *options, bn_error *err)
+{
+    if (options->repack == BN_REPACK_NEVER) return BN_OK;
+    if (options->repack == BN_REPACK_AUTO && !m->streamed) return BN_OK;
+    BN_TRY(pack_ternary(m, options, err));
+    /* Nothing is won with a head in 8 bits or fewer. */
+    if (m->head.k > SCREEN_MAX_K || m->head.row_bytes < 2 * m->head.k) return BN_OK;
+    return make_screen(m, err);
+}

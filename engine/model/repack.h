@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Copies of weights that make single tokens faster. Decoding is bound by the bytes that are read for a token;
+ * these copies have fewer. They never change a bit of a result.
+ *
+ * Ternary layers: I2_S has 2 bits a weight; T5 has 1.6, and its kernel gives the bits of the I2_S kernel.
+ *
+ * The head: each row in 8 bits, with the exact norm of what the rounding left of it. A pass over those gives
+ * every logit with a bound of its error, so that only rows which can be among the best need be computed from
+ * the file's own weights; infer/screen.c does that.
+ */
+#ifndef BN_MODEL_REPACK_H
+#define BN_MODEL_REPACK_H
+
+#include "model/model.h"
+
+/* Makes the copies that options->repack asks for. Weights are bound already. BN_ERR_NOMEM. */
+BN_MUST_CHECK bn_status bn_repack_model(struct bn_model *m, const bn_model_options *options, bn_error *err);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Rows of the embedding and of the head, widened from however they are stored.
+ */
+#ifndef BN_MODEL_ROWS_H
+#define BN_MODEL_ROWS_H
+
+#include "model/model.h"
+
+/* The slot that widens rows of this matrix; F32 rows are copied, which is no kernel: BN_KERNEL_COUNT. */
+enum bn_kernel bn_matrix_slot(const struct bn_matrix *matrix);
+/* Row r in binary32: matrix->k values. */
+void bn_matrix_row(const struct bn_kernels *kernels, const struct bn_matrix *matrix, size_t r, float *out);
+/* Weights may be finite and still so large that a sum overflows: no infinity and no NaN among n values? */
+bool bn_all_finite(const float *x, size_t n);
+
+#endif

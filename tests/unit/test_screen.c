@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Packed weights and the screened head change no bit: every logit that bn_session_eval_best gives is the full
+ * product's, the best are all there, ties with the last of them too, and the counters are the same with any
+ * number of threads. Faults planted in the copies are seen.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "infer/session.h"
+
+#define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
+#define N_TOKENS 12u
+
+static bn_model *open_model(const char *path, bn_repack repack)
+{
+    bn_model_options options = {.repack = repack};
+    bn_model *model = NULL;
+    assert_int_equal(bn_model_open(&model, path, &options, NULL), BN_OK);
+    return model;
+}
+
+static int32_t token(size_t i, size_t n_vocab)
+{
+    return (int32_t)(i * 7919u % n_vocab);
+}
+
+/* Logits after each of N_TOKENS tokens, one token a call; n_best 0: by bn_session_eval. */
+static bn_screen_stat logits_of(bn_model *model, uint32_t n_threads, size_t n_best, float *logits)
+{
+    bn_session_options options = {.n_threads = n_threads, .n_ctx = N_TOKENS};
+    bn_session *session = NULL;
+    size_t n_vocab = model->hp.n_vocab;
+    assert_int_equal(bn_session_open(&session, model, &options, NULL), BN_OK);
+    for (size_t i = 0; i < N_TOKENS; i++) {
+        int32_t id = token(i, n_vocab);
+        float *to = logits + i * n_vocab;
+        if (n_best == 0)
+            assert_int_equal(bn_session_eval(session, &id, 1, BN_LOGITS_LAST, to, NULL), BN_OK);
+        else
+            assert_int_equal(bn_session_eval_best(session, &id, 1, n_best, to, NULL), BN_OK);
+    }
+    bn_screen_stat stat = bn_session_screen_stat(session);
+    bn_session_close(session);
+    return stat;
+}
+
+static int descending(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x < y) - (x > y);
+}
+
+/* Rows of best that are not what the full row and n_best allow. */
+static size_t count_wrong(const float *full, const float *best, size_t n, size_t n_best)
+{
+    size_t wrong = 0;
+    float *sorted = bn_alloc(n, sizeof *sorted);
+    memcpy(sorted, full, n * sizeof *sorted);
+    qsort(sorted, n, sizeof *sorted, descending);
+    for (size_t i = 0; i < n; i++) {
+        bool wanted = full[i] >= sorted[n_best - 1], there = best[i] != -INFINITY;
+        wrong += (wanted && !there) || (there && memcmp(&best[i], &full[i], sizeof *best) != 0);
+    }
+    bn_free(sorted);
+    return wrong;
+}
+
+static size_t count_all_wrong(const bn_model *model, const float *full, const float *best, size_t n_best)
+{
+    size_t wrong = 0, n = model->hp.n_vocab;
+    for (size_t i = 0; i < N_TOKENS; i++)
+        wrong += count_wrong(full + i * n, best + i * n, n, n_best);
+    return wrong;
+}
+
+struct pair {
+    bn_model *model;
+    float *full, *best;
+};
+
+static struct pair make_pair(const char *path)
+{
+    struct pair p = {.model = open_model(path, BN_REPACK_ALWAYS)};
+    bn_model *plain = open_model(path, BN_REPACK_NEVER);
+    p.full = bn_alloc((size_t)N_TOKENS * plain->hp.n_vocab, sizeof *p.full);
+    p.best = bn_alloc((size_t)N_TOKENS * plain->hp.n_vocab, sizeof *p.best);
+    logits_of(plain, 1, 0, p.full);
+    bn_model_close(plain);
+    return p;
+}
+
+static void drop_pair(struct pair *p)
+{
+    bn_model_close(p->model);
+    bn_free(p->full);
+    bn_free(p->best);
+}
+
+static void check_ways(const char *path)
+{
+    static const size_t N_BEST[] = {1, 32};
+    struct pair p = make_pair(path);
+    const struct bn_kernels *chosen = p.model->kernels;
+    for (size_t b = 0; b < BN_ARRAY_LEN(N_BEST); b++) {
+        bn_screen_stat first = {0};
+        for (size_t k = 0; bn_kernels_built(k) != NULL; k++)
+            for (uint32_t threads = 1; threads <= 3; threads += 2) {
+                if (!bn_kernels_supported(bn_kernels_built(k))) continue;
+                p.model->kernels = bn_kernels_built(k);
+                bn_screen_stat stat = logits_of(p.model, threads, N_BEST[b], p.best);
+                assert_int_equal(count_all_wrong(p.model, p.full, p.best, N_BEST[b]), 0);
+                assert_int_equal(stat.screened + stat.full, N_TOKENS);
+                if (first.screened + first.full == 0) first = stat;
+                assert_memory_equal(&stat, &first, sizeof stat);
+            }
+    }
+    p.model->kernels = chosen;
+    drop_pair(&p);
+}
+
+static void every_bit_is_the_full_products(void **state)
+{
+    (void)state;
+    check_ways(MODEL);
+    check_ways("fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf");
+    check_ways("fixtures/tiny-bitnet-b1.58-tq2_0-v320-42.gguf");
+    check_ways("fixtures/nano-llama-i2_s-42.gguf");
+}
+
+static void few_rows_are_computed(void **state)
+{
+    (void)state;
+    struct pair p = make_pair(MODEL);
+    bn_screen_stat stat = logits_of(p.model, 2, 32, p.best);
+    assert_int_equal(stat.screened, N_TOKENS);
+    assert_true(stat.rows >= 32 * N_TOKENS);
+    assert_true(stat.rows < p.model->hp.n_vocab / 8 * N_TOKENS);
+    assert_non_null(bn_layer_linear(&p.model->layers[0], 0)->packed.codes);
+    drop_pair(&p);
+}
+
+static void larger_wishes_and_traces_take_the_full_product(void **state)
+{
+    (void)state;
+    struct pair p = make_pair(MODEL);
+    bn_screen_stat stat = logits_of(p.model, 2, BN_SCREEN_MAX + 1, p.best);
+    assert_int_equal(stat.full, N_TOKENS);
+    assert_memory_equal(p.full, p.best, (size_t)N_TOKENS * p.model->hp.n_vocab * sizeof *p.full);
+    stat = logits_of(p.model, 2, SIZE_MAX, p.best);
+    assert_int_equal(stat.full, N_TOKENS);
+    drop_pair(&p);
+}
+
+/* A head whose rows are nearly equal: screening cannot tell them apart, gives up, and stays right. */
+static void a_head_that_cannot_be_screened(void **state)
+{
+    (void)state;
+    struct pair p = make_pair(MODEL);
+    for (size_t r = 0; r < p.model->head.rows; r++)
+        p.model->screen.rest[r] = 100.0f * p.model->screen.size[r];
+    bn_screen_stat stat = logits_of(p.model, 2, 8, p.best);
+    assert_int_equal(stat.screened, 1);
+    assert_int_equal(stat.rows, p.model->head.rows);
+    assert_int_equal(stat.full, N_TOKENS - 1);
+    assert_int_equal(count_all_wrong(p.model, p.full, p.best, 8), 0);
+    drop_pair(&p);
+}
+
+static void a_damaged_head_row_is_an_error(void **state)
+{
+    (void)state;
+    bn_model *model = open_model(MODEL, BN_REPACK_ALWAYS);
+    uint16_t *head = bn_alloc(model->head.rows * model->head.k, sizeof *head);
+    const unsigned char *was = model->head.data;
+    memcpy(head, was, model->head.rows * model->head.row_bytes);
+    head[777 * model->head.k + 5] = 0x7E00; /* a NaN */
+    model->head.data = (const unsigned char *)head;
+    model->screen.size[777] = model->screen.rest[777] = INFINITY; /* as loading marks it */
+    bn_session *session = NULL;
+    float *logits = bn_alloc(model->head.rows, sizeof *logits);
+    int32_t id = 3;
+    assert_int_equal(bn_session_open(&session, model, NULL, NULL), BN_OK);
+    assert_int_equal(bn_session_eval_best(session, &id, 1, 1, logits, NULL), BN_ERR_FORMAT);
+    bn_session_close(session);
+    bn_model_close(model);
+    bn_free(head);
+    bn_free(logits);
+}
+
+/* ---- planted faults ---- */
+
+static void rows_shifted(struct bn_model *m)
+{
+    memmove(m->screen.q + m->head.k, m->screen.q, (m->head.rows - 1) * m->head.k);
+}
+
+static void bounds_left_out(struct bn_model *m)
+{
+    memset(m->screen.size, 0, m->head.rows * sizeof(float));
+    memset(m->screen.rest, 0, m->head.rows * sizeof(float));
+    for (size_t r = 0; r < m->head.rows; r += 2)
+        m->screen.step[r] *= 0.99f; /* the error that the bounds were for, a little larger */
+}
+
+static void codes_changed(struct bn_model *m)
+{
+    uint8_t *codes = (uint8_t *)(uintptr_t)m->layers[0].v.packed.codes;
+    for (size_t i = 0; i < BN_T5_BLOCK_BYTES; i++)
+        codes[i] = (uint8_t)(codes[i] % 84 % 3 == 2 ? codes[i] - 1 : codes[i] + 1);
+}
+
+static void planted_faults_are_seen(void **state)
+{
+    (void)state;
+    void (*const FAULTS[])(struct bn_model *) = {rows_shifted, bounds_left_out, codes_changed};
+    for (size_t i = 0; i < BN_ARRAY_LEN(FAULTS); i++) {
+        struct pair p = make_pair(MODEL);
+        FAULTS[i](p.model);
+        logits_of(p.model, 2, 32, p.best);
+        if (count_all_wrong(p.model, p.full, p.best, 32) == 0) fail_msg("fault %zu was not seen", i);
+        drop_pair(&p);
+    }
+}
+
+static void reach_of_samplers(void **state)
+{
+    (void)state;
+    const struct {
+        bn_sampler_options options;
+        size_t reach;
+    } CASES[] = {
+        {BN_SAMPLER_OPTIONS_INIT, 1},
+        {{0.7f, 40, 1.0f, 0.0f, 1.0f, 64, 1}, 40},
+        {{0.7f, 40, 0.9f, 0.1f, 1.1f, 64, 1}, 104},
+        {{0.7f, 40, 0.9f, 0.1f, 1.1f, 0, 1}, 104},
+        {{0.7f, 0, 0.9f, 0.0f, 1.0f, 64, 1}, SIZE_MAX},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        bn_sampler *sampler = NULL;
+        assert_int_equal(bn_sampler_open(&sampler, &CASES[i].options, 2048, NULL), BN_OK);
+        assert_int_equal(bn_sampler_reach(sampler), CASES[i].reach);
+        bn_sampler_close(sampler);
+    }
+}
+
+/* The sampler draws the same tokens from the best logits as from all. */
+static void samplers_see_no_difference(void **state)
+{
+    (void)state;
+    bn_sampler_options options = {0.9f, 20, 0.95f, 0.01f, 1.3f, 64, 5};
+    struct pair p = make_pair(MODEL);
+    bn_sampler *a = NULL, *b = NULL;
+    size_t n_vocab = p.model->hp.n_vocab;
+    assert_int_equal(bn_sampler_open(&a, &options, n_vocab, NULL), BN_OK);
+    assert_int_equal(bn_sampler_open(&b, &options, n_vocab, NULL), BN_OK);
+    logits_of(p.model, 2, bn_sampler_reach(a), p.best);
+    for (size_t i = 0; i < N_TOKENS; i++) {
+        int32_t recent[N_TOKENS];
+        for (size_t j = 0; j <= i; j++) /* penalise what is likely: the best of the rows before */
+            recent[j] = bn_sampler_next(b, p.full + j * n_vocab, NULL, 0);
+        bn_sampler_close(b);
+        assert_int_equal(bn_sampler_open(&b, &options, n_vocab, NULL), BN_OK);
+        bn_sampler_close(a);
+        assert_int_equal(bn_sampler_open(&a, &options, n_vocab, NULL), BN_OK);
+        assert_int_equal(bn_sampler_next(a, p.best + i * n_vocab, recent, i + 1),
+                         bn_sampler_next(b, p.full + i * n_vocab, recent, i + 1));
+    }
+    bn_sampler_close(a);
+    bn_sampler_close(b);
+    drop_pair(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_bit_is_the_full_products),
+        cmocka_unit_test(few_rows_are_computed),
+        cmocka_unit_test(larger_wishes_and_traces_take_the_full_product),
+        cmocka_unit_test(a_head_that_cannot_be_screened),
+        cmocka_unit_test(a_damaged_head_row_is_an_error),
+        cmocka_unit_test(planted_faults_are_seen),
+        cmocka_unit_test(reach_of_samplers),
+        cmocka_unit_test(samplers_see_no_difference),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
