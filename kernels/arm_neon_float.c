@@ -101,12 +101,14 @@ void bn_f32_gemm_neon(float *y, size_t ldy, const float *w, size_t rows, size_t 
 
 /* ---- attention ---- */
 
-void bn_attn_scores_neon(float *s, const float *q, const uint16_t *k, size_t ld, size_t n_pos,
-                         size_t head_dim, float factor)
+void bn_attn_scores_neon(float *s, size_t lds, const float *q, size_t ldq, size_t n, const struct bn_kv *k,
+                         float factor)
 {
-    dot_all(s, (const void *)k, 2 * ld, n_pos, q, head_dim, true);
-    for (size_t p = 0; p < n_pos; p++)
-        s[p] *= factor;
+    for (size_t j = 0; j < n; j++, s += lds) {
+        dot_all(s, (const void *)k->rows, 2 * k->ld, k->n_pos, q + j * ldq, k->head_dim, true);
+        for (size_t p = 0; p < k->n_pos; p++)
+            s[p] *= factor;
+    }
 }
 
 /* n (a constant) registers of y. */
@@ -122,17 +124,22 @@ INLINE void add_values(float *y, const float *s, const uint16_t *v, size_t ld, s
         vst1q_f32(y + 4 * i, acc[i]);
 }
 
-void bn_attn_values_neon(float *y, const float *s, const uint16_t *v, size_t ld, size_t n_pos,
-                         size_t head_dim)
+static void one_row_of_values(float *y, const float *s, const struct bn_kv *v)
 {
     size_t d = 0;
-    for (; d + 32 <= head_dim; d += 32)
-        add_values(y + d, s, v + d, ld, n_pos, 8);
-    for (; d + 4 <= head_dim; d += 4)
-        add_values(y + d, s, v + d, ld, n_pos, 1);
-    for (; d < head_dim; d++)
-        for (size_t p = 0; p < n_pos; p++)
-            y[d] = fmaf(s[p], bn_ref_widen_f16(v[p * ld + d]), y[d]);
+    for (; d + 32 <= v->head_dim; d += 32)
+        add_values(y + d, s, v->rows + d, v->ld, v->n_pos, 8);
+    for (; d + 4 <= v->head_dim; d += 4)
+        add_values(y + d, s, v->rows + d, v->ld, v->n_pos, 1);
+    for (; d < v->head_dim; d++)
+        for (size_t p = 0; p < v->n_pos; p++)
+            y[d] = fmaf(s[p], bn_ref_widen_f16(v->rows[p * v->ld + d]), y[d]);
+}
+
+void bn_attn_values_neon(float *y, size_t ldy, const float *s, size_t lds, size_t n, const struct bn_kv *v)
+{
+    for (size_t j = 0; j < n; j++)
+        one_row_of_values(y + j * ldy, s + j * lds, v);
 }
 
 /* ---- exp and what needs it ---- */

@@ -51,6 +51,12 @@ struct bn_ternary {
     bool streamed; /* the model is larger than the caches, so these codes come from memory: a hint, no more */
 };
 
+/* The keys or the values of one head: n_pos rows of head_dim binary16 values, ld apart. */
+struct bn_kv {
+    const uint16_t *rows;
+    size_t ld, n_pos, head_dim;
+};
+
 /* The slots; the order is that of the names in receipts. */
 enum bn_kernel {
     BN_KERNEL_I2S_GEMV,
@@ -128,16 +134,16 @@ struct bn_kernels {
      * a' = a*cos - b*sin, b' = a*sin + b*cos, three roundings each. cos and sin have n_rot/2 values. */
     void (*rope_neox)(float *x, const float *cos, const float *sin, size_t n_rot);
     void (*rope_norm)(float *x, const float *cos, const float *sin, size_t n_rot);
-    /* s[p] = dot(q, k_p) * factor for n_pos rows of binary16 of head_dim values, ld apart; the dot is a lane
-     * sum over 16 lanes by fma (lane = fma(q, k, lane)). */
-    void (*attn_scores)(float *s, const float *q, const uint16_t *k, size_t ld, size_t n_pos, size_t head_dim,
+    /* For n queries (heads that share these keys) j: s[j * lds + p] = dot(q_j, k_p) * factor, q rows ldq
+     * apart; the dot is a lane sum over 16 lanes by fma (lane = fma(q, k, lane)). */
+    void (*attn_scores)(float *s, size_t lds, const float *q, size_t ldq, size_t n, const struct bn_kv *k,
                         float factor);
     /* In place: m = max; e = exp(x - m) by the exp slot; sum = lane sum of e in binary64 over 8 lanes;
      * x = e * (float)(1.0 / sum). n >= 1. */
     void (*softmax)(float *x, size_t n);
-    /* y[d] = fma(s[p], v_p[d], y[d]) for p = 0 ... n_pos - 1: adds to what y holds. */
-    void (*attn_values)(float *y, const float *s, const uint16_t *v, size_t ld, size_t n_pos,
-                        size_t head_dim);
+    /* For n rows of scores j: y[j * ldy + d] = fma(s[j * lds + p], v_p[d], y[j * ldy + d]) for p = 0 ...
+     * n_pos - 1: adds to what y holds. */
+    void (*attn_values)(float *y, size_t ldy, const float *s, size_t lds, size_t n, const struct bn_kv *v);
 
     /* ---- element by element ---- */
 

@@ -84,11 +84,12 @@ void bn_rope_norm_ref(float *x, const float *cos, const float *sin, size_t n_rot
         rotate(&x[2 * i], &x[2 * i + 1], cos[i], sin[i]);
 }
 
-void bn_attn_scores_ref(float *s, const float *q, const uint16_t *k, size_t ld, size_t n_pos, size_t head_dim,
+void bn_attn_scores_ref(float *s, size_t lds, const float *q, size_t ldq, size_t n, const struct bn_kv *k,
                         float factor)
 {
-    for (size_t p = 0; p < n_pos; p++)
-        s[p] = dot_f16(k + p * ld, q, head_dim) * factor;
+    for (size_t j = 0; j < n; j++)
+        for (size_t p = 0; p < k->n_pos; p++)
+            s[j * lds + p] = dot_f16(k->rows + p * k->ld, q + j * ldq, k->head_dim) * factor;
 }
 
 void bn_softmax_ref(float *x, size_t n)
@@ -106,11 +107,14 @@ void bn_softmax_ref(float *x, size_t n)
         x[i] *= factor;
 }
 
-void bn_attn_values_ref(float *y, const float *s, const uint16_t *v, size_t ld, size_t n_pos, size_t head_dim)
+void bn_attn_values_ref(float *y, size_t ldy, const float *s, size_t lds, size_t n, const struct bn_kv *v)
 {
-    for (size_t p = 0; p < n_pos; p++)
-        for (size_t d = 0; d < head_dim; d++)
-            y[d] = fmaf(s[p], bn_ref_widen_f16(v[p * ld + d]), y[d]);
+    for (size_t j = 0; j < n; j++)
+        for (size_t p = 0; p < v->n_pos; p++)
+            for (size_t d = 0; d < v->head_dim; d++) {
+                float *to = &y[j * ldy + d];
+                *to = fmaf(s[j * lds + p], bn_ref_widen_f16(v->rows[p * v->ld + d]), *to);
+            }
 }
 
 void bn_relu2_mul_ref(float *y, const float *gate, const float *up, size_t n)

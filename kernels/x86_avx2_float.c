@@ -133,13 +133,15 @@ void bn_f32_gemm_avx2(float *y, size_t ldy, const float *w, size_t rows, size_t 
 
 /* ---- attention ---- */
 
-void bn_attn_scores_avx2(float *s, const float *q, const uint16_t *k, size_t ld, size_t n_pos,
-                         size_t head_dim, float factor)
+void bn_attn_scores_avx2(float *s, size_t lds, const float *q, size_t ldq, size_t n, const struct bn_kv *k,
+                         float factor)
 {
-    for (size_t p = 0; p < n_pos; p += 4) {
-        __m128 dots = dot_rows((const void *)(k + p * ld), 2 * ld, n_pos - p, q, head_dim, 0, true);
-        store_some(s + p, _mm_mul_ps(dots, _mm_set1_ps(factor)), n_pos - p);
-    }
+    for (size_t j = 0; j < n; j++)
+        for (size_t p = 0; p < k->n_pos; p += 4) {
+            __m128 dots = dot_rows((const void *)(k->rows + p * k->ld), 2 * k->ld, k->n_pos - p, q + j * ldq,
+                                   k->head_dim, 0, true);
+            store_some(s + j * lds + p, _mm_mul_ps(dots, _mm_set1_ps(factor)), k->n_pos - p);
+        }
 }
 
 /* n (a constant) registers of y. */
@@ -158,17 +160,22 @@ INLINE void add_values(float *y, const float *s, const uint16_t *v, size_t ld, s
         _mm256_storeu_ps(y + 8 * i, acc[i]);
 }
 
-void bn_attn_values_avx2(float *y, const float *s, const uint16_t *v, size_t ld, size_t n_pos,
-                         size_t head_dim)
+static void one_row_of_values(float *y, const float *s, const struct bn_kv *v)
 {
     size_t d = 0;
-    for (; d + 64 <= head_dim; d += 64)
-        add_values(y + d, s, v + d, ld, n_pos, 8);
-    for (; d + 8 <= head_dim; d += 8)
-        add_values(y + d, s, v + d, ld, n_pos, 1);
-    for (; d < head_dim; d++)
-        for (size_t p = 0; p < n_pos; p++)
-            y[d] = fmaf(s[p], bn_ref_widen_f16(v[p * ld + d]), y[d]);
+    for (; d + 64 <= v->head_dim; d += 64)
+        add_values(y + d, s, v->rows + d, v->ld, v->n_pos, 8);
+    for (; d + 8 <= v->head_dim; d += 8)
+        add_values(y + d, s, v->rows + d, v->ld, v->n_pos, 1);
+    for (; d < v->head_dim; d++)
+        for (size_t p = 0; p < v->n_pos; p++)
+            y[d] = fmaf(s[p], bn_ref_widen_f16(v->rows[p * v->ld + d]), y[d]);
+}
+
+void bn_attn_values_avx2(float *y, size_t ldy, const float *s, size_t lds, size_t n, const struct bn_kv *v)
+{
+    for (size_t j = 0; j < n; j++)
+        one_row_of_values(y + j * ldy, s + j * lds, v);
 }
 
 /* ---- exp and what needs it ---- */

@@ -211,46 +211,77 @@ void bn_f32_gemm_avx512vnni(float *y, size_t ldy, const float *w, size_t rows, s
 
 /* ---- attention ---- */
 
-void bn_attn_scores_avx512vnni(float *s, const float *q, const uint16_t *k, size_t ld, size_t n_pos,
-                               size_t head_dim, float factor)
+static void scores_of_one(float *s, const float *q, const struct bn_kv *k)
 {
-    for (size_t p = 0; p < n_pos; p += 16) {
-        struct rows from = {(const void *)(k + p * ld), 2 * ld};
-        size_t count = n_pos - p < 16 ? n_pos - p : 16;
-        __m512 dots = dot_sixteen(from, count, q, head_dim, true);
-        _mm512_mask_storeu_ps(s + p, first16(count), _mm512_mul_ps(dots, _mm512_set1_ps(factor)));
+    for (size_t p = 0; p < k->n_pos; p += 16) {
+        struct rows from = {(const void *)(k->rows + p * k->ld), 2 * k->ld};
+        size_t count = k->n_pos - p < 16 ? k->n_pos - p : 16;
+        _mm512_mask_storeu_ps(s + p, first16(count), dot_sixteen(from, count, q, k->head_dim, true));
     }
 }
 
-/* n (a constant) registers of y at once; the last one has only the lanes of here. */
-INLINE void add_values(float *y, const float *s, const uint16_t *v, size_t ld, size_t n_pos, const size_t n,
-                       __mmask16 here)
+/* Keys are widened once for four queries. */
+void bn_attn_scores_avx512vnni(float *s, size_t lds, const float *q, size_t ldq, size_t n,
+                               const struct bn_kv *k, float factor)
 {
-    __m512 acc[8];
-    for (size_t i = 0; i < n; i++)
-        acc[i] = i + 1 < n ? _mm512_loadu_ps(y + 16 * i) : _mm512_maskz_loadu_ps(here, y + 16 * i);
-    for (size_t p = 0; p < n_pos; p++, v += ld) {
-        __m512 weight = _mm512_set1_ps(s[p]);
-        for (size_t i = 0; i < n; i++) {
-            __m256i halves = i + 1 < n ? _mm256_loadu_si256((const void *)(v + 16 * i))
-                                       : _mm256_maskz_loadu_epi16(here, v + 16 * i);
-            acc[i] = _mm512_fmadd_ps(weight, _mm512_cvtph_ps(halves), acc[i]);
+    struct rows keys = {(const void *)k->rows, 2 * k->ld};
+    if (n == 1)
+        scores_of_one(s, q, k);
+    else
+        gemm(s, lds, keys, k->n_pos, k->head_dim, q, ldq, n, true);
+    for (size_t j = 0; j < n; j++)
+        for (size_t p = 0; p < k->n_pos; p += 16) {
+            __mmask16 here = first16(k->n_pos - p);
+            float *at = s + j * lds + p;
+            _mm512_mask_storeu_ps(at, here,
+                                  _mm512_mul_ps(_mm512_maskz_loadu_ps(here, at), _mm512_set1_ps(factor)));
         }
-    }
-    for (size_t i = 0; i < n; i++)
-        _mm512_mask_storeu_ps(y + 16 * i, i + 1 < n ? first16(16) : here, acc[i]);
 }
 
-void bn_attn_values_avx512vnni(float *y, const float *s, const uint16_t *v, size_t ld, size_t n_pos,
-                               size_t head_dim)
+/* n_q rows of y, n registers of each (constants, at most 16 together); the last register has only the lanes
+ * of here. Values are widened once for all rows. */
+INLINE void add_values(float *y, size_t ldy, const float *s, size_t lds, const size_t n_q, const uint16_t *v,
+                       const struct bn_kv *kv, const size_t n, __mmask16 here)
 {
+    __m512 acc[16];
+    for (size_t j = 0; j < n_q; j++)
+        for (size_t i = 0; i < n; i++)
+            acc[j * n + i] = _mm512_maskz_loadu_ps(i + 1 < n ? first16(16) : here, y + j * ldy + 16 * i);
+    for (size_t p = 0; p < kv->n_pos; p++, v += kv->ld) {
+        __m512 value[8];
+        for (size_t i = 0; i < n; i++)
+            value[i] = i + 1 < n ? load_weights((const void *)v, 16 * i, true)
+                                 : load_last_weights((const void *)v, 16 * i, here, true);
+        for (size_t j = 0; j < n_q; j++)
+            for (size_t i = 0; i < n; i++)
+                acc[j * n + i] = _mm512_fmadd_ps(_mm512_set1_ps(s[j * lds + p]), value[i], acc[j * n + i]);
+    }
+    for (size_t j = 0; j < n_q; j++)
+        for (size_t i = 0; i < n; i++)
+            _mm512_mask_storeu_ps(y + j * ldy + 16 * i, i + 1 < n ? first16(16) : here, acc[j * n + i]);
+}
+
+/* n_q is a constant. */
+INLINE void values_of(float *y, size_t ldy, const float *s, size_t lds, const size_t n_q,
+                      const struct bn_kv *v)
+{
+    const size_t n = n_q == 1 ? 8 : 4;
     size_t d = 0;
-    for (; d + 128 <= head_dim; d += 128)
-        add_values(y + d, s, v + d, ld, n_pos, 8, first16(16));
-    for (; d + 64 <= head_dim; d += 64)
-        add_values(y + d, s, v + d, ld, n_pos, 4, first16(16));
-    for (; d < head_dim; d += 16)
-        add_values(y + d, s, v + d, ld, n_pos, 1, first16(head_dim - d));
+    for (; d + 16 * n <= v->head_dim; d += 16 * n)
+        add_values(y + d, ldy, s, lds, n_q, v->rows + d, v, n, first16(16));
+    for (; d < v->head_dim; d += 16)
+        add_values(y + d, ldy, s, lds, n_q, v->rows + d, v, 1, first16(v->head_dim - d));
+}
+
+void bn_attn_values_avx512vnni(float *y, size_t ldy, const float *s, size_t lds, size_t n,
+                               const struct bn_kv *v)
+{
+    size_t j = 0;
+    for (; j + 4 <= n; j += 4)
+        values_of(y + j * ldy, ldy, s + j * lds, lds, 4, v);
+    for (; j + 2 <= n; j += 2)
+        values_of(y + j * ldy, ldy, s + j * lds, lds, 2, v);
+    if (j < n) values_of(y + j * ldy, ldy, s + j * lds, lds, 1, v);
 }
 
 /* ---- exp and what needs it ---- */

@@ -174,30 +174,39 @@ static void rope_and_store(const struct pass *p, uint32_t layer)
     trace(p, "k_rope", layer, s->k, n_kv * d);
 }
 
-/* Causal attention for this thread's (token, head) pairs; query heads share the KV heads in equal groups. */
-static void attention(const struct pass *p, uint32_t layer)
+/* n query heads of one token that share a KV head, from the head'th on: scores, softmax, values. */
+static void attend(const struct pass *p, uint32_t layer, size_t token, size_t head, size_t n)
 {
     struct bn_session *s = p->s;
     const bn_hparams *hp = &p->m->hp;
-    size_t d = hp->head_dim, group = hp->n_head / hp->n_head_kv, from, to;
-    float *scores = s->scores + (size_t)p->thread * s->n_ctx;
-    float factor = 1.0f / sqrtf((float)d);
-    static const enum bn_kernel slots[3] = {BN_KERNEL_ATTN_SCORES, BN_KERNEL_SOFTMAX, BN_KERNEL_ATTN_VALUES};
-    share(p, p->n * hp->n_head, 1, &from, &to);
-    for (size_t i = from; i < to; i++) {
-        size_t token = i / hp->n_head, head = i % hp->n_head, n_pos = s->position + token + 1;
-        size_t at = (layer * hp->n_head_kv + head / group) * s->n_ctx * d;
-        memset(s->att + i * d, 0, d * sizeof *s->att);
-        for (unsigned step = 0; step < 3; step++) {
-            begin(p);
-            if (step == 0)
-                p->kernels->attn_scores(scores, s->q + i * d, s->k_cache + at, d, n_pos, d, factor);
-            else if (step == 1)
-                p->kernels->softmax(scores, n_pos);
-            else
-                p->kernels->attn_values(s->att + i * d, scores, s->v_cache + at, d, n_pos, d);
-            end(p, slots[step], step == 1 ? 0 : n_pos * d * 2, step == 1 ? n_pos : n_pos * d);
-        }
+    size_t d = hp->head_dim, n_pos = s->position + token + 1, row = (token * hp->n_head + head) * d;
+    size_t kv_head = head / (hp->n_head / hp->n_head_kv),
+           at = (layer * hp->n_head_kv + kv_head) * s->n_ctx * d;
+    struct bn_kv k = {s->k_cache + at, d, n_pos, d}, v = {s->v_cache + at, d, n_pos, d};
+    float *scores = s->scores + (size_t)p->thread * BN_QUERIES * s->n_ctx;
+    begin(p);
+    p->kernels->attn_scores(scores, s->n_ctx, s->q + row, d, n, &k, 1.0f / sqrtf((float)d));
+    end(p, BN_KERNEL_ATTN_SCORES, n_pos * d * 2, n * n_pos * d);
+    begin(p);
+    for (size_t j = 0; j < n; j++)
+        p->kernels->softmax(scores + j * s->n_ctx, n_pos);
+    end(p, BN_KERNEL_SOFTMAX, 0, n * n_pos);
+    memset(s->att + row, 0, n * d * sizeof *s->att);
+    begin(p);
+    p->kernels->attn_values(s->att + row, d, scores, s->n_ctx, n, &v);
+    end(p, BN_KERNEL_ATTN_VALUES, n_pos * d * 2, n * n_pos * d);
+}
+
+/* Causal attention for this thread's (token, head) pairs; query heads share the KV heads in equal groups. */
+static void attention(const struct pass *p, uint32_t layer)
+{
+    size_t n_head = p->m->hp.n_head, group = n_head / p->m->hp.n_head_kv, from, to;
+    share(p, p->n * n_head, 1, &from, &to);
+    while (from < to) {
+        size_t head = from % n_head, n = bn_min_size(to - from, group - head % group);
+        n = bn_min_size(n, BN_QUERIES);
+        attend(p, layer, from / n_head, head, n);
+        from += n;
     }
 }
 

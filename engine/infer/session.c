@@ -46,7 +46,7 @@ static bool take_all(struct bn_session *s)
     take(&ok, &s->y, hp->n_embd, s->n_batch, sizeof *s->y);
     take(&ok, &s->act_q, s->act_ld, n_rows, 1);
     take(&ok, &s->act, 1, n_rows, sizeof *s->act);
-    take(&ok, &s->scores, s->n_ctx, s->n_threads, sizeof *s->scores);
+    take(&ok, &s->scores, (size_t)s->n_ctx * BN_QUERIES, s->n_threads, sizeof *s->scores);
     take(&ok, &s->head_row, hp->n_embd, s->n_threads, sizeof *s->head_row);
     take(&ok, &s->hidden, hp->n_embd, s->n_batch, sizeof *s->hidden);
     take(&ok, &s->counters, 1, s->n_threads, sizeof *s->counters);

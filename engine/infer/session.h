@@ -10,6 +10,7 @@
 #include "model/model.h"
 #include "profile/counters.h"
 
+#define BN_QUERIES 4u       /* heads of one token whose attention is computed together */
 #define BN_SCREEN_MAX 1024u /* largest n_best that is screened for */
 
 struct bn_session {
@@ -31,7 +32,7 @@ struct bn_session {
     int8_t *act_q;      /* widest layer input, padded to the block */
     struct bn_act *act; /* one a row */
     size_t act_ld;      /* bytes between rows of act_q */
-    float *scores;      /* n_threads rows of n_ctx */
+    float *scores;      /* n_threads times BN_QUERIES rows of n_ctx */
     float *head_row;    /* n_threads rows of n_embd: one row of a quantised head in floats */
     float *hidden;      /* n_batch x n_embd: after the final norm */
     size_t n_hidden;    /* rows of hidden that the last evaluation filled */
