@@ -89,7 +89,7 @@ $(OUT)/kernels/arm_neon_%.o: KERNEL_FLAGS := -O3 -march=armv8.2-a+dotprod
 src = $(sort $(wildcard $(1)))
 obj = $(patsubst %,$(OUT)/%.o,$(basename $(call src,$(1))))
 
-KERNEL_SRC := $(call src,kernels/dispatch.c kernels/ref_*.c) \
+KERNEL_SRC := $(call src,kernels/dispatch.c kernels/peak.c kernels/ref_*.c) \
     $(if $(filter x86_64,$(ARCH)),$(call src,kernels/x86_*.c)) $(if $(filter aarch64,$(ARCH)),$(call src,kernels/arm_*.c))
 KERNEL_OBJ := $(KERNEL_SRC:%.c=$(OUT)/%.o)
 LIB_OBJ := $(call obj,engine/*/*.c) $(KERNEL_OBJ)
