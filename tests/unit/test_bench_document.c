@@ -115,6 +115,7 @@ static void check_sample(const bn_json *sample, bool decode, double tokens)
     assert_near(number(sample, "tokens_per_second"), tokens * 1e9 / ns);
     assert_true(number(sample, "evaluated_tokens") == tokens + decode);
     assert_true(number(sample, "bytes") > 0 && number(sample, "ops") > 0);
+    assert_true(number(sample, "distinct_bytes") <= number(sample, "bytes"));
     assert_true(number(sample, "first_token_ns") <= total);
     const bn_json *times = bn_json_get(sample, "token_ns");
     assert_int_equal(bn_json_size(times), decode ? (size_t)tokens : 0);
@@ -151,7 +152,11 @@ static void check_config(const bn_json *c, size_t reps)
     assert_near(number(c, "summary.tokens_per_second.max"), high);
     check_summary(bn_json_path(c, "summary.bytes_per_token"), reps);
     check_summary(bn_json_path(c, "summary.bytes_per_second"), reps);
-    check_summary(bn_json_path(c, "summary.share_of_bandwidth"), reps);
+    const bn_json *share = bn_json_path(c, "summary.share_of_bandwidth");
+    if (decode)
+        check_summary(share, reps);
+    else
+        assert_int_equal(bn_json_kind(share), BN_JSON_NULL);
     const char *of = decode ? "summary.token_ns" : "summary.first_token_ns";
     check_summary(bn_json_path(c, of), decode ? reps * (size_t)tokens : reps);
     const char *none = decode ? "summary.first_token_ns" : "summary.token_ns";

@@ -29,13 +29,13 @@ static double first_token_ns(const struct bn_bench_config *c, const struct bn_be
 static double bytes_per_token(const struct bn_bench_config *c, const struct bn_bench_sample *s)
 {
     (void)c;
-    return (double)s->bytes / (double)s->evaluated;
+    return (double)s->distinct_bytes / (double)s->evaluated;
 }
 
 static double bytes_per_second(const struct bn_bench_config *c, const struct bn_bench_sample *s)
 {
     (void)c;
-    return per_second((double)s->bytes, s->total_ns);
+    return per_second((double)s->distinct_bytes, s->total_ns);
 }
 
 static double share_of_bandwidth(const struct bn_bench_config *c, const struct bn_bench_sample *s)
@@ -99,7 +99,11 @@ static void print_config(const struct bn_bench_plan *plan, const struct bn_bench
     } else {
         printf(" %8.3f %8s %8s", first.median / 1e6, "", "");
     }
-    printf(" %9.3f %6.1f %5.0f %%\n", token.median / 1e6, bytes.median / 1e9, 100 * share.median);
+    printf(" %9.3f %6.1f", token.median / 1e6, bytes.median / 1e9);
+    if (c->decode)
+        printf(" %5.0f %%\n", 100 * share.median);
+    else
+        printf(" %7s\n", "-");
 }
 
 static double median_bandwidth(const struct bn_bench_plan *plan, size_t t)
@@ -125,7 +129,8 @@ void bn_bench_print_plan(const struct bn_bench_plan *plan)
            "min", "max", "+- %", "ms, p50", "p95", "p99", "MB/token", "GB/s", "share");
     for (size_t i = 0; i < plan->n_configs; i++)
         print_config(plan, &plan->configs[i]);
-    if (plan->n_prompts > 0) printf("\nOf a prompt, ms is the time to the first token.\n");
+    if (plan->n_prompts > 0)
+        printf("\nOf a prompt, ms is the time to the first token; arithmetic bounds it, not reading.\n");
 }
 
 /* ---- the document ---- */
@@ -148,6 +153,7 @@ static void put_sample(bn_json *array, const struct bn_bench_config *c, const st
     bn_json_put_number(o, "tokens_per_second", tokens_per_second(c, s));
     bn_json_put_u64(o, "evaluated_tokens", s->evaluated);
     bn_json_put_u64(o, "bytes", s->bytes);
+    bn_json_put_u64(o, "distinct_bytes", s->distinct_bytes);
     bn_json_put_u64(o, "ops", s->ops);
     bn_json_put_u64(o, "user_ns", s->user_ns);
     bn_json_put_u64(o, "system_ns", s->system_ns);
@@ -203,10 +209,12 @@ static void put_config(const struct bn_bench_plan *plan, bn_json *array, const s
     bool probed = true;
     for (size_t i = 0; i < c->n_samples; i++)
         probed = probed && c->samples[i].bandwidth > 0;
-    if (probed)
-        put_figure(plan, c, s, why, "share_of_bandwidth", share_of_bandwidth);
-    else
+    if (!c->decode)
+        bn_bench_put_unavailable(s, why, "share_of_bandwidth", "arithmetic bounds a prompt, not reading");
+    else if (!probed)
         bn_bench_put_unavailable(s, why, "share_of_bandwidth", "no memory for the probe");
+    else
+        put_figure(plan, c, s, why, "share_of_bandwidth", share_of_bandwidth);
     if (c->decode) {
         bn_bench_put_summary(s, why, "token_ns", plan->scratch, collect_tokens(plan, c));
         bn_bench_put_unavailable(s, why, "first_token_ns", "decoding begins behind a prompt of one token");
