@@ -89,7 +89,7 @@ $(OUT)/kernels/arm_neon_%.o: KERNEL_FLAGS := -O3 -march=armv8.2-a+dotprod
 src = $(sort $(wildcard $(1)))
 obj = $(patsubst %,$(OUT)/%.o,$(basename $(call src,$(1))))
 
-KERNEL_SRC := $(call src,kernels/dispatch.c kernels/ref_*.c) \
+KERNEL_SRC := $(call src,kernels/dispatch.c kernels/peak.c kernels/ref_*.c) \
     $(if $(filter x86_64,$(ARCH)),$(call src,kernels/x86_*.c)) $(if $(filter aarch64,$(ARCH)),$(call src,kernels/arm_*.c))
 KERNEL_OBJ := $(KERNEL_SRC:%.c=$(OUT)/%.o)
 LIB_OBJ := $(call obj,engine/*/*.c) $(KERNEL_OBJ)
@@ -147,7 +147,7 @@ $(OUT)/%.o: %.S $(OUT)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BN_CPPFLAGS) -MMD -MP -c -o $@ $<
 
-$(call obj,engine/receipt/*.c engine/measure/*.c tools/cli/*.c): | $(OUT)/build_info.h
+$(call obj,engine/receipt/*.c engine/measure/*.c tools/cli/*.c tools/bench/*.c): | $(OUT)/build_info.h
 
 $(LIB): $(LIB_OBJ)
 $(CLI_LIB): $(CLI_OBJ)
@@ -174,6 +174,8 @@ $(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIB)
 	$(Q)$(LINK) -lcmocka
 # Tests of generated files link what generates them.
 $(OUT)/tests/unit/test_fixtures $(OUT)/tests/unit/test_gguf_bad: $(call obj,tools/fixtures/*.c)
+# Comparing a kernel with the reference is tested with kernels that are wrong.
+$(OUT)/tests/unit/test_bench: $(call obj,tools/bench/cases.c tools/bench/work.c)
 
 $(CHECKKERN): $(call obj,tests/checkkern/*.c) $(KERNEL_OBJ)
 	$(SAY) LD $@

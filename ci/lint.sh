@@ -26,12 +26,12 @@ may() { # folder, allowed first path parts of its quoted includes
     done
 }
 rules=$(
-    may kernels '(kernels|ref|x86|arm)[a-z0-9_]*\.h'
+    may kernels '(kernels|peak|ref|x86|arm)[a-z0-9_]*\.h'
     may engine/base 'bn\.h|base/'
     may engine/model 'bn\.h|base/|model/|kernels/kernels\.h'
     may engine/infer 'bn\.h|base/|model/|infer/|profile/|kernels/kernels\.h'
     may engine/profile 'bn\.h|base/|profile/|kernels/kernels\.h'
-    may engine/measure 'bn\.h|base/|model/|infer/|profile/|measure/|build_info\.h|kernels/kernels\.h'
+    may engine/measure 'bn\.h|base/|model/|infer/|profile/|measure/|build_info\.h|kernels/(kernels|peak)\.h'
     may engine/receipt 'bn\.h|base/|model/|infer/|profile/|measure/|receipt/|build_info\.h|kernels/kernels\.h'
     may engine/hub 'bn\.h|base/|hub/'
     # The reference is independent: only its own folder.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See bandwidth.h. The loop is plain C with 16-byte vectors, which every target has; two loads of 16 bytes a
- * cycle are more than any memory delivers to one core.
+ * See bandwidth.h. What reads is the widest loop that this processor has (kernels/peak.h): 16 bytes at a time
+ * are enough for memory, but not for a cache.
  */
 #include "measure/bandwidth.h"
 
@@ -9,34 +9,27 @@
 
 #include "base/clock.h"
 #include "base/team.h"
+#include "kernels/peak.h"
 
-#define MIN_BYTES ((size_t)1 << 20)
+#define MIN_BYTES ((size_t)16 << 10)
 #define MAX_BYTES ((size_t)256 << 20)
-#define GRAIN 128u /* bytes that one turn of the loop reads */
-
-typedef uint64_t lanes __attribute__((vector_size(16)));
+#define TURN_BYTES ((size_t)4 << 20) /* read at least, so that starting the threads is no matter */
+#define SUM_GAP 16u                  /* sums of two threads are on lines of their own */
 
 struct probe {
+    uint64_t (*read)(const void *data, size_t n_bytes);
     const unsigned char *data;
-    size_t n_bytes;
-    uint64_t *sums; /* one a thread, GRAIN bytes apart, so that the reads are not left out */
+    size_t n_bytes, passes;
+    uint64_t *sums; /* one a thread, so that the reads are not left out */
 };
 
 static void read_share(void *arg, unsigned thread, unsigned n_threads)
 {
     struct probe *p = arg;
     size_t from, to;
-    bn_team_share(p->n_bytes, GRAIN, thread, n_threads, &from, &to);
-    lanes sum[4] = {{0}};
-    for (size_t at = from; at + GRAIN <= to; at += GRAIN) {
-        const lanes *v = (const lanes *)(const void *)(p->data + at);
-        sum[0] += v[0] ^ v[4];
-        sum[1] += v[1] ^ v[5];
-        sum[2] += v[2] ^ v[6];
-        sum[3] += v[3] ^ v[7];
-    }
-    lanes all = sum[0] + sum[1] + sum[2] + sum[3];
-    p->sums[thread * (GRAIN / sizeof(uint64_t))] += all[0] + all[1];
+    bn_team_share(p->n_bytes, BN_PEAK_READ, thread, n_threads, &from, &to);
+    for (size_t i = 0; i < p->passes; i++)
+        p->sums[(size_t)thread * SUM_GAP] += p->read(p->data + from, to - from);
 }
 
 uint64_t bn_bandwidth_probe(size_t n_bytes, unsigned n_threads, uint64_t budget_ns)
@@ -44,9 +37,11 @@ uint64_t bn_bandwidth_probe(size_t n_bytes, unsigned n_threads, uint64_t budget_
     if (n_bytes < MIN_BYTES) n_bytes = MIN_BYTES;
     if (n_bytes > MAX_BYTES) n_bytes = MAX_BYTES;
     if (n_threads == 0) n_threads = bn_team_cores();
-    n_bytes = n_bytes / GRAIN * GRAIN;
+    n_bytes = n_bytes / BN_PEAK_READ * BN_PEAK_READ;
     unsigned char *data = bn_alloc(n_bytes, 1);
-    struct probe probe = {data, n_bytes, bn_alloc(n_threads, GRAIN)};
+    size_t passes = n_bytes < TURN_BYTES ? TURN_BYTES / n_bytes : 1;
+    struct probe probe = {bn_peak_of(bn_kernels_find("auto"))->read, data, n_bytes, passes,
+                          bn_alloc(n_threads, SUM_GAP * sizeof(uint64_t))};
     uint64_t best = 0, start = bn_clock_ns(), now = start;
     if (data != NULL && probe.sums != NULL) {
         memset(data, 1, n_bytes); /* every page is there */
@@ -56,7 +51,7 @@ uint64_t bn_bandwidth_probe(size_t n_bytes, unsigned n_threads, uint64_t budget_
             /* Every other turn one thread alone: two that share a core wait for each other. */
             bn_team_run(turn % 2 == 0 ? n_threads : 1, read_share, &probe);
             now = bn_clock_ns();
-            double rate = (double)n_bytes * 1e9 / (double)(now > before ? now - before : 1);
+            double rate = (double)(n_bytes * passes) * 1e9 / (double)(now > before ? now - before : 1);
             if (rate > (double)best) best = (uint64_t)rate;
         }
     }

@@ -13,9 +13,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "kernels/peak.h"
 #include "measure/bandwidth.h"
 #include "measure/git.h"
 #include "measure/machine.h"
+#include "measure/summary.h"
 
 static void machine_is_described(void **state)
 {
@@ -111,13 +113,64 @@ static void bandwidth_is_measured(void **state)
     bn_mem_fail_after(0);
 }
 
+/* What each loop claims to have done grows with its turns; plain C claims nothing. */
+static void peaks_count_what_they_do(void **state)
+{
+    (void)state;
+    _Alignas(64) static unsigned char data[4 * BN_PEAK_READ];
+    for (size_t i = 0; bn_kernels_built(i) != NULL; i++) {
+        if (!bn_kernels_supported(bn_kernels_built(i))) continue;
+        const struct bn_peak *peak = bn_peak_of(bn_kernels_built(i));
+        assert_true((peak->int8 != NULL) == (i > 0) && (peak->fma != NULL) == (i > 0));
+        assert_int_equal(peak->read(data, sizeof data), 0);
+        for (size_t at = 0; at < sizeof data; at += 51) { /* every part of it is read */
+            data[at] = 1;
+            assert_true(peak->read(data, sizeof data) != 0);
+            data[at] = 0;
+        }
+        if (i == 0) continue;
+        assert_true(peak->run_int8(1) > 0 && peak->run_fma(1) > 0);
+        assert_int_equal(peak->run_int8(7), 7 * peak->run_int8(1));
+        assert_int_equal(peak->run_fma(7), 7 * peak->run_fma(1));
+    }
+}
+
+static void samples_are_summed_up(void **state)
+{
+    (void)state;
+    struct bn_summary s;
+    double some[] = {5, 1, 4, 2, 3};
+    assert_true(bn_summarize(&s, some, 5));
+    assert_true(s.n == 5 && s.min == 1 && s.max == 5 && s.median == 3 && s.mad == 1);
+    assert_true(some[0] == 5); /* left as they were */
+    double two[] = {10, 20};
+    assert_true(bn_summarize(&s, two, 2));
+    assert_true(s.median == 15 && s.mad == 5);
+    assert_false(bn_summarize(&s, two, 0));
+
+    double hundred[100], q = 0;
+    for (size_t i = 0; i < 100; i++)
+        hundred[i] = (double)((i * 37) % 100); /* 0 ... 99 in some order */
+    assert_true(bn_quantile(&q, hundred, 100, 0.99) && q > 97.9 && q < 98.1);
+    assert_true(bn_quantile(&q, hundred, 100, 0.5) && q > 49.4 && q < 49.6);
+    assert_true(bn_quantile(&q, hundred, 100, 0.05) && q > 4.9 && q < 5.0);
+    /* One sample in a hundred cannot be told from fewer than a hundred. */
+    assert_false(bn_quantile(&q, hundred, 99, 0.99));
+    assert_false(bn_quantile(&q, hundred, 19, 0.05));
+    assert_true(bn_quantile(&q, hundred, 20, 0.95));
+    assert_int_equal(bn_quantile_needs(0.99), 100);
+    assert_int_equal(bn_quantile_needs(0.5), 2);
+    bn_mem_fail_after(1);
+    assert_false(bn_summarize(&s, some, 5));
+    bn_mem_fail_after(0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(machine_is_described),
-        cmocka_unit_test(unknown_is_null),
-        cmocka_unit_test(repositories_are_stamped),
-        cmocka_unit_test(bandwidth_is_measured),
+        cmocka_unit_test(machine_is_described),     cmocka_unit_test(unknown_is_null),
+        cmocka_unit_test(repositories_are_stamped), cmocka_unit_test(bandwidth_is_measured),
+        cmocka_unit_test(peaks_count_what_they_do), cmocka_unit_test(samples_are_summed_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

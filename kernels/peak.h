@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * peak.h - loops that do nothing but what a kernel is limited by: dot products of bytes, fused multiply-adds,
+ * reading. A kernel's speed is stated as a share of theirs, timed on the same machine in the same minutes.
+ *
+ * They keep their operands in registers and have no result. Each is the best that an instruction set has, so
+ * a loop exists only where there is such an instruction: plain C has none, and nothing is claimed for it.
+ */
+#ifndef BN_KERNELS_PEAK_H
+#define BN_KERNELS_PEAK_H
+
+#include "kernels.h"
+
+struct bn_peak {
+    const char *int8; /* the instruction, "vpdpbusd zmm"; NULL when there is no loop */
+    const char *fma;
+    /* Runs a number of turns, and returns how many multiply-adds that was: of unsigned and signed bytes with
+     * exact sums, of binary32. */
+    uint64_t (*run_int8)(uint64_t turns);
+    uint64_t (*run_fma)(uint64_t turns);
+    /* Reads n_bytes, a multiple of BN_PEAK_READ, from an address that is one of 8, in ascending order;
+     * returns something made of all of them. */
+    uint64_t (*read)(const void *data, size_t n_bytes);
+};
+#define BN_PEAK_READ 256u /* bytes */
+
+/* The loops of a table's instruction set, which must be supported to run them; never NULL. */
+const struct bn_peak *bn_peak_of(const struct bn_kernels *kernels);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * peak_loops.h - the loops behind peak.h, by instruction set. For the files of this folder only.
+ */
+#ifndef BN_KERNELS_PEAK_LOOPS_H
+#define BN_KERNELS_PEAK_LOOPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint64_t bn_peak_int8_avx2(uint64_t turns);
+uint64_t bn_peak_int8_avxvnni(uint64_t turns);
+uint64_t bn_peak_int8_avx512(uint64_t turns);
+uint64_t bn_peak_int8_neon(uint64_t turns);
+uint64_t bn_peak_fma_avx2(uint64_t turns);
+uint64_t bn_peak_fma_avx512(uint64_t turns);
+uint64_t bn_peak_fma_neon(uint64_t turns);
+uint64_t bn_peak_read_avx2(const void *data, size_t n_bytes);
+uint64_t bn_peak_read_avx512(const void *data, size_t n_bytes);
+
+#endif

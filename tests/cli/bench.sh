@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# bn-bench from the command line: its tables, how misuse ends, what it never does. Its documents are read by
+# tests/unit/test_bench_document.c. Nothing here depends on how fast the machine is. TAP on standard output.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+bin=$(cd "${OUT:-build/gcc}" && pwd)
+unset BN_MODEL BN_ISA BN_THREADS
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+nano=fixtures/nano-bitnet-b1.58-i2_s-42.gguf
+count=0
+ok() { # description, command...
+    local what=$1
+    shift
+    count=$((count + 1))
+    if "$@"; then echo "ok $count - $what"; else
+        echo "not ok $count - $what"
+        sed 's/^/# /' "$tmp/out" "$tmp/err"
+    fi
+}
+run() { # arguments; leaves $status, $tmp/out, $tmp/err
+    "$bin/bn-bench" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    status=$?
+}
+ended() { [ "$status" -eq "$1" ]; }
+has() { grep -qE -- "$2" "$tmp/$1"; }
+has_not() { ! has "$@"; }
+lines() { [ "$(grep -cE -- "$1" "$tmp/out")" -eq "$2" ]; }
+
+fast=(--min-time 0 --set 64K -m "$nano")
+run kernels "${fast[@]}" -t 1 --isa all
+ok 'kernels succeeds' ended 0
+ok 'it names the machine first' grep -qE '^machine ' <(head -n 1 "$tmp/out")
+ok 'it measures reading' has out '^limit +1 thread +reads +64 KiB +[0-9.]+ GB/s'
+for kernel in i2s_gemv t5_gemv tq2_gemv i2s_gemm tq2_gemm f16_gemm i8_gemv attn_scores attn_values softmax rmsnorm quantize \
+    relu2_mul add; do
+    ok "$kernel is timed" has out "^${kernel}_ref "
+done
+ok 'attention has three contexts' lines '^attn_values_ref .* ctx=(128|1024|4096) ' 3
+ok 'plain C is held against no limit' lines '_ref .* %' 0
+run kernels "${fast[@]}" -t 1,2,2 --filter add
+ok 'threads are counted once' lines '^add_' 2
+[ "$("$bin/bn-bench" --version | sed -n 's/^instruction.*: //p')" = ref ] ||
+    ok 'others are held against one' has out '^add_.* % of cache$'
+run kernels "${fast[@]}" -t 1 --filter 'i2s_gemm_ref'
+ok 'a filter that nothing passes is a mistake' ended 2
+ok 'and is named' has err "error: --filter: no kernel has 'i2s_gemm_ref'"
+run kernels --set 1G
+ok 'a set too large' ended 2
+run kernels --min-time soon
+ok 'a time that is none' ended 2
+run kernels --isa mmx
+ok 'an unknown instruction set' ended 2
+run kernels -m "$tmp/none"
+ok 'no such model' ended 3
+
+run run -p 4 -n 3 -d 0,5 -t 1 -r 2
+ok 'run succeeds' ended 0
+ok 'it has a line for each test' lines '^(prompt|decode) ' 4
+ok 'of the model that it carries' has out '^model +shakespeare-5m-i2_s.gguf, opened in '
+ok 'and no p99 of six tokens' has out '^decode +3 +0 +1 .* - +- +[0-9.]+ +[0-9.]+ +[0-9]+ %$'
+run run -m "$nano" -p 4 -n 0 -t 1 -r 1 -q
+ok 'of another model' has out '^model +fixtures/nano'
+ok 'without decoding' has_not out '^decode'
+ok '-q is quiet' test ! -s "$tmp/err"
+run run -p 0 -n 0
+ok 'nothing to do is a mistake' ended 2
+for list in 1,x "1," ,1 -1 9999999999 1.5 ''; do
+    run run -p "$list"
+    ok "a list that is none: '$list'" ended 2
+    ok 'its message names the option' has err '^bn-bench: error: --n-prompt: '
+done
+run run -t 0
+ok 'no threads' ended 2
+run run -r 0
+ok 'no samples' ended 2
+run run -p 4 -n 0 -d 99999
+ok 'deeper than the context' ended 4
+run run --json -p 4 -d 99999
+ok 'with --json there is a document of the error' has out '"schema": "bn.error/1"'
+OMP_THREAD_LIMIT=1 run run -p 4 -n 0 -t 2
+ok 'threads that do not come are no figures' ended 9
+run
+ok 'a command must be named' ended 2
+echo "1..$count"

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench's comparison of kernels with the reference: right ones pass in every case, on every instruction
+ * set and with several threads; wrong ones of each kind are caught.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "tools/bench/work.h"
+
+static const struct bn_bench_shape SMALL = {
+    .n_embd = 256, .n_ff = 384, .n_head = 4, .n_head_kv = 2, .head_dim = 64, .n_vocab = 320};
+#define SET_BYTES ((size_t)64 << 10)
+
+static struct bn_bench_case cases[BN_BENCH_CASES];
+static size_t n_cases;
+
+static unsigned char *pool_for(size_t n)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < n; i++)
+        if (cases[i].copies * cases[i].weights_bytes > most) most = cases[i].copies * cases[i].weights_bytes;
+    return bn_alloc(most, 1);
+}
+
+static int list_cases(void **state)
+{
+    n_cases = bn_bench_cases(cases, &SMALL, SET_BYTES, SET_BYTES - 1);
+    *state = pool_for(n_cases);
+    return *state == NULL;
+}
+
+static int release(void **state)
+{
+    bn_free(*state);
+    return 0;
+}
+
+static void all_cases_have_sizes(void **state)
+{
+    (void)state;
+    assert_true(n_cases > 20 && n_cases <= BN_BENCH_CASES);
+    for (size_t i = 0; i < n_cases; i++) {
+        const struct bn_bench_case *c = &cases[i];
+        assert_true(c->rows > 0 && c->k > 0 && c->n > 0 && c->copies > 0 && c->bytes > 0);
+        assert_true(c->shape[0] != '\0');
+        assert_true(c->no_limit || c->hot_bytes > 0);
+        assert_string_equal(c->source, c->streamed ? "memory" : "cache");
+        assert_true(!c->streamed || c->copies * c->weights_bytes <= SET_BYTES + c->weights_bytes);
+    }
+}
+
+static void right_kernels_pass(void **state)
+{
+    for (size_t i = 0; i < n_cases; i++) {
+        struct bn_bench_work work;
+        bn_error err = {0};
+        assert_int_equal(bn_bench_prepare(&work, &cases[i], *state, &err), BN_OK);
+        assert_int_equal(bn_bench_expect(&work, 2, &err), BN_OK);
+        for (size_t k = 0; bn_kernels_built(k) != NULL; k++)
+            for (unsigned threads = 1; threads <= 3 && bn_kernels_supported(bn_kernels_built(k)); threads++)
+                if (bn_bench_check(&work, bn_kernels_built(k), threads, &err) != BN_OK)
+                    fail_msg("%s", err.msg);
+        bn_bench_release(&work);
+    }
+}
+
+/* ---- wrong ones ---- */
+
+static void last_bit_gemv(float *y, const struct bn_ternary *w, const struct bn_act *x)
+{
+    bn_kernels_ref.i2s_gemv(y, w, x);
+    unsigned char *bytes = (unsigned char *)(y + w->rows - 1);
+    bytes[0] ^= 1; /* the last bit of the last result */
+}
+
+static void short_gemm(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
+{
+    bn_kernels_ref.i2s_gemm(y, ldy, w, x, n - 1); /* forgets a vector */
+}
+
+static void idle_rmsnorm(float *y, const float *x, const float *w, size_t n, float eps)
+{
+    (void)y, (void)x, (void)w, (void)n, (void)eps; /* leaves what was there */
+}
+
+static void miscounting_quantize(int8_t *q, float *scale, int32_t *sum, const float *x, size_t n)
+{
+    bn_kernels_ref.quantize(q, scale, sum, x, n);
+    *sum += 1;
+}
+
+static void fresh_values(float *y, const float *s, const uint16_t *v, size_t ld, size_t n_pos,
+                         size_t head_dim)
+{
+    memset(y, 0, head_dim * sizeof *y); /* does not add to what is there */
+    bn_kernels_ref.attn_values(y, s, v, ld, n_pos, head_dim);
+}
+
+static void check_caught(unsigned char *pool, const struct bn_kernels *wrong, enum bn_kernel slot)
+{
+    size_t tried = 0;
+    for (size_t i = 0; i < n_cases; i++) {
+        struct bn_bench_work work;
+        bn_error err = {0};
+        if (cases[i].slot != slot) continue;
+        assert_int_equal(bn_bench_prepare(&work, &cases[i], pool, &err), BN_OK);
+        assert_int_equal(bn_bench_expect(&work, 1, &err), BN_OK);
+        assert_int_equal(bn_bench_check(&work, &bn_kernels_ref, 1, &err), BN_OK);
+        assert_int_equal(bn_bench_check(&work, wrong, 2, &err), BN_ERR_MISMATCH);
+        assert_non_null(strstr(err.msg, bn_kernels_ref.name[slot]));
+        assert_non_null(strstr(err.msg, cases[i].shape));
+        assert_int_equal(bn_status_exit(err.code), BN_EXIT_NEGATIVE);
+        bn_bench_release(&work);
+        tried++;
+    }
+    assert_true(tried > 0);
+}
+
+static void wrong_kernels_are_caught(void **state)
+{
+    struct bn_kernels wrong = bn_kernels_ref;
+    wrong.i2s_gemv = last_bit_gemv;
+    check_caught(*state, &wrong, BN_KERNEL_I2S_GEMV);
+    wrong.i2s_gemm = short_gemm;
+    check_caught(*state, &wrong, BN_KERNEL_I2S_GEMM);
+    wrong.rmsnorm = idle_rmsnorm;
+    check_caught(*state, &wrong, BN_KERNEL_RMSNORM);
+    wrong.quantize = miscounting_quantize;
+    check_caught(*state, &wrong, BN_KERNEL_QUANTIZE);
+    wrong.attn_values = fresh_values;
+    check_caught(*state, &wrong, BN_KERNEL_ATTN_VALUES);
+}
+
+static void short_memory_is_an_error(void **state)
+{
+    for (uint64_t n = 1; n <= 3; n++) {
+        struct bn_bench_work work;
+        bn_error err = {0};
+        bn_mem_fail_after(n);
+        assert_int_equal(bn_bench_prepare(&work, &cases[0], *state, &err), BN_ERR_NOMEM);
+        bn_mem_fail_after(0);
+        assert_int_equal(bn_bench_expect(&work, 1, &err), BN_ERR_ARG);
+        bn_bench_release(&work);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_cases_have_sizes),
+        cmocka_unit_test(right_kernels_pass),
+        cmocka_unit_test(wrong_kernels_are_caught),
+        cmocka_unit_test(short_memory_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, list_cases, release);
+}

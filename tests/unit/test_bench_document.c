@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The documents of bn-bench: they parse, nothing is missing, no number is negative, every null says why, and
+ * what is made of the samples agrees with them. How fast anything is, is no matter of tests.
+ */
+#define _POSIX_C_SOURCE 200809L /* popen */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/mem.h"
+
+/* What bn-bench prints with these arguments. */
+static bn_json *document(const char *arguments)
+{
+    char command[512], chunk[4096];
+    const char *out = getenv("OUT");
+    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+    bn_json *doc = NULL;
+    bn_error err = {0};
+    size_t n;
+    snprintf(command, sizeof command, "env -u BN_MODEL -u BN_ISA '%s/bn-bench' %s --json -q",
+             out != NULL ? out : "build/gcc", arguments);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    while ((n = fread(chunk, 1, sizeof chunk, pipe)) > 0)
+        bn_buf_append(&text, chunk, n);
+    assert_int_equal(pclose(pipe), 0);
+    if (bn_json_parse(&doc, text.data, text.len, &err) != BN_OK) fail_msg("%s", err.msg);
+    bn_buf_release(&text);
+    return doc;
+}
+
+static double number(const bn_json *value, const char *path)
+{
+    double x = -1;
+    if (!bn_json_number(bn_json_path(value, path), &x)) fail_msg("no number at %s", path);
+    return x;
+}
+
+static size_t size(const bn_json *value, const char *path)
+{
+    const bn_json *array = bn_json_path(value, path);
+    if (array == NULL || bn_json_kind(array) != BN_JSON_ARRAY) fail_msg("no array at %s", path);
+    return bn_json_size(array);
+}
+
+static void assert_near(double a, double b)
+{
+    if (!(fabs(a - b) <= 1e-9 * fabs(b))) fail_msg("%.17g is not %.17g", a, b);
+}
+
+/* No number below zero; each null has its reason beside it. Settings that are not given are null. */
+static void check_values(const bn_json *value)
+{
+    const bn_json *why = bn_json_get(value, "unavailable");
+    for (const bn_json *v = bn_json_first(value); v != NULL; v = bn_json_next(v)) {
+        const char *name = bn_json_name(v), *reason = "";
+        double x;
+        if (bn_json_number(v, &x) && !(x >= 0)) fail_msg("%s is %g", name != NULL ? name : "an element", x);
+        if (bn_json_kind(v) == BN_JSON_NULL) {
+            if (name == NULL || !bn_json_string(bn_json_get(why, name), &reason) || reason[0] == '\0')
+                fail_msg("%s is null without a reason", name != NULL ? name : "an element");
+        }
+        if (name == NULL || strcmp(name, "settings") != 0) check_values(v);
+    }
+}
+
+static void check_common(const bn_json *doc, const char *command)
+{
+    static const char *const TEXTS[] = {"schema",          "command",          "created",
+                                        "program.version", "program.compiler", "machine.arch"};
+    const char *text = NULL;
+    for (size_t i = 0; i < BN_ARRAY_LEN(TEXTS); i++)
+        assert_true(bn_json_string(bn_json_path(doc, TEXTS[i]), &text));
+    assert_true(bn_json_string(bn_json_get(doc, "schema"), &text));
+    assert_string_equal(text, "bn.bench/1");
+    assert_true(bn_json_string(bn_json_get(doc, "command"), &text));
+    assert_string_equal(text, command);
+    check_values(doc);
+}
+
+/* A summary of n samples between which its figures lie. */
+static void check_summary(const bn_json *summary, size_t n)
+{
+    static const char *const INSIDE[] = {"median", "p5", "p95", "p99"};
+    assert_non_null(summary);
+    assert_true(number(summary, "n") == (double)n);
+    double min = number(summary, "min"), max = number(summary, "max"), x;
+    assert_true(min <= max && number(summary, "mad") <= max - min);
+    for (size_t i = 0; i < BN_ARRAY_LEN(INSIDE); i++) {
+        const bn_json *value = bn_json_get(summary, INSIDE[i]);
+        assert_non_null(value);
+        if (bn_json_number(value, &x)) assert_true(x >= min && x <= max);
+    }
+    assert_int_equal(bn_json_kind(bn_json_get(summary, "median")), BN_JSON_NUMBER);
+    bool p99 = bn_json_kind(bn_json_get(summary, "p99")) == BN_JSON_NUMBER;
+    assert_true(p99 == (n >= 100));
+}
+
+/* ---- run ---- */
+
+static void check_sample(const bn_json *sample, bool decode, double tokens)
+{
+    double ns = number(sample, "ns"), total = number(sample, "total_ns"), sum = 0, x;
+    assert_true(ns > 0 && ns <= total);
+    assert_near(number(sample, "tokens_per_second"), tokens * 1e9 / ns);
+    assert_true(number(sample, "evaluated_tokens") == tokens + decode);
+    assert_true(number(sample, "bytes") > 0 && number(sample, "ops") > 0);
+    assert_true(number(sample, "distinct_bytes") <= number(sample, "bytes"));
+    assert_true(number(sample, "first_token_ns") <= total);
+    const bn_json *times = bn_json_get(sample, "token_ns");
+    assert_int_equal(bn_json_size(times), decode ? (size_t)tokens : 0);
+    for (const bn_json *t = bn_json_first(times); t != NULL; t = bn_json_next(t)) {
+        assert_true(bn_json_number(t, &x) && x > 0);
+        sum += x;
+    }
+    assert_true(sum <= ns);
+    if (!decode) assert_true(number(sample, "first_token_ns") >= ns);
+}
+
+static void check_config(const bn_json *c, size_t reps)
+{
+    const char *test = NULL;
+    assert_true(bn_json_string(bn_json_get(c, "test"), &test));
+    bool decode = strcmp(test, "decode") == 0;
+    double tokens = number(c, "tokens"), sample_bytes = 0, kernel_bytes = 0, low = HUGE_VAL, high = 0;
+    assert_int_equal(size(c, "samples"), reps);
+    const bn_json *samples = bn_json_get(c, "samples"), *kernels = bn_json_get(c, "kernels");
+    for (const bn_json *s = bn_json_first(samples); s != NULL; s = bn_json_next(s)) {
+        check_sample(s, decode, tokens);
+        sample_bytes += number(s, "bytes");
+        low = fmin(low, number(s, "tokens_per_second"));
+        high = fmax(high, number(s, "tokens_per_second"));
+    }
+    assert_true(size(c, "kernels") > 5);
+    for (const bn_json *k = bn_json_first(kernels); k != NULL; k = bn_json_next(k)) {
+        assert_true(number(k, "calls") > 0);
+        kernel_bytes += number(k, "bytes");
+    }
+    assert_true(sample_bytes == kernel_bytes);
+    check_summary(bn_json_path(c, "summary.tokens_per_second"), reps);
+    assert_near(number(c, "summary.tokens_per_second.min"), low);
+    assert_near(number(c, "summary.tokens_per_second.max"), high);
+    check_summary(bn_json_path(c, "summary.bytes_per_token"), reps);
+    check_summary(bn_json_path(c, "summary.bytes_per_second"), reps);
+    const bn_json *share = bn_json_path(c, "summary.share_of_bandwidth");
+    if (decode)
+        check_summary(share, reps);
+    else
+        assert_int_equal(bn_json_kind(share), BN_JSON_NULL);
+    const char *of = decode ? "summary.token_ns" : "summary.first_token_ns";
+    check_summary(bn_json_path(c, of), decode ? reps * (size_t)tokens : reps);
+    const char *none = decode ? "summary.first_token_ns" : "summary.token_ns";
+    assert_int_equal(bn_json_kind(bn_json_path(c, none)), BN_JSON_NULL);
+}
+
+static void runs_are_complete(void **state)
+{
+    (void)state;
+    bn_json *doc = document("run -p 3,5 -n 34 -d 0,7 -t 1,2 --reps 3 --warmup 1");
+    check_common(doc, "run");
+    assert_true(number(doc, "model.load_ns") > 0 && number(doc, "memory.peak_rss_bytes") > 0);
+    assert_int_equal(size(doc, "bandwidth"), 2);
+    assert_int_equal(size(bn_json_at(bn_json_get(doc, "bandwidth"), 1), "bytes_per_second"), 4);
+    assert_int_equal(size(doc, "configurations"), 3 * 2 * 2);
+    const bn_json *configs = bn_json_get(doc, "configurations");
+    for (const bn_json *c = bn_json_first(configs); c != NULL; c = bn_json_next(c))
+        check_config(c, 3);
+    bn_json_free(doc);
+}
+
+static void one_test_alone(void **state)
+{
+    (void)state;
+    bn_json *doc = document("run -p 0 -n 2 -t 1,1 --reps 1 --warmup 0 --isa ref");
+    check_common(doc, "run");
+    assert_int_equal(size(doc, "configurations"), 1);
+    check_config(bn_json_at(bn_json_get(doc, "configurations"), 0), 1);
+    bn_json_free(doc);
+}
+
+/* The work of a token is the same each time, so its bytes are too. */
+static void bytes_are_counted(void **state)
+{
+    (void)state;
+    bn_json *doc = document("run -p 0 -n 4 -t 1,2 --reps 2 --warmup 0");
+    const bn_json *configs = bn_json_get(doc, "configurations");
+    double one = number(bn_json_at(configs, 0), "summary.bytes_per_token.median");
+    assert_true(one > 2e6 && one < 3e6); /* 2.2 MB of weights, and the cache */
+    assert_true(number(bn_json_at(configs, 0), "summary.bytes_per_token.mad") == 0);
+    assert_true(number(bn_json_at(configs, 1), "summary.bytes_per_token.median") == one);
+    bn_json_free(doc);
+}
+
+/* ---- kernels ---- */
+
+static void check_result(const bn_json *r)
+{
+    bool equal = false;
+    const char *limit = NULL;
+    size_t n = size(r, "samples_ns");
+    double median = number(r, "ns_per_call.median"), calls = number(r, "calls_per_sample"), ns;
+    assert_true(bn_json_bool(bn_json_get(r, "equals_reference"), &equal) && equal);
+    assert_true(n >= 3 && calls >= 1);
+    check_summary(bn_json_get(r, "ns_per_call"), n);
+    for (const bn_json *s = bn_json_first(bn_json_get(r, "samples_ns")); s != NULL; s = bn_json_next(s)) {
+        assert_true(bn_json_number(s, &ns));
+        assert_true(ns / calls >= number(r, "ns_per_call.min") * 0.999999);
+        assert_true(ns / calls <= number(r, "ns_per_call.max") * 1.000001);
+    }
+    assert_near(number(r, "bytes_per_second"), number(r, "bytes_per_call") * 1e9 / median);
+    if (number(r, "macs_per_call") > 0)
+        assert_near(number(r, "macs_per_second"), number(r, "macs_per_call") * 1e9 / median);
+    if (!bn_json_string(bn_json_get(r, "limit"), &limit)) return;
+    assert_near(number(r, "share_of_limit"), number(r, "limit_ns_per_call") / median);
+}
+
+static void kernels_are_complete(void **state)
+{
+    (void)state;
+    bn_json *doc =
+        document("kernels -m fixtures/nano-bitnet-i2_s-42.gguf --isa all -t 1,2 --min-time 0 --set 64K");
+    check_common(doc, "kernels");
+    size_t n_limits = size(doc, "limits"), n = size(doc, "results");
+    assert_true(n_limits > 4 && n > 30);
+    const bn_json *results = bn_json_get(doc, "results");
+    for (const bn_json *r = bn_json_first(results); r != NULL; r = bn_json_next(r))
+        check_result(r);
+    bn_json_free(doc);
+}
+
+/* No limit is claimed for plain C. */
+static void plain_c_has_no_limit(void **state)
+{
+    (void)state;
+    bn_json *doc =
+        document("kernels -m fixtures/nano-bitnet-i2_s-42.gguf --isa ref -t 1 --min-time 0 --set 64K "
+                 "--filter i2s_gemv");
+    const bn_json *results = bn_json_get(doc, "results");
+    assert_int_equal(bn_json_size(results), 5);
+    for (const bn_json *r = bn_json_first(results); r != NULL; r = bn_json_next(r))
+        assert_int_equal(bn_json_kind(bn_json_get(r, "share_of_limit")), BN_JSON_NULL);
+    bn_json_free(doc);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runs_are_complete),    cmocka_unit_test(one_test_alone),
+        cmocka_unit_test(bytes_are_counted),    cmocka_unit_test(kernels_are_complete),
+        cmocka_unit_test(plain_c_has_no_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

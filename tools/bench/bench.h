@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the commands of bn-bench share, and the commands themselves.
+ *
+ * Every document has the schema bn.bench/1 (docs/reference/bench.md): raw samples first, what is made of them
+ * beside. A value that could not be had is null, and the member "unavailable" of the same object says why.
+ */
+#ifndef BN_BENCH_BENCH_H
+#define BN_BENCH_BENCH_H
+
+#include "base/json.h"
+#include "measure/machine.h"
+#include "tools/cli/options.h"
+
+/* --threads as a list without repetitions; without it 1, and one per core that this process may use. *list is
+ * allocated (bn_free). BN_ERR_UNSUPPORTED when this process does not get so many. */
+BN_MUST_CHECK bn_status bn_bench_threads(const struct bn_args *args, uint32_t **list, size_t *n,
+                                         bn_error *err);
+/* A list option without repetitions, in the order given. */
+BN_MUST_CHECK bn_status bn_bench_list(const struct bn_args *args, const char *name, uint32_t max,
+                                      uint32_t **list, size_t *n, bn_error *err);
+
+/* A document with what every one begins with: schema, command, time, program, machine. */
+bn_json *bn_bench_document(const char *command, const struct bn_machine *machine);
+/* Warns when other work keeps this machine busy. */
+void bn_bench_warn(const struct bn_machine *machine);
+/* One line for people. */
+void bn_bench_print_machine(const struct bn_machine *machine);
+
+/* Puts null under a name, and the reason into why, which is the object's member "unavailable". */
+void bn_bench_put_unavailable(bn_json *object, bn_json *why, const char *name, const char *reason);
+/* Puts {"n": ..., "min": ..., "median": ..., ...} under a name; without samples it is unavailable. */
+void bn_bench_put_summary(bn_json *object, bn_json *why, const char *name, const double *samples, size_t n);
+
+/* The commands. */
+bn_status bn_bench_kernels(struct bn_args *args, bn_error *err);
+bn_status bn_bench_run(struct bn_args *args, bn_error *err);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See bench.h.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/team.h"
+#include "build_info.h"
+#include "measure/summary.h"
+#include "tools/bench/bench.h"
+#include "tools/cli/report.h"
+
+/* ---- options ---- */
+
+bn_status bn_bench_list(const struct bn_args *args, const char *name, uint32_t max, uint32_t **list,
+                        size_t *n, bn_error *err)
+{
+    int32_t *values = NULL;
+    size_t n_values = 0;
+    *list = NULL;
+    *n = 0;
+    BN_TRY(bn_opt_i32_list(args, name, 0, (int32_t)max, &values, &n_values, err));
+    *list = bn_alloc(n_values, sizeof **list);
+    for (size_t i = 0; *list != NULL && i < n_values; i++) {
+        size_t at = 0;
+        while (at < *n && (*list)[at] != (uint32_t)values[i])
+            at++;
+        if (at == *n) (*list)[(*n)++] = (uint32_t)values[i];
+    }
+    bn_free(values);
+    return *list != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+}
+
+static void count(void *arg, unsigned thread, unsigned n_threads)
+{
+    if (thread == 0) *(unsigned *)arg = n_threads;
+}
+
+bn_status bn_bench_threads(const struct bn_args *args, uint32_t **list, size_t *n, bn_error *err)
+{
+    BN_TRY(bn_bench_list(args, "threads", 1024, list, n, err));
+    if (*n == 0) {
+        bn_free(*list);
+        *list = bn_alloc(2, sizeof **list);
+        if (*list == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        (*list)[(*n)++] = 1;
+        if (bn_team_cores() > 1) (*list)[(*n)++] = bn_team_cores();
+    }
+    for (size_t i = 0; i < *n; i++) {
+        unsigned got = 0;
+        if ((*list)[i] == 0) return bn_fail(err, BN_ERR_ARG, "--threads: 0 threads compute nothing");
+        bn_team_run((*list)[i], count, &got);
+        if (got != (*list)[i])
+            return bn_fail(err, BN_ERR_UNSUPPORTED, "%u threads were asked for, %u came", (*list)[i], got);
+    }
+    return BN_OK;
+}
+
+/* ---- what documents have in common ---- */
+
+/* Says of each null why it is one. */
+static void explain_nulls(bn_json *machine)
+{
+    static const char *const NAMES[] = {
+        "os",          "kernel",     "arch",       "cpu_model",      "microcode",      "cpus_online",
+        "cpus_usable", "cores",      "governor",   "cache_l2_bytes", "cache_l3_bytes", "memory_bytes",
+        "page_bytes",  "hypervisor", "load_milli", "cpu_quota_us",   "cpu_period_us"};
+    bn_json *why = bn_json_put_object(machine, "unavailable");
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
+        const bn_json *value = bn_json_get(machine, NAMES[i]);
+        if (value == NULL || bn_json_kind(value) != BN_JSON_NULL) continue;
+        bool quota = strncmp(NAMES[i], "cpu_quota", 9) == 0 || strncmp(NAMES[i], "cpu_period", 10) == 0;
+        bn_json_put_string(why, NAMES[i],
+                           quota ? "no quota is set, or none can be read" : "not in /proc or /sys");
+    }
+}
+
+bn_json *bn_bench_document(const char *command, const struct bn_machine *machine)
+{
+    char now[21];
+    bn_json *doc = bn_json_new_object();
+    bn_json_put_string(doc, "schema", "bn.bench/1");
+    bn_json_put_string(doc, "command", command);
+    bn_clock_format(bn_clock_utc(), now);
+    bn_json_put_string(doc, "created", now);
+    bn_json *program = bn_json_put_object(doc, "program");
+    bn_json_put_string(program, "version", bn_version());
+    bool stamped = strcmp(BN_BUILD_COMMIT, "unknown") != 0;
+    bn_json *why = bn_json_put_object(program, "unavailable");
+    if (stamped) {
+        bn_json_put_string(program, "commit", BN_BUILD_COMMIT);
+        bn_json_put_bool(program, "dirty", BN_BUILD_DIRTY != 0);
+    } else {
+        bn_bench_put_unavailable(program, why, "commit", "built outside a repository");
+        bn_bench_put_unavailable(program, why, "dirty", "built outside a repository");
+    }
+    bn_json_put_string(program, "compiler", BN_BUILD_COMPILER);
+    bn_json *object = bn_json_put_object(doc, "machine");
+    bn_machine_put(object, machine);
+    explain_nulls(object);
+    return doc;
+}
+
+void bn_bench_warn(const struct bn_machine *m)
+{
+    if (!m->load_known || m->load_milli[0] < 500u * m->cpus_usable) return;
+    bn_report_warning("other work keeps %u.%u of %u CPUs busy; figures with several threads suffer most",
+                      m->load_milli[0] / 1000, m->load_milli[0] % 1000 / 100, m->cpus_usable);
+}
+
+void bn_bench_print_machine(const struct bn_machine *m)
+{
+    printf("machine  %s, %u of %u CPUs, %s %s, %s", m->cpu_model[0] != '\0' ? m->cpu_model : m->arch,
+           m->cpus_usable, m->cpus_online, m->os, m->kernel,
+           !m->hypervisor_known ? "unknown whether virtual"
+           : m->hypervisor      ? "virtual"
+                                : "not virtual");
+    if (m->load_known) printf(", load %u.%02u", m->load_milli[0] / 1000, m->load_milli[0] % 1000 / 10);
+    putchar('\n');
+}
+
+/* ---- values ---- */
+
+void bn_bench_put_unavailable(bn_json *object, bn_json *why, const char *name, const char *reason)
+{
+    bn_json_put_null(object, name);
+    bn_json_put_string(why, name, reason);
+}
+
+void bn_bench_put_summary(bn_json *object, bn_json *why, const char *name, const double *samples, size_t n)
+{
+    static const struct {
+        const char *name;
+        double p;
+    } QUANTILES[] = {{"p5", 0.05}, {"p95", 0.95}, {"p99", 0.99}};
+    struct bn_summary s;
+    if (!bn_summarize(&s, samples, n)) {
+        bn_bench_put_unavailable(object, why, name, n == 0 ? "there are no samples" : "out of memory");
+        return;
+    }
+    bn_json *out = bn_json_put_object(object, name);
+    bn_json_put_u64(out, "n", s.n);
+    bn_json_put_number(out, "min", s.min);
+    bn_json_put_number(out, "median", s.median);
+    bn_json_put_number(out, "max", s.max);
+    bn_json_put_number(out, "mad", s.mad);
+    bn_json *missing = bn_json_put_object(out, "unavailable");
+    for (size_t i = 0; i < BN_ARRAY_LEN(QUANTILES); i++) {
+        double value;
+        char reason[64];
+        snprintf(reason, sizeof reason, "needs %zu samples, there are %zu", bn_quantile_needs(QUANTILES[i].p),
+                 n);
+        if (bn_quantile(&value, samples, n, QUANTILES[i].p))
+            bn_json_put_number(out, QUANTILES[i].name, value);
+        else
+            bn_bench_put_unavailable(out, missing, QUANTILES[i].name, reason);
+    }
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench kernels: each kernel that a pass through the network calls, at the shapes of a model, timed and
+ * held against what this machine can do.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "measure/summary.h"
+#include "model/model.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/limits.h"
+#include "tools/bench/timing.h"
+#include "tools/cli/print_json.h"
+
+#define MAX_ISAS 8u
+#define LEAST_SET ((size_t)64 << 20) /* when the size of the caches is not known, too */
+#define MOST_SET ((size_t)256 << 20)
+
+struct job {
+    const struct bn_args *args;
+    struct bn_machine machine;
+    struct bn_bench_shape shape;
+    struct bn_bench_case cases[BN_BENCH_CASES];
+    size_t n_cases; /* those that the filter lets pass */
+    const struct bn_kernels *isas[MAX_ISAS];
+    size_t n_isas;
+    uint32_t *threads;
+    size_t n_threads;
+    uint64_t set_bytes, min_ns;
+    struct bn_bench_limits limits;
+    unsigned char *pool;
+    struct bn_bench_times times;
+    bn_json *doc, *results;
+};
+
+/* ---- what is asked ---- */
+
+/* Microsoft's BitNet b1.58 2B4T. */
+static const struct bn_bench_shape DEFAULT_SHAPE = {
+    .n_embd = 2560, .n_ff = 6912, .n_head = 20, .n_head_kv = 5, .head_dim = 128, .n_vocab = 128256};
+
+static bn_status choose_shape(struct job *job, bn_error *err)
+{
+    const char *path = bn_opt_str(job->args, "model");
+    bn_model_options options = {.no_weights = true};
+    bn_model *model = NULL;
+    job->shape = DEFAULT_SHAPE;
+    if (path == NULL) return BN_OK;
+    BN_TRY(bn_model_open(&model, path, &options, err));
+    const bn_hparams *hp = bn_model_hparams(model);
+    job->shape = (struct bn_bench_shape){hp->n_embd,
+                                         hp->n_ff,
+                                         hp->n_head,
+                                         hp->n_head_kv,
+                                         hp->head_dim,
+                                         hp->n_vocab,
+                                         hp->activation == BN_ACTIVATION_SILU};
+    bn_model_close(model);
+    return BN_OK;
+}
+
+static bn_status choose_isas(struct job *job, bn_error *err)
+{
+    const char *name = bn_opt_str(job->args, "isa");
+    if (strcmp(name, "all") != 0) {
+        BN_TRY(bn_isa_select(name, err));
+        job->n_isas = 1;
+        return bn_isa_kernels(&job->isas[0], err);
+    }
+    for (size_t i = 0; bn_kernels_built(i) != NULL && job->n_isas < MAX_ISAS; i++)
+        if (bn_kernels_supported(bn_kernels_built(i))) job->isas[job->n_isas++] = bn_kernels_built(i);
+    return BN_OK;
+}
+
+/* Some times the last cache, so that little of a set is found there when its turn comes again. */
+static bn_status choose_set(struct job *job, bn_error *err)
+{
+    job->set_bytes = job->machine.cache_l3_bytes * 8;
+    if (job->set_bytes < LEAST_SET) job->set_bytes = LEAST_SET;
+    if (job->set_bytes > MOST_SET) job->set_bytes = MOST_SET;
+    BN_TRY(bn_opt_bytes(job->args, "set", &job->set_bytes, err));
+    if (job->set_bytes >= 1u << 14 && job->set_bytes <= MOST_SET) return BN_OK;
+    return bn_fail(err, BN_ERR_ARG, "--set: a set has 16K to 256M");
+}
+
+/* A table that has a slot from a lower one was timed there. */
+static bool is_repeated(const struct job *job, size_t isa, enum bn_kernel slot)
+{
+    for (size_t i = 0; i < isa; i++)
+        if (strcmp(job->isas[i]->name[slot], job->isas[isa]->name[slot]) == 0) return true;
+    return false;
+}
+
+static bool is_wanted(const struct job *job, size_t isa, const struct bn_bench_case *c)
+{
+    const char *part = bn_opt_str(job->args, "filter");
+    char text[160];
+    if (is_repeated(job, isa, c->slot)) return false;
+    snprintf(text, sizeof text, "%s %s %s", job->isas[isa]->name[c->slot], c->shape, c->source);
+    return part == NULL || strstr(text, part) != NULL;
+}
+
+static bn_status choose_cases(struct job *job, bn_error *err)
+{
+    size_t n =
+        bn_bench_cases(job->cases, &job->shape, (size_t)job->set_bytes, (size_t)job->machine.cache_l3_bytes);
+    for (size_t i = 0; i < n; i++) {
+        bool wanted = false;
+        for (size_t k = 0; k < job->n_isas; k++)
+            wanted = wanted || is_wanted(job, k, &job->cases[i]);
+        if (wanted) job->cases[job->n_cases++] = job->cases[i];
+    }
+    if (job->n_cases > 0) return BN_OK;
+    bn_fail(err, BN_ERR_ARG, "--filter: no kernel has '%.60s' in its name or shape",
+            bn_opt_str(job->args, "filter"));
+    bn_error_hint(err, "a part of what the first three columns show, such as gemv or ctx=1024");
+    return BN_ERR_ARG;
+}
+
+static bn_status prepare(struct job *job, bn_error *err)
+{
+    double seconds = 0;
+    bn_machine_read(&job->machine);
+    BN_TRY(bn_opt_f64(job->args, "min-time", 0, 3600, &seconds, err));
+    job->min_ns = (uint64_t)(seconds * 1e9);
+    BN_TRY(choose_isas(job, err));
+    BN_TRY(bn_bench_threads(job->args, &job->threads, &job->n_threads, err));
+    BN_TRY(choose_set(job, err));
+    BN_TRY(choose_shape(job, err));
+    BN_TRY(choose_cases(job, err));
+    size_t pool = 0;
+    for (size_t i = 0; i < job->n_cases; i++) {
+        size_t bytes = job->cases[i].copies * job->cases[i].weights_bytes;
+        if (bytes > pool) pool = bytes;
+    }
+    job->pool = bn_alloc(pool, 1);
+    return job->pool != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "no memory for %zu bytes of weights", pool);
+}
+
+static bn_status measure_limits(struct job *job, bn_error *err)
+{
+    job->limits.budget_ns = job->min_ns < 100000000u ? job->min_ns : 100000000u;
+    for (size_t i = 0; i < job->n_cases; i++)
+        for (size_t k = 0; k < job->n_isas; k++)
+            for (size_t t = 0; t < job->n_threads && is_wanted(job, k, &job->cases[i]); t++)
+                BN_TRY(bn_bench_limits_measure(&job->limits, &job->cases[i], job->isas[k], job->threads[t],
+                                               err));
+    return BN_OK;
+}
+
+/* ---- results ---- */
+
+static void print_row(const struct job *job, const struct bn_bench_case *c, const struct bn_kernels *kernels,
+                      unsigned n_threads)
+{
+    struct bn_summary s;
+    struct bn_bench_bound bound = bn_bench_bound(&job->limits, c, kernels, n_threads);
+    char name[48], macs[24] = "-", share[40] = "-";
+    (void)bn_summarize(&s, job->times.per_call, job->times.n);
+    snprintf(name, sizeof name, "%s", kernels->name[c->slot]);
+    if (c->macs > 0) snprintf(macs, sizeof macs, "%.1f", c->macs / s.median);
+    if (bound.what != NULL)
+        snprintf(share, sizeof share, "%3.0f %% of %s", 100 * bound.ns / s.median, bound.what);
+    printf("%-24s %-21s %-6s %2u %12.0f %5.1f %8.1f %8s  %s\n", name, c->shape, c->source, n_threads,
+           s.median, 100 * s.mad / s.median, c->bytes / s.median, macs, share);
+    fflush(stdout);
+}
+
+static void put_result(const struct job *job, const struct bn_bench_case *c, const struct bn_kernels *kernels,
+                       unsigned n_threads)
+{
+    struct bn_summary s;
+    struct bn_bench_bound bound = bn_bench_bound(&job->limits, c, kernels, n_threads);
+    (void)bn_summarize(&s, job->times.per_call, job->times.n);
+    bn_json *r = bn_json_add_object(job->results);
+    bn_json *why = bn_json_put_object(r, "unavailable");
+    bn_json_put_string(r, "slot", bn_kernel_slot_name(c->slot));
+    bn_json_put_string(r, "kernel", kernels->name[c->slot]);
+    bn_json_put_string(r, "isa", kernels->isa);
+    bn_json_put_u64(r, "threads", n_threads);
+    bn_json_put_string(r, "shape", c->shape);
+    bn_json_put_string(r, "source", c->source);
+    bn_json_put_u64(r, "set_bytes", c->hot_bytes);
+    bn_json_put_bool(r, "equals_reference", true); /* or the command had ended */
+    bn_json_put_number(r, "bytes_per_call", c->bytes);
+    bn_json_put_number(r, "macs_per_call", c->macs);
+    bn_json_put_u64(r, "calls_per_sample", job->times.calls);
+    bn_json *samples = bn_json_put_array(r, "samples_ns");
+    for (size_t i = 0; i < job->times.n; i++)
+        bn_json_add_u64(samples, job->times.ns[i]);
+    bn_bench_put_summary(r, why, "ns_per_call", job->times.per_call, job->times.n);
+    bn_json_put_number(r, "bytes_per_second", c->bytes * 1e9 / s.median);
+    if (c->macs > 0)
+        bn_json_put_number(r, "macs_per_second", c->macs * 1e9 / s.median);
+    else
+        bn_bench_put_unavailable(r, why, "macs_per_second", "the kernel has no multiply-adds");
+    if (bound.what != NULL) {
+        bn_json_put_string(r, "limit", bound.what);
+        bn_json_put_number(r, "limit_ns_per_call", bound.ns);
+        bn_json_put_number(r, "share_of_limit", bound.ns / s.median);
+        return;
+    }
+    bn_bench_put_unavailable(r, why, "limit", bound.reason);
+    bn_bench_put_unavailable(r, why, "limit_ns_per_call", bound.reason);
+    bn_bench_put_unavailable(r, why, "share_of_limit", bound.reason);
+}
+
+static bn_status run_case(struct job *job, const struct bn_bench_case *c, bn_error *err)
+{
+    struct bn_bench_work work;
+    bn_status status = bn_bench_prepare(&work, c, job->pool, err);
+    if (status == BN_OK) status = bn_bench_expect(&work, job->threads[job->n_threads - 1], err);
+    for (size_t k = 0; k < job->n_isas; k++) {
+        for (size_t t = 0; t < job->n_threads && status == BN_OK && is_wanted(job, k, c); t++) {
+            status = bn_bench_check(&work, job->isas[k], job->threads[t], err);
+            if (status != BN_OK) break;
+            bn_bench_time(&job->times, &work, job->isas[k], job->threads[t], job->min_ns);
+            if (job->results == NULL)
+                print_row(job, c, job->isas[k], job->threads[t]);
+            else
+                put_result(job, c, job->isas[k], job->threads[t]);
+        }
+    }
+    bn_bench_release(&work);
+    return status;
+}
+
+/* ---- the command ---- */
+
+static void begin_document(struct job *job)
+{
+    const struct bn_bench_shape *s = &job->shape;
+    job->doc = bn_bench_document("kernels", &job->machine);
+    bn_json *settings = bn_json_put_object(job->doc, "settings");
+    bn_json_put_string(settings, "model", bn_opt_str(job->args, "model"));
+    bn_json_put_string(settings, "isa", bn_opt_str(job->args, "isa"));
+    bn_json_put_string(settings, "filter", bn_opt_str(job->args, "filter"));
+    bn_json_put_u64(settings, "min_time_ns", job->min_ns);
+    bn_json_put_u64(settings, "set_bytes", job->set_bytes);
+    bn_json *threads = bn_json_put_array(settings, "threads");
+    for (size_t i = 0; i < job->n_threads; i++)
+        bn_json_add_u64(threads, job->threads[i]);
+    bn_json *shape = bn_json_put_object(job->doc, "shape");
+    bn_json_put_u64(shape, "n_embd", s->n_embd);
+    bn_json_put_u64(shape, "n_ff", s->n_ff);
+    bn_json_put_u64(shape, "n_head", s->n_head);
+    bn_json_put_u64(shape, "n_head_kv", s->n_head_kv);
+    bn_json_put_u64(shape, "head_dim", s->head_dim);
+    bn_json_put_u64(shape, "n_vocab", s->n_vocab);
+    bn_bench_limits_put(bn_json_put_array(job->doc, "limits"), &job->limits);
+    job->results = bn_json_put_array(job->doc, "results");
+}
+
+static void print_head(const struct job *job)
+{
+    bn_bench_print_machine(&job->machine);
+    bn_bench_limits_print(&job->limits);
+    printf("\n%-24s %-21s %-6s %2s %12s %5s %8s %8s  %s\n", "kernel", "shape", "from", "t", "ns", "+- %",
+           "GB/s", "GMAC/s", "share of the limit");
+    fflush(stdout);
+}
+
+static bn_status run(struct job *job, bn_error *err)
+{
+    BN_TRY(prepare(job, err));
+    bn_bench_warn(&job->machine);
+    BN_TRY(measure_limits(job, err));
+    if (job->args->json)
+        begin_document(job);
+    else
+        print_head(job);
+    for (size_t i = 0; i < job->n_cases; i++)
+        BN_TRY(run_case(job, &job->cases[i], err));
+    return job->args->json ? bn_cli_print_json(job->doc, err) : BN_OK;
+}
+
+bn_status bn_bench_kernels(struct bn_args *args, bn_error *err)
+{
+    struct job *job = bn_alloc(1, sizeof *job);
+    if (job == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    job->args = args;
+    bn_status status = run(job, err);
+    bn_json_free(job->doc);
+    bn_bench_limits_release(&job->limits);
+    bn_free(job->threads);
+    bn_free(job->pool);
+    bn_free(job);
+    return status;
+}

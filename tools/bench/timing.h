@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Timing one kernel: samples of several calls each, in a team of threads.
+ */
+#ifndef BN_BENCH_TIMING_H
+#define BN_BENCH_TIMING_H
+
+#include "tools/bench/work.h"
+
+#define BN_BENCH_MAX_SAMPLES 1000u
+#define BN_BENCH_MIN_SAMPLES 3u
+
+struct bn_bench_times {
+    uint64_t calls;                        /* in each sample */
+    uint64_t ns[BN_BENCH_MAX_SAMPLES];     /* from the moment that all threads are ready until all are done */
+    double per_call[BN_BENCH_MAX_SAMPLES]; /* ns / calls */
+    size_t n;
+};
+
+/* Samples for about min_ns, but three at least. Copies of the weights are used in turn, over all samples. */
+void bn_bench_time(struct bn_bench_times *times, const struct bn_bench_work *work,
+                   const struct bn_kernels *kernels, unsigned n_threads, uint64_t min_ns);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One kernel at one shape: what a call reads and does, its data, the call itself divided among threads as the
+ * forward pass divides it, and the comparison of its result with the reference's.
+ */
+#ifndef BN_BENCH_WORK_H
+#define BN_BENCH_WORK_H
+
+#include "base/mem.h"
+#include "kernels/kernels.h"
+
+/* The sizes of a model that matter to kernels. */
+struct bn_bench_shape {
+    uint32_t n_embd, n_ff, n_head, n_head_kv, head_dim, n_vocab;
+    bool silu; /* the activation; else the squared ReLU */
+};
+
+struct bn_bench_case {
+    enum bn_kernel slot;
+    char shape[40];       /* "6912x2560 n=32" */
+    size_t rows, k, n;    /* weights: rows x k times n vectors. Attention: heads, head_dim, positions. Else:
+                             rows of k values */
+    size_t n_kv;          /* attention: heads of the cache */
+    size_t weights_bytes; /* of one copy of what is not written */
+    size_t copies;        /* used in turn, so that they come from memory; 1: from a cache */
+    bool streamed;        /* there may be several copies */
+    const char *source;   /* where they come from: "memory", "cache" */
+    size_t hot_bytes;     /* what is read over and over, whose speed is the limit of reading */
+    bool hot_each;        /* each thread reads that much, of its own */
+
+    /* One call. Bytes as the session's counters count them, or for kernels that these give none, the input.
+     */
+    double bytes;
+    double macs;       /* multiply-adds; 0: none */
+    double int8_macs;  /* multiply-adds of bytes that they take, at least */
+    double float_macs; /* the same in binary32 */
+    bool no_limit;     /* bound by something that no loop of kernels/peak.h does */
+};
+
+/* Fills list (room for BN_BENCH_CASES) with what a model of this shape calls, and returns how many.
+ * Weights that are used in turn take about set_bytes; when that is more than cache_bytes they come from
+ * memory. */
+#define BN_BENCH_CASES 48u
+size_t bn_bench_cases(struct bn_bench_case *list, const struct bn_bench_shape *shape, size_t set_bytes,
+                      size_t cache_bytes);
+
+/* A case with its data: synthetic, the same each time. */
+struct bn_bench_work {
+    const struct bn_bench_case *c;
+    unsigned char *pool; /* borrowed: copies x weights_bytes */
+    struct bn_ternary w;
+    int8_t *q; /* n rows of k activations; i8_gemv: two planes */
+    struct bn_act *act;
+    float *x, *x2;        /* inputs in floats */
+    unsigned char *out;   /* what is written */
+    unsigned char *start; /* what out holds before a call that adds to it, or changes it; else NULL */
+    unsigned char *expected;
+    size_t out_bytes;
+};
+
+/* Makes the data; pool has room for copies x weights_bytes. Released in any case by bn_bench_release. */
+BN_MUST_CHECK bn_status bn_bench_prepare(struct bn_bench_work *work, const struct bn_bench_case *c,
+                                         unsigned char *pool, bn_error *err);
+void bn_bench_release(struct bn_bench_work *work);
+
+/* This thread's part of one call with a copy of the weights. */
+void bn_bench_call(const struct bn_bench_work *work, const struct bn_kernels *kernels, size_t copy,
+                   unsigned thread, unsigned n_threads);
+
+/* Computes what the result must be with the reference kernels. */
+BN_MUST_CHECK bn_status bn_bench_expect(struct bn_bench_work *work, unsigned n_threads, bn_error *err);
+/* Makes one call and compares every bit; BN_ERR_MISMATCH names kernel, shape and the first that differs. */
+BN_MUST_CHECK bn_status bn_bench_check(const struct bn_bench_work *work, const struct bn_kernels *kernels,
+                                       unsigned n_threads, bn_error *err);
+
+#endif
