@@ -111,7 +111,7 @@ void bn_i2s_gemv_avx512vnni(float *y, const struct bn_ternary *w, const struct b
 
 #define TILE_ROWS 8u
 #define TILE_TOKENS 6u
-#define CHUNK 2560u      /* elements of a row that are unpacked at once: 20 KiB for eight rows */
+#define CHUNK 2560u       /* elements of a row that are unpacked at once: 20 KiB for eight rows */
 #define BATCH_TOKENS 128u /* tokens that share an unpacked tile */
 
 /* Rows first .. first + 7; those past the last repeat it, and their results are not stored. */

@@ -50,6 +50,7 @@ static const struct bn_option KERNELS[] = {
 static const struct bn_option RUN[] = {
     BN_OPTION_MODEL,
     BN_OPTION_ISA,
+    BN_OPTION_REPACK,
     {.name = "batch",
      .arg = "N",
      .group = "Machine",

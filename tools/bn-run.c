@@ -22,15 +22,7 @@ static const struct bn_option OPEN[] = {
 };
 
 /* For commands that generate: others read every logit and the file's weights as they are. */
-static const struct bn_option REPACK[] = {
-    {.name = "repack",
-     .arg = "auto|never|always",
-     .group = "Machine",
-     .preset = "auto",
-     .help = "copy weights into forms that need fewer bytes a token; auto: when the model is larger than the "
-             "caches and 64 tokens or more are asked for. The result is the same"},
-    {0},
-};
+static const struct bn_option REPACK[] = {BN_OPTION_REPACK, {0}};
 
 static const struct bn_option VOCABULARY[] = {BN_OPTION_MODEL, {0}};
 

@@ -29,6 +29,10 @@ _bn_bench()
     'run:--isa')
         return
         ;;
+    'run:--repack')
+        mapfile -t COMPREPLY < <(compgen -W 'auto never always' -- "$cur")
+        return
+        ;;
     'run:--batch')
         return
         ;;
@@ -88,7 +92,7 @@ _bn_bench()
     esac
     if [[ $cur == -* ]]; then
         case $command in
-        'run') words='--model --isa --batch --n-prompt --n-predict --depth --reps --warmup --seed --threads --json --quiet --verbose --color --help --version' ;;
+        'run') words='--model --isa --repack --batch --n-prompt --n-predict --depth --reps --warmup --seed --threads --json --quiet --verbose --color --help --version' ;;
         'kernels') words='--model --isa --filter --min-time --set --threads --json --quiet --verbose --color --help --version' ;;
         '') words='--quiet --verbose --color --help --version' ;;
         esac

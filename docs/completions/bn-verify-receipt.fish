@@ -16,7 +16,7 @@ complete -c bn-verify-receipt -n 'not __fish_seen_subcommand_from sign keygen ru
 complete -c bn-verify-receipt -n 'not __fish_seen_subcommand_from sign keygen rules' -l allow-corrections -d 'accept corrected weights'
 complete -c bn-verify-receipt -n 'not __fish_seen_subcommand_from sign keygen rules' -l model -s m -r -F -d 'GGUF file to open; without it the small model that the program carries is used'
 complete -c bn-verify-receipt -n 'not __fish_seen_subcommand_from sign keygen rules' -l replay -d 'run the request again and compare every token'
-complete -c bn-verify-receipt -n 'not __fish_seen_subcommand_from sign keygen rules' -l isa -x -d 'instruction set: auto, ref, avx2, avxvnni, avx512vnni, neon; the results are the same'
+complete -c bn-verify-receipt -n 'not __fish_seen_subcommand_from sign keygen rules' -l isa -x -d 'instruction set: auto, ref, avx2, avxvnni, avx512vnni, avx512vbmi, neon; the results are the same'
 complete -c bn-verify-receipt -n 'not __fish_seen_subcommand_from sign keygen rules' -l threads -s t -x -d 'threads to compute with; without it one per core that this process may use'
 complete -c bn-verify-receipt -n 'not __fish_seen_subcommand_from sign keygen rules' -l batch -x -d 'tokens of the prompt evaluated together'
 complete -c bn-verify-receipt -n 'not __fish_seen_subcommand_from sign keygen rules' -l json -d 'print JSON on standard output'

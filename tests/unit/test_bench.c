@@ -95,11 +95,11 @@ static void miscounting_quantize(int8_t *q, float *scale, int32_t *sum, const fl
     *sum += 1;
 }
 
-static void fresh_values(float *y, const float *s, const uint16_t *v, size_t ld, size_t n_pos,
-                         size_t head_dim)
+static void fresh_values(float *y, size_t ldy, const float *s, size_t lds, size_t n, const struct bn_kv *v)
 {
-    memset(y, 0, head_dim * sizeof *y); /* does not add to what is there */
-    bn_kernels_ref.attn_values(y, s, v, ld, n_pos, head_dim);
+    for (size_t j = 0; j < n; j++) /* does not add to what is there */
+        memset(y + j * ldy, 0, v->head_dim * sizeof *y);
+    bn_kernels_ref.attn_values(y, ldy, s, lds, n, v);
 }
 
 static void check_caught(unsigned char *pool, const struct bn_kernels *wrong, enum bn_kernel slot)

@@ -103,7 +103,7 @@ static void attention(struct list *l, enum bn_kernel slot, size_t n_pos)
     c->weights_bytes = c->n_kv * n_pos * c->k * sizeof(uint16_t);
     c->hot_bytes = n_pos * c->k * sizeof(uint16_t); /* one head of the cache serves a group of heads */
     c->hot_each = true;
-    c->bytes = (double)(c->rows * n_pos * c->k * sizeof(uint16_t));
+    c->bytes = (double)c->weights_bytes;
     c->macs = c->float_macs = (double)(c->rows * n_pos * c->k);
     snprintf(c->shape, sizeof c->shape, "%zu/%zu heads ctx=%zu", c->rows, c->n_kv, n_pos);
 }

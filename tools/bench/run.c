@@ -60,8 +60,9 @@ static bn_status read_options(struct bn_bench_plan *plan, bn_error *err)
 
 static bn_status open_model(struct bn_bench_plan *plan, bn_error *err)
 {
+    static const bn_model_options options = {.repack = BN_REPACK_AUTO};
     uint64_t start = bn_clock_ns();
-    BN_TRY(bn_cli_open_model(&plan->model, plan->args, NULL, err));
+    BN_TRY(bn_cli_open_model(&plan->model, plan->args, &options, err));
     plan->load_ns = bn_clock_ns() - start;
     return BN_OK;
 }
@@ -231,28 +232,16 @@ static void put_usage(struct bn_bench_sample *s, const struct rusage *before, co
     s->major_faults = (uint64_t)(after->ru_majflt - before->ru_majflt);
 }
 
-static bool is_attention(const char *name)
-{
-    static const enum bn_kernel SLOTS[] = {BN_KERNEL_ATTN_SCORES, BN_KERNEL_ATTN_VALUES};
-    for (size_t i = 0; i < BN_ARRAY_LEN(SLOTS); i++)
-        if (strncmp(name, bn_kernel_slot_name(SLOTS[i]), strlen(bn_kernel_slot_name(SLOTS[i]))) == 0)
-            return true;
-    return false;
-}
-
-/* Books what a generation took into a sample; stats is what its kernels did, group how many heads
- * share a part of the cache. */
+/* Books what a generation took into a sample; stats is what its kernels did. */
 static void book(struct bn_bench_config *c, struct bn_bench_sample *s, const struct bn_generation *gen,
-                 const struct stats *stats, uint32_t group)
+                 const struct stats *stats)
 {
     s->ns = c->decode ? gen->decode_ns : gen->prefill_ns;
     s->total_ns = gen->total_ns;
     s->first_token_ns = gen->token_ns[0];
     s->evaluated = c->decode ? c->tokens + 1u : c->tokens;
     for (size_t i = 0; i < stats->n; i++) {
-        uint64_t bytes = stats->list[i].bytes;
-        s->bytes += bytes;
-        s->distinct_bytes += is_attention(stats->list[i].name) ? bytes / group : bytes;
+        s->bytes += stats->list[i].bytes;
         s->ops += stats->list[i].ops;
     }
     s->token_ns = c->token_ns + c->n_samples * c->tokens;
@@ -283,8 +272,7 @@ static bn_status take(struct bn_bench_plan *plan, struct bn_bench_config *c, uin
     if (gen.n_ids != gen.n_predict)
         status = bn_fail(err, BN_ERR_INTERNAL, "%zu tokens came in place of %u", gen.n_ids, gen.n_predict);
     if (status == BN_OK && keep) {
-        const bn_hparams *hp = bn_model_hparams(plan->model);
-        book(c, &s, &gen, &after, hp->n_head / hp->n_head_kv);
+        book(c, &s, &gen, &after);
         c->samples[c->n_samples - 1] = s;
     }
     bn_generation_release(&gen);

@@ -17,7 +17,6 @@ struct bn_bench_sample {
     uint64_t *token_ns;      /* decode: one for each token behind the first */
     uint64_t evaluated;      /* tokens that went through the network */
     uint64_t bytes, ops;     /* that the kernels counted */
-    uint64_t distinct_bytes; /* the same, where heads that share a part of the cache count it once */
     uint64_t user_ns, system_ns;
     uint64_t voluntary_switches, involuntary_switches, minor_faults, major_faults;
     double bandwidth; /* bytes a second that a plain loop read just before this round */

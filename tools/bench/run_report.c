@@ -29,13 +29,13 @@ static double first_token_ns(const struct bn_bench_config *c, const struct bn_be
 static double bytes_per_token(const struct bn_bench_config *c, const struct bn_bench_sample *s)
 {
     (void)c;
-    return (double)s->distinct_bytes / (double)s->evaluated;
+    return (double)s->bytes / (double)s->evaluated;
 }
 
 static double bytes_per_second(const struct bn_bench_config *c, const struct bn_bench_sample *s)
 {
     (void)c;
-    return per_second((double)s->distinct_bytes, s->total_ns);
+    return per_second((double)s->bytes, s->total_ns);
 }
 
 static double share_of_bandwidth(const struct bn_bench_config *c, const struct bn_bench_sample *s)
@@ -153,7 +153,6 @@ static void put_sample(bn_json *array, const struct bn_bench_config *c, const st
     bn_json_put_number(o, "tokens_per_second", tokens_per_second(c, s));
     bn_json_put_u64(o, "evaluated_tokens", s->evaluated);
     bn_json_put_u64(o, "bytes", s->bytes);
-    bn_json_put_u64(o, "distinct_bytes", s->distinct_bytes);
     bn_json_put_u64(o, "ops", s->ops);
     bn_json_put_u64(o, "user_ns", s->user_ns);
     bn_json_put_u64(o, "system_ns", s->system_ns);

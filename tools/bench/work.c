@@ -223,20 +223,22 @@ static void call_product(const struct bn_bench_work *w, const struct bn_kernels 
     }
 }
 
-static void call_head(const struct bn_bench_work *w, const struct bn_kernels *kernels, size_t head)
+/* n heads from the head'th on, which share their part of the cache. */
+static void call_heads(const struct bn_bench_work *w, const struct bn_kernels *kernels, size_t head, size_t n)
 {
     const struct bn_bench_case *c = w->c;
     float *out = (float *)(void *)w->out;
     if (c->slot == BN_KERNEL_SOFTMAX) {
-        kernels->softmax(out + head * c->n, c->n);
+        for (size_t j = head; j < head + n; j++)
+            kernels->softmax(out + j * c->n, c->n);
         return;
     }
     const uint16_t *cache = (const uint16_t *)(const void *)w->pool;
-    cache += head / (c->rows / c->n_kv) * c->n * c->k;
+    struct bn_kv kv = {cache + head / (c->rows / c->n_kv) * c->n * c->k, c->k, c->n, c->k};
     if (c->slot == BN_KERNEL_ATTN_SCORES)
-        kernels->attn_scores(out + head * c->n, w->x + head * c->k, cache, c->k, c->n, c->k, 0.125f);
+        kernels->attn_scores(out + head * c->n, c->n, w->x + head * c->k, c->k, n, &kv, 0.125f);
     else
-        kernels->attn_values(out + head * c->k, w->x + head * c->n, cache, c->k, c->n, c->k);
+        kernels->attn_values(out + head * c->k, c->k, w->x + head * c->n, c->n, n, &kv);
 }
 
 static void call_row(const struct bn_bench_work *w, const struct bn_kernels *kernels, size_t row)
@@ -272,8 +274,12 @@ void bn_bench_call(const struct bn_bench_work *work, const struct bn_kernels *ke
     size_t from, to;
     bn_team_share(c->rows, product ? ROW_GRAIN : 1, thread, n_threads, &from, &to);
     if (product && from < to) call_product(work, kernels, work->pool + copy * c->weights_bytes, from, to);
-    for (size_t i = from; !product && i < to; i++)
-        (heads ? call_head : call_row)(work, kernels, i);
+    for (size_t i = from, n; heads && i < to; i += n) {
+        n = bn_min_size(to - i, c->rows / c->n_kv - i % (c->rows / c->n_kv));
+        call_heads(work, kernels, i, n);
+    }
+    for (size_t i = from; !product && !heads && i < to; i++)
+        call_row(work, kernels, i);
 }
 
 /* ---- the comparison ---- */

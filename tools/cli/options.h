@@ -153,10 +153,20 @@ struct bn_args {
         .name = "threads", .letter = 't', .arg = "N", .group = "Machine", .env = "BN_THREADS", \
         .help = "threads to compute with; without it one per core that this process may use",  \
     }
-#define BN_OPTION_ISA                                                                                    \
-    {                                                                                                    \
-        .name = "isa", .arg = "NAME", .group = "Machine", .env = "BN_ISA", .preset = "auto",             \
-        .help = "instruction set: auto, ref, avx2, avxvnni, avx512vnni, neon; the results are the same", \
+#define BN_OPTION_ISA                                                                                       \
+    {                                                                                                       \
+        .name = "isa", .arg = "NAME", .group = "Machine", .env = "BN_ISA", .preset = "auto",                \
+        .help = "instruction set: auto, ref, avx2, avxvnni, avx512vnni, avx512vbmi, neon; the results are " \
+                "the same",                                                                                 \
+    }
+
+/* Without it a command decides for itself: see bn_cli_open_model. */
+#define BN_OPTION_REPACK                                                                                  \
+    {                                                                                                     \
+        .name = "repack", .arg = "auto|never|always", .group = "Machine", .preset = "auto",               \
+        .help =                                                                                           \
+            "copy weights into forms that need fewer bytes a token; auto: when the model is larger than " \
+            "the caches and enough tokens are generated. The result is the same",                         \
     }
 
 /* All that main does: streams and signals made safe, the line parsed, --help and --version and the
