@@ -10,11 +10,59 @@
 #include <string.h>
 #include <time.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 uint64_t bn_clock_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* x86 says whether its counter keeps one rate in all states; the one of 64-bit ARM always does, but may be
+ * too slow to time kernels. */
+static bool has_counter(void)
+{
+#if defined(__x86_64__)
+    unsigned eax, ebx, ecx, edx = 0;
+    return __get_cpuid(0x80000007u, &eax, &ebx, &ecx, &edx) != 0 && (edx & 1u << 8) != 0;
+#elif defined(__aarch64__)
+    uint64_t frequency;
+    __asm__("mrs %0, cntfrq_el0" : "=r"(frequency));
+    return frequency >= 50000000u;
+#else
+    return false;
+#endif
+}
+
+/* Both clocks at one moment: of some tries, the one in which least time passed between the readings. */
+static void read_both(const struct bn_tick_clock *clock, uint64_t *ns, uint64_t *ticks)
+{
+    uint64_t closest = UINT64_MAX;
+    for (int i = 0; i < 16; i++) {
+        uint64_t before = bn_clock_ns(), t = bn_ticks(clock), after = bn_clock_ns();
+        if (after - before >= closest) continue;
+        closest = after - before;
+        *ns = before + closest / 2;
+        *ticks = t;
+    }
+}
+
+#define CALIBRATION_NS 1000000u
+
+void bn_tick_clock_open(struct bn_tick_clock *clock)
+{
+    uint64_t ns = 0, ticks = 0, ns_then = 0, ticks_then = 0;
+    *clock = (struct bn_tick_clock){has_counter(), 1.0};
+    if (!clock->counter) return;
+    read_both(clock, &ns, &ticks);
+    do
+        read_both(clock, &ns_then, &ticks_then);
+    while (ns_then - ns < CALIBRATION_NS);
+    clock->counter = ticks_then > ticks;
+    if (clock->counter) clock->ns_per_tick = (double)(ns_then - ns) / (double)(ticks_then - ticks);
 }
 
 int64_t bn_clock_utc(void)

@@ -93,6 +93,7 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
         return BN_ERR_NOMEM;
     }
     bn_team_run(s->n_threads, muster, s);
+    bn_tick_clock_open(&s->counters[0].clock);
     bn_rope_table(s->rope_cos, s->rope_sin, s->n_ctx, &model->hp, model->rope_factors);
     *out = s;
     return BN_OK;
@@ -217,7 +218,8 @@ bool bn_session_kernel_stat(const bn_session *s, size_t i, bn_kernel_stat *out)
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++) {
         struct bn_counter sum = bn_counters_sum(s->counters, s->n_threads, (enum bn_kernel)k);
         if (sum.calls == 0 || i-- > 0) continue;
-        *out = (bn_kernel_stat){s->model->kernels->name[k], sum.calls, sum.ns, sum.bytes, sum.ops};
+        uint64_t ns = (uint64_t)((double)sum.ticks * s->counters[0].clock.ns_per_tick);
+        *out = (bn_kernel_stat){s->model->kernels->name[k], sum.calls, ns, sum.bytes, sum.ops};
         return true;
     }
     return false;

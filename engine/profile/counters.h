@@ -11,19 +11,20 @@
 #include "kernels/kernels.h"
 
 struct bn_counter {
-    uint64_t calls, ns, bytes, ops;
+    uint64_t calls, ticks, bytes, ops;
 };
 
 /* One thread's. The padding keeps two threads' counters off one cache line. */
 struct bn_counters {
     struct bn_counter kernel[BN_KERNEL_COUNT];
     uint64_t since; /* when the kernel that runs was entered */
-    unsigned char padding[BN_ALIGNMENT - sizeof(uint64_t)];
+    struct bn_tick_clock clock;
+    unsigned char padding[BN_ALIGNMENT - sizeof(uint64_t) - sizeof(struct bn_tick_clock)];
 };
 
 static inline void bn_counters_begin(struct bn_counters *counters, unsigned thread)
 {
-    if (thread == 0) counters->since = bn_clock_ns();
+    if (thread == 0) counters->since = bn_ticks(&counters->clock);
 }
 
 /* bytes and ops are this thread's share. */
@@ -33,7 +34,7 @@ static inline void bn_counters_end(struct bn_counters *counters, unsigned thread
     struct bn_counter *c = &counters->kernel[kernel];
     if (thread == 0) {
         c->calls++;
-        c->ns += bn_clock_ns() - counters->since;
+        c->ticks += bn_ticks(&counters->clock) - counters->since;
     }
     c->bytes += bytes;
     c->ops += ops;

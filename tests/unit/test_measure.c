@@ -3,6 +3,7 @@
  * measure/: what is said about machine, repository and bandwidth is what can be read, and null otherwise.
  */
 #define _DEFAULT_SOURCE
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "kernels/peak.h"
 #include "measure/bandwidth.h"
 #include "measure/git.h"
@@ -165,12 +167,29 @@ static void samples_are_summed_up(void **state)
     bn_mem_fail_after(0);
 }
 
+/* Both clocks run at one rate: a millisecond is measured by each, and again until nothing interrupts. */
+static void ticks_are_nanoseconds(void **state)
+{
+    (void)state;
+    struct bn_tick_clock clock;
+    bn_tick_clock_open(&clock);
+    double off = 1.0;
+    for (int tries = 0; tries < 1000 && off > 0.01; tries++) {
+        uint64_t ns = bn_clock_ns(), ticks = bn_ticks(&clock), passed;
+        while ((passed = bn_clock_ns() - ns) < 1000000u) {
+        }
+        off = fabs((double)(bn_ticks(&clock) - ticks) * clock.ns_per_tick / (double)passed - 1.0);
+    }
+    assert_true(off <= 0.01);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(machine_is_described),     cmocka_unit_test(unknown_is_null),
-        cmocka_unit_test(repositories_are_stamped), cmocka_unit_test(bandwidth_is_measured),
-        cmocka_unit_test(peaks_count_what_they_do), cmocka_unit_test(samples_are_summed_up),
+        cmocka_unit_test(ticks_are_nanoseconds), cmocka_unit_test(machine_is_described),
+        cmocka_unit_test(unknown_is_null),       cmocka_unit_test(repositories_are_stamped),
+        cmocka_unit_test(bandwidth_is_measured), cmocka_unit_test(peaks_count_what_they_do),
+        cmocka_unit_test(samples_are_summed_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
