@@ -232,6 +232,79 @@ void bn_tq2_gemv_avx2(float *y, const struct bn_ternary *w, const struct bn_act 
     bn_tq2_gemm_avx2(y, w->rows, w, x, 1);
 }
 
+/* ---- 8-bit weights ---- */
+
+#define I8_AHEAD 8192u /* bytes from the weights to the place to prefetch meanwhile */
+#define I8_MAX 16384u  /* longest vector that is joined on the stack, 32 KiB */
+/* Bounds: a pair of products is at most 2 * 2^7 * 2^15 = 2^23, so 255 of them fit a lane of int32, and 255
+ * weights a lane of int16; here are 252 of both. */
+#define I8_SPAN (252u * 16u)
+
+/* 256 * high + low is in -32896..32639; 128 more is a 16-bit number. */
+INLINE void i8_join(int16_t *v, const int8_t *high, const int8_t *low, size_t k)
+{
+    for (size_t i = 0; i < k; i++)
+        v[i] = (int16_t)(256 * high[i] + low[i] + 128);
+}
+
+struct i8_sums {
+    __m256i products[2], weights; /* two, so that additions need not wait for each other */
+};
+
+INLINE void i8_add(struct i8_sums *sums, size_t a, const int8_t *w, const int16_t *v)
+{
+    __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)w));
+    sums->products[a] = _mm256_add_epi32(sums->products[a], _mm256_madd_epi16(wide, load256(v)));
+    sums->weights = _mm256_add_epi16(sums->weights, wide);
+}
+
+/* Of the products minus 128 times the weights. */
+INLINE int64_t i8_total(const struct i8_sums *sums)
+{
+    int64_t lane[4];
+    __m256i v = _mm256_add_epi32(sums->products[0], sums->products[1]);
+    __m256i wide = _mm256_add_epi64(_mm256_cvtepi32_epi64(_mm256_castsi256_si128(v)),
+                                    _mm256_cvtepi32_epi64(_mm256_extracti128_si256(v, 1)));
+    __m256i own = _mm256_slli_epi32(widen(sums->weights), 7);
+    wide = _mm256_sub_epi64(wide, _mm256_cvtepi32_epi64(_mm256_castsi256_si128(own)));
+    wide = _mm256_sub_epi64(wide, _mm256_cvtepi32_epi64(_mm256_extracti128_si256(own, 1)));
+    _mm256_storeu_si256((void *)lane, wide);
+    return (lane[0] + lane[1]) + (lane[2] + lane[3]);
+}
+
+INLINE int64_t i8_dot(const int8_t *w, const int16_t *v, const int8_t *high, const int8_t *low, size_t k)
+{
+    int64_t dot = 0;
+    size_t i = 0;
+    while (i + 16 <= k) {
+        size_t end = k - i < I8_SPAN ? k : i + I8_SPAN;
+        struct i8_sums sums = {{_mm256_setzero_si256(), _mm256_setzero_si256()}, _mm256_setzero_si256()};
+        for (; i + 64 <= end; i += 64) {
+            _mm_prefetch((const char *)w + i + I8_AHEAD, _MM_HINT_T0);
+            for (size_t a = 0; a < 4; a++)
+                i8_add(&sums, a % 2, w + i + 16 * a, v + i + 16 * a);
+        }
+        for (; i + 16 <= end; i += 16)
+            i8_add(&sums, 0, w + i, v + i);
+        dot += i8_total(&sums);
+    }
+    for (; i < k; i++)
+        dot += w[i] * (256 * high[i] + low[i]);
+    return dot;
+}
+
+void bn_i8_gemv_avx2(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high, const int8_t *low)
+{
+    int16_t v[I8_MAX];
+    if (k > I8_MAX) {
+        bn_i8_gemv_ref(y, w, rows, k, high, low);
+        return;
+    }
+    i8_join(v, high, low, k);
+    for (size_t r = 0; r < rows; r++)
+        y[r] = (float)i8_dot(w + r * k, v, high, low, k);
+}
+
 /* ---- activations ---- */
 
 INLINE float max_of(__m256 v)
