@@ -143,6 +143,28 @@ void bn_tq2_gemv_neon(float *y, const struct bn_ternary *w, const struct bn_act 
     bn_tq2_gemm_neon(y, w->rows, w, x, 1);
 }
 
+/* ---- 8-bit weights ---- */
+
+/* Bound: all lanes together have 2^14 * 2^16 at the most. Two chains of additions for each plane. */
+void bn_i8_gemv_neon(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high, const int8_t *low)
+{
+    for (size_t r = 0; r < rows; r++, w += k) {
+        int32x4_t highs[2] = {vdupq_n_s32(0), vdupq_n_s32(0)}, lows[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};
+        size_t i = 0;
+        for (; i + 32 <= k; i += 32)
+            for (size_t a = 0; a < 2; a++) {
+                int8x16_t weights = vld1q_s8(w + i + 16 * a);
+                highs[a] = vdotq_s32(highs[a], weights, vld1q_s8(high + i + 16 * a));
+                lows[a] = vdotq_s32(lows[a], weights, vld1q_s8(low + i + 16 * a));
+            }
+        int64_t dot = 256 * (int64_t)vaddvq_s32(vaddq_s32(highs[0], highs[1])) +
+                      vaddvq_s32(vaddq_s32(lows[0], lows[1]));
+        for (; i < k; i++)
+            dot += w[i] * (256 * high[i] + low[i]);
+        y[r] = (float)dot;
+    }
+}
+
 /* ---- activations ---- */
 
 void bn_quantize_neon(int8_t *q, float *scale, int32_t *sum, const float *x, size_t n)

@@ -18,7 +18,7 @@
     X(tq2_gemm,    TQ2_GEMM,      avx2, avx2,    avx512vnni, avx512vnni, neon)                  \
     X(t5_gemv,     T5_GEMV,       ref,  ref,     ref,        avx512vbmi, ref)                   \
     X(t5_pack,     T5_PACK,       ref,  ref,     ref,        avx512vbmi, ref)                   \
-    X(i8_gemv,     I8_GEMV,       ref,  ref,     avx512vnni, avx512vnni, ref)                   \
+    X(i8_gemv,     I8_GEMV,       avx2, avxvnni, avx512vnni, avx512vnni, neon)                  \
     X(quantize,    QUANTIZE,      avx2, avx2,    avx512vnni, avx512vnni, neon)                  \
     X(residual,     RESIDUAL,      ref,  ref,     avx512vnni, avx512vnni,  ref)                 \
     X(rmsnorm,     RMSNORM,       avx2, avx2,    avx512vnni, avx512vnni, neon)                  \

@@ -3,9 +3,8 @@
  * Ternary kernels for AVX2. maddubs multiplies unsigned bytes (the codes 0..3, not yet minus 1) with signed
  * ones (the activations) and adds pairs in int16; the activations' own sum is taken away once per row.
  *
- * Bound: a pair is at most 2 * 3 * 127 = 762, so neither maddubs saturates nor do 43 of them wrap. A
- * 128-element block adds four to each lane; after SPAN blocks (40 of them, 30480) the lanes are widened to
- * int32.
+ * Bound: a pair is at most 2 * 3 * 127 = 762, so neither maddubs saturates nor do 43 of them wrap. Codes that
+ * stay four times too high give 3048, and ten of those do not wrap.
  */
 #include "kernels_table.h"
 #include "ref.h"
@@ -14,25 +13,23 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-#define SPAN (10 * BN_I2S_BLOCK)
-
 INLINE __m256i load256(const void *at)
 {
     return _mm256_loadu_si256(at);
 }
 
-INLINE __m256i three(__m256i codes)
+INLINE __m256i mask(__m256i codes, int byte)
 {
-    return _mm256_and_si256(codes, _mm256_set1_epi8(3));
+    return _mm256_and_si256(codes, _mm256_set1_epi8((char)byte));
 }
 
 /* The four codes of each byte, the one in the high bits first. */
 INLINE void unpack(__m256i out[4], __m256i codes)
 {
-    out[0] = three(_mm256_srli_epi16(codes, 6));
-    out[1] = three(_mm256_srli_epi16(codes, 4));
-    out[2] = three(_mm256_srli_epi16(codes, 2));
-    out[3] = three(codes);
+    out[0] = mask(_mm256_srli_epi16(codes, 6), 3);
+    out[1] = mask(_mm256_srli_epi16(codes, 4), 3);
+    out[2] = mask(_mm256_srli_epi16(codes, 2), 3);
+    out[3] = mask(codes, 3);
 }
 
 /* sum + the pairs of u * s. The empty instruction keeps gcc 12 from moving the sums to the stack and back. */
@@ -56,34 +53,47 @@ INLINE __m256i sum_each(const __m256i v[8])
     return _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
 }
 
-/* ---- I2_S ---- */
+/* ---- I2_S, one token ---- */
+
+#define AHEAD 8192u /* bytes from weights to the place to prefetch meanwhile */
+#define SPAN (5 * BN_I2S_BLOCK)
+
+/* A block's codes give four fields by one shift, two as they are and two four times too high; in five blocks
+ * there are ten additions to either sum. Joined they are at most 10 * 762 * 2. */
+INLINE void i2s_add(__m256i *ones, __m256i *fours, __m256i codes, const int8_t *q)
+{
+    __m256i upper = _mm256_srli_epi16(codes, 4);
+    *ones = add_pairs(*ones, mask(codes, 3), load256(q + 96));
+    *fours = add_pairs(*fours, mask(codes, 12), load256(q + 64));
+    *ones = add_pairs(*ones, mask(upper, 3), load256(q + 32));
+    *fours = add_pairs(*fours, mask(upper, 12), load256(q));
+}
 
 /* n rows (a constant, at most 8) of one token. */
 INLINE void i2s_rows(float *y, const struct bn_ternary *w, const struct bn_act *x, size_t row, const size_t n)
 {
     const uint8_t *codes = w->codes + row * w->row_bytes;
-    __m256i total[8];
+    __m256i sum[8];
     for (size_t r = 0; r < 8; r++)
-        total[r] = _mm256_setzero_si256();
+        sum[r] = _mm256_setzero_si256();
     for (size_t begin = 0; begin < w->k; begin += SPAN) {
         size_t end = w->k - begin < SPAN ? w->k : begin + SPAN;
-        __m256i sum[8];
-        for (size_t r = 0; r < n; r++)
-            sum[r] = _mm256_setzero_si256();
+        __m256i ones[8], fours[8];
+        for (size_t r = 0; r < n; r++) {
+            ones[r] = fours[r] = _mm256_setzero_si256();
+            for (size_t i = 0; i < SPAN / 4; i += 64)
+                _mm_prefetch((const char *)codes + r * w->row_bytes + begin / 4 + i + AHEAD, _MM_HINT_T0);
+        }
         for (size_t i = begin; i < end; i += BN_I2S_BLOCK)
-            for (size_t r = 0; r < n; r++) {
-                const uint8_t *at = codes + r * w->row_bytes + i / 4;
-                __m256i code[4];
-                unpack(code, load256(at));
-                if (i % 256 == 0) _mm_prefetch((const char *)at + n * w->row_bytes, _MM_HINT_T0);
-                for (size_t g = 0; g < 4; g++)
-                    sum[r] = add_pairs(sum[r], code[g], load256(x->q + i + 32 * g));
-            }
-        for (size_t r = 0; r < n; r++)
-            total[r] = _mm256_add_epi32(total[r], widen(sum[r]));
+            for (size_t r = 0; r < n; r++)
+                i2s_add(&ones[r], &fours[r], load256(codes + r * w->row_bytes + i / 4), x->q + i);
+        for (size_t r = 0; r < n; r++) {
+            __m256i both = _mm256_add_epi16(ones[r], _mm256_srai_epi16(fours[r], 2));
+            sum[r] = _mm256_add_epi32(sum[r], widen(both));
+        }
     }
     int32_t t[8];
-    _mm256_storeu_si256((void *)t, sum_each(total));
+    _mm256_storeu_si256((void *)t, sum_each(sum));
     for (size_t r = 0; r < n; r++)
         y[row + r] = (float)(t[r] - x->sum) / x->scale * w->scale;
 }
@@ -97,64 +107,91 @@ void bn_i2s_gemv_avx2(float *y, const struct bn_ternary *w, const struct bn_act 
         i2s_rows(y, w, x, row, 1);
 }
 
-#define TILE_TOKENS 4u
-#define CACHED_BYTES (256u << 10) /* of weights, gone through for one tile of tokens after the other */
+/* ---- I2_S, many tokens ---- */
 
-/* Two rows times n tokens (a constant): every code that is unpacked serves all tokens. rows: 1 or 2. */
-INLINE void i2s_tile(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t row,
-                     size_t rows, const size_t n)
+#define TILE_ROWS 4u
+#define TILE_TOKENS 2u
+#define CHUNK 1280u      /* elements of a row that are unpacked at once: 40 additions to an int16 */
+#define BATCH_TOKENS 96u /* tokens that share an unpacked tile */
+
+/* One chunk of four rows, four registers for every 32 elements. Rows past the last repeat it, and their
+ * results are not stored. */
+INLINE void i2s_unpack(__m256i *out, const struct bn_ternary *w, size_t first, size_t begin, size_t len)
 {
-    const uint8_t *codes[2] = {w->codes + row * w->row_bytes, w->codes + (row + rows - 1) * w->row_bytes};
-    __m256i total[2 * TILE_TOKENS];
-    for (size_t a = 0; a < 2 * TILE_TOKENS; a++)
-        total[a] = _mm256_setzero_si256();
-    for (size_t begin = 0; begin < w->k; begin += SPAN) {
-        size_t end = w->k - begin < SPAN ? w->k : begin + SPAN;
-        __m256i sum[2 * TILE_TOKENS];
-        for (size_t a = 0; a < 2 * n; a++)
-            sum[a] = _mm256_setzero_si256();
-        for (size_t i = begin; i < end; i += BN_I2S_BLOCK) {
-            __m256i first = load256(codes[0] + i / 4), second = load256(codes[1] + i / 4);
-            for (size_t g = 4; g-- > 0;) { /* the low bits first */
-                __m256i a = three(first), b = three(second);
-                for (size_t j = 0; j < n; j++) {
-                    __m256i act = load256(x[j].q + i + 32 * g);
-                    sum[2 * j] = add_pairs(sum[2 * j], a, act);
-                    sum[2 * j + 1] = add_pairs(sum[2 * j + 1], b, act);
-                }
-                first = _mm256_srli_epi16(first, 2);
-                second = _mm256_srli_epi16(second, 2);
-            }
+    for (size_t r = 0; r < TILE_ROWS; r++) {
+        const uint8_t *row = w->codes + (first + r < w->rows ? first + r : w->rows - 1) * w->row_bytes;
+        for (size_t i = 0; i < len; i += BN_I2S_BLOCK) {
+            __m256i four[4];
+            unpack(four, load256(row + (begin + i) / 4));
+            for (size_t g = 0; g < 4; g++)
+                out[(i / 32 + g) * TILE_ROWS + r] = four[g];
         }
-        for (size_t a = 0; a < 2 * n; a++)
-            total[a] = _mm256_add_epi32(total[a], widen(sum[a]));
     }
-    int32_t t[2 * TILE_TOKENS];
-    _mm256_storeu_si256((void *)t, sum_each(total));
+}
+
+INLINE __m128i sum_rows(const __m256i v[TILE_ROWS])
+{
+    __m256i a = _mm256_hadd_epi32(v[0], v[1]), b = _mm256_hadd_epi32(v[2], v[3]), c = _mm256_hadd_epi32(a, b);
+    return _mm_add_epi32(_mm256_castsi256_si128(c), _mm256_extracti128_si256(c, 1));
+}
+
+/* sum[j] += four rows times token j, for n tokens (a constant), over the len elements of a chunk. */
+INLINE void i2s_tile(__m128i *sum, const __m256i *codes, const struct bn_act *x, size_t begin, size_t len,
+                     const size_t n)
+{
+    __m256i part[TILE_TOKENS][TILE_ROWS];
     for (size_t j = 0; j < n; j++)
-        for (size_t r = 0; r < rows; r++)
-            y[j * ldy + row + r] = (float)(t[2 * j + r] - x[j].sum) / x[j].scale * w->scale;
+        for (size_t r = 0; r < TILE_ROWS; r++)
+            part[j][r] = _mm256_setzero_si256();
+    for (size_t i = 0; i < len; i += BN_I2S_BLOCK)
+        for (size_t g = 0; g < 4; g++, codes += TILE_ROWS) { /* taken apart, as the loop's end costs */
+            __m256i act[TILE_TOKENS];
+            for (size_t j = 0; j < n; j++)
+                act[j] = load256(x[j].q + begin + i + 32 * g);
+            for (size_t r = 0; r < TILE_ROWS; r++)
+                for (size_t j = 0; j < n; j++)
+                    part[j][r] = add_pairs(part[j][r], codes[r], act[j]);
+        }
+    for (size_t j = 0; j < n; j++) {
+        for (size_t r = 0; r < TILE_ROWS; r++)
+            part[j][r] = widen(part[j][r]);
+        sum[j] = _mm_add_epi32(sum[j], sum_rows(part[j]));
+    }
+}
+
+/* Up to four rows for n <= BATCH_TOKENS tokens; y is that of the first token. */
+static void i2s_four(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t row,
+                     size_t n)
+{
+    __m256i codes[TILE_ROWS * CHUNK / 32];
+    __m128i sum[BATCH_TOKENS];
+    for (size_t j = 0; j < n; j++)
+        sum[j] = _mm_set1_epi32(-x[j].sum);
+    for (size_t i = 0; i < w->k; i += CHUNK) {
+        size_t len = w->k - i < CHUNK ? w->k - i : CHUNK, j = 0;
+        i2s_unpack(codes, w, row, i, len);
+        for (; j + 2 <= n; j += 2)
+            i2s_tile(sum + j, codes, x + j, i, len, 2);
+        if (j < n) i2s_tile(sum + j, codes, x + j, i, len, 1);
+    }
+    for (size_t j = 0; j < n; j++) {
+        float result[TILE_ROWS];
+        __m128 t = _mm_div_ps(_mm_cvtepi32_ps(sum[j]), _mm_set1_ps(x[j].scale));
+        _mm_storeu_ps(result, _mm_mul_ps(t, _mm_set1_ps(w->scale)));
+        for (size_t r = 0; r < TILE_ROWS && row + r < w->rows; r++)
+            y[j * ldy + row + r] = result[r];
+    }
 }
 
 void bn_i2s_gemm_avx2(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
 {
-    size_t step = (CACHED_BYTES / (w->row_bytes + 1) + 2) / 2 * 2;
-    for (size_t begin = 0; begin < w->rows; begin += step) {
-        size_t end = w->rows - begin < step ? w->rows : begin + step;
-        for (size_t j = 0; j < n; j += TILE_TOKENS)
-            for (size_t row = begin; row < end; row += 2) {
-                size_t rows = end - row < 2 ? 1 : 2;
-                float *to = y + j * ldy;
-                if (n - j >= 4)
-                    i2s_tile(to, ldy, w, x + j, row, rows, 4);
-                else if (n - j == 3)
-                    i2s_tile(to, ldy, w, x + j, row, rows, 3);
-                else if (n - j == 2)
-                    i2s_tile(to, ldy, w, x + j, row, rows, 2);
-                else
-                    i2s_tile(to, ldy, w, x + j, row, rows, 1);
-            }
+    if (n == 1) {
+        bn_i2s_gemv_avx2(y, w, x);
+        return;
     }
+    for (size_t j = 0; j < n; j += BATCH_TOKENS)
+        for (size_t row = 0; row < w->rows; row += TILE_ROWS)
+            i2s_four(y + j * ldy, ldy, w, x + j, row, n - j < BATCH_TOKENS ? n - j : BATCH_TOKENS);
 }
 
 /* ---- TQ2 ---- */
@@ -230,6 +267,78 @@ void bn_tq2_gemm_avx2(float *y, size_t ldy, const struct bn_ternary *w, const st
 void bn_tq2_gemv_avx2(float *y, const struct bn_ternary *w, const struct bn_act *x)
 {
     bn_tq2_gemm_avx2(y, w->rows, w, x, 1);
+}
+
+/* ---- 8-bit weights ---- */
+
+#define I8_MAX 16384u /* longest vector that is joined on the stack, 32 KiB */
+/* Bounds: a pair of products is at most 2 * 2^7 * 2^15 = 2^23, so 255 of them fit a lane of int32, and 255
+ * weights a lane of int16; here are 252 of both. */
+#define I8_SPAN (252u * 16u)
+
+/* 256 * high + low is in -32896..32639; 128 more is a 16-bit number. */
+INLINE void i8_join(int16_t *v, const int8_t *high, const int8_t *low, size_t k)
+{
+    for (size_t i = 0; i < k; i++)
+        v[i] = (int16_t)(256 * high[i] + low[i] + 128);
+}
+
+struct i8_sums {
+    __m256i products[2], weights; /* two, so that additions need not wait for each other */
+};
+
+INLINE void i8_add(struct i8_sums *sums, size_t a, const int8_t *w, const int16_t *v)
+{
+    __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)w));
+    sums->products[a] = _mm256_add_epi32(sums->products[a], _mm256_madd_epi16(wide, load256(v)));
+    sums->weights = _mm256_add_epi16(sums->weights, wide);
+}
+
+/* Of the products minus 128 times the weights. */
+INLINE int64_t i8_total(const struct i8_sums *sums)
+{
+    int64_t lane[4];
+    __m256i v = _mm256_add_epi32(sums->products[0], sums->products[1]);
+    __m256i wide = _mm256_add_epi64(_mm256_cvtepi32_epi64(_mm256_castsi256_si128(v)),
+                                    _mm256_cvtepi32_epi64(_mm256_extracti128_si256(v, 1)));
+    __m256i own = _mm256_slli_epi32(widen(sums->weights), 7);
+    wide = _mm256_sub_epi64(wide, _mm256_cvtepi32_epi64(_mm256_castsi256_si128(own)));
+    wide = _mm256_sub_epi64(wide, _mm256_cvtepi32_epi64(_mm256_extracti128_si256(own, 1)));
+    _mm256_storeu_si256((void *)lane, wide);
+    return (lane[0] + lane[1]) + (lane[2] + lane[3]);
+}
+
+INLINE int64_t i8_dot(const int8_t *w, const int16_t *v, const int8_t *high, const int8_t *low, size_t k)
+{
+    int64_t dot = 0;
+    size_t i = 0;
+    while (i + 16 <= k) {
+        size_t end = k - i < I8_SPAN ? k : i + I8_SPAN;
+        struct i8_sums sums = {{_mm256_setzero_si256(), _mm256_setzero_si256()}, _mm256_setzero_si256()};
+        for (; i + 64 <= end; i += 64) {
+            _mm_prefetch((const char *)w + i + AHEAD, _MM_HINT_T0);
+            for (size_t a = 0; a < 4; a++)
+                i8_add(&sums, a % 2, w + i + 16 * a, v + i + 16 * a);
+        }
+        for (; i + 16 <= end; i += 16)
+            i8_add(&sums, 0, w + i, v + i);
+        dot += i8_total(&sums);
+    }
+    for (; i < k; i++)
+        dot += w[i] * (256 * high[i] + low[i]);
+    return dot;
+}
+
+void bn_i8_gemv_avx2(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high, const int8_t *low)
+{
+    int16_t v[I8_MAX];
+    if (k > I8_MAX) {
+        bn_i8_gemv_ref(y, w, rows, k, high, low);
+        return;
+    }
+    i8_join(v, high, low, k);
+    for (size_t r = 0; r < rows; r++)
+        y[r] = (float)i8_dot(w + r * k, v, high, low, k);
 }
 
 /* ---- activations ---- */

@@ -191,11 +191,11 @@ static bool setup_i8_gemv(struct ck *ck, struct ck_call *call, enum ck_class cla
         s.k = 2560;
         s.copies = index == 0 ? 1 : BEYOND_CACHES / (s.rows * s.k);
     } else if (class == CK_EXTREMES) {
-        if (index >= 125 * 2) return false;
+        if (index >= 125 * 3) return false;
         s.w = EDGE[index % 5];
         s.high = EDGE[index / 5 % 5];
         s.low = EDGE[index / 25 % 5];
-        s.k = index < 125 ? 2560 : 65536;
+        s.k = index < 125 ? 2560 : index < 250 ? 65536 : 16383; /* the last: within any room on a stack */
         s.rows = index < 125 ? 3 : 1;
     } else if (class == CK_LAYOUT) {
         if (index >= 60) return false;
