@@ -244,6 +244,28 @@ void bn_silu_mul_neon(float *y, const float *gate, const float *up, size_t n)
 
 /* ---- norm, positions, element by element ---- */
 
+void bn_residual_neon(double *size, double *rest, const float *x, const int8_t *q, float step, size_t n)
+{
+    struct sums sizes = no_terms(), rests = no_terms();
+    float last[2][8];
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        int16x8_t whole = vmovl_s8(vld1_s8(q + i));
+        float32x4_t low = vld1q_f32(x + i), high = vld1q_f32(x + i + 4);
+        float32x4_t d_low = vfmsq_n_f32(low, vcvtq_f32_s32(vmovl_s16(vget_low_s16(whole))), step);
+        float32x4_t d_high = vfmsq_n_f32(high, vcvtq_f32_s32(vmovl_s16(vget_high_s16(whole))), step);
+        add_terms(&sizes, vmulq_f32(low, low), vmulq_f32(high, high));
+        add_terms(&rests, vmulq_f32(d_low, d_low), vmulq_f32(d_high, d_high));
+    }
+    for (size_t j = i; j < n; j++) {
+        float d = fmaf(-(float)q[j], step, x[j]);
+        last[0][j - i] = x[j] * x[j];
+        last[1][j - i] = d * d;
+    }
+    *size = fold_sums(&sizes, last[0], n - i);
+    *rest = fold_sums(&rests, last[1], n - i);
+}
+
 void bn_rmsnorm_neon(float *y, const float *x, const float *w, size_t n, float eps)
 {
     struct sums sum = no_terms();

@@ -20,7 +20,7 @@
     X(t5_pack,     T5_PACK,       ref,  ref,     ref,        avx512vbmi, ref)                   \
     X(i8_gemv,     I8_GEMV,       avx2, avxvnni, avx512vnni, avx512vnni, neon)                  \
     X(quantize,    QUANTIZE,      avx2, avx2,    avx512vnni, avx512vnni, neon)                  \
-    X(residual,     RESIDUAL,      ref,  ref,     avx512vnni, avx512vnni,  ref)                 \
+    X(residual,    RESIDUAL,      avx2, avx2,    avx512vnni, avx512vnni, neon)                  \
     X(rmsnorm,     RMSNORM,       avx2, avx2,    avx512vnni, avx512vnni, neon)                  \
     X(rope_neox,   ROPE_NEOX,     avx2, avx2,    avx2,       avx2,       neon)                  \
     X(rope_norm,   ROPE_NORM,     avx2, avx2,    avx2,       avx2,       neon)                  \

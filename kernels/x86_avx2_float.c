@@ -275,6 +275,27 @@ void bn_silu_mul_avx2(float *y, const float *gate, const float *up, size_t n)
 
 /* ---- norm, positions, element by element ---- */
 
+void bn_residual_avx2(double *size, double *rest, const float *x, const int8_t *q, float step, size_t n)
+{
+    struct sums sizes = {_mm256_setzero_pd(), _mm256_setzero_pd()}, rests = sizes;
+    float last[2][8];
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        __m256 v = _mm256_loadu_ps(x + i);
+        __m256 whole = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(q + i))));
+        __m256 d = _mm256_fnmadd_ps(whole, _mm256_set1_ps(step), v);
+        sizes = add_terms(sizes, _mm256_mul_ps(v, v));
+        rests = add_terms(rests, _mm256_mul_ps(d, d));
+    }
+    for (size_t j = i; j < n; j++) {
+        float d = fmaf(-(float)q[j], step, x[j]);
+        last[0][j - i] = x[j] * x[j];
+        last[1][j - i] = d * d;
+    }
+    *size = fold_sums(sizes, last[0], n - i);
+    *rest = fold_sums(rests, last[1], n - i);
+}
+
 void bn_rmsnorm_avx2(float *y, const float *x, const float *w, size_t n, float eps)
 {
     struct sums sum = {_mm256_setzero_pd(), _mm256_setzero_pd()};
