@@ -29,7 +29,6 @@ struct t5_sums {
 INLINE void t5_add(struct t5_sums *sums, const uint8_t *codes, const __m512i act[5])
 {
     const __m512i digits[2] = {_mm512_load_si512(DIGITS), _mm512_load_si512(DIGITS + 64)};
-    _mm_prefetch((const char *)codes + STREAM_AHEAD, _MM_HINT_T0);
     __m512i bytes = load512(codes);
     __m512i last_84 = _mm512_permutexvar_epi8(_mm512_srli_epi16(bytes, 2), _mm512_load_si512(LAST_84));
     __m512i fields = _mm512_permutex2var_epi8(digits[0], _mm512_sub_epi8(bytes, last_84), digits[1]);
@@ -49,17 +48,21 @@ INLINE __m512i t5_lanes(const struct t5_sums *sums)
     return add32(add32(low, middle), last);
 }
 
-/* n neighbouring rows (a constant) share the activations. */
+/* n neighbouring rows (a constant) share the activations. What is prefetched goes on from line to line,
+ * whichever row it belongs to: memory likes one ascending stream better than two that alternate. */
 INLINE void t5_rows(__m512i *lanes, const uint8_t *codes, size_t row_bytes, const int8_t *q, size_t k,
                     const size_t n)
 {
     struct t5_sums sums[2] = {0};
+    const char *ahead = (const char *)codes + STREAM_AHEAD;
     for (const int8_t *end = q + k; q < end; q += BN_T5_BLOCK, codes += BN_T5_BLOCK_BYTES) {
         __m512i act[5];
         for (size_t d = 0; d < 5; d++)
             act[d] = load512(q + 64 * d);
-        for (size_t r = 0; r < n; r++)
+        for (size_t r = 0; r < n; r++, ahead += BN_T5_BLOCK_BYTES) {
+            _mm_prefetch(ahead, _MM_HINT_T0);
             t5_add(&sums[r], codes + r * row_bytes, act);
+        }
     }
     for (size_t r = 0; r < n; r++)
         lanes[r] = t5_lanes(&sums[r]);
