@@ -111,7 +111,9 @@ void bn_i2s_gemv_avx512vnni(float *y, const struct bn_ternary *w, const struct b
 
 #define TILE_ROWS 8u
 #define TILE_TOKENS 6u
-#define CHUNK 2560u       /* elements of a row that are unpacked at once: 20 KiB for eight rows */
+#define CHUNK 2560u /* elements of a row that are unpacked at once: 20 KiB for eight rows */
+/* Of a second-level cache of a megabyte or more, which cores with these instructions have. */
+#define ACT_BYTES (640u << 10)
 #define BATCH_TOKENS 128u /* tokens that share an unpacked tile */
 
 /* Rows first .. first + 7; those past the last repeat it, and their results are not stored. */
@@ -199,6 +201,13 @@ INLINE void i2s_tiles(__m256i *sum, const __m512i *codes, const struct bn_act *x
     }
 }
 
+/* As many tokens as leave room for weights in a cache of a megabyte, in whole tiles. */
+INLINE size_t batch_tokens(size_t k)
+{
+    size_t n = ACT_BYTES / (k + 1) / TILE_TOKENS * TILE_TOKENS;
+    return n < TILE_TOKENS ? TILE_TOKENS : n < BATCH_TOKENS ? n : BATCH_TOKENS;
+}
+
 void bn_i2s_gemm_avx512vnni(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x,
                             size_t n)
 {
@@ -209,8 +218,9 @@ void bn_i2s_gemm_avx512vnni(float *y, size_t ldy, const struct bn_ternary *w, co
         bn_i2s_gemv_avx512vnni(y, w, x);
         return;
     }
-    for (size_t first = 0; first < n; first += BATCH_TOKENS) {
-        size_t batch = n - first < BATCH_TOKENS ? n - first : BATCH_TOKENS;
+    const size_t most = batch_tokens(w->k);
+    for (size_t first = 0; first < n; first += most) {
+        size_t batch = n - first < most ? n - first : most;
         for (size_t row = 0; row < w->rows; row += TILE_ROWS) {
             size_t left = w->rows - row;
             __mmask8 store = (__mmask8)(left < TILE_ROWS ? (1u << left) - 1u : 0xFFu);
