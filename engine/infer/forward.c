@@ -64,7 +64,7 @@ static void embed(const struct pass *p)
 static void quantize_row(const struct pass *p, size_t j, const float *x, size_t width)
 {
     struct bn_act *act = &p->s->act[j];
-    int8_t *q = p->s->act_q + j * p->s->act_ld;
+    int8_t *q = p->s->act_q + j * bn_act_padded(width);
     act->q = q;
     memset(q + width, 0, bn_act_padded(width) - width);
     if (bn_all_finite(x, width)) {

@@ -13,47 +13,69 @@
 #define MAX_BATCH 4096u
 #define MAX_THREADS 1024u
 
-/* Takes n x each x times zeroed bytes into *p; remembers failure in *ok. */
-static void take(bool *ok, void *p, size_t n, size_t times, size_t each)
+/* All scratch memory is one block, so that huge pages fit: rows of activations lie pages apart, and a batch
+ * touches them in turn. The first of two rounds only counts. */
+struct arena {
+    unsigned char *base; /* NULL while counting */
+    uint64_t used;
+    bool ok;
+};
+
+/* Sets *p to n x times x each zeroed bytes. */
+static void take(struct arena *a, void *p, size_t n, size_t times, size_t each)
 {
-    uint64_t count;
-    void *block = bn_mul_ok(n, times, &count) ? bn_alloc((size_t)count, each) : NULL;
+    uint64_t bytes;
+    void *block = a->base != NULL ? a->base + a->used : NULL;
     memcpy(p, &block, sizeof block);
-    if (block == NULL) *ok = false;
+    a->ok = a->ok && bn_mul_ok(n, times, &bytes) && bn_mul_ok(bytes, each, &bytes) &&
+            bn_round_up_ok(bytes, BN_ALIGNMENT, &bytes) && bn_add_ok(a->used, bytes, &a->used);
 }
 
-static bool take_all(struct bn_session *s)
+static void lay_out(struct bn_session *s, struct arena *a)
 {
     const bn_hparams *hp = &s->model->hp;
     size_t q_dim = (size_t)hp->n_head * hp->head_dim, kv_dim = (size_t)hp->n_head_kv * hp->head_dim;
     size_t widest = hp->n_embd > hp->n_ff ? hp->n_embd : hp->n_ff;
     if (q_dim > widest) widest = q_dim;
     size_t n_rows = s->n_batch > s->n_threads ? s->n_batch : s->n_threads;
-    bool ok = true;
-    s->act_ld = bn_act_padded(widest);
-    take(&ok, &s->k_cache, (size_t)hp->n_layer * kv_dim, s->n_ctx, sizeof *s->k_cache);
-    take(&ok, &s->v_cache, (size_t)hp->n_layer * kv_dim, s->n_ctx, sizeof *s->v_cache);
-    take(&ok, &s->rope_cos, hp->n_rot / 2, s->n_ctx, sizeof *s->rope_cos);
-    take(&ok, &s->rope_sin, hp->n_rot / 2, s->n_ctx, sizeof *s->rope_sin);
-    take(&ok, &s->x, hp->n_embd, s->n_batch, sizeof *s->x);
-    take(&ok, &s->norm, widest, n_rows, sizeof *s->norm);
-    take(&ok, &s->q, q_dim, s->n_batch, sizeof *s->q);
-    take(&ok, &s->k, kv_dim, s->n_batch, sizeof *s->k);
-    take(&ok, &s->v, kv_dim, s->n_batch, sizeof *s->v);
-    take(&ok, &s->att, q_dim, s->n_batch, sizeof *s->att);
-    take(&ok, &s->gate, hp->n_ff, s->n_batch, sizeof *s->gate);
-    take(&ok, &s->up, hp->n_ff, s->n_batch, sizeof *s->up);
-    take(&ok, &s->y, hp->n_embd, s->n_batch, sizeof *s->y);
-    take(&ok, &s->act_q, s->act_ld, n_rows, 1);
-    take(&ok, &s->act, 1, n_rows, sizeof *s->act);
-    take(&ok, &s->scores, (size_t)s->n_ctx * BN_QUERIES, s->n_threads, sizeof *s->scores);
-    take(&ok, &s->head_row, hp->n_embd, s->n_threads, sizeof *s->head_row);
-    take(&ok, &s->hidden, hp->n_embd, s->n_batch, sizeof *s->hidden);
-    take(&ok, &s->counters, 1, s->n_threads, sizeof *s->counters);
-    if (s->model->screen.q == NULL) return ok;
-    take(&ok, &s->screen_x, (size_t)2 * hp->n_embd, s->n_threads, 1);
-    take(&ok, &s->screen_best, (size_t)2 * BN_SCREEN_MAX, s->n_threads, sizeof *s->screen_best);
-    return ok;
+    take(a, &s->counters, 1, s->n_threads, sizeof *s->counters);
+    take(a, &s->rope_cos, hp->n_rot / 2, s->n_ctx, sizeof *s->rope_cos);
+    take(a, &s->rope_sin, hp->n_rot / 2, s->n_ctx, sizeof *s->rope_sin);
+    take(a, &s->x, hp->n_embd, s->n_batch, sizeof *s->x);
+    take(a, &s->norm, widest, n_rows, sizeof *s->norm);
+    take(a, &s->q, q_dim, s->n_batch, sizeof *s->q);
+    take(a, &s->k, kv_dim, s->n_batch, sizeof *s->k);
+    take(a, &s->v, kv_dim, s->n_batch, sizeof *s->v);
+    take(a, &s->att, q_dim, s->n_batch, sizeof *s->att);
+    take(a, &s->gate, hp->n_ff, s->n_batch, sizeof *s->gate);
+    take(a, &s->up, hp->n_ff, s->n_batch, sizeof *s->up);
+    take(a, &s->y, hp->n_embd, s->n_batch, sizeof *s->y);
+    take(a, &s->act_q, bn_act_padded(widest), n_rows, 1);
+    take(a, &s->act, 1, n_rows, sizeof *s->act);
+    take(a, &s->scores, (size_t)s->n_ctx * BN_QUERIES, s->n_threads, sizeof *s->scores);
+    take(a, &s->head_row, hp->n_embd, s->n_threads, sizeof *s->head_row);
+    take(a, &s->hidden, hp->n_embd, s->n_batch, sizeof *s->hidden);
+    if (s->model->screen.q == NULL) return;
+    take(a, &s->screen_x, (size_t)2 * hp->n_embd, s->n_threads, 1);
+    take(a, &s->screen_best, (size_t)2 * BN_SCREEN_MAX, s->n_threads, sizeof *s->screen_best);
+}
+
+/* The KV cache stays outside: most of it may never be touched. */
+static bool take_all(struct bn_session *s)
+{
+    const bn_hparams *hp = &s->model->hp;
+    uint64_t n_cache, per_position = (uint64_t)hp->n_layer * hp->n_head_kv * hp->head_dim;
+    struct arena arena = {NULL, 0, bn_mul_ok(per_position, s->n_ctx, &n_cache)};
+    lay_out(s, &arena);
+    if (!arena.ok) return false;
+    s->arena = bn_alloc((size_t)arena.used, 1);
+    s->k_cache = bn_alloc((size_t)n_cache, sizeof *s->k_cache);
+    s->v_cache = bn_alloc((size_t)n_cache, sizeof *s->v_cache);
+    if (s->arena == NULL || s->k_cache == NULL || s->v_cache == NULL) return false;
+    bn_mem_advise_huge(s->arena, (size_t)arena.used);
+    arena = (struct arena){s->arena, 0, true};
+    lay_out(s, &arena);
+    return true;
 }
 
 static uint32_t choose(uint32_t wanted, uint32_t fallback, uint32_t most)
@@ -102,12 +124,9 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
 void bn_session_close(bn_session *s)
 {
     if (s == NULL) return;
-    void *blocks[] = {s->k_cache,  s->v_cache,  s->rope_cos,   s->rope_sin, s->x,        s->norm,
-                      s->q,        s->k,        s->v,          s->att,      s->gate,     s->up,
-                      s->y,        s->act_q,    s->act,        s->scores,   s->head_row, s->hidden,
-                      s->counters, s->screen_x, s->screen_best};
-    for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++)
-        bn_free(blocks[i]);
+    bn_free(s->k_cache);
+    bn_free(s->v_cache);
+    bn_free(s->arena);
     bn_free(s);
 }
 

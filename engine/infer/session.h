@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A session's inside: the KV cache, the scratch rows of one batch, the counters. All of it is one allocation
- * each, made when the session is opened.
+ * A session's inside: the KV cache, the scratch rows of one batch, the counters; all of it is allocated when
+ * the session is opened.
  */
 #ifndef BN_INFER_SESSION_H
 #define BN_INFER_SESSION_H
@@ -17,6 +17,7 @@ struct bn_session {
     const struct bn_model *model;
     uint32_t n_ctx, n_batch, n_threads;
     uint32_t position; /* tokens in the timeline */
+    void *arena;       /* everything below but the KV cache */
 
     /* KV cache, binary16: [layer][kv head][n_ctx][head_dim]. */
     uint16_t *k_cache, *v_cache;
@@ -31,7 +32,6 @@ struct bn_session {
     float *y;           /* n_embd: what a layer's half adds to x */
     int8_t *act_q;      /* widest layer input, padded to the block */
     struct bn_act *act; /* one a row */
-    size_t act_ld;      /* bytes between rows of act_q */
     float *scores;      /* n_threads times BN_QUERIES rows of n_ctx */
     float *head_row;    /* n_threads rows of n_embd: one row of a quantised head in floats */
     float *hidden;      /* n_batch x n_embd: after the final norm */
