@@ -156,7 +156,7 @@ INLINE __m256i sum_rows(const __m512i part[4])
                             _mm256_permute2x128_si256(low, high, 0x31));
 }
 
-/* sum[j] += eight rows times token j, for n tokens (a constant), over len elements from the begin'th. */
+/* sum[2 * j] += eight rows times token j, for n tokens (a constant), over len elements from the begin'th. */
 INLINE void i2s_tile(__m256i *sum, const __m512i *codes, const struct bn_act *x, size_t begin, size_t len,
                      const size_t n)
 {
@@ -171,7 +171,7 @@ INLINE void i2s_tile(__m256i *sum, const __m512i *codes, const struct bn_act *x,
                 part[j][p] = dot4(part[j][p], codes[p], act);
         }
     for (size_t j = 0; j < n; j++)
-        sum[j] = _mm256_add_epi32(sum[j], sum_rows(part[j]));
+        sum[2 * j] = _mm256_add_epi32(sum[2 * j], sum_rows(part[j]));
 }
 
 INLINE void i2s_tiles(__m256i *sum, const __m512i *codes, const struct bn_act *x, size_t n, size_t begin,
@@ -179,22 +179,22 @@ INLINE void i2s_tiles(__m256i *sum, const __m512i *codes, const struct bn_act *x
 {
     size_t j = 0;
     for (; j + 6 <= n; j += 6)
-        i2s_tile(sum + j, codes, x + j, begin, len, 6);
+        i2s_tile(sum + 2 * j, codes, x + j, begin, len, 6);
     switch (n - j) {
     case 5:
-        i2s_tile(sum + j, codes, x + j, begin, len, 5);
+        i2s_tile(sum + 2 * j, codes, x + j, begin, len, 5);
         break;
     case 4:
-        i2s_tile(sum + j, codes, x + j, begin, len, 4);
+        i2s_tile(sum + 2 * j, codes, x + j, begin, len, 4);
         break;
     case 3:
-        i2s_tile(sum + j, codes, x + j, begin, len, 3);
+        i2s_tile(sum + 2 * j, codes, x + j, begin, len, 3);
         break;
     case 2:
-        i2s_tile(sum + j, codes, x + j, begin, len, 2);
+        i2s_tile(sum + 2 * j, codes, x + j, begin, len, 2);
         break;
     case 1:
-        i2s_tile(sum + j, codes, x + j, begin, len, 1);
+        i2s_tile(sum + 2 * j, codes, x + j, begin, len, 1);
         break;
     default:
         break;
@@ -208,12 +208,27 @@ INLINE size_t batch_tokens(size_t k)
     return n < TILE_TOKENS ? TILE_TOKENS : n < BATCH_TOKENS ? n : BATCH_TOKENS;
 }
 
+/* sum[2 * j] = eight rows from the row'th on times token j, minus what the codes are too large by. */
+static void i2s_eight(__m256i *sum, const struct bn_ternary *w, size_t row, const struct bn_act *x, size_t n)
+{
+    __m512i codes[TILE_ROWS * CHUNK / 64];
+    const uint8_t *rows[TILE_ROWS];
+    rows_of(rows, w, row);
+    for (size_t j = 0; j < n; j++)
+        sum[2 * j] = _mm256_set1_epi32(-x[j].sum);
+    for (size_t i = 0; i < w->k; i += CHUNK) {
+        size_t len = w->k - i < CHUNK ? w->k - i : CHUNK;
+        i2s_unpack(codes, rows, i, i + len);
+        prefetch_next(rows, w->row_bytes, i, i + len);
+        i2s_tiles(sum, codes, x, n, i, len);
+    }
+}
+
+/* Sixteen rows are stored together: a whole line of each token's results, which lie pages apart. */
 void bn_i2s_gemm_avx512vnni(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x,
                             size_t n)
 {
-    __m512i codes[TILE_ROWS * CHUNK / 64];
-    __m256i sum[BATCH_TOKENS];
-    const uint8_t *rows[TILE_ROWS];
+    __m512i sum[BATCH_TOKENS];
     if (n == 1) {
         bn_i2s_gemv_avx512vnni(y, w, x);
         return;
@@ -221,22 +236,15 @@ void bn_i2s_gemm_avx512vnni(float *y, size_t ldy, const struct bn_ternary *w, co
     const size_t most = batch_tokens(w->k);
     for (size_t first = 0; first < n; first += most) {
         size_t batch = n - first < most ? n - first : most;
-        for (size_t row = 0; row < w->rows; row += TILE_ROWS) {
+        for (size_t row = 0; row < w->rows; row += 2 * TILE_ROWS) {
             size_t left = w->rows - row;
-            __mmask8 store = (__mmask8)(left < TILE_ROWS ? (1u << left) - 1u : 0xFFu);
-            rows_of(rows, w, row);
-            for (size_t j = 0; j < batch; j++)
-                sum[j] = _mm256_set1_epi32(-x[first + j].sum);
-            for (size_t i = 0; i < w->k; i += CHUNK) {
-                size_t len = w->k - i < CHUNK ? w->k - i : CHUNK;
-                i2s_unpack(codes, rows, i, i + len);
-                prefetch_next(rows, w->row_bytes, i, i + len);
-                i2s_tiles(sum, codes, x + first, batch, i, len);
-            }
+            __mmask16 store = (__mmask16)(left < 16 ? (1u << left) - 1u : 0xFFFFu);
+            i2s_eight((__m256i *)sum, w, row, x + first, batch);
+            if (left > TILE_ROWS) i2s_eight((__m256i *)sum + 1, w, row + TILE_ROWS, x + first, batch);
             for (size_t j = 0; j < batch; j++) {
-                __m256 t = _mm256_div_ps(_mm256_cvtepi32_ps(sum[j]), _mm256_set1_ps(x[first + j].scale));
-                _mm256_mask_storeu_ps(y + (first + j) * ldy + row, store,
-                                      _mm256_mul_ps(t, _mm256_set1_ps(w->scale)));
+                __m512 t = _mm512_div_ps(_mm512_cvtepi32_ps(sum[j]), _mm512_set1_ps(x[first + j].scale));
+                _mm512_mask_storeu_ps(y + (first + j) * ldy + row, store,
+                                      _mm512_mul_ps(t, _mm512_set1_ps(w->scale)));
             }
         }
     }
