@@ -105,19 +105,39 @@ static bn_status read_growth(struct bn_thresholds *t, const bn_json *trace, bn_e
     return BN_OK;
 }
 
-static bn_status read_document(struct bn_thresholds *t, const bn_json *doc, bn_error *err)
+static bn_status read_rungs(struct bn_thresholds *t, const bn_json *rungs, bn_error *err)
+{
+    for (const bn_json *r = bn_json_first(rungs); r != NULL; r = bn_json_next(r))
+        BN_TRY(read_rung(t, r, err));
+    return BN_OK;
+}
+
+/* What is said of other references is read too, into nothing: a mistake there is found all the same. */
+static bn_status read_references(struct bn_thresholds *t, const bn_json *references, const char *reference,
+                                 bn_error *err)
+{
+    struct bn_thresholds other = {0};
+    for (const bn_json *r = bn_json_first(references); r != NULL; r = bn_json_next(r)) {
+        bool meant = reference != NULL && strcmp(bn_json_name(r), reference) == 0;
+        BN_TRY(read_rungs(meant ? t : &other, r, err));
+    }
+    return BN_OK;
+}
+
+static bn_status read_document(struct bn_thresholds *t, const bn_json *doc, const char *reference,
+                               bn_error *err)
 {
     const char *schema = NULL;
     if (!bn_json_string(bn_json_get(doc, "schema"), &schema) ||
         strcmp(schema, "bn.crossval-thresholds/1") != 0)
         return bn_fail(err, BN_ERR_FORMAT, "thresholds: schema is not \"bn.crossval-thresholds/1\"");
-    const bn_json *rungs = bn_json_get(doc, "rungs");
-    for (const bn_json *r = bn_json_first(rungs); r != NULL; r = bn_json_next(r))
-        BN_TRY(read_rung(t, r, err));
+    BN_TRY(read_rungs(t, bn_json_get(doc, "rungs"), err));
+    BN_TRY(read_references(t, bn_json_get(doc, "references"), reference, err));
     return read_growth(t, bn_json_get(doc, "trace"), err);
 }
 
-bn_status bn_thresholds_parse(struct bn_thresholds *out, const char *text, size_t n, bn_error *err)
+bn_status bn_thresholds_parse(struct bn_thresholds *out, const char *text, size_t n, const char *reference,
+                              bn_error *err)
 {
     bn_json *doc = NULL;
     *out = (struct bn_thresholds){.max_delta_nll = INFINITY};
@@ -125,7 +145,7 @@ bn_status bn_thresholds_parse(struct bn_thresholds *out, const char *text, size_
         for (size_t m = 0; m < BN_METRIC_COUNT; m++)
             out->limit[r][m] = (struct bn_limit){-INFINITY, INFINITY, -INFINITY, INFINITY};
     BN_TRY(bn_json_parse(&doc, text, n, err));
-    bn_status status = read_document(out, doc, err);
+    bn_status status = read_document(out, doc, reference, err);
     bn_json_free(doc);
     return status;
 }

@@ -5,8 +5,10 @@
  *
  *     {"schema": "bn.crossval-thresholds/1",
  *      "rungs": {"positions": {"cosine": {"min": 0.998}, "kl": {"max": 0.01, "max_mean": 0.001}}},
- *      "trace": {"norm": {"floor": 1e-5, "gain": 8, "flip": 0}}}
+ *      "trace": {"norm": {"floor": 1e-5, "gain": 8, "flip": 0}},
+ *      "references": {"bn": {"positions": {"nrmse": {"max": 0}}}}}
  *
+ * where "references" adds to the rungs for references of that name.
  * whose names are all known: a limit on a measure that is spelt wrongly would limit nothing.
  */
 #ifndef BN_COMPARE_THRESHOLDS_H
@@ -58,9 +60,10 @@ struct bn_thresholds {
     struct bn_growth growth[BN_OP_KIND_COUNT];
 };
 
-/* BN_ERR_FORMAT names what is unknown, missing or no number. Every kind of operation has to be there. */
+/* For a reference of that name; NULL: for any. BN_ERR_FORMAT names what is unknown, missing or no number.
+ * Every kind of operation has to be there. */
 BN_MUST_CHECK bn_status bn_thresholds_parse(struct bn_thresholds *out, const char *text, size_t n,
-                                            bn_error *err);
+                                            const char *reference, bn_error *err);
 
 /* One bound held against what was measured. */
 struct bn_verdict {

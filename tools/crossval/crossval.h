@@ -50,6 +50,7 @@ struct bn_xref {
     const char *folder; /* of dump:DIR, else NULL */
     struct bn_reference *process;
     struct bn_reference_info info;
+    struct bn_thresholds limits; /* for a reference of its name */
     bool started, broken;
     bn_error failure;     /* why it is broken */
     char last_words[600]; /* of its standard error then */
@@ -88,7 +89,8 @@ struct bn_crossval {
     size_t n_vocab;
     struct bn_records trace; /* of this engine, of n_traced tokens */
     size_t n_traced;
-    struct bn_thresholds thresholds;
+    struct bn_buf limits;            /* the document of thresholds */
+    struct bn_thresholds thresholds; /* for any reference */
     char thresholds_sha[BN_SHA256_HEX];
     struct bn_xref refs[BN_XREFS_MAX];
     size_t n_refs;

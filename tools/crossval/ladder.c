@@ -116,7 +116,8 @@ static bool failed(const struct bn_xref *ref, enum bn_rung rung)
     return ref->rungs[rung].state == BN_X_FAIL;
 }
 
-/* Tokens of the trace that explains a failure: up to the first position that breaks a limit. */
+/* Tokens of the trace that explains a failure: up to the one behind the first position that breaks a limit,
+ * which a mask that is off by one would see. */
 static size_t traced_tokens(const struct bn_crossval *x, const struct bn_xref *ref)
 {
     if (failed(ref, BN_RUNG_FIRST)) return 1;
@@ -125,9 +126,9 @@ static size_t traced_tokens(const struct bn_crossval *x, const struct bn_xref *r
         struct bn_metrics_sum one = {0};
         struct bn_verdict verdicts[BN_VERDICTS_MAX];
         bn_metrics_add(&one, &ref->rows[r], r, x->n_vocab);
-        size_t n = bn_thresholds_judge(&x->thresholds, BN_RUNG_POSITIONS, &one, verdicts);
+        size_t n = bn_thresholds_judge(&ref->limits, BN_RUNG_POSITIONS, &one, verdicts);
         for (size_t v = 0; v < n && rung->state == BN_X_FAIL; v++)
-            if (!verdicts[v].is_mean && !verdicts[v].holds) return r + 1;
+            if (!verdicts[v].is_mean && !verdicts[v].holds) return bn_min_size(r + 2, x->n_prompt);
     }
     return x->n_prompt;
 }
@@ -154,7 +155,10 @@ static bn_status climb(struct bn_crossval *x, struct bn_xref *ref, unsigned what
     if (strcmp(when, "never") == 0 || !parted || ref->broken) return BN_OK;
     /* A dump was recorded for the whole prompt. */
     size_t n = ref->folder != NULL ? x->n_prompt : traced_tokens(x, ref);
-    return bn_xrung_trace(x, ref, n, false, err);
+    BN_TRY(bn_xrung_trace(x, ref, n, false, err));
+    /* What goes wrong only behind that takes the whole prompt. */
+    if (ref->traced != BN_X_PASS || n == x->n_prompt) return BN_OK;
+    return bn_xrung_trace(x, ref, x->n_prompt, false, err);
 }
 
 static bn_status compare(struct bn_crossval *x, unsigned what, bn_error *err)

@@ -20,15 +20,15 @@
 static bn_status read_thresholds(struct bn_crossval *x, bn_error *err)
 {
     const char *path = bn_opt_exists(x->args, "thresholds") ? bn_opt_str(x->args, "thresholds") : NULL;
-    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
-    if (path == NULL) bn_buf_append(&text, bn_default_thresholds, (size_t)bn_default_thresholds_bytes);
-    bn_status status = path != NULL ? bn_file_read(path, &text, err) : bn_buf_check(&text, err);
-    bn_buf_puts(&text, ""); /* an empty file has bytes too */
-    if (status == BN_OK) status = bn_buf_check(&text, err);
-    if (status == BN_OK) status = bn_thresholds_parse(&x->thresholds, text.data, text.len, err);
-    if (status == BN_OK) status = bn_sha256_hex(text.data, text.len, x->thresholds_sha, err);
+    struct bn_buf *text = &x->limits;
+    text->max = BN_JSON_MAX_BYTES;
+    if (path == NULL) bn_buf_append(text, bn_default_thresholds, (size_t)bn_default_thresholds_bytes);
+    bn_status status = path != NULL ? bn_file_read(path, text, err) : bn_buf_check(text, err);
+    bn_buf_puts(text, ""); /* an empty file has bytes too */
+    if (status == BN_OK) status = bn_buf_check(text, err);
+    if (status == BN_OK) status = bn_thresholds_parse(&x->thresholds, text->data, text->len, NULL, err);
+    if (status == BN_OK) status = bn_sha256_hex(text->data, text->len, x->thresholds_sha, err);
     if (status != BN_OK && path != NULL) bn_error_name(err, path);
-    bn_buf_release(&text);
     return status;
 }
 
@@ -151,6 +151,7 @@ void bn_crossval_close(struct bn_crossval *x)
         bn_xref_end(&x->refs[i]);
     bn_records_release(&x->trace);
     bn_buf_release(&x->text);
+    bn_buf_release(&x->limits);
     bn_free(x->ids);
     bn_free(x->logits);
     bn_session_close(x->session);

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -160,6 +161,8 @@ bn_status bn_xref_start(struct bn_crossval *x, struct bn_xref *ref, bn_error *er
         ref->folder = ref->given + strlen(DUMP);
         ref->info = (struct bn_reference_info){
             .name = "dump", .can = BN_CAN_LOGITS | BN_CAN_TRACE, .n_vocab = x->n_vocab, .n_ctx = x->n_prompt};
+        struct stat st;
+        if (stat(ref->folder, &st) == 0 && !S_ISDIR(st.st_mode)) ref->info.can = BN_CAN_LOGITS;
         if (access(ref->folder, R_OK) != 0)
             status = bn_fail_at(&why, BN_ERR_NOT_FOUND, BN_NO_OFFSET, ref->folder, "no such file or folder");
     } else {
@@ -169,6 +172,7 @@ bn_status bn_xref_start(struct bn_crossval *x, struct bn_xref *ref, bn_error *er
         status = bn_fail(&why, BN_ERR_MISMATCH, "has a vocabulary of %llu, this engine of %zu",
                          (unsigned long long)ref->info.n_vocab, x->n_vocab);
     ref->started = status == BN_OK;
+    BN_TRY(bn_thresholds_parse(&ref->limits, x->limits.data, x->limits.len, ref->info.name, err));
     return note(ref, status, &why, err);
 }
 

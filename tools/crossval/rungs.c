@@ -132,12 +132,12 @@ static bool check_finite(struct bn_xref *ref, struct bn_xrung *rung, const struc
     return false;
 }
 
-static void judge(const struct bn_crossval *x, enum bn_rung which, struct bn_xrung *rung)
+static void judge(const struct bn_xref *ref, enum bn_rung which, struct bn_xrung *rung)
 {
     size_t n_broken = 0;
     const struct bn_verdict *worst = NULL;
     rung->n_compared = rung->sum.n_values;
-    rung->n_verdicts = bn_thresholds_judge(&x->thresholds, which, &rung->sum, rung->verdicts);
+    rung->n_verdicts = bn_thresholds_judge(&ref->limits, which, &rung->sum, rung->verdicts);
     for (size_t i = 0; i < rung->n_verdicts; i++) {
         const struct bn_verdict *v = &rung->verdicts[i];
         if (v->holds) continue;
@@ -167,7 +167,7 @@ bn_status bn_xrung_first(struct bn_crossval *x, struct bn_xref *ref, bn_error *e
     }
     bn_metrics_of(&m, x->logits, row, x->n_vocab);
     bn_metrics_add(&rung->sum, &m, 0, x->n_vocab);
-    if (check_finite(ref, rung, &m, 0, x->n_vocab)) judge(x, BN_RUNG_FIRST, rung);
+    if (check_finite(ref, rung, &m, 0, x->n_vocab)) judge(ref, BN_RUNG_FIRST, rung);
     bn_free(row);
     return BN_OK;
 }
@@ -198,7 +198,7 @@ bn_status bn_xrung_positions(struct bn_crossval *x, struct bn_xref *ref, bn_erro
         if (!check_finite(ref, rung, m, r, x->n_vocab)) return BN_OK;
         bn_metrics_add(&rung->sum, m, r, x->n_vocab);
     }
-    judge(x, BN_RUNG_POSITIONS, rung);
+    judge(ref, BN_RUNG_POSITIONS, rung);
     return BN_OK;
 }
 
@@ -221,15 +221,15 @@ static void judge_step(const struct bn_crossval *x, const struct bn_xref *ref, s
     }
     if (m.argmax_a == m.argmax_b) {
         rung->n_agree++;
-    } else if (m.of[BN_METRIC_MARGIN] <= x->thresholds.tie * m.of[BN_METRIC_MAX_ABS] &&
-               m.of[BN_METRIC_MAX_ABS] <= x->thresholds.limit[BN_RUNG_POSITIONS][BN_METRIC_MARGIN].max) {
+    } else if (m.of[BN_METRIC_MARGIN] <= ref->limits.tie * m.of[BN_METRIC_MAX_ABS] &&
+               m.of[BN_METRIC_MAX_ABS] <= ref->limits.limit[BN_RUNG_POSITIONS][BN_METRIC_MARGIN].max) {
         rung->n_tied++;
     } else if (rung->state != BN_X_FAIL) {
         rung->at = i;
         say(rung, BN_X_FAIL,
-            "step %zu: token %zu here, %zu there, which the reference puts %.4g above ours; the rows differ "
-            "by "
-            "%.4g at most, so it is no tie",
+            "step %zu: token %zu here, %zu there, which the reference puts %.4g above ours; that is no tie "
+            "of rows "
+            "that differ by up to %.4g",
             i, m.argmax_a, m.argmax_b, m.of[BN_METRIC_MARGIN], m.of[BN_METRIC_MAX_ABS]);
     }
 }
@@ -259,7 +259,7 @@ void bn_xrung_likelihood(struct bn_crossval *x, struct bn_xref *ref)
 {
     struct bn_xrung *rung = &ref->rungs[BN_RUNG_LIKELIHOOD];
     if (blocked(ref, rung, BN_CAN_LOGITS, "give logits")) return;
-    rung->bound = x->thresholds.max_delta_nll;
+    rung->bound = ref->limits.max_delta_nll;
     if (ref->n_rows < x->n_prompt || x->n_prompt < 2) {
         say(rung, BN_X_SKIP, "%s", x->n_prompt < 2 ? "a prompt of one token has no next token" : "no logits");
         return;
@@ -321,7 +321,7 @@ bn_status bn_xrung_trace(struct bn_crossval *x, struct bn_xref *ref, size_t n, b
         struct bn_bisection *b = &ref->trace;
         bn_bisection_release(b);
         ref->n_traced = n;
-        status = bn_bisect(b, &x->trace, &theirs, x->thresholds.growth, err);
+        status = bn_bisect(b, &x->trace, &theirs, ref->limits.growth, err);
         ref->traced = BN_X_PASS;
         if (status == BN_OK && b->n_compared == 0) {
             ref->traced = BN_X_FAIL;
