@@ -278,7 +278,9 @@ bn_status bn_child_write(struct bn_child *child, const void *bytes, size_t n, ui
             BN_TRY(await(child, child->in, POLLOUT, deadline, err));
             continue;
         }
-        if (put < 0) return gone(child, "before it read the request", err);
+        /* It may have said something before it went: reading finds that, or the end. */
+        if (put < 0 && errno == EPIPE) return BN_OK;
+        if (put < 0) return gone(child, "when it was written to", err);
         from += put;
         n -= (size_t)put;
     }
