@@ -159,13 +159,14 @@ LINK = $(CC) $(BN_LDFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter 
 
 # A program is tools/bn-x.c, what lies in tools/x/, and what it uses of the things that all programs share.
 define program
-$(OUT)/$(1): $(OUT)/tools/$(1).o $(call obj,tools/$(patsubst bn-%,%,$(1))/*.c) $(CLI_LIB) $(LIB)
+$(OUT)/$(1): $(OUT)/tools/$(1).o $(call obj,tools/$(patsubst bn-%,%,$(1))/*.[cS]) $(CLI_LIB) $(LIB)
 	$$(SAY) LD $$@
 	$$(Q)$$(LINK)
 endef
 $(foreach t,$(TOOLS),$(eval $(call program,$(t))))
 # The default model; a program carries it when it calls bn_cli_open_model.
 $(OUT)/tools/cli/default_model.o: fixtures/shakespeare-5m-i2_s.gguf
+$(OUT)/tools/crossval/thresholds.o: crossval/thresholds.json
 
 # ---- tests ---------------------------------------------------------------------------------------------------
 

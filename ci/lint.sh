@@ -18,7 +18,7 @@ cppcheck --quiet --enable=warning,portability --inline-suppr --error-exitcode=1 
 # shellcheck disable=SC2046
 shellcheck -x $(c_files '*.sh' .ci/run) || complain "shellcheck"
 
-# Who may include whom: kernels <- engine <- tools; inside the engine base <- model <- infer <- profile, measure <- receipt.
+# Who may include whom: kernels <- engine <- tools; inside the engine base <- model <- infer <- profile, measure <- receipt; base <- compare.
 may() { # folder, allowed first path parts of its quoted includes
     local f
     for f in $(c_files "$1/*.[ch]"); do
@@ -33,6 +33,7 @@ rules=$(
     may engine/profile 'bn\.h|base/|profile/|kernels/kernels\.h'
     may engine/measure 'bn\.h|base/|model/|infer/|profile/|measure/|build_info\.h|kernels/(kernels|peak)\.h'
     may engine/receipt 'bn\.h|base/|model/|infer/|profile/|measure/|receipt/|build_info\.h|kernels/kernels\.h'
+    may engine/compare 'bn\.h|base/|compare/'
     may engine/hub 'bn\.h|base/|hub/'
     # The reference is independent: only its own folder.
     grep -HnE '^#include "[^"]*(/|\.h")' crossval/reference/*.[ch]pp crossval/compare/*.[ch]pp 2>/dev/null |

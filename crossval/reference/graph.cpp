@@ -13,6 +13,7 @@
 #include "graph.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "errors.hpp"
@@ -20,6 +21,55 @@
 
 namespace ref
 {
+
+namespace
+{
+
+// A fault's name, and the switch that it turns on.
+struct Named {
+    const char *name;
+    bool &(*of)(Faults &);
+};
+const Named faults_by_name[] = {
+    {"silu", [](Faults &f) -> bool & { return f.silu; }},
+    {"rope-norm", [](Faults &f) -> bool & { return f.rope_norm; }},
+    {"no-sub-norm", [](Faults &f) -> bool & { return f.no_sub_norm; }},
+    {"head-map", [](Faults &f) -> bool & { return f.head_map; }},
+    {"code-map", [](Faults &f) -> bool & { return f.weights.code_map; }},
+    {"scale", [](Faults &f) -> bool & { return f.weights.scale; }},
+    {"block-64", [](Faults &f) -> bool & { return f.weights.block_64; }},
+    {"position", [](Faults &f) -> bool & { return f.position; }},
+    {"rope-base", [](Faults &f) -> bool & { return f.rope_base; }},
+    {"epsilon", [](Faults &f) -> bool & { return f.epsilon; }},
+    {"swap-k", [](Faults &f) -> bool & { return f.swap_k; }},
+    {"swap-ffn", [](Faults &f) -> bool & { return f.swap_ffn; }},
+    {"no-residual", [](Faults &f) -> bool & { return f.no_residual; }},
+    {"sees-next", [](Faults &f) -> bool & { return f.sees_next; }},
+    {"no-sqrt", [](Faults &f) -> bool & { return f.no_sqrt; }},
+    {"head-q8", [](Faults &f) -> bool & { return f.head_q8; }},
+    {"embd-scale", [](Faults &f) -> bool & { return f.embd_scale; }},
+    {"no-bos", [](Faults &f) -> bool & { return f.no_bos; }},
+};
+
+} // namespace
+
+void plant(Faults &faults, const std::string &name)
+{
+    for (const Named &fault : faults_by_name) {
+        if (name != fault.name) continue;
+        fault.of(faults) = true;
+        return;
+    }
+    throw Usage("unknown fault '" + name + "'");
+}
+
+std::string fault_names()
+{
+    std::string names;
+    for (const Named &fault : faults_by_name)
+        names += (names.empty() ? "" : ", ") + std::string(fault.name);
+    return names;
+}
 
 void Table::set_row(std::size_t r, const Row &x)
 {
@@ -57,7 +107,7 @@ Graph::Graph(const Gguf &file, const Options &options) : file_(file), options_(o
     if (n_head_ % n_head_kv_ != 0) throw Malformed("the heads do not divide among the KV heads");
     if (count_or("attention.value_length", head_dim_) != head_dim_)
         throw Unsupported("keys and values of different length");
-    eps_ = file.real(arch + ".attention.layer_norm_rms_epsilon");
+    eps_ = file.real(arch + ".attention.layer_norm_rms_epsilon") * (options.faults.epsilon ? 100 : 1);
 
     const std::size_t n_rot = count_or("rope.dimension_count", head_dim_);
     if (n_rot % 2 != 0 || n_rot > head_dim_) throw Malformed("rope.dimension_count");
@@ -71,7 +121,8 @@ Graph::Graph(const Gguf &file, const Options &options) : file_(file), options_(o
     Row factors;
     if (const Tensor *t = file.find("rope_freqs.weight")) factors = dense_vector(*t);
     if (!factors.empty() && factors.size() != n_rot / 2) throw Malformed("tensor 'rope_freqs.weight': size");
-    frequencies_ = rope_frequencies(n_rot, file.real(arch + ".rope.freq_base", 10000.0), rope_scale, factors);
+    const double base = file.real(arch + ".rope.freq_base", 10000.0) * (options.faults.rope_base ? 0.5 : 1);
+    frequencies_ = rope_frequencies(n_rot, base, rope_scale, factors);
     const bool norm_pairs = llama != options.faults.rope_norm;
     rope_style_ = norm_pairs ? RopeStyle::Norm : RopeStyle::Neox;
 
@@ -100,6 +151,9 @@ Table Graph::embed(const std::vector<std::uint32_t> &tokens) const
             throw Usage("token " + std::to_string(tokens[p]) + " is not in the vocabulary");
         x.set_row(p, embedding_.dense_row(tokens[p]));
     }
+    if (options_.faults.embd_scale)
+        for (double &v : x.values)
+            v *= std::sqrt(static_cast<double>(n_embd_));
     return x;
 }
 
@@ -177,9 +231,10 @@ Step Graph::rope_step(const std::string &output, const std::string &input, std::
     return {
         output, {input}, n_heads * head_dim_, false, [this, n_heads](const std::vector<const Table *> &in) {
             Table y = *in[0];
+            const std::size_t ahead = options_.faults.position && n_heads == n_head_ ? 1 : 0;
             for (std::size_t p = 0; p < y.rows; p++)
                 for (std::size_t h = 0; h < n_heads; h++)
-                    rope(y.at(p) + h * head_dim_, frequencies_, static_cast<double>(p), rope_style_);
+                    rope(y.at(p) + h * head_dim_, frequencies_, static_cast<double>(p + ahead), rope_style_);
             return y;
         }};
 }
@@ -202,12 +257,17 @@ Step Graph::attention_step(const std::string &prefix) const
                         x = round_to_half(x);
                 }
                 const std::size_t group = n_head_ / n_head_kv_;
+                const Faults &faults = options_.faults;
                 Table out(q.rows, q.cols);
                 for (std::size_t p = 0; p < q.rows; p++) {
+                    const std::size_t seen = std::min(p + (faults.sees_next ? 2 : 1), q.rows);
                     for (std::size_t h = 0; h < n_head_; h++) {
-                        const std::size_t kv = options_.faults.head_map ? h % n_head_kv_ : h / group;
-                        const Row head = attention(q.at(p) + h * head_dim_, k.at(0) + kv * head_dim_,
-                                                   v.at(0) + kv * head_dim_, p + 1, head_dim_, k.cols);
+                        const std::size_t kv = faults.head_map ? h % n_head_kv_ : h / group;
+                        Row query(q.at(p) + h * head_dim_, q.at(p) + (h + 1) * head_dim_);
+                        for (double &x : query)
+                            if (faults.no_sqrt) x *= std::sqrt(static_cast<double>(head_dim_));
+                        const Row head = attention(query.data(), k.at(0) + kv * head_dim_,
+                                                   v.at(0) + kv * head_dim_, seen, head_dim_, k.cols);
                         std::copy(head.begin(), head.end(), out.at(p) + h * head_dim_);
                     }
                 }
@@ -256,6 +316,15 @@ std::vector<Step> Graph::layer_steps(std::size_t layer) const
     s.push_back(norm_step(blk + "attn_norm", L + "attn_norm", x, n_embd_));
     s.push_back(linear_step(blk + "attn_q", L + "q", L + "attn_norm", n_q, n_embd_));
     s.push_back(linear_step(blk + "attn_k", L + "k", L + "attn_norm", n_kv, n_embd_));
+    if (options_.faults.swap_k)
+        s.back().apply = [plain = s.back().apply, this](const auto &in) {
+            Table k = plain(in);
+            for (std::size_t p = 0; p < k.rows; p++)
+                for (std::size_t h = 0; h < n_head_kv_ / 2; h++)
+                    std::swap_ranges(k.at(p) + h * head_dim_, k.at(p) + (h + 1) * head_dim_,
+                                     k.at(p) + (n_head_kv_ - 1 - h) * head_dim_);
+            return k;
+        };
     s.push_back(linear_step(blk + "attn_v", L + "v", L + "attn_norm", n_kv, n_embd_));
     s.push_back(rope_step(L + "q_rope", L + "q", n_head_));
     s.push_back(rope_step(L + "k_rope", L + "k", n_head_kv_));
@@ -264,9 +333,12 @@ std::vector<Step> Graph::layer_steps(std::size_t layer) const
     s.push_back(linear_step(blk + "attn_output", L + "attn_o",
                             L + (sub_norms_ ? "attn_sub_norm" : "attn_out"), n_embd_, n_q));
     s.push_back(sum_step(L + "attn_res", x, L + "attn_o", n_embd_));
+    if (options_.faults.no_residual) s.back().apply = [](const auto &in) { return *in[1]; };
     s.push_back(norm_step(blk + "ffn_norm", L + "ffn_norm", L + "attn_res", n_embd_));
-    s.push_back(linear_step(blk + "ffn_gate", L + "gate", L + "ffn_norm", n_ff_, n_embd_));
-    s.push_back(linear_step(blk + "ffn_up", L + "up", L + "ffn_norm", n_ff_, n_embd_));
+    const bool swap = options_.faults.swap_ffn;
+    s.push_back(
+        linear_step(blk + (swap ? "ffn_up" : "ffn_gate"), L + "gate", L + "ffn_norm", n_ff_, n_embd_));
+    s.push_back(linear_step(blk + (swap ? "ffn_gate" : "ffn_up"), L + "up", L + "ffn_norm", n_ff_, n_embd_));
     s.push_back(activation_step(L));
     if (sub_norms_) s.push_back(norm_step(blk + "ffn_sub_norm", L + "ffn_sub_norm", L + "ffn_act", n_ff_));
     s.push_back(linear_step(blk + "ffn_down", L + "down", L + (sub_norms_ ? "ffn_sub_norm" : "ffn_act"),
@@ -275,13 +347,27 @@ std::vector<Step> Graph::layer_steps(std::size_t layer) const
     return s;
 }
 
+Row Graph::head_row(std::size_t row) const
+{
+    Row w = head_.dense_row(row);
+    for (std::size_t b = 0; options_.faults.head_q8 && b < w.size(); b += 32) {
+        const std::size_t end = std::min(b + 32, w.size());
+        double amax = 0;
+        for (std::size_t i = b; i < end; i++)
+            amax = std::max(amax, std::fabs(w[i]));
+        for (std::size_t i = b; amax > 0 && i < end; i++)
+            w[i] = round_half_even(w[i] / amax * 127) * amax / 127;
+    }
+    return w;
+}
+
 std::vector<Step> Graph::output_steps() const
 {
     const std::string x = "L" + std::to_string(n_layers_ - 1) + ".ffn_res";
     Step head{"G.logits", {"G.output_norm"}, n_vocab(), false, [this](const std::vector<const Table *> &in) {
                   Table y(in[0]->rows, n_vocab());
                   for (std::size_t r = 0; r < y.cols; r++) {
-                      const Row w = head_.dense_row(r);
+                      const Row w = head_row(r);
                       for (std::size_t p = 0; p < y.rows; p++)
                           y.at(p)[r] = dot(w, in[0]->row(p));
                   }
@@ -293,6 +379,23 @@ std::vector<Step> Graph::output_steps() const
 Table Graph::forward(const std::vector<std::uint32_t> &tokens, bool all, const Observer &observer) const
 {
     if (tokens.empty()) throw Usage("there are no tokens");
+    if (!options_.faults.no_bos || tokens.size() < 2) return run_all(tokens, all, observer);
+    const auto repeated = [](const Table &x) {
+        Table y(x.rows + 1, x.cols);
+        y.set_row(0, x.row(0));
+        for (std::size_t r = 0; r < x.rows; r++)
+            y.set_row(r + 1, x.row(r));
+        return y;
+    };
+    const Observer outer = [&](const std::string &name, const Table &value) {
+        if (observer) observer(name, repeated(value));
+    };
+    const Table logits = run_all({tokens.begin() + 1, tokens.end()}, all, outer);
+    return all ? repeated(logits) : logits;
+}
+
+Table Graph::run_all(const std::vector<std::uint32_t> &tokens, bool all, const Observer &observer) const
+{
     std::map<std::string, Table> values;
     const auto run = [&](const std::vector<Step> &steps) {
         for (const Step &step : steps) {

@@ -54,8 +54,23 @@ struct Faults {
     bool rope_norm = false;   // the other pairing in the rotation
     bool no_sub_norm = false; // leaves out the inner norms
     bool head_map = false;    // query head h looks at KV head h mod n_head_kv
+    bool position = false;    // queries are rotated for the position behind theirs
+    bool rope_base = false;   // the rotation's base is half of the file's
+    bool epsilon = false;     // the norms' epsilon is a hundred times too great
+    bool swap_k = false;      // the heads of the keys stand in reverse order
+    bool swap_ffn = false;    // gate and up are mistaken for each other
+    bool no_residual = false; // attention's output replaces the residual stream
+    bool sees_next = false;   // attention also sees the next position
+    bool no_sqrt = false;     // scores are not divided by the root of the head's length
+    bool head_q8 = false;     // the head's weights are rounded to eight bits, 32 a scale
+    bool embd_scale = false;  // embeddings are multiplied by the root of their length, as in Gemma
+    bool no_bos = false;      // the first token is not evaluated; its row repeats the second's
     WeightFault weights;
 };
+
+// The fault of a name ("rope-norm"): plants it, or throws Usage. For help texts: the names.
+void plant(Faults &faults, const std::string &name);
+std::string fault_names();
 
 struct Options {
     As as = As::Binary64;
@@ -115,6 +130,8 @@ class Graph
     Step activation_step(const std::string &prefix) const;
     Step sum_step(const std::string &output, const std::string &a, const std::string &b, std::size_t n) const;
     Table apply_linear(const Linear &layer, const Table &x) const;
+    Row head_row(std::size_t row) const;
+    Table run_all(const std::vector<std::uint32_t> &tokens, bool all, const Observer &observer) const;
 
     const Gguf &file_;
     Options options_;

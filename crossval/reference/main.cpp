@@ -15,6 +15,7 @@
 #include "errors.hpp"
 #include "graph.hpp"
 #include "operations.hpp"
+#include "serve.hpp"
 #include "trace.hpp"
 
 namespace
@@ -34,6 +35,7 @@ commands
   check-trace  -m FILE --trace DIR [--tokens IDS]     recomputes each operation of a trace from its recorded input
   info         -m FILE                                architecture, vocabulary, layers, width
   op NAME                                             one operation on numbers from standard input
+  serve                                               answers bn-crossval, docs/reference/reference-protocol.md
 
 options
   -m FILE              the model (GGUF)
@@ -43,7 +45,7 @@ options
   --kv f16|f64         how keys and values are kept; f16 by default, as in the engines
   --tolerance X        check-trace: relative error allowed where bits need not agree, 1e-5 by default
   -v                   check-trace: print every step
-  --fault NAME         a deliberate mistake, for tests: silu, rope-norm, no-sub-norm, head-map, code-map, scale
+  --fault NAME         a deliberate mistake, for tests; the names are at the end
   --help
 
 exit status: 0 done; 1 the trace differs; 2 usage; 3 not found; 4 malformed; 8 I/O; 9 not supported; 10 internal
@@ -96,18 +98,6 @@ double parse_real(const std::string &text)
     }
     if (used == 0 || used != text.size() || !(x >= 0)) throw Usage("not a tolerance: " + text);
     return x;
-}
-
-void plant(Faults &faults, const std::string &name)
-{
-    const std::map<std::string, bool *> known = {
-        {"silu", &faults.silu},           {"rope-norm", &faults.rope_norm},
-        {"head-map", &faults.head_map},   {"no-sub-norm", &faults.no_sub_norm},
-        {"scale", &faults.weights.scale}, {"code-map", &faults.weights.code_map},
-    };
-    const auto it = known.find(name);
-    if (it == known.end()) throw Usage("unknown fault '" + name + "'");
-    *it->second = true;
 }
 
 Arguments parse(int argc, char **argv)
@@ -207,7 +197,7 @@ int run(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         if (std::string(argv[i]) == "--help") {
-            std::cout << help_text << operations_help();
+            std::cout << help_text << operations_help() << "\nfaults: " << fault_names() << "\n";
             return 0;
         }
     }
@@ -216,6 +206,7 @@ int run(int argc, char **argv)
         run_operation(a.operation, std::cin, a.options.as);
         return 0;
     }
+    if (a.command == "serve") return serve(a.options, std::cin, std::cout);
     const std::map<std::string, int (*)(const Arguments &, const Graph &)> commands = {
         {"logits", logits}, {"nll", nll}, {"trace", trace}, {"check-trace", check}, {"info", info}};
     const auto command = commands.find(a.command);

@@ -112,6 +112,13 @@ int tq1_0_code(const std::uint8_t *block, std::size_t i)
     return static_cast<int>(fraction * 3 / 256);
 }
 
+// The mistake of WeightFault::block_64: the order of I2_S files that are made on ARM.
+int i2_s_code_64(const std::uint8_t *data, std::uint64_t element)
+{
+    const std::uint64_t j = element % 64;
+    return data[element / 64 * 16 + j % 16] >> (6 - 2 * (j / 16)) & 3;
+}
+
 } // namespace
 
 Matrix::Matrix(const Tensor &tensor, WeightFault fault) : tensor_(&tensor), fault_(fault)
@@ -175,7 +182,8 @@ TernaryRow Matrix::ternary_row(std::size_t row) const
     for (std::size_t i = 0; i < n; i++) {
         int code = 0;
         if (tensor_->type == I2_S) {
-            code = i2_s_code(tensor_->data, std::uint64_t{row} * n + i);
+            const std::uint64_t element = std::uint64_t{row} * n + i;
+            code = fault_.block_64 ? i2_s_code_64(tensor_->data, element) : i2_s_code(tensor_->data, element);
         } else {
             const bool tq1 = tensor_->type == TQ1_0;
             const std::uint8_t *block = start + i / 256 * (tq1 ? 54 : 66);

@@ -24,6 +24,7 @@ struct TernaryRow {
 struct WeightFault {
     bool code_map = false; // reads 0, 1, 2 as 0, +1, -1
     bool scale = false;    // takes every scale of I2_S as 1
+    bool block_64 = false; // takes I2_S for the layout of another machine: 64 elements in 16 bytes
 };
 
 class Matrix

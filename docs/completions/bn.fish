@@ -2,6 +2,7 @@
 complete -c bn -f -n __fish_use_subcommand -a run -d 'run a ternary language model'
 complete -c bn -f -n __fish_use_subcommand -a verify-receipt -d 'check the receipt of a run, and replay it'
 complete -c bn -f -n __fish_use_subcommand -a bench -d 'time kernels and models, beside what limits them'
+complete -c bn -f -n __fish_use_subcommand -a crossval -d 'hold the engine against others, and say where they part'
 complete -c bn -f -n __fish_use_subcommand -a fixtures -d 'make and verify models, golden outputs and bad inputs'
 complete -c bn -l quiet -s q -d 'print no warnings and no progress'
 complete -c bn -l verbose -s v -d 'say more about what is done, on standard error'
@@ -11,4 +12,5 @@ complete -c bn -l version -s V -d 'print version, commit, compiler and instructi
 complete -c bn -n '__fish_seen_subcommand_from run' -a '(complete -C (string replace -r "^bn +run" "bn-run" (commandline -cp)))'
 complete -c bn -n '__fish_seen_subcommand_from verify-receipt' -a '(complete -C (string replace -r "^bn +verify-receipt" "bn-verify-receipt" (commandline -cp)))'
 complete -c bn -n '__fish_seen_subcommand_from bench' -a '(complete -C (string replace -r "^bn +bench" "bn-bench" (commandline -cp)))'
+complete -c bn -n '__fish_seen_subcommand_from crossval' -a '(complete -C (string replace -r "^bn +crossval" "bn-crossval" (commandline -cp)))'
 complete -c bn -n '__fish_seen_subcommand_from fixtures' -a '(complete -C (string replace -r "^bn +fixtures" "bn-fixtures" (commandline -cp)))'

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+//
+// As much JSON (RFC 8259) as the reference protocol needs: a request is read into a tree, an answer is
+// written as text. Numbers are binary64.
+#ifndef REFERENCE_JSON_HPP
+#define REFERENCE_JSON_HPP
+
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace ref
+{
+
+struct Json;
+using JsonList = std::vector<Json>;
+using JsonObject = std::map<std::string, Json>;
+
+struct Json {
+    std::variant<std::nullptr_t, bool, double, std::string, JsonList, JsonObject> value = nullptr;
+
+    // nullptr when this is no object, or has no such member, or that is null.
+    const Json *find(const std::string &name) const;
+    // A member that has to be there and of that kind; throws Malformed.
+    const std::string &text(const std::string &name) const;
+    double number(const std::string &name) const;
+    bool flag(const std::string &name, bool otherwise) const;
+    const JsonList &list(const std::string &name) const;
+};
+
+// One value and nothing behind it; throws Malformed.
+Json parse_json(const std::string &text);
+// The text in quotes, with everything escaped that has to be.
+std::string quoted(const std::string &text);
+
+} // namespace ref
+
+#endif

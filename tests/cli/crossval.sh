@@ -1,0 +1,183 @@
+#!/usr/bin/env bash
+# bn-crossval: agreement with the oracle on every fixture, planted faults that are found and named, references that
+# misbehave and never agree, tokens, dumps, three-way comparison, JSON, JUnit and exit codes. TAP on standard output.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+out=$(cd "${OUT:-build/gcc}" && pwd)
+xval=$out/bn-crossval
+model=fixtures/shakespeare-5m-i2_s.gguf
+tiny=fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf
+ids=192,32,59,115,215,215,308,286,127,40,258,148,166,227,117,93,84,92,161,199,206,69,8,89
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+n=0 failures=0
+ok() { n=$((n + 1)); echo "ok $n - $1"; }
+not_ok() { n=$((n + 1)) failures=$((failures + 1)); echo "not ok $n - $1"; shift; printf '%s\n' "$*" | tail -n 12 | sed 's/^/# /'; }
+# says STATUS TITLE PATTERN COMMAND...: it ends with STATUS, and what it prints has the pattern
+says() {
+    local want=$1 title=$2 pattern=$3 text got; shift 3
+    text=$("$@" 2>&1 </dev/null); got=$?
+    if [ "$got" -eq "$want" ] && grep -qE -- "$pattern" <<<"$text"; then ok "$title"; else not_ok "$title" "status $got, not $want; or no $pattern in:
+$text"; fi
+}
+# lacks TITLE PATTERN COMMAND...: what it prints does not have the pattern
+lacks() {
+    local title=$1 pattern=$2 text; shift 2
+    text=$("$@" 2>&1 </dev/null)
+    if grep -qE -- "$pattern" <<<"$text"; then not_ok "$title" "$text"; else ok "$title"; fi
+}
+
+# ---- agreement ----
+
+for fixture in fixtures/*.gguf; do
+    says 0 "agrees with the oracle: $(basename "$fixture" .gguf)" '^agree: 24 tokens, 1 reference$' \
+        "$xval" ladder -q -m "$fixture" --tokens $ids --ref oracle --trace always
+done
+says 0 "agrees with the oracle on 128 tokens of text" '^agree: 128 tokens' \
+    "$xval" ladder -q -f fixtures/validation.txt --positions 128 --ref oracle
+says 0 "every limit is shown with its margin" 'cosine +worst .* >= 0\.998 +margin 0\.0' \
+    "$xval" ladder --tokens $ids --ref oracle
+says 0 "what the reference cannot do is said" 'skip +tokens +the reference cannot tokenize' \
+    "$xval" ladder -p 'To be' --ref oracle
+says 0 "another process of this engine: tokens, too" 'pass +tokens +2 tokens, all equal' "$xval" ladder -p 'To be' --ref bn
+says 0 "another instruction set, threads and batch: to the bit" 'pass +trace +[0-9]+ records .* ([0-9]+) records equal to the bit' \
+    "$xval" trace --exact -p 'To be, or not to be' --ref 'bn --isa ref --threads 1 --batch 3'
+says 1 "to the bit is more than near" 'is the first whose bits differ' "$xval" trace --exact -p 'To be' --ref oracle
+
+# ---- planted faults: each is seen, and attributed to the operation where it sits ----
+
+# fault NAME MODEL WANTED: the ladder fails, and its last line names the operation
+fault() {
+    says 1 "fault $1 is found in $3" "^oracle --fault $1: DIFFERS from rung [a-z]+ on; $3 is the first out of tolerance" \
+        "$xval" ladder -q -m "$2" --tokens $ids --ref "oracle --fault $1"
+}
+for m in $model $tiny; do
+    fault silu "$m" 'ffn_act of layer 0'
+    fault rope-norm "$m" 'q_rope of layer 0'
+    fault no-sub-norm "$m" 'attn_o of layer 0'
+    fault head-map "$m" 'attn_out of layer 0'
+    fault code-map "$m" 'q of layer 0'
+    fault scale "$m" 'q of layer 0'
+    fault block-64 "$m" 'q of layer 0'
+    fault position "$m" 'q_rope of layer 0'
+    fault rope-base "$m" 'q_rope of layer 0'
+    fault epsilon "$m" 'attn_norm of layer 0'
+    fault swap-k "$m" 'k of layer 0'
+    fault swap-ffn "$m" 'gate of layer 0'
+    fault no-residual "$m" 'attn_res of layer 0'
+    fault sees-next "$m" 'attn_out of layer 0'
+    fault no-sqrt "$m" 'attn_out of layer 0'
+    fault head-q8 "$m" 'logits outside the layers'
+    fault embd-scale "$m" 'embd outside the layers'
+    fault no-bos "$m" 'embd outside the layers'
+done
+says 1 "a norm that was left out is named" 'its input attn_sub_norm was not sent' \
+    "$xval" ladder -q --tokens $ids --ref 'oracle --fault no-sub-norm'
+says 1 "the layers are listed" '^ +0 .* ffn_act$' "$xval" logits --tokens $ids --ref 'oracle --fault silu'
+says 1 "the decode rung sees a fault, too" 'FAIL +decode +step [0-9]+: token' \
+    "$xval" ladder --tokens $ids --ref 'oracle --fault silu' --trace never
+says 1 "the likelihood rung sees a fault, too" 'FAIL +likelihood' "$xval" ladder -q --tokens $ids --ref 'oracle --fault silu'
+says 1 "a trace alone sees a fault" 'swap-k: DIFFERS; k of layer 0' "$xval" trace -q --tokens $ids --ref 'oracle --fault swap-k'
+
+# ---- three-way ----
+
+says 1 "the odd one out is a reference" '^odd one out: oracle --fault silu$' \
+    "$xval" logits -q --tokens $ids --ref oracle --ref 'oracle --fault silu'
+says 1 "the odd one out is this engine" '^odd one out: this engine$' \
+    "$xval" logits -q --tokens $ids --ref 'oracle --fault silu' --ref 'oracle --fault silu --float-quant'
+says 1 "no majority, nobody is odd" '^odd one out: none' \
+    "$xval" logits -q --tokens $ids --ref 'oracle --fault silu' --ref 'oracle --fault code-map'
+lacks "three that agree have no odd one" 'odd one out' "$xval" logits -q --tokens $ids --ref oracle --ref bn
+
+# ---- tokens ----
+
+
+# canned FILE: a command whose answers are the lines of the file
+canned() { echo "exec 3<'$1'; while IFS= read -r answer <&3 && IFS= read -r request; do echo \"\$answer\"; done"; }
+hello='{"id":1,"ok":true,"protocol":"bn.reference/1","name":"canned","version":"1","commit":null,"capabilities":["tokenize","logits","trace"]}'
+tokens() { # IDS VOCAB: the answers of a reference that finds these tokens
+    printf '%s\n' "$hello" "{\"id\":2,\"ok\":true,\"n_vocab\":$2,\"n_ctx\":512,\"arch\":null}" \
+        "{\"id\":3,\"ok\":true,\"tokens\":[$1]}" '{"id":4,"ok":true}' >"$dir/tokens"
+}
+tokens 314,51,78,296,68 320
+says 0 "equal tokens agree" '^agree' "$xval" tokens -q -m $tiny -p 'To be' --ref "$(canned "$dir/tokens")"
+tokens 51,78,296,68 320
+says 1 "a missing BOS is guessed" 'likely BOS: this engine puts' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$dir/tokens")"
+says 1 "both sequences are shown" 'here +\[314\] 51 78' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$dir/tokens")"
+tokens 314,51,7,296,68 320
+says 1 "the first difference is marked" 'there +314 51 \[7\] 296 68' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$dir/tokens")"
+says 1 "another pre-tokenizer is guessed" 'likely another pre-tokenizer' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$dir/tokens")"
+tokens 314,51,78,296,68,315 320
+says 1 "an end-of-sequence token is guessed" 'likely one side goes on' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$dir/tokens")"
+says 1 "ids in place of a text compare no tokens: no data is no success" 'NOTHING was compared' \
+    "$xval" tokens --tokens 1,2 --ref bn
+says 1 "a reference that cannot tokenize: no data is no success" 'NOTHING was compared' "$xval" tokens -p 'To be' --ref oracle
+
+# ---- references that misbehave ----
+
+# broken TITLE PATTERN COMMAND: a failure of the reference, status 1, never agreement
+broken() {
+    local text got
+    text=$("$xval" ladder -q --tokens 1,2,3 --timeout 1 --ref "$3" 2>&1 </dev/null); got=$?
+    if [ $got -eq 1 ] && grep -qE "$2" <<<"$text" && ! grep -q '^agree' <<<"$text"; then ok "$1"; else not_ok "$1" "status $got: $text"; fi
+}
+open="read x; echo '$hello'; read x; echo '{\"id\":2,\"ok\":true,\"n_vocab\":2048,\"n_ctx\":512}'"
+row="read x; echo '{\"id\":3,\"ok\":true,\"rows\":1,\"cols\":2048,\"floats\":2048}'"
+broken "a reference that ends at once" 'ended with status 5 without an answer' 'exit 5'
+broken "its last words are shown" 'its last words: .*cannot load' 'echo cannot load the library >&2; exit 1'
+broken "a reference that hangs" 'did not answer within the time limit' 'sleep 100'
+broken "a reference that prints garbage" 'no JSON object: Segmentation fault' 'echo Segmentation fault; cat >/dev/null'
+broken "a reference with the wrong id" 'answered with the wrong id' "read x; echo '${hello/:1/:9}'; cat >/dev/null"
+broken "a reference of another vocabulary" 'has a vocabulary of 32000, this engine of 2048' "${open/2048/32000}; cat >/dev/null"
+broken "numbers that are cut off" 'after 4000 of 8192 bytes of numbers' "$open; $row; head -c 4000 /dev/zero"
+broken "numbers that stop" 'did not answer within the time limit' "$open; $row; head -c 4000 /dev/zero; sleep 100"
+broken "fewer columns than the vocabulary" 'another number of rows or columns' "$open; ${row/cols\":2048/cols\":1024}; sleep 100"
+broken "other rows than columns say" 'another number of floats' "$open; ${row/floats\":2048/floats\":2047}; sleep 100"
+broken "logits that are not numbers" 'sent a logit that is not finite, 0 at position 0' \
+    "$open; $row; head -c 8192 /dev/zero | tr '\\0' '\\377'; cat >/dev/null"
+broken "a reference that ends in between" 'ended with status 0 without an answer' "$open; $row; head -c 8192 /dev/zero"
+broken "a reference that is killed" 'ended by signal 9' "$open; kill -9 \$\$"
+broken "an empty trace" 'sent an empty trace' "$open; $row; head -c 8192 /dev/zero; read x; echo '{\"id\":4,\"ok\":true,\"rows\":18,\"cols\":2048,\"floats\":36864}'; head -c 147456 /dev/zero; read x; echo '{\"id\":5,\"ok\":true,\"records\":[],\"floats\":0}'; sleep 100"
+says 1 "one that fails beside one that agrees" '^sh -c .exit 1.: FAILED, no agreement$' \
+    "$xval" ladder -q --tokens 1,2,3 --ref oracle --ref "sh -c 'exit 1'"
+lacks "then there is no agreement" '^agree' "$xval" ladder -q --tokens 1,2,3 --ref oracle --ref 'exit 1'
+
+# ---- exit codes ----
+
+says 2 "no reference" 'no reference is given' "$xval" ladder --tokens 1,2
+says 2 "no prompt" 'no prompt is given' "$xval" ladder --ref oracle
+says 2 "a text and ids" 'does not go with a text' "$xval" ladder --ref oracle --tokens 1 -p x
+says 3 "no such model" 'none.gguf' "$xval" ladder -m "$dir/none.gguf" --tokens 1,2 --ref oracle
+says 3 "no such reference" 'could not be started' "$xval" ladder --tokens 1,2 --ref /no/such/reference
+says 3 "no such dump" 'no such file or folder' "$xval" ladder --tokens 1,2 --ref "dump:$dir/none"
+says 3 "a reference that finds no model" 'refused: no' "$xval" ladder --tokens 1,2 \
+    --ref "read x; echo '$hello'; read x; echo '{\"id\":2,\"ok\":false,\"error\":\"no\",\"kind\":\"not_found\"}'; cat"
+says 9 "a reference that cannot read the model" 'refused: I2_S' "$xval" ladder --tokens 1,2 \
+    --ref "read x; echo '$hello'; read x; echo '{\"id\":2,\"ok\":false,\"error\":\"I2_S\",\"kind\":\"unsupported\"}'; cat"
+says 4 "thresholds that are misspelt" 'unknown measure "cosin"' "$xval" ladder --tokens 1,2 --ref oracle \
+    --thresholds <(sed 's/"cosine"/"cosin"/' crossval/thresholds.json)
+sed 's/"cosine": {"min": 0.998/"cosine": {"min": 1.1/' crossval/thresholds.json >"$dir/strict.json"
+says 1 "thresholds that nobody meets" 'BROKEN' "$xval" ladder --tokens 1,2 --ref oracle --thresholds "$dir/strict.json"
+
+# ---- dumps ----
+
+"$out/bn-run" logits --tokens $ids --all -o "$dir/own.f32" --trace "$dir/own"
+says 0 "a dump of logits agrees" '^agree: 24 tokens' "$xval" ladder -q --tokens $ids --ref "dump:$dir/own.f32"
+says 0 "a dump of a trace agrees to the bit" '^agree: 24 tokens' "$xval" trace -q --exact --tokens $ids --ref "dump:$dir/own"
+says 1 "a dump of other tokens has another length" 'bytes of logits, not 3 rows' "$xval" logits -q --tokens 1,2,3 --ref "dump:$dir/own.f32"
+"$out/crossval/bn-reference" trace -m $model --tokens $ids --fault rope-norm -o "$dir/norm"
+says 1 "a fault in a dump is found" 'q_rope of layer 0 is the first' "$xval" logits -q --tokens $ids --ref "dump:$dir/norm"
+printf '\000\000\200\077' | dd of="$dir/own/L3.up.f32" bs=4 seek=5 conv=notrunc status=none
+says 1 "one wrong number in a dump is found to the bit" 'up of layer 3 is the first' "$xval" trace -q --exact --tokens $ids --ref "dump:$dir/own"
+
+# ---- JSON, JUnit ----
+
+"$xval" ladder --json --tokens $ids --ref oracle --ref 'oracle --fault silu' --junit "$dir/r.xml" >"$dir/r.json"
+says 0 "JSON has the parity block" '"status": "diverged"' cat "$dir/r.json"
+says 0 "JSON names the operation" '"op": "ffn_act"' cat "$dir/r.json"
+says 0 "JUnit counts failures" '<testsuite name="oracle --fault silu" tests="7" failures="5"' cat "$dir/r.xml"
+says 0 "JUnit counts what is sound" '<testsuite name="oracle" tests="6" failures="0" errors="0" skipped="1">' cat "$dir/r.xml"
+says 0 "parity is ok when all agree" '"status": "ok"' "$xval" ladder --json --tokens $ids --ref oracle
+
+echo "1..$n"
+exit $((failures > 0))

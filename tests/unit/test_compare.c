@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * compare/: measures against values computed by hand, thresholds that limit what they say, the operation that
+ * adds an error, and references that misbehave in every way the client has to notice.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "compare/bisect.h"
+#include "compare/reference.h"
+
+static void assert_near(double a, double b)
+{
+    if (!(fabs(a - b) <= 1e-12 * (1 + fabs(b)))) fail_msg("%.17g is not %.17g", a, b);
+}
+
+/* ---- metrics ---- */
+
+static void distances_are_those_of_the_formulas(void **state)
+{
+    (void)state;
+    const float a[] = {1, 2, 2}, b[] = {2, 0, 2};
+    struct bn_metrics m;
+    bn_metrics_of(&m, a, b, 3);
+    assert_near(m.of[BN_METRIC_COSINE], 6 / sqrt(9.0 * 8.0));
+    assert_near(m.of[BN_METRIC_MSE], 5.0 / 3);
+    assert_near(m.of[BN_METRIC_NRMSE], sqrt(5.0 / 8));
+    assert_near(m.of[BN_METRIC_MAX_ABS], 2);
+    assert_near(m.of[BN_METRIC_MAX_REL], 1);
+    assert_near(m.of[BN_METRIC_RMS], 3 / sqrt(8.0));
+    assert_false(m.same_bits);
+    bn_metrics_of(&m, a, a, 3);
+    assert_true(m.same_bits && m.of[BN_METRIC_COSINE] >= 1 - 1e-15 && m.of[BN_METRIC_KL] < 1e-15);
+    const float zero[] = {0, 0, 0};
+    bn_metrics_of(&m, zero, zero, 3);
+    assert_true(m.of[BN_METRIC_COSINE] >= 1 && m.of[BN_METRIC_NRMSE] <= 0 && m.of[BN_METRIC_RMS] >= 1);
+    bn_metrics_of(&m, a, zero, 3);
+    assert_true(m.of[BN_METRIC_COSINE] <= 0 && isinf(m.of[BN_METRIC_NRMSE]));
+}
+
+static void divergence_is_of_softmax(void **state)
+{
+    (void)state;
+    /* p = softmax(b) = (1/4, 3/4), q = softmax(a) = (1/2, 1/2): a shift of all logits changes nothing. */
+    const float a[] = {1000, 1000}, b[] = {0, logf(3)};
+    struct bn_metrics m;
+    bn_metrics_of(&m, a, b, 2);
+    double p = 1 / (1 + exp((double)b[1]));
+    assert_near(m.of[BN_METRIC_KL], p * log(p * 2) + (1 - p) * log((1 - p) * 2));
+    assert_near(bn_log_sum_exp(a, 2), 1000 + log(2.0));
+    assert_near(bn_log_softmax(b, 2, 0), log(p));
+}
+
+static void order_is_compared_with_ties(void **state)
+{
+    (void)state;
+    const float up[] = {1, 2, 3, 4}, down[] = {4, 3, 2, 1}, swap[] = {1, 3, 2, 4}, flat[] = {1, 1, 1, 1};
+    const float tied[] = {1, 2, 2, 4};
+    assert_near(bn_kendall(up, up, 4), 1);
+    assert_near(bn_kendall(up, down, 4), -1);
+    assert_near(bn_kendall(up, swap, 4), 4.0 / 6);
+    assert_near(bn_kendall(up, tied, 4), 5 / sqrt(6.0 * 5.0));
+    assert_near(bn_kendall(flat, flat, 4), 1);
+    assert_near(bn_kendall(up, flat, 4), 0);
+    size_t best[3];
+    const float x[] = {3, 7, 7, 1, 9};
+    bn_best(x, 5, 3, best);
+    assert_true(best[0] == 4 && best[1] == 1 && best[2] == 2);
+    assert_int_equal(bn_argmax(x + 1, 3), 0);
+}
+
+static void argmax_comes_with_its_margin(void **state)
+{
+    (void)state;
+    const float a[] = {5, 4, 0}, b[] = {4, 4.25f, 0};
+    struct bn_metrics m;
+    bn_metrics_of(&m, a, b, 3);
+    assert_true(m.argmax_a == 0 && m.argmax_b == 1);
+    assert_near(m.of[BN_METRIC_ARGMAX], 0);
+    assert_near(m.of[BN_METRIC_MARGIN], 0.25);
+    assert_near(m.margin_a, 1);
+    assert_near(m.margin_b, 0.25);
+    assert_near(m.of[BN_METRIC_TOP_K], 1);
+    float wide_a[20], wide_b[20];
+    for (int i = 0; i < 20; i++) {
+        wide_a[i] = (float)i;
+        wide_b[i] = (float)(i < 12 ? i : 31 - i); /* b's best are 12 to 19 and 10, 11: all but none missing */
+    }
+    bn_metrics_of(&m, wide_a, wide_b, 20);
+    assert_near(m.of[BN_METRIC_TOP_K], 1);
+    wide_b[0] = 100; /* now 0 pushes 10 out */
+    bn_metrics_of(&m, wide_a, wide_b, 20);
+    assert_near(m.of[BN_METRIC_TOP_K], 0.9);
+}
+
+static void what_is_not_finite_measures_nothing(void **state)
+{
+    (void)state;
+    const float a[] = {1, 2}, b[] = {1, NAN};
+    struct bn_metrics m;
+    struct bn_metrics_sum sum = {0};
+    bn_metrics_of(&m, a, b, 2);
+    assert_true(m.bad_a == 2 && m.bad_b == 1 && isnan(m.of[BN_METRIC_COSINE]));
+    bn_metrics_add(&sum, &m, 0, 2);
+    assert_true(isnan(sum.of[BN_METRIC_MAX_ABS].worst));
+}
+
+/* ---- thresholds ---- */
+
+#define TRACE                                                                                            \
+    "\"trace\":{\"embd\":{\"floor\":0.01,\"gain\":0,\"flip\":0},\"norm\":{\"floor\":0.01,\"gain\":1,"    \
+    "\"flip\":0},\"linear\":{\"floor\":0.01,\"gain\":1,\"flip\":0},\"rope\":{\"floor\":0.01,\"gain\":1," \
+    "\"flip\":0},\"attention\":{\"floor\":0.01,\"gain\":1,\"flip\":0},\"activation\":{\"floor\":0.01,"   \
+    "\"gain\":1,\"flip\":0},\"sum\":{\"floor\":0.01,\"gain\":1,\"flip\":0},\"head\":{\"floor\":0.01,"    \
+    "\"gain\":1,\"flip\":0}}}"
+#define DOC(rungs) "{\"schema\":\"bn.crossval-thresholds/1\",\"rungs\":" rungs "," TRACE
+
+static bn_status parse(struct bn_thresholds *t, const char *text, const char *reference)
+{
+    return bn_thresholds_parse(t, text, strlen(text), reference, NULL);
+}
+
+static void limits_are_those_that_are_written(void **state)
+{
+    (void)state;
+    struct bn_thresholds t;
+    struct bn_verdict v[BN_VERDICTS_MAX];
+    struct bn_metrics_sum sum = {0};
+    struct bn_metrics m;
+    const float a[] = {1, 2}, b[] = {1, 3};
+    const char *doc =
+        DOC("{\"positions\":{\"max_abs\":{\"max\":0.5,\"max_mean\":2},\"cosine\":{\"min\":0.5}},"
+            "\"decode\":{\"tie\":3},\"likelihood\":{\"delta_nll\":{\"max\":0.25}}}");
+    assert_int_equal(parse(&t, doc, NULL), BN_OK);
+    assert_true(t.tie >= 3 && t.max_delta_nll <= 0.25 && t.growth[BN_OP_NORM].gain >= 1);
+    assert_int_equal(bn_thresholds_judge(&t, BN_RUNG_POSITIONS, &sum, v), 3);
+    for (int i = 0; i < 3; i++)
+        assert_false(v[i].holds); /* no rows hold no limit */
+    bn_metrics_of(&m, a, b, 2);
+    bn_metrics_add(&sum, &m, 7, 2);
+    assert_int_equal(bn_thresholds_judge(&t, BN_RUNG_POSITIONS, &sum, v), 3);
+    assert_true(v[0].metric == BN_METRIC_COSINE && v[0].holds && v[0].margin > 0.4);
+    assert_true(v[1].metric == BN_METRIC_MAX_ABS && !v[1].holds && v[1].row == 7);
+    assert_near(v[1].margin, -0.5);
+    assert_true(v[2].is_mean && v[2].holds);
+    assert_int_equal(bn_thresholds_judge(&t, BN_RUNG_FIRST, &sum, v), 0);
+}
+
+static void a_reference_may_have_limits_of_its_own(void **state)
+{
+    (void)state;
+    struct bn_thresholds t;
+    const char *doc = "{\"schema\":\"bn.crossval-thresholds/1\",\"rungs\":{\"first\":{\"kl\":{\"max\":1}}},"
+                      "\"references\":{\"x\":{\"first\":{\"kl\":{\"max\":0.5}}}}," TRACE;
+    assert_int_equal(parse(&t, doc, "x"), BN_OK);
+    assert_true(t.limit[BN_RUNG_FIRST][BN_METRIC_KL].max < 0.6);
+    assert_int_equal(parse(&t, doc, "y"), BN_OK);
+    assert_true(t.limit[BN_RUNG_FIRST][BN_METRIC_KL].max > 0.9);
+}
+
+static void misspelt_thresholds_are_refused(void **state)
+{
+    (void)state;
+    struct bn_thresholds t;
+    static const char *const BAD[] = {
+        "",
+        "{}",
+        "[]",
+        DOC("{\"position\":{}}"),
+        DOC("{\"positions\":{\"cosin\":{\"min\":1}}}"),
+        DOC("{\"positions\":{\"cosine\":{\"minimum\":1}}}"),
+        DOC("{\"positions\":{\"cosine\":{\"min\":\"1\"}}}"),
+        DOC("{\"positions\":{\"cosine\":0.9}}"),
+        DOC("{\"tokens\":{\"cosine\":{\"min\":1}}}"),
+        DOC("{\"first\":{\"delta_nll\":{\"max\":1}}}"),
+        DOC("{},\"references\":{\"x\":{\"frist\":{}}}"),
+        "{\"schema\":\"bn.crossval-thresholds/1\",\"rungs\":{}}",
+        "{\"schema\":\"bn.crossval-thresholds/2\",\"rungs\":{}," TRACE,
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(BAD); i++)
+        if (parse(&t, BAD[i], NULL) != BN_ERR_FORMAT) fail_msg("accepted: %s", BAD[i]);
+}
+
+static void the_default_thresholds_are_good(void **state)
+{
+    (void)state;
+    struct bn_thresholds t;
+    struct bn_buf text = {.max = 1u << 20};
+    struct bn_verdict v[BN_VERDICTS_MAX];
+    struct bn_metrics_sum sum = {0};
+    assert_int_equal(bn_file_read("crossval/thresholds.json", &text, NULL), BN_OK);
+    assert_int_equal(bn_thresholds_parse(&t, text.data, text.len, NULL, NULL), BN_OK);
+    assert_true(bn_thresholds_judge(&t, BN_RUNG_FIRST, &sum, v) >= 3);
+    assert_true(bn_thresholds_judge(&t, BN_RUNG_POSITIONS, &sum, v) >= 6);
+    assert_true(isfinite(t.max_delta_nll) && t.tie > 0);
+    bn_buf_release(&text);
+}
+
+/* ---- bisection ---- */
+
+static void put(struct bn_records *r, const char *op, int32_t layer, float x, float y)
+{
+    const float rows[4] = {x, y, x, y};
+    assert_int_equal(bn_records_add(r, op, layer, 2, 2, rows, NULL), BN_OK);
+}
+
+/* A network whose operations all hand on what they get; `wrong` of layer 1 turns it by an angle. */
+static void make_trace(struct bn_records *r, const char *wrong, const char *left_out)
+{
+    static const char *const OPS[] = {
+        "attn_norm",     "q",      "k",        "v",        "q_rope", "k_rope", "attn_out",
+        "attn_sub_norm", "attn_o", "attn_res", "ffn_norm", "gate",   "up",     "ffn_act",
+        "ffn_sub_norm",  "down",   "ffn_res"};
+    float y = 1;
+    put(r, "embd", -1, 1, y);
+    for (int layer = 0; layer < 3; layer++) {
+        for (size_t i = 0; i < BN_ARRAY_LEN(OPS); i++) {
+            if (layer == 1 && wrong != NULL && strcmp(OPS[i], wrong) == 0) y = 1.2f;
+            if (left_out == NULL || strcmp(OPS[i], left_out) != 0) put(r, OPS[i], layer, 1, y);
+        }
+    }
+    put(r, "output_norm", -1, 1, y);
+    put(r, "logits", -1, 1, y);
+}
+
+static void the_operation_that_adds_the_error_is_named(void **state)
+{
+    (void)state;
+    static const char *const OPS[] = {"attn_norm", "q",       "k_rope", "attn_out",
+                                      "attn_res",  "ffn_act", "ffn_res"};
+    struct bn_thresholds t;
+    assert_int_equal(parse(&t, DOC("{}"), NULL), BN_OK);
+    for (size_t i = 0; i <= BN_ARRAY_LEN(OPS); i++) {
+        const char *wrong = i < BN_ARRAY_LEN(OPS) ? OPS[i] : NULL;
+        struct bn_records a = {0}, b = {0};
+        struct bn_bisection found;
+        make_trace(&a, NULL, NULL);
+        make_trace(&b, wrong, NULL);
+        assert_int_equal(bn_bisect(&found, &a, &b, t.growth, NULL), BN_OK);
+        assert_true(found.n_layers == 3 && found.n_compared == 54 && found.n_values == 54 * 4);
+        if (wrong == NULL) {
+            assert_true(found.first == found.n && found.first_bits == found.n && found.n_same_bits == 54);
+        } else {
+            const struct bn_finding *f = &found.list[found.first];
+            if (strcmp(bn_op_name(f->op), wrong) != 0) fail_msg("%s for %s", bn_op_name(f->op), wrong);
+            assert_true(f->layer == 1 && f->found == BN_FOUND_OUT && found.first_bits == found.first);
+            assert_string_not_equal(f->sha_a, f->sha_b);
+        }
+        bn_bisection_release(&found);
+        bn_records_release(&a);
+        bn_records_release(&b);
+    }
+}
+
+static void what_is_left_out_is_counted_and_bounds_what_follows(void **state)
+{
+    (void)state;
+    struct bn_thresholds t;
+    struct bn_records a = {0}, b = {0}, none = {0};
+    struct bn_bisection found;
+    assert_int_equal(parse(&t, DOC("{}"), NULL), BN_OK);
+    make_trace(&a, NULL, NULL);
+    make_trace(&b, "attn_sub_norm", "attn_sub_norm");
+    assert_int_equal(bn_bisect(&found, &a, &b, t.growth, NULL), BN_OK);
+    assert_true(found.n_absent == 3 && found.n_compared == 51);
+    assert_string_equal(bn_op_name(found.list[found.first].op), "attn_o");
+    bn_bisection_release(&found);
+    assert_int_equal(bn_bisect(&found, &a, &none, t.growth, NULL), BN_OK);
+    assert_true(found.n_compared == 0 && found.n_values == 0 && found.n_absent == 54);
+    bn_bisection_release(&found);
+    put(&b, "q", 0, 1, 1); /* twice: too many rows */
+    assert_int_equal(bn_bisect(&found, &a, &b, t.growth, NULL), BN_OK);
+    assert_int_equal(found.list[found.first].found, BN_FOUND_SHAPE);
+    bn_bisection_release(&found);
+    bn_records_release(&a);
+    bn_records_release(&b);
+}
+
+/* ---- the client ---- */
+
+#define HELLO                                                                                               \
+    "read x; echo '{\"id\":1,\"ok\":true,\"protocol\":\"bn.reference/1\",\"name\":\"t\",\"version\":\"1\"," \
+    "\"commit\":null,\"capabilities\":[\"logits\",\"tokenize\",\"trace\"]}';"
+#define OPEN "read x; echo '{\"id\":2,\"ok\":true,\"n_vocab\":2,\"n_ctx\":8,\"arch\":null}';"
+#define LOGITS "read x; echo '{\"id\":3,\"ok\":true,\"rows\":1,\"cols\":2,\"floats\":2}';"
+
+/* Starts, opens, asks for the logits of one token, ends: the status of the first step that fails. */
+static bn_status talk(const char *command, bn_error *err, float *first)
+{
+    struct bn_reference *ref = NULL;
+    struct bn_reference_options options = {.command = command, .timeout_ns = 400000000};
+    const int32_t id = 1;
+    float *logits = NULL;
+    *err = (bn_error){0};
+    bn_status status = bn_reference_start(&ref, &options, err);
+    if (status == BN_OK) status = bn_reference_open(ref, "m.gguf", 1, err);
+    if (status == BN_OK) status = bn_reference_logits(ref, &id, 1, true, &logits, err);
+    if (status == BN_OK && first != NULL) *first = logits[1];
+    if (status == BN_OK) status = bn_reference_finish(ref, err);
+    bn_free(logits);
+    bn_reference_close(ref);
+    return status;
+}
+
+static void a_sound_reference_is_heard(void **state)
+{
+    (void)state;
+    bn_error err;
+    float x = 0;
+    bn_status status = talk(HELLO OPEN LOGITS "printf '\\0\\0\\0\\0\\0\\0\\200\\077'; read x; "
+                                              "echo '{\"id\":4,\"ok\":true}'; echo noise >&2",
+                            &err, &x);
+    if (status != BN_OK) fail_msg("%s", err.msg);
+    assert_true(x >= 1 && x <= 1);
+}
+
+static void misbehaving_references_fail(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *command, *says;
+        bn_status status;
+    } BAD[] = {
+        {"exit 3", "status 3", BN_ERR_MISMATCH},
+        {"/no/such/program", "could not be started", BN_ERR_NOT_FOUND},
+        {"kill -9 $$", "signal 9", BN_ERR_MISMATCH},
+        {"sleep 60", "time limit", BN_ERR_MISMATCH},
+        {"trap '' TERM PIPE; sleep 60 & sleep 60", "time limit", BN_ERR_MISMATCH},
+        {"echo hello", "no JSON object: hello", BN_ERR_MISMATCH},
+        {"echo '[]'", "no JSON object", BN_ERR_MISMATCH},
+        {"echo '{\"id\":7,\"ok\":true}'; sleep 1", "wrong id", BN_ERR_MISMATCH},
+        {"echo '{\"ok\":true}'; sleep 1", "wrong id", BN_ERR_MISMATCH},
+        {"echo '{\"id\":1}'; sleep 1", "without \"ok\"", BN_ERR_MISMATCH},
+        {"echo '{\"id\":1,\"ok\":true,\"protocol\":\"other\"}'; sleep 1", "does not speak", BN_ERR_MISMATCH},
+        {"read x; printf '{\"id\":1,'", "inside a line", BN_ERR_MISMATCH},
+        {"tr '\\0' x </dev/zero", "sent a line of more than", BN_ERR_MISMATCH},
+        {"exec <&-; exec >&-; sleep 1", "closed its output", BN_ERR_MISMATCH},
+        {HELLO "read x; echo '{\"id\":2,\"ok\":true}'; sleep 1", "without saying n_vocab", BN_ERR_MISMATCH},
+        {HELLO "read x; echo '{\"id\":2,\"ok\":false,\"error\":\"gone\",\"kind\":\"not_found\"}'; sleep 1",
+         "refused: gone", BN_ERR_NOT_FOUND},
+        {HELLO "read x; echo '{\"id\":2,\"ok\":false}'; sleep 1", "without saying why", BN_ERR_MISMATCH},
+        {HELLO OPEN "read x; echo '{\"id\":3,\"ok\":true,\"rows\":2,\"cols\":2,\"floats\":4}'; sleep 1",
+         "another number of rows", BN_ERR_MISMATCH},
+        {HELLO OPEN "read x; echo '{\"id\":3,\"ok\":true,\"rows\":1,\"cols\":2,\"floats\":3}'; sleep 1",
+         "another number of floats", BN_ERR_MISMATCH},
+        {HELLO OPEN LOGITS "printf 12345", "after 5 of 8 bytes", BN_ERR_MISMATCH},
+        {HELLO OPEN LOGITS "printf 12345; sleep 60", "time limit", BN_ERR_MISMATCH},
+        {HELLO OPEN LOGITS "printf 12345678; read x; exit 2", "status 2", BN_ERR_MISMATCH},
+        {HELLO OPEN LOGITS "printf 12345678; read x; echo '{\"id\":4,\"ok\":true}'; exit 2", "status 2",
+         BN_ERR_MISMATCH},
+        {HELLO OPEN LOGITS "printf 12345678; read x; echo '{\"id\":4,\"ok\":true}'; echo more", "sent more",
+         BN_ERR_MISMATCH},
+        {HELLO OPEN LOGITS "printf 12345678; read x; echo '{\"id\":4,\"ok\":true}'; sleep 60", "did not end",
+         BN_ERR_MISMATCH},
+    };
+    uint64_t start = bn_clock_ns();
+    for (size_t i = 0; i < BN_ARRAY_LEN(BAD); i++) {
+        bn_error err;
+        bn_status status = talk(BAD[i].command, &err, NULL);
+        if (status != BAD[i].status || strstr(err.msg, BAD[i].says) == NULL)
+            fail_msg("%s: %s: %s", BAD[i].command, bn_status_name(status), err.msg);
+    }
+    /* Nobody was waited for until the end of its sleep. */
+    assert_true(bn_clock_ns() - start < 30000000000u);
+}
+
+static void the_last_words_are_kept(void **state)
+{
+    (void)state;
+    struct bn_reference *ref = NULL;
+    struct bn_reference_options options = {
+        .command = "i=0; while [ $i -lt 2000 ]; do echo line $i >&2; i=$((i+1)); done; exit 1",
+        .timeout_ns = 5000000000u};
+    assert_int_equal(bn_reference_start(&ref, &options, NULL), BN_ERR_MISMATCH);
+    const char *text = bn_reference_stderr(ref);
+    assert_non_null(strstr(text, "line 1999\n"));
+    assert_memory_equal(text, "line ", 5);
+    bn_reference_close(ref);
+}
+
+static void unsupported_is_no_failure(void **state)
+{
+    (void)state;
+    struct bn_reference *ref = NULL;
+    struct bn_reference_options options = {
+        .command =
+            HELLO OPEN "read x; echo '{\"id\":3,\"ok\":false,\"error\":\"no\",\"kind\":\"unsupported\"}';"
+                       "read x; echo '{\"id\":4,\"ok\":true,\"tokens\":[5,6]}'; read x",
+        .timeout_ns = 5000000000u};
+    int32_t *ids = NULL;
+    size_t n = 0;
+    assert_int_equal(bn_reference_start(&ref, &options, NULL), BN_OK);
+    assert_int_equal(bn_reference_open(ref, "m", 1, NULL), BN_OK);
+    assert_int_equal(bn_reference_tokenize(ref, "a", 1, true, false, &ids, &n, NULL), BN_ERR_UNSUPPORTED);
+    assert_int_equal(bn_reference_tokenize(ref, "a", 1, true, false, &ids, &n, NULL), BN_OK);
+    assert_true(n == 2 && ids[0] == 5 && ids[1] == 6);
+    bn_free(ids);
+    bn_reference_close(ref);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(distances_are_those_of_the_formulas),
+        cmocka_unit_test(divergence_is_of_softmax),
+        cmocka_unit_test(order_is_compared_with_ties),
+        cmocka_unit_test(argmax_comes_with_its_margin),
+        cmocka_unit_test(what_is_not_finite_measures_nothing),
+        cmocka_unit_test(limits_are_those_that_are_written),
+        cmocka_unit_test(a_reference_may_have_limits_of_its_own),
+        cmocka_unit_test(misspelt_thresholds_are_refused),
+        cmocka_unit_test(the_default_thresholds_are_good),
+        cmocka_unit_test(the_operation_that_adds_the_error_is_named),
+        cmocka_unit_test(what_is_left_out_is_counted_and_bounds_what_follows),
+        cmocka_unit_test(a_sound_reference_is_heard),
+        cmocka_unit_test(misbehaving_references_fail),
+        cmocka_unit_test(the_last_words_are_kept),
+        cmocka_unit_test(unsupported_is_no_failure),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-crossval: hold this engine against others, and say where they part. This file is the table of its
+ * commands; they are in crossval/.
+ */
+#include "tools/cli/programs.h"
+#include "tools/crossval/crossval.h"
+
+static const struct bn_option COMMON[] = {
+    BN_OPTION_MODEL,
+    {.name = "ref",
+     .arg = "REFERENCE",
+     .group = "References",
+     .repeatable = true,
+     .help =
+         "whom to compare with: oracle (bn-reference, found beside this program), bn (this engine in another "
+         "process, with options: 'bn --isa ref --threads 1'), dump:PATH (what bn-run logits --all -o or "
+         "--trace wrote), the name of a bridge, or a command that speaks the reference protocol"},
+    {.name = "timeout",
+     .arg = "DUR",
+     .group = "References",
+     .preset = "120",
+     .help = "longest wait for one answer: 90, 90s, 15m"},
+    {.name = "prompt", .letter = 'p', .arg = "TEXT", .group = "Input", .help = "the text"},
+    {.name = "file",
+     .letter = 'f',
+     .arg = "FILE",
+     .group = "Input",
+     .help = "the text is in FILE; - is standard input"},
+    {.name = "tokens",
+     .arg = "IDS",
+     .group = "Input",
+     .repeatable = true,
+     .help = "token ids, 1,2,3, used as they are in place of a text"},
+    {.name = "positions", .arg = "N", .group = "Input", .help = "take only the first N tokens"},
+    BN_OPTION_THREADS,
+    BN_OPTION_ISA,
+    {.name = "thresholds",
+     .arg = "FILE",
+     .group = "Judgement",
+     .help = "limits as JSON, in place of the program's own (crossval/thresholds.json)"},
+    {.name = "junit", .arg = "FILE", .group = "Output", .help = "also write the result as JUnit XML"},
+    {0},
+};
+
+static const struct bn_option DECODE[] = {
+    {.name = "n-predict",
+     .letter = 'n',
+     .arg = "N",
+     .group = "Input",
+     .preset = "16",
+     .help = "greedy steps of the decode rung"},
+    {0},
+};
+
+static const struct bn_option TRACE_WHEN[] = {
+    {.name = "trace",
+     .arg = "auto|always|never",
+     .group = "Judgement",
+     .preset = "auto",
+     .help = "compare every operation; auto: when logits differ, up to the position where they do"},
+    {0},
+};
+
+static const struct bn_option EXACT[] = {
+    {.name = "exact", .group = "Judgement", .help = "every record must have the same bits (sha256)"},
+    {0},
+};
+
+static const struct bn_option SERVE[] = {
+    BN_OPTION_THREADS,
+    BN_OPTION_ISA,
+    {.name = "batch", .arg = "N", .group = "Machine", .help = "tokens of a prompt evaluated together"},
+    {0},
+};
+
+#define INPUT "-p TEXT | -f FILE | --tokens IDS"
+static const struct bn_command COMMANDS[] = {
+    {.name = "ladder",
+     .summary = "compare from the tokens up, rung by rung",
+     .text =
+         "Rungs: tokens; first, the logits of the first position; positions, those of all positions; decode, "
+         "the "
+         "greedy continuation; likelihood of the text. Each measure is shown with its limit. What a "
+         "reference "
+         "cannot do is skipped and said; a ladder on which nothing was compared is a failure. Where "
+         "logits differ, both sides' intermediates are compared and the first operation out of tolerance is "
+         "named. With two references or more the odd one out is named.",
+     .synopsis = "[-m MODEL] --ref REFERENCE... " INPUT,
+     .options = {COMMON, DECODE, TRACE_WHEN},
+     .json = true,
+     .run = bn_crossval_ladder,
+     .examples =
+         {{"bn-crossval ladder --ref oracle -p 'ROMEO:'", "the carried model against the oracle"},
+          {"bn-crossval ladder -m model.gguf --ref oracle --ref 'node bridge.mjs' -f text.txt --junit r.xml",
+           "three engines, and a report for CI"}}},
+    {.name = "tokens",
+     .summary = "compare the ids of a text",
+     .synopsis = "[-m MODEL] --ref REFERENCE... -p TEXT | -f FILE",
+     .options = {COMMON},
+     .json = true,
+     .run = bn_crossval_tokens},
+    {.name = "logits",
+     .summary = "compare the logits of every position",
+     .synopsis = "[-m MODEL] --ref REFERENCE... " INPUT,
+     .options = {COMMON, TRACE_WHEN},
+     .json = true,
+     .run = bn_crossval_logits,
+     .examples = {{"bn-crossval logits -m model.gguf --ref dump:other.f32 --tokens 1,2,3",
+                   "against logits that another program wrote"}}},
+    {.name = "trace",
+     .summary = "compare every operation of every layer",
+     .text = "Each operation is judged by what it adds to the error of its own inputs, so that the first one "
+             "that is "
+             "wrong is named and those behind it are not.",
+     .synopsis = "[-m MODEL] --ref REFERENCE... " INPUT " [--exact]",
+     .options = {COMMON, EXACT},
+     .json = true,
+     .run = bn_crossval_trace,
+     .examples = {{"bn-crossval trace --ref 'bn --isa ref --threads 1' -p 'To be' --exact",
+                   "two instruction sets, to the bit"}}},
+    {.name = "serve",
+     .summary = "be a reference for another bn-crossval",
+     .text = "Reads requests from standard input and answers on standard output, as "
+             "docs/reference/reference-protocol.md "
+             "says.",
+     .synopsis = "[--isa NAME] [--threads N] [--batch N]",
+     .options = {SERVE},
+     .run = bn_crossval_serve},
+    {0},
+};
+
+static const struct bn_program PROGRAM = {
+    .name = "bn-crossval",
+    .summary = BN_SUMMARY_CROSSVAL,
+    .text = "Compares this engine with references: other programs, started here, that speak the reference "
+            "protocol. "
+            "It says whether they agree and how closely, at which rung they part, at which position, and at "
+            "which "
+            "operation of which layer. A reference that fails is reported as such; it never agrees.",
+    .commands = COMMANDS,
+    .default_command = "ladder",
+    .exits = {{"1", "results differ, a reference failed, or nothing was compared"},
+              {"3", "no such model, reference or dump"},
+              {"9", "the reference cannot read this model"}},
+};
+
+int main(int argc, char **argv)
+{
+    return bn_cli_main(&PROGRAM, argc, argv);
+}

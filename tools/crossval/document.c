@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What was found, as the document of --json, and its block for receipts.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "tools/cli/default_model.h"
+#include "tools/cli/print_json.h"
+#include "tools/crossval/crossval.h"
+
+static void put_verdicts(bn_json *rung, const struct bn_xrung *r)
+{
+    bn_json *list = bn_json_put_array(rung, "limits");
+    for (size_t i = 0; i < r->n_verdicts; i++) {
+        const struct bn_verdict *v = &r->verdicts[i];
+        bn_json *limit = bn_json_add_object(list);
+        bn_json_put_string(limit, "metric", bn_metric_name(v->metric));
+        bn_json_put_string(limit, "of", v->is_mean ? "mean" : "worst");
+        bn_json_put_number(limit, "value", v->value);
+        bn_json_put_number(limit, v->is_min ? "min" : "max", v->bound);
+        bn_json_put_number(limit, "margin", v->margin);
+        if (!v->is_mean) bn_json_put_u64(limit, "position", v->row);
+        bn_json_put_bool(limit, "holds", v->holds);
+    }
+}
+
+static void put_metrics(bn_json *rung, const struct bn_xrung *r)
+{
+    bn_json *metrics = bn_json_put_object(rung, "metrics");
+    for (size_t m = 0; m < BN_METRIC_COUNT && r->sum.n_rows > 0; m++) {
+        bn_json *metric = bn_json_put_object(metrics, bn_metric_name((enum bn_metric)m));
+        bn_json_put_number(metric, "worst", r->sum.of[m].worst);
+        bn_json_put_u64(metric, "position", r->sum.of[m].worst_row);
+        bn_json_put_number(metric, "mean", bn_metrics_mean(&r->sum, (enum bn_metric)m));
+    }
+    bn_json_put_u64(rung, "rows", r->sum.n_rows);
+    bn_json_put_u64(rung, "rows_same_bits", r->sum.n_same_bits);
+}
+
+static void put_rung(bn_json *list, enum bn_rung which, const struct bn_xrung *r)
+{
+    bn_json *rung = bn_json_add_object(list);
+    bn_json_put_string(rung, "rung", bn_rung_name(which));
+    bn_json_put_string(rung, "status", bn_xstate_name(r->state));
+    if (r->reason[0] != '\0') bn_json_put_string(rung, "reason", r->reason);
+    if (r->hint[0] != '\0') bn_json_put_string(rung, "hint", r->hint);
+    bn_json_put_u64(rung, "compared", r->n_compared);
+    if (which == BN_RUNG_TOKENS && r->state == BN_X_FAIL) {
+        bn_json_put_u64(rung, "index", r->at);
+        bn_json_put_string(rung, "here", r->ours);
+        bn_json_put_string(rung, "there", r->theirs);
+    }
+    if (r->sum.n_rows > 0) put_metrics(rung, r);
+    if (r->n_verdicts > 0) put_verdicts(rung, r);
+    if (r->n_steps > 0) {
+        bn_json_put_u64(rung, "steps", r->n_steps);
+        bn_json_put_u64(rung, "agree", r->n_agree);
+        bn_json_put_u64(rung, "ties", r->n_tied);
+    }
+    if (which == BN_RUNG_LIKELIHOOD && r->n_compared > 0) {
+        bn_json_put_number(rung, "nll_here", r->nll_ours);
+        bn_json_put_number(rung, "nll_there", r->nll_theirs);
+        bn_json_put_number(rung, "delta_max", r->bound);
+    }
+}
+
+/* ---- trace ---- */
+
+static void put_finding(bn_json *list, const struct bn_finding *f)
+{
+    bn_json *o = bn_json_add_object(list);
+    bn_json_put_string(o, "op", bn_op_name(f->op));
+    bn_json_put_number(o, "layer", f->layer);
+    bn_json_put_string(o, "found", bn_found_name(f->found));
+    bn_json_put_u64(o, "rows", f->rows);
+    bn_json_put_u64(o, "cols", f->cols);
+    bn_json_put_string(o, "sha256", f->sha_a[0] != '\0' ? f->sha_a : NULL);
+    bn_json_put_string(o, "sha256_reference", f->sha_b[0] != '\0' ? f->sha_b : NULL);
+    bn_json_put_bool(o, "same_bits", f->same_bits);
+    if (f->sha_a[0] == '\0' || f->sha_b[0] == '\0' || f->found == BN_FOUND_SHAPE) return;
+    bn_json_put_number(o, "nrmse", f->nrmse);
+    bn_json_put_number(o, "cosine", f->cosine);
+    bn_json_put_number(o, "max_abs", f->max_abs);
+    bn_json_put_u64(o, "position", f->row);
+    bn_json_put_number(o, "handed", f->handed);
+    bn_json_put_number(o, "error", f->error);
+    bn_json_put_number(o, "allowed", f->allowed);
+}
+
+static void put_trace(bn_json *reference, const struct bn_xref *ref)
+{
+    const struct bn_bisection *b = &ref->trace;
+    bn_json *trace = bn_json_put_object(reference, "trace");
+    bn_json_put_string(trace, "status", bn_xstate_name(ref->traced));
+    if (ref->trace_reason[0] != '\0') bn_json_put_string(trace, "reason", ref->trace_reason);
+    bn_json_put_u64(trace, "tokens", ref->n_traced);
+    bn_json_put_u64(trace, "records", b->n_compared);
+    bn_json_put_u64(trace, "values", b->n_values);
+    bn_json_put_u64(trace, "same_bits", b->n_same_bits);
+    bn_json_put_u64(trace, "absent", b->n_absent);
+    if (b->first < b->n) {
+        bn_json *first = bn_json_put_object(trace, "first");
+        bn_json_put_string(first, "op", bn_op_name(b->list[b->first].op));
+        bn_json_put_number(first, "layer", b->list[b->first].layer);
+    }
+    bn_json *list = bn_json_put_array(trace, "operations");
+    for (size_t i = 0; i < b->n; i++)
+        put_finding(list, &b->list[i]);
+}
+
+/* ---- references ---- */
+
+static void put_positions(bn_json *reference, const struct bn_crossval *x, const struct bn_xref *ref)
+{
+    static const enum bn_metric SHOWN[] = {BN_METRIC_COSINE, BN_METRIC_NRMSE, BN_METRIC_MAX_ABS, BN_METRIC_KL,
+                                           BN_METRIC_TOP_K};
+    bn_json *positions = bn_json_put_object(reference, "positions");
+    for (size_t m = 0; m < BN_ARRAY_LEN(SHOWN); m++) {
+        bn_json *list = bn_json_put_array(positions, bn_metric_name(SHOWN[m]));
+        for (size_t r = 0; r < x->n_prompt; r++)
+            bn_json_add_number(list, ref->rows[r].of[SHOWN[m]]);
+    }
+}
+
+static const char *result_of(const struct bn_xref *ref)
+{
+    if (ref->broken) return "failed";
+    if (bn_xref_parted(ref) != BN_RUNG_COUNT || ref->traced == BN_X_FAIL) return "differ";
+    return bn_xref_compared(ref) > 0 ? "agree" : "no_data";
+}
+
+static void put_reference(bn_json *list, const struct bn_crossval *x, const struct bn_xref *ref)
+{
+    bn_json *o = bn_json_add_object(list);
+    bn_json_put_string(o, "reference", bn_xref_label(ref));
+    bn_json_put_string(o, "name", ref->info.name);
+    bn_json_put_string(o, "version", ref->info.version[0] != '\0' ? ref->info.version : NULL);
+    bn_json_put_string(o, "commit", ref->info.commit[0] != '\0' ? ref->info.commit : NULL);
+    bn_json_put_string(o, "result", result_of(ref));
+    enum bn_rung parted = bn_xref_parted(ref);
+    bn_json_put_string(o, "parted_at", parted != BN_RUNG_COUNT ? bn_rung_name(parted) : NULL);
+    if (ref->broken) {
+        bn_json *failure = bn_json_put_object(o, "failure");
+        bn_json_put_string(failure, "status", bn_status_name(ref->failure.code));
+        if (ref->failure.where[0] != '\0') bn_json_put_string(failure, "where", ref->failure.where);
+        bn_json_put_string(failure, "message", ref->failure.msg);
+        bn_json_put_string(failure, "stderr", ref->last_words);
+    }
+    bn_json *rungs = bn_json_put_array(o, "rungs");
+    for (unsigned r = 0; r < BN_RUNG_COUNT; r++)
+        if (ref->rungs[r].state != BN_X_NONE) put_rung(rungs, (enum bn_rung)r, &ref->rungs[r]);
+    if (ref->traced != BN_X_NONE) put_trace(o, ref);
+    if (ref->rows != NULL && ref->rungs[BN_RUNG_POSITIONS].sum.n_rows == x->n_prompt)
+        put_positions(o, x, ref);
+}
+
+static void put_three(bn_json *doc, const struct bn_crossval *x)
+{
+    const struct bn_xthree *t = &x->three;
+    if (t->n < 3) return;
+    bn_json *three = bn_json_put_object(doc, "between");
+    bn_json *pairs = bn_json_put_array(three, "pairs");
+    for (size_t i = 0; i < t->n; i++) {
+        for (size_t j = 0; j < i; j++) {
+            bn_json *pair = bn_json_add_object(pairs);
+            bn_json_put_string(pair, "a", bn_crossval_participant(x, j));
+            bn_json_put_string(pair, "b", bn_crossval_participant(x, i));
+            bn_json_put_number(pair, "nrmse_mean", t->distance[i][j]);
+            bn_json_put_bool(pair, "agree", t->agree[i][j]);
+        }
+    }
+    bn_json_put_string(three, "odd_one_out", t->has_odd ? bn_crossval_participant(x, t->odd) : NULL);
+}
+
+/* ---- the block for receipts ---- */
+
+void bn_crossval_put_parity(const struct bn_crossval *x, bn_json *object)
+{
+    int code = bn_crossval_exit(x);
+    size_t compared = 0;
+    bn_json *parity = bn_json_put_object(object, "parity");
+    bn_json_put_string(parity, "schema", "bn.parity/1");
+    bn_json *list = bn_json_put_array(parity, "references");
+    for (size_t i = 0; i < x->n_refs; i++) {
+        const struct bn_xref *ref = &x->refs[i];
+        bn_json *o = bn_json_add_object(list);
+        bn_json_put_string(o, "name", ref->info.name);
+        bn_json_put_string(o, "version", ref->info.version[0] != '\0' ? ref->info.version : NULL);
+        bn_json_put_string(o, "commit", ref->info.commit[0] != '\0' ? ref->info.commit : NULL);
+        bn_json_put_string(o, "result", result_of(ref));
+        bn_json_put_u64(o, "compared", bn_xref_compared(ref));
+        bn_json *rungs = bn_json_put_object(o, "rungs");
+        for (unsigned r = 0; r < BN_RUNG_COUNT; r++)
+            if (ref->rungs[r].state != BN_X_NONE)
+                bn_json_put_string(rungs, bn_rung_name((enum bn_rung)r), bn_xstate_name(ref->rungs[r].state));
+        compared += bn_xref_compared(ref);
+    }
+    bn_json_put_string(parity, "status", code == BN_EXIT_OK ? "ok" : compared > 0 ? "diverged" : "no_data");
+    bn_json_put_u64(parity, "compared", compared);
+    bn_json_put_u64(parity, "tokens", x->n_prompt);
+    bn_json_put_string(parity, "model_sha256", x->model_sha);
+    bn_json_put_string(parity, "thresholds_sha256", x->thresholds_sha);
+}
+
+bn_status bn_crossval_print_json(const struct bn_crossval *x, const char *command, bn_error *err)
+{
+    char stamp[21];
+    bn_clock_format(bn_clock_utc(), stamp);
+    bn_json *doc = bn_json_new_object();
+    bn_json_put_string(doc, "schema", "bn.crossval/1");
+    bn_json_put_string(doc, "command", command);
+    bn_json_put_string(doc, "timestamp", stamp);
+    bn_json *model = bn_json_put_object(doc, "model");
+    bn_json_put_string(model, "path", bn_cli_model_name(x->args));
+    bn_json_put_string(model, "sha256", x->model_sha);
+    bn_json_put_string(model, "arch", bn_model_hparams(x->model)->arch);
+    bn_json *engine = bn_json_put_object(doc, "engine");
+    bn_json_put_string(engine, "name", "bn");
+    bn_json_put_string(engine, "version", bn_version());
+    bn_json_put_string(engine, "isa", bn_isa_name());
+    bn_json_put_u64(engine, "threads", bn_session_n_threads(x->session));
+    bn_json *tokens = bn_json_put_array(doc, "tokens");
+    for (size_t i = 0; i < x->n_prompt; i++)
+        bn_json_add_u64(tokens, (uint64_t)x->ids[i]);
+    bn_json *decoded = bn_json_put_array(doc, "decoded");
+    for (size_t i = x->n_prompt; i < x->n_ids; i++)
+        bn_json_add_u64(decoded, (uint64_t)x->ids[i]);
+    bn_json *list = bn_json_put_array(doc, "references");
+    for (size_t i = 0; i < x->n_refs; i++)
+        put_reference(list, x, &x->refs[i]);
+    put_three(doc, x);
+    bn_crossval_put_parity(x, doc);
+    bn_json_put_u64(doc, "exit_code", (uint64_t)bn_crossval_exit(x));
+    bn_status status = bn_cli_print_json(doc, err);
+    bn_json_free(doc);
+    return status;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * This engine's side: the model, the prompt, the logits and the trace.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "tools/cli/default_model.h"
+#include "tools/crossval/crossval.h"
+
+#define MAX_TEXT_BYTES (1u << 24)
+
+/* ---- opening ---- */
+
+static bn_status read_thresholds(struct bn_crossval *x, bn_error *err)
+{
+    const char *path = bn_opt_exists(x->args, "thresholds") ? bn_opt_str(x->args, "thresholds") : NULL;
+    struct bn_buf *text = &x->limits;
+    text->max = BN_JSON_MAX_BYTES;
+    if (path == NULL) bn_buf_append(text, bn_default_thresholds, (size_t)bn_default_thresholds_bytes);
+    bn_status status = path != NULL ? bn_file_read(path, text, err) : bn_buf_check(text, err);
+    bn_buf_puts(text, ""); /* an empty file has bytes too */
+    if (status == BN_OK) status = bn_buf_check(text, err);
+    if (status == BN_OK) status = bn_thresholds_parse(&x->thresholds, text->data, text->len, NULL, err);
+    if (status == BN_OK) status = bn_sha256_hex(text->data, text->len, x->thresholds_sha, err);
+    if (status != BN_OK && path != NULL) bn_error_name(err, path);
+    return status;
+}
+
+/* The carried model as a file, which is all that other programs can open. */
+static bn_status write_carried(struct bn_crossval *x, bn_error *err)
+{
+    const char *folder = getenv("TMPDIR");
+    char path[sizeof x->carried];
+    if (folder == NULL || folder[0] == '\0') folder = "/tmp";
+    int n = snprintf(path, sizeof path, "%s/bn-crossval-XXXXXX", folder);
+    if (n < 0 || (size_t)n >= sizeof path) return bn_fail_errno(err, ENAMETOOLONG, folder, "cannot write");
+    int fd = mkstemp(path);
+    if (fd < 0) return bn_fail_errno(err, errno, path, "cannot create");
+    memcpy(x->carried, path, sizeof path);
+    x->model_path = x->carried;
+    const unsigned char *from = bn_default_model_data;
+    for (uint64_t left = bn_default_model_bytes; left > 0;) {
+        ssize_t put = write(fd, from, left);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) {
+            bn_status status = bn_fail_errno(err, errno, path, "cannot write");
+            close(fd);
+            return status;
+        }
+        from += put;
+        left -= (uint64_t)put;
+    }
+    return close(fd) == 0 ? BN_OK : bn_fail_errno(err, errno, path, "cannot write");
+}
+
+static bn_status open_model(struct bn_crossval *x, bn_error *err)
+{
+    bn_model_options with = {.repack = BN_REPACK_NEVER};
+    struct bn_file_map map;
+    BN_TRY(bn_cli_open_model(&x->model, x->args, &with, err));
+    x->n_vocab = bn_model_hparams(x->model)->n_vocab;
+    x->model_path = bn_opt_str(x->args, "model");
+    if (x->model_path == NULL) BN_TRY(write_carried(x, err));
+    BN_TRY(bn_file_map_open(&map, x->model_path, false, err));
+    bn_status status = bn_sha256_hex(map.data, map.n_bytes, x->model_sha, err);
+    bn_file_map_close(&map);
+    return status;
+}
+
+/* ---- the prompt ---- */
+
+static bn_status read_text(struct bn_crossval *x, bn_error *err)
+{
+    const char *prompt = bn_opt_str(x->args, "prompt"), *file = bn_opt_str(x->args, "file");
+    x->text.max = MAX_TEXT_BYTES;
+    if ((prompt != NULL) == (file != NULL)) {
+        bn_fail(err, BN_ERR_ARG,
+                prompt != NULL ? "both --prompt and --file are given" : "no prompt is given");
+        bn_error_hint(err, "-p TEXT, -f FILE (- is standard input), or --tokens IDS");
+        return BN_ERR_ARG;
+    }
+    if (file != NULL) BN_TRY(bn_file_read(file, &x->text, err));
+    bn_buf_puts(&x->text, file != NULL ? "" : prompt);
+    return bn_buf_check(&x->text, err);
+}
+
+/* Also room for the tokens that are decoded. */
+static bn_status read_prompt(struct bn_crossval *x, bn_error *err)
+{
+    int32_t *ids = NULL;
+    if (bn_opt_given(x->args, "tokens")) {
+        if (bn_opt_given(x->args, "prompt") || bn_opt_given(x->args, "file"))
+            return bn_fail(err, BN_ERR_ARG, "--tokens does not go with a text");
+        BN_TRY(bn_opt_i32_list(x->args, "tokens", 0, (int32_t)x->n_vocab - 1, &ids, &x->n_prompt, err));
+    } else {
+        const bn_tokenizer *tok = bn_model_tokenizer(x->model);
+        BN_TRY(read_text(x, err));
+        if (tok == NULL) {
+            bn_fail(err, BN_ERR_UNSUPPORTED, "the model's file has no vocabulary");
+            bn_error_hint(err, "give token ids with --tokens");
+            return BN_ERR_UNSUPPORTED;
+        }
+        BN_TRY(bn_tokenize(tok, x->text.data, x->text.len, BN_TOKENIZE_BOS, &ids, &x->n_prompt, err));
+    }
+    uint32_t most = UINT32_MAX;
+    bn_status status = bn_opt_u32(x->args, "positions", 1, 1u << 24, &most, err);
+    if (x->n_prompt > most) x->n_prompt = most;
+    if (status == BN_OK && x->n_prompt == 0) status = bn_fail(err, BN_ERR_ARG, "the prompt has no tokens");
+    x->ids = bn_alloc(x->n_prompt + x->n_decode, sizeof *x->ids);
+    if (x->ids == NULL && status == BN_OK) status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (status == BN_OK) memcpy(x->ids, ids, x->n_prompt * sizeof *ids);
+    bn_free(ids);
+    x->n_ids = x->n_prompt;
+    return status;
+}
+
+static bn_status open_session(struct bn_crossval *x, bn_error *err)
+{
+    bn_session_options options = {0};
+    uint32_t most = bn_model_hparams(x->model)->n_ctx;
+    BN_TRY(bn_opt_u32(x->args, "threads", 1, 1024, &options.n_threads, err));
+    if (x->n_prompt > most) {
+        bn_fail(err, BN_ERR_LIMIT, "%zu tokens do not fit into the context of %u", x->n_prompt, most);
+        bn_error_hint(err, "--positions N takes the first N");
+        return BN_ERR_LIMIT;
+    }
+    if (x->n_prompt + x->n_decode > most) x->n_decode = most - (uint32_t)x->n_prompt;
+    options.n_ctx = (uint32_t)x->n_prompt + x->n_decode;
+    return bn_session_open(&x->session, x->model, &options, err);
+}
+
+bn_status bn_crossval_open(struct bn_crossval *x, const struct bn_args *args, bn_error *err)
+{
+    *x = (struct bn_crossval){.args = args};
+    if (bn_opt_exists(args, "n-predict")) BN_TRY(bn_opt_u32(args, "n-predict", 0, 4096, &x->n_decode, err));
+    BN_TRY(read_thresholds(x, err));
+    BN_TRY(open_model(x, err));
+    BN_TRY(read_prompt(x, err));
+    return open_session(x, err);
+}
+
+void bn_crossval_close(struct bn_crossval *x)
+{
+    for (size_t i = 0; i < x->n_refs; i++)
+        bn_xref_end(&x->refs[i]);
+    bn_records_release(&x->trace);
+    bn_buf_release(&x->text);
+    bn_buf_release(&x->limits);
+    bn_free(x->ids);
+    bn_free(x->logits);
+    bn_session_close(x->session);
+    bn_model_close(x->model);
+    if (x->carried[0] != '\0') unlink(x->carried);
+}
+
+/* ---- evaluating ---- */
+
+bn_status bn_crossval_evaluate(struct bn_crossval *x, bn_error *err)
+{
+    size_t n_rows = x->n_prompt + x->n_decode;
+    x->logits = bn_alloc(n_rows, x->n_vocab * sizeof *x->logits);
+    if (x->logits == NULL) {
+        bn_fail(err, BN_ERR_NOMEM, "no memory for %zu rows of logits", n_rows);
+        bn_error_hint(err, "--positions N takes the first N tokens of the prompt");
+        return BN_ERR_NOMEM;
+    }
+    BN_TRY(bn_session_eval(x->session, x->ids, x->n_prompt, BN_LOGITS_ALL, x->logits, err));
+    for (uint32_t step = 0; step < x->n_decode; step++) {
+        const float *row = x->logits + (x->n_ids - 1) * x->n_vocab;
+        x->ids[x->n_ids] = (int32_t)bn_argmax(row, x->n_vocab);
+        float *next = x->logits + x->n_ids * x->n_vocab;
+        BN_TRY(bn_session_eval(x->session, x->ids + x->n_ids, 1, BN_LOGITS_LAST, next, err));
+        x->n_ids++;
+    }
+    return BN_OK;
+}
+
+bn_status bn_crossval_trace_own(struct bn_crossval *x, size_t n, bn_error *err)
+{
+    if (x->n_traced == n) return BN_OK;
+    bn_records_release(&x->trace);
+    x->n_traced = 0;
+    float *logits = bn_alloc(n, x->n_vocab * sizeof *logits);
+    if (logits == NULL) return bn_fail(err, BN_ERR_NOMEM, "no memory for a trace of %zu tokens", n);
+    bn_status status = bn_session_truncate(x->session, 0, err);
+    bn_session_set_trace(x->session, bn_records_take, &x->trace);
+    if (status == BN_OK) status = bn_session_eval(x->session, x->ids, n, BN_LOGITS_ALL, logits, err);
+    bn_session_set_trace(x->session, NULL, NULL);
+    bn_free(logits);
+    if (status == BN_OK && x->trace.err.code != BN_OK) {
+        *err = x->trace.err;
+        status = err->code;
+    }
+    if (status == BN_OK) x->n_traced = n;
+    return status;
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * References by name, by command, or as recorded files. A name is looked up when the program runs: nothing
+ * about references is decided when it is built.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "tools/cli/report.h"
+#include "tools/crossval/crossval.h"
+
+#define DUMP "dump:"
+
+const char *bn_xref_label(const struct bn_xref *ref)
+{
+    return ref->given;
+}
+
+/* ---- finding ---- */
+
+static void own_path(char out[PATH_MAX], bool folder)
+{
+    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
+    out[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(out, '/');
+    if (folder && slash != NULL) slash[1] = '\0';
+}
+
+/* program beside this one, in crossval/ beside it, or in a build of the working folder. */
+static bool find_program(const char *program, char out[PATH_MAX])
+{
+    static const char *const PLACES[] = {"%s%s", "%scrossval/%s"};
+    static const char *const BUILDS[] = {"build/gcc/crossval/%s", "build/clang/crossval/%s"};
+    char folder[PATH_MAX];
+    int n = 0;
+    own_path(folder, true);
+    for (size_t i = 0; i < BN_ARRAY_LEN(PLACES); i++) {
+        n = i == 0 ? snprintf(out, PATH_MAX, "%s%s", folder, program)
+                   : snprintf(out, PATH_MAX, "%scrossval/%s", folder, program);
+        if (n > 0 && n < PATH_MAX && access(out, X_OK) == 0) return true;
+    }
+    for (size_t i = 0; i < BN_ARRAY_LEN(BUILDS); i++) {
+        n = snprintf(out, PATH_MAX, i == 0 ? "build/gcc/crossval/%s" : "build/clang/crossval/%s", program);
+        if (n > 0 && n < PATH_MAX && access(out, X_OK) == 0) return true;
+    }
+    return false;
+}
+
+/* 'path' for the shell. */
+static void put_quoted(struct bn_buf *out, const char *path)
+{
+    bn_buf_putc(out, '\'');
+    for (const char *c = path; *c != '\0'; c++)
+        bn_buf_puts(out, *c == '\'' ? "'\\''" : (const char[]){*c, '\0'});
+    bn_buf_putc(out, '\'');
+}
+
+/* Turns "oracle --float-quant" into a command; anything that is no name stays as it is. */
+static bn_status make_command(const char *given, struct bn_buf *command, bn_error *err)
+{
+    char path[PATH_MAX], name[80];
+    size_t n = strcspn(given, " ");
+    snprintf(name, sizeof name, "bn-bridge-%.*s", (int)bn_min_size(n, 60), given);
+    bool oracle = n == 6 && strncmp(given, "oracle", n) == 0, bn = n == 2 && strncmp(given, "bn", n) == 0;
+    if (bn) {
+        own_path(path, false);
+    } else if (oracle && !find_program("bn-reference", path)) {
+        bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, "bn-reference", "not found beside this program");
+        bn_error_hint(err, "make reference builds it");
+        return BN_ERR_NOT_FOUND;
+    } else if (!oracle && (strchr(name, '/') != NULL || !find_program(name, path))) {
+        bn_buf_puts(command, given);
+        return bn_buf_check(command, err);
+    }
+    put_quoted(command, path);
+    if (oracle || bn) bn_buf_puts(command, " serve");
+    bn_buf_puts(command, given + n);
+    return bn_buf_check(command, err);
+}
+
+/* ---- starting, ending ---- */
+
+static bool is_interrupted(void)
+{
+    return bn_cli_interrupted() != 0;
+}
+
+static void show_stderr(void *user, const char *bytes, size_t n)
+{
+    (void)user;
+    fwrite(bytes, 1, n, stderr);
+}
+
+/* The last lines of its standard error, as far as they fit. */
+static void keep_last_words(struct bn_xref *ref)
+{
+    if (ref->process == NULL) return;
+    const char *all = bn_reference_stderr(ref->process);
+    size_t n = strlen(all), room = sizeof ref->last_words / 4;
+    while (n > 0 && (all[n - 1] == '\n' || all[n - 1] == '\r'))
+        n--;
+    const char *from = n > room ? all + n - room : all;
+    bn_escape(ref->last_words, sizeof ref->last_words, from, (size_t)(all + n - from));
+}
+
+void bn_xref_failed(struct bn_xref *ref, const bn_error *why)
+{
+    if (ref->broken) return;
+    ref->broken = true;
+    ref->failure = *why;
+    keep_last_words(ref);
+}
+
+/* What a failed call means: a reference's own failure is noted and forgiven, ours is passed on. */
+static bn_status note(struct bn_xref *ref, bn_status status, const bn_error *why, bn_error *err)
+{
+    if (status == BN_OK) return BN_OK;
+    if (status == BN_ERR_NOMEM || status == BN_ERR_CANCELLED || status == BN_ERR_ARG) {
+        *err = *why;
+        return status;
+    }
+    bn_xref_failed(ref, why);
+    return BN_OK;
+}
+
+static bn_status start_process(struct bn_crossval *x, struct bn_xref *ref, bn_error *why)
+{
+    struct bn_buf command = {.max = 1u << 16};
+    uint64_t seconds = 120;
+    struct bn_reference_options options = {.cancelled = is_interrupted,
+                                           .on_stderr = x->args->verbose > 0 ? show_stderr : NULL};
+    BN_TRY(bn_opt_seconds(x->args, "timeout", &seconds, why));
+    if (seconds == 0 || seconds > 86400 * 7)
+        return bn_fail(why, BN_ERR_ARG, "--timeout wants a second at least, and a week at most");
+    options.timeout_ns = seconds * 1000000000u;
+    bn_status status = make_command(ref->given, &command, why);
+    options.command = command.data;
+    if (status == BN_OK) status = bn_reference_start(&ref->process, &options, why);
+    if (status == BN_OK) {
+        uint32_t n_threads = bn_session_n_threads(x->session);
+        ref->info = *bn_reference_info(ref->process);
+        status = bn_reference_open(ref->process, x->model_path, n_threads, why);
+        ref->info = *bn_reference_info(ref->process);
+    }
+    bn_buf_release(&command);
+    return status;
+}
+
+bn_status bn_xref_start(struct bn_crossval *x, struct bn_xref *ref, bn_error *err)
+{
+    bn_error why = {0};
+    bn_status status = BN_OK;
+    if (strncmp(ref->given, DUMP, strlen(DUMP)) == 0) {
+        ref->folder = ref->given + strlen(DUMP);
+        ref->info = (struct bn_reference_info){
+            .name = "dump", .can = BN_CAN_LOGITS | BN_CAN_TRACE, .n_vocab = x->n_vocab, .n_ctx = x->n_prompt};
+        struct stat st;
+        if (stat(ref->folder, &st) == 0 && !S_ISDIR(st.st_mode)) ref->info.can = BN_CAN_LOGITS;
+        if (access(ref->folder, R_OK) != 0)
+            status = bn_fail_at(&why, BN_ERR_NOT_FOUND, BN_NO_OFFSET, ref->folder, "no such file or folder");
+    } else {
+        status = start_process(x, ref, &why);
+    }
+    if (status == BN_OK && ref->info.n_vocab != x->n_vocab)
+        status = bn_fail(&why, BN_ERR_MISMATCH, "has a vocabulary of %llu, this engine of %zu",
+                         (unsigned long long)ref->info.n_vocab, x->n_vocab);
+    ref->started = status == BN_OK;
+    BN_TRY(bn_thresholds_parse(&ref->limits, x->limits.data, x->limits.len, ref->info.name, err));
+    return note(ref, status, &why, err);
+}
+
+void bn_xref_end(struct bn_xref *ref)
+{
+    bn_error why = {0};
+    if (ref->process != NULL && !ref->broken && bn_reference_finish(ref->process, &why) != BN_OK)
+        bn_xref_failed(ref, &why);
+    bn_reference_close(ref->process);
+    ref->process = NULL;
+    bn_free(ref->logits);
+    bn_free(ref->rows);
+    for (size_t r = 0; r < BN_RUNG_COUNT; r++)
+        bn_free(ref->rungs[r].ids);
+    bn_bisection_release(&ref->trace);
+    ref->logits = NULL;
+    ref->rows = NULL;
+}
+
+/* ---- asking ---- */
+
+/* Recorded logits of the whole prompt; their first n rows. The folder of a trace holds G.logits.f32, a file
+ * is what bn-run logits --all -o wrote. */
+static bn_status read_dump(struct bn_crossval *x, const struct bn_xref *ref, size_t n, float **logits,
+                           bn_error *why)
+{
+    char path[PATH_MAX];
+    struct bn_file_map map;
+    bool file = access(ref->folder, F_OK) == 0 && bn_file_map_open(&map, ref->folder, true, NULL) == BN_OK;
+    if (!file) {
+        int length = snprintf(path, sizeof path, "%s/G.logits.f32", ref->folder);
+        if (length < 0 || (size_t)length >= sizeof path)
+            return bn_fail(why, BN_ERR_NOT_FOUND, "the name of the folder is too long");
+        BN_TRY(bn_file_map_open(&map, path, true, why));
+    }
+    uint64_t row_bytes = x->n_vocab * sizeof(float), wanted = x->n_prompt * row_bytes;
+    bn_status status = BN_OK;
+    if (map.n_bytes != wanted)
+        status = bn_fail(why, BN_ERR_MISMATCH, "holds %zu bytes of logits, not %zu rows of %zu numbers",
+                         map.n_bytes, x->n_prompt, x->n_vocab);
+    if (status == BN_OK) *logits = bn_alloc(n, row_bytes);
+    if (status == BN_OK && *logits == NULL) status = bn_fail(why, BN_ERR_NOMEM, "out of memory");
+    if (status == BN_OK) memcpy(*logits, map.data, n * row_bytes);
+    bn_file_map_close(&map);
+    return status;
+}
+
+bn_status bn_xref_logits(struct bn_crossval *x, struct bn_xref *ref, size_t n, float **logits, bn_error *err)
+{
+    bn_error why = {0};
+    *logits = NULL;
+    if (ref->broken) return BN_OK;
+    bn_status status = ref->folder != NULL
+                           ? read_dump(x, ref, n, logits, &why)
+                           : bn_reference_logits(ref->process, x->ids, n, false, logits, &why);
+    return note(ref, status, &why, err);
+}
+
+bn_status bn_xref_trace(struct bn_crossval *x, struct bn_xref *ref, size_t n, struct bn_records *records,
+                        bn_error *err)
+{
+    bn_error why = {0};
+    if (ref->broken) return BN_OK;
+    bn_status status = ref->folder != NULL ? bn_records_read(records, ref->folder, n, &why)
+                                           : bn_reference_trace(ref->process, x->ids, n, records, &why);
+    if (status == BN_OK && records->n == 0)
+        status = bn_fail(&why, BN_ERR_MISMATCH, "holds no record that this program knows");
+    return note(ref, status, &why, err);
+}

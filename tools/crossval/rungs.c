@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The rungs of the ladder: what each compares, and what its failure suggests.
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "tools/crossval/crossval.h"
+
+const char *bn_xstate_name(enum bn_xstate state)
+{
+    static const char *const NAMES[] = {"none", "pass", "fail", "skip", "error"};
+    return (unsigned)state < BN_ARRAY_LEN(NAMES) ? NAMES[state] : "?";
+}
+
+static void say(struct bn_xrung *rung, enum bn_xstate state, const char *fmt, ...) BN_PRINTF(3, 4);
+static void say(struct bn_xrung *rung, enum bn_xstate state, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(rung->reason, sizeof rung->reason, fmt, args);
+    va_end(args);
+    rung->state = state;
+}
+
+/* True when the rung cannot be climbed, and says why. */
+static bool blocked(struct bn_xref *ref, struct bn_xrung *rung, unsigned needs, const char *what)
+{
+    char where[sizeof ref->failure.where + 2] = "";
+    if (ref->broken) {
+        if (ref->failure.where[0] != '\0') snprintf(where, sizeof where, "%s: ", ref->failure.where);
+        say(rung, BN_X_ERROR, "the reference failed: %s%s", where, ref->failure.msg);
+    } else if ((ref->info.can & needs) == 0) {
+        say(rung, BN_X_SKIP, "the reference cannot %s", what);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* ---- tokens ---- */
+
+/* A few ids around at, the one at `at` in brackets. */
+static void show_ids(char *out, size_t room, const int32_t *ids, size_t n, size_t at)
+{
+    size_t from = at > 4 ? at - 4 : 0, used = 0;
+    out[0] = '\0';
+    for (size_t i = from; i < n && i < at + 5 && used + 1 < room; i++) {
+        int put =
+            snprintf(out + used, room - used, i == at ? "%s[%d]" : "%s%d", i > from ? " " : "", (int)ids[i]);
+        used += put > 0 ? (size_t)put : 0;
+    }
+    if (at >= n && used + 8 < room) snprintf(out + used, room - used, "%s[end]", n > from ? " " : "");
+}
+
+static void guess_token_cause(const struct bn_crossval *x, struct bn_xrung *rung)
+{
+    const bn_tokenizer *tok = bn_model_tokenizer(x->model);
+    int32_t bos = bn_tokenizer_bos(tok);
+    size_t n = x->n_prompt, m = rung->n_ids, at = rung->at;
+    bool control = (at < n && bn_token_is_control(tok, x->ids[at])) ||
+                   (at < m && bn_token_is_control(tok, rung->ids[at]));
+    const char *cause = "another pre-tokenizer (tokenizer.ggml.pre), or merges in another order";
+    if (at == 0 && bos >= 0 && n > 0 && x->ids[0] == bos && (m == 0 || rung->ids[0] != bos))
+        cause = "BOS: this engine puts the begin-of-sequence token in front, the reference does not";
+    else if (at == 0 && bos >= 0 && m > 0 && rung->ids[0] == bos && (n == 0 || x->ids[0] != bos))
+        cause = "BOS: the reference puts the begin-of-sequence token in front, this engine does not";
+    else if (at == n || at == m)
+        cause = "one side goes on: an end-of-sequence token (add_eos_token), or text that was cut";
+    else if (control)
+        cause = "special tokens: one side reads a marker in the text as a control token";
+    snprintf(rung->hint, sizeof rung->hint, "likely %s", cause);
+}
+
+bn_status bn_xrung_tokens(struct bn_crossval *x, struct bn_xref *ref, bn_error *err)
+{
+    struct bn_xrung *rung = &ref->rungs[BN_RUNG_TOKENS];
+    bn_error why = {0};
+    if (blocked(ref, rung, BN_CAN_TOKENIZE, "tokenize")) return BN_OK;
+    if (x->text.data == NULL) {
+        say(rung, BN_X_SKIP, "the prompt was given as ids");
+        return BN_OK;
+    }
+    bn_status status = bn_reference_tokenize(ref->process, x->text.data, x->text.len, true, false, &rung->ids,
+                                             &rung->n_ids, &why);
+    if (status == BN_ERR_NOMEM || status == BN_ERR_CANCELLED) {
+        *err = why;
+        return status;
+    }
+    if (status == BN_ERR_UNSUPPORTED) {
+        say(rung, BN_X_SKIP, "%s", why.msg);
+        return BN_OK;
+    }
+    if (status != BN_OK) {
+        bn_xref_failed(ref, &why);
+        (void)blocked(ref, rung, BN_CAN_TOKENIZE, "tokenize");
+        return BN_OK;
+    }
+    /* --positions may have cut this engine's list. */
+    size_t n = bn_opt_given(x->args, "positions") ? bn_min_size(x->n_prompt, rung->n_ids) : x->n_prompt;
+    size_t m = bn_opt_given(x->args, "positions") ? bn_min_size(rung->n_ids, x->n_prompt) : rung->n_ids;
+    while (rung->at < n && rung->at < m && x->ids[rung->at] == rung->ids[rung->at])
+        rung->at++;
+    rung->n_compared = n > m ? n : m;
+    rung->state = BN_X_PASS;
+    if (rung->at == n && rung->at == m && n > 0) return BN_OK;
+    show_ids(rung->ours, sizeof rung->ours, x->ids, x->n_prompt, rung->at);
+    show_ids(rung->theirs, sizeof rung->theirs, rung->ids, rung->n_ids, rung->at);
+    say(rung, BN_X_FAIL, "%zu tokens here, %zu there, different from index %zu on", x->n_prompt, rung->n_ids,
+        rung->at);
+    guess_token_cause(x, rung);
+    return BN_OK;
+}
+
+/* ---- logits ---- */
+
+/* False when a row says that one side is no row of numbers. */
+static bool check_finite(struct bn_xref *ref, struct bn_xrung *rung, const struct bn_metrics *m, size_t row,
+                         size_t n)
+{
+    bn_error why = {.code = BN_ERR_MISMATCH, .offset = BN_NO_OFFSET};
+    if (m->bad_a < n) {
+        say(rung, BN_X_FAIL, "this engine's logit %zu at position %zu is not finite", m->bad_a, row);
+        return false;
+    }
+    if (m->bad_b == n) return true;
+    snprintf(why.msg, sizeof why.msg, "sent a logit that is not finite, %zu at position %zu", m->bad_b, row);
+    bn_xref_failed(ref, &why);
+    (void)blocked(ref, rung, BN_CAN_LOGITS, "");
+    return false;
+}
+
+static void judge(const struct bn_xref *ref, enum bn_rung which, struct bn_xrung *rung)
+{
+    size_t n_broken = 0;
+    const struct bn_verdict *worst = NULL;
+    rung->n_compared = rung->sum.n_values;
+    rung->n_verdicts = bn_thresholds_judge(&ref->limits, which, &rung->sum, rung->verdicts);
+    for (size_t i = 0; i < rung->n_verdicts; i++) {
+        const struct bn_verdict *v = &rung->verdicts[i];
+        if (v->holds) continue;
+        if (n_broken++ == 0) worst = v;
+    }
+    if (rung->n_compared == 0)
+        say(rung, BN_X_FAIL, "nothing was compared");
+    else if (worst != NULL)
+        say(rung, BN_X_FAIL, "%zu of %zu limits broken: %s%s %.6g, position %zu", n_broken, rung->n_verdicts,
+            bn_metric_name(worst->metric), worst->is_mean ? " mean" : "", worst->value, worst->row);
+    else if (rung->n_verdicts == 0)
+        say(rung, BN_X_FAIL, "the thresholds set no limit for this rung");
+    else
+        rung->state = BN_X_PASS;
+}
+
+bn_status bn_xrung_first(struct bn_crossval *x, struct bn_xref *ref, bn_error *err)
+{
+    struct bn_xrung *rung = &ref->rungs[BN_RUNG_FIRST];
+    struct bn_metrics m;
+    float *row = NULL;
+    if (blocked(ref, rung, BN_CAN_LOGITS, "give logits")) return BN_OK;
+    BN_TRY(bn_xref_logits(x, ref, 1, &row, err));
+    if (row == NULL) {
+        (void)blocked(ref, rung, BN_CAN_LOGITS, "");
+        return BN_OK;
+    }
+    bn_metrics_of(&m, x->logits, row, x->n_vocab);
+    bn_metrics_add(&rung->sum, &m, 0, x->n_vocab);
+    if (check_finite(ref, rung, &m, 0, x->n_vocab)) judge(ref, BN_RUNG_FIRST, rung);
+    bn_free(row);
+    return BN_OK;
+}
+
+bn_status bn_xrung_positions(struct bn_crossval *x, struct bn_xref *ref, bn_error *err)
+{
+    struct bn_xrung *rung = &ref->rungs[BN_RUNG_POSITIONS];
+    if (blocked(ref, rung, BN_CAN_LOGITS, "give logits")) return BN_OK;
+    if (ref->info.n_ctx < x->n_prompt) {
+        say(rung, BN_X_SKIP, "the reference's context of %llu is shorter than the prompt",
+            (unsigned long long)ref->info.n_ctx);
+        return BN_OK;
+    }
+    /* The last token decoded has nothing behind it that is judged. */
+    size_t n = x->n_ids > x->n_prompt ? x->n_ids - 1 : x->n_prompt;
+    if (ref->info.n_ctx < n) n = (size_t)ref->info.n_ctx;
+    BN_TRY(bn_xref_logits(x, ref, n, &ref->logits, err));
+    if (ref->logits == NULL) {
+        (void)blocked(ref, rung, BN_CAN_LOGITS, "");
+        return BN_OK;
+    }
+    ref->n_rows = n;
+    ref->rows = bn_alloc(x->n_prompt, sizeof *ref->rows);
+    if (ref->rows == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (size_t r = 0; r < x->n_prompt; r++) {
+        struct bn_metrics *m = &ref->rows[r];
+        bn_metrics_of(m, x->logits + r * x->n_vocab, ref->logits + r * x->n_vocab, x->n_vocab);
+        if (!check_finite(ref, rung, m, r, x->n_vocab)) return BN_OK;
+        bn_metrics_add(&rung->sum, m, r, x->n_vocab);
+    }
+    judge(ref, BN_RUNG_POSITIONS, rung);
+    return BN_OK;
+}
+
+/* ---- decode ---- */
+
+/* Step i: this engine's choice x->ids[n_prompt + i], held against the reference's row of the same tokens. A
+ * difference is a tie when the reference's two candidates are no farther apart than the rows are. */
+static void judge_step(const struct bn_crossval *x, const struct bn_xref *ref, struct bn_xrung *rung,
+                       size_t i)
+{
+    size_t row = x->n_prompt - 1 + i;
+    struct bn_metrics m;
+    bn_metrics_of(&m, x->logits + row * x->n_vocab, ref->logits + row * x->n_vocab, x->n_vocab);
+    rung->n_steps++;
+    rung->n_compared++;
+    bn_metrics_add(&rung->sum, &m, row, x->n_vocab);
+    if (m.bad_b < x->n_vocab || m.bad_a < x->n_vocab) {
+        if (rung->state != BN_X_FAIL) say(rung, BN_X_FAIL, "step %zu has logits that are not finite", i);
+        return;
+    }
+    if (m.argmax_a == m.argmax_b) {
+        rung->n_agree++;
+    } else if (m.of[BN_METRIC_MARGIN] <= ref->limits.tie * m.of[BN_METRIC_MAX_ABS] &&
+               m.of[BN_METRIC_MAX_ABS] <= ref->limits.limit[BN_RUNG_POSITIONS][BN_METRIC_MARGIN].max) {
+        rung->n_tied++;
+    } else if (rung->state != BN_X_FAIL) {
+        rung->at = i;
+        say(rung, BN_X_FAIL,
+            "step %zu: token %zu here, %zu there, which the reference puts %.4g above ours; that is no tie "
+            "of rows "
+            "that differ by up to %.4g",
+            i, m.argmax_a, m.argmax_b, m.of[BN_METRIC_MARGIN], m.of[BN_METRIC_MAX_ABS]);
+    }
+}
+
+void bn_xrung_decode(struct bn_crossval *x, struct bn_xref *ref)
+{
+    struct bn_xrung *rung = &ref->rungs[BN_RUNG_DECODE];
+    if (blocked(ref, rung, BN_CAN_LOGITS, "give logits")) return;
+    if (x->n_ids == x->n_prompt) {
+        say(rung, BN_X_SKIP, "no tokens were decoded (-n, or the context is full)");
+        return;
+    }
+    for (size_t i = 0; x->n_prompt + i < x->n_ids && x->n_prompt - 1 + i < ref->n_rows; i++)
+        judge_step(x, ref, rung, i);
+    if (ref->folder != NULL && rung->state == BN_X_NONE && rung->n_steps < x->n_ids - x->n_prompt)
+        say(rung, BN_X_SKIP, "recorded logits end with the prompt (%zu of %zu steps)", rung->n_steps,
+            x->n_ids - x->n_prompt);
+    else if (rung->n_steps == 0)
+        say(rung, BN_X_SKIP, "the reference's logits end with the prompt");
+    else if (rung->state == BN_X_NONE)
+        rung->state = BN_X_PASS;
+}
+
+/* ---- likelihood ---- */
+
+void bn_xrung_likelihood(struct bn_crossval *x, struct bn_xref *ref)
+{
+    struct bn_xrung *rung = &ref->rungs[BN_RUNG_LIKELIHOOD];
+    if (blocked(ref, rung, BN_CAN_LOGITS, "give logits")) return;
+    rung->bound = ref->limits.max_delta_nll;
+    if (ref->n_rows < x->n_prompt || x->n_prompt < 2) {
+        say(rung, BN_X_SKIP, "%s", x->n_prompt < 2 ? "a prompt of one token has no next token" : "no logits");
+        return;
+    }
+    for (size_t r = 0; r + 1 < x->n_prompt; r++) {
+        size_t next = (size_t)x->ids[r + 1];
+        rung->nll_ours -= bn_log_softmax(x->logits + r * x->n_vocab, x->n_vocab, next);
+        rung->nll_theirs -= bn_log_softmax(ref->logits + r * x->n_vocab, x->n_vocab, next);
+        rung->n_compared++;
+    }
+    rung->nll_ours /= (double)rung->n_compared;
+    rung->nll_theirs /= (double)rung->n_compared;
+    double delta = fabs(rung->nll_ours - rung->nll_theirs);
+    rung->state = BN_X_PASS;
+    if (!(delta <= rung->bound)) say(rung, BN_X_FAIL, "the likelihoods differ by %.5f", delta);
+}
+
+/* ---- trace ---- */
+
+static void name_first(struct bn_xref *ref, const struct bn_bisection *b, bool exact)
+{
+    size_t at = exact && b->first == b->n ? b->first_bits : b->first;
+    const struct bn_finding *f = &b->list[at];
+    char layer[24] = "outside the layers";
+    if (f->layer >= 0) snprintf(layer, sizeof layer, "of layer %d", (int)f->layer);
+    if (f->found == BN_FOUND_SHAPE || f->found == BN_FOUND_ABSENT_A)
+        snprintf(ref->trace_reason, sizeof ref->trace_reason, "%s %s %s", bn_op_name(f->op), layer,
+                 f->found == BN_FOUND_SHAPE ? "has other rows or columns" : "is not in this engine's trace");
+    else if (f->found == BN_FOUND_WITHIN)
+        snprintf(ref->trace_reason, sizeof ref->trace_reason, "%s %s is the first whose bits differ",
+                 bn_op_name(f->op), layer);
+    else
+        snprintf(ref->trace_reason, sizeof ref->trace_reason,
+                 "%s %s is the first out of tolerance: position %zu is off by %.3g, %.3g is allowed there",
+                 bn_op_name(f->op), layer, f->row, f->error, f->allowed);
+    /* A norm that one side leaves out shows up in what comes behind it. */
+    if (at > 0 && b->list[at - 1].found == BN_FOUND_ABSENT_B && f->found == BN_FOUND_OUT) {
+        size_t used = strlen(ref->trace_reason);
+        snprintf(ref->trace_reason + used, sizeof ref->trace_reason - used, "; its input %s was not sent",
+                 bn_op_name(b->list[at - 1].op));
+    }
+}
+
+bn_status bn_xrung_trace(struct bn_crossval *x, struct bn_xref *ref, size_t n, bool exact, bn_error *err)
+{
+    struct bn_records theirs = {0};
+    struct bn_xrung dummy = {0};
+    if (blocked(ref, &dummy, BN_CAN_TRACE, "trace")) {
+        ref->traced = dummy.state;
+        snprintf(ref->trace_reason, sizeof ref->trace_reason, "%s", dummy.reason);
+        return BN_OK;
+    }
+    BN_TRY(bn_crossval_trace_own(x, n, err));
+    bn_status status = bn_xref_trace(x, ref, n, &theirs, err);
+    if (status == BN_OK && blocked(ref, &dummy, BN_CAN_TRACE, "trace")) {
+        ref->traced = BN_X_ERROR;
+        snprintf(ref->trace_reason, sizeof ref->trace_reason, "%s", dummy.reason);
+    } else if (status == BN_OK) {
+        struct bn_bisection *b = &ref->trace;
+        bn_bisection_release(b);
+        ref->n_traced = n;
+        status = bn_bisect(b, &x->trace, &theirs, ref->limits.growth, err);
+        ref->traced = BN_X_PASS;
+        if (status == BN_OK && b->n_compared == 0) {
+            ref->traced = BN_X_FAIL;
+            snprintf(ref->trace_reason, sizeof ref->trace_reason, "nothing was compared");
+        } else if (status == BN_OK && (b->first < b->n || (exact && b->first_bits < b->n))) {
+            ref->traced = BN_X_FAIL;
+            name_first(ref, b, exact);
+        }
+    }
+    bn_records_release(&theirs);
+    return status;
+}

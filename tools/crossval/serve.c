@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-crossval serve: this engine as a reference (docs/reference/reference-protocol.md), for bit-exact
+ * comparison of two builds, instruction sets, or numbers of threads. One function for each operation; a
+ * request that fails is answered, an input that is no request ends the program.
+ */
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "tools/crossval/crossval.h"
+
+#define MAX_LINE (16u << 20)
+
+struct server {
+    const struct bn_args *args;
+    bn_model *model;
+    bn_session *session;
+    size_t n_vocab;
+    /* The answer in the making: members, then numbers. */
+    bn_json *answer;
+    float *floats;
+    size_t n_floats;
+    struct bn_records records;
+};
+
+/* ---- requests ---- */
+
+static bn_status needs_model(const struct server *s, bn_error *err)
+{
+    return s->session != NULL ? BN_OK : bn_fail(err, BN_ERR_ARG, "no model is open");
+}
+
+static bn_status read_tokens(const struct server *s, const bn_json *request, int32_t **ids, size_t *n,
+                             bn_error *err)
+{
+    const bn_json *list = bn_json_get(request, "tokens");
+    size_t room = bn_json_size(list);
+    BN_TRY(needs_model(s, err));
+    if (room == 0) return bn_fail(err, BN_ERR_ARG, "there are no tokens");
+    *n = 0;
+    *ids = bn_alloc(room, sizeof **ids);
+    if (*ids == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
+        uint64_t id;
+        if (!bn_json_u64(e, &id) || id >= s->n_vocab)
+            return bn_fail(err, BN_ERR_ARG, "a token is not in the vocabulary");
+        (*ids)[(*n)++] = (int32_t)id;
+    }
+    return BN_OK;
+}
+
+static bn_status hello(struct server *s, const bn_json *request, bn_error *err)
+{
+    (void)request;
+    (void)err;
+    bn_json_put_string(s->answer, "protocol", BN_REFERENCE_PROTOCOL);
+    bn_json_put_string(s->answer, "name", "bn");
+    bn_json_put_string(s->answer, "version", bn_version());
+    bn_json *can = bn_json_put_array(s->answer, "capabilities");
+    static const char *const CAN[] = {"tokenize", "logits", "trace", "bench"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(CAN); i++)
+        bn_json_add_string(can, CAN[i]);
+    bn_json_put_string(bn_json_put_object(s->answer, "details"), "isa", bn_isa_name());
+    return BN_OK;
+}
+
+static bn_status open_model(struct server *s, const bn_json *request, bn_error *err)
+{
+    const char *path = NULL;
+    uint64_t n_threads = 0;
+    uint32_t own = 0;
+    bn_model_options with = {.repack = BN_REPACK_NEVER};
+    if (!bn_json_string(bn_json_get(request, "model"), &path))
+        return bn_fail(err, BN_ERR_ARG, "the model is no path");
+    (void)bn_json_u64(bn_json_get(request, "threads"), &n_threads);
+    BN_TRY(bn_opt_u32(s->args, "threads", 1, 1024, &own, err));
+    bn_session_options options = {.n_threads = own != 0 ? own : (uint32_t)bn_min_size(n_threads, 1024)};
+    BN_TRY(bn_opt_u32(s->args, "batch", 1, 4096, &options.n_batch, err));
+    bn_session_close(s->session);
+    bn_model_close(s->model);
+    s->session = NULL;
+    s->model = NULL;
+    BN_TRY(bn_model_open(&s->model, path, &with, err));
+    BN_TRY(bn_session_open(&s->session, s->model, &options, err));
+    const bn_hparams *hp = bn_model_hparams(s->model);
+    s->n_vocab = hp->n_vocab;
+    bn_json_put_u64(s->answer, "n_vocab", hp->n_vocab);
+    bn_json_put_u64(s->answer, "n_ctx", bn_session_n_ctx(s->session));
+    bn_json_put_string(s->answer, "arch", hp->arch);
+    return BN_OK;
+}
+
+static bn_status tokenize(struct server *s, const bn_json *request, bn_error *err)
+{
+    const char *text = NULL;
+    bool bos = false, special = false;
+    int32_t *ids = NULL;
+    size_t n = 0;
+    BN_TRY(needs_model(s, err));
+    if (bn_model_tokenizer(s->model) == NULL)
+        return bn_fail(err, BN_ERR_UNSUPPORTED, "the model's file has no vocabulary");
+    if (!bn_json_string(bn_json_get(request, "text"), &text))
+        return bn_fail(err, BN_ERR_ARG, "there is no text");
+    (void)bn_json_bool(bn_json_get(request, "bos"), &bos);
+    (void)bn_json_bool(bn_json_get(request, "special"), &special);
+    unsigned flags = (bos ? BN_TOKENIZE_BOS : 0u) | (special ? BN_TOKENIZE_SPECIAL : 0u);
+    BN_TRY(bn_tokenize(bn_model_tokenizer(s->model), text, strlen(text), flags, &ids, &n, err));
+    bn_json *list = bn_json_put_array(s->answer, "tokens");
+    for (size_t i = 0; i < n; i++)
+        bn_json_add_u64(list, (uint64_t)ids[i]);
+    bn_free(ids);
+    return BN_OK;
+}
+
+static bn_status evaluate(struct server *s, const int32_t *ids, size_t n, bool last, bn_error *err)
+{
+    size_t rows = last ? 1 : n;
+    s->floats = bn_alloc(rows, s->n_vocab * sizeof *s->floats);
+    if (s->floats == NULL) return bn_fail(err, BN_ERR_NOMEM, "no memory for %zu rows of logits", rows);
+    s->n_floats = rows * s->n_vocab;
+    BN_TRY(bn_session_truncate(s->session, 0, err));
+    return bn_session_eval(s->session, ids, n, last ? BN_LOGITS_LAST : BN_LOGITS_ALL, s->floats, err);
+}
+
+static bn_status logits(struct server *s, const bn_json *request, bn_error *err)
+{
+    int32_t *ids = NULL;
+    size_t n = 0;
+    bool last = false;
+    (void)bn_json_bool(bn_json_get(request, "last"), &last);
+    bn_status status = read_tokens(s, request, &ids, &n, err);
+    if (status == BN_OK) status = evaluate(s, ids, n, last, err);
+    bn_free(ids);
+    bn_json_put_u64(s->answer, "rows", last ? 1 : n);
+    bn_json_put_u64(s->answer, "cols", s->n_vocab);
+    return status;
+}
+
+static bool is_wanted(const bn_json *names, const char *op)
+{
+    const char *name;
+    for (const bn_json *e = bn_json_first(names); e != NULL; e = bn_json_next(e))
+        if (bn_json_string(e, &name) && strcmp(name, op) == 0) return true;
+    return bn_json_kind(names) != BN_JSON_ARRAY;
+}
+
+/* The records that were asked for, one behind the other in s->floats. */
+static bn_status gather(struct server *s, const bn_json *names, bn_error *err)
+{
+    size_t total = 0, at = 0;
+    bn_json *list = bn_json_put_array(s->answer, "records");
+    bn_free(s->floats);
+    s->floats = NULL;
+    s->n_floats = 0;
+    for (size_t i = 0; i < s->records.n; i++)
+        total += s->records.list[i].rows * s->records.list[i].cols;
+    s->floats = bn_alloc(total, sizeof *s->floats);
+    if (s->floats == NULL) return bn_fail(err, BN_ERR_NOMEM, "no memory for a trace");
+    for (size_t i = 0; i < s->records.n; i++) {
+        const struct bn_record *r = &s->records.list[i];
+        if (!is_wanted(names, bn_op_name(r->op))) continue;
+        bn_json *record = bn_json_add_object(list);
+        bn_json_put_string(record, "op", bn_op_name(r->op));
+        bn_json_put_number(record, "layer", r->layer);
+        bn_json_put_u64(record, "rows", r->rows);
+        bn_json_put_u64(record, "cols", r->cols);
+        memcpy(s->floats + at, r->data, r->rows * r->cols * sizeof *r->data);
+        at += r->rows * r->cols;
+    }
+    s->n_floats = at;
+    return BN_OK;
+}
+
+static bn_status trace(struct server *s, const bn_json *request, bn_error *err)
+{
+    int32_t *ids = NULL;
+    size_t n = 0;
+    bn_status status = read_tokens(s, request, &ids, &n, err);
+    if (status == BN_OK) {
+        bn_session_set_trace(s->session, bn_records_take, &s->records);
+        status = evaluate(s, ids, n, false, err);
+        bn_session_set_trace(s->session, NULL, NULL);
+    }
+    bn_free(ids);
+    if (status == BN_OK && s->records.err.code != BN_OK) {
+        *err = s->records.err;
+        status = err->code;
+    }
+    return status == BN_OK ? gather(s, bn_json_get(request, "names"), err) : status;
+}
+
+static bn_status bench(struct server *s, const bn_json *request, bn_error *err)
+{
+    uint64_t prompt = 0, decode = 0;
+    BN_TRY(needs_model(s, err));
+    if (!bn_json_u64(bn_json_get(request, "prompt"), &prompt) ||
+        !bn_json_u64(bn_json_get(request, "decode"), &decode) || prompt == 0 ||
+        prompt + decode > bn_session_n_ctx(s->session))
+        return bn_fail(err, BN_ERR_ARG, "prompt and decode do not fit into the context");
+    int32_t *ids = bn_alloc(prompt, sizeof *ids);
+    s->floats = bn_alloc(s->n_vocab, sizeof *s->floats);
+    bn_status status = ids != NULL && s->floats != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (uint64_t i = 0; i < prompt && status == BN_OK; i++)
+        ids[i] = (int32_t)(i * 37 % s->n_vocab);
+    if (status == BN_OK) status = bn_session_truncate(s->session, 0, err);
+    uint64_t t0 = bn_clock_ns();
+    if (status == BN_OK) status = bn_session_eval(s->session, ids, prompt, BN_LOGITS_LAST, s->floats, err);
+    uint64_t t1 = bn_clock_ns();
+    for (uint64_t i = 0; i < decode && status == BN_OK; i++)
+        status = bn_session_eval(s->session, ids, 1, BN_LOGITS_LAST, s->floats, err);
+    bn_json_put_u64(s->answer, "prompt_ns", t1 - t0);
+    bn_json_put_u64(s->answer, "decode_ns", bn_clock_ns() - t1);
+    bn_free(ids);
+    return status;
+}
+
+static bn_status close_down(struct server *s, const bn_json *request, bn_error *err)
+{
+    (void)s;
+    (void)request;
+    (void)err;
+    return BN_OK;
+}
+
+/* ---- answering ---- */
+
+static const char *kind_of(bn_status status)
+{
+    if (status == BN_ERR_ARG || status == BN_ERR_LIMIT) return "argument";
+    if (status == BN_ERR_NOT_FOUND) return "not_found";
+    if (status == BN_ERR_FORMAT) return "format";
+    return status == BN_ERR_UNSUPPORTED ? "unsupported" : "internal";
+}
+
+static bn_status dispatch(struct server *s, const bn_json *request, const char *op, bn_error *err)
+{
+    static const struct {
+        const char *op;
+        bn_status (*run)(struct server *s, const bn_json *request, bn_error *err);
+    } OPS[] = {{"hello", hello}, {"open", open_model}, {"tokenize", tokenize}, {"logits", logits},
+               {"trace", trace}, {"bench", bench},     {"close", close_down}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(OPS); i++)
+        if (strcmp(op, OPS[i].op) == 0) return OPS[i].run(s, request, err);
+    return bn_fail(err, BN_ERR_UNSUPPORTED, "this operation is not known");
+}
+
+static bn_status write_answer(struct server *s, bool ok, bn_error *err)
+{
+    struct bn_buf line = {.max = MAX_LINE};
+    bool numbers = ok && s->n_floats > 0;
+    if (numbers) bn_json_put_u64(s->answer, "floats", s->n_floats);
+    bn_status status = bn_json_write(s->answer, true, &line, err);
+    bn_buf_putc(&line, '\n');
+    if (status == BN_OK) status = bn_buf_check(&line, err);
+    if (status == BN_OK) {
+        fwrite(line.data, 1, line.len, stdout);
+        if (numbers) fwrite(s->floats, sizeof *s->floats, s->n_floats, stdout);
+        if (fflush(stdout) != 0) status = bn_fail(err, BN_ERR_IO, "the answer could not be written");
+    }
+    bn_buf_release(&line);
+    return status;
+}
+
+/* One request; *closed when it was the last. */
+static bn_status answer(struct server *s, const char *text, size_t n, bool *closed, bn_error *err)
+{
+    bn_json *request = NULL;
+    bn_error why = {0};
+    const char *op = NULL;
+    uint64_t id = 0;
+    BN_TRY(bn_json_parse(&request, text, n, err));
+    bn_status status = BN_OK;
+    if (!bn_json_u64(bn_json_get(request, "id"), &id) || !bn_json_string(bn_json_get(request, "op"), &op))
+        status = bn_fail(err, BN_ERR_FORMAT, "a request without id or op");
+    if (status == BN_OK) {
+        s->answer = bn_json_new_object();
+        s->n_floats = 0;
+        bn_status done = dispatch(s, request, op, &why);
+        if (done != BN_OK) {
+            bn_json_free(s->answer);
+            s->answer = bn_json_new_object();
+            bn_json_put_string(s->answer, "error", why.msg);
+            bn_json_put_string(s->answer, "kind", kind_of(done));
+        }
+        bn_json_put_u64(s->answer, "id", id);
+        bn_json_put_bool(s->answer, "ok", done == BN_OK);
+        status = write_answer(s, done == BN_OK, err);
+        *closed = strcmp(op, "close") == 0;
+    }
+    bn_json_free(s->answer);
+    s->answer = NULL;
+    bn_free(s->floats);
+    s->floats = NULL;
+    bn_records_release(&s->records);
+    bn_json_free(request);
+    return status;
+}
+
+bn_status bn_crossval_serve(struct bn_args *args, bn_error *err)
+{
+    struct server s = {.args = args};
+    struct bn_buf line = {.max = MAX_LINE};
+    bn_status status = BN_OK;
+    bool closed = false;
+    const char *isa = bn_opt_str(args, "isa");
+    if (isa != NULL) BN_TRY(bn_isa_select(isa, err));
+    for (int c = 0; status == BN_OK && !closed && c != EOF;) {
+        while ((c = getc(stdin)) != EOF && c != '\n')
+            bn_buf_putc(&line, (char)c);
+        status = bn_buf_check(&line, err);
+        if (status == BN_OK && c == '\n') status = answer(&s, line.data, line.len, &closed, err);
+        line.len = 0;
+    }
+    bn_buf_release(&line);
+    bn_session_close(s.session);
+    bn_model_close(s.model);
+    return status;
+}
