@@ -35,7 +35,7 @@ Speaks bn.reference/1 on standard input and output for the engine that it is lin
   --kv f16|f32     how keys and values are kept; f16 by default, as in the engine
   --fused          flash attention and fused operations as the engine chooses; without it each operation is
                    computed by itself, so that a trace can name it
-  --backends DIR   folder with backends that the library loads at run time
+  --backends DIR   folder with backends that the library loads at run time; known where it was built with them
   -v               every message of the library, on standard error
   --help
 )";
@@ -294,6 +294,9 @@ void large_stacks()
 Settings options(int argc, char **argv, std::string &name)
 {
     Settings s;
+#ifdef BRIDGE_BACKENDS
+    s.backend_path = BRIDGE_BACKENDS;
+#endif
     for (int i = 1; i < argc; i++) {
         const std::string a = argv[i];
         const auto value = [&]() -> std::string {
