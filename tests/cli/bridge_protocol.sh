@@ -1,0 +1,216 @@
+#!/usr/bin/env bash
+# Does a program speak bn.reference/1 (docs/reference/reference-protocol.md)?
+#
+#   tests/cli/bridge_protocol.sh [COMMAND...]
+#
+# Without a command: the oracle, every bridge that lies beside it, and those of BN_BRIDGES, one command a line; and a
+# reference with planted faults, each of which must be seen. BN_BRIDGE_MODEL is a model that it can open; without it, one in F16 of
+# architecture `bitnet`, which all engines read. TAP on standard output.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+bin=${OUT:-build/gcc}
+# shellcheck source=tests/protocol/client.sh
+. tests/protocol/client.sh
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+count=0
+wrong=0
+subject=
+quiet= # when a fault is planted: failures are counted and not shown
+result() { # description, status of the check
+    count=$((count + 1))
+    [ "$2" -eq 0 ] || wrong=$((wrong + 1))
+    [ -z "$quiet" ] || return 0
+    if [ "$2" -eq 0 ]; then echo "ok $count - $subject: $1"; else echo "not ok $count - $subject: $1"; fi
+}
+check() { # description, command...
+    local what=$1 status
+    shift
+    if [ -n "$quiet" ]; then "$@" >/dev/null 2>&1; else "$@"; fi
+    status=$?
+    result "$what" $status
+}
+is() { [ "$1" = "$2" ] || { echo "# '$1' instead of '$2'"; return 1; }; }
+at_least() {
+    if [[ $1 =~ ^[0-9]+$ ]] && [ "$1" -ge "$2" ]; then return 0; fi
+    echo "# '$1', expected $2 or more"
+    return 1
+}
+good() { ask "$1" && { [ "$(member ok)" = true ] || { echo "# refused: $answer"; return 1; }; }; }
+# refused KIND REQUEST: KIND may be several, with |
+refused() {
+    ask "$2" || return 1
+    [ "$(member ok)" = false ] || { echo "# not refused: ${answer:0:200}"; return 1; }
+    [[ $(member kind) =~ ^($1)$ ]] || { echo "# kind '$(member kind)' instead of $1"; return 1; }
+    [ -n "$(member error)" ] || { echo "# no reason is given"; return 1; }
+}
+can() { [[ $capabilities == *"\"$1\""* ]]; }
+numbers() { od -An -v -tf4 -w4 "$1"; }
+finite() { ! numbers "$1" | grep -qiE 'nan|inf' || { echo "# numbers that are not finite"; return 1; }; }
+# near FILE FILE BOUND: greatest difference of two files of numbers
+near() {
+    paste <(numbers "$1") <(numbers "$2") | awk -v bound="$3" '
+        NF != 2 { print "# not as many numbers"; bad = 1; exit }
+        { d = $1 - $2; if (d < 0) d = -d; if (d > worst) worst = d }
+        END { if (bad) exit 1; if (NR == 0) { print "# no numbers"; exit 1 } if (worst > bound) { print "# they differ by " worst; exit 1 } }'
+}
+
+check_hello() {
+    check "hello" good '"op": "hello", "unknown": [1, {"a": null}]'
+    check "hello names the protocol" is "$(member protocol)" bn.reference/1
+    check "hello has a name" test -n "$(member name)"
+    capabilities=$(printf '%s' "$answer" | grep -oE '"capabilities": *\[[^]]*\]')
+    check "hello lists capabilities" test -n "$capabilities"
+    check "an operation that is none is refused" refused unsupported '"op": "no-such-thing"'
+    can logits && check "logits before open are refused" refused '[a-z_]+' '"op": "logits", "tokens": [1], "last": false'
+}
+
+check_open() {
+    local least
+    if [ -z "${no_files:-}" ]; then
+        check "a model that is not there" refused not_found "\"op\": \"open\", \"model\": \"$tmp/none.gguf\", \"threads\": 1"
+        check "a file that is no model" refused 'format|unsupported' "\"op\": \"open\", \"model\": \"$PWD/Makefile\", \"threads\": 1"
+    fi
+    check "open" good "\"op\": \"open\", \"model\": \"$model\", \"threads\": 1"
+    n_vocab=$(member n_vocab)
+    if can logits; then least=4; else least=0; fi # 0: not known
+    check "n_vocab" at_least "$n_vocab" $least
+    check "n_ctx" at_least "$(member n_ctx)" $least
+}
+
+tokens_of() { printf '%s' "$answer" | grep -oE '"tokens": *\[[^]]*\]' | tr -cd '0-9,'; }
+check_tokenize() {
+    local plain
+    check "tokenize" good '"op": "tokenize", "text": "To be, \u00e9\ud83d\ude00\n\"x\"", "bos": false, "special": false'
+    plain=$(tokens_of)
+    check "tokenize gives ids" test -n "$plain"
+    good '"op": "tokenize", "text": "To be, \u00e9\ud83d\ude00\n\"x\"", "bos": true, "special": false'
+    check "bos adds one id at most" test "$(tokens_of)" = "$plain" -o "$(tokens_of | cut -d, -f2-)" = "$plain"
+    check "an empty text has no ids" good '"op": "tokenize", "text": "", "bos": false, "special": false'
+    check "none at all" is "$(tokens_of)" ''
+    check "a text that is none is refused" refused argument '"op": "tokenize", "text": 5, "bos": false, "special": false'
+}
+
+check_logits() {
+    local floats=$tmp/floats
+    check "logits" good '"op": "logits", "tokens": [1, 2, 3], "last": false'
+    check "a row for each token" is "$(member rows) $(member cols) $(member floats)" "3 $n_vocab $((3 * n_vocab))"
+    check "they are finite" finite "$floats"
+    cp "$floats" "$tmp/all"
+    check "last" good '"op": "logits", "tokens": [1, 2, 3], "last": true'
+    check "one row" is "$(member rows) $(member cols) $(member floats)" "1 $n_vocab $n_vocab"
+    tail -c $((n_vocab * 4)) "$tmp/all" >"$tmp/last"
+    # Some engines compute one row otherwise than several, with a head rounded to binary16.
+    check "the same as the last of all" near "$floats" "$tmp/last" 0.02
+    check "each request starts with an empty context" good '"op": "logits", "tokens": [1, 2, 3], "last": false'
+    check "so that the answer is the same" cmp -s "$floats" "$tmp/all"
+    check "attention is causal" good '"op": "logits", "tokens": [1, 2, 4], "last": false'
+    head -c $((2 * n_vocab * 4)) "$floats" >"$tmp/others"
+    head -c $((2 * n_vocab * 4)) "$tmp/all" >"$tmp/first"
+    check "what follows changes nothing" near "$tmp/others" "$tmp/first" 0.001
+    check "an id beyond the vocabulary is refused" refused argument "\"op\": \"logits\", \"tokens\": [$n_vocab], \"last\": false"
+    check "an id below 0 is refused" refused argument '"op": "logits", "tokens": [-1], "last": false'
+    check "tokens that are no list are refused" refused '[a-z_]+' '"op": "logits", "tokens": "1,2", "last": false'
+    check "it goes on after that" good '"op": "logits", "tokens": [1], "last": true'
+}
+
+records() { printf '%s' "$answer" | grep -oE '\{[^{}]*"op": *"[^"]*"[^{}]*\}'; }
+known_ops='embd|attn_norm|[qkv]|[qk]_rope|attn_out|attn_sub_norm|attn_o|attn_res|ffn_norm|gate|up|ffn_act|ffn_sub_norm|down|ffn_res|output_norm|logits'
+check_trace() {
+    local sum
+    check "trace" good '"op": "trace", "tokens": [1, 2, 3], "names": null'
+    check "there are records" test "$(records | wc -l)" -gt 5
+    check "each has a row for each token" is "$(records | grep -vcE '"rows": *3\b')" 0
+    check "of names that are known" is "$(records | grep -vcE "\"op\": *\"($known_ops)\"")" 0
+    sum=$(records | grep -oE '"cols": *[0-9]+' | grep -oE '[0-9]+$' | awk '{ s += 3 * $1 } END { print s + 0 }')
+    check "as many numbers as they say" is "$(member floats)" "$sum"
+    check "they are finite" finite "$tmp/floats"
+    if records | tail -n 1 | grep -q '"logits"'; then
+        tail -c $((3 * n_vocab * 4)) "$tmp/floats" >"$tmp/traced"
+        check "the traced logits are the logits" near "$tmp/traced" "$tmp/all" 0.02
+    fi
+    check "trace of some names" good '"op": "trace", "tokens": [1, 2], "names": ["q", "down"]'
+    check "only those" is "$(records | grep -oE '"op": *"[a-z_]+"' | grep -oE '"[a-z_]+"$' | sort -u | tr -d '\n')" '"down""q"'
+}
+
+check_others() {
+    if can top_logprobs; then
+        check "top_logprobs" good '"op": "top_logprobs", "tokens": [1, 2, 3], "n": 3'
+        check "three ids" is "$(printf '%s' "$answer" | grep -oE '"ids": *\[[^]]*\]' | tr -cd ',')" ,,
+        check "three log-probabilities" is "$(printf '%s' "$answer" | grep -oE '"logprobs": *\[[^]]*\]' | tr -cd ',')" ,,
+    fi
+    if can bench; then
+        check "bench" good '"op": "bench", "prompt": 8, "decode": 2, "threads": 1'
+        check "it took time" at_least "$(member prompt_ns)" 1
+        check "single tokens too" at_least "$(member decode_ns)" 1
+    fi
+}
+
+# It may answer that this is no request, or end; but it may not agree.
+survives_garbage() {
+    reference_start "$tmp" "$@"
+    if ask_line '{"id": 1, "op": ' >/dev/null && [ "$(member ok)" != false ]; then
+        echo "# half a line was answered with: $answer"
+        reference_end
+        return 1
+    fi
+    reference_end
+}
+
+conforms() { # name, command...
+    subject=$1
+    shift
+    if [ -z "$quiet" ]; then check "half a line is no request" survives_garbage "$@"; fi
+    reference_start "$tmp" "$@"
+    check_hello
+    check_open
+    if can tokenize; then check_tokenize; fi
+    if can logits; then check_logits; fi
+    if can trace; then check_trace; fi
+    check_others
+    check "close" good '"op": "close"'
+    reference_end
+    check "it ends with status 0" is "$reference_status" 0
+    check "and writes nothing more" test ! -s "$tmp/rest"
+}
+
+model=${BN_BRIDGE_MODEL:-}
+if [ -z "$model" ]; then
+    "$bin/bn-fixtures" gen --size tiny --vocab 320 --arch bitnet --format f16 -o "$tmp" >/dev/null || exit 1
+    model=$(echo "$tmp"/tiny-*.gguf)
+fi
+if [ $# -gt 0 ]; then
+    conforms "$(basename "$1")" "$@"
+    exit $((wrong > 0))
+fi
+
+tried=0
+if "$bin/crossval/bn-reference" --help 2>/dev/null | grep -qE '^ +serve'; then
+    conforms bn-reference "$bin/crossval/bn-reference" serve
+    tried=1
+fi
+for program in "$bin"/crossval/bn-bridge-*; do
+    "$program" --help >/dev/null 2>&1 </dev/null || continue # its engine may have gone
+    conforms "$(basename "$program")" "$program"
+    tried=1
+done
+while read -r -a command; do
+    [ "${#command[@]}" -gt 0 ] || continue
+    conforms "${command[0]##*/}" "${command[@]}"
+    tried=1
+done <<<"${BN_BRIDGES:-}"
+
+# The checks themselves: a toy that follows the protocol, and the same with one fault each.
+toy_model=$model
+model=$PWD/README.md no_files=1
+conforms toy tests/protocol/toy_reference.sh none
+for fault in wrong-id short-floats not-json nan acausal remembers any-token last-differs extra-output exit-status never-refuses trace-rows; do
+    wrong=0 quiet=1
+    REFERENCE_TIMEOUT=2 conforms "toy, $fault" tests/protocol/toy_reference.sh "$fault"
+    quiet=
+    [ "$wrong" -gt 0 ]
+    subject="planted fault"
+    result "$fault is seen" $?
+done
+model=$toy_model
+[ "$tried" -eq 1 ] || echo "ok $((count + 1)) - references and bridges # SKIP none is built that speaks the protocol"

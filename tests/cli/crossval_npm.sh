@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# The engine against the llama.cpp of node-llama-cpp, which nobody here wrote: token ids, and logits of every position, for what
+# both can read. And the other way round: llama.cpp computes `bitnet-b1.58` as `bitnet`, with SiLU for squared ReLU, and that must be
+# seen. `make crossval-npm` installs it; without that this skips. TAP on standard output.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+bin=${OUT:-build/gcc}
+bridges=${BN_BRIDGE_DIR:-$bin/crossval}
+bridge=$bridges/node-llama-cpp/bridge.mjs
+skip() { echo "ok 1 - engine and node-llama-cpp # SKIP $*"; exit 0; }
+if [ "${BN_NPM_INSTALL:-0}" = 1 ]; then
+    why=$(crossval/bridges/node-llama-cpp/install.sh "$bridges") || skip "$why"
+fi
+[ -f "$bridges/node-llama-cpp/installed-lock.json" ] || skip "not installed; make crossval-npm does that"
+command -v node >/dev/null || skip "node is not installed"
+
+# shellcheck source=tests/protocol/client.sh
+. tests/protocol/client.sh
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+export REFERENCE_TIMEOUT=120
+count=0
+failures=0
+check() { # description, command...
+    local what=$1
+    shift
+    count=$((count + 1))
+    if "$@" >"$tmp/said" 2>&1; then echo "ok $count - $what"; else
+        echo "not ok $count - $what"
+        failures=$((failures + 1))
+        tail -n 8 "$tmp/said" | sed 's/^/# /'
+    fi
+}
+fails() { ! "$@" || { echo "nothing was seen"; return 1; }; }
+same() {
+    if [ -n "$1" ] && [ "$1" = "$2" ]; then return 0; fi
+    printf '%s\n' "engine    $1" "llama.cpp $2"
+    return 1
+}
+good() { ask "$1" && { [ "$(member ok)" = true ] || { echo "$answer"; return 1; }; }; }
+vocab=320
+ids=$(seq 1 37 | awk '{ printf "%s%d", (NR > 1 ? "," : ""), ($1 * 151 + 7) % 256 }')
+generate() { "$bin/bn-fixtures" gen --size tiny --vocab $vocab --arch "$1" --format "$2" -o "$tmp" >/dev/null; }
+# engine_logits MODEL FILE
+engine_logits() { "$bin/bn-run" logits -q -m "$1" --tokens "$ids" --all -o "$2"; }
+peer_logits() { good "\"op\": \"logits\", \"tokens\": [$ids], \"last\": false" && cp "$tmp/floats" "$1"; }
+# A net of random weights amplifies rounding, and llama.cpp rounds activations in blocks of 256 or not at all, the engine in rows.
+limits=(--vocab "$vocab" --min-cosine 0.998 --min-argmax 33 --max-abs 0.3)
+
+check "the protocol" bash tests/cli/bridge_protocol.sh node "$bridge"
+reference_start "$tmp" node "$bridge"
+for kind in bitnet:tq2_0 bitnet:tq1_0 bitnet:f16 llama:tq2_0 llama:tq1_0 llama:f16; do
+    generate "${kind%:*}" "${kind#*:}"
+    model=$(echo "$tmp"/tiny-"${kind%:*}"-"${kind#*:}"-*.gguf)
+    check "$kind opens" good "\"op\": \"open\", \"model\": \"$model\", \"threads\": 1"
+    engine_logits "$model" "$tmp/engine.f32"
+    check "$kind: logits come" peer_logits "$tmp/peer.f32"
+    check "$kind: they agree" "$bin/crossval/bn-compare-logits" "$tmp/engine.f32" "$tmp/peer.f32" "${limits[@]}"
+done
+for text in 'To be, or not to be' "What is 2+2? I'm 1234567." '  spaces  and\ttabs' 'Gr\u00fc\u00dfe, \u4f60\u597d \ud83d\ude00' 'a\nb\r\n\nc'; do
+    good "\"op\": \"tokenize\", \"text\": \"$text\", \"bos\": true, \"special\": false"
+    peer=$(printf '%s' "$answer" | grep -oE '"tokens": *\[[^]]*\]' | tr -cd '0-9,')
+    engine=$(printf '"%s"\n' "$text" | "$bin/bn-run" tokenize -q -m "$model" --jsonl | tr -cd '0-9,')
+    check "tokens of '$text'" same "$engine" "$peer"
+done
+
+# The same seed gives the same matrices for both architectures; only what the file calls itself differs.
+generate bitnet-b1.58 f16
+engine_logits "$(echo "$tmp"/tiny-bitnet-b1.58-f16-*.gguf)" "$tmp/engine.f32"
+good "\"op\": \"open\", \"model\": \"$(echo "$tmp"/tiny-bitnet-f16-*.gguf)\", \"threads\": 1"
+check "logits for the model of the other name come" peer_logits "$tmp/peer.f32"
+check "SiLU in place of squared ReLU is seen" fails "$bin/crossval/bn-compare-logits" "$tmp/engine.f32" "$tmp/peer.f32" "${limits[@]}"
+good "\"op\": \"open\", \"model\": \"$(echo "$tmp"/tiny-bitnet-b1.58-f16-*.gguf)\", \"threads\": 1" >/dev/null
+check "a model that llama.cpp cannot read is refused" test "$(member kind)" = unsupported
+good '"op": "close"' >/dev/null
+reference_end
+exit $((failures > 0))
