@@ -216,13 +216,13 @@ check: deps ## every test; the last line counts them
 reference: $(REFERENCE) ## the independent oracle and the comparison of logits
 
 crossval-npm: $(PROGRAMS) $(REFERENCE) ## the engine against the llama.cpp of node-llama-cpp, installed from the npm registry
-	@OUT=$(OUT) BN_BRIDGE_DIR=$(BUILD)/bridges BN_NPM_INSTALL=1 tests/run.sh tests/cli/crossval_npm.sh
+	@OUT=$(OUT) BN_BRIDGE_DIR=$(OUT)/crossval BN_NPM_INSTALL=1 tests/cli/crossval_npm.sh
 
 # Engines of llama.cpp's family, against trees that are built already: README of crossval/bridges/llama.cpp.
 bridges: ## bridges to BITNET_CPP_DIR, LLAMA_CPP_DIR, IK_LLAMA_CPP_DIR, those that are set
 	@$(if $(BITNET_CPP_DIR)$(LLAMA_CPP_DIR)$(IK_LLAMA_CPP_DIR),:,echo "set one of BITNET_CPP_DIR, LLAMA_CPP_DIR, IK_LLAMA_CPP_DIR"; exit 2)
 	@$(foreach d,$(BITNET_CPP_DIR) $(LLAMA_CPP_DIR) $(IK_LLAMA_CPP_DIR),$(MAKE) --no-print-directory -C crossval/bridges/llama.cpp \
-	    LLAMA_DIR=$(abspath $(d)) OUT=$(abspath $(BUILD))/crossval &&) :
+	    LLAMA_DIR=$(abspath $(d)) OUT=$(abspath $(OUT))/crossval &&) :
 
 run-tests: $(PROGRAMS) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS)
 	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(CLI_TESTS)

@@ -3,7 +3,7 @@
 #
 #   tests/cli/bridge_protocol.sh [COMMAND...]
 #
-# Without a command: the oracle, every bridge that has been built in build/, and those of BN_BRIDGES, one command a line; and a
+# Without a command: the oracle, every bridge that lies beside it, and those of BN_BRIDGES, one command a line; and a
 # reference with planted faults, each of which must be seen. BN_BRIDGE_MODEL is a model that it can open; without it, one in F16 of
 # architecture `bitnet`, which all engines read. TAP on standard output.
 set -u
@@ -189,8 +189,8 @@ if "$bin/crossval/bn-reference" --help 2>/dev/null | grep -qE '^ +serve'; then
     conforms bn-reference "$bin/crossval/bn-reference" serve
     tried=1
 fi
-for program in build/crossval/bridge-*; do
-    "$program" --help >/dev/null 2>&1 || continue # its engine may have gone
+for program in "$bin"/crossval/bn-bridge-*; do
+    "$program" --help >/dev/null 2>&1 </dev/null || continue # its engine may have gone
     conforms "$(basename "$program")" "$program"
     tried=1
 done

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # The engine against the llama.cpp of node-llama-cpp, which nobody here wrote: token ids, and logits of every position, for what
 # both can read. And the other way round: llama.cpp computes `bitnet-b1.58` as `bitnet`, with SiLU for squared ReLU, and that must be
-# seen. `make crossval-npm` installs it into build/bridges; without it this skips. TAP on standard output.
+# seen. `make crossval-npm` installs it; without that this skips. TAP on standard output.
+# shellcheck disable=SC2317 # functions are called through check
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=${OUT:-build/gcc}
-bridges=${BN_BRIDGE_DIR:-build/bridges}
+bridges=${BN_BRIDGE_DIR:-$bin/crossval}
 bridge=$bridges/node-llama-cpp/bridge.mjs
 skip() { echo "ok 1 - engine and node-llama-cpp # SKIP $*"; exit 0; }
 if [ "${BN_NPM_INSTALL:-0}" = 1 ]; then
@@ -20,12 +21,14 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 export REFERENCE_TIMEOUT=120
 count=0
+failures=0
 check() { # description, command...
     local what=$1
     shift
     count=$((count + 1))
     if "$@" >"$tmp/said" 2>&1; then echo "ok $count - $what"; else
         echo "not ok $count - $what"
+        failures=$((failures + 1))
         tail -n 8 "$tmp/said" | sed 's/^/# /'
     fi
 }
@@ -72,3 +75,4 @@ good "\"op\": \"open\", \"model\": \"$(echo "$tmp"/tiny-bitnet-b1.58-f16-*.gguf)
 check "a model that llama.cpp cannot read is refused" test "$(member kind)" = unsupported
 good '"op": "close"' >/dev/null
 reference_end
+exit $((failures > 0))

@@ -9,6 +9,10 @@ import {Failure, checkModel, countOf, serve, textOf, tokensOf} from "../protocol
 // Each row arrives as a map of all ids, some 50 bytes for each; that many entries are held at a time.
 const ENTRIES_AT_ONCE = 2_000_000;
 
+if (process.argv.length > 2) {
+    process.stdout.write("usage: bridge.mjs\n\nSpeaks bn.reference/1 on standard input and output. It takes no options.\n");
+    process.exit(process.argv[2] === "--help" ? 0 : 2);
+}
 const llama = await getLlama({
     gpu: false,
     build: "never",

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the bridge with node-llama-cpp from the npm registry into DIR/node-llama-cpp, at the versions and with the digests of
-# package-lock.json. No script of a package runs, and the variants for graphics cards (600 MB) are left out.
+# package-lock.json, and DIR/bn-bridge-node-llama-cpp, which starts it. No script of a package runs, and the variants for graphics
+# cards (600 MB) are left out.
 # Exit status: 0 done; 9 cannot be done here, with the reason on standard output.
 #
 #   crossval/bridges/node-llama-cpp/install.sh DIR
@@ -17,6 +18,9 @@ mkdir -p "$dir"
 # The bridge lies beside its packages, where node looks for them.
 cp "$here"/package.json "$here"/package-lock.json "$here"/bridge.mjs "$dir"
 cp "$here"/../protocol.mjs "$dir/.."
+# shellcheck disable=SC2016 # the launcher expands it
+printf '#!/bin/sh\nexec node "$(dirname "$0")/node-llama-cpp/bridge.mjs" "$@"\n' >"$dir/../bn-bridge-node-llama-cpp"
+chmod +x "$dir/../bn-bridge-node-llama-cpp"
 cmp -s "$dir/package-lock.json" "$dir/installed-lock.json" && exit 0
 # Not npm ci: that refuses where a registry lacks a variant for a platform that is left out anyway. The digests are checked all the same.
 if ! (cd "$dir" && npm install --ignore-scripts --omit=optional --no-save --no-audit --no-fund >npm.log 2>&1); then
