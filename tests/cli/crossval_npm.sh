@@ -2,6 +2,7 @@
 # The engine against the llama.cpp of node-llama-cpp, which nobody here wrote: token ids, and logits of every position, for what
 # both can read. And the other way round: llama.cpp computes `bitnet-b1.58` as `bitnet`, with SiLU for squared ReLU, and that must be
 # seen. `make crossval-npm` installs it; without that this skips. TAP on standard output.
+# shellcheck disable=SC2317 # functions are called through check
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=${OUT:-build/gcc}
