@@ -50,6 +50,10 @@ static const struct bn_option DECODE[] = {
      .group = "Input",
      .preset = "16",
      .help = "greedy steps of the decode rung"},
+    {.name = "receipt",
+     .arg = "FILE",
+     .group = "Output",
+     .help = "put the result into this receipt of bn-run, which must be of the same model"},
     {0},
 };
 

@@ -66,6 +66,11 @@ _bn_crossval()
     'ladder:-n' | 'ladder:--n-predict')
         return
         ;;
+    'ladder:--receipt')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
     'ladder:--trace')
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
@@ -229,7 +234,7 @@ _bn_crossval()
     esac
     if [[ $cur == -* ]]; then
         case $command in
-        'ladder') words='--model --ref --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --n-predict --trace --json --quiet --verbose --color --help --version' ;;
+        'ladder') words='--model --ref --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --n-predict --receipt --trace --json --quiet --verbose --color --help --version' ;;
         'tokens') words='--model --ref --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --json --quiet --verbose --color --help --version' ;;
         'logits') words='--model --ref --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --trace --json --quiet --verbose --color --help --version' ;;
         'trace') words='--model --ref --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --exact --json --quiet --verbose --color --help --version' ;;

@@ -16,6 +16,7 @@ complete -c bn-crossval -n 'not __fish_seen_subcommand_from tokens logits trace 
 complete -c bn-crossval -n 'not __fish_seen_subcommand_from tokens logits trace serve' -l thresholds -r -F -d 'limits as JSON, in place of the program'\''s own (crossval/thresholds.json)'
 complete -c bn-crossval -n 'not __fish_seen_subcommand_from tokens logits trace serve' -l junit -r -F -d 'also write the result as JUnit XML'
 complete -c bn-crossval -n 'not __fish_seen_subcommand_from tokens logits trace serve' -l n-predict -s n -x -d 'greedy steps of the decode rung'
+complete -c bn-crossval -n 'not __fish_seen_subcommand_from tokens logits trace serve' -l receipt -r -F -d 'put the result into this receipt of bn-run, which must be of the same model'
 complete -c bn-crossval -n 'not __fish_seen_subcommand_from tokens logits trace serve' -l trace -x -a 'auto always never' -d 'compare every operation; auto: when logits differ, up to the position where they do'
 complete -c bn-crossval -n 'not __fish_seen_subcommand_from tokens logits trace serve' -l json -d 'print JSON on standard output'
 complete -c bn-crossval -n '__fish_seen_subcommand_from tokens' -l model -s m -r -F -d 'GGUF file to open; without it the small model that the program carries is used'

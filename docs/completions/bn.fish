@@ -2,7 +2,7 @@
 complete -c bn -f -n __fish_use_subcommand -a run -d 'run a ternary language model'
 complete -c bn -f -n __fish_use_subcommand -a verify-receipt -d 'check the receipt of a run, and replay it'
 complete -c bn -f -n __fish_use_subcommand -a bench -d 'time kernels and models, beside what limits them'
-complete -c bn -f -n __fish_use_subcommand -a crossval -d 'hold the engine against others, and say where they part'
+complete -c bn -f -n __fish_use_subcommand -a crossval -d 'compare the engine with others, find where they part'
 complete -c bn -f -n __fish_use_subcommand -a fixtures -d 'make and verify models, golden outputs and bad inputs'
 complete -c bn -l quiet -s q -d 'print no warnings and no progress'
 complete -c bn -l verbose -s v -d 'say more about what is done, on standard error'

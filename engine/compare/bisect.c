@@ -20,7 +20,7 @@ const char *bn_found_name(enum bn_found found)
 double bn_finding_excess(const struct bn_finding *f)
 {
     if (f->error <= 0) return 0;
-    return f->allowed > 0 ? f->error / f->allowed : (double)INFINITY;
+    return f->allowed > 0 ? f->error / f->allowed : HUGE_VAL;
 }
 
 struct pass {
@@ -72,12 +72,12 @@ static void compare_rows(struct pass *p, struct bn_finding *f, const struct bn_r
         bn_metrics_of(&m, a->data + r * a->cols, b->data + r * b->cols, a->cols);
         f->same_bits = f->same_bits && m.same_bits;
         bool finite = m.bad_a == a->cols && m.bad_b == a->cols;
-        double error = finite ? m.of[BN_METRIC_NRMSE] : (double)INFINITY, e = handed(p, f->op, r);
+        double error = finite ? m.of[BN_METRIC_NRMSE] : HUGE_VAL, e = handed(p, f->op, r);
         if (!finite && f->found == BN_FOUND_WITHIN)
             f->found = m.bad_b < a->cols ? BN_FOUND_NOT_FINITE_B : BN_FOUND_NOT_FINITE_A;
         p->errors[f->op][r] = error;
         f->nrmse = fmax(f->nrmse, error);
-        f->max_abs = fmax(f->max_abs, finite ? m.of[BN_METRIC_MAX_ABS] : (double)INFINITY);
+        f->max_abs = fmax(f->max_abs, finite ? m.of[BN_METRIC_MAX_ABS] : HUGE_VAL);
         f->cosine = fmin(f->cosine, finite ? m.of[BN_METRIC_COSINE] : -1.0);
         struct bn_finding row = {.error = error, .handed = e, .allowed = allowed(p, f->op, e)};
         if (bn_finding_excess(&row) <= worst) continue;

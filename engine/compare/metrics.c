@@ -47,9 +47,10 @@ size_t bn_argmax(const float *x, size_t n)
 
 double bn_log_sum_exp(const float *x, size_t n)
 {
-    double top = (double)x[bn_argmax(x, n)], sum = 0;
+    size_t best = bn_argmax(x, n);
+    double top = (double)x[best], sum = 1; /* its own share */
     for (size_t i = 0; i < n; i++)
-        sum += exp((double)x[i] - top);
+        if (i != best) sum += exp((double)x[i] - top);
     return top + log(sum);
 }
 
@@ -99,7 +100,7 @@ static size_t first_not_finite(const float *x, size_t n)
 
 static double margin(const float *x, size_t n, size_t best)
 {
-    double second = -INFINITY;
+    double second = -HUGE_VAL;
     for (size_t i = 0; i < n; i++)
         if (i != best && (double)x[i] > second) second = (double)x[i];
     return n > 1 ? (double)x[best] - second : 0.0;
@@ -109,7 +110,7 @@ static double margin(const float *x, size_t n, size_t best)
 static double ratio(double x, double y)
 {
     if (y > 0) return x / y;
-    return x > 0 ? (double)INFINITY : 0.0;
+    return x > 0 ? HUGE_VAL : 0.0;
 }
 
 static void measure_distance(struct bn_metrics *out, const float *a, const float *b, size_t n)
@@ -172,7 +173,7 @@ void bn_metrics_of(struct bn_metrics *out, const float *a, const float *b, size_
     out->same_bits = memcmp(a, b, n * sizeof *a) == 0;
     if (out->bad_a < n || out->bad_b < n) {
         for (size_t m = 0; m < BN_METRIC_COUNT; m++)
-            out->of[m] = NAN;
+            out->of[m] = nan("");
         return;
     }
     measure_distance(out, a, b, n);
@@ -185,7 +186,7 @@ void bn_metrics_of(struct bn_metrics *out, const float *a, const float *b, size_
 /* How bad a value is, for one measure: the greater the worse. */
 static double badness(size_t metric, double x)
 {
-    if (isnan(x)) return INFINITY;
+    if (isnan(x)) return HUGE_VAL;
     if (metric == BN_METRIC_RMS) return fabs(x - 1);
     return METRICS[metric].likeness ? -x : x;
 }
@@ -206,5 +207,5 @@ void bn_metrics_add(struct bn_metrics_sum *sum, const struct bn_metrics *row, si
 
 double bn_metrics_mean(const struct bn_metrics_sum *sum, enum bn_metric metric)
 {
-    return sum->n_rows > 0 ? sum->of[metric].sum / (double)sum->n_rows : (double)NAN;
+    return sum->n_rows > 0 ? sum->of[metric].sum / (double)sum->n_rows : nan("");
 }

@@ -140,10 +140,10 @@ bn_status bn_thresholds_parse(struct bn_thresholds *out, const char *text, size_
                               bn_error *err)
 {
     bn_json *doc = NULL;
-    *out = (struct bn_thresholds){.max_delta_nll = INFINITY};
+    *out = (struct bn_thresholds){.max_delta_nll = HUGE_VAL};
     for (size_t r = 0; r < BN_RUNG_COUNT; r++)
         for (size_t m = 0; m < BN_METRIC_COUNT; m++)
-            out->limit[r][m] = (struct bn_limit){-INFINITY, INFINITY, -INFINITY, INFINITY};
+            out->limit[r][m] = (struct bn_limit){-HUGE_VAL, HUGE_VAL, -HUGE_VAL, HUGE_VAL};
     BN_TRY(bn_json_parse(&doc, text, n, err));
     bn_status status = read_document(out, doc, reference, err);
     bn_json_free(doc);
@@ -157,7 +157,7 @@ static void judge(struct bn_verdict *v, const struct bn_metrics_sum *sum)
     if (v->is_mean)
         v->value = bn_metrics_mean(sum, v->metric);
     else
-        v->value = sum->n_rows > 0 ? sum->of[v->metric].worst : (double)NAN;
+        v->value = sum->n_rows > 0 ? sum->of[v->metric].worst : nan("");
     v->row = sum->of[v->metric].worst_row;
     v->margin = v->is_min ? v->value - v->bound : v->bound - v->value;
     v->holds = v->margin >= 0; /* false for NaN */

@@ -309,6 +309,36 @@ void bn_check_tests(const struct bn_rules_input *in, struct bn_rule_result *out)
         bn_rule_pass(out, "%llu passed", (ull)passed);
 }
 
+/* The block that bn-crossval writes says more than its status; the two must fit, or it claims a comparison
+ * that was not made. True when something does not, and out says what. */
+static bool comparison_fails(const struct bn_rules_input *in, const bn_json *parity,
+                             struct bn_rule_result *out)
+{
+    const bn_json *list = bn_json_get(parity, "references");
+    const char *result = NULL, *compared_with = NULL, *own = NULL;
+    uint64_t compared = 0, sum = 0, of_one;
+    char quoted[80];
+    if (bn_json_get(parity, "schema") == NULL && list == NULL) return false;
+    for (const bn_json *r = bn_json_first(list); r != NULL; r = bn_json_next(r)) {
+        if (!bn_json_string(bn_json_get(r, "result"), &result) || strcmp(result, "agree") != 0) {
+            bn_rule_fail(out, "parity is ok, and a reference's result is \"%s\"",
+                         bn_rule_quote(quoted, result == NULL ? "?" : result));
+            return true;
+        }
+        if (bn_json_u64(bn_json_get(r, "compared"), &of_one)) sum += of_one;
+    }
+    if (!bn_json_u64(bn_json_get(parity, "compared"), &compared) || compared == 0 || compared != sum)
+        bn_rule_fail(out, "parity is ok, and %llu values were compared, %llu by its references",
+                     (ull)compared, (ull)sum);
+    else if (bn_json_string(bn_json_get(parity, "model_sha256"), &compared_with) &&
+             bn_json_string(bn_json_path(in->receipt->predicate, "model.sha256"), &own) &&
+             strcmp(compared_with, own) != 0)
+        bn_rule_fail(out, "parity is that of another model");
+    else
+        return false;
+    return true;
+}
+
 void bn_check_parity(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     const char *status = NULL;
@@ -320,7 +350,7 @@ void bn_check_parity(const struct bn_rules_input *in, struct bn_rule_result *out
         bn_rule_fail(out, "parity has no status");
     else if (strcmp(status, "ok") != 0 && strcmp(status, "rust_only") != 0 && strcmp(status, "warn") != 0)
         bn_rule_fail(out, "parity is \"%s\"", bn_rule_quote(quoted, status));
-    else
+    else if (!comparison_fails(in, parity, out))
         bn_rule_pass(out, "%s", status);
 }
 

@@ -179,5 +179,18 @@ says 0 "JUnit counts failures" '<testsuite name="oracle --fault silu" tests="7" 
 says 0 "JUnit counts what is sound" '<testsuite name="oracle" tests="6" failures="0" errors="0" skipped="1">' cat "$dir/r.xml"
 says 0 "parity is ok when all agree" '"status": "ok"' "$xval" ladder --json --tokens $ids --ref oracle
 
+# ---- receipts ----
+
+"$out/bn-run" -q -p 'ROMEO:' -n 4 --receipt "$dir/receipt.json" >/dev/null
+says 0 "a receipt takes the result" '^agree' "$xval" ladder -q --tokens $ids --ref oracle --receipt "$dir/receipt.json"
+says 0 "and is verified with it" 'pass +parity +ok' "$out/bn-verify-receipt" "$dir/receipt.json"
+cp "$dir/receipt.json" "$dir/bad.json"
+says 1 "a receipt with a result that differs" 'DIFFERS' "$xval" ladder -q --tokens $ids --ref 'oracle --fault silu' --receipt "$dir/bad.json"
+says 1 "is refused" 'FAIL +parity +parity is "diverged"' "$out/bn-verify-receipt" "$dir/bad.json"
+sed 's/"tokens_generated": 4/"tokens_generated": 5/' "$dir/receipt.json" >"$dir/forged.json"
+says 5 "a receipt that was edited is not sealed again" 'its own digest does not hold' \
+    "$xval" ladder -q --tokens $ids --ref oracle --receipt "$dir/forged.json"
+says 1 "a receipt of another model" 'about another model' "$xval" ladder -q -m $tiny --tokens $ids --ref oracle --receipt "$dir/receipt.json"
+
 echo "1..$n"
 exit $((failures > 0))

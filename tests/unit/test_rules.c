@@ -220,6 +220,17 @@ static const struct fault {
     {"tests", P "test_results", "{\"total_tests\":2,\"passed\":1,\"failed\":0}", NULL, NULL},
     {"parity", P "parity", "{\"status\":\"timeout\"}", NULL, NULL},
     {"parity", P "parity", "{}", NULL, NULL},
+    {"parity", P "parity", "{\"status\":\"ok\",\"schema\":\"bn.parity/1\",\"references\":[],\"compared\":0}",
+     NULL, NULL},
+    {"parity", P "parity",
+     "{\"status\":\"ok\",\"references\":[{\"result\":\"differ\",\"compared\":9}],\"compared\":9}", NULL,
+     NULL},
+    {"parity", P "parity",
+     "{\"status\":\"ok\",\"references\":[{\"result\":\"agree\",\"compared\":8}],\"compared\":9}", NULL, NULL},
+    {"parity", P "parity",
+     "{\"status\":\"ok\",\"references\":[{\"result\":\"agree\",\"compared\":9}],\"compared\":9,"
+     "\"model_sha256\":\"00\"}",
+     NULL, NULL},
     {"corrections", P "corrections", "[{}]", NULL, NULL},
     {"corrections", P "corrections", "{}", NULL, NULL},
     /* work */

@@ -144,6 +144,10 @@ BN_MUST_CHECK bn_status bn_crossval_print_json(const struct bn_crossval *x, cons
 BN_MUST_CHECK bn_status bn_crossval_write_junit(const struct bn_crossval *x, const char *path, bn_error *err);
 /* The block that a receipt carries; docs/reference/receipt.md. */
 void bn_crossval_put_parity(const struct bn_crossval *x, bn_json *object);
+/* receipt.c: puts that block into a receipt. BN_ERR_INTEGRITY for one that was edited, BN_ERR_MISMATCH for
+ * one of another model. */
+BN_MUST_CHECK bn_status bn_crossval_add_to_receipt(const struct bn_crossval *x, const char *path,
+                                                   bn_error *err);
 
 /* The commands. */
 bn_status bn_crossval_ladder(struct bn_args *args, bn_error *err);

@@ -199,6 +199,8 @@ static bn_status run(struct bn_args *args, const char *command, unsigned what, b
         bn_crossval_print(x);
     if (status == BN_OK && bn_opt_str(args, "junit") != NULL)
         status = bn_crossval_write_junit(x, bn_opt_str(args, "junit"), err);
+    if (status == BN_OK && bn_opt_exists(args, "receipt") && bn_opt_str(args, "receipt") != NULL)
+        status = bn_crossval_add_to_receipt(x, bn_opt_str(args, "receipt"), err);
     if (status == BN_OK) args->exit_code = bn_crossval_exit(x);
     if (bn_cli_interrupted() != 0) {
         status = BN_OK;
