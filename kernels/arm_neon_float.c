@@ -342,24 +342,3 @@ void bn_add_neon(float *y, const float *x, size_t n)
     for (; i < n; i++)
         y[i] += x[i];
 }
-
-/* ---- conversions ---- */
-
-void bn_f32_to_f16_neon(uint16_t *y, const float *x, size_t n)
-{
-    size_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        vst1_u16(y + i, vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(x + i))));
-    for (; i < n; i++)
-        y[i] = bn_ref_narrow_f16(x[i]);
-}
-
-void bn_f16_to_f32_neon(float *y, const void *x, size_t n)
-{
-    const uint8_t *from = x;
-    size_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        vst1q_f32(y + i, load_half(from + 2 * i));
-    for (; i < n; i++)
-        y[i] = bn_ref_widen_f16(bn_load_u16(from + 2 * i));
-}

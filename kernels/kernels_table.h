@@ -34,10 +34,10 @@
     X(f32_gemm,    F32_GEMM,      avx2, avx2,    avx512vnni, avx512vnni, neon)                  \
     X(f32_to_f16,  F32_TO_F16,    avx2, avx2,    avx512vnni, avx512vnni, neon)                  \
     X(f16_to_f32,  F16_TO_F32,    avx2, avx2,    avx512vnni, avx512vnni, neon)                  \
-    X(bf16_to_f32, BF16_TO_F32,   ref,  ref,     ref,        ref,        ref)                   \
-    X(q8_0_to_f32, Q8_0_TO_F32,   ref,  ref,     ref,        ref,        ref)                   \
-    X(q6_k_to_f32, Q6_K_TO_F32,   ref,  ref,     ref,        ref,        ref)                   \
-    X(q4_0_to_f32, Q4_0_TO_F32,   ref,  ref,     ref,        ref,        ref)                   \
+    X(bf16_to_f32, BF16_TO_F32,   avx2, avx2,    avx2,       avx2,       neon)                  \
+    X(q8_0_to_f32, Q8_0_TO_F32,   avx2, avx2,    avx2,       avx2,       neon)                  \
+    X(q6_k_to_f32, Q6_K_TO_F32,   avx2, avx2,    avx2,       avx2,       neon)                  \
+    X(q4_0_to_f32, Q4_0_TO_F32,   avx2, avx2,    avx2,       avx2,       neon)                  \
     X(has_code3,   HAS_CODE3,     avx2, avx2,    avx512vnni, avx512vnni, neon)                  \
     X(exp,         EXP,           avx2, avx2,    avx512vnni, avx512vnni, neon)
 /* clang-format on */

@@ -376,24 +376,3 @@ void bn_add_avx2(float *y, const float *x, size_t n)
     for (; i < n; i++)
         y[i] += x[i];
 }
-
-/* ---- conversions ---- */
-
-void bn_f32_to_f16_avx2(uint16_t *y, const float *x, size_t n)
-{
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        _mm_storeu_si128((void *)(y + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
-    for (; i < n; i++)
-        y[i] = bn_ref_narrow_f16(x[i]);
-}
-
-void bn_f16_to_f32_avx2(float *y, const void *x, size_t n)
-{
-    const uint8_t *from = x;
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8)
-        _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(from + 2 * i))));
-    for (; i < n; i++)
-        y[i] = bn_ref_widen_f16(bn_load_u16(from + 2 * i));
-}

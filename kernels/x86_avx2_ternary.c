@@ -6,31 +6,8 @@
  * Bound: a pair is at most 2 * 3 * 127 = 762, so neither maddubs saturates nor do 43 of them wrap. Codes that
  * stay four times too high give 3048, and ten of those do not wrap.
  */
-#include "kernels_table.h"
 #include "ref.h"
-
-#include <immintrin.h>
-
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE __m256i load256(const void *at)
-{
-    return _mm256_loadu_si256(at);
-}
-
-INLINE __m256i mask(__m256i codes, int byte)
-{
-    return _mm256_and_si256(codes, _mm256_set1_epi8((char)byte));
-}
-
-/* The four codes of each byte, the one in the high bits first. */
-INLINE void unpack(__m256i out[4], __m256i codes)
-{
-    out[0] = mask(_mm256_srli_epi16(codes, 6), 3);
-    out[1] = mask(_mm256_srli_epi16(codes, 4), 3);
-    out[2] = mask(_mm256_srli_epi16(codes, 2), 3);
-    out[3] = mask(codes, 3);
-}
+#include "x86_avx2.h"
 
 /* sum + the pairs of u * s. The empty instruction keeps gcc 12 from moving the sums to the stack and back. */
 INLINE __m256i add_pairs(__m256i sum, __m256i u, __m256i s)
@@ -109,31 +86,8 @@ void bn_i2s_gemv_avx2(float *y, const struct bn_ternary *w, const struct bn_act 
 
 /* ---- I2_S, many tokens ---- */
 
-#define TILE_ROWS 4u
 #define TILE_TOKENS 2u
-#define CHUNK 1280u      /* elements of a row that are unpacked at once: 40 additions to an int16 */
-#define BATCH_TOKENS 96u /* tokens that share an unpacked tile */
-
-/* One chunk of four rows, four registers for every 32 elements. Rows past the last repeat it, and their
- * results are not stored. */
-INLINE void i2s_unpack(__m256i *out, const struct bn_ternary *w, size_t first, size_t begin, size_t len)
-{
-    for (size_t r = 0; r < TILE_ROWS; r++) {
-        const uint8_t *row = w->codes + (first + r < w->rows ? first + r : w->rows - 1) * w->row_bytes;
-        for (size_t i = 0; i < len; i += BN_I2S_BLOCK) {
-            __m256i four[4];
-            unpack(four, load256(row + (begin + i) / 4));
-            for (size_t g = 0; g < 4; g++)
-                out[(i / 32 + g) * TILE_ROWS + r] = four[g];
-        }
-    }
-}
-
-INLINE __m128i sum_rows(const __m256i v[TILE_ROWS])
-{
-    __m256i a = _mm256_hadd_epi32(v[0], v[1]), b = _mm256_hadd_epi32(v[2], v[3]), c = _mm256_hadd_epi32(a, b);
-    return _mm_add_epi32(_mm256_castsi256_si128(c), _mm256_extracti128_si256(c, 1));
-}
+#define CHUNK 1280u /* elements of a row that are unpacked at once: 40 additions to an int16 */
 
 /* sum[j] += four rows times token j, for n tokens (a constant), over the len elements of a chunk. */
 INLINE void i2s_tile(__m128i *sum, const __m256i *codes, const struct bn_act *x, size_t begin, size_t len,
@@ -174,13 +128,8 @@ static void i2s_four(float *y, size_t ldy, const struct bn_ternary *w, const str
             i2s_tile(sum + j, codes, x + j, i, len, 2);
         if (j < n) i2s_tile(sum + j, codes, x + j, i, len, 1);
     }
-    for (size_t j = 0; j < n; j++) {
-        float result[TILE_ROWS];
-        __m128 t = _mm_div_ps(_mm_cvtepi32_ps(sum[j]), _mm_set1_ps(x[j].scale));
-        _mm_storeu_ps(result, _mm_mul_ps(t, _mm_set1_ps(w->scale)));
-        for (size_t r = 0; r < TILE_ROWS && row + r < w->rows; r++)
-            y[j * ldy + row + r] = result[r];
-    }
+    for (size_t j = 0; j < n; j++)
+        i2s_store(y + j * ldy + row, w, x + j, row, sum[j]);
 }
 
 void bn_i2s_gemm_avx2(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)

@@ -4,26 +4,19 @@
  * x86_avx512_ternary.c, where the bounds stand: codes masked where they are for one token, unpacked once for
  * many tokens; vpdpbusd adds to int32 without saturation.
  */
-#include "kernels_table.h"
-
-#include <immintrin.h>
-
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE __m256i load256(const void *at)
-{
-    return _mm256_loadu_si256(at);
-}
-
-INLINE __m256i mask(__m256i codes, int byte)
-{
-    return _mm256_and_si256(codes, _mm256_set1_epi8((char)byte));
-}
+#include "x86_avx2.h"
 
 /* acc + four unsigned bytes of u times four signed bytes of s; an instruction for the reason given there. */
 INLINE __m256i dot4(__m256i acc, __m256i u, __m256i s)
 {
     __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(u), "x"(s));
+    return acc;
+}
+
+/* The same with s in memory at any alignment: gcc makes two instructions of a load and the one above. */
+INLINE __m256i dot4_at(__m256i acc, __m256i u, const int8_t *s)
+{
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(u), "m"(*(const __m256i_u *)s));
     return acc;
 }
 
@@ -36,65 +29,47 @@ INLINE int32_t total(__m256i v)
 
 #define STREAM_AHEAD 8192u /* bytes from a row that comes from memory to the place to prefetch meanwhile */
 
-/* n rows (a constant, at most 2) of one token. */
-INLINE void i2s_rows(float *y, const struct bn_ternary *w, const struct bn_act *x, size_t row, const size_t n,
-                     size_t ahead)
+INLINE void i2s_add(__m256i part[4], __m256i codes, const int8_t *q)
 {
-    const uint8_t *codes = w->codes + row * w->row_bytes;
-    __m256i part[2][4];
-    for (size_t r = 0; r < 2; r++)
-        for (size_t g = 0; g < 4; g++)
-            part[r][g] = _mm256_setzero_si256();
-    for (size_t i = 0; i < w->k; i += BN_I2S_BLOCK) {
-        __m256i code[2];
-        for (size_t r = 0; r < n; r++) {
-            const uint8_t *at = codes + r * w->row_bytes + i / 4;
-            code[r] = load256(at);
-            if (i % 256 == 0) _mm_prefetch((const char *)at + ahead, _MM_HINT_T0);
-        }
-        for (size_t g = 0; g < 4; g++) {
-            __m256i act = load256(x->q + i + 32 * g);
-            for (size_t r = 0; r < n; r++)
-                part[r][g] = dot4(part[r][g], mask(code[r], 0xC0 >> 2 * g), act);
-        }
-    }
-    for (size_t r = 0; r < n; r++) {
-        __m256i high = _mm256_add_epi32(_mm256_srai_epi32(part[r][0], 6), _mm256_srai_epi32(part[r][1], 4));
-        __m256i low = _mm256_add_epi32(_mm256_srai_epi32(part[r][2], 2), part[r][3]);
-        y[row + r] = (float)(total(_mm256_add_epi32(high, low)) - x->sum) / x->scale * w->scale;
-    }
+    for (size_t g = 0; g < 4; g++)
+        part[g] = dot4_at(part[g], mask(codes, 0xC0 >> 2 * g), q + 32 * g);
 }
 
+INLINE int32_t i2s_total(const __m256i part[4])
+{
+    __m256i high = _mm256_add_epi32(_mm256_srai_epi32(part[0], 6), _mm256_srai_epi32(part[1], 4));
+    __m256i low = _mm256_add_epi32(_mm256_srai_epi32(part[2], 2), part[3]);
+    return total(_mm256_add_epi32(high, low));
+}
+
+/* One row after the other, in the order of addresses, which suits memory. The blocks add to two sets of sums
+ * in turn, as an addition takes four cycles and two begin in each. */
 void bn_i2s_gemv_avxvnni(float *y, const struct bn_ternary *w, const struct bn_act *x)
 {
-    size_t row = 0;
-    for (; !w->streamed && row + 2 <= w->rows; row += 2)
-        i2s_rows(y, w, x, row, 2, 4 * w->row_bytes);
-    for (; row < w->rows; row++) /* in the order of addresses, which suits memory */
-        i2s_rows(y, w, x, row, 1, STREAM_AHEAD);
-}
-
-#define TILE_ROWS 4u
-#define TILE_TOKENS 3u
-#define CHUNK 2560u      /* elements of a row that are unpacked at once */
-#define BATCH_TOKENS 96u /* tokens that share an unpacked tile */
-
-/* Four registers, one of each row, for every 32 elements. */
-INLINE void i2s_unpack(__m256i *out, const uint8_t *const row[TILE_ROWS], size_t begin, size_t end)
-{
-    for (size_t i = begin; i < end; i += BN_I2S_BLOCK, out += 16)
-        for (size_t r = 0; r < TILE_ROWS; r++) {
-            __m256i codes = load256(row[r] + i / 4);
-            out[r] = mask(_mm256_srli_epi16(codes, 6), 3);
-            out[4 + r] = mask(_mm256_srli_epi16(codes, 4), 3);
-            out[8 + r] = mask(_mm256_srli_epi16(codes, 2), 3);
-            out[12 + r] = mask(codes, 3);
+    for (size_t r = 0; r < w->rows; r++) {
+        const uint8_t *codes = w->codes + r * w->row_bytes;
+        __m256i even[4], odd[4];
+        for (size_t g = 0; g < 4; g++)
+            even[g] = odd[g] = _mm256_setzero_si256();
+        size_t i = 0;
+        for (; i + 256 <= w->k; i += 256) {
+            _mm_prefetch((const char *)codes + i / 4 + STREAM_AHEAD, _MM_HINT_T0);
+            i2s_add(even, load256(codes + i / 4), x->q + i);
+            i2s_add(odd, load256(codes + i / 4 + 32), x->q + i + 128);
         }
+        if (i < w->k) i2s_add(even, load256(codes + i / 4), x->q + i);
+        for (size_t g = 0; g < 4; g++)
+            even[g] = _mm256_add_epi32(even[g], odd[g]);
+        y[r] = (float)(i2s_total(even) - x->sum) / x->scale * w->scale;
+    }
 }
 
-/* sum[j][r] += row r times token j, for n tokens (a constant), over len elements from the begin'th. */
-INLINE void i2s_tile(int32_t (*sum)[TILE_ROWS], const __m256i *codes, const struct bn_act *x, size_t begin,
-                     size_t len, const size_t n)
+#define TILE_TOKENS 3u
+#define CHUNK 2560u /* elements of a row that are unpacked at once */
+
+/* sum[j] += four rows times token j, for n tokens (a constant), over len elements from the begin'th. */
+INLINE void i2s_tile(__m128i *sum, const __m256i *codes, const struct bn_act *x, size_t begin, size_t len,
+                     const size_t n)
 {
     __m256i part[TILE_TOKENS][TILE_ROWS];
     for (size_t j = 0; j < n; j++)
@@ -109,39 +84,39 @@ INLINE void i2s_tile(int32_t (*sum)[TILE_ROWS], const __m256i *codes, const stru
                 part[j][r] = dot4(part[j][r], codes[r], act[j]);
     }
     for (size_t j = 0; j < n; j++)
-        for (size_t r = 0; r < TILE_ROWS; r++)
-            sum[j][r] += total(part[j][r]);
+        sum[j] = _mm_add_epi32(sum[j], sum_rows(part[j]));
+}
+
+/* Up to four rows for n <= BATCH_TOKENS tokens; y is that of the first token. */
+static void i2s_four(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t row,
+                     size_t n)
+{
+    __m256i codes[TILE_ROWS * CHUNK / 32];
+    __m128i sum[BATCH_TOKENS];
+    for (size_t j = 0; j < n; j++)
+        sum[j] = _mm_set1_epi32(-x[j].sum);
+    for (size_t i = 0; i < w->k; i += CHUNK) {
+        size_t len = w->k - i < CHUNK ? w->k - i : CHUNK, j = 0;
+        i2s_unpack(codes, w, row, i, len);
+        for (; n - j >= 3 && n - j != 4; j += 3) /* two and two are faster than three and one */
+            i2s_tile(sum + j, codes, x + j, i, len, 3);
+        for (; n - j >= 2; j += 2)
+            i2s_tile(sum + j, codes, x + j, i, len, 2);
+        if (j < n) i2s_tile(sum + j, codes, x + j, i, len, 1);
+    }
+    for (size_t j = 0; j < n; j++)
+        i2s_store(y + j * ldy + row, w, x + j, row, sum[j]);
 }
 
 void bn_i2s_gemm_avxvnni(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
 {
-    __m256i codes[TILE_ROWS * CHUNK / 32];
-    int32_t sum[BATCH_TOKENS][TILE_ROWS];
-    const uint8_t *rows[TILE_ROWS];
-    for (size_t first = 0; first < n; first += BATCH_TOKENS) {
-        size_t batch = n - first < BATCH_TOKENS ? n - first : BATCH_TOKENS;
-        for (size_t row = 0; row < w->rows; row += TILE_ROWS) {
-            size_t left = w->rows - row < TILE_ROWS ? w->rows - row : TILE_ROWS;
-            for (size_t r = 0; r < TILE_ROWS; r++)
-                rows[r] = w->codes + (row + (r < left ? r : left - 1)) * w->row_bytes;
-            for (size_t j = 0; j < batch; j++)
-                for (size_t r = 0; r < TILE_ROWS; r++)
-                    sum[j][r] = -x[first + j].sum;
-            for (size_t i = 0; i < w->k; i += CHUNK) {
-                size_t len = w->k - i < CHUNK ? w->k - i : CHUNK, j = 0;
-                i2s_unpack(codes, rows, i, i + len);
-                for (; j + 3 <= batch; j += 3)
-                    i2s_tile(sum + j, codes, x + first + j, i, len, 3);
-                if (batch - j == 2)
-                    i2s_tile(sum + j, codes, x + first + j, i, len, 2);
-                else if (batch - j == 1)
-                    i2s_tile(sum + j, codes, x + first + j, i, len, 1);
-            }
-            for (size_t j = 0; j < batch; j++)
-                for (size_t r = 0; r < left; r++)
-                    y[(first + j) * ldy + row + r] = (float)sum[j][r] / x[first + j].scale * w->scale;
-        }
+    if (n == 1) {
+        bn_i2s_gemv_avxvnni(y, w, x);
+        return;
     }
+    for (size_t j = 0; j < n; j += BATCH_TOKENS)
+        for (size_t row = 0; row < w->rows; row += TILE_ROWS)
+            i2s_four(y + j * ldy, ldy, w, x + j, row, n - j < BATCH_TOKENS ? n - j : BATCH_TOKENS);
 }
 
 /* ---- 8-bit weights ---- */
@@ -150,8 +125,8 @@ void bn_i2s_gemm_avxvnni(float *y, size_t ldy, const struct bn_ternary *w, const
 INLINE void i8_add(__m256i part[2], const int8_t *w, const int8_t *high, const int8_t *low)
 {
     __m256i u = _mm256_xor_si256(load256(w), _mm256_set1_epi8((char)0x80));
-    part[0] = dot4(part[0], u, load256(high));
-    part[1] = dot4(part[1], u, load256(low));
+    part[0] = dot4_at(part[0], u, high);
+    part[1] = dot4_at(part[1], u, low);
 }
 
 /* By the method, and with the bound, of x86_avx512_ternary.c. Four chains of additions, as each addition
