@@ -7,10 +7,7 @@
 #include <stddef.h>
 
 const struct bn_program_name bn_program_names[] = {
-    {"run", BN_SUMMARY_RUN},
-    {"verify-receipt", BN_SUMMARY_VERIFY_RECEIPT},
-    {"bench", BN_SUMMARY_BENCH},
-    {"crossval", BN_SUMMARY_CROSSVAL},
-    {"fixtures", BN_SUMMARY_FIXTURES},
-    {NULL, NULL},
+    {"run", BN_SUMMARY_RUN},           {"verify-receipt", BN_SUMMARY_VERIFY_RECEIPT},
+    {"bench", BN_SUMMARY_BENCH},       {"crossval", BN_SUMMARY_CROSSVAL},
+    {"fixtures", BN_SUMMARY_FIXTURES}, {NULL, NULL},
 };
