@@ -30,6 +30,11 @@ _bn_crossval()
     'ladder:--ref')
         return
         ;;
+    'ladder:--ref-model')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
     'ladder:--timeout')
         return
         ;;
@@ -87,6 +92,11 @@ _bn_crossval()
     'tokens:--ref')
         return
         ;;
+    'tokens:--ref-model')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
     'tokens:--timeout')
         return
         ;;
@@ -130,6 +140,11 @@ _bn_crossval()
         return
         ;;
     'logits:--ref')
+        return
+        ;;
+    'logits:--ref-model')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
         ;;
     'logits:--timeout')
@@ -179,6 +194,11 @@ _bn_crossval()
         return
         ;;
     'trace:--ref')
+        return
+        ;;
+    'trace:--ref-model')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
         ;;
     'trace:--timeout')
@@ -234,10 +254,10 @@ _bn_crossval()
     esac
     if [[ $cur == -* ]]; then
         case $command in
-        'ladder') words='--model --ref --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --n-predict --receipt --trace --json --quiet --verbose --color --help --version' ;;
-        'tokens') words='--model --ref --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --json --quiet --verbose --color --help --version' ;;
-        'logits') words='--model --ref --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --trace --json --quiet --verbose --color --help --version' ;;
-        'trace') words='--model --ref --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --exact --json --quiet --verbose --color --help --version' ;;
+        'ladder') words='--model --ref --ref-model --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --n-predict --receipt --trace --json --quiet --verbose --color --help --version' ;;
+        'tokens') words='--model --ref --ref-model --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --json --quiet --verbose --color --help --version' ;;
+        'logits') words='--model --ref --ref-model --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --trace --json --quiet --verbose --color --help --version' ;;
+        'trace') words='--model --ref --ref-model --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --exact --json --quiet --verbose --color --help --version' ;;
         'serve') words='--threads --isa --batch --quiet --verbose --color --help --version' ;;
         esac
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

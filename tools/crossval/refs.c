@@ -130,6 +130,14 @@ static bn_status note(struct bn_xref *ref, bn_status status, const bn_error *why
     return BN_OK;
 }
 
+/* The i-th --ref-model belongs to the i-th --ref. */
+static const char *model_of(const struct bn_crossval *x, const struct bn_xref *ref)
+{
+    size_t i = (size_t)(ref - x->refs);
+    const char *path = i < bn_opt_count(x->args, "ref-model") ? bn_opt_at(x->args, "ref-model", i) : "-";
+    return strcmp(path, "-") == 0 ? x->model_path : path;
+}
+
 static bn_status start_process(struct bn_crossval *x, struct bn_xref *ref, bn_error *why)
 {
     struct bn_buf command = {.max = 1u << 16};
@@ -146,7 +154,7 @@ static bn_status start_process(struct bn_crossval *x, struct bn_xref *ref, bn_er
     if (status == BN_OK) {
         uint32_t n_threads = bn_session_n_threads(x->session);
         ref->info = *bn_reference_info(ref->process);
-        status = bn_reference_open(ref->process, x->model_path, n_threads, why);
+        status = bn_reference_open(ref->process, model_of(x, ref), n_threads, why);
         ref->info = *bn_reference_info(ref->process);
     }
     bn_buf_release(&command);
@@ -173,6 +181,7 @@ bn_status bn_xref_start(struct bn_crossval *x, struct bn_xref *ref, bn_error *er
                          (unsigned long long)ref->info.n_vocab, x->n_vocab);
     ref->started = status == BN_OK;
     BN_TRY(bn_thresholds_parse(&ref->limits, x->limits.data, x->limits.len, ref->info.name, err));
+    bn_thresholds_deepen(&ref->limits, bn_model_hparams(x->model)->n_layer);
     return note(ref, status, &why, err);
 }
 
