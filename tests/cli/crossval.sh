@@ -46,7 +46,7 @@ says 1 "to the bit is more than near" 'is the first whose bits differ' "$xval" t
 
 says 0 "the same weights in another format" '^agree: 24 tokens, 1 reference$' \
     "$xval" ladder -q -m "$tiny" --tokens $ids --ref oracle --ref-model fixtures/tiny-bitnet-b1.58-tq2_0-v320-42.gguf
-says 1 "other weights are no other format" 'DIFFERS from rung first' \
+says 1 "other weights are no other format" 'has a vocabulary of 512, this engine of 320' \
     "$xval" ladder -q -m "$tiny" --tokens $ids --ref oracle --ref-model fixtures/nano-bitnet-b1.58-i2_s-42.gguf
 
 # ---- planted faults: each is seen, and attributed to the operation where it sits ----
