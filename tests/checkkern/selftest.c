@@ -181,6 +181,57 @@ static void adds_by_fours(float *y, size_t ldy, const float *w, size_t rows, siz
         }
 }
 
+/* The last digit taken for 81 of the byte's value, as five plain digits of base 3 would be. */
+static void plain_digits(float *y, const struct bn_ternary *w, const struct bn_act *x)
+{
+    for (size_t r = 0; r < w->rows; r++) {
+        int32_t sum = -x->sum;
+        for (size_t i = 0; i < w->k; i++) {
+            unsigned v = w->codes[r * w->row_bytes + i / 320 * 64 + i % 64];
+            for (size_t d = 0; d < i % 320 / 64; d++)
+                v /= 3;
+            sum += (int32_t)(v % 3) * x->q[i];
+        }
+        y[r] = (float)sum / x->scale * w->scale;
+    }
+}
+
+static void packs_one_short(uint8_t *out, const uint8_t *codes, size_t k)
+{
+    bn_kernels_ref.t5_pack(out, codes, k);
+    out[0] = (uint8_t)(out[0] % 84); /* without the last digit */
+}
+
+/* Rounds each plane on its own: right as long as sums are small. */
+static void rounds_planes(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high,
+                          const int8_t *low)
+{
+    for (size_t r = 0; r < rows; r++) {
+        float sums[2] = {0, 0};
+        for (size_t i = 0; i < k; i++) {
+            sums[0] += (float)(w[r * k + i] * high[i]);
+            sums[1] += (float)(w[r * k + i] * low[i]);
+        }
+        y[r] = 256.0f * sums[0] + sums[1];
+    }
+}
+
+/* Without the fused multiply-add. */
+static void rounds_twice(double *size, double *rest, const float *x, const int8_t *q, float step, size_t n)
+{
+    double lane[8] = {0};
+    bn_kernels_ref.residual(size, rest, x, q, step, n);
+    for (size_t i = 0; i < n; i++) {
+        volatile float product = (float)q[i] * step;
+        float d = x[i] - product, d2 = d * d;
+        lane[i % 8] += (double)d2;
+    }
+    for (size_t half = 4; half > 0; half /= 2)
+        for (size_t j = 0; j < half; j++)
+            lane[j] += lane[j + half];
+    *rest = lane[0];
+}
+
 struct fault {
     const char *text;
     enum bn_kernel slot;
@@ -201,6 +252,10 @@ struct fault {
     X("i2s_gemm without the last token", I2S_GEMM, false, i2s_gemm, drops_last_token)  \
     X("i2s_gemm with a combined scale", I2S_GEMM, false, i2s_gemm, reciprocal)         \
     X("tq2_gemm without a last row", TQ2_GEMM, false, tq2_gemm, drops_last_row)        \
+    X("t5_gemv of five plain digits", T5_GEMV, false, t5_gemv, plain_digits)           \
+    X("t5_pack without a last digit", T5_PACK, false, t5_pack, packs_one_short)        \
+    X("i8_gemv that rounds each plane", I8_GEMV, false, i8_gemv, rounds_planes)        \
+    X("residual without fma", RESIDUAL, false, residual, rounds_twice)                 \
     X("quantize that rounds ties away", QUANTIZE, false, quantize, rounds_away)        \
     X("rmsnorm in another order", RMSNORM, false, rmsnorm, other_order)                \
     X("rope with contracted products", ROPE_NEOX, false, rope_neox, contracts)         \
