@@ -256,7 +256,7 @@ static bn_status print_json(const struct bench *b, bn_error *err)
 
 static bn_status read_options(struct bench *b, const struct bn_args *args, bn_error *err)
 {
-    const char *isa = bn_opt_str(args, "isa");
+    const char *isa = bn_opt_given(args, "isa") ? bn_opt_str(args, "isa") : "";
     size_t n = bn_opt_count(args, "ref");
     if (n == 0 || n > BN_XREFS_MAX) {
         bn_fail(err, BN_ERR_ARG, n == 0 ? "no reference is given" : "too many references are given");
@@ -270,7 +270,7 @@ static bn_status read_options(struct bench *b, const struct bn_args *args, bn_er
     if (b->tokens[PROMPT] + b->tokens[DECODE] > bn_model_hparams(b->x.model)->n_ctx)
         return bn_fail(err, BN_ERR_LIMIT, "prompt and decode do not fit into the context of %u",
                        bn_model_hparams(b->x.model)->n_ctx);
-    snprintf(b->own, sizeof b->own, isa != NULL && isa[0] != '\0' ? "bn --isa %s" : "bn", isa);
+    snprintf(b->own, sizeof b->own, "bn%s%s", isa[0] != '\0' ? " --isa " : "", isa);
     b->own_ref.given = b->own;
     b->runners[b->n++].ref = &b->own_ref;
     for (size_t i = 0; i < n; i++) {

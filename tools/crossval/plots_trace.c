@@ -65,7 +65,10 @@ static void draw_cell(struct bn_buf *out, struct map *m, const bn_json *op)
     double x = m->left + column * m->width, y = m->top + (double)row * m->height;
     double gap = m->width > 6 ? 1 : 0.2;
     char shown[16] = "absent";
-    if (isfinite(error)) snprintf(shown, sizeof shown, "h%u", shade(error));
+    if (is_out(op))
+        snprintf(shown, sizeof shown, "hot");
+    else if (isfinite(error))
+        snprintf(shown, sizeof shown, "h%u", shade(error));
     bn_html(out, "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\">", shown, x + gap,
             y + 1, m->width - 2 * gap, m->height - 2);
     bn_html(out, "<title>%s, layer %g: %s, nrmse %g</title></rect>\n", bn_html_string(op, "op"), layer,
@@ -136,7 +139,7 @@ static void layer_bands(struct bn_buf *out, const struct bn_plot *p, const bn_js
             p->width - p->right, p->height - 4);
 }
 
-static void path_point(struct bn_buf *out, const struct bn_plot *p, const bn_json *op, double i, bool first)
+static void path_point(struct bn_buf *out, const struct bn_plot *p, const bn_json *op, double i)
 {
     double error = bn_html_value(op, "error"), allowed = bn_html_value(op, "allowed"),
            layer = bn_html_value(op, "layer");
@@ -151,11 +154,25 @@ static void path_point(struct bn_buf *out, const struct bn_plot *p, const bn_jso
         bn_html(out, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\">", x, y);
     bn_html(out, "<title>%s%s: off by %g, %g is allowed</title></%s>\n", bn_html_string(op, "op"), where,
             error, allowed, error > allowed ? "path" : "circle");
-    if (!first) return;
+}
+
+/* Names the first that is out of tolerance; drawn last, so that nothing covers it. */
+static void path_note(struct bn_buf *out, const struct bn_plot *p, const bn_json *list, const bn_json *first)
+{
+    const bn_json *op = bn_json_first(list);
+    double i = 0, layer = bn_html_value(first, "layer");
+    while (op != NULL &&
+           (!bn_html_is(op, "op", bn_html_string(first, "op")) || bn_html_value(op, "layer") != layer)) {
+        op = bn_json_next(op);
+        i++;
+    }
+    if (first == NULL || op == NULL || !isfinite(bn_html_value(op, "error"))) return;
+    double x = bn_plot_x(p, i), y = bn_plot_y(p, bn_html_value(op, "error"));
     bool right = x > p->width * 0.75;
-    double ty = y < 34 ? y + 20 : y - 10;
-    bn_html(out, "<text class=\"note bad %s\" x=\"%.1f\" y=\"%.1f\">first: %s%s</text>\n",
-            right ? "end" : "start", x + (right ? 4 : -4), ty, bn_html_string(op, "op"), where);
+    bn_html(out, "<text class=\"note bad %s\" x=\"%.1f\" y=\"%.1f\">first: %s", right ? "end" : "start",
+            x + (right ? -10 : 10), y < 30 ? y + 20 : y + 5, bn_html_string(op, "op"));
+    if (layer >= 0) bn_html(out, ", layer %g", layer);
+    bn_html(out, "</text>\n");
 }
 
 void bn_plot_path(struct bn_buf *out, const bn_json *ref)
@@ -180,9 +197,8 @@ void bn_plot_path(struct bn_buf *out, const bn_json *ref)
     layer_bands(out, &p, list, n_layers);
     bn_plot_y_axis(out, &p);
     for (const bn_json *o = bn_json_first(list); o != NULL; o = bn_json_next(o), i++)
-        path_point(out, &p, o, i,
-                   first != NULL && bn_html_is(o, "op", bn_html_string(first, "op")) &&
-                       bn_html_value(o, "layer") == bn_html_value(first, "layer"));
+        path_point(out, &p, o, i);
+    path_note(out, &p, list, first);
     bn_plot_end(out);
     bn_html(out, "</div></div>\n");
 }

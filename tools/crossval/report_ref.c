@@ -79,14 +79,14 @@ static void put_rung(struct bn_buf *out, const bn_json *rung)
     if (bn_html_is(rung, "status", "pass") && bn_html_is(rung, "rung", "tokens"))
         bn_html(out, "<p>%zu tokens, all equal.</p>\n", bn_html_size(rung, "compared"));
     if (bn_html_is(rung, "status", "pass") && bn_json_size(limits) > 0)
-        bn_html(out, "<p>%zu logits in %zu rows; %zu rows equal to the bit.</p>\n",
+        bn_html(out, "<p>%zu logits in %zu row%s, of which %zu equal to the bit.</p>\n",
                 bn_html_size(rung, "compared"), bn_html_size(rung, "rows"),
-                bn_html_size(rung, "rows_same_bits"));
+                bn_html_size(rung, "rows") == 1 ? "" : "s", bn_html_size(rung, "rows_same_bits"));
     put_facts(out, rung);
     if (bn_json_size(limits) > 0) {
         bn_html(out, "<div class=\"scroll\" tabindex=\"0\"><table class=\"limits\"><thead><tr><th "
                      "scope=\"col\">measure</th><th scope=\"col\">value</th><th scope=\"col\">limit</th><th "
-                     "scope=\"col\">margin</th><th scope=\"col\">of the limit</th><th "
+                     "scope=\"col\">margin</th><th class=\"used\" scope=\"col\">of the limit</th><th "
                      "scope=\"col\">position</th></tr></thead><tbody>\n");
         for (const bn_json *l = bn_json_first(limits); l != NULL; l = bn_json_next(l))
             put_limit(out, l);
@@ -142,11 +142,11 @@ static void add_operation(struct layer *l, const bn_json *op)
 static void put_layers(struct bn_buf *out, const bn_json *list)
 {
     struct layer l = {.number = 0}, outside = {.number = -1};
-    bn_html(out,
-            "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">layer</th><th "
-            "scope=\"col\">cosine behind it</th><th scope=\"col\">nrmse</th><th scope=\"col\">nearest to "
-            "its bound</th><th scope=\"col\">times the bound</th><th scope=\"col\">out of "
-            "tolerance</th></tr></thead><tbody>\n");
+    bn_html(out, "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">layer</th><th "
+                 "scope=\"col\">cosine behind it</th><th scope=\"col\">nrmse</th><th class=\"op\" "
+                 "scope=\"col\">nearest to its bound</th><th class=\"used\" scope=\"col\">times the "
+                 "bound</th><th class=\"op\" scope=\"col\">out of "
+                 "tolerance</th></tr></thead><tbody>\n");
     for (const bn_json *o = bn_json_first(list); o != NULL; o = bn_json_next(o)) {
         double number = bn_html_value(o, "layer");
         if (number < 0) {
@@ -215,18 +215,17 @@ static void put_trace(struct bn_buf *out, const bn_json *ref)
     if (bn_json_get(trace, "reason") != NULL) bn_html(out, "<p>%s</p>\n", bn_html_string(trace, "reason"));
     if (bn_html_size(trace, "records") > 0)
         bn_html(out,
-                "<p>%zu records of %zu tokens were compared, %zu values; %zu records equal to the bit, "
-                "%zu were not sent.</p>\n",
-                bn_html_size(trace, "records"), bn_html_size(trace, "tokens"), bn_html_size(trace, "values"),
-                bn_html_size(trace, "same_bits"), bn_html_size(trace, "absent"));
+                "<p>Compared: %zu records, %zu values, at the first %zu position%s. Equal to the bit: %zu "
+                "records. "
+                "Not sent: %zu.</p>\n",
+                bn_html_size(trace, "records"), bn_html_size(trace, "values"), bn_html_size(trace, "tokens"),
+                bn_html_size(trace, "tokens") == 1 ? "" : "s", bn_html_size(trace, "same_bits"),
+                bn_html_size(trace, "absent"));
     bn_plot_path(out, ref);
     put_around(out, trace);
     if (bn_json_size(bn_json_get(trace, "operations")) > 0) {
-        bn_html(out, "<div class=\"pair\">");
-        bn_plot_layers(out, ref);
-        bn_html(out, "<div class=\"figure\"><h4>Layer by layer</h4>\n");
+        bn_html(out, "<h4>Layer by layer</h4>\n");
         put_layers(out, bn_json_get(trace, "operations"));
-        bn_html(out, "</div></div>\n");
     }
     bn_html(out, "</div>\n");
 }
@@ -252,10 +251,12 @@ void bn_report_reference(struct bn_buf *out, const bn_json *ref, size_t index)
     bn_html(out, "<div class=\"reference\" id=\"ref-%zu\"><h2><span class=\"small\">against</span> %s</h2>\n",
             index, bn_html_string(ref, "reference"));
     put_failure(out, ref);
-    if (bn_json_get(ref, "positions") != NULL || bn_json_get(ref, "scatter") != NULL) {
-        bn_html(out, "<h3>Logits</h3><div class=\"plots\">\n");
+    if (bn_json_get(ref, "positions") != NULL || bn_json_get(ref, "scatter") != NULL ||
+        bn_json_path(ref, "trace.operations") != NULL) {
+        bn_html(out, "<h3>Errors</h3><div class=\"plots\">\n");
         bn_plot_positions(out, ref);
         bn_plot_scatter(out, ref);
+        bn_plot_layers(out, ref);
         bn_html(out, "</div>\n");
     }
     put_trace(out, ref);
