@@ -250,7 +250,7 @@ docs: $(PROGRAMS) ## man pages, reference pages and completions, from the progra
 	@ci/docs.sh $(OUT) docs
 
 format: ## apply .clang-format
-	clang-format -i $(C_FILES) $(call src,crossval/*/*.[ch]pp)
+	clang-format -i $(C_FILES) $(call src,crossval/reference/*.[ch]pp crossval/compare/*.cpp crossval/bridges/*/*.[ch]pp)
 
 # Those of one instruction set compile with its files only.
 check-headers: ## every header compiles alone; bn.h as C++ too

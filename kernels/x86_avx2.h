@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * x86_avx2.h - what the integer files for 256-bit registers share: masks, and the I2_S product of many tokens
- * but for its inner loop. Four rows are unpacked to bytes and used for all tokens.
+ * but for its inner loop. A group of rows is unpacked to bytes and used for all tokens, tile by tile.
  */
 #ifndef BN_KERNELS_X86_AVX2_H
 #define BN_KERNELS_X86_AVX2_H
@@ -13,7 +13,9 @@
 #define INLINE static inline __attribute__((always_inline))
 
 #define TILE_ROWS 4u
-#define BATCH_TOKENS 96u /* tokens that share an unpacked tile */
+#define GROUP_TILES 4u   /* of rows, which share what the first-level cache has of two or three tokens */
+#define CHUNK 1280u      /* elements of a row that are unpacked at once: 20 KiB for a group */
+#define BATCH_TOKENS 96u /* tokens that share an unpacked group */
 
 INLINE __m256i load256(const void *at)
 {
@@ -66,6 +68,46 @@ INLINE void i2s_store(float *y, const struct bn_ternary *w, const struct bn_act 
         _mm_storeu_ps(y, t);
     else
         _mm_maskstore_ps(y, _mm_cmpgt_epi32(_mm_set1_epi32((int32_t)left), _mm_setr_epi32(0, 1, 2, 3)), t);
+}
+
+struct i2s_group {
+    __m256i codes[GROUP_TILES][TILE_ROWS * CHUNK / 32];
+    __m128i sum[BATCH_TOKENS][GROUP_TILES];
+    size_t tiles; /* that have rows */
+};
+
+/* Adds the products of n tokens and the group's codes, which are len elements from the begin'th. */
+typedef void i2s_multiply(struct i2s_group *group, const struct bn_act *x, size_t n, size_t begin,
+                          size_t len);
+
+/* The rows of one group from row on for n <= BATCH_TOKENS tokens. */
+INLINE void i2s_rows_of_group(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x,
+                              size_t row, size_t n, i2s_multiply *multiply)
+{
+    struct i2s_group group;
+    size_t tiles = (w->rows - row + TILE_ROWS - 1) / TILE_ROWS;
+    group.tiles = tiles < GROUP_TILES ? tiles : GROUP_TILES;
+    for (size_t j = 0; j < n; j++)
+        for (size_t t = 0; t < group.tiles; t++)
+            group.sum[j][t] = _mm_set1_epi32(-x[j].sum);
+    for (size_t i = 0; i < w->k; i += CHUNK) {
+        size_t len = w->k - i < CHUNK ? w->k - i : CHUNK;
+        for (size_t t = 0; t < group.tiles; t++)
+            i2s_unpack(group.codes[t], w, row + TILE_ROWS * t, i, len);
+        multiply(&group, x, n, i, len);
+    }
+    for (size_t j = 0; j < n; j++)
+        for (size_t t = 0; t < group.tiles; t++)
+            i2s_store(y + j * ldy + row + TILE_ROWS * t, w, x + j, row + TILE_ROWS * t, group.sum[j][t]);
+}
+
+INLINE void i2s_many(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n,
+                     i2s_multiply *multiply)
+{
+    for (size_t j = 0; j < n; j += BATCH_TOKENS)
+        for (size_t row = 0; row < w->rows; row += GROUP_TILES * TILE_ROWS)
+            i2s_rows_of_group(y + j * ldy, ldy, w, x + j, row, n - j < BATCH_TOKENS ? n - j : BATCH_TOKENS,
+                              multiply);
 }
 
 #endif

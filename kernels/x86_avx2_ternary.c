@@ -87,9 +87,10 @@ void bn_i2s_gemv_avx2(float *y, const struct bn_ternary *w, const struct bn_act 
 /* ---- I2_S, many tokens ---- */
 
 #define TILE_TOKENS 2u
-#define CHUNK 1280u /* elements of a row that are unpacked at once: 40 additions to an int16 */
+_Static_assert(CHUNK / 32 <= 43, "a lane of int16 takes 43 pairs");
 
-/* sum[j] += four rows times token j, for n tokens (a constant), over the len elements of a chunk. */
+/* sum[j * GROUP_TILES] += four rows times token j, for n tokens (a constant), over the len elements of a
+ * chunk: at most 40 additions to an int16. */
 INLINE void i2s_tile(__m128i *sum, const __m256i *codes, const struct bn_act *x, size_t begin, size_t len,
                      const size_t n)
 {
@@ -109,38 +110,26 @@ INLINE void i2s_tile(__m128i *sum, const __m256i *codes, const struct bn_act *x,
     for (size_t j = 0; j < n; j++) {
         for (size_t r = 0; r < TILE_ROWS; r++)
             part[j][r] = widen(part[j][r]);
-        sum[j] = _mm_add_epi32(sum[j], sum_rows(part[j]));
+        sum[j * GROUP_TILES] = _mm_add_epi32(sum[j * GROUP_TILES], sum_rows(part[j]));
     }
 }
 
-/* Up to four rows for n <= BATCH_TOKENS tokens; y is that of the first token. */
-static void i2s_four(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t row,
-                     size_t n)
+static void i2s_chunk(struct i2s_group *group, const struct bn_act *x, size_t n, size_t begin, size_t len)
 {
-    __m256i codes[TILE_ROWS * CHUNK / 32];
-    __m128i sum[BATCH_TOKENS];
-    for (size_t j = 0; j < n; j++)
-        sum[j] = _mm_set1_epi32(-x[j].sum);
-    for (size_t i = 0; i < w->k; i += CHUNK) {
-        size_t len = w->k - i < CHUNK ? w->k - i : CHUNK, j = 0;
-        i2s_unpack(codes, w, row, i, len);
-        for (; j + 2 <= n; j += 2)
-            i2s_tile(sum + j, codes, x + j, i, len, 2);
-        if (j < n) i2s_tile(sum + j, codes, x + j, i, len, 1);
-    }
-    for (size_t j = 0; j < n; j++)
-        i2s_store(y + j * ldy + row, w, x + j, row, sum[j]);
+    size_t j = 0;
+    for (; j + 2 <= n; j += 2)
+        for (size_t t = 0; t < group->tiles; t++)
+            i2s_tile(&group->sum[j][t], group->codes[t], x + j, begin, len, 2);
+    for (size_t t = 0; j < n && t < group->tiles; t++)
+        i2s_tile(&group->sum[j][t], group->codes[t], x + j, begin, len, 1);
 }
 
 void bn_i2s_gemm_avx2(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
 {
-    if (n == 1) {
+    if (n == 1)
         bn_i2s_gemv_avx2(y, w, x);
-        return;
-    }
-    for (size_t j = 0; j < n; j += BATCH_TOKENS)
-        for (size_t row = 0; row < w->rows; row += TILE_ROWS)
-            i2s_four(y + j * ldy, ldy, w, x + j, row, n - j < BATCH_TOKENS ? n - j : BATCH_TOKENS);
+    else
+        i2s_many(y, ldy, w, x, n, i2s_chunk);
 }
 
 /* ---- TQ2 ---- */

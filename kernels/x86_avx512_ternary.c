@@ -239,6 +239,8 @@ void bn_i2s_gemm_avx512vnni(float *y, size_t ldy, const struct bn_ternary *w, co
         for (size_t row = 0; row < w->rows; row += 2 * TILE_ROWS) {
             size_t left = w->rows - row;
             __mmask16 store = (__mmask16)(left < 16 ? (1u << left) - 1u : 0xFFFFu);
+            for (size_t j = 0; j < batch; j++)
+                _mm_prefetch((const char *)(y + (first + j) * ldy + row), _MM_HINT_T1);
             i2s_eight((__m256i *)sum, w, row, x + first, batch);
             if (left > TILE_ROWS) i2s_eight((__m256i *)sum + 1, w, row + TILE_ROWS, x + first, batch);
             for (size_t j = 0; j < batch; j++) {

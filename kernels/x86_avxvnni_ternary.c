@@ -65,9 +65,9 @@ void bn_i2s_gemv_avxvnni(float *y, const struct bn_ternary *w, const struct bn_a
 }
 
 #define TILE_TOKENS 3u
-#define CHUNK 2560u /* elements of a row that are unpacked at once */
 
-/* sum[j] += four rows times token j, for n tokens (a constant), over len elements from the begin'th. */
+/* sum[j * GROUP_TILES] += four rows times token j, for n tokens (a constant), over len elements from the
+ * begin'th. */
 INLINE void i2s_tile(__m128i *sum, const __m256i *codes, const struct bn_act *x, size_t begin, size_t len,
                      const size_t n)
 {
@@ -84,39 +84,28 @@ INLINE void i2s_tile(__m128i *sum, const __m256i *codes, const struct bn_act *x,
                 part[j][r] = dot4(part[j][r], codes[r], act[j]);
     }
     for (size_t j = 0; j < n; j++)
-        sum[j] = _mm_add_epi32(sum[j], sum_rows(part[j]));
+        sum[j * GROUP_TILES] = _mm_add_epi32(sum[j * GROUP_TILES], sum_rows(part[j]));
 }
 
-/* Up to four rows for n <= BATCH_TOKENS tokens; y is that of the first token. */
-static void i2s_four(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t row,
-                     size_t n)
+static void i2s_chunk(struct i2s_group *group, const struct bn_act *x, size_t n, size_t begin, size_t len)
 {
-    __m256i codes[TILE_ROWS * CHUNK / 32];
-    __m128i sum[BATCH_TOKENS];
-    for (size_t j = 0; j < n; j++)
-        sum[j] = _mm_set1_epi32(-x[j].sum);
-    for (size_t i = 0; i < w->k; i += CHUNK) {
-        size_t len = w->k - i < CHUNK ? w->k - i : CHUNK, j = 0;
-        i2s_unpack(codes, w, row, i, len);
-        for (; n - j >= 3 && n - j != 4; j += 3) /* two and two are faster than three and one */
-            i2s_tile(sum + j, codes, x + j, i, len, 3);
-        for (; n - j >= 2; j += 2)
-            i2s_tile(sum + j, codes, x + j, i, len, 2);
-        if (j < n) i2s_tile(sum + j, codes, x + j, i, len, 1);
-    }
-    for (size_t j = 0; j < n; j++)
-        i2s_store(y + j * ldy + row, w, x + j, row, sum[j]);
+    size_t j = 0;
+    for (; n - j >= 3 && n - j != 4; j += 3) /* two and two are faster than three and one */
+        for (size_t t = 0; t < group->tiles; t++)
+            i2s_tile(&group->sum[j][t], group->codes[t], x + j, begin, len, 3);
+    for (; n - j >= 2; j += 2)
+        for (size_t t = 0; t < group->tiles; t++)
+            i2s_tile(&group->sum[j][t], group->codes[t], x + j, begin, len, 2);
+    for (size_t t = 0; j < n && t < group->tiles; t++)
+        i2s_tile(&group->sum[j][t], group->codes[t], x + j, begin, len, 1);
 }
 
 void bn_i2s_gemm_avxvnni(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
 {
-    if (n == 1) {
+    if (n == 1)
         bn_i2s_gemv_avxvnni(y, w, x);
-        return;
-    }
-    for (size_t j = 0; j < n; j += BATCH_TOKENS)
-        for (size_t row = 0; row < w->rows; row += TILE_ROWS)
-            i2s_four(y + j * ldy, ldy, w, x + j, row, n - j < BATCH_TOKENS ? n - j : BATCH_TOKENS);
+    else
+        i2s_many(y, ldy, w, x, n, i2s_chunk);
 }
 
 /* ---- 8-bit weights ---- */

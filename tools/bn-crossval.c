@@ -16,6 +16,13 @@ static const struct bn_option COMMON[] = {
          "whom to compare with: oracle (bn-reference, found beside this program), bn (this engine in another "
          "process, with options: 'bn --isa ref --threads 1'), dump:PATH (what bn-run logits --all -o or "
          "--trace wrote), the name of a bridge, or a command that speaks the reference protocol"},
+    {.name = "ref-model",
+     .arg = "FILE",
+     .group = "References",
+     .repeatable = true,
+     .help = "what the references open in place of the model: the same weights in a format of theirs; one "
+             "for each "
+             "--ref, in order, - for the model itself"},
     {.name = "timeout",
      .arg = "DUR",
      .group = "References",
@@ -95,6 +102,13 @@ static const struct bn_option BENCH[] = {
      .repeatable = true,
      .help = "whom to time beside this engine: bn with options, the name of a bridge, or a command that "
              "speaks the reference protocol and has the capability bench"},
+    {.name = "ref-model",
+     .arg = "FILE",
+     .group = "References",
+     .repeatable = true,
+     .help = "what the references open in place of the model: the same weights in a format of theirs; one "
+             "for each "
+             "--ref, in order, - for the model itself"},
     {.name = "timeout",
      .arg = "DUR",
      .group = "References",

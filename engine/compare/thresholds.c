@@ -131,6 +131,9 @@ static bn_status read_document(struct bn_thresholds *t, const bn_json *doc, cons
     if (!bn_json_string(bn_json_get(doc, "schema"), &schema) ||
         strcmp(schema, "bn.crossval-thresholds/1") != 0)
         return bn_fail(err, BN_ERR_FORMAT, "thresholds: schema is not \"bn.crossval-thresholds/1\"");
+    const bn_json *layers = bn_json_get(doc, "layers");
+    if (layers != NULL && (!bn_json_number(layers, &t->layers) || !(t->layers >= 0)))
+        return bn_fail(err, BN_ERR_FORMAT, "thresholds: layers is no number of layers");
     BN_TRY(read_rungs(t, bn_json_get(doc, "rungs"), err));
     BN_TRY(read_references(t, bn_json_get(doc, "references"), reference, err));
     return read_growth(t, bn_json_get(doc, "trace"), err);
@@ -148,6 +151,41 @@ bn_status bn_thresholds_parse(struct bn_thresholds *out, const char *text, size_
     bn_status status = read_document(out, doc, reference, err);
     bn_json_free(doc);
     return status;
+}
+
+/* ---- deeper models ---- */
+
+/* A bound for a model f times as deep. Those of ratios are distances from 1. */
+static double widen(enum bn_metric metric, double bound, double f)
+{
+    if (isinf(bound)) return bound;
+    switch ((int)metric) {
+    case BN_METRIC_COSINE:
+        return 1 + (bound - 1) * f * f;
+    case BN_METRIC_RMS:
+    case BN_METRIC_TOP_K:
+    case BN_METRIC_KENDALL:
+        return 1 + (bound - 1) * f;
+    case BN_METRIC_MSE:
+    case BN_METRIC_KL:
+        return bound * f * f;
+    default:
+        return bound * f;
+    }
+}
+
+void bn_thresholds_deepen(struct bn_thresholds *t, uint32_t n_layers)
+{
+    if (t->layers <= 0 || n_layers <= t->layers) return;
+    double f = n_layers / t->layers;
+    for (size_t r = 0; r < BN_RUNG_COUNT; r++)
+        for (size_t m = 0; m < BN_METRIC_COUNT; m++) {
+            struct bn_limit *l = &t->limit[r][m];
+            *l = (struct bn_limit){widen((enum bn_metric)m, l->min, f), widen((enum bn_metric)m, l->max, f),
+                                   widen((enum bn_metric)m, l->min_mean, f),
+                                   widen((enum bn_metric)m, l->max_mean, f)};
+        }
+    t->max_delta_nll *= f;
 }
 
 /* ---- judging ---- */

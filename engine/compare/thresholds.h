@@ -53,6 +53,8 @@ struct bn_growth {
 };
 
 struct bn_thresholds {
+    double layers; /* that a model may have at most for the limits of logits to apply as they are; 0: any
+                      number */
     struct bn_limit limit[BN_RUNG_COUNT][BN_METRIC_COUNT];
     double max_delta_nll; /* of the likelihood rung */
     double tie;           /* of the decode rung: a disagreement within this many times the
@@ -64,6 +66,11 @@ struct bn_thresholds {
  * Every kind of operation has to be there. */
 BN_MUST_CHECK bn_status bn_thresholds_parse(struct bn_thresholds *out, const char *text, size_t n,
                                             const char *reference, bn_error *err);
+
+/* Widens the limits of logits and likelihoods for a model of more layers than they were measured with:
+ * roundings of layer after layer add up, so distances grow with their number, and what goes by squares with
+ * its square. */
+void bn_thresholds_deepen(struct bn_thresholds *t, uint32_t n_layers);
 
 /* One bound held against what was measured. */
 struct bn_verdict {

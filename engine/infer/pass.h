@@ -37,7 +37,9 @@ static inline void meet(const struct pass *p)
     bn_team_barrier(&p->s->team, p->n_threads);
 }
 
-/* Rows from..to of the head times the n rows at hidden: y[j * rows of the head + r]. Defined in forward.c. */
+/* Rows from..to of the head times the n rows at hidden: y[j * rows of the head + r]. Defined in head.c. */
 void bn_head_rows(const struct pass *p, size_t from, size_t to, const float *hidden, size_t n, float *y);
+/* The whole head for the rows of the batch that want logits; a stage, called by all threads. */
+void bn_head(const struct pass *p);
 
 #endif

@@ -44,6 +44,11 @@ says 0 "another instruction set, threads and batch: to the bit" 'pass +trace +[0
     "$xval" trace --exact -p 'To be, or not to be' --ref 'bn --isa ref --threads 1 --batch 3'
 says 1 "to the bit is more than near" 'is the first whose bits differ' "$xval" trace --exact -p 'To be' --ref oracle
 
+says 0 "the same weights in another format" '^agree: 24 tokens, 1 reference$' \
+    "$xval" ladder -q -m "$tiny" --tokens $ids --ref oracle --ref-model fixtures/tiny-bitnet-b1.58-tq2_0-v320-42.gguf
+says 1 "other weights are no other format" 'has a vocabulary of 512, this engine of 320' \
+    "$xval" ladder -q -m "$tiny" --tokens $ids --ref oracle --ref-model fixtures/nano-bitnet-b1.58-i2_s-42.gguf
+
 # ---- planted faults: each is seen, and attributed to the operation where it sits ----
 
 # fault NAME MODEL WANTED: the ladder fails, and its last line names the operation

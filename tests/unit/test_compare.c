@@ -206,6 +206,28 @@ static void the_default_thresholds_are_good(void **state)
     bn_buf_release(&text);
 }
 
+static void deeper_models_are_allowed_more(void **state)
+{
+    (void)state;
+    struct bn_thresholds t, was;
+    struct bn_buf text = {.max = 1u << 20};
+    assert_int_equal(bn_file_read("crossval/thresholds.json", &text, NULL), BN_OK);
+    assert_int_equal(bn_thresholds_parse(&t, text.data, text.len, "bn", NULL), BN_OK);
+    was = t;
+    bn_thresholds_deepen(&t, 6);
+    assert_memory_equal(&t, &was, sizeof t);
+    bn_thresholds_deepen(&t, 12);
+    const struct bn_limit *now = t.limit[BN_RUNG_POSITIONS], *then = was.limit[BN_RUNG_POSITIONS];
+    assert_true(fabs(now[BN_METRIC_NRMSE].max - 2 * then[BN_METRIC_NRMSE].max) < 1e-12);
+    assert_true(fabs((1 - now[BN_METRIC_COSINE].min) - 4 * (1 - then[BN_METRIC_COSINE].min)) < 1e-12);
+    assert_true(fabs((1 - now[BN_METRIC_TOP_K].min_mean) - 2 * (1 - then[BN_METRIC_TOP_K].min_mean)) < 1e-12);
+    assert_true(now[BN_METRIC_RMS].max > then[BN_METRIC_RMS].max &&
+                now[BN_METRIC_RMS].min < then[BN_METRIC_RMS].min);
+    assert_true(now[BN_METRIC_MAX_ABS].max == 0); /* to the bit stays to the bit */
+    assert_true(isinf(now[BN_METRIC_KENDALL].max));
+    bn_buf_release(&text);
+}
+
 /* ---- bisection ---- */
 
 static void put(struct bn_records *r, const char *op, int32_t layer, float x, float y)
@@ -417,6 +439,7 @@ int main(void)
         cmocka_unit_test(argmax_comes_with_its_margin),
         cmocka_unit_test(what_is_not_finite_measures_nothing),
         cmocka_unit_test(limits_are_those_that_are_written),
+        cmocka_unit_test(deeper_models_are_allowed_more),
         cmocka_unit_test(a_reference_may_have_limits_of_its_own),
         cmocka_unit_test(misspelt_thresholds_are_refused),
         cmocka_unit_test(the_default_thresholds_are_good),

@@ -223,6 +223,7 @@ static bn_status put_runner(bn_json *list, const struct bench *b, const struct r
     bn_json_put_string(o, "version", info->version[0] != '\0' ? info->version : NULL);
     bn_json_put_string(o, "commit", info->commit[0] != '\0' ? info->commit : NULL);
     bn_json_put_string(o, "run_as", r->ref->command);
+    bn_json_put_string(o, "model", r->ref->model != b->x.model_path ? r->ref->model : NULL);
     bn_json_put_string(o, "status", r->ref->broken ? "failed" : r->can ? "measured" : "skipped");
     if (why_not(r) != NULL) bn_json_put_string(o, "reason", why_not(r));
     for (enum phase p = PROMPT; p < PHASES; p++)

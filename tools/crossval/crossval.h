@@ -49,6 +49,7 @@ struct bn_xref {
     const char *given;  /* as on the command line */
     const char *folder; /* of dump:DIR, else NULL */
     char *command;      /* what the shell was given, allocated; NULL: nothing was started */
+    const char *model;  /* the file that it was told to open, borrowed; NULL: none */
     struct bn_reference *process;
     struct bn_reference_info info;
     struct bn_thresholds limits; /* for a reference of its name */

@@ -142,6 +142,8 @@ static void put_reference(bn_json *list, const struct bn_crossval *x, const stru
     bn_json_put_string(o, "commit", ref->info.commit[0] != '\0' ? ref->info.commit : NULL);
     bn_json_put_string(o, "arch", ref->info.arch[0] != '\0' ? ref->info.arch : NULL);
     bn_json_put_string(o, "run_as", ref->command);
+    /* null: the model above, or none. A carried model's file has a name that means nothing. */
+    bn_json_put_string(o, "model", ref->model != x->model_path ? ref->model : NULL);
     bn_json_put_string(o, "result", result_of(ref));
     enum bn_rung parted = bn_xref_parted(ref);
     bn_json_put_string(o, "parted_at", parted != BN_RUNG_COUNT ? bn_rung_name(parted) : NULL);

@@ -66,6 +66,7 @@ static bn_status open_model(struct bn_crossval *x, bn_error *err)
     struct bn_file_map map;
     BN_TRY(bn_cli_open_model(&x->model, x->args, &with, err));
     x->n_vocab = bn_model_hparams(x->model)->n_vocab;
+    bn_thresholds_deepen(&x->thresholds, bn_model_hparams(x->model)->n_layer);
     x->model_path = bn_opt_str(x->args, "model");
     if (x->model_path == NULL) BN_TRY(write_carried(x, err));
     BN_TRY(bn_file_map_open(&map, x->model_path, false, err));

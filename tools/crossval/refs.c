@@ -130,6 +130,17 @@ static bn_status note(struct bn_xref *ref, bn_status status, const bn_error *why
     return BN_OK;
 }
 
+/* The i-th --ref-model belongs to the i-th --ref. */
+static const char *model_of(const struct bn_crossval *x, const struct bn_xref *ref)
+{
+    size_t i = 0;
+    while (i < x->n_refs && &x->refs[i] != ref)
+        i++;
+    const char *path =
+        i < x->n_refs && i < bn_opt_count(x->args, "ref-model") ? bn_opt_at(x->args, "ref-model", i) : "-";
+    return strcmp(path, "-") == 0 ? x->model_path : path;
+}
+
 static bn_status start_process(struct bn_crossval *x, struct bn_xref *ref, bn_error *why)
 {
     struct bn_buf command = {.max = 1u << 16};
@@ -145,7 +156,8 @@ static bn_status start_process(struct bn_crossval *x, struct bn_xref *ref, bn_er
     if (status == BN_OK) status = bn_reference_start(&ref->process, &options, why);
     if (status == BN_OK) {
         ref->info = *bn_reference_info(ref->process);
-        status = bn_reference_open(ref->process, x->model_path, x->n_threads, why);
+        ref->model = model_of(x, ref);
+        status = bn_reference_open(ref->process, ref->model, x->n_threads, why);
         ref->info = *bn_reference_info(ref->process);
     }
     ref->command = command.data;
@@ -172,6 +184,7 @@ bn_status bn_xref_start(struct bn_crossval *x, struct bn_xref *ref, bn_error *er
                          (unsigned long long)ref->info.n_vocab, x->n_vocab);
     ref->started = status == BN_OK;
     BN_TRY(bn_thresholds_parse(&ref->limits, x->limits.data, x->limits.len, ref->info.name, err));
+    bn_thresholds_deepen(&ref->limits, bn_model_hparams(x->model)->n_layer);
     return note(ref, status, &why, err);
 }
 

@@ -225,7 +225,9 @@ static void put_provenance(struct bn_buf *out, const bn_json *doc)
         put_row(out, "commit", bn_html_string(r, "commit"), true);
         put_row(out, "reads the model as", bn_html_string(r, "arch"), false);
         if (bn_json_kind(bn_json_get(r, "run_as")) == BN_JSON_STRING) {
-            put_row(out, "machine", "started on the machine above, with the same model and tokens", false);
+            bool other = bn_json_kind(bn_json_get(r, "model")) == BN_JSON_STRING;
+            put_row(out, "model", other ? bn_html_string(r, "model") : "the same file", other);
+            put_row(out, "machine", "started on the machine above", false);
             put_row(out, "command", bn_html_string(r, "run_as"), true);
         } else {
             put_row(out, "command", "none: recorded, or could not be started", false);

@@ -215,7 +215,7 @@ static void put_trace(struct bn_buf *out, const bn_json *ref)
     if (bn_json_get(trace, "reason") != NULL) bn_html(out, "<p>%s</p>\n", bn_html_string(trace, "reason"));
     if (bn_html_size(trace, "records") > 0)
         bn_html(out,
-                "<p>Compared: %zu records, %zu values, at the first %zu position%s. Equal to the bit: %zu "
+                "<p>Compared: %zu records, %zu values, of %zu token%s. Equal to the bit: %zu "
                 "records. "
                 "Not sent: %zu.</p>\n",
                 bn_html_size(trace, "records"), bn_html_size(trace, "values"), bn_html_size(trace, "tokens"),

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The head: logits from the hidden state, row by row.
+ */
+#include "infer/pass.h"
+#include "model/rows.h"
+
+/* A head in a block format is widened row by row. A head row that nobody looks up may be damaged all the
+ * same: it shows in its logits. */
+void bn_head_rows(const struct pass *p, size_t from, size_t to, const float *hidden, size_t n, float *y)
+{
+    const struct bn_matrix *h = &p->m->head;
+    if (h->type == BN_TYPE_F16) {
+        const uint16_t *w = (const uint16_t *)(const void *)h->data + from * h->k;
+        p->kernels->f16_gemm(y + from, h->rows, w, to - from, h->k, hidden, h->k, n);
+    } else {
+        float *row = p->s->head_row + (size_t)p->thread * h->k;
+        for (size_t r = from; r < to; r++) {
+            bn_matrix_row(p->kernels, h, r, row);
+            p->kernels->f32_gemm(y + r, h->rows, row, 1, h->k, hidden, h->k, n);
+        }
+    }
+    for (size_t j = 0; j < n; j++)
+        if (!bn_all_finite(y + j * h->rows + from, to - from)) p->s->run.bad_row = true;
+}
+
+/* logits = head hidden for the rows wanted. */
+void bn_head(const struct pass *p)
+{
+    struct bn_session *s = p->s;
+    const struct bn_matrix *h = &p->m->head;
+    size_t n = p->n - s->run.head_at, from, to;
+    share(p, h->rows, ROW_GRAIN, &from, &to);
+    begin(p);
+    bn_head_rows(p, from, to, s->hidden, n, s->run.logits);
+    end(p, h->type == BN_TYPE_F16 ? BN_KERNEL_F16_GEMM : BN_KERNEL_F32_GEMM, (to - from) * h->row_bytes,
+        (uint64_t)(to - from) * h->k * n);
+}
