@@ -117,7 +117,7 @@ static double resample(const double *ours, const double *theirs, double *scratch
         scratch[i] = ours[from];
         scratch[n + i] = theirs[from];
     }
-    if (!bn_summarize(&a, scratch, n) || !bn_summarize(&b, scratch + n, n)) return NAN;
+    if (!bn_summarize(&a, scratch, n) || !bn_summarize(&b, scratch + n, n)) return (double)NAN;
     return b.median / a.median;
 }
 

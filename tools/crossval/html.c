@@ -105,7 +105,7 @@ void bn_html(struct bn_buf *out, const char *fmt, ...)
 void bn_html_number(struct bn_buf *out, const bn_json *value)
 {
     struct bn_buf exact = {.max = 64};
-    double number = NAN;
+    double number = (double)NAN;
     if (!bn_json_number(value, &number) || bn_json_write(value, true, &exact, NULL) != BN_OK)
         bn_html(out, "<span class=\"n\">\xE2\x80\x93</span>");
     else if (fabs(number) > 0.99 && fabs(number) < 1) /* what is left to 1 is what matters */
@@ -146,7 +146,7 @@ const char *bn_html_string(const bn_json *object, const char *name)
 
 double bn_html_value(const bn_json *object, const char *name)
 {
-    double value = NAN;
+    double value = (double)NAN;
     (void)bn_json_number(bn_json_get(object, name), &value);
     return value;
 }

@@ -21,7 +21,7 @@ struct series {
 
 static double error_of(const struct series *s, const bn_json *element)
 {
-    double value = NAN;
+    double value = (double)NAN;
     (void)bn_json_number(element, &value);
     return isnan(value) ? value : fmax(s->from_one ? 1 - value : value, 0);
 }
@@ -69,7 +69,7 @@ static void plot_series(struct bn_buf *out, const struct series *s, const char *
 {
     double at[COLUMNS], value[COLUMNS];
     struct bn_plot p = {480,      290,       LEFT, 14, 16, 44, 0, (double)(s->n > 1 ? s->n - 1 : 1),
-                        INFINITY, -INFINITY, true};
+                        HUGE_VAL, -HUGE_VAL, true};
     size_t n = gather(s, at, value), zeros = 0, worst = 0;
     for (size_t i = 0; i < n; i++) {
         bn_plot_cover(&p, value[i]);
@@ -111,7 +111,7 @@ static double limit_on(const bn_json *ref, const char *metric, const char *side)
     for (const bn_json *l = bn_json_first(list); l != NULL; l = bn_json_next(l))
         if (bn_html_is(l, "metric", metric) && bn_html_is(l, "of", "worst") && bn_json_get(l, side) != NULL)
             return bn_html_value(l, side);
-    return NAN;
+    return (double)NAN;
 }
 
 void bn_plot_positions(struct bn_buf *out, const bn_json *ref)
@@ -191,7 +191,7 @@ static void cover_list(struct bn_plot *p, const bn_json *list)
 void bn_plot_scatter(struct bn_buf *out, const bn_json *ref)
 {
     const bn_json *scatter = bn_json_get(ref, "scatter");
-    struct bn_plot p = {480, 440, LEFT, 14, 14, 44, INFINITY, -INFINITY, 0, 0, false};
+    struct bn_plot p = {480, 440, LEFT, 14, 14, 44, HUGE_VAL, -HUGE_VAL, 0, 0, false};
     if (bn_json_size(bn_json_get(scatter, "ids")) == 0) return;
     cover_list(&p, bn_json_get(scatter, "here"));
     cover_list(&p, bn_json_get(scatter, "there"));

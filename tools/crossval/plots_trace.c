@@ -119,7 +119,7 @@ void bn_plot_layers(struct bn_buf *out, const bn_json *ref)
 
 static void layer_bands(struct bn_buf *out, const struct bn_plot *p, const bn_json *list, double n_layers)
 {
-    double every = fmax(bn_plot_step(fmax(n_layers, 1), 16), 1), i = 0, from = 0, layer = NAN;
+    double every = fmax(bn_plot_step(fmax(n_layers, 1), 16), 1), i = 0, from = 0, layer = (double)NAN;
     double y = p->height - p->bottom;
     for (const bn_json *o = bn_json_first(list);; o = bn_json_next(o), i++) {
         double next = o != NULL ? bn_html_value(o, "layer") : (double)NAN;
@@ -179,7 +179,7 @@ void bn_plot_path(struct bn_buf *out, const bn_json *ref)
 {
     const bn_json *list = operations(ref), *first = bn_json_path(ref, "trace.first");
     struct bn_plot p = {980,      330,       56,  14, 14, 44, -0.5, (double)bn_json_size(list) - 0.5,
-                        INFINITY, -INFINITY, true};
+                        HUGE_VAL, -HUGE_VAL, true};
     double i = 0, n_layers = 0;
     for (const bn_json *o = bn_json_first(list); o != NULL; o = bn_json_next(o)) {
         bn_plot_cover(&p, bn_html_value(o, "error"));
