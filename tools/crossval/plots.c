@@ -7,7 +7,7 @@
 #include "tools/crossval/html.h"
 
 #define COLUMNS 200u /* positions drawn one by one; of more, the worst of each column is */
-#define LEFT 56
+#define LEFT 64
 #define BEST 10u /* tokens of either side that are marked */
 
 /* ---- error per position ---- */
@@ -84,22 +84,29 @@ static void plot_series(struct bn_buf *out, const struct series *s, const char *
         bn_html(out, "<p class=\"exact\">Zero at every one of the %zu positions.</p></div>\n", s->n);
         return;
     }
+    /* One row that is nearly exact, the first, would press all others together. */
+    p.y0 = fmax(p.y0, p.y1 * 1e-8);
+    size_t n_low = 0;
+    for (size_t i = 0; i < n; i++)
+        n_low += value[i] < p.y0;
     bn_plot_begin(out, &p, title);
     bn_plot_y_axis(out, &p);
     bn_plot_x_axis(out, &p, "position");
-    draw_limit(out, &p, s->limit);
     bn_html(out, "<path class=\"line\" d=\"");
     for (size_t i = 0; i < n; i++)
         bn_html(out, "%s%.1f %.1f", i == 0 ? "M" : "L", bn_plot_x(&p, at[i]), bn_plot_y(&p, value[i]));
     bn_html(out, "\"/>\n");
     for (size_t i = 0; i < n; i++)
         if (n <= 80 || i == worst || value[i] > s->limit) draw_dot(out, &p, s, at[i], value[i]);
+    draw_limit(out, &p, s->limit);
     double x = bn_plot_x(&p, at[worst]), y = bn_plot_y(&p, value[worst]);
     bool right = x > p.width * 0.7;
     bn_html(out, "<text class=\"note %s\" x=\"%.1f\" y=\"%.1f\">worst %.3g</text>\n", right ? "end" : "start",
             x + (right ? -9 : 9), y < 30 ? y + 16 : y - 7, value[worst]);
     bn_plot_end(out);
-    if (zeros > 0) bn_html(out, "<p class=\"what\">Zeros, %zu of %zu, are at the foot.</p>", zeros, n);
+    if (n_low > 0)
+        bn_html(out, "<p class=\"what\">%zu of %zu are less than the axis begins with, at its foot.</p>",
+                n_low, n);
     bn_html(out, "</div>\n");
 }
 

@@ -215,9 +215,8 @@ static void put_trace(struct bn_buf *out, const bn_json *ref)
     if (bn_json_get(trace, "reason") != NULL) bn_html(out, "<p>%s</p>\n", bn_html_string(trace, "reason"));
     if (bn_html_size(trace, "records") > 0)
         bn_html(out,
-                "<p>Compared: %zu records, %zu values, of %zu token%s. Equal to the bit: %zu "
-                "records. "
-                "Not sent: %zu.</p>\n",
+                "<p>Records compared: %zu, of %zu values and %zu token%s; equal to the bit: %zu; not sent: "
+                "%zu.</p>\n",
                 bn_html_size(trace, "records"), bn_html_size(trace, "values"), bn_html_size(trace, "tokens"),
                 bn_html_size(trace, "tokens") == 1 ? "" : "s", bn_html_size(trace, "same_bits"),
                 bn_html_size(trace, "absent"));
