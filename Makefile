@@ -147,7 +147,7 @@ $(OUT)/%.o: %.S $(OUT)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BN_CPPFLAGS) -MMD -MP -c -o $@ $<
 
-$(call obj,engine/receipt/*.c engine/measure/*.c tools/cli/*.c tools/bench/*.c): | $(OUT)/build_info.h
+$(call obj,engine/receipt/*.c engine/measure/*.c tools/cli/*.c tools/bench/*.c tools/crossval/*.c): | $(OUT)/build_info.h
 
 $(LIB): $(LIB_OBJ)
 $(CLI_LIB): $(CLI_OBJ)
@@ -167,6 +167,7 @@ $(foreach t,$(TOOLS),$(eval $(call program,$(t))))
 # The default model; a program carries it when it calls bn_cli_open_model.
 $(OUT)/tools/cli/default_model.o: fixtures/shakespeare-5m-i2_s.gguf
 $(OUT)/tools/crossval/thresholds.o: crossval/thresholds.json
+$(OUT)/tools/crossval/style.o: tools/crossval/report.css
 
 # ---- tests ---------------------------------------------------------------------------------------------------
 

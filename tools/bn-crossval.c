@@ -47,6 +47,10 @@ static const struct bn_option COMMON[] = {
      .group = "Judgement",
      .help = "limits as JSON, in place of the program's own (crossval/thresholds.json)"},
     {.name = "junit", .arg = "FILE", .group = "Output", .help = "also write the result as JUnit XML"},
+    {.name = "html",
+     .arg = "FILE",
+     .group = "Output",
+     .help = "also write the result as a page with plots, in one file that loads nothing"},
     {0},
 };
 
@@ -82,6 +86,53 @@ static const struct bn_option SERVE[] = {
     BN_OPTION_THREADS,
     BN_OPTION_ISA,
     {.name = "batch", .arg = "N", .group = "Machine", .help = "tokens of a prompt evaluated together"},
+    {0},
+};
+
+static const struct bn_option REPORT[] = {
+    {.name = "output", .letter = 'o', .arg = "FILE", .help = "write the page here, not on standard output"},
+    {0},
+};
+
+static const struct bn_option BENCH[] = {
+    BN_OPTION_MODEL,
+    {.name = "ref",
+     .arg = "REFERENCE",
+     .group = "References",
+     .repeatable = true,
+     .help = "whom to time beside this engine: bn with options, the name of a bridge, or a command that "
+             "speaks the reference protocol and has the capability bench"},
+    {.name = "ref-model",
+     .arg = "FILE",
+     .group = "References",
+     .repeatable = true,
+     .help = "what the references open in place of the model: the same weights in a format of theirs; one "
+             "for each "
+             "--ref, in order, - for the model itself"},
+    {.name = "timeout",
+     .arg = "DUR",
+     .group = "References",
+     .preset = "120",
+     .help = "longest wait for one answer: 90, 90s, 15m"},
+    {.name = "prompt-tokens",
+     .letter = 'p',
+     .arg = "N",
+     .group = "Measurement",
+     .preset = "128",
+     .help = "tokens that are evaluated together"},
+    {.name = "n-predict",
+     .letter = 'n',
+     .arg = "N",
+     .group = "Measurement",
+     .preset = "32",
+     .help = "tokens that are evaluated one by one behind them; 0: none"},
+    {.name = "reps",
+     .arg = "N",
+     .group = "Measurement",
+     .preset = "5",
+     .help = "rounds that count, behind one that does not"},
+    BN_OPTION_THREADS,
+    BN_OPTION_ISA,
     {0},
 };
 
@@ -130,6 +181,33 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_crossval_trace,
      .examples = {{"bn-crossval trace --ref 'bn --isa ref --threads 1' -p 'To be' --exact",
                    "two instruction sets, to the bit"}}},
+    {.name = "report",
+     .summary = "make a page of a result",
+     .text = "Reads the document that ladder, logits, tokens or trace wrote with --json, and writes what "
+             "--html writes: "
+             "one file that loads nothing, the same bytes for the same document.",
+     .synopsis = "RESULT.json [-o FILE.html]",
+     .options = {REPORT},
+     .min_operands = 1,
+     .max_operands = 1,
+     .operand = "RESULT.json",
+     .run = bn_crossval_report,
+     .examples = {{"bn-crossval report result.json -o result.html", "a page of a recorded result"}}},
+    {.name = "bench",
+     .summary = "time this engine and others in turn",
+     .text = "Every engine runs in a process of its own and is asked through the protocol, this one too. "
+             "Rounds go "
+             "forwards and backwards in turn (A B B A), so that a machine that slows down slows all of them. "
+             "Shown are "
+             "medians and the ratio of medians, with a 95 % interval from 2000 resamples of the rounds "
+             "(percentile "
+             "bootstrap, a fixed seed).",
+     .synopsis = "[-m MODEL] --ref REFERENCE... [-p N] [-n N] [--threads N] [--reps N]",
+     .options = {BENCH},
+     .json = true,
+     .run = bn_crossval_bench,
+     .examples = {{"bn-crossval bench -m model.gguf --ref 'bn --isa avx2' -p 128 -n 32",
+                   "what wider vectors bring"}}},
     {.name = "serve",
      .summary = "be a reference for another bn-crossval",
      .text = "Reads requests from standard input and answers on standard output, as "

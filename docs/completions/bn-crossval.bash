@@ -10,14 +10,14 @@ _bn_crossval()
     fi
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-        ladder | tokens | logits | trace | serve)
+        ladder | tokens | logits | trace | report | bench | serve)
             command=${COMP_WORDS[at]}
             break
             ;;
         esac
     done
     if [[ -z $command && $cur != -* && $COMP_CWORD -eq 1 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'ladder tokens logits trace serve' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'ladder tokens logits trace report bench serve' -- "$cur")
         return
     fi
     command=${command:-ladder}
@@ -64,6 +64,11 @@ _bn_crossval()
         return
         ;;
     'ladder:--junit')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'ladder:--html')
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
@@ -130,6 +135,11 @@ _bn_crossval()
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
         ;;
+    'tokens:--html')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
     'tokens:--color')
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
@@ -176,6 +186,11 @@ _bn_crossval()
         return
         ;;
     'logits:--junit')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'logits:--html')
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
@@ -234,7 +249,56 @@ _bn_crossval()
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
         ;;
+    'trace:--html')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
     'trace:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    'report:-o' | 'report:--output')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'report:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    'bench:-m' | 'bench:--model')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'bench:--ref')
+        return
+        ;;
+    'bench:--ref-model')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'bench:--timeout')
+        return
+        ;;
+    'bench:-p' | 'bench:--prompt-tokens')
+        return
+        ;;
+    'bench:-n' | 'bench:--n-predict')
+        return
+        ;;
+    'bench:--reps')
+        return
+        ;;
+    'bench:-t' | 'bench:--threads')
+        return
+        ;;
+    'bench:--isa')
+        return
+        ;;
+    'bench:--color')
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
         ;;
@@ -254,10 +318,12 @@ _bn_crossval()
     esac
     if [[ $cur == -* ]]; then
         case $command in
-        'ladder') words='--model --ref --ref-model --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --n-predict --receipt --trace --json --quiet --verbose --color --help --version' ;;
-        'tokens') words='--model --ref --ref-model --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --json --quiet --verbose --color --help --version' ;;
-        'logits') words='--model --ref --ref-model --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --trace --json --quiet --verbose --color --help --version' ;;
-        'trace') words='--model --ref --ref-model --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --exact --json --quiet --verbose --color --help --version' ;;
+        'ladder') words='--model --ref --ref-model --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --html --n-predict --receipt --trace --json --quiet --verbose --color --help --version' ;;
+        'tokens') words='--model --ref --ref-model --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --html --json --quiet --verbose --color --help --version' ;;
+        'logits') words='--model --ref --ref-model --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --html --trace --json --quiet --verbose --color --help --version' ;;
+        'trace') words='--model --ref --ref-model --timeout --prompt --file --tokens --positions --threads --isa --thresholds --junit --html --exact --json --quiet --verbose --color --help --version' ;;
+        'report') words='--output --quiet --verbose --color --help --version' ;;
+        'bench') words='--model --ref --ref-model --timeout --prompt-tokens --n-predict --reps --threads --isa --json --quiet --verbose --color --help --version' ;;
         'serve') words='--threads --isa --batch --quiet --verbose --color --help --version' ;;
         esac
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

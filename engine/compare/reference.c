@@ -324,6 +324,23 @@ bn_status bn_reference_trace(struct bn_reference *ref, const int32_t *ids, size_
     return status;
 }
 
+bn_status bn_reference_bench(struct bn_reference *ref, uint32_t n_prompt, uint32_t n_decode,
+                             uint32_t n_threads, uint64_t *prompt_ns, uint64_t *decode_ns, bn_error *err)
+{
+    bn_json *request = new_request("bench"), *answer = NULL;
+    bn_json_put_u64(request, "prompt", n_prompt);
+    bn_json_put_u64(request, "decode", n_decode);
+    bn_json_put_u64(request, "threads", n_threads);
+    bn_status status = ask(ref, request, &answer, err);
+    if (status == BN_OK && (!bn_json_u64(bn_json_get(answer, "prompt_ns"), prompt_ns) ||
+                            !bn_json_u64(bn_json_get(answer, "decode_ns"), decode_ns) || *prompt_ns == 0 ||
+                            (*decode_ns == 0 && n_decode > 0)))
+        status = broken(ref, err, "measured without saying prompt_ns and decode_ns, or took no time");
+    bn_json_free(answer);
+    bn_json_free(request);
+    return status;
+}
+
 /* ---- the end ---- */
 
 bn_status bn_reference_finish(struct bn_reference *ref, bn_error *err)

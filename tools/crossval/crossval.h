@@ -48,6 +48,8 @@ struct bn_xrung {
 struct bn_xref {
     const char *given;  /* as on the command line */
     const char *folder; /* of dump:DIR, else NULL */
+    char *command;      /* what the shell was given, allocated; NULL: nothing was started */
+    const char *model;  /* the file that it was told to open, borrowed; NULL: none */
     struct bn_reference *process;
     struct bn_reference_info info;
     struct bn_thresholds limits; /* for a reference of its name */
@@ -84,8 +86,9 @@ struct bn_crossval {
     struct bn_buf text; /* the prompt as text; data NULL when ids were given */
     int32_t *ids;       /* the prompt, then what was decoded */
     size_t n_prompt, n_ids;
-    uint32_t n_decode; /* greedy steps asked for */
-    float *logits;     /* of this engine: n_ids x n_vocab */
+    uint32_t n_decode;  /* greedy steps asked for */
+    uint32_t n_threads; /* of this engine, and asked of references */
+    float *logits;      /* of this engine: n_ids x n_vocab */
     size_t n_vocab;
     struct bn_records trace; /* of this engine, of n_traced tokens */
     size_t n_traced;
@@ -100,6 +103,9 @@ struct bn_crossval {
 /* open.c: options, model, prompt, thresholds; nothing is evaluated yet. bn_crossval_close in any case. */
 BN_MUST_CHECK bn_status bn_crossval_open(struct bn_crossval *x, const struct bn_args *args, bn_error *err);
 void bn_crossval_close(struct bn_crossval *x);
+/* The same without a prompt: nothing can be evaluated here. */
+BN_MUST_CHECK bn_status bn_crossval_open_model(struct bn_crossval *x, const struct bn_args *args,
+                                               bn_error *err);
 /* Logits of the prompt, then greedy steps. */
 BN_MUST_CHECK bn_status bn_crossval_evaluate(struct bn_crossval *x, bn_error *err);
 /* This engine's trace of the first n tokens, unless it is there. */
@@ -110,6 +116,8 @@ BN_MUST_CHECK bn_status bn_crossval_trace_own(struct bn_crossval *x, size_t n, b
 BN_MUST_CHECK bn_status bn_xref_start(struct bn_crossval *x, struct bn_xref *ref, bn_error *err);
 /* Notes what status and err say, as the reference's failure. */
 void bn_xref_failed(struct bn_xref *ref, const bn_error *why);
+/* Asks it to end; a failure there is one. */
+void bn_xref_finish(struct bn_xref *ref);
 void bn_xref_end(struct bn_xref *ref);
 const char *bn_xref_label(const struct bn_xref *ref);
 /* Its logits of the first n ids, n x n_vocab, allocated. */
@@ -137,10 +145,16 @@ int bn_crossval_exit(const struct bn_crossval *x);
 enum bn_rung bn_xref_parted(const struct bn_xref *ref);
 size_t bn_xref_compared(const struct bn_xref *ref);
 
-/* print.c, document.c, junit.c */
+/* print.c, document.c, scatter.c, junit.c, html.c */
 void bn_crossval_print(const struct bn_crossval *x);
-BN_MUST_CHECK bn_status bn_crossval_print_json(const struct bn_crossval *x, const char *command,
-                                               bn_error *err);
+/* A document with what every one begins with: command, model, engine, machine. */
+bn_json *bn_crossval_document(const struct bn_crossval *x, const char *schema, const char *command);
+/* All that was found; the document of --json, from which the report is made. */
+#define BN_CROSSVAL_SCHEMA "bn.crossval/1"
+bn_json *bn_crossval_results(const struct bn_crossval *x, const char *command);
+void bn_crossval_put_scatter(const struct bn_crossval *x, const struct bn_xref *ref, bn_json *reference);
+/* Writes the document as a page: the same page as of its text. */
+BN_MUST_CHECK bn_status bn_crossval_write_html(const bn_json *results, const char *path, bn_error *err);
 BN_MUST_CHECK bn_status bn_crossval_write_junit(const struct bn_crossval *x, const char *path, bn_error *err);
 /* The block that a receipt carries; docs/reference/receipt.md. */
 void bn_crossval_put_parity(const struct bn_crossval *x, bn_json *object);
@@ -154,6 +168,8 @@ bn_status bn_crossval_ladder(struct bn_args *args, bn_error *err);
 bn_status bn_crossval_tokens(struct bn_args *args, bn_error *err);
 bn_status bn_crossval_logits(struct bn_args *args, bn_error *err);
 bn_status bn_crossval_trace(struct bn_args *args, bn_error *err);
+bn_status bn_crossval_report(struct bn_args *args, bn_error *err);
+bn_status bn_crossval_bench(struct bn_args *args, bn_error *err);
 bn_status bn_crossval_serve(struct bn_args *args, bn_error *err);
 
 #endif

@@ -7,8 +7,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "build_info.h"
+#include "measure/machine.h"
 #include "tools/cli/default_model.h"
-#include "tools/cli/print_json.h"
 #include "tools/crossval/crossval.h"
 
 static void put_verdicts(bn_json *rung, const struct bn_xrung *r)
@@ -139,6 +140,10 @@ static void put_reference(bn_json *list, const struct bn_crossval *x, const stru
     bn_json_put_string(o, "name", ref->info.name);
     bn_json_put_string(o, "version", ref->info.version[0] != '\0' ? ref->info.version : NULL);
     bn_json_put_string(o, "commit", ref->info.commit[0] != '\0' ? ref->info.commit : NULL);
+    bn_json_put_string(o, "arch", ref->info.arch[0] != '\0' ? ref->info.arch : NULL);
+    bn_json_put_string(o, "run_as", ref->command);
+    /* null: the model above, or none. A carried model's file has a name that means nothing. */
+    bn_json_put_string(o, "model", ref->model != x->model_path ? ref->model : NULL);
     bn_json_put_string(o, "result", result_of(ref));
     enum bn_rung parted = bn_xref_parted(ref);
     bn_json_put_string(o, "parted_at", parted != BN_RUNG_COUNT ? bn_rung_name(parted) : NULL);
@@ -155,6 +160,8 @@ static void put_reference(bn_json *list, const struct bn_crossval *x, const stru
     if (ref->traced != BN_X_NONE) put_trace(o, ref);
     if (ref->rows != NULL && ref->rungs[BN_RUNG_POSITIONS].sum.n_rows == x->n_prompt)
         put_positions(o, x, ref);
+    if (ref->logits != NULL && ref->rungs[BN_RUNG_POSITIONS].sum.n_rows == x->n_prompt)
+        bn_crossval_put_scatter(x, ref, o);
 }
 
 static void put_three(bn_json *doc, const struct bn_crossval *x)
@@ -205,23 +212,63 @@ void bn_crossval_put_parity(const struct bn_crossval *x, bn_json *object)
     bn_json_put_string(parity, "thresholds_sha256", x->thresholds_sha);
 }
 
-bn_status bn_crossval_print_json(const struct bn_crossval *x, const char *command, bn_error *err)
+/* ---- provenance ---- */
+
+/* The command line again: options in its order, and what the environment gave. */
+static void put_arguments(bn_json *doc, const struct bn_args *args)
+{
+    bn_json *list = bn_json_put_array(doc, "arguments");
+    char name[64];
+    for (size_t i = 0; i < args->n_values; i++) {
+        const struct bn_value *v = &args->values[i];
+        if (v->from_env) continue;
+        snprintf(name, sizeof name, "--%s", v->option->name);
+        bn_json_add_string(list, name);
+        if (v->option->arg != NULL) bn_json_add_string(list, v->text);
+    }
+}
+
+static void put_engine(bn_json *doc, const struct bn_crossval *x)
+{
+    bool stamped = strcmp(BN_BUILD_COMMIT, "unknown") != 0;
+    struct bn_machine machine;
+    bn_json *engine = bn_json_put_object(doc, "engine");
+    bn_json_put_string(engine, "name", "bn");
+    bn_json_put_string(engine, "version", bn_version());
+    bn_json_put_string(engine, "commit", stamped ? BN_BUILD_COMMIT : NULL);
+    if (stamped) bn_json_put_bool(engine, "dirty", BN_BUILD_DIRTY != 0);
+    bn_json_put_string(engine, "compiler", BN_BUILD_COMPILER);
+    bn_json_put_string(engine, "isa", bn_isa_name());
+    bn_json_put_u64(engine, "threads", x->n_threads);
+    bn_machine_read(&machine);
+    bn_json *object = bn_json_put_object(doc, "machine");
+    bn_machine_put(object, &machine);
+    bn_json_remove(object, "load_milli"); /* says nothing of results, and is another each time */
+}
+
+bn_json *bn_crossval_document(const struct bn_crossval *x, const char *schema, const char *command)
 {
     char stamp[21];
+    const bn_hparams *hp = bn_model_hparams(x->model);
     bn_clock_format(bn_clock_utc(), stamp);
     bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", "bn.crossval/1");
+    bn_json_put_string(doc, "schema", schema);
     bn_json_put_string(doc, "command", command);
+    put_arguments(doc, x->args);
     bn_json_put_string(doc, "timestamp", stamp);
     bn_json *model = bn_json_put_object(doc, "model");
     bn_json_put_string(model, "path", bn_cli_model_name(x->args));
     bn_json_put_string(model, "sha256", x->model_sha);
-    bn_json_put_string(model, "arch", bn_model_hparams(x->model)->arch);
-    bn_json *engine = bn_json_put_object(doc, "engine");
-    bn_json_put_string(engine, "name", "bn");
-    bn_json_put_string(engine, "version", bn_version());
-    bn_json_put_string(engine, "isa", bn_isa_name());
-    bn_json_put_u64(engine, "threads", bn_session_n_threads(x->session));
+    bn_json_put_string(model, "arch", hp->arch);
+    bn_json_put_u64(model, "layers", hp->n_layer);
+    bn_json_put_u64(model, "vocabulary", hp->n_vocab);
+    put_engine(doc, x);
+    return doc;
+}
+
+bn_json *bn_crossval_results(const struct bn_crossval *x, const char *command)
+{
+    bn_json *doc = bn_crossval_document(x, BN_CROSSVAL_SCHEMA, command);
     bn_json *tokens = bn_json_put_array(doc, "tokens");
     for (size_t i = 0; i < x->n_prompt; i++)
         bn_json_add_u64(tokens, (uint64_t)x->ids[i]);
@@ -234,7 +281,5 @@ bn_status bn_crossval_print_json(const struct bn_crossval *x, const char *comman
     put_three(doc, x);
     bn_crossval_put_parity(x, doc);
     bn_json_put_u64(doc, "exit_code", (uint64_t)bn_crossval_exit(x));
-    bn_status status = bn_cli_print_json(doc, err);
-    bn_json_free(doc);
-    return status;
+    return doc;
 }

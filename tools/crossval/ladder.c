@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/crossval/crossval.h"
 
@@ -175,15 +176,26 @@ static bn_status compare(struct bn_crossval *x, unsigned what, bn_error *err)
         x->refs[i].given = bn_opt_at(x->args, "ref", i);
         x->n_refs = i + 1;
         BN_TRY(climb(x, &x->refs[i], what, err));
-        if (x->refs[i].process == NULL || x->refs[i].broken) continue;
-        /* It has to end in good order; a failure there is one. */
-        bn_error why = {0};
-        if (bn_reference_finish(x->refs[i].process, &why) != BN_OK) bn_xref_failed(&x->refs[i], &why);
-        bn_reference_close(x->refs[i].process);
-        x->refs[i].process = NULL;
+        /* It has to end in good order. */
+        if (!x->refs[i].broken) bn_xref_finish(&x->refs[i]);
     }
     if (x->logits != NULL) bn_crossval_three(x);
     return BN_OK;
+}
+
+static bn_status write_results(const struct bn_crossval *x, const char *command, bn_error *err)
+{
+    const char *html = bn_opt_str(x->args, "html"), *junit = bn_opt_str(x->args, "junit");
+    bn_json *results = x->args->json || html != NULL ? bn_crossval_results(x, command) : NULL;
+    bn_status status = BN_OK;
+    if (x->args->json)
+        status = bn_cli_print_json(results, err);
+    else
+        bn_crossval_print(x);
+    if (status == BN_OK && html != NULL) status = bn_crossval_write_html(results, html, err);
+    if (status == BN_OK && junit != NULL) status = bn_crossval_write_junit(x, junit, err);
+    bn_json_free(results);
+    return status;
 }
 
 static bn_status run(struct bn_args *args, const char *command, unsigned what, bn_error *err)
@@ -193,12 +205,7 @@ static bn_status run(struct bn_args *args, const char *command, unsigned what, b
     bn_cli_catch_interrupt();
     bn_status status = bn_crossval_open(x, args, err);
     if (status == BN_OK) status = compare(x, what, err);
-    if (status == BN_OK && args->json)
-        status = bn_crossval_print_json(x, command, err);
-    else if (status == BN_OK)
-        bn_crossval_print(x);
-    if (status == BN_OK && bn_opt_str(args, "junit") != NULL)
-        status = bn_crossval_write_junit(x, bn_opt_str(args, "junit"), err);
+    if (status == BN_OK) status = write_results(x, command, err);
     if (status == BN_OK && bn_opt_exists(args, "receipt") && bn_opt_str(args, "receipt") != NULL)
         status = bn_crossval_add_to_receipt(x, bn_opt_str(args, "receipt"), err);
     if (status == BN_OK) args->exit_code = bn_crossval_exit(x);

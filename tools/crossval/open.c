@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/team.h"
 #include "tools/cli/default_model.h"
 #include "tools/crossval/crossval.h"
 
@@ -133,7 +134,17 @@ static bn_status open_session(struct bn_crossval *x, bn_error *err)
     }
     if (x->n_prompt + x->n_decode > most) x->n_decode = most - (uint32_t)x->n_prompt;
     options.n_ctx = (uint32_t)x->n_prompt + x->n_decode;
-    return bn_session_open(&x->session, x->model, &options, err);
+    BN_TRY(bn_session_open(&x->session, x->model, &options, err));
+    x->n_threads = bn_session_n_threads(x->session);
+    return BN_OK;
+}
+
+bn_status bn_crossval_open_model(struct bn_crossval *x, const struct bn_args *args, bn_error *err)
+{
+    *x = (struct bn_crossval){.args = args, .n_threads = bn_team_cores()};
+    BN_TRY(bn_opt_u32(args, "threads", 1, 1024, &x->n_threads, err));
+    BN_TRY(read_thresholds(x, err));
+    return open_model(x, err);
 }
 
 bn_status bn_crossval_open(struct bn_crossval *x, const struct bn_args *args, bn_error *err)

@@ -133,8 +133,11 @@ static bn_status note(struct bn_xref *ref, bn_status status, const bn_error *why
 /* The i-th --ref-model belongs to the i-th --ref. */
 static const char *model_of(const struct bn_crossval *x, const struct bn_xref *ref)
 {
-    size_t i = (size_t)(ref - x->refs);
-    const char *path = i < bn_opt_count(x->args, "ref-model") ? bn_opt_at(x->args, "ref-model", i) : "-";
+    size_t i = 0;
+    while (i < x->n_refs && &x->refs[i] != ref)
+        i++;
+    const char *path =
+        i < x->n_refs && i < bn_opt_count(x->args, "ref-model") ? bn_opt_at(x->args, "ref-model", i) : "-";
     return strcmp(path, "-") == 0 ? x->model_path : path;
 }
 
@@ -152,12 +155,12 @@ static bn_status start_process(struct bn_crossval *x, struct bn_xref *ref, bn_er
     options.command = command.data;
     if (status == BN_OK) status = bn_reference_start(&ref->process, &options, why);
     if (status == BN_OK) {
-        uint32_t n_threads = bn_session_n_threads(x->session);
         ref->info = *bn_reference_info(ref->process);
-        status = bn_reference_open(ref->process, model_of(x, ref), n_threads, why);
+        ref->model = model_of(x, ref);
+        status = bn_reference_open(ref->process, ref->model, x->n_threads, why);
         ref->info = *bn_reference_info(ref->process);
     }
-    bn_buf_release(&command);
+    ref->command = command.data;
     return status;
 }
 
@@ -185,13 +188,19 @@ bn_status bn_xref_start(struct bn_crossval *x, struct bn_xref *ref, bn_error *er
     return note(ref, status, &why, err);
 }
 
-void bn_xref_end(struct bn_xref *ref)
+void bn_xref_finish(struct bn_xref *ref)
 {
     bn_error why = {0};
     if (ref->process != NULL && !ref->broken && bn_reference_finish(ref->process, &why) != BN_OK)
         bn_xref_failed(ref, &why);
     bn_reference_close(ref->process);
     ref->process = NULL;
+}
+
+void bn_xref_end(struct bn_xref *ref)
+{
+    bn_xref_finish(ref);
+    bn_free(ref->command);
     bn_free(ref->logits);
     bn_free(ref->rows);
     for (size_t r = 0; r < BN_RUNG_COUNT; r++)

@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# The page of bn-crossval (--html, report): well-formed, the same bytes for the same result, safe against hostile names, with
+# the numbers of the JSON document; and bn-crossval bench, without a word on how fast anything is. TAP on standard output.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+out=$(cd "${OUT:-build/gcc}" && pwd)
+xval=$out/bn-crossval
+ids=192,32,59,115,215,215,308,286
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+n=0 failures=0
+ok() { n=$((n + 1)); echo "ok $n - $1"; }
+not_ok() { n=$((n + 1)) failures=$((failures + 1)); echo "not ok $n - $1"; shift; printf '%s\n' "$*" | tail -n 12 | cut -c 1-300 | sed 's/^/# /'; }
+# says STATUS TITLE PATTERN COMMAND...: it ends with STATUS, and what it prints has the pattern
+says() {
+    local want=$1 title=$2 pattern=$3 text got; shift 3
+    text=$("$@" 2>&1 </dev/null); got=$?
+    if [ "$got" -eq "$want" ] && grep -qE -- "$pattern" <<<"$text"; then ok "$title"; else not_ok "$title" "status $got, not $want; or no $pattern in:
+$text"; fi
+}
+has() { if grep -qF -- "$3" "$2"; then ok "$1"; else not_ok "$1" "no $3 in $2"; fi; }
+lacks() { if grep -qE -- "$3" "$2"; then not_ok "$1" "$(grep -nE -- "$3" "$2")"; else ok "$1"; fi; }
+
+# well_formed TITLE FILE: as XML, so every SVG in it too; and as HTML, whose checker is older than SVG in HTML
+well_formed() {
+    local text
+    text=$(xmllint --noout "$2" 2>&1; xmllint --html --noout "$2" 2>&1 | grep error | grep -vE 'Tag (svg|path|circle|rect|text) invalid')
+    if [ -z "$text" ]; then ok "$1 is well-formed"; else not_ok "$1 is well-formed" "$text"; fi
+    # Names stand for themselves in a namespace, nothing is fetched there.
+    text=$(sed 's/xmlns="[^"]*"//g' "$2" | grep -nEi '(src|href|action|data|srcset|poster)="?[^#"]|url\(|@import|<(script|link|iframe|object|embed|img|base|form)')
+    if [ -z "$text" ]; then ok "$1 loads nothing"; else not_ok "$1 loads nothing" "$text"; fi
+}
+
+# ---- pages of a pass, a failure, three engines ----
+
+export SOURCE_DATE_EPOCH=1700000000
+page() { # NAME STATUS REFERENCE...
+    local name=$1 want=$2 refs=() got; shift 2
+    for r in "$@"; do refs+=(--ref "$r"); done
+    "$xval" ladder --json --tokens $ids -n 4 --trace always "${refs[@]}" --html "$dir/$name.html" >"$dir/$name.json" 2>"$dir/err"; got=$?
+    if [ "$got" -eq "$want" ] && [ -s "$dir/$name.html" ]; then ok "$name: a page is written"; else not_ok "$name: a page is written" "status $got: $(cat "$dir/err")"; fi
+    well_formed "$name" "$dir/$name.html"
+    if "$xval" report "$dir/$name.json" | cmp -s - "$dir/$name.html"; then ok "$name: report makes the same page of the JSON"; else not_ok "$name: report makes the same page of the JSON"; fi
+}
+page pass 0 oracle
+page fail 1 'oracle --fault silu'
+page three 1 oracle bn 'oracle --fault silu'
+page broken 1 'exit 7'
+page exact 0 bn
+
+"$xval" ladder -q --tokens $ids -n 4 --trace always --ref oracle --html "$dir/again.html" >/dev/null
+if sed 's/ --json//' "$dir/pass.html" | cmp -s - <(sed 's/ -q//' "$dir/again.html") || cmp -s <(grep -v 'bn-crossval ladder --' "$dir/pass.html") <(grep -v 'bn-crossval ladder --' "$dir/again.html")
+then ok "the same input gives the same page again"; else not_ok "the same input gives the same page again"; fi
+
+has "a pass says so" "$dir/pass.html" '<h1>Both engines agree</h1>'
+has "a failure says so" "$dir/fail.html" '<h1>The engines do not agree</h1>'
+has "a failure names the operation" "$dir/fail.html" 'ffn_act of layer 0 is the first out of tolerance'
+has "a failure is marked in the plot" "$dir/fail.html" 'first: ffn_act, layer 0'
+lacks "a failure nowhere says that engines agree" "$dir/fail.html" 'engines agree'
+has "a reference that failed is no agreement" "$dir/broken.html" 'failed, which is no agreement'
+has "the odd one out is named" "$dir/three.html" 'The odd one out is <b>oracle --fault silu</b>'
+has "equal bits need no plot" "$dir/exact.html" 'Zero at every one of the 8 positions.'
+has "the policy forbids loading" "$dir/pass.html" "default-src 'none'"
+for fact in '<th scope="row">commit</th>' '<th scope="row">machine</th>' '<th scope="row">command</th>' '<th scope="row">model sha256</th>' bn-reference; do
+    has "provenance: $fact" "$dir/pass.html" "$fact"
+done
+has "the model's digest" "$dir/pass.html" "$(sha256sum fixtures/shakespeare-5m-i2_s.gguf | cut -c 1-64)"
+for plot in 'aria-label="Direction of the logits' 'aria-label="Greatest difference' 'aria-label="logits of both sides' 'aria-label="nrmse of every' 'aria-label="what each operation'; do
+    has "plot: $plot" "$dir/pass.html" "$plot"
+done
+
+# Every limit's value, bound and margin stands in the page as the document spells it.
+missing=0 seen=0
+while read -r number; do
+    seen=$((seen + 1))
+    grep -qF "title=\"$number\"" "$dir/fail.html" || missing=$((missing + 1))
+done < <(sed -nE 's/^ *"(value|min|max|margin|nrmse_mean|nll_here|nll_there|delta_max)": (-?[0-9.e+-]+),?$/\2/p' "$dir/fail.json")
+if [ "$seen" -gt 30 ] && [ "$missing" -eq 0 ]; then ok "the page has the numbers of the JSON"; else not_ok "the page has the numbers of the JSON" "$missing of $seen are missing"; fi
+
+# ---- hostile names ----
+
+bad=$'x\' onload=alert(1) "<script>alert(1)</script>]]><!--&amp;\001\033[31m\xff\xe2\x80\xae</style><svg/onload=1>'
+cp fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf "$dir/<script>\"]]>'&.gguf"
+"$xval" ladder -q -m "$dir/<script>\"]]>'&.gguf" --tokens 1,2,3 --ref ": $bad" --ref 'oracle' --html "$dir/hostile.html" >/dev/null 2>&1
+well_formed "hostile" "$dir/hostile.html"
+has "hostile: markup is text" "$dir/hostile.html" '&quot;&lt;script&gt;alert(1)&lt;/script&gt;]]&gt;&lt;!--&amp;amp;\u{1}\u{1b}[31m'
+has "hostile: a character that reorders is shown" "$dir/hostile.html" '\u{202e}'
+has "hostile: the name of the model" "$dir/hostile.html" '&lt;script&gt;&quot;]]&gt;&#39;&amp;.gguf'
+lacks "hostile: no script" "$dir/hostile.html" '<script|<svg/|<!--'
+if iconv -f utf-8 -t utf-8 "$dir/hostile.html" >/dev/null 2>&1; then ok "hostile: the page is UTF-8"; else not_ok "hostile: the page is UTF-8"; fi
+# The same out of a document that somebody else wrote, in every text that it has.
+sed -E '/"schema"/!s#: "[^"]*"#: "<script>\\u0001\\"]]>\x27\&"#' "$dir/three.json" >"$dir/all.json"
+"$xval" report "$dir/all.json" -o "$dir/all.html"
+well_formed "every text hostile" "$dir/all.html"
+lacks "every text hostile: no script" "$dir/all.html" '<script'
+# Kinds and sizes that nobody expects.
+for change in 's/"ops?": "[^"]*"/"op": [1]/' 's/: [0-9.e-]+(,?)$/: "x"\1/' 's/: [0-9.e-]+(,?)$/: -1e300\1/' 's/"layer": [0-9]+/"layer": 4e9/' 's/"(ids|here|there|rungs|limits|operations|pairs)": \[/"\1x": [/'; do
+    sed -E "$change" "$dir/three.json" >"$dir/odd.json"
+    if "$xval" report "$dir/odd.json" -o "$dir/odd.html" 2>"$dir/err"; then well_formed "a document changed by $change" "$dir/odd.html"
+    else not_ok "a document changed by $change" "$(cat "$dir/err")"; fi
+done
+says 4 "a document of another kind" 'schema is not bn.crossval/1' "$xval" report <(echo '{"schema": "bn.bench/1"}')
+says 4 "no document" 'a value is expected' "$xval" report <(echo 'nothing')
+says 3 "no file" 'none.json' "$xval" report "$dir/none.json"
+says 2 "no operand" 'RESULT.json' "$xval" report
+
+# ---- bench ----
+
+"$xval" bench --json --ref 'bn --isa ref' -p 4 -n 2 --reps 3 --threads 1 >"$dir/bench.json"
+has "bench: both are measured" "$dir/bench.json" '"schema": "bn.crossval-bench/1"'
+if [ "$(grep -c '"status": "measured"' "$dir/bench.json")" -eq 2 ]; then ok "bench: two engines"; else not_ok "bench: two engines" "$(cat "$dir/bench.json")"; fi
+# Of three samples the median is the middle one; the ratio is that of the medians, inside its interval.
+check=$(awk '
+    function near(a, b) { return a - b < 1e-9 * b && b - a < 1e-9 * b }
+    /"ns": \[/ { sub(/.*\[/, ""); k = split($0, t, /[], ]+/) - 1; for (i = 0; i < 3; i++) s[i] = t[i + 1] + 0; next }
+    { value = $2; sub(/,/, "", value) }
+    /"median_ns"/ {
+        if (k != 3) print "samples", k
+        lo = s[0] < s[1] ? s[0] : s[1]; hi = s[0] < s[1] ? s[1] : s[0]
+        m = s[2] < lo ? lo : s[2] > hi ? hi : s[2]
+        if (!near(value, m)) print "median", value, m
+        low = s[2] < lo ? s[2] : lo; high = s[2] > hi ? s[2] : hi; median[++phases] = m
+    }
+    /"min_ns"/ { if (!near(value, low)) print "min", value, low }
+    /"max_ns"/ { if (!near(value, high)) print "max", value, high }
+    /"tokens_per_second"/ { if (!near(value, (phases % 2 ? 4 : 2) * 1e9 / median[phases])) print "speed", value }
+    /"value":/ { ratio = value; if (!near(ratio, median[phases] / median[phases - 2])) print "ratio", ratio }
+    /"low":/ { if (value > ratio) print "low", value, ratio }
+    /"high":/ { if (value < ratio) print "high", value, ratio }
+    END { if (phases != 4) print "phases", phases }' "$dir/bench.json")
+if [ -z "$check" ]; then ok "bench: the figures follow from the samples"; else not_ok "bench: the figures follow from the samples" "$check"; fi
+says 0 "bench: text has the ratio and its interval" 'prompt: this engine is .* times as fast as bn --isa ref, 95 % interval' \
+    "$xval" bench --ref 'bn --isa ref' -p 4 -n 2 --reps 2 --threads 1
+says 1 "bench: a reference that cannot is said" 'not measured: .*capability bench' "$xval" bench --ref oracle -p 4 -n 2 --reps 2
+says 1 "bench: one that can is measured beside one that cannot" '"status": "skipped"' \
+    "$xval" bench --json --ref oracle --ref bn -p 4 -n 0 --reps 2 --threads 1
+says 1 "bench: one that fails" 'not measured: .*vocabulary of 5' "$xval" bench --ref tests/protocol/toy_reference.sh -p 4 -n 2 --reps 2
+hello='{"id":1,"ok":true,"protocol":"bn.reference/1","name":"c","version":"1","commit":null,"capabilities":["bench"]}'
+says 1 "bench: an answer without times" 'not measured: .*without saying prompt_ns' "$xval" bench -p 4 -n 2 --reps 2 --timeout 9 \
+    --ref "read x; echo '$hello'; read x; echo '{\"id\":2,\"ok\":true,\"n_vocab\":2048,\"n_ctx\":512}'; read x; echo '{\"id\":3,\"ok\":true,\"prompt_ns\":0}'; cat >/dev/null"
+says 2 "bench: no reference" 'no reference is given' "$xval" bench
+
+echo "1..$n"
+exit $((failures > 0))

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See html.h. Texts of a document are hostile: names of references and models, and what a child printed.
+ */
+#include "tools/crossval/html.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/utf8.h"
+
+/* ---- text ---- */
+
+static uint32_t code_point(const char *c, size_t n)
+{
+    uint32_t point = (unsigned char)c[0];
+    if (n > 1) point &= 0x7Fu >> n;
+    for (size_t i = 1; i < n; i++)
+        point = point << 6 | ((unsigned char)c[i] & 0x3Fu);
+    return point;
+}
+
+/* Control characters and noncharacters, which markup cannot hold, and those that reorder or hide what stands
+ * around them. */
+static bool is_unsafe(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x200B && c <= 0x200F) ||
+           (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF || c == 0x061C ||
+           (c >= 0xFDD0 && c <= 0xFDEF) || (c & 0xFFFE) == 0xFFFE;
+}
+
+static void put_text(struct bn_buf *out, const char *text)
+{
+    for (const char *c = text; *c != '\0';) {
+        size_t n = bn_utf8_length(c, strlen(c));
+        uint32_t point = n > 0 ? code_point(c, n) : (unsigned char)*c;
+        const char *entity = *c == '&'    ? "&amp;"
+                             : *c == '<'  ? "&lt;"
+                             : *c == '>'  ? "&gt;"
+                             : *c == '"'  ? "&quot;"
+                             : *c == '\'' ? "&#39;"
+                                          : NULL;
+        if (entity != NULL)
+            bn_buf_puts(out, entity);
+        else if (*c == '\n' || *c == '\t')
+            bn_buf_putc(out, ' ');
+        else if (n == 0)
+            bn_buf_printf(out, "\\x%02x", (unsigned)point);
+        else if (is_unsafe(point))
+            bn_buf_printf(out, "\\u{%x}", (unsigned)point);
+        else
+            bn_buf_append(out, c, n);
+        c += n > 0 ? n : 1;
+    }
+}
+
+/* 1.2e-07 as 1.2e-7, and a true minus sign in no place: such numbers are copied into other programs. */
+static void put_short(struct bn_buf *out, double value, int digits)
+{
+    char text[100];
+    if (!isfinite(value)) {
+        bn_buf_puts(out, "\xE2\x80\x93");
+        return;
+    }
+    snprintf(text, sizeof text, "%.*g", digits, value);
+    for (const char *c = text; *c != '\0'; c++) {
+        bool leading = *c == '0' && c > text + 1 && (c[-1] == '-' || c[-1] == '+') && c[-2] == 'e';
+        if (!leading && !(*c == '+' && c > text && c[-1] == 'e')) bn_buf_putc(out, *c);
+    }
+}
+
+void bn_html(struct bn_buf *out, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    for (const char *c = fmt; *c != '\0';) {
+        size_t n = strcspn(c, "%");
+        bn_buf_append(out, c, n);
+        c += n;
+        if (*c == '\0') break;
+        c++;
+        int digits = 4;
+        if (c[0] == '.' && c[2] == 'g') {
+            digits = c[1] - '0';
+            c += 2;
+        }
+        if (*c == 's')
+            put_text(out, va_arg(args, const char *));
+        else if (*c == 'g')
+            put_short(out, va_arg(args, double), digits);
+        else if (*c == 'u')
+            bn_buf_printf(out, "%u", va_arg(args, unsigned));
+        else if (strncmp(c, "zu", 2) == 0)
+            bn_buf_printf(out, "%zu", va_arg(args, size_t));
+        else if (strncmp(c, ".1f", 3) == 0)
+            bn_buf_printf(out, "%.1f", va_arg(args, double));
+        else
+            bn_buf_putc(out, '%');
+        c += *c == 'z' ? 2 : *c == '.' ? 3 : 1;
+    }
+    va_end(args);
+}
+
+void bn_html_number(struct bn_buf *out, const bn_json *value)
+{
+    struct bn_buf exact = {.max = 64};
+    double number = (double)NAN;
+    if (!bn_json_number(value, &number) || bn_json_write(value, true, &exact, NULL) != BN_OK)
+        bn_html(out, "<span class=\"n\">\xE2\x80\x93</span>");
+    else if (fabs(number) > 0.99 && fabs(number) < 1) /* what is left to 1 is what matters */
+        bn_html(out, "<span class=\"n\" title=\"%s\">%.7g</span>", exact.data, number);
+    else
+        bn_html(out, "<span class=\"n\" title=\"%s\">%g</span>", exact.data, number);
+    bn_buf_release(&exact);
+}
+
+void bn_html_state(struct bn_buf *out, const char *state)
+{
+    static const struct {
+        const char *word, *kind, *sign;
+    } MARKS[] = {{"pass", "ok", "\xE2\x9C\x93"},
+                 {"agree", "ok", "\xE2\x9C\x93"},
+                 {"within", "ok", "\xE2\x9C\x93"},
+                 {"fail", "bad", "\xE2\x9C\x95"},
+                 {"differ", "bad", "\xE2\x9C\x95"},
+                 {"error", "bad", "!"},
+                 {"failed", "bad", "!"},
+                 {"skip", "skip", "\xE2\x80\x93"},
+                 {"no_data", "skip", "\xE2\x80\x93"}};
+    size_t i = 0;
+    while (i + 1 < BN_ARRAY_LEN(MARKS) && strcmp(MARKS[i].word, state) != 0)
+        i++;
+    bool known = strcmp(MARKS[i].word, state) == 0;
+    bn_html(out, "<span class=\"mark %s\">%s</span>", MARKS[i].kind, known ? MARKS[i].sign : "?");
+}
+
+/* ---- values ---- */
+
+const char *bn_html_string(const bn_json *object, const char *name)
+{
+    const char *text = "";
+    (void)bn_json_string(bn_json_get(object, name), &text);
+    return text;
+}
+
+double bn_html_value(const bn_json *object, const char *name)
+{
+    double value = (double)NAN;
+    (void)bn_json_number(bn_json_get(object, name), &value);
+    return value;
+}
+
+size_t bn_html_size(const bn_json *object, const char *name)
+{
+    uint64_t value = 0;
+    (void)bn_json_u64(bn_json_get(object, name), &value);
+    return (size_t)value;
+}
+
+bool bn_html_is(const bn_json *object, const char *name, const char *text)
+{
+    return strcmp(bn_html_string(object, name), text) == 0;
+}
+
+bool bn_html_true(const bn_json *object, const char *name)
+{
+    bool value = false;
+    (void)bn_json_bool(bn_json_get(object, name), &value);
+    return value;
+}
+
+const bn_json *bn_html_find(const bn_json *array, const char *member, const char *text)
+{
+    const bn_json *e = bn_json_first(array);
+    while (e != NULL && !bn_html_is(e, member, text))
+        e = bn_json_next(e);
+    return e;
+}
