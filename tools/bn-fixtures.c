@@ -105,6 +105,7 @@ static bn_status compute_all(bn_json *doc, const char *dir, bn_error *err)
     char path[BN_FIXTURE_PATH_BYTES];
     struct bn_golden golden;
     bn_json_put_string(doc, "schema", "bn.golden/1");
+    bn_golden_put_origin(doc);
     bn_json *outputs = bn_json_put_array(doc, "outputs");
     for (size_t i = 0; bn_golden_model(i) != NULL; i++) {
         BN_TRY(bn_fixture_join(path, dir, bn_golden_model(i), err));

@@ -82,4 +82,8 @@ status 4 "a rank file that is none" "$fixtures" gen --tokenizer fixtures/validat
 status 1 "failures leave no temporary files" compgen -G "$dir/g/*.tmp-*"
 "$fixtures" golden -o "$dir/gold" >/dev/null
 status 0 "golden gives the committed outputs" cmp "$dir/gold/golden.json" fixtures/golden.json
+cp -r fixtures "$dir/o"
+sed -i 's/"command": "bn-fixtures golden"/"command": "a notebook"/' "$dir/o/golden.json"
+"$fixtures" sums -o "$dir/o" >/dev/null
+says 'origin.command is not' "golden outputs of another origin are reported" "$fixtures" verify -o "$dir/o"
 exit $((failures > 0))
