@@ -6,6 +6,18 @@
 #include "tools/cli/programs.h"
 #include "tools/crossval/crossval.h"
 
+#define REF_MODEL                                                                                          \
+    {                                                                                                      \
+        .name = "ref-model", .arg = "FILE", .group = "References", .repeatable = true,                     \
+        .help = "what the references open in place of the model: the same weights in a format of theirs; " \
+                "one for each --ref, in order, - for the model itself",                                    \
+    }
+#define TIMEOUT                                                                  \
+    {                                                                            \
+        .name = "timeout", .arg = "DUR", .group = "References", .preset = "120", \
+        .help = "longest wait for one answer: 90, 90s, 15m",                     \
+    }
+
 static const struct bn_option COMMON[] = {
     BN_OPTION_MODEL,
     {.name = "ref",
@@ -16,18 +28,8 @@ static const struct bn_option COMMON[] = {
          "whom to compare with: oracle (bn-reference, found beside this program), bn (this engine in another "
          "process, with options: 'bn --isa ref --threads 1'), dump:PATH (what bn-run logits --all -o or "
          "--trace wrote), the name of a bridge, or a command that speaks the reference protocol"},
-    {.name = "ref-model",
-     .arg = "FILE",
-     .group = "References",
-     .repeatable = true,
-     .help = "what the references open in place of the model: the same weights in a format of theirs; one "
-             "for each "
-             "--ref, in order, - for the model itself"},
-    {.name = "timeout",
-     .arg = "DUR",
-     .group = "References",
-     .preset = "120",
-     .help = "longest wait for one answer: 90, 90s, 15m"},
+    REF_MODEL,
+    TIMEOUT,
     {.name = "prompt", .letter = 'p', .arg = "TEXT", .group = "Input", .help = "the text"},
     {.name = "file",
      .letter = 'f',
@@ -102,18 +104,8 @@ static const struct bn_option BENCH[] = {
      .repeatable = true,
      .help = "whom to time beside this engine: bn with options, the name of a bridge, or a command that "
              "speaks the reference protocol and has the capability bench"},
-    {.name = "ref-model",
-     .arg = "FILE",
-     .group = "References",
-     .repeatable = true,
-     .help = "what the references open in place of the model: the same weights in a format of theirs; one "
-             "for each "
-             "--ref, in order, - for the model itself"},
-    {.name = "timeout",
-     .arg = "DUR",
-     .group = "References",
-     .preset = "120",
-     .help = "longest wait for one answer: 90, 90s, 15m"},
+    REF_MODEL,
+    TIMEOUT,
     {.name = "prompt-tokens",
      .letter = 'p',
      .arg = "N",

@@ -12,6 +12,8 @@
 
 #include "base/mem.h"
 
+#define BN_ROW_GRAIN 16u /* rows of a matrix that stay with one thread: one cache line of output */
+
 typedef void (*bn_team_fn)(void *arg, unsigned thread, unsigned n_threads);
 
 /* Where a team's threads meet. Zeroed, it is ready for use. The two counters are on cache lines of their own.

@@ -5,9 +5,11 @@
  * The graph (BitNet b1.58; Ma et al. 2024, and the C++ reference). For each layer, on every row x of the
  * batch:
  *
- *     h = rmsnorm(x) * attn_norm        q, k, v = Wq h, Wk h, Wv h       rope on q and k; k, v to the cache
- * as binary16 a = attention(q, cache)           a = rmsnorm(a) * attn_sub_norm   x = x + Wo a h = rmsnorm(x)
- * * ffn_norm         m = act(Wgate h) * (Wup h)       m = rmsnorm(m) * ffn_sub_norm x = x + Wdown m
+ *     h = rmsnorm(x) * attn_norm;  q, k, v = Wq h, Wk h, Wv h
+ *     rope on q and k;  k, v to the cache as binary16
+ *     a = rmsnorm(attention(q, cache)) * attn_sub_norm;  x = x + Wo a
+ *     h = rmsnorm(x) * ffn_norm;  m = act(Wgate h) * (Wup h)
+ *     m = rmsnorm(m) * ffn_sub_norm;  x = x + Wdown m
  *
  * then logits = head (rmsnorm(x) * output_norm). act is the squared ReLU or SiLU; `llama` has no sub-norms.
  *
@@ -113,7 +115,7 @@ static void norm_quantize(const struct pass *p, const char *op, uint32_t layer, 
 static void linear(const struct pass *p, const struct bn_linear *lin, float *y)
 {
     size_t from, to, ldy = lin->w.rows;
-    share(p, lin->w.rows, ROW_GRAIN, &from, &to);
+    share(p, lin->w.rows, BN_ROW_GRAIN, &from, &to);
     bool single = p->n == 1, packed = single && lin->packed.codes != NULL;
     struct bn_ternary part = packed ? lin->packed : lin->w;
     part.codes += from * part.row_bytes;
@@ -215,7 +217,7 @@ static void activate(const struct pass *p)
 {
     size_t ff = p->m->hp.n_ff, from, to;
     bool relu2 = p->m->hp.activation == BN_ACTIVATION_RELU2;
-    share(p, ff, ROW_GRAIN, &from, &to);
+    share(p, ff, BN_ROW_GRAIN, &from, &to);
     begin(p);
     for (size_t j = 0; j < p->n; j++) {
         float *gate = p->s->gate + j * ff + from;
@@ -229,7 +231,7 @@ static void activate(const struct pass *p)
 static void add_residual(const struct pass *p)
 {
     size_t width = p->m->hp.n_embd, from, to;
-    share(p, width, ROW_GRAIN, &from, &to);
+    share(p, width, BN_ROW_GRAIN, &from, &to);
     begin(p);
     for (size_t j = 0; j < p->n; j++)
         p->kernels->add(p->s->x + j * width + from, p->s->y + j * width + from, to - from);

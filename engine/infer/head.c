@@ -5,6 +5,11 @@
 #include "infer/pass.h"
 #include "model/rows.h"
 
+enum bn_kernel bn_head_slot(const struct bn_model *m)
+{
+    return m->head.type == BN_TYPE_F16 ? BN_KERNEL_F16_GEMM : BN_KERNEL_F32_GEMM;
+}
+
 /* A head in a block format is widened row by row. A head row that nobody looks up may be damaged all the
  * same: it shows in its logits. */
 void bn_head_rows(const struct pass *p, size_t from, size_t to, const float *hidden, size_t n, float *y)
@@ -30,9 +35,8 @@ void bn_head(const struct pass *p)
     struct bn_session *s = p->s;
     const struct bn_matrix *h = &p->m->head;
     size_t n = p->n - s->run.head_at, from, to;
-    share(p, h->rows, ROW_GRAIN, &from, &to);
+    share(p, h->rows, BN_ROW_GRAIN, &from, &to);
     begin(p);
     bn_head_rows(p, from, to, s->hidden, n, s->run.logits);
-    end(p, h->type == BN_TYPE_F16 ? BN_KERNEL_F16_GEMM : BN_KERNEL_F32_GEMM, (to - from) * h->row_bytes,
-        (uint64_t)(to - from) * h->k * n);
+    end(p, bn_head_slot(p->m), (to - from) * h->row_bytes, (uint64_t)(to - from) * h->k * n);
 }

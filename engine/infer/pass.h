@@ -7,8 +7,6 @@
 
 #include "infer/session.h"
 
-#define ROW_GRAIN 16u /* rows of a matrix that stay together: one cache line of output */
-
 struct pass {
     struct bn_session *s;
     const struct bn_model *m;
@@ -39,6 +37,8 @@ static inline void meet(const struct pass *p)
 
 /* Rows from..to of the head times the n rows at hidden: y[j * rows of the head + r]. Defined in head.c. */
 void bn_head_rows(const struct pass *p, size_t from, size_t to, const float *hidden, size_t n, float *y);
+/* The slot that does the multiplying there. */
+enum bn_kernel bn_head_slot(const struct bn_model *m);
 /* The whole head for the rows of the batch that want logits; a stage, called by all threads. */
 void bn_head(const struct pass *p);
 

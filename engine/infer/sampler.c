@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "model/model.h"
 
 struct candidate {
@@ -80,18 +81,9 @@ static size_t argmax(const float *x, size_t n)
     return best;
 }
 
-/* Steele, Lea, Flood: splitmix64 (2014). */
-static uint64_t next_random(struct bn_sampler *s)
-{
-    uint64_t z = s->state += 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
-
 static double next_unit(struct bn_sampler *s)
 {
-    return (double)(next_random(s) >> 11) * 0x1p-53;
+    return (double)(bn_splitmix64(&s->state) >> 11) * 0x1p-53;
 }
 
 /* Each distinct recent token once. The window is short, so looking back for an earlier copy is cheap. */

@@ -192,7 +192,7 @@ void bn_screen_head(const struct pass *p)
     const struct bn_screen *screen = &p->m->screen;
     const float *hidden = s->hidden + (p->n - s->run.head_at - 1) * head->k;
     size_t k = head->k, from, to;
-    share(p, head->rows, ROW_GRAIN, &from, &to);
+    share(p, head->rows, BN_ROW_GRAIN, &from, &to);
     begin(p);
     struct vector x = quantize_hidden(p, hidden, k);
     p->kernels->i8_gemv(s->run.logits + from, screen->q + from * k, to - from, k, x.high, x.low);
@@ -201,7 +201,6 @@ void bn_screen_head(const struct pass *p)
     meet(p);
     begin(p);
     size_t n_rows = rescore(p, &x, hidden, find_floor(p), from, to);
-    end(p, head->type == BN_TYPE_F16 ? BN_KERNEL_F16_GEMM : BN_KERNEL_F32_GEMM, n_rows * head->row_bytes,
-        (uint64_t)n_rows * k);
+    end(p, bn_head_slot(p->m), n_rows * head->row_bytes, (uint64_t)n_rows * k);
     atomic_fetch_add(&s->run.n_rescored, n_rows);
 }

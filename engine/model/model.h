@@ -47,14 +47,6 @@ struct bn_layer {
     struct bn_linear q, k, v, o, gate, up, down;
 };
 
-#define BN_LINEARS 7u /* of a layer */
-
-static inline struct bn_linear *bn_layer_linear(struct bn_layer *l, size_t i)
-{
-    struct bn_linear *all[BN_LINEARS] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
-    return all[i];
-}
-
 struct bn_model {
     bn_hparams hp;
     struct bn_layer *layers;
@@ -77,6 +69,19 @@ struct bn_model {
     bool streamed; /* larger than the caches */
     bool no_weights;
 };
+
+/* All ternary layers of a model, in the order of computing: n_layer times 7. */
+static inline size_t bn_model_n_linears(const struct bn_model *m)
+{
+    return (size_t)m->hp.n_layer * 7;
+}
+
+static inline struct bn_linear *bn_model_linear(const struct bn_model *m, size_t i)
+{
+    struct bn_layer *l = &m->layers[i / 7];
+    struct bn_linear *all[7] = {&l->q, &l->k, &l->v, &l->o, &l->gate, &l->up, &l->down};
+    return all[i % 7];
+}
 
 /* The table that bn_isa_select chose (or BN_ISA, or the fastest). */
 BN_MUST_CHECK bn_status bn_isa_kernels(const struct bn_kernels **out, bn_error *err);

@@ -11,7 +11,6 @@
 #include "model/rows.h"
 #include "model/weights.h"
 
-#define SHARE_GRAIN 16u
 #define SCREEN_MAX_K 65536u /* of i8_gemv */
 
 /* ---- ternary layers ---- */
@@ -26,11 +25,11 @@ static bool wants_t5(const struct bn_model *m, const struct bn_linear *lin, cons
 static void pack_share(void *arg, unsigned thread, unsigned n_threads)
 {
     const struct bn_model *m = arg;
-    for (size_t i = 0; i < (size_t)m->hp.n_layer * BN_LINEARS; i++) {
-        const struct bn_linear *lin = bn_layer_linear(&m->layers[i / BN_LINEARS], i % BN_LINEARS);
+    for (size_t i = 0; i < bn_model_n_linears(m); i++) {
+        const struct bn_linear *lin = bn_model_linear(m, i);
         size_t from, to;
         if (lin->packed.codes == NULL) continue;
-        bn_team_share(lin->w.rows, SHARE_GRAIN, thread, n_threads, &from, &to);
+        bn_team_share(lin->w.rows, BN_ROW_GRAIN, thread, n_threads, &from, &to);
         for (size_t r = from; r < to; r++)
             m->kernels->t5_pack((uint8_t *)(uintptr_t)lin->packed.codes + r * lin->packed.row_bytes,
                                 lin->w.codes + r * lin->w.row_bytes, lin->w.k);
@@ -40,10 +39,9 @@ static void pack_share(void *arg, unsigned thread, unsigned n_threads)
 /* All layers' codes are one block of memory, so that huge pages fit. */
 static bn_status pack_ternary(struct bn_model *m, const bn_model_options *options, bn_error *err)
 {
-    size_t n_linears = (size_t)m->hp.n_layer * BN_LINEARS;
     uint64_t bytes = 0;
-    for (size_t i = 0; i < n_linears; i++) {
-        struct bn_linear *lin = bn_layer_linear(&m->layers[i / BN_LINEARS], i % BN_LINEARS);
+    for (size_t i = 0; i < bn_model_n_linears(m); i++) {
+        struct bn_linear *lin = bn_model_linear(m, i);
         if (!wants_t5(m, lin, options)) return BN_OK; /* all or none */
         size_t blocks = (lin->w.k + BN_T5_BLOCK - 1) / BN_T5_BLOCK;
         lin->packed = lin->w;
@@ -56,8 +54,8 @@ static bn_status pack_ternary(struct bn_model *m, const bn_model_options *option
     if (codes == NULL) return bn_fail(err, BN_ERR_NOMEM, "no memory for a copy of the weights");
     bn_mem_advise_huge(codes, (size_t)bytes);
     m->packed_bytes = bytes;
-    for (size_t i = 0; i < n_linears; i++) {
-        struct bn_linear *lin = bn_layer_linear(&m->layers[i / BN_LINEARS], i % BN_LINEARS);
+    for (size_t i = 0; i < bn_model_n_linears(m); i++) {
+        struct bn_linear *lin = bn_model_linear(m, i);
         lin->packed.codes = codes;
         codes += lin->w.rows * lin->packed.row_bytes;
     }
@@ -106,7 +104,7 @@ static void screen_share(void *arg, unsigned thread, unsigned n_threads)
     const struct screening *job = arg;
     const struct bn_matrix *head = &job->m->head;
     size_t from, to;
-    bn_team_share(head->rows, SHARE_GRAIN, thread, n_threads, &from, &to);
+    bn_team_share(head->rows, BN_ROW_GRAIN, thread, n_threads, &from, &to);
     for (size_t r = from; r < to; r += FORGET_ROWS) {
         size_t n = bn_min_size(FORGET_ROWS, to - r);
         for (size_t i = r; i < r + n; i++)

@@ -44,8 +44,8 @@ void bn_matrix_row(const struct bn_kernels *kernels, const struct bn_matrix *mat
     widening_of(kernels, matrix->type).widen(out, matrix->data + r * matrix->row_bytes, matrix->k);
 }
 
-/* Zero times infinity or NaN is NaN, and a sum
- * keeps it. In vectors, since gcc makes none of it at -O2 and this is done for each row of activations. */
+/* Zero times infinity or NaN is NaN, and a sum keeps it. In vectors, since gcc makes none of it at -O2 and
+ * this is done for each row of activations. */
 bool bn_all_finite(const float *x, size_t n)
 {
     typedef float lanes __attribute__((vector_size(16)));

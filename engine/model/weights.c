@@ -143,10 +143,8 @@ static void mark_streamed(struct bn_model *m)
     if (cache <= 0) cache = 16 << 20;                 /* unknown */
     if (cache > LARGEST_CACHE) cache = LARGEST_CACHE; /* virtual machines report what many of them share */
     m->streamed = m->ternary_bytes + m->head_bytes > (uint64_t)cache;
-    for (uint32_t n = 0; n < m->hp.n_layer; n++) {
-        for (size_t i = 0; i < BN_LINEARS; i++)
-            bn_layer_linear(&m->layers[n], i)->w.streamed = m->streamed;
-    }
+    for (size_t i = 0; i < bn_model_n_linears(m); i++)
+        bn_model_linear(m, i)->w.streamed = m->streamed;
 }
 
 bn_status bn_weights_bind(struct bn_model *m, bool skip_code_check, bn_error *err)

@@ -143,7 +143,7 @@ static void few_rows_are_computed(void **state)
     assert_int_equal(stat.screened, N_TOKENS);
     assert_true(stat.rows >= 32 * N_TOKENS);
     assert_true(stat.rows < p.model->hp.n_vocab / 8 * N_TOKENS);
-    assert_non_null(bn_layer_linear(&p.model->layers[0], 0)->packed.codes);
+    assert_non_null(bn_model_linear(p.model, 0)->packed.codes);
     drop_pair(&p);
 }
 

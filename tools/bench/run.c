@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "infer/generate.h"
 #include "measure/bandwidth.h"
 #include "tools/cli/default_model.h"
@@ -75,12 +76,8 @@ static bn_status make_timeline(struct bn_bench_plan *plan, bn_error *err)
     uint64_t state = plan->seed, n_vocab = bn_model_hparams(plan->model)->n_vocab;
     plan->ids = bn_alloc(longest, sizeof *plan->ids);
     if (plan->ids == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
-    for (size_t i = 0; i < longest; i++) {
-        uint64_t z = state += UINT64_C(0x9E3779B97F4A7C15);
-        z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-        z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-        plan->ids[i] = (int32_t)(((z ^ (z >> 31)) >> 32) * n_vocab >> 32);
-    }
+    for (size_t i = 0; i < longest; i++)
+        plan->ids[i] = (int32_t)((bn_splitmix64(&state) >> 32) * n_vocab >> 32);
     return BN_OK;
 }
 

@@ -7,34 +7,25 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "base/team.h"
 
-#define ROW_GRAIN 16u /* as the forward pass divides rows */
-#define SCALES 64u    /* bytes that quantize's scale and sum take in out */
+#define SCALES 64u /* bytes that quantize's scale and sum take in out */
 
 /* ---- data ---- */
-
-/* splitmix64. */
-static uint64_t next(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return z ^ (z >> 31);
-}
 
 /* Values in -1 .. 1. */
 static void fill_floats(float *x, size_t n, uint64_t *state)
 {
     for (size_t i = 0; i < n; i++)
-        x[i] = (float)((int32_t)(next(state) >> 40) - (1 << 23)) * 0x1p-23f;
+        x[i] = (float)((int32_t)(bn_splitmix64(state) >> 40) - (1 << 23)) * 0x1p-23f;
 }
 
 /* Either sign, 1/16 to 1/8. */
 static void fill_halves(unsigned char *out, size_t n, uint64_t *state)
 {
     for (size_t i = 0; i < n; i++) {
-        uint16_t half = (uint16_t)((next(state) & 0x83FFu) | 0x2C00u);
+        uint16_t half = (uint16_t)((bn_splitmix64(state) & 0x83FFu) | 0x2C00u);
         memcpy(out + i * sizeof half, &half, sizeof half);
     }
 }
@@ -42,7 +33,7 @@ static void fill_halves(unsigned char *out, size_t n, uint64_t *state)
 static void fill_bytes(unsigned char *out, size_t n, uint64_t *state)
 {
     for (size_t i = 0; i < n; i += sizeof(uint64_t)) {
-        uint64_t word = next(state);
+        uint64_t word = bn_splitmix64(state);
         memcpy(out + i, &word, bn_min_size(n - i, sizeof word));
     }
 }
@@ -272,7 +263,7 @@ void bn_bench_call(const struct bn_bench_work *work, const struct bn_kernels *ke
     const struct bn_bench_case *c = work->c;
     bool heads = c->n_kv > 0, product = !heads && c->weights_bytes > 0;
     size_t from, to;
-    bn_team_share(c->rows, product ? ROW_GRAIN : 1, thread, n_threads, &from, &to);
+    bn_team_share(c->rows, product ? BN_ROW_GRAIN : 1, thread, n_threads, &from, &to);
     if (product && from < to) call_product(work, kernels, work->pool + copy * c->weights_bytes, from, to);
     for (size_t i = from, n; heads && i < to; i += n) {
         n = bn_min_size(to - i, c->rows / c->n_kv - i % (c->rows / c->n_kv));

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "measure/machine.h"
 #include "measure/summary.h"
 #include "tools/cli/default_model.h"
@@ -99,21 +100,12 @@ static bn_status take_rounds(struct bench *b, bn_error *err)
 
 /* ---- the ratio of medians, and its interval ---- */
 
-/* splitmix64 */
-static uint64_t next(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return z ^ (z >> 31);
-}
-
 /* Whole rounds are drawn, since what disturbs one engine in a round disturbs the other. */
 static double resample(const double *ours, const double *theirs, double *scratch, size_t n, uint64_t *state)
 {
     struct bn_summary a, b;
     for (size_t i = 0; i < n; i++) {
-        size_t from = (size_t)(next(state) % n);
+        size_t from = (size_t)(bn_splitmix64(state) % n);
         scratch[i] = ours[from];
         scratch[n + i] = theirs[from];
     }
