@@ -491,6 +491,15 @@ void bn_json_put_null(bn_json *object, const char *name)
     if (object != NULL) put(object, name, cJSON_CreateNull());
 }
 
+void bn_json_put_unavailable(bn_json *object, const char *name, const char *reason)
+{
+    if (object == NULL) return;
+    cJSON *reasons = cJSON_GetObjectItemCaseSensitive((cJSON *)object, "unavailable");
+    bn_json *why = reasons != NULL ? (bn_json *)reasons : bn_json_put_object(object, "unavailable");
+    bn_json_put_null(object, name);
+    bn_json_put_string(why, name, reason);
+}
+
 bn_json *bn_json_add_object(bn_json *array)
 {
     return array == NULL ? NULL : put(array, NULL, cJSON_CreateObject());

@@ -61,6 +61,9 @@ void bn_json_put_u64(bn_json *object, const char *name, uint64_t value);       /
 void bn_json_put_number(bn_json *object, const char *name, double value);      /* not finite writes null */
 void bn_json_put_bool(bn_json *object, const char *name, bool value);
 void bn_json_put_null(bn_json *object, const char *name);
+/* A value that could not be had: null, and the reason under the same name in the member "unavailable" of the
+ * same object, which is made when it is not there. */
+void bn_json_put_unavailable(bn_json *object, const char *name, const char *reason);
 bn_json *bn_json_add_object(bn_json *array);
 void bn_json_add_string(bn_json *array, const char *value);
 void bn_json_add_u64(bn_json *array, uint64_t value);

@@ -27,13 +27,13 @@ void bn_bench_warn(const struct bn_machine *machine);
 /* One line for people. */
 void bn_bench_print_machine(const struct bn_machine *machine);
 
-/* Puts null under a name, and the reason into why, which is the object's member "unavailable". */
-void bn_bench_put_unavailable(bn_json *object, bn_json *why, const char *name, const char *reason);
 /* Puts {"n": ..., "min": ..., "median": ..., ...} under a name; without samples it is unavailable. */
-void bn_bench_put_summary(bn_json *object, bn_json *why, const char *name, const double *samples, size_t n);
+void bn_bench_put_summary(bn_json *object, const char *name, const double *samples, size_t n);
 
-/* The commands. */
-bn_status bn_bench_kernels(struct bn_args *args, bn_error *err);
+/* The commands, and their options. */
+extern const struct bn_option bn_bench_threads_option[];
+extern const struct bn_option bn_bench_run_options[], bn_bench_kernels_options[];
 bn_status bn_bench_run(struct bn_args *args, bn_error *err);
+bn_status bn_bench_kernels(struct bn_args *args, bn_error *err);
 
 #endif

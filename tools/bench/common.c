@@ -13,6 +13,16 @@
 #include "tools/bench/bench.h"
 #include "tools/cli/report.h"
 
+const struct bn_option bn_bench_threads_option[] = {
+    {.name = "threads",
+     .letter = 't',
+     .arg = "LIST",
+     .group = "Machine",
+     .env = "BN_THREADS",
+     .help = "numbers of threads, 1,2; without it 1, and one per core that this process may use"},
+    {0},
+};
+
 /* ---- options ---- */
 
 bn_status bn_bench_list(const struct bn_args *args, const char *name, uint32_t max, uint32_t **list,
@@ -68,13 +78,13 @@ static void explain_nulls(bn_json *machine)
         "os",          "kernel",     "arch",       "cpu_model",      "microcode",      "cpus_online",
         "cpus_usable", "cores",      "governor",   "cache_l2_bytes", "cache_l3_bytes", "memory_bytes",
         "page_bytes",  "hypervisor", "load_milli", "cpu_quota_us",   "cpu_period_us"};
-    bn_json *why = bn_json_put_object(machine, "unavailable");
+    bn_json_put_object(machine, "unavailable");
     for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
         const bn_json *value = bn_json_get(machine, NAMES[i]);
         if (value == NULL || bn_json_kind(value) != BN_JSON_NULL) continue;
         bool quota = strncmp(NAMES[i], "cpu_quota", 9) == 0 || strncmp(NAMES[i], "cpu_period", 10) == 0;
-        bn_json_put_string(why, NAMES[i],
-                           quota ? "no quota is set, or none can be read" : "not in /proc or /sys");
+        bn_json_put_unavailable(machine, NAMES[i],
+                                quota ? "no quota is set, or none can be read" : "not in /proc or /sys");
     }
 }
 
@@ -89,13 +99,13 @@ bn_json *bn_bench_document(const char *command, const struct bn_machine *machine
     bn_json *program = bn_json_put_object(doc, "program");
     bn_json_put_string(program, "version", bn_version());
     bool stamped = strcmp(BN_BUILD_COMMIT, "unknown") != 0;
-    bn_json *why = bn_json_put_object(program, "unavailable");
+    bn_json_put_object(program, "unavailable");
     if (stamped) {
         bn_json_put_string(program, "commit", BN_BUILD_COMMIT);
         bn_json_put_bool(program, "dirty", BN_BUILD_DIRTY != 0);
     } else {
-        bn_bench_put_unavailable(program, why, "commit", "built outside a repository");
-        bn_bench_put_unavailable(program, why, "dirty", "built outside a repository");
+        bn_json_put_unavailable(program, "commit", "built outside a repository");
+        bn_json_put_unavailable(program, "dirty", "built outside a repository");
     }
     bn_json_put_string(program, "compiler", BN_BUILD_COMPILER);
     bn_json *object = bn_json_put_object(doc, "machine");
@@ -124,13 +134,7 @@ void bn_bench_print_machine(const struct bn_machine *m)
 
 /* ---- values ---- */
 
-void bn_bench_put_unavailable(bn_json *object, bn_json *why, const char *name, const char *reason)
-{
-    bn_json_put_null(object, name);
-    bn_json_put_string(why, name, reason);
-}
-
-void bn_bench_put_summary(bn_json *object, bn_json *why, const char *name, const double *samples, size_t n)
+void bn_bench_put_summary(bn_json *object, const char *name, const double *samples, size_t n)
 {
     static const struct {
         const char *name;
@@ -138,7 +142,7 @@ void bn_bench_put_summary(bn_json *object, bn_json *why, const char *name, const
     } QUANTILES[] = {{"p5", 0.05}, {"p95", 0.95}, {"p99", 0.99}};
     struct bn_summary s;
     if (!bn_summarize(&s, samples, n)) {
-        bn_bench_put_unavailable(object, why, name, n == 0 ? "there are no samples" : "out of memory");
+        bn_json_put_unavailable(object, name, n == 0 ? "there are no samples" : "out of memory");
         return;
     }
     bn_json *out = bn_json_put_object(object, name);
@@ -147,7 +151,7 @@ void bn_bench_put_summary(bn_json *object, bn_json *why, const char *name, const
     bn_json_put_number(out, "median", s.median);
     bn_json_put_number(out, "max", s.max);
     bn_json_put_number(out, "mad", s.mad);
-    bn_json *missing = bn_json_put_object(out, "unavailable");
+    bn_json_put_object(out, "unavailable");
     for (size_t i = 0; i < BN_ARRAY_LEN(QUANTILES); i++) {
         double value;
         char reason[64];
@@ -156,6 +160,6 @@ void bn_bench_put_summary(bn_json *object, bn_json *why, const char *name, const
         if (bn_quantile(&value, samples, n, QUANTILES[i].p))
             bn_json_put_number(out, QUANTILES[i].name, value);
         else
-            bn_bench_put_unavailable(out, missing, QUANTILES[i].name, reason);
+            bn_json_put_unavailable(out, QUANTILES[i].name, reason);
     }
 }

@@ -35,6 +35,37 @@ struct job {
     bn_json *doc, *results;
 };
 
+const struct bn_option bn_bench_kernels_options[] = {
+    {.name = "model",
+     .letter = 'm',
+     .arg = "MODEL",
+     .group = "Model",
+     .env = "BN_MODEL",
+     .help = "take the shapes of this GGUF file; without it those of the 2B model"},
+    {.name = "isa",
+     .arg = "NAME",
+     .group = "Machine",
+     .env = "BN_ISA",
+     .preset = "auto",
+     .help = "instruction set: auto, ref, avx2, avxvnni, avx512vnni, avx512vbmi, neon; all for every one "
+             "that this machine has"},
+    {.name = "filter",
+     .arg = "PART",
+     .group = "Measurement",
+     .help = "only kernels with this in the first three columns: gemv, n=32, cache"},
+    {.name = "min-time",
+     .arg = "SECONDS",
+     .group = "Measurement",
+     .preset = "0.3",
+     .help = "time spent on each line; three samples at least"},
+    {.name = "set",
+     .arg = "SIZE",
+     .group = "Measurement",
+     .help = "bytes of weights used in turn, 16K to 256M, so that they come from memory; without it eight "
+             "times the last cache"},
+    {0},
+};
+
 /* ---- what is asked ---- */
 
 /* Microsoft's BitNet b1.58 2B4T. */
@@ -175,7 +206,7 @@ static void put_result(const struct job *job, const struct bn_bench_case *c, con
     struct bn_bench_bound bound = bn_bench_bound(&job->limits, c, kernels, n_threads);
     (void)bn_summarize(&s, job->times.per_call, job->times.n);
     bn_json *r = bn_json_add_object(job->results);
-    bn_json *why = bn_json_put_object(r, "unavailable");
+    bn_json_put_object(r, "unavailable");
     bn_json_put_string(r, "slot", bn_kernel_slot_name(c->slot));
     bn_json_put_string(r, "kernel", kernels->name[c->slot]);
     bn_json_put_string(r, "isa", kernels->isa);
@@ -190,21 +221,21 @@ static void put_result(const struct job *job, const struct bn_bench_case *c, con
     bn_json *samples = bn_json_put_array(r, "samples_ns");
     for (size_t i = 0; i < job->times.n; i++)
         bn_json_add_u64(samples, job->times.ns[i]);
-    bn_bench_put_summary(r, why, "ns_per_call", job->times.per_call, job->times.n);
+    bn_bench_put_summary(r, "ns_per_call", job->times.per_call, job->times.n);
     bn_json_put_number(r, "bytes_per_second", c->bytes * 1e9 / s.median);
     if (c->macs > 0)
         bn_json_put_number(r, "macs_per_second", c->macs * 1e9 / s.median);
     else
-        bn_bench_put_unavailable(r, why, "macs_per_second", "the kernel has no multiply-adds");
+        bn_json_put_unavailable(r, "macs_per_second", "the kernel has no multiply-adds");
     if (bound.what != NULL) {
         bn_json_put_string(r, "limit", bound.what);
         bn_json_put_number(r, "limit_ns_per_call", bound.ns);
         bn_json_put_number(r, "share_of_limit", bound.ns / s.median);
         return;
     }
-    bn_bench_put_unavailable(r, why, "limit", bound.reason);
-    bn_bench_put_unavailable(r, why, "limit_ns_per_call", bound.reason);
-    bn_bench_put_unavailable(r, why, "share_of_limit", bound.reason);
+    bn_json_put_unavailable(r, "limit", bound.reason);
+    bn_json_put_unavailable(r, "limit_ns_per_call", bound.reason);
+    bn_json_put_unavailable(r, "share_of_limit", bound.reason);
 }
 
 static bn_status run_case(struct job *job, const struct bn_bench_case *c, bn_error *err)

@@ -23,6 +23,51 @@
 #define MEMORY_PROBE_NS 150000000u /* memory, which others use too, is not */
 #define MEMORY_BYTES (16u << 20)
 
+const struct bn_option bn_bench_run_options[] = {
+    BN_OPTION_MODEL,
+    BN_OPTION_ISA,
+    BN_OPTION_REPACK,
+    {.name = "batch",
+     .arg = "N",
+     .group = "Machine",
+     .help = "tokens of a prompt evaluated together, 1 to 4096; without it 128"},
+    {.name = "n-prompt",
+     .letter = 'p',
+     .arg = "LIST",
+     .group = "Tests",
+     .preset = "128,512",
+     .help = "tokens of prompts; 0 for none"},
+    {.name = "n-predict",
+     .letter = 'n',
+     .arg = "LIST",
+     .group = "Tests",
+     .preset = "32",
+     .help = "tokens to decode, one by one; 0 for none"},
+    {.name = "depth",
+     .letter = 'd',
+     .arg = "LIST",
+     .group = "Tests",
+     .preset = "0",
+     .help = "tokens that are in the context before, which is not timed"},
+    {.name = "reps",
+     .letter = 'r',
+     .arg = "N",
+     .group = "Measurement",
+     .preset = "5",
+     .help = "samples of each test"},
+    {.name = "warmup",
+     .arg = "N",
+     .group = "Measurement",
+     .preset = "1",
+     .help = "samples before those, which do not count"},
+    {.name = "seed",
+     .arg = "N",
+     .group = "Measurement",
+     .preset = "42",
+     .help = "of the ids of prompts, which are random"},
+    {0},
+};
+
 /* ---- what is asked ---- */
 
 static uint32_t largest(const uint32_t *list, size_t n)

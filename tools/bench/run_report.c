@@ -145,7 +145,7 @@ static void put_list(bn_json *object, const char *name, const uint32_t *list, si
 static void put_sample(bn_json *array, const struct bn_bench_config *c, const struct bn_bench_sample *s)
 {
     bn_json *o = bn_json_add_object(array);
-    bn_json *why = bn_json_put_object(o, "unavailable");
+    bn_json_put_object(o, "unavailable");
     bn_json_put_u64(o, "round", s->round);
     bn_json_put_u64(o, "ns", s->ns);
     bn_json_put_u64(o, "total_ns", s->total_ns);
@@ -163,7 +163,7 @@ static void put_sample(bn_json *array, const struct bn_bench_config *c, const st
     if (s->bandwidth > 0)
         bn_json_put_number(o, "bandwidth_bytes_per_second", s->bandwidth);
     else
-        bn_bench_put_unavailable(o, why, "bandwidth_bytes_per_second", "no memory for the probe");
+        bn_json_put_unavailable(o, "bandwidth_bytes_per_second", "no memory for the probe");
     bn_json *tokens = bn_json_put_array(o, "token_ns");
     for (size_t i = 0; c->decode && i < c->tokens; i++)
         bn_json_add_u64(tokens, s->token_ns[i]);
@@ -183,9 +183,9 @@ static void put_kernels(bn_json *config, const struct bn_bench_config *c)
 }
 
 static void put_figure(const struct bn_bench_plan *plan, const struct bn_bench_config *c, bn_json *object,
-                       bn_json *why, const char *name, figure f)
+                       const char *name, figure f)
 {
-    bn_bench_put_summary(object, why, name, plan->scratch, collect(plan, c, f));
+    bn_bench_put_summary(object, name, plan->scratch, collect(plan, c, f));
 }
 
 static void put_config(const struct bn_bench_plan *plan, bn_json *array, const struct bn_bench_config *c)
@@ -201,25 +201,25 @@ static void put_config(const struct bn_bench_plan *plan, bn_json *array, const s
         put_sample(samples, c, &c->samples[i]);
     put_kernels(o, c);
     bn_json *s = bn_json_put_object(o, "summary");
-    bn_json *why = bn_json_put_object(s, "unavailable");
-    put_figure(plan, c, s, why, "tokens_per_second", tokens_per_second);
-    put_figure(plan, c, s, why, "bytes_per_token", bytes_per_token);
-    put_figure(plan, c, s, why, "bytes_per_second", bytes_per_second);
+    bn_json_put_object(s, "unavailable");
+    put_figure(plan, c, s, "tokens_per_second", tokens_per_second);
+    put_figure(plan, c, s, "bytes_per_token", bytes_per_token);
+    put_figure(plan, c, s, "bytes_per_second", bytes_per_second);
     bool probed = true;
     for (size_t i = 0; i < c->n_samples; i++)
         probed = probed && c->samples[i].bandwidth > 0;
     if (!c->decode)
-        bn_bench_put_unavailable(s, why, "share_of_bandwidth", "arithmetic bounds a prompt, not reading");
+        bn_json_put_unavailable(s, "share_of_bandwidth", "arithmetic bounds a prompt, not reading");
     else if (!probed)
-        bn_bench_put_unavailable(s, why, "share_of_bandwidth", "no memory for the probe");
+        bn_json_put_unavailable(s, "share_of_bandwidth", "no memory for the probe");
     else
-        put_figure(plan, c, s, why, "share_of_bandwidth", share_of_bandwidth);
+        put_figure(plan, c, s, "share_of_bandwidth", share_of_bandwidth);
     if (c->decode) {
-        bn_bench_put_summary(s, why, "token_ns", plan->scratch, collect_tokens(plan, c));
-        bn_bench_put_unavailable(s, why, "first_token_ns", "decoding begins behind a prompt of one token");
+        bn_bench_put_summary(s, "token_ns", plan->scratch, collect_tokens(plan, c));
+        bn_json_put_unavailable(s, "first_token_ns", "decoding begins behind a prompt of one token");
     } else {
-        put_figure(plan, c, s, why, "first_token_ns", first_token_ns);
-        bn_bench_put_unavailable(s, why, "token_ns", "the tokens of a prompt are evaluated together");
+        put_figure(plan, c, s, "first_token_ns", first_token_ns);
+        bn_json_put_unavailable(s, "token_ns", "the tokens of a prompt are evaluated together");
     }
 }
 
@@ -257,12 +257,12 @@ bn_json *bn_bench_run_document(const struct bn_bench_plan *plan)
     bn_json_put_string(model, "name", bn_cli_model_name(plan->args));
     bn_json_put_u64(model, "load_ns", plan->load_ns);
     bn_json *memory = bn_json_put_object(doc, "memory");
-    bn_json *why = bn_json_put_object(memory, "unavailable");
+    bn_json_put_object(memory, "unavailable");
     uint64_t peak = bn_machine_peak_rss_bytes();
     if (peak > 0)
         bn_json_put_u64(memory, "peak_rss_bytes", peak);
     else
-        bn_bench_put_unavailable(memory, why, "peak_rss_bytes", "getrusage does not say");
+        bn_json_put_unavailable(memory, "peak_rss_bytes", "getrusage does not say");
     put_bandwidth(plan, doc);
     bn_json *configs = bn_json_put_array(doc, "configurations");
     for (size_t i = 0; i < plan->n_configs; i++)
