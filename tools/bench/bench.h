@@ -27,6 +27,9 @@ void bn_bench_warn(const struct bn_machine *machine);
 /* One line for people. */
 void bn_bench_print_machine(const struct bn_machine *machine);
 
+/* Puts [low, high] under a name, or says why there is none. */
+struct bn_interval;
+void bn_bench_put_interval(bn_json *object, const char *name, const struct bn_interval *interval);
 /* Puts {"n": ..., "min": ..., "median": ..., ...} under a name; without samples it is unavailable. */
 void bn_bench_put_summary(bn_json *object, const char *name, const double *samples, size_t n);
 

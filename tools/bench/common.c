@@ -2,6 +2,7 @@
  *
  * See bench.h.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +12,10 @@
 #include "build_info.h"
 #include "measure/summary.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/stand_in.h"
 #include "tools/cli/report.h"
+
+#define CONFIDENCE 0.95
 
 const struct bn_option bn_bench_threads_option[] = {
     {.name = "threads",
@@ -134,17 +138,45 @@ void bn_bench_print_machine(const struct bn_machine *m)
 
 /* ---- values ---- */
 
+void bn_bench_put_interval(bn_json *object, const char *name, const struct bn_interval *interval)
+{
+    if (!isfinite(interval->low) || !isfinite(interval->high)) {
+        bn_json_put_unavailable(object, name, "there are too few samples for an interval of 95 %");
+        return;
+    }
+    bn_json *ends = bn_json_put_array(object, name);
+    bn_json_add_number(ends, interval->low);
+    bn_json_add_number(ends, interval->high);
+}
+
+static void put_quantile(bn_json *object, const char *name, const double *samples, size_t n, double p)
+{
+    double value;
+    char reason[64], of[32];
+    snprintf(of, sizeof of, "%s_interval", name);
+    snprintf(reason, sizeof reason, "needs %zu samples, there are %zu", bn_quantile_needs(p), n);
+    if (!bn_quantile(&value, samples, n, p)) {
+        bn_json_put_unavailable(object, name, reason);
+        bn_json_put_unavailable(object, of, reason);
+        return;
+    }
+    struct bn_interval interval = bn_quantile_interval(samples, n, p, CONFIDENCE);
+    bn_json_put_number(object, name, value);
+    bn_bench_put_interval(object, of, &interval);
+}
+
 void bn_bench_put_summary(bn_json *object, const char *name, const double *samples, size_t n)
 {
     static const struct {
         const char *name;
         double p;
-    } QUANTILES[] = {{"p5", 0.05}, {"p95", 0.95}, {"p99", 0.99}};
+    } QUANTILES[] = {{"p5", 0.05}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}};
     struct bn_summary s;
     if (!bn_summarize(&s, samples, n)) {
         bn_json_put_unavailable(object, name, n == 0 ? "there are no samples" : "out of memory");
         return;
     }
+    struct bn_interval interval = bn_quantile_interval(samples, n, 0.5, CONFIDENCE);
     bn_json *out = bn_json_put_object(object, name);
     bn_json_put_u64(out, "n", s.n);
     bn_json_put_number(out, "min", s.min);
@@ -152,14 +184,7 @@ void bn_bench_put_summary(bn_json *object, const char *name, const double *sampl
     bn_json_put_number(out, "max", s.max);
     bn_json_put_number(out, "mad", s.mad);
     bn_json_put_object(out, "unavailable");
-    for (size_t i = 0; i < BN_ARRAY_LEN(QUANTILES); i++) {
-        double value;
-        char reason[64];
-        snprintf(reason, sizeof reason, "needs %zu samples, there are %zu", bn_quantile_needs(QUANTILES[i].p),
-                 n);
-        if (bn_quantile(&value, samples, n, QUANTILES[i].p))
-            bn_json_put_number(out, QUANTILES[i].name, value);
-        else
-            bn_json_put_unavailable(out, QUANTILES[i].name, reason);
-    }
+    bn_bench_put_interval(out, "median_interval", &interval);
+    for (size_t i = 0; i < BN_ARRAY_LEN(QUANTILES); i++)
+        put_quantile(out, QUANTILES[i].name, samples, n, QUANTILES[i].p);
 }
