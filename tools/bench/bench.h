@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "measure/machine.h"
+#include "tools/bench/check.h"
 #include "tools/cli/options.h"
 
 /* --threads as a list without repetitions; without it 1, and one per core that this process may use. *list is
@@ -27,6 +28,10 @@ void bn_bench_warn(const struct bn_machine *machine);
 /* One line for people. */
 void bn_bench_print_machine(const struct bn_machine *machine);
 
+/* Puts what the clock of samples is like. */
+void bn_bench_put_clock(bn_json *doc, const struct bn_bench_clock *clock);
+/* Puts a text that says what is wrong; null when it is empty, since nothing is. */
+void bn_bench_put_text(bn_json *object, const char *name, const char *text);
 /* Puts [low, high] under a name, or says why there is none. */
 struct bn_interval;
 void bn_bench_put_interval(bn_json *object, const char *name, const struct bn_interval *interval);

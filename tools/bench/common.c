@@ -138,6 +138,23 @@ void bn_bench_print_machine(const struct bn_machine *m)
 
 /* ---- values ---- */
 
+void bn_bench_put_clock(bn_json *doc, const struct bn_bench_clock *clock)
+{
+    bn_json *o = bn_json_put_object(doc, "clock");
+    bn_json_put_string(o, "name", "CLOCK_MONOTONIC");
+    bn_json_put_u64(o, "step_ns", clock->step_ns);
+    bn_json_put_u64(o, "cost_ns", clock->cost_ns);
+    bn_json_put_u64(o, "backward_steps", clock->n_backwards);
+}
+
+void bn_bench_put_text(bn_json *object, const char *name, const char *text)
+{
+    if (text[0] != '\0')
+        bn_json_put_string(object, name, text);
+    else
+        bn_json_put_unavailable(object, name, "nothing is wrong");
+}
+
 void bn_bench_put_interval(bn_json *object, const char *name, const struct bn_interval *interval)
 {
     if (!isfinite(interval->low) || !isfinite(interval->high)) {
@@ -157,7 +174,6 @@ static void put_quantile(bn_json *object, const char *name, const double *sample
     snprintf(reason, sizeof reason, "needs %zu samples, there are %zu", bn_quantile_needs(p), n);
     if (!bn_quantile(&value, samples, n, p)) {
         bn_json_put_unavailable(object, name, reason);
-        bn_json_put_unavailable(object, of, reason);
         return;
     }
     struct bn_interval interval = bn_quantile_interval(samples, n, p, CONFIDENCE);

@@ -45,15 +45,6 @@ static void put_settings(const struct bn_bench_plan *plan, bn_json *doc)
     bn_json_put_string(o, "isa", bn_isa_name());
 }
 
-static void put_clock(const struct bn_bench_plan *plan, bn_json *doc)
-{
-    bn_json *o = bn_json_put_object(doc, "clock");
-    bn_json_put_string(o, "name", "CLOCK_MONOTONIC");
-    bn_json_put_u64(o, "step_ns", plan->clock.step_ns);
-    bn_json_put_u64(o, "cost_ns", plan->clock.cost_ns);
-    bn_json_put_u64(o, "backward_steps", plan->clock.n_backwards);
-}
-
 static void put_model(const struct bn_bench_plan *plan, bn_json *doc)
 {
     bn_json *model = bn_json_put_object(doc, "model");
@@ -195,15 +186,6 @@ static void put_summary(const struct bn_bench_plan *plan, const struct bn_bench_
     }
 }
 
-/* A text, or null and the reason where there is none. */
-static void put_text(bn_json *o, const char *name, const char *text, const char *reason)
-{
-    if (text[0] != '\0')
-        bn_json_put_string(o, name, text);
-    else
-        bn_json_put_unavailable(o, name, reason);
-}
-
 static void put_config(const struct bn_bench_plan *plan, bn_json *array, const struct bn_bench_config *c)
 {
     char name[64];
@@ -220,12 +202,13 @@ static void put_config(const struct bn_bench_plan *plan, bn_json *array, const s
     else
         bn_json_put_u64(o, "batch", c->n_batch);
     bn_json_put_string(o, "verdict", bn_bench_verdict_name(c->verdict));
-    put_text(o, "reason", c->reason, "there is nothing wrong with it");
-    put_text(o, "implausible", c->implausible, "there is nothing wrong with it");
+    bn_bench_put_text(o, "reason", c->reason);
+    bn_bench_put_text(o, "implausible", c->implausible);
     bn_json_put_bool(o, "steady", c->steady);
-    put_text(o, "output_sha256",
-             c->n_samples > 0 && c->verdict != BN_BENCH_INVALID ? c->samples[0].output : "",
-             "there is none, or not one");
+    if (c->n_samples > 0 && c->verdict != BN_BENCH_INVALID)
+        bn_json_put_string(o, "output_sha256", c->samples[0].output);
+    else
+        bn_json_put_unavailable(o, "output_sha256", "no sample, or not the same of all");
     bn_json *samples = bn_json_put_array(o, "samples");
     for (size_t i = 0; i < c->n_samples; i++)
         put_sample(samples, c, i);
@@ -265,7 +248,7 @@ bn_status bn_bench_run_document(bn_json **out, const struct bn_bench_plan *plan,
     struct bn_series_list series = {0};
     bn_json *doc = bn_bench_document("run", &plan->machine);
     put_settings(plan, doc);
-    put_clock(plan, doc);
+    bn_bench_put_clock(doc, &plan->clock);
     put_model(plan, doc);
     put_memory(doc);
     put_bandwidth(plan, doc);
