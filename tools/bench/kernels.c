@@ -17,6 +17,7 @@
 #include "tools/bench/stand_in.h"
 #include "tools/bench/timing.h"
 #include "tools/cli/print_json.h"
+#include "tools/cli/progress.h"
 
 #define MAX_ISAS 8u
 #define LEAST_SET ((size_t)64 << 20) /* when the size of the caches is not known, too */
@@ -38,7 +39,8 @@ struct job {
     struct bn_bench_clock clock;
     struct bn_series_list series;
     bn_json *doc, *results;
-    size_t n_invalid;
+    struct bn_progress progress;
+    size_t n_done, n_invalid;
 };
 
 /* One kernel at one shape, timed. */
@@ -354,7 +356,9 @@ static bn_status run_one(struct job *job, const struct bn_bench_work *work, size
     struct result *r = bn_alloc(1, sizeof *r);
     if (r == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     *r = (struct result){.c = work->c, .kernels = job->isas[isa], .n_threads = job->threads[thread]};
+    bn_progress_show(&job->progress, job->n_done++);
     bn_status status = measure(job, r, work, err);
+    bn_progress_clear(&job->progress);
     if (status == BN_OK) status = add_series(job, r, err);
     if (status == BN_OK && job->results == NULL) print_row(r);
     if (status == BN_OK && job->results != NULL) put_result(job, r);
@@ -411,6 +415,15 @@ static void print_head(const struct job *job)
     fflush(stdout);
 }
 
+static size_t count_lines(const struct job *job)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < job->n_cases; i++)
+        for (size_t k = 0; k < job->n_isas; k++)
+            n += is_wanted(job, k, &job->cases[i]) ? job->n_threads : 0;
+    return n;
+}
+
 static bn_status run(struct job *job, bn_error *err)
 {
     BN_TRY(prepare(job, err));
@@ -421,6 +434,7 @@ static bn_status run(struct job *job, bn_error *err)
         begin_document(job);
     else
         print_head(job);
+    bn_progress_begin(&job->progress, "kernels", count_lines(job), job->args->quiet);
     for (size_t i = 0; i < job->n_cases; i++)
         BN_TRY(run_case(job, &job->cases[i], err));
     if (!job->args->json) return BN_OK;

@@ -263,6 +263,7 @@ static bn_status run_round(struct bn_bench_plan *plan, bn_error *err)
     BN_TRY(probe(plan, err));
     for (size_t i = 0; i < plan->n_configs; i++) {
         struct bn_bench_config *c = &plan->configs[round % 2 == 0 ? i : plan->n_configs - 1 - i];
+        bn_progress_show(&plan->progress, round * plan->n_configs + i);
         if (c->verdict == BN_BENCH_VALID)
             BN_TRY(bn_bench_take(plan, c, round, bandwidth_of(plan, round, c->n_threads), err));
     }
@@ -299,9 +300,15 @@ static bn_status measure(struct bn_bench_plan *plan, bn_error *err)
     bn_bench_clock_measure(&plan->clock);
     plan->start_ns = bn_clock_ns();
     plan->n_warmup = plan->warmup;
-    while (want_more(plan))
-        BN_TRY(run_round(plan, err));
-    return bn_bench_conclude(plan, err);
+    bn_progress_begin(&plan->progress, "samples", 0, plan->args->quiet);
+    bn_status status = BN_OK;
+    while (status == BN_OK && want_more(plan)) {
+        uint64_t rounds = plan->n_warmup + plan->reps; /* at least */
+        plan->progress.total = plan->n_configs * (rounds > plan->n_rounds ? rounds : plan->n_rounds + 1u);
+        status = run_round(plan, err);
+    }
+    bn_progress_clear(&plan->progress);
+    return status == BN_OK ? bn_bench_conclude(plan, err) : status;
 }
 
 /* ---- the command ---- */

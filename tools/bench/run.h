@@ -16,6 +16,7 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/check.h"
 #include "tools/bench/stand_in.h"
+#include "tools/cli/progress.h"
 
 /* One run of bn_generate. */
 struct bn_bench_sample {
@@ -80,6 +81,7 @@ struct bn_bench_plan {
     uint32_t n_loads;
     bool cold;
 
+    struct bn_progress progress;
     struct bn_bench_clock clock;
     uint64_t start_ns; /* of the measurement, behind loading and filling */
     int32_t *ids;      /* the timeline: each prompt is a piece of it */
