@@ -9,6 +9,7 @@
 #define BN_BENCH_BENCH_H
 
 #include "base/json.h"
+#include "measure/interval.h"
 #include "measure/machine.h"
 #include "tools/bench/check.h"
 #include "tools/cli/options.h"
@@ -32,8 +33,9 @@ void bn_bench_print_machine(const struct bn_machine *machine);
 void bn_bench_put_clock(bn_json *doc, const struct bn_bench_clock *clock);
 /* Puts a text that says what is wrong; null when it is empty, since nothing is. */
 void bn_bench_put_text(bn_json *object, const char *name, const char *text);
+/* Of every interval. */
+#define BN_BENCH_CONFIDENCE 0.95
 /* Puts [low, high] under a name, or says why there is none. */
-struct bn_interval;
 void bn_bench_put_interval(bn_json *object, const char *name, const struct bn_interval *interval);
 /* Puts {"n": ..., "min": ..., "median": ..., ...} under a name; without samples it is unavailable. */
 void bn_bench_put_summary(bn_json *object, const char *name, const double *samples, size_t n);

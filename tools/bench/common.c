@@ -10,12 +10,10 @@
 #include "base/error.h"
 #include "base/team.h"
 #include "build_info.h"
+#include "measure/distribution.h"
 #include "measure/summary.h"
 #include "tools/bench/bench.h"
-#include "tools/bench/stand_in.h"
 #include "tools/cli/report.h"
-
-#define CONFIDENCE 0.95
 
 const struct bn_option bn_bench_threads_option[] = {
     {.name = "threads",
@@ -166,18 +164,35 @@ void bn_bench_put_interval(bn_json *object, const char *name, const struct bn_in
     bn_json_add_number(ends, interval->high);
 }
 
-static void put_quantile(bn_json *object, const char *name, const double *samples, size_t n, double p)
+/* Order statistics between which the p-quantile of the distribution lies: the number of samples below it is
+ * binomial. */
+static struct bn_interval quantile_interval(double *sorted, size_t n, double p)
 {
-    double value;
+    double tail = (1 - BN_BENCH_CONFIDENCE) / 2;
+    size_t low = 0, high = n + 1; /* ranks, from 1 */
+    while (low < n && bn_binomial_cdf(low, n, p) <= tail)
+        low++;
+    while (high > 1 && 1 - bn_binomial_cdf(high - 2, n, p) <= tail)
+        high--;
+    struct bn_interval out = {bn_sorted_quantile(sorted, n, p), NAN, NAN, "order statistics"};
+    if (low >= 1 && high <= n) {
+        out.low = sorted[low - 1];
+        out.high = sorted[high - 1];
+    }
+    return out;
+}
+
+static void put_quantile(bn_json *object, const char *name, double *sorted, size_t n, double p)
+{
     char reason[64], of[32];
     snprintf(of, sizeof of, "%s_interval", name);
     snprintf(reason, sizeof reason, "needs %zu samples, there are %zu", bn_quantile_needs(p), n);
-    if (!bn_quantile(&value, samples, n, p)) {
+    if (n < bn_quantile_needs(p)) {
         bn_json_put_unavailable(object, name, reason);
         return;
     }
-    struct bn_interval interval = bn_quantile_interval(samples, n, p, CONFIDENCE);
-    bn_json_put_number(object, name, value);
+    struct bn_interval interval = quantile_interval(sorted, n, p);
+    bn_json_put_number(object, name, interval.estimate);
     bn_bench_put_interval(object, of, &interval);
 }
 
@@ -188,11 +203,15 @@ void bn_bench_put_summary(bn_json *object, const char *name, const double *sampl
         double p;
     } QUANTILES[] = {{"p5", 0.05}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}};
     struct bn_summary s;
-    if (!bn_summarize(&s, samples, n)) {
+    double *sorted = n > 0 ? bn_alloc(n, sizeof *sorted) : NULL;
+    if (sorted == NULL || !bn_summarize(&s, samples, n)) {
         bn_json_put_unavailable(object, name, n == 0 ? "there are no samples" : "out of memory");
+        bn_free(sorted);
         return;
     }
-    struct bn_interval interval = bn_quantile_interval(samples, n, 0.5, CONFIDENCE);
+    memcpy(sorted, samples, n * sizeof *sorted);
+    bn_sort(sorted, n);
+    struct bn_interval interval = quantile_interval(sorted, n, 0.5);
     bn_json *out = bn_json_put_object(object, name);
     bn_json_put_u64(out, "n", s.n);
     bn_json_put_number(out, "min", s.min);
@@ -202,5 +221,6 @@ void bn_bench_put_summary(bn_json *object, const char *name, const double *sampl
     bn_json_put_object(out, "unavailable");
     bn_bench_put_interval(out, "median_interval", &interval);
     for (size_t i = 0; i < BN_ARRAY_LEN(QUANTILES); i++)
-        put_quantile(out, QUANTILES[i].name, samples, n, QUANTILES[i].p);
+        put_quantile(out, QUANTILES[i].name, sorted, n, QUANTILES[i].p);
+    bn_free(sorted);
 }

@@ -9,12 +9,12 @@
 #include "base/error.h"
 #include "measure/noise.h"
 #include "measure/series.h"
+#include "measure/steady.h"
 #include "measure/summary.h"
 #include "model/model.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/check.h"
 #include "tools/bench/limits.h"
-#include "tools/bench/stand_in.h"
 #include "tools/bench/timing.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/progress.h"
@@ -56,7 +56,7 @@ struct result {
     bool valid;
     char reason[BN_BENCH_REASON];      /* when it is not */
     char implausible[BN_BENCH_REASON]; /* empty when it is not */
-    size_t outliers[BN_OUTLIER_SEVERE_HIGH + 1];
+    struct bn_tukey outliers;
 };
 
 const struct bn_option bn_bench_kernels_options[] = {
@@ -218,17 +218,6 @@ static bn_status measure_limits(struct job *job, bn_error *err)
 
 /* ---- one result ---- */
 
-static bn_status count_outliers(struct result *r, bn_error *err)
-{
-    enum bn_outlier *labels = bn_alloc(r->times.n, sizeof *labels);
-    if (labels == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
-    bn_outliers(labels, r->times.per_call, r->times.n);
-    for (size_t i = 0; i < r->times.n; i++)
-        r->outliers[labels[i]]++;
-    bn_free(labels);
-    return BN_OK;
-}
-
 /* Whether the times can be believed: as they come, and beside the limits. */
 static bn_status judge(const struct job *job, struct result *r, bn_error *err)
 {
@@ -236,13 +225,18 @@ static bn_status judge(const struct job *job, struct result *r, bn_error *err)
     for (size_t i = 0; i < r->times.n; i++)
         samples[i] = (double)r->times.ns[i];
     r->valid = bn_bench_believable(samples, r->times.n, job->clock.step_ns, r->reason);
-    r->steady = bn_steady(r->times.per_call, r->times.n);
     (void)bn_summarize(&r->ns, r->times.per_call, r->times.n);
     r->bound = bn_bench_bound(&job->limits, r->c, r->kernels, r->n_threads);
     if (r->bound.what != NULL && r->bound.ns > BN_BENCH_MOST_SHARE * r->ns.median)
         snprintf(r->implausible, sizeof r->implausible, "it takes 1/%.2f of the time that its limit allows",
                  r->bound.ns / r->ns.median);
-    return count_outliers(r, err);
+    if (!bn_tukey(&r->outliers, r->times.per_call, r->times.n))
+        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (r->times.n < 6) return BN_OK;
+    struct bn_steady steady;
+    BN_TRY(bn_steady(&steady, r->times.per_call, r->times.n, r->times.n / 2, 0.02, err));
+    r->steady = steady.steady;
+    return BN_OK;
 }
 
 static bn_status measure(const struct job *job, struct result *r, const struct bn_bench_work *work,
@@ -296,9 +290,10 @@ static void put_samples(bn_json *o, const struct result *r)
     for (size_t i = 0; i < r->times.n; i++)
         bn_json_add_u64(samples, r->times.ns[i]);
     bn_json *outliers = bn_json_put_object(o, "outliers");
-    for (size_t i = 0; i < BN_ARRAY_LEN(r->outliers); i++)
-        if (i != BN_OUTLIER_NONE)
-            bn_json_put_u64(outliers, bn_outlier_name((enum bn_outlier)i), r->outliers[i]);
+    bn_json_put_u64(outliers, "mild_low", r->outliers.n_mild_low);
+    bn_json_put_u64(outliers, "mild_high", r->outliers.n_mild_high);
+    bn_json_put_u64(outliers, "severe_low", r->outliers.n_severe_low);
+    bn_json_put_u64(outliers, "severe_high", r->outliers.n_severe_high);
     bn_json *noise = bn_json_put_object(o, "noise");
     bn_json_put_object(noise, "unavailable");
     bn_noise_put(noise, &r->noise);
@@ -344,7 +339,10 @@ static void put_result(const struct job *job, const struct result *r)
     bn_json_put_string(o, "verdict", r->valid ? "valid" : "invalid");
     bn_bench_put_text(o, "reason", r->reason);
     bn_bench_put_text(o, "implausible", r->implausible);
-    bn_json_put_bool(o, "steady", r->steady);
+    if (r->times.n >= 6)
+        bn_json_put_bool(o, "steady", r->steady);
+    else
+        bn_json_put_unavailable(o, "steady", "there are too few samples to tell");
     put_samples(o, r);
     put_figures(o, r);
 }

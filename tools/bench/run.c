@@ -276,23 +276,30 @@ static bool is_late(const struct bn_bench_plan *plan)
     return bn_clock_ns() - plan->start_ns >= plan->max_ns;
 }
 
-/* Whether another round is wanted, and whether the first one of the window was warm-up after all. */
-static bool want_more(struct bn_bench_plan *plan)
+/* Auto warm-up: moves the window on while there is a trend in it. */
+static bn_status settle(struct bn_bench_plan *plan, bn_error *err)
 {
-    if (plan->n_rounds < plan->n_warmup + plan->reps) return true;
-    if (plan->auto_warmup && !plan->settled) {
-        plan->settled = bn_bench_all_steady(plan) || is_late(plan) || plan->n_warmup >= MOST_AUTO_WARMUP;
-        if (!plan->settled) {
-            plan->n_warmup++;
-            return true;
-        }
-    }
+    bool can = bn_bench_can_settle(plan->reps) && !is_late(plan) && plan->n_warmup < MOST_AUTO_WARMUP;
+    plan->settled = true;
+    if (plan->auto_warmup && can) BN_TRY(bn_bench_all_steady(plan, &plan->settled, err));
+    if (!plan->settled) plan->n_warmup++;
+    return BN_OK;
+}
+
+/* Whether another round is wanted. */
+static bn_status want_more(struct bn_bench_plan *plan, bool *more, bn_error *err)
+{
+    bool enough = !plan->auto_reps;
+    *more = true;
+    if (plan->n_rounds < plan->n_warmup + plan->reps) return BN_OK;
+    if (!plan->settled) BN_TRY(settle(plan, err));
+    if (!plan->settled) return BN_OK;
     plan->ended_by = "reps";
-    if (!plan->auto_reps) return false;
-    plan->ended_by = "precision";
-    if (bn_bench_all_precise(plan)) return false;
-    plan->ended_by = is_late(plan) ? "max-time" : "reps";
-    return !is_late(plan) && plan->n_rounds - plan->n_warmup < MOST_AUTO_REPS;
+    if (!enough) BN_TRY(bn_bench_all_precise(plan, &enough, err));
+    if (plan->auto_reps && enough) plan->ended_by = "precision";
+    if (!enough && is_late(plan)) plan->ended_by = "max-time";
+    *more = !enough && !is_late(plan) && plan->n_rounds < plan->n_warmup + MOST_AUTO_REPS;
+    return BN_OK;
 }
 
 static bn_status measure(struct bn_bench_plan *plan, bn_error *err)
@@ -301,11 +308,13 @@ static bn_status measure(struct bn_bench_plan *plan, bn_error *err)
     plan->start_ns = bn_clock_ns();
     plan->n_warmup = plan->warmup;
     bn_progress_begin(&plan->progress, "samples", 0, plan->args->quiet);
-    bn_status status = BN_OK;
-    while (status == BN_OK && want_more(plan)) {
+    bool more = true;
+    bn_status status = want_more(plan, &more, err);
+    while (status == BN_OK && more) {
         uint64_t rounds = plan->n_warmup + plan->reps; /* at least */
         plan->progress.total = plan->n_configs * (rounds > plan->n_rounds ? rounds : plan->n_rounds + 1u);
         status = run_round(plan, err);
+        if (status == BN_OK) status = want_more(plan, &more, err);
     }
     bn_progress_clear(&plan->progress);
     return status == BN_OK ? bn_bench_conclude(plan, err) : status;
@@ -316,10 +325,7 @@ static bn_status measure(struct bn_bench_plan *plan, bn_error *err)
 static bn_status show(const struct bn_bench_plan *plan, bn_error *err)
 {
     bn_json *doc = NULL;
-    if (!plan->args->json) {
-        bn_bench_print_plan(plan);
-        return BN_OK;
-    }
+    if (!plan->args->json) return bn_bench_print_plan(plan, err);
     bn_status status = bn_bench_run_document(&doc, plan, err);
     if (status == BN_OK) status = bn_cli_print_json(doc, err);
     bn_json_free(doc);

@@ -11,11 +11,12 @@
 
 #include "base/digest.h"
 #include "kernels/kernels.h"
+#include "measure/interval.h"
 #include "measure/noise.h"
 #include "measure/series.h"
+#include "measure/summary.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/check.h"
-#include "tools/bench/stand_in.h"
 #include "tools/cli/progress.h"
 
 /* One run of bn_generate. */
@@ -33,7 +34,7 @@ struct bn_bench_sample {
     /* SHA-256 of the ids that came (u32 little endian) and the last hidden state (binary32). */
     char output[BN_SHA256_HEX];
     /* Behind the warm-up: */
-    enum bn_outlier outlier;        /* of its ns */
+    enum bn_outlier outlier;        /* of its time */
     bool stolen, pressed, switched; /* what else went on: see bn_bench_conclude */
 };
 
@@ -138,16 +139,18 @@ struct bn_bench_depth_fit {
     size_t n; /* rounds */
     struct bn_interval base_ns, ns_per_position;
 };
-/* False when there are fewer than two depths, or a configuration without figures. */
-bool bn_bench_fit_depth(struct bn_bench_depth_fit *out, const struct bn_bench_plan *plan, uint32_t tokens,
-                        uint32_t n_threads);
+/* n is 0 when there are fewer than two depths, or a configuration without figures. */
+BN_MUST_CHECK bn_status bn_bench_fit_depth(struct bn_bench_depth_fit *out, const struct bn_bench_plan *plan,
+                                           uint32_t tokens, uint32_t n_threads, bn_error *err);
 
 /* Makes room in scratch for the samples taken so far. */
 BN_MUST_CHECK bn_status bn_bench_reserve(struct bn_bench_plan *plan, bn_error *err);
+/* Whether so many samples are enough to tell a trend. */
+bool bn_bench_can_settle(size_t n);
 /* Whether no configuration shows a trend, whether all medians are known to plan->precision; of the samples
  * behind the warm-up, so far. */
-bool bn_bench_all_steady(const struct bn_bench_plan *plan);
-bool bn_bench_all_precise(const struct bn_bench_plan *plan);
+BN_MUST_CHECK bn_status bn_bench_all_steady(const struct bn_bench_plan *plan, bool *all, bn_error *err);
+BN_MUST_CHECK bn_status bn_bench_all_precise(const struct bn_bench_plan *plan, bool *all, bn_error *err);
 
 /* Finds invalid what computed something else than the first sample of the same test: threads, batches and
  * rounds must not matter. */
@@ -163,7 +166,7 @@ BN_MUST_CHECK bn_status bn_bench_run_series(const struct bn_bench_plan *plan, st
 
 /* ---- results (run_report.c, run_document.c) ---- */
 
-void bn_bench_print_plan(const struct bn_bench_plan *plan);
+BN_MUST_CHECK bn_status bn_bench_print_plan(const struct bn_bench_plan *plan, bn_error *err);
 /* A document of the results, NULL when memory is short. */
 BN_MUST_CHECK bn_status bn_bench_run_document(bn_json **out, const struct bn_bench_plan *plan, bn_error *err);
 

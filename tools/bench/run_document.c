@@ -100,6 +100,8 @@ static void put_disturbances(bn_json *o, const struct bn_bench_sample *s)
 
 static void put_sample(bn_json *array, const struct bn_bench_config *c, size_t i)
 {
+    static const char *const LABELS[] = {
+        [BN_OUTLIER_NONE] = "none", [BN_OUTLIER_MILD] = "mild", [BN_OUTLIER_SEVERE] = "severe"};
     const struct bn_bench_sample *s = &c->samples[i];
     bool warmup = i < c->n_warmup;
     bn_json *o = bn_json_add_object(array);
@@ -123,7 +125,7 @@ static void put_sample(bn_json *array, const struct bn_bench_config *c, size_t i
         bn_json_put_unavailable(o, "outlier", "it is warm-up");
         bn_json_put_unavailable(o, "disturbances", "it is warm-up");
     } else {
-        bn_json_put_string(o, "outlier", bn_outlier_name(s->outlier));
+        bn_json_put_string(o, "outlier", LABELS[s->outlier]);
         put_disturbances(o, s);
     }
     bn_json_put_string(o, "output_sha256", s->output);
@@ -204,7 +206,10 @@ static void put_config(const struct bn_bench_plan *plan, bn_json *array, const s
     bn_json_put_string(o, "verdict", bn_bench_verdict_name(c->verdict));
     bn_bench_put_text(o, "reason", c->reason);
     bn_bench_put_text(o, "implausible", c->implausible);
-    bn_json_put_bool(o, "steady", c->steady);
+    if (bn_bench_can_settle(c->n_samples - c->n_warmup))
+        bn_json_put_bool(o, "steady", c->steady);
+    else
+        bn_json_put_unavailable(o, "steady", "there are too few samples to tell");
     if (c->n_samples > 0 && c->verdict != BN_BENCH_INVALID)
         bn_json_put_string(o, "output_sha256", c->samples[0].output);
     else
@@ -225,13 +230,14 @@ static void put_estimate(bn_json *object, const char *name, const struct bn_inte
     bn_bench_put_interval(o, "median_interval", interval);
 }
 
-static void put_depth(const struct bn_bench_plan *plan, bn_json *doc)
+static bn_status put_depth(const struct bn_bench_plan *plan, bn_json *doc, bn_error *err)
 {
     bn_json *array = bn_json_put_array(doc, "depth");
     for (size_t i = 0; i < plan->n_decodes; i++)
         for (size_t t = 0; t < plan->n_threads; t++) {
             struct bn_bench_depth_fit fit;
-            if (!bn_bench_fit_depth(&fit, plan, plan->decodes[i], plan->threads[t])) continue;
+            BN_TRY(bn_bench_fit_depth(&fit, plan, plan->decodes[i], plan->threads[t], err));
+            if (fit.n == 0) continue;
             bn_json *o = bn_json_add_object(array);
             bn_json_put_u64(o, "tokens", fit.tokens);
             bn_json_put_u64(o, "threads", fit.n_threads);
@@ -239,6 +245,7 @@ static void put_depth(const struct bn_bench_plan *plan, bn_json *doc)
             put_estimate(o, "base_ns", &fit.base_ns);
             put_estimate(o, "ns_per_position", &fit.ns_per_position);
         }
+    return BN_OK;
 }
 
 /* ---- the whole ---- */
@@ -259,8 +266,8 @@ bn_status bn_bench_run_document(bn_json **out, const struct bn_bench_plan *plan,
     bn_json *configs = bn_json_put_array(doc, "configurations");
     for (size_t i = 0; i < plan->n_configs; i++)
         put_config(plan, configs, &plan->configs[i]);
-    put_depth(plan, doc);
-    bn_status status = bn_bench_run_series(plan, &series, err);
+    bn_status status = put_depth(plan, doc, err);
+    if (status == BN_OK) status = bn_bench_run_series(plan, &series, err);
     bn_series_put(doc, &series);
     bn_series_release(&series);
     if (status == BN_OK) {

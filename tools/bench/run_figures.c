@@ -8,8 +8,12 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "measure/steady.h"
 #include "measure/summary.h"
 #include "tools/bench/run.h"
+
+#define LEAST_WINDOW 3u
+#define STEADY_TOLERANCE 0.02
 
 /* ---- figures of one sample ---- */
 
@@ -110,27 +114,44 @@ bn_status bn_bench_reserve(struct bn_bench_plan *plan, bn_error *err)
     return BN_OK;
 }
 
-bool bn_bench_all_steady(const struct bn_bench_plan *plan)
+bool bn_bench_can_settle(size_t n)
 {
-    bool steady = true;
-    for (size_t i = 0; i < plan->n_configs && steady; i++) {
-        const struct bn_bench_config *c = &plan->configs[i];
-        size_t n = bn_bench_collect(plan, c, bn_bench_ns_per_token);
-        steady = c->verdict != BN_BENCH_VALID || bn_steady(plan->scratch, n);
-    }
-    return steady;
+    return n >= 2 * LEAST_WINDOW;
 }
 
-bool bn_bench_all_precise(const struct bn_bench_plan *plan)
+/* Whether the last half of a configuration's samples is like the half before it. */
+static bn_status is_steady(const struct bn_bench_plan *plan, const struct bn_bench_config *c, bool *out,
+                           bn_error *err)
 {
-    bool precise = true;
-    for (size_t i = 0; i < plan->n_configs && precise; i++) {
+    struct bn_steady steady;
+    size_t n = bn_bench_collect(plan, c, bn_bench_ns_per_token);
+    *out = false;
+    if (!bn_bench_can_settle(n)) return BN_OK;
+    BN_TRY(bn_steady(&steady, plan->scratch, n, n / 2, STEADY_TOLERANCE, err));
+    *out = steady.steady;
+    return BN_OK;
+}
+
+bn_status bn_bench_all_steady(const struct bn_bench_plan *plan, bool *all, bn_error *err)
+{
+    *all = true;
+    for (size_t i = 0; i < plan->n_configs && *all; i++)
+        if (plan->configs[i].verdict == BN_BENCH_VALID) BN_TRY(is_steady(plan, &plan->configs[i], all, err));
+    return BN_OK;
+}
+
+bn_status bn_bench_all_precise(const struct bn_bench_plan *plan, bool *all, bn_error *err)
+{
+    *all = true;
+    for (size_t i = 0; i < plan->n_configs && *all; i++) {
+        struct bn_interval ci;
         const struct bn_bench_config *c = &plan->configs[i];
+        if (c->verdict != BN_BENCH_VALID) continue;
         size_t n = bn_bench_collect(plan, c, bn_bench_ns_per_token);
-        struct bn_interval ci = bn_quantile_interval(plan->scratch, n, 0.5, 0.95);
-        precise = c->verdict != BN_BENCH_VALID || (ci.high - ci.low) / 2 <= plan->precision * ci.estimate;
+        BN_TRY(bn_interval_median(&ci, plan->scratch, n, BN_BENCH_CONFIDENCE, err));
+        *all = (ci.high - ci.low) / 2 <= plan->precision * ci.estimate; /* false without an interval */
     }
-    return precise;
+    return BN_OK;
 }
 
 /* ---- verdicts ---- */
@@ -170,21 +191,20 @@ static bn_status label(const struct bn_bench_plan *plan, struct bn_bench_config 
     struct bn_summary switches = {0};
     size_t n = c->n_samples - c->n_warmup;
     struct bn_bench_sample *samples = c->samples + c->n_warmup;
-    enum bn_outlier *labels = bn_alloc(n + 1, sizeof *labels);
-    if (labels == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    struct bn_tukey fences;
     for (size_t i = 0; i < n; i++)
         plan->scratch[i] = (double)samples[i].noise.involuntary_switches;
     (void)bn_summarize(&switches, plan->scratch, n);
-    bn_outliers(labels, plan->scratch, bn_bench_collect(plan, c, bn_bench_ns_per_token));
+    (void)bn_bench_collect(plan, c, bn_bench_ns_per_token);
+    if (n > 0 && !bn_tukey(&fences, plan->scratch, n)) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < n; i++) {
         const struct bn_noise *noise = &samples[i].noise;
         double stalled_us = (double)(noise->cpu_us + noise->memory_us + noise->io_us);
-        samples[i].outlier = labels[i];
+        samples[i].outlier = bn_tukey_label(&fences, plan->scratch[i]);
         samples[i].stolen = noise->steal_known && noise->steal_ns > 0;
         samples[i].pressed = noise->pressure_known && stalled_us * 1000 > 0.01 * (double)samples[i].total_ns;
         samples[i].switched = (double)noise->involuntary_switches > 2 * switches.median + 2;
     }
-    bn_free(labels);
     return BN_OK;
 }
 
@@ -209,7 +229,7 @@ bn_status bn_bench_conclude(struct bn_bench_plan *plan, bn_error *err)
             plan->scratch[k] = (double)c->samples[c->n_warmup + k].ns;
         size_t n = c->n_samples - c->n_warmup;
         if (!bn_bench_believable(plan->scratch, n, plan->clock.step_ns, reason)) refuse(c, reason);
-        c->steady = bn_steady(plan->scratch, n);
+        BN_TRY(is_steady(plan, c, &c->steady, err));
         BN_TRY(label(plan, c, err));
         if (c->verdict == BN_BENCH_VALID) doubt(plan, c);
     }
@@ -241,22 +261,26 @@ static bool fit_round(const struct bn_bench_plan *plan, uint32_t tokens, uint32_
     return true;
 }
 
-bool bn_bench_fit_depth(struct bn_bench_depth_fit *out, const struct bn_bench_plan *plan, uint32_t tokens,
-                        uint32_t n_threads)
+bn_status bn_bench_fit_depth(struct bn_bench_depth_fit *out, const struct bn_bench_plan *plan,
+                             uint32_t tokens, uint32_t n_threads, bn_error *err)
 {
     size_t n = plan->n_rounds - plan->n_warmup;
     double *base = bn_alloc(n + 1, sizeof *base), *slope = bn_alloc(n + 1, sizeof *slope);
-    bool ok = base != NULL && slope != NULL && n > 0;
-    for (size_t i = 0; i < n && ok; i++)
+    bool ok = n > 0;
+    bn_status status = BN_OK;
+    *out = (struct bn_bench_depth_fit){.tokens = tokens, .n_threads = n_threads};
+    if (base == NULL || slope == NULL) status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < n && ok && status == BN_OK; i++)
         ok = fit_round(plan, tokens, n_threads, plan->n_warmup + i, &base[i], &slope[i]);
-    *out = (struct bn_bench_depth_fit){.tokens = tokens, .n_threads = n_threads, .n = n};
-    if (ok) {
-        out->base_ns = bn_quantile_interval(base, n, 0.5, 0.95);
-        out->ns_per_position = bn_quantile_interval(slope, n, 0.5, 0.95);
+    if (ok && status == BN_OK) {
+        out->n = n;
+        status = bn_interval_median(&out->base_ns, base, n, BN_BENCH_CONFIDENCE, err);
     }
+    if (ok && status == BN_OK)
+        status = bn_interval_median(&out->ns_per_position, slope, n, BN_BENCH_CONFIDENCE, err);
     bn_free(base);
     bn_free(slope);
-    return ok;
+    return status;
 }
 
 /* ---- series ---- */

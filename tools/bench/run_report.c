@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/error.h"
+
 #include "measure/summary.h"
 #include "tools/bench/run.h"
 #include "tools/cli/default_model.h"
@@ -68,7 +70,7 @@ static void print_quantile(const struct bn_bench_plan *plan, size_t n, double p)
 
 static bool has_interval(const struct bn_bench_plan *plan)
 {
-    return plan->n_rounds - plan->n_warmup >= 6;
+    return bn_median_rank(plan->n_rounds - plan->n_warmup, BN_BENCH_CONFIDENCE) > 0;
 }
 
 /* The interval of the median, or, of too few samples for one, the least and the largest. */
@@ -76,8 +78,9 @@ static void print_rate(const struct bn_bench_plan *plan, const struct bn_bench_c
 {
     struct bn_summary s = summary_of(plan, c, bn_bench_tokens_per_second);
     double low = s.min, high = s.max;
-    if (has_interval(plan)) {
-        struct bn_interval ci = bn_quantile_interval(plan->scratch, s.n, 0.5, 0.95);
+    struct bn_interval ci;
+    if (has_interval(plan) &&
+        bn_interval_median(&ci, plan->scratch, s.n, BN_BENCH_CONFIDENCE, NULL) == BN_OK) {
         low = ci.low;
         high = ci.high;
     }
@@ -122,18 +125,20 @@ static void print_table(const struct bn_bench_plan *plan)
 
 /* ---- below the table ---- */
 
-static void print_depth(const struct bn_bench_plan *plan)
+static bn_status print_depth(const struct bn_bench_plan *plan, bn_error *err)
 {
     for (size_t i = 0; i < plan->n_decodes; i++)
         for (size_t t = 0; t < plan->n_threads; t++) {
             struct bn_bench_depth_fit fit;
-            if (!bn_bench_fit_depth(&fit, plan, plan->decodes[i], plan->threads[t])) continue;
+            BN_TRY(bn_bench_fit_depth(&fit, plan, plan->decodes[i], plan->threads[t], err));
+            if (fit.n == 0) continue;
             printf("A token takes %.3f ms and %.3f us more for each 1000 tokens before it",
                    fit.base_ns.estimate / 1e6, fit.ns_per_position.estimate);
             if (isfinite(fit.ns_per_position.low))
                 printf(" (%.3f to %.3f)", fit.ns_per_position.low, fit.ns_per_position.high);
             printf(", decoding %u with t=%u.\n", fit.tokens, fit.n_threads);
         }
+    return BN_OK;
 }
 
 static void print_outliers(const struct bn_bench_plan *plan)
@@ -164,20 +169,21 @@ static void print_remarks(const struct bn_bench_plan *plan)
             printf("%s: %s.\n", name, c->reason);
         else if (c->implausible[0] != '\0')
             printf("%s: hard to believe: %s.\n", name, c->implausible);
-        else if (!c->steady)
+        else if (!c->steady && bn_bench_can_settle(c->n_samples - c->n_warmup))
             printf("%s: its times were still changing; a longer --warmup or a quieter machine may help.\n",
                    name);
     }
 }
 
-void bn_bench_print_plan(const struct bn_bench_plan *plan)
+bn_status bn_bench_print_plan(const struct bn_bench_plan *plan, bn_error *err)
 {
     print_head(plan);
     print_table(plan);
     putchar('\n');
     if (plan->n_prompts > 0)
         printf("Of a prompt, ms is the time to the first token; arithmetic bounds it, not reading.\n");
-    print_depth(plan);
+    BN_TRY(print_depth(plan, err));
     print_outliers(plan);
     print_remarks(plan);
+    return BN_OK;
 }
