@@ -3,9 +3,9 @@
  * bn-bench run: prompts and decoding as a generation runs them (infer/generate.h), timed. Rounds go over all
  * configurations, every other one backwards, so that what changes on the machine meets all of them.
  *
- * How many rounds: a window of --reps rounds is taken. With --warmup auto it moves on by a round, and the one
- * that it leaves becomes warm-up, until no configuration shows a trend within it. With --reps auto it then
- * grows until the medians are known precisely enough.
+ * How many rounds: each configuration has a window, at first of --reps samples. With --warmup auto it moves
+ * on by a round, and the sample that it leaves becomes warm-up, until there is no trend within it; then it
+ * only grows, until all have settled and, with --reps auto, the medians are known precisely enough.
  */
 #include "tools/bench/run.h"
 
@@ -24,7 +24,7 @@
 #define MAX_TOKENS (1u << 20)
 #define MAX_REPS 10000u
 #define LEAST_AUTO_REPS 6u /* fewer have no interval of the median */
-#define MOST_AUTO_REPS 200u
+#define MOST_AUTO_ROUNDS 200u
 #define MOST_AUTO_WARMUP 10u
 #define PROBE_NS 30000000u         /* a cache is measured quickly, */
 #define MEMORY_PROBE_NS 150000000u /* memory, which others use too, is not */
@@ -276,13 +276,18 @@ static bool is_late(const struct bn_bench_plan *plan)
     return bn_clock_ns() - plan->start_ns >= plan->max_ns;
 }
 
-/* Auto warm-up: moves the window on while there is a trend in it. */
+/* Auto warm-up: moves the windows of configurations on that show a trend. */
 static bn_status settle(struct bn_bench_plan *plan, bn_error *err)
 {
-    bool can = bn_bench_can_settle(plan->reps) && !is_late(plan) && plan->n_warmup < MOST_AUTO_WARMUP;
+    bool last = is_late(plan) || !bn_bench_can_settle(plan->reps);
     plan->settled = true;
-    if (plan->auto_warmup && can) BN_TRY(bn_bench_all_steady(plan, &plan->settled, err));
-    if (!plan->settled) plan->n_warmup++;
+    for (size_t i = 0; i < plan->n_configs; i++) {
+        struct bn_bench_config *c = &plan->configs[i];
+        if (!c->settled) BN_TRY(bn_bench_is_steady(plan, c, &c->settled, err));
+        if (c->settled || last || c->n_warmup >= MOST_AUTO_WARMUP || c->verdict != BN_BENCH_VALID) continue;
+        c->n_warmup++;
+        plan->settled = false;
+    }
     return BN_OK;
 }
 
@@ -291,14 +296,16 @@ static bn_status want_more(struct bn_bench_plan *plan, bool *more, bn_error *err
 {
     bool enough = !plan->auto_reps;
     *more = true;
-    if (plan->n_rounds < plan->n_warmup + plan->reps) return BN_OK;
-    if (!plan->settled) BN_TRY(settle(plan, err));
-    if (!plan->settled) return BN_OK;
+    if (plan->n_rounds < plan->warmup + plan->reps) return BN_OK;
+    if (plan->auto_warmup && !plan->settled) {
+        BN_TRY(settle(plan, err));
+        if (!plan->settled) return BN_OK;
+    }
     plan->ended_by = "reps";
     if (!enough) BN_TRY(bn_bench_all_precise(plan, &enough, err));
     if (plan->auto_reps && enough) plan->ended_by = "precision";
     if (!enough && is_late(plan)) plan->ended_by = "max-time";
-    *more = !enough && !is_late(plan) && plan->n_rounds < plan->n_warmup + MOST_AUTO_REPS;
+    *more = !enough && !is_late(plan) && plan->n_rounds < MOST_AUTO_ROUNDS;
     return BN_OK;
 }
 
@@ -306,12 +313,13 @@ static bn_status measure(struct bn_bench_plan *plan, bn_error *err)
 {
     bn_bench_clock_measure(&plan->clock);
     plan->start_ns = bn_clock_ns();
-    plan->n_warmup = plan->warmup;
+    for (size_t i = 0; i < plan->n_configs; i++)
+        plan->configs[i].n_warmup = plan->warmup;
     bn_progress_begin(&plan->progress, "samples", 0, plan->args->quiet);
     bool more = true;
     bn_status status = want_more(plan, &more, err);
     while (status == BN_OK && more) {
-        uint64_t rounds = plan->n_warmup + plan->reps; /* at least */
+        uint64_t rounds = plan->warmup + plan->reps; /* at least */
         plan->progress.total = plan->n_configs * (rounds > plan->n_rounds ? rounds : plan->n_rounds + 1u);
         status = run_round(plan, err);
         if (status == BN_OK) status = want_more(plan, &more, err);

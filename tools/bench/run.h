@@ -46,7 +46,8 @@ struct bn_bench_config {
     struct bn_bench_sample *samples;
     size_t n_samples, room;
     size_t n_warmup;                         /* samples in front that do not count */
-    bool steady;                             /* the others show no trend */
+    bool settled;                            /* there was no trend behind them: no more will be */
+    bool steady;                             /* there is no trend behind them */
     bn_kernel_stat kernels[BN_KERNEL_COUNT]; /* sums over all samples */
     size_t n_kernels;
     enum bn_bench_verdict verdict;
@@ -90,9 +91,8 @@ struct bn_bench_plan {
     size_t n_places;
     struct bn_bench_config *configs;
     size_t n_configs;
-    uint32_t n_rounds;    /* done; */
-    uint32_t n_warmup;    /* the first of them do not count */
-    bool settled;         /* no more of them will be warm-up */
+    uint32_t n_rounds;    /* done */
+    bool settled;         /* no more samples will be warm-up */
     const char *ended_by; /* the option that said it was enough */
     uint64_t token_bytes; /* that the first token read; the bandwidth is probed with a set of this size */
     double *bandwidth;    /* n_rounds x n_threads */
@@ -136,7 +136,7 @@ uint64_t bn_bench_kv_bytes(const bn_model *model);
  * over the rounds. */
 struct bn_bench_depth_fit {
     uint32_t tokens, n_threads;
-    size_t n; /* rounds */
+    size_t n; /* rounds behind every warm-up */
     struct bn_interval base_ns, ns_per_position;
 };
 /* n is 0 when there are fewer than two depths, or a configuration without figures. */
@@ -147,9 +147,10 @@ BN_MUST_CHECK bn_status bn_bench_fit_depth(struct bn_bench_depth_fit *out, const
 BN_MUST_CHECK bn_status bn_bench_reserve(struct bn_bench_plan *plan, bn_error *err);
 /* Whether so many samples are enough to tell a trend. */
 bool bn_bench_can_settle(size_t n);
-/* Whether no configuration shows a trend, whether all medians are known to plan->precision; of the samples
+/* Whether a configuration shows no trend, whether all medians are known to plan->precision; of the samples
  * behind the warm-up, so far. */
-BN_MUST_CHECK bn_status bn_bench_all_steady(const struct bn_bench_plan *plan, bool *all, bn_error *err);
+BN_MUST_CHECK bn_status bn_bench_is_steady(const struct bn_bench_plan *plan, const struct bn_bench_config *c,
+                                           bool *steady, bn_error *err);
 BN_MUST_CHECK bn_status bn_bench_all_precise(const struct bn_bench_plan *plan, bool *all, bn_error *err);
 
 /* Finds invalid what computed something else than the first sample of the same test: threads, batches and

@@ -206,6 +206,7 @@ static void put_config(const struct bn_bench_plan *plan, bn_json *array, const s
     bn_json_put_string(o, "verdict", bn_bench_verdict_name(c->verdict));
     bn_bench_put_text(o, "reason", c->reason);
     bn_bench_put_text(o, "implausible", c->implausible);
+    bn_json_put_u64(o, "warmup_samples", c->n_warmup);
     if (bn_bench_can_settle(c->n_samples - c->n_warmup))
         bn_json_put_bool(o, "steady", c->steady);
     else
@@ -261,7 +262,6 @@ bn_status bn_bench_run_document(bn_json **out, const struct bn_bench_plan *plan,
     put_bandwidth(plan, doc);
     bn_json *rounds = bn_json_put_object(doc, "rounds");
     bn_json_put_u64(rounds, "n", plan->n_rounds);
-    bn_json_put_u64(rounds, "warmup", plan->n_warmup);
     bn_json_put_string(rounds, "ended_by", plan->ended_by);
     bn_json *configs = bn_json_put_array(doc, "configurations");
     for (size_t i = 0; i < plan->n_configs; i++)

@@ -13,6 +13,7 @@
 #include "tools/bench/run.h"
 
 #define LEAST_WINDOW 3u
+#define MOST_WINDOW 20u
 #define STEADY_TOLERANCE 0.02
 
 /* ---- figures of one sample ---- */
@@ -71,16 +72,11 @@ void bn_bench_config_name(const struct bn_bench_config *c, char *out, size_t roo
         snprintf(out, room, "prompt n=%u d=%u t=%u b=%u", c->tokens, c->depth, c->n_threads, c->n_batch);
 }
 
-static size_t first_of(const struct bn_bench_plan *plan, const struct bn_bench_config *c)
-{
-    return bn_min_size(plan->n_warmup, c->n_samples); /* one sample a round */
-}
-
 size_t bn_bench_collect(const struct bn_bench_plan *plan, const struct bn_bench_config *c,
                         bn_bench_figure figure)
 {
     size_t n = 0;
-    for (size_t i = first_of(plan, c); i < c->n_samples; i++)
+    for (size_t i = c->n_warmup; i < c->n_samples; i++)
         plan->scratch[n++] = figure(c, &c->samples[i]);
     return n;
 }
@@ -88,7 +84,7 @@ size_t bn_bench_collect(const struct bn_bench_plan *plan, const struct bn_bench_
 size_t bn_bench_collect_tokens(const struct bn_bench_plan *plan, const struct bn_bench_config *c)
 {
     size_t n = 0;
-    for (size_t i = first_of(plan, c); c->decode && i < c->n_samples; i++)
+    for (size_t i = c->n_warmup; c->decode && i < c->n_samples; i++)
         for (uint32_t k = 0; k < c->tokens; k++)
             plan->scratch[n++] = (double)c->samples[i].token_ns[k];
     return n;
@@ -119,24 +115,16 @@ bool bn_bench_can_settle(size_t n)
     return n >= 2 * LEAST_WINDOW;
 }
 
-/* Whether the last half of a configuration's samples is like the half before it. */
-static bn_status is_steady(const struct bn_bench_plan *plan, const struct bn_bench_config *c, bool *out,
-                           bn_error *err)
+/* Whether the last half of the samples is like the half before it. */
+bn_status bn_bench_is_steady(const struct bn_bench_plan *plan, const struct bn_bench_config *c, bool *out,
+                             bn_error *err)
 {
     struct bn_steady steady;
     size_t n = bn_bench_collect(plan, c, bn_bench_ns_per_token);
     *out = false;
     if (!bn_bench_can_settle(n)) return BN_OK;
-    BN_TRY(bn_steady(&steady, plan->scratch, n, n / 2, STEADY_TOLERANCE, err));
+    BN_TRY(bn_steady(&steady, plan->scratch, n, bn_min_size(n / 2, MOST_WINDOW), STEADY_TOLERANCE, err));
     *out = steady.steady;
-    return BN_OK;
-}
-
-bn_status bn_bench_all_steady(const struct bn_bench_plan *plan, bool *all, bn_error *err)
-{
-    *all = true;
-    for (size_t i = 0; i < plan->n_configs && *all; i++)
-        if (plan->configs[i].verdict == BN_BENCH_VALID) BN_TRY(is_steady(plan, &plan->configs[i], all, err));
     return BN_OK;
 }
 
@@ -224,12 +212,12 @@ bn_status bn_bench_conclude(struct bn_bench_plan *plan, bn_error *err)
     for (size_t i = 0; i < plan->n_configs; i++) {
         struct bn_bench_config *c = &plan->configs[i];
         char reason[BN_BENCH_REASON];
-        c->n_warmup = first_of(plan, c);
+        c->n_warmup = bn_min_size(c->n_warmup, c->n_samples);
         for (size_t k = 0; k < c->n_samples - c->n_warmup; k++)
             plan->scratch[k] = (double)c->samples[c->n_warmup + k].ns;
         size_t n = c->n_samples - c->n_warmup;
         if (!bn_bench_believable(plan->scratch, n, plan->clock.step_ns, reason)) refuse(c, reason);
-        BN_TRY(is_steady(plan, c, &c->steady, err));
+        BN_TRY(bn_bench_is_steady(plan, c, &c->steady, err));
         BN_TRY(label(plan, c, err));
         if (c->verdict == BN_BENCH_VALID) doubt(plan, c);
     }
@@ -264,14 +252,17 @@ static bool fit_round(const struct bn_bench_plan *plan, uint32_t tokens, uint32_
 bn_status bn_bench_fit_depth(struct bn_bench_depth_fit *out, const struct bn_bench_plan *plan,
                              uint32_t tokens, uint32_t n_threads, bn_error *err)
 {
-    size_t n = plan->n_rounds - plan->n_warmup;
+    size_t first = 0;
+    for (size_t i = 0; i < plan->n_configs; i++)
+        if (plan->configs[i].n_warmup > first) first = plan->configs[i].n_warmup;
+    size_t n = plan->n_rounds > first ? plan->n_rounds - first : 0;
     double *base = bn_alloc(n + 1, sizeof *base), *slope = bn_alloc(n + 1, sizeof *slope);
     bool ok = n > 0;
     bn_status status = BN_OK;
     *out = (struct bn_bench_depth_fit){.tokens = tokens, .n_threads = n_threads};
     if (base == NULL || slope == NULL) status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < n && ok && status == BN_OK; i++)
-        ok = fit_round(plan, tokens, n_threads, plan->n_warmup + i, &base[i], &slope[i]);
+        ok = fit_round(plan, tokens, n_threads, first + i, &base[i], &slope[i]);
     if (ok && status == BN_OK) {
         out->n = n;
         status = bn_interval_median(&out->base_ns, base, n, BN_BENCH_CONFIDENCE, err);

@@ -30,7 +30,7 @@ static double median_bandwidth(const struct bn_bench_plan *plan, size_t t)
 {
     struct bn_summary s;
     size_t n = 0;
-    for (uint32_t i = plan->n_warmup; i < plan->n_rounds; i++)
+    for (uint32_t i = 0; i < plan->n_rounds; i++)
         plan->scratch[n++] = plan->bandwidth[i * plan->n_threads + t];
     (void)bn_summarize(&s, plan->scratch, n);
     return s.median;
@@ -44,6 +44,45 @@ static void print_model(const struct bn_bench_plan *plan)
     printf("; %s; peak memory %.0f MB\n", bn_isa_name(), (double)bn_machine_peak_rss_bytes() / 1e6);
 }
 
+/* Whether every line has samples enough for an interval of its median. */
+static bool has_interval(const struct bn_bench_plan *plan)
+{
+    bool has = true;
+    for (size_t i = 0; i < plan->n_configs; i++) {
+        const struct bn_bench_config *c = &plan->configs[i];
+        if (c->verdict == BN_BENCH_VALID)
+            has = has && bn_median_rank(c->n_samples - c->n_warmup, BN_BENCH_CONFIDENCE) > 0;
+    }
+    return has;
+}
+
+/* "6" or "6 to 9". */
+static void print_range(size_t least, size_t most)
+{
+    printf("%zu", least);
+    if (most > least) printf(" to %zu", most);
+}
+
+static void print_samples(const struct bn_bench_plan *plan)
+{
+    size_t least = SIZE_MAX, most = 0, cold_least = SIZE_MAX, cold_most = 0;
+    for (size_t i = 0; i < plan->n_configs; i++) {
+        if (plan->configs[i].verdict != BN_BENCH_VALID) continue;
+        size_t cold = plan->configs[i].n_warmup, n = plan->configs[i].n_samples - cold;
+        if (n < least) least = n;
+        if (n > most) most = n;
+        if (cold < cold_least) cold_least = cold;
+        if (cold > cold_most) cold_most = cold;
+    }
+    if (most == 0) printf("samples  none that can be believed\n\n");
+    if (most == 0) return;
+    printf("samples  ");
+    print_range(least, most);
+    printf(" of each line, in turn, behind ");
+    print_range(cold_least, cold_most);
+    printf(" that do not count\n\n");
+}
+
 static void print_head(const struct bn_bench_plan *plan)
 {
     bn_bench_print_machine(&plan->machine);
@@ -52,8 +91,8 @@ static void print_head(const struct bn_bench_plan *plan)
     for (size_t t = 0; t < plan->n_threads; t++)
         printf("%s %.1f GB/s with %u thread%s", t > 0 ? "," : "", median_bandwidth(plan, t) / 1e9,
                plan->threads[t], s_of(plan->threads[t]));
-    printf("\nsamples  %u of each line, in turn, behind %u that do not count\n\n",
-           plan->n_rounds - plan->n_warmup, plan->n_warmup);
+    putchar('\n');
+    print_samples(plan);
 }
 
 /* ---- the table ---- */
@@ -66,11 +105,6 @@ static void print_quantile(const struct bn_bench_plan *plan, size_t n, double p)
         printf(" %8.3f", ns / 1e6);
     else
         printf(" %8s", "-");
-}
-
-static bool has_interval(const struct bn_bench_plan *plan)
-{
-    return bn_median_rank(plan->n_rounds - plan->n_warmup, BN_BENCH_CONFIDENCE) > 0;
 }
 
 /* The interval of the median, or, of too few samples for one, the least and the largest. */
