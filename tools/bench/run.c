@@ -130,22 +130,18 @@ static bn_status read_count(const struct bn_args *args, const char *name, uint32
 static bn_status read_measurement(struct bn_bench_plan *plan, bn_error *err)
 {
     const struct bn_args *args = plan->args;
-    double percent = 0;
-    uint64_t max_s = 0, timeout_s = 0;
+    double percent = 0, max_s = 0, timeout_s = 0;
     plan->reps = LEAST_AUTO_REPS;
     plan->warmup = 1;
     BN_TRY(read_count(args, "reps", 1, MAX_REPS, &plan->auto_reps, &plan->reps, err));
     BN_TRY(read_count(args, "warmup", 0, 1000, &plan->auto_warmup, &plan->warmup, err));
     BN_TRY(bn_opt_f64(args, "precision", 0.01, 50, &percent, err));
-    BN_TRY(bn_opt_seconds(args, "max-time", &max_s, err));
-    BN_TRY(bn_opt_seconds(args, "timeout", &timeout_s, err));
+    BN_TRY(bn_opt_f64(args, "max-time", 0, 1e6, &max_s, err));
+    BN_TRY(bn_opt_f64(args, "timeout", 0, 1e6, &timeout_s, err));
     BN_TRY(bn_opt_u32(args, "loads", 1, 1000, &plan->n_loads, err));
-    if (max_s > 1000000 || timeout_s > 1000000)
-        return bn_fail(err, BN_ERR_ARG, "--%s: more than a million seconds",
-                       max_s > 1000000 ? "max-time" : "timeout");
     plan->precision = percent / 100;
-    plan->max_ns = max_s * 1000000000u;
-    plan->timeout_ns = timeout_s * 1000000000u;
+    plan->max_ns = (uint64_t)(max_s * 1e9);
+    plan->timeout_ns = (uint64_t)(timeout_s * 1e9);
     plan->cold = bn_opt_flag(args, "cold");
     return bn_opt_u64(args, "seed", 0, (1ull << 53) - 1, &plan->seed, err);
 }

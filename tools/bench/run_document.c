@@ -9,6 +9,8 @@
 #include "tools/bench/run.h"
 #include "tools/cli/default_model.h"
 
+#define CPU_CLOCK_NS 100000000u
+
 /* ---- settings and surroundings ---- */
 
 static void put_list(bn_json *object, const char *name, const uint32_t *list, size_t n)
@@ -166,6 +168,18 @@ static void put_share(const struct bn_bench_plan *plan, const struct bn_bench_co
         put_figure(plan, c, s, "share_of_bandwidth", bn_bench_share_of_bandwidth);
 }
 
+static void put_cpu_use(const struct bn_bench_plan *plan, const struct bn_bench_config *c, bn_json *s)
+{
+    bool long_enough = true;
+    for (size_t i = c->n_warmup; i < c->n_samples; i++)
+        long_enough = long_enough && c->samples[i].total_ns >= CPU_CLOCK_NS;
+    if (long_enough)
+        put_figure(plan, c, s, "cpu_use", bn_bench_cpu_use);
+    else
+        bn_json_put_unavailable(s, "cpu_use",
+                                "samples are shorter than 0.1 s; the clock of CPU time is coarse");
+}
+
 static void put_summary(const struct bn_bench_plan *plan, const struct bn_bench_config *c, bn_json *o)
 {
     if (c->verdict != BN_BENCH_VALID) {
@@ -177,7 +191,7 @@ static void put_summary(const struct bn_bench_plan *plan, const struct bn_bench_
     put_figure(plan, c, s, "tokens_per_second", bn_bench_tokens_per_second);
     put_figure(plan, c, s, "bytes_per_token", bn_bench_bytes_per_token);
     put_figure(plan, c, s, "bytes_per_second", bn_bench_bytes_per_second);
-    put_figure(plan, c, s, "cpu_use", bn_bench_cpu_use);
+    put_cpu_use(plan, c, s);
     put_share(plan, c, s);
     if (c->decode) {
         bn_bench_put_summary(s, "token_ns", plan->scratch, bn_bench_collect_tokens(plan, c));
