@@ -31,6 +31,7 @@ static const struct bn_command COMMANDS[] = {
                    "what a long context costs a token"},
                   {"bn-bench run -m model.gguf -n 64 -r auto --precision 0.5",
                    "until half a per cent is sure"},
+                  {"bn-bench run -m model.gguf -p 0 -t 1 --concurrent 1,2,4", "several answers at once"},
                   {"bn-bench run -m model.gguf --cold --loads 5 -p 0 -n 1", "opening the file from the disk"},
                   {"bn-bench run --json >before.json", "every sample, to be compared with later ones"}}},
     {.name = "kernels",

@@ -45,6 +45,9 @@ _bn_bench()
     'run:-b' | 'run:--batch')
         return
         ;;
+    'run:--concurrent')
+        return
+        ;;
     'run:-r' | 'run:--reps')
         return
         ;;
@@ -104,7 +107,7 @@ _bn_bench()
     esac
     if [[ $cur == -* ]]; then
         case $command in
-        'run') words='--model --isa --repack --n-prompt --n-predict --depth --batch --reps --warmup --precision --max-time --timeout --loads --cold --seed --threads --json --quiet --verbose --color --help --version' ;;
+        'run') words='--model --isa --repack --n-prompt --n-predict --depth --batch --concurrent --reps --warmup --precision --max-time --timeout --loads --cold --seed --threads --json --quiet --verbose --color --help --version' ;;
         'kernels') words='--model --isa --filter --min-time --set --threads --json --quiet --verbose --color --help --version' ;;
         '') words='--quiet --verbose --color --help --version' ;;
         esac

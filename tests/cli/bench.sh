@@ -83,6 +83,13 @@ run run -m "$tmp/model.gguf" --loads 3 --cold -p 4 -n 0 -t 1 -r 1 -q --json
 ok 'a file can be opened cold, thrice' ended 0
 ok 'each with its share in the page cache' [ "$(grep -c '"page_cache_share": [0-9]' "$tmp/out")" -eq 3 ]
 ok 'which names its series' has out '"test": "load cold"'
+run run -p 0 -n 3 -t 1 -r 2 --concurrent 1,2 -q
+ok 'several generations at once' ended 0
+ok 'have a line for each number of them' lines '^ +(1|2) +3 +0 +1 ' 2
+ok 'one is fair to itself' has out '^ +1 +3 +0 +1 .* 1\.000$'
+run run -p 0 -n 3 -t 1 -r 2 --concurrent 2 --timeout 0.000001 -q
+ok 'none has a number where one alone has none' has out '^ +2 +3 +0 +1 +TIMEOUT: one alone is not valid either$'
+ok 'and that is a negative result' ended 1
 run run -b 0
 ok 'a batch of nothing' ended 2
 run run -r some

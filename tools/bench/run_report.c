@@ -214,6 +214,7 @@ bn_status bn_bench_print_plan(const struct bn_bench_plan *plan, bn_error *err)
     print_head(plan);
     print_table(plan);
     putchar('\n');
+    bn_bench_crowds_print(plan);
     if (plan->n_prompts > 0)
         printf("Of a prompt, ms is the time to the first token; arithmetic bounds it, not reading.\n");
     BN_TRY(print_depth(plan, err));
