@@ -393,8 +393,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_are_complete),    cmocka_unit_test(depth_costs_the_cache),
         cmocka_unit_test(outputs_agree),        cmocka_unit_test(warmup_is_bounded),
-        cmocka_unit_test(one_test_alone),       cmocka_unit_test(bytes_are_counted),
-        cmocka_unit_test(kernels_are_complete), cmocka_unit_test(plain_c_has_no_limit),
+        cmocka_unit_test(generations_at_once),  cmocka_unit_test(one_test_alone),
+        cmocka_unit_test(bytes_are_counted),    cmocka_unit_test(kernels_are_complete),
+        cmocka_unit_test(plain_c_has_no_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
