@@ -131,7 +131,7 @@ static void check_sample(const bn_json *sample, bool decode, double tokens)
 /* Ends that enclose the median; there are none of fewer than 6 samples. */
 static void check_interval(const bn_json *summary, size_t n)
 {
-    double low, high;
+    double low = 0, high = 0;
     const bn_json *ends = bn_json_get(summary, "median_interval");
     assert_true((bn_json_kind(ends) == BN_JSON_ARRAY) == (n >= 6));
     if (n < 6) return;
