@@ -30,6 +30,8 @@ const struct bn_option bn_bench_ab_options[] = {
     {.name = "ignore-failure", .help = "a command may end with a status other than 0"},
     {.name = "seed", .arg = "N", .preset = "1", .help = "draws the order within the rounds"},
     {.name = "no-null", .help = "run A once a round: no A', so nothing says how far A is from itself"},
+    {.name = "no-control",
+     .help = "time no control: for numbers that have nothing to do with how fast the machine is"},
     {.name = "extract",
      .arg = "NAME=REGEX",
      .group = OUTPUT,
@@ -64,6 +66,7 @@ static bn_status read_session(struct bn_ab_session *s, const struct bn_args *arg
     BN_TRY(bn_opt_f64(args, "margin", 0.001, 99, &percent, err));
     BN_TRY(bn_ab_duration(args, "max-time", &s->max_ns, err));
     s->null = !bn_opt_flag(args, "no-null");
+    s->no_control = bn_opt_flag(args, "no-control");
     s->rules.margin = percent / 100;
     return BN_OK;
 }

@@ -297,7 +297,8 @@ bn_status bn_ab_commands_run(void *user, struct bn_ab_slot *slot, bn_error *err)
                                    .timeout_ns = c->timeout_ns,
                                    .cancelled = interrupted};
     struct bn_process p;
-    bn_status status = prepare(c, slot, err);
+    /* One that came while nothing waited has interrupted no wait. */
+    bn_status status = interrupted() ? bn_fail(err, BN_ERR_CANCELLED, "interrupted") : prepare(c, slot, err);
     if (status == BN_OK) status = bn_process_run(&p, &o, err);
     if (status == BN_OK) status = take(slot, c, &p, &out, &errors, err);
     bn_buf_release(&out);

@@ -63,6 +63,10 @@ static void print_change(struct bn_buf *out, const struct bn_judgement *j)
 
 static void print_control(struct bn_buf *out, const struct bn_ab_session *s)
 {
+    if (s->no_control) {
+        bn_buf_puts(out, "control  none was timed: nothing says whether the machine was itself\n");
+        return;
+    }
     bn_buf_puts(out, "control ");
     for (int k = 0; k < BN_AB_CONTROLS; k++) {
         bn_buf_printf(out, " %s ", bn_ab_control_name((enum bn_ab_control)k));
@@ -71,7 +75,10 @@ static void print_control(struct bn_buf *out, const struct bn_ab_session *s)
         print_change(out, &s->drift[k]);
         bn_buf_puts(out, " in the second half;");
     }
-    bn_buf_printf(out, " %s\n", s->contaminated[0] != '\0' ? "CONTAMINATED" : "not contaminated");
+    bn_buf_printf(out, " %s\n",
+                  s->contaminated[0] != '\0'             ? "CONTAMINATED"
+                  : isfinite(s->control[BN_AB_SPIN].low) ? "not contaminated"
+                                                         : "too few rounds to tell");
 }
 
 /* What the machine did meanwhile: reasons to doubt, never corrections. */
@@ -181,8 +188,13 @@ static void put_slot(bn_json *array, const struct bn_ab_slot *slot)
     bn_json_put_bool(o, "failed", slot->failed[0] != '\0');
     if (slot->failed[0] != '\0') bn_json_put_string(o, "reason", slot->failed);
     bn_json *control = bn_json_put_object(o, "control_ns");
-    for (int k = 0; k < BN_AB_CONTROLS; k++)
-        bn_json_put_number(control, bn_ab_control_name((enum bn_ab_control)k), slot->control_ns[k]);
+    for (int k = 0; k < BN_AB_CONTROLS; k++) {
+        const char *name = bn_ab_control_name((enum bn_ab_control)k);
+        if (slot->control_ns[k] > 0)
+            bn_json_put_number(control, name, slot->control_ns[k]);
+        else
+            bn_json_put_unavailable(control, name, "--no-control");
+    }
     bn_noise_put(bn_json_put_object(o, "noise"), &slot->noise);
     bn_json *values = bn_json_put_array(o, "values");
     for (size_t i = 0; i < slot->values.n; i++) {
@@ -205,6 +217,10 @@ static void put_control(bn_json *doc, const struct bn_ab_session *s)
         snprintf(name, sizeof name, "%s_%s", bn_ab_control_name((enum bn_ab_control)(k % BN_AB_CONTROLS)),
                  halves ? "second_half" : "beside_b");
         bn_json *o = bn_json_put_object(control, name);
+        if (s->no_control) {
+            bn_json_put_unavailable(o, "change", "--no-control");
+            continue;
+        }
         for (size_t i = 0; i < BN_ARRAY_LEN(values); i++) {
             if (isfinite(values[i]))
                 bn_json_put_number(o, NUMBERS[i], values[i]);
@@ -213,7 +229,10 @@ static void put_control(bn_json *doc, const struct bn_ab_session *s)
         }
         bn_json_put_string(o, "verdict", bn_outcome_name(j->outcome));
     }
-    bn_json_put_bool(doc, "contaminated", s->contaminated[0] != '\0');
+    if (s->no_control)
+        bn_json_put_unavailable(doc, "contaminated", "--no-control");
+    else
+        bn_json_put_bool(doc, "contaminated", s->contaminated[0] != '\0');
     if (s->contaminated[0] != '\0') bn_json_put_string(doc, "contaminated_reason", s->contaminated);
 }
 
@@ -240,7 +259,7 @@ static bn_status add_side(struct bn_series_list *all, const struct bn_ab_session
 static bn_status add_controls(struct bn_series_list *all, const struct bn_ab_session *s, double *room,
                               bn_error *err)
 {
-    for (int k = 0; k < BN_AB_CONTROLS && s->n_slots > 0; k++) {
+    for (int k = 0; k < BN_AB_CONTROLS && s->n_slots > 0 && !s->no_control; k++) {
         char metric[32];
         snprintf(metric, sizeof metric, "%s_ns", bn_ab_control_name((enum bn_ab_control)k));
         for (size_t i = 0; i < s->n_slots; i++)

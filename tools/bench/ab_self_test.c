@@ -4,12 +4,10 @@
  * should be. What comes out holds for the rule on this machine in these minutes; processes have noise of
  * their own.
  */
-#include <math.h>
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "measure/distribution.h"
 #include "measure/interval.h"
 #include "tools/bench/ab.h"
 #include "tools/bench/bench.h"
@@ -99,14 +97,6 @@ static bn_status run_sessions(struct bn_args *args, const struct bn_ab_session *
 
 /* ---- what came out ---- */
 
-/* The share k / n with Wilson's interval (1927) at 95 %. */
-static struct bn_interval wilson(uint32_t k, uint32_t n)
-{
-    double z = bn_normal_quantile(0.975), p = (double)k / n, zz = z * z / n;
-    double middle = (p + zz / 2) / (1 + zz), half = z * sqrt(p * (1 - p) / n + zz / (4 * n)) / (1 + zz);
-    return (struct bn_interval){p, fmax(0, middle - half), fmin(1, middle + half), "wilson"};
-}
-
 static double share(const struct tally *t, enum bn_outcome outcome)
 {
     return (double)t->count[outcome] / (double)t->n;
@@ -138,7 +128,7 @@ static void print(const struct bn_ab_session *s, const struct tally tallies[N_IN
     for (size_t k = 0; k < N_INJECTED; k++) {
         printf("%6.0f %% ", 100 * INJECTED[k]);
         for (size_t i = 0; i < BN_ARRAY_LEN(COLUMNS); i++) {
-            struct bn_interval w = wilson(tallies[k].count[COLUMNS[i]], tallies[k].n);
+            struct bn_interval w = bn_interval_wilson(share(&tallies[k], COLUMNS[i]), tallies[k].n, 0.95);
             printf("  %5.1f (%5.1f..%5.1f) ", 100 * w.estimate, 100 * w.low, 100 * w.high);
         }
         printf("  %u\n", tallies[k].contaminated);
@@ -162,7 +152,7 @@ static void put(bn_json *doc, const struct bn_ab_session *s, const struct tally 
         bn_json_put_u64(o, "sessions", tallies[k].n);
         bn_json_put_u64(o, "contaminated", tallies[k].contaminated);
         for (size_t i = 0; i < BN_ARRAY_LEN(COLUMNS); i++) {
-            struct bn_interval w = wilson(tallies[k].count[COLUMNS[i]], tallies[k].n);
+            struct bn_interval w = bn_interval_wilson(share(&tallies[k], COLUMNS[i]), tallies[k].n, 0.95);
             bn_json *c = bn_json_put_object(o, bn_outcome_name(COLUMNS[i]));
             bn_json_put_u64(c, "n", tallies[k].count[COLUMNS[i]]);
             bn_json_put_number(c, "low", w.low);

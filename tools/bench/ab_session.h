@@ -32,7 +32,7 @@ struct bn_ab_slot {
     bool warmup;                       /* its values do not count */
     bool stop;                         /* nothing more can come of this session: no further slot is run */
     uint64_t start_ns;                 /* since the session began */
-    double control_ns[BN_AB_CONTROLS]; /* just before */
+    double control_ns[BN_AB_CONTROLS]; /* just before; 0 without */
     bool has_usage;                    /* usage is that of another process; else what this one used counts */
     struct rusage usage;
     struct bn_noise noise;        /* while it ran */
@@ -43,7 +43,8 @@ struct bn_ab_slot {
 /* The first part is set by the caller, the rest is zero. */
 struct bn_ab_session {
     uint32_t rounds, warmup;
-    bool null; /* with A' */
+    bool null;       /* with A' */
+    bool no_control; /* for numbers that have nothing to do with speed */
     uint64_t seed;
     uint64_t max_ns; /* no block of rounds is begun after that; 0: no limit */
     struct bn_judge_rules rules;
