@@ -23,6 +23,7 @@ struct bn_ab_commands {
     char *shell[2];             /* the same as one line of shell; NULL without --shell */
     const char *prepare;        /* a line of shell before each run, NULL: none */
     const char *input;
+    const char *filter; /* only series whose test or metric has this in it; NULL: all */
     uint64_t timeout_ns;
     bool ignore_failure, series, output_only;
     struct bn_ab_extract *extracts;
