@@ -111,6 +111,9 @@ _bn_bench()
     'ab:--extract')
         return
         ;;
+    'ab:--filter')
+        return
+        ;;
     'ab:--margin')
         return
         ;;
@@ -130,7 +133,7 @@ _bn_bench()
         case $command in
         'run') words='--model --isa --repack --batch --n-prompt --n-predict --depth --reps --warmup --seed --threads --json --quiet --verbose --color --help --version' ;;
         'kernels') words='--model --isa --filter --min-time --set --threads --json --quiet --verbose --color --help --version' ;;
-        'ab') words='--rounds --warmup --max-time --timeout --prepare --input --shell --ignore-failure --seed --no-null --no-control --extract --series --output-only --margin --strict --self-test --sessions --json --quiet --verbose --color --help --version' ;;
+        'ab') words='--rounds --warmup --max-time --timeout --prepare --input --shell --ignore-failure --seed --no-null --no-control --extract --series --filter --output-only --margin --strict --self-test --sessions --json --quiet --verbose --color --help --version' ;;
         '') words='--quiet --verbose --color --help --version' ;;
         esac
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

@@ -34,6 +34,7 @@ complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l no-null -d 'run A on
 complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l no-control -d 'time no control: for numbers that have nothing to do with how fast the machine is'
 complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l extract -x -d 'a number that the commands print: the group of the last match of an extended regular expression, on standard output or else standard error. Less is better, unless :higher follows'
 complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l series -d 'the commands print a document of bn-bench (--json): the median of each of its series'
+complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l filter -x -d 'only series whose test or metric has this in its name'
 complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l output-only -d 'only --extract and --series; not wall time, CPU time and memory of the processes'
 complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l margin -x -d 'a change that does not matter; 2, with --self-test 1'
 complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l strict -d 'exit with 1 when a result is INCONCLUSIVE, too'

@@ -114,18 +114,16 @@ static bn_status compare(struct bn_args *args, struct bn_ab_session *s, struct b
                          bn_error *err)
 {
     struct bn_machine machine;
-    struct bn_progress progress;
     BN_TRY(bn_ab_commands_read(c, args, err));
     bn_machine_read(&machine);
     bn_bench_warn(&machine);
     bn_cli_catch_interrupt();
     uint64_t n_slots = ((uint64_t)s->rounds + s->warmup) * (s->null ? 3 : 2);
-    bn_progress_begin(&progress, "runs", n_slots, args->quiet);
-    s->progress = &progress;
+    bn_progress_begin(&s->progress, "runs", n_slots, args->quiet);
     s->run = bn_ab_commands_run;
     s->user = c;
     bn_status status = bn_ab_session_run(s, err);
-    bn_progress_clear(&progress);
+    bn_progress_clear(&s->progress);
     if (status == BN_ERR_CANCELLED && bn_cli_interrupted() != 0) {
         args->exit_code = 128 + bn_cli_interrupted();
         return BN_OK;
