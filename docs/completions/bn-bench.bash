@@ -10,14 +10,14 @@ _bn_bench()
     fi
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-        run | kernels)
+        run | kernels | ab)
             command=${COMP_WORDS[at]}
             break
             ;;
         esac
     done
     if [[ -z $command && $cur != -* && $COMP_CWORD -eq 1 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'run kernels' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'run kernels ab' -- "$cur")
         return
     fi
     case $command:$prev in
@@ -100,6 +100,45 @@ _bn_bench()
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
         ;;
+    'ab:-r' | 'ab:--rounds')
+        return
+        ;;
+    'ab:--warmup')
+        return
+        ;;
+    'ab:--max-time')
+        return
+        ;;
+    'ab:--timeout')
+        return
+        ;;
+    'ab:--prepare')
+        return
+        ;;
+    'ab:--input')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'ab:--seed')
+        return
+        ;;
+    'ab:--extract')
+        return
+        ;;
+    'ab:--filter')
+        return
+        ;;
+    'ab:--margin')
+        return
+        ;;
+    'ab:--sessions')
+        return
+        ;;
+    'ab:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
     ':--color')
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
@@ -109,6 +148,7 @@ _bn_bench()
         case $command in
         'run') words='--model --isa --repack --n-prompt --n-predict --depth --batch --concurrent --reps --warmup --precision --max-time --timeout --loads --cold --seed --threads --json --quiet --verbose --color --help --version' ;;
         'kernels') words='--model --isa --filter --min-time --set --threads --json --quiet --verbose --color --help --version' ;;
+        'ab') words='--rounds --warmup --max-time --timeout --prepare --input --shell --ignore-failure --seed --no-null --no-control --extract --series --filter --output-only --margin --strict --self-test --sessions --json --quiet --verbose --color --help --version' ;;
         '') words='--quiet --verbose --color --help --version' ;;
         esac
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
