@@ -133,9 +133,10 @@ FLAGS_LINE = $(CC) $(ALL_CFLAGS) $(BN_LDFLAGS) $(LDFLAGS) $(CXX) $(BN_CXXFLAGS) 
 $(OUT)/flags: FORCE
 	@mkdir -p $(@D); echo '$(FLAGS_LINE)' | cmp -s - $@ || echo '$(FLAGS_LINE)' > $@
 
-# The commit that this was built from; rewritten only when it changes.
+# The commit that this was built from, and how; rewritten only when it changes.
+USER_FLAGS = $(strip $(CPPFLAGS) $(CFLAGS) $(if $(SAN),-fsanitize=$(SAN)) $(if $(LTO),-flto) $(if $(COVER),--coverage))
 $(OUT)/build_info.h: FORCE
-	@mkdir -p $(@D); sh ci/build-info.sh "$(CC)" > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@mkdir -p $(@D); sh ci/build-info.sh "$(CC)" '$(USER_FLAGS)' > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 $(OUT)/%.o: %.c $(OUT)/flags Makefile | packages
 	$(SAY) CC $<

@@ -36,8 +36,8 @@ void bn_machine_read(struct bn_machine *machine);
 /* Puts its fields into an object. */
 void bn_machine_put(bn_json *object, const struct bn_machine *machine);
 
-/* Which machine this is, for holding like against like: made of what stays the same from boot to boot and under
- * any load (processor, instruction sets, hardware threads and cores, memory in whole GiB, architecture,
+/* Which machine this is, for holding like against like: made of what stays the same from boot to boot and
+ * under any load (processor, instruction sets, hardware threads and cores, memory in whole GiB, architecture,
  * virtual or not), not of the operating system. */
 struct bn_machine_id {
     char key[65];   /* sha256 of those, hex */
