@@ -15,15 +15,16 @@
 static double median_of(const struct bn_series *s)
 {
     struct bn_summary summary;
-    return s != NULL && bn_summarize(&summary, s->samples, s->n) ? summary.median : NAN;
+    return s != NULL && bn_summarize(&summary, s->samples, s->n) ? summary.median : (double)NAN;
 }
 
 static void set_inconclusive(struct bn_judgement *j, const char *fmt, ...) BN_PRINTF(2, 3);
 static void set_inconclusive(struct bn_judgement *j, const char *fmt, ...)
 {
     va_list list;
+    const double none = (double)NAN;
     *j = (struct bn_judgement){
-        .change = NAN, .low = NAN, .high = NAN, .p = NAN, .q = NAN, .agreement = NAN, .mde = NAN};
+        .change = none, .low = none, .high = none, .p = none, .q = none, .agreement = none, .mde = none};
     va_start(list, fmt);
     vsnprintf(j->reason, sizeof j->reason, fmt, list);
     va_end(list);
