@@ -72,6 +72,21 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench baseline save main run.json", "remember"},
                   {"bn-bench baseline check run.json", "judge a later run"},
                   {"bn-bench baseline promote 1a2b3c4d5e6f", "make a run the baseline"}}},
+    {.name = "trend",
+     .summary = "how figures went from run to run, and where they changed",
+     .text = "Every series of the runs in the ledgers, a line each, in the order in which they were saved. "
+             "Where the "
+             "runs before and behind a point differ by more than shuffles of them do (E-divisive, p < 0.01), "
+             "and by "
+             "more than --margin, it says so: how much, since when, between which commits, and how to "
+             "confirm it. "
+             "A last run alone never counts as a change.",
+     .synopsis = "[--suite NAME] [--test PATTERN] [--metric PATTERN]",
+     .options = {bn_bench_ledger_options, bn_bench_trend_options},
+     .json = true,
+     .run = bn_bench_trend,
+     .examples = {{"bn-bench trend --suite run --metric ns_per_token",
+                   "time of a token over all saved runs"}}},
     {0},
 };
 

@@ -54,7 +54,8 @@ static void find_invalid(struct bn_result *r)
     const bn_json *configs = bn_json_get(r->document, "configurations");
     for (const bn_json *c = bn_json_first(configs); c != NULL; c = bn_json_next(c)) {
         const char *verdict = text_at(c, "verdict");
-        if (strcmp(verdict, "INVALID") == 0 && r->invalid[0] == '\0')
+        bool bad = strcmp(verdict, "invalid") == 0 || strcmp(verdict, "timeout") == 0;
+        if (bad && r->invalid[0] == '\0')
             snprintf(r->invalid, sizeof r->invalid, "a configuration is %s: %.100s", verdict,
                      text_at(c, "reason"));
     }
