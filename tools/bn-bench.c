@@ -37,6 +37,31 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-bench kernels", "all kernels at the shapes of the 2B model"},
                   {"bn-bench kernels --filter i2s_gemv --isa all -t 1", "one kernel, each instruction set"},
                   {"bn-bench kernels -m model.gguf --min-time 1 --json", "another model's shapes"}}},
+    {.name = "ab",
+     .summary = "compare two commands that take turns",
+     .text =
+         "Each round runs A, B, and A once more (A'), in an order that cancels a drift of the machine; every "
+         "run is a fresh process. A series is REGRESSED or IMPROVED when the interval of the change lies "
+         "beyond the margin and beyond what A differs from A', SAME when it lies within the margin, else "
+         "INCONCLUSIVE. Before each run a fixed piece of work is timed, the control: where that is not "
+         "equally fast beside A and beside B, or in both halves, the machine was not itself, and everything "
+         "is INCONCLUSIVE.\n\n"
+         "INCONCLUSIVE is no verdict, so it exits with 0 unless --strict is given. A series that one side "
+         "lacks, and a command that runs into --timeout, leave the gate without data: exit 1.",
+     .synopsis = "[-r N] [--series] [--extract NAME=REGEX] -- COMMAND_A ... --vs COMMAND_B ...\n"
+                 "--self-test [-r N] [--sessions N]",
+     .options = {bn_bench_ab_options},
+     .json = true,
+     .max_operands = BN_OPERANDS_ANY,
+     .operand = "COMMAND",
+     .run = bn_bench_ab,
+     .examples = {{"bn-bench ab -- old/bn-run -q -p To -n 64 --vs new/bn-run -q -p To -n 64",
+                   "wall time, CPU time, memory"},
+                  {"bn-bench ab --series -- old/bn-bench run --json -n 32 --vs new/bn-bench run --json -n 32",
+                   "every series that both print"},
+                  {"bn-bench ab --extract 'tps=([0-9.]+) tok/s:higher' -- ./a --vs ./b",
+                   "a number that they print"},
+                  {"bn-bench ab --self-test", "how often this is right, on this machine, now"}}},
     {.name = "compare",
      .summary = "hold two documents against each other",
      .text =
@@ -96,8 +121,9 @@ static const struct bn_program PROGRAM = {
     .text = "Speed means something beside its limit, so both are measured in the same minutes. All samples "
             "are in the JSON document; docs/reference/bench.md describes it.",
     .commands = COMMANDS,
-    .exits = {{"1", "a kernel's result differs from the reference's; a regression; a run that is not saved; "
-                    "no baseline"},
+    .exits = {{"1",
+               "a kernel's result differs from the reference's; a regression; a gate without data; a run "
+               "that is not saved"},
               {"5", "a ledger was changed by somebody else"},
               {"9", "not alike: another machine, other settings, another model"}},
     .see_also = "bn-run(1), bn(7)",
