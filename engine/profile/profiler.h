@@ -40,7 +40,8 @@ const char *bn_prof_level_name(enum bn_prof_level level); /* "off", "layer", "br
 const char *bn_prof_mode_name(enum bn_prof_mode mode);    /* "None", "PerLayer", "Immediate", "Deferred" */
 
 #define BN_PROF_NO_KERNEL ((uint8_t)BN_KERNEL_COUNT) /* in events of bricks */
-#define BN_PROF_DEPTH 8u                             /* bricks inside one another */
+#define BN_PROF_NO_PASS UINT32_MAX
+#define BN_PROF_DEPTH 8u /* bricks inside one another */
 
 /* What one kernel call was about: rows of cols values, for n tokens or heads. rows * cols * n is its count of
  * multiply-adds (or of elements, for kernels that have none). 0 rows: work that another thread does too. */
@@ -54,7 +55,7 @@ struct bn_prof_event {
     uint64_t elements;          /* of a brick: values that this thread made */
     uint64_t bytes;             /* of weights and cache that were read */
     struct bn_prof_shape shape; /* of a kernel */
-    uint32_t pass;              /* index into the passes */
+    uint32_t pass;              /* index into the passes, or BN_PROF_NO_PASS */
     int16_t layer;              /* -1 outside the layers */
     uint8_t brick;              /* of a kernel: the brick that it is part of */
     uint8_t kernel;             /* enum bn_kernel, or BN_PROF_NO_KERNEL */
@@ -62,7 +63,7 @@ struct bn_prof_event {
     bool in_ns;                 /* given to bn_prof_record_deferred */
 };
 
-/* One batch of tokens through the network. */
+/* One batch of tokens through the network. What comes behind it, up to the next one, still belongs to it. */
 struct bn_prof_pass {
     uint64_t begin, end; /* ticks, on the first thread */
     uint32_t position;   /* of its first token in the timeline */
