@@ -239,12 +239,12 @@ void bn_prof_close_brick(const struct bn_brick_timer *timer, uint64_t elements)
                   });
 }
 
-void bn_prof_add_kernel(struct bn_prof_trail *trail, enum bn_kernel kernel, uint64_t begin, uint64_t bytes,
+void bn_prof_add_kernel(struct bn_prof_trail *trail, enum bn_kernel kernel, uint64_t bytes,
                         const struct bn_prof_shape *shape)
 {
     uint64_t end = bn_prof_now(trail->prof);
     append(trail, &(struct bn_prof_event){
-                      .begin = begin,
+                      .begin = trail->kernel_begin,
                       .end = end,
                       .bytes = bytes,
                       .shape = *shape,

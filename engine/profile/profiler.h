@@ -88,7 +88,8 @@ struct bn_prof_trail {
     size_t n, room;
     size_t n_folded; /* events that are in the sums below */
     uint64_t dropped;
-    uint64_t bytes; /* that kernels counted so far */
+    uint64_t bytes;        /* that kernels counted so far */
+    uint64_t kernel_begin; /* of the kernel that runs, at the level of kernels */
     int16_t layer;
     uint8_t depth;                          /* bricks that are open */
     uint8_t open[BN_PROF_DEPTH];            /* which */
@@ -96,8 +97,6 @@ struct bn_prof_trail {
     struct bn_brick_stats bricks[BN_BRICK_MAX];
     struct bn_prof_kernel_stats kernels[BN_KERNEL_COUNT];
 };
-
-typedef struct bn_prof bn_prof;
 
 /* Reads a clock in place of the processor's, for tests: nanoseconds. */
 typedef uint64_t (*bn_prof_clock_fn)(void *user);
@@ -182,7 +181,8 @@ static inline struct bn_prof_trail *bn_prof_trail(bn_prof *prof, unsigned thread
 
 struct bn_brick_timer bn_prof_open_brick(struct bn_prof_trail *trail, unsigned brick);
 void bn_prof_close_brick(const struct bn_brick_timer *timer, uint64_t elements);
-void bn_prof_add_kernel(struct bn_prof_trail *trail, enum bn_kernel kernel, uint64_t begin, uint64_t bytes,
+/* The kernel that began at trail->kernel_begin ends. */
+void bn_prof_add_kernel(struct bn_prof_trail *trail, enum bn_kernel kernel, uint64_t bytes,
                         const struct bn_prof_shape *shape);
 
 static inline struct bn_brick_timer bn_prof_start(struct bn_prof_trail *trail, unsigned brick)
