@@ -258,9 +258,12 @@ struct bn_prof_quantiles {
 BN_MUST_CHECK bn_status bn_prof_quantiles(const bn_prof *prof, unsigned brick, struct bn_prof_quantiles *out,
                                           bn_error *err);
 
-/* The gate: finalized, something measured, nothing dropped or left open, sums exact, coverage reached.
- * BN_ERR_MISMATCH says which does not hold. */
+/* The gate, and its parts: finalized, something measured, nothing dropped or left open; sums exact and within
+ * the wall time; coverage reached. BN_ERR_MISMATCH says what does not hold. */
 BN_MUST_CHECK bn_status bn_prof_check(const bn_prof *prof, bn_error *err);
+BN_MUST_CHECK bn_status bn_prof_check_complete(const bn_prof *prof, bn_error *err);
+BN_MUST_CHECK bn_status bn_prof_check_sums(const bn_prof *prof, bn_error *err);
+BN_MUST_CHECK bn_status bn_prof_check_coverage(const bn_prof *prof, bn_error *err);
 /* Appends the tables for people: bricks, categories, kernels, threads. */
 BN_MUST_CHECK bn_status bn_prof_report(const bn_prof *prof, struct bn_buf *out, bn_error *err);
 
