@@ -135,6 +135,9 @@ struct bn_prof_options {
 
 /* ---- set-up ---- */
 
+/* Events that so many passes with so many tokens in all can leave on one thread, at most. */
+uint64_t bn_prof_room_for(const bn_hparams *network, enum bn_prof_level level, uint64_t n_passes,
+                          uint64_t n_tokens);
 /* Takes all memory. Disabled until bn_prof_enable. */
 BN_MUST_CHECK bn_status bn_prof_open(bn_prof **out, const struct bn_prof_options *options, bn_error *err);
 void bn_prof_close(bn_prof *prof);
