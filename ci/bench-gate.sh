@@ -12,6 +12,7 @@
 #     BENCH_STRICT   1: what is inconclusive fails too
 #     BENCH_OUT      where the artefacts go (build/bench-gate): ab.json, and what bn-bench report makes of it
 #     BENCH_TIMEOUT  for one run (10m)
+#     BENCH_AB       more options of bn-bench ab
 #
 # Exit status: 0 not slower, 1 slower or nothing to compare, 2 usage, 3 no such commit, 10 a commit does not build; others are
 # those of bn-bench.
@@ -67,6 +68,8 @@ build head "$head"
 programs=build/$(basename "${CC:-gcc}")
 ab=(ab --json --series --output-only --rounds "${BENCH_ROUNDS:-20}" --margin "${BENCH_MARGIN:-2}" --timeout "${BENCH_TIMEOUT:-10m}")
 [ "${BENCH_STRICT:-0}" = 0 ] || ab+=(--strict)
+# shellcheck disable=SC2206 # words on purpose
+ab+=(${BENCH_AB:-})
 complain "bn-bench run ${arguments[*]}, ${BENCH_ROUNDS:-20} rounds"
 # The judge is that of the tree that this script belongs to when it is built, else the one of head.
 judge=$tmp/head/$programs/bn-bench

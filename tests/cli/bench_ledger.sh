@@ -206,7 +206,31 @@ lacks 'what only wavers is not' 'worse|better' bench trend --test prompt
 says 0 'in JSON too' '"date": "2026-01-10T00:00:00Z"' bench trend --json --metric ns_per_token
 says 1 'a suite that there is not' 'no saved run' bench trend --suite none
 
-# ---- ci ----
+# ---- ci: the gate in a repository whose programs are scripts, which print documents that are made up ----
+mkdir -p "$tmp/gate/ci" "$tmp/gate/build/gcc" && cd "$tmp/gate" || exit 1
+cp "$top/ci/bench-gate.sh" ci/
+ln -s "$bin/bn-bench" build/gcc/bn-bench
+git init -q -b main . && echo build >.gitignore
+printf 'build/gcc/bn-bench: program\n\tmkdir -p build/gcc && cp program $@ && chmod +x $@\n' >Makefile
+version() { # level: a commit whose program is that fast
+    document document "$1"
+    { echo '#!/bin/sh' && echo 'cat <<END' && cat document && echo END; } >program
+    rm document
+    git add . && git commit -q -m "$1"
+}
+version 100
+version 101
+version 130
+gate() { BENCH_ROUNDS=8 BENCH_AB='--no-control --warmup 0' ci/bench-gate.sh "$@"; }
+says 1 'a commit that is slower does not pass the gate' 'status 1; artefacts' gate HEAD~1
+check 'its artefacts name the commits' grep -q "\"head\": \"$(git rev-parse HEAD)\"" build/bench-gate/gate.json
+check 'and have the verdict' grep -q '"verdict": "REGRESSED"' build/bench-gate/ab.json
+says 0 'one that is within the margin does' 'status 0; artefacts' gate HEAD~2 HEAD~1
+says 0 'and one that is faster' 'status 0; artefacts' gate HEAD HEAD~1
+echo 'all: ; false' >Makefile
+git commit -q -a -m broken
+says 10 'one that does not build is named' "head .* does not build" gate HEAD~1
+check 'nothing is left behind' equal "$(git worktree list | wc -l)" 1
 cd "$top" || exit 1
 says 2 'the gate wants a commit' 'usage' ci/bench-gate.sh
 says 3 'one that there is' 'no such commit' ci/bench-gate.sh no-such-commit
