@@ -36,6 +36,25 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-bench kernels", "all kernels at the shapes of the 2B model"},
                   {"bn-bench kernels --filter i2s_gemv --isa all -t 1", "one kernel, each instruction set"},
                   {"bn-bench kernels -m model.gguf --min-time 1 --json", "another model's shapes"}}},
+    {.name = "report",
+     .summary = "documents of bn-bench as text, tables, pages, and for other programs",
+     .text =
+         "Reads documents that bn-bench wrote with --json, ledgers of baselines and profiles, and writes one "
+         "report of all of them. Every format takes its figures from the same place: formats for programs "
+         "have them exactly, those for people round them. The HTML page is one file with its plots in it; "
+         "it loads nothing. What the report finds is found by rules, and each finding names its figures. "
+         "docs/reference/bench.md describes the formats.",
+     .synopsis = "[--format NAME] [-o FILE] FILE...\n--dir DIR FILE...",
+     .options = {bn_bench_report_options},
+     .json = true,
+     .min_operands = 1,
+     .max_operands = BN_OPERANDS_ANY,
+     .operand = "FILE",
+     .run = bn_bench_report,
+     .examples = {{"bn-bench report run.json", "tables for the terminal"},
+                  {"bn-bench report --format html -o report.html run.json ab.json", "a page to look at"},
+                  {"bn-bench report --dir benchmark-results run.json", "all files that a build server keeps"},
+                  {"bn-bench kernels --json | bn-bench report --format csv -", "figures for a spreadsheet"}}},
     {0},
 };
 
@@ -45,7 +64,7 @@ static const struct bn_program PROGRAM = {
     .text = "Speed means something beside its limit, so both are measured in the same minutes. All samples "
             "are in the JSON document; docs/reference/bench.md describes it.",
     .commands = COMMANDS,
-    .exits = {{"1", "a kernel's result differs from the reference's"}},
+    .exits = {{"1", "a kernel's result differs from the reference's, or there is nothing to report"}},
     .see_also = "bn-run(1), bn(7)",
 };
 
