@@ -3,7 +3,8 @@
  * bn-bench: how fast this machine runs a model, and how fast it could. This file is the table of its
  * commands; they are in bench/, each with its options.
  */
-#include "tools/bench/bench.h"
+#include "tools/bench/judging.h"
+#include "tools/bench/ledgers.h"
 #include "tools/cli/programs.h"
 
 static const struct bn_command COMMANDS[] = {
@@ -36,6 +37,41 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-bench kernels", "all kernels at the shapes of the 2B model"},
                   {"bn-bench kernels --filter i2s_gemv --isa all -t 1", "one kernel, each instruction set"},
                   {"bn-bench kernels -m model.gguf --min-time 1 --json", "another model's shapes"}}},
+    {.name = "compare",
+     .summary = "hold two documents against each other",
+     .text =
+         "Series are paired by test and metric. Documents that were not measured in turn tell little: the "
+         "machine may have changed between them, so less than --drift is inconclusive, and bn-bench ab would "
+         "tell. A list of values without samples, {\"baselines\": {PLATFORM: {IMPLEMENTATION: {METRIC: "
+         "NUMBER}}}}, is read too; then only the levels speak.",
+     .synopsis = "[--drift PERCENT] [--thresholds FILE] A B",
+     .options = {bn_bench_judging_options},
+     .json = true,
+     .min_operands = 2,
+     .max_operands = 2,
+     .operand = "document",
+     .run = bn_bench_compare,
+     .examples = {{"bn-bench compare before.json after.json", "what changed, as far as it can be told"}}},
+    {.name = "baseline",
+     .summary = "remember runs, and judge later ones by them",
+     .text =
+         "save appends a run to the ledger of its machine and suite. It refuses what could not be trusted "
+         "later: sources that differ from the commit, a program of another commit, a machine that was busy. "
+         "The first run of a name is its baseline, for the same machine, settings and model; later ones are "
+         "held against it, and become it when they are promoted, which those that regressed cannot be.\n\n"
+         "check holds a run against the baseline; without one it fails. list and show say what there is. "
+         "docs/howto/track-performance.md is the way through.",
+     .synopsis = "save NAME FILE\nlist\nshow NAME|ID\ncheck FILE [--baseline NAME]\npromote ID",
+     .options = {bn_bench_ledger_options, bn_bench_baseline_options, bn_bench_judging_options},
+     .json = true,
+     .min_operands = 1,
+     .max_operands = 3,
+     .operand = "verb",
+     .run = bn_bench_baseline,
+     .examples = {{"bn-bench run --json >run.json", "measure"},
+                  {"bn-bench baseline save main run.json", "remember"},
+                  {"bn-bench baseline check run.json", "judge a later run"},
+                  {"bn-bench baseline promote 1a2b3c4d5e6f", "make a run the baseline"}}},
     {.name = "report",
      .summary = "documents of bn-bench as text, tables, pages, and for other programs",
      .text =
@@ -64,7 +100,10 @@ static const struct bn_program PROGRAM = {
     .text = "Speed means something beside its limit, so both are measured in the same minutes. All samples "
             "are in the JSON document; docs/reference/bench.md describes it.",
     .commands = COMMANDS,
-    .exits = {{"1", "a kernel's result differs from the reference's, or there is nothing to report"}},
+    .exits = {{"1", "a kernel's result differs from the reference's; a regression; a run that is not saved; "
+                    "no baseline; nothing to report"},
+              {"5", "a ledger was changed by somebody else"},
+              {"9", "not alike: another machine, other settings, another model"}},
     .see_also = "bn-run(1), bn(7)",
 };
 

@@ -253,8 +253,7 @@ bn_json *bn_bench_run_document(const struct bn_bench_plan *plan)
 {
     bn_json *doc = bn_bench_document("run", &plan->machine);
     put_settings(plan, doc);
-    bn_json *model = bn_json_put_object(doc, "model");
-    bn_json_put_string(model, "name", bn_cli_model_name(plan->args));
+    bn_json *model = bn_bench_put_model(doc, plan->args);
     bn_json_put_u64(model, "load_ns", plan->load_ns);
     bn_json *memory = bn_json_put_object(doc, "memory");
     bn_json_put_object(memory, "unavailable");
