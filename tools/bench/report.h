@@ -11,16 +11,14 @@
 #include "base/digest.h"
 #include "measure/comparison.h"
 #include "measure/series.h"
+#include "measure/summary.h"
 
 #define BN_REPORT_SCHEMA "bn.report/1"
 
 /* ---- what was read ---- */
 
-enum bn_report_kind { BN_REPORT_BENCH, BN_REPORT_LEDGER, BN_REPORT_PROFILE };
-
 struct bn_report_source {
     const char *path, *label; /* as given; its last part, or all of it where two have the same */
-    enum bn_report_kind kind;
     bn_json *doc;
     char sha256[BN_SHA256_HEX];
     struct bn_series_list series;
@@ -43,23 +41,17 @@ enum bn_figure {
 };
 extern const char *const bn_figure_names[BN_FIGURES];
 
-/* By Tukey's fences: 1.5 and 3 times the distance of the quartiles beyond them. Labels only; no figure leaves
- * a sample out. */
-enum bn_outlier {
-    BN_OUTLIER_LOW_SEVERE,
-    BN_OUTLIER_LOW,
-    BN_OUTLIER_NONE,
-    BN_OUTLIER_HIGH,
-    BN_OUTLIER_HIGH_SEVERE
-};
-
 struct bn_report_series {
     const struct bn_series *s;
     const struct bn_report_source *source;
     double figure[BN_FIGURES]; /* NaN: cannot be had, and why[] says the reason */
     const char *why[BN_FIGURES];
-    size_t outliers[BN_OUTLIER_HIGH_SEVERE + 1];
-    double drift; /* correlation of neighbours in time, -1 to 1; NaN when it cannot be had */
+    const char *method;     /* how the interval was had */
+    struct bn_tukey fences; /* beyond which samples are outliers: labels; no figure leaves a sample out */
+    size_t n_outliers;
+    double correlation; /* of each sample with the next, -1 to 1 */
+    double *warmup;     /* samples before, which do not count; n_warmup */
+    size_t n_warmup;
 };
 
 struct bn_report_comparison {
@@ -96,10 +88,13 @@ struct bn_report_moment {
 };
 struct bn_report_change {
     size_t at;     /* the first moment behind it */
+    double p;      /* that there is none, NaN when it is not known */
     double change; /* of the cost: +0.05 is five per cent worse */
 };
 struct bn_report_trend {
     const struct bn_report_source *source;
+    const char *name;             /* that its runs were saved under; "" when it is not known */
+    const char *settings, *model; /* digests: runs of others are another trend */
     const char *test, *metric, *unit;
     bool higher;
     struct bn_report_moment *moments;
@@ -138,14 +133,19 @@ BN_MUST_CHECK bn_status bn_report_read(struct bn_report *r, const char *const *p
                                        bn_error *err);
 void bn_report_release(struct bn_report *r);
 
+/* report_read_trend.c: the lists of a ledger's records, and of what bn-bench trend wrote. */
+BN_MUST_CHECK bn_status bn_report_read_ledger(struct bn_report *r, const struct bn_report_source *source,
+                                              bn_error *err);
+BN_MUST_CHECK bn_status bn_report_read_trend(struct bn_report *r, const struct bn_report_source *source,
+                                             bn_error *err);
+
+/* report_read.c: appends a zeroed element of `each` bytes to a list whose length is *n, at *element; NULL
+ * there without memory. Returns the list. BN_REPORT_APPEND(list, n) gives the element. */
+void *bn_report_append(void *list, size_t *n, size_t each, void **element);
+#define BN_REPORT_APPEND(list, n) ((list) = bn_report_append((list), &(n), sizeof *(list), &element), element)
+
 /* report_figures.c */
 BN_MUST_CHECK bn_status bn_report_figures(struct bn_report_series *series, bn_error *err);
-enum bn_outlier bn_report_label(const struct bn_report_series *series, double sample);
-/* What one sample over time says of the next. */
-double bn_report_correlation(const double *samples, size_t n);
-/* The 95 % interval of the median; false when there are too few samples for one. */
-bool bn_report_interval(const double *samples, size_t n, double *low, double *high);
-
 /* report_findings.c: all rules over all that was read. */
 BN_MUST_CHECK bn_status bn_report_find(struct bn_report *r, bn_error *err);
 

@@ -63,7 +63,7 @@ bn_status bn_report_csv(struct bn_buf *out, const struct bn_report *r, bn_error 
             bn_buf_putc(out, ',');
             put_number(out, s->figure[f]);
         }
-        bn_buf_printf(out, ",%zu\r\n", s->s->n - s->outliers[BN_OUTLIER_NONE]);
+        bn_buf_printf(out, ",%zu\r\n", s->n_outliers);
     }
     return bn_buf_check(out, err);
 }

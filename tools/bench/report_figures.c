@@ -4,62 +4,15 @@
  */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/error.h"
-#include "measure/summary.h"
+#include "measure/interval.h"
 #include "tools/bench/report.h"
 
 const char *const bn_figure_names[BN_FIGURES] = {"median", "low", "high", "min", "max", "mad",
                                                  "p5",     "q1",  "q3",   "p95", "p99"};
 
 /* ---- figures of a series ---- */
-
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Order statistics: the largest k with 1 - 2 P(Binomial(n, 1/2) < k) >= 0.95. */
-bool bn_report_interval(const double *samples, size_t n, double *low, double *high)
-{
-    double below = 0, *sorted = bn_alloc(n, sizeof *sorted);
-    size_t k = 0;
-    if (sorted == NULL) return false;
-    for (; k < n; k++) {
-        below += exp(lgamma((double)n + 1) - lgamma((double)k + 1) - lgamma((double)(n - k) + 1) -
-                     (double)n * log(2));
-        if (2 * below > 0.05) break;
-    }
-    memcpy(sorted, samples, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, ascending);
-    if (k > 0) *low = sorted[k - 1], *high = sorted[n - k];
-    bn_free(sorted);
-    return k > 0;
-}
-
-enum bn_outlier bn_report_label(const struct bn_report_series *s, double sample)
-{
-    double q1 = s->figure[BN_FIGURE_Q1], q3 = s->figure[BN_FIGURE_Q3], iqr = q3 - q1;
-    if (sample < q1 - 3 * iqr) return BN_OUTLIER_LOW_SEVERE;
-    if (sample < q1 - 1.5 * iqr) return BN_OUTLIER_LOW;
-    if (sample > q3 + 3 * iqr) return BN_OUTLIER_HIGH_SEVERE;
-    return sample > q3 + 1.5 * iqr ? BN_OUTLIER_HIGH : BN_OUTLIER_NONE;
-}
-
-double bn_report_correlation(const double *x, size_t n)
-{
-    double mean = 0, square = 0, product = 0;
-    if (n < 8) return (double)NAN;
-    for (size_t i = 0; i < n; i++)
-        mean += x[i] / (double)n;
-    for (size_t i = 0; i < n; i++) {
-        square += (x[i] - mean) * (x[i] - mean);
-        if (i > 0) product += (x[i] - mean) * (x[i - 1] - mean);
-    }
-    return square > 0 ? product / square : (double)NAN;
-}
 
 static void figure(struct bn_report_series *r, enum bn_figure which, bool known, double value,
                    const char *why)
@@ -80,23 +33,26 @@ bn_status bn_report_figures(struct bn_report_series *r, bn_error *err)
     static const char EXACT[] = "the value is the same each time";
     const struct bn_series *s = r->s;
     struct bn_summary sum;
-    double low = 0, high = 0;
-    if (!bn_summarize(&sum, s->samples, s->n)) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    struct bn_interval interval = {0};
+    if (!bn_summarize(&sum, s->samples, s->n) || !bn_tukey(&r->fences, s->samples, s->n))
+        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     figure(r, BN_FIGURE_MEDIAN, true, sum.median, NULL);
     figure(r, BN_FIGURE_MIN, true, sum.min, NULL);
     figure(r, BN_FIGURE_MAX, true, sum.max, NULL);
     figure(r, BN_FIGURE_MAD, true, sum.mad, NULL);
-    bool interval = !s->exact && bn_report_interval(s->samples, s->n, &low, &high);
-    figure(r, BN_FIGURE_LOW, interval, low, s->exact ? EXACT : "needs 6 samples");
-    figure(r, BN_FIGURE_HIGH, interval, high, s->exact ? EXACT : "needs 6 samples");
+    if (!s->exact) BN_TRY(bn_interval_median(&interval, s->samples, s->n, 0.95, err));
+    bool known = !s->exact && isfinite(interval.low) && isfinite(interval.high);
+    figure(r, BN_FIGURE_LOW, known, interval.low, s->exact ? EXACT : "needs 6 samples");
+    figure(r, BN_FIGURE_HIGH, known, interval.high, s->exact ? EXACT : "needs 6 samples");
+    r->method = known ? interval.method : NULL;
     quantile(r, BN_FIGURE_P5, 0.05, "needs 20 samples");
-    quantile(r, BN_FIGURE_Q1, 0.25, "needs 4 samples");
-    quantile(r, BN_FIGURE_Q3, 0.75, "needs 4 samples");
+    figure(r, BN_FIGURE_Q1, s->n >= 4, r->fences.q1, "needs 4 samples");
+    figure(r, BN_FIGURE_Q3, s->n >= 4, r->fences.q3, "needs 4 samples");
     quantile(r, BN_FIGURE_P95, 0.95, "needs 20 samples");
     quantile(r, BN_FIGURE_P99, 0.99, "needs 100 samples");
-    for (size_t i = 0; i < s->n; i++)
-        r->outliers[bn_report_label(r, s->samples[i])]++;
-    r->drift = s->exact ? (double)NAN : bn_report_correlation(s->samples, s->n);
+    r->n_outliers =
+        r->fences.n_mild_low + r->fences.n_severe_low + r->fences.n_mild_high + r->fences.n_severe_high;
+    r->correlation = bn_autocorrelation(s->samples, s->n);
     return BN_OK;
 }
 

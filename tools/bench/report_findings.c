@@ -73,24 +73,24 @@ static bn_status judge(struct bn_report *r, const struct bn_comparison *c, bn_er
 static bn_status look_at(struct bn_report *r, const struct bn_report_series *s, bn_error *err)
 {
     const char *test = s->s->test, *metric = s->s->metric;
-    size_t n = s->s->n, out = n - s->outliers[BN_OUTLIER_NONE];
+    size_t n = s->s->n, out = s->n_outliers;
     double limit = 2 / sqrt((double)n);
     if (s->s->exact) return BN_OK;
     if (n < 6)
         BN_TRY(find(r, "few-samples", "warn", err,
                     "%.200s of %.200s has too few samples for an interval: take 6 or more\tn = %zu", metric,
                     test, n));
-    if (n >= 20 && fabs(s->drift) > limit)
+    if (n >= 20 && fabs(s->correlation) > limit)
         BN_TRY(find(
             r, "drift", "warn", err,
             "%.200s of %.200s drifted while it was measured, so its interval is too narrow: compare in turn "
             "(bn-bench ab)\tcorrelation of neighbours %.2f, beyond %.2f for %zu samples",
-            metric, test, s->drift, limit, n));
+            metric, test, s->correlation, limit, n));
     if (n >= 10 && (double)out > OUTLIERS * (double)n)
-        BN_TRY(find(
-            r, "outliers", "warn", err,
-            "%.200s of %.200s was disturbed often\t%zu of %zu samples are outliers, %zu of them severe",
-            metric, test, out, n, s->outliers[BN_OUTLIER_LOW_SEVERE] + s->outliers[BN_OUTLIER_HIGH_SEVERE]));
+        BN_TRY(
+            find(r, "outliers", "warn", err,
+                 "%.200s of %.200s was disturbed often\t%zu of %zu samples are outliers, %zu of them severe",
+                 metric, test, out, n, s->fences.n_severe_low + s->fences.n_severe_high));
     if (n >= 6 && s->figure[BN_FIGURE_MAD] <= 0)
         BN_TRY(find(r, "quantised", "warn", err,
                     "%.200s of %.200s hardly varies: is the clock too coarse?\tMAD 0 over %zu samples",
@@ -122,6 +122,23 @@ static bn_status place(struct bn_report *r, const struct bn_report_point *p, bn_
 
 /* ---- where figures come from ---- */
 
+/* What a measurement says of itself. */
+static bn_status distrust(struct bn_report *r, const struct bn_report_source *source, const char *list,
+                          const char *name, bn_error *err)
+{
+    const bn_json *array = bn_json_get(source->doc, list);
+    for (const bn_json *e = bn_json_first(array); e != NULL; e = bn_json_next(e)) {
+        const char *verdict = "valid", *what = "", *reason = "";
+        (void)bn_json_string(bn_json_get(e, "verdict"), &verdict);
+        (void)bn_json_string(bn_json_get(e, name), &what);
+        (void)bn_json_string(bn_json_get(e, "reason"), &reason);
+        if (strcmp(verdict, "valid") != 0)
+            BN_TRY(find(r, "not-valid", "bad", err, "%.200s does not count\t%.40s: %.200s", what, verdict,
+                        reason));
+    }
+    return BN_OK;
+}
+
 static bn_status question(struct bn_report *r, const struct bn_report_source *source, bn_error *err)
 {
     const bn_json *machine = bn_json_get(source->doc, "machine");
@@ -129,8 +146,10 @@ static bn_status question(struct bn_report *r, const struct bn_report_source *so
     bool dirty = false;
     (void)bn_json_number(bn_json_at(bn_json_get(machine, "load_milli"), 0), &load);
     (void)bn_json_number(bn_json_get(machine, "cpus_usable"), &cpus);
-    (void)bn_json_number(bn_json_get(source->doc, "coverage"), &coverage);
+    (void)bn_json_number(bn_json_path(source->doc, "profile.summary.coverage"), &coverage);
     (void)bn_json_bool(bn_json_path(source->doc, "program.dirty"), &dirty);
+    BN_TRY(distrust(r, source, "configurations", "name", err));
+    BN_TRY(distrust(r, source, "results", "kernel", err));
     if (dirty)
         BN_TRY(find(r, "dirty-build", "warn", err,
                     "%.200s was measured with a program that no commit describes\tprogram.dirty is true",

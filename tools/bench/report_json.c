@@ -44,17 +44,21 @@ static void put_known(bn_json *object, const char *name, double value, const cha
 
 static void put_statistics(bn_json *object, const struct bn_report_series *s)
 {
-    static const char *const LABELS[] = {"low_severe", "low", NULL, "high", "high_severe"};
     bn_json *o = bn_json_put_object(object, "statistics");
     bn_json_put_object(o, "unavailable");
     bn_json_put_u64(o, "n", s->s->n);
     for (size_t f = 0; f < BN_FIGURES; f++)
         put_known(o, bn_figure_names[f], s->figure[f], s->why[f]);
-    put_known(o, "correlation", s->drift,
-              s->s->exact ? "the value is the same each time" : "needs 8 samples that vary");
+    if (s->method != NULL)
+        bn_json_put_string(o, "method", s->method);
+    else
+        bn_json_put_unavailable(o, "method", s->why[BN_FIGURE_LOW]);
+    bn_json_put_number(o, "correlation", s->correlation);
     bn_json *outliers = bn_json_put_object(o, "outliers");
-    for (size_t i = 0; i < BN_ARRAY_LEN(LABELS); i++)
-        if (LABELS[i] != NULL) bn_json_put_u64(outliers, LABELS[i], s->outliers[i]);
+    bn_json_put_u64(outliers, "low_severe", s->fences.n_severe_low);
+    bn_json_put_u64(outliers, "low_mild", s->fences.n_mild_low);
+    bn_json_put_u64(outliers, "high_mild", s->fences.n_mild_high);
+    bn_json_put_u64(outliers, "high_severe", s->fences.n_severe_high);
 }
 
 /* As measurements have them (series.h), and the file and what is made of the samples besides. */

@@ -4,7 +4,6 @@
  * are drawn, whatever the number of samples is: of more, the least and the greatest of each column.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "measure/plot.h"
 #include "tools/bench/report.h"
@@ -80,18 +79,12 @@ static void put_label(struct bn_buf *label, const struct bn_report_series *s, co
 
 /* ---- distribution ---- */
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double *sorted_of(const struct bn_series *s)
 {
     double *copy = bn_alloc(s->n, sizeof *copy);
     if (copy == NULL) return NULL;
     memcpy(copy, s->samples, s->n * sizeof *copy);
-    qsort(copy, s->n, sizeof *copy, ascending);
+    bn_sort(copy, s->n);
     return copy;
 }
 
@@ -233,9 +226,9 @@ static void draw_samples(struct bn_buf *out, const struct bn_plot *p, const stru
         for (size_t i = 0; i < s->s->n; i++) {
             double value = s->s->samples[i] * v->scale.factor, x = bn_plot_x(p, (double)i),
                    y = bn_plot_y(p, value);
-            unsigned is = !is_inside(v, value)                                      ? 2
-                          : bn_report_label(s, s->s->samples[i]) != BN_OUTLIER_NONE ? 1
-                                                                                    : 0;
+            unsigned is = !is_inside(v, value)                                              ? 2
+                          : bn_tukey_label(&s->fences, s->s->samples[i]) != BN_OUTLIER_NONE ? 1
+                                                                                            : 0;
             if (is != c) continue;
             if (c == 0)
                 bn_html(out, "M%.1f %.1fh0", x, y);
@@ -277,13 +270,31 @@ static void draw_blocks(struct bn_buf *out, const struct bn_plot *p, const struc
     for (size_t b = 0; b < BLOCKS; b++) {
         size_t from = b * n / BLOCKS, m = (b + 1) * n / BLOCKS - from;
         memcpy(part, s->s->samples + from, m * sizeof *part);
-        qsort(part, m, sizeof *part, ascending);
-        double median = m % 2 == 1 ? part[m / 2] : (part[m / 2 - 1] + part[m / 2]) / 2;
+        bn_sort(part, m);
+        double median = bn_sorted_quantile(part, m, 0.5);
         bn_html(out, "%s%.1f %.1f", b == 0 ? "M" : "L", bn_plot_x(p, (double)from + ((double)m - 1) / 2),
                 bn_plot_y(p, median * v->scale.factor));
     }
     bn_html(out, "\"/>\n");
     bn_free(part);
+}
+
+/* What was measured before, and does not count. */
+static void draw_warmup(struct bn_buf *out, const struct bn_plot *p, const struct bn_report_series *s,
+                        const struct view *v)
+{
+    if (s->n_warmup == 0) return;
+    double right = bn_plot_x(p, -0.5);
+    bn_html(out, "<rect class=\"early\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>\n", p->left,
+            p->top, right - p->left, p->height - p->bottom - p->top);
+    bn_html(
+        out,
+        "<text class=\"note open start\" x=\"%.1f\" y=\"%.1f\">warm-up</text>\n<path class=\"before\" d=\"",
+        p->left + 3, p->top + 12);
+    for (size_t i = 0; i < s->n_warmup; i++)
+        bn_html(out, "M%.1f %.1fh0", bn_plot_x(p, (double)i - (double)s->n_warmup),
+                bn_plot_y(p, fmin(s->warmup[i] * v->scale.factor, v->high)));
+    bn_html(out, "\"/>\n");
 }
 
 void bn_report_plot_time(struct bn_buf *out, const struct bn_report_series *s)
@@ -296,7 +307,7 @@ void bn_report_plot_time(struct bn_buf *out, const struct bn_report_series *s)
                         .right = 16,
                         .top = 22,
                         .bottom = 44,
-                        .x0 = -0.5,
+                        .x0 = -0.5 - (double)s->n_warmup,
                         .x1 = (double)n - 0.5,
                         .y0 = v.low,
                         .y1 = v.high,
@@ -312,6 +323,7 @@ void bn_report_plot_time(struct bn_buf *out, const struct bn_report_series *s)
               "level when nothing drifted."
             : "A dot is a sample, a cross an outlier.");
     bn_plot_begin(out, &p, "samples in the order of time");
+    draw_warmup(out, &p, s, &v);
     bn_plot_y_axis(out, &p);
     if (n > POINTS)
         draw_columns(out, &p, s, &v);

@@ -8,13 +8,12 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "measure/summary.h"
+#include "measure/interval.h"
 #include "tools/bench/report.h"
 
 /* ---- lists ---- */
 
-/* Room for one more element of `each` bytes; zeroed. NULL without memory. Grows by half of powers of two. */
-static void *append(void *list, size_t *n, size_t each, void **element)
+void *bn_report_append(void *list, size_t *n, size_t each, void **element)
 {
     bool full = *n == 0 || (*n >= 8 && (*n & (*n - 1)) == 0);
     *element = NULL;
@@ -29,8 +28,7 @@ static void *append(void *list, size_t *n, size_t each, void **element)
     return list;
 }
 
-/* APPEND(r, series) is a pointer to a new element of r->series. */
-#define APPEND(r, name) (r->name = append(r->name, &r->n_##name, sizeof *r->name, &element), element)
+#define APPEND(r, name) BN_REPORT_APPEND((r)->name, (r)->n_##name)
 
 static bn_status no_memory(bn_error *err)
 {
@@ -60,6 +58,33 @@ static size_t count_of(const bn_json *object, const char *path)
 
 /* ---- what a document of measurements has ---- */
 
+/* The samples before those that count, from the configuration of that name: its samples' ns over its tokens,
+ * when that is what the series holds too. */
+static bn_status read_warmup(struct bn_report_series *s, bn_error *err)
+{
+    const bn_json *list = bn_json_get(s->source->doc, "configurations"), *config = bn_json_first(list);
+    size_t n = 0, counted = 0;
+    while (config != NULL && strcmp(text_of(config, "name"), s->s->test) != 0)
+        config = bn_json_next(config);
+    double tokens = number_of(config, "tokens");
+    if (strcmp(s->s->metric, "ns_per_token") != 0 || !(tokens > 0)) return BN_OK;
+    const bn_json *samples = bn_json_get(config, "samples");
+    double *early = bn_alloc(bn_json_size(samples), sizeof *early);
+    if (early == NULL) return no_memory(err);
+    for (const bn_json *e = bn_json_first(samples); e != NULL; e = bn_json_next(e)) {
+        bool warmup = false;
+        double value = number_of(e, "ns") / tokens;
+        (void)bn_json_bool(bn_json_get(e, "warmup"), &warmup);
+        if (warmup && isfinite(value))
+            early[n++] = value;
+        else if (counted < s->s->n && fabs(value / s->s->samples[counted++] - 1) > 1e-9)
+            n = 0, counted = SIZE_MAX; /* it holds something else */
+    }
+    s->warmup = early;
+    s->n_warmup = counted == s->s->n ? n : 0;
+    return BN_OK;
+}
+
 static bn_status read_series(struct bn_report *r, struct bn_report_source *source, bn_error *err)
 {
     void *element;
@@ -70,6 +95,7 @@ static bn_status read_series(struct bn_report *r, struct bn_report_source *sourc
         s->s = &source->series.list[i];
         s->source = source;
         BN_TRY(bn_report_figures(s, err));
+        BN_TRY(read_warmup(s, err));
     }
     return BN_OK;
 }
@@ -100,10 +126,12 @@ static bn_status time_point(struct bn_report_point *p, const bn_json *result, bn
     for (const bn_json *s = bn_json_first(samples); s != NULL; s = bn_json_next(s))
         if (bn_json_number(s, &value) && value > 0) ns[n++] = value / calls;
     p->ns = bn_summarize(&sum, ns, n) ? sum.median : (double)NAN;
-    p->low = p->high = (double)NAN;
-    (void)bn_report_interval(ns, n, &p->low, &p->high);
+    struct bn_interval interval = {.low = (double)NAN, .high = (double)NAN};
+    bn_status status = n > 0 ? bn_interval_median(&interval, ns, n, 0.95, err) : BN_OK;
+    p->low = interval.low;
+    p->high = interval.high;
     bn_free(ns);
-    return BN_OK;
+    return status;
 }
 
 static bn_status read_points(struct bn_report *r, const struct bn_report_source *source, bn_error *err)
@@ -152,7 +180,6 @@ static bn_status read_measurements(struct bn_report *r, struct bn_report_source 
 static int by_time(const void *a, const void *b)
 {
     const struct bn_report_brick *x = a, *y = b;
-    if (x->source != y->source) return x->source < y->source ? -1 : 1;
     return (x->ns < y->ns) - (x->ns > y->ns);
 }
 
@@ -165,31 +192,31 @@ static bn_status add_brick(struct bn_report *r, struct bn_report_brick brick, bn
     return BN_OK;
 }
 
+/* What the profile says of each brick; what its threads spent in none is a line of its own. */
 static bn_status read_profile(struct bn_report *r, const struct bn_report_source *source, bn_error *err)
 {
-    const bn_json *list = bn_json_get(source->doc, "bricks");
+    const bn_json *list = bn_json_path(source->doc, "profile.summary.bricks");
+    const bn_json *threads = bn_json_path(source->doc, "profile.summary.threads");
+    struct bn_report_brick rest = {.source = source, .name = "unattributed", .category = "", .rest = true};
     size_t first = r->n_bricks;
-    double all = 0, rest = number_of(source->doc, "unattributed_ns");
-    if (bn_json_kind(list) != BN_JSON_ARRAY)
-        return bn_fail(err, BN_ERR_FORMAT, "the profile has no list 'bricks'");
+    double all = 0;
+    if (bn_json_kind(list) != BN_JSON_ARRAY || bn_json_kind(threads) != BN_JSON_ARRAY)
+        return bn_fail(err, BN_ERR_FORMAT, "the profile has no summary of bricks and threads");
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
         struct bn_report_brick b = {.source = source,
-                                    .name = text_of(e, "brick"),
+                                    .name = text_of(e, "name"),
                                     .category = text_of(e, "category"),
                                     .count = count_of(e, "count"),
                                     .ns = number_of(e, "exclusive_ns")};
         if (b.name[0] == '\0' || !(b.ns >= 0))
-            return bn_fail(err, BN_ERR_FORMAT, "brick %zu of the profile has no name or no exclusive_ns",
-                           r->n_bricks - first);
+            return bn_fail(err, BN_ERR_FORMAT, "a brick of the profile has no name or no exclusive_ns");
         if (b.count > 0) BN_TRY(add_brick(r, b, err));
     }
     if (r->n_bricks == first) return bn_fail(err, BN_ERR_MISMATCH, "nothing was measured: no brick ran");
-    if (rest >= 0)
-        BN_TRY(
-            add_brick(r,
-                      (struct bn_report_brick){
-                          .source = source, .name = "unattributed", .category = "", .ns = rest, .rest = true},
-                      err));
+    for (const bn_json *e = bn_json_first(threads); e != NULL; e = bn_json_next(e))
+        rest.ns += number_of(e, "unattributed_ns");
+    if (!(rest.ns >= 0)) return bn_fail(err, BN_ERR_FORMAT, "a thread of the profile has no unattributed_ns");
+    BN_TRY(add_brick(r, rest, err));
     for (size_t i = first; i < r->n_bricks; i++)
         all += r->bricks[i].ns;
     for (size_t i = first; i < r->n_bricks; i++)
@@ -216,11 +243,11 @@ static bn_status read_source(struct bn_report *r, struct bn_report_source *sourc
 {
     BN_TRY(read_document(source, err));
     const char *schema = text_of(source->doc, "schema");
+    if (strcmp(schema, "bn.bench/1") == 0 && bn_json_get(source->doc, "histories") != NULL)
+        return bn_report_read_trend(r, source, err);
     if (strcmp(schema, "bn.bench/1") == 0) return read_measurements(r, source, err);
-    if (strcmp(schema, "bn.profile/1") == 0) {
-        source->kind = BN_REPORT_PROFILE;
-        return read_profile(r, source, err);
-    }
+    if (strcmp(schema, "bn.ledger/1") == 0) return bn_report_read_ledger(r, source, err);
+    if (strcmp(schema, "bn.profile/1") == 0) return read_profile(r, source, err);
     bn_error_hint(err, "documents of bn-bench --json, ledgers and profiles can be reported");
     return bn_fail(err, BN_ERR_FORMAT, "the schema '%.40s' is none of bn-bench's", schema);
 }
@@ -257,6 +284,8 @@ void bn_report_release(struct bn_report *r)
         bn_series_release(&r->sources[i].series);
         bn_json_free(r->sources[i].doc);
     }
+    for (size_t i = 0; i < r->n_series; i++)
+        bn_free(r->series[i].warmup);
     for (size_t i = 0; i < r->n_trends; i++) {
         bn_free(r->trends[i].moments);
         bn_free(r->trends[i].changes);

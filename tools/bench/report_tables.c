@@ -158,7 +158,7 @@ void bn_report_table_series(struct bn_report_table *t, const struct bn_report *r
         put_percent(t, &row[5],
                     f[BN_FIGURE_MEDIAN] > 0 ? f[BN_FIGURE_MAD] / f[BN_FIGURE_MEDIAN] : (double)NAN, false);
         put_count(t, &row[6], s->s->n);
-        put_count(t, &row[7], s->s->n - s->outliers[BN_OUTLIER_NONE]);
+        put_count(t, &row[7], s->n_outliers);
     }
 }
 
