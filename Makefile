@@ -170,6 +170,8 @@ $(OUT)/tools/cli/default_model.o: fixtures/shakespeare-5m-i2_s.gguf
 $(OUT)/tools/crossval/thresholds.o: crossval/thresholds.json
 $(OUT)/tools/bench/thresholds.o: baselines/thresholds.json
 $(OUT)/tools/crossval/style.o: tools/crossval/report.css
+$(OUT)/tools/cli/page_style.o: tools/cli/page.css
+$(OUT)/tools/bench/style.o: tools/bench/report.css tools/bench/report.js
 
 # ---- tests ---------------------------------------------------------------------------------------------------
 

@@ -115,6 +115,25 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench baseline save main run.json", "remember"},
                   {"bn-bench baseline check run.json", "judge a later run"},
                   {"bn-bench baseline promote 1a2b3c4d5e6f", "make a run the baseline"}}},
+    {.name = "report",
+     .summary = "documents of bn-bench as text, tables, pages, and for other programs",
+     .text =
+         "Reads documents that bn-bench wrote with --json, ledgers of baselines and profiles, and writes one "
+         "report of all of them. Every format takes its figures from the same place: formats for programs "
+         "have them exactly, those for people round them. The HTML page is one file with its plots in it; "
+         "it loads nothing. What the report finds is found by rules, and each finding names its figures. "
+         "docs/reference/bench.md describes the formats.",
+     .synopsis = "[--format NAME] [-o FILE] FILE...\n--dir DIR FILE...",
+     .options = {bn_bench_report_options},
+     .json = true,
+     .min_operands = 1,
+     .max_operands = BN_OPERANDS_ANY,
+     .operand = "FILE",
+     .run = bn_bench_report,
+     .examples = {{"bn-bench report run.json", "tables for the terminal"},
+                  {"bn-bench report --format html -o report.html run.json ab.json", "a page to look at"},
+                  {"bn-bench report --dir benchmark-results run.json", "all files that a build server keeps"},
+                  {"bn-bench kernels --json | bn-bench report --format csv -", "figures for a spreadsheet"}}},
     {.name = "trend",
      .summary = "how figures went from run to run, and where they changed",
      .text = "Every series of the runs in the ledgers, a line each, in the order in which they were saved. "
