@@ -25,7 +25,7 @@ zeros=0000000000000000000000000000000000000000
 # way each time.
 document() {
     local file=$1 level=$2 commit=$head dirty=false changed=0 key=k label=toy load=100 model=m threads=1 suite=run class='' \
-        created=2026-01-02T03:04:05Z flat=100 series='' i
+        created=2026-01-02T03:04:05Z flat=100 binary=b$2 series='' i
     shift 2
     [ $# -eq 0 ] || local "$@"
     local decode='' rate='' other=''
@@ -39,7 +39,7 @@ document() {
         {"test":"prompt","metric":"ns","unit":"ns","better":"lower","exact":false,"samples":['${other#,}']}'
     cat >"$file" <<END
 {"schema":"bn.bench/1","command":"$suite","created":"$created",${class:+"\"result_class\":\"$class\","}
- "program":{"version":"0","commit":"$commit","dirty":$dirty,"compiler":"gcc","flags":"-O2","binary_sha256":"b"},
+ "program":{"version":"0","commit":"$commit","dirty":$dirty,"compiler":"gcc","flags":"-O2","binary_sha256":"$binary"},
  "git":{"branch":"main","changed_sources":$changed},"settings":{"threads":[$threads],"reps":5},"model":{"sha256":"$model"},
  "machine":{"key":"$key","label":"$label","load_milli":[$load,0,0],"cpus_usable":2},"series":[$series]}
 END
@@ -72,6 +72,8 @@ for what in key=other:machine threads=2:settings model=other:model; do
 done
 document "$docs/busy.json" 130 load=1500
 says 0 'a busy machine gives no verdict' 'ns_per_token.*INCONCLUSIVE.*other work' bench compare "$docs/a.json" "$docs/busy.json"
+document "$docs/twin.json" 130 binary=b100
+says 0 'nor does a program that is the same, byte for byte' 'ns_per_token.*INCONCLUSIVE.*same program' bench compare "$docs/a.json" "$docs/twin.json"
 echo '{"schema":"bn.thresholds/1","levels":[{"metric":"*","warning_percent":50,"critical_percent":60}]}' >"$docs/levels.json"
 says 1 'levels come from a file' 'ns_per_token.*REGRESSED:' bench compare --thresholds "$docs/levels.json" "$docs/a.json" "$docs/slow.json"
 echo '{"schema":"bn.thresholds/1","levels":[{"metrik":"*"}]}' >"$docs/levels.json"
