@@ -104,7 +104,8 @@ static const struct bn_command COMMANDS[] = {
          "held against it, and become it when they are promoted, which those that regressed cannot be.\n\n"
          "check holds a run against the baseline; without one it fails. list and show say what there is. "
          "docs/howto/track-performance.md is the way through.",
-     .synopsis = "save NAME FILE\nlist\nshow NAME|ID\ncheck FILE [--baseline NAME]\npromote ID",
+     .synopsis = "save NAME FILE\nlist\nshow NAME|ID\ncheck FILE [--baseline NAME] [--save-baseline "
+                 "NAME]\npromote ID",
      .options = {bn_bench_ledger_options, bn_bench_baseline_options, bn_bench_judging_options},
      .json = true,
      .min_operands = 1,
@@ -114,6 +115,8 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-bench run --json >run.json", "measure"},
                   {"bn-bench baseline save main run.json", "remember"},
                   {"bn-bench baseline check run.json", "judge a later run"},
+                  {"bn-bench run --json | bn-bench baseline check - --save-baseline next",
+                   "measure, judge, and remember what passed"},
                   {"bn-bench baseline promote 1a2b3c4d5e6f", "make a run the baseline"}}},
     {.name = "report",
      .summary = "documents of bn-bench as text, tables, pages, and for other programs",

@@ -128,6 +128,11 @@ echo note >docs/note
 says 0 'a first run is the baseline; other files may have changed' 'main  promoted' baseline save main "$docs/a.json"
 rm docs/note
 says 0 'a run like it passes' 'INCONCLUSIVE' baseline check "$docs/same.json"
+says 1 'what does not pass is not saved by check' 'REGRESSED' baseline check "$docs/slow.json" --save-baseline next
+check 'indeed' test "$(baseline list | grep -c next)" -eq 0
+says 0 'what passes is' 'saved as next: .* promoted' baseline check "$docs/fast.json" --save-baseline next
+baseline check --json -q "$docs/fast.json" --save-baseline next >"$docs/out.json"
+check 'with one document on standard output' equal "$(grep -c '"schema": "bn.bench' "$docs/out.json")" 1
 says 1 'one that regressed does not' '2 REGRESSED' baseline check "$docs/slow.json"
 says 1 'nor one that lacks a series' 'series are missing' baseline check "$docs/short.json"
 says 1 'nor another name' "no baseline 'other'" baseline check --baseline other "$docs/a.json"
@@ -139,7 +144,7 @@ document "$docs/unlike.json" 100 key=j label=other
 says 9 'another machine is refused' 'another machine; there is a baseline of toy' baseline check "$docs/unlike.json"
 says 0 'a faster run is saved, not promoted' 'main  saved' baseline save main "$docs/fast.json"
 says 1 'a slower one is saved as what it is' 'main  regressed' baseline save main "$docs/slow.json"
-id() { baseline list | awk -v state="$1" '$2 == state { print $1; exit }'; }
+id() { baseline list | awk -v state="$1" '$2 == state && $3 == "main" { print $1; exit }'; }
 says 1 'it cannot be promoted' 'regressed: it cannot become a baseline' baseline promote "$(id regressed)"
 says 0 'the faster one can' 'promoted' baseline promote --reason 'merged' "$(id saved)"
 says 1 'now what was the baseline regressed' 'REGRESSED' baseline check "$docs/a.json"
@@ -166,7 +171,7 @@ says 1 'which the other one is held against when its turn comes' 'regressed agai
 # ---- the file ----
 file=baselines/toy/run.json
 check 'a record is a line' test "$(wc -l <"$file")" -gt 8
-check 'the ledger is JSON' python3 -m json.tool "$file" /dev/null
+says 0 'the ledger is JSON that other programs read' 'a run|run' bench report "$file"
 cp "$file" "$docs/kept"
 sed -i 's/80004/80003/' "$file"
 says 5 'a number that was changed is noticed' 'record [0-9]+ was changed' baseline list

@@ -21,6 +21,7 @@ const struct bn_option bn_bench_baseline_options[] = {
      .arg = "NAME",
      .preset = "main",
      .help = "check: the baseline to hold the run against"},
+    {.name = "save-baseline", .arg = "NAME", .help = "check: save the run under this name when it passes"},
     {.name = "allow-dirty", .group = "Saving", .help = "save although sources differ from the commit"},
     {.name = "allow-stale",
      .group = "Saving",
@@ -164,6 +165,10 @@ static bn_status show_saved(struct bn_args *args, const struct bn_ledger *l, con
                             bn_error *err)
 {
     if (e->state == BN_ENTRY_REGRESSED) args->exit_code = BN_EXIT_NEGATIVE;
+    if (strcmp(args->operands[0], "check") == 0) {
+        bn_report_note(0, "saved as %s: %.*s, %s", e->name, SHORT_ID, e->id, bn_entry_state_name(e->state));
+        return BN_OK;
+    }
     if (!args->json) {
         printf("%.*s  %s  %s  in %s\n", SHORT_ID, e->id, e->name, bn_entry_state_name(e->state), l->path);
         return BN_OK;
@@ -211,20 +216,24 @@ static bn_status save_into(struct bn_args *args, struct bn_ledger *l, const char
     return show_saved(args, l, e, err);
 }
 
-static bn_status save(struct bn_args *args, struct bn_bench_judging *judging, bn_error *err)
+static bn_status save_result(struct bn_args *args, const char *name, const struct bn_result *r,
+                             struct bn_bench_judging *judging, bn_error *err)
 {
-    const char *name = args->operands[1];
     struct bn_ledger_note note = {.reason = bn_opt_str(args, "reason")};
-    struct bn_result r;
     struct bn_ledger l;
     BN_TRY(check_reason(args, err));
+    BN_TRY(check_origin(args, r, &note, err));
+    BN_TRY(bn_ledger_open(&l, bn_bench_ledger_folder(args), r->machine_label, r->suite, true, err));
+    bn_status status = save_into(args, &l, name, r, judging, &note, err);
+    bn_ledger_close(&l);
+    return status;
+}
+
+static bn_status save(struct bn_args *args, struct bn_bench_judging *judging, bn_error *err)
+{
+    struct bn_result r;
     BN_TRY(bn_result_read(&r, args->operands[2], err));
-    bn_status status = check_origin(args, &r, &note, err);
-    if (status == BN_OK) {
-        status = bn_ledger_open(&l, bn_bench_ledger_folder(args), r.machine_label, r.suite, true, err);
-        if (status == BN_OK) status = save_into(args, &l, name, &r, judging, &note, err);
-        bn_ledger_close(&l);
-    }
+    bn_status status = save_result(args, args->operands[1], &r, judging, err);
     bn_result_release(&r);
     return status;
 }
@@ -302,6 +311,9 @@ static bn_status check(struct bn_args *args, struct bn_bench_judging *judging, b
     } else {
         *err = why;
     }
+    const char *name = bn_opt_str(args, "save-baseline");
+    if (status == BN_OK && args->exit_code == BN_EXIT_OK && name != NULL)
+        status = save_result(args, name, &r, judging, err);
     bn_result_release(&r);
     return status;
 }
