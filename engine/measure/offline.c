@@ -68,11 +68,12 @@ static bool all_equal(const struct bn_series *s)
     return true;
 }
 
-/* b is NULL when B lacks it; statistics is set for what bn_judge_session has the last word on. */
-static bn_status compare_one(struct bn_comparison *c, const struct bn_series *a, const struct bn_series *b,
-                             const struct bn_offline_rules *rules, bool *statistics, bn_error *err)
+/* s is the series itself, from whichever side has it; the other side's is NULL. statistics is set for what
+ * bn_judge_session has the last word on. */
+static bn_status compare_one(struct bn_comparison *c, const struct bn_series *s, const struct bn_series *a,
+                             const struct bn_series *b, const struct bn_offline_rules *rules,
+                             bool *statistics, bn_error *err)
 {
-    const struct bn_series *s = a != NULL ? a : b;
     *c = (struct bn_comparison){
         .test = s->test, .metric = s->metric, .unit = s->unit, .higher = s->higher, .exact = s->exact};
     c->n_a = a != NULL ? a->n : 0;
@@ -146,14 +147,14 @@ bn_status bn_offline_compare(struct bn_offline *out, const struct bn_series_list
     for (size_t i = 0; i < a->n && status == BN_OK; i++) {
         const struct bn_series *s = &a->list[i], *other = bn_series_find(b, s->test, s->metric);
         out->n_missing += other == NULL;
-        status = compare_one(&out->list[out->n], s, other, rules, &statistics[out->n], err);
+        status = compare_one(&out->list[out->n], s, s, other, rules, &statistics[out->n], err);
         out->n++;
     }
     for (size_t i = 0; i < b->n && status == BN_OK; i++) {
         const struct bn_series *s = &b->list[i];
         if (bn_series_find(a, s->test, s->metric) != NULL) continue;
         out->n_extra++;
-        status = compare_one(&out->list[out->n], NULL, s, rules, &statistics[out->n], err);
+        status = compare_one(&out->list[out->n], s, NULL, s, rules, &statistics[out->n], err);
         out->n++;
     }
     if (status == BN_OK) status = judge_session(out, statistics, rules, err);
