@@ -62,10 +62,10 @@ row() { # title, file, metric
         echo "phase2-timing: no series $3" >&2
         return 1
     }
-    echo "$line" | awk -v title="$1" '{ printf "| %s | %s | %s | %s | %s |\n", title, $2, $3, $4, $5 }'
+    echo "$line" | awk -v title="$1" '{ printf "| %s | %s | %s | %s | %s | %s |\n", title, $2, $3, $4, $5, $6 }'
 }
-head='| | median | +- | least | most |
-|---|---:|---:|---:|---:|'
+head='| | median | +- | least | most | tokens |
+|---|---:|---:|---:|---:|---:|'
 
 mkdir -p "$(dirname "$document")"
 {
@@ -79,7 +79,7 @@ mkdir -p "$(dirname "$document")"
     echo "| load before it | $(sed -nE 's/^ *"load_milli": \[([0-9]+).*/\1/p' "$tmp/layer" | head -n 1 | awk '{ printf "%.2f", $1 / 1000 }') |"
     echo "| model | $(member "$tmp/layer" name), sha256 $(member "$tmp/layer" sha256) |"
     echo "| kernels | $(member "$tmp/layer" isa), threads: $threads |"
-    echo "| samples | $tokens decoded tokens of one run, behind a prompt of 4 |"
+    echo "| work | decoding, one token at a time, behind a prompt of 4 |"
     echo
     echo 'Microseconds of one token; +- is the median of the distances from the median.'
     echo
@@ -96,7 +96,7 @@ mkdir -p "$(dirname "$document")"
     echo
     echo "$head"
     summarize "$tmp/brick" '^[A-Z].*_ns_per_token$' | sort -k2,2gr |
-        awk '{ sub(/_ns_per_token/, "", $1); printf "| %s | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5 }'
+        awk '{ sub(/_ns_per_token/, "", $1); printf "| %s | %s | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5, $6 }'
     row 'the token, with these stamps' "$tmp/brick" ns_per_token
     echo
     echo 'Made by:'
