@@ -45,6 +45,9 @@ _bn_bench()
     'run:-b' | 'run:--batch')
         return
         ;;
+    'run:--concurrent')
+        return
+        ;;
     'run:-r' | 'run:--reps')
         return
         ;;
@@ -290,7 +293,7 @@ _bn_bench()
     esac
     if [[ $cur == -* ]]; then
         case $command in
-        'run') words='--model --isa --repack --n-prompt --n-predict --depth --batch --reps --warmup --precision --max-time --timeout --loads --cold --seed --threads --json --quiet --verbose --color --help --version' ;;
+        'run') words='--model --isa --repack --n-prompt --n-predict --depth --batch --concurrent --reps --warmup --precision --max-time --timeout --loads --cold --seed --threads --json --quiet --verbose --color --help --version' ;;
         'kernels') words='--model --isa --filter --min-time --set --threads --json --quiet --verbose --color --help --version' ;;
         'profile') words='--model --isa --repack --threads --batch --n-prompt --n-predict --seed --level --mode --pairs --check --json --quiet --verbose --color --help --version' ;;
         'ab') words='--rounds --warmup --max-time --timeout --prepare --input --shell --ignore-failure --seed --no-null --no-control --extract --series --output-only --margin --strict --self-test --sessions --json --quiet --verbose --color --help --version' ;;

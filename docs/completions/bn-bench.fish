@@ -14,6 +14,7 @@ complete -c bn-bench -n '__fish_seen_subcommand_from run' -l n-prompt -s p -x -d
 complete -c bn-bench -n '__fish_seen_subcommand_from run' -l n-predict -s n -x -d 'tokens to decode, one by one; 0 for none'
 complete -c bn-bench -n '__fish_seen_subcommand_from run' -l depth -s d -x -d 'tokens that are in the context before, which is not timed'
 complete -c bn-bench -n '__fish_seen_subcommand_from run' -l batch -s b -x -d 'tokens of a prompt evaluated together, 1 to 4096'
+complete -c bn-bench -n '__fish_seen_subcommand_from run' -l concurrent -x -d 'also decode so many times at once, each with threads of its own'
 complete -c bn-bench -n '__fish_seen_subcommand_from run' -l reps -s r -x -d 'samples of each test; auto: until the median is known to --precision'
 complete -c bn-bench -n '__fish_seen_subcommand_from run' -l warmup -x -d 'samples before those, which do not count; auto: one, and more until times show no trend'
 complete -c bn-bench -n '__fish_seen_subcommand_from run' -l precision -x -d 'half the width of the median'\''s interval that --reps auto is content with'

@@ -185,12 +185,12 @@ bn_status bn_result_like(const struct bn_likeness *a, const struct bn_likeness *
 {
     const struct {
         const char *what, *a, *b;
-    } PARTS[] = {{"machine", a->machine, b->machine},
-                 {"settings", a->settings, b->settings},
-                 {"model", a->model, b->model}};
+    } PARTS[] = {{"another machine", a->machine, b->machine},
+                 {"other settings", a->settings, b->settings},
+                 {"another model", a->model, b->model}};
     for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++)
         if (strcmp(PARTS[i].a, PARTS[i].b) != 0)
-            return bn_fail(err, BN_ERR_UNSUPPORTED, "not alike: another %s (%.12s, not %.12s)", PARTS[i].what,
+            return bn_fail(err, BN_ERR_UNSUPPORTED, "not alike: %s (%.12s, not %.12s)", PARTS[i].what,
                            PARTS[i].b[0] != '\0' ? PARTS[i].b : "unknown",
                            PARTS[i].a[0] != '\0' ? PARTS[i].a : "unknown");
     return BN_OK;

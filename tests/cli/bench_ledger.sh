@@ -65,9 +65,9 @@ says 0 '--fail-on lets it pass' 'tokens_per_second.*REGRESSED \(warning\)' bench
 status 1 'but not a warning that is asked for' bench compare --fail-on warning "$docs/a.json" "$docs/mild.json"
 says 1 'a series that is missing fails' 'prompt .*missing in B' bench compare "$docs/a.json" "$docs/short.json"
 says 0 'one that is new is told' 'prompt .*only in B' bench compare "$docs/short.json" "$docs/a.json"
-for what in key=other:machine threads=2:settings model=other:model; do
+for what in key=other:another.machine threads=2:other.settings model=other:another.model; do
     document "$docs/unlike.json" 100 "${what%%:*}"
-    says 9 "another ${what##*:} is refused, and named" "another ${what##*:}" bench compare "$docs/a.json" "$docs/unlike.json"
+    says 9 "${what##*:} is refused, and named" "not alike: ${what##*:}" bench compare "$docs/a.json" "$docs/unlike.json"
     status 0 'unless told' bench compare --unlike "$docs/a.json" "$docs/unlike.json"
 done
 document "$docs/busy.json" 130 load=1500
@@ -137,7 +137,7 @@ says 1 'one that regressed does not' '2 REGRESSED' baseline check "$docs/slow.js
 says 1 'nor one that lacks a series' 'series are missing' baseline check "$docs/short.json"
 says 1 'nor another name' "no baseline 'other'" baseline check --baseline other "$docs/a.json"
 document "$docs/unlike.json" 100 threads=2
-says 9 'other settings are refused' 'another settings' baseline check "$docs/unlike.json"
+says 9 'other settings are refused' 'other settings' baseline check "$docs/unlike.json"
 document "$docs/unlike.json" 100 model=other
 says 9 'another model is refused' 'another model' baseline check "$docs/unlike.json"
 document "$docs/unlike.json" 100 key=j label=other
