@@ -59,8 +59,8 @@ static bn_status judge(struct bn_report *r, const struct bn_comparison *c, bn_er
                                                            : "");
     else if (c->j.outcome == BN_OUTCOME_INCONCLUSIVE && c->j.n_needed > 0)
         status = find(r, "more-pairs", "warn", err,
-                      "%.200s of %.200s is open: %zu pairs would tell\t%s of %zu; %s", c->metric, c->test,
-                      c->j.n_needed, figures, c->j.n, c->j.reason);
+                      "%.200s of %.200s is open: %zu pairs would tell\t%s, from %zu pairs; %s", c->metric,
+                      c->test, c->j.n_needed, figures, c->j.n, c->j.reason);
     else if (c->j.outcome == BN_OUTCOME_INCONCLUSIVE)
         status =
             find(r, "open", "warn", err, "%.200s of %.200s is open\t%s", c->metric, c->test, c->j.reason);
@@ -105,18 +105,18 @@ static bn_status place(struct bn_report *r, const struct bn_report_point *p, bn_
     if (p->share > 1.05)
         return find(r, "beyond-limit", "bad", err,
                     "%.200s %.200s is faster than its limit, so one of the two is wrong\t"
-                    "%.0f %% of %.40s, %zu threads",
-                    p->kernel, p->shape, 100 * p->share, p->limit, p->threads);
+                    "%.0f %% of %.40s, %zu thread%s",
+                    p->kernel, p->shape, 100 * p->share, p->limit, p->threads, p->threads == 1 ? "" : "s");
     if (p->share >= BOUND)
         return find(r, "at-limit", "ok", err,
                     "%.200s %.200s is bound by %s: only fewer %s would make it faster\t"
-                    "%.0f %% of the limit, %zu threads",
+                    "%.0f %% of the limit, %zu thread%s",
                     p->kernel, p->shape, p->limit,
                     strcmp(p->limit, "arithmetic") == 0 ? "multiply-adds" : "bytes", 100 * p->share,
-                    p->threads);
+                    p->threads, p->threads == 1 ? "" : "s");
     if (p->share < IDLE)
-        return find(r, "room", "warn", err, "%.200s %.200s could be faster\t%.0f %% of %.40s, %zu threads",
-                    p->kernel, p->shape, 100 * p->share, p->limit, p->threads);
+        return find(r, "room", "warn", err, "%.200s %.200s could be faster\t%.0f %% of %.40s, %zu thread%s",
+                    p->kernel, p->shape, 100 * p->share, p->limit, p->threads, p->threads == 1 ? "" : "s");
     return BN_OK;
 }
 

@@ -9,7 +9,7 @@
 #include "measure/plot.h"
 #include "tools/bench/report.h"
 
-#define ROW 26.0
+#define ROW 42.0
 #define FOREST_MAX 60u
 
 /* As much of a text as fits n characters, ended by an ellipsis when it does not all. */
@@ -49,13 +49,14 @@ static void draw_comparison(struct bn_buf *out, const struct bn_plot *p, const s
                        : j->outcome == BN_OUTCOME_IMPROVED     ? "good"
                        : j->outcome == BN_OUTCOME_INCONCLUSIVE ? "open"
                                                                : "same";
-    bn_html(out, "<text class=\"op end\" x=\"%.1f\" y=\"%.1f\">", p->left - 12, y + 4);
     struct bn_buf name = {.max = 4096};
     bn_buf_printf(&name, "%s \xC2\xB7 %s", c->c.test, c->c.metric);
-    put_cut(out, name.data != NULL ? name.data : "", 46);
+    bn_html(out, "<text class=\"op\" x=\"%.1f\" y=\"%.1f\">", p->left, y - 12);
+    put_cut(out, name.data != NULL ? name.data : "", 44);
+    bn_html(out, "</text><text class=\"note end %s\" x=\"%.1f\" y=\"%.1f\">%s</text>", kind,
+            p->width - p->right, y - 12, bn_outcome_name(j->outcome));
     bn_buf_release(&name);
-    bn_html(out, "</text>");
-    if (c->margin > 0) draw_band(out, p, "margin", 100 * c->margin, y - ROW / 2 + 2, ROW - 4);
+    if (c->margin > 0) draw_band(out, p, "margin", 100 * c->margin, y - 8, 16);
     if (j->band > 0) draw_band(out, p, "noise", 100 * j->band, y - 5, 10);
     if (isfinite(j->low) && isfinite(j->high)) {
         double a = bn_plot_x(p, clamp(100 * j->low, p)), b = bn_plot_x(p, clamp(100 * j->high, p));
@@ -69,8 +70,6 @@ static void draw_comparison(struct bn_buf *out, const struct bn_plot *p, const s
                 kind, bn_plot_x(p, clamp(100 * j->change, p)), y, text.data);
         bn_buf_release(&text);
     }
-    bn_html(out, "<text class=\"note %s\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", kind, p->width - p->right + 12,
-            y + 4, bn_outcome_name(j->outcome));
 }
 
 void bn_report_plot_forest(struct bn_buf *out, const struct bn_report *r)
@@ -89,30 +88,29 @@ void bn_report_plot_forest(struct bn_buf *out, const struct bn_report *r)
         noise = noise || c->c.j.band > 0;
     }
     bn_plot_round(&low, &high, 8);
-    struct bn_plot p = {.width = 980,
-                        .height = 60 + ROW * (double)n,
-                        .left = 330,
-                        .right = 140,
-                        .top = 10,
-                        .bottom = 48,
+    struct bn_plot p = {.width = 480,
+                        .height = 50 + ROW * (double)n,
+                        .left = 12,
+                        .right = 12,
+                        .top = 4,
+                        .bottom = 44,
                         .x0 = low,
                         .x1 = high,
                         .y1 = 1};
-    bn_html(out,
-            "<div class=\"figure wide\"><h4>What changed, and how sure that is</h4><p class=\"what\">The dot "
-            "is the "
-            "change of cost from A to B, the bar its 95 %% interval; to the right is worse.%s%s</p>\n"
-            "<div class=\"scroll\" tabindex=\"0\">",
-            margin ? " Shaded: what does not matter." : "",
-            noise ? " Hatched: what two copies of A differed by." : "");
+    bn_html(
+        out,
+        "<div class=\"figure forest\"><h4>What changed, and how sure that is</h4><p class=\"what\">The dot "
+        "is the "
+        "change of cost from A to B, the bar its 95 %% interval; to the right is worse.%s%s</p>\n",
+        margin ? " Grey: what does not matter." : "",
+        noise ? " Blue: what two copies of A differed by." : "");
     bn_plot_begin(out, &p, "changes with their intervals");
-    bn_html(out, "<path class=\"axis\" d=\"M%.1f %.1fV%.1f\"/>\n", bn_plot_x(&p, 0), p.top,
+    bn_html(out, "<path class=\"grid\" d=\"M%.1f %.1fV%.1f\"/>\n", bn_plot_x(&p, 0), p.top,
             p.height - p.bottom);
     for (size_t i = 0; i < n; i++)
-        draw_comparison(out, &p, &r->comparisons[i], p.top + ROW * ((double)i + 0.5));
+        draw_comparison(out, &p, &r->comparisons[i], p.top + ROW * (double)i + 28);
     bn_plot_x_axis(out, &p, "change of cost, %");
     bn_plot_end(out);
-    bn_html(out, "</div>");
     if (n < r->n_comparisons)
         bn_html(out, "<p class=\"what\">The first %zu of %zu; all are in the table.</p>", n,
                 r->n_comparisons);
