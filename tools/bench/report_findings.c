@@ -105,17 +105,17 @@ static bn_status place(struct bn_report *r, const struct bn_report_point *p, bn_
     if (p->share > 1.05)
         return find(r, "beyond-limit", "bad", err,
                     "%.200s %.200s is faster than its limit, so one of the two is wrong\t"
-                    "%.0f %% of %.40s, %zu thread%s",
+                    "%.3g %% of %.40s, %zu thread%s",
                     p->kernel, p->shape, 100 * p->share, p->limit, p->threads, p->threads == 1 ? "" : "s");
     if (p->share >= BOUND)
         return find(r, "at-limit", "ok", err,
                     "%.200s %.200s is bound by %s: only fewer %s would make it faster\t"
-                    "%.0f %% of the limit, %zu thread%s",
+                    "%.3g %% of the limit, %zu thread%s",
                     p->kernel, p->shape, p->limit,
                     strcmp(p->limit, "arithmetic") == 0 ? "multiply-adds" : "bytes", 100 * p->share,
                     p->threads, p->threads == 1 ? "" : "s");
     if (p->share < IDLE)
-        return find(r, "room", "warn", err, "%.200s %.200s could be faster\t%.0f %% of %.40s, %zu thread%s",
+        return find(r, "room", "warn", err, "%.200s %.200s could be faster\t%.3g %% of %.40s, %zu thread%s",
                     p->kernel, p->shape, 100 * p->share, p->limit, p->threads, p->threads == 1 ? "" : "s");
     return BN_OK;
 }

@@ -72,6 +72,12 @@ static bn_status put_table(struct bn_buf *out, const struct bn_report *r,
     return BN_OK;
 }
 
+/* Folded or not; the summary follows. */
+static void begin_details(struct bn_buf *out, bool open)
+{
+    bn_buf_puts(out, open ? "<details open=\"open\"><summary>" : "<details><summary>");
+}
+
 /* ---- the verdict ---- */
 
 static void put_verdict(struct bn_buf *out, const struct bn_report *r)
@@ -125,8 +131,8 @@ static void put_details(struct bn_buf *out, const struct bn_report *r)
     for (; i < r->n_series && out->len - start < PLOTS_BYTES; i++) {
         const struct bn_report_series *s = &r->series[i];
         if (s->s->exact) continue;
-        bn_html(out, "<details id=\"series-%zu\"%s><summary><b>%s</b> %s", i + 1,
-                n++ < OPEN_MAX ? " open=\"open\"" : "", s->s->test, s->s->metric);
+        begin_details(out, n++ < OPEN_MAX);
+        bn_html(out, "<b id=\"series-%zu\">%s</b> %s", i + 1, s->s->test, s->s->metric);
         if (r->series[0].source != r->series[r->n_series - 1].source)
             bn_html(out, " <span class=\"small\">%s</span>", s->source->label);
         bn_html(out, "</summary>\n<div class=\"plots\">\n");
@@ -229,8 +235,8 @@ static void put_provenance(struct bn_buf *out, const struct bn_report *r)
     bn_html(out, "<h2 id=\"provenance\">Where the figures come from</h2>\n");
     for (size_t i = 0; i < r->n_sources; i++) {
         const struct bn_report_source *s = &r->sources[i];
-        bn_html(out, "<details%s><summary><b>%s</b></summary>\n<table class=\"facts\"><tbody>\n",
-                r->n_sources == 1 ? " open=\"open\"" : "", s->label);
+        begin_details(out, r->n_sources == 1);
+        bn_html(out, "<b>%s</b></summary>\n<table class=\"facts\"><tbody>\n", s->label);
         bn_html(out, "<tr><th scope=\"row\">sha256</th><td><code>%s</code></td></tr>\n", s->sha256);
         put_fact(out, "schema", bn_json_get(s->doc, "schema"));
         put_fact(out, "command", bn_json_get(s->doc, "command"));

@@ -230,7 +230,7 @@ void bn_report_table_points(struct bn_report_table *t, const struct bn_report *r
         put_value(t, &row[6], p->bytes > 0 ? p->macs / p->bytes : (double)NAN, "1");
         put_value(t, &row[7], p->macs > 0 ? p->macs * 1e9 / p->ns : (double)NAN, "1/s");
         if (isfinite(p->share))
-            bn_buf_printf(&share, "%.0f %% of %s", 100 * p->share, p->limit);
+            bn_buf_printf(&share, "%.3g %% of %s", 100 * p->share, p->limit);
         else
             bn_buf_puts(&share, "-");
         take(t, &row[8], &share);
