@@ -10,14 +10,14 @@ _bn_bench()
     fi
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-        run | kernels)
+        run | kernels | compare | baseline | report)
             command=${COMP_WORDS[at]}
             break
             ;;
         esac
     done
     if [[ -z $command && $cur != -* && $COMP_CWORD -eq 1 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'run kernels' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'run kernels compare baseline report' -- "$cur")
         return
     fi
     case $command:$prev in
@@ -85,6 +85,73 @@ _bn_bench()
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
         ;;
+    'compare:--thresholds')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'compare:--drift')
+        return
+        ;;
+    'compare:--margin')
+        return
+        ;;
+    'compare:--fail-on')
+        mapfile -t COMPREPLY < <(compgen -W 'any warning critical' -- "$cur")
+        return
+        ;;
+    'compare:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    'baseline:--ledger')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+        return
+        ;;
+    'baseline:--baseline')
+        return
+        ;;
+    'baseline:--reason')
+        return
+        ;;
+    'baseline:--thresholds')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'baseline:--drift')
+        return
+        ;;
+    'baseline:--margin')
+        return
+        ;;
+    'baseline:--fail-on')
+        mapfile -t COMPREPLY < <(compgen -W 'any warning critical' -- "$cur")
+        return
+        ;;
+    'baseline:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    'report:--format')
+        mapfile -t COMPREPLY < <(compgen -W 'text json jsonl csv csv-samples csv-comparisons markdown junit html benchstat libtest github-smaller github-bigger prometheus' -- "$cur")
+        return
+        ;;
+    'report:-o' | 'report:--output')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'report:--dir')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+        return
+        ;;
+    'report:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
     ':--color')
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
@@ -94,6 +161,9 @@ _bn_bench()
         case $command in
         'run') words='--model --isa --repack --batch --n-prompt --n-predict --depth --reps --warmup --seed --threads --json --quiet --verbose --color --help --version' ;;
         'kernels') words='--model --isa --filter --min-time --set --threads --json --quiet --verbose --color --help --version' ;;
+        'compare') words='--thresholds --drift --margin --fail-on --strict --unlike --json --quiet --verbose --color --help --version' ;;
+        'baseline') words='--ledger --baseline --allow-dirty --allow-stale --allow-contended --reason --note --thresholds --drift --margin --fail-on --strict --unlike --json --quiet --verbose --color --help --version' ;;
+        'report') words='--format --output --dir --json --quiet --verbose --color --help --version' ;;
         '') words='--quiet --verbose --color --help --version' ;;
         esac
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
