@@ -37,6 +37,49 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-bench kernels", "all kernels at the shapes of the 2B model"},
                   {"bn-bench kernels --filter i2s_gemv --isa all -t 1", "one kernel, each instruction set"},
                   {"bn-bench kernels -m model.gguf --min-time 1 --json", "another model's shapes"}}},
+    {.name = "profile",
+     .summary = "say where the time of a pass goes, brick by brick",
+     .text =
+         "A prompt and some decoding run with the profiler and without it, in turn, and the last run with "
+         "it is shown: for every brick of the forward pass what it took (self: without the bricks inside "
+         "it), its share of all bricks and of the wall time of all threads, and what no brick accounts "
+         "for. Every event has its begin and its end from one clock; nothing is derived from a share. The "
+         "result is negative when events were dropped, when sums are not exact, or when bricks account "
+         "for less than 85 % of the time.",
+     .synopsis =
+         "[-m MODEL] [-p N] [-n N] [-t N] [--level LEVEL] [--mode MODE]\n--check FILE [--check FILE]...",
+     .options = {bn_bench_profile_options},
+     .json = true,
+     .run = bn_bench_profile,
+     .examples = {{"bn-bench profile", "the model that the program carries"},
+                  {"bn-bench profile --level kernel -t 1", "kernels and the parts of attention too"},
+                  {"bn-bench profile --json >profile.json", "every event of it"},
+                  {"bn-bench profile --check profile.json", "was that measured, or made up?"}}},
+    {.name = "ab",
+     .summary = "compare two commands that take turns",
+     .text =
+         "Each round runs A, B, and A once more (A'), in an order that cancels a drift of the machine; every "
+         "run is a fresh process. A series is REGRESSED or IMPROVED when the interval of the change lies "
+         "beyond the margin and beyond what A differs from A', SAME when it lies within the margin, else "
+         "INCONCLUSIVE. Before each run a fixed piece of work is timed, the control: where that is not "
+         "equally fast beside A and beside B, or in both halves, the machine was not itself, and everything "
+         "is INCONCLUSIVE.\n\n"
+         "INCONCLUSIVE is no verdict, so it exits with 0 unless --strict is given. A series that one side "
+         "lacks, and a command that runs into --timeout, leave the gate without data: exit 1.",
+     .synopsis = "[-r N] [--series] [--extract NAME=REGEX] -- COMMAND_A ... --vs COMMAND_B ...\n"
+                 "--self-test [-r N] [--sessions N]",
+     .options = {bn_bench_ab_options},
+     .json = true,
+     .max_operands = BN_OPERANDS_ANY,
+     .operand = "COMMAND",
+     .run = bn_bench_ab,
+     .examples = {{"bn-bench ab -- old/bn-run -q -p To -n 64 --vs new/bn-run -q -p To -n 64",
+                   "wall time, CPU time, memory"},
+                  {"bn-bench ab --series -- old/bn-bench run --json -n 32 --vs new/bn-bench run --json -n 32",
+                   "every series that both print"},
+                  {"bn-bench ab --extract 'tps=([0-9.]+) tok/s:higher' -- ./a --vs ./b",
+                   "a number that they print"},
+                  {"bn-bench ab --self-test", "how often this is right, on this machine, now"}}},
     {.name = "compare",
      .summary = "hold two documents against each other",
      .text =
@@ -91,6 +134,21 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench report --format html -o report.html run.json ab.json", "a page to look at"},
                   {"bn-bench report --dir benchmark-results run.json", "all files that a build server keeps"},
                   {"bn-bench kernels --json | bn-bench report --format csv -", "figures for a spreadsheet"}}},
+    {.name = "trend",
+     .summary = "how figures went from run to run, and where they changed",
+     .text = "Every series of the runs in the ledgers, a line each, in the order in which they were saved. "
+             "Where the "
+             "runs before and behind a point differ by more than shuffles of them do (E-divisive, p < 0.01), "
+             "and by "
+             "more than --margin, it says so: how much, since when, between which commits, and how to "
+             "confirm it. "
+             "A last run alone never counts as a change.",
+     .synopsis = "[--suite NAME] [--test PATTERN] [--metric PATTERN]",
+     .options = {bn_bench_ledger_options, bn_bench_trend_options},
+     .json = true,
+     .run = bn_bench_trend,
+     .examples = {{"bn-bench trend --suite run --metric ns_per_token",
+                   "time of a token over all saved runs"}}},
     {0},
 };
 
@@ -100,8 +158,9 @@ static const struct bn_program PROGRAM = {
     .text = "Speed means something beside its limit, so both are measured in the same minutes. All samples "
             "are in the JSON document; docs/reference/bench.md describes it.",
     .commands = COMMANDS,
-    .exits = {{"1", "a kernel's result differs from the reference's; a regression; a run that is not saved; "
-                    "no baseline; nothing to report"},
+    .exits = {{"1",
+               "a kernel's result differs from the reference's; a regression; a gate without data; a profile "
+               "that is incomplete or was not measured; a run that is not saved"},
               {"5", "a ledger was changed by somebody else"},
               {"9", "not alike: another machine, other settings, another model"}},
     .see_also = "bn-run(1), bn(7)",

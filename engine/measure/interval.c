@@ -274,7 +274,7 @@ bn_status bn_interval_bootstrap(struct bn_interval *out, const double *rows, siz
 size_t bn_block_length(const double *samples, size_t n)
 {
     double r = bn_autocorrelation(samples, n), size = (double)n;
-    if (n < 4 || !(fabs(r) > 2 / sqrt(size))) return 1;
+    if (n < 10 || !(fabs(r) > 2 / sqrt(size))) return 1;
     double length = ceil(cbrt(size) - 1e-9), felt = ceil((1 + r) / (1 - r));
     return (size_t)fmin(fmax(length, felt), fmax(length, floor(size / 4)));
 }

@@ -52,11 +52,10 @@ struct bn_bootstrap {
     size_t n_draws;    /* 0 is BN_BOOTSTRAP_DRAWS */
     uint64_t seed;     /* the same seed, the same interval */
     double confidence; /* 0 is 0.95 */
-    bool bca;          /* Efron's correction (1987) of bias and skew; of smooth statistics, not of a median,
-                          and not with blocks or groups: BN_ERR_ARG */
+    bool bca; /* Efron's correction (1987) of bias and skew; of smooth statistics of 20 rows or more, not of a
+                 median, and not with blocks or groups: BN_ERR_ARG */
 };
 #define BN_BOOTSTRAP_DRAWS 10000u
-#define BN_BCA_LEAST 20u /* rows from which on the correction is better than none */
 
 /* NaN ends for fewer than 2 rows. BN_ERR_ARG also when the groups do not add up to n. */
 BN_MUST_CHECK bn_status bn_interval_bootstrap(struct bn_interval *out, const double *rows, size_t n,
@@ -71,7 +70,7 @@ struct bn_bca bn_bca_levels(double share, size_t n_draws, const double *jackknif
                             double confidence);
 
 /* Rows to draw together: 1 when neighbours hang together no more than by chance (lag-1 autocorrelation up to
- * 2 / sqrt(n)), else n^(1/3), or more when they hang together for longer. */
+ * 2 / sqrt(n), or fewer than 10 samples), else n^(1/3), or more when they hang together for longer. */
 size_t bn_block_length(const double *samples, size_t n);
 
 /* The interval of a series' median, as its samples allow: by order statistics, or by blocks when neighbours

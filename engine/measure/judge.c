@@ -103,11 +103,20 @@ static size_t needed(const struct bn_judgement *j, const struct setting *s)
     return n <= N_USEFUL_MAX ? (size_t)fmax(n, (double)j->n + 1) : 0;
 }
 
+/* So many pairs would bring q below what is asked: the distance in standard deviations grows with the root
+ * of n. */
+static size_t needed_for_p(const struct bn_judgement *j, double q)
+{
+    double now = bn_normal_quantile(0.5 * j->p), then = bn_normal_quantile(0.5 * j->p * q / j->q);
+    double n = ceil((double)j->n * (then / now) * (then / now));
+    return n <= N_USEFUL_MAX ? (size_t)fmax(n, (double)j->n + 1) : 0;
+}
+
 static void decide_direction(struct bn_judgement *j, const struct setting *s, enum bn_outcome outcome)
 {
     const struct bn_judge_rules *r = s->rules;
     if (!(j->p < r->q)) {
-        j->n_needed = j->n + 1;
+        j->n_needed = needed_for_p(j, r->q);
         say(j, "%s, but p is %.2g, not below %.2g%s", range(j).text, j->p, r->q, enough(j, s->what).text);
     } else if (j->agreement < r->agreement) {
         say(j,
@@ -362,15 +371,6 @@ static bool is_exact(const struct bn_judgement *j)
     return isnan(j->p);
 }
 
-/* How many pairs would have a p that is small enough, when the distance in standard deviations grows with
- * the root of n. */
-static size_t needed_among_many(const struct bn_judgement *j, double q)
-{
-    double now = bn_normal_quantile(0.5 * j->p), then = bn_normal_quantile(0.5 * j->p * q / j->q);
-    double n = ceil((double)j->n * (then / now) * (then / now));
-    return n <= N_USEFUL_MAX ? (size_t)fmax(n, (double)j->n + 1) : 0;
-}
-
 static void apply(struct bn_judgement *j, size_t n_tests, const char *contaminated,
                   const struct bn_judge_rules *rules)
 {
@@ -381,7 +381,7 @@ static void apply(struct bn_judgement *j, size_t n_tests, const char *contaminat
         say(j, "%s", contaminated[0] != '\0' ? contaminated : "the machine was not itself");
     } else if (change && !(j->q < rules->q)) {
         j->outcome = BN_OUTCOME_INCONCLUSIVE;
-        j->n_needed = needed_among_many(j, rules->q);
+        j->n_needed = needed_for_p(j, rules->q);
         say(j, "%s, but among %zu comparisons such a p is no surprise (q %.2g)%s", range(j).text, n_tests,
             j->q, enough(j, "pairs").text);
     }

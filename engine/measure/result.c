@@ -12,8 +12,8 @@
 
 /* Settings that say how often or how long something was measured, or which part of it; what was measured is
  * the same. A model is compared by its digest, not by its path. */
-static const char *const EFFORT[] = {"reps",   "warmup",     "min_time_ns", "filter",      "precision",
-                                     "max_ns", "timeout_ns", "auto_reps",   "auto_warmup", "model"};
+static const char *const EFFORT[] = {"reps",        "warmup",     "precision", "loads", "min_time_ns",
+                                     "max_time_ns", "timeout_ns", "filter",    "model"};
 
 /* Load before the measurement from which on the machine counts as busy: half of its CPUs. */
 #define BUSY_MILLI 500u
@@ -54,7 +54,8 @@ static void find_invalid(struct bn_result *r)
     const bn_json *configs = bn_json_get(r->document, "configurations");
     for (const bn_json *c = bn_json_first(configs); c != NULL; c = bn_json_next(c)) {
         const char *verdict = text_at(c, "verdict");
-        if (strcmp(verdict, "INVALID") == 0 && r->invalid[0] == '\0')
+        bool bad = strcmp(verdict, "invalid") == 0 || strcmp(verdict, "timeout") == 0;
+        if (bad && r->invalid[0] == '\0')
             snprintf(r->invalid, sizeof r->invalid, "a configuration is %s: %.100s", verdict,
                      text_at(c, "reason"));
     }
@@ -147,7 +148,8 @@ bn_status bn_result_parse(struct bn_result *out, bn_json *document, bn_error *er
 {
     *out = (struct bn_result){.document = document};
     bn_status status;
-    if (strcmp(text_at(document, "schema"), "bn.bench/1") == 0)
+    const char *schema = text_at(document, "schema");
+    if (strcmp(schema, "bn.bench/1") == 0 || strcmp(schema, "bn.profile/1") == 0)
         status = read_document(out, err);
     else if (bn_json_kind(bn_json_get(document, "baselines")) == BN_JSON_OBJECT)
         status = read_points(out, err);

@@ -53,21 +53,24 @@ static bn_json *begin_document(const struct bn_args *args)
 
 static bn_status hold_against(struct bn_offline *out, struct bn_series_list *series,
                               const struct bn_entry *entry, const struct bn_series_list *now,
-                              const char *contended, struct bn_bench_judging *judging, bn_error *err)
+                              const char *contended, const char *binary, struct bn_bench_judging *judging,
+                              bn_error *err)
 {
-    judging->rules.contended = contended;
+    const char *then = "";
+    (void)bn_json_string(bn_json_get(entry->json, "binary_sha256"), &then);
+    judging->rules.contended = bn_bench_excuse(contended, NULL, then, binary);
     BN_TRY(bn_series_read(series, entry->json, err));
     return bn_offline_compare(out, series, now, &judging->rules, err);
 }
 
 /* Whether series regressed against an entry; texts of the comparison do not outlive it. */
 static bn_status judge_against(enum bn_outcome *worst, size_t *n_missing, const struct bn_entry *entry,
-                               const struct bn_series_list *now, const char *contended,
+                               const struct bn_series_list *now, const char *contended, const char *binary,
                                struct bn_bench_judging *judging, bn_error *err)
 {
     struct bn_offline offline = {0};
     struct bn_series_list series = {0};
-    bn_status status = hold_against(&offline, &series, entry, now, contended, judging, err);
+    bn_status status = hold_against(&offline, &series, entry, now, contended, binary, judging, err);
     *worst = offline.worst;
     *n_missing = offline.n_missing;
     bn_offline_release(&offline);
@@ -181,7 +184,8 @@ static bn_status decide(const struct bn_ledger *l, const char *name, const struc
     size_t n_missing = 0;
     note->state = BN_ENTRY_PROMOTED;
     if (baseline == NULL) return BN_OK;
-    BN_TRY(judge_against(&note->outcome, &n_missing, baseline, &r->series, r->contended, judging, err));
+    BN_TRY(judge_against(&note->outcome, &n_missing, baseline, &r->series, r->contended, r->binary_sha256,
+                         judging, err));
     note->against = baseline->id;
     note->state = note->outcome == BN_OUTCOME_REGRESSED ? BN_ENTRY_REGRESSED : BN_ENTRY_SAVED;
     if (n_missing > 0) bn_report_warning("%zu series of the baseline are missing", n_missing);
@@ -248,7 +252,8 @@ static bn_status check_against(struct bn_args *args, const struct bn_entry *base
 {
     struct bn_offline offline = {0};
     struct bn_series_list series = {0};
-    bn_status status = hold_against(&offline, &series, baseline, &r->series, r->contended, judging, err);
+    bn_status status =
+        hold_against(&offline, &series, baseline, &r->series, r->contended, r->binary_sha256, judging, err);
     bn_json *doc = begin_document(args);
     if (args->json) {
         bn_json_put_string(doc, "baseline", baseline->id);
@@ -432,10 +437,13 @@ static bn_status check_promotion(const struct bn_ledger *l, const struct bn_entr
     struct bn_series_list now = {0};
     size_t n_missing = 0;
     enum bn_outcome worst = BN_OUTCOME_INCONCLUSIVE;
+    const char *binary = "";
+    (void)bn_json_string(bn_json_get(e->json, "binary_sha256"), &binary);
     const struct bn_entry *unlike, *baseline = bn_ledger_baseline(l, e->name, &e->like, &unlike);
     if (e->state == BN_ENTRY_REGRESSED || baseline == NULL || baseline == e) return BN_OK;
     bn_status status = bn_series_read(&now, e->json, err);
-    if (status == BN_OK) status = judge_against(&worst, &n_missing, baseline, &now, NULL, judging, err);
+    if (status == BN_OK)
+        status = judge_against(&worst, &n_missing, baseline, &now, NULL, binary, judging, err);
     bn_series_release(&now);
     if (status == BN_OK && worst == BN_OUTCOME_REGRESSED)
         return bn_fail(err, BN_ERR_MISMATCH,

@@ -16,7 +16,8 @@ static bn_status prepare(struct bn_bench_judging *judging, const struct bn_resul
     const struct bn_likeness like_a = likeness(a), like_b = likeness(b);
     const bn_json *levels = bn_json_get(a->document, "thresholds");
     judging->rules.points = a->points || b->points;
-    judging->rules.contended = a->contended[0] != '\0' ? a->contended : b->contended;
+    judging->rules.contended =
+        bn_bench_excuse(a->contended, b->contended, a->binary_sha256, b->binary_sha256);
     if (a->points && levels != NULL) BN_TRY(bn_levels_import(&judging->levels, levels, err));
     if (judging->rules.points || judging->unlike) return BN_OK;
     bn_status status = bn_result_like(&like_a, &like_b, err);

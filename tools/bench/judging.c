@@ -5,6 +5,7 @@
 #include "tools/bench/judging.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -68,6 +69,16 @@ bn_status bn_bench_judging_read(struct bn_bench_judging *out, const struct bn_ar
     out->strict = bn_opt_flag(args, "strict");
     out->fail_on = (unsigned)bn_opt_choice(args, "fail-on");
     return BN_OK;
+}
+
+const char *bn_bench_excuse(const char *contended_a, const char *contended_b, const char *binary_a,
+                            const char *binary_b)
+{
+    if (contended_a != NULL && contended_a[0] != '\0') return contended_a;
+    if (contended_b != NULL && contended_b[0] != '\0') return contended_b;
+    if (binary_a != NULL && binary_b != NULL && binary_a[0] != '\0' && strcmp(binary_a, binary_b) == 0)
+        return "both are the same program, byte for byte: a difference is the machine's";
+    return NULL;
 }
 
 /* Why this does not pass; NULL when it does. */

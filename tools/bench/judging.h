@@ -25,6 +25,11 @@ BN_MUST_CHECK bn_status bn_bench_judging_read(struct bn_bench_judging *out, cons
 /* The levels of --thresholds, else those that the program carries. */
 BN_MUST_CHECK bn_status bn_bench_levels(struct bn_levels *out, const struct bn_args *args, bn_error *err);
 
+/* Why a difference between two sessions would say nothing of the program: other work kept a machine busy, or
+ * it is the same program, byte for byte. NULL when it would. Digests and reasons may be empty or NULL. */
+const char *bn_bench_excuse(const char *contended_a, const char *contended_b, const char *binary_a,
+                            const char *binary_b);
+
 /* Shows a comparison, as text or in the document doc, and sets the exit code: 1 for a regression that counts,
  * for a series that is missing, for nothing in common, and with --strict for anything inconclusive. */
 BN_MUST_CHECK bn_status bn_bench_judging_show(struct bn_args *args, const struct bn_bench_judging *judging,
