@@ -10,14 +10,14 @@ _bn_bench()
     fi
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-        run | kernels | profile | ab | compare | baseline | trend)
+        run | kernels | profile | ab | compare | baseline | report | trend)
             command=${COMP_WORDS[at]}
             break
             ;;
         esac
     done
     if [[ -z $command && $cur != -* && $COMP_CWORD -eq 1 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'run kernels profile ab compare baseline trend' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'run kernels profile ab compare baseline report trend' -- "$cur")
         return
     fi
     case $command:$prev in
@@ -229,6 +229,24 @@ _bn_bench()
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
         ;;
+    'report:--format')
+        mapfile -t COMPREPLY < <(compgen -W 'text json jsonl csv csv-samples csv-comparisons markdown junit html benchstat libtest github-smaller github-bigger prometheus' -- "$cur")
+        return
+        ;;
+    'report:-o' | 'report:--output')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'report:--dir')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+        return
+        ;;
+    'report:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
     'trend:--ledger')
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -d -- "$cur")
@@ -275,6 +293,7 @@ _bn_bench()
         'ab') words='--rounds --warmup --max-time --timeout --prepare --input --shell --ignore-failure --seed --no-null --no-control --extract --series --output-only --margin --strict --self-test --sessions --json --quiet --verbose --color --help --version' ;;
         'compare') words='--thresholds --drift --margin --fail-on --strict --unlike --json --quiet --verbose --color --help --version' ;;
         'baseline') words='--ledger --baseline --allow-dirty --allow-stale --allow-contended --reason --note --thresholds --drift --margin --fail-on --strict --unlike --json --quiet --verbose --color --help --version' ;;
+        'report') words='--format --output --dir --json --quiet --verbose --color --help --version' ;;
         'trend') words='--ledger --suite --machine --name --test --metric --last --least --margin --json --quiet --verbose --color --help --version' ;;
         '') words='--quiet --verbose --color --help --version' ;;
         esac
