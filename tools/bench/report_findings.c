@@ -16,6 +16,7 @@
 #define OUTLIERS 0.1 /* share of samples */
 #define COVERED 0.85 /* share of time that a profile has to account for */
 #define FINDINGS_MAX 200u
+#define ALIKE_MAX 3u /* findings of one rule that are told one by one */
 
 /* Appends a finding; text and evidence are divided by a tab. */
 static bn_status find(struct bn_report *r, const char *rule, const char *kind, bn_error *err, const char *fmt,
@@ -25,6 +26,13 @@ static bn_status find(struct bn_report *r, const char *rule, const char *kind, b
 {
     char line[1200];
     va_list args;
+    size_t alike = 0, last = 0;
+    for (size_t i = 0; i < r->n_findings; i++)
+        if (strcmp(r->findings[i].rule, rule) == 0) alike++, last = i;
+    if (alike >= ALIKE_MAX) {
+        r->findings[last].n_more++;
+        return BN_OK;
+    }
     if (r->n_findings >= FINDINGS_MAX) return BN_OK;
     va_start(args, fmt);
     vsnprintf(line, sizeof line, fmt, args);
@@ -33,9 +41,10 @@ static bn_status find(struct bn_report *r, const char *rule, const char *kind, b
     if (r->findings == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     size_t n = strcspn(line, "\t");
     struct bn_report_finding *f = &r->findings[r->n_findings++];
-    *f = (struct bn_report_finding){
-        rule, kind, bn_strndup(line, n),
-        bn_strndup(line + n + (line[n] == '\t'), strlen(line + n + (line[n] == '\t')))};
+    f->rule = rule;
+    f->kind = kind;
+    f->text = bn_strndup(line, n);
+    f->evidence = bn_strndup(line + n + (line[n] == '\t'), strlen(line + n + (line[n] == '\t')));
     return f->text != NULL && f->evidence != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
 }
 

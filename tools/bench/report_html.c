@@ -86,7 +86,7 @@ static void put_verdict(struct bn_buf *out, const struct bn_report *r)
     const char *kind = "ok";
     size_t n = 0;
     for (size_t i = 0; i < r->n_findings; i++) {
-        n += strcmp(r->findings[i].kind, "ok") != 0;
+        n += strcmp(r->findings[i].kind, "ok") != 0 ? 1 + r->findings[i].n_more : 0;
         if (strcmp(r->findings[i].kind, "bad") == 0) kind = "";
         if (strcmp(r->findings[i].kind, "warn") == 0 && kind[0] != '\0') kind = "warn";
     }
@@ -115,10 +115,10 @@ static void put_findings(struct bn_buf *out, const struct bn_report *r)
         const struct bn_report_finding *f = &r->findings[i];
         bn_html(out, "<li class=\"finding %s\">", f->kind);
         put_mark(out, f->kind);
-        bn_html(out,
-                "<span><b>%s</b> <span class=\"small\">%s <span class=\"rule\">rule "
-                "%s</span></span></span></li>\n",
+        bn_html(out, "<span><b>%s</b> <span class=\"small\">%s <span class=\"rule\">rule %s</span></span>",
                 f->text, f->evidence, f->rule);
+        if (f->n_more > 0) bn_html(out, "<span class=\"small\">and %zu more like it</span>", f->n_more);
+        bn_html(out, "</span></li>\n");
     }
     bn_html(out, "</ul>\n");
 }

@@ -11,6 +11,7 @@
 
 #define ROW 42.0
 #define FOREST_MAX 60u
+#define FOREST_REACH 0.25 /* intervals that reach farther are cut, unless a change itself is larger */
 
 /* As much of a text as fits n characters, ended by an ellipsis when it does not all. */
 static void put_cut(struct bn_buf *out, const char *text, size_t n)
@@ -41,6 +42,12 @@ static double clamp(double x, const struct bn_plot *p)
     return fmin(fmax(x, p->x0), p->x1);
 }
 
+/* The end of a bar: a stroke across, or an arrow where it goes on. */
+static void draw_end(struct bn_buf *out, double x, double y, double arrow)
+{
+    bn_html(out, "M%.1f %.1fL%.1f %.1fL%.1f %.1f", x + arrow, y - 4, x, y, x + arrow, y + 4);
+}
+
 static void draw_comparison(struct bn_buf *out, const struct bn_plot *p, const struct bn_report_comparison *c,
                             double y)
 {
@@ -60,8 +67,10 @@ static void draw_comparison(struct bn_buf *out, const struct bn_plot *p, const s
     if (j->band > 0) draw_band(out, p, "noise", 100 * j->band, y - 5, 10);
     if (isfinite(j->low) && isfinite(j->high)) {
         double a = bn_plot_x(p, clamp(100 * j->low, p)), b = bn_plot_x(p, clamp(100 * j->high, p));
-        bn_html(out, "<path class=\"bar %s\" d=\"M%.1f %.1fH%.1fM%.1f %.1fv8M%.1f %.1fv8\"/>", kind, a, y, b,
-                a, y - 4, b, y - 4);
+        bn_html(out, "<path class=\"bar %s\" d=\"M%.1f %.1fH%.1f", kind, a, y, b);
+        draw_end(out, a, y, 100 * j->low < p->x0 ? 5 : 0);
+        draw_end(out, b, y, 100 * j->high > p->x1 ? -5 : 0);
+        bn_html(out, "\"/>");
     }
     if (isfinite(j->change)) {
         struct bn_buf text = {.max = 100};
@@ -77,13 +86,17 @@ void bn_report_plot_forest(struct bn_buf *out, const struct bn_report *r)
     size_t n = bn_min_size(r->n_comparisons, FOREST_MAX);
     double low = 0, high = 0;
     bool margin = false, noise = false;
+    double reach = FOREST_REACH;
     if (n == 0) return;
+    for (size_t i = 0; i < n; i++)
+        if (fabs(r->comparisons[i].c.j.change) > reach)
+            reach = fmin(1.1 * fabs(r->comparisons[i].c.j.change), 10);
     for (size_t i = 0; i < n; i++) {
         const struct bn_report_comparison *c = &r->comparisons[i];
         const double ends[] = {c->c.j.low, c->c.j.high, c->c.j.change, c->margin,
                                -c->margin, c->c.j.band, -c->c.j.band};
         for (size_t k = 0; k < BN_ARRAY_LEN(ends); k++)
-            bn_plot_include(&low, &high, 100 * fmin(fmax(ends[k], -10), 10));
+            bn_plot_include(&low, &high, 100 * fmin(fmax(ends[k], -reach), reach));
         margin = margin || c->margin > 0;
         noise = noise || c->c.j.band > 0;
     }
