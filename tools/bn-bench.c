@@ -122,7 +122,7 @@ static const struct bn_command COMMANDS[] = {
          "report of all of them. Every format takes its figures from the same place: formats for programs "
          "have them exactly, those for people round them. The HTML page is one file with its plots in it; "
          "it loads nothing. What the report finds is found by rules, and each finding names its figures. "
-         "docs/reference/bench.md describes the formats.",
+         "docs/reference/report.md describes the formats.",
      .synopsis = "[--format NAME] [-o FILE] FILE...\n--dir DIR FILE...",
      .options = {bn_bench_report_options},
      .json = true,
