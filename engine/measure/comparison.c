@@ -79,7 +79,7 @@ void bn_comparisons_put(bn_json *document, const struct bn_comparison *list, siz
 static bool read_finite(const bn_json *object, const char *name, double *out)
 {
     const bn_json *value = bn_json_get(object, name);
-    *out = NAN;
+    *out = (double)NAN;
     return bn_json_number(value, out) || (value != NULL && bn_json_kind(value) == BN_JSON_NULL);
 }
 

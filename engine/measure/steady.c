@@ -33,16 +33,10 @@ static double noise_of(const double *y, size_t n, double *scratch)
     return BN_MAD_SIGMA / sqrt(2) * bn_median_of(scratch, n - 1, NULL);
 }
 
-static double median_copy(const double *y, size_t n, double *scratch)
-{
-    memcpy(scratch, y, n * sizeof *scratch);
-    return bn_median_of(scratch, n, NULL);
-}
-
 bn_status bn_steady(struct bn_steady *out, const double *times, size_t n, size_t window, double tolerance,
                     bn_error *err)
 {
-    *out = (struct bn_steady){.change = (double)NAN, .trend = (double)NAN, .allowed = tolerance};
+    *out = (struct bn_steady){.change = (double)NAN, .allowed = tolerance};
     if (window < 3 || !(tolerance >= 0)) return bn_fail(err, BN_ERR_ARG, "the window is too short");
     for (size_t i = 0; i < n; i++)
         if (!(times[i] > 0 && isfinite(times[i])))
@@ -50,14 +44,16 @@ bn_status bn_steady(struct bn_steady *out, const double *times, size_t n, size_t
     if (n / 2 < window) return BN_OK;
     double *scratch = bn_alloc(window * (2 * window - 1), sizeof *scratch);
     if (scratch == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
-    const double *last = times + n - window, *both = last - window;
-    double before = median_copy(both, window, scratch), now = median_copy(last, window, scratch);
-    double slope = robust_slope(both, 2 * window, scratch), noise = noise_of(both, 2 * window, scratch);
+    size_t m = 2 * window;
+    const double *last = times + n - m;
+    double slope = robust_slope(last, m, scratch), noise = noise_of(last, m, scratch);
+    memcpy(scratch, last, m * sizeof *scratch);
+    double level = bn_median_of(scratch, m, NULL);
     bn_free(scratch);
-    out->change = now / before - 1;
-    out->trend = slope * (double)window / before;
-    /* Twice the deviation of the difference of two medians, each of which has 1.25 * sigma / sqrt(window). */
-    out->allowed = tolerance + 2 * 1.25 * noise / before * sqrt(2 / (double)window);
-    out->steady = fabs(out->change) <= out->allowed && fabs(out->trend) <= out->allowed;
+    out->change = slope * (double)window / level;
+    /* Twice the deviation that noise gives the slope of m samples, sigma * sqrt(12 / m^3), times the window.
+     */
+    out->allowed = tolerance + 2 * noise / level * sqrt(1.5 / (double)window);
+    out->steady = fabs(out->change) <= out->allowed;
     return BN_OK;
 }

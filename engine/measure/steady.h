@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Has a sequence of timings settled? Caches, page tables and clocks need some runs to get warm; what comes
- * before is not what is asked for. The last two windows are compared: by their medians, and by a slope
- * through both that outliers do not move (Theil, 1950; Sen, 1968).
+ * before is not what is asked for. A line is laid through the last two windows, the median of the slopes
+ * between all their samples, which outliers do not move (Theil, 1950; Sen, 1968).
  */
 #ifndef BN_MEASURE_STEADY_H
 #define BN_MEASURE_STEADY_H
@@ -11,9 +11,8 @@
 
 struct bn_steady {
     bool steady;    /* false as long as there are fewer than two windows */
-    double change;  /* of the last window's median against the one before, -0.02: two per cent less */
-    double trend;   /* the slope, as a change from one window to the next */
-    double allowed; /* |change| and |trend| up to this are steady: the tolerance, and what noise alone does */
+    double change;  /* from one window to the next, by the slope; -0.02: two per cent less */
+    double allowed; /* |change| up to this is steady: the tolerance, and what noise alone does */
 };
 
 /* times: n positive ones in their order; window >= 3; tolerance: 0.01 is one per cent. */

@@ -4,26 +4,16 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
 export tmp
-count=0
-ok() { # description, command...
-    local what=$1
-    shift
-    count=$((count + 1))
-    if "$@"; then echo "ok $count - $what"; else
-        echo "not ok $count - $what"
-        sed 's/^/# /' "$tmp/out" "$tmp/err"
-    fi
-}
 ab() { # arguments; leaves $status, $tmp/out, $tmp/err
     "$bin/bn-bench" ab -q "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
     status=$?
 }
-ended() { [ "$status" -eq "$1" ]; }
-has() { grep -qE -- "$2" "$tmp/$1"; }
-has_not() { ! has "$@"; }
+shown() { "$@" || { cat "$tmp/out" "$tmp/err"; return 1; }; }
+ended() { shown [ "$status" -eq "$1" ]; }
+has() { shown grep -qE -- "$2" "$tmp/$1"; }
 
 # cost.sh FACTOR: prints a cost that drifts by 1 % a run, whichever side it is, with noise of 0.3 %.
 cat >"$tmp/cost.sh" <<'SH'
@@ -38,65 +28,65 @@ drifting() { # factor of B, options...
     ab --no-control --output-only -r 12 "$@" -- sh "$tmp/cost.sh" 1 --vs sh "$tmp/cost.sh" "$factor"
 }
 drifting 1.05 --extract 'cost=cost ([0-9.]+)'
-ok 'a cost 5 % higher, under drift, is a negative result' ended 1
-ok 'REGRESSED' has out '^command +cost .* REGRESSED: '
-ok 'by the last of the numbers printed' has out '^command +cost .* \+[456]\.[0-9]+ '
-ok 'the smallest change that would be found is shown' has out ' finds % '
-ok 'and the verdict' has out '^verdict  REGRESSED$'
+check 'a cost 5 % higher, under drift, is a negative result' ended 1
+check 'REGRESSED' has out '^command +cost .* REGRESSED: '
+check 'by the last of the numbers printed' has out '^command +cost .* \+[456]\.[0-9]+ '
+check 'the smallest change that would be found is shown' has out ' finds % '
+check 'and the verdict' has out '^verdict  REGRESSED$'
 drifting 1.05 --extract 'rate=^rate ([0-9.]+)$:higher'
-ok 'a rate that is lower has regressed, too' has out '^command +rate .* REGRESSED: '
+check 'a rate that is lower has regressed, too' has out '^command +rate .* REGRESSED: '
 drifting 0.95 --extract 'cost=cost ([0-9.]+)'
-ok 'a cost 5 % lower is good' ended 0
-ok 'IMPROVED' has out '^command +cost .* IMPROVED: '
+check 'a cost 5 % lower is good' ended 0
+check 'IMPROVED' has out '^command +cost .* IMPROVED: '
 drifting 1 --extract 'cost=cost ([0-9.]+)'
-ok 'the same twice is no negative result' ended 0
-ok 'and no change' has out '^command +cost .* (SAME|INCONCLUSIVE)'
+check 'the same twice is no negative result' ended 0
+check 'and no change' has out '^command +cost .* (SAME|INCONCLUSIVE)'
 drifting 1 -r 3 --extract 'cost=cost ([0-9.]+)'
-ok 'three rounds show nothing' has out '^command +cost .* INCONCLUSIVE: '
-ok 'which is no failure' ended 0
+check 'three rounds show nothing' has out '^command +cost .* INCONCLUSIVE: '
+check 'which is no failure' ended 0
 drifting 1 -r 3 --extract 'cost=cost ([0-9.]+)' --strict
-ok 'unless it is asked for' ended 1
+check 'unless it is asked for' ended 1
 
 # The order: prepare before each run, warm-up first, A twice a round.
 log() { ab -r 2 --warmup 1 "$@" --no-control --shell --prepare "echo p >>$tmp/log" -- "echo a >>$tmp/log" --vs "echo b >>$tmp/log"; }
 : >"$tmp/log"
 log
-ok 'wall time, CPU time and memory are compared' has out '^command +wall_ns .*INCONCLUSIVE'
-ok 'memory, too' has out '^command +max_rss_bytes '
-ok '3 rounds ran A six times' test "$(grep -c a "$tmp/log")" -eq 6
-ok 'B three times' test "$(grep -c b "$tmp/log")" -eq 3
-ok 'each behind the preparation' test "$(tr -d '\n' <"$tmp/log" | sed 's/p[ab]//g')" = ''
+check 'wall time, CPU time and memory are compared' has out '^command +wall_ns .*INCONCLUSIVE'
+check 'memory, too' has out '^command +max_rss_bytes '
+check '3 rounds ran A six times' test "$(grep -c a "$tmp/log")" -eq 6
+check 'B three times' test "$(grep -c b "$tmp/log")" -eq 3
+check 'each behind the preparation' test "$(tr -d '\n' <"$tmp/log" | sed 's/p[ab]//g')" = ''
 : >"$tmp/log"
 log --no-null
-ok 'without A again, three times' test "$(grep -c a "$tmp/log")" -eq 3
+check 'without A again, three times' test "$(grep -c a "$tmp/log")" -eq 3
 ab -r 1 --warmup 0 --no-control --prepare false -- true --vs true
-ok 'a preparation that fails' ended 1
-ok 'is named' has err 'error: --prepare ended with status 1'
+check 'a preparation that fails' ended 1
+check 'is named' has err 'error: --prepare ended with status 1'
 
 # Failures.
 ab -r 2 -- true --vs sh -c 'echo oh no >&2; exit 3'
-ok 'a command that fails' ended 1
-ok 'is quoted' has err '^bn-bench: error: B ended with status 3 in round 1: oh no$'
+check 'a command that fails' ended 1
+check 'is quoted' has err '^bn-bench: error: B ended with status 3 in round 1: oh no$'
 ab -r 2 -- true --vs sh -c 'kill -SEGV $$'
-ok 'one that is killed' has err 'B was ended by signal 11 in round 1'
+check 'one that is killed' has err 'B was ended by signal 11 in round 1'
 ab -r 2 --no-control --ignore-failure -- true --vs false
-ok 'failures can be ignored' ended 0
-ok 'and are counted' has out '^failures A 0, B 3$'
+check 'failures can be ignored' ended 0
+check 'and are counted' has out '^failures A 0, B 3$'
 ab -r 2 --timeout 1 -- true --vs sh -c 'while :; do :; done'
-ok 'a command that does not end is no data' ended 1
-ok 'and gives no number' has out '^command +wall_ns +- +- .* INCONCLUSIVE: B ran into the time limit in round 1$'
+check 'a command that does not end is no data' ended 1
+check 'and gives no number' has out '^command +wall_ns +- +- .* INCONCLUSIVE: B ran into the time limit in round 1$'
 ab -- "$tmp/none" --vs true
-ok 'a command that is not there' ended 3
+check 'a command that is not there' ended 3
 
 # Missing numbers.
 ab -r 2 --no-control --output-only --extract 'x=x ([0-9]+)' -- echo x 1 --vs echo y 1
-ok 'a number that one side lacks is no data' ended 1
-ok 'which is said' has out '^command +x .*INCONCLUSIVE: B has no such series$'
+check 'a number that one side lacks is no data' ended 1
+check 'which is said' has out '^command +x .*INCONCLUSIVE: B has no such series$'
 ab -r 2 --no-control --output-only --extract 'x=x ([0-9]+)' -- echo y --vs echo y
-ok 'one that both lack is a mistake' ended 1
-ok 'which names it' has err "error: --extract: nothing that A or B printed is a 'x'"
+check 'one that both lack is a mistake' ended 1
+check 'which names it' has err "error: --extract: nothing that A or B printed is a 'x'"
 ab -r 6 --no-control --output-only --extract 'x=x ([0-9]+)' -- sh -c 'echo x 5 >&2' --vs sh -c 'echo x 5 >&2'
-ok 'standard error is read, too' has out '^command +x +5 +5 .* SAME$'
+check 'standard error is read, too' has out '^command +x +5 +5 .* SAME$'
 
 # Documents.
 doc() { # name, test, metric, exact, samples
@@ -106,32 +96,37 @@ series() { printf '{"test": "%s", "metric": "%s", "unit": "ns", "better": "lower
 doc a decode ns_per_token false 10,12,11
 doc b decode ns_per_token false 13,9,14
 ab -r 6 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
-ok 'series are compared by their medians' has out '^decode +ns_per_token +11 ns +13 ns +\+18\.18 .* REGRESSED'
+check 'series are compared by their medians' has out '^decode +ns_per_token +11 ns +13 ns +\+18\.18 .* REGRESSED'
 doc a decode bytes true 1000
 doc b decode bytes true 1001
 ab -r 1 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
-ok 'exact ones need one round' has out '^decode +bytes .* REGRESSED'
+check 'exact ones need one round' has out '^decode +bytes .* REGRESSED'
 printf '{"series": [%s, %s]}' "$(series decode bytes true 1000)" "$(series prompt bytes true 7)" >"$tmp/b.json"
 ab -r 2 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
-ok 'sets that differ are no data' ended 1
-ok 'what is missing is reported' has out '^prompt +bytes .* INCONCLUSIVE: A has no such series$'
-ok 'what is there is compared' has out '^decode +bytes .* SAME$'
+check 'sets that differ are no data' ended 1
+check 'what is missing is reported' has out '^prompt +bytes .* INCONCLUSIVE: A has no such series$'
+check 'what is there is compared' has out '^decode +bytes .* SAME$'
+ab -r 2 --no-control --series --filter decode -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
+check 'a filter leaves the others out' ended 0
+check 'all of them' [ "$(grep -cE '(SAME|INCONCLUSIVE)$' "$tmp/out")" -eq 2 ]
+ab -r 2 --no-control --series --filter nothing -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
+check 'a filter that nothing passes is no data' ended 1
 ab -r 1 --series -- echo hello --vs cat "$tmp/b.json"
-ok 'a document that is none' ended 4
-ok 'names the side' has err "error: the output of A'? is no document with series"
+check 'a document that is none' ended 4
+check 'names the side' has err "error: the output of A'? is no document with series"
 ab -r 2 --json --no-control --output-only --series -- cat "$tmp/b.json" --vs cat "$tmp/b.json"
-ok 'there is a document' ended 0
+check 'there is a document' ended 0
 for member in '"schema": "bn.bench/1"' '"command": "ab"' '"slots": ' '"comparisons": ' '"test": "A: decode"' '"test": "B: prompt"' \
     "\"side\": \"A'\"" '"verdict": "SAME"' '"warmup": true' '"steal_ns": '; do
-    ok "with $member" has out "$member"
+    check "with $member" has out "$member"
 done
-ok 'its slots are all there' test "$(grep -c '"side": ' "$tmp/out")" -eq 9
-ok 'and all that is null says why' test "$(grep -c ': null' "$tmp/out")" -gt 0
+check 'its slots are all there' test "$(grep -c '"side": ' "$tmp/out")" -eq 9
+check 'and all that is null says why' test "$(grep -c ': null' "$tmp/out")" -gt 0
 
 # The control is timed unless it is not wanted.
 ab -r 2 --json --output-only --series -- cat "$tmp/b.json" --vs cat "$tmp/b.json"
-ok 'the control is timed' has out '"spin": [1-9][0-9]*'
-ok 'exact values stand beside any noise' ended 0
+check 'the control is timed' has out '"spin": [1-9][0-9]*'
+check 'exact values stand beside any noise' ended 0
 
 # Misuse.
 for args in '' '-- true' '-- true --vs' '-- --vs true' '-- true --vs true --vs true' '-r 0 -- true --vs true' \
@@ -140,14 +135,12 @@ for args in '' '-- true' '-- true --vs' '-- --vs true' '-- true --vs true --vs t
     '--timeout soon -- true --vs true'; do
     # shellcheck disable=SC2086
     ab $args
-    ok "misuse: $args" ended 2
+    check "misuse: $args" ended 2
 done
 
 # The self-test: three rounds can show nothing, so its power is too little, and it says so.
 ab --self-test --sessions 1 -r 3 --warmup 0
-ok 'a self-test without power fails' ended 1
-ok 'and says so' has out '^power    TOO LITTLE'
-ok 'no alarm in three rounds' has out '^alarms   good'
-ok 'it has a line for each change' test "$(grep -cE '^ +(0|2|5|10) % ' "$tmp/out")" -eq 4
-
-echo "1..$count"
+check 'a self-test without power fails' ended 1
+check 'and says so' has out '^power    TOO LITTLE'
+check 'no alarm in three rounds' has out '^alarms   good'
+check 'it has a line for each change' test "$(grep -cE '^ +(0|2|5|10) % ' "$tmp/out")" -eq 4

@@ -41,6 +41,10 @@ const struct bn_option bn_bench_ab_options[] = {
     {.name = "series",
      .group = OUTPUT,
      .help = "the commands print a document of bn-bench (--json): the median of each of its series"},
+    {.name = "filter",
+     .arg = "PART",
+     .group = OUTPUT,
+     .help = "only series whose test or metric has this in its name"},
     {.name = "output-only",
      .group = OUTPUT,
      .help = "only --extract and --series; not wall time, CPU time and memory of the processes"},
@@ -78,7 +82,7 @@ static bn_status check_extracts(const struct bn_ab_session *s, const struct bn_a
         bool found = false;
         for (size_t k = 0; k < s->n_comparisons && !found; k++)
             found = strcmp(s->comparisons[k].metric, c->extracts[i].name) == 0;
-        if (!found && s->n_slots > 0 && !s->slots[s->n_slots - 1].stop)
+        if (!found && c->filter == NULL && s->n_slots > 0 && !s->slots[s->n_slots - 1].stop)
             return bn_fail(err, BN_ERR_MISMATCH, "--extract: nothing that A or B printed is a '%s'",
                            c->extracts[i].name);
     }
@@ -110,18 +114,16 @@ static bn_status compare(struct bn_args *args, struct bn_ab_session *s, struct b
                          bn_error *err)
 {
     struct bn_machine machine;
-    struct bn_progress progress;
     BN_TRY(bn_ab_commands_read(c, args, err));
     bn_machine_read(&machine);
     bn_bench_warn(&machine);
     bn_cli_catch_interrupt();
     uint64_t n_slots = ((uint64_t)s->rounds + s->warmup) * (s->null ? 3 : 2);
-    bn_progress_begin(&progress, "runs", n_slots, args->quiet);
-    s->progress = &progress;
+    bn_progress_begin(&s->progress, "runs", n_slots, args->quiet);
     s->run = bn_ab_commands_run;
     s->user = c;
     bn_status status = bn_ab_session_run(s, err);
-    bn_progress_clear(&progress);
+    bn_progress_clear(&s->progress);
     if (status == BN_ERR_CANCELLED && bn_cli_interrupted() != 0) {
         args->exit_code = 128 + bn_cli_interrupted();
         return BN_OK;

@@ -23,6 +23,7 @@ struct bn_ab_commands {
     char *shell[2];             /* the same as one line of shell; NULL without --shell */
     const char *prepare;        /* a line of shell before each run, NULL: none */
     const char *input;
+    const char *filter; /* only series whose test or metric has this in it; NULL: all */
     uint64_t timeout_ns;
     bool ignore_failure, series, output_only;
     struct bn_ab_extract *extracts;
@@ -37,7 +38,7 @@ BN_MUST_CHECK bn_status bn_ab_duration(const struct bn_args *args, const char *n
                                        bn_error *err);
 void bn_ab_commands_release(struct bn_ab_commands *c);
 /* The function of a session: runs the slot's side once. A time limit that is run into stops the session; a
- * failure, and output without what is looked for, is an error. */
+ * failure that is not to be ignored is an error. A number that is not found is a value that is missing. */
 bn_status bn_ab_commands_run(void *commands, struct bn_ab_slot *slot, bn_error *err);
 
 /* The session for people, and as members of a document. */

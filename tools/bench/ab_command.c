@@ -123,6 +123,7 @@ bn_status bn_ab_commands_read(struct bn_ab_commands *c, const struct bn_args *ar
 {
     *c = (struct bn_ab_commands){.prepare = bn_opt_str(args, "prepare"),
                                  .input = bn_opt_str(args, "input"),
+                                 .filter = bn_opt_str(args, "filter"),
                                  .ignore_failure = bn_opt_flag(args, "ignore-failure"),
                                  .series = bn_opt_flag(args, "series"),
                                  .output_only = bn_opt_flag(args, "output-only")};
@@ -149,21 +150,31 @@ void bn_ab_commands_release(struct bn_ab_commands *c)
 
 /* ---- what a run gives ---- */
 
-static bn_status add(struct bn_ab_slot *slot, const char *metric, const char *unit, bool higher, double value,
+static bn_status add(struct bn_ab_slot *slot, const struct bn_ab_commands *c, const struct bn_series *series,
                      bn_error *err)
+{
+    if (c->filter != NULL && strstr(series->test, c->filter) == NULL &&
+        strstr(series->metric, c->filter) == NULL)
+        return BN_OK;
+    return bn_series_add(&slot->values, series, err);
+}
+
+static bn_status add_number(struct bn_ab_slot *slot, const struct bn_ab_commands *c, const char *metric,
+                            const char *unit, bool higher, double value, bn_error *err)
 {
     struct bn_series s = {TEST, metric, unit, higher, false, &value, 1};
     /* A clock of coarse ticks may say 0 of a short run: that is no measurement. */
-    return value > 0 ? bn_series_add(&slot->values, &s, err) : BN_OK;
+    return value > 0 ? add(slot, c, &s, err) : BN_OK;
 }
 
-static bn_status add_usage(struct bn_ab_slot *slot, const struct bn_process *p, bn_error *err)
+static bn_status add_usage(struct bn_ab_slot *slot, const struct bn_ab_commands *c,
+                           const struct bn_process *p, bn_error *err)
 {
     struct bn_noise used = {0};
     bn_noise_set_usage(&used, &p->usage);
-    BN_TRY(add(slot, "wall_ns", "ns", false, (double)p->wall_ns, err));
-    BN_TRY(add(slot, "cpu_ns", "ns", false, (double)(used.user_ns + used.system_ns), err));
-    return add(slot, "max_rss_bytes", "bytes", false, (double)p->usage.ru_maxrss * 1024, err);
+    BN_TRY(add_number(slot, c, "wall_ns", "ns", false, (double)p->wall_ns, err));
+    BN_TRY(add_number(slot, c, "cpu_ns", "ns", false, (double)(used.user_ns + used.system_ns), err));
+    return add_number(slot, c, "max_rss_bytes", "bytes", false, (double)p->usage.ru_maxrss * 1024, err);
 }
 
 /* The last match counts: many programs print figures as they go, and the final one at the end. */
@@ -196,12 +207,13 @@ static bn_status add_extracts(struct bn_ab_slot *slot, const struct bn_ab_comman
         if (!(value > 0))
             return bn_fail(err, BN_ERR_FORMAT, "%s printed %g as '%s', which has no ratio",
                            bn_ab_side_name(slot->side), value, x->name);
-        BN_TRY(add(slot, x->name, "1", x->higher, value, err));
+        BN_TRY(add_number(slot, c, x->name, "1", x->higher, value, err));
     }
     return BN_OK;
 }
 
-static bn_status add_medians(struct bn_ab_slot *slot, const struct bn_series_list *all, bn_error *err)
+static bn_status add_medians(struct bn_ab_slot *slot, const struct bn_ab_commands *c,
+                             const struct bn_series_list *all, bn_error *err)
 {
     for (size_t i = 0; i < all->n; i++) {
         struct bn_series one = all->list[i];
@@ -209,12 +221,13 @@ static bn_status add_medians(struct bn_ab_slot *slot, const struct bn_series_lis
         if (!bn_summarize(&of, one.samples, one.n)) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
         one.samples = &of.median;
         one.n = 1;
-        BN_TRY(bn_series_add(&slot->values, &one, err));
+        BN_TRY(add(slot, c, &one, err));
     }
     return BN_OK;
 }
 
-static bn_status add_series(struct bn_ab_slot *slot, const struct bn_buf *out, bn_error *err)
+static bn_status add_series(struct bn_ab_slot *slot, const struct bn_ab_commands *c, const struct bn_buf *out,
+                            bn_error *err)
 {
     bn_json *doc = NULL;
     bn_error why = {0};
@@ -224,7 +237,7 @@ static bn_status add_series(struct bn_ab_slot *slot, const struct bn_buf *out, b
     if (status != BN_OK)
         status = bn_fail(err, status, "the output of %s is no document with series: %s",
                          bn_ab_side_name(slot->side), why.msg);
-    if (status == BN_OK) status = add_medians(slot, &all, err);
+    if (status == BN_OK) status = add_medians(slot, c, &all, err);
     bn_series_release(&all);
     bn_json_free(doc);
     return status;
@@ -275,12 +288,12 @@ static bn_status take(struct bn_ab_slot *slot, const struct bn_ab_commands *c, c
     slot->stop = p->end == BN_PROCESS_TIMEOUT;
     if (slot->stop) return BN_OK;
     if (slot->failed[0] != '\0' && !c->ignore_failure) return refuse(slot, errors, err);
-    if (!c->output_only) BN_TRY(add_usage(slot, p, err));
+    if (!c->output_only) BN_TRY(add_usage(slot, c, p, err));
     if (out->failed && (c->series || c->n_extracts > 0))
         return bn_fail(err, BN_ERR_LIMIT, "%s printed more than %u bytes", bn_ab_side_name(slot->side),
                        OUTPUT_MAX);
     BN_TRY(add_extracts(slot, c, out, errors, err));
-    return c->series ? add_series(slot, out, err) : BN_OK;
+    return c->series ? add_series(slot, c, out, err) : BN_OK;
 }
 
 bn_status bn_ab_commands_run(void *user, struct bn_ab_slot *slot, bn_error *err)

@@ -83,8 +83,8 @@ static bn_status judge_controls(struct bn_ab_session *s, struct work *w, bn_erro
 
 /* ---- one series ---- */
 
-/* The first slot that went wrong, NULL when all went well. */
-static const struct bn_ab_slot *first_failed(const struct bn_ab_session *s)
+/* The slot that ended the session before its time, NULL when none did. */
+static const struct bn_ab_slot *stopped_at(const struct bn_ab_session *s)
 {
     for (size_t i = 0; i < s->n_slots; i++)
         if (s->slots[i].stop) return &s->slots[i];
@@ -154,11 +154,11 @@ static bool positive(const double *values, size_t n)
 static void say_incomplete(const struct bn_ab_session *s, struct bn_comparison *c, uint32_t n,
                            const size_t there[BN_AB_SIDES])
 {
-    const struct bn_ab_slot *failed = first_failed(s);
+    const struct bn_ab_slot *stop = stopped_at(s);
     char *out = c->j.reason;
     size_t room = sizeof c->j.reason;
-    if (failed != NULL)
-        say(out, room, "%s %s in round %u", bn_ab_side_name(failed->side), failed->failed, failed->round + 1);
+    if (stop != NULL)
+        say(out, room, "%s %s in round %u", bn_ab_side_name(stop->side), stop->failed, stop->round + 1);
     else if (n == 0)
         say(out, room, "the time was over before a round that counts");
     else if (c->n_a == 0 || c->n_b == 0)

@@ -168,13 +168,11 @@ static void put_settings(bn_json *doc, const struct bn_ab_session *s, const stru
     bn_json_put_bool(o, "ignore_failure", c->ignore_failure);
     bn_json_put_string(o, "prepare", c->prepare);
     bn_json_put_string(o, "input", c->input);
+    bn_json_put_string(o, "filter", c->filter);
     bn_json_put_number(o, "margin", s->rules.margin);
     bn_json_put_number(o, "confidence", s->rules.confidence);
     bn_json_put_number(o, "q", s->rules.q);
     bn_json_put_number(o, "agreement", s->rules.agreement);
-    bn_json *unavailable = bn_json_put_object(o, "unavailable");
-    if (c->prepare == NULL) bn_json_put_string(unavailable, "prepare", "nothing was run before");
-    if (c->input == NULL) bn_json_put_string(unavailable, "input", "standard input was empty");
 }
 
 static void put_slot(bn_json *array, const struct bn_ab_slot *slot)

@@ -9,12 +9,14 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "measure/interval.h"
+#include "measure/summary.h"
 #include "tools/bench/ab.h"
 #include "tools/bench/bench.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 
-#define SLOT_NS 1500000u /* length of A */
+#define PIECES 5u        /* in a slot, whose value is their median, as of a document's samples */
+#define PIECE_NS 300000u /* length of one of A's */
 #define ALARMS_MAX 0.05  /* share of sessions without a change that may show one */
 #define POWER_MIN 0.95   /* share of sessions with 5 % that must find it */
 #define POWER_AT 0.05
@@ -35,14 +37,19 @@ static bn_status run_slot(void *user, struct bn_ab_slot *slot, bn_error *err)
 {
     struct work *w = user;
     if (bn_cli_interrupted() != 0) return bn_fail(err, BN_ERR_CANCELLED, "interrupted");
-    uint64_t began = bn_clock_ns();
-    w->sink = bn_ab_spin(w->steps[slot->side == BN_AB_B]);
-    double ns = (double)(bn_clock_ns() - began);
-    struct bn_series s = {"spin", "wall_ns", "ns", false, false, &ns, 1};
+    double ns[PIECES];
+    struct bn_summary of;
+    for (size_t i = 0; i < PIECES; i++) {
+        uint64_t began = bn_clock_ns();
+        w->sink = bn_ab_spin(w->steps[slot->side == BN_AB_B]);
+        ns[i] = (double)(bn_clock_ns() - began);
+    }
+    if (!bn_summarize(&of, ns, PIECES)) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    struct bn_series s = {"spin", "wall_ns", "ns", false, false, &of.median, 1};
     return bn_series_add(&slot->values, &s, err);
 }
 
-/* Steps that take about SLOT_NS, by the fastest of some tries. */
+/* Steps that take about PIECE_NS, by the fastest of some tries. */
 static uint64_t calibrate(struct work *w)
 {
     const uint64_t steps = 200000;
@@ -53,7 +60,7 @@ static uint64_t calibrate(struct work *w)
         uint64_t took = bn_clock_ns() - began;
         if (took < best) best = took;
     }
-    return best > 0 ? steps * SLOT_NS / best + 1 : steps;
+    return best > 0 ? steps * PIECE_NS / best + 1 : steps;
 }
 
 static bn_status one_session(const struct bn_ab_session *like, struct work *w, uint64_t seed, struct tally *t,
@@ -138,7 +145,7 @@ static void print(const struct bn_ab_session *s, const struct tally tallies[N_IN
     printf("power    %s: of a change of %g %% and more, %g %% must be found\n",
            changes_are_found(tallies) ? "good" : "TOO LITTLE", 100 * POWER_AT, 100 * POWER_MIN);
     if (!changes_are_found(tallies))
-        puts("         this machine is too noisy now for so few rounds, or for work of 1.5 ms");
+        puts("         this machine is too noisy now for so few rounds of work so short");
 }
 
 static void put(bn_json *doc, const struct bn_ab_session *s, const struct tally tallies[N_INJECTED])

@@ -106,7 +106,7 @@ static bn_status run_round(struct bn_ab_session *s, const struct triad *triad, u
         slot->noise = bn_noise_since(&before, &after);
         if (slot->has_usage) bn_noise_set_usage(&slot->noise, &slot->usage);
         if (status != BN_OK || slot->stop) return status;
-        if (s->progress != NULL) bn_progress_show(s->progress, s->n_slots);
+        bn_progress_show(&s->progress, s->n_slots);
     }
     return BN_OK;
 }

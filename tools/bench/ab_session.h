@@ -51,7 +51,7 @@ struct bn_ab_session {
     /* Fills slot->values, or sets slot->failed; an error ends the session. */
     bn_status (*run)(void *user, struct bn_ab_slot *slot, bn_error *err);
     void *user;
-    struct bn_progress *progress; /* NULL: none */
+    struct bn_progress progress; /* counts slots, when it was begun */
 
     struct bn_ab_slot *slots; /* in the order of time */
     size_t n_slots;
