@@ -232,6 +232,40 @@ static void a_late_sample_is_no_sample(void **state)
     }
 }
 
+/* ---- generations at once ---- */
+
+static void crowds_are_judged(void **state)
+{
+    (void)state;
+    struct bn_bench_plan plan;
+    struct bn_bench_config configs[2];
+    struct bn_bench_sample samples[2][N];
+    uint64_t tokens[2][N], requests[4] = {100, 300, 200, 200}, makespan[2] = {400, 200};
+    char outputs[4][BN_SHA256_HEX];
+    make_up(&plan, configs, samples, tokens);
+    struct bn_bench_crowd crowd = {.config = configs, .n_requests = 2, .n_rounds = 2};
+    crowd.request_ns = requests;
+    crowd.makespan_ns = makespan;
+    crowd.outputs = outputs;
+    for (unsigned i = 0; i < 4; i++)
+        memcpy(outputs[i], samples[0][0].output, BN_SHA256_HEX);
+    bn_bench_crowd_judge(&plan, &crowd);
+    assert_int_equal(crowd.verdict, BN_BENCH_VALID);
+    assert_true(fabs(bn_bench_crowd_rate(&crowd, 0) - 2 * 2 * 1e9 / 400) < 1e-3);
+    assert_true(fabs(bn_bench_crowd_fairness(&crowd, 0) - 0.8) < 1e-12); /* (3 + 1)^2 / (2 (9 + 1)) */
+    assert_true(fabs(bn_bench_crowd_fairness(&crowd, 1) - 1) < 1e-12);
+    outputs[3][0] = 'x';
+    bn_bench_crowd_judge(&plan, &crowd);
+    assert_int_equal(crowd.verdict, BN_BENCH_INVALID);
+    assert_non_null(strstr(crowd.reason, "generation 3"));
+    requests[1] = 0; /* stopped */
+    bn_bench_crowd_judge(&plan, &crowd);
+    assert_int_equal(crowd.verdict, BN_BENCH_TIMEOUT);
+    configs[0].verdict = BN_BENCH_INVALID;
+    bn_bench_crowd_judge(&plan, &crowd);
+    assert_int_equal(crowd.verdict, BN_BENCH_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +276,7 @@ int main(void)
         cmocka_unit_test(outliers_are_labelled_and_explained),
         cmocka_unit_test(another_output_is_refused),
         cmocka_unit_test(a_late_sample_is_no_sample),
+        cmocka_unit_test(crowds_are_judged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,7 +131,7 @@ static void check_sample(const bn_json *sample, bool decode, double tokens)
 /* Ends that enclose the median; there are none of fewer than 6 samples. */
 static void check_interval(const bn_json *summary, size_t n)
 {
-    double low, high;
+    double low = 0, high = 0;
     const bn_json *ends = bn_json_get(summary, "median_interval");
     assert_true((bn_json_kind(ends) == BN_JSON_ARRAY) == (n >= 6));
     if (n < 6) return;
@@ -269,6 +269,35 @@ static void outputs_agree(void **state)
     bn_json_free(doc);
 }
 
+static void generations_at_once(void **state)
+{
+    (void)state;
+    bn_json *doc = document("run -p 0 -n 5 -d 3 -t 1 --reps 2 --warmup 1 --concurrent 2");
+    struct bn_series_list all = {0};
+    bn_error err = {0};
+    double ns;
+    check_common(doc, "run");
+    assert_int_equal(size(doc, "concurrent"), 1);
+    const bn_json *crowd = bn_json_at(bn_json_get(doc, "concurrent"), 0);
+    assert_int_equal(size(crowd, "samples"), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const bn_json *round = bn_json_at(bn_json_get(crowd, "samples"), i);
+        const bn_json *requests = bn_json_get(round, "request_ns");
+        assert_int_equal(bn_json_size(requests), 2);
+        for (const bn_json *r = bn_json_first(requests); r != NULL; r = bn_json_next(r))
+            assert_true(bn_json_number(r, &ns) && ns > 0 && ns <= number(round, "makespan_ns"));
+    }
+    double slowest = number(bn_json_at(bn_json_get(crowd, "samples"), 0), "makespan_ns");
+    assert_true(number(crowd, "summary.tokens_per_second.max") >= 2 * 6 * 1e9 / slowest * 0.999999);
+    double fairness = number(crowd, "summary.fairness.median");
+    assert_true(fairness >= 0.5 && fairness <= 1.000001);
+    assert_int_equal(bn_series_read(&all, doc, &err), BN_OK);
+    const struct bn_series *requests = bn_series_find(&all, "concurrent k=2 n=5 d=3 t=1", "request_ns");
+    assert_true(requests != NULL && requests->n == 4);
+    bn_series_release(&all);
+    bn_json_free(doc);
+}
+
 static void one_test_alone(void **state)
 {
     (void)state;
@@ -364,8 +393,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_are_complete),    cmocka_unit_test(depth_costs_the_cache),
         cmocka_unit_test(outputs_agree),        cmocka_unit_test(warmup_is_bounded),
-        cmocka_unit_test(one_test_alone),       cmocka_unit_test(bytes_are_counted),
-        cmocka_unit_test(kernels_are_complete), cmocka_unit_test(plain_c_has_no_limit),
+        cmocka_unit_test(generations_at_once),  cmocka_unit_test(one_test_alone),
+        cmocka_unit_test(bytes_are_counted),    cmocka_unit_test(kernels_are_complete),
+        cmocka_unit_test(plain_c_has_no_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

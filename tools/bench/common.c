@@ -142,7 +142,7 @@ static struct bn_interval quantile_interval(double *sorted, size_t n, double p)
         low++;
     while (high > 1 && 1 - bn_binomial_cdf(high - 2, n, p) <= tail)
         high--;
-    struct bn_interval out = {bn_sorted_quantile(sorted, n, p), NAN, NAN, "order statistics"};
+    struct bn_interval out = {bn_sorted_quantile(sorted, n, p), (double)NAN, (double)NAN, "order statistics"};
     if (low >= 1 && high <= n) {
         out.low = sorted[low - 1];
         out.high = sorted[high - 1];

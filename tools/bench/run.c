@@ -58,6 +58,10 @@ const struct bn_option bn_bench_run_options[] = {
      .group = "Tests",
      .preset = "128",
      .help = "tokens of a prompt evaluated together, 1 to 4096"},
+    {.name = "concurrent",
+     .arg = "LIST",
+     .group = "Tests",
+     .help = "also decode so many times at once, each with threads of its own"},
     {.name = "reps",
      .letter = 'r',
      .arg = "N",
@@ -153,7 +157,9 @@ static bn_status read_options(struct bn_bench_plan *plan, bn_error *err)
     BN_TRY(bn_bench_list(args, "n-predict", MAX_TOKENS, &plan->decodes, &plan->n_decodes, err));
     BN_TRY(bn_bench_list(args, "depth", MAX_TOKENS, &plan->depths, &plan->n_depths, err));
     BN_TRY(bn_bench_list(args, "batch", 4096, &plan->batches, &plan->n_batches, err));
+    BN_TRY(bn_bench_list(args, "concurrent", 256, &plan->at_once, &plan->n_at_once, err));
     BN_TRY(read_measurement(plan, err));
+    drop_zeros(plan->at_once, &plan->n_at_once);
     drop_zeros(plan->prompts, &plan->n_prompts);
     drop_zeros(plan->decodes, &plan->n_decodes);
     drop_zeros(plan->batches, &plan->n_batches);
@@ -321,7 +327,8 @@ static bn_status measure(struct bn_bench_plan *plan, bn_error *err)
         if (status == BN_OK) status = want_more(plan, &more, err);
     }
     bn_progress_clear(&plan->progress);
-    return status == BN_OK ? bn_bench_conclude(plan, err) : status;
+    if (status == BN_OK) status = bn_bench_conclude(plan, err);
+    return status == BN_OK ? bn_bench_crowds(plan, err) : status;
 }
 
 /* ---- the command ---- */
@@ -358,6 +365,7 @@ static void release(struct bn_bench_plan *plan)
     }
     for (size_t i = 0; i < plan->n_places; i++)
         bn_session_close(plan->places[i].session);
+    bn_bench_crowds_release(plan);
     bn_model_close(plan->model);
     void *blocks[] = {plan->prompts, plan->decodes,   plan->depths, plan->threads,
                       plan->batches, plan->loads,     plan->ids,    plan->places,
@@ -372,6 +380,8 @@ bn_status bn_bench_run(struct bn_args *args, bn_error *err)
     bn_status status = run(&plan, err);
     for (size_t i = 0; i < plan.n_configs && status == BN_OK; i++)
         if (plan.configs[i].verdict != BN_BENCH_VALID) args->exit_code = BN_EXIT_NEGATIVE;
+    for (size_t i = 0; i < plan.n_crowds && status == BN_OK; i++)
+        if (plan.crowds[i].verdict != BN_BENCH_VALID) args->exit_code = BN_EXIT_NEGATIVE;
     release(&plan);
     return status;
 }

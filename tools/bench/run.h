@@ -10,6 +10,7 @@
 #define BN_BENCH_RUN_H
 
 #include "base/digest.h"
+#include "infer/generate.h"
 #include "kernels/kernels.h"
 #include "measure/interval.h"
 #include "measure/noise.h"
@@ -67,6 +68,18 @@ struct bn_bench_load {
     double cached; /* share of the file that was in the page cache just before; -1: not known */
 };
 
+/* Generations at once, each with a session and threads of its own, of what a configuration of decoding asks
+ * for. They start together, round by round. */
+struct bn_bench_crowd {
+    const struct bn_bench_config *config;
+    uint32_t n_requests, n_rounds;
+    uint64_t *request_ns;           /* n_rounds x n_requests: of the whole generation */
+    uint64_t *makespan_ns;          /* n_rounds: from the first start to the last end */
+    char (*outputs)[BN_SHA256_HEX]; /* as request_ns */
+    enum bn_bench_verdict verdict;
+    char reason[BN_BENCH_REASON];
+};
+
 struct bn_bench_plan {
     const struct bn_args *args;
     bn_model *model;
@@ -91,6 +104,10 @@ struct bn_bench_plan {
     size_t n_places;
     struct bn_bench_config *configs;
     size_t n_configs;
+    uint32_t *at_once; /* --concurrent */
+    size_t n_at_once;
+    struct bn_bench_crowd *crowds;
+    size_t n_crowds;
     uint32_t n_rounds;    /* done */
     bool settled;         /* no more samples will be warm-up */
     const char *ended_by; /* the option that said it was enough */
@@ -103,9 +120,37 @@ struct bn_bench_plan {
 
 /* What one token reads, from the counters of a fresh session. */
 BN_MUST_CHECK bn_status bn_bench_learn_bytes(struct bn_bench_plan *plan, bn_session *session, bn_error *err);
+/* What is asked of a generation: the prompt, or one token and those behind it. */
+void bn_bench_ask(const struct bn_bench_plan *plan, const struct bn_bench_config *config,
+                  struct bn_generation *gen);
+/* Has it stop at the first token behind *until_ns (bn_clock_ns). */
+void bn_bench_watch(struct bn_generation *gen, uint64_t *until_ns);
+/* The digest of what it came to: see struct bn_bench_sample. */
+BN_MUST_CHECK bn_status bn_bench_digest(const struct bn_bench_plan *plan, const bn_session *session,
+                                        const struct bn_generation *gen, char hex[BN_SHA256_HEX],
+                                        bn_error *err);
 /* Appends a sample. Afterwards the timeline is as long as before. One that takes too long is a verdict. */
 BN_MUST_CHECK bn_status bn_bench_take(struct bn_bench_plan *plan, struct bn_bench_config *config,
                                       uint32_t round, double bandwidth, bn_error *err);
+
+/* ---- generations at once (run_crowd.c) ---- */
+
+/* Measures every configuration of decoding with every number of --concurrent: plan->warmup rounds that are
+ * dropped, then plan->reps. */
+BN_MUST_CHECK bn_status bn_bench_crowds(struct bn_bench_plan *plan, bn_error *err);
+void bn_bench_crowds_release(struct bn_bench_plan *plan);
+/* Passes a verdict: all outputs have to be that of the configuration alone. */
+void bn_bench_crowd_judge(const struct bn_bench_plan *plan, struct bn_bench_crowd *crowd);
+/* "concurrent k=4 n=32 d=0 t=1" */
+void bn_bench_crowd_name(const struct bn_bench_crowd *crowd, char *out, size_t room);
+/* Tokens of all generations of a round, by its makespan. */
+double bn_bench_crowd_rate(const struct bn_bench_crowd *crowd, uint32_t round);
+/* Jain's index of the generations' rates: 1 when all are as fast, 1 / n_requests when one has it all. */
+double bn_bench_crowd_fairness(const struct bn_bench_crowd *crowd, uint32_t round);
+void bn_bench_crowds_print(const struct bn_bench_plan *plan);
+void bn_bench_crowds_put(const struct bn_bench_plan *plan, bn_json *doc);
+BN_MUST_CHECK bn_status bn_bench_crowds_series(const struct bn_bench_plan *plan, struct bn_series_list *all,
+                                               bn_error *err);
 
 /* ---- loading (run_load.c) ---- */
 

@@ -36,6 +36,7 @@ static void put_settings(const struct bn_bench_plan *plan, bn_json *doc)
     put_list(o, "depths", plan->depths, plan->n_depths);
     put_list(o, "threads", plan->threads, plan->n_threads);
     put_list(o, "batches", plan->batches, plan->n_batches);
+    put_list(o, "concurrent", plan->at_once, plan->n_at_once);
     put_count(o, "reps", plan->auto_reps, plan->reps);
     put_count(o, "warmup", plan->auto_warmup, plan->warmup);
     bn_json_put_number(o, "precision", plan->precision);
@@ -279,8 +280,10 @@ bn_status bn_bench_run_document(bn_json **out, const struct bn_bench_plan *plan,
     bn_json *configs = bn_json_put_array(doc, "configurations");
     for (size_t i = 0; i < plan->n_configs; i++)
         put_config(plan, configs, &plan->configs[i]);
+    bn_bench_crowds_put(plan, doc);
     bn_status status = put_depth(plan, doc, err);
     if (status == BN_OK) status = bn_bench_run_series(plan, &series, err);
+    if (status == BN_OK) status = bn_bench_crowds_series(plan, &series, err);
     bn_series_put(doc, &series);
     bn_series_release(&series);
     if (status == BN_OK) {

@@ -98,7 +98,7 @@ uint64_t bn_bench_kv_bytes(const bn_model *model)
 
 bn_status bn_bench_reserve(struct bn_bench_plan *plan, bn_error *err)
 {
-    size_t most = 1;
+    size_t most = plan->n_rounds + 1u; /* of bandwidth */
     for (size_t i = 0; i < plan->n_configs; i++) {
         const struct bn_bench_config *c = &plan->configs[i];
         size_t n = c->n_samples * (c->decode ? c->tokens : 1u);

@@ -166,10 +166,10 @@ static bn_status print_depth(const struct bn_bench_plan *plan, bn_error *err)
             struct bn_bench_depth_fit fit;
             BN_TRY(bn_bench_fit_depth(&fit, plan, plan->decodes[i], plan->threads[t], err));
             if (fit.n == 0) continue;
-            printf("A token takes %.3f ms and %.3f us more for each 1000 tokens before it",
+            printf("A token takes %.3f ms and %.1f us more for each 1000 tokens before it",
                    fit.base_ns.estimate / 1e6, fit.ns_per_position.estimate);
             if (isfinite(fit.ns_per_position.low))
-                printf(" (%.3f to %.3f)", fit.ns_per_position.low, fit.ns_per_position.high);
+                printf(" (%.1f to %.1f)", fit.ns_per_position.low, fit.ns_per_position.high);
             printf(", decoding %u with t=%u.\n", fit.tokens, fit.n_threads);
         }
     return BN_OK;
@@ -195,6 +195,7 @@ static void print_outliers(const struct bn_bench_plan *plan)
 
 static void print_remarks(const struct bn_bench_plan *plan)
 {
+    size_t n_changing = 0;
     for (size_t i = 0; i < plan->n_configs; i++) {
         const struct bn_bench_config *c = &plan->configs[i];
         char name[64];
@@ -203,10 +204,13 @@ static void print_remarks(const struct bn_bench_plan *plan)
             printf("%s: %s.\n", name, c->reason);
         else if (c->implausible[0] != '\0')
             printf("%s: hard to believe: %s.\n", name, c->implausible);
-        else if (!c->steady && bn_bench_can_settle(c->n_samples - c->n_warmup))
-            printf("%s: its times were still changing; a longer --warmup or a quieter machine may help.\n",
-                   name);
+        n_changing +=
+            c->verdict == BN_BENCH_VALID && !c->steady && bn_bench_can_settle(c->n_samples - c->n_warmup);
     }
+    if (n_changing > 0)
+        printf("The times of %zu of %zu lines were still changing; a longer --warmup or a quieter machine "
+               "may help.\n",
+               n_changing, plan->n_configs);
 }
 
 bn_status bn_bench_print_plan(const struct bn_bench_plan *plan, bn_error *err)
@@ -214,6 +218,7 @@ bn_status bn_bench_print_plan(const struct bn_bench_plan *plan, bn_error *err)
     print_head(plan);
     print_table(plan);
     putchar('\n');
+    bn_bench_crowds_print(plan);
     if (plan->n_prompts > 0)
         printf("Of a prompt, ms is the time to the first token; arithmetic bounds it, not reading.\n");
     BN_TRY(print_depth(plan, err));

@@ -82,9 +82,18 @@ bn_status bn_bench_learn_bytes(struct bn_bench_plan *plan, bn_session *session, 
 
 /* ---- a sample ---- */
 
-/* The digest of what a generation came to. Every target is little endian. */
-static bn_status digest(const struct bn_bench_plan *plan, const bn_session *session,
-                        const struct bn_generation *gen, char hex[BN_SHA256_HEX], bn_error *err)
+void bn_bench_ask(const struct bn_bench_plan *plan, const struct bn_bench_config *c,
+                  struct bn_generation *gen)
+{
+    *gen = (struct bn_generation){
+        .prompt = plan->ids + c->depth, .ignore_end = true, .sampling = BN_SAMPLER_OPTIONS_INIT};
+    gen->n_prompt = c->decode ? 1 : c->tokens;
+    gen->n_predict = c->decode ? c->tokens + 1 : 1;
+}
+
+/* Every target is little endian. */
+bn_status bn_bench_digest(const struct bn_bench_plan *plan, const bn_session *session,
+                          const struct bn_generation *gen, char hex[BN_SHA256_HEX], bn_error *err)
 {
     struct bn_sha256 *sha = NULL;
     unsigned char bytes[BN_SHA256_BYTES];
@@ -120,7 +129,7 @@ static bn_status book(const struct bn_bench_plan *plan, struct bn_bench_config *
         s->bytes += stats->list[i].bytes;
         s->ops += stats->list[i].ops;
     }
-    BN_TRY(digest(plan, c->session, gen, s->output, err));
+    BN_TRY(bn_bench_digest(plan, c->session, gen, s->output, err));
     if (!make_room(c)) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     if (c->decode) {
         s->token_ns = bn_alloc(c->tokens, sizeof *s->token_ns);
@@ -132,15 +141,17 @@ static bn_status book(const struct bn_bench_plan *plan, struct bn_bench_config *
     return BN_OK;
 }
 
-struct watch {
-    uint64_t until_ns; /* 0: for ever */
-};
-
 static bool in_time(void *user, int32_t id, const char *text, size_t n_bytes)
 {
-    const struct watch *watch = user;
+    const uint64_t *until_ns = user;
     (void)id, (void)text, (void)n_bytes;
-    return watch->until_ns == 0 || bn_clock_ns() < watch->until_ns;
+    return bn_clock_ns() < *until_ns;
+}
+
+void bn_bench_watch(struct bn_generation *gen, uint64_t *until_ns)
+{
+    gen->on_token = in_time;
+    gen->user = until_ns;
 }
 
 /* Looks at a generation that came to an end: is it a sample? */
@@ -162,19 +173,15 @@ bn_status bn_bench_take(struct bn_bench_plan *plan, struct bn_bench_config *c, u
 {
     struct stats before, after;
     struct bn_noise then, now;
-    struct watch watch = {0};
     struct bn_bench_sample s = {.round = round, .bandwidth = bandwidth};
-    struct bn_generation gen = {.prompt = plan->ids + c->depth,
-                                .ignore_end = true,
-                                .sampling = BN_SAMPLER_OPTIONS_INIT,
-                                .on_token = in_time,
-                                .user = &watch};
-    gen.n_prompt = c->decode ? 1 : c->tokens;
-    gen.n_predict = c->decode ? c->tokens + 1 : 1;
+    struct bn_generation gen;
+    uint64_t until_ns = UINT64_MAX;
+    bn_bench_ask(plan, c, &gen);
+    bn_bench_watch(&gen, &until_ns);
     read_stats(&before, c->session);
     bn_noise_read(&then);
     uint64_t start = bn_clock_ns();
-    if (plan->timeout_ns > 0) watch.until_ns = start + plan->timeout_ns;
+    if (plan->timeout_ns > 0) until_ns = start + plan->timeout_ns;
     BN_TRY(bn_generate(c->session, bn_model_tokenizer(plan->model), &gen, err));
     bn_noise_read(&now);
     read_stats(&after, c->session);
