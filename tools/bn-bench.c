@@ -169,15 +169,11 @@ static const struct bn_program PROGRAM = {
     .text = "Speed means something beside its limit, so both are measured in the same minutes. All samples "
             "are in the JSON document; docs/reference/bench.md describes it.",
     .commands = COMMANDS,
-<<<<<<< HEAD
     .exits = {{"1",
                "a kernel's result differs from the reference's; a regression; a gate without data; a profile "
-               "that is incomplete or was not measured; a run that is not saved"},
+               "that is incomplete or was not measured; a run that is not saved; nothing to report"},
               {"5", "a ledger was changed by somebody else"},
               {"9", "not alike: another machine, other settings, another model"}},
-=======
-    .exits = {{"1", "a result differs from what it has to be, or samples are no measurement"}},
->>>>>>> main
     .see_also = "bn-run(1), bn(7)",
 };
 

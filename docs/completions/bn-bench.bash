@@ -10,14 +10,14 @@ _bn_bench()
     fi
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-        run | kernels | ab)
+        run | kernels | profile | ab | compare | baseline | report | trend)
             command=${COMP_WORDS[at]}
             break
             ;;
         esac
     done
     if [[ -z $command && $cur != -* && $COMP_CWORD -eq 1 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'run kernels ab' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'run kernels profile ab compare baseline report trend' -- "$cur")
         return
     fi
     case $command:$prev in
@@ -100,6 +100,53 @@ _bn_bench()
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
         ;;
+    'profile:-m' | 'profile:--model')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'profile:--isa')
+        return
+        ;;
+    'profile:--repack')
+        mapfile -t COMPREPLY < <(compgen -W 'auto never always' -- "$cur")
+        return
+        ;;
+    'profile:-t' | 'profile:--threads')
+        return
+        ;;
+    'profile:--batch')
+        return
+        ;;
+    'profile:-p' | 'profile:--n-prompt')
+        return
+        ;;
+    'profile:-n' | 'profile:--n-predict')
+        return
+        ;;
+    'profile:--seed')
+        return
+        ;;
+    'profile:--level')
+        mapfile -t COMPREPLY < <(compgen -W 'layer brick kernel' -- "$cur")
+        return
+        ;;
+    'profile:--mode')
+        mapfile -t COMPREPLY < <(compgen -W 'deferred per-layer immediate' -- "$cur")
+        return
+        ;;
+    'profile:-r' | 'profile:--pairs')
+        return
+        ;;
+    'profile:--check')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'profile:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
     'ab:-r' | 'ab:--rounds')
         return
         ;;
@@ -139,6 +186,106 @@ _bn_bench()
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
         ;;
+    'compare:--thresholds')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'compare:--drift')
+        return
+        ;;
+    'compare:--margin')
+        return
+        ;;
+    'compare:--fail-on')
+        mapfile -t COMPREPLY < <(compgen -W 'any warning critical' -- "$cur")
+        return
+        ;;
+    'compare:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    'baseline:--ledger')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+        return
+        ;;
+    'baseline:--baseline')
+        return
+        ;;
+    'baseline:--reason')
+        return
+        ;;
+    'baseline:--thresholds')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'baseline:--drift')
+        return
+        ;;
+    'baseline:--margin')
+        return
+        ;;
+    'baseline:--fail-on')
+        mapfile -t COMPREPLY < <(compgen -W 'any warning critical' -- "$cur")
+        return
+        ;;
+    'baseline:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    'report:--format')
+        mapfile -t COMPREPLY < <(compgen -W 'text json jsonl csv csv-samples csv-comparisons markdown junit html benchstat libtest github-smaller github-bigger prometheus' -- "$cur")
+        return
+        ;;
+    'report:-o' | 'report:--output')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'report:--dir')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+        return
+        ;;
+    'report:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    'trend:--ledger')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+        return
+        ;;
+    'trend:--suite')
+        return
+        ;;
+    'trend:--machine')
+        return
+        ;;
+    'trend:--name')
+        return
+        ;;
+    'trend:--test')
+        return
+        ;;
+    'trend:--metric')
+        return
+        ;;
+    'trend:--last')
+        return
+        ;;
+    'trend:--least')
+        return
+        ;;
+    'trend:--margin')
+        return
+        ;;
+    'trend:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
     ':--color')
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
@@ -148,7 +295,12 @@ _bn_bench()
         case $command in
         'run') words='--model --isa --repack --n-prompt --n-predict --depth --batch --concurrent --reps --warmup --precision --max-time --timeout --loads --cold --seed --threads --json --quiet --verbose --color --help --version' ;;
         'kernels') words='--model --isa --filter --min-time --set --threads --json --quiet --verbose --color --help --version' ;;
+        'profile') words='--model --isa --repack --threads --batch --n-prompt --n-predict --seed --level --mode --pairs --check --json --quiet --verbose --color --help --version' ;;
         'ab') words='--rounds --warmup --max-time --timeout --prepare --input --shell --ignore-failure --seed --no-null --no-control --extract --series --filter --output-only --margin --strict --self-test --sessions --json --quiet --verbose --color --help --version' ;;
+        'compare') words='--thresholds --drift --margin --fail-on --strict --unlike --json --quiet --verbose --color --help --version' ;;
+        'baseline') words='--ledger --baseline --allow-dirty --allow-stale --allow-contended --reason --note --thresholds --drift --margin --fail-on --strict --unlike --json --quiet --verbose --color --help --version' ;;
+        'report') words='--format --output --dir --json --quiet --verbose --color --help --version' ;;
+        'trend') words='--ledger --suite --machine --name --test --metric --last --least --margin --json --quiet --verbose --color --help --version' ;;
         '') words='--quiet --verbose --color --help --version' ;;
         esac
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
