@@ -95,8 +95,9 @@ check 'what is left out is said' has "$tmp/wide.html" 'of 2000 rows'
 # ---- hostile names ----
 
 bad='</script><script>alert(1)</script>\"]]><!--&\u0001\u001b[31m\u202e, |`*x*\n=1+1\r\n</style>'
-sed "s#decode n=32 d=0 t=2#$(sed 's/[\\&]/\\&/g' <<<"$bad")#g; s#Synthetic 9000#$(sed 's/[\\&]/\\&/g' <<<"$bad")#g" "$tmp/run.json" >"$tmp/<b>\"&,.json"
-sed "s#decode n=32 d=0 t=2#$(sed 's/[\\&]/\\&/g' <<<"$bad")#g" "$tmp/compare.json" >"$tmp/hostile.json"
+safe=$(printf '%s' "$bad" | sed 's/[\\&]/\\&/g')
+sed "s#decode n=32 d=0 t=2#$safe#g; s#Synthetic 9000#$safe#g" "$tmp/run.json" >"$tmp/<b>\"&,.json"
+sed "s#decode n=32 d=0 t=2#$safe#g" "$tmp/compare.json" >"$tmp/hostile.json"
 hostile=("$tmp/<b>\"&,.json" "$tmp/hostile.json")
 for f in html junit markdown csv csv-comparisons benchstat libtest prometheus text json; do
     status 0 "hostile: $f is written" form $f -o "$tmp/h.$f" "${hostile[@]}"
