@@ -247,12 +247,13 @@ void bn_report_plot_bricks(struct bn_buf *out, const struct bn_report *r,
 
 struct roofs {
     double memory, cache, int8, real; /* rates; NaN where none was measured */
+    double memory_set, cache_set;     /* bytes that were read over and over */
 };
 
 static struct roofs roofs_of(const struct bn_report_source *source, size_t threads)
 {
-    struct roofs roofs = {(double)NAN, (double)NAN, (double)NAN, (double)NAN};
-    double largest = 0;
+    struct roofs roofs = {
+        .memory = (double)NAN, .cache = (double)NAN, .int8 = (double)NAN, .real = (double)NAN};
     const bn_json *list = bn_json_get(source->doc, "limits");
     for (const bn_json *l = bn_json_first(list); l != NULL; l = bn_json_next(l)) {
         double macs = bn_html_value(l, "macs_per_second"), bytes = bn_html_value(l, "bytes_per_second");
@@ -261,25 +262,23 @@ static struct roofs roofs_of(const struct bn_report_source *source, size_t threa
         if (bn_html_is(l, "kind", "int8")) roofs.int8 = fmax(roofs.int8, macs);
         if (bn_html_is(l, "kind", "float")) roofs.real = fmax(roofs.real, macs);
         if (!bn_html_is(l, "kind", "read") || !(bytes > 0)) continue;
-        roofs.cache = fmax(roofs.cache, bytes);
-        if (set > largest) {
-            largest = set;
-            roofs.memory = bytes;
-        }
+        if (!(roofs.cache >= bytes)) roofs.cache = bytes, roofs.cache_set = set;
+        if (set > roofs.memory_set) roofs.memory = bytes, roofs.memory_set = set;
     }
     return roofs;
 }
 
 /* A roof that reading puts: it rises until arithmetic takes over. */
-static void draw_slope(struct bn_buf *out, const struct bn_plot *p, double rate, double top, const char *name)
+static void draw_slope(struct bn_buf *out, const struct bn_plot *p, double rate, double top, double set)
 {
     if (!(rate > 0)) return;
     double x0 = fmax(p->x0, p->y0 / rate), x1 = fmin(p->x1, (top > 0 ? top : p->y1) / rate);
     if (!(x1 > x0)) return;
     bn_html(out, "<path class=\"roof\" d=\"M%.1f %.1fL%.1f %.1f\"/>", bn_plot_x(p, x0),
             bn_plot_y(p, x0 * rate), bn_plot_x(p, x1), bn_plot_y(p, x1 * rate));
-    bn_html(out, "<text class=\"limit start\" x=\"%.1f\" y=\"%.1f\">%s %.3g GB/s</text>\n",
-            bn_plot_x(p, x0) + 6, bn_plot_y(p, x0 * rate) - 10, name, rate / 1e9);
+    struct bn_report_scale scale = bn_report_scale("bytes", set);
+    bn_html(out, "<text class=\"limit start\" x=\"%.1f\" y=\"%.1f\">%.3g %s, read at %.3g GB/s</text>\n",
+            bn_plot_x(p, x0) + 6, bn_plot_y(p, x0 * rate) - 10, set * scale.factor, scale.unit, rate / 1e9);
 }
 
 static void draw_ceiling(struct bn_buf *out, const struct bn_plot *p, double rate, const char *name)
@@ -291,8 +290,22 @@ static void draw_ceiling(struct bn_buf *out, const struct bn_plot *p, double rat
             p->width - p->right - 4, y - 6, name, rate / 1e9);
 }
 
+/* Whether the number of this point would cover that of one before. */
+static bool is_near(const struct bn_plot *p, const struct bn_report *r, size_t i)
+{
+    const struct bn_report_point *a = &r->points[i];
+    for (size_t k = 0; k < i; k++) {
+        const struct bn_report_point *b = &r->points[k];
+        if (b->source == a->source && b->threads == a->threads && b->macs > 0 &&
+            fabs(bn_plot_x(p, a->macs / a->bytes) - bn_plot_x(p, b->macs / b->bytes)) < 20 &&
+            fabs(bn_plot_y(p, a->macs / a->ns * 1e9) - bn_plot_y(p, b->macs / b->ns * 1e9)) < 11)
+            return true;
+    }
+    return false;
+}
+
 static void draw_kernel(struct bn_buf *out, const struct bn_plot *p, const struct bn_report_point *k,
-                        size_t number)
+                        size_t number, bool covers)
 {
     double at = k->macs / k->bytes, x = bn_plot_x(p, at), y = bn_plot_y(p, k->macs * 1e9 / k->ns);
     if (isfinite(k->low))
@@ -301,7 +314,8 @@ static void draw_kernel(struct bn_buf *out, const struct bn_plot *p, const struc
     bn_html(out,
             "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"><title>%s %s: %g GMAC/s</title></circle>",
             x, y, k->kernel, k->shape, k->macs / k->ns);
-    bn_html(out, "<text class=\"note start\" x=\"%.1f\" y=\"%.1f\">%zu</text>\n", x + 6, y + 4, number);
+    if (!covers)
+        bn_html(out, "<text class=\"note start\" x=\"%.1f\" y=\"%.1f\">%zu</text>\n", x + 6, y + 4, number);
 }
 
 void bn_report_plot_roofline(struct bn_buf *out, const struct bn_report *r, size_t threads,
@@ -344,13 +358,13 @@ void bn_report_plot_roofline(struct bn_buf *out, const struct bn_report *r, size
     axis.y0 /= 1e9;
     axis.y1 /= 1e9;
     bn_plot_y_axis(out, &axis);
-    draw_slope(out, &p, roofs.memory, roofs.int8, "memory");
-    if (roofs.cache > 1.1 * roofs.memory) draw_slope(out, &p, roofs.cache, roofs.int8, "cache");
+    draw_slope(out, &p, roofs.memory, roofs.int8, roofs.memory_set);
+    if (roofs.cache > 1.1 * roofs.memory) draw_slope(out, &p, roofs.cache, roofs.int8, roofs.cache_set);
     draw_ceiling(out, &p, roofs.int8, "bytes");
     draw_ceiling(out, &p, roofs.real, "floats");
     for (size_t i = 0; i < r->n_points; i++)
         if (r->points[i].source == source && r->points[i].threads == threads && r->points[i].macs > 0)
-            draw_kernel(out, &p, &r->points[i], i + 1);
+            draw_kernel(out, &p, &r->points[i], i + 1, is_near(&p, r, i));
     bn_html(out, "<text class=\"start\" x=\"4\" y=\"12\">GMAC/s</text>\n");
     bn_plot_x_axis(out, &p, "multiply-adds per byte read");
     bn_plot_end(out);
