@@ -136,7 +136,7 @@ static const struct bn_command COMMANDS[] = {
          "report of all of them. Every format takes its figures from the same place: formats for programs "
          "have them exactly, those for people round them. The HTML page is one file with its plots in it; "
          "it loads nothing. What the report finds is found by rules, and each finding names its figures. "
-         "docs/reference/bench.md describes the formats.",
+         "docs/reference/report.md describes the formats.",
      .synopsis = "[--format NAME] [-o FILE] FILE...\n--dir DIR FILE...",
      .options = {bn_bench_report_options},
      .json = true,
@@ -172,9 +172,9 @@ static const struct bn_program PROGRAM = {
     .text = "Speed means something beside its limit, so both are measured in the same minutes. All samples "
             "are in the JSON document; docs/reference/bench.md describes it.",
     .commands = COMMANDS,
-    .exits = {{"1", "a result differs from what it has to be; samples are no measurement; a regression; a "
-                    "gate without data; a profile "
-                    "that is incomplete or was not measured; a run that is not saved"},
+    .exits = {{"1",
+               "a kernel's result differs from the reference's; a regression; a gate without data; a profile "
+               "that is incomplete or was not measured; a run that is not saved; nothing to report"},
               {"5", "a ledger was changed by somebody else"},
               {"9", "not alike: another machine, other settings, another model"}},
     .see_also = "bn-run(1), bn(7)",

@@ -74,7 +74,7 @@ void bn_plot_end(struct bn_buf *out)
 double bn_plot_step(double range, unsigned n)
 {
     double power = pow(10, floor(log10(range / n))), times = range / n / power;
-    return power * (times <= 1 ? 1 : times <= 2 ? 2 : times <= 5 ? 5 : 10);
+    return power * (times < 1 + 1e-9 ? 1 : times < 2 + 1e-9 ? 2 : times < 5 + 1e-9 ? 5 : 10);
 }
 
 /* Digits that tell neighbouring marks apart. */
@@ -83,7 +83,9 @@ static void put_mark(struct bn_buf *out, double value, double most, double step)
     double digits = step > 0 ? floor(log10(fmax(most, step))) - floor(log10(step) + 1e-9) + 1 : 3;
     char text[40];
     value = fabs(value) < step * 1e-6 ? 0 : value; /* no minus in front of a zero */
-    if (digits <= 3)
+    if (digits <= 3 && fabs(value) >= 1000 && fabs(value) < 1e6)
+        bn_html(out, "%.6g", value);
+    else if (digits <= 3)
         bn_html(out, "%.3g", value);
     else if (digits <= 9 && most < 1e9) {
         snprintf(text, sizeof text, "%.*f", (int)fmax(0, -floor(log10(step) + 1e-9)), value);

@@ -91,7 +91,7 @@ BEGIN {
     } else if (what == "ledger") {
         printf "{\"schema\": \"bn.ledger/1\", \"suite\": \"run\", \"machine\": {\"label\": \"synthetic\"}, \"records\": [\n"
         for (r = 0; r < 16; r++) {
-            printf "%s{\"kind\": \"run\", \"name\": \"main\", \"created\": \"2026-01-%02dT00:00:00Z\", \"commit\": \"%040x\", \"dirty\": false, \"settings_sha256\": \"s\",", r ? ",\n" : "", r + 1, r + 4096
+            printf "%s{\"kind\": \"run\", \"name\": \"main\", \"created\": \"2026-01-%02dT00:00:00Z\", \"commit\": \"%08x%032x\", \"dirty\": false, \"settings_sha256\": \"s\",", r ? ",\n" : "", r + 1, 2862933555 + 86028157 * r, r
             printf " \"series\": ["
             comma = ""
             series("decode n=32 d=0 t=2", "ns_per_token", "ns", "lower", 12, 22937115 * (r < 9 ? 1 : 1.08), 0.006, "")

@@ -108,6 +108,7 @@ struct bn_report_finding {
     const char *rule; /* "regressed", "dirty-build", ... */
     const char *kind; /* "bad", "warn", "ok" */
     char *text, *evidence;
+    size_t n_more; /* of the same rule, that are only counted: behind the last that is told */
 };
 
 struct bn_report {

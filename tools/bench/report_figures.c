@@ -108,6 +108,8 @@ void bn_report_put_percent(struct bn_buf *out, double share, bool sign)
     double size = fabs(100 * share);
     if (!isfinite(share))
         bn_buf_puts(out, "-");
+    else if (size >= 1e6)
+        bn_buf_printf(out, sign ? "%+.3e %%" : "%.3e %%", 100 * share);
     else
         bn_buf_printf(out, sign ? "%+.*f %%" : "%.*f %%", size < 10 ? 2 : size < 1000 ? 1 : 0, 100 * share);
 }

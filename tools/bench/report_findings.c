@@ -16,6 +16,7 @@
 #define OUTLIERS 0.1 /* share of samples */
 #define COVERED 0.85 /* share of time that a profile has to account for */
 #define FINDINGS_MAX 200u
+#define ALIKE_MAX 3u /* findings of one rule that are told one by one */
 
 /* Appends a finding; text and evidence are divided by a tab. */
 static bn_status find(struct bn_report *r, const char *rule, const char *kind, bn_error *err, const char *fmt,
@@ -25,6 +26,13 @@ static bn_status find(struct bn_report *r, const char *rule, const char *kind, b
 {
     char line[1200];
     va_list args;
+    size_t alike = 0, last = 0;
+    for (size_t i = 0; i < r->n_findings; i++)
+        if (strcmp(r->findings[i].rule, rule) == 0) alike++, last = i;
+    if (alike >= ALIKE_MAX) {
+        r->findings[last].n_more++;
+        return BN_OK;
+    }
     if (r->n_findings >= FINDINGS_MAX) return BN_OK;
     va_start(args, fmt);
     vsnprintf(line, sizeof line, fmt, args);
@@ -33,9 +41,10 @@ static bn_status find(struct bn_report *r, const char *rule, const char *kind, b
     if (r->findings == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     size_t n = strcspn(line, "\t");
     struct bn_report_finding *f = &r->findings[r->n_findings++];
-    *f = (struct bn_report_finding){
-        rule, kind, bn_strndup(line, n),
-        bn_strndup(line + n + (line[n] == '\t'), strlen(line + n + (line[n] == '\t')))};
+    f->rule = rule;
+    f->kind = kind;
+    f->text = bn_strndup(line, n);
+    f->evidence = bn_strndup(line + n + (line[n] == '\t'), strlen(line + n + (line[n] == '\t')));
     return f->text != NULL && f->evidence != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
 }
 
@@ -59,8 +68,8 @@ static bn_status judge(struct bn_report *r, const struct bn_comparison *c, bn_er
                                                            : "");
     else if (c->j.outcome == BN_OUTCOME_INCONCLUSIVE && c->j.n_needed > 0)
         status = find(r, "more-pairs", "warn", err,
-                      "%.200s of %.200s is open: %zu pairs would tell\t%s of %zu; %s", c->metric, c->test,
-                      c->j.n_needed, figures, c->j.n, c->j.reason);
+                      "%.200s of %.200s is open: %zu pairs would tell\t%s, from %zu pairs; %s", c->metric,
+                      c->test, c->j.n_needed, figures, c->j.n, c->j.reason);
     else if (c->j.outcome == BN_OUTCOME_INCONCLUSIVE)
         status =
             find(r, "open", "warn", err, "%.200s of %.200s is open\t%s", c->metric, c->test, c->j.reason);
@@ -105,18 +114,18 @@ static bn_status place(struct bn_report *r, const struct bn_report_point *p, bn_
     if (p->share > 1.05)
         return find(r, "beyond-limit", "bad", err,
                     "%.200s %.200s is faster than its limit, so one of the two is wrong\t"
-                    "%.0f %% of %.40s, %zu threads",
-                    p->kernel, p->shape, 100 * p->share, p->limit, p->threads);
+                    "%.3g %% of %.40s, %zu thread%s",
+                    p->kernel, p->shape, 100 * p->share, p->limit, p->threads, p->threads == 1 ? "" : "s");
     if (p->share >= BOUND)
         return find(r, "at-limit", "ok", err,
                     "%.200s %.200s is bound by %s: only fewer %s would make it faster\t"
-                    "%.0f %% of the limit, %zu threads",
+                    "%.3g %% of the limit, %zu thread%s",
                     p->kernel, p->shape, p->limit,
                     strcmp(p->limit, "arithmetic") == 0 ? "multiply-adds" : "bytes", 100 * p->share,
-                    p->threads);
+                    p->threads, p->threads == 1 ? "" : "s");
     if (p->share < IDLE)
-        return find(r, "room", "warn", err, "%.200s %.200s could be faster\t%.0f %% of %.40s, %zu threads",
-                    p->kernel, p->shape, 100 * p->share, p->limit, p->threads);
+        return find(r, "room", "warn", err, "%.200s %.200s could be faster\t%.3g %% of %.40s, %zu thread%s",
+                    p->kernel, p->shape, 100 * p->share, p->limit, p->threads, p->threads == 1 ? "" : "s");
     return BN_OK;
 }
 

@@ -13,7 +13,7 @@
 
 #define PLOTS_BYTES (400u << 10) /* of plots of single series */
 #define ROWS_MAX 600u            /* of the table of measurements */
-#define OPEN_MAX 4u              /* as many series are shown with their plots unfolded */
+#define OPEN_MAX 3u              /* of so many series the plots are unfolded */
 
 /* Carried by the program: tools/bench/report.css and report.js. */
 extern const char bn_bench_style[], bn_bench_script[];
@@ -56,7 +56,7 @@ static bn_status put_table(struct bn_buf *out, const struct bn_report *r,
     size_t n = bn_min_size(t.n_rows, ROWS_MAX);
     bn_html(out, "<div class=\"scroll\" tabindex=\"0\"><table class=\"figures %s\"><thead><tr>", name);
     for (size_t c = 0; c < t.n_cols; c++)
-        bn_html(out, "<th scope=\"col\"%s>%s</th>", "", t.heads[c]);
+        bn_html(out, "<th scope=\"col\" class=\"%s\">%s</th>", t.align[c] == 'l' ? "left" : "", t.heads[c]);
     bn_html(out, "</tr></thead><tbody>\n");
     for (size_t i = 0; i < n; i++) {
         bn_html(out, "<tr class=\"%s\">", strcmp(t.kinds[i], "bad") == 0 ? "broken" : "");
@@ -72,20 +72,32 @@ static bn_status put_table(struct bn_buf *out, const struct bn_report *r,
     return BN_OK;
 }
 
+/* Folded or not; the summary follows. */
+static void begin_details(struct bn_buf *out, bool open)
+{
+    bn_buf_puts(out, open ? "<details open=\"open\"><summary>" : "<details><summary>");
+}
+
 /* ---- the verdict ---- */
 
 static void put_verdict(struct bn_buf *out, const struct bn_report *r)
 {
     struct bn_buf text = {.max = 1000};
     const char *kind = "ok";
+    size_t n = 0;
     for (size_t i = 0; i < r->n_findings; i++) {
+        n += strcmp(r->findings[i].kind, "ok") != 0 ? 1 + r->findings[i].n_more : 0;
         if (strcmp(r->findings[i].kind, "bad") == 0) kind = "";
         if (strcmp(r->findings[i].kind, "warn") == 0 && kind[0] != '\0') kind = "warn";
     }
+    if (r->n_comparisons == 0 && kind[0] == 'o') kind = "plain"; /* nothing was judged */
     bn_report_headline(&text, r);
     bn_html(out, "<div class=\"verdict %s\"><p class=\"kicker\">bn-bench report</p>\n<h1>%s</h1>\n", kind,
             text.data != NULL ? text.data : "");
     bn_buf_release(&text);
+    if (n > 0)
+        bn_html(out, "<p class=\"lead\"><a href=\"#findings\">%zu finding%s</a> to look at.</p>\n", n,
+                n == 1 ? "" : "s");
     for (size_t i = 0; i < r->n_sources; i++) {
         struct bn_buf origin = {.max = 1u << 16};
         bn_report_put_origin(&origin, &r->sources[i]);
@@ -103,10 +115,10 @@ static void put_findings(struct bn_buf *out, const struct bn_report *r)
         const struct bn_report_finding *f = &r->findings[i];
         bn_html(out, "<li class=\"finding %s\">", f->kind);
         put_mark(out, f->kind);
-        bn_html(out,
-                "<span><b>%s</b> <span class=\"small\">%s <span class=\"rule\">rule "
-                "%s</span></span></span></li>\n",
+        bn_html(out, "<span><b>%s</b> <span class=\"small\">%s <span class=\"rule\">rule %s</span></span>",
                 f->text, f->evidence, f->rule);
+        if (f->n_more > 0) bn_html(out, "<span class=\"small\">and %zu more like it</span>", f->n_more);
+        bn_html(out, "</span></li>\n");
     }
     bn_html(out, "</ul>\n");
 }
@@ -116,14 +128,13 @@ static void put_findings(struct bn_buf *out, const struct bn_report *r)
 static void put_details(struct bn_buf *out, const struct bn_report *r)
 {
     size_t start = out->len, i = 0, n = 0;
-    for (size_t k = 0; k < r->n_series; k++)
-        n += !r->series[k].s->exact;
     for (; i < r->n_series && out->len - start < PLOTS_BYTES; i++) {
         const struct bn_report_series *s = &r->series[i];
         if (s->s->exact) continue;
-        bn_html(out, "<details id=\"series-%zu\"%s><summary><b>%s</b> %s", i + 1,
-                n <= OPEN_MAX ? " open=\"open\"" : "", s->s->test, s->s->metric);
-        if (r->n_sources > 1) bn_html(out, " <span class=\"small\">%s</span>", s->source->label);
+        begin_details(out, n++ < OPEN_MAX);
+        bn_html(out, "<b id=\"series-%zu\">%s</b> %s", i + 1, s->s->test, s->s->metric);
+        if (r->series[0].source != r->series[r->n_series - 1].source)
+            bn_html(out, " <span class=\"small\">%s</span>", s->source->label);
         bn_html(out, "</summary>\n<div class=\"plots\">\n");
         bn_report_plot_distribution(out, s);
         bn_report_plot_time(out, s);
@@ -224,8 +235,8 @@ static void put_provenance(struct bn_buf *out, const struct bn_report *r)
     bn_html(out, "<h2 id=\"provenance\">Where the figures come from</h2>\n");
     for (size_t i = 0; i < r->n_sources; i++) {
         const struct bn_report_source *s = &r->sources[i];
-        bn_html(out, "<details%s><summary><b>%s</b></summary>\n<table class=\"facts\"><tbody>\n",
-                r->n_sources == 1 ? " open=\"open\"" : "", s->label);
+        begin_details(out, r->n_sources == 1);
+        bn_html(out, "<b>%s</b></summary>\n<table class=\"facts\"><tbody>\n", s->label);
         bn_html(out, "<tr><th scope=\"row\">sha256</th><td><code>%s</code></td></tr>\n", s->sha256);
         put_fact(out, "schema", bn_json_get(s->doc, "schema"));
         put_fact(out, "command", bn_json_get(s->doc, "command"));
@@ -247,9 +258,8 @@ static void put_words(struct bn_buf *out, const struct bn_report *r)
                      "samples"},
         {"change of cost", "cost of B over cost of A, less one; of rates the cost is the reciprocal, so that "
                            "+ is always worse"},
-        {"q", "p after the correction for all comparisons of the session"},
         {"A/A band", "what two copies of A differed by in the same session"},
-        {"finds from", "the smallest change that so many pairs find four times out of five"}};
+        {"MDE", "the smallest change that so many pairs find four times out of five"}};
     size_t from = 0, to = r->n_comparisons > 0 ? BN_ARRAY_LEN(WORDS) : 2;
     bn_html(out, "<h2 id=\"words\">Words</h2><dl>\n");
     for (size_t i = from; i < to; i++)

@@ -183,6 +183,7 @@ bn_status bn_report_json(struct bn_buf *out, const struct bn_report *r, bn_error
         bn_json_put_string(o, "kind", r->findings[i].kind);
         bn_json_put_string(o, "text", r->findings[i].text);
         bn_json_put_string(o, "evidence", r->findings[i].evidence);
+        bn_json_put_u64(o, "more", r->findings[i].n_more);
     }
     if (status == BN_OK) return write_out(out, doc, err);
     bn_json_free(doc);

@@ -13,6 +13,7 @@
 #define CURVE 160u  /* points of a density */
 #define SKETCH 800u /* samples that a density is made of */
 #define BLOCKS 24u  /* medians of consecutive samples, to show drift */
+#define FEW 100u    /* samples that are drawn as large dots */
 #define BEYOND 6.0  /* quartile distances beyond the quartiles that are still in the picture */
 
 /* ---- what is in the picture ---- */
@@ -23,7 +24,8 @@ struct view {
     size_t below, above;
 };
 
-static struct view view_of(const struct bn_report_series *s)
+/* With early, samples of the warm-up widen it too, unless they are far away. */
+static struct view view_of(const struct bn_report_series *s, bool early)
 {
     const double *f = s->figure;
     struct view v = {.scale = bn_report_scale(s->s->unit, f[BN_FIGURE_MEDIAN])};
@@ -37,8 +39,11 @@ static struct view view_of(const struct bn_report_series *s)
         v.below += s->s->samples[i] < low;
         v.above += s->s->samples[i] > high;
     }
-    v.low = low * v.scale.factor;
-    v.high = high * v.scale.factor;
+    for (size_t i = 0; early && i < s->n_warmup; i++)
+        if (s->warmup[i] < 1.5 * f[BN_FIGURE_MEDIAN]) bn_plot_include(&low, &high, s->warmup[i]);
+    double edge = (high - low) * 0.06;
+    v.low = (low - fmin(edge, low)) * v.scale.factor;
+    v.high = (high + edge) * v.scale.factor;
     bn_plot_round(&v.low, &v.high, 6);
     return v;
 }
@@ -150,7 +155,7 @@ static void draw_rug(struct bn_buf *out, const struct bn_plot *p, const struct v
 {
     size_t step = (n + POINTS / 4 - 1) / (POINTS / 4);
     double foot = p->height - p->bottom, rise = tall ? 70 : 26;
-    bn_html(out, "<path class=\"point\" d=\"");
+    bn_html(out, "<path class=\"point %s\" d=\"", n < FEW ? "few" : "");
     for (size_t i = 0; i < n; i += step) {
         double x = sorted[i] * v->scale.factor;
         if (is_inside(v, x))
@@ -183,7 +188,7 @@ static void draw_median(struct bn_buf *out, const struct bn_plot *p, const struc
 
 void bn_report_plot_distribution(struct bn_buf *out, const struct bn_report_series *s)
 {
-    struct view v = view_of(s);
+    struct view v = view_of(s, false);
     struct bn_plot p = {.width = 480,
                         .height = 250,
                         .left = 16,
@@ -220,7 +225,7 @@ void bn_report_plot_distribution(struct bn_buf *out, const struct bn_report_seri
 static void draw_samples(struct bn_buf *out, const struct bn_plot *p, const struct bn_report_series *s,
                          const struct view *v)
 {
-    static const char *const CLASSES[] = {"point", "cross", "edge"};
+    const char *const CLASSES[] = {s->s->n < FEW ? "point few" : "point", "cross", "edge"};
     for (unsigned c = 0; c < BN_ARRAY_LEN(CLASSES); c++) {
         bn_html(out, "<path class=\"%s\" d=\"", CLASSES[c]);
         for (size_t i = 0; i < s->s->n; i++) {
@@ -299,13 +304,13 @@ static void draw_warmup(struct bn_buf *out, const struct bn_plot *p, const struc
 
 void bn_report_plot_time(struct bn_buf *out, const struct bn_report_series *s)
 {
-    struct view v = view_of(s);
+    struct view v = view_of(s, true);
     size_t n = s->s->n;
     struct bn_plot p = {.width = 480,
                         .height = 250,
                         .left = 60,
                         .right = 16,
-                        .top = 22,
+                        .top = 30,
                         .bottom = 44,
                         .x0 = -0.5 - (double)s->n_warmup,
                         .x1 = (double)n - 0.5,

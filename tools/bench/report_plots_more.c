@@ -9,8 +9,9 @@
 #include "measure/plot.h"
 #include "tools/bench/report.h"
 
-#define ROW 26.0
+#define ROW 42.0
 #define FOREST_MAX 60u
+#define FOREST_REACH 0.25 /* intervals that reach farther are cut, unless a change itself is larger */
 
 /* As much of a text as fits n characters, ended by an ellipsis when it does not all. */
 static void put_cut(struct bn_buf *out, const char *text, size_t n)
@@ -41,6 +42,12 @@ static double clamp(double x, const struct bn_plot *p)
     return fmin(fmax(x, p->x0), p->x1);
 }
 
+/* The end of a bar: a stroke across, or an arrow where it goes on. */
+static void draw_end(struct bn_buf *out, double x, double y, double arrow)
+{
+    bn_html(out, "M%.1f %.1fL%.1f %.1fL%.1f %.1f", x + arrow, y - 4, x, y, x + arrow, y + 4);
+}
+
 static void draw_comparison(struct bn_buf *out, const struct bn_plot *p, const struct bn_report_comparison *c,
                             double y)
 {
@@ -49,18 +56,21 @@ static void draw_comparison(struct bn_buf *out, const struct bn_plot *p, const s
                        : j->outcome == BN_OUTCOME_IMPROVED     ? "good"
                        : j->outcome == BN_OUTCOME_INCONCLUSIVE ? "open"
                                                                : "same";
-    bn_html(out, "<text class=\"op end\" x=\"%.1f\" y=\"%.1f\">", p->left - 12, y + 4);
     struct bn_buf name = {.max = 4096};
     bn_buf_printf(&name, "%s \xC2\xB7 %s", c->c.test, c->c.metric);
-    put_cut(out, name.data != NULL ? name.data : "", 46);
+    bn_html(out, "<text class=\"op\" x=\"%.1f\" y=\"%.1f\">", p->left, y - 12);
+    put_cut(out, name.data != NULL ? name.data : "", 44);
+    bn_html(out, "</text><text class=\"note end %s\" x=\"%.1f\" y=\"%.1f\">%s</text>", kind,
+            p->width - p->right, y - 12, bn_outcome_name(j->outcome));
     bn_buf_release(&name);
-    bn_html(out, "</text>");
-    if (c->margin > 0) draw_band(out, p, "margin", 100 * c->margin, y - ROW / 2 + 2, ROW - 4);
+    if (c->margin > 0) draw_band(out, p, "margin", 100 * c->margin, y - 8, 16);
     if (j->band > 0) draw_band(out, p, "noise", 100 * j->band, y - 5, 10);
     if (isfinite(j->low) && isfinite(j->high)) {
         double a = bn_plot_x(p, clamp(100 * j->low, p)), b = bn_plot_x(p, clamp(100 * j->high, p));
-        bn_html(out, "<path class=\"bar %s\" d=\"M%.1f %.1fH%.1fM%.1f %.1fv8M%.1f %.1fv8\"/>", kind, a, y, b,
-                a, y - 4, b, y - 4);
+        bn_html(out, "<path class=\"bar %s\" d=\"M%.1f %.1fH%.1f", kind, a, y, b);
+        draw_end(out, a, y, 100 * j->low < p->x0 ? 5 : 0);
+        draw_end(out, b, y, 100 * j->high > p->x1 ? -5 : 0);
+        bn_html(out, "\"/>");
     }
     if (isfinite(j->change)) {
         struct bn_buf text = {.max = 100};
@@ -69,8 +79,6 @@ static void draw_comparison(struct bn_buf *out, const struct bn_plot *p, const s
                 kind, bn_plot_x(p, clamp(100 * j->change, p)), y, text.data);
         bn_buf_release(&text);
     }
-    bn_html(out, "<text class=\"note %s\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", kind, p->width - p->right + 12,
-            y + 4, bn_outcome_name(j->outcome));
 }
 
 void bn_report_plot_forest(struct bn_buf *out, const struct bn_report *r)
@@ -78,41 +86,44 @@ void bn_report_plot_forest(struct bn_buf *out, const struct bn_report *r)
     size_t n = bn_min_size(r->n_comparisons, FOREST_MAX);
     double low = 0, high = 0;
     bool margin = false, noise = false;
+    double reach = FOREST_REACH;
     if (n == 0) return;
+    for (size_t i = 0; i < n; i++)
+        if (fabs(r->comparisons[i].c.j.change) > reach)
+            reach = fmin(1.1 * fabs(r->comparisons[i].c.j.change), 10);
     for (size_t i = 0; i < n; i++) {
         const struct bn_report_comparison *c = &r->comparisons[i];
         const double ends[] = {c->c.j.low, c->c.j.high, c->c.j.change, c->margin,
                                -c->margin, c->c.j.band, -c->c.j.band};
         for (size_t k = 0; k < BN_ARRAY_LEN(ends); k++)
-            bn_plot_include(&low, &high, 100 * fmin(fmax(ends[k], -10), 10));
+            bn_plot_include(&low, &high, 100 * fmin(fmax(ends[k], -reach), reach));
         margin = margin || c->margin > 0;
         noise = noise || c->c.j.band > 0;
     }
     bn_plot_round(&low, &high, 8);
-    struct bn_plot p = {.width = 980,
-                        .height = 60 + ROW * (double)n,
-                        .left = 330,
-                        .right = 140,
-                        .top = 10,
-                        .bottom = 48,
+    struct bn_plot p = {.width = 480,
+                        .height = 50 + ROW * (double)n,
+                        .left = 12,
+                        .right = 12,
+                        .top = 4,
+                        .bottom = 44,
                         .x0 = low,
                         .x1 = high,
                         .y1 = 1};
-    bn_html(out,
-            "<div class=\"figure wide\"><h4>What changed, and how sure that is</h4><p class=\"what\">The dot "
-            "is the "
-            "change of cost from A to B, the bar its 95 %% interval; to the right is worse.%s%s</p>\n"
-            "<div class=\"scroll\" tabindex=\"0\">",
-            margin ? " Shaded: what does not matter." : "",
-            noise ? " Hatched: what two copies of A differed by." : "");
+    bn_html(
+        out,
+        "<div class=\"figure forest\"><h4>What changed, and how sure that is</h4><p class=\"what\">The dot "
+        "is the "
+        "change of cost from A to B, the bar its 95 %% interval; to the right is worse.%s%s</p>\n",
+        margin ? " Grey: what does not matter." : "",
+        noise ? " Blue: what two copies of A differed by." : "");
     bn_plot_begin(out, &p, "changes with their intervals");
-    bn_html(out, "<path class=\"axis\" d=\"M%.1f %.1fV%.1f\"/>\n", bn_plot_x(&p, 0), p.top,
+    bn_html(out, "<path class=\"grid\" d=\"M%.1f %.1fV%.1f\"/>\n", bn_plot_x(&p, 0), p.top,
             p.height - p.bottom);
     for (size_t i = 0; i < n; i++)
-        draw_comparison(out, &p, &r->comparisons[i], p.top + ROW * ((double)i + 0.5));
+        draw_comparison(out, &p, &r->comparisons[i], p.top + ROW * (double)i + 28);
     bn_plot_x_axis(out, &p, "change of cost, %");
     bn_plot_end(out);
-    bn_html(out, "</div>");
     if (n < r->n_comparisons)
         bn_html(out, "<p class=\"what\">The first %zu of %zu; all are in the table.</p>", n,
                 r->n_comparisons);
@@ -236,12 +247,13 @@ void bn_report_plot_bricks(struct bn_buf *out, const struct bn_report *r,
 
 struct roofs {
     double memory, cache, int8, real; /* rates; NaN where none was measured */
+    double memory_set, cache_set;     /* bytes that were read over and over */
 };
 
 static struct roofs roofs_of(const struct bn_report_source *source, size_t threads)
 {
-    struct roofs roofs = {(double)NAN, (double)NAN, (double)NAN, (double)NAN};
-    double largest = 0;
+    struct roofs roofs = {
+        .memory = (double)NAN, .cache = (double)NAN, .int8 = (double)NAN, .real = (double)NAN};
     const bn_json *list = bn_json_get(source->doc, "limits");
     for (const bn_json *l = bn_json_first(list); l != NULL; l = bn_json_next(l)) {
         double macs = bn_html_value(l, "macs_per_second"), bytes = bn_html_value(l, "bytes_per_second");
@@ -250,25 +262,23 @@ static struct roofs roofs_of(const struct bn_report_source *source, size_t threa
         if (bn_html_is(l, "kind", "int8")) roofs.int8 = fmax(roofs.int8, macs);
         if (bn_html_is(l, "kind", "float")) roofs.real = fmax(roofs.real, macs);
         if (!bn_html_is(l, "kind", "read") || !(bytes > 0)) continue;
-        roofs.cache = fmax(roofs.cache, bytes);
-        if (set > largest) {
-            largest = set;
-            roofs.memory = bytes;
-        }
+        if (!(roofs.cache >= bytes)) roofs.cache = bytes, roofs.cache_set = set;
+        if (set > roofs.memory_set) roofs.memory = bytes, roofs.memory_set = set;
     }
     return roofs;
 }
 
 /* A roof that reading puts: it rises until arithmetic takes over. */
-static void draw_slope(struct bn_buf *out, const struct bn_plot *p, double rate, double top, const char *name)
+static void draw_slope(struct bn_buf *out, const struct bn_plot *p, double rate, double top, double set)
 {
     if (!(rate > 0)) return;
     double x0 = fmax(p->x0, p->y0 / rate), x1 = fmin(p->x1, (top > 0 ? top : p->y1) / rate);
     if (!(x1 > x0)) return;
     bn_html(out, "<path class=\"roof\" d=\"M%.1f %.1fL%.1f %.1f\"/>", bn_plot_x(p, x0),
             bn_plot_y(p, x0 * rate), bn_plot_x(p, x1), bn_plot_y(p, x1 * rate));
-    bn_html(out, "<text class=\"limit start\" x=\"%.1f\" y=\"%.1f\">%s %.3g GB/s</text>\n",
-            bn_plot_x(p, x0) + 6, bn_plot_y(p, x0 * rate) - 10, name, rate / 1e9);
+    struct bn_report_scale scale = bn_report_scale("bytes", set);
+    bn_html(out, "<text class=\"limit start\" x=\"%.1f\" y=\"%.1f\">%.3g %s, read at %.3g GB/s</text>\n",
+            bn_plot_x(p, x0) + 6, bn_plot_y(p, x0 * rate) - 10, set * scale.factor, scale.unit, rate / 1e9);
 }
 
 static void draw_ceiling(struct bn_buf *out, const struct bn_plot *p, double rate, const char *name)
@@ -280,8 +290,22 @@ static void draw_ceiling(struct bn_buf *out, const struct bn_plot *p, double rat
             p->width - p->right - 4, y - 6, name, rate / 1e9);
 }
 
+/* Whether the number of this point would cover that of one before. */
+static bool is_near(const struct bn_plot *p, const struct bn_report *r, size_t i)
+{
+    const struct bn_report_point *a = &r->points[i];
+    for (size_t k = 0; k < i; k++) {
+        const struct bn_report_point *b = &r->points[k];
+        if (b->source == a->source && b->threads == a->threads && b->macs > 0 &&
+            fabs(bn_plot_x(p, a->macs / a->bytes) - bn_plot_x(p, b->macs / b->bytes)) < 20 &&
+            fabs(bn_plot_y(p, a->macs / a->ns * 1e9) - bn_plot_y(p, b->macs / b->ns * 1e9)) < 11)
+            return true;
+    }
+    return false;
+}
+
 static void draw_kernel(struct bn_buf *out, const struct bn_plot *p, const struct bn_report_point *k,
-                        size_t number)
+                        size_t number, bool covers)
 {
     double at = k->macs / k->bytes, x = bn_plot_x(p, at), y = bn_plot_y(p, k->macs * 1e9 / k->ns);
     if (isfinite(k->low))
@@ -290,7 +314,8 @@ static void draw_kernel(struct bn_buf *out, const struct bn_plot *p, const struc
     bn_html(out,
             "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"><title>%s %s: %g GMAC/s</title></circle>",
             x, y, k->kernel, k->shape, k->macs / k->ns);
-    bn_html(out, "<text class=\"note start\" x=\"%.1f\" y=\"%.1f\">%zu</text>\n", x + 6, y + 4, number);
+    if (!covers)
+        bn_html(out, "<text class=\"note start\" x=\"%.1f\" y=\"%.1f\">%zu</text>\n", x + 6, y + 4, number);
 }
 
 void bn_report_plot_roofline(struct bn_buf *out, const struct bn_report *r, size_t threads,
@@ -333,13 +358,13 @@ void bn_report_plot_roofline(struct bn_buf *out, const struct bn_report *r, size
     axis.y0 /= 1e9;
     axis.y1 /= 1e9;
     bn_plot_y_axis(out, &axis);
-    draw_slope(out, &p, roofs.memory, roofs.int8, "memory");
-    if (roofs.cache > 1.1 * roofs.memory) draw_slope(out, &p, roofs.cache, roofs.int8, "cache");
+    draw_slope(out, &p, roofs.memory, roofs.int8, roofs.memory_set);
+    if (roofs.cache > 1.1 * roofs.memory) draw_slope(out, &p, roofs.cache, roofs.int8, roofs.cache_set);
     draw_ceiling(out, &p, roofs.int8, "bytes");
     draw_ceiling(out, &p, roofs.real, "floats");
     for (size_t i = 0; i < r->n_points; i++)
         if (r->points[i].source == source && r->points[i].threads == threads && r->points[i].macs > 0)
-            draw_kernel(out, &p, &r->points[i], i + 1);
+            draw_kernel(out, &p, &r->points[i], i + 1, is_near(&p, r, i));
     bn_html(out, "<text class=\"start\" x=\"4\" y=\"12\">GMAC/s</text>\n");
     bn_plot_x_axis(out, &p, "multiply-adds per byte read");
     bn_plot_end(out);

@@ -128,12 +128,12 @@ void bn_report_table_release(struct bn_report_table *t)
     *t = (struct bn_report_table){0};
 }
 
-/* Of several documents the row says which one it is of. */
-static void put_test(struct bn_report_table *t, struct bn_report_cell *cell, const struct bn_report *r,
+/* Where the rows of a table are of several documents, each says which one. */
+static void put_test(struct bn_report_table *t, struct bn_report_cell *cell, bool several,
                      const struct bn_report_source *source, const char *test)
 {
     struct bn_buf b = {.max = MAX_CELL};
-    if (r->n_sources > 1) bn_buf_printf(&b, "%s: ", source->label);
+    if (several) bn_buf_printf(&b, "%s: ", source->label);
     bn_buf_puts(&b, test);
     take(t, cell, &b);
 }
@@ -145,12 +145,13 @@ void bn_report_table_series(struct bn_report_table *t, const struct bn_report *r
     static const char *const HEADS[] = {"test", "metric", "median",  "95 % interval", "min \xE2\x80\x93 max",
                                         "MAD",  "n",      "outliers"};
     start(t, HEADS, "llrrrrrr");
+    bool several = r->n_series > 0 && r->series[0].source != r->series[r->n_series - 1].source;
     for (size_t i = 0; i < r->n_series; i++) {
         const struct bn_report_series *s = &r->series[i];
         const double *f = s->figure;
         struct bn_report_cell *row = add_row(t, "");
         if (row == NULL) return;
-        put_test(t, &row[0], r, s->source, s->s->test);
+        put_test(t, &row[0], several, s->source, s->s->test);
         put_text(t, &row[1], s->s->metric);
         put_value(t, &row[2], f[BN_FIGURE_MEDIAN], s->s->unit);
         put_range(t, &row[3], f[BN_FIGURE_LOW], f[BN_FIGURE_HIGH], f[BN_FIGURE_MEDIAN], s->s->unit);
@@ -171,17 +172,19 @@ static const char *kind_of(const struct bn_comparison *c)
 
 void bn_report_table_comparisons(struct bn_report_table *t, const struct bn_report *r)
 {
-    static const char *const HEADS[] = {"verdict",        "test",          "metric", "A", "B",
-                                        "change of cost", "95 % interval", "p",      "q", "n",
-                                        "A/A band",       "finds from",    "why"};
-    start(t, HEADS, "lllrrrrrrrrrl");
+    static const char *const HEADS[] = {"verdict", "test",           "metric",        "A",
+                                        "B",       "change of cost", "95 % interval", "p",
+                                        "n",       "A/A band",       "MDE",           "why"};
+    start(t, HEADS, "lllrrrrrrrrl");
+    bool several =
+        r->n_comparisons > 0 && r->comparisons[0].source != r->comparisons[r->n_comparisons - 1].source;
     for (size_t i = 0; i < r->n_comparisons; i++) {
         const struct bn_comparison *c = &r->comparisons[i].c;
         struct bn_buf range = {.max = MAX_CELL};
         struct bn_report_cell *row = add_row(t, kind_of(c));
         if (row == NULL) return;
         put_text(t, &row[0], bn_outcome_name(c->j.outcome));
-        put_test(t, &row[1], r, r->comparisons[i].source, c->test);
+        put_test(t, &row[1], several, r->comparisons[i].source, c->test);
         put_text(t, &row[2], c->metric);
         put_value(t, &row[3], c->median_a, c->unit);
         put_value(t, &row[4], c->median_b, c->unit);
@@ -193,11 +196,10 @@ void bn_report_table_comparisons(struct bn_report_table *t, const struct bn_repo
         }
         take(t, &row[6], &range);
         put_chance(t, &row[7], c->j.p);
-        put_chance(t, &row[8], c->j.q);
-        put_count(t, &row[9], c->j.n);
-        put_percent(t, &row[10], c->j.band > 0 ? c->j.band : (double)NAN, false);
-        put_percent(t, &row[11], c->j.mde, false);
-        put_text(t, &row[12], c->j.reason);
+        put_count(t, &row[8], c->j.n);
+        put_percent(t, &row[9], c->j.band > 0 ? c->j.band : (double)NAN, false);
+        put_percent(t, &row[10], c->j.mde, false);
+        put_text(t, &row[11], c->j.reason);
     }
 }
 
@@ -213,13 +215,14 @@ void bn_report_table_points(struct bn_report_table *t, const struct bn_report *r
                                         "multiply-adds",
                                         "share of the limit"};
     start(t, HEADS, "rllrrrrrl");
+    bool several = r->n_points > 0 && r->points[0].source != r->points[r->n_points - 1].source;
     for (size_t i = 0; i < r->n_points; i++) {
         const struct bn_report_point *p = &r->points[i];
         struct bn_buf share = {.max = MAX_CELL};
         struct bn_report_cell *row = add_row(t, "");
         if (row == NULL) return;
         put_count(t, &row[0], i + 1);
-        put_test(t, &row[1], r, p->source, p->kernel);
+        put_test(t, &row[1], several, p->source, p->kernel);
         put_text(t, &row[2], p->shape);
         put_count(t, &row[3], p->threads);
         put_value(t, &row[4], p->ns, "ns");
@@ -227,7 +230,7 @@ void bn_report_table_points(struct bn_report_table *t, const struct bn_report *r
         put_value(t, &row[6], p->bytes > 0 ? p->macs / p->bytes : (double)NAN, "1");
         put_value(t, &row[7], p->macs > 0 ? p->macs * 1e9 / p->ns : (double)NAN, "1/s");
         if (isfinite(p->share))
-            bn_buf_printf(&share, "%.0f %% of %s", 100 * p->share, p->limit);
+            bn_buf_printf(&share, "%.3g %% of %s", 100 * p->share, p->limit);
         else
             bn_buf_puts(&share, "-");
         take(t, &row[8], &share);
@@ -239,11 +242,12 @@ void bn_report_table_bricks(struct bn_report_table *t, const struct bn_report *r
 {
     static const char *const HEADS[] = {"brick", "category", "exclusive", "share", "count"};
     start(t, HEADS, "llrrr");
+    bool several = r->n_bricks > 0 && r->bricks[0].source != r->bricks[r->n_bricks - 1].source;
     for (size_t i = 0; i < r->n_bricks; i++) {
         const struct bn_report_brick *b = &r->bricks[i];
         struct bn_report_cell *row = add_row(t, "");
         if (row == NULL) return;
-        put_test(t, &row[0], r, b->source, b->name);
+        put_test(t, &row[0], several, b->source, b->name);
         put_text(t, &row[1], b->category);
         put_value(t, &row[2], b->ns, "ns");
         put_percent(t, &row[3], b->share, false);
@@ -259,12 +263,13 @@ void bn_report_table_trends(struct bn_report_table *t, const struct bn_report *r
 {
     static const char *const HEADS[] = {"test", "metric", "entries", "first", "last", "changes of cost"};
     start(t, HEADS, "llrrrl");
+    bool several = r->n_trends > 0 && r->trends[0].source != r->trends[r->n_trends - 1].source;
     for (size_t i = 0; i < r->n_trends; i++) {
         const struct bn_report_trend *h = &r->trends[i];
         struct bn_buf changes = {.max = MAX_CELL};
         struct bn_report_cell *row = add_row(t, "");
         if (row == NULL) return;
-        put_test(t, &row[0], r, h->source, h->test);
+        put_test(t, &row[0], several, h->source, h->test);
         put_text(t, &row[1], h->metric);
         put_count(t, &row[2], h->n);
         put_value(t, &row[3], h->moments[0].median, h->unit);
@@ -292,15 +297,22 @@ void bn_report_headline(struct bn_buf *out, const struct bn_report *r)
         bn_buf_printf(out, "%s%zu %s", comma, n[o], bn_outcome_name((enum bn_outcome)o));
         comma = ", ";
     }
-    if (r->n_series > 0 && r->n_comparisons == 0) {
+    if (r->n_comparisons > 0) return; /* verdicts before anything else */
+    if (r->n_series > 0) {
         bn_buf_printf(out, "%s%zu series measured", comma, r->n_series);
         comma = ", ";
     }
+    size_t changes = 0, bricks = 0;
+    for (size_t i = 0; i < r->n_trends; i++)
+        changes += r->trends[i].n_changes;
+    for (size_t i = 0; i < r->n_bricks; i++)
+        bricks += !r->bricks[i].rest;
     if (r->n_trends > 0) {
-        bn_buf_printf(out, "%s%zu series over time", comma, r->n_trends);
+        bn_buf_printf(out, "%s%zu series over time, ", comma, r->n_trends);
+        bn_buf_printf(out, "%zu change%s", changes, changes == 1 ? "" : "s");
         comma = ", ";
     }
-    if (r->n_bricks > 0) bn_buf_printf(out, "%sa profile of %zu lines", comma, r->n_bricks);
+    if (bricks > 0) bn_buf_printf(out, "%s%zu bricks profiled", comma, bricks);
 }
 
 static const char *text_at(const bn_json *doc, const char *path)

@@ -75,6 +75,8 @@ static void text_findings(struct bn_buf *out, const struct bn_report *r)
         bn_buf_puts(out, " (");
         put_safe(out, r->findings[i].evidence, 0, false);
         bn_buf_puts(out, ")\n");
+        if (r->findings[i].n_more > 0)
+            bn_buf_printf(out, "      and %zu more like it\n", r->findings[i].n_more);
     }
 }
 
@@ -171,7 +173,9 @@ bn_status bn_report_markdown(struct bn_buf *out, const struct bn_report *r, bn_e
         put_plain(out, r->findings[i].text);
         bn_buf_puts(out, " (");
         put_plain(out, r->findings[i].evidence);
-        bn_buf_puts(out, ")\n");
+        bn_buf_puts(out, ")");
+        if (r->findings[i].n_more > 0) bn_buf_printf(out, "; and %zu more like it", r->findings[i].n_more);
+        bn_buf_putc(out, '\n');
     }
     return bn_buf_check(out, err);
 }
