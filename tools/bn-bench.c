@@ -36,6 +36,19 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-bench kernels", "all kernels at the shapes of the 2B model"},
                   {"bn-bench kernels --filter i2s_gemv --isa all -t 1", "one kernel, each instruction set"},
                   {"bn-bench kernels -m model.gguf --min-time 1 --json", "another model's shapes"}}},
+    {.name = "doctor",
+     .summary = "say what this machine can measure, and how fast it is",
+     .text =
+         "Each source of measurement is tried: clocks, counters, timers, energy, pages, quotas, programs. "
+         "What is missing says why, and what would help. Then the roofs: reading sets that fit into each "
+         "cache and one that does not, multiply-adds of bytes and floats with each instruction set; "
+         "medians over repeated measurements.",
+     .synopsis = "[--require NAME]... [--no-roofs] [-t LIST]",
+     .options = {bn_bench_doctor_options, bn_bench_threads_option},
+     .json = true,
+     .run = bn_bench_doctor,
+     .examples = {{"bn-bench doctor", "everything"},
+                  {"bn-bench doctor --no-roofs --require perf-software", "may this process count events?"}}},
     {0},
 };
 
@@ -45,7 +58,10 @@ static const struct bn_program PROGRAM = {
     .text = "Speed means something beside its limit, so both are measured in the same minutes. All samples "
             "are in the JSON document; docs/reference/bench.md describes it.",
     .commands = COMMANDS,
-    .exits = {{"1", "a kernel's result differs from the reference's"}},
+    .exits =
+        {{"1",
+          "a kernel's result differs from the reference's, a measurement is invalid, or a required source is "
+          "not available"}},
     .see_also = "bn-run(1), bn(7)",
 };
 

@@ -10,10 +10,10 @@
 
 #define SAMPLE_NS 20000u
 #define LONG_SAMPLE_NS 5000000u
+#define MAX_CALLS ((uint64_t)1 << 32) /* in a sample; only what does nothing needs so many */
 
 struct sample {
-    const struct bn_bench_work *work;
-    const struct bn_kernels *kernels;
+    const struct bn_bench_body *body;
     uint64_t first, calls, ns;
     struct bn_team team;
 };
@@ -21,13 +21,9 @@ struct sample {
 static void run_sample(void *arg, unsigned thread, unsigned n_threads)
 {
     struct sample *s = arg;
-    size_t copies = s->work->c->copies, copy = (size_t)(s->first % copies);
     bn_team_barrier(&s->team, n_threads);
     uint64_t start = bn_clock_ns();
-    for (uint64_t i = 0; i < s->calls; i++) {
-        bn_bench_call(s->work, s->kernels, copy, thread, n_threads);
-        copy = copy + 1 < copies ? copy + 1 : 0;
-    }
+    s->body->calls(s->body->arg, s->first, s->calls, thread, n_threads);
     bn_team_barrier(&s->team, n_threads);
     if (thread == 0) s->ns = bn_clock_ns() - start;
 }
@@ -41,7 +37,7 @@ static uint64_t take(struct sample *s, unsigned n_threads, uint64_t calls)
     return s->ns > 0 ? s->ns : 1;
 }
 
-/* The shortest of three, unless they take long: one that was interrupted says nothing of the kernel. */
+/* The shortest of three, unless they take long: one that was interrupted says nothing of the body. */
 static uint64_t shortest(struct sample *s, unsigned n_threads, uint64_t calls)
 {
     uint64_t best = take(s, n_threads, calls);
@@ -58,15 +54,16 @@ static uint64_t calls_per_sample(struct sample *s, unsigned n_threads, uint64_t 
     uint64_t wanted = min_ns / 100, calls = 1, ns;
     if (wanted > LONG_SAMPLE_NS) wanted = LONG_SAMPLE_NS;
     if (wanted < SAMPLE_NS) wanted = SAMPLE_NS;
-    while ((ns = shortest(s, n_threads, calls)) < wanted) /* the first ones warm up, too */
+    while ((ns = shortest(s, n_threads, calls)) < wanted &&
+           calls < MAX_CALLS) /* the first ones warm up, too */
         calls = ns < wanted / 8 ? calls * 8 : calls * wanted / ns + 1;
     return calls;
 }
 
-void bn_bench_time(struct bn_bench_times *times, const struct bn_bench_work *work,
-                   const struct bn_kernels *kernels, unsigned n_threads, uint64_t min_ns)
+void bn_bench_time_body(struct bn_bench_times *times, const struct bn_bench_body *body, unsigned n_threads,
+                        uint64_t min_ns)
 {
-    struct sample s = {.work = work, .kernels = kernels};
+    struct sample s = {.body = body};
     times->n = 0;
     times->calls = calls_per_sample(&s, n_threads, min_ns);
     uint64_t start = bn_clock_ns();
@@ -76,4 +73,29 @@ void bn_bench_time(struct bn_bench_times *times, const struct bn_bench_work *wor
         times->per_call[times->n] = (double)times->ns[times->n] / (double)times->calls;
         times->n++;
     }
+}
+
+/* ---- kernels ---- */
+
+struct kernel_body {
+    const struct bn_bench_work *work;
+    const struct bn_kernels *kernels;
+};
+
+static void call_kernel(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads)
+{
+    const struct kernel_body *b = arg;
+    size_t copies = b->work->c->copies, copy = (size_t)(first % copies);
+    for (uint64_t i = 0; i < n; i++) {
+        bn_bench_call(b->work, b->kernels, copy, thread, n_threads);
+        copy = copy + 1 < copies ? copy + 1 : 0;
+    }
+}
+
+void bn_bench_time(struct bn_bench_times *times, const struct bn_bench_work *work,
+                   const struct bn_kernels *kernels, unsigned n_threads, uint64_t min_ns)
+{
+    struct kernel_body kernel = {work, kernels};
+    struct bn_bench_body body = {call_kernel, &kernel};
+    bn_bench_time_body(times, &body, n_threads, min_ns);
 }
