@@ -4,6 +4,7 @@
  * commands; they are in bench/, each with its options.
  */
 #include "tools/bench/bench.h"
+#include "tools/bench/suite.h"
 #include "tools/cli/programs.h"
 
 static const struct bn_command COMMANDS[] = {
@@ -49,6 +50,20 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_bench_doctor,
      .examples = {{"bn-bench doctor", "everything"},
                   {"bn-bench doctor --no-roofs --require perf-software", "may this process count events?"}}},
+    {.name = "memory",
+     .summary = "time allocation, pages, bandwidth and latency; check that everything is given back",
+     .text =
+         "Blocks taken and given back in three patterns, by the library's allocator and libc's in turn; "
+         "pages at first touch; fragmentation; bandwidth of loops that read and write, by size of the set; "
+         "latency of dependent loads; what a model and a session hold, and that closing gives it back. A "
+         "rate that is above what the machine was seen to do is INVALID.",
+     .synopsis = "[-m MODEL] [--filter PART] [--min-time SECONDS] [-t LIST]",
+     .options = {bn_bench_memory_options, bn_bench_suite_options, bn_bench_threads_option},
+     .json = true,
+     .run = bn_bench_memory,
+     .examples = {{"bn-bench memory", "everything"},
+                  {"bn-bench memory --filter latency", "nanoseconds of a load, by size of the set"},
+                  {"bn-bench memory -m model.gguf --filter load", "mapping a file against reading it"}}},
     {0},
 };
 
