@@ -107,8 +107,9 @@ static bn_status run_streams_of(struct bn_suite *s, size_t set, unsigned n_threa
 {
     struct stream_work w = {.peak = bn_peak_of(bn_kernels_find("auto"))};
     bn_status status = BN_OK;
+    size_t least = 3 * GRAIN * sizeof(float) * n_threads; /* each thread has work */
+    if (set < least) set = least;
     w.n = set / 3 / sizeof(float) / GRAIN * GRAIN;
-    if (w.n < GRAIN * n_threads) w.n = GRAIN * n_threads;
     w.a = bn_alloc(w.n, sizeof(float));
     w.b = bn_alloc(w.n, sizeof(float));
     w.c = bn_alloc(w.n, sizeof(float));

@@ -48,12 +48,18 @@ static uint64_t shortest(struct sample *s, unsigned n_threads, uint64_t calls)
     return best;
 }
 
-/* Calls that take about a hundredth of the time there is. */
-static uint64_t calls_per_sample(struct sample *s, unsigned n_threads, uint64_t min_ns)
+/* How long a sample should take: about a hundredth of the time there is. */
+static uint64_t sample_ns(uint64_t min_ns)
 {
-    uint64_t wanted = min_ns / 100, calls = 1, ns;
+    uint64_t wanted = min_ns / 100;
     if (wanted > LONG_SAMPLE_NS) wanted = LONG_SAMPLE_NS;
-    if (wanted < SAMPLE_NS) wanted = SAMPLE_NS;
+    return wanted < SAMPLE_NS ? SAMPLE_NS : wanted;
+}
+
+/* Calls that take so long. */
+static uint64_t calls_per_sample(struct sample *s, unsigned n_threads, uint64_t wanted)
+{
+    uint64_t calls = 1, ns;
     while ((ns = shortest(s, n_threads, calls)) < wanted &&
            calls < MAX_CALLS) /* the first ones warm up, too */
         calls = ns < wanted / 8 ? calls * 8 : calls * wanted / ns + 1;
@@ -65,13 +71,19 @@ void bn_bench_time_body(struct bn_bench_times *times, const struct bn_bench_body
 {
     struct sample s = {.body = body};
     times->n = 0;
-    times->calls = calls_per_sample(&s, n_threads, min_ns);
-    uint64_t start = bn_clock_ns();
+    uint64_t wanted = sample_ns(min_ns), start;
+    times->calls = calls_per_sample(&s, n_threads, wanted);
+    start = bn_clock_ns();
     while (times->n < BN_BENCH_MIN_SAMPLES ||
            (times->n < BN_BENCH_MAX_SAMPLES && bn_clock_ns() - start < min_ns)) {
         times->ns[times->n] = take(&s, n_threads, times->calls);
         times->per_call[times->n] = (double)times->ns[times->n] / (double)times->calls;
         times->n++;
+        /* All tries were disturbed when the calls were counted: once more, with more of them. */
+        if (times->ns[times->n - 1] >= wanted / 8 || times->calls >= MAX_CALLS) continue;
+        times->calls *= 4;
+        times->n = 0;
+        start = bn_clock_ns();
     }
 }
 
