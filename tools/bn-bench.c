@@ -64,6 +64,21 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-bench memory", "everything"},
                   {"bn-bench memory --filter latency", "nanoseconds of a load, by size of the set"},
                   {"bn-bench memory -m model.gguf --filter load", "mapping a file against reading it"}}},
+    {.name = "quant",
+     .summary = "time quantising, packing and their reverse; say what each format keeps",
+     .text =
+         "Weights are quantised (absmean ternary, and 4 and 8 bits to compare with), packed, and taken apart "
+         "again; activations are quantised. Each result is compared with the reference bit for bit before "
+         "it is timed and after; one that differs is INVALID. Then errors, entropy and bits of every "
+         "format, the choices that another one beats in everything, and the codes of a model. packed "
+         "counts the bytes of the format, as F16 two bytes a weight, both in GB/s.",
+     .synopsis = "[-m MODEL] [--shape ROWSxK]... [--isa NAME|all] [--filter PART] [-t LIST]",
+     .options = {bn_bench_quant_options, bn_bench_suite_options, bn_bench_threads_option},
+     .json = true,
+     .run = bn_bench_quant,
+     .examples = {{"bn-bench quant --shape 2560x6912 -t 1", "one matrix"},
+                  {"bn-bench quant --filter quality", "errors and bits only"},
+                  {"bn-bench quant --filter activations --isa all", "one kernel, each instruction set"}}},
     {0},
 };
 

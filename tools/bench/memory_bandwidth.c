@@ -70,12 +70,32 @@ static bool is_right(const struct stream_work *w)
     return true;
 }
 
-static bn_status put_stream(struct bn_suite *s, struct stream_work *w, const char *test, size_t set,
-                            unsigned n_threads, bn_json *all, bn_error *err)
+static void put_rates(struct bn_suite *s, const struct stream_work *w, const struct bn_suite_row *row,
+                      bool near, bn_json *r)
 {
     bool past = w->stream->stream == BN_STREAM_COPY_PAST;
     double each = (double)(w->n * sizeof(float)), counted = each * (w->stream->n_read + 1);
     double traffic = counted + (past ? 0 : each);
+    char more[16] = "-";
+    bn_json_put_number(r, "bytes_per_call", counted);
+    bn_json_put_number(r, "bytes_per_second", counted * 1e9 / row->ns.median);
+    if (near && !past) {
+        bn_json_put_unavailable(r, "bytes_per_call_with_lines_read", "the lines stay in the first cache");
+        bn_json_put_unavailable(r, "bytes_per_second_with_lines_read", "the lines stay in the first cache");
+    } else {
+        bn_json_put_number(r, "bytes_per_call_with_lines_read", traffic);
+        bn_json_put_number(r, "bytes_per_second_with_lines_read", traffic * 1e9 / row->ns.median);
+        snprintf(more, sizeof more, "%.1f", traffic / row->ns.median);
+    }
+    bn_suite_print(s, "%-44s %9.1f %9s  +- %4.1f %%\n", row->test, counted / row->ns.median, more,
+                   100 * row->ns.mad / row->ns.median);
+}
+
+/* near: the set stays in the first cache. */
+static bn_status put_stream(struct bn_suite *s, struct stream_work *w, const char *test, size_t set,
+                            bool near, unsigned n_threads, bn_json *all, bn_error *err)
+{
+    double each = (double)(w->n * sizeof(float));
     struct bn_bench_body body = {run_streams, w};
     struct bn_suite_row row = {.test = test,
                                .metric = "ns_per_call",
@@ -88,22 +108,16 @@ static bn_status put_stream(struct bn_suite *s, struct stream_work *w, const cha
     bn_json_put_string(r, "loop", w->stream->name);
     bn_json_put_u64(r, "set_bytes", set);
     bn_json_put_u64(r, "threads", n_threads);
-    bn_json_put_number(r, "bytes_per_call", counted);
-    bn_json_put_number(r, "bytes_per_call_with_lines_read", traffic);
     memset(w->a, 0, w->n * sizeof(float));
     BN_TRY(bn_suite_time(s, &row, &body, r, err));
     if (row.valid && !is_right(w))
         bn_suite_refuse(s, &row, r, "what was written is not what the loop computes");
-    if (!row.valid) return BN_OK;
-    bn_json_put_number(r, "bytes_per_second", counted * 1e9 / row.ns.median);
-    bn_json_put_number(r, "bytes_per_second_with_lines_read", traffic * 1e9 / row.ns.median);
-    bn_suite_print(s, "%-44s %9.1f %9.1f  +- %4.1f %%\n", test, counted / row.ns.median,
-                   traffic / row.ns.median, 100 * row.ns.mad / row.ns.median);
+    if (row.valid) put_rates(s, w, &row, near, r);
     return BN_OK;
 }
 
-static bn_status run_streams_of(struct bn_suite *s, size_t set, unsigned n_threads, bn_json *all, bool *head,
-                                bn_error *err)
+static bn_status run_streams_of(struct bn_suite *s, size_t set, bool near, unsigned n_threads, bn_json *all,
+                                bool *head, bn_error *err)
 {
     struct stream_work w = {.peak = bn_peak_of(bn_kernels_find("auto"))};
     bn_status status = BN_OK;
@@ -131,7 +145,7 @@ static bn_status run_streams_of(struct bn_suite *s, size_t set, unsigned n_threa
             bn_json_put_unavailable(r, "ns_per_call", "no store past the caches in these kernels");
             continue;
         }
-        status = put_stream(s, &w, test, set, n_threads, all, err);
+        status = put_stream(s, &w, test, set, near, n_threads, all, err);
     }
     bn_free(w.a);
     bn_free(w.b);
@@ -146,7 +160,7 @@ bn_status bn_memory_bandwidth(struct bn_suite *s, bn_error *err)
     bn_json *all = bn_json_put_array(s->doc, "bandwidth");
     for (size_t i = 0; i < n; i++)
         for (size_t t = 0; t < s->n_threads; t++)
-            BN_TRY(run_streams_of(s, sets[i], s->threads[t], all, &head, err));
+            BN_TRY(run_streams_of(s, sets[i], i == 0, s->threads[t], all, &head, err));
     return BN_OK;
 }
 
