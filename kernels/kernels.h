@@ -188,8 +188,8 @@ bool bn_kernels_supported(const struct bn_kernels *kernels);
 const struct bn_kernels *bn_kernels_find(const char *isa);
 /* The slot's name without the instruction set, "i2s_gemv". */
 const char *bn_kernel_slot_name(enum bn_kernel slot);
-/* Does a kernel of this name exist in this build, in any table? */
-bool bn_kernels_has_name(const char *name);
+/* Does the table of an instruction set name this kernel? Of any set, whether it is in this build or not. */
+bool bn_kernels_set_has(const char *isa, const char *name);
 
 /* The reference table, from which the others start. */
 extern const struct bn_kernels bn_kernels_ref;
