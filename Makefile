@@ -178,6 +178,8 @@ $(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIB)
 $(OUT)/tests/unit/test_fixtures $(OUT)/tests/unit/test_gguf_bad: $(call obj,tools/fixtures/*.c)
 # Comparing a kernel with the reference is tested with kernels that are wrong.
 $(OUT)/tests/unit/test_bench: $(call obj,tools/bench/cases.c tools/bench/work.c)
+# So are the suites, with work that does nothing and codes that do not come back.
+$(OUT)/tests/unit/test_suites: $(call obj,tools/bench/*.c)
 
 $(CHECKKERN): $(call obj,tests/checkkern/*.c) $(KERNEL_OBJ)
 	$(SAY) LD $@

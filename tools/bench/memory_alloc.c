@@ -238,7 +238,7 @@ static bn_status measure(struct bn_suite *s, size_t size, enum bn_pattern patter
     return status;
 }
 
-static bool is_wanted(const struct bn_suite *s, size_t size, enum bn_pattern pattern)
+static bool is_wanted(struct bn_suite *s, size_t size, enum bn_pattern pattern)
 {
     char name[96], text[24];
     bool wanted = false;

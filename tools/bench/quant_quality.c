@@ -220,6 +220,16 @@ static void put_stored(const bn_model *m, const uint64_t counts[3], bn_json *o)
     put_codes(o, counts, bits);
 }
 
+/* bn_cli_open_model would take --isa, which may be "all" here, for a name. */
+static bn_status open_model(const struct bn_suite *s, bn_repack repack, bn_model **out, bn_error *err)
+{
+    const char *path = bn_opt_str(s->args, "model");
+    bn_model_options options = {.repack = repack};
+    if (path != NULL) return bn_model_open(out, path, &options, err);
+    return bn_model_open_memory(out, bn_default_model_data, (size_t)bn_default_model_bytes,
+                                BN_DEFAULT_MODEL_NAME, &options, err);
+}
+
 /* Logits of some tokens, all rows. */
 static bn_status evaluate(const bn_model *m, const int32_t *ids, float *logits, bn_error *err)
 {
@@ -236,7 +246,6 @@ static bn_status evaluate(const bn_model *m, const int32_t *ids, float *logits, 
 static bn_status compare_logits(struct bn_suite *s, const bn_model *plain, bn_json *o, bn_error *err)
 {
     size_t n_vocab = plain->hp.n_vocab;
-    bn_model_options options = {.repack = BN_REPACK_ALWAYS};
     bn_model *packed = NULL;
     int32_t ids[LOGIT_TOKENS];
     float *a = bn_alloc(LOGIT_TOKENS * n_vocab, sizeof *a), *b = bn_alloc(LOGIT_TOKENS * n_vocab, sizeof *b);
@@ -246,7 +255,7 @@ static bn_status compare_logits(struct bn_suite *s, const bn_model *plain, bn_js
     for (size_t i = 0; i < LOGIT_TOKENS; i++)
         ids[i] = (int32_t)(bn_splitmix64(&state) % n_vocab);
     if (a == NULL || b == NULL) status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
-    if (status == BN_OK) status = bn_cli_open_model(&packed, s->args, &options, err);
+    if (status == BN_OK) status = open_model(s, BN_REPACK_ALWAYS, &packed, err);
     if (status == BN_OK && packed->packed_bytes == 0) {
         bn_json_put_unavailable(o, "logits",
                                 "this model has no T5 form: its ternary layers are in TQ2 blocks");
@@ -276,9 +285,8 @@ static bn_status compare_logits(struct bn_suite *s, const bn_model *plain, bn_js
 bn_status bn_quant_model(struct bn_suite *s, bn_error *err)
 {
     bn_model *m = NULL;
-    bn_model_options options = {.repack = BN_REPACK_NEVER};
     uint64_t counts[3] = {0};
-    BN_TRY(bn_cli_open_model(&m, s->args, &options, err));
+    BN_TRY(open_model(s, BN_REPACK_NEVER, &m, err));
     for (size_t i = 0; i < bn_model_n_linears(m); i++)
         for (size_t r = 0; r < bn_model_linear(m, i)->w.rows; r++)
             count_row(bn_model_linear(m, i), r, counts);

@@ -54,7 +54,7 @@ bn_status bn_suite_open(struct bn_suite *s, const struct bn_args *args, const ch
 
 static bn_status verdict(struct bn_suite *s, struct bn_args *args, bn_error *err)
 {
-    if (s->n_valid + s->n_invalid + s->n_failed == 0) {
+    if (!s->matched) {
         bn_fail(err, BN_ERR_ARG, "--filter: nothing has '%.60s' in its name", bn_opt_str(args, "filter"));
         bn_error_hint(err, "a part of what the first columns show");
         return BN_ERR_ARG;
@@ -77,10 +77,12 @@ bn_status bn_suite_finish(struct bn_suite *s, struct bn_args *args, bn_status st
     return status;
 }
 
-bool bn_suite_wants(const struct bn_suite *s, const char *name)
+bool bn_suite_wants(struct bn_suite *s, const char *name)
 {
     const char *part = bn_opt_str(s->args, "filter");
-    return part == NULL || strstr(name, part) != NULL;
+    bool wanted = part == NULL || strstr(name, part) != NULL;
+    s->matched = s->matched || wanted;
+    return wanted;
 }
 
 /* ---- rows ---- */

@@ -24,7 +24,8 @@ struct bn_suite {
     size_t n_threads;
     uint64_t min_ns; /* for each row */
     bn_json *doc;
-    size_t n_valid, n_invalid, n_failed; /* rows; statements that turned out false */
+    bool matched;                        /* the filter let something pass */
+    size_t n_valid, n_invalid, n_failed; /* rows and true statements; rows; false statements */
 };
 
 /* One row: what it is called, and what its samples are divided by. */
@@ -50,7 +51,7 @@ BN_MUST_CHECK bn_status bn_suite_finish(struct bn_suite *s, struct bn_args *args
                                         bn_error *err);
 
 /* Does --filter let this name pass? */
-bool bn_suite_wants(const struct bn_suite *s, const char *name);
+bool bn_suite_wants(struct bn_suite *s, const char *name);
 
 /* Times the body and puts into r what bn_suite_put_samples does. */
 BN_MUST_CHECK bn_status bn_suite_time(struct bn_suite *s, struct bn_suite_row *row,
