@@ -19,6 +19,17 @@
 #include "tools/cli/default_model.h"
 
 #define MAX_ROUNDS 100u
+#if defined(__SANITIZE_ADDRESS__)
+#define HAS_SANITIZER 1 /* which ends the program when memory is short, and reserves terabytes */
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAS_SANITIZER 1
+#endif
+#endif
+#ifndef HAS_SANITIZER
+#define HAS_SANITIZER 0
+#endif
+
 #define PRESSURE_SECONDS 30u
 #define PRESSURE_ROOM ((size_t)1 << 20) /* address space that may still be had */
 
@@ -198,7 +209,7 @@ static int open_under_pressure(const bn_model *model)
     uint64_t used = bn_memory_status("VmSize");
     alarm(PRESSURE_SECONDS);
     limit.rlim_cur = limit.rlim_max = (rlim_t)(used + PRESSURE_ROOM);
-    if (used == 0 || setrlimit(RLIMIT_AS, &limit) != 0) return 2;
+    if (used == 0 || HAS_SANITIZER || setrlimit(RLIMIT_AS, &limit) != 0) return 2;
     take_the_rest();
     bn_status status = bn_session_open(&session, model, &options, &err);
     return status == BN_ERR_NOMEM && session == NULL ? 0 : 1;
