@@ -10,14 +10,14 @@ _bn_bench()
     fi
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-        run | kernels)
+        run | kernels | doctor | memory | quant)
             command=${COMP_WORDS[at]}
             break
             ;;
         esac
     done
     if [[ -z $command && $cur != -* && $COMP_CWORD -eq 1 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'run kernels' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'run kernels doctor memory quant' -- "$cur")
         return
     fi
     case $command:$prev in
@@ -85,6 +85,67 @@ _bn_bench()
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
         ;;
+    'doctor:--require')
+        return
+        ;;
+    'doctor:--repeat')
+        return
+        ;;
+    'doctor:--min-time')
+        return
+        ;;
+    'doctor:-t' | 'doctor:--threads')
+        return
+        ;;
+    'doctor:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    'memory:-m' | 'memory:--model')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'memory:--ops')
+        return
+        ;;
+    'memory:--filter')
+        return
+        ;;
+    'memory:--min-time')
+        return
+        ;;
+    'memory:-t' | 'memory:--threads')
+        return
+        ;;
+    'memory:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    'quant:-m' | 'quant:--model')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'quant:--isa')
+        return
+        ;;
+    'quant:--shape')
+        return
+        ;;
+    'quant:--filter')
+        return
+        ;;
+    'quant:--min-time')
+        return
+        ;;
+    'quant:-t' | 'quant:--threads')
+        return
+        ;;
+    'quant:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
     ':--color')
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
@@ -94,6 +155,9 @@ _bn_bench()
         case $command in
         'run') words='--model --isa --repack --batch --n-prompt --n-predict --depth --reps --warmup --seed --threads --json --quiet --verbose --color --help --version' ;;
         'kernels') words='--model --isa --filter --min-time --set --threads --json --quiet --verbose --color --help --version' ;;
+        'doctor') words='--require --no-roofs --repeat --min-time --threads --json --quiet --verbose --color --help --version' ;;
+        'memory') words='--model --ops --filter --min-time --threads --json --quiet --verbose --color --help --version' ;;
+        'quant') words='--model --isa --shape --filter --min-time --threads --json --quiet --verbose --color --help --version' ;;
         '') words='--quiet --verbose --color --help --version' ;;
         esac
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
