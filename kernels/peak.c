@@ -7,20 +7,6 @@
 #include <string.h>
 
 #include "peak_loops.h"
-
-#define STREAM_BYTES 16
-#if defined(__x86_64__)
-#include <immintrin.h>
-#define STREAM_REGISTER "x"
-#define STREAM_PAST(p, v) _mm_stream_ps((float *)(void *)(p), (__m128)(v))
-#define CAN_STORE_PAST true
-#elif defined(__aarch64__)
-#define STREAM_REGISTER "w"
-#define CAN_STORE_PAST false
-#else
-#define STREAM_REGISTER "m"
-#define CAN_STORE_PAST false
-#endif
 #include "peak_stream.h"
 
 /* With 16-byte vectors, which every target has. */
@@ -40,7 +26,7 @@ static uint64_t read_plain(const void *data, size_t n_bytes)
 }
 
 static const struct bn_peak plain = {
-    .read = read_plain, .stream = run_stream, .can_store_past = CAN_STORE_PAST};
+    .read = read_plain, .stream = run_stream, .can_store_past = STREAM_CAN_PAST};
 
 #if defined(__x86_64__)
 

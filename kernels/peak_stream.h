@@ -7,12 +7,32 @@
  *     STREAM_REGISTER    the constraint of a register that holds one
  *     STREAM_PAST(p, v)  stores past the caches; only where there is such a store
  *
- * The empty asm keeps a compiler from seeing that a loop is memcpy, which would bring its own choice of
- * stores.
+ * A file that defines none of them gets the vectors of 16 bytes that every target has. The empty asm keeps a
+ * compiler from seeing that a loop is memcpy, which would bring its own choice of stores.
  */
-#include <stddef.h>
+#ifndef BN_KERNELS_PEAK_STREAM_H
+#define BN_KERNELS_PEAK_STREAM_H
 
 #include "peak.h"
+
+#ifndef STREAM_BYTES
+#define STREAM_BYTES 16
+#if defined(__x86_64__)
+#include <immintrin.h>
+#define STREAM_REGISTER "x"
+#define STREAM_PAST(p, v) _mm_stream_ps((float *)(void *)(p), (__m128)(v))
+#elif defined(__aarch64__)
+#define STREAM_REGISTER "w"
+#else
+#define STREAM_REGISTER "m"
+#endif
+#endif
+
+#ifdef STREAM_PAST
+#define STREAM_CAN_PAST true
+#else
+#define STREAM_CAN_PAST false
+#endif
 
 typedef float stream_lanes __attribute__((vector_size(STREAM_BYTES), aligned(4), may_alias));
 #define STREAM_LANES (STREAM_BYTES / sizeof(float))
@@ -23,7 +43,8 @@ typedef float stream_lanes __attribute__((vector_size(STREAM_BYTES), aligned(4),
         store;                                         \
     }
 
-static void run_stream(enum bn_peak_stream stream, float *out, const float *in, const float *in2, size_t n)
+static inline void run_stream(enum bn_peak_stream stream, float *out, const float *in, const float *in2,
+                              size_t n)
 {
     stream_lanes *a = (stream_lanes *)(void *)out;
     const stream_lanes *b = (const stream_lanes *)(const void *)in,
@@ -49,3 +70,5 @@ static void run_stream(enum bn_peak_stream stream, float *out, const float *in, 
         break;
     }
 }
+
+#endif

@@ -16,6 +16,7 @@
 #include "tools/bench/memory.h"
 
 #define LINE 64u
+#define HUGE_PAGE ((size_t)2 << 20)
 #define GRAIN 1024u /* floats of an array that stay with one thread */
 #define LEAST_MEMORY ((uint64_t)64 << 20)
 #define MOST_SET ((uint64_t)256 << 20)
@@ -233,7 +234,7 @@ bn_status bn_memory_latency(struct bn_suite *s, bn_error *err)
     bool head = false;
     bn_json *all = bn_json_put_array(s->doc, "latency");
     for (size_t set = 4096; set <= sets[n - 1]; set *= 4)
-        for (unsigned huge = 0; huge <= (set >= (size_t)2 << 20); huge++) {
+        for (unsigned huge = 0; huge < (set < HUGE_PAGE ? 1u : 2u); huge++) {
             char test[96], size[24];
             bn_suite_size(size, set);
             snprintf(test, sizeof test, "latency %s%s", size, huge ? " huge" : "");

@@ -180,9 +180,9 @@ static void try_governor(struct bn_source *s, const struct bn_machine *m)
 
 static void try_frequency(struct bn_source *s, const struct bn_machine *m)
 {
-    (void)m;
     try_line(s, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq",
-             "none from inside a virtual machine; the peak rates show what the clock allows");
+             m->hypervisor ? "ask the host; the roof of floats shows what the clock allows"
+                           : "a kernel with a cpufreq driver");
 }
 
 static void try_energy(struct bn_source *s, const struct bn_machine *m)
