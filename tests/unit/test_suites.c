@@ -116,6 +116,46 @@ static void invalid_rows_end_with_1(void **state)
     assert_int_equal(args.exit_code, BN_EXIT_NEGATIVE);
 }
 
+/* Right when it was checked, and then skipping its work while it is timed: what it left tells. */
+static void idle(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads)
+{
+    volatile unsigned turns = 0;
+    (void)arg, (void)first, (void)thread, (void)n_threads;
+    for (uint64_t i = 0; i < 1000 * n; i++)
+        turns++;
+}
+
+static void work_not_done_while_timed_is_invalid(void **state)
+{
+    struct bn_quant_data d;
+    struct bn_quant_op op;
+    bn_error err = {0};
+    struct bn_args args = {0};
+    struct bn_suite *s = bn_alloc(1, sizeof *s);
+    struct bn_bench_body honest = {bn_quant_calls, &op}, cheat = {idle, NULL};
+    struct bn_suite_row row = {.test = "t", .metric = "ns_per_call", .per_call = 1, .n_threads = 1};
+    char why[160];
+    (void)state;
+    assert_non_null(s);
+    *s = (struct bn_suite){.matched = true, .clock = FINE, .args = &args, .doc = bn_json_new_object()};
+    assert_int_equal(bn_quant_prepare(&d, 16, 256, &err), BN_OK);
+    assert_true(bn_quant_op_make(&op, BN_PACK, bn_quant_format(0), &d));
+    row.differs = bn_quant_differs;
+    row.arg = &op;
+    for (unsigned i = 0; i < 2; i++) {
+        assert_null(bn_quant_wrong(why, &op, &bn_kernels_ref, 1));
+        memset(d.out, 0, op.written_bytes);
+        row.test = i == 0 ? "honest" : "cheat";
+        assert_int_equal(bn_suite_time(s, &row, i == 0 ? &honest : &cheat, s->doc, &err), BN_OK);
+        assert_int_equal(row.valid, i == 0);
+        assert_int_equal(s->series.n, 1); /* the honest one's */
+    }
+    assert_int_equal(bn_suite_finish(s, &args, BN_OK, &err), BN_OK);
+    assert_int_equal(args.exit_code, BN_EXIT_NEGATIVE);
+    bn_quant_release(&d);
+    bn_free(s);
+}
+
 static void false_statements_end_with_1(void **state)
 {
     struct bn_suite s = {.matched = true, .clock = FINE, .doc = bn_json_new_object()};
@@ -596,6 +636,7 @@ int main(void)
         cmocka_unit_test(gate_refuses_what_cannot),
         cmocka_unit_test(work_that_does_nothing_is_invalid),
         cmocka_unit_test(invalid_rows_end_with_1),
+        cmocka_unit_test(work_not_done_while_timed_is_invalid),
         cmocka_unit_test(false_statements_end_with_1),
         cmocka_unit_test(clocks_are_measured),
         cmocka_unit_test(energy_wraps),

@@ -64,11 +64,16 @@ static void run_streams(void *arg, uint64_t first, uint64_t n, unsigned thread, 
 }
 
 /* The result of the calls that were timed. */
-static bool is_right(const struct stream_work *w)
+static const char *differs(char why[160], const void *arg)
 {
+    const struct stream_work *w = arg;
     for (size_t i = 0; i < w->n; i++)
-        if (w->a[i] != w->stream->result) return false;
-    return true;
+        if (w->a[i] != w->stream->result) {
+            snprintf(why, 160, "element %zu is %g, the loop computes %g", i, (double)w->a[i],
+                     (double)w->stream->result);
+            return why;
+        }
+    return NULL;
 }
 
 static void put_rates(struct bn_suite *s, const struct stream_work *w, const struct bn_suite_row *row,
@@ -103,7 +108,9 @@ static bn_status put_stream(struct bn_suite *s, struct stream_work *w, const cha
                                .per_call = 1,
                                .read_bytes = each * w->stream->n_read,
                                .set_bytes = w->n * sizeof(float) * w->stream->n_read,
-                               .n_threads = n_threads};
+                               .n_threads = n_threads,
+                               .differs = differs,
+                               .arg = w};
     bn_json *r = bn_json_add_object(all);
     bn_json_put_string(r, "test", test);
     bn_json_put_string(r, "loop", w->stream->name);
@@ -111,8 +118,6 @@ static bn_status put_stream(struct bn_suite *s, struct stream_work *w, const cha
     bn_json_put_u64(r, "threads", n_threads);
     memset(w->a, 0, w->n * sizeof(float));
     BN_TRY(bn_suite_time(s, &row, &body, r, err));
-    if (row.valid && !is_right(w))
-        bn_suite_refuse(s, &row, r, "what was written is not what the loop computes");
     if (row.valid) put_rates(s, w, &row, near, r);
     return BN_OK;
 }

@@ -102,15 +102,15 @@ static bn_status time_row(struct quant *q, const char *test, const struct bn_ker
                                  .per_call = 1,
                                  .read_bytes = (double)q->op.read_bytes,
                                  .set_bytes = q->op.read_bytes,
-                                 .n_threads = n_threads};
+                                 .n_threads = n_threads,
+                                 .differs = bn_quant_differs,
+                                 .arg = &q->op};
     if (bn_quant_wrong(why, &q->op, kernels, n_threads) != NULL) {
         bn_suite_refuse(&q->suite, row, r, why);
         return BN_OK;
     }
     memset(q->data.out, 0, q->op.written_bytes);
-    BN_TRY(bn_suite_time(&q->suite, row, &body, r, err));
-    if (row->valid && bn_quant_differs(why, &q->op) != NULL) bn_suite_refuse(&q->suite, row, r, why);
-    return BN_OK;
+    return bn_suite_time(&q->suite, row, &body, r, err);
 }
 
 static bn_status run_row(struct quant *q, size_t isa, unsigned n_threads, size_t format, bn_error *err)

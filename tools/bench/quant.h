@@ -51,7 +51,7 @@ bool bn_quant_op_make(struct bn_quant_op *op, enum bn_quant_kind kind, const str
 const char *bn_quant_wrong(char why[160], struct bn_quant_op *op, const struct bn_kernels *kernels,
                            unsigned n_threads);
 /* Compares what is in the buffer now. */
-const char *bn_quant_differs(char why[160], const struct bn_quant_op *op);
+const char *bn_quant_differs(char why[160], const void *op);
 /* A body for bn_suite_time, whose argument is the op. */
 void bn_quant_calls(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads);
 

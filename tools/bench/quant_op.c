@@ -165,8 +165,9 @@ bool bn_quant_op_make(struct bn_quant_op *op, enum bn_quant_kind kind, const str
     return true;
 }
 
-const char *bn_quant_differs(char why[160], const struct bn_quant_op *op)
+const char *bn_quant_differs(char why[160], const void *arg)
 {
+    const struct bn_quant_op *op = arg;
     const struct bn_quant_data *d = op->data;
     for (size_t i = 0; i < op->written_bytes; i++)
         if (d->out[i] != d->expected[i]) {

@@ -124,7 +124,8 @@ static bn_status accept(struct bn_suite *s, struct bn_suite_row *row, const doub
 bn_status bn_suite_put_samples(struct bn_suite *s, struct bn_suite_row *row, uint64_t calls,
                                const uint64_t *ns, size_t n, bn_json *r, bn_error *err)
 {
-    char why[160];
+    char text[160];
+    const char *why = NULL;
     struct bn_gate_claim claim = {.sample_ns = ns, .n = n};
     double *samples = bn_alloc(n, sizeof *samples);
     if (samples == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
@@ -137,7 +138,9 @@ bn_status bn_suite_put_samples(struct bn_suite *s, struct bn_suite_row *row, uin
     bn_status status = BN_OK;
     if (bn_summarize(&row->ns, samples, n))
         status = find_roof(s, row, row->ns.median * row->per_call, &claim, err);
-    if (status == BN_OK && bn_gate_refuses(why, &claim, &s->clock) != NULL)
+    if (row->differs != NULL) why = row->differs(text, row->arg);
+    if (why == NULL) why = bn_gate_refuses(text, &claim, &s->clock);
+    if (status == BN_OK && why != NULL)
         bn_suite_refuse(s, row, r, why);
     else if (status == BN_OK)
         status = accept(s, row, samples, n, r, err);

@@ -35,6 +35,9 @@ struct bn_suite_row {
     double read_bytes;         /* that one call reads, all threads together ... */
     size_t set_bytes;          /* ... of a set so large: no faster than the limit. 0: no limit applies */
     unsigned n_threads;
+    /* Looks at what the timed calls left: NULL when it is right, else why not. NULL: nothing to look at. */
+    const char *(*differs)(char why[160], const void *arg);
+    const void *arg;
     struct bn_summary ns; /* the result, when it is valid */
     bool valid;
 };
@@ -60,7 +63,7 @@ BN_MUST_CHECK bn_status bn_suite_time(struct bn_suite *s, struct bn_suite_row *r
  * summary under the metric's name, and valid; adds the series when the gate lets them pass. */
 BN_MUST_CHECK bn_status bn_suite_put_samples(struct bn_suite *s, struct bn_suite_row *row, uint64_t calls,
                                              const uint64_t *ns, size_t n, bn_json *r, bn_error *err);
-/* Marks a row invalid for another reason, for instance a result that differs from the reference's. */
+/* Marks a row invalid that was not timed, for instance because its result is wrong. */
 void bn_suite_refuse(struct bn_suite *s, struct bn_suite_row *row, bn_json *r, const char *why);
 /* A figure that is the same each time, as a member of r and as a series. */
 BN_MUST_CHECK bn_status bn_suite_put_exact(struct bn_suite *s, const char *test, const char *metric,
