@@ -30,10 +30,10 @@
 
 /* ---- the gate ---- */
 
-static const struct bn_clock_facts FINE = {.resolution_ns = 20, .cost_ns = 25, .n_readings = 10000};
+static const struct bn_bench_clock FINE = {.step_ns = 20, .cost_ns = 25};
 
-static const char *gate(const uint64_t *ns, size_t n, double rate, double roof,
-                        const struct bn_clock_facts *clock)
+static const char *gate(const double *ns, size_t n, double rate, double roof,
+                        const struct bn_bench_clock *clock)
 {
     static char why[160];
     struct bn_gate_claim claim = {ns, n, rate, roof};
@@ -42,7 +42,7 @@ static const char *gate(const uint64_t *ns, size_t n, double rate, double roof,
 
 static void gate_lets_what_can_be(void **state)
 {
-    static const uint64_t NS[] = {400, 401, 500};
+    static const double NS[] = {400, 401, 500};
     (void)state;
     assert_null(gate(NS, 3, 0, 0, &FINE));
     assert_null(gate(NS, 3, 105, 100, &FINE)); /* both were measured */
@@ -51,19 +51,19 @@ static void gate_lets_what_can_be(void **state)
 
 static void gate_refuses_what_cannot(void **state)
 {
-    static const uint64_t SHORT[] = {1000, 399, 1000}, LONG[] = {400, 401, 500};
-    uint64_t same[10];
-    struct bn_clock_facts back = FINE, still = FINE;
+    static const double SHORT[] = {1000, 399, 1000}, LONG[] = {400, 401, 500};
+    double same[10];
+    struct bn_bench_clock back = FINE, still = FINE;
     (void)state;
     for (size_t i = 0; i < 10; i++)
         same[i] = 12345;
-    assert_non_null(strstr(gate(SHORT, 3, 0, 0, &FINE), "a sample of 399 ns is less than 20 steps"));
+    assert_non_null(strstr(gate(SHORT, 3, 0, 0, &FINE), "a sample took 399 ns, less than 20 steps"));
     assert_non_null(strstr(gate(LONG, 3, 105.2, 100, &FINE), "1.05 times the measured limit"));
-    assert_non_null(strstr(gate(same, 10, 0, 0, &FINE), "10 samples are all 12345 ns"));
+    assert_non_null(strstr(gate(same, 10, 0, 0, &FINE), "all 10 samples took exactly 12345 ns"));
     assert_null(gate(same, 9, 0, 0, &FINE));
-    back.n_backward = 1;
+    back.n_backwards = 1;
     assert_non_null(strstr(gate(LONG, 3, 0, 0, &back), "stepped back"));
-    still.resolution_ns = 0;
+    still.step_ns = 0;
     assert_non_null(strstr(gate(LONG, 3, 0, 0, &still), "stands still"));
     assert_non_null(strstr(gate(LONG, 0, 0, 0, &FINE), "no samples"));
 }
@@ -79,14 +79,17 @@ static void work_that_does_nothing_is_invalid(void **state)
 {
     struct bn_bench_times *times = bn_alloc(1, sizeof *times);
     struct bn_bench_body body = {nothing, NULL};
-    struct bn_clock_facts coarse = {.resolution_ns = 1e6};
+    struct bn_bench_clock coarse = {.step_ns = 1000000};
     (void)state;
     assert_non_null(times);
     bn_bench_time_body(times, &body, 1, 0);
     assert_true(times->calls >= (uint64_t)1 << 32 && times->n >= 3);
-    assert_non_null(gate(times->ns, times->n, 0, 0, &coarse));
+    double ns[BN_BENCH_MIN_SAMPLES];
+    for (size_t i = 0; i < BN_BENCH_MIN_SAMPLES; i++)
+        ns[i] = (double)times->ns[i];
+    assert_non_null(gate(ns, BN_BENCH_MIN_SAMPLES, 0, 0, &coarse));
     /* and a rate that it claims is above any roof */
-    assert_non_null(gate(times->ns, times->n, 64e9 / times->per_call[0], 1e12, &FINE));
+    assert_non_null(gate(ns, BN_BENCH_MIN_SAMPLES, 64e9 / times->per_call[0], 1e12, &FINE));
     bn_free(times);
 }
 

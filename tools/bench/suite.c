@@ -35,7 +35,7 @@ bn_status bn_suite_open(struct bn_suite *s, const struct bn_args *args, const ch
     BN_TRY(bn_bench_threads(args, &s->threads, &s->n_threads, err));
     bn_machine_read(&s->machine);
     bn_bench_warn(&s->machine);
-    bn_clock_measure_default(&s->clock);
+    bn_bench_clock_measure(&s->clock);
     s->doc = bn_bench_document(command, &s->machine);
     bn_json *settings = bn_json_put_object(s->doc, "settings");
     bn_json_put_string(settings, "filter", bn_opt_str(args, "filter"));
@@ -43,11 +43,7 @@ bn_status bn_suite_open(struct bn_suite *s, const struct bn_args *args, const ch
     bn_json *threads = bn_json_put_array(settings, "threads");
     for (size_t i = 0; i < s->n_threads; i++)
         bn_json_add_u64(threads, s->threads[i]);
-    bn_json *clock = bn_json_put_object(s->doc, "clock");
-    bn_json_put_string(clock, "name", "CLOCK_MONOTONIC");
-    bn_json_put_number(clock, "resolution_ns", s->clock.resolution_ns);
-    bn_json_put_number(clock, "cost_ns", s->clock.cost_ns);
-    bn_json_put_u64(clock, "backward_steps", s->clock.n_backward);
+    bn_bench_put_clock(s->doc, &s->clock);
     if (!args->json) bn_bench_print_machine(&s->machine);
     return BN_OK;
 }
@@ -126,13 +122,14 @@ bn_status bn_suite_put_samples(struct bn_suite *s, struct bn_suite_row *row, uin
 {
     char text[160];
     const char *why = NULL;
-    struct bn_gate_claim claim = {.sample_ns = ns, .n = n};
-    double *samples = bn_alloc(n, sizeof *samples);
-    if (samples == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    double *whole = bn_alloc(2 * n, sizeof *whole), *samples = whole + n;
+    if (whole == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    struct bn_gate_claim claim = {.sample_ns = whole, .n = n};
     bn_json_put_u64(r, "calls_per_sample", calls);
     bn_json *raw = bn_json_put_array(r, "samples_ns");
     for (size_t i = 0; i < n; i++) {
         bn_json_add_u64(raw, ns[i]);
+        whole[i] = (double)ns[i];
         samples[i] = (double)ns[i] / (double)calls / row->per_call;
     }
     bn_status status = BN_OK;
@@ -144,7 +141,7 @@ bn_status bn_suite_put_samples(struct bn_suite *s, struct bn_suite_row *row, uin
         bn_suite_refuse(s, row, r, why);
     else if (status == BN_OK)
         status = accept(s, row, samples, n, r, err);
-    bn_free(samples);
+    bn_free(whole);
     return status;
 }
 

@@ -16,7 +16,7 @@
 struct bn_suite {
     const struct bn_args *args;
     struct bn_machine machine;
-    struct bn_clock_facts clock; /* that all samples are taken with */
+    struct bn_bench_clock clock; /* that all samples are taken with */
     struct bn_bench_limits limits;
     struct bn_bench_times times;
     struct bn_series_list series;
