@@ -261,6 +261,9 @@ static bn_status run(struct job *job, bn_error *err)
     bn_json_put_u64(settings, "repeat", job->repeat);
     bn_json_put_u64(settings, "min_time_ns", job->min_ns);
     bn_json_put_bool(settings, "roofs", roofs);
+    struct bn_bench_clock clock;
+    bn_bench_clock_measure(&clock);
+    bn_bench_put_clock(job->doc, &clock);
     put_sources(job);
     if (!job->args->json) {
         bn_bench_print_machine(&job->machine);

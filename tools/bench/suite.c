@@ -122,8 +122,9 @@ bn_status bn_suite_put_samples(struct bn_suite *s, struct bn_suite_row *row, uin
 {
     char text[160];
     const char *why = NULL;
-    double *whole = bn_alloc(2 * n, sizeof *whole), *samples = whole + n;
+    double *whole = bn_alloc(2 * n, sizeof *whole);
     if (whole == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    double *samples = whole + n;
     struct bn_gate_claim claim = {.sample_ns = whole, .n = n};
     bn_json_put_u64(r, "calls_per_sample", calls);
     bn_json *raw = bn_json_put_array(r, "samples_ns");
