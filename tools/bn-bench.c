@@ -3,8 +3,10 @@
  * bn-bench: how fast this machine runs a model, and how fast it could. This file is the table of its
  * commands; they are in bench/, each with its options.
  */
+#include "tools/bench/bench.h"
 #include "tools/bench/judging.h"
 #include "tools/bench/ledgers.h"
+#include "tools/bench/suite.h"
 #include "tools/cli/programs.h"
 
 static const struct bn_command COMMANDS[] = {
@@ -48,6 +50,35 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-bench kernels", "all kernels at the shapes of the 2B model"},
                   {"bn-bench kernels --filter i2s_gemv --isa all -t 1", "one kernel, each instruction set"},
                   {"bn-bench kernels -m model.gguf --min-time 1 --json", "another model's shapes"}}},
+    {.name = "memory",
+     .summary = "time allocation, pages, bandwidth and latency; check that everything is given back",
+     .text =
+         "Blocks taken and given back in three patterns, by the library's allocator and libc's in turn; "
+         "pages at first touch; fragmentation; bandwidth of loops that read and write, by size of the set; "
+         "latency of dependent loads; what a model and a session hold, and that closing gives it back. A "
+         "rate that is above what the machine was seen to do is INVALID.",
+     .synopsis = "[-m MODEL] [--filter PART] [--min-time SECONDS] [-t LIST]",
+     .options = {bn_bench_memory_options, bn_bench_suite_options, bn_bench_threads_option},
+     .json = true,
+     .run = bn_bench_memory,
+     .examples = {{"bn-bench memory", "everything"},
+                  {"bn-bench memory --filter latency", "nanoseconds of a load, by size of the set"},
+                  {"bn-bench memory -m model.gguf --filter load", "mapping a file against reading it"}}},
+    {.name = "quant",
+     .summary = "time quantising, packing and their reverse; say what each format keeps",
+     .text =
+         "Weights are quantised (absmean ternary, and 4 and 8 bits to compare with), packed, and taken apart "
+         "again; activations are quantised. Each result is compared with the reference bit for bit before "
+         "it is timed and after; one that differs is INVALID. Then errors, entropy and bits of every "
+         "format, the choices that another one beats in everything, and the codes of a model. packed "
+         "counts the bytes of the format, as F16 two bytes a weight, both in GB/s.",
+     .synopsis = "[-m MODEL] [--shape ROWSxK]... [--isa NAME|all] [--filter PART] [-t LIST]",
+     .options = {bn_bench_quant_options, bn_bench_suite_options, bn_bench_threads_option},
+     .json = true,
+     .run = bn_bench_quant,
+     .examples = {{"bn-bench quant --shape 2560x6912 -t 1", "one matrix"},
+                  {"bn-bench quant --filter quality", "errors and bits only"},
+                  {"bn-bench quant --filter activations --isa all", "one kernel, each instruction set"}}},
     {.name = "profile",
      .summary = "say where the time of a pass goes, brick by brick",
      .text =
@@ -66,6 +97,19 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench profile --level kernel -t 1", "kernels and the parts of attention too"},
                   {"bn-bench profile --json >profile.json", "every event of it"},
                   {"bn-bench profile --check profile.json", "was that measured, or made up?"}}},
+    {.name = "doctor",
+     .summary = "say what this machine can measure, and how fast it is",
+     .text =
+         "Each source of measurement is tried: clocks, counters, timers, energy, pages, quotas, programs. "
+         "What is missing says why, and what would help. Then the roofs: reading sets that fit into each "
+         "cache and one that does not, multiply-adds of bytes and floats with each instruction set; "
+         "medians over repeated measurements.",
+     .synopsis = "[--require NAME]... [--no-roofs] [-t LIST]",
+     .options = {bn_bench_doctor_options, bn_bench_threads_option},
+     .json = true,
+     .run = bn_bench_doctor,
+     .examples = {{"bn-bench doctor", "everything"},
+                  {"bn-bench doctor --no-roofs --require perf-software", "may this process count events?"}}},
     {.name = "ab",
      .summary = "compare two commands that take turns",
      .text =
@@ -129,6 +173,21 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench run --json | bn-bench baseline check - --save-baseline next",
                    "measure, judge, and remember what passed"},
                   {"bn-bench baseline promote 1a2b3c4d5e6f", "make a run the baseline"}}},
+    {.name = "trend",
+     .summary = "how figures went from run to run, and where they changed",
+     .text = "Every series of the runs in the ledgers, a line each, in the order in which they were saved. "
+             "Where the "
+             "runs before and behind a point differ by more than shuffles of them do (E-divisive, p < 0.01), "
+             "and by "
+             "more than --margin, it says so: how much, since when, between which commits, and how to "
+             "confirm it. "
+             "A last run alone never counts as a change.",
+     .synopsis = "[--suite NAME] [--test PATTERN] [--metric PATTERN]",
+     .options = {bn_bench_ledger_options, bn_bench_trend_options},
+     .json = true,
+     .run = bn_bench_trend,
+     .examples = {{"bn-bench trend --suite run --metric ns_per_token",
+                   "time of a token over all saved runs"}}},
     {.name = "report",
      .summary = "documents of bn-bench as text, tables, pages, and for other programs",
      .text =
@@ -148,21 +207,6 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench report --format html -o report.html run.json ab.json", "a page to look at"},
                   {"bn-bench report --dir benchmark-results run.json", "all files that a build server keeps"},
                   {"bn-bench kernels --json | bn-bench report --format csv -", "figures for a spreadsheet"}}},
-    {.name = "trend",
-     .summary = "how figures went from run to run, and where they changed",
-     .text = "Every series of the runs in the ledgers, a line each, in the order in which they were saved. "
-             "Where the "
-             "runs before and behind a point differ by more than shuffles of them do (E-divisive, p < 0.01), "
-             "and by "
-             "more than --margin, it says so: how much, since when, between which commits, and how to "
-             "confirm it. "
-             "A last run alone never counts as a change.",
-     .synopsis = "[--suite NAME] [--test PATTERN] [--metric PATTERN]",
-     .options = {bn_bench_ledger_options, bn_bench_trend_options},
-     .json = true,
-     .run = bn_bench_trend,
-     .examples = {{"bn-bench trend --suite run --metric ns_per_token",
-                   "time of a token over all saved runs"}}},
     {0},
 };
 
@@ -174,7 +218,8 @@ static const struct bn_program PROGRAM = {
     .commands = COMMANDS,
     .exits = {{"1",
                "a kernel's result differs from the reference's; a regression; a gate without data; a profile "
-               "that is incomplete or was not measured; a run that is not saved; nothing to report"},
+               "that is incomplete or was not measured; a run that is not saved; nothing to report; a required "
+               "source is not available"},
               {"5", "a ledger was changed by somebody else"},
               {"9", "not alike: another machine, other settings, another model"}},
     .see_also = "bn-run(1), bn(7)",

@@ -10,14 +10,14 @@ _bn_bench()
     fi
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-        run | kernels | profile | ab | compare | baseline | report | trend)
+        run | kernels | memory | quant | profile | doctor | ab | compare | baseline | trend | report)
             command=${COMP_WORDS[at]}
             break
             ;;
         esac
     done
     if [[ -z $command && $cur != -* && $COMP_CWORD -eq 1 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'run kernels profile ab compare baseline report trend' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'run kernels memory quant profile doctor ab compare baseline trend report' -- "$cur")
         return
     fi
     case $command:$prev in
@@ -100,6 +100,51 @@ _bn_bench()
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
         ;;
+    'memory:-m' | 'memory:--model')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'memory:--ops')
+        return
+        ;;
+    'memory:--filter')
+        return
+        ;;
+    'memory:--min-time')
+        return
+        ;;
+    'memory:-t' | 'memory:--threads')
+        return
+        ;;
+    'memory:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    'quant:-m' | 'quant:--model')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'quant:--isa')
+        return
+        ;;
+    'quant:--shape')
+        return
+        ;;
+    'quant:--filter')
+        return
+        ;;
+    'quant:--min-time')
+        return
+        ;;
+    'quant:-t' | 'quant:--threads')
+        return
+        ;;
+    'quant:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
     'profile:-m' | 'profile:--model')
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
@@ -144,6 +189,22 @@ _bn_bench()
         return
         ;;
     'profile:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    'doctor:--require')
+        return
+        ;;
+    'doctor:--repeat')
+        return
+        ;;
+    'doctor:--min-time')
+        return
+        ;;
+    'doctor:-t' | 'doctor:--threads')
+        return
+        ;;
+    'doctor:--color')
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
         ;;
@@ -238,24 +299,6 @@ _bn_bench()
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
         ;;
-    'report:--format')
-        mapfile -t COMPREPLY < <(compgen -W 'text json jsonl csv csv-samples csv-comparisons markdown junit html benchstat libtest github-smaller github-bigger prometheus' -- "$cur")
-        return
-        ;;
-    'report:-o' | 'report:--output')
-        compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-        return
-        ;;
-    'report:--dir')
-        compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -d -- "$cur")
-        return
-        ;;
-    'report:--color')
-        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
-        return
-        ;;
     'trend:--ledger')
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -d -- "$cur")
@@ -289,6 +332,24 @@ _bn_bench()
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
         ;;
+    'report:--format')
+        mapfile -t COMPREPLY < <(compgen -W 'text json jsonl csv csv-samples csv-comparisons markdown junit html benchstat libtest github-smaller github-bigger prometheus' -- "$cur")
+        return
+        ;;
+    'report:-o' | 'report:--output')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'report:--dir')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+        return
+        ;;
+    'report:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
     ':--color')
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
@@ -298,12 +359,15 @@ _bn_bench()
         case $command in
         'run') words='--model --isa --repack --n-prompt --n-predict --depth --batch --concurrent --reps --warmup --precision --max-time --timeout --loads --cold --seed --threads --json --quiet --verbose --color --help --version' ;;
         'kernels') words='--model --isa --filter --min-time --set --threads --json --quiet --verbose --color --help --version' ;;
+        'memory') words='--model --ops --filter --min-time --threads --json --quiet --verbose --color --help --version' ;;
+        'quant') words='--model --isa --shape --filter --min-time --threads --json --quiet --verbose --color --help --version' ;;
         'profile') words='--model --isa --repack --threads --batch --n-prompt --n-predict --seed --level --mode --pairs --check --json --quiet --verbose --color --help --version' ;;
+        'doctor') words='--require --no-roofs --repeat --min-time --threads --json --quiet --verbose --color --help --version' ;;
         'ab') words='--rounds --warmup --max-time --timeout --prepare --input --shell --ignore-failure --seed --no-null --no-control --extract --series --filter --output-only --margin --strict --self-test --sessions --json --quiet --verbose --color --help --version' ;;
         'compare') words='--thresholds --drift --margin --fail-on --strict --unlike --json --quiet --verbose --color --help --version' ;;
         'baseline') words='--ledger --baseline --save-baseline --allow-dirty --allow-stale --allow-contended --reason --note --thresholds --drift --margin --fail-on --strict --unlike --json --quiet --verbose --color --help --version' ;;
-        'report') words='--format --output --dir --json --quiet --verbose --color --help --version' ;;
         'trend') words='--ledger --suite --machine --name --test --metric --last --least --margin --json --quiet --verbose --color --help --version' ;;
+        'report') words='--format --output --dir --json --quiet --verbose --color --help --version' ;;
         '') words='--quiet --verbose --color --help --version' ;;
         esac
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

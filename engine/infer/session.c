@@ -130,6 +130,12 @@ void bn_session_close(bn_session *s)
     bn_free(s);
 }
 
+struct bn_session_memory bn_session_memory(const bn_session *s)
+{
+    return (struct bn_session_memory){bn_mem_size(s->k_cache) + bn_mem_size(s->v_cache),
+                                      bn_mem_size(s->arena), bn_mem_size(s)};
+}
+
 static bn_status check_tokens(const struct bn_session *s, const int32_t *tokens, size_t n, bn_error *err)
 {
     if (n == 0) return bn_fail(err, BN_ERR_ARG, "no tokens to evaluate");

@@ -65,6 +65,12 @@ struct bn_session {
     } run;
 };
 
+/* Bytes that a session took from bn_alloc, by what they are for. */
+struct bn_session_memory {
+    uint64_t kv_bytes, scratch_bytes, handle_bytes;
+};
+struct bn_session_memory bn_session_memory(const bn_session *s);
+
 /* One batch through the network; the timeline moves on by n tokens. n_best logits matter, 0: all. Defined in
  * forward.c. */
 BN_MUST_CHECK bn_status bn_forward(struct bn_session *s, const int32_t *tokens, size_t n, size_t head_at,

@@ -6,9 +6,7 @@
 
 #include <stdio.h>
 
-#include "base/clock.h"
-
-#define READINGS 2000u
+#include "measure/clocks.h"
 
 const char *bn_bench_verdict_name(enum bn_bench_verdict verdict)
 {
@@ -18,15 +16,10 @@ const char *bn_bench_verdict_name(enum bn_bench_verdict verdict)
 
 void bn_bench_clock_measure(struct bn_bench_clock *clock)
 {
-    uint64_t first = bn_clock_ns(), last = first;
-    *clock = (struct bn_bench_clock){.step_ns = UINT64_MAX};
-    for (unsigned i = 0; i < READINGS; i++) {
-        uint64_t now = bn_clock_ns();
-        if (now < last) clock->n_backwards++;
-        if (now > last && now - last < clock->step_ns) clock->step_ns = now - last;
-        last = now;
-    }
-    clock->cost_ns = (last - first) / READINGS;
+    struct bn_clock_facts facts;
+    bn_clock_measure_default(&facts);
+    *clock =
+        (struct bn_bench_clock){(uint64_t)facts.resolution_ns, (uint64_t)facts.cost_ns, facts.n_backward};
 }
 
 static bool all_equal(const double *x, size_t n)
