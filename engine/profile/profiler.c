@@ -4,6 +4,7 @@
  */
 #include "profile/profiler.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -49,15 +50,28 @@ uint64_t bn_prof_room_for(const bn_hparams *network, enum bn_prof_level level, u
     return room;
 }
 
-/* The clock and the smallest step that it makes between readings in a row. */
+#define READINGS 255u
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The clock, and what two readings in a row differ by: in the median, since another core's may be a tick off.
+ */
 static void start_clock(bn_prof *prof)
 {
+    uint64_t steps[READINGS];
     bn_tick_clock_open(&prof->clock);
-    prof->resolution = UINT64_MAX;
-    for (unsigned i = 0; i < 256; i++) {
-        uint64_t first = bn_ticks(&prof->clock), then = bn_ticks(&prof->clock);
-        if (then > first && then - first < prof->resolution) prof->resolution = then - first;
+    for (unsigned i = 0; i < READINGS; i++) {
+        uint64_t first = bn_ticks(&prof->clock);
+        do
+            steps[i] = bn_ticks(&prof->clock) - first;
+        while (steps[i] == 0);
     }
+    qsort(steps, READINGS, sizeof *steps, by_value);
+    prof->resolution = steps[READINGS / 2];
 }
 
 bn_status bn_prof_open(bn_prof **out, const struct bn_prof_options *options, bn_error *err)

@@ -109,7 +109,7 @@ struct bn_prof {
     struct bn_tick_clock clock;
     bn_prof_clock_fn fake_clock;
     void *fake_user;
-    uint64_t resolution; /* smallest step that the clock was seen to make, in ticks */
+    uint64_t resolution; /* ticks that two readings in a row differ by, in the median */
     uint64_t epoch;      /* ticks */
     uint64_t wall_ns;    /* 0 until bn_prof_finalize */
     bool finalized;

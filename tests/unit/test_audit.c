@@ -421,8 +421,15 @@ static void impossible_speeds_are_refused(void **state)
             norm->end = e->end - 30 - pass - t;
             e->begin = norm->end + 1;
             e->bytes = 20000;
+            /* The median of all norms counts, so those in the layers are as long. */
+            for (size_t i = 0; i < prof->trails[t].n; i++)
+                if (prof->trails[t].events[i].brick == BN_BRICK_QKV_PROJECTION)
+                    prof->trails[t].events[i].brick = BN_BRICK_RMS_NORM;
         }
-    refused(prof, "plausible");
+    sum_up_again(prof);
+    struct bn_prof_audit audit = judge(document(prof));
+    assert_broken(&audit, "plausible");
+    bn_prof_close(prof);
 }
 
 static void other_documents_are_malformed(void **state)
