@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The distributions that tests and intervals need. Probabilities are correct to about 1e-12, quantiles are
- * their probabilities inverted.
+ * The distributions that tests and intervals need. Probabilities are correct to about 1e-12 (for n or df of
+ * many thousands, to 1e-9), quantiles are their probabilities inverted.
  */
 #ifndef BN_MEASURE_DISTRIBUTION_H
 #define BN_MEASURE_DISTRIBUTION_H

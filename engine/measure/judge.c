@@ -84,22 +84,37 @@ static struct range enough(const struct bn_judgement *j, const char *what)
 /* What the rule needs to know beyond the judgement's own numbers. */
 struct setting {
     const struct bn_judge_rules *rules;
-    double limit;      /* a change counts beyond it: the larger of margin and noise of the setting */
-    bool can_be_same;  /* the setting can show that nothing changed */
-    const char *what;  /* "pairs", "samples" */
-    const char *cause; /* what the limit is, when it is not the margin */
+    double bias, spread; /* two copies may differ by the sum; more pairs take away from the spread only */
+    bool can_be_same;    /* the setting can show that nothing changed */
+    const char *what;    /* "pairs", "samples" */
+    const char *cause;   /* what the limit is, when it is not the margin */
 };
 
-/* Half of the interval shrinks with the root of n. It must fit between the estimate and the nearest limit
- * that decides: the margin from within, the limit from without. */
+/* A change counts beyond it. */
+static double limit_of(const struct setting *s)
+{
+    return fmax(s->rules->margin, s->bias + s->spread);
+}
+
+/* Of r times the width that it has, an interval about the same estimate would be decisive: half of it, and
+ * the spread, fit between the estimate and what it must keep from. The width shrinks with the root of n. */
 static size_t needed(const struct bn_judgement *j, const struct setting *s)
 {
-    double half = 0.5 * (j->high - j->low), size = fabs(j->change), room = 0;
-    if (size > s->limit)
-        room = size - s->limit;
-    else if (size < s->rules->margin && s->can_be_same)
-        room = s->rules->margin - size;
-    double n = room > 0 ? ceil((double)j->n * (half / room) * (half / room)) : (double)INFINITY;
+    double half = 0.5 * (j->high - j->low), size = fabs(j->change), margin = s->rules->margin, r = 0;
+    if (size > fmax(margin, s->bias))
+        r = fmin((size - margin) / half, (size - s->bias) / (half + s->spread));
+    else if (size < margin && s->can_be_same)
+        r = (margin - size) / half;
+    double n = r > 0 ? ceil((double)j->n / (r * r)) : (double)INFINITY;
+    return n <= N_USEFUL_MAX ? (size_t)fmax(n, (double)j->n + 1) : 0;
+}
+
+/* So many pairs would bring q below what is asked: the distance in standard deviations grows with the root
+ * of n. */
+static size_t needed_for_p(const struct bn_judgement *j, double q)
+{
+    double now = bn_normal_quantile(0.5 * j->p), then = bn_normal_quantile(0.5 * j->p * q / j->q);
+    double n = ceil((double)j->n * (then / now) * (then / now));
     return n <= N_USEFUL_MAX ? (size_t)fmax(n, (double)j->n + 1) : 0;
 }
 
@@ -107,7 +122,7 @@ static void decide_direction(struct bn_judgement *j, const struct setting *s, en
 {
     const struct bn_judge_rules *r = s->rules;
     if (!(j->p < r->q)) {
-        j->n_needed = j->n + 1;
+        j->n_needed = needed_for_p(j, r->q);
         say(j, "%s, but p is %.2g, not below %.2g%s", range(j).text, j->p, r->q, enough(j, s->what).text);
     } else if (j->agreement < r->agreement) {
         say(j,
@@ -116,7 +131,7 @@ static void decide_direction(struct bn_judgement *j, const struct setting *s, en
     } else {
         j->outcome = outcome;
         int used = snprintf(j->reason, sizeof j->reason, "%s is beyond %s%s", range(j).text,
-                            percent(s->limit, false).text, s->limit > r->margin ? s->cause : "");
+                            percent(limit_of(s), false).text, limit_of(s) > r->margin ? s->cause : "");
         if (!isnan(j->agreement) && used > 0 && (size_t)used < sizeof j->reason)
             snprintf(j->reason + used, sizeof j->reason - (size_t)used, "; %.0f of %zu pairs agree in sign",
                      j->agreement * (double)j->n, j->n);
@@ -127,15 +142,15 @@ static void decide_unclear(struct bn_judgement *j, const struct setting *s)
 {
     double margin = s->rules->margin;
     j->n_needed = needed(j, s);
-    if (!s->can_be_same && fmax(fabs(j->low), fabs(j->high)) <= s->limit)
+    if (!s->can_be_same && fmax(fabs(j->low), fabs(j->high)) <= limit_of(s))
         say(j, "%s is within %s%s; only runs taken in turn would tell", range(j).text,
-            percent(s->limit, false).text, s->cause);
+            percent(limit_of(s), false).text, s->cause);
     else if (j->low > margin || j->high < -margin)
         say(j, "%s is beyond %s, but not beyond %s%s%s", range(j).text, percent(margin, false).text,
-            percent(s->limit, false).text, s->cause, enough(j, s->what).text);
+            percent(limit_of(s), false).text, s->cause, enough(j, s->what).text);
     else
-        say(j, "%s is neither within nor beyond %s%s%s", range(j).text, percent(s->limit, false).text,
-            s->limit > margin ? s->cause : "", enough(j, s->what).text);
+        say(j, "%s is neither within nor beyond %s%s%s", range(j).text, percent(limit_of(s), false).text,
+            limit_of(s) > margin ? s->cause : "", enough(j, s->what).text);
 }
 
 /* Needs n, change, low, high, p, agreement; sets outcome, reason, n_needed. */
@@ -143,9 +158,9 @@ static void decide(struct bn_judgement *j, const struct setting *s)
 {
     j->outcome = BN_OUTCOME_INCONCLUSIVE;
     j->q = j->p;
-    if (j->low > s->limit) {
+    if (j->low > limit_of(s)) {
         decide_direction(j, s, BN_OUTCOME_REGRESSED);
-    } else if (j->high < -s->limit) {
+    } else if (j->high < -limit_of(s)) {
         decide_direction(j, s, BN_OUTCOME_IMPROVED);
     } else if (s->can_be_same && j->low >= -s->rules->margin && j->high <= s->rules->margin) {
         j->outcome = BN_OUTCOME_SAME;
@@ -190,13 +205,16 @@ static size_t least_pairs(double confidence)
     return (size_t)ceil(1 - log2(1 - confidence) - 1e-9);
 }
 
-/* The farther end of the interval of a copy against itself; without one, the farthest pair. */
-static bn_status measure_band(double *band, const double *null, size_t n_null, double confidence,
-                              bn_error *err)
+/* The farther end of the interval of a copy against itself (without one, the farthest pair), of which the
+ * bias is what lies at the estimate. */
+static bn_status measure_band(double *band, double *bias, const double *null, size_t n_null,
+                              double confidence, bn_error *err)
 {
     struct bn_signed_rank of;
-    *band = 0;
+    *band = *bias = 0;
+    if (n_null == 0) return BN_OK;
     BN_TRY(bn_signed_rank(&of, null, n_null, confidence, err));
+    *bias = fabs(expm1(of.shift.estimate));
     if (!isnan(of.shift.low)) *band = fmax(fabs(expm1(of.shift.low)), fabs(expm1(of.shift.high)));
     for (size_t i = 0; i < n_null && isnan(of.shift.low); i++)
         *band = fmax(*band, fabs(expm1(null[i])));
@@ -228,7 +246,7 @@ bn_status bn_judge_pairs(struct bn_judgement *out, const double *d, size_t n, co
                          size_t n_null, const struct bn_judge_rules *rules, bn_error *err)
 {
     struct bn_signed_rank test;
-    double sigma;
+    double sigma, bias;
     size_t least = least_pairs(rules->confidence);
     *out = (struct bn_judgement){.n = n, .p = 1, .q = 1, .agreement = (double)NAN, .mde = (double)NAN};
     say(out, "not judged");
@@ -236,7 +254,7 @@ bn_status bn_judge_pairs(struct bn_judgement *out, const double *d, size_t n, co
     BN_TRY(check_finite(d, n, "pair", err));
     BN_TRY(check_finite(null, n_null, "pair of copies", err));
     BN_TRY(bn_signed_rank(&test, d, n, rules->confidence, err));
-    BN_TRY(measure_band(&out->band, null, n_null, rules->confidence, err));
+    BN_TRY(measure_band(&out->band, &bias, null, n_null, rules->confidence, err));
     BN_TRY(n_null >= least ? deviation(&sigma, null, n_null, err) : deviation(&sigma, d, n, err));
     take_shift(out, &test.shift);
     out->p = test.p;
@@ -248,8 +266,8 @@ bn_status bn_judge_pairs(struct bn_judgement *out, const double *d, size_t n, co
         too_few(out, sigma, rules, least);
         return BN_OK;
     }
-    struct setting setting = {rules, fmax(rules->margin, out->band), true, "pairs",
-                              ", which two copies of the same program may differ by"};
+    struct setting setting = {rules, bias,    out->band - bias,
+                              true,  "pairs", ", which two copies of the same program may differ by"};
     decide(out, &setting);
     return BN_OK;
 }
@@ -312,8 +330,8 @@ static bn_status judge_logs(struct bn_judgement *out, const double *a, size_t n_
             out->n_needed);
         return BN_OK;
     }
-    struct setting setting = {rules, fmax(rules->margin, drift), drift <= rules->margin, "samples a side",
-                              ", which the machine may have drifted by"};
+    struct setting setting = {
+        rules, drift, 0, drift <= rules->margin, "samples a side", ", which the machine may have drifted by"};
     decide(out, &setting);
     return BN_OK;
 }
@@ -362,15 +380,6 @@ static bool is_exact(const struct bn_judgement *j)
     return isnan(j->p);
 }
 
-/* How many pairs would have a p that is small enough, when the distance in standard deviations grows with
- * the root of n. */
-static size_t needed_among_many(const struct bn_judgement *j, double q)
-{
-    double now = bn_normal_quantile(0.5 * j->p), then = bn_normal_quantile(0.5 * j->p * q / j->q);
-    double n = ceil((double)j->n * (then / now) * (then / now));
-    return n <= N_USEFUL_MAX ? (size_t)fmax(n, (double)j->n + 1) : 0;
-}
-
 static void apply(struct bn_judgement *j, size_t n_tests, const char *contaminated,
                   const struct bn_judge_rules *rules)
 {
@@ -381,7 +390,7 @@ static void apply(struct bn_judgement *j, size_t n_tests, const char *contaminat
         say(j, "%s", contaminated[0] != '\0' ? contaminated : "the machine was not itself");
     } else if (change && !(j->q < rules->q)) {
         j->outcome = BN_OUTCOME_INCONCLUSIVE;
-        j->n_needed = needed_among_many(j, rules->q);
+        j->n_needed = needed_for_p(j, rules->q);
         say(j, "%s, but among %zu comparisons such a p is no surprise (q %.2g)%s", range(j).text, n_tests,
             j->q, enough(j, "pairs").text);
     }

@@ -77,3 +77,53 @@ double bn_mean(const double *x, size_t n, double *sd)
     if (sd != NULL) *sd = n > 1 ? sqrt(squares / (double)(n - 1)) : 0;
     return mean;
 }
+
+double bn_autocorrelation(const double *x, size_t n)
+{
+    double mean = bn_mean(x, n, NULL), with_next = 0, with_self = 0;
+    for (size_t i = 0; i < n; i++) {
+        with_self += (x[i] - mean) * (x[i] - mean);
+        if (i + 1 < n) with_next += (x[i] - mean) * (x[i + 1] - mean);
+    }
+    return n >= 3 && with_self > 0 ? with_next / with_self : 0;
+}
+
+double bn_slope(const double *x, const double *y, size_t n)
+{
+    double xy = 0, xx = 0;
+    for (size_t i = 0; i < n; i++) {
+        xy += x[i] * y[i];
+        xx += x[i] * x[i];
+    }
+    return xx > 0 ? xy / xx : (double)NAN;
+}
+
+enum bn_outlier bn_tukey_label(const struct bn_tukey *f, double x)
+{
+    if (f->coarse || (x >= f->mild_low && x <= f->mild_high)) return BN_OUTLIER_NONE;
+    return x < f->severe_low || x > f->severe_high ? BN_OUTLIER_SEVERE : BN_OUTLIER_MILD;
+}
+
+bool bn_tukey(struct bn_tukey *out, const double *samples, size_t n)
+{
+    struct bn_summary of;
+    *out = (struct bn_tukey){0};
+    double *sorted = bn_summarize(&of, samples, n) ? sorted_copy(samples, n) : NULL;
+    if (sorted == NULL) return false;
+    double q1 = bn_sorted_quantile(sorted, n, 0.25), q3 = bn_sorted_quantile(sorted, n, 0.75), span = q3 - q1;
+    bn_free(sorted);
+    *out = (struct bn_tukey){.q1 = q1, .median = of.median, .q3 = q3, .coarse = of.mad <= 0};
+    out->severe_low = q1 - 3 * span;
+    out->mild_low = q1 - 1.5 * span;
+    out->mild_high = q3 + 1.5 * span;
+    out->severe_high = q3 + 3 * span;
+    for (size_t i = 0; i < n; i++) {
+        enum bn_outlier label = bn_tukey_label(out, samples[i]);
+        bool high = samples[i] > of.median;
+        out->n_mild_low += label == BN_OUTLIER_MILD && !high;
+        out->n_severe_low += label == BN_OUTLIER_SEVERE && !high;
+        out->n_mild_high += label == BN_OUTLIER_MILD && high;
+        out->n_severe_high += label == BN_OUTLIER_SEVERE && high;
+    }
+    return true;
+}

@@ -117,6 +117,64 @@ static void each_condition_counts(void **state)
     assert_non_null(strstr(j.reason, "only 13 of 20 pairs agree in sign"));
 }
 
+/* Within on one side only is not within; and a test may ask for more than its interval does. */
+static void neither_side_is_forgotten(void **state)
+{
+    (void)state;
+    double d[20];
+    for (int side = -1; side <= 1; side += 2) {
+        spread(d, 20, side * 0.008, 0.016);
+        struct bn_judgement j = judge(d, 20, NULL, 0);
+        assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
+        assert_true(side < 0 ? j.low < -0.01 && j.high < 0.01 : j.low > -0.01 && j.high > 0.01);
+    }
+    struct bn_judge_rules strict = RULES;
+    struct bn_judgement j;
+    strict.q = 0.001;
+    spread(d, 8, 0.05, 0.01);
+    assert_int_equal(bn_judge_pairs(&j, d, 8, NULL, 0, &strict, NULL), BN_OK);
+    assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
+    assert_non_null(strstr(j.reason, "p is 0.0078, not below 0.001; about "));
+    assert_in_range(j.n_needed, 9, 20);
+    for (size_t i = 0; i < 8; i++) /* half of them equal: their distance from the median says nothing */
+        d[i] = i < 5 ? 0.05 : 0.06;
+    assert_true(judge(d, 8, NULL, 0).mde > 0.001);
+}
+
+/* A look is the same judgement with its share of the errors allowed. */
+static void looks_have_their_share(void **state)
+{
+    (void)state;
+    static const double SHARES[BN_JUDGE_LOOKS] = {0.2, 0.3, 0.5};
+    double d[16];
+    spread(d, 16, 0.013, 0.01);
+    for (size_t look = 0; look < BN_JUDGE_LOOKS; look++) {
+        struct bn_judge_rules rules = RULES;
+        struct bn_judgement j, by_share;
+        rules.confidence = 1 - 0.05 * SHARES[look];
+        rules.q = 0.05 * SHARES[look];
+        assert_int_equal(bn_judge_look(&j, look, d, 16, NULL, 0, &RULES, NULL), BN_OK);
+        assert_int_equal(bn_judge_pairs(&by_share, d, 16, NULL, 0, &rules, NULL), BN_OK);
+        assert_true(j.outcome == by_share.outcome);
+        assert_close(j.low, by_share.low, 1e-15);
+        assert_close(j.p, fmin(1, by_share.p / SHARES[look]), 1e-15);
+        assert_true(j.q >= j.p && j.q <= j.p);
+    }
+    struct bn_judge_rules strict = RULES;
+    struct bn_judgement j;
+    strict.q = 0.02; /* 0.004 at the first look: the 0.0078 of 8 pairs are too much */
+    strict.confidence = 0.95;
+    spread(d, 8, 0.05, 0.001);
+    assert_int_equal(bn_judge_pairs(&j, d, 8, NULL, 0, &strict, NULL), BN_OK);
+    assert_int_equal(j.outcome, BN_OUTCOME_REGRESSED);
+    assert_int_equal(bn_judge_look(&j, 0, d, 8, NULL, 0, &strict, NULL), BN_OK);
+    assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
+    assert_int_equal(bn_judge_look_at(0, 32), 8);
+    assert_int_equal(bn_judge_look_at(1, 32), 16);
+    assert_int_equal(bn_judge_look_at(2, 32), 32);
+    assert_int_equal(bn_judge_look_at(0, 3), 1);
+}
+
 static void nothing_is_not_a_pass(void **state)
 {
     (void)state;
@@ -256,6 +314,8 @@ int main(void)
         cmocka_unit_test(four_outcomes),
         cmocka_unit_test(enough_is_enough),
         cmocka_unit_test(each_condition_counts),
+        cmocka_unit_test(neither_side_is_forgotten),
+        cmocka_unit_test(looks_have_their_share),
         cmocka_unit_test(nothing_is_not_a_pass),
         cmocka_unit_test(bad_numbers_are_refused),
         cmocka_unit_test(samples_of_different_times),
