@@ -178,6 +178,9 @@ $(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIB)
 $(OUT)/tests/unit/test_fixtures $(OUT)/tests/unit/test_gguf_bad: $(call obj,tools/fixtures/*.c)
 # Comparing a kernel with the reference is tested with kernels that are wrong.
 $(OUT)/tests/unit/test_bench: $(call obj,tools/bench/cases.c tools/bench/work.c)
+# What bn-bench believes is tested with samples that are wrong.
+$(OUT)/tests/unit/test_bench_check: $(call obj,tools/bench/check.c tools/bench/common.c tools/bench/run_figures.c \
+    tools/bench/run_sample.c tools/bench/run_crowd.c tools/bench/run_crowd_report.c)
 
 $(CHECKKERN): $(call obj,tests/checkkern/*.c) $(KERNEL_OBJ)
 	$(SAY) LD $@

@@ -9,12 +9,19 @@
 static const struct bn_command COMMANDS[] = {
     {.name = "run",
      .summary = "time prompts and decoding",
-     .text = "Each test runs as a generation does: a prompt is evaluated until its first token is chosen; "
-             "decoding chooses tokens greedily, behind a prompt of one token. Tests take turns, so that "
-             "what changes on the machine meets all of them, and before each round the speed of reading is "
-             "measured, with a set as large as what one token reads. Medians are shown; +- is the median "
-             "of the distances from it. A quantile is shown when there are samples enough for it.",
-     .synopsis = "[-m MODEL] [-p LIST] [-n LIST] [-d LIST] [-t LIST] [-r N]",
+     .text =
+         "Each test runs as a generation does: a prompt is evaluated until its first token is chosen; "
+         "decoding chooses tokens greedily, behind a prompt of one token. Tests take turns, so that "
+         "what changes on the machine meets all of them, and before each round the speed of reading is "
+         "measured, with a set as large as what one token reads. Samples count once the times of a test show "
+         "no trend. Medians are shown, with the interval that holds the median 95 times of 100 (from six "
+         "samples on; else the range); +- is the median of the distances from it. A quantile is shown when "
+         "there are samples enough for it.\n\n"
+         "Nothing is dropped: samples that stand apart are counted, and it is said whether the machine was "
+         "disturbed meanwhile. A test whose result differs from round to round, between numbers of threads "
+         "or batches, whose clock stands still, or whose sample takes more than --timeout has no figures, "
+         "and the exit code is 1.",
+     .synopsis = "[-m MODEL] [-p LIST] [-n LIST] [-d LIST] [-b LIST] [-t LIST] [-r N|auto]",
      .options = {bn_bench_run_options, bn_bench_threads_option},
      .json = true,
      .run = bn_bench_run,
@@ -22,6 +29,10 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench run -m model.gguf -p 512 -n 32 -t 1,2", "one prompt, one answer, two ways"},
                   {"bn-bench run -m model.gguf -p 0 -n 32 -d 0,1024,4096",
                    "what a long context costs a token"},
+                  {"bn-bench run -m model.gguf -n 64 -r auto --precision 0.5",
+                   "until half a per cent is sure"},
+                  {"bn-bench run -m model.gguf -p 0 -t 1 --concurrent 1,2,4", "several answers at once"},
+                  {"bn-bench run -m model.gguf --cold --loads 5 -p 0 -n 1", "opening the file from the disk"},
                   {"bn-bench run --json >before.json", "every sample, to be compared with later ones"}}},
     {.name = "kernels",
      .summary = "time the kernels, and hold them against the machine",
@@ -63,9 +74,7 @@ static const struct bn_program PROGRAM = {
     .text = "Speed means something beside its limit, so both are measured in the same minutes. All samples "
             "are in the JSON document; docs/reference/bench.md describes it.",
     .commands = COMMANDS,
-    .exits =
-        {{"1",
-          "a kernel's result differs from the reference's; a profile is incomplete, or was not measured"}},
+    .exits = {{"1", "a result differs from what it has to be, or samples are no measurement"}},
     .see_also = "bn-run(1), bn(7)",
 };
 

@@ -33,9 +33,6 @@ _bn_bench()
         mapfile -t COMPREPLY < <(compgen -W 'auto never always' -- "$cur")
         return
         ;;
-    'run:--batch')
-        return
-        ;;
     'run:-p' | 'run:--n-prompt')
         return
         ;;
@@ -45,10 +42,28 @@ _bn_bench()
     'run:-d' | 'run:--depth')
         return
         ;;
+    'run:-b' | 'run:--batch')
+        return
+        ;;
+    'run:--concurrent')
+        return
+        ;;
     'run:-r' | 'run:--reps')
         return
         ;;
     'run:--warmup')
+        return
+        ;;
+    'run:--precision')
+        return
+        ;;
+    'run:--max-time')
+        return
+        ;;
+    'run:--timeout')
+        return
+        ;;
+    'run:--loads')
         return
         ;;
     'run:--seed')
@@ -139,7 +154,7 @@ _bn_bench()
     esac
     if [[ $cur == -* ]]; then
         case $command in
-        'run') words='--model --isa --repack --batch --n-prompt --n-predict --depth --reps --warmup --seed --threads --json --quiet --verbose --color --help --version' ;;
+        'run') words='--model --isa --repack --n-prompt --n-predict --depth --batch --concurrent --reps --warmup --precision --max-time --timeout --loads --cold --seed --threads --json --quiet --verbose --color --help --version' ;;
         'kernels') words='--model --isa --filter --min-time --set --threads --json --quiet --verbose --color --help --version' ;;
         'profile') words='--model --isa --repack --threads --batch --n-prompt --n-predict --seed --level --mode --pairs --check --json --quiet --verbose --color --help --version' ;;
         '') words='--quiet --verbose --color --help --version' ;;

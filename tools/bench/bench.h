@@ -9,7 +9,9 @@
 #define BN_BENCH_BENCH_H
 
 #include "base/json.h"
+#include "measure/interval.h"
 #include "measure/machine.h"
+#include "tools/bench/check.h"
 #include "tools/cli/options.h"
 
 /* --threads as a list without repetitions; without it 1, and one per core that this process may use. *list is
@@ -27,6 +29,14 @@ void bn_bench_warn(const struct bn_machine *machine);
 /* One line for people. */
 void bn_bench_print_machine(const struct bn_machine *machine);
 
+/* Puts what the clock of samples is like. */
+void bn_bench_put_clock(bn_json *doc, const struct bn_bench_clock *clock);
+/* Puts a text that says what is wrong; null when it is empty, since nothing is. */
+void bn_bench_put_text(bn_json *object, const char *name, const char *text);
+/* Of every interval. */
+#define BN_BENCH_CONFIDENCE 0.95
+/* Puts [low, high] under a name, or says why there is none. */
+void bn_bench_put_interval(bn_json *object, const char *name, const struct bn_interval *interval);
 /* Puts {"n": ..., "min": ..., "median": ..., ...} under a name; without samples it is unavailable. */
 void bn_bench_put_summary(bn_json *object, const char *name, const double *samples, size_t n);
 
