@@ -133,9 +133,10 @@ FLAGS_LINE = $(CC) $(ALL_CFLAGS) $(BN_LDFLAGS) $(LDFLAGS) $(CXX) $(BN_CXXFLAGS) 
 $(OUT)/flags: FORCE
 	@mkdir -p $(@D); echo '$(FLAGS_LINE)' | cmp -s - $@ || echo '$(FLAGS_LINE)' > $@
 
-# The commit that this was built from; rewritten only when it changes.
+# The commit that this was built from, and how; rewritten only when it changes.
+USER_FLAGS = $(strip $(CPPFLAGS) $(CFLAGS) $(if $(SAN),-fsanitize=$(SAN)) $(if $(LTO),-flto) $(if $(COVER),--coverage))
 $(OUT)/build_info.h: FORCE
-	@mkdir -p $(@D); sh ci/build-info.sh "$(CC)" > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@mkdir -p $(@D); sh ci/build-info.sh "$(CC)" '$(USER_FLAGS)' > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 $(OUT)/%.o: %.c $(OUT)/flags Makefile | packages
 	$(SAY) CC $<
@@ -167,7 +168,10 @@ $(foreach t,$(TOOLS),$(eval $(call program,$(t))))
 # The default model; a program carries it when it calls bn_cli_open_model.
 $(OUT)/tools/cli/default_model.o: fixtures/shakespeare-5m-i2_s.gguf
 $(OUT)/tools/crossval/thresholds.o: crossval/thresholds.json
+$(OUT)/tools/bench/thresholds.o: baselines/thresholds.json
 $(OUT)/tools/crossval/style.o: tools/crossval/report.css
+$(OUT)/tools/cli/page_style.o: tools/cli/page.css
+$(OUT)/tools/bench/style.o: tools/bench/report.css tools/bench/report.js
 
 # ---- tests ---------------------------------------------------------------------------------------------------
 
@@ -178,6 +182,8 @@ $(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIB)
 $(OUT)/tests/unit/test_fixtures $(OUT)/tests/unit/test_gguf_bad: $(call obj,tools/fixtures/*.c)
 # Comparing a kernel with the reference is tested with kernels that are wrong.
 $(OUT)/tests/unit/test_bench: $(call obj,tools/bench/cases.c tools/bench/work.c)
+# A session is tested with sides and controls that are made up.
+$(OUT)/tests/unit/test_ab: $(call obj,tools/bench/ab_session.c tools/bench/ab_judge.c)
 # What bn-bench believes is tested with samples that are wrong.
 $(OUT)/tests/unit/test_bench_check: $(call obj,tools/bench/check.c tools/bench/common.c tools/bench/run_figures.c \
     tools/bench/run_sample.c tools/bench/run_crowd.c tools/bench/run_crowd_report.c)

@@ -3,7 +3,8 @@
  * bn-bench: how fast this machine runs a model, and how fast it could. This file is the table of its
  * commands; they are in bench/, each with its options.
  */
-#include "tools/bench/bench.h"
+#include "tools/bench/judging.h"
+#include "tools/bench/ledgers.h"
 #include "tools/cli/programs.h"
 
 static const struct bn_command COMMANDS[] = {
@@ -65,6 +66,103 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench profile --level kernel -t 1", "kernels and the parts of attention too"},
                   {"bn-bench profile --json >profile.json", "every event of it"},
                   {"bn-bench profile --check profile.json", "was that measured, or made up?"}}},
+    {.name = "ab",
+     .summary = "compare two commands that take turns",
+     .text =
+         "Each round runs A, B, and A once more (A'), in an order that cancels a drift of the machine; every "
+         "run is a fresh process. A series is REGRESSED or IMPROVED when the interval of the change lies "
+         "beyond the margin and beyond what A differs from A', SAME when it lies within the margin, else "
+         "INCONCLUSIVE. Before each run a fixed piece of work is timed, the control: where that is not "
+         "equally fast beside A and beside B, or in both halves, the machine was not itself, and everything "
+         "is INCONCLUSIVE.\n\n"
+         "INCONCLUSIVE is no verdict, so it exits with 0 unless --strict is given. A series that one side "
+         "lacks, and a command that runs into --timeout, leave the gate without data: exit 1.",
+     .synopsis = "[-r N] [--series] [--extract NAME=REGEX] -- COMMAND_A ... --vs COMMAND_B ...\n"
+                 "--self-test [-r N] [--sessions N]",
+     .options = {bn_bench_ab_options},
+     .json = true,
+     .max_operands = BN_OPERANDS_ANY,
+     .operand = "COMMAND",
+     .run = bn_bench_ab,
+     .examples = {{"bn-bench ab -- old/bn-run -q -p To -n 64 --vs new/bn-run -q -p To -n 64",
+                   "wall time, CPU time, memory"},
+                  {"bn-bench ab --series -- old/bn-bench run --json -n 32 --vs new/bn-bench run --json -n 32",
+                   "every series that both print"},
+                  {"bn-bench ab --extract 'tps=([0-9.]+) tok/s:higher' -- ./a --vs ./b",
+                   "a number that they print"},
+                  {"bn-bench ab --self-test", "how often this is right, on this machine, now"}}},
+    {.name = "compare",
+     .summary = "hold two documents against each other",
+     .text =
+         "Series are paired by test and metric. Documents that were not measured in turn tell little: the "
+         "machine may have changed between them, so less than --drift is inconclusive, and bn-bench ab would "
+         "tell. A list of values without samples, {\"baselines\": {PLATFORM: {IMPLEMENTATION: {METRIC: "
+         "NUMBER}}}}, is read too; then only the levels speak.",
+     .synopsis = "[--drift PERCENT] [--thresholds FILE] A B",
+     .options = {bn_bench_judging_options},
+     .json = true,
+     .min_operands = 2,
+     .max_operands = 2,
+     .operand = "document",
+     .run = bn_bench_compare,
+     .examples = {{"bn-bench compare before.json after.json", "what changed, as far as it can be told"}}},
+    {.name = "baseline",
+     .summary = "remember runs, and judge later ones by them",
+     .text =
+         "save appends a run to the ledger of its machine and suite. It refuses what could not be trusted "
+         "later: sources that differ from the commit, a program of another commit, a machine that was busy. "
+         "The first run of a name is its baseline, for the same machine, settings and model; later ones are "
+         "held against it, and become it when they are promoted, which those that regressed cannot be.\n\n"
+         "check holds a run against the baseline; without one it fails. list and show say what there is. "
+         "docs/howto/track-performance.md is the way through.",
+     .synopsis = "save NAME FILE\nlist\nshow NAME|ID\ncheck FILE [--baseline NAME] [--save-baseline "
+                 "NAME]\npromote ID",
+     .options = {bn_bench_ledger_options, bn_bench_baseline_options, bn_bench_judging_options},
+     .json = true,
+     .min_operands = 1,
+     .max_operands = 3,
+     .operand = "verb",
+     .run = bn_bench_baseline,
+     .examples = {{"bn-bench run --json >run.json", "measure"},
+                  {"bn-bench baseline save main run.json", "remember"},
+                  {"bn-bench baseline check run.json", "judge a later run"},
+                  {"bn-bench run --json | bn-bench baseline check - --save-baseline next",
+                   "measure, judge, and remember what passed"},
+                  {"bn-bench baseline promote 1a2b3c4d5e6f", "make a run the baseline"}}},
+    {.name = "report",
+     .summary = "documents of bn-bench as text, tables, pages, and for other programs",
+     .text =
+         "Reads documents that bn-bench wrote with --json, ledgers of baselines and profiles, and writes one "
+         "report of all of them. Every format takes its figures from the same place: formats for programs "
+         "have them exactly, those for people round them. The HTML page is one file with its plots in it; "
+         "it loads nothing. What the report finds is found by rules, and each finding names its figures. "
+         "docs/reference/bench.md describes the formats.",
+     .synopsis = "[--format NAME] [-o FILE] FILE...\n--dir DIR FILE...",
+     .options = {bn_bench_report_options},
+     .json = true,
+     .min_operands = 1,
+     .max_operands = BN_OPERANDS_ANY,
+     .operand = "FILE",
+     .run = bn_bench_report,
+     .examples = {{"bn-bench report run.json", "tables for the terminal"},
+                  {"bn-bench report --format html -o report.html run.json ab.json", "a page to look at"},
+                  {"bn-bench report --dir benchmark-results run.json", "all files that a build server keeps"},
+                  {"bn-bench kernels --json | bn-bench report --format csv -", "figures for a spreadsheet"}}},
+    {.name = "trend",
+     .summary = "how figures went from run to run, and where they changed",
+     .text = "Every series of the runs in the ledgers, a line each, in the order in which they were saved. "
+             "Where the "
+             "runs before and behind a point differ by more than shuffles of them do (E-divisive, p < 0.01), "
+             "and by "
+             "more than --margin, it says so: how much, since when, between which commits, and how to "
+             "confirm it. "
+             "A last run alone never counts as a change.",
+     .synopsis = "[--suite NAME] [--test PATTERN] [--metric PATTERN]",
+     .options = {bn_bench_ledger_options, bn_bench_trend_options},
+     .json = true,
+     .run = bn_bench_trend,
+     .examples = {{"bn-bench trend --suite run --metric ns_per_token",
+                   "time of a token over all saved runs"}}},
     {0},
 };
 
@@ -74,7 +172,11 @@ static const struct bn_program PROGRAM = {
     .text = "Speed means something beside its limit, so both are measured in the same minutes. All samples "
             "are in the JSON document; docs/reference/bench.md describes it.",
     .commands = COMMANDS,
-    .exits = {{"1", "a result differs from what it has to be, or samples are no measurement"}},
+    .exits = {{"1", "a result differs from what it has to be; samples are no measurement; a regression; a "
+                    "gate without data; a profile "
+                    "that is incomplete or was not measured; a run that is not saved"},
+              {"5", "a ledger was changed by somebody else"},
+              {"9", "not alike: another machine, other settings, another model"}},
     .see_also = "bn-run(1), bn(7)",
 };
 

@@ -78,5 +78,8 @@ void bn_json_remove(bn_json *object, const char *name);
  * building. */
 BN_MUST_CHECK bn_status bn_json_write(const bn_json *value, bool canonical, struct bn_buf *out,
                                       bn_error *err);
+/* A number as documents have it, in whatever locale: the shortest digits that read back as the same value, as
+ * ECMAScript's Number.prototype.toString writes them; null when it is not finite. */
+void bn_json_write_number(struct bn_buf *out, double value);
 
 #endif

@@ -79,7 +79,7 @@ void bn_comparisons_put(bn_json *document, const struct bn_comparison *list, siz
 static bool read_finite(const bn_json *object, const char *name, double *out)
 {
     const bn_json *value = bn_json_get(object, name);
-    *out = NAN;
+    *out = (double)NAN;
     return bn_json_number(value, out) || (value != NULL && bn_json_kind(value) == BN_JSON_NULL);
 }
 
@@ -186,16 +186,18 @@ static void print_share(char *out, size_t room, double share)
 
 static void print_row(struct bn_buf *out, const struct bn_comparison *c, int wide_test, int wide_metric)
 {
-    char a[48], b[48], change[24], low[24], high[24], interval[56] = "-", mde[24] = "-";
+    char a[48], b[48], change[24], low[24], high[24], interval[56] = "-", band[24] = "-", mde[24] = "-";
     print_value(a, sizeof a, c->median_a, c->unit);
     print_value(b, sizeof b, c->median_b, c->unit);
     print_share(change, sizeof change, c->j.change);
     print_share(low, sizeof low, c->j.low);
     print_share(high, sizeof high, c->j.high);
+    if (c->j.band > 0) snprintf(band, sizeof band, "%.2f", 100 * c->j.band);
     if (isfinite(c->j.mde)) snprintf(mde, sizeof mde, "%.2f", 100 * c->j.mde);
     if (isfinite(c->j.low)) snprintf(interval, sizeof interval, "%s..%s", low, high);
-    bn_buf_printf(out, "%-*s  %-*s  %11s  %11s  %8s  %16s  %7s  %4zu  %s", wide_test, c->test, wide_metric,
-                  c->metric, a, b, change, interval, mde, c->j.n, bn_outcome_name(c->j.outcome));
+    bn_buf_printf(out, "%-*s  %-*s  %11s  %11s  %8s  %16s  %6s  %7s  %4zu  %s", wide_test, c->test,
+                  wide_metric, c->metric, a, b, change, interval, band, mde, c->j.n,
+                  bn_outcome_name(c->j.outcome));
     if (c->severity != BN_SEVERITY_NONE) bn_buf_printf(out, " (%s)", SEVERITIES[c->severity]);
     /* The numbers of the row are all the reason that SAME has. */
     if (c->j.outcome != BN_OUTCOME_SAME) bn_buf_printf(out, ": %s", c->j.reason);
@@ -228,8 +230,8 @@ void bn_comparisons_print(struct bn_buf *out, const struct bn_comparison *list, 
     if (wide_test > 60) wide_test = 60;
     if (wide_metric > 40) wide_metric = 40;
     if (n > 0)
-        bn_buf_printf(out, "%-*s  %-*s  %11s  %11s  %8s  %16s  %7s  %4s  %s\n", (int)wide_test, "test",
-                      (int)wide_metric, "metric", "A", "B", "change %", "interval", "finds %", "n",
+        bn_buf_printf(out, "%-*s  %-*s  %11s  %11s  %8s  %16s  %6s  %7s  %4s  %s\n", (int)wide_test, "test",
+                      (int)wide_metric, "metric", "A", "B", "change %", "interval", "band %", "finds %", "n",
                       "verdict");
     for (size_t i = 0; i < n; i++)
         print_row(out, &list[i], (int)wide_test, (int)wide_metric);

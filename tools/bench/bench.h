@@ -24,6 +24,11 @@ BN_MUST_CHECK bn_status bn_bench_list(const struct bn_args *args, const char *na
 
 /* A document with what every one begins with: schema, command, time, program, machine. */
 bn_json *bn_bench_document(const char *command, const struct bn_machine *machine);
+/* Puts program, git and machine; bn_bench_document did. */
+void bn_bench_put_provenance(bn_json *document, const struct bn_machine *machine);
+/* Puts the member "model", and returns it: name and sha256 of the model that --model names, or that the
+ * program carries; reads all of it, so it is called when nothing is timed. */
+bn_json *bn_bench_put_model(bn_json *document, const struct bn_args *args);
 /* Warns when other work keeps this machine busy. */
 void bn_bench_warn(const struct bn_machine *machine);
 /* One line for people. */
@@ -42,10 +47,19 @@ void bn_bench_put_summary(bn_json *object, const char *name, const double *sampl
 
 /* The commands, and their options. */
 extern const struct bn_option bn_bench_threads_option[];
+extern const struct bn_option bn_bench_run_options[], bn_bench_kernels_options[], bn_bench_ab_options[];
+extern const struct bn_option bn_bench_baseline_options[], bn_bench_trend_options[];
 extern const struct bn_option bn_bench_run_options[], bn_bench_kernels_options[];
+extern const struct bn_option bn_bench_report_options[];
+extern const struct bn_option bn_bench_baseline_options[];
+bn_status bn_bench_compare(struct bn_args *args, bn_error *err);
+bn_status bn_bench_trend(struct bn_args *args, bn_error *err);
+bn_status bn_bench_baseline(struct bn_args *args, bn_error *err);
 bn_status bn_bench_run(struct bn_args *args, bn_error *err);
 bn_status bn_bench_kernels(struct bn_args *args, bn_error *err);
+bn_status bn_bench_ab(struct bn_args *args, bn_error *err);
 extern const struct bn_option bn_bench_profile_options[];
 bn_status bn_bench_profile(struct bn_args *args, bn_error *err);
+bn_status bn_bench_report(struct bn_args *args, bn_error *err);
 
 #endif

@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/team.h"
-#include "build_info.h"
 #include "measure/distribution.h"
 #include "measure/summary.h"
 #include "tools/bench/bench.h"
@@ -73,23 +72,6 @@ bn_status bn_bench_threads(const struct bn_args *args, uint32_t **list, size_t *
 
 /* ---- what documents have in common ---- */
 
-/* Says of each null why it is one. */
-static void explain_nulls(bn_json *machine)
-{
-    static const char *const NAMES[] = {
-        "os",          "kernel",     "arch",       "cpu_model",      "microcode",      "cpus_online",
-        "cpus_usable", "cores",      "governor",   "cache_l2_bytes", "cache_l3_bytes", "memory_bytes",
-        "page_bytes",  "hypervisor", "load_milli", "cpu_quota_us",   "cpu_period_us"};
-    bn_json_put_object(machine, "unavailable");
-    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
-        const bn_json *value = bn_json_get(machine, NAMES[i]);
-        if (value == NULL || bn_json_kind(value) != BN_JSON_NULL) continue;
-        bool quota = strncmp(NAMES[i], "cpu_quota", 9) == 0 || strncmp(NAMES[i], "cpu_period", 10) == 0;
-        bn_json_put_unavailable(machine, NAMES[i],
-                                quota ? "no quota is set, or none can be read" : "not in /proc or /sys");
-    }
-}
-
 bn_json *bn_bench_document(const char *command, const struct bn_machine *machine)
 {
     char now[21];
@@ -98,21 +80,7 @@ bn_json *bn_bench_document(const char *command, const struct bn_machine *machine
     bn_json_put_string(doc, "command", command);
     bn_clock_format(bn_clock_utc(), now);
     bn_json_put_string(doc, "created", now);
-    bn_json *program = bn_json_put_object(doc, "program");
-    bn_json_put_string(program, "version", bn_version());
-    bool stamped = strcmp(BN_BUILD_COMMIT, "unknown") != 0;
-    bn_json_put_object(program, "unavailable");
-    if (stamped) {
-        bn_json_put_string(program, "commit", BN_BUILD_COMMIT);
-        bn_json_put_bool(program, "dirty", BN_BUILD_DIRTY != 0);
-    } else {
-        bn_json_put_unavailable(program, "commit", "built outside a repository");
-        bn_json_put_unavailable(program, "dirty", "built outside a repository");
-    }
-    bn_json_put_string(program, "compiler", BN_BUILD_COMPILER);
-    bn_json *object = bn_json_put_object(doc, "machine");
-    bn_machine_put(object, machine);
-    explain_nulls(object);
+    bn_bench_put_provenance(doc, machine);
     return doc;
 }
 

@@ -140,7 +140,7 @@ bn_status bn_bench_profile_document(bn_json **out, const struct bn_bench_profile
 {
     bn_json *doc = bn_bench_document("profile", &p->machine);
     bn_json_put_string(doc, "schema", BN_PROF_SCHEMA);
-    bn_json_put_string(bn_json_put_object(doc, "model"), "name", bn_cli_model_name(p->args));
+    (void)bn_bench_put_model(doc, p->args);
     bn_json_put_string(doc, "isa", bn_isa_name());
     bn_json_put_u64(doc, "prompt_tokens", p->n_prompt);
     bn_json_put_u64(doc, "decoded_tokens", p->n_predict);
