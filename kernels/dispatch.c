@@ -154,6 +154,15 @@ const char *bn_kernel_slot_name(enum bn_kernel slot)
     return (unsigned)slot < BN_KERNEL_COUNT ? NAME[slot] : NULL;
 }
 
+#define SLOT_CODE(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) \
+    [BN_KERNEL_##number] = (bn_kernel_code)kernels->slot,
+
+bn_kernel_code bn_kernels_code(const struct bn_kernels *kernels, enum bn_kernel slot)
+{
+    const bn_kernel_code code[BN_KERNEL_COUNT] = {BN_KERNEL_TABLE(SLOT_CODE)};
+    return (unsigned)slot < BN_KERNEL_COUNT ? code[slot] : NULL;
+}
+
 bool bn_kernels_has_name(const char *name)
 {
     for (size_t i = 0; i < N_BUILT; i++)
