@@ -11,7 +11,8 @@
 
 #define EDGES_PER_NODE 4u
 
-static const char *const NODE_NAME[] = {"layer", "brick", "kernel", "task", "function", "transfer"};
+static const char *const NODE_NAME[] = {"pass",    "layer", "brick",    "kernel",  "task",
+                                        "meeting", "wait",  "function", "transfer"};
 static const char *const EDGE_NAME[] = {"contains",   "calls", "launches", "sequence",
                                         "depends_on", "fork",  "join",     "transfer"};
 _Static_assert(BN_ARRAY_LEN(NODE_NAME) == BN_NODE_KIND_COUNT, "a kind of node has no name");
@@ -29,14 +30,15 @@ const char *bn_edge_kind_name(enum bn_edge_kind kind)
 
 enum bn_edge_kind bn_graph_tree_edge(const struct bn_node *parent)
 {
-    if (parent->kind == BN_NODE_LAYER) return BN_EDGE_CONTAINS;
-    return parent->kind == BN_NODE_BRICK ? BN_EDGE_LAUNCHES : BN_EDGE_CALLS;
+    if (parent->kind == BN_NODE_FUNCTION) return BN_EDGE_CALLS;
+    return parent->kind == BN_NODE_BRICK ? BN_EDGE_LAUNCHES : BN_EDGE_CONTAINS;
 }
 
 const char *bn_node_label(const struct bn_node *node, char room[32])
 {
-    if (node->kind != BN_NODE_LAYER) return node->name != NULL ? node->name : "?";
-    snprintf(room, 32, "Layer %u", node->index);
+    if (node->kind != BN_NODE_PASS && node->kind != BN_NODE_LAYER)
+        return node->name != NULL ? node->name : bn_node_kind_name(node->kind);
+    snprintf(room, 32, "%s %u", node->kind == BN_NODE_PASS ? "Pass" : "Layer", node->index);
     return room;
 }
 

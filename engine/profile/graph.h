@@ -20,11 +20,14 @@
 #define BN_NODE_NONE UINT32_MAX
 
 enum bn_node_kind {
+    BN_NODE_PASS,     /* index: a batch of tokens through the network; elements: the tokens */
     BN_NODE_LAYER,    /* index */
     BN_NODE_BRICK,    /* name, ns, elements */
     BN_NODE_KERNEL,   /* name, code, grid, block, shared memory */
-    BN_NODE_TASK,     /* one thread's part of a kernel, or work without one */
-    BN_NODE_FUNCTION, /* anything else that has a name, such as a pass */
+    BN_NODE_TASK,     /* one thread's part of a kernel, or of a brick that has none */
+    BN_NODE_MEETING,  /* where threads wait for one another; takes no time itself */
+    BN_NODE_WAIT,     /* one thread's time there: no work, so on no path */
+    BN_NODE_FUNCTION, /* anything else that has a name */
     BN_NODE_TRANSFER, /* bytes moved or converted */
     BN_NODE_KIND_COUNT
 };
@@ -46,9 +49,9 @@ const char *bn_edge_kind_name(enum bn_edge_kind kind); /* "depends_on" */
 
 struct bn_node {
     enum bn_node_kind kind;
-    const char *name; /* borrowed, as code is; NULL for a layer */
+    const char *name; /* borrowed, as code is; NULL for what has a number */
     const char *code; /* SHA-256 of the kernel's machine code in hex, NULL when unknown */
-    uint32_t index;   /* of a layer */
+    uint32_t index;   /* of a pass or layer */
     int32_t thread;   /* -1: of no one thread */
     bool timed;       /* begin_ns and ns were measured */
     uint64_t begin_ns, ns;
@@ -101,13 +104,13 @@ BN_MUST_CHECK bn_status bn_graph_finish(struct bn_graph *graph, bn_error *err);
 
 /* The kind of the edge from a parent to its children. */
 enum bn_edge_kind bn_graph_tree_edge(const struct bn_node *parent);
-/* The words for a node: its name, or "Layer 3". */
+/* The words for a node: its name, "Pass 0", "Layer 3". */
 const char *bn_node_label(const struct bn_node *node, char room[32]);
 
 /* ---- showing it (graph_text.c, graph_json.c) ---- */
 
 struct bn_tree_style {
-    bool wide;        /* all six dimensions, times and bytes of kernels, the tasks of threads */
+    bool wide;        /* all six dimensions, times and bytes of kernels, and what each thread did */
     bool ascii;       /* no other characters */
     uint64_t wall_ns; /* each timed node's share of it is shown; 0: none */
     uint32_t columns; /* lines are cut to so many characters; 0: none */

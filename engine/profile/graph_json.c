@@ -19,7 +19,7 @@ static void put_node(bn_json *array, const struct bn_node *node, uint32_t id)
     bn_json_put_u64(object, "id", id);
     bn_json_put_string(object, "kind", bn_node_kind_name(node->kind));
     if (node->parent != BN_NODE_NONE) bn_json_put_u64(object, "parent", node->parent);
-    if (node->kind == BN_NODE_LAYER)
+    if (node->kind == BN_NODE_PASS || node->kind == BN_NODE_LAYER)
         bn_json_put_u64(object, "index", node->index);
     else
         bn_json_put_string(object, "name", node->name);
@@ -69,7 +69,8 @@ static void put_event(bn_json *events, const struct bn_graph *graph, const struc
     const struct bn_node *above = node;
     const char *brick = NULL;
     bn_json *event = bn_json_add_object(events), *args;
-    bn_json_put_string(event, "name", node->name);
+    char room[32];
+    bn_json_put_string(event, "name", bn_node_label(node, room));
     bn_json_put_string(event, "ph", "X");
     bn_json_put_number(event, "ts", (double)node->begin_ns / 1e3);
     bn_json_put_number(event, "dur", (double)node->ns / 1e3);
@@ -80,7 +81,7 @@ static void put_event(bn_json *events, const struct bn_graph *graph, const struc
         above = &graph->node[above->parent];
         if (above->kind == BN_NODE_BRICK && brick == NULL) brick = above->name;
         if (above->kind == BN_NODE_LAYER) bn_json_put_u64(args, "layer", above->index);
-        if (above->kind == BN_NODE_FUNCTION) bn_json_put_string(args, "in", above->name);
+        if (above->kind == BN_NODE_PASS) bn_json_put_u64(args, "pass", above->index);
     }
     bn_json_put_string(event, "cat", brick != NULL ? brick : bn_node_kind_name(node->kind));
     if (node->elements > 0) bn_json_put_u64(args, "elements", node->elements);

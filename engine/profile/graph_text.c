@@ -51,7 +51,7 @@ static void put_line(struct bn_buf *out, const struct bn_node *node, const struc
     char room[32];
     bool time = node->timed && (style->wide || node->kind != BN_NODE_KERNEL);
     put_name(out, bn_node_label(node, room), style->ascii);
-    if (node->kind == BN_NODE_TASK && node->thread >= 0) bn_buf_printf(out, " of thread %d", node->thread);
+    if (node->thread >= 0) bn_buf_printf(out, " of thread %d", node->thread);
     if (node->kind == BN_NODE_KERNEL) put_launch(out, node, style->wide);
     if (time) {
         bn_buf_puts(out, "  ");
@@ -86,10 +86,15 @@ struct tree {
     bool last[BN_GRAPH_MAX_DEPTH]; /* is the ancestor of this depth its parent's last child? */
 };
 
+static bool is_of_threads(const struct bn_node *node)
+{
+    return node->kind == BN_NODE_TASK || node->kind == BN_NODE_MEETING || node->kind == BN_NODE_WAIT;
+}
+
 /* The first node from id on, among its siblings, that is shown. */
 static uint32_t shown(const struct tree *tree, uint32_t id)
 {
-    while (id != BN_NODE_NONE && !tree->style.wide && tree->graph->node[id].kind == BN_NODE_TASK)
+    while (id != BN_NODE_NONE && !tree->style.wide && is_of_threads(&tree->graph->node[id]))
         id = tree->graph->node[id].next;
     return id;
 }
