@@ -170,7 +170,9 @@ static bool choose(struct loop *l, uint64_t since)
     struct bn_generation *gen = l->gen;
     bn_eval_timing timing = bn_session_timing(l->session);
     uint64_t start = bn_clock_ns();
+    struct bn_brick_timer brick = bn_prof_start_brick(l->session->prof, BN_BRICK_SAMPLING);
     int32_t id = bn_sampler_next(l->sampler, l->logits, l->history, l->n_history);
+    bn_prof_stop_brick(brick, 1);
     uint64_t done = bn_clock_ns();
     if (gen->want_chain) chain_step(l, id);
     l->history[l->n_history++] = id;

@@ -232,6 +232,16 @@ void bn_session_set_trace(bn_session *s, bn_trace_fn fn, void *user)
     s->trace_user = user;
 }
 
+bn_status bn_session_set_profile(bn_session *s, bn_prof *prof, bn_error *err)
+{
+    if (prof != NULL && prof->n_threads < s->n_threads)
+        return bn_fail(err, BN_ERR_ARG, "the profile is of %u threads, the session has %u", prof->n_threads,
+                       s->n_threads);
+    if (prof != NULL) prof->kernel_names = s->model->kernels->name;
+    s->prof = prof;
+    return BN_OK;
+}
+
 bool bn_session_kernel_stat(const bn_session *s, size_t i, bn_kernel_stat *out)
 {
     for (unsigned k = 0; k < BN_KERNEL_COUNT; k++) {
