@@ -163,10 +163,22 @@ bn_kernel_code bn_kernels_code(const struct bn_kernels *kernels, enum bn_kernel 
     return (unsigned)slot < BN_KERNEL_COUNT ? code[slot] : NULL;
 }
 
-bool bn_kernels_has_name(const char *name)
+#define NAMES(set) [BN_SET_##set] = {BN_KERNEL_TABLE(NAME_##set)}
+#define NAME_ref(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) #slot "_ref",
+#define NAME_avx2(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) #slot "_" #avx2,
+#define NAME_avxvnni(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) #slot "_" #avxvnni,
+#define NAME_avx512vnni(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) #slot "_" #avx512vnni,
+#define NAME_avx512vbmi(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) #slot "_" #avx512vbmi,
+#define NAME_neon(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) #slot "_" #neon,
+
+bool bn_kernels_set_has(const char *isa, const char *name)
 {
-    for (size_t i = 0; i < N_BUILT; i++)
-        for (size_t slot = 0; slot < BN_KERNEL_COUNT; slot++)
-            if (strcmp(BUILT[i].kernels->name[slot], name) == 0) return true;
+    enum { BN_SET_ref, BN_SET_avx2, BN_SET_avxvnni, BN_SET_avx512vnni, BN_SET_avx512vbmi, BN_SET_neon, N };
+    static const char *const SETS[N] = {"ref", "avx2", "avxvnni", "avx512vnni", "avx512vbmi", "neon"};
+    static const char *const TABLE[N][BN_KERNEL_COUNT] = {
+        NAMES(ref), NAMES(avx2), NAMES(avxvnni), NAMES(avx512vnni), NAMES(avx512vbmi), NAMES(neon)};
+    for (size_t i = 0; i < N; i++)
+        for (size_t slot = 0; slot < BN_KERNEL_COUNT && strcmp(SETS[i], isa) == 0; slot++)
+            if (strcmp(TABLE[i][slot], name) == 0) return true;
     return false;
 }

@@ -14,16 +14,21 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+void bn_sort(double *x, size_t n)
+{
+    qsort(x, n, sizeof *x, ascending);
+}
+
 static double *sorted_copy(const double *samples, size_t n)
 {
     double *copy = bn_alloc(n, sizeof *copy);
     if (copy == NULL) return NULL;
     memcpy(copy, samples, n * sizeof *copy);
-    qsort(copy, n, sizeof *copy, ascending);
+    bn_sort(copy, n);
     return copy;
 }
 
-static double at_share(const double *sorted, size_t n, double p)
+double bn_sorted_quantile(const double *sorted, size_t n, double p)
 {
     double position = p * (double)(n - 1);
     size_t below = (size_t)position;
@@ -37,11 +42,11 @@ bool bn_summarize(struct bn_summary *out, const double *samples, size_t n)
     double *sorted = n > 0 ? sorted_copy(samples, n) : NULL;
     if (sorted == NULL) return false;
     *out = (struct bn_summary){.n = n, .min = sorted[0], .max = sorted[n - 1]};
-    out->median = at_share(sorted, n, 0.5);
+    out->median = bn_sorted_quantile(sorted, n, 0.5);
     for (size_t i = 0; i < n; i++)
         sorted[i] = fabs(sorted[i] - out->median);
-    qsort(sorted, n, sizeof *sorted, ascending);
-    out->mad = at_share(sorted, n, 0.5);
+    bn_sort(sorted, n);
+    out->mad = bn_sorted_quantile(sorted, n, 0.5);
     bn_free(sorted);
     return true;
 }
@@ -56,7 +61,19 @@ bool bn_quantile(double *out, const double *samples, size_t n, double p)
 {
     double *sorted = n >= bn_quantile_needs(p) ? sorted_copy(samples, n) : NULL;
     if (sorted == NULL) return false;
-    *out = at_share(sorted, n, p);
+    *out = bn_sorted_quantile(sorted, n, p);
     bn_free(sorted);
     return true;
+}
+
+double bn_mean(const double *x, size_t n, double *sd)
+{
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i];
+    double mean = n > 0 ? sum / (double)n : (double)NAN;
+    for (size_t i = 0; i < n; i++)
+        squares += (x[i] - mean) * (x[i] - mean);
+    if (sd != NULL) *sd = n > 1 ? sqrt(squares / (double)(n - 1)) : 0;
+    return mean;
 }

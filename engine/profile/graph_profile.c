@@ -253,11 +253,12 @@ static bn_status read_meeting(struct builder *b, bn_error *err)
 
 /* ---- a pass ---- */
 
-static void find_events(struct builder *b, size_t pass)
+static void find_events(struct builder *b, uint32_t pass)
 {
     for (unsigned i = 0; i < b->prof->n_threads; i++) {
         struct thread *t = &b->threads[i];
-        for (t->at = t->end; t->at < t->n && t->events[t->at].pass != pass;)
+        for (t->at = t->end;
+             t->at < t->n && t->events[t->at].pass + 1u < pass + 1u;) /* the first are of -1 */
             t->at++;
         for (t->end = t->at; t->end < t->n && t->events[t->end].pass == pass;)
             t->end++;
@@ -278,7 +279,9 @@ static bn_status read_start(struct builder *b, uint64_t begin_ns, bn_error *err)
     } else {
         start = bn_graph_add_under(b->graph, b->pass_node, &meeting);
     }
-    for (unsigned i = 0; i < b->prof->n_threads; i++)
+    follow(b, first, start, false);
+    first->is_shared = true;
+    for (unsigned i = 1; i < b->prof->n_threads; i++)
         follow(b, &b->threads[i], start, true);
     return BN_OK;
 }
@@ -301,17 +304,18 @@ static bn_status check_meeting(const struct builder *b, size_t pass, bool *all_w
 static bn_status add_pass(struct builder *b, size_t index, bn_error *err)
 {
     const struct bn_prof_pass *pass = &b->prof->passes[index];
+    uint64_t begin = bn_prof_ns(b->prof, pass->begin), end = bn_prof_ns(b->prof, pass->end);
     struct bn_node node = {.kind = BN_NODE_PASS,
                            .index = (uint32_t)index,
                            .thread = -1,
-                           .timed = true,
-                           .begin_ns = bn_prof_ns(b->prof, pass->begin),
-                           .ns = bn_prof_ns(b->prof, pass->end) - bn_prof_ns(b->prof, pass->begin),
+                           .timed = end > begin, /* else it did not end */
+                           .begin_ns = begin,
+                           .ns = end > begin ? end - begin : 0,
                            .elements = pass->n_tokens};
     b->pass_node = bn_graph_add_under(b->graph, BN_NODE_NONE, &node);
     b->layer = -1;
     b->n_groups = 0;
-    find_events(b, index);
+    find_events(b, (uint32_t)index);
     BN_TRY(read_start(b, node.begin_ns, err));
     for (bool more = true; more && !b->graph->truncated;) {
         b->n_groups = 0;

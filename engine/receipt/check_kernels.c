@@ -242,41 +242,28 @@ void bn_check_kernels_mock(const struct bn_rules_input *in, struct bn_rule_resul
         bn_rule_pass(out, "no name says mock");
 }
 
-/* "slot_isa" for a slot and an instruction set of this project, which this build need not have: a receipt
- * from an ARM machine is checked on x86. */
-static bool is_ours(const char *name)
-{
-    static const char *const SETS[] = {"ref", "avx2", "avx512vnni", "neon"};
-    if (bn_kernels_has_name(name)) return true;
-    for (int slot = 0; slot < BN_KERNEL_COUNT; slot++) {
-        const char *base = bn_kernel_slot_name((enum bn_kernel)slot);
-        size_t n = strlen(base);
-        for (size_t i = 0; i < BN_ARRAY_LEN(SETS) && strncmp(name, base, n) == 0 && name[n] == '_'; i++)
-            if (strcmp(name + n + 1, SETS[i]) == 0) return true;
-    }
-    return false;
-}
-
 void bn_check_kernels_known(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     const bn_json *at = NULL;
-    const char *name = NULL, *version = NULL;
-    char quoted[80];
+    const char *name = NULL, *version = NULL, *isa = NULL;
+    char quoted[80], set[80];
     if (in->receipt->statement == NULL) {
         bn_rule_skip(out, "another tool's kernels are not known here");
         return;
     }
     if (!bn_rule_text(in, "resolved.program.version", &version, out)) return;
+    if (!bn_rule_text(in, "resolved.isa", &isa, out)) return;
     while (next_name(in, &at, &name)) {
-        if (is_ours(name)) continue;
+        if (bn_kernels_set_has(isa, name)) continue;
         if (strcmp(version, bn_version()) != 0)
             bn_rule_skip(out, "version %s may have kernels that %s has not", bn_rule_quote(quoted, version),
                          bn_version());
         else
-            bn_rule_fail(out, "version %s has no kernel \"%s\"", bn_version(), bn_rule_quote(quoted, name));
+            bn_rule_fail(out, "the table of %s has no kernel \"%s\"", bn_rule_quote(set, isa),
+                         bn_rule_quote(quoted, name));
         return;
     }
-    bn_rule_pass(out, "all in the dispatch table");
+    bn_rule_pass(out, "all in the table of %s", bn_rule_quote(set, isa));
 }
 
 /* ---- which kind of kernels ---- */

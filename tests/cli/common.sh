@@ -4,16 +4,8 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=$(cd "${OUT:-build/gcc}" && pwd)
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
-count=0
-# ok DESCRIPTION COMMAND...: one TAP line, by the command's exit status.
-ok() {
-    local what=$1
-    shift
-    count=$((count + 1))
-    if "$@"; then echo "ok $count - $what"; else echo "not ok $count - $what"; fi
-}
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
 # run PROGRAM ARGUMENTS...: leaves $status, $tmp/out and $tmp/err.
 run() {
     "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
@@ -64,54 +56,54 @@ completes() { # completions file, function, program, word, expected
 test_program() {
     local program=$1 name=${1##*/} command
     run "$program" --help
-    ok "$name --help succeeds" status_is 0
-    ok "$name --help says nothing on standard error" empty "$tmp/err"
-    ok "$name --help begins with its name" grep -q "^$name - " "$tmp/out"
-    ok "$name --help keeps to 80 columns" narrow "$tmp/out"
+    check "$name --help succeeds" status_is 0
+    check "$name --help says nothing on standard error" empty "$tmp/err"
+    check "$name --help begins with its name" grep -q "^$name - " "$tmp/out"
+    check "$name --help keeps to 80 columns" narrow "$tmp/out"
     cp "$tmp/out" "$tmp/help"
     run "$program" -h
-    ok "$name -h is --help" cmp -s "$tmp/out" "$tmp/help"
+    check "$name -h is --help" cmp -s "$tmp/out" "$tmp/help"
     options "$tmp/help" >"$tmp/options"
     for command in $(commands "$tmp/help"); do
         [ "$name" != bn ] || break
         run "$program" "$command" --help
-        ok "$name $command --help succeeds" status_is 0
-        ok "$name $command --help keeps to 80 columns" narrow "$tmp/out"
+        check "$name $command --help succeeds" status_is 0
+        check "$name $command --help keeps to 80 columns" narrow "$tmp/out"
         options "$tmp/out" >>"$tmp/options"
         run "$program" "$command" --no-such-option
-        ok "$name $command refuses an unknown option" status_is 2
+        check "$name $command refuses an unknown option" status_is 2
     done
-    ok "$name's options are all in its man page" in_man_page "$tmp/options" "docs/man/$name.1"
+    check "$name's options are all in its man page" in_man_page "$tmp/options" "docs/man/$name.1"
 
     run "$program" --version
-    ok "$name --version succeeds" status_is 0
-    ok "$name --version names itself, the commit and the compiler" \
+    check "$name --version succeeds" status_is 0
+    check "$name --version names itself, the commit and the compiler" \
         grep -qzE "^$name [0-9]+\\.[0-9]+\\.[0-9]+
 commit: ([0-9a-f]{40}|unknown)(\\+dirty)?
 compiler: .+
 instruction sets of this machine: ref" "$tmp/out"
 
     run "$program" --hlep
-    ok "$name refuses an unknown option with status 2" status_is 2
-    ok "$name prints nothing on standard output then" empty "$tmp/out"
-    ok "$name names the unknown option" has "$tmp/err" "$name: error: unknown option '--hlep'"
-    ok "$name guesses what was meant" has "$tmp/err" "hint: did you mean --help? see $name --help"
+    check "$name refuses an unknown option with status 2" status_is 2
+    check "$name prints nothing on standard output then" empty "$tmp/out"
+    check "$name names the unknown option" has "$tmp/err" "$name: error: unknown option '--hlep'"
+    check "$name guesses what was meant" has "$tmp/err" "hint: did you mean --help? see $name --help"
 
     "$program" --help >&- 2>"$tmp/err"
     status=$?
-    ok "$name fails with 8 when standard output is closed" both status_is 8 has_lost_output "$tmp/err"
+    check "$name fails with 8 when standard output is closed" both status_is 8 has_lost_output "$tmp/err"
     "$program" --help >/dev/full 2>"$tmp/err"
     status=$?
-    ok "$name fails with 8 when the disk is full" both status_is 8 has_lost_output "$tmp/err"
+    check "$name fails with 8 when the disk is full" both status_is 8 has_lost_output "$tmp/err"
     "$program" --help >&5 2>"$tmp/err"
     status=$?
-    ok "$name ends by SIGPIPE, quietly, when the reader is gone" both status_is 141 empty "$tmp/err"
+    check "$name ends by SIGPIPE, quietly, when the reader is gone" both status_is 141 empty "$tmp/err"
     (trap '' PIPE; exec "$program" --help >&5 2>"$tmp/err")
     status=$?
-    ok "$name ends with 141, quietly, when SIGPIPE is ignored" both status_is 141 empty "$tmp/err"
+    check "$name ends with 141, quietly, when SIGPIPE is ignored" both status_is 141 empty "$tmp/err"
 
     "$program" --dump-completion bash >"$tmp/completion"
-    ok "$name's completion knows --version" \
+    check "$name's completion knows --version" \
         completes "$tmp/completion" "_${name//-/_}" "$name" --vers --version
 }
 
@@ -122,10 +114,10 @@ done
 
 # ---- the front door ----
 run "$out/bn"
-ok "bn alone succeeds and lists programs" both status_is 0 has_commands "$tmp/out"
+check "bn alone succeeds and lists programs" both status_is 0 has_commands "$tmp/out"
 cp "$tmp/out" "$tmp/help"
 run "$out/bn" help
-ok "bn help is the same" cmp -s "$tmp/out" "$tmp/help"
+check "bn help is the same" cmp -s "$tmp/out" "$tmp/help"
 for source in tools/bn-*.c; do
     name=$(basename "$source" .c)
     program=$out/$name
@@ -133,11 +125,11 @@ for source in tools/bn-*.c; do
     run "$program" --help
     summary=$(sed -n "1s/^$name - //p" "$tmp/out")
     cp "$tmp/out" "$tmp/wanted"
-    ok "bn lists $name as it names itself" grep -qE "^  ${name#bn-} +$summary" "$tmp/help"
+    check "bn lists $name as it names itself" grep -qE "^  ${name#bn-} +$summary" "$tmp/help"
     run "$out/bn" help "${name#bn-}"
-    ok "bn help ${name#bn-} is $name --help" cmp -s "$tmp/out" "$tmp/wanted"
+    check "bn help ${name#bn-} is $name --help" cmp -s "$tmp/out" "$tmp/wanted"
     run "$out/bn" "${name#bn-}" --hlep
-    ok "bn ${name#bn-} passes arguments and exit status on" both status_is 2 has_hlep "$tmp/err"
+    check "bn ${name#bn-} passes arguments and exit status on" both status_is 2 has_hlep "$tmp/err"
 done
 
 mkdir "$tmp/bin" "$tmp/path"
@@ -148,37 +140,36 @@ printf '#!/bin/sh\necho "extra: $*"\n' >"$tmp/path/bn-own-thing"
 chmod +x "$tmp"/bin/* "$tmp"/path/*
 PATH=$tmp/path:$PATH
 run "$tmp/bin/bn" run -p 'a b' --x
-ok "bn runs the program beside it and takes its exit status" both status_is 7 is_beside "$tmp/out"
+check "bn runs the program beside it and takes its exit status" both status_is 7 is_beside "$tmp/out"
 rm "$tmp/bin/bn-run"
 run "$tmp/bin/bn" run x
-ok "bn finds programs in PATH" has "$tmp/out" 'path: x'
+check "bn finds programs in PATH" has "$tmp/out" 'path: x'
 run "$tmp/bin/bn" own-thing y
-ok "bn finds programs in PATH that it does not know" has "$tmp/out" 'extra: y'
+check "bn finds programs in PATH that it does not know" has "$tmp/out" 'extra: y'
 run "$tmp/bin/bn" rnu
-ok "bn refuses an unknown command with status 2" status_is 2
-ok "bn guesses which command was meant" has "$tmp/err" 'hint: did you mean run? see bn --help'
+check "bn refuses an unknown command with status 2" status_is 2
+check "bn guesses which command was meant" has "$tmp/err" 'hint: did you mean run? see bn --help'
 rm "$tmp/path/bn-run"
 PATH=$tmp/path run "$tmp/bin/bn" run
-ok "bn says with status 3 that a program is not installed" status_is 3
+check "bn says with status 3 that a program is not installed" status_is 3
 run "$tmp/bin/bn" ../bn/run
-ok "bn takes no paths for commands" status_is 2
+check "bn takes no paths for commands" status_is 2
 run "$tmp/bin/bn" -v run
-ok "bn refuses options before the command" status_is 2
+check "bn refuses options before the command" status_is 2
 
 # ---- the documents made of the tables ----
 mkdir "$tmp/docs"
 ci/docs.sh "$out" "$tmp/docs"
 run ci/docs.sh --check "$out" "$tmp/docs"
-ok "documents just written are up to date" status_is 0
+check "documents just written are up to date" status_is 0
 echo >>"$tmp/docs/man/bn.1"
 run ci/docs.sh --check "$out" "$tmp/docs"
-ok "a changed document is noticed" both status_is 1 names_man "$tmp/out"
+check "a changed document is noticed" both status_is 1 names_man "$tmp/out"
 ci/docs.sh "$out" "$tmp/docs"
 rm "$tmp/docs/completions/bn.fish"
 run ci/docs.sh --check "$out" "$tmp/docs"
-ok "a missing document is noticed" status_is 1
+check "a missing document is noticed" status_is 1
 ci/docs.sh "$out" "$tmp/docs"
 echo >"$tmp/docs/man/bn-gone.1"
 run ci/docs.sh --check "$out" "$tmp/docs"
-ok "a page of no program is noticed" status_is 1
-echo "1..$count"
+check "a page of no program is noticed" status_is 1

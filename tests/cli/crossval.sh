@@ -8,24 +8,8 @@ xval=$out/bn-crossval
 model=fixtures/shakespeare-5m-i2_s.gguf
 tiny=fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf
 ids=192,32,59,115,215,215,308,286,127,40,258,148,166,227,117,93,84,92,161,199,206,69,8,89
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-n=0 failures=0
-ok() { n=$((n + 1)); echo "ok $n - $1"; }
-not_ok() { n=$((n + 1)) failures=$((failures + 1)); echo "not ok $n - $1"; shift; printf '%s\n' "$*" | tail -n 12 | sed 's/^/# /'; }
-# says STATUS TITLE PATTERN COMMAND...: it ends with STATUS, and what it prints has the pattern
-says() {
-    local want=$1 title=$2 pattern=$3 text got; shift 3
-    text=$("$@" 2>&1 </dev/null); got=$?
-    if [ "$got" -eq "$want" ] && grep -qE -- "$pattern" <<<"$text"; then ok "$title"; else not_ok "$title" "status $got, not $want; or no $pattern in:
-$text"; fi
-}
-# lacks TITLE PATTERN COMMAND...: what it prints does not have the pattern
-lacks() {
-    local title=$1 pattern=$2 text; shift 2
-    text=$("$@" 2>&1 </dev/null)
-    if grep -qE -- "$pattern" <<<"$text"; then not_ok "$title" "$text"; else ok "$title"; fi
-}
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
 
 # ---- agreement ----
 
@@ -102,18 +86,18 @@ canned() { echo "exec 3<'$1'; while IFS= read -r answer <&3 && IFS= read -r requ
 hello='{"id":1,"ok":true,"protocol":"bn.reference/1","name":"canned","version":"1","commit":null,"capabilities":["tokenize","logits","trace"]}'
 tokens() { # IDS VOCAB: the answers of a reference that finds these tokens
     printf '%s\n' "$hello" "{\"id\":2,\"ok\":true,\"n_vocab\":$2,\"n_ctx\":512,\"arch\":null}" \
-        "{\"id\":3,\"ok\":true,\"tokens\":[$1]}" '{"id":4,"ok":true}' >"$dir/tokens"
+        "{\"id\":3,\"ok\":true,\"tokens\":[$1]}" '{"id":4,"ok":true}' >"$tmp/tokens"
 }
 tokens 314,51,78,296,68 320
-says 0 "equal tokens agree" '^agree' "$xval" tokens -q -m $tiny -p 'To be' --ref "$(canned "$dir/tokens")"
+says 0 "equal tokens agree" '^agree' "$xval" tokens -q -m $tiny -p 'To be' --ref "$(canned "$tmp/tokens")"
 tokens 51,78,296,68 320
-says 1 "a missing BOS is guessed" 'likely BOS: this engine puts' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$dir/tokens")"
-says 1 "both sequences are shown" 'here +\[314\] 51 78' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$dir/tokens")"
+says 1 "a missing BOS is guessed" 'likely BOS: this engine puts' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$tmp/tokens")"
+says 1 "both sequences are shown" 'here +\[314\] 51 78' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$tmp/tokens")"
 tokens 314,51,7,296,68 320
-says 1 "the first difference is marked" 'there +314 51 \[7\] 296 68' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$dir/tokens")"
-says 1 "another pre-tokenizer is guessed" 'likely another pre-tokenizer' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$dir/tokens")"
+says 1 "the first difference is marked" 'there +314 51 \[7\] 296 68' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$tmp/tokens")"
+says 1 "another pre-tokenizer is guessed" 'likely another pre-tokenizer' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$tmp/tokens")"
 tokens 314,51,78,296,68,315 320
-says 1 "an end-of-sequence token is guessed" 'likely one side goes on' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$dir/tokens")"
+says 1 "an end-of-sequence token is guessed" 'likely one side goes on' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$tmp/tokens")"
 says 1 "ids in place of a text compare no tokens: no data is no success" 'NOTHING was compared' \
     "$xval" tokens --tokens 1,2 --ref bn
 says 1 "a reference that cannot tokenize: no data is no success" 'NOTHING was compared' "$xval" tokens -p 'To be' --ref oracle
@@ -150,52 +134,50 @@ lacks "then there is no agreement" '^agree' "$xval" ladder -q --tokens 1,2,3 --r
 # ---- exit codes ----
 
 says 2 "no reference" 'no reference is given' "$xval" ladder --tokens 1,2
-says 2 "no prompt" 'no prompt is given' "$xval" ladder --ref oracle
+says 2 "no prompt" 'no text is given' "$xval" ladder --ref oracle
 says 2 "a text and ids" 'does not go with a text' "$xval" ladder --ref oracle --tokens 1 -p x
-says 3 "no such model" 'none.gguf' "$xval" ladder -m "$dir/none.gguf" --tokens 1,2 --ref oracle
+says 3 "no such model" 'none.gguf' "$xval" ladder -m "$tmp/none.gguf" --tokens 1,2 --ref oracle
 says 3 "no such reference" 'could not be started' "$xval" ladder --tokens 1,2 --ref /no/such/reference
-says 3 "no such dump" 'no such file or folder' "$xval" ladder --tokens 1,2 --ref "dump:$dir/none"
+says 3 "no such dump" 'no such file or folder' "$xval" ladder --tokens 1,2 --ref "dump:$tmp/none"
 says 3 "a reference that finds no model" 'refused: no' "$xval" ladder --tokens 1,2 \
     --ref "read x; echo '$hello'; read x; echo '{\"id\":2,\"ok\":false,\"error\":\"no\",\"kind\":\"not_found\"}'; cat"
 says 9 "a reference that cannot read the model" 'refused: I2_S' "$xval" ladder --tokens 1,2 \
     --ref "read x; echo '$hello'; read x; echo '{\"id\":2,\"ok\":false,\"error\":\"I2_S\",\"kind\":\"unsupported\"}'; cat"
 says 4 "thresholds that are misspelt" 'unknown measure "cosin"' "$xval" ladder --tokens 1,2 --ref oracle \
     --thresholds <(sed 's/"cosine"/"cosin"/' crossval/thresholds.json)
-sed 's/"cosine": {"min": 0.998/"cosine": {"min": 1.1/' crossval/thresholds.json >"$dir/strict.json"
-says 1 "thresholds that nobody meets" 'BROKEN' "$xval" ladder --tokens 1,2 --ref oracle --thresholds "$dir/strict.json"
+sed 's/"cosine": {"min": 0.998/"cosine": {"min": 1.1/' crossval/thresholds.json >"$tmp/strict.json"
+says 1 "thresholds that nobody meets" 'BROKEN' "$xval" ladder --tokens 1,2 --ref oracle --thresholds "$tmp/strict.json"
 
 # ---- dumps ----
 
-"$out/bn-run" logits --tokens $ids --all -o "$dir/own.f32" --trace "$dir/own"
-says 0 "a dump of logits agrees" '^agree: 24 tokens' "$xval" ladder -q --tokens $ids --ref "dump:$dir/own.f32"
-says 0 "a dump of a trace agrees to the bit" '^agree: 24 tokens' "$xval" trace -q --exact --tokens $ids --ref "dump:$dir/own"
-says 1 "a dump of other tokens has another length" 'bytes of logits, not 3 rows' "$xval" logits -q --tokens 1,2,3 --ref "dump:$dir/own.f32"
-"$out/crossval/bn-reference" trace -m $model --tokens $ids --fault rope-norm -o "$dir/norm"
-says 1 "a fault in a dump is found" 'q_rope of layer 0 is the first' "$xval" logits -q --tokens $ids --ref "dump:$dir/norm"
-printf '\000\000\200\077' | dd of="$dir/own/L3.up.f32" bs=4 seek=5 conv=notrunc status=none
-says 1 "one wrong number in a dump is found to the bit" 'up of layer 3 is the first' "$xval" trace -q --exact --tokens $ids --ref "dump:$dir/own"
+"$out/bn-run" logits --tokens $ids --all -o "$tmp/own.f32" --trace "$tmp/own"
+says 0 "a dump of logits agrees" '^agree: 24 tokens' "$xval" ladder -q --tokens $ids --ref "dump:$tmp/own.f32"
+says 0 "a dump of a trace agrees to the bit" '^agree: 24 tokens' "$xval" trace -q --exact --tokens $ids --ref "dump:$tmp/own"
+says 1 "a dump of other tokens has another length" 'bytes of logits, not 3 rows' "$xval" logits -q --tokens 1,2,3 --ref "dump:$tmp/own.f32"
+"$out/crossval/bn-reference" trace -m $model --tokens $ids --fault rope-norm -o "$tmp/norm"
+says 1 "a fault in a dump is found" 'q_rope of layer 0 is the first' "$xval" logits -q --tokens $ids --ref "dump:$tmp/norm"
+printf '\000\000\200\077' | dd of="$tmp/own/L3.up.f32" bs=4 seek=5 conv=notrunc status=none
+says 1 "one wrong number in a dump is found to the bit" 'up of layer 3 is the first' "$xval" trace -q --exact --tokens $ids --ref "dump:$tmp/own"
 
 # ---- JSON, JUnit ----
 
-"$xval" ladder --json --tokens $ids --ref oracle --ref 'oracle --fault silu' --junit "$dir/r.xml" >"$dir/r.json"
-says 0 "JSON has the parity block" '"status": "diverged"' cat "$dir/r.json"
-says 0 "JSON names the operation" '"op": "ffn_act"' cat "$dir/r.json"
-says 0 "JUnit counts failures" '<testsuite name="oracle --fault silu" tests="7" failures="5"' cat "$dir/r.xml"
-says 0 "JUnit counts what is sound" '<testsuite name="oracle" tests="6" failures="0" errors="0" skipped="1">' cat "$dir/r.xml"
+"$xval" ladder --json --tokens $ids --ref oracle --ref 'oracle --fault silu' --junit "$tmp/r.xml" >"$tmp/r.json"
+says 0 "JSON has the parity block" '"status": "diverged"' cat "$tmp/r.json"
+says 0 "JSON names the operation" '"op": "ffn_act"' cat "$tmp/r.json"
+says 0 "JUnit counts failures" '<testsuite name="oracle --fault silu" tests="7" failures="5"' cat "$tmp/r.xml"
+says 0 "JUnit counts what is sound" '<testsuite name="oracle" tests="6" failures="0" errors="0" skipped="1">' cat "$tmp/r.xml"
 says 0 "parity is ok when all agree" '"status": "ok"' "$xval" ladder --json --tokens $ids --ref oracle
 
 # ---- receipts ----
 
-"$out/bn-run" -q -p 'ROMEO:' -n 4 --receipt "$dir/receipt.json" >/dev/null
-says 0 "a receipt takes the result" '^agree' "$xval" ladder -q --tokens $ids --ref oracle --receipt "$dir/receipt.json"
-says 0 "and is verified with it" 'pass +parity +ok' "$out/bn-verify-receipt" "$dir/receipt.json"
-cp "$dir/receipt.json" "$dir/bad.json"
-says 1 "a receipt with a result that differs" 'DIFFERS' "$xval" ladder -q --tokens $ids --ref 'oracle --fault silu' --receipt "$dir/bad.json"
-says 1 "is refused" 'FAIL +parity +parity is "diverged"' "$out/bn-verify-receipt" "$dir/bad.json"
-sed 's/"tokens_generated": 4/"tokens_generated": 5/' "$dir/receipt.json" >"$dir/forged.json"
+"$out/bn-run" -q -p 'ROMEO:' -n 4 --receipt "$tmp/receipt.json" >/dev/null
+says 0 "a receipt takes the result" '^agree' "$xval" ladder -q --tokens $ids --ref oracle --receipt "$tmp/receipt.json"
+says 0 "and is verified with it" 'pass +parity +ok' "$out/bn-verify-receipt" "$tmp/receipt.json"
+cp "$tmp/receipt.json" "$tmp/bad.json"
+says 1 "a receipt with a result that differs" 'DIFFERS' "$xval" ladder -q --tokens $ids --ref 'oracle --fault silu' --receipt "$tmp/bad.json"
+says 1 "is refused" 'FAIL +parity +parity is "diverged"' "$out/bn-verify-receipt" "$tmp/bad.json"
+sed 's/"tokens_generated": 4/"tokens_generated": 5/' "$tmp/receipt.json" >"$tmp/forged.json"
 says 5 "a receipt that was edited is not sealed again" 'its own digest does not hold' \
-    "$xval" ladder -q --tokens $ids --ref oracle --receipt "$dir/forged.json"
-says 1 "a receipt of another model" 'about another model' "$xval" ladder -q -m $tiny --tokens $ids --ref oracle --receipt "$dir/receipt.json"
+    "$xval" ladder -q --tokens $ids --ref oracle --receipt "$tmp/forged.json"
+says 1 "a receipt of another model" 'about another model' "$xval" ladder -q -m $tiny --tokens $ids --ref oracle --receipt "$tmp/receipt.json"
 
-echo "1..$n"
-exit $((failures > 0))

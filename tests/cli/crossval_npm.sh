@@ -17,21 +17,9 @@ command -v node >/dev/null || skip "node is not installed"
 
 # shellcheck source=tests/protocol/client.sh
 . tests/protocol/client.sh
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
 export REFERENCE_TIMEOUT=120
-count=0
-failures=0
-check() { # description, command...
-    local what=$1
-    shift
-    count=$((count + 1))
-    if "$@" >"$tmp/said" 2>&1; then echo "ok $count - $what"; else
-        echo "not ok $count - $what"
-        failures=$((failures + 1))
-        tail -n 8 "$tmp/said" | sed 's/^/# /'
-    fi
-}
 fails() { ! "$@" || { echo "nothing was seen"; return 1; }; }
 same() {
     if [ -n "$1" ] && [ "$1" = "$2" ]; then return 0; fi
@@ -75,4 +63,3 @@ good "\"op\": \"open\", \"model\": \"$(echo "$tmp"/tiny-bitnet-b1.58-f16-*.gguf)
 check "a model that llama.cpp cannot read is refused" test "$(member kind)" = unsupported
 good '"op": "close"' >/dev/null
 reference_end
-exit $((failures > 0))

@@ -6,20 +6,10 @@ cd "$(dirname "$0")/../.." || exit 1
 out=$(cd "${OUT:-build/gcc}" && pwd)
 xval=$out/bn-crossval
 ids=192,32,59,115,215,215,308,286
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-n=0 failures=0
-ok() { n=$((n + 1)); echo "ok $n - $1"; }
-not_ok() { n=$((n + 1)) failures=$((failures + 1)); echo "not ok $n - $1"; shift; printf '%s\n' "$*" | tail -n 12 | cut -c 1-300 | sed 's/^/# /'; }
-# says STATUS TITLE PATTERN COMMAND...: it ends with STATUS, and what it prints has the pattern
-says() {
-    local want=$1 title=$2 pattern=$3 text got; shift 3
-    text=$("$@" 2>&1 </dev/null); got=$?
-    if [ "$got" -eq "$want" ] && grep -qE -- "$pattern" <<<"$text"; then ok "$title"; else not_ok "$title" "status $got, not $want; or no $pattern in:
-$text"; fi
-}
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
 has() { if grep -qF -- "$3" "$2"; then ok "$1"; else not_ok "$1" "no $3 in $2"; fi; }
-lacks() { if grep -qE -- "$3" "$2"; then not_ok "$1" "$(grep -nE -- "$3" "$2")"; else ok "$1"; fi; }
+has_not() { if grep -qE -- "$3" "$2"; then not_ok "$1" "$(grep -nE -- "$3" "$2")"; else ok "$1"; fi; }
 
 # well_formed TITLE FILE: as XML, so every SVG in it too; and as HTML, whose checker is older than SVG in HTML
 well_formed() {
@@ -37,10 +27,10 @@ export SOURCE_DATE_EPOCH=1700000000
 page() { # NAME STATUS REFERENCE...
     local name=$1 want=$2 refs=() got; shift 2
     for r in "$@"; do refs+=(--ref "$r"); done
-    "$xval" ladder --json --tokens $ids -n 4 --trace always "${refs[@]}" --html "$dir/$name.html" >"$dir/$name.json" 2>"$dir/err"; got=$?
-    if [ "$got" -eq "$want" ] && [ -s "$dir/$name.html" ]; then ok "$name: a page is written"; else not_ok "$name: a page is written" "status $got: $(cat "$dir/err")"; fi
-    well_formed "$name" "$dir/$name.html"
-    if "$xval" report "$dir/$name.json" | cmp -s - "$dir/$name.html"; then ok "$name: report makes the same page of the JSON"; else not_ok "$name: report makes the same page of the JSON"; fi
+    "$xval" ladder --json --tokens $ids -n 4 --trace always "${refs[@]}" --html "$tmp/$name.html" >"$tmp/$name.json" 2>"$tmp/err"; got=$?
+    if [ "$got" -eq "$want" ] && [ -s "$tmp/$name.html" ]; then ok "$name: a page is written"; else not_ok "$name: a page is written" "status $got: $(cat "$tmp/err")"; fi
+    well_formed "$name" "$tmp/$name.html"
+    if "$xval" report "$tmp/$name.json" | cmp -s - "$tmp/$name.html"; then ok "$name: report makes the same page of the JSON"; else not_ok "$name: report makes the same page of the JSON"; fi
 }
 page pass 0 oracle
 page fail 1 'oracle --fault silu'
@@ -48,67 +38,67 @@ page three 1 oracle bn 'oracle --fault silu'
 page broken 1 'exit 7'
 page exact 0 bn
 
-"$xval" ladder -q --tokens $ids -n 4 --trace always --ref oracle --html "$dir/again.html" >/dev/null
-if sed 's/ --json//' "$dir/pass.html" | cmp -s - <(sed 's/ -q//' "$dir/again.html") || cmp -s <(grep -v 'bn-crossval ladder --' "$dir/pass.html") <(grep -v 'bn-crossval ladder --' "$dir/again.html")
+"$xval" ladder -q --tokens $ids -n 4 --trace always --ref oracle --html "$tmp/again.html" >/dev/null
+if sed 's/ --json//' "$tmp/pass.html" | cmp -s - <(sed 's/ -q//' "$tmp/again.html") || cmp -s <(grep -v 'bn-crossval ladder --' "$tmp/pass.html") <(grep -v 'bn-crossval ladder --' "$tmp/again.html")
 then ok "the same input gives the same page again"; else not_ok "the same input gives the same page again"; fi
 
-has "a pass says so" "$dir/pass.html" '<h1>Both engines agree</h1>'
-has "a failure says so" "$dir/fail.html" '<h1>The engines do not agree</h1>'
-has "a failure names the operation" "$dir/fail.html" 'ffn_act of layer 0 is the first out of tolerance'
-has "a failure is marked in the plot" "$dir/fail.html" 'first: ffn_act, layer 0'
-lacks "a failure nowhere says that engines agree" "$dir/fail.html" 'engines agree'
-has "a reference that failed is no agreement" "$dir/broken.html" 'failed, which is no agreement'
-has "the odd one out is named" "$dir/three.html" 'The odd one out is <b>oracle --fault silu</b>'
-has "equal bits need no plot" "$dir/exact.html" 'Zero at every one of the 8 positions.'
-has "the policy forbids loading" "$dir/pass.html" "default-src 'none'"
+has "a pass says so" "$tmp/pass.html" '<h1>Both engines agree</h1>'
+has "a failure says so" "$tmp/fail.html" '<h1>The engines do not agree</h1>'
+has "a failure names the operation" "$tmp/fail.html" 'ffn_act of layer 0 is the first out of tolerance'
+has "a failure is marked in the plot" "$tmp/fail.html" 'first: ffn_act, layer 0'
+has_not "a failure nowhere says that engines agree" "$tmp/fail.html" 'engines agree'
+has "a reference that failed is no agreement" "$tmp/broken.html" 'failed, which is no agreement'
+has "the odd one out is named" "$tmp/three.html" 'The odd one out is <b>oracle --fault silu</b>'
+has "equal bits need no plot" "$tmp/exact.html" 'Zero at every one of the 8 positions.'
+has "the policy forbids loading" "$tmp/pass.html" "default-src 'none'"
 for fact in '<th scope="row">commit</th>' '<th scope="row">machine</th>' '<th scope="row">command</th>' '<th scope="row">model sha256</th>' bn-reference; do
-    has "provenance: $fact" "$dir/pass.html" "$fact"
+    has "provenance: $fact" "$tmp/pass.html" "$fact"
 done
-has "the model's digest" "$dir/pass.html" "$(sha256sum fixtures/shakespeare-5m-i2_s.gguf | cut -c 1-64)"
+has "the model's digest" "$tmp/pass.html" "$(sha256sum fixtures/shakespeare-5m-i2_s.gguf | cut -c 1-64)"
 for plot in 'aria-label="Direction of the logits' 'aria-label="Greatest difference' 'aria-label="logits of both sides' 'aria-label="nrmse of every' 'aria-label="what each operation'; do
-    has "plot: $plot" "$dir/pass.html" "$plot"
+    has "plot: $plot" "$tmp/pass.html" "$plot"
 done
 
 # Every limit's value, bound and margin stands in the page as the document spells it.
 missing=0 seen=0
 while read -r number; do
     seen=$((seen + 1))
-    grep -qF "title=\"$number\"" "$dir/fail.html" || missing=$((missing + 1))
-done < <(sed -nE 's/^ *"(value|min|max|margin|nrmse_mean|nll_here|nll_there|delta_max)": (-?[0-9.e+-]+),?$/\2/p' "$dir/fail.json")
+    grep -qF "title=\"$number\"" "$tmp/fail.html" || missing=$((missing + 1))
+done < <(sed -nE 's/^ *"(value|min|max|margin|nrmse_mean|nll_here|nll_there|delta_max)": (-?[0-9.e+-]+),?$/\2/p' "$tmp/fail.json")
 if [ "$seen" -gt 30 ] && [ "$missing" -eq 0 ]; then ok "the page has the numbers of the JSON"; else not_ok "the page has the numbers of the JSON" "$missing of $seen are missing"; fi
 
 # ---- hostile names ----
 
 bad=$'x\' onload=alert(1) "<script>alert(1)</script>]]><!--&amp;\001\033[31m\xff\xe2\x80\xae</style><svg/onload=1>'
-cp fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf "$dir/<script>\"]]>'&.gguf"
-"$xval" ladder -q -m "$dir/<script>\"]]>'&.gguf" --tokens 1,2,3 --ref ": $bad" --ref 'oracle' --html "$dir/hostile.html" >/dev/null 2>&1
-well_formed "hostile" "$dir/hostile.html"
-has "hostile: markup is text" "$dir/hostile.html" '&quot;&lt;script&gt;alert(1)&lt;/script&gt;]]&gt;&lt;!--&amp;amp;\u{1}\u{1b}[31m'
-has "hostile: a character that reorders is shown" "$dir/hostile.html" '\u{202e}'
-has "hostile: the name of the model" "$dir/hostile.html" '&lt;script&gt;&quot;]]&gt;&#39;&amp;.gguf'
-lacks "hostile: no script" "$dir/hostile.html" '<script|<svg/|<!--'
-if iconv -f utf-8 -t utf-8 "$dir/hostile.html" >/dev/null 2>&1; then ok "hostile: the page is UTF-8"; else not_ok "hostile: the page is UTF-8"; fi
+cp fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf "$tmp/<script>\"]]>'&.gguf"
+"$xval" ladder -q -m "$tmp/<script>\"]]>'&.gguf" --tokens 1,2,3 --ref ": $bad" --ref 'oracle' --html "$tmp/hostile.html" >/dev/null 2>&1
+well_formed "hostile" "$tmp/hostile.html"
+has "hostile: markup is text" "$tmp/hostile.html" '&quot;&lt;script&gt;alert(1)&lt;/script&gt;]]&gt;&lt;!--&amp;amp;\u{1}\u{1b}[31m'
+has "hostile: a character that reorders is shown" "$tmp/hostile.html" '\u{202e}'
+has "hostile: the name of the model" "$tmp/hostile.html" '&lt;script&gt;&quot;]]&gt;&#39;&amp;.gguf'
+has_not "hostile: no script" "$tmp/hostile.html" '<script|<svg/|<!--'
+if iconv -f utf-8 -t utf-8 "$tmp/hostile.html" >/dev/null 2>&1; then ok "hostile: the page is UTF-8"; else not_ok "hostile: the page is UTF-8"; fi
 # The same out of a document that somebody else wrote, in every text that it has.
-sed -E '/"schema"/!s#: "[^"]*"#: "<script>\\u0001\\"]]>\x27\&"#' "$dir/three.json" >"$dir/all.json"
-"$xval" report "$dir/all.json" -o "$dir/all.html"
-well_formed "every text hostile" "$dir/all.html"
-lacks "every text hostile: no script" "$dir/all.html" '<script'
+sed -E '/"schema"/!s#: "[^"]*"#: "<script>\\u0001\\"]]>\x27\&"#' "$tmp/three.json" >"$tmp/all.json"
+"$xval" report "$tmp/all.json" -o "$tmp/all.html"
+well_formed "every text hostile" "$tmp/all.html"
+has_not "every text hostile: no script" "$tmp/all.html" '<script'
 # Kinds and sizes that nobody expects.
 for change in 's/"ops?": "[^"]*"/"op": [1]/' 's/: [0-9.e-]+(,?)$/: "x"\1/' 's/: [0-9.e-]+(,?)$/: -1e300\1/' 's/"layer": [0-9]+/"layer": 4e9/' 's/"(ids|here|there|rungs|limits|operations|pairs)": \[/"\1x": [/'; do
-    sed -E "$change" "$dir/three.json" >"$dir/odd.json"
-    if "$xval" report "$dir/odd.json" -o "$dir/odd.html" 2>"$dir/err"; then well_formed "a document changed by $change" "$dir/odd.html"
-    else not_ok "a document changed by $change" "$(cat "$dir/err")"; fi
+    sed -E "$change" "$tmp/three.json" >"$tmp/odd.json"
+    if "$xval" report "$tmp/odd.json" -o "$tmp/odd.html" 2>"$tmp/err"; then well_formed "a document changed by $change" "$tmp/odd.html"
+    else not_ok "a document changed by $change" "$(cat "$tmp/err")"; fi
 done
 says 4 "a document of another kind" 'schema is not bn.crossval/1' "$xval" report <(echo '{"schema": "bn.bench/1"}')
 says 4 "no document" 'a value is expected' "$xval" report <(echo 'nothing')
-says 3 "no file" 'none.json' "$xval" report "$dir/none.json"
+says 3 "no file" 'none.json' "$xval" report "$tmp/none.json"
 says 2 "no operand" 'RESULT.json' "$xval" report
 
 # ---- bench ----
 
-"$xval" bench --json --ref 'bn --isa ref' -p 4 -n 2 --reps 3 --threads 1 >"$dir/bench.json"
-has "bench: both are measured" "$dir/bench.json" '"schema": "bn.crossval-bench/1"'
-if [ "$(grep -c '"status": "measured"' "$dir/bench.json")" -eq 2 ]; then ok "bench: two engines"; else not_ok "bench: two engines" "$(cat "$dir/bench.json")"; fi
+"$xval" bench --json --ref 'bn --isa ref' -p 4 -n 2 --reps 3 --threads 1 >"$tmp/bench.json"
+has "bench: both are measured" "$tmp/bench.json" '"schema": "bn.crossval-bench/1"'
+if [ "$(grep -c '"status": "measured"' "$tmp/bench.json")" -eq 2 ]; then ok "bench: two engines"; else not_ok "bench: two engines" "$(cat "$tmp/bench.json")"; fi
 # Of three samples the median is the middle one; the ratio is that of the medians, inside its interval.
 check=$(awk '
     function near(a, b) { return a - b < 1e-9 * b && b - a < 1e-9 * b }
@@ -127,7 +117,7 @@ check=$(awk '
     /"value":/ { ratio = value; if (!near(ratio, median[phases] / median[phases - 2])) print "ratio", ratio }
     /"low":/ { if (value > ratio) print "low", value, ratio }
     /"high":/ { if (value < ratio) print "high", value, ratio }
-    END { if (phases != 4) print "phases", phases }' "$dir/bench.json")
+    END { if (phases != 4) print "phases", phases }' "$tmp/bench.json")
 if [ -z "$check" ]; then ok "bench: the figures follow from the samples"; else not_ok "bench: the figures follow from the samples" "$check"; fi
 says 0 "bench: text has the ratio and its interval" 'prompt: this engine is .* times as fast as bn --isa ref, 95 % interval' \
     "$xval" bench --ref 'bn --isa ref' -p 4 -n 2 --reps 2 --threads 1
@@ -140,5 +130,3 @@ says 1 "bench: an answer without times" 'not measured: .*without saying prompt_n
     --ref "read x; echo '$hello'; read x; echo '{\"id\":2,\"ok\":true,\"n_vocab\":2048,\"n_ctx\":512}'; read x; echo '{\"id\":3,\"ok\":true,\"prompt_ns\":0}'; cat >/dev/null"
 says 2 "bench: no reference" 'no reference is given' "$xval" bench
 
-echo "1..$n"
-exit $((failures > 0))

@@ -7,18 +7,10 @@ cd "$(dirname "$0")/../.." || exit 1
 out=${OUT:-build/gcc}
 run=$out/bn-run ref=$out/crossval/bn-reference cmp_logits=$out/crossval/bn-compare-logits
 ids=fixtures/validation-ids-256.txt
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-n=0 failures=0
-ok() { n=$((n + 1)); echo "ok $n - $1"; }
-not_ok() { n=$((n + 1)) failures=$((failures + 1)); echo "not ok $n - $1"; shift; [ $# -eq 0 ] || printf '%s\n' "$*" | sed 's/^/# /'; }
-skip() { n=$((n + 1)); echo "ok $n - $1 # SKIP $2"; }
-check() { local title=$1 text; shift; if text=$("$@" 2>&1); then ok "$title: $(echo "$text" | tail -n 1)"; else not_ok "$title" "status $?" "$(echo "$text" | tail -n 20)"; fi; }
-status() {
-    local want=$1 title=$2 got text; shift 2
-    text=$("$@" 2>&1); got=$?
-    if [ "$got" -eq "$want" ]; then ok "$title"; else not_ok "$title" "status $got, not $want" "$(echo "$text" | tail -n 5)"; fi
-}
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+# shows TITLE COMMAND...: as check, with the last line of what it says
+shows() { local title=$1 text; shift; if text=$("$@" 2>&1); then ok "$title: $(echo "$text" | tail -n 1)"; else not_ok "$title" "status $?" "$text"; fi; }
 value() { tr ' ' '\n' | sed -n "s/^$1=//p"; }
 
 # some_ids VOCAB N: the same N ids every time
@@ -26,16 +18,16 @@ some_ids() { awk -v v="$1" -v n="$2" 'BEGIN { x = 12345; for (i = 0; i < n; i++)
 
 # agree NAME MODEL IDS VOCAB LIMITS...: traces operation by operation, then logits within the limits
 agree() {
-    local name=$1 model=$2 tokens=$3 vocab=$4 trace=$dir/trace-$1; shift 4
+    local name=$1 model=$2 tokens=$3 vocab=$4 trace=$tmp/trace-$1; shift 4
     rm -rf "$trace"
-    if ! "$run" logits -m "$model" --tokens "$tokens" --all -o "$dir/engine.f32" --trace "$trace" 2>"$dir/err"; then
-        not_ok "$name: bn-run evaluates the model" "$(cat "$dir/err")"
+    if ! "$run" logits -m "$model" --tokens "$tokens" --all -o "$tmp/engine.f32" --trace "$trace" 2>"$tmp/err"; then
+        not_ok "$name: bn-run evaluates the model" "$(cat "$tmp/err")"
         return
     fi
-    check "$name: each operation on the engine's own input" "$ref" check-trace -m "$model" --tokens "$tokens" --trace "$trace"
-    "$ref" logits -m "$model" --tokens "$tokens" --all -o "$dir/reference.f32"
-    check "$name: logits" "$cmp_logits" "$dir/engine.f32" "$dir/reference.f32" --vocab "$vocab" "$@"
-    if cmp -s "$trace/G.logits.f32" "$dir/engine.f32"; then ok "$name: the trace's logits are those of -o"; else not_ok "$name: the trace's logits are those of -o"; fi
+    shows "$name: each operation on the engine's own input" "$ref" check-trace -m "$model" --tokens "$tokens" --trace "$trace"
+    "$ref" logits -m "$model" --tokens "$tokens" --all -o "$tmp/reference.f32"
+    shows "$name: logits" "$cmp_logits" "$tmp/engine.f32" "$tmp/reference.f32" --vocab "$vocab" "$@"
+    if cmp -s "$trace/G.logits.f32" "$tmp/engine.f32"; then ok "$name: the trace's logits are those of -o"; else not_ok "$name: the trace's logits are those of -o"; fi
 }
 
 # A trained model damps such differences, random weights amplify them: bitnet.cpp agrees with itself (batch, single
@@ -48,8 +40,8 @@ models=0
 for model in fixtures/*.gguf; do
     [ -f "$model" ] || continue
     name=$(basename "$model" .gguf)
-    if ! info=$("$ref" info -m "$model" 2>"$dir/err"); then
-        not_ok "$name: the reference reads the model" "$(cat "$dir/err")"
+    if ! info=$("$ref" info -m "$model" 2>"$tmp/err"); then
+        not_ok "$name: the reference reads the model" "$(cat "$tmp/err")"
         continue
     fi
     vocab=$(echo "$info" | value vocab)
@@ -66,14 +58,14 @@ if [ -x "$out/bn-fixtures" ]; then
     for arch in bitnet-b1.58 bitnet llama; do
         for format in i2_s tq2_0 tq1_0 f16; do
             case $format in tq*) size=tiny ;; *) size=nano ;; esac # blocks of 256 need the rows of tiny
-            rm -rf "$dir/made"
-            if "$out/bn-fixtures" gen --size "$size" --arch $arch --format $format -o "$dir/made" >"$dir/err" 2>&1; then
-                for model in "$dir"/made/*.gguf; do
+            rm -rf "$tmp/made"
+            if "$out/bn-fixtures" gen --size "$size" --arch $arch --format $format -o "$tmp/made" >"$tmp/err" 2>&1; then
+                for model in "$tmp"/made/*.gguf; do
                     vocab=$("$ref" info -m "$model" | value vocab)
                     agree "made $arch $format" "$model" "$(some_ids "$vocab" 24)" "$vocab" "${random[@]}"
                 done
             else
-                not_ok "made $arch $format" "$(cat "$dir/err")"
+                not_ok "made $arch $format" "$(cat "$tmp/err")"
             fi
         done
     done
@@ -83,27 +75,27 @@ fi
 
 # One position has no attention to speak of: nothing can flip but by rounding in the last bit.
 model=fixtures/shakespeare-5m-i2_s.gguf
-"$run" logits -m $model --tokens 1541 --all -o "$dir/engine.f32"
-"$ref" logits -m $model --tokens 1541 --all --float-quant -o "$dir/reference.f32"
-check "one token" "$cmp_logits" "$dir/engine.f32" "$dir/reference.f32" --vocab 2048 --min-cosine 0.99999
+"$run" logits -m $model --tokens 1541 --all -o "$tmp/engine.f32"
+"$ref" logits -m $model --tokens 1541 --all --float-quant -o "$tmp/reference.f32"
+shows "one token" "$cmp_logits" "$tmp/engine.f32" "$tmp/reference.f32" --vocab 2048 --min-cosine 0.99999
 
 # A prompt in batches leaves the same records as one batch.
-if "$run" logits -m $model --tokens "$(cut -d, -f1-40 $ids)" --batch 7 --all -o "$dir/batches.f32" --trace "$dir/batches" 2>"$dir/err"; then
-    check "a trace in batches of 7" "$ref" check-trace -m $model --tokens "$(cut -d, -f1-40 $ids)" --trace "$dir/batches"
+if "$run" logits -m $model --tokens "$(cut -d, -f1-40 $ids)" --batch 7 --all -o "$tmp/batches.f32" --trace "$tmp/batches" 2>"$tmp/err"; then
+    shows "a trace in batches of 7" "$ref" check-trace -m $model --tokens "$(cut -d, -f1-40 $ids)" --trace "$tmp/batches"
 else
-    not_ok "a trace in batches of 7" "$(cat "$dir/err")"
+    not_ok "a trace in batches of 7" "$(cat "$tmp/err")"
 fi
 
 # Planted faults are seen in the engine's trace, and named; and by the comparison of logits.
-trace=$dir/trace
+trace=$tmp/trace
 tokens=$(cut -d, -f1-64 $ids)
-"$run" logits -m $model --tokens "$tokens" --all -o "$dir/engine.f32" --trace "$trace"
+"$run" logits -m $model --tokens "$tokens" --all -o "$tmp/engine.f32" --trace "$trace"
 for pair in silu:L0.ffn_act rope-norm:L0.q_rope no-sub-norm:L0.attn_o head-map:L0.attn_out code-map:L0.q scale:L0.q; do
     fault=${pair%%:*}
     first=$("$ref" check-trace -m $model --tokens "$tokens" --trace "$trace" --fault "$fault" | sed -n 's/^DIFFERS \([^ ]*\) .*/\1/p' | head -n 1)
     if [ "$first" = "${pair##*:}" ]; then ok "fault $fault is named: $first"; else not_ok "fault $fault is named" "$first"; fi
-    "$ref" logits -m $model --tokens "$tokens" --all --fault "$fault" -o "$dir/fault.f32"
-    status 1 "fault $fault is seen in the logits" "$cmp_logits" "$dir/engine.f32" "$dir/fault.f32" --vocab 2048 "${trained[@]}"
+    "$ref" logits -m $model --tokens "$tokens" --all --fault "$fault" -o "$tmp/fault.f32"
+    status 1 "fault $fault is seen in the logits" "$cmp_logits" "$tmp/engine.f32" "$tmp/fault.f32" --vocab 2048 "${trained[@]}"
 done
 status 1 "a trace against the tokens of another" "$ref" check-trace -m $model --tokens "1,$(echo "$tokens" | cut -d, -f2-)" --trace "$trace"
 
@@ -113,16 +105,15 @@ if [ -n "$data" ] && [ -d "$data/foreign" ]; then
     tiny=$data/foreign/tiny-i2_s.gguf
     tokens=$(tr -d '[:space:]' <"$data/foreign/tiny-ids.txt")
     agree tiny-i2_s "$tiny" "$tokens" 1024 "${random[@]}"
-    "$run" logits -m "$tiny" --tokens "$tokens" --all -o "$dir/engine.f32"
+    "$run" logits -m "$tiny" --tokens "$tokens" --all -o "$tmp/engine.f32"
     for peer in "$data"/foreign/tiny-*.f32; do
-        check "engine and $(basename "$peer" .f32)" "$cmp_logits" "$dir/engine.f32" "$peer" --vocab 1024 --min-cosine 0.9990 --min-argmax 46 --max-abs 0.135
+        shows "engine and $(basename "$peer" .f32)" "$cmp_logits" "$tmp/engine.f32" "$peer" --vocab 1024 --min-cosine 0.9990 --min-argmax 46 --max-abs 0.135
     done
-    "$run" logits -m $model --tokens "$(cut -d, -f1-64 $ids)" --all -o "$dir/engine.f32"
+    "$run" logits -m $model --tokens "$(cut -d, -f1-64 $ids)" --all -o "$tmp/engine.f32"
     for peer in bitnetcpp-token-by-token-64 ik_llamacpp-batch-64; do
-        check "engine and $peer" "$cmp_logits" "$dir/engine.f32" "$data/shakespeare/$peer.f32" --vocab 2048 \
+        shows "engine and $peer" "$cmp_logits" "$tmp/engine.f32" "$data/shakespeare/$peer.f32" --vocab 2048 \
             --min-cosine 0.9997 --min-argmax 62 --max-abs 0.3 --margin 0.3 --clear-equal
     done
 else
     skip "engine and other engines" "BN_TEST_DATA is not set"
 fi
-exit $((failures > 0))

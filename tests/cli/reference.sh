@@ -7,20 +7,8 @@ ref=${OUT:-build/gcc}/crossval/bn-reference
 cmp_logits=${OUT:-build/gcc}/crossval/bn-compare-logits
 model=fixtures/shakespeare-5m-i2_s.gguf
 ids=fixtures/validation-ids-256.txt
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-n=0 failures=0
-ok() { n=$((n + 1)); echo "ok $n - $1"; }
-not_ok() { n=$((n + 1)) failures=$((failures + 1)); echo "not ok $n - $1"; shift; [ $# -eq 0 ] || echo "# $*"; }
-skip() { n=$((n + 1)); echo "ok $n - $1 # SKIP $2"; }
-# check TITLE COMMAND...: the command ends with 0
-check() { local title=$1 out; shift; if out=$("$@" 2>&1); then ok "$title"; else not_ok "$title" "status $?: ${out:0:600}"; fi; }
-# status N TITLE COMMAND...: it ends with N
-status() {
-    local want=$1 title=$2 got out; shift 2
-    out=$("$@" 2>&1); got=$?
-    if [ "$got" -eq "$want" ]; then ok "$title"; else not_ok "$title" "status $got, not $want: ${out:0:300}"; fi
-}
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
 value() { tr ' ' '\n' | sed -n "s/^$1=//p"; } # of a key=value line
 holds() { awk "BEGIN { exit !($1) }"; }
 
@@ -91,41 +79,41 @@ for how in "" --float-quant "--kv f64"; do
 done
 
 ids64=$(cut -d, -f1-64 $ids)
-"$ref" logits -m $model --tokens "$ids64" --all -o "$dir/sound.f32"
-check "logits are the same twice" sh -c "$ref logits -m $model --tokens $ids64 --all -o $dir/again.f32 && cmp $dir/sound.f32 $dir/again.f32"
-check "without --all the last row alone" sh -c "$ref logits -m $model --tokens $ids64 -o $dir/last.f32 && tail -c 8192 $dir/sound.f32 | cmp - $dir/last.f32"
+"$ref" logits -m $model --tokens "$ids64" --all -o "$tmp/sound.f32"
+check "logits are the same twice" sh -c "$ref logits -m $model --tokens $ids64 --all -o $tmp/again.f32 && cmp $tmp/sound.f32 $tmp/again.f32"
+check "without --all the last row alone" sh -c "$ref logits -m $model --tokens $ids64 -o $tmp/last.f32 && tail -c 8192 $tmp/sound.f32 | cmp - $tmp/last.f32"
 for fault in silu rope-norm no-sub-norm head-map code-map scale; do
     nll=$("$ref" nll -m $model --tokens-file $ids --fault $fault)
     if within_nll "$nll"; then not_ok "fault $fault leaves the likelihood ($nll)"; else ok "fault $fault spoils the likelihood ($nll)"; fi
-    "$ref" logits -m $model --tokens "$ids64" --all --fault $fault -o "$dir/$fault.f32"
+    "$ref" logits -m $model --tokens "$ids64" --all --fault $fault -o "$tmp/$fault.f32"
     status 1 "fault $fault is seen by the comparison of logits" \
-        "$cmp_logits" "$dir/$fault.f32" "$dir/sound.f32" --vocab 2048 --min-cosine 0.9995
+        "$cmp_logits" "$tmp/$fault.f32" "$tmp/sound.f32" --vocab 2048 --min-cosine 0.9995
 done
 
 # ---- the comparison itself ----
 
-check "equal files are equal" "$cmp_logits" "$dir/sound.f32" "$dir/again.f32" --vocab 2048 --min-cosine 1 --min-argmax 64 --max-abs 0 --max-kl 0 --clear-equal
+check "equal files are equal" "$cmp_logits" "$tmp/sound.f32" "$tmp/again.f32" --vocab 2048 --min-cosine 1 --min-argmax 64 --max-abs 0 --max-kl 0 --clear-equal
 status 1 "no rows: no success" "$cmp_logits" /dev/null /dev/null --vocab 2048
-status 1 "no rows left: no success" "$cmp_logits" "$dir/sound.f32" "$dir/again.f32" --vocab 2048 --skip-rows 64
-status 1 "no clear row: no success" "$cmp_logits" "$dir/sound.f32" "$dir/again.f32" --vocab 2048 --margin 1e9 --clear-equal
-status 4 "files of different length are refused" "$cmp_logits" "$dir/sound.f32" "$dir/last.f32" --vocab 2048
-status 4 "a vocabulary that does not fit is refused" "$cmp_logits" "$dir/sound.f32" "$dir/again.f32" --vocab 2047
-status 1 "a cosine below the limit" "$cmp_logits" "$dir/silu.f32" "$dir/sound.f32" --vocab 2048 --min-cosine 0.9995
-status 1 "a difference above the limit" "$cmp_logits" "$dir/silu.f32" "$dir/sound.f32" --vocab 2048 --max-abs 0.5
-status 1 "too few equal argmax" "$cmp_logits" "$dir/silu.f32" "$dir/sound.f32" --vocab 2048 --min-argmax 64
-status 0 "without limits it only reports" "$cmp_logits" "$dir/silu.f32" "$dir/sound.f32" --vocab 2048
-cp "$dir/sound.f32" "$dir/nan.f32"
-printf '\000\000\300\177' | dd of="$dir/nan.f32" bs=4 seek=70000 conv=notrunc status=none
-status 1 "a logit that is not a number" "$cmp_logits" "$dir/nan.f32" "$dir/sound.f32" --vocab 2048
-check "JSON is one document" sh -c "$cmp_logits $dir/silu.f32 $dir/sound.f32 --vocab 2048 --json | grep -qE '^\{\"rows\": 64, .*\}$'"
+status 1 "no rows left: no success" "$cmp_logits" "$tmp/sound.f32" "$tmp/again.f32" --vocab 2048 --skip-rows 64
+status 1 "no clear row: no success" "$cmp_logits" "$tmp/sound.f32" "$tmp/again.f32" --vocab 2048 --margin 1e9 --clear-equal
+status 4 "files of different length are refused" "$cmp_logits" "$tmp/sound.f32" "$tmp/last.f32" --vocab 2048
+status 4 "a vocabulary that does not fit is refused" "$cmp_logits" "$tmp/sound.f32" "$tmp/again.f32" --vocab 2047
+status 1 "a cosine below the limit" "$cmp_logits" "$tmp/silu.f32" "$tmp/sound.f32" --vocab 2048 --min-cosine 0.9995
+status 1 "a difference above the limit" "$cmp_logits" "$tmp/silu.f32" "$tmp/sound.f32" --vocab 2048 --max-abs 0.5
+status 1 "too few equal argmax" "$cmp_logits" "$tmp/silu.f32" "$tmp/sound.f32" --vocab 2048 --min-argmax 64
+status 0 "without limits it only reports" "$cmp_logits" "$tmp/silu.f32" "$tmp/sound.f32" --vocab 2048
+cp "$tmp/sound.f32" "$tmp/nan.f32"
+printf '\000\000\300\177' | dd of="$tmp/nan.f32" bs=4 seek=70000 conv=notrunc status=none
+status 1 "a logit that is not a number" "$cmp_logits" "$tmp/nan.f32" "$tmp/sound.f32" --vocab 2048
+check "JSON is one document" sh -c "$cmp_logits $tmp/silu.f32 $tmp/sound.f32 --vocab 2048 --json | grep -qE '^\{\"rows\": 64, .*\}$'"
 
 # ---- traces ----
 
 ids8=$(cut -d, -f1-8 $ids)
-"$ref" trace -m $model --tokens "$ids8" --float-quant -o "$dir/trace"
+"$ref" trace -m $model --tokens "$ids8" --float-quant -o "$tmp/trace"
 checked() { "$ref" check-trace -m $model --tokens "$ids8" --trace "$@"; }
-check "a trace of its own passes its check" checked "$dir/trace"
-records=$(find "$dir/trace" -name '*.f32' | wc -l)
+check "a trace of its own passes its check" checked "$tmp/trace"
+records=$(find "$tmp/trace" -name '*.f32' | wc -l)
 if [ "$records" -eq $((6 * 17 + 3)) ]; then
     ok "every step leaves a record"
 else
@@ -133,7 +121,7 @@ else
 fi
 fault_names() { # FAULT PATTERN: the first step that differs
     local first
-    first=$(checked "$dir/trace" --fault "$1" | sed -n 's/^DIFFERS \([^ ]*\) .*/\1/p' | head -n 1)
+    first=$(checked "$tmp/trace" --fault "$1" | sed -n 's/^DIFFERS \([^ ]*\) .*/\1/p' | head -n 1)
     if [[ $first =~ $2 ]]; then ok "fault $1 is named: $first"; else not_ok "fault $1 is named" "$first"; fi
 }
 fault_names silu '^L0\.ffn_act$'
@@ -143,23 +131,23 @@ fault_names head-map '^L0\.attn_out$'
 fault_names code-map '^L0\.q$'
 fault_names scale '^L0\.q$'
 plant() { # TITLE RECORD OFFSET BYTES PATTERN: the record, changed, is named; and nothing before it
-    rm -rf "$dir/bad"; cp -r "$dir/trace" "$dir/bad"
-    printf '%b' "$4" | dd of="$dir/bad/$2.f32" bs=1 seek="$3" conv=notrunc status=none
+    rm -rf "$tmp/bad"; cp -r "$tmp/trace" "$tmp/bad"
+    printf '%b' "$4" | dd of="$tmp/bad/$2.f32" bs=1 seek="$3" conv=notrunc status=none
     local first
-    first=$(checked "$dir/bad" | sed -n 's/^\(DIFFERS\|MISSING\) \([^ ]*\) .*/\2/p' | head -n 1)
+    first=$(checked "$tmp/bad" | sed -n 's/^\(DIFFERS\|MISSING\) \([^ ]*\) .*/\2/p' | head -n 1)
     if [ "$first" = "$2" ]; then ok "$1"; else not_ok "$1" "named: $first"; fi
 }
-last_bit=$(od -An -tu1 -j 512 -N 1 "$dir/trace/L3.up.f32")
+last_bit=$(od -An -tu1 -j 512 -N 1 "$tmp/trace/L3.up.f32")
 plant "one wrong bit in a ternary layer is named" L3.up 512 "\\x$(printf %02x $((last_bit ^ 1)))"
 plant "a value that is not a number is named" L2.attn_out 40 '\000\000\300\177'
 plant "a wrong bit in an embedding is named" G.embd 44 '\001'
-rm -rf "$dir/bad"; cp -r "$dir/trace" "$dir/bad"; rm "$dir/bad/L5.down.f32"
-status 1 "a record that is missing fails" checked "$dir/bad"
-: >"$dir/bad/L5.down.f32"
-status 1 "a record that is empty fails" checked "$dir/bad"
-mkdir "$dir/empty"
-status 1 "an empty trace fails" checked "$dir/empty"
-status 3 "no trace at all" checked "$dir/nowhere"
+rm -rf "$tmp/bad"; cp -r "$tmp/trace" "$tmp/bad"; rm "$tmp/bad/L5.down.f32"
+status 1 "a record that is missing fails" checked "$tmp/bad"
+: >"$tmp/bad/L5.down.f32"
+status 1 "a record that is empty fails" checked "$tmp/bad"
+mkdir "$tmp/empty"
+status 1 "an empty trace fails" checked "$tmp/empty"
+status 3 "no trace at all" checked "$tmp/nowhere"
 
 # ---- wrong calls, wrong files ----
 
@@ -167,10 +155,10 @@ status 2 "no command" "$ref"
 status 2 "an unknown command" "$ref" sing
 status 2 "an unknown option" "$ref" nll -m $model --tokens 1,2 --loud
 status 2 "a token outside the vocabulary" "$ref" nll -m $model --tokens 1,2048
-status 3 "no such file" "$ref" nll -m "$dir/none.gguf" --tokens 1,2
+status 3 "no such file" "$ref" nll -m "$tmp/none.gguf" --tokens 1,2
 status 4 "not a GGUF file" "$ref" nll -m $ids --tokens 1,2
-head -c 2000000 $model >"$dir/short.gguf"
-status 4 "a file that is cut off" "$ref" nll -m "$dir/short.gguf" --tokens 1,2
+head -c 2000000 $model >"$tmp/short.gguf"
+status 4 "a file that is cut off" "$ref" nll -m "$tmp/short.gguf" --tokens 1,2
 check "--help lists the operations" sh -c "$ref --help | grep -q '^  rmsnorm '"
 
 # ---- other engines ----
@@ -178,7 +166,7 @@ check "--help lists the operations" sh -c "$ref --help | grep -q '^  rmsnorm '"
 data=${BN_TEST_DATA:-}
 if [ -z "$data" ] || [ ! -d "$data/foreign" ]; then
     skip "logits of bitnet.cpp and ik_llama.cpp" "BN_TEST_DATA is not set"
-    exit $((failures > 0))
+    exit
 fi
 # peers TITLE OURS A B VOCAB: ours is as near to A and to B as these are to each other, by rms within a fifth
 peers() {
@@ -194,25 +182,24 @@ peers() {
 }
 tiny=$data/foreign
 for fault in "" silu rope-norm no-sub-norm head-map code-map scale; do
-    "$ref" logits -m "$tiny/tiny-i2_s.gguf" --tokens-file "$tiny/tiny-ids.txt" --all ${fault:+--fault $fault} -o "$dir/tiny.f32"
+    "$ref" logits -m "$tiny/tiny-i2_s.gguf" --tokens-file "$tiny/tiny-ids.txt" --all ${fault:+--fault $fault} -o "$tmp/tiny.f32"
     for peer in "$tiny"/tiny-*.f32; do
         name=$(basename "$peer" .f32)
         if [ -z "$fault" ]; then
-            check "random weights: near $name" "$cmp_logits" "$dir/tiny.f32" "$peer" --vocab 1024 --min-cosine 0.9990 --min-argmax 46 --max-abs 0.135
+            check "random weights: near $name" "$cmp_logits" "$tmp/tiny.f32" "$peer" --vocab 1024 --min-cosine 0.9990 --min-argmax 46 --max-abs 0.135
         else
-            status 1 "random weights: fault $fault is far from $name" "$cmp_logits" "$dir/tiny.f32" "$peer" --vocab 1024 --min-cosine 0.9990
+            status 1 "random weights: fault $fault is far from $name" "$cmp_logits" "$tmp/tiny.f32" "$peer" --vocab 1024 --min-cosine 0.9990
         fi
     done
-    [ -n "$fault" ] || cp "$dir/tiny.f32" "$dir/tiny-sound.f32"
+    [ -n "$fault" ] || cp "$tmp/tiny.f32" "$tmp/tiny-sound.f32"
 done
-peers "random weights: as near as bitnet.cpp and ik_llama.cpp" "$dir/tiny-sound.f32" \
+peers "random weights: as near as bitnet.cpp and ik_llama.cpp" "$tmp/tiny-sound.f32" \
     "$tiny/tiny-bitnetcpp-one-batch.f32" "$tiny/tiny-ik_llamacpp-iq2_bn_r4-one-batch.f32" 1024
-peers "random weights: as near as bitnet.cpp in a batch and alone" "$dir/tiny-sound.f32" \
+peers "random weights: as near as bitnet.cpp in a batch and alone" "$tmp/tiny-sound.f32" \
     "$tiny/tiny-bitnetcpp-one-batch.f32" "$tiny/tiny-bitnetcpp-token-by-token.f32" 1024
 for peer in bitnetcpp-token-by-token-64 ik_llamacpp-batch-64; do
-    check "trained weights: near $peer" "$cmp_logits" "$dir/sound.f32" "$data/shakespeare/$peer.f32" --vocab 2048 \
+    check "trained weights: near $peer" "$cmp_logits" "$tmp/sound.f32" "$data/shakespeare/$peer.f32" --vocab 2048 \
         --min-cosine 0.9997 --min-argmax 62 --max-abs 0.3 --margin 0.3 --clear-equal
 done
-peers "trained weights: as near as bitnet.cpp and ik_llama.cpp" "$dir/sound.f32" \
+peers "trained weights: as near as bitnet.cpp and ik_llama.cpp" "$tmp/sound.f32" \
     "$data/shakespeare/bitnetcpp-token-by-token-64.f32" "$data/shakespeare/ik_llamacpp-batch-64.f32" 2048
-exit $((failures > 0))

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/team.h"
 #include "tools/cli/default_model.h"
+#include "tools/cli/text.h"
 #include "tools/crossval/crossval.h"
 
 #define MAX_TEXT_BYTES (1u << 24)
@@ -77,21 +78,6 @@ static bn_status open_model(struct bn_crossval *x, bn_error *err)
 
 /* ---- the prompt ---- */
 
-static bn_status read_text(struct bn_crossval *x, bn_error *err)
-{
-    const char *prompt = bn_opt_str(x->args, "prompt"), *file = bn_opt_str(x->args, "file");
-    x->text.max = MAX_TEXT_BYTES;
-    if ((prompt != NULL) == (file != NULL)) {
-        bn_fail(err, BN_ERR_ARG,
-                prompt != NULL ? "both --prompt and --file are given" : "no prompt is given");
-        bn_error_hint(err, "-p TEXT, -f FILE (- is standard input), or --tokens IDS");
-        return BN_ERR_ARG;
-    }
-    if (file != NULL) BN_TRY(bn_file_read(file, &x->text, err));
-    bn_buf_puts(&x->text, file != NULL ? "" : prompt);
-    return bn_buf_check(&x->text, err);
-}
-
 /* Also room for the tokens that are decoded. */
 static bn_status read_prompt(struct bn_crossval *x, bn_error *err)
 {
@@ -101,13 +87,10 @@ static bn_status read_prompt(struct bn_crossval *x, bn_error *err)
             return bn_fail(err, BN_ERR_ARG, "--tokens does not go with a text");
         BN_TRY(bn_opt_i32_list(x->args, "tokens", 0, (int32_t)x->n_vocab - 1, &ids, &x->n_prompt, err));
     } else {
-        const bn_tokenizer *tok = bn_model_tokenizer(x->model);
-        BN_TRY(read_text(x, err));
-        if (tok == NULL) {
-            bn_fail(err, BN_ERR_UNSUPPORTED, "the model's file has no vocabulary");
-            bn_error_hint(err, "give token ids with --tokens");
-            return BN_ERR_UNSUPPORTED;
-        }
+        const bn_tokenizer *tok = NULL;
+        x->text.max = MAX_TEXT_BYTES;
+        BN_TRY(bn_cli_text(x->args, &x->text, err));
+        BN_TRY(bn_cli_tokenizer(x->model, &tok, err));
         BN_TRY(bn_tokenize(tok, x->text.data, x->text.len, BN_TOKENIZE_BOS, &ids, &x->n_prompt, err));
     }
     uint32_t most = UINT32_MAX;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "infer/generate.h"
 #include "tools/cli/report.h"
+#include "tools/cli/text.h"
 #include "tools/run/run.h"
 
 #define MAX_MESSAGES 1024u
@@ -151,7 +152,7 @@ static bn_status converse(struct chat *chat, struct bn_args *args, bn_error *err
 static bn_status prepare(struct chat *chat, const struct bn_args *args, bn_error *err)
 {
     const char *system = bn_opt_str(args, "system");
-    BN_TRY(bn_run_tokenizer(chat->engine.model, &chat->tok, err));
+    BN_TRY(bn_cli_tokenizer(chat->engine.model, &chat->tok, err));
     (void)bn_template_from_name(bn_opt_str(args, "template"), &chat->tmpl);
     chat->tmpl = bn_template_resolve(chat->tmpl, chat->tok);
     BN_TRY(bn_run_sampling(&chat->sampling, args, err));

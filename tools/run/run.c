@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "tools/cli/default_model.h"
+#include "tools/cli/text.h"
 
 bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, bn_repack repack,
                       bn_error *err)
@@ -31,33 +31,6 @@ void bn_run_close(struct bn_run_engine *engine)
     bn_session_close(engine->session);
     bn_model_close(engine->model);
     *engine = (struct bn_run_engine){0};
-}
-
-bn_status bn_run_tokenizer(const bn_model *model, const bn_tokenizer **out, bn_error *err)
-{
-    *out = bn_model_tokenizer(model);
-    if (*out != NULL) return BN_OK;
-    bn_fail(err, BN_ERR_UNSUPPORTED, "the model's file has no vocabulary");
-    bn_error_hint(err, "give token ids with --tokens");
-    return BN_ERR_UNSUPPORTED;
-}
-
-bn_status bn_run_text(const struct bn_args *args, struct bn_buf *text, bn_error *err)
-{
-    const char *prompt = bn_opt_str(args, "prompt"), *file = bn_opt_str(args, "file");
-    text->max = BN_RUN_MAX_TEXT_BYTES;
-    if ((prompt != NULL) == (file != NULL)) {
-        bn_fail(err, BN_ERR_ARG, prompt != NULL ? "both --prompt and --file are given" : "no text is given");
-        bn_error_hint(err, "-p TEXT, or -f FILE (- is standard input)");
-        return BN_ERR_ARG;
-    }
-    if (file != NULL) {
-        BN_TRY(bn_file_read(file, text, err));
-        bn_buf_puts(text, ""); /* an empty file is a text too */
-        return bn_buf_check(text, err);
-    }
-    bn_buf_puts(text, prompt);
-    return bn_buf_check(text, err);
 }
 
 size_t bn_run_messages(bn_message messages[2], const struct bn_args *args, const struct bn_run_prompt *prompt)
@@ -97,12 +70,13 @@ bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args
         return bn_opt_i32_list(args, "tokens", 0, last, &prompt->ids, &prompt->n_ids, err);
     }
     const bn_tokenizer *tok = NULL;
-    BN_TRY(bn_run_tokenizer(model, &tok, err));
+    BN_TRY(bn_cli_tokenizer(model, &tok, err));
     if (bn_opt_exists(args, "template") && bn_opt_str(args, "template") != NULL) {
         (void)bn_template_from_name(bn_opt_str(args, "template"), &prompt->tmpl);
         prompt->tmpl = bn_template_resolve(prompt->tmpl, tok);
     }
-    bn_status status = bn_run_text(args, &prompt->text, err);
+    prompt->text.max = BN_RUN_MAX_TEXT_BYTES;
+    bn_status status = bn_cli_text(args, &prompt->text, err);
     if (status == BN_OK) status = encode(prompt, args, tok, err);
     if (status != BN_OK) bn_run_prompt_release(prompt);
     return status;

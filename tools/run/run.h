@@ -23,13 +23,6 @@ BN_MUST_CHECK bn_status bn_run_open(struct bn_run_engine *engine, const struct b
                                     bn_repack repack, bn_error *err);
 void bn_run_close(struct bn_run_engine *engine);
 
-/* The vocabulary of the model; an error when the file has none. */
-BN_MUST_CHECK bn_status bn_run_tokenizer(const bn_model *model, const bn_tokenizer **out, bn_error *err);
-
-/* The text of -p or of the file that -f names ("-": standard input). BN_ERR_ARG when there is neither, or
- * both. */
-BN_MUST_CHECK bn_status bn_run_text(const struct bn_args *args, struct bn_buf *text, bn_error *err);
-
 /* Tokens from --tokens, else from the text, wrapped by --template where the command has one. */
 struct bn_run_prompt {
     struct bn_buf text; /* what was asked, before any template; empty with --tokens */

@@ -10,6 +10,7 @@
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
+#include "tools/cli/text.h"
 #include "tools/run/run.h"
 
 static bn_status open_vocabulary(bn_model **model, const bn_tokenizer **tok, const struct bn_args *args,
@@ -17,7 +18,7 @@ static bn_status open_vocabulary(bn_model **model, const bn_tokenizer **tok, con
 {
     static const bn_model_options options = {.no_weights = true};
     BN_TRY(bn_cli_open_model(model, args, &options, err));
-    bn_status status = bn_run_tokenizer(*model, tok, err);
+    bn_status status = bn_cli_tokenizer(*model, tok, err);
     if (status != BN_OK) bn_model_close(*model);
     return status;
 }
@@ -113,14 +114,14 @@ bn_status bn_run_tokenize(struct bn_args *args, bn_error *err)
     unsigned flags = (bn_opt_flag(args, "no-bos") ? 0u : (unsigned)BN_TOKENIZE_BOS) |
                      (bn_opt_flag(args, "special") ? (unsigned)BN_TOKENIZE_SPECIAL : 0u);
     BN_TRY(open_vocabulary(&model, &tok, args, err));
-    struct bn_buf text = {0};
+    struct bn_buf text = {.max = BN_RUN_MAX_TEXT_BYTES};
     int32_t *ids = NULL;
     size_t n_ids = 0;
     bn_status status = BN_OK;
     if (bn_opt_flag(args, "jsonl")) {
         status = tokenize_lines(tok, flags, err);
     } else {
-        status = bn_run_text(args, &text, err);
+        status = bn_cli_text(args, &text, err);
         if (status == BN_OK) status = bn_tokenize(tok, text.data, text.len, flags, &ids, &n_ids, err);
         if (status == BN_OK && args->json)
             status = print_document(tok, ids, n_ids, err);

@@ -1,0 +1,58 @@
+# shellcheck shell=bash
+# Sourced by the scripts in tests/cli: lines of TAP on standard output, a folder of one's own in $tmp, which goes at the end, and
+# an exit status that says whether something failed. A script that has more to clean up sets a trap of its own and calls
+# tap_end in it.
+#
+#   ok TITLE, not_ok TITLE WHY..., skip TITLE REASON
+#   check TITLE COMMAND...             the command ends with 0; what it says is shown when it does not
+#   status N TITLE COMMAND...          it ends with N
+#   says N TITLE PATTERN COMMAND...    it ends with N, and what it says has the pattern (extended regular expression)
+#   lacks TITLE PATTERN COMMAND...     what it says does not have it
+#   equal A B                          for check
+tmp=$(mktemp -d)
+tap_n=0 tap_failed=0
+tap_end() {
+    local status=$?
+    rm -rf "$tmp"
+    echo "1..$tap_n"
+    [ "$tap_failed" -eq 0 ] || exit 1
+    exit "$status"
+}
+trap tap_end EXIT
+ok() { tap_n=$((tap_n + 1)); echo "ok $tap_n - $1"; }
+not_ok() {
+    tap_n=$((tap_n + 1)) tap_failed=$((tap_failed + 1))
+    echo "not ok $tap_n - $1"
+    shift
+    [ $# -eq 0 ] || printf '%s\n' "$*" | tail -n 20 | cut -c 1-600 | sed 's/^/# /'
+}
+skip() { tap_n=$((tap_n + 1)); echo "ok $tap_n - $1 # SKIP $2"; }
+check() {
+    local title=$1 said
+    shift
+    # The command is no substitution, so that it may set variables.
+    if "$@" >"$tmp/tap" 2>&1; then ok "$title"; else said=$?; not_ok "$title" "status $said" "$(cat "$tmp/tap")"; fi
+}
+status() {
+    local want=$1 title=$2 got
+    shift 2
+    "$@" >"$tmp/tap" 2>&1 </dev/null
+    got=$?
+    if [ "$got" -eq "$want" ]; then ok "$title"; else not_ok "$title" "status $got, not $want" "$(cat "$tmp/tap")"; fi
+}
+says() {
+    local want=$1 title=$2 pattern=$3 got
+    shift 3
+    "$@" >"$tmp/tap" 2>&1 </dev/null
+    got=$?
+    if [ "$got" -eq "$want" ] && grep -qaE -- "$pattern" "$tmp/tap"; then ok "$title"; else
+        not_ok "$title" "status $got, not $want; or no $pattern in:" "$(cat "$tmp/tap")"
+    fi
+}
+lacks() {
+    local title=$1 pattern=$2
+    shift 2
+    "$@" >"$tmp/tap" 2>&1 </dev/null
+    if grep -qaE -- "$pattern" "$tmp/tap"; then not_ok "$title" "$(cat "$tmp/tap")"; else ok "$title"; fi
+}
+equal() { [ "$1" = "$2" ] || { echo "got      $1"; echo "expected $2"; return 1; }; }
