@@ -505,6 +505,11 @@ bn_json *bn_json_add_object(bn_json *array)
     return array == NULL ? NULL : put(array, NULL, cJSON_CreateObject());
 }
 
+bn_json *bn_json_add_array(bn_json *array)
+{
+    return array == NULL ? NULL : put(array, NULL, cJSON_CreateArray());
+}
+
 void bn_json_add_string(bn_json *array, const char *value)
 {
     if (array != NULL) put(array, NULL, text_of(value));

@@ -36,6 +36,17 @@ static bool take_events(struct bn_prof_trail *trail, size_t room)
     return true;
 }
 
+/* The clock and the smallest step that it makes between readings in a row. */
+static void start_clock(bn_prof *prof)
+{
+    bn_tick_clock_open(&prof->clock);
+    prof->resolution = UINT64_MAX;
+    for (unsigned i = 0; i < 256; i++) {
+        uint64_t first = bn_ticks(&prof->clock), then = bn_ticks(&prof->clock);
+        if (then > first && then - first < prof->resolution) prof->resolution = then - first;
+    }
+}
+
 bn_status bn_prof_open(bn_prof **out, const struct bn_prof_options *options, bn_error *err)
 {
     *out = NULL;
@@ -60,7 +71,7 @@ bn_status bn_prof_open(bn_prof **out, const struct bn_prof_options *options, bn_
         bn_prof_close(prof);
         return bn_fail(err, BN_ERR_NOMEM, "out of memory for the events of a profile");
     }
-    bn_tick_clock_open(&prof->clock);
+    start_clock(prof);
     bn_prof_reset_epoch(prof);
     *out = prof;
     return BN_OK;
@@ -72,6 +83,7 @@ void bn_prof_close(bn_prof *prof)
     for (unsigned t = 0; prof->trails != NULL && t < prof->n_threads; t++)
         bn_free(prof->trails[t].events);
     bn_free(prof->trails);
+    bn_free(prof->own_kernel_names);
     bn_free(prof->names);
     bn_free(prof->passes);
     bn_free(prof);
@@ -81,10 +93,9 @@ void bn_prof_set_clock(bn_prof *prof, bn_prof_clock_fn fake, void *user)
 {
     prof->fake_clock = fake;
     prof->fake_user = user;
-    if (fake != NULL)
-        prof->clock = (struct bn_tick_clock){false, 1.0};
-    else
-        bn_tick_clock_open(&prof->clock);
+    prof->clock = (struct bn_tick_clock){false, 1.0};
+    prof->resolution = 1;
+    if (fake == NULL) start_clock(prof);
 }
 
 void bn_prof_set_sync_mode(bn_prof *prof, enum bn_prof_mode mode)
@@ -152,9 +163,9 @@ uint64_t bn_prof_ns(const bn_prof *prof, uint64_t ticks)
     return (uint64_t)((double)(ticks - prof->epoch) * prof->clock.ns_per_tick);
 }
 
-/* The processor may read its counter before loads that stand ahead of it, so that a thread which has just seen
- * another's reading could read less. Here it waits for them; in the hot path a stamp may be early by what is
- * in flight, some nanoseconds. */
+/* The processor may read its counter before loads that stand ahead of it, so that a thread which has just
+ * seen another's reading could read less. Here it waits for them; in the hot path a stamp may be early by
+ * what is in flight, some nanoseconds. */
 uint64_t bn_prof_elapsed_ns(const bn_prof *prof)
 {
     if (!bn_prof_on(prof)) return 0;

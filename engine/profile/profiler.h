@@ -109,8 +109,9 @@ struct bn_prof {
     struct bn_tick_clock clock;
     bn_prof_clock_fn fake_clock;
     void *fake_user;
-    uint64_t epoch;   /* ticks */
-    uint64_t wall_ns; /* 0 until bn_prof_finalize */
+    uint64_t resolution; /* smallest step that the clock was seen to make, in ticks */
+    uint64_t epoch;      /* ticks */
+    uint64_t wall_ns;    /* 0 until bn_prof_finalize */
     bool finalized;
     struct bn_prof_trail *trails;
     struct bn_prof_pass *passes;
@@ -119,6 +120,7 @@ struct bn_prof {
     char (*names)[32]; /* interned: of bricks from BN_BRICK_KNOWN on */
     enum bn_brick_category categories[BN_BRICK_MAX];
     unsigned n_bricks;
+    const char **own_kernel_names; /* of a profile that was read from a document; else NULL */
     const char *const
         *kernel_names; /* [BN_KERNEL_COUNT], of the session that it was attached to; else NULL */
 };
@@ -259,7 +261,7 @@ BN_MUST_CHECK bn_status bn_prof_quantiles(const bn_prof *prof, unsigned brick, s
 /* The gate: finalized, something measured, nothing dropped or left open, sums exact, coverage reached.
  * BN_ERR_MISMATCH says which does not hold. */
 BN_MUST_CHECK bn_status bn_prof_check(const bn_prof *prof, bn_error *err);
-/* Appends the tables for people: bricks, categories, threads. */
+/* Appends the tables for people: bricks, categories, kernels, threads. */
 BN_MUST_CHECK bn_status bn_prof_report(const bn_prof *prof, struct bn_buf *out, bn_error *err);
 
 #endif
