@@ -53,4 +53,11 @@ double bn_schedule_parallelism(const struct bn_schedule *schedule);
 uint64_t bn_schedule_path_share(const struct bn_schedule *schedule, const struct bn_graph *graph,
                                 const char *name);
 
+/* ---- showing it (schedule_text.c) ---- */
+
+/* Appends a table for people: length, work, waiting, and what each brick has on the path. */
+void bn_schedule_report(struct bn_buf *out, const struct bn_schedule *schedule, const struct bn_graph *graph);
+/* Puts the same, the path as numbers of nodes, and the slack of every leaf. */
+void bn_schedule_put(bn_json *object, const struct bn_schedule *schedule, const struct bn_graph *graph);
+
 #endif
