@@ -36,6 +36,24 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-bench kernels", "all kernels at the shapes of the 2B model"},
                   {"bn-bench kernels --filter i2s_gemv --isa all -t 1", "one kernel, each instruction set"},
                   {"bn-bench kernels -m model.gguf --min-time 1 --json", "another model's shapes"}}},
+    {.name = "profile",
+     .summary = "say where the time of a pass goes, brick by brick",
+     .text =
+         "A prompt and some decoding run with the profiler and without it, in turn, and the last run with "
+         "it is shown: for every brick of the forward pass what it took (self: without the bricks inside "
+         "it), its share of all bricks and of the wall time of all threads, and what no brick accounts "
+         "for. Every event has its begin and its end from one clock; nothing is derived from a share. The "
+         "result is negative when events were dropped, when sums are not exact, or when bricks account "
+         "for less than 85 % of the time.",
+     .synopsis =
+         "[-m MODEL] [-p N] [-n N] [-t N] [--level LEVEL] [--mode MODE]\n--check FILE [--check FILE]...",
+     .options = {bn_bench_profile_options},
+     .json = true,
+     .run = bn_bench_profile,
+     .examples = {{"bn-bench profile", "the model that the program carries"},
+                  {"bn-bench profile --level kernel -t 1", "kernels and the parts of attention too"},
+                  {"bn-bench profile --json >profile.json", "every event of it"},
+                  {"bn-bench profile --check profile.json", "was that measured, or made up?"}}},
     {0},
 };
 
@@ -45,7 +63,9 @@ static const struct bn_program PROGRAM = {
     .text = "Speed means something beside its limit, so both are measured in the same minutes. All samples "
             "are in the JSON document; docs/reference/bench.md describes it.",
     .commands = COMMANDS,
-    .exits = {{"1", "a kernel's result differs from the reference's"}},
+    .exits =
+        {{"1",
+          "a kernel's result differs from the reference's; a profile is incomplete, or was not measured"}},
     .see_also = "bn-run(1), bn(7)",
 };
 

@@ -36,6 +36,19 @@ static bool take_events(struct bn_prof_trail *trail, size_t room)
     return true;
 }
 
+/* Upper bounds of what forward.c stamps. */
+#define IN_LAYER 40u      /* bricks and waits of a layer */
+#define OUT_OF_LAYERS 16u /* of a pass besides */
+#define OF_HEAD 6u        /* three bricks and three kernels of attention, of each head of each token */
+
+uint64_t bn_prof_room_for(const bn_hparams *network, enum bn_prof_level level, uint64_t n_passes,
+                          uint64_t n_tokens)
+{
+    uint64_t room = n_passes * (IN_LAYER * (uint64_t)network->n_layer + OUT_OF_LAYERS);
+    if (level == BN_PROF_KERNEL) room = 2 * room + n_tokens * network->n_layer * network->n_head * OF_HEAD;
+    return room;
+}
+
 /* The clock and the smallest step that it makes between readings in a row. */
 static void start_clock(bn_prof *prof)
 {

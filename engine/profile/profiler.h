@@ -135,6 +135,9 @@ struct bn_prof_options {
 
 /* ---- set-up ---- */
 
+/* Events that so many passes with so many tokens in all can leave on one thread, at most. */
+uint64_t bn_prof_room_for(const bn_hparams *network, enum bn_prof_level level, uint64_t n_passes,
+                          uint64_t n_tokens);
 /* Takes all memory. Disabled until bn_prof_enable. */
 BN_MUST_CHECK bn_status bn_prof_open(bn_prof **out, const struct bn_prof_options *options, bn_error *err);
 void bn_prof_close(bn_prof *prof);
@@ -258,9 +261,12 @@ struct bn_prof_quantiles {
 BN_MUST_CHECK bn_status bn_prof_quantiles(const bn_prof *prof, unsigned brick, struct bn_prof_quantiles *out,
                                           bn_error *err);
 
-/* The gate: finalized, something measured, nothing dropped or left open, sums exact, coverage reached.
- * BN_ERR_MISMATCH says which does not hold. */
+/* The gate, and its parts: finalized, something measured, nothing dropped or left open; sums exact and within
+ * the wall time; coverage reached. BN_ERR_MISMATCH says what does not hold. */
 BN_MUST_CHECK bn_status bn_prof_check(const bn_prof *prof, bn_error *err);
+BN_MUST_CHECK bn_status bn_prof_check_complete(const bn_prof *prof, bn_error *err);
+BN_MUST_CHECK bn_status bn_prof_check_sums(const bn_prof *prof, bn_error *err);
+BN_MUST_CHECK bn_status bn_prof_check_coverage(const bn_prof *prof, bn_error *err);
 /* Appends the tables for people: bricks, categories, kernels, threads. */
 BN_MUST_CHECK bn_status bn_prof_report(const bn_prof *prof, struct bn_buf *out, bn_error *err);
 
