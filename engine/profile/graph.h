@@ -56,8 +56,8 @@ struct bn_node {
     bool timed;       /* begin_ns and ns were measured */
     uint64_t begin_ns, ns;
     uint64_t elements, bytes, ops;
-    /* How a kernel was divided. On a CPU: grid is (threads that took part, 1, 1), block is (elements of the
-     * largest share, tokens, 1). */
+    /* How a kernel was divided. On a CPU: grid is (threads that took part, 1, 1), block is the largest share
+     * of one call: (rows, tokens or heads, columns). */
     uint32_t grid[3], block[3];
     uint32_t shared_bytes; /* 0 on a CPU, whose threads share all memory */
 

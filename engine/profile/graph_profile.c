@@ -91,7 +91,7 @@ static struct group *find_group(struct builder *b, uint32_t parent, const struct
         node.name = bn_prof_kernel_name(b->prof, e->kernel);
         const struct bn_code *code = b->codes != NULL ? bn_codes_find(b->codes, node.name) : NULL;
         if (code != NULL) node.code = code->sha256;
-        node.grid[1] = node.grid[2] = node.block[2] = 1;
+        node.grid[1] = node.grid[2] = 1;
     } else {
         node.name = bn_prof_brick_name(b->prof, e->brick);
     }
@@ -147,6 +147,7 @@ static void count(struct builder *b, struct group *g, const struct bn_prof_event
     g->seen = true;
     node->block[0] = larger(node->block[0], e->shape.rows);
     node->block[1] = larger(node->block[1], e->shape.n);
+    node->block[2] = larger(node->block[2], e->shape.cols);
     for (uint32_t up = node->parent; up != BN_NODE_NONE && b->graph->node[up].kind == BN_NODE_BRICK;
          up = b->graph->node[up].parent)
         b->graph->node[up].ops += ops_of(e);

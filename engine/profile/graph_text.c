@@ -58,6 +58,9 @@ static void put_line(struct bn_buf *out, const struct bn_node *node, const struc
         put_time(out, node->ns, glyphs);
     }
     if (node->kind == BN_NODE_BRICK) bn_buf_printf(out, " (%llu elem)", (unsigned long long)node->elements);
+    if (node->kind == BN_NODE_PASS)
+        bn_buf_printf(out, " (%llu token%s)", (unsigned long long)node->elements,
+                      node->elements == 1 ? "" : "s");
     if (style->wide && node->bytes > 0) bn_buf_printf(out, " %lluB", (unsigned long long)node->bytes);
     if (style->wide && node->ops > 0) bn_buf_printf(out, " %llu op", (unsigned long long)node->ops);
     if (time && style->wall_ns > 0)

@@ -50,5 +50,5 @@ void bn_roofline_place(struct bn_roofline *out, const struct bn_roofline_work *w
     out->distance =
         (struct bn_interval){fmax(0, out->raw.low), fmax(0, out->raw.mid), fmax(0, out->raw.high)};
     out->invalid = out->raw.mid < BN_ROOFLINE_IMPLAUSIBLE;
-    if (out->invalid) out->reason = "faster than the machine can be";
+    if (out->invalid) out->reason = "faster than the roof that was measured";
 }

@@ -34,8 +34,8 @@ struct bn_roofs {
 
 struct bn_roofline {
     bool known; /* else nothing but reason holds */
-    /* The raw distance is below -5 %: faster than the machine can be, so bytes, operations, the roof or the
-     * time are wrong, or the work was not done. */
+    /* The raw distance is below -5 %: faster than the roof, so bytes, operations, the roof or the time are
+     * wrong (the machine was busy when the roof was measured), or the work was not done. */
     bool invalid;
     const char *reason;          /* why not known, or invalid; NULL otherwise */
     bool by_bytes;               /* the roof is that of moving bytes */

@@ -35,7 +35,7 @@ extern const struct bn_option bn_bench_threads_option[];
 extern const struct bn_option bn_bench_run_options[], bn_bench_kernels_options[];
 bn_status bn_bench_run(struct bn_args *args, bn_error *err);
 bn_status bn_bench_kernels(struct bn_args *args, bn_error *err);
-extern const struct bn_option bn_bench_profile_options[];
+extern const struct bn_option bn_bench_profile_options[], bn_bench_profile_graph_options[];
 bn_status bn_bench_profile(struct bn_args *args, bn_error *err);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "measure/series.h"
+#include "model/model.h"
 #include "profile/schedule.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
@@ -50,11 +51,10 @@ bool bn_bench_profile_graph_wanted(const struct bn_args *args)
 
 /* ---- which passes ---- */
 
-static bn_status choose_passes(const struct bn_bench_profiled *profiled, size_t *first, size_t *n,
-                               bn_error *err)
+static bn_status choose_passes(const struct bn_bench_profile *p, size_t *first, size_t *n, bn_error *err)
 {
-    const char *text = bn_opt_str(profiled->args, "pass");
-    size_t n_passes = profiled->prof->n_passes;
+    const char *text = bn_opt_str(p->args, "pass");
+    size_t n_passes = p->prof->n_passes;
     uint32_t pass = 0;
     if (n_passes == 0) return bn_fail(err, BN_ERR_MISMATCH, "the profile has no passes");
     *first = n_passes - 1;
@@ -65,8 +65,7 @@ static bn_status choose_passes(const struct bn_bench_profiled *profiled, size_t 
         *n = n_passes;
         return BN_OK;
     }
-    BN_TRY(
-        bn_opt_u32(profiled->args, "pass", 0, (uint32_t)bn_min_size(n_passes - 1, UINT32_MAX), &pass, err));
+    BN_TRY(bn_opt_u32(p->args, "pass", 0, (uint32_t)bn_min_size(n_passes - 1, UINT32_MAX), &pass, err));
     *first = pass;
     return BN_OK;
 }
@@ -81,11 +80,10 @@ static bn_status print_text(struct bn_buf *text, bn_error *err)
     return BN_OK;
 }
 
-static void append_tree(struct bn_buf *text, const struct bn_bench_profiled *profiled,
-                        const struct bn_graph *graph)
+static void append_tree(struct bn_buf *text, const struct bn_bench_profile *p, const struct bn_graph *graph)
 {
-    bool wide = bn_opt_flag(profiled->args, "wide");
-    struct bn_tree_style style = {.wide = wide, .ascii = bn_opt_flag(profiled->args, "ascii")};
+    bool wide = bn_opt_flag(p->args, "wide");
+    struct bn_tree_style style = {.wide = wide, .ascii = bn_opt_flag(p->args, "ascii")};
     for (uint32_t i = graph->first_root; wide && i != BN_NODE_NONE; i = graph->node[i].next)
         style.wall_ns += graph->node[i].ns;
     bn_graph_tree(text, graph, &style);
@@ -129,7 +127,7 @@ static bn_status add_what_if(struct bn_buf *text, bn_json *array, const struct b
 }
 
 /* The critical path as a table, or into `document` when there is one. */
-static bn_status add_path(struct bn_buf *text, bn_json *document, const struct bn_bench_profiled *profiled,
+static bn_status add_path(struct bn_buf *text, bn_json *document, const struct bn_bench_profile *p,
                           const struct bn_graph *graph, bn_error *err)
 {
     struct bn_schedule schedule;
@@ -145,29 +143,28 @@ static bn_status add_path(struct bn_buf *text, bn_json *document, const struct b
     else
         bn_schedule_report(text, &schedule, graph);
     bn_status status = BN_OK;
-    size_t n = bn_opt_count(profiled->args, "what-if");
+    size_t n = bn_opt_count(p->args, "what-if");
     for (size_t i = 0; i < n && status == BN_OK; i++) {
         if (i == 0 && document == NULL) bn_buf_putc(text, '\n');
-        status = add_what_if(text, array, graph, &schedule, bn_opt_at(profiled->args, "what-if", i), err);
+        status = add_what_if(text, array, graph, &schedule, bn_opt_at(p->args, "what-if", i), err);
     }
     bn_schedule_close(&schedule);
     return status;
 }
 
 /* How long each of the passes took; those of as many tokens together. */
-static bn_status put_series(bn_json *doc, const struct bn_bench_profiled *profiled,
-                            const struct bn_graph *graph, bn_error *err)
+static bn_status put_series(bn_json *doc, const struct bn_bench_profile *p, const struct bn_graph *graph,
+                            bn_error *err)
 {
     struct bn_series_list all = {0};
     bn_status status = BN_OK;
-    double *samples = bn_alloc(profiled->prof->n_passes, sizeof *samples);
+    double *samples = bn_alloc(p->prof->n_passes, sizeof *samples);
     if (samples == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     for (uint32_t i = graph->first_root; i != BN_NODE_NONE && status == BN_OK; i = graph->node[i].next) {
         char test[64];
         struct bn_series s = {.test = test, .metric = "ns_per_pass", .unit = "ns", .samples = samples};
         uint64_t tokens = graph->node[i].elements;
-        snprintf(test, sizeof test, "pass n=%llu t=%u", (unsigned long long)tokens,
-                 profiled->prof->n_threads);
+        snprintf(test, sizeof test, "pass n=%llu t=%u", (unsigned long long)tokens, p->prof->n_threads);
         if (bn_series_find(&all, test, s.metric) != NULL) continue;
         for (uint32_t k = i; k != BN_NODE_NONE; k = graph->node[k].next)
             if (graph->node[k].elements == tokens && graph->node[k].ns > 0)
@@ -180,20 +177,20 @@ static bn_status put_series(bn_json *doc, const struct bn_bench_profiled *profil
     return status;
 }
 
-static bn_status print_document(const struct bn_bench_profiled *profiled, const struct bn_graph *graph,
+static bn_status print_document(const struct bn_bench_profile *p, const struct bn_graph *graph,
                                 const struct bn_codes *codes, const char *no_codes, bn_error *err)
 {
-    bn_json *doc = bn_bench_document("profile", profiled->machine);
+    bn_json *doc = bn_bench_document("profile", &p->machine);
     bn_graph_put(bn_json_put_object(doc, "graph"), graph);
     if (no_codes == NULL)
         bn_codes_put(bn_json_put_object(doc, "code"), codes);
     else
         bn_json_put_unavailable(doc, "code", no_codes);
-    bn_status status = put_series(doc, profiled, graph, err);
+    bn_status status = put_series(doc, p, graph, err);
     if (status == BN_OK && graph->truncated)
         bn_json_put_unavailable(doc, "schedule", "the graph is cut off");
     else if (status == BN_OK)
-        status = add_path(NULL, doc, profiled, graph, err);
+        status = add_path(NULL, doc, p, graph, err);
     if (status == BN_OK) status = bn_cli_print_json(doc, err);
     bn_json_free(doc);
     return status;
@@ -207,30 +204,30 @@ static bn_status print_chrome(const struct bn_graph *graph, bn_error *err)
     return status;
 }
 
-static bn_status print_graph(const struct bn_bench_profiled *profiled, const struct bn_graph *graph,
+static bn_status print_graph(const struct bn_bench_profile *p, const struct bn_graph *graph,
                              const struct bn_codes *codes, const char *no_codes, bn_error *err)
 {
     struct bn_buf text = {.max = MAX_TEXT};
-    enum form form = (enum form)bn_opt_choice(profiled->args, "graph");
-    if (form == FORM_JSON) return print_document(profiled, graph, codes, no_codes, err);
+    enum form form = (enum form)bn_opt_choice(p->args, "graph");
+    if (form == FORM_JSON) return print_document(p, graph, codes, no_codes, err);
     if (form == FORM_CHROME) return print_chrome(graph, err);
     bn_status status = BN_OK;
-    if (form == FORM_TREE) append_tree(&text, profiled, graph);
+    if (form == FORM_TREE) append_tree(&text, p, graph);
     if (form == FORM_DOT) bn_graph_dot(&text, graph);
-    if (form == FORM_PATH) status = add_path(&text, NULL, profiled, graph, err);
+    if (form == FORM_PATH) status = add_path(&text, NULL, p, graph, err);
     if (status == BN_OK) status = print_text(&text, err);
     bn_buf_release(&text);
     return status;
 }
 
-bn_status bn_bench_profile_graph(const struct bn_bench_profiled *profiled, bn_error *err)
+bn_status bn_bench_profile_graph(const struct bn_bench_profile *p, bn_error *err)
 {
     struct bn_codes codes = {0};
     struct bn_graph graph;
     bn_error no_codes = {0};
     size_t first = 0, n = 0;
-    BN_TRY(choose_passes(profiled, &first, &n, err));
-    bn_status status = bn_codes_read(&codes, profiled->kernels, NULL, &no_codes);
+    BN_TRY(choose_passes(p, &first, &n, err));
+    bn_status status = bn_codes_read(&codes, p->model->kernels, NULL, &no_codes);
     if (status == BN_ERR_UNSUPPORTED) {
         bn_report_warning("no digests of kernels: %s", no_codes.msg);
         status = BN_OK;
@@ -238,12 +235,12 @@ bn_status bn_bench_profile_graph(const struct bn_bench_profiled *profiled, bn_er
         if (err != NULL) *err = no_codes;
     }
     bn_graph_open(&graph, 0);
-    if (status == BN_OK) status = bn_graph_add_profile(&graph, profiled->prof, &codes, first, n, err);
+    if (status == BN_OK) status = bn_graph_add_profile(&graph, p->prof, &codes, first, n, err);
     if (status == BN_OK) status = bn_graph_finish(&graph, err);
     if (status == BN_OK && graph.truncated)
         bn_report_warning("the graph is cut off: %llu nodes had no room", (unsigned long long)graph.n_lost);
     if (status == BN_OK)
-        status = print_graph(profiled, &graph, &codes, no_codes.code != BN_OK ? no_codes.msg : NULL, err);
+        status = print_graph(p, &graph, &codes, no_codes.code != BN_OK ? no_codes.msg : NULL, err);
     bn_graph_close(&graph);
     bn_codes_release(&codes);
     return status;

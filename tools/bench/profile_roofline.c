@@ -11,11 +11,12 @@
 
 #include "base/error.h"
 #include "measure/summary.h"
+#include "model/model.h"
 #include "profile/roofline.h"
 #include "tools/bench/limits.h"
 #include "tools/bench/profile_graph.h"
 
-#define BUDGET_NS 20000000u /* for each limit */
+#define BUDGET_NS 100000000u /* for each limit */
 
 enum arithmetic { NO_MACS, INT8_MACS, FLOAT_MACS };
 
@@ -99,19 +100,19 @@ static bn_status add_kernel(struct table *table, const struct bn_kernels *kernel
 }
 
 /* Adds the index-th of the passes that are looked at. */
-static bn_status add_pass(struct table *table, const struct bn_bench_profiled *profiled, size_t pass,
-                          size_t index, bn_error *err)
+static bn_status add_pass(struct table *table, const struct bn_bench_profile *p, size_t pass, size_t index,
+                          bn_error *err)
 {
     struct bn_graph graph;
     bn_graph_open(&graph, 0);
-    bn_status status = bn_graph_add_profile(&graph, profiled->prof, NULL, pass, 1, err);
+    bn_status status = bn_graph_add_profile(&graph, p->prof, NULL, pass, 1, err);
     if (status == BN_OK) status = bn_graph_finish(&graph, err);
     if (status == BN_OK && graph.truncated)
         status = bn_fail(err, BN_ERR_LIMIT, "a pass has more events than a graph has room for");
     for (uint32_t i = 0; i < graph.n_nodes && status == BN_OK; i++) {
         const struct bn_node *node = &graph.node[i];
         if (node->kind == BN_NODE_KERNEL && graph.node[node->parent].kind == BN_NODE_BRICK)
-            status = add_kernel(table, profiled->kernels, node, &graph.node[node->parent], err);
+            status = add_kernel(table, p->model->kernels, node, &graph.node[node->parent], err);
     }
     for (uint32_t i = 0; i < graph.n_nodes && status == BN_OK; i++)
         for (size_t r = 0; graph.node[i].kind == BN_NODE_BRICK && r < table->n; r++)
@@ -122,22 +123,22 @@ static bn_status add_pass(struct table *table, const struct bn_bench_profiled *p
 }
 
 /* All passes of as many tokens as the one that is asked for, else as the last. */
-static bn_status make_table(struct table *table, const struct bn_bench_profiled *profiled, bn_error *err)
+static bn_status make_table(struct table *table, const struct bn_bench_profile *p, bn_error *err)
 {
-    const bn_prof *prof = profiled->prof;
+    const bn_prof *prof = p->prof;
     uint32_t chosen = 0;
     if (prof->level != BN_PROF_KERNEL)
         return bn_fail(err, BN_ERR_ARG, "--roofline needs a profile at the level of kernels");
     if (prof->n_passes == 0) return bn_fail(err, BN_ERR_MISMATCH, "the profile has no passes");
     chosen = (uint32_t)prof->n_passes - 1;
-    const char *pass = bn_opt_str(profiled->args, "pass");
+    const char *pass = bn_opt_str(p->args, "pass");
     if (strcmp(pass, "last") != 0 && strcmp(pass, "all") != 0)
-        BN_TRY(bn_opt_u32(profiled->args, "pass", 0, chosen, &chosen, err));
+        BN_TRY(bn_opt_u32(p->args, "pass", 0, chosen, &chosen, err));
     table->n_tokens = prof->passes[chosen].n_tokens;
     for (size_t i = 0; i < prof->n_passes; i++)
         table->n_passes += prof->passes[i].n_tokens == table->n_tokens;
     for (size_t i = 0, index = 0; i < prof->n_passes; i++)
-        if (prof->passes[i].n_tokens == table->n_tokens) BN_TRY(add_pass(table, profiled, i, index++, err));
+        if (prof->passes[i].n_tokens == table->n_tokens) BN_TRY(add_pass(table, p, i, index++, err));
     for (size_t i = 0; i < table->n; i++)
         if (!table->rows[i].is_attention) table->rows[i].set_bytes = table->pass_bytes;
     return BN_OK;
@@ -158,14 +159,15 @@ static double rate_of(const struct bn_bench_limits *limits, enum bn_bench_limit_
 static const char *no_distance(const struct row *row)
 {
     if (row->mixed) return "its kernels multiply bytes and floats";
-    if (row->arithmetic == NO_MACS) return "its kernels count no multiply-adds";
+    if (row->arithmetic == NO_MACS && row->bytes <= 0)
+        return "its kernels count neither multiply-adds nor bytes";
     return NULL;
 }
 
 static bn_status place(struct bn_roofline *out, struct bn_bench_limits *limits, const struct row *row,
-                       const struct bn_bench_profiled *profiled, size_t n_passes, bn_error *err)
+                       const struct bn_bench_profile *p, size_t n_passes, bn_error *err)
 {
-    unsigned n_threads = profiled->prof->n_threads;
+    unsigned n_threads = p->prof->n_threads;
     struct bn_summary s;
     *out = (struct bn_roofline){.reason = no_distance(row)};
     if (out->reason != NULL) return BN_OK;
@@ -175,7 +177,7 @@ static bn_status place(struct bn_roofline *out, struct bn_bench_limits *limits, 
         c.int8_macs = row->macs;
     else
         c.float_macs = row->macs;
-    BN_TRY(bn_bench_limits_measure(limits, &c, profiled->kernels, n_threads, err));
+    BN_TRY(bn_bench_limits_measure(limits, &c, p->model->kernels, n_threads, err));
     double macs = rate_of(limits, row->arithmetic == INT8_MACS ? BN_LIMIT_INT8 : BN_LIMIT_FLOAT, 0);
     double bytes = rate_of(limits, BN_LIMIT_READ, c.hot_bytes);
     bn_roofline_place(
@@ -191,8 +193,13 @@ static void print_row(const struct row *row, const struct bn_roofline *r)
         printf(" %s\n", r->reason);
         return;
     }
-    printf(" %12.1f %10.1f %9.2f %9.1f  %-10s", row->macs / r->achieved * 1e6, r->achieved / 1e9,
-           row->bytes > 0 ? row->macs / row->bytes : 0.0, r->roof / 1e9,
+    bool macs = row->macs > 0;
+    printf(" %10.1f", (macs ? row->macs : row->bytes) / r->achieved * 1e6);
+    if (row->bytes > 0)
+        printf(" %9.2f", row->macs / row->bytes);
+    else
+        printf(" %9s", "-");
+    printf(" %9.1f %9.1f %-6s  %-10s", r->achieved / 1e9, r->roof / 1e9, macs ? "GMAC/s" : "GB/s",
            r->by_bytes ? "bytes" : "arithmetic");
     if (r->invalid)
         printf(" INVALID: %s (%.1f %%)\n", r->reason, 100 * r->raw.mid);
@@ -202,8 +209,7 @@ static void print_row(const struct row *row, const struct bn_roofline *r)
 
 static void put_row(bn_json *array, const struct row *row, const struct bn_roofline *r, size_t n_passes)
 {
-    static const char *const NAMES[] = {"macs_per_second", "roof_macs_per_second", "limit", "raw_distance",
-                                        "distance"};
+    static const char *const NAMES[] = {"unit", "achieved", "roof", "limit", "raw_distance", "distance"};
     bn_json *object = bn_json_add_object(array);
     bn_json_put_string(object, "brick", row->name);
     bn_json_put_number(object, "macs_per_pass", row->macs);
@@ -215,8 +221,9 @@ static void put_row(bn_json *array, const struct row *row, const struct bn_roofl
     for (size_t i = 0; !r->known && i < BN_ARRAY_LEN(NAMES); i++)
         bn_json_put_unavailable(object, NAMES[i], r->reason);
     if (!r->known) return;
-    bn_json_put_number(object, "macs_per_second", r->achieved);
-    bn_json_put_number(object, "roof_macs_per_second", r->roof);
+    bn_json_put_string(object, "unit", row->macs > 0 ? "macs/s" : "bytes/s");
+    bn_json_put_number(object, "achieved", r->achieved);
+    bn_json_put_number(object, "roof", r->roof);
     bn_json_put_string(object, "limit", r->by_bytes ? "bytes" : "arithmetic");
     bn_json *raw = bn_json_put_array(object, "raw_distance");
     bn_json_add_number(raw, r->raw.low);
@@ -229,37 +236,37 @@ static void put_row(bn_json *array, const struct row *row, const struct bn_roofl
 }
 
 static bn_status show(const struct table *table, struct bn_bench_limits *limits,
-                      const struct bn_bench_profiled *profiled, bn_json *document, bn_error *err)
+                      const struct bn_bench_profile *p, bn_json *document, bn_error *err)
 {
     bn_json *object = document != NULL ? bn_json_put_object(document, "roofline") : NULL;
     bn_json *rows = bn_json_put_array(object, "bricks");
     if (object == NULL)
-        printf("\n%zu passes of %u tokens, %u threads\n%-20s %12s %10s %9s %9s  %-10s %s\n", table->n_passes,
-               table->n_tokens, profiled->prof->n_threads, "brick", "us a pass", "GMAC/s", "MAC/byte", "roof",
-               "limit", "distance, % [least most]");
+        printf("\nroofline: passes of as many tokens (%u), median of %zu, %u threads; multiply-adds count 1\n"
+               "%-20s %10s %9s %9s %9s %-6s  %-10s %s\n",
+               table->n_tokens, table->n_passes, p->prof->n_threads, "brick", "us a pass", "MAC/byte",
+               "speed", "roof", "", "limit", "distance, % [least most]");
     for (size_t i = 0; i < table->n; i++) {
         struct bn_roofline r;
-        BN_TRY(place(&r, limits, &table->rows[i], profiled, table->n_passes, err));
+        BN_TRY(place(&r, limits, &table->rows[i], p, table->n_passes, err));
         if (object == NULL)
             print_row(&table->rows[i], &r);
         else
             put_row(rows, &table->rows[i], &r, table->n_passes);
     }
     bn_json_put_u64(object, "tokens", table->n_tokens);
-    bn_json_put_u64(object, "threads", profiled->prof->n_threads);
+    bn_json_put_u64(object, "threads", p->prof->n_threads);
     bn_json *list = bn_json_put_array(object, "limits");
     if (list != NULL) bn_bench_limits_put(list, limits);
     return BN_OK;
 }
 
-bn_status bn_bench_profile_roofline(const struct bn_bench_profiled *profiled, bn_json *document,
-                                    bn_error *err)
+bn_status bn_bench_profile_roofline(const struct bn_bench_profile *p, bn_json *document, bn_error *err)
 {
     struct bn_bench_limits limits = {.budget_ns = BUDGET_NS};
     struct table *table = bn_alloc(1, sizeof *table);
     if (table == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
-    bn_status status = make_table(table, profiled, err);
-    if (status == BN_OK) status = show(table, &limits, profiled, document, err);
+    bn_status status = make_table(table, p, err);
+    if (status == BN_OK) status = show(table, &limits, p, document, err);
     for (size_t i = 0; i < table->n; i++)
         bn_free(table->rows[i].ns);
     bn_free(table);
