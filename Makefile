@@ -147,7 +147,7 @@ $(OUT)/%.o: %.S $(OUT)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BN_CPPFLAGS) -MMD -MP -c -o $@ $<
 
-$(call obj,engine/receipt/*.c engine/measure/*.c tools/cli/*.c tools/bench/*.c tools/crossval/*.c): | $(OUT)/build_info.h
+$(call obj,engine/receipt/*.c engine/measure/*.c tools/cli/*.c tools/bench/*.c tools/crossval/*.c tools/run/*.c): | $(OUT)/build_info.h
 
 $(LIB): $(LIB_OBJ)
 $(CLI_LIB): $(CLI_OBJ)

@@ -10,14 +10,14 @@ _bn_bench()
     fi
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-        run | kernels)
+        run | kernels | profile)
             command=${COMP_WORDS[at]}
             break
             ;;
         esac
     done
     if [[ -z $command && $cur != -* && $COMP_CWORD -eq 1 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'run kernels' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'run kernels profile' -- "$cur")
         return
     fi
     case $command:$prev in
@@ -85,6 +85,53 @@ _bn_bench()
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
         ;;
+    'profile:-m' | 'profile:--model')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'profile:--isa')
+        return
+        ;;
+    'profile:--repack')
+        mapfile -t COMPREPLY < <(compgen -W 'auto never always' -- "$cur")
+        return
+        ;;
+    'profile:-t' | 'profile:--threads')
+        return
+        ;;
+    'profile:--batch')
+        return
+        ;;
+    'profile:-p' | 'profile:--n-prompt')
+        return
+        ;;
+    'profile:-n' | 'profile:--n-predict')
+        return
+        ;;
+    'profile:--seed')
+        return
+        ;;
+    'profile:--level')
+        mapfile -t COMPREPLY < <(compgen -W 'layer brick kernel' -- "$cur")
+        return
+        ;;
+    'profile:--mode')
+        mapfile -t COMPREPLY < <(compgen -W 'deferred per-layer immediate' -- "$cur")
+        return
+        ;;
+    'profile:-r' | 'profile:--pairs')
+        return
+        ;;
+    'profile:--check')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'profile:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
     ':--color')
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
@@ -94,6 +141,7 @@ _bn_bench()
         case $command in
         'run') words='--model --isa --repack --batch --n-prompt --n-predict --depth --reps --warmup --seed --threads --json --quiet --verbose --color --help --version' ;;
         'kernels') words='--model --isa --filter --min-time --set --threads --json --quiet --verbose --color --help --version' ;;
+        'profile') words='--model --isa --repack --threads --batch --n-prompt --n-predict --seed --level --mode --pairs --check --json --quiet --verbose --color --help --version' ;;
         '') words='--quiet --verbose --color --help --version' ;;
         esac
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

@@ -45,7 +45,8 @@ enum bn_brick_category {
     X(HEAD_SCREEN, "HeadScreen", HEAD, "screen") /* bounds of all logits */        \
     X(BARRIER_WAIT, "BarrierWait", OTHER, "barrier")                               \
     X(TEAM, "Team", OTHER, "")   /* starting the threads of a pass, and joining */ \
-    X(LAYER, "Layer", OTHER, "") /* a whole layer; at the level of layers only */
+    X(LAYER, "Layer", OTHER, "") /* a whole layer; at the level of layers only */  \
+    X(EMIT, "Emit", OTHER, "")   /* a token's digest and its text, to the caller */
 
 enum bn_brick {
 #define X(constant, name, category, aliases) BN_BRICK_##constant,
