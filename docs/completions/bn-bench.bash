@@ -128,6 +128,16 @@ _bn_bench()
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
         ;;
+    'profile:--graph')
+        mapfile -t COMPREPLY < <(compgen -W 'tree dot json chrome path' -- "$cur")
+        return
+        ;;
+    'profile:--pass')
+        return
+        ;;
+    'profile:--what-if')
+        return
+        ;;
     'profile:--color')
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
@@ -141,7 +151,7 @@ _bn_bench()
         case $command in
         'run') words='--model --isa --repack --batch --n-prompt --n-predict --depth --reps --warmup --seed --threads --json --quiet --verbose --color --help --version' ;;
         'kernels') words='--model --isa --filter --min-time --set --threads --json --quiet --verbose --color --help --version' ;;
-        'profile') words='--model --isa --repack --threads --batch --n-prompt --n-predict --seed --level --mode --pairs --check --json --quiet --verbose --color --help --version' ;;
+        'profile') words='--model --isa --repack --threads --batch --n-prompt --n-predict --seed --level --mode --pairs --check --graph --pass --wide --ascii --what-if --roofline --json --quiet --verbose --color --help --version' ;;
         '') words='--quiet --verbose --color --help --version' ;;
         esac
         mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")

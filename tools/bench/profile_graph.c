@@ -180,7 +180,7 @@ static bn_status put_series(bn_json *doc, const struct bn_bench_profile *p, cons
 static bn_status print_document(const struct bn_bench_profile *p, const struct bn_graph *graph,
                                 const struct bn_codes *codes, const char *no_codes, bn_error *err)
 {
-    bn_json *doc = bn_bench_document("profile", &p->machine);
+    bn_json *doc = bn_bench_profile_begin(p);
     bn_graph_put(bn_json_put_object(doc, "graph"), graph);
     if (no_codes == NULL)
         bn_codes_put(bn_json_put_object(doc, "code"), codes);
