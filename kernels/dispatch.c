@@ -155,12 +155,17 @@ const char *bn_kernel_slot_name(enum bn_kernel slot)
 }
 
 #define SLOT_CODE(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) \
-    [BN_KERNEL_##number] = (bn_kernel_code)kernels->slot,
+    case BN_KERNEL_##number:                                                 \
+        return (bn_kernel_code)kernels->slot;
 
 bn_kernel_code bn_kernels_code(const struct bn_kernels *kernels, enum bn_kernel slot)
 {
-    const bn_kernel_code code[BN_KERNEL_COUNT] = {BN_KERNEL_TABLE(SLOT_CODE)};
-    return (unsigned)slot < BN_KERNEL_COUNT ? code[slot] : NULL;
+    switch (slot) {
+        BN_KERNEL_TABLE(SLOT_CODE)
+    case BN_KERNEL_COUNT:
+        break;
+    }
+    return NULL;
 }
 
 #define NAMES(set) [BN_SET_##set] = {BN_KERNEL_TABLE(NAME_##set)}

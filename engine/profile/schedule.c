@@ -152,7 +152,7 @@ static void backward(struct work *w)
     struct bn_slot *slot = w->out->slot;
     for (uint32_t done = w->out->n_leaves; done-- > 0;) {
         uint32_t i = w->order[done];
-        uint64_t latest = w->out->path_ns, next_start = w->out->path_ns;
+        uint64_t latest = w->out->path_ns, next_start = latest;
         for (uint32_t e = w->out_of.first[i]; e < w->out_of.first[i + 1]; e++) {
             const struct bn_slot *next = &slot[w->out_of.list[e]];
             if (next->latest_start < latest) latest = next->latest_start;
@@ -178,7 +178,7 @@ static void trace_path(struct work *w)
         w->out->path[n++] = at;
         for (uint32_t e = w->in.first[at]; e < w->in.first[at + 1]; e++) {
             uint32_t i = w->in.list[e];
-            if (slot[i].finish == slot[at].start && i < before) before = i;
+            if (i < before && slot[i].finish == slot[at].start) before = i;
         }
         at = before;
     }

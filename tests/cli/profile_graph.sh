@@ -13,7 +13,7 @@ profile() { # arguments; leaves $status, $tmp/out, $tmp/err
 }
 done_with() { # arguments
     profile "$@"
-    [ "$status" -le 1 ] && [ -s "$tmp/out" ] || { cat "$tmp/err"; return 1; }
+    if [ "$status" -gt 1 ] || [ ! -s "$tmp/out" ]; then cat "$tmp/err"; return 1; fi
 }
 has() { grep -qE -- "$1" "$tmp/out" || { cat "$tmp/out"; return 1; }; }
 has_not() { ! grep -qE -- "$1" "$tmp/out"; }
