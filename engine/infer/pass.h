@@ -60,11 +60,14 @@ static inline struct bn_brick_timer part_begin(const struct pass *p, enum bn_bri
 /* Around each layer. At the level of layers nothing inside is stamped. */
 static inline struct bn_brick_timer layer_begin(struct pass *p, uint32_t n)
 {
-    if (p->trail == NULL) return (struct bn_brick_timer){.trail = NULL};
-    p->trail->layer = (int16_t)n;
-    if (p->s->prof->level != BN_PROF_LAYER) return (struct bn_brick_timer){.trail = NULL};
-    p->brick_trail = NULL;
-    return bn_prof_start(p->trail, BN_BRICK_LAYER);
+    struct bn_prof_trail *trail = p->trail;
+    if (trail != NULL) {
+        bool whole = p->s->prof->level == BN_PROF_LAYER;
+        trail->layer = (int16_t)n;
+        if (whole) p->brick_trail = NULL;
+        if (!whole) trail = NULL;
+    }
+    return bn_prof_start(trail, BN_BRICK_LAYER);
 }
 
 static inline void layer_end(struct pass *p, struct bn_brick_timer timer)

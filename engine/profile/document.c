@@ -390,8 +390,7 @@ static bool read_event(struct bn_prof_event *e, const bn_prof *prof, const bn_js
     if (v[COLUMN_brick] != UINT64_MAX && v[COLUMN_brick] >= prof->n_bricks) return false;
     if (v[COLUMN_pass] != UINT64_MAX && v[COLUMN_pass] >= prof->n_passes) return false;
     if (v[COLUMN_layer] != UINT64_MAX && v[COLUMN_layer] > INT16_MAX) return false;
-    if (v[COLUMN_depth] > BN_PROF_DEPTH - (kernel ? 0u : 1u) || v[COLUMN_begin] == UINT64_MAX ||
-        v[COLUMN_end] == UINT64_MAX)
+    if (v[COLUMN_depth] >= BN_PROF_DEPTH || v[COLUMN_begin] == UINT64_MAX || v[COLUMN_end] == UINT64_MAX)
         return false;
     if (v[COLUMN_rows] > UINT32_MAX || v[COLUMN_cols] > UINT32_MAX || v[COLUMN_n] > UINT32_MAX) return false;
     *e = (struct bn_prof_event){

@@ -4,6 +4,7 @@
  */
 #include "profile/profiler.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -49,15 +50,28 @@ uint64_t bn_prof_room_for(const bn_hparams *network, enum bn_prof_level level, u
     return room;
 }
 
-/* The clock and the smallest step that it makes between readings in a row. */
+#define READINGS 255u
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The clock, and what two readings in a row differ by: in the median, since another core's may be a tick off.
+ */
 static void start_clock(bn_prof *prof)
 {
+    uint64_t steps[READINGS];
     bn_tick_clock_open(&prof->clock);
-    prof->resolution = UINT64_MAX;
-    for (unsigned i = 0; i < 256; i++) {
-        uint64_t first = bn_ticks(&prof->clock), then = bn_ticks(&prof->clock);
-        if (then > first && then - first < prof->resolution) prof->resolution = then - first;
+    for (unsigned i = 0; i < READINGS; i++) {
+        uint64_t first = bn_ticks(&prof->clock);
+        do
+            steps[i] = bn_ticks(&prof->clock) - first;
+        while (steps[i] == 0);
     }
+    qsort(steps, READINGS, sizeof *steps, by_value);
+    prof->resolution = steps[READINGS / 2];
 }
 
 bn_status bn_prof_open(bn_prof **out, const struct bn_prof_options *options, bn_error *err)
@@ -238,36 +252,49 @@ static void append(struct bn_prof_trail *trail, const struct bn_prof_event *even
 }
 
 /* The clock is read last at the beginning and first at the end. */
-struct bn_brick_timer bn_prof_open_brick(struct bn_prof_trail *trail, unsigned brick)
+void bn_prof_open_brick(struct bn_prof_trail *trail, unsigned brick)
 {
-    if (trail->depth == BN_PROF_DEPTH || brick >= trail->prof->n_bricks) {
-        trail->dropped++;
-        return (struct bn_brick_timer){.trail = NULL};
-    }
-    trail->open[trail->depth++] = (uint8_t)brick;
-    return (struct bn_brick_timer){trail, bn_prof_now(trail->prof), trail->bytes, (uint8_t)brick};
+    uint32_t at = trail->depth++;
+    if (at >= BN_PROF_DEPTH) return;
+    trail->open[at].brick = (uint8_t)brick;
+    trail->open[at].bytes = trail->bytes;
+    trail->open[at].begin = bn_prof_now(trail->prof);
 }
 
-void bn_prof_close_brick(const struct bn_brick_timer *timer, uint64_t elements)
+void bn_prof_close_brick(struct bn_prof_trail *trail, unsigned brick, uint64_t elements)
 {
-    struct bn_prof_trail *trail = timer->trail;
     uint64_t end = bn_prof_now(trail->prof);
-    if (trail->depth == 0 || trail->open[trail->depth - 1] != timer->brick) {
-        trail->dropped++; /* not the brick that was opened last */
+    uint32_t at = trail->depth - 1;
+    bool known = trail->depth > 0 && at < BN_PROF_DEPTH && trail->open[at].brick == brick;
+    if (trail->depth > 0) trail->depth--;
+    if (!known || brick >= trail->prof->n_bricks) {
+        trail->dropped++; /* too deep, not the one that was opened last, or none at all */
         return;
     }
-    trail->depth--;
     append(trail, &(struct bn_prof_event){
-                      .begin = timer->begin,
+                      .begin = trail->open[at].begin,
                       .end = end,
                       .elements = elements,
-                      .bytes = trail->bytes - timer->bytes,
+                      .bytes = trail->bytes - trail->open[at].bytes,
                       .pass = pass_of(trail->prof),
                       .layer = trail->layer,
-                      .brick = timer->brick,
+                      .brick = (uint8_t)brick,
                       .kernel = BN_PROF_NO_KERNEL,
-                      .depth = trail->depth,
+                      .depth = (uint8_t)at,
                   });
+}
+
+/* Of the open brick that an event is inside of. */
+static uint8_t brick_around(const struct bn_prof_trail *trail)
+{
+    return trail->depth > 0 && trail->depth <= BN_PROF_DEPTH ? trail->open[trail->depth - 1].brick
+                                                             : (uint8_t)BN_BRICK_NONE;
+}
+
+/* Deeper ones count as the deepest. */
+static uint8_t depth_of(const struct bn_prof_trail *trail)
+{
+    return (uint8_t)(trail->depth < BN_PROF_DEPTH ? trail->depth : BN_PROF_DEPTH - 1);
 }
 
 void bn_prof_add_kernel(struct bn_prof_trail *trail, enum bn_kernel kernel, uint64_t bytes,
@@ -281,9 +308,9 @@ void bn_prof_add_kernel(struct bn_prof_trail *trail, enum bn_kernel kernel, uint
                       .shape = *shape,
                       .pass = pass_of(trail->prof),
                       .layer = trail->layer,
-                      .brick = trail->depth > 0 ? trail->open[trail->depth - 1] : BN_BRICK_NONE,
+                      .brick = brick_around(trail),
                       .kernel = (uint8_t)kernel,
-                      .depth = trail->depth,
+                      .depth = depth_of(trail),
                   });
 }
 
@@ -314,7 +341,7 @@ void bn_prof_record_deferred(bn_prof *prof, unsigned thread, unsigned brick, uin
                       .layer = trail->layer,
                       .brick = (uint8_t)brick,
                       .kernel = BN_PROF_NO_KERNEL,
-                      .depth = trail->depth,
+                      .depth = depth_of(trail),
                       .in_ns = true,
                   });
 }

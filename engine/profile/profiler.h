@@ -91,8 +91,11 @@ struct bn_prof_trail {
     uint64_t bytes;        /* that kernels counted so far */
     uint64_t kernel_begin; /* of the kernel that runs, at the level of kernels */
     int16_t layer;
-    uint8_t depth;                          /* bricks that are open */
-    uint8_t open[BN_PROF_DEPTH];            /* which */
+    uint32_t depth; /* bricks that are open; those beyond BN_PROF_DEPTH are dropped */
+    struct {
+        uint64_t begin, bytes; /* the clock, and what the trail had counted, when it began */
+        uint8_t brick;
+    } open[BN_PROF_DEPTH];
     uint64_t inside_ns[BN_PROF_DEPTH + 1u]; /* folded events of a depth that no brick around them has taken */
     struct bn_brick_stats bricks[BN_BRICK_MAX];
     struct bn_prof_kernel_stats kernels[BN_KERNEL_COUNT];
@@ -109,7 +112,7 @@ struct bn_prof {
     struct bn_tick_clock clock;
     bn_prof_clock_fn fake_clock;
     void *fake_user;
-    uint64_t resolution; /* smallest step that the clock was seen to make, in ticks */
+    uint64_t resolution; /* ticks that two readings in a row differ by, in the median */
     uint64_t epoch;      /* ticks */
     uint64_t wall_ns;    /* 0 until bn_prof_finalize */
     bool finalized;
@@ -169,12 +172,11 @@ void bn_prof_reset_epoch(bn_prof *prof);
 /* Nanoseconds since the epoch; 0 when disabled. */
 uint64_t bn_prof_elapsed_ns(const bn_prof *prof);
 
-/* What a brick that runs needs to know at its end. */
+/* A brick that runs. When it began stands in the trail, so that one which is not measured costs nothing but
+ * the question. */
 struct bn_brick_timer {
     struct bn_prof_trail *trail; /* NULL: it is not measured */
-    uint64_t begin;
-    uint64_t bytes; /* that the trail had counted */
-    uint8_t brick;
+    unsigned brick;
 };
 _Static_assert(sizeof(struct bn_brick_timer) <= 32, "a timer is small");
 
@@ -184,21 +186,21 @@ static inline struct bn_prof_trail *bn_prof_trail(bn_prof *prof, unsigned thread
     return bn_prof_on(prof) && thread < prof->n_threads ? &prof->trails[thread] : NULL;
 }
 
-struct bn_brick_timer bn_prof_open_brick(struct bn_prof_trail *trail, unsigned brick);
-void bn_prof_close_brick(const struct bn_brick_timer *timer, uint64_t elements);
+void bn_prof_open_brick(struct bn_prof_trail *trail, unsigned brick);
+void bn_prof_close_brick(struct bn_prof_trail *trail, unsigned brick, uint64_t elements);
 /* The kernel that began at trail->kernel_begin ends. */
 void bn_prof_add_kernel(struct bn_prof_trail *trail, enum bn_kernel kernel, uint64_t bytes,
                         const struct bn_prof_shape *shape);
 
 static inline struct bn_brick_timer bn_prof_start(struct bn_prof_trail *trail, unsigned brick)
 {
-    if (trail == NULL) return (struct bn_brick_timer){.trail = NULL};
-    return bn_prof_open_brick(trail, brick);
+    if (trail != NULL) bn_prof_open_brick(trail, brick);
+    return (struct bn_brick_timer){trail, brick};
 }
 
 static inline void bn_prof_stop(struct bn_brick_timer timer, uint64_t elements)
 {
-    if (timer.trail != NULL) bn_prof_close_brick(&timer, elements);
+    if (timer.trail != NULL) bn_prof_close_brick(timer.trail, timer.brick, elements);
 }
 
 /* The same on the first thread. */

@@ -157,8 +157,9 @@ static bn_status check_trail(const bn_prof *prof, unsigned thread, bn_error *err
         return bn_fail(err, BN_ERR_MISMATCH,
                        "thread %u: an event ends before it began or before the one ahead", thread);
     if (trail->depth != 0)
-        return bn_fail(err, BN_ERR_MISMATCH, "thread %u: %s is still open", thread,
-                       bn_prof_brick_name(prof, trail->open[trail->depth - 1]));
+        return bn_fail(
+            err, BN_ERR_MISMATCH, "thread %u: %s is still open", thread,
+            bn_prof_brick_name(prof, trail->open[bn_min_size(trail->depth, BN_PROF_DEPTH) - 1].brick));
     if (sum != trail->inside_ns[0])
         return bn_fail(err, BN_ERR_MISMATCH,
                        "thread %u: exclusive times add up to %llu ns, its bricks to %llu", thread,
