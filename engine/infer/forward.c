@@ -97,24 +97,19 @@ static void norm_quantize(const struct pass *p, const char *op, uint32_t layer, 
     size_t own = own_row(p), from = 0, to = 1;
     if (p->n > 1) my_share(p, p->n, 1, &from, &to);
     struct bn_prof_shape work = shape(p->n > 1 || p->thread == 0 ? to - from : 0, width, 1);
-    uint64_t elements = (uint64_t)work.rows * width;
     const float *normed = in;
     if (weight != NULL) {
         normed = s->norm + own * width;
-        struct bn_brick_timer brick = brick_begin(p, BN_BRICK_RMS_NORM);
-        kernel_begin(p);
+        struct bn_brick_timer brick = stage_begin(p, BN_BRICK_RMS_NORM);
         for (size_t j = from; j < to; j++)
             p->kernels->rmsnorm(s->norm + (own + j) * width, in + j * width, weight, width, p->m->hp.rms_eps);
-        kernel_end(p, BN_KERNEL_RMSNORM, 0, work);
-        brick_end(brick, elements);
+        stage_end(p, brick, BN_KERNEL_RMSNORM, 0, work);
         trace(p, op, layer, s->norm, width);
     }
-    struct bn_brick_timer brick = brick_begin(p, BN_BRICK_ACTIVATION_QUANTIZE);
-    kernel_begin(p);
+    struct bn_brick_timer brick = stage_begin(p, BN_BRICK_ACTIVATION_QUANTIZE);
     for (size_t j = from; j < to; j++)
         quantize_row(p, own + j, normed + j * width, width);
-    kernel_end(p, BN_KERNEL_QUANTIZE, 0, work);
-    brick_end(brick, elements);
+    stage_end(p, brick, BN_KERNEL_QUANTIZE, 0, work);
     if (p->n > 1) meet(p);
 }
 
@@ -167,18 +162,15 @@ static void rope_and_store(const struct pass *p, uint32_t layer)
     void (*rotate)(float *, const float *, const float *, size_t) =
         neox ? p->kernels->rope_neox : p->kernels->rope_norm;
     my_share(p, p->n * n_heads, 1, &from, &to);
-    struct bn_brick_timer rope = brick_begin(p, BN_BRICK_ROPE_EMBEDDING);
-    kernel_begin(p);
+    struct bn_brick_timer rope = stage_begin(p, BN_BRICK_ROPE_EMBEDDING);
     for (size_t i = from; i < to; i++) {
         size_t token = i / n_heads, head = i % n_heads, at = (s->position + token) * half;
         float *row = head < hp->n_head ? s->q + (token * hp->n_head + head) * d
                                        : s->k + (token * n_kv + head - hp->n_head) * d;
         rotate(row, s->rope_cos + at, s->rope_sin + at, hp->n_rot);
     }
-    kernel_end(p, neox ? BN_KERNEL_ROPE_NEOX : BN_KERNEL_ROPE_NORM, 0, shape(to - from, hp->n_rot, 1));
-    brick_end(rope, (to - from) * hp->n_rot);
-    struct bn_brick_timer store = brick_begin(p, BN_BRICK_KV_STORE);
-    kernel_begin(p);
+    stage_end(p, rope, neox ? BN_KERNEL_ROPE_NEOX : BN_KERNEL_ROPE_NORM, 0, shape(to - from, hp->n_rot, 1));
+    struct bn_brick_timer store = stage_begin(p, BN_BRICK_KV_STORE);
     for (size_t i = from; i < to; i++) {
         size_t token = i / n_heads, head = i % n_heads;
         if (head < hp->n_head) continue;
@@ -188,8 +180,7 @@ static void rope_and_store(const struct pass *p, uint32_t layer)
         p->kernels->f32_to_f16(s->v_cache + at, s->v + row, d);
         n_stored++;
     }
-    kernel_end(p, BN_KERNEL_F32_TO_F16, n_stored * d * 4, shape(n_stored, d, 2));
-    brick_end(store, n_stored * d * 2);
+    stage_end(p, store, BN_KERNEL_F32_TO_F16, n_stored * d * 4, shape(n_stored, d, 2));
     trace(p, "q_rope", layer, s->q, hp->n_head * d);
     trace(p, "k_rope", layer, s->k, n_kv * d);
 }
@@ -245,15 +236,13 @@ static void activate(const struct pass *p)
     size_t ff = p->m->hp.n_ff, from, to;
     bool relu2 = p->m->hp.activation == BN_ACTIVATION_RELU2;
     my_share(p, ff, BN_ROW_GRAIN, &from, &to);
-    struct bn_brick_timer brick = brick_begin(p, BN_BRICK_ACTIVATION);
-    kernel_begin(p);
+    struct bn_brick_timer brick = stage_begin(p, BN_BRICK_ACTIVATION);
     for (size_t j = 0; j < p->n; j++) {
         float *gate = p->s->gate + j * ff + from;
         (relu2 ? p->kernels->relu2_mul : p->kernels->silu_mul)(gate, gate, p->s->up + j * ff + from,
                                                                to - from);
     }
-    kernel_end(p, relu2 ? BN_KERNEL_RELU2_MUL : BN_KERNEL_SILU_MUL, 0, shape(1, to - from, p->n));
-    brick_end(brick, p->n * (to - from));
+    stage_end(p, brick, relu2 ? BN_KERNEL_RELU2_MUL : BN_KERNEL_SILU_MUL, 0, shape(1, to - from, p->n));
 }
 
 /* x += y, by the shares in which linear wrote y: no barrier is needed between. */
@@ -261,12 +250,10 @@ static void add_residual(const struct pass *p)
 {
     size_t width = p->m->hp.n_embd, from, to;
     my_share(p, width, BN_ROW_GRAIN, &from, &to);
-    struct bn_brick_timer brick = brick_begin(p, BN_BRICK_RESIDUAL_ADD);
-    kernel_begin(p);
+    struct bn_brick_timer brick = stage_begin(p, BN_BRICK_RESIDUAL_ADD);
     for (size_t j = 0; j < p->n; j++)
         p->kernels->add(p->s->x + j * width + from, p->s->y + j * width + from, to - from);
-    kernel_end(p, BN_KERNEL_ADD, 0, shape(1, to - from, p->n));
-    brick_end(brick, p->n * (to - from));
+    stage_end(p, brick, BN_KERNEL_ADD, 0, shape(1, to - from, p->n));
 }
 
 static void layer_attention(const struct pass *p, uint32_t n)
@@ -323,16 +310,14 @@ static void final_norm(const struct pass *p)
     struct bn_session *s = p->s;
     size_t embd = p->m->hp.n_embd, n = p->n - s->run.head_at, from, to;
     my_share(p, n, 1, &from, &to);
-    struct bn_brick_timer brick = brick_begin(p, BN_BRICK_RMS_NORM);
-    kernel_begin(p);
+    struct bn_brick_timer brick = stage_begin(p, BN_BRICK_RMS_NORM);
     for (size_t j = from; j < to; j++) {
         float *hidden = s->hidden + j * embd;
         p->kernels->rmsnorm(hidden, s->x + (s->run.head_at + j) * embd, p->m->output_norm, embd,
                             p->m->hp.rms_eps);
         if (!bn_all_finite(hidden, embd)) s->run.bad_row = true;
     }
-    kernel_end(p, BN_KERNEL_RMSNORM, 0, shape(to - from, embd, 1));
-    brick_end(brick, (to - from) * embd);
+    stage_end(p, brick, BN_KERNEL_RMSNORM, 0, shape(to - from, embd, 1));
     trace_rows(p, "output_norm", -1, s->hidden, s->run.head_at, n, embd);
 }
 

@@ -90,14 +90,36 @@ static inline void kernel_end(const struct pass *p, enum bn_kernel kernel, uint6
 {
     uint64_t ops = (uint64_t)shape.rows * shape.cols * shape.n;
     bn_counters_end(&p->s->counters[p->thread], p->thread, kernel, bytes, ops);
-    if (p->trail == NULL) return;
-    p->trail->bytes += bytes;
-    if (p->kernel_trail != NULL) bn_prof_add_kernel(p->kernel_trail, kernel, bytes, &shape);
+    if (p->trail != NULL) {
+        p->trail->bytes += bytes;
+        if (p->kernel_trail != NULL) bn_prof_add_kernel(p->kernel_trail, kernel, bytes, &shape);
+    }
 }
 
 static inline struct bn_prof_shape shape(size_t rows, size_t cols, size_t n)
 {
     return (struct bn_prof_shape){(uint32_t)rows, (uint32_t)cols, (uint32_t)n};
+}
+
+/* Around a stage that is one kernel's work: its brick and its kernel, and one question whether to stamp. */
+static inline struct bn_brick_timer stage_begin(const struct pass *p, enum bn_brick brick)
+{
+    struct bn_brick_timer timer = {p->brick_trail, brick};
+    bn_counters_begin(&p->s->counters[p->thread], p->thread);
+    if (timer.trail != NULL) {
+        bn_prof_open_brick(timer.trail, brick);
+        if (p->kernel_trail != NULL) p->kernel_trail->kernel_begin = bn_prof_now(p->s->prof);
+    }
+    return timer;
+}
+
+/* The values made are those of the shape. */
+static inline void stage_end(const struct pass *p, struct bn_brick_timer timer, enum bn_kernel kernel,
+                             uint64_t bytes, struct bn_prof_shape shape)
+{
+    kernel_end(p, kernel, bytes, shape);
+    if (timer.trail != NULL)
+        bn_prof_close_brick(timer.trail, timer.brick, (uint64_t)shape.rows * shape.cols * shape.n);
 }
 
 /* All threads meet; what each waits is a brick of its own. */
