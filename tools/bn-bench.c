@@ -88,14 +88,18 @@ static const struct bn_command COMMANDS[] = {
          "for. Every event has its begin and its end from one clock; nothing is derived from a share. The "
          "result is negative when events were dropped, when sums are not exact, or when bricks account "
          "for less than 85 % of the time.",
-     .synopsis =
-         "[-m MODEL] [-p N] [-n N] [-t N] [--level LEVEL] [--mode MODE]\n--check FILE [--check FILE]...",
-     .options = {bn_bench_profile_options},
+     .synopsis = "[-m MODEL] [-p N] [-n N] [-t N] [--level LEVEL] [--mode MODE] [--roofline]\n--graph FORM "
+                 "[--pass PASS] [--what-if BRICK=FACTOR]...\n--check FILE [--check FILE]...",
+     .options = {bn_bench_profile_options, bn_bench_profile_graph_options},
      .json = true,
      .run = bn_bench_profile,
      .examples = {{"bn-bench profile", "the model that the program carries"},
                   {"bn-bench profile --level kernel -t 1", "kernels and the parts of attention too"},
                   {"bn-bench profile --json >profile.json", "every event of it"},
+                  {"bn-bench profile --graph tree", "the last token's layers, bricks and kernels"},
+                  {"bn-bench profile --graph path --what-if DownProjection=2",
+                   "what had to wait for what, and what a faster brick would change"},
+                  {"bn-bench profile --graph chrome --pass all >trace.json", "for ui.perfetto.dev"},
                   {"bn-bench profile --check profile.json", "was that measured, or made up?"}}},
     {.name = "doctor",
      .summary = "say what this machine can measure, and how fast it is",

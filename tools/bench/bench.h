@@ -48,8 +48,9 @@ void bn_bench_put_summary(bn_json *object, const char *name, const double *sampl
 /* The commands, and their options. */
 extern const struct bn_option bn_bench_threads_option[];
 extern const struct bn_option bn_bench_run_options[], bn_bench_kernels_options[], bn_bench_memory_options[],
-    bn_bench_quant_options[], bn_bench_profile_options[], bn_bench_doctor_options[], bn_bench_ab_options[],
-    bn_bench_baseline_options[], bn_bench_trend_options[], bn_bench_report_options[];
+    bn_bench_quant_options[], bn_bench_profile_options[], bn_bench_profile_graph_options[],
+    bn_bench_doctor_options[], bn_bench_ab_options[], bn_bench_baseline_options[], bn_bench_trend_options[],
+    bn_bench_report_options[];
 bn_status bn_bench_run(struct bn_args *args, bn_error *err);
 bn_status bn_bench_kernels(struct bn_args *args, bn_error *err);
 bn_status bn_bench_memory(struct bn_args *args, bn_error *err);

@@ -2,7 +2,7 @@
  *
  * bn-bench profile: a prompt and some decoding under the profiler, in turn with the same work without it.
  */
-#include "tools/bench/profile.h"
+#include "tools/bench/profile_graph.h"
 
 #include <math.h>
 #include <string.h>
@@ -80,6 +80,10 @@ static bn_status read_options(struct bn_bench_profile *p, bn_error *err)
     BN_TRY(bn_opt_u32(p->args, "pairs", 1, 10000, &pairs, err));
     p->overhead.pairs = pairs;
     p->level = (enum bn_prof_level)(BN_PROF_LAYER + bn_opt_choice(p->args, "level"));
+    bool graph = bn_bench_profile_graph_wanted(p->args);
+    if ((graph || bn_bench_profile_roofline_wanted(p->args)) && !bn_opt_given(p->args, "level"))
+        p->level = BN_PROF_KERNEL;
+    if (graph && !bn_opt_given(p->args, "pairs")) p->overhead.pairs = 1; /* what it costs is not shown */
     p->mode = MODES[bn_opt_choice(p->args, "mode")];
     return BN_OK;
 }
@@ -208,8 +212,14 @@ static bn_status measure(struct bn_bench_profile *p, bn_error *err)
 static bn_status show(const struct bn_bench_profile *p, bn_error *err)
 {
     bn_json *doc = NULL;
-    if (!p->args->json) return bn_bench_profile_print(p, err);
+    bool roofline = bn_bench_profile_roofline_wanted(p->args);
+    if (bn_bench_profile_graph_wanted(p->args)) return bn_bench_profile_graph(p, err);
+    if (!p->args->json) {
+        BN_TRY(bn_bench_profile_print(p, err));
+        return roofline ? bn_bench_profile_roofline(p, NULL, err) : BN_OK;
+    }
     bn_status status = bn_bench_profile_document(&doc, p, err);
+    if (status == BN_OK && roofline) status = bn_bench_profile_roofline(p, doc, err);
     if (status == BN_OK) status = bn_cli_print_json(doc, err);
     bn_json_free(doc);
     return status;

@@ -36,6 +36,8 @@ struct bn_bench_profile {
 };
 
 BN_MUST_CHECK bn_status bn_bench_profile_print(const struct bn_bench_profile *p, bn_error *err);
+/* A document with what every one of a profile begins with: bn_bench_document, model, work. */
+bn_json *bn_bench_profile_begin(const struct bn_bench_profile *p);
 BN_MUST_CHECK bn_status bn_bench_profile_document(bn_json **out, const struct bn_bench_profile *p,
                                                   bn_error *err);
 /* --check: judges the documents; exit code 1 when one does not keep a rule. */

@@ -136,15 +136,21 @@ static bn_status put_series(bn_json *doc, const struct bn_bench_profile *p, bn_e
     return status;
 }
 
-bn_status bn_bench_profile_document(bn_json **out, const struct bn_bench_profile *p, bn_error *err)
+bn_json *bn_bench_profile_begin(const struct bn_bench_profile *p)
 {
     bn_json *doc = bn_bench_document("profile", &p->machine);
-    bn_json_put_string(doc, "schema", BN_PROF_SCHEMA);
     (void)bn_bench_put_model(doc, p->args);
     bn_json_put_string(doc, "isa", bn_isa_name());
     bn_json_put_u64(doc, "prompt_tokens", p->n_prompt);
     bn_json_put_u64(doc, "decoded_tokens", p->n_predict);
     bn_json_put_u64(doc, "batch", bn_session_n_batch(p->session));
+    return doc;
+}
+
+bn_status bn_bench_profile_document(bn_json **out, const struct bn_bench_profile *p, bn_error *err)
+{
+    bn_json *doc = bn_bench_profile_begin(p);
+    bn_json_put_string(doc, "schema", BN_PROF_SCHEMA);
     put_overhead(doc, p);
     bn_status status = put_series(doc, p, err);
     if (status == BN_OK) status = bn_prof_put(doc, p->prof, bn_model_hparams(p->model), err);
