@@ -188,6 +188,16 @@ _bn_bench()
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
         ;;
+    'profile:--graph')
+        mapfile -t COMPREPLY < <(compgen -W 'tree dot json chrome path' -- "$cur")
+        return
+        ;;
+    'profile:--pass')
+        return
+        ;;
+    'profile:--what-if')
+        return
+        ;;
     'profile:--color')
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
@@ -361,7 +371,7 @@ _bn_bench()
         'kernels') words='--model --isa --filter --min-time --set --threads --json --quiet --verbose --color --help --version' ;;
         'memory') words='--model --ops --filter --min-time --threads --json --quiet --verbose --color --help --version' ;;
         'quant') words='--model --isa --shape --filter --min-time --threads --json --quiet --verbose --color --help --version' ;;
-        'profile') words='--model --isa --repack --threads --batch --n-prompt --n-predict --seed --level --mode --pairs --check --json --quiet --verbose --color --help --version' ;;
+        'profile') words='--model --isa --repack --threads --batch --n-prompt --n-predict --seed --level --mode --pairs --check --graph --pass --wide --ascii --what-if --roofline --json --quiet --verbose --color --help --version' ;;
         'doctor') words='--require --no-roofs --repeat --min-time --threads --json --quiet --verbose --color --help --version' ;;
         'ab') words='--rounds --warmup --max-time --timeout --prepare --input --shell --ignore-failure --seed --no-null --no-control --extract --series --filter --output-only --margin --strict --self-test --sessions --json --quiet --verbose --color --help --version' ;;
         'compare') words='--thresholds --drift --margin --fail-on --strict --unlike --json --quiet --verbose --color --help --version' ;;

@@ -16,20 +16,20 @@
 #include "base/mem.h"
 
 /* A measured value and its interval; low = mid = high when there is none. */
-struct bn_interval {
+struct bn_span {
     double low, mid, high;
 };
-static inline struct bn_interval bn_interval_of(double value)
+static inline struct bn_span bn_span_of(double value)
 {
-    return (struct bn_interval){value, value, value};
+    return (struct bn_span){value, value, value};
 }
 
 struct bn_roofline_work {
     double ops, bytes;
-    struct bn_interval seconds;
+    struct bn_span seconds;
 };
 struct bn_roofs {
-    struct bn_interval ops_per_s, bytes_per_s; /* 0: not known */
+    struct bn_span ops_per_s, bytes_per_s; /* 0: not known */
 };
 
 struct bn_roofline {
@@ -37,12 +37,12 @@ struct bn_roofline {
     /* The raw distance is below -5 %: faster than the roof, so bytes, operations, the roof or the time are
      * wrong (the machine was busy when the roof was measured), or the work was not done. */
     bool invalid;
-    const char *reason;          /* why not known, or invalid; NULL otherwise */
-    bool by_bytes;               /* the roof is that of moving bytes */
-    double intensity;            /* operations a byte; NaN without bytes */
-    double achieved, roof;       /* operations a second; bytes a second without operations */
-    struct bn_interval raw;      /* 1 - achieved / roof, which noise can put below 0 */
-    struct bn_interval distance; /* the same, not below 0 */
+    const char *reason;      /* why not known, or invalid; NULL otherwise */
+    bool by_bytes;           /* the roof is that of moving bytes */
+    double intensity;        /* operations a byte; NaN without bytes */
+    double achieved, roof;   /* operations a second; bytes a second without operations */
+    struct bn_span raw;      /* 1 - achieved / roof, which noise can put below 0 */
+    struct bn_span distance; /* the same, not below 0 */
 };
 #define BN_ROOFLINE_IMPLAUSIBLE (-0.05)
 

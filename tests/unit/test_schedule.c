@@ -270,8 +270,8 @@ static void short_memory_is_an_error(void **state)
 static struct bn_roofline place(double ops, double bytes, double seconds, double roof_ops, double roof_bytes)
 {
     struct bn_roofline r;
-    bn_roofline_place(&r, &(struct bn_roofline_work){ops, bytes, bn_interval_of(seconds)},
-                      &(struct bn_roofs){bn_interval_of(roof_ops), bn_interval_of(roof_bytes)});
+    bn_roofline_place(&r, &(struct bn_roofline_work){ops, bytes, bn_span_of(seconds)},
+                      &(struct bn_roofs){bn_span_of(roof_ops), bn_span_of(roof_bytes)});
     return r;
 }
 
@@ -321,7 +321,7 @@ static void roofline_intervals(void **state)
     assert_true(near(r.raw.low, 1 - 2.5e10 / 3.2e10)); /* fastest against the lowest roof */
     assert_true(near(r.raw.high, 1 - 1.6e10 / 5e10));
     bn_roofline_place(&r, &(struct bn_roofline_work){2e9, 1e9, {0.2, 0.1, 0.3}},
-                      &(struct bn_roofs){bn_interval_of(1e11), bn_interval_of(2e10)});
+                      &(struct bn_roofs){bn_span_of(1e11), bn_span_of(2e10)});
     assert_false(r.known); /* no interval */
 }
 

@@ -182,7 +182,7 @@ static bn_status place(struct bn_roofline *out, struct bn_bench_limits *limits, 
     double bytes = rate_of(limits, BN_LIMIT_READ, c.hot_bytes);
     bn_roofline_place(
         out, &(struct bn_roofline_work){row->macs, row->bytes, {s.min / 1e9, s.median / 1e9, s.max / 1e9}},
-        &(struct bn_roofs){bn_interval_of(macs), bn_interval_of(bytes)});
+        &(struct bn_roofs){bn_span_of(macs), bn_span_of(bytes)});
     return BN_OK;
 }
 
