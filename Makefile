@@ -180,15 +180,8 @@ $(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIB)
 	$(Q)$(LINK) -lcmocka
 # Tests of generated files link what generates them.
 $(OUT)/tests/unit/test_fixtures $(OUT)/tests/unit/test_gguf_bad: $(call obj,tools/fixtures/*.c)
-# Comparing a kernel with the reference is tested with kernels that are wrong.
-$(OUT)/tests/unit/test_bench: $(call obj,tools/bench/cases.c tools/bench/work.c)
-# A session is tested with sides and controls that are made up.
-$(OUT)/tests/unit/test_ab: $(call obj,tools/bench/ab_session.c tools/bench/ab_judge.c)
-# So are the suites, with work that does nothing and codes that do not come back.
-$(OUT)/tests/unit/test_suites: $(call obj,tools/bench/*.c)
-# What bn-bench believes is tested with samples that are wrong.
-$(OUT)/tests/unit/test_bench_check: $(call obj,tools/bench/check.c tools/bench/common.c tools/bench/run_figures.c \
-    tools/bench/run_sample.c tools/bench/run_crowd.c tools/bench/run_crowd_report.c)
+# What bn-bench believes is tested with kernels, samples, sessions and work that are wrong.
+$(addprefix $(OUT)/tests/unit/,test_bench test_bench_check test_ab test_suites): $(call obj,tools/bench/*.[cS])
 
 $(CHECKKERN): $(call obj,tests/checkkern/*.c) $(KERNEL_OBJ)
 	$(SAY) LD $@
