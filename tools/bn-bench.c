@@ -220,10 +220,7 @@ static const struct bn_program PROGRAM = {
     .text = "Speed means something beside its limit, so both are measured in the same minutes. All samples "
             "are in the JSON document; docs/reference/bench.md describes it.",
     .commands = COMMANDS,
-    .exits = {{"1",
-               "a kernel's result differs from the reference's; a regression; a gate without data; a profile "
-               "that is incomplete or was not measured; a run that is not saved; nothing to report; a required "
-               "source is not available"},
+    .exits = {{"1", "a wrong result, a regression, a gate without data, or a measurement that is none"},
               {"5", "a ledger was changed by somebody else"},
               {"9", "not alike: another machine, other settings, another model"}},
     .see_also = "bn-run(1), bn(7)",
