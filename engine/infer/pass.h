@@ -61,7 +61,7 @@ static inline struct bn_brick_timer part_begin(const struct pass *p, enum bn_bri
 static inline struct bn_brick_timer layer_begin(struct pass *p, uint32_t n)
 {
     struct bn_prof_trail *trail = p->trail;
-    if (trail != NULL) {
+    if (bn_prof_wanted(trail)) {
         bool whole = p->s->prof->level == BN_PROF_LAYER;
         trail->layer = (int16_t)n;
         if (whole) p->brick_trail = NULL;
@@ -74,14 +74,14 @@ static inline void layer_end(struct pass *p, struct bn_brick_timer timer)
 {
     bn_prof_stop(timer, p->n * p->m->hp.n_embd);
     p->brick_trail = p->trail;
-    if (p->trail != NULL) bn_prof_end_layer(p->trail);
+    if (bn_prof_wanted(p->trail)) bn_prof_end_layer(p->trail);
 }
 
 /* Around each kernel: its counters, and with a profile its event. */
 static inline void kernel_begin(const struct pass *p)
 {
     bn_counters_begin(&p->s->counters[p->thread], p->thread);
-    if (p->kernel_trail != NULL) p->kernel_trail->kernel_begin = bn_prof_now(p->s->prof);
+    if (bn_prof_wanted(p->kernel_trail)) p->kernel_trail->kernel_begin = bn_prof_now(p->s->prof);
 }
 
 /* shape is this thread's share, none where another thread does the same work. */
@@ -90,9 +90,9 @@ static inline void kernel_end(const struct pass *p, enum bn_kernel kernel, uint6
 {
     uint64_t ops = (uint64_t)shape.rows * shape.cols * shape.n;
     bn_counters_end(&p->s->counters[p->thread], p->thread, kernel, bytes, ops);
-    if (p->trail != NULL) {
+    if (bn_prof_wanted(p->trail)) {
         p->trail->bytes += bytes;
-        if (p->kernel_trail != NULL) bn_prof_add_kernel(p->kernel_trail, kernel, bytes, &shape);
+        if (bn_prof_wanted(p->kernel_trail)) bn_prof_add_kernel(p->kernel_trail, kernel, bytes, &shape);
     }
 }
 
@@ -106,9 +106,9 @@ static inline struct bn_brick_timer stage_begin(const struct pass *p, enum bn_br
 {
     struct bn_brick_timer timer = {p->brick_trail, brick};
     bn_counters_begin(&p->s->counters[p->thread], p->thread);
-    if (timer.trail != NULL) {
+    if (bn_prof_wanted(timer.trail)) {
         bn_prof_open_brick(timer.trail, brick);
-        if (p->kernel_trail != NULL) p->kernel_trail->kernel_begin = bn_prof_now(p->s->prof);
+        if (bn_prof_wanted(p->kernel_trail)) p->kernel_trail->kernel_begin = bn_prof_now(p->s->prof);
     }
     return timer;
 }
@@ -118,7 +118,7 @@ static inline void stage_end(const struct pass *p, struct bn_brick_timer timer, 
                              uint64_t bytes, struct bn_prof_shape shape)
 {
     kernel_end(p, kernel, bytes, shape);
-    if (timer.trail != NULL)
+    if (bn_prof_wanted(timer.trail))
         bn_prof_close_brick(timer.trail, timer.brick, (uint64_t)shape.rows * shape.cols * shape.n);
 }
 

@@ -172,6 +172,9 @@ void bn_prof_reset_epoch(bn_prof *prof);
 /* Nanoseconds since the epoch; 0 when disabled. */
 uint64_t bn_prof_elapsed_ns(const bn_prof *prof);
 
+/* Is there a trail? Mostly not, and then the stamping stands out of the way. */
+#define bn_prof_wanted(trail) __builtin_expect((trail) != NULL, 0)
+
 /* A brick that runs. When it began stands in the trail, so that one which is not measured costs nothing but
  * the question. */
 struct bn_brick_timer {
@@ -194,13 +197,13 @@ void bn_prof_add_kernel(struct bn_prof_trail *trail, enum bn_kernel kernel, uint
 
 static inline struct bn_brick_timer bn_prof_start(struct bn_prof_trail *trail, unsigned brick)
 {
-    if (trail != NULL) bn_prof_open_brick(trail, brick);
+    if (bn_prof_wanted(trail)) bn_prof_open_brick(trail, brick);
     return (struct bn_brick_timer){trail, brick};
 }
 
 static inline void bn_prof_stop(struct bn_brick_timer timer, uint64_t elements)
 {
-    if (timer.trail != NULL) bn_prof_close_brick(timer.trail, timer.brick, elements);
+    if (bn_prof_wanted(timer.trail)) bn_prof_close_brick(timer.trail, timer.brick, elements);
 }
 
 /* The same on the first thread. */
