@@ -213,7 +213,7 @@ static void everything_is_given_back(void **state)
     assert_true(truth(doc, "leaks.balanced"));
     assert_true(number(doc, "leaks.bytes_before") == number(doc, "leaks.bytes_after"));
     assert_true(number(doc, "leaks.allocations") > 0);
-    check_row(bn_json_at(bn_json_get(doc, "model"), 0), "session close", "ns_per_call", &series);
+    check_row(bn_json_at(bn_json_get(doc, "opening"), 0), "session close", "ns_per_call", &series);
     bn_series_release(&series);
     bn_json_free(doc);
 }
