@@ -127,7 +127,7 @@ static const struct bn_command COMMANDS[] = {
          "lacks, and a command that runs into --timeout, leave the gate without data: exit 1.",
      .synopsis = "[-r N] [--series] [--extract NAME=REGEX] -- COMMAND_A ... --vs COMMAND_B ...\n"
                  "--self-test [-r N] [--sessions N]",
-     .options = {bn_bench_ab_options},
+     .options = {bn_bench_ab_options, bn_bench_thresholds_option},
      .json = true,
      .max_operands = BN_OPERANDS_ANY,
      .operand = "COMMAND",
@@ -147,11 +147,11 @@ static const struct bn_command COMMANDS[] = {
          "tell. A list of values without samples, {\"baselines\": {PLATFORM: {IMPLEMENTATION: {METRIC: "
          "NUMBER}}}}, is read too; then only the levels speak.",
      .synopsis = "[--drift PERCENT] [--thresholds FILE] A B",
-     .options = {bn_bench_judging_options},
+     .options = {bn_bench_thresholds_option, bn_bench_judging_options},
      .json = true,
      .min_operands = 2,
      .max_operands = 2,
-     .operand = "document",
+     .operand = "FILE",
      .run = bn_bench_compare,
      .examples = {{"bn-bench compare before.json after.json", "what changed, as far as it can be told"}}},
     {.name = "baseline",
@@ -165,7 +165,8 @@ static const struct bn_command COMMANDS[] = {
          "docs/howto/track-performance.md is the way through.",
      .synopsis = "save NAME FILE\nlist\nshow NAME|ID\ncheck FILE [--baseline NAME] [--save-baseline "
                  "NAME]\npromote ID",
-     .options = {bn_bench_ledger_options, bn_bench_baseline_options, bn_bench_judging_options},
+     .options = {bn_bench_ledger_options, bn_bench_baseline_options, bn_bench_thresholds_option,
+                 bn_bench_judging_options},
      .json = true,
      .min_operands = 1,
      .max_operands = 3,

@@ -92,6 +92,7 @@ complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l margin -x -d 'a chan
 complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l strict -d 'exit with 1 when a result is INCONCLUSIVE, too'
 complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l self-test -d 'compare work of known length: how often is a change found, how often is one seen that is not there? On this machine, now'
 complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l sessions -x -d 'sessions of each kind'
+complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l thresholds -r -F -d 'levels of severity; without it warning 8 %, critical 15 % of rates, 15 % and 25 % of times'
 complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l json -d 'print JSON on standard output'
 complete -c bn-bench -n '__fish_seen_subcommand_from compare' -l thresholds -r -F -d 'levels of severity; without it warning 8 %, critical 15 % of rates, 15 % and 25 % of times'
 complete -c bn-bench -n '__fish_seen_subcommand_from compare' -l drift -x -d 'what a machine may change by itself between two sessions; less than that is inconclusive'

@@ -154,7 +154,8 @@ bn_status bn_comparison_read(struct bn_comparison *out, const bn_json *o, bn_err
 
 /* ---- the table ---- */
 
-/* Times in the unit that leaves one to three digits before the point; everything else as it is. */
+/* Times in the unit that leaves one to three digits before the point, many bytes in thousands or millions;
+ * everything else as it is. */
 static void print_value(char *out, size_t room, double value, const char *unit)
 {
     static const struct {
@@ -170,6 +171,8 @@ static void print_value(char *out, size_t room, double value, const char *unit)
         snprintf(out, room, "%.4g%s", value * TIMES[i].factor, TIMES[i].unit);
     } else if (strcmp(unit, "bytes") == 0 && value >= 1e6) {
         snprintf(out, room, "%.5g MB", value * 1e-6);
+    } else if (strcmp(unit, "bytes") == 0 && value >= 1e5) {
+        snprintf(out, room, "%.5g kB", value * 1e-3);
     } else {
         snprintf(out, room, "%.5g%s%s", value, strcmp(unit, "1") == 0 ? "" : " ",
                  strcmp(unit, "1") == 0 ? "" : unit);

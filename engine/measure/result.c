@@ -13,7 +13,7 @@
 /* Settings that say how often or how long something was measured, or which part of it; what was measured is
  * the same. A model is compared by its digest, not by its path. */
 static const char *const EFFORT[] = {"reps",        "warmup",     "precision", "loads", "min_time_ns",
-                                     "max_time_ns", "timeout_ns", "filter",    "model"};
+                                     "max_time_ns", "timeout_ns", "filter",    "model", "pairs"};
 
 /* Load before the measurement from which on the machine counts as busy: half of its CPUs. */
 #define BUSY_MILLI 500u

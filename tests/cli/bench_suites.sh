@@ -58,6 +58,9 @@ says 2 "a filter that nothing passes" "nothing has 'tape'" "$bench" "${quick[@]}
 status 2 "too few operations" "$bench" memory --ops 10
 status 2 "a time that is none" "$bench" memory --min-time soon
 status 3 "no such model" "$bench" memory --filter leaks -m "$tmp/none"
+status 3 "even when no row would use it" "$bench" memory --filter nothing -m "$tmp/none"
+run 0 "memory: the document" "${quick[@]}" --filter 'latency 4 KiB' --json
+has "\"sha256\": \"$(sha256sum <"$nano" | cut -d' ' -f1)\"" "names the model by its digest"
 
 small=(quant --min-time 0 -t 1 -q -m "$nano" --shape 16x256)
 run 0 "quant: one format" "${small[@]}" --filter TQ1_0

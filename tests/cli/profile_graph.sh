@@ -53,5 +53,10 @@ profile --graph tree -t 1 --pass 3
 check 'and a pass that is not there' equal "$status" 2
 profile --graph tree -t 1 --level layer
 check 'layers are not enough' equal "$status" 2
+for vain in '--what-if LmHead=2' '--pass 0' --wide '--graph tree --json' '--graph tree --roofline' '--graph dot --what-if LmHead=2'; do
+    read -ra options <<<"$vain"
+    profile "${options[@]}" -t 1
+    check "an option that would do nothing: $vain" equal "$status" 2
+done
 profile --graph svg
 check 'a form that there is not' equal "$status" 2

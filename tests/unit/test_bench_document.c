@@ -18,25 +18,15 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "measure/series.h"
+#include "tests/unit/bench_document.h"
 
-/* What bn-bench prints with these arguments. */
 static bn_json *document(const char *arguments)
 {
-    char command[512], chunk[4096];
-    const char *out = getenv("OUT");
-    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
-    bn_json *doc = NULL;
-    bn_error err = {0};
-    size_t n;
-    snprintf(command, sizeof command, "env -u BN_MODEL -u BN_ISA '%s/bn-bench' %s --json -q",
-             out != NULL ? out : "build/gcc", arguments);
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    while ((n = fread(chunk, 1, sizeof chunk, pipe)) > 0)
-        bn_buf_append(&text, chunk, n);
-    assert_int_equal(pclose(pipe), 0);
-    if (bn_json_parse(&doc, text.data, text.len, &err) != BN_OK) fail_msg("%s", err.msg);
-    bn_buf_release(&text);
+    char line[400];
+    int status;
+    snprintf(line, sizeof line, "%s --json -q", arguments);
+    bn_json *doc = bench_document(line, &status);
+    assert_int_equal(status, 0);
     return doc;
 }
 
@@ -57,23 +47,6 @@ static size_t size(const bn_json *value, const char *path)
 static void assert_near(double a, double b)
 {
     if (!(fabs(a - b) <= 1e-9 * fabs(b))) fail_msg("%.17g is not %.17g", a, b);
-}
-
-/* No number below zero; each null has its reason beside it. Settings that are not given are null. */
-static void check_values(const bn_json *value)
-{
-    const bn_json *why = bn_json_get(value, "unavailable");
-    for (const bn_json *v = bn_json_first(value); v != NULL; v = bn_json_next(v)) {
-        const char *name = bn_json_name(v), *reason = "";
-        double x;
-        if (name != NULL && strcmp(name, "ns_per_position") == 0) continue; /* a slope may be */
-        if (bn_json_number(v, &x) && !(x >= 0)) fail_msg("%s is %g", name != NULL ? name : "an element", x);
-        if (bn_json_kind(v) == BN_JSON_NULL) {
-            if (name == NULL || !bn_json_string(bn_json_get(why, name), &reason) || reason[0] == '\0')
-                fail_msg("%s is null without a reason", name != NULL ? name : "an element");
-        }
-        if (name == NULL || strcmp(name, "settings") != 0) check_values(v);
-    }
 }
 
 static void check_common(const bn_json *doc, const char *command)

@@ -14,28 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
+#include "tests/unit/bench_document.h"
 
 static bn_json *run(const char *arguments)
 {
-    char command[512], chunk[4096];
-    const char *out = getenv("OUT");
-    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
-    bn_json *doc = NULL;
-    bn_error err = {0};
-    size_t n;
-    snprintf(command, sizeof command,
-             "env -u BN_MODEL -u BN_ISA '%s/bn-bench' profile -q -p 3 -n 2 -r 1 -t 2 -m "
-             "fixtures/nano-bitnet-b1.58-i2_s-42.gguf %s",
-             out != NULL ? out : "build/gcc", arguments);
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    while ((n = fread(chunk, 1, sizeof chunk, pipe)) > 0)
-        bn_buf_append(&text, chunk, n);
-    int status = pclose(pipe); /* a busy machine may keep bricks from accounting for enough time: 1 */
+    char line[400];
+    int status;
+    snprintf(line, sizeof line,
+             "profile -q -p 3 -n 2 -r 1 -t 2 -m fixtures/nano-bitnet-b1.58-i2_s-42.gguf %s", arguments);
+    bn_json *doc = bench_document(line, &status);
+    /* a busy machine may keep bricks from accounting for enough time: 1 */
     assert_true(status == 0 || status == 1 << 8);
-    if (bn_json_parse(&doc, text.data, text.len, &err) != BN_OK) fail_msg("%s", err.msg);
-    bn_buf_release(&text);
     return doc;
 }
 

@@ -17,44 +17,21 @@
 #include <string.h>
 
 #include "measure/series.h"
+#include "tests/unit/bench_document.h"
 
 #define NANO " -m fixtures/nano-bitnet-i2_s-42.gguf"
 #define QUICK " --min-time 0 --ops 1000 -t 1" NANO
 
-/* No number below zero; each null has its reason beside it. Settings that are not given are null. */
-static void check_values(const bn_json *value)
-{
-    const bn_json *why = bn_json_get(value, "unavailable");
-    for (const bn_json *v = bn_json_first(value); v != NULL; v = bn_json_next(v)) {
-        const char *name = bn_json_name(v), *reason = "";
-        double x;
-        if (bn_json_number(v, &x) && !(x >= 0)) fail_msg("%s is %g", name != NULL ? name : "an element", x);
-        if (bn_json_kind(v) == BN_JSON_NULL &&
-            (name == NULL || !bn_json_string(bn_json_get(why, name), &reason) || reason[0] == '\0'))
-            fail_msg("%s is null without a reason", name != NULL ? name : "an element");
-        if (name == NULL || strcmp(name, "settings") != 0) check_values(v);
-    }
-}
-
 /* What bn-bench prints with these arguments, checked as every document is. */
 static bn_json *document(const char *arguments, struct bn_series_list *series)
 {
-    char command[512], chunk[4096];
-    const char *out = getenv("OUT"), *text_of;
-    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
-    bn_json *doc = NULL;
+    char line[400];
+    const char *text_of;
     bn_error err = {0};
-    size_t n;
-    snprintf(command, sizeof command, "env -u BN_MODEL -u BN_ISA -u BN_THREADS '%s/bn-bench' %s --json -q",
-             out != NULL ? out : "build/gcc", arguments);
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    while ((n = fread(chunk, 1, sizeof chunk, pipe)) > 0)
-        bn_buf_append(&text, chunk, n);
-    int status = pclose(pipe);
+    int status;
+    snprintf(line, sizeof line, "%s --json -q", arguments);
+    bn_json *doc = bench_document(line, &status);
     if (status != 0) fail_msg("%s ended with %d", arguments, status);
-    if (bn_json_parse(&doc, text.data, text.len, &err) != BN_OK) fail_msg("%s", err.msg);
-    bn_buf_release(&text);
     assert_true(bn_json_string(bn_json_get(doc, "schema"), &text_of));
     assert_string_equal(text_of, "bn.bench/1");
     check_values(doc);
@@ -213,7 +190,7 @@ static void everything_is_given_back(void **state)
     assert_true(truth(doc, "leaks.balanced"));
     assert_true(number(doc, "leaks.bytes_before") == number(doc, "leaks.bytes_after"));
     assert_true(number(doc, "leaks.allocations") > 0);
-    check_row(bn_json_at(bn_json_get(doc, "model"), 0), "session close", "ns_per_call", &series);
+    check_row(bn_json_at(bn_json_get(doc, "opening"), 0), "session close", "ns_per_call", &series);
     bn_series_release(&series);
     bn_json_free(doc);
 }

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "tools/bench/bench.h"
+#include "tools/bench/judging.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 
@@ -110,10 +110,23 @@ static bn_status show(struct bn_args *args, const struct bn_ab_session *s, const
     return status;
 }
 
+/* A label on each regression that was found (levels.h); it decides nothing. */
+static void label(struct bn_ab_session *s, const struct bn_levels *levels)
+{
+    for (size_t i = 0; i < s->n_comparisons; i++) {
+        struct bn_comparison *c = &s->comparisons[i];
+        if (c->j.outcome == BN_OUTCOME_REGRESSED)
+            c->severity = bn_levels_severity(levels, c->test, c->metric, c->higher,
+                                             bn_worse_percent(c->higher, c->j.change));
+    }
+}
+
 static bn_status compare(struct bn_args *args, struct bn_ab_session *s, struct bn_ab_commands *c,
                          bn_error *err)
 {
     struct bn_machine machine;
+    struct bn_levels levels;
+    BN_TRY(bn_bench_levels(&levels, args, err));
     BN_TRY(bn_ab_commands_read(c, args, err));
     bn_machine_read(&machine);
     bn_bench_warn(&machine);
@@ -131,6 +144,7 @@ static bn_status compare(struct bn_args *args, struct bn_ab_session *s, struct b
     BN_TRY(status);
     BN_TRY(bn_ab_session_judge(s, err));
     BN_TRY(check_extracts(s, c, err));
+    label(s, &levels);
     enum bn_outcome worst = bn_comparisons_worst(s->comparisons, s->n_comparisons);
     if (worst == BN_OUTCOME_REGRESSED || s->n_incomplete > 0 || s->n_comparisons == 0 ||
         (worst == BN_OUTCOME_INCONCLUSIVE && bn_opt_flag(args, "strict")))

@@ -274,8 +274,10 @@ static bn_status refuse(const struct bn_ab_slot *slot, const struct bn_buf *erro
     for (from = end; from > 0 && errors->data[from - 1] != '\n';)
         from--;
     if (end > from) bn_escape(quoted, sizeof quoted, errors->data + from, end - from);
-    return bn_fail(err, BN_ERR_MISMATCH, "%s %s in round %u%s%s", bn_ab_side_name(slot->side), slot->failed,
-                   slot->round + 1, quoted[0] != '\0' ? ": " : "", quoted);
+    bn_fail(err, BN_ERR_MISMATCH, "%s %s in round %u%s%s", bn_ab_side_name(slot->side), slot->failed,
+            slot->round + 1, quoted[0] != '\0' ? ": " : "", quoted);
+    bn_error_hint(err, "--ignore-failure counts such runs too");
+    return BN_ERR_MISMATCH;
 }
 
 static bn_status take(struct bn_ab_slot *slot, const struct bn_ab_commands *c, const struct bn_process *p,

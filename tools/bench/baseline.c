@@ -349,9 +349,9 @@ static bn_status list_ledger(void *arg, const struct bn_ledger *l, bn_error *err
         if (v->args->json)
             put_entry(v->array, l, e, false);
         else
-            printf("  %.*s  %-9s  %-16s %s  %.12s%s  %s\n", SHORT_ID, e->id, bn_entry_state_name(e->state),
+            printf("  %.*s  %-9s  %-16s %s  %.12s%s%s%s\n", SHORT_ID, e->id, bn_entry_state_name(e->state),
                    e->name, e->created, e->commit[0] != '\0' ? e->commit : "no commit",
-                   e->dirty ? "+dirty" : "", e->branch);
+                   e->dirty ? "+dirty" : "", e->branch[0] != '\0' ? "  " : "", e->branch);
     }
     return BN_OK;
 }

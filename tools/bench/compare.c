@@ -2,6 +2,8 @@
  *
  * bn-bench compare: two documents that are there already, held against each other.
  */
+#include <string.h>
+
 #include "base/error.h"
 #include "tools/bench/judging.h"
 
@@ -20,6 +22,9 @@ static bn_status prepare(struct bn_bench_judging *judging, const struct bn_resul
         bn_bench_excuse(a->contended, b->contended, a->binary_sha256, b->binary_sha256);
     if (a->points && levels != NULL) BN_TRY(bn_levels_import(&judging->levels, levels, err));
     if (judging->rules.points || judging->unlike) return BN_OK;
+    if (strcmp(a->suite, b->suite) != 0)
+        return bn_fail(err, BN_ERR_UNSUPPORTED, "not alike: %.40s and %.40s measure different things",
+                       a->suite, b->suite);
     bn_status status = bn_result_like(&like_a, &like_b, err);
     if (status != BN_OK) bn_error_hint(err, "--unlike compares them all the same");
     return status;

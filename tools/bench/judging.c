@@ -15,11 +15,15 @@
 extern const char bn_bench_thresholds[];
 extern const uint64_t bn_bench_thresholds_bytes;
 
-const struct bn_option bn_bench_judging_options[] = {
+const struct bn_option bn_bench_thresholds_option[] = {
     {.name = "thresholds",
      .arg = "FILE",
      .group = "Judging",
      .help = "levels of severity; without it warning 8 %, critical 15 % of rates, 15 % and 25 % of times"},
+    {0},
+};
+
+const struct bn_option bn_bench_judging_options[] = {
     {.name = "drift",
      .arg = "PERCENT",
      .group = "Judging",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What compare, baseline and trend share: how sessions that were not taken in turn are judged, shown, and
- * turned into an exit code.
+ * What compare, baseline and trend share, and ab's levels: how sessions that were not taken in turn are
+ * judged, shown, and turned into an exit code.
  */
 #ifndef BN_BENCH_JUDGING_H
 #define BN_BENCH_JUDGING_H
@@ -18,7 +18,7 @@ struct bn_bench_judging {
     bool strict;
 };
 
-extern const struct bn_option bn_bench_judging_options[];
+extern const struct bn_option bn_bench_judging_options[], bn_bench_thresholds_option[];
 /* Reads them; rules.levels points into out. */
 BN_MUST_CHECK bn_status bn_bench_judging_read(struct bn_bench_judging *out, const struct bn_args *args,
                                               bn_error *err);

@@ -383,6 +383,7 @@ static void begin_document(struct job *job)
 {
     const struct bn_bench_shape *s = &job->shape;
     job->doc = bn_bench_document("kernels", &job->machine);
+    if (bn_opt_str(job->args, "model") != NULL) (void)bn_bench_put_model(job->doc, job->args);
     bn_json *settings = bn_json_put_object(job->doc, "settings");
     bn_json_put_string(settings, "model", bn_opt_str(job->args, "model"));
     bn_json_put_string(settings, "isa", bn_opt_str(job->args, "isa"));

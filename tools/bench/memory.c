@@ -41,9 +41,12 @@ static void put_targets(bn_json *doc)
 
 static bn_status run(struct bn_suite *s, const struct bn_args *args, bn_error *err)
 {
+    uint32_t n_ops = 0;
+    BN_TRY(bn_opt_u32(args, "ops", 100, 1000000, &n_ops, err));
     BN_TRY(bn_suite_open(s, args, "memory", err));
+    bn_json_put_u64(s->settings, "ops", n_ops);
     put_targets(s->doc);
-    BN_TRY(bn_memory_allocation(s, err));
+    BN_TRY(bn_memory_allocation(s, n_ops, err));
     BN_TRY(bn_memory_pages(s, err));
     BN_TRY(bn_memory_fragmentation(s, err));
     BN_TRY(bn_memory_bandwidth(s, err));

@@ -27,7 +27,7 @@ BN_MUST_CHECK bn_status bn_trace_make(struct bn_trace *out, enum bn_pattern patt
 void bn_trace_release(struct bn_trace *trace);
 uint64_t bn_trace_hash(const struct bn_trace *trace); /* FNV-1a of the operations */
 
-bn_status bn_memory_allocation(struct bn_suite *s, bn_error *err);
+bn_status bn_memory_allocation(struct bn_suite *s, uint32_t n_ops, bn_error *err);
 bn_status bn_memory_pages(struct bn_suite *s, bn_error *err); /* first touch, giving back, peak */
 bn_status bn_memory_fragmentation(struct bn_suite *s, bn_error *err);
 bn_status bn_memory_bandwidth(struct bn_suite *s, bn_error *err);

@@ -250,12 +250,10 @@ static bool is_wanted(struct bn_suite *s, size_t size, enum bn_pattern pattern)
     return wanted;
 }
 
-bn_status bn_memory_allocation(struct bn_suite *s, bn_error *err)
+bn_status bn_memory_allocation(struct bn_suite *s, uint32_t n_ops, bn_error *err)
 {
     static const size_t SIZES[] = {64, 256, 1024, 4096, 65536, 1u << 20, 16u << 20};
-    uint32_t n_ops = 0;
     bool head = false;
-    BN_TRY(bn_opt_u32(s->args, "ops", 100, 1000000, &n_ops, err));
     bn_json *all = bn_json_put_array(s->doc, "allocation");
     bn_json *tracking = bn_json_put_array(s->doc, "tracking");
     for (size_t i = 0; i < BN_ARRAY_LEN(SIZES); i++)

@@ -299,7 +299,7 @@ bn_status bn_memory_model(struct bn_suite *s, bn_error *err)
         session = session || bn_suite_wants(s, SESSION[i]);
     for (size_t i = 0; i < BN_ARRAY_LEN(OPENING); i++)
         opening = opening || bn_suite_wants(s, OPENING[i]);
-    bn_json *all = bn_json_put_array(s->doc, "model");
+    bn_json *all = bn_json_put_array(s->doc, "opening");
     if (session || opening) bn_suite_print(s, "\nmodel %s\n", bn_cli_model_name(s->args));
     if (session) BN_TRY(measure_session(s, all, err));
     if (opening) BN_TRY(measure_opening(s, all, err));

@@ -69,10 +69,29 @@ const struct bn_option bn_bench_profile_options[] = {
     {0},
 };
 
+/* Options that would do nothing are mistakes. */
+static bn_status check_options(const struct bn_args *args, bn_error *err)
+{
+    static const char *const OF_GRAPH[] = {"pass", "wide", "ascii", "what-if"};
+    bool graph = bn_bench_profile_graph_wanted(args);
+    for (size_t i = 0; i < BN_ARRAY_LEN(OF_GRAPH) && !graph; i++)
+        if (bn_opt_given(args, OF_GRAPH[i]))
+            return bn_fail(err, BN_ERR_ARG, "--%s needs --graph", OF_GRAPH[i]);
+    if (graph && args->json)
+        return bn_fail(err, BN_ERR_ARG, "--graph and --json exclude each other: --graph json is the graph");
+    if (graph && bn_bench_profile_roofline_wanted(args))
+        return bn_fail(err, BN_ERR_ARG, "--graph and --roofline exclude each other");
+    if (bn_opt_given(args, "what-if") && strcmp(bn_opt_str(args, "graph"), "path") != 0 &&
+        strcmp(bn_opt_str(args, "graph"), "json") != 0)
+        return bn_fail(err, BN_ERR_ARG, "--what-if needs --graph path or json");
+    return BN_OK;
+}
+
 static bn_status read_options(struct bn_bench_profile *p, bn_error *err)
 {
     static const enum bn_prof_mode MODES[] = {BN_PROF_DEFERRED, BN_PROF_PER_LAYER, BN_PROF_IMMEDIATE};
     uint32_t pairs = 0;
+    BN_TRY(check_options(p->args, err));
     BN_TRY(bn_opt_u32(p->args, "n-prompt", 1, MAX_TOKENS, &p->n_prompt, err));
     BN_TRY(bn_opt_u32(p->args, "n-predict", 1, MAX_TOKENS, &p->n_predict, err));
     BN_TRY(bn_opt_u32(p->args, "batch", 1, 4096, &p->n_batch, err));

@@ -140,10 +140,18 @@ bn_json *bn_bench_profile_begin(const struct bn_bench_profile *p)
 {
     bn_json *doc = bn_bench_document("profile", &p->machine);
     (void)bn_bench_put_model(doc, p->args);
-    bn_json_put_string(doc, "isa", bn_isa_name());
-    bn_json_put_u64(doc, "prompt_tokens", p->n_prompt);
-    bn_json_put_u64(doc, "decoded_tokens", p->n_predict);
-    bn_json_put_u64(doc, "batch", bn_session_n_batch(p->session));
+    bn_json *settings = bn_json_put_object(doc, "settings");
+    bn_json_put_string(settings, "model", bn_opt_str(p->args, "model"));
+    bn_json_put_string(settings, "isa", bn_isa_name());
+    bn_json_put_string(settings, "repack", bn_opt_str(p->args, "repack"));
+    bn_json_put_u64(settings, "threads", bn_session_n_threads(p->session));
+    bn_json_put_u64(settings, "prompt_tokens", p->n_prompt);
+    bn_json_put_u64(settings, "decoded_tokens", p->n_predict);
+    bn_json_put_u64(settings, "batch", bn_session_n_batch(p->session));
+    bn_json_put_u64(settings, "seed", p->seed);
+    bn_json_put_string(settings, "level", bn_prof_level_name(p->level));
+    bn_json_put_string(settings, "mode", bn_prof_mode_name(p->mode));
+    bn_json_put_u64(settings, "pairs", p->overhead.pairs);
     return doc;
 }
 

@@ -203,6 +203,10 @@ static bn_status run(struct quant *q, const struct bn_args *args, bn_error *err)
         BN_TRY(read_shape(bn_opt_at(args, "shape", i), &shape, err));
     BN_TRY(bn_suite_open(&q->suite, args, "quant", err));
     BN_TRY(choose_isas(q, err));
+    bn_json_put_string(q->suite.settings, "isa", bn_opt_str(args, "isa"));
+    bn_json *shapes = bn_json_put_array(q->suite.settings, "shapes");
+    for (size_t i = 0; i < n; i++)
+        bn_json_add_string(shapes, bn_opt_at(args, "shape", i));
     bn_json_put_unavailable(q->suite.doc, "gpu", "no kernel of this program runs on a graphics processor");
     q->operations = bn_json_put_array(q->suite.doc, "operations");
     for (size_t i = 0; i < (n > 0 ? n : BN_ARRAY_LEN(SHAPES)); i++) {

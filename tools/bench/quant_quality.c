@@ -220,16 +220,6 @@ static void put_stored(const bn_model *m, const uint64_t counts[3], bn_json *o)
     put_codes(o, counts, bits);
 }
 
-/* bn_cli_open_model would take --isa, which may be "all" here, for a name. */
-static bn_status open_model(const struct bn_suite *s, bn_repack repack, bn_model **out, bn_error *err)
-{
-    const char *path = bn_opt_str(s->args, "model");
-    bn_model_options options = {.repack = repack};
-    if (path != NULL) return bn_model_open(out, path, &options, err);
-    return bn_model_open_memory(out, bn_default_model_data, (size_t)bn_default_model_bytes,
-                                BN_DEFAULT_MODEL_NAME, &options, err);
-}
-
 /* Logits of some tokens, all rows. */
 static bn_status evaluate(const bn_model *m, const int32_t *ids, float *logits, bn_error *err)
 {
@@ -255,7 +245,7 @@ static bn_status compare_logits(struct bn_suite *s, const bn_model *plain, bn_js
     for (size_t i = 0; i < LOGIT_TOKENS; i++)
         ids[i] = (int32_t)(bn_splitmix64(&state) % n_vocab);
     if (a == NULL || b == NULL) status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
-    if (status == BN_OK) status = open_model(s, BN_REPACK_ALWAYS, &packed, err);
+    if (status == BN_OK) status = bn_suite_open_model(s, BN_REPACK_ALWAYS, &packed, err);
     if (status == BN_OK && packed->packed_bytes == 0) {
         bn_json_put_unavailable(o, "logits",
                                 "this model has no T5 form: its ternary layers are in TQ2 blocks");
@@ -286,18 +276,17 @@ bn_status bn_quant_model(struct bn_suite *s, bn_error *err)
 {
     bn_model *m = NULL;
     uint64_t counts[3] = {0};
-    BN_TRY(open_model(s, BN_REPACK_NEVER, &m, err));
+    BN_TRY(bn_suite_open_model(s, BN_REPACK_NEVER, &m, err));
     for (size_t i = 0; i < bn_model_n_linears(m); i++)
         for (size_t r = 0; r < bn_model_linear(m, i)->w.rows; r++)
             count_row(bn_model_linear(m, i), r, counts);
-    bn_json *o = bn_json_put_object(s->doc, "model");
-    put_stored(m, counts, o);
+    put_stored(m, counts, s->model);
     s->n_valid++;
     bn_suite_print(s, "\n%-12s %s: entropy %.4f bits a weight, %.1f %% zeros\n", "model",
                    bn_cli_model_name(s->args), bn_entropy_bits(counts, 3),
                    100.0 * (double)counts[1] / (double)(counts[0] + counts[1] + counts[2]));
-    bn_status status = compare_logits(s, m, o, err);
-    bn_json_put_unavailable(o, "perplexity_change",
+    bn_status status = compare_logits(s, m, s->model, err);
+    bn_json_put_unavailable(s->model, "perplexity_change",
                             "no format here changes a ternary model, and no model in floats is read");
     bn_model_close(m);
     return status;

@@ -82,6 +82,9 @@ bn_status bn_bench_report(struct bn_args *args, bn_error *err)
     bool chosen = bn_opt_given(args, "format") || path != NULL;
     if (dir != NULL && chosen)
         return bn_fail(err, BN_ERR_ARG, "--dir writes its own files: neither --format nor --output");
+    if (args->json && bn_opt_given(args, "format") && strcmp(bn_opt_str(args, "format"), "json") != 0)
+        return bn_fail(err, BN_ERR_ARG, "--json and --format %s exclude each other",
+                       bn_opt_str(args, "format"));
     bn_status status = bn_report_read(&r, args->operands, args->n_operands, err);
     if (status == BN_OK && dir != NULL)
         status = put_all(&r, dir, err);

@@ -216,7 +216,7 @@ void bn_report_plot_bricks(struct bn_buf *out, const struct bn_report *r,
         most = fmax(most, r->bricks[i].share);
     }
     if (n == 0 || !(most > 0)) return;
-    struct bn_plot p = {.width = 480, .height = 8 + 24 * (double)n, .left = 128, .right = 128, .x1 = most};
+    struct bn_plot p = {.width = 480, .height = 8 + 24 * (double)n, .left = 144, .right = 128, .x1 = most};
     bn_html(out, "<div class=\"figure\"><h4>Where the time goes</h4><p class=\"what\">Exclusive time of each "
                  "brick, all "
                  "threads, as a share of all time; what no brick accounts for is a line of its own.</p>\n");

@@ -193,7 +193,7 @@ static bn_status add_brick(struct bn_report *r, struct bn_report_brick brick, bn
 }
 
 /* What the profile says of each brick; what its threads spent in none is a line of its own. */
-static bn_status read_profile(struct bn_report *r, const struct bn_report_source *source, bn_error *err)
+static bn_status read_profile(struct bn_report *r, struct bn_report_source *source, bn_error *err)
 {
     const bn_json *list = bn_json_path(source->doc, "profile.summary.bricks");
     const bn_json *threads = bn_json_path(source->doc, "profile.summary.threads");
@@ -222,7 +222,8 @@ static bn_status read_profile(struct bn_report *r, const struct bn_report_source
     for (size_t i = first; i < r->n_bricks; i++)
         r->bricks[i].share = all > 0 ? r->bricks[i].ns / all : (double)NAN;
     qsort(r->bricks + first, r->n_bricks - first, sizeof *r->bricks, by_time);
-    return BN_OK;
+    /* bn-run writes none. */
+    return bn_json_size(bn_json_get(source->doc, "series")) > 0 ? read_series(r, source, err) : BN_OK;
 }
 
 /* ---- a file ---- */

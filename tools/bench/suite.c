@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 
@@ -25,6 +26,24 @@ const struct bn_option bn_bench_suite_options[] = {
     {0},
 };
 
+bn_status bn_suite_open_model(const struct bn_suite *s, bn_repack repack, bn_model **out, bn_error *err)
+{
+    const char *path = bn_opt_str(s->args, "model");
+    bn_model_options options = {.repack = repack};
+    if (path != NULL) return bn_model_open(out, path, &options, err);
+    return bn_model_open_memory(out, bn_default_model_data, (size_t)bn_default_model_bytes,
+                                BN_DEFAULT_MODEL_NAME, &options, err);
+}
+
+/* What needs the model comes last, and would find out after minutes that there is none. */
+static bn_status try_model(const struct bn_suite *s, bn_error *err)
+{
+    bn_model *model = NULL;
+    BN_TRY(bn_suite_open_model(s, BN_REPACK_NEVER, &model, err));
+    bn_model_close(model);
+    return BN_OK;
+}
+
 bn_status bn_suite_open(struct bn_suite *s, const struct bn_args *args, const char *command, bn_error *err)
 {
     double seconds = 0;
@@ -33,11 +52,14 @@ bn_status bn_suite_open(struct bn_suite *s, const struct bn_args *args, const ch
     s->min_ns = (uint64_t)(seconds * 1e9);
     s->limits.budget_ns = s->min_ns < 50000000u ? s->min_ns : 50000000u;
     BN_TRY(bn_bench_threads(args, &s->threads, &s->n_threads, err));
+    BN_TRY(try_model(s, err));
     bn_machine_read(&s->machine);
     bn_bench_warn(&s->machine);
     bn_bench_clock_measure(&s->clock);
     s->doc = bn_bench_document(command, &s->machine);
-    bn_json *settings = bn_json_put_object(s->doc, "settings");
+    s->model = bn_bench_put_model(s->doc, args);
+    bn_json *settings = s->settings = bn_json_put_object(s->doc, "settings");
+    bn_json_put_string(settings, "model", bn_opt_str(args, "model"));
     bn_json_put_string(settings, "filter", bn_opt_str(args, "filter"));
     bn_json_put_u64(settings, "min_time_ns", s->min_ns);
     bn_json *threads = bn_json_put_array(settings, "threads");

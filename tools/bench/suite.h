@@ -22,8 +22,8 @@ struct bn_suite {
     struct bn_series_list series;
     uint32_t *threads;
     size_t n_threads;
-    uint64_t min_ns; /* for each row */
-    bn_json *doc;
+    uint64_t min_ns;                     /* for each row */
+    bn_json *doc, *model, *settings;     /* the document, and its members */
     bool matched;                        /* the filter let something pass */
     size_t n_valid, n_invalid, n_failed; /* rows and true statements; rows; false statements */
 };
@@ -44,14 +44,19 @@ struct bn_suite_row {
 
 extern const struct bn_option bn_bench_suite_options[]; /* --min-time and --filter */
 
-/* Reads the options, measures the clock, begins the document with its settings. Released by
- * bn_suite_finish in any case. */
+/* Reads the options, opens the model once to see that it is one, measures the clock, begins the document:
+ * model, settings, to which the command adds what decides what is measured. Released by bn_suite_finish in
+ * any case. */
 BN_MUST_CHECK bn_status bn_suite_open(struct bn_suite *s, const struct bn_args *args, const char *command,
                                       bn_error *err);
 /* With --json the document; exit code 1 when a row was invalid, a statement false, or nothing was measured.
  * Passes on status when that is an error. */
 BN_MUST_CHECK bn_status bn_suite_finish(struct bn_suite *s, struct bn_args *args, bn_status status,
                                         bn_error *err);
+
+/* --model, or the model that the program carries; --isa may be "all" here, and is not looked at. */
+BN_MUST_CHECK bn_status bn_suite_open_model(const struct bn_suite *s, bn_repack repack, bn_model **out,
+                                            bn_error *err);
 
 /* Does --filter let this name pass? */
 bool bn_suite_wants(struct bn_suite *s, const char *name);
