@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The cache of the Hugging Face hub on this machine, in the layout that its own libraries use, so that a file
+ * is on disk once whoever fetched it:
+ *
+ *     <root>/models--owner--repo/blobs/<etag>                     the bytes; the sha256 for large files
+ *     <root>/models--owner--repo/snapshots/<commit>/<file>        a link to its blob
+ *     <root>/models--owner--repo/refs/<revision>                  the commit that a branch or tag stood at
+ *     <root>/.locks/models--owner--repo/<etag>.lock               held (flock) by whoever fetches it
+ *
+ * Nothing here needs the network.
+ */
+#ifndef BN_HUB_CACHE_H
+#define BN_HUB_CACHE_H
+
+#include "base/buf.h"
+
+/* HF_HUB_CACHE, else HF_HOME/hub, else XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub;
+ * allocated. BN_ERR_NOT_FOUND when none of these is set. */
+BN_MUST_CHECK bn_status bn_hub_cache_root(char **out, bn_error *err);
+
+/* The path of a file that is there, whole, at a revision (branch, tag or commit); allocated. BN_ERR_NOT_FOUND
+ * otherwise. */
+BN_MUST_CHECK bn_status bn_hub_cache_find(char **out, const char *root, const char *repo, const char *file,
+                                          const char *revision, bn_error *err);
+/* Where the blob of an etag belongs; makes the folders. The etag is checked: hex digits only. Allocated. */
+BN_MUST_CHECK bn_status bn_hub_cache_blob(char **out, const char *root, const char *repo, const char *etag,
+                                          bn_error *err);
+/* Links a blob that is whole into the snapshot of a commit (relative link; a copy where links cannot be made)
+ * and records the revision. Gives the snapshot's path, allocated. */
+BN_MUST_CHECK bn_status bn_hub_cache_link(char **out, const char *root, const char *repo, const char *etag,
+                                          const char *commit, const char *revision, const char *file,
+                                          bn_error *err);
+
+/* An exclusive lock, by flock(2) on a file that is made; the system releases it when its holder dies. Where
+ * flock is not supported, by O_EXCL with process, machine and boot in the file, so that a dead holder's
+ * is recognised. wait: until it is free, calling tick (may be NULL) a few times a second, which may return
+ * false to give up. BN_ERR_IO "another process is fetching this" when it is held. */
+struct bn_hub_lock;
+BN_MUST_CHECK bn_status bn_hub_lock_take(struct bn_hub_lock **out, const char *path, bool wait,
+                                         bool (*tick)(void *user), void *user, bn_error *err);
+void bn_hub_lock_release(struct bn_hub_lock *lock);
+
+/* One file in the cache, for list, verify and clean. Texts are allocated with the walk. */
+struct bn_hub_cached {
+    const char *repo, *file, *commit, *etag; /* file and commit are "" of a blob without a snapshot */
+    const char *path;                        /* of the blob */
+    uint64_t size;
+    bool partial; /* an unfinished download */
+};
+typedef bool (*bn_hub_cached_fn)(void *user, const struct bn_hub_cached *file);
+/* Calls fn for every file, sorted; stops when it returns false. */
+BN_MUST_CHECK bn_status bn_hub_cache_walk(const char *root, bn_hub_cached_fn fn, void *user, bn_error *err);
+
+/* The file that a reference (reference.h) names, without any network: for bn-run and the others. Allocated.
+ * BN_ERR_NOT_FOUND with the hint "bn-download TEXT". */
+BN_MUST_CHECK bn_status bn_hub_locate(char **path, const char *text, bn_error *err);
+
+#endif
