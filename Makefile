@@ -92,7 +92,7 @@ obj = $(patsubst %,$(OUT)/%.o,$(basename $(call src,$(1))))
 KERNEL_SRC := $(call src,kernels/dispatch.c kernels/peak.c kernels/ref_*.c) \
     $(if $(filter x86_64,$(ARCH)),$(call src,kernels/x86_*.c)) $(if $(filter aarch64,$(ARCH)),$(call src,kernels/arm_*.c))
 KERNEL_OBJ := $(KERNEL_SRC:%.c=$(OUT)/%.o)
-LIB_OBJ := $(call obj,engine/*/*.c) $(KERNEL_OBJ)
+LIB_OBJ := $(call obj,engine/*/*.[cS]) $(KERNEL_OBJ)
 LIB := $(OUT)/libbn.a
 
 TOOLS := $(patsubst tools/%.c,%,$(call src,tools/bn*.c))
@@ -166,6 +166,7 @@ endef
 $(foreach t,$(TOOLS),$(eval $(call program,$(t))))
 # The default model; a program carries it when it calls bn_cli_open_model.
 $(OUT)/tools/cli/default_model.o: fixtures/shakespeare-5m-i2_s.gguf
+$(OUT)/engine/hub/registry_data.o: engine/hub/registry.json
 $(OUT)/tools/crossval/thresholds.o: crossval/thresholds.json
 $(OUT)/tools/crossval/style.o: tools/crossval/report.css
 

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See registry.h. Texts of models and files point into the parsed document, which the registry keeps.
+ */
+#include "hub/registry.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "base/error.h"
+#include "hub/reference.h"
+
+#define MAX_MODELS 10000u
+
+extern const char bn_hub_registry_text[];
+extern const uint64_t bn_hub_registry_bytes;
+
+struct bn_hub_registry {
+    bn_json *document;
+    struct bn_hub_model *models;
+    size_t n_models;
+    struct bn_hub_file *files; /* of all models, behind one another */
+};
+
+/* ---- reading ---- */
+
+static bool is_sha256(const char *text)
+{
+    return strspn(text, "0123456789abcdef") == 64 && text[64] == '\0';
+}
+
+/* A member that must be a text. */
+static bn_status text(const char **out, const bn_json *object, const char *name, bn_error *err)
+{
+    if (bn_json_string(bn_json_get(object, name), out)) return BN_OK;
+    return bn_fail(err, BN_ERR_FORMAT, "an entry of the registry has no text '%s'", name);
+}
+
+static bn_status read_file(struct bn_hub_file *out, const bn_json *o, bn_error *err)
+{
+    BN_TRY(text(&out->variant, o, "variant", err));
+    BN_TRY(text(&out->repo, o, "repo", err));
+    BN_TRY(text(&out->runs, o, "runs", err));
+    const bn_json *size = bn_json_get(o, "size"), *sha256 = bn_json_get(o, "sha256");
+    out->revision = "main";
+    (void)bn_json_string(bn_json_get(o, "revision"), &out->revision);
+    if (!bn_json_string(bn_json_get(o, "file"), &out->file)) out->file = "";
+    if (size != NULL && (!bn_json_u64(size, &out->size) || out->size == 0))
+        return bn_fail(err, BN_ERR_FORMAT, "%s: the size is no positive number", out->repo);
+    if (sha256 != NULL && (!bn_json_string(sha256, &out->sha256) || !is_sha256(out->sha256)))
+        return bn_fail(err, BN_ERR_FORMAT, "%s: sha256 is not 64 hexadecimal digits", out->repo);
+    if (!bn_hub_safe_path(out->repo) || (out->file[0] != '\0' && !bn_hub_safe_path(out->file)))
+        return bn_fail(err, BN_ERR_FORMAT, "%s: no safe path", out->repo);
+    return BN_OK;
+}
+
+static bn_status read_model(struct bn_hub_registry *r, const bn_json *o, struct bn_hub_file **next,
+                            bn_error *err)
+{
+    struct bn_hub_model *m = &r->models[r->n_models++];
+    BN_TRY(text(&m->name, o, "name", err));
+    BN_TRY(text(&m->title, o, "title", err));
+    BN_TRY(text(&m->parameters, o, "parameters", err));
+    BN_TRY(text(&m->arch, o, "arch", err));
+    BN_TRY(text(&m->licence, o, "licence", err));
+    BN_TRY(text(&m->licence_url, o, "licence_url", err));
+    m->files = *next;
+    for (const bn_json *f = bn_json_first(bn_json_get(o, "files")); f != NULL; f = bn_json_next(f)) {
+        BN_TRY(read_file(*next, f, err));
+        ++*next;
+        m->n_files++;
+    }
+    return m->n_files > 0 ? BN_OK : bn_fail(err, BN_ERR_FORMAT, "model '%s' has no files", m->name);
+}
+
+static bn_status read_models(struct bn_hub_registry *r, bn_error *err)
+{
+    const bn_json *models = bn_json_get(r->document, "models");
+    const char *schema = "";
+    size_t n_files = 0;
+    (void)bn_json_string(bn_json_get(r->document, "schema"), &schema);
+    if (strcmp(schema, "bn.registry/1") != 0 || bn_json_kind(models) != BN_JSON_ARRAY)
+        return bn_fail(err, BN_ERR_FORMAT, "this is no registry of schema bn.registry/1");
+    if (bn_json_size(models) > MAX_MODELS)
+        return bn_fail(err, BN_ERR_LIMIT, "more than %u models", MAX_MODELS);
+    for (const bn_json *o = bn_json_first(models); o != NULL; o = bn_json_next(o))
+        n_files += bn_json_size(bn_json_get(o, "files"));
+    r->models = bn_alloc(bn_json_size(models), sizeof *r->models);
+    r->files = bn_alloc(n_files, sizeof *r->files);
+    if (r->models == NULL || r->files == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    struct bn_hub_file *next = r->files;
+    for (const bn_json *o = bn_json_first(models); o != NULL; o = bn_json_next(o))
+        BN_TRY(read_model(r, o, &next, err));
+    return BN_OK;
+}
+
+bn_status bn_hub_registry_parse(struct bn_hub_registry **out, const char *json, size_t n, bn_error *err)
+{
+    struct bn_hub_registry *r = bn_alloc(1, sizeof *r);
+    *out = NULL;
+    if (r == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bn_status status = bn_json_parse(&r->document, json, n, err);
+    if (status == BN_OK) status = read_models(r, err);
+    if (status == BN_OK)
+        *out = r;
+    else
+        bn_hub_registry_close(r);
+    return status;
+}
+
+bn_status bn_hub_registry_open(struct bn_hub_registry **out, bn_error *err)
+{
+    return bn_hub_registry_parse(out, bn_hub_registry_text, (size_t)bn_hub_registry_bytes, err);
+}
+
+void bn_hub_registry_close(struct bn_hub_registry *registry)
+{
+    if (registry == NULL) return;
+    bn_json_free(registry->document);
+    bn_free(registry->models);
+    bn_free(registry->files);
+    bn_free(registry);
+}
+
+/* ---- asking ---- */
+
+const struct bn_hub_model *bn_hub_registry_at(const struct bn_hub_registry *registry, size_t i)
+{
+    return i < registry->n_models ? &registry->models[i] : NULL;
+}
+
+/* How many single letters must be put in, left out or changed to make a of b; at most 63 letters count. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[64], n = bn_min_size(strlen(b), 63);
+    for (size_t j = 0; j <= n; j++)
+        row[j] = j;
+    for (size_t i = 0; a[i] != '\0'; i++) {
+        size_t diagonal = row[0]++;
+        for (size_t j = 1; j <= n; j++) {
+            size_t change = diagonal + (strncasecmp(&a[i], &b[j - 1], 1) != 0);
+            diagonal = row[j];
+            row[j] = bn_min_size(change, bn_min_size(row[j - 1], row[j]) + 1);
+        }
+    }
+    return row[n];
+}
+
+static bool has_alias(const bn_json *entry, const char *name)
+{
+    const char *alias;
+    for (const bn_json *a = bn_json_first(bn_json_get(entry, "aliases")); a != NULL; a = bn_json_next(a))
+        if (bn_json_string(a, &alias) && strcasecmp(alias, name) == 0) return true;
+    return false;
+}
+
+const struct bn_hub_model *bn_hub_registry_find(const struct bn_hub_registry *registry, const char *name,
+                                                const char **suggestion)
+{
+    const bn_json *entry = bn_json_first(bn_json_get(registry->document, "models"));
+    size_t nearest = SIZE_MAX;
+    for (size_t i = 0; i < registry->n_models; i++, entry = bn_json_next(entry)) {
+        const struct bn_hub_model *m = &registry->models[i];
+        if (strcasecmp(m->name, name) == 0 || has_alias(entry, name)) return m;
+        size_t d = distance(name, m->name);
+        if (suggestion != NULL && d < nearest) {
+            nearest = d;
+            *suggestion = m->name;
+        }
+    }
+    return NULL;
+}
+
+const struct bn_hub_file *bn_hub_model_file(const struct bn_hub_model *model, const char *variant)
+{
+    if (variant[0] == '\0') return &model->files[0];
+    for (size_t i = 0; i < model->n_files; i++)
+        if (strcasecmp(model->files[i].variant, variant) == 0) return &model->files[i];
+    return NULL;
+}
