@@ -129,23 +129,6 @@ const struct bn_hub_model *bn_hub_registry_at(const struct bn_hub_registry *regi
     return i < registry->n_models ? &registry->models[i] : NULL;
 }
 
-/* How many single letters must be put in, left out or changed to make a of b; at most 63 letters count. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t row[64], n = bn_min_size(strlen(b), 63);
-    for (size_t j = 0; j <= n; j++)
-        row[j] = j;
-    for (size_t i = 0; a[i] != '\0'; i++) {
-        size_t diagonal = row[0]++;
-        for (size_t j = 1; j <= n; j++) {
-            size_t change = diagonal + (strncasecmp(&a[i], &b[j - 1], 1) != 0);
-            diagonal = row[j];
-            row[j] = bn_min_size(change, bn_min_size(row[j - 1], row[j]) + 1);
-        }
-    }
-    return row[n];
-}
-
 static bool has_alias(const bn_json *entry, const char *name)
 {
     const char *alias;
@@ -154,20 +137,12 @@ static bool has_alias(const bn_json *entry, const char *name)
     return false;
 }
 
-const struct bn_hub_model *bn_hub_registry_find(const struct bn_hub_registry *registry, const char *name,
-                                                const char **suggestion)
+const struct bn_hub_model *bn_hub_registry_find(const struct bn_hub_registry *registry, const char *name)
 {
     const bn_json *entry = bn_json_first(bn_json_get(registry->document, "models"));
-    size_t nearest = SIZE_MAX;
-    for (size_t i = 0; i < registry->n_models; i++, entry = bn_json_next(entry)) {
-        const struct bn_hub_model *m = &registry->models[i];
-        if (strcasecmp(m->name, name) == 0 || has_alias(entry, name)) return m;
-        size_t d = distance(name, m->name);
-        if (suggestion != NULL && d < nearest) {
-            nearest = d;
-            *suggestion = m->name;
-        }
-    }
+    for (size_t i = 0; i < registry->n_models; i++, entry = bn_json_next(entry))
+        if (strcasecmp(registry->models[i].name, name) == 0 || has_alias(entry, name))
+            return &registry->models[i];
     return NULL;
 }
 

@@ -2,7 +2,7 @@
  *
  * The models that the toolchain knows by name: data (registry.json), carried by the library. A digest stands
  * there only where it is known from a source outside the download; for the others the first download
- * records what came (pins.h), and later ones are held against that.
+ * records what came, and later ones are held against that.
  */
 #ifndef BN_HUB_REGISTRY_H
 #define BN_HUB_REGISTRY_H
@@ -34,10 +34,8 @@ BN_MUST_CHECK bn_status bn_hub_registry_parse(struct bn_hub_registry **out, cons
 void bn_hub_registry_close(struct bn_hub_registry *registry);
 /* The i-th model, NULL past the end. */
 const struct bn_hub_model *bn_hub_registry_at(const struct bn_hub_registry *registry, size_t i);
-/* By name or alias, in any case of letters; NULL when there is none, and the nearest name in suggestion (may
- * be NULL). */
-const struct bn_hub_model *bn_hub_registry_find(const struct bn_hub_registry *registry, const char *name,
-                                                const char **suggestion);
+/* By name or alias, in any case of letters; NULL when there is none. */
+const struct bn_hub_model *bn_hub_registry_find(const struct bn_hub_registry *registry, const char *name);
 /* "" is the default; NULL when there is none. */
 const struct bn_hub_file *bn_hub_model_file(const struct bn_hub_model *model, const char *variant);
 
