@@ -32,15 +32,6 @@ BN_MUST_CHECK bn_status bn_hub_cache_link(char **out, const char *root, const ch
                                           const char *commit, const char *revision, const char *file,
                                           bn_error *err);
 
-/* An exclusive lock, by flock(2) on a file that is made; the system releases it when its holder dies. Where
- * flock is not supported, by O_EXCL with process, machine and boot in the file, so that a dead holder's
- * is recognised. wait: until it is free, calling tick (may be NULL) a few times a second, which may return
- * false to give up. BN_ERR_IO "another process is fetching this" when it is held. */
-struct bn_hub_lock;
-BN_MUST_CHECK bn_status bn_hub_lock_take(struct bn_hub_lock **out, const char *path, bool wait,
-                                         bool (*tick)(void *user), void *user, bn_error *err);
-void bn_hub_lock_release(struct bn_hub_lock *lock);
-
 /* One file in the cache, for list, verify and clean. Texts are allocated with the walk. */
 struct bn_hub_cached {
     const char *repo, *file, *commit, *etag; /* file and commit are "" of a blob without a snapshot */
