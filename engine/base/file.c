@@ -167,3 +167,19 @@ bn_status bn_file_write_atomic(const char *path, const void *bytes, size_t n, bn
     char behind_links[PATH_MAX]; /* of a link its target is replaced, not the link */
     return replace_file(realpath(path, behind_links) != NULL ? behind_links : path, bytes, n, err);
 }
+
+bn_status bn_file_make_folders(const char *path, bn_error *err)
+{
+    char part[PATH_MAX];
+    size_t n = strlen(path);
+    if (n >= sizeof part) return bn_fail_errno(err, ENAMETOOLONG, path, "cannot make folders");
+    memcpy(part, path, n + 1);
+    for (size_t i = 1; i < n; i++) {
+        if (part[i] != '/') continue;
+        part[i] = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            return bn_fail_errno(err, errno, part, "cannot make the folder");
+        part[i] = '/';
+    }
+    return BN_OK;
+}

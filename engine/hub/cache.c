@@ -7,7 +7,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,20 +36,6 @@ static bn_status make_path(char **out, bn_error *err, const char *fmt, ...)
     if (n < 0 || (size_t)n >= sizeof text) return bn_fail(err, BN_ERR_LIMIT, "a path is over 4095 bytes");
     *out = bn_strndup(text, (size_t)n);
     return *out != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
-}
-
-/* All folders in front of the last slash. */
-static bn_status make_folders(const char *path, bn_error *err)
-{
-    char part[MAX_PATH];
-    for (size_t i = 1; path[i] != '\0' && i < sizeof part; i++) {
-        if (path[i] != '/') continue;
-        memcpy(part, path, i);
-        part[i] = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            return bn_fail_errno(err, errno, part, "the folder cannot be made");
-    }
-    return BN_OK;
 }
 
 /* "models--owner--repo" */
@@ -170,7 +155,7 @@ bn_status bn_hub_cache_blob(char **out, const char *root, const char *repo, cons
     BN_TRY(repo_folder(folder, repo, err));
     if (!is_hex(etag, 32)) return bn_fail(err, BN_ERR_FORMAT, "the server's etag is no digest");
     BN_TRY(make_path(out, err, "%s/%s/blobs/%s", root, folder, etag));
-    bn_status status = make_folders(*out, err);
+    bn_status status = bn_file_make_folders(*out, err);
     if (status == BN_OK) return BN_OK;
     bn_free(*out);
     *out = NULL;
@@ -218,11 +203,11 @@ bn_status bn_hub_cache_link(char **out, const char *root, const char *repo, cons
     BN_TRY(link_target(target, file, etag, err));
     BN_TRY(bn_hub_cache_blob(&blob, root, repo, etag, err));
     bn_status status = make_path(out, err, "%s/%s/snapshots/%s/%s", root, folder, commit, file);
-    if (status == BN_OK) status = make_folders(*out, err);
+    if (status == BN_OK) status = bn_file_make_folders(*out, err);
     if (status == BN_OK) status = place_link(target, blob, *out, err);
     if (status == BN_OK && !is_hex(revision, 40)) {
         status = make_path(&ref, err, "%s/%s/refs/%s", root, folder, revision);
-        if (status == BN_OK) status = make_folders(ref, err);
+        if (status == BN_OK) status = bn_file_make_folders(ref, err);
         if (status == BN_OK) status = bn_file_write_atomic(ref, commit, strlen(commit), err);
     }
     bn_free(ref);

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -82,15 +81,7 @@ static int try_lock(struct bn_hub_lock *lock)
 
 static bn_status open_file(struct bn_hub_lock *lock, const char *path, bn_error *err)
 {
-    char part[MAX_PATH];
-    if (strlen(path) >= sizeof part) return bn_fail(err, BN_ERR_LIMIT, "a path is over 4095 bytes");
-    for (size_t i = 1; path[i] != '\0'; i++) {
-        if (path[i] != '/') continue;
-        memcpy(part, path, i);
-        part[i] = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            return bn_fail_errno(err, errno, part, "the folder cannot be made");
-    }
+    BN_TRY(bn_file_make_folders(path, err));
     snprintf(lock->held, sizeof lock->held, "%s.held", path);
     lock->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (lock->fd < 0) return bn_fail_errno(err, errno, path, "the lock cannot be made");
