@@ -117,7 +117,7 @@ static bn_status write_all(int fd, const char *bytes, size_t n, const char *path
 }
 
 /* Makes the rename itself durable. Not every file system can: that is no error. */
-static void sync_folder_of(const char *path)
+void bn_file_sync_folder(const char *path)
 {
     char folder[4096];
     snprintf(folder, sizeof folder, "%s", path);
@@ -146,7 +146,7 @@ static bn_status replace_file(const char *path, const void *bytes, size_t n, bn_
     if (status != BN_OK)
         (void)unlink(temp);
     else
-        sync_folder_of(path);
+        bn_file_sync_folder(path);
     return status;
 }
 

@@ -297,7 +297,7 @@ static void finish(struct bn_http_call *call, CURLcode code)
              : is_final(code)   ? BN_HTTP_REFUSED
                                 : BN_HTTP_BROKEN;
     const char *words = call->words[0] != '\0' ? call->words : curl_easy_strerror(code);
-    snprintf(r->message, sizeof r->message, "%s", words);
+    snprintf(r->message, sizeof r->message, "%.199s", words);
 }
 
 bn_status bn_http_poll(struct bn_http *http, unsigned wait_ms, struct bn_http_call **ended, bn_error *err)
