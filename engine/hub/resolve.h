@@ -16,11 +16,10 @@ struct bn_hub_server {
 BN_MUST_CHECK bn_status bn_hub_server_read(struct bn_hub_server *server, bn_error *err);
 
 struct bn_hub_metadata {
-    char url[2049];    /* to fetch it: the endpoint's, which redirects */
-    char commit[65];   /* X-Repo-Commit */
-    char etag[129];    /* the blob's name: X-Linked-Etag or ETag, no quotes, no W/ */
-    char sha256[65];   /* of large files (LFS, xet), else "" */
-    char git_sha1[41]; /* of the others, else "" */
+    char url[2049];  /* to fetch it: the endpoint's, which redirects */
+    char commit[65]; /* X-Repo-Commit */
+    char etag[129];  /* the blob's name: X-Linked-Etag or ETag, no quotes, no W/ */
+    char sha256[65]; /* of large files (LFS, xet), else "" */
     uint64_t size;
 };
 /* BN_ERR_NOT_FOUND tells repository, revision and file apart (X-Error-Code); BN_ERR_AUTH tells a gated

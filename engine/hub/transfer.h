@@ -45,7 +45,6 @@ struct bn_transfer {
     const char *identity; /* what this is, for the journal: "hf:owner/repo:file@commit", or the URL */
     uint64_t size;        /* 0: not known beforehand */
     const char *sha256;   /* 64 hex digits in any case, NULL: not known; then the digest is reported only */
-    const char *git_sha1; /* of a small file of a repository: sha1("blob <size>\0" bytes); may be NULL */
     const char *token;    /* bearer token, NULL: none; sent to the origin of the first URL alone */
     unsigned parallel;    /* connections, 1 to 16 */
     uint64_t limit_rate;  /* bytes a second over all of them; 0: none */
