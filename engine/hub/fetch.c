@@ -310,6 +310,8 @@ bn_status bn_hub_fetch(struct bn_hub_fetch *fetch, bn_error *err)
     fetch->from_cache = false;
     bn_status status = identify(w, err);
     if (status == BN_OK) status = w->ref.kind == BN_HUB_URL ? fetch_url(w, err) : fetch_repo(w, err);
+    fetch->transfer.urls = NULL; /* it was ours */
+    fetch->transfer.path = fetch->transfer.identity = NULL;
     bn_free(w->root);
     bn_free(w);
     return status;
