@@ -243,55 +243,82 @@ struct check {
     uint64_t *kept, *lost;
 };
 
-/* One line {"piece", "n", "sha256"}: the piece is read and compared. */
-static bn_status check_line(struct bn_pieces *p, const bn_json *line, const struct check *check,
-                            bn_error *err)
+/* One line {"piece", "n", "sha256"}: its digest goes into the list, which has p->room entries; of several
+ * lines of one piece the last one counts. Anything else is no line of ours. */
+static bn_status read_line(struct bn_pieces *p, char (**listed)[BN_SHA256_HEX], const bn_json *line,
+                           bn_error *err)
 {
     uint64_t i, n;
     const char *sha256;
-    char hex[BN_SHA256_HEX];
+    size_t room = p->room;
     if (!bn_json_u64(bn_json_get(line, "piece"), &i) || !bn_json_u64(bn_json_get(line, "n"), &n) ||
-        !text_of(line, "sha256", &sha256) || i > UINT32_MAX || (p->n > 0 && i >= p->n) ||
-        n != piece_bytes(p, (size_t)i))
-        return BN_OK; /* no line of ours */
-    if (!grow(p, (size_t)i + 1)) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
-    if (p->state[i] == SAFE) return BN_OK;
-    bool good = hash_piece(p, (size_t)i, false, hex, NULL) == BN_OK && strcmp(hex, sha256) == 0;
-    if (good) p->state[i] = SAFE;
-    *(good ? check->kept : check->lost) += n;
-    if (check->progress != NULL && !check->progress(check->user, n))
-        return bn_fail(err, BN_ERR_CANCELLED, "stopped");
+        !text_of(line, "sha256", &sha256) || strlen(sha256) != BN_SHA256_HEX - 1 || i > UINT32_MAX ||
+        (p->n > 0 && i >= p->n) || n != piece_bytes(p, (size_t)i))
+        return BN_OK;
+    bool ok = grow(p, (size_t)i + 1);
+    if (ok && (*listed == NULL || p->room > room)) {
+        char(*more)[BN_SHA256_HEX] = bn_realloc(*listed, p->room, sizeof **listed);
+        ok = more != NULL;
+        for (size_t k = *listed != NULL ? room : 0; ok && k < p->room; k++)
+            more[k][0] = '\0';
+        if (ok) *listed = more;
+    }
+    if (!ok) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    memcpy((*listed)[i], sha256, BN_SHA256_HEX);
     return BN_OK;
 }
 
-static bn_status read_lines(struct bn_pieces *p, const char *text, const struct check *check, bn_error *err)
+/* *used is where the last whole line ends. */
+static bn_status read_lines(struct bn_pieces *p, char (**listed)[BN_SHA256_HEX], const char *text,
+                            size_t *used, bn_error *err)
 {
     bn_status status = BN_OK;
-    while (status == BN_OK && *text != '\0') {
-        size_t n = strcspn(text, "\n");
+    while (status == BN_OK && text[*used] != '\0') {
+        size_t n = strcspn(text + *used, "\n");
         bn_json *line = NULL;
-        if (text[n] == '\0') break; /* cut off */
-        if (bn_json_parse(&line, text, n, NULL) == BN_OK) status = check_line(p, line, check, err);
+        if (text[*used + n] == '\0') break; /* cut off */
+        if (bn_json_parse(&line, text + *used, n, NULL) == BN_OK) status = read_line(p, listed, line, err);
         bn_json_free(line);
-        text += n + 1;
+        *used += n + 1;
     }
     return status;
 }
 
-/* A journal that has been read is written anew, since lines of lost pieces must not be believed later. */
-static bn_status rewrite(struct bn_pieces *p, const struct bn_pieces_origin *origin, bn_error *err)
+/* The whole begins anew: bytes that do not belong there went into it. */
+static void forget_whole(struct bn_pieces *p)
+{
+    unsigned char scrap[BN_SHA256_BYTES];
+    bn_sha256_take(p->whole, scrap);
+    p->cursor = 0;
+}
+
+/* Reads each listed piece and compares. One that does not hold is fetched again, and gets a new line then. */
+static bn_status verify(struct bn_pieces *p, char (*listed)[BN_SHA256_HEX], const struct check *check,
+                        bn_error *err)
 {
     char hex[BN_SHA256_HEX];
-    if (ftruncate(p->log, 0) != 0 || lseek(p->log, 0, SEEK_SET) < 0)
-        return bn_fail_errno(err, errno, p->journal, "cannot write");
-    BN_TRY(write_origin(p, origin, err));
-    for (size_t i = 0; i < p->used; i++) {
-        if (p->state[i] != SAFE) continue;
-        BN_TRY(hash_piece(p, i, i == p->cursor, hex, err));
-        if (i == p->cursor) p->cursor++;
-        BN_TRY(book(p, i, hex, err));
+    for (size_t i = 0; listed != NULL && i < p->used; i++) {
+        uint64_t n = piece_bytes(p, i);
+        if (listed[i][0] == '\0') continue;
+        bool also = i == p->cursor;
+        bool good = hash_piece(p, i, also, hex, NULL) == BN_OK && strcmp(hex, listed[i]) == 0;
+        if (good) p->state[i] = SAFE;
+        if (also && good) p->cursor++;
+        if (also && !good) forget_whole(p);
+        *(good ? check->kept : check->lost) += n;
+        if (check->progress != NULL && !check->progress(check->user, good ? n : 0))
+            return bn_fail(err, BN_ERR_CANCELLED, "stopped");
     }
     return BN_OK;
+}
+
+/* Begins a journal, and the part. */
+static bn_status begin(struct bn_pieces *p, const struct bn_pieces_origin *origin, bn_error *err)
+{
+    if (ftruncate(p->log, 0) != 0 || lseek(p->log, 0, SEEK_SET) < 0)
+        return bn_fail_errno(err, errno, p->journal, "cannot write");
+    if (ftruncate(p->fd, 0) != 0) return bn_fail_errno(err, errno, p->part, "cannot write");
+    return write_origin(p, origin, err);
 }
 
 /* ---- opening ---- */
@@ -337,6 +364,19 @@ static bn_status set_size(struct bn_pieces *p, uint64_t size, bn_error *err)
     return grow(p, p->n) ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
 }
 
+/* What an earlier run left. A last line that was cut off goes, so that the next one begins on its own. */
+static bn_status resume(struct bn_pieces *p, const char *text, size_t used, const struct check *check,
+                        bn_error *err)
+{
+    char(*listed)[BN_SHA256_HEX] = NULL;
+    bn_status status = read_lines(p, &listed, text, &used, err);
+    if (status == BN_OK && (ftruncate(p->log, (off_t)used) != 0 || lseek(p->log, 0, SEEK_END) < 0))
+        status = bn_fail_errno(err, errno, p->journal, "cannot write");
+    if (status == BN_OK) status = verify(p, listed, check, err);
+    bn_free(listed);
+    return status;
+}
+
 static bn_status load(struct bn_pieces *p, const struct bn_pieces_origin *origin, const struct check *check,
                       bool *other, bn_error *err)
 {
@@ -348,11 +388,8 @@ static bn_status load(struct bn_pieces *p, const struct bn_pieces_origin *origin
     bool same = lines[n] == '\n' && bn_json_parse(&head, lines, n, NULL) == BN_OK && is_same(head, origin);
     bn_json_free(head);
     *other = status == BN_OK && n > 0 && !same;
-    if (status == BN_OK && same) status = read_lines(p, lines + n + 1, check, err);
-    if (status == BN_OK && !same && ftruncate(p->fd, 0) != 0)
-        status = bn_fail_errno(err, errno, p->part, "cannot write");
+    if (status == BN_OK) status = same ? resume(p, lines, n + 1, check, err) : begin(p, origin, err);
     bn_buf_release(&text);
-    if (status == BN_OK) status = rewrite(p, origin, err);
     return status;
 }
 
@@ -415,13 +452,11 @@ bn_status bn_pieces_restart(struct bn_pieces *p, const struct bn_pieces_origin *
 {
     stop_thread(p);
     BN_TRY(failure_of(p, err));
-    if (ftruncate(p->fd, 0) != 0) return bn_fail_errno(err, errno, p->part, "cannot write");
-    unsigned char scrap[BN_SHA256_BYTES];
-    bn_sha256_take(p->whole, scrap);
+    forget_whole(p);
     memset(p->state, MISSING, p->room);
-    p->used = p->cursor = 0;
+    p->used = 0;
     BN_TRY(set_size(p, origin->size, err));
-    BN_TRY(rewrite(p, origin, err));
+    BN_TRY(begin(p, origin, err));
     BN_TRY(reserve(p, err));
     return start_thread(p, err);
 }
