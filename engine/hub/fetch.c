@@ -152,6 +152,7 @@ static bn_status transfer(struct work *w, const char *path, size_t n_urls, const
                                        .parallel = f->parallel,
                                        .limit_rate = f->limit_rate,
                                        .retries = f->retries,
+                                       .stall_s = f->stall_s,
                                        .force = f->force,
                                        .fn = f->fn,
                                        .user = f->user};

@@ -16,7 +16,7 @@ struct bn_hub_fetch {
     const char *const *mirrors; /* other endpoints with the same files */
     size_t n_mirrors;
     struct bn_hub_server server;
-    unsigned parallel, retries;
+    unsigned parallel, retries, stall_s;
     uint64_t limit_rate;
     bool force, no_wait; /* no_wait: fail when another process fetches it */
     bool dry_run;        /* resolve, and fetch nothing */

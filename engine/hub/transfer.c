@@ -22,7 +22,7 @@
 #include "hub/pieces.h"
 
 #define MAX_STREAMS 16u
-#define RUN_PIECES 4u /* of one request, with several streams */
+#define RUN_PIECES 4u /* of one request, with several streams: at most */
 #define TICK_MS 100u
 #define EVENT_NS 100000000u
 #define FIRST_WAIT_MS 200u
@@ -333,7 +333,7 @@ static bool assign(struct job *job, struct stream *s)
     while (i < n && !is_missing(job, i))
         i++;
     if (i == n) return false;
-    size_t most = job->n_streams > 1 ? RUN_PIECES : n;
+    size_t most = job->n_streams > 1 ? bn_min_size(RUN_PIECES, (n - i) / job->n_streams + 1) : n;
     for (to = i + 1; to - i < most && is_missing(job, to);)
         to++;
     s->at = (uint64_t)i * BN_PIECE_BYTES;
@@ -549,10 +549,29 @@ static bn_status fetch_right(struct job *job, bn_error *err)
     return BN_ERR_INTEGRITY;
 }
 
+/* A repository's large files are elsewhere; what stands in their place is a note of a few lines. */
+static bn_status refuse_pointer(struct job *job, bn_error *err)
+{
+    static const char MARK[] = "version https://git-lfs.github.com/";
+    char part[4200], text[sizeof MARK];
+    bool known = job->sha256[0] != '\0' || job->origin.size > 1024;
+    int n = snprintf(part, sizeof part, "%s.part", job->t->path);
+    if (known || n < 0 || (size_t)n >= sizeof part) return BN_OK;
+    FILE *file = fopen(part, "re");
+    if (file == NULL) return BN_OK;
+    size_t got = fread(text, 1, sizeof MARK - 1, file);
+    fclose(file);
+    if (got != sizeof MARK - 1 || memcmp(text, MARK, got) != 0) return BN_OK;
+    bn_fail(err, BN_ERR_INTEGRITY, "the server sends a pointer of git-lfs in place of the file");
+    bn_error_hint(err, "on the hub, take the address with /resolve/, not /raw/");
+    return BN_ERR_INTEGRITY;
+}
+
 static bn_status run(struct job *job, bn_error *err)
 {
     BN_TRY(ask(job, err));
     BN_TRY(fetch_right(job, err));
+    BN_TRY(refuse_pointer(job, err));
     struct bn_pieces *pieces = job->pieces;
     job->t->final_size = job->origin.size;
     job->pieces = NULL;
@@ -609,6 +628,7 @@ bn_status bn_transfer_run(struct bn_transfer *transfer, bn_error *err)
     for (unsigned i = 0; i < MAX_STREAMS; i++)
         job->streams[i].job = job;
     unsigned parallel = transfer->parallel > 0 ? transfer->parallel : 1;
+    options.stall_s = transfer->stall_s;
     options.limit_rate = (transfer->limit_rate + parallel - 1) / parallel;
     bn_status status = bn_http_open(&job->http, &options, err);
     if (status == BN_OK) status = run(job, err);

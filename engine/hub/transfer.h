@@ -49,6 +49,7 @@ struct bn_transfer {
     unsigned parallel;    /* connections, 1 to 16 */
     uint64_t limit_rate;  /* bytes a second over all of them; 0: none */
     unsigned retries;     /* of a request without progress, before it fails for good */
+    unsigned stall_s;     /* a connection that brings next to nothing for so long is broken; 0: 30 */
     bool force;           /* fetch even when path is there */
     bn_transfer_fn fn;    /* may be NULL */
     void *user;

@@ -23,6 +23,11 @@ const struct bn_option bn_download_network_options[] = {
      .group = "Network",
      .preset = "6",
      .help = "attempts in a row without progress before giving up"},
+    {.name = "stall",
+     .arg = "SECONDS",
+     .group = "Network",
+     .preset = "30",
+     .help = "give a connection up that brings less than 1000 bytes a second for so long"},
     {.name = "mirror",
      .arg = "URL",
      .group = "Network",
@@ -43,12 +48,15 @@ const struct bn_option bn_download_get_options[] = {
 bn_status bn_download_settings(struct bn_hub_fetch *fetch, const struct bn_args *args, bn_error *err)
 {
     uint32_t parallel = 4, retries = 6;
+    uint64_t stall = 30;
     BN_TRY(bn_opt_u32(args, "parallel", 1, 16, &parallel, err));
     BN_TRY(bn_opt_u32(args, "retries", 0, 1000, &retries, err));
+    BN_TRY(bn_opt_seconds(args, "stall", &stall, err));
     BN_TRY(bn_opt_bytes(args, "limit-rate", &fetch->limit_rate, err));
     BN_TRY(bn_hub_server_read(&fetch->server, err));
     fetch->parallel = parallel;
     fetch->retries = retries;
+    fetch->stall_s = stall > 0 && stall < 86400 ? (unsigned)stall : 30;
     fetch->server.offline = fetch->server.offline || bn_opt_flag(args, "offline");
     return BN_OK;
 }
@@ -60,7 +68,7 @@ static bool show(void *user, const struct bn_transfer_event *e)
     fprintf(stderr, "%s %s have=%llu/%llu fetched=%llu %s\n", NAMES[e->phase], e->url,
             (unsigned long long)e->have, (unsigned long long)e->size, (unsigned long long)e->fetched,
             e->message != NULL ? e->message : "");
-    return true;
+    return bn_cli_interrupted() == 0;
 }
 
 bn_status bn_download_get(struct bn_args *args, bn_error *err)
@@ -74,8 +82,15 @@ bn_status bn_download_get(struct bn_args *args, bn_error *err)
     fetch->no_wait = bn_opt_flag(args, "no-wait");
     fetch->dry_run = bn_opt_flag(args, "dry-run");
     fetch->fn = show;
+    bn_cli_catch_interrupt();
     bn_status status = bn_download_settings(fetch, args, err);
     if (status == BN_OK) status = bn_hub_fetch(fetch, err);
+    if (bn_cli_interrupted() != 0) {
+        bn_report_note(0, "%s", err->msg);
+        args->exit_code = 128 + bn_cli_interrupted();
+        bn_free(fetch);
+        return BN_OK;
+    }
     if (status == BN_OK) printf("%s\n", fetch->path);
     bn_free(fetch);
     return status;
