@@ -71,7 +71,8 @@ static bool tell(struct job *job, enum bn_transfer_phase phase, uint64_t wait_ms
     uint64_t have = job->have;
     if (job->t->fn == NULL) return true;
     for (unsigned i = 0; i < job->n_streams; i++) /* pieces that are begun */
-        if (job->streams[i].assigned) have += job->streams[i].at % BN_PIECE_BYTES;
+        if (job->streams[i].assigned && job->streams[i].at < job->streams[i].end)
+            have += job->streams[i].at % BN_PIECE_BYTES;
     bn_http_show(url, sizeof url, job->source.url);
     struct bn_transfer_event event = {phase,           url,     have,    job->origin.size,
                                       job->t->fetched, wait_ms, attempt, message};

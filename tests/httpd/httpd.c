@@ -33,6 +33,7 @@
  *     chunked close     the body without a length: in chunks, or until the connection ends
  *     length=N          says so in Content-Length
  *     more=N            sends N bytes beyond the end
+ *     fat=N             N bytes of header fields that mean nothing
  *     etag=TEXT noetag  TEXT may be W/"x"
  *     nolastmod
  */
@@ -70,7 +71,7 @@ struct request {
 };
 
 struct plan {
-    long long status, cut, rst, flip, drip, stall, from, total, length, more;
+    long long status, cut, rst, flip, drip, stall, from, total, length, more, fat;
     bool whole, norange, star, chunked, close, noetag, nolastmod, cuts, resets;
     char headers[4096], redirect[2048], file[1024], etag[256];
 };
@@ -102,7 +103,7 @@ static void act(struct plan *plan, const char *word)
     } NUMBERS[] = {{"status=", &plan->status}, {"cut=", &plan->cut},     {"rst=", &plan->rst},
                    {"flip=", &plan->flip},     {"drip=", &plan->drip},   {"stall=", &plan->stall},
                    {"from=", &plan->from},     {"total=", &plan->total}, {"length=", &plan->length},
-                   {"more=", &plan->more}};
+                   {"more=", &plan->more},     {"fat=", &plan->fat}};
     const struct {
         const char *name;
         bool *value;
@@ -326,6 +327,9 @@ static int head(char *out, size_t room, const struct plan *plan, const struct bo
                     range, tag, last, plan->headers, plan->close ? "Connection: close\r\n" : "");
 }
 
+#define TEN "xxxxxxxxxx"
+#define FAT "X-Fat: " TEN TEN TEN TEN TEN TEN TEN TEN TEN "xx\r\n"
+
 static bool answer_file(int fd, const struct request *r, const struct plan *plan)
 {
     char path[4096], text[8192], tag[64], modified[64] = "";
@@ -344,7 +348,10 @@ static bool answer_file(int fd, const struct request *r, const struct plan *plan
     if (!found || beyond || status >= 300) body.from = 0, body.to = -1;
     int n = head(text, sizeof text, plan, &body, status, part && !beyond, etag, modified);
     long long sent = 0;
-    alive = send_all(fd, text, (size_t)n);
+    alive = send_all(fd, text, (size_t)n - 2);
+    for (long long fat = 0; fat < plan->fat; fat += 101)
+        alive = alive && send_all(fd, FAT, sizeof FAT - 1);
+    alive = alive && send_all(fd, "\r\n", 2);
     if (alive && strcmp(r->method, "HEAD") != 0) sent = send_body(fd, plan, &body, &alive);
     if (file >= 0) close(file);
     note(r, status, sent);
