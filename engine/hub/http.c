@@ -278,7 +278,6 @@ static bool is_final(CURLcode code)
     case CURLE_SSL_ISSUER_ERROR:
     case CURLE_SSL_CIPHER:
     case CURLE_SSL_ENGINE_NOTFOUND:
-    case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_URL_MALFORMAT:
     case CURLE_COULDNT_RESOLVE_PROXY:
         return true;

@@ -2,11 +2,11 @@
  *
  * A web server for tests, that misbehaves as it is told.
  *
- *     httpd ROOT SCRIPT LOG
+ *     httpd ROOT SCRIPT LOG [PORT]
  *
- * serves the files below ROOT on a free port of 127.0.0.1, which it prints. It speaks HTTP/1.1 with single
- * ranges, If-Range, HEAD and strong ETags made of size and time. LOG gets a line for each request that has
- * been answered:
+ * serves the files below ROOT on a port of 127.0.0.1, a free one unless it is given, which it prints. It
+ * speaks HTTP/1.1 with single ranges, If-Range, HEAD and strong ETags made of size and time. LOG gets a line
+ * for each request that has been answered:
  *
  *     number method path range if-range auth status sent
  *
@@ -392,8 +392,8 @@ int main(int argc, char **argv)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof address;
-    if (argc != 4) {
-        fprintf(stderr, "usage: httpd ROOT SCRIPT LOG\n");
+    if (argc < 4) {
+        fprintf(stderr, "usage: httpd ROOT SCRIPT LOG [PORT]\n");
         return 2;
     }
     root = argv[1];
@@ -401,6 +401,9 @@ int main(int argc, char **argv)
     log_path = argv[3];
     signal(SIGPIPE, SIG_IGN);
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int yes = 1;
+    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (argc > 4) address.sin_port = htons((uint16_t)strtoul(argv[4], NULL, 10));
     if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof address) != 0 ||
         listen(listener, 64) != 0 || getsockname(listener, (struct sockaddr *)&address, &n) != 0) {
         perror("httpd");
