@@ -34,7 +34,8 @@ struct bn_pieces {
     size_t n, room; /* n: 0 while the size is not known */
     size_t used;    /* pieces that state has entries for */
     unsigned char *chunk;
-    struct bn_sha256 *each, *whole;
+    struct bn_checksum *each; /* of one piece */
+    struct bn_sha256 *whole;
     size_t cursor; /* the next piece of the whole */
 
     /* The thread that hashes. It owns what stands above but state, which the lock guards. */
@@ -68,22 +69,21 @@ static bool grow(struct bn_pieces *p, size_t used)
 /* ---- hashing ---- */
 
 /* Reads piece i into `each`, and, with `also`, into the whole. */
-static bn_status hash_piece(struct bn_pieces *p, size_t i, bool also, char hex[BN_SHA256_HEX], bn_error *err)
+static bn_status hash_piece(struct bn_pieces *p, size_t i, bool also, char hex[BN_CHECKSUM_HEX],
+                            bn_error *err)
 {
     uint64_t at = (uint64_t)i * BN_PIECE_BYTES, end = at + piece_bytes(p, i);
-    unsigned char digest[BN_SHA256_BYTES];
     while (at < end) {
         size_t wanted = end - at < CHUNK_BYTES ? (size_t)(end - at) : CHUNK_BYTES;
         ssize_t got = pread(p->fd, p->chunk, wanted, (off_t)at);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return bn_fail_errno(err, errno, p->part, "cannot read");
         if (got == 0) return bn_fail_at(err, BN_ERR_IO, at, p->part, "the file ends too early");
-        bn_sha256_update(p->each, p->chunk, (size_t)got);
+        bn_checksum_update(p->each, p->chunk, (size_t)got);
         if (also) bn_sha256_update(p->whole, p->chunk, (size_t)got);
         at += (uint64_t)got;
     }
-    bn_sha256_take(p->each, digest);
-    bn_hex(hex, digest, sizeof digest);
+    bn_checksum_take(p->each, hex);
     return BN_OK;
 }
 
@@ -96,7 +96,7 @@ static bn_status write_line(struct bn_pieces *p, const char *line, size_t n, bn_
 static bn_status book(struct bn_pieces *p, size_t i, const char *hex, bn_error *err)
 {
     char line[160];
-    int n = snprintf(line, sizeof line, "{\"piece\": %zu, \"n\": %llu, \"sha256\": \"%s\"}\n", i,
+    int n = snprintf(line, sizeof line, "{\"piece\": %zu, \"n\": %llu, \"gmac\": \"%s\"}\n", i,
                      (unsigned long long)piece_bytes(p, i), hex);
     return write_line(p, line, (size_t)n, err);
 }
@@ -112,7 +112,7 @@ static bool next_written(const struct bn_pieces *p, size_t *i)
 /* Pieces that came out of order go into the whole when their turn comes. */
 static bn_status catch_up(struct bn_pieces *p, bn_error *err)
 {
-    char hex[BN_SHA256_HEX];
+    char hex[BN_CHECKSUM_HEX];
     for (;;) {
         pthread_mutex_lock(&p->lock);
         bool ready = p->cursor < p->used && p->state[p->cursor] == SAFE && !p->stopping;
@@ -125,7 +125,7 @@ static bn_status catch_up(struct bn_pieces *p, bn_error *err)
 
 static bn_status take_piece(struct bn_pieces *p, size_t i, uint64_t *unflushed, bn_error *err)
 {
-    char hex[BN_SHA256_HEX];
+    char hex[BN_CHECKSUM_HEX];
     bool also = i == p->cursor;
     BN_TRY(hash_piece(p, i, also, hex, err));
     if (also) p->cursor++;
@@ -243,33 +243,33 @@ struct check {
     uint64_t *kept, *lost;
 };
 
-/* One line {"piece", "n", "sha256"}: its digest goes into the list, which has p->room entries; of several
+/* One line {"piece", "n", "gmac"}: its digest goes into the list, which has p->room entries; of several
  * lines of one piece the last one counts. Anything else is no line of ours. */
-static bn_status read_line(struct bn_pieces *p, char (**listed)[BN_SHA256_HEX], const bn_json *line,
+static bn_status read_line(struct bn_pieces *p, char (**listed)[BN_CHECKSUM_HEX], const bn_json *line,
                            bn_error *err)
 {
     uint64_t i, n;
-    const char *sha256;
+    const char *gmac;
     size_t room = p->room;
     if (!bn_json_u64(bn_json_get(line, "piece"), &i) || !bn_json_u64(bn_json_get(line, "n"), &n) ||
-        !text_of(line, "sha256", &sha256) || strlen(sha256) != BN_SHA256_HEX - 1 || i > UINT32_MAX ||
+        !text_of(line, "gmac", &gmac) || strlen(gmac) != BN_CHECKSUM_HEX - 1 || i > UINT32_MAX ||
         (p->n > 0 && i >= p->n) || n != piece_bytes(p, (size_t)i))
         return BN_OK;
     bool ok = grow(p, (size_t)i + 1);
     if (ok && (*listed == NULL || p->room > room)) {
-        char(*more)[BN_SHA256_HEX] = bn_realloc(*listed, p->room, sizeof **listed);
+        char(*more)[BN_CHECKSUM_HEX] = bn_realloc(*listed, p->room, sizeof **listed);
         ok = more != NULL;
         for (size_t k = *listed != NULL ? room : 0; ok && k < p->room; k++)
             more[k][0] = '\0';
         if (ok) *listed = more;
     }
     if (!ok) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
-    memcpy((*listed)[i], sha256, BN_SHA256_HEX);
+    memcpy((*listed)[i], gmac, BN_CHECKSUM_HEX);
     return BN_OK;
 }
 
 /* *used is where the last whole line ends. */
-static bn_status read_lines(struct bn_pieces *p, char (**listed)[BN_SHA256_HEX], const char *text,
+static bn_status read_lines(struct bn_pieces *p, char (**listed)[BN_CHECKSUM_HEX], const char *text,
                             size_t *used, bn_error *err)
 {
     bn_status status = BN_OK;
@@ -293,10 +293,10 @@ static void forget_whole(struct bn_pieces *p)
 }
 
 /* Reads each listed piece and compares. One that does not hold is fetched again, and gets a new line then. */
-static bn_status verify(struct bn_pieces *p, char (*listed)[BN_SHA256_HEX], const struct check *check,
+static bn_status verify(struct bn_pieces *p, char (*listed)[BN_CHECKSUM_HEX], const struct check *check,
                         bn_error *err)
 {
-    char hex[BN_SHA256_HEX];
+    char hex[BN_CHECKSUM_HEX];
     for (size_t i = 0; listed != NULL && i < p->used; i++) {
         uint64_t n = piece_bytes(p, i);
         if (listed[i][0] == '\0') continue;
@@ -335,7 +335,7 @@ static bn_status open_files(struct bn_pieces *p, const char *path, bn_error *err
     if (p->log < 0) return bn_fail_errno(err, errno, p->journal, "cannot create");
     p->chunk = bn_alloc(CHUNK_BYTES, 1);
     if (p->chunk == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
-    BN_TRY(bn_sha256_open(&p->each, err));
+    BN_TRY(bn_checksum_open(&p->each, err));
     return bn_sha256_open(&p->whole, err);
 }
 
@@ -368,7 +368,7 @@ static bn_status set_size(struct bn_pieces *p, uint64_t size, bn_error *err)
 static bn_status resume(struct bn_pieces *p, const char *text, size_t used, const struct check *check,
                         bn_error *err)
 {
-    char(*listed)[BN_SHA256_HEX] = NULL;
+    char(*listed)[BN_CHECKSUM_HEX] = NULL;
     bn_status status = read_lines(p, &listed, text, &used, err);
     if (status == BN_OK && (ftruncate(p->log, (off_t)used) != 0 || lseek(p->log, 0, SEEK_END) < 0))
         status = bn_fail_errno(err, errno, p->journal, "cannot write");
@@ -424,7 +424,7 @@ void bn_pieces_close(struct bn_pieces *p)
     stop_thread(p);
     if (p->fd >= 0) close(p->fd);
     if (p->log >= 0) close(p->log);
-    bn_sha256_close(p->each);
+    bn_checksum_close(p->each);
     bn_sha256_close(p->whole);
     pthread_mutex_destroy(&p->lock);
     pthread_cond_destroy(&p->changed);

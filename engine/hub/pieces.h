@@ -4,8 +4,8 @@
  * lists the pieces of it that are safe.
  *
  * The journal is lines of JSON: the first says which file this is, each further one {"piece": i, "n": bytes,
- * "sha256": hex}. A line is appended once its piece has been flushed, so that a process that dies at any
- * moment leaves a journal that is true; a last line that is cut off does not count.
+ * "gmac": hex}, a checksum (digest.h). A line is appended once its piece has been flushed, so that a process
+ * that dies at any moment leaves a journal that is true; a last line that is cut off does not count.
  *
  * A thread of its own hashes, flushes and writes the journal, so that the network never waits for the disk:
  * it takes each piece by itself, and the whole file in order.
