@@ -290,6 +290,14 @@ static bn_status fetch_cached(struct work *w, size_t n_urls, const char *identit
     return status;
 }
 
+/* While the hub is asked. */
+static bool still_wanted(void *user)
+{
+    struct bn_hub_fetch *f = user;
+    struct bn_transfer_event event = {.phase = BN_TRANSFER_ASK, .url = f->reference};
+    return f->fn == NULL || f->fn(f->user, &event);
+}
+
 static bn_status first_use(struct work *w, bn_error *err)
 {
     char sha256[BN_SHA256_HEX];
@@ -321,6 +329,9 @@ static bn_status fetch_repo(struct work *w, bn_error *err)
     size_t n_urls;
     char identity[1600];
     if (f->to == NULL) BN_TRY(bn_hub_cache_root(&w->root, err));
+    f->server.retries = f->retries;
+    f->server.tick = still_wanted;
+    f->server.user = f;
     BN_TRY(first_use(w, err));
     BN_TRY(look_in_cache(w, &found, err));
     if (found) return BN_OK;
