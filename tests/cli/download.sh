@@ -303,9 +303,10 @@ hub $one a.gguf
 says 3 'bn-run names the command that fetches it' 'hint: bn-download pinned' "$bin/bn-run" -m pinned --tokens 1 -n 2
 get pinned
 status 0 'bn-run by name' "$bin/bn-run" -q -m pinned --tokens 1 -n 2 --receipt receipt.json
-check 'its receipt has the name' grep -q 'pinned' receipt.json
+check 'its receipt has the name' grep -q '"path": "pinned"' receipt.json
 status 0 'which is replayed by name' "$bin/bn-verify-receipt" -q --replay --model pinned receipt.json
-status 0 'bn-run by address' "$bin/bn-run" -q -m hf:acme/m:a.gguf --tokens 1 -n 2
+status 0 'bn-run by address' "$bin/bn-run" -q -m hf:acme/m:a.gguf --tokens 1 -n 2 --receipt receipt.json
+check 'its receipt has that' grep -q '"path": "hf:acme/m:a.gguf"' receipt.json
 cp root/cdn/a.gguf pinned
 printf 'no model' >pinned
 says 4 'a file of that name comes first' 'pinned' "$bin/bn-run" -m pinned --tokens 1 -n 2

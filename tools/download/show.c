@@ -173,9 +173,11 @@ static void progress(struct bn_download_show *s, const struct bn_transfer_event 
     }
     if (!s->json && !s->bar && step > s->step) {
         char have[BN_DOWNLOAD_BYTES_ROOM], size[BN_DOWNLOAD_BYTES_ROOM], rate[BN_DOWNLOAD_BYTES_ROOM];
-        bn_report_note(1, "%u %%, %s of %s, %s/s", step * STEP_PERCENT, bn_download_bytes(have, e->have),
-                       bn_download_bytes(size, e->size),
-                       bn_download_bytes(rate, (uint64_t)rate_of(s, now, e->fetched)));
+        double speed = rate_of(s, now, e->fetched);
+        bn_download_bytes(rate, (uint64_t)speed);
+        bn_report_note(1, "%u %%, %s of %s%s%s%s", step * STEP_PERCENT, bn_download_bytes(have, e->have),
+                       bn_download_bytes(size, e->size), speed > 0 ? ", " : "", speed > 0 ? rate : "",
+                       speed > 0 ? "/s" : "");
         s->step = step;
     }
 }
