@@ -19,6 +19,7 @@
 
 #define MAX_LISTING_BYTES (4u << 20)
 #define MAX_FILES 100000u
+#define MAX_HOPS 3u
 #define TICK_NS 100000000L
 #define FIRST_WAIT_NS UINT64_C(300000000)
 #define MAX_RETRY_AFTER_S 300
@@ -288,11 +289,20 @@ static bn_status read_listing(struct bn_hub_listing *out, const struct bn_buf *t
 static bn_status ask_list(const struct question *q, bool *again, int64_t *retry_after_s, bn_error *err)
 {
     struct bn_buf *text = q->out;
+    char url[BN_HTTP_URL_MAX], next[BN_HTTP_URL_MAX];
     struct bn_http_request request = {
-        .url = q->url, .token = token_of(q->server), .on_body = keep, .user = text};
+        .url = url, .token = token_of(q->server), .on_body = keep, .user = text};
     struct bn_http_result result;
-    text->len = 0;
-    BN_TRY(bn_http_get(q->http, &request, q->server->tick, q->server->user, &result, err));
+    snprintf(url, sizeof url, "%s", q->url);
+    for (unsigned n = 0;; n++) {
+        text->len = 0;
+        BN_TRY(bn_http_get(q->http, &request, q->server->tick, q->server->user, &result, err));
+        /* A repository that was renamed; its new name is at the same server. */
+        if (result.answer.location[0] == '\0' || n == MAX_HOPS) break;
+        BN_TRY(bn_http_join(next, url, result.answer.location, err));
+        if (!bn_http_same_origin(next, url)) break;
+        memcpy(url, next, sizeof url);
+    }
     *again = result.end == BN_HTTP_BROKEN;
     *retry_after_s = result.answer.retry_after_s;
     if (result.end != BN_HTTP_DONE)

@@ -54,6 +54,8 @@ hub() { # COMMIT CDN: what main is
         large m/resolve/feature%2Fx/a.gguf x $two b.gguf
         small m/resolve/main/config.json $one config.json
         for f in one many escape evil none; do echo "* /api/models/acme/$f/revision/main file=/$f.json"; done
+        echo "* /acme/renamed/resolve/main/a.gguf redirect=/acme/m/resolve/main/a.gguf status=307"
+        echo "* /api/models/acme/renamed/revision/main redirect=/api/models/acme/one/revision/main status=307"
         large one/resolve/main/a.gguf main $one a.gguf
         echo "* /acme/gated/resolve/main/a.gguf status=403 header=X-Error-Code:GatedRepo"
         echo "* /acme/private/resolve/main/a.gguf status=401 header=X-Error-Code:RepoNotFound"
@@ -119,6 +121,8 @@ is 'a listing with a path that leads out' 4 'no safe path' hf:acme/evil
 is 'a repository without model files' 3 'no GGUF file' hf:acme/none
 get hf:acme/busy:a.gguf
 check 'a hub in trouble is asked again' test $status -eq 0
+get hf:acme/renamed
+check 'a repository that was renamed' bash -c "[ $status -eq 0 ] && cmp -s \"\$(cat out)\" root/cdn/a.gguf"
 is 'gated: its owners decide' 7 'granted by its owners' hf:acme/gated:a.gguf
 is 'private or missing: nobody tells' 3 'no such repository, or it is private' hf:acme/private:a.gguf
 is 'no such file' 3 'no such file' hf:acme/m:none.gguf
