@@ -147,21 +147,25 @@ static void print_notes(const struct bn_hub_fetch *f, const char *licence, uint6
 
 /* ---- getting ---- */
 
-/* What the reference, the digest and the addresses of f say. licence NULL: the registry's. */
-static bn_status get_one(struct bn_hub_fetch *f, const struct bn_args *args, const char *licence,
-                         bn_error *err)
-{
+struct get {
+    const struct bn_args *args;
+    const char **mirrors;
+    struct bn_hub_fetch fetch;
     struct bn_download_show show;
+};
+
+/* What the reference, the digest and the addresses of the fetch say. licence NULL: the registry's. */
+static bn_status get_one(struct get *g, const char *licence, bn_error *err)
+{
+    struct bn_hub_fetch *f = &g->fetch;
     uint64_t began = bn_clock_ns();
-    bn_download_show_begin(&show, f, args);
-    f->fn = bn_download_show_event;
-    f->user = &show;
+    bn_download_show_begin(&g->show, f, g->args);
     bn_status status = bn_hub_fetch(f, err);
-    bn_download_show_end(&show);
+    bn_download_show_end(&g->show);
     BN_TRY(status);
     uint64_t ns = bn_clock_ns() - began;
     if (licence == NULL) licence = f->licence;
-    if (args->json) return say_result(f, licence, ns, err);
+    if (g->args->json) return say_result(f, licence, ns, err);
     print_notes(f, licence, ns);
     if (f->dry_run)
         print_plan(f);
@@ -171,24 +175,25 @@ static bn_status get_one(struct bn_hub_fetch *f, const struct bn_args *args, con
     return BN_OK;
 }
 
-static bn_status get_operands(struct bn_hub_fetch *f, const struct bn_args *args, bn_error *err)
+static bn_status get_operands(struct get *g, bn_error *err)
 {
-    f->sha256 = bn_opt_str(args, "sha256");
-    if (f->sha256 != NULL && args->n_operands > 1)
-        return bn_fail(err, BN_ERR_ARG, "--sha256 is for one model");
-    if (f->sha256 != NULL && (strspn(f->sha256, "0123456789abcdefABCDEF") != 64 || f->sha256[64] != '\0'))
+    const struct bn_args *args = g->args;
+    const char *sha256 = bn_opt_str(args, "sha256");
+    if (sha256 != NULL && args->n_operands > 1) return bn_fail(err, BN_ERR_ARG, "--sha256 is for one model");
+    if (sha256 != NULL && (strspn(sha256, "0123456789abcdefABCDEF") != 64 || sha256[64] != '\0'))
         return bn_fail(err, BN_ERR_ARG, "--sha256 wants 64 hexadecimal digits");
+    g->fetch.sha256 = sha256;
     for (size_t i = 0; i < args->n_operands; i++) {
-        f->reference = args->operands[i];
-        BN_TRY(get_one(f, args, NULL, err));
+        g->fetch.reference = args->operands[i];
+        BN_TRY(get_one(g, NULL, err));
     }
     return BN_OK;
 }
 
-static bn_status get_locked(struct bn_hub_fetch *f, const struct bn_args *args, const char *path,
-                            bn_error *err)
+static bn_status get_locked(struct get *g, const char *path, bn_error *err)
 {
     struct bn_hub_lockfile lock;
+    struct bn_hub_fetch *f = &g->fetch;
     char reference[1600];
     bn_status status = bn_hub_lockfile_read(&lock, path, err);
     for (size_t i = 0; i < lock.n && status == BN_OK; i++) {
@@ -199,14 +204,16 @@ static bn_status get_locked(struct bn_hub_fetch *f, const struct bn_args *args, 
         f->sha256 = e->sha256;
         f->urls = e->urls;
         f->n_urls = e->n_urls;
-        status = get_one(f, args, e->licence != NULL ? e->licence : "", err);
+        status = get_one(g, e->licence != NULL ? e->licence : "", err);
     }
     bn_hub_lockfile_release(&lock);
     return status;
 }
 
-static bn_status get(struct bn_hub_fetch *f, const char ***mirrors, const struct bn_args *args, bn_error *err)
+static bn_status get(struct get *g, bn_error *err)
 {
+    const struct bn_args *args = g->args;
+    struct bn_hub_fetch *f = &g->fetch;
     const char *lock = bn_opt_str(args, "lock");
     if ((lock != NULL) == (args->n_operands > 0) || (lock != NULL && bn_opt_given(args, "sha256")))
         return bn_fail(err, BN_ERR_ARG, "either MODELs or --lock FILE, which has its own digests");
@@ -214,24 +221,24 @@ static bn_status get(struct bn_hub_fetch *f, const char ***mirrors, const struct
     f->force = bn_opt_flag(args, "force");
     f->no_wait = bn_opt_flag(args, "no-wait");
     f->dry_run = bn_opt_flag(args, "dry-run");
-    BN_TRY(bn_download_settings(f, mirrors, args, err));
-    return lock != NULL ? get_locked(f, args, lock, err) : get_operands(f, args, err);
+    f->fn = bn_download_show_event;
+    f->user = &g->show;
+    BN_TRY(bn_download_settings(f, &g->mirrors, args, err));
+    return lock != NULL ? get_locked(g, lock, err) : get_operands(g, err);
 }
 
 bn_status bn_download_get(struct bn_args *args, bn_error *err)
 {
-    const char **mirrors = NULL;
-    struct bn_hub_fetch *fetch = bn_alloc(1, sizeof *fetch);
-    if (fetch == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    struct get *g = bn_alloc(1, sizeof *g);
+    if (g == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    g->args = args;
     bn_cli_catch_interrupt();
-    bn_status status = get(fetch, &mirrors, args, err);
-    bn_free(mirrors);
-    bn_free(fetch);
+    bn_status status = get(g, err);
+    bn_free(g->mirrors);
+    bn_free(g);
     if (bn_cli_interrupted() == 0 || status == BN_OK) return status;
     bn_report_note(0, "%s", err->msg);
     args->exit_code = 128 + bn_cli_interrupted();
-    if (!args->json) return BN_OK;
-    bn_json *event = bn_download_event("interrupted");
     bn_error none = {0};
-    return bn_download_say(event, &none);
+    return args->json ? bn_download_say(bn_download_event("interrupted"), &none) : BN_OK;
 }
