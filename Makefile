@@ -180,6 +180,9 @@ $(OUT)/tests/unit/test_fixtures $(OUT)/tests/unit/test_gguf_bad: $(call obj,tool
 # Comparing a kernel with the reference is tested with kernels that are wrong.
 $(OUT)/tests/unit/test_bench: $(call obj,tools/bench/cases.c tools/bench/work.c)
 
+# The bar of bn-download is tested beside what it shows.
+$(OUT)/tests/unit/test_hub: $(call obj,tools/download/show.c)
+
 # A web server that misbehaves, for the tests of bn-download.
 HTTPD := $(OUT)/tests/httpd/httpd
 $(HTTPD): $(OUT)/tests/httpd/httpd.o

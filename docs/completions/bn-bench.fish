@@ -1,7 +1,7 @@
 # fish completion for bn-bench; written by make docs
 complete -c bn-bench -f -n __fish_use_subcommand -a run -d 'time prompts and decoding'
 complete -c bn-bench -f -n __fish_use_subcommand -a kernels -d 'time the kernels, and hold them against the machine'
-complete -c bn-bench -n '__fish_seen_subcommand_from run' -l model -s m -r -F -d 'GGUF file to open; without it the small model that the program carries is used'
+complete -c bn-bench -n '__fish_seen_subcommand_from run' -l model -s m -r -F -d 'GGUF file to open, or the name of a model that bn-download fetched; without it the small one that the program carries'
 complete -c bn-bench -n '__fish_seen_subcommand_from run' -l isa -x -d 'instruction set: auto, ref, avx2, avxvnni, avx512vnni, avx512vbmi, neon; the results are the same'
 complete -c bn-bench -n '__fish_seen_subcommand_from run' -l repack -x -a 'auto never always' -d 'copy weights into forms that need fewer bytes a token; auto: when the model is larger than the caches and enough tokens are generated. The result is the same'
 complete -c bn-bench -n '__fish_seen_subcommand_from run' -l batch -x -d 'tokens of a prompt evaluated together, 1 to 4096; without it 128'

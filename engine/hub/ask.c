@@ -121,7 +121,9 @@ bn_status bn_http_ask(struct bn_http_source *out, struct bn_http *http, const ch
         if (r.end != BN_HTTP_DONE && r.end != BN_HTTP_STOPPED)
             return fail_connection(&r, out->url, again, err);
         out->last = r.answer;
-        if (n == 0) out->first = r.answer;
+        /* A repository that was renamed redirects to its new name, and that answer names the commit. */
+        bool speaks = out->first.commit[0] == '\0' && r.answer.commit[0] != '\0';
+        if (n == 0 || (speaks && bn_http_same_origin(url, out->url))) out->first = r.answer;
         if (r.answer.status == 200 || r.answer.status == 206) {
             understand(out);
             return BN_OK;

@@ -10,7 +10,7 @@
 
 struct bn_http_source {
     char url[BN_HTTP_URL_MAX];   /* where the bytes are, behind all redirects */
-    struct bn_http_answer first; /* of the URL asked for: what the hub says of itself */
+    struct bn_http_answer first; /* of the URL asked for, or of its new name there: what the hub says */
     struct bn_http_answer last;  /* of the final URL */
     bool ranges;                 /* it serves parts */
     uint64_t size;               /* 0: not known */

@@ -48,12 +48,6 @@ static bn_status repo_folder(char out[256], const char *repo, bn_error *err)
     return n < 256 ? BN_OK : bn_fail(err, BN_ERR_LIMIT, "the name of the repository is too long");
 }
 
-static bool is_hex(const char *text, size_t least)
-{
-    size_t n = strspn(text, "0123456789abcdef");
-    return n >= least && n <= 64 && text[n] == '\0';
-}
-
 bn_status bn_hub_cache_root(char **out, bn_error *err)
 {
     static const struct {
@@ -80,7 +74,7 @@ static bn_status find_commit(char commit[65], const char *root, const char *fold
 {
     char *path = NULL;
     struct bn_buf text = {.max = MAX_REF_BYTES};
-    if (is_hex(revision, 40)) {
+    if (bn_hub_is_commit(revision)) {
         memcpy(commit, revision, strlen(revision) + 1);
         return BN_OK;
     }
@@ -89,7 +83,8 @@ static bn_status find_commit(char commit[65], const char *root, const char *fold
     if (status == BN_OK) {
         size_t n = strcspn(text.data != NULL ? text.data : "", "\r\n");
         snprintf(commit, 65, "%.*s", n > 64 ? 0 : (int)n, text.data != NULL ? text.data : "");
-        if (!is_hex(commit, 40)) status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, path, "no commit");
+        if (!bn_hub_is_commit(commit))
+            status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, path, "no commit");
     }
     bn_buf_release(&text);
     bn_free(path);
@@ -148,12 +143,18 @@ bn_status bn_hub_cache_find(char **out, const char *root, const char *repo, cons
 
 /* ---- adding ---- */
 
+static bool is_digest(const char *text)
+{
+    size_t n = strspn(text, "0123456789abcdef");
+    return n >= 32 && n <= 64 && text[n] == '\0';
+}
+
 bn_status bn_hub_cache_blob(char **out, const char *root, const char *repo, const char *etag, bn_error *err)
 {
     char folder[256];
     *out = NULL;
     BN_TRY(repo_folder(folder, repo, err));
-    if (!is_hex(etag, 32)) return bn_fail(err, BN_ERR_FORMAT, "the server's etag is no digest");
+    if (!is_digest(etag)) return bn_fail(err, BN_ERR_FORMAT, "the server's etag is no digest");
     BN_TRY(make_path(out, err, "%s/%s/blobs/%s", root, folder, etag));
     bn_status status = bn_file_make_folders(*out, err);
     if (status == BN_OK) return BN_OK;
@@ -197,7 +198,7 @@ bn_status bn_hub_cache_link(char **out, const char *root, const char *repo, cons
     char folder[256], target[MAX_PATH], *blob = NULL, *ref = NULL;
     *out = NULL;
     BN_TRY(repo_folder(folder, repo, err));
-    if (!is_hex(commit, 40)) return bn_fail(err, BN_ERR_FORMAT, "the server names no commit");
+    if (!bn_hub_is_commit(commit)) return bn_fail(err, BN_ERR_FORMAT, "the server names no commit");
     if (!bn_hub_safe_path(file) || !bn_hub_safe_path(revision))
         return bn_fail(err, BN_ERR_ARG, "this is no safe path");
     BN_TRY(link_target(target, file, etag, err));
@@ -205,7 +206,7 @@ bn_status bn_hub_cache_link(char **out, const char *root, const char *repo, cons
     bn_status status = make_path(out, err, "%s/%s/snapshots/%s/%s", root, folder, commit, file);
     if (status == BN_OK) status = bn_file_make_folders(*out, err);
     if (status == BN_OK) status = place_link(target, blob, *out, err);
-    if (status == BN_OK && !is_hex(revision, 40)) {
+    if (status == BN_OK && !bn_hub_is_commit(revision)) {
         status = make_path(&ref, err, "%s/%s/refs/%s", root, folder, revision);
         if (status == BN_OK) status = bn_file_make_folders(ref, err);
         if (status == BN_OK) status = bn_file_write_atomic(ref, commit, strlen(commit), err);
@@ -230,11 +231,13 @@ static bn_status locate(char **path, const struct bn_hub_reference *ref, const c
     BN_TRY(bn_hub_registry_open(&registry, err));
     const struct bn_hub_model *model = bn_hub_registry_find(registry, ref->name);
     const struct bn_hub_file *file = model != NULL ? bn_hub_model_file(model, ref->variant) : NULL;
-    bn_status status;
+    bn_status status = BN_ERR_NOT_FOUND;
     if (model == NULL)
-        status = bn_fail(err, BN_ERR_NOT_FOUND, "no model is called '%s'", ref->name);
+        bn_fail(err, status, "no model is called '%s'", ref->name);
     else if (file == NULL)
-        status = bn_fail(err, BN_ERR_NOT_FOUND, "%s has no variant '%s'", model->name, ref->variant);
+        bn_fail(err, status, "%s has no variant '%s'", model->name, ref->variant);
+    if (file == NULL)
+        bn_error_hint(err, "bn-download list shows names and variants");
     else
         status = bn_hub_cache_find(path, root, file->repo, file->file, file->revision, err);
     bn_hub_registry_close(registry);

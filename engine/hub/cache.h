@@ -32,19 +32,8 @@ BN_MUST_CHECK bn_status bn_hub_cache_link(char **out, const char *root, const ch
                                           const char *commit, const char *revision, const char *file,
                                           bn_error *err);
 
-/* One file in the cache, for list, verify and clean. Texts are allocated with the walk. */
-struct bn_hub_cached {
-    const char *repo, *file, *commit, *etag; /* file and commit are "" of a blob without a snapshot */
-    const char *path;                        /* of the blob */
-    uint64_t size;
-    bool partial; /* an unfinished download */
-};
-typedef bool (*bn_hub_cached_fn)(void *user, const struct bn_hub_cached *file);
-/* Calls fn for every file, sorted; stops when it returns false. */
-BN_MUST_CHECK bn_status bn_hub_cache_walk(const char *root, bn_hub_cached_fn fn, void *user, bn_error *err);
-
 /* The file that a reference (reference.h) names, without any network: for bn-run and the others. Allocated.
- * BN_ERR_NOT_FOUND with the hint "bn-download TEXT". */
+ * BN_ERR_NOT_FOUND with the hint "bn-download TEXT", or where the names are listed. */
 BN_MUST_CHECK bn_status bn_hub_locate(char **path, const char *text, bn_error *err);
 
 #endif

@@ -2,11 +2,14 @@
  *
  * See fetch.h.
  */
+#define _GNU_SOURCE
 #include "hub/fetch.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -62,9 +65,14 @@ static bn_status from_registry(struct work *w, bn_error *err)
         snprintf(f->file, sizeof f->file, "%s", file->file);
         snprintf(f->revision, sizeof f->revision, "%s", file->revision);
         snprintf(f->licence, sizeof f->licence, "%s", model->licence);
+        snprintf(f->licence_url, sizeof f->licence_url, "%s", model->licence_url);
         snprintf(f->runs, sizeof f->runs, "%s", file->runs);
         want(f, file->sha256, "registry");
         w->size = file->size;
+        if (file->file[0] == '\0') {
+            status = bn_fail_at(err, BN_ERR_UNSUPPORTED, BN_NO_OFFSET, model->name, "%s", file->runs);
+            bn_error_hint(err, "fetch each of its files by hf:%s:FILE", file->repo);
+        }
         if (file->sha256 == NULL) snprintf(w->pin_key, sizeof w->pin_key, "hf:%s:%s", file->repo, file->file);
     }
     bn_hub_registry_close(registry);
@@ -117,22 +125,50 @@ static bn_status identify(struct work *w, bn_error *err)
 
 /* ---- the cache ---- */
 
-/* Is it there, so that nobody needs to be asked? A branch may have moved, unless its digest is pinned. */
+/* Commit, file and blob of <root>/models--owner--repo/snapshots/<commit>/<file>. */
+static void describe_cached(struct work *w)
+{
+    struct bn_hub_fetch *f = w->f;
+    char target[4096];
+    struct stat st;
+    const char *at = f->path + strlen(w->root) + 1;
+    at += strcspn(at, "/") + strlen("/snapshots/");
+    snprintf(f->commit, sizeof f->commit, "%.*s", (int)strcspn(at, "/"), at);
+    snprintf(f->file, sizeof f->file, "%s", at + strcspn(at, "/") + 1);
+    ssize_t n = readlink(f->path, target, sizeof target - 1);
+    target[n > 0 ? n : 0] = '\0';
+    const char *slash = strrchr(target, '/');
+    if (slash != NULL) snprintf(f->etag, sizeof f->etag, "%s", slash + 1);
+    if (stat(f->path, &st) == 0) f->size = (uint64_t)st.st_size;
+}
+
+/* Is it there, so that nobody needs to be asked? A branch may have moved, unless its digest is pinned. What
+ * is there and damaged is fetched again, or, offline, an error. */
 static bn_status look_in_cache(struct work *w, bool *found, bn_error *err)
 {
     struct bn_hub_fetch *f = w->f;
     char *path = NULL;
+    bn_error why = {0};
     *found = false;
-    bool fixed = f->server.offline || f->sha256_wanted[0] != '\0' || strlen(f->revision) >= 40;
+    bool fixed = f->server.offline || f->sha256_wanted[0] != '\0' || bn_hub_is_commit(f->revision);
     if (f->to != NULL || f->force || !fixed) return BN_OK;
     if (bn_hub_cache_find(&path, w->root, f->repo, f->file, f->revision, NULL) != BN_OK) return BN_OK;
     bn_status status = copy(f->path, sizeof f->path, path, err);
     bn_free(path);
-    if (status != BN_OK) return status;
+    BN_TRY(status);
+    describe_cached(w);
+    if (strlen(f->etag) == BN_SHA256_HEX - 1) want(f, f->etag, "hub");
     const char *wanted = f->sha256_wanted[0] != '\0' ? f->sha256_wanted : NULL;
-    status = bn_transfer_verify(f->path, w->size, wanted, NULL);
+    status = bn_transfer_verify(f->path, w->size, wanted, &why);
     *found = f->from_cache = status == BN_OK;
-    return BN_OK;
+    if (*found) {
+        f->transfer = (struct bn_transfer){.final_size = f->size};
+        snprintf(f->transfer.digest, sizeof f->transfer.digest, "%s", f->sha256_wanted);
+    }
+    if (*found || !f->server.offline) return BN_OK;
+    if (err != NULL) *err = why;
+    bn_error_hint(err, "without --offline and HF_HUB_OFFLINE it is fetched again");
+    return status;
 }
 
 /* ---- fetching ---- */
@@ -207,6 +243,7 @@ static bn_status fetch_url(struct work *w, bn_error *err)
     if (!bn_hub_safe_path(name)) return bn_fail(err, BN_ERR_ARG, "the URL names no file");
     if (w->f->server.offline) return bn_fail(err, BN_ERR_NOT_FOUND, "the network is not to be used");
     BN_TRY(copy(w->urls[0], sizeof w->urls[0], url, err));
+    snprintf(w->f->url, sizeof w->f->url, "%s", url);
     return fetch_plain(w, w->f->to != NULL ? w->f->to : ".", name, 1, url, err);
 }
 
@@ -227,6 +264,9 @@ static bn_status make_urls(struct work *w, size_t *n, bn_error *err)
             return bn_fail(err, BN_ERR_LIMIT, "a mirror's URL is too long");
         ++*n;
     }
+    for (size_t i = 0; i < f->n_urls && *n < MAX_URLS; i++)
+        if (strcmp(f->urls[i], w->urls[0]) != 0)
+            BN_TRY(copy(w->urls[(*n)++], sizeof w->urls[0], f->urls[i], err));
     return BN_OK;
 }
 
@@ -248,6 +288,14 @@ static bn_status fetch_cached(struct work *w, size_t n_urls, const char *identit
     bn_free(path);
     bn_free(blob);
     return status;
+}
+
+/* While the hub is asked. */
+static bool still_wanted(void *user)
+{
+    struct bn_hub_fetch *f = user;
+    struct bn_transfer_event event = {.phase = BN_TRANSFER_ASK, .url = f->reference};
+    return f->fn == NULL || f->fn(f->user, &event);
 }
 
 static bn_status first_use(struct work *w, bn_error *err)
@@ -281,11 +329,16 @@ static bn_status fetch_repo(struct work *w, bn_error *err)
     size_t n_urls;
     char identity[1600];
     if (f->to == NULL) BN_TRY(bn_hub_cache_root(&w->root, err));
+    f->server.retries = f->retries;
+    f->server.tick = still_wanted;
+    f->server.user = f;
     BN_TRY(first_use(w, err));
     BN_TRY(look_in_cache(w, &found, err));
     if (found) return BN_OK;
     if (f->file[0] == '\0') BN_TRY(choose_file(w, err));
     BN_TRY(bn_hub_resolve(&w->meta, &f->server, f->repo, f->file, f->revision, err));
+    snprintf(f->url, sizeof f->url, "%s", w->meta.url);
+    f->size = w->meta.size;
     BN_TRY(agree(w, err));
     want(f, w->meta.sha256, "hub");
     if (w->size == 0) w->size = w->meta.size;
@@ -298,7 +351,9 @@ static bn_status fetch_repo(struct work *w, bn_error *err)
     else
         BN_TRY(fetch_cached(w, n_urls, identity, err));
     if (w->pin_key[0] == '\0' || f->dry_run) return BN_OK;
-    return bn_hub_pin_record(w->pin_key, f->transfer.digest, err);
+    BN_TRY(bn_hub_pin_record(w->pin_key, f->transfer.digest, err));
+    f->first_use = f->sha256_source == NULL || strcmp(f->sha256_source, "first use") != 0;
+    return BN_OK;
 }
 
 bn_status bn_hub_fetch(struct bn_hub_fetch *fetch, bn_error *err)
@@ -306,9 +361,12 @@ bn_status bn_hub_fetch(struct bn_hub_fetch *fetch, bn_error *err)
     struct work *w = bn_alloc(1, sizeof *w);
     if (w == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     w->f = fetch;
-    fetch->path[0] = fetch->sha256_wanted[0] = '\0';
+    fetch->path[0] = fetch->repo[0] = fetch->file[0] = fetch->revision[0] = fetch->commit[0] = '\0';
+    fetch->etag[0] = fetch->url[0] = fetch->licence[0] = fetch->licence_url[0] = fetch->runs[0] = '\0';
+    fetch->sha256_wanted[0] = '\0';
     fetch->sha256_source = NULL;
-    fetch->from_cache = false;
+    fetch->size = 0;
+    fetch->from_cache = fetch->first_use = false;
     bn_status status = identify(w, err);
     if (status == BN_OK) status = w->ref.kind == BN_HUB_URL ? fetch_url(w, err) : fetch_repo(w, err);
     fetch->transfer.urls = NULL; /* it was ours */

@@ -15,6 +15,8 @@ struct bn_hub_fetch {
     const char *sha256;         /* demanded by the user, NULL: none */
     const char *const *mirrors; /* other endpoints with the same files */
     size_t n_mirrors;
+    const char *const *urls; /* other addresses of the same bytes, tried last */
+    size_t n_urls;
     struct bn_hub_server server;
     unsigned parallel, retries, stall_s;
     uint64_t limit_rate;
@@ -29,7 +31,10 @@ struct bn_hub_fetch {
     char sha256_wanted[BN_SHA256_HEX]; /* "" when no digest was known */
     const char *sha256_source;         /* "--sha256", "registry", "hub", "first use"; NULL */
     char licence[64], runs[200];       /* of the registry, "" when unknown */
+    char licence_url[200], url[2049];  /* "" when unknown */
+    uint64_t size;                     /* 0: not known */
     bool from_cache;                   /* nothing was asked of the network */
+    bool first_use;                    /* its digest was recorded just now, for the next time */
     struct bn_transfer transfer;       /* its results */
 };
 

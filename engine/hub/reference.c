@@ -19,8 +19,11 @@ static bool is_safe_part(const char *part, size_t n)
 {
     if (n == 0 || n > MAX_PART_BYTES || part[0] == '-') return false;
     if (n <= 2 && strncmp("..", part, n) == 0) return false; /* "." and ".." */
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)part[i] < 0x20 || part[i] == 0x7F || part[i] == '\\') return false;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)part[i];
+        if (c < 0x20 || c == 0x7F || c == '\\') return false;
+        if (c == 0xC2 && i + 1 < n && (unsigned char)part[i + 1] < 0xA0) return false; /* U+0080 to U+009F */
+    }
     return true;
 }
 
@@ -32,6 +35,12 @@ bool bn_hub_safe_path(const char *path)
         if (path[n] == '\0') return true;
         path += n + 1;
     }
+}
+
+bool bn_hub_is_commit(const char *revision)
+{
+    size_t n = strspn(revision, "0123456789abcdef");
+    return n >= 40 && n <= 64 && revision[n] == '\0';
 }
 
 /* Letters, digits, dot, underscore, hyphen: owners, repositories, names. */

@@ -36,5 +36,7 @@ BN_MUST_CHECK bn_status bn_hub_reference_parse(struct bn_hub_reference *out, con
  * backslash, no control character, no part with a leading dash or over 255 bytes) For everything that a
  * server names. */
 bool bn_hub_safe_path(const char *path);
+/* Is this revision a commit, which never moves, rather than a branch or a tag? (40 to 64 hex digits) */
+bool bn_hub_is_commit(const char *revision);
 
 #endif

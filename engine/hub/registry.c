@@ -4,10 +4,12 @@
  */
 #include "hub/registry.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "hub/reference.h"
 
 #define MAX_MODELS 10000u
@@ -49,7 +51,8 @@ static bn_status read_file(struct bn_hub_file *out, const bn_json *o, bn_error *
         return bn_fail(err, BN_ERR_FORMAT, "%s: the size is no positive number", out->repo);
     if (sha256 != NULL && (!bn_json_string(sha256, &out->sha256) || !is_sha256(out->sha256)))
         return bn_fail(err, BN_ERR_FORMAT, "%s: sha256 is not 64 hexadecimal digits", out->repo);
-    if (!bn_hub_safe_path(out->repo) || (out->file[0] != '\0' && !bn_hub_safe_path(out->file)))
+    if (!bn_hub_safe_path(out->repo) || !bn_hub_safe_path(out->revision) ||
+        (out->file[0] != '\0' && !bn_hub_safe_path(out->file)))
         return bn_fail(err, BN_ERR_FORMAT, "%s: no safe path", out->repo);
     return BN_OK;
 }
@@ -108,8 +111,25 @@ bn_status bn_hub_registry_parse(struct bn_hub_registry **out, const char *json, 
     return status;
 }
 
+static bn_status open_private(struct bn_hub_registry **out, const char *path, bn_error *err)
+{
+    struct bn_buf json = {.max = BN_JSON_MAX_BYTES};
+    bn_status status = bn_file_read(path, &json, err);
+    if (status == BN_OK)
+        status = bn_hub_registry_parse(out, json.data != NULL ? json.data : "", json.len, err);
+    bn_buf_release(&json);
+    if (status == BN_OK) return BN_OK;
+    bn_error_name(err, path);
+    bn_error_hint(err,
+                  "BN_REGISTRY names this file; without it the registry that the program carries is used");
+    return status;
+}
+
 bn_status bn_hub_registry_open(struct bn_hub_registry **out, bn_error *err)
 {
+    const char *path = getenv("BN_REGISTRY");
+    *out = NULL;
+    if (path != NULL && path[0] != '\0') return open_private(out, path, err);
     return bn_hub_registry_parse(out, bn_hub_registry_text, (size_t)bn_hub_registry_bytes, err);
 }
 

@@ -27,7 +27,8 @@ struct bn_hub_model {
 };
 
 struct bn_hub_registry;
-/* The carried one; or, for tests and for private registries, from JSON text. Released by _close. */
+/* The one in the file that BN_REGISTRY names (a private one, or a test's), else the carried one; or from JSON
+ * text. Released by _close. */
 BN_MUST_CHECK bn_status bn_hub_registry_open(struct bn_hub_registry **out, bn_error *err);
 BN_MUST_CHECK bn_status bn_hub_registry_parse(struct bn_hub_registry **out, const char *text, size_t n,
                                               bn_error *err);

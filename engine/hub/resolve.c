@@ -2,13 +2,16 @@
  *
  * See resolve.h.
  */
+#define _GNU_SOURCE
 #include "hub/resolve.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "hub/ask.h"
@@ -16,6 +19,10 @@
 
 #define MAX_LISTING_BYTES (4u << 20)
 #define MAX_FILES 100000u
+#define MAX_HOPS 3u
+#define TICK_NS 100000000L
+#define FIRST_WAIT_NS UINT64_C(300000000)
+#define MAX_RETRY_AFTER_S 300
 
 /* ---- where, and who asks ---- */
 
@@ -123,6 +130,12 @@ static bn_status make_url(char out[2049], const struct bn_hub_server *server, co
     return status;
 }
 
+bn_status bn_hub_url(char out[2049], const struct bn_hub_server *server, const char *repo, const char *file,
+                     const char *revision, bn_error *err)
+{
+    return make_url(out, server, repo, file, revision, err);
+}
+
 static const char *token_of(const struct bn_hub_server *server)
 {
     return server->token[0] != '\0' ? server->token : NULL;
@@ -134,6 +147,56 @@ static bn_status refuse_offline(const struct bn_hub_server *server, bn_error *er
     bn_fail(err, BN_ERR_NOT_FOUND, "it is not in the cache, and the network is not to be used");
     bn_error_hint(err, "without --offline and HF_HUB_OFFLINE it is fetched");
     return BN_ERR_NOT_FOUND;
+}
+
+/* ---- asking again ---- */
+
+/* Waits before the next attempt: twice as long as before, at least what the server asks for. */
+static bn_status wait_for(const struct bn_hub_server *server, unsigned attempt, int64_t retry_after_s,
+                          bn_error *err)
+{
+    const struct timespec pause = {0, TICK_NS};
+    uint64_t wait_ns = (uint64_t)FIRST_WAIT_NS << (attempt < 5 ? attempt : 5);
+    if (retry_after_s > MAX_RETRY_AFTER_S) retry_after_s = MAX_RETRY_AFTER_S;
+    if (retry_after_s > 0 && (uint64_t)retry_after_s * 1000000000u > wait_ns)
+        wait_ns = (uint64_t)retry_after_s * 1000000000u;
+    for (uint64_t until = bn_clock_ns() + wait_ns; bn_clock_ns() < until;) {
+        (void)nanosleep(&pause, NULL);
+        if (server->tick != NULL && !server->tick(server->user))
+            return bn_fail(err, BN_ERR_CANCELLED, "stopped");
+    }
+    return BN_OK;
+}
+
+/* One attempt of a question; *again and *retry_after_s say whether another one may help. */
+struct question {
+    const struct bn_hub_server *server;
+    struct bn_http *http;
+    const char *url;
+    void *out;
+};
+typedef bn_status (*ask_fn)(const struct question *q, bool *again, int64_t *retry_after_s, bn_error *err);
+
+static bn_status ask(ask_fn fn, const struct bn_hub_server *server, const char *url, void *out, bn_error *err)
+{
+    struct question q = {server, NULL, url, out};
+    BN_TRY(bn_http_open(&q.http, NULL, err));
+    bn_status status = BN_OK;
+    for (unsigned attempt = 0;; attempt++) {
+        bn_error why = {0};
+        bool again = false;
+        int64_t retry_after_s = -1;
+        status = fn(&q, &again, &retry_after_s, &why);
+        if (status != BN_OK && again && attempt < server->retries) {
+            status = wait_for(server, attempt, retry_after_s, err);
+            if (status == BN_OK) continue;
+        } else if (status != BN_OK && err != NULL && err->code == BN_OK) {
+            *err = why;
+        }
+        break;
+    }
+    bn_http_close(q.http);
+    return status;
 }
 
 /* ---- one file ---- */
@@ -148,19 +211,23 @@ static void strip_etag(char out[129], const char *etag)
     snprintf(out, 129, "%.*s", ok ? (int)n : 0, etag);
 }
 
+static bn_status ask_source(const struct question *q, bool *again, int64_t *retry_after_s, bn_error *err)
+{
+    struct bn_http_source *source = q->out;
+    const struct bn_hub_server *s = q->server;
+    bn_status status = bn_http_ask(source, q->http, q->url, token_of(s), s->tick, s->user, again, err);
+    *retry_after_s = source->last.retry_after_s;
+    return status;
+}
+
 bn_status bn_hub_resolve(struct bn_hub_metadata *out, const struct bn_hub_server *server, const char *repo,
                          const char *file, const char *revision, bn_error *err)
 {
-    struct bn_http *http = NULL;
     struct bn_http_source source;
-    bool again;
     *out = (struct bn_hub_metadata){0};
     BN_TRY(refuse_offline(server, err));
     BN_TRY(make_url(out->url, server, repo, file, revision, err));
-    BN_TRY(bn_http_open(&http, NULL, err));
-    bn_status status = bn_http_ask(&source, http, out->url, token_of(server), NULL, NULL, &again, err);
-    bn_http_close(http);
-    BN_TRY(status);
+    BN_TRY(ask(ask_source, server, out->url, &source, err));
     const struct bn_http_answer *first = &source.first;
     snprintf(out->commit, sizeof out->commit, "%s", first->commit);
     strip_etag(out->etag, first->linked_etag[0] != '\0' ? first->linked_etag : first->etag);
@@ -219,25 +286,39 @@ static bn_status read_listing(struct bn_hub_listing *out, const struct bn_buf *t
     return status;
 }
 
+static bn_status ask_list(const struct question *q, bool *again, int64_t *retry_after_s, bn_error *err)
+{
+    struct bn_buf *text = q->out;
+    char url[BN_HTTP_URL_MAX], next[BN_HTTP_URL_MAX];
+    struct bn_http_request request = {
+        .url = url, .token = token_of(q->server), .on_body = keep, .user = text};
+    struct bn_http_result result;
+    snprintf(url, sizeof url, "%s", q->url);
+    for (unsigned n = 0;; n++) {
+        text->len = 0;
+        BN_TRY(bn_http_get(q->http, &request, q->server->tick, q->server->user, &result, err));
+        /* A repository that was renamed; its new name is at the same server. */
+        if (result.answer.location[0] == '\0' || n == MAX_HOPS) break;
+        BN_TRY(bn_http_join(next, url, result.answer.location, err));
+        if (!bn_http_same_origin(next, url)) break;
+        memcpy(url, next, sizeof url);
+    }
+    *again = result.end == BN_HTTP_BROKEN;
+    *retry_after_s = result.answer.retry_after_s;
+    if (result.end != BN_HTTP_DONE)
+        return bn_fail(err, BN_ERR_NETWORK, "%s", text->failed ? "the list is too long" : result.message);
+    return result.answer.status == 200 ? BN_OK : bn_http_fail(&result.answer, q->url, again, err);
+}
+
 bn_status bn_hub_list(struct bn_hub_listing *out, const struct bn_hub_server *server, const char *repo,
                       const char *revision, bn_error *err)
 {
     char url[2049];
-    struct bn_http *http = NULL;
-    struct bn_http_result result;
     struct bn_buf text = {.max = MAX_LISTING_BYTES};
-    bool again;
     *out = (struct bn_hub_listing){0};
     BN_TRY(refuse_offline(server, err));
     BN_TRY(make_url(url, server, repo, NULL, revision, err));
-    BN_TRY(bn_http_open(&http, NULL, err));
-    struct bn_http_request request = {.url = url, .token = token_of(server), .on_body = keep, .user = &text};
-    bn_status status = bn_http_get(http, &request, NULL, NULL, &result, err);
-    bn_http_close(http);
-    if (status == BN_OK && result.end != BN_HTTP_DONE)
-        status = bn_fail(err, BN_ERR_NETWORK, "%s", text.failed ? "the list is too long" : result.message);
-    if (status == BN_OK && result.answer.status != 200)
-        status = bn_http_fail(&result.answer, url, &again, err);
+    bn_status status = ask(ask_list, server, url, &text, err);
     if (status == BN_OK) status = read_listing(out, &text, err);
     bn_buf_release(&text);
     if (status != BN_OK) bn_hub_listing_release(out);
