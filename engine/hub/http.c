@@ -201,6 +201,15 @@ static const char *ca_file(const struct bn_http_options *o)
     return NULL;
 }
 
+/* curl reads up to a hundred buffers of a connection at once: with a limit, those hold what a tenth of a
+ * second may bring. */
+static long buffer_bytes(const struct bn_http_options *o)
+{
+    uint64_t bytes = o->limit_rate / 1000;
+    if (o->limit_rate == 0 || bytes > (uint64_t)BUFFER_BYTES) return BUFFER_BYTES;
+    return bytes < 1024 ? 1024 : (long)bytes;
+}
+
 static bool set_options(struct bn_http_call *call)
 {
     const struct bn_http_options *o = &call->http->options;
@@ -216,9 +225,8 @@ static bool set_options(struct bn_http_call *call)
     SET(CURLOPT_CONNECTTIMEOUT, (long)(o->connect_s > 0 ? o->connect_s : 15));
     SET(CURLOPT_LOW_SPEED_LIMIT, 1000L);
     SET(CURLOPT_LOW_SPEED_TIME, (long)(o->stall_s > 0 ? o->stall_s : 30));
-    SET(CURLOPT_BUFFERSIZE, BUFFER_BYTES);
+    SET(CURLOPT_BUFFERSIZE, buffer_bytes(o));
     SET(CURLOPT_USERAGENT, "bn-download");
-    SET(CURLOPT_MAX_RECV_SPEED_LARGE, (curl_off_t)o->limit_rate);
     SET(CURLOPT_ERRORBUFFER, call->words);
     SET(CURLOPT_HEADERFUNCTION, on_header);
     SET(CURLOPT_HEADERDATA, call);

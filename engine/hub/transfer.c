@@ -4,6 +4,7 @@
  * is missing, so that little is lost when the process dies. One stream fetches all that is missing in one
  * run.
  */
+#define _POSIX_C_SOURCE 200809L
 #include "hub/transfer.h"
 
 #include <ctype.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -59,7 +61,7 @@ struct job {
     bn_error why;   /* of FATAL */
     bool no_ranges; /* the server was seen to ignore them */
     uint64_t have;  /* bytes of pieces that are complete */
-    uint64_t last_event_ns, random;
+    uint64_t start_ns, last_event_ns, random;
 };
 
 /* ---- events ---- */
@@ -478,6 +480,20 @@ static bn_status act_on_verdict(struct job *job, bn_error *err)
     return bn_pieces_restart(job->pieces, &job->origin, err);
 }
 
+/* Not to read is to make the server wait. False when it is to stop. */
+static bool keep_pace(struct job *job)
+{
+    if (job->t->limit_rate == 0) return true;
+    uint64_t due_ns = (uint64_t)((double)job->t->fetched * 1e9 / (double)job->t->limit_rate);
+    for (uint64_t passed_ns; (passed_ns = bn_clock_ns() - job->start_ns) < due_ns;) {
+        uint64_t ns = due_ns - passed_ns;
+        struct timespec pause = {0, (long)(ns < TICK_MS * 1000000u ? ns : TICK_MS * 1000000u)};
+        (void)nanosleep(&pause, NULL);
+        if (!tick(job)) return false;
+    }
+    return true;
+}
+
 static bn_status fetch(struct job *job, bn_error *err)
 {
     for (;;) {
@@ -488,7 +504,7 @@ static bn_status fetch(struct job *job, bn_error *err)
         BN_TRY(bn_http_poll(job->http, TICK_MS, &call, err));
         if (call != NULL) BN_TRY(ended(job, call, err));
         if (job->verdict != FINE) BN_TRY(act_on_verdict(job, err));
-        if (!tick(job)) return stopped(err);
+        if (!tick(job) || !keep_pace(job)) return stopped(err);
     }
 }
 
@@ -623,7 +639,7 @@ bn_status bn_transfer_run(struct bn_transfer *transfer, bn_error *err)
     struct job *job = bn_alloc(1, sizeof *job);
     if (job == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     job->t = transfer;
-    job->random = bn_clock_ns();
+    job->start_ns = job->random = bn_clock_ns();
     for (size_t i = 0; transfer->sha256 != NULL && i < 64 && transfer->sha256[i] != '\0'; i++)
         job->sha256[i] = (char)tolower((unsigned char)transfer->sha256[i]);
     for (unsigned i = 0; i < MAX_STREAMS; i++)
