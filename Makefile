@@ -45,7 +45,7 @@ ifneq ($(IS_CLANG),)
 BN_CFLAGS := $(filter-out -fexcess-precision=standard,$(BN_CFLAGS))
 endif
 BN_LDFLAGS := -fopenmp -pie -Wl,-z,relro,-z,now,--as-needed
-PACKAGES := libcrypto libcjson libpcre2-8 libcurl $(if $(filter 0,$(GIT)),,libgit2)
+PACKAGES := libcrypto libcjson libpcre2-8 libcurl libelf $(if $(filter 0,$(GIT)),,libgit2)
 # Asked when something is linked, which may be after `make deps` installed it.
 BN_LDLIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -lm
 # The reference is C++ and knows nothing of the engine: no include path leads there.
@@ -133,9 +133,10 @@ FLAGS_LINE = $(CC) $(ALL_CFLAGS) $(BN_LDFLAGS) $(LDFLAGS) $(CXX) $(BN_CXXFLAGS) 
 $(OUT)/flags: FORCE
 	@mkdir -p $(@D); echo '$(FLAGS_LINE)' | cmp -s - $@ || echo '$(FLAGS_LINE)' > $@
 
-# The commit that this was built from; rewritten only when it changes.
+# The commit that this was built from, and how; rewritten only when it changes.
+USER_FLAGS = $(strip $(CPPFLAGS) $(CFLAGS) $(if $(SAN),-fsanitize=$(SAN)) $(if $(LTO),-flto) $(if $(COVER),--coverage))
 $(OUT)/build_info.h: FORCE
-	@mkdir -p $(@D); sh ci/build-info.sh "$(CC)" > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+	@mkdir -p $(@D); sh ci/build-info.sh "$(CC)" '$(USER_FLAGS)' > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 $(OUT)/%.o: %.c $(OUT)/flags Makefile | packages
 	$(SAY) CC $<
@@ -147,7 +148,7 @@ $(OUT)/%.o: %.S $(OUT)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BN_CPPFLAGS) -MMD -MP -c -o $@ $<
 
-$(call obj,engine/receipt/*.c engine/measure/*.c tools/cli/*.c tools/bench/*.c tools/crossval/*.c): | $(OUT)/build_info.h
+$(call obj,engine/receipt/*.c engine/measure/*.c tools/cli/*.c tools/bench/*.c tools/crossval/*.c tools/run/*.c): | $(OUT)/build_info.h
 
 $(LIB): $(LIB_OBJ)
 $(CLI_LIB): $(CLI_OBJ)
@@ -168,7 +169,10 @@ $(foreach t,$(TOOLS),$(eval $(call program,$(t))))
 $(OUT)/tools/cli/default_model.o: fixtures/shakespeare-5m-i2_s.gguf
 $(OUT)/engine/hub/registry_data.o: engine/hub/registry.json
 $(OUT)/tools/crossval/thresholds.o: crossval/thresholds.json
+$(OUT)/tools/bench/thresholds.o: baselines/thresholds.json
 $(OUT)/tools/crossval/style.o: tools/crossval/report.css
+$(OUT)/tools/cli/page_style.o: tools/cli/page.css
+$(OUT)/tools/bench/style.o: tools/bench/report.css tools/bench/report.js
 
 # ---- tests ---------------------------------------------------------------------------------------------------
 
@@ -177,8 +181,8 @@ $(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIB)
 	$(Q)$(LINK) -lcmocka
 # Tests of generated files link what generates them.
 $(OUT)/tests/unit/test_fixtures $(OUT)/tests/unit/test_gguf_bad: $(call obj,tools/fixtures/*.c)
-# Comparing a kernel with the reference is tested with kernels that are wrong.
-$(OUT)/tests/unit/test_bench: $(call obj,tools/bench/cases.c tools/bench/work.c)
+# What bn-bench believes is tested with kernels, samples, sessions and work that are wrong.
+$(addprefix $(OUT)/tests/unit/,test_bench test_bench_check test_ab test_suites): $(call obj,tools/bench/*.[cS])
 
 # The bar of bn-download is tested beside what it shows.
 $(OUT)/tests/unit/test_hub: $(call obj,tools/download/show.c)

@@ -1,18 +1,21 @@
 #!/bin/sh
-# Prints a header that says what is being built: the commit, whether the tree differed from it, the compiler.
+# Prints a header that says what is being built: the commit, whether the tree differed from it, the compiler and the flags that
+# it was given ($1, $2). Stored baselines are written by what is built and are no part of it.
 cd "$(dirname "$0")/.." || exit 1
 commit=unknown
 dirty=0
 if [ -e .git ] && git rev-parse --verify -q HEAD >/dev/null 2>&1; then
     commit=$(git rev-parse HEAD)
-    git diff --quiet HEAD -- 2>/dev/null || dirty=1
+    git diff --quiet HEAD -- . ':(exclude,glob)baselines/*/**' 2>/dev/null || dirty=1
 elif [ -f VERSION ]; then
     commit=$(cat VERSION)
 fi
 compiler=$($1 --version | head -n 1 | tr -d '"\134')
+flags=$(printf '%s' "${2-}" | tr -d '"\134')
 cat <<END
 /* Written by ci/build-info.sh. */
 #define BN_BUILD_COMMIT "$commit"
 #define BN_BUILD_DIRTY $dirty
 #define BN_BUILD_COMPILER "$compiler"
+#define BN_BUILD_FLAGS "$flags"
 END

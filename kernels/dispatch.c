@@ -154,6 +154,20 @@ const char *bn_kernel_slot_name(enum bn_kernel slot)
     return (unsigned)slot < BN_KERNEL_COUNT ? NAME[slot] : NULL;
 }
 
+#define SLOT_CODE(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) \
+    case BN_KERNEL_##number:                                                 \
+        return (bn_kernel_code)kernels->slot;
+
+bn_kernel_code bn_kernels_code(const struct bn_kernels *kernels, enum bn_kernel slot)
+{
+    switch (slot) {
+        BN_KERNEL_TABLE(SLOT_CODE)
+    case BN_KERNEL_COUNT:
+        break;
+    }
+    return NULL;
+}
+
 #define NAMES(set) [BN_SET_##set] = {BN_KERNEL_TABLE(NAME_##set)}
 #define NAME_ref(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) #slot "_ref",
 #define NAME_avx2(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) #slot "_" #avx2,

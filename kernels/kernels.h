@@ -188,6 +188,9 @@ bool bn_kernels_supported(const struct bn_kernels *kernels);
 const struct bn_kernels *bn_kernels_find(const char *isa);
 /* The slot's name without the instruction set, "i2s_gemv". */
 const char *bn_kernel_slot_name(enum bn_kernel slot);
+/* The function in a slot, for those who look at its machine code; it is called through the slot only. */
+typedef void (*bn_kernel_code)(void);
+bn_kernel_code bn_kernels_code(const struct bn_kernels *kernels, enum bn_kernel slot);
 /* Does the table of an instruction set name this kernel? Of any set, whether it is in this build or not. */
 bool bn_kernels_set_has(const char *isa, const char *name);
 

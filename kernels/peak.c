@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * See peak.h: which loops belong to which table, and the reading loop in plain C.
+ * See peak.h: which loops belong to which table, and those that every target has.
  */
 #include "peak.h"
 
 #include <string.h>
 
 #include "peak_loops.h"
+#include "peak_stream.h"
 
 /* With 16-byte vectors, which every target has. */
 static uint64_t read_plain(const void *data, size_t n_bytes)
@@ -24,16 +25,20 @@ static uint64_t read_plain(const void *data, size_t n_bytes)
     return all[0] + all[1];
 }
 
-static const struct bn_peak plain = {.read = read_plain};
+static const struct bn_peak plain = {
+    .read = read_plain, .stream = run_stream, .can_store_past = STREAM_CAN_PAST};
 
 #if defined(__x86_64__)
 
-static const struct bn_peak avx2 = {"vpmaddubsw + vpaddw ymm", "vfmadd ymm", bn_peak_int8_avx2,
-                                    bn_peak_fma_avx2, bn_peak_read_avx2};
-static const struct bn_peak avxvnni = {"vpdpbusd ymm", "vfmadd ymm", bn_peak_int8_avxvnni, bn_peak_fma_avx2,
-                                       bn_peak_read_avx2};
-static const struct bn_peak avx512 = {"vpdpbusd zmm", "vfmadd zmm", bn_peak_int8_avx512, bn_peak_fma_avx512,
-                                      bn_peak_read_avx512};
+static const struct bn_peak avx2 = {
+    "vpmaddubsw + vpaddw ymm", "vfmadd ymm", bn_peak_int8_avx2, bn_peak_fma_avx2, bn_peak_read_avx2,
+    bn_peak_stream_avx2,       true};
+static const struct bn_peak avxvnni = {
+    "vpdpbusd ymm",      "vfmadd ymm", bn_peak_int8_avxvnni, bn_peak_fma_avx2, bn_peak_read_avx2,
+    bn_peak_stream_avx2, true};
+static const struct bn_peak avx512 = {
+    "vpdpbusd zmm",        "vfmadd zmm", bn_peak_int8_avx512, bn_peak_fma_avx512, bn_peak_read_avx512,
+    bn_peak_stream_avx512, true};
 
 const struct bn_peak *bn_peak_of(const struct bn_kernels *kernels)
 {
@@ -44,7 +49,8 @@ const struct bn_peak *bn_peak_of(const struct bn_kernels *kernels)
 
 #elif defined(__aarch64__)
 
-static const struct bn_peak neon = {"sdot", "fmla", bn_peak_int8_neon, bn_peak_fma_neon, read_plain};
+static const struct bn_peak neon = {"sdot",     "fmla", bn_peak_int8_neon, bn_peak_fma_neon, read_plain,
+                                    run_stream, false};
 
 const struct bn_peak *bn_peak_of(const struct bn_kernels *kernels)
 {

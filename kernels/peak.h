@@ -11,6 +11,15 @@
 
 #include "kernels.h"
 
+/* What is written to an array, from one or two others; the last one past the caches. */
+enum bn_peak_stream {
+    BN_STREAM_COPY,  /* a = b */
+    BN_STREAM_SCALE, /* a = 3 b */
+    BN_STREAM_ADD,   /* a = b + c */
+    BN_STREAM_TRIAD, /* a = b + 3 c */
+    BN_STREAM_COPY_PAST
+};
+
 struct bn_peak {
     const char *int8; /* the instruction, "vpdpbusd zmm"; NULL when there is no loop */
     const char *fma;
@@ -21,6 +30,9 @@ struct bn_peak {
     /* Reads n_bytes, a multiple of BN_PEAK_READ, from an address that is one of 8, in ascending order;
      * returns something made of all of them. */
     uint64_t (*read)(const void *data, size_t n_bytes);
+    /* n values, a multiple of 64, at addresses that are multiples of 64. */
+    void (*stream)(enum bn_peak_stream stream, float *out, const float *in, const float *in2, size_t n);
+    bool can_store_past; /* BN_STREAM_COPY_PAST writes; else it does nothing */
 };
 #define BN_PEAK_READ 256u /* bytes */
 

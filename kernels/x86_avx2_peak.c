@@ -7,6 +7,11 @@
 #include "peak_loops.h"
 #include "x86_peak.h"
 
+#define STREAM_BYTES 32
+#define STREAM_REGISTER "x"
+#define STREAM_PAST(p, v) _mm256_stream_ps((float *)(void *)(p), (__m256)(v))
+#include "peak_stream.h"
+
 uint64_t bn_peak_int8_avx2(uint64_t turns)
 {
     __m256i u = _mm256_set1_epi8(2), s = _mm256_set1_epi8(-1), a = u, b = u, c = u, d = u, p, q, r, t;
@@ -44,4 +49,9 @@ uint64_t bn_peak_read_avx2(const void *data, size_t n_bytes)
     __m256i all = _mm256_add_epi64(_mm256_add_epi64(a, b), _mm256_add_epi64(c, d));
     __m128i two = _mm_or_si128(_mm256_castsi256_si128(all), _mm256_extracti128_si256(all, 1));
     return (uint64_t)(_mm_extract_epi64(two, 0) | _mm_extract_epi64(two, 1));
+}
+
+void bn_peak_stream_avx2(enum bn_peak_stream stream, float *out, const float *in, const float *in2, size_t n)
+{
+    run_stream(stream, out, in, in2, n);
 }

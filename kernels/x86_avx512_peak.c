@@ -7,6 +7,11 @@
 #include "x86_avx512.h"
 #include "x86_peak.h"
 
+#define STREAM_BYTES 64
+#define STREAM_REGISTER "v"
+#define STREAM_PAST(p, v) _mm512_stream_ps((void *)(p), (__m512)(v))
+#include "peak_stream.h"
+
 uint64_t bn_peak_int8_avx512(uint64_t turns)
 {
     RUN_TURNS(turns, "vpdpbusd", __m512i, "v", _mm512_set1_epi8(2), _mm512_set1_epi8(-1));
@@ -30,4 +35,10 @@ uint64_t bn_peak_read_avx512(const void *data, size_t n_bytes)
         d = add32(d, load512(at + 192));
     }
     return (uint64_t)_mm512_reduce_or_epi64(add32(add32(a, b), add32(c, d)));
+}
+
+void bn_peak_stream_avx512(enum bn_peak_stream stream, float *out, const float *in, const float *in2,
+                           size_t n)
+{
+    run_stream(stream, out, in, in2, n);
 }

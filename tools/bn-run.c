@@ -119,8 +119,16 @@ static const struct bn_option GENERATE[] = {
      .help = "put prompt and answer into the receipt, not only digests"},
     {.name = "trace", .arg = "DIR", .group = "Evidence", .help = "write every intermediate tensor into DIR"},
     {.name = "profile",
+     .arg = "FILE",
      .group = "Evidence",
-     .help = "print one JSON line a step on standard error: nanoseconds of each phase"},
+     .help =
+         "write when every piece of every pass began and ended, on every thread, as JSON; bn-bench profile "
+         "--check judges it"},
+    {.name = "profile-level",
+     .arg = "layer|brick|kernel",
+     .group = "Evidence",
+     .preset = "brick",
+     .help = "what --profile stamps"},
     {.name = "deterministic", .group = "Evidence", .help = "accepted for scripts; runs always are"},
     {0},
 };

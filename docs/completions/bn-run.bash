@@ -98,6 +98,15 @@ _bn_run()
         mapfile -t COMPREPLY < <(compgen -d -- "$cur")
         return
         ;;
+    'generate:--profile')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'generate:--profile-level')
+        mapfile -t COMPREPLY < <(compgen -W 'layer brick kernel' -- "$cur")
+        return
+        ;;
     'generate:--color')
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
@@ -270,7 +279,7 @@ _bn_run()
     esac
     if [[ $cur == -* ]]; then
         case $command in
-        'generate') words='--model --threads --isa --ctx --batch --repack --prompt --file --tokens --template --system --n-predict --temp --top-k --top-p --min-p --repeat-penalty --seed --stop --stop-id --ignore-end --receipt --receipt-text --trace --profile --deterministic --json --quiet --verbose --color --help --version' ;;
+        'generate') words='--model --threads --isa --ctx --batch --repack --prompt --file --tokens --template --system --n-predict --temp --top-k --top-p --min-p --repeat-penalty --seed --stop --stop-id --ignore-end --receipt --receipt-text --trace --profile --profile-level --deterministic --json --quiet --verbose --color --help --version' ;;
         'chat') words='--model --threads --isa --ctx --batch --repack --template --system --n-predict --temp --top-k --top-p --min-p --repeat-penalty --seed --quiet --verbose --color --help --version' ;;
         'tokenize') words='--model --prompt --file --ids --jsonl --no-bos --special --json --quiet --verbose --color --help --version' ;;
         'detokenize') words='--model --tokens --special --quiet --verbose --color --help --version' ;;

@@ -505,6 +505,11 @@ bn_json *bn_json_add_object(bn_json *array)
     return array == NULL ? NULL : put(array, NULL, cJSON_CreateObject());
 }
 
+bn_json *bn_json_add_array(bn_json *array)
+{
+    return array == NULL ? NULL : put(array, NULL, cJSON_CreateArray());
+}
+
 void bn_json_add_string(bn_json *array, const char *value)
 {
     if (array != NULL) put(array, NULL, text_of(value));
@@ -577,11 +582,14 @@ static int shortest_digits(double value, char digits[20], int *point)
     return n;
 }
 
-/* ECMAScript's Number.prototype.toString. */
-static void write_number(struct bn_buf *out, double value)
+void bn_json_write_number(struct bn_buf *out, double value)
 {
     char digits[20];
     int point;
+    if (!isfinite(value)) {
+        bn_buf_puts(out, "null");
+        return;
+    }
     if (signbit(value)) bn_buf_putc(out, '-');
     value = fabs(value);
     if (value < EXACT && floor(value) >= value) {
@@ -670,7 +678,7 @@ static bool write_value(const cJSON *value, bool canonical, unsigned depth, stru
     if (cJSON_IsString(value))
         write_string(out, value->valuestring);
     else if (cJSON_IsNumber(value))
-        write_number(out, value->valuedouble);
+        bn_json_write_number(out, value->valuedouble);
     else
         bn_buf_puts(out, cJSON_IsTrue(value) ? "true" : cJSON_IsFalse(value) ? "false" : "null");
     return true;

@@ -65,6 +65,7 @@ void bn_json_put_null(bn_json *object, const char *name);
  * same object, which is made when it is not there. */
 void bn_json_put_unavailable(bn_json *object, const char *name, const char *reason);
 bn_json *bn_json_add_object(bn_json *array);
+bn_json *bn_json_add_array(bn_json *array);
 void bn_json_add_string(bn_json *array, const char *value);
 void bn_json_add_u64(bn_json *array, uint64_t value);
 void bn_json_add_number(bn_json *array, double value);
@@ -77,5 +78,8 @@ void bn_json_remove(bn_json *object, const char *name);
  * building. */
 BN_MUST_CHECK bn_status bn_json_write(const bn_json *value, bool canonical, struct bn_buf *out,
                                       bn_error *err);
+/* A number as documents have it, in whatever locale: the shortest digits that read back as the same value, as
+ * ECMAScript's Number.prototype.toString writes them; null when it is not finite. */
+void bn_json_write_number(struct bn_buf *out, double value);
 
 #endif

@@ -40,9 +40,9 @@ struct header {
     uint64_t bytes;
 };
 
-static struct header *header_of(void *p)
+static struct header *header_of(const void *p)
 {
-    return (struct header *)(void *)((unsigned char *)p - sizeof(struct header));
+    return (struct header *)((uintptr_t)p - sizeof(struct header));
 }
 
 /* calloc, so that large blocks are fresh pages which cost nothing until they are touched. */
@@ -74,6 +74,11 @@ void *bn_realloc(void *p, size_t n, size_t each)
     memcpy(fresh, p, (size_t)(old < now ? old : now));
     bn_free(p);
     return fresh;
+}
+
+uint64_t bn_mem_size(const void *p)
+{
+    return p != NULL ? header_of(p)->bytes : 0;
 }
 
 #define HUGE_PAGE_BYTES ((uintptr_t)2 << 20)

@@ -39,6 +39,8 @@ static inline size_t bn_min_size(size_t a, size_t b)
 void *bn_alloc(size_t n, size_t each);
 /* The block grown or shrunk to n * each bytes; new bytes are not zeroed. The old block stays on failure. */
 void *bn_realloc(void *p, size_t n, size_t each);
+/* What was asked for when this block was given; 0 for NULL. */
+uint64_t bn_mem_size(const void *p);
 /* Asks for huge pages behind a fresh block that will be filled from end to end; advice, no more. */
 void bn_mem_advise_huge(void *p, size_t n_bytes);
 /* A copy of n bytes with a NUL behind them. */

@@ -16,4 +16,10 @@ static inline uint64_t bn_splitmix64(uint64_t *state)
     return z ^ (z >> 31);
 }
 
+/* A whole number below n > 0; the bias is n / 2^64. */
+static inline uint64_t bn_splitmix64_below(uint64_t *state, uint64_t n)
+{
+    return bn_splitmix64(state) % n;
+}
+
 #endif

@@ -12,7 +12,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -20,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/spawn.h"
 
 #define ERR_BYTES 4096u /* of standard error that are kept */
 #define IN_BYTES 65536u
@@ -38,43 +38,12 @@ struct bn_child {
     size_t at, n;
 };
 
-extern char **environ;
-
 /* ---- starting ---- */
 
 static void close_fd(int *fd)
 {
     if (*fd >= 0) close(*fd);
     *fd = -1;
-}
-
-/* Pairs 0 to 2 become the child's descriptors 0 to 2. */
-static int spawn(pid_t *pid, int pipes[3][2], const char *command)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none, defaults;
-    char shell[] = "sh", flag[] = "-c";
-    char *text = bn_strndup(command, strlen(command));
-    if (text == NULL) return ENOMEM;
-    char *argv[] = {shell, flag, text, NULL};
-    posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
-    sigemptyset(&none);
-    sigfillset(&defaults);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &defaults);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setflags(&attributes,
-                             POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    int failed = posix_spawn_file_actions_adddup2(&actions, pipes[0][0], 0);
-    for (int fd = 1; fd <= 2 && failed == 0; fd++)
-        failed = posix_spawn_file_actions_adddup2(&actions, pipes[fd][1], fd);
-    if (failed == 0) failed = posix_spawn(pid, "/bin/sh", &actions, &attributes, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    bn_free(text);
-    return failed;
 }
 
 bn_status bn_child_start(struct bn_child **out, const struct bn_child_options *options, bn_error *err)
@@ -92,7 +61,9 @@ bn_status bn_child_start(struct bn_child **out, const struct bn_child_options *o
                                .user = options->user};
     for (int i = 0; i < 3 && failed == 0; i++)
         failed = pipe2(pipes[i], O_CLOEXEC) == 0 ? 0 : errno;
-    if (failed == 0) failed = spawn(&child->pid, pipes, options->command);
+    const char *const argv[] = {"/bin/sh", "-c", options->command, NULL};
+    const int theirs[3] = {pipes[0][0], pipes[1][1], pipes[2][1]};
+    if (failed == 0) failed = bn_spawn(&child->pid, argv, theirs);
     child->in = pipes[0][1];
     child->out = pipes[1][0];
     child->err = pipes[2][0];

@@ -215,8 +215,7 @@ static bn_status locked_transfer(struct work *w, const char *lock_path, const ch
     return status;
 }
 
-/* A plain file in a folder. The lock beside it goes afterwards, while it is held: who waits for it then finds
- * the file. */
+/* A plain file in a folder, with a lock beside it that stays. */
 static bn_status fetch_plain(struct work *w, const char *folder, const char *name, size_t n_urls,
                              const char *identity, bn_error *err)
 {

@@ -2,11 +2,10 @@
  *
  * One file from one or more URLs to one path: whole, or not at all.
  *
- * What arrives is written to <path>.part, in pieces of 4 MiB that a journal, <path>.part.json, lists once
- * they are on disk; so a process that dies costs the pieces that were in flight and no more. SHA-256 is
- * computed as the bytes come. The journal keeps its state at each piece's end: a later run verifies each
- * piece by itself, and fetches again only those that do not hold. When all is there and the digest is right,
- * the file is flushed, renamed, and its folder flushed.
+ * What arrives is written to <path>.part, in pieces of 4 MiB that a journal, <path>.part.json, lists
+ * (pieces.h); so a process that dies costs the pieces that were in flight and no more. A later run verifies
+ * each piece by itself, and fetches again only those that do not hold. SHA-256 is computed as the bytes come.
+ * When all is there and the digest is right, the file is flushed, renamed, and its folder flushed.
  *
  * Bytes of different versions never mix: ranges are asked for with If-Range and their Content-Range is
  * checked; an answer of another version starts afresh.

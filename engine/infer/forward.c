@@ -50,15 +50,17 @@ static void embed(const struct pass *p)
 {
     const struct bn_matrix *e = &p->m->embd;
     size_t from, to;
-    share(p, p->n, 1, &from, &to);
-    begin(p);
+    my_share(p, p->n, 1, &from, &to);
+    struct bn_brick_timer brick = brick_begin(p, BN_BRICK_EMBEDDING);
+    kernel_begin(p);
     for (size_t j = from; j < to; j++) {
         float *x = p->s->x + j * e->k;
         bn_matrix_row(p->kernels, e, (size_t)p->s->run.tokens[j], x);
         if (!bn_all_finite(x, e->k)) p->s->run.bad_row = true;
     }
     if (bn_matrix_slot(e) != BN_KERNEL_COUNT)
-        end(p, bn_matrix_slot(e), (to - from) * e->row_bytes, (to - from) * e->k);
+        kernel_end(p, bn_matrix_slot(e), (to - from) * e->row_bytes, shape(to - from, e->k, 1));
+    brick_end(brick, (to - from) * e->k);
 }
 
 /* One row into int8. A row that is not finite ends the evaluation with an error; until then it is zero, since
@@ -93,29 +95,29 @@ static void norm_quantize(const struct pass *p, const char *op, uint32_t layer, 
 {
     struct bn_session *s = p->s;
     size_t own = own_row(p), from = 0, to = 1;
-    if (p->n > 1) share(p, p->n, 1, &from, &to);
-    uint64_t ops = p->n > 1 || p->thread == 0 ? (to - from) * width : 0;
+    if (p->n > 1) my_share(p, p->n, 1, &from, &to);
+    struct bn_prof_shape work = shape(p->n > 1 || p->thread == 0 ? to - from : 0, width, 1);
     const float *normed = in;
     if (weight != NULL) {
         normed = s->norm + own * width;
-        begin(p);
+        struct bn_brick_timer brick = stage_begin(p, BN_BRICK_RMS_NORM);
         for (size_t j = from; j < to; j++)
             p->kernels->rmsnorm(s->norm + (own + j) * width, in + j * width, weight, width, p->m->hp.rms_eps);
-        end(p, BN_KERNEL_RMSNORM, 0, ops);
+        stage_end(p, brick, BN_KERNEL_RMSNORM, 0, work);
         trace(p, op, layer, s->norm, width);
     }
-    begin(p);
+    struct bn_brick_timer brick = stage_begin(p, BN_BRICK_ACTIVATION_QUANTIZE);
     for (size_t j = from; j < to; j++)
         quantize_row(p, own + j, normed + j * width, width);
-    end(p, BN_KERNEL_QUANTIZE, 0, ops);
+    stage_end(p, brick, BN_KERNEL_QUANTIZE, 0, work);
     if (p->n > 1) meet(p);
 }
 
-/* y = W act for this thread's rows of W. */
-static void linear(const struct pass *p, const struct bn_linear *lin, float *y)
+/* y = W act for this thread's rows of W. Returns how many values that are. */
+static size_t linear(const struct pass *p, const struct bn_linear *lin, float *y)
 {
     size_t from, to, ldy = lin->w.rows;
-    share(p, lin->w.rows, BN_ROW_GRAIN, &from, &to);
+    my_share(p, lin->w.rows, BN_ROW_GRAIN, &from, &to);
     bool single = p->n == 1, packed = single && lin->packed.codes != NULL;
     struct bn_ternary part = packed ? lin->packed : lin->w;
     part.codes += from * part.row_bytes;
@@ -125,7 +127,7 @@ static void linear(const struct pass *p, const struct bn_linear *lin, float *y)
                           : single       ? lin->blocked ? BN_KERNEL_TQ2_GEMV : BN_KERNEL_I2S_GEMV
                           : lin->blocked ? BN_KERNEL_TQ2_GEMM
                                          : BN_KERNEL_I2S_GEMM;
-    begin(p);
+    kernel_begin(p);
     if (part.rows == 0)
         ;
     else if (packed)
@@ -134,11 +136,18 @@ static void linear(const struct pass *p, const struct bn_linear *lin, float *y)
         (lin->blocked ? p->kernels->tq2_gemv : p->kernels->i2s_gemv)(y + from, &part, act);
     else
         (lin->blocked ? p->kernels->tq2_gemm : p->kernels->i2s_gemm)(y + from, ldy, &part, act, p->n);
-    end(p, slot, part.rows * part.row_bytes, (uint64_t)part.rows * lin->k * p->n);
-    if (!lin->has_extra_scale) return;
-    for (size_t j = 0; j < p->n; j++)
+    kernel_end(p, slot, part.rows * part.row_bytes, shape(part.rows, lin->k, p->n));
+    for (size_t j = 0; lin->has_extra_scale && j < p->n; j++)
         for (size_t r = from; r < to; r++)
             y[j * ldy + r] *= lin->extra_scale;
+    return part.rows * p->n;
+}
+
+/* The same as a brick of its own. */
+static void project(const struct pass *p, enum bn_brick brick, const struct bn_linear *lin, float *y)
+{
+    struct bn_brick_timer timer = brick_begin(p, brick);
+    brick_end(timer, linear(p, lin, y));
 }
 
 /* Rotates q and k, and stores k and v, for this thread's (token, head) pairs; the KV heads come behind the
@@ -152,16 +161,16 @@ static void rope_and_store(const struct pass *p, uint32_t layer)
     bool neox = hp->rope == BN_ROPE_NEOX;
     void (*rotate)(float *, const float *, const float *, size_t) =
         neox ? p->kernels->rope_neox : p->kernels->rope_norm;
-    share(p, p->n * n_heads, 1, &from, &to);
-    begin(p);
+    my_share(p, p->n * n_heads, 1, &from, &to);
+    struct bn_brick_timer rope = stage_begin(p, BN_BRICK_ROPE_EMBEDDING);
     for (size_t i = from; i < to; i++) {
         size_t token = i / n_heads, head = i % n_heads, at = (s->position + token) * half;
         float *row = head < hp->n_head ? s->q + (token * hp->n_head + head) * d
                                        : s->k + (token * n_kv + head - hp->n_head) * d;
         rotate(row, s->rope_cos + at, s->rope_sin + at, hp->n_rot);
     }
-    end(p, neox ? BN_KERNEL_ROPE_NEOX : BN_KERNEL_ROPE_NORM, 0, (to - from) * hp->n_rot);
-    begin(p);
+    stage_end(p, rope, neox ? BN_KERNEL_ROPE_NEOX : BN_KERNEL_ROPE_NORM, 0, shape(to - from, hp->n_rot, 1));
+    struct bn_brick_timer store = stage_begin(p, BN_BRICK_KV_STORE);
     for (size_t i = from; i < to; i++) {
         size_t token = i / n_heads, head = i % n_heads;
         if (head < hp->n_head) continue;
@@ -171,7 +180,7 @@ static void rope_and_store(const struct pass *p, uint32_t layer)
         p->kernels->f32_to_f16(s->v_cache + at, s->v + row, d);
         n_stored++;
     }
-    end(p, BN_KERNEL_F32_TO_F16, n_stored * d * 4, n_stored * d * 2);
+    stage_end(p, store, BN_KERNEL_F32_TO_F16, n_stored * d * 4, shape(n_stored, d, 2));
     trace(p, "q_rope", layer, s->q, hp->n_head * d);
     trace(p, "k_rope", layer, s->k, n_kv * d);
 }
@@ -186,30 +195,39 @@ static void attend(const struct pass *p, uint32_t layer, size_t token, size_t he
            at = (layer * hp->n_head_kv + kv_head) * s->n_ctx * d;
     struct bn_kv k = {s->k_cache + at, d, n_pos, d}, v = {s->v_cache + at, d, n_pos, d};
     float *scores = s->scores + (size_t)p->thread * BN_QUERIES * s->n_ctx;
-    begin(p);
+    struct bn_brick_timer part = part_begin(p, BN_BRICK_ATTENTION_SCORE);
+    kernel_begin(p);
     p->kernels->attn_scores(scores, s->n_ctx, s->q + row, d, n, &k, 1.0f / sqrtf((float)d));
-    end(p, BN_KERNEL_ATTN_SCORES, n_pos * d * 2, n * n_pos * d);
-    begin(p);
+    kernel_end(p, BN_KERNEL_ATTN_SCORES, n_pos * d * 2, shape(n_pos, d, n));
+    brick_end(part, n * n_pos);
+    part = part_begin(p, BN_BRICK_ATTENTION_SOFTMAX);
+    kernel_begin(p);
     for (size_t j = 0; j < n; j++)
         p->kernels->softmax(scores + j * s->n_ctx, n_pos);
-    end(p, BN_KERNEL_SOFTMAX, 0, n * n_pos);
+    kernel_end(p, BN_KERNEL_SOFTMAX, 0, shape(1, n_pos, n));
+    brick_end(part, n * n_pos);
+    part = part_begin(p, BN_BRICK_ATTENTION_OUTPUT);
     memset(s->att + row, 0, n * d * sizeof *s->att);
-    begin(p);
+    kernel_begin(p);
     p->kernels->attn_values(s->att + row, d, scores, s->n_ctx, n, &v);
-    end(p, BN_KERNEL_ATTN_VALUES, n_pos * d * 2, n * n_pos * d);
+    kernel_end(p, BN_KERNEL_ATTN_VALUES, n_pos * d * 2, shape(n_pos, d, n));
+    brick_end(part, n * d);
 }
 
 /* Causal attention for this thread's (token, head) pairs; query heads share the KV heads in equal groups. */
 static void attention(const struct pass *p, uint32_t layer)
 {
     size_t n_head = p->m->hp.n_head, group = n_head / p->m->hp.n_head_kv, from, to;
-    share(p, p->n * n_head, 1, &from, &to);
+    my_share(p, p->n * n_head, 1, &from, &to);
+    uint64_t elements = (to - from) * p->m->hp.head_dim;
+    struct bn_brick_timer brick = brick_begin(p, BN_BRICK_ATTENTION);
     while (from < to) {
         size_t head = from % n_head, n = bn_min_size(to - from, group - head % group);
         n = bn_min_size(n, BN_QUERIES);
         attend(p, layer, from / n_head, head, n);
         from += n;
     }
+    brick_end(brick, elements);
 }
 
 /* act = f(gate) * up, by the shares in which linear wrote gate and up: no barrier is needed between. */
@@ -217,25 +235,25 @@ static void activate(const struct pass *p)
 {
     size_t ff = p->m->hp.n_ff, from, to;
     bool relu2 = p->m->hp.activation == BN_ACTIVATION_RELU2;
-    share(p, ff, BN_ROW_GRAIN, &from, &to);
-    begin(p);
+    my_share(p, ff, BN_ROW_GRAIN, &from, &to);
+    struct bn_brick_timer brick = stage_begin(p, BN_BRICK_ACTIVATION);
     for (size_t j = 0; j < p->n; j++) {
         float *gate = p->s->gate + j * ff + from;
         (relu2 ? p->kernels->relu2_mul : p->kernels->silu_mul)(gate, gate, p->s->up + j * ff + from,
                                                                to - from);
     }
-    end(p, relu2 ? BN_KERNEL_RELU2_MUL : BN_KERNEL_SILU_MUL, 0, p->n * (to - from));
+    stage_end(p, brick, relu2 ? BN_KERNEL_RELU2_MUL : BN_KERNEL_SILU_MUL, 0, shape(1, to - from, p->n));
 }
 
 /* x += y, by the shares in which linear wrote y: no barrier is needed between. */
 static void add_residual(const struct pass *p)
 {
     size_t width = p->m->hp.n_embd, from, to;
-    share(p, width, BN_ROW_GRAIN, &from, &to);
-    begin(p);
+    my_share(p, width, BN_ROW_GRAIN, &from, &to);
+    struct bn_brick_timer brick = stage_begin(p, BN_BRICK_RESIDUAL_ADD);
     for (size_t j = 0; j < p->n; j++)
         p->kernels->add(p->s->x + j * width + from, p->s->y + j * width + from, to - from);
-    end(p, BN_KERNEL_ADD, 0, p->n * (to - from));
+    stage_end(p, brick, BN_KERNEL_ADD, 0, shape(1, to - from, p->n));
 }
 
 static void layer_attention(const struct pass *p, uint32_t n)
@@ -244,9 +262,11 @@ static void layer_attention(const struct pass *p, uint32_t n)
     const struct bn_layer *l = &p->m->layers[n];
     size_t embd = p->m->hp.n_embd;
     norm_quantize(p, "attn_norm", n, s->x, embd, l->attn_norm);
-    linear(p, &l->q, s->q);
-    linear(p, &l->k, s->k);
-    linear(p, &l->v, s->v);
+    struct bn_brick_timer qkv = brick_begin(p, BN_BRICK_QKV_PROJECTION);
+    size_t n_made = linear(p, &l->q, s->q);
+    n_made += linear(p, &l->k, s->k);
+    n_made += linear(p, &l->v, s->v);
+    brick_end(qkv, n_made);
     trace(p, "q", n, s->q, l->q.w.rows);
     trace(p, "k", n, s->k, l->k.w.rows);
     trace(p, "v", n, s->v, l->v.w.rows);
@@ -257,7 +277,7 @@ static void layer_attention(const struct pass *p, uint32_t n)
     trace(p, "attn_out", n, s->att, l->q.w.rows);
     meet(p);
     norm_quantize(p, "attn_sub_norm", n, s->att, l->q.w.rows, l->attn_sub_norm);
-    linear(p, &l->o, s->y);
+    project(p, BN_BRICK_OUTPUT_PROJECTION, &l->o, s->y);
     trace(p, "attn_o", n, s->y, embd);
     add_residual(p);
     trace(p, "attn_res", n, s->x, embd);
@@ -270,15 +290,15 @@ static void layer_ffn(const struct pass *p, uint32_t n)
     const struct bn_layer *l = &p->m->layers[n];
     size_t embd = p->m->hp.n_embd, ff = p->m->hp.n_ff;
     norm_quantize(p, "ffn_norm", n, s->x, embd, l->ffn_norm);
-    linear(p, &l->gate, s->gate);
-    linear(p, &l->up, s->up);
+    project(p, BN_BRICK_GATE_PROJECTION, &l->gate, s->gate);
+    project(p, BN_BRICK_UP_PROJECTION, &l->up, s->up);
     trace(p, "gate", n, s->gate, ff);
     trace(p, "up", n, s->up, ff);
     activate(p);
     trace(p, "ffn_act", n, s->gate, ff);
     meet(p);
     norm_quantize(p, "ffn_sub_norm", n, s->gate, ff, l->ffn_sub_norm);
-    linear(p, &l->down, s->y);
+    project(p, BN_BRICK_DOWN_PROJECTION, &l->down, s->y);
     trace(p, "down", n, s->y, embd);
     add_residual(p);
     trace(p, "ffn_res", n, s->x, embd);
@@ -289,15 +309,15 @@ static void final_norm(const struct pass *p)
 {
     struct bn_session *s = p->s;
     size_t embd = p->m->hp.n_embd, n = p->n - s->run.head_at, from, to;
-    share(p, n, 1, &from, &to);
-    begin(p);
+    my_share(p, n, 1, &from, &to);
+    struct bn_brick_timer brick = stage_begin(p, BN_BRICK_RMS_NORM);
     for (size_t j = from; j < to; j++) {
         float *hidden = s->hidden + j * embd;
         p->kernels->rmsnorm(hidden, s->x + (s->run.head_at + j) * embd, p->m->output_norm, embd,
                             p->m->hp.rms_eps);
         if (!bn_all_finite(hidden, embd)) s->run.bad_row = true;
     }
-    end(p, BN_KERNEL_RMSNORM, 0, (to - from) * embd);
+    stage_end(p, brick, BN_KERNEL_RMSNORM, 0, shape(to - from, embd, 1));
     trace_rows(p, "output_norm", -1, s->hidden, s->run.head_at, n, embd);
 }
 
@@ -306,16 +326,19 @@ static void final_norm(const struct pass *p)
 static void run(void *arg, unsigned thread, unsigned n_threads)
 {
     struct bn_session *s = arg;
-    struct pass pass = {s, s->model, s->model->kernels, thread, n_threads, s->run.n};
+    struct pass pass = pass_of(s, thread, n_threads);
     const struct pass *p = &pass;
+    if (thread == 0) brick_end(s->run.team, 0);
     uint64_t t0 = bn_clock_ns();
     embed(p);
     trace_rows(p, "embd", -1, s->x, 0, p->n, p->m->hp.n_embd);
     meet(p);
     uint64_t t1 = bn_clock_ns();
     for (uint32_t n = 0; n < p->m->hp.n_layer; n++) {
+        struct bn_brick_timer layer = layer_begin(&pass, n);
         layer_attention(p, n);
         layer_ffn(p, n);
+        layer_end(&pass, layer);
     }
     uint64_t t2 = bn_clock_ns();
     if (s->run.head_at < p->n) {
@@ -332,6 +355,7 @@ static void run(void *arg, unsigned thread, unsigned n_threads)
         s->timing.embed_ns += t1 - t0;
         s->timing.layers_ns += t2 - t1;
         s->timing.head_ns += bn_clock_ns() - t2;
+        s->run.team = brick_begin(p, BN_BRICK_TEAM);
     }
 }
 
@@ -345,7 +369,11 @@ bn_status bn_forward(struct bn_session *s, const int32_t *tokens, size_t n, size
     s->run.n_best = n_best;
     s->run.n_rescored = 0;
     s->run.bad_row = false;
+    bn_prof_begin_pass(s->prof, s->position, (uint32_t)n, (uint32_t)(n - head_at));
+    s->run.team = bn_prof_start_brick(s->prof, BN_BRICK_TEAM);
     bn_team_run(s->n_threads, run, s);
+    bn_prof_stop_brick(s->run.team, 0);
+    bn_prof_end_pass(s->prof);
     if (s->run.bad_row) {
         bn_fail(err, BN_ERR_FORMAT, "activations are not finite at position %u or behind it", s->position);
         bn_error_hint(err, "the model's weights are damaged");

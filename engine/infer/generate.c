@@ -164,21 +164,10 @@ static bool stops_at_id(struct loop *l, int32_t id)
     return false;
 }
 
-/* Chooses a token from the logits and books it; false when it is the last. */
-static bool choose(struct loop *l, uint64_t since)
+/* Hands a token on; false when it is the last. */
+static bool emit(struct loop *l, int32_t id)
 {
     struct bn_generation *gen = l->gen;
-    bn_eval_timing timing = bn_session_timing(l->session);
-    uint64_t start = bn_clock_ns();
-    int32_t id = bn_sampler_next(l->sampler, l->logits, l->history, l->n_history);
-    uint64_t done = bn_clock_ns();
-    if (gen->want_chain) chain_step(l, id);
-    l->history[l->n_history++] = id;
-    gen->ids[gen->n_ids] = id;
-    gen->steps[gen->n_ids] =
-        (struct bn_step_timing){timing.embed_ns, timing.layers_ns, timing.head_ns, done - start};
-    gen->token_ns[gen->n_ids] = done - since;
-    gen->n_ids++;
     if (stops_at_id(l, id) || !take_text(l, id)) return false;
     if (gen->n_ids == gen->n_predict) {
         gen->reason = BN_STOP_LENGTH;
@@ -189,6 +178,29 @@ static bool choose(struct loop *l, uint64_t since)
         return false;
     }
     return true;
+}
+
+/* Chooses a token from the logits and books it; false when it is the last. */
+static bool choose(struct loop *l, uint64_t since)
+{
+    struct bn_generation *gen = l->gen;
+    bn_eval_timing timing = bn_session_timing(l->session);
+    uint64_t start = bn_clock_ns();
+    struct bn_brick_timer sampling = bn_prof_start_brick(l->session->prof, BN_BRICK_SAMPLING);
+    int32_t id = bn_sampler_next(l->sampler, l->logits, l->history, l->n_history);
+    bn_prof_stop_brick(sampling, 1);
+    uint64_t done = bn_clock_ns();
+    struct bn_brick_timer rest = bn_prof_start_brick(l->session->prof, BN_BRICK_EMIT);
+    if (gen->want_chain) chain_step(l, id);
+    l->history[l->n_history++] = id;
+    gen->ids[gen->n_ids] = id;
+    gen->steps[gen->n_ids] =
+        (struct bn_step_timing){timing.embed_ns, timing.layers_ns, timing.head_ns, done - start};
+    gen->token_ns[gen->n_ids] = done - since;
+    gen->n_ids++;
+    bool go_on = emit(l, id);
+    bn_prof_stop_brick(rest, 1);
+    return go_on;
 }
 
 static bn_status run(struct loop *l, bn_error *err)

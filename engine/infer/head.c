@@ -35,8 +35,10 @@ void bn_head(const struct pass *p)
     struct bn_session *s = p->s;
     const struct bn_matrix *h = &p->m->head;
     size_t n = p->n - s->run.head_at, from, to;
-    share(p, h->rows, BN_ROW_GRAIN, &from, &to);
-    begin(p);
+    my_share(p, h->rows, BN_ROW_GRAIN, &from, &to);
+    struct bn_brick_timer brick = brick_begin(p, BN_BRICK_LM_HEAD);
+    kernel_begin(p);
     bn_head_rows(p, from, to, s->hidden, n, s->run.logits);
-    end(p, bn_head_slot(p->m), (to - from) * h->row_bytes, (uint64_t)(to - from) * h->k * n);
+    kernel_end(p, bn_head_slot(p->m), (to - from) * h->row_bytes, shape(to - from, h->k, n));
+    brick_end(brick, (to - from) * n);
 }

@@ -13,26 +13,121 @@ struct pass {
     const struct bn_kernels *kernels;
     unsigned thread, n_threads;
     size_t n; /* tokens */
+
+    /* Where this thread's events go, all of them the same trail or NULL: any; those of bricks; those inside
+     * bricks. So what is not wanted costs a branch on a local pointer. */
+    struct bn_prof_trail *trail, *brick_trail, *kernel_trail;
 };
 
-static inline void begin(const struct pass *p)
+static inline struct pass pass_of(struct bn_session *s, unsigned thread, unsigned n_threads)
 {
-    bn_counters_begin(&p->s->counters[p->thread], p->thread);
+    struct bn_prof_trail *trail = bn_prof_trail(s->prof, thread);
+    return (struct pass){.s = s,
+                         .m = s->model,
+                         .kernels = s->model->kernels,
+                         .thread = thread,
+                         .n_threads = n_threads,
+                         .n = s->run.n,
+                         .trail = trail,
+                         .brick_trail = trail,
+                         .kernel_trail = trail != NULL && s->prof->level == BN_PROF_KERNEL ? trail : NULL};
 }
 
-static inline void end(const struct pass *p, enum bn_kernel kernel, uint64_t bytes, uint64_t ops)
-{
-    bn_counters_end(&p->s->counters[p->thread], p->thread, kernel, bytes, ops);
-}
-
-static inline void share(const struct pass *p, size_t n, size_t grain, size_t *from, size_t *to)
+static inline void my_share(const struct pass *p, size_t n, size_t grain, size_t *from, size_t *to)
 {
     bn_team_share(n, grain, p->thread, p->n_threads, from, to);
 }
 
+/* ---- what is stamped ---- */
+
+/* Around each stage: brick_end(brick_begin(p, brick), values that this thread made). */
+static inline struct bn_brick_timer brick_begin(const struct pass *p, enum bn_brick brick)
+{
+    return bn_prof_start(p->brick_trail, brick);
+}
+
+static inline void brick_end(struct bn_brick_timer timer, uint64_t elements)
+{
+    bn_prof_stop(timer, elements);
+}
+
+/* The same for parts of a stage that are too small to be stamped unless kernels are. */
+static inline struct bn_brick_timer part_begin(const struct pass *p, enum bn_brick brick)
+{
+    return bn_prof_start(p->kernel_trail, brick);
+}
+
+/* Around each layer. At the level of layers nothing inside is stamped. */
+static inline struct bn_brick_timer layer_begin(struct pass *p, uint32_t n)
+{
+    struct bn_prof_trail *trail = p->trail;
+    if (bn_prof_wanted(trail)) {
+        bool whole = p->s->prof->level == BN_PROF_LAYER;
+        trail->layer = (int16_t)n;
+        if (whole) p->brick_trail = NULL;
+        if (!whole) trail = NULL;
+    }
+    return bn_prof_start(trail, BN_BRICK_LAYER);
+}
+
+static inline void layer_end(struct pass *p, struct bn_brick_timer timer)
+{
+    bn_prof_stop(timer, p->n * p->m->hp.n_embd);
+    p->brick_trail = p->trail;
+    if (bn_prof_wanted(p->trail)) bn_prof_end_layer(p->trail);
+}
+
+/* Around each kernel: its counters, and with a profile its event. */
+static inline void kernel_begin(const struct pass *p)
+{
+    bn_counters_begin(&p->s->counters[p->thread], p->thread);
+    if (bn_prof_wanted(p->kernel_trail)) p->kernel_trail->kernel_begin = bn_prof_now(p->s->prof);
+}
+
+/* shape is this thread's share, none where another thread does the same work. */
+static inline void kernel_end(const struct pass *p, enum bn_kernel kernel, uint64_t bytes,
+                              struct bn_prof_shape shape)
+{
+    uint64_t ops = (uint64_t)shape.rows * shape.cols * shape.n;
+    bn_counters_end(&p->s->counters[p->thread], p->thread, kernel, bytes, ops);
+    if (bn_prof_wanted(p->trail)) {
+        p->trail->bytes += bytes;
+        if (bn_prof_wanted(p->kernel_trail)) bn_prof_add_kernel(p->kernel_trail, kernel, bytes, &shape);
+    }
+}
+
+static inline struct bn_prof_shape shape(size_t rows, size_t cols, size_t n)
+{
+    return (struct bn_prof_shape){(uint32_t)rows, (uint32_t)cols, (uint32_t)n};
+}
+
+/* Around a stage that is one kernel's work: its brick and its kernel, and one question whether to stamp. */
+static inline struct bn_brick_timer stage_begin(const struct pass *p, enum bn_brick brick)
+{
+    struct bn_brick_timer timer = {p->brick_trail, brick};
+    bn_counters_begin(&p->s->counters[p->thread], p->thread);
+    if (bn_prof_wanted(timer.trail)) {
+        bn_prof_open_brick(timer.trail, brick);
+        if (bn_prof_wanted(p->kernel_trail)) p->kernel_trail->kernel_begin = bn_prof_now(p->s->prof);
+    }
+    return timer;
+}
+
+/* The values made are those of the shape. */
+static inline void stage_end(const struct pass *p, struct bn_brick_timer timer, enum bn_kernel kernel,
+                             uint64_t bytes, struct bn_prof_shape shape)
+{
+    kernel_end(p, kernel, bytes, shape);
+    if (bn_prof_wanted(timer.trail))
+        bn_prof_close_brick(timer.trail, timer.brick, (uint64_t)shape.rows * shape.cols * shape.n);
+}
+
+/* All threads meet; what each waits is a brick of its own. */
 static inline void meet(const struct pass *p)
 {
+    struct bn_brick_timer timer = brick_begin(p, BN_BRICK_BARRIER_WAIT);
     bn_team_barrier(&p->s->team, p->n_threads);
+    brick_end(timer, 0);
 }
 
 /* Rows from..to of the head times the n rows at hidden: y[j * rows of the head + r]. Defined in head.c. */

@@ -192,15 +192,19 @@ void bn_screen_head(const struct pass *p)
     const struct bn_screen *screen = &p->m->screen;
     const float *hidden = s->hidden + (p->n - s->run.head_at - 1) * head->k;
     size_t k = head->k, from, to;
-    share(p, head->rows, BN_ROW_GRAIN, &from, &to);
-    begin(p);
+    my_share(p, head->rows, BN_ROW_GRAIN, &from, &to);
+    struct bn_brick_timer brick = brick_begin(p, BN_BRICK_HEAD_SCREEN);
+    kernel_begin(p);
     struct vector x = quantize_hidden(p, hidden, k);
     p->kernels->i8_gemv(s->run.logits + from, screen->q + from * k, to - from, k, x.high, x.low);
     keep_best(p, &x, from, to);
-    end(p, BN_KERNEL_I8_GEMV, (to - from) * (k + 3 * sizeof(float)), (uint64_t)(to - from) * k);
+    kernel_end(p, BN_KERNEL_I8_GEMV, (to - from) * (k + 3 * sizeof(float)), shape(to - from, k, 1));
+    brick_end(brick, to - from);
     meet(p);
-    begin(p);
+    brick = brick_begin(p, BN_BRICK_LM_HEAD);
+    kernel_begin(p);
     size_t n_rows = rescore(p, &x, hidden, find_floor(p), from, to);
-    end(p, bn_head_slot(p->m), n_rows * head->row_bytes, (uint64_t)n_rows * k);
+    kernel_end(p, bn_head_slot(p->m), n_rows * head->row_bytes, shape(n_rows, k, 1));
+    brick_end(brick, n_rows);
     atomic_fetch_add(&s->run.n_rescored, n_rows);
 }

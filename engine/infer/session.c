@@ -130,6 +130,12 @@ void bn_session_close(bn_session *s)
     bn_free(s);
 }
 
+struct bn_session_memory bn_session_memory(const bn_session *s)
+{
+    return (struct bn_session_memory){bn_mem_size(s->k_cache) + bn_mem_size(s->v_cache),
+                                      bn_mem_size(s->arena), bn_mem_size(s)};
+}
+
 static bn_status check_tokens(const struct bn_session *s, const int32_t *tokens, size_t n, bn_error *err)
 {
     if (n == 0) return bn_fail(err, BN_ERR_ARG, "no tokens to evaluate");
@@ -230,6 +236,16 @@ void bn_session_set_trace(bn_session *s, bn_trace_fn fn, void *user)
 {
     s->trace = fn;
     s->trace_user = user;
+}
+
+bn_status bn_session_set_profile(bn_session *s, bn_prof *prof, bn_error *err)
+{
+    if (prof != NULL && prof->n_threads < s->n_threads)
+        return bn_fail(err, BN_ERR_ARG, "the profile is of %u threads, the session has %u", prof->n_threads,
+                       s->n_threads);
+    if (prof != NULL) prof->kernel_names = s->model->kernels->name;
+    s->prof = prof;
+    return BN_OK;
 }
 
 bool bn_session_kernel_stat(const bn_session *s, size_t i, bn_kernel_stat *out)

@@ -9,6 +9,7 @@
 #include "base/team.h"
 #include "model/model.h"
 #include "profile/counters.h"
+#include "profile/profiler.h"
 
 #define BN_QUERIES 4u       /* heads of one token whose attention is computed together */
 #define BN_SCREEN_MAX 1024u /* largest n_best that is screened for */
@@ -45,6 +46,7 @@ struct bn_session {
 
     struct bn_counters *counters; /* n_threads */
     bn_eval_timing timing;
+    struct bn_prof *prof; /* NULL: no profile is taken */
     bn_trace_fn trace;
     void *trace_user;
 
@@ -58,9 +60,16 @@ struct bn_session {
         float *logits;  /* n - head_at rows of n_vocab */
         size_t n_best;  /* of the logits that matter; 0: all */
         atomic_size_t n_rescored;
-        atomic_bool bad_row; /* an embedding row or the hidden state is not finite */
+        struct bn_brick_timer team; /* starting the team, then joining it */
+        atomic_bool bad_row;        /* an embedding row or the hidden state is not finite */
     } run;
 };
+
+/* Bytes that a session took from bn_alloc, by what they are for. */
+struct bn_session_memory {
+    uint64_t kv_bytes, scratch_bytes, handle_bytes;
+};
+struct bn_session_memory bn_session_memory(const bn_session *s);
 
 /* One batch through the network; the timeline moves on by n tokens. n_best logits matter, 0: all. Defined in
  * forward.c. */

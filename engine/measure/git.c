@@ -6,6 +6,9 @@
 #include "measure/git.h"
 
 #include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
 
 #ifndef BN_NO_GIT
 #include <git2.h>
@@ -33,6 +36,25 @@ static void read_head(struct bn_git *git, git_repository *repo)
     git_reference_free(head);
 }
 
+/* Whether programs are made of this file: other ones (documents, stored baselines) change no measurement. */
+static bool is_relevant(const char *path)
+{
+    static const char *const PARTS[] = {"engine/", "kernels/", "tools/", "fixtures/"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++)
+        if (strncmp(path, PARTS[i], strlen(PARTS[i])) == 0) return true;
+    return strcmp(path, "Makefile") == 0;
+}
+
+static bool is_relevant_change(const git_status_entry *entry)
+{
+    const git_diff_delta *deltas[] = {entry->head_to_index, entry->index_to_workdir};
+    for (size_t i = 0; i < BN_ARRAY_LEN(deltas); i++)
+        if (deltas[i] != NULL &&
+            (is_relevant(deltas[i]->old_file.path) || is_relevant(deltas[i]->new_file.path)))
+            return true;
+    return false;
+}
+
 static int count_changes(struct bn_git *git, git_repository *repo)
 {
     git_status_options options;
@@ -44,6 +66,8 @@ static int count_changes(struct bn_git *git, git_repository *repo)
                     GIT_STATUS_OPT_EXCLUDE_SUBMODULES | GIT_STATUS_OPT_NO_REFRESH;
     code = git_status_list_new(&list, repo, &options);
     if (code == 0) git->n_changed = git_status_list_entrycount(list);
+    for (size_t i = 0; i < git->n_changed; i++)
+        if (is_relevant_change(git_status_byindex(list, i))) git->n_relevant++;
     git_status_list_free(list);
     return code;
 }
@@ -69,7 +93,66 @@ void bn_git_read(struct bn_git *git, const char *folder)
     git_libgit2_shutdown();
 }
 
+/* Takes the text of the note that is there, if any, to put the line behind it. */
+static int append_note(git_repository *repo, const char *ref, const git_oid *commit, const char *line)
+{
+    git_note *note = NULL;
+    git_signature *who = NULL;
+    git_oid id;
+    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+    int code = git_note_read(&note, repo, ref, commit);
+    if (code == 0) bn_buf_puts(&text, git_note_message(note));
+    if (text.len > 0 && text.data[text.len - 1] != '\n') bn_buf_putc(&text, '\n');
+    bn_buf_puts(&text, line);
+    bn_buf_putc(&text, '\n');
+    git_note_free(note);
+    if (code == GIT_ENOTFOUND) code = 0;
+    if (code == 0 && text.failed) code = GIT_ERROR;
+    /* Who writes is configured, or it is the program itself. */
+    if (code == 0 && git_signature_default(&who, repo) != 0)
+        code = git_signature_now(&who, "bn-bench", "bn-bench@localhost");
+    if (code == 0) code = git_note_create(&id, repo, ref, who, who, commit, text.data, 1);
+    git_signature_free(who);
+    bn_buf_release(&text);
+    return code;
+}
+
+bn_status bn_git_note(const char *folder, const char *name, const char *commit, const char *line,
+                      bn_error *err)
+{
+    struct bn_git why = {0};
+    char ref[128];
+    git_oid id;
+    git_commit *found = NULL;
+    git_repository *repo = NULL;
+    snprintf(ref, sizeof ref, "refs/notes/%s", name);
+    if (git_libgit2_init() < 0) return bn_fail(err, BN_ERR_INTERNAL, "libgit2 does not start");
+    int code = git_repository_open_ext(&repo, folder, 0, NULL);
+    if (code == 0) code = git_oid_fromstr(&id, commit);
+    if (code == 0) code = git_commit_lookup(&found, repo, &id);
+    bool missing = repo != NULL && code != 0;
+    if (code == 0) code = append_note(repo, ref, &id, line);
+    bn_status status = BN_OK;
+    if (missing) {
+        status = bn_fail(err, BN_ERR_NOT_FOUND, "no commit '%.64s' to put a note on", commit);
+    } else if (code != 0) {
+        explain(&why, code);
+        status = bn_fail(err, repo == NULL ? BN_ERR_NOT_FOUND : BN_ERR_IO, "no note: %s", why.why);
+    }
+    git_commit_free(found);
+    git_repository_free(repo);
+    git_libgit2_shutdown();
+    return status;
+}
+
 #else
+
+bn_status bn_git_note(const char *folder, const char *name, const char *commit, const char *line,
+                      bn_error *err)
+{
+    (void)folder, (void)name, (void)commit, (void)line;
+    return bn_fail(err, BN_ERR_UNSUPPORTED, "built without libgit2: no notes");
+}
 
 void bn_git_read(struct bn_git *git, const char *folder)
 {

@@ -38,11 +38,14 @@ struct bn_judgement {
     size_t n;         /* pairs; of unpaired samples the smaller number */
     double change;    /* the estimate */
     double low, high; /* its interval; NaN when there are too few pairs for one */
-    double p;         /* of no change at all, two-sided; never 0 */
+    double p;         /* of no change at all, two-sided; never 0; NaN of exact values, which no test is for */
     double q;         /* p corrected for the comparisons of the session; p until bn_judge_session */
     double agreement; /* share of pairs that have the sign of the change; NaN of unpaired samples */
-    double band;      /* what two copies of the same program differed by, |change|; 0 when not measured */
-    double mde;       /* smallest change that these pairs find four times out of five */
+    double band;      /* what two copies of the same program may differ by (the farther end of the interval),
+                         |change|; 0 when not measured */
+    double mde;       /* smallest change that these pairs tell from none four times out of five: 2.8 standard
+                         deviations of the mean pair, those of the copies where there are some; 0 of exact
+                         values, NaN when unknown. Calling it takes the margin on top. */
     size_t n_needed;  /* of an inconclusive result: pairs in all that would do; 0 when no number would help */
 };
 
@@ -61,6 +64,16 @@ BN_MUST_CHECK bn_status bn_judge_pairs(struct bn_judgement *out, const double *d
 BN_MUST_CHECK bn_status bn_judge_samples(struct bn_judgement *out, const double *a, size_t n_a,
                                          const double *b, size_t n_b, double drift,
                                          const struct bn_judge_rules *rules, bn_error *err);
+
+/* The same as bn_judge_pairs for a measurement that may stop early, when an outcome is reached: looking
+ * BN_JUDGE_LOOKS times would otherwise find what is not there more often than once in twenty. The looks are
+ * declared before the first: their numbers of pairs come from the largest, and each spends its share of the
+ * errors allowed (0.2, 0.3, 0.5), which p is corrected for. */
+#define BN_JUDGE_LOOKS 3u
+size_t bn_judge_look_at(size_t look, size_t n_max);
+BN_MUST_CHECK bn_status bn_judge_look(struct bn_judgement *out, size_t look, const double *d, size_t n,
+                                      const double *null, size_t n_null, const struct bn_judge_rules *rules,
+                                      bn_error *err);
 
 /* Judges values that have no spread (bytes, counts, digests): any difference is a change. */
 void bn_judge_exact(struct bn_judgement *out, double a, double b, const struct bn_judge_rules *rules);

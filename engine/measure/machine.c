@@ -9,7 +9,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -298,9 +297,15 @@ void bn_machine_put(bn_json *object, const struct bn_machine *machine)
     put_count(object, "cpu_period_us", quota ? machine->period_us : 0);
 }
 
+/* The kernel's high water mark of this program; getrusage's also knows what ran in the process before exec.
+ */
 uint64_t bn_machine_peak_rss_bytes(void)
 {
-    struct rusage usage;
-    if (getrusage(RUSAGE_SELF, &usage) != 0 || usage.ru_maxrss < 0) return 0;
-    return (uint64_t)usage.ru_maxrss * 1024;
+    struct bn_buf text;
+    struct bn_str value;
+    uint64_t bytes = 0;
+    if (!read_text("/proc/self/status", &text)) return 0;
+    if (field(text.data, "VmHWM", &value)) bytes = leading_u64(value) * 1024;
+    bn_buf_release(&text);
+    return bytes;
 }

@@ -35,6 +35,16 @@ struct bn_machine {
 void bn_machine_read(struct bn_machine *machine);
 /* Puts its fields into an object. */
 void bn_machine_put(bn_json *object, const struct bn_machine *machine);
+
+/* Which machine this is, for holding like against like: made of what stays the same from boot to boot and
+ * under any load (processor, instruction sets, hardware threads and cores, memory in whole GiB, architecture,
+ * virtual or not), not of the operating system. */
+struct bn_machine_id {
+    char key[65];   /* sha256 of those, hex */
+    char label[80]; /* for people and as the name of a folder: "amd-epyc-9b45-2cpu-1a2b3c4d" */
+};
+BN_MUST_CHECK bn_status bn_machine_identify(struct bn_machine_id *id, const struct bn_machine *machine,
+                                            bn_error *err);
 /* Most memory that this process has had in use, in bytes; 0 when unknown. */
 uint64_t bn_machine_peak_rss_bytes(void);
 

@@ -14,16 +14,21 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+void bn_sort(double *x, size_t n)
+{
+    qsort(x, n, sizeof *x, ascending);
+}
+
 static double *sorted_copy(const double *samples, size_t n)
 {
     double *copy = bn_alloc(n, sizeof *copy);
     if (copy == NULL) return NULL;
     memcpy(copy, samples, n * sizeof *copy);
-    qsort(copy, n, sizeof *copy, ascending);
+    bn_sort(copy, n);
     return copy;
 }
 
-static double at_share(const double *sorted, size_t n, double p)
+double bn_sorted_quantile(const double *sorted, size_t n, double p)
 {
     double position = p * (double)(n - 1);
     size_t below = (size_t)position;
@@ -37,11 +42,11 @@ bool bn_summarize(struct bn_summary *out, const double *samples, size_t n)
     double *sorted = n > 0 ? sorted_copy(samples, n) : NULL;
     if (sorted == NULL) return false;
     *out = (struct bn_summary){.n = n, .min = sorted[0], .max = sorted[n - 1]};
-    out->median = at_share(sorted, n, 0.5);
+    out->median = bn_sorted_quantile(sorted, n, 0.5);
     for (size_t i = 0; i < n; i++)
         sorted[i] = fabs(sorted[i] - out->median);
-    qsort(sorted, n, sizeof *sorted, ascending);
-    out->mad = at_share(sorted, n, 0.5);
+    bn_sort(sorted, n);
+    out->mad = bn_sorted_quantile(sorted, n, 0.5);
     bn_free(sorted);
     return true;
 }
@@ -56,7 +61,69 @@ bool bn_quantile(double *out, const double *samples, size_t n, double p)
 {
     double *sorted = n >= bn_quantile_needs(p) ? sorted_copy(samples, n) : NULL;
     if (sorted == NULL) return false;
-    *out = at_share(sorted, n, p);
+    *out = bn_sorted_quantile(sorted, n, p);
     bn_free(sorted);
+    return true;
+}
+
+double bn_mean(const double *x, size_t n, double *sd)
+{
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i];
+    double mean = n > 0 ? sum / (double)n : (double)NAN;
+    for (size_t i = 0; i < n; i++)
+        squares += (x[i] - mean) * (x[i] - mean);
+    if (sd != NULL) *sd = n > 1 ? sqrt(squares / (double)(n - 1)) : 0;
+    return mean;
+}
+
+double bn_autocorrelation(const double *x, size_t n)
+{
+    double mean = bn_mean(x, n, NULL), with_next = 0, with_self = 0;
+    for (size_t i = 0; i < n; i++) {
+        with_self += (x[i] - mean) * (x[i] - mean);
+        if (i + 1 < n) with_next += (x[i] - mean) * (x[i + 1] - mean);
+    }
+    return n >= 3 && with_self > 0 ? with_next / with_self : 0;
+}
+
+double bn_slope(const double *x, const double *y, size_t n)
+{
+    double xy = 0, xx = 0;
+    for (size_t i = 0; i < n; i++) {
+        xy += x[i] * y[i];
+        xx += x[i] * x[i];
+    }
+    return xx > 0 ? xy / xx : (double)NAN;
+}
+
+enum bn_outlier bn_tukey_label(const struct bn_tukey *f, double x)
+{
+    if (f->coarse || (x >= f->mild_low && x <= f->mild_high)) return BN_OUTLIER_NONE;
+    return x < f->severe_low || x > f->severe_high ? BN_OUTLIER_SEVERE : BN_OUTLIER_MILD;
+}
+
+bool bn_tukey(struct bn_tukey *out, const double *samples, size_t n)
+{
+    struct bn_summary of;
+    *out = (struct bn_tukey){0};
+    double *sorted = bn_summarize(&of, samples, n) ? sorted_copy(samples, n) : NULL;
+    if (sorted == NULL) return false;
+    double q1 = bn_sorted_quantile(sorted, n, 0.25), q3 = bn_sorted_quantile(sorted, n, 0.75), span = q3 - q1;
+    bn_free(sorted);
+    *out = (struct bn_tukey){.q1 = q1, .median = of.median, .q3 = q3, .coarse = of.mad <= 0};
+    out->severe_low = q1 - 3 * span;
+    out->mild_low = q1 - 1.5 * span;
+    out->mild_high = q3 + 1.5 * span;
+    out->severe_high = q3 + 3 * span;
+    for (size_t i = 0; i < n; i++) {
+        enum bn_outlier label = bn_tukey_label(out, samples[i]);
+        bool high = samples[i] > of.median;
+        out->n_mild_low += label == BN_OUTLIER_MILD && !high;
+        out->n_severe_low += label == BN_OUTLIER_SEVERE && !high;
+        out->n_mild_high += label == BN_OUTLIER_MILD && high;
+        out->n_severe_high += label == BN_OUTLIER_SEVERE && high;
+    }
     return true;
 }

@@ -13,9 +13,8 @@
 
 #include "base/error.h"
 #include "base/team.h"
+#include "model/pack.h"
 #include "model/weights.h"
-
-#define TQ1_BLOCK_BYTES 54u
 
 void *bn_model_own(struct bn_model *m, size_t n, size_t each)
 {
@@ -124,39 +123,21 @@ static bn_status check_tq2(const struct bn_model *m, const struct bn_linear *lin
 
 /* ---- TQ1_0 to TQ2_0 ---- */
 
-/* Digit n of a byte that holds ceil(v * 256 / 243), v a number of five base-3 digits, first digit highest. */
-static unsigned trit(unsigned byte, unsigned n)
-{
-    static const uint8_t POW3[5] = {1, 3, 9, 27, 81};
-    return ((byte * POW3[n]) % 256u) * 3u / 256u;
-}
-
 static void tq1_to_tq2_block(uint8_t *out, const uint8_t *in)
 {
-    uint8_t codes[BN_TQ2_BLOCK];
-    for (unsigned n = 0; n < 5; n++)
-        for (unsigned m = 0; m < 32; m++)
-            codes[m + 32 * n] = (uint8_t)trit(in[m], n);
-    for (unsigned n = 0; n < 5; n++)
-        for (unsigned m = 0; m < 16; m++)
-            codes[160 + m + 16 * n] = (uint8_t)trit(in[32 + m], n);
-    for (unsigned n = 0; n < 4; n++)
-        for (unsigned m = 0; m < 4; m++)
-            codes[240 + m + 4 * n] = (uint8_t)trit(in[48 + m], n);
-    memset(out, 0, 64);
-    for (unsigned j = 0; j < BN_TQ2_BLOCK; j++)
-        out[j / 128 * 32 + j % 32] |= (uint8_t)(codes[j] << (2 * (j % 128 / 32)));
-    memcpy(out + 64, in + 52, 2);
+    int8_t values[BN_TQ2_BLOCK];
+    uint16_t scale = bn_unpack_tq1(values, in);
+    bn_pack_tq2(out, values, scale);
 }
 
 static void tq1_row(struct scan *scan, size_t r)
 {
     const struct bn_ternary *w = &scan->linear->w;
     size_t n_blocks = w->k / BN_TQ2_BLOCK;
-    const uint8_t *in = scan->tensor->data + r * n_blocks * TQ1_BLOCK_BYTES;
+    const uint8_t *in = scan->tensor->data + r * n_blocks * BN_TQ1_BLOCK_BYTES;
     uint8_t *out = (uint8_t *)(uintptr_t)w->codes + r * w->row_bytes;
     for (size_t b = 0; b < n_blocks; b++)
-        tq1_to_tq2_block(out + b * BN_TQ2_BLOCK_BYTES, in + b * TQ1_BLOCK_BYTES);
+        tq1_to_tq2_block(out + b * BN_TQ2_BLOCK_BYTES, in + b * BN_TQ1_BLOCK_BYTES);
 }
 
 /* ---- floats to I2_S ---- */

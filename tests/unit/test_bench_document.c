@@ -17,6 +17,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "measure/series.h"
 
 /* What bn-bench prints with these arguments. */
 static bn_json *document(const char *arguments)
@@ -65,6 +66,7 @@ static void check_values(const bn_json *value)
     for (const bn_json *v = bn_json_first(value); v != NULL; v = bn_json_next(v)) {
         const char *name = bn_json_name(v), *reason = "";
         double x;
+        if (name != NULL && strcmp(name, "ns_per_position") == 0) continue; /* a slope may be */
         if (bn_json_number(v, &x) && !(x >= 0)) fail_msg("%s is %g", name != NULL ? name : "an element", x);
         if (bn_json_kind(v) == BN_JSON_NULL) {
             if (name == NULL || !bn_json_string(bn_json_get(why, name), &reason) || reason[0] == '\0')
@@ -126,17 +128,64 @@ static void check_sample(const bn_json *sample, bool decode, double tokens)
     if (!decode) assert_true(number(sample, "first_token_ns") >= ns);
 }
 
-static void check_config(const bn_json *c, size_t reps)
+/* Ends that enclose the median; there are none of fewer than 6 samples. */
+static void check_interval(const bn_json *summary, size_t n)
+{
+    double low = 0, high = 0;
+    const bn_json *ends = bn_json_get(summary, "median_interval");
+    assert_true((bn_json_kind(ends) == BN_JSON_ARRAY) == (n >= 6));
+    if (n < 6) return;
+    assert_true(bn_json_number(bn_json_at(ends, 0), &low) && bn_json_number(bn_json_at(ends, 1), &high));
+    assert_true(low >= number(summary, "min") && low <= number(summary, "median"));
+    assert_true(high <= number(summary, "max") && high >= number(summary, "median"));
+}
+
+/* The samples that count, as the document's list of series has them. */
+static void check_series(const bn_json *doc, const bn_json *c)
+{
+    struct bn_series_list all = {0};
+    bn_error err = {0};
+    const char *name = NULL;
+    size_t n = 0;
+    bool warmup = false, decode = bn_json_kind(bn_json_get(c, "batch")) == BN_JSON_NULL;
+    assert_int_equal(bn_series_read(&all, doc, &err), BN_OK);
+    assert_true(bn_json_string(bn_json_get(c, "name"), &name));
+    const struct bn_series *times = bn_series_find(&all, name, "ns_per_token");
+    const struct bn_series *bytes = bn_series_find(&all, name, "bytes_per_token");
+    assert_non_null(times);
+    assert_non_null(bytes);
+    assert_true(!times->exact && !times->higher && bytes->exact && bytes->n == times->n);
+    assert_true((bn_series_find(&all, name, "token_ns") != NULL) == decode);
+    assert_non_null(bn_series_find(&all, name, "first_token_ns"));
+    assert_non_null(bn_series_find(&all, "load", "load_ns"));
+    assert_non_null(bn_series_find(&all, "process", "peak_rss_bytes"));
+    for (const bn_json *s = bn_json_first(bn_json_get(c, "samples")); s != NULL; s = bn_json_next(s)) {
+        assert_true(bn_json_bool(bn_json_get(s, "warmup"), &warmup));
+        if (!warmup) assert_near(times->samples[n++], number(s, "ns") / number(c, "tokens"));
+    }
+    assert_int_equal(n, times->n);
+    bn_series_release(&all);
+}
+
+static void check_config(const bn_json *c, size_t reps, size_t n_warmup)
 {
     const char *test = NULL;
     assert_true(bn_json_string(bn_json_get(c, "test"), &test));
     bool decode = strcmp(test, "decode") == 0;
     double tokens = number(c, "tokens"), sample_bytes = 0, kernel_bytes = 0, low = HUGE_VAL, high = 0;
-    assert_int_equal(size(c, "samples"), reps);
+    size_t i = 0;
+    assert_int_equal(size(c, "samples"), n_warmup + reps);
+    assert_true(bn_json_string(bn_json_get(c, "verdict"), &test));
+    assert_string_equal(test, "valid");
     const bn_json *samples = bn_json_get(c, "samples"), *kernels = bn_json_get(c, "kernels");
     for (const bn_json *s = bn_json_first(samples); s != NULL; s = bn_json_next(s)) {
+        const char *output = NULL;
+        bool warmup = false;
         check_sample(s, decode, tokens);
         sample_bytes += number(s, "bytes");
+        assert_true(bn_json_string(bn_json_get(s, "output_sha256"), &output) && strlen(output) == 64);
+        assert_true(bn_json_bool(bn_json_get(s, "warmup"), &warmup) && warmup == (i++ < n_warmup));
+        if (warmup) continue;
         low = fmin(low, number(s, "tokens_per_second"));
         high = fmax(high, number(s, "tokens_per_second"));
     }
@@ -147,6 +196,7 @@ static void check_config(const bn_json *c, size_t reps)
     }
     assert_true(sample_bytes == kernel_bytes);
     check_summary(bn_json_path(c, "summary.tokens_per_second"), reps);
+    check_interval(bn_json_path(c, "summary.tokens_per_second"), reps);
     assert_near(number(c, "summary.tokens_per_second.min"), low);
     assert_near(number(c, "summary.tokens_per_second.max"), high);
     check_summary(bn_json_path(c, "summary.bytes_per_token"), reps);
@@ -162,18 +212,89 @@ static void check_config(const bn_json *c, size_t reps)
     assert_int_equal(bn_json_kind(bn_json_path(c, none)), BN_JSON_NULL);
 }
 
+/* The configuration of that name. */
+static const bn_json *find_config(const bn_json *doc, const char *name)
+{
+    const char *its = NULL;
+    const bn_json *c = bn_json_first(bn_json_get(doc, "configurations"));
+    while (c != NULL && (!bn_json_string(bn_json_get(c, "name"), &its) || strcmp(its, name) != 0))
+        c = bn_json_next(c);
+    if (c == NULL) fail_msg("no configuration '%s'", name);
+    return c;
+}
+
 static void runs_are_complete(void **state)
 {
     (void)state;
-    bn_json *doc = document("run -p 3,5 -n 34 -d 0,7 -t 1,2 --reps 3 --warmup 1");
+    bn_json *doc = document("run -p 3,5 -n 34 -d 0,7 -t 1,2 -b 2,128 --reps 6 --warmup 1");
     check_common(doc, "run");
-    assert_true(number(doc, "model.load_ns") > 0 && number(doc, "memory.peak_rss_bytes") > 0);
+    assert_int_equal(size(doc, "model.loads"), 1);
+    assert_true(number(doc, "memory.peak_rss_bytes") > 0 && number(doc, "clock.step_ns") > 0);
     assert_int_equal(size(doc, "bandwidth"), 2);
-    assert_int_equal(size(bn_json_at(bn_json_get(doc, "bandwidth"), 1), "bytes_per_second"), 4);
-    assert_int_equal(size(doc, "configurations"), 3 * 2 * 2);
+    assert_int_equal(size(bn_json_at(bn_json_get(doc, "bandwidth"), 1), "bytes_per_second"), 7);
+    assert_int_equal(size(doc, "configurations"), 2 * 2 * 2 * 2 + 2 * 2);
     const bn_json *configs = bn_json_get(doc, "configurations");
-    for (const bn_json *c = bn_json_first(configs); c != NULL; c = bn_json_next(c))
-        check_config(c, 3);
+    for (const bn_json *c = bn_json_first(configs); c != NULL; c = bn_json_next(c)) {
+        check_config(c, 6, 1);
+        check_series(doc, c);
+    }
+    assert_int_equal(size(doc, "depth"), 2);
+    assert_true(number(bn_json_at(bn_json_get(doc, "depth"), 0), "rounds") == 6);
+    bn_json_free(doc);
+}
+
+/* Each position before a token makes it read its keys and values, and nothing else. */
+static void depth_costs_the_cache(void **state)
+{
+    (void)state;
+    bn_json *doc = document("run -p 0 -n 4 -d 16,80 -t 1 --reps 1 --warmup 0");
+    double shallow = number(find_config(doc, "decode n=4 d=16 t=1"), "summary.bytes_per_token.median");
+    double deep = number(find_config(doc, "decode n=4 d=80 t=1"), "summary.bytes_per_token.median");
+    assert_true(deep - shallow == 64 * number(doc, "model.kv_bytes_per_token"));
+    bn_json_free(doc);
+}
+
+static void outputs_agree(void **state)
+{
+    (void)state;
+    static const char *const NAMES[] = {"prompt n=9 d=3 t=1 b=2", "prompt n=9 d=3 t=2 b=2",
+                                        "prompt n=9 d=3 t=1 b=8", "prompt n=9 d=3 t=2 b=8"};
+    bn_json *doc = document("run -p 9 -n 0 -d 3 -t 1,2 -b 2,8 --reps 1 --warmup 0");
+    const char *first = NULL, *other = NULL;
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
+        assert_true(bn_json_string(bn_json_get(find_config(doc, NAMES[i]), "output_sha256"), &other));
+        if (first == NULL) first = other;
+        assert_string_equal(first, other);
+    }
+    bn_json_free(doc);
+}
+
+static void generations_at_once(void **state)
+{
+    (void)state;
+    bn_json *doc = document("run -p 0 -n 5 -d 3 -t 1 --reps 2 --warmup 1 --concurrent 2");
+    struct bn_series_list all = {0};
+    bn_error err = {0};
+    double ns;
+    check_common(doc, "run");
+    assert_int_equal(size(doc, "concurrent"), 1);
+    const bn_json *crowd = bn_json_at(bn_json_get(doc, "concurrent"), 0);
+    assert_int_equal(size(crowd, "samples"), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const bn_json *round = bn_json_at(bn_json_get(crowd, "samples"), i);
+        const bn_json *requests = bn_json_get(round, "request_ns");
+        assert_int_equal(bn_json_size(requests), 2);
+        for (const bn_json *r = bn_json_first(requests); r != NULL; r = bn_json_next(r))
+            assert_true(bn_json_number(r, &ns) && ns > 0 && ns <= number(round, "makespan_ns"));
+    }
+    double slowest = number(bn_json_at(bn_json_get(crowd, "samples"), 0), "makespan_ns");
+    assert_true(number(crowd, "summary.tokens_per_second.max") >= 2 * 6 * 1e9 / slowest * 0.999999);
+    double fairness = number(crowd, "summary.fairness.median");
+    assert_true(fairness >= 0.5 && fairness <= 1.000001);
+    assert_int_equal(bn_series_read(&all, doc, &err), BN_OK);
+    const struct bn_series *requests = bn_series_find(&all, "concurrent k=2 n=5 d=3 t=1", "request_ns");
+    assert_true(requests != NULL && requests->n == 4);
+    bn_series_release(&all);
     bn_json_free(doc);
 }
 
@@ -183,7 +304,22 @@ static void one_test_alone(void **state)
     bn_json *doc = document("run -p 0 -n 2 -t 1,1 --reps 1 --warmup 0 --isa ref");
     check_common(doc, "run");
     assert_int_equal(size(doc, "configurations"), 1);
-    check_config(bn_json_at(bn_json_get(doc, "configurations"), 0), 1);
+    check_config(bn_json_at(bn_json_get(doc, "configurations"), 0), 1, 0);
+    bn_json_free(doc);
+}
+
+/* With auto there are at least the samples asked for, behind at least one that does not count. */
+static void warmup_is_bounded(void **state)
+{
+    (void)state;
+    bn_json *doc = document("run -p 0 -n 2 -t 1 --reps 6");
+    const bn_json *c = bn_json_at(bn_json_get(doc, "configurations"), 0);
+    double n_warmup = number(c, "warmup_samples"), n = (double)size(c, "samples");
+    assert_true(n_warmup >= 1 && n_warmup <= 10 && n >= n_warmup + 6 && n <= 16);
+    check_config(c, (size_t)(n - n_warmup), (size_t)n_warmup);
+    bn_json_free(doc);
+    doc = document("run -p 0 -n 2 -t 1 --reps auto --max-time 0");
+    assert_int_equal(size(bn_json_at(bn_json_get(doc, "configurations"), 0), "samples"), 7);
     bn_json_free(doc);
 }
 
@@ -234,6 +370,7 @@ static void kernels_are_complete(void **state)
     const bn_json *results = bn_json_get(doc, "results");
     for (const bn_json *r = bn_json_first(results); r != NULL; r = bn_json_next(r))
         check_result(r);
+    assert_int_equal(size(doc, "series"), n);
     bn_json_free(doc);
 }
 
@@ -245,7 +382,7 @@ static void plain_c_has_no_limit(void **state)
         document("kernels -m fixtures/nano-bitnet-i2_s-42.gguf --isa ref -t 1 --min-time 0 --set 64K "
                  "--filter i2s_gemv");
     const bn_json *results = bn_json_get(doc, "results");
-    assert_int_equal(bn_json_size(results), 5);
+    assert_int_equal(bn_json_size(results), 4);
     for (const bn_json *r = bn_json_first(results); r != NULL; r = bn_json_next(r))
         assert_int_equal(bn_json_kind(bn_json_get(r, "share_of_limit")), BN_JSON_NULL);
     bn_json_free(doc);
@@ -254,7 +391,9 @@ static void plain_c_has_no_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_are_complete),    cmocka_unit_test(one_test_alone),
+        cmocka_unit_test(runs_are_complete),    cmocka_unit_test(depth_costs_the_cache),
+        cmocka_unit_test(outputs_agree),        cmocka_unit_test(warmup_is_bounded),
+        cmocka_unit_test(generations_at_once),  cmocka_unit_test(one_test_alone),
         cmocka_unit_test(bytes_are_counted),    cmocka_unit_test(kernels_are_complete),
         cmocka_unit_test(plain_c_has_no_limit),
     };

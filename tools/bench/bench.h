@@ -9,7 +9,9 @@
 #define BN_BENCH_BENCH_H
 
 #include "base/json.h"
+#include "measure/interval.h"
 #include "measure/machine.h"
+#include "tools/bench/check.h"
 #include "tools/cli/options.h"
 
 /* --threads as a list without repetitions; without it 1, and one per core that this process may use. *list is
@@ -22,18 +24,43 @@ BN_MUST_CHECK bn_status bn_bench_list(const struct bn_args *args, const char *na
 
 /* A document with what every one begins with: schema, command, time, program, machine. */
 bn_json *bn_bench_document(const char *command, const struct bn_machine *machine);
+/* Puts program, git and machine; bn_bench_document did. */
+void bn_bench_put_provenance(bn_json *document, const struct bn_machine *machine);
+/* Puts the member "model", and returns it: name and sha256 of the model that --model names, or that the
+ * program carries; reads all of it, so it is called when nothing is timed. */
+bn_json *bn_bench_put_model(bn_json *document, const struct bn_args *args);
 /* Warns when other work keeps this machine busy. */
 void bn_bench_warn(const struct bn_machine *machine);
 /* One line for people. */
 void bn_bench_print_machine(const struct bn_machine *machine);
 
+/* Puts what the clock of samples is like. */
+void bn_bench_put_clock(bn_json *doc, const struct bn_bench_clock *clock);
+/* Puts a text that says what is wrong; null when it is empty, since nothing is. */
+void bn_bench_put_text(bn_json *object, const char *name, const char *text);
+/* Of every interval. */
+#define BN_BENCH_CONFIDENCE 0.95
+/* Puts [low, high] under a name, or says why there is none. */
+void bn_bench_put_interval(bn_json *object, const char *name, const struct bn_interval *interval);
 /* Puts {"n": ..., "min": ..., "median": ..., ...} under a name; without samples it is unavailable. */
 void bn_bench_put_summary(bn_json *object, const char *name, const double *samples, size_t n);
 
 /* The commands, and their options. */
 extern const struct bn_option bn_bench_threads_option[];
-extern const struct bn_option bn_bench_run_options[], bn_bench_kernels_options[];
+extern const struct bn_option bn_bench_run_options[], bn_bench_kernels_options[], bn_bench_memory_options[],
+    bn_bench_quant_options[], bn_bench_profile_options[], bn_bench_profile_graph_options[],
+    bn_bench_doctor_options[], bn_bench_ab_options[], bn_bench_baseline_options[], bn_bench_trend_options[],
+    bn_bench_report_options[];
 bn_status bn_bench_run(struct bn_args *args, bn_error *err);
 bn_status bn_bench_kernels(struct bn_args *args, bn_error *err);
+bn_status bn_bench_memory(struct bn_args *args, bn_error *err);
+bn_status bn_bench_quant(struct bn_args *args, bn_error *err);
+bn_status bn_bench_profile(struct bn_args *args, bn_error *err);
+bn_status bn_bench_doctor(struct bn_args *args, bn_error *err);
+bn_status bn_bench_ab(struct bn_args *args, bn_error *err);
+bn_status bn_bench_compare(struct bn_args *args, bn_error *err);
+bn_status bn_bench_baseline(struct bn_args *args, bn_error *err);
+bn_status bn_bench_trend(struct bn_args *args, bn_error *err);
+bn_status bn_bench_report(struct bn_args *args, bn_error *err);
 
 #endif

@@ -2,13 +2,14 @@
  *
  * See bench.h.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/team.h"
-#include "build_info.h"
+#include "measure/distribution.h"
 #include "measure/summary.h"
 #include "tools/bench/bench.h"
 #include "tools/cli/report.h"
@@ -71,23 +72,6 @@ bn_status bn_bench_threads(const struct bn_args *args, uint32_t **list, size_t *
 
 /* ---- what documents have in common ---- */
 
-/* Says of each null why it is one. */
-static void explain_nulls(bn_json *machine)
-{
-    static const char *const NAMES[] = {
-        "os",          "kernel",     "arch",       "cpu_model",      "microcode",      "cpus_online",
-        "cpus_usable", "cores",      "governor",   "cache_l2_bytes", "cache_l3_bytes", "memory_bytes",
-        "page_bytes",  "hypervisor", "load_milli", "cpu_quota_us",   "cpu_period_us"};
-    bn_json_put_object(machine, "unavailable");
-    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
-        const bn_json *value = bn_json_get(machine, NAMES[i]);
-        if (value == NULL || bn_json_kind(value) != BN_JSON_NULL) continue;
-        bool quota = strncmp(NAMES[i], "cpu_quota", 9) == 0 || strncmp(NAMES[i], "cpu_period", 10) == 0;
-        bn_json_put_unavailable(machine, NAMES[i],
-                                quota ? "no quota is set, or none can be read" : "not in /proc or /sys");
-    }
-}
-
 bn_json *bn_bench_document(const char *command, const struct bn_machine *machine)
 {
     char now[21];
@@ -96,21 +80,7 @@ bn_json *bn_bench_document(const char *command, const struct bn_machine *machine
     bn_json_put_string(doc, "command", command);
     bn_clock_format(bn_clock_utc(), now);
     bn_json_put_string(doc, "created", now);
-    bn_json *program = bn_json_put_object(doc, "program");
-    bn_json_put_string(program, "version", bn_version());
-    bool stamped = strcmp(BN_BUILD_COMMIT, "unknown") != 0;
-    bn_json_put_object(program, "unavailable");
-    if (stamped) {
-        bn_json_put_string(program, "commit", BN_BUILD_COMMIT);
-        bn_json_put_bool(program, "dirty", BN_BUILD_DIRTY != 0);
-    } else {
-        bn_json_put_unavailable(program, "commit", "built outside a repository");
-        bn_json_put_unavailable(program, "dirty", "built outside a repository");
-    }
-    bn_json_put_string(program, "compiler", BN_BUILD_COMPILER);
-    bn_json *object = bn_json_put_object(doc, "machine");
-    bn_machine_put(object, machine);
-    explain_nulls(object);
+    bn_bench_put_provenance(doc, machine);
     return doc;
 }
 
@@ -134,17 +104,82 @@ void bn_bench_print_machine(const struct bn_machine *m)
 
 /* ---- values ---- */
 
+void bn_bench_put_clock(bn_json *doc, const struct bn_bench_clock *clock)
+{
+    bn_json *o = bn_json_put_object(doc, "clock");
+    bn_json_put_string(o, "name", "CLOCK_MONOTONIC");
+    bn_json_put_u64(o, "step_ns", clock->step_ns);
+    bn_json_put_u64(o, "cost_ns", clock->cost_ns);
+    bn_json_put_u64(o, "backward_steps", clock->n_backwards);
+}
+
+void bn_bench_put_text(bn_json *object, const char *name, const char *text)
+{
+    if (text[0] != '\0')
+        bn_json_put_string(object, name, text);
+    else
+        bn_json_put_unavailable(object, name, "nothing is wrong");
+}
+
+void bn_bench_put_interval(bn_json *object, const char *name, const struct bn_interval *interval)
+{
+    if (!isfinite(interval->low) || !isfinite(interval->high)) {
+        bn_json_put_unavailable(object, name, "there are too few samples for an interval of 95 %");
+        return;
+    }
+    bn_json *ends = bn_json_put_array(object, name);
+    bn_json_add_number(ends, interval->low);
+    bn_json_add_number(ends, interval->high);
+}
+
+/* Order statistics between which the p-quantile of the distribution lies: the number of samples below it is
+ * binomial. */
+static struct bn_interval quantile_interval(double *sorted, size_t n, double p)
+{
+    double tail = (1 - BN_BENCH_CONFIDENCE) / 2;
+    size_t low = 0, high = n + 1; /* ranks, from 1 */
+    while (low < n && bn_binomial_cdf(low, n, p) <= tail)
+        low++;
+    while (high > 1 && 1 - bn_binomial_cdf(high - 2, n, p) <= tail)
+        high--;
+    struct bn_interval out = {bn_sorted_quantile(sorted, n, p), (double)NAN, (double)NAN, "order statistics"};
+    if (low >= 1 && high <= n) {
+        out.low = sorted[low - 1];
+        out.high = sorted[high - 1];
+    }
+    return out;
+}
+
+static void put_quantile(bn_json *object, const char *name, double *sorted, size_t n, double p)
+{
+    char reason[64], of[32];
+    snprintf(of, sizeof of, "%s_interval", name);
+    snprintf(reason, sizeof reason, "needs %zu samples, there are %zu", bn_quantile_needs(p), n);
+    if (n < bn_quantile_needs(p)) {
+        bn_json_put_unavailable(object, name, reason);
+        return;
+    }
+    struct bn_interval interval = quantile_interval(sorted, n, p);
+    bn_json_put_number(object, name, interval.estimate);
+    bn_bench_put_interval(object, of, &interval);
+}
+
 void bn_bench_put_summary(bn_json *object, const char *name, const double *samples, size_t n)
 {
     static const struct {
         const char *name;
         double p;
-    } QUANTILES[] = {{"p5", 0.05}, {"p95", 0.95}, {"p99", 0.99}};
+    } QUANTILES[] = {{"p5", 0.05}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}};
     struct bn_summary s;
-    if (!bn_summarize(&s, samples, n)) {
+    double *sorted = n > 0 ? bn_alloc(n, sizeof *sorted) : NULL;
+    if (sorted == NULL || !bn_summarize(&s, samples, n)) {
         bn_json_put_unavailable(object, name, n == 0 ? "there are no samples" : "out of memory");
+        bn_free(sorted);
         return;
     }
+    memcpy(sorted, samples, n * sizeof *sorted);
+    bn_sort(sorted, n);
+    struct bn_interval interval = quantile_interval(sorted, n, 0.5);
     bn_json *out = bn_json_put_object(object, name);
     bn_json_put_u64(out, "n", s.n);
     bn_json_put_number(out, "min", s.min);
@@ -152,14 +187,8 @@ void bn_bench_put_summary(bn_json *object, const char *name, const double *sampl
     bn_json_put_number(out, "max", s.max);
     bn_json_put_number(out, "mad", s.mad);
     bn_json_put_object(out, "unavailable");
-    for (size_t i = 0; i < BN_ARRAY_LEN(QUANTILES); i++) {
-        double value;
-        char reason[64];
-        snprintf(reason, sizeof reason, "needs %zu samples, there are %zu", bn_quantile_needs(QUANTILES[i].p),
-                 n);
-        if (bn_quantile(&value, samples, n, QUANTILES[i].p))
-            bn_json_put_number(out, QUANTILES[i].name, value);
-        else
-            bn_json_put_unavailable(out, QUANTILES[i].name, reason);
-    }
+    bn_bench_put_interval(out, "median_interval", &interval);
+    for (size_t i = 0; i < BN_ARRAY_LEN(QUANTILES); i++)
+        put_quantile(out, QUANTILES[i].name, sorted, n, QUANTILES[i].p);
+    bn_free(sorted);
 }

@@ -7,13 +7,18 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "measure/noise.h"
+#include "measure/series.h"
+#include "measure/steady.h"
 #include "measure/summary.h"
 #include "model/model.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/check.h"
 #include "tools/bench/limits.h"
 #include "tools/bench/timing.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
+#include "tools/cli/progress.h"
 
 #define MAX_ISAS 8u
 #define LEAST_SET ((size_t)64 << 20) /* when the size of the caches is not known, too */
@@ -32,8 +37,27 @@ struct job {
     uint64_t set_bytes, min_ns;
     struct bn_bench_limits limits;
     unsigned char *pool;
-    struct bn_bench_times times;
+    struct bn_bench_clock clock;
+    struct bn_series_list series;
     bn_json *doc, *results;
+    struct bn_progress progress;
+    size_t n_done, n_invalid;
+};
+
+/* One kernel at one shape, timed. */
+struct result {
+    const struct bn_bench_case *c;
+    const struct bn_kernels *kernels;
+    unsigned n_threads;
+    struct bn_bench_bound bound;
+    struct bn_bench_times times;
+    struct bn_summary ns; /* of a call */
+    struct bn_noise noise;
+    bool steady;
+    bool valid;
+    char reason[BN_BENCH_REASON];      /* when it is not */
+    char implausible[BN_BENCH_REASON]; /* empty when it is not */
+    struct bn_tukey outliers;
 };
 
 const struct bn_option bn_bench_kernels_options[] = {
@@ -138,12 +162,23 @@ static bool is_wanted(const struct job *job, size_t isa, const struct bn_bench_c
     return part == NULL || strstr(text, part) != NULL;
 }
 
+/* Shapes that a model has twice, and sets that stay in the cache anyway, give cases that look the same. */
+static bool is_listed(const struct job *job, const struct bn_bench_case *c)
+{
+    for (size_t i = 0; i < job->n_cases; i++)
+        if (job->cases[i].slot == c->slot && strcmp(job->cases[i].shape, c->shape) == 0 &&
+            strcmp(job->cases[i].source, c->source) == 0)
+            return true;
+    return false;
+}
+
 static bn_status choose_cases(struct job *job, bn_error *err)
 {
     size_t n =
         bn_bench_cases(job->cases, &job->shape, (size_t)job->set_bytes, (size_t)job->machine.cache_l3_bytes);
     for (size_t i = 0; i < n; i++) {
         bool wanted = false;
+        if (is_listed(job, &job->cases[i])) continue;
         for (size_t k = 0; k < job->n_isas; k++)
             wanted = wanted || is_wanted(job, k, &job->cases[i]);
         if (wanted) job->cases[job->n_cases++] = job->cases[i];
@@ -186,61 +221,153 @@ static bn_status measure_limits(struct job *job, bn_error *err)
     return BN_OK;
 }
 
-/* ---- results ---- */
+/* ---- one result ---- */
 
-static void print_row(const struct job *job, const struct bn_bench_case *c, const struct bn_kernels *kernels,
-                      unsigned n_threads)
+/* Whether the times can be believed: as they come, and beside the limits. */
+static bn_status judge(const struct job *job, struct result *r, bn_error *err)
 {
-    struct bn_summary s;
-    struct bn_bench_bound bound = bn_bench_bound(&job->limits, c, kernels, n_threads);
+    double samples[BN_BENCH_MAX_SAMPLES];
+    for (size_t i = 0; i < r->times.n; i++)
+        samples[i] = (double)r->times.ns[i];
+    r->valid = bn_bench_believable(samples, r->times.n, job->clock.step_ns, r->reason);
+    (void)bn_summarize(&r->ns, r->times.per_call, r->times.n);
+    r->bound = bn_bench_bound(&job->limits, r->c, r->kernels, r->n_threads);
+    if (r->bound.what != NULL && r->bound.ns > BN_BENCH_MOST_SHARE * r->ns.median)
+        snprintf(r->implausible, sizeof r->implausible, "it takes 1/%.2f of the time that its limit allows",
+                 r->bound.ns / r->ns.median);
+    if (!bn_tukey(&r->outliers, r->times.per_call, r->times.n))
+        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (r->times.n < 6) return BN_OK;
+    struct bn_steady steady;
+    BN_TRY(bn_steady(&steady, r->times.per_call, r->times.n, r->times.n / 2, 0.02, err));
+    r->steady = steady.steady;
+    return BN_OK;
+}
+
+static bn_status measure(const struct job *job, struct result *r, const struct bn_bench_work *work,
+                         bn_error *err)
+{
+    struct bn_noise then, now;
+    bn_noise_read(&then);
+    bn_bench_time(&r->times, work, r->kernels, r->n_threads, job->min_ns);
+    bn_noise_read(&now);
+    r->noise = bn_noise_since(&then, &now);
+    return judge(job, r, err);
+}
+
+static bn_status add_series(struct job *job, const struct result *r, bn_error *err)
+{
+    char test[120];
+    struct bn_series s = {
+        .test = test, .metric = "ns_per_call", .unit = "ns", .samples = r->times.per_call, .n = r->times.n};
+    snprintf(test, sizeof test, "%s %s %s t=%u", r->kernels->name[r->c->slot], r->c->shape, r->c->source,
+             r->n_threads);
+    return r->valid ? bn_series_add(&job->series, &s, err) : BN_OK;
+}
+
+/* ---- its row ---- */
+
+static void print_row(const struct result *r)
+{
+    const struct bn_bench_case *c = r->c;
     char name[48], macs[24] = "-", share[40] = "-";
-    (void)bn_summarize(&s, job->times.per_call, job->times.n);
-    snprintf(name, sizeof name, "%s", kernels->name[c->slot]);
-    if (c->macs > 0) snprintf(macs, sizeof macs, "%.1f", c->macs / s.median);
-    if (bound.what != NULL)
-        snprintf(share, sizeof share, "%3.0f %% of %s", 100 * bound.ns / s.median, bound.what);
-    printf("%-24s %-21s %-6s %2u %12.0f %5.1f %8.1f %8s  %s\n", name, c->shape, c->source, n_threads,
-           s.median, 100 * s.mad / s.median, c->bytes / s.median, macs, share);
+    snprintf(name, sizeof name, "%s", r->kernels->name[c->slot]);
+    printf("%-24s %-21s %-6s %2u", name, c->shape, c->source, r->n_threads);
+    if (!r->valid) {
+        printf("      INVALID: %s\n", r->reason);
+        return;
+    }
+    double ns = r->ns.median;
+    if (c->macs > 0) snprintf(macs, sizeof macs, "%.1f", c->macs / ns);
+    if (r->bound.what != NULL)
+        snprintf(share, sizeof share, "%3.0f %% of %s", 100 * r->bound.ns / ns, r->bound.what);
+    printf(" %12.0f %5.1f %8.1f %8s  %s%s\n", ns, 100 * r->ns.mad / ns, c->bytes / ns, macs, share,
+           r->implausible[0] != '\0' ? ", hard to believe" : "");
     fflush(stdout);
 }
 
-static void put_result(const struct job *job, const struct bn_bench_case *c, const struct bn_kernels *kernels,
-                       unsigned n_threads)
+/* ---- its part of the document ---- */
+
+static void put_samples(bn_json *o, const struct result *r)
 {
-    struct bn_summary s;
-    struct bn_bench_bound bound = bn_bench_bound(&job->limits, c, kernels, n_threads);
-    (void)bn_summarize(&s, job->times.per_call, job->times.n);
-    bn_json *r = bn_json_add_object(job->results);
-    bn_json_put_object(r, "unavailable");
-    bn_json_put_string(r, "slot", bn_kernel_slot_name(c->slot));
-    bn_json_put_string(r, "kernel", kernels->name[c->slot]);
-    bn_json_put_string(r, "isa", kernels->isa);
-    bn_json_put_u64(r, "threads", n_threads);
-    bn_json_put_string(r, "shape", c->shape);
-    bn_json_put_string(r, "source", c->source);
-    bn_json_put_u64(r, "set_bytes", c->hot_bytes);
-    bn_json_put_bool(r, "equals_reference", true); /* or the command had ended */
-    bn_json_put_number(r, "bytes_per_call", c->bytes);
-    bn_json_put_number(r, "macs_per_call", c->macs);
-    bn_json_put_u64(r, "calls_per_sample", job->times.calls);
-    bn_json *samples = bn_json_put_array(r, "samples_ns");
-    for (size_t i = 0; i < job->times.n; i++)
-        bn_json_add_u64(samples, job->times.ns[i]);
-    bn_bench_put_summary(r, "ns_per_call", job->times.per_call, job->times.n);
-    bn_json_put_number(r, "bytes_per_second", c->bytes * 1e9 / s.median);
+    bn_json_put_u64(o, "calls_per_sample", r->times.calls);
+    bn_json *samples = bn_json_put_array(o, "samples_ns");
+    for (size_t i = 0; i < r->times.n; i++)
+        bn_json_add_u64(samples, r->times.ns[i]);
+    bn_json *outliers = bn_json_put_object(o, "outliers");
+    bn_json_put_u64(outliers, "mild_low", r->outliers.n_mild_low);
+    bn_json_put_u64(outliers, "mild_high", r->outliers.n_mild_high);
+    bn_json_put_u64(outliers, "severe_low", r->outliers.n_severe_low);
+    bn_json_put_u64(outliers, "severe_high", r->outliers.n_severe_high);
+    bn_json *noise = bn_json_put_object(o, "noise");
+    bn_json_put_object(noise, "unavailable");
+    bn_noise_put(noise, &r->noise);
+}
+
+static void put_figures(bn_json *o, const struct result *r)
+{
+    static const char *const FIGURES[] = {"ns_per_call", "bytes_per_second",  "macs_per_second",
+                                          "limit",       "limit_ns_per_call", "share_of_limit"};
+    const struct bn_bench_case *c = r->c;
+    for (size_t i = 0; i < BN_ARRAY_LEN(FIGURES) && !r->valid; i++)
+        bn_json_put_unavailable(o, FIGURES[i], r->reason);
+    if (!r->valid) return;
+    bn_bench_put_summary(o, "ns_per_call", r->times.per_call, r->times.n);
+    bn_json_put_number(o, "bytes_per_second", c->bytes * 1e9 / r->ns.median);
     if (c->macs > 0)
-        bn_json_put_number(r, "macs_per_second", c->macs * 1e9 / s.median);
+        bn_json_put_number(o, "macs_per_second", c->macs * 1e9 / r->ns.median);
     else
-        bn_json_put_unavailable(r, "macs_per_second", "the kernel has no multiply-adds");
-    if (bound.what != NULL) {
-        bn_json_put_string(r, "limit", bound.what);
-        bn_json_put_number(r, "limit_ns_per_call", bound.ns);
-        bn_json_put_number(r, "share_of_limit", bound.ns / s.median);
-        return;
-    }
-    bn_json_put_unavailable(r, "limit", bound.reason);
-    bn_json_put_unavailable(r, "limit_ns_per_call", bound.reason);
-    bn_json_put_unavailable(r, "share_of_limit", bound.reason);
+        bn_json_put_unavailable(o, "macs_per_second", "the kernel has no multiply-adds");
+    for (size_t i = 3; i < BN_ARRAY_LEN(FIGURES) && r->bound.what == NULL; i++)
+        bn_json_put_unavailable(o, FIGURES[i], r->bound.reason);
+    if (r->bound.what == NULL) return;
+    bn_json_put_string(o, "limit", r->bound.what);
+    bn_json_put_number(o, "limit_ns_per_call", r->bound.ns);
+    bn_json_put_number(o, "share_of_limit", r->bound.ns / r->ns.median);
+}
+
+static void put_result(const struct job *job, const struct result *r)
+{
+    const struct bn_bench_case *c = r->c;
+    bn_json *o = bn_json_add_object(job->results);
+    bn_json_put_object(o, "unavailable");
+    bn_json_put_string(o, "slot", bn_kernel_slot_name(c->slot));
+    bn_json_put_string(o, "kernel", r->kernels->name[c->slot]);
+    bn_json_put_string(o, "isa", r->kernels->isa);
+    bn_json_put_u64(o, "threads", r->n_threads);
+    bn_json_put_string(o, "shape", c->shape);
+    bn_json_put_string(o, "source", c->source);
+    bn_json_put_u64(o, "set_bytes", c->hot_bytes);
+    bn_json_put_bool(o, "equals_reference", true); /* or the command had ended */
+    bn_json_put_number(o, "bytes_per_call", c->bytes);
+    bn_json_put_number(o, "macs_per_call", c->macs);
+    bn_json_put_string(o, "verdict", r->valid ? "valid" : "invalid");
+    bn_bench_put_text(o, "reason", r->reason);
+    bn_bench_put_text(o, "implausible", r->implausible);
+    if (r->times.n >= 6)
+        bn_json_put_bool(o, "steady", r->steady);
+    else
+        bn_json_put_unavailable(o, "steady", "there are too few samples to tell");
+    put_samples(o, r);
+    put_figures(o, r);
+}
+
+static bn_status run_one(struct job *job, const struct bn_bench_work *work, size_t isa, size_t thread,
+                         bn_error *err)
+{
+    BN_TRY(bn_bench_check(work, job->isas[isa], job->threads[thread], err));
+    struct result *r = bn_alloc(1, sizeof *r);
+    if (r == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    *r = (struct result){.c = work->c, .kernels = job->isas[isa], .n_threads = job->threads[thread]};
+    bn_progress_show(&job->progress, job->n_done++);
+    bn_status status = measure(job, r, work, err);
+    bn_progress_clear(&job->progress);
+    if (status == BN_OK) status = add_series(job, r, err);
+    if (status == BN_OK && job->results == NULL) print_row(r);
+    if (status == BN_OK && job->results != NULL) put_result(job, r);
+    if (!r->valid) job->n_invalid++;
+    bn_free(r);
+    return status;
 }
 
 static bn_status run_case(struct job *job, const struct bn_bench_case *c, bn_error *err)
@@ -248,17 +375,9 @@ static bn_status run_case(struct job *job, const struct bn_bench_case *c, bn_err
     struct bn_bench_work work;
     bn_status status = bn_bench_prepare(&work, c, job->pool, err);
     if (status == BN_OK) status = bn_bench_expect(&work, job->threads[job->n_threads - 1], err);
-    for (size_t k = 0; k < job->n_isas; k++) {
-        for (size_t t = 0; t < job->n_threads && status == BN_OK && is_wanted(job, k, c); t++) {
-            status = bn_bench_check(&work, job->isas[k], job->threads[t], err);
-            if (status != BN_OK) break;
-            bn_bench_time(&job->times, &work, job->isas[k], job->threads[t], job->min_ns);
-            if (job->results == NULL)
-                print_row(job, c, job->isas[k], job->threads[t]);
-            else
-                put_result(job, c, job->isas[k], job->threads[t]);
-        }
-    }
+    for (size_t k = 0; k < job->n_isas; k++)
+        for (size_t t = 0; t < job->n_threads && status == BN_OK && is_wanted(job, k, c); t++)
+            status = run_one(job, &work, k, t, err);
     bn_bench_release(&work);
     return status;
 }
@@ -285,6 +404,7 @@ static void begin_document(struct job *job)
     bn_json_put_u64(shape, "n_head_kv", s->n_head_kv);
     bn_json_put_u64(shape, "head_dim", s->head_dim);
     bn_json_put_u64(shape, "n_vocab", s->n_vocab);
+    bn_bench_put_clock(job->doc, &job->clock);
     bn_bench_limits_put(bn_json_put_array(job->doc, "limits"), &job->limits);
     job->results = bn_json_put_array(job->doc, "results");
 }
@@ -298,18 +418,31 @@ static void print_head(const struct job *job)
     fflush(stdout);
 }
 
+static size_t count_lines(const struct job *job)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < job->n_cases; i++)
+        for (size_t k = 0; k < job->n_isas; k++)
+            n += is_wanted(job, k, &job->cases[i]) ? job->n_threads : 0;
+    return n;
+}
+
 static bn_status run(struct job *job, bn_error *err)
 {
     BN_TRY(prepare(job, err));
     bn_bench_warn(&job->machine);
+    bn_bench_clock_measure(&job->clock);
     BN_TRY(measure_limits(job, err));
     if (job->args->json)
         begin_document(job);
     else
         print_head(job);
+    bn_progress_begin(&job->progress, "kernels", count_lines(job), job->args->quiet);
     for (size_t i = 0; i < job->n_cases; i++)
         BN_TRY(run_case(job, &job->cases[i], err));
-    return job->args->json ? bn_cli_print_json(job->doc, err) : BN_OK;
+    if (!job->args->json) return BN_OK;
+    bn_series_put(job->doc, &job->series);
+    return bn_cli_print_json(job->doc, err);
 }
 
 bn_status bn_bench_kernels(struct bn_args *args, bn_error *err)
@@ -318,6 +451,8 @@ bn_status bn_bench_kernels(struct bn_args *args, bn_error *err)
     if (job == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     job->args = args;
     bn_status status = run(job, err);
+    if (job->n_invalid > 0) args->exit_code = BN_EXIT_NEGATIVE;
+    bn_series_release(&job->series);
     bn_json_free(job->doc);
     bn_bench_limits_release(&job->limits);
     bn_free(job->threads);

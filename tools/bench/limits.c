@@ -58,16 +58,36 @@ static double peak_rate(uint64_t (*loop)(uint64_t), unsigned n_threads, uint64_t
 
 /* ---- the list ---- */
 
-static const struct bn_bench_limit *find(const struct bn_bench_limits *limits,
-                                         const struct bn_bench_limit *wanted)
+static struct bn_bench_limit *find(const struct bn_bench_limits *limits, const struct bn_bench_limit *wanted)
 {
     for (size_t i = 0; i < limits->n; i++) {
-        const struct bn_bench_limit *l = &limits->list[i];
+        struct bn_bench_limit *l = &limits->list[i];
         if (l->kind == wanted->kind && l->n_threads == wanted->n_threads &&
             l->set_bytes == wanted->set_bytes && l->kernels == wanted->kernels)
             return l;
     }
     return NULL;
+}
+
+bn_status bn_bench_limit_measure(struct bn_bench_limit *limit, uint64_t budget_ns, bn_error *err)
+{
+    limit->rate = 0;
+    if (limit->kind == BN_LIMIT_READ) {
+        limit->rate = (double)bn_bandwidth_probe(limit->set_bytes, limit->n_threads, budget_ns);
+        return limit->rate > 0 ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "no memory to measure its speed");
+    }
+    const struct bn_peak *peak = bn_peak_of(limit->kernels);
+    bool bytes = limit->kind == BN_LIMIT_INT8;
+    limit->instruction = bytes ? peak->int8 : peak->fma;
+    if (limit->instruction == NULL) return BN_OK;
+    limit->rate = peak_rate(bytes ? peak->run_int8 : peak->run_fma, limit->n_threads, budget_ns);
+    return limit->rate > 0 ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+}
+
+static uint64_t budget_of(const struct bn_bench_limits *limits, const struct bn_bench_limit *limit)
+{
+    bool memory = limit->kind == BN_LIMIT_READ && limit->set_bytes >= MEMORY_BYTES;
+    return limits->budget_ns * (memory ? 10 : 1);
 }
 
 static bn_status measure(struct bn_bench_limits *limits, struct bn_bench_limit wanted, bn_error *err)
@@ -80,21 +100,22 @@ static bn_status measure(struct bn_bench_limits *limits, struct bn_bench_limit w
         limits->list = list;
         limits->room = room;
     }
-    if (wanted.kind == BN_LIMIT_READ) {
-        uint64_t budget_ns = limits->budget_ns * (wanted.set_bytes >= MEMORY_BYTES ? 10 : 1);
-        wanted.rate = (double)bn_bandwidth_probe(wanted.set_bytes, wanted.n_threads, budget_ns);
-        if (wanted.rate <= 0) return bn_fail(err, BN_ERR_NOMEM, "no memory to measure its speed");
-    } else {
-        const struct bn_peak *peak = bn_peak_of(wanted.kernels);
-        bool bytes = wanted.kind == BN_LIMIT_INT8;
-        wanted.instruction = bytes ? peak->int8 : peak->fma;
-        if (wanted.instruction != NULL)
-            wanted.rate =
-                peak_rate(bytes ? peak->run_int8 : peak->run_fma, wanted.n_threads, limits->budget_ns);
-        if (wanted.instruction != NULL && wanted.rate <= 0)
-            return bn_fail(err, BN_ERR_NOMEM, "out of memory");
-    }
+    BN_TRY(bn_bench_limit_measure(&wanted, budget_of(limits, &wanted), err));
     limits->list[limits->n++] = wanted;
+    return BN_OK;
+}
+
+bn_status bn_bench_limits_read(struct bn_bench_limits *limits, size_t set_bytes, unsigned n_threads,
+                               bool again, double *rate, bn_error *err)
+{
+    struct bn_bench_limit wanted = {.kind = BN_LIMIT_READ, .n_threads = n_threads, .set_bytes = set_bytes};
+    BN_TRY(measure(limits, wanted, err));
+    struct bn_bench_limit *known = find(limits, &wanted);
+    if (again) {
+        BN_TRY(bn_bench_limit_measure(&wanted, 4 * budget_of(limits, &wanted), err));
+        if (wanted.rate > known->rate) known->rate = wanted.rate;
+    }
+    *rate = known->rate;
     return BN_OK;
 }
 

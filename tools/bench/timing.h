@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Timing one kernel: samples of several calls each, in a team of threads.
+ * Timing: samples of several calls each, in a team of threads.
  */
 #ifndef BN_BENCH_TIMING_H
 #define BN_BENCH_TIMING_H
@@ -17,7 +17,18 @@ struct bn_bench_times {
     size_t n;
 };
 
-/* Samples for about min_ns, but three at least. Copies of the weights are used in turn, over all samples. */
+/* What is timed: a thread's part of the n calls that follow the first `first`. */
+struct bn_bench_body {
+    void (*calls)(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads);
+    void *arg;
+};
+
+/* Samples for about min_ns, but three at least. A body that takes no time at all gets samples of many calls
+ * which are as short as the clock is coarse: see gate.h. */
+void bn_bench_time_body(struct bn_bench_times *times, const struct bn_bench_body *body, unsigned n_threads,
+                        uint64_t min_ns);
+
+/* The same of a kernel. Copies of the weights are used in turn, over all samples. */
 void bn_bench_time(struct bn_bench_times *times, const struct bn_bench_work *work,
                    const struct bn_kernels *kernels, unsigned n_threads, uint64_t min_ns);
 

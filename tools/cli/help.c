@@ -92,16 +92,33 @@ const char *bn_help_group(const struct bn_command *command, size_t i)
     return NULL;
 }
 
+/* "a|b|c" as "; one of a, b, c". */
+static void list_values(char *out, size_t room, const char *arg)
+{
+    size_t used = (size_t)snprintf(out, room, "; one of ");
+    for (; *arg != '\0' && used + 3 < room; arg++) {
+        out[used++] = *arg == '|' ? ',' : *arg;
+        if (*arg == '|') out[used++] = ' ';
+    }
+    out[used] = '\0';
+}
+
+/* A list of values that is wider than the line stands in the text. */
 static void put_option(FILE *out, const struct bn_option *o, size_t columns)
 {
-    char word[256], text[1024];
+    char word[256], text[1024], values[512] = "";
     char letter[8] = "    ";
+    const char *arg = o->arg != NULL ? o->arg : "";
+    if (strchr(arg, '|') != NULL && strlen(arg) + strlen(o->name) + 10 > columns) {
+        list_values(values, sizeof values, arg);
+        arg = "NAME";
+    }
     if (o->letter != '\0') snprintf(letter, sizeof letter, "-%c, ", o->letter);
-    snprintf(word, sizeof word, "%s--%s%s%s", letter, o->name, o->arg != NULL ? " " : "",
-             o->arg != NULL ? o->arg : "");
-    snprintf(text, sizeof text, "%s%s%s%s%s%s%s%s", o->help, o->repeatable ? "; may be repeated" : "",
-             o->preset != NULL ? " [" : "", o->preset != NULL ? o->preset : "", o->preset != NULL ? "]" : "",
-             o->env != NULL ? " [$" : "", o->env != NULL ? o->env : "", o->env != NULL ? "]" : "");
+    snprintf(word, sizeof word, "%s--%s%s%s", letter, o->name, arg[0] != '\0' ? " " : "", arg);
+    snprintf(text, sizeof text, "%s%s%s%s%s%s%s%s%s", o->help, values,
+             o->repeatable ? "; may be repeated" : "", o->preset != NULL ? " [" : "",
+             o->preset != NULL ? o->preset : "", o->preset != NULL ? "]" : "", o->env != NULL ? " [$" : "",
+             o->env != NULL ? o->env : "", o->env != NULL ? "]" : "");
     put_row(out, word, text, columns);
 }
 

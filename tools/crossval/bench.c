@@ -4,11 +4,10 @@
  * that what the protocol costs is in all figures. Rounds go through the engines forwards and backwards in
  * turn (A B B A): a machine that gets slower does so for all.
  */
-#include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
-#include "base/random.h"
+#include "measure/interval.h"
 #include "measure/machine.h"
 #include "measure/summary.h"
 #include "tools/cli/default_model.h"
@@ -29,10 +28,6 @@ struct runner {
     bool can;           /* has the capability */
     double *ns[PHASES]; /* n_reps samples */
     struct bn_summary of[PHASES];
-};
-
-struct ratio {
-    double value, low, high; /* time of the reference over time of this engine */
 };
 
 struct bench {
@@ -100,36 +95,35 @@ static bn_status take_rounds(struct bench *b, bn_error *err)
 
 /* ---- the ratio of medians, and its interval ---- */
 
-/* Whole rounds are drawn, since what disturbs one engine in a round disturbs the other. */
-static double resample(const double *ours, const double *theirs, double *scratch, size_t n, uint64_t *state)
+/* Of rows "ours, theirs"; the context is room for one column. */
+static double ratio_of_medians(double *rows, size_t n, void *column)
 {
-    struct bn_summary a, b;
-    for (size_t i = 0; i < n; i++) {
-        size_t from = (size_t)(bn_splitmix64(state) % n);
-        scratch[i] = ours[from];
-        scratch[n + i] = theirs[from];
+    double medians[2], *values = column;
+    for (size_t side = 0; side < 2; side++) {
+        for (size_t i = 0; i < n; i++)
+            values[i] = rows[2 * i + side];
+        medians[side] = bn_median_of(values, n, NULL);
     }
-    if (!bn_summarize(&a, scratch, n) || !bn_summarize(&b, scratch + n, n)) return (double)NAN;
-    return b.median / a.median;
+    return medians[1] / medians[0];
 }
 
-/* The 2.5 and 97.5 percent quantiles of the resampled ratios; the seed is fixed, so that the same samples
- * give the same interval. */
-static bn_status compare(struct ratio *out, const struct bench *b, const struct runner *r, enum phase p,
+/* Whole rounds are drawn, since what disturbs one engine in a round disturbs the other; the seed is fixed, so
+ * that the same samples give the same interval. */
+static bn_status compare(struct bn_interval *out, const struct bench *b, const struct runner *r, enum phase p,
                          bn_error *err)
 {
-    const struct runner *own = &b->runners[0];
-    uint64_t state = 1;
-    *out = (struct ratio){.value = r->of[p].median / own->of[p].median};
-    double *scratch = bn_alloc(2 * b->n_reps, sizeof *scratch), *all = bn_alloc(RESAMPLES, sizeof *all);
-    bool ok = scratch != NULL && all != NULL;
-    for (size_t i = 0; ok && i < RESAMPLES; i++)
-        all[i] = resample(own->ns[p], r->ns[p], scratch, b->n_reps, &state);
-    ok =
-        ok && bn_quantile(&out->low, all, RESAMPLES, 0.025) && bn_quantile(&out->high, all, RESAMPLES, 0.975);
-    bn_free(scratch);
-    bn_free(all);
-    return ok ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    size_t n = b->n_reps;
+    double *rows = bn_alloc(3 * n, sizeof *rows);
+    if (rows == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        rows[2 * i] = b->runners[0].ns[p][i];
+        rows[2 * i + 1] = r->ns[p][i];
+    }
+    struct bn_bootstrap how = {
+        .of = ratio_of_medians, .context = rows + 2 * n, .width = 2, .n_draws = RESAMPLES, .seed = 1};
+    bn_status status = bn_interval_bootstrap(out, rows, n, &how, err);
+    bn_free(rows);
+    return status;
 }
 
 /* ---- output ---- */
@@ -152,12 +146,12 @@ static void print_line(const struct bench *b, const struct runner *r, enum phase
 
 static bn_status print_ratio(const struct bench *b, const struct runner *r, enum phase p, bn_error *err)
 {
-    struct ratio ratio;
+    struct bn_interval ratio; /* time of the reference over time of this engine */
     char label[400];
     BN_TRY(compare(&ratio, b, r, p, err));
     bn_escape(label, sizeof label, bn_xref_label(r->ref), strlen(bn_xref_label(r->ref)));
     printf("%s: this engine is %.3g times as fast as %s, 95 %% interval %.3g to %.3g\n", PHASE_NAMES[p],
-           ratio.value, label, ratio.low, ratio.high);
+           ratio.estimate, label, ratio.low, ratio.high);
     return BN_OK;
 }
 
@@ -187,7 +181,7 @@ static bn_status put_phase(bn_json *object, const struct bench *b, const struct 
                            bn_error *err)
 {
     const struct bn_summary *s = &r->of[p];
-    struct ratio ratio;
+    struct bn_interval ratio; /* time of the reference over time of this engine */
     bn_json *phase = bn_json_put_object(object, PHASE_NAMES[p]);
     bn_json *samples = bn_json_put_array(phase, "ns");
     for (size_t i = 0; i < b->n_reps; i++)
@@ -200,7 +194,7 @@ static bn_status put_phase(bn_json *object, const struct bench *b, const struct 
     if (r == &b->runners[0] || !is_sound(&b->runners[0])) return BN_OK;
     BN_TRY(compare(&ratio, b, r, p, err));
     bn_json *against = bn_json_put_object(phase, "ratio");
-    bn_json_put_number(against, "value", ratio.value);
+    bn_json_put_number(against, "value", ratio.estimate);
     bn_json_put_number(against, "low", ratio.low);
     bn_json_put_number(against, "high", ratio.high);
     return BN_OK;

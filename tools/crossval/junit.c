@@ -4,42 +4,19 @@
  */
 #include "base/error.h"
 #include "base/file.h"
-#include "base/utf8.h"
+#include "base/html.h"
 #include "tools/crossval/crossval.h"
-
-/* As the value of an attribute; control characters, which XML cannot hold, become question marks. */
-static void put_text(struct bn_buf *out, const char *text)
-{
-    for (const char *c = text; *c != '\0';) {
-        size_t n = bn_utf8_length(c, strlen(c));
-        if (*c == '&')
-            bn_buf_puts(out, "&amp;");
-        else if (*c == '<')
-            bn_buf_puts(out, "&lt;");
-        else if (*c == '"')
-            bn_buf_puts(out, "&quot;");
-        else if (n == 0 || (unsigned char)*c < 0x20)
-            bn_buf_putc(out, '?');
-        else
-            bn_buf_append(out, c, n);
-        c += n > 0 ? n : 1;
-    }
-}
 
 static void put_case(struct bn_buf *out, const struct bn_xref *ref, const char *name, enum bn_xstate state,
                      const char *reason)
 {
     static const char *const WORDS[] = {"", "", "failure", "skipped", "error"};
-    bn_buf_puts(out, "    <testcase classname=\"");
-    put_text(out, bn_xref_label(ref));
-    bn_buf_printf(out, "\" name=\"%s\"", name);
+    bn_html(out, "    <testcase classname=\"%s\" name=\"%s\"", bn_xref_label(ref), name);
     if (state == BN_X_PASS) {
-        bn_buf_puts(out, "/>\n");
+        bn_html(out, "/>\n");
         return;
     }
-    bn_buf_printf(out, "><%s message=\"", WORDS[state]);
-    put_text(out, reason);
-    bn_buf_puts(out, "\"/></testcase>\n");
+    bn_html(out, "><%s message=\"%s\"/></testcase>\n", WORDS[state], reason);
 }
 
 struct counts {
@@ -62,10 +39,8 @@ static void put_suite(struct bn_buf *out, const struct bn_xref *ref)
     count(&c, ref->traced);
     for (size_t r = 0; r < BN_RUNG_COUNT; r++)
         count(&c, ref->rungs[r].state);
-    bn_buf_puts(out, "  <testsuite name=\"");
-    put_text(out, bn_xref_label(ref));
-    bn_buf_printf(out, "\" tests=\"%u\" failures=\"%u\" errors=\"%u\" skipped=\"%u\">\n", c.all,
-                  c.n[BN_X_FAIL], c.n[BN_X_ERROR], c.n[BN_X_SKIP]);
+    bn_html(out, "  <testsuite name=\"%s\" tests=\"%u\" failures=\"%u\" errors=\"%u\" skipped=\"%u\">\n",
+            bn_xref_label(ref), c.all, c.n[BN_X_FAIL], c.n[BN_X_ERROR], c.n[BN_X_SKIP]);
     put_case(out, ref, "session", session, ref->broken ? ref->failure.msg : "nothing was compared");
     for (unsigned r = 0; r < BN_RUNG_COUNT; r++)
         if (ref->rungs[r].state != BN_X_NONE)

@@ -4,7 +4,8 @@
  */
 #include <math.h>
 
-#include "tools/crossval/html.h"
+#include "measure/plot.h"
+#include "tools/crossval/page.h"
 
 #define COLUMNS 200u /* positions drawn one by one; of more, the worst of each column is */
 #define LEFT 64
@@ -68,16 +69,25 @@ static size_t gather(const struct series *s, double at[COLUMNS], double value[CO
 static void plot_series(struct bn_buf *out, const struct series *s, const char *title, const char *what)
 {
     double at[COLUMNS], value[COLUMNS];
-    struct bn_plot p = {480,      290,       LEFT, 14, 16, 44, 0, (double)(s->n > 1 ? s->n - 1 : 1),
-                        HUGE_VAL, -HUGE_VAL, true};
+    struct bn_plot p = {.width = 480,
+                        .height = 290,
+                        .left = LEFT,
+                        .right = 14,
+                        .top = 16,
+                        .bottom = 44,
+                        .x1 = (double)(s->n > 1 ? s->n - 1 : 1),
+                        .y0 = HUGE_VAL,
+                        .y1 = -HUGE_VAL,
+                        .log_y = true,
+                        .whole_x = true};
     size_t n = gather(s, at, value), zeros = 0, worst = 0;
     for (size_t i = 0; i < n; i++) {
-        bn_plot_cover(&p, value[i]);
+        bn_plot_cover(&p.y0, &p.y1, value[i]);
         zeros += value[i] == 0;
         if (value[i] > value[worst]) worst = i;
     }
     if (n == 0) return;
-    bn_plot_cover(&p, s->limit);
+    bn_plot_cover(&p.y0, &p.y1, s->limit);
     if (n > 1 && s->n <= COLUMNS) p.x0 = -0.5, p.x1 += 0.5;
     bn_html(out, "<div class=\"figure\"><h4>%s</h4><p class=\"what\">%s</p>\n", title, what);
     if (zeros == n || !(p.y1 > 0)) {
@@ -121,7 +131,7 @@ static double limit_on(const bn_json *ref, const char *metric, const char *side)
     return (double)NAN;
 }
 
-void bn_plot_positions(struct bn_buf *out, const bn_json *ref)
+void bn_crossval_plot_positions(struct bn_buf *out, const bn_json *ref)
 {
     const bn_json *positions = bn_json_get(ref, "positions");
     struct series cosine = {bn_json_get(positions, "cosine"), bn_json_size(bn_json_get(positions, "cosine")),
@@ -188,17 +198,21 @@ static void draw_points(struct bn_buf *out, const struct bn_plot *p, const bn_js
 static void cover_list(struct bn_plot *p, const bn_json *list)
 {
     double value;
-    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
-        if (!bn_json_number(e, &value)) continue;
-        p->x0 = fmin(p->x0, value);
-        p->x1 = fmax(p->x1, value);
-    }
+    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e))
+        if (bn_json_number(e, &value)) bn_plot_include(&p->x0, &p->x1, value);
 }
 
-void bn_plot_scatter(struct bn_buf *out, const bn_json *ref)
+void bn_crossval_plot_scatter(struct bn_buf *out, const bn_json *ref)
 {
     const bn_json *scatter = bn_json_get(ref, "scatter");
-    struct bn_plot p = {480, 440, LEFT, 14, 14, 44, HUGE_VAL, -HUGE_VAL, 0, 0, false};
+    struct bn_plot p = {.width = 480,
+                        .height = 440,
+                        .left = LEFT,
+                        .right = 14,
+                        .top = 14,
+                        .bottom = 44,
+                        .x0 = HUGE_VAL,
+                        .x1 = -HUGE_VAL};
     if (bn_json_size(bn_json_get(scatter, "ids")) == 0) return;
     cover_list(&p, bn_json_get(scatter, "here"));
     cover_list(&p, bn_json_get(scatter, "there"));

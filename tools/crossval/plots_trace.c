@@ -6,7 +6,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "tools/crossval/html.h"
+#include "measure/plot.h"
+#include "tools/crossval/page.h"
 
 #define OPS_MAX 32u
 #define LAYERS_MAX 256.0 /* of a map; deeper models have the table */
@@ -92,7 +93,7 @@ static void map_labels(struct bn_buf *out, const struct map *m)
     bn_html(out, "<text class=\"label\" x=\"466\" y=\"%.1f\">layer</text>\n", y + 18);
 }
 
-void bn_plot_layers(struct bn_buf *out, const bn_json *ref)
+void bn_crossval_plot_layers(struct bn_buf *out, const bn_json *ref)
 {
     static const char *const STEPS[] = {"0", "<1e-6", "1e-5", "1e-4", "1e-3", "0.01", "0.1", "more"};
     const bn_json *list = operations(ref);
@@ -175,15 +176,24 @@ static void path_note(struct bn_buf *out, const struct bn_plot *p, const bn_json
     bn_html(out, "</text>\n");
 }
 
-void bn_plot_path(struct bn_buf *out, const bn_json *ref)
+void bn_crossval_plot_path(struct bn_buf *out, const bn_json *ref)
 {
     const bn_json *list = operations(ref), *first = bn_json_path(ref, "trace.first");
-    struct bn_plot p = {980,      330,       56,  14, 14, 44, -0.5, (double)bn_json_size(list) - 0.5,
-                        HUGE_VAL, -HUGE_VAL, true};
+    struct bn_plot p = {.width = 980,
+                        .height = 330,
+                        .left = 56,
+                        .right = 14,
+                        .top = 14,
+                        .bottom = 44,
+                        .x0 = -0.5,
+                        .x1 = (double)bn_json_size(list) - 0.5,
+                        .y0 = HUGE_VAL,
+                        .y1 = -HUGE_VAL,
+                        .log_y = true};
     double i = 0, n_layers = 0;
     for (const bn_json *o = bn_json_first(list); o != NULL; o = bn_json_next(o)) {
-        bn_plot_cover(&p, bn_html_value(o, "error"));
-        bn_plot_cover(&p, bn_html_value(o, "allowed"));
+        bn_plot_cover(&p.y0, &p.y1, bn_html_value(o, "error"));
+        bn_plot_cover(&p.y0, &p.y1, bn_html_value(o, "allowed"));
         n_layers = fmax(n_layers, bn_html_value(o, "layer") + 1);
     }
     if (!(p.y1 > 0)) return;

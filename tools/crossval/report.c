@@ -8,8 +8,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "tools/cli/page.h"
 #include "tools/crossval/crossval.h"
-#include "tools/crossval/html.h"
+#include "tools/crossval/page.h"
 
 #define MAX_PAGE (64u << 20)
 
@@ -24,6 +25,26 @@ static size_t count_of(const bn_json *doc, const char *result)
     for (const bn_json *r = bn_json_first(references(doc)); r != NULL; r = bn_json_next(r))
         n += bn_html_is(r, "result", result);
     return n;
+}
+
+void bn_crossval_put_state(struct bn_buf *out, const char *state)
+{
+    static const struct {
+        const char *word, *kind, *sign;
+    } MARKS[] = {{"pass", "ok", "\xE2\x9C\x93"},
+                 {"agree", "ok", "\xE2\x9C\x93"},
+                 {"within", "ok", "\xE2\x9C\x93"},
+                 {"fail", "bad", "\xE2\x9C\x95"},
+                 {"differ", "bad", "\xE2\x9C\x95"},
+                 {"error", "bad", "!"},
+                 {"failed", "bad", "!"},
+                 {"skip", "skip", "\xE2\x80\x93"},
+                 {"no_data", "skip", "\xE2\x80\x93"}};
+    size_t i = 0;
+    while (i + 1 < BN_ARRAY_LEN(MARKS) && strcmp(MARKS[i].word, state) != 0)
+        i++;
+    bool known = strcmp(MARKS[i].word, state) == 0;
+    bn_html(out, "<span class=\"mark %s\">%s</span>", MARKS[i].kind, known ? MARKS[i].sign : "?");
 }
 
 /* ---- the verdict ---- */
@@ -77,7 +98,7 @@ static void put_sentence(struct bn_buf *out, const bn_json *doc, const bn_json *
 static void put_chip(struct bn_buf *out, const char *name, const char *status)
 {
     bn_html(out, "<li class=\"chip\">");
-    bn_html_state(out, status);
+    bn_crossval_put_state(out, status);
     bn_html(out, " %s<span class=\"hidden\"> %s</span></li>", name, status);
 }
 
@@ -85,7 +106,7 @@ static void put_card(struct bn_buf *out, const bn_json *ref, size_t index)
 {
     const bn_json *rungs = bn_json_get(ref, "rungs"), *trace = bn_json_get(ref, "trace");
     bn_html(out, "<li class=\"card\"><p class=\"who\">");
-    bn_html_state(out, bn_html_string(ref, "result"));
+    bn_crossval_put_state(out, bn_html_string(ref, "result"));
     bn_html(out, " <a href=\"#ref-%zu\">%s</a></p><p class=\"small\">%s %s</p><ul class=\"chips\">", index,
             bn_html_string(ref, "reference"), bn_html_string(ref, "name"), bn_html_string(ref, "version"));
     for (const bn_json *r = bn_json_first(rungs); r != NULL; r = bn_json_next(r))
@@ -150,7 +171,7 @@ static void put_between(struct bn_buf *out, const bn_json *doc)
             }
             bool agree = bn_html_true(pair, "agree");
             bn_html(out, "<td class=\"%s\">", agree ? "good" : "broken");
-            bn_html_state(out, agree ? "agree" : "differ");
+            bn_crossval_put_state(out, agree ? "agree" : "differ");
             bn_html(out, " ");
             bn_html_number(out, bn_json_get(pair, "nrmse_mean"));
             bn_html(out, "<span class=\"hidden\"> %s</span></td>", agree ? "agree" : "differ");
@@ -258,22 +279,19 @@ static void put_glossary(struct bn_buf *out)
 void bn_report_page(struct bn_buf *out, const bn_json *doc)
 {
     size_t index = 0;
-    bn_html(out,
-            "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\"><head>\n"
-            "<meta charset=\"utf-8\"/>\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src "
-            "'none'; style-src 'unsafe-inline'\"/>\n<meta name=\"viewport\" "
-            "content=\"width=device-width, initial-scale=1\"/>\n<meta name=\"color-scheme\" content=\"light "
-            "dark\"/>\n<title>bn-crossval %s: %s</title>\n<style>\n",
-            bn_html_string(doc, "command"), bn_html_string(bn_json_get(doc, "model"), "path"));
-    bn_buf_append(out, bn_report_style, (size_t)bn_report_style_bytes);
-    bn_html(out, "</style></head>\n<body><div class=\"page\" role=\"main\">\n");
+    struct bn_buf title = {.max = MAX_PAGE};
+    bn_buf_printf(&title, "bn-crossval %s: %s", bn_html_string(doc, "command"),
+                  bn_html_string(bn_json_get(doc, "model"), "path"));
+    bn_page_begin(out, title.data, bn_report_style, bn_report_style_bytes, "");
+    out->failed = out->failed || title.failed;
+    bn_buf_release(&title);
     put_verdict(out, doc);
     put_between(out, doc);
     for (const bn_json *r = bn_json_first(references(doc)); r != NULL; r = bn_json_next(r))
         bn_report_reference(out, r, ++index);
     put_provenance(out, doc);
     put_glossary(out);
-    bn_html(out, "</div></body></html>\n");
+    bn_page_end(out);
 }
 
 static bn_status make_page(const char *text, size_t n, struct bn_buf *page, bn_error *err)

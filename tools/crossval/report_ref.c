@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "tools/crossval/html.h"
+#include "tools/crossval/page.h"
 
 /* ---- rungs ---- */
 
@@ -72,7 +72,7 @@ static void put_rung(struct bn_buf *out, const bn_json *rung)
 {
     const bn_json *limits = bn_json_get(rung, "limits");
     bn_html(out, "<div class=\"rung\"><h4>");
-    bn_html_state(out, bn_html_string(rung, "status"));
+    bn_crossval_put_state(out, bn_html_string(rung, "status"));
     bn_html(out, " %s <span class=\"word\">%s</span></h4>\n", bn_html_string(rung, "rung"),
             bn_html_string(rung, "status"));
     if (bn_json_get(rung, "reason") != NULL) bn_html(out, "<p>%s</p>\n", bn_html_string(rung, "reason"));
@@ -210,7 +210,7 @@ static void put_trace(struct bn_buf *out, const bn_json *ref)
     const bn_json *trace = bn_json_get(ref, "trace");
     if (trace == NULL) return;
     bn_html(out, "<div class=\"trace\"><h3>");
-    bn_html_state(out, bn_html_string(trace, "status"));
+    bn_crossval_put_state(out, bn_html_string(trace, "status"));
     bn_html(out, " Operations</h3>\n");
     if (bn_json_get(trace, "reason") != NULL) bn_html(out, "<p>%s</p>\n", bn_html_string(trace, "reason"));
     if (bn_html_size(trace, "records") > 0)
@@ -220,7 +220,7 @@ static void put_trace(struct bn_buf *out, const bn_json *ref)
                 bn_html_size(trace, "records"), bn_html_size(trace, "values"), bn_html_size(trace, "tokens"),
                 bn_html_size(trace, "tokens") == 1 ? "" : "s", bn_html_size(trace, "same_bits"),
                 bn_html_size(trace, "absent"));
-    bn_plot_path(out, ref);
+    bn_crossval_plot_path(out, ref);
     put_around(out, trace);
     if (bn_json_size(bn_json_get(trace, "operations")) > 0) {
         bn_html(out, "<h4>Layer by layer</h4>\n");
@@ -253,9 +253,9 @@ void bn_report_reference(struct bn_buf *out, const bn_json *ref, size_t index)
     if (bn_json_get(ref, "positions") != NULL || bn_json_get(ref, "scatter") != NULL ||
         bn_json_path(ref, "trace.operations") != NULL) {
         bn_html(out, "<h3>Errors</h3><div class=\"plots\">\n");
-        bn_plot_positions(out, ref);
-        bn_plot_scatter(out, ref);
-        bn_plot_layers(out, ref);
+        bn_crossval_plot_positions(out, ref);
+        bn_crossval_plot_scatter(out, ref);
+        bn_crossval_plot_layers(out, ref);
         bn_html(out, "</div>\n");
     }
     put_trace(out, ref);

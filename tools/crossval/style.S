@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The style sheet of the report, carried inside bn-crossval; see tools/crossval/html.h.
+ * What the style sheet of the page of bn-crossval has beyond that of all pages; see tools/crossval/page.h.
  */
     .section .rodata
     .globl bn_report_style

@@ -21,6 +21,7 @@ struct job {
     struct bn_run_engine engine;
     struct bn_run_prompt prompt;
     struct bn_generation gen;
+    bn_prof *prof; /* of --profile */
     int32_t *stop_ids;
     const char **stops;
     struct bn_buf text; /* what was generated */
@@ -61,14 +62,13 @@ static bn_status collect_stops(struct job *job, const struct bn_args *args, bn_e
     return bn_opt_i32_list(args, "stop-id", 0, INT32_MAX, &job->stop_ids, &job->gen.n_stop_ids, err);
 }
 
-/* A receipt that cannot be written is better known before the run than behind it. */
+/* A file that cannot be written is better known before the run than behind it. */
 static bn_status check_folder(const char *path, bn_error *err)
 {
     char folder[4096];
     const char *slash = strrchr(path, '/');
     size_t n = slash != NULL ? (size_t)(slash - path) + 1 : 0;
-    if (path[0] == '\0' || n >= sizeof folder)
-        return bn_fail(err, BN_ERR_ARG, "no usable name for the receipt");
+    if (path[0] == '\0' || n >= sizeof folder) return bn_fail(err, BN_ERR_ARG, "no usable name for a file");
     memcpy(folder, path, n);
     folder[n] = '\0';
     if (access(n > 0 ? folder : ".", W_OK) != 0) return bn_fail_errno(err, errno, path, "cannot write there");
@@ -79,6 +79,7 @@ static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *
 {
     struct bn_generation *gen = &job->gen;
     if (bn_opt_given(args, "receipt")) BN_TRY(check_folder(bn_opt_str(args, "receipt"), err));
+    if (bn_opt_given(args, "profile")) BN_TRY(check_folder(bn_opt_str(args, "profile"), err));
     BN_TRY(bn_run_prompt(&job->prompt, args, job->engine.model, err));
     BN_TRY(collect_stops(job, args, err));
     BN_TRY(bn_run_sampling(&gen->sampling, args, err));
@@ -91,18 +92,6 @@ static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *
     gen->user = job;
     job->stream = !args->json;
     return BN_OK;
-}
-
-/* One JSON line a step on standard error: what --profile asks for. */
-static void print_profile(const struct bn_generation *gen)
-{
-    for (size_t i = 0; i < gen->n_ids; i++)
-        fprintf(stderr,
-                "{\"step\":%zu,\"token\":%d,\"embed_ns\":%llu,\"forward_ns\":%llu,\"logits_ns\":%llu,"
-                "\"sample_ns\":%llu,\"total_ns\":%llu}\n",
-                i, (int)gen->ids[i], (unsigned long long)gen->steps[i].embed_ns,
-                (unsigned long long)gen->steps[i].forward_ns, (unsigned long long)gen->steps[i].head_ns,
-                (unsigned long long)gen->steps[i].sample_ns, (unsigned long long)gen->token_ns[i]);
 }
 
 static double rate(size_t n, uint64_t ns)
@@ -186,10 +175,13 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     const char *folder = bn_opt_str(args, "trace");
     struct bn_run_trace trace;
     if (folder != NULL) BN_TRY(bn_run_trace_start(&trace, job->engine.session, folder, err));
+    const char *profile = bn_opt_str(args, "profile");
+    if (profile != NULL) BN_TRY(bn_run_profile_start(&job->prof, args, &job->engine, &job->gen, err));
     BN_TRY(bn_generate(job->engine.session, bn_model_tokenizer(job->engine.model), &job->gen, err));
+    if (profile != NULL) bn_prof_finalize(job->prof, bn_prof_elapsed_ns(job->prof));
     if (job->stream) putchar('\n');
     if (folder != NULL) BN_TRY(bn_run_trace_finish(&trace, job->engine.session, err));
-    if (bn_opt_flag(args, "profile")) print_profile(&job->gen);
+    if (profile != NULL) BN_TRY(bn_run_profile_write(job->prof, profile, args, &job->engine, &job->gen, err));
     if (args->json) BN_TRY(print_document(args, job, err));
     print_summary(job);
     if (bn_opt_given(args, "receipt")) BN_TRY(write_receipt(args, job, err));
@@ -216,5 +208,6 @@ bn_status bn_run_generate(struct bn_args *args, bn_error *err)
     bn_free(job.stops);
     bn_free(job.stop_ids);
     bn_run_close(&job.engine);
+    bn_prof_close(job.prof);
     return status;
 }

@@ -7,6 +7,8 @@
 #define BN_RUN_RUN_H
 
 #include "base/buf.h"
+#include "infer/generate.h"
+#include "profile/profiler.h"
 #include "tools/cli/options.h"
 
 #define BN_RUN_MAX_TEXT_BYTES (1u << 30) /* of a prompt or text file */
@@ -52,6 +54,16 @@ BN_MUST_CHECK bn_status bn_run_trace_start(struct bn_run_trace *trace, bn_sessio
                                            const char *folder, bn_error *err);
 /* Says whether everything was written. */
 BN_MUST_CHECK bn_status bn_run_trace_finish(struct bn_run_trace *trace, bn_session *session, bn_error *err);
+
+/* --profile, --profile-level: attaches a profile to the session, and starts its wall time. *out is closed by
+ * bn_prof_close, behind the session. */
+BN_MUST_CHECK bn_status bn_run_profile_start(bn_prof **out, const struct bn_args *args,
+                                             const struct bn_run_engine *engine,
+                                             const struct bn_generation *gen, bn_error *err);
+/* Writes the document of a finalized one; warns when it does not pass its gate. */
+BN_MUST_CHECK bn_status bn_run_profile_write(bn_prof *prof, const char *path, const struct bn_args *args,
+                                             const struct bn_run_engine *engine,
+                                             const struct bn_generation *gen, bn_error *err);
 
 /* The commands. */
 bn_status bn_run_generate(struct bn_args *args, bn_error *err);

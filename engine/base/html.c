@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See html.h. Texts of a document are hostile: names of references and models, and what a child printed.
+ * See html.h. Texts of a document are hostile: names of files and models, and what a child printed.
  */
-#include "tools/crossval/html.h"
+#include "base/html.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -113,26 +113,6 @@ void bn_html_number(struct bn_buf *out, const bn_json *value)
     else
         bn_html(out, "<span class=\"n\" title=\"%s\">%g</span>", exact.data, number);
     bn_buf_release(&exact);
-}
-
-void bn_html_state(struct bn_buf *out, const char *state)
-{
-    static const struct {
-        const char *word, *kind, *sign;
-    } MARKS[] = {{"pass", "ok", "\xE2\x9C\x93"},
-                 {"agree", "ok", "\xE2\x9C\x93"},
-                 {"within", "ok", "\xE2\x9C\x93"},
-                 {"fail", "bad", "\xE2\x9C\x95"},
-                 {"differ", "bad", "\xE2\x9C\x95"},
-                 {"error", "bad", "!"},
-                 {"failed", "bad", "!"},
-                 {"skip", "skip", "\xE2\x80\x93"},
-                 {"no_data", "skip", "\xE2\x80\x93"}};
-    size_t i = 0;
-    while (i + 1 < BN_ARRAY_LEN(MARKS) && strcmp(MARKS[i].word, state) != 0)
-        i++;
-    bool known = strcmp(MARKS[i].word, state) == 0;
-    bn_html(out, "<span class=\"mark %s\">%s</span>", MARKS[i].kind, known ? MARKS[i].sign : "?");
 }
 
 /* ---- values ---- */

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Is HEAD slower than BASE? Builds both commits in folders of their own outside the tree, lets their bn-bench take turns (bn-bench
+# ab), and ends with its verdict.
+#
+#     ci/bench-gate.sh BASE [HEAD] [-- ARGUMENTS of bn-bench run]
+#
+# HEAD is the commit that is checked out unless it is named. What the two measure is `bn-bench run` with the arguments, by
+# default one short answer of the embedded model. In the environment:
+#
+#     BENCH_ROUNDS   rounds that count (20)
+#     BENCH_MARGIN   per cent that do not matter (2)
+#     BENCH_STRICT   1: what is inconclusive fails too
+#     BENCH_OUT      where the artefacts go (build/bench-gate): ab.json, and what bn-bench report makes of it
+#     BENCH_TIMEOUT  for one run (10m)
+#     BENCH_AB       more options of bn-bench ab
+#
+# Exit status: 0 not slower, 1 slower or nothing to compare, 2 usage, 3 no such commit, 10 a commit does not build; others are
+# those of bn-bench.
+set -u
+cd "$(dirname "$0")/.." || exit 10
+complain() { echo "bench-gate: $*" >&2; }
+usage() {
+    complain "usage: ci/bench-gate.sh BASE [HEAD] [-- ARGUMENTS of bn-bench run]"
+    exit 2
+}
+
+commits=()
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
+    case $1 in -*) usage ;; esac
+    commits+=("$1")
+    shift
+done
+[ $# -eq 0 ] || shift
+[ ${#commits[@]} -eq 1 ] || [ ${#commits[@]} -eq 2 ] || usage
+arguments=("$@")
+[ ${#arguments[@]} -gt 0 ] || arguments=(-p 32 -n 32 -r 3)
+
+commit_of() {
+    git rev-parse --verify --quiet "$1^{commit}" || {
+        complain "no such commit: $1"
+        exit 3
+    }
+}
+base=$(commit_of "${commits[0]}") || exit
+head=$(commit_of "${commits[1]:-HEAD}") || exit
+
+out=${BENCH_OUT:-build/bench-gate}
+mkdir -p "$out" || exit 8
+out=$(cd "$out" && pwd)
+tmp=$(mktemp -d) || exit 8
+trap 'rm -rf "$tmp"; git worktree prune' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+build() { # name, commit
+    git worktree add --quiet --detach "$tmp/$1" "$2" >&2 || exit 8
+    if ! make -C "$tmp/$1" BUILD=build CC="${CC:-gcc}" -j"$(nproc)" build/"$(basename "${CC:-gcc}")"/bn-bench >"$out/build-$1.log" 2>&1; then
+        tail -n 20 "$out/build-$1.log" >&2
+        complain "$1 ($2) does not build: $out/build-$1.log"
+        exit 10
+    fi
+}
+complain "base $base"
+build base "$base"
+complain "head $head"
+build head "$head"
+
+programs=build/$(basename "${CC:-gcc}")
+ab=(ab --json --series --output-only --rounds "${BENCH_ROUNDS:-20}" --margin "${BENCH_MARGIN:-2}" --timeout "${BENCH_TIMEOUT:-10m}")
+[ "${BENCH_STRICT:-0}" = 0 ] || ab+=(--strict)
+# shellcheck disable=SC2206 # words on purpose
+ab+=(${BENCH_AB:-})
+complain "bn-bench run ${arguments[*]}, ${BENCH_ROUNDS:-20} rounds"
+# The judge is that of the tree that this script belongs to when it is built, else the one of head.
+judge=$tmp/head/$programs/bn-bench
+[ ! -x "$programs/bn-bench" ] || judge=$PWD/$programs/bn-bench
+"$judge" "${ab[@]}" -- "$tmp/base/$programs/bn-bench" run --json -q "${arguments[@]}" \
+    --vs "$tmp/head/$programs/bn-bench" run --json -q "${arguments[@]}" >"$out/ab.json"
+verdict=$?
+printf '{"base": "%s", "head": "%s", "status": %d}\n' "$base" "$head" "$verdict" >"$out/gate.json"
+if "$judge" report --help >/dev/null 2>&1; then
+    "$judge" report --dir "$out" "$out/ab.json" || complain "no report"
+    "$judge" report "$out/ab.json" || true
+fi
+complain "status $verdict; artefacts in $out"
+exit "$verdict"

@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Writes docs/baselines/perf/phase2_timing_i2s.md: how long the parts of a decoded token take, measured now, on this machine, with
+# the programs that are built. Nothing in the document is typed by hand; a figure that was not measured makes this fail.
+#
+#     ci/phase2-timing.sh [MODEL]
+#
+# Without MODEL it is the one that the programs carry. In the environment: OUT (build/gcc), PHASE2_OUT (the document),
+# PHASE2_TOKENS (128 decoded tokens of a run), PHASE2_THREADS (1).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+bench=${OUT:-build/gcc}/bn-bench
+document=${PHASE2_OUT:-docs/baselines/perf/phase2_timing_i2s.md}
+tokens=${PHASE2_TOKENS:-128} threads=${PHASE2_THREADS:-1}
+model=()
+[ $# -eq 0 ] || model=(-m "$1")
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+# A measurement that does not believe itself (exit 1: the machine was taken away in the middle of it) is taken anew.
+measure() { # file, arguments
+    local file=$1 try
+    shift
+    for try in 1 2 3 4 5; do
+        "$bench" "$@" --json -q "${model[@]}" >"$tmp/$file" && return
+        echo "phase2-timing: try $try of bn-bench $1 failed" >&2
+    done
+    return 1
+}
+measure run run -p 0 -n "$tokens" -t "$threads" -r 10
+for level in layer brick; do
+    measure "$level" profile -p 4 -n "$tokens" -t "$threads" --level "$level"
+done
+
+# The value of a member in an indented document, the first of that name.
+member() { # file, name
+    local value
+    value=$(sed -nE 's/^ *"'"$2"'": "?([^"]*[^",])"?,?$/\1/p' "$1" | head -n 1)
+    [ -n "$value" ] || {
+        echo "phase2-timing: $1 has no $2" >&2
+        return 1
+    }
+    echo "$value"
+}
+# For each series whose metric has the pattern: metric, median, median distance from it, least, most (us), samples.
+summarize() { # file, pattern
+    awk -v pattern="$2" '
+        function sort(x, n,   i, j, t) { for (i = 2; i <= n; i++) for (j = i; j > 1 && x[j - 1] > x[j]; j--) { t = x[j]; x[j] = x[j - 1]; x[j - 1] = t } }
+        function median(x, n) { sort(x, n); return n % 2 ? x[(n + 1) / 2] : (x[n / 2] + x[n / 2 + 1]) / 2 }
+        /^ *"metric": / { metric = $2; gsub(/[",]/, "", metric) }
+        /^ *"samples": \[[0-9.]/ && metric ~ pattern {
+            sub(/.*\[/, ""); sub(/\].*/, ""); n = split($0, x, /, */)
+            m = median(x, n); least = x[1]; most = x[n]
+            for (i = 1; i <= n; i++) d[i] = x[i] > m ? x[i] - m : m - x[i]
+            printf "%s %.2f %.2f %.2f %.2f %d\n", metric, m / 1e3, median(d, n) / 1e3, least / 1e3, most / 1e3, n
+            metric = ""
+        }' "$1"
+}
+row() { # title, file, metric
+    local line
+    line=$(summarize "$2" "^$3\$")
+    [ -n "$line" ] || {
+        echo "phase2-timing: no series $3" >&2
+        return 1
+    }
+    echo "$line" | awk -v title="$1" '{ printf "| %s | %s | %s | %s | %s | %s |\n", title, $2, $3, $4, $5, $6 }'
+}
+head='| | median | +- | least | most | tokens |
+|---|---:|---:|---:|---:|---:|'
+
+mkdir -p "$(dirname "$document")"
+{
+    echo '<!-- Written by ci/phase2-timing.sh; changes by hand are lost. -->'
+    echo '# Where the time of a decoded token goes'
+    echo
+    echo "| measured | $(member "$tmp/layer" created) |"
+    echo '|---|---|'
+    echo "| program | commit $(member "$tmp/layer" commit), dirty: $(member "$tmp/layer" dirty), $(member "$tmp/layer" compiler), $(member "$tmp/layer" flags) |"
+    echo "| machine | $(member "$tmp/layer" cpu_model), $(member "$tmp/layer" cpus_usable) CPUs, Linux $(member "$tmp/layer" kernel), virtual: $(member "$tmp/layer" hypervisor); $(member "$tmp/layer" label) |"
+    echo "| load before it | $(sed -nE 's/^ *"load_milli": \[([0-9]+).*/\1/p' "$tmp/layer" | head -n 1 | awk '{ printf "%.2f", $1 / 1000 }') |"
+    echo "| model | $(member "$tmp/layer" name), sha256 $(member "$tmp/layer" sha256) |"
+    echo "| kernels | $(member "$tmp/layer" isa), threads: $threads |"
+    echo "| work | decoding, one token at a time, behind a prompt of 4 |"
+    echo
+    echo 'Microseconds of one token; +- is the median of the distances from the median.'
+    echo
+    echo "$head"
+    row embed "$tmp/layer" Embedding_ns_per_token
+    row layers "$tmp/layer" Layer_ns_per_token
+    row 'last norm' "$tmp/layer" RmsNorm_ns_per_token
+    row head "$tmp/layer" LmHead_ns_per_token
+    row sample "$tmp/layer" Sampling_ns_per_token
+    row 'the token, with these stamps' "$tmp/layer" ns_per_token
+    row "the token, without (bn-bench run, 10 generations)" "$tmp/run" token_ns
+    echo
+    echo 'The same brick by brick, from a run of its own. With several threads these are times of all of them together.'
+    echo
+    echo "$head"
+    summarize "$tmp/brick" '^[A-Z].*_ns_per_token$' | sort -k2,2gr |
+        awk '{ sub(/_ns_per_token/, "", $1); printf "| %s | %s | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5, $6 }'
+    row 'the token, with these stamps' "$tmp/brick" ns_per_token
+    echo
+    echo 'Made by:'
+    echo
+    echo "    ci/phase2-timing.sh${1:+ MODEL}"
+} >"$tmp/document"
+mv "$tmp/document" "$document"
+echo "phase2-timing: $document" >&2

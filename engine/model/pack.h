@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Ternary values -1, 0, +1 into the block formats and back, in plain C, one block at a time. The layouts are
+ * told in ternary.c and kernels.h. Making and checking files needs these; decoding reads the packed forms as
+ * they are.
+ */
+#ifndef BN_MODEL_PACK_H
+#define BN_MODEL_PACK_H
+
+#include "kernels/kernels.h"
+
+#define BN_TQ1_BLOCK_BYTES 54u
+
+void bn_pack_i2s(uint8_t out[32], const int8_t values[BN_I2S_BLOCK]);
+void bn_unpack_i2s(int8_t values[BN_I2S_BLOCK], const uint8_t codes[32]);
+/* scale: binary16, stored behind the codes. */
+void bn_pack_tq2(uint8_t out[BN_TQ2_BLOCK_BYTES], const int8_t values[BN_TQ2_BLOCK], uint16_t scale);
+uint16_t bn_unpack_tq2(int8_t values[BN_TQ2_BLOCK], const uint8_t block[BN_TQ2_BLOCK_BYTES]);
+void bn_pack_tq1(uint8_t out[BN_TQ1_BLOCK_BYTES], const int8_t values[BN_TQ2_BLOCK], uint16_t scale);
+uint16_t bn_unpack_tq1(int8_t values[BN_TQ2_BLOCK], const uint8_t block[BN_TQ1_BLOCK_BYTES]);
+/* What the t5_pack slot packs. */
+void bn_unpack_t5(int8_t values[BN_T5_BLOCK], const uint8_t block[BN_T5_BLOCK_BYTES]);
+
+#endif

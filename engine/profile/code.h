@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Code objects: which machine code a kernel's name stood for. A kernel is named by the SHA-256 of the bytes
+ * of its function in the program's own file, found by the address in the dispatch table and the range that
+ * the symbol table gives it.
+ *
+ * The program is position-independent and its code has no relocations, so the bytes in the file are those
+ * that run; reading them compares both. What a digest covers is the function itself: constants that it loads
+ * and functions that it calls are outside. Only code.c includes libelf.
+ */
+#ifndef BN_PROFILE_CODE_H
+#define BN_PROFILE_CODE_H
+
+#include "base/digest.h"
+#include "base/json.h"
+#include "kernels/kernels.h"
+
+struct bn_code {
+    char name[48]; /* of the kernel, "i2s_gemv_avx2" */
+    size_t n_bytes;
+    char sha256[BN_SHA256_HEX];
+};
+
+/* Zeroed before use. */
+struct bn_codes {
+    struct bn_code *list;
+    size_t n, room;
+};
+void bn_codes_release(struct bn_codes *codes);
+
+/* Registers the code of a name. The same bytes again change nothing; BN_ERR_INTEGRITY for other bytes under a
+ * name that is there. */
+BN_MUST_CHECK bn_status bn_codes_add(struct bn_codes *codes, const char *name, const void *bytes, size_t n,
+                                     bn_error *err);
+/* Registers all kernels of a table. path is the file that this program was started from, NULL to have it
+ * found. BN_ERR_UNSUPPORTED when it has no symbols (it was stripped), BN_ERR_INTEGRITY when the code in the
+ * file is not what is in memory. */
+BN_MUST_CHECK bn_status bn_codes_read(struct bn_codes *codes, const struct bn_kernels *kernels,
+                                      const char *path, bn_error *err);
+/* NULL when there is none of this name. */
+const struct bn_code *bn_codes_find(const struct bn_codes *codes, const char *name);
+/* {"name": {"sha256": ..., "bytes": ...}, ...} */
+void bn_codes_put(bn_json *object, const struct bn_codes *codes);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The execution graph: what ran, in what, after what.
+ *
+ * Nodes form a tree (a layer contains bricks, a brick launches kernels, a kernel is the tasks that its
+ * threads did); edges say which of two nodes had to end before the other could begin. Durations stand where
+ * they were measured; nothing is spread over nodes that were not timed.
+ *
+ * A graph is built by pushing and popping scopes. It has room for a fixed number of nodes: those beyond are
+ * counted and left out, and `truncated` says so. The first mistake in building is kept and reported by
+ * bn_graph_finish, without which a graph is not to be read.
+ */
+#ifndef BN_PROFILE_GRAPH_H
+#define BN_PROFILE_GRAPH_H
+
+#include "base/json.h"
+
+#define BN_GRAPH_MAX_NODES 100000u
+#define BN_GRAPH_MAX_DEPTH 32u
+#define BN_NODE_NONE UINT32_MAX
+
+enum bn_node_kind {
+    BN_NODE_PASS,     /* index: a batch of tokens through the network; elements: the tokens */
+    BN_NODE_LAYER,    /* index */
+    BN_NODE_BRICK,    /* name, ns, elements */
+    BN_NODE_KERNEL,   /* name, code, grid, block, shared memory */
+    BN_NODE_TASK,     /* one thread's part of a kernel, or of a brick that has none */
+    BN_NODE_MEETING,  /* where threads wait for one another; takes no time itself */
+    BN_NODE_WAIT,     /* one thread's time there: no work, so on no path */
+    BN_NODE_FUNCTION, /* anything else that has a name */
+    BN_NODE_TRANSFER, /* bytes moved or converted */
+    BN_NODE_KIND_COUNT
+};
+
+enum bn_edge_kind {
+    BN_EDGE_CONTAINS, /* these three are in the tree: from a node to its children, by the parent's kind */
+    BN_EDGE_CALLS,
+    BN_EDGE_LAUNCHES,
+    BN_EDGE_SEQUENCE, /* and these mean that `from` ended before `to` began: on one thread */
+    BN_EDGE_DEPENDS_ON,
+    BN_EDGE_FORK,     /* from what let several threads go on */
+    BN_EDGE_JOIN,     /* to where several threads met */
+    BN_EDGE_TRANSFER, /* to or from a transfer */
+    BN_EDGE_KIND_COUNT
+};
+
+const char *bn_node_kind_name(enum bn_node_kind kind); /* "layer" */
+const char *bn_edge_kind_name(enum bn_edge_kind kind); /* "depends_on" */
+
+struct bn_node {
+    enum bn_node_kind kind;
+    const char *name; /* borrowed, as code is; NULL for what has a number */
+    const char *code; /* SHA-256 of the kernel's machine code in hex, NULL when unknown */
+    uint32_t index;   /* of a pass or layer */
+    int32_t thread;   /* -1: of no one thread */
+    bool timed;       /* begin_ns and ns were measured */
+    uint64_t begin_ns, ns;
+    uint64_t elements, bytes, ops;
+    /* How a kernel was divided. On a CPU: grid is (threads that took part, 1, 1), block is the largest share
+     * of one call: (rows, tokens or heads, columns). */
+    uint32_t grid[3], block[3];
+    uint32_t shared_bytes; /* 0 on a CPU, whose threads share all memory */
+
+    /* Set by the graph. */
+    uint32_t parent, first, last, next; /* BN_NODE_NONE where there is none */
+    uint32_t depth;                     /* 0: a root */
+};
+
+/* An edge of order. */
+struct bn_edge {
+    enum bn_edge_kind kind;
+    uint32_t from, to;
+};
+
+struct bn_graph {
+    struct bn_node *node;
+    uint32_t n_nodes, max_nodes;
+    struct bn_edge *edge;
+    uint32_t n_edges;
+    uint32_t first_root, last_root;
+    bool truncated;
+    uint64_t n_lost; /* nodes that had no room */
+    /* Below: for graph.c. */
+    uint32_t room, edge_room, scope;
+    uint64_t n_lost_scopes;
+    bn_error error;
+};
+
+/* max_nodes 0: BN_GRAPH_MAX_NODES. Allocates nothing yet. */
+void bn_graph_open(struct bn_graph *graph, uint32_t max_nodes);
+void bn_graph_close(struct bn_graph *graph);
+
+/* Adds a node to the scope that is open, or as a root; BN_NODE_NONE when there is no room. */
+uint32_t bn_graph_add(struct bn_graph *graph, const struct bn_node *node);
+/* The same under a parent that is there already. */
+uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struct bn_node *node);
+/* Adds a node and opens its scope. */
+uint32_t bn_graph_push(struct bn_graph *graph, const struct bn_node *node);
+void bn_graph_pop(struct bn_graph *graph);
+/* An edge of order; one at whose end there was no room for a node is left out. */
+void bn_graph_link(struct bn_graph *graph, enum bn_edge_kind kind, uint32_t from, uint32_t to);
+/* BN_ERR_ARG when scopes were not balanced or an edge makes no sense, BN_ERR_NOMEM when memory was short. */
+BN_MUST_CHECK bn_status bn_graph_finish(struct bn_graph *graph, bn_error *err);
+
+/* The kind of the edge from a parent to its children. */
+enum bn_edge_kind bn_graph_tree_edge(const struct bn_node *parent);
+/* The words for a node: its name, "Pass 0", "Layer 3". */
+const char *bn_node_label(const struct bn_node *node, char room[32]);
+
+/* ---- showing it (graph_text.c, graph_json.c) ---- */
+
+struct bn_tree_style {
+    bool wide;        /* all six dimensions, times and bytes of kernels, and what each thread did */
+    bool ascii;       /* no other characters */
+    uint64_t wall_ns; /* each timed node's share of it is shown; 0: none */
+    uint32_t columns; /* lines are cut to so many characters; 0: none */
+};
+
+/* The tree, one line a node, without a line feed at the end. Without a style (NULL):
+ *
+ *     Layer 0
+ *     ├── RmsNorm  50.0µs (4096 elem)
+ *     │   └── rmsnorm_kernel  <<<16,256,1>>> smem=1024B
+ *
+ * where the triple is grid.x, block.x, block.y. */
+void bn_graph_tree(struct bn_buf *out, const struct bn_graph *graph, const struct bn_tree_style *style);
+/* Graphviz. */
+void bn_graph_dot(struct bn_buf *out, const struct bn_graph *graph);
+/* Puts "nodes", "edges", "truncated" and "lost_nodes" into an object. */
+void bn_graph_put(bn_json *object, const struct bn_graph *graph);
+/* Trace events for chrome://tracing and Perfetto: a complete event for each timed leaf that belongs to a
+ * thread, in microseconds. */
+bn_json *bn_graph_chrome(const struct bn_graph *graph);
+
+#endif

@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# bn-bench ab from the command line. The commands print numbers that are known beforehand, so nothing here
+# depends on how fast the machine is. TAP on standard output.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+bin=$(cd "${OUT:-build/gcc}" && pwd)
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+export tmp
+ab() { # arguments; leaves $status, $tmp/out, $tmp/err
+    "$bin/bn-bench" ab -q "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    status=$?
+}
+shown() { "$@" || { cat "$tmp/out" "$tmp/err"; return 1; }; }
+ended() { shown [ "$status" -eq "$1" ]; }
+has() { shown grep -qE -- "$2" "$tmp/$1"; }
+
+# cost.sh FACTOR: prints a cost that drifts by 1 % a run, whichever side it is, with noise of 0.3 %.
+cat >"$tmp/cost.sh" <<'SH'
+n=$(cat "$tmp/n"); n=$((n + 1)); echo "$n" >"$tmp/n"
+awk -v n="$n" -v f="$1" 'BEGIN { c = f * 100 * (1 + n / 100) * (1 + 0.003 * ((n * 37 % 19) / 9.5 - 1));
+    print "warming: cost 1"; printf "cost %.4f\nrate %.4f\n", c, 1e4 / c }'
+SH
+drifting() { # factor of B, options...
+    local factor=$1
+    shift
+    echo 0 >"$tmp/n"
+    ab --no-control --output-only -r 12 "$@" -- sh "$tmp/cost.sh" 1 --vs sh "$tmp/cost.sh" "$factor"
+}
+drifting 1.05 --extract 'cost=cost ([0-9.]+)'
+check 'a cost 5 % higher, under drift, is a negative result' ended 1
+check 'REGRESSED' has out '^command +cost .* REGRESSED: '
+check 'by the last of the numbers printed' has out '^command +cost .* \+[456]\.[0-9]+ '
+check 'the smallest change that would be found is shown' has out ' finds % '
+check 'and the verdict' has out '^verdict  REGRESSED$'
+drifting 1.05 --extract 'rate=^rate ([0-9.]+)$:higher'
+check 'a rate that is lower has regressed, too' has out '^command +rate .* REGRESSED: '
+drifting 0.95 --extract 'cost=cost ([0-9.]+)'
+check 'a cost 5 % lower is good' ended 0
+check 'IMPROVED' has out '^command +cost .* IMPROVED: '
+drifting 1 --extract 'cost=cost ([0-9.]+)'
+check 'the same twice is no negative result' ended 0
+check 'and no change' has out '^command +cost .* (SAME|INCONCLUSIVE)'
+drifting 1 -r 3 --extract 'cost=cost ([0-9.]+)'
+check 'three rounds show nothing' has out '^command +cost .* INCONCLUSIVE: '
+check 'which is no failure' ended 0
+drifting 1 -r 3 --extract 'cost=cost ([0-9.]+)' --strict
+check 'unless it is asked for' ended 1
+
+# The order: prepare before each run, warm-up first, A twice a round.
+log() { ab -r 2 --warmup 1 "$@" --no-control --shell --prepare "echo p >>$tmp/log" -- "echo a >>$tmp/log" --vs "echo b >>$tmp/log"; }
+: >"$tmp/log"
+log
+check 'wall time, CPU time and memory are compared' has out '^command +wall_ns .*INCONCLUSIVE'
+check 'memory, too' has out '^command +max_rss_bytes '
+check '3 rounds ran A six times' test "$(grep -c a "$tmp/log")" -eq 6
+check 'B three times' test "$(grep -c b "$tmp/log")" -eq 3
+check 'each behind the preparation' test "$(tr -d '\n' <"$tmp/log" | sed 's/p[ab]//g')" = ''
+: >"$tmp/log"
+log --no-null
+check 'without A again, three times' test "$(grep -c a "$tmp/log")" -eq 3
+ab -r 1 --warmup 0 --no-control --prepare false -- true --vs true
+check 'a preparation that fails' ended 1
+check 'is named' has err 'error: --prepare ended with status 1'
+
+# Failures.
+ab -r 2 -- true --vs sh -c 'echo oh no >&2; exit 3'
+check 'a command that fails' ended 1
+check 'is quoted' has err '^bn-bench: error: B ended with status 3 in round 1: oh no$'
+ab -r 2 -- true --vs sh -c 'kill -SEGV $$'
+check 'one that is killed' has err 'B was ended by signal 11 in round 1'
+ab -r 2 --no-control --ignore-failure -- true --vs false
+check 'failures can be ignored' ended 0
+check 'and are counted' has out '^failures A 0, B 3$'
+ab -r 2 --timeout 1 -- true --vs sh -c 'while :; do :; done'
+check 'a command that does not end is no data' ended 1
+check 'and gives no number' has out '^command +wall_ns +- +- .* INCONCLUSIVE: B ran into the time limit in round 1$'
+ab -- "$tmp/none" --vs true
+check 'a command that is not there' ended 3
+
+# Missing numbers.
+ab -r 2 --no-control --output-only --extract 'x=x ([0-9]+)' -- echo x 1 --vs echo y 1
+check 'a number that one side lacks is no data' ended 1
+check 'which is said' has out '^command +x .*INCONCLUSIVE: B has no such series$'
+ab -r 2 --no-control --output-only --extract 'x=x ([0-9]+)' -- echo y --vs echo y
+check 'one that both lack is a mistake' ended 1
+check 'which names it' has err "error: --extract: nothing that A or B printed is a 'x'"
+ab -r 6 --no-control --output-only --extract 'x=x ([0-9]+)' -- sh -c 'echo x 5 >&2' --vs sh -c 'echo x 5 >&2'
+check 'standard error is read, too' has out '^command +x +5 +5 .* SAME$'
+
+# Documents.
+doc() { # name, test, metric, exact, samples
+    printf '{"schema": "bn.bench/1", "series": [%s]}\n' "$(series "${@:2}")" >"$tmp/$1.json"
+}
+series() { printf '{"test": "%s", "metric": "%s", "unit": "ns", "better": "lower", "exact": %s, "samples": [%s]}' "$@"; }
+doc a decode ns_per_token false 10,12,11
+doc b decode ns_per_token false 13,9,14
+ab -r 6 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
+check 'series are compared by their medians' has out '^decode +ns_per_token +11 ns +13 ns +\+18\.18 .* REGRESSED'
+doc a decode bytes true 1000
+doc b decode bytes true 1001
+ab -r 1 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
+check 'exact ones need one round' has out '^decode +bytes .* REGRESSED'
+printf '{"series": [%s, %s]}' "$(series decode bytes true 1000)" "$(series prompt bytes true 7)" >"$tmp/b.json"
+ab -r 2 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
+check 'sets that differ are no data' ended 1
+check 'what is missing is reported' has out '^prompt +bytes .* INCONCLUSIVE: A has no such series$'
+check 'what is there is compared' has out '^decode +bytes .* SAME$'
+ab -r 2 --no-control --series --filter decode -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
+check 'a filter leaves the others out' ended 0
+check 'all of them' [ "$(grep -cE '(SAME|INCONCLUSIVE)$' "$tmp/out")" -eq 2 ]
+ab -r 2 --no-control --series --filter nothing -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
+check 'a filter that nothing passes is no data' ended 1
+ab -r 1 --series -- echo hello --vs cat "$tmp/b.json"
+check 'a document that is none' ended 4
+check 'names the side' has err "error: the output of A'? is no document with series"
+ab -r 2 --json --no-control --output-only --series -- cat "$tmp/b.json" --vs cat "$tmp/b.json"
+check 'there is a document' ended 0
+for member in '"schema": "bn.bench/1"' '"command": "ab"' '"slots": ' '"comparisons": ' '"test": "A: decode"' '"test": "B: prompt"' \
+    "\"side\": \"A'\"" '"verdict": "SAME"' '"warmup": true' '"steal_ns": '; do
+    check "with $member" has out "$member"
+done
+check 'its slots are all there' test "$(grep -c '"side": ' "$tmp/out")" -eq 9
+check 'and all that is null says why' test "$(grep -c ': null' "$tmp/out")" -gt 0
+
+# The control is timed unless it is not wanted.
+ab -r 2 --json --output-only --series -- cat "$tmp/b.json" --vs cat "$tmp/b.json"
+check 'the control is timed' has out '"spin": [1-9][0-9]*'
+check 'exact values stand beside any noise' ended 0
+
+# Misuse.
+for args in '' '-- true' '-- true --vs' '-- --vs true' '-- true --vs true --vs true' '-r 0 -- true --vs true' \
+    '--margin 0 -- true --vs true' '--extract x -- true --vs true' '--extract x=y -- true --vs true' '--extract x=( -- true --vs true' \
+    '--extract x=(1) --extract x=(1) -- true --vs true' '--output-only -- true --vs true' '--self-test -- true --vs true' \
+    '--timeout soon -- true --vs true'; do
+    # shellcheck disable=SC2086
+    ab $args
+    check "misuse: $args" ended 2
+done
+
+# The self-test: three rounds can show nothing, so its power is too little, and it says so.
+ab --self-test --sessions 1 -r 3 --warmup 0
+check 'a self-test without power fails' ended 1
+check 'and says so' has out '^power    TOO LITTLE'
+check 'no alarm in three rounds' has out '^alarms   good'
+check 'it has a line for each change' test "$(grep -cE '^ +(0|2|5|10) % ' "$tmp/out")" -eq 4

@@ -1,0 +1,251 @@
+#!/usr/bin/env bash
+# bn-bench compare, baseline and trend from the command line: every refusal is planted and seen. Documents are made up, and so
+# are their times; repositories are temporary ones. TAP on standard output.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+top=$PWD
+bin=$(cd "${OUT:-build/gcc}" && pwd)
+source tests/tap.sh
+unset BN_LEDGER
+export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a \
+    GIT_COMMITTER_EMAIL=a@b
+bench() { "$bin/bn-bench" "$@"; }
+baseline() { bench baseline "$@"; }
+
+mkdir "$tmp/repo"
+cd "$tmp/repo" || exit 1
+git init -q -b main .
+mkdir engine docs
+echo one >engine/a.c
+git add engine && git commit -q -m one
+head=$(git rev-parse HEAD)
+zeros=0000000000000000000000000000000000000000
+
+# document FILE LEVEL [NAME=VALUE...]: a run whose times are LEVEL per cent of what they are otherwise. Samples differ a little, the same
+# way each time.
+document() {
+    local file=$1 level=$2 commit=$head dirty=false changed=0 key=k label=toy load=100 model=m threads=1 suite=run class='' \
+        created=2026-01-02T03:04:05Z flat=100 binary=b$2 series='' i
+    shift 2
+    [ $# -eq 0 ] || local "$@"
+    local decode='' rate='' other=''
+    for i in 3 7 1 9 4 6 2 8 5 0; do
+        decode=$decode,$((level * 1000 + i)) rate=$rate,$((100000000 / level + i)) other=$other,$((flat * 70 + i))
+    done
+    series='{"test":"decode","metric":"ns_per_token","unit":"ns","better":"lower","exact":false,"samples":['${decode#,}']},
+        {"test":"decode","metric":"tokens_per_second","unit":"1/s","better":"higher","exact":false,"samples":['${rate#,}']},
+        {"test":"decode","metric":"bytes","unit":"bytes","better":"lower","exact":true,"samples":[4096]}'
+    [ "$flat" = 0 ] || series=$series',
+        {"test":"prompt","metric":"ns","unit":"ns","better":"lower","exact":false,"samples":['${other#,}']}'
+    cat >"$file" <<END
+{"schema":"bn.bench/1","command":"$suite","created":"$created",${class:+"\"result_class\":\"$class\","}
+ "program":{"version":"0","commit":"$commit","dirty":$dirty,"compiler":"gcc","flags":"-O2","binary_sha256":"$binary"},
+ "git":{"branch":"main","changed_sources":$changed},"settings":{"threads":[$threads],"reps":5},"model":{"sha256":"$model"},
+ "machine":{"key":"$key","label":"$label","load_milli":[$load,0,0],"cpus_usable":2},"series":[$series]}
+END
+}
+docs=$tmp/docs
+mkdir "$docs"
+document "$docs/a.json" 100
+document "$docs/same.json" 101
+document "$docs/slow.json" 130
+document "$docs/fast.json" 80
+document "$docs/short.json" 100 flat=0
+
+# ---- compare ----
+says 0 'small differences of two sessions are inconclusive' '3 INCONCLUSIVE' bench compare "$docs/a.json" "$docs/same.json"
+says 1 'with --strict that fails' 'failed: it is inconclusive' bench compare --strict "$docs/a.json" "$docs/same.json"
+says 0 'they are said not to be taken in turn' 'were not taken in turn' bench compare "$docs/a.json" "$docs/same.json"
+says 1 'a large one is a regression, and critical' 'ns_per_token.*REGRESSED \(critical\)' bench compare "$docs/a.json" "$docs/slow.json"
+says 0 'more drift may be allowed' 'INCONCLUSIVE' bench compare --drift 50 "$docs/a.json" "$docs/slow.json"
+says 0 'the other way round it is an improvement' '2 IMPROVED' bench compare "$docs/slow.json" "$docs/a.json"
+document "$docs/mild.json" 112
+says 1 'a regression below the levels is one' 'ns_per_token.*REGRESSED:' bench compare "$docs/a.json" "$docs/mild.json"
+says 0 '--fail-on lets it pass' 'tokens_per_second.*REGRESSED \(warning\)' bench compare --fail-on critical "$docs/a.json" "$docs/mild.json"
+status 1 'but not a warning that is asked for' bench compare --fail-on warning "$docs/a.json" "$docs/mild.json"
+says 1 'a series that is missing fails' 'prompt .*missing in B' bench compare "$docs/a.json" "$docs/short.json"
+says 0 'one that is new is told' 'prompt .*only in B' bench compare "$docs/short.json" "$docs/a.json"
+for what in key=other:another.machine threads=2:other.settings model=other:another.model; do
+    document "$docs/unlike.json" 100 "${what%%:*}"
+    says 9 "${what##*:} is refused, and named" "not alike: ${what##*:}" bench compare "$docs/a.json" "$docs/unlike.json"
+    status 0 'unless told' bench compare --unlike "$docs/a.json" "$docs/unlike.json"
+done
+document "$docs/busy.json" 130 load=1500
+says 0 'a busy machine gives no verdict' 'ns_per_token.*INCONCLUSIVE.*other work' bench compare "$docs/a.json" "$docs/busy.json"
+document "$docs/twin.json" 130 binary=b100
+says 0 'nor does a program that is the same, byte for byte' 'ns_per_token.*INCONCLUSIVE.*same program' bench compare "$docs/a.json" "$docs/twin.json"
+echo '{"schema":"bn.thresholds/1","levels":[{"metric":"*","warning_percent":50,"critical_percent":60}]}' >"$docs/levels.json"
+says 1 'levels come from a file' 'ns_per_token.*REGRESSED:' bench compare --thresholds "$docs/levels.json" "$docs/a.json" "$docs/slow.json"
+echo '{"schema":"bn.thresholds/1","levels":[{"metrik":"*"}]}' >"$docs/levels.json"
+status 4 'whose mistakes are found' bench compare --thresholds "$docs/levels.json" "$docs/a.json" "$docs/slow.json"
+status 3 'a document that is not there' bench compare "$docs/a.json" "$docs/none.json"
+says 4 'one that is no measurement' 'no document of the schema' bench compare "$docs/a.json" <(echo '{}')
+
+# points THROUGHPUT LATENCY: values without samples, with levels of their own.
+points() {
+    echo '{"baselines":{"linux-x86_64":{"c":{"throughput_tokens_per_second":'"$1"',"latency_p50_ms":'"$2"'}}},"thresholds":{
+        "critical":{"throughput_decrease_percent":15,"latency_increase_percent":25},
+        "warning":{"throughput_decrease_percent":8,"latency_increase_percent":15}}}'
+}
+points 100 100 >"$docs/points.json"
+says 0 'values without samples: levels are met at their numbers' '25.0 % worse, by the levels a warning' \
+    bench compare "$docs/points.json" <(points 85 125)
+says 1 'and exceeded beyond' '15.1 % worse, by the levels critical' bench compare "$docs/points.json" <(points 84.9 125)
+lacks 'never with statistics' 'SAME|REGRESSED' bench compare "$docs/points.json" <(points 50 100)
+says 1 'they cannot be saved' 'values without samples' baseline save main "$docs/points.json"
+
+# ---- save: what it refuses ----
+document "$docs/bad.json" 100 dirty=true
+says 1 'a program of a dirty tree' 'differs from its commit' baseline save main "$docs/bad.json"
+says 2 '--allow-dirty wants a reason' 'wants a --reason' baseline save --allow-dirty main "$docs/bad.json"
+document "$docs/bad.json" 100 changed=2
+says 1 'sources that were changed when it ran' 'sources in the working directory' baseline save main "$docs/bad.json"
+document "$docs/bad.json" 100 commit=$zeros
+says 1 'a program of another commit' "is of commit 000000000000, and ${head:0:12}" baseline save main "$docs/bad.json"
+document "$docs/bad.json" 100 commit=
+says 1 'a program of no commit' 'built outside a repository' baseline save main "$docs/bad.json"
+document "$docs/bad.json" 100 load=1000
+says 1 'a busy machine' 'kept 1.0 of 2 CPUs busy' baseline save main "$docs/bad.json"
+document "$docs/bad.json" 100 class=contended
+says 1 'a run that says it was contended' 'contended' baseline save main "$docs/bad.json"
+document "$docs/bad.json" 100 class=invalid
+says 1 'a run that says it is invalid, whatever is allowed' 'invalid' \
+    baseline save --allow-dirty --allow-stale --allow-contended --reason x main "$docs/bad.json"
+echo two >engine/a.c
+says 1 'sources that are changed now' 'sources in the working directory' baseline save main "$docs/a.json"
+git checkout -q engine/a.c
+says 2 'a name that is a path' 'a name is made of' baseline save ../x "$docs/a.json"
+document "$docs/bad.json" 100 label=../../x
+says 4 'a machine that is a path' 'plainly' baseline save main "$docs/bad.json"
+check 'nothing was saved by all that' test ! -e baselines/toy/run.json
+says 2 'a verb that there is not' 'save, list, show, check or promote' baseline keep
+says 2 'operands that are missing' 'wants NAME FILE' baseline save main
+says 1 'checking without a baseline fails' "no baseline 'main'" baseline check "$docs/a.json"
+says 1 'so does a trend without runs' 'no saved run' bench trend
+
+# ---- save, check, promote ----
+echo note >docs/note
+says 0 'a first run is the baseline; other files may have changed' 'main  promoted' baseline save main "$docs/a.json"
+rm docs/note
+says 0 'a run like it passes' 'INCONCLUSIVE' baseline check "$docs/same.json"
+says 1 'what does not pass is not saved by check' 'REGRESSED' baseline check "$docs/slow.json" --save-baseline next
+check 'indeed' test "$(baseline list | grep -c next)" -eq 0
+says 0 'what passes is' 'saved as next: .* promoted' baseline check "$docs/fast.json" --save-baseline next
+baseline check --json -q "$docs/fast.json" --save-baseline next >"$docs/out.json"
+check 'with one document on standard output' equal "$(grep -c '"schema": "bn.bench' "$docs/out.json")" 1
+says 1 'one that regressed does not' '2 REGRESSED' baseline check "$docs/slow.json"
+says 1 'nor one that lacks a series' 'series are missing' baseline check "$docs/short.json"
+says 1 'nor another name' "no baseline 'other'" baseline check --baseline other "$docs/a.json"
+document "$docs/unlike.json" 100 threads=2
+says 9 'other settings are refused' 'other settings' baseline check "$docs/unlike.json"
+document "$docs/unlike.json" 100 model=other
+says 9 'another model is refused' 'another model' baseline check "$docs/unlike.json"
+document "$docs/unlike.json" 100 key=j label=other
+says 9 'another machine is refused' 'another machine; there is a baseline of toy' baseline check "$docs/unlike.json"
+says 0 'a faster run is saved, not promoted' 'main  saved' baseline save main "$docs/fast.json"
+says 1 'a slower one is saved as what it is' 'main  regressed' baseline save main "$docs/slow.json"
+id() { baseline list | awk -v state="$1" '$2 == state && $3 == "main" { print $1; exit }'; }
+says 1 'it cannot be promoted' 'regressed: it cannot become a baseline' baseline promote "$(id regressed)"
+says 0 'the faster one can' 'promoted' baseline promote --reason 'merged' "$(id saved)"
+says 1 'now what was the baseline regressed' 'REGRESSED' baseline check "$docs/a.json"
+says 3 'a run that there is not' 'no run' baseline promote 123456789abc
+says 3 'an id that is too short' 'six digits' baseline promote 1
+status 0 'with a reason a dirty run is saved' baseline save --allow-dirty --reason 'to see' side <(document /dev/stdout 100 dirty=true)
+says 0 'and the reason is shown' 'reason +to see' baseline show side
+says 0 'and what was allowed is recorded' '"dirty"' baseline show --json side
+says 0 'list has them all' 'regressed +main' baseline list
+says 3 'show of what there is not' 'no baseline and no run' baseline show nobody
+document "$docs/b.json" 80
+status 0 'a run is noted on its commit' baseline save --note main "$docs/b.json"
+says 0 'in one line' '^{.*"decode ns_per_token":80004' git notes --ref bn-bench show HEAD
+status 0 'a second one' baseline save --note main "$docs/b.json"
+check 'adds a line' equal "$(git notes --ref bn-bench show HEAD | wc -l)" 2
+document "$docs/later.json" 79
+baseline save line "$docs/slow.json" >/dev/null 2>&1
+baseline save line "$docs/a.json" >/dev/null 2>&1
+baseline save line "$docs/later.json" >/dev/null 2>&1
+ids=$(baseline list | awk '$3 == "line" { print $1 }')
+status 0 'of two candidates the better one is promoted' baseline promote "$(sed -n 3p <<<"$ids")"
+says 1 'which the other one is held against when its turn comes' 'regressed against the baseline' baseline promote "$(sed -n 2p <<<"$ids")"
+
+# ---- the file ----
+file=baselines/toy/run.json
+check 'a record is a line' test "$(wc -l <"$file")" -gt 8
+says 0 'the ledger is JSON that other programs read' 'a run|run' bench report "$file"
+cp "$file" "$docs/kept"
+sed -i 's/80004/80003/' "$file"
+says 5 'a number that was changed is noticed' 'record [0-9]+ was changed' baseline list
+says 5 'by check' 'was changed' baseline check "$docs/a.json"
+says 5 'by save' 'was changed' baseline save main "$docs/a.json"
+says 5 'by trend' 'was changed' bench trend
+sed '3d' "$docs/kept" >"$file"
+says 5 'a record that was removed' 'does not follow' baseline list
+echo '{' >"$file"
+status 4 'a file that is none' baseline list
+cp "$docs/kept" "$file"
+# A limit of 1 KiB on files stands for a full disk: writing fails behind it.
+full() { (trap '' XFSZ; ulimit -f 1; bench baseline "$@"); }
+says 8 'a full disk is an error' 'cannot write' full save main "$docs/b.json"
+check 'and leaves the ledger as it was' cmp "$file" "$docs/kept"
+check 'and nothing beside it' equal "$(ls baselines/toy)" run.json
+n=$(baseline list | wc -l)
+for i in 1 2 3 4 5 6; do baseline save "p$i" "$docs/b.json" >/dev/null 2>&1 & done
+wait
+check 'of savings at once none is lost' equal "$(baseline list | wc -l)" $((n + 6))
+
+# ---- trend ----
+export BN_LEDGER=$tmp/history
+for i in $(seq 1 13); do
+    document "$docs/run.json" $((100 + 20 * (i > 11))) commit=$zeros
+    baseline save -q --allow-stale --reason history late "$docs/run.json" >/dev/null 2>&1
+done
+lacks 'two runs that are slower are no change yet' 'worse|better' bench trend
+export BN_LEDGER=$tmp/longer
+for i in $(seq 1 16); do
+    # 5 % in the middle; the other series only wavers.
+    document "$docs/run.json" $((100 + 5 * (i > 9) + i % 2)) flat=$((100 + i * 7 % 4)) commit=${zeros:2}$((i + 10)) \
+        created="$(printf '2026-01-%02dT00:00:00Z' "$i")"
+    baseline save -q --allow-stale --reason history main "$docs/run.json" >/dev/null 2>&1
+done
+says 0 'a step is found, with its date' 'worse by [45]\..* since 2026-01-10: run 10 of 16' bench trend --metric ns_per_token
+says 0 'and the commits that would confirm it' 'to confirm it: ci/bench-gate.sh 0' bench trend --metric ns_per_token
+lacks 'what only wavers is not' 'worse|better' bench trend --test prompt
+says 0 'in JSON too' '"date": "2026-01-10T00:00:00Z"' bench trend --json --metric ns_per_token
+says 1 'a suite that there is not' 'no saved run' bench trend --suite none
+
+# ---- ci: the gate in a repository whose programs are scripts, which print documents that are made up ----
+mkdir -p "$tmp/gate/ci" "$tmp/gate/build/gcc" && cd "$tmp/gate" || exit 1
+cp "$top/ci/bench-gate.sh" ci/
+ln -s "$bin/bn-bench" build/gcc/bn-bench
+git init -q -b main . && echo build >.gitignore
+printf 'build/gcc/bn-bench: program\n\tmkdir -p build/gcc && cp program $@ && chmod +x $@\n' >Makefile
+version() { # level: a commit whose program is that fast
+    document document "$1"
+    { echo '#!/bin/sh' && echo 'cat <<END' && cat document && echo END; } >program
+    rm document
+    git add . && git commit -q -m "$1"
+}
+version 100
+version 101
+version 130
+gate() { BENCH_ROUNDS=8 BENCH_AB='--no-control --warmup 0' ci/bench-gate.sh "$@"; }
+says 1 'a commit that is slower does not pass the gate' 'status 1; artefacts' gate HEAD~1
+check 'its artefacts name the commits' grep -q "\"head\": \"$(git rev-parse HEAD)\"" build/bench-gate/gate.json
+check 'and have the verdict' grep -q '"verdict": "REGRESSED"' build/bench-gate/ab.json
+says 0 'one that is within the margin does' 'status 0; artefacts' gate HEAD~2 HEAD~1
+says 0 'and one that is faster' 'status 0; artefacts' gate HEAD HEAD~1
+echo 'all: ; false' >Makefile
+git commit -q -a -m broken
+says 10 'one that does not build is named' "head .* does not build" gate HEAD~1
+check 'nothing is left behind' equal "$(git worktree list | wc -l)" 1
+cd "$top" || exit 1
+says 2 'the gate wants a commit' 'usage' ci/bench-gate.sh
+says 3 'one that there is' 'no such commit' ci/bench-gate.sh no-such-commit
+workflow=.github/workflows/benchmark.yml
+check 'the workflow calls make and scripts of ci only' equal "$(sed -nE 's/^ *(- )?run: *//p' "$workflow" | grep -vcE '^(make|ci/)')" 0
+check 'and they are there' test -x ci/bench-ci.sh -a -x ci/bench-gate.sh
+if python3 -c 'import yaml' 2>/dev/null; then
+    check 'the workflow is YAML' python3 -c "import yaml; yaml.safe_load(open('$workflow'))['jobs']"
+else
+    skip 'the workflow is YAML' 'no python3-yaml'
+fi

@@ -1,0 +1,204 @@
+#!/usr/bin/env bash
+# bn-bench report: a figure is the same in every format, hostile names stay names, pages are well-formed, load nothing and stay small,
+# nothing is reported where nothing was measured. The documents are made up (bench_documents.awk). TAP on standard output.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+bench=$(cd "${OUT:-build/gcc}" && pwd)/bn-bench
+make_document() { awk -v what="$1" -v n="${2:-0}" -f tests/cli/bench_documents.awk; }
+for what in run compare kernels ledger profile; do make_document $what >"$tmp/$what.json"; done
+form() { "$bench" report --format "$@"; }
+has() { grep -qF -- "$2" "$1"; }
+all_lines() { ! grep -qvE -- "$2" "$1"; }
+has_not() { ! grep -qE -- "$2" "$1"; }
+
+# ---- the same figure everywhere ----
+
+for f in text json jsonl csv csv-samples markdown junit html benchstat libtest github-smaller github-bigger prometheus; do
+    status 0 "$f is written" form "$f" -o "$tmp/$f" "$tmp/run.json"
+done
+medians=$(tail -n +2 "$tmp/csv" | cut -d, -f 8)
+check 'there are six medians' equal "$(wc -l <<<"$medians")" 6
+check 'JSON has those of CSV' equal "$(sed -n '/"statistics"/,/"mad"/s/^ *"median": \(.*\),/\1/p' "$tmp/json")" "$medians"
+check 'JSON lines have them' equal "$(grep -o '"median":[0-9.e+-]*' "$tmp/jsonl" | cut -d: -f 2)" "$medians"
+check 'Prometheus has them' equal "$(sed -n 's/^bn_bench_median{.*} //p' "$tmp/prometheus")" "$medians"
+check 'JUnit has them' equal "$(grep -o 'name="median" value="[^"]*"' "$tmp/junit" | cut -d '"' -f 4)" "$medians"
+check 'libtest has those of times' equal "$(sed -n 's/^test .* bench: \(.*\) ns\/iter (+\/- .*)$/\1/p' "$tmp/libtest")" \
+    "$(tail -n +2 "$tmp/csv" | awk -F, '$4 == "ns" { print $8 }')"
+check 'github-action-benchmark has them, by direction' equal \
+    "$(sed -n 's/^ *"value": \(.*\),$/\1/p' "$tmp/github-smaller" "$tmp/github-bigger" | sort)" "$(sort <<<"$medians")"
+wrong=''
+while IFS=, read -r _ test metric unit _ _ _ median low high _; do
+    [ "$unit" = 1 ] || exact="$median $unit"
+    row=$(awk -F '  +' -v t="$test" -v m="$metric" '$1 == t && $2 == m { print $3 "|" $4 }' "$tmp/text")
+    shown=${row%%|*} interval=${row#*|}
+    [ -n "$shown" ] && grep -qF "title=\"$exact\">$shown</td><td>$interval</td>" "$tmp/html" || wrong+="html: $test $metric;"
+    grep -qF "| $metric | $shown | $interval |" <(sed 's/\\//g' "$tmp/markdown") || wrong+="markdown: $test $metric;"
+    grep -qF "_median_low{file=\"run.json\",test=\"$test\",metric=\"$metric\",unit=\"$unit\"} $low" "$tmp/prometheus" || [ -z "$low" ] ||
+        wrong+="low: $test $metric;"
+    grep -qF "\"high\": $high," "$tmp/json" || [ -z "$high" ] || wrong+="high: $test $metric;"
+done < <(tail -n +2 "$tmp/csv" | tr -d '\r')
+check 'text, Markdown and HTML show each median and its interval alike, HTML beside the exact one' equal "$wrong" ''
+# Of an odd number of samples the median is one of them: recomputed here.
+check 'a median is that of the samples' equal "$(awk -F, '$3 == "peak_rss_bytes" { print $6 }' "$tmp/csv-samples")" \
+    "$(awk -F, '$3 == "peak_rss_bytes" { print $8 }' "$tmp/csv")$(printf '\r')"
+middle=$(grep 'decode n=4' "$tmp/csv-samples" | cut -d, -f 6 | tr -d '\r' | sort -n | awk '{ x[NR] = $1 } END { printf "%.0f", (x[3] + x[4]) / 2 }')
+check 'or between two of them' equal "$(sed -n 2p "$tmp/csv" | cut -d, -f 8)" "$middle"
+check 'CSV has a line for each sample, none of them 0' equal "$(tail -n +2 "$tmp/csv-samples" | awk -F, '$6 + 0 > 0' | wc -l)" 167
+check 'times below a nanosecond are no zero' test "$(grep 'add 2560' "$tmp/csv" | cut -d, -f 8 | cut -c 1-3)" = 0.4
+check 'CSV ends its lines as RFC 4180 has it' equal "$(grep -c "$(printf '\r')$" "$tmp/csv")" "$(wc -l <"$tmp/csv")"
+check 'every line of benchstat is one of its own' all_lines "$tmp/benchstat" \
+    '^(file|goos|goarch|cpu|commit): .|^Unit [^ ]+ better=(lower|higher)( assume=exact)?$|^Benchmark/[^ ]+ 1 [0-9.e+-]+ [^ ]+$'
+check 'benchstat has a line for each sample' equal "$(grep -c '^Benchmark' "$tmp/benchstat")" 167
+for f in json csv html prometheus; do
+    env LC_ALL=de_DE.UTF-8 "$bench" report --format $f -o "$tmp/german" "$tmp/run.json"
+    check "$f: the same in German, and again" cmp "$tmp/german" "$tmp/$f"
+done
+check 'no locale is ever set' test -z "$(nm -D "$bench" | grep -w setlocale)"
+
+# ---- the page ----
+
+well_formed() { # TITLE FILE
+    local text
+    text=$(xmllint --noout "$2" 2>&1; xmllint --html --noout "$2" 2>&1 | grep error | grep -vE 'Tag (svg|path|circle|rect|text|details|summary) invalid')
+    check "$1 is well-formed" equal "$text" ''
+    text=$(sed 's/xmlns="[^"]*"//g; s/http-equiv//' "$2" | grep -nEi 'https?:|(src|href|action|data|srcset|poster)="?[^#"]|url\(|@import|<(link|iframe|object|embed|img|base|form)')
+    check "$1 loads nothing" equal "$text" ''
+    check "$1 has one script" equal "$(grep -o '<script' "$2" | wc -l)" 1
+    check "$1: its policy allows that script only" has "$2" \
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-$(sed -n '/<script>/,/<\/script>/p' "$2" | sed 's/.*<script>//; s/<\/script>.*//' |
+            head -c -1 | openssl dgst -sha256 -binary | base64)'"
+}
+form html -o "$tmp/all.html" "$tmp"/{run,compare,kernels,ledger,profile}.json
+well_formed 'a page of everything' "$tmp/all.html"
+for plot in 'distribution of the samples' 'samples in the order of time' 'changes with their intervals' \
+    'medians over the entries' 'time of each brick' 'rate of each kernel'; do
+    check "it has the plot: $plot" has "$tmp/all.html" "aria-label=\"$plot"
+done
+check 'warm-up is marked' has "$tmp/all.html" '>warm-up<'
+check 'every figure has its caption' equal "$(grep -o '<div class="figure' "$tmp/all.html" | wc -l)" "$(grep -o '</h4><p class="what">' "$tmp/all.html" | wc -l)"
+for fact in 'Synthetic 9000' 0123456789abcdef0123456789abcdef01234567 "$(sha256sum <"$tmp/run.json" | cut -c 1-64)"; do
+    check "provenance: $fact" has "$tmp/all.html" "$fact"
+done
+check 'coordinates are numbers' has_not "$tmp/all.html" '="[^"]*\b(nan|inf)\b'
+
+make_document many 100000 >"$tmp/many.json"
+make_document wide 100000 >"$tmp/wide.json"
+for f in many wide; do
+    form html -o "$tmp/$f.html" "$tmp/$f.json"
+    check "$f: a page of 100000 samples is below 1 MB" test "$(wc -c <"$tmp/$f.html")" -lt 1000000
+    check "$f: and is well-formed" xmllint --noout "$tmp/$f.html"
+done
+check 'what is left out is said' has "$tmp/wide.html" 'of 2000 rows'
+
+# ---- hostile names ----
+
+bad='</script><script>alert(1)</script>\"]]><!--&\u0001\u001b[31m\u202e, |`*x*\n=1+1\r\n</style>'
+safe=$(printf '%s' "$bad" | sed 's/[\\&]/\\&/g')
+sed "s#decode n=32 d=0 t=2#$safe#g; s#Synthetic 9000#$safe#g" "$tmp/run.json" >"$tmp/<b>\"&,.json"
+sed "s#decode n=32 d=0 t=2#$safe#g" "$tmp/compare.json" >"$tmp/hostile.json"
+hostile=("$tmp/<b>\"&,.json" "$tmp/hostile.json")
+for f in html junit markdown csv csv-comparisons benchstat libtest prometheus text json; do
+    status 0 "hostile: $f is written" form $f -o "$tmp/h.$f" "${hostile[@]}"
+done
+well_formed 'hostile: the page' "$tmp/h.html"
+check 'hostile: the name is text' has "$tmp/h.html" '&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&quot;]]&gt;&lt;!--&amp;\u{1}\u{1b}[31m\u{202e}'
+check 'hostile: JUnit is well-formed' xmllint --noout "$tmp/h.junit"
+check 'hostile: Markdown has no markup' has_not "$tmp/h.markdown" '<script|[^\\]\*x|[^\\]`'
+check 'hostile: the terminal sees no control characters' equal "$(tr -d '\n' <"$tmp/h.text" | LC_ALL=C grep -c '[[:cntrl:]]')" 0
+check 'hostile: CSV quotes the field' has "$tmp/h.csv" '"<b>""&,.json","</script><script>alert(1)</script>""]]><!--&'
+check 'hostile: each series is one record' equal "$(awk 'BEGIN { RS = "\r\n" } { q += gsub(/"/, ""); if (q % 2 == 0) n++ } END { print n }' "$tmp/h.csv")" 7
+check 'hostile: each line of Prometheus is one' all_lines "$tmp/h.prometheus"  '^(# (HELP|TYPE) bn_bench_|bn_bench_[a-z_]+\{.*\} [0-9.e+-]+$)'
+check 'hostile: each line of libtest is one' all_lines "$tmp/h.libtest"  '^test [^ ]+ \.\.\. bench: [0-9.e+-]+ ns/iter \(\+/- [0-9.e+-]+\)$'
+status 0 'hostile: its own JSON is JSON' form text "$tmp/run.json"
+
+# ---- comparisons ----
+
+form junit -o "$tmp/junit.xml" "$tmp/compare.json"
+check 'JUnit: a regression fails, what is open is skipped' has "$tmp/junit.xml" 'tests="4" failures="1" errors="0" skipped="1"'
+check 'JUnit is well-formed' xmllint --noout "$tmp/junit.xml"
+says 0 'text says the verdicts first' '^1 REGRESSED, 1 IMPROVED, 1 SAME, 1 INCONCLUSIVE$' form text "$tmp/compare.json"
+says 0 'a chance is never 0' ' <1e-4 ' form text "$tmp/compare.json"
+form csv-comparisons -o "$tmp/c.csv" "$tmp/compare.json"
+form json -o "$tmp/c.json" "$tmp/compare.json"
+check 'CSV and JSON have the same changes' equal "$(tail -n +2 "$tmp/c.csv" | cut -d, -f 8)" "$(sed -n 's/^ *"change": \(.*\),/\1/p' "$tmp/c.json")"
+
+# ---- rules: each speaks when it has to, and a quiet document is quiet ----
+
+rule() { says 0 "rule $1" "\"rule\": \"$1\"" form json "$2"; }
+rule regressed "$tmp/compare.json"
+rule more-pairs "$tmp/compare.json"
+rule drift "$tmp/run.json"
+rule outliers "$tmp/run.json"
+rule at-limit "$tmp/kernels.json"
+rule room "$tmp/kernels.json"
+rule changed "$tmp/ledger.json"
+change() { sed "$2" "$1" >"$tmp/changed.json"; }
+change "$tmp/kernels.json" 's/"share_of_limit": 0.91/"share_of_limit": 1.4/'
+rule beyond-limit "$tmp/changed.json"
+change "$tmp/kernels.json" 's/"dirty": false/"dirty": true/; s/\[100, 200/[1900, 200/'
+rule dirty-build "$tmp/changed.json"
+rule busy-machine "$tmp/changed.json"
+change "$tmp/kernels.json" 's/"limit": "memory"/"verdict": "INVALID", "reason": "planted", "limit": "memory"/'
+rule not-valid "$tmp/changed.json"
+change "$tmp/profile.json" 's/"coverage": 0.97/"coverage": 0.5/'
+rule coverage "$tmp/changed.json"
+printf '%s' '{"schema": "bn.bench/1", "series": [{"test": "a", "metric": "m", "unit": "ns", "better": "lower", "exact": false, "samples": [1, 2, 3]}]}' >"$tmp/few.json"
+rule few-samples "$tmp/few.json"
+sed 's/1, 2, 3/5, 5, 5, 5, 5, 5, 5/' "$tmp/few.json" >"$tmp/equal.json"
+rule quantised "$tmp/equal.json"
+sed 's/1, 2, 3/100, 103, 101, 102, 100, 104, 101/' "$tmp/few.json" >"$tmp/quiet.json"
+says 0 'a quiet document has no findings' '"findings": \[\]' form json "$tmp/quiet.json"
+says 0 'and a plain page' 'class="verdict plain"' form html "$tmp/quiet.json"
+
+# ---- files of a build server ----
+
+status 0 '--dir writes' "$bench" report -q --dir "$tmp/results" "$tmp/run.json" "$tmp/kernels.json"
+check 'the files have their names' equal "$(find "$tmp/results" -type f -printf '%f ' | tr ' ' '\n' | sort | xargs)" \
+    'comparison-results.json junit.xml performance-report.csv performance-report.html performance-report.json performance-report.md samples.csv system-info.json'
+check 'the report has the samples' has "$tmp/results/performance-report.json" '"samples": ['
+check 'the machine is the one that measured' has "$tmp/results/system-info.json" '"cpu_model": "Synthetic 9000"'
+check 'no comparison is said to be none' has "$tmp/results/comparison-results.json" '"comparisons": "no document has any"'
+"$bench" report -q --dir "$tmp/results" "$tmp/compare.json"
+check 'and one is there when there is one' has "$tmp/results/comparison-results.json" '"verdict": "REGRESSED"'
+status 2 '--dir chooses its own formats' "$bench" report --dir "$tmp/results" --format csv "$tmp/run.json"
+says 3 'a folder that is none' 'run.json/performance-report.json: ' "$bench" report --dir "$tmp/run.json" "$tmp/run.json"
+
+# ---- nothing measured, nothing understood ----
+
+: >"$tmp/empty.json"
+says 1 'an empty file is no data' 'nothing was measured' form text "$tmp/empty.json"
+says 1 'one among others, too' 'empty.json: the file is empty' form text "$tmp/run.json" "$tmp/empty.json"
+says 1 'no series' 'nothing was measured' form text <(echo '{"schema": "bn.bench/1", "series": []}')
+says 1 'a ledger without runs' 'the ledger has no runs' form text <(echo '{"schema": "bn.ledger/1", "records": []}')
+says 1 'a profile in which no brick ran' 'no brick ran' form text <(sed 's/"count": 960/"count": 0/' "$tmp/profile.json")
+says 1 'a format that has nothing to say' 'nothing that this format could say' form libtest "$tmp/compare.json"
+says 4 'no JSON' 'error: ' form text <(echo '{"schema": ')
+says 4 'another schema' 'none of bn-bench' form text <(echo '{"schema": "bn.crossval/1"}')
+says 4 'neither series nor comparisons' 'neither series nor comparisons' form text <(echo '{"schema": "bn.bench/1"}')
+says 4 'a series without a unit' "'ns_per_token' of 'decode n=4 d=0 t=1' is malformed" form text <(sed 's/"unit": "ns", //' "$tmp/run.json")
+says 4 'a negative time' 'sample 0 is -1' form text <(sed 's/"samples": \[1, 2/"samples": [-1, 2/' "$tmp/few.json")
+says 4 'a comparison without a verdict' 'comparison of .* is malformed' form text <(sed 's/"verdict": "SAME", //' "$tmp/compare.json")
+says 4 'a profile without bricks' 'no summary' form text <(echo '{"schema": "bn.profile/1", "profile": {}}')
+says 4 'a trend with a change beyond its points' 'malformed' form text \
+    <(echo '{"schema": "bn.bench/1", "histories": [{"test": "a", "metric": "m", "unit": "ns", "points": [{"median": 1}], "changes": [{"at": 1, "change": 1}]}]}')
+# Kinds and sizes that nobody expects: an error, or a page that is well-formed.
+for what in run compare kernels ledger profile; do
+    for change in 's/: [0-9.e-]+([,}])/: "x"\1/g' 's/: [0-9.e-]+([,}])/: -1e300\1/g' 's/: [0-9.e-]+([,}])/: 1e300\1/g' 's/: [0-9.e-]+([,}])/: 0\1/g' \
+        's/: \[/: [[], /g' 's/: "[^"]*"/: null/g' 's/: "([^"]{9,})"/: ""/g' 's/"samples": \[[^]]*\]/"samples": [1e300, 1e-300, 1e300]/g'; do
+        sed -E "$change" "$tmp/$what.json" >"$tmp/odd.json"
+        form html -o "$tmp/odd.html" "$tmp/odd.json" 2>"$tmp/err"
+        got=$?
+        if [ $got -eq 0 ]; then
+            check "$what changed by $change: a page" xmllint --noout "$tmp/odd.html"
+            check "$what changed by $change: coordinates are numbers" has_not "$tmp/odd.html" ' (x|y|d|cx|cy|width|height)="[^"]*(nan|inf)'
+        else
+            check "$what changed by $change: an error" test $got -eq 4 -o $got -eq 1
+        fi
+    done
+done
+status 3 'no such file' form text "$tmp/none.json"
+status 2 'no file is named' form text
+status 2 'an unknown format' form pdf "$tmp/run.json"
+check 'standard input is a file' test -n "$(form csv - <"$tmp/run.json")"

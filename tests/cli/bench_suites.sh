@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# bn-bench doctor, memory and quant from the command line: their tables, what they refuse. Their documents are read by
+# tests/unit/test_suites_document.c. Nothing here depends on how fast the machine is.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+bench=${OUT:-build/gcc}/bn-bench
+unset BN_MODEL BN_ISA BN_THREADS
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+nano=fixtures/nano-bitnet-i2_s-42.gguf
+# has PATTERN TITLE: in what the last `run` printed
+run() { # STATUS TITLE COMMAND...
+    local want=$1 title=$2 got
+    shift 2
+    "$bench" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    got=$?
+    if [ "$got" -eq "$want" ]; then ok "$title"; else not_ok "$title" "status $got, not $want" "$(cat "$tmp/out" "$tmp/err")"; fi
+}
+has() { check "$2" grep -qE -- "$1" "$tmp/out"; }
+
+run 0 "doctor lists sources" doctor --no-roofs -q
+for source in clock-monotonic clock-tick steal pressure perf-software perf-cycles timer-cpu energy governor huge-pages cpu-quota \
+    topology valgrind git gpu; do
+    has "^$source +(yes|no) +[^ ]" "doctor tries $source"
+done
+check "without roofs" sh -c "! grep -q ^roof '$tmp/out'"
+says 0 "a source that is there" 'clock-monotonic +yes' "$bench" doctor --no-roofs --require clock-monotonic
+says 1 "a required source that is not" 'gpu is required and not available: ' "$bench" doctor --no-roofs --require gpu
+says 2 "a source that nobody knows" "there is no source 'gpus'" "$bench" doctor --require gpus
+says 1 "a program that is not in PATH" 'no valgrind in PATH' env PATH=/nowhere "$bench" doctor --no-roofs --require valgrind
+status 2 "no measurement of a roof" "$bench" doctor --repeat 0
+
+quick=(memory --min-time 0 --ops 1000 -t 1 -q -m "$nano")
+run 0 "memory: blocks" "${quick[@]}" --filter '64 B'
+for allocator in malloc calloc bn_alloc; do
+    has "^$allocator sequential 64 B +[0-9.]+ +[0-9.]+ +- " "$allocator in order"
+    has "^$allocator mixed 64 B +- +- +[0-9.]+ " "$allocator, seven of ten"
+done
+run 0 "memory: latency" "${quick[@]}" --filter 'latency 4 KiB'
+has '^latency 4 KiB +[0-9.]+ ' "a chain of loads"
+run 0 "memory: what a session holds" "${quick[@]}" --filter tags
+has '^tags session .* are the [0-9.]+ MiB counted' "its parts are the whole"
+run 0 "memory: leaks" "${quick[@]}" --filter leaks
+has '^leaks +none$' "there are none"
+run 0 "memory: fragmentation" "${quick[@]}" --filter fragmentation
+has '^malloc +5 rounds' "over time"
+run 0 "memory: loading" "${quick[@]}" --filter load
+has '^load map +[0-9]+ ns' "by mapping"
+has '^load read +[0-9]+ ns' "by reading"
+case ${OUT:-} in
+*address*) skip "memory: pressure" "a sanitizer ends the program when memory is short" ;;
+*)
+    run 0 "memory: pressure" "${quick[@]}" --filter pressure
+    has '^pressure +an error' "short memory is an error and no crash"
+    ;;
+esac
+says 2 "a filter that nothing passes" "nothing has 'tape'" "$bench" "${quick[@]}" --filter tape
+status 2 "too few operations" "$bench" memory --ops 10
+status 2 "a time that is none" "$bench" memory --min-time soon
+status 3 "no such model" "$bench" memory --filter leaks -m "$tmp/none"
+
+small=(quant --min-time 0 -t 1 -q -m "$nano" --shape 16x256)
+run 0 "quant: one format" "${small[@]}" --filter TQ1_0
+for operation in quantise dequantise pack unpack; do
+    has "^$operation TQ1_0 16x256 plain t=1 +[0-9]+ " "$operation"
+done
+run 0 "quant: a kernel of every instruction set" "${small[@]}" --isa all --filter activations
+has '^activations int8 16x256 quantize_ref t=1 ' "the reference is one"
+run 0 "quant: what formats keep" "${small[@]}" --filter quality
+has '^TQ1_0 +256 +1\.6875 ' "bits with their scales"
+has '^T5 .* not timed$' "no speed that was not measured"
+run 0 "quant: a model" "${small[@]}" --filter model
+has '16 of 16 rows of logits' "its logits do not change"
+for shape in 16 16x 16x100 16x256x2 0x256 16x32768 65537x256 -1x256 16X256; do
+    says 2 "a shape that is none: $shape" "error: --shape: " "$bench" quant "--shape=$shape"
+done
+status 2 "an unknown instruction set" "$bench" "${small[@]}" --isa mmx

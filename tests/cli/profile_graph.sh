@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# bn-bench profile --graph and --roofline: every form is what it says, whatever the times. A profile that is incomplete
+# ends with 1, which a busy machine may cause; both are taken. TAP on standard output.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+bin=$(cd "${OUT:-build/gcc}" && pwd)
+. tests/tap.sh
+unset BN_MODEL BN_ISA BN_THREADS
+model=fixtures/shakespeare-5m-i2_s.gguf
+profile() { # arguments; leaves $status, $tmp/out, $tmp/err
+    "$bin/bn-bench" profile -m "$model" -p 4 -n 3 -r 1 "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    status=$?
+}
+done_with() { # arguments
+    profile "$@"
+    if [ "$status" -gt 1 ] || [ ! -s "$tmp/out" ]; then cat "$tmp/err"; return 1; fi
+}
+has() { grep -qE -- "$1" "$tmp/out" || { cat "$tmp/out"; return 1; }; }
+has_not() { ! grep -qE -- "$1" "$tmp/out"; }
+lines() { equal "$(grep -cE -- "$1" "$tmp/out")" "$2"; }
+n_layers=$("$bin/bn-run" inspect -m "$model" | sed -nE '1s/.*: ([0-9]+) layers.*/\1/p')
+
+check 'a tree' done_with --graph tree -t 2
+check 'of one pass' lines '^Pass 2  [0-9.]+µs \(1 token\)$' 1
+check 'with its layers' lines '^(├|└)── Layer [0-9]+$' "$n_layers"
+check 'bricks in them' has '^│   ├── QkvProjection  [0-9]+\.[0-9]µs \([0-9]+ elem\)$'
+check 'and kernels in those' has '^│   │   └── i2s_gemv_[a-z0-9]+  <<<2,[0-9]+,1>>> smem=0B$'
+check 'the first pass' done_with --graph tree -t 1 --pass 0
+check 'is the prompt' has '^Pass 0  [0-9.]+µs \(4 tokens\)$'
+check 'all of them' done_with --graph tree -t 1 --pass all
+check 'are under a title' lines '^(Execution graph|(├|└)── Pass [0-2]  .*)$' 4
+check 'plain and wide' done_with --graph tree -t 2 --ascii --wide
+check 'has no other characters' has_not '[^ -~]'
+check 'but all dimensions and a digest' has 'i2s_gemv_[a-z0-9]+  <<<\(2,1,1\),\([0-9]+,1,[0-9]+\)>>> smem=0B .*  code [0-9a-f]{16}$'
+check 'and what each thread did' has 'i2s_gemv_[a-z0-9]+ of thread 1 '
+check 'DOT' done_with --graph dot -t 2
+check 'begins as such' equal "$(head -n 1 "$tmp/out")" 'digraph execution {'
+check 'and ends' equal "$(tail -n 1 "$tmp/out")" '}'
+check 'with threads that meet' has '^    n[0-9]+ -> n[0-9]+ \[color=purple\];$'
+check 'the critical path' done_with --graph path -t 2 --what-if DownProjection=2 --what-if LmHead=1.5
+check 'is of bricks' has '^GateProjection +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+$'
+check 'what is not measured says so' lines '^model: (DownProjection 2|LmHead 1.5) times as fast: path ' 2
+check 'bricks are enough for it' done_with --graph path -t 2 --level brick
+check 'the same at the level of kernels' done_with --roofline -t 1
+check 'places bricks' has '^(GateProjection +[0-9.]+ +4\.00 |GateProjection +the roof of operations)'
+check 'and says why not' has '^RmsNorm +its kernels count neither multiply-adds nor bytes$'
+
+profile --graph path -t 1 --what-if Nothing=2
+check 'a brick that is not there is a mistake' equal "$status" 2
+profile --graph path -t 1 --what-if LmHead=0
+check 'and so is a factor of 0' equal "$status" 2
+profile --graph tree -t 1 --pass 3
+check 'and a pass that is not there' equal "$status" 2
+profile --graph tree -t 1 --level layer
+check 'layers are not enough' equal "$status" 2
+profile --graph svg
+check 'a form that there is not' equal "$status" 2

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * profile/code: digests of machine code are those that other tools compute, differ where the code does, and
+ * are refused where the file is not what runs.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "profile/code.h"
+
+static char own_path[1000];
+
+/* The digest of a function by readelf and sha256sum: the symbol gives address, size and section, the section
+ * gives the offset in the file. */
+static void digest_by_others(const char *function, char hex[BN_SHA256_HEX])
+{
+    char command[5000];
+    snprintf(command, sizeof command,
+             "set -- $(readelf -sW '%s' | awk '$8 == \"bn_%s\" {print \"0x\" $2, $3, $7; exit}'); "
+             "at=$1 n=$2 section=$3; "
+             "set -- $(readelf -SW '%s' | sed -nE \"s/^ *\\[ *$section\\] +[^ ]+ +[^ ]+ +([0-9a-f]+) "
+             "+([0-9a-f]+) .*/0x\\1 0x\\2/p\"); "
+             "tail -c +$((at - $1 + $2 + 1)) '%s' | head -c $n | sha256sum",
+             own_path, function, own_path, own_path);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    assert_int_equal(fread(hex, 1, BN_SHA256_HEX - 1, pipe), BN_SHA256_HEX - 1);
+    hex[BN_SHA256_HEX - 1] = '\0';
+    pclose(pipe);
+}
+
+static void digests_are_those_of_other_tools(void **state)
+{
+    (void)state;
+    struct bn_codes codes = {0};
+    char hex[BN_SHA256_HEX];
+    size_t n = 0;
+    for (size_t i = 0; bn_kernels_built(i) != NULL; i++)
+        assert_int_equal(bn_codes_read(&codes, bn_kernels_built(i), NULL, NULL), BN_OK);
+    for (size_t i = 0; bn_kernels_built(i) != NULL; i++)
+        for (size_t slot = 0; slot < BN_KERNEL_COUNT; slot += 9, n++) {
+            const char *name = bn_kernels_built(i)->name[slot];
+            const struct bn_code *code = bn_codes_find(&codes, name);
+            assert_non_null(code);
+            digest_by_others(name, hex);
+            assert_string_equal(code->sha256, hex);
+        }
+    assert_true(n >= 4);
+    assert_null(bn_codes_find(&codes, "i2s_gemv_mmx"));
+    bn_codes_release(&codes);
+}
+
+static void other_instruction_sets_are_other_code(void **state)
+{
+    (void)state;
+    struct bn_codes codes = {0};
+    const struct bn_kernels *last = NULL;
+    for (size_t i = 0; bn_kernels_built(i) != NULL; i++)
+        last = bn_kernels_built(i);
+    assert_int_equal(bn_codes_read(&codes, &bn_kernels_ref, NULL, NULL), BN_OK);
+    assert_int_equal(bn_codes_read(&codes, last, NULL, NULL), BN_OK);
+    for (size_t slot = 0; slot < BN_KERNEL_COUNT; slot++) {
+        const char *name = last->name[slot];
+        if (last == &bn_kernels_ref || strcmp(name, bn_kernels_ref.name[slot]) == 0) continue;
+        const struct bn_code *a = bn_codes_find(&codes, bn_kernels_ref.name[slot]),
+                             *b = bn_codes_find(&codes, name);
+        assert_true(a != NULL && b != NULL && strcmp(a->sha256, b->sha256) != 0);
+    }
+    size_t n = codes.n; /* the same again changes nothing */
+    assert_int_equal(bn_codes_read(&codes, last, NULL, NULL), BN_OK);
+    assert_int_equal(codes.n, n);
+    bn_codes_release(&codes);
+}
+
+static void two_codes_of_one_name_are_refused(void **state)
+{
+    (void)state;
+    struct bn_codes codes = {0};
+    bn_error err = {0};
+    bn_json *object = bn_json_new_object();
+    const char *text = NULL;
+    assert_int_equal(bn_codes_add(&codes, "k", "abc", 3, NULL), BN_OK);
+    assert_int_equal(bn_codes_add(&codes, "k", "abc", 3, NULL), BN_OK);
+    assert_int_equal(bn_codes_add(&codes, "other", "abc", 3, NULL), BN_OK);
+    assert_int_equal(codes.n, 2);
+    assert_int_equal(bn_codes_add(&codes, "k", "abd", 3, &err), BN_ERR_INTEGRITY);
+    assert_string_equal(err.where, "k");
+    assert_int_equal(bn_codes_add(&codes, "k", "abc", 2, NULL), BN_ERR_INTEGRITY);
+    assert_int_equal(
+        bn_codes_add(&codes, "a name that is longer than any name of a kernel can ever be", "", 0, NULL),
+        BN_ERR_ARG);
+    bn_codes_put(object, &codes);
+    assert_true(bn_json_string(bn_json_path(object, "k.sha256"), &text));
+    assert_string_equal(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    bn_json_free(object);
+    bn_codes_release(&codes);
+}
+
+/* A copy of this program, run through a command. */
+static bn_status read_changed(const char *change, bn_error *err)
+{
+    struct bn_codes codes = {0};
+    char path[] = "/tmp/bn-test-code-XXXXXX", command[1500];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    snprintf(command, sizeof command, "cp '%s' '%s' && f='%s' && %s", own_path, path, path, change);
+    assert_int_equal(system(command), 0);
+    bn_status status = bn_codes_read(&codes, &bn_kernels_ref, path, err);
+    bn_codes_release(&codes);
+    unlink(path);
+    return status;
+}
+
+static void a_stripped_program_has_no_digests(void **state)
+{
+    (void)state;
+    bn_error err = {0};
+    assert_int_equal(read_changed("true", NULL), BN_OK);
+    assert_int_equal(read_changed("strip \"$f\"", &err), BN_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "stripped"));
+    assert_int_equal(read_changed("echo text >\"$f\"", NULL), BN_ERR_UNSUPPORTED);
+    assert_int_equal(read_changed("rm \"$f\"", NULL), BN_ERR_UNSUPPORTED);
+}
+
+/* One byte of a kernel in the file is not what is in memory. */
+static void changed_code_is_found(void **state)
+{
+    (void)state;
+    struct bn_buf file = {.max = 256u << 20};
+    struct bn_codes codes = {0};
+    bn_error err = {0};
+    char path[] = "/tmp/bn-test-code-XXXXXX";
+    unsigned char code[64];
+    uintptr_t address = (uintptr_t)bn_kernels_code(&bn_kernels_ref, BN_KERNEL_I2S_GEMV);
+    memcpy(code, (const void *)address, sizeof code);
+    assert_int_equal(bn_file_read(own_path, &file, NULL), BN_OK);
+    char *found = memmem(file.data, file.len, code, sizeof code);
+    assert_non_null(found);
+    found[sizeof code - 1] ^= 1;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, file.data, file.len) == (ssize_t)file.len);
+    close(fd);
+    assert_int_equal(bn_codes_read(&codes, &bn_kernels_ref, path, &err), BN_ERR_INTEGRITY);
+    assert_string_equal(err.where, "i2s_gemv_ref");
+    unlink(path);
+    bn_codes_release(&codes);
+    bn_buf_release(&file);
+}
+
+int main(void)
+{
+    ssize_t n = readlink("/proc/self/exe", own_path, sizeof own_path - 1);
+    if (n < 0) return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(digests_are_those_of_other_tools),
+        cmocka_unit_test(other_instruction_sets_are_other_code),
+        cmocka_unit_test(two_codes_of_one_name_are_refused),
+        cmocka_unit_test(a_stripped_program_has_no_digests),
+        cmocka_unit_test(changed_code_is_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * measure/comparison.h: what is written is read again, missing numbers stay missing, the table and the worst
+ * outcome tell what is in the list.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/json.h"
+#include "measure/comparison.h"
+
+static struct bn_comparison regressed(void)
+{
+    struct bn_comparison c = {.test = "decode n=8",
+                              .metric = "ns_per_token",
+                              .unit = "ns",
+                              .n_a = 20,
+                              .n_b = 19,
+                              .median_a = 12.5e6,
+                              .median_b = 13.5e6,
+                              .severity = BN_SEVERITY_WARNING};
+    c.j = (struct bn_judgement){.outcome = BN_OUTCOME_REGRESSED,
+                                .reason = "8.0 % slower",
+                                .n = 19,
+                                .change = 0.08,
+                                .low = 0.07,
+                                .high = 0.09,
+                                .p = 1e-5,
+                                .q = 2e-5,
+                                .agreement = 1,
+                                .band = 0.004,
+                                .mde = 0.011,
+                                .n_needed = 0};
+    return c;
+}
+
+static struct bn_comparison one_sided(void)
+{
+    struct bn_comparison c = {.test = "x",
+                              .metric = "rate",
+                              .unit = "1/s",
+                              .higher = true,
+                              .n_a = 3,
+                              .median_a = 2,
+                              .median_b = NAN};
+    c.j = (struct bn_judgement){.outcome = BN_OUTCOME_INCONCLUSIVE,
+                                .reason = "B has no samples",
+                                .change = NAN,
+                                .low = NAN,
+                                .high = NAN,
+                                .p = 1,
+                                .q = 1,
+                                .agreement = NAN,
+                                .mde = NAN,
+                                .n_needed = 7};
+    return c;
+}
+
+static bool same(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+static void what_is_written_is_read(void **state)
+{
+    (void)state;
+    const struct bn_comparison list[] = {regressed(), one_sided()};
+    bn_json *doc = bn_json_new_object(), *again = NULL;
+    struct bn_buf text = {.max = 1 << 20};
+    bn_comparisons_put(doc, list, 2);
+    assert_int_equal(bn_json_write(doc, false, &text, NULL), BN_OK);
+    assert_int_equal(bn_json_parse(&again, text.data, text.len, NULL), BN_OK);
+    const bn_json *array = bn_json_get(again, "comparisons");
+    assert_int_equal(bn_json_size(array), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const struct bn_comparison *a = &list[i];
+        struct bn_comparison b;
+        assert_int_equal(bn_comparison_read(&b, bn_json_at(array, i), NULL), BN_OK);
+        assert_string_equal(a->test, b.test);
+        assert_string_equal(a->metric, b.metric);
+        assert_string_equal(a->unit, b.unit);
+        assert_int_equal(a->higher, b.higher);
+        assert_int_equal(a->exact, b.exact);
+        assert_int_equal(a->n_a, b.n_a);
+        assert_int_equal(a->n_b, b.n_b);
+        assert_true(same(a->median_a, b.median_a) && same(a->median_b, b.median_b));
+        assert_int_equal(a->j.outcome, b.j.outcome);
+        assert_string_equal(a->j.reason, b.j.reason);
+        assert_true(same(a->j.change, b.j.change) && same(a->j.low, b.j.low) && same(a->j.high, b.j.high));
+        assert_true(same(a->j.p, b.j.p) && same(a->j.q, b.j.q) && same(a->j.agreement, b.j.agreement));
+        assert_true(same(a->j.band, b.j.band) && same(a->j.mde, b.j.mde));
+        assert_int_equal(a->j.n, b.j.n);
+        assert_int_equal(a->j.n_needed, b.j.n_needed);
+        assert_int_equal(a->severity, b.severity);
+    }
+    /* What is missing says why. */
+    const char *why;
+    assert_true(bn_json_string(bn_json_path(bn_json_at(array, 1), "unavailable.low"), &why));
+    assert_true(bn_json_string(bn_json_path(bn_json_at(array, 1), "b.unavailable.median"), &why));
+    bn_buf_release(&text);
+    bn_json_free(again);
+    bn_json_free(doc);
+}
+
+/* Each fault, planted into a good element, is refused. */
+static void malformed_ones_are_refused(void **state)
+{
+    (void)state;
+    static const char GOOD[] =
+        "{\"test\":\"t\",\"metric\":\"m\",\"unit\":\"ns\",\"better\":\"lower\",\"exact\":false,"
+        "\"a\":{\"n\":2,\"median\":1},\"b\":{\"n\":2,\"median\":1.5},\"verdict\":\"SAME\",\"reason\":\"r\","
+        "\"change\":0,\"low\":null,\"high\":null,\"p\":1,\"q\":1,\"agreement\":0.5,\"band\":0,\"mde\":0.1,"
+        "\"n\":2,\"n_needed\":0,\"severity\":\"none\"}";
+    static const struct {
+        const char *from, *to;
+    } FAULTS[] = {
+        {"\"test\":", "\"tost\":"},
+        {"\"lower\"", "\"less\""},
+        {"\"exact\":false", "\"exact\":0"},
+        {"\"n\":2,\"m", "\"n\":-2,\"m"},
+        {"SAME", "FINE"},
+        {"\"low\":null", "\"low\":\"x\""},
+        {"\"mde\":", "\"mdx\":"},
+        {"\"none\"", "\"some\""},
+        {"\"median\":1}", "\"median\":null}"},
+        {"\"n_needed\":0", "\"n_needed\":0.5"},
+    };
+    struct bn_comparison c;
+    bn_json *value = NULL;
+    assert_int_equal(bn_json_parse(&value, GOOD, strlen(GOOD), NULL), BN_OK);
+    assert_int_equal(bn_comparison_read(&c, value, NULL), BN_OK);
+    bn_json_free(value);
+    for (size_t i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++) {
+        char text[sizeof GOOD + 32];
+        const char *at = strstr(GOOD, FAULTS[i].from);
+        assert_non_null(at);
+        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - GOOD), GOOD, FAULTS[i].to,
+                 at + strlen(FAULTS[i].from));
+        assert_int_equal(bn_json_parse(&value, text, strlen(text), NULL), BN_OK);
+        assert_int_equal(bn_comparison_read(&c, value, NULL), BN_ERR_FORMAT);
+        bn_json_free(value);
+    }
+    assert_int_equal(bn_comparison_read(&c, NULL, NULL), BN_ERR_FORMAT);
+}
+
+static void the_table_tells_all(void **state)
+{
+    (void)state;
+    const struct bn_comparison list[] = {regressed(), one_sided(), regressed()};
+    struct bn_buf out = {.max = 1 << 16};
+    bn_comparisons_print(&out, list, 3);
+    assert_non_null(strstr(out.data, "12.5 ms"));
+    assert_non_null(strstr(out.data, "+8.00"));
+    assert_non_null(strstr(out.data, "REGRESSED (warning): 8.0 % slower"));
+    assert_non_null(strstr(out.data, "INCONCLUSIVE: B has no samples"));
+    assert_non_null(strstr(out.data, "\n2 REGRESSED, 1 INCONCLUSIVE\n"));
+    bn_buf_release(&out);
+    bn_comparisons_print(&out, NULL, 0);
+    assert_string_equal(out.data, "nothing was compared\n");
+    bn_buf_release(&out);
+}
+
+static void the_worst_counts(void **state)
+{
+    (void)state;
+    static const enum bn_outcome ASCENDING[] = {BN_OUTCOME_SAME, BN_OUTCOME_IMPROVED, BN_OUTCOME_INCONCLUSIVE,
+                                                BN_OUTCOME_REGRESSED};
+    struct bn_comparison list[4] = {{0}};
+    for (size_t i = 0; i < 4; i++) {
+        for (size_t k = 0; k <= i; k++)
+            list[i - k].j.outcome = ASCENDING[k];
+        assert_int_equal(bn_comparisons_worst(list, i + 1), ASCENDING[i]);
+    }
+    assert_int_equal(bn_comparisons_worst(NULL, 0), BN_OUTCOME_INCONCLUSIVE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(malformed_ones_are_refused),
+        cmocka_unit_test(the_table_tells_all),
+        cmocka_unit_test(the_worst_counts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * profile/graph: the tree byte for byte, scopes and budget, DOT taken apart again, JSON and Chrome traces
+ * whose times add up.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "profile/graph.h"
+
+static struct bn_node layer(uint32_t index)
+{
+    return (struct bn_node){.kind = BN_NODE_LAYER, .index = index, .thread = -1};
+}
+
+static struct bn_node brick(const char *name, uint64_t ns, uint64_t elements)
+{
+    return (struct bn_node){
+        .kind = BN_NODE_BRICK, .name = name, .timed = true, .ns = ns, .elements = elements, .thread = -1};
+}
+
+static struct bn_node kernel(const char *name, uint32_t grid, uint32_t block, uint32_t shared)
+{
+    return (struct bn_node){.kind = BN_NODE_KERNEL,
+                            .name = name,
+                            .thread = -1,
+                            .grid = {grid, 1, 1},
+                            .block = {block, 1, 1},
+                            .shared_bytes = shared};
+}
+
+static struct bn_node function(const char *name)
+{
+    return (struct bn_node){.kind = BN_NODE_FUNCTION, .name = name, .thread = -1};
+}
+
+static uint32_t push(struct bn_graph *graph, struct bn_node node)
+{
+    return bn_graph_push(graph, &node);
+}
+
+static uint32_t add(struct bn_graph *graph, struct bn_node node)
+{
+    return bn_graph_add(graph, &node);
+}
+
+/* The bricks of the sample, and one behind them. */
+static void make_sample(struct bn_graph *graph, bool more)
+{
+    bn_graph_open(graph, 0);
+    push(graph, layer(0));
+    push(graph, brick("RmsNorm", 50000, 4096));
+    add(graph, kernel("rmsnorm_kernel", 16, 256, 1024));
+    bn_graph_pop(graph);
+    push(graph, brick("QkvProjection", 200000, 4096));
+    add(graph, kernel("batched_q4k_gemv", 32, 256, 4096));
+    bn_graph_pop(graph);
+    if (more) add(graph, brick("RopeEmbedding", 49, 64));
+    bn_graph_pop(graph);
+    assert_int_equal(bn_graph_finish(graph, NULL), BN_OK);
+}
+
+static void check_tree(const struct bn_graph *graph, const struct bn_tree_style *style, const char *expected)
+{
+    struct bn_buf text = {.max = 1 << 20};
+    bn_graph_tree(&text, graph, style);
+    assert_false(text.failed);
+    assert_string_equal(text.data, expected);
+    bn_buf_release(&text);
+}
+
+static void the_tree_is_exact(void **state)
+{
+    (void)state;
+    struct bn_graph graph;
+    struct bn_tree_style ascii = {.ascii = true}, wide = {.wide = true, .wall_ns = 1000000},
+                         narrow = {.columns = 8};
+    make_sample(&graph, true);
+    check_tree(&graph, NULL,
+               "Layer 0\n"
+               "├── RmsNorm  50.0µs (4096 elem)\n"
+               "│   └── rmsnorm_kernel  <<<16,256,1>>> smem=1024B\n"
+               "├── QkvProjection  200.0µs (4096 elem)\n"
+               "│   └── batched_q4k_gemv  <<<32,256,1>>> smem=4096B\n"
+               "└── RopeEmbedding  0.0µs (64 elem)");
+    check_tree(&graph, &ascii,
+               "Layer 0\n"
+               "|-- RmsNorm  50.0us (4096 elem)\n"
+               "|   `-- rmsnorm_kernel  <<<16,256,1>>> smem=1024B\n"
+               "|-- QkvProjection  200.0us (4096 elem)\n"
+               "|   `-- batched_q4k_gemv  <<<32,256,1>>> smem=4096B\n"
+               "`-- RopeEmbedding  0.0us (64 elem)");
+    check_tree(&graph, &wide,
+               "Layer 0\n"
+               "├── RmsNorm  50.0µs (4096 elem)  5.0%\n"
+               "│   └── rmsnorm_kernel  <<<(16,1,1),(256,1,1)>>> smem=1024B\n"
+               "├── QkvProjection  200.0µs (4096 elem)  20.0%\n"
+               "│   └── batched_q4k_gemv  <<<(32,1,1),(256,1,1)>>> smem=4096B\n"
+               "└── RopeEmbedding  0.0µs (64 elem)  0.0%");
+    check_tree(&graph, &narrow, "Layer 0\n├── RmsN\n│   └── \n├── QkvP\n│   └── \n└── Rope");
+    bn_graph_close(&graph);
+    make_sample(&graph, false);
+    check_tree(&graph, NULL,
+               "Layer 0\n"
+               "├── RmsNorm  50.0µs (4096 elem)\n"
+               "│   └── rmsnorm_kernel  <<<16,256,1>>> smem=1024B\n"
+               "└── QkvProjection  200.0µs (4096 elem)\n"
+               "    └── batched_q4k_gemv  <<<32,256,1>>> smem=4096B");
+    bn_graph_close(&graph);
+}
+
+static void none_one_many_roots(void **state)
+{
+    (void)state;
+    struct bn_graph graph;
+    bn_graph_open(&graph, 0);
+    assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
+    check_tree(&graph, NULL, "(empty graph)");
+    add(&graph, layer(7));
+    check_tree(&graph, NULL, "Layer 7");
+    push(&graph, layer(8));
+    add(&graph, brick("a\nb", 149, 1));
+    bn_graph_pop(&graph);
+    assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
+    check_tree(&graph, NULL, "Execution graph\n├── Layer 7\n└── Layer 8\n    └── a\\x0ab  0.1µs (1 elem)");
+    bn_graph_close(&graph);
+}
+
+/* What the threads did is shown when it is asked for. */
+static void threads_are_in_the_wide_tree(void **state)
+{
+    (void)state;
+    struct bn_graph graph;
+    struct bn_tree_style wide = {.wide = true, .ascii = true};
+    struct bn_node task = {.kind = BN_NODE_TASK, .name = "k", .timed = true, .ns = 1000, .thread = 1};
+    bn_graph_open(&graph, 0);
+    push(&graph, brick("b", 1000, 2));
+    push(&graph, kernel("k", 2, 8, 0));
+    add(&graph, task);
+    bn_graph_pop(&graph);
+    bn_graph_pop(&graph);
+    check_tree(&graph, NULL, "b  1.0µs (2 elem)\n└── k  <<<2,8,1>>> smem=0B");
+    check_tree(&graph, &wide,
+               "b  1.0us (2 elem)\n`-- k  <<<(2,1,1),(8,1,1)>>> smem=0B\n    `-- k of thread 1  1.0us");
+    bn_graph_close(&graph);
+}
+
+static void scopes_must_balance(void **state)
+{
+    (void)state;
+    struct bn_graph graph;
+    bn_error err = {0};
+    bn_graph_open(&graph, 0);
+    push(&graph, layer(3));
+    assert_int_equal(bn_graph_finish(&graph, &err), BN_ERR_ARG);
+    assert_string_equal(err.where, "Layer 3");
+    bn_graph_close(&graph);
+
+    err = (bn_error){0};
+    push(&graph, layer(0));
+    bn_graph_pop(&graph);
+    bn_graph_pop(&graph);
+    assert_int_equal(bn_graph_finish(&graph, &err), BN_ERR_ARG);
+    assert_non_null(strstr(err.msg, "not opened"));
+    bn_graph_close(&graph);
+
+    push(&graph, layer(0)); /* without room for the inner one it is the same */
+    graph.max_nodes = 1;
+    push(&graph, layer(1));
+    bn_graph_pop(&graph);
+    bn_graph_pop(&graph);
+    assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
+    push(&graph, layer(2));
+    assert_int_equal(bn_graph_finish(&graph, NULL), BN_ERR_ARG);
+    bn_graph_close(&graph);
+
+    for (uint32_t i = 0; i <= BN_GRAPH_MAX_DEPTH; i++)
+        push(&graph, layer(i));
+    assert_int_equal(bn_graph_finish(&graph, NULL), BN_ERR_LIMIT);
+    bn_graph_close(&graph);
+}
+
+static void senseless_edges_are_errors(void **state)
+{
+    (void)state;
+    struct {
+        enum bn_edge_kind kind;
+        uint32_t from, to;
+    } bad[] = {{BN_EDGE_CONTAINS, 0, 1},
+               {BN_EDGE_SEQUENCE, 0, 0},
+               {BN_EDGE_SEQUENCE, 0, 2},
+               {BN_EDGE_SEQUENCE, BN_NODE_NONE, 0}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(bad); i++) {
+        struct bn_graph graph;
+        bn_graph_open(&graph, 0);
+        add(&graph, brick("a", 1, 1));
+        add(&graph, brick("b", 1, 1));
+        bn_graph_link(&graph, BN_EDGE_DEPENDS_ON, 0, 1);
+        assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
+        bn_graph_link(&graph, bad[i].kind, bad[i].from, bad[i].to);
+        assert_int_equal(bn_graph_finish(&graph, NULL), BN_ERR_ARG);
+        bn_graph_close(&graph);
+    }
+}
+
+static void the_budget_holds(void **state)
+{
+    (void)state;
+    struct bn_graph graph;
+    bn_graph_open(&graph, 0);
+    for (uint32_t i = 0; i < 100000; i++)
+        assert_int_equal(add(&graph, layer(i)), i);
+    assert_false(graph.truncated);
+    assert_int_equal(push(&graph, layer(0)), BN_NODE_NONE);
+    assert_int_equal(add(&graph, layer(0)), BN_NODE_NONE);
+    bn_graph_link(&graph, BN_EDGE_SEQUENCE, 0, BN_NODE_NONE);
+    bn_graph_pop(&graph);
+    assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
+    assert_true(graph.truncated);
+    assert_int_equal(graph.n_nodes, 100000);
+    assert_int_equal(graph.n_lost, 2);
+    bn_graph_close(&graph);
+}
+
+static void short_memory_is_an_error(void **state)
+{
+    (void)state;
+    struct bn_graph graph;
+    bn_graph_open(&graph, 0);
+    bn_mem_fail_after(1);
+    add(&graph, layer(0));
+    bn_mem_fail_after(0);
+    assert_int_equal(bn_graph_finish(&graph, NULL), BN_ERR_NOMEM);
+    bn_graph_close(&graph);
+}
+
+/* ---- DOT, taken apart by a reader of its own ---- */
+
+enum token { WORD, TEXT, ARROW, MARK, END };
+
+/* Reads one token. Text is what Graphviz would show: escapes are undone. */
+static enum token next(const char **at, char *out, size_t room)
+{
+    size_t n = 0;
+    const char *p = *at + strspn(*at, " \n");
+    enum token token = MARK;
+    if (*p == '\0') return END;
+    if (*p == '"') {
+        token = TEXT;
+        for (p++; *p != '"'; p++) {
+            assert_true(*p != '\0' && *p != '\n'); /* the string ends before its line does */
+            if (*p == '\\') {
+                p++;
+                assert_non_null(strchr("n\"\\{}<>|", *p));
+                out[n++] = *p == 'n' ? '\n' : *p;
+            } else {
+                assert_null(strchr("{}<>|", *p));
+                out[n++] = *p;
+            }
+            assert_true(n < room);
+        }
+        p++;
+    } else if (strncmp(p, "->", 2) == 0) {
+        token = ARROW;
+        p += 2;
+    } else if (strchr("{}[];,=", *p) != NULL) {
+        out[n++] = *p++;
+    } else {
+        token = WORD;
+        while (*p != '\0' && strchr(" \n{}[];,=-\"", *p) == NULL)
+            out[n++] = *p++;
+        assert_true(n > 0 && n < room);
+    }
+    out[n] = '\0';
+    *at = p;
+    return token;
+}
+
+/* Counts what is in a DOT file, and finds the label that begins with a name. */
+static void read_dot(const char *text, const char *wanted, size_t *n_nodes, size_t *n_edges, bool *found)
+{
+    char word[512], last[512] = "";
+    enum token token;
+    int depth = 0;
+    *n_nodes = *n_edges = 0;
+    while ((token = next(&text, word, sizeof word)) != END) {
+        if (token == MARK && strchr("{[", word[0]) != NULL) depth++;
+        if (token == MARK && strchr("}]", word[0]) != NULL) depth--;
+        if (token == MARK && word[0] == '[' && last[0] == 'n' && last[1] >= '0' && last[1] <= '9') ++*n_nodes;
+        if (token == ARROW) ++*n_edges;
+        if (token == TEXT && strncmp(word, wanted, strlen(wanted)) == 0) *found = true;
+        if (token == WORD) snprintf(last, sizeof last, "%s", word);
+    }
+    assert_int_equal(depth, 0);
+    *n_nodes -= *n_edges; /* those have attributes too */
+}
+
+static void check_dot(const char *name)
+{
+    struct bn_graph graph;
+    struct bn_buf text = {.max = 1 << 16};
+    size_t n_nodes, n_edges;
+    bool found = false;
+    bn_graph_open(&graph, 0);
+    push(&graph, function(name));
+    uint32_t a = add(&graph, brick("a", 1, 1)), b = add(&graph, brick("b", 1, 1));
+    bn_graph_pop(&graph);
+    bn_graph_link(&graph, BN_EDGE_SEQUENCE, a, b);
+    assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
+    bn_graph_dot(&text, &graph);
+    read_dot(text.data, name, &n_nodes, &n_edges, &found);
+    assert_int_equal(n_nodes, 3);
+    assert_int_equal(n_edges, 3);
+    assert_true(found);
+    bn_buf_release(&text);
+    bn_graph_close(&graph);
+}
+
+static void hostile_names_stay_in_their_labels(void **state)
+{
+    (void)state;
+    static const char *const NAMES[] = {"\"];}", "\\",       "\\\"",  "a\\nb",
+                                        "a\nb",  "{x|<y>z}", "--> ;", "\xc3\xa9"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++)
+        check_dot(NAMES[i]);
+    uint32_t random = 1;
+    for (size_t i = 0; i < 2000; i++) {
+        char name[24];
+        size_t n = 1 + i % 20;
+        for (size_t k = 0; k < n; k++) {
+            random = random * 1664525u + 1013904223u;
+            name[k] = "\"\\{}<>|\n n;[]=,->a"[(random >> 16) % 18];
+        }
+        name[n] = '\0';
+        check_dot(name);
+    }
+}
+
+static void dot_has_the_colours(void **state)
+{
+    (void)state;
+    struct bn_graph graph;
+    struct bn_buf text = {.max = 1 << 16};
+    make_sample(&graph, false);
+    bn_graph_dot(&text, &graph);
+    assert_string_equal(text.data, "digraph execution {\n"
+                                   "    rankdir=TB;\n"
+                                   "    node [shape=box, style=filled];\n"
+                                   "    n0 [fillcolor=lightblue, label=\"Layer 0\"];\n"
+                                   "    n1 [fillcolor=lightgreen, label=\"RmsNorm\\n50.0µs\"];\n"
+                                   "    n2 [fillcolor=lightyellow, label=\"rmsnorm_kernel\"];\n"
+                                   "    n3 [fillcolor=lightgreen, label=\"QkvProjection\\n200.0µs\"];\n"
+                                   "    n4 [fillcolor=lightyellow, label=\"batched_q4k_gemv\"];\n"
+                                   "    n0 -> n1 [style=dashed];\n"
+                                   "    n1 -> n2 [style=bold, color=red];\n"
+                                   "    n0 -> n3 [style=dashed];\n"
+                                   "    n3 -> n4 [style=bold, color=red];\n"
+                                   "}\n");
+    bn_buf_release(&text);
+    bn_graph_close(&graph);
+}
+
+/* ---- JSON ---- */
+
+static bn_json *reread(bn_json *document)
+{
+    struct bn_buf text = {.max = 1 << 20};
+    bn_json *again = NULL;
+    assert_int_equal(bn_json_write(document, false, &text, NULL), BN_OK);
+    assert_int_equal(bn_json_parse(&again, text.data, text.len, NULL), BN_OK);
+    bn_buf_release(&text);
+    bn_json_free(document);
+    return again;
+}
+
+static void json_has_every_node_and_edge(void **state)
+{
+    (void)state;
+    struct bn_graph graph;
+    bn_json *object = bn_json_new_object();
+    const char *text = NULL;
+    uint64_t number = 0;
+    bool truncated = true;
+    make_sample(&graph, false);
+    bn_graph_link(&graph, BN_EDGE_SEQUENCE, 1, 3);
+    graph.node[2].code = "abcd";
+    bn_graph_put(object, &graph);
+    object = reread(object);
+    assert_int_equal(bn_json_size(bn_json_get(object, "nodes")), 5);
+    assert_int_equal(bn_json_size(bn_json_get(object, "edges")), 5);
+    const bn_json *node = bn_json_at(bn_json_get(object, "nodes"), 2);
+    assert_true(bn_json_string(bn_json_get(node, "name"), &text));
+    assert_string_equal(text, "rmsnorm_kernel");
+    assert_true(bn_json_string(bn_json_get(node, "code_sha256"), &text));
+    assert_string_equal(text, "abcd");
+    assert_true(bn_json_u64(bn_json_at(bn_json_get(node, "block"), 0), &number) && number == 256);
+    const bn_json *edge = bn_json_at(bn_json_get(object, "edges"), 4);
+    assert_true(bn_json_string(bn_json_get(edge, "kind"), &text));
+    assert_string_equal(text, "sequence");
+    assert_true(bn_json_bool(bn_json_get(object, "truncated"), &truncated) && !truncated);
+    bn_json_free(object);
+    bn_graph_close(&graph);
+}
+
+/* Begins and durations are read back to the nanosecond, thread by thread. */
+static void chrome_trace_adds_up(void **state)
+{
+    (void)state;
+    struct bn_graph graph;
+    uint64_t sum[2] = {0}, read[2] = {0};
+    size_t n_names = 0, n_events = 0;
+    bn_graph_open(&graph, 0);
+    push(&graph, brick("b", 5, 5));
+    for (uint32_t i = 0; i < 100; i++) {
+        struct bn_node task = {.kind = BN_NODE_TASK,
+                               .name = "k",
+                               .timed = true,
+                               .begin_ns = 1000003u * i,
+                               .ns = 17u * i + 1,
+                               .thread = (int32_t)(i % 2)};
+        sum[i % 2] += task.ns;
+        add(&graph, task);
+    }
+    bn_graph_pop(&graph);
+    bn_json *document = reread(bn_graph_chrome(&graph));
+    const bn_json *events = bn_json_get(document, "traceEvents");
+    for (const bn_json *e = bn_json_first(events); e != NULL; e = bn_json_next(e)) {
+        const char *ph = NULL, *cat = NULL;
+        uint64_t tid = 0, pid = 0;
+        double ts = -1, dur = -1;
+        assert_true(bn_json_string(bn_json_get(e, "ph"), &ph) && bn_json_u64(bn_json_get(e, "tid"), &tid));
+        assert_true(bn_json_u64(bn_json_get(e, "pid"), &pid) && tid < 2);
+        if (strcmp(ph, "M") == 0) {
+            n_names++;
+            continue;
+        }
+        assert_string_equal(ph, "X");
+        assert_true(bn_json_number(bn_json_get(e, "ts"), &ts) && bn_json_number(bn_json_get(e, "dur"), &dur));
+        assert_true(bn_json_string(bn_json_get(e, "cat"), &cat));
+        assert_string_equal(cat, "b");
+        assert_int_equal((uint64_t)(ts * 1e3 + 0.5), 1000003u * n_events);
+        read[tid] += (uint64_t)(dur * 1e3 + 0.5);
+        n_events++;
+    }
+    assert_int_equal(n_names, 2);
+    assert_int_equal(n_events, 100);
+    assert_int_equal(read[0], sum[0]);
+    assert_int_equal(read[1], sum[1]);
+    bn_json_free(document);
+    bn_graph_close(&graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_tree_is_exact),
+        cmocka_unit_test(none_one_many_roots),
+        cmocka_unit_test(threads_are_in_the_wide_tree),
+        cmocka_unit_test(scopes_must_balance),
+        cmocka_unit_test(senseless_edges_are_errors),
+        cmocka_unit_test(the_budget_holds),
+        cmocka_unit_test(short_memory_is_an_error),
+        cmocka_unit_test(hostile_names_stay_in_their_labels),
+        cmocka_unit_test(dot_has_the_colours),
+        cmocka_unit_test(json_has_every_node_and_edge),
+        cmocka_unit_test(chrome_trace_adds_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

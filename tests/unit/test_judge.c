@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * measure/judge: one rule, four outcomes, each with a reason; what must not be called is not called, and what
+ * must be found is.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "measure/judge.h"
+
+#define assert_close(a, b, most) assert_true(fabs((a) - (b)) <= (most))
+
+static const struct bn_judge_rules RULES = BN_JUDGE_RULES_INIT;
+
+/* n numbers about the middle, evenly spread over +-width, in an order that mixes them. */
+static void spread(double *d, size_t n, double middle, double width)
+{
+    for (size_t i = 0; i < n; i++)
+        d[i] = middle + width * (2 * (double)((i * 7) % n) / (double)(n - 1) - 1);
+}
+
+static struct bn_judgement judge(const double *d, size_t n, const double *null, size_t n_null)
+{
+    struct bn_judgement j;
+    bn_error err = {0};
+    assert_int_equal(bn_judge_pairs(&j, d, n, null, n_null, &RULES, &err), BN_OK);
+    assert_true(strlen(j.reason) > 10);
+    return j;
+}
+
+static void four_outcomes(void **state)
+{
+    (void)state;
+    double d[20], minus[20];
+    spread(d, 20, 0.05, 0.01);
+    for (size_t i = 0; i < 20; i++)
+        minus[i] = -d[i];
+    struct bn_judgement j = judge(d, 20, NULL, 0);
+    assert_int_equal(j.outcome, BN_OUTCOME_REGRESSED);
+    assert_close(j.change, expm1(0.05), 1e-9);
+    assert_true(j.low > 0.04 && j.high < 0.06 && j.p < 1e-4 && j.p > 0);
+    assert_close(j.agreement, 1, 0);
+    assert_non_null(strstr(j.reason, "is beyond 1 %; 20 of 20 pairs agree in sign"));
+
+    j = judge(minus, 20, NULL, 0);
+    assert_int_equal(j.outcome, BN_OUTCOME_IMPROVED);
+    assert_close(j.change, expm1(-0.05), 1e-9);
+
+    spread(d, 20, 0, 0.01);
+    j = judge(d, 20, NULL, 0);
+    assert_int_equal(j.outcome, BN_OUTCOME_SAME);
+    assert_non_null(strstr(j.reason, "is within 1 %"));
+    assert_true(j.mde > 0 && j.mde < 0.01 && j.n_needed == 0);
+
+    spread(d, 20, 0.02, 0.1);
+    j = judge(d, 20, NULL, 0);
+    assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
+    assert_non_null(strstr(j.reason, "is neither within nor beyond 1 %; about "));
+    assert_true(j.n_needed > 20);
+}
+
+/* So many pairs as an inconclusive result asks for, spread alike, do give an outcome. */
+static void enough_is_enough(void **state)
+{
+    (void)state;
+    static const double MIDDLES[] = {0, 0.004, 0.016, 0.03};
+    for (size_t i = 0; i < BN_ARRAY_LEN(MIDDLES); i++) {
+        static double d[4096];
+        spread(d, 12, MIDDLES[i], 0.06);
+        struct bn_judgement j = judge(d, 12, NULL, 0);
+        assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
+        assert_in_range(j.n_needed, 13, 4000);
+        size_t n = j.n_needed + j.n_needed / 5; /* "about" */
+        while (n % 7 == 0)
+            n++;
+        for (size_t k = 0; k < n; k++)
+            d[k] = MIDDLES[i] + 0.06 * (2 * (double)((k * 7) % n) / (double)(n - 1) - 1);
+        j = judge(d, n, NULL, 0);
+        if (i < 2)
+            assert_int_equal(j.outcome, BN_OUTCOME_SAME);
+        else
+            assert_true(j.low > 0.01);
+    }
+}
+
+/* The same pairs that are called a regression are not, once one of the four conditions is missing. */
+static void each_condition_counts(void **state)
+{
+    (void)state;
+    double d[20], null[20], few[5] = {0.05, 0.05, 0.05, 0.05, 0.05};
+    spread(d, 20, 0.05, 0.01);
+    spread(null, 20, 0.06, 0.01); /* the copy differs more than the new program does */
+    struct bn_judgement j = judge(d, 20, null, 20);
+    assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
+    assert_true(j.band > 0.06 && j.n_needed == 0);
+    assert_non_null(strstr(j.reason, "two copies of the same program"));
+    spread(null, 20, 0, 0.01);
+    assert_int_equal(judge(d, 20, null, 20).outcome, BN_OUTCOME_REGRESSED);
+
+    j = judge(few, 5, NULL, 0); /* no interval */
+    assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
+    assert_true(isnan(j.low) && isnan(j.high) && j.n_needed >= 6);
+    assert_string_equal(j.reason,
+                        "5 pairs are too few for an interval, which takes 6; about 6 pairs would do");
+
+    for (size_t i = 0; i < 20; i++) /* 13 up, 7 a little down: surely more, but not in four of five pairs */
+        d[i] = i % 20 < 13 ? 0.06 + 0.0001 * (double)i : -0.001 - 0.0001 * (double)i;
+    j = judge(d, 20, NULL, 0);
+    assert_true(j.low > 0.01 && j.p < 0.05);
+    assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
+    assert_non_null(strstr(j.reason, "only 13 of 20 pairs agree in sign"));
+}
+
+/* Within on one side only is not within; and a test may ask for more than its interval does. */
+static void neither_side_is_forgotten(void **state)
+{
+    (void)state;
+    double d[20];
+    for (int side = -1; side <= 1; side += 2) {
+        spread(d, 20, side * 0.008, 0.016);
+        struct bn_judgement j = judge(d, 20, NULL, 0);
+        assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
+        assert_true(side < 0 ? j.low < -0.01 && j.high < 0.01 : j.low > -0.01 && j.high > 0.01);
+    }
+    struct bn_judge_rules strict = RULES;
+    struct bn_judgement j;
+    strict.q = 0.001;
+    spread(d, 8, 0.05, 0.01);
+    assert_int_equal(bn_judge_pairs(&j, d, 8, NULL, 0, &strict, NULL), BN_OK);
+    assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
+    assert_non_null(strstr(j.reason, "p is 0.0078, not below 0.001; about "));
+    assert_in_range(j.n_needed, 9, 20);
+    for (size_t i = 0; i < 8; i++) /* half of them equal: their distance from the median says nothing */
+        d[i] = i < 5 ? 0.05 : 0.06;
+    assert_true(judge(d, 8, NULL, 0).mde > 0.001);
+}
+
+/* A look is the same judgement with its share of the errors allowed. */
+static void looks_have_their_share(void **state)
+{
+    (void)state;
+    static const double SHARES[BN_JUDGE_LOOKS] = {0.2, 0.3, 0.5};
+    double d[16];
+    spread(d, 16, 0.013, 0.01);
+    for (size_t look = 0; look < BN_JUDGE_LOOKS; look++) {
+        struct bn_judge_rules rules = RULES;
+        struct bn_judgement j, by_share;
+        rules.confidence = 1 - 0.05 * SHARES[look];
+        rules.q = 0.05 * SHARES[look];
+        assert_int_equal(bn_judge_look(&j, look, d, 16, NULL, 0, &RULES, NULL), BN_OK);
+        assert_int_equal(bn_judge_pairs(&by_share, d, 16, NULL, 0, &rules, NULL), BN_OK);
+        assert_true(j.outcome == by_share.outcome);
+        assert_close(j.low, by_share.low, 1e-15);
+        assert_close(j.p, fmin(1, by_share.p / SHARES[look]), 1e-15);
+        assert_true(j.q >= j.p && j.q <= j.p);
+    }
+    struct bn_judge_rules strict = RULES;
+    struct bn_judgement j;
+    strict.q = 0.02; /* 0.004 at the first look: the 0.0078 of 8 pairs are too much */
+    strict.confidence = 0.95;
+    spread(d, 8, 0.05, 0.001);
+    assert_int_equal(bn_judge_pairs(&j, d, 8, NULL, 0, &strict, NULL), BN_OK);
+    assert_int_equal(j.outcome, BN_OUTCOME_REGRESSED);
+    assert_int_equal(bn_judge_look(&j, 0, d, 8, NULL, 0, &strict, NULL), BN_OK);
+    assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
+    assert_int_equal(bn_judge_look_at(0, 32), 8);
+    assert_int_equal(bn_judge_look_at(1, 32), 16);
+    assert_int_equal(bn_judge_look_at(2, 32), 32);
+    assert_int_equal(bn_judge_look_at(0, 3), 1);
+}
+
+static void nothing_is_not_a_pass(void **state)
+{
+    (void)state;
+    struct bn_judgement j = judge(NULL, 0, NULL, 0);
+    assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
+    assert_true(isnan(j.low) && isnan(j.change) && j.n == 0 && j.p >= 1);
+    assert_string_equal(j.reason, "there are no pairs");
+
+    double zeros[8] = {0}; /* a clock too coarse to tell */
+    j = judge(zeros, 8, NULL, 0);
+    assert_int_equal(j.outcome, BN_OUTCOME_SAME);
+    assert_close(j.p, 1, 0);
+}
+
+static void bad_numbers_are_refused(void **state)
+{
+    (void)state;
+    struct bn_judgement j;
+    bn_error err = {0};
+    double d[8] = {0.1, 0.1, 0.1, 0.1, (double)NAN, 0.1, 0.1, 0.1}, one[1] = {1}, zero[1] = {0};
+    assert_int_equal(bn_judge_pairs(&j, d, 8, NULL, 0, &RULES, &err), BN_ERR_ARG);
+    assert_string_equal(err.msg, "pair 4 is not finite");
+    assert_int_equal(bn_judge_pairs(&j, d, 4, d, 8, &RULES, NULL), BN_ERR_ARG);
+    assert_int_equal(bn_judge_samples(&j, one, 1, zero, 1, 0, &RULES, NULL), BN_ERR_ARG);
+    assert_int_equal(bn_judge_samples(&j, zero, 1, one, 1, 0, &RULES, NULL), BN_ERR_ARG);
+    assert_int_equal(bn_judge_samples(&j, one, 1, one, 1, -1, &RULES, NULL), BN_ERR_ARG);
+    struct bn_judge_rules rules = RULES;
+    rules.confidence = 1;
+    assert_int_equal(bn_judge_pairs(&j, d, 4, NULL, 0, &rules, NULL), BN_ERR_ARG);
+    rules = RULES;
+    rules.margin = (double)NAN;
+    assert_int_equal(bn_judge_pairs(&j, d, 4, NULL, 0, &rules, NULL), BN_ERR_ARG);
+    assert_int_equal(bn_judge_session(&j, 1, NULL, &rules, NULL), BN_ERR_ARG);
+    for (uint64_t n = 1; n < 12; n++) { /* memory that runs out is an error, never an outcome */
+        spread(d, 8, 0.05, 0.001);
+        bn_mem_fail_after(n);
+        bn_status status = bn_judge_pairs(&j, d, 8, d, 8, &RULES, NULL);
+        bn_mem_fail_after(0);
+        assert_true(status == BN_ERR_NOMEM || n > 10);
+        assert_true(status == BN_OK || j.outcome == BN_OUTCOME_INCONCLUSIVE);
+    }
+}
+
+static void samples_of_different_times(void **state)
+{
+    (void)state;
+    double a[12], b[12];
+    struct bn_judgement j;
+    for (size_t i = 0; i < 12; i++) {
+        a[i] = 100 + (double)((i * 5) % 12) * 0.1;
+        b[i] = 1.05 * a[i];
+    }
+    assert_int_equal(bn_judge_samples(&j, a, 12, b, 12, 0.08, &RULES, NULL), BN_OK);
+    assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
+    assert_non_null(strstr(j.reason, "only runs taken in turn would tell"));
+    assert_close(j.change, 0.05, 1e-9);
+    assert_true(isnan(j.agreement) && j.p < 0.05 && j.n_needed == 0);
+    assert_int_equal(bn_judge_samples(&j, a, 12, b, 12, 0.02, &RULES, NULL), BN_OK);
+    assert_int_equal(j.outcome, BN_OUTCOME_REGRESSED);
+    assert_int_equal(bn_judge_samples(&j, b, 12, a, 12, 0.02, &RULES, NULL), BN_OK);
+    assert_int_equal(j.outcome, BN_OUTCOME_IMPROVED);
+    /* Equal samples of different times are not the same, for the machine may have made up for it. */
+    assert_int_equal(bn_judge_samples(&j, a, 12, a, 12, 0.08, &RULES, NULL), BN_OK);
+    assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
+    assert_int_equal(bn_judge_samples(&j, a, 12, a, 12, 0, &RULES, NULL), BN_OK);
+    assert_int_equal(j.outcome, BN_OUTCOME_SAME);
+    assert_int_equal(bn_judge_samples(&j, a, 3, b, 3, 0, &RULES, NULL), BN_OK);
+    assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
+    assert_true(isnan(j.low));
+    assert_int_equal(bn_judge_samples(&j, a, 0, b, 3, 0, &RULES, NULL), BN_OK);
+    assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
+}
+
+static void exact_values(void **state)
+{
+    (void)state;
+    struct bn_judgement j;
+    bn_judge_exact(&j, 4096, 4096, &RULES);
+    assert_int_equal(j.outcome, BN_OUTCOME_SAME);
+    bn_judge_exact(&j, 4096, 4097, &RULES);
+    assert_int_equal(j.outcome, BN_OUTCOME_REGRESSED);
+    assert_string_equal(j.reason, "4096 became 4097; these values have no noise");
+    bn_judge_exact(&j, 4096, 4095, &RULES);
+    assert_int_equal(j.outcome, BN_OUTCOME_IMPROVED);
+    bn_judge_exact(&j, 0, 1, &RULES);
+    assert_int_equal(j.outcome, BN_OUTCOME_REGRESSED);
+    bn_judge_exact(&j, 0, 0, &RULES);
+    assert_int_equal(j.outcome, BN_OUTCOME_SAME);
+    bn_judge_exact(&j, (double)NAN, 1, &RULES);
+    assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
+}
+
+/* One p of 0.03 stands alone, not among twenty; what is exact stands in any company. */
+static void the_session_has_the_last_word(void **state)
+{
+    (void)state;
+    struct bn_judgement list[20];
+    double d[6];
+    spread(d, 6, 0.05, 0.005);
+    list[0] = judge(d, 6, NULL, 0);
+    assert_int_equal(list[0].outcome, BN_OUTCOME_REGRESSED);
+    assert_int_equal(bn_judge_session(list, 1, NULL, &RULES, NULL), BN_OK);
+    assert_int_equal(list[0].outcome, BN_OUTCOME_REGRESSED);
+    spread(d, 6, 0, 0.005);
+    for (size_t i = 1; i < 19; i++)
+        list[i] = judge(d, 6, NULL, 0);
+    bn_judge_exact(&list[19], 1, 2, &RULES);
+    assert_int_equal(bn_judge_session(list, 20, NULL, &RULES, NULL), BN_OK);
+    assert_int_equal(list[0].outcome, BN_OUTCOME_INCONCLUSIVE);
+    assert_close(list[0].q, 19 * 2.0 / 64, 1e-12);
+    assert_true(list[0].n_needed > 6);
+    assert_non_null(strstr(list[0].reason, "among 19 comparisons"));
+    assert_int_equal(list[1].outcome, BN_OUTCOME_SAME);
+    assert_int_equal(list[19].outcome, BN_OUTCOME_REGRESSED);
+
+    assert_int_equal(bn_judge_session(list, 20, "another process took 40 % of a CPU", &RULES, NULL), BN_OK);
+    for (size_t i = 0; i < 19; i++) {
+        assert_int_equal(list[i].outcome, BN_OUTCOME_INCONCLUSIVE);
+        assert_string_equal(list[i].reason, "another process took 40 % of a CPU");
+    }
+    assert_int_equal(list[19].outcome, BN_OUTCOME_REGRESSED);
+    assert_int_equal(bn_judge_session(list, 0, NULL, &RULES, NULL), BN_OK);
+}
+
+static void names(void **state)
+{
+    (void)state;
+    assert_string_equal(bn_outcome_name(BN_OUTCOME_INCONCLUSIVE), "INCONCLUSIVE");
+    assert_string_equal(bn_outcome_name(BN_OUTCOME_SAME), "SAME");
+    assert_string_equal(bn_outcome_name(BN_OUTCOME_IMPROVED), "IMPROVED");
+    assert_string_equal(bn_outcome_name(BN_OUTCOME_REGRESSED), "REGRESSED");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(four_outcomes),
+        cmocka_unit_test(enough_is_enough),
+        cmocka_unit_test(each_condition_counts),
+        cmocka_unit_test(neither_side_is_forgotten),
+        cmocka_unit_test(looks_have_their_share),
+        cmocka_unit_test(nothing_is_not_a_pass),
+        cmocka_unit_test(bad_numbers_are_refused),
+        cmocka_unit_test(samples_of_different_times),
+        cmocka_unit_test(exact_values),
+        cmocka_unit_test(the_session_has_the_last_word),
+        cmocka_unit_test(names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * measure/ledger: what is saved is read back, in a chain that no edit survives; what regressed is never
+ * promoted; a name has one baseline for each machine, settings and model; a failed write leaves the file as
+ * it was.
+ */
+#define _DEFAULT_SOURCE /* mkdtemp */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "measure/ledger.h"
+
+static char folder[] = "/tmp/bn-test-ledger-XXXXXX";
+
+static int make_folder(void **state)
+{
+    (void)state;
+    memcpy(folder + sizeof folder - 7, "XXXXXX", 6);
+    return mkdtemp(folder) == NULL;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char path[128];
+    snprintf(path, sizeof path, "%s/toy/run.json", folder);
+    (void)unlink(path);
+    snprintf(path, sizeof path, "%s/toy", folder);
+    (void)rmdir(path);
+    return rmdir(folder);
+}
+
+static void result(struct bn_result *r, const char *key, const char *model, unsigned threads, double base)
+{
+    char text[1024];
+    bn_json *doc = NULL;
+    bn_error err = {0};
+    snprintf(text, sizeof text,
+             "{\"schema\":\"bn.bench/"
+             "1\",\"command\":\"run\",\"created\":\"2026-01-02T03:04:05Z\",\"program\":{\"commit\":"
+             "\"abc\",\"dirty\":false},\"settings\":{\"threads\":%u},\"model\":{\"sha256\":\"%s\"},"
+             "\"machine\":{\"key\":"
+             "\"%s\",\"label\":\"toy\"},\"series\":[{\"test\":\"t\",\"metric\":\"ns\",\"unit\":\"ns\","
+             "\"better\":\"lower\","
+             "\"exact\":false,\"samples\":[%.17g,%.17g,0.1]}]}",
+             threads, model, key, base, base + 1.0 / 3);
+    assert_int_equal(bn_json_parse(&doc, text, strlen(text), NULL), BN_OK);
+    if (bn_result_parse(r, doc, &err) != BN_OK) fail_msg("%s", err.msg);
+}
+
+static bn_status open_for(struct bn_ledger *l, bool write, bn_error *err)
+{
+    return bn_ledger_open(l, folder, "toy", "run", write, err);
+}
+
+/* Saves one run and closes the ledger. */
+static void save(const char *name, const char *model, unsigned threads, double base,
+                 enum bn_entry_state entry_state)
+{
+    struct bn_ledger l;
+    struct bn_result r;
+    bn_error err = {0};
+    struct bn_ledger_note note = {
+        .state = entry_state, .reason = "because", .allowed = {"dirty"}, .n_allowed = 1};
+    result(&r, "key", model, threads, base);
+    assert_int_equal(open_for(&l, true, &err), BN_OK);
+    if (bn_ledger_add(&l, name, &r, &note, &err) != BN_OK) fail_msg("%s", err.msg);
+    assert_int_equal(bn_ledger_write(&l, NULL), BN_OK);
+    bn_ledger_close(&l);
+    bn_result_release(&r);
+}
+
+static void saved_runs_are_read_back(void **state)
+{
+    (void)state;
+    struct bn_ledger l;
+    struct bn_series_list series = {0};
+    const char *text = "";
+    assert_int_equal(open_for(&l, false, NULL), BN_ERR_NOT_FOUND);
+    save("main", "m", 1, 5, BN_ENTRY_PROMOTED);
+    save("main", "m", 1, 6, BN_ENTRY_REGRESSED);
+    assert_int_equal(open_for(&l, false, NULL), BN_OK);
+    assert_int_equal(l.n, 2);
+    assert_string_equal(l.suite, "run");
+    assert_string_equal(l.machine_key, "key");
+    assert_string_equal(l.entries[0].commit, "abc");
+    assert_string_equal(l.entries[0].reason, "because");
+    assert_int_equal(l.entries[0].state, BN_ENTRY_PROMOTED);
+    assert_int_equal(l.entries[1].state, BN_ENTRY_REGRESSED);
+    assert_int_equal(bn_json_kind(bn_json_get(l.entries[0].json, "previous")), BN_JSON_NULL);
+    assert_true(bn_json_string(bn_json_get(l.entries[1].json, "previous"), &text));
+    assert_string_equal(text, l.entries[0].id);
+    assert_int_equal(bn_series_read(&series, l.entries[0].json, NULL), BN_OK);
+    assert_true(series.list[0].samples[1] == 5 + 1.0 / 3); /* to the last bit */
+    bn_series_release(&series);
+    bn_ledger_close(&l);
+}
+
+/* Every single byte of the file that is changed is noticed, one way or the other. */
+static void no_edit_survives(void **state)
+{
+    (void)state;
+    char path[128];
+    struct bn_buf text = {.max = 1u << 20};
+    struct bn_ledger l;
+    size_t n_integrity = 0;
+    save("main", "m", 1, 5, BN_ENTRY_PROMOTED);
+    save("main", "m", 1, 6, BN_ENTRY_SAVED);
+    snprintf(path, sizeof path, "%s/toy/run.json", folder);
+    assert_int_equal(bn_file_read(path, &text, NULL), BN_OK);
+    const char *records = strstr(text.data, "\"records\"");
+    assert_non_null(records);
+    for (size_t i = (size_t)(records - text.data); i < text.len; i += 7) {
+        char was = text.data[i];
+        text.data[i] = was == '7' ? '8' : '7';
+        assert_int_equal(bn_file_write_atomic(path, text.data, text.len, NULL), BN_OK);
+        bn_status status = open_for(&l, false, NULL);
+        if (status == BN_OK) fail_msg("byte %zu, '%c', was changed unnoticed", i, was);
+        assert_true(status == BN_ERR_INTEGRITY || status == BN_ERR_FORMAT);
+        n_integrity += status == BN_ERR_INTEGRITY;
+        text.data[i] = was;
+    }
+    assert_true(n_integrity > 50);
+    assert_int_equal(bn_file_write_atomic(path, text.data, text.len, NULL), BN_OK);
+    assert_int_equal(open_for(&l, false, NULL), BN_OK);
+    bn_ledger_close(&l);
+    bn_buf_release(&text);
+}
+
+static void records_cannot_be_removed(void **state)
+{
+    (void)state;
+    char path[128];
+    struct bn_buf text = {.max = 1u << 20};
+    struct bn_ledger l;
+    bn_error err = {0};
+    for (unsigned i = 0; i < 3; i++)
+        save("main", "m", 1, 5 + i, BN_ENTRY_SAVED);
+    snprintf(path, sizeof path, "%s/toy/run.json", folder);
+    assert_int_equal(bn_file_read(path, &text, NULL), BN_OK);
+    char *first = strchr(text.data, '\n') + 1, *second = strchr(first, '\n') + 1; /* a record a line */
+    memmove(first, second, strlen(second) + 1);
+    assert_int_equal(bn_file_write_atomic(path, text.data, strlen(text.data), NULL), BN_OK);
+    assert_int_equal(open_for(&l, false, &err), BN_ERR_INTEGRITY);
+    assert_non_null(strstr(err.msg, "record 0 does not follow"));
+    bn_buf_release(&text);
+}
+
+static const struct bn_entry *baseline(const struct bn_ledger *l, const char *settings_of_model,
+                                       unsigned threads, const struct bn_entry **unlike)
+{
+    struct bn_result r;
+    result(&r, "key", settings_of_model, threads, 1);
+    const struct bn_likeness like = {r.machine_key, r.settings_sha256, r.model_sha256};
+    const struct bn_entry *e = bn_ledger_baseline(l, "main", &like, unlike);
+    bn_result_release(&r);
+    return e;
+}
+
+/* Of each line the run that was promoted last, not the one that was saved last. */
+static void baselines_are_what_was_promoted(void **state)
+{
+    (void)state;
+    struct bn_ledger l;
+    const struct bn_entry *e, *unlike;
+    save("main", "m", 1, 5, BN_ENTRY_PROMOTED);
+    save("main", "m", 1, 6, BN_ENTRY_SAVED);
+    save("main", "m", 1, 7, BN_ENTRY_SAVED);
+    save("main", "other", 1, 8, BN_ENTRY_PROMOTED);
+    save("side", "m", 1, 9, BN_ENTRY_PROMOTED);
+    save("main", "m", 1, 90, BN_ENTRY_REGRESSED);
+    assert_int_equal(open_for(&l, true, NULL), BN_OK);
+    assert_ptr_equal(baseline(&l, "m", 1, &unlike), &l.entries[0]);
+    assert_int_equal(bn_ledger_promote(&l, &l.entries[2], "faster", NULL), BN_OK);
+    assert_ptr_equal(baseline(&l, "m", 1, &unlike), &l.entries[2]);
+    assert_int_equal(bn_ledger_promote(&l, &l.entries[0], NULL, NULL), BN_OK); /* back again */
+    assert_ptr_equal(baseline(&l, "m", 1, &unlike), &l.entries[0]);
+    assert_ptr_equal(baseline(&l, "other", 1, &unlike), &l.entries[3]);
+    assert_null(baseline(&l, "m", 2, &unlike));
+    assert_non_null(unlike);
+    assert_int_equal(bn_ledger_promote(&l, &l.entries[5], "I want it", NULL), BN_ERR_MISMATCH);
+    assert_int_equal(bn_ledger_find(&l, l.entries[1].id, &e, NULL), BN_OK);
+    assert_ptr_equal(e, &l.entries[1]);
+    assert_int_equal(bn_ledger_find(&l, "xyz", &e, NULL), BN_ERR_NOT_FOUND);
+    assert_int_equal(bn_ledger_find(&l, "", &e, NULL), BN_ERR_NOT_FOUND);
+    assert_int_equal(bn_ledger_write(&l, NULL), BN_OK);
+    bn_ledger_close(&l);
+    assert_int_equal(open_for(&l, false, NULL), BN_OK);
+    assert_int_equal(l.n, 6);
+    assert_int_equal(l.n_records, 8);
+    assert_int_equal(l.entries[2].state, BN_ENTRY_PROMOTED);
+    bn_ledger_close(&l);
+}
+
+static void strangers_are_refused(void **state)
+{
+    (void)state;
+    static const char *const NAMES[] = {"", ".", "..", "a/b", ".hidden", "a b", "\xc3\xa4"};
+    struct bn_ledger l;
+    struct bn_result r;
+    struct bn_ledger_note note = {.state = BN_ENTRY_SAVED};
+    save("main", "m", 1, 5, BN_ENTRY_PROMOTED);
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
+        assert_int_equal(bn_ledger_open(&l, folder, NAMES[i], "run", true, NULL), BN_ERR_FORMAT);
+        assert_int_equal(bn_ledger_open(&l, folder, "toy", NAMES[i], true, NULL), BN_ERR_FORMAT);
+    }
+    assert_int_equal(open_for(&l, true, NULL), BN_OK);
+    result(&r, "other key", "m", 1, 5);
+    assert_int_equal(bn_ledger_add(&l, "main", &r, &note, NULL), BN_ERR_UNSUPPORTED);
+    bn_result_release(&r);
+    result(&r, "key", "m", 1, 5);
+    assert_int_equal(bn_ledger_add(&l, "a/b", &r, &note, NULL), BN_ERR_ARG);
+    bn_result_release(&r);
+    bn_ledger_close(&l);
+}
+
+/* A tree that was built with too little memory is reported by the next writing of any. */
+static void forget_short_memory(void)
+{
+    struct bn_buf text = {.max = 64};
+    bn_json *o = bn_json_new_object();
+    (void)!bn_json_write(o, true, &text, NULL);
+    bn_buf_release(&text);
+    bn_json_free(o);
+}
+
+/* Short memory at any point fails, and leaves the file as it was. */
+static void memory_may_end_anywhere(void **state)
+{
+    (void)state;
+    struct bn_ledger l;
+    struct bn_result r;
+    struct bn_ledger_note note = {.state = BN_ENTRY_SAVED};
+    bn_status status = BN_ERR_NOMEM;
+    save("main", "m", 1, 5, BN_ENTRY_PROMOTED);
+    result(&r, "key", "m", 1, 6);
+    for (uint64_t n = 1; status != BN_OK; n++) {
+        bn_mem_fail_after(n);
+        status = open_for(&l, true, NULL);
+        if (status == BN_OK) status = bn_ledger_add(&l, "main", &r, &note, NULL);
+        if (status == BN_OK) status = bn_ledger_write(&l, NULL);
+        bn_mem_fail_after(0);
+        bn_ledger_close(&l);
+        forget_short_memory();
+        assert_true(status == BN_OK || status == BN_ERR_NOMEM);
+        assert_int_equal(open_for(&l, false, NULL), BN_OK);
+        assert_int_equal(l.n, status == BN_OK ? 2 : 1);
+        bn_ledger_close(&l);
+    }
+    bn_result_release(&r);
+}
+
+int main(void)
+{
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(saved_runs_are_read_back),  IN_FOLDER(no_edit_survives),
+        IN_FOLDER(records_cannot_be_removed), IN_FOLDER(baselines_are_what_was_promoted),
+        IN_FOLDER(strangers_are_refused),     IN_FOLDER(memory_may_end_anywhere),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

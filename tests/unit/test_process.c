@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * measure/process.h: every way in which a program can end is told apart, its output is kept as far as it
+ * fits, nothing of it is left over, and descriptors do not leak, in neither direction.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "measure/process.h"
+
+/* Descriptors that this test was given by its caller are not its subject. */
+static void keep_what_we_were_given(void)
+{
+    for (int fd = 3; fd < 1024; fd++)
+        (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+
+static size_t open_descriptors(void)
+{
+    size_t n = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    assert_non_null(dir);
+    while (readdir(dir) != NULL)
+        n++;
+    closedir(dir);
+    return n;
+}
+
+/* sh -c script, within 60 s unless o says otherwise. */
+static struct bn_process sh(const char *script, struct bn_process_options o)
+{
+    struct bn_process p;
+    bn_error err = {0};
+    const char *const argv[] = {"sh", "-c", script, NULL};
+    size_t before = open_descriptors();
+    o.argv = argv;
+    if (o.timeout_ns == 0) o.timeout_ns = UINT64_C(60000000000);
+    bn_status status = bn_process_run(&p, &o, &err);
+    assert_string_equal(err.msg, "");
+    assert_int_equal(status, BN_OK);
+    assert_int_equal(open_descriptors(), before);
+    return p;
+}
+
+static void ends_are_told_apart(void **state)
+{
+    (void)state;
+    char text[80];
+    struct bn_process_options o = {0};
+    struct bn_process p = sh("exit 0", o);
+    assert_int_equal(p.end, BN_PROCESS_EXITED);
+    assert_int_equal(p.code, 0);
+    assert_true(p.wall_ns > 0);
+    assert_true(p.usage.ru_maxrss > 0);
+    p = sh("exit 7", o);
+    assert_int_equal(p.end, BN_PROCESS_EXITED);
+    assert_int_equal(p.code, 7);
+    p = sh("kill -SEGV $$", o);
+    assert_int_equal(p.end, BN_PROCESS_SIGNALLED);
+    assert_int_equal(p.code, SIGSEGV);
+    bn_process_describe(text, sizeof text, &p);
+    assert_string_equal(text, "was ended by signal 11");
+}
+
+static void time_limits_hold(void **state)
+{
+    (void)state;
+    struct bn_process_options o = {.timeout_ns = 50000000};
+    struct bn_process p = sh("while :; do :; done", o);
+    assert_int_equal(p.end, BN_PROCESS_TIMEOUT);
+    p = sh("trap '' TERM INT; sleep 100 & wait", o);
+    assert_int_equal(p.end, BN_PROCESS_TIMEOUT);
+}
+
+/* Children that the program leaves behind go with it: the one that would hold the pipe open, and run on. */
+static void nothing_is_left_over(void **state)
+{
+    (void)state;
+    struct bn_buf out = {.max = 100};
+    struct bn_process p = sh("sleep 100 & echo $!", (struct bn_process_options){.out = &out});
+    assert_int_equal(p.end, BN_PROCESS_EXITED);
+    pid_t left = (pid_t)strtol(out.data, NULL, 10);
+    assert_true(left > 0);
+    for (int i = 0; i < 500 && kill(left, 0) == 0; i++) {
+        char path[64], line[256] = "";
+        snprintf(path, sizeof path, "/proc/%d/stat", (int)left);
+        FILE *f = fopen(path, "r");
+        if (f == NULL) break;
+        bool zombie = fgets(line, sizeof line, f) != NULL && strstr(line, ") Z ") != NULL;
+        fclose(f);
+        if (zombie) break;
+        usleep(10000);
+        assert_true(i < 499);
+    }
+    bn_buf_release(&out);
+}
+
+static void output_is_kept_as_far_as_it_fits(void **state)
+{
+    (void)state;
+    struct bn_buf out = {.max = 1000}, errors = {.max = 100};
+    struct bn_process p =
+        sh("echo one; echo two >&2; cat", (struct bn_process_options){.out = &out, .errors = &errors});
+    assert_int_equal(p.end, BN_PROCESS_EXITED);
+    assert_string_equal(out.data, "one\n");
+    assert_string_equal(errors.data, "two\n");
+    assert_false(out.failed || errors.failed);
+    bn_buf_release(&out);
+    bn_buf_release(&errors);
+    /* More than the buffer and the pipe hold: the program still comes to its end. */
+    out = (struct bn_buf){.max = 1000};
+    p = sh("head -c 300000 /dev/zero; exit 3", (struct bn_process_options){.out = &out});
+    assert_int_equal(p.code, 3);
+    assert_true(out.failed);
+    assert_int_equal(out.len, 1000);
+    bn_buf_release(&out);
+}
+
+static void input_comes_from_a_file(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/bn-process-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, "abc", 3) == 3);
+    close(fd);
+    struct bn_buf out = {.max = 10};
+    sh("cat", (struct bn_process_options){.input = path, .out = &out});
+    assert_string_equal(out.data, "abc");
+    bn_buf_release(&out);
+    unlink(path);
+}
+
+static void the_program_gets_three_descriptors(void **state)
+{
+    (void)state;
+    struct bn_buf out = {.max = 100};
+    /* The listing itself has one. */
+    sh("ls /proc/self/fd", (struct bn_process_options){.out = &out});
+    assert_string_equal(out.data, "0\n1\n2\n3\n");
+    bn_buf_release(&out);
+}
+
+/* Blocked and ignored signals are ours only. */
+static void the_program_gets_plain_signals(void **state)
+{
+    (void)state;
+    sigset_t set, before;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, &before);
+    void (*handler)(int) = signal(SIGPIPE, SIG_IGN);
+    struct bn_process p = sh("kill -TERM $$; exit 5", (struct bn_process_options){0});
+    assert_int_equal(p.end, BN_PROCESS_SIGNALLED);
+    p = sh("kill -PIPE $$; exit 5", (struct bn_process_options){0});
+    assert_int_equal(p.end, BN_PROCESS_SIGNALLED);
+    assert_int_equal(p.code, SIGPIPE);
+    signal(SIGPIPE, handler);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+static void what_cannot_start_is_an_error(void **state)
+{
+    (void)state;
+    struct bn_process p;
+    bn_error err = {0};
+    const char *const none[] = {"/nonexistent/program", NULL}, *const dir[] = {"/tmp", NULL};
+    const char *const fine[] = {"true", NULL};
+    size_t before = open_descriptors();
+    assert_int_equal(bn_process_run(&p, &(struct bn_process_options){.argv = none}, &err), BN_ERR_NOT_FOUND);
+    assert_string_equal(err.where, "/nonexistent/program");
+    assert_int_not_equal(bn_process_run(&p, &(struct bn_process_options){.argv = dir}, NULL), BN_OK);
+    assert_int_equal(
+        bn_process_run(&p, &(struct bn_process_options){.argv = fine, .input = "/nonexistent/file"}, NULL),
+        BN_ERR_NOT_FOUND);
+    assert_int_equal(open_descriptors(), before);
+}
+
+/* Linux counts the memory of the process that starts another one as the other's when it shares it. */
+static void memory_is_the_programs_own(void **state)
+{
+    (void)state;
+    size_t n = 64u << 20;
+    char *ours = malloc(n);
+    assert_non_null(ours);
+    memset(ours, 1, n);
+    free(ours);
+    struct bn_process p = sh("exit 0", (struct bn_process_options){0});
+    assert_true((size_t)p.usage.ru_maxrss * 1024 < n);
+}
+
+static bool yes(void)
+{
+    return true;
+}
+
+static void nothing(int number)
+{
+    (void)number;
+}
+
+static void an_interrupt_cancels(void **state)
+{
+    (void)state;
+    struct bn_process p;
+    struct sigaction catch = {.sa_handler = nothing}, before;
+    const char *const argv[] = {"sleep", "100", NULL};
+    sigaction(SIGALRM, &catch, &before);
+    ualarm(50000, 50000);
+    assert_int_equal(bn_process_run(&p, &(struct bn_process_options){.argv = argv, .cancelled = yes}, NULL),
+                     BN_ERR_CANCELLED);
+    ualarm(0, 0);
+    sigaction(SIGALRM, &before, NULL);
+}
+
+int main(void)
+{
+    keep_what_we_were_given();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ends_are_told_apart),
+        cmocka_unit_test(time_limits_hold),
+        cmocka_unit_test(nothing_is_left_over),
+        cmocka_unit_test(output_is_kept_as_far_as_it_fits),
+        cmocka_unit_test(input_comes_from_a_file),
+        cmocka_unit_test(the_program_gets_three_descriptors),
+        cmocka_unit_test(the_program_gets_plain_signals),
+        cmocka_unit_test(what_cannot_start_is_an_error),
+        cmocka_unit_test(memory_is_the_programs_own),
+        cmocka_unit_test(an_interrupt_cancels),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * measure/result and measure/offline: what a document says of itself is read back; what is unlike is named;
+ * two sessions are held against each other and nothing that is missing passes. And the machine's key: it
+ * stays.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "measure/machine.h"
+#include "measure/offline.h"
+#include "measure/result.h"
+
+/* A document around the given settings, machine fields and series. */
+static bn_status read(struct bn_result *r, const char *settings, const char *machine, const char *series,
+                      bn_error *err)
+{
+    char text[4096];
+    bn_json *doc = NULL;
+    snprintf(text, sizeof text,
+             "{\"schema\":\"bn.bench/"
+             "1\",\"command\":\"run\",\"created\":\"2026-01-02T03:04:05Z\",\"program\":{\"commit\":"
+             "\"abc\",\"dirty\":false},\"settings\":{%s},\"machine\":{\"key\":\"k\",\"label\":\"l\"%s},"
+             "\"series\":[%s]}",
+             settings, machine, series);
+    if (bn_json_parse(&doc, text, strlen(text), err) != BN_OK) fail_msg("%s", text);
+    return bn_result_parse(r, doc, err);
+}
+
+#define TIMES(test, list) \
+    "{\"test\":\"" test   \
+    "\",\"metric\":\"ns\",\"unit\":\"ns\",\"better\":\"lower\",\"exact\":false,\"samples\":[" list "]}"
+#define BYTES(test, list) \
+    "{\"test\":\"" test   \
+    "\",\"metric\":\"bytes\",\"unit\":\"bytes\",\"better\":\"lower\",\"exact\":true,\"samples\":[" list "]}"
+#define SLOW "130,131,132,133,134,135,136,137,138,139"
+#define FAST "100,101,102,103,104,105,106,107,108,109"
+
+static void settings_of(char hex[BN_SHA256_HEX], const char *settings)
+{
+    struct bn_result r;
+    assert_int_equal(read(&r, settings, "", TIMES("t", FAST), NULL), BN_OK);
+    memcpy(hex, r.settings_sha256, BN_SHA256_HEX);
+    bn_result_release(&r);
+}
+
+/* How often something is measured does not change what is measured; the order of members neither. */
+static void settings_are_what_was_measured(void **state)
+{
+    (void)state;
+    char a[BN_SHA256_HEX], b[BN_SHA256_HEX];
+    settings_of(a, "\"threads\":[1],\"isa\":\"ref\",\"reps\":5,\"model\":\"x.gguf\"");
+    settings_of(b, "\"isa\":\"ref\",\"reps\":50,\"threads\":[1],\"warmup\":3,\"model\":\"/y.gguf\"");
+    assert_string_equal(a, b);
+    settings_of(b, "\"isa\":\"ref\",\"reps\":5,\"threads\":[2]");
+    assert_string_not_equal(a, b);
+}
+
+static void documents_are_read_back(void **state)
+{
+    (void)state;
+    struct bn_result r;
+    bn_error err = {0};
+    assert_int_equal(read(&r, "", ",\"load_milli\":[900,0,0],\"cpus_usable\":2", TIMES("t", FAST), &err),
+                     BN_OK);
+    assert_string_equal(r.suite, "run");
+    assert_string_equal(r.commit, "abc");
+    assert_string_equal(r.machine_key, "k");
+    assert_string_equal(r.model_sha256, "");
+    assert_false(r.dirty || r.points);
+    assert_string_equal(r.contended, "");
+    assert_int_equal(r.series.n, 1);
+    bn_result_release(&r);
+    assert_int_equal(read(&r, "", ",\"load_milli\":[1000,0,0],\"cpus_usable\":2", TIMES("t", FAST), &err),
+                     BN_OK);
+    assert_string_not_equal(r.contended, "");
+    bn_result_release(&r);
+    assert_int_equal(read(&r, "", "", "", &err), BN_ERR_FORMAT); /* nothing was measured */
+}
+
+static void what_is_unlike_is_named(void **state)
+{
+    (void)state;
+    static const struct bn_likeness A = {"m", "s", "d"};
+    static const struct {
+        struct bn_likeness b;
+        const char *names;
+    } CASES[] = {{{"n", "s", "d"}, "machine"}, {{"m", "t", "d"}, "settings"}, {{"m", "s", ""}, "model"}};
+    assert_int_equal(bn_result_like(&A, &A, NULL), BN_OK);
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        bn_error err = {0};
+        assert_int_equal(bn_result_like(&A, &CASES[i].b, &err), BN_ERR_UNSUPPORTED);
+        assert_non_null(strstr(err.msg, CASES[i].names));
+    }
+}
+
+static void points_have_no_samples(void **state)
+{
+    (void)state;
+    static const char TEXT[] =
+        "{\"baselines\":{\"linux\":{\"impl\":{\"throughput_tokens_per_second\":125.3,"
+        "\"latency_p50_ms\":89.2,\"memory_usage_mb\":1024.5,\"accuracy_score\":0.9987}}}}";
+    static const char WRONG[] = "{\"baselines\":{\"linux\":{\"impl\":{\"latency_p50_ms\":\"soon\"}}}}";
+    struct bn_result r;
+    bn_json *doc = NULL;
+    assert_int_equal(bn_json_parse(&doc, TEXT, sizeof TEXT - 1, NULL), BN_OK);
+    assert_int_equal(bn_result_parse(&r, doc, NULL), BN_OK);
+    assert_true(r.points);
+    assert_int_equal(r.series.n, 4);
+    assert_true(bn_series_find(&r.series, "linux impl", "throughput_tokens_per_second")->higher);
+    assert_true(bn_series_find(&r.series, "linux impl", "accuracy_score")->higher);
+    assert_false(bn_series_find(&r.series, "linux impl", "latency_p50_ms")->higher);
+    bn_result_release(&r);
+    assert_int_equal(bn_json_parse(&doc, WRONG, sizeof WRONG - 1, NULL), BN_OK);
+    assert_int_equal(bn_result_parse(&r, doc, NULL), BN_ERR_FORMAT);
+}
+
+/* ---- two sessions ---- */
+
+static struct bn_levels levels = {
+    .n = 2,
+    .list = {{.test = "*", .metric = "*", .better = 1, .warning = 8, .critical = 15},
+             {.test = "*", .metric = "*", .warning = 15, .critical = 25}}};
+
+static struct bn_offline_rules rules(void)
+{
+    return (struct bn_offline_rules){
+        .judge = BN_JUDGE_RULES_INIT, .drift = BN_OFFLINE_DRIFT, .levels = &levels};
+}
+
+static void sessions_are_compared(void **state)
+{
+    (void)state;
+    struct bn_result a, b;
+    struct bn_offline o;
+    struct bn_offline_rules with = rules();
+    assert_int_equal(
+        read(&a, "", "",
+             TIMES("slower", FAST) "," TIMES("gone", FAST) "," BYTES("b", "7,7") "," BYTES("c", "7"), NULL),
+        BN_OK);
+    assert_int_equal(
+        read(&b, "", "",
+             BYTES("b", "7") "," TIMES("slower", SLOW) "," TIMES("new", FAST) "," BYTES("c", "7,8"), NULL),
+        BN_OK);
+    assert_int_equal(bn_offline_compare(&o, &a.series, &b.series, &with, NULL), BN_OK);
+    assert_int_equal(o.n, 5);
+    assert_int_equal(o.n_missing, 1);
+    assert_int_equal(o.n_extra, 1);
+    assert_int_equal(o.worst, BN_OUTCOME_REGRESSED);
+    assert_int_equal(o.severity, BN_SEVERITY_CRITICAL);
+    assert_int_equal(o.list[0].j.outcome, BN_OUTCOME_REGRESSED);
+    assert_non_null(strstr(o.list[1].j.reason, "missing"));
+    assert_int_equal(o.list[2].j.outcome, BN_OUTCOME_SAME);
+    assert_int_equal(o.list[3].j.outcome, BN_OUTCOME_INCONCLUSIVE); /* not the same each time */
+    assert_string_equal(o.list[4].test, "new");
+    bn_offline_release(&o);
+
+    with.contended = "somebody else was at work"; /* then times say nothing; what is exact still does */
+    assert_int_equal(bn_offline_compare(&o, &a.series, &b.series, &with, NULL), BN_OK);
+    assert_int_equal(o.list[0].j.outcome, BN_OUTCOME_INCONCLUSIVE);
+    assert_int_equal(o.list[2].j.outcome, BN_OUTCOME_SAME);
+    assert_int_equal(o.severity, BN_SEVERITY_NONE);
+    bn_offline_release(&o);
+    bn_result_release(&a);
+    bn_result_release(&b);
+}
+
+static void add_point(struct bn_series_list *all, const char *metric, bool higher, double x)
+{
+    struct bn_series s = {
+        .test = "t", .metric = metric, .unit = "1", .higher = higher, .samples = &x, .n = 1};
+    assert_int_equal(bn_series_add(all, &s, NULL), BN_OK);
+}
+
+/* Without samples the levels alone speak, at their very numbers; never SAME, never REGRESSED. */
+static void points_are_judged_by_levels(void **state)
+{
+    (void)state;
+    static const struct {
+        bool higher;
+        double b;
+        enum bn_severity severity;
+    } CASES[] = {{true, 92, BN_SEVERITY_NONE},      {true, 91.9, BN_SEVERITY_WARNING},
+                 {true, 85, BN_SEVERITY_WARNING},   {true, 84.9, BN_SEVERITY_CRITICAL},
+                 {false, 115, BN_SEVERITY_NONE},    {false, 115.1, BN_SEVERITY_WARNING},
+                 {false, 125, BN_SEVERITY_WARNING}, {false, 125.1, BN_SEVERITY_CRITICAL},
+                 {false, 50, BN_SEVERITY_NONE}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        struct bn_series_list a = {0}, b = {0};
+        struct bn_offline o;
+        struct bn_offline_rules with = rules();
+        with.points = true;
+        add_point(&a, "m", CASES[i].higher, 100);
+        add_point(&b, "m", CASES[i].higher, CASES[i].b);
+        assert_int_equal(bn_offline_compare(&o, &a, &b, &with, NULL), BN_OK);
+        assert_int_equal(o.severity, CASES[i].severity);
+        assert_int_equal(o.list[0].j.outcome, BN_OUTCOME_INCONCLUSIVE);
+        assert_non_null(strstr(o.list[0].j.reason, "without samples"));
+        bn_offline_release(&o);
+        bn_series_release(&a);
+        bn_series_release(&b);
+    }
+}
+
+/* ---- the machine ---- */
+
+static void key_stays_under_load(void **state)
+{
+    (void)state;
+    struct bn_machine m;
+    struct bn_machine_id first, id;
+    bn_machine_read(&m);
+    assert_int_equal(bn_machine_identify(&first, &m, NULL), BN_OK);
+    assert_int_equal(strlen(first.key), 64);
+    for (unsigned i = 0; i < 10; i++) {
+        bn_machine_read(&m);
+        m.load_milli[0] += 1000 * i; /* what load, boots and settings change */
+        m.memory_bytes += 3 * i * (uint64_t)4096;
+        m.cpus_usable = 1 + i % 2;
+        m.quota_us = 1000 * i;
+        snprintf(m.kernel, sizeof m.kernel, "6.%u", i);
+        snprintf(m.governor, sizeof m.governor, "g%u", i);
+        assert_int_equal(bn_machine_identify(&id, &m, NULL), BN_OK);
+        assert_string_equal(id.key, first.key);
+        assert_string_equal(id.label, first.label);
+    }
+    m.cores++;
+    assert_int_equal(bn_machine_identify(&id, &m, NULL), BN_OK);
+    assert_string_not_equal(id.key, first.key);
+    m.cores--;
+    m.flags[m.n_flags++] = "new";
+    assert_int_equal(bn_machine_identify(&id, &m, NULL), BN_OK);
+    assert_string_not_equal(id.key, first.key);
+    m.n_flags--;
+    m.memory_bytes += UINT64_C(1) << 31;
+    assert_int_equal(bn_machine_identify(&id, &m, NULL), BN_OK);
+    assert_string_not_equal(id.key, first.key);
+}
+
+static void labels_are_names_of_folders(void **state)
+{
+    (void)state;
+    static const char *const MODELS[][2] = {
+        {"AMD EPYC 9B45 128-Core Processor", "amd-epyc-9b45-4cpu-"},
+        {"Intel(R) Xeon(R) CPU E5-2690 v4 @ 2.60GHz", "intel-xeon-e5-2690-v4-4cpu-"},
+        {"../../etc/\"x\"\n", "etc-x-4cpu-"},
+        {"", "riscv64-4cpu-"}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(MODELS); i++) {
+        struct bn_machine m = {.cpus_online = 4, .arch = "riscv64"};
+        struct bn_machine_id id;
+        snprintf(m.cpu_model, sizeof m.cpu_model, "%s", MODELS[i][0]);
+        assert_int_equal(bn_machine_identify(&id, &m, NULL), BN_OK);
+        assert_int_equal(strlen(id.label), strlen(MODELS[i][1]) + 8);
+        assert_memory_equal(id.label, MODELS[i][1], strlen(MODELS[i][1]));
+        assert_memory_equal(id.label + strlen(MODELS[i][1]), id.key, 8);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(settings_are_what_was_measured), cmocka_unit_test(documents_are_read_back),
+        cmocka_unit_test(what_is_unlike_is_named),        cmocka_unit_test(points_have_no_samples),
+        cmocka_unit_test(sessions_are_compared),          cmocka_unit_test(points_are_judged_by_levels),
+        cmocka_unit_test(key_stays_under_load),           cmocka_unit_test(labels_are_names_of_folders),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

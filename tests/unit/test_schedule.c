@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * profile/schedule and profile/roofline: by hand, against brute force on random graphs, and where they must
+ * refuse.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "profile/roofline.h"
+#include "profile/schedule.h"
+
+static uint32_t add(struct bn_graph *graph, const char *name, uint64_t ns)
+{
+    struct bn_node node = {.kind = BN_NODE_TASK, .name = name, .timed = true, .ns = ns, .thread = 0};
+    return bn_graph_add(graph, &node);
+}
+
+/* A3 -> B2 -> D4, A -> C5 -> D: B could take 3 longer. */
+static void make_diamond(struct bn_graph *graph)
+{
+    bn_graph_open(graph, 0);
+    uint32_t a = add(graph, "A", 3), b = add(graph, "B", 2), c = add(graph, "C", 5), d = add(graph, "D", 4);
+    bn_graph_link(graph, BN_EDGE_SEQUENCE, a, b);
+    bn_graph_link(graph, BN_EDGE_FORK, a, c);
+    bn_graph_link(graph, BN_EDGE_JOIN, b, d);
+    bn_graph_link(graph, BN_EDGE_DEPENDS_ON, c, d);
+    assert_int_equal(bn_graph_finish(graph, NULL), BN_OK);
+}
+
+static void the_diamond_by_hand(void **state)
+{
+    (void)state;
+    static const uint64_t START[] = {0, 3, 3, 8}, SLACK[] = {0, 3, 0, 0}, PATH[] = {0, 2, 3};
+    struct bn_graph graph;
+    struct bn_schedule s;
+    make_diamond(&graph);
+    assert_int_equal(bn_schedule_open(&s, &graph, NULL, NULL), BN_OK);
+    assert_int_equal(s.path_ns, 12);
+    assert_int_equal(s.work_ns, 14);
+    assert_false(s.model);
+    assert_true(fabs(bn_schedule_parallelism(&s) - 14.0 / 12.0) < 1e-12);
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_int_equal(s.slot[i].start, START[i]);
+        assert_int_equal(s.slot[i].slack, SLACK[i]);
+        assert_int_equal(s.slot[i].free_slack, SLACK[i]);
+    }
+    assert_int_equal(s.n_path, 3);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(s.path[i], PATH[i]);
+    assert_int_equal(bn_schedule_path_share(&s, &graph, "C"), 5);
+    assert_int_equal(bn_schedule_path_share(&s, &graph, "B"), 0);
+    bn_schedule_close(&s);
+    bn_graph_close(&graph);
+}
+
+/* C twice as fast: 3 + 2.5, rounded, + 4; C five times: then B is on the path. */
+static void what_if_is_a_model(void **state)
+{
+    (void)state;
+    struct bn_graph graph;
+    struct bn_schedule s;
+    make_diamond(&graph);
+    assert_int_equal(bn_schedule_open(&s, &graph, &(struct bn_what_if){"C", 2.5}, NULL), BN_OK);
+    assert_true(s.model);
+    assert_int_equal(s.path_ns, 9);
+    bn_schedule_close(&s);
+    assert_int_equal(bn_schedule_open(&s, &graph, &(struct bn_what_if){"C", 5}, NULL), BN_OK);
+    assert_int_equal(s.path_ns, 9);
+    assert_int_equal(s.slot[2].slack, 1);
+    bn_schedule_close(&s);
+    assert_int_equal(bn_schedule_open(&s, &graph, &(struct bn_what_if){"X", 2}, NULL), BN_ERR_ARG);
+    assert_int_equal(bn_schedule_open(&s, &graph, &(struct bn_what_if){"C", 0}, NULL), BN_ERR_ARG);
+    assert_int_equal(graph.node[2].ns, 5);
+    bn_graph_close(&graph);
+}
+
+/* Two threads, 70 and 30: the shares of a team. Waiting is no work, and containers count nothing. */
+static void two_threads_that_meet(void **state)
+{
+    (void)state;
+    struct bn_graph graph;
+    struct bn_schedule s;
+    bn_graph_open(&graph, 0);
+    struct bn_node brick = {.kind = BN_NODE_BRICK, .name = "b", .timed = true, .ns = 70, .thread = -1};
+    struct bn_node meeting = {.kind = BN_NODE_MEETING, .timed = true, .thread = -1};
+    struct bn_node wait = {.kind = BN_NODE_WAIT, .timed = true, .ns = 40, .thread = 1};
+    bn_graph_push(&graph, &brick);
+    uint32_t a = add(&graph, "k", 70), b = add(&graph, "k", 30);
+    bn_graph_pop(&graph);
+    uint32_t end = bn_graph_push(&graph, &meeting);
+    bn_graph_add(&graph, &wait);
+    bn_graph_pop(&graph);
+    bn_graph_link(&graph, BN_EDGE_JOIN, a, end);
+    bn_graph_link(&graph, BN_EDGE_JOIN, b, end);
+    assert_int_equal(bn_schedule_open(&s, &graph, NULL, NULL), BN_OK);
+    assert_int_equal(s.n_leaves, 3);
+    assert_int_equal(s.path_ns, 70);
+    assert_int_equal(s.slot[b].slack, 40);
+    assert_true(fabs(bn_schedule_parallelism(&s) - 100.0 / 70.0) < 1e-12);
+    assert_int_equal(bn_schedule_path_share(&s, &graph, "b"), 70);
+    bn_schedule_close(&s);
+    bn_graph_close(&graph);
+}
+
+static void nothing_is_no_path(void **state)
+{
+    (void)state;
+    struct bn_graph graph;
+    struct bn_schedule s;
+    bn_graph_open(&graph, 0);
+    assert_int_equal(bn_schedule_open(&s, &graph, NULL, NULL), BN_OK);
+    assert_int_equal(s.n_path, 0);
+    assert_true(bn_schedule_parallelism(&s) == 0.0);
+    bn_schedule_close(&s);
+    bn_graph_close(&graph);
+}
+
+static void a_circle_is_named(void **state)
+{
+    (void)state;
+    struct bn_graph graph;
+    struct bn_schedule s;
+    bn_error err = {0};
+    make_diamond(&graph);
+    uint32_t behind = add(&graph, "E", 1);
+    bn_graph_link(&graph, BN_EDGE_SEQUENCE, 3, behind);
+    bn_graph_link(&graph, BN_EDGE_SEQUENCE, 3, 2);
+    assert_int_equal(bn_schedule_open(&s, &graph, NULL, &err), BN_ERR_ARG);
+    assert_true(strstr(err.msg, "circle: C (2) after D (3) after C (2)") != NULL ||
+                strstr(err.msg, "circle: D (3) after C (2) after D (3)") != NULL);
+    bn_graph_close(&graph);
+
+    bn_graph_open(&graph, 0); /* one too long to be written out */
+    for (uint32_t i = 0; i < 1000; i++)
+        add(&graph, "node", 1);
+    for (uint32_t i = 0; i < 1000; i++)
+        bn_graph_link(&graph, BN_EDGE_SEQUENCE, i, (i + 1) % 1000);
+    err = (bn_error){0};
+    assert_int_equal(bn_schedule_open(&s, &graph, NULL, &err), BN_ERR_ARG);
+    assert_non_null(strstr(err.msg, "node (999) after node (998) after "));
+    bn_graph_close(&graph);
+}
+
+static void edges_join_leaves_only(void **state)
+{
+    (void)state;
+    struct bn_graph graph;
+    struct bn_schedule s;
+    bn_error err = {0};
+    bn_graph_open(&graph, 0);
+    struct bn_node brick = {.kind = BN_NODE_BRICK, .name = "outer", .timed = true, .ns = 9, .thread = -1};
+    uint32_t outer = bn_graph_push(&graph, &brick);
+    uint32_t inner = add(&graph, "inner", 9);
+    bn_graph_pop(&graph);
+    bn_graph_link(&graph, BN_EDGE_SEQUENCE, inner, outer);
+    assert_int_equal(bn_schedule_open(&s, &graph, NULL, &err), BN_ERR_ARG);
+    assert_string_equal(err.where, "outer");
+    bn_graph_close(&graph);
+}
+
+/* ---- random graphs ---- */
+
+#define MOST 12u
+
+static uint32_t random_below(uint32_t *state, uint32_t n)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return (*state >> 8) % n;
+}
+
+/* The longest chain that ends with node i: by trying all of them. */
+static uint64_t longest_to(const struct bn_graph *graph, uint32_t i)
+{
+    uint64_t longest = 0;
+    for (uint32_t e = 0; e < graph->n_edges; e++) {
+        if (graph->edge[e].to != i) continue;
+        uint64_t before = longest_to(graph, graph->edge[e].from);
+        if (before > longest) longest = before;
+    }
+    return longest + graph->node[i].ns;
+}
+
+/* Durations of the leaves make a path; one more nanosecond of slack would make it longer. */
+static void check_random(const struct bn_graph *graph)
+{
+    struct bn_schedule s, longer;
+    uint64_t longest = 0, work = 0, path = 0;
+    assert_int_equal(bn_schedule_open(&s, graph, NULL, NULL), BN_OK);
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        uint64_t finish = longest_to(graph, i);
+        assert_int_equal(s.slot[i].finish, finish);
+        assert_int_equal(s.slot[i].start, finish - graph->node[i].ns);
+        assert_true(s.slot[i].latest_start >= s.slot[i].start && s.slot[i].latest_finish <= s.path_ns);
+        assert_true(s.slot[i].free_slack <= s.slot[i].slack);
+        if (finish > longest) longest = finish;
+        work += graph->node[i].ns;
+    }
+    assert_int_equal(s.path_ns, longest);
+    assert_int_equal(s.work_ns, work);
+    for (uint32_t i = 0; i < s.n_path; i++) {
+        path += graph->node[s.path[i]].ns;
+        assert_int_equal(s.slot[s.path[i]].slack, 0);
+    }
+    assert_int_equal(path, longest);
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        uint64_t was = graph->node[i].ns;
+        for (uint64_t more = 0; more < 2; more++) {
+            graph->node[i].ns = was + s.slot[i].slack + more;
+            assert_int_equal(bn_schedule_open(&longer, graph, NULL, NULL), BN_OK);
+            assert_int_equal(longer.path_ns, longest + more);
+            bn_schedule_close(&longer);
+        }
+        graph->node[i].ns = was + s.slot[i].free_slack;
+        assert_int_equal(bn_schedule_open(&longer, graph, NULL, NULL), BN_OK);
+        for (uint32_t k = 0; k < graph->n_nodes; k++)
+            assert_int_equal(longer.slot[k].start, s.slot[k].start);
+        bn_schedule_close(&longer);
+        graph->node[i].ns = was;
+    }
+    bn_schedule_close(&s);
+}
+
+static void random_graphs_agree_with_brute_force(void **state)
+{
+    (void)state;
+    uint32_t random = 7;
+    for (uint32_t round = 0; round < 400; round++) {
+        struct bn_graph graph;
+        uint32_t n = 1 + random_below(&random, MOST), place[MOST];
+        bn_graph_open(&graph, 0);
+        for (uint32_t i = 0; i < n; i++) {
+            add(&graph, "n", random_below(&random, 20));
+            uint32_t at = random_below(&random, i + 1); /* numbers say nothing about the order */
+            place[i] = place[at];
+            place[at] = i;
+        }
+        for (uint32_t i = 0; i < n; i++)
+            for (uint32_t k = i + 1; k < n; k++)
+                if (random_below(&random, 3) == 0)
+                    bn_graph_link(&graph, BN_EDGE_SEQUENCE + random_below(&random, 5), place[i], place[k]);
+        assert_int_equal(bn_graph_finish(&graph, NULL), BN_OK);
+        check_random(&graph);
+        bn_graph_close(&graph);
+    }
+}
+
+static void short_memory_is_an_error(void **state)
+{
+    (void)state;
+    struct bn_graph graph;
+    struct bn_schedule s;
+    make_diamond(&graph);
+    uint64_t before = bn_mem_stats().bytes_now;
+    for (uint64_t n = 1; n <= 8; n++) {
+        bn_mem_fail_after(n);
+        assert_int_equal(bn_schedule_open(&s, &graph, NULL, NULL), BN_ERR_NOMEM);
+        bn_mem_fail_after(0);
+        assert_int_equal(bn_mem_stats().bytes_now, before);
+    }
+    bn_graph_close(&graph);
+}
+
+/* ---- roofline ---- */
+
+static struct bn_roofline place(double ops, double bytes, double seconds, double roof_ops, double roof_bytes)
+{
+    struct bn_roofline r;
+    bn_roofline_place(&r, &(struct bn_roofline_work){ops, bytes, bn_span_of(seconds)},
+                      &(struct bn_roofs){bn_span_of(roof_ops), bn_span_of(roof_bytes)});
+    return r;
+}
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= 1e-12 * fmax(1, fabs(b));
+}
+
+static void roofline_by_hand(void **state)
+{
+    (void)state;
+    struct bn_roofline r = place(2e9, 1e9, 0.1, 1e11, 2e10);
+    assert_true(r.known && !r.invalid && r.by_bytes);
+    assert_true(near(r.achieved, 2e10) && near(r.intensity, 2) && near(r.roof, 4e10));
+    assert_true(near(r.raw.mid, 0.5) && near(r.distance.mid, 0.5));
+    r = place(2e9, 1e7, 0.1, 1e11, 2e10); /* many operations a byte */
+    assert_true(r.known && !r.by_bytes && near(r.roof, 1e11) && near(r.raw.mid, 0.8));
+    r = place(2e9, 0, 0.1, 1e11, 0); /* no bytes: the roof of operations */
+    assert_true(r.known && !r.by_bytes && isnan(r.intensity) && near(r.raw.mid, 0.8));
+    r = place(0, 1e9, 0.1, 0, 2e10); /* no operations: bytes against bytes */
+    assert_true(r.known && r.by_bytes && near(r.raw.mid, 0.5) && near(r.achieved, 1e10));
+}
+
+static void roofline_guards(void **state)
+{
+    (void)state;
+    assert_false(place(0, 0, 0.1, 1e11, 2e10).known);
+    assert_false(place(2e9, 1e9, 0, 1e11, 2e10).known);
+    assert_false(place(2e9, 1e9, 0.1, 0, 2e10).known);
+    assert_false(place(2e9, 1e9, 0.1, 1e11, 0).known);
+    assert_false(place(2e9, 1e9, -0.1, 1e11, 2e10).known);
+    assert_false(place((double)NAN, 1e9, 0.1, 1e11, 2e10).known);
+    assert_non_null(place(0, 0, 0.1, 1e11, 2e10).reason);
+    struct bn_roofline r = place(2e9, 1e9, 0.049, 1e11, 2e10); /* 2 % above: noise, shown as 0 */
+    assert_true(r.known && !r.invalid && r.raw.mid < 0 && r.distance.mid == 0.0);
+    r = place(2e9, 1e9, 0.047, 1e11, 2e10); /* 6 % above: wrong */
+    assert_true(r.known && r.invalid && r.reason != NULL);
+}
+
+static void roofline_intervals(void **state)
+{
+    (void)state;
+    struct bn_roofline r;
+    bn_roofline_place(&r, &(struct bn_roofline_work){2e9, 1e9, {0.08, 0.1, 0.125}},
+                      &(struct bn_roofs){{0.9e11, 1e11, 1.1e11}, {1.6e10, 2e10, 2.5e10}});
+    assert_true(near(r.raw.mid, 0.5));
+    assert_true(near(r.raw.low, 1 - 2.5e10 / 3.2e10)); /* fastest against the lowest roof */
+    assert_true(near(r.raw.high, 1 - 1.6e10 / 5e10));
+    bn_roofline_place(&r, &(struct bn_roofline_work){2e9, 1e9, {0.2, 0.1, 0.3}},
+                      &(struct bn_roofs){bn_span_of(1e11), bn_span_of(2e10)});
+    assert_false(r.known); /* no interval */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_diamond_by_hand),
+        cmocka_unit_test(what_if_is_a_model),
+        cmocka_unit_test(two_threads_that_meet),
+        cmocka_unit_test(nothing_is_no_path),
+        cmocka_unit_test(a_circle_is_named),
+        cmocka_unit_test(edges_join_leaves_only),
+        cmocka_unit_test(random_graphs_agree_with_brute_force),
+        cmocka_unit_test(short_memory_is_an_error),
+        cmocka_unit_test(roofline_by_hand),
+        cmocka_unit_test(roofline_guards),
+        cmocka_unit_test(roofline_intervals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

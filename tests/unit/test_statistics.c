@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * measure/: distributions, intervals, rank tests, outliers, steadiness and change points, against vectors
+ * that were reckoned independently (by hand, or in Python), and against what must hold for all input.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "measure/changepoint.h"
+#include "measure/distribution.h"
+#include "measure/ranks.h"
+#include "measure/steady.h"
+#include "measure/summary.h"
+
+#define assert_close(a, b, most) assert_true(fabs((a) - (b)) <= (most))
+#define EXACT 1e-12
+
+/* ---- distributions ---- */
+
+static void distributions(void **state)
+{
+    (void)state;
+    assert_close(bn_normal_cdf(0), 0.5, 0.0);
+    assert_close(bn_normal_cdf(1.959963984540054), 0.975, EXACT);
+    assert_close(bn_normal_quantile(0.975), 1.959963984540054, EXACT);
+    assert_close(bn_normal_quantile(0.8) + bn_normal_quantile(0.975), 2.801585218112969, EXACT);
+    assert_close(bn_normal_quantile(1e-10), -6.361340902404056, 1e-9);
+    assert_close(bn_student_quantile(0.975, 1), 12.706204736174698, 1e-9);
+    assert_close(bn_student_quantile(0.975, 5), 2.570581835636314, EXACT);
+    assert_close(bn_student_quantile(0.975, 30), 2.0422724563012373, EXACT);
+    assert_close(bn_student_cdf(2, 4), 0.941941738241592, EXACT);
+    assert_close(bn_student_cdf(-1, 1), 0.25, EXACT);
+    assert_close(bn_binomial_cdf(2, 5, 0.5), 0.5, EXACT);
+    assert_close(bn_binomial_cdf(0, 6, 0.5), 1.0 / (double)64, EXACT);
+    assert_close(bn_binomial_cdf(3, 10, 0.3), 0.6496107184, EXACT);
+    assert_true(isinf(bn_normal_quantile(0)) && isinf(bn_normal_quantile(1)) && bn_normal_quantile(1) > 0);
+    assert_true(isinf(bn_normal_quantile((double)NAN)));
+    for (double p = 0.001; p < 0.9995; p += 0.001) {
+        assert_close(bn_normal_cdf(bn_normal_quantile(p)), p, EXACT);
+        assert_close(bn_student_cdf(bn_student_quantile(p, 3.7), 3.7), p, EXACT);
+        assert_close(bn_student_quantile(p, 1e6), bn_normal_quantile(p), 1e-4);
+        assert_true(bn_normal_quantile(p + 0.0001) > bn_normal_quantile(p));
+    }
+}
+
+/* ---- what samples look like ---- */
+
+static void outliers_are_labelled(void **state)
+{
+    (void)state;
+    const double x[] = {10, 11, 12, 12, 13, 13, 14, 15, 16, 40, 12, 25}, flat[] = {1, 1, 1, 1, 9};
+    struct bn_tukey f;
+    assert_true(bn_tukey(&f, x, BN_ARRAY_LEN(x)));
+    assert_true(f.q1 == 12 && f.median == 13 && f.q3 == 15.25);
+    assert_true(f.severe_low == 2.25 && f.mild_low == 7.125 && f.mild_high == 20.125 && f.severe_high == 25);
+    assert_int_equal(bn_tukey_label(&f, 40), BN_OUTLIER_SEVERE);
+    assert_int_equal(bn_tukey_label(&f, 25), BN_OUTLIER_MILD); /* on the fence is inside */
+    assert_int_equal(bn_tukey_label(&f, 20.125), BN_OUTLIER_NONE);
+    assert_int_equal(bn_tukey_label(&f, 2.2), BN_OUTLIER_SEVERE);
+    assert_int_equal(bn_tukey_label(&f, 7), BN_OUTLIER_MILD);
+    assert_true(f.n_severe_high == 1 && f.n_mild_high == 1 && f.n_mild_low == 0 && f.n_severe_low == 0);
+    assert_true(bn_tukey(&f, flat, 5) && f.coarse && f.n_severe_high == 0);
+    assert_int_equal(bn_tukey_label(&f, 9), BN_OUTLIER_NONE);
+    assert_false(bn_tukey(&f, x, 0));
+}
+
+static void moments_slope_correlation(void **state)
+{
+    (void)state;
+    const double x[] = {1, 2, 3, 4}, y[] = {2.5, 4.5, 6.5, 8.5}, swing[] = {1, -1, 1, -1, 1, -1};
+    double sd;
+    assert_close(bn_mean(x, 4, &sd), 2.5, EXACT);
+    assert_close(sd, sqrt(5 / (double)3), EXACT);
+    assert_true(isnan(bn_mean(x, 0, &sd)) && sd == 0);
+    assert_close(bn_slope(x, y, 4), 65 / (double)30, EXACT);
+    assert_true(isnan(bn_slope(x, y, 0)));
+    assert_close(bn_autocorrelation(swing, 6), -5 / (double)6, EXACT);
+    assert_close(bn_autocorrelation(x, 4), 0.25, EXACT);
+    assert_true(bn_autocorrelation(x, 2) == 0);
+}
+
+/* ---- intervals ---- */
+
+static void median_by_order(void **state)
+{
+    (void)state;
+    static const size_t RANKS[][2] = {{1, 0},  {5, 0},  {6, 1},  {8, 1},  {9, 2},
+                                      {10, 2}, {15, 4}, {20, 6}, {30, 10}};
+    static const double COVERAGE[] = {0, 0, 0.96875, 0.99219, 0.96094, 0.97852, 0.96484, 0.95861, 0.95723};
+    double x[] = {6, 1, 5, 2, 4, 3};
+    struct bn_interval i;
+    for (size_t k = 0; k < BN_ARRAY_LEN(RANKS); k++) {
+        assert_int_equal(bn_median_rank(RANKS[k][0], 0.95), RANKS[k][1]);
+        if (RANKS[k][1] > 0)
+            assert_close(1 - 2 * bn_binomial_cdf(RANKS[k][1] - 1, RANKS[k][0], 0.5), COVERAGE[k], 5e-6);
+    }
+    assert_int_equal(bn_interval_median(&i, x, 6, 0.95, NULL), BN_OK);
+    assert_true(i.estimate == 3.5 && i.low == 1 && i.high == 6);
+    assert_int_equal(bn_interval_median(&i, x, 5, 0.95, NULL), BN_OK);
+    assert_true(i.estimate == 4 && isnan(i.low) && isnan(i.high));
+    assert_int_equal(bn_interval_median(&i, x, 0, 0.95, NULL), BN_OK);
+    assert_true(isnan(i.estimate));
+}
+
+/* The bootstrap that draws each of the 6^6 samples once. */
+static void correction_by_the_complete_bootstrap(void **state)
+{
+    (void)state;
+    const double x[] = {2, 3, 5, 7, 11, 13};
+    static double means[46656];
+    double without[6], below = 0;
+    for (unsigned i = 0; i < 46656; i++) {
+        double sum = 0;
+        for (unsigned k = 0, code = i; k < 6; k++, code /= 6)
+            sum += x[code % 6];
+        means[i] = sum / 6;
+        below += sum < 41 ? 1 : sum <= 41 ? 0.5 : 0;
+    }
+    for (size_t i = 0; i < 6; i++)
+        without[i] = (41 - x[i]) / 5;
+    bn_sort(means, 46656);
+    struct bn_bca b = bn_bca_levels(below / 46656, 46656, without, 6, 0.95);
+    assert_close(below / 46656, 0.5098165294924554, EXACT);
+    assert_close(b.z0, 0.02460887400098697, EXACT);
+    assert_close(b.a, 0.022990777677154607, EXACT);
+    assert_close(b.low, 0.033752236530441904, EXACT);
+    assert_close(b.high, 0.9823134200158923, EXACT);
+    assert_close(means[(size_t)ceil(46656 * 0.025) - 1], 23 / (double)6, EXACT);
+    assert_close(means[(size_t)ceil(46656 * 0.975) - 1], 10, EXACT);
+    assert_close(means[(size_t)ceil(46656 * b.low) - 1], 4, EXACT);
+    assert_close(means[(size_t)ceil(46656 * b.high) - 1], 31 / (double)3, EXACT);
+
+    /* What draws at random is near that, and the same for the same seed. */
+    struct bn_bootstrap how = {.of = bn_mean_of, .seed = 7};
+    struct bn_interval i, again;
+    assert_int_equal(bn_interval_bootstrap(&i, x, 6, &how, NULL), BN_OK);
+    assert_close(i.estimate, 41 / (double)6, EXACT);
+    assert_close(i.low, 23 / (double)6, EXACT);
+    assert_close(i.high, 10, 0.2); /* means are sixths */
+    assert_int_equal(bn_interval_bootstrap(&again, x, 6, &how, NULL), BN_OK);
+    assert_true(again.low == i.low && again.high == i.high);
+    how.bca = true;
+    assert_int_equal(bn_interval_bootstrap(&i, x, 6, &how, NULL), BN_OK);
+    assert_close(i.low, 4, EXACT);
+    assert_close(i.high, 31 / (double)3, EXACT);
+}
+
+static void rows_blocks_and_processes(void **state)
+{
+    (void)state;
+    double rows[40], walk[100], level[60];
+    struct bn_interval i, wide;
+    uint64_t random = 1;
+    for (size_t k = 0; k < 20; k++) { /* y = 3 x, exactly, however the rows are drawn */
+        rows[2 * k] = (double)(k + 1);
+        rows[2 * k + 1] = 3 * rows[2 * k];
+    }
+    struct bn_bootstrap how = {.of = bn_slope_of, .width = 2, .n_draws = 200};
+    assert_int_equal(bn_interval_bootstrap(&i, rows, 20, &how, NULL), BN_OK);
+    assert_close(i.low, 3, EXACT);
+    assert_close(i.high, 3, EXACT);
+
+    for (size_t k = 0; k < 100; k++) /* a random walk: blocks know that neighbours are alike */
+        walk[k] = (k > 0 ? walk[k - 1] : 0) + (double)(bn_splitmix64(&random) >> 11) * 0x1p-53 - 0.5;
+    how = (struct bn_bootstrap){.of = bn_mean_of, .n_draws = 500};
+    assert_int_equal(bn_interval_bootstrap(&i, walk, 100, &how, NULL), BN_OK);
+    how.block = bn_block_length(walk, 100);
+    assert_true(how.block >= 5);
+    assert_int_equal(bn_interval_bootstrap(&wide, walk, 100, &how, NULL), BN_OK);
+    assert_true(wide.high - wide.low > 1.5 * (i.high - i.low));
+    how.seed = 8;
+    assert_int_equal(bn_interval_bootstrap(&i, walk, 100, &how, NULL), BN_OK);
+    assert_true(i.low != wide.low && i.high != wide.high);
+    assert_int_equal(bn_interval_of_series(&wide, walk, 100, 0.95, 1, NULL), BN_OK);
+    assert_string_equal(wide.method, "bootstrap of blocks");
+    assert_int_equal(bn_interval_of_series(&wide, rows, 10, 0.95, 1, NULL), BN_OK);
+    assert_string_equal(wide.method, "order statistics");
+
+    const size_t groups[] = {10, 20, 30}, wrong[] = {10, 20, 31}, empty[] = {60, 0};
+    for (size_t k = 0; k < 60; k++) /* three processes of different speed, quiet inside */
+        level[k] = (k < 10 ? 1 : k < 30 ? 2 : 3) + 0.001 * (double)(k % 7);
+    how = (struct bn_bootstrap){.of = bn_mean_of, .n_draws = 500};
+    assert_int_equal(bn_interval_bootstrap(&i, level, 60, &how, NULL), BN_OK);
+    how.groups = groups;
+    how.n_groups = 3;
+    assert_int_equal(bn_interval_bootstrap(&wide, level, 60, &how, NULL), BN_OK);
+    assert_true(wide.low < 1.5 && wide.high > 2.9 && i.low > 2);
+
+    how.groups = wrong;
+    assert_int_equal(bn_interval_bootstrap(&wide, level, 60, &how, NULL), BN_ERR_ARG);
+    how.groups = empty;
+    how.n_groups = 2;
+    assert_int_equal(bn_interval_bootstrap(&wide, level, 60, &how, NULL), BN_ERR_ARG);
+    how = (struct bn_bootstrap){.of = bn_mean_of, .block = 2, .bca = true};
+    assert_int_equal(bn_interval_bootstrap(&wide, level, 60, &how, NULL), BN_ERR_ARG);
+    how = (struct bn_bootstrap){.of = bn_mean_of};
+    assert_int_equal(bn_interval_bootstrap(&wide, level, 1, &how, NULL), BN_OK);
+    assert_true(wide.estimate > 0 && isnan(wide.low));
+    assert_int_equal(bn_interval_bootstrap(&wide, level, 0, &how, NULL), BN_OK);
+    assert_true(isnan(wide.estimate));
+    level[3] = (double)INFINITY;
+    assert_int_equal(bn_interval_bootstrap(&wide, level, 60, &how, NULL), BN_ERR_ARG);
+    assert_int_equal(bn_interval_median(&wide, level, 60, 0.95, NULL), BN_ERR_ARG);
+}
+
+static void shares_and_logs(void **state)
+{
+    (void)state;
+    const double x[] = {1, exp(1), exp(2)}, w[] = {1, 1, 2}, bad[] = {1, 0};
+    struct bn_interval i = bn_interval_wilson(0.5, 10, 0.95);
+    assert_close(i.low, 0.236593090512564, EXACT);
+    assert_close(i.high, 0.763406909487436, EXACT);
+    i = bn_interval_wilson(0, 20, 0.95);
+    assert_close(i.low, 0, EXACT);
+    assert_close(i.high, 0.1611251580528194, EXACT);
+    assert_true(isnan(bn_interval_wilson(0.5, 0, 0.95).low) && isnan(bn_interval_wilson(1.5, 9, 0.95).low));
+    assert_close(bn_effective_n(w, 3), 16 / (double)6, EXACT);
+    assert_true(bn_effective_n(w, 0) == 0);
+    assert_int_equal(bn_interval_log_mean(&i, x, 3, 0.95, NULL), BN_OK);
+    assert_close(i.estimate, exp(1), EXACT);
+    assert_close(log(i.high), 1 + 4.302652729911275 / sqrt(3), 1e-9);
+    assert_close(log(i.low), 1 - 4.302652729911275 / sqrt(3), 1e-9);
+    assert_int_equal(bn_interval_log_mean(&i, x, 1, 0.95, NULL), BN_OK);
+    assert_true(i.estimate == 1 && isnan(i.low));
+    assert_int_equal(bn_interval_log_mean(&i, bad, 2, 0.95, NULL), BN_ERR_ARG);
+}
+
+/* ---- ranks ---- */
+
+static struct bn_rank_sum rank_sum(const double *a, size_t n_a, const double *b, size_t n_b)
+{
+    struct bn_rank_sum r;
+    assert_int_equal(bn_rank_sum(&r, a, n_a, b, n_b, 0.95, NULL), BN_OK);
+    return r;
+}
+
+static void rank_sums(void **state)
+{
+    (void)state;
+    const double a[] = {1.1, 1.3, 1.2, 1.5}, b[] = {1.6, 1.4, 1.8, 1.9};
+    const double ta[] = {1, 2, 2, 3}, tb[] = {2, 3, 4, 4};
+    const double low[] = {1, 2, 3, 4}, high[] = {5, 6, 7, 8}, same[] = {1, 1, 1, 1};
+    struct bn_rank_sum r = rank_sum(a, 4, b, 4);
+    assert_true(r.exact && r.u == 1);
+    assert_close(r.p, 4 / (double)70, EXACT);
+    assert_close(r.shift.estimate, 0.4, EXACT);
+    assert_close(r.cliff, 1 - 2 / (double)16, EXACT);
+    assert_close(r.shift.low, -0.1, EXACT); /* of 4 and 4: the least and the greatest difference */
+    assert_close(r.shift.high, 0.8, EXACT);
+    r = rank_sum(b, 4, a, 4);
+    assert_true(r.u == 15);
+    assert_close(r.p, 4 / (double)70, EXACT);
+    assert_close(r.shift.estimate, -0.4, EXACT);
+    r = rank_sum(ta, 4, tb, 4);
+    assert_true(r.u == 2.5);
+    assert_close(r.p, 14 / (double)70, EXACT);
+    r = rank_sum(low, 3, high, 3);
+    assert_close(r.p, 0.1, EXACT);
+    assert_true(isnan(r.shift.low)); /* 3 and 3 can never be sure */
+    assert_close(rank_sum(low, 4, high, 4).p, 2 / (double)70, EXACT);
+    assert_true(rank_sum(same, 4, same, 4).p == 1);
+    assert_true(rank_sum(low, 0, high, 4).p == 1);
+}
+
+/* Many samples: against the normal distribution, reckoned by hand; with and without ties. */
+static void rank_sums_of_many(void **state)
+{
+    (void)state;
+    double a[30], b[30];
+    for (size_t i = 0; i < 30; i++) {
+        a[i] = (double)i;
+        b[i] = (double)i + 7.5;
+    }
+    struct bn_rank_sum r = rank_sum(a, 30, b, 30);
+    assert_false(r.exact);
+    assert_true(r.u == 253);
+    assert_close(r.p, 2 * bn_normal_cdf(-(450 - 253 - 0.5) / sqrt(900.0 / 12 * 61)), EXACT);
+    assert_close(r.shift.estimate, 7.5, EXACT);
+    assert_true(r.shift.low < 7.5 && r.shift.low > 0 && r.shift.high > 7.5 && r.shift.high < 15);
+    for (size_t i = 0; i < 30; i++)
+        a[i] = b[i] = (double)(i % 2);
+    b[0] = 1;
+    r = rank_sum(a, 30, b, 30);
+    assert_true(r.u == 435);
+    double ties = (29.0 * 29 * 29 - 29 + 31.0 * 31 * 31 - 31) / (60.0 * 59);
+    assert_close(r.p, 2 * bn_normal_cdf(-14.5 / sqrt(75 * (61 - ties))), EXACT);
+}
+
+static void signed_ranks(void **state)
+{
+    (void)state;
+    const double d[] = {.02, .03, -.01, .05, .04, .06, .07, .015}, zeros[] = {0, 0, 0, 0, 0, 0, 0};
+    const double tied[] = {1, 1, -1, 2, 0};
+    struct bn_signed_rank s;
+    assert_int_equal(bn_signed_rank(&s, d, 8, 0.95, NULL), BN_OK);
+    assert_true(s.exact && s.w == 35 && s.n == 8);
+    assert_close(s.p, 4 / (double)256, EXACT);
+    assert_close(s.shift.estimate, 0.035, EXACT);
+    assert_close(s.shift.low, 0.01, EXACT); /* the fourth of 36 averages: -.01, .0025, .005, .01 */
+    assert_close(s.shift.high, 0.06, EXACT);
+    assert_int_equal(bn_signed_rank(&s, tied, 5, 0.95, NULL), BN_OK);
+    assert_true(s.w == 8 && s.n == 4);
+    assert_close(s.p, 8 / (double)16, EXACT); /* subset sums of {2, 2, 2, 4} at least 3 from 5 */
+    assert_int_equal(bn_signed_rank(&s, zeros, 7, 0.95, NULL), BN_OK);
+    assert_true(s.p == 1 && s.shift.low == 0 && s.shift.high == 0 && s.n == 0);
+    assert_int_equal(bn_signed_rank(&s, d, 5, 0.95, NULL), BN_OK);
+    assert_true(isnan(s.shift.low) && !isnan(s.shift.estimate));
+    double many[30];
+    for (size_t i = 0; i < 30; i++)
+        many[i] = i < 20 ? 1 : -1; /* all of midrank 15.5: W is 310, 77.5 above its mean */
+    assert_int_equal(bn_signed_rank(&s, many, 30, 0.95, NULL), BN_OK);
+    double variance = 30 * 31 * 61 / (double)24 - (30 * 30 * 30 - 30) / (double)48;
+    assert_close(s.p, 2 * bn_normal_cdf(-77 / sqrt(variance)), EXACT);
+    assert_int_equal(bn_signed_rank(&s, NULL, 0, 0.95, NULL), BN_OK);
+    assert_true(s.p == 1 && isnan(s.shift.estimate));
+}
+
+/* The shifts are what a list of all pairs gives; turned about, everything turns about. */
+static void shifts_are_order_statistics(void **state)
+{
+    (void)state;
+    uint64_t random = 3;
+    for (size_t n = 1; n <= 40; n++) {
+        double x[40], minus[40], all[1600];
+        size_t m = 0;
+        for (size_t i = 0; i < n; i++) {
+            x[i] = (double)(int64_t)(bn_splitmix64(&random) % 41) / 8 - 2; /* ties and zeros too */
+            minus[i] = -x[i];
+        }
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = i; j < n; j++)
+                all[m++] = 0.5 * (x[i] + x[j]);
+        struct bn_signed_rank s, t;
+        assert_int_equal(bn_signed_rank(&s, x, n, 0.95, NULL), BN_OK);
+        assert_int_equal(bn_signed_rank(&t, minus, n, 0.95, NULL), BN_OK);
+        assert_close(s.shift.estimate, bn_median_of(all, m, NULL), EXACT);
+        assert_close(s.p, t.p, EXACT);
+        assert_true(s.p > 0 && s.p <= 1);
+        assert_true(n < 6 || (s.shift.low == -t.shift.high && s.shift.low <= s.shift.estimate));
+
+        size_t k = n / 2 + 1;
+        m = 0;
+        for (size_t i = 0; i < k; i++)
+            for (size_t j = 0; j < n; j++)
+                all[m++] = minus[j] - x[i];
+        struct bn_rank_sum r = rank_sum(x, k, minus, n), back = rank_sum(minus, n, x, k);
+        assert_close(r.shift.estimate, bn_median_of(all, m, NULL), EXACT);
+        assert_close(r.p, back.p, EXACT);
+        assert_close(r.cliff, -back.cliff, EXACT);
+    }
+}
+
+/* A larger shift is never less significant; the exact distribution meets the normal one where they part. */
+static void ranks_are_monotone(void **state)
+{
+    (void)state;
+    double d[26], before = 1;
+    for (size_t i = 0; i < 26; i++)
+        d[i] = (double)((i * 11) % 26) - 12.25;
+    for (int shift = 0; shift < 14; shift++) {
+        struct bn_signed_rank s, many;
+        assert_int_equal(bn_signed_rank(&s, d, 25, 0.95, NULL), BN_OK);
+        assert_int_equal(bn_signed_rank(&many, d, 26, 0.95, NULL), BN_OK);
+        assert_true(s.exact && !many.exact);
+        assert_true(shift == 0 || s.p <= before + EXACT);
+        assert_close(s.p, many.p, 0.12);
+        before = s.p;
+        for (size_t i = 0; i < 26; i++)
+            d[i] += 1;
+    }
+    assert_true(before < 1e-6);
+}
+
+static void means_and_many_tests(void **state)
+{
+    (void)state;
+    const double a[] = {1.1, 1.3, 1.2, 1.5}, b[] = {1.6, 1.4, 1.8, 1.9}, flat[] = {1, 1};
+    struct bn_welch w = bn_welch(a, 4, b, 4);
+    assert_close(w.t, -2.858358404041983, EXACT);
+    assert_close(w.df, 5.632809179770507, EXACT);
+    assert_true(w.p > 0.02 && w.p < 0.05);
+    assert_true(isnan(bn_welch(flat, 2, flat, 2).p) && isnan(bn_welch(a, 1, b, 4).p));
+    assert_close(bn_permutation_p(0, 999), 0.001, EXACT);
+
+    const double p[] = {0.01, 0.04, 0.03, 0.005, 0.9}, want[] = {0.025, 0.05, 0.05, 0.025, 0.9};
+    double q[5];
+    assert_int_equal(bn_false_discovery(q, p, 5, NULL), BN_OK);
+    for (size_t i = 0; i < 5; i++)
+        assert_close(q[i], want[i], EXACT);
+    const double close[] = {0.01, 0.02, 0.021}; /* no q is above that of a larger p */
+    assert_int_equal(bn_false_discovery(q, close, 3, NULL), BN_OK);
+    assert_close(q[0], 0.021, EXACT);
+    assert_int_equal(bn_false_discovery(q, p, 0, NULL), BN_OK);
+}
+
+/* ---- steady ---- */
+
+static void steadiness(void **state)
+{
+    (void)state;
+    double decay[60], rising[60], noisy[60], step[60];
+    struct bn_steady s;
+    uint64_t random = 5;
+    for (size_t i = 0; i < 60; i++) {
+        double noise = (double)(bn_splitmix64(&random) >> 11) * 0x1p-53 - 0.5;
+        decay[i] = 100 * (1 + exp(-(double)i / 5)) + 0.2 * noise;
+        rising[i] = 100 + (double)i + 0.2 * noise;
+        noisy[i] = 100 + 20 * noise;
+        step[i] = i < 50 ? 120 : 100;
+    }
+    size_t settled = 0;
+    for (size_t n = 1; n <= 60; n++) {
+        assert_int_equal(bn_steady(&s, decay, n, 5, 0.01, NULL), BN_OK);
+        assert_true(n >= 10 || (!s.steady && isnan(s.change)));
+        if (s.steady && settled == 0) settled = n;
+        assert_true(settled == 0 || s.steady); /* once settled, it stays so */
+        assert_int_equal(bn_steady(&s, rising, n, 5, 0.01, NULL), BN_OK);
+        assert_false(s.steady);
+    }
+    assert_in_range(settled, 20, 35);
+    assert_int_equal(bn_steady(&s, noisy, 60, 10, 0.01, NULL), BN_OK);
+    assert_true(s.steady && s.allowed > 0.02); /* noise is not a trend */
+    assert_int_equal(bn_steady(&s, step, 60, 10, 0.01, NULL), BN_OK);
+    assert_false(s.steady);
+    assert_true(s.change < -0.08);
+    step[4] = 0;
+    assert_int_equal(bn_steady(&s, step, 60, 10, 0.01, NULL), BN_ERR_ARG);
+    assert_int_equal(bn_steady(&s, decay, 60, 2, 0.01, NULL), BN_ERR_ARG);
+}
+
+/* ---- change points ---- */
+
+static const struct bn_changepoint_rules RULES = BN_CHANGEPOINT_RULES_INIT;
+
+static void gain_of_splits(void **state)
+{
+    (void)state;
+    const double x[] = {10, 11, 10, 12, 11, 15, 16, 15, 17, 16};
+    const double want[] = {0, 0, 5.085714285714286, 11, 12.56, 20, 14.24, 8, 6.628571428571429, 0};
+    double q[10];
+    bn_split_gain(q, x, 10);
+    for (size_t i = 0; i < 10; i++)
+        assert_close(q[i], want[i], 1e-9);
+}
+
+/* n numbers around 0, +-1. */
+static void fill_noise(double *x, size_t n, uint64_t seed)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = (double)(bn_splitmix64(&seed) >> 11) * 0x1p-52 - 1;
+}
+
+static void changes_are_found(void **state)
+{
+    (void)state;
+    double x[60];
+    struct bn_changepoint *list;
+    size_t n;
+    fill_noise(x, 60, 9);
+    for (size_t i = 0; i < 60; i++)
+        x[i] += i < 20 ? 0 : i < 45 ? 5 : 3;
+    assert_int_equal(bn_changepoints(&list, &n, x, 60, &RULES, NULL), BN_OK);
+    assert_int_equal(n, 2);
+    assert_int_equal(list[0].at, 20);
+    assert_in_range(list[1].at, 43, 47);
+    assert_true(list[0].shift.low < 5 && list[0].shift.high > 5 && list[0].shift.low > 4);
+    assert_true(list[1].shift.low < -2 && list[1].shift.high > -2 && list[1].shift.high < -1);
+    assert_true(list[0].n_before == 20 && list[0].n_after == list[1].at - 20);
+    for (size_t i = 0; i < 2; i++)
+        assert_true(list[i].low <= list[i].at && list[i].at <= list[i].high && list[i].p <= 0.01 &&
+                    list[i].high - list[i].low <= 8);
+    bn_free(list);
+}
+
+/* No change is made up of noise; of a change that has just come, nothing is said before there are enough. */
+static void nothing_is_made_up(void **state)
+{
+    (void)state;
+    double x[40];
+    struct bn_changepoint *list;
+    struct bn_changepoint_rules quick = RULES;
+    size_t n, n_false = 0;
+    quick.least = 0; /* raised to 3 */
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        fill_noise(x, 40, seed);
+        assert_int_equal(bn_changepoints(&list, &n, x, 40, &RULES, NULL), BN_OK);
+        n_false += n > 0;
+        bn_free(list);
+    }
+    assert_true(n_false <= 2);
+    for (size_t n_new = 1; n_new <= 8; n_new++) {
+        fill_noise(x, 40, 77);
+        for (size_t i = 40 - n_new; i < 40; i++)
+            x[i] += 50;
+        assert_int_equal(bn_changepoints(&list, &n, x, 40, &quick, NULL), BN_OK);
+        for (size_t i = 0; i < n; i++)
+            assert_true(list[i].at <= 37);
+        assert_true(n_new < 3 || (n == 1 && list[0].at == 40 - n_new));
+        bn_free(list);
+        assert_int_equal(bn_changepoints(&list, &n, x, 40, &RULES, NULL), BN_OK);
+        assert_true(n_new >= 5 ? n == 1 && list[0].at == 40 - n_new : n == 0 || list[0].at <= 35);
+        bn_free(list);
+    }
+    assert_int_equal(bn_changepoints(&list, &n, x, 0, &RULES, NULL), BN_OK);
+    assert_int_equal(n, 0);
+    bn_free(list);
+    x[7] = (double)NAN;
+    assert_int_equal(bn_changepoints(&list, &n, x, 40, &RULES, NULL), BN_ERR_ARG);
+    assert_null(list);
+    quick.alpha = 0;
+    assert_int_equal(bn_changepoints(&list, &n, x, 5, &quick, NULL), BN_ERR_ARG);
+}
+
+/* ---- what is malformed, what runs out ---- */
+
+static void bad_input_is_refused(void **state)
+{
+    (void)state;
+    const double good[] = {1, 2, 3, 4, 5, 6, 7}, bad[] = {1, (double)NAN, 3};
+    bn_error err = {0};
+    struct bn_signed_rank s;
+    struct bn_rank_sum r;
+    assert_int_equal(bn_signed_rank(&s, bad, 3, 0.95, &err), BN_ERR_ARG);
+    assert_string_equal(err.msg, "sample 1 is not finite");
+    assert_int_equal(bn_rank_sum(&r, bad, 3, good, 3, 0.95, NULL), BN_ERR_ARG);
+    assert_int_equal(bn_rank_sum(&r, good, 3, bad, 3, 0.95, NULL), BN_ERR_ARG);
+    assert_int_equal(bn_signed_rank(&s, good, (size_t)BN_RANKS_MAX + 1, 0.95, NULL), BN_ERR_LIMIT);
+    struct bn_mem_stats then = bn_mem_stats();
+    for (uint64_t n = 1; n <= 5; n++) {
+        struct bn_interval i;
+        struct bn_changepoint *list;
+        struct bn_bootstrap how = {.of = bn_mean_of, .n_draws = 10};
+        size_t n_found;
+        bn_mem_fail_after(n);
+        assert_int_equal(bn_signed_rank(&s, good, 7, 0.95, NULL), BN_ERR_NOMEM);
+        bn_mem_fail_after(n);
+        assert_int_equal(bn_rank_sum(&r, good, 7, good, 7, 0.95, NULL), BN_ERR_NOMEM);
+        bn_mem_fail_after(n < 3 ? n : 1);
+        assert_int_equal(bn_interval_bootstrap(&i, good, 7, &how, NULL), BN_ERR_NOMEM);
+        bn_mem_fail_after(n < 3 ? n : 1);
+        assert_int_equal(bn_changepoints(&list, &n_found, good, 7, &RULES, NULL), BN_ERR_NOMEM);
+    }
+    bn_mem_fail_after(0);
+    assert_int_equal(bn_mem_stats().bytes_now, then.bytes_now);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(distributions),
+        cmocka_unit_test(outliers_are_labelled),
+        cmocka_unit_test(moments_slope_correlation),
+        cmocka_unit_test(median_by_order),
+        cmocka_unit_test(correction_by_the_complete_bootstrap),
+        cmocka_unit_test(rows_blocks_and_processes),
+        cmocka_unit_test(shares_and_logs),
+        cmocka_unit_test(rank_sums),
+        cmocka_unit_test(rank_sums_of_many),
+        cmocka_unit_test(signed_ranks),
+        cmocka_unit_test(shifts_are_order_statistics),
+        cmocka_unit_test(ranks_are_monotone),
+        cmocka_unit_test(means_and_many_tests),
+        cmocka_unit_test(steadiness),
+        cmocka_unit_test(gain_of_splits),
+        cmocka_unit_test(changes_are_found),
+        cmocka_unit_test(nothing_is_made_up),
+        cmocka_unit_test(bad_input_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

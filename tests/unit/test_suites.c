@@ -1,0 +1,664 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench's suites: definitions with exact answers, and gates that each catch the fault planted for them. No
+ * test depends on how fast anything is.
+ */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "measure/clocks.h"
+#include "measure/energy.h"
+#include "model/pack.h"
+#include "tools/bench/fragment.h"
+#include "tools/bench/gate.h"
+#include "tools/bench/memory.h"
+#include "tools/bench/quant.h"
+#include "tools/bench/quant_metrics.h"
+#include "tools/bench/sources.h"
+
+/* ---- the gate ---- */
+
+static const struct bn_bench_clock FINE = {.step_ns = 20, .cost_ns = 25};
+
+static const char *gate(const double *ns, size_t n, double rate, double roof,
+                        const struct bn_bench_clock *clock)
+{
+    static char why[160];
+    struct bn_gate_claim claim = {ns, n, rate, roof};
+    return bn_gate_refuses(why, &claim, clock);
+}
+
+static void gate_lets_what_can_be(void **state)
+{
+    static const double NS[] = {400, 401, 500};
+    (void)state;
+    assert_null(gate(NS, 3, 0, 0, &FINE));
+    assert_null(gate(NS, 3, 105, 100, &FINE)); /* both were measured */
+    assert_null(gate(NS, 3, 1e30, 0, &FINE));  /* no roof is known */
+}
+
+static void gate_refuses_what_cannot(void **state)
+{
+    static const double SHORT[] = {1000, 399, 1000}, LONG[] = {400, 401, 500};
+    double same[10];
+    struct bn_bench_clock back = FINE, still = FINE;
+    (void)state;
+    for (size_t i = 0; i < 10; i++)
+        same[i] = 12345;
+    assert_non_null(strstr(gate(SHORT, 3, 0, 0, &FINE), "a sample took 399 ns, less than 20 steps"));
+    assert_non_null(strstr(gate(LONG, 3, 105.2, 100, &FINE), "1.05 times the measured limit"));
+    assert_non_null(strstr(gate(same, 10, 0, 0, &FINE), "all 10 samples took exactly 12345 ns"));
+    assert_null(gate(same, 9, 0, 0, &FINE));
+    back.n_backwards = 1;
+    assert_non_null(strstr(gate(LONG, 3, 0, 0, &back), "stepped back"));
+    still.step_ns = 0;
+    assert_non_null(strstr(gate(LONG, 3, 0, 0, &still), "stands still"));
+    assert_non_null(strstr(gate(LONG, 0, 0, 0, &FINE), "no samples"));
+}
+
+static void nothing(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads)
+{
+    (void)arg, (void)first, (void)n, (void)thread, (void)n_threads;
+}
+
+/* However many calls, a body that does nothing never fills a sample. Its samples are two readings of the
+ * clock apart; a clock of 1 us is refused for certain, whatever this machine's is. */
+static void work_that_does_nothing_is_invalid(void **state)
+{
+    struct bn_bench_times *times = bn_alloc(1, sizeof *times);
+    struct bn_bench_body body = {nothing, NULL};
+    struct bn_bench_clock coarse = {.step_ns = 1000000};
+    (void)state;
+    assert_non_null(times);
+    bn_bench_time_body(times, &body, 1, 0);
+    assert_true(times->calls >= (uint64_t)1 << 32 && times->n >= 3);
+    double ns[BN_BENCH_MIN_SAMPLES];
+    for (size_t i = 0; i < BN_BENCH_MIN_SAMPLES; i++)
+        ns[i] = (double)times->ns[i];
+    assert_non_null(gate(ns, BN_BENCH_MIN_SAMPLES, 0, 0, &coarse));
+    /* and a rate that it claims is above any roof */
+    assert_non_null(gate(ns, BN_BENCH_MIN_SAMPLES, 64e9 / times->per_call[0], 1e12, &FINE));
+    bn_free(times);
+}
+
+/* A row of a suite with an invalid measurement: the exit code, the mark, no series, no figure. */
+static void invalid_rows_end_with_1(void **state)
+{
+    static const uint64_t SHORT[] = {30, 31, 32}, LONG[] = {30000, 31000, 32000};
+    struct bn_suite s = {.matched = true, .clock = FINE, .doc = bn_json_new_object()};
+    struct bn_args args = {0};
+    struct bn_suite_row row = {.test = "t", .metric = "ns_per_call", .per_call = 1, .n_threads = 1};
+    bn_error err = {0};
+    bool valid = true;
+    (void)state;
+    s.args = &args;
+    bn_json *good = bn_json_put_object(s.doc, "good"), *bad = bn_json_put_object(s.doc, "bad");
+    assert_int_equal(bn_suite_put_samples(&s, &row, 10, LONG, 3, good, &err), BN_OK);
+    assert_true(row.valid && row.ns.median == 3100);
+    assert_int_equal(s.series.n, 1);
+    row.test = "u";
+    assert_int_equal(bn_suite_put_samples(&s, &row, 10, SHORT, 3, bad, &err), BN_OK);
+    assert_false(row.valid);
+    assert_int_equal(s.series.n, 1);
+    assert_true(bn_json_bool(bn_json_get(bad, "valid"), &valid) && !valid);
+    assert_int_equal(bn_json_kind(bn_json_get(bad, "ns_per_call")), BN_JSON_NULL);
+    assert_int_equal(bn_json_size(bn_json_get(bad, "samples_ns")), 3); /* what was seen stays */
+    assert_int_equal(bn_suite_finish(&s, &args, BN_OK, &err), BN_OK);
+    assert_int_equal(args.exit_code, BN_EXIT_NEGATIVE);
+}
+
+/* Right when it was checked, and then skipping its work while it is timed: what it left tells. */
+static void idle(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads)
+{
+    volatile unsigned turns = 0;
+    (void)arg, (void)first, (void)thread, (void)n_threads;
+    for (uint64_t i = 0; i < 1000 * n; i++)
+        turns++;
+}
+
+static void work_not_done_while_timed_is_invalid(void **state)
+{
+    struct bn_quant_data d;
+    struct bn_quant_op op;
+    bn_error err = {0};
+    struct bn_args args = {0};
+    struct bn_suite *s = bn_alloc(1, sizeof *s);
+    struct bn_bench_body honest = {bn_quant_calls, &op}, cheat = {idle, NULL};
+    struct bn_suite_row row = {.test = "t", .metric = "ns_per_call", .per_call = 1, .n_threads = 1};
+    char why[160];
+    (void)state;
+    assert_non_null(s);
+    *s = (struct bn_suite){.matched = true, .clock = FINE, .args = &args, .doc = bn_json_new_object()};
+    assert_int_equal(bn_quant_prepare(&d, 16, 256, &err), BN_OK);
+    assert_true(bn_quant_op_make(&op, BN_PACK, bn_quant_format(0), &d));
+    row.differs = bn_quant_differs;
+    row.arg = &op;
+    for (unsigned i = 0; i < 2; i++) {
+        assert_null(bn_quant_wrong(why, &op, &bn_kernels_ref, 1));
+        memset(d.out, 0, op.written_bytes);
+        row.test = i == 0 ? "honest" : "cheat";
+        assert_int_equal(bn_suite_time(s, &row, i == 0 ? &honest : &cheat, s->doc, &err), BN_OK);
+        assert_int_equal(row.valid, i == 0);
+        assert_int_equal(s->series.n, 1); /* the honest one's */
+    }
+    assert_int_equal(bn_suite_finish(s, &args, BN_OK, &err), BN_OK);
+    assert_int_equal(args.exit_code, BN_EXIT_NEGATIVE);
+    bn_quant_release(&d);
+    bn_free(s);
+}
+
+static void false_statements_end_with_1(void **state)
+{
+    struct bn_suite s = {.matched = true, .clock = FINE, .doc = bn_json_new_object()};
+    struct bn_args args = {0};
+    bn_error err = {0};
+    (void)state;
+    s.args = &args;
+    bn_suite_state(&s, s.doc, "right", true);
+    bn_suite_state(&s, s.doc, "wrong", false);
+    assert_int_equal(bn_suite_finish(&s, &args, BN_OK, &err), BN_OK);
+    assert_int_equal(args.exit_code, BN_EXIT_NEGATIVE);
+}
+
+/* ---- clocks, energy, sources ---- */
+
+struct fake {
+    uint64_t now, step, back_at, n;
+};
+
+static uint64_t read_fake(void *arg)
+{
+    struct fake *f = arg;
+    f->now += f->step;
+    if (++f->n == f->back_at) f->now -= 10 * f->step;
+    return f->now;
+}
+
+static void clocks_are_measured(void **state)
+{
+    struct fake even = {.step = 3}, back = {.step = 3, .back_at = 777}, still = {0};
+    struct bn_clock_facts facts;
+    (void)state;
+    bn_clock_measure(&facts, read_fake, &even, 100);
+    assert_true(facts.resolution_ns == 300 && facts.n_backward == 0 && facts.n_readings == even.n);
+    bn_clock_measure(&facts, read_fake, &back, 100);
+    assert_true(facts.n_backward == 1);
+    bn_clock_measure(&facts, read_fake, &still, 100);
+    assert_true(facts.resolution_ns == 0);
+    bn_clock_measure_default(&facts);
+    assert_true(facts.resolution_ns > 0 && facts.cost_ns > 0 && facts.n_backward == 0);
+}
+
+static void write_text(const char *folder, const char *zone, const char *name, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, zone);
+    (void)mkdir(path, 0700);
+    snprintf(path, sizeof path, "%s/%s/%s", folder, zone, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void remove_zone(const char *folder, const char *zone)
+{
+    static const char *const NAMES[] = {"energy_uj", "max_energy_range_uj", NULL};
+    char path[512];
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
+        snprintf(path, sizeof path, NAMES[i] != NULL ? "%s/%s/%s" : "%s/%s", folder, zone, NAMES[i]);
+        (void)remove(path);
+    }
+}
+
+/* Two packages, one of whose counters starts again; a part of a package is counted in it. */
+static void energy_wraps(void **state)
+{
+    char folder[] = "/tmp/bn-energy-XXXXXX";
+    struct bn_energy before, after, none;
+    uint64_t uj;
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    bn_energy_read(&none, folder);
+    assert_int_equal(none.n, 0);
+    assert_string_equal(none.why, "no package has a counter");
+    write_text(folder, "intel-rapl:0", "energy_uj", "1000\n");
+    write_text(folder, "intel-rapl:0", "max_energy_range_uj", "100000\n");
+    write_text(folder, "intel-rapl:1", "energy_uj", "99000\n");
+    write_text(folder, "intel-rapl:1", "max_energy_range_uj", "100000\n");
+    write_text(folder, "intel-rapl:0:0", "energy_uj", "7\n");
+    write_text(folder, "intel-rapl:0:0", "max_energy_range_uj", "100000\n");
+    bn_energy_read(&before, folder);
+    assert_int_equal(before.n, 2);
+    write_text(folder, "intel-rapl:0", "energy_uj", "1500\n");
+    write_text(folder, "intel-rapl:1", "energy_uj", "250\n");
+    bn_energy_read(&after, folder);
+    assert_true(bn_energy_since(&uj, &before, &after));
+    assert_int_equal(uj, 500 + 1250);
+    assert_false(bn_energy_since(&uj, &none, &after));
+    remove_zone(folder, "intel-rapl:0:0");
+    remove_zone(folder, "intel-rapl:1");
+    remove_zone(folder, "intel-rapl:0");
+    rmdir(folder);
+    bn_energy_read(&none, folder);
+    assert_int_equal(none.n, 0);
+    assert_string_equal(none.why, "no powercap folder");
+}
+
+static void perf_says_why_not(void **state)
+{
+    static const struct {
+        int number;
+        const char *why, *remedy;
+    } CASES[] = {{EACCES, "EACCES: not allowed, kernel.perf_event_paranoid is 3", "CAP_PERFMON"},
+                 {EPERM, "EPERM", "seccomp"},
+                 {ENOSYS, "ENOSYS", "CONFIG_PERF_EVENTS"},
+                 {ENOENT, "ENOENT", "bare metal"},
+                 {EOPNOTSUPP, "EOPNOTSUPP", "bare metal"},
+                 {EMFILE, "EMFILE", "ulimit"},
+                 {EBUSY, "EBUSY", "end the program"},
+                 {EINVAL, "EINVAL", ""}};
+    (void)state;
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        struct bn_source s = {.available = true};
+        bn_perf_reason(&s, CASES[i].number, 3);
+        assert_false(s.available);
+        assert_non_null(strstr(s.detail, CASES[i].why));
+        assert_non_null(strstr(s.remedy, CASES[i].remedy));
+    }
+}
+
+static void every_source_answers_or_says_why(void **state)
+{
+    static struct bn_machine machine;
+    (void)state;
+    bn_machine_read(&machine);
+    for (size_t i = 0; bn_source_name(i) != NULL; i++) {
+        struct bn_source s;
+        bn_source_try(&s, i, &machine);
+        assert_string_equal(s.name, bn_source_name(i));
+        assert_true(s.detail[0] != '\0');
+        for (size_t k = 0; k < i; k++)
+            assert_string_not_equal(s.name, bn_source_name(k));
+    }
+}
+
+/* ---- memory ---- */
+
+static void fragmentation_by_definition(void **state)
+{
+    /* A heap made by hand: 100 bytes asked for, 128 given; free blocks of 64, 16, 16, 32. */
+    (void)state;
+    assert_true(bn_fragment_internal(100, 128) == 0.21875);
+    assert_true(bn_fragment_external(64, 64 + 16 + 16 + 32) == 0.5);
+    assert_true(bn_fragment_external(128, 128) == 0);
+    assert_true(bn_fragment_resident(192, 128) == 0.5);
+    assert_true(isnan(bn_fragment_internal(0, 0)) && isnan(bn_fragment_external(0, 0)));
+    assert_true(isnan(bn_fragment_resident(5, 0)));
+}
+
+/* Whatever the pattern, a slot is taken when it is free and given back when it is taken, and none stays. */
+static void check_trace(const struct bn_trace *t, size_t *n_taken)
+{
+    bool *live = bn_alloc(t->n_slots, sizeof *live);
+    size_t n_live = 0;
+    assert_non_null(live);
+    *n_taken = 0;
+    for (size_t i = 0; i < t->n; i++) {
+        bool take = t->ops[i] >= 0;
+        size_t slot = (size_t)(take ? t->ops[i] : ~t->ops[i]);
+        assert_true(slot < t->n_slots && live[slot] != take);
+        live[slot] = take;
+        n_live = take ? n_live + 1 : n_live - 1;
+        *n_taken += take;
+    }
+    assert_int_equal(n_live, 0);
+    bn_free(live);
+}
+
+static void traces_give_everything_back(void **state)
+{
+    struct bn_trace t[4];
+    size_t taken;
+    bn_error err = {0};
+    (void)state;
+    for (unsigned p = 0; p < 3; p++) {
+        assert_int_equal(bn_trace_make(&t[p], (enum bn_pattern)p, 1000, 100, 5, &err), BN_OK);
+        check_trace(&t[p], &taken);
+        assert_true(t[p].n <= 1000 && 2 * taken == t[p].n);
+    }
+    assert_int_equal(t[0].n, 200);
+    assert_int_equal(t[0].n_first, 100);
+    assert_int_equal(t[2].n_first, 0);
+    assert_true(t[2].n > 900);
+    assert_int_equal(bn_trace_make(&t[3], BN_PATTERN_RANDOM, 1000, 100, 5, &err), BN_OK);
+    assert_true(bn_trace_hash(&t[1]) == bn_trace_hash(&t[3])); /* the same each time */
+    assert_true(bn_trace_hash(&t[1]) != bn_trace_hash(&t[0]));
+    for (unsigned p = 0; p < 4; p++)
+        bn_trace_release(&t[p]);
+    /* Before anything must be given back for want of slots, seven of ten take. */
+    assert_int_equal(bn_trace_make(&t[0], BN_PATTERN_MIXED, 20000, 10000, 5, &err), BN_OK);
+    for (size_t i = taken = 0; i < 10000; i++)
+        taken += t[0].ops[i] >= 0;
+    assert_true(taken > 6800 && taken < 7200);
+    bn_trace_release(&t[0]);
+}
+
+static void leaks_are_found(void **state)
+{
+    char why[160];
+    struct bn_mem_stats before = bn_mem_stats();
+    (void)state;
+    void *block = bn_alloc(100, 3);
+    struct bn_mem_stats after = bn_mem_stats();
+    assert_non_null(block);
+    assert_non_null(strstr(bn_memory_leak(why, &before, &after), "after 1 allocations"));
+    assert_int_equal(bn_mem_size(block), 300);
+    assert_int_equal(bn_mem_size(NULL), 0);
+    bn_free(block);
+    after = bn_mem_stats();
+    assert_null(bn_memory_leak(why, &before, &after));
+}
+
+/* ---- quantising: figures ---- */
+
+static void near(double a, double b, double within)
+{
+    if (!(fabs(a - b) <= within)) fail_msg("%.17g is not %.17g", a, b);
+}
+
+static void entropy_has_known_values(void **state)
+{
+    static const uint64_t EVEN[] = {5, 5, 5}, ONE[] = {0, 9, 0}, HALVES[] = {4, 0, 4}, MIX[] = {1, 2, 1};
+    (void)state;
+    near(bn_entropy_bits(EVEN, 3), 1.584962500721156, 1e-12);
+    near(bn_entropy_bits(ONE, 3), 0, 0);
+    near(bn_entropy_bits(HALVES, 3), 1, 1e-12);
+    near(bn_entropy_bits(MIX, 3), 1.5, 1e-12);
+    assert_true(isnan(bn_entropy_bits(ONE, 1)));
+}
+
+/* A ramp over -1 .. 1 in 256 cells of 16 points each, every point moved to the middle of its cell: the error
+ * of a cell of width d with m points is d^2 / 12 (1 - 1 / m^2), the signal of N points 1/3 (1 - 1 / N^2), and
+ * the quotient is 20 log10 256 in the limit. */
+static void ramp_has_the_noise_of_its_steps(void **state)
+{
+    enum { CELLS = 256, POINTS = 16, N = CELLS * POINTS };
+    static float w[N], v[N];
+    struct bn_quality q;
+    double d = 2.0 / CELLS;
+    (void)state;
+    for (size_t i = 0; i < N; i++) {
+        w[i] = (float)(((double)i + 0.5) / N * 2 - 1);
+        v[i] = (float)(((double)(i / POINTS) + 0.5) * d - 1);
+    }
+    bn_quality_of(&q, w, v, 1, N);
+    double mse = d * d / 12 * (1 - 1.0 / (POINTS * POINTS)), signal = (1 - 1.0 / ((double)N * N)) / 3;
+    near(q.mse / mse, 1, 1e-5);
+    near(q.sqnr_db, 10 * log10(signal / mse), 1e-4);
+    near(q.sqnr_db, 20 * log10(CELLS), 0.02);
+    near(q.max_abs, d / 2 * (1 - 1.0 / POINTS), 1e-7);
+    near(q.sign_agreement, 1, 0);
+    near(q.zero_share, 0, 0);
+    assert_true(q.cosine > 0.99999 && q.cosine <= 1);
+    bn_quality_of(&q, w, w, 16, N / 16);
+    assert_true(q.mse == 0 && isinf(q.sqnr_db) && isinf(q.worst_row_sqnr_db));
+}
+
+static void the_worst_row_is_found(void **state)
+{
+    static const float W[] = {1, 1, 1, 1, 0, 0}, V[] = {1, 1, 1, 0.9f, 0, 0};
+    struct bn_quality q;
+    (void)state;
+    bn_quality_of(&q, W, V, 3, 2); /* rows: exact, off, zero */
+    near(q.worst_row_sqnr_db, 10 * log10(2 / 0.01), 1e-4);
+    near(q.zero_share, 2.0 / 6, 1e-12);
+}
+
+static void dominated_choices(void **state)
+{
+    static const double POINTS[] = {3, 1, 1, 3, 2, 2, 2, 1, 3, 1};      /* two coordinates each */
+    static const bool DOMINATED[] = {false, false, false, true, false}; /* the last is equal to the first */
+    (void)state;
+    for (size_t i = 0; i < 5; i++)
+        assert_int_equal(bn_is_dominated(POINTS, 5, 2, i), DOMINATED[i]);
+}
+
+/* ---- quantising: formats ---- */
+
+/* TQ1_0 in its first 160 values has five of a byte 32 apart: all 243 groups, each in every byte. */
+static void tq1_gives_all_groups_back(void **state)
+{
+    static const uint8_t POW3[] = {1, 3, 9, 27, 81};
+    (void)state;
+    for (unsigned shift = 0; shift < 243; shift++) {
+        int8_t in[256] = {0}, out[256];
+        uint8_t block[BN_TQ1_BLOCK_BYTES];
+        for (unsigned i = 0; i < 160; i++)
+            in[i] = (int8_t)((i % 32 + shift) % 243 / POW3[i / 32] % 3 - 1);
+        bn_pack_tq1(block, in, 0);
+        (void)bn_unpack_tq1(out, block);
+        assert_memory_equal(out, in, 256);
+    }
+}
+
+/* The groups of T5 likewise, and the same values through the others. */
+static void packing_gives_all_groups_back(void **state)
+{
+    static const uint8_t POW3[] = {1, 3, 9, 27, 81};
+    (void)state;
+    for (unsigned shift = 0; shift < 243; shift += 7) {
+        int8_t in[1280], out[1280]; /* 1280 is a multiple of every block */
+        uint8_t block[BN_TQ2_BLOCK_BYTES], codes[1280 / 4], t5[1280 / 320 * 64];
+        for (unsigned i = 0; i < 1280; i++) /* digit n of the group p, over the five places of T5 and TQ1 */
+            in[i] = (int8_t)(((i % 64 + shift + i / 320 * 64) % 243 / POW3[i % 320 / 64]) % 3 - 1);
+        for (unsigned i = 0; i < 1280; i += 256) {
+            bn_pack_tq2(block, in + i, 0x1234);
+            assert_int_equal(bn_unpack_tq2(out + i, block), 0x1234);
+            assert_memory_equal(out + i, in + i, 256);
+            bn_pack_tq1(block, in + i, 0x4321);
+            assert_int_equal(bn_unpack_tq1(out + i, block), 0x4321);
+            assert_memory_equal(out + i, in + i, 256);
+        }
+        for (unsigned i = 0; i < 1280; i += 128) {
+            bn_pack_i2s(codes + i / 4, in + i);
+            bn_unpack_i2s(out + i, codes + i / 4);
+            assert_memory_equal(out + i, in + i, 128);
+        }
+        bn_kernels_ref.t5_pack(t5, codes, 1280);
+        for (unsigned i = 0; i < 1280; i += 320)
+            bn_unpack_t5(out + i, t5 + i / 320 * 64);
+        assert_memory_equal(out, in, 1280);
+    }
+}
+
+static void bits_count_scales_and_padding(void **state)
+{
+    static const struct {
+        const char *name;
+        double bits; /* of 640 x 2560, 2560 = 8 x 320 */
+    } BITS[] = {{"I2_S", 2 + 8 * 32 / (640.0 * 2560)},
+                {"T5", 1.6 + 8 * 4 / (640.0 * 2560)},
+                {"TQ2_0", 66 / 32.0},
+                {"TQ1_0", 54 / 32.0},
+                {"ternary-row", 2 + 32 / 2560.0},
+                {"ternary-128", 2.125},
+                {"Q4_1", 5},
+                {"Q8_0", 8.5},
+                {"F16", 16}};
+    (void)state;
+    assert_null(bn_quant_format(BN_ARRAY_LEN(BITS)));
+    for (size_t i = 0; i < BN_ARRAY_LEN(BITS); i++) {
+        assert_string_equal(bn_quant_format(i)->name, BITS[i].name);
+        near(bn_quant_bits(bn_quant_format(i), 640, 2560), BITS[i].bits, 1e-12);
+    }
+    near(bn_quant_bits(bn_quant_format(1), 2560, 6912), 22 * 64 * 8 / 6912.0, 1e-5); /* padded to 22 blocks */
+}
+
+/* Absmean by hand: the mean of |w| is 1, so halves round to even, to zero, and 1.5 to 2, clamped. */
+static void absmean_by_definition(void **state)
+{
+    static const float PATTERN[8] = {0.5f, -0.5f, 1.5f, -1.5f, 1.0f, -1.0f, 2.0f, 0.0f};
+    static const float EXPECTED[8] = {0, 0, 1, -1, 1, -1, 1, 0};
+    float w[256], back[256];
+    uint8_t packed[512] = {0};
+    double sum;
+    (void)state;
+    for (size_t i = 0; i < 256; i++)
+        w[i] = PATTERN[i % 8];
+    sum = bn_quant_row_sum(w, 256);
+    assert_true(sum == 256);
+    for (size_t f = 0; bn_quant_format(f) != NULL; f++) {
+        struct bn_quant_job job = {
+            .format = bn_quant_format(f), .kernels = &bn_kernels_ref, .rows = 1, .k = 256};
+        if (!job.format->ternary) continue;
+        job.w = w;
+        job.packed = packed;
+        job.back = back;
+        job.scale = bn_quant_tensor_scale(&sum, 1, 256);
+        job.format->encode(&job, 0);
+        job.format->decode(&job, 0);
+        for (size_t i = 0; i < 256; i++)
+            if (back[i] != EXPECTED[i % 8])
+                fail_msg("%s: weight %zu is %g", job.format->name, i, (double)back[i]);
+    }
+}
+
+#define ROWS ((size_t)24)
+#define K ((size_t)1280)
+
+/* On weights that differ in size by row and by part of a row, fewer weights to a scale lose less. */
+static void finer_scales_lose_less(void **state)
+{
+    static const char *const ORDER[] = {"I2_S", "ternary-row", "TQ2_0", "ternary-128", "Q4_1", "Q8_0", "F16"};
+    struct bn_quant_data d;
+    bn_error err = {0};
+    double last = HUGE_VAL;
+    (void)state;
+    assert_int_equal(bn_quant_prepare(&d, ROWS, K, &err), BN_OK);
+    for (size_t i = 0; i < BN_ARRAY_LEN(ORDER); i++)
+        for (size_t f = 0; bn_quant_format(f) != NULL; f++) {
+            struct bn_quant_op op;
+            struct bn_quality q;
+            if (strcmp(bn_quant_format(f)->name, ORDER[i]) != 0) continue;
+            assert_true(bn_quant_op_make(&op, BN_DEQUANTISE, bn_quant_format(f), &d));
+            bn_quality_of(&q, d.w, (const float *)(const void *)d.expected, ROWS, K);
+            if (!(q.mse < last)) fail_msg("%s: %g, before %g", ORDER[i], q.mse, last);
+            last = q.mse;
+        }
+    bn_quant_release(&d);
+}
+
+static void every_operation_agrees_everywhere(void **state)
+{
+    struct bn_quant_data d;
+    bn_error err = {0};
+    char why[160];
+    size_t n = 0;
+    (void)state;
+    assert_int_equal(bn_quant_prepare(&d, ROWS, K, &err), BN_OK);
+    for (unsigned kind = 0; kind < BN_QUANT_KINDS; kind++)
+        for (size_t f = 0; bn_quant_format(f) != NULL; f++) {
+            struct bn_quant_op op;
+            if (!bn_quant_op_make(&op, (enum bn_quant_kind)kind, bn_quant_format(f), &d)) continue;
+            for (size_t i = 0; bn_kernels_built(i) != NULL; i++)
+                for (unsigned t = 1; t <= 3 && bn_kernels_supported(bn_kernels_built(i)); t++, n++)
+                    if (bn_quant_wrong(why, &op, bn_kernels_built(i), t) != NULL)
+                        fail_msg("%s %s: %s", op.name, bn_quant_format(f)->name, why);
+        }
+    assert_true(n >= 3 * (2 * 9 + 2 * 4 + 1));
+    bn_quant_release(&d);
+}
+
+/* ---- wrong kernels are fast, and caught ---- */
+
+static void lazy_pack(uint8_t *out, const uint8_t *codes, size_t k)
+{
+    (void)out, (void)codes, (void)k; /* nothing is faster */
+}
+
+static void careless_quantize(int8_t *q, float *scale, int32_t *sum, const float *x, size_t n)
+{
+    bn_kernels_ref.quantize(q, scale, sum, x, n);
+    q[n - 1] = (int8_t)-q[n - 1];
+}
+
+static void truncating_f16(uint16_t *y, const float *x, size_t n)
+{
+    bn_kernels_ref.f32_to_f16(y, x, n);
+    y[0] &= 0xFFFE;
+    y[1] &= 0xFFFE;
+    y[2] &= 0xFFFE;
+    y[3] &= 0xFFFE;
+}
+
+static void check_caught(struct bn_quant_data *d, enum bn_quant_kind kind, size_t format,
+                         const struct bn_kernels *wrong)
+{
+    struct bn_quant_op op;
+    char why[160];
+    assert_true(bn_quant_op_make(&op, kind, bn_quant_format(format), d));
+    assert_null(bn_quant_wrong(why, &op, &bn_kernels_ref, 2));
+    assert_non_null(bn_quant_wrong(why, &op, wrong, 2));
+    assert_non_null(strstr(why, "the reference's is"));
+}
+
+static void wrong_kernels_are_caught(void **state)
+{
+    struct bn_kernels wrong = bn_kernels_ref;
+    struct bn_quant_data d;
+    bn_error err = {0};
+    (void)state;
+    wrong.t5_pack = lazy_pack;
+    wrong.quantize = careless_quantize;
+    wrong.f32_to_f16 = truncating_f16;
+    assert_int_equal(bn_quant_prepare(&d, ROWS, K, &err), BN_OK);
+    check_caught(&d, BN_PACK, 1, &wrong);
+    check_caught(&d, BN_QUANTISE, 1, &wrong);
+    check_caught(&d, BN_QUANTISE, 8, &wrong);
+    check_caught(&d, BN_QUANTISE_ACTIVATIONS, 0, &wrong);
+    bn_quant_release(&d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gate_lets_what_can_be),
+        cmocka_unit_test(gate_refuses_what_cannot),
+        cmocka_unit_test(work_that_does_nothing_is_invalid),
+        cmocka_unit_test(invalid_rows_end_with_1),
+        cmocka_unit_test(work_not_done_while_timed_is_invalid),
+        cmocka_unit_test(false_statements_end_with_1),
+        cmocka_unit_test(clocks_are_measured),
+        cmocka_unit_test(energy_wraps),
+        cmocka_unit_test(perf_says_why_not),
+        cmocka_unit_test(every_source_answers_or_says_why),
+        cmocka_unit_test(fragmentation_by_definition),
+        cmocka_unit_test(traces_give_everything_back),
+        cmocka_unit_test(leaks_are_found),
+        cmocka_unit_test(entropy_has_known_values),
+        cmocka_unit_test(ramp_has_the_noise_of_its_steps),
+        cmocka_unit_test(the_worst_row_is_found),
+        cmocka_unit_test(dominated_choices),
+        cmocka_unit_test(tq1_gives_all_groups_back),
+        cmocka_unit_test(packing_gives_all_groups_back),
+        cmocka_unit_test(bits_count_scales_and_padding),
+        cmocka_unit_test(absmean_by_definition),
+        cmocka_unit_test(finer_scales_lose_less),
+        cmocka_unit_test(every_operation_agrees_everywhere),
+        cmocka_unit_test(wrong_kernels_are_caught),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

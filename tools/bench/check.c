@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See check.h.
+ */
+#include "tools/bench/check.h"
+
+#include <stdio.h>
+
+#include "measure/clocks.h"
+
+const char *bn_bench_verdict_name(enum bn_bench_verdict verdict)
+{
+    static const char *const NAMES[] = {"valid", "invalid", "timeout"};
+    return NAMES[verdict];
+}
+
+void bn_bench_clock_measure(struct bn_bench_clock *clock)
+{
+    struct bn_clock_facts facts;
+    bn_clock_measure_default(&facts);
+    *clock =
+        (struct bn_bench_clock){(uint64_t)facts.resolution_ns, (uint64_t)facts.cost_ns, facts.n_backward};
+}
+
+static bool all_equal(const double *x, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (x[i] > x[0] || x[i] < x[0]) return false;
+    return true;
+}
+
+bool bn_bench_believable(const double *ns, size_t n, uint64_t step_ns, char reason[BN_BENCH_REASON])
+{
+    double least = (double)step_ns * BN_BENCH_LEAST_STEPS;
+    reason[0] = '\0';
+    if (n == 0) snprintf(reason, BN_BENCH_REASON, "there are no samples");
+    if (n == 0) return false;
+    for (size_t i = 0; i < n; i++) {
+        if (ns[i] >= least) continue;
+        snprintf(reason, BN_BENCH_REASON,
+                 "a sample took %.0f ns, less than %u steps of the clock (%llu ns each)", ns[i],
+                 BN_BENCH_LEAST_STEPS, (unsigned long long)step_ns);
+        return false;
+    }
+    if (n < BN_BENCH_MOST_EQUAL || !all_equal(ns, n)) return true;
+    snprintf(reason, BN_BENCH_REASON, "all %zu samples took exactly %.0f ns: the clock does not run", n,
+             ns[0]);
+    return false;
+}

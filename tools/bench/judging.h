@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What compare, baseline and trend share: how sessions that were not taken in turn are judged, shown, and
+ * turned into an exit code.
+ */
+#ifndef BN_BENCH_JUDGING_H
+#define BN_BENCH_JUDGING_H
+
+#include "measure/offline.h"
+#include "measure/result.h"
+#include "tools/bench/bench.h"
+
+struct bn_bench_judging {
+    struct bn_levels levels;
+    struct bn_offline_rules rules;
+    bool unlike;      /* other machines, settings and models may be compared */
+    unsigned fail_on; /* --fail-on: 0 any regression, 1 warnings, 2 critical ones */
+    bool strict;
+};
+
+extern const struct bn_option bn_bench_judging_options[];
+/* Reads them; rules.levels points into out. */
+BN_MUST_CHECK bn_status bn_bench_judging_read(struct bn_bench_judging *out, const struct bn_args *args,
+                                              bn_error *err);
+/* The levels of --thresholds, else those that the program carries. */
+BN_MUST_CHECK bn_status bn_bench_levels(struct bn_levels *out, const struct bn_args *args, bn_error *err);
+
+/* Why a difference between two sessions would say nothing of the program: other work kept a machine busy, or
+ * it is the same program, byte for byte. NULL when it would. Digests and reasons may be empty or NULL. */
+const char *bn_bench_excuse(const char *contended_a, const char *contended_b, const char *binary_a,
+                            const char *binary_b);
+
+/* Shows a comparison, as text or in the document doc, and sets the exit code: 1 for a regression that counts,
+ * for a series that is missing, for nothing in common, and with --strict for anything inconclusive. */
+BN_MUST_CHECK bn_status bn_bench_judging_show(struct bn_args *args, const struct bn_bench_judging *judging,
+                                              const struct bn_offline *offline, bn_json *doc, bn_error *err);
+/* Where a result comes from, for people and in a document. */
+void bn_bench_print_origin(const char *side, const char *name, const struct bn_result *result);
+void bn_bench_put_origin(bn_json *doc, const char *side, const struct bn_result *result);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench profile: what is run, and how it is shown.
+ */
+#ifndef BN_BENCH_PROFILE_H
+#define BN_BENCH_PROFILE_H
+
+#include "measure/judge.h"
+#include "profile/profiler.h"
+#include "tools/bench/bench.h"
+
+/* What profiling costs. */
+struct bn_bench_overhead {
+    double event_ns_min, event_ns_median; /* of one event, in a loop of nothing else */
+    uint64_t n_events;                    /* on the first thread */
+    double predicted;                     /* share: events times median / wall */
+    double *on_ns, *off_ns;               /* the same work with and without, in turn: pairs of them */
+    size_t pairs;
+    struct bn_judgement measured; /* of ln(on / off) */
+};
+
+struct bn_bench_profile {
+    const struct bn_args *args;
+    bn_model *model;
+    bn_session *session;
+    bn_sampler *sampler;
+    bn_prof *prof; /* of the last run with it */
+    struct bn_machine machine;
+    enum bn_prof_level level;
+    enum bn_prof_mode mode;
+    uint32_t n_prompt, n_predict, n_batch;
+    uint64_t seed;
+    int32_t *ids; /* prompt, then what was decoded */
+    float *logits;
+    struct bn_bench_overhead overhead;
+};
+
+BN_MUST_CHECK bn_status bn_bench_profile_print(const struct bn_bench_profile *p, bn_error *err);
+/* A document with what every one of a profile begins with: bn_bench_document, model, work. */
+bn_json *bn_bench_profile_begin(const struct bn_bench_profile *p);
+BN_MUST_CHECK bn_status bn_bench_profile_document(bn_json **out, const struct bn_bench_profile *p,
+                                                  bn_error *err);
+/* --check: judges the documents; exit code 1 when one does not keep a rule. */
+BN_MUST_CHECK bn_status bn_bench_profile_check(struct bn_args *args, bn_error *err);
+
+#endif

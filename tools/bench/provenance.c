@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Where a document of bn-bench comes from: which program, built how, in which repository, on which machine,
+ * with which model. Digests are taken by the process that measures, since a file can be another one later.
+ */
+#include <string.h>
+
+#include "base/digest.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "build_info.h"
+#include "measure/git.h"
+#include "tools/bench/bench.h"
+#include "tools/cli/default_model.h"
+
+/* The digest of a file under a name, or why there is none. */
+static void put_file_digest(bn_json *object, const char *name, const char *path)
+{
+    struct bn_file_map map = {0};
+    char hex[BN_SHA256_HEX];
+    bn_error err = {0};
+    bn_status status = bn_file_map_open(&map, path, false, &err);
+    if (status == BN_OK) status = bn_sha256_hex(map.data, map.n_bytes, hex, &err);
+    bn_file_map_close(&map);
+    if (status == BN_OK)
+        bn_json_put_string(object, name, hex);
+    else
+        bn_json_put_unavailable(object, name, err.msg);
+}
+
+static void put_program(bn_json *doc)
+{
+    bn_json *program = bn_json_put_object(doc, "program");
+    bn_json_put_string(program, "version", bn_version());
+    bn_json_put_object(program, "unavailable");
+    if (strcmp(BN_BUILD_COMMIT, "unknown") != 0) {
+        bn_json_put_string(program, "commit", BN_BUILD_COMMIT);
+        bn_json_put_bool(program, "dirty", BN_BUILD_DIRTY != 0);
+    } else {
+        bn_json_put_unavailable(program, "commit", "built outside a repository");
+        bn_json_put_unavailable(program, "dirty", "built outside a repository");
+    }
+    bn_json_put_string(program, "compiler", BN_BUILD_COMPILER);
+    bn_json_put_string(program, "flags", BN_BUILD_FLAGS);
+    put_file_digest(program, "binary_sha256", "/proc/self/exe");
+}
+
+static void put_git(bn_json *doc)
+{
+    struct bn_git git;
+    bn_json *o = bn_json_put_object(doc, "git");
+    bn_git_read(&git, ".");
+    bn_git_put(o, &git);
+    bn_json_put_object(o, "unavailable");
+    const char *why = git.known ? "no commit yet" : git.why;
+    if (git.known)
+        bn_json_put_u64(o, "changed_sources", git.n_relevant);
+    else
+        bn_json_put_unavailable(o, "changed_sources", why);
+    if (git.commit[0] == '\0') bn_json_put_unavailable(o, "commit", why);
+    if (git.branch[0] == '\0')
+        bn_json_put_unavailable(o, "branch", git.known && git.commit[0] != '\0' ? "detached head" : why);
+    if (!git.known) {
+        bn_json_put_unavailable(o, "dirty", why);
+        bn_json_put_unavailable(o, "changed_files", why);
+    }
+}
+
+/* Says of each null why it is one. */
+static void explain_nulls(bn_json *machine)
+{
+    static const char *const NAMES[] = {
+        "os",          "kernel",     "arch",       "cpu_model",      "microcode",      "cpus_online",
+        "cpus_usable", "cores",      "governor",   "cache_l2_bytes", "cache_l3_bytes", "memory_bytes",
+        "page_bytes",  "hypervisor", "load_milli", "cpu_quota_us",   "cpu_period_us"};
+    bn_json_put_object(machine, "unavailable");
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
+        const bn_json *value = bn_json_get(machine, NAMES[i]);
+        if (value == NULL || bn_json_kind(value) != BN_JSON_NULL) continue;
+        bool quota = strncmp(NAMES[i], "cpu_quota", 9) == 0 || strncmp(NAMES[i], "cpu_period", 10) == 0;
+        bn_json_put_unavailable(machine, NAMES[i],
+                                quota ? "no quota is set, or none can be read" : "not in /proc or /sys");
+    }
+}
+
+static void put_machine(bn_json *doc, const struct bn_machine *machine)
+{
+    struct bn_machine_id id;
+    bn_error err = {0};
+    bn_json *o = bn_json_put_object(doc, "machine");
+    bn_machine_put(o, machine);
+    explain_nulls(o);
+    if (bn_machine_identify(&id, machine, &err) == BN_OK) {
+        bn_json_put_string(o, "key", id.key);
+        bn_json_put_string(o, "label", id.label);
+    } else {
+        bn_json_put_unavailable(o, "key", err.msg);
+        bn_json_put_unavailable(o, "label", err.msg);
+    }
+}
+
+void bn_bench_put_provenance(bn_json *document, const struct bn_machine *machine)
+{
+    put_program(document);
+    put_git(document);
+    put_machine(document, machine);
+}
+
+bn_json *bn_bench_put_model(bn_json *document, const struct bn_args *args)
+{
+    const char *path = bn_opt_str(args, "model");
+    char hex[BN_SHA256_HEX];
+    bn_json *model = bn_json_put_object(document, "model");
+    bn_json_put_object(model, "unavailable");
+    bn_json_put_string(model, "name", bn_cli_model_name(args));
+    if (path != NULL)
+        put_file_digest(model, "sha256", path);
+    else if (bn_sha256_hex(bn_default_model_data, (size_t)bn_default_model_bytes, hex, NULL) == BN_OK)
+        bn_json_put_string(model, "sha256", hex);
+    else
+        bn_json_put_unavailable(model, "sha256", "libcrypto does not hash");
+    return model;
+}

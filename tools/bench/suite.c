@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See suite.h. The document is always built; --json decides what is shown.
+ */
+#include "tools/bench/suite.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "tools/cli/print_json.h"
+#include "tools/cli/report.h"
+
+const struct bn_option bn_bench_suite_options[] = {
+    {.name = "filter",
+     .arg = "PART",
+     .group = "Measurement",
+     .help = "only rows with this in their name, as the first columns show it"},
+    {.name = "min-time",
+     .arg = "SECONDS",
+     .group = "Measurement",
+     .preset = "0.1",
+     .help = "time spent on each row; three samples at least"},
+    {0},
+};
+
+bn_status bn_suite_open(struct bn_suite *s, const struct bn_args *args, const char *command, bn_error *err)
+{
+    double seconds = 0;
+    *s = (struct bn_suite){.args = args};
+    BN_TRY(bn_opt_f64(args, "min-time", 0, 3600, &seconds, err));
+    s->min_ns = (uint64_t)(seconds * 1e9);
+    s->limits.budget_ns = s->min_ns < 50000000u ? s->min_ns : 50000000u;
+    BN_TRY(bn_bench_threads(args, &s->threads, &s->n_threads, err));
+    bn_machine_read(&s->machine);
+    bn_bench_warn(&s->machine);
+    bn_bench_clock_measure(&s->clock);
+    s->doc = bn_bench_document(command, &s->machine);
+    bn_json *settings = bn_json_put_object(s->doc, "settings");
+    bn_json_put_string(settings, "filter", bn_opt_str(args, "filter"));
+    bn_json_put_u64(settings, "min_time_ns", s->min_ns);
+    bn_json *threads = bn_json_put_array(settings, "threads");
+    for (size_t i = 0; i < s->n_threads; i++)
+        bn_json_add_u64(threads, s->threads[i]);
+    bn_bench_put_clock(s->doc, &s->clock);
+    if (!args->json) bn_bench_print_machine(&s->machine);
+    return BN_OK;
+}
+
+static bn_status verdict(struct bn_suite *s, struct bn_args *args, bn_error *err)
+{
+    if (!s->matched) {
+        bn_fail(err, BN_ERR_ARG, "--filter: nothing has '%.60s' in its name", bn_opt_str(args, "filter"));
+        bn_error_hint(err, "a part of what the first columns show");
+        return BN_ERR_ARG;
+    }
+    bn_json_put_u64(s->doc, "invalid_rows", s->n_invalid);
+    bn_json_put_u64(s->doc, "false_statements", s->n_failed);
+    bn_bench_limits_put(bn_json_put_array(s->doc, "limits"), &s->limits);
+    bn_series_put(s->doc, &s->series);
+    if (s->n_invalid + s->n_failed > 0 || s->n_valid == 0) args->exit_code = BN_EXIT_NEGATIVE;
+    return args->json ? bn_cli_print_json(s->doc, err) : BN_OK;
+}
+
+bn_status bn_suite_finish(struct bn_suite *s, struct bn_args *args, bn_status status, bn_error *err)
+{
+    if (status == BN_OK) status = verdict(s, args, err);
+    bn_json_free(s->doc);
+    bn_series_release(&s->series);
+    bn_bench_limits_release(&s->limits);
+    bn_free(s->threads);
+    return status;
+}
+
+bool bn_suite_wants(struct bn_suite *s, const char *name)
+{
+    const char *part = bn_opt_str(s->args, "filter");
+    bool wanted = part == NULL || strstr(name, part) != NULL;
+    s->matched = s->matched || wanted;
+    return wanted;
+}
+
+/* ---- rows ---- */
+
+void bn_suite_refuse(struct bn_suite *s, struct bn_suite_row *row, bn_json *r, const char *why)
+{
+    row->valid = false;
+    s->n_invalid++;
+    bn_json_put_bool(r, "valid", false);
+    bn_json_put_unavailable(r, row->metric, why);
+    bn_report_warning("INVALID: %s: %s", row->test, why);
+}
+
+/* What was read, held against how fast that can be read. A limit that other work disturbed would refuse what
+ * is right, so it is measured again before it counts. */
+static bn_status find_roof(struct bn_suite *s, const struct bn_suite_row *row, double ns_per_call,
+                           struct bn_gate_claim *claim, bn_error *err)
+{
+    if (row->set_bytes == 0) return BN_OK;
+    claim->rate = row->read_bytes * 1e9 / ns_per_call;
+    BN_TRY(bn_bench_limits_read(&s->limits, row->set_bytes, row->n_threads, false, &claim->roof, err));
+    for (unsigned i = 0; i < 3 && bn_gate_above_roof(claim); i++)
+        BN_TRY(bn_bench_limits_read(&s->limits, row->set_bytes, row->n_threads, true, &claim->roof, err));
+    return BN_OK;
+}
+
+static bn_status accept(struct bn_suite *s, struct bn_suite_row *row, const double *samples, size_t n,
+                        bn_json *r, bn_error *err)
+{
+    row->valid = true;
+    s->n_valid++;
+    bn_json_put_bool(r, "valid", true);
+    bn_bench_put_summary(r, row->metric, samples, n);
+    struct bn_series series = {
+        .test = row->test, .metric = row->metric, .unit = "ns", .samples = samples, .n = n};
+    return bn_series_add(&s->series, &series, err);
+}
+
+bn_status bn_suite_put_samples(struct bn_suite *s, struct bn_suite_row *row, uint64_t calls,
+                               const uint64_t *ns, size_t n, bn_json *r, bn_error *err)
+{
+    char text[160];
+    const char *why = NULL;
+    double *whole = bn_alloc(2 * n, sizeof *whole);
+    if (whole == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    double *samples = whole + n;
+    struct bn_gate_claim claim = {.sample_ns = whole, .n = n};
+    bn_json_put_u64(r, "calls_per_sample", calls);
+    bn_json *raw = bn_json_put_array(r, "samples_ns");
+    for (size_t i = 0; i < n; i++) {
+        bn_json_add_u64(raw, ns[i]);
+        whole[i] = (double)ns[i];
+        samples[i] = (double)ns[i] / (double)calls / row->per_call;
+    }
+    bn_status status = BN_OK;
+    if (bn_summarize(&row->ns, samples, n))
+        status = find_roof(s, row, row->ns.median * row->per_call, &claim, err);
+    if (row->differs != NULL) why = row->differs(text, row->arg);
+    if (why == NULL) why = bn_gate_refuses(text, &claim, &s->clock);
+    if (status == BN_OK && why != NULL)
+        bn_suite_refuse(s, row, r, why);
+    else if (status == BN_OK)
+        status = accept(s, row, samples, n, r, err);
+    bn_free(whole);
+    return status;
+}
+
+bn_status bn_suite_time(struct bn_suite *s, struct bn_suite_row *row, const struct bn_bench_body *body,
+                        bn_json *r, bn_error *err)
+{
+    bn_bench_time_body(&s->times, body, row->n_threads, s->min_ns);
+    return bn_suite_put_samples(s, row, s->times.calls, s->times.ns, s->times.n, r, err);
+}
+
+bn_status bn_suite_put_exact(struct bn_suite *s, const char *test, const char *metric, const char *unit,
+                             double value, bn_json *r, bn_error *err)
+{
+    struct bn_series series = {
+        .test = test, .metric = metric, .unit = unit, .exact = true, .samples = &value, .n = 1};
+    bn_json_put_number(r, metric, value);
+    return bn_series_add(&s->series, &series, err);
+}
+
+void bn_suite_state(struct bn_suite *s, bn_json *r, const char *name, bool truth)
+{
+    bn_json_put_bool(r, name, truth);
+    if (truth)
+        s->n_valid++;
+    else
+        s->n_failed++;
+}
+
+/* ---- text ---- */
+
+void bn_suite_print(const struct bn_suite *s, const char *fmt, ...)
+{
+    va_list ap;
+    if (s->args->json) return;
+    va_start(ap, fmt);
+    vprintf(fmt, ap);
+    va_end(ap);
+    fflush(stdout);
+}
+
+void bn_suite_size(char out[24], uint64_t bytes)
+{
+    if (bytes >= 1u << 20 && bytes % (1u << 20) == 0)
+        snprintf(out, 24, "%llu MiB", (unsigned long long)(bytes >> 20));
+    else if (bytes >= 1u << 10 && bytes % (1u << 10) == 0)
+        snprintf(out, 24, "%llu KiB", (unsigned long long)(bytes >> 10));
+    else
+        snprintf(out, 24, "%llu B", (unsigned long long)bytes);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-run generate --profile: when every brick of every pass of a generation began and ended, as a document.
+ */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "build_info.h"
+#include "measure/machine.h"
+#include "profile/document.h"
+#include "tools/cli/default_model.h"
+#include "tools/cli/report.h"
+#include "tools/run/run.h"
+
+#define MAX_EVENTS (1u << 22) /* of a trail: a quarter of a gigabyte */
+
+bn_status bn_run_profile_start(bn_prof **out, const struct bn_args *args, const struct bn_run_engine *engine,
+                               const struct bn_generation *gen, bn_error *err)
+{
+    uint64_t batch = bn_session_n_batch(engine->session);
+    uint64_t n_passes = (gen->n_prompt + batch - 1) / batch + gen->n_predict;
+    struct bn_prof_options options = {
+        .level = (enum bn_prof_level)(BN_PROF_LAYER + bn_opt_choice(args, "profile-level")),
+        .mode = BN_PROF_DEFERRED,
+        .n_threads = bn_session_n_threads(engine->session),
+        .n_passes = (size_t)n_passes,
+    };
+    uint64_t n_events = bn_prof_room_for(bn_model_hparams(engine->model), options.level, n_passes,
+                                         gen->n_prompt + gen->n_predict);
+    options.n_events = n_events < MAX_EVENTS ? (size_t)n_events : MAX_EVENTS;
+    BN_TRY(bn_prof_open(out, &options, err));
+    bn_status status = bn_session_set_profile(engine->session, *out, err);
+    if (status != BN_OK) return status;
+    bn_prof_enable(*out);
+    bn_prof_reset_epoch(*out);
+    return BN_OK;
+}
+
+static void put_program(bn_json *doc)
+{
+    bn_json *program = bn_json_put_object(doc, "program");
+    bn_json_put_string(program, "version", bn_version());
+    if (strcmp(BN_BUILD_COMMIT, "unknown") != 0) {
+        bn_json_put_string(program, "commit", BN_BUILD_COMMIT);
+        bn_json_put_bool(program, "dirty", BN_BUILD_DIRTY != 0);
+    } else {
+        bn_json_put_unavailable(program, "commit", "built outside a repository");
+        bn_json_put_unavailable(program, "dirty", "built outside a repository");
+    }
+    bn_json_put_string(program, "compiler", BN_BUILD_COMPILER);
+}
+
+/* The phases of each token, and what is left of its time besides them. */
+static void put_steps(bn_json *doc, const struct bn_generation *gen)
+{
+    static const char *const COLUMNS[] = {"token",     "embed_ns", "forward_ns", "logits_ns",
+                                          "sample_ns", "other_ns", "total_ns"};
+    bn_json *columns = bn_json_put_array(doc, "step_columns"), *steps = bn_json_put_array(doc, "steps");
+    for (size_t i = 0; i < BN_ARRAY_LEN(COLUMNS); i++)
+        bn_json_add_string(columns, COLUMNS[i]);
+    for (size_t i = 0; i < gen->n_ids; i++) {
+        const struct bn_step_timing *s = &gen->steps[i];
+        uint64_t sum = s->embed_ns + s->forward_ns + s->head_ns + s->sample_ns;
+        bn_json *row = bn_json_add_array(steps);
+        bn_json_add_u64(row, (uint64_t)gen->ids[i]);
+        bn_json_add_u64(row, s->embed_ns);
+        bn_json_add_u64(row, s->forward_ns);
+        bn_json_add_u64(row, s->head_ns);
+        bn_json_add_u64(row, s->sample_ns);
+        bn_json_add_u64(row, gen->token_ns[i] > sum ? gen->token_ns[i] - sum : 0);
+        bn_json_add_u64(row, gen->token_ns[i]);
+    }
+}
+
+bn_status bn_run_profile_write(bn_prof *prof, const char *path, const struct bn_args *args,
+                               const struct bn_run_engine *engine, const struct bn_generation *gen,
+                               bn_error *err)
+{
+    struct bn_machine machine;
+    struct bn_buf text = {.max = SIZE_MAX};
+    bn_error why = {0};
+    char now[21];
+    bn_machine_read(&machine);
+    bn_clock_format(bn_clock_utc(), now);
+    bn_json *doc = bn_json_new_object();
+    bn_json_put_string(doc, "schema", BN_PROF_SCHEMA);
+    bn_json_put_string(doc, "command", "bn-run generate");
+    bn_json_put_string(doc, "created", now);
+    put_program(doc);
+    bn_machine_put(bn_json_put_object(doc, "machine"), &machine);
+    bn_json_put_string(bn_json_put_object(doc, "model"), "name", bn_cli_model_name(args));
+    bn_json_put_string(doc, "isa", bn_isa_name());
+    bn_json_put_u64(doc, "prompt_tokens", gen->n_prompt);
+    bn_json_put_u64(doc, "decoded_tokens", gen->n_ids);
+    put_steps(doc, gen);
+    bn_status status = bn_prof_put(doc, prof, bn_model_hparams(engine->model), err);
+    if (status == BN_OK) status = bn_json_write(doc, false, &text, err);
+    if (status == BN_OK) status = bn_file_write_atomic(path, text.data, text.len, err);
+    if (bn_prof_check(prof, &why) != BN_OK) bn_report_warning("the profile is no good: %s", why.msg);
+    bn_buf_release(&text);
+    bn_json_free(doc);
+    return status;
+}
