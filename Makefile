@@ -45,7 +45,7 @@ ifneq ($(IS_CLANG),)
 BN_CFLAGS := $(filter-out -fexcess-precision=standard,$(BN_CFLAGS))
 endif
 BN_LDFLAGS := -fopenmp -pie -Wl,-z,relro,-z,now,--as-needed
-PACKAGES := libcrypto libcjson libpcre2-8 libelf $(if $(filter 0,$(GIT)),,libgit2)
+PACKAGES := libcrypto libcjson libpcre2-8 libcurl libelf $(if $(filter 0,$(GIT)),,libgit2)
 # Asked when something is linked, which may be after `make deps` installed it.
 BN_LDLIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -lm
 # The reference is C++ and knows nothing of the engine: no include path leads there.
@@ -92,7 +92,7 @@ obj = $(patsubst %,$(OUT)/%.o,$(basename $(call src,$(1))))
 KERNEL_SRC := $(call src,kernels/dispatch.c kernels/peak.c kernels/ref_*.c) \
     $(if $(filter x86_64,$(ARCH)),$(call src,kernels/x86_*.c)) $(if $(filter aarch64,$(ARCH)),$(call src,kernels/arm_*.c))
 KERNEL_OBJ := $(KERNEL_SRC:%.c=$(OUT)/%.o)
-LIB_OBJ := $(call obj,engine/*/*.c) $(KERNEL_OBJ)
+LIB_OBJ := $(call obj,engine/*/*.[cS]) $(KERNEL_OBJ)
 LIB := $(OUT)/libbn.a
 
 TOOLS := $(patsubst tools/%.c,%,$(call src,tools/bn*.c))
@@ -167,6 +167,7 @@ endef
 $(foreach t,$(TOOLS),$(eval $(call program,$(t))))
 # The default model; a program carries it when it calls bn_cli_open_model.
 $(OUT)/tools/cli/default_model.o: fixtures/shakespeare-5m-i2_s.gguf
+$(OUT)/engine/hub/registry_data.o: engine/hub/registry.json
 $(OUT)/tools/crossval/thresholds.o: crossval/thresholds.json
 $(OUT)/tools/bench/thresholds.o: baselines/thresholds.json
 $(OUT)/tools/crossval/style.o: tools/crossval/report.css
@@ -182,6 +183,15 @@ $(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIB)
 $(OUT)/tests/unit/test_fixtures $(OUT)/tests/unit/test_gguf_bad: $(call obj,tools/fixtures/*.c)
 # What bn-bench believes is tested with kernels, samples, sessions and work that are wrong.
 $(addprefix $(OUT)/tests/unit/,test_bench test_bench_check test_ab test_suites): $(call obj,tools/bench/*.[cS])
+
+# The bar of bn-download is tested beside what it shows.
+$(OUT)/tests/unit/test_hub: $(call obj,tools/download/show.c)
+
+# A web server that misbehaves, for the tests of bn-download.
+HTTPD := $(OUT)/tests/httpd/httpd
+$(HTTPD): $(OUT)/tests/httpd/httpd.o
+	$(SAY) LD $@
+	$(Q)$(CC) $(BN_LDFLAGS) $(LDFLAGS) -o $@ $^ -lpthread
 
 $(CHECKKERN): $(call obj,tests/checkkern/*.c) $(KERNEL_OBJ)
 	$(SAY) LD $@
@@ -232,7 +242,7 @@ bridges: ## bridges to BITNET_CPP_DIR, LLAMA_CPP_DIR, IK_LLAMA_CPP_DIR, those th
 	@$(foreach d,$(BITNET_CPP_DIR) $(LLAMA_CPP_DIR) $(IK_LLAMA_CPP_DIR),$(MAKE) --no-print-directory -C crossval/bridges/llama.cpp \
 	    LLAMA_DIR=$(abspath $(d)) OUT=$(abspath $(OUT))/crossval &&) :
 
-run-tests: $(PROGRAMS) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS)
+run-tests: $(PROGRAMS) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD)
 	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(CLI_TESTS)
 
 test: check

@@ -14,7 +14,7 @@ complete -c bn-verify-receipt -n 'not __fish_seen_subcommand_from sign keygen ru
 complete -c bn-verify-receipt -n 'not __fish_seen_subcommand_from sign keygen rules' -l validate-performance -d 'a machine must be able to read the bytes claimed in the time claimed'
 complete -c bn-verify-receipt -n 'not __fish_seen_subcommand_from sign keygen rules' -l max-age -x -d 'refuse older ones: 90, 90s, 15m, 36h, 7d'
 complete -c bn-verify-receipt -n 'not __fish_seen_subcommand_from sign keygen rules' -l allow-corrections -d 'accept corrected weights'
-complete -c bn-verify-receipt -n 'not __fish_seen_subcommand_from sign keygen rules' -l model -s m -r -F -d 'GGUF file to open; without it the small model that the program carries is used'
+complete -c bn-verify-receipt -n 'not __fish_seen_subcommand_from sign keygen rules' -l model -s m -r -F -d 'GGUF file to open, or the name of a model that bn-download fetched; without it the small one that the program carries'
 complete -c bn-verify-receipt -n 'not __fish_seen_subcommand_from sign keygen rules' -l replay -d 'run the request again and compare every token'
 complete -c bn-verify-receipt -n 'not __fish_seen_subcommand_from sign keygen rules' -l isa -x -d 'instruction set: auto, ref, avx2, avxvnni, avx512vnni, avx512vbmi, neon; the results are the same'
 complete -c bn-verify-receipt -n 'not __fish_seen_subcommand_from sign keygen rules' -l threads -s t -x -d 'threads to compute with; without it one per core that this process may use'

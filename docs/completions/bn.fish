@@ -1,4 +1,5 @@
 # fish completion for bn; written by make docs
+complete -c bn -f -n __fish_use_subcommand -a download -d 'fetch models, whole or not at all'
 complete -c bn -f -n __fish_use_subcommand -a run -d 'run a ternary language model'
 complete -c bn -f -n __fish_use_subcommand -a verify-receipt -d 'check the receipt of a run, and replay it'
 complete -c bn -f -n __fish_use_subcommand -a bench -d 'time kernels and models, beside what limits them'
@@ -9,6 +10,7 @@ complete -c bn -l verbose -s v -d 'say more about what is done, on standard erro
 complete -c bn -l color -x -a 'auto always never' -d 'colours in messages; auto uses them on a terminal unless NO_COLOR is set'
 complete -c bn -l help -s h -d 'print this help and exit'
 complete -c bn -l version -s V -d 'print version, commit, compiler and instruction sets, and exit'
+complete -c bn -n '__fish_seen_subcommand_from download' -a '(complete -C (string replace -r "^bn +download" "bn-download" (commandline -cp)))'
 complete -c bn -n '__fish_seen_subcommand_from run' -a '(complete -C (string replace -r "^bn +run" "bn-run" (commandline -cp)))'
 complete -c bn -n '__fish_seen_subcommand_from verify-receipt' -a '(complete -C (string replace -r "^bn +verify-receipt" "bn-verify-receipt" (commandline -cp)))'
 complete -c bn -n '__fish_seen_subcommand_from bench' -a '(complete -C (string replace -r "^bn +bench" "bn-bench" (commandline -cp)))'

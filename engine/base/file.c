@@ -117,7 +117,7 @@ static bn_status write_all(int fd, const char *bytes, size_t n, const char *path
 }
 
 /* Makes the rename itself durable. Not every file system can: that is no error. */
-static void sync_folder_of(const char *path)
+void bn_file_sync_folder(const char *path)
 {
     char folder[4096];
     snprintf(folder, sizeof folder, "%s", path);
@@ -146,7 +146,7 @@ static bn_status replace_file(const char *path, const void *bytes, size_t n, bn_
     if (status != BN_OK)
         (void)unlink(temp);
     else
-        sync_folder_of(path);
+        bn_file_sync_folder(path);
     return status;
 }
 
@@ -166,4 +166,20 @@ bn_status bn_file_write_atomic(const char *path, const void *bytes, size_t n, bn
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) return write_through(path, bytes, n, err);
     char behind_links[PATH_MAX]; /* of a link its target is replaced, not the link */
     return replace_file(realpath(path, behind_links) != NULL ? behind_links : path, bytes, n, err);
+}
+
+bn_status bn_file_make_folders(const char *path, bn_error *err)
+{
+    char part[PATH_MAX];
+    size_t n = strlen(path);
+    if (n >= sizeof part) return bn_fail_errno(err, ENAMETOOLONG, path, "cannot make folders");
+    memcpy(part, path, n + 1);
+    for (size_t i = 1; i < n; i++) {
+        if (part[i] != '/') continue;
+        part[i] = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            return bn_fail_errno(err, errno, part, "cannot make the folder");
+        part[i] = '/';
+    }
+    return BN_OK;
 }

@@ -24,6 +24,12 @@ void bn_file_map_forget(const struct bn_file_map *map, const void *from, size_t 
 /* Appends at most buf->max bytes of a file; "-" is standard input. */
 BN_MUST_CHECK bn_status bn_file_read(const char *path, struct bn_buf *buf, bn_error *err);
 
+/* Makes the folders in front of a path's last slash that are not there. */
+BN_MUST_CHECK bn_status bn_file_make_folders(const char *path, bn_error *err);
+
+/* Flushes the folder that a path lies in, so that a new name survives a power failure. */
+void bn_file_sync_folder(const char *path);
+
 /* Writes beside the target, flushes to disk, then renames: readers see the old bytes or all of the new ones.
  * A link stays one, its target is replaced; pipes and devices are written to. */
 BN_MUST_CHECK bn_status bn_file_write_atomic(const char *path, const void *bytes, size_t n, bn_error *err);

@@ -29,6 +29,7 @@ struct build {
 
 static const char *base_name(const char *path)
 {
+    if (strncmp(path, "hf:", 3) == 0) return path; /* a name of the hub, not of a folder here */
     const char *slash = strrchr(path, '/');
     return slash == NULL ? path : slash + 1;
 }

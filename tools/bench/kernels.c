@@ -16,6 +16,7 @@
 #include "tools/bench/check.h"
 #include "tools/bench/limits.h"
 #include "tools/bench/timing.h"
+#include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/progress.h"
 
@@ -103,7 +104,11 @@ static bn_status choose_shape(struct job *job, bn_error *err)
     bn_model *model = NULL;
     job->shape = DEFAULT_SHAPE;
     if (path == NULL) return BN_OK;
-    BN_TRY(bn_model_open(&model, path, &options, err));
+    char *file = NULL;
+    BN_TRY(bn_cli_model_path(&file, path, err));
+    bn_status status = bn_model_open(&model, file, &options, err);
+    bn_free(file);
+    BN_TRY(status);
     const bn_hparams *hp = bn_model_hparams(model);
     job->shape = (struct bn_bench_shape){hp->n_embd,
                                          hp->n_ff,

@@ -18,7 +18,12 @@ extern const uint64_t bn_default_model_bytes;
 BN_MUST_CHECK bn_status bn_cli_open_model(bn_model **out, const struct bn_args *args,
                                           const bn_model_options *options, bn_error *err);
 
-/* What was opened, for messages and receipts: the path, or BN_DEFAULT_MODEL_NAME. */
+/* The file that a text names, as --model gives it: a path when there is such a file, else what the cache of
+ * bn-download holds under that name or "hf:" reference; nothing is fetched. Allocated; NULL for NULL.
+ * BN_ERR_NOT_FOUND when it is a reference, and not here; a path that leads nowhere is given as it is. */
+BN_MUST_CHECK bn_status bn_cli_model_path(char **path, const char *text, bn_error *err);
+
+/* What was opened, for messages and receipts: --model as it was given, or BN_DEFAULT_MODEL_NAME. */
 const char *bn_cli_model_name(const struct bn_args *args);
 
 #endif

@@ -2,16 +2,38 @@
  *
  * See default_model.h. The bytes are in default_model.S.
  */
+#define _GNU_SOURCE
 #include "tools/cli/default_model.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
+#include "base/mem.h"
+#include "hub/cache.h"
+#include "hub/reference.h"
 
 const char *bn_cli_model_name(const struct bn_args *args)
 {
     const char *path = bn_opt_str(args, "model");
     return path != NULL ? path : BN_DEFAULT_MODEL_NAME;
+}
+
+bn_status bn_cli_model_path(char **path, const char *text, bn_error *err)
+{
+    bn_error why = {0};
+    *path = NULL;
+    if (text == NULL) return BN_OK;
+    if (access(text, F_OK) == 0 || !bn_hub_is_reference(text)) {
+        *path = bn_strndup(text, strlen(text));
+        return *path != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    }
+    bn_status status = bn_hub_locate(path, text, &why);
+    if (status == BN_OK) return BN_OK;
+    bn_fail_at(err, status, BN_NO_OFFSET, text, "there is no such file, and %s%s%s", why.where,
+               why.where[0] != '\0' ? ": " : "", why.msg);
+    if (why.hint[0] != '\0') bn_error_hint(err, "%s", why.hint);
+    return status;
 }
 
 /* --repack, for commands that have it; auto leaves the command's own choice. */
@@ -37,7 +59,10 @@ bn_status bn_cli_open_model(bn_model **out, const struct bn_args *args, const bn
     if (path == NULL)
         return bn_model_open_memory(out, bn_default_model_data, (size_t)bn_default_model_bytes,
                                     BN_DEFAULT_MODEL_NAME, &with, err);
-    bn_status status = bn_model_open(out, path, &with, err);
+    char *file = NULL;
+    BN_TRY(bn_cli_model_path(&file, path, err));
+    bn_status status = bn_model_open(out, file, &with, err);
+    bn_free(file);
     if (status == BN_ERR_NOT_FOUND)
         bn_error_hint(err, "leave --model out to use the model that the program carries");
     return status;

@@ -143,10 +143,11 @@ struct bn_args {
 };
 
 /* Rows that several programs have; so they are spelled alike everywhere. */
-#define BN_OPTION_MODEL                                                                           \
-    {                                                                                             \
-        .name = "model", .letter = 'm', .arg = "MODEL", .group = "Model", .env = "BN_MODEL",      \
-        .help = "GGUF file to open; without it the small model that the program carries is used", \
+#define BN_OPTION_MODEL                                                                                     \
+    {                                                                                                       \
+        .name = "model", .letter = 'm', .arg = "MODEL", .group = "Model", .env = "BN_MODEL",                \
+        .help = "GGUF file to open, or the name of a model that bn-download fetched; without it the small " \
+                "one that the program carries",                                                             \
     }
 #define BN_OPTION_THREADS                                                                      \
     {                                                                                          \

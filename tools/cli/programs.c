@@ -7,7 +7,11 @@
 #include <stddef.h>
 
 const struct bn_program_name bn_program_names[] = {
-    {"run", BN_SUMMARY_RUN},           {"verify-receipt", BN_SUMMARY_VERIFY_RECEIPT},
-    {"bench", BN_SUMMARY_BENCH},       {"crossval", BN_SUMMARY_CROSSVAL},
-    {"fixtures", BN_SUMMARY_FIXTURES}, {NULL, NULL},
+    {"download", BN_SUMMARY_DOWNLOAD},
+    {"run", BN_SUMMARY_RUN},
+    {"verify-receipt", BN_SUMMARY_VERIFY_RECEIPT},
+    {"bench", BN_SUMMARY_BENCH},
+    {"crossval", BN_SUMMARY_CROSSVAL},
+    {"fixtures", BN_SUMMARY_FIXTURES},
+    {NULL, NULL},
 };

@@ -81,6 +81,7 @@ struct bn_crossval {
     bn_model *model;
     bn_session *session;
     const char *model_path; /* what references open */
+    char *located;          /* the file that --model names; NULL without */
     char carried[4096];     /* the carried model as a file, removed at the end; else "" */
     char model_sha[BN_SHA256_HEX];
     struct bn_buf text; /* the prompt as text; data NULL when ids were given */

@@ -68,7 +68,8 @@ static bn_status open_model(struct bn_crossval *x, bn_error *err)
     BN_TRY(bn_cli_open_model(&x->model, x->args, &with, err));
     x->n_vocab = bn_model_hparams(x->model)->n_vocab;
     bn_thresholds_deepen(&x->thresholds, bn_model_hparams(x->model)->n_layer);
-    x->model_path = bn_opt_str(x->args, "model");
+    BN_TRY(bn_cli_model_path(&x->located, bn_opt_str(x->args, "model"), err));
+    x->model_path = x->located;
     if (x->model_path == NULL) BN_TRY(write_carried(x, err));
     BN_TRY(bn_file_map_open(&map, x->model_path, false, err));
     bn_status status = bn_sha256_hex(map.data, map.n_bytes, x->model_sha, err);
@@ -147,6 +148,7 @@ void bn_crossval_close(struct bn_crossval *x)
     bn_records_release(&x->trace);
     bn_buf_release(&x->text);
     bn_buf_release(&x->limits);
+    bn_free(x->located);
     bn_free(x->ids);
     bn_free(x->logits);
     bn_session_close(x->session);

@@ -29,7 +29,11 @@ static bn_status open_file(struct file *file, const struct bn_args *args, bn_err
     size_t n = (size_t)bn_default_model_bytes;
     *file = (struct file){0};
     if (path != NULL) {
-        BN_TRY(bn_file_map_open(&file->map, path, false, err));
+        char *found = NULL;
+        BN_TRY(bn_cli_model_path(&found, path, err));
+        bn_status opened = bn_file_map_open(&file->map, found, false, err);
+        bn_free(found);
+        BN_TRY(opened);
         data = file->map.data;
         n = file->map.n_bytes;
     }

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See cache.h. The layout is that of huggingface_hub ("How the cache-system works", its documentation).
+ */
+#define _GNU_SOURCE
+#include "hub/cache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "hub/reference.h"
+#include "hub/registry.h"
+
+#define MAX_PATH 4096u
+#define MAX_REF_BYTES 256u
+
+/* ---- paths ---- */
+
+/* A printed path, allocated. */
+static bn_status make_path(char **out, bn_error *err, const char *fmt, ...) BN_PRINTF(3, 4);
+static bn_status make_path(char **out, bn_error *err, const char *fmt, ...)
+{
+    va_list args;
+    char text[MAX_PATH];
+    va_start(args, fmt);
+    int n = vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    *out = NULL;
+    if (n < 0 || (size_t)n >= sizeof text) return bn_fail(err, BN_ERR_LIMIT, "a path is over 4095 bytes");
+    *out = bn_strndup(text, (size_t)n);
+    return *out != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+}
+
+/* "models--owner--repo" */
+static bn_status repo_folder(char out[256], const char *repo, bn_error *err)
+{
+    const char *slash = strchr(repo, '/');
+    if (slash == NULL || !bn_hub_safe_path(repo) || strchr(slash + 1, '/') != NULL)
+        return bn_fail(err, BN_ERR_ARG, "'%s' names no repository", repo);
+    int n = snprintf(out, 256, "models--%.*s--%s", (int)(slash - repo), repo, slash + 1);
+    return n < 256 ? BN_OK : bn_fail(err, BN_ERR_LIMIT, "the name of the repository is too long");
+}
+
+bn_status bn_hub_cache_root(char **out, bn_error *err)
+{
+    static const struct {
+        const char *variable, *below;
+    } PLACES[] = {{"HF_HUB_CACHE", ""},
+                  {"HF_HOME", "/hub"},
+                  {"XDG_CACHE_HOME", "/huggingface/hub"},
+                  {"HOME", "/.cache/huggingface/hub"}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(PLACES); i++) {
+        const char *folder = getenv(PLACES[i].variable);
+        if (folder != NULL && folder[0] != '\0') return make_path(out, err, "%s%s", folder, PLACES[i].below);
+    }
+    *out = NULL;
+    bn_fail(err, BN_ERR_NOT_FOUND, "there is no place for the cache");
+    bn_error_hint(err, "set HF_HUB_CACHE or HOME, or give a folder with --to");
+    return BN_ERR_NOT_FOUND;
+}
+
+/* ---- finding ---- */
+
+/* The commit that a revision stands for here; a commit stands for itself. */
+static bn_status find_commit(char commit[65], const char *root, const char *folder, const char *revision,
+                             bn_error *err)
+{
+    char *path = NULL;
+    struct bn_buf text = {.max = MAX_REF_BYTES};
+    if (bn_hub_is_commit(revision)) {
+        memcpy(commit, revision, strlen(revision) + 1);
+        return BN_OK;
+    }
+    BN_TRY(make_path(&path, err, "%s/%s/refs/%s", root, folder, revision));
+    bn_status status = bn_file_read(path, &text, err);
+    if (status == BN_OK) {
+        size_t n = strcspn(text.data != NULL ? text.data : "", "\r\n");
+        snprintf(commit, 65, "%.*s", n > 64 ? 0 : (int)n, text.data != NULL ? text.data : "");
+        if (!bn_hub_is_commit(commit))
+            status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, path, "no commit");
+    }
+    bn_buf_release(&text);
+    bn_free(path);
+    return status;
+}
+
+static bool is_whole(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* The only file of a snapshot that ends in .gguf; NULL when there is none, or more than one. */
+static char *only_model(const char *snapshot)
+{
+    char *found = NULL;
+    bool several = false;
+    DIR *dir = opendir(snapshot);
+    for (struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;) {
+        size_t n = strlen(e->d_name);
+        if (n < 6 || strcmp(e->d_name + n - 5, ".gguf") != 0) continue;
+        several = several || found != NULL;
+        bn_free(found);
+        found = bn_strndup(e->d_name, n);
+    }
+    if (dir != NULL) closedir(dir);
+    if (several) bn_free(found);
+    return several ? NULL : found;
+}
+
+bn_status bn_hub_cache_find(char **out, const char *root, const char *repo, const char *file,
+                            const char *revision, bn_error *err)
+{
+    char folder[256], commit[65], *snapshot = NULL, *only = NULL;
+    bn_error why = {0};
+    *out = NULL;
+    BN_TRY(repo_folder(folder, repo, err));
+    if (!bn_hub_safe_path(revision) || (file[0] != '\0' && !bn_hub_safe_path(file)))
+        return bn_fail(err, BN_ERR_ARG, "this is no safe path");
+    if (find_commit(commit, root, folder, revision, &why) == BN_OK) {
+        BN_TRY(make_path(&snapshot, err, "%s/%s/snapshots/%s", root, folder, commit));
+        if (file[0] == '\0') only = only_model(snapshot);
+        bn_status status = BN_OK;
+        if (file[0] != '\0' || only != NULL)
+            status = make_path(out, err, "%s/%s", snapshot, only != NULL ? only : file);
+        bn_free(snapshot);
+        bn_free(only);
+        BN_TRY(status);
+    }
+    if (*out != NULL && is_whole(*out)) return BN_OK;
+    bn_free(*out);
+    *out = NULL;
+    return bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, repo, "%s at '%s' is not in the cache",
+                      file[0] != '\0' ? file : "a single GGUF file", revision);
+}
+
+/* ---- adding ---- */
+
+static bool is_digest(const char *text)
+{
+    size_t n = strspn(text, "0123456789abcdef");
+    return n >= 32 && n <= 64 && text[n] == '\0';
+}
+
+bn_status bn_hub_cache_blob(char **out, const char *root, const char *repo, const char *etag, bn_error *err)
+{
+    char folder[256];
+    *out = NULL;
+    BN_TRY(repo_folder(folder, repo, err));
+    if (!is_digest(etag)) return bn_fail(err, BN_ERR_FORMAT, "the server's etag is no digest");
+    BN_TRY(make_path(out, err, "%s/%s/blobs/%s", root, folder, etag));
+    bn_status status = bn_file_make_folders(*out, err);
+    if (status == BN_OK) return BN_OK;
+    bn_free(*out);
+    *out = NULL;
+    return status;
+}
+
+/* A link beside its final name, then renamed over it, so that there is always the old one or the new one.
+ * Where links are not possible the bytes are: a hard link. */
+static bn_status place_link(const char *target, const char *blob, const char *path, bn_error *err)
+{
+    char beside[MAX_PATH + 32];
+    snprintf(beside, sizeof beside, "%s.tmp-%ld", path, (long)getpid());
+    (void)unlink(beside);
+    if (symlink(target, beside) != 0 && link(blob, beside) != 0)
+        return bn_fail_errno(err, errno, path, "neither a symbolic nor a hard link can be made");
+    if (rename(beside, path) == 0) return BN_OK;
+    int why = errno;
+    (void)unlink(beside);
+    return bn_fail_errno(err, why, path, "the link cannot be put in place");
+}
+
+/* "../../" for each folder of the file, down to blobs/. */
+static bn_status link_target(char out[MAX_PATH], const char *file, const char *etag, bn_error *err)
+{
+    struct bn_buf text = {.max = MAX_PATH - 1};
+    bn_buf_puts(&text, "../../");
+    for (const char *c = file; *c != '\0'; c++)
+        if (*c == '/') bn_buf_puts(&text, "../");
+    bn_buf_printf(&text, "blobs/%s", etag);
+    bn_status status = bn_buf_check(&text, err);
+    if (status == BN_OK) memcpy(out, text.data, text.len + 1);
+    bn_buf_release(&text);
+    return status;
+}
+
+bn_status bn_hub_cache_link(char **out, const char *root, const char *repo, const char *etag,
+                            const char *commit, const char *revision, const char *file, bn_error *err)
+{
+    char folder[256], target[MAX_PATH], *blob = NULL, *ref = NULL;
+    *out = NULL;
+    BN_TRY(repo_folder(folder, repo, err));
+    if (!bn_hub_is_commit(commit)) return bn_fail(err, BN_ERR_FORMAT, "the server names no commit");
+    if (!bn_hub_safe_path(file) || !bn_hub_safe_path(revision))
+        return bn_fail(err, BN_ERR_ARG, "this is no safe path");
+    BN_TRY(link_target(target, file, etag, err));
+    BN_TRY(bn_hub_cache_blob(&blob, root, repo, etag, err));
+    bn_status status = make_path(out, err, "%s/%s/snapshots/%s/%s", root, folder, commit, file);
+    if (status == BN_OK) status = bn_file_make_folders(*out, err);
+    if (status == BN_OK) status = place_link(target, blob, *out, err);
+    if (status == BN_OK && !bn_hub_is_commit(revision)) {
+        status = make_path(&ref, err, "%s/%s/refs/%s", root, folder, revision);
+        if (status == BN_OK) status = bn_file_make_folders(ref, err);
+        if (status == BN_OK) status = bn_file_write_atomic(ref, commit, strlen(commit), err);
+    }
+    bn_free(ref);
+    bn_free(blob);
+    if (status != BN_OK) {
+        bn_free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* ---- what a reference names ---- */
+
+static bn_status locate(char **path, const struct bn_hub_reference *ref, const char *root, bn_error *err)
+{
+    struct bn_hub_registry *registry = NULL;
+    if (ref->kind == BN_HUB_URL) return bn_fail(err, BN_ERR_NOT_FOUND, "a URL is no file here");
+    if (ref->kind == BN_HUB_REPO)
+        return bn_hub_cache_find(path, root, ref->repo, ref->file, ref->revision, err);
+    BN_TRY(bn_hub_registry_open(&registry, err));
+    const struct bn_hub_model *model = bn_hub_registry_find(registry, ref->name);
+    const struct bn_hub_file *file = model != NULL ? bn_hub_model_file(model, ref->variant) : NULL;
+    bn_status status = BN_ERR_NOT_FOUND;
+    if (model == NULL)
+        bn_fail(err, status, "no model is called '%s'", ref->name);
+    else if (file == NULL)
+        bn_fail(err, status, "%s has no variant '%s'", model->name, ref->variant);
+    if (file == NULL)
+        bn_error_hint(err, "bn-download list shows names and variants");
+    else
+        status = bn_hub_cache_find(path, root, file->repo, file->file, file->revision, err);
+    bn_hub_registry_close(registry);
+    return status;
+}
+
+bn_status bn_hub_locate(char **path, const char *text, bn_error *err)
+{
+    struct bn_hub_reference ref;
+    char *root = NULL;
+    *path = NULL;
+    BN_TRY(bn_hub_reference_parse(&ref, text, err));
+    BN_TRY(bn_hub_cache_root(&root, err));
+    bn_status status = locate(path, &ref, root, err);
+    bn_free(root);
+    if (status == BN_ERR_NOT_FOUND) bn_error_hint(err, "bn-download %s", text);
+    return status;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The cache of the Hugging Face hub on this machine, in the layout that its own libraries use, so that a file
+ * is on disk once whoever fetched it:
+ *
+ *     <root>/models--owner--repo/blobs/<etag>                     the bytes; the sha256 for large files
+ *     <root>/models--owner--repo/snapshots/<commit>/<file>        a link to its blob
+ *     <root>/models--owner--repo/refs/<revision>                  the commit that a branch or tag stood at
+ *     <root>/.locks/models--owner--repo/<etag>.lock               held (flock) by whoever fetches it
+ *
+ * Nothing here needs the network.
+ */
+#ifndef BN_HUB_CACHE_H
+#define BN_HUB_CACHE_H
+
+#include "base/buf.h"
+
+/* HF_HUB_CACHE, else HF_HOME/hub, else XDG_CACHE_HOME/huggingface/hub, else ~/.cache/huggingface/hub;
+ * allocated. BN_ERR_NOT_FOUND when none of these is set. */
+BN_MUST_CHECK bn_status bn_hub_cache_root(char **out, bn_error *err);
+
+/* The path of a file that is there, whole, at a revision (branch, tag or commit); allocated. BN_ERR_NOT_FOUND
+ * otherwise. */
+BN_MUST_CHECK bn_status bn_hub_cache_find(char **out, const char *root, const char *repo, const char *file,
+                                          const char *revision, bn_error *err);
+/* Where the blob of an etag belongs; makes the folders. The etag is checked: hex digits only. Allocated. */
+BN_MUST_CHECK bn_status bn_hub_cache_blob(char **out, const char *root, const char *repo, const char *etag,
+                                          bn_error *err);
+/* Links a blob that is whole into the snapshot of a commit (relative link; a copy where links cannot be made)
+ * and records the revision. Gives the snapshot's path, allocated. */
+BN_MUST_CHECK bn_status bn_hub_cache_link(char **out, const char *root, const char *repo, const char *etag,
+                                          const char *commit, const char *revision, const char *file,
+                                          bn_error *err);
+
+/* The file that a reference (reference.h) names, without any network: for bn-run and the others. Allocated.
+ * BN_ERR_NOT_FOUND with the hint "bn-download TEXT", or where the names are listed. */
+BN_MUST_CHECK bn_status bn_hub_locate(char **path, const char *text, bn_error *err);
+
+#endif

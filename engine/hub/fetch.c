@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See fetch.h.
+ */
+#define _GNU_SOURCE
+#include "hub/fetch.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "hub/cache.h"
+#include "hub/lock.h"
+#include "hub/pins.h"
+#include "hub/reference.h"
+#include "hub/registry.h"
+
+#define MAX_URLS 9u
+
+struct work {
+    struct bn_hub_fetch *f;
+    struct bn_hub_reference ref;
+    struct bn_hub_metadata meta;
+    uint64_t size;      /* wanted; 0: not known */
+    char pin_key[1400]; /* of digests of first use, "" when none is to be kept */
+    char *root;         /* of the cache, NULL with a folder or a URL */
+    char urls[MAX_URLS][2049];
+    const char *url_list[MAX_URLS];
+};
+
+static bn_status copy(char *out, size_t room, const char *text, bn_error *err)
+{
+    int n = snprintf(out, room, "%s", text);
+    return n >= 0 && (size_t)n < room ? BN_OK : bn_fail(err, BN_ERR_LIMIT, "a name or a path is too long");
+}
+
+/* ---- which file ---- */
+
+static void want(struct bn_hub_fetch *f, const char *sha256, const char *source)
+{
+    if (f->sha256_wanted[0] != '\0' || sha256 == NULL || sha256[0] == '\0') return;
+    snprintf(f->sha256_wanted, sizeof f->sha256_wanted, "%s", sha256);
+    f->sha256_source = source;
+}
+
+static bn_status from_registry(struct work *w, bn_error *err)
+{
+    struct bn_hub_registry *registry = NULL;
+    struct bn_hub_fetch *f = w->f;
+    BN_TRY(bn_hub_registry_open(&registry, err));
+    const struct bn_hub_model *model = bn_hub_registry_find(registry, w->ref.name);
+    const struct bn_hub_file *file = model != NULL ? bn_hub_model_file(model, w->ref.variant) : NULL;
+    bn_status status = BN_OK;
+    if (model == NULL || file == NULL) {
+        status = model == NULL
+                     ? bn_fail(err, BN_ERR_NOT_FOUND, "no model is called '%s'", w->ref.name)
+                     : bn_fail(err, BN_ERR_NOT_FOUND, "%s has no variant '%s'", model->name, w->ref.variant);
+        bn_error_hint(err, "bn-download list shows names and variants");
+    } else {
+        snprintf(f->repo, sizeof f->repo, "%s", file->repo);
+        snprintf(f->file, sizeof f->file, "%s", file->file);
+        snprintf(f->revision, sizeof f->revision, "%s", file->revision);
+        snprintf(f->licence, sizeof f->licence, "%s", model->licence);
+        snprintf(f->licence_url, sizeof f->licence_url, "%s", model->licence_url);
+        snprintf(f->runs, sizeof f->runs, "%s", file->runs);
+        want(f, file->sha256, "registry");
+        w->size = file->size;
+        if (file->file[0] == '\0') {
+            status = bn_fail_at(err, BN_ERR_UNSUPPORTED, BN_NO_OFFSET, model->name, "%s", file->runs);
+            bn_error_hint(err, "fetch each of its files by hf:%s:FILE", file->repo);
+        }
+        if (file->sha256 == NULL) snprintf(w->pin_key, sizeof w->pin_key, "hf:%s:%s", file->repo, file->file);
+    }
+    bn_hub_registry_close(registry);
+    return status;
+}
+
+static bool is_model_file(const char *name)
+{
+    size_t n = strlen(name);
+    return n > 5 && strcasecmp(name + n - 5, ".gguf") == 0;
+}
+
+/* The only GGUF file of a repository; when there are more, they are named. */
+static bn_status choose_file(struct work *w, bn_error *err)
+{
+    struct bn_hub_listing listing;
+    struct bn_hub_fetch *f = w->f;
+    char names[200] = "";
+    size_t n = 0, used = 0;
+    BN_TRY(bn_hub_list(&listing, &f->server, f->repo, f->revision, err));
+    for (size_t i = 0; i < listing.n; i++) {
+        if (!is_model_file(listing.list[i].file)) continue;
+        if (n++ == 0) snprintf(f->file, sizeof f->file, "%s", listing.list[i].file);
+        int more =
+            snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", listing.list[i].file);
+        used = more > 0 && used + (size_t)more < sizeof names ? used + (size_t)more : sizeof names - 1;
+    }
+    bn_hub_listing_release(&listing);
+    if (n == 1) return BN_OK;
+    f->file[0] = '\0';
+    bn_fail_at(err, n == 0 ? BN_ERR_NOT_FOUND : BN_ERR_ARG, BN_NO_OFFSET, f->repo,
+               n == 0 ? "the repository has no GGUF file" : "the repository has several GGUF files: %s",
+               names);
+    bn_error_hint(err, "name one: hf:%s:FILE", f->repo);
+    return n == 0 ? BN_ERR_NOT_FOUND : BN_ERR_ARG;
+}
+
+static bn_status identify(struct work *w, bn_error *err)
+{
+    struct bn_hub_fetch *f = w->f;
+    BN_TRY(bn_hub_reference_parse(&w->ref, f->reference, err));
+    want(f, f->sha256, "--sha256");
+    if (w->ref.kind == BN_HUB_URL) return BN_OK;
+    if (w->ref.kind == BN_HUB_NAME) return from_registry(w, err);
+    snprintf(f->repo, sizeof f->repo, "%s", w->ref.repo);
+    snprintf(f->file, sizeof f->file, "%s", w->ref.file);
+    snprintf(f->revision, sizeof f->revision, "%s", w->ref.revision);
+    return BN_OK;
+}
+
+/* ---- the cache ---- */
+
+/* Commit, file and blob of <root>/models--owner--repo/snapshots/<commit>/<file>. */
+static void describe_cached(struct work *w)
+{
+    struct bn_hub_fetch *f = w->f;
+    char target[4096];
+    struct stat st;
+    const char *at = f->path + strlen(w->root) + 1;
+    at += strcspn(at, "/") + strlen("/snapshots/");
+    snprintf(f->commit, sizeof f->commit, "%.*s", (int)strcspn(at, "/"), at);
+    snprintf(f->file, sizeof f->file, "%s", at + strcspn(at, "/") + 1);
+    ssize_t n = readlink(f->path, target, sizeof target - 1);
+    target[n > 0 ? n : 0] = '\0';
+    const char *slash = strrchr(target, '/');
+    if (slash != NULL) snprintf(f->etag, sizeof f->etag, "%s", slash + 1);
+    if (stat(f->path, &st) == 0) f->size = (uint64_t)st.st_size;
+}
+
+/* Is it there, so that nobody needs to be asked? A branch may have moved, unless its digest is pinned. What
+ * is there and damaged is fetched again, or, offline, an error. */
+static bn_status look_in_cache(struct work *w, bool *found, bn_error *err)
+{
+    struct bn_hub_fetch *f = w->f;
+    char *path = NULL;
+    bn_error why = {0};
+    *found = false;
+    bool fixed = f->server.offline || f->sha256_wanted[0] != '\0' || bn_hub_is_commit(f->revision);
+    if (f->to != NULL || f->force || !fixed) return BN_OK;
+    if (bn_hub_cache_find(&path, w->root, f->repo, f->file, f->revision, NULL) != BN_OK) return BN_OK;
+    bn_status status = copy(f->path, sizeof f->path, path, err);
+    bn_free(path);
+    BN_TRY(status);
+    describe_cached(w);
+    if (strlen(f->etag) == BN_SHA256_HEX - 1) want(f, f->etag, "hub");
+    const char *wanted = f->sha256_wanted[0] != '\0' ? f->sha256_wanted : NULL;
+    status = bn_transfer_verify(f->path, w->size, wanted, &why);
+    *found = f->from_cache = status == BN_OK;
+    if (*found) {
+        f->transfer = (struct bn_transfer){.final_size = f->size};
+        snprintf(f->transfer.digest, sizeof f->transfer.digest, "%s", f->sha256_wanted);
+    }
+    if (*found || !f->server.offline) return BN_OK;
+    if (err != NULL) *err = why;
+    bn_error_hint(err, "without --offline and HF_HUB_OFFLINE it is fetched again");
+    return status;
+}
+
+/* ---- fetching ---- */
+
+static bn_status transfer(struct work *w, const char *path, size_t n_urls, const char *identity,
+                          bn_error *err)
+{
+    struct bn_hub_fetch *f = w->f;
+    for (size_t i = 0; i < n_urls; i++)
+        w->url_list[i] = w->urls[i];
+    f->transfer = (struct bn_transfer){.urls = w->url_list,
+                                       .n_urls = n_urls,
+                                       .path = path,
+                                       .identity = identity,
+                                       .size = w->size,
+                                       .token = f->server.token[0] != '\0' ? f->server.token : NULL,
+                                       .parallel = f->parallel,
+                                       .limit_rate = f->limit_rate,
+                                       .retries = f->retries,
+                                       .stall_s = f->stall_s,
+                                       .force = f->force,
+                                       .fn = f->fn,
+                                       .user = f->user};
+    if (f->sha256_wanted[0] != '\0') f->transfer.sha256 = f->sha256_wanted;
+    return bn_transfer_run(&f->transfer, err);
+}
+
+static bool tick(void *user)
+{
+    struct bn_hub_fetch *f = user;
+    struct bn_transfer_event event = {.phase = BN_TRANSFER_ASK,
+                                      .url = f->reference,
+                                      .message = "another process is fetching this; waiting for it"};
+    return f->fn == NULL || f->fn(f->user, &event);
+}
+
+static bn_status locked_transfer(struct work *w, const char *lock_path, const char *path, size_t n_urls,
+                                 const char *identity, bn_error *err)
+{
+    struct bn_hub_lock *lock = NULL;
+    BN_TRY(bn_hub_lock_take(&lock, lock_path, !w->f->no_wait, tick, w->f, err));
+    bn_status status = transfer(w, path, n_urls, identity, err);
+    bn_hub_lock_release(lock);
+    return status;
+}
+
+/* A plain file in a folder, with a lock beside it that stays. */
+static bn_status fetch_plain(struct work *w, const char *folder, const char *name, size_t n_urls,
+                             const char *identity, bn_error *err)
+{
+    struct bn_hub_fetch *f = w->f;
+    char lock[4200];
+    int n = snprintf(f->path, sizeof f->path, "%s/%s", folder, name);
+    if (n < 0 || (size_t)n >= sizeof f->path) return bn_fail(err, BN_ERR_LIMIT, "the path is too long");
+    if (f->dry_run) return BN_OK;
+    BN_TRY(bn_file_make_folders(f->path, err));
+    snprintf(lock, sizeof lock, "%s.lock", f->path);
+    return locked_transfer(w, lock, f->path, n_urls, identity, err);
+}
+
+/* The last part of the URL's path. */
+static bn_status fetch_url(struct work *w, bn_error *err)
+{
+    char name[256];
+    const char *url = w->ref.url, *path = strstr(url, "://") + 3;
+    size_t n = strcspn(path, "?#"), from = n;
+    while (from > 0 && path[from - 1] != '/')
+        from--;
+    if (from == 0 || n - from >= sizeof name) return bn_fail(err, BN_ERR_ARG, "the URL names no file");
+    snprintf(name, sizeof name, "%.*s", (int)(n - from), path + from);
+    if (!bn_hub_safe_path(name)) return bn_fail(err, BN_ERR_ARG, "the URL names no file");
+    if (w->f->server.offline) return bn_fail(err, BN_ERR_NOT_FOUND, "the network is not to be used");
+    BN_TRY(copy(w->urls[0], sizeof w->urls[0], url, err));
+    snprintf(w->f->url, sizeof w->f->url, "%s", url);
+    return fetch_plain(w, w->f->to != NULL ? w->f->to : ".", name, 1, url, err);
+}
+
+/* The endpoint's URL, then those of the mirrors. */
+static bn_status make_urls(struct work *w, size_t *n, bn_error *err)
+{
+    struct bn_hub_fetch *f = w->f;
+    size_t tail = strlen(f->server.endpoint);
+    BN_TRY(copy(w->urls[0], sizeof w->urls[0], w->meta.url, err));
+    *n = 1;
+    for (size_t i = 0; i < f->n_mirrors && *n < MAX_URLS; i++) {
+        size_t length = strlen(f->mirrors[i]);
+        while (length > 0 && f->mirrors[i][length - 1] == '/')
+            length--;
+        int k = snprintf(w->urls[*n], sizeof w->urls[0], "%.*s%s", (int)length, f->mirrors[i],
+                         w->meta.url + tail);
+        if (k < 0 || (size_t)k >= sizeof w->urls[0])
+            return bn_fail(err, BN_ERR_LIMIT, "a mirror's URL is too long");
+        ++*n;
+    }
+    for (size_t i = 0; i < f->n_urls && *n < MAX_URLS; i++)
+        if (strcmp(f->urls[i], w->urls[0]) != 0)
+            BN_TRY(copy(w->urls[(*n)++], sizeof w->urls[0], f->urls[i], err));
+    return BN_OK;
+}
+
+static bn_status fetch_cached(struct work *w, size_t n_urls, const char *identity, bn_error *err)
+{
+    struct bn_hub_fetch *f = w->f;
+    char *blob = NULL, *path = NULL, lock[4200];
+    BN_TRY(bn_hub_cache_blob(&blob, w->root, f->repo, w->meta.etag, err));
+    bn_status status = copy(f->path, sizeof f->path, blob, err);
+    const char *owner = f->repo, *slash = strchr(f->repo, '/');
+    int n = snprintf(lock, sizeof lock, "%s/.locks/models--%.*s--%s/%s.lock", w->root, (int)(slash - owner),
+                     owner, slash + 1, w->meta.etag);
+    if (n < 0 || (size_t)n >= sizeof lock) status = bn_fail(err, BN_ERR_LIMIT, "the path is too long");
+    if (status == BN_OK && !f->dry_run) status = locked_transfer(w, lock, blob, n_urls, identity, err);
+    if (status == BN_OK && !f->dry_run)
+        status =
+            bn_hub_cache_link(&path, w->root, f->repo, w->meta.etag, f->commit, f->revision, f->file, err);
+    if (status == BN_OK && path != NULL) status = copy(f->path, sizeof f->path, path, err);
+    bn_free(path);
+    bn_free(blob);
+    return status;
+}
+
+/* While the hub is asked. */
+static bool still_wanted(void *user)
+{
+    struct bn_hub_fetch *f = user;
+    struct bn_transfer_event event = {.phase = BN_TRANSFER_ASK, .url = f->reference};
+    return f->fn == NULL || f->fn(f->user, &event);
+}
+
+static bn_status first_use(struct work *w, bn_error *err)
+{
+    char sha256[BN_SHA256_HEX];
+    if (w->pin_key[0] == '\0') return BN_OK;
+    BN_TRY(bn_hub_pin_find(sha256, w->pin_key, err));
+    want(w->f, sha256, "first use");
+    return BN_OK;
+}
+
+/* A digest that was demanded and one that the hub names must agree before a byte is fetched. */
+static bn_status agree(const struct work *w, bn_error *err)
+{
+    const struct bn_hub_fetch *f = w->f;
+    if (f->sha256_wanted[0] == '\0' || w->meta.sha256[0] == '\0' ||
+        strcasecmp(f->sha256_wanted, w->meta.sha256) == 0)
+        return BN_OK;
+    bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, f->file,
+               "the hub's file has sha256 %.16s..., the one wanted (%s) is %.16s...", w->meta.sha256,
+               f->sha256_source, f->sha256_wanted);
+    bn_error_hint(
+        err, "it was replaced, or this is not the file you mean; an older revision can be named by @COMMIT");
+    return BN_ERR_INTEGRITY;
+}
+
+static bn_status fetch_repo(struct work *w, bn_error *err)
+{
+    struct bn_hub_fetch *f = w->f;
+    bool found;
+    size_t n_urls;
+    char identity[1600];
+    if (f->to == NULL) BN_TRY(bn_hub_cache_root(&w->root, err));
+    f->server.retries = f->retries;
+    f->server.tick = still_wanted;
+    f->server.user = f;
+    BN_TRY(first_use(w, err));
+    BN_TRY(look_in_cache(w, &found, err));
+    if (found) return BN_OK;
+    if (f->file[0] == '\0') BN_TRY(choose_file(w, err));
+    BN_TRY(bn_hub_resolve(&w->meta, &f->server, f->repo, f->file, f->revision, err));
+    snprintf(f->url, sizeof f->url, "%s", w->meta.url);
+    f->size = w->meta.size;
+    BN_TRY(agree(w, err));
+    want(f, w->meta.sha256, "hub");
+    if (w->size == 0) w->size = w->meta.size;
+    snprintf(f->commit, sizeof f->commit, "%s", w->meta.commit);
+    snprintf(f->etag, sizeof f->etag, "%s", w->meta.etag);
+    snprintf(identity, sizeof identity, "hf:%s:%s@%s", f->repo, f->file, f->commit);
+    BN_TRY(make_urls(w, &n_urls, err));
+    if (f->to != NULL)
+        BN_TRY(fetch_plain(w, f->to, f->file, n_urls, identity, err));
+    else
+        BN_TRY(fetch_cached(w, n_urls, identity, err));
+    if (w->pin_key[0] == '\0' || f->dry_run) return BN_OK;
+    BN_TRY(bn_hub_pin_record(w->pin_key, f->transfer.digest, err));
+    f->first_use = f->sha256_source == NULL || strcmp(f->sha256_source, "first use") != 0;
+    return BN_OK;
+}
+
+bn_status bn_hub_fetch(struct bn_hub_fetch *fetch, bn_error *err)
+{
+    struct work *w = bn_alloc(1, sizeof *w);
+    if (w == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    w->f = fetch;
+    fetch->path[0] = fetch->repo[0] = fetch->file[0] = fetch->revision[0] = fetch->commit[0] = '\0';
+    fetch->etag[0] = fetch->url[0] = fetch->licence[0] = fetch->licence_url[0] = fetch->runs[0] = '\0';
+    fetch->sha256_wanted[0] = '\0';
+    fetch->sha256_source = NULL;
+    fetch->size = 0;
+    fetch->from_cache = fetch->first_use = false;
+    bn_status status = identify(w, err);
+    if (status == BN_OK) status = w->ref.kind == BN_HUB_URL ? fetch_url(w, err) : fetch_repo(w, err);
+    fetch->transfer.urls = NULL; /* it was ours */
+    fetch->transfer.path = fetch->transfer.identity = NULL;
+    bn_free(w->root);
+    bn_free(w);
+    return status;
+}

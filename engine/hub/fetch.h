@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From what a user calls a model to a file on this machine: the registry, the cache, the server, the lock,
+ * the transfer, in this order.
+ */
+#ifndef BN_HUB_FETCH_H
+#define BN_HUB_FETCH_H
+
+#include "hub/resolve.h"
+#include "hub/transfer.h"
+
+struct bn_hub_fetch {
+    const char *reference;      /* reference.h */
+    const char *to;             /* a folder for plain files; NULL: the cache (URLs: the current folder) */
+    const char *sha256;         /* demanded by the user, NULL: none */
+    const char *const *mirrors; /* other endpoints with the same files */
+    size_t n_mirrors;
+    const char *const *urls; /* other addresses of the same bytes, tried last */
+    size_t n_urls;
+    struct bn_hub_server server;
+    unsigned parallel, retries, stall_s;
+    uint64_t limit_rate;
+    bool force, no_wait; /* no_wait: fail when another process fetches it */
+    bool dry_run;        /* resolve, and fetch nothing */
+    bn_transfer_fn fn;
+    void *user;
+
+    /* Results. */
+    char path[4096];
+    char repo[193], file[1025], revision[256], commit[65], etag[129];
+    char sha256_wanted[BN_SHA256_HEX]; /* "" when no digest was known */
+    const char *sha256_source;         /* "--sha256", "registry", "hub", "first use"; NULL */
+    char licence[64], runs[200];       /* of the registry, "" when unknown */
+    char licence_url[200], url[2049];  /* "" when unknown */
+    uint64_t size;                     /* 0: not known */
+    bool from_cache;                   /* nothing was asked of the network */
+    bool first_use;                    /* its digest was recorded just now, for the next time */
+    struct bn_transfer transfer;       /* its results */
+};
+
+/* Without the network when the file is in the cache and the revision is a commit, a registry pin, or offline
+ * is asked for. The path is that of a whole file. */
+BN_MUST_CHECK bn_status bn_hub_fetch(struct bn_hub_fetch *fetch, bn_error *err);
+
+#endif

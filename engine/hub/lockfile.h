@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Lock files: which bytes exactly a set of models is, so that another machine, or the same one next year,
+ * fetches those and no others. JSON of schema bn.lock/1 (docs/reference/downloads.md); the same files give
+ * the same text.
+ */
+#ifndef BN_HUB_LOCKFILE_H
+#define BN_HUB_LOCKFILE_H
+
+#include "base/json.h"
+
+#define BN_HUB_LOCKED_URLS 8u
+
+struct bn_hub_locked {
+    const char *id;       /* what the user called it */
+    const char *repo;     /* "owner/repo"; NULL: of no repository, and the first URL counts */
+    const char *revision; /* the commit */
+    const char *file;
+    const char *sha256, *licence; /* licence NULL: not known */
+    uint64_t size;
+    const char *urls[BN_HUB_LOCKED_URLS];
+    size_t n_urls;
+};
+
+struct bn_hub_lockfile {
+    bn_json *document; /* that the texts belong to */
+    struct bn_hub_locked *list;
+    size_t n;
+};
+
+/* What is read is checked as what a user types is: names, paths, digests, URLs. Released in any case. */
+BN_MUST_CHECK bn_status bn_hub_lockfile_read(struct bn_hub_lockfile *out, const char *path, bn_error *err);
+void bn_hub_lockfile_release(struct bn_hub_lockfile *lock);
+/* Sorts the list by id, and appends its text. */
+BN_MUST_CHECK bn_status bn_hub_lockfile_write(struct bn_buf *out, struct bn_hub_locked *list, size_t n,
+                                              bn_error *err);
+
+#endif

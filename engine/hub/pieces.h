@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The bytes of a file that is being fetched, on disk: <path>.part, and the journal <path>.part.json that
+ * lists the pieces of it that are safe.
+ *
+ * The journal is lines of JSON: the first says which file this is, each further one {"piece": i, "n": bytes,
+ * "gmac": hex}, a checksum (digest.h). A line is appended once its piece has been flushed, so that a process
+ * that dies at any moment leaves a journal that is true; a last line that is cut off does not count.
+ *
+ * A thread of its own hashes, flushes and writes the journal, so that the network never waits for the disk:
+ * it takes each piece by itself, and the whole file in order.
+ */
+#ifndef BN_HUB_PIECES_H
+#define BN_HUB_PIECES_H
+
+#include "base/digest.h"
+
+#define BN_PIECE_BYTES (4u << 20)
+
+/* What the bytes are. A journal that says otherwise is of another file, and is thrown away. */
+struct bn_pieces_origin {
+    const char *identity;
+    const char *etag;   /* "" when there is none */
+    const char *sha256; /* wanted; "" when not known */
+    uint64_t size;      /* 0: not known until the end */
+};
+
+struct bn_pieces;
+/* Opens or begins <path>.part. Pieces that the journal lists are verified (calling progress now and then;
+ * false stops: BN_ERR_CANCELLED); *kept bytes are good, *lost were listed and are not, *other is true when
+ * there was a file of another version. */
+BN_MUST_CHECK bn_status bn_pieces_open(struct bn_pieces **out, const char *path,
+                                       const struct bn_pieces_origin *origin,
+                                       bool (*progress)(void *user, uint64_t bytes), void *user,
+                                       uint64_t *kept, uint64_t *lost, bool *other, bn_error *err);
+/* Flushes and journals what is complete, and closes. The .part stays. */
+void bn_pieces_close(struct bn_pieces *pieces);
+
+/* Number of pieces; 0 while the size is not known. */
+size_t bn_pieces_count(const struct bn_pieces *pieces);
+bool bn_pieces_has(struct bn_pieces *pieces, size_t i);
+/* Forgets everything: another version is at the server. */
+BN_MUST_CHECK bn_status bn_pieces_restart(struct bn_pieces *pieces, const struct bn_pieces_origin *origin,
+                                          bn_error *err);
+/* Writes bytes at an offset. */
+BN_MUST_CHECK bn_status bn_pieces_write(struct bn_pieces *pieces, uint64_t at, const void *bytes, size_t n,
+                                        bn_error *err);
+/* Piece i has been written whole. */
+BN_MUST_CHECK bn_status bn_pieces_done(struct bn_pieces *pieces, size_t i, bn_error *err);
+/* The size turned out to be this. */
+BN_MUST_CHECK bn_status bn_pieces_set_size(struct bn_pieces *pieces, uint64_t size, bn_error *err);
+
+/* All pieces are done: waits for the thread, gives the digest of the whole. */
+BN_MUST_CHECK bn_status bn_pieces_digest(struct bn_pieces *pieces, char sha256[BN_SHA256_HEX], bn_error *err);
+/* Flushes, renames to the final path, flushes the folder, removes the journal; closes. */
+BN_MUST_CHECK bn_status bn_pieces_finish(struct bn_pieces *pieces, bn_error *err);
+/* Renames to <path>.bad and removes the journal; closes. */
+BN_MUST_CHECK bn_status bn_pieces_discard(struct bn_pieces *pieces, bn_error *err);
+
+#endif

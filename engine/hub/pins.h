@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Digests of first use: what came when a model without a known digest was fetched for the first time, so that
+ * a later download of something else under the same name is seen. One JSON file, XDG_STATE_HOME/bn/pins.json,
+ * else ~/.local/state/bn/pins.json.
+ */
+#ifndef BN_HUB_PINS_H
+#define BN_HUB_PINS_H
+
+#include "base/digest.h"
+
+/* The digest recorded for a key ("hf:owner/repo:file"); "" when there is none. BN_ERR_FORMAT for a file that
+ * is damaged: it must not silently count as empty. */
+BN_MUST_CHECK bn_status bn_hub_pin_find(char sha256[BN_SHA256_HEX], const char *key, bn_error *err);
+/* Records one; replaces none that is there. */
+BN_MUST_CHECK bn_status bn_hub_pin_record(const char *key, const char *sha256, bn_error *err);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a user calls a model: a name of the registry, a file of a repository of the Hugging Face hub, or a
+ * URL.
+ *
+ *     bitnet-b1.58-2b-4t                                     registry, its default file
+ *     bitnet-b1.58-2b-4t:bf16                                registry, another variant
+ *     hf:microsoft/bitnet-b1.58-2B-4T-gguf                   a repository; the only model file in it
+ *     hf:owner/repo:dir/model.gguf@v1.0                      one file at one revision (branch, tag, commit)
+ *     https://example.org/model.gguf                         any file
+ */
+#ifndef BN_HUB_REFERENCE_H
+#define BN_HUB_REFERENCE_H
+
+#include "base/mem.h"
+
+enum bn_hub_kind { BN_HUB_NAME, BN_HUB_REPO, BN_HUB_URL };
+
+struct bn_hub_reference {
+    enum bn_hub_kind kind;
+    char name[64];      /* registry name, lower case */
+    char variant[64];   /* of the name; "" for the default */
+    char repo[193];     /* "owner/repo" */
+    char file[1025];    /* path in the repository, "" when it is to be found out */
+    char revision[256]; /* "main" unless given */
+    char url[2049];
+};
+
+/* Does this text name something of the hub, rather than a file here? True for the forms above; a text with a
+ * slash or a dot that is neither "hf:" nor a URL is a path. Nothing is looked up. */
+bool bn_hub_is_reference(const char *text);
+/* BN_ERR_ARG with what is wrong: parts that are empty, too long, absolute, "..", backslashes, control
+ * characters, a leading dash. URLs are https, or http to this machine alone. */
+BN_MUST_CHECK bn_status bn_hub_reference_parse(struct bn_hub_reference *out, const char *text, bn_error *err);
+/* Is this a path that may be made below a folder that we own? (relative, no "..", no empty part, no
+ * backslash, no control character, no part with a leading dash or over 255 bytes) For everything that a
+ * server names. */
+bool bn_hub_safe_path(const char *path);
+/* Is this revision a commit, which never moves, rather than a branch or a tag? (40 to 64 hex digits) */
+bool bn_hub_is_commit(const char *revision);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The models that the toolchain knows by name: data (registry.json), carried by the library. A digest stands
+ * there only where it is known from a source outside the download; for the others the first download
+ * records what came, and later ones are held against that.
+ */
+#ifndef BN_HUB_REGISTRY_H
+#define BN_HUB_REGISTRY_H
+
+#include "base/json.h"
+
+struct bn_hub_file {
+    const char *variant; /* "i2_s", "bf16"; the first one of a model is its default */
+    const char *file;    /* path in the repository */
+    const char *repo;    /* "owner/repo" */
+    const char *revision;
+    const char *sha256; /* NULL: not known */
+    uint64_t size;      /* 0: not known */
+    const char *runs;   /* "yes", or why the toolchain cannot run it: "weights in safetensors" */
+};
+
+struct bn_hub_model {
+    const char *name, *title, *licence, *licence_url, *arch;
+    const char *parameters; /* "2.4 B" */
+    const struct bn_hub_file *files;
+    size_t n_files;
+};
+
+struct bn_hub_registry;
+/* The one in the file that BN_REGISTRY names (a private one, or a test's), else the carried one; or from JSON
+ * text. Released by _close. */
+BN_MUST_CHECK bn_status bn_hub_registry_open(struct bn_hub_registry **out, bn_error *err);
+BN_MUST_CHECK bn_status bn_hub_registry_parse(struct bn_hub_registry **out, const char *text, size_t n,
+                                              bn_error *err);
+void bn_hub_registry_close(struct bn_hub_registry *registry);
+/* The i-th model, NULL past the end. */
+const struct bn_hub_model *bn_hub_registry_at(const struct bn_hub_registry *registry, size_t i);
+/* By name or alias, in any case of letters; NULL when there is none. */
+const struct bn_hub_model *bn_hub_registry_find(const struct bn_hub_registry *registry, const char *name);
+/* "" is the default; NULL when there is none. */
+const struct bn_hub_file *bn_hub_model_file(const struct bn_hub_model *model, const char *variant);
+
+#endif

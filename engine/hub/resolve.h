@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the hub says of a file, asked over the network (HEAD .../resolve/<revision>/<file>), and what is in a
+ * repository (GET .../api/models/<repo>/revision/<revision>?blobs=true).
+ */
+#ifndef BN_HUB_RESOLVE_H
+#define BN_HUB_RESOLVE_H
+
+#include "base/json.h"
+
+struct bn_hub_server {
+    char endpoint[512];       /* HF_ENDPOINT, else https://huggingface.co; no slash at the end */
+    char token[512];          /* HF_TOKEN, else the file HF_TOKEN_PATH or HF_HOME/token names; "" without */
+    bool offline;             /* HF_HUB_OFFLINE, --offline: nothing is asked */
+    unsigned retries;         /* of a question that finds nobody, or a server in trouble */
+    bool (*tick)(void *user); /* called ten times a second while it is asked; false stops it. May be NULL */
+    void *user;
+};
+BN_MUST_CHECK bn_status bn_hub_server_read(struct bn_hub_server *server, bn_error *err);
+
+/* The address of a file at a revision; an error for what is no safe path. */
+BN_MUST_CHECK bn_status bn_hub_url(char out[2049], const struct bn_hub_server *server, const char *repo,
+                                   const char *file, const char *revision, bn_error *err);
+
+struct bn_hub_metadata {
+    char url[2049];  /* to fetch it: the endpoint's, which redirects */
+    char commit[65]; /* X-Repo-Commit */
+    char etag[129];  /* the blob's name: X-Linked-Etag or ETag, no quotes, no W/ */
+    char sha256[65]; /* of large files (LFS, xet), else "" */
+    uint64_t size;
+};
+/* BN_ERR_NOT_FOUND tells repository, revision and file apart (X-Error-Code); BN_ERR_AUTH tells a gated
+ * repository, with the page where access is asked for, from a missing or wrong token. */
+BN_MUST_CHECK bn_status bn_hub_resolve(struct bn_hub_metadata *out, const struct bn_hub_server *server,
+                                       const char *repo, const char *file, const char *revision,
+                                       bn_error *err);
+
+/* Files of a repository; names that are not safe paths are an error (BN_ERR_FORMAT). Released by _release. */
+struct bn_hub_listing {
+    char commit[65];
+    struct bn_hub_listed {
+        char *file;
+        uint64_t size;
+        char sha256[65]; /* "" when the file is not a large one */
+    } * list;
+    size_t n;
+};
+BN_MUST_CHECK bn_status bn_hub_list(struct bn_hub_listing *out, const struct bn_hub_server *server,
+                                    const char *repo, const char *revision, bn_error *err);
+void bn_hub_listing_release(struct bn_hub_listing *listing);
+
+#endif

@@ -1,0 +1,657 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See transfer.h. Streams are connections: each fetches a run of neighbouring pieces, near the first one that
+ * is missing, so that little is lost when the process dies. One stream fetches all that is missing in one
+ * run.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "hub/transfer.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/random.h"
+#include "hub/ask.h"
+#include "hub/pieces.h"
+
+#define MAX_STREAMS 16u
+#define RUN_PIECES 4u /* of one request, with several streams: at most */
+#define TICK_MS 100u
+#define EVENT_NS 100000000u
+#define FIRST_WAIT_MS 200u
+#define MAX_WAIT_MS 10000u
+#define MAX_RETRY_AFTER_S 300
+#define MAX_VERSIONS 3u /* a file that changes more often while it is fetched is given up */
+
+/* What a stream found that concerns all of them. */
+enum verdict { FINE, OTHER_VERSION, NO_RANGES, ASK_AGAIN, FATAL };
+
+struct job;
+
+struct stream {
+    struct job *job;
+    struct bn_http_call *call; /* NULL: idle */
+    uint64_t at, end;          /* next byte, and the end of the run; UINT64_MAX: of the file */
+    uint64_t started;          /* at, when the request was made */
+    unsigned attempt;          /* without progress */
+    uint64_t not_before_ns;
+    bool assigned;
+};
+
+struct job {
+    struct bn_transfer *t;
+    struct bn_http *http;
+    struct bn_pieces *pieces;
+    struct bn_http_source source;
+    struct bn_pieces_origin origin;
+    char sha256[BN_SHA256_HEX]; /* wanted, lower case; "" */
+    size_t url;                 /* which of t->urls */
+    unsigned n_streams, n_versions;
+    struct stream streams[MAX_STREAMS];
+    enum verdict verdict;
+    bn_error why;   /* of FATAL */
+    bool no_ranges; /* the server was seen to ignore them */
+    uint64_t have;  /* bytes of pieces that are complete */
+    uint64_t start_ns, last_event_ns, random;
+};
+
+/* ---- events ---- */
+
+static bool tell(struct job *job, enum bn_transfer_phase phase, uint64_t wait_ms, unsigned attempt,
+                 const char *message)
+{
+    char url[512];
+    uint64_t have = job->have;
+    if (job->t->fn == NULL) return true;
+    for (unsigned i = 0; i < job->n_streams; i++) /* pieces that are begun */
+        if (job->streams[i].assigned && job->streams[i].at < job->streams[i].end)
+            have += job->streams[i].at % BN_PIECE_BYTES;
+    bn_http_show(url, sizeof url, job->source.url);
+    struct bn_transfer_event event = {phase,           url,     have,    job->origin.size,
+                                      job->t->fetched, wait_ms, attempt, message};
+    job->last_event_ns = bn_clock_ns();
+    return job->t->fn(job->t->user, &event);
+}
+
+static bn_status stopped(bn_error *err)
+{
+    return bn_fail(err, BN_ERR_CANCELLED, "stopped; what was fetched is kept for the next time");
+}
+
+static bool tick(void *user)
+{
+    struct job *job = user;
+    return bn_clock_ns() - job->last_event_ns < EVENT_NS || tell(job, BN_TRANSFER_PROGRESS, 0, 0, NULL);
+}
+
+/* ---- waiting ---- */
+
+/* Full jitter: anything up to twice as much as the time before; what the server asks for counts more. */
+static uint64_t wait_ms(struct job *job, unsigned attempt, int64_t retry_after_s)
+{
+    uint64_t most = attempt > 6 ? MAX_WAIT_MS : (uint64_t)FIRST_WAIT_MS << attempt;
+    if (most > MAX_WAIT_MS) most = MAX_WAIT_MS;
+    uint64_t ms = FIRST_WAIT_MS / 2 + bn_splitmix64(&job->random) % most;
+    if (retry_after_s > MAX_RETRY_AFTER_S) retry_after_s = MAX_RETRY_AFTER_S;
+    if (retry_after_s >= 0 && (uint64_t)retry_after_s * 1000 > ms) ms = (uint64_t)retry_after_s * 1000;
+    return ms;
+}
+
+static bn_status pause_for(struct job *job, uint64_t ms, bn_error *err)
+{
+    uint64_t until = bn_clock_ns() + ms * 1000000u;
+    struct bn_http_call *none;
+    while (bn_clock_ns() < until) {
+        uint64_t left = (until - bn_clock_ns()) / 1000000u + 1;
+        BN_TRY(bn_http_poll(job->http, left < TICK_MS ? (unsigned)left : TICK_MS, &none, err));
+        if (!tick(job)) return stopped(err);
+    }
+    return BN_OK;
+}
+
+/* ---- asking ---- */
+
+static bool is_hex(const char *text, size_t n)
+{
+    return strspn(text, "0123456789abcdef") == n && text[n] == '\0';
+}
+
+/* What the hub calls the file's digest: its etag, without quotes. */
+static void linked_sha256(char out[BN_SHA256_HEX], const struct bn_http_answer *a)
+{
+    const char *etag = a->linked_etag;
+    size_t n = strlen(etag);
+    out[0] = '\0';
+    if (n == 66 && etag[0] == '"') snprintf(out, BN_SHA256_HEX, "%.64s", etag + 1);
+    if (n == 64) snprintf(out, BN_SHA256_HEX, "%s", etag);
+    if (!is_hex(out, 64)) out[0] = '\0';
+}
+
+/* Is what the server has what is wanted? Asked before anything is fetched. */
+static bn_status check_source(struct job *job, bn_error *err)
+{
+    const struct bn_http_source *s = &job->source;
+    const struct bn_http_answer *a = &s->last;
+    char linked[BN_SHA256_HEX];
+    linked_sha256(linked, &s->first);
+    if (job->sha256[0] == '\0') memcpy(job->sha256, linked, sizeof linked);
+    if (linked[0] != '\0' && strcmp(linked, job->sha256) != 0)
+        return bn_fail(err, BN_ERR_INTEGRITY, "the server has another file: sha256 %.16s..., wanted %.16s...",
+                       linked, job->sha256);
+    if (job->t->size > 0 && s->size > 0 && s->size != job->t->size)
+        return bn_fail(err, BN_ERR_INTEGRITY, "the server's file has %llu bytes, wanted are %llu",
+                       (unsigned long long)s->size, (unsigned long long)job->t->size);
+    if (a->content_encoding[0] != '\0' && strcasecmp(a->content_encoding, "identity") != 0)
+        return bn_fail(err, BN_ERR_NETWORK, "the server compresses (%s), though it was asked not to",
+                       a->content_encoding);
+    if (strncasecmp(a->content_type, "text/html", 9) == 0 && strstr(job->t->path, ".htm") == NULL) {
+        bn_fail(err, BN_ERR_INTEGRITY, "the server sends a web page in place of the file");
+        bn_error_hint(err, "a login page, perhaps, or that of a proxy");
+        return BN_ERR_INTEGRITY;
+    }
+    return BN_OK;
+}
+
+static void set_origin(struct job *job)
+{
+    uint64_t size = job->source.size > 0 ? job->source.size : job->t->size;
+    job->origin = (struct bn_pieces_origin){job->t->identity, job->source.validator, job->sha256, size};
+    snprintf(job->t->etag, sizeof job->t->etag, "%s", job->source.validator);
+    /* Without ranges, or without a size, there is one stream from the beginning. */
+    job->n_streams = job->source.ranges && size > 0 && !job->no_ranges ? job->t->parallel : 1;
+    if (job->n_streams < 1) job->n_streams = 1;
+    if (job->n_streams > MAX_STREAMS) job->n_streams = MAX_STREAMS;
+}
+
+/* The current URL, with retries; then the next ones. */
+static bn_status ask(struct job *job, bn_error *err)
+{
+    for (unsigned attempt = 0;; attempt++) {
+        bn_error why = {0};
+        bool again = false;
+        const char *url = job->t->urls[job->url];
+        const char *token = bn_http_same_origin(job->t->urls[0], url) ? job->t->token : NULL;
+        snprintf(job->source.url, sizeof job->source.url, "%s", url);
+        if (!tell(job, BN_TRANSFER_ASK, 0, attempt, NULL)) return stopped(err);
+        job->t->n_requests++;
+        bn_status status = bn_http_ask(&job->source, job->http, url, token, tick, job, &again, &why);
+        if (status == BN_OK) status = check_source(job, &why);
+        if (status == BN_OK) {
+            set_origin(job);
+            return BN_OK;
+        }
+        if (status == BN_ERR_CANCELLED) return stopped(err);
+        if (again && attempt < job->t->retries) {
+            uint64_t ms = wait_ms(job, attempt, job->source.last.retry_after_s);
+            if (!tell(job, BN_TRANSFER_RETRY, ms, attempt + 1, why.msg)) return stopped(err);
+            BN_TRY(pause_for(job, ms, err));
+            continue;
+        }
+        if (job->url + 1 >= job->t->n_urls || status == BN_ERR_NOMEM) {
+            if (err != NULL && err->code == BN_OK) *err = why;
+            return status;
+        }
+        job->url++;
+        attempt = UINT32_MAX; /* the next one begins with 0 */
+    }
+}
+
+/* ---- streams ---- */
+
+static void set_verdict(struct job *job, enum verdict verdict)
+{
+    if (verdict > job->verdict) job->verdict = verdict;
+}
+
+static bool fatal(struct job *job, bn_status code, const char *message)
+{
+    bn_fail(&job->why, code, "%s", message);
+    set_verdict(job, FATAL);
+    return false;
+}
+
+static bool same_version(const struct job *job, const struct bn_http_answer *a)
+{
+    const char *validator = job->source.validator;
+    if (validator[0] == '"' && a->etag[0] == '"') return strcmp(validator, a->etag) == 0;
+    if (validator[0] != '\0' && validator[0] != '"' && a->last_modified[0] != '\0')
+        return strcmp(validator, a->last_modified) == 0;
+    return true; /* nothing says otherwise; the digest will */
+}
+
+static bool accept_part(struct stream *s, const struct bn_http_answer *a)
+{
+    struct job *job = s->job;
+    if (!a->has_range || a->from != s->at || (s->end != UINT64_MAX && a->to >= s->end)) {
+        set_verdict(job, NO_RANGES); /* it says 206 and sends something else */
+        return false;
+    }
+    if (!same_version(job, a) || (a->total > 0 && job->origin.size > 0 && a->total != job->origin.size)) {
+        set_verdict(job, OTHER_VERSION);
+        return false;
+    }
+    return true;
+}
+
+/* The whole file. It serves a stream that is at the beginning; for another one it means that the version
+ * changed, or that ranges are ignored. */
+static bool accept_whole(struct stream *s, const struct bn_http_answer *a)
+{
+    struct job *job = s->job;
+    bool other =
+        !same_version(job, a) || (a->has_length && job->origin.size > 0 && a->length != job->origin.size);
+    if (other) {
+        set_verdict(job, OTHER_VERSION);
+        return false;
+    }
+    if (s->at != 0 || job->n_streams > 1) {
+        set_verdict(job, NO_RANGES);
+        return false;
+    }
+    s->end = job->origin.size > 0 ? job->origin.size : a->has_length ? a->length : UINT64_MAX;
+    return true;
+}
+
+static bool on_answer(void *user, const struct bn_http_answer *a)
+{
+    struct stream *s = user;
+    if (a->content_encoding[0] != '\0' && strcasecmp(a->content_encoding, "identity") != 0)
+        return fatal(s->job, BN_ERR_NETWORK, "the server compresses, though it was asked not to");
+    if (a->status == 206) return accept_part(s, a);
+    if (a->status == 200) return accept_whole(s, a);
+    if (a->status == 416) set_verdict(s->job, OTHER_VERSION);
+    return false; /* the status is looked at when the call has ended */
+}
+
+/* Bytes of pieces that are there already, as a server without ranges sends them, are let go. */
+static bool on_body(void *user, const void *bytes, size_t n)
+{
+    struct stream *s = user;
+    struct job *job = s->job;
+    const char *from = bytes;
+    job->t->fetched += n;
+    if (n > s->end - s->at) return fatal(job, BN_ERR_NETWORK, "the server sends more than it announced");
+    while (n > 0) {
+        size_t piece = (size_t)(s->at / BN_PIECE_BYTES);
+        uint64_t border = ((uint64_t)piece + 1) * BN_PIECE_BYTES;
+        if (border > s->end) border = s->end;
+        size_t now = border - s->at < n ? (size_t)(border - s->at) : n;
+        bool there = bn_pieces_has(job->pieces, piece);
+        if (!there && bn_pieces_write(job->pieces, s->at, from, now, &job->why) != BN_OK) {
+            set_verdict(job, FATAL);
+            return false;
+        }
+        s->at += now;
+        from += now;
+        n -= now;
+        if (s->at != border || there) continue;
+        job->have += border - (uint64_t)piece * BN_PIECE_BYTES;
+        if (bn_pieces_done(job->pieces, piece, &job->why) == BN_OK) continue;
+        set_verdict(job, FATAL);
+        return false;
+    }
+    return true;
+}
+
+/* Is somebody on piece i? */
+static bool is_taken(const struct job *job, size_t i)
+{
+    for (unsigned k = 0; k < job->n_streams; k++) {
+        const struct stream *s = &job->streams[k];
+        if (s->assigned && s->at < ((uint64_t)i + 1) * BN_PIECE_BYTES &&
+            s->end > (uint64_t)i * BN_PIECE_BYTES)
+            return true;
+    }
+    return false;
+}
+
+static bool is_missing(const struct job *job, size_t i)
+{
+    return i < bn_pieces_count(job->pieces) && !bn_pieces_has(job->pieces, i) && !is_taken(job, i);
+}
+
+/* The next run of missing pieces; false when there is none. */
+static bool assign(struct job *job, struct stream *s)
+{
+    size_t n = bn_pieces_count(job->pieces), i = 0, to;
+    if (s->assigned) return true;
+    if (!job->source.ranges || job->no_ranges || n == 0) {
+        bool missing = n == 0;
+        for (; i < n && !missing; i++)
+            missing = is_missing(job, i);
+        s->at = 0;
+        s->end = job->origin.size > 0 ? job->origin.size : UINT64_MAX;
+        s->assigned = missing;
+        return missing;
+    }
+    while (i < n && !is_missing(job, i))
+        i++;
+    if (i == n) return false;
+    size_t most = job->n_streams > 1 ? bn_min_size(RUN_PIECES, (n - i) / job->n_streams + 1) : n;
+    for (to = i + 1; to - i < most && is_missing(job, to);)
+        to++;
+    s->at = (uint64_t)i * BN_PIECE_BYTES;
+    s->end = bn_min_size((size_t)((uint64_t)to * BN_PIECE_BYTES), (size_t)job->origin.size);
+    s->assigned = true;
+    return true;
+}
+
+static bn_status start(struct job *job, struct stream *s, bn_error *err)
+{
+    struct bn_http_request request = {.url = job->source.url, .on_answer = on_answer, .on_body = on_body};
+    request.user = s;
+    request.ranged = job->source.ranges && !job->no_ranges;
+    request.from = s->at;
+    request.to = s->end - 1;
+    if (!request.ranged) s->at = 0;
+    if (request.ranged && job->source.validator[0] != '\0') request.if_range = job->source.validator;
+    if (bn_http_same_origin(job->t->urls[0], job->source.url)) request.token = job->t->token;
+    s->started = s->at;
+    job->t->n_requests++;
+    return bn_http_start(job->http, &request, &s->call, err);
+}
+
+/* Streams that may, begin. *active counts those that run or wait. */
+static bn_status start_streams(struct job *job, unsigned *active, bn_error *err)
+{
+    uint64_t now = bn_clock_ns();
+    *active = 0;
+    for (unsigned i = 0; i < job->n_streams; i++) {
+        struct stream *s = &job->streams[i];
+        if (s->call == NULL && !assign(job, s)) continue;
+        ++*active;
+        if (s->call == NULL && now >= s->not_before_ns) BN_TRY(start(job, s, err));
+    }
+    return BN_OK;
+}
+
+static void end_streams(struct job *job)
+{
+    for (unsigned i = 0; i < MAX_STREAMS; i++) {
+        bn_http_call_close(job->streams[i].call);
+        job->streams[i] = (struct stream){.job = job};
+    }
+}
+
+/* ---- when a call has ended ---- */
+
+/* The file ended where nobody knew. */
+static bn_status end_of_unknown(struct job *job, struct stream *s, bn_error *err)
+{
+    size_t piece = (size_t)(s->at / BN_PIECE_BYTES);
+    uint64_t rest = s->at % BN_PIECE_BYTES;
+    if (s->at == 0) return bn_fail(err, BN_ERR_INTEGRITY, "the server sends an empty file");
+    BN_TRY(bn_pieces_set_size(job->pieces, s->at, err));
+    job->origin.size = s->end = s->at;
+    if (rest == 0 || bn_pieces_has(job->pieces, piece)) return BN_OK;
+    job->have += rest;
+    return bn_pieces_done(job->pieces, piece, err);
+}
+
+/* Trying again, from the byte behind the last one; after too many times, another URL or the end. */
+static bn_status retry(struct job *job, struct stream *s, int64_t retry_after_s, const char *why,
+                       bn_error *err)
+{
+    s->attempt = s->at > s->started ? 1 : s->attempt + 1;
+    if (s->attempt > job->t->retries) {
+        if (job->url + 1 >= job->t->n_urls) {
+            char url[200];
+            bn_http_show(url, sizeof url, job->source.url);
+            return bn_fail_at(err, BN_ERR_NETWORK, BN_NO_OFFSET, url, "%s; %u attempts", why, s->attempt);
+        }
+        job->url++;
+        set_verdict(job, ASK_AGAIN);
+        return BN_OK;
+    }
+    uint64_t ms = wait_ms(job, s->attempt - 1, retry_after_s);
+    s->not_before_ns = bn_clock_ns() + ms * 1000000u;
+    return tell(job, BN_TRANSFER_RETRY, ms, s->attempt, why) ? BN_OK : stopped(err);
+}
+
+static bn_status ended_by_status(struct job *job, struct stream *s, const struct bn_http_result *r,
+                                 bn_error *err)
+{
+    bn_error why = {0};
+    bool again;
+    long status = r->answer.status;
+    bool elsewhere = strcmp(job->source.url, job->t->urls[job->url]) != 0;
+    /* An address that was given for a while may have run out; so may one that redirects now. */
+    if ((status >= 300 && status < 400) || ((status == 401 || status == 403 || status == 404) && elsewhere)) {
+        if (++job->n_versions > MAX_VERSIONS) return bn_http_fail(&r->answer, job->source.url, &again, err);
+        set_verdict(job, ASK_AGAIN);
+        return BN_OK;
+    }
+    bn_status failed = bn_http_fail(&r->answer, job->source.url, &again, &why);
+    if (again) return retry(job, s, r->answer.retry_after_s, why.msg, err);
+    if (err != NULL && err->code == BN_OK) *err = why;
+    return failed;
+}
+
+static bn_status ended(struct job *job, struct bn_http_call *call, bn_error *err)
+{
+    struct stream *s = bn_http_call_user(call);
+    struct bn_http_result r = *bn_http_call_result(call);
+    long status = r.answer.status;
+    bn_http_call_close(call);
+    s->call = NULL;
+    if (job->verdict == FATAL || (r.end == BN_HTTP_STOPPED && job->verdict != FINE)) return BN_OK;
+    if (r.end == BN_HTTP_REFUSED) return bn_fail(err, BN_ERR_NETWORK, "%s", r.message);
+    if (r.end == BN_HTTP_BROKEN) return retry(job, s, -1, r.message, err);
+    if (status != 200 && status != 206) return ended_by_status(job, s, &r, err);
+    if (s->end == UINT64_MAX && r.end == BN_HTTP_DONE) BN_TRY(end_of_unknown(job, s, err));
+    if (s->at < s->end) return retry(job, s, -1, "the answer was shorter than asked for", err);
+    s->assigned = false;
+    s->attempt = 0;
+    return BN_OK;
+}
+
+/* ---- the whole ---- */
+
+/* What the streams found out leads back to asking. */
+static bn_status act_on_verdict(struct job *job, bn_error *err)
+{
+    enum verdict verdict = job->verdict;
+    char validator[256];
+    end_streams(job);
+    job->verdict = FINE;
+    if (verdict == FATAL) {
+        if (err != NULL && err->code == BN_OK) *err = job->why;
+        return job->why.code;
+    }
+    if (verdict == NO_RANGES) job->no_ranges = true;
+    if (verdict != ASK_AGAIN && ++job->n_versions > MAX_VERSIONS)
+        return bn_fail(err, BN_ERR_NETWORK,
+                       "the file changes while it is fetched, or the server confuses its parts");
+    snprintf(validator, sizeof validator, "%s", job->source.validator);
+    BN_TRY(ask(job, err));
+    bool other = verdict == OTHER_VERSION || strcmp(validator, job->source.validator) != 0;
+    if (!other || job->sha256[0] != '\0') return BN_OK; /* of one digest, all pieces fit */
+    job->have = 0;
+    if (!tell(job, BN_TRANSFER_RESTART, 0, 0, "another version is at the server")) return stopped(err);
+    return bn_pieces_restart(job->pieces, &job->origin, err);
+}
+
+/* Not to read is to make the server wait. False when it is to stop. */
+static bool keep_pace(struct job *job)
+{
+    if (job->t->limit_rate == 0) return true;
+    uint64_t due_ns = (uint64_t)((double)job->t->fetched * 1e9 / (double)job->t->limit_rate);
+    for (uint64_t passed_ns; (passed_ns = bn_clock_ns() - job->start_ns) < due_ns;) {
+        uint64_t ns = due_ns - passed_ns;
+        struct timespec pause = {0, (long)(ns < TICK_MS * 1000000u ? ns : TICK_MS * 1000000u)};
+        (void)nanosleep(&pause, NULL);
+        if (!tick(job)) return false;
+    }
+    return true;
+}
+
+static bn_status fetch(struct job *job, bn_error *err)
+{
+    for (;;) {
+        unsigned active;
+        struct bn_http_call *call = NULL;
+        BN_TRY(start_streams(job, &active, err));
+        if (active == 0) return BN_OK;
+        BN_TRY(bn_http_poll(job->http, TICK_MS, &call, err));
+        if (call != NULL) BN_TRY(ended(job, call, err));
+        if (job->verdict != FINE) BN_TRY(act_on_verdict(job, err));
+        if (!tick(job) || !keep_pace(job)) return stopped(err);
+    }
+}
+
+static bool verified(void *user, uint64_t bytes)
+{
+    struct job *job = user;
+    job->have += bytes;
+    return tick(job);
+}
+
+static bn_status open_pieces(struct job *job, bn_error *err)
+{
+    uint64_t lost;
+    bool other;
+    BN_TRY(bn_pieces_open(&job->pieces, job->t->path, &job->origin, verified, job, &job->t->resumed, &lost,
+                          &other, err));
+    job->have = job->t->resumed;
+    if (other && !tell(job, BN_TRANSFER_RESTART, 0, 0, "what is here is of another version"))
+        return stopped(err);
+    if (lost > 0 && !tell(job, BN_TRANSFER_REPAIR, 0, 0, "some pieces do not hold")) return stopped(err);
+    if (job->have > 0 && !tell(job, BN_TRANSFER_RESUME, 0, 0, NULL)) return stopped(err);
+    return BN_OK;
+}
+
+static bn_status fetch_all(struct job *job, bn_error *err)
+{
+    BN_TRY(open_pieces(job, err));
+    bn_status status = fetch(job, err);
+    end_streams(job);
+    BN_TRY(status);
+    return bn_pieces_digest(job->pieces, job->t->digest, err);
+}
+
+/* The bytes are all there, and are not those. Once more from the beginning: what was damaged on the way may
+ * be right then. */
+static bn_status fetch_right(struct job *job, bn_error *err)
+{
+    BN_TRY(fetch_all(job, err));
+    if (job->sha256[0] == '\0' || strcmp(job->sha256, job->t->digest) == 0) return BN_OK;
+    if (!tell(job, BN_TRANSFER_REPAIR, 0, 0, "the digest is wrong: once more")) return stopped(err);
+    job->have = 0;
+    BN_TRY(bn_pieces_restart(job->pieces, &job->origin, err));
+    if (job->url + 1 < job->t->n_urls) {
+        job->url++;
+        BN_TRY(ask(job, err));
+    }
+    bn_status status = fetch(job, err);
+    end_streams(job);
+    BN_TRY(status);
+    BN_TRY(bn_pieces_digest(job->pieces, job->t->digest, err));
+    if (strcmp(job->sha256, job->t->digest) == 0) return BN_OK;
+    struct bn_pieces *pieces = job->pieces;
+    job->pieces = NULL;
+    BN_TRY(bn_pieces_discard(pieces, err));
+    bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, job->t->path, "sha256 is %.16s..., wanted %.16s...",
+               job->t->digest, job->sha256);
+    bn_error_hint(err,
+                  "the bytes are kept as .bad; the digest that is wanted may be that of another version");
+    return BN_ERR_INTEGRITY;
+}
+
+/* A repository's large files are elsewhere; what stands in their place is a note of a few lines. */
+static bn_status refuse_pointer(struct job *job, bn_error *err)
+{
+    static const char MARK[] = "version https://git-lfs.github.com/";
+    char part[4200], text[sizeof MARK];
+    bool known = job->sha256[0] != '\0' || job->origin.size > 1024;
+    int n = snprintf(part, sizeof part, "%s.part", job->t->path);
+    if (known || n < 0 || (size_t)n >= sizeof part) return BN_OK;
+    FILE *file = fopen(part, "re");
+    if (file == NULL) return BN_OK;
+    size_t got = fread(text, 1, sizeof MARK - 1, file);
+    fclose(file);
+    if (got != sizeof MARK - 1 || memcmp(text, MARK, got) != 0) return BN_OK;
+    bn_fail(err, BN_ERR_INTEGRITY, "the server sends a pointer of git-lfs in place of the file");
+    bn_error_hint(err, "on the hub, take the address with /resolve/, not /raw/");
+    return BN_ERR_INTEGRITY;
+}
+
+static bn_status run(struct job *job, bn_error *err)
+{
+    BN_TRY(ask(job, err));
+    BN_TRY(fetch_right(job, err));
+    BN_TRY(refuse_pointer(job, err));
+    struct bn_pieces *pieces = job->pieces;
+    job->t->final_size = job->origin.size;
+    job->pieces = NULL;
+    BN_TRY(bn_pieces_finish(pieces, err));
+    (void)tell(job, BN_TRANSFER_DONE, 0, 0, NULL);
+    return BN_OK;
+}
+
+/* ---- what is there already ---- */
+
+static bn_status digest_of(const char *path, char hex[BN_SHA256_HEX], uint64_t *size, bn_error *err)
+{
+    struct bn_file_map map;
+    BN_TRY(bn_file_map_open(&map, path, false, err));
+    bn_status status = bn_sha256_hex(map.data, map.n_bytes, hex, err);
+    *size = map.n_bytes;
+    bn_file_map_close(&map);
+    return status;
+}
+
+bn_status bn_transfer_verify(const char *path, uint64_t size, const char *sha256, bn_error *err)
+{
+    struct stat st;
+    char hex[BN_SHA256_HEX];
+    uint64_t n;
+    if (stat(path, &st) != 0) return bn_fail_errno(err, errno, path, "cannot look at");
+    if (size > 0 && (uint64_t)st.st_size != size)
+        return bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, path, "%llu bytes, wanted are %llu",
+                          (unsigned long long)st.st_size, (unsigned long long)size);
+    if (sha256 == NULL) return BN_OK;
+    BN_TRY(digest_of(path, hex, &n, err));
+    if (strcasecmp(hex, sha256) == 0) return BN_OK;
+    return bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, path, "sha256 is %s, wanted is %s", hex, sha256);
+}
+
+/* A file that is what is wanted is not fetched. Without a digest, one that is there is. */
+static bool is_there(struct bn_transfer *t)
+{
+    if (t->force || bn_transfer_verify(t->path, t->size, t->sha256, NULL) != BN_OK) return false;
+    return digest_of(t->path, t->digest, &t->final_size, NULL) == BN_OK;
+}
+
+bn_status bn_transfer_run(struct bn_transfer *transfer, bn_error *err)
+{
+    transfer->fetched = transfer->resumed = transfer->final_size = transfer->n_requests = 0;
+    if (is_there(transfer)) return BN_OK;
+    struct bn_http_options options = {0};
+    struct job *job = bn_alloc(1, sizeof *job);
+    if (job == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    job->t = transfer;
+    job->start_ns = job->random = bn_clock_ns();
+    for (size_t i = 0; transfer->sha256 != NULL && i < 64 && transfer->sha256[i] != '\0'; i++)
+        job->sha256[i] = (char)tolower((unsigned char)transfer->sha256[i]);
+    for (unsigned i = 0; i < MAX_STREAMS; i++)
+        job->streams[i].job = job;
+    unsigned parallel = transfer->parallel > 0 ? transfer->parallel : 1;
+    options.stall_s = transfer->stall_s;
+    options.limit_rate = (transfer->limit_rate + parallel - 1) / parallel;
+    bn_status status = bn_http_open(&job->http, &options, err);
+    if (status == BN_OK) status = run(job, err);
+    end_streams(job);
+    bn_pieces_close(job->pieces);
+    bn_http_close(job->http);
+    bn_free(job);
+    return status;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One file from one or more URLs to one path: whole, or not at all.
+ *
+ * What arrives is written to <path>.part, in pieces of 4 MiB that a journal, <path>.part.json, lists
+ * (pieces.h); so a process that dies costs the pieces that were in flight and no more. A later run verifies
+ * each piece by itself, and fetches again only those that do not hold. SHA-256 is computed as the bytes come.
+ * When all is there and the digest is right, the file is flushed, renamed, and its folder flushed.
+ *
+ * Bytes of different versions never mix: ranges are asked for with If-Range and their Content-Range is
+ * checked; an answer of another version starts afresh.
+ */
+#ifndef BN_HUB_TRANSFER_H
+#define BN_HUB_TRANSFER_H
+
+#include "base/digest.h"
+
+enum bn_transfer_phase {
+    BN_TRANSFER_ASK,      /* headers are asked for */
+    BN_TRANSFER_RESUME,   /* have bytes are there already, and are verified */
+    BN_TRANSFER_PROGRESS, /* at most ten times a second */
+    BN_TRANSFER_RETRY,    /* message says why, wait_ms how long */
+    BN_TRANSFER_RESTART,  /* what was there is of another version */
+    BN_TRANSFER_REPAIR,   /* pieces are fetched again */
+    BN_TRANSFER_DONE
+};
+
+struct bn_transfer_event {
+    enum bn_transfer_phase phase;
+    const char *url;     /* without credentials and query */
+    uint64_t have, size; /* bytes that are safe or in flight; size 0: not known */
+    uint64_t fetched;    /* body bytes received in this run, those thrown away too */
+    uint64_t wait_ms;
+    unsigned attempt;
+    const char *message; /* may be NULL */
+};
+/* Returning false stops the transfer (BN_ERR_CANCELLED); what was fetched stays for the next run. */
+typedef bool (*bn_transfer_fn)(void *user, const struct bn_transfer_event *event);
+
+struct bn_transfer {
+    const char *const *urls; /* the same bytes; the next one is tried when one fails for good */
+    size_t n_urls;
+    const char *path;     /* of the finished file; its folder exists */
+    const char *identity; /* what this is, for the journal: "hf:owner/repo:file@commit", or the URL */
+    uint64_t size;        /* 0: not known beforehand */
+    const char *sha256;   /* 64 hex digits in any case, NULL: not known; then the digest is reported only */
+    const char *token;    /* bearer token, NULL: none; sent to the origin of the first URL alone */
+    unsigned parallel;    /* connections, 1 to 16 */
+    uint64_t limit_rate;  /* bytes a second over all of them; 0: none */
+    unsigned retries;     /* of a request without progress, before it fails for good */
+    unsigned stall_s;     /* a connection that brings next to nothing for so long is broken; 0: 30 */
+    bool force;           /* fetch even when path is there */
+    bn_transfer_fn fn;    /* may be NULL */
+    void *user;
+
+    /* Results, set on success and on failure. */
+    char digest[BN_SHA256_HEX]; /* of the finished file */
+    uint64_t final_size, fetched, resumed;
+    unsigned n_requests;
+    char etag[256];
+};
+
+/* BN_ERR_NETWORK after the retries; BN_ERR_NOT_FOUND, BN_ERR_AUTH as the server says; BN_ERR_INTEGRITY when
+ * the bytes are not those wanted (the .part is kept as .bad); BN_ERR_IO for the disk: too little room is said
+ * before anything is fetched; BN_ERR_CANCELLED. On any failure an old file at path is untouched. */
+BN_MUST_CHECK bn_status bn_transfer_run(struct bn_transfer *transfer, bn_error *err);
+
+/* Is path the file it should be? BN_ERR_INTEGRITY naming both digests; BN_ERR_NOT_FOUND. Nothing is fetched.
+ */
+BN_MUST_CHECK bn_status bn_transfer_verify(const char *path, uint64_t size, const char *sha256,
+                                           bn_error *err);
+
+#endif

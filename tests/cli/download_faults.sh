@@ -1,0 +1,300 @@
+#!/usr/bin/env bash
+# bn-download against a server that misbehaves (tests/httpd): for each fault the outcome, the exit code, how many bytes were
+# sent in all, and that nothing is left half-done; then killed processes, full disks, two at once. TAP on standard output.
+# BN_KILLS says how often it is killed (12).
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+bin=$(cd "${OUT:-build/gcc}" && pwd)
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+server=
+cleanup() { [ -z "$server" ] || kill $server 2>/dev/null; tap_end; }
+trap cleanup EXIT
+export HOME=$tmp/home HF_HOME=$tmp/hf XDG_STATE_HOME=$tmp/state no_proxy=127.0.0.1
+unset CURL_CA_BUNDLE SSL_CERT_FILE HF_TOKEN HF_ENDPOINT HF_HUB_OFFLINE HF_HUB_CACHE http_proxy https_proxy
+mkdir -p "$tmp/root" "$tmp/home"
+piece=4194304
+random() { openssl enc -aes-128-ctr -nosalt -K "$1" -iv 00 </dev/zero 2>/dev/null | head -c "$2"; }
+size=18000001
+random 01 $size >"$tmp/root/m.gguf"
+random 02 $size >"$tmp/root/other.gguf"
+touch -d '2020-01-01' "$tmp/root/other.gguf" # its etag has the time
+sha=$(sha256sum <"$tmp/root/m.gguf" | cut -d' ' -f1)
+
+# serve RULES...: a fresh server with these lines as its script, on the port of the first one
+serve() {
+    [ -z "$server" ] || { kill $server; wait $server 2>/dev/null; }
+    printf '%s\n' "$@" >"$tmp/script"
+    : >"$tmp/log"
+    rm -f "$tmp/port"
+    "$bin/tests/httpd/httpd" "$tmp/root" "$tmp/script" "$tmp/log" "${port-}" >"$tmp/port" &
+    server=$!
+    for _ in $(seq 200); do [ -s "$tmp/port" ] && break; sleep 0.01; done
+    port=$(cat "$tmp/port")
+    url=http://127.0.0.1:$port
+}
+sent() { awk '{ n += $8 } END { print n + 0 }' "$tmp/log"; }
+# get ARGUMENTS...: leaves $status
+get() {
+    timeout 60 "$bin/bn-download" "$url/m.gguf" --to "$tmp/to" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    status=$?
+}
+whole() { [ "$status" -eq 0 ] && cmp -s "$tmp/to/m.gguf" "$tmp/root/${1:-m.gguf}" && [ "$(cat "$tmp/out")" = "$tmp/to/m.gguf" ] && [ ! -e "$tmp/to/m.gguf.part" ]; }
+nothing() { [ ! -e "$tmp/to/m.gguf" ]; }
+report() { echo "status $status, $(sent) bytes sent:"; cat "$tmp/err" "$tmp/log"; ls -l "$tmp/to" 2>/dev/null; }
+# good TITLE MOST ARGUMENTS...: whole, with at most so many bytes sent beyond the file's own
+good() {
+    local title=$1 most=$2
+    shift 2
+    rm -rf "$tmp/to"
+    : >"$tmp/log"
+    get "$@"
+    local extra=$(($(sent) - size))
+    if whole && [ $extra -le "$most" ]; then ok "$title ($extra bytes beyond the file's)"; else not_ok "$title" "$(report)"; fi
+}
+# bad TITLE STATUS PATTERN ARGUMENTS...: that exit status, one error that says why, no file
+bad() {
+    local title=$1 want=$2 pattern=$3
+    shift 3
+    rm -rf "$tmp/to"
+    get "$@"
+    if [ "$status" -eq "$want" ] && nothing && grep -qE "^bn-download: error: .*$pattern" "$tmp/err"; then ok "$title"; else not_ok "$title" "$(report)"; fi
+}
+
+# ---- what works ----
+serve ''
+good 'one connection' 1 --parallel 1
+good 'four connections' 1
+good 'a digest that is right, in capitals' 1 --sha256 "${sha^^}"
+: >"$tmp/log"
+get --sha256 "$sha"
+if whole && [ ! -s "$tmp/log" ]; then ok 'what is here is not asked for'; else not_ok 'what is here is not asked for' "$(report)"; fi
+printf 'x' | dd of="$tmp/to/m.gguf" bs=1 seek=12345 conv=notrunc 2>/dev/null
+get --sha256 "$sha"
+if whole; then ok 'a damaged file is fetched anew'; else not_ok 'a damaged file is fetched anew' "$(report)"; fi
+bad 'a digest that is wrong' 5 'sha256 is .*, wanted' --sha256 "${sha/[0-9]/f}"
+check 'keeps the bytes as .bad' cmp "$tmp/to/m.gguf.bad" "$tmp/root/m.gguf"
+good 'limited' 1 --limit-rate 30M
+
+# ---- connections ----
+url=http://127.0.0.1:9
+bad 'nobody listens' 6 '[Cc]onnect' --retries 1
+serve '1-2 /m.gguf cut=-1'
+good 'hung up before the header, twice' 1
+for at in 0 1 $((piece - 1)) $piece $((piece * 3 + 5)); do
+    serve "2 /m.gguf cut=$at"
+    good "cut after $at bytes" 1 --parallel 1
+    serve "2 /m.gguf rst=$at"
+    good "reset after $at bytes" $piece --parallel 1
+done
+serve '2-9 /m.gguf cut=1000000'
+good 'cut again and again, with progress' 1 --parallel 3
+serve '2- /m.gguf cut=0'
+bad 'cut for ever' 6 'attempts' --retries 2
+serve '2 /m.gguf stall=100000'
+good 'stalled' $piece --parallel 1 --stall 1
+serve '* /m.gguf drip=100000'
+good 'slow' 1 --parallel 8
+
+# ---- statuses ----
+serve '1-3 /m.gguf status=503'
+good '503 three times' 1
+serve '* /m.gguf status=503'
+bad '503 for ever' 6 'HTTP 503' --retries 2
+for after in 1 -5 soon 'Wed,_21_Oct_2015_07:28:00_GMT'; do
+    serve "1-2 /m.gguf status=429 header=Retry-After:$after"
+    good "429, Retry-After: $after" 1
+done
+serve '1 /m.gguf status=404'
+bad '404' 3 'nothing at this address'
+serve '1 /m.gguf status=401'
+bad '401' 7 'refuses'
+serve '1 /m.gguf status=403 header=X-Error-Code:GatedRepo'
+bad 'gated' 7 'granted by its owners'
+serve '2 /m.gguf status=416'
+good '416 once' 2 --parallel 1
+
+# ---- ranges ----
+serve '* /m.gguf whole'
+good 'ranges ignored' $size
+serve '3- /m.gguf whole'
+good 'ranges ignored from the third request on' $((size + 4 * piece))
+serve '2-3 /m.gguf from=7'
+good 'another range than asked for' $size --parallel 1
+serve '2-3 /m.gguf norange'
+good '206 without Content-Range' $size --parallel 1
+serve '* /m.gguf star'
+good 'the total is not said' $size
+serve '2- /m.gguf total=999'
+bad 'a total that changes' 6 'changes while'
+serve '2 /m.gguf length=5000'
+good 'a length that is too small' $piece --parallel 1
+serve '* /m.gguf chunked whole'
+good 'in chunks, without a length' $size
+serve '* /m.gguf chunked whole' '2 /m.gguf chunked whole cut=9000000'
+good 'in chunks, cut' $((2 * size))
+serve '* /m.gguf close whole'
+good 'until the connection ends' $size
+
+# ---- versions ----
+serve '4- /m.gguf file=/other.gguf'
+rm -rf "$tmp/to"
+get
+if whole other.gguf; then ok 'replaced while it is fetched: the new one, unmixed'; else not_ok 'replaced while it is fetched' "$(report)"; fi
+serve '4- /m.gguf file=/other.gguf'
+bad 'replaced, and not the one that is wanted' 5 'sha256 is' --sha256 "$sha"
+serve '* /m.gguf etag=W/"1"'
+good 'a weak etag' 1
+serve '* /m.gguf noetag nolastmod'
+good 'no validator' 1
+serve '2 /m.gguf flip=5000000'
+good 'a bit is wrong, once' $((size + 1)) --sha256 "$sha" --parallel 1
+serve '* /m.gguf flip=5000000'
+bad 'a bit is always wrong' 5 'sha256 is' --sha256 "$sha"
+
+# ---- redirects ----
+serve '* /m.gguf redirect=%p/a' '* /a redirect=/b' '* /b file=/m.gguf'
+good 'two redirects, one of them relative' 1
+serve '* /m.gguf redirect=%p/m.gguf'
+bad 'redirects in a circle' 6 'redirects'
+serve '* /m.gguf redirect=file:///etc/passwd'
+bad 'a redirect to a file' 4 'no URL|not safe'
+serve '* /m.gguf redirect=http://example.org/m.gguf'
+bad 'a redirect to http elsewhere' 4 'not safe'
+serve '* /m.gguf redirect=%p/a' '1-2 /a file=/m.gguf' '3 /a status=403' '* /a file=/m.gguf'
+good 'an address that runs out' $((4 * piece))
+serve ''
+first=$server first_log=$tmp/log1
+cp "$tmp/script" "$tmp/script1"
+server=
+unset port
+serve ''
+elsewhere=$url
+kill $first 2>/dev/null
+"$bin/tests/httpd/httpd" "$tmp/root" "$tmp/script1" "$first_log" >"$tmp/port1" &
+first=$!
+for _ in $(seq 200); do [ -s "$tmp/port1" ] && break; sleep 0.01; done
+url=http://127.0.0.1:$(cat "$tmp/port1")
+echo "* /m.gguf redirect=$elsewhere/m.gguf" >"$tmp/script1"
+rm -rf "$tmp/to"
+HF_TOKEN=hf_secret get
+kill $first
+if whole && grep -q 'Bearer_hf_secret' "$first_log" && ! grep -q secret "$tmp/log"; then ok 'a token goes to its own origin only'; else
+    not_ok 'a token goes to its own origin only' "$(report; cat "$first_log")"
+fi
+check 'and is in no message' bash -c "! grep -q secret '$tmp/err' '$tmp/out'"
+
+# ---- contents ----
+serve '* /m.gguf header=Content-Encoding:gzip'
+bad 'compressed, though it was asked not to' 6 'compresses'
+serve '* /m.gguf header=Content-Type:text/html'
+bad 'a web page' 5 'web page'
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n' >"$tmp/root/pointer"
+serve '* /m.gguf file=/pointer'
+bad 'a pointer of git-lfs' 5 'git-lfs'
+serve "* /m.gguf header=X-Linked-Etag:\"${sha/[0-9]/f}\""
+bad 'the server says before that it has another file' 5 'another file' --sha256 "$sha"
+check 'and nothing was fetched' test "$(sent)" -le 1
+serve '* /m.gguf fat=70000'
+bad 'a header of 70 kB' 6 'header'
+
+# ---- what an earlier run left ----
+serve ''
+# half: a part and a journal of it, as a killed run leaves them
+half() {
+    rm -rf "$tmp/to"
+    serve '1 /m.gguf' "2 /m.gguf cut=$((3 * piece + 1000))" '* /m.gguf status=503'
+    get --parallel 1 --retries 0
+    serve ''
+}
+# resumes TITLE MOST: whole, with so many bytes sent at most
+resumes() {
+    get "${@:3}"
+    if whole && [ "$(sent)" -le "$2" ]; then ok "$1 ($(sent) bytes sent)"; else not_ok "$1" "$(report)"; fi
+}
+rest=$((size - 3 * piece))
+half
+resumes 'a later run fetches what is missing' $((rest + 1))
+half
+printf 'x' | dd of="$tmp/to/m.gguf.part" bs=1 seek=$((piece + 7)) conv=notrunc 2>/dev/null
+resumes 'a piece that was damaged meanwhile is fetched again, and no other' $((rest + piece + 1))
+half
+truncate -s $piece "$tmp/to/m.gguf.part"
+resumes 'a part that is shorter than its journal says' $((rest + 2 * piece + 1))
+half
+truncate -s -20 "$tmp/to/m.gguf.part.json"
+resumes 'a journal whose last line was cut off' $((rest + piece + 1))
+half
+echo garbage >"$tmp/to/m.gguf.part.json"
+resumes 'a journal that is none' $((size + 1))
+half
+rm "$tmp/to/m.gguf.part.json"
+resumes 'a part without a journal' $((size + 1))
+half
+serve '* /m.gguf file=/other.gguf'
+get
+if whole other.gguf; then ok 'another version since then: no byte of the old one stays'; else not_ok 'another version since then' "$(report)"; fi
+
+# ---- killed ----
+serve ''
+rm -rf "$tmp/to"
+kills=0
+while [ $kills -lt "${BN_KILLS:-12}" ]; do
+    timeout -s KILL "0.$(printf '%03d' $((RANDOM % 250 + 30)))" "$bin/bn-download" "$url/m.gguf" --to "$tmp/to" --limit-rate 60M --parallel 3 >/dev/null 2>&1 &&
+        { rm -rf "$tmp/to"; : >"$tmp/log"; continue; }
+    kills=$((kills + 1))
+    if [ -e "$tmp/to/m.gguf" ]; then cmp -s "$tmp/to/m.gguf" "$tmp/root/m.gguf" || { not_ok "killed: a file that is not whole"; break; }; fi
+done 2>/dev/null
+get
+again=$(($(sent) - size))
+if whole; then ok "killed $kills times, whole in the end ($again bytes sent beyond one file's)"; else not_ok "killed $kills times" "$(report)"; fi
+rm -rf "$tmp/to"
+(sleep 0.2; pkill -INT -f "bn-download $url/m.gguf") &
+get --limit-rate 20M --parallel 1
+if [ "$status" -eq 130 ] && nothing && grep -q '"piece"' "$tmp/to/m.gguf.part.json"; then ok 'interrupted: 130, and what was fetched is kept'; else not_ok 'interrupted' "$(report)"; fi
+
+# ---- two at once, and the disk ----
+serve ''
+rm -rf "$tmp/to"
+"$bin/bn-download" "$url/m.gguf" --to "$tmp/to" --limit-rate 40M >"$tmp/out2" 2>&1 &
+other=$!
+sleep 0.1
+get
+wait $other
+if whole && [ "$(sent)" -le $((size + 3)) ]; then ok 'two processes fetch it once'; else not_ok 'two processes fetch it once' "$(report)"; fi
+rm -rf "$tmp/to"
+serve '* /m.gguf drip=50000'
+"$bin/bn-download" "$url/m.gguf" --to "$tmp/to" --parallel 1 >/dev/null 2>&1 &
+other=$!
+for _ in $(seq 200); do [ -s "$tmp/to/m.gguf.part" ] && break; sleep 0.01; done
+get --no-wait
+if [ "$status" -eq 8 ] && grep -q 'another process' "$tmp/err"; then ok '--no-wait'; else not_ok '--no-wait' "$(report)"; fi
+kill $other
+wait $other 2>/dev/null
+mkdir "$tmp/small"
+if mount -t tmpfs -o size=6m none "$tmp/small" 2>/dev/null; then
+    echo old >"$tmp/small/m.gguf"
+    serve ''
+    status 8 'a disk that is too small' "$bin/bn-download" "$url/m.gguf" --to "$tmp/small" --force
+    check 'is seen before anything is fetched' test "$(sent)" -le 1
+    check 'and the old file stays' test "$(cat "$tmp/small/m.gguf")" = old
+    umount "$tmp/small"
+else
+    skip 'a disk that is too small' 'nothing can be mounted here'
+fi
+echo >"$tmp/file"
+status 3 'a folder that is none' "$bin/bn-download" "$url/m.gguf" --to "$tmp/file"
+
+# ---- TLS ----
+openssl req -x509 -newkey rsa:2048 -nodes -keyout "$tmp/key" -out "$tmp/cert" -days 2 -subj /CN=localhost \
+    -addext subjectAltName=DNS:localhost 2>/dev/null
+(cd "$tmp/root" && exec openssl s_server -accept 0 -key "$tmp/key" -cert "$tmp/cert" -WWW) >"$tmp/tls" 2>&1 </dev/null &
+tls=$!
+for _ in $(seq 200); do grep -q ACCEPT "$tmp/tls" && break; sleep 0.01; done
+tls_port=$(sed -n 's/.*ACCEPT.*:\([0-9]*\)$/\1/p' "$tmp/tls")
+rm -rf "$tmp/to"
+says 6 'a certificate that nobody vouches for' 'certificate' "$bin/bn-download" "https://localhost:$tls_port/m.gguf" --to "$tmp/to"
+check 'and nothing is there' nothing
+says 0 'one that SSL_CERT_FILE vouches for' 'm.gguf' env SSL_CERT_FILE="$tmp/cert" "$bin/bn-download" "https://localhost:$tls_port/m.gguf" --to "$tmp/to"
+says 6 'of another host' 'certificate|host' env SSL_CERT_FILE="$tmp/cert" "$bin/bn-download" "https://127.0.0.1:$tls_port/other.gguf" --to "$tmp/to"
+kill $tls

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-download clean: what in the cache serves nobody. Nothing goes without --yes; what another process is
+ * fetching stays.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "hub/cache.h"
+#include "hub/lock.h"
+#include "hub/walk.h"
+#include "tools/cli/print_json.h"
+#include "tools/cli/report.h"
+#include "tools/download/download.h"
+
+const struct bn_option bn_download_clean_options[] = {
+    {.name = "yes", .letter = 'y', .help = "remove it; without this it is only listed"},
+    {.name = "old", .help = "also snapshots that no branch or tag here stands at any more"},
+    {0},
+};
+
+struct clean {
+    const struct bn_args *args;
+    char *root;
+    struct bn_hub_walk walk;
+    bn_json *files;
+    bool yes, old;
+    uint64_t bytes;
+    size_t n, n_old; /* n_old: files of old snapshots that are left alone */
+};
+
+static const char *reason_of(const struct bn_hub_cached *c)
+{
+    switch (c->kind) {
+    case BN_HUB_CACHED_FILE:
+        return "old snapshot";
+    case BN_HUB_CACHED_BLOB:
+        return "in no snapshot";
+    case BN_HUB_CACHED_PART:
+        return "unfinished download";
+    case BN_HUB_CACHED_BAD:
+        return "wrong bytes";
+    }
+    return "";
+}
+
+/* Do the bytes of an old file serve a snapshot that stays, or one that was listed before? */
+static bool is_shared(const struct clean *c, size_t i)
+{
+    const struct bn_hub_cached *item = &c->walk.list[i];
+    for (size_t k = 0; k < c->walk.n; k++) {
+        const struct bn_hub_cached *other = &c->walk.list[k];
+        if (k != i && strcmp(other->path, item->path) == 0 && (!other->old || k < i)) return true;
+    }
+    return false;
+}
+
+static bn_status remove_file(const char *path, bn_error *err)
+{
+    if (unlink(path) == 0 || errno == ENOENT) return BN_OK;
+    return bn_fail_errno(err, errno, path, "cannot remove");
+}
+
+/* The link, the folders in front of it that are empty then, up to snapshots/, and the bytes. */
+static bn_status remove_old(const struct bn_hub_cached *item, bool shared, bn_error *err)
+{
+    char folder[4096];
+    BN_TRY(remove_file(item->link, err));
+    snprintf(folder, sizeof folder, "%s", item->link);
+    for (char *slash; (slash = strrchr(folder, '/')) != NULL;) {
+        *slash = '\0';
+        const char *last = strrchr(folder, '/');
+        if (last == NULL || strcmp(last, "/snapshots") == 0 || rmdir(folder) != 0) break;
+    }
+    return shared ? BN_OK : remove_file(item->path, err);
+}
+
+/* Under the lock of whoever would be fetching it. */
+static bn_status remove_blob(const struct clean *c, const struct bn_hub_cached *item, bool *busy,
+                             bn_error *err)
+{
+    char path[4200];
+    struct bn_hub_lock *lock = NULL;
+    const char *slash = strchr(item->repo, '/');
+    int owner = slash != NULL ? (int)(slash - item->repo) : (int)strlen(item->repo);
+    snprintf(path, sizeof path, "%s/.locks/models--%.*s%s%s/%s.lock", c->root, owner, item->repo,
+             slash != NULL ? "--" : "", slash != NULL ? slash + 1 : "", item->etag);
+    *busy = bn_hub_lock_take(&lock, path, false, NULL, NULL, NULL) != BN_OK;
+    if (*busy) return BN_OK;
+    bn_status status = remove_file(item->path, err);
+    bn_hub_lock_release(lock);
+    return status;
+}
+
+static void tell(struct clean *c, const struct bn_hub_cached *item, uint64_t bytes, bool busy)
+{
+    char size[BN_DOWNLOAD_BYTES_ROOM], shown[1200], name[1500];
+    const char *reason = busy ? "another process is fetching it: it stays" : reason_of(item);
+    snprintf(name, sizeof name, "%s/%s", item->repo, item->file[0] != '\0' ? item->file : item->etag);
+    if (!c->args->json) {
+        printf("%8s  %-20s  %s\n", bn_download_bytes(size, bytes), reason,
+               bn_escape(shown, sizeof shown, name, strlen(name)));
+        return;
+    }
+    bn_json *o = bn_json_add_object(c->files);
+    bn_json_put_string(o, "path", item->kind == BN_HUB_CACHED_FILE ? item->link : item->path);
+    bn_json_put_string(o, "reason", reason);
+    bn_json_put_u64(o, "bytes", bytes);
+    bn_json_put_bool(o, "removed", c->yes && !busy);
+}
+
+static bn_status clean_item(struct clean *c, size_t i, bn_error *err)
+{
+    const struct bn_hub_cached *item = &c->walk.list[i];
+    bool file = item->kind == BN_HUB_CACHED_FILE, busy = false;
+    if (file && !item->old) return BN_OK;
+    if (file && !c->old) {
+        c->n_old++;
+        return BN_OK;
+    }
+    bool shared = file && is_shared(c, i);
+    if (c->yes && file) BN_TRY(remove_old(item, shared, err));
+    if (c->yes && !file) BN_TRY(remove_blob(c, item, &busy, err));
+    tell(c, item, shared ? 0 : item->size, busy);
+    if (busy) return BN_OK;
+    c->n++;
+    if (!shared) c->bytes += item->size;
+    return BN_OK;
+}
+
+static bn_status clean(struct clean *c, bn_json *doc, bn_error *err)
+{
+    char size[BN_DOWNLOAD_BYTES_ROOM];
+    BN_TRY(bn_hub_cache_root(&c->root, err));
+    BN_TRY(bn_hub_walk_open(&c->walk, c->root, err));
+    for (size_t i = 0; i < c->walk.n; i++)
+        BN_TRY(clean_item(c, i, err));
+    bn_json_put_u64(doc, "bytes", c->bytes);
+    bn_json_put_bool(doc, "removed", c->yes);
+    if (doc != NULL)
+        BN_TRY(bn_cli_print_json(doc, err));
+    else
+        printf("%8s  %s\n", bn_download_bytes(size, c->bytes), c->yes ? "removed" : "in all");
+    if (!c->yes && c->n > 0) bn_report_note(0, "nothing was removed; --yes does it");
+    if (c->n_old > 0)
+        bn_report_note(0, "%zu file%s of old snapshots stay%s; --old takes them too", c->n_old,
+                       c->n_old == 1 ? "" : "s", c->n_old == 1 ? "s" : "");
+    return BN_OK;
+}
+
+bn_status bn_download_clean(struct bn_args *args, bn_error *err)
+{
+    struct clean c = {.args = args, .yes = bn_opt_flag(args, "yes"), .old = bn_opt_flag(args, "old")};
+    bn_json *doc = args->json ? bn_json_new_object() : NULL;
+    bn_json_put_string(doc, "schema", "bn.clean/1");
+    c.files = bn_json_put_array(doc, "files");
+    bn_status status = clean(&c, doc, err);
+    bn_json_free(doc);
+    bn_hub_walk_release(&c.walk);
+    bn_free(c.root);
+    return status;
+}

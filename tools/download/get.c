@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-download get: files, whole; their paths on standard output.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "hub/lockfile.h"
+#include "tools/cli/report.h"
+#include "tools/download/download.h"
+
+const struct bn_option bn_download_network_options[] = {
+    {.name = "offline", .group = "Network", .help = "use what is here; HF_HUB_OFFLINE=1 says the same"},
+    {.name = "parallel",
+     .arg = "N",
+     .group = "Network",
+     .preset = "4",
+     .help = "connections at once, 1 to 16"},
+    {.name = "limit-rate", .arg = "BYTES", .group = "Network", .help = "most bytes a second: 500K, 2M"},
+    {.name = "retries",
+     .arg = "N",
+     .group = "Network",
+     .preset = "6",
+     .help = "attempts in a row without progress before giving up"},
+    {.name = "stall",
+     .arg = "SECONDS",
+     .group = "Network",
+     .preset = "30",
+     .help = "give a connection up that brings less than 1000 bytes a second for so long"},
+    {.name = "mirror",
+     .arg = "URL",
+     .group = "Network",
+     .repeatable = true,
+     .help = "another endpoint with the same files, used when the first one fails"},
+    {0},
+};
+
+const struct bn_option bn_download_get_options[] = {
+    {.name = "to", .letter = 'o', .arg = "DIR", .help = "a plain file in this folder, in place of the cache"},
+    {.name = "sha256", .arg = "HEX", .help = "the digest that the file must have"},
+    {.name = "lock", .arg = "FILE", .help = "fetch exactly what this lock file lists (bn-download lock)"},
+    {.name = "force", .help = "fetch it even when it is here"},
+    {.name = "no-wait", .help = "fail when another process is fetching the same file"},
+    {.name = "dry-run", .help = "say what would be fetched, and from where"},
+    {0},
+};
+
+bn_status bn_download_settings(struct bn_hub_fetch *fetch, const char ***mirrors, const struct bn_args *args,
+                               bn_error *err)
+{
+    uint32_t parallel = 4, retries = 6;
+    uint64_t stall = 30;
+    size_t n = bn_opt_count(args, "mirror");
+    BN_TRY(bn_opt_u32(args, "parallel", 1, 16, &parallel, err));
+    BN_TRY(bn_opt_u32(args, "retries", 0, 1000, &retries, err));
+    BN_TRY(bn_opt_seconds(args, "stall", &stall, err));
+    BN_TRY(bn_opt_bytes(args, "limit-rate", &fetch->limit_rate, err));
+    BN_TRY(bn_hub_server_read(&fetch->server, err));
+    fetch->parallel = parallel;
+    fetch->retries = retries;
+    fetch->stall_s = stall > 0 && stall < 86400 ? (unsigned)stall : 30;
+    fetch->server.offline = fetch->server.offline || bn_opt_flag(args, "offline");
+    *mirrors = bn_alloc(n + 1, sizeof **mirrors);
+    if (*mirrors == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < n; i++)
+        (*mirrors)[i] = bn_opt_at(args, "mirror", i);
+    fetch->mirrors = *mirrors;
+    fetch->n_mirrors = n;
+    return BN_OK;
+}
+
+/* ---- what is said of a file ---- */
+
+static void put_text(bn_json *o, const char *name, const char *text)
+{
+    bn_json_put_string(o, name, text != NULL && text[0] != '\0' ? text : NULL);
+}
+
+static void put_size(bn_json *o, const char *name, uint64_t size)
+{
+    if (size > 0)
+        bn_json_put_u64(o, name, size);
+    else
+        bn_json_put_null(o, name);
+}
+
+static bn_status say_result(const struct bn_hub_fetch *f, const char *licence, uint64_t ns, bn_error *err)
+{
+    bn_json *o = bn_download_event(f->dry_run ? "plan" : "done");
+    bn_json_put_string(o, "path", f->path);
+    put_text(o, "repo", f->repo);
+    put_text(o, "file", f->file);
+    put_text(o, "commit", f->commit);
+    put_text(o, "url", f->url);
+    put_text(o, "licence", licence);
+    put_text(o, "runs", f->runs);
+    bn_json_put_bool(o, "cached", f->from_cache);
+    if (f->dry_run) {
+        put_size(o, "bytes", f->size);
+        put_text(o, "sha256", f->sha256_wanted);
+        put_text(o, "sha256_source", f->sha256_source);
+        return bn_download_say(o, err);
+    }
+    put_size(o, "bytes", f->transfer.final_size);
+    put_text(o, "sha256", f->transfer.digest);
+    put_text(o, "sha256_source", f->sha256_source);
+    bn_json_put_bool(o, "first_use", f->first_use);
+    bn_json_put_u64(o, "fetched", f->transfer.fetched);
+    bn_json_put_u64(o, "resumed", f->transfer.resumed);
+    bn_json_put_u64(o, "requests", f->transfer.n_requests);
+    bn_json_put_number(o, "seconds", (double)ns * 1e-9);
+    return bn_download_say(o, err);
+}
+
+static void print_plan(const struct bn_hub_fetch *f)
+{
+    char size[BN_DOWNLOAD_BYTES_ROOM];
+    printf("%s\n", f->path);
+    printf("  from    %s\n", f->from_cache ? "here already" : f->url);
+    if (f->commit[0] != '\0') printf("  commit  %s\n", f->commit);
+    printf("  size    %s\n", f->size > 0 ? bn_download_bytes(size, f->size) : "not known");
+    if (f->sha256_source != NULL)
+        printf("  sha256  %s (%s)\n", f->sha256_wanted, f->sha256_source);
+    else
+        printf("  sha256  not known before it is here\n");
+}
+
+/* What a user should know, once. */
+static void print_notes(const struct bn_hub_fetch *f, const char *licence, uint64_t ns)
+{
+    char size[BN_DOWNLOAD_BYTES_ROOM], rate[BN_DOWNLOAD_BYTES_ROOM];
+    if (licence != NULL && licence[0] != '\0')
+        bn_report_note(0, "licence %s%s%s", licence, f->licence_url[0] != '\0' ? ": " : "", f->licence_url);
+    if (f->runs[0] != '\0' && strcmp(f->runs, "yes") != 0)
+        bn_report_note(0, "it cannot be run here: %s", f->runs);
+    if (f->first_use)
+        bn_report_note(0, "first download: sha256 %.16s... is recorded, and later ones are held against it",
+                       f->transfer.digest);
+    if (f->transfer.fetched > 0 && ns > 0)
+        bn_report_note(1, "%s in %.1f s, %s/s; sha256 %s (%s)", bn_download_bytes(size, f->transfer.fetched),
+                       (double)ns * 1e-9,
+                       bn_download_bytes(rate, (uint64_t)((double)f->transfer.fetched * 1e9 / (double)ns)),
+                       f->transfer.digest, f->sha256_source != NULL ? f->sha256_source : "of nobody yet");
+}
+
+/* ---- getting ---- */
+
+struct get {
+    const struct bn_args *args;
+    const char **mirrors;
+    struct bn_hub_fetch fetch;
+    struct bn_download_show show;
+};
+
+/* What the reference, the digest and the addresses of the fetch say. licence NULL: the registry's. */
+static bn_status get_one(struct get *g, const char *licence, bn_error *err)
+{
+    struct bn_hub_fetch *f = &g->fetch;
+    uint64_t began = bn_clock_ns();
+    bn_download_show_begin(&g->show, f, g->args);
+    bn_status status = bn_hub_fetch(f, err);
+    bn_download_show_end(&g->show);
+    BN_TRY(status);
+    uint64_t ns = bn_clock_ns() - began;
+    if (licence == NULL) licence = f->licence;
+    if (g->args->json) return say_result(f, licence, ns, err);
+    print_notes(f, licence, ns);
+    if (f->dry_run)
+        print_plan(f);
+    else
+        printf("%s\n", f->path);
+    fflush(stdout);
+    return BN_OK;
+}
+
+static bn_status get_operands(struct get *g, bn_error *err)
+{
+    const struct bn_args *args = g->args;
+    const char *sha256 = bn_opt_str(args, "sha256");
+    if (sha256 != NULL && args->n_operands > 1) return bn_fail(err, BN_ERR_ARG, "--sha256 is for one model");
+    if (sha256 != NULL && (strspn(sha256, "0123456789abcdefABCDEF") != 64 || sha256[64] != '\0'))
+        return bn_fail(err, BN_ERR_ARG, "--sha256 wants 64 hexadecimal digits");
+    g->fetch.sha256 = sha256;
+    for (size_t i = 0; i < args->n_operands; i++) {
+        g->fetch.reference = args->operands[i];
+        BN_TRY(get_one(g, NULL, err));
+    }
+    return BN_OK;
+}
+
+static bn_status get_locked(struct get *g, const char *path, bn_error *err)
+{
+    struct bn_hub_lockfile lock;
+    struct bn_hub_fetch *f = &g->fetch;
+    char reference[1600];
+    bn_status status = bn_hub_lockfile_read(&lock, path, err);
+    for (size_t i = 0; i < lock.n && status == BN_OK; i++) {
+        const struct bn_hub_locked *e = &lock.list[i];
+        if (e->repo != NULL)
+            snprintf(reference, sizeof reference, "hf:%s:%s@%s", e->repo, e->file, e->revision);
+        f->reference = e->repo != NULL ? reference : e->urls[0];
+        f->sha256 = e->sha256;
+        f->urls = e->urls;
+        f->n_urls = e->n_urls;
+        status = get_one(g, e->licence != NULL ? e->licence : "", err);
+    }
+    bn_hub_lockfile_release(&lock);
+    return status;
+}
+
+static bn_status get(struct get *g, bn_error *err)
+{
+    const struct bn_args *args = g->args;
+    struct bn_hub_fetch *f = &g->fetch;
+    const char *lock = bn_opt_str(args, "lock");
+    if ((lock != NULL) == (args->n_operands > 0) || (lock != NULL && bn_opt_given(args, "sha256")))
+        return bn_fail(err, BN_ERR_ARG, "either MODELs or --lock FILE, which has its own digests");
+    f->to = bn_opt_str(args, "to");
+    f->force = bn_opt_flag(args, "force");
+    f->no_wait = bn_opt_flag(args, "no-wait");
+    f->dry_run = bn_opt_flag(args, "dry-run");
+    f->fn = bn_download_show_event;
+    f->user = &g->show;
+    BN_TRY(bn_download_settings(f, &g->mirrors, args, err));
+    return lock != NULL ? get_locked(g, lock, err) : get_operands(g, err);
+}
+
+bn_status bn_download_get(struct bn_args *args, bn_error *err)
+{
+    struct get *g = bn_alloc(1, sizeof *g);
+    if (g == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    g->args = args;
+    bn_cli_catch_interrupt();
+    bn_status status = get(g, err);
+    bn_free(g->mirrors);
+    bn_free(g);
+    if (bn_cli_interrupted() == 0 || status == BN_OK) return status;
+    bn_report_note(0, "%s", err->msg);
+    args->exit_code = 128 + bn_cli_interrupted();
+    bn_error none = {0};
+    return args->json ? bn_download_say(bn_download_event("interrupted"), &none) : BN_OK;
+}

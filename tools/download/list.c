@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-download list: the models of the registry, or what the cache holds; and bn-download path.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "hub/cache.h"
+#include "hub/registry.h"
+#include "hub/walk.h"
+#include "tools/cli/print_json.h"
+#include "tools/download/download.h"
+
+#define MAX_REASONS 9u
+
+const struct bn_option bn_download_list_options[] = {
+    {.name = "cached", .help = "what the cache holds, whoever put it there"},
+    {0},
+};
+
+/* ---- the registry ---- */
+
+/* Why models cannot be run here, each reason once. */
+struct reasons {
+    const char *text[MAX_REASONS];
+    size_t n;
+};
+
+/* 1, 2, ...; 0 when there is no room for another one. */
+static size_t number_of(struct reasons *reasons, const char *text)
+{
+    for (size_t i = 0; i < reasons->n; i++)
+        if (strcmp(reasons->text[i], text) == 0) return i + 1;
+    if (reasons->n == MAX_REASONS) return 0;
+    reasons->text[reasons->n++] = text;
+    return reasons->n;
+}
+
+/* The file in the cache, allocated; NULL when it is not there. */
+static char *cached_path(const char *root, const struct bn_hub_file *file)
+{
+    char *path = NULL;
+    if (root == NULL || file->file[0] == '\0') return NULL;
+    bn_status status = bn_hub_cache_find(&path, root, file->repo, file->file, file->revision, NULL);
+    return status == BN_OK ? path : NULL;
+}
+
+static void print_file(const struct bn_hub_model *m, const struct bn_hub_file *f, bool cached,
+                       struct reasons *reasons)
+{
+    char name[128], size[BN_DOWNLOAD_BYTES_ROOM] = "-", runs[32] = "yes", shown[600];
+    bool first = f == m->files;
+    if (first)
+        snprintf(name, sizeof name, "%s", m->name);
+    else
+        snprintf(name, sizeof name, "  :%s", f->variant);
+    if (f->size > 0) bn_download_bytes(size, f->size);
+    if (strcmp(f->runs, "yes") != 0) snprintf(runs, sizeof runs, "no [%zu]", number_of(reasons, f->runs));
+    bn_escape(shown, sizeof shown, name, strlen(name));
+    printf("%-28s  %-6s  %-11s  %7s  %-6s  %-4s  %s\n", shown, first ? m->parameters : "", f->variant, size,
+           runs, cached ? "yes" : "", first ? m->licence : "");
+}
+
+static void put_file(bn_json *files, const struct bn_hub_file *f, const char *path)
+{
+    bn_json *o = bn_json_add_object(files);
+    bn_json_put_string(o, "variant", f->variant);
+    bn_json_put_string(o, "repo", f->repo);
+    bn_json_put_string(o, "file", f->file[0] != '\0' ? f->file : NULL);
+    bn_json_put_string(o, "revision", f->revision);
+    if (f->size > 0)
+        bn_json_put_u64(o, "bytes", f->size);
+    else
+        bn_json_put_unavailable(o, "bytes", "the registry does not know it");
+    bn_json_put_string(o, "sha256", f->sha256);
+    bn_json_put_string(o, "runs", f->runs);
+    bn_json_put_string(o, "path", path);
+}
+
+static void list_model(const struct bn_hub_model *m, const char *root, bn_json *models,
+                       struct reasons *reasons)
+{
+    bn_json *o = models != NULL ? bn_json_add_object(models) : NULL;
+    bn_json_put_string(o, "name", m->name);
+    bn_json_put_string(o, "title", m->title);
+    bn_json_put_string(o, "parameters", m->parameters);
+    bn_json_put_string(o, "arch", m->arch);
+    bn_json_put_string(o, "licence", m->licence);
+    bn_json_put_string(o, "licence_url", m->licence_url);
+    bn_json *files = bn_json_put_array(o, "files");
+    for (size_t i = 0; i < m->n_files; i++) {
+        char *path = cached_path(root, &m->files[i]);
+        if (models != NULL)
+            put_file(files, &m->files[i], path);
+        else
+            print_file(m, &m->files[i], path != NULL, reasons);
+        bn_free(path);
+    }
+}
+
+static bn_status list_registry(const char *root, bn_json *doc, bn_error *err)
+{
+    struct bn_hub_registry *registry;
+    struct reasons reasons = {.n = 0};
+    BN_TRY(bn_hub_registry_open(&registry, err));
+    bn_json *models = doc != NULL ? bn_json_put_array(doc, "models") : NULL;
+    if (doc == NULL)
+        printf("%-28s  %-6s  %-11s  %7s  %-6s  %-4s  %s\n", "NAME", "PARAM.", "VARIANT", "SIZE", "RUNS",
+               "HERE", "LICENCE");
+    for (size_t i = 0; bn_hub_registry_at(registry, i) != NULL; i++)
+        list_model(bn_hub_registry_at(registry, i), root, models, &reasons);
+    if (reasons.n > 0) putchar('\n');
+    for (size_t i = 0; i < reasons.n; i++)
+        printf("[%zu] %s\n", i + 1, reasons.text[i]);
+    bn_status status = doc != NULL ? bn_cli_print_json(doc, err) : BN_OK;
+    bn_hub_registry_close(registry);
+    return status;
+}
+
+/* ---- the cache ---- */
+
+static const char *const KINDS[] = {"file", "blob of no snapshot", "unfinished", "bad"};
+
+static void print_cached(const struct bn_hub_cached *c, bool new_repo)
+{
+    char size[BN_DOWNLOAD_BYTES_ROOM], shown[1200];
+    bn_escape(shown, sizeof shown, c->repo, strlen(c->repo));
+    if (new_repo) printf("%s\n", shown);
+    const char *name = c->kind == BN_HUB_CACHED_FILE ? c->file : c->etag;
+    bn_escape(shown, sizeof shown, name, strlen(name));
+    printf("  %8s  ", bn_download_bytes(size, c->size));
+    if (c->kind == BN_HUB_CACHED_FILE)
+        printf("%.8s%s  %s\n", c->commit, c->old ? " (old)" : "", shown);
+    else
+        printf("%.16s  (%s)\n", shown, KINDS[c->kind]);
+}
+
+static void put_cached(bn_json *files, const struct bn_hub_cached *c)
+{
+    bn_json *o = bn_json_add_object(files);
+    bn_json_put_string(o, "kind", KINDS[c->kind]);
+    bn_json_put_string(o, "repo", c->repo);
+    bn_json_put_string(o, "file", c->kind == BN_HUB_CACHED_FILE ? c->file : NULL);
+    bn_json_put_string(o, "commit", c->kind == BN_HUB_CACHED_FILE ? c->commit : NULL);
+    bn_json_put_string(o, "etag", c->etag[0] != '\0' ? c->etag : NULL);
+    bn_json_put_u64(o, "bytes", c->size);
+    bn_json_put_bool(o, "old", c->old);
+    bn_json_put_string(o, "path", c->link[0] != '\0' ? c->link : c->path);
+}
+
+/* Bytes on the disk: files of several snapshots count once. */
+static uint64_t total_of(const struct bn_hub_walk *walk)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < walk->n; i++) {
+        bool again = false;
+        for (size_t k = 0; k < i && !again; k++)
+            again = strcmp(walk->list[k].path, walk->list[i].path) == 0;
+        if (!again) total += walk->list[i].size;
+    }
+    return total;
+}
+
+static bn_status list_cache(const char *root, bn_json *doc, bn_error *err)
+{
+    struct bn_hub_walk walk;
+    char size[BN_DOWNLOAD_BYTES_ROOM], shown[1200];
+    bn_status status = bn_hub_walk_open(&walk, root, err);
+    bn_json *files = doc != NULL ? bn_json_put_array(doc, "files") : NULL;
+    for (size_t i = 0; i < walk.n && status == BN_OK; i++) {
+        const struct bn_hub_cached *c = &walk.list[i];
+        if (doc != NULL)
+            put_cached(files, c);
+        else
+            print_cached(c, i == 0 || strcmp(c->repo, walk.list[i - 1].repo) != 0);
+    }
+    if (status == BN_OK && doc == NULL)
+        printf("%s in %s\n", bn_download_bytes(size, total_of(&walk)),
+               bn_escape(shown, sizeof shown, root, strlen(root)));
+    if (status == BN_OK && doc != NULL) {
+        bn_json_put_u64(doc, "bytes", total_of(&walk));
+        status = bn_cli_print_json(doc, err);
+    }
+    bn_hub_walk_release(&walk);
+    return status;
+}
+
+bn_status bn_download_list(struct bn_args *args, bn_error *err)
+{
+    char *root = NULL;
+    bool cached = bn_opt_flag(args, "cached");
+    bn_status status = bn_hub_cache_root(&root, cached ? err : NULL);
+    if (status != BN_OK && cached) return status;
+    bn_json *doc = args->json ? bn_json_new_object() : NULL;
+    bn_json_put_string(doc, "schema", cached ? "bn.cache/1" : "bn.models/1");
+    bn_json_put_string(doc, "cache", root);
+    status = cached ? list_cache(root, doc, err) : list_registry(root, doc, err);
+    bn_json_free(doc);
+    bn_free(root);
+    return status;
+}
+
+bn_status bn_download_path(struct bn_args *args, bn_error *err)
+{
+    char *path = NULL;
+    BN_TRY(bn_hub_locate(&path, args->operands[0], err));
+    printf("%s\n", path);
+    bn_free(path);
+    return BN_OK;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-download verify: are these the bytes that they should be? Without the network. Every digest that is
+ * known of a file must hold: the hub's, which is the name of its blob; the lock file's; and, of the revision
+ * that the registry names, the registry's or that of first use.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "hub/cache.h"
+#include "hub/lockfile.h"
+#include "hub/pins.h"
+#include "hub/reference.h"
+#include "hub/registry.h"
+#include "hub/walk.h"
+#include "tools/cli/print_json.h"
+#include "tools/cli/report.h"
+#include "tools/download/download.h"
+
+const struct bn_option bn_download_verify_options[] = {
+    {.name = "lock", .arg = "FILE", .help = "digests of this lock file count too"},
+    {.name = "sha256", .arg = "HEX", .help = "the digest that the one file must have"},
+    {0},
+};
+
+struct verify {
+    const struct bn_args *args;
+    struct bn_hub_registry *registry;
+    struct bn_hub_lockfile lock;
+    char *root;
+    struct bn_hub_walk walk;
+    const char *wanted; /* --sha256 */
+    bn_json *files;     /* of the document; NULL without --json */
+    size_t n_ok, n_bad, n_unknown;
+};
+
+/* One file: what vouches for it, and what speaks against it. */
+struct finding {
+    char sha256[BN_SHA256_HEX];
+    char ok[200];  /* names of those whose digest holds */
+    char bad[200]; /* of the first whose digest does not, and that digest */
+};
+
+static void hold(struct finding *f, const char *source, const char *digest)
+{
+    size_t n = strlen(f->ok);
+    if (digest == NULL || digest[0] == '\0') return;
+    if (strcasecmp(digest, f->sha256) == 0)
+        snprintf(f->ok + n, sizeof f->ok - n, "%s%s", n > 0 ? ", " : "", source);
+    else if (f->bad[0] == '\0')
+        snprintf(f->bad, sizeof f->bad, "%s wants %s", source, digest);
+}
+
+static bn_status digest_file(struct finding *f, const char *path, bn_error *err)
+{
+    struct bn_file_map map;
+    *f = (struct finding){0};
+    BN_TRY(bn_file_map_open(&map, path, false, err));
+    bn_status status = bn_sha256_hex(map.data, map.n_bytes, f->sha256, err);
+    bn_file_map_close(&map);
+    return status;
+}
+
+static void tell(struct verify *v, const char *name, const char *path, const struct finding *f)
+{
+    char shown[1200];
+    const char *state = f->bad[0] != '\0' ? "BAD" : f->ok[0] != '\0' ? "ok" : "unknown";
+    if (f->bad[0] != '\0')
+        v->n_bad++;
+    else if (f->ok[0] != '\0')
+        v->n_ok++;
+    else
+        v->n_unknown++;
+    if (!v->args->json) {
+        bn_escape(shown, sizeof shown, name, strlen(name));
+        printf("%-7s  %.16s  %s  (%s)\n", state, f->sha256, shown,
+               f->bad[0] != '\0'  ? f->bad
+               : f->ok[0] != '\0' ? f->ok
+                                  : "no digest is known for it");
+        fflush(stdout);
+        return;
+    }
+    bn_json *o = bn_json_add_object(v->files);
+    bn_json_put_string(o, "name", name);
+    bn_json_put_string(o, "path", path);
+    bn_json_put_string(o, "state", state);
+    bn_json_put_string(o, "sha256", f->sha256);
+    bn_json_put_string(o, "held_against", f->ok[0] != '\0' ? f->ok : NULL);
+    bn_json_put_string(o, "contradicts", f->bad[0] != '\0' ? f->bad : NULL);
+}
+
+/* ---- files of the cache ---- */
+
+/* Does the registry mean this very file: this snapshot is where its revision stands? */
+static bool is_of(const struct verify *v, const struct bn_hub_cached *c, const struct bn_hub_file *file)
+{
+    char *path = NULL;
+    if (strcmp(file->repo, c->repo) != 0 || strcmp(file->file, c->file) != 0) return false;
+    bool same = bn_hub_cache_find(&path, v->root, c->repo, c->file, file->revision, NULL) == BN_OK &&
+                strcmp(path, c->link) == 0;
+    bn_free(path);
+    return same;
+}
+
+static bn_status hold_registry(const struct verify *v, const struct bn_hub_cached *c, struct finding *f,
+                               bn_error *err)
+{
+    const struct bn_hub_model *m;
+    char key[1400], pin[BN_SHA256_HEX];
+    for (size_t i = 0; (m = bn_hub_registry_at(v->registry, i)) != NULL; i++)
+        for (size_t k = 0; k < m->n_files; k++) {
+            if (!is_of(v, c, &m->files[k])) continue;
+            hold(f, "registry", m->files[k].sha256);
+            if (m->files[k].sha256 != NULL) continue;
+            snprintf(key, sizeof key, "hf:%s:%s", c->repo, c->file);
+            BN_TRY(bn_hub_pin_find(pin, key, err));
+            hold(f, "first use", pin);
+        }
+    return BN_OK;
+}
+
+static bn_status verify_cached(struct verify *v, const struct bn_hub_cached *c, bn_error *err)
+{
+    struct finding f;
+    char name[1500];
+    BN_TRY(digest_file(&f, c->path, err));
+    hold(&f, "--sha256", v->wanted);
+    if (strlen(c->etag) == BN_SHA256_HEX - 1) hold(&f, "hub", c->etag);
+    for (size_t i = 0; i < v->lock.n; i++) {
+        const struct bn_hub_locked *e = &v->lock.list[i];
+        if (e->repo != NULL && strcmp(e->repo, c->repo) == 0 && strcmp(e->file, c->file) == 0 &&
+            strcmp(e->revision, c->commit) == 0)
+            hold(&f, "lock file", e->sha256);
+    }
+    BN_TRY(hold_registry(v, c, &f, err));
+    snprintf(name, sizeof name, "%s/%s@%.8s", c->repo, c->file, c->commit);
+    tell(v, name, c->link, &f);
+    return BN_OK;
+}
+
+/* ---- files elsewhere ---- */
+
+/* A plain file has a name and bytes. Of the lock file the entry of that name counts; of the registry, any
+ * with this digest. */
+static bn_status verify_plain(struct verify *v, const char *path, bn_error *err)
+{
+    struct finding f;
+    const struct bn_hub_model *m;
+    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    BN_TRY(digest_file(&f, path, err));
+    hold(&f, "--sha256", v->wanted);
+    for (size_t i = 0; i < v->lock.n; i++) {
+        const struct bn_hub_locked *e = &v->lock.list[i];
+        const char *file = e->file != NULL ? e->file : "", *last = strrchr(file, '/');
+        if (strcmp(last != NULL ? last + 1 : file, name) == 0) hold(&f, "lock file", e->sha256);
+    }
+    for (size_t i = 0; (m = bn_hub_registry_at(v->registry, i)) != NULL; i++)
+        for (size_t k = 0; k < m->n_files; k++)
+            if (m->files[k].sha256 != NULL && strcmp(m->files[k].sha256, f.sha256) == 0)
+                hold(&f, "registry", f.sha256);
+    tell(v, path, path, &f);
+    return BN_OK;
+}
+
+/* ---- the command ---- */
+
+static bn_status verify_operand(struct verify *v, const char *text, bn_error *err)
+{
+    char *path = NULL;
+    if (access(text, F_OK) == 0 || !bn_hub_is_reference(text)) return verify_plain(v, text, err);
+    BN_TRY(bn_hub_locate(&path, text, err));
+    bn_status status = BN_OK;
+    bool found = false;
+    for (size_t i = 0; i < v->walk.n && status == BN_OK; i++) {
+        if (strcmp(v->walk.list[i].link, path) != 0) continue;
+        found = true;
+        status = verify_cached(v, &v->walk.list[i], err);
+    }
+    if (status == BN_OK && !found) status = verify_plain(v, path, err);
+    bn_free(path);
+    return status;
+}
+
+static bn_status open_sources(struct verify *v, bn_error *err)
+{
+    const char *lock = bn_opt_str(v->args, "lock");
+    v->wanted = bn_opt_str(v->args, "sha256");
+    if (v->wanted != NULL && v->args->n_operands != 1)
+        return bn_fail(err, BN_ERR_ARG, "--sha256 is for one MODEL");
+    BN_TRY(bn_hub_registry_open(&v->registry, err));
+    if (lock != NULL) BN_TRY(bn_hub_lockfile_read(&v->lock, lock, err));
+    if (bn_hub_cache_root(&v->root, v->args->n_operands > 0 ? NULL : err) != BN_OK)
+        return v->args->n_operands > 0 ? BN_OK : BN_ERR_NOT_FOUND;
+    return bn_hub_walk_open(&v->walk, v->root, err);
+}
+
+static bn_status verify_all(struct verify *v, bn_error *err)
+{
+    for (size_t i = 0; i < v->args->n_operands; i++)
+        BN_TRY(verify_operand(v, v->args->operands[i], err));
+    for (size_t i = 0; v->args->n_operands == 0 && i < v->walk.n; i++)
+        if (v->walk.list[i].kind == BN_HUB_CACHED_FILE) BN_TRY(verify_cached(v, &v->walk.list[i], err));
+    return BN_OK;
+}
+
+static bn_status conclude(struct verify *v, bn_json *doc, bn_error *err)
+{
+    bn_json_put_u64(doc, "ok", v->n_ok);
+    bn_json_put_u64(doc, "bad", v->n_bad);
+    bn_json_put_u64(doc, "unknown", v->n_unknown);
+    if (doc != NULL) BN_TRY(bn_cli_print_json(doc, err));
+    bn_report_note(0, "%zu ok, %zu bad, %zu unknown", v->n_ok, v->n_bad, v->n_unknown);
+    return BN_OK;
+}
+
+bn_status bn_download_verify(struct bn_args *args, bn_error *err)
+{
+    struct verify v = {.args = args};
+    bn_json *doc = args->json ? bn_json_new_object() : NULL;
+    bn_json_put_string(doc, "schema", "bn.verify/1");
+    v.files = bn_json_put_array(doc, "files");
+    bn_status status = open_sources(&v, err);
+    if (status == BN_OK) status = verify_all(&v, err);
+    if (status == BN_OK) status = conclude(&v, doc, err);
+    if (v.n_bad > 0)
+        args->exit_code = BN_EXIT_INTEGRITY;
+    else if (v.n_ok == 0)
+        args->exit_code = BN_EXIT_NEGATIVE;
+    bn_json_free(doc);
+    bn_hub_walk_release(&v.walk);
+    bn_hub_lockfile_release(&v.lock);
+    bn_hub_registry_close(v.registry);
+    bn_free(v.root);
+    return status;
+}
