@@ -51,6 +51,7 @@ check 'unless it is asked for' ended 1
 log() { ab -r 2 --warmup 1 "$@" --no-control --shell --prepare "echo p >>$tmp/log" -- "echo a >>$tmp/log" --vs "echo b >>$tmp/log"; }
 : >"$tmp/log"
 log
+check 'how many rounds there were' has out "^session  2 rounds of A, B, A' .* behind 1 that does not count;"
 check 'wall time, CPU time and memory are compared' has out '^command +wall_ns .*INCONCLUSIVE'
 check 'memory, too' has out '^command +max_rss_bytes '
 check '3 rounds ran A six times' test "$(grep -c a "$tmp/log")" -eq 6
@@ -74,6 +75,8 @@ check 'failures can be ignored' ended 0
 check 'and are counted' has out '^failures A 0, B 3$'
 ab -r 2 --timeout 1 -- true --vs sh -c 'while :; do :; done'
 check 'a command that does not end is no data' ended 1
+check 'it is said which, when, and that nothing is shown' has out '^stopped  B ran into --timeout 1 s in round 1: no verdict$'
+check 'no verdict is none' has out '^verdict  none$'
 check 'and gives no number' has out '^command +wall_ns +- +- .* INCONCLUSIVE$'
 ab -- "$tmp/none" --vs true
 check 'a command that is not there' ended 3
