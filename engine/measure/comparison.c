@@ -200,28 +200,29 @@ static void print_size(char *out, size_t room, double share)
 enum { CELL_A, CELL_B, CELL_CHANGE, CELL_INTERVAL, CELL_BAND, CELL_MDE, CELL_N, CELL_VERDICT, N_CELLS };
 static const char *const HEADS[N_CELLS] = {"A",      "B",       "change %", "interval",
                                            "band %", "finds %", "n",        "verdict"};
+#define CELL_ROOM 56
 struct row {
-    char cell[N_CELLS][56];
+    char cell[N_CELLS][CELL_ROOM];
 };
 
-static void fill_row(struct row *row, const struct bn_comparison *c)
+static struct row row_of(const struct bn_comparison *c)
 {
+    struct row row = {{""}};
     char low[24], high[24];
     bool grave = c->severity != BN_SEVERITY_NONE;
-    print_value(row->cell[CELL_A], sizeof row->cell[CELL_A], c->median_a, c->unit);
-    print_value(row->cell[CELL_B], sizeof row->cell[CELL_B], c->median_b, c->unit);
-    print_share(row->cell[CELL_CHANGE], sizeof row->cell[CELL_CHANGE], c->j.change);
+    print_value(row.cell[CELL_A], CELL_ROOM, c->median_a, c->unit);
+    print_value(row.cell[CELL_B], CELL_ROOM, c->median_b, c->unit);
+    print_share(row.cell[CELL_CHANGE], CELL_ROOM, c->j.change);
     print_share(low, sizeof low, c->j.low);
     print_share(high, sizeof high, c->j.high);
     bool bounded = isfinite(c->j.low);
-    snprintf(row->cell[CELL_INTERVAL], sizeof row->cell[CELL_INTERVAL], "%s%s%s", low, bounded ? ".." : "",
-             bounded ? high : "");
-    print_size(row->cell[CELL_BAND], sizeof row->cell[CELL_BAND], c->j.band > 0 ? c->j.band : (double)NAN);
-    print_size(row->cell[CELL_MDE], sizeof row->cell[CELL_MDE], c->j.mde);
-    snprintf(row->cell[CELL_N], sizeof row->cell[CELL_N], "%zu", c->j.n);
-    snprintf(row->cell[CELL_VERDICT], sizeof row->cell[CELL_VERDICT], "%s%s%s%s",
-             bn_outcome_name(c->j.outcome), grave ? " (" : "", grave ? SEVERITIES[c->severity] : "",
-             grave ? ")" : "");
+    snprintf(row.cell[CELL_INTERVAL], CELL_ROOM, "%s%s%s", low, bounded ? ".." : "", bounded ? high : "");
+    print_size(row.cell[CELL_BAND], CELL_ROOM, c->j.band > 0 ? c->j.band : (double)NAN);
+    print_size(row.cell[CELL_MDE], CELL_ROOM, c->j.mde);
+    snprintf(row.cell[CELL_N], CELL_ROOM, "%zu", c->j.n);
+    snprintf(row.cell[CELL_VERDICT], CELL_ROOM, "%s%s%s%s", bn_outcome_name(c->j.outcome), grave ? " (" : "",
+             grave ? SEVERITIES[c->severity] : "", grave ? ")" : "");
+    return row;
 }
 
 static void widen(int *wide, const char *text, int most)
@@ -233,25 +234,24 @@ static void widen(int *wide, const char *text, int most)
 /* Columns are as wide as what stands in them: names to the left, numbers to the right. */
 static void print_rows(struct bn_buf *out, const struct bn_comparison *list, size_t n)
 {
-    struct row row;
     int test = 0, metric = 0, wide[N_CELLS] = {0};
     widen(&test, "test", 60);
     widen(&metric, "metric", 40);
     for (size_t k = 0; k < N_CELLS; k++)
-        widen(&wide[k], HEADS[k], sizeof row.cell[k]);
+        widen(&wide[k], HEADS[k], CELL_ROOM);
     for (size_t i = 0; i < n; i++) {
-        fill_row(&row, &list[i]);
+        struct row row = row_of(&list[i]);
         widen(&test, list[i].test, 60);
         widen(&metric, list[i].metric, 40);
         for (size_t k = 0; k < N_CELLS; k++)
-            widen(&wide[k], row.cell[k], sizeof row.cell[k]);
+            widen(&wide[k], row.cell[k], CELL_ROOM);
     }
     wide[CELL_VERDICT] = 0; /* the last one: nothing stands behind it */
     bn_buf_printf(out, "%-*s  %-*s", test, "test", metric, "metric");
     for (size_t k = 0; k < N_CELLS; k++)
         bn_buf_printf(out, "  %*s", wide[k], HEADS[k]);
     for (size_t i = 0; i < n; i++) {
-        fill_row(&row, &list[i]);
+        struct row row = row_of(&list[i]);
         bn_buf_printf(out, "\n%-*s  %-*s", test, list[i].test, metric, list[i].metric);
         for (size_t k = 0; k < N_CELLS; k++)
             bn_buf_printf(out, "  %*s", wide[k], row.cell[k]);
