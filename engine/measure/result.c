@@ -51,14 +51,22 @@ static void find_invalid(struct bn_result *r)
         snprintf(r->invalid, sizeof r->invalid, "it says of itself that it is invalid");
     if (strcmp(said, "contended") == 0)
         snprintf(r->contended, sizeof r->contended, "it says of itself that the machine was contended");
-    const bn_json *configs = bn_json_get(r->document, "configurations");
-    for (const bn_json *c = bn_json_first(configs); c != NULL; c = bn_json_next(c)) {
-        const char *verdict = text_at(c, "verdict");
-        bool bad = strcmp(verdict, "invalid") == 0 || strcmp(verdict, "timeout") == 0;
-        if (bad && r->invalid[0] == '\0')
-            snprintf(r->invalid, sizeof r->invalid, "a configuration is %s: %.100s", verdict,
-                     text_at(c, "reason"));
+    static const char *const LISTS[] = {"configurations", "concurrent", "results"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(LISTS); i++) {
+        const bn_json *list = bn_json_get(r->document, LISTS[i]);
+        for (const bn_json *c = bn_json_first(list); c != NULL; c = bn_json_next(c)) {
+            const char *verdict = text_at(c, "verdict");
+            bool bad = strcmp(verdict, "invalid") == 0 || strcmp(verdict, "timeout") == 0;
+            if (bad && r->invalid[0] == '\0')
+                snprintf(r->invalid, sizeof r->invalid, "something in '%s' is %s: %.100s", LISTS[i], verdict,
+                         text_at(c, "reason"));
+        }
     }
+    uint64_t n_invalid = 0;
+    if (bn_json_u64(bn_json_get(r->document, "invalid_rows"), &n_invalid) && n_invalid > 0 &&
+        r->invalid[0] == '\0')
+        snprintf(r->invalid, sizeof r->invalid, "%llu of its rows are invalid",
+                 (unsigned long long)n_invalid);
 }
 
 static void find_load(struct bn_result *r)

@@ -85,6 +85,29 @@ static void documents_are_read_back(void **state)
     assert_int_equal(read(&r, "", "", "", &err), BN_ERR_FORMAT); /* nothing was measured */
 }
 
+/* Whatever a document calls invalid, in whichever of its lists, must not become a baseline. */
+static void invalid_parts_are_seen(void **state)
+{
+    static const char *const BAD[] = {
+        "},\"configurations\":[{\"verdict\":\"invalid\",\"reason\":\"output differs\"}],\"rest\":{\"x\":1",
+        "},\"concurrent\":[{\"verdict\":\"timeout\",\"reason\":\"slow\"}],\"rest\":{\"x\":1",
+        "},\"results\":[{\"verdict\":\"valid\"},{\"verdict\":\"invalid\"}],\"rest\":{\"x\":1",
+        "},\"invalid_rows\":2,\"rest\":{\"x\":1"};
+    struct bn_result r;
+    (void)state;
+    for (size_t i = 0; i < BN_ARRAY_LEN(BAD); i++) {
+        assert_int_equal(read(&r, "", BAD[i], TIMES("t", FAST), NULL), BN_OK);
+        assert_string_not_equal(r.invalid, "");
+        bn_result_release(&r);
+    }
+    assert_int_equal(read(&r, "",
+                          "},\"invalid_rows\":0,\"results\":[{\"verdict\":\"valid\"}],\"rest\":{\"x\":1",
+                          TIMES("t", FAST), NULL),
+                     BN_OK);
+    assert_string_equal(r.invalid, "");
+    bn_result_release(&r);
+}
+
 static void what_is_unlike_is_named(void **state)
 {
     (void)state;
@@ -267,9 +290,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(settings_are_what_was_measured), cmocka_unit_test(documents_are_read_back),
-        cmocka_unit_test(what_is_unlike_is_named),        cmocka_unit_test(points_have_no_samples),
-        cmocka_unit_test(sessions_are_compared),          cmocka_unit_test(points_are_judged_by_levels),
-        cmocka_unit_test(key_stays_under_load),           cmocka_unit_test(labels_are_names_of_folders),
+        cmocka_unit_test(invalid_parts_are_seen),         cmocka_unit_test(what_is_unlike_is_named),
+        cmocka_unit_test(points_have_no_samples),         cmocka_unit_test(sessions_are_compared),
+        cmocka_unit_test(points_are_judged_by_levels),    cmocka_unit_test(key_stays_under_load),
+        cmocka_unit_test(labels_are_names_of_folders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
