@@ -76,7 +76,7 @@ complete -c bn-bench -n '__fish_seen_subcommand_from doctor' -l json -d 'print J
 complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l rounds -s r -x -d 'rounds that count; each runs A, B, and A once more. 6 is the least that can show anything'
 complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l warmup -x -d 'rounds before them that do not count'
 complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l max-time -x -d 'begin no pair of rounds after this time (90s, 15m)'
-complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l timeout -x -d 'end a command that runs longer; the session is over then, and nothing is shown'
+complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l timeout -x -d 'end a command that runs longer; the session is over then, without a verdict'
 complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l prepare -x -d 'a line for the shell before each run, not timed'
 complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l input -r -F -d 'standard input of the commands; without it, it is empty'
 complete -c bn-bench -n '__fish_seen_subcommand_from ab' -l shell -d 'each command is a line for the shell, its words joined by spaces'

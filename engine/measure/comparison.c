@@ -187,24 +187,104 @@ static void print_share(char *out, size_t room, double share)
         snprintf(out, room, "-");
 }
 
-static void print_row(struct bn_buf *out, const struct bn_comparison *c, int wide_test, int wide_metric)
+/* One that has no sign. */
+static void print_size(char *out, size_t room, double share)
 {
-    char a[48], b[48], change[24], low[24], high[24], interval[56] = "-", band[24] = "-", mde[24] = "-";
-    print_value(a, sizeof a, c->median_a, c->unit);
-    print_value(b, sizeof b, c->median_b, c->unit);
-    print_share(change, sizeof change, c->j.change);
+    if (isfinite(share))
+        snprintf(out, room, "%.2f", 100 * share);
+    else
+        snprintf(out, room, "-");
+}
+
+/* What a row says behind test and metric, in the order of HEADS. */
+enum { CELL_A, CELL_B, CELL_CHANGE, CELL_INTERVAL, CELL_BAND, CELL_MDE, CELL_N, CELL_VERDICT, N_CELLS };
+static const char *const HEADS[N_CELLS] = {"A",      "B",       "change %", "interval",
+                                           "band %", "finds %", "n",        "verdict"};
+#define CELL_ROOM 56
+struct row {
+    char cell[N_CELLS][CELL_ROOM];
+};
+
+static struct row row_of(const struct bn_comparison *c)
+{
+    struct row row = {{""}};
+    char low[24], high[24];
+    bool grave = c->severity != BN_SEVERITY_NONE;
+    print_value(row.cell[CELL_A], CELL_ROOM, c->median_a, c->unit);
+    print_value(row.cell[CELL_B], CELL_ROOM, c->median_b, c->unit);
+    print_share(row.cell[CELL_CHANGE], CELL_ROOM, c->j.change);
     print_share(low, sizeof low, c->j.low);
     print_share(high, sizeof high, c->j.high);
-    if (c->j.band > 0) snprintf(band, sizeof band, "%.2f", 100 * c->j.band);
-    if (isfinite(c->j.mde)) snprintf(mde, sizeof mde, "%.2f", 100 * c->j.mde);
-    if (isfinite(c->j.low)) snprintf(interval, sizeof interval, "%s..%s", low, high);
-    bn_buf_printf(out, "%-*s  %-*s  %11s  %11s  %8s  %16s  %6s  %7s  %4zu  %s", wide_test, c->test,
-                  wide_metric, c->metric, a, b, change, interval, band, mde, c->j.n,
-                  bn_outcome_name(c->j.outcome));
-    if (c->severity != BN_SEVERITY_NONE) bn_buf_printf(out, " (%s)", SEVERITIES[c->severity]);
-    /* The numbers of the row are all the reason that SAME has. */
-    if (c->j.outcome != BN_OUTCOME_SAME) bn_buf_printf(out, ": %s", c->j.reason);
+    bool bounded = isfinite(c->j.low);
+    snprintf(row.cell[CELL_INTERVAL], CELL_ROOM, "%s%s%s", low, bounded ? ".." : "", bounded ? high : "");
+    print_size(row.cell[CELL_BAND], CELL_ROOM, c->j.band > 0 ? c->j.band : (double)NAN);
+    print_size(row.cell[CELL_MDE], CELL_ROOM, c->j.mde);
+    snprintf(row.cell[CELL_N], CELL_ROOM, "%zu", c->j.n);
+    snprintf(row.cell[CELL_VERDICT], CELL_ROOM, "%s%s%s%s", bn_outcome_name(c->j.outcome), grave ? " (" : "",
+             grave ? SEVERITIES[c->severity] : "", grave ? ")" : "");
+    return row;
+}
+
+static void widen(int *wide, const char *text, int most)
+{
+    int n = (int)bn_min_size(strlen(text), (size_t)most);
+    if (n > *wide) *wide = n;
+}
+
+/* Columns are as wide as what stands in them: names to the left, numbers to the right. */
+static void print_rows(struct bn_buf *out, const struct bn_comparison *list, size_t n)
+{
+    int test = 0, metric = 0, wide[N_CELLS] = {0};
+    widen(&test, "test", 60);
+    widen(&metric, "metric", 40);
+    for (size_t k = 0; k < N_CELLS; k++)
+        widen(&wide[k], HEADS[k], CELL_ROOM);
+    for (size_t i = 0; i < n; i++) {
+        struct row row = row_of(&list[i]);
+        widen(&test, list[i].test, 60);
+        widen(&metric, list[i].metric, 40);
+        for (size_t k = 0; k < N_CELLS; k++)
+            widen(&wide[k], row.cell[k], CELL_ROOM);
+    }
+    wide[CELL_VERDICT] = 0; /* the last one: nothing stands behind it */
+    bn_buf_printf(out, "%-*s  %-*s", test, "test", metric, "metric");
+    for (size_t k = 0; k < N_CELLS; k++)
+        bn_buf_printf(out, "  %*s", wide[k], HEADS[k]);
+    for (size_t i = 0; i < n; i++) {
+        struct row row = row_of(&list[i]);
+        bn_buf_printf(out, "\n%-*s  %-*s", test, list[i].test, metric, list[i].metric);
+        for (size_t k = 0; k < N_CELLS; k++)
+            bn_buf_printf(out, "  %*s", wide[k], row.cell[k]);
+    }
     bn_buf_putc(out, '\n');
+}
+
+/* The numbers of the row are all the reason that SAME has. */
+static bool same_reason(const struct bn_comparison *a, const struct bn_comparison *b)
+{
+    return b->j.outcome != BN_OUTCOME_SAME && strcmp(a->j.reason, b->j.reason) == 0;
+}
+
+/* Each reason once, where it first appears, with the series that it stands for. */
+static void print_reasons(struct bn_buf *out, const struct bn_comparison *list, size_t n)
+{
+    bool first = true;
+    for (size_t i = 0; i < n; i++) {
+        const struct bn_comparison *c = &list[i];
+        size_t before = 0, count = 1;
+        if (c->j.outcome == BN_OUTCOME_SAME) continue;
+        while (before < i && !same_reason(c, &list[before]))
+            before++;
+        if (before < i) continue;
+        for (size_t k = i + 1; k < n; k++)
+            count += same_reason(c, &list[k]);
+        if (first) bn_buf_putc(out, '\n');
+        first = false;
+        if (count == 1)
+            bn_buf_printf(out, "%s %s: %s\n", c->test, c->metric, c->j.reason);
+        else
+            bn_buf_printf(out, "%zu series: %s\n", count, c->j.reason);
+    }
 }
 
 static void print_counts(struct bn_buf *out, const struct bn_comparison *list, size_t n)
@@ -225,19 +305,8 @@ static void print_counts(struct bn_buf *out, const struct bn_comparison *list, s
 
 void bn_comparisons_print(struct bn_buf *out, const struct bn_comparison *list, size_t n)
 {
-    size_t wide_test = strlen("test"), wide_metric = strlen("metric");
-    for (size_t i = 0; i < n; i++) {
-        if (strlen(list[i].test) > wide_test) wide_test = strlen(list[i].test);
-        if (strlen(list[i].metric) > wide_metric) wide_metric = strlen(list[i].metric);
-    }
-    if (wide_test > 60) wide_test = 60;
-    if (wide_metric > 40) wide_metric = 40;
-    if (n > 0)
-        bn_buf_printf(out, "%-*s  %-*s  %11s  %11s  %8s  %16s  %6s  %7s  %4s  %s\n", (int)wide_test, "test",
-                      (int)wide_metric, "metric", "A", "B", "change %", "interval", "band %", "finds %", "n",
-                      "verdict");
-    for (size_t i = 0; i < n; i++)
-        print_row(out, &list[i], (int)wide_test, (int)wide_metric);
+    if (n > 0) print_rows(out, list, n);
+    print_reasons(out, list, n);
     print_counts(out, list, n);
 }
 

@@ -29,8 +29,8 @@ struct bn_comparison {
 void bn_comparisons_put(bn_json *document, const struct bn_comparison *list, size_t n);
 /* Reads one element; texts point into it. BN_ERR_FORMAT when it is malformed. */
 BN_MUST_CHECK bn_status bn_comparison_read(struct bn_comparison *out, const bn_json *element, bn_error *err);
-/* Appends a table for people, a line each, and a last line that counts the outcomes: "3 SAME, 1 REGRESSED".
- */
+/* Appends a table for people, a line each; under it the reasons, each once, with the series that it stands
+ * for; and a last line that counts the outcomes: "3 SAME, 1 REGRESSED". */
 void bn_comparisons_print(struct bn_buf *out, const struct bn_comparison *list, size_t n);
 /* The worst outcome of a session, REGRESSED before INCONCLUSIVE before IMPROVED before SAME; INCONCLUSIVE
  * of an empty one, since a gate without data does not pass. */

@@ -29,20 +29,20 @@ drifting() { # factor of B, options...
 }
 drifting 1.05 --extract 'cost=cost ([0-9.]+)'
 check 'a cost 5 % higher, under drift, is a negative result' ended 1
-check 'REGRESSED' has out '^command +cost .* REGRESSED: '
+check 'REGRESSED' has out '^command +cost .* REGRESSED$'
 check 'by the last of the numbers printed' has out '^command +cost .* \+[456]\.[0-9]+ '
 check 'the smallest change that would be found is shown' has out ' finds % '
 check 'and the verdict' has out '^verdict  REGRESSED$'
 drifting 1.05 --extract 'rate=^rate ([0-9.]+)$:higher'
-check 'a rate that is lower has regressed, too' has out '^command +rate .* REGRESSED: '
+check 'a rate that is lower has regressed, too' has out '^command +rate .* REGRESSED$'
 drifting 0.95 --extract 'cost=cost ([0-9.]+)'
 check 'a cost 5 % lower is good' ended 0
-check 'IMPROVED' has out '^command +cost .* IMPROVED: '
+check 'IMPROVED' has out '^command +cost .* IMPROVED$'
 drifting 1 --extract 'cost=cost ([0-9.]+)'
 check 'the same twice is no negative result' ended 0
 check 'and no change' has out '^command +cost .* (SAME|INCONCLUSIVE)'
 drifting 1 -r 3 --extract 'cost=cost ([0-9.]+)'
-check 'three rounds show nothing' has out '^command +cost .* INCONCLUSIVE: '
+check 'three rounds show nothing' has out '^command +cost .* INCONCLUSIVE$'
 check 'which is no failure' ended 0
 drifting 1 -r 3 --extract 'cost=cost ([0-9.]+)' --strict
 check 'unless it is asked for' ended 1
@@ -51,6 +51,7 @@ check 'unless it is asked for' ended 1
 log() { ab -r 2 --warmup 1 "$@" --no-control --shell --prepare "echo p >>$tmp/log" -- "echo a >>$tmp/log" --vs "echo b >>$tmp/log"; }
 : >"$tmp/log"
 log
+check 'how many rounds there were' has out "^session  2 rounds of A, B, A' .* behind 1 that does not count;"
 check 'wall time, CPU time and memory are compared' has out '^command +wall_ns .*INCONCLUSIVE'
 check 'memory, too' has out '^command +max_rss_bytes '
 check '3 rounds ran A six times' test "$(grep -c a "$tmp/log")" -eq 6
@@ -74,14 +75,16 @@ check 'failures can be ignored' ended 0
 check 'and are counted' has out '^failures A 0, B 3$'
 ab -r 2 --timeout 1 -- true --vs sh -c 'while :; do :; done'
 check 'a command that does not end is no data' ended 1
-check 'and gives no number' has out '^command +wall_ns +- +- .* INCONCLUSIVE: B ran into the time limit in round 1$'
+check 'it is said which, when, and that nothing is shown' has out '^stopped  B ran into --timeout 1 s in round 1: no verdict$'
+check 'no verdict is none' has out '^verdict  none$'
+check 'and gives no number' has out '^command +wall_ns +- +- .* INCONCLUSIVE$'
 ab -- "$tmp/none" --vs true
 check 'a command that is not there' ended 3
 
 # Missing numbers.
 ab -r 2 --no-control --output-only --extract 'x=x ([0-9]+)' -- echo x 1 --vs echo y 1
 check 'a number that one side lacks is no data' ended 1
-check 'which is said' has out '^command +x .*INCONCLUSIVE: B has no such series$'
+check 'which is said' has out '^command x: B has no such series$'
 ab -r 2 --no-control --output-only --extract 'x=x ([0-9]+)' -- echo y --vs echo y
 check 'one that both lack is a mistake' ended 1
 check 'which names it' has err "error: --extract: nothing that A or B printed is a 'x'"
@@ -97,10 +100,10 @@ doc a decode ns_per_token false 10,12,11
 doc b decode ns_per_token false 13,9,14
 ab -r 6 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
 check 'series are compared by their medians' has out '^decode +ns_per_token +11 ns +13 ns +\+18\.18 .* REGRESSED'
-check 'and a regression has a severity' has out ' REGRESSED \(warning\): '
+check 'and a regression has a severity' has out ' REGRESSED \(warning\)$'
 printf '{"schema": "bn.thresholds/1", "levels": [{"metric": "*", "warning_percent": 1, "critical_percent": 5}]}' >"$tmp/levels"
 ab -r 6 --no-control --output-only --series --thresholds "$tmp/levels" -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
-check 'by the levels that are given' has out ' REGRESSED \(critical\): '
+check 'by the levels that are given' has out ' REGRESSED \(critical\)$'
 ab --thresholds "$tmp/none" -- true --vs true
 check 'which have to be there' ended 3
 doc a decode bytes true 1000
@@ -110,7 +113,7 @@ check 'exact ones need one round' has out '^decode +bytes .* REGRESSED'
 printf '{"series": [%s, %s]}' "$(series decode bytes true 1000)" "$(series prompt bytes true 7)" >"$tmp/b.json"
 ab -r 2 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
 check 'sets that differ are no data' ended 1
-check 'what is missing is reported' has out '^prompt +bytes .* INCONCLUSIVE: A has no such series$'
+check 'what is missing is reported' has out '^prompt bytes: A has no such series$'
 check 'what is there is compared' has out '^decode +bytes .* SAME$'
 ab -r 2 --no-control --series --filter decode -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
 check 'a filter leaves the others out' ended 0

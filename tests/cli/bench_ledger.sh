@@ -60,22 +60,22 @@ says 1 'a large one is a regression, and critical' 'ns_per_token.*REGRESSED \(cr
 says 0 'more drift may be allowed' 'INCONCLUSIVE' bench compare --drift 50 "$docs/a.json" "$docs/slow.json"
 says 0 'the other way round it is an improvement' '2 IMPROVED' bench compare "$docs/slow.json" "$docs/a.json"
 document "$docs/mild.json" 112
-says 1 'a regression below the levels is one' 'ns_per_token.*REGRESSED:' bench compare "$docs/a.json" "$docs/mild.json"
+says 1 'a regression below the levels is one' 'ns_per_token.*REGRESSED$' bench compare "$docs/a.json" "$docs/mild.json"
 says 0 '--fail-on lets it pass' 'tokens_per_second.*REGRESSED \(warning\)' bench compare --fail-on critical "$docs/a.json" "$docs/mild.json"
 status 1 'but not a warning that is asked for' bench compare --fail-on warning "$docs/a.json" "$docs/mild.json"
-says 1 'a series that is missing fails' 'prompt .*missing in B' bench compare "$docs/a.json" "$docs/short.json"
-says 0 'one that is new is told' 'prompt .*only in B' bench compare "$docs/short.json" "$docs/a.json"
+says 1 'a series that is missing fails' 'prompt ns: .*missing in B' bench compare "$docs/a.json" "$docs/short.json"
+says 0 'one that is new is told' 'prompt ns: .*only in B' bench compare "$docs/short.json" "$docs/a.json"
 for what in key=other:another.machine threads=2:other.settings model=other:another.model; do
     document "$docs/unlike.json" 100 "${what%%:*}"
     says 9 "${what##*:} is refused, and named" "not alike: ${what##*:}" bench compare "$docs/a.json" "$docs/unlike.json"
     status 0 'unless told' bench compare --unlike "$docs/a.json" "$docs/unlike.json"
 done
 document "$docs/busy.json" 130 load=1500
-says 0 'a busy machine gives no verdict' 'ns_per_token.*INCONCLUSIVE.*other work' bench compare "$docs/a.json" "$docs/busy.json"
+says 0 'a busy machine gives no verdict' 'series: .*other work' bench compare "$docs/a.json" "$docs/busy.json"
 document "$docs/twin.json" 130 binary=b100
-says 0 'nor does a program that is the same, byte for byte' 'ns_per_token.*INCONCLUSIVE.*same program' bench compare "$docs/a.json" "$docs/twin.json"
+says 0 'nor does a program that is the same, byte for byte' 'series: .*same program' bench compare "$docs/a.json" "$docs/twin.json"
 echo '{"schema":"bn.thresholds/1","levels":[{"metric":"*","warning_percent":50,"critical_percent":60}]}' >"$docs/levels.json"
-says 1 'levels come from a file' 'ns_per_token.*REGRESSED:' bench compare --thresholds "$docs/levels.json" "$docs/a.json" "$docs/slow.json"
+says 1 'levels come from a file' 'ns_per_token.*REGRESSED$' bench compare --thresholds "$docs/levels.json" "$docs/a.json" "$docs/slow.json"
 echo '{"schema":"bn.thresholds/1","levels":[{"metrik":"*"}]}' >"$docs/levels.json"
 status 4 'whose mistakes are found' bench compare --thresholds "$docs/levels.json" "$docs/a.json" "$docs/slow.json"
 status 3 'a document that is not there' bench compare "$docs/a.json" "$docs/none.json"

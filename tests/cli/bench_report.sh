@@ -120,6 +120,9 @@ check 'JUnit: a regression fails, what is open is skipped' has "$tmp/junit.xml" 
 check 'JUnit is well-formed' xmllint --noout "$tmp/junit.xml"
 says 0 'text says the verdicts first' '^1 REGRESSED, 1 IMPROVED, 1 SAME, 1 INCONCLUSIVE$' form text "$tmp/compare.json"
 says 0 'a chance is never 0' ' <1e-4 ' form text "$tmp/compare.json"
+form html -o "$tmp/compare.html" "$tmp/compare.json"
+check 'a reason stands under its row, in the page' equal "$(grep -c '^<tr class="why' "$tmp/compare.html")" 4
+check 'and in no column' has_not "$tmp/compare.html" '<th [^>]*>why</th>'
 form csv-comparisons -o "$tmp/c.csv" "$tmp/compare.json"
 form json -o "$tmp/c.json" "$tmp/compare.json"
 check 'CSV and JSON have the same changes' equal "$(tail -n +2 "$tmp/c.csv" | cut -d, -f 8)" "$(sed -n 's/^ *"change": \(.*\),/\1/p' "$tmp/c.json")"

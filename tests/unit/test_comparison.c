@@ -153,14 +153,21 @@ static void malformed_ones_are_refused(void **state)
 static void the_table_tells_all(void **state)
 {
     (void)state;
-    const struct bn_comparison list[] = {regressed(), one_sided(), regressed()};
+    struct bn_comparison list[] = {regressed(), one_sided(), regressed(), regressed()};
     struct bn_buf out = {.max = 1 << 16};
-    bn_comparisons_print(&out, list, 3);
+    list[3].j.outcome = BN_OUTCOME_SAME;
+    bn_comparisons_print(&out, list, 4);
     assert_non_null(strstr(out.data, "12.5 ms"));
     assert_non_null(strstr(out.data, "+8.00"));
-    assert_non_null(strstr(out.data, "REGRESSED (warning): 8.0 % slower"));
-    assert_non_null(strstr(out.data, "INCONCLUSIVE: B has no samples"));
-    assert_non_null(strstr(out.data, "\n2 REGRESSED, 1 INCONCLUSIVE\n"));
+    assert_non_null(strstr(out.data, "REGRESSED (warning)\n"));
+    assert_non_null(strstr(out.data, "INCONCLUSIVE\n"));
+    /* Reasons: each once, with the one series that has it, or the number of them; none of what is SAME. */
+    assert_non_null(strstr(out.data, "\n\n2 series: 8.0 % slower\n"
+                                     "x rate: B has no samples\n1 SAME, 2 REGRESSED, 1 INCONCLUSIVE\n"));
+    for (const char *line = out.data, *end; *line != '\0'; line = end + 1) {
+        end = strchr(line, '\n');
+        assert_true(end - line < 130);
+    }
     bn_buf_release(&out);
     bn_comparisons_print(&out, NULL, 0);
     assert_string_equal(out.data, "nothing was compared\n");

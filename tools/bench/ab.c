@@ -23,7 +23,7 @@ const struct bn_option bn_bench_ab_options[] = {
     {.name = "max-time", .arg = "TIME", .help = "begin no pair of rounds after this time (90s, 15m)"},
     {.name = "timeout",
      .arg = "TIME",
-     .help = "end a command that runs longer; the session is over then, and nothing is shown"},
+     .help = "end a command that runs longer; the session is over then, without a verdict"},
     {.name = "prepare", .arg = "LINE", .help = "a line for the shell before each run, not timed"},
     {.name = "input", .arg = "FILE", .help = "standard input of the commands; without it, it is empty"},
     {.name = "shell", .help = "each command is a line for the shell, its words joined by spaces"},
@@ -82,7 +82,7 @@ static bn_status check_extracts(const struct bn_ab_session *s, const struct bn_a
         bool found = false;
         for (size_t k = 0; k < s->n_comparisons && !found; k++)
             found = strcmp(s->comparisons[k].metric, c->extracts[i].name) == 0;
-        if (!found && c->filter == NULL && s->n_slots > 0 && !s->slots[s->n_slots - 1].stop)
+        if (!found && c->filter == NULL && s->n_slots > 0 && bn_ab_session_stop(s) == NULL)
             return bn_fail(err, BN_ERR_MISMATCH, "--extract: nothing that A or B printed is a '%s'",
                            c->extracts[i].name);
     }

@@ -288,7 +288,10 @@ static bn_status take(struct bn_ab_slot *slot, const struct bn_ab_commands *c, c
     if (p->end != BN_PROCESS_EXITED || p->code != 0)
         bn_process_describe(slot->failed, sizeof slot->failed, p);
     slot->stop = p->end == BN_PROCESS_TIMEOUT;
-    if (slot->stop) return BN_OK;
+    if (slot->stop) {
+        snprintf(slot->failed, sizeof slot->failed, "ran into --timeout %g s", (double)c->timeout_ns * 1e-9);
+        return BN_OK;
+    }
     if (slot->failed[0] != '\0' && !c->ignore_failure) return refuse(slot, errors, err);
     if (!c->output_only) BN_TRY(add_usage(slot, c, p, err));
     if (out->failed && (c->series || c->n_extracts > 0))

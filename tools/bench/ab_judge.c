@@ -83,14 +83,6 @@ static bn_status judge_controls(struct bn_ab_session *s, struct work *w, bn_erro
 
 /* ---- one series ---- */
 
-/* The slot that ended the session before its time, NULL when none did. */
-static const struct bn_ab_slot *stopped_at(const struct bn_ab_session *s)
-{
-    for (size_t i = 0; i < s->n_slots; i++)
-        if (s->slots[i].stop) return &s->slots[i];
-    return NULL;
-}
-
 /* A series that is not judged; p stays unknown, so that it is no test among the others. */
 static void no_judgement(struct bn_ab_session *s, struct bn_comparison *c)
 {
@@ -154,7 +146,7 @@ static bool positive(const double *values, size_t n)
 static void say_incomplete(const struct bn_ab_session *s, struct bn_comparison *c, uint32_t n,
                            const size_t there[BN_AB_SIDES])
 {
-    const struct bn_ab_slot *stop = stopped_at(s);
+    const struct bn_ab_slot *stop = bn_ab_session_stop(s);
     char *out = c->j.reason;
     size_t room = sizeof c->j.reason;
     if (stop != NULL)
@@ -164,8 +156,8 @@ static void say_incomplete(const struct bn_ab_session *s, struct bn_comparison *
     else if (c->n_a == 0 || c->n_b == 0)
         say(out, room, "%s has no such series", c->n_a == 0 ? "A" : "B");
     else
-        say(out, room, "of %u rounds, values are there in %zu of A, %zu of B%s", n, there[BN_AB_A],
-            there[BN_AB_B], s->null && there[BN_AB_NULL] < n ? ", not all of A'" : "");
+        say(out, room, "of %u round%s, values are there in %zu of A, %zu of B%s", n, n == 1 ? "" : "s",
+            there[BN_AB_A], there[BN_AB_B], s->null && there[BN_AB_NULL] < n ? ", not all of A'" : "");
 }
 
 /* The rule is one of costs: of what should be high, less is worse. */

@@ -48,9 +48,9 @@ static uint32_t rounds_run(const struct bn_ab_session *s)
 static void print_session(struct bn_buf *out, const struct bn_ab_session *s)
 {
     uint32_t all = rounds_run(s), warm = all < s->warmup ? all : s->warmup;
-    bn_buf_printf(out, "session  %u rounds of %s in turn, behind %u that do not count; %.1f s; seed %llu\n",
-                  all - warm, s->null ? "A, B, A' (A again)" : "A, B", warm, (double)s->took_ns * 1e-9,
-                  (unsigned long long)s->seed);
+    bn_buf_printf(out, "session  %u round%s of %s in turn, behind %u that %s not count; %.1f s; seed %llu\n",
+                  all - warm, all - warm == 1 ? "" : "s", s->null ? "A, B, A' (A again)" : "A, B", warm,
+                  warm == 1 ? "does" : "do", (double)s->took_ns * 1e-9, (unsigned long long)s->seed);
 }
 
 static void print_change(struct bn_buf *out, const struct bn_judgement *j)
@@ -109,6 +109,10 @@ static void print_noise(struct bn_buf *out, const struct bn_ab_session *s)
 static void print_verdict(struct bn_buf *out, const struct bn_ab_session *s)
 {
     enum bn_outcome worst = bn_comparisons_worst(s->comparisons, s->n_comparisons);
+    if (bn_ab_session_stop(s) != NULL) {
+        bn_buf_puts(out, "verdict  none\n");
+        return;
+    }
     bn_buf_printf(out, "verdict  %s", bn_outcome_name(worst));
     if (s->n_incomplete > 0)
         bn_buf_printf(out, "; %zu of %zu series could not be compared", s->n_incomplete, s->n_comparisons);
@@ -121,10 +125,14 @@ static void print_verdict(struct bn_buf *out, const struct bn_ab_session *s)
 
 static void print_failures(struct bn_buf *out, const struct bn_ab_session *s)
 {
+    const struct bn_ab_slot *stop = bn_ab_session_stop(s);
     size_t n[2] = {0, 0};
     for (size_t i = 0; i < s->n_slots; i++)
-        n[s->slots[i].side == BN_AB_B] += s->slots[i].failed[0] != '\0';
+        n[s->slots[i].side == BN_AB_B] += s->slots[i].failed[0] != '\0' && !s->slots[i].stop;
     if (n[0] + n[1] > 0) bn_buf_printf(out, "failures A %zu, B %zu\n", n[0], n[1]);
+    if (stop != NULL)
+        bn_buf_printf(out, "stopped  %s %s in round %u: no verdict\n", bn_ab_side_name(stop->side),
+                      stop->failed, stop->round + 1);
 }
 
 void bn_ab_print(struct bn_buf *out, const struct bn_ab_session *s, const struct bn_ab_commands *c)

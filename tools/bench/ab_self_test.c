@@ -126,9 +126,10 @@ static const enum bn_outcome COLUMNS[] = {BN_OUTCOME_REGRESSED, BN_OUTCOME_IMPRO
 
 static void print(const struct bn_ab_session *s, const struct tally tallies[N_INJECTED])
 {
-    printf("%u sessions of each, of %u rounds; a margin of %g %%; shares in %%, with 95 %% intervals "
+    printf("%u session%s of each, of %u round%s; a margin of %g %%; shares in %%, with 95 %% intervals "
            "(Wilson)\n\n%-9s",
-           tallies[0].n, s->rounds, 100 * s->rules.margin, "injected");
+           tallies[0].n, tallies[0].n == 1 ? "" : "s", s->rounds, s->rounds == 1 ? "" : "s",
+           100 * s->rules.margin, "injected");
     for (size_t i = 0; i < BN_ARRAY_LEN(COLUMNS); i++)
         printf("  %-20s", bn_outcome_name(COLUMNS[i]));
     puts("  contaminated");

@@ -125,7 +125,7 @@ static bn_status run_rounds(struct bn_ab_session *s, const struct triad *triad, 
         }
         BN_TRY(run_round(s, triad, round, order, began, err));
         s->took_ns = bn_clock_ns() - began;
-        if (s->slots[s->n_slots - 1].stop) break;
+        if (bn_ab_session_stop(s) != NULL) break;
     }
     return BN_OK;
 }
@@ -153,6 +153,12 @@ bn_status bn_ab_session_run(struct bn_ab_session *s, bn_error *err)
     bn_status status = run_rounds(s, &triad, err);
     (void)munmap(arrays, n_bytes);
     return status;
+}
+
+const struct bn_ab_slot *bn_ab_session_stop(const struct bn_ab_session *s)
+{
+    const struct bn_ab_slot *last = s->n_slots > 0 ? &s->slots[s->n_slots - 1] : NULL;
+    return last != NULL && last->stop ? last : NULL;
 }
 
 void bn_ab_session_release(struct bn_ab_session *s)

@@ -69,6 +69,8 @@ BN_MUST_CHECK bn_status bn_ab_session_run(struct bn_ab_session *s, bn_error *err
 /* Fills the last part from the slots. */
 BN_MUST_CHECK bn_status bn_ab_session_judge(struct bn_ab_session *s, bn_error *err);
 void bn_ab_session_release(struct bn_ab_session *s);
+/* The slot that ended the session before its time: then there is no verdict. NULL when none did. */
+const struct bn_ab_slot *bn_ab_session_stop(const struct bn_ab_session *s);
 
 /* Slots that have that side, in a round; NULL when there is none. */
 const struct bn_ab_slot *bn_ab_session_at(const struct bn_ab_session *s, uint32_t round,

@@ -193,7 +193,8 @@ static bn_status decide(const struct bn_ledger *l, const char *name, const struc
                          judging, err));
     note->against = baseline->id;
     note->state = note->outcome == BN_OUTCOME_REGRESSED ? BN_ENTRY_REGRESSED : BN_ENTRY_SAVED;
-    if (n_missing > 0) bn_report_warning("%zu series of the baseline are missing", n_missing);
+    if (n_missing > 0)
+        bn_report_warning("%zu series of the baseline %s missing", n_missing, n_missing == 1 ? "is" : "are");
     bn_report_note(0, "%s against %.*s%s", bn_outcome_name(note->outcome), SHORT_ID, baseline->id,
                    note->state == BN_ENTRY_REGRESSED ? ": it cannot become a baseline" : "");
     return BN_OK;
@@ -362,8 +363,8 @@ static void print_series(const struct bn_series_list *all)
         const struct bn_series *s = &all->list[i];
         struct bn_summary summary;
         if (bn_summarize(&summary, s->samples, s->n))
-            printf("  %-40s %-20s %12.6g %s, +- %.3g, %zu samples\n", s->test, s->metric, summary.median,
-                   s->unit, summary.mad, s->n);
+            printf("  %-40s %-20s %12.6g %s, +- %.3g, %zu sample%s\n", s->test, s->metric, summary.median,
+                   s->unit, summary.mad, s->n, s->n == 1 ? "" : "s");
     }
 }
 
@@ -461,7 +462,8 @@ static bn_status check_promotion(const struct bn_ledger *l, const struct bn_entr
         return bn_fail(err, BN_ERR_MISMATCH,
                        "run %.12s regressed against the baseline %.12s: it cannot replace it", e->id,
                        baseline->id);
-    if (n_missing > 0) bn_report_warning("%zu series of the baseline are missing", n_missing);
+    if (n_missing > 0)
+        bn_report_warning("%zu series of the baseline %s missing", n_missing, n_missing == 1 ? "is" : "are");
     return status;
 }
 

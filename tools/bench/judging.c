@@ -136,8 +136,11 @@ bn_status bn_bench_judging_show(struct bn_args *args, const struct bn_bench_judg
         printf(
             "The two were not taken in turn: less than %g %% may be the machine; bn-bench ab would tell.\n",
             100 * judging->rules.drift);
-    if (offline->n_missing > 0) printf("%zu series of A are missing in B.\n", offline->n_missing);
-    if (offline->n_extra > 0) printf("%zu series are only in B.\n", offline->n_extra);
+    if (offline->n_missing > 0)
+        printf("%zu series of A %s missing in B.\n", offline->n_missing,
+               offline->n_missing == 1 ? "is" : "are");
+    if (offline->n_extra > 0)
+        printf("%zu series %s only in B.\n", offline->n_extra, offline->n_extra == 1 ? "is" : "are");
     if (why != NULL) bn_report_note(0, "failed: %s", why);
     return BN_OK;
 }

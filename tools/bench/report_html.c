@@ -42,7 +42,20 @@ static void put_cell(struct bn_buf *out, const struct bn_report_table *t, size_t
     bn_html(out, "%s</%s>", cell->text, tag);
 }
 
-/* With details, the first column leads to the section of its row. */
+static void put_row(struct bn_buf *out, const struct bn_report_table *t, size_t row, bool wordy)
+{
+    const char *broken = strcmp(t->kinds[row], "bad") == 0 ? "broken" : "";
+    size_t n = t->n_cols - wordy;
+    bn_html(out, "<tr class=\"%s\">", broken);
+    for (size_t c = 0; c < n; c++)
+        put_cell(out, t, row, c);
+    bn_html(out, "</tr>\n");
+    if (wordy)
+        bn_html(out, "<tr class=\"why %s\"><td colspan=\"%zu\"><div>%s</div></td></tr>\n", broken, n,
+                t->cells[row * t->n_cols + n].text);
+}
+
+/* Of a wordy table the last column is sentences: they stand under their rows, which would be too wide. */
 static bn_status put_table(struct bn_buf *out, const struct bn_report *r,
                            void (*make)(struct bn_report_table *t, const struct bn_report *r),
                            const char *name, bn_error *err)
@@ -53,17 +66,14 @@ static bn_status put_table(struct bn_buf *out, const struct bn_report *r,
         bn_report_table_release(&t);
         return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     }
+    bool wordy = strcmp(name, "wordy") == 0;
     size_t n = bn_min_size(t.n_rows, ROWS_MAX);
     bn_html(out, "<div class=\"scroll\" tabindex=\"0\"><table class=\"figures %s\"><thead><tr>", name);
-    for (size_t c = 0; c < t.n_cols; c++)
+    for (size_t c = 0; c < t.n_cols - wordy; c++)
         bn_html(out, "<th scope=\"col\" class=\"%s\">%s</th>", t.align[c] == 'l' ? "left" : "", t.heads[c]);
     bn_html(out, "</tr></thead><tbody>\n");
-    for (size_t i = 0; i < n; i++) {
-        bn_html(out, "<tr class=\"%s\">", strcmp(t.kinds[i], "bad") == 0 ? "broken" : "");
-        for (size_t c = 0; c < t.n_cols; c++)
-            put_cell(out, &t, i, c);
-        bn_html(out, "</tr>\n");
-    }
+    for (size_t i = 0; i < n; i++)
+        put_row(out, &t, i, wordy);
     bn_html(out, "</tbody></table></div>\n");
     if (n < t.n_rows)
         bn_html(out, "<p class=\"what\">The first %zu of %zu rows; --format csv has them all.</p>\n", n,

@@ -257,7 +257,7 @@ static bn_status github(struct bn_buf *out, const struct bn_report *r, bool high
             bn_json_put_string(o, "range", text.data);
         }
         text.len = 0;
-        bn_buf_printf(&text, "median of %zu samples, MAD ", s->s->n);
+        bn_buf_printf(&text, "median of %zu sample%s, MAD ", s->s->n, s->s->n == 1 ? "" : "s");
         bn_json_write_number(&text, s->figure[BN_FIGURE_MAD]);
         bn_json_put_string(o, "extra", text.data);
         bn_buf_release(&text);

@@ -182,7 +182,7 @@ static bn_status show_history(struct trend *t, const struct bn_ledger *l, const 
     if (!t->args->json) {
         printf("  %-32s %-18s ", h->series->test, h->series->metric);
         print_sparks(h);
-        printf("  %.6g %s, %zu runs\n", h->medians[h->n - 1], h->series->unit, h->n);
+        printf("  %.6g %s, %zu run%s\n", h->medians[h->n - 1], h->series->unit, h->n, h->n == 1 ? "" : "s");
     }
     for (size_t i = 0; i < n_found; i++) {
         if (fabs(expm1(list[i].shift.estimate)) <= t->margin) continue;
