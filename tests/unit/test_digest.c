@@ -310,6 +310,32 @@ static void keys_of_small_order_are_refused(void **state)
     }
 }
 
+/* Of nothing it is the tag of GCM's first test case (McGrew and Viega, "The Galois/Counter Mode of
+ * Operation", appendix B); pieces make no difference, one bit does. */
+static void checksums(void **state)
+{
+    (void)state;
+    struct bn_checksum *sum = NULL;
+    char empty[BN_CHECKSUM_HEX], whole[BN_CHECKSUM_HEX], parts[BN_CHECKSUM_HEX], other[BN_CHECKSUM_HEX];
+    unsigned char bytes[1000];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)(i * 7);
+    assert_int_equal(bn_checksum_open(&sum, NULL), BN_OK);
+    bn_checksum_take(sum, empty);
+    assert_string_equal(empty, "58e2fccefa7e3061367f1d57a4e7455a");
+    bn_checksum_update(sum, bytes, sizeof bytes);
+    bn_checksum_take(sum, whole);
+    for (size_t at = 0; at < sizeof bytes; at += 40)
+        bn_checksum_update(sum, bytes + at, 40);
+    bn_checksum_take(sum, parts);
+    assert_string_equal(whole, parts);
+    bytes[999] ^= 1;
+    bn_checksum_update(sum, bytes, sizeof bytes);
+    bn_checksum_take(sum, other);
+    assert_string_not_equal(whole, other);
+    bn_checksum_close(sum);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +349,7 @@ int main(void)
         cmocka_unit_test(generated_keys_work_and_have_an_id),
         cmocka_unit_test(key_files_are_read_strictly),
         cmocka_unit_test(keys_of_small_order_are_refused),
+        cmocka_unit_test(checksums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
