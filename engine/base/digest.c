@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/file.h"
 
 /* ---- SHA-256 ---- */
 
@@ -118,6 +119,21 @@ bn_status bn_sha256_hex(const void *bytes, size_t n, char hex[BN_SHA256_HEX], bn
         return bn_fail(err, BN_ERR_NOMEM, "cannot compute a digest");
     bn_hex(hex, digest, sizeof digest);
     return BN_OK;
+}
+
+bool bn_is_sha256(const char *text)
+{
+    return strspn(text, "0123456789abcdef") == BN_SHA256_HEX - 1 && text[BN_SHA256_HEX - 1] == '\0';
+}
+
+bn_status bn_sha256_file(const char *path, char hex[BN_SHA256_HEX], bn_error *err)
+{
+    struct bn_file_map map;
+    hex[0] = '\0';
+    BN_TRY(bn_file_map_open(&map, path, false, err));
+    bn_status status = bn_sha256_hex(map.data, map.n_bytes, hex, err);
+    bn_file_map_close(&map);
+    return status;
 }
 
 void bn_hex(char *hex, const unsigned char *bytes, size_t n)

@@ -30,6 +30,10 @@ void bn_checksum_close(struct bn_checksum *sum);
 
 /* One shot. */
 BN_MUST_CHECK bn_status bn_sha256_hex(const void *bytes, size_t n, char hex[BN_SHA256_HEX], bn_error *err);
+/* Is this a digest as it is written everywhere here: 64 digits, lower case? */
+bool bn_is_sha256(const char *text);
+/* Of a whole file. */
+BN_MUST_CHECK bn_status bn_sha256_file(const char *path, char hex[BN_SHA256_HEX], bn_error *err);
 void bn_hex(char *hex, const unsigned char *bytes, size_t n); /* 2 n digits, lower case, and a NUL */
 
 /* Standard base64 with padding. Decoding is strict: no white space, the URL alphabet is accepted, unused bits

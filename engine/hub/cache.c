@@ -163,6 +163,14 @@ bn_status bn_hub_cache_blob(char **out, const char *root, const char *repo, cons
     return status;
 }
 
+bn_status bn_hub_cache_lock(char **out, const char *root, const char *repo, const char *etag, bn_error *err)
+{
+    const char *slash = strchr(repo, '/'); /* old repositories have no owner */
+    int owner = slash != NULL ? (int)(slash - repo) : (int)strlen(repo);
+    return make_path(out, err, "%s/.locks/models--%.*s%s%s/%s.lock", root, owner, repo,
+                     slash != NULL ? "--" : "", slash != NULL ? slash + 1 : "", etag);
+}
+
 /* A link beside its final name, then renamed over it, so that there is always the old one or the new one.
  * Where links are not possible the bytes are: a hard link. */
 static bn_status place_link(const char *target, const char *blob, const char *path, bn_error *err)

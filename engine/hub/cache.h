@@ -26,6 +26,9 @@ BN_MUST_CHECK bn_status bn_hub_cache_find(char **out, const char *root, const ch
 /* Where the blob of an etag belongs; makes the folders. The etag is checked: hex digits only. Allocated. */
 BN_MUST_CHECK bn_status bn_hub_cache_blob(char **out, const char *root, const char *repo, const char *etag,
                                           bn_error *err);
+/* The lock of whoever fetches it. Allocated. */
+BN_MUST_CHECK bn_status bn_hub_cache_lock(char **out, const char *root, const char *repo, const char *etag,
+                                          bn_error *err);
 /* Links a blob that is whole into the snapshot of a commit (relative link; a copy where links cannot be made)
  * and records the revision. Gives the snapshot's path, allocated. */
 BN_MUST_CHECK bn_status bn_hub_cache_link(char **out, const char *root, const char *repo, const char *etag,

@@ -272,18 +272,16 @@ static bn_status make_urls(struct work *w, size_t *n, bn_error *err)
 static bn_status fetch_cached(struct work *w, size_t n_urls, const char *identity, bn_error *err)
 {
     struct bn_hub_fetch *f = w->f;
-    char *blob = NULL, *path = NULL, lock[4200];
+    char *blob = NULL, *path = NULL, *lock = NULL;
     BN_TRY(bn_hub_cache_blob(&blob, w->root, f->repo, w->meta.etag, err));
     bn_status status = copy(f->path, sizeof f->path, blob, err);
-    const char *owner = f->repo, *slash = strchr(f->repo, '/');
-    int n = snprintf(lock, sizeof lock, "%s/.locks/models--%.*s--%s/%s.lock", w->root, (int)(slash - owner),
-                     owner, slash + 1, w->meta.etag);
-    if (n < 0 || (size_t)n >= sizeof lock) status = bn_fail(err, BN_ERR_LIMIT, "the path is too long");
+    if (status == BN_OK) status = bn_hub_cache_lock(&lock, w->root, f->repo, w->meta.etag, err);
     if (status == BN_OK && !f->dry_run) status = locked_transfer(w, lock, blob, n_urls, identity, err);
     if (status == BN_OK && !f->dry_run)
         status =
             bn_hub_cache_link(&path, w->root, f->repo, w->meta.etag, f->commit, f->revision, f->file, err);
     if (status == BN_OK && path != NULL) status = copy(f->path, sizeof f->path, path, err);
+    bn_free(lock);
     bn_free(path);
     bn_free(blob);
     return status;

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/error.h"
+#include "hub/reference.h"
 
 #define BUFFER_BYTES (512L << 10)
 #define MAX_HEADER_BYTES (64u << 10)
@@ -389,11 +390,6 @@ static void release_origin(struct origin *o)
     curl_free(o->port);
 }
 
-static bool is_loopback(const char *host)
-{
-    return strcasecmp(host, "localhost") == 0 || strcmp(host, "127.0.0.1") == 0 || strcmp(host, "[::1]") == 0;
-}
-
 static bn_status check_hop(CURLU *from, CURLU *to, bn_error *err)
 {
     struct origin a, b;
@@ -401,7 +397,7 @@ static bn_status check_hop(CURLU *from, CURLU *to, bn_error *err)
     bn_status status = BN_OK;
     if (!ok)
         status = bn_fail(err, BN_ERR_FORMAT, "a redirect leads to what is no URL");
-    else if (strcmp(b.scheme, "https") != 0 && (strcmp(b.scheme, "http") != 0 || !is_loopback(b.host)))
+    else if (strcmp(b.scheme, "https") != 0 && (strcmp(b.scheme, "http") != 0 || !bn_hub_is_loopback(b.host)))
         status = bn_fail(err, BN_ERR_FORMAT, "a redirect leads to %s on %.60s, which is not safe", b.scheme,
                          b.host);
     else if (strcmp(a.scheme, "https") == 0 && strcmp(b.scheme, "https") != 0)

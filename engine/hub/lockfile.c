@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "hub/reference.h"
@@ -20,11 +21,6 @@ static bool text(const bn_json *o, const char *name, const char **out)
 {
     *out = NULL;
     return bn_json_string(bn_json_get(o, name), out);
-}
-
-static bool is_sha256(const char *digest)
-{
-    return strspn(digest, "0123456789abcdef") == 64 && digest[64] == '\0';
 }
 
 /* A file of a repository at a commit, or a URL. */
@@ -51,7 +47,7 @@ static bn_status read_file(struct bn_hub_locked *f, const bn_json *o, bn_error *
     (void)text(o, "revision", &f->revision);
     (void)text(o, "file", &f->file);
     (void)text(o, "licence", &f->licence);
-    if (!text(o, "sha256", &f->sha256) || !is_sha256(f->sha256))
+    if (!text(o, "sha256", &f->sha256) || !bn_is_sha256(f->sha256))
         return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, f->id, "sha256 is not 64 hexadecimal digits");
     if (!bn_json_u64(bn_json_get(o, "size"), &f->size))
         return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, f->id, "there is no size");

@@ -60,8 +60,7 @@ static bool is_safe_url_text(const char *url)
     return true;
 }
 
-/* http is for this machine alone: tests, and mirrors behind a tunnel. */
-static bool is_loopback(const char *host)
+bool bn_hub_is_loopback(const char *host)
 {
     static const char *const HOSTS[] = {"localhost", "127.0.0.1", "[::1]"};
     for (size_t i = 0; i < BN_ARRAY_LEN(HOSTS); i++) {
@@ -113,7 +112,7 @@ static bn_status parse_url(struct bn_hub_reference *out, const char *text, bn_er
         bn_error_hint(err, "a token is taken from HF_TOKEN");
         return BN_ERR_ARG;
     }
-    if (strncasecmp(text, "http://", 7) == 0 && !is_loopback(host)) {
+    if (strncasecmp(text, "http://", 7) == 0 && !bn_hub_is_loopback(host)) {
         bn_fail(err, BN_ERR_ARG, "http is not safe: anybody on the way can change what arrives");
         bn_error_hint(err, "use https");
         return BN_ERR_ARG;

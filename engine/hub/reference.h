@@ -39,4 +39,8 @@ bool bn_hub_safe_path(const char *path);
 /* Is this revision a commit, which never moves, rather than a branch or a tag? (40 to 64 hex digits) */
 bool bn_hub_is_commit(const char *revision);
 
+/* Does this host, or what begins with one as in a URL, mean this machine? http is for it alone: tests, and
+ * mirrors behind a tunnel. */
+bool bn_hub_is_loopback(const char *host);
+
 #endif

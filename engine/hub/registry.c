@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "hub/reference.h"
@@ -25,11 +26,6 @@ struct bn_hub_registry {
 };
 
 /* ---- reading ---- */
-
-static bool is_sha256(const char *text)
-{
-    return strspn(text, "0123456789abcdef") == 64 && text[64] == '\0';
-}
 
 /* A member that must be a text. */
 static bn_status text(const char **out, const bn_json *object, const char *name, bn_error *err)
@@ -49,7 +45,7 @@ static bn_status read_file(struct bn_hub_file *out, const bn_json *o, bn_error *
     if (!bn_json_string(bn_json_get(o, "file"), &out->file)) out->file = "";
     if (size != NULL && (!bn_json_u64(size, &out->size) || out->size == 0))
         return bn_fail(err, BN_ERR_FORMAT, "%s: the size is no positive number", out->repo);
-    if (sha256 != NULL && (!bn_json_string(sha256, &out->sha256) || !is_sha256(out->sha256)))
+    if (sha256 != NULL && (!bn_json_string(sha256, &out->sha256) || !bn_is_sha256(out->sha256)))
         return bn_fail(err, BN_ERR_FORMAT, "%s: sha256 is not 64 hexadecimal digits", out->repo);
     if (!bn_hub_safe_path(out->repo) || !bn_hub_safe_path(out->revision) ||
         (out->file[0] != '\0' && !bn_hub_safe_path(out->file)))

@@ -120,11 +120,6 @@ static bn_status pause_for(struct job *job, uint64_t ms, bn_error *err)
 
 /* ---- asking ---- */
 
-static bool is_hex(const char *text, size_t n)
-{
-    return strspn(text, "0123456789abcdef") == n && text[n] == '\0';
-}
-
 /* What the hub calls the file's digest: its etag, without quotes. */
 static void linked_sha256(char out[BN_SHA256_HEX], const struct bn_http_answer *a)
 {
@@ -133,7 +128,7 @@ static void linked_sha256(char out[BN_SHA256_HEX], const struct bn_http_answer *
     out[0] = '\0';
     if (n == 66 && etag[0] == '"') snprintf(out, BN_SHA256_HEX, "%.64s", etag + 1);
     if (n == 64) snprintf(out, BN_SHA256_HEX, "%s", etag);
-    if (!is_hex(out, 64)) out[0] = '\0';
+    if (!bn_is_sha256(out)) out[0] = '\0';
 }
 
 /* Is what the server has what is wanted? Asked before anything is fetched. */
@@ -599,36 +594,37 @@ static bn_status run(struct job *job, bn_error *err)
 
 /* ---- what is there already ---- */
 
-static bn_status digest_of(const char *path, char hex[BN_SHA256_HEX], uint64_t *size, bn_error *err)
-{
-    struct bn_file_map map;
-    BN_TRY(bn_file_map_open(&map, path, false, err));
-    bn_status status = bn_sha256_hex(map.data, map.n_bytes, hex, err);
-    *size = map.n_bytes;
-    bn_file_map_close(&map);
-    return status;
-}
-
-bn_status bn_transfer_verify(const char *path, uint64_t size, const char *sha256, bn_error *err)
+/* hex is the file's digest, "" when none was wanted. */
+static bn_status verify(const char *path, uint64_t size, const char *sha256, char hex[BN_SHA256_HEX],
+                        bn_error *err)
 {
     struct stat st;
-    char hex[BN_SHA256_HEX];
-    uint64_t n;
+    hex[0] = '\0';
     if (stat(path, &st) != 0) return bn_fail_errno(err, errno, path, "cannot look at");
     if (size > 0 && (uint64_t)st.st_size != size)
         return bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, path, "%llu bytes, wanted are %llu",
                           (unsigned long long)st.st_size, (unsigned long long)size);
     if (sha256 == NULL) return BN_OK;
-    BN_TRY(digest_of(path, hex, &n, err));
+    BN_TRY(bn_sha256_file(path, hex, err));
     if (strcasecmp(hex, sha256) == 0) return BN_OK;
     return bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, path, "sha256 is %s, wanted is %s", hex, sha256);
+}
+
+bn_status bn_transfer_verify(const char *path, uint64_t size, const char *sha256, bn_error *err)
+{
+    char hex[BN_SHA256_HEX];
+    return verify(path, size, sha256, hex, err);
 }
 
 /* A file that is what is wanted is not fetched. Without a digest, one that is there is. */
 static bool is_there(struct bn_transfer *t)
 {
-    if (t->force || bn_transfer_verify(t->path, t->size, t->sha256, NULL) != BN_OK) return false;
-    return digest_of(t->path, t->digest, &t->final_size, NULL) == BN_OK;
+    struct stat st;
+    if (t->force || verify(t->path, t->size, t->sha256, t->digest, NULL) != BN_OK) return false;
+    if (t->digest[0] == '\0' && bn_sha256_file(t->path, t->digest, NULL) != BN_OK) return false;
+    if (stat(t->path, &st) != 0) return false;
+    t->final_size = (uint64_t)st.st_size;
+    return true;
 }
 
 bn_status bn_transfer_run(struct bn_transfer *transfer, bn_error *err)

@@ -180,17 +180,14 @@ static void put_program(struct build *b, bn_json *resolved)
 {
     bn_json *program = bn_json_put_object(resolved, "program");
     char path[4096], hex[BN_SHA256_HEX];
-    struct bn_file_map map;
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
     path[n > 0 ? n : 0] = '\0';
     bn_json_put_string(program, "name", n > 0 ? base_name(path) : NULL);
     bn_json_put_string(program, "version", bn_version());
-    bool known = bn_file_map_open(&map, "/proc/self/exe", false, NULL) == BN_OK;
-    if (known && bn_sha256_hex(map.data, map.n_bytes, hex, NULL) == BN_OK)
+    if (bn_sha256_file("/proc/self/exe", hex, NULL) == BN_OK)
         bn_json_put_string(program, "sha256", hex);
     else
         bn_json_put_null(program, "sha256");
-    if (known) bn_file_map_close(&map);
     bool stamped = strcmp(BN_BUILD_COMMIT, "unknown") != 0;
     bn_json_put_string(program, "commit", stamped ? BN_BUILD_COMMIT : NULL);
     if (stamped)

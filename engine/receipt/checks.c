@@ -80,7 +80,7 @@ bool bn_rule_text(const struct bn_rules_input *in, const char *path, const char 
 
 bool bn_rule_is_digest(const char *text)
 {
-    return strlen(text) == 64 && strspn(text, "0123456789abcdef") == 64;
+    return bn_is_sha256(text);
 }
 
 bool bn_rule_digest(const struct bn_rules_input *in, const char *path, const char **value,

@@ -16,13 +16,9 @@
 /* The digest of a file under a name, or why there is none. */
 static void put_file_digest(bn_json *object, const char *name, const char *path)
 {
-    struct bn_file_map map = {0};
     char hex[BN_SHA256_HEX];
     bn_error err = {0};
-    bn_status status = bn_file_map_open(&map, path, false, &err);
-    if (status == BN_OK) status = bn_sha256_hex(map.data, map.n_bytes, hex, &err);
-    bn_file_map_close(&map);
-    if (status == BN_OK)
+    if (bn_sha256_file(path, hex, &err) == BN_OK)
         bn_json_put_string(object, name, hex);
     else
         bn_json_put_unavailable(object, name, err.msg);

@@ -30,12 +30,12 @@ void *bn_report_append(void *list, size_t *n, size_t each, void **element)
 
 #define APPEND(r, name) BN_REPORT_APPEND((r)->name, (r)->n_##name)
 
-static bn_status no_memory(bn_error *err)
+bn_status bn_report_no_memory(bn_error *err)
 {
     return bn_fail(err, BN_ERR_NOMEM, "out of memory");
 }
 
-static const char *text_of(const bn_json *object, const char *path)
+const char *bn_report_member(const bn_json *object, const char *path)
 {
     const char *text = "";
     (void)bn_json_string(bn_json_path(object, path), &text);
@@ -64,13 +64,13 @@ static bn_status read_warmup(struct bn_report_series *s, bn_error *err)
 {
     const bn_json *list = bn_json_get(s->source->doc, "configurations"), *config = bn_json_first(list);
     size_t n = 0, counted = 0;
-    while (config != NULL && strcmp(text_of(config, "name"), s->s->test) != 0)
+    while (config != NULL && strcmp(bn_report_member(config, "name"), s->s->test) != 0)
         config = bn_json_next(config);
     double tokens = number_of(config, "tokens");
     if (strcmp(s->s->metric, "ns_per_token") != 0 || !(tokens > 0)) return BN_OK;
     const bn_json *samples = bn_json_get(config, "samples");
     double *early = bn_alloc(bn_json_size(samples), sizeof *early);
-    if (early == NULL) return no_memory(err);
+    if (early == NULL) return bn_report_no_memory(err);
     for (const bn_json *e = bn_json_first(samples); e != NULL; e = bn_json_next(e)) {
         bool warmup = false;
         double value = number_of(e, "ns") / tokens;
@@ -91,7 +91,7 @@ static bn_status read_series(struct bn_report *r, struct bn_report_source *sourc
     BN_TRY(bn_series_read(&source->series, source->doc, err));
     for (size_t i = 0; i < source->series.n; i++) {
         struct bn_report_series *s = APPEND(r, series);
-        if (s == NULL) return no_memory(err);
+        if (s == NULL) return bn_report_no_memory(err);
         s->s = &source->series.list[i];
         s->source = source;
         BN_TRY(bn_report_figures(s, err));
@@ -106,7 +106,7 @@ static bn_status read_comparisons(struct bn_report *r, const struct bn_report_so
     const bn_json *list = bn_json_get(source->doc, "comparisons");
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
         struct bn_report_comparison *c = APPEND(r, comparisons);
-        if (c == NULL) return no_memory(err);
+        if (c == NULL) return bn_report_no_memory(err);
         c->source = source;
         c->margin = number_of(source->doc, "settings.margin");
         BN_TRY(bn_comparison_read(&c->c, e, err));
@@ -122,7 +122,7 @@ static bn_status time_point(struct bn_report_point *p, const bn_json *result, bn
     double *ns = bn_alloc(bn_json_size(samples), sizeof *ns);
     struct bn_summary sum;
     size_t n = 0;
-    if (ns == NULL) return no_memory(err);
+    if (ns == NULL) return bn_report_no_memory(err);
     for (const bn_json *s = bn_json_first(samples); s != NULL; s = bn_json_next(s))
         if (bn_json_number(s, &value) && value > 0) ns[n++] = value / calls;
     p->ns = bn_summarize(&sum, ns, n) ? sum.median : (double)NAN;
@@ -141,12 +141,12 @@ static bn_status read_points(struct bn_report *r, const struct bn_report_source 
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
         if (!(number_of(e, "bytes_per_call") > 0)) continue;
         struct bn_report_point *p = APPEND(r, points);
-        if (p == NULL) return no_memory(err);
+        if (p == NULL) return bn_report_no_memory(err);
         *p = (struct bn_report_point){.source = source,
-                                      .kernel = text_of(e, "kernel"),
-                                      .shape = text_of(e, "shape"),
-                                      .isa = text_of(e, "isa"),
-                                      .limit = text_of(e, "limit"),
+                                      .kernel = bn_report_member(e, "kernel"),
+                                      .shape = bn_report_member(e, "shape"),
+                                      .isa = bn_report_member(e, "isa"),
+                                      .limit = bn_report_member(e, "limit"),
                                       .threads = count_of(e, "threads"),
                                       .set_bytes = count_of(e, "set_bytes"),
                                       .macs = number_of(e, "macs_per_call"),
@@ -187,7 +187,7 @@ static bn_status add_brick(struct bn_report *r, struct bn_report_brick brick, bn
 {
     void *element;
     struct bn_report_brick *b = APPEND(r, bricks);
-    if (b == NULL) return no_memory(err);
+    if (b == NULL) return bn_report_no_memory(err);
     *b = brick;
     return BN_OK;
 }
@@ -204,8 +204,8 @@ static bn_status read_profile(struct bn_report *r, struct bn_report_source *sour
         return bn_fail(err, BN_ERR_FORMAT, "the profile has no summary of bricks and threads");
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
         struct bn_report_brick b = {.source = source,
-                                    .name = text_of(e, "name"),
-                                    .category = text_of(e, "category"),
+                                    .name = bn_report_member(e, "name"),
+                                    .category = bn_report_member(e, "category"),
                                     .count = count_of(e, "count"),
                                     .ns = number_of(e, "exclusive_ns")};
         if (b.name[0] == '\0' || !(b.ns >= 0))
@@ -243,7 +243,7 @@ static bn_status read_document(struct bn_report_source *source, bn_error *err)
 static bn_status read_source(struct bn_report *r, struct bn_report_source *source, bn_error *err)
 {
     BN_TRY(read_document(source, err));
-    const char *schema = text_of(source->doc, "schema");
+    const char *schema = bn_report_member(source->doc, "schema");
     if (strcmp(schema, "bn.bench/1") == 0 && bn_json_get(source->doc, "histories") != NULL)
         return bn_report_read_trend(r, source, err);
     if (strcmp(schema, "bn.bench/1") == 0) return read_measurements(r, source, err);
@@ -262,7 +262,7 @@ static const char *base_name(const char *path)
 bn_status bn_report_read(struct bn_report *r, const char *const *paths, size_t n, bn_error *err)
 {
     r->sources = bn_alloc(n, sizeof *r->sources);
-    if (r->sources == NULL) return no_memory(err);
+    if (r->sources == NULL) return bn_report_no_memory(err);
     memset(r->sources, 0, n * sizeof *r->sources);
     for (size_t i = 0; i < n; i++) {
         struct bn_report_source *source = &r->sources[r->n_sources++];

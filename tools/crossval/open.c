@@ -64,17 +64,13 @@ static bn_status write_carried(struct bn_crossval *x, bn_error *err)
 static bn_status open_model(struct bn_crossval *x, bn_error *err)
 {
     bn_model_options with = {.repack = BN_REPACK_NEVER};
-    struct bn_file_map map;
     BN_TRY(bn_cli_open_model(&x->model, x->args, &with, err));
     x->n_vocab = bn_model_hparams(x->model)->n_vocab;
     bn_thresholds_deepen(&x->thresholds, bn_model_hparams(x->model)->n_layer);
     BN_TRY(bn_cli_model_path(&x->located, bn_opt_str(x->args, "model"), err));
     x->model_path = x->located;
     if (x->model_path == NULL) BN_TRY(write_carried(x, err));
-    BN_TRY(bn_file_map_open(&map, x->model_path, false, err));
-    bn_status status = bn_sha256_hex(map.data, map.n_bytes, x->model_sha, err);
-    bn_file_map_close(&map);
-    return status;
+    return bn_sha256_file(x->model_path, x->model_sha, err);
 }
 
 /* ---- the prompt ---- */

@@ -82,13 +82,11 @@ static bn_status remove_old(const struct bn_hub_cached *item, bool shared, bn_er
 static bn_status remove_blob(const struct clean *c, const struct bn_hub_cached *item, bool *busy,
                              bn_error *err)
 {
-    char path[4200];
+    char *path = NULL;
     struct bn_hub_lock *lock = NULL;
-    const char *slash = strchr(item->repo, '/');
-    int owner = slash != NULL ? (int)(slash - item->repo) : (int)strlen(item->repo);
-    snprintf(path, sizeof path, "%s/.locks/models--%.*s%s%s/%s.lock", c->root, owner, item->repo,
-             slash != NULL ? "--" : "", slash != NULL ? slash + 1 : "", item->etag);
+    BN_TRY(bn_hub_cache_lock(&path, c->root, item->repo, item->etag, err));
     *busy = bn_hub_lock_take(&lock, path, false, NULL, NULL, NULL) != BN_OK;
+    bn_free(path);
     if (*busy) return BN_OK;
     bn_status status = remove_file(item->path, err);
     bn_hub_lock_release(lock);

@@ -57,12 +57,8 @@ static void hold(struct finding *f, const char *source, const char *digest)
 
 static bn_status digest_file(struct finding *f, const char *path, bn_error *err)
 {
-    struct bn_file_map map;
     *f = (struct finding){0};
-    BN_TRY(bn_file_map_open(&map, path, false, err));
-    bn_status status = bn_sha256_hex(map.data, map.n_bytes, f->sha256, err);
-    bn_file_map_close(&map);
-    return status;
+    return bn_sha256_file(path, f->sha256, err);
 }
 
 static void tell(struct verify *v, const char *name, const char *path, const struct finding *f)

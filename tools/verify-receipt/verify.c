@@ -128,14 +128,10 @@ static bn_status digest_model(struct verify *v, bn_error *err)
     v->in.model_is_default = path == NULL;
     if (path == NULL)
         return bn_sha256_hex(bn_default_model_data, (size_t)bn_default_model_bytes, v->model_sha256, err);
-    struct bn_file_map map;
     char *file = NULL;
     BN_TRY(bn_cli_model_path(&file, path, err));
-    bn_status status = bn_file_map_open(&map, file, false, err);
+    bn_status status = bn_sha256_file(file, v->model_sha256, err);
     bn_free(file);
-    BN_TRY(status);
-    status = bn_sha256_hex(map.data, map.n_bytes, v->model_sha256, err);
-    bn_file_map_close(&map);
     return status;
 }
 
