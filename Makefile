@@ -45,7 +45,7 @@ ifneq ($(IS_CLANG),)
 BN_CFLAGS := $(filter-out -fexcess-precision=standard,$(BN_CFLAGS))
 endif
 BN_LDFLAGS := -fopenmp -pie -Wl,-z,relro,-z,now,--as-needed
-PACKAGES := libcrypto libcjson libpcre2-8 libcurl libelf $(if $(filter 0,$(GIT)),,libgit2)
+PACKAGES := libcrypto libcjson libpcre2-8 libcurl libelf libdw $(if $(filter 0,$(GIT)),,libgit2)
 # Asked when something is linked, which may be after `make deps` installed it.
 BN_LDLIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -lm
 # The reference is C++ and knows nothing of the engine: no include path leads there.

@@ -31,6 +31,8 @@ rules=$(
     may engine/model 'bn\.h|base/|model/|kernels/kernels\.h'
     may engine/infer 'bn\.h|base/|model/|infer/|profile/|kernels/kernels\.h'
     may engine/profile 'bn\.h|base/|profile/|kernels/kernels\.h'
+    may engine/flame 'bn\.h|base/|profile/|measure/|flame/'
+    may engine/record 'bn\.h|base/|profile/|measure/|flame/|record/'
     may engine/measure 'bn\.h|base/|model/|infer/|profile/|measure/|build_info\.h|kernels/(kernels|peak)\.h'
     may engine/receipt 'bn\.h|base/|model/|infer/|profile/|measure/|receipt/|build_info\.h|kernels/kernels\.h'
     may engine/compare 'bn\.h|base/|compare/'
@@ -42,7 +44,7 @@ rules=$(
 [ -z "$rules" ] || { echo "$rules" >&2; bad=1; }
 for pair in 'cjson/cJSON:engine/base/json.c' 'openssl/:engine/base/digest.c' 'git2:engine/measure/git.c' \
     'pcre2:engine/model/pretokenize.c' 'curl/:engine/hub/http.c' 'omp\.h:engine/base/team.c' \
-    '(libelf|gelf)\.h:engine/profile/code.c'; do
+    '(libelf|gelf)\.h:engine/profile/code.c' '(dwarf|elfutils/)[a-z./]*:engine/record/dwfl.h'; do
     others=$(grep -lE "#include <${pair%%:*}" -r engine kernels tools 2>/dev/null | grep -vx "${pair##*:}")
     [ -z "$others" ] || complain "only ${pair##*:} may include <${pair%%:*}>: $others"
 done

@@ -11,6 +11,7 @@ const struct bn_program_name bn_program_names[] = {
     {"run", BN_SUMMARY_RUN},
     {"verify-receipt", BN_SUMMARY_VERIFY_RECEIPT},
     {"bench", BN_SUMMARY_BENCH},
+    {"flamegraph", BN_SUMMARY_FLAMEGRAPH},
     {"crossval", BN_SUMMARY_CROSSVAL},
     {"fixtures", BN_SUMMARY_FIXTURES},
     {NULL, NULL},

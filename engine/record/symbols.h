@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Names of addresses: which functions a recording's addresses lie in, and which ones the compiler put into
+ * others, by the symbol tables and debugging information of the files that were mapped (elfutils' libdwfl).
+ * And call chains out of copied stacks, by the unwinding tables of these files.
+ *
+ * The files are read as they are now. One whose build id is not that of what was mapped has no names: its
+ * frames are unknown. No server for debugging information is asked. Only dwfl.h includes libdwfl.
+ */
+#ifndef BN_RECORD_SYMBOLS_H
+#define BN_RECORD_SYMBOLS_H
+
+#include "flame/stacks.h"
+#include "record/recording.h"
+
+typedef struct bn_symbols bn_symbols;
+
+struct bn_symbols_options {
+    bool inlined;           /* functions inside others, too; needs debugging information */
+    const char *debug_path; /* folders of separate debugging files, with ':' between; NULL: the usual ones */
+};
+
+struct bn_symbols_counts {
+    uint64_t addresses;    /* different ones that were asked for */
+    uint64_t unknown;      /* without a name */
+    uint64_t other_builds; /* in files that are not those that ran */
+};
+
+BN_MUST_CHECK bn_status bn_symbols_open(bn_symbols **out, const bn_recording *recording,
+                                        const struct bn_symbols_options *options, bn_error *err);
+void bn_symbols_close(bn_symbols *symbols);
+struct bn_symbols_counts bn_symbols_counts(const bn_symbols *symbols);
+
+/* The frames at an address, the outermost first: the function that has a place in memory, then those inlined
+ * into it there. caller: it is a return address, so that the call in front of it is meant. Borrowed until
+ * close. At least one frame: an unknown one is BN_FRAME_UNKNOWN. system: an address of the operating system.
+ */
+BN_MUST_CHECK bn_status bn_symbols_at(bn_symbols *symbols, uint32_t pid, uint64_t address, uint64_t time_ns,
+                                      bool caller, bool system, const struct bn_frame **frames, size_t *n,
+                                      bn_error *err);
+
+/* Replaces the call chain of each sample that has a copied stack by one that the unwinding tables give, when
+ * that gets further; such samples are flagged BN_SAMPLE_UNWOUND. */
+BN_MUST_CHECK bn_status bn_symbols_unwind(bn_symbols *symbols, bn_recording *recording, bn_error *err);
+
+#endif

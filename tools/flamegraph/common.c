@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See flamegraph.h: reading stacks, the view of them, and writing results.
+ */
+#include "tools/flamegraph/flamegraph.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file.h"
+
+const struct bn_option bn_flamegraph_view_options[] = {
+    {.name = "tags",
+     .arg = "LIST",
+     .group = "View",
+     .help =
+         "tags above the functions, in any order: process, thread, phase, layer, brick, kernel; or all, or "
+         "none. Without it none, unless the stacks are made of tags only"},
+    {.name = "root",
+     .arg = "NAME",
+     .group = "View",
+     .help = "begin each stack at the first frame of this name, and leave out those without one"},
+    {.name = "measured",
+     .group = "View",
+     .help =
+         "the times of bricks and kernels that the profiler measured beside the samples, not the samples"},
+    {.name = "callers",
+     .group = "View",
+     .help = "upside down: first the functions that were running, then who called them"},
+    {.name = "merge-repeats", .group = "View", .help = "show a function that calls itself as one frame"},
+    {0},
+};
+
+const struct bn_option bn_flamegraph_output_option[] = {
+    {.name = "output", .letter = 'o', .arg = "FILE", .help = "write to this file, not to standard output"},
+    {0},
+};
+
+bn_status bn_flamegraph_read(bn_stacks **out, const char *const *paths, size_t n, bn_error *err)
+{
+    BN_TRY(bn_stacks_read(out, paths[0], err));
+    bn_status status = BN_OK;
+    for (size_t i = 1; i < n && status == BN_OK; i++) {
+        bn_stacks *more = NULL;
+        status = bn_stacks_read(&more, paths[i], err);
+        if (status == BN_OK) status = bn_stacks_append(*out, more, err);
+        bn_stacks_close(more);
+    }
+    if (status != BN_OK) {
+        bn_stacks_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* The kinds that a list of words names. */
+static bn_status read_tags(unsigned *keep, const char *list, bn_error *err)
+{
+    *keep = 0;
+    for (const char *at = list; *at != '\0';) {
+        size_t n = strcspn(at, ",");
+        struct bn_str word = {at, n};
+        unsigned bit = bn_str_equal(word, "all") ? BN_FRAME_TAGS : 0;
+        for (unsigned kind = 0; BN_FRAME_IS_TAG(kind); kind++)
+            if (bn_str_equal(word, bn_frame_kind_name((enum bn_frame_kind)kind))) bit = BN_FRAME_BIT(kind);
+        if (bit == 0 && !bn_str_equal(word, "none"))
+            return bn_fail(err, BN_ERR_ARG,
+                           "--tags: '%.*s' is none of process, thread, phase, layer, brick, kernel", (int)n,
+                           at);
+        *keep |= bit;
+        at += n + (at[n] == ',');
+    }
+    return BN_OK;
+}
+
+static bool has_functions(const bn_stacks *stacks)
+{
+    for (size_t i = 0; i < stacks->n_frames; i++)
+        if (!BN_FRAME_IS_TAG(stacks->frames[i].kind)) return true;
+    return false;
+}
+
+bn_status bn_flamegraph_view(bn_stacks **out, const bn_stacks *stacks, const struct bn_args *args,
+                             bn_error *err)
+{
+    const char *tags = bn_opt_str(args, "tags");
+    if (bn_opt_flag(args, "measured") && stacks->measured == NULL)
+        return bn_fail(err, BN_ERR_NOT_FOUND, "nothing was measured beside the samples");
+    if (bn_opt_flag(args, "measured")) stacks = stacks->measured;
+    unsigned keep = has_functions(stacks) ? 0 : BN_FRAME_TAGS;
+    if (tags != NULL) BN_TRY(read_tags(&keep, tags, err));
+    struct bn_stacks_view view = {.drop = BN_FRAME_TAGS & ~keep,
+                                  .root = bn_opt_str(args, "root"),
+                                  .callers = bn_opt_flag(args, "callers"),
+                                  .merge_repeats = bn_opt_flag(args, "merge-repeats")};
+    BN_TRY(bn_stacks_copy(out, stacks, &view, err));
+    if (view.root == NULL || (*out)->n_nodes > 1) return BN_OK;
+    bn_stacks_close(*out);
+    *out = NULL;
+    return bn_fail(err, BN_ERR_NOT_FOUND, "no stack has a frame '%s'", view.root);
+}
+
+bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args *args, bn_error *err)
+{
+    static const char *const STANDARD_INPUT[] = {"-"};
+    bn_stacks *stacks = NULL;
+    bool given = args->n_operands > 0;
+    BN_TRY(bn_flamegraph_read(&stacks, given ? args->operands : STANDARD_INPUT, given ? args->n_operands : 1,
+                              err));
+    bn_status status = bn_flamegraph_view(out, stacks, args, err);
+    bn_stacks_close(stacks);
+    return status;
+}
+
+bn_status bn_flamegraph_write(const struct bn_args *args, const struct bn_buf *bytes, bn_error *err)
+{
+    const char *path = bn_opt_str(args, "output");
+    BN_TRY(bn_buf_check(bytes, err));
+    if (path != NULL && strcmp(path, "-") != 0)
+        return bn_file_write_atomic(path, bytes->data, bytes->len, err);
+    if (fwrite(bytes->data, 1, bytes->len, stdout) != bytes->len)
+        return bn_fail(err, BN_ERR_IO, "standard output cannot be written");
+    return BN_OK;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the commands of bn-flamegraph share, and the commands themselves.
+ */
+#ifndef BN_FLAMEGRAPH_FLAMEGRAPH_H
+#define BN_FLAMEGRAPH_FLAMEGRAPH_H
+
+#include "flame/bricks.h"
+#include "flame/document.h"
+#include "record/resolve.h"
+#include "tools/cli/options.h"
+
+/* --tags, --root, --measured, --callers, --merge-repeats: which view of stacks a command takes. */
+extern const struct bn_option bn_flamegraph_view_options[];
+/* --output: where a command's result goes. */
+extern const struct bn_option bn_flamegraph_output_option[];
+
+/* Reads files in any format, the runs of each behind those of the one before. "-" is standard input. */
+BN_MUST_CHECK bn_status bn_flamegraph_read(bn_stacks **out, const char *const *paths, size_t n,
+                                           bn_error *err);
+/* The view that the options ask for, of these stacks, sorted. Without --tags, tags are left out, unless there
+ * is nothing but tags. BN_ERR_NOT_FOUND when --root names a function that no stack has. */
+BN_MUST_CHECK bn_status bn_flamegraph_view(bn_stacks **out, const bn_stacks *stacks,
+                                           const struct bn_args *args, bn_error *err);
+/* Both, of the command's operands; without any, of standard input. */
+BN_MUST_CHECK bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args *args, bn_error *err);
+/* Writes a result to --output, whole or not at all; without it to standard output. */
+BN_MUST_CHECK bn_status bn_flamegraph_write(const struct bn_args *args, const struct bn_buf *bytes,
+                                            bn_error *err);
+
+/* ---- recording ---- */
+
+/* --kind, --frequency, --sampler, --unwind, --runs, --duration, ...: what recording commands have in common.
+ */
+extern const struct bn_option bn_flamegraph_record_options[];
+/* What is recorded when no program is named: model, prompt, tokens, threads, seed, level. */
+extern const struct bn_option bn_flamegraph_workload_options[];
+
+/* What was recorded. Everything that a page says of it is in stacks->about (docs/reference/stacks.md). */
+struct bn_flamegraph_recorded {
+    bn_stacks *stacks; /* with ->measured when the engine's own workload ran */
+    struct bn_stack_quality quality;
+};
+void bn_flamegraph_recorded_release(struct bn_flamegraph_recorded *recorded);
+
+/* A model's generation, over and over in this process until there are enough samples; workload.c. */
+struct bn_flamegraph_workload {
+    const char *prompt;
+    uint32_t n_predict, n_threads, runs;
+    uint64_t seed;
+    double seconds;           /* of a run, at most */
+    uint64_t min_samples;     /* of a run: it goes on until there are as many, or the time is over */
+    enum bn_prof_level level; /* BN_PROF_OFF: no bricks */
+};
+BN_MUST_CHECK bn_status bn_flamegraph_read_workload(struct bn_flamegraph_workload *out,
+                                                    const struct bn_args *args, bn_error *err);
+BN_MUST_CHECK bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out,
+                                                   const struct bn_args *args,
+                                                   const struct bn_flamegraph_workload *workload,
+                                                   bn_error *err);
+/* A program, started once for each run; program.c. */
+BN_MUST_CHECK bn_status bn_flamegraph_record_program(struct bn_flamegraph_recorded *out,
+                                                     const struct bn_args *args, const char *const *argv,
+                                                     bn_error *err);
+
+#endif
