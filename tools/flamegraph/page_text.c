@@ -261,7 +261,12 @@ static void put_what(struct bn_buf *out, const bn_json *about)
                                           {"lost samples", {"sampler.lost"}},
                                           {"times held back", {"sampler.throttled"}},
                                           {0}};
-    static const struct fact QUALITY[] = {{"samples that count", {"quality.samples"}}, {0}};
+    static const struct fact QUALITY[] = {
+        {"samples that count", {"quality.samples"}},
+        {"traced to where their thread began", {"quality.rooted_share"}},
+        {"cut off", {"quality.cut_share"}},
+        {"running in a function without a name", {"quality.leaf_unknown_share"}},
+        {0}};
     static const char *const NONE[] = {NULL}, *const PROGRAMS[] = {"program", "git", NULL},
                              *const WORKS[] = {"workload", "model", NULL},
                              *const MACHINES[] = {"machine", NULL}, *const SAMPLERS[] = {"sampler", NULL},
