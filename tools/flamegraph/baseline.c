@@ -157,14 +157,32 @@ static void put_command(bn_json *about, const struct bn_args *args)
     bn_buf_release(&line);
 }
 
+/* Several runs, so that comparisons know how they vary; of each as many samples as tell a percent from two.
+ */
+static bn_status read_workload(struct bn_flamegraph_workload *w, const struct bn_args *args,
+                               const struct bn_baseline_work *work, bn_error *err)
+{
+    *w = (struct bn_flamegraph_workload){.prompt = work->prompt,
+                                         .n_predict = work->n_predict,
+                                         .n_threads = 1,
+                                         .runs = 5,
+                                         .seed = 42,
+                                         .seconds = 20,
+                                         .min_samples = 2000,
+                                         .level = BN_PROF_KERNEL};
+    BN_TRY(bn_opt_u32(args, "threads", 1, 1024, &w->n_threads, err));
+    BN_TRY(bn_opt_u64(args, "seed", 0, UINT64_MAX, &w->seed, err));
+    BN_TRY(bn_opt_f64(args, "duration", 0.01, 1e6, &w->seconds, err));
+    if (bn_opt_given(args, "runs")) BN_TRY(bn_opt_u32(args, "runs", 1, BN_STACKS_MAX_RUNS, &w->runs, err));
+    return BN_OK;
+}
+
 static bn_status record(struct bn_baseline *b, size_t i, bn_error *err)
 {
     struct bn_flamegraph_workload workload;
     struct bn_flamegraph_recorded recorded = {0};
     const struct bn_baseline_work *work = &bn_baseline_works[i];
-    BN_TRY(bn_flamegraph_read_workload(&workload, b->args, err));
-    workload.prompt = work->prompt;
-    workload.n_predict = work->n_predict;
+    BN_TRY(read_workload(&workload, b->args, work, err));
     bn_report_note(0, "recording %s: %s", work->name, work->title);
     bn_status status = bn_flamegraph_record_model(&recorded, b->args, &workload, err);
     if (status == BN_OK) {
