@@ -7,6 +7,42 @@
 #include "tools/flamegraph/flamegraph.h"
 
 static const struct bn_command COMMANDS[] = {
+    {.name = "baseline",
+     .summary = "record the two workloads that are kept, with pictures, pages and an index",
+     .text =
+         "Records \"2+2=\" with one token and \"What is 2+2?\" with ten, greedily, and writes phase2_1tok "
+         "and "
+         "phase2_10tok (.svg, .md, .json) and README.md into DIR, docs/baselines/perf/flamegraphs without "
+         "it. "
+         "All files are put in place together, at the end: a failure leaves the old ones.\n\n"
+         "The model is MODEL, --model, models/microsoft-bitnet-b1.58-2B-4T-gguf/ggml-model-i2_s.gguf, "
+         "models/ggml-model-i2_s.gguf, ./ggml-model-i2_s.gguf, what bn-download fetched as "
+         "bitnet-b1.58-2b-4t, or the one that the program carries: the first that is there. TOKENIZER is "
+         "accepted and not used: a GGUF file has its own. \"-\" stands for an argument that is not given.",
+     .synopsis = "[MODEL [TOKENIZER [DIR]]] [--archive] [--redraw]",
+     .options = {bn_flamegraph_baseline_options, bn_flamegraph_record_options},
+     .json = true,
+     .max_operands = 3,
+     .operand = "MODEL, TOKENIZER or DIR",
+     .run = bn_flamegraph_baseline,
+     .examples = {{"bn-flamegraph baseline", "record with the model that is found"},
+                  {"bn-flamegraph baseline --archive model.gguf - /tmp/graphs",
+                   "record a model into another folder, and keep a copy there"},
+                  {"bn-flamegraph baseline --redraw", "draw the recordings that are there anew"}}},
+    {.name = "timeline",
+     .summary = "show what the kept recordings say, one after the other",
+     .text =
+         "Reads DIR/archives, which baseline --archive fills: of each recording the shares of classes and "
+         "the functions with most of the time, and what changed significantly since the one before.",
+     .synopsis = "[DIR] [--html]",
+     .options = {bn_flamegraph_timeline_options},
+     .json = true,
+     .max_operands = 1,
+     .operand = "DIR",
+     .run = bn_flamegraph_timeline,
+     .examples = {{"bn-flamegraph timeline", "what became of the baselines"},
+                  {"bn-flamegraph timeline --html /tmp/graphs",
+                   "a page with plots, /tmp/graphs/timeline.html, too"}}},
     {0},
 };
 

@@ -63,4 +63,10 @@ BN_MUST_CHECK bn_status bn_flamegraph_record_program(struct bn_flamegraph_record
                                                      const struct bn_args *args, const char *const *argv,
                                                      bn_error *err);
 
+/* ---- the commands, and their options ---- */
+
+extern const struct bn_option bn_flamegraph_baseline_options[], bn_flamegraph_timeline_options[];
+bn_status bn_flamegraph_baseline(struct bn_args *args, bn_error *err);
+bn_status bn_flamegraph_timeline(struct bn_args *args, bn_error *err);
+
 #endif
