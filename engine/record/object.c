@@ -505,6 +505,47 @@ bool bn_object_read(const struct bn_object *object, const struct bn_mapping *map
     return true;
 }
 
+/* ---- opening and closing ---- */
+
+bn_status bn_object_open(struct bn_object **out, const struct bn_mapping *mapping,
+                         struct bn_debug_files *files, bn_error *err)
+{
+    static const char DELETED[] = " (deleted)";
+    size_t n = strlen(mapping->path), n_suffix = sizeof DELETED - 1;
+    bool deleted = n > n_suffix && strcmp(mapping->path + n - n_suffix, DELETED) == 0;
+    *out = NULL;
+    struct bn_object *o = bn_alloc(1, sizeof *o);
+    if (o == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    o->path = bn_strndup(mapping->path, deleted ? n - n_suffix : n);
+    bn_status status = o->path == NULL || elf_version(EV_CURRENT) == EV_NONE
+                           ? bn_fail(err, BN_ERR_NOMEM, "out of memory")
+                           : look_at_file(o, mapping, deleted, err);
+    if (status == BN_OK) {
+        const char *slash = strrchr(o->path, '/');
+        o->module = slash == NULL ? o->path : slash + 1;
+        if (o->n_loads > 0) begin_session(o, files);
+    }
+    if (status == BN_OK && o->dwfl != NULL) status = read_symbols(o, err);
+    if (status == BN_OK && o->dwfl != NULL) status = read_units(o, err);
+    if (status == BN_OK)
+        *out = o;
+    else
+        bn_object_close(o);
+    return status;
+}
+
+void bn_object_close(struct bn_object *object)
+{
+    if (object == NULL) return;
+    if (object->dwfl != NULL) dwfl_end(object->dwfl);
+    bn_free(object->path);
+    bn_free(object->loads);
+    bn_free(object->symbols);
+    bn_free(object->reach);
+    bn_free(object->units);
+    bn_free(object);
+}
+
 /* ---- all of a recording ---- */
 
 static bn_status add_object(struct bn_objects *objects, const struct bn_mapping *mapping, bn_error *err)
