@@ -188,6 +188,21 @@ $(addprefix $(OUT)/tests/unit/,test_bench test_bench_check test_ab test_suites):
 # The bar of bn-download is tested beside what it shows.
 $(OUT)/tests/unit/test_hub: $(call obj,tools/download/show.c)
 
+# Files that have names of every kind, and a call chain without frame pointers, for the names of addresses.
+SYMBOL_FILES := $(addprefix $(OUT)/tests/symbols/,pie fixed static library.so)
+$(OUT)/tests/symbols/pie: LINKED := -fPIE -pie
+$(OUT)/tests/symbols/fixed: LINKED := -fno-pie -no-pie
+$(OUT)/tests/symbols/static: LINKED := -fno-pie -no-pie -static
+$(OUT)/tests/symbols/library.so: LINKED := -fPIC -shared
+$(addprefix $(OUT)/tests/symbols/,pie fixed static): tests/symbols/program.c
+$(OUT)/tests/symbols/library.so: tests/symbols/library.c
+$(SYMBOL_FILES): $(OUT)/flags
+	$(SAY) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra $(LINKED) -Wl,--build-id -o $@ $(filter %.c,$^)
+$(OUT)/tests/symbols/chain.o: KERNEL_FLAGS := -O2 -fomit-frame-pointer -fno-optimize-sibling-calls
+$(OUT)/tests/unit/test_symbols: $(OUT)/tests/symbols/chain.o | $(SYMBOL_FILES)
+
 # A web server that misbehaves, for the tests of bn-download.
 HTTPD := $(OUT)/tests/httpd/httpd
 $(HTTPD): $(OUT)/tests/httpd/httpd.o
