@@ -80,7 +80,10 @@ struct bn_delivery {
     uint64_t wall_ns;         /* from start to stop */
     uint64_t cpu_ns;          /* that the recorded threads used meanwhile, by the system's own account */
     bool cpu_known;
-    uint32_t dump_bytes;                /* of stack copied with each sample; 0: frame pointers only */
+    bool system;              /* the operating system's own time and frames are in it */
+    char system_refused[200]; /* why not, when they were asked for */
+    uint64_t period_ns;       /* the period that was set, where it had to be another than the one asked for */
+    uint32_t dump_bytes;      /* of stack copied with each sample; 0: frame pointers only */
     char refused[BN_RECORD_TIERS][200]; /* why a better tier was not used; "" for those not tried */
 };
 
