@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -75,7 +76,8 @@ int bn_spawn_hold(struct bn_spawned *spawned, const char *const *argv, const int
 {
     int gate[2], tell[2];
     sigset_t all, before;
-    if (pipe2(gate, O_CLOEXEC) != 0) return errno;
+    /* A socket, since writing to one can do without SIGPIPE. */
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) != 0) return errno;
     if (pipe2(tell, O_CLOEXEC) != 0) {
         int failed = errno;
         close(gate[0]);
@@ -108,7 +110,7 @@ int bn_spawn_hold(struct bn_spawned *spawned, const char *const *argv, const int
 
 int bn_spawn_go(struct bn_spawned *spawned)
 {
-    ssize_t put = write(spawned->gate, "", 1);
+    ssize_t put = send(spawned->gate, "", 1, MSG_NOSIGNAL);
     close(spawned->gate);
     int failed = hear(spawned->tell);
     close(spawned->tell);

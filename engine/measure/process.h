@@ -6,6 +6,7 @@
 #define BN_MEASURE_PROCESS_H
 
 #include <sys/resource.h>
+#include <sys/types.h>
 
 #include "base/buf.h"
 
