@@ -130,4 +130,13 @@ const struct bn_mapping *bn_recording_mapping(const bn_recording *recording, uin
  * throttled, why better tiers were refused. A value that could not be had is null with its reason. */
 void bn_recording_put(bn_json *document, const bn_recording *recording);
 
+/* The same of several recordings together, which were taken in the same way. Zeroed, there is none. */
+struct bn_delivery_sum {
+    struct bn_delivery delivery; /* of the last one, with the sums of what can be added up */
+    uint64_t recordings, samples;
+    double weight;
+};
+void bn_delivery_add(struct bn_delivery_sum *sum, const bn_recording *recording);
+void bn_delivery_put(bn_json *document, const struct bn_delivery_sum *sum);
+
 #endif
