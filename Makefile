@@ -261,6 +261,14 @@ bridges: ## bridges to BITNET_CPP_DIR, LLAMA_CPP_DIR, IK_LLAMA_CPP_DIR, those th
 run-tests: $(PROGRAMS) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD)
 	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(CLI_TESTS)
 
+# Runs a command in which system calls are refused, for the tests of samplers.
+DENY_PERF := $(OUT)/tests/sampled/deny_perf
+$(DENY_PERF): tests/sampled/deny_perf.c $(OUT)/flags
+	$(SAY) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) -o $@ $<
+run-tests: $(DENY_PERF)
+
 test: check
 
 bench: $(CHECKKERN) ## time every kernel

@@ -43,6 +43,29 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-flamegraph timeline", "what became of the baselines"},
                   {"bn-flamegraph timeline --html /tmp/graphs",
                    "a page with plots, /tmp/graphs/timeline.html, too"}}},
+    {.name = "record",
+     .summary = "sample a program, or a model's generation, and write its stacks",
+     .text = "Everything behind -- is a program and its arguments; without it, a model generates in this "
+             "process. How samples are taken is chosen by trying: a way that is refused, or that brings "
+             "none, is passed over, and the file says why. Without a sample nothing is written and the exit "
+             "status is 1.",
+     .synopsis = "[options] [-o FILE]... [-- COMMAND [ARGUMENTS]]",
+     .options = {bn_flamegraph_record_outputs, bn_flamegraph_record_options, bn_flamegraph_workload_options,
+                 bn_flamegraph_view_options},
+     .run = bn_flamegraph_record,
+     .max_operands = BN_OPERANDS_ANY,
+     .operand = "COMMAND",
+     .examples = {{"bn-flamegraph record -o run.json -o run.svg -- ./program --fast",
+                   "record a program; keep the stacks, and draw them"},
+                  {"bn-flamegraph record -r 5 -F 4999 -o before.json -- ./program",
+                   "five runs, for a comparison later"}}},
+    {.name = "doctor",
+     .summary = "try what this machine lets a sampler see, and say what would change it",
+     .text = "Each way of sampling is tried for some milliseconds. The exit status is 9 when none works.",
+     .synopsis = "[--json]",
+     .run = bn_flamegraph_doctor,
+     .json = true,
+     .examples = {{"bn-flamegraph doctor", "what works here, and what does not and why"}}},
     {0},
 };
 
