@@ -193,6 +193,18 @@ $(HTTPD): $(OUT)/tests/httpd/httpd.o
 	$(SAY) LD $@
 	$(Q)$(CC) $(BN_LDFLAGS) $(LDFLAGS) -o $@ $^ -lpthread
 
+# Programs whose stacks are known, for the tests of samplers: frame pointers, no calls turned into jumps, no sanitizers.
+SAMPLED := $(addprefix $(OUT)/tests/sampled/,split threads recursion)
+SAMPLED_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) -g -O1 -fPIE -fno-omit-frame-pointer -fno-optimize-sibling-calls \
+    $(if $(filter x86_64,$(ARCH)),-mno-omit-leaf-frame-pointer) -ffile-prefix-map=$(CURDIR)=. -MMD -MP
+$(OUT)/tests/sampled/%.o: tests/sampled/%.c $(OUT)/flags Makefile
+	$(SAY) CC $<
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(SAMPLED_CFLAGS) -c -o $@ $<
+$(SAMPLED): %: %.o
+	$(SAY) LD $@
+	$(Q)$(CC) -pie -o $@ $^ -lpthread
+
 $(CHECKKERN): $(call obj,tests/checkkern/*.c) $(KERNEL_OBJ)
 	$(SAY) LD $@
 	$(Q)$(CC) $(filter-out -fopenmp,$(BN_LDFLAGS)) $(LDFLAGS) -o $@ $^ -lm
@@ -242,7 +254,7 @@ bridges: ## bridges to BITNET_CPP_DIR, LLAMA_CPP_DIR, IK_LLAMA_CPP_DIR, those th
 	@$(foreach d,$(BITNET_CPP_DIR) $(LLAMA_CPP_DIR) $(IK_LLAMA_CPP_DIR),$(MAKE) --no-print-directory -C crossval/bridges/llama.cpp \
 	    LLAMA_DIR=$(abspath $(d)) OUT=$(abspath $(OUT))/crossval &&) :
 
-run-tests: $(PROGRAMS) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD)
+run-tests: $(PROGRAMS) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD) $(SAMPLED)
 	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(CLI_TESTS)
 
 test: check
