@@ -227,7 +227,7 @@ $(OUT)/tests/sampled/storm_library.so: $(OUT)/tests/sampled/storm_library.o
 # The same without the dynamic loader, which timers cannot record.
 $(OUT)/tests/sampled/split-static: $(OUT)/tests/sampled/split.o
 	$(SAY) LD $@
-	$(Q)$(CC) -static -no-pie -o $@ $^
+	$(Q)$(CC) -static -o $@ $^
 $(filter-out %-static,$(SAMPLED)): %: %.o
 	$(SAY) LD $@
 	$(Q)$(CC) -pie -o $@ $^ -lpthread -ldl

@@ -48,7 +48,11 @@ int main(int argc, char **argv)
         int status = 0;
         if (waitpid(children[i], &status, 0) != children[i] || status != 0) failed = 1;
     }
-    printf("{\"first\": %d, \"second\": %d, \"other\": %d, \"ns\": %" PRIu64 "}\n", (int)children[0],
+    printf("{\"functions\": {");
+    print_function("first_child", (uintptr_t)first_child, 0);
+    print_function("second_child", (uintptr_t)second_child, 0);
+    print_function("main", (uintptr_t)main, 1);
+    printf(", \"first\": %d, \"second\": %d, \"other\": %d, \"ns\": %" PRIu64 "}\n", (int)children[0],
            (int)children[1], (int)children[2], ns);
     return failed;
 }

@@ -20,6 +20,10 @@ OWN_FRAME static uint64_t callback(uint64_t ns)
 int main(int argc, char **argv)
 {
     uint64_t x = middle(callback, argument(argc, argv, 500) * 1000000u);
-    printf("{\"cpu_ns\": %" PRIu64 ", \"result\": %d}\n", cpu_ns(), (int)(x & 1));
+    printf("{\"functions\": {");
+    print_function("callback", (uintptr_t)callback, 0);
+    print_function("middle", (uintptr_t)middle, 0);
+    print_function("main", (uintptr_t)main, 1);
+    printf(", \"cpu_ns\": %" PRIu64 ", \"result\": %d}\n", cpu_ns(), (int)(x & 1));
     return 0;
 }

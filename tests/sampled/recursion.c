@@ -27,6 +27,10 @@ int main(int argc, char **argv)
 {
     uint64_t ms = argument(argc, argv, 500), depth = argc > 2 ? strtoull(argv[2], NULL, 10) : 20;
     descend(depth, ms * 1000000u);
-    printf("{\"depth\": %" PRIu64 ", \"cpu_ns\": %" PRIu64 "}\n", depth, cpu_ns());
+    printf("{\"functions\": {");
+    print_function("descend", (uintptr_t)descend, 0);
+    print_function("bottom", (uintptr_t)bottom, 0);
+    print_function("main", (uintptr_t)main, 1);
+    printf(", \"depth\": %" PRIu64 ", \"cpu_ns\": %" PRIu64 "}\n", depth, cpu_ns());
     return 0;
 }

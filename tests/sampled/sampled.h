@@ -52,6 +52,12 @@ static inline uint64_t next_random(uint64_t *state)
     return *state >> 33;
 }
 
+/* Where functions begin, for who has no symbols at hand: a member of an object. */
+static inline void print_function(const char *name, uintptr_t at, int is_last)
+{
+    printf("\"%s\": %" PRIuPTR "%s", name, at, is_last ? "}" : ", ");
+}
+
 /* The first argument as a number, or another. */
 static inline uint64_t argument(int argc, char **argv, uint64_t otherwise)
 {

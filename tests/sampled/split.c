@@ -28,7 +28,11 @@ int main(int argc, char **argv)
         x = who == 0 ? seventy(x, turns) : thirty(x, turns);
         used[who] += cpu_ns() - before;
     }
-    printf("{\"seventy_ns\": %" PRIu64 ", \"thirty_ns\": %" PRIu64 ", \"all_ns\": %" PRIu64
+    printf("{\"functions\": {");
+    print_function("seventy", (uintptr_t)seventy, 0);
+    print_function("thirty", (uintptr_t)thirty, 0);
+    print_function("main", (uintptr_t)main, 1);
+    printf(", \"seventy_ns\": %" PRIu64 ", \"thirty_ns\": %" PRIu64 ", \"all_ns\": %" PRIu64
            ", \"result\": %d}\n",
            used[0], used[1], cpu_ns(), (int)(x & 1));
     return 0;

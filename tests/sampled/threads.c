@@ -63,10 +63,13 @@ int main(int argc, char **argv)
     if (pthread_create(&threads[1], NULL, idle, &lives[1]) != 0) return 1;
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
-    printf("{");
+    printf("{\"functions\": {");
+    print_function("compute", (uintptr_t)compute, 0);
+    print_function("doze", (uintptr_t)doze, 0);
+    print_function("main", (uintptr_t)main, 1);
     for (int i = 0; i < 2; i++)
-        printf("%s\"%s\": {\"tid\": %d, \"cpu_ns\": %" PRIu64 ", \"wall_ns\": %" PRIu64 "}",
-               i > 0 ? ", " : "", i == 0 ? "busy" : "idle", lives[i].tid, lives[i].cpu, lives[i].wall);
+        printf(", \"%s\": {\"tid\": %d, \"cpu_ns\": %" PRIu64 ", \"wall_ns\": %" PRIu64 "}",
+               i == 0 ? "busy" : "idle", lives[i].tid, lives[i].cpu, lives[i].wall);
     printf("}\n");
     return 0;
 }
