@@ -38,8 +38,9 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Ws
     -Wnull-dereference -Wdouble-promotion -Wimplicit-fallthrough -Wswitch-enum \
     $(if $(IS_CLANG),-Wcast-align,-Wcast-align=strict)
 HARDEN := -fstack-protector-strong -fPIE $(if $(SAN)$(DEBUG),,-D_FORTIFY_SOURCE=2)
+# Frame pointers are what samplers walk; gcc leaves them out of leaf functions that use no stack all the same.
 BN_CPPFLAGS := -Iengine -I. -I$(OUT)
-BN_CFLAGS := -std=c11 $(WARNINGS) $(HARDEN) -fopenmp -fno-omit-frame-pointer -ffp-contract=off -fno-fast-math \
+BN_CFLAGS := -std=c11 $(WARNINGS) $(HARDEN) -fopenmp -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -ffp-contract=off -fno-fast-math \
     -fexcess-precision=standard -ffile-prefix-map=$(CURDIR)=. -MMD -MP $(if $(WERROR),-Werror)
 ifneq ($(IS_CLANG),)
 BN_CFLAGS := $(filter-out -fexcess-precision=standard,$(BN_CFLAGS))
