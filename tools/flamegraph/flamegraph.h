@@ -63,4 +63,9 @@ BN_MUST_CHECK bn_status bn_flamegraph_record_program(struct bn_flamegraph_record
                                                      const struct bn_args *args, const char *const *argv,
                                                      bn_error *err);
 
+/* ---- commands ---- */
+
+bn_status bn_flamegraph_bricks(struct bn_args *args, bn_error *err);
+extern const struct bn_option bn_flamegraph_bricks_options[];
+
 #endif
