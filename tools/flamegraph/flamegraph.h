@@ -80,5 +80,9 @@ bn_status bn_flamegraph_timeline(struct bn_args *args, bn_error *err);
 bn_status bn_flamegraph_record(struct bn_args *args, bn_error *err);
 extern const struct bn_option bn_flamegraph_record_outputs[];
 bn_status bn_flamegraph_doctor(struct bn_args *args, bn_error *err);
+/* ---- commands ---- */
+
+bn_status bn_flamegraph_bricks(struct bn_args *args, bn_error *err);
+extern const struct bn_option bn_flamegraph_bricks_options[];
 
 #endif
