@@ -91,15 +91,15 @@ static void judge_by_runs(struct bn_diff_value *v, const struct side *b, const s
     v->high = a->mean - b->mean + half;
 }
 
-static void judge_by_samples(struct bn_diff_value *v, const struct side *b, const struct side *a,
-                             const struct bn_proportions *exact)
+static void judge_by_samples(struct bn_diff_value *v, const struct side *b, const struct side *a)
 {
+    struct bn_interval difference =
+        bn_interval_difference(b->mean, b->samples, a->mean, a->samples, CONFIDENCE);
     double pooled = (b->mean * b->samples + a->mean * a->samples) / (b->samples + a->samples);
     v->error = sqrt(pooled * (1 - pooled) * (1 / b->samples + 1 / a->samples));
     v->df = (double)INFINITY;
-    v->p = exact->p;
-    v->low = exact->difference.low;
-    v->high = exact->difference.high;
+    v->low = difference.low;
+    v->high = difference.high;
 }
 
 /* All in units of scale, which the result is given without. */
@@ -108,12 +108,14 @@ static void judge(struct bn_diff_value *v, struct side b, struct side a, bool by
 {
     b.mean = fmin(b.mean, 1); /* sums of a whole's parts may exceed it by their rounding */
     a.mean = fmin(a.mean, 1);
-    struct bn_proportions exact = bn_proportions(b.mean, b.samples, a.mean, a.samples, CONFIDENCE);
+    struct bn_fisher exact = bn_fisher(b.mean, b.samples, a.mean, a.samples);
+    if (exact.least_p > level) return;
     if (by_runs)
         judge_by_runs(v, &b, &a);
     else if (!isnan(exact.p))
-        judge_by_samples(v, &b, &a, &exact);
-    if (!isnan(v->p) && !isnan(exact.p)) v->p = exact.least_p > level ? (double)NAN : fmax(v->p, exact.p);
+        judge_by_samples(v, &b, &a);
+    v->p = fmax(v->p, exact.p); /* which is the other one where one is NaN */
+    if (isnan(v->error)) v->p = (double)NAN;
     v->low *= scale;
     v->high *= scale;
     v->error *= scale;

@@ -47,29 +47,26 @@ static double fisher(double hits_a, double n_a, double hits_b, double n_b)
     return fmax(fmin(2 * p, 1), 0x1p-1000);
 }
 
-static struct bn_interval newcombe(double a, double n_a, double b, double n_b, double confidence)
+struct bn_fisher bn_fisher(double a, double n_a, double b, double n_b)
 {
-    struct bn_interval of_a = bn_interval_wilson(a, n_a, confidence);
-    struct bn_interval of_b = bn_interval_wilson(b, n_b, confidence);
-    struct bn_interval out = {.estimate = b - a, .method = "Newcombe"};
-    out.low = out.estimate - hypot(b - of_b.low, of_a.high - a);
-    out.high = out.estimate + hypot(of_b.high - b, a - of_a.low);
-    return out;
+    if (!(n_a >= 1 && n_b >= 1)) return (struct bn_fisher){(double)NAN, (double)NAN};
+    n_a = round(fmin(n_a, MOST_SAMPLES));
+    n_b = round(fmin(n_b, MOST_SAMPLES));
+    double hits_a = round(a * n_a), hits_b = round(b * n_b), hits = hits_a + hits_b;
+    double least_a = fmax(0, hits - n_b), most_a = fmin(hits, n_a);
+    return (struct bn_fisher){
+        fisher(hits_a, n_a, hits_b, n_b),
+        fmin(fisher(least_a, n_a, hits - least_a, n_b), fisher(most_a, n_a, hits - most_a, n_b))};
 }
 
-struct bn_proportions bn_proportions(double a, double n_a, double b, double n_b, double confidence)
+struct bn_interval bn_interval_difference(double a, double n_a, double b, double n_b, double confidence)
 {
-    const double none = (double)NAN;
-    struct bn_proportions out = {none, none, {none, none, none, "Newcombe"}};
+    struct bn_interval out = {(double)NAN, (double)NAN, (double)NAN, "Newcombe"};
     if (!(n_a >= 1 && n_b >= 1)) return out;
-    n_a = fmin(n_a, MOST_SAMPLES);
-    n_b = fmin(n_b, MOST_SAMPLES);
-    out.difference = newcombe(a, n_a, b, n_b, confidence);
-    double whole_a = round(n_a), whole_b = round(n_b);
-    double hits_a = round(a * whole_a), hits_b = round(b * whole_b), hits = hits_a + hits_b;
-    out.p = fisher(hits_a, whole_a, hits_b, whole_b);
-    double least_a = fmax(0, hits - whole_b), most_a = fmin(hits, whole_a);
-    out.least_p = fmin(fisher(least_a, whole_a, hits - least_a, whole_b),
-                       fisher(most_a, whole_a, hits - most_a, whole_b));
+    struct bn_interval of_a = bn_interval_wilson(a, fmin(n_a, MOST_SAMPLES), confidence);
+    struct bn_interval of_b = bn_interval_wilson(b, fmin(n_b, MOST_SAMPLES), confidence);
+    out.estimate = b - a;
+    out.low = out.estimate - hypot(b - of_b.low, of_a.high - a);
+    out.high = out.estimate + hypot(of_b.high - b, a - of_a.low);
     return out;
 }
