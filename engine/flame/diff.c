@@ -168,13 +168,15 @@ static void compare_shares(const struct work *w, struct bn_diff_value *v, const 
 static void compare_weights(const struct work *w, struct bn_diff_value *v, const double *weights,
                             size_t stride, bool is_whole, bool judged)
 {
+    *v = UNJUDGED;
     for (size_t r = 0; r < w->n_runs; r++)
-        w->values[r] = weights[r * stride] / w->longest;
+        w->values[r] = weights[r * stride];
+    v->before = side_of(w, false, 0).mean;
+    v->after = side_of(w, true, 0).mean;
+    for (size_t r = 0; r < w->n_runs; r++)
+        w->values[r] /= w->longest;
     struct side b = side_of(w, false, is_whole ? 0 : w->samples_of_longest[0]);
     struct side a = side_of(w, true, is_whole ? 0 : w->samples_of_longest[1]);
-    *v = UNJUDGED;
-    v->before = b.mean * w->longest;
-    v->after = a.mean * w->longest;
     if (judged && w->d->same_work && w->d->by_runs) judge(v, b, a, true, w->level, w->longest);
 }
 
@@ -308,7 +310,7 @@ static bn_status correct(struct bn_diff_entry *self, struct bn_diff_entry *total
         values[i]->q = p[i];
         values[i]->significant = p[i] < level;
     }
-    if (n_judged != NULL) *n_judged = m;
+    *n_judged = m;
     bn_free(values);
     bn_free(p);
     return status;
@@ -378,13 +380,13 @@ static bn_status run(struct work *w, bn_error *err)
     compare_weights(w, &d->whole, w->wholes, 1, true, true);
     d->whole.q = d->whole.p;
     d->whole.significant = d->whole.q < w->level;
-    for (int weights = 0; weights < 2; weights++) {
-        BN_TRY(correct(d->self, d->total, d->tree->n_nodes, weights, w->level, weights ? NULL : &d->n_judged,
-                       err));
-        BN_TRY(correct(d->functions_self, d->functions_total, d->tree->n_frames, weights, w->level,
-                       weights ? NULL : &d->n_judged_functions, err));
-    }
-    return BN_OK;
+    BN_TRY(correct(d->self, d->total, d->tree->n_nodes, false, w->level, &d->n_judged, err));
+    BN_TRY(correct(d->functions_self, d->functions_total, d->tree->n_frames, false, w->level,
+                   &d->n_judged_functions, err));
+    if (!d->same_work) return BN_OK;
+    BN_TRY(correct(d->self, d->total, d->tree->n_nodes, true, w->level, &d->n_judged, err));
+    return correct(d->functions_self, d->functions_total, d->tree->n_frames, true, w->level,
+                   &d->n_judged_functions, err);
 }
 
 bn_status bn_diff(struct bn_diff *out, const bn_stacks *before, const bn_stacks *after,

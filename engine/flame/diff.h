@@ -45,7 +45,7 @@ struct bn_diff {
         *functions_total;                /* [tree->n_frames]: over all paths, as in hotspots */
     struct bn_diff_value whole;          /* weight of everything; judged with same_work */
     size_t n_before, n_after;            /* runs */
-    size_t n_judged, n_judged_functions; /* p that were corrected together, of shares */
+    size_t n_judged, n_judged_functions; /* p corrected together: of weights with same_work, else shares */
     bool by_runs;                        /* significance is from runs; else from samples */
     bool same_work;                      /* weights were compared too */
     double level;
