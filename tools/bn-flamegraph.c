@@ -66,6 +66,25 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_flamegraph_doctor,
      .json = true,
      .examples = {{"bn-flamegraph doctor", "what works here, and what does not and why"}}},
+    {.name = "diff",
+     .summary = "what changed between two sets of recordings",
+     .text =
+         "Puts the paths of both sides on one tree, and says for each function what it had of the time "
+         "before and after, alone and with all it calls. Runs of one side are compared with those of the "
+         "other: with two or more on each side a difference must exceed what runs of the same side differ "
+         "by; with one, only what samples differ by, which is less than what runs do.\n\n"
+         "Frames are matched by name. Each file is a run, or several.",
+     .synopsis = "BEFORE... --vs AFTER... [-o FILE] [--fail-above PERCENT]",
+     .options = {bn_flamegraph_diff_options, bn_flamegraph_view_options, bn_flamegraph_output_option},
+     .json = true,
+     .min_operands = 2,
+     .max_operands = BN_OPERANDS_ANY,
+     .operand = "FILE",
+     .examples = {{"bn-flamegraph diff old*.json --vs new*.json", "a table of what changed"},
+                  {"bn-flamegraph diff old*.json --vs new*.json -o diff.svg", "the same as a picture"},
+                  {"bn-flamegraph diff old*.json --vs new*.json --fail-above 1",
+                   "exit 1 when a function takes over one point more of the time"}},
+     .run = bn_flamegraph_diff},
     {0},
 };
 

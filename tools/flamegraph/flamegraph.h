@@ -29,6 +29,11 @@ BN_MUST_CHECK bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args
 BN_MUST_CHECK bn_status bn_flamegraph_write(const struct bn_args *args, const struct bn_buf *bytes,
                                             bn_error *err);
 
+/* ---- commands ---- */
+
+extern const struct bn_option bn_flamegraph_diff_options[];
+bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err);
+
 /* ---- recording ---- */
 
 /* --kind, --frequency, --sampler, --unwind, --runs, --duration, ...: what recording commands have in common.
