@@ -7,6 +7,7 @@
 
 #include "flame/bricks.h"
 #include "flame/document.h"
+#include "flame/svg.h"
 #include "record/resolve.h"
 #include "tools/cli/options.h"
 
@@ -27,6 +28,15 @@ BN_MUST_CHECK bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args
 /* Writes a result to --output, whole or not at all; without it to standard output. */
 BN_MUST_CHECK bn_status bn_flamegraph_write(const struct bn_args *args, const struct bn_buf *bytes,
                                             bn_error *err);
+
+/* ---- pictures ---- */
+
+BN_MUST_CHECK bn_status bn_flamegraph_render(struct bn_args *args, bn_error *err);
+
+/* --title, --width, --palette, ...: how a picture looks. */
+extern const struct bn_option bn_flamegraph_picture_options[];
+BN_MUST_CHECK bn_status bn_flamegraph_read_picture(struct bn_svg_options *out, const struct bn_args *args,
+                                                   bn_error *err);
 
 /* ---- recording ---- */
 
