@@ -6,7 +6,7 @@
 const SVG = "http://www.w3.org/2000/svg", HTML = "http://www.w3.org/1999/xhtml";
 const svg = document.currentScript.ownerSVGElement;
 const D = JSON.parse(svg.querySelector("#data").textContent);
-const MARGIN = 10, ROW = D.frameHeight, SEEN = 40; // px; a match should be as wide as SEEN to be seen
+const MARGIN = 10, ROW = D.frameHeight, THIN = 3, SEEN = 40; // px; boxes have no edge when they are THIN; a match should be as wide as SEEN
 const isDiff = D.before !== undefined;
 
 // ---- trees ----
@@ -95,7 +95,7 @@ function weight(value) {
   if (unit) return scaled(value / unit[1]) + " " + unit[0];
   return (Number.isInteger(value) ? fixed(value, 0) : scaled(value)) + " " + (D.count === undefined ? D.unit : D.count);
 }
-const percent = share => fixed(share * 100, 2) + " %";
+const percent = share => (share > 0 && share < 0.00005 ? "< 0.01" : fixed(share * 100, 2)) + " %";
 const points = share => (share > 0 ? "+" : "") + fixed(share * 100, 2);
 const million = value => value / 1e6;
 
@@ -251,8 +251,8 @@ function drawBox(t, seen, y, parent) {
   const share = isDiff ? "" : ", " + percent(t.total[i] / t.total[0]);
   const g = element(SVG, "g", {"data-node": i, role: "treeitem", tabindex: i === focus ? 0 : -1, "aria-level": t.depth[i] + 1,
     "aria-label": nameOf(t, i) + share}, parent);
-  const classes = [i === 0 ? "root" : frame[3] ? "tag" : "", above ? "above" : "", hits && i > 0 && hits[t.frame[i]] ? "hit" : ""];
-  g.setAttribute("class", classes.join(" ").trim());
+  const classes = [i === 0 ? "root" : frame[3] ? "tag" : "", above ? "above" : "", w < THIN ? "thin" : "", hits && i > 0 && hits[t.frame[i]] ? "hit" : ""];
+  g.setAttribute("class", classes.filter(Boolean).join(" "));
   element(SVG, "rect", {class: i === 0 ? "" : "b" + t.look[i], x: px(MARGIN + x), y: px(y), width: px(w), height: ROW}, g);
   const label = fit(nameOf(t, i), (w - 8) * (frame && frame[3] || i === 0 || hits ? 0.94 : 1)); // bold is wider
   if (label) element(SVG, "text", {x: px(MARGIN + x + 4), y: px(y + ROW / 2 + fontSize * 0.35)}, g).textContent = label;

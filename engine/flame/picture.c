@@ -19,6 +19,7 @@ extern const char bn_flame_style[], bn_flame_script[]; /* picture_parts.S */
 
 #define MARGIN 10.0           /* px around the boxes */
 #define MAX_STATIC_BOXES 2000 /* so many are drawn without the script: some 300 bytes each */
+#define THIN 300              /* hundredths of a px: narrower boxes have no edge */
 #define CHARACTER 0.605       /* a column of the typeface of the boxes, in its size; it is a monospaced one */
 
 /* ---- numbers for people ---- */
@@ -74,8 +75,17 @@ void bn_picture_weight(struct bn_buf *out, const struct bn_picture *picture, dou
 
 void bn_picture_percent(struct bn_buf *out, double share)
 {
-    put_fixed(out, share * 100, 2);
+    if (share > 0 && share < 0.00005)
+        bn_buf_puts(out, "< 0.01");
+    else
+        put_fixed(out, share * 100, 2);
     bn_buf_puts(out, " %");
+}
+
+void bn_picture_points(struct bn_buf *out, double share)
+{
+    if (share > 0) bn_buf_putc(out, '+');
+    put_fixed(out, share * 100, 2);
 }
 
 /* ---- layout ---- */
@@ -299,9 +309,13 @@ static void put_box(struct bn_buf *out, const struct bn_picture *p, const struct
         bn_buf_release(&tip);
         return;
     }
-    bn_buf_puts(out, f == NULL                  ? "<g class=\"root\"><title>"
-                     : BN_FRAME_IS_TAG(f->kind) ? "<g class=\"tag\"><title>"
-                                                : "<g><title>");
+    bool thin = b->right - b->left < THIN, tag = f != NULL && BN_FRAME_IS_TAG(f->kind);
+    bn_buf_printf(out, "<g%s><title>",
+                  f == NULL     ? " class=\"root\""
+                  : tag && thin ? " class=\"tag thin\""
+                  : tag         ? " class=\"tag\""
+                  : thin        ? " class=\"thin\""
+                                : "");
     put_lines(out, tip.data);
     bn_buf_release(&tip);
     bn_buf_puts(out, "</title><rect");

@@ -40,7 +40,9 @@ BN_MUST_CHECK bn_status bn_picture_write(struct bn_buf *out, const struct bn_pic
 /* For people, as the script writes the same: "12.31 ms", "1.5 KiB", "12 faults"; "45.23 %". */
 void bn_picture_weight(struct bn_buf *out, const struct bn_picture *picture, double weight);
 void bn_picture_percent(struct bn_buf *out, double share);
-/* ",\"name\":[...]" and so on: a list of numbers, each rounded to a multiple of 1 / parts (0: as it is). */
+/* A difference of shares, in points: "+1.20". */
+void bn_picture_points(struct bn_buf *out, double share);
+/* A member of the data: a list of numbers, each rounded to a multiple of 1 / parts (0: as it is). */
 void bn_picture_list(struct bn_buf *out, const char *name, const double *values, size_t n, double parts);
 
 #endif

@@ -53,15 +53,6 @@ static void put_side(struct bn_buf *out, const struct bn_picture *p, double shar
     bn_buf_putc(out, ')');
 }
 
-/* A difference of shares, in points: "+1.20". */
-static void put_points(struct bn_buf *out, double points)
-{
-    struct bn_buf text = {.max = 64};
-    bn_picture_percent(&text, points);
-    if (text.len > 2) bn_buf_printf(out, "%s%.*s", points > 0 ? "+" : "", (int)text.len - 2, text.data);
-    bn_buf_release(&text);
-}
-
 static void put_text(struct bn_buf *out, const struct bn_picture *p, uint32_t node)
 {
     const struct sides *sides = p->of;
@@ -73,13 +64,13 @@ static void put_text(struct bn_buf *out, const struct bn_picture *p, uint32_t no
     bn_buf_puts(out, ", after ");
     put_side(out, p, after, d->whole.after);
     bn_buf_puts(out, "\ndifference ");
-    put_points(out, rounded(after - before));
+    bn_picture_points(out, rounded(after - before));
     bn_buf_puts(out, " points");
     if (isfinite(v->low) && isfinite(v->high)) {
         bn_buf_puts(out, " (95 %: ");
-        put_points(out, rounded(v->low));
+        bn_picture_points(out, rounded(v->low));
         bn_buf_puts(out, " to ");
-        put_points(out, rounded(v->high));
+        bn_picture_points(out, rounded(v->high));
         bn_buf_putc(out, ')');
     }
     if (isfinite(q) && q < 1)
