@@ -188,6 +188,7 @@ $(OUT)/tools/crossval/thresholds.o: crossval/thresholds.json
 $(OUT)/tools/bench/thresholds.o: baselines/thresholds.json
 $(OUT)/tools/crossval/style.o: tools/crossval/report.css
 $(OUT)/tools/cli/page_style.o: tools/cli/page.css
+$(OUT)/engine/flame/picture_parts.o: engine/flame/flame.css engine/flame/flame.js
 $(OUT)/tools/bench/style.o: tools/bench/report.css tools/bench/report.js
 
 # ---- tests ---------------------------------------------------------------------------------------------------

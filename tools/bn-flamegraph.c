@@ -85,6 +85,23 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-flamegraph diff old*.json --vs new*.json --fail-above 1",
                    "exit 1 when a function takes over one point more of the time"}},
      .run = bn_flamegraph_diff},
+    {.name = "render",
+     .summary = "draw stacks as a flame graph: one SVG file that loads nothing",
+     .text =
+         "Draws the stacks of all files and runs together. The picture can be read anywhere. Opened in a "
+         "browser it can be zoomed (click, Enter, Escape) and searched (Ctrl-F or /, then n and N, also for "
+         "frames that are too narrow to be drawn), turned upside down, and walked with the arrow keys; its "
+         "address keeps zoom and search. The same stacks and options give the same bytes.",
+     .synopsis = "[FILE...] [-o FILE] [--title TEXT] [--tags LIST] [--palette bitnet|safe]",
+     .options = {bn_flamegraph_output_option, bn_flamegraph_picture_options, bn_flamegraph_view_options},
+     .max_operands = BN_OPERANDS_ANY,
+     .operand = "FILE",
+     .examples = {{"bn-flamegraph render run.json -o run.svg", "a picture of what was recorded"},
+                  {"bn-flamegraph render --tags phase,layer run.json -o layers.svg",
+                   "the same, divided by phase and layer"},
+                  {"perf script | bn-flamegraph render --title 'my program' >perf.svg",
+                   "of what perf recorded"}},
+     .run = bn_flamegraph_render},
     {0},
 };
 

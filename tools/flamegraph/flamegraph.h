@@ -8,6 +8,7 @@
 #include "flame/bricks.h"
 #include "flame/document.h"
 #include "record/recorder.h"
+#include "flame/svg.h"
 #include "record/resolve.h"
 #include "tools/cli/options.h"
 
@@ -33,6 +34,14 @@ BN_MUST_CHECK bn_status bn_flamegraph_write(const struct bn_args *args, const st
 
 extern const struct bn_option bn_flamegraph_diff_options[];
 bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err);
+/* ---- pictures ---- */
+
+BN_MUST_CHECK bn_status bn_flamegraph_render(struct bn_args *args, bn_error *err);
+
+/* --title, --width, --palette, ...: how a picture looks. */
+extern const struct bn_option bn_flamegraph_picture_options[];
+BN_MUST_CHECK bn_status bn_flamegraph_read_picture(struct bn_svg_options *out, const struct bn_args *args,
+                                                   bn_error *err);
 
 /* ---- recording ---- */
 
