@@ -43,6 +43,9 @@ says 0 "a gate of selves" '^PASSED' diff_ calls --vs calls_more --fail-above 6
 says 1 "a gate of totals" '^FAILED: p gained 8' diff_ calls --vs calls_more --fail-above 6 --by total
 says 0 "the same files pass" '^PASSED' diff_ old?.folded --vs old?.folded --fail-above 0
 says 0 "and nothing changed" '^NO CHANGE FOUND$' diff_ old?.folded --vs old?.folded
+says 1 "unless one may have been missed, with --strict" '^FAILED: no significant gain over 1 points; one under [0-9.]+ may have been missed$' \
+    diff_ old?.folded --vs old?.folded --fail-above 1 --strict
+says 0 "which depends on the limit" '^PASSED: no significant gain over 3 points$' diff_ old?.folded --vs old?.folded --fail-above 3 --strict
 says 0 "what is gone stays" ' gone +sort$' diff_ old?.folded --vs other?.folded
 says 0 "what is new is marked" ' new +partial_sort$' diff_ old?.folded --vs other?.folded
 says 1 "what is new is a gain" 'FAILED: partial_sort gained 9' diff_ old?.folded --vs other?.folded --fail-above 5

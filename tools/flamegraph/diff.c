@@ -35,6 +35,9 @@ const struct bn_option bn_flamegraph_diff_options[] = {
      .group = "Gate",
      .help = "exit 1 when a function has significantly more, by more percentage points than this (with "
              "--same-work: per cent of the weight before, also of the whole), or when nothing can be judged"},
+    {.name = "strict",
+     .group = "Gate",
+     .help = "exit 1 also when a gain of more than --fail-above may have been missed"},
     {.name = "level",
      .arg = "P",
      .group = "Gate",
@@ -116,8 +119,8 @@ static bn_status report(struct bn_args *args, const struct bn_diff *diff, double
     uint32_t top = 0;
     BN_TRY(bn_opt_u32(args, "top", 0, UINT32_MAX, &top, err));
     if (bn_opt_given(args, "fail-above")) BN_TRY(bn_opt_f64(args, "fail-above", 0, 1e6, &fail_above, err));
-    bn_status status =
-        bn_diff_report_make(&r, diff, bn_opt_choice(args, "by") == 1, top, min, fail_above / 100, err);
+    bn_status status = bn_diff_report_make(&r, diff, bn_opt_choice(args, "by") == 1, top, min,
+                                           fail_above / 100, bn_opt_flag(args, "strict"), err);
     if (status == BN_OK) status = write_report(args, &r, err);
     if (status == BN_OK && r.gate_failed) args->exit_code = BN_EXIT_NEGATIVE;
     bn_diff_report_release(&r);
