@@ -308,6 +308,15 @@ static const struct bn_option *must_find(const struct bn_args *args, const char 
     return o;
 }
 
+bn_status bn_args_set(struct bn_args *args, const char *name, const char *text, bn_error *err)
+{
+    const struct bn_option *o = must_find(args, name);
+    struct bn_value *wider = bn_realloc(args->values, args->n_values + 1, sizeof *wider);
+    if (wider == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    args->values = wider;
+    return take(args, o, text, false, err);
+}
+
 /* The last value of an option, NULL when it was not given. */
 static const struct bn_value *last_value(const struct bn_args *args, const struct bn_option *o)
 {

@@ -183,6 +183,9 @@ void bn_args_release(struct bn_args *args);
 /* Adds the hint of a usage error, "see bn-run tokenize --help", behind "did you mean --threads?" when there
  * is something that was meant (dashes go before it). */
 void bn_args_help_hint(const struct bn_args *args, bn_error *err, const char *dashes, const char *meant);
+/* Gives an option the value that the program found by itself, as if it had been the last one on the command
+ * line; the text is borrowed. */
+BN_MUST_CHECK bn_status bn_args_set(struct bn_args *args, const char *name, const char *text, bn_error *err);
 /* Stops the process when a table contradicts itself: names twice, presets outside the list, no text. */
 void bn_program_check(const struct bn_program *program);
 
