@@ -63,8 +63,10 @@ printf 'main;f 3\nmain;g 2\n' >few
 says 1 "too few samples fail a gate" '^FAILED: nothing could be judged' diff_ few --vs few --fail-above 50
 says 0 "without a gate it says so" '^NOT JUDGED' diff_ few --vs few
 says 1 "weights of single runs fail a gate" 'FAILED: nothing could be judged: weights need two runs' diff_ half --vs sixty --same-work --fail-above 50
+echo 'main;g 100' >without
+says 1 "a run without weight is no run" 'run 2 after has no weight' diff_ half --vs half without --root f --fail-above 50
 echo 'main;f 0' >zero
-says 1 "a run without weight is no run" 'run 2 after has no weight' diff_ half --vs half zero --fail-above 50
+says 4 "a file without any is malformed" 'no stack' diff_ half --vs zero --fail-above 50
 
 # ---- forms ----
 says 0 "JSON on standard output" '"schema": "bn.stacks-diff/1"' diff_ old?.folded --vs new?.folded --json
@@ -87,9 +89,13 @@ check "in which kinds are marked" sh -c "'$fg' diff old1.folded --vs new1.folded
 diff_ half --vs sixty -o out.folded 2>said
 check "the file's name says the form" grep -qx 'main;f 5000 6000' out.folded
 check "the verdict is told beside a file" grep -q 'CHANGED' said
+check "a picture" sh -c "'$fg' diff old?.folded --vs other?.folded -q -o diff.svg && grep -q '<svg' diff.svg && grep -q 'new: only after' diff.svg"
+if command -v python3 >/dev/null; then check "it is XML" python3 -c 'import xml.dom.minidom; xml.dom.minidom.parse("diff.svg")'; fi
+says 1 "with the verdict, and the gate's end" '>FAILED: partial_sort gained' diff_ old?.folded --vs other?.folded --fail-above 5 --format svg
 same() { diff_ old?.folded --vs new?.folded "$@" >a 2>&1; diff_ old?.folded --vs new?.folded "$@" >b 2>&1; cmp a b; }
 check "the same text twice" same
 check "the same JSON twice" same --json
+check "the same picture twice" same --format svg
 lacks "no colours but on a terminal" $'\x1b' diff_ old?.folded --vs new?.folded
 says 0 "colours where asked" $'\x1b\\[31m' diff_ old?.folded --vs new?.folded --color always
 says 0 "--top" 'and [0-9]+ more' diff_ old?.folded --vs new?.folded --top 1
