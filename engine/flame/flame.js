@@ -139,7 +139,7 @@ function tip(t, i) {
 const EMPTY = {zoom: 0, search: "", case: false, callers: false, icicle: D.icicle};
 const state = Object.assign({}, EMPTY, {search: D.search || ""});
 let shown = new Map(); // node -> its group
-let width = 0, focus = 0, found = [], current = -1, hits = null, error = "", said = "";
+let width = 0, focus = 0, found = [], current = -1, hits = null, error = "";
 
 function address() {
   const parts = new URLSearchParams();
@@ -153,7 +153,6 @@ function address() {
 function keep(isStep) {
   const to = address();
   if (to === location.hash.slice(1)) return;
-  said = to;
   if (isStep) location.hash = to;
   else location.replace("#" + to);
 }
@@ -482,8 +481,7 @@ window.addEventListener("keydown", event => {
 form.addEventListener("submit", event => event.preventDefault());
 input.addEventListener("input", () => { state.search = input.value; searched(); });
 window.addEventListener("hashchange", () => {
-  if (location.hash.slice(1) !== said) restore();
-  said = "";
+  if (location.hash.slice(1) !== address()) restore();
 });
 window.addEventListener("scroll", place);
 let resizing = 0;
