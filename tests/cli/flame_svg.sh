@@ -44,6 +44,9 @@ says 2 'a width that is none' 'width' "$bn" render tree.folded --width 5
 printf '%s 5\n' 'a</script>"&<]]>;--><x>;"quotes'\''' $'b\xe2\x80\xaegnp;\xff\xfe' "$(printf 'n%.0s' {1..4200})" >hostile.folded
 status 0 'hostile names' "$bn" render hostile.folded -o names.svg --title '</title>' --subtitle ']]>' --notes '<&' --count-name '"' --search '</script>'
 check 'are well-formed' xmllint --noout names.svg
+sed -e '/hidden/d' -e 's/;c 20000/;c 40000/' tree.folded >after.folded
+status 0 'a comparison' "$bn" diff -q tree.folded --vs after.folded -o compared.svg --widths after --title 'What changed'
+check 'which is well-formed, and has what is gone' bash -c 'xmllint --noout compared.svg && grep -q "What changed</text>" compared.svg && grep -q "<title>main" compared.svg && grep -q "\"hidden\"" compared.svg'
 
 # ---- in a browser ----
 for browser in chromium-headless-shell chromium chromium-browser google-chrome ''; do command -v "$browser" >/dev/null && break; done

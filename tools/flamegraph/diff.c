@@ -40,6 +40,12 @@ const struct bn_option bn_flamegraph_diff_options[] = {
      .group = "Gate",
      .preset = "0.05",
      .help = "share of false ones among what is called significant"},
+    {.name = "widths",
+     .arg = "union|before|after",
+     .group = "Picture",
+     .preset = "union",
+     .help = "how wide a frame is drawn: the mean of both sides' shares, or one side's; beside what is there "
+             "after stands what is gone"},
     {0},
 };
 
@@ -82,6 +88,16 @@ static bn_status read_sides(bn_stacks *sides[2], const struct bn_args *args, bn_
     return read_side(&sides[1], args, at, args->n_operands - at, err);
 }
 
+static bn_status draw(struct bn_buf *out, const struct bn_args *args, const struct bn_diff *diff,
+                      bn_error *err)
+{
+    struct bn_svg_options options;
+    BN_TRY(bn_flamegraph_read_picture(&options, args, err));
+    if (options.title == NULL) options.title = "Before and after";
+    options.widths = (enum bn_svg_widths)bn_opt_choice(args, "widths");
+    return bn_svg_diff(out, diff, &options, err);
+}
+
 static bn_status write_report(const struct bn_args *args, const struct bn_diff_report *report, bn_error *err)
 {
     struct bn_buf out = {.max = MAX_BYTES};
@@ -96,7 +112,7 @@ static bn_status write_report(const struct bn_args *args, const struct bn_diff_r
     else if (format == FORMAT_JSON)
         status = bn_diff_report_json(&out, report, err);
     else
-        status = bn_fail(err, BN_ERR_UNSUPPORTED, "no picture yet");
+        status = draw(&out, args, report->diff, err);
     if (status == BN_OK && format == FORMAT_JSON && !to_file) bn_report_json_began();
     if (status == BN_OK) status = bn_flamegraph_write(args, &out, err);
     bn_buf_release(&out);
