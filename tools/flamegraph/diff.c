@@ -48,6 +48,12 @@ const struct bn_option bn_flamegraph_diff_options[] = {
      .group = "Gate",
      .preset = "0.05",
      .help = "share of false ones among what is called significant"},
+    {.name = "widths",
+     .arg = "union|before|after",
+     .group = "Picture",
+     .preset = "union",
+     .help = "how wide a frame is drawn: the mean of both sides' shares, or one side's; beside what is there "
+             "after stands what is gone"},
     {0},
 };
 
