@@ -240,11 +240,13 @@ static bn_status unwind_sample(struct unwinding *u, struct bn_sample *sample, bn
     struct bn_sample own = *sample;
     own.n_system = 0;
     const uint64_t *old = u->recording->addresses + sample->chain + sample->n_system;
-    size_t n_old = sample->n_chain - sample->n_system;
+    size_t n_old = (size_t)sample->n_chain - sample->n_system;
+    BN_TRY(bn_symbols_chain(u->symbols, &own, old, &n_old, err));
     BN_TRY(bn_symbols_rooted(u->symbols, &own, old, n_old, &was_rooted, err));
     if (u->past_dump) splice(u, old, n_old);
     BN_TRY(bn_symbols_rooted(u->symbols, &own, u->chain, u->n_chain, &is_rooted, err));
-    if (u->past_dump && !is_rooted) sample->flags |= BN_SAMPLE_DUMP_CUT;
+    sample->flags &= (uint16_t)~BN_SAMPLE_DUMP_CUT;
+    if (u->past_dump && !is_rooted && !was_rooted) sample->flags |= BN_SAMPLE_DUMP_CUT;
     /* Frame pointers leave out a function that has not set its own yet: of two chains to the root the longer
      * one knows more. */
     bool further = is_rooted != was_rooted ? is_rooted : u->n_chain > n_old;
