@@ -8,6 +8,7 @@
 #include "flame/bricks.h"
 #include "flame/document.h"
 #include "record/recorder.h"
+#include "flame/svg.h"
 #include "record/resolve.h"
 #include "tools/cli/options.h"
 
@@ -28,6 +29,19 @@ BN_MUST_CHECK bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args
 /* Writes a result to --output, whole or not at all; without it to standard output. */
 BN_MUST_CHECK bn_status bn_flamegraph_write(const struct bn_args *args, const struct bn_buf *bytes,
                                             bn_error *err);
+
+/* ---- commands ---- */
+
+extern const struct bn_option bn_flamegraph_diff_options[];
+bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err);
+/* ---- pictures ---- */
+
+BN_MUST_CHECK bn_status bn_flamegraph_render(struct bn_args *args, bn_error *err);
+
+/* --title, --width, --palette, ...: how a picture looks. */
+extern const struct bn_option bn_flamegraph_picture_options[];
+BN_MUST_CHECK bn_status bn_flamegraph_read_picture(struct bn_svg_options *out, const struct bn_args *args,
+                                                   bn_error *err);
 
 /* ---- recording ---- */
 
@@ -70,10 +84,19 @@ BN_MUST_CHECK bn_status bn_flamegraph_record_program(struct bn_flamegraph_record
                                                      const struct bn_args *args, const char *const *argv,
                                                      bn_error *err);
 
+/* ---- the commands, and their options ---- */
+
+extern const struct bn_option bn_flamegraph_baseline_options[], bn_flamegraph_timeline_options[];
+bn_status bn_flamegraph_baseline(struct bn_args *args, bn_error *err);
+bn_status bn_flamegraph_timeline(struct bn_args *args, bn_error *err);
 /* ---- commands ---- */
 
 bn_status bn_flamegraph_record(struct bn_args *args, bn_error *err);
 extern const struct bn_option bn_flamegraph_record_outputs[];
 bn_status bn_flamegraph_doctor(struct bn_args *args, bn_error *err);
+/* ---- commands ---- */
+
+bn_status bn_flamegraph_bricks(struct bn_args *args, bn_error *err);
+extern const struct bn_option bn_flamegraph_bricks_options[];
 
 #endif
