@@ -27,7 +27,7 @@
 
 /* Functions in sections of their own, so that it is known where they begin and end. */
 #define IN(section_name) __attribute__((section(section_name), noinline, used))
-extern const char __start_work_a[], __stop_work_a[], __start_work_b[], __stop_work_b[];
+extern const char __start_code_a[], __stop_code_a[], __start_code_b[], __stop_code_b[];
 
 static uint64_t thread_ns(void)
 {
@@ -36,7 +36,7 @@ static uint64_t thread_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-IN("work_a") static uint64_t work_a(uint64_t x, unsigned turns)
+IN("code_a") static uint64_t work_a(uint64_t x, unsigned turns)
 {
     for (unsigned i = 0; i < turns; i++) {
         x = x * 6364136223846793005u + 1442695040888963407u;
@@ -45,7 +45,7 @@ IN("work_a") static uint64_t work_a(uint64_t x, unsigned turns)
     return x;
 }
 
-IN("work_b") static uint64_t work_b(uint64_t x, unsigned turns)
+IN("code_b") static uint64_t work_b(uint64_t x, unsigned turns)
 {
     for (unsigned i = 0; i < turns; i++) {
         x = x * 2862933555777941757u + 3037000493u;
@@ -117,9 +117,9 @@ static void shares_are_those_of_the_clock(void **state)
         bn_recorder_close(recorder);
         assert_int_equal(r.delivery.tier, tier);
         for (size_t i = 0; i < r.n_samples; i++) {
-            if (lies_in(&r, &r.samples[i], __start_work_a, __stop_work_a))
+            if (lies_in(&r, &r.samples[i], __start_code_a, __stop_code_a))
                 a += (double)r.samples[i].weight;
-            else if (lies_in(&r, &r.samples[i], __start_work_b, __stop_work_b))
+            else if (lies_in(&r, &r.samples[i], __start_code_b, __stop_code_b))
                 b += (double)r.samples[i].weight;
         }
         assert_true(r.n_samples > 20);
