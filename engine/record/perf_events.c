@@ -13,6 +13,10 @@
  * inherited events cannot be read that way at all. Samples that were lost by lateness show in what was
  * delivered. Cycles become time by the counter's own ratio of time to count over the whole recording.
  *
+ * The first sample of a thread comes after a whole period of its own, so one that ends before is not seen: of
+ * a shell that started 600 programs of less than a millisecond, 40 % of the time was sampled at 991 Hz, 89 %
+ * at 4999 Hz. perf itself has the same. What was delivered says so.
+ *
  * The period cannot be varied from sample to sample, so a round one, into whose step the work might fall, is
  * made a little longer.
  */

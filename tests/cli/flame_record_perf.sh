@@ -72,6 +72,9 @@ if [ "$clock" -eq 1 ]; then
     else
         skip "perf sees the same" "perf does not record here"
     fi
+    # shellcheck disable=SC2016
+    says 0 "threads too short to be seen are told" "only [0-9]+ % of the time on processors was sampled" \
+        "$flame" record --sampler clock -F 100 --allow-empty -o short.json -- sh -c 'i=0; while [ $i -lt 250 ]; do "$1" 0 >&2; i=$((i+1)); done' sh "$split"
     check "page faults are recorded" "$flame" record --kind faults --allow-empty -o faults.json -- "$split" 10
     check "they count faults" grep -q '"unit":"faults"' faults.json
     check "copies of stacks are unwound" "$flame" record --unwind dwarf -o dwarf.json -- "$split" 50
