@@ -38,7 +38,7 @@ _bn_flamegraph()
         return
         ;;
     'record:--unwind')
-        mapfile -t COMPREPLY < <(compgen -W 'auto fp dwarf' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'fp dwarf' -- "$cur")
         return
         ;;
     'record:-r' | 'record:--runs')
@@ -134,11 +134,6 @@ _bn_flamegraph()
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
         ;;
-    'diff:-o' | 'diff:--output')
-        compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-        return
-        ;;
     'diff:--format')
         mapfile -t COMPREPLY < <(compgen -W 'text json svg folded' -- "$cur")
         return
@@ -159,42 +154,15 @@ _bn_flamegraph()
     'diff:--level')
         return
         ;;
-    'diff:--widths')
-        mapfile -t COMPREPLY < <(compgen -W 'union before after' -- "$cur")
-        return
-        ;;
     'diff:--tags')
         return
         ;;
     'diff:--root')
         return
         ;;
-    'diff:--title')
-        return
-        ;;
-    'diff:--subtitle')
-        return
-        ;;
-    'diff:--notes')
-        return
-        ;;
-    'diff:--width')
-        return
-        ;;
-    'diff:--frame-height')
-        return
-        ;;
-    'diff:--min-width')
-        return
-        ;;
-    'diff:--count-name')
-        return
-        ;;
-    'diff:--palette')
-        mapfile -t COMPREPLY < <(compgen -W 'bitnet safe' -- "$cur")
-        return
-        ;;
-    'diff:--search')
+    'diff:-o' | 'diff:--output')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
         ;;
     'diff:--color')
@@ -240,7 +208,7 @@ _bn_flamegraph()
         return
         ;;
     'baseline:--unwind')
-        mapfile -t COMPREPLY < <(compgen -W 'auto fp dwarf' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'fp dwarf' -- "$cur")
         return
         ;;
     'baseline:-r' | 'baseline:--runs')
@@ -269,7 +237,7 @@ _bn_flamegraph()
         case $command in
         'record') words='--output --allow-empty --kind --frequency --sampler --unwind --user-only --runs --duration --no-inline --debug-path --model --isa --threads --repack --prompt --n-predict --seed --level --min-samples --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
         'render') words='--output --title --subtitle --notes --width --frame-height --min-width --count-name --palette --search --icicle --cut-left --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
-        'diff') words='--output --vs --format --same-work --by --top --min --fail-above --level --widths --tags --root --measured --callers --merge-repeats --title --subtitle --notes --width --frame-height --min-width --count-name --palette --search --icicle --cut-left --json --quiet --verbose --color --help --version' ;;
+        'diff') words='--vs --format --same-work --by --top --min --fail-above --level --tags --root --measured --callers --merge-repeats --output --json --quiet --verbose --color --help --version' ;;
         'doctor') words='--json --quiet --verbose --color --help --version' ;;
         'baseline') words='--model --threads --isa --seed --deterministic --timing --archive --redraw --kind --frequency --sampler --unwind --user-only --runs --duration --no-inline --debug-path --json --quiet --verbose --color --help --version' ;;
         'timeline') words='--html --json --quiet --verbose --color --help --version' ;;

@@ -291,7 +291,10 @@ bn_status bn_flamegraph_record(struct bn_args *args, bn_error *err)
         status = bn_flamegraph_read_workload(&workload, args, err);
         if (status == BN_OK) status = bn_flamegraph_record_model(&recorded, args, &workload, err);
     }
-    if (status == BN_ERR_UNSUPPORTED) explain(args);
+    if (status == BN_ERR_UNSUPPORTED) {
+        explain(args);
+        bn_error_hint(err, "bn-flamegraph doctor says what would change it");
+    }
     if (status == BN_OK) status = judge(args, recorded.stacks, &write, err);
     if (status == BN_OK && write) status = write_all(args, recorded.stacks, err);
     bn_flamegraph_recorded_release(&recorded);
