@@ -162,7 +162,7 @@ LINK = $(CC) $(BN_LDFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter 
 
 # What takes samples in other programs: the C library only, no sanitizers, every symbol bound when it is loaded. libbn.a carries it.
 SAMPLER := $(OUT)/libbn-sampler.so
-SAMPLER_OBJ := $(OUT)/engine/record/preload/agent.o $(OUT)/engine/record/preload/preload.o
+SAMPLER_OBJ := $(patsubst %,$(OUT)/engine/record/preload/%.o,agent agent_sample agent_proc preload)
 $(SAMPLER_OBJ): $(OUT)/engine/record/preload/%.o: engine/record/%.c $(OUT)/flags Makefile
 	$(SAY) CC $@
 	@mkdir -p $(@D)
@@ -231,6 +231,8 @@ $(OUT)/tests/sampled/split-static: $(OUT)/tests/sampled/split.o
 $(filter-out %-static,$(SAMPLED)): %: %.o
 	$(SAY) LD $@
 	$(Q)$(CC) -pie -o $@ $^ -lpthread -ldl
+
+$(OUT)/tests/unit/test_agent: | $(SAMPLED)
 
 $(CHECKKERN): $(call obj,tests/checkkern/*.c) $(KERNEL_OBJ)
 	$(SAY) LD $@
