@@ -340,6 +340,40 @@ static void what_ends_badly_keeps_its_samples(void **state)
     }
 }
 
+static void a_program_may_become_another(void **state)
+{
+    (void)state;
+    static const char *const HOW[] = {"execv", "execl"};
+    const struct bn_record_tier_ops *const tiers[] = {&bn_record_timer, &bn_record_itimer};
+    for (int i = 0; i < 4; i++) {
+        const char *const argv[] = {sampled("crash"), "100", HOW[i / 2], sampled("split"), "100", NULL};
+        struct run run = record_ok(tiers[i % 2], CPU(1009000), argv);
+        assert_int_equal(run.wait_status, 0);
+        size_t both = run.recording.n_samples,
+               second = count(&run, "seventy", NULL) + count(&run, "thirty", NULL);
+        assert_true(second >= 5 && both - second >= 5);
+        release(&run);
+    }
+}
+
+static void a_caller_is_not_lost_while_a_frame_is_made(void **state)
+{
+    (void)state;
+    size_t in = 0, right = 0;
+    struct run run =
+        record_ok(&bn_record_timer, CPU(1009000), (const char *const[]){sampled("calls"), "600", NULL});
+    for (size_t i = 0; i < run.recording.n_samples; i++) {
+        const struct bn_sample *s = &run.recording.samples[i];
+        const uint64_t *chain = run.recording.addresses + s->chain;
+        if (!is_in(&run, "inner", chain[0]) || s->n_chain < 3) continue;
+        in++;
+        right += is_in(&run, "outer", chain[1] - 1) && is_in(&run, "main", chain[2] - 1);
+    }
+    assert_true(in >= 15);
+    assert_true((double)right >= 0.99 * (double)in);
+    release(&run);
+}
+
 static void a_program_that_profiles_itself_is_left_alone(void **state)
 {
     (void)state;
@@ -606,6 +640,8 @@ int main(void)
         cmocka_unit_test(a_chain_without_frame_pointers_has_no_root),
         cmocka_unit_test(children_are_recorded),
         cmocka_unit_test(what_ends_badly_keeps_its_samples),
+        cmocka_unit_test(a_program_may_become_another),
+        cmocka_unit_test(a_caller_is_not_lost_while_a_frame_is_made),
         cmocka_unit_test(a_program_that_profiles_itself_is_left_alone),
         cmocka_unit_test(what_cannot_be_recorded_is_said),
         cmocka_unit_test(stacks_are_copied),
