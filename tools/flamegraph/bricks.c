@@ -78,6 +78,8 @@ static void put_agreement(struct bn_buf *out, const struct bn_agreement *a)
         bn_buf_printf(
             out, "kernels: in %llu of %llu samples the profiler names another than the function that ran\n",
             (unsigned long long)a->other, (unsigned long long)a->both);
+    if (a->busy_runs > 0 && a->why[0] == '\0')
+        bn_buf_printf(out, "left out: %zu runs in which the machine was too busy\n", a->busy_runs);
     if (a->why[0] != '\0')
         bn_buf_printf(out, "not compared: %s\n", a->why);
     else

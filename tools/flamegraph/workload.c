@@ -151,7 +151,7 @@ static bn_status open_engine(struct bn_work *w, bn_error *err)
     return BN_OK;
 }
 
-#define MAX_EVENTS (1u << 23) /* of all runs and threads: half a gigabyte */
+#define MAX_EVENTS (1u << 24) /* of all runs and threads: a gigabyte */
 
 static uint64_t passes_of(const struct bn_work *w)
 {
@@ -307,8 +307,8 @@ bn_status bn_work_run(struct bn_work *w, bn_error *err)
         BN_TRY(repeat(w, run, run_ns, generations, err));
         w->scheduling_known = w->scheduling_known && read_scheduling(w, &cpu[1], &waited[1]);
         if (!w->scheduling_known) continue;
-        w->cpu_ns += cpu[1] - cpu[0];
-        w->waited_ns += waited[1] - waited[0];
+        run->cpu_ns = cpu[1] - cpu[0];
+        run->waited_ns = waited[1] - waited[0];
     }
     return BN_OK;
 }
