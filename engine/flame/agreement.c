@@ -341,6 +341,8 @@ static void find_busy(struct work *w, struct bn_agreement *out)
         waited = waited != NULL ? bn_json_next(waited) : NULL;
     }
     w->waited = calmest;
+    if (out->busy_runs == w->measured->n_runs) /* nothing is compared, so all of it is shown */
+        memset(w->busy, 0, w->measured->n_runs * sizeof *w->busy);
 }
 
 /* Says why nothing can be compared; leaves it empty when something can. */
