@@ -74,7 +74,7 @@ static const struct bn_command COMMANDS[] = {
      .operand = "FILE",
      .run = bn_flamegraph_bricks,
      .examples = {{"bn-flamegraph bricks profile.json", "what bn-run --profile measured, as a tree"},
-                  {"bn-flamegraph bricks --level kernel --check -r 5",
+                  {"bn-flamegraph bricks --check -r 5",
                    "record a generation five times: do samples and stamps agree?"}}},
     {.name = "doctor",
      .summary = "try what this machine lets a sampler see, and say what would change it",

@@ -110,7 +110,11 @@ static void add_node(struct work *w, struct bn_agreement *out, const bn_stacks *
         if (!sampled) continue;
         if (place->brick != NO_ROW && w->rows[place->brick].out.compared)
             w->squares += weight * weight / (double)n;
-        if (place->slot == NO_ROW || place->function == NO_ROW) continue;
+        if (place->slot == NO_ROW) continue;
+        if (place->function == NO_ROW) {
+            w->rows[place->slot].out.besides += n;
+            continue;
+        }
         out->both += n;
         if (place->slot != place->function) out->other += n;
     }
@@ -329,7 +333,7 @@ static void find_busy(struct work *w, struct bn_agreement *out)
     const bn_json *about = bn_json_get(w->measured->about, "scheduling");
     const bn_json *cpu = bn_json_first(bn_json_get(about, "cpu_ns"));
     const bn_json *waited = bn_json_first(bn_json_get(about, "waited_ns"));
-    double calmest = INFINITY;
+    double calmest = (double)INFINITY;
     for (size_t r = 0; r < w->measured->n_runs; r++) {
         double on = 0, off = 0;
         if (bn_json_number(cpu, &on) && bn_json_number(waited, &off) && on >= 0 && off > 0) {
@@ -461,6 +465,7 @@ static void put_row(bn_json *array, const struct bn_agreement_row *row)
     bn_json_put_number(o, "measured_high", row->measured_high);
     bn_json_put_number(o, "sampled", row->sampled);
     bn_json_put_u64(o, "samples", row->samples);
+    if (row->kind == BN_FRAME_SLOT) bn_json_put_u64(o, "besides", row->besides);
     bn_json_put_bool(o, "compared", row->compared);
     if (row->compared) {
         bn_json_put_number(o, "low", row->low);

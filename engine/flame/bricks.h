@@ -83,7 +83,9 @@ struct bn_agreement_row {
     double low, high; /* of sampled: 95 %, all rows together (Bonferroni), exact (Clopper and Pearson, 1934);
                          wider as the runs vary more than their samples explain */
     uint64_t samples;
-    bool agrees; /* low to high and measured_low to measured_high meet */
+    uint64_t besides; /* of a kernel: samples in its stamps that ran no kernel's function, but what is around
+                         the call: why measured may be more */
+    bool agrees;      /* low to high and measured_low to measured_high meet */
 };
 struct bn_agreement {
     struct bn_agreement_row *rows; /* bricks, then kernels, each by measured share, the most first */

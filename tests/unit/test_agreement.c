@@ -193,6 +193,7 @@ static void rows_say_what_was_seen(void **state)
     assert_string_equal(a.rows[0].name, "UpProjection");
     assert_true(a.both > 1000 && a.other == 0);
     assert_true(row(&a, BN_FRAME_SLOT, "i2s_gemv_ref")->samples > 1000);
+    assert_true(row(&a, BN_FRAME_SLOT, "i2s_gemv_ref")->besides == 0);
     bn_json *doc = bn_json_new_object();
     bool agrees;
     bn_agreement_put(doc, &a);

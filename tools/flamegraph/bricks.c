@@ -107,7 +107,11 @@ static void put_row(struct bn_buf *out, const struct bn_agreement_row *r, bool v
                                   : "DIFFERS");
     else
         bn_buf_printf(out, "  %16s  %-7s", "", "-");
-    bn_buf_printf(out, "  %s%s\n", r->name, r->kind == BN_FRAME_SLOT ? " (by its function)" : "");
+    bn_buf_printf(out, "  %s%s", r->name, r->kind == BN_FRAME_SLOT ? " (by its function)" : "");
+    if (r->compared && !r->agrees && r->besides > 0)
+        bn_buf_printf(out, "; %llu samples between its stamps ran something else",
+                      (unsigned long long)r->besides);
+    bn_buf_putc(out, '\n');
 }
 
 static void put_agreement(struct bn_buf *out, const struct bn_agreement *a)
