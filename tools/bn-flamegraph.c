@@ -62,6 +62,23 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-flamegraph diff old*.json --vs new*.json --fail-above 1",
                    "exit 1 when a function takes over one point more of the time"}},
      .run = bn_flamegraph_diff},
+    {.name = "bricks",
+     .summary = "show what the profiler measured, and whether samples agree with it",
+     .text =
+         "The time of each brick (docs/explain/profiling.md), of profiles and of recordings of a model. "
+         "Where there are samples beside it, the share of samples in each brick is held against the share "
+         "of measured time, and in each kernel by the name of the function that ran. Without FILE a model "
+         "is recorded now. The exit status is 1 when they do not agree.",
+     .synopsis = "FILE... [--check]\n[options of record] [--check]",
+     .options = {bn_flamegraph_bricks_options, bn_flamegraph_output_option, bn_flamegraph_record_options,
+                 bn_flamegraph_workload_options},
+     .json = true,
+     .max_operands = BN_OPERANDS_ANY,
+     .operand = "FILE",
+     .run = bn_flamegraph_bricks,
+     .examples = {{"bn-flamegraph bricks profile.json", "what bn-run --profile measured, as a tree"},
+                  {"bn-flamegraph bricks --check -r 5",
+                   "record a generation five times: do samples and stamps agree?"}}},
     {.name = "doctor",
      .summary = "try what this machine lets a sampler see, and say what would change it",
      .text = "Each way of sampling is tried for some milliseconds. The exit status is 9 when none works.",
