@@ -484,7 +484,7 @@ static void put_again(struct bn_buf *out, const bn_json *about)
     bn_buf_printf(out, "    %s\n", bn_escape(line, sizeof line, text, strlen(text)));
 }
 
-bn_status bn_flamegraph_page_write(struct bn_buf *out, const bn_json *about, bn_error *err)
+static void put_page(struct bn_buf *out, const bn_json *about)
 {
     const bn_json *page = bn_json_get(about, "page");
     const char *name = bn_html_string(page, "name");
@@ -510,5 +510,20 @@ bn_status bn_flamegraph_page_write(struct bn_buf *out, const bn_json *about, bn_
              "- *Self* is what a function did itself, *total* what it called as well; a function that calls "
              "itself counts once.\n"
              "- A click zooms, Ctrl-F searches; the colours are the classes of the table above.\n");
-    return bn_buf_check(out, err);
+}
+
+bn_status bn_flamegraph_page_write(struct bn_buf *out, const bn_json *about, bn_error *err)
+{
+    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+    bn_json *sorted = NULL;
+    /* Members come in the order in which they were put, and from a file in that of their names. */
+    bn_status status = bn_json_write(about, true, &text, err);
+    if (status == BN_OK) status = bn_json_parse(&sorted, text.data, text.len, err);
+    if (status == BN_OK) {
+        put_page(out, sorted);
+        status = bn_buf_check(out, err);
+    }
+    bn_json_free(sorted);
+    bn_buf_release(&text);
+    return status;
 }

@@ -182,8 +182,8 @@ static void draw_function(struct bn_buf *out, const struct bn_plot *p, const bn_
                     y - 5, at + 5, y + 5, at - 5, y + 5, at + 5, y - 5);
         else
             bn_html(out, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\">", at, y);
-        bn_html(out, "<title>%s: %.1f %%</title>%s\n", bn_html_string(e, "folder"), share,
-                change != NULL ? "</path>" : "</circle>");
+        bn_html(out, "<title>%s: %.1f %%</title>", bn_html_string(e, "folder"), share);
+        bn_buf_puts(out, change != NULL ? "</path>\n" : "</circle>\n");
     }
 }
 
