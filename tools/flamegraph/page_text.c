@@ -418,7 +418,8 @@ static void put_timing(struct bn_buf *out, const bn_json *timing)
     bn_markdown_code(out, bn_html_string(timing, "machine"));
     bn_buf_puts(out, ". Shares of decoding one token at a time, of the parts that both have; here by the "
                      "profiler, the mean of the runs.\n\n"
-                     "| part | there | there | here | least | most |\n|---|---:|---:|---:|---:|---:|\n");
+                     "| part | there, median | there, share | here, share | here, least | here, most "
+                     "|\n|---|---:|---:|---:|---:|---:|\n");
     const bn_json *rows = bn_json_get(timing, "rows");
     for (const bn_json *r = bn_json_first(rows); r != NULL; r = bn_json_next(r)) {
         bn_buf_puts(out, "| ");
