@@ -4,8 +4,8 @@
  * is json.c.
  *
  * Reading first scans the bytes and refuses what cJSON lets through: duplicate keys, NUL in strings, invalid
- * UTF-8, lone surrogates, nesting over 64, more than 8 MiB, anything behind the value, numbers that are not
- * finite. A bn_json is one value of a tree; the tree is freed through its root.
+ * UTF-8, lone surrogates, nesting over 64, more than 8 MiB or 2^20 values, anything behind the value, numbers
+ * that are not finite. A bn_json is one value of a tree; the tree is freed through its root.
  */
 #ifndef BN_BASE_JSON_H
 #define BN_BASE_JSON_H
@@ -14,6 +14,7 @@
 
 #define BN_JSON_MAX_BYTES (8u << 20)
 #define BN_JSON_MAX_DEPTH 64u
+#define BN_JSON_MAX_VALUES (1u << 20) /* of one text */
 
 typedef struct bn_json bn_json;
 
@@ -82,5 +83,7 @@ BN_MUST_CHECK bn_status bn_json_write(const bn_json *value, bool canonical, stru
 /* A number as documents have it, in whatever locale: the shortest digits that read back as the same value, as
  * ECMAScript's Number.prototype.toString writes them; null when it is not finite. */
 void bn_json_write_number(struct bn_buf *out, double value);
+/* A string with its quotes; what is not UTF-8 becomes U+FFFD. */
+void bn_json_write_string(struct bn_buf *out, const char *text);
 
 #endif

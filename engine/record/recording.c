@@ -194,6 +194,23 @@ static bn_status take_line(bn_recording *r, uint32_t pid, const char *line, uint
     return bn_recording_add_mapping(r, &mapping, line + at, err);
 }
 
+bn_status bn_recording_add_maps(bn_recording *recording, uint32_t pid, uint64_t time_ns, const char *text,
+                                size_t n, bn_error *err)
+{
+    char line[4096 + 128];
+    for (size_t at = 0; at < n;) {
+        const char *end = memchr(text + at, '\n', n - at);
+        size_t n_line = end != NULL ? (size_t)(end - (text + at)) : n - at;
+        if (n_line < sizeof line) {
+            memcpy(line, text + at, n_line);
+            line[n_line] = '\0';
+            BN_TRY(take_line(recording, pid, line, time_ns, err));
+        }
+        at += n_line + 1;
+    }
+    return BN_OK;
+}
+
 bn_status bn_recording_read_maps(bn_recording *recording, uint32_t pid, bn_error *err)
 {
     char path[32], line[4096 + 128];

@@ -110,7 +110,7 @@ static bn_status take(struct bn_args *args, const struct bn_option *o, const cha
                       bn_error *err)
 {
     if (text != NULL) BN_TRY(check_choice(o, text, from_env, err));
-    args->values[args->n_values++] = (struct bn_value){o, text, from_env};
+    args->values[args->n_values++] = (struct bn_value){o, text, from_env, args->n_operands};
     if (strcmp(o->name, "help") == 0) args->want_help = true;
     if (strcmp(o->name, "version") == 0) args->want_version = true;
     if (strcmp(o->name, "quiet") == 0) args->quiet = true;
@@ -367,6 +367,12 @@ const char *bn_opt_at(const struct bn_args *args, const char *name, size_t i)
     for (size_t j = 0; j < args->n_values; j++)
         if (args->values[j].option == o && i-- == 0) return args->values[j].text;
     return o->preset;
+}
+
+size_t bn_opt_place(const struct bn_args *args, const char *name)
+{
+    const struct bn_value *v = last_value(args, must_find(args, name));
+    return v != NULL ? v->place : args->n_operands;
 }
 
 int bn_opt_choice(const struct bn_args *args, const char *name)

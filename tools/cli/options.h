@@ -121,6 +121,7 @@ struct bn_value {
     const struct bn_option *option;
     const char *text;
     bool from_env;
+    size_t place; /* operands that stood before it */
 };
 
 #define BN_OPTIONS_MAX 96u
@@ -201,6 +202,8 @@ const char *bn_opt_str(const struct bn_args *args, const char *name);
 /* Values of a repeatable option, in order; those of the command line hide the environment's. */
 size_t bn_opt_count(const struct bn_args *args, const char *name);
 const char *bn_opt_at(const struct bn_args *args, const char *name, size_t i);
+/* How many operands stood before an option that was given, the last one: for flags that part operands. */
+size_t bn_opt_place(const struct bn_args *args, const char *name);
 /* Which one of "a|b|c" was chosen, counted from 0; -1 when nothing chose. */
 int bn_opt_choice(const struct bn_args *args, const char *name);
 
