@@ -7,6 +7,65 @@
 #include "tools/flamegraph/flamegraph.h"
 
 static const struct bn_command COMMANDS[] = {
+    {.name = "record",
+     .summary = "sample a program, or a model's generation, and write its stacks",
+     .text = "Everything behind -- is a program and its arguments; without it, a model generates in this "
+             "process. How samples are taken is chosen by trying: a way that is refused, or that brings "
+             "none, is passed over, and the file says why. Without a sample nothing is written and the exit "
+             "status is 1.",
+     .synopsis = "[options] [-o FILE]... [-- COMMAND [ARGUMENTS]]",
+     .options = {bn_flamegraph_record_outputs, bn_flamegraph_record_options, bn_flamegraph_workload_options,
+                 bn_flamegraph_view_options},
+     .run = bn_flamegraph_record,
+     .max_operands = BN_OPERANDS_ANY,
+     .operand = "COMMAND",
+     .examples = {{"bn-flamegraph record -o run.json -o run.svg -- ./program --fast",
+                   "record a program; keep the stacks, and draw them"},
+                  {"bn-flamegraph record -r 5 -F 4999 -o before.json -- ./program",
+                   "five runs, for a comparison later"}}},
+    {.name = "render",
+     .summary = "draw stacks as a flame graph: one SVG file that loads nothing",
+     .text =
+         "Draws the stacks of all files and runs together. The picture can be read anywhere. Opened in a "
+         "browser it can be zoomed (click, Enter, Escape) and searched (Ctrl-F or /, then n and N, also for "
+         "frames that are too narrow to be drawn), turned upside down, and walked with the arrow keys; its "
+         "address keeps zoom and search. The same stacks and options give the same bytes.",
+     .synopsis = "[FILE...] [-o FILE] [--title TEXT] [--tags LIST] [--palette bitnet|safe]",
+     .options = {bn_flamegraph_output_option, bn_flamegraph_picture_options, bn_flamegraph_view_options},
+     .max_operands = BN_OPERANDS_ANY,
+     .operand = "FILE",
+     .examples = {{"bn-flamegraph render run.json -o run.svg", "a picture of what was recorded"},
+                  {"bn-flamegraph render --tags phase,layer run.json -o layers.svg",
+                   "the same, divided by phase and layer"},
+                  {"perf script | bn-flamegraph render --title 'my program' >perf.svg",
+                   "of what perf recorded"}},
+     .run = bn_flamegraph_render},
+    {.name = "diff",
+     .summary = "what changed between two sets of recordings",
+     .text =
+         "Puts the paths of both sides on one tree, and says for each function what it had of the time "
+         "before and after, alone and with all it calls. Runs of one side are compared with those of the "
+         "other: with two or more on each side a difference must exceed what runs of the same side differ "
+         "by; with one, only what samples differ by, which is less than what runs do.\n\n"
+         "Frames are matched by name. Each file is a run, or several.",
+     .synopsis = "BEFORE... --vs AFTER... [-o FILE] [--fail-above PERCENT]",
+     .options = {bn_flamegraph_diff_options, bn_flamegraph_view_options, bn_flamegraph_output_option},
+     .json = true,
+     .min_operands = 2,
+     .max_operands = BN_OPERANDS_ANY,
+     .operand = "FILE",
+     .examples = {{"bn-flamegraph diff old*.json --vs new*.json", "a table of what changed"},
+                  {"bn-flamegraph diff old*.json --vs new*.json -o diff.svg", "the same as a picture"},
+                  {"bn-flamegraph diff old*.json --vs new*.json --fail-above 1",
+                   "exit 1 when a function takes over one point more of the time"}},
+     .run = bn_flamegraph_diff},
+    {.name = "doctor",
+     .summary = "try what this machine lets a sampler see, and say what would change it",
+     .text = "Each way of sampling is tried for some milliseconds. The exit status is 9 when none works.",
+     .synopsis = "[--json]",
+     .run = bn_flamegraph_doctor,
+     .json = true,
+     .examples = {{"bn-flamegraph doctor", "what works here, and what does not and why"}}},
     {.name = "baseline",
      .summary = "record the two workloads that are kept, with pictures, pages and an index",
      .text =
@@ -43,65 +102,6 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-flamegraph timeline", "what became of the baselines"},
                   {"bn-flamegraph timeline --html /tmp/graphs",
                    "a page with plots, /tmp/graphs/timeline.html, too"}}},
-    {.name = "record",
-     .summary = "sample a program, or a model's generation, and write its stacks",
-     .text = "Everything behind -- is a program and its arguments; without it, a model generates in this "
-             "process. How samples are taken is chosen by trying: a way that is refused, or that brings "
-             "none, is passed over, and the file says why. Without a sample nothing is written and the exit "
-             "status is 1.",
-     .synopsis = "[options] [-o FILE]... [-- COMMAND [ARGUMENTS]]",
-     .options = {bn_flamegraph_record_outputs, bn_flamegraph_record_options, bn_flamegraph_workload_options,
-                 bn_flamegraph_view_options},
-     .run = bn_flamegraph_record,
-     .max_operands = BN_OPERANDS_ANY,
-     .operand = "COMMAND",
-     .examples = {{"bn-flamegraph record -o run.json -o run.svg -- ./program --fast",
-                   "record a program; keep the stacks, and draw them"},
-                  {"bn-flamegraph record -r 5 -F 4999 -o before.json -- ./program",
-                   "five runs, for a comparison later"}}},
-    {.name = "doctor",
-     .summary = "try what this machine lets a sampler see, and say what would change it",
-     .text = "Each way of sampling is tried for some milliseconds. The exit status is 9 when none works.",
-     .synopsis = "[--json]",
-     .run = bn_flamegraph_doctor,
-     .json = true,
-     .examples = {{"bn-flamegraph doctor", "what works here, and what does not and why"}}},
-    {.name = "diff",
-     .summary = "what changed between two sets of recordings",
-     .text =
-         "Puts the paths of both sides on one tree, and says for each function what it had of the time "
-         "before and after, alone and with all it calls. Runs of one side are compared with those of the "
-         "other: with two or more on each side a difference must exceed what runs of the same side differ "
-         "by; with one, only what samples differ by, which is less than what runs do.\n\n"
-         "Frames are matched by name. Each file is a run, or several.",
-     .synopsis = "BEFORE... --vs AFTER... [-o FILE] [--fail-above PERCENT]",
-     .options = {bn_flamegraph_diff_options, bn_flamegraph_view_options, bn_flamegraph_output_option},
-     .json = true,
-     .min_operands = 2,
-     .max_operands = BN_OPERANDS_ANY,
-     .operand = "FILE",
-     .examples = {{"bn-flamegraph diff old*.json --vs new*.json", "a table of what changed"},
-                  {"bn-flamegraph diff old*.json --vs new*.json -o diff.svg", "the same as a picture"},
-                  {"bn-flamegraph diff old*.json --vs new*.json --fail-above 1",
-                   "exit 1 when a function takes over one point more of the time"}},
-     .run = bn_flamegraph_diff},
-    {.name = "render",
-     .summary = "draw stacks as a flame graph: one SVG file that loads nothing",
-     .text =
-         "Draws the stacks of all files and runs together. The picture can be read anywhere. Opened in a "
-         "browser it can be zoomed (click, Enter, Escape) and searched (Ctrl-F or /, then n and N, also for "
-         "frames that are too narrow to be drawn), turned upside down, and walked with the arrow keys; its "
-         "address keeps zoom and search. The same stacks and options give the same bytes.",
-     .synopsis = "[FILE...] [-o FILE] [--title TEXT] [--tags LIST] [--palette bitnet|safe]",
-     .options = {bn_flamegraph_output_option, bn_flamegraph_picture_options, bn_flamegraph_view_options},
-     .max_operands = BN_OPERANDS_ANY,
-     .operand = "FILE",
-     .examples = {{"bn-flamegraph render run.json -o run.svg", "a picture of what was recorded"},
-                  {"bn-flamegraph render --tags phase,layer run.json -o layers.svg",
-                   "the same, divided by phase and layer"},
-                  {"perf script | bn-flamegraph render --title 'my program' >perf.svg",
-                   "of what perf recorded"}},
-     .run = bn_flamegraph_render},
     {0},
 };
 
