@@ -268,7 +268,7 @@ static void put_what(struct bn_buf *out, const bn_json *about)
         {"running in a function without a name", {"quality.leaf_unknown_share"}},
         {0}};
     static const char *const NONE[] = {NULL}, *const PROGRAMS[] = {"program", "git", NULL},
-                             *const WORKS[] = {"workload", "model", NULL},
+                             *const WORKS[] = {"workload", "model", "phases", NULL},
                              *const MACHINES[] = {"machine", NULL}, *const SAMPLERS[] = {"sampler", NULL},
                              *const QUALITIES[] = {"quality", NULL};
     put_facts(out, about, "What was measured", RECORDED, NONE);

@@ -120,7 +120,7 @@ static void put_classes(struct bn_buf *out, const bn_json *entries)
 {
     size_t number;
     const bn_json *first = first_drawn(entries, &number);
-    struct bn_plot p = plot_of(entries, 1100, 320);
+    struct bn_plot p = plot_of(entries, 900, 290);
     bn_html(out,
             "<div class=\"figure wide\"><h4>Classes of work</h4><p class=\"what\">Share of samples, by the "
             "function that was running.</p>\n<div class=\"scroll\" tabindex=\"0\">");
