@@ -152,6 +152,16 @@ bn_status bn_flamegraph_put_hotspots(bn_json *object, const char *name, const bn
     return BN_OK;
 }
 
+bn_status bn_flamegraph_put_functions(bn_json *object, const bn_stacks *stacks, bn_error *err)
+{
+    const struct bn_stacks_view view = BN_FLAMEGRAPH_FUNCTIONS;
+    bn_stacks *functions = NULL;
+    BN_TRY(bn_stacks_copy(&functions, stacks, &view, err));
+    bn_status status = bn_flamegraph_put_hotspots(object, "functions", functions, BN_FRAME_FUNCTIONS, err);
+    bn_stacks_close(functions);
+    return status;
+}
+
 /* ---- all ---- */
 
 static void put_recorded(bn_json *page, const bn_stacks *stacks)
@@ -198,7 +208,7 @@ bn_status bn_flamegraph_page_put(bn_stacks *stacks, const struct bn_flamegraph_b
     bn_json *page = bn_json_new_object();
     bn_json_put_string(page, "name", beside->name);
     put_recorded(page, stacks);
-    bn_status status = bn_flamegraph_put_hotspots(page, "functions", stacks, BN_FRAME_FUNCTIONS, err);
+    bn_status status = bn_flamegraph_put_functions(page, stacks, err);
     unsigned bricks = BN_FRAME_BIT(BN_FRAME_BRICK) | BN_FRAME_BIT(BN_FRAME_SLOT);
     if (status == BN_OK && stacks->measured != NULL)
         status = bn_flamegraph_put_hotspots(page, "bricks", stacks->measured, bricks, err);

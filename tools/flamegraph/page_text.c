@@ -217,8 +217,8 @@ static void put_facts(struct bn_buf *out, const bn_json *about, const char *titl
     begin_facts(out, title);
     for (const struct fact *f = facts; f->label != NULL; f++)
         put_fact(out, about, f);
-    for (; *members != NULL; members++)
-        put_rest(out, bn_json_get(about, *members), *members, "", facts, 0);
+    for (size_t i = 0; members[i] != NULL; i++)
+        put_rest(out, bn_json_get(about, members[i]), members[i], i > 0 ? members[i] : "", facts, 0);
 }
 
 static void put_what(struct bn_buf *out, const bn_json *about)
@@ -358,40 +358,48 @@ static void put_bricks(struct bn_buf *out, const bn_json *page)
     bn_buf_puts(out, ".\n");
 }
 
+static void put_agreement_row(struct bn_buf *out, const bn_json *r)
+{
+    bool compared = bn_html_true(r, "compared");
+    bn_buf_puts(out, "| ");
+    bn_markdown_code(out, bn_html_string(r, "name"));
+    static const char *const SHARES[] = {"measured", "sampled"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(SHARES); i++) {
+        bn_buf_puts(out, " | ");
+        put_percent(out, bn_html_value(r, SHARES[i]));
+    }
+    bn_buf_puts(out, " | ");
+    put_range(out, bn_html_value(r, "low"), bn_html_value(r, "high"));
+    bn_buf_puts(out, " | ");
+    bn_json_write_number(out, bn_html_value(r, "samples"));
+    bn_buf_printf(out, " | %s |\n",
+                  !compared                   ? "not compared"
+                  : bn_html_true(r, "agrees") ? "agrees"
+                                              : "**differs**");
+}
+
 static void put_agreement(struct bn_buf *out, const bn_json *about)
 {
+    static const char *const AGREES[] = {"agreement.agrees", "agreement", NULL};
     const bn_json *a = bn_json_get(about, "agreement"), *rows = bn_json_get(a, "rows");
+    bool agrees;
     bn_buf_puts(out, "\n## Do samples and measured times agree?\n\n");
-    if (bn_json_kind(a) != BN_JSON_OBJECT || a == NULL || bn_html_string(a, "why")[0] != '\0') {
-        const char *why = bn_html_string(a, "why");
-        if (why[0] == '\0') why = bn_html_string(bn_json_get(about, "unavailable"), "agreement");
-        bn_buf_puts(out, "Not known: ");
-        if (why[0] != '\0')
-            bn_markdown_code(out, why);
-        else
-            bn_buf_puts(out, "the recording does not say");
+    if (!bn_json_bool(bn_json_get(a, "agrees"), &agrees)) {
+        put_missing(out, about, AGREES);
         bn_buf_puts(out, ".\n");
         return;
     }
-    bn_buf_printf(out, "%s, by ", bn_html_true(a, "agrees") ? "They do" : "**They do not**");
+    bn_buf_printf(out, "%s, by ", agrees ? "They do" : "**They do not**");
     bn_json_write_number(out, bn_html_value(a, "samples"));
-    bn_buf_puts(out, " samples inside bricks; of all rows together p = ");
-    bn_json_write_number(out, bn_html_value(a, "p"));
+    bn_buf_printf(out, " samples inside bricks. Of all bricks together p = %.3g; ", bn_html_value(a, "p"));
+    bn_buf_puts(out, "samples whose kernel is known by the profiler and by their own functions: ");
+    bn_json_write_number(out, bn_html_value(a, "kernels_by_both"));
+    bn_buf_puts(out, ", of which differ: ");
+    bn_json_write_number(out, bn_html_value(a, "kernels_that_differ"));
     bn_buf_puts(out, ".\n\n| | measured | sampled | 95 %, all rows together | samples | "
                      "|\n|---|---:|---:|---|---:|---|\n");
-    for (const bn_json *r = bn_json_first(rows); r != NULL; r = bn_json_next(r)) {
-        bn_buf_puts(out, "| ");
-        bn_markdown_code(out, bn_html_string(r, "name"));
-        bn_buf_puts(out, " | ");
-        put_percent(out, bn_html_value(r, "measured"));
-        bn_buf_puts(out, " | ");
-        put_percent(out, bn_html_value(r, "sampled"));
-        bn_buf_puts(out, " | ");
-        put_range(out, bn_html_value(r, "low"), bn_html_value(r, "high"));
-        bn_buf_puts(out, " | ");
-        bn_json_write_number(out, bn_html_value(r, "samples"));
-        bn_buf_printf(out, " | %s |\n", bn_html_true(r, "agrees") ? "agrees" : "**differs**");
-    }
+    for (const bn_json *r = bn_json_first(rows); r != NULL; r = bn_json_next(r))
+        put_agreement_row(out, r);
 }
 
 /* ---- comparisons ---- */
@@ -497,7 +505,9 @@ static void put_page(struct bn_buf *out, const bn_json *about)
                   "[%s.json](%s.json).\n",
                   name, name, name, name, name, name);
     put_what(out, about);
-    bn_buf_puts(out, "\n## Functions, as they were sampled\n\n");
+    bn_buf_puts(
+        out,
+        "\n## Functions, as they were sampled\n\nThose that the compiler put into others count to these. ");
     put_spots(out, bn_json_get(page, "functions"), unit, "function", "functions");
     put_bricks(out, page);
     put_agreement(out, about);
