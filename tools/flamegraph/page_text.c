@@ -345,11 +345,29 @@ static void put_spots(struct bn_buf *out, const bn_json *spots, const char *unit
     bn_buf_puts(out, " of the whole.\n");
 }
 
+/* What makes measured times longer than the work is. */
+static void put_waits(struct bn_buf *out, const bn_json *bricks)
+{
+    bn_buf_puts(out,
+                "Time that its threads had to wait for a processor meanwhile, which is in these times: ");
+    if (bn_json_kind(bn_json_get(bricks, "waited_ns")) != BN_JSON_NUMBER) {
+        static const char *const WAITED[] = {"waited_ns", NULL};
+        put_missing(out, bricks, WAITED);
+    } else {
+        put_ns(out, bn_html_value(bricks, "waited_ns"));
+        bn_buf_puts(out, ", beside ");
+        put_ns(out, bn_html_value(bricks, "cpu_ns"));
+        bn_buf_puts(out, " on one");
+    }
+    bn_buf_puts(out, ".\n\n");
+}
+
 static void put_bricks(struct bn_buf *out, const bn_json *page)
 {
     const bn_json *bricks = bn_json_get(page, "bricks");
     bn_buf_puts(out, "\n## Bricks, as the profiler measured them\n\n");
     if (bn_json_kind(bricks) == BN_JSON_OBJECT) {
+        put_waits(out, bricks);
         put_spots(out, bricks, "ns", "brick or kernel", "bricks and kernels");
         return;
     }
@@ -360,10 +378,10 @@ static void put_bricks(struct bn_buf *out, const bn_json *page)
 
 static void put_agreement_row(struct bn_buf *out, const bn_json *r)
 {
-    bool compared = bn_html_true(r, "compared");
+    static const char *const SHARES[] = {"measured", "sampled"};
+    bool agrees;
     bn_buf_puts(out, "| ");
     bn_markdown_code(out, bn_html_string(r, "name"));
-    static const char *const SHARES[] = {"measured", "sampled"};
     for (size_t i = 0; i < BN_ARRAY_LEN(SHARES); i++) {
         bn_buf_puts(out, " | ");
         put_percent(out, bn_html_value(r, SHARES[i]));
@@ -372,10 +390,14 @@ static void put_agreement_row(struct bn_buf *out, const bn_json *r)
     put_range(out, bn_html_value(r, "low"), bn_html_value(r, "high"));
     bn_buf_puts(out, " | ");
     bn_json_write_number(out, bn_html_value(r, "samples"));
-    bn_buf_printf(out, " | %s |\n",
-                  !compared                   ? "not compared"
-                  : bn_html_true(r, "agrees") ? "agrees"
-                                              : "**differs**");
+    bn_buf_puts(out, " | ");
+    if (bn_json_bool(bn_json_get(r, "agrees"), &agrees)) {
+        bn_buf_puts(out, agrees ? "agrees" : "**differs**");
+    } else {
+        bn_buf_puts(out, "not compared: ");
+        bn_markdown_code(out, bn_html_string(bn_json_get(r, "unavailable"), "agrees"));
+    }
+    bn_buf_puts(out, " |\n");
 }
 
 static void put_agreement(struct bn_buf *out, const bn_json *about)
@@ -505,9 +527,8 @@ static void put_page(struct bn_buf *out, const bn_json *about)
                   "[%s.json](%s.json).\n",
                   name, name, name, name, name, name);
     put_what(out, about);
-    bn_buf_puts(
-        out,
-        "\n## Functions, as they were sampled\n\nThose that the compiler put into others count to these. ");
+    bn_buf_puts(out, "\n## Functions, as they were sampled\n\nFunctions that the compiler put into others "
+                     "count to these. ");
     put_spots(out, bn_json_get(page, "functions"), unit, "function", "functions");
     put_bricks(out, page);
     put_agreement(out, about);
