@@ -219,6 +219,9 @@ $(SYMBOL_FILES): $(OUT)/flags
 $(OUT)/tests/symbols/chain.o: KERNEL_FLAGS := -O2 -fomit-frame-pointer -fno-optimize-sibling-calls
 $(OUT)/tests/unit/test_symbols: $(OUT)/tests/symbols/chain.o | $(SYMBOL_FILES)
 
+# Pages of recordings, beside the data that they are made of.
+$(OUT)/tests/unit/test_flame_page: $(call obj,tools/flamegraph/page*.c)
+
 # A web server that misbehaves, for the tests of bn-download.
 HTTPD := $(OUT)/tests/httpd/httpd
 $(HTTPD): $(OUT)/tests/httpd/httpd.o

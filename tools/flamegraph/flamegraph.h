@@ -92,11 +92,6 @@ BN_MUST_CHECK bn_status bn_flamegraph_record_program(struct bn_flamegraph_record
                                                      const struct bn_args *args, const char *const *argv,
                                                      bn_error *err);
 
-/* ---- the commands, and their options ---- */
-
-extern const struct bn_option bn_flamegraph_baseline_options[], bn_flamegraph_timeline_options[];
-bn_status bn_flamegraph_baseline(struct bn_args *args, bn_error *err);
-bn_status bn_flamegraph_timeline(struct bn_args *args, bn_error *err);
 /* ---- commands ---- */
 
 bn_status bn_flamegraph_record(struct bn_args *args, bn_error *err);
@@ -106,5 +101,9 @@ bn_status bn_flamegraph_doctor(struct bn_args *args, bn_error *err);
 
 bn_status bn_flamegraph_bricks(struct bn_args *args, bn_error *err);
 extern const struct bn_option bn_flamegraph_bricks_options[];
+bn_status bn_flamegraph_baseline(struct bn_args *args, bn_error *err);
+extern const struct bn_option bn_flamegraph_baseline_options[];
+bn_status bn_flamegraph_timeline(struct bn_args *args, bn_error *err);
+extern const struct bn_option bn_flamegraph_timeline_options[];
 
 #endif

@@ -38,6 +38,7 @@ const struct bn_option bn_flamegraph_record_options[] = {
     {.name = "sampler",
      .arg = "auto|cycles|clock|timer|itimer",
      .group = "Sampling",
+     .env = "BITNET_FLAMEGRAPH_TOOL",
      .preset = "auto",
      .help = "how samples are taken; auto: the first of these that works here"},
     {.name = "unwind",
