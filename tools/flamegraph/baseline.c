@@ -88,11 +88,14 @@ static bn_status check_folder(const char *dir, bn_error *err)
     return BN_OK;
 }
 
-/* Whether anything samples here at all. */
-static bn_status check_recorder(bn_error *err)
+/* Whether anything samples here at all, as it is asked for. */
+static bn_status check_recorder(const struct bn_args *args, bn_error *err)
 {
-    struct bn_record_options options = BN_RECORD_OPTIONS_INIT;
+    struct bn_record_options options;
+    struct bn_symbols_options symbols;
+    uint32_t runs;
     bn_recorder *recorder = NULL;
+    BN_TRY(bn_flamegraph_read_sampler(&options, &symbols, &runs, args, err));
     bn_status status = bn_recorder_open(&recorder, &options, err);
     bn_recorder_close(recorder);
     return status;
@@ -107,7 +110,7 @@ static bn_status preflight(struct bn_args *args, const struct bn_baseline *b, ch
     if (*path != NULL) BN_TRY(bn_args_set(args, "model", *path, err));
     BN_TRY(check_tokenizer(operand(args, 1), err));
     BN_TRY(check_folder(b->dir, err));
-    return check_recorder(err);
+    return check_recorder(args, err);
 }
 
 /* ---- recording, or reading what was recorded ---- */
@@ -169,7 +172,7 @@ static bn_status read_workload(struct bn_flamegraph_workload *w, const struct bn
                                          .seed = 42,
                                          .seconds = 20,
                                          .min_samples = 2000,
-                                         .level = BN_PROF_KERNEL};
+                                         .level = BN_PROF_BRICK};
     BN_TRY(bn_opt_u32(args, "threads", 1, 1024, &w->n_threads, err));
     BN_TRY(bn_opt_u64(args, "seed", 0, UINT64_MAX, &w->seed, err));
     BN_TRY(bn_opt_f64(args, "duration", 0.01, 1e6, &w->seconds, err));

@@ -7,8 +7,8 @@
 
 #include "flame/bricks.h"
 #include "flame/document.h"
-#include "record/recorder.h"
 #include "flame/svg.h"
+#include "record/recorder.h"
 #include "record/resolve.h"
 #include "tools/cli/options.h"
 
@@ -16,6 +16,14 @@
 extern const struct bn_option bn_flamegraph_view_options[];
 /* --output: where a command's result goes. */
 extern const struct bn_option bn_flamegraph_output_option[];
+
+#define BN_FLAMEGRAPH_MAX_BYTES ((size_t)1 << 30) /* of a result */
+
+/* The commands, each in its own file, and the options that only it has. */
+extern const struct bn_option bn_flamegraph_text_options[], bn_flamegraph_export_options[];
+bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err);
+bn_status bn_flamegraph_fold(struct bn_args *args, bn_error *err);
+bn_status bn_flamegraph_export(struct bn_args *args, bn_error *err);
 
 /* Reads files in any format, the runs of each behind those of the one before. "-" is standard input. */
 BN_MUST_CHECK bn_status bn_flamegraph_read(bn_stacks **out, const char *const *paths, size_t n,
@@ -84,11 +92,6 @@ BN_MUST_CHECK bn_status bn_flamegraph_record_program(struct bn_flamegraph_record
                                                      const struct bn_args *args, const char *const *argv,
                                                      bn_error *err);
 
-/* ---- the commands, and their options ---- */
-
-extern const struct bn_option bn_flamegraph_baseline_options[], bn_flamegraph_timeline_options[];
-bn_status bn_flamegraph_baseline(struct bn_args *args, bn_error *err);
-bn_status bn_flamegraph_timeline(struct bn_args *args, bn_error *err);
 /* ---- commands ---- */
 
 bn_status bn_flamegraph_record(struct bn_args *args, bn_error *err);
@@ -98,5 +101,9 @@ bn_status bn_flamegraph_doctor(struct bn_args *args, bn_error *err);
 
 bn_status bn_flamegraph_bricks(struct bn_args *args, bn_error *err);
 extern const struct bn_option bn_flamegraph_bricks_options[];
+bn_status bn_flamegraph_baseline(struct bn_args *args, bn_error *err);
+extern const struct bn_option bn_flamegraph_baseline_options[];
+bn_status bn_flamegraph_timeline(struct bn_args *args, bn_error *err);
+extern const struct bn_option bn_flamegraph_timeline_options[];
 
 #endif

@@ -124,8 +124,9 @@ static void put_rows(bn_json *object, const bn_stacks *stacks, const struct bn_h
                        spots->whole > 0 ? fmax(0, listed_all - shown) / spots->whole : 0);
 }
 
-bn_status bn_flamegraph_put_hotspots(bn_json *object, const char *name, const bn_stacks *stacks,
-                                     unsigned kinds, bn_error *err)
+/* Puts {"classes": [...], "rows": [...], ...} under a name: hotspots of these kinds. */
+static bn_status put_hotspots(bn_json *object, const char *name, const bn_stacks *stacks, unsigned kinds,
+                              bn_json **put, bn_error *err)
 {
     struct bn_hotspots spots = {0};
     struct class_sum sums[BN_CLASSES] = {{0}};
@@ -149,7 +150,19 @@ bn_status bn_flamegraph_put_hotspots(bn_json *object, const char *name, const bn
     put_classes(o, &spots, sums, order);
     put_rows(o, stacks, &spots, order);
     bn_hotspots_release(&spots);
+    *put = o;
     return BN_OK;
+}
+
+bn_status bn_flamegraph_put_functions(bn_json *object, const bn_stacks *stacks, bn_error *err)
+{
+    const struct bn_stacks_view view = BN_FLAMEGRAPH_FUNCTIONS;
+    bn_stacks *functions = NULL;
+    bn_json *put = NULL;
+    BN_TRY(bn_stacks_copy(&functions, stacks, &view, err));
+    bn_status status = put_hotspots(object, "functions", functions, BN_FRAME_FUNCTIONS, &put, err);
+    bn_stacks_close(functions);
+    return status;
 }
 
 /* ---- all ---- */
@@ -192,18 +205,34 @@ static bn_status put_before(bn_json *page, const bn_stacks *stacks, const struct
     return BN_OK;
 }
 
+static bn_status put_bricks(bn_json *page, const bn_stacks *measured, bn_error *err)
+{
+    if (measured == NULL) {
+        bn_json_put_unavailable(page, "bricks", "the profiler did not run beside the sampler");
+        return BN_OK;
+    }
+    bn_json *bricks = NULL;
+    BN_TRY(put_hotspots(page, "bricks", measured, BN_FRAME_BIT(BN_FRAME_BRICK) | BN_FRAME_BIT(BN_FRAME_SLOT),
+                        &bricks, err));
+    static const char *const TIMES[] = {"cpu_ns", "waited_ns"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(TIMES); i++) {
+        const bn_json *value = bn_json_get(bn_json_get(measured->about, "scheduling"), TIMES[i]);
+        if (value != NULL)
+            bn_json_put_copy(bricks, TIMES[i], value);
+        else
+            bn_json_put_unavailable(bricks, TIMES[i], "the recording does not say");
+    }
+    return BN_OK;
+}
+
 bn_status bn_flamegraph_page_put(bn_stacks *stacks, const struct bn_flamegraph_beside *beside, bn_error *err)
 {
     bn_json_remove(stacks->about, "page");
     bn_json *page = bn_json_new_object();
     bn_json_put_string(page, "name", beside->name);
     put_recorded(page, stacks);
-    bn_status status = bn_flamegraph_put_hotspots(page, "functions", stacks, BN_FRAME_FUNCTIONS, err);
-    unsigned bricks = BN_FRAME_BIT(BN_FRAME_BRICK) | BN_FRAME_BIT(BN_FRAME_SLOT);
-    if (status == BN_OK && stacks->measured != NULL)
-        status = bn_flamegraph_put_hotspots(page, "bricks", stacks->measured, bricks, err);
-    else if (status == BN_OK)
-        bn_json_put_unavailable(page, "bricks", "the profiler did not run beside the sampler");
+    bn_status status = bn_flamegraph_put_functions(page, stacks, err);
+    if (status == BN_OK) status = put_bricks(page, stacks->measured, err);
     if (status == BN_OK) bn_flamegraph_put_timing(page, stacks, beside);
     if (status == BN_OK) status = put_before(page, stacks, beside, err);
     if (status == BN_OK) bn_json_put_copy(stacks->about, "page", page);

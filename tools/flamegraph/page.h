@@ -32,9 +32,14 @@ BN_MUST_CHECK bn_status bn_flamegraph_page_write(struct bn_buf *out, const bn_js
 
 /* ---- parts that other commands have too ---- */
 
-/* Puts {"classes": [...], "rows": [...], ...} under a name: hotspots of these kinds. */
-BN_MUST_CHECK bn_status bn_flamegraph_put_hotspots(bn_json *object, const char *name, const bn_stacks *stacks,
-                                                   unsigned kinds, bn_error *err);
+/* Puts "functions": {"classes": [...], "rows": [...], ...}, of functions as they stand in memory: time of
+ * those that the compiler put into others is theirs, so that a kernel is one function and not the
+ * instructions it is made of. */
+#define BN_FLAMEGRAPH_FUNCTIONS                                                      \
+    {                                                                                \
+        .drop = BN_FRAME_TAGS | BN_FRAME_BIT(BN_FRAME_INLINED), .drop_modules = true \
+    }
+BN_MUST_CHECK bn_status bn_flamegraph_put_functions(bn_json *object, const bn_stacks *stacks, bn_error *err);
 void bn_flamegraph_put_timing(bn_json *object, const bn_stacks *stacks,
                               const struct bn_flamegraph_beside *beside);
 /* Puts what changed significantly since another recording; both are compared by their functions. Whether the

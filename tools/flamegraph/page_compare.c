@@ -296,7 +296,7 @@ static void put_diff(bn_json *o, const struct bn_diff *diff)
 bn_status bn_flamegraph_put_changes(bn_json *object, const bn_stacks *before, const bn_stacks *after,
                                     bn_error *err)
 {
-    const struct bn_stacks_view view = {.drop = BN_FRAME_TAGS, .drop_modules = true};
+    const struct bn_stacks_view view = BN_FLAMEGRAPH_FUNCTIONS;
     const struct bn_diff_options options = {0};
     bn_stacks *a = NULL, *b = NULL;
     struct bn_diff diff = {0};

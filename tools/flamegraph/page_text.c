@@ -217,8 +217,8 @@ static void put_facts(struct bn_buf *out, const bn_json *about, const char *titl
     begin_facts(out, title);
     for (const struct fact *f = facts; f->label != NULL; f++)
         put_fact(out, about, f);
-    for (; *members != NULL; members++)
-        put_rest(out, bn_json_get(about, *members), *members, "", facts, 0);
+    for (size_t i = 0; members[i] != NULL; i++)
+        put_rest(out, bn_json_get(about, members[i]), members[i], i > 0 ? members[i] : "", facts, 0);
 }
 
 static void put_what(struct bn_buf *out, const bn_json *about)
@@ -268,7 +268,7 @@ static void put_what(struct bn_buf *out, const bn_json *about)
         {"running in a function without a name", {"quality.leaf_unknown_share"}},
         {0}};
     static const char *const NONE[] = {NULL}, *const PROGRAMS[] = {"program", "git", NULL},
-                             *const WORKS[] = {"workload", "model", NULL},
+                             *const WORKS[] = {"workload", "model", "phases", NULL},
                              *const MACHINES[] = {"machine", NULL}, *const SAMPLERS[] = {"sampler", NULL},
                              *const QUALITIES[] = {"quality", NULL};
     put_facts(out, about, "What was measured", RECORDED, NONE);
@@ -345,11 +345,29 @@ static void put_spots(struct bn_buf *out, const bn_json *spots, const char *unit
     bn_buf_puts(out, " of the whole.\n");
 }
 
+/* What makes measured times longer than the work is. */
+static void put_waits(struct bn_buf *out, const bn_json *bricks)
+{
+    bn_buf_puts(out,
+                "Time that its threads had to wait for a processor meanwhile, which is in these times: ");
+    if (bn_json_kind(bn_json_get(bricks, "waited_ns")) != BN_JSON_NUMBER) {
+        static const char *const WAITED[] = {"waited_ns", NULL};
+        put_missing(out, bricks, WAITED);
+    } else {
+        put_ns(out, bn_html_value(bricks, "waited_ns"));
+        bn_buf_puts(out, ", beside ");
+        put_ns(out, bn_html_value(bricks, "cpu_ns"));
+        bn_buf_puts(out, " on one");
+    }
+    bn_buf_puts(out, ".\n\n");
+}
+
 static void put_bricks(struct bn_buf *out, const bn_json *page)
 {
     const bn_json *bricks = bn_json_get(page, "bricks");
     bn_buf_puts(out, "\n## Bricks, as the profiler measured them\n\n");
     if (bn_json_kind(bricks) == BN_JSON_OBJECT) {
+        put_waits(out, bricks);
         put_spots(out, bricks, "ns", "brick or kernel", "bricks and kernels");
         return;
     }
@@ -358,40 +376,52 @@ static void put_bricks(struct bn_buf *out, const bn_json *page)
     bn_buf_puts(out, ".\n");
 }
 
+static void put_agreement_row(struct bn_buf *out, const bn_json *r)
+{
+    static const char *const SHARES[] = {"measured", "sampled"};
+    bool agrees;
+    bn_buf_puts(out, "| ");
+    bn_markdown_code(out, bn_html_string(r, "name"));
+    for (size_t i = 0; i < BN_ARRAY_LEN(SHARES); i++) {
+        bn_buf_puts(out, " | ");
+        put_percent(out, bn_html_value(r, SHARES[i]));
+    }
+    bn_buf_puts(out, " | ");
+    put_range(out, bn_html_value(r, "low"), bn_html_value(r, "high"));
+    bn_buf_puts(out, " | ");
+    bn_json_write_number(out, bn_html_value(r, "samples"));
+    bn_buf_puts(out, " | ");
+    if (bn_json_bool(bn_json_get(r, "agrees"), &agrees)) {
+        bn_buf_puts(out, agrees ? "agrees" : "**differs**");
+    } else {
+        bn_buf_puts(out, "not compared: ");
+        bn_markdown_code(out, bn_html_string(bn_json_get(r, "unavailable"), "agrees"));
+    }
+    bn_buf_puts(out, " |\n");
+}
+
 static void put_agreement(struct bn_buf *out, const bn_json *about)
 {
+    static const char *const AGREES[] = {"agreement.agrees", "agreement", NULL};
     const bn_json *a = bn_json_get(about, "agreement"), *rows = bn_json_get(a, "rows");
+    bool agrees;
     bn_buf_puts(out, "\n## Do samples and measured times agree?\n\n");
-    if (bn_json_kind(a) != BN_JSON_OBJECT || a == NULL || bn_html_string(a, "why")[0] != '\0') {
-        const char *why = bn_html_string(a, "why");
-        if (why[0] == '\0') why = bn_html_string(bn_json_get(about, "unavailable"), "agreement");
-        bn_buf_puts(out, "Not known: ");
-        if (why[0] != '\0')
-            bn_markdown_code(out, why);
-        else
-            bn_buf_puts(out, "the recording does not say");
+    if (!bn_json_bool(bn_json_get(a, "agrees"), &agrees)) {
+        put_missing(out, about, AGREES);
         bn_buf_puts(out, ".\n");
         return;
     }
-    bn_buf_printf(out, "%s, by ", bn_html_true(a, "agrees") ? "They do" : "**They do not**");
+    bn_buf_printf(out, "%s, by ", agrees ? "They do" : "**They do not**");
     bn_json_write_number(out, bn_html_value(a, "samples"));
-    bn_buf_puts(out, " samples inside bricks; of all rows together p = ");
-    bn_json_write_number(out, bn_html_value(a, "p"));
+    bn_buf_printf(out, " samples inside bricks. Of all bricks together p = %.3g; ", bn_html_value(a, "p"));
+    bn_buf_puts(out, "samples whose kernel is known by the profiler and by their own functions: ");
+    bn_json_write_number(out, bn_html_value(a, "kernels_by_both"));
+    bn_buf_puts(out, ", of which differ: ");
+    bn_json_write_number(out, bn_html_value(a, "kernels_that_differ"));
     bn_buf_puts(out, ".\n\n| | measured | sampled | 95 %, all rows together | samples | "
                      "|\n|---|---:|---:|---|---:|---|\n");
-    for (const bn_json *r = bn_json_first(rows); r != NULL; r = bn_json_next(r)) {
-        bn_buf_puts(out, "| ");
-        bn_markdown_code(out, bn_html_string(r, "name"));
-        bn_buf_puts(out, " | ");
-        put_percent(out, bn_html_value(r, "measured"));
-        bn_buf_puts(out, " | ");
-        put_percent(out, bn_html_value(r, "sampled"));
-        bn_buf_puts(out, " | ");
-        put_range(out, bn_html_value(r, "low"), bn_html_value(r, "high"));
-        bn_buf_puts(out, " | ");
-        bn_json_write_number(out, bn_html_value(r, "samples"));
-        bn_buf_printf(out, " | %s |\n", bn_html_true(r, "agrees") ? "agrees" : "**differs**");
-    }
+    for (const bn_json *r = bn_json_first(rows); r != NULL; r = bn_json_next(r))
+        put_agreement_row(out, r);
 }
 
 /* ---- comparisons ---- */
@@ -418,7 +448,8 @@ static void put_timing(struct bn_buf *out, const bn_json *timing)
     bn_markdown_code(out, bn_html_string(timing, "machine"));
     bn_buf_puts(out, ". Shares of decoding one token at a time, of the parts that both have; here by the "
                      "profiler, the mean of the runs.\n\n"
-                     "| part | there | there | here | least | most |\n|---|---:|---:|---:|---:|---:|\n");
+                     "| part | there, median | there, share | here, share | here, least | here, most "
+                     "|\n|---|---:|---:|---:|---:|---:|\n");
     const bn_json *rows = bn_json_get(timing, "rows");
     for (const bn_json *r = bn_json_first(rows); r != NULL; r = bn_json_next(r)) {
         bn_buf_puts(out, "| ");
@@ -484,7 +515,7 @@ static void put_again(struct bn_buf *out, const bn_json *about)
     bn_buf_printf(out, "    %s\n", bn_escape(line, sizeof line, text, strlen(text)));
 }
 
-bn_status bn_flamegraph_page_write(struct bn_buf *out, const bn_json *about, bn_error *err)
+static void put_page(struct bn_buf *out, const bn_json *about)
 {
     const bn_json *page = bn_json_get(about, "page");
     const char *name = bn_html_string(page, "name");
@@ -496,7 +527,8 @@ bn_status bn_flamegraph_page_write(struct bn_buf *out, const bn_json *about, bn_
                   "[%s.json](%s.json).\n",
                   name, name, name, name, name, name);
     put_what(out, about);
-    bn_buf_puts(out, "\n## Functions, as they were sampled\n\n");
+    bn_buf_puts(out, "\n## Functions, as they were sampled\n\nFunctions that the compiler put into others "
+                     "count to these. ");
     put_spots(out, bn_json_get(page, "functions"), unit, "function", "functions");
     put_bricks(out, page);
     put_agreement(out, about);
@@ -510,5 +542,20 @@ bn_status bn_flamegraph_page_write(struct bn_buf *out, const bn_json *about, bn_
              "- *Self* is what a function did itself, *total* what it called as well; a function that calls "
              "itself counts once.\n"
              "- A click zooms, Ctrl-F searches; the colours are the classes of the table above.\n");
-    return bn_buf_check(out, err);
+}
+
+bn_status bn_flamegraph_page_write(struct bn_buf *out, const bn_json *about, bn_error *err)
+{
+    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+    bn_json *sorted = NULL;
+    /* Members come in the order in which they were put, and from a file in that of their names. */
+    bn_status status = bn_json_write(about, true, &text, err);
+    if (status == BN_OK) status = bn_json_parse(&sorted, text.data, text.len, err);
+    if (status == BN_OK) {
+        put_page(out, sorted);
+        status = bn_buf_check(out, err);
+    }
+    bn_json_free(sorted);
+    bn_buf_release(&text);
+    return status;
 }

@@ -17,6 +17,19 @@ static void put_cell(struct bn_buf *out, const char *text)
     bn_buf_puts(out, " | ");
 }
 
+static void put_value(struct bn_buf *out, const bn_json *value)
+{
+    const char *text = "";
+    double number;
+    if (bn_json_number(value, &number)) {
+        bn_json_write_number(out, number);
+        bn_buf_puts(out, " | ");
+        return;
+    }
+    (void)bn_json_string(value, &text);
+    put_cell(out, text);
+}
+
 /* The class with the largest share. */
 static void put_first_class(struct bn_buf *out, const bn_json *page)
 {
@@ -35,7 +48,9 @@ static void put_row(struct bn_buf *out, const struct bn_baseline_work *work, con
     const char *text = NULL;
     bool dirty = false;
     const bn_json *page = bn_json_get(about, "page");
-    static const char *const MODEL[] = {"model.name", "workload.model.name", NULL};
+    static const char *const MODEL[] = {"model.name", "workload.model.name", NULL},
+                             *const PROMPT[] = {"workload.prompt", NULL},
+                             *const TOKENS[] = {"workload.n_predict", "workload.tokens", NULL};
     const char *model = "";
     (void)bn_json_string(bn_flamegraph_member(about, MODEL), &model);
     (void)bn_json_bool(bn_json_path(about, "program.dirty"), &dirty);
@@ -43,8 +58,8 @@ static void put_row(struct bn_buf *out, const struct bn_baseline_work *work, con
         snprintf(commit, sizeof commit, "%.12s%s", text, dirty ? ", changed" : "");
     bn_buf_printf(out, "| [%s](%s.svg) | [page](%s.md) | [stacks](%s.json) | ", work->name, work->name,
                   work->name, work->name);
-    put_cell(out, work->prompt);
-    bn_buf_printf(out, "%u | ", work->n_predict);
+    put_value(out, bn_flamegraph_member(about, PROMPT));
+    put_value(out, bn_flamegraph_member(about, TOKENS));
     put_cell(out, bn_html_string(about, "created"));
     put_cell(out, commit);
     put_cell(out, model);
@@ -58,7 +73,7 @@ static void put_row(struct bn_buf *out, const struct bn_baseline_work *work, con
 static void put_archive(struct bn_buf *out, const bn_json *index)
 {
     const bn_json *entries = bn_json_get(index, "entries");
-    bn_buf_puts(out, "\n## Earlier ones\n\n");
+    bn_buf_puts(out, "\n## Kept\n\n");
     if (bn_json_size(entries) == 0) {
         bn_buf_puts(out, "None are kept; `bn-flamegraph baseline --archive` keeps one.\n");
         return;

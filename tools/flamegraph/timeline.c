@@ -70,7 +70,7 @@ static bn_status put_entry(const struct timeline *t, bn_json *entries, const bn_
     bn_json_put_copy(o, "commit", bn_json_get(kept, "commit"));
     bn_json_put_copy(o, "dirty", bn_json_get(kept, "dirty"));
     bn_json_put_u64(o, "samples", samples_of(stacks));
-    if (status == BN_OK) status = bn_flamegraph_put_hotspots(o, "functions", stacks, BN_FRAME_FUNCTIONS, err);
+    if (status == BN_OK) status = bn_flamegraph_put_functions(o, stacks, err);
     if (status == BN_OK && *before != NULL) status = put_since(o, *before, *before_name, stacks, err);
     bn_stacks_close(*before);
     *before = stacks;

@@ -120,7 +120,7 @@ static void put_classes(struct bn_buf *out, const bn_json *entries)
 {
     size_t number;
     const bn_json *first = first_drawn(entries, &number);
-    struct bn_plot p = plot_of(entries, 1100, 320);
+    struct bn_plot p = plot_of(entries, 900, 290);
     bn_html(out,
             "<div class=\"figure wide\"><h4>Classes of work</h4><p class=\"what\">Share of samples, by the "
             "function that was running.</p>\n<div class=\"scroll\" tabindex=\"0\">");
@@ -182,8 +182,8 @@ static void draw_function(struct bn_buf *out, const struct bn_plot *p, const bn_
                     y - 5, at + 5, y + 5, at - 5, y + 5, at + 5, y - 5);
         else
             bn_html(out, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\">", at, y);
-        bn_html(out, "<title>%s: %.1f %%</title>%s\n", bn_html_string(e, "folder"), share,
-                change != NULL ? "</path>" : "</circle>");
+        bn_html(out, "<title>%s: %.1f %%</title>", bn_html_string(e, "folder"), share);
+        bn_buf_puts(out, change != NULL ? "</path>\n" : "</circle>\n");
     }
 }
 
