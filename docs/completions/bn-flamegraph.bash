@@ -38,7 +38,7 @@ _bn_flamegraph()
         return
         ;;
     'record:--unwind')
-        mapfile -t COMPREPLY < <(compgen -W 'fp dwarf' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'auto fp dwarf' -- "$cur")
         return
         ;;
     'record:-r' | 'record:--runs')
@@ -186,7 +186,7 @@ _bn_flamegraph()
         return
         ;;
     'bricks:--unwind')
-        mapfile -t COMPREPLY < <(compgen -W 'fp dwarf' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'auto fp dwarf' -- "$cur")
         return
         ;;
     'bricks:-r' | 'bricks:--runs')
@@ -272,7 +272,7 @@ _bn_flamegraph()
         return
         ;;
     'baseline:--unwind')
-        mapfile -t COMPREPLY < <(compgen -W 'fp dwarf' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'auto fp dwarf' -- "$cur")
         return
         ;;
     'baseline:-r' | 'baseline:--runs')

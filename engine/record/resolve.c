@@ -191,11 +191,14 @@ static bn_status resolve_sample(struct resolving *r, const struct bn_sample *sam
         r->quality->outside++;
         return BN_OK;
     }
+    uint64_t rooted = r->quality->rooted;
     BN_TRY(push_tags(r, sample, &node, err));
     BN_TRY(push_chain(r, sample, &node, err));
+    rooted = r->quality->rooted - rooted;
     bn_stacks_add(r->stacks, node, run, (double)sample->weight, 1);
     r->quality->samples++;
-    r->quality->cut += (sample->flags & (BN_SAMPLE_CUT | BN_SAMPLE_DUMP_CUT)) != 0;
+    /* A copied stack that ends early is no loss when frame pointers knew the rest. */
+    r->quality->cut += (sample->flags & (rooted ? BN_SAMPLE_CUT : BN_SAMPLE_CUT | BN_SAMPLE_DUMP_CUT)) != 0;
     r->quality->unwound += (sample->flags & BN_SAMPLE_UNWOUND) != 0;
     return BN_OK;
 }

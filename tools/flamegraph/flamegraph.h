@@ -7,8 +7,8 @@
 
 #include "flame/bricks.h"
 #include "flame/document.h"
-#include "record/recorder.h"
 #include "flame/svg.h"
+#include "record/recorder.h"
 #include "record/resolve.h"
 #include "tools/cli/options.h"
 
