@@ -390,7 +390,10 @@ static void put_agreement(struct bn_buf *out, const bn_json *about)
         put_range(out, bn_html_value(r, "low"), bn_html_value(r, "high"));
         bn_buf_puts(out, " | ");
         bn_json_write_number(out, bn_html_value(r, "samples"));
-        bn_buf_printf(out, " | %s |\n", bn_html_true(r, "agrees") ? "agrees" : "**differs**");
+        bn_buf_printf(out, " | %s |\n",
+                      bn_json_kind(bn_json_get(r, "agrees")) == BN_JSON_NULL ? "not compared"
+                      : bn_html_true(r, "agrees")                            ? "agrees"
+                                                                             : "**differs**");
     }
 }
 
