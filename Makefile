@@ -38,8 +38,9 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Ws
     -Wnull-dereference -Wdouble-promotion -Wimplicit-fallthrough -Wswitch-enum \
     $(if $(IS_CLANG),-Wcast-align,-Wcast-align=strict)
 HARDEN := -fstack-protector-strong -fPIE $(if $(SAN)$(DEBUG),,-D_FORTIFY_SOURCE=2)
+# Frame pointers are what samplers walk; gcc leaves them out of leaf functions that use no stack all the same.
 BN_CPPFLAGS := -Iengine -I. -I$(OUT)
-BN_CFLAGS := -std=c11 $(WARNINGS) $(HARDEN) -fopenmp -fno-omit-frame-pointer -ffp-contract=off -fno-fast-math \
+BN_CFLAGS := -std=c11 $(WARNINGS) $(HARDEN) -fopenmp -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -ffp-contract=off -fno-fast-math \
     -fexcess-precision=standard -ffile-prefix-map=$(CURDIR)=. -MMD -MP $(if $(WERROR),-Werror)
 ifneq ($(IS_CLANG),)
 BN_CFLAGS := $(filter-out -fexcess-precision=standard,$(BN_CFLAGS))
@@ -92,7 +93,8 @@ obj = $(patsubst %,$(OUT)/%.o,$(basename $(call src,$(1))))
 KERNEL_SRC := $(call src,kernels/dispatch.c kernels/peak.c kernels/ref_*.c) \
     $(if $(filter x86_64,$(ARCH)),$(call src,kernels/x86_*.c)) $(if $(filter aarch64,$(ARCH)),$(call src,kernels/arm_*.c))
 KERNEL_OBJ := $(KERNEL_SRC:%.c=$(OUT)/%.o)
-LIB_OBJ := $(call obj,engine/*/*.[cS]) $(KERNEL_OBJ)
+# preload.c is for other programs, not for ours: it is in the library that bn-flamegraph gives them.
+LIB_OBJ := $(filter-out $(OUT)/engine/record/preload.o,$(call obj,engine/*/*.[cS])) $(KERNEL_OBJ)
 LIB := $(OUT)/libbn.a
 
 TOOLS := $(patsubst tools/%.c,%,$(call src,tools/bn*.c))
@@ -158,6 +160,20 @@ $(LIB) $(CLI_LIB):
 
 LINK = $(CC) $(BN_LDFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(BN_LDLIBS) $(LDLIBS)
 
+# What takes samples in other programs: the C library only, no sanitizers, every symbol bound when it is loaded. libbn.a carries it.
+SAMPLER := $(OUT)/libbn-sampler.so
+SAMPLER_OBJ := $(OUT)/engine/record/preload/agent.o $(OUT)/engine/record/preload/preload.o
+$(SAMPLER_OBJ): $(OUT)/engine/record/preload/%.o: engine/record/%.c $(OUT)/flags Makefile
+	$(SAY) CC $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) -Iengine $(CPPFLAGS) $(CFLAGS) -std=c11 $(WARNINGS) $(if $(WERROR),-Werror) -O2 -g0 -fPIC -fvisibility=hidden \
+	    -fno-omit-frame-pointer -ffile-prefix-map=$(CURDIR)=. -MMD -MP -c -o $@ $<
+$(SAMPLER): $(SAMPLER_OBJ)
+	$(SAY) LD $@
+	$(Q)$(CC) -shared -Wl,-s,-z,relro,-z,now,--as-needed $(LDFLAGS) -o $@ $^ -lpthread -ldl
+$(OUT)/engine/record/sampler_library.o: $(SAMPLER)
+$(OUT)/engine/record/sampler_library.o: BN_CPPFLAGS += -Wa,-I$(OUT)
+
 # A program is tools/bn-x.c, what lies in tools/x/, and what it uses of the things that all programs share.
 define program
 $(OUT)/$(1): $(OUT)/tools/$(1).o $(call obj,tools/$(patsubst bn-%,%,$(1))/*.[cS]) $(CLI_LIB) $(LIB)
@@ -172,6 +188,7 @@ $(OUT)/tools/crossval/thresholds.o: crossval/thresholds.json
 $(OUT)/tools/bench/thresholds.o: baselines/thresholds.json
 $(OUT)/tools/crossval/style.o: tools/crossval/report.css
 $(OUT)/tools/cli/page_style.o: tools/cli/page.css
+$(OUT)/engine/flame/picture_parts.o: engine/flame/flame.css engine/flame/flame.js
 $(OUT)/tools/bench/style.o: tools/bench/report.css tools/bench/report.js
 
 # ---- tests ---------------------------------------------------------------------------------------------------
@@ -187,11 +204,49 @@ $(addprefix $(OUT)/tests/unit/,test_bench test_bench_check test_ab test_suites):
 # The bar of bn-download is tested beside what it shows.
 $(OUT)/tests/unit/test_hub: $(call obj,tools/download/show.c)
 
+# Files that have names of every kind, and a call chain without frame pointers, for the names of addresses.
+SYMBOL_FILES := $(addprefix $(OUT)/tests/symbols/,pie fixed static library.so)
+$(OUT)/tests/symbols/pie: LINKED := -fPIE -pie
+$(OUT)/tests/symbols/fixed: LINKED := -fno-pie -no-pie
+$(OUT)/tests/symbols/static: LINKED := -fno-pie -no-pie -static
+$(OUT)/tests/symbols/library.so: LINKED := -fPIC -shared
+$(addprefix $(OUT)/tests/symbols/,pie fixed static): tests/symbols/program.c
+$(OUT)/tests/symbols/library.so: tests/symbols/library.c
+$(SYMBOL_FILES): $(OUT)/flags
+	$(SAY) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra $(LINKED) -Wl,--build-id -o $@ $(filter %.c,$^)
+$(OUT)/tests/symbols/chain.o: KERNEL_FLAGS := -O2 -fomit-frame-pointer -fno-optimize-sibling-calls
+$(OUT)/tests/unit/test_symbols: $(OUT)/tests/symbols/chain.o | $(SYMBOL_FILES)
+
 # A web server that misbehaves, for the tests of bn-download.
 HTTPD := $(OUT)/tests/httpd/httpd
 $(HTTPD): $(OUT)/tests/httpd/httpd.o
 	$(SAY) LD $@
 	$(Q)$(CC) $(BN_LDFLAGS) $(LDFLAGS) -o $@ $^ -lpthread
+
+# Programs whose stacks are known, for the tests of samplers: frame pointers, no calls turned into jumps, no sanitizers.
+SAMPLED := $(addprefix $(OUT)/tests/sampled/,split threads recursion storm nofp fork crash sigprof split-static)
+SAMPLED_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) -g -O1 -fPIE -fno-omit-frame-pointer -fno-optimize-sibling-calls \
+    $(if $(filter x86_64,$(ARCH)),-mno-omit-leaf-frame-pointer) -ffile-prefix-map=$(CURDIR)=. -MMD -MP
+$(OUT)/tests/sampled/%.o: tests/sampled/%.c $(OUT)/flags Makefile
+	$(SAY) CC $<
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(SAMPLED_CFLAGS) -c -o $@ $<
+$(OUT)/tests/sampled/nofp_middle.o: SAMPLED_CFLAGS += -fomit-frame-pointer
+$(OUT)/tests/sampled/storm_library.o: SAMPLED_CFLAGS += -fPIC
+$(OUT)/tests/sampled/nofp: $(OUT)/tests/sampled/nofp_middle.o
+$(OUT)/tests/sampled/storm: | $(OUT)/tests/sampled/storm_library.so
+$(OUT)/tests/sampled/storm_library.so: $(OUT)/tests/sampled/storm_library.o
+	$(SAY) LD $@
+	$(Q)$(CC) -shared -o $@ $^
+# The same without the dynamic loader, which timers cannot record.
+$(OUT)/tests/sampled/split-static: $(OUT)/tests/sampled/split.o
+	$(SAY) LD $@
+	$(Q)$(CC) -static -o $@ $^
+$(filter-out %-static,$(SAMPLED)): %: %.o
+	$(SAY) LD $@
+	$(Q)$(CC) -pie -o $@ $^ -lpthread -ldl
 
 $(CHECKKERN): $(call obj,tests/checkkern/*.c) $(KERNEL_OBJ)
 	$(SAY) LD $@
@@ -242,8 +297,16 @@ bridges: ## bridges to BITNET_CPP_DIR, LLAMA_CPP_DIR, IK_LLAMA_CPP_DIR, those th
 	@$(foreach d,$(BITNET_CPP_DIR) $(LLAMA_CPP_DIR) $(IK_LLAMA_CPP_DIR),$(MAKE) --no-print-directory -C crossval/bridges/llama.cpp \
 	    LLAMA_DIR=$(abspath $(d)) OUT=$(abspath $(OUT))/crossval &&) :
 
-run-tests: $(PROGRAMS) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD)
+run-tests: $(PROGRAMS) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD) $(SAMPLED)
 	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(CLI_TESTS)
+
+# Runs a command in which system calls are refused, for the tests of samplers.
+DENY_PERF := $(OUT)/tests/sampled/deny_perf
+$(DENY_PERF): tests/sampled/deny_perf.c $(OUT)/flags
+	$(SAY) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) -o $@ $<
+run-tests: $(DENY_PERF)
 
 test: check
 

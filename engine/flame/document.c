@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "flame/bricks.h"
 #include "flame/formats.h"
 
 #define MAX_BYTES (256u << 20)
@@ -65,6 +66,7 @@ static bn_status parse_document(bn_stacks **out, const bn_json *document, bn_err
     const char *schema = "";
     (void)bn_json_string(bn_json_get(document, "schema"), &schema);
     if (strcmp(schema, BN_STACKS_SCHEMA) == 0) return bn_stacks_from_json(out, document, err);
+    if (strcmp(schema, "bn.profile/1") == 0) return bn_stacks_from_profile(out, document, err);
     if (bn_json_path(document, "shared.frames") != NULL) return bn_stacks_from_speedscope(out, document, err);
     if (schema[0] != '\0')
         return bn_fail(err, BN_ERR_FORMAT, "a document of the schema %s holds no stacks", schema);

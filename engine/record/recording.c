@@ -73,7 +73,7 @@ bn_status bn_recording_add_sample(bn_recording *recording, const struct bn_sampl
         own.n_chain = BN_RECORDING_MAX_CHAIN;
         own.flags |= BN_SAMPLE_CUT;
     }
-    if (dump == NULL || registers == NULL) own.n_dump = 0;
+    if (dump == NULL || registers == NULL || r->n_dumps + own.n_dump > BN_RECORDING_MAX_DUMPS) own.n_dump = 0;
     BN_TRY(grow(&r->samples, r->n_samples, 1, &r->samples_room, sizeof *r->samples, err));
     BN_TRY(grow(&r->addresses, r->n_addresses, own.n_chain, &r->addresses_room, sizeof *r->addresses, err));
     own.chain = r->n_addresses;
@@ -192,6 +192,23 @@ static bn_status take_line(bn_recording *r, uint32_t pid, const char *line, uint
         .time_ns = now, .pid = pid, .start = start, .end = end, .file_offset = offset};
     if (may[2] != 'x' || is_known(r, &mapping, line + at)) return BN_OK;
     return bn_recording_add_mapping(r, &mapping, line + at, err);
+}
+
+bn_status bn_recording_add_maps(bn_recording *recording, uint32_t pid, uint64_t time_ns, const char *text,
+                                size_t n, bn_error *err)
+{
+    char line[4096 + 128];
+    for (size_t at = 0; at < n;) {
+        const char *end = memchr(text + at, '\n', n - at);
+        size_t n_line = end != NULL ? (size_t)(end - (text + at)) : n - at;
+        if (n_line < sizeof line) {
+            memcpy(line, text + at, n_line);
+            line[n_line] = '\0';
+            BN_TRY(take_line(recording, pid, line, time_ns, err));
+        }
+        at += n_line + 1;
+    }
+    return BN_OK;
 }
 
 bn_status bn_recording_read_maps(bn_recording *recording, uint32_t pid, bn_error *err)

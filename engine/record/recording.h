@@ -80,7 +80,11 @@ struct bn_delivery {
     uint64_t wall_ns;         /* from start to stop */
     uint64_t cpu_ns;          /* that the recorded threads used meanwhile, by the system's own account */
     bool cpu_known;
-    uint32_t dump_bytes;                /* of stack copied with each sample; 0: frame pointers only */
+    bool system;              /* the operating system's own time and frames are in it */
+    char system_refused[200]; /* why not, when they were asked for */
+    uint64_t period_ns;       /* the period that was set, where it had to be another than the one asked for */
+    uint32_t dump_bytes;      /* of stack copied with each sample; 0: frame pointers only */
+    char note[240];           /* what else limits what was seen, a sentence; "": nothing */
     char refused[BN_RECORD_TIERS][200]; /* why a better tier was not used; "" for those not tried */
 };
 
@@ -102,6 +106,7 @@ typedef struct bn_recording {
 
 #define BN_RECORDING_MAX_SAMPLES (1u << 24)
 #define BN_RECORDING_MAX_CHAIN 512u
+#define BN_RECORDING_MAX_DUMPS ((size_t)1 << 30) /* bytes; samples behind them have none */
 
 /* Zeroed, a recording is empty. */
 void bn_recording_release(bn_recording *recording);
@@ -116,6 +121,9 @@ BN_MUST_CHECK bn_status bn_recording_add_thread(bn_recording *recording, uint64_
 /* The executable mappings of a process as /proc/PID/maps has them now; pid 0 is this process. Those that
  * are known already are not added again. */
 BN_MUST_CHECK bn_status bn_recording_read_maps(bn_recording *recording, uint32_t pid, bn_error *err);
+/* The same from n bytes of such a file as it was at a time. */
+BN_MUST_CHECK bn_status bn_recording_add_maps(bn_recording *recording, uint32_t pid, uint64_t time_ns,
+                                              const char *text, size_t n, bn_error *err);
 /* Puts samples, mappings and names into the order of time. */
 void bn_recording_finish(bn_recording *recording);
 /* What lay at an address of a process at a time: the latest mapping that covers it; NULL for none. Finished
@@ -126,5 +134,14 @@ const struct bn_mapping *bn_recording_mapping(const bn_recording *recording, uin
 /* Puts the member "sampler" into a document: tier, kind, period asked and delivered, samples, lost,
  * throttled, why better tiers were refused. A value that could not be had is null with its reason. */
 void bn_recording_put(bn_json *document, const bn_recording *recording);
+
+/* The same of several recordings together, which were taken in the same way. Zeroed, there is none. */
+struct bn_delivery_sum {
+    struct bn_delivery delivery; /* of the last one, with the sums of what can be added up */
+    uint64_t recordings, samples;
+    double weight;
+};
+void bn_delivery_add(struct bn_delivery_sum *sum, const bn_recording *recording);
+void bn_delivery_put(bn_json *document, const struct bn_delivery_sum *sum);
 
 #endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * libbn-sampler.so: the agent in a program that knows nothing of it, loaded by LD_PRELOAD. The environment
+ * names the log; without it, or with one that is not ours, the library does nothing. It writes nothing that
+ * the program or its user would see.
+ *
+ * Children of fork go on with the same log, and so does what is started by exec, since the environment goes
+ * along. Timers end with exec, except for the interval timer, whose signal would end a program that has no
+ * handler yet: it is stopped before.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "record/agent.h"
+
+static struct bn_agent_log *open_log(void)
+{
+    const char *path = getenv(BN_AGENT_LOG_VARIABLE);
+    struct stat st;
+    int fd = path != NULL ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (fd < 0) return NULL;
+    void *memory = MAP_FAILED;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (size_t)st.st_size > sizeof(struct bn_agent_log))
+        memory = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    close(fd);
+    if (memory == MAP_FAILED) return NULL;
+    struct bn_agent_log *log = memory;
+    if (log->version == BN_AGENT_VERSION && log->size == (uint64_t)st.st_size) return log;
+    munmap(memory, (size_t)st.st_size);
+    return NULL;
+}
+
+__attribute__((constructor)) static void load(void)
+{
+    int error = errno;
+    const char *what;
+    struct bn_agent_log *log = open_log();
+    if (log != NULL && bn_agent_begin(log, &what) == 0) pthread_atfork(NULL, NULL, bn_agent_forked);
+    errno = error;
+}
+
+__attribute__((destructor)) static void leave(void)
+{
+    int error = errno;
+    bn_agent_snapshot();
+    errno = error;
+}
+
+/* ---- exec ---- */
+
+typedef int exec_fn(const char *, char *const *, char *const *);
+
+static int become(const char *name, const char *path, char *const *argv, char *const *envp)
+{
+    exec_fn *next;
+    void *found = dlsym(RTLD_NEXT, name);
+    if (found == NULL) {
+        errno = ENOSYS;
+        return -1;
+    }
+    memcpy(&next, &found, sizeof next);
+    bn_agent_pause(true);
+    int result = next(path, argv, envp);
+    int error = errno;
+    bn_agent_pause(false);
+    errno = error;
+    return result;
+}
+
+#define PUBLIC __attribute__((visibility("default")))
+
+PUBLIC int execve(const char *path, char *const argv[], char *const envp[])
+{
+    return become("execve", path, argv, envp);
+}
+
+PUBLIC int execvpe(const char *file, char *const argv[], char *const envp[])
+{
+    return become("execvpe", file, argv, envp);
+}
+
+PUBLIC int execv(const char *path, char *const argv[])
+{
+    return become("execve", path, argv, environ);
+}
+
+PUBLIC int execvp(const char *file, char *const argv[])
+{
+    return become("execvpe", file, argv, environ);
+}

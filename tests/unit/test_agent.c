@@ -1,0 +1,606 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * record/timers.c and record/agent.c: the two tiers that need no perf, in this process and in programs whose
+ * stacks and times are known (tests/sampled). The programs measure themselves; nothing here depends on how
+ * long something took. Shares are held within five standard deviations of what the programs say.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "record/agent.h"
+#include "record/tier.h"
+
+#define CPU(period) ((struct bn_record_options){.kind = BN_RECORD_CPU, .tier = -1, .period_ns = (period)})
+
+static char folder[4096]; /* tests/sampled below the build folder */
+
+static void assert_ok(bn_status status, const bn_error *err)
+{
+    assert_string_equal(err->msg, "");
+    assert_int_equal(status, BN_OK);
+}
+
+static const char *sampled(const char *name)
+{
+    static char path[2][4200];
+    static int turn;
+    turn ^= 1;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
+    return path[turn];
+}
+
+/* ---- a program and what it says ---- */
+
+struct run {
+    bn_recording recording;
+    bn_json *said; /* NULL when it said nothing */
+    int wait_status;
+};
+
+static bn_status record(struct run *run, const struct bn_record_tier_ops *tier,
+                        const struct bn_record_options *options, const char *const *argv, bn_error *err)
+{
+    char text[4096];
+    void *state = NULL;
+    pid_t pid = 0;
+    *run = (struct run){0};
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC), out = memfd_create("out", MFD_CLOEXEC);
+    bn_status status = tier->open_program(&state, &pid, options, argv, (const int[3]){null, out, 2}, err);
+    if (status == BN_OK) {
+        alarm(60); /* one that hangs fails */
+        assert_int_equal(waitpid(pid, &run->wait_status, 0), pid);
+        alarm(0);
+        status = tier->stop(state, &run->recording, err);
+        tier->close(state);
+        bn_recording_finish(&run->recording);
+    }
+    ssize_t n = pread(out, text, sizeof text, 0);
+    bn_error other = {0};
+    if (n > 0 && text[0] == '{') assert_ok(bn_json_parse(&run->said, text, (size_t)n, &other), &other);
+    close(null);
+    close(out);
+    return status;
+}
+
+static void release(struct run *run)
+{
+    bn_recording_release(&run->recording);
+    bn_json_free(run->said);
+}
+
+static struct run record_ok(const struct bn_record_tier_ops *tier, struct bn_record_options options,
+                            const char *const *argv)
+{
+    struct run run;
+    bn_error err = {0};
+    assert_ok(record(&run, tier, &options, argv, &err), &err);
+    return run;
+}
+
+static double said(const struct run *run, const char *path)
+{
+    double value = 0;
+    if (!bn_json_number(bn_json_path(run->said, path), &value)) fail_msg("the program did not say %s", path);
+    return value;
+}
+
+/* Whether an address lies in a function of the program, the next of which begins somewhere behind it. */
+static bool is_in(const struct run *run, const char *function, uint64_t address)
+{
+    const bn_json *functions = bn_json_get(run->said, "functions"), *best = NULL;
+    uint64_t best_at = 0, at;
+    for (const bn_json *f = bn_json_first(functions); f != NULL; f = bn_json_next(f))
+        if (bn_json_u64(f, &at) && at <= address && address - at < 4096 && at >= best_at) {
+            best_at = at;
+            best = f;
+        }
+    return best != NULL && strcmp(bn_json_name(best), function) == 0;
+}
+
+static size_t frames_in(const struct run *run, const struct bn_sample *sample, const char *function)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < sample->n_chain; i++)
+        n += is_in(run, function, run->recording.addresses[sample->chain + i] - (i > 0));
+    return n;
+}
+
+/* Samples that have a function in them, and their weight. */
+static size_t count(const struct run *run, const char *function, double *weight)
+{
+    size_t n = 0;
+    double sum = 0;
+    for (size_t i = 0; i < run->recording.n_samples; i++) {
+        const struct bn_sample *s = &run->recording.samples[i];
+        if (frames_in(run, s, function) == 0) continue;
+        n++;
+        sum += (double)s->weight;
+    }
+    if (weight != NULL) *weight = sum;
+    return n;
+}
+
+static double all_weights(const bn_recording *recording)
+{
+    double sum = 0;
+    for (size_t i = 0; i < recording->n_samples; i++)
+        sum += (double)recording->samples[i].weight;
+    return sum;
+}
+
+/* hits of n, where the share is p: (hits - n p)^2 <= 25 n p (1 - p). */
+static void assert_share(size_t hits, size_t n, double p)
+{
+    double off = (double)hits - (double)n * p;
+    assert_true(n >= 40);
+    if (off * off > 25 * (double)n * p * (1 - p)) fail_msg("%zu of %zu, where the share is %.3f", hits, n, p);
+}
+
+static void assert_near(double got, double want, double within)
+{
+    if (got < want * (1 - within) || got > want * (1 + within)) fail_msg("%g, not %g", got, want);
+}
+
+/* ---- programs ---- */
+
+static void check_split(const struct bn_record_tier_ops *tier)
+{
+    struct run run = record_ok(tier, CPU(1009000), (const char *const[]){sampled("split"), "800", NULL});
+    double seventy = said(&run, "seventy_ns"), thirty = said(&run, "thirty_ns");
+    size_t a = count(&run, "seventy", NULL), b = count(&run, "thirty", NULL);
+    assert_share(a, a + b, seventy / (seventy + thirty));
+    /* The rest is the loader, main, and what the sampler itself takes. */
+    assert_true((double)(a + b) >= 0.9 * (double)run.recording.n_samples);
+    assert_true(run.recording.delivery.cpu_known);
+    assert_near(all_weights(&run.recording), (double)run.recording.delivery.cpu_ns, 0.06);
+    assert_near(all_weights(&run.recording), said(&run, "all_ns"), 0.06);
+    assert_true(run.recording.delivery.lost == 0);
+    assert_string_equal(run.recording.delivery.note, "");
+    release(&run);
+}
+
+static void a_split_is_found(void **state)
+{
+    (void)state;
+    check_split(&bn_record_timer);
+}
+
+static void a_split_is_found_by_the_interval_timer(void **state)
+{
+    (void)state;
+    check_split(&bn_record_itimer);
+}
+
+static void a_recursion_has_its_depth(void **state)
+{
+    (void)state;
+    size_t right = 0, in = 0;
+    struct run run = record_ok(&bn_record_timer, CPU(1009000),
+                               (const char *const[]){sampled("recursion"), "500", "20", NULL});
+    for (size_t i = 0; i < run.recording.n_samples; i++) {
+        const struct bn_sample *s = &run.recording.samples[i];
+        if (frames_in(&run, s, "bottom") == 0) continue;
+        in++;
+        right += frames_in(&run, s, "descend") == 20 && frames_in(&run, s, "main") == 1;
+        assert_true((s->flags & BN_SAMPLE_CUT) == 0);
+    }
+    assert_true(in >= 40);
+    assert_true((double)in >= 0.9 * (double)run.recording.n_samples);
+    assert_true((double)right >= 0.99 * (double)in);
+    release(&run);
+    /* One that is deeper than what is kept says so. */
+    run = record_ok(&bn_record_timer, CPU(1009000),
+                    (const char *const[]){sampled("recursion"), "100", "400", NULL});
+    size_t cut = 0;
+    for (size_t i = 0; i < run.recording.n_samples; i++) {
+        const struct bn_sample *s = &run.recording.samples[i];
+        if ((s->flags & BN_SAMPLE_CUT) == 0) continue;
+        cut++;
+        assert_int_equal(s->n_chain, BN_AGENT_DEPTH);
+    }
+    assert_true(cut > 5);
+    release(&run);
+}
+
+static double weight_of(const struct run *run, const char *thread)
+{
+    char path[32];
+    double sum = 0;
+    snprintf(path, sizeof path, "%s.tid", thread);
+    uint32_t tid = (uint32_t)said(run, path);
+    for (size_t i = 0; i < run->recording.n_samples; i++)
+        if (run->recording.samples[i].tid == tid) sum += (double)run->recording.samples[i].weight;
+    return sum;
+}
+
+static bool has_name(const bn_recording *recording, uint32_t tid, const char *name)
+{
+    for (size_t i = 0; i < recording->n_threads; i++)
+        if (recording->threads[i].tid == tid && strcmp(recording->threads[i].name, name) == 0) return true;
+    return false;
+}
+
+static void threads_are_told_apart(void **state)
+{
+    (void)state;
+    const char *const argv[] = {sampled("threads"), "600", NULL};
+    struct run run = record_ok(&bn_record_timer, CPU(1009000), argv);
+    assert_near(weight_of(&run, "busy"), said(&run, "busy.cpu_ns"), 0.1);
+    assert_true(weight_of(&run, "idle") <= 0.01 * weight_of(&run, "busy"));
+    assert_true(has_name(&run.recording, (uint32_t)said(&run, "busy.tid"), "busy"));
+    assert_true(has_name(&run.recording, (uint32_t)said(&run, "idle.tid"), "idle"));
+    for (size_t i = 0; i < run.recording.n_threads; i++)
+        assert_string_not_equal(run.recording.threads[i].name, "bn-sampler");
+    release(&run);
+
+    struct bn_record_options wall = {.kind = BN_RECORD_WALL, .tier = -1, .period_ns = 1009000};
+    run = record_ok(&bn_record_timer, wall, argv);
+    /* It is found by a scan, some time after it was started. */
+    assert_near(weight_of(&run, "busy"), said(&run, "busy.wall_ns"), 0.25);
+    assert_near(weight_of(&run, "idle"), said(&run, "idle.wall_ns"), 0.25);
+    release(&run);
+}
+
+static void a_storm_passes(void **state)
+{
+    (void)state;
+    const char *ms = getenv("BN_STORM_MS");
+    const char *const argv[] = {sampled("storm"), sampled("storm_library.so"), ms != NULL ? ms : "1500",
+                                NULL};
+    struct bn_record_options o = {.kind = BN_RECORD_WALL, .tier = -1, .period_ns = 250000};
+    struct run run = record_ok(&bn_record_timer, o, argv);
+    assert_int_equal(run.wait_status, 0);
+    assert_true(run.recording.n_samples > 500);
+    release(&run);
+}
+
+static void a_chain_without_frame_pointers_has_no_root(void **state)
+{
+    (void)state;
+    struct run run =
+        record_ok(&bn_record_timer, CPU(1009000), (const char *const[]){sampled("nofp"), "300", NULL});
+    size_t in = count(&run, "callback", NULL);
+    assert_true(in >= 20);
+    assert_true(count(&run, "main", NULL) * 20 <= in);
+    release(&run);
+}
+
+static size_t of_process(const bn_recording *recording, double pid)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < recording->n_samples; i++)
+        n += recording->samples[i].pid == (uint32_t)pid;
+    return n;
+}
+
+static void children_are_recorded(void **state)
+{
+    (void)state;
+    struct run run =
+        record_ok(&bn_record_timer, CPU(1009000),
+                  (const char *const[]){sampled("fork"), "200", sampled("crash"), "200", "exit", NULL});
+    assert_int_equal(run.wait_status, 0);
+    size_t a = of_process(&run.recording, said(&run, "first")),
+           b = of_process(&run.recording, said(&run, "second"));
+    assert_true(a >= 20 && b >= 40);
+    assert_share(a, a + b, 1.0 / 3);
+    assert_int_equal(count(&run, "first_child", NULL), a);
+    assert_true(of_process(&run.recording, said(&run, "other")) >= 20);
+    assert_near(all_weights(&run.recording), (double)run.recording.delivery.cpu_ns, 0.15);
+    release(&run);
+}
+
+static void what_ends_badly_keeps_its_samples(void **state)
+{
+    (void)state;
+    static const char *const HOW[] = {"segv", "kill", "exit"};
+    for (int i = 0; i < 3; i++) {
+        struct run run = record_ok(&bn_record_timer, CPU(1009000),
+                                   (const char *const[]){sampled("crash"), "200", HOW[i], NULL});
+        assert_int_equal(WIFSIGNALED(run.wait_status), i < 2);
+        assert_true(run.recording.n_samples >= 20);
+        const struct bn_sample *s = &run.recording.samples[run.recording.n_samples / 2];
+        const struct bn_mapping *m =
+            bn_recording_mapping(&run.recording, s->pid, run.recording.addresses[s->chain], s->time_ns);
+        assert_non_null(m);
+        assert_non_null(strstr(m->path, "/crash"));
+        release(&run);
+    }
+}
+
+static void a_program_that_profiles_itself_is_left_alone(void **state)
+{
+    (void)state;
+    const char *const argv[] = {sampled("sigprof"), "400", NULL};
+    struct run run = record_ok(&bn_record_timer, CPU(1009000), argv);
+    assert_true(said(&run, "ticks") >= 5);
+    assert_true(run.recording.n_samples >= 40);
+    assert_string_equal(run.recording.delivery.note, "");
+    release(&run);
+    run = record_ok(&bn_record_itimer, CPU(1009000), argv);
+    assert_true(said(&run, "ticks") >= 5);
+    assert_non_null(strstr(run.recording.delivery.note, "for itself"));
+    release(&run);
+}
+
+static void what_cannot_be_recorded_is_said(void **state)
+{
+    (void)state;
+    struct run run;
+    bn_error err = {0};
+    struct bn_record_options o = CPU(1009000);
+    bn_status status =
+        record(&run, &bn_record_timer, &o, (const char *const[]){sampled("split-static"), "20", NULL}, &err);
+    assert_int_equal(status, BN_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "statically"));
+    release(&run);
+    err = (bn_error){0};
+    status = record(&run, &bn_record_timer, &o, (const char *const[]){"/nowhere/at/all", NULL}, &err);
+    assert_int_equal(status, BN_ERR_NOT_FOUND);
+    release(&run);
+}
+
+static void stacks_are_copied(void **state)
+{
+    (void)state;
+    struct bn_record_options o = CPU(1009000);
+    size_t whole = 0, cut = 0;
+    for (o.dump_bytes = 512; o.dump_bytes <= 65528; o.dump_bytes += 65016) {
+        struct run run =
+            record_ok(&bn_record_timer, o, (const char *const[]){sampled("recursion"), "100", NULL});
+        for (size_t i = 0; i < run.recording.n_samples; i++) {
+            const struct bn_sample *s = &run.recording.samples[i];
+            if (frames_in(&run, s, "bottom") == 0) continue;
+            assert_true(s->n_dump > 0 && s->n_dump <= o.dump_bytes);
+            if ((s->flags & BN_SAMPLE_DUMP_CUT) != 0)
+                cut++;
+            else
+                whole++;
+#if defined(__x86_64__)
+            uint64_t word;
+            const uint64_t *registers = run.recording.registers + s->registers;
+            assert_true(registers[16] == run.recording.addresses[s->chain]);
+            /* The first caller's address lies on the copied stack, where the frame pointer says. */
+            uint64_t at = registers[6] + 8 - registers[7];
+            if (at + 8 > s->n_dump || is_in(&run, "bottom", registers[16]) == false) continue;
+            memcpy(&word, run.recording.dumps + s->dump + at, 8);
+            if (registers[6] >= registers[7]) assert_true(word == run.recording.addresses[s->chain + 1]);
+#endif
+        }
+        release(&run);
+    }
+    assert_true(cut >= 10 && whole >= 10);
+}
+
+/* ---- this process ---- */
+
+static volatile uint64_t result;
+
+__attribute__((noinline)) static uint64_t spin_a(uint64_t n)
+{
+    uint64_t x = 1;
+    for (uint64_t i = 0; i < n; i++)
+        x = x * 6364136223846793005u + i;
+    result += x;
+    return x;
+}
+
+__attribute__((noinline)) static uint64_t spin_b(uint64_t n)
+{
+    uint64_t x = 3;
+    for (uint64_t i = 0; i < n; i++)
+        x = x * 2862933555777941757u + i;
+    result ^= x;
+    return x;
+}
+
+static uint64_t thread_cpu(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+struct job {
+    uint64_t ns, used[2], random;
+    int tid;
+};
+
+/* 60/40, as in split.c. */
+static void *work(void *pointer)
+{
+    struct job *job = pointer;
+    job->tid = gettid();
+    while (job->used[0] + job->used[1] < job->ns) {
+        job->random = job->random * 6364136223846793005u + 1442695040888963407u;
+        uint64_t n = 10000 + (job->random >> 33) % 200000, before = thread_cpu();
+        int who = job->used[0] * 2 > job->used[1] * 3;
+        (void)(who == 0 ? spin_a(n) : spin_b(n));
+        job->used[who] += thread_cpu() - before;
+    }
+    return NULL;
+}
+
+static bool is_at(uint64_t address, uint64_t (*function)(uint64_t))
+{
+    uint64_t from = (uint64_t)(uintptr_t)function;
+    uint64_t other = (uint64_t)(uintptr_t)(function == spin_a ? spin_b : spin_a);
+    return address >= from && address - from < 256 && !(other > from && address >= other);
+}
+
+static void check_self(const struct bn_record_tier_ops *tier, size_t least)
+{
+    struct bn_record_options o = CPU(1009000);
+    struct job jobs[2] = {{.ns = 300000000, .random = 1}, {.ns = 300000000, .random = 2}};
+    pthread_t threads[2];
+    bn_recording recording = {0};
+    void *state = NULL;
+    bn_error err = {0};
+    assert_ok(tier->open_self(&state, &o, &err), &err);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &jobs[i]), 0);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    assert_ok(tier->stop(state, &recording, &err), &err);
+    tier->close(state);
+    bn_recording_finish(&recording);
+    size_t hits[2] = {0, 0}, of_thread[2] = {0, 0};
+    for (size_t i = 0; i < recording.n_samples; i++) {
+        const struct bn_sample *s = &recording.samples[i];
+        uint64_t pc = recording.addresses[s->chain];
+        hits[0] += is_at(pc, spin_a);
+        hits[1] += is_at(pc, spin_b);
+        for (int t = 0; t < 2; t++)
+            of_thread[t] += s->tid == (uint32_t)jobs[t].tid;
+        assert_int_equal(s->pid, getpid());
+    }
+    double a = (double)(jobs[0].used[0] + jobs[1].used[0]), b = (double)(jobs[0].used[1] + jobs[1].used[1]);
+    assert_true(hits[0] + hits[1] >= least);
+    assert_share(hits[0], hits[0] + hits[1], a / (a + b));
+    assert_true(of_thread[0] > 0 && of_thread[1] > 0);
+    assert_true(recording.delivery.cpu_known);
+    assert_near(all_weights(&recording), (double)recording.delivery.cpu_ns, 0.06);
+    assert_true(recording.n_mappings > 0);
+    bn_recording_release(&recording);
+}
+
+static void this_process_is_recorded(void **state)
+{
+    (void)state;
+    check_self(&bn_record_timer, 300);
+    check_self(&bn_record_timer, 300); /* once more, since the first left a handler */
+}
+
+static void this_process_is_recorded_by_the_interval_timer(void **state)
+{
+    (void)state;
+    check_self(&bn_record_itimer, 40);
+}
+
+static void one_recording_at_a_time(void **state)
+{
+    (void)state;
+    void *first = NULL, *second = NULL;
+    bn_error err = {0};
+    struct bn_record_options o = CPU(1009000);
+    assert_ok(bn_record_timer.open_self(&first, &o, &err), &err);
+    assert_int_equal(bn_record_itimer.open_self(&second, &o, &err), BN_ERR_UNSUPPORTED);
+    assert_null(second);
+    bn_record_timer.close(first); /* without a stop */
+    err = (bn_error){0};
+    assert_ok(bn_record_itimer.open_self(&second, &o, &err), &err);
+    bn_record_itimer.close(second);
+}
+
+/* Denies one system call to this process, for good. */
+static void deny(unsigned number)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = sizeof code / sizeof *code, .filter = code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        _exit(77);
+}
+
+/* Runs a check in a child, which may deny itself what it likes: 0 when it is as it should be. */
+static void in_child(int (*check)(void))
+{
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0) _exit(check());
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) skip();
+    assert_int_equal(status, 0);
+}
+
+static int without_reading_memory(void)
+{
+    struct bn_record_options o = CPU(1009000);
+    bn_recording recording = {0};
+    void *state = NULL;
+    bn_error err = {0};
+    deny(SYS_process_vm_readv);
+    struct job job = {.ns = 300000000, .random = 1};
+    if (bn_record_timer.open_self(&state, &o, &err) != BN_OK) return 1;
+    work(&job);
+    if (bn_record_timer.stop(state, &recording, &err) != BN_OK) return 2;
+    size_t walked = 0;
+    for (size_t i = 0; i < recording.n_samples; i++)
+        walked += recording.samples[i].n_chain > 2;
+    if (strstr(recording.delivery.note, "process_vm_readv") == NULL) return 3;
+    return walked * 2 > recording.n_samples && recording.n_samples > 50 ? 0 : 4;
+}
+
+static int without_timers(void)
+{
+    struct bn_record_options o = CPU(1009000);
+    void *state = NULL;
+    bn_error err = {0};
+    deny(SYS_timer_create);
+    if (bn_record_timer.open_self(&state, &o, &err) != BN_ERR_UNSUPPORTED) return 1;
+    if (strstr(err.msg, "timer_create: Operation not permitted") == NULL) return 2;
+    err = (bn_error){0};
+    if (bn_record_itimer.open_self(&state, &o, &err) != BN_OK) return 3;
+    bn_record_itimer.close(state);
+    return 0;
+}
+
+static void what_is_denied_is_noticed(void **state)
+{
+    (void)state;
+    in_child(without_reading_memory);
+    in_child(without_timers);
+}
+
+int main(void)
+{
+    ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
+    if (n <= 0) return 1;
+    for (int i = 0; i < 2; i++)
+        *strrchr(folder, '/') = '\0';
+    strcat(folder, "/sampled");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_split_is_found),
+        cmocka_unit_test(a_split_is_found_by_the_interval_timer),
+        cmocka_unit_test(a_recursion_has_its_depth),
+        cmocka_unit_test(threads_are_told_apart),
+        cmocka_unit_test(a_storm_passes),
+        cmocka_unit_test(a_chain_without_frame_pointers_has_no_root),
+        cmocka_unit_test(children_are_recorded),
+        cmocka_unit_test(what_ends_badly_keeps_its_samples),
+        cmocka_unit_test(a_program_that_profiles_itself_is_left_alone),
+        cmocka_unit_test(what_cannot_be_recorded_is_said),
+        cmocka_unit_test(stacks_are_copied),
+        cmocka_unit_test(this_process_is_recorded),
+        cmocka_unit_test(this_process_is_recorded_by_the_interval_timer),
+        cmocka_unit_test(one_recording_at_a_time),
+        cmocka_unit_test(what_is_denied_is_noticed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
