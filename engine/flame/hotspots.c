@@ -11,6 +11,7 @@
 #include "measure/distribution.h"
 
 #define CONFIDENCE 0.95
+#define UNKNOWN ((double)NAN)
 
 void bn_hotspots_release(struct bn_hotspots *hotspots)
 {
@@ -74,13 +75,13 @@ static double equal_samples(const bn_stacks *s, double whole)
 static struct bn_interval sampled_share(double part, double whole, double n)
 {
     if (whole > 0 && n > 0) return bn_interval_wilson(fmin(part / whole, 1), n, CONFIDENCE);
-    return (struct bn_interval){(double)NAN, (double)NAN, (double)NAN, "none"};
+    return (struct bn_interval){UNKNOWN, UNKNOWN, UNKNOWN, "none"};
 }
 
 /* Of what was measured: the mean of the runs' shares, by Student's t. */
 static struct bn_interval measured_share(double part, double whole, const double *shares, size_t n)
 {
-    struct bn_interval out = {whole > 0 ? part / whole : (double)NAN, (double)NAN, (double)NAN, "none"};
+    struct bn_interval out = {whole > 0 ? part / whole : UNKNOWN, UNKNOWN, UNKNOWN, "none"};
     double sum = 0, squares = 0;
     for (size_t i = 0; i < n; i++)
         sum += shares[i];
@@ -120,8 +121,8 @@ static bn_status fill(struct bn_hotspots *out, const bn_stacks *s, const bool *a
     for (size_t r = 0; r < s->n_runs && out->samples == 0; r++) {
         double whole = sum_frames(s, again, r, selfs, totals, work);
         for (size_t i = 0; i < s->n_frames; i++) {
-            runs->selfs[i * s->n_runs + r] = whole > 0 ? selfs[i] / whole : (double)NAN;
-            runs->totals[i * s->n_runs + r] = whole > 0 ? totals[i] / whole : (double)NAN;
+            runs->selfs[i * s->n_runs + r] = whole > 0 ? selfs[i] / whole : UNKNOWN;
+            runs->totals[i * s->n_runs + r] = whole > 0 ? totals[i] / whole : UNKNOWN;
         }
     }
     out->whole = sum_frames(s, again, BN_STACKS_ALL_RUNS, selfs, totals, work);

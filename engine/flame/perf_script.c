@@ -40,6 +40,11 @@ static struct bn_str next_word(struct bn_str text, size_t *at)
     return word;
 }
 
+static bool same_text(struct bn_str a, struct bn_str b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
 static struct bn_str trim(struct bn_str text)
 {
     while (text.len > 0 && is_space(text.ptr[0]))
@@ -119,7 +124,7 @@ static void read_event(struct header *h, struct bn_str line, size_t at)
 
 static bool read_header(struct header *h, struct bn_str line)
 {
-    *h = (struct header){.period = 1};
+    *h = (struct header){.event = {"", 0}, .period = 1};
     for (size_t at = 0; at < line.len;) {
         struct bn_str word = next_word(line, &at);
         size_t begin = (size_t)(word.ptr - line.ptr);
@@ -288,8 +293,7 @@ static bn_status end_sample(struct reading *r, bn_error *err)
 static void count_other(struct reading *r, struct bn_str event)
 {
     size_t i = 0;
-    while (i < r->n_others &&
-           (r->others[i].name.len != event.len || memcmp(r->others[i].name.ptr, event.ptr, event.len) != 0))
+    while (i < r->n_others && !same_text(r->others[i].name, event))
         i++;
     if (i == MAX_EVENTS) {
         r->more_others++;
@@ -309,8 +313,7 @@ static bn_status begin_sample(struct reading *r, bn_error *err)
     }
     r->open = true;
     r->n_frames = 0;
-    r->counts = h->event.len == r->event.len &&
-                (h->event.len == 0 || memcmp(h->event.ptr, r->event.ptr, h->event.len) == 0);
+    r->counts = same_text(h->event, r->event);
     if (!r->counts) count_other(r, h->event);
     if (r->counts && h->periodic != r->periodic)
         return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, r->name,

@@ -344,7 +344,8 @@ static size_t gunzip_stored(const struct bn_buf *file, unsigned char *out, size_
         in += 5 + block;
     }
     assert_true(in + 8 == end);
-    assert_true((in[0] | in[1] << 8 | in[2] << 16 | (uint32_t)in[3] << 24) == crc_bit_by_bit(out, n));
+    assert_true(((uint32_t)in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24) ==
+                crc_bit_by_bit(out, n));
     assert_int_equal(in[4] | in[5] << 8 | in[6] << 16, n);
     return n;
 }
