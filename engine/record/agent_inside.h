@@ -21,7 +21,7 @@
 /* A thread. All but tid belongs to the watcher or, once the timer is set, to the handler in that thread. */
 struct bn_agent_thread {
     _Atomic(int) tid; /* 0: free */
-    bool seen, named, has_timer;
+    bool seen, named, has_timer, blocks;
     uint32_t scans;
     timer_t timer;
     uint64_t since_ns;
