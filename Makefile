@@ -188,6 +188,7 @@ $(OUT)/tools/crossval/thresholds.o: crossval/thresholds.json
 $(OUT)/tools/bench/thresholds.o: baselines/thresholds.json
 $(OUT)/tools/crossval/style.o: tools/crossval/report.css
 $(OUT)/tools/cli/page_style.o: tools/cli/page.css
+$(OUT)/engine/flame/picture_parts.o: engine/flame/flame.css engine/flame/flame.js
 $(OUT)/tools/bench/style.o: tools/bench/report.css tools/bench/report.js
 
 # ---- tests ---------------------------------------------------------------------------------------------------
@@ -202,6 +203,24 @@ $(addprefix $(OUT)/tests/unit/,test_bench test_bench_check test_ab test_suites):
 
 # The bar of bn-download is tested beside what it shows.
 $(OUT)/tests/unit/test_hub: $(call obj,tools/download/show.c)
+
+# Files that have names of every kind, and a call chain without frame pointers, for the names of addresses.
+SYMBOL_FILES := $(addprefix $(OUT)/tests/symbols/,pie fixed static library.so)
+$(OUT)/tests/symbols/pie: LINKED := -fPIE -pie
+$(OUT)/tests/symbols/fixed: LINKED := -fno-pie -no-pie
+$(OUT)/tests/symbols/static: LINKED := -fno-pie -no-pie -static
+$(OUT)/tests/symbols/library.so: LINKED := -fPIC -shared
+$(addprefix $(OUT)/tests/symbols/,pie fixed static): tests/symbols/program.c
+$(OUT)/tests/symbols/library.so: tests/symbols/library.c
+$(SYMBOL_FILES): $(OUT)/flags
+	$(SAY) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra $(LINKED) -Wl,--build-id -o $@ $(filter %.c,$^)
+$(OUT)/tests/symbols/chain.o: KERNEL_FLAGS := -O2 -fomit-frame-pointer -fno-optimize-sibling-calls
+$(OUT)/tests/unit/test_symbols: $(OUT)/tests/symbols/chain.o | $(SYMBOL_FILES)
+
+# Pages of recordings, beside the data that they are made of.
+$(OUT)/tests/unit/test_flame_page: $(call obj,tools/flamegraph/page*.c)
 
 # A web server that misbehaves, for the tests of bn-download.
 HTTPD := $(OUT)/tests/httpd/httpd
@@ -285,6 +304,14 @@ bridges: ## bridges to BITNET_CPP_DIR, LLAMA_CPP_DIR, IK_LLAMA_CPP_DIR, those th
 
 run-tests: $(PROGRAMS) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD) $(SAMPLED)
 	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(CLI_TESTS)
+
+# Runs a command in which system calls are refused, for the tests of samplers.
+DENY_PERF := $(OUT)/tests/sampled/deny_perf
+$(DENY_PERF): tests/sampled/deny_perf.c $(OUT)/flags
+	$(SAY) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) -o $@ $<
+run-tests: $(DENY_PERF)
 
 test: check
 

@@ -37,8 +37,7 @@ static bool has_counter(void)
 #endif
 }
 
-/* Both clocks at one moment: of some tries, the one in which least time passed between the readings. */
-static void read_both(const struct bn_tick_clock *clock, uint64_t *ns, uint64_t *ticks)
+void bn_tick_clock_both(const struct bn_tick_clock *clock, uint64_t *ns, uint64_t *ticks)
 {
     uint64_t closest = UINT64_MAX;
     for (int i = 0; i < 16; i++) {
@@ -57,9 +56,9 @@ void bn_tick_clock_open(struct bn_tick_clock *clock)
     uint64_t ns = 0, ticks = 0, ns_then = 0, ticks_then = 0;
     *clock = (struct bn_tick_clock){has_counter(), 1.0};
     if (!clock->counter) return;
-    read_both(clock, &ns, &ticks);
+    bn_tick_clock_both(clock, &ns, &ticks);
     do
-        read_both(clock, &ns_then, &ticks_then);
+        bn_tick_clock_both(clock, &ns_then, &ticks_then);
     while (ns_then - ns < CALIBRATION_NS);
     clock->counter = ticks_then > ticks;
     if (clock->counter) clock->ns_per_tick = (double)(ns_then - ns) / (double)(ticks_then - ticks);

@@ -20,6 +20,8 @@ struct bn_tick_clock {
 
 /* Measures the rate, for about a millisecond. */
 void bn_tick_clock_open(struct bn_tick_clock *clock);
+/* Both clocks at one moment: of some tries, the one in which least time passed between the readings. */
+void bn_tick_clock_both(const struct bn_tick_clock *clock, uint64_t *ns, uint64_t *ticks);
 
 static inline uint64_t bn_ticks(const struct bn_tick_clock *clock)
 {

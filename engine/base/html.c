@@ -30,29 +30,57 @@ static bool is_unsafe(uint32_t c)
            (c >= 0xFDD0 && c <= 0xFDEF) || (c & 0xFFFE) == 0xFFFE;
 }
 
-static void put_text(struct bn_buf *out, const char *text)
+/* How text is written where it goes. */
+enum place { MARKUP, JSON };
+
+/* What stands for a character there; NULL: itself. */
+static const char *entity_of(char c, enum place place)
 {
+    switch (c) {
+    case '&':
+        return place == JSON ? "\\u0026" : "&amp;";
+    case '<':
+        return place == JSON ? "\\u003c" : "&lt;";
+    case '>':
+        return place == JSON ? "\\u003e" : "&gt;";
+    case '"':
+        return place == JSON ? "\\\"" : "&quot;";
+    case '\'':
+        return place == JSON ? NULL : "&#39;";
+    case '\\':
+        return place == JSON ? "\\\\" : NULL;
+    case '\n':
+    case '\t':
+        return " ";
+    default:
+        return NULL;
+    }
+}
+
+static void put_text(struct bn_buf *out, const char *text, enum place place)
+{
+    const char *backslash = place == JSON ? "\\\\" : "\\";
     for (const char *c = text; *c != '\0';) {
         size_t n = bn_utf8_length(c, strlen(c));
         uint32_t point = n > 0 ? code_point(c, n) : (unsigned char)*c;
-        const char *entity = *c == '&'    ? "&amp;"
-                             : *c == '<'  ? "&lt;"
-                             : *c == '>'  ? "&gt;"
-                             : *c == '"'  ? "&quot;"
-                             : *c == '\'' ? "&#39;"
-                                          : NULL;
+        const char *entity = entity_of(*c, place);
         if (entity != NULL)
             bn_buf_puts(out, entity);
-        else if (*c == '\n' || *c == '\t')
-            bn_buf_putc(out, ' ');
         else if (n == 0)
-            bn_buf_printf(out, "\\x%02x", (unsigned)point);
+            bn_buf_printf(out, "%sx%02x", backslash, (unsigned)point);
         else if (is_unsafe(point))
-            bn_buf_printf(out, "\\u{%x}", (unsigned)point);
+            bn_buf_printf(out, "%su{%x}", backslash, (unsigned)point);
         else
             bn_buf_append(out, c, n);
         c += n > 0 ? n : 1;
     }
+}
+
+void bn_html_json(struct bn_buf *out, const char *text)
+{
+    bn_buf_putc(out, '"');
+    put_text(out, text, JSON);
+    bn_buf_putc(out, '"');
 }
 
 /* 1.2e-07 as 1.2e-7, and a true minus sign in no place: such numbers are copied into other programs. */
@@ -86,7 +114,7 @@ void bn_html(struct bn_buf *out, const char *fmt, ...)
             c += 2;
         }
         if (*c == 's')
-            put_text(out, va_arg(args, const char *));
+            put_text(out, va_arg(args, const char *), MARKUP);
         else if (*c == 'g')
             put_short(out, va_arg(args, double), digits);
         else if (*c == 'u')

@@ -17,7 +17,6 @@
 #include "base/error.h"
 #include "base/utf8.h"
 
-#define MAX_VALUES (1u << 20)
 #define MAX_NUMBER_BYTES 60u     /* cJSON cuts longer ones */
 #define EXACT 9007199254740992.0 /* 2^53: below it, every whole number is itself */
 #define EXACT_U64 (UINT64_C(1) << 53)
@@ -177,8 +176,8 @@ static bn_status scan_members(struct scan *s, unsigned depth, int close)
 
 static bn_status scan_value(struct scan *s, unsigned depth)
 {
-    if (++s->n_values > MAX_VALUES)
-        return bn_fail_at(s->err, BN_ERR_LIMIT, s->at, NULL, "more than %u values", MAX_VALUES);
+    if (++s->n_values > BN_JSON_MAX_VALUES)
+        return bn_fail_at(s->err, BN_ERR_LIMIT, s->at, NULL, "more than %u values", BN_JSON_MAX_VALUES);
     skip_space(s);
     switch (peek(s)) {
     case '{':
@@ -530,6 +529,11 @@ void bn_json_put_copy(bn_json *object, const char *name, const bn_json *value)
     if (object != NULL && value != NULL) put(object, name, cJSON_Duplicate((const cJSON *)value, 1));
 }
 
+void bn_json_add_copy(bn_json *array, const bn_json *value)
+{
+    if (array != NULL && value != NULL) put(array, NULL, cJSON_Duplicate((const cJSON *)value, 1));
+}
+
 void bn_json_remove(bn_json *object, const char *name)
 {
     cJSON_DeleteItemFromObjectCaseSensitive((cJSON *)object, name);
@@ -538,7 +542,7 @@ void bn_json_remove(bn_json *object, const char *name)
 /* ---- writing ---- */
 
 /* What is not UTF-8 becomes U+FFFD, so that the text can be read back. */
-static void write_string(struct bn_buf *out, const char *text)
+void bn_json_write_string(struct bn_buf *out, const char *text)
 {
     static const char SHORT[] = "\bb\tt\nn\ff\rr\"\"\\\\"; /* pairs: the character, its letter */
     const unsigned char *in = (const unsigned char *)text;
@@ -659,7 +663,7 @@ static bool write_object(const cJSON *object, bool canonical, unsigned depth, st
         const cJSON *member = canonical ? sorted[i] : m;
         if (i > 0) bn_buf_putc(out, ',');
         if (!canonical) new_line(out, depth + 1);
-        write_string(out, member->string);
+        bn_json_write_string(out, member->string);
         bn_buf_puts(out, canonical ? ":" : ": ");
         ok = write_value(member, canonical, depth + 1, out);
     }
@@ -676,7 +680,7 @@ static bool write_value(const cJSON *value, bool canonical, unsigned depth, stru
     if (cJSON_IsArray(value)) return write_array(value, canonical, depth, out);
     if (cJSON_IsObject(value)) return write_object(value, canonical, depth, out);
     if (cJSON_IsString(value))
-        write_string(out, value->valuestring);
+        bn_json_write_string(out, value->valuestring);
     else if (cJSON_IsNumber(value))
         bn_json_write_number(out, value->valuedouble);
     else

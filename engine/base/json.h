@@ -4,8 +4,8 @@
  * is json.c.
  *
  * Reading first scans the bytes and refuses what cJSON lets through: duplicate keys, NUL in strings, invalid
- * UTF-8, lone surrogates, nesting over 64, more than 8 MiB, anything behind the value, numbers that are not
- * finite. A bn_json is one value of a tree; the tree is freed through its root.
+ * UTF-8, lone surrogates, nesting over 64, more than 8 MiB or 2^20 values, anything behind the value, numbers
+ * that are not finite. A bn_json is one value of a tree; the tree is freed through its root.
  */
 #ifndef BN_BASE_JSON_H
 #define BN_BASE_JSON_H
@@ -14,6 +14,7 @@
 
 #define BN_JSON_MAX_BYTES (8u << 20)
 #define BN_JSON_MAX_DEPTH 64u
+#define BN_JSON_MAX_VALUES (1u << 20) /* of one text */
 
 typedef struct bn_json bn_json;
 
@@ -69,8 +70,9 @@ bn_json *bn_json_add_array(bn_json *array);
 void bn_json_add_string(bn_json *array, const char *value);
 void bn_json_add_u64(bn_json *array, uint64_t value);
 void bn_json_add_number(bn_json *array, double value);
-/* A deep copy put under a name. */
+/* A deep copy put under a name, or added. */
 void bn_json_put_copy(bn_json *object, const char *name, const bn_json *value);
+void bn_json_add_copy(bn_json *array, const bn_json *value);
 void bn_json_remove(bn_json *object, const char *name);
 
 /* Appends the text: compact with members sorted by the bytes of their names (the canonical form, whose digest
@@ -81,5 +83,7 @@ BN_MUST_CHECK bn_status bn_json_write(const bn_json *value, bool canonical, stru
 /* A number as documents have it, in whatever locale: the shortest digits that read back as the same value, as
  * ECMAScript's Number.prototype.toString writes them; null when it is not finite. */
 void bn_json_write_number(struct bn_buf *out, double value);
+/* A string with its quotes; what is not UTF-8 becomes U+FFFD. */
+void bn_json_write_string(struct bn_buf *out, const char *text);
 
 #endif

@@ -15,4 +15,15 @@
  * and Linux would count our peak as the new process's. */
 int bn_spawn(pid_t *pid, const char *const *argv, const int fds[3]);
 
+/* The same in two steps, for those who have something to do with a process before it becomes the program:
+ * after bn_spawn_hold it is there and waits; bn_spawn_go lets it go on. Both return 0 or an errno, and after
+ * an error there is no process. bn_spawn_drop ends one that waits. */
+struct bn_spawned {
+    pid_t pid;
+    int gate, tell; /* for spawn.c */
+};
+int bn_spawn_hold(struct bn_spawned *spawned, const char *const *argv, const int fds[3]);
+int bn_spawn_go(struct bn_spawned *spawned);
+void bn_spawn_drop(struct bn_spawned *spawned);
+
 #endif

@@ -3,6 +3,9 @@
  * Colours by what a frame does: rules from names to classes. A class has a colour in each palette; a frame is
  * that colour, a little lighter or darker by the hash of its name, so that neighbours can be told apart and
  * the same function looks the same in every picture.
+ *
+ * On every colour here the ink of its mode has a contrast of at least 4.5 to 1 (WCAG 2, 1.4.3), and in the
+ * palette for colour-blind eyes any two classes stay apart for them; tests/unit/test_palette.c computes both.
  */
 #ifndef BN_FLAME_PALETTE_H
 #define BN_FLAME_PALETTE_H
@@ -22,6 +25,7 @@ enum bn_class {
     BN_CLASSES
 };
 const char *bn_class_name(enum bn_class which); /* "quantisation", "matrix multiplication", ... */
+/* Bricks and kernels are of the class of what they do; the other tags are BN_CLASS_TAG. */
 enum bn_class bn_class_of(const struct bn_frame *frame);
 
 enum bn_palette { BN_PALETTE_BITNET, BN_PALETTE_SAFE /* for colour-blind eyes */, BN_PALETTES };
@@ -30,7 +34,19 @@ const char *bn_palette_name(enum bn_palette palette); /* "bitnet", "safe" */
 struct bn_colour {
     uint8_t r, g, b;
 };
+struct bn_colour bn_palette_ink(enum bn_palette palette, bool dark); /* of the text on all of them */
 struct bn_colour bn_palette_class(enum bn_palette palette, enum bn_class which, bool dark);
 struct bn_colour bn_palette_frame(enum bn_palette palette, const struct bn_frame *frame, bool dark);
+
+/* Each class comes in so many shades, the middle one is its colour; a frame has the shade of its name. */
+#define BN_SHADES 5u
+unsigned bn_shade_of(const struct bn_frame *frame);
+struct bn_colour bn_palette_shade(enum bn_palette palette, enum bn_class which, unsigned shade, bool dark);
+
+/* Of a difference: -5 (much less) to 5 (much more), 0 when it is none or not significant; BN_DELTA_GONE for
+ * what is there before only. More is red, in the palette for colour-blind eyes orange; less is blue. */
+#define BN_DELTA_STEPS 5
+#define BN_DELTA_GONE (BN_DELTA_STEPS + 1)
+struct bn_colour bn_palette_delta(enum bn_palette palette, int step, bool dark);
 
 #endif

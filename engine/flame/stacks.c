@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * See stacks.h. Texts, frames and children are found by one open hash table each, which hold numbers only:
- * what they stand for is looked up and compared.
+ * what they stand for is looked up and compared. Texts lie one behind the other in chunks that never move.
  */
 #include "flame/stacks.h"
 
@@ -17,8 +17,17 @@ struct table {
     size_t n;
 };
 
+#define CHUNK_BYTES (64u << 10)
+
+struct chunk {
+    struct chunk *before;
+    size_t used;
+    char bytes[CHUNK_BYTES];
+};
+
 struct bn_stacks_index {
-    char **texts; /* all that were given; frames point to them */
+    struct chunk *chunk;
+    const char **texts; /* all that were given; frames point to them */
     size_t n_texts, texts_room;
     struct table text_table, frame_table, child_table;
 };
@@ -42,8 +51,11 @@ static uint64_t mix(uint64_t h, uint64_t value)
 static uint64_t hash_text(const char *text, size_t n)
 {
     uint64_t h = n;
-    for (size_t i = 0; i < n; i++)
-        h = mix(h, (unsigned char)text[i]);
+    for (size_t i = 0; i < n; i += sizeof h) {
+        uint64_t part = 0;
+        memcpy(&part, text + i, bn_min_size(sizeof part, n - i));
+        h = mix(h, part);
+    }
     return h;
 }
 
@@ -124,50 +136,71 @@ static uint64_t hash_of_text(const bn_stacks *s, uint32_t number)
     return hash_text(s->index->texts[number], strlen(s->index->texts[number]));
 }
 
-/* As frames have texts: valid UTF-8, no control characters, not too long. */
-static char *clean_text(const char *text, size_t n)
+/* Bytes of the character at the beginning of text, 0 when a frame's text cannot have it. */
+static size_t clean_length(const char *text, size_t n)
+{
+    bool control = (unsigned char)text[0] < 0x20 || text[0] == 0x7F;
+    return control ? 0 : bn_utf8_length(text, n);
+}
+
+static bool is_clean(const char *text, size_t n)
+{
+    if (n > BN_STACKS_MAX_NAME) return false;
+    for (size_t i = 0; i < n;) {
+        size_t length = clean_length(text + i, n - i);
+        if (length == 0) return false;
+        i += length;
+    }
+    return true;
+}
+
+/* As frames have texts: valid UTF-8, no control characters, not too long. out has room for the longest. */
+static size_t clean_text(char *out, const char *text, size_t n)
 {
     static const char REPLACEMENT[] = "\xEF\xBF\xBD";
-    struct bn_buf out = {.max = BN_STACKS_MAX_NAME};
+    size_t used = 0;
     for (size_t i = 0; i < n;) {
-        size_t length = bn_utf8_length(text + i, n - i);
-        if (out.len + 4 > BN_STACKS_MAX_NAME) break;
-        bool control = length == 1 && ((unsigned char)text[i] < 0x20 || text[i] == 0x7F);
-        if (length == 0 || control)
-            bn_buf_puts(&out, REPLACEMENT);
-        else
-            bn_buf_append(&out, text + i, length);
+        size_t length = clean_length(text + i, n - i), wanted = length == 0 ? 3 : length;
+        if (used + wanted > BN_STACKS_MAX_NAME) break;
+        memcpy(out + used, length == 0 ? REPLACEMENT : text + i, wanted);
+        used += wanted;
         i += length == 0 ? 1 : length;
     }
-    if (out.data == NULL && !out.failed) bn_buf_append(&out, "", 0);
-    char *copy = out.failed ? NULL : bn_strndup(out.data != NULL ? out.data : "", out.len);
-    bn_buf_release(&out);
+    return used;
+}
+
+/* A copy with a NUL behind it, at most BN_STACKS_MAX_NAME bytes long. */
+static const char *keep_text(struct bn_stacks_index *x, struct bn_str text)
+{
+    if (x->chunk == NULL || CHUNK_BYTES - x->chunk->used < text.len + 1) {
+        struct chunk *fresh = bn_alloc(1, sizeof *fresh);
+        if (fresh == NULL) return NULL;
+        fresh->before = x->chunk;
+        x->chunk = fresh;
+    }
+    char *copy = x->chunk->bytes + x->chunk->used;
+    memcpy(copy, text.ptr, text.len);
+    x->chunk->used += text.len + 1;
     return copy;
 }
 
 static bn_status intern(bn_stacks *s, const char **out, const char *text, size_t n, bn_error *err)
 {
     struct bn_stacks_index *x = s->index;
-    char *copy = clean_text(text, n);
-    if (copy == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
-    struct bn_str key = {copy, strlen(copy)};
+    char cleaned[BN_STACKS_MAX_NAME];
+    struct bn_str key = {text, n};
+    if (!is_clean(text, n)) key = (struct bn_str){cleaned, clean_text(cleaned, text, n)};
     uint64_t hash = hash_text(key.ptr, key.len);
     uint32_t number = find(&x->text_table, s, hash, same_text, &key);
-    bn_status status = BN_OK;
     if (number == BN_STACKS_NONE) {
-        status = grow((void **)&x->texts, x->n_texts, &x->texts_room, sizeof *x->texts, err);
-        if (status == BN_OK) {
-            x->texts[x->n_texts] = copy;
-            status = insert(&x->text_table, s, hash_of_text, hash, err);
-        }
-        if (status == BN_OK) {
-            number = (uint32_t)x->n_texts++;
-            copy = NULL;
-        }
+        BN_TRY(grow((void **)&x->texts, x->n_texts, &x->texts_room, sizeof *x->texts, err));
+        x->texts[x->n_texts] = keep_text(x, key);
+        if (x->texts[x->n_texts] == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        BN_TRY(insert(&x->text_table, s, hash_of_text, hash, err));
+        number = (uint32_t)x->n_texts++;
     }
-    bn_free(copy);
-    if (status == BN_OK) *out = x->texts[number];
-    return status;
+    *out = x->texts[number];
+    return BN_OK;
 }
 
 /* ---- frames and nodes ---- */
@@ -183,16 +216,33 @@ static uint64_t hash_of_frame(const bn_stacks *s, uint32_t number)
     return hash_frame(&s->frames[number]);
 }
 
+/* Of several places in the source the first in order counts, so that the order of arrival does not matter. */
+static bn_status prefer_place(bn_stacks *s, struct bn_frame *have, const struct bn_frame *other,
+                              bn_error *err)
+{
+    int order = strcmp(other->file, have->file);
+    if (other->file[0] == '\0' || (order == 0 && other->line == have->line)) return BN_OK;
+    const char *file = NULL;
+    BN_TRY(intern(s, &file, other->file, strlen(other->file), err));
+    order = have->file[0] == '\0' ? -1 : strcmp(file, have->file);
+    if (order > 0 || (order == 0 && have->line != 0 && (other->line == 0 || other->line > have->line)))
+        return BN_OK;
+    have->file = file;
+    have->line = other->line;
+    return BN_OK;
+}
+
 static bn_status intern_frame(bn_stacks *s, uint32_t *out, const struct bn_frame *frame, size_t n_name,
                               bn_error *err)
 {
     struct bn_frame own = *frame;
     size_t n = n_name == SIZE_MAX ? strlen(frame->name) : n_name;
-    BN_TRY(intern(s, &own.name, frame->name, n, err));
+    BN_TRY(n > 0 ? intern(s, &own.name, frame->name, n, err)
+                 : intern(s, &own.name, "[unknown]", strlen("[unknown]"), err));
     BN_TRY(intern(s, &own.module, frame->module, strlen(frame->module), err));
     uint64_t hash = hash_frame(&own);
     *out = find(&s->index->frame_table, s, hash, same_frame, &own);
-    if (*out != BN_STACKS_NONE) return BN_OK;
+    if (*out != BN_STACKS_NONE) return prefer_place(s, &s->frames[*out], frame, err);
     BN_TRY(intern(s, &own.file, frame->file, strlen(frame->file), err));
     BN_TRY(grow((void **)&s->frames, s->n_frames, &s->frames_room, sizeof *s->frames, err));
     s->frames[s->n_frames] = own;
@@ -242,16 +292,29 @@ static bn_status add_node(bn_stacks *s, const struct bn_node *node, bn_error *er
     return BN_OK;
 }
 
-static bn_status push(bn_stacks *s, uint32_t *node, const struct bn_frame *frame, size_t n_name,
-                      bn_error *err)
+static uint32_t find_child(const bn_stacks *s, uint32_t parent, uint32_t frame)
 {
-    struct bn_node child = {.parent = *node, .depth = s->nodes[*node].depth + 1};
-    BN_TRY(intern_frame(s, &child.frame, frame, n_name, err));
-    uint32_t number =
-        find(&s->index->child_table, s, hash_child(child.parent, child.frame), same_child, &child);
+    struct bn_node key = {.parent = parent, .frame = frame};
+    return find(&s->index->child_table, s, hash_child(parent, frame), same_child, &key);
+}
+
+bn_status bn_stacks_intern(bn_stacks *stacks, uint32_t *number, const struct bn_frame *frame, size_t n_name,
+                           bn_error *err)
+{
+    return intern_frame(stacks, number, frame, n_name, err);
+}
+
+bn_status bn_stacks_push_frame(bn_stacks *stacks, uint32_t *node, uint32_t frame, bn_error *err)
+{
+    static const struct bn_frame deeper = {"[deeper]", "", "", 0, BN_FRAME_UNKNOWN};
+    uint32_t depth = stacks->nodes[*node].depth;
+    if (depth >= BN_STACKS_MAX_DEPTH) return BN_OK;
+    if (depth + 1 == BN_STACKS_MAX_DEPTH) BN_TRY(intern_frame(stacks, &frame, &deeper, SIZE_MAX, err));
+    uint32_t number = find_child(stacks, *node, frame);
     if (number == BN_STACKS_NONE) {
-        BN_TRY(add_node(s, &child, err));
-        number = (uint32_t)s->n_nodes - 1;
+        struct bn_node child = {.parent = *node, .frame = frame, .depth = depth + 1};
+        BN_TRY(add_node(stacks, &child, err));
+        number = (uint32_t)stacks->n_nodes - 1;
     }
     *node = number;
     return BN_OK;
@@ -260,11 +323,11 @@ static bn_status push(bn_stacks *s, uint32_t *node, const struct bn_frame *frame
 bn_status bn_stacks_push(bn_stacks *stacks, uint32_t *node, const struct bn_frame *frame, size_t n_name,
                          bn_error *err)
 {
-    static const struct bn_frame deeper = {"[deeper]", "", "", 0, BN_FRAME_UNKNOWN};
-    uint32_t depth = stacks->nodes[*node].depth;
-    if (depth >= BN_STACKS_MAX_DEPTH) return BN_OK;
-    if (depth + 1 == BN_STACKS_MAX_DEPTH) return push(stacks, node, &deeper, SIZE_MAX, err);
-    return push(stacks, node, frame, n_name, err);
+    uint32_t number;
+    if (stacks->nodes[*node].depth + 1 >= BN_STACKS_MAX_DEPTH)
+        return bn_stacks_push_frame(stacks, node, BN_STACKS_NONE, err);
+    BN_TRY(intern_frame(stacks, &number, frame, n_name, err));
+    return bn_stacks_push_frame(stacks, node, number, err);
 }
 
 bn_status bn_stacks_push_name(bn_stacks *stacks, uint32_t *node, enum bn_frame_kind kind, const char *name,
@@ -316,9 +379,12 @@ void bn_stacks_close(bn_stacks *stacks)
     bn_json_free(stacks->about);
     bn_stacks_close(stacks->measured);
     struct bn_stacks_index *x = stacks->index;
-    for (size_t i = 0; x != NULL && i < x->n_texts; i++)
-        bn_free(x->texts[i]);
     if (x != NULL) {
+        while (x->chunk != NULL) {
+            struct chunk *before = x->chunk->before;
+            bn_free(x->chunk);
+            x->chunk = before;
+        }
         bn_free(x->texts);
         bn_free(x->text_table.slots);
         bn_free(x->frame_table.slots);
@@ -389,10 +455,19 @@ const struct bn_frame *bn_stacks_frame(const bn_stacks *stacks, uint32_t node)
 
 uint32_t bn_stacks_child(const bn_stacks *stacks, uint32_t node, enum bn_frame_kind kind, const char *name)
 {
-    for (uint32_t i = node + 1; i < stacks->n_nodes; i++) {
-        if (stacks->nodes[i].parent != node) continue;
-        const struct bn_frame *f = &stacks->frames[stacks->nodes[i].frame];
-        if (f->kind == kind && strcmp(f->name, name) == 0) return i;
+    const struct bn_stacks_index *x = stacks->index;
+    const struct table *t = &x->frame_table;
+    struct bn_str text = {name, strlen(name)};
+    uint32_t number = find(&x->text_table, stacks, hash_text(text.ptr, text.len), same_text, &text);
+    if (number == BN_STACKS_NONE || t->room == 0) return BN_STACKS_NONE;
+    /* Frames of one kind and name hash alike, whatever their modules. */
+    struct bn_frame key = {.name = x->texts[number], .kind = kind};
+    uint32_t first = BN_STACKS_NONE;
+    for (size_t i = (size_t)hash_frame(&key) & (t->room - 1); t->slots[i] != 0; i = (i + 1) & (t->room - 1)) {
+        const struct bn_frame *f = &stacks->frames[t->slots[i] - 1];
+        uint32_t child = f->kind == kind && f->name == key.name ? find_child(stacks, node, t->slots[i] - 1)
+                                                                : BN_STACKS_NONE;
+        if (child < first) first = child;
     }
-    return BN_STACKS_NONE;
+    return first;
 }

@@ -50,11 +50,11 @@ const char *bn_frame_kind_name(enum bn_frame_kind kind); /* "process", ..., "cod
 #define BN_STACKS_MAX_RUNS 256u
 
 /* Equal when kind, name and module are. Texts are NUL-terminated UTF-8 without control characters: others
- * are replaced when they come in. */
+ * are replaced when they come in, and a name without a byte by "[unknown]". */
 struct bn_frame {
     const char *name;
     const char *module; /* the file that the code is from, without its folders; "" when not known */
-    const char *file;   /* of the source; "" when not known; the first one that was given counts */
+    const char *file;   /* of the source; "" when not known; of several the first in order counts */
     uint32_t line;      /* where the function begins there; 0 when not known */
     enum bn_frame_kind kind;
 };
@@ -103,6 +103,12 @@ BN_MUST_CHECK bn_status bn_stacks_push(bn_stacks *stacks, uint32_t *node, const 
 /* The same for a name and nothing else. */
 BN_MUST_CHECK bn_status bn_stacks_push_name(bn_stacks *stacks, uint32_t *node, enum bn_frame_kind kind,
                                             const char *name, bn_error *err);
+/* Both in two steps, for whoever meets the same frames again and again: the number of a frame, and the child
+ * with it. */
+BN_MUST_CHECK bn_status bn_stacks_intern(bn_stacks *stacks, uint32_t *number, const struct bn_frame *frame,
+                                         size_t n_name, bn_error *err);
+BN_MUST_CHECK bn_status bn_stacks_push_frame(bn_stacks *stacks, uint32_t *node, uint32_t frame,
+                                             bn_error *err);
 /* Adds to a node's own weight in a run. */
 void bn_stacks_add(bn_stacks *stacks, uint32_t node, size_t run, double weight, uint64_t samples);
 
@@ -117,7 +123,7 @@ void bn_stacks_totals(const bn_stacks *stacks, size_t run, double *out);
 void bn_stacks_total_samples(const bn_stacks *stacks, size_t run, uint64_t *out);
 /* NULL for the root. */
 const struct bn_frame *bn_stacks_frame(const bn_stacks *stacks, uint32_t node);
-/* The child of a node with this kind and name (of any module); BN_STACKS_NONE when there is none. */
+/* The first child of a node with this kind and name (of any module); BN_STACKS_NONE when there is none. */
 uint32_t bn_stacks_child(const bn_stacks *stacks, uint32_t node, enum bn_frame_kind kind, const char *name);
 
 /* ---- making others of it ---- */

@@ -10,6 +10,13 @@
 #include "flame/diff.h"
 #include "flame/palette.h"
 
+/* How wide a frame of a comparison is. */
+enum bn_svg_widths {
+    BN_SVG_UNION,  /* the mean of both sides' shares: all that either side has is there */
+    BN_SVG_BEFORE, /* its share before; what is new is not there */
+    BN_SVG_AFTER,  /* its share after; what is gone stands beside it as a ghost of the width that it had */
+};
+
 struct bn_svg_options {
     const char *title, *subtitle, *notes; /* NULL: none */
     double width;           /* of the picture in px; 0: as wide as the window, laid out for 1200 */
@@ -18,18 +25,22 @@ struct bn_svg_options {
     const char *count_name; /* what weights count; NULL: the stacks' unit */
     const char *search;     /* what is searched for when it is opened; NULL: nothing */
     enum bn_palette palette;
-    bool icicle;   /* the root on top, growing downwards */
-    bool cut_left; /* names that are too long lose their beginning, not their end */
+    enum bn_svg_widths widths; /* of bn_svg_diff */
+    bool icicle;               /* the root on top, growing downwards */
+    bool cut_left;             /* names that are too long lose their beginning, not their end */
 };
 #define BN_SVG_OPTIONS_INIT \
     {                       \
         .min_width = -1     \
     }
 
-/* The stacks should be sorted (bn_stacks_copy); all runs together are drawn. about is in <metadata>. */
+/* The stacks must be sorted (bn_stacks_copy), else BN_ERR_ARG; all runs together are drawn. about is in
+ * <metadata>. BN_ERR_FORMAT when there is nothing to draw: no stack, or none that has a weight.
+ *
+ * What is drawn without the script are at most some thousand frames, the widest; with it, all. */
 BN_MUST_CHECK bn_status bn_svg(struct bn_buf *out, const bn_stacks *stacks,
                                const struct bn_svg_options *options, bn_error *err);
-/* Before and after: widths as the comparison has them, red for more and blue for less, pale where the
+/* Before and after: widths as the options have them, red for more and blue for less, pale where the
  * difference is not significant, hatched for what is gone. */
 BN_MUST_CHECK bn_status bn_svg_diff(struct bn_buf *out, const struct bn_diff *diff,
                                     const struct bn_svg_options *options, bn_error *err);

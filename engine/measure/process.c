@@ -76,6 +76,14 @@ static bn_status open_files(struct running *r, const struct bn_process_options *
     return BN_OK;
 }
 
+static bn_status open_handle(struct running *r, bn_error *err)
+{
+    r->handle = (int)syscall(SYS_pidfd_open, r->pid, 0);
+    if (r->handle < 0) return bn_fail_errno(err, errno, NULL, "pidfd_open");
+    (void)fcntl(r->handle, F_SETFD, FD_CLOEXEC);
+    return BN_OK;
+}
+
 static bn_status start(struct running *r, const struct bn_process_options *o, bn_error *err)
 {
     BN_TRY(open_files(r, o, err));
@@ -86,10 +94,7 @@ static bn_status start(struct running *r, const struct bn_process_options *o, bn
     }
     for (int i = 0; i < 3; i++)
         close_fd(&r->theirs[i]);
-    r->handle = (int)syscall(SYS_pidfd_open, r->pid, 0);
-    if (r->handle < 0) return bn_fail_errno(err, errno, NULL, "pidfd_open");
-    (void)fcntl(r->handle, F_SETFD, FD_CLOEXEC);
-    return BN_OK;
+    return open_handle(r, err);
 }
 
 /* Ends the whole group, which has its number while its first process is not reaped, and reaps that. */
@@ -104,7 +109,7 @@ static void end(struct running *r, int *wait_status, struct rusage *usage)
 /* ---- the wait ---- */
 
 /* Until the program is gone (true in *gone) or the clock says deadline. */
-static bn_status await(struct running *r, const struct bn_process_options *o, uint64_t deadline, bool *gone,
+static bn_status await(struct running *r, bool (*cancelled)(void), uint64_t deadline, bool *gone,
                        bn_error *err)
 {
     for (*gone = false;;) {
@@ -117,14 +122,18 @@ static bn_status await(struct running *r, const struct bn_process_options *o, ui
                                 .tv_nsec = (long)((deadline - now) % 1000000000u)};
         int n = ppoll(fds, 3, deadline == UINT64_MAX ? NULL : &left, NULL);
         if (n < 0 && errno != EINTR) return bn_fail_errno(err, errno, NULL, "poll");
-        if (n < 0 && o->cancelled != NULL && o->cancelled())
-            return bn_fail(err, BN_ERR_CANCELLED, "interrupted");
+        if (n < 0 && cancelled != NULL && cancelled()) return bn_fail(err, BN_ERR_CANCELLED, "interrupted");
         if (n <= 0) continue;
         *gone = fds[0].revents != 0;
         if (*gone) return BN_OK;
         for (int i = 0; i < 2; i++)
             if (fds[1 + i].revents != 0) drain(&r->pipes[i], r->kept[i]);
     }
+}
+
+static uint64_t deadline_of(uint64_t began, uint64_t timeout_ns)
+{
+    return timeout_ns > 0 ? began + timeout_ns : UINT64_MAX;
 }
 
 static void judge_end(struct bn_process *out, bool gone, int wait_status)
@@ -148,8 +157,7 @@ bn_status bn_process_run(struct bn_process *out, const struct bn_process_options
     *out = (struct bn_process){0};
     uint64_t began = bn_clock_ns();
     bn_status status = start(&r, o, err);
-    if (status == BN_OK)
-        status = await(&r, o, o->timeout_ns > 0 ? began + o->timeout_ns : UINT64_MAX, &gone, err);
+    if (status == BN_OK) status = await(&r, o->cancelled, deadline_of(began, o->timeout_ns), &gone, err);
     out->wall_ns = bn_clock_ns() - began;
     if (r.pid > 0) end(&r, &wait_status, &out->usage);
     judge_end(out, gone, wait_status);
@@ -163,10 +171,34 @@ bn_status bn_process_run(struct bn_process *out, const struct bn_process_options
     return status;
 }
 
+bn_status bn_process_await(struct bn_process *out, pid_t pid, uint64_t began_ns, uint64_t timeout_ns,
+                           bool (*cancelled)(void), bn_error *err)
+{
+    struct running r = {.pid = pid, .handle = -1, .theirs = {-1, -1, -1}, .pipes = {-1, -1}};
+    int wait_status = 0;
+    bool gone = false;
+    bn_error why = {0};
+    *out = (struct bn_process){0};
+    bn_status status = open_handle(&r, err);
+    if (status == BN_OK) status = await(&r, cancelled, deadline_of(began_ns, timeout_ns), &gone, &why);
+    out->wall_ns = bn_clock_ns() - began_ns;
+    end(&r, &wait_status, &out->usage);
+    judge_end(out, gone, wait_status);
+    close_fd(&r.handle);
+    if (status == BN_ERR_CANCELLED) {
+        out->end = BN_PROCESS_INTERRUPTED;
+        return BN_OK;
+    }
+    if (status != BN_OK && why.code != BN_OK) return bn_fail(err, why.code, "%s", why.msg);
+    return status;
+}
+
 void bn_process_describe(char *text, size_t room, const struct bn_process *process)
 {
     if (process->end == BN_PROCESS_TIMEOUT)
         snprintf(text, room, "ran into the time limit");
+    else if (process->end == BN_PROCESS_INTERRUPTED)
+        snprintf(text, room, "was interrupted");
     else if (process->end == BN_PROCESS_SIGNALLED)
         snprintf(text, room, "was ended by signal %d", process->code);
     else

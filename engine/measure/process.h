@@ -6,6 +6,7 @@
 #define BN_MEASURE_PROCESS_H
 
 #include <sys/resource.h>
+#include <sys/types.h>
 
 #include "base/buf.h"
 
@@ -19,7 +20,12 @@ struct bn_process_options {
     bool (*cancelled)(void); /* asked when a signal interrupts the wait; NULL: never */
 };
 
-enum bn_process_end { BN_PROCESS_EXITED, BN_PROCESS_SIGNALLED, BN_PROCESS_TIMEOUT };
+enum bn_process_end {
+    BN_PROCESS_EXITED,
+    BN_PROCESS_SIGNALLED,
+    BN_PROCESS_TIMEOUT,
+    BN_PROCESS_INTERRUPTED /* only by bn_process_await: cancelled said so */
+};
 
 struct bn_process {
     enum bn_process_end end;
@@ -33,6 +39,11 @@ struct bn_process {
  * all that is left of the group when the program ends, or its time does, is killed. */
 BN_MUST_CHECK bn_status bn_process_run(struct bn_process *out, const struct bn_process_options *options,
                                        bn_error *err);
+
+/* Waits for a process that bn_spawn started at began_ns (bn_clock_ns) until it is gone, its time is over or
+ * it is cancelled; what is left of its group is killed, and the process is reaped in any case. */
+BN_MUST_CHECK bn_status bn_process_await(struct bn_process *out, pid_t pid, uint64_t began_ns,
+                                         uint64_t timeout_ns, bool (*cancelled)(void), bn_error *err);
 
 /* "ended with status 3", "was ended by signal 11", "ran into the time limit". */
 void bn_process_describe(char *text, size_t room, const struct bn_process *process);

@@ -31,6 +31,11 @@ struct bn_record_options {
                             fall into step with the work, where the tier can */
     uint32_t dump_bytes; /* of stack to copy with each sample, for unwinding without frame pointers; 0: none.
                             A multiple of 8, at most 65528 */
+    bool user_only;      /* leave out the operating system's own frames and time, which are else recorded
+                            where that is permitted (delivery.system) */
+    uint64_t timeout_ns; /* of a program; 0: none. It is ended then, and what was recorded is kept */
+    bool (*cancelled)(void); /* asked when a signal interrupts the wait for a program; when it says so, the
+                                same happens. NULL: never */
 };
 #define BN_RECORD_OPTIONS_INIT                                  \
     {                                                           \
@@ -52,5 +57,19 @@ void bn_recorder_close(bn_recorder *recorder); /* NULL is fine */
 BN_MUST_CHECK bn_status bn_record_program(bn_recording *out, struct bn_process *process,
                                           const struct bn_record_options *options, const char *const *argv,
                                           const int fds[3], bn_error *err);
+
+/* Whether one way works here, by a recording of this thread at work for some milliseconds. */
+struct bn_record_trial {
+    bool works;
+    uint64_t asked_period_ns; /* 0 for faults */
+    uint64_t samples;         /* that came */
+    uint64_t cpu_ns;          /* of this thread, meanwhile */
+    bool system;              /* frames of the operating system are recorded */
+    char why[200];            /* that it does not work, with what changes that; "" when it works */
+    char system_refused[200]; /* why not */
+};
+/* options->tier is the one that is tried. An error only for what has to do with no way of sampling. */
+BN_MUST_CHECK bn_status bn_record_try(struct bn_record_trial *out, const struct bn_record_options *options,
+                                      bn_error *err);
 
 #endif

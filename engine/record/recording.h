@@ -80,8 +80,11 @@ struct bn_delivery {
     uint64_t wall_ns;         /* from start to stop */
     uint64_t cpu_ns;          /* that the recorded threads used meanwhile, by the system's own account */
     bool cpu_known;
-    uint32_t dump_bytes;                /* of stack copied with each sample; 0: frame pointers only */
-    char note[240];                     /* what else limits what was seen, a sentence; "": nothing */
+    bool system;              /* the operating system's own time and frames are in it */
+    char system_refused[200]; /* why not, when they were asked for */
+    uint64_t period_ns;       /* the period that was set, where it had to be another than the one asked for */
+    uint32_t dump_bytes;      /* of stack copied with each sample; 0: frame pointers only */
+    char note[240];           /* what else limits what was seen, a sentence; "": nothing */
     char refused[BN_RECORD_TIERS][200]; /* why a better tier was not used; "" for those not tried */
 };
 
@@ -103,6 +106,7 @@ typedef struct bn_recording {
 
 #define BN_RECORDING_MAX_SAMPLES (1u << 24)
 #define BN_RECORDING_MAX_CHAIN 512u
+#define BN_RECORDING_MAX_DUMPS ((size_t)1 << 30) /* bytes; samples behind them have none */
 
 /* Zeroed, a recording is empty. */
 void bn_recording_release(bn_recording *recording);
@@ -130,5 +134,14 @@ const struct bn_mapping *bn_recording_mapping(const bn_recording *recording, uin
 /* Puts the member "sampler" into a document: tier, kind, period asked and delivered, samples, lost,
  * throttled, why better tiers were refused. A value that could not be had is null with its reason. */
 void bn_recording_put(bn_json *document, const bn_recording *recording);
+
+/* The same of several recordings together, which were taken in the same way. Zeroed, there is none. */
+struct bn_delivery_sum {
+    struct bn_delivery delivery; /* of the last one, with the sums of what can be added up */
+    uint64_t recordings, samples;
+    double weight;
+};
+void bn_delivery_add(struct bn_delivery_sum *sum, const bn_recording *recording);
+void bn_delivery_put(bn_json *document, const struct bn_delivery_sum *sum);
 
 #endif

@@ -24,11 +24,6 @@ BN_MUST_CHECK bn_status bn_bench_list(const struct bn_args *args, const char *na
 
 /* A document with what every one begins with: schema, command, time, program, machine. */
 bn_json *bn_bench_document(const char *command, const struct bn_machine *machine);
-/* Puts program, git and machine; bn_bench_document did. */
-void bn_bench_put_provenance(bn_json *document, const struct bn_machine *machine);
-/* Puts the member "model", and returns it: name and sha256 of the model that --model names, or that the
- * program carries; reads all of it, so it is called when nothing is timed. */
-bn_json *bn_bench_put_model(bn_json *document, const struct bn_args *args);
 /* Warns when other work keeps this machine busy. */
 void bn_bench_warn(const struct bn_machine *machine);
 /* One line for people. */

@@ -12,6 +12,7 @@
 #include "measure/distribution.h"
 #include "measure/summary.h"
 #include "tools/bench/bench.h"
+#include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
 
 const struct bn_option bn_bench_threads_option[] = {
@@ -80,7 +81,7 @@ bn_json *bn_bench_document(const char *command, const struct bn_machine *machine
     bn_json_put_string(doc, "command", command);
     bn_clock_format(bn_clock_utc(), now);
     bn_json_put_string(doc, "created", now);
-    bn_bench_put_provenance(doc, machine);
+    bn_cli_put_provenance(doc, machine);
     return doc;
 }
 

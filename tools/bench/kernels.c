@@ -19,6 +19,7 @@
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/progress.h"
+#include "tools/cli/provenance.h"
 
 #define MAX_ISAS 8u
 #define LEAST_SET ((size_t)64 << 20) /* when the size of the caches is not known, too */
@@ -388,7 +389,7 @@ static void begin_document(struct job *job)
 {
     const struct bn_bench_shape *s = &job->shape;
     job->doc = bn_bench_document("kernels", &job->machine);
-    if (bn_opt_str(job->args, "model") != NULL) (void)bn_bench_put_model(job->doc, job->args);
+    if (bn_opt_str(job->args, "model") != NULL) (void)bn_cli_put_model(job->doc, job->args);
     bn_json *settings = bn_json_put_object(job->doc, "settings");
     bn_json_put_string(settings, "model", bn_opt_str(job->args, "model"));
     bn_json_put_string(settings, "isa", bn_opt_str(job->args, "isa"));

@@ -11,6 +11,7 @@
 #include "profile/document.h"
 #include "tools/bench/profile.h"
 #include "tools/cli/default_model.h"
+#include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
 
 #define MAX_TEXT (1u << 20)
@@ -139,7 +140,7 @@ static bn_status put_series(bn_json *doc, const struct bn_bench_profile *p, bn_e
 bn_json *bn_bench_profile_begin(const struct bn_bench_profile *p)
 {
     bn_json *doc = bn_bench_document("profile", &p->machine);
-    (void)bn_bench_put_model(doc, p->args);
+    (void)bn_cli_put_model(doc, p->args);
     bn_json *settings = bn_json_put_object(doc, "settings");
     bn_json_put_string(settings, "model", bn_opt_str(p->args, "model"));
     bn_json_put_string(settings, "isa", bn_isa_name());

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "measure/summary.h"
 #include "tools/bench/run.h"
-#include "tools/cli/default_model.h"
+#include "tools/cli/provenance.h"
 
 #define CPU_CLOCK_NS 100000000u
 
@@ -50,7 +50,7 @@ static void put_settings(const struct bn_bench_plan *plan, bn_json *doc)
 
 static void put_model(const struct bn_bench_plan *plan, bn_json *doc)
 {
-    bn_json *model = bn_bench_put_model(doc, plan->args);
+    bn_json *model = bn_cli_put_model(doc, plan->args);
     bn_json_put_u64(model, "kv_bytes_per_token", bn_bench_kv_bytes(plan->model));
     bn_json *loads = bn_json_put_array(model, "loads");
     for (uint32_t i = 0; i < plan->n_loads; i++) {

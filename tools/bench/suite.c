@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
+#include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
 
 const struct bn_option bn_bench_suite_options[] = {
@@ -57,7 +58,7 @@ bn_status bn_suite_open(struct bn_suite *s, const struct bn_args *args, const ch
     bn_bench_warn(&s->machine);
     bn_bench_clock_measure(&s->clock);
     s->doc = bn_bench_document(command, &s->machine);
-    s->model = bn_bench_put_model(s->doc, args);
+    s->model = bn_cli_put_model(s->doc, args);
     bn_json *settings = s->settings = bn_json_put_object(s->doc, "settings");
     bn_json_put_string(settings, "model", bn_opt_str(args, "model"));
     bn_json_put_string(settings, "filter", bn_opt_str(args, "filter"));

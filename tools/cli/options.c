@@ -110,7 +110,7 @@ static bn_status take(struct bn_args *args, const struct bn_option *o, const cha
                       bn_error *err)
 {
     if (text != NULL) BN_TRY(check_choice(o, text, from_env, err));
-    args->values[args->n_values++] = (struct bn_value){o, text, from_env};
+    args->values[args->n_values++] = (struct bn_value){o, text, from_env, args->n_operands};
     if (strcmp(o->name, "help") == 0) args->want_help = true;
     if (strcmp(o->name, "version") == 0) args->want_version = true;
     if (strcmp(o->name, "quiet") == 0) args->quiet = true;
@@ -308,6 +308,15 @@ static const struct bn_option *must_find(const struct bn_args *args, const char 
     return o;
 }
 
+bn_status bn_args_set(struct bn_args *args, const char *name, const char *text, bn_error *err)
+{
+    const struct bn_option *o = must_find(args, name);
+    struct bn_value *wider = bn_realloc(args->values, args->n_values + 1, sizeof *wider);
+    if (wider == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    args->values = wider;
+    return take(args, o, text, false, err);
+}
+
 /* The last value of an option, NULL when it was not given. */
 static const struct bn_value *last_value(const struct bn_args *args, const struct bn_option *o)
 {
@@ -358,6 +367,12 @@ const char *bn_opt_at(const struct bn_args *args, const char *name, size_t i)
     for (size_t j = 0; j < args->n_values; j++)
         if (args->values[j].option == o && i-- == 0) return args->values[j].text;
     return o->preset;
+}
+
+size_t bn_opt_place(const struct bn_args *args, const char *name)
+{
+    const struct bn_value *v = last_value(args, must_find(args, name));
+    return v != NULL ? v->place : args->n_operands;
 }
 
 int bn_opt_choice(const struct bn_args *args, const char *name)

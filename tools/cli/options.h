@@ -121,6 +121,7 @@ struct bn_value {
     const struct bn_option *option;
     const char *text;
     bool from_env;
+    size_t place; /* operands that stood before it */
 };
 
 #define BN_OPTIONS_MAX 96u
@@ -182,6 +183,9 @@ void bn_args_release(struct bn_args *args);
 /* Adds the hint of a usage error, "see bn-run tokenize --help", behind "did you mean --threads?" when there
  * is something that was meant (dashes go before it). */
 void bn_args_help_hint(const struct bn_args *args, bn_error *err, const char *dashes, const char *meant);
+/* Gives an option the value that the program found by itself, as if it had been the last one on the command
+ * line; the text is borrowed. */
+BN_MUST_CHECK bn_status bn_args_set(struct bn_args *args, const char *name, const char *text, bn_error *err);
 /* Stops the process when a table contradicts itself: names twice, presets outside the list, no text. */
 void bn_program_check(const struct bn_program *program);
 
@@ -198,6 +202,8 @@ const char *bn_opt_str(const struct bn_args *args, const char *name);
 /* Values of a repeatable option, in order; those of the command line hide the environment's. */
 size_t bn_opt_count(const struct bn_args *args, const char *name);
 const char *bn_opt_at(const struct bn_args *args, const char *name, size_t i);
+/* How many operands stood before an option that was given, the last one: for flags that part operands. */
+size_t bn_opt_place(const struct bn_args *args, const char *name);
 /* Which one of "a|b|c" was chosen, counted from 0; -1 when nothing chose. */
 int bn_opt_choice(const struct bn_args *args, const char *name);
 

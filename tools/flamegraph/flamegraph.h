@@ -7,6 +7,8 @@
 
 #include "flame/bricks.h"
 #include "flame/document.h"
+#include "flame/svg.h"
+#include "record/recorder.h"
 #include "record/resolve.h"
 #include "tools/cli/options.h"
 
@@ -14,6 +16,14 @@
 extern const struct bn_option bn_flamegraph_view_options[];
 /* --output: where a command's result goes. */
 extern const struct bn_option bn_flamegraph_output_option[];
+
+#define BN_FLAMEGRAPH_MAX_BYTES ((size_t)1 << 30) /* of a result */
+
+/* The commands, each in its own file, and the options that only it has. */
+extern const struct bn_option bn_flamegraph_text_options[], bn_flamegraph_export_options[];
+bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err);
+bn_status bn_flamegraph_fold(struct bn_args *args, bn_error *err);
+bn_status bn_flamegraph_export(struct bn_args *args, bn_error *err);
 
 /* Reads files in any format, the runs of each behind those of the one before. "-" is standard input. */
 BN_MUST_CHECK bn_status bn_flamegraph_read(bn_stacks **out, const char *const *paths, size_t n,
@@ -28,11 +38,30 @@ BN_MUST_CHECK bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args
 BN_MUST_CHECK bn_status bn_flamegraph_write(const struct bn_args *args, const struct bn_buf *bytes,
                                             bn_error *err);
 
+/* ---- commands ---- */
+
+extern const struct bn_option bn_flamegraph_diff_options[];
+bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err);
+/* ---- pictures ---- */
+
+BN_MUST_CHECK bn_status bn_flamegraph_render(struct bn_args *args, bn_error *err);
+
+/* --title, --width, --palette, ...: how a picture looks. */
+extern const struct bn_option bn_flamegraph_picture_options[];
+BN_MUST_CHECK bn_status bn_flamegraph_read_picture(struct bn_svg_options *out, const struct bn_args *args,
+                                                   bn_error *err);
+
 /* ---- recording ---- */
 
 /* --kind, --frequency, --sampler, --unwind, --runs, --duration, ...: what recording commands have in common.
  */
 extern const struct bn_option bn_flamegraph_record_options[];
+/* How these options say that is to be recorded, and how names are to be looked up. */
+BN_MUST_CHECK bn_status bn_flamegraph_read_sampler(struct bn_record_options *options,
+                                                   struct bn_symbols_options *symbols, uint32_t *runs,
+                                                   const struct bn_args *args, bn_error *err);
+/* Warns of what was refused or lost, as far as it changes what the stacks say. */
+void bn_flamegraph_warn(const struct bn_delivery *delivery);
 /* What is recorded when no program is named: model, prompt, tokens, threads, seed, level. */
 extern const struct bn_option bn_flamegraph_workload_options[];
 
@@ -62,5 +91,19 @@ BN_MUST_CHECK bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded
 BN_MUST_CHECK bn_status bn_flamegraph_record_program(struct bn_flamegraph_recorded *out,
                                                      const struct bn_args *args, const char *const *argv,
                                                      bn_error *err);
+
+/* ---- commands ---- */
+
+bn_status bn_flamegraph_record(struct bn_args *args, bn_error *err);
+extern const struct bn_option bn_flamegraph_record_outputs[];
+bn_status bn_flamegraph_doctor(struct bn_args *args, bn_error *err);
+/* ---- commands ---- */
+
+bn_status bn_flamegraph_bricks(struct bn_args *args, bn_error *err);
+extern const struct bn_option bn_flamegraph_bricks_options[];
+bn_status bn_flamegraph_baseline(struct bn_args *args, bn_error *err);
+extern const struct bn_option bn_flamegraph_baseline_options[];
+bn_status bn_flamegraph_timeline(struct bn_args *args, bn_error *err);
+extern const struct bn_option bn_flamegraph_timeline_options[];
 
 #endif

@@ -7,10 +7,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "build_info.h"
 #include "measure/machine.h"
 #include "profile/document.h"
-#include "tools/cli/default_model.h"
+#include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
 #include "tools/run/run.h"
 
@@ -36,20 +35,6 @@ bn_status bn_run_profile_start(bn_prof **out, const struct bn_args *args, const 
     bn_prof_enable(*out);
     bn_prof_reset_epoch(*out);
     return BN_OK;
-}
-
-static void put_program(bn_json *doc)
-{
-    bn_json *program = bn_json_put_object(doc, "program");
-    bn_json_put_string(program, "version", bn_version());
-    if (strcmp(BN_BUILD_COMMIT, "unknown") != 0) {
-        bn_json_put_string(program, "commit", BN_BUILD_COMMIT);
-        bn_json_put_bool(program, "dirty", BN_BUILD_DIRTY != 0);
-    } else {
-        bn_json_put_unavailable(program, "commit", "built outside a repository");
-        bn_json_put_unavailable(program, "dirty", "built outside a repository");
-    }
-    bn_json_put_string(program, "compiler", BN_BUILD_COMPILER);
 }
 
 /* The phases of each token, and what is left of its time besides them. */
@@ -88,9 +73,8 @@ bn_status bn_run_profile_write(bn_prof *prof, const char *path, const struct bn_
     bn_json_put_string(doc, "schema", BN_PROF_SCHEMA);
     bn_json_put_string(doc, "command", "bn-run generate");
     bn_json_put_string(doc, "created", now);
-    put_program(doc);
-    bn_machine_put(bn_json_put_object(doc, "machine"), &machine);
-    bn_json_put_string(bn_json_put_object(doc, "model"), "name", bn_cli_model_name(args));
+    bn_cli_put_provenance(doc, &machine);
+    (void)bn_cli_put_model(doc, args);
     bn_json_put_string(doc, "isa", bn_isa_name());
     bn_json_put_u64(doc, "prompt_tokens", gen->n_prompt);
     bn_json_put_u64(doc, "decoded_tokens", gen->n_ids);

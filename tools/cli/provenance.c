@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where a document of bn-bench comes from: which program, built how, in which repository, on which machine,
- * with which model. Digests are taken by the process that measures, since a file can be another one later.
+ * See provenance.h.
  */
+#include "tools/cli/provenance.h"
+
 #include <string.h>
 
 #include "base/digest.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "build_info.h"
 #include "measure/git.h"
-#include "tools/bench/bench.h"
-#include "tools/cli/default_model.h"
 
-/* The digest of a file under a name, or why there is none. */
-static void put_file_digest(bn_json *object, const char *name, const char *path)
+void bn_cli_put_file_digest(bn_json *object, const char *name, const char *path)
 {
     char hex[BN_SHA256_HEX];
     bn_error err = {0};
@@ -38,7 +35,7 @@ static void put_program(bn_json *doc)
     }
     bn_json_put_string(program, "compiler", BN_BUILD_COMPILER);
     bn_json_put_string(program, "flags", BN_BUILD_FLAGS);
-    put_file_digest(program, "binary_sha256", "/proc/self/exe");
+    bn_cli_put_file_digest(program, "binary_sha256", "/proc/self/exe");
 }
 
 static void put_git(bn_json *doc)
@@ -95,25 +92,9 @@ static void put_machine(bn_json *doc, const struct bn_machine *machine)
     }
 }
 
-void bn_bench_put_provenance(bn_json *document, const struct bn_machine *machine)
+void bn_cli_put_provenance(bn_json *document, const struct bn_machine *machine)
 {
     put_program(document);
     put_git(document);
     put_machine(document, machine);
-}
-
-bn_json *bn_bench_put_model(bn_json *document, const struct bn_args *args)
-{
-    const char *path = bn_opt_str(args, "model");
-    char hex[BN_SHA256_HEX];
-    bn_json *model = bn_json_put_object(document, "model");
-    bn_json_put_object(model, "unavailable");
-    bn_json_put_string(model, "name", bn_cli_model_name(args));
-    if (path != NULL)
-        put_file_digest(model, "sha256", path);
-    else if (bn_sha256_hex(bn_default_model_data, (size_t)bn_default_model_bytes, hex, NULL) == BN_OK)
-        bn_json_put_string(model, "sha256", hex);
-    else
-        bn_json_put_unavailable(model, "sha256", "libcrypto does not hash");
-    return model;
 }

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Builds bn-flamegraph and records the two workloads that are kept: pictures, pages and an index in docs/baselines/perf/flamegraphs.
+#
+#     ci/phase2-flamegraph.sh [MODEL [TOKENIZER [DIR]]] [OPTIONS]
+#
+# Arguments and options are those of bn-flamegraph baseline, which looks for a model when none is named; "-" stands for an
+# argument that is not given. Nothing is installed and no privilege is asked for. In the environment: BITNET_SKIP_BUILD=1 takes the
+# programs as they are, BITNET_SEED, BITNET_FLAMEGRAPH_TOOL (auto, cycles, clock, timer, itimer), BN_MODEL, BN_THREADS,
+# OUT (build/gcc).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=${OUT:-build/gcc}
+for argument; do
+    case $argument in
+    -h | --help)
+        sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"
+        exit 0
+        ;;
+    esac
+done
+if [ "${BITNET_SKIP_BUILD:-0}" != 1 ]; then
+    make --no-print-directory -s "$out/bn-flamegraph" >&2
+elif [ ! -x "$out/bn-flamegraph" ]; then
+    echo "phase2-flamegraph: error: BITNET_SKIP_BUILD=1, and there is no $out/bn-flamegraph" >&2
+    exit 3
+fi
+exec "$out/bn-flamegraph" baseline "$@"

@@ -1,0 +1,203 @@
+#!/usr/bin/env bash
+# bn-flamegraph baseline and timeline: which files there are and what they say, where a model is looked for, that a failure leaves
+# the old files, that an archive keeps the same thing once, and what a timeline marks. The recordings here are made by hand; what
+# samplers do is tested elsewhere. TAP on standard output.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+root=$PWD bin=$(cd "${OUT:-build/gcc}" && pwd)
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+bn=$bin/bn-flamegraph
+unset BN_MODEL BITNET_SEED BITNET_DETERMINISTIC BITNET_FLAMEGRAPH_TOOL BN_THREADS
+export HOME=$tmp/home HF_HUB_CACHE=$tmp/cache XDG_STATE_HOME=$tmp/state
+mkdir -p "$tmp/work" "$tmp/home"
+cd "$tmp/work" || exit 1
+
+# ---- recordings made by hand ----
+digest=aaaabbbbccccddddeeeeffff0000111122223333444455556666777788889999
+# recording FILE CREATED COMMIT DIRTY MODEL GEMV QUANTIZE: two runs, weights of two of its functions in samples
+recording() {
+    local gemv=$6 quantize=$7
+    cat >"$1" <<END
+{"schema": "bn.stacks/1", "unit": "ns", "what": "cpu",
+ "about": {"created": "$2",
+  "program": {"version": "0.1.0", "commit": "$3", "dirty": $4, "compiler": "gcc 12", "flags": "-O2 | -g", "binary_sha256": "$digest"},
+  "git": {"commit": null, "branch": null, "dirty": false, "unavailable": {"commit": "no commit yet", "branch": "detached head"}},
+  "machine": {"key": "k1", "label": "box", "cpu_model": "A <b>CPU</b>", "cpus_usable": 2, "hypervisor": true},
+  "model": {"name": "m.gguf", "sha256": "$5"},
+  "workload": {"prompt": "2+2=\`|\`", "n_predict": 1, "threads": 1, "isa": "avx2", "seed": 42},
+  "sampler": {"tier": "timer", "asked_period_ns": 1009000, "delivered_period_ns": 1011234.5, "lost": 3, "throttled": 0,
+              "refused": {"cycles": "no counter", "clock": "perf_event_paranoid is 3"}},
+  "command": "bn-flamegraph baseline --model 'm x.gguf'"},
+ "kinds": ["thread", "phase", "layer", "brick", "code", "system"],
+ "texts": ["", "main", "bn_forward", "i2s_gemv_avx2", "quantize|row\`_avx2", "<script>alert(1)</script>", "page_fault", "thread 0", "decode", "layer 00", "outside layers", "UpProjection", "LmHead", "Embedding", "RmsNorm", "Sampling"],
+ "frames": {"kind": [4, 4, 4, 4, 4, 5], "name": [1, 2, 3, 4, 5, 6], "module": [0, 0, 0, 0, 0, 0], "file": [0, 0, 0, 0, 0, 0], "line": [0, 0, 0, 0, 0, 0]},
+ "nodes": {"depth": [1, 2, 3, 3, 3, 4], "frame": [0, 1, 2, 3, 4, 5]},
+ "runs": [{"node": [3, 4, 5, 6], "self": [${gemv}000000, ${quantize}000000, 20000000, 7000000], "samples": [$gemv, $quantize, 20, 7]},
+          {"node": [3, 4, 5, 6], "self": [$((gemv + 9))000000, ${quantize}000000, 22000000, 6000000], "samples": [$((gemv + 9)), $quantize, 22, 6]},
+          {"node": [3, 4, 5, 6], "self": [$((gemv - 7))000000, $((quantize + 3))000000, 21000000, 5000000], "samples": [$((gemv - 7)), $((quantize + 3)), 21, 5]}],
+ "measured": {"unit": "ns", "what": "bricks", "about": {},
+  "kinds": ["thread", "phase", "layer", "brick"],
+  "texts": ["", "thread 0", "decode", "layer 00", "outside layers", "UpProjection", "LmHead", "Embedding", "RmsNorm", "Sampling"],
+  "frames": {"kind": [0, 1, 2, 3, 2, 3, 3, 3, 3], "name": [1, 2, 3, 5, 4, 6, 7, 8, 9], "module": [0, 0, 0, 0, 0, 0, 0, 0, 0], "file": [0, 0, 0, 0, 0, 0, 0, 0, 0], "line": [0, 0, 0, 0, 0, 0, 0, 0, 0]},
+  "nodes": {"depth": [1, 2, 3, 4, 3, 4, 4, 4, 4], "frame": [0, 1, 2, 3, 4, 5, 6, 7, 8]},
+  "runs": [{"node": [4, 6, 7, 8, 9], "self": [54000, 12000, 70, 65, 700]}, {"node": [4, 6, 7, 8, 9], "self": [53000, 12500, 60, 66, 720]}, {"node": [4, 6, 7, 8, 9], "self": [54500, 12100, 65, 70, 690]}]}}
+END
+}
+old=1111111111111111111111111111111111111111 new=2222222222222222222222222222222222222222
+both() { recording "$dir/phase2_1tok.json" "$@"; recording "$dir/phase2_10tok.json" "$@"; }
+dir=graphs
+mkdir -p $dir
+both 2026-11-20T10:00:00Z $old false "$digest" 800 150
+baseline() { "$bn" baseline --redraw -q "$@" - - $dir; }
+
+# ---- the files, and what is in them ----
+status 0 'pictures and pages are made of recordings' baseline
+check 'exactly the files of the workflow' equal "$(cd $dir && echo *)" 'README.md phase2_10tok.json phase2_10tok.md phase2_10tok.svg phase2_1tok.json phase2_1tok.md phase2_1tok.svg'
+check 'the picture is XML' xmllint --noout $dir/phase2_1tok.svg
+page=$dir/phase2_1tok.md
+for fact in '2026-11-20T10:00:00Z' "$old" 'm.gguf' "$digest" 'gcc 12' '1.009 ms' '1.011 ms' 'perf_event_paranoid is 3' '| lost samples | 3 |' \
+    'not known: `no commit yet`' 'not known: `detached head`' "bn-flamegraph baseline --model 'm x.gguf'" '| tokens generated | 1 |' \
+    '`A <b>CPU</b>`' 'not known: the recording does not say'; do
+    check "the page has: $fact" grep -qF -- "$fact" $page
+done
+check 'a bar in flags is escaped' grep -qF -- '`-O2 \| -g`' $page
+check 'bars and backticks in a name stay in their cell' grep -qF -- '``quantize\|row`_avx2``' $page
+check 'each row of a table has as many cells as its head' awk '
+    function cells(line) { gsub(/\\\|/, "", line); return gsub(/\|/, "", line) }
+    /^\|/ { n = cells($0); if (head == 0) head = n; if (n != head) { print; bad = 1 } } !/^\|/ { head = 0 } END { exit bad }' $page
+check 'no name is markup in the picture' test -z "$(grep -o '<script>alert' $dir/phase2_1tok.svg)"
+check 'the index links all' test "$(grep -oE '\]\(phase2_(1|10)tok\.(svg|md|json)\)' $dir/README.md | sort -u | wc -l)" -eq 6
+check 'no earlier recording: the page says so' grep -q 'Not compared: `there is no earlier one' $page
+check 'no timing document: the page says so' grep -q 'phase2_timing_i2s.md`. Not compared: `' $page
+cp -r $dir first
+status 0 'again' baseline
+check 'the same recordings give the same bytes' diff -r first $dir
+
+# ---- beside the timing document ----
+timing() { # MODEL ISA
+    cat >timing.md <<END
+| measured | 2026-11-19T00:00:00Z |
+|---|---|
+| machine | AMD, 2 CPUs, Linux 6, virtual: true; box |
+| model | m.gguf, sha256 $1 |
+| kernels | $2, threads: 1 |
+
+| | median | +- | least | most | tokens |
+|---|---:|---:|---:|---:|---:|
+| embed | 0.07 | 0.01 | 0.06 | 0.37 | 127 |
+| layers | 53.58 | 2.92 | 46.43 | 112.61 | 127 |
+| last norm | 0.07 | 0.00 | 0.06 | 0.17 | 127 |
+| head | 12.25 | 0.34 | 11.31 | 73.04 | 127 |
+| sample | 0.71 | 0.03 | 0.61 | 4.02 | 127 |
+END
+}
+timing "$digest" avx2
+status 0 'with a timing document' baseline --timing timing.md
+check 'layers: there and here' grep -qF '| `layers` | 53.58 us | 80.35 % | 80.50 % | 79.88 % | 80.83 % |' $page
+timing "${digest/a/b}" avx2
+status 0 'with one of another model' baseline --timing timing.md
+check 'another model is not compared, and why' grep -qE 'Not compared: `another model: a+b' $page
+timing "$digest" avx512vbmi
+status 0 'with one of other kernels' baseline --timing timing.md
+check 'other kernels are not compared, and why' grep -q 'Not compared: `another instruction set: avx2 here, avx512vbmi there`' $page
+sed -i '/^| head/d' timing.md
+status 0 'with one that lacks a row' baseline --timing timing.md
+check 'a table that is not complete is not compared' grep -q 'Not compared: `its tables are not' $page
+
+# ---- the archive ----
+status 0 'kept' baseline --archive
+check 'by date and commit' test -s $dir/archives/2026-11-20-111111111111/phase2_10tok.svg
+entries() { grep -c '"folder"' $dir/archives/index.json; }
+status 0 'kept again' baseline --archive
+check 'the same is kept once' equal "$(entries) $(ls $dir/archives | wc -l)" '1 2'
+both 2026-11-21T10:00:00Z $new true "$digest" 500 450
+status 0 'another one' baseline --archive
+check 'one that is not of a commit is marked' test -d $dir/archives/2026-11-21-222222222222-dirty
+check 'two are kept' equal "$(entries)" 2
+check 'the page has what changed' grep -qE '^\| `i2s_gemv_avx2` \| self \| 8[0-9]\.[0-9]+ % \| 5[0-9]\.[0-9]+ %' $page
+check 'the index lists earlier ones' grep -q '2026-11-20-111111111111' $dir/README.md
+both 2026-11-21T10:00:00Z $new true "$digest" 505 445
+status 0 'another one of the same day and commit' baseline --archive
+check 'has a folder of its own' test -d $dir/archives/2026-11-21-222222222222-dirty-2
+check 'chance is no change' grep -q "No function's share changed significantly" $page
+both 2026-11-22T10:00:00Z $new true "${digest/a/c}" 505 445
+status 0 'one of another model' baseline --archive
+check 'is not compared with them, and why' grep -q 'Not compared: `another model`' $page
+
+# ---- the timeline ----
+status 0 'the timeline' "$bn" timeline $dir
+says 0 'marks what changed' '^  ! i2s_gemv_avx2 +self +8[0-9]\.[0-9]+ % -> +5[0-9]\.' "$bn" timeline $dir
+says 0 'says what is not compared' 'not compared with 2026-11-21-222222222222-dirty-2: another model' "$bn" timeline $dir
+check 'marks nothing else' equal "$("$bn" timeline $dir | awk '/^phase2_10tok/ {on = 0} /^phase2_1tok/ {on = 1} on && /^  2026/ {at = $1} on && /^  !/ {print at}' | sort -u)" '2026-11-21-222222222222-dirty'
+status 0 'as JSON and as a page' "$bn" timeline --json --html -q $dir
+check 'the page is XML' xmllint --noout $dir/timeline.html
+check 'it loads nothing' test -z "$(grep -oE '(src|href)="[^"a#]' $dir/timeline.html)"
+for link in $(grep -oE 'href="archives/[^"]*"' $dir/timeline.html | cut -d'"' -f2); do check "link $link" test -s "$dir/$link"; done
+check 'the same archive, the same page' equal "$(cat $dir/timeline.html | sha256sum)" "$("$bn" timeline --html -q $dir >/dev/null; cat $dir/timeline.html | sha256sum)"
+status 3 'an empty archive' "$bn" timeline "$tmp"
+cp $dir/archives/index.json index.json
+sed -i 's|"folder": "2026-11-20-111111111111"|"folder": "../../x"|' $dir/archives/index.json
+status 4 'an index that leads elsewhere' "$bn" timeline $dir
+status 4 'and baseline sees it too' baseline --archive
+cp index.json $dir/archives/index.json
+sed -i 's/"nodes":/"nods":/g' $dir/archives/2026-11-20-111111111111/phase2_1tok.json
+status 4 'a recording that is malformed' "$bn" timeline $dir
+cp first/phase2_1tok.json $dir/archives/2026-11-20-111111111111/phase2_1tok.json
+sed -i 's/2026-11-20T10:00:00Z/2026-11-20T10:00:01Z/' $dir/archives/2026-11-20-111111111111/phase2_1tok.json
+status 5 'a recording that is another one' "$bn" timeline $dir
+
+# ---- a failure leaves the old files ----
+rm -rf $dir && cp -r first $dir
+both 2026-11-23T10:00:00Z $new false "$digest" 700 250
+printf '{' >$dir/phase2_10tok.json
+cp -r $dir second
+status 4 'one of the two recordings is malformed' baseline --archive
+check 'nothing was touched' diff -r second $dir
+rm $dir/phase2_10tok.json
+status 3 'one of them is not there' baseline
+rm second/phase2_10tok.json
+check 'nothing was touched then' diff -r second $dir
+both 2026-11-23T10:00:00Z $new false "$digest" 700 250
+rm $dir/phase2_10tok.svg && mkdir -p $dir/phase2_10tok.svg.new/in
+rm -rf second && cp -r $dir second
+status 8 'one of the files cannot be written' baseline
+check 'nothing was touched there either' diff -r second $dir
+
+# ---- which model; recording is refused before it begins ----
+looks() { says "$1" "$2" "$3" "$bn" baseline --sampler none "${@:4}"; }
+looks 2 'a sampler that there is not' "--sampler: 'none'"
+says 2 'by the variable, too' "BITNET_FLAMEGRAPH_TOOL: 'samply' is not one of auto" env BITNET_FLAMEGRAPH_TOOL=samply "$bn" baseline
+says 2 'not deterministic is not possible' "BITNET_DETERMINISTIC: '0'" env BITNET_DETERMINISTIC=0 "$bn" baseline
+says 2 'a seed that is none' 'BITNET_SEED' env BITNET_SEED=x "$bn" baseline
+# A folder that cannot be made ends the command behind the choice of a model.
+: >file
+finds() { says 3 "$1" "^bn-flamegraph: model: $2" "$bn" baseline "${@:3}" "${operands[@]}"; }
+operands=(- - file/graphs)
+finds 'without any, the one that is carried' 'the one that the program carries \(none was named'
+model=$root/fixtures/nano-bitnet-b1.58-i2_s-42.gguf
+cp "$model" ggml-model-i2_s.gguf
+finds 'in the folder' '\./ggml-model-i2_s\.gguf \('
+mkdir -p models/microsoft-bitnet-b1.58-2B-4T-gguf
+cp "$model" models/ggml-model-i2_s.gguf
+finds 'before it, in models/' 'models/ggml-model-i2_s\.gguf \('
+cp "$model" models/microsoft-bitnet-b1.58-2B-4T-gguf/ggml-model-i2_s.gguf
+finds 'before that, in the folder of its name' 'models/microsoft-bitnet-b1.58-2B-4T-gguf/ggml-model-i2_s\.gguf \('
+cp "$model" mine.gguf
+finds 'before all of them, --model' 'mine\.gguf \(by --model' --model mine.gguf
+export BN_MODEL=mine.gguf
+finds 'or its variable' 'mine\.gguf \(by --model or BN_MODEL'
+cp "$model" named.gguf
+operands=(named.gguf - file/graphs)
+finds 'and before that, the argument' 'named\.gguf \(it was named'
+unset BN_MODEL
+operands=(none.gguf - file/graphs)
+says 3 'a model that is not there' 'bn-download' "$bn" baseline "${operands[@]}"
+says 3 'a tokenizer that is not there' 'no such tokenizer' "$bn" baseline mine.gguf none.json file/graphs
+echo '{}' >tokenizer.json
+says 3 'one that is there is not used, and it says so' 'tokenizer.json is not used' "$bn" baseline mine.gguf tokenizer.json file/graphs
+
+# ---- the script ----
+says 0 'the script: help' 'BITNET_SKIP_BUILD' env OUT="$bin" "$root/ci/phase2-flamegraph.sh" --help
+says 3 'the script: nothing is built' 'there is no' env OUT="$tmp/none" BITNET_SKIP_BUILD=1 "$root/ci/phase2-flamegraph.sh"
+status 0 'the script: arguments are passed on' env OUT="$bin" BITNET_SKIP_BUILD=1 "$root/ci/phase2-flamegraph.sh" --redraw -q - - "$tmp/work/first"

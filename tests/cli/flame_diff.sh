@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# bn-flamegraph diff: a planted regression is found and fails the gate, the same files pass, a gate without data fails; the forms
+# of the result; what is refused. TAP on standard output.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+bin=$(cd "${OUT:-build/gcc}" && pwd)
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+cd "$tmp" || exit 1
+fg=$bin/bn-flamegraph
+
+# Runs of about 10000 samples that differ a little: run NAME HOT SORT
+run() {
+    local name=$1 hot=$2 sort=$3 i
+    for i in 1 2 3 4; do
+        {
+            echo "main;forward;gemv $((6000 + 20 * ((i * 7) % 5)))"
+            echo "main;forward;softmax $((hot + 10 * ((i * 3) % 5)))"
+            echo "main;forward;norm $((2000 + 15 * ((i * 2) % 5)))"
+            echo "main;sample;$sort $((900 + 8 * i))"
+            echo "main;page_fault_[k] 40"
+        } >"$name$i.folded"
+    done
+}
+run old 1000 sort
+run new 1600 sort
+run other 1000 partial_sort
+diff_() { "$fg" diff "$@"; }
+
+# ---- the table and the verdict ----
+says 0 "a planted regression is found" '^ +10\.18 +15\.23 +\+5\.05\* .* softmax$' diff_ old?.folded --vs new?.folded
+says 0 "it is called a change" '^CHANGED$' diff_ old?.folded --vs new?.folded
+says 1 "the gate fails, and names it" '^FAILED: softmax gained 5\.05 points, more than 1$' diff_ old?.folded --vs new?.folded --fail-above 1
+says 0 "a limit above it passes" '^PASSED: no significant gain over 6 points' diff_ old?.folded --vs new?.folded --fail-above 6
+says 0 "less is no gain" '^PASSED' diff_ new?.folded --vs old?.folded --fail-above 20
+says 1 "of the others' shares, when one has less" 'FAILED: gemv' diff_ new?.folded --vs old?.folded --fail-above 1
+says 0 "that is no more work" 'PASSED' diff_ new?.folded --vs old?.folded --fail-above 1 --same-work
+says 1 "more work is" 'FAILED: softmax gained 5\.96 % of the weight before' diff_ old?.folded --vs new?.folded --fail-above 1 --same-work
+says 0 "the whole is judged too" '^whole    \+5\.96 %\* ' diff_ old?.folded --vs new?.folded --same-work
+printf 'main;p;a 1000\nmain;p;b 1000\nmain;q 8000\n' >calls
+printf 'main;p;a 1400\nmain;p;b 1400\nmain;q 7200\n' >calls_more
+says 0 "a gate of selves" '^PASSED' diff_ calls --vs calls_more --fail-above 6
+says 1 "a gate of totals" '^FAILED: p gained 8' diff_ calls --vs calls_more --fail-above 6 --by total
+says 0 "the same files pass" '^PASSED' diff_ old?.folded --vs old?.folded --fail-above 0
+says 0 "and nothing changed" '^NO CHANGE FOUND$' diff_ old?.folded --vs old?.folded
+says 1 "unless one may have been missed, with --strict" '^FAILED: no significant gain over 1 points; one under [0-9.]+ may have been missed$' \
+    diff_ old?.folded --vs old?.folded --fail-above 1 --strict
+says 0 "which depends on the limit" '^PASSED: no significant gain over 3 points$' diff_ old?.folded --vs old?.folded --fail-above 3 --strict
+says 0 "what is gone stays" ' gone +sort$' diff_ old?.folded --vs other?.folded
+says 0 "what is new is marked" ' new +partial_sort$' diff_ old?.folded --vs other?.folded
+says 1 "what is new is a gain" 'FAILED: partial_sort gained 9' diff_ old?.folded --vs other?.folded --fail-above 5
+says 0 "it says what it could have found" 'a change of [0-9.]+ to [0-9.]+ points would have been found' diff_ old?.folded --vs old?.folded
+
+# ---- edges of the limit: exactly 50 and 60 of 100 ----
+printf 'main;f 5000\nmain;g 5000\n' >half
+printf 'main;f 6000\nmain;g 4000\n' >sixty
+status 0 "at the limit it passes" diff_ half --vs sixty --fail-above 10.0001
+status 1 "above it fails" diff_ half --vs sixty --fail-above 9.9999
+says 0 "a single run a side says what it cannot tell" 'nothing is known of how runs differ' diff_ half --vs sixty
+
+# ---- a gate without data ----
+printf 'main;f 3\nmain;g 2\n' >few
+says 1 "too few samples fail a gate" '^FAILED: nothing could be judged' diff_ few --vs few --fail-above 50
+says 0 "without a gate it says so" '^NOT JUDGED' diff_ few --vs few
+says 1 "weights of single runs fail a gate" 'FAILED: nothing could be judged: weights need two runs' diff_ half --vs sixty --same-work --fail-above 50
+echo 'main;g 100' >without
+says 1 "a run without weight is no run" 'run 2 after has no weight' diff_ half --vs half without --root f --fail-above 50
+echo 'main;f 0' >zero
+says 4 "a file without any is malformed" 'no stack' diff_ half --vs zero --fail-above 50
+
+# ---- forms ----
+says 0 "JSON on standard output" '"schema": "bn.stacks-diff/1"' diff_ old?.folded --vs new?.folded --json
+json() { diff_ old?.folded --vs new?.folded --json --fail-above 1 2>/dev/null | python3 -c "
+import json, sys
+d = json.load(sys.stdin)
+f = next(x for x in d['functions'] if x['name'] == 'softmax')
+s = f['self']['share']
+assert $1, d"; }
+if command -v python3 >/dev/null; then
+    check "it parses, and has the change" json "s['significant'] and s['difference'] > 0.04 and s['q'] < 0.05"
+    check "its interval is around the difference" json "s['interval'][0] < s['difference'] < s['interval'][1]"
+    check "it has the verdict and the gate" json "d['verdict'].startswith('FAILED') and d['gate'] == {'fail_above': 0.01, 'failed': True}"
+    check "and the paths that changed" json "['main', 'forward', 'softmax'] in [p['path'] for p in d['changed_paths']]"
+else
+    skip "JSON parses" "no python3"
+fi
+says 0 "folded for other programs" '^main;f 5000 6000$' diff_ half --vs sixty --format folded
+check "in which kinds are marked" sh -c "'$fg' diff old1.folded --vs new1.folded --format folded -q | grep -qx 'main;page_fault_\[k\] 40 40'"
+diff_ half --vs sixty -o out.folded 2>said
+check "the file's name says the form" grep -qx 'main;f 5000 6000' out.folded
+check "the verdict is told beside a file" grep -q 'CHANGED' said
+check "a picture" sh -c "'$fg' diff old?.folded --vs other?.folded -q -o diff.svg && grep -q '<svg' diff.svg && grep -q 'new: only after' diff.svg"
+if command -v python3 >/dev/null; then check "it is XML" python3 -c 'import xml.dom.minidom; xml.dom.minidom.parse("diff.svg")'; fi
+says 1 "with the verdict, and the gate's end" '>FAILED: partial_sort gained' diff_ old?.folded --vs other?.folded --fail-above 5 --format svg
+same() { diff_ old?.folded --vs new?.folded "$@" >a 2>&1; diff_ old?.folded --vs new?.folded "$@" >b 2>&1; cmp a b; }
+check "the same text twice" same
+check "the same JSON twice" same --json
+check "the same picture twice" same --format svg
+lacks "no colours but on a terminal" $'\x1b' diff_ old?.folded --vs new?.folded
+says 0 "colours where asked" $'\x1b\\[31m' diff_ old?.folded --vs new?.folded --color always
+says 0 "--top" 'and [0-9]+ more' diff_ old?.folded --vs new?.folded --top 1
+lacks "--min" page_fault diff_ old?.folded --vs new?.folded --min 1
+says 0 "a view" '100\.00 +100\.00 .* forward$' diff_ old?.folded --vs new?.folded --root forward --by total
+check "a side from standard input" sh -c "'$fg' diff half --vs - <sixty | grep -q CHANGED"
+
+# ---- what is refused ----
+says 2 "one side" 'two sides are needed' diff_ half sixty
+says 2 "nothing before" 'two sides are needed' diff_ --vs half sixty
+says 2 "nothing behind" 'two sides are needed' diff_ half sixty --vs
+says 2 "three sides" 'more than once' diff_ half --vs sixty --vs few
+says 2 "standard input twice" 'once only' diff_ - --vs -
+says 2 "a limit that is none" 'fail-above' diff_ half --vs sixty --fail-above much
+says 3 "a file that is not there" 'nowhere' diff_ half --vs nowhere
+says 4 "a file that is none" 'line 1' diff_ half --vs "$fg"
+says 3 "a root that is not there" 'nothere' diff_ half --vs sixty --root nothere

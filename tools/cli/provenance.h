@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Where a document comes from: which program, built how, in which repository, on which machine, with which
+ * model. Digests are taken by the process that measures, since a file can be another one later; so these are
+ * called when nothing is timed. A value that could not be had is null, and "unavailable" beside it says why.
+ */
+#ifndef BN_CLI_PROVENANCE_H
+#define BN_CLI_PROVENANCE_H
+
+#include "base/json.h"
+#include "measure/machine.h"
+#include "tools/cli/options.h"
+
+/* Puts "program" (version, commit, dirty, compiler, flags, binary_sha256), "git" (of the working folder) and
+ * "machine". */
+void bn_cli_put_provenance(bn_json *document, const struct bn_machine *machine);
+/* Puts the digest of a file under a name, or why there is none. */
+void bn_cli_put_file_digest(bn_json *object, const char *name, const char *path);
+/* Puts "model", and returns it: name and sha256 of the model that --model names, or that the program carries;
+ * all of it is read. A program that calls this carries that model (tools/cli/default_model.h). */
+bn_json *bn_cli_put_model(bn_json *document, const struct bn_args *args);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-flamegraph diff: what changed between two sets of recordings, and whether that is more than chance.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "flame/svg.h"
+#include "tools/cli/report.h"
+#include "tools/flamegraph/diff_report.h"
+#include "tools/flamegraph/flamegraph.h"
+
+#define MAX_BYTES (512u << 20)
+
+const struct bn_option bn_flamegraph_diff_options[] = {
+    {.name = "vs", .help = "parts the files: those in front of it are before, those behind it after"},
+    {.name = "format",
+     .arg = "text|json|svg|folded",
+     .help = "form of the result; without it by the end of --output's name, else text"},
+    {.name = "same-work",
+     .help = "every run did the same work: compare how much was spent, not how it was divided"},
+    {.name = "by",
+     .arg = "self|total",
+     .preset = "self",
+     .help = "what orders the rows and what the gate looks at: a function alone, or with all it calls"},
+    {.name = "top", .arg = "N", .preset = "30", .help = "most rows of text; 0: all"},
+    {.name = "min",
+     .arg = "PERCENT",
+     .preset = "0.1",
+     .help = "leave out rows with less on both sides, and judge nothing that has less in their mean"},
+    {.name = "fail-above",
+     .arg = "PERCENT",
+     .group = "Gate",
+     .help = "exit 1 when a function has significantly more, by more percentage points than this (with "
+             "--same-work: per cent of the weight before, also of the whole), or when nothing can be judged"},
+    {.name = "strict",
+     .group = "Gate",
+     .help = "exit 1 also when a gain of more than --fail-above may have been missed"},
+    {.name = "level",
+     .arg = "P",
+     .group = "Gate",
+     .preset = "0.05",
+     .help = "share of false ones among what is called significant"},
+    {.name = "widths",
+     .arg = "union|before|after",
+     .group = "Picture",
+     .preset = "union",
+     .help = "how wide a frame is drawn: the mean of both sides' shares, or one side's; beside what is there "
+             "after stands what is gone"},
+    {0},
+};
+
+enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_SVG, FORMAT_FOLDED };
+
+static enum format format_of(const struct bn_args *args)
+{
+    static const char *const ENDS[] = {".txt", ".json", ".svg", ".folded"};
+    const char *path = bn_opt_str(args, "output");
+    if (bn_opt_given(args, "format")) return (enum format)bn_opt_choice(args, "format");
+    if (args->json) return FORMAT_JSON;
+    for (size_t i = 0; path != NULL && i < BN_ARRAY_LEN(ENDS); i++)
+        if (strlen(path) >= strlen(ENDS[i]) && strcmp(path + strlen(path) - strlen(ENDS[i]), ENDS[i]) == 0)
+            return (enum format)i;
+    return FORMAT_TEXT;
+}
+
+static bn_status read_side(bn_stacks **out, const struct bn_args *args, size_t first, size_t n, bn_error *err)
+{
+    bn_stacks *stacks = NULL;
+    BN_TRY(bn_flamegraph_read(&stacks, args->operands + first, n, err));
+    bn_status status = bn_flamegraph_view(out, stacks, args, err);
+    bn_stacks_close(stacks);
+    return status;
+}
+
+static bn_status read_sides(bn_stacks *sides[2], const struct bn_args *args, bn_error *err)
+{
+    size_t at = bn_opt_place(args, "vs"), n_inputs = 0;
+    if (bn_opt_count(args, "vs") != 1 || at == 0 || at == args->n_operands) {
+        bn_fail(err, BN_ERR_ARG, "%s",
+                bn_opt_count(args, "vs") > 1 ? "--vs stands there more than once" : "two sides are needed");
+        bn_error_hint(err, "bn-flamegraph diff BEFORE... --vs AFTER... [options]");
+        return BN_ERR_ARG;
+    }
+    for (size_t i = 0; i < args->n_operands; i++)
+        n_inputs += strcmp(args->operands[i], "-") == 0;
+    if (n_inputs > 1) return bn_fail(err, BN_ERR_ARG, "standard input can be read once only");
+    BN_TRY(read_side(&sides[0], args, 0, at, err));
+    return read_side(&sides[1], args, at, args->n_operands - at, err);
+}
+
+static bn_status draw(struct bn_buf *out, const struct bn_args *args, const struct bn_diff_report *report,
+                      const char *verdict, bn_error *err)
+{
+    struct bn_svg_options options;
+    BN_TRY(bn_flamegraph_read_picture(&options, args, err));
+    options.widths = (enum bn_svg_widths)bn_opt_choice(args, "widths");
+    if (options.title == NULL) options.title = "Before and after";
+    if (options.subtitle == NULL) options.subtitle = verdict;
+    if (options.notes == NULL) options.notes = report->diff->method;
+    return bn_svg_diff(out, report->diff, &options, err);
+}
+
+static bn_status write_report(const struct bn_args *args, const struct bn_diff_report *report, bn_error *err)
+{
+    struct bn_buf out = {.max = MAX_BYTES}, verdict = {.max = 2 * BN_STACKS_MAX_NAME};
+    const char *path = bn_opt_str(args, "output");
+    bool to_file = path != NULL && strcmp(path, "-") != 0;
+    enum format format = format_of(args);
+    bn_diff_report_verdict(&verdict, report);
+    bn_status status = bn_buf_check(&verdict, err);
+    if (status == BN_OK && format == FORMAT_TEXT)
+        bn_diff_report_text(&out, report, !to_file && bn_report_color(stdout));
+    else if (status == BN_OK && format == FORMAT_FOLDED)
+        bn_diff_report_folded(&out, report->diff);
+    else if (status == BN_OK && format == FORMAT_JSON)
+        status = bn_diff_report_json(&out, report, err);
+    else if (status == BN_OK)
+        status = draw(&out, args, report, verdict.data, err);
+    if (status == BN_OK && format == FORMAT_JSON && !to_file) bn_report_json_began();
+    if (status == BN_OK) status = bn_flamegraph_write(args, &out, err);
+    if (status == BN_OK && (format != FORMAT_TEXT || to_file)) bn_report_note(0, "%s", verdict.data);
+    bn_buf_release(&out);
+    bn_buf_release(&verdict);
+    return status;
+}
+
+static bn_status report(struct bn_args *args, const struct bn_diff *diff, double min, bn_error *err)
+{
+    struct bn_diff_report r;
+    double fail_above = (double)NAN;
+    uint32_t top = 0;
+    BN_TRY(bn_opt_u32(args, "top", 0, UINT32_MAX, &top, err));
+    if (bn_opt_given(args, "fail-above")) BN_TRY(bn_opt_f64(args, "fail-above", 0, 1e6, &fail_above, err));
+    bn_status status = bn_diff_report_make(&r, diff, bn_opt_choice(args, "by") == 1, top, min,
+                                           fail_above / 100, bn_opt_flag(args, "strict"), err);
+    if (status == BN_OK) status = write_report(args, &r, err);
+    if (status == BN_OK && r.gate_failed) args->exit_code = BN_EXIT_NEGATIVE;
+    bn_diff_report_release(&r);
+    return status;
+}
+
+bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err)
+{
+    bn_stacks *sides[2] = {NULL, NULL};
+    struct bn_diff diff = {0};
+    struct bn_diff_options options = {.same_work = bn_opt_flag(args, "same-work")};
+    double min = 0;
+    BN_TRY(bn_opt_f64(args, "min", 0, 100, &min, err));
+    BN_TRY(bn_opt_f64(args, "level", 1e-9, 0.5, &options.level, err));
+    options.min_share = min / 100;
+    bn_status status = read_sides(sides, args, err);
+    if (status == BN_OK) status = bn_diff(&diff, sides[0], sides[1], &options, err);
+    if (status == BN_OK) status = report(args, &diff, min / 100, err);
+    bn_diff_release(&diff);
+    bn_stacks_close(sides[0]);
+    bn_stacks_close(sides[1]);
+    return status;
+}

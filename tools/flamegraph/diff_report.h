@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a comparison of stacks says: the rows that are shown, the verdict, and its forms as text, JSON and
+ * folded stacks.
+ */
+#ifndef BN_FLAMEGRAPH_DIFF_REPORT_H
+#define BN_FLAMEGRAPH_DIFF_REPORT_H
+
+#include "flame/diff.h"
+
+#define BN_STACKS_DIFF_SCHEMA "bn.stacks-diff/1"
+
+struct bn_diff_report {
+    const struct bn_diff *diff;
+    bool by_total;       /* order, --min and the gate look at totals, not at selves */
+    double min;          /* share of the whole that a row has on one side at least */
+    double fail_above;   /* a gate: most that a function may significantly gain, in shares; NaN: none */
+    uint32_t *functions; /* frames, those that changed first, then by the size of the difference */
+    size_t n_functions;
+    size_t n_shown; /* of them, in text */
+    /* ---- of all functions, shown or not ---- */
+    size_t n_judged;        /* in which a gain that is possible would have been found */
+    bool whole_judged;      /* with same_work */
+    size_t n_more, n_less;  /* significantly */
+    uint32_t worst;         /* the function that gained most, significantly; BN_STACKS_NONE */
+    double worst_gain;      /* its share; 0 */
+    double finds, misses;   /* the least and the greatest detectable change of those listed; NaN */
+    bool strict;            /* the gate fails also when a gain over fail_above may have been missed */
+    bool gate, gate_failed; /* gate_failed also when there is a gate and nothing was judged */
+};
+
+/* top: most functions that text shows, 0: all. */
+BN_MUST_CHECK bn_status bn_diff_report_make(struct bn_diff_report *out, const struct bn_diff *diff,
+                                            bool by_total, size_t top, double min, double fail_above,
+                                            bool strict, bn_error *err);
+void bn_diff_report_release(struct bn_diff_report *report);
+
+/* The value that is compared, in shares of the whole, or with same_work of the whole before. */
+struct bn_diff_value bn_diff_report_value(const struct bn_diff *diff, const struct bn_diff_entry *entry);
+
+/* One line without its end: "FAILED: f gained 3.1 points, more than 1". */
+void bn_diff_report_verdict(struct bn_buf *out, const struct bn_diff_report *report);
+void bn_diff_report_text(struct bn_buf *out, const struct bn_diff_report *report, bool colour);
+/* Lines "path before after" of mean weights in a run, as programs that colour differences read them. */
+void bn_diff_report_folded(struct bn_buf *out, const struct bn_diff *diff);
+BN_MUST_CHECK bn_status bn_diff_report_json(struct bn_buf *out, const struct bn_diff_report *report,
+                                            bn_error *err);
+
+#endif

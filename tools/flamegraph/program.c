@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See flamegraph.h: recording a program, once for each run, and what is said about it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "tools/cli/provenance.h"
+#include "tools/cli/report.h"
+#include "tools/flamegraph/flamegraph.h"
+
+#define LEAST_SHARE 0.9 /* of the time that ran: less than that sampled is told */
+#define LEAST_NS 1e8    /* of time, for that to mean anything */
+
+struct job {
+    const struct bn_args *args;
+    const char *const *argv;
+    struct bn_record_options options;
+    struct bn_symbols_options symbol_options;
+    uint32_t runs;
+    int fds[3];
+    bn_json *processes;
+    double user_s; /* of all runs */
+    struct bn_delivery_sum delivery;
+    struct bn_symbols_counts symbols;
+};
+
+static bool interrupted(void)
+{
+    return bn_cli_interrupted() != 0;
+}
+
+static double seconds(struct timeval t)
+{
+    return (double)t.tv_sec + (double)t.tv_usec / 1e6;
+}
+
+static void put_process(bn_json *list, const struct bn_process *process)
+{
+    char text[64];
+    bn_json *o = bn_json_add_object(list);
+    bn_process_describe(text, sizeof text, process);
+    bn_json_put_string(o, "end", text);
+    if (process->end == BN_PROCESS_EXITED) bn_json_put_u64(o, "status", (uint64_t)process->code);
+    if (process->end == BN_PROCESS_SIGNALLED) bn_json_put_u64(o, "signal", (uint64_t)process->code);
+    bn_json_put_number(o, "wall_s", (double)process->wall_ns / 1e9);
+    bn_json_put_number(o, "user_s", seconds(process->usage.ru_utime));
+    bn_json_put_number(o, "system_s", seconds(process->usage.ru_stime));
+    bn_json_put_u64(o, "peak_rss_bytes", (uint64_t)process->usage.ru_maxrss * 1024);
+}
+
+static void add_counts(struct bn_symbols_counts *sum, struct bn_symbols_counts counts)
+{
+    sum->addresses += counts.addresses;
+    sum->unknown += counts.unknown;
+    sum->other_builds += counts.other_builds;
+}
+
+/* A recording's samples become stacks of a run. */
+static bn_status resolve(struct job *job, struct bn_flamegraph_recorded *out, bn_recording *recording,
+                         size_t run, bn_error *err)
+{
+    bn_symbols *symbols = NULL;
+    struct bn_resolve_options options = {.first_run = run};
+    BN_TRY(bn_symbols_open(&symbols, recording, &job->symbol_options, err));
+    bn_status status = job->options.dump_bytes > 0 ? bn_symbols_unwind(symbols, recording, err) : BN_OK;
+    if (status == BN_OK) status = bn_resolve(out->stacks, recording, symbols, &options, &out->quality, err);
+    if (status == BN_OK) add_counts(&job->symbols, bn_symbols_counts(symbols));
+    bn_symbols_close(symbols);
+    return status;
+}
+
+static bn_status run_once(struct job *job, struct bn_flamegraph_recorded *out, size_t run, bn_error *err)
+{
+    bn_recording recording = {0};
+    struct bn_process process;
+    char text[64];
+    if (run > 0) BN_TRY(bn_stacks_add_run(out->stacks, err));
+    bn_status status = bn_record_program(&recording, &process, &job->options, job->argv, job->fds, err);
+    if (status == BN_OK) {
+        put_process(job->processes, &process);
+        job->user_s += seconds(process.usage.ru_utime);
+        bn_delivery_add(&job->delivery, &recording);
+        /* What was chosen for the first run is kept, so that all are recorded alike. */
+        job->options.tier = (int)recording.delivery.tier;
+        bn_process_describe(text, sizeof text, &process);
+        if (process.end != BN_PROCESS_EXITED || process.code != 0)
+            bn_report_warning("%.200s %s", job->argv[0], text);
+        status = resolve(job, out, &recording, run, err);
+    }
+    bn_recording_release(&recording);
+    return status;
+}
+
+/* Time of which there are no samples, though none were lost: the way of sampling did not see it. */
+static void warn_of_gaps(const struct job *job)
+{
+    const struct bn_delivery *d = &job->delivery.delivery;
+    double ran = d->system && d->cpu_known ? (double)d->cpu_ns : job->user_s * 1e9;
+    if (d->kind != BN_RECORD_CPU || ran < LEAST_NS || job->delivery.weight >= LEAST_SHARE * ran) return;
+    bn_report_warning(
+        "only %.0f %% of the time on processors was sampled: threads that end before their first "
+        "sample are not seen; a higher --frequency sees more of them",
+        100 * job->delivery.weight / ran);
+}
+
+static bn_status run_all(struct job *job, struct bn_flamegraph_recorded *out, bn_error *err)
+{
+    char refused[sizeof job->delivery.delivery.refused];
+    for (size_t run = 0; run < job->runs && !interrupted(); run++) {
+        BN_TRY(run_once(job, out, run, err));
+        struct bn_delivery *d = &job->delivery.delivery;
+        if (run == 0)
+            memcpy(refused, d->refused, sizeof refused);
+        else
+            memcpy(d->refused, refused, sizeof refused);
+    }
+    bn_flamegraph_warn(&job->delivery.delivery);
+    warn_of_gaps(job);
+    return BN_OK;
+}
+
+static void put_about(struct job *job, struct bn_flamegraph_recorded *out)
+{
+    bn_json *about = out->stacks->about;
+    struct bn_machine machine;
+    bn_machine_read(&machine);
+    bn_delivery_put(about, &job->delivery);
+    bn_stack_quality_put(about, &out->quality, &job->symbols);
+    bn_cli_put_provenance(about, &machine);
+}
+
+/* Its standard input is ours, unless it cannot be: for several runs, or from a terminal, which a process
+ * group in the background may not read. What it prints goes to standard error when results go to standard
+ * output. */
+static bn_status choose_fds(struct job *job, int *opened, bn_error *err)
+{
+    *opened = -1;
+    bool results = bn_opt_exists(job->args, "output") && !bn_opt_given(job->args, "output");
+    job->fds[0] = 0;
+    job->fds[1] = results ? 2 : 1;
+    job->fds[2] = 2;
+    if (job->runs == 1 && !isatty(0)) return BN_OK;
+    *opened = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (*opened < 0) return bn_fail_errno(err, errno, "/dev/null", "cannot open");
+    job->fds[0] = *opened;
+    return BN_OK;
+}
+
+static void begin_about(struct job *job, bn_json *about)
+{
+    char now[21];
+    bn_clock_format(bn_clock_utc(), now);
+    bn_json_put_string(about, "created", now);
+    bn_json *command = bn_json_put_array(about, "command");
+    for (size_t i = 0; job->argv[i] != NULL; i++)
+        bn_json_add_string(command, job->argv[i]);
+    job->processes = bn_json_put_array(about, "processes");
+}
+
+bn_status bn_flamegraph_record_program(struct bn_flamegraph_recorded *out, const struct bn_args *args,
+                                       const char *const *argv, bn_error *err)
+{
+    struct job job = {.args = args, .argv = argv};
+    int opened = -1;
+    *out = (struct bn_flamegraph_recorded){0};
+    BN_TRY(bn_flamegraph_read_sampler(&job.options, &job.symbol_options, &job.runs, args, err));
+    enum bn_record_kind kind = job.options.kind;
+    BN_TRY(choose_fds(&job, &opened, err));
+    bn_cli_catch_interrupt();
+    job.options.cancelled = interrupted;
+    bn_status status =
+        bn_stacks_open(&out->stacks, bn_record_kind_unit(kind), bn_record_kind_name(kind), err);
+    if (status == BN_OK) {
+        begin_about(&job, out->stacks->about);
+        status = run_all(&job, out, err);
+    }
+    if (status == BN_OK) put_about(&job, out);
+    if (opened >= 0) close(opened);
+    if (status != BN_OK) bn_flamegraph_recorded_release(out);
+    return status;
+}

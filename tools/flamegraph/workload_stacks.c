@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See workload.h: what was recorded and what was measured become stacks, beside each other, and are held
+ * against each other.
+ */
+#include <stdio.h>
+
+#include "base/digest.h"
+#include "base/error.h"
+#include "record/recorder.h"
+#include "tools/cli/default_model.h"
+#include "tools/cli/provenance.h"
+#include "tools/cli/report.h"
+#include "tools/flamegraph/workload.h"
+
+/* Of stack with each sample: the kernels with the largest frames, and what is above them. OpenMP's own
+ * frames, which lie in between, have no frame pointers. */
+#define STACK_BYTES 49152u
+
+/* ---- samples ---- */
+
+static bn_status tag(void *user, const struct bn_sample *sample, bn_stacks *stacks, uint32_t *node,
+                     bn_error *err)
+{
+    const struct bn_work *w = user;
+    for (size_t i = 0; i < w->n_runs; i++) {
+        const struct bn_work_run *run = &w->runs[i];
+        if (run->clock == NULL || sample->time_ns < run->window.from_ns ||
+            sample->time_ns >= run->window.to_ns)
+            continue;
+        return bn_brick_clock_push(run->clock, sample->tid, sample->time_ns, stacks, node, err);
+    }
+    return BN_OK;
+}
+
+static bn_status open_clocks(struct bn_work *w, bn_error *err)
+{
+    for (size_t i = 0; i < w->n_runs; i++) {
+        struct bn_work_run *run = &w->runs[i];
+        if (run->prof != NULL) BN_TRY(bn_brick_clock_open(&run->clock, run->prof, w->tids, run->pairs, err));
+    }
+    return BN_OK;
+}
+
+static bn_status resolve(struct bn_flamegraph_recorded *out, struct bn_work *w, bn_recording *recording,
+                         bn_symbols *symbols, bn_error *err)
+{
+    struct bn_record_window *windows = bn_alloc(w->n_runs, sizeof *windows);
+    if (windows == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < w->n_runs; i++)
+        windows[i] = w->runs[i].window;
+    struct bn_resolve_options options = {.windows = windows, .n_windows = w->n_runs, .tag = tag, .user = w};
+    bn_status status = bn_resolve(out->stacks, recording, symbols, &options, &out->quality, err);
+    bn_free(windows);
+    if (status != BN_OK) return status;
+    struct bn_symbols_counts counts = bn_symbols_counts(symbols);
+    bn_stack_quality_put(out->stacks->about, &out->quality, &counts);
+    return BN_OK;
+}
+
+static bn_status add_samples(struct bn_flamegraph_recorded *out, struct bn_work *w, bn_recording *recording,
+                             const struct bn_symbols_options *options, bn_error *err)
+{
+    bn_symbols *symbols = NULL;
+    BN_TRY(bn_symbols_open(&symbols, recording, options, err));
+    bn_status status = recording->n_dumps > 0 ? bn_symbols_unwind(symbols, recording, err) : BN_OK;
+    if (status == BN_OK) status = resolve(out, w, recording, symbols, err);
+    bn_symbols_close(symbols);
+    return status;
+}
+
+/* ---- what was measured ---- */
+
+#define BATCH 512u
+#define BATCHES 21u
+
+/* What one event costs: two readings of the clock, and writing it down. The least of some batches: what the
+ * machine does besides makes it only longer. */
+static bn_status cost_of_event(double *ns, enum bn_prof_level level, bn_error *err)
+{
+    struct bn_prof_options options = {level, BN_PROF_DEFERRED, 1, BATCH, 1};
+    bn_prof *prof = NULL;
+    BN_TRY(bn_prof_open(&prof, &options, err));
+    bn_prof_enable(prof);
+    *ns = 1e9;
+    for (unsigned i = 0; i < BATCHES; i++) {
+        bn_prof_reset_epoch(prof);
+        struct bn_prof_trail *trail = bn_prof_trail(prof, 0);
+        uint64_t start = bn_clock_ns();
+        for (unsigned j = 0; j < BATCH; j++)
+            bn_prof_stop(bn_prof_start(trail, BN_BRICK_RMS_NORM), 1);
+        double each = (double)(bn_clock_ns() - start) / BATCH;
+        if (each < *ns) *ns = each;
+    }
+    bn_prof_close(prof);
+    return BN_OK;
+}
+
+static bn_status put_stamps(bn_json *about, const struct bn_work *w, bn_error *err)
+{
+    double ns = 0;
+    BN_TRY(cost_of_event(&ns, w->asked->level, err));
+    bn_json *stamps = bn_json_put_object(about, "stamps");
+    bn_json_put_number(stamps, "ns_each", ns);
+    bn_json *events = bn_json_put_object(stamps, "events");
+    for (unsigned k = 0; k < BN_KERNEL_COUNT; k++) {
+        uint64_t n = 0;
+        for (size_t i = 0; i < w->n_runs; i++)
+            n += bn_prof_kernel_stats(w->runs[i].prof, (enum bn_kernel)k, BN_PROF_ALL_THREADS).count;
+        if (n > 0) bn_json_put_u64(events, bn_prof_kernel_name(w->runs[0].prof, k), n);
+    }
+    return BN_OK;
+}
+
+static void put_scheduling(bn_json *about, const struct bn_work *w)
+{
+    if (!w->scheduling_known) {
+        bn_json_put_unavailable(about, "scheduling", "/proc/self/task/*/schedstat cannot be read");
+        return;
+    }
+    bn_json *scheduling = bn_json_put_object(about, "scheduling");
+    bn_json *cpu = bn_json_put_array(scheduling, "cpu_ns"),
+            *waited = bn_json_put_array(scheduling, "waited_ns");
+    for (size_t i = 0; i < w->n_runs; i++) {
+        bn_json_add_u64(cpu, w->runs[i].cpu_ns);
+        bn_json_add_u64(waited, w->runs[i].waited_ns);
+    }
+}
+
+static bn_status add_measured(bn_stacks *stacks, const struct bn_work *w, bn_error *err)
+{
+    BN_TRY(bn_stacks_open(&stacks->measured, "ns", "bricks", err));
+    bn_stacks *measured = stacks->measured;
+    for (size_t i = 0; i < w->n_runs; i++) {
+        if (i > 0) BN_TRY(bn_stacks_add_run(measured, err));
+        BN_TRY(bn_bricks_add(measured, i, w->runs[i].prof, err));
+    }
+    put_scheduling(measured->about, w);
+    return put_stamps(measured->about, w, err);
+}
+
+static bn_status compare(bn_stacks *stacks, const struct bn_work *w, bn_error *err)
+{
+    struct bn_agreement agreement;
+    if (w->asked->level == BN_PROF_OFF) {
+        bn_json_put_unavailable(stacks->about, "agreement", "nothing was measured: --level off");
+        return BN_OK;
+    }
+    BN_TRY(add_measured(stacks, w, err));
+    bn_status status = bn_agreement(&agreement, stacks, stacks->measured, err);
+    if (status == BN_OK) bn_agreement_put(stacks->about, &agreement);
+    bn_agreement_release(&agreement);
+    return status;
+}
+
+/* ---- what is said of it ---- */
+
+static void put_mean(bn_json *o, const char *name, uint64_t ns, uint64_t tokens)
+{
+    if (tokens > 0)
+        bn_json_put_number(o, name, (double)ns / (double)tokens);
+    else
+        bn_json_put_unavailable(o, name, "no token was decoded behind the first");
+}
+
+/* By the engine's own stamps, while it was sampled: means of one token of decoding. */
+static void put_phases(bn_json *about, const struct bn_work *w)
+{
+    struct bn_work_phases sum = {0};
+    for (size_t i = 0; i < w->n_runs; i++) {
+        const struct bn_work_phases *p = &w->runs[i].phases;
+        sum.tokens += p->tokens;
+        sum.embed_ns += p->embed_ns;
+        sum.forward_ns += p->forward_ns;
+        sum.head_ns += p->head_ns;
+        sum.sample_ns += p->sample_ns;
+    }
+    bn_json *phases = bn_json_put_object(about, "phases");
+    bn_json_put_u64(phases, "tokens", sum.tokens);
+    put_mean(phases, "embed_ns", sum.embed_ns, sum.tokens);
+    put_mean(phases, "forward_ns", sum.forward_ns, sum.tokens);
+    put_mean(phases, "head_ns", sum.head_ns, sum.tokens);
+    put_mean(phases, "sample_ns", sum.sample_ns, sum.tokens);
+}
+
+static void put_digest_of_ids(bn_json *o, const struct bn_work *w)
+{
+    char hex[BN_SHA256_HEX];
+    bn_error err = {0};
+    if (bn_sha256_hex(w->ids, w->n_ids * sizeof *w->ids, hex, &err) == BN_OK)
+        bn_json_put_string(o, "ids_sha256", hex);
+    else
+        bn_json_put_unavailable(o, "ids_sha256", err.msg);
+}
+
+static void put_tokenizer(bn_json *o, const struct bn_work *w)
+{
+    char text[96];
+    snprintf(text, sizeof text, "the model's own, %zu tokens",
+             bn_tokenizer_n_vocab(bn_model_tokenizer(w->model)));
+    bn_json_put_string(o, "tokenizer", text);
+}
+
+static void put_workload(bn_json *about, const struct bn_work *w)
+{
+    bn_json *o = bn_json_put_object(about, "workload");
+    bn_json *repetitions = bn_json_put_array(o, "repetitions");
+    size_t full = 0;
+    for (size_t i = 0; i < w->n_runs; i++) {
+        bn_json_add_u64(repetitions, w->runs[i].repetitions);
+        full += w->runs[i].full;
+    }
+    put_tokenizer(o, w);
+    bn_json_put_string(o, "prompt", w->asked->prompt);
+    bn_json_put_u64(o, "prompt_tokens", w->n_prompt);
+    bn_json_put_u64(o, "n_predict", w->asked->n_predict);
+    bn_json_put_u64(o, "tokens", w->n_ids);
+    put_digest_of_ids(o, w);
+    bn_json_put_u64(o, "seed", w->asked->seed);
+    bn_json_put_u64(o, "threads", w->n_threads);
+    bn_json_put_string(o, "isa", bn_isa_name());
+    bn_json_put_string(o, "level", bn_prof_level_name(w->asked->level));
+    bn_json_put_u64(o, "runs_cut_by_events", full);
+    if (full > 0)
+        bn_report_note(
+            0,
+            "%zu of %zu runs ended early, since the profiler's room was full; a lower --level or fewer "
+            "--runs make them longer",
+            full, w->n_runs);
+}
+
+bn_status bn_work_stacks(struct bn_flamegraph_recorded *out, struct bn_work *work, bn_recording *recording,
+                         const struct bn_symbols_options *symbols, bn_error *err)
+{
+    enum bn_record_kind kind = recording->delivery.kind;
+    struct bn_machine machine;
+    char now[21];
+    BN_TRY(open_clocks(work, err));
+    BN_TRY(bn_stacks_open(&out->stacks, bn_record_kind_unit(kind), bn_record_kind_name(kind), err));
+    for (size_t i = 1; i < work->n_runs; i++)
+        BN_TRY(bn_stacks_add_run(out->stacks, err));
+    bn_json *about = out->stacks->about;
+    bn_clock_format(bn_clock_utc(), now);
+    bn_machine_read(&machine);
+    bn_json_put_string(about, "created", now);
+    bn_cli_put_provenance(about, &machine);
+    bn_cli_put_model(about, work->args);
+    put_workload(about, work);
+    put_phases(about, work);
+    bn_recording_put(about, recording);
+    BN_TRY(add_samples(out, work, recording, symbols, err));
+    return compare(out->stacks, work, err);
+}
+
+bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out, const struct bn_args *args,
+                                     const struct bn_flamegraph_workload *workload, bn_error *err)
+{
+    struct bn_record_options options;
+    struct bn_symbols_options symbols;
+    uint32_t runs; /* those of the workload count */
+    bn_recording recording = {0};
+    bn_recorder *recorder = NULL;
+    struct bn_work work = {0};
+    *out = (struct bn_flamegraph_recorded){0};
+    BN_TRY(bn_flamegraph_read_sampler(&options, &symbols, &runs, args, err));
+    if (bn_opt_choice(args, "unwind") == 0) options.dump_bytes = STACK_BYTES;
+    BN_TRY(bn_recorder_open(&recorder, &options, err)); /* before the model, which starts threads */
+    bn_status status = bn_work_open(&work, args, workload, options.period_ns, err);
+    if (status == BN_OK) status = bn_work_run(&work, err);
+    if (status == BN_OK) status = bn_recorder_stop(recorder, &recording, err);
+    if (status == BN_OK) bn_flamegraph_warn(&recording.delivery);
+    if (status == BN_OK) status = bn_work_stacks(out, &work, &recording, &symbols, err);
+    bn_recorder_close(recorder);
+    bn_recording_release(&recording);
+    bn_work_close(&work);
+    if (status != BN_OK) bn_flamegraph_recorded_release(out);
+    return status;
+}
