@@ -5,6 +5,9 @@
 #ifndef BN_RECORD_AGENT_INSIDE_H
 #define BN_RECORD_AGENT_INSIDE_H
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
