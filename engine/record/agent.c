@@ -56,7 +56,10 @@ static void note_name(struct bn_agent_thread *slot, bool last)
     if (!is_young && !last && slot->scans % 16 != 0) return;
     bool changed = bn_agent_read_name(tid, name) && memcmp(name, slot->name, sizeof name) != 0;
     if (changed) memcpy(slot->name, name, sizeof name);
-    if (slot->scans == YOUNG && bn_agent_blocks_signal(tid)) bn_agent_note(BN_AGENT_SIGNAL_BLOCKED);
+    /* Asked twice: threads block all signals while they start and end. */
+    if (slot->scans == YOUNG) slot->blocks = bn_agent_blocks_signal(tid);
+    if (slot->scans == 16 && slot->blocks && bn_agent_blocks_signal(tid))
+        bn_agent_note(BN_AGENT_SIGNAL_BLOCKED);
     if (!slot->named && (last || slot->scans == YOUNG || tid == (int)bn_agent.pid))
         log_name(slot, slot->since_ns);
     else if (slot->named && changed)
@@ -80,7 +83,7 @@ static int add_thread(int tid, bool existed)
     slot->random = (uint64_t)tid * 0x9e3779b97f4a7c15u + 1;
     slot->scans = 0;
     slot->seen = true;
-    slot->named = slot->has_timer = false;
+    slot->named = slot->has_timer = slot->blocks = false;
     memset(slot->name, 0, sizeof slot->name);
     slot->last_ns = bn_agent_is_wall() ? now : existed ? bn_agent_clock_ns(thread_clock(tid)) : 0;
     atomic_store(&slot->asked, 0);
@@ -89,7 +92,7 @@ static int add_thread(int tid, bool existed)
         struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = bn_agent.signal};
         event.sigev_notify_thread_id = tid;
         if (timer_create(bn_agent_is_wall() ? CLOCK_MONOTONIC : thread_clock(tid), &event, &slot->timer) != 0)
-            return errno;
+            return errno == EINVAL ? 0 : errno; /* EINVAL: the thread is gone already */
         slot->has_timer = true;
     }
     if (i == n) atomic_store(&bn_agent.n_slots, n + 1);

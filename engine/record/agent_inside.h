@@ -5,6 +5,9 @@
 #ifndef BN_RECORD_AGENT_INSIDE_H
 #define BN_RECORD_AGENT_INSIDE_H
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -21,7 +24,7 @@
 /* A thread. All but tid belongs to the watcher or, once the timer is set, to the handler in that thread. */
 struct bn_agent_thread {
     _Atomic(int) tid; /* 0: free */
-    bool seen, named, has_timer;
+    bool seen, named, has_timer, blocks;
     uint32_t scans;
     timer_t timer;
     uint64_t since_ns;

@@ -7,6 +7,10 @@
  *
  * The weight of a sample is the processor time that its thread used since the last one (or the wall time):
  * ticks, delays and rates change how finely it is seen where time goes, not how much of it there is.
+ *
+ * Limits, which perf's tiers do not have: a program has one thread more, the agent's, which those that change
+ * their privileges or namespaces by thread (setpriv, unshare) do not expect; threads that live for less than
+ * the 10 ms of a scan are not seen; those that block all signals have no samples, which the note says.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -630,7 +630,7 @@ int main(void)
     if (n <= 0) return 1;
     for (int i = 0; i < 2; i++)
         *strrchr(folder, '/') = '\0';
-    strcat(folder, "/sampled");
+    snprintf(folder + strlen(folder), sizeof folder - strlen(folder), "/sampled");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_split_is_found),
         cmocka_unit_test(a_split_is_found_by_the_interval_timer),
