@@ -63,18 +63,17 @@ static void embed(const struct pass *p)
     brick_end(brick, (to - from) * e->k);
 }
 
-/* One row into int8. A row that is not finite ends the evaluation with an error; until then it is zero, since
+/* One row into int8. Rows that are not finite end the evaluation with an error; until then they are zero, since
  * the kernels that follow count on sums that a row of int8 can have. */
-static void quantize_row(const struct pass *p, size_t j, const float *x, size_t width)
+static void quantize_row(const struct pass *p, size_t j, const float *x, size_t width, bool finite)
 {
     struct bn_act *act = &p->s->act[j];
     int8_t *q = p->s->act_q + j * bn_act_padded(width);
     act->q = q;
     memset(q + width, 0, bn_act_padded(width) - width);
-    if (bn_all_finite(x, width)) {
+    if (finite) {
         p->kernels->quantize(q, &act->scale, &act->sum, x, width);
     } else {
-        p->s->run.bad_row = true;
         memset(q, 0, width);
         act->scale = 1.0f;
         act->sum = 0;
@@ -106,10 +105,14 @@ static void norm_quantize(const struct pass *p, const char *op, uint32_t layer, 
         stage_end(p, brick, BN_KERNEL_RMSNORM, 0, work);
         trace(p, op, layer, s->norm, width);
     }
-    struct bn_brick_timer brick = stage_begin(p, BN_BRICK_ACTIVATION_QUANTIZE);
+    struct bn_brick_timer brick = brick_begin(p, BN_BRICK_ACTIVATION_QUANTIZE);
+    bool finite = bn_all_finite(normed + from * width, (to - from) * width);
+    if (!finite) s->run.bad_row = true;
+    kernel_begin(p);
     for (size_t j = from; j < to; j++)
-        quantize_row(p, own + j, normed + j * width, width);
-    stage_end(p, brick, BN_KERNEL_QUANTIZE, 0, work);
+        quantize_row(p, own + j, normed + j * width, width, finite);
+    kernel_end(p, BN_KERNEL_QUANTIZE, 0, work);
+    brick_end(brick, (uint64_t)work.rows * work.cols * work.n);
     if (p->n > 1) meet(p);
 }
 
