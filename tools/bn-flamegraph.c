@@ -51,8 +51,6 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "BEFORE... --vs AFTER... [-o FILE] [--fail-above PERCENT]",
      .options = {bn_flamegraph_diff_options, bn_flamegraph_view_options, bn_flamegraph_picture_options,
                  bn_flamegraph_output_option},
-     .options = {bn_flamegraph_output_option, bn_flamegraph_diff_options, bn_flamegraph_view_options,
-                 bn_flamegraph_picture_options},
      .json = true,
      .min_operands = 2,
      .max_operands = BN_OPERANDS_ANY,
