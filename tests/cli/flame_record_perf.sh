@@ -78,7 +78,7 @@ if [ "$clock" -eq 1 ]; then
     check "page faults are recorded" "$flame" record --kind faults --allow-empty -o faults.json -- "$split" 10
     check "they count faults" grep -q '"unit":"faults"' faults.json
     check "copies of stacks are unwound" "$flame" record --unwind dwarf -o dwarf.json -- "$split" 50
-    check "they were copied" grep -q '"dump_bytes":16384' dwarf.json
+    check "they were copied" grep -q -E '"dump_bytes":[1-9]' dwarf.json
 else
     skip "recording by perf events" "refused: $(grep -oE '"clock":"[^"]*' probe.json)"
 fi

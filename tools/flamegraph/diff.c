@@ -30,12 +30,6 @@ const struct bn_option bn_flamegraph_diff_options[] = {
      .arg = "PERCENT",
      .preset = "0.1",
      .help = "leave out rows with less on both sides, and judge nothing that has less in their mean"},
-    {.name = "widths",
-     .arg = "union|before|after",
-     .group = "Picture",
-     .preset = "union",
-     .help = "how wide frames are: the mean of both sides' shares, or a side's; beside what there is after "
-             "stands what is gone"},
     {.name = "fail-above",
      .arg = "PERCENT",
      .group = "Gate",
@@ -49,6 +43,12 @@ const struct bn_option bn_flamegraph_diff_options[] = {
      .group = "Gate",
      .preset = "0.05",
      .help = "share of false ones among what is called significant"},
+    {.name = "widths",
+     .arg = "union|before|after",
+     .group = "Picture",
+     .preset = "union",
+     .help = "how wide a frame is drawn: the mean of both sides' shares, or one side's; beside what is there "
+             "after stands what is gone"},
     {0},
 };
 
