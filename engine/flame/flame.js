@@ -120,7 +120,7 @@ function change(i) {
   let text = "difference " + points(million(D.after[i] - D.before[i])) + " points";
   if (D.low[i] !== null && D.high[i] !== null) text += " (95 %: " + points(million(D.low[i])) + " to " + points(million(D.high[i])) + ")";
   if (D.q[i] !== null) text += D.q[i] < 1 ? ", q < 0.001" : ", q = " + (D.q[i] / 1000).toFixed(3);
-  lines.push(text + (D.significant[i] ? "" : ", not significant"));
+  lines.push(text + (D.significant[i] ? "" : D.q[i] === null ? ", not judged" : ", not significant"));
   lines.push("self: before " + percent(million(D.selfBefore[i])) + ", after " + percent(million(D.selfAfter[i])));
   if (before <= 0 || after <= 0) lines.push(before > 0 ? "gone: only before" : "new: only after");
   return lines;

@@ -92,7 +92,7 @@ static void put_text(struct bn_buf *out, const struct bn_picture *p, uint32_t no
         bn_buf_puts(out, ", q < 0.001");
     else if (isfinite(q))
         bn_buf_printf(out, ", q = %u.%03u", (unsigned)q / 1000, (unsigned)q % 1000);
-    if (!v->significant) bn_buf_puts(out, ", not significant");
+    if (!v->significant) bn_buf_puts(out, isfinite(q) ? ", not significant" : ", not judged");
     bn_buf_puts(out, "\nself: before ");
     bn_picture_percent(out, rounded(d->self[node].share.before));
     bn_buf_puts(out, ", after ");

@@ -253,8 +253,7 @@ static void tooltips_say_what_was_seen(void **state)
     draw(&svg, s, &o);
     static const char *const SAID[] = {
         "<title>all\ntotal 4.735 s, 100.00 % (95 %: 99.92 % to 100.00 %), 4736 samples\nself 0 ns, 0.00 %",
-        "<title>bn_i2s_gemv_avx2\nlibx.so, x.c:7\ntotal 3.200 s, 67.58 % (95 %: 66.23 % to 68.90 %), 3200 "
-        "samples\n",
+        "<title>bn_i2s_gemv_avx2\nlibx.so, x.c:7\ntotal 3.200 s, 67.58 % (95 %: 66.23 % to 68.90 %), 3200 ",
         "self 12.13 us, &lt; 0.01 %",
         "<title>&lt;b&gt;&amp;&quot;&#39;&lt;/b&gt;\nlibx.so, x.c:7\ntotal 250.0 ms",
         "<g class=\"tag\"><title>@layer 3\n",
@@ -296,8 +295,7 @@ static const char *const HOSTILE[] = {"</script>\"&<]]>",
                                       "]]]]><![CDATA[>",
                                       "' onload='x' \"",
                                       "\\u003c/script\\u003e\\",
-                                      "a\xE2\x80\xAE"
-                                      "evil\xE2\x80\xAC\xE2\x81\xA6",
+                                      "a\xE2\x80\xAE!\xE2\x80\xAC\xE2\x81\xA6",
                                       "\xEF\xBF\xBE\xEF\xBB\xBF",
                                       "\xF0\x9F\x92\xA9",
                                       "&amp;&#60;&lt;",
@@ -484,9 +482,13 @@ static struct bn_diff make_diff(void)
         d.self[i].share.q = d.self[i].share.low = d.self[i].share.high = (double)NAN;
         for (size_t k = 0; f != NULL && k < BN_ARRAY_LEN(COMPARED); k++)
             if (strcmp(strrchr(COMPARED[k].path, ';') + 1, f->name) == 0) {
-                struct bn_diff_value v = {
-                    COMPARED[k].before,     COMPARED[k].after, -0.01, 0.0311, 0.01, 0.0123,
-                    COMPARED[k].significant};
+                struct bn_diff_value v = {.before = COMPARED[k].before,
+                                          .after = COMPARED[k].after,
+                                          .low = -0.01,
+                                          .high = 0.0311,
+                                          .p = 0.01,
+                                          .q = 0.0123,
+                                          .significant = COMPARED[k].significant};
                 d.self[i].share = v;
             }
         d.total[i] = d.self[i];
@@ -554,9 +556,12 @@ static void comparisons_have_widths_and_colours(void **state)
     assert_int_equal(look_of(svg.data, "deep"), 11);
     assert_int_equal(look_of(svg.data, "new"), 10);
     static const char *const SAID[] = {
-        "<title>more\nlibx.so, x.c:7\nbefore 10.00 % (200.0 ms), after 19.00 % (570.0 ms)\n"
-        "difference +9.00 points (95 %: -1.00 to +3.11), q = 0.012\nself: before 10.00 %, after 19.00 %<",
-        "q = 0.012, not significant", "\ngone: only before<", "\nnew: only after<", "pattern id=\"gone\""};
+        "<title>more\nlibx.so, x.c:7\nbefore 10.00 % (200.0 ms), after 19.00 % (570.0 ms)\n",
+        "\ndifference +9.00 points (95 %: -1.00 to +3.11), q = 0.012\nself: before 10.00 %, after 19.00 %<",
+        "q = 0.012, not significant",
+        "\ngone: only before<",
+        "\nnew: only after<",
+        "pattern id=\"gone\""};
     for (size_t i = 0; i < BN_ARRAY_LEN(SAID); i++)
         if (strstr(svg.data, SAID[i]) == NULL) fail_msg("no %s in %s", SAID[i], strstr(svg.data, "<g id"));
     bn_json_free(read_data(svg.data));
