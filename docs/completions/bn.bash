@@ -10,7 +10,7 @@ _bn()
     fi
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-        download | run | verify-receipt | bench | crossval | fixtures)
+        download | run | verify-receipt | bench | flamegraph | crossval | fixtures)
             command=${COMP_WORDS[at]}
             break
             ;;
@@ -24,7 +24,7 @@ _bn()
         return
     fi
     if [[ -z $command && $cur != -* && $COMP_CWORD -eq 1 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'download run verify-receipt bench crossval fixtures' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'download run verify-receipt bench flamegraph crossval fixtures' -- "$cur")
         return
     fi
     case $command:$prev in

@@ -1,0 +1,252 @@
+# bash completion for bn-flamegraph; written by make docs
+_bn_flamegraph()
+{
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command='' at words=''
+    COMPREPLY=()
+    if [[ $cur == '=' ]]; then
+        cur=''
+    elif [[ $prev == '=' ]]; then
+        prev=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    for ((at = 1; at < COMP_CWORD; at++)); do
+        case ${COMP_WORDS[at]} in
+        record | render | diff | doctor | baseline | timeline)
+            command=${COMP_WORDS[at]}
+            break
+            ;;
+        esac
+    done
+    if [[ -z $command && $cur != -* && $COMP_CWORD -eq 1 ]]; then
+        mapfile -t COMPREPLY < <(compgen -W 'record render diff doctor baseline timeline' -- "$cur")
+        return
+    fi
+    case $command:$prev in
+    'record:-o' | 'record:--output')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'record:--kind')
+        mapfile -t COMPREPLY < <(compgen -W 'cpu wall faults' -- "$cur")
+        return
+        ;;
+    'record:-F' | 'record:--frequency')
+        return
+        ;;
+    'record:--sampler')
+        mapfile -t COMPREPLY < <(compgen -W 'auto cycles clock timer itimer' -- "$cur")
+        return
+        ;;
+    'record:--unwind')
+        mapfile -t COMPREPLY < <(compgen -W 'fp dwarf' -- "$cur")
+        return
+        ;;
+    'record:-r' | 'record:--runs')
+        return
+        ;;
+    'record:--duration')
+        return
+        ;;
+    'record:--debug-path')
+        return
+        ;;
+    'record:-m' | 'record:--model')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'record:--isa')
+        return
+        ;;
+    'record:-t' | 'record:--threads')
+        return
+        ;;
+    'record:--repack')
+        mapfile -t COMPREPLY < <(compgen -W 'auto never always' -- "$cur")
+        return
+        ;;
+    'record:-p' | 'record:--prompt')
+        return
+        ;;
+    'record:-n' | 'record:--n-predict')
+        return
+        ;;
+    'record:--seed')
+        return
+        ;;
+    'record:--level')
+        mapfile -t COMPREPLY < <(compgen -W 'off layer brick kernel' -- "$cur")
+        return
+        ;;
+    'record:--min-samples')
+        return
+        ;;
+    'record:--tags')
+        return
+        ;;
+    'record:--root')
+        return
+        ;;
+    'record:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    'render:-o' | 'render:--output')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'render:--title')
+        return
+        ;;
+    'render:--subtitle')
+        return
+        ;;
+    'render:--notes')
+        return
+        ;;
+    'render:--width')
+        return
+        ;;
+    'render:--frame-height')
+        return
+        ;;
+    'render:--min-width')
+        return
+        ;;
+    'render:--count-name')
+        return
+        ;;
+    'render:--palette')
+        mapfile -t COMPREPLY < <(compgen -W 'bitnet safe' -- "$cur")
+        return
+        ;;
+    'render:--search')
+        return
+        ;;
+    'render:--tags')
+        return
+        ;;
+    'render:--root')
+        return
+        ;;
+    'render:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    'diff:--format')
+        mapfile -t COMPREPLY < <(compgen -W 'text json svg folded' -- "$cur")
+        return
+        ;;
+    'diff:--by')
+        mapfile -t COMPREPLY < <(compgen -W 'self total' -- "$cur")
+        return
+        ;;
+    'diff:--top')
+        return
+        ;;
+    'diff:--min')
+        return
+        ;;
+    'diff:--fail-above')
+        return
+        ;;
+    'diff:--level')
+        return
+        ;;
+    'diff:--tags')
+        return
+        ;;
+    'diff:--root')
+        return
+        ;;
+    'diff:-o' | 'diff:--output')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'diff:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    'doctor:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    'baseline:-m' | 'baseline:--model')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'baseline:-t' | 'baseline:--threads')
+        return
+        ;;
+    'baseline:--isa')
+        return
+        ;;
+    'baseline:--seed')
+        return
+        ;;
+    'baseline:--deterministic')
+        mapfile -t COMPREPLY < <(compgen -W '1 on true yes' -- "$cur")
+        return
+        ;;
+    'baseline:--timing')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'baseline:--kind')
+        mapfile -t COMPREPLY < <(compgen -W 'cpu wall faults' -- "$cur")
+        return
+        ;;
+    'baseline:-F' | 'baseline:--frequency')
+        return
+        ;;
+    'baseline:--sampler')
+        mapfile -t COMPREPLY < <(compgen -W 'auto cycles clock timer itimer' -- "$cur")
+        return
+        ;;
+    'baseline:--unwind')
+        mapfile -t COMPREPLY < <(compgen -W 'fp dwarf' -- "$cur")
+        return
+        ;;
+    'baseline:-r' | 'baseline:--runs')
+        return
+        ;;
+    'baseline:--duration')
+        return
+        ;;
+    'baseline:--debug-path')
+        return
+        ;;
+    'baseline:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    'timeline:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    ':--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    esac
+    if [[ $cur == -* ]]; then
+        case $command in
+        'record') words='--output --allow-empty --kind --frequency --sampler --unwind --user-only --runs --duration --no-inline --debug-path --model --isa --threads --repack --prompt --n-predict --seed --level --min-samples --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
+        'render') words='--output --title --subtitle --notes --width --frame-height --min-width --count-name --palette --search --icicle --cut-left --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
+        'diff') words='--vs --format --same-work --by --top --min --fail-above --level --tags --root --measured --callers --merge-repeats --output --json --quiet --verbose --color --help --version' ;;
+        'doctor') words='--json --quiet --verbose --color --help --version' ;;
+        'baseline') words='--model --threads --isa --seed --deterministic --timing --archive --redraw --kind --frequency --sampler --unwind --user-only --runs --duration --no-inline --debug-path --json --quiet --verbose --color --help --version' ;;
+        'timeline') words='--html --json --quiet --verbose --color --help --version' ;;
+        '') words='--quiet --verbose --color --help --version' ;;
+        esac
+        mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+    else
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+    fi
+}
+complete -F _bn_flamegraph bn-flamegraph
