@@ -197,6 +197,30 @@ says 3 'a tokenizer that is not there' 'no such tokenizer' "$bn" baseline mine.g
 echo '{}' >tokenizer.json
 says 3 'one that is there is not used, and it says so' 'tokenizer.json is not used' "$bn" baseline mine.gguf tokenizer.json file/graphs
 
+# ---- recorded in truth ----
+if "$bn" doctor -q >/dev/null 2>&1; then
+    record() { "$bn" baseline -q --runs 2 --duration 0.4 "$@"; }
+    rm -rf models ggml-model-i2_s.gguf
+    status 0 'two recordings of the model that is carried' record - - real
+    check 'the files of the workflow' equal "$(cd real && echo *)" 'README.md phase2_10tok.json phase2_10tok.md phase2_10tok.svg phase2_1tok.json phase2_1tok.md phase2_1tok.svg'
+    for f in phase2_1tok phase2_10tok; do
+        check "$f: the picture is XML" xmllint --noout "real/$f.svg"
+        check "$f: what must be known is known" test -z "$(grep -E '^\| (when|samples|model|sha256 of the model|tokenizer|prompt|tokens generated|seed|threads|instruction set|version|compiler|flags|way|lost samples|samples that count) \| not known' "real/$f.md")"
+        check "$f: greedy, and the same tokens each time" grep -q 'ids sha256' "real/$f.md"
+        check "$f: matrix multiplication is a class of it" grep -q '^| `matrix multiplication` |' "real/$f.md"
+        check "$f: bricks were measured beside it" grep -q '^| `matrix multiplication` | `UpProjection` |' "real/$f.md"
+    done
+    check 'the command that makes it again' grep -q '^    bn-flamegraph baseline --runs 2 --duration 0.4 - - real$' real/phase2_1tok.md
+    cp -r real kept
+    head -c 5000 "$model" >cut.gguf
+    status 4 'a model that is cut off' record cut.gguf - real
+    check 'left the old files' diff -r kept real
+    status 0 'recorded files are drawn anew' "$bn" baseline --redraw -q - - real
+    check 'to the same bytes' diff -r kept real
+else
+    skip 'recording' 'nothing samples here'
+fi
+
 # ---- the script ----
 says 0 'the script: help' 'BITNET_SKIP_BUILD' env OUT="$bin" "$root/ci/phase2-flamegraph.sh" --help
 says 3 'the script: nothing is built' 'there is no' env OUT="$tmp/none" BITNET_SKIP_BUILD=1 "$root/ci/phase2-flamegraph.sh"
