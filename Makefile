@@ -162,7 +162,7 @@ LINK = $(CC) $(BN_LDFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter 
 
 # What takes samples in other programs: the C library only, no sanitizers, every symbol bound when it is loaded. libbn.a carries it.
 SAMPLER := $(OUT)/libbn-sampler.so
-SAMPLER_OBJ := $(OUT)/engine/record/preload/agent.o $(OUT)/engine/record/preload/preload.o
+SAMPLER_OBJ := $(patsubst %,$(OUT)/engine/record/preload/%.o,agent agent_sample agent_proc preload)
 $(SAMPLER_OBJ): $(OUT)/engine/record/preload/%.o: engine/record/%.c $(OUT)/flags Makefile
 	$(SAY) CC $@
 	@mkdir -p $(@D)
@@ -229,7 +229,7 @@ $(HTTPD): $(OUT)/tests/httpd/httpd.o
 	$(Q)$(CC) $(BN_LDFLAGS) $(LDFLAGS) -o $@ $^ -lpthread
 
 # Programs whose stacks are known, for the tests of samplers: frame pointers, no calls turned into jumps, no sanitizers.
-SAMPLED := $(addprefix $(OUT)/tests/sampled/,split threads recursion storm nofp fork crash sigprof split-static)
+SAMPLED := $(addprefix $(OUT)/tests/sampled/,split threads recursion calls storm nofp fork crash sigprof split-static)
 SAMPLED_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) -g -O1 -fPIE -fno-omit-frame-pointer -fno-optimize-sibling-calls \
     $(if $(filter x86_64,$(ARCH)),-mno-omit-leaf-frame-pointer) -ffile-prefix-map=$(CURDIR)=. -MMD -MP
 $(OUT)/tests/sampled/%.o: tests/sampled/%.c $(OUT)/flags Makefile
@@ -250,6 +250,8 @@ $(OUT)/tests/sampled/split-static: $(OUT)/tests/sampled/split.o
 $(filter-out %-static,$(SAMPLED)): %: %.o
 	$(SAY) LD $@
 	$(Q)$(CC) -pie -o $@ $^ -lpthread -ldl
+
+$(OUT)/tests/unit/test_agent: | $(SAMPLED)
 
 $(CHECKKERN): $(call obj,tests/checkkern/*.c) $(KERNEL_OBJ)
 	$(SAY) LD $@

@@ -49,7 +49,10 @@ static const struct bn_command COMMANDS[] = {
          "by; with one, only what samples differ by, which is less than what runs do.\n\n"
          "Frames are matched by name. Each file is a run, or several.",
      .synopsis = "BEFORE... --vs AFTER... [-o FILE] [--fail-above PERCENT]",
-     .options = {bn_flamegraph_diff_options, bn_flamegraph_view_options, bn_flamegraph_output_option},
+     .options = {bn_flamegraph_diff_options, bn_flamegraph_view_options, bn_flamegraph_picture_options,
+                 bn_flamegraph_output_option},
+     .options = {bn_flamegraph_output_option, bn_flamegraph_diff_options, bn_flamegraph_view_options,
+                 bn_flamegraph_picture_options},
      .json = true,
      .min_operands = 2,
      .max_operands = BN_OPERANDS_ANY,
@@ -59,6 +62,23 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-flamegraph diff old*.json --vs new*.json --fail-above 1",
                    "exit 1 when a function takes over one point more of the time"}},
      .run = bn_flamegraph_diff},
+    {.name = "bricks",
+     .summary = "show what the profiler measured, and whether samples agree with it",
+     .text =
+         "The time of each brick (docs/explain/profiling.md), of profiles and of recordings of a model. "
+         "Where there are samples beside it, the share of samples in each brick is held against the share "
+         "of measured time, and in each kernel by the name of the function that ran. Without FILE a model "
+         "is recorded now. The exit status is 1 when they do not agree.",
+     .synopsis = "FILE... [--check]\n[options of record] [--check]",
+     .options = {bn_flamegraph_bricks_options, bn_flamegraph_output_option, bn_flamegraph_record_options,
+                 bn_flamegraph_workload_options},
+     .json = true,
+     .max_operands = BN_OPERANDS_ANY,
+     .operand = "FILE",
+     .run = bn_flamegraph_bricks,
+     .examples = {{"bn-flamegraph bricks profile.json", "what bn-run --profile measured, as a tree"},
+                  {"bn-flamegraph bricks --check -r 5",
+                   "record a generation five times: do samples and stamps agree?"}}},
     {.name = "doctor",
      .summary = "try what this machine lets a sampler see, and say what would change it",
      .text = "Each way of sampling is tried for some milliseconds. The exit status is 9 when none works.",
@@ -102,6 +122,65 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-flamegraph timeline", "what became of the baselines"},
                   {"bn-flamegraph timeline --html /tmp/graphs",
                    "a page with plots, /tmp/graphs/timeline.html, too"}}},
+    {
+        .name = "text",
+        .summary = "print where the time goes: a table of functions, or the tree of calls",
+        .text = "self is what was spent in a function itself, total also what was spent in what it called; a "
+                "function "
+                "that calls itself counts once. +- is half of the 95 % interval of the share: of samples "
+                "Wilson's, of "
+                "measured times Student's over the runs; '-' where it cannot be had.",
+        .synopsis = "[--top N] [--sort self|total] [FILE...]\n--tree [--min PERCENT] [FILE...]",
+        .options = {bn_flamegraph_text_options, bn_flamegraph_output_option, bn_flamegraph_view_options},
+        .json = true,
+        .max_operands = BN_OPERANDS_ANY,
+        .operand = "FILE",
+        .examples = {{"bn-flamegraph text stacks.json", "the functions that the time went into"},
+                     {"bn-flamegraph text --tree --tags phase,layer,brick stacks.json",
+                      "what each layer's bricks took"}},
+        .run = bn_flamegraph_text,
+    },
+    {
+        .name = "fold",
+        .summary = "print stacks as folded text, one line for each call path",
+        .text =
+            "Reads what `bn-flamegraph record` wrote, and what others write: profiles of bn-run, the text of "
+            "`perf script`, speedscope's files, folded text. Several files are added up. The first line "
+            "names "
+            "the unit; then each line is a call path, the outermost frame first, and its weight, sorted. "
+            "Frames of the operating system end in _[k], inlined ones in _[i]; a ';' in a name becomes ':'.",
+        .synopsis = "[--tags LIST] [--root NAME] [-o FILE] [FILE...]",
+        .options = {bn_flamegraph_output_option, bn_flamegraph_view_options},
+        .max_operands = BN_OPERANDS_ANY,
+        .operand = "FILE",
+        .examples = {{"bn-flamegraph fold stacks.json", "the functions, without tags"},
+                     {"perf script | bn-flamegraph fold --tags thread -", "what perf recorded, by thread"}},
+        .run = bn_flamegraph_fold,
+    },
+    {
+        .name = "export",
+        .summary = "write stacks for speedscope, Firefox Profiler, pprof, Chrome, KCachegrind",
+        .text = "json is the project's own document, bn.stacks/1: without an option of the view it has "
+                "everything, "
+                "runs and tags and measured times. The others have all runs added up (chrome: each as a "
+                "thread) and, "
+                "as elsewhere, no tags unless --tags asks for them. speedscope: https://www.speedscope.app. "
+                "firefox: "
+                "https://profiler.firefox.com, \"Load a profile from file\". pprof: `pprof -http=: FILE`. "
+                "chrome: "
+                "https://ui.perfetto.dev. callgrind: `kcachegrind FILE`, `callgrind_annotate FILE`. Weights "
+                "in pprof "
+                "and callgrind are whole numbers, whose sum is the rounded sum.",
+        .synopsis = "[--format FORMAT] [--tags LIST] [--root NAME] [-o FILE] [FILE...]",
+        .options = {bn_flamegraph_export_options, bn_flamegraph_output_option, bn_flamegraph_view_options},
+        .max_operands = BN_OPERANDS_ANY,
+        .operand = "FILE",
+        .examples = {{"bn-flamegraph export stacks.json -o stacks.speedscope.json", "for speedscope"},
+                     {"bn-flamegraph export --format pprof -o stacks.pb.gz stacks.json", "for pprof"},
+                     {"perf script | bn-flamegraph export --format json -o stacks.json -",
+                      "keep what perf recorded as a document"}},
+        .run = bn_flamegraph_export,
+    },
     {0},
 };
 

@@ -10,7 +10,10 @@
 
 void bn_team_run(unsigned n_threads, bn_team_fn fn, void *arg)
 {
-    if (n_threads == 0) n_threads = 1;
+    if (n_threads <= 1) {
+        fn(arg, 0, 1);
+        return;
+    }
 #pragma omp parallel num_threads(n_threads)
     fn(arg, (unsigned)omp_get_thread_num(), (unsigned)omp_get_num_threads());
 }

@@ -27,6 +27,9 @@ struct row {
 struct work {
     const bn_stacks *sampled, *measured;
     size_t n_runs; /* 1: the runs of both are not the same, and are taken together */
+    bool paired;
+    bool *busy;    /* [runs of measured]: left out */
+    double waited; /* share of time, of the calmest run */
     struct row *rows;
     size_t n;
     double squares; /* of weights, of samples in bricks that are compared */
@@ -101,13 +104,17 @@ static void add_node(struct work *w, struct bn_agreement *out, const bn_stacks *
     for (size_t r = 0; r < stacks->n_runs; r++) {
         double weight = stacks->runs[r].self[node];
         uint64_t n = stacks->runs[r].samples[node];
-        if (!(weight > 0) || (sampled && n == 0)) continue;
+        if (!(weight > 0) || (sampled && n == 0) || (w->paired && w->busy[r])) continue;
         add(w, place->brick, r, weight, (double)n, sampled);
         add(w, kernel, r, weight, (double)n, sampled);
         if (!sampled) continue;
         if (place->brick != NO_ROW && w->rows[place->brick].out.compared)
             w->squares += weight * weight / (double)n;
-        if (place->slot == NO_ROW || place->function == NO_ROW) continue;
+        if (place->slot == NO_ROW) continue;
+        if (place->function == NO_ROW) {
+            w->rows[place->slot].out.besides += n;
+            continue;
+        }
         out->both += n;
         if (place->slot != place->function) out->other += n;
     }
@@ -320,28 +327,49 @@ static void read_stamps(struct work *w)
     }
 }
 
+/* Runs whose threads waited for too much of their time. */
+static void find_busy(struct work *w, struct bn_agreement *out)
+{
+    const bn_json *about = bn_json_get(w->measured->about, "scheduling");
+    const bn_json *cpu = bn_json_first(bn_json_get(about, "cpu_ns"));
+    const bn_json *waited = bn_json_first(bn_json_get(about, "waited_ns"));
+    double calmest = (double)INFINITY;
+    for (size_t r = 0; r < w->measured->n_runs; r++) {
+        double on = 0, off = 0;
+        if (bn_json_number(cpu, &on) && bn_json_number(waited, &off) && on >= 0 && off > 0) {
+            w->busy[r] = off > BN_AGREEMENT_MAX_WAIT * (on + off);
+            out->busy_runs += w->busy[r];
+        }
+        calmest = fmin(calmest, off > 0 ? off / (on + off) : 0);
+        cpu = cpu != NULL ? bn_json_next(cpu) : NULL;
+        waited = waited != NULL ? bn_json_next(waited) : NULL;
+    }
+    w->waited = calmest;
+    if (out->busy_runs == w->measured->n_runs) /* nothing is compared, so all of it is shown */
+        memset(w->busy, 0, w->measured->n_runs * sizeof *w->busy);
+}
+
 /* Says why nothing can be compared; leaves it empty when something can. */
 static void look_for_reasons(const struct work *w, struct bn_agreement *out)
 {
-    double cpu = number(w->measured, "scheduling.cpu_ns"),
-           waited = number(w->measured, "scheduling.waited_ns");
     double measured = 0;
     for (size_t r = 0; r < w->n_runs; r++)
         measured += whole_of(w, BN_FRAME_BRICK, r).measured;
     const char *what = w->sampled->what;
-    if (strcmp(w->sampled->unit, "ns") != 0 || strcmp(what, "faults") == 0)
+    size_t n_busy = w->paired ? w->measured->n_runs : 1;
+    if (out->busy_runs >= n_busy)
+        snprintf(
+            out->why, sizeof out->why,
+            "the machine was too busy: in each run threads waited for a processor for %.1f %% of their time "
+            "or more, which is measured and not sampled; up to %.0f %% can be compared",
+            100 * w->waited, 100 * BN_AGREEMENT_MAX_WAIT);
+    else if (strcmp(w->sampled->unit, "ns") != 0 || strcmp(what, "faults") == 0)
         snprintf(out->why, sizeof out->why, "the samples are of %s, not of time", w->sampled->unit);
     else if (!(measured > 0))
         snprintf(out->why, sizeof out->why, "no brick was measured");
     else if (out->samples < BN_AGREEMENT_MIN_SAMPLES)
         snprintf(out->why, sizeof out->why, "%llu samples lie in bricks, and it takes %u",
                  (unsigned long long)out->samples, BN_AGREEMENT_MIN_SAMPLES);
-    else if (cpu + waited > 0 && waited > BN_AGREEMENT_MAX_WAIT * (cpu + waited))
-        snprintf(
-            out->why, sizeof out->why,
-            "the machine was too busy: threads waited for a processor for %.1f %% of their time, which is "
-            "measured and not sampled; up to %.0f %% can be compared",
-            100 * waited / (cpu + waited), 100 * BN_AGREEMENT_MAX_WAIT);
 }
 
 static bn_status judge(struct work *w, struct bn_agreement *out, bn_error *err)
@@ -401,10 +429,13 @@ bn_status bn_agreement(struct bn_agreement *out, const bn_stacks *sampled, const
                        bn_error *err)
 {
     bool paired = sampled->n_runs == measured->n_runs;
-    struct work w = {.sampled = sampled, .measured = measured, .n_runs = paired ? sampled->n_runs : 1};
+    struct work w = {
+        .sampled = sampled, .measured = measured, .n_runs = paired ? sampled->n_runs : 1, .paired = paired};
     *out = (struct bn_agreement){.p = 1, .dispersion = 1};
     w.rows = bn_alloc(MAX_ROWS, sizeof *w.rows);
-    bn_status status = w.rows != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    w.busy = bn_alloc(measured->n_runs, sizeof *w.busy);
+    bn_status status = w.rows != NULL && w.busy != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (status == BN_OK) find_busy(&w, out);
     if (status == BN_OK) status = collect(&w, out, measured, err);
     if (status == BN_OK) status = collect(&w, out, sampled, err);
     if (status == BN_OK) status = judge(&w, out, err);
@@ -412,6 +443,7 @@ bn_status bn_agreement(struct bn_agreement *out, const bn_stacks *sampled, const
     for (size_t i = 0; w.rows != NULL && i < w.n; i++)
         bn_free(w.rows[i].sampled);
     bn_free(w.rows);
+    bn_free(w.busy);
     return status;
 }
 
@@ -433,6 +465,8 @@ static void put_row(bn_json *array, const struct bn_agreement_row *row)
     bn_json_put_number(o, "measured_high", row->measured_high);
     bn_json_put_number(o, "sampled", row->sampled);
     bn_json_put_u64(o, "samples", row->samples);
+    if (row->kind == BN_FRAME_SLOT) bn_json_put_u64(o, "besides", row->besides);
+    bn_json_put_bool(o, "compared", row->compared);
     if (row->compared) {
         bn_json_put_number(o, "low", row->low);
         bn_json_put_number(o, "high", row->high);
@@ -449,10 +483,13 @@ static void put_row(bn_json *array, const struct bn_agreement_row *row)
 void bn_agreement_put(bn_json *document, const struct bn_agreement *agreement)
 {
     bn_json *o = bn_json_put_object(document, "agreement");
-    if (agreement->why[0] == '\0')
+    if (agreement->why[0] == '\0') {
         bn_json_put_bool(o, "agrees", agreement->agrees);
-    else
+    } else {
         bn_json_put_unavailable(o, "agrees", agreement->why);
+        bn_json_put_string(o, "why", agreement->why);
+    }
+    bn_json_put_u64(o, "busy_runs", agreement->busy_runs);
     bn_json_put_u64(o, "samples", agreement->samples);
     bn_json_put_number(o, "p", agreement->p);
     bn_json_put_number(o, "dispersion", agreement->dispersion);

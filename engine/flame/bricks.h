@@ -63,10 +63,11 @@ BN_MUST_CHECK bn_status bn_brick_clock_push(const bn_brick_clock *clock, uint32_
  * Samplers of processor time do not see a thread that waits. BarrierWait and Team may be waits, so with "cpu"
  * they are left out of the whole, and their rows are not compared.
  *
- * Threads that had to wait for a processor make times longer that samples do not: when measured->about says
- * that they did for more than BN_AGREEMENT_MAX_WAIT of their time (scheduling.waited_ns of
- * scheduling.cpu_ns), nothing is compared. A kernel's measured time has the readings of the clock in it;
- * what they may be (stamps.ns_each for each of stamps.events) is taken as not known. */
+ * Threads that had to wait for a processor make times longer that samples do not. Runs in which they did for
+ * more than BN_AGREEMENT_MAX_WAIT of their time, by measured->about (of each run scheduling.waited_ns beside
+ * scheduling.cpu_ns, both arrays), are left out; when all were such, nothing is compared. A kernel's measured
+ * time has readings of the clock in it; what they may be (stamps.ns_each for each of stamps.events) is taken
+ * as not known. */
 #define BN_AGREEMENT_MAX_WAIT 0.02
 #define BN_AGREEMENT_MIN_SAMPLES 200u
 
@@ -82,12 +83,15 @@ struct bn_agreement_row {
     double low, high; /* of sampled: 95 %, all rows together (Bonferroni), exact (Clopper and Pearson, 1934);
                          wider as the runs vary more than their samples explain */
     uint64_t samples;
-    bool agrees; /* low to high and measured_low to measured_high meet */
+    uint64_t besides; /* of a kernel: samples in its stamps that ran no kernel's function, but what is around
+                         the call: why measured may be more */
+    bool agrees;      /* low to high and measured_low to measured_high meet */
 };
 struct bn_agreement {
     struct bn_agreement_row *rows; /* bricks, then kernels, each by measured share, the most first */
     size_t n;
     uint64_t samples;     /* inside bricks that are compared */
+    size_t busy_runs;     /* that were left out */
     double dispersion;    /* how many times the runs vary more than their samples explain; 1 at least */
     double p;             /* of all bricks together: chi-square over rows that expect 5 samples or more */
     uint64_t both;        /* samples with a kernel by the profiler and one by their own functions */

@@ -148,8 +148,9 @@ static struct side side_of(const struct work *w, bool after, double samples)
     return out;
 }
 
+#define NONE ((double)NAN)
 static const struct bn_diff_value UNJUDGED = {
-    .low = NAN, .high = NAN, .p = NAN, .q = NAN, .error = NAN, .df = NAN};
+    .low = NONE, .high = NONE, .p = NONE, .q = NONE, .error = NONE, .df = NONE};
 
 static void compare_shares(const struct work *w, struct bn_diff_value *v, const struct table *t, size_t i,
                            bool judged)

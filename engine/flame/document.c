@@ -9,7 +9,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "flame/bricks.h"
 #include "flame/formats.h"
+#include "profile/document.h"
 
 #define MAX_BYTES (256u << 20)
 #define MAX_COUNT ((UINT64_C(1) << 53) - 1) /* what JSON can say */
@@ -50,6 +52,14 @@ bn_status bn_formats_add(bn_stacks *stacks, struct bn_tally *tally, uint32_t nod
     return BN_OK;
 }
 
+bn_status bn_formats_check_about(const bn_stacks *stacks, bn_error *err)
+{
+    struct bn_buf text = {.max = 64u << 10};
+    bn_status status = bn_json_write(stacks->about, true, &text, err);
+    bn_buf_release(&text);
+    return status;
+}
+
 /* ---- reading ---- */
 
 static bn_status parse_document(bn_stacks **out, const bn_json *document, bn_error *err)
@@ -57,6 +67,7 @@ static bn_status parse_document(bn_stacks **out, const bn_json *document, bn_err
     const char *schema = "";
     (void)bn_json_string(bn_json_get(document, "schema"), &schema);
     if (strcmp(schema, BN_STACKS_SCHEMA) == 0) return bn_stacks_from_json(out, document, err);
+    if (strcmp(schema, BN_PROF_SCHEMA) == 0) return bn_stacks_from_profile(out, document, err);
     if (bn_json_path(document, "shared.frames") != NULL) return bn_stacks_from_speedscope(out, document, err);
     if (schema[0] != '\0')
         return bn_fail(err, BN_ERR_FORMAT, "a document of the schema %s holds no stacks", schema);
@@ -199,6 +210,16 @@ static size_t count_values(const bn_json *value)
     return n;
 }
 
+bn_status bn_formats_too_large(const bn_stacks *s, bn_error *err)
+{
+    bn_status status =
+        bn_fail(err, BN_ERR_LIMIT, "%zu call paths in %zu runs make a document larger than what is read back",
+                s->n_nodes, s->n_runs);
+    bn_error_hint(err, "leave some out with --tags none or --root, or write folded text: bn-flamegraph "
+                       "export --format folded");
+    return status;
+}
+
 static bn_status write_document(const bn_stacks *s, struct bn_buf *out, bn_error *err)
 {
     bn_json *document = NULL;
@@ -208,12 +229,8 @@ static bn_status write_document(const bn_stacks *s, struct bn_buf *out, bn_error
     bn_buf_putc(out, '\n');
     if (status == BN_OK) status = bn_buf_check(out, err);
     if (status == BN_OK &&
-        (out->len - before > BN_JSON_MAX_BYTES || count_values(document) > BN_JSON_MAX_VALUES)) {
-        status = bn_fail(err, BN_ERR_LIMIT, "%zu call paths make a document larger than what is read back",
-                         s->n_nodes);
-        bn_error_hint(err, "leave some out with --tags none or --root, or write folded text: bn-flamegraph "
-                           "export --format folded");
-    }
+        (out->len - before > BN_JSON_MAX_BYTES || count_values(document) > BN_JSON_MAX_VALUES))
+        status = bn_formats_too_large(s, err);
     bn_json_free(document);
     return status;
 }

@@ -62,15 +62,14 @@ static void put_run(bn_json *runs, const bn_stacks *s, size_t r)
     }
 }
 
-/* So that nobody waits for gigabytes of values which are refused in the end. */
+/* Before gigabytes of values are made which would be refused in the end. */
 static bn_status check_size(const bn_stacks *s, bn_error *err)
 {
-    if (s->n_nodes <= BN_JSON_MAX_VALUES / 2) return BN_OK;
-    bn_status status =
-        bn_fail(err, BN_ERR_LIMIT, "%zu call paths make a document larger than what is read", s->n_nodes);
-    bn_error_hint(err, "leave some out with --tags none or --root, or write folded text: bn-flamegraph "
-                       "export --format folded");
-    return status;
+    size_t values = 2 * s->n_nodes + 5 * s->n_frames;
+    for (size_t r = 0; r < s->n_runs; r++)
+        for (size_t i = 0; i < s->n_nodes; i++)
+            values += s->runs[r].self[i] != 0 || s->runs[r].samples[i] != 0 ? 2 : 0;
+    return values <= BN_JSON_MAX_VALUES ? BN_OK : bn_formats_too_large(s, err);
 }
 
 static bn_status put_stacks(bn_json *document, const bn_stacks *s, bn_error *err)

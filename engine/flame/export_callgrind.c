@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Callgrind's format, for KCachegrind and callgrind_annotate: of each function what it spent itself, and of
- * each pair of caller and callee what was spent below. Samples do not count calls, so "calls=" says 0.
- * Weights are whole numbers there; their sum is the rounded sum. Where functions call themselves, a pair that
- * is on a path twice counts once.
+ * each pair of caller and callee what was spent below. Samples do not count calls: "calls=" counts call
+ * paths. Weights are whole numbers there; their sum is the rounded sum. A pair that is on a path twice counts
+ * once, and a function's calls of itself are left out, so that they do not swell its total.
  */
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 
 struct call {
     uint32_t caller, callee; /* frames */
-    uint64_t weight;
+    uint64_t weight, paths;
 };
 
 struct writing {
@@ -49,10 +49,12 @@ static void put_function(struct writing *w, uint32_t frame, bool called)
 
 /* ---- costs ---- */
 
-static bool on_path_twice(const bn_stacks *s, uint32_t node)
+/* Does this call stand above already, or is it one of a function by itself? */
+static bool repeats(const bn_stacks *s, uint32_t node)
 {
     const struct bn_node *n = &s->nodes[node];
     uint32_t caller = s->nodes[n->parent].frame;
+    if (caller == n->frame) return true;
     for (uint32_t at = n->parent; s->nodes[at].parent != BN_STACKS_ROOT; at = s->nodes[at].parent)
         if (s->nodes[at].frame == n->frame && s->nodes[s->nodes[at].parent].frame == caller) return true;
     return false;
@@ -71,7 +73,7 @@ static void merge_calls(struct writing *w)
     if (w->n_calls > 0) qsort(w->calls, w->n_calls, sizeof *w->calls, by_pair);
     for (size_t i = 0; i < w->n_calls; i++) {
         if (kept > 0 && by_pair(&w->calls[kept - 1], &w->calls[i]) == 0)
-            w->calls[kept - 1].weight += w->calls[i].weight;
+            w->calls[kept - 1].weight += w->calls[i].weight, w->calls[kept - 1].paths++;
         else
             w->calls[kept++] = w->calls[i];
     }
@@ -86,8 +88,8 @@ static void sum_up(struct writing *w)
         w->of_frame[n->frame] += w->total[i] - w->below[i];
         w->below[n->parent] += w->total[i];
         w->total[n->parent] += w->total[i];
-        if (n->parent != BN_STACKS_ROOT && w->total[i] != 0 && !on_path_twice(s, (uint32_t)i))
-            w->calls[w->n_calls++] = (struct call){s->nodes[n->parent].frame, n->frame, w->total[i]};
+        if (n->parent != BN_STACKS_ROOT && w->total[i] != 0 && !repeats(s, (uint32_t)i))
+            w->calls[w->n_calls++] = (struct call){s->nodes[n->parent].frame, n->frame, w->total[i], 1};
     }
     merge_calls(w);
 }
@@ -97,7 +99,8 @@ static void write_all(struct writing *w)
     const bn_stacks *s = w->s;
     uint64_t bare = w->total[BN_STACKS_ROOT] - w->below[BN_STACKS_ROOT];
     bn_buf_printf(w->out,
-                  "# callgrind format\nversion: 1\ncreator: bn-flamegraph\npositions: line\n"
+                  "# callgrind format\nversion: 1\ncreator: bn-flamegraph\n"
+                  "desc: calls: numbers of call paths, since samples do not count calls\npositions: line\n"
                   "event: %s : %s\nevents: %s\nsummary: %llu\n",
                   s->unit, s->what[0] != '\0' ? s->what : s->unit, s->unit,
                   (unsigned long long)w->total[BN_STACKS_ROOT]);
@@ -109,8 +112,8 @@ static void write_all(struct writing *w)
         for (; call < w->n_calls && w->calls[call].caller == i; call++) {
             const struct call *c = &w->calls[call];
             put_function(w, c->callee, true);
-            bn_buf_printf(w->out, "calls=0 %u\n%u %llu\n", s->frames[c->callee].line, s->frames[i].line,
-                          (unsigned long long)c->weight);
+            bn_buf_printf(w->out, "calls=%llu %u\n%u %llu\n", (unsigned long long)c->paths,
+                          s->frames[c->callee].line, s->frames[i].line, (unsigned long long)c->weight);
         }
     }
 }

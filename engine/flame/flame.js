@@ -114,6 +114,7 @@ function amount(t, value, samples) {
 }
 function change(i) {
   const side = (share, whole) => percent(share) + " (" + weight(share * whole) + ")";
+  if (i === 0) return ["before " + weight(D.whole[0]) + ", after " + weight(D.whole[1])].concat(D.method ? "significance: " + D.method : []);
   const before = million(D.before[i]), after = million(D.after[i]);
   const lines = ["before " + side(before, D.whole[0]) + ", after " + side(after, D.whole[1])];
   let text = "difference " + points(million(D.after[i] - D.before[i])) + " points";
@@ -139,7 +140,7 @@ function tip(t, i) {
 const EMPTY = {zoom: 0, search: "", case: false, callers: false, icicle: D.icicle};
 const state = Object.assign({}, EMPTY, {search: D.search || ""});
 let shown = new Map(); // node -> its group
-let width = 0, focus = 0, found = [], current = -1, hits = null, error = "", said = "";
+let width = 0, focus = 0, found = [], current = -1, hits = null, error = "";
 
 function address() {
   const parts = new URLSearchParams();
@@ -153,7 +154,6 @@ function address() {
 function keep(isStep) {
   const to = address();
   if (to === location.hash.slice(1)) return;
-  said = to;
   if (isStep) location.hash = to;
   else location.replace("#" + to);
 }
@@ -260,17 +260,20 @@ function drawBox(t, seen, y, parent) {
 }
 
 let fontSize = 12;
-function draw() {
-  const t = tree(), hadFocus = boxes.contains(document.activeElement);
-  width = D.width || Math.max(240, svg.parentNode === document ? window.innerWidth - scrollbar() : svg.clientWidth);
+// All that is to be seen, anew. again: for the second time, since a scroll bar came or went.
+function draw(again, hadFocus = boxes.contains(document.activeElement)) {
+  const t = tree();
+  width = room();
   headBox.setAttribute("width", width);
   barBox.setAttribute("width", width);
-  const list = visible(t), top = Math.ceil(head.offsetHeight), depth = list.reduce((most, s) => Math.max(most, t.depth[s[0]]), 0);
+  const list = visible(t), depth = list.reduce((most, seen) => Math.max(most, t.depth[seen[0]]), 0);
+  shown = new Map(list.map(seen => [seen[0], null]));
+  if (!shown.has(focus)) focus = state.zoom;
+  buttons();
+  const top = Math.ceil(head.offsetHeight);
   headBox.setAttribute("height", top);
   boxes.textContent = "";
-  shown = new Map();
-  if (!list.some(s => s[0] === focus)) focus = state.zoom;
-  const probe = element(SVG, "text", {}, boxes), style = getComputedStyle(probe);
+  const style = getComputedStyle(element(SVG, "text", {}, boxes));
   fontSize = parseFloat(style.fontSize);
   pen.font = style.fontSize + " " + style.fontFamily;
   const all = document.createDocumentFragment();
@@ -281,12 +284,12 @@ function draw() {
   markHolders(t);
   height = top + ROW * (depth + 1) + 8;
   place();
-  buttons();
+  if (room() !== width && !again) { draw(true, hadFocus); return; }
   if (hadFocus) setFocus(focus);
   else details(focus);
 }
-function scrollbar() {
-  return window.innerWidth - document.documentElement.clientWidth > 0 ? window.innerWidth - document.documentElement.clientWidth : 0;
+function room() {
+  return D.width || Math.max(240, (svg.parentNode === document ? document.documentElement.clientWidth : svg.clientWidth) || window.innerWidth);
 }
 
 // The bar with the details stays at the lower edge of the window.
@@ -482,18 +485,17 @@ window.addEventListener("keydown", event => {
 form.addEventListener("submit", event => event.preventDefault());
 input.addEventListener("input", () => { state.search = input.value; searched(); });
 window.addEventListener("hashchange", () => {
-  if (location.hash.slice(1) !== said) restore();
-  said = "";
+  if (location.hash.slice(1) !== address()) restore();
 });
 window.addEventListener("scroll", place);
 let resizing = 0;
-window.addEventListener("resize", () => { cancelAnimationFrame(resizing); resizing = requestAnimationFrame(draw); });
+window.addEventListener("resize", () => { cancelAnimationFrame(resizing); resizing = requestAnimationFrame(() => draw()); });
 // On paper all is to be seen, as wide as the page.
 window.addEventListener("beforeprint", () => {
   svg.setAttribute("viewBox", "0 0 " + width + " " + height);
   svg.setAttribute("width", "100%");
   svg.removeAttribute("height");
 });
-window.addEventListener("afterprint", draw);
+window.addEventListener("afterprint", () => draw());
 restore();
 })();

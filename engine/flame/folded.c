@@ -112,7 +112,7 @@ bn_status bn_stacks_parse_folded(bn_stacks **out, const char *text, size_t n, co
     *out = NULL;
     BN_TRY(bn_stacks_open(&r.stacks, "samples", "", err));
     bn_json_put_string(r.stacks->about, "format", "folded");
-    bn_status status = BN_OK;
+    bn_status status = bn_formats_check_about(r.stacks, err);
     for (size_t at = 0; status == BN_OK && bn_formats_line(&line, text, n, &at);) {
         r.line++;
         if (line.len > 0)

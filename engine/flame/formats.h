@@ -24,6 +24,8 @@ struct bn_tally {
 };
 BN_MUST_CHECK bn_status bn_formats_add(bn_stacks *stacks, struct bn_tally *tally, uint32_t node, size_t run,
                                        double weight, uint64_t samples, bn_error *err);
+/* Whether all that was put into a reader's own small about is there: puts remember short memory only. */
+BN_MUST_CHECK bn_status bn_formats_check_about(const bn_stacks *stacks, bn_error *err);
 bool bn_formats_is_perf_script(const char *text, size_t n);
 
 /* ---- writing ---- */
@@ -45,6 +47,8 @@ uint32_t bn_formats_text(const struct bn_formats_texts *texts, const char *text)
 /* A number of a list, behind a comma unless it is the first. */
 void bn_formats_number(struct bn_buf *out, double value, bool first);
 
+/* Of a document that would not be read back. */
+bn_status bn_formats_too_large(const bn_stacks *s, bn_error *err);
 BN_MUST_CHECK bn_status bn_formats_write_folded(const bn_stacks *s, struct bn_buf *out, bn_error *err);
 BN_MUST_CHECK bn_status bn_formats_write_speedscope(const bn_stacks *s, struct bn_buf *out, bn_error *err);
 BN_MUST_CHECK bn_status bn_formats_write_firefox(const bn_stacks *s, struct bn_buf *out, bn_error *err);

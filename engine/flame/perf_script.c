@@ -333,7 +333,7 @@ static bn_status take_line(struct reading *r, struct bn_str line, bn_error *err)
     }
     if (read_header(&h, line)) {
         BN_TRY(end_sample(r, err));
-        if (begins_with(h.rest, "PERF_RECORD_")) return BN_OK;
+        if (begins_with(h.event, "PERF_RECORD_") || begins_with(h.rest, "PERF_RECORD_")) return BN_OK;
         r->sample = h;
         return begin_sample(r, err);
     }
@@ -408,13 +408,15 @@ bn_status bn_stacks_parse_perf_script(bn_stacks **out, const char *text, size_t 
     if (status == BN_OK) status = end_sample(&r, err);
     if (status == BN_OK && !r.begun)
         status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, name, "it holds no sample");
-    bn_free(r.frames);
-    if (status != BN_OK) {
-        bn_stacks_close(r.stacks);
-        return status;
+    if (status == BN_OK) {
+        name_unit(&r);
+        describe(&r);
+        status = bn_formats_check_about(r.stacks, err);
     }
-    name_unit(&r);
-    describe(&r);
-    *out = r.stacks;
-    return BN_OK;
+    bn_free(r.frames);
+    if (status == BN_OK)
+        *out = r.stacks;
+    else
+        bn_stacks_close(r.stacks);
+    return status;
 }

@@ -20,6 +20,7 @@ extern const char bn_flame_style[], bn_flame_script[]; /* picture_parts.S */
 #define MARGIN 10.0           /* px around the boxes */
 #define MAX_STATIC_BOXES 2000 /* so many are drawn without the script: some 300 bytes each */
 #define THIN 300              /* hundredths of a px: narrower boxes have no edge */
+#define KEY_FONT 11.0         /* px, of the legend, in the same typeface as the boxes */
 #define CHARACTER 0.605       /* a column of the typeface of the boxes, in its size; it is a monospaced one */
 
 /* ---- numbers for people ---- */
@@ -152,11 +153,16 @@ static void choose_drawn(struct layout *l, const bn_stacks *s)
     } while (l->n_drawn > MAX_STATIC_BOXES);
 }
 
-/* Where a label of the legend stands; labels flow into lines. */
+/* Width of a label of the legend with its colour and what is between it and the next. */
+static double key_width(const char *label)
+{
+    return 16 + CHARACTER * KEY_FONT * (double)strlen(label) + 16;
+}
+
+/* Where it stands; labels flow into lines. */
 static void flow(const struct layout *l, const char *label, double *x, size_t *row)
 {
-    double needs = 22 + 7 * (double)strlen(label);
-    if (*x > MARGIN && *x + needs > (double)l->width / 100 - MARGIN) {
+    if (*x > MARGIN && *x + key_width(label) > (double)l->width / 100 - MARGIN) {
         *x = MARGIN;
         ++*row;
     }
@@ -189,7 +195,7 @@ static bn_status lay_out(struct layout *l, const struct bn_picture *p, bn_error 
     l->legend_rows = p->n_legend > 0;
     for (size_t i = 0; i < p->n_legend; i++) {
         flow(l, p->legend[i].label, &x, &l->legend_rows);
-        x += 22 + 7 * (double)strlen(p->legend[i].label);
+        x += key_width(p->legend[i].label);
     }
     l->top = 14 + (o->title != NULL ? 24 : 0) + (o->subtitle != NULL ? 19 : 0) + 20 * (double)l->legend_rows;
     l->height = (l->depth + 1) * l->frame_height;
@@ -349,11 +355,11 @@ static void put_legend(struct bn_buf *out, const struct bn_picture *p, const str
         bn_buf_printf(out, "<rect class=\"b%u\"", p->legend[i].look);
         put_px(out, "x", hundredths(x));
         put_px(out, "y", hundredths(top));
-        bn_buf_puts(out, " width=\"12\" height=\"12\"/><text class=\"soft\"");
+        bn_buf_puts(out, " width=\"12\" height=\"12\"/><text class=\"key\"");
         put_px(out, "x", hundredths(x + 16));
         put_px(out, "y", hundredths(top + 10));
         bn_html(out, ">%s</text>\n", p->legend[i].label);
-        x += 22 + 7 * (double)strlen(p->legend[i].label);
+        x += key_width(p->legend[i].label);
     }
 }
 

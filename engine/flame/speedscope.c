@@ -281,7 +281,8 @@ bn_status bn_stacks_from_speedscope(bn_stacks **out, const bn_json *document, bn
     *out = NULL;
     BN_TRY(bn_stacks_open(&r.stacks, "samples", "", err));
     bn_json_put_string(r.stacks->about, "format", "speedscope");
-    bn_status status = read_frames(&r, document, err);
+    bn_status status = bn_formats_check_about(r.stacks, err);
+    if (status == BN_OK) status = read_frames(&r, document, err);
     if (status == BN_OK) status = read_profiles(&r, document, err);
     bn_free(r.frames);
     if (status == BN_OK)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "base/html.h"
 #include "flame/picture.h"
 #include "flame/svg.h"
 
@@ -53,12 +54,26 @@ static void put_side(struct bn_buf *out, const struct bn_picture *p, double shar
     bn_buf_putc(out, ')');
 }
 
+static void put_whole(struct bn_buf *out, const struct bn_picture *p)
+{
+    const struct sides *sides = p->of;
+    bn_buf_puts(out, "\nbefore ");
+    bn_picture_weight(out, p, sides->diff->whole.before);
+    bn_buf_puts(out, ", after ");
+    bn_picture_weight(out, p, sides->diff->whole.after);
+    if (sides->diff->method != NULL) bn_buf_printf(out, "\nsignificance: %s", sides->diff->method);
+}
+
 static void put_text(struct bn_buf *out, const struct bn_picture *p, uint32_t node)
 {
     const struct sides *sides = p->of;
     const struct bn_diff *d = sides->diff;
     const struct bn_diff_value *v = &d->total[node].share;
     double before = rounded(v->before), after = rounded(v->after), q = round(v->q * 1000);
+    if (node == BN_STACKS_ROOT) {
+        put_whole(out, p);
+        return;
+    }
     bn_buf_puts(out, "\nbefore ");
     put_side(out, p, before, d->whole.before);
     bn_buf_puts(out, ", after ");
@@ -97,6 +112,11 @@ static void put_data(struct bn_buf *out, const struct bn_picture *p)
 {
     const struct sides *s = p->of;
     const struct bn_diff *d = s->diff;
+    if (d->method != NULL) {
+        bn_buf_puts(out, "\"method\":");
+        bn_html_json(out, d->method);
+        bn_buf_puts(out, ",\n");
+    }
     const double whole[] = {d->whole.before, d->whole.after};
     bn_picture_list(out, "self", s->self, p->tree->n_nodes, 1e9);
     bn_picture_list(out, "whole", whole, 2, 0);

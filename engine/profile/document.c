@@ -262,6 +262,8 @@ bn_status bn_prof_put(bn_json *document, const bn_prof *prof, const bn_hparams *
 
 /* ---- reading ---- */
 
+#define MAX_ROOM (1u << 22) /* events: a quarter of a gigabyte */
+
 struct reader {
     bn_prof *prof;
     const bn_json *profile;
@@ -452,6 +454,10 @@ bn_status bn_prof_read(bn_prof **out, struct bn_prof_network *network, const bn_
         return malformed(&r, "n_threads");
     for (const bn_json *array = bn_json_first(events); array != NULL; array = bn_json_next(array))
         if (bn_json_size(array) > options.n_events) options.n_events = bn_json_size(array);
+    /* Each trail gets as much room as the longest: a few bytes of text must not become much memory. */
+    if (n_threads * options.n_events > MAX_ROOM)
+        return bn_fail(err, BN_ERR_LIMIT, "the profile has %llu threads and up to %zu events on one",
+                       (unsigned long long)n_threads, options.n_events);
     options.n_threads = (unsigned)n_threads;
     BN_TRY(bn_prof_open(&r.prof, &options, err));
     bn_status status = read_head(&r, network);

@@ -22,11 +22,15 @@
 #define BN_AGENT_REGISTERS 33u                 /* BN_RECORD_REGISTERS */
 #define BN_AGENT_LOG_VARIABLE "BN_SAMPLER_LOG" /* the environment variable with the log's path */
 
-/* What makes the signal. */
+/* What makes the signal, and what samples weigh.
+ *
+ * A timer on a thread's processor time expires at the system's ticks only (250 a second, mostly), but while
+ * the thread runs. One on the clock on the wall is finer, but finds a thread that was not running at the
+ * place where it goes on: processor time would be seen at system calls that sleep. So it weighs wall time. */
 enum bn_agent_clock {
-    BN_AGENT_THREAD_CPU, /* a timer on each thread's processor time: never while it sleeps, but ticks only */
-    BN_AGENT_MONOTONIC,  /* a timer of each thread on the clock on the wall; interrupts sleeping calls */
-    BN_AGENT_ITIMER,     /* ITIMER_PROF */
+    BN_AGENT_THREAD_CPU, /* a timer of each thread; processor time */
+    BN_AGENT_MONOTONIC,  /* a timer of each thread; wall time. Interrupts calls that sleep */
+    BN_AGENT_ITIMER,     /* ITIMER_PROF, whichever thread is met; processor time */
 };
 
 /* What was noticed: bits of bn_agent_log.notes. */
@@ -44,9 +48,8 @@ struct bn_agent_log {
     uint64_t size;      /* of all of it */
     uint64_t period_ns; /* between samples of a thread */
     uint32_t clock;     /* enum bn_agent_clock */
-    uint32_t wall;      /* weights are wall time, else processor time */
     uint32_t dump_bytes;
-    uint32_t late;               /* the interval timer starts with the second scan; preload.c */
+    uint32_t late, unused;       /* late: the interval timer starts with the second scan; preload.c */
     _Atomic(uint64_t) used;      /* bytes reserved, this header's too; more than size: it is full */
     _Atomic(uint64_t) dropped;   /* records that had no room */
     _Atomic(uint64_t) agent_ns;  /* processor time of the agents' own threads */

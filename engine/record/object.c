@@ -17,7 +17,8 @@
 
 #define MAX_SYMBOLS (1u << 23)
 #define MAX_UNITS (1u << 20)
-#define MAX_NESTED 64u /* symbols or units that begin inside others; further out is not looked */
+#define MAX_NESTED 64u     /* symbols, units or blocks that are inside others */
+#define MAX_NAMESPACES 16u /* inside one another */
 
 #if defined __x86_64__
 #define NATIVE_MACHINE EM_X86_64
@@ -420,26 +421,40 @@ static void take_scope(Dwarf_Die *die, struct bn_scope *scope)
     if (dwarf_decl_line(die, &line) == 0 && line > 0) scope->line = (uint32_t)line;
 }
 
+/* The function or block directly in parent that an address lies in. Namespaces, which have no addresses, are
+ * looked into. */
+static bool find_inside(Dwarf_Die *parent, uint64_t address, unsigned depth, Dwarf_Die *found)
+{
+    Dwarf_Die die;
+    if (depth > MAX_NAMESPACES || dwarf_child(parent, &die) != 0) return false;
+    do {
+        int tag = dwarf_tag(&die);
+        if (tag == DW_TAG_namespace && find_inside(&die, address, depth + 1, found)) return true;
+        if (tag != DW_TAG_subprogram && tag != DW_TAG_inlined_subroutine && tag != DW_TAG_lexical_block)
+            continue;
+        if (dwarf_haspc(&die, address) > 0) {
+            *found = die;
+            return true;
+        }
+    } while (dwarf_siblingof(&die, &die) == 0);
+    return false;
+}
+
+/* dwarf_getscopes would go through all entries of the unit, types and variables too, each time. */
 size_t bn_object_scopes(const struct bn_object *object, uint64_t address, struct bn_scope *scopes)
 {
-    Dwarf_Die unit, *around = NULL, *scope = NULL;
+    Dwarf_Die die;
     size_t n = 0;
     address -= object->dwarf_bias;
-    if (object->dwarf == NULL || !find_unit(object, address, &unit)) return 0;
-    /* dwarf_getscopes goes on outside of an inlined function where that was written, not where it is: only
-     * its innermost scope is taken. */
-    int n_scopes = dwarf_getscopes(&unit, address, &around) > 0 ? dwarf_getscopes_die(&around[0], &scope) : 0;
-    int outermost = 0;
-    while (outermost < n_scopes && dwarf_tag(&scope[outermost]) != DW_TAG_subprogram)
-        outermost++;
-    for (int i = outermost; outermost < n_scopes && i >= 0 && n < BN_OBJECT_MAX_SCOPES; i--) {
-        int tag = dwarf_tag(&scope[i]);
-        if (tag != DW_TAG_subprogram && tag != DW_TAG_inlined_subroutine) continue;
+    if (object->dwarf == NULL || !find_unit(object, address, &die)) return 0;
+    for (size_t depth = 0; depth < MAX_NESTED && n < BN_OBJECT_MAX_SCOPES; depth++) {
+        if (!find_inside(&die, address, 0, &die)) break;
+        int tag = dwarf_tag(&die);
+        if (tag == DW_TAG_subprogram) n = 0; /* one inside another has a place of its own */
+        if (tag == DW_TAG_lexical_block || (tag == DW_TAG_inlined_subroutine && n == 0)) continue;
         scopes[n] = (struct bn_scope){0};
-        take_scope(&scope[i], &scopes[n++]);
+        take_scope(&die, &scopes[n++]);
     }
-    bn_dwfl_free(around);
-    bn_dwfl_free(scope);
     return n;
 }
 

@@ -13,12 +13,14 @@
  * inherited events cannot be read that way at all. Samples that were lost by lateness show in what was
  * delivered. Cycles become time by the counter's own ratio of time to count over the whole recording.
  *
+ * The first sample of a thread comes after a whole period of its own, so one that ends before is not seen: of
+ * a shell that started 600 programs of less than a millisecond, 40 % of the time was sampled at 991 Hz, 89 %
+ * at 4999 Hz. perf itself has the same. What was delivered says so.
+ *
  * The period cannot be varied from sample to sample, so a round one, into whose step the work might fall, is
  * made a little longer.
  */
 #define _GNU_SOURCE
-#include "record/perf_events.h"
-
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <poll.h>
@@ -38,12 +40,14 @@
 #include "record/perf_records.h"
 #include "record/tier.h"
 
-#define RING_BYTES ((size_t)512 << 10)      /* at first; halved while that is too much for this user */
-#define RING_BYTES_DUMPS ((size_t)4 << 20)  /* with copies of stacks */
-#define RING_BYTES_LEAST ((size_t)16 << 10) /* below it, too much would be lost */
-#define STORE_BYTES (UINT64_C(2) << 30)     /* of records, at most */
-#define DRAIN_MS 50                         /* rings are looked at so often, at least */
-#define MAX_EVENTS 4096u                    /* processors */
+/* Rings: at first, and how far they are halved while that is too much for this user; when the drainer is
+ * woken. With copies of stacks, and without. */
+#define RING_BYTES(dumps) ((size_t)((dumps) ? 4096 : 512) << 10)
+#define RING_BYTES_LEAST(dumps) ((size_t)((dumps) ? 256 : 16) << 10)
+#define WAKE_BYTES(dumps) ((uint32_t)((dumps) ? 64 : 8) << 10)
+#define STORE_BYTES (UINT64_C(2) << 30) /* of records, at most */
+#define DRAIN_MS 50                     /* rings are looked at so often, at least */
+#define MAX_EVENTS 4096u                /* processors */
 
 struct ring {
     int fd;
@@ -58,7 +62,7 @@ struct perf {
     struct bn_perf_store store;
     struct ring *rings;
     struct pollfd *polled; /* of each ring, and the last one is quit */
-    size_t n_rings, page, ring_bytes;
+    size_t n_rings, page, ring_bytes, least_bytes;
     int clock; /* counts the time of all that is recorded; -1: it cannot be had */
     int quit;  /* eventfd */
     pthread_t drainer;
@@ -100,6 +104,7 @@ static void why_not_permitted(char *text, size_t room, bool system)
         snprintf(text, room, "EACCES: forbidden, and kernel.perf_event_paranoid cannot be read");
 }
 
+/* The sentence for an errno, with the mend. The errno decides; settings are only quoted. */
 static void why(char *text, size_t room, int sys_errno, bool system)
 {
     switch (sys_errno) {
@@ -143,26 +148,21 @@ static void why(char *text, size_t room, int sys_errno, bool system)
     }
 }
 
-void bn_perf_why(char *text, size_t room, int sys_errno)
-{
-    why(text, room, sys_errno, false);
-}
-
 static bn_status refuse(bn_error *err, int sys_errno)
 {
     char text[200];
-    bn_perf_why(text, sizeof text, sys_errno);
+    why(text, sizeof text, sys_errno, false);
     return bn_fail(err, BN_ERR_UNSUPPORTED, "%s", text);
 }
 
-static bn_status refuse_memory(bn_error *err, int sys_errno)
+static bn_status refuse_memory(const struct perf *p, bn_error *err, int sys_errno)
 {
     long kb = 0;
     (void)read_setting("perf_event_mlock_kb", &kb);
     return bn_fail(err, BN_ERR_UNSUPPORTED,
                    "%s: no memory for the rings, not even %zu KiB each: 'ulimit -l unlimited', or 'sysctl -w "
                    "kernel.perf_event_mlock_kb=%ld'",
-                   sys_errno == EPERM ? "EPERM" : strerror(sys_errno), RING_BYTES_LEAST >> 10,
+                   sys_errno == EPERM ? "EPERM" : strerror(sys_errno), p->least_bytes >> 10,
                    kb < 516 ? 516 : 2 * kb);
 }
 
@@ -249,8 +249,8 @@ static bn_status map_ring(struct perf *p, struct ring *ring, bn_error *err)
         int failed = errno;
         ring->map = NULL;
         /* All rings are of one size, so that none is smaller only because its processor comes last. */
-        if ((failed != EPERM && failed != ENOMEM) || p->ring_bytes / 2 < RING_BYTES_LEAST)
-            return refuse_memory(err, failed);
+        if ((failed != EPERM && failed != ENOMEM) || p->ring_bytes / 2 < p->least_bytes)
+            return refuse_memory(p, err, failed);
         for (struct ring *r = p->rings; r != ring; r++) {
             munmap(r->map, p->page + p->ring_bytes);
             r->map = NULL;
@@ -261,7 +261,7 @@ static bn_status map_ring(struct perf *p, struct ring *ring, bn_error *err)
             if (r->map != MAP_FAILED) continue;
             failed = errno;
             r->map = NULL;
-            return refuse_memory(err, failed);
+            return refuse_memory(p, err, failed);
         }
     }
 }
@@ -391,9 +391,10 @@ static bn_status prepare(struct perf **out, enum bn_record_tier tier, const stru
     *p = (struct perf){.tier = tier, .kind = o->kind, .clock = -1, .quit = -1, .system = !o->user_only};
     p->store.max = STORE_BYTES;
     p->page = (size_t)sysconf(_SC_PAGESIZE);
-    p->ring_bytes = o->dump_bytes > 0 ? RING_BYTES_DUMPS : RING_BYTES;
+    p->ring_bytes = RING_BYTES(o->dump_bytes > 0);
+    p->least_bytes = RING_BYTES_LEAST(o->dump_bytes > 0);
     describe_event(p, o);
-    p->attr.wakeup_watermark = (uint32_t)(p->ring_bytes / 4);
+    p->attr.wakeup_watermark = WAKE_BYTES(o->dump_bytes > 0);
     if (o->user_only) leave_system_out(p);
     bn_status status = start_drainer(p, err);
     if (status == BN_OK)

@@ -11,6 +11,8 @@
 
 #define BLOCK_BYTES ((size_t)1 << 20)
 
+#define LOWEST_CODE 4096u
+
 struct bn_perf_block {
     struct bn_perf_block *next;
     size_t n;
@@ -160,6 +162,8 @@ static void take_chain(struct cursor *c, struct bn_sample *sample, uint64_t chai
             continue;
         }
         seen++;
+        /* Where frame pointers end, or lead astray: nothing is ever mapped there. */
+        if (!system && kept > 0 && address < LOWEST_CODE) continue;
         if (kept == BN_RECORDING_MAX_CHAIN) continue;
         if (system) sample->n_system++;
         chain[kept++] = address;
@@ -168,7 +172,7 @@ static void take_chain(struct cursor *c, struct bn_sample *sample, uint64_t chai
         chain[kept++] = ip;
         sample->n_system = in_system;
     }
-    if (seen > kept || seen >= layout->max_chain) sample->flags |= BN_SAMPLE_CUT;
+    if (seen > BN_RECORDING_MAX_CHAIN || seen >= layout->max_chain) sample->flags |= BN_SAMPLE_CUT;
     sample->n_chain = (uint16_t)kept;
 }
 

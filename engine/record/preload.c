@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -75,6 +76,19 @@ static int become(const char *name, const char *path, char *const *argv, char *c
     return result;
 }
 
+/* The arguments of a call like execl as a list. false when there are too many. */
+#define MAX_ARGUMENTS 1024
+static bool collect(char *list[MAX_ARGUMENTS], const char *first, va_list *rest)
+{
+    const char *argument = first;
+    size_t n = 0;
+    for (; argument != NULL && n + 1 < MAX_ARGUMENTS; argument = va_arg(*rest, const char *))
+        memcpy(&list[n++], &argument, sizeof argument);
+    list[n] = NULL;
+    if (argument != NULL) errno = E2BIG;
+    return argument == NULL;
+}
+
 #define PUBLIC __attribute__((visibility("default")))
 
 PUBLIC int execve(const char *path, char *const argv[], char *const envp[])
@@ -95,4 +109,36 @@ PUBLIC int execv(const char *path, char *const argv[])
 PUBLIC int execvp(const char *file, char *const argv[])
 {
     return become("execvpe", file, argv, environ);
+}
+
+PUBLIC int execl(const char *path, const char *first, ...)
+{
+    char *list[MAX_ARGUMENTS];
+    va_list rest;
+    va_start(rest, first);
+    bool fits = collect(list, first, &rest);
+    va_end(rest);
+    return fits ? become("execve", path, list, environ) : -1;
+}
+
+PUBLIC int execlp(const char *file, const char *first, ...)
+{
+    char *list[MAX_ARGUMENTS];
+    va_list rest;
+    va_start(rest, first);
+    bool fits = collect(list, first, &rest);
+    va_end(rest);
+    return fits ? become("execvpe", file, list, environ) : -1;
+}
+
+PUBLIC int execle(const char *path, const char *first, ...)
+{
+    char *list[MAX_ARGUMENTS];
+    char *const *environment = NULL;
+    va_list rest;
+    va_start(rest, first);
+    bool fits = collect(list, first, &rest);
+    if (fits) environment = va_arg(rest, char *const *);
+    va_end(rest);
+    return fits ? become("execve", path, list, environment) : -1;
 }

@@ -73,7 +73,7 @@ bn_status bn_recording_add_sample(bn_recording *recording, const struct bn_sampl
         own.n_chain = BN_RECORDING_MAX_CHAIN;
         own.flags |= BN_SAMPLE_CUT;
     }
-    if (dump == NULL || registers == NULL) own.n_dump = 0;
+    if (dump == NULL || registers == NULL || r->n_dumps + own.n_dump > BN_RECORDING_MAX_DUMPS) own.n_dump = 0;
     BN_TRY(grow(&r->samples, r->n_samples, 1, &r->samples_room, sizeof *r->samples, err));
     BN_TRY(grow(&r->addresses, r->n_addresses, own.n_chain, &r->addresses_room, sizeof *r->addresses, err));
     own.chain = r->n_addresses;

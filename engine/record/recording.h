@@ -106,6 +106,7 @@ typedef struct bn_recording {
 
 #define BN_RECORDING_MAX_SAMPLES (1u << 24)
 #define BN_RECORDING_MAX_CHAIN 512u
+#define BN_RECORDING_MAX_DUMPS ((size_t)1 << 30) /* bytes; samples behind them have none */
 
 /* Zeroed, a recording is empty. */
 void bn_recording_release(bn_recording *recording);

@@ -157,16 +157,20 @@ static bn_status push_chain(struct resolving *r, const struct bn_sample *sample,
 {
     const uint64_t *chain = r->recording->addresses + sample->chain;
     const struct bn_frame *frames = NULL;
-    size_t n = 0;
+    size_t n = 0, n_chain = sample->n_chain;
     bool rooted;
-    for (size_t i = sample->n_chain; i-- > 0;) {
+    BN_TRY(bn_symbols_chain(r->symbols, sample, chain, &n_chain, err));
+    for (size_t i = n_chain; i-- > 0;) {
         BN_TRY(bn_symbols_at(r->symbols, sample->pid, chain[i], sample->time_ns,
                              BN_SAMPLE_IS_CALLER(sample, i), i < sample->n_system, &frames, &n, err));
         BN_TRY(push_frames(r, frames, n, node, err));
     }
     if (frames == NULL) BN_TRY(bn_stacks_push_name(r->stacks, node, BN_FRAME_UNKNOWN, "[unknown]", err));
-    BN_TRY(bn_symbols_rooted(r->symbols, sample, chain, sample->n_chain, &rooted, err));
+    BN_TRY(bn_symbols_rooted(r->symbols, sample, chain, n_chain, &rooted, err));
     r->quality->rooted += rooted;
+    /* A copy of the stack that ends early does no harm to one that is complete. */
+    unsigned cut = BN_SAMPLE_CUT | (rooted ? 0u : BN_SAMPLE_DUMP_CUT);
+    r->quality->cut += (sample->flags & cut) != 0;
     r->quality->leaf_unknown += frames == NULL || frames[n - 1].kind == BN_FRAME_UNKNOWN;
     return BN_OK;
 }
@@ -195,7 +199,6 @@ static bn_status resolve_sample(struct resolving *r, const struct bn_sample *sam
     BN_TRY(push_chain(r, sample, &node, err));
     bn_stacks_add(r->stacks, node, run, (double)sample->weight, 1);
     r->quality->samples++;
-    r->quality->cut += (sample->flags & (BN_SAMPLE_CUT | BN_SAMPLE_DUMP_CUT)) != 0;
     r->quality->unwound += (sample->flags & BN_SAMPLE_UNWOUND) != 0;
     return BN_OK;
 }

@@ -30,6 +30,7 @@ struct place {
     const struct bn_frame *frames;
     uint32_t n;
     bool unknown, other_build, begins_thread;
+    bool no_code; /* nothing executable is there */
 };
 
 /* An address of a process, from one time to another. */
@@ -283,6 +284,7 @@ static bn_status find_place(bn_symbols *s, const struct bn_mapping *mapping, boo
     else
         BN_TRY(unknown_in(s, &place, o, err));
     place.other_build = o != NULL && o->other_build;
+    place.no_code = o == NULL && !system;
     BN_TRY(bn_pairs_put(&s->place_of, where, file, s->n_places, err));
     s->places[s->n_places] = place;
     *number = s->n_places++;
@@ -340,6 +342,18 @@ bn_status bn_symbols_at(bn_symbols *symbols, uint32_t pid, uint64_t address, uin
     BN_TRY(find_at(symbols, pid, address, time_ns, caller, system, &place, err));
     *frames = place->frames;
     *n = place->n;
+    return BN_OK;
+}
+
+bn_status bn_symbols_chain(bn_symbols *symbols, const struct bn_sample *sample, const uint64_t *chain,
+                           size_t *n_chain, bn_error *err)
+{
+    for (size_t i = sample->n_system; i < *n_chain; i++) {
+        const struct place *place;
+        BN_TRY(find_at(symbols, sample->pid, chain[i], sample->time_ns, BN_SAMPLE_IS_CALLER(sample, i), false,
+                       &place, err));
+        if (place->no_code) *n_chain = i > 0 ? i : 1;
+    }
     return BN_OK;
 }
 

@@ -44,10 +44,15 @@ BN_MUST_CHECK bn_status bn_symbols_at(bn_symbols *symbols, uint32_t pid, uint64_
                                       bool caller, bool system, const struct bn_frame **frames, size_t *n,
                                       bn_error *err);
 
-/* Whether the call chain of a sample goes all the way to where threads begin: _start and what it calls to get
- * to main, main, clone and what it calls to get to a thread's own function. Where these have no names, as in
- * a C library without its symbol table: an address from which this process's C library starts threads, a
- * function without a caller by the unwinding tables, a worker of OpenMP's library. */
+/* How many addresses of a sample's call chain are of code, the first one in any case. A walk over frame
+ * pointers ends in code that keeps none, where it takes other numbers for return addresses: from the first
+ * one on that lies in no executable memory, the chain is not the thread's. */
+BN_MUST_CHECK bn_status bn_symbols_chain(bn_symbols *symbols, const struct bn_sample *sample,
+                                         const uint64_t *chain, size_t *n_chain, bn_error *err);
+/* Whether these addresses go all the way to where threads begin: _start and what it calls to get to main,
+ * main, clone and what it calls to get to a thread's own function. Where these have no names, as in a C
+ * library without its symbol table: an address from which this process's C library starts threads, a function
+ * without a caller by the unwinding tables, a worker of OpenMP's library. */
 BN_MUST_CHECK bn_status bn_symbols_rooted(bn_symbols *symbols, const struct bn_sample *sample,
                                           const uint64_t *chain, size_t n_chain, bool *rooted, bn_error *err);
 

@@ -5,10 +5,8 @@
  * program and all that it starts. Log and library are memory with a descriptor of this process: a program
  * opens them as /proc/PID/fd/N, which stays right in children and when a program closes what it did not open.
  *
- * A program's timers run on its threads' processor time, so that no call of it that sleeps is interrupted,
- * and fire at the system's ticks; this process's run on the clock on the wall, which is finer. The weight of
- * a sample is in both cases the processor time that its thread used since the last one: rates, ticks and
- * delays change how finely it is seen where time goes, not how much of it there is.
+ * The weight of a sample is the processor time that its thread used since the last one (or the wall time):
+ * ticks, delays and rates change how finely it is seen where time goes, not how much of it there is.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -88,15 +86,13 @@ static bn_status open_log(struct timers *t, const struct bn_record_options *o, b
         return bn_fail(err, BN_ERR_UNSUPPORTED, "memfd_create: %s", strerror(errno));
     void *memory = mmap(NULL, t->log_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, t->log_fd, 0);
     if (memory == MAP_FAILED) return bn_fail_errno(err, errno, NULL, "mmap of the sampler's log");
-    bool wall = o->kind == BN_RECORD_WALL;
     t->log = memory;
     t->log->version = BN_AGENT_VERSION;
     t->log->size = t->log_bytes;
     t->log->period_ns = o->period_ns;
-    t->log->clock = interval             ? BN_AGENT_ITIMER
-                    : wall || t->is_self ? BN_AGENT_MONOTONIC
-                                         : BN_AGENT_THREAD_CPU;
-    t->log->wall = wall;
+    t->log->clock = interval                    ? BN_AGENT_ITIMER
+                    : o->kind == BN_RECORD_WALL ? BN_AGENT_MONOTONIC
+                                                : BN_AGENT_THREAD_CPU;
     t->log->dump_bytes = o->dump_bytes;
     t->log->late = !t->is_self;
     atomic_store(&t->log->used, (sizeof *t->log + 63) & ~(uint64_t)63);

@@ -210,6 +210,20 @@ static bn_status replace_chain(struct unwinding *u, struct bn_sample *sample, bn
     return BN_OK;
 }
 
+/* Where the copy of the stack ended, frame pointers may know the rest: behind the outermost address that both
+ * chains have. */
+static void splice(struct unwinding *u, const uint64_t *old, size_t n_old)
+{
+    for (size_t i = u->n_chain; i-- > 1;)
+        for (size_t j = 1; j < n_old; j++) {
+            if (old[j] != u->chain[i]) continue;
+            size_t more = bn_min_size(n_old - j - 1, BN_RECORDING_MAX_CHAIN - u->sample->n_system - i - 1);
+            memcpy(u->chain + i + 1, old + j + 1, more * sizeof *old);
+            u->n_chain = i + 1 + more;
+            return;
+        }
+}
+
 static bn_status unwind_sample(struct unwinding *u, struct bn_sample *sample, bn_error *err)
 {
     struct session *session;
@@ -226,10 +240,13 @@ static bn_status unwind_sample(struct unwinding *u, struct bn_sample *sample, bn
     struct bn_sample own = *sample;
     own.n_system = 0;
     const uint64_t *old = u->recording->addresses + sample->chain + sample->n_system;
-    size_t n_old = sample->n_chain - sample->n_system;
+    size_t n_old = (size_t)sample->n_chain - sample->n_system;
+    BN_TRY(bn_symbols_chain(u->symbols, &own, old, &n_old, err));
     BN_TRY(bn_symbols_rooted(u->symbols, &own, old, n_old, &was_rooted, err));
+    if (u->past_dump) splice(u, old, n_old);
     BN_TRY(bn_symbols_rooted(u->symbols, &own, u->chain, u->n_chain, &is_rooted, err));
-    if (u->past_dump && !is_rooted) sample->flags |= BN_SAMPLE_DUMP_CUT;
+    sample->flags &= (uint16_t)~BN_SAMPLE_DUMP_CUT;
+    if (u->past_dump && !is_rooted && !was_rooted) sample->flags |= BN_SAMPLE_DUMP_CUT;
     /* Frame pointers leave out a function that has not set its own yet: of two chains to the root the longer
      * one knows more. */
     bool further = is_rooted != was_rooted ? is_rooted : u->n_chain > n_old;

@@ -43,6 +43,9 @@ says 0 "a gate of selves" '^PASSED' diff_ calls --vs calls_more --fail-above 6
 says 1 "a gate of totals" '^FAILED: p gained 8' diff_ calls --vs calls_more --fail-above 6 --by total
 says 0 "the same files pass" '^PASSED' diff_ old?.folded --vs old?.folded --fail-above 0
 says 0 "and nothing changed" '^NO CHANGE FOUND$' diff_ old?.folded --vs old?.folded
+says 1 "unless one may have been missed, with --strict" '^FAILED: no significant gain over 1 points; one under [0-9.]+ may have been missed$' \
+    diff_ old?.folded --vs old?.folded --fail-above 1 --strict
+says 0 "which depends on the limit" '^PASSED: no significant gain over 3 points$' diff_ old?.folded --vs old?.folded --fail-above 3 --strict
 says 0 "what is gone stays" ' gone +sort$' diff_ old?.folded --vs other?.folded
 says 0 "what is new is marked" ' new +partial_sort$' diff_ old?.folded --vs other?.folded
 says 1 "what is new is a gain" 'FAILED: partial_sort gained 9' diff_ old?.folded --vs other?.folded --fail-above 5
@@ -60,8 +63,10 @@ printf 'main;f 3\nmain;g 2\n' >few
 says 1 "too few samples fail a gate" '^FAILED: nothing could be judged' diff_ few --vs few --fail-above 50
 says 0 "without a gate it says so" '^NOT JUDGED' diff_ few --vs few
 says 1 "weights of single runs fail a gate" 'FAILED: nothing could be judged: weights need two runs' diff_ half --vs sixty --same-work --fail-above 50
+echo 'main;g 100' >without
+says 1 "a run without weight is no run" 'run 2 after has no weight' diff_ half --vs half without --root f --fail-above 50
 echo 'main;f 0' >zero
-says 1 "a run without weight is no run" 'run 2 after has no weight' diff_ half --vs half zero --fail-above 50
+says 4 "a file without any is malformed" 'no stack' diff_ half --vs zero --fail-above 50
 
 # ---- forms ----
 says 0 "JSON on standard output" '"schema": "bn.stacks-diff/1"' diff_ old?.folded --vs new?.folded --json
@@ -84,9 +89,13 @@ check "in which kinds are marked" sh -c "'$fg' diff old1.folded --vs new1.folded
 diff_ half --vs sixty -o out.folded 2>said
 check "the file's name says the form" grep -qx 'main;f 5000 6000' out.folded
 check "the verdict is told beside a file" grep -q 'CHANGED' said
+check "a picture" sh -c "'$fg' diff old?.folded --vs other?.folded -q -o diff.svg && grep -q '<svg' diff.svg && grep -q 'new: only after' diff.svg"
+if command -v python3 >/dev/null; then check "it is XML" python3 -c 'import xml.dom.minidom; xml.dom.minidom.parse("diff.svg")'; fi
+says 1 "with the verdict, and the gate's end" '>FAILED: partial_sort gained' diff_ old?.folded --vs other?.folded --fail-above 5 --format svg
 same() { diff_ old?.folded --vs new?.folded "$@" >a 2>&1; diff_ old?.folded --vs new?.folded "$@" >b 2>&1; cmp a b; }
 check "the same text twice" same
 check "the same JSON twice" same --json
+check "the same picture twice" same --format svg
 lacks "no colours but on a terminal" $'\x1b' diff_ old?.folded --vs new?.folded
 says 0 "colours where asked" $'\x1b\\[31m' diff_ old?.folded --vs new?.folded --color always
 says 0 "--top" 'and [0-9]+ more' diff_ old?.folded --vs new?.folded --top 1

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Computes and ends by a signal, or by _exit.
+ * Computes and ends by a signal, by _exit, or by becoming another program.
  *
- *     crash [CPU_MS [segv|kill|exit]]      300 and segv unless they are given
+ *     crash [CPU_MS [segv|kill|exit|execv PROGRAM ARGUMENT|execl PROGRAM ARGUMENT]]      300 and segv
  */
 #include "sampled.h"
 
@@ -23,6 +23,8 @@ int main(int argc, char **argv)
     const char *how = argc > 2 ? argv[2] : "segv";
     uint64_t x = before_the_end(argument(argc, argv, 300) * 1000000u);
     if (strcmp(how, "exit") == 0) _exit((int)(x & 0));
+    if (argc > 4 && strcmp(how, "execv") == 0) execvp(argv[3], argv + 3);
+    if (argc > 4 && strcmp(how, "execl") == 0) execl(argv[3], argv[3], argv[4], NULL);
     raise(strcmp(how, "kill") == 0 ? SIGKILL : SIGSEGV);
     return 0;
 }

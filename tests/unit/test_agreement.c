@@ -193,6 +193,7 @@ static void rows_say_what_was_seen(void **state)
     assert_string_equal(a.rows[0].name, "UpProjection");
     assert_true(a.both > 1000 && a.other == 0);
     assert_true(row(&a, BN_FRAME_SLOT, "i2s_gemv_ref")->samples > 1000);
+    assert_true(row(&a, BN_FRAME_SLOT, "i2s_gemv_ref")->besides == 0);
     bn_json *doc = bn_json_new_object();
     bool agrees;
     bn_agreement_put(doc, &a);
@@ -302,6 +303,17 @@ static void runs_that_vary_widen_the_intervals(void **state)
     assert_true(agreed >= 51);
 }
 
+static void put_scheduling(struct views *v, uint64_t first_ns, uint64_t second_ns)
+{
+    bn_json *scheduling = bn_json_put_object(v->measured->about, "scheduling");
+    bn_json *cpu = bn_json_put_array(scheduling, "cpu_ns"),
+            *waited = bn_json_put_array(scheduling, "waited_ns");
+    bn_json_add_u64(cpu, 1000000);
+    bn_json_add_u64(cpu, 1000000);
+    bn_json_add_u64(waited, first_ns);
+    bn_json_add_u64(waited, second_ns);
+}
+
 static void what_cannot_be_compared_says_why(void **state)
 {
     struct views v;
@@ -312,13 +324,15 @@ static void what_cannot_be_compared_says_why(void **state)
     bn_agreement_release(&a);
 
     make_views(&v, BN_PROF_BRICK, 2, 2, 3000, &HONEST);
-    bn_json *scheduling = bn_json_put_object(v.measured->about, "scheduling");
-    bn_json_put_u64(scheduling, "cpu_ns", 1000000);
-    bn_json_put_u64(scheduling, "waited_ns", 10000);
+    put_scheduling(&v, 1000, 1000);
     a = agreement_of(&v);
-    assert_true(a.agrees);
+    assert_true(a.agrees && a.busy_runs == 0);
     bn_agreement_release(&a);
-    bn_json_put_u64(scheduling, "waited_ns", 50000);
+    put_scheduling(&v, 1000, 50000); /* the other run is enough */
+    a = agreement_of(&v);
+    assert_true(a.agrees && a.busy_runs == 1 && a.samples < 3000);
+    bn_agreement_release(&a);
+    put_scheduling(&v, 50000, 60000);
     a = agreement_of(&v);
     assert_false(a.agrees);
     assert_non_null(strstr(a.why, "too busy"));

@@ -260,6 +260,29 @@ static void what_cannot_be_compared_is_refused(void **state)
     refuse("f 1\n", "f 0\n", "samples", "cpu", BN_ERR_MISMATCH);
 }
 
+static void memory_that_is_short_is_an_error(void **state)
+{
+    (void)state;
+    bn_stacks *before = NULL, *after = NULL;
+    append(&before, "a;b;c 13\na;b 200\n");
+    append(&after, "a;b;c 213\na;d 20\n");
+    uint64_t held = bn_mem_stats().bytes_now;
+    bn_status status = BN_ERR_NOMEM;
+    for (uint64_t n = 1; status != BN_OK; n++) {
+        bn_error err = {0};
+        struct bn_diff d;
+        assert_true(n < 1000);
+        bn_mem_fail_after(n);
+        status = bn_diff(&d, before, after, &SAME_WORK, &err);
+        bn_mem_fail_after(0);
+        assert_true(status == BN_OK || status == BN_ERR_NOMEM);
+        bn_diff_release(&d);
+        assert_int_equal(bn_mem_stats().bytes_now, held);
+    }
+    bn_stacks_close(before);
+    bn_stacks_close(after);
+}
+
 /* ---- which test, and of what ---- */
 
 static void without_samples_it_is_welch(void **state)
@@ -643,6 +666,7 @@ int main(void)
         cmocka_unit_test(frames_are_matched_by_name),
         cmocka_unit_test(the_same_gives_nothing),
         cmocka_unit_test(what_cannot_be_compared_is_refused),
+        cmocka_unit_test(memory_that_is_short_is_an_error),
         cmocka_unit_test(without_samples_it_is_welch),
         cmocka_unit_test(runs_that_agree_by_chance_are_not_believed),
         cmocka_unit_test(weight_is_not_evidence),

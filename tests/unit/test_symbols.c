@@ -540,7 +540,7 @@ static size_t chain_names(bn_symbols *symbols, const bn_recording *r, const char
     return kept;
 }
 
-static void expect_chain(const struct capture *c)
+static void expect_chain_with(const struct capture *c, const char *debug_path)
 {
     static const char *const WANTED[] = {"chain_capture", "chain_4", "chain_3", "chain_2",
                                          "chain_2",       "chain_2", "chain_1"};
@@ -548,7 +548,7 @@ static void expect_chain(const struct capture *c)
     bn_recording recording;
     bool rooted;
     record_capture(&recording, c, c->n_dump);
-    bn_symbols *symbols = open_symbols(&recording, NULL);
+    bn_symbols *symbols = open_symbols(&recording, debug_path);
     assert_int_equal(bn_symbols_unwind(symbols, &recording, NULL), BN_OK);
     assert_int_equal(recording.samples[0].flags, BN_SAMPLE_UNWOUND);
     assert_int_equal(chain_names(symbols, &recording, names, 20, "chain_"), BN_ARRAY_LEN(WANTED));
@@ -565,6 +565,13 @@ static void expect_chain(const struct capture *c)
     assert_int_equal(recording.samples[0].n_chain, n);
     bn_symbols_close(symbols);
     bn_recording_release(&recording);
+}
+
+/* Whether or not the C library has names. */
+static void expect_chain(const struct capture *c)
+{
+    expect_chain_with(c, NULL);
+    expect_chain_with(c, "/nonexistent");
 }
 
 static void copied_stacks_are_unwound_to_the_root(void **state)
@@ -613,6 +620,57 @@ static void a_copy_that_ends_early_is_said(void **state)
     record_capture(&recording, &c, c.n_dump);
     symbols = open_symbols(&recording, NULL);
     assert_int_equal(bn_symbols_unwind(symbols, &recording, NULL), BN_OK);
+    bn_symbols_close(symbols);
+    bn_recording_release(&recording);
+}
+
+static void *main_returns_to;
+int main(int argc, char **argv);
+
+static void *thread_returns_to(void *unused)
+{
+    (void)unused;
+    return __builtin_return_address(0);
+}
+
+static void complete_chains_are_told_from_broken_ones(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    void *start_thread;
+    assert_int_equal(pthread_create(&thread, NULL, thread_returns_to, NULL), 0);
+    assert_int_equal(pthread_join(thread, &start_thread), 0);
+    const uint64_t own = (uintptr_t)stack_end, in_main = (uintptr_t)main + 1, in_qsort = (uintptr_t)qsort + 1,
+                   in_libc = (uintptr_t)main_returns_to, in_thread = (uintptr_t)start_thread;
+    const struct {
+        uint64_t chain[4];
+        size_t n, of_code;
+        bool rooted;
+    } cases[] = {
+        {{own}, 1, 1, false},
+        {{own, in_main}, 2, 2, true},
+        {{own, in_main, in_libc}, 3, 3, true},
+        {{own, in_main, in_libc, 5}, 4, 3, true},
+        {{own, 5, in_main, in_libc}, 4, 1, false},
+        {{own, in_qsort}, 2, 2, false},
+        {{own, in_thread}, 2, 2, true},
+        {{own, in_thread, 0x7123456789ab, in_main}, 4, 2, true},
+        {{5, in_main}, 2, 1, false},
+    };
+    bn_recording recording = {0};
+    struct bn_sample sample = {.time_ns = UINT64_MAX / 2, .pid = (uint32_t)getpid()};
+    assert_int_equal(bn_recording_read_maps(&recording, 0, NULL), BN_OK);
+    bn_recording_finish(&recording);
+    /* A C library may come with its debugging files: it is the one without that is hard. */
+    bn_symbols *symbols = open_symbols(&recording, "/nonexistent");
+    for (size_t i = 0; i < BN_ARRAY_LEN(cases); i++) {
+        size_t n = cases[i].n;
+        bool rooted;
+        assert_int_equal(bn_symbols_chain(symbols, &sample, cases[i].chain, &n, NULL), BN_OK);
+        assert_int_equal(n, cases[i].of_code);
+        assert_int_equal(bn_symbols_rooted(symbols, &sample, cases[i].chain, n, &rooted, NULL), BN_OK);
+        if (rooted != cases[i].rooted) fail_msg("case %zu", i);
+    }
     bn_symbols_close(symbols);
     bn_recording_release(&recording);
 }
@@ -761,6 +819,7 @@ static int end(void **state)
 int main(int argc, char **argv)
 {
     (void)argc;
+    main_returns_to = __builtin_return_address(0);
     char self[4096];
     if (realpath(argv[0], self) == NULL) return 1;
     *strrchr(self, '/') = '\0';
@@ -777,6 +836,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(kernel_symbols_are_read_when_they_are_shown),
         cmocka_unit_test(copied_stacks_are_unwound_to_the_root),
         cmocka_unit_test(a_copy_that_ends_early_is_said),
+        cmocka_unit_test(complete_chains_are_told_from_broken_ones),
         cmocka_unit_test(samples_become_stacks),
         cmocka_unit_test(short_memory_is_an_error),
     };

@@ -4,6 +4,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/error.h"
 #include "tools/cli/print_json.h"
@@ -20,16 +21,59 @@ const struct bn_option bn_flamegraph_bricks_options[] = {
 
 /* ---- the table ---- */
 
-/* A node's own time, and that of its kernels and the bricks in it. */
-static void put_tree(struct bn_buf *out, const bn_stacks *view, const double *totals)
+/* Nodes in the order of the table: siblings by their totals. */
+struct line {
+    uint32_t parent, node;
+    double total;
+};
+
+static int by_parent(const void *a, const void *b)
 {
-    bn_buf_printf(out, "%14s %14s %7s\n", "total (ms)", "self (ms)", "% wall");
-    for (uint32_t i = 1; i < view->n_nodes; i++) {
-        const struct bn_frame *f = bn_stacks_frame(view, i);
-        bn_buf_printf(out, "%14.3f %14.3f %7.2f  %*s%s\n", totals[i] / 1e6, bn_stacks_self(view, i, 0) / 1e6,
-                      totals[0] > 0 ? 100 * totals[i] / totals[0] : 0, 2 * ((int)view->nodes[i].depth - 1),
-                      "", f->name);
+    const struct line *x = a, *y = b;
+    if (x->parent != y->parent) return x->parent < y->parent ? -1 : 1;
+    if (x->total < y->total || x->total > y->total) return x->total > y->total ? -1 : 1;
+    return x->node < y->node ? -1 : 1;
+}
+
+/* The lines of a parent's children begin here. */
+static size_t first_line(const struct line *lines, size_t n, uint32_t parent)
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (lines[middle].parent < parent)
+            low = middle + 1;
+        else
+            high = middle;
     }
+    return low;
+}
+
+static void put_below(struct bn_buf *out, const bn_stacks *view, const struct line *lines, uint32_t parent,
+                      double whole)
+{
+    size_t n = view->n_nodes - 1;
+    for (size_t i = first_line(lines, n, parent); i < n && lines[i].parent == parent; i++) {
+        uint32_t node = lines[i].node;
+        bn_buf_printf(out, "%14.3f %14.3f %7.2f  %*s%s\n", lines[i].total / 1e6,
+                      bn_stacks_self(view, node, 0) / 1e6, whole > 0 ? 100 * lines[i].total / whole : 0,
+                      2 * ((int)view->nodes[node].depth - 1), "", bn_stacks_frame(view, node)->name);
+        put_below(out, view, lines, node, whole);
+    }
+}
+
+/* A node's own time, and with that of its kernels and the bricks in it. */
+static bn_status put_tree(struct bn_buf *out, const bn_stacks *view, const double *totals, bn_error *err)
+{
+    struct line *lines = bn_alloc(view->n_nodes, sizeof *lines);
+    if (lines == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (uint32_t i = 1; i < view->n_nodes; i++)
+        lines[i - 1] = (struct line){view->nodes[i].parent, i, totals[i]};
+    qsort(lines, view->n_nodes - 1, sizeof *lines, by_parent);
+    bn_buf_printf(out, "%14s %14s %7s\n", "total (ms)", "self (ms)", "% wall");
+    put_below(out, view, lines, BN_STACKS_ROOT, totals[0]);
+    bn_free(lines);
+    return BN_OK;
 }
 
 static bn_status print_tree(struct bn_buf *out, const bn_stacks *measured, const struct bn_args *args,
@@ -45,23 +89,29 @@ static bn_status print_tree(struct bn_buf *out, const bn_stacks *measured, const
     bn_status status = totals != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
     if (status == BN_OK) {
         bn_stacks_totals(view, 0, totals);
-        put_tree(out, view, totals);
+        status = put_tree(out, view, totals, err);
     }
     bn_free(totals);
     bn_stacks_close(view);
     return status;
 }
 
-static void put_row(struct bn_buf *out, const struct bn_agreement_row *r)
+static void put_row(struct bn_buf *out, const struct bn_agreement_row *r, bool verdict)
 {
     bn_buf_printf(out, "%8.2f %9.2f %9llu", 100 * r->measured, 100 * r->sampled,
                   (unsigned long long)r->samples);
     if (r->compared)
         bn_buf_printf(out, "  %6.2f to %6.2f  %-7s", 100 * r->low, 100 * r->high,
-                      r->agrees ? "agrees" : "DIFFERS");
+                      !verdict    ? "-"
+                      : r->agrees ? "agrees"
+                                  : "DIFFERS");
     else
         bn_buf_printf(out, "  %16s  %-7s", "", "-");
-    bn_buf_printf(out, "  %s%s\n", r->name, r->kind == BN_FRAME_SLOT ? " (by its function)" : "");
+    bn_buf_printf(out, "  %s%s", r->name, r->kind == BN_FRAME_SLOT ? " (by its function)" : "");
+    if (r->compared && !r->agrees && r->besides > 0)
+        bn_buf_printf(out, "; %llu samples between its stamps ran something else",
+                      (unsigned long long)r->besides);
+    bn_buf_putc(out, '\n');
 }
 
 static void put_agreement(struct bn_buf *out, const struct bn_agreement *a)
@@ -69,7 +119,7 @@ static void put_agreement(struct bn_buf *out, const struct bn_agreement *a)
     bool waits = false;
     bn_buf_printf(out, "\n%8s %9s %9s  %16s\n", "measured", "sampled", "samples", "95 %, all rows");
     for (size_t i = 0; i < a->n; i++) {
-        put_row(out, &a->rows[i]);
+        put_row(out, &a->rows[i], a->why[0] == '\0');
         waits = waits || !a->rows[i].compared;
     }
     if (waits)
@@ -78,6 +128,8 @@ static void put_agreement(struct bn_buf *out, const struct bn_agreement *a)
         bn_buf_printf(
             out, "kernels: in %llu of %llu samples the profiler names another than the function that ran\n",
             (unsigned long long)a->other, (unsigned long long)a->both);
+    if (a->busy_runs > 0 && a->why[0] == '\0')
+        bn_buf_printf(out, "left out: %zu runs in which the machine was too busy\n", a->busy_runs);
     if (a->why[0] != '\0')
         bn_buf_printf(out, "not compared: %s\n", a->why);
     else
@@ -171,10 +223,24 @@ static bn_status report(struct bn_args *args, const bn_stacks *stacks, bn_error 
     return status;
 }
 
+/* Options of recording do nothing to files. */
+static bn_status check_options(const struct bn_args *args, bn_error *err)
+{
+    const struct bn_option *const TABLES[] = {bn_flamegraph_record_options, bn_flamegraph_workload_options};
+    for (size_t i = 0; i < args->n_values && args->n_operands > 0; i++)
+        for (size_t t = 0; t < BN_ARRAY_LEN(TABLES); t++)
+            for (const struct bn_option *o = TABLES[t]; o->name != NULL; o++)
+                if (args->values[i].option == o && !args->values[i].from_env)
+                    return bn_fail(err, BN_ERR_ARG, "--%s is about recording, and files were recorded before",
+                                   o->name);
+    return BN_OK;
+}
+
 bn_status bn_flamegraph_bricks(struct bn_args *args, bn_error *err)
 {
     struct bn_flamegraph_recorded recorded = {0};
     struct bn_flamegraph_workload workload;
+    BN_TRY(check_options(args, err));
     if (args->n_operands > 0) {
         BN_TRY(bn_flamegraph_read(&recorded.stacks, args->operands, args->n_operands, err));
     } else {

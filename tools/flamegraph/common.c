@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "tools/cli/report.h"
 
 const struct bn_option bn_flamegraph_view_options[] = {
     {.name = "tags",
@@ -37,13 +38,35 @@ const struct bn_option bn_flamegraph_output_option[] = {
     {0},
 };
 
+/* Text of perf may have several events, of which one is read. */
+static void warn_of_others(const bn_stacks *stacks, const char *path)
+{
+    const char *read = "", *name = "other events";
+    uint64_t samples = 0;
+    const bn_json *left_out = bn_json_get(stacks->about, "left_out");
+    (void)bn_json_string(bn_json_get(stacks->about, "event"), &read);
+    for (const bn_json *o = bn_json_first(left_out); o != NULL; o = bn_json_next(o)) {
+        (void)bn_json_string(bn_json_get(o, "event"), &name);
+        (void)bn_json_u64(bn_json_get(o, "samples"), &samples);
+        bn_report_warning("%s: %s is read; %llu samples of %s are left out", path, read,
+                          (unsigned long long)samples, name);
+    }
+}
+
+static bn_status read_one(bn_stacks **out, const char *path, bn_error *err)
+{
+    BN_TRY(bn_stacks_read(out, path, err));
+    warn_of_others(*out, path);
+    return BN_OK;
+}
+
 bn_status bn_flamegraph_read(bn_stacks **out, const char *const *paths, size_t n, bn_error *err)
 {
-    BN_TRY(bn_stacks_read(out, paths[0], err));
+    BN_TRY(read_one(out, paths[0], err));
     bn_status status = BN_OK;
     for (size_t i = 1; i < n && status == BN_OK; i++) {
         bn_stacks *more = NULL;
-        status = bn_stacks_read(&more, paths[i], err);
+        status = read_one(&more, paths[i], err);
         if (status == BN_OK) status = bn_stacks_append(*out, more, err);
         bn_stacks_close(more);
     }

@@ -12,7 +12,7 @@
 #include "tools/flamegraph/diff_report.h"
 #include "tools/flamegraph/flamegraph.h"
 
-#define MAX_BYTES (256u << 20)
+#define MAX_BYTES (512u << 20)
 
 const struct bn_option bn_flamegraph_diff_options[] = {
     {.name = "vs", .help = "parts the files: those in front of it are before, those behind it after"},
@@ -30,16 +30,30 @@ const struct bn_option bn_flamegraph_diff_options[] = {
      .arg = "PERCENT",
      .preset = "0.1",
      .help = "leave out rows with less on both sides, and judge nothing that has less in their mean"},
+    {.name = "widths",
+     .arg = "union|before|after",
+     .group = "Picture",
+     .preset = "union",
+     .help = "how wide frames are: the mean of both sides' shares, or a side's"},
     {.name = "fail-above",
      .arg = "PERCENT",
      .group = "Gate",
      .help = "exit 1 when a function has significantly more, by more percentage points than this (with "
              "--same-work: per cent of the weight before, also of the whole), or when nothing can be judged"},
+    {.name = "strict",
+     .group = "Gate",
+     .help = "exit 1 also when a gain of more than --fail-above may have been missed"},
     {.name = "level",
      .arg = "P",
      .group = "Gate",
      .preset = "0.05",
      .help = "share of false ones among what is called significant"},
+    {.name = "widths",
+     .arg = "union|before|after",
+     .group = "Picture",
+     .preset = "union",
+     .help = "how wide a frame is drawn: the mean of both sides' shares, or one side's; beside what is there "
+             "after stands what is gone"},
     {0},
 };
 
@@ -82,30 +96,39 @@ static bn_status read_sides(bn_stacks *sides[2], const struct bn_args *args, bn_
     return read_side(&sides[1], args, at, args->n_operands - at, err);
 }
 
+static bn_status draw(struct bn_buf *out, const struct bn_args *args, const struct bn_diff_report *report,
+                      const char *verdict, bn_error *err)
+{
+    struct bn_svg_options options;
+    BN_TRY(bn_flamegraph_read_picture(&options, args, err));
+    options.widths = (enum bn_svg_widths)bn_opt_choice(args, "widths");
+    if (options.title == NULL) options.title = "Before and after";
+    if (options.subtitle == NULL) options.subtitle = verdict;
+    if (options.notes == NULL) options.notes = report->diff->method;
+    return bn_svg_diff(out, report->diff, &options, err);
+}
+
 static bn_status write_report(const struct bn_args *args, const struct bn_diff_report *report, bn_error *err)
 {
-    struct bn_buf out = {.max = MAX_BYTES};
+    struct bn_buf out = {.max = MAX_BYTES}, verdict = {.max = 2 * BN_STACKS_MAX_NAME};
     const char *path = bn_opt_str(args, "output");
     bool to_file = path != NULL && strcmp(path, "-") != 0;
     enum format format = format_of(args);
-    bn_status status = BN_OK;
-    if (format == FORMAT_TEXT)
+    bn_diff_report_verdict(&verdict, report);
+    bn_status status = bn_buf_check(&verdict, err);
+    if (status == BN_OK && format == FORMAT_TEXT)
         bn_diff_report_text(&out, report, !to_file && bn_report_color(stdout));
-    else if (format == FORMAT_FOLDED)
+    else if (status == BN_OK && format == FORMAT_FOLDED)
         bn_diff_report_folded(&out, report->diff);
-    else if (format == FORMAT_JSON)
+    else if (status == BN_OK && format == FORMAT_JSON)
         status = bn_diff_report_json(&out, report, err);
-    else
-        status = bn_fail(err, BN_ERR_UNSUPPORTED, "no picture yet");
+    else if (status == BN_OK)
+        status = draw(&out, args, report, verdict.data, err);
     if (status == BN_OK && format == FORMAT_JSON && !to_file) bn_report_json_began();
     if (status == BN_OK) status = bn_flamegraph_write(args, &out, err);
+    if (status == BN_OK && (format != FORMAT_TEXT || to_file)) bn_report_note(0, "%s", verdict.data);
     bn_buf_release(&out);
-    if (status == BN_OK && (format != FORMAT_TEXT || to_file)) {
-        struct bn_buf verdict = {.max = 2 * BN_STACKS_MAX_NAME};
-        bn_diff_report_verdict(&verdict, report);
-        bn_report_note(0, "%s", verdict.data);
-        bn_buf_release(&verdict);
-    }
+    bn_buf_release(&verdict);
     return status;
 }
 
@@ -116,8 +139,8 @@ static bn_status report(struct bn_args *args, const struct bn_diff *diff, double
     uint32_t top = 0;
     BN_TRY(bn_opt_u32(args, "top", 0, UINT32_MAX, &top, err));
     if (bn_opt_given(args, "fail-above")) BN_TRY(bn_opt_f64(args, "fail-above", 0, 1e6, &fail_above, err));
-    bn_status status =
-        bn_diff_report_make(&r, diff, bn_opt_choice(args, "by") == 1, top, min, fail_above / 100, err);
+    bn_status status = bn_diff_report_make(&r, diff, bn_opt_choice(args, "by") == 1, top, min,
+                                           fail_above / 100, bn_opt_flag(args, "strict"), err);
     if (status == BN_OK) status = write_report(args, &r, err);
     if (status == BN_OK && r.gate_failed) args->exit_code = BN_EXIT_NEGATIVE;
     bn_diff_report_release(&r);

@@ -88,15 +88,17 @@ static void judge_gate(struct bn_diff_report *r)
     if (!r->gate) return;
     r->gate_failed = (r->n_judged == 0 && !r->whole_judged) || r->worst_gain > r->fail_above;
     if (r->diff->same_work && whole->significant && gain > r->fail_above) r->gate_failed = true;
+    if (r->strict && r->misses > r->fail_above) r->gate_failed = true;
 }
 
 bn_status bn_diff_report_make(struct bn_diff_report *out, const struct bn_diff *diff, bool by_total,
-                              size_t top, double min, double fail_above, bn_error *err)
+                              size_t top, double min, double fail_above, bool strict, bn_error *err)
 {
     *out = (struct bn_diff_report){.diff = diff,
                                    .by_total = by_total,
                                    .min = min,
                                    .fail_above = fail_above,
+                                   .strict = strict,
                                    .worst = BN_STACKS_NONE,
                                    .finds = (double)NAN,
                                    .misses = (double)NAN};
@@ -152,10 +154,11 @@ void bn_diff_report_verdict(struct bn_buf *out, const struct bn_diff_report *r)
     } else if (r->gate_failed && r->worst_gain > r->fail_above) {
         bn_buf_printf(out, "FAILED: %s gained %.2f %s, more than %g", r->diff->tree->frames[r->worst].name,
                       100 * r->worst_gain, unit_of(r), limit);
-    } else if (r->gate_failed) {
+    } else if (r->gate_failed && whole->significant && gain > limit) {
         bn_buf_printf(out, "FAILED: the whole gained %.2f %%, more than %g", gain, limit);
     } else {
-        bn_buf_printf(out, "PASSED: no significant gain over %g %s", limit, unit_of(r));
+        bn_buf_printf(out, "%s: no significant gain over %g %s", r->gate_failed ? "FAILED" : "PASSED", limit,
+                      unit_of(r));
         if (r->misses > r->fail_above)
             bn_buf_printf(out, "; one under %.2f may have been missed", 100 * r->misses);
     }

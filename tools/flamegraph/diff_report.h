@@ -25,13 +25,14 @@ struct bn_diff_report {
     uint32_t worst;         /* the function that gained most, significantly; BN_STACKS_NONE */
     double worst_gain;      /* its share; 0 */
     double finds, misses;   /* the least and the greatest detectable change of those listed; NaN */
+    bool strict;            /* the gate fails also when a gain over fail_above may have been missed */
     bool gate, gate_failed; /* gate_failed also when there is a gate and nothing was judged */
 };
 
 /* top: most functions that text shows, 0: all. */
 BN_MUST_CHECK bn_status bn_diff_report_make(struct bn_diff_report *out, const struct bn_diff *diff,
                                             bool by_total, size_t top, double min, double fail_above,
-                                            bn_error *err);
+                                            bool strict, bn_error *err);
 void bn_diff_report_release(struct bn_diff_report *report);
 
 /* The value that is compared, in shares of the whole, or with same_work of the whole before. */

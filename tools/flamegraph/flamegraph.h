@@ -17,6 +17,14 @@ extern const struct bn_option bn_flamegraph_view_options[];
 /* --output: where a command's result goes. */
 extern const struct bn_option bn_flamegraph_output_option[];
 
+#define BN_FLAMEGRAPH_MAX_BYTES ((size_t)1 << 30) /* of a result */
+
+/* The commands, each in its own file, and the options that only it has. */
+extern const struct bn_option bn_flamegraph_text_options[], bn_flamegraph_export_options[];
+bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err);
+bn_status bn_flamegraph_fold(struct bn_args *args, bn_error *err);
+bn_status bn_flamegraph_export(struct bn_args *args, bn_error *err);
+
 /* Reads files in any format, the runs of each behind those of the one before. "-" is standard input. */
 BN_MUST_CHECK bn_status bn_flamegraph_read(bn_stacks **out, const char *const *paths, size_t n,
                                            bn_error *err);

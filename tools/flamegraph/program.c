@@ -14,6 +14,9 @@
 #include "tools/cli/report.h"
 #include "tools/flamegraph/flamegraph.h"
 
+#define LEAST_SHARE 0.9 /* of the time that ran: less than that sampled is told */
+#define LEAST_NS 1e8    /* of time, for that to mean anything */
+
 struct job {
     const struct bn_args *args;
     const char *const *argv;
@@ -22,6 +25,7 @@ struct job {
     uint32_t runs;
     int fds[3];
     bn_json *processes;
+    double user_s; /* of all runs */
     struct bn_delivery_sum delivery;
     struct bn_symbols_counts symbols;
 };
@@ -80,6 +84,7 @@ static bn_status run_once(struct job *job, struct bn_flamegraph_recorded *out, s
     bn_status status = bn_record_program(&recording, &process, &job->options, job->argv, job->fds, err);
     if (status == BN_OK) {
         put_process(job->processes, &process);
+        job->user_s += seconds(process.usage.ru_utime);
         bn_delivery_add(&job->delivery, &recording);
         /* What was chosen for the first run is kept, so that all are recorded alike. */
         job->options.tier = (int)recording.delivery.tier;
@@ -90,6 +95,18 @@ static bn_status run_once(struct job *job, struct bn_flamegraph_recorded *out, s
     }
     bn_recording_release(&recording);
     return status;
+}
+
+/* Time of which there are no samples, though none were lost: the way of sampling did not see it. */
+static void warn_of_gaps(const struct job *job)
+{
+    const struct bn_delivery *d = &job->delivery.delivery;
+    double ran = d->system && d->cpu_known ? (double)d->cpu_ns : job->user_s * 1e9;
+    if (d->kind != BN_RECORD_CPU || ran < LEAST_NS || job->delivery.weight >= LEAST_SHARE * ran) return;
+    bn_report_warning(
+        "only %.0f %% of the time on processors was sampled: threads that end before their first "
+        "sample are not seen; a higher --frequency sees more of them",
+        100 * job->delivery.weight / ran);
 }
 
 static bn_status run_all(struct job *job, struct bn_flamegraph_recorded *out, bn_error *err)
@@ -104,6 +121,7 @@ static bn_status run_all(struct job *job, struct bn_flamegraph_recorded *out, bn
             memcpy(d->refused, refused, sizeof refused);
     }
     bn_flamegraph_warn(&job->delivery.delivery);
+    warn_of_gaps(job);
     return BN_OK;
 }
 

@@ -16,7 +16,10 @@
 
 #define MAX_RUNS 256u
 #define FEW_SAMPLES 100u
-#define DUMP_BYTES 16384u
+/* Of stack with each sample: what shows the caller of a function that has set no frame pointer yet; and all
+ * of a usual one. */
+#define MEND_BYTES 1024u
+#define DUMP_BYTES 32768u
 #define TABLE_ROWS 30u
 #define MAX_OUTPUT_BYTES ((size_t)1 << 30)
 
@@ -39,11 +42,12 @@ const struct bn_option bn_flamegraph_record_options[] = {
      .preset = "auto",
      .help = "how samples are taken; auto: the first of these that works here"},
     {.name = "unwind",
-     .arg = "fp|dwarf",
+     .arg = "auto|fp|dwarf",
      .group = "Sampling",
-     .preset = "fp",
-     .help = "how callers are found: by frame pointers, or by unwinding tables from a copy of the stack, for "
-             "programs without frame pointers"},
+     .preset = "auto",
+     .help = "how callers are found: fp: by frame pointers alone; dwarf: by unwinding tables and a copy of "
+             "the stack, for programs without frame pointers; auto: by both, with as much of a copy as mends "
+             "what frame pointers leave out"},
     {.name = "user-only",
      .group = "Sampling",
      .help = "leave out the time and the frames of the operating system, which are else recorded where that "
@@ -80,12 +84,13 @@ const struct bn_option bn_flamegraph_record_outputs[] = {
 
 static bn_status read_kind(struct bn_record_options *o, const struct bn_args *args, bn_error *err)
 {
+    static const uint32_t UNWIND[] = {MEND_BYTES, 0, DUMP_BYTES};
     double hz = 991;
     BN_TRY(bn_opt_f64(args, "frequency", 1, 20000, &hz, err));
     o->kind = (enum bn_record_kind)bn_opt_choice(args, "kind");
     o->tier = bn_opt_choice(args, "sampler") - 1;
     o->period_ns = (uint64_t)(1e9 / hz + 0.5);
-    o->dump_bytes = bn_opt_choice(args, "unwind") == 1 ? DUMP_BYTES : 0;
+    o->dump_bytes = UNWIND[bn_opt_choice(args, "unwind")];
     o->user_only = bn_opt_flag(args, "user-only");
     return BN_OK;
 }
@@ -287,7 +292,10 @@ bn_status bn_flamegraph_record(struct bn_args *args, bn_error *err)
         status = bn_flamegraph_read_workload(&workload, args, err);
         if (status == BN_OK) status = bn_flamegraph_record_model(&recorded, args, &workload, err);
     }
-    if (status == BN_ERR_UNSUPPORTED) explain(args);
+    if (status == BN_ERR_UNSUPPORTED) {
+        explain(args);
+        bn_error_hint(err, "bn-flamegraph doctor says what would change it");
+    }
     if (status == BN_OK) status = judge(args, recorded.stacks, &write, err);
     if (status == BN_OK && write) status = write_all(args, recorded.stacks, err);
     bn_flamegraph_recorded_release(&recorded);

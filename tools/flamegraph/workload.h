@@ -22,7 +22,8 @@ struct bn_work_run {
     struct bn_record_window window;
     uint64_t repetitions;
     struct bn_work_phases phases;
-    bool full; /* it ended since there was no room for more events */
+    bool full;                  /* it ended since there was no room for more events */
+    uint64_t cpu_ns, waited_ns; /* of its threads, by the system's scheduler */
 };
 
 struct bn_work {
@@ -41,7 +42,6 @@ struct bn_work {
     size_t n_events;        /* that a generation leaves on a thread, at most */
     struct bn_work_run *runs;
     size_t n_runs;
-    uint64_t cpu_ns, waited_ns, switches; /* of its threads, in all runs */
     bool scheduling_known;
 };
 

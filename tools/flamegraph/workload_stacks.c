@@ -10,7 +10,12 @@
 #include "record/recorder.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/provenance.h"
+#include "tools/cli/report.h"
 #include "tools/flamegraph/workload.h"
+
+/* Of stack with each sample: the kernels with the largest frames, and what is above them. OpenMP's own
+ * frames, which lie in between, have no frame pointers. */
+#define STACK_BYTES 49152u
 
 /* ---- samples ---- */
 
@@ -114,8 +119,12 @@ static void put_scheduling(bn_json *about, const struct bn_work *w)
         return;
     }
     bn_json *scheduling = bn_json_put_object(about, "scheduling");
-    bn_json_put_u64(scheduling, "cpu_ns", w->cpu_ns);
-    bn_json_put_u64(scheduling, "waited_ns", w->waited_ns);
+    bn_json *cpu = bn_json_put_array(scheduling, "cpu_ns"),
+            *waited = bn_json_put_array(scheduling, "waited_ns");
+    for (size_t i = 0; i < w->n_runs; i++) {
+        bn_json_add_u64(cpu, w->runs[i].cpu_ns);
+        bn_json_add_u64(waited, w->runs[i].waited_ns);
+    }
 }
 
 static bn_status add_measured(bn_stacks *stacks, const struct bn_work *w, bn_error *err)
@@ -212,6 +221,12 @@ static void put_workload(bn_json *about, const struct bn_work *w)
     bn_json_put_string(o, "isa", bn_isa_name());
     bn_json_put_string(o, "level", bn_prof_level_name(w->asked->level));
     bn_json_put_u64(o, "runs_cut_by_events", full);
+    if (full > 0)
+        bn_report_note(
+            0,
+            "%zu of %zu runs ended early, since the profiler's room was full; a lower --level or fewer "
+            "--runs make them longer",
+            full, w->n_runs);
 }
 
 bn_status bn_work_stacks(struct bn_flamegraph_recorded *out, struct bn_work *work, bn_recording *recording,
@@ -248,6 +263,7 @@ bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out, const s
     struct bn_work work = {0};
     *out = (struct bn_flamegraph_recorded){0};
     BN_TRY(bn_flamegraph_read_sampler(&options, &symbols, &runs, args, err));
+    if (bn_opt_choice(args, "unwind") == 0) options.dump_bytes = STACK_BYTES;
     BN_TRY(bn_recorder_open(&recorder, &options, err)); /* before the model, which starts threads */
     bn_status status = bn_work_open(&work, args, workload, options.period_ns, err);
     if (status == BN_OK) status = bn_work_run(&work, err);

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# bn-flamegraph fold, text and export: what is written is read back, totals agree in all formats, broken files are refused with their
+# place; and perf's own count against what is made of `perf script`. TAP on standard output.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+bin=$(cd "${OUT:-build/gcc}" && pwd)
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+cd "$tmp" || exit 1
+bn=$bin/bn-flamegraph
+
+printf '# unit=ns what=cpu\nmain;slow 7000000\nmain;slow;read_[k] 500000.5\nmain;fast_[i] 2499999.5\n' >a.folded
+total() { awk '!/^#/ { sum += $NF } END { printf "%.1f\n", sum }'; }
+
+# ---- round trips ----
+for format in json folded speedscope; do
+    "$bn" export -q --format $format -o "a.$format" a.folded
+    check "$format is read back as it was" equal "$("$bn" fold "a.$format")" "$("$bn" fold a.folded)"
+    "$bn" export -q --format $format -o again "a.$format"
+    check "and written as the same bytes" cmp -s again "a.$format"
+done
+check "lines are sorted and the total stays" equal "$("$bn" fold a.folded | total)" 10000000.0
+"$bn" fold a.folded | tail -n +2 >lines
+check "sorted as bytes" env LC_ALL=C sort -c lines
+check "two files are added up" equal "$("$bn" fold a.folded a.json | total)" 20000000.0
+check "standard input is the file that is not named" equal "$("$bn" fold <a.folded)" "$("$bn" fold a.folded)"
+
+# ---- exports ----
+for format in firefox pprof chrome callgrind; do "$bn" export -q -f $format -o "a.$format" a.folded; done
+check "gzip believes the pprof file" gzip -t <a.pprof
+check "its strings are in it" grep -qa nanoseconds <(gzip -dc <a.pprof)
+check "callgrind's summary is the total" grep -qx 'summary: 10000000' a.callgrind
+check "chrome's is in microseconds" grep -q '"dur":10000,"name":"all"' a.chrome
+check "firefox' version is the one that was tried" grep -q '"preprocessedProfileVersion":61' a.firefox
+check "nothing but the result is on standard output" equal "$("$bn" export -f json a.folded | head -c 1)" "{"
+
+# ---- text ----
+says 0 "hotspots have functions and shares" '^ *70\.00 .*slow$' "$bn" text a.folded
+says 0 "and no interval where the samples are not known" '70\.00 +- ' "$bn" text a.folded
+printf '# unit=samples\nmain;slow 70\nmain;fast 30\n' >s.folded
+says 0 "with samples they have Wilson's" '^ *70\.00 +8\.8[0-9] +70\.00 +8\.8[0-9] +70  slow' "$bn" text s.folded
+says 0 "--top leaves out, and says so" '^and 3 more' "$bn" text --top 1 a.folded
+check "--sort total begins with main" equal "$("$bn" text --sort total s.folded | sed -n 4p | awk '{ print $NF }')" main
+says 0 "the tree is indented" '^ *70\.00 +70\.00      slow$' "$bn" text --tree s.folded
+lacks "--min cuts it" fast "$bn" text --tree --min 50 s.folded
+says 0 "--root begins there" '^ 100\.00.*slow' "$bn" text --tree --root slow s.folded
+says 0 "--callers turns it around" '^slow;main 70$' "$bn" fold --callers s.folded
+says 0 "--json has the samples" '"self_samples": 70' "$bn" text --json s.folded
+says 0 "and reasons for what cannot be had" '"low": "no number of samples' "$bn" text --json a.folded
+
+# ---- refusals ----
+printf 'a;b 1\na;b\n' >broken
+says 4 "a line without a weight is named" 'broken: line 2 does not end in a weight' "$bn" fold broken
+says 4 "so is JSON that holds no stacks" 'no stacks' "$bn" fold <(echo '{"a": 1}')
+: >empty
+says 4 "an empty file holds no stack" 'empty: it holds no stack' "$bn" text empty
+says 3 "a file that is not there" 'none.json' "$bn" text none.json
+says 3 "a root that is not there" "no stack has a frame 'nobody'" "$bn" fold --root nobody a.folded
+status 2 "a format that there is not" "$bn" export --format svg a.folded
+says 2 "units do not mix" 'have no common unit' "$bn" fold a.folded s.folded
+
+# ---- perf ----
+cat >work.c <<'END'
+volatile double sink;
+__attribute__((noinline)) static void inner(int n) { for (int i = 0; i < n; i++) sink += i * 0.5; }
+__attribute__((noinline)) static void outer(int n) { inner(n); sink += 1; }
+int main(void) { for (int i = 0; i < 100; i++) outer(300000); return 0; }
+END
+if ! command -v perf >/dev/null; then
+    skip "perf's samples" "perf is not installed"
+elif ! ${CC:-cc} -O0 -g -o 'a worker' work.c 2>/dev/null; then
+    skip "perf's samples" "no compiler"
+elif ! perf record -q -o perf.data -e cpu-clock:u -g './a worker' >/dev/null 2>&1; then
+    skip "perf's samples" "perf record is not permitted here"
+else
+    perf script -i perf.data 2>/dev/null >perf.txt
+    theirs=$(perf report -i perf.data --stdio 2>/dev/null | sed -nE 's/^# Event count \(approx\.\): ([0-9]+)/\1/p')
+    "$bn" fold -q --tags thread perf.txt >perf.folded
+    check "the weights are the event count of perf report" equal "$(total <perf.folded)" "$theirs.0"
+    check "the samples are those of perf script" \
+        equal "$("$bn" text --json -n 1 perf.txt | sed -nE 's/^  "samples": ([0-9]+),/\1/p')" "$(perf script -i perf.data -F period 2>/dev/null | grep -c .)"
+    check "the unit is the clock's" equal "$(head -n 1 perf.folded)" "# unit=ns what=cpu"
+    check "the thread is the command, with its space" grep -qE '^a worker;.*main;outer;inner [0-9]+$' perf.folded
+    "$bn" export -q --format json -o perf.json perf.txt
+    check "and as a document it is the same" equal "$("$bn" fold --tags thread perf.json)" "$(cat perf.folded)"
+fi

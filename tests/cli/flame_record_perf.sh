@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# bn-flamegraph record and doctor: perf events as far as this user may have them, the next way when they are refused and why,
+# shares against the program's own clock and against perf, what is written and how it ends. TAP on standard output.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+bin=$(cd "${OUT:-build/gcc}" && pwd)
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+chmod 755 "$tmp"
+mkdir -m 777 "$tmp/w"
+# Copies, since another user may not reach the build folder.
+cp "$bin/bn-flamegraph" "$bin/tests/sampled/split" "$bin/tests/sampled/deny_perf" "$tmp"
+cd "$tmp/w" || exit 1
+flame=$tmp/bn-flamegraph split=$tmp/split deny=$tmp/deny_perf
+
+# samples FILE: how many the sampler says it took
+samples() { grep -oE '"sampler":\{.*' "$1" | grep -oE '"samples":[0-9]+' | head -n 1 | cut -d: -f2; }
+# weights FOLDED: the weight of stacks with seventy and with thirty
+weights() { awk '/;seventy[;_ ]/ {a += $NF} /;thirty[;_ ]/ {b += $NF} END {printf "%.0f %.0f\n", a, b}' "$1"; }
+# agree A B OWN_A OWN_B SAMPLES: whether a share is that of the program's own clock: within 5.5 standard deviations
+agree() {
+    awk -v a="$1" -v b="$2" -v p="$3" -v q="$4" -v n="$5" 'BEGIN {
+        if (a + b == 0 || n < 30) exit 1
+        e = p / (p + q); s = a / (a + b); d = s > e ? s - e : e - s
+        exit !(d <= 5.5 * sqrt(e * (1 - e) / n)) }'
+}
+own() { sed -E "s/.*\"$1_ns\": ([0-9]+).*/\\1/" "$2"; }
+# record_split NAME COMMAND...: records split by a command's prefix
+record_split() {
+    local name=$1
+    shift
+    "$@" "$flame" record -F 4999 -o "$name.json" -o "$name.folded" -- "$split" 300 >"$name.own" 2>"$name.said"
+}
+shares_of() {
+    local w
+    w=$(weights "$1.folded")
+    # shellcheck disable=SC2086
+    agree $w "$(own seventy "$1.own")" "$(own thirty "$1.own")" "$(samples "$1.json")"
+}
+
+mixed_up() {
+    local w
+    read -r -a w < <(weights all.folded)
+    ! agree "${w[1]}" "${w[0]}" "$(own seventy all.own)" "$(own thirty all.own)" "$(samples all.json)"
+}
+
+# ---- this user ----
+"$flame" doctor --json >doctor.json 2>&1
+works=$?
+check "doctor --json is a document" grep -q '"schema": "bn.samplers/1"' doctor.json
+says "$works" "doctor for people" "^sampler clock +(yes|no)" "$flame" doctor
+if [ "$works" -ne 0 ]; then
+    skip "recording" "nothing can be sampled here"
+    exit 0
+fi
+clock=0
+"$flame" record --sampler clock -o probe.json -- "$split" 50 >probe.own 2>/dev/null && clock=1
+
+if [ "$clock" -eq 1 ]; then
+    check "a program is recorded" record_split all
+    check "by the best way that works" grep -qE '"tier":"(cycles|clock)"' all.json
+    check "shares are those of the program's own clock" shares_of all
+    # The same bound finds the two mixed up.
+    check "a wrong share would be found" mixed_up
+    check "why the cycle counter is not used is in the document" grep -qE '"tier":"cycles"|"cycles":"[A-Z]+: ' all.json
+    check "the command is in the document" grep -qF '"300"' all.json
+    if command -v perf >/dev/null && perf record -q -e cpu-clock:u -c 200003 -g -o perf.data "$split" 300 >perf.own 2>/dev/null; then
+        perf script -i perf.data >perf.script 2>/dev/null
+        # shellcheck disable=SC2046
+        check "perf sees the same" agree $(awk '/^$/ {if (s ~ /seventy/) a++; else if (s ~ /thirty/) b++; s = ""} {s = s $0}
+            END {print a, b}' perf.script) "$(own seventy all.own)" "$(own thirty all.own)" "$(grep -c '^$' perf.script)"
+    else
+        skip "perf sees the same" "perf does not record here"
+    fi
+    # shellcheck disable=SC2016
+    says 0 "threads too short to be seen are told" "only [0-9]+ % of the time on processors was sampled" \
+        "$flame" record --sampler clock -F 100 --allow-empty -o short.json -- sh -c 'i=0; while [ $i -lt 250 ]; do "$1" 0 >&2; i=$((i+1)); done' sh "$split"
+    check "page faults are recorded" "$flame" record --kind faults --allow-empty -o faults.json -- "$split" 10
+    check "they count faults" grep -q '"unit":"faults"' faults.json
+    check "copies of stacks are unwound" "$flame" record --unwind dwarf -o dwarf.json -- "$split" 50
+    check "they were copied" grep -q '"dump_bytes":16384' dwarf.json
+else
+    skip "recording by perf events" "refused: $(grep -oE '"clock":"[^"]*' probe.json)"
+fi
+
+# ---- another user ----
+other="setpriv --reuid 65534 --regid 65534 --clear-groups"
+if [ "$(id -u)" -eq 0 ] && $other true 2>/dev/null; then
+    # shellcheck disable=SC2086
+    check "a user without rights records" record_split user $other
+    check "shares are right for him too" shares_of user
+    if [ "$(cat /proc/sys/kernel/perf_event_paranoid)" -eq 2 ] && [ "$clock" -eq 1 ]; then
+        check "by perf events" grep -qE '"tier":"(cycles|clock)"' user.json
+        check "without the system's frames, and it says why" \
+            grep -qE '"system_refused":"EACCES: kernel.perf_event_paranoid is 2; .*sysctl -w kernel.perf_event_paranoid=1' user.json
+    fi
+else
+    skip "a user without rights" "only root can become one"
+fi
+
+# ---- perf events are refused ----
+if "$deny" EPERM perf_event_open true; then
+    check "it is recorded all the same" record_split EPERM "$deny" EPERM perf_event_open
+    for error in EPERM EACCES ENOSYS; do
+        [ $error = EPERM ] || "$deny" $error perf_event_open "$flame" record -o $error.json -- "$split" 60 >$error.own 2>&1
+        check "$error: by timers" grep -qE '"tier":"i?timer"' $error.json
+        check "$error: and it says why" grep -qE "\"clock\":\"$error: " $error.json
+    done
+    check "shares are right by timers" shares_of EPERM
+    all=perf_event_open,timer_create,setitimer
+    says 9 "everything is refused: each way says why" "warning: itimer: " "$deny" EPERM $all "$flame" record -o none.json -- "$split" 10
+    check "and nothing is written" test ! -e none.json
+    says 9 "doctor: nothing works" "^sampler itimer +no" "$deny" EPERM $all "$flame" doctor
+    says 9 "the way that was asked for is refused" "error: clock: EPERM: .*PERFMON" "$deny" EPERM perf_event_open \
+        "$flame" record --sampler clock -o none.json -- "$split" 10
+else
+    skip "perf events are refused" "no filter can be installed here"
+fi
+
+# ---- how it ends ----
+says 3 "no such program" "nosuch.* cannot start" "$flame" record -o x.json -- ./nosuch
+says 2 "no such format" "no format is known by the end of 'x.xyz'" "$flame" record -o x.xyz -- true
+says 1 "without a sample" "no sample, so nothing is written" "$flame" record -F 1 -o x.json -- true
+check "nothing is written" test ! -e x.json
+status 0 "unless that is wanted" "$flame" record -F 1 --allow-empty -o x.json -- true
+check "then it is" test -s x.json
+says 0 "few samples: how much they say" "only [0-9]+ samples: a share of 50 % could be [0-9]+ % to" "$flame" record -o few.json -- "$split" 40
+says 0 "a program that fails is told" "warning: sh ended with status 7" "$flame" record --allow-empty -o x.json -- sh -c 'exit 7'
+check "runs are kept apart" "$flame" record -r 3 -o runs.json -- "$split" 30
+check "there are three" equal "$(grep -o '"status":0' runs.json | wc -l)" 3
+says 0 "a table without files" "self .* function" "$flame" record -- "$split" 150
+says 0 "a time limit keeps what was recorded" "sleep|sh ran into the time limit" "$flame" record --duration 0.4 -o limit.json -- sh -c 'while :; do :; done'
+check "and writes it" test -s limit.json
+# What came first is waited for, so that the signal meets a recording.
+interrupt() {
+    local pid
+    "$flame" record -o cut.json -- sh -c 'echo >started; while :; do :; done' 2>cut.said &
+    pid=$!
+    for _ in $(seq 400); do [ -s started ] && break; sleep 0.02; done
+    sleep 0.3
+    kill -INT "$pid"
+    wait "$pid"
+    equal "$?" 130
+}
+set -m # a background job would ignore SIGINT
+check "an interrupted recording ends as such" interrupt
+set +m
+check "what was recorded is kept" grep -q '"end":"was interrupted"' cut.json

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * record/recorder: recordings of this process and of programs, by each way that works here. What a function's
+ * share should be is what the thread's own clock says, never a time on the wall; bounds are 5.5 standard
+ * deviations of so many independent samples, which chance passes less than once in ten million.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "record/recorder.h"
+
+#define PERIOD_NS 200003u
+
+/* Functions in sections of their own, so that it is known where they begin and end. */
+#define IN(section_name) __attribute__((section(section_name), noinline, used))
+extern const char __start_code_a[], __stop_code_a[], __start_code_b[], __stop_code_b[];
+
+static uint64_t thread_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+IN("code_a") static uint64_t work_a(uint64_t x, unsigned turns)
+{
+    for (unsigned i = 0; i < turns; i++) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+        __asm__ volatile("" : "+r"(x));
+    }
+    return x;
+}
+
+IN("code_b") static uint64_t work_b(uint64_t x, unsigned turns)
+{
+    for (unsigned i = 0; i < turns; i++) {
+        x = x * 2862933555777941757u + 3037000493u;
+        __asm__ volatile("" : "+r"(x));
+    }
+    return x;
+}
+
+/* Works for some time, about 70 % of it in a; what each really took. */
+static void split(uint64_t ns, uint64_t *a_ns, uint64_t *b_ns)
+{
+    uint64_t x = 1;
+    *a_ns = *b_ns = 0;
+    while (*a_ns + *b_ns < ns) {
+        uint64_t t0 = thread_ns();
+        x = work_a(x, 70000 + (unsigned)(x % 1000));
+        uint64_t t1 = thread_ns();
+        x = work_b(x, 30000 + (unsigned)(x % 1000));
+        uint64_t t2 = thread_ns();
+        *a_ns += t1 - t0;
+        *b_ns += t2 - t1;
+    }
+}
+
+static bool lies_in(const bn_recording *r, const struct bn_sample *s, const char *start, const char *stop)
+{
+    for (size_t i = s->n_system; i < s->n_chain; i++) {
+        uint64_t at = r->addresses[s->chain + i];
+        if (at >= (uintptr_t)start && at < (uintptr_t)stop) return true;
+    }
+    return false;
+}
+
+/* Whether a share that was seen in n samples can be that of the clock. */
+static bool agrees(double seen, double expected, double n)
+{
+    return fabs(seen - expected) <= 5.5 * sqrt(expected * (1 - expected) / n);
+}
+
+static bool works(int tier, enum bn_record_kind kind)
+{
+    struct bn_record_options options = BN_RECORD_OPTIONS_INIT;
+    struct bn_record_trial trial;
+    bn_error err = {0};
+    options.tier = tier;
+    options.kind = kind;
+    assert_int_equal(bn_record_try(&trial, &options, &err), BN_OK);
+    assert_true(trial.works || trial.why[0] != '\0');
+    if (!trial.works) print_message("%s: %s\n", bn_record_tier_name((enum bn_record_tier)tier), trial.why);
+    return trial.works;
+}
+
+static void shares_are_those_of_the_clock(void **state)
+{
+    (void)state;
+    for (int tier = 0; tier < (int)BN_RECORD_TIERS; tier++) {
+        struct bn_record_options options = BN_RECORD_OPTIONS_INIT;
+        bn_recording r = {0};
+        bn_recorder *recorder = NULL;
+        bn_error err = {0};
+        uint64_t a_ns, b_ns;
+        double a = 0, b = 0;
+        if (!works(tier, BN_RECORD_CPU)) continue;
+        options.tier = tier;
+        options.period_ns = PERIOD_NS;
+        assert_int_equal(bn_recorder_open(&recorder, &options, &err), BN_OK);
+        split(400000000, &a_ns, &b_ns);
+        assert_int_equal(bn_recorder_stop(recorder, &r, &err), BN_OK);
+        bn_recorder_close(recorder);
+        assert_int_equal(r.delivery.tier, tier);
+        for (size_t i = 0; i < r.n_samples; i++) {
+            if (lies_in(&r, &r.samples[i], __start_code_a, __stop_code_a))
+                a += (double)r.samples[i].weight;
+            else if (lies_in(&r, &r.samples[i], __start_code_b, __stop_code_b))
+                b += (double)r.samples[i].weight;
+        }
+        assert_true(r.n_samples > 20);
+        double expected = (double)a_ns / (double)(a_ns + b_ns), seen = a / (a + b);
+        print_message("%s: %zu samples, %.4f seen, %.4f by the clock\n",
+                      bn_record_tier_name((enum bn_record_tier)tier), r.n_samples, seen, expected);
+        assert_true(agrees(seen, expected, (double)r.n_samples));
+        /* The same bound finds the two mixed up, where there are samples enough. */
+        if (r.n_samples > 500) assert_false(agrees(1 - seen, expected, (double)r.n_samples));
+        bn_recording_release(&r);
+    }
+}
+
+static void *spin(void *user)
+{
+    uint64_t a, b;
+    split(60000000, &a, &b);
+    return user;
+}
+
+static void later_threads_are_seen_and_our_own_is_not(void **state)
+{
+    (void)state;
+    struct bn_record_options options = BN_RECORD_OPTIONS_INIT;
+    bn_recording r = {0};
+    bn_recorder *recorder = NULL;
+    bn_error err = {0};
+    pthread_t thread;
+    if (!works(BN_RECORD_CLOCK, BN_RECORD_CPU)) skip();
+    options.tier = BN_RECORD_CLOCK;
+    options.period_ns = PERIOD_NS;
+    assert_int_equal(bn_recorder_open(&recorder, &options, &err), BN_OK);
+    assert_int_equal(pthread_create(&thread, NULL, spin, NULL), 0);
+    spin(NULL);
+    pthread_join(thread, NULL);
+    assert_int_equal(bn_recorder_stop(recorder, &r, &err), BN_OK);
+    bn_recorder_close(recorder);
+    uint32_t tids[3] = {0};
+    size_t n = 0;
+    for (size_t i = 0; i < r.n_samples; i++) {
+        size_t k = 0;
+        while (k < n && tids[k] != r.samples[i].tid)
+            k++;
+        if (k == n) assert_true(n < 2);
+        if (k == n) tids[n++] = r.samples[i].tid;
+        assert_int_equal(r.samples[i].pid, getpid());
+    }
+    assert_int_equal(n, 2);
+    for (size_t k = 0; k < n; k++) {
+        bool named = false;
+        for (size_t i = 0; i < r.n_threads; i++)
+            named |= r.threads[i].tid == tids[k];
+        assert_true(named);
+    }
+    bn_recording_release(&r);
+}
+
+static void each_page_fault_is_one(void **state)
+{
+    (void)state;
+    enum { PAGES = 500 };
+    struct bn_record_options options = BN_RECORD_OPTIONS_INIT;
+    bn_recording r = {0};
+    bn_recorder *recorder = NULL;
+    bn_error err = {0};
+    if (!works(BN_RECORD_CLOCK, BN_RECORD_FAULTS)) skip();
+    options.kind = BN_RECORD_FAULTS;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    volatile char *pages =
+        mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(pages != MAP_FAILED);
+    madvise((void *)(uintptr_t)pages, PAGES * page, MADV_NOHUGEPAGE);
+    assert_int_equal(bn_recorder_open(&recorder, &options, &err), BN_OK);
+    for (size_t i = 0; i < PAGES; i++)
+        pages[i * page] = 1;
+    assert_int_equal(bn_recorder_stop(recorder, &r, &err), BN_OK);
+    bn_recorder_close(recorder);
+    munmap((void *)(uintptr_t)pages, PAGES * page);
+    assert_true(r.n_samples + r.delivery.lost >= PAGES && r.n_samples < PAGES + 200);
+    assert_int_equal(r.samples[0].weight, 1);
+    bn_recording_release(&r);
+}
+
+static bn_status record(bn_recording *r, struct bn_process *process, const struct bn_record_options *options,
+                        const char *script, int output, bn_error *err)
+{
+    const char *argv[] = {"sh", "-c", script, NULL};
+    const int fds[3] = {0, output, 2};
+    return bn_record_program(r, process, options, argv, fds, err);
+}
+
+static void programs_and_what_they_start(void **state)
+{
+    (void)state;
+    struct bn_record_options options = BN_RECORD_OPTIONS_INIT;
+    struct bn_process process;
+    bn_recording r;
+    bn_error err = {0};
+    if (!works(BN_RECORD_CLOCK, BN_RECORD_CPU)) skip();
+    options.tier = BN_RECORD_CLOCK;
+    options.period_ns = PERIOD_NS;
+    assert_int_equal(record(&r, &process, &options,
+                            "(i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done) & "
+                            "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; wait; exit 3",
+                            1, &err),
+                     BN_OK);
+    assert_int_equal(process.end, BN_PROCESS_EXITED);
+    assert_int_equal(process.code, 3);
+    assert_true(process.usage.ru_utime.tv_sec + process.usage.ru_utime.tv_usec > 0);
+    uint32_t other = 0;
+    for (size_t i = 0; i < r.n_samples; i++) {
+        const struct bn_sample *s = &r.samples[i];
+        if (s->pid != r.samples[0].pid) other = s->pid;
+        /* Where it was is in a file that is known, in the process that was forked too. */
+        if (s->n_system < s->n_chain && s->n_system == 0)
+            assert_non_null(bn_recording_mapping(&r, s->pid, r.addresses[s->chain], s->time_ns));
+    }
+    assert_true(r.n_samples > 20 && other != 0);
+    assert_true(r.delivery.cpu_known && r.delivery.cpu_ns > 0);
+    bn_recording_release(&r);
+}
+
+static void a_program_out_of_time_keeps_its_samples(void **state)
+{
+    (void)state;
+    struct bn_record_options options = BN_RECORD_OPTIONS_INIT;
+    struct bn_process process;
+    bn_recording r;
+    bn_error err = {0};
+    int ends[2];
+    char byte;
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    options.timeout_ns = 300000000;
+    bn_status status = record(&r, &process, &options, "sleep 1000 & while :; do :; done", ends[1], &err);
+    close(ends[1]);
+    if (status == BN_ERR_UNSUPPORTED) skip();
+    assert_int_equal(status, BN_OK);
+    assert_int_equal(process.end, BN_PROCESS_TIMEOUT);
+    assert_true(r.n_samples > 0);
+    bn_recording_release(&r);
+    /* The pipe ends when what the program had started is gone too. */
+    struct pollfd gone = {.fd = ends[0], .events = POLLIN};
+    assert_int_equal(poll(&gone, 1, 20000), 1);
+    assert_int_equal(read(ends[0], &byte, 1), 0);
+    close(ends[0]);
+}
+
+static void what_cannot_be_is_said(void **state)
+{
+    (void)state;
+    struct bn_record_options options = BN_RECORD_OPTIONS_INIT;
+    struct bn_process process;
+    bn_recorder *recorder = NULL;
+    bn_recording r;
+    bn_error err = {0};
+    const char *argv[] = {"/nonexistent/program", NULL};
+    const int fds[3] = {0, 1, 2};
+    bn_status status = bn_record_program(&r, &process, &options, argv, fds, &err);
+    assert_true(status == BN_ERR_NOT_FOUND || status == BN_ERR_UNSUPPORTED);
+    err = (bn_error){0};
+    options.period_ns = 0;
+    assert_int_equal(bn_recorder_open(&recorder, &options, &err), BN_ERR_ARG);
+    err = (bn_error){0};
+    options = (struct bn_record_options)BN_RECORD_OPTIONS_INIT;
+    options.kind = BN_RECORD_FAULTS;
+    options.tier = BN_RECORD_CYCLES;
+    assert_int_equal(bn_recorder_open(&recorder, &options, &err), BN_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "faults"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shares_are_those_of_the_clock),
+        cmocka_unit_test(later_threads_are_seen_and_our_own_is_not),
+        cmocka_unit_test(each_page_fault_is_one),
+        cmocka_unit_test(programs_and_what_they_start),
+        cmocka_unit_test(a_program_out_of_time_keeps_its_samples),
+        cmocka_unit_test(what_cannot_be_is_said),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
