@@ -49,8 +49,6 @@ static const struct bn_command COMMANDS[] = {
          "by; with one, only what samples differ by, which is less than what runs do.\n\n"
          "Frames are matched by name. Each file is a run, or several.",
      .synopsis = "BEFORE... --vs AFTER... [-o FILE] [--fail-above PERCENT]",
-     .options = {bn_flamegraph_diff_options, bn_flamegraph_view_options, bn_flamegraph_picture_options,
-                 bn_flamegraph_output_option},
      .options = {bn_flamegraph_output_option, bn_flamegraph_diff_options, bn_flamegraph_view_options,
                  bn_flamegraph_picture_options},
      .json = true,
