@@ -208,7 +208,7 @@ $(OUT)/tests/unit/test_hub: $(call obj,tools/download/show.c)
 SYMBOL_FILES := $(addprefix $(OUT)/tests/symbols/,pie fixed static library.so)
 $(OUT)/tests/symbols/pie: LINKED := -fPIE -pie
 $(OUT)/tests/symbols/fixed: LINKED := -fno-pie -no-pie
-$(OUT)/tests/symbols/static: LINKED := -fno-pie -no-pie -static
+$(OUT)/tests/symbols/static: LINKED := -fno-pie -static
 $(OUT)/tests/symbols/library.so: LINKED := -fPIC -shared
 $(addprefix $(OUT)/tests/symbols/,pie fixed static): tests/symbols/program.c
 $(OUT)/tests/symbols/library.so: tests/symbols/library.c

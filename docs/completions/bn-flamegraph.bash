@@ -10,14 +10,14 @@ _bn_flamegraph()
     fi
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-        record | render | diff | bricks | doctor | baseline | timeline)
+        record | render | diff | doctor | baseline | timeline)
             command=${COMP_WORDS[at]}
             break
             ;;
         esac
     done
     if [[ -z $command && $cur != -* && $COMP_CWORD -eq 1 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'record render diff bricks doctor baseline timeline' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'record render diff doctor baseline timeline' -- "$cur")
         return
     fi
     case $command:$prev in
@@ -38,7 +38,7 @@ _bn_flamegraph()
         return
         ;;
     'record:--unwind')
-        mapfile -t COMPREPLY < <(compgen -W 'fp dwarf' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'auto fp dwarf' -- "$cur")
         return
         ;;
     'record:-r' | 'record:--runs')
@@ -148,6 +148,10 @@ _bn_flamegraph()
     'diff:--min')
         return
         ;;
+    'diff:--widths')
+        mapfile -t COMPREPLY < <(compgen -W 'union before after' -- "$cur")
+        return
+        ;;
     'diff:--fail-above')
         return
         ;;
@@ -160,76 +164,40 @@ _bn_flamegraph()
     'diff:--root')
         return
         ;;
+    'diff:--title')
+        return
+        ;;
+    'diff:--subtitle')
+        return
+        ;;
+    'diff:--notes')
+        return
+        ;;
+    'diff:--width')
+        return
+        ;;
+    'diff:--frame-height')
+        return
+        ;;
+    'diff:--min-width')
+        return
+        ;;
+    'diff:--count-name')
+        return
+        ;;
+    'diff:--palette')
+        mapfile -t COMPREPLY < <(compgen -W 'bitnet safe' -- "$cur")
+        return
+        ;;
+    'diff:--search')
+        return
+        ;;
     'diff:-o' | 'diff:--output')
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
         ;;
     'diff:--color')
-        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
-        return
-        ;;
-    'bricks:-o' | 'bricks:--output')
-        compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-        return
-        ;;
-    'bricks:--kind')
-        mapfile -t COMPREPLY < <(compgen -W 'cpu wall faults' -- "$cur")
-        return
-        ;;
-    'bricks:-F' | 'bricks:--frequency')
-        return
-        ;;
-    'bricks:--sampler')
-        mapfile -t COMPREPLY < <(compgen -W 'auto cycles clock timer itimer' -- "$cur")
-        return
-        ;;
-    'bricks:--unwind')
-        mapfile -t COMPREPLY < <(compgen -W 'fp dwarf' -- "$cur")
-        return
-        ;;
-    'bricks:-r' | 'bricks:--runs')
-        return
-        ;;
-    'bricks:--duration')
-        return
-        ;;
-    'bricks:--debug-path')
-        return
-        ;;
-    'bricks:-m' | 'bricks:--model')
-        compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-        return
-        ;;
-    'bricks:--isa')
-        return
-        ;;
-    'bricks:-t' | 'bricks:--threads')
-        return
-        ;;
-    'bricks:--repack')
-        mapfile -t COMPREPLY < <(compgen -W 'auto never always' -- "$cur")
-        return
-        ;;
-    'bricks:-p' | 'bricks:--prompt')
-        return
-        ;;
-    'bricks:-n' | 'bricks:--n-predict')
-        return
-        ;;
-    'bricks:--seed')
-        return
-        ;;
-    'bricks:--level')
-        mapfile -t COMPREPLY < <(compgen -W 'off layer brick kernel' -- "$cur")
-        return
-        ;;
-    'bricks:--min-samples')
-        return
-        ;;
-    'bricks:--color')
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
         ;;
@@ -272,7 +240,7 @@ _bn_flamegraph()
         return
         ;;
     'baseline:--unwind')
-        mapfile -t COMPREPLY < <(compgen -W 'fp dwarf' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'auto fp dwarf' -- "$cur")
         return
         ;;
     'baseline:-r' | 'baseline:--runs')
@@ -301,8 +269,7 @@ _bn_flamegraph()
         case $command in
         'record') words='--output --allow-empty --kind --frequency --sampler --unwind --user-only --runs --duration --no-inline --debug-path --model --isa --threads --repack --prompt --n-predict --seed --level --min-samples --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
         'render') words='--output --title --subtitle --notes --width --frame-height --min-width --count-name --palette --search --icicle --cut-left --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
-        'diff') words='--vs --format --same-work --by --top --min --fail-above --level --tags --root --measured --callers --merge-repeats --output --json --quiet --verbose --color --help --version' ;;
-        'bricks') words='--check --layers --threads-apart --output --kind --frequency --sampler --unwind --user-only --runs --duration --no-inline --debug-path --model --isa --threads --repack --prompt --n-predict --seed --level --min-samples --json --quiet --verbose --color --help --version' ;;
+        'diff') words='--vs --format --same-work --by --top --min --widths --fail-above --strict --level --tags --root --measured --callers --merge-repeats --title --subtitle --notes --width --frame-height --min-width --count-name --palette --search --icicle --cut-left --output --json --quiet --verbose --color --help --version' ;;
         'doctor') words='--json --quiet --verbose --color --help --version' ;;
         'baseline') words='--model --threads --isa --seed --deterministic --timing --archive --redraw --kind --frequency --sampler --unwind --user-only --runs --duration --no-inline --debug-path --json --quiet --verbose --color --help --version' ;;
         'timeline') words='--html --json --quiet --verbose --color --help --version' ;;

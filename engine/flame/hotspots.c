@@ -74,13 +74,13 @@ static double equal_samples(const bn_stacks *s, double whole)
 static struct bn_interval sampled_share(double part, double whole, double n)
 {
     if (whole > 0 && n > 0) return bn_interval_wilson(fmin(part / whole, 1), n, CONFIDENCE);
-    return (struct bn_interval){NAN, NAN, NAN, "none"};
+    return (struct bn_interval){(double)NAN, (double)NAN, (double)NAN, "none"};
 }
 
 /* Of what was measured: the mean of the runs' shares, by Student's t. */
 static struct bn_interval measured_share(double part, double whole, const double *shares, size_t n)
 {
-    struct bn_interval out = {whole > 0 ? part / whole : (double)NAN, NAN, NAN, "none"};
+    struct bn_interval out = {whole > 0 ? part / whole : (double)NAN, (double)NAN, (double)NAN, "none"};
     double sum = 0, squares = 0;
     for (size_t i = 0; i < n; i++)
         sum += shares[i];

@@ -413,11 +413,29 @@ static bool find_unit(const struct bn_object *o, uint64_t address, Dwarf_Die *di
     return false;
 }
 
+/* Since DWARF 5 files are counted from 0, as clang does; elfutils 0.188 takes that for none. */
+static const char *declared_file(Dwarf_Die *die)
+{
+    const char *file = dwarf_decl_file(die);
+    Dwarf_Attribute attribute;
+    Dwarf_Word index;
+    Dwarf_Die unit;
+    Dwarf_Files *files;
+    size_t n;
+    Dwarf_Half version = 0;
+    if (file != NULL || dwarf_attr_integrate(die, DW_AT_decl_file, &attribute) == NULL ||
+        dwarf_formudata(&attribute, &index) != 0 || index != 0 ||
+        dwarf_cu_die(attribute.cu, &unit, &version, NULL, NULL, NULL, NULL, NULL) == NULL || version < 5 ||
+        dwarf_getsrcfiles(&unit, &files, &n) != 0 || n == 0)
+        return file;
+    return dwarf_filesrc(files, 0, NULL, NULL);
+}
+
 static void take_scope(Dwarf_Die *die, struct bn_scope *scope)
 {
     int line = 0;
     scope->name = dwarf_diename(die);
-    scope->file = dwarf_decl_file(die);
+    scope->file = declared_file(die);
     if (dwarf_decl_line(die, &line) == 0 && line > 0) scope->line = (uint32_t)line;
 }
 

@@ -8,7 +8,11 @@
 #include <string.h>
 #include <ucontext.h>
 
+#if defined __clang__
+#define KEPT __attribute__((noinline))
+#else
 #define KEPT __attribute__((noinline, noclone))
+#endif
 
 /* Sanitizers do not like what it does, nor a call of memcpy that does it. */
 __attribute__((no_sanitize_address)) static void take_registers(struct capture *c, const ucontext_t *u)

@@ -380,7 +380,7 @@ static void libraries_the_vdso_and_other_memory(void **state)
     assert_string_equal(f->module, "library.so");
     assert_non_null(strstr(f->file, "library.c"));
     f = look(symbols, pid, (uintptr_t)qsort, &n);
-    assert_string_equal(f->name, "qsort");
+    assert_non_null(strstr(f->name, "qsort")); /* a sanitizer has one of its own */
     assert_string_equal(look(symbols, pid, 0x10010, &n)->name, "[unknown]");
     assert_string_equal(look(symbols, pid, 0x20010, &n)->name, "[heap]");
     assert_int_equal(bn_symbols_counts(symbols).other_builds, 0);
