@@ -10,14 +10,14 @@ _bn_flamegraph()
     fi
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-        record | render | diff | doctor | baseline | timeline)
+        record | render | text | fold | export | diff | bricks | doctor | baseline | timeline)
             command=${COMP_WORDS[at]}
             break
             ;;
         esac
     done
     if [[ -z $command && $cur != -* && $COMP_CWORD -eq 1 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'record render diff doctor baseline timeline' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'record render text fold export diff bricks doctor baseline timeline' -- "$cur")
         return
     fi
     case $command:$prev in
@@ -134,6 +134,70 @@ _bn_flamegraph()
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
         ;;
+    'text:-n' | 'text:--top')
+        return
+        ;;
+    'text:--sort')
+        mapfile -t COMPREPLY < <(compgen -W 'self total' -- "$cur")
+        return
+        ;;
+    'text:--min')
+        return
+        ;;
+    'text:-o' | 'text:--output')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'text:--tags')
+        return
+        ;;
+    'text:--root')
+        return
+        ;;
+    'text:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    'fold:-o' | 'fold:--output')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'fold:--tags')
+        return
+        ;;
+    'fold:--root')
+        return
+        ;;
+    'fold:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    'export:-f' | 'export:--format')
+        mapfile -t COMPREPLY < <(compgen -W 'json folded speedscope firefox pprof chrome callgrind' -- "$cur")
+        return
+        ;;
+    'export:-o' | 'export:--output')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'export:--tags')
+        return
+        ;;
+    'export:--root')
+        return
+        ;;
+    'export:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    'diff:-o' | 'diff:--output')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
     'diff:--format')
         mapfile -t COMPREPLY < <(compgen -W 'text json svg folded' -- "$cur")
         return
@@ -148,14 +212,14 @@ _bn_flamegraph()
     'diff:--min')
         return
         ;;
-    'diff:--widths')
-        mapfile -t COMPREPLY < <(compgen -W 'union before after' -- "$cur")
-        return
-        ;;
     'diff:--fail-above')
         return
         ;;
     'diff:--level')
+        return
+        ;;
+    'diff:--widths')
+        mapfile -t COMPREPLY < <(compgen -W 'union before after' -- "$cur")
         return
         ;;
     'diff:--tags')
@@ -192,12 +256,71 @@ _bn_flamegraph()
     'diff:--search')
         return
         ;;
-    'diff:-o' | 'diff:--output')
+    'diff:--color')
+        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+        return
+        ;;
+    'bricks:-o' | 'bricks:--output')
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
         ;;
-    'diff:--color')
+    'bricks:--kind')
+        mapfile -t COMPREPLY < <(compgen -W 'cpu wall faults' -- "$cur")
+        return
+        ;;
+    'bricks:-F' | 'bricks:--frequency')
+        return
+        ;;
+    'bricks:--sampler')
+        mapfile -t COMPREPLY < <(compgen -W 'auto cycles clock timer itimer' -- "$cur")
+        return
+        ;;
+    'bricks:--unwind')
+        mapfile -t COMPREPLY < <(compgen -W 'auto fp dwarf' -- "$cur")
+        return
+        ;;
+    'bricks:-r' | 'bricks:--runs')
+        return
+        ;;
+    'bricks:--duration')
+        return
+        ;;
+    'bricks:--debug-path')
+        return
+        ;;
+    'bricks:-m' | 'bricks:--model')
+        compopt -o filenames 2>/dev/null
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    'bricks:--isa')
+        return
+        ;;
+    'bricks:-t' | 'bricks:--threads')
+        return
+        ;;
+    'bricks:--repack')
+        mapfile -t COMPREPLY < <(compgen -W 'auto never always' -- "$cur")
+        return
+        ;;
+    'bricks:-p' | 'bricks:--prompt')
+        return
+        ;;
+    'bricks:-n' | 'bricks:--n-predict')
+        return
+        ;;
+    'bricks:--seed')
+        return
+        ;;
+    'bricks:--level')
+        mapfile -t COMPREPLY < <(compgen -W 'off layer brick kernel' -- "$cur")
+        return
+        ;;
+    'bricks:--min-samples')
+        return
+        ;;
+    'bricks:--color')
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
         ;;
@@ -269,7 +392,11 @@ _bn_flamegraph()
         case $command in
         'record') words='--output --allow-empty --kind --frequency --sampler --unwind --user-only --runs --duration --no-inline --debug-path --model --isa --threads --repack --prompt --n-predict --seed --level --min-samples --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
         'render') words='--output --title --subtitle --notes --width --frame-height --min-width --count-name --palette --search --icicle --cut-left --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
-        'diff') words='--vs --format --same-work --by --top --min --widths --fail-above --strict --level --tags --root --measured --callers --merge-repeats --title --subtitle --notes --width --frame-height --min-width --count-name --palette --search --icicle --cut-left --output --json --quiet --verbose --color --help --version' ;;
+        'text') words='--top --sort --tree --min --output --tags --root --measured --callers --merge-repeats --json --quiet --verbose --color --help --version' ;;
+        'fold') words='--output --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
+        'export') words='--format --output --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
+        'diff') words='--output --vs --format --same-work --by --top --min --fail-above --strict --level --widths --tags --root --measured --callers --merge-repeats --title --subtitle --notes --width --frame-height --min-width --count-name --palette --search --icicle --cut-left --json --quiet --verbose --color --help --version' ;;
+        'bricks') words='--check --layers --threads-apart --output --kind --frequency --sampler --unwind --user-only --runs --duration --no-inline --debug-path --model --isa --threads --repack --prompt --n-predict --seed --level --min-samples --json --quiet --verbose --color --help --version' ;;
         'doctor') words='--json --quiet --verbose --color --help --version' ;;
         'baseline') words='--model --threads --isa --seed --deterministic --timing --archive --redraw --kind --frequency --sampler --unwind --user-only --runs --duration --no-inline --debug-path --json --quiet --verbose --color --help --version' ;;
         'timeline') words='--html --json --quiet --verbose --color --help --version' ;;
