@@ -103,7 +103,7 @@ static void put_number(struct bn_buf *out, const char *name, double value)
 static void put_value(struct bn_buf *out, const char *name, const bn_json *value)
 {
     const char *text = "";
-    double number = NAN;
+    double number = (double)NAN;
     bool truth = false;
     if (bn_json_string(value, &text)) {
         bn_markdown_code(out, text);
