@@ -134,7 +134,7 @@ check 'marks nothing else' equal "$("$bn" timeline $dir | awk '/^phase2_10tok/ {
 status 0 'as JSON and as a page' "$bn" timeline --json --html -q $dir
 check 'the page is XML' xmllint --noout $dir/timeline.html
 check 'it loads nothing' test -z "$(grep -oE '(src|href)="[^"a#]' $dir/timeline.html)"
-for link in $(grep -oE 'href="archives/[^"]*"' $dir/timeline.html | cut -d'"' -f2); do check "link $link" test -s "$dir/$link"; done
+while read -r link; do check "link $link" test -s "$dir/$link"; done < <(grep -oE 'href="archives/[^"]*"' $dir/timeline.html | cut -d'"' -f2)
 check 'the same archive, the same page' equal "$(cat $dir/timeline.html | sha256sum)" "$("$bn" timeline --html -q $dir >/dev/null; cat $dir/timeline.html | sha256sum)"
 status 3 'an empty archive' "$bn" timeline "$tmp"
 cp $dir/archives/index.json index.json
