@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# shellcheck disable=SC2016 # the pages that are looked at have backticks
 # bn-flamegraph baseline and timeline: which files there are and what they say, where a model is looked for, that a failure leaves
 # the old files, that an archive keeps the same thing once, and what a timeline marks. The recordings here are made by hand; what
 # samplers do is tested elsewhere. TAP on standard output.
@@ -110,7 +111,7 @@ status 0 'kept' baseline --archive
 check 'by date and commit' test -s $dir/archives/2026-11-20-111111111111/phase2_10tok.svg
 entries() { grep -c '"folder"' $dir/archives/index.json; }
 status 0 'kept again' baseline --archive
-check 'the same is kept once' equal "$(entries) $(ls $dir/archives | wc -l)" '1 2'
+check 'the same is kept once' equal "$(entries) $(find $dir/archives -mindepth 1 -maxdepth 1 | wc -l)" '1 2'
 both 2026-11-21T10:00:00Z $new true "$digest" 500 450
 status 0 'another one' baseline --archive
 check 'one that is not of a commit is marked' test -d $dir/archives/2026-11-21-222222222222-dirty
@@ -133,7 +134,7 @@ check 'marks nothing else' equal "$("$bn" timeline $dir | awk '/^phase2_10tok/ {
 status 0 'as JSON and as a page' "$bn" timeline --json --html -q $dir
 check 'the page is XML' xmllint --noout $dir/timeline.html
 check 'it loads nothing' test -z "$(grep -oE '(src|href)="[^"a#]' $dir/timeline.html)"
-for link in $(grep -oE 'href="archives/[^"]*"' $dir/timeline.html | cut -d'"' -f2); do check "link $link" test -s "$dir/$link"; done
+while read -r link; do check "link $link" test -s "$dir/$link"; done < <(grep -oE 'href="archives/[^"]*"' $dir/timeline.html | cut -d'"' -f2)
 check 'the same archive, the same page' equal "$(cat $dir/timeline.html | sha256sum)" "$("$bn" timeline --html -q $dir >/dev/null; cat $dir/timeline.html | sha256sum)"
 status 3 'an empty archive' "$bn" timeline "$tmp"
 cp $dir/archives/index.json index.json
@@ -196,6 +197,30 @@ says 3 'a model that is not there' 'bn-download' "$bn" baseline "${operands[@]}"
 says 3 'a tokenizer that is not there' 'no such tokenizer' "$bn" baseline mine.gguf none.json file/graphs
 echo '{}' >tokenizer.json
 says 3 'one that is there is not used, and it says so' 'tokenizer.json is not used' "$bn" baseline mine.gguf tokenizer.json file/graphs
+
+# ---- recorded in truth ----
+if "$bn" doctor -q >/dev/null 2>&1; then
+    record() { "$bn" baseline -q --runs 2 --duration 0.4 "$@"; }
+    rm -rf models ggml-model-i2_s.gguf
+    status 0 'two recordings of the model that is carried' record - - real
+    check 'the files of the workflow' equal "$(cd real && echo *)" 'README.md phase2_10tok.json phase2_10tok.md phase2_10tok.svg phase2_1tok.json phase2_1tok.md phase2_1tok.svg'
+    for f in phase2_1tok phase2_10tok; do
+        check "$f: the picture is XML" xmllint --noout "real/$f.svg"
+        check "$f: what must be known is known" test -z "$(grep -E '^\| (when|samples|model|sha256 of the model|tokenizer|prompt|tokens generated|seed|threads|instruction set|version|compiler|flags|way|lost samples|samples that count) \| not known' "real/$f.md")"
+        check "$f: greedy, and the same tokens each time" grep -q 'ids sha256' "real/$f.md"
+        check "$f: matrix multiplication is a class of it" grep -q '^| `matrix multiplication` |' "real/$f.md"
+        check "$f: bricks were measured beside it" grep -q '^| `matrix multiplication` | `UpProjection` |' "real/$f.md"
+    done
+    check 'the command that makes it again' grep -q '^    bn-flamegraph baseline --runs 2 --duration 0.4 - - real$' real/phase2_1tok.md
+    cp -r real kept
+    head -c 5000 "$model" >cut.gguf
+    status 4 'a model that is cut off' record cut.gguf - real
+    check 'left the old files' diff -r kept real
+    status 0 'recorded files are drawn anew' "$bn" baseline --redraw -q - - real
+    check 'to the same bytes' diff -r kept real
+else
+    skip 'recording' 'nothing samples here'
+fi
 
 # ---- the script ----
 says 0 'the script: help' 'BITNET_SKIP_BUILD' env OUT="$bin" "$root/ci/phase2-flamegraph.sh" --help

@@ -82,7 +82,7 @@ static void put_classes(bn_json *object, const struct bn_hotspots *spots, const 
         const struct class_sum *sum = &sums[order[i]];
         if (sum->rows == 0) continue;
         double share = spots->whole > 0 ? sum->self / spots->whole : 0;
-        struct bn_interval interval = {share, NAN, NAN, NULL};
+        struct bn_interval interval = {share, (double)NAN, (double)NAN, NULL};
         if (spots->samples > 0) interval = bn_interval_wilson(share, (double)spots->samples, 0.95);
         bn_json *row = bn_json_add_object(classes);
         bn_json_put_string(row, "class", bn_class_name(order[i]));

@@ -103,7 +103,7 @@ static bool measure_parts(double out[PARTS], const bn_stacks *measured, size_t r
     bool decoded = false;
     bn_stacks_totals(measured, run, totals);
     for (unsigned p = 0; p < PARTS; p++)
-        out[p] = NAN;
+        out[p] = (double)NAN;
     for (uint32_t i = 1; i < measured->n_nodes; i++) {
         const struct bn_frame *f = bn_stacks_frame(measured, i);
         uint32_t layer = measured->nodes[i].parent;

@@ -103,7 +103,7 @@ static void put_number(struct bn_buf *out, const char *name, double value)
 static void put_value(struct bn_buf *out, const char *name, const bn_json *value)
 {
     const char *text = "";
-    double number = NAN;
+    double number = (double)NAN;
     bool truth = false;
     if (bn_json_string(value, &text)) {
         bn_markdown_code(out, text);
@@ -528,7 +528,7 @@ static void put_page(struct bn_buf *out, const bn_json *about)
                   name, name, name, name, name, name);
     put_what(out, about);
     bn_buf_puts(out, "\n## Functions, as they were sampled\n\nFunctions that the compiler put into others "
-                     "count to these. ");
+                     "count to these; the picture shows them apart. ");
     put_spots(out, bn_json_get(page, "functions"), unit, "function", "functions");
     put_bricks(out, page);
     put_agreement(out, about);

@@ -23,6 +23,7 @@ static const char STYLE[] =
     ".keys svg { display: inline-block; width: 14px; height: 14px; vertical-align: -2px; margin-right: 6px; "
     "border-radius: 3px; min-width: 0; }\n"
     ".figure h4 { overflow-wrap: anywhere; }\n"
+    "th.left { text-align: left; }\n"
     "td.left { text-align: left; white-space: normal; min-width: 16em; overflow-wrap: anywhere; }\n"
     "td p { margin: 0; }\n"
     ".start { text-anchor: start; }\n";
@@ -261,7 +262,7 @@ static void put_table(struct bn_buf *out, const bn_json *entries, const char *na
     size_t number = 0;
     bn_html(out,
             "<h3>Recordings</h3>\n<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>recording</th>"
-            "<th>picture</th><th>page</th><th>samples</th><th>changed "
+            "<th>picture</th><th>page</th><th>samples</th><th class=\"left\">changed "
             "significantly</th></tr></thead>\n<tbody>\n");
     for (const bn_json *e = bn_json_first(entries); e != NULL; e = bn_json_next(e)) {
         const char *folder = bn_html_string(e, "folder");
