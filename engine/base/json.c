@@ -424,17 +424,13 @@ static bn_json *put(bn_json *parent, const char *name, cJSON *item)
 bn_json *bn_json_new_object(void)
 {
     use_our_memory();
-    cJSON *object = cJSON_CreateObject();
-    if (object == NULL) short_of_memory = true;
-    return (bn_json *)object;
+    return (bn_json *)cJSON_CreateObject();
 }
 
 bn_json *bn_json_new_array(void)
 {
     use_our_memory();
-    cJSON *array = cJSON_CreateArray();
-    if (array == NULL) short_of_memory = true;
-    return (bn_json *)array;
+    return (bn_json *)cJSON_CreateArray();
 }
 
 bn_json *bn_json_put_object(bn_json *object, const char *name)

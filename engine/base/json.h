@@ -50,9 +50,9 @@ bool bn_json_number(const bn_json *value, double *out);
 bool bn_json_u64(const bn_json *value, uint64_t *out);
 bool bn_json_bool(const bn_json *value, bool *out);
 
-/* Building. A NULL parent makes a call do nothing and return NULL. Short memory is remembered for the thread,
- * and the next bn_json_write says so, so that a long chain of puts needs one check, at its end. Putting a
- * name that is there already replaces its value. */
+/* Building. A NULL parent makes a call do nothing and return NULL. A put that fails for memory is remembered
+ * for the thread, and the next bn_json_write says so, so that a long chain of puts needs one check, at its
+ * end. Putting a name that is there already replaces its value. */
 bn_json *bn_json_new_object(void);
 bn_json *bn_json_new_array(void);
 bn_json *bn_json_put_object(bn_json *object, const char *name);
