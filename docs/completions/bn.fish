@@ -3,7 +3,7 @@ complete -c bn -f -n __fish_use_subcommand -a download -d 'fetch models, whole o
 complete -c bn -f -n __fish_use_subcommand -a run -d 'run a ternary language model'
 complete -c bn -f -n __fish_use_subcommand -a verify-receipt -d 'check the receipt of a run, and replay it'
 complete -c bn -f -n __fish_use_subcommand -a bench -d 'time kernels and models, beside what limits them'
-complete -c bn -f -n __fish_use_subcommand -a flamegraph -d 'show where the time of a run goes, and what a change did to it'
+complete -c bn -f -n __fish_use_subcommand -a flamegraph -d 'show where the time goes, and what a change did'
 complete -c bn -f -n __fish_use_subcommand -a crossval -d 'compare the engine with others, find where they part'
 complete -c bn -f -n __fish_use_subcommand -a fixtures -d 'make and verify models, golden outputs and bad inputs'
 complete -c bn -l quiet -s q -d 'print no warnings and no progress'
