@@ -10,14 +10,14 @@ _bn_flamegraph()
     fi
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-        record | render | text | fold | export | text | fold | export | diff | bricks | doctor | baseline | timeline)
+        record | render | text | fold | export | diff | bricks | doctor | baseline | timeline)
             command=${COMP_WORDS[at]}
             break
             ;;
         esac
     done
     if [[ -z $command && $cur != -* && $COMP_CWORD -eq 1 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'record render text fold export text fold export diff bricks doctor baseline timeline' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'record render text fold export diff bricks doctor baseline timeline' -- "$cur")
         return
     fi
     case $command:$prev in
@@ -87,6 +87,34 @@ _bn_flamegraph()
     'record:--root')
         return
         ;;
+    'record:--title')
+        return
+        ;;
+    'record:--subtitle')
+        return
+        ;;
+    'record:--notes')
+        return
+        ;;
+    'record:--width')
+        return
+        ;;
+    'record:--frame-height')
+        return
+        ;;
+    'record:--min-width')
+        return
+        ;;
+    'record:--count-name')
+        return
+        ;;
+    'record:--palette')
+        mapfile -t COMPREPLY < <(compgen -W 'bitnet safe' -- "$cur")
+        return
+        ;;
+    'record:--search')
+        return
+        ;;
     'record:--color')
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
@@ -131,65 +159,6 @@ _bn_flamegraph()
         return
         ;;
     'render:--color')
-        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
-        return
-        ;;
-    'text:-n' | 'text:--top')
-        return
-        ;;
-    'text:--sort')
-        mapfile -t COMPREPLY < <(compgen -W 'self total' -- "$cur")
-        return
-        ;;
-    'text:--min')
-        return
-        ;;
-    'text:-o' | 'text:--output')
-        compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-        return
-        ;;
-    'text:--tags')
-        return
-        ;;
-    'text:--root')
-        return
-        ;;
-    'text:--color')
-        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
-        return
-        ;;
-    'fold:-o' | 'fold:--output')
-        compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-        return
-        ;;
-    'fold:--tags')
-        return
-        ;;
-    'fold:--root')
-        return
-        ;;
-    'fold:--color')
-        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
-        return
-        ;;
-    'export:-f' | 'export:--format')
-        mapfile -t COMPREPLY < <(compgen -W 'json folded speedscope firefox pprof chrome callgrind' -- "$cur")
-        return
-        ;;
-    'export:-o' | 'export:--output')
-        compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-        return
-        ;;
-    'export:--tags')
-        return
-        ;;
-    'export:--root')
-        return
-        ;;
-    'export:--color')
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
         ;;
@@ -449,15 +418,12 @@ _bn_flamegraph()
     esac
     if [[ $cur == -* ]]; then
         case $command in
-        'record') words='--output --allow-empty --kind --frequency --sampler --unwind --user-only --runs --duration --no-inline --debug-path --model --isa --threads --repack --prompt --n-predict --seed --level --min-samples --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
-        'render') words='--output --title --subtitle --notes --width --frame-height --min-width --count-name --palette --search --icicle --cut-left --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
-        'text') words='--top --sort --tree --min --output --tags --root --measured --callers --merge-repeats --json --quiet --verbose --color --help --version' ;;
-        'fold') words='--output --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
-        'export') words='--format --output --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
-        'text') words='--top --sort --tree --min --output --tags --root --measured --callers --merge-repeats --json --quiet --verbose --color --help --version' ;;
-        'fold') words='--output --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
-        'export') words='--format --output --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
-        'diff') words='--output --vs --format --same-work --by --top --min --fail-above --strict --level --widths --tags --root --measured --callers --merge-repeats --title --subtitle --notes --width --frame-height --min-width --count-name --palette --search --icicle --cut-left --json --quiet --verbose --color --help --version' ;;
+        'record') words='--output --allow-empty --kind --frequency --sampler --unwind --user-only --runs --duration --no-inline --debug-path --model --isa --threads --repack --prompt --n-predict --seed --level --min-samples --tags --root --measured --callers --merge-inlined --merge-repeats --title --subtitle --notes --width --frame-height --min-width --count-name --palette --search --icicle --cut-left --quiet --verbose --color --help --version' ;;
+        'render') words='--output --title --subtitle --notes --width --frame-height --min-width --count-name --palette --search --icicle --cut-left --tags --root --measured --callers --merge-inlined --merge-repeats --quiet --verbose --color --help --version' ;;
+        'text') words='--top --sort --tree --min --output --tags --root --measured --callers --merge-inlined --merge-repeats --json --quiet --verbose --color --help --version' ;;
+        'fold') words='--output --tags --root --measured --callers --merge-inlined --merge-repeats --quiet --verbose --color --help --version' ;;
+        'export') words='--format --output --tags --root --measured --callers --merge-inlined --merge-repeats --quiet --verbose --color --help --version' ;;
+        'diff') words='--output --vs --format --same-work --by --top --min --fail-above --strict --level --widths --tags --root --measured --callers --merge-inlined --merge-repeats --title --subtitle --notes --width --frame-height --min-width --count-name --palette --search --icicle --cut-left --json --quiet --verbose --color --help --version' ;;
         'bricks') words='--check --layers --threads-apart --output --kind --frequency --sampler --unwind --user-only --runs --duration --no-inline --debug-path --model --isa --threads --repack --prompt --n-predict --seed --level --min-samples --json --quiet --verbose --color --help --version' ;;
         'doctor') words='--json --quiet --verbose --color --help --version' ;;
         'baseline') words='--model --threads --isa --seed --deterministic --timing --archive --redraw --kind --frequency --sampler --unwind --user-only --runs --duration --no-inline --debug-path --json --quiet --verbose --color --help --version' ;;

@@ -16,13 +16,13 @@ struct weights {
     double *self, *total;       /* [n_nodes] over all runs */
     uint64_t *samples, *sums;   /* the same */
     double *samples_as_numbers; /* for the script */
-    unsigned *look;             /* [n_frames] */
+    unsigned *look;             /* [n_nodes] */
 };
 
 static unsigned look_of(const struct bn_picture *picture, uint32_t node)
 {
     const struct weights *w = picture->of;
-    return w->look[picture->tree->nodes[node].frame];
+    return w->look[node];
 }
 
 /* "12.31 ms, 45.23 % of the whole (95 %: 44.12 to 46.34), 1234 samples" */
@@ -91,9 +91,14 @@ static void make_looks(struct bn_picture *p, struct weights *w)
         for (int dark = 0; dark < 2; dark++)
             p->looks[dark][i] =
                 bn_palette_shade(p->options->palette, (enum bn_class)(i / BN_SHADES), i % BN_SHADES, dark);
-    for (size_t i = 0; i < p->tree->n_frames; i++)
-        w->look[i] =
-            (unsigned)bn_class_of(&p->tree->frames[i]) * BN_SHADES + bn_shade_of(&p->tree->frames[i]);
+    w->look[BN_STACKS_ROOT] = BN_CLASS_OTHER * BN_SHADES;
+    for (uint32_t i = 1; i < p->tree->n_nodes; i++) {
+        const struct bn_frame *f = &p->tree->frames[p->tree->nodes[i].frame];
+        unsigned class = bn_class_of(f), around = w->look[p->tree->nodes[i].parent] / BN_SHADES;
+        /* A part of a function does what the function does, if its own name does not tell. */
+        if (f->kind == BN_FRAME_INLINED && class == BN_CLASS_OTHER && around != BN_CLASS_TAG) class = around;
+        w->look[i] = class * BN_SHADES + bn_shade_of(f);
+    }
 }
 
 bn_status bn_svg(struct bn_buf *out, const bn_stacks *stacks, const struct bn_svg_options *options,
@@ -105,7 +110,7 @@ bn_status bn_svg(struct bn_buf *out, const bn_stacks *stacks, const struct bn_sv
                         bn_alloc(n, sizeof *w.samples),
                         bn_alloc(n, sizeof *w.sums),
                         bn_alloc(n, sizeof *w.samples_as_numbers),
-                        bn_alloc(stacks->n_frames, sizeof *w.look)};
+                        bn_alloc(n, sizeof *w.look)};
     struct bn_picture picture = {.tree = stacks,
                                  .options = options,
                                  .widths = w.total,

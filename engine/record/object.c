@@ -458,6 +458,12 @@ static bool find_inside(Dwarf_Die *parent, uint64_t address, unsigned depth, Dwa
     return false;
 }
 
+/* Instructions dressed as functions: the compiler's headers mark them as made up. */
+static bool is_intrinsic(Dwarf_Die *die)
+{
+    return dwarf_tag(die) == DW_TAG_inlined_subroutine && dwarf_hasattr_integrate(die, DW_AT_artificial);
+}
+
 /* dwarf_getscopes would go through all entries of the unit, types and variables too, each time. */
 size_t bn_object_scopes(const struct bn_object *object, uint64_t address, struct bn_scope *scopes)
 {
@@ -469,7 +475,8 @@ size_t bn_object_scopes(const struct bn_object *object, uint64_t address, struct
         if (!find_inside(&die, address, 0, &die)) break;
         int tag = dwarf_tag(&die);
         if (tag == DW_TAG_subprogram) n = 0; /* one inside another has a place of its own */
-        if (tag == DW_TAG_lexical_block || (tag == DW_TAG_inlined_subroutine && n == 0)) continue;
+        if (tag == DW_TAG_lexical_block || (tag == DW_TAG_inlined_subroutine && n == 0) || is_intrinsic(&die))
+            continue;
         scopes[n] = (struct bn_scope){0};
         take_scope(&die, &scopes[n++]);
     }

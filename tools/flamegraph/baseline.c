@@ -211,20 +211,6 @@ static bn_status read_old(struct bn_baseline *b, size_t i, bn_error *err)
 
 /* ---- pictures and pages ---- */
 
-static void put_subtitle(struct bn_buf *out, const bn_json *about)
-{
-    const bn_json *page = bn_json_get(about, "page");
-    const char *created = bn_html_string(about, "created"), *commit = NULL;
-    const char *tier = bn_html_string(bn_json_get(about, "sampler"), "tier");
-    const char *cpu = bn_html_string(bn_json_get(about, "machine"), "cpu_model");
-    bn_buf_printf(out, "%s", created);
-    if (bn_json_string(bn_flamegraph_member(about, bn_flamegraph_commit), &commit))
-        bn_buf_printf(out, ", commit %.12s", commit);
-    if (cpu[0] != '\0') bn_buf_printf(out, ", %s", cpu);
-    bn_buf_printf(out, ", %.0f samples", bn_html_value(bn_json_get(page, "recorded"), "samples"));
-    if (tier[0] != '\0') bn_buf_printf(out, " by %s", tier);
-}
-
 static bn_status draw(struct bn_baseline *b, size_t i, bn_error *err)
 {
     char title[120];
@@ -234,7 +220,7 @@ static bn_status draw(struct bn_baseline *b, size_t i, bn_error *err)
     struct bn_svg_options options = BN_SVG_OPTIONS_INIT;
     bn_stacks *view = NULL;
     snprintf(title, sizeof title, "%s: \"%s\" and %s", work->name, work->prompt, work->title);
-    put_subtitle(&subtitle, b->stacks[i]->about);
+    bn_flamegraph_put_subtitle(&subtitle, b->stacks[i]);
     options.title = title;
     options.subtitle = subtitle.data;
     bn_status status = bn_stacks_copy(&view, b->stacks[i], &functions, err);

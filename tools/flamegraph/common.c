@@ -29,6 +29,9 @@ const struct bn_option bn_flamegraph_view_options[] = {
     {.name = "callers",
      .group = "View",
      .help = "upside down: first the functions that were running, then who called them"},
+    {.name = "merge-inlined",
+     .group = "View",
+     .help = "count functions that were inlined to the ones that they are in"},
     {.name = "merge-repeats", .group = "View", .help = "show a function that calls itself as one frame"},
     {0},
 };
@@ -113,7 +116,8 @@ bn_status bn_flamegraph_view(bn_stacks **out, const bn_stacks *stacks, const str
     if (bn_opt_flag(args, "measured")) stacks = stacks->measured;
     unsigned keep = has_functions(stacks) ? 0 : BN_FRAME_TAGS;
     if (tags != NULL) BN_TRY(read_tags(&keep, tags, err));
-    struct bn_stacks_view view = {.drop = BN_FRAME_TAGS & ~keep,
+    unsigned inlined = bn_opt_flag(args, "merge-inlined") ? BN_FRAME_BIT(BN_FRAME_INLINED) : 0;
+    struct bn_stacks_view view = {.drop = (BN_FRAME_TAGS & ~keep) | inlined,
                                   .root = bn_opt_str(args, "root"),
                                   .callers = bn_opt_flag(args, "callers"),
                                   .merge_repeats = bn_opt_flag(args, "merge-repeats")};

@@ -12,18 +12,13 @@
 #include "record/resolve.h"
 #include "tools/cli/options.h"
 
-/* --tags, --root, --measured, --callers, --merge-repeats: which view of stacks a command takes. */
+/* --tags, --root, --measured, --callers, --merge-inlined, --merge-repeats: which view of stacks a command
+ * takes. */
 extern const struct bn_option bn_flamegraph_view_options[];
 /* --output: where a command's result goes. */
 extern const struct bn_option bn_flamegraph_output_option[];
 
 #define BN_FLAMEGRAPH_MAX_BYTES ((size_t)1 << 30) /* of a result */
-
-/* The commands, each in its own file, and the options that only it has. */
-extern const struct bn_option bn_flamegraph_text_options[], bn_flamegraph_export_options[];
-bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err);
-bn_status bn_flamegraph_fold(struct bn_args *args, bn_error *err);
-bn_status bn_flamegraph_export(struct bn_args *args, bn_error *err);
 
 /* Reads files in any format, the runs of each behind those of the one before. "-" is standard input. */
 BN_MUST_CHECK bn_status bn_flamegraph_read(bn_stacks **out, const char *const *paths, size_t n,
@@ -38,18 +33,19 @@ BN_MUST_CHECK bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args
 BN_MUST_CHECK bn_status bn_flamegraph_write(const struct bn_args *args, const struct bn_buf *bytes,
                                             bn_error *err);
 
-/* ---- commands ---- */
-
-extern const struct bn_option bn_flamegraph_diff_options[];
-bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err);
-/* ---- pictures ---- */
-
-BN_MUST_CHECK bn_status bn_flamegraph_render(struct bn_args *args, bn_error *err);
+/* ---- tables and pictures ---- */
 
 /* --title, --width, --palette, ...: how a picture looks. */
 extern const struct bn_option bn_flamegraph_picture_options[];
 BN_MUST_CHECK bn_status bn_flamegraph_read_picture(struct bn_svg_options *out, const struct bn_args *args,
                                                    bn_error *err);
+/* The picture of a view, as these options want it; what they do not say, title and subtitle, about does. */
+BN_MUST_CHECK bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *stacks,
+                                           const struct bn_args *args, bn_error *err);
+/* How it was recorded, when, and where, in one line. */
+void bn_flamegraph_put_subtitle(struct bn_buf *out, const bn_stacks *stacks);
+/* The table of the functions with most of the time, for people. */
+BN_MUST_CHECK bn_status bn_flamegraph_put_table(struct bn_buf *out, const bn_stacks *stacks, bn_error *err);
 
 /* ---- recording ---- */
 
@@ -92,18 +88,20 @@ BN_MUST_CHECK bn_status bn_flamegraph_record_program(struct bn_flamegraph_record
                                                      const struct bn_args *args, const char *const *argv,
                                                      bn_error *err);
 
-/* ---- commands ---- */
+/* ---- the commands, and the options that only one has ---- */
 
+extern const struct bn_option bn_flamegraph_record_outputs[], bn_flamegraph_text_options[],
+    bn_flamegraph_export_options[], bn_flamegraph_diff_options[], bn_flamegraph_bricks_options[],
+    bn_flamegraph_baseline_options[], bn_flamegraph_timeline_options[];
 bn_status bn_flamegraph_record(struct bn_args *args, bn_error *err);
-extern const struct bn_option bn_flamegraph_record_outputs[];
-bn_status bn_flamegraph_doctor(struct bn_args *args, bn_error *err);
-/* ---- commands ---- */
-
+bn_status bn_flamegraph_render(struct bn_args *args, bn_error *err);
+bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err);
+bn_status bn_flamegraph_fold(struct bn_args *args, bn_error *err);
+bn_status bn_flamegraph_export(struct bn_args *args, bn_error *err);
+bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err);
 bn_status bn_flamegraph_bricks(struct bn_args *args, bn_error *err);
-extern const struct bn_option bn_flamegraph_bricks_options[];
+bn_status bn_flamegraph_doctor(struct bn_args *args, bn_error *err);
 bn_status bn_flamegraph_baseline(struct bn_args *args, bn_error *err);
-extern const struct bn_option bn_flamegraph_baseline_options[];
 bn_status bn_flamegraph_timeline(struct bn_args *args, bn_error *err);
-extern const struct bn_option bn_flamegraph_timeline_options[];
 
 #endif

@@ -9,8 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "flame/hotspots.h"
-#include "flame/svg.h"
+#include "measure/interval.h"
 #include "tools/cli/report.h"
 #include "tools/flamegraph/flamegraph.h"
 
@@ -20,7 +19,6 @@
  * of a usual one. */
 #define MEND_BYTES 1024u
 #define DUMP_BYTES 32768u
-#define TABLE_ROWS 30u
 #define MAX_OUTPUT_BYTES ((size_t)1 << 30)
 
 const struct bn_option bn_flamegraph_record_options[] = {
@@ -175,40 +173,12 @@ static bn_status check_outputs(const struct bn_args *args, bn_error *err)
     return BN_OK;
 }
 
-static void put_interval(struct bn_buf *out, const struct bn_interval *share)
-{
-    if (isnan(share->low))
-        bn_buf_printf(out, " %6.2f %%  %15s", share->estimate * 100, "");
-    else
-        bn_buf_printf(out, " %6.2f %%  %6.2f - %6.2f", share->estimate * 100, share->low * 100,
-                      share->high * 100);
-}
-
-static bn_status write_table(struct bn_buf *out, const bn_stacks *stacks, bn_error *err)
-{
-    struct bn_hotspots h = {0};
-    BN_TRY(bn_hotspots(&h, stacks, BN_FRAME_FUNCTIONS, err));
-    bn_buf_printf(out, "%8s %15s %10s  %7s  %s\n", "self", "95 %", "total", "samples", "function");
-    for (size_t i = 0; i < h.n && i < TABLE_ROWS; i++) {
-        const struct bn_hotspot *spot = &h.list[i];
-        const struct bn_frame *frame = &stacks->frames[spot->frame];
-        put_interval(out, &spot->self_share);
-        bn_buf_printf(out, " %6.2f %%  %7llu  %s%s%s%s\n", spot->total_share.estimate * 100,
-                      (unsigned long long)spot->self_samples, frame->name, frame->module[0] ? " (" : "",
-                      frame->module, frame->module[0] ? ")" : "");
-    }
-    if (h.n > TABLE_ROWS) bn_buf_printf(out, "and %zu more\n", h.n - TABLE_ROWS);
-    bn_hotspots_release(&h);
-    return BN_OK;
-}
-
 /* stacks: all of them; view: as the options want to see them. */
 static bn_status write_one(struct bn_buf *out, int format, const bn_stacks *stacks, const bn_stacks *view,
-                           bn_error *err)
+                           const struct bn_args *args, bn_error *err)
 {
-    struct bn_svg_options svg = BN_SVG_OPTIONS_INIT;
-    if (format == FORMAT_SVG) return bn_svg(out, view, &svg, err);
-    if (format == FORMAT_TABLE) return write_table(out, view, err);
+    if (format == FORMAT_SVG) return bn_flamegraph_draw(out, view, args, err);
+    if (format == FORMAT_TABLE) return bn_flamegraph_put_table(out, view, err);
     return bn_stacks_write(format == BN_STACKS_DOCUMENT ? stacks : view, (enum bn_stacks_format)format, out,
                            err);
 }
@@ -222,7 +192,7 @@ static bn_status write_all(const struct bn_args *args, const bn_stacks *stacks, 
     for (size_t i = 0; i < (n > 0 ? n : 1) && status == BN_OK; i++) {
         const char *path = n > 0 ? bn_opt_at(args, "output", i) : NULL;
         struct bn_buf bytes = {.max = MAX_OUTPUT_BYTES};
-        status = write_one(&bytes, path != NULL ? format_of(path) : FORMAT_TABLE, stacks, view, err);
+        status = write_one(&bytes, path != NULL ? format_of(path) : FORMAT_TABLE, stacks, view, args, err);
         if (status == BN_OK) status = bn_buf_check(&bytes, err);
         if (status == BN_OK && path != NULL)
             status = bn_file_write_atomic(path, bytes.data, bytes.len, err);

@@ -3,10 +3,12 @@
  * bn-flamegraph render: stacks as a picture.
  */
 #include "base/error.h"
+#include "base/html.h"
 #include "flame/svg.h"
 #include "tools/flamegraph/flamegraph.h"
 
 #define MAX_BYTES (512u << 20)
+#define MAX_TITLE 65536u
 
 const struct bn_option bn_flamegraph_picture_options[] = {
     {.name = "title", .arg = "TEXT", .group = "Picture", .help = "heading of the picture"},
@@ -62,15 +64,67 @@ bn_status bn_flamegraph_read_picture(struct bn_svg_options *out, const struct bn
     return bn_opt_f64(args, "min-width", 0, 1000, &out->min_width, err);
 }
 
-bn_status bn_flamegraph_render(struct bn_args *args, bn_error *err)
+/* ---- what a picture is of ---- */
+
+static void put_words(struct bn_buf *out, const bn_json *list)
+{
+    const char *word;
+    for (const bn_json *w = bn_json_first(list); w != NULL; w = bn_json_next(w))
+        if (bn_json_string(w, &word)) bn_buf_printf(out, out->len > 0 ? " %s" : "%s", word);
+}
+
+static void put_title(struct bn_buf *out, const bn_json *about)
+{
+    const bn_json *work = bn_json_get(about, "workload");
+    if (work != NULL)
+        bn_buf_printf(out, "%s: \"%s\" and %.0f tokens", bn_html_string(bn_json_get(about, "model"), "name"),
+                      bn_html_string(work, "prompt"), bn_html_value(work, "n_predict"));
+    else
+        put_words(out, bn_json_get(about, "command"));
+    if (out->len == 0) bn_buf_puts(out, "Flame graph");
+}
+
+void bn_flamegraph_put_subtitle(struct bn_buf *out, const bn_stacks *stacks)
+{
+    const bn_json *about = stacks->about;
+    const char *tier = bn_html_string(bn_json_get(about, "sampler"), "tier"), *commit = NULL;
+    const char *cpu = bn_html_string(bn_json_get(about, "machine"), "cpu_model");
+    uint64_t samples = 0;
+    for (uint32_t i = 0; i < stacks->n_nodes; i++)
+        samples += bn_stacks_samples(stacks, i, BN_STACKS_ALL_RUNS);
+    if (stacks->what[0] != '\0') bn_buf_printf(out, "%s", stacks->what);
+    if (samples > 0)
+        bn_buf_printf(out, "%s%llu samples", out->len > 0 ? ", " : "", (unsigned long long)samples);
+    if (tier[0] != '\0') bn_buf_printf(out, " by %s", tier);
+    if (stacks->n_runs > 1) bn_buf_printf(out, ", %zu runs", stacks->n_runs);
+    if (bn_json_get(about, "created") != NULL) bn_buf_printf(out, ", %s", bn_html_string(about, "created"));
+    if (bn_json_string(bn_json_path(about, "git.commit"), &commit))
+        bn_buf_printf(out, ", commit %.12s", commit);
+    if (cpu[0] != '\0') bn_buf_printf(out, ", %s", cpu);
+}
+
+bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *stacks, const struct bn_args *args,
+                             bn_error *err)
 {
     struct bn_svg_options options;
+    struct bn_buf title = {.max = MAX_TITLE}, subtitle = {.max = MAX_TITLE};
+    BN_TRY(bn_flamegraph_read_picture(&options, args, err));
+    put_title(&title, stacks->about);
+    bn_flamegraph_put_subtitle(&subtitle, stacks);
+    if (options.title == NULL) options.title = title.data;
+    if (options.subtitle == NULL) options.subtitle = subtitle.data;
+    bn_status status = bn_svg(out, stacks, &options, err);
+    bn_buf_release(&title);
+    bn_buf_release(&subtitle);
+    return status;
+}
+
+bn_status bn_flamegraph_render(struct bn_args *args, bn_error *err)
+{
     bn_stacks *stacks = NULL;
     struct bn_buf svg = {.max = MAX_BYTES};
-    BN_TRY(bn_flamegraph_read_picture(&options, args, err));
-    if (options.title == NULL) options.title = "Flame graph";
-    bn_status status = bn_flamegraph_open(&stacks, args, err);
-    if (status == BN_OK) status = bn_svg(&svg, stacks, &options, err);
+    BN_TRY(bn_flamegraph_open(&stacks, args, err));
+    bn_status status = bn_flamegraph_draw(&svg, stacks, args, err);
     if (status == BN_OK) status = bn_flamegraph_write(args, &svg, err);
     bn_buf_release(&svg);
     bn_stacks_close(stacks);

@@ -10,6 +10,8 @@
 #include "tools/cli/report.h"
 #include "tools/flamegraph/flamegraph.h"
 
+#define TOP 25u
+
 const struct bn_option bn_flamegraph_text_options[] = {
     {.name = "top", .letter = 'n', .arg = "N", .preset = "25", .help = "lines of the table; 0: all"},
     {.name = "sort",
@@ -216,20 +218,34 @@ static int by_total(const void *a, const void *b)
     return x->frame < y->frame ? -1 : x->frame > y->frame;
 }
 
-static bn_status list(struct listing *l, const struct bn_args *args, struct bn_buf *out, bn_error *err)
+static bn_status list(struct listing *l, bool json, struct bn_buf *out, bn_error *err)
 {
     l->totals = bn_alloc(l->stacks->n_nodes, sizeof *l->totals);
     if (l->totals == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     bn_stacks_totals(l->stacks, BN_STACKS_ALL_RUNS, l->totals);
     BN_TRY(bn_hotspots(&l->spots, l->stacks, BN_FRAME_ALL, err));
     if (l->by_total && l->spots.n > 0) qsort(l->spots.list, l->spots.n, sizeof *l->spots.list, by_total);
-    if (args->json) return write_document(l, out, err);
+    if (json) return write_document(l, out, err);
     print_head(l, out);
     if (l->tree)
         print_tree(l, out);
     else
         print_table(l, out);
     return BN_OK;
+}
+
+static void release(struct listing *l)
+{
+    bn_hotspots_release(&l->spots);
+    bn_free(l->totals);
+}
+
+bn_status bn_flamegraph_put_table(struct bn_buf *out, const bn_stacks *stacks, bn_error *err)
+{
+    struct listing l = {.stacks = stacks, .top = TOP};
+    bn_status status = list(&l, false, out, err);
+    release(&l);
+    return status;
 }
 
 bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err)
@@ -242,11 +258,10 @@ bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err)
     l.min /= 100;
     BN_TRY(bn_flamegraph_open(&stacks, args, err));
     l.stacks = stacks;
-    bn_status status = list(&l, args, &out, err);
+    bn_status status = list(&l, args->json, &out, err);
     if (status == BN_OK && args->json) bn_report_json_began();
     if (status == BN_OK) status = bn_flamegraph_write(args, &out, err);
-    bn_hotspots_release(&l.spots);
-    bn_free(l.totals);
+    release(&l);
     bn_buf_release(&out);
     bn_stacks_close(stacks);
     return status;

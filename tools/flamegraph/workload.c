@@ -7,7 +7,9 @@
 #define _GNU_SOURCE /* gettid */
 #include "tools/flamegraph/workload.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -282,9 +284,19 @@ static bool has_room(const struct bn_work *w, const struct bn_work_run *run)
     return true;
 }
 
-static bn_status repeat(struct bn_work *w, struct bn_work_run *run, uint64_t run_ns, uint64_t generations,
+/* Of all threads, which is what samples are taken of. */
+static uint64_t process_cpu_ns(void)
+{
+    struct timespec t;
+    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) != 0) return 0;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Until the threads have computed for cpu_ns together, or the time is over. */
+static bn_status repeat(struct bn_work *w, struct bn_work_run *run, uint64_t cpu_ns, uint64_t generations,
                         bn_error *err)
 {
+    uint64_t cpu = process_cpu_ns(), most_ns = (uint64_t)(1e9 * w->asked->seconds);
     if (run->prof != NULL) {
         bn_prof_reset_epoch(run->prof);
         run->pairs[0] = bn_clock_pair_now(run->prof);
@@ -296,7 +308,7 @@ static bn_status repeat(struct bn_work *w, struct bn_work_run *run, uint64_t run
         run->repetitions++;
         now = bn_clock_ns();
         run->full = !has_room(w, run) || (run->prof != NULL && run->repetitions == generations);
-    } while (now - run->window.from_ns < run_ns && !run->full);
+    } while (process_cpu_ns() - cpu < cpu_ns && now - run->window.from_ns < most_ns && !run->full);
     run->window.to_ns = now;
     if (run->prof == NULL) return BN_OK;
     bn_prof_finalize(run->prof, bn_prof_elapsed_ns(run->prof));
@@ -306,16 +318,15 @@ static bn_status repeat(struct bn_work *w, struct bn_work_run *run, uint64_t run
 
 bn_status bn_work_run(struct bn_work *w, bn_error *err)
 {
-    /* Samples come from each thread; those of a team are busy most of the time. */
-    double seconds = (double)w->asked->min_samples * (double)w->period_ns / 1e9 / w->n_threads;
-    uint64_t run_ns = (uint64_t)(1e9 * (seconds < w->asked->seconds ? seconds : w->asked->seconds));
+    double seconds = (double)w->asked->min_samples * (double)w->period_ns / 1e9;
+    uint64_t run_ns = (uint64_t)(1e9 * fmin(seconds / w->n_threads, w->asked->seconds));
     while (w->n_runs < w->asked->runs) {
         struct bn_work_run *run = &w->runs[w->n_runs++];
         uint64_t cpu[2], waited[2], generations = plan(w, run_ns);
         size_t room = (size_t)generations * w->n_events + w->n_events / 8 + 64;
         if (w->asked->level != BN_PROF_OFF) BN_TRY(open_prof(w, &run->prof, generations, room, err));
         w->scheduling_known = w->scheduling_known && read_scheduling(w, &cpu[0], &waited[0]);
-        BN_TRY(repeat(w, run, run_ns, generations, err));
+        BN_TRY(repeat(w, run, (uint64_t)(1e9 * seconds), generations, err));
         w->scheduling_known = w->scheduling_known && read_scheduling(w, &cpu[1], &waited[1]);
         if (!w->scheduling_known) continue;
         run->cpu_ns = cpu[1] - cpu[0];
