@@ -10,14 +10,14 @@ _bn_flamegraph()
     fi
     for ((at = 1; at < COMP_CWORD; at++)); do
         case ${COMP_WORDS[at]} in
-        record | render | text | fold | export | text | fold | export | diff | bricks | doctor | baseline | timeline)
+        record | render | text | fold | export | diff | bricks | doctor | baseline | timeline)
             command=${COMP_WORDS[at]}
             break
             ;;
         esac
     done
     if [[ -z $command && $cur != -* && $COMP_CWORD -eq 1 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'record render text fold export text fold export diff bricks doctor baseline timeline' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'record render text fold export diff bricks doctor baseline timeline' -- "$cur")
         return
     fi
     case $command:$prev in
@@ -131,65 +131,6 @@ _bn_flamegraph()
         return
         ;;
     'render:--color')
-        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
-        return
-        ;;
-    'text:-n' | 'text:--top')
-        return
-        ;;
-    'text:--sort')
-        mapfile -t COMPREPLY < <(compgen -W 'self total' -- "$cur")
-        return
-        ;;
-    'text:--min')
-        return
-        ;;
-    'text:-o' | 'text:--output')
-        compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-        return
-        ;;
-    'text:--tags')
-        return
-        ;;
-    'text:--root')
-        return
-        ;;
-    'text:--color')
-        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
-        return
-        ;;
-    'fold:-o' | 'fold:--output')
-        compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-        return
-        ;;
-    'fold:--tags')
-        return
-        ;;
-    'fold:--root')
-        return
-        ;;
-    'fold:--color')
-        mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
-        return
-        ;;
-    'export:-f' | 'export:--format')
-        mapfile -t COMPREPLY < <(compgen -W 'json folded speedscope firefox pprof chrome callgrind' -- "$cur")
-        return
-        ;;
-    'export:-o' | 'export:--output')
-        compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-        return
-        ;;
-    'export:--tags')
-        return
-        ;;
-    'export:--root')
-        return
-        ;;
-    'export:--color')
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
         ;;
@@ -451,9 +392,6 @@ _bn_flamegraph()
         case $command in
         'record') words='--output --allow-empty --kind --frequency --sampler --unwind --user-only --runs --duration --no-inline --debug-path --model --isa --threads --repack --prompt --n-predict --seed --level --min-samples --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
         'render') words='--output --title --subtitle --notes --width --frame-height --min-width --count-name --palette --search --icicle --cut-left --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
-        'text') words='--top --sort --tree --min --output --tags --root --measured --callers --merge-repeats --json --quiet --verbose --color --help --version' ;;
-        'fold') words='--output --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
-        'export') words='--format --output --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
         'text') words='--top --sort --tree --min --output --tags --root --measured --callers --merge-repeats --json --quiet --verbose --color --help --version' ;;
         'fold') words='--output --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
         'export') words='--format --output --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;

@@ -138,7 +138,9 @@ static uint64_t hash_of_text(const bn_stacks *s, uint32_t number)
 /* Bytes of the character at the beginning of text, 0 when a frame's text cannot have it. */
 static size_t clean_length(const char *text, size_t n)
 {
-    bool control = (unsigned char)text[0] < 0x20 || text[0] == 0x7F;
+    unsigned char first = (unsigned char)text[0];
+    /* U+0080 to U+009F too: terminals obey them. */
+    bool control = first < 0x20 || first == 0x7F || (first == 0xC2 && n > 1 && (unsigned char)text[1] < 0xA0);
     return control ? 0 : bn_utf8_length(text, n);
 }
 
