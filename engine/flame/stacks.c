@@ -64,10 +64,9 @@ static uint64_t hash_pointer(const void *p)
     return (uint64_t)(uintptr_t)p;
 }
 
-/* Modules do not count here: bn_stacks_child looks without one. Few frames differ in it only. */
 static uint64_t hash_frame(const struct bn_frame *f)
 {
-    return mix(hash_pointer(f->name), f->kind);
+    return mix(mix(hash_pointer(f->name), hash_pointer(f->module)), f->kind);
 }
 
 static uint64_t hash_child(uint32_t parent, uint32_t frame)
@@ -139,7 +138,9 @@ static uint64_t hash_of_text(const bn_stacks *s, uint32_t number)
 /* Bytes of the character at the beginning of text, 0 when a frame's text cannot have it. */
 static size_t clean_length(const char *text, size_t n)
 {
-    bool control = (unsigned char)text[0] < 0x20 || text[0] == 0x7F;
+    unsigned char first = (unsigned char)text[0];
+    /* U+0080 to U+009F too: terminals obey them. */
+    bool control = first < 0x20 || first == 0x7F || (first == 0xC2 && n > 1 && (unsigned char)text[1] < 0xA0);
     return control ? 0 : bn_utf8_length(text, n);
 }
 
@@ -263,6 +264,14 @@ static uint64_t hash_of_node(const bn_stacks *s, uint32_t number)
     return hash_child(s->nodes[number].parent, s->nodes[number].frame);
 }
 
+/* Each node costs memory in each run. */
+static bn_status check_cells(size_t n_nodes, size_t n_runs, bn_error *err)
+{
+    if (n_nodes <= BN_STACKS_MAX_CELLS / n_runs) return BN_OK;
+    return bn_fail(err, BN_ERR_LIMIT, "%zu call paths in %zu runs: the product may be %u", n_nodes, n_runs,
+                   BN_STACKS_MAX_CELLS);
+}
+
 static bn_status grow_nodes(bn_stacks *s, bn_error *err)
 {
     if (s->n_nodes < s->nodes_room) return BN_OK;
@@ -281,6 +290,7 @@ static bn_status add_node(bn_stacks *s, const struct bn_node *node, bn_error *er
 {
     if (s->n_nodes >= BN_STACKS_MAX_NODES)
         return bn_fail(err, BN_ERR_LIMIT, "more than %u different call paths", BN_STACKS_MAX_NODES);
+    BN_TRY(check_cells(s->n_nodes + 1, s->n_runs, err));
     BN_TRY(grow_nodes(s, err));
     s->nodes[s->n_nodes] = *node;
     for (size_t r = 0; r < s->n_runs; r++) {
@@ -398,6 +408,7 @@ bn_status bn_stacks_add_run(bn_stacks *stacks, bn_error *err)
 {
     if (stacks->n_runs == BN_STACKS_MAX_RUNS)
         return bn_fail(err, BN_ERR_LIMIT, "more than %u runs", BN_STACKS_MAX_RUNS);
+    BN_TRY(check_cells(stacks->n_nodes, stacks->n_runs + 1, err));
     struct bn_stacks_run *runs = bn_realloc(stacks->runs, stacks->n_runs + 1, sizeof *runs);
     if (runs == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     stacks->runs = runs;
@@ -455,19 +466,9 @@ const struct bn_frame *bn_stacks_frame(const bn_stacks *stacks, uint32_t node)
 
 uint32_t bn_stacks_child(const bn_stacks *stacks, uint32_t node, enum bn_frame_kind kind, const char *name)
 {
-    const struct bn_stacks_index *x = stacks->index;
-    const struct table *t = &x->frame_table;
-    struct bn_str text = {name, strlen(name)};
-    uint32_t number = find(&x->text_table, stacks, hash_text(text.ptr, text.len), same_text, &text);
-    if (number == BN_STACKS_NONE || t->room == 0) return BN_STACKS_NONE;
-    /* Frames of one kind and name hash alike, whatever their modules. */
-    struct bn_frame key = {.name = x->texts[number], .kind = kind};
-    uint32_t first = BN_STACKS_NONE;
-    for (size_t i = (size_t)hash_frame(&key) & (t->room - 1); t->slots[i] != 0; i = (i + 1) & (t->room - 1)) {
-        const struct bn_frame *f = &stacks->frames[t->slots[i] - 1];
-        uint32_t child = f->kind == kind && f->name == key.name ? find_child(stacks, node, t->slots[i] - 1)
-                                                                : BN_STACKS_NONE;
-        if (child < first) first = child;
+    for (uint32_t i = node + 1; i < stacks->n_nodes; i++) {
+        const struct bn_frame *f = bn_stacks_frame(stacks, i);
+        if (stacks->nodes[i].parent == node && f->kind == kind && strcmp(f->name, name) == 0) return i;
     }
-    return first;
+    return BN_STACKS_NONE;
 }

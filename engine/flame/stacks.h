@@ -48,6 +48,7 @@ const char *bn_frame_kind_name(enum bn_frame_kind kind); /* "process", ..., "cod
 #define BN_STACKS_MAX_DEPTH 512u /* deeper paths end there, in a frame "[deeper]" */
 #define BN_STACKS_MAX_NAME 4096u /* bytes; longer names are cut there */
 #define BN_STACKS_MAX_RUNS 256u
+#define BN_STACKS_MAX_CELLS (1u << 25) /* nodes times runs: 16 bytes each */
 
 /* Equal when kind, name and module are. Texts are NUL-terminated UTF-8 without control characters: others
  * are replaced when they come in, and a name without a byte by "[unknown]". */
@@ -123,7 +124,8 @@ void bn_stacks_totals(const bn_stacks *stacks, size_t run, double *out);
 void bn_stacks_total_samples(const bn_stacks *stacks, size_t run, uint64_t *out);
 /* NULL for the root. */
 const struct bn_frame *bn_stacks_frame(const bn_stacks *stacks, uint32_t node);
-/* The first child of a node with this kind and name (of any module); BN_STACKS_NONE when there is none. */
+/* The first child of a node with this kind and name (of any module); BN_STACKS_NONE when there is none. Looks
+ * at all nodes. */
 uint32_t bn_stacks_child(const bn_stacks *stacks, uint32_t node, enum bn_frame_kind kind, const char *name);
 
 /* ---- making others of it ---- */

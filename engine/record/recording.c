@@ -98,6 +98,13 @@ bn_status bn_recording_add_mapping(bn_recording *recording, const struct bn_mapp
                                    const char *path, bn_error *err)
 {
     struct bn_mapping own = *mapping;
+    if (recording->n_mappings == BN_RECORDING_MAX_MAPPINGS) {
+        char *note = recording->delivery.note;
+        if (note[0] == '\0')
+            snprintf(note, sizeof recording->delivery.note, "more than %u files and memories with code",
+                     BN_RECORDING_MAX_MAPPINGS);
+        return BN_OK;
+    }
     BN_TRY(grow(&recording->mappings, recording->n_mappings, 1, &recording->mappings_room,
                 sizeof *recording->mappings, err));
     own.path = bn_strndup(path, strlen(path));
@@ -156,14 +163,34 @@ void bn_recording_finish(bn_recording *recording)
     if (r->n_threads > 0) qsort(r->threads, r->n_threads, sizeof *r->threads, threads_by_time);
 }
 
+/* The first that is not of a process before this one. */
+static size_t first_mapping(const bn_recording *r, uint64_t pid)
+{
+    size_t low = 0, high = r->n_mappings;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (r->mappings[middle].pid < pid)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+const struct bn_mapping *bn_recording_mappings_of(const bn_recording *recording, uint32_t pid, size_t *n)
+{
+    size_t first = first_mapping(recording, pid);
+    *n = first_mapping(recording, (uint64_t)pid + 1) - first;
+    return *n > 0 ? recording->mappings + first : NULL;
+}
+
 const struct bn_mapping *bn_recording_mapping(const bn_recording *recording, uint32_t pid, uint64_t address,
                                               uint64_t time_ns)
 {
-    const struct bn_mapping *found = NULL, *end = recording->mappings + recording->n_mappings;
-    for (const struct bn_mapping *m = recording->mappings; m != end; m++)
-        if (m->pid == pid && m->start <= address && address < m->end &&
-            (found == NULL || m->time_ns <= time_ns))
-            found = m;
+    size_t n;
+    const struct bn_mapping *found = NULL, *all = bn_recording_mappings_of(recording, pid, &n);
+    for (const struct bn_mapping *m = all; n-- > 0; m++)
+        if (m->start <= address && address < m->end && (found == NULL || m->time_ns <= time_ns)) found = m;
     return found;
 }
 

@@ -106,6 +106,7 @@ typedef struct bn_recording {
 
 #define BN_RECORDING_MAX_SAMPLES (1u << 24)
 #define BN_RECORDING_MAX_CHAIN 512u
+#define BN_RECORDING_MAX_MAPPINGS (1u << 18)     /* code in others has no name; the note says so */
 #define BN_RECORDING_MAX_DUMPS ((size_t)1 << 30) /* bytes; samples behind them have none */
 
 /* Zeroed, a recording is empty. */
@@ -126,6 +127,8 @@ BN_MUST_CHECK bn_status bn_recording_add_maps(bn_recording *recording, uint32_t 
                                               const char *text, size_t n, bn_error *err);
 /* Puts samples, mappings and names into the order of time. */
 void bn_recording_finish(bn_recording *recording);
+/* Those of a process, n of them, in the order of time. Finished recordings only. */
+const struct bn_mapping *bn_recording_mappings_of(const bn_recording *recording, uint32_t pid, size_t *n);
 /* What lay at an address of a process at a time: the latest mapping that covers it; NULL for none. Finished
  * recordings only. */
 const struct bn_mapping *bn_recording_mapping(const bn_recording *recording, uint32_t pid, uint64_t address,

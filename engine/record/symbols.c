@@ -297,8 +297,9 @@ static bn_status find_place(bn_symbols *s, const struct bn_mapping *mapping, boo
 static const struct bn_mapping *find_mapping(const bn_recording *r, uint32_t pid, uint64_t address,
                                              uint64_t time_ns, struct use *use)
 {
-    for (const struct bn_mapping *m = r->mappings; m != r->mappings + r->n_mappings; m++) {
-        if (m->pid != pid || address < m->start || address >= m->end) continue;
+    size_t n;
+    for (const struct bn_mapping *m = bn_recording_mappings_of(r, pid, &n); n-- > 0; m++) {
+        if (address < m->start || address >= m->end) continue;
         if (m->time_ns <= time_ns && m->time_ns > use->from_ns) use->from_ns = m->time_ns;
         if (m->time_ns > time_ns && m->time_ns < use->to_ns) use->to_ns = m->time_ns;
     }

@@ -14,6 +14,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,8 +86,10 @@ static void close_timers(void *state)
 static bn_status open_log(struct timers *t, const struct bn_record_options *o, bool interval, bn_error *err)
 {
     t->log_bytes = o->dump_bytes > 0 ? LOG_BYTES_WITH_DUMPS : LOG_BYTES;
-    t->log_fd = memfd_create("bn-sampler-log", MFD_CLOEXEC);
-    if (t->log_fd < 0 || ftruncate(t->log_fd, (off_t)t->log_bytes) != 0)
+    t->log_fd = memfd_create("bn-sampler-log", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    /* Sealed: who is recorded could else make it shorter, and reading it would end with SIGBUS. */
+    if (t->log_fd < 0 || ftruncate(t->log_fd, (off_t)t->log_bytes) != 0 ||
+        fcntl(t->log_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return bn_fail(err, BN_ERR_UNSUPPORTED, "memfd_create: %s", strerror(errno));
     void *memory = mmap(NULL, t->log_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, t->log_fd, 0);
     if (memory == MAP_FAILED) return bn_fail_errno(err, errno, NULL, "mmap of the sampler's log");
@@ -287,9 +290,10 @@ static bn_status read_log(bn_recording *out, const struct timers *t, bn_error *e
     if (end > t->log_bytes) end = t->log_bytes;
     for (uint64_t at = (sizeof *t->log + 63) & ~(uint64_t)63; at + sizeof(struct bn_agent_record) <= end;) {
         const struct bn_agent_record *record = (const void *)((const char *)t->log + at);
-        uint32_t n_bytes = record->n_bytes;
-        if (atomic_load_explicit(&record->mark, memory_order_acquire) != bn_agent_mark(at) ||
-            n_bytes < sizeof *record || n_bytes % 8 != 0 || n_bytes > end - at) {
+        bool marked = atomic_load_explicit(&record->mark, memory_order_acquire) == bn_agent_mark(at);
+        /* Read once: who writes may still be there. */
+        uint32_t n_bytes = *(const volatile uint32_t *)&record->n_bytes;
+        if (!marked || n_bytes < sizeof *record || n_bytes % 8 != 0 || n_bytes > end - at) {
             at += 8;
             continue;
         }

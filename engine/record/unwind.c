@@ -127,8 +127,9 @@ static int take_frame(Dwfl_Frame *frame, void *user)
 static bool is_reported(const struct bn_recording *r, const struct bn_mapping *mapping, uint64_t time_ns)
 {
     /* A file with several executable parts is one module. */
-    for (const struct bn_mapping *m = r->mappings; m != mapping; m++)
-        if (m->pid == mapping->pid && m->file_offset - m->start == mapping->file_offset - mapping->start &&
+    size_t n;
+    for (const struct bn_mapping *m = bn_recording_mappings_of(r, mapping->pid, &n); m != mapping; m++)
+        if (m->file_offset - m->start == mapping->file_offset - mapping->start &&
             strcmp(m->path, mapping->path) == 0 && bn_recording_mapping(r, m->pid, m->start, time_ns) == m)
             return true;
     return false;
@@ -137,10 +138,10 @@ static bool is_reported(const struct bn_recording *r, const struct bn_mapping *m
 static bn_status report_files(struct unwinding *u, struct session *session, uint64_t time_ns, bn_error *err)
 {
     const bn_recording *r = u->recording;
-    for (const struct bn_mapping *m = r->mappings; m != r->mappings + r->n_mappings; m++) {
+    size_t n;
+    for (const struct bn_mapping *m = bn_recording_mappings_of(r, session->pid, &n); n-- > 0; m++) {
         uint32_t number;
         uint64_t bias;
-        if (m->pid != session->pid) continue;
         if (bn_recording_mapping(r, m->pid, m->start, time_ns) != m) {
             if (m->time_ns > time_ns && m->time_ns < session->to_ns) session->to_ns = m->time_ns;
             if (m->time_ns <= time_ns && m->time_ns > session->from_ns) session->from_ns = m->time_ns;

@@ -288,6 +288,32 @@ static void test_dump(void **state)
 #endif
 }
 
+/* What a program maps again and again ends somewhere, and that is said. */
+static void test_many_mappings(void **state)
+{
+    struct world *w = *state;
+    bn_recording *r = &w->recording;
+    size_t n;
+    for (uint32_t i = 0; i < BN_RECORDING_MAX_MAPPINGS + 3; i++) {
+        struct bn_mapping m = {
+            .time_ns = i, .pid = i % 3 == 0 ? UINT32_MAX : i % 3, .start = i, .end = i + 1};
+        assert_int_equal(bn_recording_add_mapping(r, &m, "", NULL), BN_OK);
+    }
+    assert_int_equal(r->n_mappings, BN_RECORDING_MAX_MAPPINGS);
+    assert_non_null(strstr(r->delivery.note, "more than 262144"));
+    bn_recording_finish(r);
+    const struct bn_mapping *m = bn_recording_mappings_of(r, UINT32_MAX, &n);
+    assert_int_equal(n, BN_RECORDING_MAX_MAPPINGS / 3 + 1);
+    assert_ptr_equal(m + n, r->mappings + r->n_mappings);
+    assert_int_equal(m->pid, UINT32_MAX);
+    m = bn_recording_mappings_of(r, 1, &n);
+    assert_ptr_equal(m, r->mappings);
+    assert_int_equal(m[n - 1].pid, 1);
+    assert_int_equal(m[n].pid, 2);
+    assert_null(bn_recording_mappings_of(r, 7, &n));
+    assert_int_equal(n, 0);
+}
+
 static void test_mappings(void **state)
 {
     struct world *w = *state;
@@ -433,9 +459,11 @@ static void test_inheritance(void **state)
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(test_sample),           TEST(test_wrap),       TEST(test_markers), TEST(test_dump),
-        TEST(test_mappings),         TEST(test_losses),     TEST(test_hostile), TEST(test_broken_ring),
-        TEST(test_store_is_bounded), TEST(test_inheritance)};
+    const struct CMUnitTest tests[] = {TEST(test_sample),      TEST(test_wrap),
+                                       TEST(test_markers),     TEST(test_dump),
+                                       TEST(test_mappings),    TEST(test_many_mappings),
+                                       TEST(test_losses),      TEST(test_hostile),
+                                       TEST(test_broken_ring), TEST(test_store_is_bounded),
+                                       TEST(test_inheritance)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

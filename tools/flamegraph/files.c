@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -47,6 +48,7 @@ bn_status bn_flamegraph_files_write(const struct bn_flamegraph_files *files, bn_
     char path[4096 + ROOM_FOR_SUFFIX];
     bn_status status = BN_OK;
     size_t written = 0;
+    struct stat at;
     if (files->n > BN_FLAMEGRAPH_FILES)
         return bn_fail(err, BN_ERR_INTERNAL, "more files than there is room for");
     for (; written < files->n && status == BN_OK; written++) {
@@ -60,6 +62,10 @@ bn_status bn_flamegraph_files_write(const struct bn_flamegraph_files *files, bn_
         if (status == BN_OK) status = bn_file_make_folders(path, err);
         if (status == BN_OK) status = bn_file_write_atomic(path, file->bytes.data, file->bytes.len, err);
     }
+    /* What cannot be replaced is found before anything is. */
+    for (size_t i = 0; i < written && status == BN_OK; i++)
+        if (stat(files->list[i]->path, &at) == 0 && S_ISDIR(at.st_mode))
+            status = bn_fail_errno(err, EISDIR, files->list[i]->path, "cannot be replaced");
     for (size_t i = 0; i < written; i++) {
         const struct bn_flamegraph_file *file = files->list[i];
         name_new(path, sizeof path, file);

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -161,11 +162,30 @@ static int format_of(const char *path)
     return -1;
 }
 
+/* A wrong folder is said before the program is run, which may take hours. */
+static bn_status check_folder(const char *path, bn_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    size_t n = slash == NULL ? 1 : slash == path ? 1 : (size_t)(slash - path);
+    char *folder = bn_strndup(slash == NULL ? "." : path, n);
+    if (folder == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bool exists = access(folder, F_OK) == 0;
+    bn_status status = BN_OK;
+    if (!exists || (access(folder, W_OK | X_OK) != 0 && access(path, W_OK) != 0))
+        status = bn_fail_at(err, exists ? BN_ERR_IO : BN_ERR_NOT_FOUND, BN_NO_OFFSET, folder,
+                            exists ? "this folder cannot be written to" : "there is no such folder");
+    bn_free(folder);
+    return status;
+}
+
 static bn_status check_outputs(const struct bn_args *args, bn_error *err)
 {
     for (size_t i = 0; i < bn_opt_count(args, "output"); i++) {
         const char *path = bn_opt_at(args, "output", i);
-        if (format_of(path) >= 0) continue;
+        if (format_of(path) >= 0) {
+            BN_TRY(check_folder(path, err));
+            continue;
+        }
         bn_fail(err, BN_ERR_ARG, "--output: no format is known by the end of '%.100s'", path);
         bn_error_hint(err, ".json keeps everything; bn-flamegraph export makes the others of it");
         return BN_ERR_ARG;
