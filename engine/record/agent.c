@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * See agent.h. Two parties: a signal handler that takes a sample of the thread that it interrupts
- * (agent_sample.c), and a thread, the watcher, which looks for new threads every 10 ms, gives each a timer,
- * and notes which files are mapped.
+ * (agent_sample.c), and a thread, the watcher, which looks for new threads every 10 to 40 ms, gives each a
+ * timer, and notes which files are mapped. Most of what it costs is that it wakes up.
  *
  * A timer's signal is a real-time one that nobody has a handler for: programs that profile themselves use
  * SIGPROF, and the interval timer can use no other. All signals are blocked while the handler runs, so that
@@ -24,11 +24,12 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-#define SCAN_NS 10000000
-#define SCANS_A_LOOK 10u     /* at the list of threads, though it seems to be as it was */
-#define SCANS_A_NAME 64u     /* of a thread that has one */
-#define SCANS_A_SNAPSHOT 25u /* of the maps, though no sample was outside them */
-#define YOUNG 3u             /* scans until a thread is believed to have its name */
+#define SCAN_NS 10000000L      /* from one scan to the next, while threads come and go */
+#define CALM_SCAN_NS 40000000L /* at most, when they did not */
+#define SCANS_A_LOOK 10u       /* at the list of threads, though it seems to be as it was */
+#define SCANS_A_NAME 32u       /* of a thread that has one */
+#define SCANS_A_SNAPSHOT 25u   /* of the maps, though no sample was outside them */
+#define YOUNG 3u               /* scans until a thread is believed to have its name */
 
 struct bn_agent_state bn_agent;
 
@@ -173,9 +174,10 @@ static int look(bool existed)
     return meet_threads(existed);
 }
 
-static int scan(bool existed, bool must_look)
+static int scan(bool existed, bool must_look, bool *calm)
 {
-    int failed = must_look || !are_known() ? look(existed) : 0;
+    *calm = are_known();
+    int failed = must_look || !*calm ? look(existed) : 0;
     unsigned n = atomic_load(&bn_agent.n_slots);
     for (unsigned i = 0; i < n; i++) {
         struct bn_agent_thread *slot = &bn_agent.slots[i];
@@ -222,13 +224,14 @@ static void account(void)
 static void *watch(void *unused)
 {
     struct timespec pause = {.tv_nsec = SCAN_NS};
+    bool calm = false;
     (void)unused;
     atomic_store(&bn_agent.watcher_tid, bn_agent_thread_id());
     (void)prctl(PR_SET_NAME, "bn-sampler");
     for (unsigned round = 1; !atomic_load(&bn_agent.stop); round++) {
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
         pthread_mutex_lock(&bn_agent.work);
-        if (scan(false, round % SCANS_A_LOOK == 0) != 0) bn_agent_note(BN_AGENT_TIMER_REFUSED);
+        if (scan(false, round % SCANS_A_LOOK == 0, &calm) != 0) bn_agent_note(BN_AGENT_TIMER_REFUSED);
         if (atomic_exchange(&bn_agent.maps_wanted, false) || round % SCANS_A_SNAPSHOT == 0)
             bn_agent_note_maps();
         if (round == 1 && bn_agent.log->clock == BN_AGENT_ITIMER && bn_agent.log->late != 0 &&
@@ -238,6 +241,7 @@ static void *watch(void *unused)
             bn_agent_note(BN_AGENT_SIGNAL_TAKEN);
         account();
         pthread_mutex_unlock(&bn_agent.work);
+        pause.tv_nsec = !calm ? SCAN_NS : 2 * pause.tv_nsec < CALM_SCAN_NS ? 2 * pause.tv_nsec : CALM_SCAN_NS;
     }
     return NULL;
 }
@@ -278,12 +282,13 @@ static int install_handler(void)
 static int start(const char **what)
 {
     sigset_t all, before;
+    bool calm;
     int failed;
     *what = "the signal of the sampler";
     if ((failed = install_handler()) != 0) return failed;
     atomic_store(&bn_agent.active, true);
     *what = "timer_create";
-    if ((failed = scan(true, true)) != 0) return failed;
+    if ((failed = scan(true, true, &calm)) != 0) return failed;
     if (bn_agent.log->clock == BN_AGENT_ITIMER && bn_agent.log->late == 0) run_interval_timer(true);
     bn_agent_note_maps();
     *what = "pthread_create";

@@ -52,14 +52,14 @@ extern struct bn_agent_state {
     struct bn_agent_log *log;
     _Atomic(bool) active, stop;
     _Atomic(bool) maps_wanted; /* a handler met what the last reading of the maps does not tell */
-    _Atomic(unsigned) inside; /* handlers that run now */
+    _Atomic(unsigned) inside;  /* handlers that run now */
     _Atomic(unsigned) n_slots;
     _Atomic(int) watcher_tid;
     struct bn_agent_thread *slots; /* [BN_AGENT_THREADS] */
     char *text;                    /* [BN_AGENT_TEXT_BYTES] of maps */
     char *bytes;                   /* [BN_AGENT_READ_BYTES] read from /proc */
-    struct bn_agent_code code[2]; /* the watcher makes one, handlers read the other */
-    _Atomic(unsigned) code_turn;  /* the one to read */
+    struct bn_agent_code code[2];  /* the watcher makes one, handlers read the other */
+    _Atomic(unsigned) code_turn;   /* the one to read */
     uint64_t text_digest;
     uint64_t watcher_ns;
     pthread_t watcher;
