@@ -229,7 +229,7 @@ $(HTTPD): $(OUT)/tests/httpd/httpd.o
 	$(Q)$(CC) $(BN_LDFLAGS) $(LDFLAGS) -o $@ $^ -lpthread
 
 # Programs whose stacks are known, for the tests of samplers: frame pointers, no calls turned into jumps, no sanitizers.
-SAMPLED := $(addprefix $(OUT)/tests/sampled/,split threads recursion calls storm nofp fork crash sigprof split-static)
+SAMPLED := $(addprefix $(OUT)/tests/sampled/,split threads recursion calls storm nofp fork crash sigprof fixed split-static)
 SAMPLED_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) -g -O1 -fPIE -fno-omit-frame-pointer -fno-optimize-sibling-calls \
     $(if $(filter x86_64,$(ARCH)),-mno-omit-leaf-frame-pointer) -ffile-prefix-map=$(CURDIR)=. -MMD -MP
 $(OUT)/tests/sampled/%.o: tests/sampled/%.c $(OUT)/flags Makefile

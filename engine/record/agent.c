@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * See agent.h. Two parties: a signal handler that takes a sample of the thread that it interrupts
- * (agent_sample.c), and a thread, the watcher, which looks for new threads every 10 ms, gives each a timer,
- * and notes which files are mapped.
+ * (agent_sample.c), and a thread, the watcher, which looks for new threads every 10 to 40 ms, gives each a
+ * timer, and notes which files are mapped. Most of what it costs is that it wakes up.
  *
  * A timer's signal is a real-time one that nobody has a handler for: programs that profile themselves use
  * SIGPROF, and the interval timer can use no other. All signals are blocked while the handler runs, so that
@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 
 #include "record/agent_inside.h"
@@ -23,9 +24,12 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-#define SCAN_NS 10000000
-#define SCANS_A_SNAPSHOT 5u
-#define YOUNG 3u /* scans until a thread is believed to have its name */
+#define SCAN_NS 10000000L      /* from one scan to the next, while threads come and go */
+#define CALM_SCAN_NS 40000000L /* at most, when they did not */
+#define SCANS_A_LOOK 10u       /* at the list of threads, though it seems to be as it was */
+#define SCANS_A_NAME 32u       /* of a thread that has one */
+#define SCANS_A_SNAPSHOT 25u   /* of the maps, though no sample was outside them */
+#define YOUNG 3u               /* scans until a thread is believed to have its name */
 
 struct bn_agent_state bn_agent;
 
@@ -53,7 +57,7 @@ static void note_name(struct bn_agent_thread *slot, bool last)
     char name[16];
     int tid = atomic_load(&slot->tid);
     bool is_young = slot->scans <= YOUNG;
-    if (!is_young && !last && slot->scans % 16 != 0) return;
+    if (!is_young && !last && slot->scans % SCANS_A_NAME != 0 && slot->scans != 16) return;
     bool changed = bn_agent_read_name(tid, name) && memcmp(name, slot->name, sizeof name) != 0;
     if (changed) memcpy(slot->name, name, sizeof name);
     /* Asked twice: threads block all signals while they start and end. */
@@ -143,13 +147,38 @@ static int meet_threads(bool existed)
     return failed;
 }
 
-static int scan(bool existed)
+/* Whether the threads seem to be those that are known: as many, and none of them ended. It costs a tenth of
+ * reading the list, since the number of links of a folder of /proc is that of what it holds. A thread's
+ * number may have gone to another thread meanwhile, so this is not for good. */
+static bool are_known(void)
+{
+    struct stat task;
+    struct timespec unused;
+    unsigned n = atomic_load(&bn_agent.n_slots);
+    uint64_t links = 3; /* ".", "..", the watcher */
+    for (unsigned i = 0; i < n; i++)
+        links += atomic_load(&bn_agent.slots[i].tid) != 0;
+    if (stat("/proc/self/task", &task) != 0 || (uint64_t)task.st_nlink != links) return false;
+    for (unsigned i = 0; i < n; i++) {
+        int tid = atomic_load(&bn_agent.slots[i].tid);
+        if (tid != 0 && clock_gettime(thread_clock(tid), &unused) != 0) return false;
+    }
+    return true;
+}
+
+static int look(bool existed)
 {
     unsigned n = atomic_load(&bn_agent.n_slots);
     for (unsigned i = 0; i < n; i++)
         bn_agent.slots[i].seen = false;
-    int failed = meet_threads(existed);
-    n = atomic_load(&bn_agent.n_slots);
+    return meet_threads(existed);
+}
+
+static int scan(bool existed, bool must_look, bool *calm)
+{
+    *calm = are_known();
+    int failed = must_look || !*calm ? look(existed) : 0;
+    unsigned n = atomic_load(&bn_agent.n_slots);
     for (unsigned i = 0; i < n; i++) {
         struct bn_agent_thread *slot = &bn_agent.slots[i];
         if (atomic_load(&slot->tid) == 0) continue;
@@ -195,14 +224,15 @@ static void account(void)
 static void *watch(void *unused)
 {
     struct timespec pause = {.tv_nsec = SCAN_NS};
+    bool calm = false;
     (void)unused;
     atomic_store(&bn_agent.watcher_tid, bn_agent_thread_id());
     (void)prctl(PR_SET_NAME, "bn-sampler");
     for (unsigned round = 1; !atomic_load(&bn_agent.stop); round++) {
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
         pthread_mutex_lock(&bn_agent.work);
-        if (scan(false) != 0) bn_agent_note(BN_AGENT_TIMER_REFUSED);
-        if (round % SCANS_A_SNAPSHOT == 0 || (atomic_load(&bn_agent.log->notes) & BN_AGENT_READ_DENIED) != 0)
+        if (scan(false, round % SCANS_A_LOOK == 0, &calm) != 0) bn_agent_note(BN_AGENT_TIMER_REFUSED);
+        if (atomic_exchange(&bn_agent.maps_wanted, false) || round % SCANS_A_SNAPSHOT == 0)
             bn_agent_note_maps();
         if (round == 1 && bn_agent.log->clock == BN_AGENT_ITIMER && bn_agent.log->late != 0 &&
             !bn_agent.paused)
@@ -211,6 +241,7 @@ static void *watch(void *unused)
             bn_agent_note(BN_AGENT_SIGNAL_TAKEN);
         account();
         pthread_mutex_unlock(&bn_agent.work);
+        pause.tv_nsec = !calm ? SCAN_NS : 2 * pause.tv_nsec < CALM_SCAN_NS ? 2 * pause.tv_nsec : CALM_SCAN_NS;
     }
     return NULL;
 }
@@ -251,12 +282,13 @@ static int install_handler(void)
 static int start(const char **what)
 {
     sigset_t all, before;
+    bool calm;
     int failed;
     *what = "the signal of the sampler";
     if ((failed = install_handler()) != 0) return failed;
     atomic_store(&bn_agent.active, true);
     *what = "timer_create";
-    if ((failed = scan(true)) != 0) return failed;
+    if ((failed = scan(true, true, &calm)) != 0) return failed;
     if (bn_agent.log->clock == BN_AGENT_ITIMER && bn_agent.log->late == 0) run_interval_timer(true);
     bn_agent_note_maps();
     *what = "pthread_create";
@@ -311,6 +343,8 @@ int bn_agent_begin(struct bn_agent_log *log, const char **what)
     pthread_mutex_init(&bn_agent.work, NULL);
     bn_agent.pid = (uint32_t)getpid();
     bn_agent.text_digest = bn_agent.watcher_ns = 0;
+    bn_agent.code[0].n = bn_agent.code[1].n = 0;
+    atomic_store(&bn_agent.maps_wanted, false);
     bn_agent.paused = false;
     bn_agent.signal = 0;
     atomic_store(&bn_agent.stop, false);

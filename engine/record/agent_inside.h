@@ -20,6 +20,7 @@
 #define BN_AGENT_WINDOW 2048u /* bytes of stack that are read at once */
 #define BN_AGENT_TEXT_BYTES (1u << 20)
 #define BN_AGENT_READ_BYTES 16384u
+#define BN_AGENT_CODE 1024u /* executable mappings that are known */
 
 /* A thread. All but tid belongs to the watcher or, once the timer is set, to the handler in that thread. */
 struct bn_agent_thread {
@@ -38,16 +39,27 @@ struct bn_agent_thread {
     unsigned char window[BN_AGENT_WINDOW];
 };
 
+/* Executable memory, in the order of addresses. None: it is not known, or there is too much. */
+struct bn_agent_code {
+    size_t n;
+    struct {
+        uint64_t from, to;
+    } list[BN_AGENT_CODE];
+};
+
 /* There is one, since a process has one set of signal handlers. */
 extern struct bn_agent_state {
     struct bn_agent_log *log;
     _Atomic(bool) active, stop;
-    _Atomic(unsigned) inside; /* handlers that run now */
+    _Atomic(bool) maps_wanted; /* a handler met what the last reading of the maps does not tell */
+    _Atomic(unsigned) inside;  /* handlers that run now */
     _Atomic(unsigned) n_slots;
     _Atomic(int) watcher_tid;
     struct bn_agent_thread *slots; /* [BN_AGENT_THREADS] */
     char *text;                    /* [BN_AGENT_TEXT_BYTES] of maps */
     char *bytes;                   /* [BN_AGENT_READ_BYTES] read from /proc */
+    struct bn_agent_code code[2];  /* the watcher makes one, handlers read the other */
+    _Atomic(unsigned) code_turn;   /* the one to read */
     uint64_t text_digest;
     uint64_t watcher_ns;
     pthread_t watcher;

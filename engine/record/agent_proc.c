@@ -94,6 +94,12 @@ static size_t take_line(const char *line, size_t n, size_t n_text)
     if (at - line + 4 > (ptrdiff_t)n || at[0] != ' ') return n_text;
     if (at[1] == 'r' && at[2] == 'w') answer(from, to);
     if (at[3] != 'x' || n > BN_AGENT_TEXT_BYTES - n_text) return n_text;
+    struct bn_agent_code *code = &bn_agent.code[!atomic_load(&bn_agent.code_turn)];
+    if (code->n < BN_AGENT_CODE) {
+        code->list[code->n].from = from;
+        code->list[code->n].to = to;
+    }
+    code->n++;
     memcpy(bn_agent.text + n_text, line, n);
     return n_text + n;
 }
@@ -103,6 +109,8 @@ static size_t read_maps(void)
     size_t n_text = 0, have = 0;
     int fd = open_proc("/proc/self/maps");
     if (fd < 0) return 0;
+    unsigned other = !atomic_load(&bn_agent.code_turn);
+    bn_agent.code[other].n = 0;
     for (;;) {
         ssize_t got = read(fd, bn_agent.bytes + have, BN_AGENT_READ_BYTES - have);
         if (got <= 0) break;
@@ -117,6 +125,8 @@ static size_t read_maps(void)
         memmove(bn_agent.bytes, line, have);
     }
     close(fd);
+    if (bn_agent.code[other].n > BN_AGENT_CODE) bn_agent.code[other].n = 0;
+    atomic_store(&bn_agent.code_turn, other);
     return n_text;
 }
 

@@ -69,6 +69,7 @@ static size_t read_memory(struct bn_agent_thread *slot, uint64_t address, void *
     uint64_t end = atomic_load(&slot->stack_to);
     if (address < atomic_load(&slot->stack_from) || address >= end) {
         atomic_store(&slot->asked, address);
+        atomic_store(&bn_agent.maps_wanted, true);
         return 0;
     }
     if (n > end - address) n = end - address;
@@ -218,6 +219,23 @@ void bn_agent_set_timer(struct bn_agent_thread *slot)
     (void)timer_settime(slot->timer, 0, &when, NULL);
 }
 
+/* Whether code that runs lies outside what the maps were: something was loaded since. When the watcher
+ * publishes twice meanwhile, the answer may be wrong, which costs one reading of the maps. */
+static bool is_new_code(uint64_t pc)
+{
+    const struct bn_agent_code *code = &bn_agent.code[atomic_load(&bn_agent.code_turn)];
+    size_t n = code->n, low = 0, high = n;
+    if (n == 0 || n > BN_AGENT_CODE) return false;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (code->list[middle].to <= pc)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low >= n || pc < code->list[low].from;
+}
+
 static void on_tick(int tid, const ucontext_t *context)
 {
     struct bn_agent_thread *slot = bn_agent_find(tid);
@@ -226,6 +244,7 @@ static void on_tick(int tid, const ucontext_t *context)
     uint64_t now = bn_agent_clock_ns(bn_agent_is_wall() ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID),
              weight = now - slot->last_ns;
     slot->last_ns = now;
+    if (is_new_code(at.pc)) atomic_store(&bn_agent.maps_wanted, true);
     (void)read_memory(slot, at.pc - CODE_BEFORE, at.code, sizeof at.code);
     take_sample(slot, tid, weight, &at, context);
     if (slot->has_timer) bn_agent_set_timer(slot);

@@ -2,6 +2,8 @@
  *
  * See recording.h: what was asked of a sampler and what came, as a member of a document.
  */
+#include <string.h>
+
 #include "base/error.h"
 #include "record/recording.h"
 
@@ -15,6 +17,7 @@ void bn_delivery_add(struct bn_delivery_sum *sum, const bn_recording *recording)
     for (size_t i = 0; i < recording->n_samples; i++)
         sum->weight += (double)recording->samples[i].weight;
     if (first) return;
+    if (sum->delivery.note[0] == '\0') memcpy(sum->delivery.note, before.note, sizeof before.note);
     sum->delivery.lost += before.lost;
     sum->delivery.throttled += before.throttled;
     sum->delivery.wall_ns += before.wall_ns;
@@ -75,6 +78,7 @@ void bn_delivery_put(bn_json *document, const struct bn_delivery_sum *sum)
     bn_json_put_u64(o, "dump_bytes", d->dump_bytes);
     bn_json_put_bool(o, "system", d->system);
     if (d->system_refused[0] != '\0') bn_json_put_string(o, "system_refused", d->system_refused);
+    if (d->note[0] != '\0') bn_json_put_string(o, "note", d->note);
     bn_json *refused = bn_json_put_object(o, "refused");
     for (unsigned t = 0; t < BN_RECORD_TIERS; t++)
         if (d->refused[t][0] != '\0')

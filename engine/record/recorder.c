@@ -15,11 +15,13 @@
 #include "base/error.h"
 #include "record/tier.h"
 
-#define TRIAL_PERIOD_NS \
-    UINT64_C(1009000)     /* at most, so that a trial is short however rare samples are to be */
-#define TRIAL_PERIODS 20u /* of work; one sample in them is enough */
-#define TRIAL_AGAIN 10u   /* times as long, when none came: timers may only tick */
-#define TRIAL_PAGES 64u   /* that are touched where faults are recorded */
+/* Periods are at most this long, so that a trial is short however rare samples are to be. */
+#define TRIAL_PERIOD_NS UINT64_C(1009000)
+/* Of work, however short the period is: timers expire at ticks, which are up to 10 ms apart. One sample is
+ * enough; when none came, once more. */
+#define TRIAL_NS UINT64_C(20000000)
+#define TRIAL_AGAIN_NS UINT64_C(200000000)
+#define TRIAL_PAGES 64u /* that are touched where faults are recorded */
 
 static const struct bn_record_tier_ops *ops_of(enum bn_record_tier tier)
 {
@@ -86,7 +88,7 @@ static bn_status record_work(struct bn_record_trial *out, const struct bn_record
     if (status != BN_OK) return status;
     uint64_t begin = thread_ns();
     work(options->kind, ns);
-    out->cpu_ns = thread_ns() - begin;
+    out->cpu_ns += thread_ns() - begin;
     status = ops->stop(state, &recording, err);
     ops->close(state);
     out->samples = recording.n_samples;
@@ -109,9 +111,8 @@ bn_status bn_record_try(struct bn_record_trial *out, const struct bn_record_opti
     }
     if (own.period_ns > TRIAL_PERIOD_NS) own.period_ns = TRIAL_PERIOD_NS;
     if (own.kind != BN_RECORD_FAULTS) out->asked_period_ns = own.period_ns;
-    uint64_t ns = own.period_ns * TRIAL_PERIODS;
-    bn_status status = record_work(out, ops, &own, ns, &why);
-    if (status == BN_OK && out->samples == 0) status = record_work(out, ops, &own, ns * TRIAL_AGAIN, &why);
+    bn_status status = record_work(out, ops, &own, TRIAL_NS, &why);
+    if (status == BN_OK && out->samples == 0) status = record_work(out, ops, &own, TRIAL_AGAIN_NS, &why);
     if (is_refusal(status)) {
         tell(out->why, sizeof out->why, &why);
         return BN_OK;

@@ -42,7 +42,7 @@ struct bn_record_tier_ops {
 
 /* perf_events.c */
 extern const struct bn_record_tier_ops bn_record_cycles, bn_record_clock;
-/* agent.c */
+/* timers.c */
 extern const struct bn_record_tier_ops bn_record_timer, bn_record_itimer;
 
 #endif

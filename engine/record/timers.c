@@ -8,9 +8,14 @@
  * The weight of a sample is the processor time that its thread used since the last one (or the wall time):
  * ticks, delays and rates change how finely it is seen where time goes, not how much of it there is.
  *
- * Limits, which perf's tiers do not have: a program has one thread more, the agent's, which those that change
- * their privileges or namespaces by thread (setpriv, unshare) do not expect; threads that live for less than
- * the 10 ms of a scan are not seen; those that block all signals have no samples, which the note says.
+ * Limits, which perf's tiers do not have:
+ * - A program has one thread more, the agent's. One that changes the privileges or namespaces of its first
+ *   thread alone, as setpriv and unshare do, finds it in the way: the C library's setuid and the like, which
+ *   act on all threads, abort when they do not end alike in each.
+ * - Another user's program cannot open the log: what has become somebody else and then another program is not
+ *   recorded from then on, and the dynamic loader says on standard error that the library was left out.
+ * - Threads that live for less than a scan (10 to 40 ms) are not seen; those that block all signals have no
+ *   samples, which the note says.
  */
 #define _GNU_SOURCE
 #include <errno.h>

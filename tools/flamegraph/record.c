@@ -124,6 +124,7 @@ void bn_flamegraph_warn(const struct bn_delivery *d)
     bn_report_note(0, "sampled by %s", bn_record_tier_name(d->tier));
     if (d->system_refused[0] != '\0')
         bn_report_note(0, "without the operating system's frames: %s", d->system_refused);
+    if (d->note[0] != '\0') bn_report_warning("%s", d->note);
     if (d->lost > 0)
         bn_report_warning("%llu samples were lost: what ran at these times is missing; a lower --frequency "
                           "loses fewer",

@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# What sampling costs a program: the processor time of a fixed amount of work, recorded by each tier and not, in
+# turn. By hand, on a machine that is quiet: it takes some minutes, and make check has no use for it.
+#
+#     tests/sampled/overhead.sh [-r ROUNDS] [-t TURNS] [TIER ...]     20, 1000 (millions), all of them
+#
+# A tier may have options: "timer --kind wall". A tier that does not work here is told.
+OUT=${OUT:-build/gcc}
+rounds=20 turns=1000
+while getopts r:t: option; do
+    case $option in
+    r) rounds=$OPTARG ;;
+    t) turns=$OPTARG ;;
+    *) exit 2 ;;
+    esac
+done
+shift $((OPTIND - 1))
+[ $# -gt 0 ] || set -- cycles clock timer itimer "timer --kind wall"
+document=$(mktemp --suffix .json) || exit 8
+trap 'rm -f "$document"' EXIT
+for tier; do
+    echo "== $tier"
+    work="$OUT/tests/sampled/fixed $turns"
+    record="$OUT/bn-flamegraph record -q -F 1000 --sampler $tier -o $document -- $work"
+    if ! $record >"$document" 2>&1; then
+        sed 's/^/   /' "$document"
+        continue
+    fi
+    # shellcheck disable=SC2086 # words of a command
+    "$OUT/bn-bench" ab -r "$rounds" --output-only --extract 'cpu_ns=^cpu_ns ([0-9]+)' -- $work --vs $record |
+        grep -E '^command|^(test|noise)|cpu_ns'
+done
