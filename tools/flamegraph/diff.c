@@ -130,12 +130,24 @@ static bn_status check_work(const bn_json *about, const bn_json *other, const ch
 
 /* ---- reading ---- */
 
-static bn_status read_file(bn_stacks **out, const struct bn_args *args, const char *path,
-                           const bn_json *first, bn_error *err)
+struct sides {
+    const struct bn_args *args;
+    bn_stacks *before, *after;
+    bn_json *first; /* what the first file is about, with --same-work; NULL while none was read */
+    bool generations;
+};
+
+static bn_status read_file(struct sides *s, bn_stacks **out, const char *path, bn_error *err)
 {
     BN_TRY(bn_flamegraph_read(out, &path, 1, err));
-    if (!bn_opt_flag(args, "same-work")) return BN_OK;
-    bn_status status = first != NULL ? check_work(first, (*out)->about, path, err) : BN_OK;
+    if (!bn_opt_flag(s->args, "same-work")) return BN_OK;
+    if (s->first == NULL) {
+        s->first = bn_json_new_object();
+        const bn_json *workload = bn_json_get((*out)->about, "workload");
+        s->generations = workload != NULL;
+        if (workload != NULL) bn_json_put_copy(s->first, "workload", workload);
+    }
+    bn_status status = check_work(s->first, (*out)->about, path, err);
     if (status == BN_OK) status = weigh_generations(*out, path, err);
     if (status == BN_OK) return BN_OK;
     bn_stacks_close(*out);
@@ -143,26 +155,25 @@ static bn_status read_file(bn_stacks **out, const struct bn_args *args, const ch
     return status;
 }
 
-/* first: what the first file of all is about; NULL while there is none. */
-static bn_status read_side(bn_stacks **out, const struct bn_args *args, size_t from, size_t n,
-                           const bn_json *first, bn_error *err)
+static bn_status read_side(struct sides *s, bn_stacks **out, size_t from, size_t n, bn_error *err)
 {
     bn_stacks *stacks = NULL;
-    BN_TRY(read_file(&stacks, args, args->operands[from], first, err));
+    BN_TRY(read_file(s, &stacks, s->args->operands[from], err));
     bn_status status = BN_OK;
     for (size_t i = 1; i < n && status == BN_OK; i++) {
         bn_stacks *more = NULL;
-        status = read_file(&more, args, args->operands[from + i], first != NULL ? first : stacks->about, err);
+        status = read_file(s, &more, s->args->operands[from + i], err);
         if (status == BN_OK) status = bn_stacks_append(stacks, more, err);
         bn_stacks_close(more);
     }
-    if (status == BN_OK) status = bn_flamegraph_view(out, stacks, args, err);
+    if (status == BN_OK) status = bn_flamegraph_view(out, stacks, s->args, err);
     bn_stacks_close(stacks);
     return status;
 }
 
-static bn_status read_sides(bn_stacks *sides[2], const struct bn_args *args, bn_error *err)
+static bn_status read_sides(struct sides *s, bn_error *err)
 {
+    const struct bn_args *args = s->args;
     size_t at = bn_opt_place(args, "vs"), n_inputs = 0;
     if (bn_opt_count(args, "vs") != 1 || at == 0 || at == args->n_operands) {
         bn_fail(err, BN_ERR_ARG, "%s",
@@ -173,8 +184,8 @@ static bn_status read_sides(bn_stacks *sides[2], const struct bn_args *args, bn_
     for (size_t i = 0; i < args->n_operands; i++)
         n_inputs += strcmp(args->operands[i], "-") == 0;
     if (n_inputs > 1) return bn_fail(err, BN_ERR_ARG, "standard input can be read once only");
-    BN_TRY(read_side(&sides[0], args, 0, at, NULL, err));
-    return read_side(&sides[1], args, at, args->n_operands - at, sides[0]->about, err);
+    BN_TRY(read_side(s, &s->before, 0, at, err));
+    return read_side(s, &s->after, at, args->n_operands - at, err);
 }
 
 static bn_status draw(struct bn_buf *out, const struct bn_args *args, const struct bn_diff_report *report,
@@ -232,7 +243,7 @@ static bn_status report(struct bn_args *args, enum format format, const struct b
 
 bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err)
 {
-    bn_stacks *sides[2] = {NULL, NULL};
+    struct sides sides = {.args = args};
     struct bn_diff diff = {0};
     struct bn_diff_options options = {.same_work = bn_opt_flag(args, "same-work")};
     enum format format;
@@ -241,13 +252,12 @@ bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err)
     BN_TRY(bn_opt_f64(args, "min", 0, 100, &min, err));
     BN_TRY(bn_opt_f64(args, "level", 1e-9, 0.5, &options.level, err));
     options.min_share = min / 100;
-    bn_status status = read_sides(sides, args, err);
-    if (status == BN_OK) status = bn_diff(&diff, sides[0], sides[1], &options, err);
-    bool generations =
-        options.same_work && status == BN_OK && bn_json_get(sides[0]->about, "workload") != NULL;
-    if (status == BN_OK) status = report(args, format, &diff, min / 100, generations, err);
+    bn_status status = read_sides(&sides, err);
+    if (status == BN_OK) status = bn_diff(&diff, sides.before, sides.after, &options, err);
+    if (status == BN_OK) status = report(args, format, &diff, min / 100, sides.generations, err);
     bn_diff_release(&diff);
-    bn_stacks_close(sides[0]);
-    bn_stacks_close(sides[1]);
+    bn_stacks_close(sides.before);
+    bn_stacks_close(sides.after);
+    bn_json_free(sides.first);
     return status;
 }
