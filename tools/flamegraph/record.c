@@ -3,6 +3,7 @@
  * bn-flamegraph record: a program's stacks, or those of a model's generation, by the best sampler that works
  * here, into as many files as are wanted, each in the format that its name ends in.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
