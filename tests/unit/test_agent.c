@@ -264,6 +264,18 @@ static void threads_are_told_apart(void **state)
     release(&run);
 }
 
+/* The watcher looks more rarely then: they are found all the same, with all of their time. */
+static void threads_that_start_late_are_found(void **state)
+{
+    (void)state;
+    const char *const argv[] = {sampled("threads"), "500", "300", NULL};
+    struct run run = record_ok(&bn_record_timer, CPU(1009000), argv);
+    assert_near(weight_of(&run, "busy"), said(&run, "busy.cpu_ns"), 0.1);
+    assert_true(has_name(&run.recording, (uint32_t)said(&run, "busy.tid"), "busy"));
+    assert_true(has_name(&run.recording, (uint32_t)said(&run, "idle.tid"), "idle"));
+    release(&run);
+}
+
 static void a_storm_passes(void **state)
 {
     (void)state;
@@ -636,6 +648,7 @@ int main(void)
         cmocka_unit_test(a_split_is_found_by_the_interval_timer),
         cmocka_unit_test(a_recursion_has_its_depth),
         cmocka_unit_test(threads_are_told_apart),
+        cmocka_unit_test(threads_that_start_late_are_found),
         cmocka_unit_test(a_storm_passes),
         cmocka_unit_test(a_chain_without_frame_pointers_has_no_root),
         cmocka_unit_test(children_are_recorded),
