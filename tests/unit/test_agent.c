@@ -352,6 +352,24 @@ static void what_ends_badly_keeps_its_samples(void **state)
     }
 }
 
+/* The maps are read because a sample lies outside of them: the next time would be too late. */
+static void what_is_loaded_late_is_known(void **state)
+{
+    (void)state;
+    const char *const argv[] = {sampled("crash"), "300", "load", sampled("storm_library.so"), NULL};
+    struct run run = record_ok(&bn_record_timer, CPU(1009000), argv);
+    size_t in = 0;
+    assert_true(WIFSIGNALED(run.wait_status));
+    for (size_t i = 0; i < run.recording.n_samples; i++) {
+        const struct bn_sample *s = &run.recording.samples[i];
+        const struct bn_mapping *m =
+            bn_recording_mapping(&run.recording, s->pid, run.recording.addresses[s->chain], s->time_ns);
+        in += m != NULL && strstr(m->path, "/storm_library.so") != NULL;
+    }
+    assert_true(in >= 10);
+    release(&run);
+}
+
 static void a_program_may_become_another(void **state)
 {
     (void)state;
@@ -653,6 +671,7 @@ int main(void)
         cmocka_unit_test(a_chain_without_frame_pointers_has_no_root),
         cmocka_unit_test(children_are_recorded),
         cmocka_unit_test(what_ends_badly_keeps_its_samples),
+        cmocka_unit_test(what_is_loaded_late_is_known),
         cmocka_unit_test(a_program_may_become_another),
         cmocka_unit_test(a_caller_is_not_lost_while_a_frame_is_made),
         cmocka_unit_test(a_program_that_profiles_itself_is_left_alone),
