@@ -24,10 +24,8 @@
 #define FEW_SAMPLES 100u
 #define LEAST_OF_ASKED 2.0 /* times the period that was asked for: longer than that is told */
 #define MOST_POOR 0.1      /* share of stacks without all of their callers: more than that is told */
-/* Of stack with each sample: what shows the caller of a function that has set no frame pointer yet; and all
- * of a usual one. */
-#define MEND_BYTES 1024u
-#define DUMP_BYTES 32768u
+/* Of stack with each sample: the kernels with the largest frames, and what is above them. */
+#define STACK_BYTES 49152u
 #define MAX_OUTPUT_BYTES ((size_t)1 << 30)
 
 const struct bn_option bn_flamegraph_record_options[] = {
@@ -49,12 +47,12 @@ const struct bn_option bn_flamegraph_record_options[] = {
      .preset = "auto",
      .help = "how samples are taken; auto: the first of these that works here"},
     {.name = "unwind",
-     .arg = "auto|fp|dwarf",
+     .arg = "auto|fp",
      .group = "Sampling",
      .preset = "auto",
-     .help = "how callers are found: fp: by frame pointers alone; dwarf: by unwinding tables and a copy of "
-             "the stack, for programs without frame pointers; auto: by both, with as much of a copy as mends "
-             "what frame pointers leave out"},
+     .help =
+         "how callers are found: auto: by unwinding tables and a copy of the stack, and by frame pointers "
+         "where these end; fp: by frame pointers alone, which needs less memory"},
     {.name = "user-only",
      .group = "Sampling",
      .help = "leave out the time and the frames of the operating system, which are else recorded where that "
@@ -91,7 +89,6 @@ const struct bn_option bn_flamegraph_record_outputs[] = {
 
 static bn_status read_kind(struct bn_record_options *o, const struct bn_args *args, bn_error *err)
 {
-    static const uint32_t UNWIND[] = {MEND_BYTES, 0, DUMP_BYTES};
     double hz = 991;
     BN_TRY(bn_opt_f64(args, "frequency", 1, 20000, &hz, err));
     o->kind = (enum bn_record_kind)bn_opt_choice(args, "kind");
@@ -99,7 +96,9 @@ static bn_status read_kind(struct bn_record_options *o, const struct bn_args *ar
         return bn_fail(err, BN_ERR_ARG, "--frequency: each page fault is recorded, so there is none");
     o->tier = bn_opt_choice(args, "sampler") - 1;
     o->period_ns = (uint64_t)(1e9 / hz + 0.5);
-    o->dump_bytes = UNWIND[bn_opt_choice(args, "unwind")];
+    /* Of faults there are too many at once. */
+    bool copies = bn_opt_choice(args, "unwind") == 0 && o->kind != BN_RECORD_FAULTS;
+    o->dump_bytes = copies ? STACK_BYTES : 0;
     o->user_only = bn_opt_flag(args, "user-only");
     return BN_OK;
 }
@@ -161,9 +160,8 @@ void bn_flamegraph_warn(const struct bn_delivery *d)
         bn_report_note(0, "without the operating system's frames: %s", d->system_refused);
     if (d->note[0] != '\0') bn_report_warning("%s", d->note);
     if (d->lost > 0 && d->kind == BN_RECORD_FAULTS)
-        bn_report_warning("%llu page faults were lost: they came faster than they could be kept%s",
-                          (unsigned long long)d->lost,
-                          d->dump_bytes > 0 ? "; with --unwind fp each needs less room" : "");
+        bn_report_warning("%llu page faults were lost: they came faster than they could be kept",
+                          (unsigned long long)d->lost);
     else if (d->lost > 0)
         bn_report_warning("%llu samples were lost: what ran at these times is missing; a lower --frequency "
                           "loses fewer",
@@ -301,20 +299,24 @@ static void warn_of_rate(const bn_json *sampler)
         samples, samples * came / asked, tier);
 }
 
-/* Stacks that lack callers look like functions that nobody called. */
-static void warn_of_quality(const bn_json *about)
+/* Why the way up ends early, by how callers were looked for. */
+static const char *why_not_rooted(const struct bn_args *args)
 {
-    const bn_json *quality = bn_json_get(about, "quality");
-    double rooted = 1, cut = 0, copied = 0;
+    if (bn_opt_choice(args, "unwind") != 0) return "programs without frame pointers need --unwind auto";
+    return bn_opt_choice(args, "kind") == (int)BN_RECORD_FAULTS
+               ? "those of page faults are found by frame pointers alone"
+               : "programs without frame pointers and without unwinding tables do not show their callers";
+}
+
+/* Stacks that lack callers look like functions that nobody called. */
+static void warn_of_quality(const struct bn_args *args, const bn_json *quality)
+{
+    double rooted = 1, cut = 0;
     (void)bn_json_number(bn_json_get(quality, "rooted_share"), &rooted);
     (void)bn_json_number(bn_json_get(quality, "cut_share"), &cut);
-    (void)bn_json_number(bn_json_path(about, "sampler.dump_bytes"), &copied);
     if (1 - rooted > MOST_POOR)
         bn_report_warning("%.0f %% of the stacks do not reach the beginning of their thread: %s",
-                          100 * (1 - rooted),
-                          copied > 0 ? "of programs without frame pointers and without unwinding tables the "
-                                       "callers are not found"
-                                     : "programs without frame pointers need --unwind auto or dwarf");
+                          100 * (1 - rooted), why_not_rooted(args));
     if (cut > MOST_POOR)
         bn_report_warning("%.0f %% of the stacks are deeper than what is kept: their outermost callers are "
                           "missing",
@@ -339,7 +341,7 @@ static void judge(struct bn_args *args, const bn_stacks *stacks, bool *write)
             bn_opt_choice(args, "kind") == (int)BN_RECORD_FAULTS ? "" : " or with a higher --frequency");
     }
     warn_of_rate(bn_json_get(stacks->about, "sampler"));
-    warn_of_quality(stacks->about);
+    warn_of_quality(args, bn_json_get(stacks->about, "quality"));
 }
 
 /* Why each way was refused, in full; the error's own line is too short for that. */
