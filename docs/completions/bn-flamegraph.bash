@@ -87,6 +87,34 @@ _bn_flamegraph()
     'record:--root')
         return
         ;;
+    'record:--title')
+        return
+        ;;
+    'record:--subtitle')
+        return
+        ;;
+    'record:--notes')
+        return
+        ;;
+    'record:--width')
+        return
+        ;;
+    'record:--frame-height')
+        return
+        ;;
+    'record:--min-width')
+        return
+        ;;
+    'record:--count-name')
+        return
+        ;;
+    'record:--palette')
+        mapfile -t COMPREPLY < <(compgen -W 'bitnet safe' -- "$cur")
+        return
+        ;;
+    'record:--search')
+        return
+        ;;
     'record:--color')
         mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
         return
@@ -390,12 +418,12 @@ _bn_flamegraph()
     esac
     if [[ $cur == -* ]]; then
         case $command in
-        'record') words='--output --allow-empty --kind --frequency --sampler --unwind --user-only --runs --duration --no-inline --debug-path --model --isa --threads --repack --prompt --n-predict --seed --level --min-samples --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
-        'render') words='--output --title --subtitle --notes --width --frame-height --min-width --count-name --palette --search --icicle --cut-left --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
-        'text') words='--top --sort --tree --min --output --tags --root --measured --callers --merge-repeats --json --quiet --verbose --color --help --version' ;;
-        'fold') words='--output --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
-        'export') words='--format --output --tags --root --measured --callers --merge-repeats --quiet --verbose --color --help --version' ;;
-        'diff') words='--output --vs --format --same-work --by --top --min --fail-above --strict --level --widths --tags --root --measured --callers --merge-repeats --title --subtitle --notes --width --frame-height --min-width --count-name --palette --search --icicle --cut-left --json --quiet --verbose --color --help --version' ;;
+        'record') words='--output --allow-empty --kind --frequency --sampler --unwind --user-only --runs --duration --no-inline --debug-path --model --isa --threads --repack --prompt --n-predict --seed --level --min-samples --tags --root --measured --callers --merge-inlined --merge-repeats --title --subtitle --notes --width --frame-height --min-width --count-name --palette --search --icicle --cut-left --quiet --verbose --color --help --version' ;;
+        'render') words='--output --title --subtitle --notes --width --frame-height --min-width --count-name --palette --search --icicle --cut-left --tags --root --measured --callers --merge-inlined --merge-repeats --quiet --verbose --color --help --version' ;;
+        'text') words='--top --sort --tree --min --output --tags --root --measured --callers --merge-inlined --merge-repeats --json --quiet --verbose --color --help --version' ;;
+        'fold') words='--output --tags --root --measured --callers --merge-inlined --merge-repeats --quiet --verbose --color --help --version' ;;
+        'export') words='--format --output --tags --root --measured --callers --merge-inlined --merge-repeats --quiet --verbose --color --help --version' ;;
+        'diff') words='--output --vs --format --same-work --by --top --min --fail-above --strict --level --widths --tags --root --measured --callers --merge-inlined --merge-repeats --title --subtitle --notes --width --frame-height --min-width --count-name --palette --search --icicle --cut-left --json --quiet --verbose --color --help --version' ;;
         'bricks') words='--check --layers --threads-apart --output --kind --frequency --sampler --unwind --user-only --runs --duration --no-inline --debug-path --model --isa --threads --repack --prompt --n-predict --seed --level --min-samples --json --quiet --verbose --color --help --version' ;;
         'doctor') words='--json --quiet --verbose --color --help --version' ;;
         'baseline') words='--model --threads --isa --seed --deterministic --timing --archive --redraw --kind --frequency --sampler --unwind --user-only --runs --duration --no-inline --debug-path --json --quiet --verbose --color --help --version' ;;

@@ -196,10 +196,33 @@ void bn_formats_number(struct bn_buf *out, double value, bool first)
 
 const char *bn_stacks_format_name(enum bn_stacks_format format)
 {
-    static const char *const NAMES[] = {"json",  "folded", "speedscope", "firefox",
-                                        "pprof", "chrome", "callgrind"};
-    _Static_assert(BN_ARRAY_LEN(NAMES) == BN_STACKS_FORMATS, "a name for each");
-    return (unsigned)format < BN_STACKS_FORMATS ? NAMES[format] : "unknown";
+    static const char *const NAMES[] = {"json",   "folded",    "speedscope", "firefox", "pprof",
+                                        "chrome", "callgrind", "svg",        "text"};
+    _Static_assert(BN_ARRAY_LEN(NAMES) == BN_STACKS_NO_FORMAT, "a name for each");
+    return (unsigned)format < BN_STACKS_NO_FORMAT ? NAMES[format] : "unknown";
+}
+
+enum bn_stacks_format bn_stacks_format_by_name(const char *path)
+{
+    /* Longer ones before those that they end in. */
+    static const struct {
+        const char *suffix;
+        enum bn_stacks_format format;
+    } SUFFIXES[] = {{".speedscope.json", BN_STACKS_SPEEDSCOPE},
+                    {".firefox.json", BN_STACKS_FIREFOX},
+                    {".trace.json", BN_STACKS_CHROME},
+                    {".json", BN_STACKS_DOCUMENT},
+                    {".folded", BN_STACKS_FOLDED},
+                    {".pb.gz", BN_STACKS_PPROF},
+                    {".callgrind", BN_STACKS_CALLGRIND},
+                    {".svg", BN_STACKS_SVG},
+                    {".txt", BN_STACKS_TEXT}};
+    size_t n = strlen(path);
+    for (size_t i = 0; i < BN_ARRAY_LEN(SUFFIXES); i++) {
+        size_t n_suffix = strlen(SUFFIXES[i].suffix);
+        if (n > n_suffix && strcmp(path + n - n_suffix, SUFFIXES[i].suffix) == 0) return SUFFIXES[i].format;
+    }
+    return BN_STACKS_NO_FORMAT;
 }
 
 static size_t count_values(const bn_json *value)

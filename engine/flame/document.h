@@ -47,9 +47,16 @@ enum bn_stacks_format {
     BN_STACKS_PPROF,     /* profile.proto, in gzip with stored blocks */
     BN_STACKS_CHROME,    /* trace events */
     BN_STACKS_CALLGRIND, /* for KCachegrind */
-    BN_STACKS_FORMATS
+    BN_STACKS_FORMATS,
+    /* What else files are that are made of stacks; bn_stacks_write does not. */
+    BN_STACKS_SVG = BN_STACKS_FORMATS,
+    BN_STACKS_TEXT, /* a table */
+    BN_STACKS_NO_FORMAT
 };
 const char *bn_stacks_format_name(enum bn_stacks_format format); /* "json", "folded", "speedscope", ... */
+/* Which one a file's name says by its end: .json, .folded, .speedscope.json, .firefox.json, .pb.gz,
+ * .trace.json, .callgrind, .svg, .txt; BN_STACKS_NO_FORMAT for any other. */
+enum bn_stacks_format bn_stacks_format_by_name(const char *path);
 BN_MUST_CHECK bn_status bn_stacks_write(const bn_stacks *stacks, enum bn_stacks_format format,
                                         struct bn_buf *out, bn_error *err);
 

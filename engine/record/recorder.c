@@ -141,18 +141,22 @@ static bn_status check(const struct bn_record_options *o, bn_error *err)
     return BN_OK;
 }
 
-/* All reasons in one message; each is cut so that none pushes the others out. */
+/* Of one way, why; of all of them only that, since four reasons do not fit: bn_record_try has each. */
 static bn_status nothing_works(const struct bn_delivery *delivery, int only, bn_error *err)
 {
-    char text[sizeof err->msg];
+    char names[64];
     size_t n = 0;
     if (only >= 0)
         return bn_fail(err, BN_ERR_UNSUPPORTED, "%s: %s", bn_record_tier_name((enum bn_record_tier)only),
                        delivery->refused[only]);
-    for (unsigned t = 0; t < BN_RECORD_TIERS && n < sizeof text; t++)
-        n += (size_t)snprintf(text + n, sizeof text - n, "; %s: %.44s",
-                              bn_record_tier_name((enum bn_record_tier)t), delivery->refused[t]);
-    bn_fail(err, BN_ERR_UNSUPPORTED, "nothing here can be sampled%s", text);
+    for (unsigned t = 0; t < BN_RECORD_TIERS && n < sizeof names; t++)
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s",
+                              t == 0                     ? ""
+                              : t + 1 == BN_RECORD_TIERS ? " and "
+                                                         : ", ",
+                              bn_record_tier_name((enum bn_record_tier)t));
+    bn_fail(err, BN_ERR_UNSUPPORTED, "nothing here can be sampled: %s are refused", names);
+    bn_error_hint(err, "bn-flamegraph doctor says why, and what would change it");
     return BN_ERR_UNSUPPORTED;
 }
 
@@ -162,7 +166,7 @@ typedef bn_status open_fn(bn_recorder *r, void *user, bn_error *err);
 static bn_status climb(bn_recorder *r, open_fn *open, void *user, bn_error *err)
 {
     struct bn_delivery *delivery = &r->recording.delivery;
-    int asked = r->options.tier;
+    int asked = r->options.tier, works = -1;
     for (int t = asked < 0 ? 0 : asked; t < (asked < 0 ? (int)BN_RECORD_TIERS : asked + 1); t++) {
         struct bn_record_trial trial;
         bn_error why = {0};
@@ -174,13 +178,15 @@ static bn_status climb(bn_recorder *r, open_fn *open, void *user, bn_error *err)
         bn_status status = open(r, user, &why);
         if (is_refusal(status)) {
             tell(delivery->refused[t], sizeof delivery->refused[t], &why);
+            if (works < 0) works = t;
             continue;
         }
         if (status != BN_OK && err != NULL && err->code == BN_OK) *err = why;
         delivery->tier = (enum bn_record_tier)t;
         return status;
     }
-    return nothing_works(delivery, asked, err);
+    /* A way that works here but not for this program: no trial shows why. */
+    return nothing_works(delivery, asked >= 0 ? asked : works, err);
 }
 
 static bn_status make(bn_recorder **out, const struct bn_record_options *options, bn_error *err)

@@ -103,6 +103,41 @@ lacks "--min" page_fault diff_ old?.folded --vs new?.folded --min 1
 says 0 "a view" '100\.00 +100\.00 .* forward$' diff_ old?.folded --vs new?.folded --root forward --by total
 check "a side from standard input" sh -c "'$fg' diff half --vs - <sixty | grep -q CHANGED"
 
+# ---- the same work, for different times ----
+# model NAME HOT GENERATIONS...: a recording of a model with a run for each, in which a generation takes 1000 + HOT
+model() {
+    local name=$1 hot=$2 r list='' runs=''
+    shift 2
+    for r in "$@"; do
+        list+="${list:+, }$r"
+        runs+="${runs:+, }{\"node\": [2, 3], \"self\": [$((r * 1000 + r * r % 7)), $((r * hot))], \"samples\": [$((r * 1000)), $((r * hot))]}"
+    done
+    cat >"$name.json" <<END
+{"schema": "bn.stacks/1", "unit": "ns", "what": "cpu", "about": {"workload": {"repetitions": [$list], "prompt": "${prompt:-2+2=}", "n_predict": 1, "tokens": 4, "ids_sha256": "ab", "threads": 1}},
+ "kinds": ["code"], "texts": ["", "gemv", "main", "softmax"], "frames": {"kind": [0, 0, 0], "name": [2, 1, 3], "module": [0, 0, 0], "file": [0, 0, 0], "line": [0, 0, 0]},
+ "nodes": {"depth": [1, 2, 2], "frame": [0, 1, 2]}, "runs": [$runs]}
+END
+}
+model short 1000 10 12
+model short2 1000 11
+model long 1000 20 26 24
+model slow 1300 31 33 35
+says 0 "runs of more generations are no more work" '^NO CHANGE FOUND$' diff_ short.json short2.json --vs long.json --same-work
+says 0 "weights are those of a generation" '^after    3 runs, [0-9]+ samples, 2000\.[0-9]+ ns a generation$' diff_ short.json short2.json --vs long.json --same-work
+says 1 "a slower generation is found, however many there are" 'FAILED: softmax gained 1[45]\.[0-9]+ % of the weight before' \
+    diff_ short.json short2.json --vs slow.json --same-work --fail-above 5
+says 0 "the document says it" '"weights_of": "generation"' diff_ short.json --vs long.json --same-work --json
+says 0 "without --same-work nothing is divided" '^before   2 runs, 44000 samples, 2200[0-9](\.5)? ns each$' diff_ short.json --vs long.json
+prompt=other model other 1000 10 12
+says 2 "other prompts are other work" 'other.json is of other work than the first file: its prompt' diff_ short.json --vs other.json --same-work
+says 2 "also on one side" 'its prompt' diff_ short.json other.json --vs long.json --same-work
+says 2 "a program is no model's generation" 'is no recording of a model, others are' diff_ short.json --vs old1.folded --same-work
+says 2 "nor the other way" "is of a model's generations, others are not" diff_ old1.folded --vs short.json --same-work
+sed 's/"repetitions": \[10, 12\]/"repetitions": [10]/' short.json >unknown.json
+says 2 "numbers that are missing" 'unknown.json does not say how many generations' diff_ short.json --vs unknown.json --same-work
+says 2 "a name that says another format" "'x.callgrind' says callgrind" diff_ half --vs sixty -o x.callgrind
+says 2 "so does --format" 'leave out --format' diff_ half --vs sixty --format json -o x.svg
+
 # ---- what is refused ----
 says 2 "one side" 'two sides are needed' diff_ half sixty
 says 2 "nothing before" 'two sides are needed' diff_ --vs half sixty

@@ -34,6 +34,24 @@ check "chrome's is in microseconds" grep -q '"dur":10000,"name":"all"' a.chrome
 check "firefox' version is the one that was tried" grep -q '"preprocessedProfileVersion":61' a.firefox
 check "nothing but the result is on standard output" equal "$("$bn" export -f json a.folded | head -c 1)" "{"
 
+# ---- the name of a file says its format ----
+for name in json folded speedscope.json firefox.json pb.gz trace.json callgrind; do "$bn" export -q -o "named.$name" a.folded; done
+for pair in json:json folded:folded speedscope:speedscope.json firefox:firefox.json pprof:pb.gz chrome:trace.json callgrind:callgrind; do
+    check "export -o named.${pair#*:} writes ${pair%:*}" cmp -s "named.${pair#*:}" "a.${pair%:*}"
+done
+check "standard output gets speedscope's" equal "$("$bn" export -q a.folded)" "$(cat a.speedscope)"
+says 2 "an end that says nothing needs --format" "no format is known by the end of 'x.foo'" "$bn" export -o x.foo a.folded
+says 2 "--format does not contradict a name" "'x.callgrind' says callgrind, but what is written is speedscope" \
+    "$bn" export -f speedscope -o x.callgrind a.folded
+says 2 "export draws no picture" 'bn-flamegraph render draws' "$bn" export -o x.svg a.folded
+says 2 "nor makes a table" 'bn-flamegraph text makes' "$bn" export -o x.txt a.folded
+says 2 "render writes nothing but pictures" 'export --format json writes that' "$bn" render -o x.json a.folded
+says 2 "fold nothing but folded text" 'render draws pictures' "$bn" fold -o x.svg a.folded
+says 2 "text nothing but tables" "'x.json' says json" "$bn" text -o x.json a.folded
+check "nothing is written of these" equal "$(echo x.*)" 'x.*'
+status 0 "text is a document with --json" "$bn" text --json -o t.json a.folded
+status 0 "folded text is a text" "$bn" fold -o t.txt a.folded
+
 # ---- text ----
 says 0 "hotspots have functions and shares" '^ *70\.00 .*slow$' "$bn" text a.folded
 says 0 "and no interval where the samples are not known" '70\.00 +- ' "$bn" text a.folded
@@ -45,6 +63,18 @@ says 0 "the tree is indented" '^ *70\.00 +70\.00      slow$' "$bn" text --tree s
 lacks "--min cuts it" fast "$bn" text --tree --min 50 s.folded
 says 0 "--root begins there" '^ 100\.00.*slow' "$bn" text --tree --root slow s.folded
 says 0 "--callers turns it around" '^slow;main 70$' "$bn" fold --callers s.folded
+says 2 "turned stacks have no table" 'not what functions did themselves' "$bn" text --callers s.folded
+says 0 "they have a tree" '^ *70\.00 .*  slow$' "$bn" text --callers --tree s.folded
+for format in callgrind pprof; do says 2 "nor $format" "--callers: $format would show" "$bn" export -f $format --callers s.folded; done
+status 0 "a page for the browser has them" "$bn" export -q --callers -o turned.speedscope.json s.folded
+cat >names.json <<'END'
+{"schema": "bn.stacks/1", "unit": "samples", "what": "cpu", "about": {}, "kinds": ["code", "inlined"], "texts": ["", "a.c", "b.c", "main", "part", "x"],
+ "frames": {"kind": [0, 1, 0], "name": [4, 4, 3], "module": [5, 5, 5], "file": [1, 2, 1], "line": [12, 0, 3]},
+ "nodes": {"depth": [1, 2, 2], "frame": [2, 0, 1]}, "runs": [{"node": [2, 3], "self": [60, 40], "samples": [60, 40]}]}
+END
+says 0 "two of one name say where they are" '60  part      x  a\.c:12$' "$bn" text names.json
+says 0 "as far as is known" '40  part      x  b\.c$' "$bn" text names.json
+says 0 "others do not" ' 0  main      x$' "$bn" text names.json
 says 0 "--json has the samples" '"self_samples": 70' "$bn" text --json s.folded
 says 0 "and reasons for what cannot be had" '"low": "no number of samples' "$bn" text --json a.folded
 

@@ -15,7 +15,18 @@ bn=$bin/bn-flamegraph
 check "there are commands" test "$(wc -l <commands)" -ge 10
 check "each is there once" equal "$(sort commands | uniq -d)" ""
 says 3 "a folder that is not there is named" 'none: there is no such folder' "$bn" record -o none/x.json -- touch ran
+mkdir folder.svg
+: >file
+says 8 "so is a folder in the place of a file" 'folder.svg: this is a folder' "$bn" record -o folder.svg -- touch ran
+says 8 "a file in the place of a folder" 'file/x.json: cannot be made' "$bn" record -o file/x.json -- touch ran
+says 8 "a folder that takes no file" '/proc/x.json: cannot be made' "$bn" record -o /proc/x.json -- touch ran
+says 2 "a table of turned stacks" 'the table would show' "$bn" record --callers -o x.txt -- touch ran
+says 2 "a frequency of page faults" 'each page fault is recorded' "$bn" record --kind faults -F 99 -o x.json -- touch ran
 check "before the program is run" test ! -e ran
+echo kept >kept.json
+status 2 "what is there stays" "$bn" record -o kept.json -o x.foo -- touch ran
+check "as it was" equal "$(cat kept.json)" kept
+check "and nothing is left beside it" equal "$(echo kept.json*)" kept.json
 printf 'main;a 5\n' >a.folded
 mkdir -p out
 "$bn" export -q -f json -o out/phase2_1tok.json a.folded

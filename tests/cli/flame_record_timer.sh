@@ -48,6 +48,15 @@ if "$sampled/deny_perf" EPERM perf_event_open true; then
     check "perf events are refused: the timer is chosen" "$sampled/deny_perf" EACCES perf_event_open \
         "$flame" record -o auto.json -- "$sampled/split" 60
     check "it says so" equal "$(member tier auto.json)" timer
+    says 0 "the user is told why" 'sampled by timer, since not by cycles, clock: EACCES: ' "$sampled/deny_perf" EACCES perf_event_open \
+        "$flame" record --allow-empty -o told.json -- "$sampled/split" 60
+    says 0 "and that fewer samples came" "warning: [0-9]+ of [0-9]+ samples came: timer samples at the operating system's ticks" \
+        "$sampled/deny_perf" EACCES perf_event_open "$flame" record --allow-empty -F 20000 -o told.json -- "$sampled/split" 200
+    lacks "unless it did" 'samples came' "$sampled/deny_perf" EACCES perf_event_open \
+        "$flame" record --allow-empty -F 50 -o told.json -- "$sampled/split" 400
+    says 9 "nothing works: the error names the ways" 'error: nothing here can be sampled: cycles, clock, timer and itimer are refused$' \
+        "$sampled/deny_perf" EPERM $all "$flame" record -F 20000 -o none.json -- "$sampled/split" 10
+    check "the reasons stand before it, once" equal "$(grep -c 'EPERM: ' tap)" 1
     check "and why" grep -qE '"refused":\{"clock":"EACCES: .*"cycles":"EACCES: ' auto.json
     says 9 "a timer that is refused" "error: timer: timer_create: Operation not permitted" "$sampled/deny_perf" EPERM $all \
         "$flame" record --sampler timer -o none.json -- "$sampled/split" 10
@@ -65,6 +74,11 @@ check "a thread that sleeps has as much as one that works" awk '
     /;busy/ {busy += $NF} /;idle/ {idle += $NF} END {exit !(busy > 0 && idle > 0.5 * busy && idle < 2 * busy)}' wall.folded
 says 9 "the interval timer does not record it" "itimer: it does not record wall" \
     "$flame" record --kind wall --sampler itimer -o none.json -- "$sampled/split" 10
+
+# ---- poor stacks ----
+says 0 "stacks that lack callers are told" 'warning: [0-9]+ % of the stacks do not reach the beginning of their thread: ' \
+    "$flame" record --sampler timer --unwind fp -o poor.json -- "$sampled/nofp" 150
+lacks "others are not" 'do not reach' "$flame" record --sampler timer -o good.json -- "$sampled/split" 150
 
 # ---- programs ----
 says 9 "a static program cannot be recorded so" "split-static.* did not load the sampler: it is linked statically" \

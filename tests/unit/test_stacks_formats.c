@@ -693,26 +693,42 @@ static void measured_shares_come_from_runs(void **state)
     bn_stacks_close(c);
 }
 
+static void a_name_says_its_format(void **state)
+{
+    static const struct {
+        const char *name;
+        enum bn_stacks_format format;
+    } NAMES[] = {{"a.json", BN_STACKS_DOCUMENT},
+                 {"a.speedscope.json", BN_STACKS_SPEEDSCOPE},
+                 {"a.firefox.json", BN_STACKS_FIREFOX},
+                 {"a.trace.json", BN_STACKS_CHROME},
+                 {"a.pb.gz", BN_STACKS_PPROF},
+                 {"a.folded", BN_STACKS_FOLDED},
+                 {"a.callgrind", BN_STACKS_CALLGRIND},
+                 {"a.svg", BN_STACKS_SVG},
+                 {"a.txt", BN_STACKS_TEXT},
+                 {".json", BN_STACKS_NO_FORMAT},
+                 {"a.gz", BN_STACKS_NO_FORMAT},
+                 {"svg", BN_STACKS_NO_FORMAT},
+                 {"", BN_STACKS_NO_FORMAT}};
+    (void)state;
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++)
+        assert_int_equal(bn_stacks_format_by_name(NAMES[i].name), NAMES[i].format);
+    assert_string_equal(bn_stacks_format_name(BN_STACKS_TEXT), "text");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(documents_keep_everything),
-        cmocka_unit_test(large_documents_are_refused),
-        cmocka_unit_test(firefox_has_the_total),
-        cmocka_unit_test(chrome_has_the_total),
-        cmocka_unit_test(callgrind_has_the_total),
-        cmocka_unit_test(pprof_has_the_total),
-        cmocka_unit_test(fractions_keep_their_sum),
-        cmocka_unit_test(folded_text_is_read),
-        cmocka_unit_test(broken_text_is_refused),
-        cmocka_unit_test(perf_script_is_read),
-        cmocka_unit_test(perf_script_has_many_forms),
-        cmocka_unit_test(speedscope_is_read),
-        cmocka_unit_test(broken_json_is_refused),
-        cmocka_unit_test(broken_documents_are_refused),
-        cmocka_unit_test(recursion_counts_once),
-        cmocka_unit_test(measured_shares_come_from_runs),
+        cmocka_unit_test(a_name_says_its_format),     cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(documents_keep_everything),  cmocka_unit_test(large_documents_are_refused),
+        cmocka_unit_test(firefox_has_the_total),      cmocka_unit_test(chrome_has_the_total),
+        cmocka_unit_test(callgrind_has_the_total),    cmocka_unit_test(pprof_has_the_total),
+        cmocka_unit_test(fractions_keep_their_sum),   cmocka_unit_test(folded_text_is_read),
+        cmocka_unit_test(broken_text_is_refused),     cmocka_unit_test(perf_script_is_read),
+        cmocka_unit_test(perf_script_has_many_forms), cmocka_unit_test(speedscope_is_read),
+        cmocka_unit_test(broken_json_is_refused),     cmocka_unit_test(broken_documents_are_refused),
+        cmocka_unit_test(recursion_counts_once),      cmocka_unit_test(measured_shares_come_from_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -145,6 +145,37 @@ bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args *args, bn_err
     return status;
 }
 
+bn_status bn_flamegraph_check_name(const struct bn_args *args, enum bn_stacks_format written, bn_error *err)
+{
+    const char *path = bn_opt_str(args, "output");
+    enum bn_stacks_format named = path != NULL ? bn_stacks_format_by_name(path) : BN_STACKS_NO_FORMAT;
+    if (named == BN_STACKS_NO_FORMAT || named == written) return BN_OK;
+    if (named == BN_STACKS_TEXT && written == BN_STACKS_FOLDED) return BN_OK;
+    bn_fail(err, BN_ERR_ARG, "--output: the name '%.100s' says %s, but what is written is %s", path,
+            bn_stacks_format_name(named), bn_stacks_format_name(written));
+    if (bn_opt_exists(args, "format") && bn_opt_given(args, "format"))
+        bn_error_hint(err, "leave out --format, or name the file otherwise");
+    else if (named == BN_STACKS_SVG)
+        bn_error_hint(err, "bn-flamegraph render draws pictures");
+    else if (named == BN_STACKS_TEXT)
+        bn_error_hint(err, "bn-flamegraph text makes tables");
+    else
+        bn_error_hint(err, "bn-flamegraph export --format %s writes that", bn_stacks_format_name(named));
+    return BN_ERR_ARG;
+}
+
+bn_status bn_flamegraph_check_callers(const struct bn_args *args, enum bn_stacks_format written,
+                                      bn_error *err)
+{
+    if (!bn_opt_flag(args, "callers") ||
+        (written != BN_STACKS_TEXT && written != BN_STACKS_PPROF && written != BN_STACKS_CALLGRIND))
+        return BN_OK;
+    bn_fail(err, BN_ERR_ARG, "--callers: %s would show what callers spent, not what functions did themselves",
+            written == BN_STACKS_TEXT ? "the table" : bn_stacks_format_name(written));
+    bn_error_hint(err, "turned stacks are shown by render, fold, and text --tree");
+    return BN_ERR_ARG;
+}
+
 bn_status bn_flamegraph_write(const struct bn_args *args, const struct bn_buf *bytes, bn_error *err)
 {
     const char *path = bn_opt_str(args, "output");

@@ -20,7 +20,8 @@ const struct bn_option bn_flamegraph_diff_options[] = {
      .arg = "text|json|svg|folded",
      .help = "form of the result; without it by the end of --output's name, else text"},
     {.name = "same-work",
-     .help = "every run did the same work: compare how much was spent, not how it was divided"},
+     .help = "every run did the same work: compare how much was spent, not how it was divided; of a model's "
+             "recordings, what a generation took"},
     {.name = "by",
      .arg = "self|total",
      .preset = "self",
@@ -54,29 +55,125 @@ const struct bn_option bn_flamegraph_diff_options[] = {
 
 enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_SVG, FORMAT_FOLDED };
 
-static enum format format_of(const struct bn_args *args)
+/* What a comparison's forms are as files of stacks. */
+static const enum bn_stacks_format FORMS[] = {BN_STACKS_TEXT, BN_STACKS_DOCUMENT, BN_STACKS_SVG,
+                                              BN_STACKS_FOLDED};
+
+static bn_status choose(enum format *out, const struct bn_args *args, bn_error *err)
 {
-    static const char *const ENDS[] = {".txt", ".json", ".svg", ".folded"};
     const char *path = bn_opt_str(args, "output");
-    if (bn_opt_given(args, "format")) return (enum format)bn_opt_choice(args, "format");
-    if (args->json) return FORMAT_JSON;
-    for (size_t i = 0; path != NULL && i < BN_ARRAY_LEN(ENDS); i++)
-        if (strlen(path) >= strlen(ENDS[i]) && strcmp(path + strlen(path) - strlen(ENDS[i]), ENDS[i]) == 0)
-            return (enum format)i;
-    return FORMAT_TEXT;
+    *out = FORMAT_TEXT;
+    if (bn_opt_given(args, "format")) {
+        *out = (enum format)bn_opt_choice(args, "format");
+    } else if (args->json) {
+        *out = FORMAT_JSON;
+    } else if (path != NULL) {
+        enum bn_stacks_format named = bn_stacks_format_by_name(path);
+        for (size_t i = 0; i < BN_ARRAY_LEN(FORMS); i++)
+            if (FORMS[i] == named) *out = (enum format)i;
+    }
+    return bn_flamegraph_check_name(args, FORMS[*out], err);
 }
 
-static bn_status read_side(bn_stacks **out, const struct bn_args *args, size_t first, size_t n, bn_error *err)
+/* ---- the same work, over and over ---- */
+
+static void scale(bn_stacks *stacks, size_t run, double factor)
+{
+    for (size_t i = 0; i < stacks->n_nodes; i++)
+        stacks->runs[run].self[i] *= factor;
+}
+
+/* A run of a model goes on for a time, so that runs are of different numbers of generations: weights become
+ * those of one generation. Numbers of samples stay: they say how exact that is. */
+static bn_status weigh_generations(bn_stacks *stacks, const char *path, bn_error *err)
+{
+    const bn_json *list = bn_json_path(stacks->about, "workload.repetitions");
+    if (bn_json_get(stacks->about, "workload") == NULL) return BN_OK;
+    for (size_t run = 0; run < stacks->n_runs; run++) {
+        uint64_t n = 0;
+        if (bn_json_size(list) != stacks->n_runs || !bn_json_u64(bn_json_at(list, run), &n) || n == 0)
+            return bn_fail(err, BN_ERR_ARG,
+                           "--same-work: %.120s does not say how many generations its runs are", path);
+        scale(stacks, run, 1 / (double)n);
+        if (stacks->measured != NULL && run < stacks->measured->n_runs)
+            scale(stacks->measured, run, 1 / (double)n);
+    }
+    return BN_OK;
+}
+
+static bool equal(const bn_json *a, const bn_json *b)
+{
+    const char *text[2];
+    double number[2];
+    if (bn_json_string(a, &text[0])) return bn_json_string(b, &text[1]) && strcmp(text[0], text[1]) == 0;
+    if (bn_json_number(a, &number[0])) return bn_json_number(b, &number[1]) && number[0] == number[1];
+    return a == NULL && b == NULL;
+}
+
+/* Whether two recordings are of the same generation; of programs nothing is known, and --same-work is
+ * believed. */
+static bn_status check_work(const bn_json *about, const bn_json *other, const char *path, bn_error *err)
+{
+    static const char *const MEMBERS[] = {"prompt", "n_predict", "tokens", "ids_sha256"};
+    const bn_json *a = bn_json_get(about, "workload"), *b = bn_json_get(other, "workload");
+    if (a == NULL && b == NULL) return BN_OK;
+    if (a == NULL || b == NULL)
+        return bn_fail(err, BN_ERR_ARG, "--same-work: %.120s is %s, others are not", path,
+                       b != NULL ? "of a model's generations" : "no recording of a model");
+    for (size_t i = 0; i < BN_ARRAY_LEN(MEMBERS); i++)
+        if (!equal(bn_json_get(a, MEMBERS[i]), bn_json_get(b, MEMBERS[i])))
+            return bn_fail(err, BN_ERR_ARG,
+                           "--same-work: %.120s is of other work than the first file: its %s", path,
+                           MEMBERS[i]);
+    return BN_OK;
+}
+
+/* ---- reading ---- */
+
+struct sides {
+    const struct bn_args *args;
+    bn_stacks *before, *after;
+    bn_json *first; /* what the first file is about, with --same-work; NULL while none was read */
+    bool generations;
+};
+
+static bn_status read_file(struct sides *s, bn_stacks **out, const char *path, bn_error *err)
+{
+    BN_TRY(bn_flamegraph_read(out, &path, 1, err));
+    if (!bn_opt_flag(s->args, "same-work")) return BN_OK;
+    if (s->first == NULL) {
+        s->first = bn_json_new_object();
+        const bn_json *workload = bn_json_get((*out)->about, "workload");
+        s->generations = workload != NULL;
+        if (workload != NULL) bn_json_put_copy(s->first, "workload", workload);
+    }
+    bn_status status = check_work(s->first, (*out)->about, path, err);
+    if (status == BN_OK) status = weigh_generations(*out, path, err);
+    if (status == BN_OK) return BN_OK;
+    bn_stacks_close(*out);
+    *out = NULL;
+    return status;
+}
+
+static bn_status read_side(struct sides *s, bn_stacks **out, size_t from, size_t n, bn_error *err)
 {
     bn_stacks *stacks = NULL;
-    BN_TRY(bn_flamegraph_read(&stacks, args->operands + first, n, err));
-    bn_status status = bn_flamegraph_view(out, stacks, args, err);
+    BN_TRY(read_file(s, &stacks, s->args->operands[from], err));
+    bn_status status = BN_OK;
+    for (size_t i = 1; i < n && status == BN_OK; i++) {
+        bn_stacks *more = NULL;
+        status = read_file(s, &more, s->args->operands[from + i], err);
+        if (status == BN_OK) status = bn_stacks_append(stacks, more, err);
+        bn_stacks_close(more);
+    }
+    if (status == BN_OK) status = bn_flamegraph_view(out, stacks, s->args, err);
     bn_stacks_close(stacks);
     return status;
 }
 
-static bn_status read_sides(bn_stacks *sides[2], const struct bn_args *args, bn_error *err)
+static bn_status read_sides(struct sides *s, bn_error *err)
 {
+    const struct bn_args *args = s->args;
     size_t at = bn_opt_place(args, "vs"), n_inputs = 0;
     if (bn_opt_count(args, "vs") != 1 || at == 0 || at == args->n_operands) {
         bn_fail(err, BN_ERR_ARG, "%s",
@@ -87,8 +184,8 @@ static bn_status read_sides(bn_stacks *sides[2], const struct bn_args *args, bn_
     for (size_t i = 0; i < args->n_operands; i++)
         n_inputs += strcmp(args->operands[i], "-") == 0;
     if (n_inputs > 1) return bn_fail(err, BN_ERR_ARG, "standard input can be read once only");
-    BN_TRY(read_side(&sides[0], args, 0, at, err));
-    return read_side(&sides[1], args, at, args->n_operands - at, err);
+    BN_TRY(read_side(s, &s->before, 0, at, err));
+    return read_side(s, &s->after, at, args->n_operands - at, err);
 }
 
 static bn_status draw(struct bn_buf *out, const struct bn_args *args, const struct bn_diff_report *report,
@@ -103,12 +200,12 @@ static bn_status draw(struct bn_buf *out, const struct bn_args *args, const stru
     return bn_svg_diff(out, report->diff, &options, err);
 }
 
-static bn_status write_report(const struct bn_args *args, const struct bn_diff_report *report, bn_error *err)
+static bn_status write_report(const struct bn_args *args, enum format format,
+                              const struct bn_diff_report *report, bn_error *err)
 {
     struct bn_buf out = {.max = MAX_BYTES}, verdict = {.max = 2 * BN_STACKS_MAX_NAME};
     const char *path = bn_opt_str(args, "output");
     bool to_file = path != NULL && strcmp(path, "-") != 0;
-    enum format format = format_of(args);
     bn_diff_report_verdict(&verdict, report);
     bn_status status = bn_buf_check(&verdict, err);
     if (status == BN_OK && format == FORMAT_TEXT)
@@ -127,7 +224,8 @@ static bn_status write_report(const struct bn_args *args, const struct bn_diff_r
     return status;
 }
 
-static bn_status report(struct bn_args *args, const struct bn_diff *diff, double min, bn_error *err)
+static bn_status report(struct bn_args *args, enum format format, const struct bn_diff *diff, double min,
+                        bool generations, bn_error *err)
 {
     struct bn_diff_report r;
     double fail_above = (double)NAN;
@@ -136,7 +234,8 @@ static bn_status report(struct bn_args *args, const struct bn_diff *diff, double
     if (bn_opt_given(args, "fail-above")) BN_TRY(bn_opt_f64(args, "fail-above", 0, 1e6, &fail_above, err));
     bn_status status = bn_diff_report_make(&r, diff, bn_opt_choice(args, "by") == 1, top, min,
                                            fail_above / 100, bn_opt_flag(args, "strict"), err);
-    if (status == BN_OK) status = write_report(args, &r, err);
+    r.generations = generations;
+    if (status == BN_OK) status = write_report(args, format, &r, err);
     if (status == BN_OK && r.gate_failed) args->exit_code = BN_EXIT_NEGATIVE;
     bn_diff_report_release(&r);
     return status;
@@ -144,18 +243,21 @@ static bn_status report(struct bn_args *args, const struct bn_diff *diff, double
 
 bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err)
 {
-    bn_stacks *sides[2] = {NULL, NULL};
+    struct sides sides = {.args = args};
     struct bn_diff diff = {0};
     struct bn_diff_options options = {.same_work = bn_opt_flag(args, "same-work")};
+    enum format format;
     double min = 0;
+    BN_TRY(choose(&format, args, err));
     BN_TRY(bn_opt_f64(args, "min", 0, 100, &min, err));
     BN_TRY(bn_opt_f64(args, "level", 1e-9, 0.5, &options.level, err));
     options.min_share = min / 100;
-    bn_status status = read_sides(sides, args, err);
-    if (status == BN_OK) status = bn_diff(&diff, sides[0], sides[1], &options, err);
-    if (status == BN_OK) status = report(args, &diff, min / 100, err);
+    bn_status status = read_sides(&sides, err);
+    if (status == BN_OK) status = bn_diff(&diff, sides.before, sides.after, &options, err);
+    if (status == BN_OK) status = report(args, format, &diff, min / 100, sides.generations, err);
     bn_diff_release(&diff);
-    bn_stacks_close(sides[0]);
-    bn_stacks_close(sides[1]);
+    bn_stacks_close(sides.before);
+    bn_stacks_close(sides.after);
+    bn_json_free(sides.first);
     return status;
 }

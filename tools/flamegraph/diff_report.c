@@ -164,8 +164,9 @@ void bn_diff_report_verdict(struct bn_buf *out, const struct bn_diff_report *r)
     }
 }
 
-static void put_sides(struct bn_buf *out, const struct bn_diff *d)
+static void put_sides(struct bn_buf *out, const struct bn_diff_report *r)
 {
+    const struct bn_diff *d = r->diff;
     for (int after = 0; after < 2; after++) {
         size_t n = after ? d->n_after : d->n_before;
         uint64_t samples = 0;
@@ -174,7 +175,8 @@ static void put_sides(struct bn_buf *out, const struct bn_diff *d)
         bn_buf_printf(out, "%-8s %zu run%s", after ? "after" : "before", n, n == 1 ? "" : "s");
         if (samples > 0) bn_buf_printf(out, ", %llu samples", (unsigned long long)samples);
         if (strcmp(d->tree->unit, "samples") != 0)
-            bn_buf_printf(out, ", %.6g %s each", after ? d->whole.after : d->whole.before, d->tree->unit);
+            bn_buf_printf(out, ", %.6g %s %s", after ? d->whole.after : d->whole.before, d->tree->unit,
+                          r->generations ? "a generation" : "each");
         bn_buf_putc(out, '\n');
     }
 }
@@ -238,7 +240,7 @@ static void put_whole(struct bn_buf *out, const struct bn_diff_value *whole)
 void bn_diff_report_text(struct bn_buf *out, const struct bn_diff_report *r, bool colour)
 {
     const struct bn_diff *d = r->diff;
-    put_sides(out, d);
+    put_sides(out, r);
     if (d->same_work) put_whole(out, &d->whole);
     bn_buf_printf(out, "judged   %s\n\n", d->method);
     bn_buf_printf(out, "self, %-22s  total\n", d->same_work ? "% of the weight before" : "% of the time");

@@ -25,6 +25,7 @@ struct bn_diff_report {
     uint32_t worst;         /* the function that gained most, significantly; BN_STACKS_NONE */
     double worst_gain;      /* its share; 0 */
     double finds, misses;   /* the least and the greatest detectable change of those listed; NaN */
+    bool generations;       /* weights are of one generation of a model, not of a run */
     bool strict;            /* the gate fails also when a gain over fail_above may have been missed */
     bool gate, gate_failed; /* gate_failed also when there is a gate and nothing was judged */
 };

@@ -29,6 +29,14 @@ BN_MUST_CHECK bn_status bn_flamegraph_view(bn_stacks **out, const bn_stacks *sta
                                            const struct bn_args *args, bn_error *err);
 /* Both, of the command's operands; without any, of standard input. */
 BN_MUST_CHECK bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args *args, bn_error *err);
+/* A usage error when --output's name says by its end that the file is of another format than the one that is
+ * written. Folded text is a text too. */
+BN_MUST_CHECK bn_status bn_flamegraph_check_name(const struct bn_args *args, enum bn_stacks_format written,
+                                                 bn_error *err);
+/* A usage error when --callers meets a format that says what functions spent themselves: turned stacks end in
+ * the outermost caller, which spent nothing. */
+BN_MUST_CHECK bn_status bn_flamegraph_check_callers(const struct bn_args *args, enum bn_stacks_format written,
+                                                    bn_error *err);
 /* Writes a result to --output, whole or not at all; without it to standard output. */
 BN_MUST_CHECK bn_status bn_flamegraph_write(const struct bn_args *args, const struct bn_buf *bytes,
                                             bn_error *err);

@@ -3,9 +3,15 @@
  * bn-flamegraph record: a program's stacks, or those of a model's generation, by the best sampler that works
  * here, into as many files as are wanted, each in the format that its name ends in.
  */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -16,6 +22,8 @@
 
 #define MAX_RUNS 256u
 #define FEW_SAMPLES 100u
+#define LEAST_OF_ASKED 2.0 /* times the period that was asked for: longer than that is told */
+#define MOST_POOR 0.1      /* share of stacks without all of their callers: more than that is told */
 /* Of stack with each sample: the kernels with the largest frames, and what is above them. */
 #define STACK_BYTES 49152u
 #define MAX_OUTPUT_BYTES ((size_t)1 << 30)
@@ -31,7 +39,7 @@ const struct bn_option bn_flamegraph_record_options[] = {
      .arg = "HZ",
      .group = "Sampling",
      .preset = "991",
-     .help = "samples of a thread's second, 1 to 20000"},
+     .help = "samples of a thread's second, 1 to 20000; of page faults each one is recorded"},
     {.name = "sampler",
      .arg = "auto|cycles|clock|timer|itimer",
      .group = "Sampling",
@@ -84,6 +92,8 @@ static bn_status read_kind(struct bn_record_options *o, const struct bn_args *ar
     double hz = 991;
     BN_TRY(bn_opt_f64(args, "frequency", 1, 20000, &hz, err));
     o->kind = (enum bn_record_kind)bn_opt_choice(args, "kind");
+    if (o->kind == BN_RECORD_FAULTS && bn_opt_given(args, "frequency"))
+        return bn_fail(err, BN_ERR_ARG, "--frequency: each page fault is recorded, so there is none");
     o->tier = bn_opt_choice(args, "sampler") - 1;
     o->period_ns = (uint64_t)(1e9 / hz + 0.5);
     /* Of faults there are too many at once. */
@@ -114,17 +124,46 @@ void bn_flamegraph_recorded_release(struct bn_flamegraph_recorded *recorded)
     *recorded = (struct bn_flamegraph_recorded){0};
 }
 
+/* Appends why a way was refused, "cycles, clock: EACCES: ...", with all of the first n that have the same
+ * reason; nothing for the second of them. */
+static void put_refusal(struct bn_buf *out, const struct bn_delivery *d, unsigned n, unsigned tier)
+{
+    const char *why = d->refused[tier], *separator = out->len > 0 ? "; " : "";
+    if (why[0] == '\0') return;
+    for (unsigned t = 0; t < tier; t++)
+        if (strcmp(d->refused[t], why) == 0) return;
+    for (unsigned t = tier; t < n; t++) {
+        if (strcmp(d->refused[t], why) != 0) continue;
+        bn_buf_printf(out, "%s%s", separator, bn_record_tier_name((enum bn_record_tier)t));
+        separator = ", ";
+    }
+    bn_buf_printf(out, ": %s", why);
+}
+
+static void note_tier(const struct bn_delivery *d)
+{
+    struct bn_buf why = {.max = 4096};
+    for (unsigned t = 0; t < (unsigned)d->tier; t++)
+        put_refusal(&why, d, (unsigned)d->tier, t);
+    bool told = bn_buf_check(&why, NULL) == BN_OK && why.len > 0;
+    bool worse = d->tier == BN_RECORD_TIMER || d->tier == BN_RECORD_ITIMER;
+    if (told && !worse) bn_report_note(1, "not used: %s", why.data);
+    bn_report_note(0, "sampled by %s%s%s", bn_record_tier_name(d->tier),
+                   told && worse ? ", since not by " : "", told && worse ? why.data : "");
+    bn_buf_release(&why);
+}
+
 void bn_flamegraph_warn(const struct bn_delivery *d)
 {
-    for (unsigned t = 0; t < (unsigned)d->tier; t++)
-        if (d->refused[t][0] != '\0')
-            bn_report_note(1, "sampler %s is not used: %s", bn_record_tier_name((enum bn_record_tier)t),
-                           d->refused[t]);
-    bn_report_note(0, "sampled by %s", bn_record_tier_name(d->tier));
+    note_tier(d);
     if (d->system_refused[0] != '\0')
         bn_report_note(0, "without the operating system's frames: %s", d->system_refused);
     if (d->note[0] != '\0') bn_report_warning("%s", d->note);
-    if (d->lost > 0)
+    if (d->lost > 0 && d->kind == BN_RECORD_FAULTS)
+        bn_report_warning("%llu page faults were lost: they came faster than they could be kept%s",
+                          (unsigned long long)d->lost,
+                          d->dump_bytes > 0 ? "; with --unwind fp each needs less room" : "");
+    else if (d->lost > 0)
         bn_report_warning("%llu samples were lost: what ran at these times is missing; a lower --frequency "
                           "loses fewer",
                           (unsigned long long)d->lost);
@@ -136,54 +175,62 @@ void bn_flamegraph_warn(const struct bn_delivery *d)
 
 /* ---- what is written ---- */
 
-enum { FORMAT_SVG = BN_STACKS_FORMATS, FORMAT_TABLE };
-
-/* Longer suffixes before those that they end in. */
-static const struct {
-    const char *suffix;
-    int format;
-} SUFFIXES[] = {{".speedscope.json", BN_STACKS_SPEEDSCOPE},
-                {".firefox.json", BN_STACKS_FIREFOX},
-                {".trace.json", BN_STACKS_CHROME},
-                {".json", BN_STACKS_DOCUMENT},
-                {".folded", BN_STACKS_FOLDED},
-                {".pb.gz", BN_STACKS_PPROF},
-                {".callgrind", BN_STACKS_CALLGRIND},
-                {".svg", FORMAT_SVG},
-                {".txt", FORMAT_TABLE}};
-
-static int format_of(const char *path)
-{
-    size_t n = strlen(path);
-    for (size_t i = 0; i < BN_ARRAY_LEN(SUFFIXES); i++) {
-        size_t n_suffix = strlen(SUFFIXES[i].suffix);
-        if (n > n_suffix && strcmp(path + n - n_suffix, SUFFIXES[i].suffix) == 0) return SUFFIXES[i].format;
-    }
-    return -1;
-}
-
-/* A wrong folder is said before the program is run, which may take hours. */
+/* The folder that a file is made in. */
 static bn_status check_folder(const char *path, bn_error *err)
 {
     const char *slash = strrchr(path, '/');
     size_t n = slash == NULL ? 1 : slash == path ? 1 : (size_t)(slash - path);
     char *folder = bn_strndup(slash == NULL ? "." : path, n);
     if (folder == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
-    bool exists = access(folder, F_OK) == 0;
+    struct stat at;
     bn_status status = BN_OK;
-    if (!exists || (access(folder, W_OK | X_OK) != 0 && access(path, W_OK) != 0))
-        status = bn_fail_at(err, exists ? BN_ERR_IO : BN_ERR_NOT_FOUND, BN_NO_OFFSET, folder,
-                            exists ? "this folder cannot be written to" : "there is no such folder");
+    if (stat(folder, &at) != 0 && errno == ENOENT)
+        status = bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, folder, "there is no such folder");
     bn_free(folder);
     return status;
 }
 
+/* A file beside it is made and removed again, which shows all that may be in the way. */
+static bn_status try_beside(const char *path, bn_error *err)
+{
+    char beside[PATH_MAX];
+    int n = snprintf(beside, sizeof beside, "%s.try-%ld", path, (long)getpid());
+    if (n < 0 || (size_t)n >= sizeof beside) return bn_fail_errno(err, ENAMETOOLONG, path, "cannot be made");
+    int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "cannot be made: %s", strerror(errno));
+    close(fd);
+    (void)unlink(beside);
+    return BN_OK;
+}
+
+/* Whether a file can be made, before the program is run, which may take hours. What is there is not touched;
+ * of a link its target counts, as when it is written. */
+static bn_status check_file(const char *path, bn_error *err)
+{
+    char target[PATH_MAX];
+    struct stat at;
+    bool exists = stat(path, &at) == 0;
+    if (exists && S_ISDIR(at.st_mode))
+        return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "this is a folder");
+    if (exists && !S_ISREG(at.st_mode)) { /* it is written to */
+        if (access(path, W_OK) != 0)
+            return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "cannot be written to");
+        return BN_OK;
+    }
+    BN_TRY(check_folder(path, err));
+    return try_beside(exists && realpath(path, target) != NULL ? target : path, err);
+}
+
 static bn_status check_outputs(const struct bn_args *args, bn_error *err)
 {
-    for (size_t i = 0; i < bn_opt_count(args, "output"); i++) {
+    size_t n = bn_opt_count(args, "output");
+    if (n == 0) BN_TRY(bn_flamegraph_check_callers(args, BN_STACKS_TEXT, err));
+    for (size_t i = 0; i < n; i++) {
         const char *path = bn_opt_at(args, "output", i);
-        if (format_of(path) >= 0) {
-            BN_TRY(check_folder(path, err));
+        enum bn_stacks_format format = bn_stacks_format_by_name(path);
+        if (format != BN_STACKS_NO_FORMAT) {
+            BN_TRY(bn_flamegraph_check_callers(args, format, err));
+            BN_TRY(check_file(path, err));
             continue;
         }
         bn_fail(err, BN_ERR_ARG, "--output: no format is known by the end of '%.100s'", path);
@@ -194,13 +241,12 @@ static bn_status check_outputs(const struct bn_args *args, bn_error *err)
 }
 
 /* stacks: all of them; view: as the options want to see them. */
-static bn_status write_one(struct bn_buf *out, int format, const bn_stacks *stacks, const bn_stacks *view,
-                           const struct bn_args *args, bn_error *err)
+static bn_status write_one(struct bn_buf *out, enum bn_stacks_format format, const bn_stacks *stacks,
+                           const bn_stacks *view, const struct bn_args *args, bn_error *err)
 {
-    if (format == FORMAT_SVG) return bn_flamegraph_draw(out, view, args, err);
-    if (format == FORMAT_TABLE) return bn_flamegraph_put_table(out, view, err);
-    return bn_stacks_write(format == BN_STACKS_DOCUMENT ? stacks : view, (enum bn_stacks_format)format, out,
-                           err);
+    if (format == BN_STACKS_SVG) return bn_flamegraph_draw(out, view, args, err);
+    if (format == BN_STACKS_TEXT) return bn_flamegraph_put_table(out, view, err);
+    return bn_stacks_write(format == BN_STACKS_DOCUMENT ? stacks : view, format, out, err);
 }
 
 static bn_status write_all(const struct bn_args *args, const bn_stacks *stacks, bn_error *err)
@@ -212,7 +258,8 @@ static bn_status write_all(const struct bn_args *args, const bn_stacks *stacks, 
     for (size_t i = 0; i < (n > 0 ? n : 1) && status == BN_OK; i++) {
         const char *path = n > 0 ? bn_opt_at(args, "output", i) : NULL;
         struct bn_buf bytes = {.max = MAX_OUTPUT_BYTES};
-        status = write_one(&bytes, path != NULL ? format_of(path) : FORMAT_TABLE, stacks, view, args, err);
+        status = write_one(&bytes, path != NULL ? bn_stacks_format_by_name(path) : BN_STACKS_TEXT, stacks,
+                           view, args, err);
         if (status == BN_OK) status = bn_buf_check(&bytes, err);
         if (status == BN_OK && path != NULL)
             status = bn_file_write_atomic(path, bytes.data, bytes.len, err);
@@ -234,23 +281,64 @@ static uint64_t count_samples(const bn_stacks *stacks)
     return n;
 }
 
-static bn_status judge(struct bn_args *args, const bn_stacks *stacks, bool *write, bn_error *err)
+/* Of what was asked for; timers come at the system's ticks at most. */
+static void warn_of_rate(const bn_json *sampler)
 {
-    (void)err;
+    const char *tier = "";
+    double asked = 0, came = 0, samples = 0;
+    (void)bn_json_string(bn_json_get(sampler, "tier"), &tier);
+    if (strcmp(tier, bn_record_tier_name(BN_RECORD_TIMER)) != 0 &&
+        strcmp(tier, bn_record_tier_name(BN_RECORD_ITIMER)) != 0)
+        return;
+    if (!bn_json_number(bn_json_get(sampler, "asked_period_ns"), &asked) || !(asked > 0) ||
+        !bn_json_number(bn_json_get(sampler, "delivered_period_ns"), &came) ||
+        !bn_json_number(bn_json_get(sampler, "samples"), &samples) || came < LEAST_OF_ASKED * asked)
+        return;
+    bn_report_warning(
+        "%.0f of %.0f samples came: %s samples at the operating system's ticks, about 250 a second "
+        "on most machines",
+        samples, samples * came / asked, tier);
+}
+
+/* Stacks that lack callers look like functions that nobody called. */
+static void warn_of_quality(const bn_json *about)
+{
+    const bn_json *quality = bn_json_get(about, "quality");
+    double rooted = 1, cut = 0, copied = 0;
+    (void)bn_json_number(bn_json_get(quality, "rooted_share"), &rooted);
+    (void)bn_json_number(bn_json_get(quality, "cut_share"), &cut);
+    (void)bn_json_number(bn_json_path(about, "sampler.dump_bytes"), &copied);
+    if (1 - rooted > MOST_POOR)
+        bn_report_warning("%.0f %% of the stacks do not reach the beginning of their thread: %s",
+                          100 * (1 - rooted),
+                          copied > 0 ? "of programs without frame pointers and without unwinding tables the "
+                                       "callers are not found"
+                                     : "programs without frame pointers need --unwind auto or dwarf");
+    if (cut > MOST_POOR)
+        bn_report_warning("%.0f %% of the stacks are deeper than what is kept: their outermost callers are "
+                          "missing",
+                          100 * cut);
+}
+
+/* Whether there is anything to write, and what its reader has to know. */
+static void judge(struct bn_args *args, const bn_stacks *stacks, bool *write)
+{
     uint64_t n = count_samples(stacks);
     *write = n > 0 || bn_opt_flag(args, "allow-empty");
     if (n == 0) {
         bn_report_warning("there is no sample%s", *write ? "" : ", so nothing is written");
-        args->exit_code = BN_EXIT_NEGATIVE;
-        if (*write) args->exit_code = BN_EXIT_OK;
-    } else if (n < FEW_SAMPLES) {
+        args->exit_code = *write ? BN_EXIT_OK : BN_EXIT_NEGATIVE;
+        return;
+    }
+    if (n < FEW_SAMPLES) {
         struct bn_interval half = bn_interval_wilson(0.5, (double)n, 0.95);
         bn_report_warning(
-            "only %llu samples: a share of 50 %% could be %.0f %% to %.0f %%; record for longer "
-            "or with a higher --frequency",
-            (unsigned long long)n, half.low * 100, half.high * 100);
+            "only %llu samples: a share of 50 %% could be %.0f %% to %.0f %%; record for longer%s",
+            (unsigned long long)n, half.low * 100, half.high * 100,
+            bn_opt_choice(args, "kind") == (int)BN_RECORD_FAULTS ? "" : " or with a higher --frequency");
     }
-    return BN_OK;
+    warn_of_rate(bn_json_get(stacks->about, "sampler"));
+    warn_of_quality(stacks->about);
 }
 
 /* Why each way was refused, in full; the error's own line is too short for that. */
@@ -261,11 +349,18 @@ static void explain(const struct bn_args *args)
     uint32_t runs;
     if (bn_flamegraph_read_sampler(&options, &symbols, &runs, args, NULL) != BN_OK || options.tier >= 0)
         return;
+    struct bn_delivery refusals = {0};
     for (int t = 0; t < (int)BN_RECORD_TIERS; t++) {
         struct bn_record_trial trial;
         options.tier = t;
         if (bn_record_try(&trial, &options, NULL) == BN_OK && !trial.works)
-            bn_report_warning("%s: %s", bn_record_tier_name((enum bn_record_tier)t), trial.why);
+            memcpy(refusals.refused[t], trial.why, sizeof trial.why);
+    }
+    for (unsigned t = 0; t < BN_RECORD_TIERS; t++) {
+        struct bn_buf why = {.max = 1024};
+        put_refusal(&why, &refusals, BN_RECORD_TIERS, t);
+        if (bn_buf_check(&why, NULL) == BN_OK && why.len > 0) bn_report_warning("%s", why.data);
+        bn_buf_release(&why);
     }
 }
 
@@ -286,7 +381,7 @@ bn_status bn_flamegraph_record(struct bn_args *args, bn_error *err)
         explain(args);
         bn_error_hint(err, "bn-flamegraph doctor says what would change it");
     }
-    if (status == BN_OK) status = judge(args, recorded.stacks, &write, err);
+    if (status == BN_OK) judge(args, recorded.stacks, &write);
     if (status == BN_OK && write) status = write_all(args, recorded.stacks, err);
     bn_flamegraph_recorded_release(&recorded);
     if (status == BN_OK && bn_cli_interrupted() != 0) args->exit_code = 128 + bn_cli_interrupted();

@@ -123,6 +123,7 @@ bn_status bn_flamegraph_render(struct bn_args *args, bn_error *err)
 {
     bn_stacks *stacks = NULL;
     struct bn_buf svg = {.max = MAX_BYTES};
+    BN_TRY(bn_flamegraph_check_name(args, BN_STACKS_SVG, err));
     BN_TRY(bn_flamegraph_open(&stacks, args, err));
     bn_status status = bn_flamegraph_draw(&svg, stacks, args, err);
     if (status == BN_OK) status = bn_flamegraph_write(args, &svg, err);

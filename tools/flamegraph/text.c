@@ -33,6 +33,7 @@ struct listing {
     bool by_total, tree;
     double min; /* share */
     double *totals;
+    const char **names; /* of the rows of a table, sorted */
 };
 
 /* ---- tree ---- */
@@ -94,9 +95,47 @@ static size_t name_width(const struct listing *l, size_t n)
     return width;
 }
 
-static void print_table(const struct listing *l, struct bn_buf *out)
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The names of n rows, sorted. */
+static bn_status sort_names(struct listing *l, size_t n, bn_error *err)
+{
+    l->names = bn_alloc(n, sizeof *l->names);
+    if (l->names == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < n; i++)
+        l->names[i] = l->stacks->frames[l->spots.list[i].frame].name;
+    if (n > 0) qsort(l->names, n, sizeof *l->names, by_text);
+    return BN_OK;
+}
+
+/* Whether two of the rows have this name: functions of two files, or one that is also inlined. */
+static bool is_ambiguous(const struct listing *l, size_t n, const char *name)
+{
+    const char **found = bsearch(&name, l->names, n, sizeof *l->names, by_text);
+    if (found == NULL) return false;
+    return (found > l->names && strcmp(found[-1], name) == 0) ||
+           (found + 1 < l->names + n && strcmp(found[1], name) == 0);
+}
+
+/* The module in its column, and where the function is when its name does not say which one it is. */
+static void print_place(struct bn_buf *out, const struct bn_frame *f, size_t width, bool ambiguous)
+{
+    bool with_file = ambiguous && f->file[0] != '\0';
+    if (f->module[0] == '\0' && !with_file) return;
+    for (size_t used = columns(f->name); used < width; used++)
+        bn_buf_putc(out, ' ');
+    if (f->module[0] != '\0') bn_buf_printf(out, "  %s", f->module);
+    if (with_file) bn_buf_printf(out, "  %s", f->file);
+    if (with_file && f->line > 0) bn_buf_printf(out, ":%lu", (unsigned long)f->line);
+}
+
+static bn_status print_table(struct listing *l, struct bn_buf *out, bn_error *err)
 {
     size_t n = l->top != 0 && l->top < l->spots.n ? l->top : l->spots.n, width = name_width(l, n);
+    BN_TRY(sort_names(l, n, err));
     bn_buf_printf(out, " self %%     +- total %%     +-  samples  %-*s  module\n", (int)width, "function");
     for (size_t i = 0; i < n; i++) {
         const struct bn_hotspot *h = &l->spots.list[i];
@@ -109,12 +148,11 @@ static void print_table(const struct listing *l, struct bn_buf *out)
         else
             bn_buf_puts(out, "        -  ");
         bn_buf_puts(out, f->name);
-        size_t used = columns(f->name);
-        for (; f->module[0] != '\0' && used < width; used++)
-            bn_buf_putc(out, ' ');
-        bn_buf_printf(out, f->module[0] != '\0' ? "  %s\n" : "%s\n", f->module);
+        print_place(out, f, width, is_ambiguous(l, n, f->name));
+        bn_buf_putc(out, '\n');
     }
     if (n < l->spots.n) bn_buf_printf(out, "and %zu more; --top 0 shows all\n", l->spots.n - n);
+    return BN_OK;
 }
 
 static void print_head(const struct listing *l, struct bn_buf *out)
@@ -227,10 +265,8 @@ static bn_status list(struct listing *l, bool json, struct bn_buf *out, bn_error
     if (l->by_total && l->spots.n > 0) qsort(l->spots.list, l->spots.n, sizeof *l->spots.list, by_total);
     if (json) return write_document(l, out, err);
     print_head(l, out);
-    if (l->tree)
-        print_tree(l, out);
-    else
-        print_table(l, out);
+    if (!l->tree) return print_table(l, out, err);
+    print_tree(l, out);
     return BN_OK;
 }
 
@@ -238,6 +274,7 @@ static void release(struct listing *l)
 {
     bn_hotspots_release(&l->spots);
     bn_free(l->totals);
+    bn_free(l->names);
 }
 
 bn_status bn_flamegraph_put_table(struct bn_buf *out, const bn_stacks *stacks, bn_error *err)
@@ -256,6 +293,8 @@ bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err)
     BN_TRY(bn_opt_u32(args, "top", 0, UINT32_MAX, &l.top, err));
     BN_TRY(bn_opt_f64(args, "min", 0, 100, &l.min, err));
     l.min /= 100;
+    BN_TRY(bn_flamegraph_check_name(args, args->json ? BN_STACKS_DOCUMENT : BN_STACKS_TEXT, err));
+    if (!l.tree) BN_TRY(bn_flamegraph_check_callers(args, BN_STACKS_TEXT, err));
     BN_TRY(bn_flamegraph_open(&stacks, args, err));
     l.stacks = stacks;
     bn_status status = list(&l, args->json, &out, err);
