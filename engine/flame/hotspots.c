@@ -149,7 +149,8 @@ static int by_self(const void *a, const void *b)
     if (x->spot.self != y->spot.self) return x->spot.self > y->spot.self ? -1 : 1;
     if (f->kind != g->kind) return f->kind < g->kind ? -1 : 1;
     int names = strcmp(f->name, g->name);
-    return names != 0 ? names : strcmp(f->module, g->module);
+    if (names == 0) names = strcmp(f->module, g->module);
+    return names != 0 ? names : strcmp(f->file, g->file);
 }
 
 /* Leaves those of the kinds that are wanted and were seen, in their order. */

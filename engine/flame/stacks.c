@@ -66,7 +66,7 @@ static uint64_t hash_pointer(const void *p)
 
 static uint64_t hash_frame(const struct bn_frame *f)
 {
-    return mix(mix(hash_pointer(f->name), hash_pointer(f->module)), f->kind);
+    return mix(mix(mix(hash_pointer(f->name), hash_pointer(f->module)), hash_pointer(f->file)), f->kind);
 }
 
 static uint64_t hash_child(uint32_t parent, uint32_t frame)
@@ -209,28 +209,12 @@ static bn_status intern(bn_stacks *s, const char **out, const char *text, size_t
 static bool same_frame(const bn_stacks *s, uint32_t number, const void *key)
 {
     const struct bn_frame *f = key, *g = &s->frames[number];
-    return f->kind == g->kind && f->name == g->name && f->module == g->module;
+    return f->kind == g->kind && f->name == g->name && f->module == g->module && f->file == g->file;
 }
 
 static uint64_t hash_of_frame(const bn_stacks *s, uint32_t number)
 {
     return hash_frame(&s->frames[number]);
-}
-
-/* Of several places in the source the first in order counts, so that the order of arrival does not matter. */
-static bn_status prefer_place(bn_stacks *s, struct bn_frame *have, const struct bn_frame *other,
-                              bn_error *err)
-{
-    int order = strcmp(other->file, have->file);
-    if (other->file[0] == '\0' || (order == 0 && other->line == have->line)) return BN_OK;
-    const char *file = NULL;
-    BN_TRY(intern(s, &file, other->file, strlen(other->file), err));
-    order = have->file[0] == '\0' ? -1 : strcmp(file, have->file);
-    if (order > 0 || (order == 0 && have->line != 0 && (other->line == 0 || other->line > have->line)))
-        return BN_OK;
-    have->file = file;
-    have->line = other->line;
-    return BN_OK;
 }
 
 static bn_status intern_frame(bn_stacks *s, uint32_t *out, const struct bn_frame *frame, size_t n_name,
@@ -241,10 +225,15 @@ static bn_status intern_frame(bn_stacks *s, uint32_t *out, const struct bn_frame
     BN_TRY(n > 0 ? intern(s, &own.name, frame->name, n, err)
                  : intern(s, &own.name, "[unknown]", strlen("[unknown]"), err));
     BN_TRY(intern(s, &own.module, frame->module, strlen(frame->module), err));
+    BN_TRY(intern(s, &own.file, frame->file, strlen(frame->file), err));
     uint64_t hash = hash_frame(&own);
     *out = find(&s->index->frame_table, s, hash, same_frame, &own);
-    if (*out != BN_STACKS_NONE) return prefer_place(s, &s->frames[*out], frame, err);
-    BN_TRY(intern(s, &own.file, frame->file, strlen(frame->file), err));
+    if (*out != BN_STACKS_NONE) {
+        uint32_t *line =
+            &s->frames[*out].line; /* the first one, so that the order of arrival does not matter */
+        if (frame->line != 0 && (*line == 0 || frame->line < *line)) *line = frame->line;
+        return BN_OK;
+    }
     BN_TRY(grow((void **)&s->frames, s->n_frames, &s->frames_room, sizeof *s->frames, err));
     s->frames[s->n_frames] = own;
     BN_TRY(insert(&s->index->frame_table, s, hash_of_frame, hash, err));

@@ -50,13 +50,14 @@ const char *bn_frame_kind_name(enum bn_frame_kind kind); /* "process", ..., "cod
 #define BN_STACKS_MAX_RUNS 256u
 #define BN_STACKS_MAX_CELLS (1u << 25) /* nodes times runs: 16 bytes each */
 
-/* Equal when kind, name and module are. Texts are NUL-terminated UTF-8 without control characters: others
- * are replaced when they come in, and a name without a byte by "[unknown]". */
+/* Equal when kind, name, module and file are: functions of one name may live in several files. Texts are
+ * NUL-terminated UTF-8 without control characters: others are replaced when they come in, and a name without
+ * a byte by "[unknown]". */
 struct bn_frame {
     const char *name;
     const char *module; /* the file that the code is from, without its folders; "" when not known */
-    const char *file;   /* of the source; "" when not known; of several the first in order counts */
-    uint32_t line;      /* where the function begins there; 0 when not known */
+    const char *file;   /* of the source; "" when not known */
+    uint32_t line;      /* where the function begins there; 0 when not known; of several the first counts */
     enum bn_frame_kind kind;
 };
 
@@ -139,8 +140,8 @@ struct bn_stacks_view {
     bool merge_runs;    /* one run, the sum of all */
     bool drop_modules;  /* frames are told apart by kind and name only */
 };
-/* A copy, sorted: nodes in depth-first order, siblings by kind, name and module, so that the same stacks are
- * the same bytes wherever they come from. about is copied. */
+/* A copy, sorted: nodes in depth-first order, siblings by kind, name, module and file, so that the same
+ * stacks are the same bytes wherever they come from. about is copied. */
 BN_MUST_CHECK bn_status bn_stacks_copy(bn_stacks **out, const bn_stacks *stacks,
                                        const struct bn_stacks_view *view, bn_error *err);
 /* Adds the runs of from behind those of stacks; nodes that are not there are made. BN_ERR_ARG for another

@@ -19,7 +19,8 @@ static int by_frame(const void *a, const void *b)
     const struct bn_frame *f = ((const struct ranked *)a)->frame, *g = ((const struct ranked *)b)->frame;
     if (f->kind != g->kind) return f->kind < g->kind ? -1 : 1;
     int names = strcmp(f->name, g->name);
-    return names != 0 ? names : strcmp(f->module, g->module);
+    if (names == 0) names = strcmp(f->module, g->module);
+    return names != 0 ? names : strcmp(f->file, g->file);
 }
 
 struct sibling {
@@ -92,7 +93,7 @@ static bn_status copy_frames(bn_stacks *to, const bn_stacks *s, bool drop_module
 {
     for (size_t i = 0; i < s->n_frames; i++) {
         struct bn_frame frame = s->frames[i];
-        if (drop_modules) frame.module = "";
+        if (drop_modules) frame = (struct bn_frame){frame.name, "", "", 0, frame.kind};
         BN_TRY(bn_stacks_intern(to, &frames[i], &frame, SIZE_MAX, err));
     }
     return BN_OK;

@@ -15,10 +15,12 @@
 #define N_REGISTERS 17u
 #define PROGRAM_COUNTER 16u
 #define STACK_POINTER 7u
+#define FRAME_POINTER 6u
 #elif defined __aarch64__
 #define N_REGISTERS 32u
 #define PROGRAM_COUNTER 32u
 #define STACK_POINTER 31u
+#define FRAME_POINTER 29u
 #endif
 
 #if defined N_REGISTERS
@@ -82,6 +84,12 @@ static bool read_memory(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *word, void *
     (void)dwfl;
     struct unwinding *u = user;
     uint64_t at = address - u->registers[STACK_POINTER];
+    /* Just below the stack lies what was taken from it last. Behind the end of a frame that is the caller's
+     * frame pointer, which tables still say to be there, and which is in its register again. */
+    if (at == -sizeof *word) {
+        *word = u->registers[FRAME_POINTER];
+        return true;
+    }
     if (at < LARGEST_STACK) {
         if (at + sizeof *word <= u->sample->n_dump) {
             memcpy(word, u->recording->dumps + u->sample->dump + at, sizeof *word);

@@ -77,7 +77,7 @@ if [ "$clock" -eq 1 ]; then
         "$flame" record --sampler clock -F 100 --allow-empty -o short.json -- sh -c 'i=0; while [ $i -lt 250 ]; do "$1" 0 >&2; i=$((i+1)); done' sh "$split"
     check "page faults are recorded" "$flame" record --kind faults --allow-empty -o faults.json -- "$split" 10
     check "they count faults" grep -q '"unit":"faults"' faults.json
-    check "copies of stacks are unwound" "$flame" record --unwind dwarf -o dwarf.json -- "$split" 50
+    check "copies of stacks are unwound" "$flame" record --unwind auto -o dwarf.json -- "$split" 50
     check "they were copied" grep -q -E '"dump_bytes":[1-9]' dwarf.json
 else
     skip "recording by perf events" "refused: $(grep -oE '"clock":"[^"]*' probe.json)"

@@ -2,7 +2,7 @@
  *
  * Two threads that live equally long: "busy" computes, "idle" sleeps. The first thread waits for them.
  *
- *     threads [WALL_MS]     1000 unless it is given
+ *     threads [WALL_MS [CALM_MS]]     1000, and 0 before they are started
  *
  * prints the processor time and the wall time of each.
  */
@@ -56,6 +56,8 @@ static void *idle(void *life)
 
 int main(int argc, char **argv)
 {
+    uint64_t calm = argc > 2 ? strtoull(argv[2], NULL, 10) * 1000000u : 0;
+    doze(wall_ns() + calm);
     uint64_t until = wall_ns() + argument(argc, argv, 1000) * 1000000u;
     struct life lives[2] = {{.until = until}, {.until = until}};
     pthread_t threads[2];

@@ -264,6 +264,18 @@ static void threads_are_told_apart(void **state)
     release(&run);
 }
 
+/* The watcher looks more rarely then: they are found all the same, with all of their time. */
+static void threads_that_start_late_are_found(void **state)
+{
+    (void)state;
+    const char *const argv[] = {sampled("threads"), "500", "300", NULL};
+    struct run run = record_ok(&bn_record_timer, CPU(1009000), argv);
+    assert_near(weight_of(&run, "busy"), said(&run, "busy.cpu_ns"), 0.1);
+    assert_true(has_name(&run.recording, (uint32_t)said(&run, "busy.tid"), "busy"));
+    assert_true(has_name(&run.recording, (uint32_t)said(&run, "idle.tid"), "idle"));
+    release(&run);
+}
+
 static void a_storm_passes(void **state)
 {
     (void)state;
@@ -338,6 +350,24 @@ static void what_ends_badly_keeps_its_samples(void **state)
         assert_non_null(strstr(m->path, "/crash"));
         release(&run);
     }
+}
+
+/* The maps are read because a sample lies outside of them: the next time would be too late. */
+static void what_is_loaded_late_is_known(void **state)
+{
+    (void)state;
+    const char *const argv[] = {sampled("crash"), "300", "load", sampled("storm_library.so"), NULL};
+    struct run run = record_ok(&bn_record_timer, CPU(1009000), argv);
+    size_t in = 0;
+    assert_true(WIFSIGNALED(run.wait_status));
+    for (size_t i = 0; i < run.recording.n_samples; i++) {
+        const struct bn_sample *s = &run.recording.samples[i];
+        const struct bn_mapping *m =
+            bn_recording_mapping(&run.recording, s->pid, run.recording.addresses[s->chain], s->time_ns);
+        in += m != NULL && strstr(m->path, "/storm_library.so") != NULL;
+    }
+    assert_true(in >= 10);
+    release(&run);
 }
 
 static void a_program_may_become_another(void **state)
@@ -636,10 +666,12 @@ int main(void)
         cmocka_unit_test(a_split_is_found_by_the_interval_timer),
         cmocka_unit_test(a_recursion_has_its_depth),
         cmocka_unit_test(threads_are_told_apart),
+        cmocka_unit_test(threads_that_start_late_are_found),
         cmocka_unit_test(a_storm_passes),
         cmocka_unit_test(a_chain_without_frame_pointers_has_no_root),
         cmocka_unit_test(children_are_recorded),
         cmocka_unit_test(what_ends_badly_keeps_its_samples),
+        cmocka_unit_test(what_is_loaded_late_is_known),
         cmocka_unit_test(a_program_may_become_another),
         cmocka_unit_test(a_caller_is_not_lost_while_a_frame_is_made),
         cmocka_unit_test(a_program_that_profiles_itself_is_left_alone),

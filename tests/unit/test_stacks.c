@@ -300,9 +300,10 @@ static void places_do_not_hang_on_order(void **state)
                 uint32_t node = 0;
                 OK(bn_stacks_push(s, &node, &PLACES[(begin + i * step) % N], SIZE_MAX, NULL));
             }
-            assert_int_equal(s->n_frames, 1);
-            assert_string_equal(s->frames[0].file, "a.c");
-            assert_int_equal(s->frames[0].line, 7);
+            assert_int_equal(s->n_frames, 3);
+            for (size_t i = 0; i < 3; i++)
+                assert_int_equal(s->frames[i].line,
+                                 s->frames[i].file[0] == 'a' ? 7 : s->frames[i].file[0] == 'b');
             bn_stacks_close(s);
         }
 }

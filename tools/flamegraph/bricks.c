@@ -117,7 +117,8 @@ static void put_row(struct bn_buf *out, const struct bn_agreement_row *r, bool v
 static void put_agreement(struct bn_buf *out, const struct bn_agreement *a)
 {
     bool waits = false;
-    bn_buf_printf(out, "\n%8s %9s %9s  %16s\n", "measured", "sampled", "samples", "95 %, all rows");
+    bn_buf_puts(out, "\nshares in per cent of what is compared\n");
+    bn_buf_printf(out, "%8s %9s %9s  %16s\n", "measured", "sampled", "samples", "95 %, all rows");
     for (size_t i = 0; i < a->n; i++) {
         put_row(out, &a->rows[i], a->why[0] == '\0');
         waits = waits || !a->rows[i].compared;

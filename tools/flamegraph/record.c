@@ -16,10 +16,8 @@
 
 #define MAX_RUNS 256u
 #define FEW_SAMPLES 100u
-/* Of stack with each sample: what shows the caller of a function that has set no frame pointer yet; and all
- * of a usual one. */
-#define MEND_BYTES 1024u
-#define DUMP_BYTES 32768u
+/* Of stack with each sample: the kernels with the largest frames, and what is above them. */
+#define STACK_BYTES 49152u
 #define MAX_OUTPUT_BYTES ((size_t)1 << 30)
 
 const struct bn_option bn_flamegraph_record_options[] = {
@@ -41,12 +39,12 @@ const struct bn_option bn_flamegraph_record_options[] = {
      .preset = "auto",
      .help = "how samples are taken; auto: the first of these that works here"},
     {.name = "unwind",
-     .arg = "auto|fp|dwarf",
+     .arg = "auto|fp",
      .group = "Sampling",
      .preset = "auto",
-     .help = "how callers are found: fp: by frame pointers alone; dwarf: by unwinding tables and a copy of "
-             "the stack, for programs without frame pointers; auto: by both, with as much of a copy as mends "
-             "what frame pointers leave out"},
+     .help =
+         "how callers are found: auto: by unwinding tables and a copy of the stack, and by frame pointers "
+         "where these end; fp: by frame pointers alone, which needs less memory"},
     {.name = "user-only",
      .group = "Sampling",
      .help = "leave out the time and the frames of the operating system, which are else recorded where that "
@@ -83,13 +81,14 @@ const struct bn_option bn_flamegraph_record_outputs[] = {
 
 static bn_status read_kind(struct bn_record_options *o, const struct bn_args *args, bn_error *err)
 {
-    static const uint32_t UNWIND[] = {MEND_BYTES, 0, DUMP_BYTES};
     double hz = 991;
     BN_TRY(bn_opt_f64(args, "frequency", 1, 20000, &hz, err));
     o->kind = (enum bn_record_kind)bn_opt_choice(args, "kind");
     o->tier = bn_opt_choice(args, "sampler") - 1;
     o->period_ns = (uint64_t)(1e9 / hz + 0.5);
-    o->dump_bytes = UNWIND[bn_opt_choice(args, "unwind")];
+    /* Of faults there are too many at once. */
+    bool copies = bn_opt_choice(args, "unwind") == 0 && o->kind != BN_RECORD_FAULTS;
+    o->dump_bytes = copies ? STACK_BYTES : 0;
     o->user_only = bn_opt_flag(args, "user-only");
     return BN_OK;
 }

@@ -13,10 +13,6 @@
 #include "tools/cli/report.h"
 #include "tools/flamegraph/workload.h"
 
-/* Of stack with each sample: the kernels with the largest frames, and what is above them. OpenMP's own
- * frames, which lie in between, have no frame pointers. */
-#define STACK_BYTES 49152u
-
 /* ---- samples ---- */
 
 static bn_status tag(void *user, const struct bn_sample *sample, bn_stacks *stacks, uint32_t *node,
@@ -263,7 +259,6 @@ bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out, const s
     struct bn_work work = {0};
     *out = (struct bn_flamegraph_recorded){0};
     BN_TRY(bn_flamegraph_read_sampler(&options, &symbols, &runs, args, err));
-    if (bn_opt_choice(args, "unwind") == 0) options.dump_bytes = STACK_BYTES;
     BN_TRY(bn_recorder_open(&recorder, &options, err)); /* before the model, which starts threads */
     bn_status status = bn_work_open(&work, args, workload, options.period_ns, err);
     if (status == BN_OK) status = bn_work_run(&work, err);
