@@ -79,6 +79,7 @@ for command in "${commands[@]}"; do
     read -ra words <<<"$command"
     status 0 "it can be run: $command" "$bn" "${words[@]:1}"
 done
+says 0 'a comparison has times as people read them' '^before +3 runs, [0-9]+ samples, 97[0-9.]+ ms each$' "$bn" diff $dir/phase2_1tok.json --vs $dir/phase2_10tok.json
 check 'no earlier recording: the page says so' grep -q 'Not compared: `there is no earlier one' $page
 check 'no timing document: the page says so' grep -q 'phase2_timing_i2s.md`. Not compared: `' $page
 cp -r $dir first
@@ -209,6 +210,13 @@ says 3 'a model that is not there' 'bn-download' "$bn" baseline "${operands[@]}"
 says 3 'a tokenizer that is not there' 'no such tokenizer' "$bn" baseline mine.gguf none.json file/graphs
 echo '{}' >tokenizer.json
 says 3 'one that is there is not used, and it says so' 'tokenizer.json is not used' "$bn" baseline mine.gguf tokenizer.json file/graphs
+
+# ---- the doctor names what it judges, and no more ----
+"$bn" doctor -q >doctor.txt 2>/dev/null
+check 'nothing that is always well' test -z "$(grep -E '^(RLIMIT_MEMLOCK|capabilities|container|yama)' doctor.txt)"
+case $(uname -m) in x86_64 | aarch64)
+    check 'what is known of frame pointers' grep -qE '^frame pointers +(ok +this program has them; its libraries|no +this program lacks them)' doctor.txt ;;
+esac
 
 # ---- recorded in truth ----
 if "$bn" doctor -q >/dev/null 2>&1; then
