@@ -23,8 +23,8 @@ struct bn_flamegraph_beside {
     const char *before_why;  /* why there is none */
 };
 
-/* Puts the member "page" into stacks->about: name, recorded, functions, bricks, timing, before
- * (docs/reference/flamegraph-page.md). One that is there is made anew. */
+/* Puts the member "page" into stacks->about: name, recorded, functions, bricks, timing,
+ * before. One that is there is made anew. */
 BN_MUST_CHECK bn_status bn_flamegraph_page_put(bn_stacks *stacks, const struct bn_flamegraph_beside *beside,
                                                bn_error *err);
 /* Appends the Markdown text of what stacks say about themselves, their member "page" among it. */
