@@ -15,18 +15,20 @@
 enum bn_class {
     BN_CLASS_QUANTIZE,  /* red: to int8, to ternary, and back */
     BN_CLASS_MULTIPLY,  /* green: matrix times vector or matrix, dot products */
-    BN_CLASS_MEMORY,    /* blue: copies, allocation, page faults, the cache's writes */
-    BN_CLASS_SYSTEM,    /* orange: the operating system, system calls */
+    BN_CLASS_MEMORY,    /* blue: copies, allocation, the cache's writes */
+    BN_CLASS_SYSTEM,    /* orange: the operating system, also its page faults and locks; system calls */
     BN_CLASS_ATTENTION, /* scores, softmax, values, rotation */
     BN_CLASS_NORM,      /* norms, activations, residuals: vectors */
     BN_CLASS_SYNC,      /* barriers, threads, locks */
-    BN_CLASS_OTHER,
-    BN_CLASS_TAG, /* frames that are no functions */
+    BN_CLASS_OTHER,     /* also what holds several: a layer, a pass */
+    BN_CLASS_TAG,       /* processes, threads, phases, layers: what divides, not what runs */
     BN_CLASSES
 };
 const char *bn_class_name(enum bn_class which); /* "quantisation", "matrix multiplication", ... */
 /* Bricks and kernels are of the class of what they do; the other tags are BN_CLASS_TAG. */
 enum bn_class bn_class_of(const struct bn_frame *frame);
+/* Whether it is code of this project, by its module: bn, bn-run, test_forward. */
+bool bn_frame_is_own(const struct bn_frame *frame);
 
 enum bn_palette { BN_PALETTE_BITNET, BN_PALETTE_SAFE /* for colour-blind eyes */, BN_PALETTES };
 const char *bn_palette_name(enum bn_palette palette); /* "bitnet", "safe" */
@@ -43,10 +45,9 @@ struct bn_colour bn_palette_frame(enum bn_palette palette, const struct bn_frame
 unsigned bn_shade_of(const struct bn_frame *frame);
 struct bn_colour bn_palette_shade(enum bn_palette palette, enum bn_class which, unsigned shade, bool dark);
 
-/* Of a difference: -5 (much less) to 5 (much more), 0 when it is none or not significant; BN_DELTA_GONE for
- * what is there before only. More is red, in the palette for colour-blind eyes orange; less is blue. */
+/* Of a difference: -5 (much less) to 5 (much more), 0 when it is none or not significant. More is red, in
+ * the palette for colour-blind eyes orange; less is blue. */
 #define BN_DELTA_STEPS 5
-#define BN_DELTA_GONE (BN_DELTA_STEPS + 1)
 struct bn_colour bn_palette_delta(enum bn_palette palette, int step, bool dark);
 
 #endif

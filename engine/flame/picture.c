@@ -412,13 +412,13 @@ static void put_scheme(struct bn_buf *out, const struct bn_picture *p, bool dark
     bn_buf_printf(out, ":root{--on:#%02x%02x%02x}\n", ink.r, ink.g, ink.b);
     for (unsigned i = 0; i < p->n_looks; i++)
         put_colour(out, i, p->looks[dark][i]);
-    if (p->gone < p->n_looks) {
-        struct bn_colour c = p->looks[dark][p->gone];
+    for (unsigned i = p->gone; i < p->n_looks; i++) {
+        struct bn_colour c = p->looks[dark][i];
         bn_buf_printf(
             out,
-            ".b%u{fill:url(#gone)}\ndiv .b%u{background:repeating-linear-gradient(135deg,#%02x%02x%02x 0 "
-            "3px,var(--on) 3px 4px)}\n#gone rect{fill:#%02x%02x%02x}\n",
-            p->gone, p->gone, c.r, c.g, c.b, c.r, c.g, c.b);
+            ".b%u{fill:url(#gone%u)}\ndiv .b%u{background:repeating-linear-gradient(135deg,#%02x%02x%02x 0 "
+            "3px,var(--on) 3px 4px)}\n#gone%u rect{fill:#%02x%02x%02x}\n",
+            i, i, i, c.r, c.g, c.b, i, c.r, c.g, c.b);
     }
 }
 
@@ -433,11 +433,12 @@ static void put_style(struct bn_buf *out, const struct bn_picture *p, const stru
     bn_buf_puts(out, "@media screen and (prefers-color-scheme:dark){\n");
     put_scheme(out, p, true);
     bn_buf_puts(out, "}\n]]></style>\n");
-    if (p->gone < p->n_looks)
-        bn_buf_puts(out,
-                    "<defs><pattern id=\"gone\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
-                    "patternTransform=\"rotate(45)\"><rect width=\"6\" height=\"6\"/><path d=\"M0 0V6\" "
-                    "class=\"hatch\"/></pattern></defs>\n");
+    for (unsigned i = p->gone; i < p->n_looks; i++)
+        bn_buf_printf(out,
+                      "<defs><pattern id=\"gone%u\" width=\"6\" height=\"6\" "
+                      "patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"6\" "
+                      "height=\"6\"/><path d=\"M0 0V6\" class=\"hatch\"/></pattern></defs>\n",
+                      i);
 }
 
 /* JSON as JSON that can stand in markup: what is not plain there is in strings only, so that it can be

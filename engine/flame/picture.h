@@ -9,7 +9,7 @@
 
 #include "flame/svg.h"
 
-#define BN_PICTURE_LOOKS (BN_CLASSES * BN_SHADES)
+#define BN_PICTURE_LOOKS (BN_CLASSES * BN_SHADES) /* a comparison has fewer */
 #define BN_PICTURE_LEGEND 12u
 
 struct bn_picture {
@@ -19,7 +19,7 @@ struct bn_picture {
 
     struct bn_colour looks[2][BN_PICTURE_LOOKS]; /* of boxes: light, dark */
     unsigned n_looks;
-    unsigned gone; /* this look is hatched; n_looks: none is */
+    unsigned gone; /* this look and those behind it are hatched; n_looks: none is */
     struct {
         unsigned look;
         char label[64];

@@ -61,6 +61,28 @@ static void put_data(struct bn_buf *out, const struct bn_picture *p)
     bn_picture_list(out, "samples", w->samples_as_numbers, p->tree->n_nodes, 0);
 }
 
+/* A part of a function does what the function does, if its own name does not tell. */
+static bool is_part(const struct bn_frame *f)
+{
+    return f->kind == BN_FRAME_INLINED && bn_class_of(f) == BN_CLASS_OTHER;
+}
+
+/* The class of what was running when a turned stack that ends here was seen: that of its first function, or
+ * of the one that this is a part of. Without functions, of its last tag. */
+static enum bn_class class_running(const bn_stacks *s, uint32_t node)
+{
+    const struct bn_frame *path[BN_STACKS_MAX_DEPTH];
+    size_t n = 0, i = 0;
+    for (; node != BN_STACKS_ROOT && n < BN_STACKS_MAX_DEPTH; node = s->nodes[node].parent)
+        path[n++] = bn_stacks_frame(s, node); /* path[n - 1] is below the root */
+    if (n == 0) return BN_CLASS_OTHER;
+    for (i = n; i > 1 && BN_FRAME_IS_TAG(path[i - 1]->kind);)
+        i--;
+    while (i > 1 && is_part(path[i - 1]))
+        i--;
+    return bn_class_of(path[i - 1]);
+}
+
 /* Classes that occur, and the share of time in their functions themselves. */
 static void make_legend(struct bn_picture *p, const struct weights *w)
 {
@@ -69,18 +91,49 @@ static void make_legend(struct bn_picture *p, const struct weights *w)
     for (uint32_t i = 1; i < p->tree->n_nodes; i++) {
         unsigned class = look_of(p, i) / BN_SHADES;
         there[class] = true;
+        if (p->options->callers && w->self[i] > 0) class = class_running(p->tree, i);
         shares[class] += w->self[i] / w->total[0];
     }
     for (unsigned c = 0; c < BN_CLASSES; c++) {
-        if (!there[c]) continue;
+        if (!there[c] && !(shares[c] > 0)) continue;
         struct bn_buf label = {.max = sizeof p->legend[0].label - 1};
         bn_buf_puts(&label, bn_class_name((enum bn_class)c));
         bn_buf_putc(&label, ' ');
-        if (shares[c] > 0) bn_picture_percent(&label, shares[c]);
+        if (shares[c] > 0)
+            bn_picture_percent(&label, shares[c]);
+        else
+            bn_buf_puts(&label, "0 %");
         snprintf(p->legend[p->n_legend].label, sizeof p->legend[0].label, "%s",
                  label.data != NULL ? label.data : "");
         p->legend[p->n_legend++].look = c * BN_SHADES + BN_SHADES / 2;
         bn_buf_release(&label);
+    }
+}
+
+/* In a turned tree what a part is a part of is below it; parts of different classes have none. */
+static void class_parts_by_callers(const bn_stacks *s, unsigned *classes)
+{
+    const unsigned not_yet = BN_CLASSES;
+    for (uint32_t i = 1; i < s->n_nodes; i++) {
+        const struct bn_frame *f = bn_stacks_frame(s, i);
+        classes[i] = is_part(f) ? not_yet : (unsigned)bn_class_of(f);
+    }
+    for (uint32_t i = (uint32_t)s->n_nodes; i-- > 1;) { /* children are behind their parents */
+        uint32_t parent = s->nodes[i].parent;
+        if (classes[i] == not_yet) classes[i] = BN_CLASS_OTHER;
+        if (parent == BN_STACKS_ROOT || !is_part(bn_stacks_frame(s, parent))) continue;
+        classes[parent] = classes[parent] == not_yet || classes[parent] == classes[i]
+                              ? classes[i]
+                              : (unsigned)BN_CLASS_OTHER;
+    }
+}
+
+static void class_parts(const bn_stacks *s, unsigned *classes)
+{
+    for (uint32_t i = 1; i < s->n_nodes; i++) {
+        const struct bn_frame *f = bn_stacks_frame(s, i);
+        unsigned around = classes[s->nodes[i].parent];
+        classes[i] = is_part(f) && around != BN_CLASS_TAG ? around : (unsigned)bn_class_of(f);
     }
 }
 
@@ -91,14 +144,13 @@ static void make_looks(struct bn_picture *p, struct weights *w)
         for (int dark = 0; dark < 2; dark++)
             p->looks[dark][i] =
                 bn_palette_shade(p->options->palette, (enum bn_class)(i / BN_SHADES), i % BN_SHADES, dark);
-    w->look[BN_STACKS_ROOT] = BN_CLASS_OTHER * BN_SHADES;
-    for (uint32_t i = 1; i < p->tree->n_nodes; i++) {
-        const struct bn_frame *f = &p->tree->frames[p->tree->nodes[i].frame];
-        unsigned class = bn_class_of(f), around = w->look[p->tree->nodes[i].parent] / BN_SHADES;
-        /* A part of a function does what the function does, if its own name does not tell. */
-        if (f->kind == BN_FRAME_INLINED && class == BN_CLASS_OTHER && around != BN_CLASS_TAG) class = around;
-        w->look[i] = class * BN_SHADES + bn_shade_of(f);
-    }
+    w->look[BN_STACKS_ROOT] = BN_CLASS_OTHER;
+    if (p->options->callers)
+        class_parts_by_callers(p->tree, w->look);
+    else
+        class_parts(p->tree, w->look);
+    for (uint32_t i = 1; i < p->tree->n_nodes; i++)
+        w->look[i] = w->look[i] * BN_SHADES + bn_shade_of(bn_stacks_frame(p->tree, i));
 }
 
 bn_status bn_svg(struct bn_buf *out, const bn_stacks *stacks, const struct bn_svg_options *options,

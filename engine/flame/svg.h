@@ -26,8 +26,10 @@ struct bn_svg_options {
     const char *search;     /* what is searched for when it is opened; NULL: nothing */
     enum bn_palette palette;
     enum bn_svg_widths widths; /* of bn_svg_diff */
-    bool icicle;               /* the root on top, growing downwards */
-    bool cut_left;             /* names that are too long lose their beginning, not their end */
+    bool
+        callers; /* the stacks are turned (bn_stacks_view.callers): what was running is nearest to the root */
+    bool icicle; /* the root on top, growing downwards */
+    bool cut_left; /* names that are too long lose their beginning, not their end */
 };
 #define BN_SVG_OPTIONS_INIT \
     {                       \
@@ -41,7 +43,7 @@ struct bn_svg_options {
 BN_MUST_CHECK bn_status bn_svg(struct bn_buf *out, const bn_stacks *stacks,
                                const struct bn_svg_options *options, bn_error *err);
 /* Before and after: widths as the options have them, red for more and blue for less, pale where the
- * difference is not significant, hatched for what is gone. */
+ * difference is not significant, hatched as well where something is gone. */
 BN_MUST_CHECK bn_status bn_svg_diff(struct bn_buf *out, const struct bn_diff *diff,
                                     const struct bn_svg_options *options, bn_error *err);
 

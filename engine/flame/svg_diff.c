@@ -14,6 +14,9 @@
 #include "flame/svg.h"
 
 #define MILLION 1e6
+/* Looks: -5 to 5, and behind them what is gone, hatched, in the colours of 0 to -5. */
+#define LOOK_GONE (2u * BN_DELTA_STEPS + 1u)
+#define LOOKS (LOOK_GONE + BN_DELTA_STEPS + 1u)
 
 struct sides {
     const struct bn_diff *diff;
@@ -40,9 +43,9 @@ static unsigned look_of(const struct bn_picture *picture, uint32_t node)
     const struct bn_diff_entry *e = &sides->diff->total[node];
     double change = rounded(e->share.after) - rounded(e->share.before);
     int step = 0;
-    if (is_gone(e)) return BN_DELTA_STEPS + BN_DELTA_GONE;
     while (e->share.significant && step < BN_DELTA_STEPS && fabs(change) >= STEPS[step] - 1e-12)
         step++;
+    if (is_gone(e)) return LOOK_GONE + (unsigned)step;
     return (unsigned)(BN_DELTA_STEPS + (change < 0 ? -step : step));
 }
 
@@ -135,15 +138,19 @@ static void make_looks(struct bn_picture *p)
     static const char *const LABELS[] = {"-5 points", "-2",   "-1", "-0.5", "less",      "not significant",
                                          "more",      "+0.5", "+1", "+2",   "+5 points", "gone"};
     _Static_assert(BN_ARRAY_LEN(LABELS) <= BN_PICTURE_LEGEND, "all are shown");
-    p->n_looks = BN_ARRAY_LEN(LABELS);
-    p->gone = BN_DELTA_STEPS + BN_DELTA_GONE;
-    for (unsigned i = 0; i < p->n_looks; i++) {
-        for (int dark = 0; dark < 2; dark++)
-            p->looks[dark][i] = bn_palette_delta(p->options->palette, (int)i - BN_DELTA_STEPS, dark);
+    _Static_assert(LOOKS <= BN_PICTURE_LOOKS, "all have a place");
+    p->n_looks = LOOKS;
+    p->gone = LOOK_GONE;
+    for (unsigned i = 0; i < LOOKS; i++)
+        for (int dark = 0; dark < 2; dark++) {
+            int step = i < LOOK_GONE ? (int)i - BN_DELTA_STEPS : -(int)(i - LOOK_GONE);
+            p->looks[dark][i] = bn_palette_delta(p->options->palette, step, dark);
+        }
+    p->n_legend = BN_ARRAY_LEN(LABELS);
+    for (unsigned i = 0; i < p->n_legend; i++) {
         snprintf(p->legend[i].label, sizeof p->legend[i].label, "%s", LABELS[i]);
-        p->legend[i].look = i;
+        p->legend[i].look = i < LOOK_GONE ? i : LOOKS - 1;
     }
-    p->n_legend = p->n_looks;
 }
 
 static double width_of(const struct bn_diff *d, uint32_t node, enum bn_svg_widths widths)

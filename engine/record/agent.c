@@ -193,13 +193,13 @@ static int scan(bool existed, bool must_look, bool *calm)
 
 /* ---- the watcher ---- */
 
-static void run_interval_timer(bool on)
+static int run_interval_timer(bool on)
 {
     uint64_t us = (bn_agent.log->period_ns + 999) / 1000;
     struct timeval period = {.tv_sec = (time_t)(us / 1000000u), .tv_usec = (suseconds_t)(us % 1000000u)};
     struct itimerval timer = {0};
     if (on) timer.it_interval = timer.it_value = period;
-    (void)setitimer(ITIMER_PROF, &timer, NULL);
+    return setitimer(ITIMER_PROF, &timer, NULL) == 0 ? 0 : errno;
 }
 
 /* Whether the program uses for itself what we use. */
@@ -236,7 +236,7 @@ static void *watch(void *unused)
             bn_agent_note_maps();
         if (round == 1 && bn_agent.log->clock == BN_AGENT_ITIMER && bn_agent.log->late != 0 &&
             !bn_agent.paused)
-            run_interval_timer(true);
+            (void)run_interval_timer(true);
         else if (is_taken())
             bn_agent_note(BN_AGENT_SIGNAL_TAKEN);
         account();
@@ -289,7 +289,9 @@ static int start(const char **what)
     atomic_store(&bn_agent.active, true);
     *what = "timer_create";
     if ((failed = scan(true, true, &calm)) != 0) return failed;
-    if (bn_agent.log->clock == BN_AGENT_ITIMER && bn_agent.log->late == 0) run_interval_timer(true);
+    *what = "setitimer";
+    if (bn_agent.log->clock == BN_AGENT_ITIMER && (failed = run_interval_timer(bn_agent.log->late == 0)) != 0)
+        return failed;
     bn_agent_note_maps();
     *what = "pthread_create";
     sigfillset(&all);
@@ -306,7 +308,7 @@ static void silence(void)
     atomic_store(&bn_agent.active, false);
     while (atomic_load(&bn_agent.inside) > 0)
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = 100000}, NULL);
-    if (bn_agent.log->clock == BN_AGENT_ITIMER && !is_taken()) run_interval_timer(false);
+    if (bn_agent.log->clock == BN_AGENT_ITIMER && !is_taken()) (void)run_interval_timer(false);
     unsigned n = atomic_load(&bn_agent.n_slots);
     for (unsigned i = 0; i < n; i++)
         if (atomic_load(&bn_agent.slots[i].tid) != 0) remove_thread(&bn_agent.slots[i]);
@@ -385,7 +387,15 @@ void bn_agent_forked(void)
 
 void bn_agent_pause(bool pause)
 {
-    if (bn_agent.log == NULL || bn_agent.log->clock != BN_AGENT_ITIMER) return;
+    if (bn_agent.log == NULL || bn_agent.log->clock != BN_AGENT_ITIMER || bn_agent.given_up) return;
     bn_agent.paused = pause;
-    run_interval_timer(!pause);
+    (void)run_interval_timer(!pause);
+}
+
+void bn_agent_give_up(int signal)
+{
+    if (bn_agent.log == NULL || bn_agent.log->clock != BN_AGENT_ITIMER || signal != bn_agent.signal) return;
+    bn_agent_pause(true);
+    bn_agent.given_up = true;
+    bn_agent_note(BN_AGENT_SIGNAL_TAKEN);
 }

@@ -104,5 +104,8 @@ void bn_agent_snapshot(void);
 void bn_agent_forked(void);
 /* Stops or restarts what would outlive an exec: the interval timer. Safe in a signal handler. */
 void bn_agent_pause(bool pause);
+/* The program is about to handle this signal itself: if it is the interval timer's, that one ends, since
+ * nobody knows what the program's handler does. Safe in a signal handler. */
+void bn_agent_give_up(int signal);
 
 #endif

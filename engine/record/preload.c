@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,39 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "record/agent.h"
+#include "record/agent_inside.h"
+
+/* ---- signals ---- */
+
+static int (*next_sigaction)(int, const struct sigaction *, struct sigaction *);
+static sighandler_t (*next_signal)(int, sighandler_t);
+
+/* sigaction may be called in a signal handler, dlsym not; before this the program has not begun. */
+static void find_signal_functions(void)
+{
+    void *found = dlsym(RTLD_NEXT, "sigaction");
+    memcpy(&next_sigaction, &found, sizeof found);
+    found = dlsym(RTLD_NEXT, "signal");
+    memcpy(&next_signal, &found, sizeof found);
+}
+
+#define PUBLIC __attribute__((visibility("default")))
+
+PUBLIC int sigaction(int number, const struct sigaction *restrict action, struct sigaction *restrict before)
+{
+    if (next_sigaction == NULL) find_signal_functions();
+    if (action != NULL && action->sa_sigaction != bn_agent_on_signal) bn_agent_give_up(number);
+    return next_sigaction(number, action, before);
+}
+
+PUBLIC sighandler_t signal(int number, sighandler_t handler)
+{
+    if (next_signal == NULL) find_signal_functions();
+    bn_agent_give_up(number);
+    return next_signal(number, handler);
+}
+
+/* ---- loading ---- */
 
 static struct bn_agent_log *open_log(void)
 {
@@ -43,6 +76,7 @@ __attribute__((constructor)) static void load(void)
 {
     int error = errno;
     const char *what;
+    find_signal_functions();
     struct bn_agent_log *log = open_log();
     if (log != NULL && bn_agent_begin(log, &what) == 0) pthread_atfork(NULL, NULL, bn_agent_forked);
     errno = error;
@@ -88,8 +122,6 @@ static bool collect(char *list[MAX_ARGUMENTS], const char *first, va_list *rest)
     if (argument != NULL) errno = E2BIG;
     return argument == NULL;
 }
-
-#define PUBLIC __attribute__((visibility("default")))
 
 PUBLIC int execve(const char *path, char *const argv[], char *const envp[])
 {

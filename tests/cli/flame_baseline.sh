@@ -69,6 +69,17 @@ check 'each row of a table has as many cells as its head' awk '
     /^\|/ { n = cells($0); if (head == 0) head = n; if (n != head) { print; bad = 1 } } !/^\|/ { head = 0 } END { exit bad }' $page
 check 'no name is markup in the picture' test -z "$(grep -o '<script>alert' $dir/phase2_1tok.svg)"
 check 'the index links all' test "$(grep -oE '\]\(phase2_(1|10)tok\.(svg|md|json)\)' $dir/README.md | sort -u | wc -l)" -eq 6
+mapfile -t commands < <(grep -oE '`bn-flamegraph [^`]*`' $dir/README.md | tr -d '`' | sort -u)
+check 'the index names commands' test "${#commands[@]}" -ge 3
+for command in "${commands[@]}"; do
+    [[ $command == *baseline* || $command == *timeline* ]] && command+=' --help'
+    command=${command//OLD.json/$dir/phase2_1tok.json}
+    command=${command//NEW.json/$dir/phase2_1tok.json}
+    command=${command//FILE.json/$dir/phase2_1tok.json}
+    read -ra words <<<"$command"
+    status 0 "it can be run: $command" "$bn" "${words[@]:1}"
+done
+says 0 'a comparison has times as people read them' '^before +3 runs, [0-9]+ samples, 97[0-9.]+ ms each$' "$bn" diff $dir/phase2_1tok.json --vs $dir/phase2_10tok.json
 check 'no earlier recording: the page says so' grep -q 'Not compared: `there is no earlier one' $page
 check 'no timing document: the page says so' grep -q 'phase2_timing_i2s.md`. Not compared: `' $page
 cp -r $dir first
@@ -133,6 +144,8 @@ says 0 'says what is not compared' 'not compared with 2026-11-21-222222222222-di
 check 'marks nothing else' equal "$("$bn" timeline $dir | awk '/^phase2_10tok/ {on = 0} /^phase2_1tok/ {on = 1} on && /^  2026/ {at = $1} on && /^  !/ {print at}' | sort -u)" '2026-11-21-222222222222-dirty'
 status 0 'as JSON and as a page' "$bn" timeline --json --html -q $dir
 check 'the page is XML' xmllint --noout $dir/timeline.html
+check 'its axes say when and what' bash -c 'grep -q ">2026-11-20</text>" "$1" && grep -q ">11111111</text>" "$1" && grep -q ">22222222+</text>" "$1"' - $dir/timeline.html
+check 'shares begin at nothing' equal "$(grep -o '<svg [^>]*aria-label="share of samples.*' $dir/timeline.html | wc -l) plots" "$(grep -c 'class="y" [^>]*>0</text>' <(awk '/aria-label="share of samples/ {on = 1} /<\/svg>/ {on = 0} on' $dir/timeline.html)) plots"
 check 'it loads nothing' test -z "$(grep -oE '(src|href)="[^"a#]' $dir/timeline.html)"
 while read -r link; do check "link $link" test -s "$dir/$link"; done < <(grep -oE 'href="archives/[^"]*"' $dir/timeline.html | cut -d'"' -f2)
 check 'the same archive, the same page' equal "$(cat $dir/timeline.html | sha256sum)" "$("$bn" timeline --html -q $dir >/dev/null; cat $dir/timeline.html | sha256sum)"
@@ -198,6 +211,13 @@ says 3 'a tokenizer that is not there' 'no such tokenizer' "$bn" baseline mine.g
 echo '{}' >tokenizer.json
 says 3 'one that is there is not used, and it says so' 'tokenizer.json is not used' "$bn" baseline mine.gguf tokenizer.json file/graphs
 
+# ---- the doctor names what it judges, and no more ----
+"$bn" doctor -q >doctor.txt 2>/dev/null
+check 'nothing that is always well' test -z "$(grep -E '^(RLIMIT_MEMLOCK|capabilities|container|yama)' doctor.txt)"
+case $(uname -m) in x86_64 | aarch64)
+    check 'what is known of frame pointers' grep -qE '^frame pointers +(ok +this program has them; its libraries|no +this program lacks them)' doctor.txt ;;
+esac
+
 # ---- recorded in truth ----
 if "$bn" doctor -q >/dev/null 2>&1; then
     record() { "$bn" baseline -q --runs 2 --duration 0.4 "$@"; }
@@ -207,8 +227,10 @@ if "$bn" doctor -q >/dev/null 2>&1; then
     for f in phase2_1tok phase2_10tok; do
         check "$f: the picture is XML" xmllint --noout "real/$f.svg"
         check "$f: what must be known is known" test -z "$(grep -E '^\| (when|samples|model|sha256 of the model|tokenizer|prompt|tokens generated|seed|threads|instruction set|version|compiler|flags|way|lost samples|samples that count) \| not known' "real/$f.md")"
-        check "$f: greedy, and the same tokens each time" grep -q 'ids sha256' "real/$f.md"
+        check "$f: greedy, and the same tokens each time" grep -qF "| sha256 of the tokens' numbers | \`" "real/$f.md"
         check "$f: matrix multiplication is a class of it" grep -q '^| `matrix multiplication` |' "real/$f.md"
+        [ -r /proc/self/schedstat ] && check "$f: the time that was waited for a processor is known" grep -qE 'all runs together: [0-9.]+ (ns|us|ms|s), beside [0-9.]+ (us|ms|s) on one' "real/$f.md"
+        check "$f: no member stands there under its own name" test -z "$(grep -E '^\| `|_(ns|milli|bytes)|thousandths' "real/$f.md" | grep -vE '^\| `[^|]*` \| .*[|].*[|].*[|]')"
         check "$f: bricks were measured beside it" grep -q '^| `matrix multiplication` | `UpProjection` |' "real/$f.md"
     done
     check 'the command that makes it again' grep -q '^    bn-flamegraph baseline --runs 2 --duration 0.4 - - real$' real/phase2_1tok.md

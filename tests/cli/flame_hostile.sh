@@ -61,7 +61,7 @@ except OSError:
 if sys.argv[1:] != ["scribble"]: sys.exit()
 log = mmap.mmap(os.open(path, os.O_RDWR), 0)
 random.seed(5)
-at = 1 << 20
+at = 64 << 20  # behind what the sampler itself will write
 paths = [b"fifo", b"empty", b"cut.elf", b"insane.elf"]
 paths = [os.path.join(os.getcwd(), p.decode()).encode() for p in paths] + [b"/dev/zero", b"/dev/tty", b"relative", b"[vdso]", b"\x1b[31m<script>", b"/bin/true (deleted)"]
 sizes = [0, 1, 7, 8, 255, 256, 257, 2048, 65528, 65529, 0x7fffffff, 0xffffffff]

@@ -44,7 +44,10 @@ static void names_have_classes(void **state)
         {BN_FRAME_CODE, "__memmove_evex_unaligned_erms", BN_CLASS_MEMORY},
         {BN_FRAME_CODE, "malloc", BN_CLASS_MEMORY},
         {BN_FRAME_CODE, "_int_free", BN_CLASS_MEMORY},
-        {BN_FRAME_SYSTEM, "asm_exc_page_fault", BN_CLASS_MEMORY},
+        {BN_FRAME_SYSTEM, "asm_exc_page_fault", BN_CLASS_SYSTEM}, /* as all that stands on it */
+        {BN_FRAME_SYSTEM, "handle_mm_fault", BN_CLASS_SYSTEM},
+        {BN_FRAME_SYSTEM, "do_futex", BN_CLASS_SYSTEM},
+        {BN_FRAME_SYSTEM, "memset_orig", BN_CLASS_SYSTEM},
         {BN_FRAME_BRICK, "KvStore", BN_CLASS_MEMORY},
         {BN_FRAME_SYSTEM, "do_syscall_64", BN_CLASS_SYSTEM},
         {BN_FRAME_SYSTEM, "anything at all", BN_CLASS_SYSTEM},
@@ -62,12 +65,50 @@ static void names_have_classes(void **state)
         {BN_FRAME_CODE, ".", BN_CLASS_OTHER},
         {BN_FRAME_THREAD, "malloc", BN_CLASS_TAG}, /* a thread that is called so is still a thread */
         {BN_FRAME_LAYER, "layer 3", BN_CLASS_TAG},
-        {BN_FRAME_BRICK, "(unattributed)", BN_CLASS_TAG},
+        {BN_FRAME_BRICK, "(unattributed)", BN_CLASS_OTHER},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++)
         if (class_of(CASES[i].kind, CASES[i].name) != CASES[i].is)
             fail_msg("%s is %s, not %s", CASES[i].name, bn_class_name(class_of(CASES[i].kind, CASES[i].name)),
                      bn_class_name(CASES[i].is));
+}
+
+/* Names that are common words mean something in this project's own code only. */
+static void short_names_are_of_this_project_only(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum bn_class is;
+    } CASES[] = {{"head", BN_CLASS_MULTIPLY},
+                 {"fold", BN_CLASS_MULTIPLY},
+                 {"linear", BN_CLASS_MULTIPLY},
+                 {"project", BN_CLASS_MULTIPLY},
+                 {"norm", BN_CLASS_NORM},
+                 {"exp", BN_CLASS_NORM},
+                 {"attend", BN_CLASS_ATTENTION},
+                 {"embed", BN_CLASS_MEMORY},
+                 {"new", BN_CLASS_OTHER},
+                 {"run", BN_CLASS_OTHER},
+                 {"layer_ffn", BN_CLASS_OTHER},
+                 {"bn_forward", BN_CLASS_OTHER},
+                 {"layer_attention", BN_CLASS_OTHER}};
+    static const char *const OWN[] = {"bn", "bn-flamegraph", "bn_bench", "test_forward"}, *const FOREIGN[] = {
+                                                                                              "", "coreutils",
+                                                                                              "bnx",
+                                                                                              "libm.so.6",
+                                                                                              "a-bn-b"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        struct bn_frame frame = {CASES[i].name, "", "", 0, BN_FRAME_CODE};
+        for (size_t m = 0; m < BN_ARRAY_LEN(OWN); m++) {
+            frame.module = OWN[m];
+            if (bn_class_of(&frame) != CASES[i].is) fail_msg("%s of %s", frame.name, OWN[m]);
+        }
+        for (size_t m = 0; m < BN_ARRAY_LEN(FOREIGN); m++) {
+            frame.module = FOREIGN[m];
+            if (bn_class_of(&frame) != BN_CLASS_OTHER) fail_msg("%s of %s", frame.name, FOREIGN[m]);
+        }
+    }
 }
 
 /* A function that was inlined is of the class that it has where it stands alone. */
@@ -80,14 +121,14 @@ static void inlined_functions_keep_their_class(void **state)
         assert_int_equal(class_of(BN_FRAME_CODE, NAMES[i]), class_of(BN_FRAME_INLINED, NAMES[i]));
 }
 
-/* Bricks that compute have a class; those that only hold others have none. */
+/* Bricks that compute have a class; those that hold others, and what comes behind the pass, have none. */
 static void every_brick_that_computes_has_a_class(void **state)
 {
     (void)state;
     for (unsigned b = 0; b < BN_BRICK_KNOWN; b++) {
         bool holds = b == BN_BRICK_LAYER || b == BN_BRICK_EMIT || b == BN_BRICK_SAMPLING;
         enum bn_class is = class_of(BN_FRAME_BRICK, bn_brick_name((enum bn_brick)b));
-        if ((is == BN_CLASS_TAG) != holds)
+        if ((is == BN_CLASS_OTHER) != holds)
             fail_msg("%s is %s", bn_brick_name((enum bn_brick)b), bn_class_name(is));
     }
 }
@@ -138,7 +179,7 @@ static void text_can_be_read_on_every_colour(void **state)
                         fail_msg("%s%s, %s, shade %u: %.2f", bn_palette_name((enum bn_palette)p),
                                  dark ? " dark" : "", bn_class_name((enum bn_class)c), s, contrast(ink, on));
                 }
-            for (int d = -BN_DELTA_STEPS; d <= BN_DELTA_GONE; d++)
+            for (int d = -BN_DELTA_STEPS; d <= BN_DELTA_STEPS; d++)
                 if (contrast(ink, bn_palette_delta((enum bn_palette)p, d, dark)) < 4.5)
                     fail_msg("%s%s, difference %d: %.2f", bn_palette_name((enum bn_palette)p),
                              dark ? " dark" : "", d,
@@ -243,6 +284,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_have_classes),
+        cmocka_unit_test(short_names_are_of_this_project_only),
         cmocka_unit_test(inlined_functions_keep_their_class),
         cmocka_unit_test(every_brick_that_computes_has_a_class),
         cmocka_unit_test(contrast_is_as_defined),

@@ -552,8 +552,8 @@ static void comparisons_have_widths_and_colours(void **state)
     assert_int_equal(look_of(svg.data, "same"), 5);  /* not significant */
     assert_int_equal(look_of(svg.data, "more"), 10); /* 9 points */
     assert_int_equal(look_of(svg.data, "less"), 1);  /* 3 points */
-    assert_int_equal(look_of(svg.data, "gone"), 11);
-    assert_int_equal(look_of(svg.data, "deep"), 11);
+    assert_int_equal(look_of(svg.data, "gone"), 11); /* hatched, in the colour of what was not significant */
+    assert_int_equal(look_of(svg.data, "deep"), 16); /* hatched, 20 points */
     assert_int_equal(look_of(svg.data, "new"), 10);
     static const char *const SAID[] = {
         "<title>more\nlibx.so, x.c:7\nbefore 10.00 % (200.0 ms), after 19.00 % (570.0 ms)\n",
@@ -561,7 +561,9 @@ static void comparisons_have_widths_and_colours(void **state)
         "q = 0.012, not significant",
         "\ngone: only before<",
         "\nnew: only after<",
-        "pattern id=\"gone\""};
+        "pattern id=\"gone16\"",
+        "#gone16 rect{fill:#5e9fee}", /* as -5 points are */
+        ".b0{fill:#5e9fee;"};
     for (size_t i = 0; i < BN_ARRAY_LEN(SAID); i++)
         if (strstr(svg.data, SAID[i]) == NULL) fail_msg("no %s in %s", SAID[i], strstr(svg.data, "<g id"));
     bn_json_free(read_data(svg.data));
@@ -577,6 +579,54 @@ static void comparisons_have_widths_and_colours(void **state)
     assert_int_equal(width_of(boxes, n, "new"), llround(100000 * 0.13 / 1.2));
     bn_buf_release(&svg);
     free_diff(&d);
+}
+
+/* ---- turned pictures ---- */
+
+static struct bn_buf legend_of(const bn_stacks *s, const struct bn_svg_options *o)
+{
+    struct bn_buf svg, text = {.max = MAX_BYTES};
+    draw(&svg, s, o);
+    bn_json *data = read_data(svg.data);
+    assert_int_equal(bn_json_write(bn_json_get(data, "legend"), true, &text, NULL), BN_OK);
+    bn_json_free(data);
+    bn_buf_release(&svg);
+    return text;
+}
+
+/* Callers or callees, with tags or without: the same was running. */
+static void a_turned_picture_has_the_same_legend(void **state)
+{
+    (void)state;
+    for (int tags = 0; tags < 2; tags++) {
+        struct bn_stacks_view view = {.callers = true, .drop = tags ? 0 : BN_FRAME_TAGS};
+        struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
+        bn_stacks *s = open_stacks("ns"), *turned = NULL;
+        put(s, "@layer 3;run;bn_i2s_gemv_avx2", BN_FRAME_CODE, 500, 5);
+        put(s, "@layer 3;run;bn_i2s_gemv_avx2;part", BN_FRAME_INLINED, 200, 2);
+        put(s, "@layer 3;run;bn_quantize_avx2;part", BN_FRAME_INLINED, 100, 1);
+        put(s, "@layer 4;run", BN_FRAME_CODE, 50, 1);
+        put(s, "@layer 4", BN_FRAME_CODE, 50, 1);
+        put(s, "@layer 4;run;malloc;page_fault", BN_FRAME_SYSTEM, 100, 1);
+        s = sort_stacks(s);
+        assert_int_equal(bn_stacks_copy(&turned, s, &view, NULL), BN_OK);
+        view.callers = false;
+        bn_stacks *straight = NULL;
+        assert_int_equal(bn_stacks_copy(&straight, s, &view, NULL), BN_OK);
+        struct bn_buf want = legend_of(straight, &o), wrong = legend_of(turned, &o);
+        o.callers = true;
+        struct bn_buf is = legend_of(turned, &o);
+        assert_non_null(strstr(want.data, "matrix multiplication 70.00 %"));
+        assert_non_null(strstr(want.data, "memory 0 %")); /* it stands above the fault */
+        assert_string_equal(is.data, want.data);
+        assert_string_not_equal(wrong.data, want.data);
+        bn_buf_release(&want);
+        bn_buf_release(&wrong);
+        bn_buf_release(&is);
+        bn_stacks_close(straight);
+        bn_stacks_close(turned);
+        bn_stacks_close(s);
+    }
 }
 
 /* ---- pictures for a browser ---- */
@@ -625,6 +675,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(short_memory_is_an_error),
         cmocka_unit_test(large_trees_are_small_files),
         cmocka_unit_test(comparisons_have_widths_and_colours),
+        cmocka_unit_test(a_turned_picture_has_the_same_legend),
     };
     if (argc == 2) return write_pictures(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Recordings that are kept: DIR/archives/<date>-<commit>[-dirty]/ with the files of each, and
- * DIR/archives/index.json (bn.flamearchive/1), which lists them in the order of keeping:
+ * Recordings that are kept: DIR/archives/<date>-<commit>[-dirty][-<n>]/ with the files of each, where -2, -3,
+ * ... is for further ones of the same day and commit, and DIR/archives/index.json (bn.flamearchive/1), which
+ * lists them in the order of keeping:
  *
  *     {"schema": "bn.flamearchive/1", "entries": [
  *       {"folder": "2026-11-21-a723cb94e39a", "created": "2026-11-21T13:04:06Z", "commit": "a723...",

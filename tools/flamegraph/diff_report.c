@@ -164,6 +164,17 @@ void bn_diff_report_verdict(struct bn_buf *out, const struct bn_diff_report *r)
     }
 }
 
+/* As bn-flamegraph text says the whole: times in the unit that they are read in. */
+static void put_amount(struct bn_buf *out, double weight, const char *unit)
+{
+    if (strcmp(unit, "ns") != 0)
+        bn_buf_printf(out, "%.6g %s", weight, unit);
+    else if (weight >= 1e9)
+        bn_buf_printf(out, "%.6g s", weight / 1e9);
+    else
+        bn_buf_printf(out, "%.6g ms", weight / 1e6);
+}
+
 static void put_sides(struct bn_buf *out, const struct bn_diff_report *r)
 {
     const struct bn_diff *d = r->diff;
@@ -174,9 +185,11 @@ static void put_sides(struct bn_buf *out, const struct bn_diff_report *r)
             samples += after ? d->self[i].after_samples : d->self[i].before_samples;
         bn_buf_printf(out, "%-8s %zu run%s", after ? "after" : "before", n, n == 1 ? "" : "s");
         if (samples > 0) bn_buf_printf(out, ", %llu samples", (unsigned long long)samples);
-        if (strcmp(d->tree->unit, "samples") != 0)
-            bn_buf_printf(out, ", %.6g %s %s", after ? d->whole.after : d->whole.before, d->tree->unit,
-                          r->generations ? "a generation" : "each");
+        if (strcmp(d->tree->unit, "samples") != 0) {
+            bn_buf_puts(out, ", ");
+            put_amount(out, after ? d->whole.after : d->whole.before, d->tree->unit);
+            if (r->generations || n > 1) bn_buf_puts(out, r->generations ? " a generation" : " each");
+        }
         bn_buf_putc(out, '\n');
     }
 }

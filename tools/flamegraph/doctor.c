@@ -133,14 +133,8 @@ static void look_at_perf(struct doctor *d)
 static void look_at_limits(struct doctor *d)
 {
     struct rlimit limit;
-    bool known = getrlimit(RLIMIT_MEMLOCK, &limit) == 0;
-    struct finding *f = add(d, "RLIMIT_MEMLOCK", known, true);
-    if (known && limit.rlim_cur == RLIM_INFINITY)
-        snprintf(f->value, sizeof f->value, "unlimited");
-    else if (known)
-        snprintf(f->value, sizeof f->value, "%llu KiB", (unsigned long long)limit.rlim_cur >> 10);
-    known = getrlimit(RLIMIT_NOFILE, &limit) == 0;
-    f = add(d, "RLIMIT_NOFILE", known, true);
+    bool known = getrlimit(RLIMIT_NOFILE, &limit) == 0;
+    struct finding *f = add(d, "RLIMIT_NOFILE", known, true);
     if (!known) return;
     long cpus = sysconf(_SC_NPROCESSORS_CONF);
     snprintf(f->value, sizeof f->value, "%llu", (unsigned long long)limit.rlim_cur);
@@ -148,12 +142,8 @@ static void look_at_limits(struct doctor *d)
     lose(f, "perf events: one file is needed for each processor");
 }
 
-static void look_at_rights(struct doctor *d)
+static void look_at_filter(struct doctor *d)
 {
-    static const struct {
-        unsigned bit;
-        const char *name;
-    } CAPS[] = {{38, "CAP_PERFMON"}, {21, "CAP_SYS_ADMIN"}, {14, "CAP_IPC_LOCK"}, {19, "CAP_SYS_PTRACE"}};
     char text[64];
     bool known = read_status("Seccomp", text, sizeof text);
     struct finding *f = add(d, "seccomp", known, true);
@@ -164,27 +154,6 @@ static void look_at_rights(struct doctor *d)
     want(f, !known || text[0] == '0' || d->trials[BN_RECORD_CLOCK].works,
          "in a container: --cap-add PERFMON, or a seccomp profile that allows perf_event_open");
     lose(f, "perf events, if it is the filter that forbids them");
-    known = read_status("CapEff", text, sizeof text);
-    f = add(d, "capabilities", known, true);
-    uint64_t bits = known ? strtoull(text, NULL, 16) : 0;
-    for (size_t i = 0, n = 0; i < BN_ARRAY_LEN(CAPS) && n < sizeof f->value; i++)
-        if (bits >> CAPS[i].bit & 1)
-            n += (size_t)snprintf(f->value + n, sizeof f->value - n, "%s%s", n > 0 ? " " : "", CAPS[i].name);
-    if (f->value[0] == '\0')
-        snprintf(f->value, sizeof f->value, "none that a sampler would use; none is needed");
-}
-
-static void look_at_surroundings(struct doctor *d)
-{
-    long long value = 0;
-    struct finding *f = add_setting(d, "yama.ptrace_scope", "/proc/sys/kernel/yama/ptrace_scope", &value);
-    if (!f->known) snprintf(f->value, sizeof f->value, "no Yama here");
-    f->known = true;
-    bool container = access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0 ||
-                     (getenv("container") != NULL && getenv("container")[0] != '\0');
-    f = add(d, "container", true, true);
-    snprintf(f->value, sizeof f->value, "%s",
-             container ? "yes: its seccomp profile may forbid perf events" : "no sign of one");
 }
 
 /* The addresses in /proc/kallsyms are zeros for those who may not see them. */
@@ -237,8 +206,12 @@ static void look_at_program(struct doctor *d)
 #if defined(__x86_64__) || defined(__aarch64__)
     bool frames = frame_below(__builtin_frame_address(0));
     f = add(d, "frame pointers", true, frames);
-    snprintf(f->value, sizeof f->value, "%s", frames ? "this program has them" : "this program lacks them");
-    lose(f, "callers, without --unwind dwarf");
+    snprintf(f->value, sizeof f->value, "%s",
+             frames
+                 ? "this program has them; its libraries mostly lack them, which is seen only when they are "
+                   "sampled (--unwind fp)"
+                 : "this program lacks them");
+    lose(f, "callers, where unwinding tables are missing too, and with --unwind fp");
     if (!frames) snprintf(f->mend, sizeof f->mend, "make CFLAGS='-O2 -g -fno-omit-frame-pointer'");
 #endif
 }
@@ -358,8 +331,7 @@ bn_status bn_flamegraph_doctor(struct bn_args *args, bn_error *err)
     BN_TRY(try_all(&d, err));
     look_at_perf(&d);
     look_at_limits(&d);
-    look_at_rights(&d);
-    look_at_surroundings(&d);
+    look_at_filter(&d);
     look_at_system_frames(&d);
     look_at_program(&d);
     if (!any_works(&d)) args->exit_code = BN_EXIT_UNSUPPORTED;

@@ -154,6 +154,30 @@ static bn_status put_hotspots(bn_json *object, const char *name, const bn_stacks
     return BN_OK;
 }
 
+/* Functions of engine/profile/profiler.c, which write down when a brick begins and ends. */
+static bool is_profiler(const struct bn_frame *frame)
+{
+    return strncmp(frame->name, "bn_prof_", 8) == 0 || strcmp(frame->name, "bn_ticks") == 0 ||
+           (strcmp(frame->name, "append") == 0 && bn_frame_is_own(frame));
+}
+
+/* The share of what is seen in the profiler's functions and in what they call. */
+static bn_status put_profiler(bn_json *object, const bn_stacks *functions, bn_error *err)
+{
+    double inside = 0, whole = 0;
+    bool *of_it = bn_alloc(functions->n_nodes, sizeof *of_it);
+    if (of_it == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (uint32_t i = 1; i < functions->n_nodes; i++) { /* parents come first */
+        double self = bn_stacks_self(functions, i, BN_STACKS_ALL_RUNS);
+        of_it[i] = of_it[functions->nodes[i].parent] || is_profiler(bn_stacks_frame(functions, i));
+        whole += self;
+        if (of_it[i]) inside += self;
+    }
+    bn_free(of_it);
+    bn_json_put_number(object, "profiler_share", whole > 0 ? inside / whole : 0);
+    return BN_OK;
+}
+
 bn_status bn_flamegraph_put_functions(bn_json *object, const bn_stacks *stacks, bn_error *err)
 {
     const struct bn_stacks_view view = BN_FLAMEGRAPH_FUNCTIONS;
@@ -161,6 +185,7 @@ bn_status bn_flamegraph_put_functions(bn_json *object, const bn_stacks *stacks, 
     bn_json *put = NULL;
     BN_TRY(bn_stacks_copy(&functions, stacks, &view, err));
     bn_status status = put_hotspots(object, "functions", functions, BN_FRAME_FUNCTIONS, &put, err);
+    if (status == BN_OK) status = put_profiler(put, functions, err);
     bn_stacks_close(functions);
     return status;
 }
@@ -205,6 +230,24 @@ static bn_status put_before(bn_json *page, const bn_stacks *stacks, const struct
     return BN_OK;
 }
 
+/* A time of all runs together; the recording has one for each. */
+static void put_sum(bn_json *object, const char *name, const bn_json *about)
+{
+    const bn_json *runs = bn_json_get(bn_json_get(about, "scheduling"), name);
+    const char *why = "the recording does not say";
+    double sum = 0, each;
+    if (bn_json_kind(runs) == BN_JSON_ARRAY && bn_json_size(runs) > 0) {
+        for (const bn_json *r = bn_json_first(runs); r != NULL; r = bn_json_next(r))
+            sum += bn_json_number(r, &each) ? each : (double)NAN;
+        if (isfinite(sum)) {
+            bn_json_put_number(object, name, sum);
+            return;
+        }
+    }
+    (void)bn_json_string(bn_json_path(about, "unavailable.scheduling"), &why);
+    bn_json_put_unavailable(object, name, why);
+}
+
 static bn_status put_bricks(bn_json *page, const bn_stacks *measured, bn_error *err)
 {
     if (measured == NULL) {
@@ -214,14 +257,8 @@ static bn_status put_bricks(bn_json *page, const bn_stacks *measured, bn_error *
     bn_json *bricks = NULL;
     BN_TRY(put_hotspots(page, "bricks", measured, BN_FRAME_BIT(BN_FRAME_BRICK) | BN_FRAME_BIT(BN_FRAME_SLOT),
                         &bricks, err));
-    static const char *const TIMES[] = {"cpu_ns", "waited_ns"};
-    for (size_t i = 0; i < BN_ARRAY_LEN(TIMES); i++) {
-        const bn_json *value = bn_json_get(bn_json_get(measured->about, "scheduling"), TIMES[i]);
-        if (value != NULL)
-            bn_json_put_copy(bricks, TIMES[i], value);
-        else
-            bn_json_put_unavailable(bricks, TIMES[i], "the recording does not say");
-    }
+    put_sum(bricks, "cpu_ns", measured->about);
+    put_sum(bricks, "waited_ns", measured->about);
     return BN_OK;
 }
 

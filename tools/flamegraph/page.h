@@ -23,8 +23,8 @@ struct bn_flamegraph_beside {
     const char *before_why;  /* why there is none */
 };
 
-/* Puts the member "page" into stacks->about: name, recorded, functions, bricks, timing, before
- * (docs/reference/flamegraph-page.md). One that is there is made anew. */
+/* Puts the member "page" into stacks->about: name, recorded, functions, bricks, timing,
+ * before. One that is there is made anew. */
 BN_MUST_CHECK bn_status bn_flamegraph_page_put(bn_stacks *stacks, const struct bn_flamegraph_beside *beside,
                                                bn_error *err);
 /* Appends the Markdown text of what stacks say about themselves, their member "page" among it. */
@@ -34,10 +34,10 @@ BN_MUST_CHECK bn_status bn_flamegraph_page_write(struct bn_buf *out, const bn_js
 
 /* Puts "functions": {"classes": [...], "rows": [...], ...}, of functions as they stand in memory: time of
  * those that the compiler put into others is theirs, so that a kernel is one function and not the
- * instructions it is made of. */
-#define BN_FLAMEGRAPH_FUNCTIONS                                                      \
-    {                                                                                \
-        .drop = BN_FRAME_TAGS | BN_FRAME_BIT(BN_FRAME_INLINED), .drop_modules = true \
+ * instructions it is made of. Modules stay: the class of a short name depends on whose it is. */
+#define BN_FLAMEGRAPH_FUNCTIONS                                \
+    {                                                          \
+        .drop = BN_FRAME_TAGS | BN_FRAME_BIT(BN_FRAME_INLINED) \
     }
 BN_MUST_CHECK bn_status bn_flamegraph_put_functions(bn_json *object, const bn_stacks *stacks, bn_error *err);
 void bn_flamegraph_put_timing(bn_json *object, const bn_stacks *stacks,

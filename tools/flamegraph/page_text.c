@@ -85,19 +85,30 @@ static void put_range(struct bn_buf *out, double low, double high)
         bn_buf_puts(out, "-");
 }
 
+static void put_bytes(struct bn_buf *out, double bytes)
+{
+    static const char *const UNITS[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    unsigned i = 0;
+    for (; bytes >= 1024 && i + 1 < BN_ARRAY_LEN(UNITS); i++)
+        bytes /= 1024;
+    bn_buf_printf(out, bytes == floor(bytes) ? "%.0f %s" : "%.2f %s", bytes, UNITS[i]);
+}
+
 /* A number as its name says what it is: a time, a share, bytes. */
 static void put_number(struct bn_buf *out, const char *name, double value)
 {
     if (ends_with(name, "_ns"))
         put_ns(out, value);
+    else if (ends_with(name, "_us"))
+        put_ns(out, value * 1e3);
     else if (ends_with(name, "share"))
         put_percent(out, value);
+    else if (ends_with(name, "_bytes"))
+        put_bytes(out, value);
+    else if (ends_with(name, "_milli"))
+        bn_json_write_number(out, value / 1e3);
     else
         bn_json_write_number(out, value);
-    if (ends_with(name, "_bytes")) bn_buf_puts(out, " bytes");
-    if (ends_with(name, "_us")) bn_buf_puts(out, " us");
-    if (ends_with(name, "_hz")) bn_buf_puts(out, " Hz");
-    if (ends_with(name, "_milli")) bn_buf_puts(out, " thousandths");
 }
 
 static void put_value(struct bn_buf *out, const char *name, const bn_json *value)
@@ -126,15 +137,10 @@ static void put_value(struct bn_buf *out, const char *name, const bn_json *value
 
 /* ---- tables of facts ---- */
 
-/* A fact that a page has in any case, and where it may be; what is left of a member comes behind them. */
+/* A fact that a page has in any case, and where it may be. The rest is in the document only. */
 struct fact {
     const char *label, *paths[3];
 };
-
-static void begin_facts(struct bn_buf *out, const char *title)
-{
-    bn_buf_printf(out, "\n## %s\n\n| | |\n|---|---|\n", title);
-}
 
 /* Why a member is not there: what its object says, else that nobody said anything. */
 static void put_missing(struct bn_buf *out, const bn_json *about, const char *const *paths)
@@ -169,56 +175,23 @@ static void put_fact(struct bn_buf *out, const bn_json *about, const struct fact
     bn_buf_puts(out, " |\n");
 }
 
-static bool is_fact(const struct fact *facts, const char *path)
+static void put_facts(struct bn_buf *out, const bn_json *about, const char *title, const struct fact *facts)
 {
+    bn_buf_printf(out, "\n## %s\n\n| | |\n|---|---|\n", title);
     for (; facts->label != NULL; facts++)
-        for (size_t i = 0; i < BN_ARRAY_LEN(facts->paths) && facts->paths[i] != NULL; i++)
-            if (strcmp(facts->paths[i], path) == 0) return true;
-    return false;
+        put_fact(out, about, facts);
 }
 
-/* What a member has besides the facts, under its own names. */
-static void put_rest(struct bn_buf *out, const bn_json *object, const char *path, const char *title,
-                     const struct fact *facts, unsigned depth)
+/* Why better ways of sampling were not taken; they are rows of the table before. */
+static void put_refused(struct bn_buf *out, const bn_json *refused)
 {
-    for (const bn_json *m = bn_json_first(object); m != NULL; m = bn_json_next(m)) {
-        char own[160], label[160];
-        const char *name = bn_json_name(m);
-        enum bn_json_kind kind = bn_json_kind(m);
-        snprintf(own, sizeof own, "%s.%s", path, name);
-        snprintf(label, sizeof label, "%s%s%s", title, title[0] != '\0' ? ": " : "", name);
-        if (strcmp(name, "unavailable") == 0 || is_fact(facts, own)) continue;
-        if (kind == BN_JSON_OBJECT && depth < 4) {
-            put_rest(out, m, own, label, facts, depth + 1);
-            continue;
-        }
-        for (char *p = label; *p != '\0'; p++)
-            if (*p == '_') *p = ' ';
-        bn_buf_puts(out, "| ");
-        bn_markdown_code(out, label);
+    for (const bn_json *m = bn_json_first(refused); m != NULL; m = bn_json_next(m)) {
+        bn_buf_puts(out, "| not possible: ");
+        bn_markdown_code(out, bn_json_name(m));
         bn_buf_puts(out, " | ");
-        if (kind == BN_JSON_NULL) {
-            const char *why = bn_html_string(bn_json_get(object, "unavailable"), name);
-            bn_buf_puts(out, "not known: ");
-            if (why[0] != '\0')
-                bn_markdown_code(out, why);
-            else
-                bn_buf_puts(out, "the recording does not say");
-        } else {
-            put_value(out, name, m);
-        }
+        put_value(out, "", m);
         bn_buf_puts(out, " |\n");
     }
-}
-
-static void put_facts(struct bn_buf *out, const bn_json *about, const char *title, const struct fact *facts,
-                      const char *const *members)
-{
-    begin_facts(out, title);
-    for (const struct fact *f = facts; f->label != NULL; f++)
-        put_fact(out, about, f);
-    for (size_t i = 0; members[i] != NULL; i++)
-        put_rest(out, bn_json_get(about, members[i]), members[i], i > 0 ? members[i] : "", facts, 0);
 }
 
 static void put_what(struct bn_buf *out, const bn_json *about)
@@ -237,46 +210,67 @@ static void put_what(struct bn_buf *out, const bn_json *about)
                                           {"sha256 of the program", {"program.binary_sha256"}},
                                           {"repository: commit", {"git.commit"}},
                                           {"repository: branch", {"git.branch"}},
-                                          {"repository: changed", {"git.dirty"}},
                                           {0}};
-    static const struct fact WORK[] = {{"model", {"model.name", "workload.model.name"}},
-                                       {"sha256 of the model", {"model.sha256", "workload.model.sha256"}},
-                                       {"tokenizer", {"workload.tokenizer", "model.tokenizer"}},
-                                       {"prompt", {"workload.prompt"}},
-                                       {"tokens of the prompt", {"workload.prompt_tokens"}},
-                                       {"tokens generated", {"workload.n_predict", "workload.tokens"}},
-                                       {"repetitions", {"workload.repetitions"}},
-                                       {"seed", {"workload.seed"}},
-                                       {"threads", {"workload.threads", "workload.n_threads"}},
-                                       {"instruction set", {"workload.isa", "isa"}},
-                                       {0}};
+    static const struct fact WORK[] = {
+        {"model", {"model.name", "workload.model.name"}},
+        {"sha256 of the model", {"model.sha256", "workload.model.sha256"}},
+        {"tokenizer", {"workload.tokenizer", "model.tokenizer"}},
+        {"prompt", {"workload.prompt"}},
+        {"tokens of the prompt", {"workload.prompt_tokens"}},
+        {"tokens generated", {"workload.n_predict", "workload.tokens"}},
+        {"sha256 of the tokens' numbers", {"workload.ids_sha256"}},
+        {"repetitions, of each run", {"workload.repetitions"}},
+        {"seed", {"workload.seed"}},
+        {"threads", {"workload.threads", "workload.n_threads"}},
+        {"instruction set", {"workload.isa", "isa"}},
+        {"what the profiler measured beside it", {"workload.level"}},
+        {"runs that ended early, the profiler's room being full", {"workload.runs_cut_by_events"}},
+        {"tokens decoded one at a time", {"phases.tokens"}},
+        {"of such a token, mean: embedding", {"phases.embed_ns"}},
+        {"of such a token, mean: layers", {"phases.forward_ns"}},
+        {"of such a token, mean: head", {"phases.head_ns"}},
+        {"of such a token, mean: sampling", {"phases.sample_ns"}},
+        {0}};
     static const struct fact MACHINE[] = {{"processor", {"machine.cpu_model"}},
                                           {"hardware threads that may be used", {"machine.cpus_usable"}},
                                           {"name of this machine", {"machine.label"}},
                                           {"virtual", {"machine.hypervisor"}},
+                                          {"architecture", {"machine.arch"}},
+                                          {"cache of the second level", {"machine.cache_l2_bytes"}},
+                                          {"cache of the third level", {"machine.cache_l3_bytes"}},
+                                          {"memory", {"machine.memory_bytes"}},
+                                          {"kernel", {"machine.kernel"}},
+                                          {"frequency governor", {"machine.governor"}},
+                                          {"load of one, five and fifteen minutes", {"machine.load_milli"}},
                                           {0}};
     static const struct fact SAMPLER[] = {{"way", {"sampler.tier"}},
                                           {"period asked for", {"sampler.asked_period_ns"}},
                                           {"period delivered", {"sampler.delivered_period_ns"}},
+                                          {"of the samples asked for, came", {"sampler.delivered_share"}},
                                           {"lost samples", {"sampler.lost"}},
                                           {"times held back", {"sampler.throttled"}},
+                                          {"frames of the operating system", {"sampler.system"}},
+                                          {"copied of the stack with each sample", {"sampler.dump_bytes"}},
+                                          {"processor time while it ran", {"sampler.cpu_ns"}},
+                                          {"time while it ran", {"sampler.wall_ns"}},
                                           {0}};
     static const struct fact QUALITY[] = {
         {"samples that count", {"quality.samples"}},
+        {"samples outside the runs, which do not count", {"quality.outside"}},
         {"traced to where their thread began", {"quality.rooted_share"}},
         {"cut off", {"quality.cut_share"}},
+        {"callers found by unwinding tables", {"quality.unwound_share"}},
         {"running in a function without a name", {"quality.leaf_unknown_share"}},
+        {"addresses without a name", {"quality.addresses_unknown_share"}},
+        {"addresses in files that have changed since", {"quality.addresses_other_builds_share"}},
         {0}};
-    static const char *const NONE[] = {NULL}, *const PROGRAMS[] = {"program", "git", NULL},
-                             *const WORKS[] = {"workload", "model", "phases", NULL},
-                             *const MACHINES[] = {"machine", NULL}, *const SAMPLERS[] = {"sampler", NULL},
-                             *const QUALITIES[] = {"quality", NULL};
-    put_facts(out, about, "What was measured", RECORDED, NONE);
-    put_facts(out, about, "The work", WORK, WORKS);
-    put_facts(out, about, "The program", PROGRAM, PROGRAMS);
-    put_facts(out, about, "The machine", MACHINE, MACHINES);
-    put_facts(out, about, "The sampler", SAMPLER, SAMPLERS);
-    put_facts(out, about, "The stacks", QUALITY, QUALITIES);
+    put_facts(out, about, "What was measured", RECORDED);
+    put_facts(out, about, "The work", WORK);
+    put_facts(out, about, "The program", PROGRAM);
+    put_facts(out, about, "The machine", MACHINE);
+    put_facts(out, about, "The sampler", SAMPLER);
+    put_refused(out, bn_json_path(about, "sampler.refused"));
+    put_facts(out, about, "The stacks", QUALITY);
 }
 
 /* ---- hotspots ---- */
@@ -345,11 +339,22 @@ static void put_spots(struct bn_buf *out, const bn_json *spots, const char *unit
     bn_buf_puts(out, " of the whole.\n");
 }
 
+/* The profiler runs beside the sampler, and is sampled like the rest. */
+static void put_profiler(struct bn_buf *out, const bn_json *functions)
+{
+    double share = bn_html_value(functions, "profiler_share");
+    if (!(share > 0)) return;
+    bn_buf_puts(out, "\nThe profiler that measures bricks (`bn_prof_...` and what they call): ");
+    put_percent(out, share);
+    bn_buf_puts(out, " of the whole, which is its own cost and not the work's.\n");
+}
+
 /* What makes measured times longer than the work is. */
 static void put_waits(struct bn_buf *out, const bn_json *bricks)
 {
-    bn_buf_puts(out,
-                "Time that its threads had to wait for a processor meanwhile, which is in these times: ");
+    bn_buf_puts(
+        out, "Time that its threads had to wait for a processor meanwhile, which is in these times, of all "
+             "runs together: ");
     if (bn_json_kind(bn_json_get(bricks, "waited_ns")) != BN_JSON_NUMBER) {
         static const char *const WAITED[] = {"waited_ns", NULL};
         put_missing(out, bricks, WAITED);
@@ -369,6 +374,9 @@ static void put_bricks(struct bn_buf *out, const bn_json *page)
     if (bn_json_kind(bricks) == BN_JSON_OBJECT) {
         put_waits(out, bricks);
         put_spots(out, bricks, "ns", "brick or kernel", "bricks and kernels");
+        bn_buf_puts(out,
+                    "\n`(unattributed)` is the time of a thread in no brick: between two of them, before "
+                    "the first, behind the last.\n");
         return;
     }
     bn_buf_puts(out, "Not known: ");
@@ -530,6 +538,7 @@ static void put_page(struct bn_buf *out, const bn_json *about)
     bn_buf_puts(out, "\n## Functions, as they were sampled\n\nFunctions that the compiler put into others "
                      "count to these; the picture shows them apart. ");
     put_spots(out, bn_json_get(page, "functions"), unit, "function", "functions");
+    put_profiler(out, bn_json_get(page, "functions"));
     put_bricks(out, page);
     put_agreement(out, about);
     put_timing(out, bn_json_get(page, "timing"));

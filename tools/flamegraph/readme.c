@@ -112,6 +112,6 @@ void bn_baseline_readme(struct bn_baseline *b)
                 "- A click zooms, Ctrl-F searches. Colours are classes of work; the page lists them.\n"
                 "- The page says how the samples were taken and how many could not be told. Read that "
                 "before the figures.\n"
-                "- `bn-flamegraph diff OLD.json NEW.json` compares two recordings; "
+                "- `bn-flamegraph diff OLD.json --vs NEW.json` compares two recordings; "
                 "`bn-flamegraph text FILE.json` prints tables.\n");
 }

@@ -57,6 +57,7 @@ bn_status bn_flamegraph_read_picture(struct bn_svg_options *out, const struct bn
                                    .count_name = bn_opt_str(args, "count-name"),
                                    .search = bn_opt_str(args, "search"),
                                    .palette = (enum bn_palette)bn_opt_choice(args, "palette"),
+                                   .callers = bn_opt_flag(args, "callers"),
                                    .icicle = bn_opt_flag(args, "icicle"),
                                    .cut_left = bn_opt_flag(args, "cut-left")};
     BN_TRY(bn_opt_f64(args, "width", 100, 20000, &out->width, err));

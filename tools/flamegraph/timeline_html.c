@@ -13,6 +13,7 @@
 
 #define MOST_DRAWN 60u /* of a series, the last ones */
 #define FUNCTIONS 6u
+#define LABEL_WIDTH 78.0 /* of a date and the space beside it */
 
 static const char STYLE[] =
     ".bar { stroke: var(--card); stroke-width: 1; }\n"
@@ -88,12 +89,35 @@ static struct bn_plot plot_of(const bn_json *entries, double width, double heigh
                             .left = 52,
                             .right = 16,
                             .top = 22,
-                            .bottom = 44,
+                            .bottom = 56,
                             .x0 = (double)first + 0.5,
                             .x1 = (double)bn_json_size(entries) + 0.5,
                             .y0 = 0,
                             .y1 = 100,
                             .whole_x = true};
+}
+
+/* As much of an entry's place as fits: below each, or each second, third ..., its date and its commit. */
+static void put_axis(struct bn_buf *out, const struct bn_plot *p, const bn_json *first, size_t number)
+{
+    double each = bn_plot_x(p, 2) - bn_plot_x(p, 1), y = p->height - p->bottom;
+    size_t step = (size_t)fmax(1, ceil(LABEL_WIDTH / each)), left = 0;
+    for (const bn_json *e = first; e != NULL; e = bn_json_next(e))
+        left++;
+    bn_html(out, "<path class=\"axis\" d=\"M%.1f %.1fH%.1f\"/>\n", p->left, y, p->width - p->right);
+    for (const bn_json *e = first; e != NULL; e = bn_json_next(e)) {
+        char date[11], commit[9]; /* as much of them as these hold */
+        double x = bn_plot_x(p, (double)++number);
+        if (--left % step != 0) continue; /* the last one has a label */
+        snprintf(date, sizeof date, "%s", bn_html_string(e, "created"));
+        snprintf(commit, sizeof commit, "%s", bn_html_string(e, "commit"));
+        bn_html(out,
+                "<text class=\"x\" x=\"%.1f\" y=\"%.1f\">%s</text>"
+                "<text class=\"x\" x=\"%.1f\" y=\"%.1f\">%s%s</text>\n",
+                x, y + 16, date, x, y + 30, commit, bn_html_true(e, "dirty") ? "+" : "");
+    }
+    bn_html(out, "<text class=\"label\" x=\"%.1f\" y=\"%.1f\">recording</text>\n", p->width - p->right,
+            p->height - 6);
 }
 
 static void draw_bar(struct bn_buf *out, const struct bn_plot *p, const bn_json *entry, double number)
@@ -121,15 +145,15 @@ static void put_classes(struct bn_buf *out, const bn_json *entries)
 {
     size_t number;
     const bn_json *first = first_drawn(entries, &number);
-    struct bn_plot p = plot_of(entries, 900, 290);
+    struct bn_plot p = plot_of(entries, 900, 302);
     bn_html(out,
             "<div class=\"figure wide\"><h4>Classes of work</h4><p class=\"what\">Share of samples, by the "
             "function that was running.</p>\n<div class=\"scroll\" tabindex=\"0\">");
     bn_plot_begin(out, &p, "shares of classes over the recordings");
     bn_plot_y_axis(out, &p);
+    put_axis(out, &p, first, number);
     for (const bn_json *e = first; e != NULL; e = bn_json_next(e))
         draw_bar(out, &p, e, (double)++number);
-    bn_plot_x_axis(out, &p, "recording");
     bn_html(out, "<text class=\"start\" x=\"4\" y=\"12\">%%</text>\n");
     bn_plot_end(out);
     bn_html(out, "</div>\n");
@@ -192,8 +216,8 @@ static void put_function(struct bn_buf *out, const bn_json *entries, const char 
 {
     size_t number;
     const bn_json *first = first_drawn(entries, &number);
-    struct bn_plot p = plot_of(entries, 480, 240);
-    double low = HUGE_VAL, high = -HUGE_VAL;
+    struct bn_plot p = plot_of(entries, 480, 252);
+    double low = 0, high = 0; /* a share is seen as one only above nothing */
     for (const bn_json *e = first; e != NULL; e = bn_json_next(e)) {
         const bn_json *row = row_of(e, name);
         static const char *const ENDS[] = {"self_share", "self_low", "self_high"};
@@ -201,13 +225,13 @@ static void put_function(struct bn_buf *out, const bn_json *entries, const char 
             bn_plot_include(&low, &high, 100 * bn_html_value(row, ENDS[i]));
     }
     bn_plot_round(&low, &high, 6);
-    p.y0 = fmax(low, 0);
+    p.y0 = 0;
     p.y1 = high;
     bn_html(out, "<div class=\"figure\"><h4>%s</h4>\n", name);
     bn_plot_begin(out, &p, "share of samples over the recordings");
     bn_plot_y_axis(out, &p);
     draw_function(out, &p, first, number, name);
-    bn_plot_x_axis(out, &p, "recording");
+    put_axis(out, &p, first, number);
     bn_html(out, "<text class=\"start\" x=\"4\" y=\"12\">%%</text>\n");
     bn_plot_end(out);
     bn_html(out, "</div>\n");
