@@ -38,7 +38,7 @@ _bn_flamegraph()
         return
         ;;
     'record:--unwind')
-        mapfile -t COMPREPLY < <(compgen -W 'auto fp dwarf' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'auto fp' -- "$cur")
         return
         ;;
     'record:-r' | 'record:--runs')
@@ -305,7 +305,7 @@ _bn_flamegraph()
         return
         ;;
     'bricks:--unwind')
-        mapfile -t COMPREPLY < <(compgen -W 'auto fp dwarf' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'auto fp' -- "$cur")
         return
         ;;
     'bricks:-r' | 'bricks:--runs')
@@ -391,7 +391,7 @@ _bn_flamegraph()
         return
         ;;
     'baseline:--unwind')
-        mapfile -t COMPREPLY < <(compgen -W 'auto fp dwarf' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'auto fp' -- "$cur")
         return
         ;;
     'baseline:-r' | 'baseline:--runs')
