@@ -63,8 +63,8 @@ static void embed(const struct pass *p)
     brick_end(brick, (to - from) * e->k);
 }
 
-/* One row into int8. Rows that are not finite end the evaluation with an error; until then they are zero, since
- * the kernels that follow count on sums that a row of int8 can have. */
+/* One row into int8. Rows that are not finite end the evaluation with an error; until then they are zero,
+ * since the kernels that follow count on sums that a row of int8 can have. */
 static void quantize_row(const struct pass *p, size_t j, const float *x, size_t width, bool finite)
 {
     struct bn_act *act = &p->s->act[j];
