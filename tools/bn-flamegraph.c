@@ -43,7 +43,7 @@ static const struct bn_command COMMANDS[] = {
      .summary = "print where the time goes: a table of functions, or the tree of calls",
      .text = "self is what was spent in a function itself, total also what was spent in what it called; a "
              "function that calls itself counts once. +- is half of the 95 % interval of the share: of "
-             "samples Wilson's, of measured times Student's over the runs; '-' where it cannot be had.",
+             "samples Wilson's, of measured times Student's over the runs; a dash where it cannot be had.",
      .synopsis = "[--top N] [--sort self|total] [FILE...]\n--tree [--min PERCENT] [FILE...]",
      .options = {bn_flamegraph_text_options, bn_flamegraph_output_option, bn_flamegraph_view_options},
      .json = true,
@@ -59,7 +59,7 @@ static const struct bn_command COMMANDS[] = {
          "Reads what `bn-flamegraph record` wrote, and what others write: profiles of bn-run, the text of "
          "`perf script`, speedscope's files, folded text. Several files are added up. The first line names "
          "the unit; then each line is a call path, the outermost frame first, and its weight, sorted. Frames "
-         "of the operating system end in _[k], inlined ones in _[i]; a ';' in a name becomes ':'.",
+         "of the operating system end in _[k], inlined ones in _[i]; a semicolon in a name becomes a colon.",
      .synopsis = "[--tags LIST] [--root NAME] [-o FILE] [FILE...]",
      .options = {bn_flamegraph_output_option, bn_flamegraph_view_options},
      .max_operands = BN_OPERANDS_ANY,
