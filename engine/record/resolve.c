@@ -152,17 +152,37 @@ static bn_status push_frames(struct resolving *r, const struct bn_frame *frames,
     return bn_pairs_put(&r->below, from, key, *node, err);
 }
 
+/* What stands around main, or around a thread's function, in every program. How much of it is seen hangs on
+ * how a stack was walked, so none of it is shown: paths that are the same look the same. */
+static bool is_around_main(const struct bn_frame *frame)
+{
+    static const char *const NAMES[] = {"_start",
+                                        "__libc_start_main",
+                                        "__libc_start_main_impl",
+                                        "__libc_start_call_main",
+                                        "clone",
+                                        "clone3",
+                                        "__clone",
+                                        "__clone_internal",
+                                        "start_thread"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++)
+        if (frame->kind == BN_FRAME_CODE && strcmp(frame->name, NAMES[i]) == 0) return true;
+    return false;
+}
+
 static bn_status push_chain(struct resolving *r, const struct bn_sample *sample, uint32_t *node,
                             bn_error *err)
 {
     const uint64_t *chain = r->recording->addresses + sample->chain;
     const struct bn_frame *frames = NULL;
     size_t n = 0, n_chain = sample->n_chain;
-    bool rooted;
+    bool rooted, begun = false;
     BN_TRY(bn_symbols_chain(r->symbols, sample, chain, &n_chain, err));
     for (size_t i = n_chain; i-- > 0;) {
         BN_TRY(bn_symbols_at(r->symbols, sample->pid, chain[i], sample->time_ns,
                              BN_SAMPLE_IS_CALLER(sample, i), i < sample->n_system, &frames, &n, err));
+        begun = begun || i <= sample->n_system || !is_around_main(&frames[0]);
+        if (!begun) continue;
         BN_TRY(push_frames(r, frames, n, node, err));
     }
     if (frames == NULL) BN_TRY(bn_stacks_push_name(r->stacks, node, BN_FRAME_UNKNOWN, "[unknown]", err));

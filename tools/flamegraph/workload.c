@@ -106,6 +106,14 @@ static bn_status check_ids(struct bn_work *w, struct bn_generation *gen, bn_erro
     return bn_fail(err, BN_ERR_INTERNAL, "the same generation gave other tokens than the first time");
 }
 
+/* Of all threads, which is what samples are taken of. */
+static uint64_t process_cpu_ns(void)
+{
+    struct timespec t;
+    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) != 0) return 0;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 static bn_status generate(struct bn_work *w, struct bn_work_phases *phases, bn_error *err)
 {
     struct bn_generation gen = {.prompt = w->prompt,
@@ -116,9 +124,9 @@ static bn_status generate(struct bn_work *w, struct bn_work_phases *phases, bn_e
                                 .on_token = go_on};
     gen.sampling.seed = w->asked->seed;
     BN_TRY(bn_session_truncate(w->session, 0, err));
-    uint64_t start = bn_clock_ns();
+    uint64_t start = process_cpu_ns();
     BN_TRY(bn_generate(w->session, bn_model_tokenizer(w->model), &gen, err));
-    w->generation_ns = bn_clock_ns() - start;
+    w->generation_cpu_ns = process_cpu_ns() - start;
     if (phases != NULL) add_phases(phases, &gen);
     bn_status status = check_ids(w, &gen, err);
     bn_generation_release(&gen);
@@ -222,10 +230,10 @@ static bn_status warm_up(struct bn_work *w, bn_error *err)
     }
     for (unsigned i = 0; i < WARM_UPS && (i == 0 || least < LONG_NS); i++) {
         BN_TRY(generate(w, NULL, err));
-        if (w->generation_ns < least) least = w->generation_ns;
+        if (w->generation_cpu_ns < least) least = w->generation_cpu_ns;
     }
     if (w->asked->level != BN_PROF_OFF) BN_TRY(count_events(w, (size_t)room, err));
-    if (w->generation_ns > least) w->generation_ns = least;
+    if (w->generation_cpu_ns > least) w->generation_cpu_ns = least;
     return BN_OK;
 }
 
@@ -274,9 +282,9 @@ static bool read_scheduling(const struct bn_work *w, uint64_t *cpu_ns, uint64_t 
 }
 
 /* Generations that a run is made of, by the time that one takes; it may end earlier. */
-static uint64_t plan(const struct bn_work *w, uint64_t run_ns)
+static uint64_t plan(const struct bn_work *w, uint64_t cpu_ns)
 {
-    uint64_t n = run_ns / (w->generation_ns + 1) + 1,
+    uint64_t n = cpu_ns / (w->generation_cpu_ns + 1) + 1,
              most = MAX_EVENTS / (w->n_threads * (uint64_t)w->asked->runs);
     if (w->n_events == 0) return n;
     n += n + 2; /* it may be faster than it was */
@@ -291,14 +299,6 @@ static bool has_room(const struct bn_work *w, const struct bn_work_run *run)
         if (trail->n + w->n_events + w->n_events / 8 > trail->room) return false;
     }
     return true;
-}
-
-/* Of all threads, which is what samples are taken of. */
-static uint64_t process_cpu_ns(void)
-{
-    struct timespec t;
-    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) != 0) return 0;
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* Until the threads have computed for cpu_ns together, or the time is over. */
@@ -328,14 +328,14 @@ static bn_status repeat(struct bn_work *w, struct bn_work_run *run, uint64_t cpu
 bn_status bn_work_run(struct bn_work *w, bn_error *err)
 {
     double seconds = (double)w->asked->min_samples * (double)w->period_ns / 1e9;
-    uint64_t run_ns = (uint64_t)(1e9 * fmin(seconds / w->n_threads, w->asked->seconds));
+    uint64_t cpu_ns = (uint64_t)(1e9 * fmin(seconds, w->asked->seconds * w->n_threads));
     while (w->n_runs < w->asked->runs) {
         struct bn_work_run *run = &w->runs[w->n_runs++];
-        uint64_t cpu[2], waited[2], generations = plan(w, run_ns);
+        uint64_t cpu[2], waited[2], generations = plan(w, cpu_ns);
         size_t room = (size_t)generations * w->n_events + w->n_events / 8 + 64;
         if (w->asked->level != BN_PROF_OFF) BN_TRY(open_prof(w, &run->prof, generations, room, err));
         w->scheduling_known = w->scheduling_known && read_scheduling(w, &cpu[0], &waited[0]);
-        BN_TRY(repeat(w, run, (uint64_t)(1e9 * seconds), generations, err));
+        BN_TRY(repeat(w, run, cpu_ns, generations, err));
         w->scheduling_known = w->scheduling_known && read_scheduling(w, &cpu[1], &waited[1]);
         if (!w->scheduling_known) continue;
         run->cpu_ns = cpu[1] - cpu[0];
