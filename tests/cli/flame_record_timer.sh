@@ -71,7 +71,7 @@ fi
 check "wall time is recorded" "$flame" record --kind wall --sampler timer -o wall.json -o wall.folded -- "$sampled/threads" 400
 # shellcheck disable=SC2016 # awk's own
 check "a thread that sleeps has as much as one that works" awk '
-    /;busy/ {busy += $NF} /;idle/ {idle += $NF} END {exit !(busy > 0 && idle > 0.5 * busy && idle < 2 * busy)}' wall.folded
+    /(^|;)busy;/ {busy += $NF} /(^|;)idle;/ {idle += $NF} END {exit !(busy > 0 && idle > 0.5 * busy && idle < 2 * busy)}' wall.folded
 says 9 "the interval timer does not record it" "itimer: it does not record wall" \
     "$flame" record --kind wall --sampler itimer -o none.json -- "$sampled/split" 10
 
