@@ -10,6 +10,10 @@
 #include <stdint.h>
 
 uint64_t bn_clock_ns(void);
+/* Processor time of the calling thread, and of all threads of this process. 0 when the system does not say.
+ */
+uint64_t bn_clock_thread_cpu_ns(void);
+uint64_t bn_clock_process_cpu_ns(void);
 
 /* A clock for the hot path: the processor's counter where it ticks evenly (a third of the cost of
  * bn_clock_ns), else bn_clock_ns. */

@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -41,13 +40,6 @@ struct bn_recorder {
 
 /* ---- trials ---- */
 
-static uint64_t thread_ns(void)
-{
-    struct timespec t = {0};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* Something for each kind to see: time on a processor, and pages that are new. */
 static void work(enum bn_record_kind kind, uint64_t ns)
 {
@@ -60,7 +52,7 @@ static void work(enum bn_record_kind kind, uint64_t ns)
         munmap((void *)(uintptr_t)pages, n);
         return;
     }
-    for (uint64_t begin = thread_ns(); thread_ns() - begin < ns;)
+    for (uint64_t begin = bn_clock_thread_cpu_ns(); bn_clock_thread_cpu_ns() - begin < ns;)
         for (volatile unsigned i = 0; i < 20000; i++) {
         }
 }
@@ -86,9 +78,9 @@ static bn_status record_work(struct bn_record_trial *out, const struct bn_record
     void *state = NULL;
     bn_status status = ops->open_self(&state, options, err);
     if (status != BN_OK) return status;
-    uint64_t begin = thread_ns();
+    uint64_t begin = bn_clock_thread_cpu_ns();
     work(options->kind, ns);
-    out->cpu_ns += thread_ns() - begin;
+    out->cpu_ns += bn_clock_thread_cpu_ns() - begin;
     status = ops->stop(state, &recording, err);
     ops->close(state);
     out->samples = recording.n_samples;

@@ -28,6 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/spawn.h"
 #include "record/agent.h"
@@ -68,9 +69,8 @@ static uint64_t time_ns(struct timeval t)
 static uint64_t cpu_used(bool is_self)
 {
     struct rusage usage;
-    struct timespec t;
-    if (is_self && clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) == 0)
-        return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    uint64_t own = is_self ? bn_clock_process_cpu_ns() : 0;
+    if (own > 0) return own;
     if (getrusage(is_self ? RUSAGE_SELF : RUSAGE_CHILDREN, &usage) != 0) return 0;
     return time_ns(usage.ru_utime) + time_ns(usage.ru_stime);
 }

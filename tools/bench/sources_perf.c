@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "tools/bench/sources_try.h"
 
 #define RING_PAGES 64u
@@ -83,24 +84,17 @@ static int open_event(const struct event *e)
                         PERF_FLAG_FD_CLOEXEC);
 }
 
-static uint64_t cpu_ns(void)
-{
-    struct timespec t = {0};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* What an event of any kind counts: pages that are new, and a time on the CPU, most of it not in the kernel.
  */
 static void work(void)
 {
-    uint64_t start = cpu_ns();
+    uint64_t start = bn_clock_thread_cpu_ns();
     void *pages = mmap(NULL, WORK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages != MAP_FAILED) {
         memset(pages, 1, WORK_BYTES);
         munmap(pages, WORK_BYTES);
     }
-    while (cpu_ns() - start < WORK_NS)
+    while (bn_clock_thread_cpu_ns() - start < WORK_NS)
         for (volatile unsigned i = 0; i < 50000; i++) {
         }
 }

@@ -9,9 +9,9 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/team.h"
@@ -106,14 +106,6 @@ static bn_status check_ids(struct bn_work *w, struct bn_generation *gen, bn_erro
     return bn_fail(err, BN_ERR_INTERNAL, "the same generation gave other tokens than the first time");
 }
 
-/* Of all threads, which is what samples are taken of. */
-static uint64_t process_cpu_ns(void)
-{
-    struct timespec t;
-    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) != 0) return 0;
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static bn_status generate(struct bn_work *w, struct bn_work_phases *phases, bn_error *err)
 {
     struct bn_generation gen = {.prompt = w->prompt,
@@ -124,9 +116,9 @@ static bn_status generate(struct bn_work *w, struct bn_work_phases *phases, bn_e
                                 .on_token = go_on};
     gen.sampling.seed = w->asked->seed;
     BN_TRY(bn_session_truncate(w->session, 0, err));
-    uint64_t start = process_cpu_ns();
+    uint64_t start = bn_clock_process_cpu_ns();
     BN_TRY(bn_generate(w->session, bn_model_tokenizer(w->model), &gen, err));
-    w->generation_cpu_ns = process_cpu_ns() - start;
+    w->generation_cpu_ns = bn_clock_process_cpu_ns() - start;
     if (phases != NULL) add_phases(phases, &gen);
     bn_status status = check_ids(w, &gen, err);
     bn_generation_release(&gen);
@@ -305,7 +297,7 @@ static bool has_room(const struct bn_work *w, const struct bn_work_run *run)
 static bn_status repeat(struct bn_work *w, struct bn_work_run *run, uint64_t cpu_ns, uint64_t generations,
                         bn_error *err)
 {
-    uint64_t cpu = process_cpu_ns(), most_ns = (uint64_t)(1e9 * w->asked->seconds);
+    uint64_t cpu = bn_clock_process_cpu_ns(), most_ns = (uint64_t)(1e9 * w->asked->seconds);
     if (run->prof != NULL) {
         bn_prof_reset_epoch(run->prof);
         run->pairs[0] = bn_clock_pair_now(run->prof);
@@ -317,7 +309,7 @@ static bn_status repeat(struct bn_work *w, struct bn_work_run *run, uint64_t cpu
         run->repetitions++;
         now = bn_clock_ns();
         run->full = !has_room(w, run) || (run->prof != NULL && run->repetitions == generations);
-    } while (process_cpu_ns() - cpu < cpu_ns && now - run->window.from_ns < most_ns && !run->full);
+    } while (bn_clock_process_cpu_ns() - cpu < cpu_ns && now - run->window.from_ns < most_ns && !run->full);
     run->window.to_ns = now;
     if (run->prof == NULL) return BN_OK;
     bn_prof_finalize(run->prof, bn_prof_elapsed_ns(run->prof));
