@@ -40,12 +40,12 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Ws
 HARDEN := -fstack-protector-strong -fPIE $(if $(SAN)$(DEBUG),,-D_FORTIFY_SOURCE=2)
 # Frame pointers are what samplers walk; gcc leaves them out of leaf functions that use no stack all the same.
 BN_CPPFLAGS := -Iengine -I. -I$(OUT)
-BN_CFLAGS := -std=c11 $(WARNINGS) $(HARDEN) -fopenmp -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -ffp-contract=off -fno-fast-math \
+BN_CFLAGS := -std=c11 $(WARNINGS) $(HARDEN) -pthread -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -ffp-contract=off -fno-fast-math \
     -fexcess-precision=standard -ffile-prefix-map=$(CURDIR)=. -MMD -MP $(if $(WERROR),-Werror)
 ifneq ($(IS_CLANG),)
 BN_CFLAGS := $(filter-out -fexcess-precision=standard,$(BN_CFLAGS))
 endif
-BN_LDFLAGS := -fopenmp -pie -Wl,-z,relro,-z,now,--as-needed
+BN_LDFLAGS := -pthread -pie -Wl,-z,relro,-z,now,--as-needed
 PACKAGES := libcrypto libcjson libpcre2-8 libcurl libelf libdw $(if $(filter 0,$(GIT)),,libgit2)
 # Asked when something is linked, which may be after `make deps` installed it.
 BN_LDLIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -lm
@@ -255,7 +255,7 @@ $(OUT)/tests/unit/test_agent: | $(SAMPLED)
 
 $(CHECKKERN): $(call obj,tests/checkkern/*.c) $(KERNEL_OBJ)
 	$(SAY) LD $@
-	$(Q)$(CC) $(filter-out -fopenmp,$(BN_LDFLAGS)) $(LDFLAGS) -o $@ $^ -lm
+	$(Q)$(CC) $(BN_LDFLAGS) $(LDFLAGS) -o $@ $^ -lm
 
 # The independent reference and the comparison of logits; tests need them, nobody installs them.
 $(OUT)/crossval/%.o: crossval/%.cpp $(OUT)/flags

@@ -231,7 +231,11 @@ typedef struct bn_session bn_session;
 typedef struct bn_session_options {
     uint32_t n_ctx;     /* most tokens in the timeline; 0: the model's, at most 4096 */
     uint32_t n_batch;   /* most tokens evaluated together; 0: 128 */
-    uint32_t n_threads; /* 0: one per core this process may use */
+    uint32_t n_threads; /* 0, or more than there are cores that this process may use: one per core */
+    /* Every evaluation runs on all n_threads, even when other processes take their cores or there are fewer
+     * cores: for tests and measurements. Otherwise it runs on fewer while cores are taken, which is faster
+     * then. The results are the same bits. */
+    bool exact_threads;
 } bn_session_options;
 
 typedef enum bn_logits {
@@ -257,6 +261,7 @@ BN_MUST_CHECK bn_status bn_session_eval_best(bn_session *session, const int32_t 
 uint32_t bn_session_position(const bn_session *session);
 uint32_t bn_session_n_ctx(const bn_session *session);
 uint32_t bn_session_n_batch(const bn_session *session);
+/* Threads that evaluations run on at most; fewer than asked for when the system refused some. */
 uint32_t bn_session_n_threads(const bn_session *session);
 /* Shortens the timeline to its first n_tokens; 0 starts afresh. */
 BN_MUST_CHECK bn_status bn_session_truncate(bn_session *session, uint32_t n_tokens, bn_error *err);

@@ -25,7 +25,7 @@ static const struct rule RULES[] = {
                         "bn_screen_*"},
     {BN_CLASS_NORM, "*rmsnorm* *rms_norm* *layernorm* *layer_norm* RmsNorm LayerNorm "
                     "*relu* *silu* *gelu* Activation *residual* Residual* bn_add_* bn_exp_* expf*"},
-    {BN_CLASS_SYNC, "*GOMP_* *gomp_* *[libgomp* *barrier* Barrier* Team bn_team_* *pthread_* *futex* "
+    {BN_CLASS_SYNC, "*GOMP_* *gomp_* *[libgomp* *barrier* Barrier* Team bn_team_* team_wait* spin_until* *pthread_* *futex* "
                     "*mutex* *lll_lock* *clone clone3 *sem_wait* *sem_post* *cond_wait* start_thread"},
     {BN_CLASS_MEMORY,
      "*memcpy* *memmove* *memset* *mempcpy* *memcmp* *malloc* *calloc* *realloc* free cfree _int_free* "

@@ -374,7 +374,7 @@ bn_status bn_forward(struct bn_session *s, const int32_t *tokens, size_t n, size
     s->run.bad_row = false;
     bn_prof_begin_pass(s->prof, s->position, (uint32_t)n, (uint32_t)(n - head_at));
     s->run.team = bn_prof_start_brick(s->prof, BN_BRICK_TEAM);
-    bn_team_run(s->n_threads, run, s);
+    bn_team_run(s->team, run, s);
     bn_prof_stop_brick(s->run.team, 0);
     bn_prof_end_pass(s->prof);
     if (s->run.bad_row) {

@@ -126,7 +126,7 @@ static inline void stage_end(const struct pass *p, struct bn_brick_timer timer, 
 static inline void meet(const struct pass *p)
 {
     struct bn_brick_timer timer = brick_begin(p, BN_BRICK_BARRIER_WAIT);
-    bn_team_barrier(&p->s->team, p->n_threads);
+    bn_team_barrier(p->s->team, p->n_threads);
     brick_end(timer, 0);
 }
 

@@ -84,11 +84,11 @@ static uint32_t choose(uint32_t wanted, uint32_t fallback, uint32_t most)
     return n < most ? n : most;
 }
 
-/* Starts the threads, so that the first evaluation need not, and takes down how many there really are. */
-static void muster(void *arg, unsigned thread, unsigned n_threads)
+/* More threads than cores only wait for each other. */
+static uint32_t choose_threads(const bn_session_options *options)
 {
-    struct bn_session *s = arg;
-    if (thread == 0) s->n_threads = n_threads;
+    uint32_t cores = bn_team_cores();
+    return choose(options->n_threads, cores, options->exact_threads ? MAX_THREADS : cores);
 }
 
 bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_session_options *options,
@@ -108,13 +108,15 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
     s->model = model;
     s->n_ctx = choose(options->n_ctx, choose(model->hp.n_ctx, 1, DEFAULT_CTX), model->hp.n_ctx);
     s->n_batch = choose(choose(options->n_batch, DEFAULT_BATCH, MAX_BATCH), 1, s->n_ctx);
-    s->n_threads = choose(options->n_threads, bn_team_cores(), MAX_THREADS);
-    if (!take_all(s)) {
+    s->n_threads = choose_threads(options);
+    s->team = take_all(s) ? bn_team_open(s->n_threads, options->exact_threads) : NULL;
+    if (s->team == NULL) {
         bn_fail(err, BN_ERR_NOMEM, "no memory for a context of %u tokens", s->n_ctx);
         bn_session_close(s);
         return BN_ERR_NOMEM;
     }
-    bn_team_run(s->n_threads, muster, s);
+    s->n_threads = bn_team_size(s->team); /* the system may refuse some */
+    s->is_exact = options->exact_threads;
     bn_tick_clock_open(&s->counters[0].clock);
     bn_rope_table(s->rope_cos, s->rope_sin, s->n_ctx, &model->hp, model->rope_factors);
     *out = s;
@@ -124,6 +126,7 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
 void bn_session_close(bn_session *s)
 {
     if (s == NULL) return;
+    bn_team_close(s->team);
     bn_free(s->k_cache);
     bn_free(s->v_cache);
     bn_free(s->arena);
@@ -245,6 +248,7 @@ bn_status bn_session_set_profile(bn_session *s, bn_prof *prof, bn_error *err)
                        s->n_threads);
     if (prof != NULL) prof->kernel_names = s->model->kernels->name;
     s->prof = prof;
+    bn_team_set_exact(s->team, s->is_exact || prof != NULL); /* a profile has every thread in every pass */
     return BN_OK;
 }
 

@@ -50,7 +50,8 @@ struct bn_session {
     bn_trace_fn trace;
     void *trace_user;
 
-    struct bn_team team;
+    struct bn_team *team;
+    bool is_exact; /* as asked for; while there is a profile the team is in any case */
 
     /* The evaluation in flight, read by all threads. */
     struct {

@@ -42,19 +42,24 @@ uint64_t bn_bandwidth_probe(size_t n_bytes, unsigned n_threads, uint64_t budget_
     size_t passes = n_bytes < TURN_BYTES ? TURN_BYTES / n_bytes : 1;
     struct probe probe = {bn_peak_of(bn_kernels_find("auto"))->read, data, n_bytes, passes,
                           bn_alloc(n_threads, SUM_GAP * sizeof(uint64_t))};
+    struct bn_team *team = bn_team_open(n_threads, true);
     uint64_t best = 0, start = bn_clock_ns(), now = start;
-    if (data != NULL && probe.sums != NULL) {
+    if (data != NULL && probe.sums != NULL && team != NULL) {
         memset(data, 1, n_bytes); /* every page is there */
-        bn_team_run(n_threads, read_share, &probe);
+        bn_team_run(team, read_share, &probe);
         for (unsigned turn = 0; turn < 3 || now - start < budget_ns; turn++) {
             uint64_t before = bn_clock_ns();
             /* Every other turn one thread alone: two that share a core wait for each other. */
-            bn_team_run(turn % 2 == 0 ? n_threads : 1, read_share, &probe);
+            if (turn % 2 == 0)
+                bn_team_run(team, read_share, &probe);
+            else
+                read_share(&probe, 0, 1);
             now = bn_clock_ns();
             double rate = (double)(n_bytes * passes) * 1e9 / (double)(now > before ? now - before : 1);
             if (rate > (double)best) best = (uint64_t)rate;
         }
     }
+    bn_team_close(team);
     bn_free(data);
     bn_free(probe.sums);
     return best;

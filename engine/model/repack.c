@@ -59,7 +59,7 @@ static bn_status pack_ternary(struct bn_model *m, const bn_model_options *option
         lin->packed.codes = codes;
         codes += lin->w.rows * lin->packed.row_bytes;
     }
-    bn_team_run(bn_team_cores(), pack_share, m);
+    bn_team_once(bn_team_cores(), pack_share, m);
     return BN_OK;
 }
 
@@ -125,7 +125,7 @@ static bn_status make_screen(struct bn_model *m, bn_error *err)
     } else {
         bn_mem_advise_huge(q, m->head.rows * m->head.k);
         m->screen = (struct bn_screen){q, norms, norms + m->head.rows, norms + 2 * m->head.rows};
-        bn_team_run(n_threads, screen_share, &job);
+        bn_team_once(n_threads, screen_share, &job);
     }
     bn_free(job.rows);
     return status;

@@ -62,7 +62,7 @@ static size_t scan_rows(struct scan *scan, void (*row)(struct scan *, size_t))
     atomic_store(&scan->bad_at, UINT64_MAX);
     /* Threads pay from about a megabyte on. */
     unsigned n_threads = scan->tensor->n_bytes < 1u << 20 ? 1 : bn_team_cores();
-    bn_team_run(n_threads, scan_share, scan);
+    bn_team_once(n_threads, scan_share, scan);
     return (size_t)atomic_load(&scan->bad_at);
 }
 

@@ -69,8 +69,15 @@ is 'a link stays a link' 0 target readlink "$tmp/link"
 is 'and its target has the receipt' 0 '' "$bin/bn-verify-receipt" -q "$tmp/target"
 is 'a device is written to, not replaced' 0 '' run logits -p x -o /dev/null
 is 'it still is one' 0 'character special file' stat -c %F /dev/null
-OMP_THREAD_LIMIT=1 "$bin/bn-run" -q -p x -n 2 --threads 8 --receipt "$tmp/one.json" >/dev/null
+cpu=$(taskset -cp $$ | sed -E 's/.*: *([0-9]+).*/\1/')
+is 'more threads than cores are not used' 0 "$text" taskset -c "$cpu" "$bin/bn-run" -p ROMEO: -n 7 -t 8 --receipt "$tmp/one.json"
+cp "$tmp/err" "$tmp/warned"
+is 'a warning says so' 0 'bn-run: warning: 8 threads asked for, but this process may use 1 core: using 1 thread' head -n 1 "$tmp/warned"
 is 'a receipt says how many threads there were' 0 1 threads_of "$tmp/one.json"
+deny=$bin/tests/sampled/deny_perf
+if "$deny" EPERM clone3 true; then
+    is 'threads that the system refuses are done without' 0 "$text" "$deny" EPERM clone3 "$bin/bn-run" -q -p ROMEO: -n 7 -t 2
+fi
 echo '{"require": ["replay"]}' >"$tmp/policy"
 is 'a policy may demand the replay' 0 '' "$bin/bn-verify-receipt" -q --policy "$tmp/policy" --replay "$tmp/one.json"
 is 'and it is missed' 1 'FAIL  replay                required by the policy: not asked for (--replay)' \

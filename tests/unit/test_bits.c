@@ -79,7 +79,8 @@ static void digest_of(bn_model *model, const struct way *way, struct records *re
     make_tokens(ids, (uint32_t)n_vocab);
     float *logits = bn_alloc(N_TOKENS * n_vocab, sizeof *logits);
     bn_session *session = NULL;
-    bn_session_options options = {.n_threads = way->n_threads, .n_batch = way->n_batch};
+    bn_session_options options = {
+        .n_threads = way->n_threads, .exact_threads = true, .n_batch = way->n_batch};
     model->kernels = way->kernels;
     assert_int_equal(bn_session_open(&session, model, &options, &err), BN_OK);
     if (records != NULL) bn_session_set_trace(session, record_rows, records);

@@ -280,7 +280,7 @@ static void check_real(unsigned n_threads, enum bn_prof_level level)
     struct bn_graph graph;
     struct bn_schedule s;
     struct bn_codes codes = {0};
-    bn_session_options options = {.n_threads = n_threads};
+    bn_session_options options = {.n_threads = n_threads, .exact_threads = true};
     assert_int_equal(bn_model_open(&model, MODEL, NULL, NULL), BN_OK);
     assert_int_equal(bn_session_open(&session, model, &options, NULL), BN_OK);
     size_t n_vocab = bn_model_hparams(model)->n_vocab;

@@ -304,7 +304,7 @@ static void f107_two_threads_lose_nothing(void **state)
 {
     bn_prof *prof = open_prof(NULL, BN_PROF_DEFERRED, 2, N_RECORDS);
     (void)state;
-    bn_team_run(2, record_many, prof);
+    bn_team_once(2, record_many, prof);
     bn_prof_finalize(prof, bn_prof_elapsed_ns(prof));
     assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_RMS_NORM, 0).count, N_RECORDS);
     assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_RMS_NORM, 1).count, 0);
@@ -363,7 +363,7 @@ static void f109_elapsed_time_never_goes_back(void **state)
         assert_true(now >= before);
         before = now;
     }
-    bn_team_run(2, read_often, &w);
+    bn_team_once(2, read_often, &w);
     assert_false(w.failed);
     bn_prof_close(w.prof);
 }
@@ -516,7 +516,7 @@ struct run {
 
 static void open_run(struct run *run, uint32_t n_threads)
 {
-    bn_session_options options = {.n_ctx = 32, .n_batch = 8, .n_threads = n_threads};
+    bn_session_options options = {.n_ctx = 32, .n_batch = 8, .n_threads = n_threads, .exact_threads = true};
     assert_int_equal(bn_model_open(&run->model, NANO, NULL, NULL), BN_OK);
     assert_int_equal(bn_session_open(&run->session, run->model, &options, NULL), BN_OK);
     run->n_vocab = bn_model_hparams(run->model)->n_vocab;

@@ -48,7 +48,7 @@ struct run {
 
 static void generate(struct run *run, const bn_sampler_options *sampling, uint32_t n_predict)
 {
-    bn_session_options options = {.n_ctx = 64, .n_batch = 3, .n_threads = 2};
+    bn_session_options options = {.n_ctx = 64, .n_batch = 3, .n_threads = 2, .exact_threads = true};
     *run = (struct run){.gen = {.prompt = PROMPT,
                                 .n_prompt = BN_ARRAY_LEN(PROMPT),
                                 .n_predict = n_predict,

@@ -35,7 +35,7 @@ static int32_t token(size_t i, size_t n_vocab)
 /* Logits after each of N_TOKENS tokens, one token a call; n_best 0: by bn_session_eval. */
 static bn_screen_stat logits_of(bn_model *model, uint32_t n_threads, size_t n_best, float *logits)
 {
-    bn_session_options options = {.n_threads = n_threads, .n_ctx = N_TOKENS};
+    bn_session_options options = {.n_threads = n_threads, .exact_threads = true, .n_ctx = N_TOKENS};
     bn_session *session = NULL;
     size_t n_vocab = model->hp.n_vocab;
     assert_int_equal(bn_session_open(&session, model, &options, NULL), BN_OK);

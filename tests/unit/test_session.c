@@ -73,7 +73,7 @@ struct fixture {
 static int setup(void **state)
 {
     struct fixture *f = bn_alloc(1, sizeof *f);
-    bn_session_options options = {.n_ctx = 64, .n_batch = 16, .n_threads = 2};
+    bn_session_options options = {.n_ctx = 64, .n_batch = 16, .n_threads = 2, .exact_threads = true};
     assert_int_equal(bn_model_open(&f->model, MODEL, NULL, &f->err), BN_OK);
     assert_int_equal(bn_session_open(&f->session, f->model, &options, &f->err), BN_OK);
     f->logits = bn_alloc(64 * N_VOCAB, sizeof *f->logits);

@@ -46,11 +46,6 @@ bn_status bn_bench_list(const struct bn_args *args, const char *name, uint32_t m
     return *list != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
 }
 
-static void count(void *arg, unsigned thread, unsigned n_threads)
-{
-    if (thread == 0) *(unsigned *)arg = n_threads;
-}
-
 bn_status bn_bench_threads(const struct bn_args *args, uint32_t **list, size_t *n, bn_error *err)
 {
     BN_TRY(bn_bench_list(args, "threads", 1024, list, n, err));
@@ -62,9 +57,10 @@ bn_status bn_bench_threads(const struct bn_args *args, uint32_t **list, size_t *
         if (bn_team_cores() > 1) (*list)[(*n)++] = bn_team_cores();
     }
     for (size_t i = 0; i < *n; i++) {
-        unsigned got = 0;
         if ((*list)[i] == 0) return bn_fail(err, BN_ERR_ARG, "--threads: 0 threads compute nothing");
-        bn_team_run((*list)[i], count, &got);
+        struct bn_team *team = bn_team_open((*list)[i], true);
+        unsigned got = team != NULL ? bn_team_size(team) : 0;
+        bn_team_close(team);
         if (got != (*list)[i])
             return bn_fail(err, BN_ERR_UNSUPPORTED, "%u threads were asked for, %u came", (*list)[i], got);
     }

@@ -250,7 +250,7 @@ static bn_status measure(const struct job *job, struct result *r, const struct b
 {
     struct bn_noise then, now;
     bn_noise_read(&then);
-    bn_bench_time(&r->times, work, r->kernels, r->n_threads, job->min_ns);
+    BN_TRY(bn_bench_time(&r->times, work, r->kernels, r->n_threads, job->min_ns, err));
     bn_noise_read(&now);
     r->noise = bn_noise_since(&then, &now);
     return judge(job, r, err);

@@ -25,7 +25,7 @@ void bn_bench_limits_release(struct bn_bench_limits *limits)
 
 struct peak_run {
     uint64_t (*loop)(uint64_t turns);
-    struct bn_team team;
+    struct bn_team *team;
     double *rates; /* one a thread, a cache line apart */
 };
 #define RATE_GAP (BN_ALIGNMENT / sizeof(double))
@@ -34,7 +34,7 @@ struct peak_run {
 static void run_peak(void *arg, unsigned thread, unsigned n_threads)
 {
     struct peak_run *p = arg;
-    bn_team_barrier(&p->team, n_threads);
+    bn_team_barrier(p->team, n_threads);
     uint64_t start = bn_clock_ns(), done = p->loop(TURNS), ns = bn_clock_ns() - start;
     p->rates[thread * RATE_GAP] = (double)done * 1e9 / (double)(ns > 0 ? ns : 1);
 }
@@ -44,14 +44,17 @@ static double peak_rate(uint64_t (*loop)(uint64_t), unsigned n_threads, uint64_t
 {
     double best = 0;
     uint64_t start = bn_clock_ns();
-    struct peak_run run = {.loop = loop, .rates = bn_alloc(n_threads, BN_ALIGNMENT)};
-    for (unsigned i = 0; run.rates != NULL && (i < 3 || bn_clock_ns() - start < budget_ns); i++) {
+    struct peak_run run = {
+        .loop = loop, .rates = bn_alloc(n_threads, BN_ALIGNMENT), .team = bn_team_open(n_threads, true)};
+    for (unsigned i = 0;
+         run.rates != NULL && run.team != NULL && (i < 3 || bn_clock_ns() - start < budget_ns); i++) {
         double sum = 0;
-        bn_team_run(n_threads, run_peak, &run);
-        for (unsigned t = 0; t < n_threads; t++)
+        bn_team_run(run.team, run_peak, &run);
+        for (unsigned t = 0; t < bn_team_size(run.team); t++)
             sum += run.rates[t * RATE_GAP];
         if (sum > best) best = sum;
     }
+    bn_team_close(run.team);
     bn_free(run.rates);
     return best;
 }

@@ -132,6 +132,7 @@ static bn_status prepare(struct bn_bench_profile *p, bn_error *err)
     bn_session_options options = {.n_ctx = p->n_prompt + p->n_predict, .n_batch = p->n_batch};
     uint64_t state = p->seed;
     BN_TRY(bn_opt_u32(p->args, "threads", 1, 1024, &options.n_threads, err));
+    options.exact_threads = true; /* as while it is profiled */
     BN_TRY(bn_cli_open_model(&p->model, p->args, &with, err));
     BN_TRY(bn_session_open(&p->session, p->model, &options, err));
     size_t n_vocab = bn_model_hparams(p->model)->n_vocab;

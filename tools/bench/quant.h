@@ -40,7 +40,7 @@ struct bn_quant_op {
     bool sums_first; /* the scale of the tensor is part of the work */
     size_t read_bytes, written_bytes;
     struct bn_quant_data *data;
-    struct bn_team team;
+    struct bn_barrier barrier;
 };
 /* False when the format has no such operation (format NULL: activations). Makes the input, and the result
  * that is expected, with the reference kernels on one thread. */

@@ -79,9 +79,9 @@ static void call_once(struct bn_quant_op *op, unsigned thread, unsigned n_thread
     if (op->sums_first) {
         for (size_t r = from; r < to; r++)
             job->row_sums[r] = bn_quant_row_sum(job->w + r * job->k, job->k);
-        bn_team_barrier(&op->team, n_threads);
+        bn_barrier_wait(&op->barrier, n_threads);
         if (thread == 0) job->scale = bn_quant_tensor_scale(job->row_sums, job->rows, job->k);
-        bn_team_barrier(&op->team, n_threads);
+        bn_barrier_wait(&op->barrier, n_threads);
     }
     for (size_t r = from; r < to; r++)
         op->row(job, r);
@@ -104,7 +104,7 @@ static void run_reference(struct bn_quant_op *op)
 {
     op->job.kernels = &bn_kernels_ref;
     memset(op->data->out, POISON, op->written_bytes);
-    bn_team_run(1, run_once, op);
+    run_once(op, 0, 1);
 }
 
 static void choose(struct bn_quant_op *op, const struct bn_quant_format *f)
@@ -188,6 +188,6 @@ const char *bn_quant_wrong(char why[160], struct bn_quant_op *op, const struct b
 {
     op->job.kernels = kernels;
     memset(op->data->out, POISON, op->written_bytes);
-    bn_team_run(n_threads, run_once, op);
+    bn_team_once(n_threads, run_once, op);
     return bn_quant_differs(why, op);
 }

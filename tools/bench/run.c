@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "base/team.h"
 #include "measure/bandwidth.h"
 #include "tools/cli/number.h"
 #include "tools/cli/print_json.h"
@@ -191,6 +192,7 @@ static bn_status open_session(struct bn_bench_plan *plan, struct bn_bench_place 
     uint32_t decode = largest(plan->decodes, plan->n_decodes) + 1; /* behind a prompt of one token */
     bn_session_options options = {.n_batch = place->n_batch, .n_threads = place->n_threads};
     options.n_ctx = place->depth + (prompt > decode ? prompt : decode);
+    options.exact_threads = options.n_threads > bn_team_cores(); /* what was asked for is measured */
     BN_TRY(bn_session_open(&place->session, plan->model, &options, err));
     if (plan->token_bytes == 0) BN_TRY(bn_bench_learn_bytes(plan, place->session, err));
     if (place->depth == 0) return BN_OK;

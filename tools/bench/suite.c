@@ -172,7 +172,7 @@ bn_status bn_suite_put_samples(struct bn_suite *s, struct bn_suite_row *row, uin
 bn_status bn_suite_time(struct bn_suite *s, struct bn_suite_row *row, const struct bn_bench_body *body,
                         bn_json *r, bn_error *err)
 {
-    bn_bench_time_body(&s->times, body, row->n_threads, s->min_ns);
+    BN_TRY(bn_bench_time_body(&s->times, body, row->n_threads, s->min_ns, err));
     return bn_suite_put_samples(s, row, s->times.calls, s->times.ns, s->times.n, r, err);
 }
 

@@ -295,7 +295,7 @@ static void call_afresh(const struct bn_bench_work *work, const struct bn_kernel
         memcpy(work->out, work->start, work->out_bytes);
     else
         memset(work->out, 0xFF, work->out_bytes);
-    bn_team_run(n_threads, run_once, &call);
+    bn_team_once(n_threads, run_once, &call);
 }
 
 bn_status bn_bench_expect(struct bn_bench_work *work, unsigned n_threads, bn_error *err)

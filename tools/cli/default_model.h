@@ -23,6 +23,9 @@ BN_MUST_CHECK bn_status bn_cli_open_model(bn_model **out, const struct bn_args *
  * BN_ERR_NOT_FOUND when it is a reference, and not here; a path that leads nowhere is given as it is. */
 BN_MUST_CHECK bn_status bn_cli_model_path(char **path, const char *text, bn_error *err);
 
+/* A warning when the session has fewer threads than the asked-for number (0: none was asked for). */
+void bn_cli_warn_threads(const bn_session *session, uint32_t asked);
+
 /* What was opened, for messages and receipts: --model as it was given, or BN_DEFAULT_MODEL_NAME. */
 const char *bn_cli_model_name(const struct bn_args *args);
 

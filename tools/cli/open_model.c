@@ -10,8 +10,10 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/team.h"
 #include "hub/cache.h"
 #include "hub/reference.h"
+#include "tools/cli/report.h"
 
 const char *bn_cli_model_name(const struct bn_args *args)
 {
@@ -66,4 +68,17 @@ bn_status bn_cli_open_model(bn_model **out, const struct bn_args *args, const bn
     if (status == BN_ERR_NOT_FOUND)
         bn_error_hint(err, "leave --model out to use the model that the program carries");
     return status;
+}
+
+void bn_cli_warn_threads(const bn_session *session, uint32_t asked)
+{
+    unsigned got = bn_session_n_threads(session), cores = bn_team_cores();
+    const char *threads = got == 1 ? "thread" : "threads";
+    if (asked <= got) return;
+    if (got == cores)
+        bn_report_warning("%u threads asked for, but this process may use %u %s: using %u %s", asked, cores,
+                          cores == 1 ? "core" : "cores", got, threads);
+    else
+        bn_report_warning("%u threads asked for, but the system allows %u: using %u %s", asked, got, got,
+                          threads);
 }

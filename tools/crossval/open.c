@@ -116,6 +116,7 @@ static bn_status open_session(struct bn_crossval *x, bn_error *err)
     options.n_ctx = (uint32_t)x->n_prompt + x->n_decode;
     BN_TRY(bn_session_open(&x->session, x->model, &options, err));
     x->n_threads = bn_session_n_threads(x->session);
+    bn_cli_warn_threads(x->session, options.n_threads);
     return BN_OK;
 }
 

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/team.h"
+#include "infer/session.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
@@ -152,13 +153,14 @@ static bn_status open_engine(struct bn_work *w, bn_error *err)
     BN_TRY(bn_tokenize(tok, w->asked->prompt, strlen(w->asked->prompt), BN_TOKENIZE_BOS, &w->prompt,
                        &w->n_prompt, err));
     bn_session_options options = {.n_ctx = (uint32_t)w->n_prompt + w->asked->n_predict,
-                                  .n_threads = w->asked->n_threads};
+                                  .n_threads = w->asked->n_threads,
+                                  .exact_threads = true};
     BN_TRY(bn_session_open(&w->session, w->model, &options, err));
     w->n_threads = bn_session_n_threads(w->session);
     w->tids = bn_alloc(w->n_threads, sizeof *w->tids);
     w->runs = bn_alloc(w->asked->runs, sizeof *w->runs);
     if (w->tids == NULL || w->runs == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
-    bn_team_run(w->n_threads, begin_thread, w);
+    bn_team_run(w->session->team, begin_thread, w);
     return BN_OK;
 }
 

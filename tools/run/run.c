@@ -21,7 +21,10 @@ bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, 
     BN_TRY(bn_opt_u32(args, "batch", 1, 4096, &options.n_batch, err));
     BN_TRY(bn_cli_open_model(&engine->model, args, &with, err));
     bn_status status = bn_session_open(&engine->session, engine->model, &options, err);
-    if (status != BN_OK) bn_run_close(engine);
+    if (status != BN_OK)
+        bn_run_close(engine);
+    else
+        bn_cli_warn_threads(engine->session, options.n_threads);
     engine->load_ns = bn_clock_ns() - start;
     return status;
 }
