@@ -16,8 +16,7 @@
 #define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
 #define N_VOCAB 2048u
 
-/* ---- every allocation of the process is counted while watched is set: ours, OpenMP's, libcrypto's
- * -------------- */
+/* ---- every allocation of the process is counted while watched is set: ours and those of libraries ---- */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CAN_WATCH 0
