@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Counting what kernels do, where they are called. Each thread has its own counters, so that counting costs
- * no synchronisation; only the first thread reads the clock, and it counts the calls.
+ * no synchronisation; only the first thread reads the clock.
  */
 #ifndef BN_PROFILE_COUNTERS_H
 #define BN_PROFILE_COUNTERS_H
@@ -32,15 +32,14 @@ static inline void bn_counters_end(struct bn_counters *counters, unsigned thread
                                    uint64_t bytes, uint64_t ops)
 {
     struct bn_counter *c = &counters->kernel[kernel];
-    if (thread == 0) {
-        c->calls++;
-        c->ticks += bn_ticks(&counters->clock) - counters->since;
-    }
+    if (thread == 0) c->ticks += bn_ticks(&counters->clock) - counters->since;
+    c->calls++;
     c->bytes += bytes;
     c->ops += ops;
 }
 
-/* The sum over threads. */
+/* The sum over threads; of calls the largest, since all threads take part in one operation, and a thread
+ * whose share is empty may leave it out. */
 struct bn_counter bn_counters_sum(const struct bn_counters *counters, unsigned n_threads,
                                   enum bn_kernel kernel);
 

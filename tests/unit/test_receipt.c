@@ -283,6 +283,28 @@ static void a_receipt_says_what_ran(void **state)
     release(&run);
 }
 
+/* A thread whose share of the heads is empty counts no call; the kernel ran all the same. */
+static void more_threads_than_heads_give_a_receipt(void **state)
+{
+    (void)state;
+    bn_session_options options = {.n_ctx = 64, .n_threads = 9};
+    struct run run = {.gen = {.prompt = PROMPT,
+                              .n_prompt = 1,
+                              .n_predict = 2,
+                              .sampling = BN_SAMPLER_OPTIONS_INIT,
+                              .want_chain = true}};
+    struct bn_receipt receipt;
+    assert_int_equal(bn_session_open(&run.session, model, &options, NULL), BN_OK);
+    assert_int_equal(bn_generate(run.session, bn_model_tokenizer(model), &run.gen, NULL), BN_OK);
+    run.in = (struct bn_receipt_input){.model = model, .session = run.session, .generation = &run.gen};
+    bn_json *statement = build(&run);
+    open_text(&receipt, statement);
+    assert_true(verifies(&receipt));
+    bn_receipt_release(&receipt);
+    bn_json_free(statement);
+    release(&run);
+}
+
 static void without_evidence_there_is_no_receipt(void **state)
 {
     (void)state;
@@ -752,6 +774,7 @@ int main(void)
         cmocka_unit_test(a_receipt_has_the_fields_of_the_schema),
         cmocka_unit_test(every_field_is_documented),
         cmocka_unit_test(a_receipt_says_what_ran),
+        cmocka_unit_test(more_threads_than_heads_give_a_receipt),
         cmocka_unit_test(without_evidence_there_is_no_receipt),
         cmocka_unit_test(short_memory_gives_no_receipt),
         cmocka_unit_test(replay_sees_any_difference),
