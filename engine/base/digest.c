@@ -384,12 +384,16 @@ bn_status bn_key_id(const struct bn_key *key, char id[17], bn_error *err)
 bn_status bn_sign(const struct bn_key *key, const void *bytes, size_t n, unsigned char signature[64],
                   bn_error *err)
 {
+    unsigned char raw[KEY_BYTES];
+    size_t n_signature = 64, n_raw = sizeof raw;
+    bool is_private = EVP_PKEY_get_raw_private_key(key->pkey, raw, &n_raw) == 1;
+    explicit_bzero(raw, sizeof raw);
+    if (!is_private) return bn_fail(err, BN_ERR_ARG, "cannot sign with a public key");
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    size_t n_signature = 64;
     bool ok = ctx != NULL && EVP_DigestSignInit(ctx, NULL, NULL, NULL, key->pkey) == 1 &&
               EVP_DigestSign(ctx, signature, &n_signature, bytes, n) == 1 && n_signature == 64;
     EVP_MD_CTX_free(ctx);
-    return ok ? BN_OK : bn_fail(err, BN_ERR_ARG, "cannot sign with this key");
+    return ok ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory: libcrypto cannot sign");
 }
 
 bn_status bn_verify(const struct bn_key *key, const void *bytes, size_t n, const unsigned char *signature,

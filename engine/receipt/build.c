@@ -27,13 +27,6 @@ struct build {
     bn_error *err;
 };
 
-static const char *base_name(const char *path)
-{
-    if (strncmp(path, "hf:", 3) == 0) return path; /* a name of the hub, not of a folder here */
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
-}
-
 static void put_count(bn_json *object, const char *name, uint64_t value)
 {
     if (value == 0)
@@ -123,15 +116,13 @@ static void put_model(struct build *b, bn_json *predicate)
 {
     const struct bn_model *m = b->model;
     const bn_hparams *hp = &m->hp;
-    const struct bn_gguf_tensor *first = bn_gguf_find_tensor(&m->gguf, "blk.0.attn_q.weight");
-    const struct bn_type_info *type = first == NULL ? NULL : bn_type_info(first->type);
     const char *name = b->in->model_name;
     bn_json *model = bn_json_put_object(predicate, "model");
-    bn_json_put_string(model, "path", name == NULL || b->in->show_path ? name : base_name(name));
+    bn_json_put_string(model, "path", name == NULL || b->in->show_path ? name : bn_receipt_base_name(name));
     bn_json_put_string(model, "sha256", b->model_sha256);
     bn_json_put_u64(model, "bytes", m->n_bytes);
     bn_json_put_string(model, "arch", hp->arch);
-    bn_json_put_string(model, "quantization", type == NULL ? NULL : type->name);
+    bn_json_put_string(model, "quantization", bn_receipt_quantization(m));
     bn_json_put_u64(model, "n_vocab", hp->n_vocab);
     bn_json_put_u64(model, "n_ctx", hp->n_ctx);
     bn_json_put_u64(model, "n_embd", hp->n_embd);
@@ -182,7 +173,7 @@ static void put_program(struct build *b, bn_json *resolved)
     char path[4096], hex[BN_SHA256_HEX];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
     path[n > 0 ? n : 0] = '\0';
-    bn_json_put_string(program, "name", n > 0 ? base_name(path) : NULL);
+    bn_json_put_string(program, "name", n > 0 ? bn_receipt_base_name(path) : NULL);
     bn_json_put_string(program, "version", bn_version());
     if (bn_sha256_file("/proc/self/exe", hex, NULL) == BN_OK)
         bn_json_put_string(program, "sha256", hex);
@@ -356,7 +347,8 @@ bn_status bn_receipt_build(bn_json **statement, const struct bn_receipt_input *i
     bn_json *root = bn_json_new_object();
     bn_json_put_string(root, "_type", BN_RECEIPT_STATEMENT_TYPE);
     bn_json *subjects = bn_json_put_array(root, "subject");
-    put_subject(subjects, input->model_name == NULL ? "model" : base_name(input->model_name), b.model_sha256);
+    put_subject(subjects, input->model_name == NULL ? "model" : bn_receipt_base_name(input->model_name),
+                b.model_sha256);
     put_subject(subjects, "tokens", b.ids_sha256);
     bn_json_put_string(root, "predicateType", BN_RECEIPT_PREDICATE_TYPE);
     bn_status status = put_predicate(&b, root);

@@ -35,67 +35,71 @@ void bn_check_self_digest(const struct bn_rules_input *in, struct bn_rule_result
     const bn_json *member = bn_json_get(in->receipt->statement, "receipt_sha256");
     if (in->receipt->statement == NULL) {
         bn_rule_skip(out, "a bare predicate carries no digest of itself");
-    } else if (member == NULL && in->receipt->form == BN_RECEIPT_ENVELOPE) {
+        return;
+    }
+    if (member == NULL && in->receipt->form == BN_RECEIPT_ENVELOPE) {
         bn_rule_skip(out, "left to the signature");
-    } else if (!bn_json_string(member, &claimed)) {
+        return;
+    }
+    if (!bn_json_string(member, &claimed)) {
         bn_rule_fail(out, "receipt_sha256 is missing");
-    } else if (bn_receipt_self_digest(in->receipt->statement, hex, NULL) != BN_OK) {
-        bn_rule_fail(out, "the digest could not be computed");
-    } else if (strcmp(hex, claimed) != 0) {
-        bn_rule_fail(out, "the content has sha256 %.16s..., receipt_sha256 says otherwise: it was edited",
-                     hex);
-    } else {
+        return;
+    }
+    bn_status status = bn_receipt_self_digest(in->receipt->statement, hex, NULL);
+    if (status != BN_OK)
+        bn_rule_error(out, status);
+    else if (strcmp(hex, claimed) != 0)
+        bn_rule_fail(out, "the content has sha256 %.16s..., receipt_sha256 is different: it was edited", hex);
+    else
         bn_rule_pass(out, "%.16s...", hex);
-    }
 }
 
-/* The digest of the subject with this name, NULL when there is none. */
-static const char *subject_digest(const bn_json *subjects, const char *name)
+/* A subject that is a name and one sha256, and nothing else: another digest or a URI would be about another
+ * thing, which stores of attestations then find under this receipt. */
+static bool read_subject(const bn_json *subject, const char **name, const char **digest)
 {
-    for (const bn_json *s = bn_json_first(subjects); s != NULL; s = bn_json_next(s)) {
-        const char *text = NULL, *digest = NULL;
-        if (bn_json_string(bn_json_get(s, "name"), &text) && strcmp(text, name) == 0 &&
-            bn_json_string(bn_json_path(s, "digest.sha256"), &digest))
-            return digest;
-    }
-    return NULL;
+    const bn_json *digests = bn_json_get(subject, "digest");
+    return bn_json_size(subject) == 2 && bn_json_string(bn_json_get(subject, "name"), name) &&
+           bn_json_kind(digests) == BN_JSON_OBJECT && bn_json_size(digests) == 1 &&
+           bn_json_string(bn_json_get(digests, "sha256"), digest) && bn_rule_is_digest(*digest);
 }
 
-static bool has_subject_digest(const bn_json *subjects, const char *wanted)
+/* The name that the model's subject must have. */
+static const char *model_name(const struct bn_rules_input *in)
 {
-    for (const bn_json *s = bn_json_first(subjects); s != NULL; s = bn_json_next(s)) {
-        const char *digest = NULL;
-        if (bn_json_string(bn_json_path(s, "digest.sha256"), &digest) && strcmp(digest, wanted) == 0)
-            return true;
-    }
-    return false;
+    const char *path = NULL;
+    return bn_json_string(bn_json_path(in->receipt->predicate, "model.path"), &path)
+               ? bn_receipt_base_name(path)
+               : "model";
 }
 
 void bn_check_subject(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
-    const char *model = NULL, *ids = NULL, *tokens;
+    const char *model = NULL, *ids = NULL, *names[2] = {NULL}, *digests[2] = {NULL};
     const bn_json *subjects = bn_json_get(in->receipt->statement, "subject");
+    char quoted[80];
     if (in->receipt->statement == NULL) {
         bn_rule_skip(out, "a bare predicate has no subject");
         return;
     }
-    if (bn_json_kind(subjects) != BN_JSON_ARRAY || bn_json_size(subjects) == 0) {
-        bn_rule_fail(out, "subject is empty");
+    if (bn_json_kind(subjects) != BN_JSON_ARRAY || bn_json_size(subjects) != 2) {
+        bn_rule_fail(out, "%zu subjects instead of two, the model and the tokens", bn_json_size(subjects));
         return;
     }
-    for (const bn_json *s = bn_json_first(subjects); s != NULL; s = bn_json_next(s)) {
-        const char *digest = NULL;
-        if (bn_json_string(bn_json_path(s, "digest.sha256"), &digest) && bn_rule_is_digest(digest)) continue;
-        bn_rule_fail(out, "a subject without a sha256 of 64 hexadecimal digits in lower case");
-        return;
-    }
+    for (size_t i = 0; i < 2; i++)
+        if (!read_subject(bn_json_at(subjects, i), &names[i], &digests[i])) {
+            bn_rule_fail(out, "subject %zu is not a name and one sha256 in lower case", i);
+            return;
+        }
     if (!bn_rule_digest(in, "model.sha256", &model, out)) return;
     if (!bn_rule_digest(in, "result.ids_sha256", &ids, out)) return;
-    tokens = subject_digest(subjects, "tokens");
-    if (tokens == NULL || strcmp(tokens, ids) != 0)
-        bn_rule_fail(out, "the subject \"tokens\" is not result.ids_sha256");
-    else if (!has_subject_digest(subjects, model))
-        bn_rule_fail(out, "no subject is model.sha256");
+    if (strcmp(digests[0], model) != 0)
+        bn_rule_fail(out, "the digest of subject 0 is not model.sha256");
+    else if (strcmp(names[0], model_name(in)) != 0)
+        bn_rule_fail(out, "subject 0 is \"%s\", model.path gives another name",
+                     bn_rule_quote(quoted, names[0]));
+    else if (strcmp(names[1], "tokens") != 0 || strcmp(digests[1], ids) != 0)
+        bn_rule_fail(out, "subject 1 is not \"tokens\" with the digest result.ids_sha256");
     else
         bn_rule_pass(out, "model %.16s..., tokens %.16s...", model, ids);
 }
@@ -110,15 +114,19 @@ static bool list_matches(const struct bn_rules_input *in, const char *path, cons
     if (!bn_rule_list(in, path, &list, n, out)) return false;
     int32_t *ids = bn_alloc(*n, sizeof *ids);
     bool ok = ids != NULL;
-    if (!ok) bn_rule_fail(out, "out of memory");
+    if (!ok) bn_rule_error(out, BN_ERR_NOMEM);
     for (size_t i = 0; i < *n && ok; i++) {
         ok = list[i] <= INT32_MAX;
         ids[i] = (int32_t)(ok ? list[i] : 0);
-        if (!ok) bn_rule_fail(out, "%s has an id that is no token", path);
+        if (!ok)
+            bn_rule_fail(out, "%s has the id %llu, which is not a token", path, (unsigned long long)list[i]);
     }
     ok = ok && bn_rule_digest(in, digest_path, &digest, out);
-    if (ok && (bn_receipt_ids_digest(ids, *n, hex, NULL) != BN_OK || strcmp(hex, digest) != 0)) {
-        bn_rule_fail(out, "%s does not have the digest that %s says", path, digest_path);
+    bn_status status = ok ? bn_receipt_ids_digest(ids, *n, hex, NULL) : BN_OK;
+    if (status != BN_OK) bn_rule_error(out, status);
+    ok = ok && status == BN_OK;
+    if (ok && strcmp(hex, digest) != 0) {
+        bn_rule_fail(out, "the digest of %s is not %s", path, digest_path);
         ok = false;
     }
     bn_free(ids);
@@ -145,8 +153,13 @@ void bn_check_text_digests(const struct bn_rules_input *in, struct bn_rule_resul
         if (bn_json_path(in->receipt->predicate, PAIRS[i][0]) == NULL) continue;
         if (!bn_rule_text(in, PAIRS[i][0], &text, out) || !bn_rule_digest(in, PAIRS[i][1], &digest, out))
             return;
-        if (bn_sha256_hex(text, strlen(text), hex, NULL) != BN_OK || strcmp(hex, digest) != 0) {
-            bn_rule_fail(out, "%s does not have the digest that %s says", PAIRS[i][0], PAIRS[i][1]);
+        bn_status status = bn_sha256_hex(text, strlen(text), hex, NULL);
+        if (status != BN_OK) {
+            bn_rule_error(out, status);
+            return;
+        }
+        if (strcmp(hex, digest) != 0) {
+            bn_rule_fail(out, "the digest of %s is not %s", PAIRS[i][0], PAIRS[i][1]);
             return;
         }
         n++;
@@ -166,18 +179,19 @@ void bn_check_model(const struct bn_rules_input *in, struct bn_rule_result *out)
     else if (!bn_rule_digest(in, "model.sha256", &claimed, out))
         return;
     if (in->model_sha256 == NULL)
-        bn_rule_skip(out, "no model to hold it against (--model FILE)");
+        bn_rule_skip(out, "there is no model to compare with (--model FILE)");
     else if (strcmp(in->model_sha256, claimed) == 0)
-        bn_rule_pass(out, "%s",
-                     in->model_is_default ? "the model that this program carries" : "the model given");
+        bn_rule_pass(out, "%s", in->model_is_default ? "the built-in model" : "the model given");
     else if (in->model_is_default)
-        bn_rule_skip(out, "not the model that this program carries (--model FILE)");
+        bn_rule_skip(out, "not the built-in model (--model FILE)");
     else
         bn_rule_fail(out, "the model given has sha256 %.16s..., the receipt's is %.16s...", in->model_sha256,
                      claimed);
 }
 
 /* ---- schema and time ---- */
+
+#define FIRST_UTC 1767225600 /* 2026-01-01: the format is younger */
 
 void bn_check_form(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
@@ -242,7 +256,7 @@ static bool read_time(const struct bn_rules_input *in, int64_t *utc, struct bn_r
     char quoted[80];
     if (!bn_rule_text(in, "timestamp", &text, out)) return false;
     if (parse_time(text, utc)) return true;
-    bn_rule_fail(out, "\"%s\" is no RFC 3339 time", bn_rule_quote(quoted, text));
+    bn_rule_fail(out, "\"%s\" is not an RFC 3339 time", bn_rule_quote(quoted, text));
     return false;
 }
 
@@ -253,7 +267,9 @@ void bn_check_timestamp(const struct bn_rules_input *in, struct bn_rule_result *
     if (!read_time(in, &utc, out)) return;
     bn_clock_format(utc, text);
     if (utc > in->now_utc + (int64_t)in->policy->clock_skew_s)
-        bn_rule_fail(out, "%s lies %lld s in the future", text, (long long)(utc - in->now_utc));
+        bn_rule_fail(out, "%s is %lld s in the future", text, (long long)(utc - in->now_utc));
+    else if (in->receipt->statement != NULL && utc < FIRST_UTC)
+        bn_rule_fail(out, "%s is before the first receipt of this kind", text);
     else
         bn_rule_pass(out, "%s, as the signer claims", text);
 }
@@ -294,7 +310,7 @@ void bn_check_request_fields(const struct bn_rules_input *in, struct bn_rule_res
         while (i < BN_ARRAY_LEN(FIELDS) && strcmp(bn_json_name(m), FIELDS[i]) != 0)
             i++;
         if (i < BN_ARRAY_LEN(FIELDS)) continue;
-        bn_rule_fail(out, "request.%s is nothing that this program knows",
+        bn_rule_fail(out, "request.%s is not a field that this program knows",
                      bn_rule_quote(quoted, bn_json_name(m)));
         return;
     }

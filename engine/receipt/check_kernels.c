@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Rules about the names of kernels and the way of computing. Names prove nothing by themselves; for receipts
- * of other tools they are all there is. For our own, check_work.c holds the numbers behind the names.
+ * of other tools they are all there is. For receipts of this toolchain, check_work.c checks their numbers
+ * too.
  */
 #include <stdio.h>
 #include <strings.h>
@@ -58,7 +59,7 @@ static bool is_quantized(const char *name)
 
 /* ---- walking the list ---- */
 
-/* The next kernel's name behind *at (NULL: the first), false at the end. Elements that are no text are
+/* The next kernel's name after *at (NULL: the first), false at the end. Elements that are no text are
  * skipped: the rule kernels-present speaks of them. */
 static bool next_name(const struct bn_rules_input *in, const bn_json **at, const char **name)
 {
@@ -70,7 +71,37 @@ static bool next_name(const struct bn_rules_input *in, const bn_json **at, const
     return *at != NULL;
 }
 
-/* The first kernel of a class, NULL when there is none. */
+/* Is this kernel in the table that the receipt claims? The kernels of other tools are not known here, and
+ * their names are taken as they are. */
+static bool is_known(const struct bn_rules_input *in, const char *name)
+{
+    const char *isa = "";
+    if (in->receipt->statement == NULL) return true;
+    (void)bn_json_string(bn_json_path(in->receipt->predicate, "resolved.isa"), &isa);
+    return bn_kernels_set_has(isa, name);
+}
+
+/* The first kernel that is not in the table, NULL when all are. */
+static const char *find_unknown(const struct bn_rules_input *in)
+{
+    const bn_json *at = NULL;
+    const char *name = NULL;
+    while (next_name(in, &at, &name))
+        if (!is_known(in, name)) return name;
+    return NULL;
+}
+
+/* The first known kernel of a class, NULL when there is none. */
+static const char *find_real(const struct bn_rules_input *in, bool (*is)(const char *))
+{
+    const bn_json *at = NULL;
+    const char *name = NULL;
+    while (next_name(in, &at, &name))
+        if (is(name) && is_known(in, name)) return name;
+    return NULL;
+}
+
+/* The first kernel of a class by its name alone, NULL when there is none. */
 static const char *find_kernel(const struct bn_rules_input *in, bool (*is)(const char *))
 {
     const bn_json *at = NULL;
@@ -112,8 +143,11 @@ void bn_check_backend(const struct bn_rules_input *in, struct bn_rule_result *ou
     static const char *const KNOWN[] = {"cpu", "cuda", "gpu", "metal"};
     const char *backend = NULL;
     char quoted[80];
-    if (bn_rule_claim(in, "backend", out) == NULL) return;
     if (!bn_rule_text(in, "backend", &backend, out)) return;
+    if (in->receipt->statement != NULL && strcmp(backend, "cpu") != 0) {
+        bn_rule_fail(out, "\"%s\": this toolchain computes on the CPU only", bn_rule_quote(quoted, backend));
+        return;
+    }
     for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN); i++)
         if (strcmp(backend, KNOWN[i]) == 0) {
             bn_rule_pass(out, "%s", backend);
@@ -129,7 +163,7 @@ void bn_check_backend_summary(const struct bn_rules_input *in, struct bn_rule_re
     if (summary == NULL)
         bn_rule_skip(out, "backend_summary is not claimed");
     else if (!bn_json_string(summary, &text))
-        bn_rule_fail(out, "backend_summary is no text");
+        bn_rule_fail(out, "backend_summary is not a text");
     else if (text[0] != '\0' && strstr(text, "selected=") == NULL)
         bn_rule_fail(out, "backend_summary does not say what was selected");
     else
@@ -143,12 +177,12 @@ void bn_check_kernels_present(const struct bn_rules_input *in, struct bn_rule_re
     const bn_json *list = bn_json_get(in->receipt->predicate, "kernels");
     size_t n = bn_json_size(list);
     if (bn_json_kind(list) != BN_JSON_ARRAY) {
-        bn_rule_fail(out, "kernels is no list");
+        bn_rule_fail(out, "kernels is not a list");
         return;
     }
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e))
         if (bn_json_kind(e) != BN_JSON_STRING) {
-            bn_rule_fail(out, "kernels has an element that is no text");
+            bn_rule_fail(out, "kernels has an element that is not a text");
             return;
         }
     if (n == 0)
@@ -191,15 +225,19 @@ void bn_check_kernels_count(const struct bn_rules_input *in, struct bn_rule_resu
         bn_rule_pass(out, "at most %u", MAX_KERNELS);
 }
 
-/* Our dispatcher names each kernel once. Other tools may repeat: that is told, and no fault. */
+/* Our dispatcher names each kernel once. Other tools may repeat: that is reported and passes. */
 void bn_check_kernels_repeated(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     size_t n = bn_json_size(bn_json_get(in->receipt->predicate, "kernels")), repeated = 0, i = 0;
-    const char **names = n > MAX_KERNELS ? NULL : bn_alloc(n, sizeof *names);
     const bn_json *at = NULL;
     const char *name = NULL;
+    if (n > MAX_KERNELS) {
+        bn_rule_fail(out, "%zu kernels are too many to compare", n);
+        return;
+    }
+    const char **names = bn_alloc(n, sizeof *names);
     if (names == NULL) {
-        bn_rule_fail(out, "too many to compare");
+        bn_rule_error(out, BN_ERR_NOMEM);
         return;
     }
     for (; next_name(in, &at, &name); names[i++] = name)
@@ -210,9 +248,9 @@ void bn_check_kernels_repeated(const struct bn_rules_input *in, struct bn_rule_r
             }
     bn_free(names);
     if (repeated > 0 && in->receipt->statement != NULL)
-        bn_rule_fail(out, "%zu of %zu names are there before", repeated, n);
+        bn_rule_fail(out, "%zu of %zu names are duplicates", repeated, n);
     else if (repeated > 0)
-        bn_rule_pass(out, "warning: %zu of %zu names are there before", repeated, n);
+        bn_rule_pass(out, "warning: %zu of %zu names are duplicates", repeated, n);
     else
         bn_rule_pass(out, "each name once");
 }
@@ -237,15 +275,17 @@ void bn_check_kernels_mock(const struct bn_rules_input *in, struct bn_rule_resul
     char quoted[80];
     const char *name = find_kernel(in, is_mock);
     if (name != NULL)
-        bn_rule_fail(out, "\"%s\" is no kernel of a real computation", bn_rule_quote(quoted, name));
+        bn_rule_fail(out, "\"%s\" is not a kernel of a real computation", bn_rule_quote(quoted, name));
     else
         bn_rule_pass(out, "no name says mock");
 }
 
+/* Whatever version the receipt names: a version is only a claim, and a table that is not known proves
+ * nothing.
+ */
 void bn_check_kernels_known(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
-    const bn_json *at = NULL;
-    const char *name = NULL, *version = NULL, *isa = NULL;
+    const char *version = NULL, *isa = NULL;
     char quoted[80], set[80];
     if (in->receipt->statement == NULL) {
         bn_rule_skip(out, "another tool's kernels are not known here");
@@ -253,22 +293,17 @@ void bn_check_kernels_known(const struct bn_rules_input *in, struct bn_rule_resu
     }
     if (!bn_rule_text(in, "resolved.program.version", &version, out)) return;
     if (!bn_rule_text(in, "resolved.isa", &isa, out)) return;
-    while (next_name(in, &at, &name)) {
-        if (bn_kernels_set_has(isa, name)) continue;
-        if (strcmp(version, bn_version()) != 0)
-            bn_rule_skip(out, "version %s may have kernels that %s has not", bn_rule_quote(quoted, version),
-                         bn_version());
-        else
-            bn_rule_fail(out, "the table of %s has no kernel \"%s\"", bn_rule_quote(set, isa),
-                         bn_rule_quote(quoted, name));
-        return;
-    }
-    bn_rule_pass(out, "all in the table of %s", bn_rule_quote(set, isa));
+    const char *name = find_unknown(in);
+    if (name == NULL)
+        bn_rule_pass(out, "all in the table of %s", bn_rule_quote(set, isa));
+    else
+        bn_rule_fail(out, "the table of %s in version %s has no kernel \"%s\"", bn_rule_quote(set, isa),
+                     bn_version(), bn_rule_quote(quoted, name));
 }
 
 /* ---- which kind of kernels ---- */
 
-/* An empty list is the matter of kernels-present, not of every rule behind it. */
+/* An empty list is the matter of kernels-present, not of every rule after it. */
 static bool no_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     if (bn_json_size(bn_json_get(in->receipt->predicate, "kernels")) > 0) return false;
@@ -285,10 +320,11 @@ void bn_check_gpu_kernels(const struct bn_rules_input *in, struct bn_rule_result
         bn_rule_skip(out, "no GPU is claimed, nor asked for (--require-gpu-kernels)");
         return;
     }
-    const char *name = find_kernel(in, is_gpu);
+    const char *name = find_real(in, is_gpu);
     if (name == NULL)
-        bn_rule_fail(out, "%s, and no kernel of a GPU ran",
-                     claimed ? "the backend is a GPU" : "a GPU is required");
+        bn_rule_fail(out, "%s, and no %skernel of a GPU ran",
+                     claimed ? "the backend is a GPU" : "a GPU is required",
+                     in->receipt->statement != NULL ? "known " : "");
     else
         bn_rule_pass(out, "%s", bn_rule_quote(quoted, name));
 }
@@ -301,7 +337,7 @@ void bn_check_cpu_kernels(const struct bn_rules_input *in, struct bn_rule_result
         bn_rule_skip(out, "the backend is not the CPU");
         return;
     }
-    const char *name = find_kernel(in, is_cpu_ternary);
+    const char *name = find_real(in, is_cpu_ternary);
     if (name == NULL)
         bn_rule_fail(out, "the backend is the CPU, and no ternary kernel (i2s_, t5_, tl1_, tl2_, tq2_) ran");
     else
@@ -313,22 +349,25 @@ void bn_check_quantization_claim(const struct bn_rules_input *in, struct bn_rule
     char quoted[80];
     const char *fallback = find_kernel(in, is_fallback);
     if (fallback != NULL && find_kernel(in, is_quantized) == NULL)
-        bn_rule_fail(out, "compute_path is real, but there is only \"%s\" and its like",
+        bn_rule_fail(out, "compute_path is real, but the kernels are \"%s\" and other fallbacks",
                      bn_rule_quote(quoted, fallback));
     else
-        bn_rule_pass(out, "%s",
-                     fallback == NULL ? "no fallback kernel" : "quantised kernels beside a fallback");
+        bn_rule_pass(out, "%s", fallback == NULL ? "no fallback kernel" : "quantised kernels and a fallback");
 }
 
-/* What --require-quantized-kernels asks: quantised ones, and no fallback beside them. */
+/* What --require-quantized-kernels asks: quantised ones, and no fallback. A name that is not in the table may
+ * be anything. */
 void bn_check_quantized_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     char quoted[80];
-    const char *fallback = find_kernel(in, is_fallback), *name = find_kernel(in, is_quantized);
+    const char *fallback = find_kernel(in, is_fallback), *name = find_real(in, is_quantized),
+               *unknown = find_unknown(in);
     if (!in->policy->require_quantized_kernels)
         bn_rule_skip(out, "not asked for (--require-quantized-kernels)");
     else if (fallback != NULL)
         bn_rule_fail(out, "\"%s\" computes on dequantised weights", bn_rule_quote(quoted, fallback));
+    else if (unknown != NULL)
+        bn_rule_fail(out, "\"%s\" is not a known kernel", bn_rule_quote(quoted, unknown));
     else if (name == NULL)
         bn_rule_fail(out, "no quantised kernel ran");
     else

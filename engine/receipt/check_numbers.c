@@ -43,7 +43,7 @@ void bn_check_token_counts(const struct bn_rules_input *in, struct bn_rule_resul
         bn_rule_fail(out, "request.n_predict is %llu, tokens_requested is %llu", (ull)n_predict,
                      (ull)requested);
     else
-        bn_rule_pass(out, "%llu of %llu tokens behind %llu of the prompt", (ull)generated, (ull)requested,
+        bn_rule_pass(out, "%llu of %llu tokens after %llu of the prompt", (ull)generated, (ull)requested,
                      (ull)prompt);
 }
 
@@ -67,59 +67,83 @@ void bn_check_token_ids(const struct bn_rules_input *in, struct bn_rule_result *
     bn_rule_pass(out, "all below %llu", (ull)n_vocab);
 }
 
-/* Does the last id stand in request.stop_ids? */
-static bool ends_in_stop_id(const struct bn_rules_input *in)
+/* Where the first generated id that is in request.stop_ids is, SIZE_MAX for nowhere. */
+static size_t find_stop_id(const struct bn_rules_input *in)
 {
-    const bn_json *ids = bn_json_path(in->receipt->predicate, "result.ids"), *last = NULL;
-    uint64_t end, id;
-    for (const bn_json *e = bn_json_first(ids); e != NULL; e = bn_json_next(e))
-        last = e;
-    if (!bn_json_u64(last, &end)) return false;
     const bn_json *stops = bn_json_path(in->receipt->predicate, "request.stop_ids");
-    for (const bn_json *e = bn_json_first(stops); e != NULL; e = bn_json_next(e))
-        if (bn_json_u64(e, &id) && id == end) return true;
-    return false;
+    size_t at = 0;
+    uint64_t id, stop;
+    for (const bn_json *e = bn_json_first(bn_json_path(in->receipt->predicate, "result.ids")); e != NULL;
+         e = bn_json_next(e), at++)
+        for (const bn_json *s = bn_json_first(stops); s != NULL; s = bn_json_next(s))
+            if (bn_json_u64(e, &id) && bn_json_u64(s, &stop) && id == stop) return at;
+    return SIZE_MAX;
+}
+
+struct stopping {
+    uint64_t generated, requested, prompt, ctx;
+};
+
+static void check_reason(const struct bn_rules_input *in, enum bn_stop_reason reason,
+                         const struct stopping *s, struct bn_rule_result *out)
+{
+    bool ignore_end = false;
+    size_t stop_id = find_stop_id(in);
+    const bn_json *p = in->receipt->predicate;
+    (void)bn_json_bool(bn_json_path(p, "request.ignore_end"), &ignore_end);
+    if (s->prompt + s->generated > s->ctx + 1)
+        bn_rule_fail(out, "%llu tokens of prompt and %llu generated ones do not fit the context of %llu",
+                     (ull)s->prompt, (ull)s->generated, (ull)s->ctx);
+    else if (reason == BN_STOP_LENGTH && s->generated != s->requested)
+        bn_rule_fail(out, "stopped for length after %llu of %llu tokens", (ull)s->generated,
+                     (ull)s->requested);
+    else if (reason == BN_STOP_CONTEXT &&
+             (s->prompt + s->generated != s->ctx + 1 || s->generated == s->requested))
+        bn_rule_fail(out, "stopped for a full context of %llu after %llu tokens, %llu of %llu generated",
+                     (ull)s->ctx, (ull)(s->prompt + s->generated), (ull)s->generated, (ull)s->requested);
+    else if (reason == BN_STOP_ID && stop_id != s->generated - 1)
+        bn_rule_fail(out, "stopped at an id, but the last one is not the first in request.stop_ids");
+    else if (reason != BN_STOP_ID && stop_id != SIZE_MAX)
+        bn_rule_fail(out, "result.ids[%zu] is in request.stop_ids, and it did not stop there", stop_id);
+    else if (reason == BN_STOP_END && ignore_end)
+        bn_rule_fail(out, "stopped at an end-of-text token, which request.ignore_end rules out");
+    else if (reason == BN_STOP_STRING && bn_json_size(bn_json_path(p, "request.stops")) == 0)
+        bn_rule_fail(out, "stopped at a text, but request.stops is empty");
+    else
+        bn_rule_pass(out, "%s", bn_stop_reason_name(reason));
 }
 
 void bn_check_stop_reason(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     const char *reason = NULL;
     char quoted[80];
-    uint64_t generated, requested, prompt, ctx;
+    struct stopping s;
     if (!bn_rule_text(in, "result.stop_reason", &reason, out)) return;
-    if (!bn_rule_u64(in, "tokens_generated", &generated, out)) return;
-    if (!bn_rule_u64(in, "tokens_requested", &requested, out)) return;
-    if (!bn_rule_u64(in, "result.prompt_tokens", &prompt, out)) return;
-    if (!bn_rule_u64(in, "resolved.ctx", &ctx, out)) return;
+    if (!bn_rule_u64(in, "tokens_generated", &s.generated, out)) return;
+    if (!bn_rule_u64(in, "tokens_requested", &s.requested, out)) return;
+    if (!bn_rule_u64(in, "result.prompt_tokens", &s.prompt, out)) return;
+    if (!bn_rule_u64(in, "resolved.ctx", &s.ctx, out)) return;
     int which = 0;
     while (which < BN_STOP_REASON_COUNT &&
            strcmp(reason, bn_stop_reason_name((enum bn_stop_reason)which)) != 0)
         which++;
-    const bn_json *stops = bn_json_path(in->receipt->predicate, "request.stops");
     if (which == BN_STOP_REASON_COUNT)
         bn_rule_fail(out, "unknown stop_reason \"%s\"", bn_rule_quote(quoted, reason));
-    else if (prompt + generated > ctx + 1)
-        bn_rule_fail(out, "%llu tokens of prompt and %llu behind do not fit the context of %llu", (ull)prompt,
-                     (ull)generated, (ull)ctx);
-    else if (which == BN_STOP_LENGTH && generated != requested)
-        bn_rule_fail(out, "stopped for length after %llu of %llu tokens", (ull)generated, (ull)requested);
-    else if (which == BN_STOP_CONTEXT && prompt + generated != ctx + 1)
-        bn_rule_fail(out, "stopped for a full context of %llu after %llu tokens", (ull)ctx,
-                     (ull)(prompt + generated));
-    else if (which == BN_STOP_ID && !ends_in_stop_id(in))
-        bn_rule_fail(out, "stopped at an id, but the last one is not in request.stop_ids");
-    else if (which == BN_STOP_STRING && bn_json_size(stops) == 0)
-        bn_rule_fail(out, "stopped at a text, but request.stops is empty");
     else
-        bn_rule_pass(out, "%s", reason);
+        check_reason(in, (enum bn_stop_reason)which, &s, out);
 }
 
 /* ---- rates and times ---- */
 
-/* |a - b| within the policy's tolerance of b. */
-static bool close_to(const struct bn_rules_input *in, double a, double b)
+/* The rate within the policy's tolerance; that of a statement is computed as bn-run does it. */
+static bool rate_fits(const struct bn_rules_input *in, double rate, uint64_t tokens, double seconds)
 {
-    return fabs(a - b) <= fabs(b) * (double)in->policy->rate_tolerance_milli / 1000;
+    uint64_t ns;
+    double right = (double)tokens / seconds;
+    if (in->receipt->statement != NULL &&
+        bn_json_u64(bn_json_path(in->receipt->predicate, "measurement.total_ns"), &ns))
+        return fabs(rate - (double)bn_receipt_rate_milli(tokens, ns) / 1000) < 0.0001;
+    return fabs(rate - right) <= right * (double)in->policy->rate_tolerance_milli / 1000;
 }
 
 static bool rate_claim(const struct bn_rules_input *in, double *rate, struct bn_rule_result *out)
@@ -127,7 +151,7 @@ static bool rate_claim(const struct bn_rules_input *in, double *rate, struct bn_
     const bn_json *claim = bn_rule_claim(in, "tokens_per_second", out);
     if (claim == NULL) return false;
     if (bn_json_number(claim, rate) && isfinite(*rate) && *rate >= 0) return true;
-    bn_rule_fail(out, "tokens_per_second is no number from 0 on");
+    bn_rule_fail(out, "tokens_per_second is not a number from 0 on");
     return false;
 }
 
@@ -170,8 +194,8 @@ void bn_check_rate(const struct bn_rules_input *in, struct bn_rule_result *out)
     } else if (!timed && in->receipt->statement != NULL) {
         bn_rule_fail(out, "measurement.total_ns is missing");
     } else if (!timed) {
-        bn_rule_pass(out, "%.3f tokens/s; no time to hold it against", rate);
-    } else if (!(seconds > 0) || !close_to(in, rate, (double)tokens / seconds)) {
+        bn_rule_pass(out, "%.3f tokens/s; there is no time to compare with", rate);
+    } else if (!(seconds > 0) || !rate_fits(in, rate, tokens, seconds)) {
         bn_rule_fail(out, "%llu tokens in %.6f s are not %.3f tokens/s", (ull)tokens, seconds, rate);
     } else if (!average_contradicts(in, (double)tokens, seconds, out)) {
         bn_rule_pass(out, "%llu tokens in %.6f s", (ull)tokens, seconds);
@@ -218,10 +242,9 @@ void bn_check_samples(const struct bn_rules_input *in, struct bn_rule_result *ou
     if (!bn_rule_list(in, "measurement.token_ns", &samples, &n, out)) return;
     bool ok = n > 0 && n == tokens;
     if (!ok) bn_rule_fail(out, "%zu samples for %llu tokens", n, (ull)tokens);
-    if (ok && bn_receipt_sort_samples(samples, n, &sorted, &n_sorted, NULL) != BN_OK) {
-        bn_rule_fail(out, "out of memory");
-        ok = false;
-    }
+    bn_status status = ok ? bn_receipt_sort_samples(samples, n, &sorted, &n_sorted, NULL) : BN_OK;
+    if (status != BN_OK) bn_rule_error(out, status);
+    ok = ok && status == BN_OK;
     for (size_t i = 0; i < BN_ARRAY_LEN(CLAIMS) && ok; i++) {
         uint64_t want = bn_receipt_percentile(sorted, n_sorted, CLAIMS[i].percent);
         ok = bn_rule_u64(in, CLAIMS[i].path, &claim, out);
@@ -309,51 +332,6 @@ void bn_check_tests(const struct bn_rules_input *in, struct bn_rule_result *out)
         bn_rule_pass(out, "%llu passed", (ull)passed);
 }
 
-/* The block that bn-crossval writes says more than its status; the two must fit, or it claims a comparison
- * that was not made. True when something does not, and out says what. */
-static bool comparison_fails(const struct bn_rules_input *in, const bn_json *parity,
-                             struct bn_rule_result *out)
-{
-    const bn_json *list = bn_json_get(parity, "references");
-    const char *result = NULL, *compared_with = NULL, *own = NULL;
-    uint64_t compared = 0, sum = 0, of_one;
-    char quoted[80];
-    if (bn_json_get(parity, "schema") == NULL && list == NULL) return false;
-    for (const bn_json *r = bn_json_first(list); r != NULL; r = bn_json_next(r)) {
-        if (!bn_json_string(bn_json_get(r, "result"), &result) || strcmp(result, "agree") != 0) {
-            bn_rule_fail(out, "parity is ok, and a reference's result is \"%s\"",
-                         bn_rule_quote(quoted, result == NULL ? "?" : result));
-            return true;
-        }
-        if (bn_json_u64(bn_json_get(r, "compared"), &of_one)) sum += of_one;
-    }
-    if (!bn_json_u64(bn_json_get(parity, "compared"), &compared) || compared == 0 || compared != sum)
-        bn_rule_fail(out, "parity is ok, and %llu values were compared, %llu by its references",
-                     (ull)compared, (ull)sum);
-    else if (bn_json_string(bn_json_get(parity, "model_sha256"), &compared_with) &&
-             bn_json_string(bn_json_path(in->receipt->predicate, "model.sha256"), &own) &&
-             strcmp(compared_with, own) != 0)
-        bn_rule_fail(out, "parity is that of another model");
-    else
-        return false;
-    return true;
-}
-
-void bn_check_parity(const struct bn_rules_input *in, struct bn_rule_result *out)
-{
-    const char *status = NULL;
-    char quoted[80];
-    const bn_json *parity = bn_json_get(in->receipt->predicate, "parity");
-    if (parity == NULL || bn_json_kind(parity) == BN_JSON_NULL)
-        bn_rule_skip(out, "parity is not claimed");
-    else if (!bn_json_string(bn_json_get(parity, "status"), &status))
-        bn_rule_fail(out, "parity has no status");
-    else if (strcmp(status, "ok") != 0 && strcmp(status, "rust_only") != 0 && strcmp(status, "warn") != 0)
-        bn_rule_fail(out, "parity is \"%s\"", bn_rule_quote(quoted, status));
-    else if (!comparison_fails(in, parity, out))
-        bn_rule_pass(out, "%s", status);
-}
-
 void bn_check_corrections(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     const bn_json *list = bn_json_get(in->receipt->predicate, "corrections");
@@ -361,7 +339,7 @@ void bn_check_corrections(const struct bn_rules_input *in, struct bn_rule_result
     if (list == NULL)
         bn_rule_skip(out, "corrections are not claimed");
     else if (bn_json_kind(list) != BN_JSON_ARRAY)
-        bn_rule_fail(out, "corrections is no list");
+        bn_rule_fail(out, "corrections is not a list");
     else if (n > 0 && !in->policy->allow_corrections)
         bn_rule_fail(out, "%zu corrections of weights, which the policy does not allow", n);
     else

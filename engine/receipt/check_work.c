@@ -1,30 +1,25 @@
 /* SPDX-License-Identifier: MIT
  *
  * Rules about the work behind the names of kernels: how many multiply-adds, calls and bytes a generation of
- * this many tokens through a model of this shape must have cost, and whether a machine can do that in the
- * time claimed.
+ * this many tokens through a model of this shape must have cost. Whether a machine can do that in the time
+ * claimed is in check_speed.c.
  *
  * P tokens of prompt and G generated ones are E = P + G - 1 evaluated tokens (the last one is not evaluated)
  * in ceil(P / batch) + G - 1 passes. A pass of one token may read packed copies of the ternary weights; the
  * best logits of the G passes that end in the head may come from a screened head.
  */
-#include <math.h>
 #include <stdio.h>
 
 #include "kernels/kernels.h"
-#include "receipt/checks.h"
+#include "receipt/work.h"
 
 typedef unsigned long long ull;
-
-/* Multiply-adds per nanosecond that no core reaches with 8-bit integers: two units of 512 bits at 6 GHz do
- * 768, a matrix unit does more. */
-#define MAX_OPS_PER_NS 4096.0
 
 /* ---- the shape ---- */
 
 struct shape {
     uint64_t n_embd, n_layer, n_ff, n_head, n_head_kv, head_dim, n_rot, n_vocab, ternary_weights,
-        ternary_bytes;
+        ternary_bytes, head_bytes, bytes;
 };
 
 /* Every number is positive and below 2^32, products of a few of them are done in double or checked. */
@@ -46,7 +41,16 @@ static bool read_shape(const struct bn_rules_input *in, struct shape *s, struct 
         return false;
     }
     return bn_rule_u64(in, "model.ternary_weights", &s->ternary_weights, out) &&
-           bn_rule_u64(in, "model.ternary_bytes", &s->ternary_bytes, out);
+           bn_rule_u64(in, "model.ternary_bytes", &s->ternary_bytes, out) &&
+           bn_rule_u64(in, "model.head_bytes", &s->head_bytes, out) &&
+           bn_rule_u64(in, "model.bytes", &s->bytes, out);
+}
+
+/* The head is a matrix of the file, in a type of half a byte to four bytes a weight. */
+static bool head_fits(const struct shape *s)
+{
+    uint64_t weights = s->n_vocab * s->n_embd; /* below 2^50 */
+    return s->head_bytes % s->n_vocab == 0 && s->head_bytes >= weights / 2 && s->head_bytes <= 4 * weights;
 }
 
 void bn_check_model_shape(const struct bn_rules_input *in, struct bn_rule_result *out)
@@ -65,9 +69,17 @@ void bn_check_model_shape(const struct bn_rules_input *in, struct bn_rule_result
         bn_rule_fail(out, "a model of this shape does not have %llu ternary weights", (ull)s.ternary_weights);
     else if (s.ternary_bytes < weights / 5 || s.ternary_bytes / 8 > weights)
         bn_rule_fail(out, "%llu weights in %llu bytes", (ull)weights, (ull)s.ternary_bytes);
+    else if (!head_fits(&s))
+        bn_rule_fail(out, "a head of %llu rows with %llu weights each in %llu bytes", (ull)s.n_vocab,
+                     (ull)s.n_embd, (ull)s.head_bytes);
+    else if (s.bytes < s.head_bytes || s.bytes - s.head_bytes < weights / 5)
+        bn_rule_fail(out, "a file of %llu bytes cannot hold a head of %llu and %llu ternary weights",
+                     (ull)s.bytes, (ull)s.head_bytes, (ull)weights);
     else
         bn_rule_pass(out, "%llu ternary weights", (ull)weights);
 }
+
+#define SCREEN_ROW_BYTES 12u /* three numbers in binary32 next to each row of the 8-bit copy */
 
 /* ---- the counters ---- */
 
@@ -106,10 +118,6 @@ void bn_check_kernel_stats(const struct bn_rules_input *in, struct bn_rule_resul
         bn_rule_pass(out, "%zu kernels, each counted", bn_json_size(stats));
 }
 
-struct work {
-    uint64_t calls, ns, bytes, ops;
-};
-
 /* Does name stand for slot, that is "slot_isa"? */
 static bool is_slot(const char *name, enum bn_kernel slot)
 {
@@ -118,10 +126,9 @@ static bool is_slot(const char *name, enum bn_kernel slot)
     return strncmp(name, base, n) == 0 && name[n] == '_';
 }
 
-/* The sum over the kernels of these slots; n_slots 0: over all. Sums that wrap stay at the largest number. */
-static struct work sum_work(const struct bn_rules_input *in, const enum bn_kernel *slots, size_t n_slots)
+struct bn_work bn_work_sum(const struct bn_rules_input *in, const enum bn_kernel *slots, size_t n_slots)
 {
-    struct work sum = {0};
+    struct bn_work sum = {0};
     const bn_json *stats = bn_json_path(in->receipt->predicate, "measurement.kernel_stats");
     for (const bn_json *e = bn_json_first(stats); e != NULL; e = bn_json_next(e)) {
         const char *name = "";
@@ -147,7 +154,7 @@ void bn_check_kernel_time(const struct bn_rules_input *in, struct bn_rule_result
     uint64_t total;
     if (!bn_rule_u64(in, "measurement.total_ns", &total, out)) return;
     if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return;
-    uint64_t ns = sum_work(in, NULL, 0).ns;
+    uint64_t ns = bn_work_sum(in, NULL, 0).ns;
     if (ns > total)
         bn_rule_fail(out, "kernels ran for %llu ns of %llu", (ull)ns, (ull)total);
     else if (ns == 0)
@@ -205,6 +212,21 @@ static bool read_packed(const struct bn_rules_input *in, const struct shape *s, 
     return false;
 }
 
+/* The type of the first layer's query matrix says which kernels ran: those of blocks with a scale each (TQ1_0
+ * becomes TQ2_0 in memory), or those of one scale. */
+static bool type_fits(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    static const enum bn_kernel BLOCKED[] = {BN_KERNEL_TQ2_GEMV, BN_KERNEL_TQ2_GEMM},
+                                PLAIN[] = {BN_KERNEL_I2S_GEMV, BN_KERNEL_I2S_GEMM, BN_KERNEL_T5_GEMV};
+    const char *type = NULL;
+    char quoted[80];
+    if (!bn_json_string(bn_json_path(in->receipt->predicate, "model.quantization"), &type)) return true;
+    bool blocked = strncmp(type, "TQ", 2) == 0;
+    if ((blocked ? bn_work_sum(in, BLOCKED, 2) : bn_work_sum(in, PLAIN, 3)).calls > 0) return true;
+    bn_rule_fail(out, "model.quantization is \"%s\", and no kernel for it ran", bn_rule_quote(quoted, type));
+    return false;
+}
+
 void bn_check_kernel_work(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const enum bn_kernel SLOTS[] = {BN_KERNEL_I2S_GEMV, BN_KERNEL_I2S_GEMM, BN_KERNEL_TQ2_GEMV,
@@ -214,7 +236,7 @@ void bn_check_kernel_work(const struct bn_rules_input *in, struct bn_rule_result
     uint64_t want = 0, packed, together;
     if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return;
     if (!read_shape(in, &s, out) || !read_effort(in, &e, out) || !read_packed(in, &s, &packed, out)) return;
-    struct work done = sum_work(in, SLOTS, BN_ARRAY_LEN(SLOTS));
+    struct bn_work done = bn_work_sum(in, SLOTS, BN_ARRAY_LEN(SLOTS));
     bool fits = bn_mul_ok(e.evaluated, s.ternary_weights, &want);
     if (!agrees("multiply-adds of the ternary kernels", done.ops, fits, want, out)) return;
     fits = bn_mul_ok(e.passes, 7 * s.n_layer, &want);
@@ -222,6 +244,7 @@ void bn_check_kernel_work(const struct bn_rules_input *in, struct bn_rule_result
     fits = bn_mul_ok(e.single, packed, &together) && bn_mul_ok(e.passes - e.single, s.ternary_bytes, &want) &&
            bn_add_ok(want, together, &want);
     if (!agrees("bytes of the ternary kernels", done.bytes, fits, want, out)) return;
+    if (!type_fits(in, out)) return;
     bn_rule_pass(out, "%llu multiply-adds for %llu tokens in %llu passes", (ull)done.ops, (ull)e.evaluated,
                  (ull)e.passes);
 }
@@ -236,9 +259,15 @@ void bn_check_attention_work(const struct bn_rules_input *in, struct bn_rule_res
     if (!read_shape(in, &s, out) || !read_effort(in, &e, out)) return;
     bool fits = bn_mul_ok(e.evaluated * (e.evaluated + 1) / 2, s.n_layer * s.n_head, &want) &&
                 bn_mul_ok(want, s.head_dim, &want);
-    if (!agrees("multiply-adds of attn_scores", sum_work(in, SCORES, 1).ops, fits, want, out)) return;
-    if (!agrees("multiply-adds of attn_values", sum_work(in, VALUES, 1).ops, fits, want, out)) return;
-    bn_rule_pass(out, "%llu multiply-adds each way", (ull)want);
+    if (!agrees("multiply-adds of attn_scores", bn_work_sum(in, SCORES, 1).ops, fits, want, out)) return;
+    if (!agrees("multiply-adds of attn_values", bn_work_sum(in, VALUES, 1).ops, fits, want, out)) return;
+    uint64_t group = s.n_head / s.n_head_kv, scores = bn_work_sum(in, SCORES, 1).bytes,
+             values = bn_work_sum(in, VALUES, 1).bytes;
+    /* Two bytes a value, which as many heads as share it may read together. */
+    if (scores != values || scores / 2 > want || scores / 2 < want / (group == 0 ? 1 : group))
+        bn_rule_fail(out, "%llu and %llu bytes for %llu multiply-adds", (ull)scores, (ull)values, (ull)want);
+    else
+        bn_rule_pass(out, "%llu multiply-adds each way", (ull)want);
 }
 
 /* How the logits came about; without a claim, every head was computed row by row. */
@@ -269,9 +298,18 @@ void bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *
     if (!read_shape(in, &s, out) || !read_effort(in, &e, out) || !read_screen(in, &e, &screen, out)) return;
     bool fits = bn_mul_ok(screen.full, s.n_vocab, &want) && bn_add_ok(want, screen.rows, &want) &&
                 bn_mul_ok(want, s.n_embd, &want);
-    if (!agrees("multiply-adds of the head", sum_work(in, FULL, 2).ops, fits, want, out)) return;
+    if (!agrees("multiply-adds of the head", bn_work_sum(in, FULL, 2).ops, fits, want, out)) return;
+    struct bn_work full = bn_work_sum(in, FULL, 2), screened = bn_work_sum(in, SCREEN, 1);
+    uint64_t row_bytes = s.head_bytes / s.n_vocab, rest;
+    if (!agrees("calls of the head", full.calls, true, e.generated, out)) return;
+    fits = bn_mul_ok(screen.full, s.head_bytes, &want) && bn_mul_ok(screen.rows, row_bytes, &rest) &&
+           bn_add_ok(want, rest, &want);
+    if (!agrees("bytes of the head", full.bytes, fits, want, out)) return;
+    if (!agrees("calls of i8_gemv", screened.calls, true, screen.screened, out)) return;
     fits = bn_mul_ok(screen.screened, s.n_vocab * s.n_embd, &want);
-    if (!agrees("multiply-adds of i8_gemv", sum_work(in, SCREEN, 1).ops, fits, want, out)) return;
+    if (!agrees("multiply-adds of i8_gemv", screened.ops, fits, want, out)) return;
+    fits = bn_mul_ok(screen.screened, s.n_vocab * (s.n_embd + SCREEN_ROW_BYTES), &want);
+    if (!agrees("bytes of i8_gemv", screened.bytes, fits, want, out)) return;
     if (screen.screened > 0)
         bn_rule_pass(out, "%llu heads screened, %llu of their rows computed, %llu heads in full",
                      (ull)screen.screened, (ull)screen.rows, (ull)screen.full);
@@ -279,100 +317,89 @@ void bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *
         bn_rule_pass(out, "%llu heads in full", (ull)screen.full);
 }
 
-/* ---- can a machine do that? ---- */
+/* ---- everything else ---- */
 
-/* tokens/s above which a receipt that has nothing but names is not believed. */
-static uint64_t limit_of(const struct bn_rules_input *in, const char *backend)
+/* What one kind of kernel must have done. */
+struct part {
+    const char *what;
+    enum bn_kernel slots[2];
+    size_t n_slots;
+    uint64_t width;   /* elements a token and layer */
+    uint64_t calls;   /* a pass and layer */
+    uint64_t n_bytes; /* an element */
+    uint64_t once;    /* elements of each pass that ends in the head, which is one more call */
+};
+
+static bool part_agrees(const struct bn_rules_input *in, const struct shape *s, const struct effort *e,
+                        const struct part *part, struct bn_rule_result *out)
 {
-    const struct bn_receipt_policy *p = in->policy;
-    const bn_json *list = bn_json_get(in->receipt->predicate, "kernels");
-    uint64_t limit = 0;
-    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
-        const char *name = "";
-        (void)bn_json_string(e, &name);
-        uint64_t one = strstr(name, "tl1_") != NULL   ? p->limit_tl1
-                       : strstr(name, "tl2_") != NULL ? p->limit_tl2
-                                                      : 0;
-        if (strstr(name, "i2s_") != NULL || strstr(name, "tq2_") != NULL) one = p->limit_i2s;
-        if (strcmp(backend, "cpu") != 0) one = strstr(name, "bf16") != NULL ? p->limit_bf16 : p->limit_fp16;
-        if (one > limit) limit = one;
-    }
-    return limit;
+    char what[64];
+    uint64_t want = 0, rest, bytes = 0;
+    struct bn_work done = bn_work_sum(in, part->slots, part->n_slots);
+    bool fits = bn_mul_ok(e->evaluated, s->n_layer, &want) && bn_mul_ok(want, part->width, &want) &&
+                bn_mul_ok(e->generated, part->once, &rest) && bn_add_ok(want, rest, &want);
+    snprintf(what, sizeof what, "elements of %s", part->what);
+    if (!agrees(what, done.ops, fits, want, out)) return false;
+    fits = bn_mul_ok(want, part->n_bytes, &bytes);
+    snprintf(what, sizeof what, "bytes of %s", part->what);
+    if (!agrees(what, done.bytes, fits, bytes, out)) return false;
+    fits = bn_mul_ok(e->passes, part->calls * s->n_layer, &want) &&
+           bn_add_ok(want, part->once > 0 ? e->generated : 0, &want);
+    snprintf(what, sizeof what, "calls of %s", part->what);
+    return agrees(what, done.calls, fits, want, out);
 }
 
-void bn_check_performance_limits(const struct bn_rules_input *in, struct bn_rule_result *out)
+/* The rows of the embedding are widened, unless they are stored in binary32. */
+static bool embedding_agrees(const struct bn_rules_input *in, const struct shape *s, const struct effort *e,
+                             struct bn_rule_result *out)
 {
-    double rate = -1;
-    const char *backend = "cpu";
-    if (!in->policy->validate_performance) {
-        bn_rule_skip(out, "not asked for (--validate-performance)");
-        return;
-    }
-    if (bn_json_path(in->receipt->predicate, "measurement.kernel_stats") != NULL) {
-        bn_rule_skip(out, "the bytes are held against the memory's rate instead");
-        return;
-    }
-    (void)bn_json_string(bn_json_get(in->receipt->predicate, "backend"), &backend);
-    uint64_t limit = limit_of(in, backend);
-    if (!bn_json_number(bn_json_get(in->receipt->predicate, "tokens_per_second"), &rate) || !(rate >= 0))
-        bn_rule_fail(out, "no tokens_per_second to look at");
-    else if (limit == 0)
-        bn_rule_fail(out, "no kernel that a limit is known for");
-    else if (rate > (double)limit)
-        bn_rule_fail(out, "%.1f tokens/s are suspicious: more than %llu", rate, (ull)limit);
+    static const enum bn_kernel WIDEN[] = {BN_KERNEL_F16_TO_F32, BN_KERNEL_BF16_TO_F32, BN_KERNEL_Q8_0_TO_F32,
+                                           BN_KERNEL_Q6_K_TO_F32, BN_KERNEL_Q4_0_TO_F32};
+    struct bn_work done = bn_work_sum(in, WIDEN, BN_ARRAY_LEN(WIDEN));
+    uint64_t want = e->evaluated * s->n_embd; /* below 2^51 */
+    if (done.calls == 0) return true;
+    if (!agrees("calls of the embedding", done.calls, true, e->passes, out)) return false;
+    if (!agrees("elements of the embedding", done.ops, true, want, out)) return false;
+    if (done.bytes >= want / 2 && done.bytes <= want * 2) return true;
+    bn_rule_fail(out, "%llu elements of the embedding in %llu bytes", (ull)want, (ull)done.bytes);
+    return false;
+}
+
+void bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    static const enum bn_kernel NORM[] = {BN_KERNEL_RMSNORM},
+                                NEVER[] = {BN_KERNEL_RESIDUAL, BN_KERNEL_T5_PACK, BN_KERNEL_HAS_CODE3,
+                                           BN_KERNEL_EXP};
+    struct shape s;
+    struct effort e;
+    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return;
+    if (!read_shape(in, &s, out) || !read_effort(in, &e, out)) return;
+    uint64_t q_dim = s.n_head * s.head_dim, kv_dim = s.n_head_kv * s.head_dim;
+    /* Some architectures have no norms inside attention and the feed-forward part. */
+    uint64_t plain = bn_work_sum(in, NORM, 1).calls == e.passes * 2 * s.n_layer + e.generated;
+    const struct part PARTS[] = {
+        {"quantize", {BN_KERNEL_QUANTIZE}, 1, 2 * s.n_embd + q_dim + s.n_ff, 4, 0, 0},
+        {"rmsnorm",
+         {BN_KERNEL_RMSNORM},
+         1,
+         2 * s.n_embd + (plain ? 0 : q_dim + s.n_ff),
+         plain ? 2 : 4,
+         0,
+         s.n_embd},
+        {"rope", {BN_KERNEL_ROPE_NEOX, BN_KERNEL_ROPE_NORM}, 2, (s.n_head + s.n_head_kv) * s.n_rot, 1, 0, 0},
+        {"the activation", {BN_KERNEL_RELU2_MUL, BN_KERNEL_SILU_MUL}, 2, s.n_ff, 1, 0, 0},
+        {"add", {BN_KERNEL_ADD}, 1, 2 * s.n_embd, 2, 0, 0},
+        {"f32_to_f16", {BN_KERNEL_F32_TO_F16}, 1, 2 * kv_dim, 1, 2, 0},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++)
+        if (!part_agrees(in, &s, &e, &PARTS[i], out)) return;
+    static const enum bn_kernel SOFTMAX[] = {BN_KERNEL_SOFTMAX};
+    uint64_t want = 0;
+    bool fits = bn_mul_ok(e.evaluated * (e.evaluated + 1) / 2, s.n_layer * s.n_head, &want);
+    if (!agrees("elements of softmax", bn_work_sum(in, SOFTMAX, 1).ops, fits, want, out)) return;
+    if (!embedding_agrees(in, &s, &e, out)) return;
+    if (bn_work_sum(in, NEVER, BN_ARRAY_LEN(NEVER)).calls > 0)
+        bn_rule_fail(out, "residual, t5_pack, has_code3 and exp are not called by a generation");
     else
-        bn_rule_pass(out, "%.1f tokens/s, at most %llu are believed", rate, (ull)limit);
-}
-
-/* The rate to hold a receipt against, and where it comes from. Measured here counts most when the machine is
- * of the same kind; the signer's own probe is only a claim. */
-static uint64_t choose_bandwidth(const struct bn_rules_input *in, const char **source)
-{
-    const char *cpu = NULL;
-    uint64_t claimed = 0;
-    (void)bn_json_string(bn_json_path(in->receipt->predicate, "machine.cpu_model"), &cpu);
-    (void)bn_json_u64(bn_json_path(in->receipt->predicate, "measurement.bandwidth_probe_bytes_per_s"),
-                      &claimed);
-    bool same = cpu != NULL && in->cpu_model != NULL && strcmp(cpu, in->cpu_model) == 0;
-    *source = "the policy's rate";
-    if (in->policy->bandwidth_bytes_per_s > 0) return in->policy->bandwidth_bytes_per_s;
-    *source = same ? "measured here, same CPU" : "measured here, another CPU";
-    if (in->bandwidth_bytes_per_s > 0 && (same || claimed == 0)) return in->bandwidth_bytes_per_s;
-    *source = "the receipt's own probe";
-    return claimed;
-}
-
-void bn_check_performance_physical(const struct bn_rules_input *in, struct bn_rule_result *out)
-{
-    uint64_t total = 0, threads = 0;
-    const char *source;
-    if (!in->policy->validate_performance) {
-        bn_rule_skip(out, "not asked for (--validate-performance)");
-        return;
-    }
-    if (in->receipt->statement == NULL &&
-        bn_json_path(in->receipt->predicate, "measurement.kernel_stats") == NULL) {
-        bn_rule_skip(out, "no bytes are claimed; the limits by name apply");
-        return;
-    }
-    if (!bn_rule_u64(in, "measurement.total_ns", &total, out) ||
-        !bn_rule_u64(in, "resolved.threads", &threads, out)) {
-        out->verdict = BN_VERDICT_FAIL;
-        return;
-    }
-    struct work all = sum_work(in, NULL, 0);
-    uint64_t bandwidth = choose_bandwidth(in, &source);
-    double limit = (double)bandwidth * (double)in->policy->bandwidth_percent / 100;
-    double rate = (double)all.bytes * 1e9 / (double)(total == 0 ? 1 : total);
-    if (total == 0 || threads == 0 || all.bytes == 0)
-        bn_rule_fail(out, "%llu bytes in %llu ns by %llu threads", (ull)all.bytes, (ull)total, (ull)threads);
-    else if ((double)all.ops > MAX_OPS_PER_NS * (double)threads * (double)total)
-        bn_rule_fail(out, "%.0f multiply-adds a nanosecond and thread: no machine does that",
-                     (double)all.ops / (double)total / (double)threads);
-    else if (bandwidth == 0)
-        bn_rule_fail(out, "no memory rate to hold the bytes against");
-    else if (rate > limit)
-        bn_rule_fail(out, "%.2f GB/s were read, %.2f are believed (%s)", rate / 1e9, limit / 1e9, source);
-    else
-        bn_rule_pass(out, "%.2f GB/s, at most %.2f are believed (%s)", rate / 1e9, limit / 1e9, source);
+        bn_rule_pass(out, "norms, positions, activations and sums of %llu layers", (ull)s.n_layer);
 }

@@ -42,6 +42,19 @@ void bn_rule_skip(struct bn_rule_result *out, const char *fmt, ...)
     va_end(args);
 }
 
+void bn_rule_undecided(struct bn_rule_result *out, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    set(out, BN_VERDICT_UNDECIDED, fmt, args);
+    va_end(args);
+}
+
+void bn_rule_error(struct bn_rule_result *out, bn_status status)
+{
+    out->status = status;
+}
+
 const char *bn_rule_quote(char buffer[80], const char *text)
 {
     return bn_escape(buffer, 80, text, strlen(text));
@@ -64,7 +77,7 @@ bool bn_rule_u64(const struct bn_rules_input *in, const char *path, uint64_t *va
     const bn_json *claim = bn_rule_claim(in, path, out);
     if (claim == NULL) return false;
     if (bn_json_u64(claim, value)) return true;
-    bn_rule_fail(out, "%s is no whole number from 0 to 2^53 - 1", path);
+    bn_rule_fail(out, "%s is not a whole number from 0 to 2^53 - 1", path);
     return false;
 }
 
@@ -74,7 +87,7 @@ bool bn_rule_text(const struct bn_rules_input *in, const char *path, const char 
     const bn_json *claim = bn_rule_claim(in, path, out);
     if (claim == NULL) return false;
     if (bn_json_string(claim, value)) return true;
-    bn_rule_fail(out, "%s is no text", path);
+    bn_rule_fail(out, "%s is not a text", path);
     return false;
 }
 
@@ -107,6 +120,9 @@ bool bn_rule_list(const struct bn_rules_input *in, const char *path, uint64_t **
     if (ok && *values != NULL) return true;
     bn_free(*values);
     *values = NULL;
-    bn_rule_fail(out, ok ? "out of memory for %s" : "%s is no list of whole numbers", path);
+    if (ok)
+        bn_rule_error(out, BN_ERR_NOMEM);
+    else
+        bn_rule_fail(out, "%s is not a list of whole numbers", path);
     return false;
 }

@@ -10,11 +10,14 @@
 void bn_rule_pass(struct bn_rule_result *out, const char *fmt, ...) BN_PRINTF(2, 3);
 void bn_rule_fail(struct bn_rule_result *out, const char *fmt, ...) BN_PRINTF(2, 3);
 void bn_rule_skip(struct bn_rule_result *out, const char *fmt, ...) BN_PRINTF(2, 3);
+void bn_rule_undecided(struct bn_rule_result *out, const char *fmt, ...) BN_PRINTF(2, 3);
+/* The rule could not be checked; there is no verdict. */
+void bn_rule_error(struct bn_rule_result *out, bn_status status);
 /* Untrusted text for a reason, shortened; buffer is the result. */
 const char *bn_rule_quote(char buffer[80], const char *text);
 
-/* A claim by its path in the predicate. When it is missing or of another kind, *out is set (a statement of
- * ours fails, a bare predicate that does not name it skips) and the result is false. */
+/* A claim by its path in the predicate. When it is missing or of another kind, *out is set (a statement
+ * fails, a bare predicate that does not name it skips) and the result is false. */
 const bn_json *bn_rule_claim(const struct bn_rules_input *in, const char *path, struct bn_rule_result *out);
 bool bn_rule_u64(const struct bn_rules_input *in, const char *path, uint64_t *value,
                  struct bn_rule_result *out);
@@ -45,6 +48,17 @@ BN_CHECK(bn_check_timestamp);
 BN_CHECK(bn_check_freshness);
 BN_CHECK(bn_check_request_fields);
 
+/* check_fields.c */
+BN_CHECK(bn_check_fields);
+
+/* check_setup.c */
+BN_CHECK(bn_check_deterministic);
+BN_CHECK(bn_check_isa);
+BN_CHECK(bn_check_resources);
+BN_CHECK(bn_check_sampling);
+BN_CHECK(bn_check_environment);
+BN_CHECK(bn_check_machine);
+
 /* check_kernels.c */
 BN_CHECK(bn_check_compute_path);
 BN_CHECK(bn_check_backend);
@@ -70,8 +84,10 @@ BN_CHECK(bn_check_times);
 BN_CHECK(bn_check_samples);
 BN_CHECK(bn_check_derived_rates);
 BN_CHECK(bn_check_tests);
-BN_CHECK(bn_check_parity);
 BN_CHECK(bn_check_corrections);
+
+/* check_parity.c */
+BN_CHECK(bn_check_parity);
 
 /* check_work.c */
 BN_CHECK(bn_check_model_shape);
@@ -80,8 +96,12 @@ BN_CHECK(bn_check_kernel_time);
 BN_CHECK(bn_check_kernel_work);
 BN_CHECK(bn_check_attention_work);
 BN_CHECK(bn_check_head_work);
+BN_CHECK(bn_check_layer_work);
+
+/* check_speed.c */
 BN_CHECK(bn_check_performance_limits);
 BN_CHECK(bn_check_performance_physical);
+BN_CHECK(bn_check_performance_measured);
 
 /* check_origin.c */
 BN_CHECK(bn_check_model_allowed);

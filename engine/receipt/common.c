@@ -5,20 +5,62 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "model/model.h"
 #include "receipt/receipt.h"
 
 #define MAX_TEXT (64u << 20)
 
+const char *bn_receipt_base_name(const char *path)
+{
+    if (strncmp(path, "hf:", 3) == 0) return path; /* a name of the hub, not of a folder here */
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+const char *bn_receipt_quantization(const bn_model *model)
+{
+    const struct bn_gguf_tensor *first = bn_gguf_find_tensor(&model->gguf, "blk.0.attn_q.weight");
+    const struct bn_type_info *type = first == NULL ? NULL : bn_type_info(first->type);
+    return type == NULL ? NULL : type->name;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(bn_json_name(*(const bn_json *const *)a), bn_json_name(*(const bn_json *const *)b));
+}
+
+/* The canonical text of the statement without one member. A copy of the tree without that member would need
+ * as much memory as the tree itself. */
+static bn_status write_without(const bn_json *object, const char *name, struct bn_buf *text, bn_error *err)
+{
+    size_t n = 0;
+    bn_status status = BN_OK;
+    const bn_json **members = bn_alloc(bn_json_size(object), sizeof *members);
+    if (object == NULL || members == NULL) {
+        bn_free(members);
+        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    }
+    for (const bn_json *m = bn_json_first(object); m != NULL; m = bn_json_next(m))
+        if (strcmp(bn_json_name(m), name) != 0) members[n++] = m;
+    qsort(members, n, sizeof *members, by_name);
+    bn_buf_putc(text, '{');
+    for (size_t i = 0; i < n && status == BN_OK; i++) {
+        if (i > 0) bn_buf_putc(text, ',');
+        bn_json_write_string(text, bn_json_name(members[i]));
+        bn_buf_putc(text, ':');
+        status = bn_json_write(members[i], true, text, err);
+    }
+    bn_buf_putc(text, '}');
+    bn_free(members);
+    return status == BN_OK ? bn_buf_check(text, err) : status;
+}
+
 bn_status bn_receipt_self_digest(const bn_json *statement, char hex[BN_SHA256_HEX], bn_error *err)
 {
-    bn_json *copy = bn_json_new_object();
     struct bn_buf text = {.max = MAX_TEXT};
-    for (const bn_json *m = bn_json_first(statement); m != NULL; m = bn_json_next(m))
-        if (strcmp(bn_json_name(m), "receipt_sha256") != 0) bn_json_put_copy(copy, bn_json_name(m), m);
-    bn_status status = bn_json_write(copy, true, &text, err);
+    bn_status status = write_without(statement, "receipt_sha256", &text, err);
     if (status == BN_OK) status = bn_sha256_hex(text.data, text.len, hex, err);
     bn_buf_release(&text);
-    bn_json_free(copy);
     return status;
 }
 

@@ -59,13 +59,14 @@ bool bn_envelope_is(const bn_json *object)
 static bn_status check_members(const bn_json *object, const char *const *names, size_t n, const char *what,
                                bn_error *err)
 {
-    if (bn_json_kind(object) != BN_JSON_OBJECT) return bn_fail(err, BN_ERR_FORMAT, "%s is no object", what);
+    if (bn_json_kind(object) != BN_JSON_OBJECT)
+        return bn_fail(err, BN_ERR_FORMAT, "%s is not an object", what);
     for (const bn_json *m = bn_json_first(object); m != NULL; m = bn_json_next(m)) {
         size_t i = 0;
         while (i < n && strcmp(bn_json_name(m), names[i]) != 0)
             i++;
         if (i == n)
-            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, bn_json_name(m), "no member of %s", what);
+            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, bn_json_name(m), "not a member of %s", what);
     }
     return BN_OK;
 }
@@ -88,14 +89,20 @@ static bn_status check_signature(struct opening *o, const bn_json *entry)
     BN_TRY(check_members(entry, MEMBERS, BN_ARRAY_LEN(MEMBERS), "a signature", o->err));
     const bn_json *key_id = bn_json_get(entry, "keyid");
     if (key_id != NULL && bn_json_kind(key_id) != BN_JSON_STRING)
-        return bn_fail(o->err, BN_ERR_FORMAT, "a keyid that is no text");
+        return bn_fail(o->err, BN_ERR_FORMAT, "a keyid that is not a text");
     if (!bn_json_string(bn_json_get(entry, "sig"), &text))
         return bn_fail(o->err, BN_ERR_FORMAT, "a signature without sig");
     bn_status status = bn_base64_decode(&signature, text, strlen(text), o->err);
     for (size_t i = 0; status == BN_OK && i < o->n_keys; i++) {
-        if (o->good[i] || bn_verify(o->keys[i], o->pae.data, o->pae.len, (unsigned char *)signature.data,
-                                    signature.len, NULL) != BN_OK)
-            continue;
+        if (o->good[i]) continue;
+        bn_status verified = bn_verify(o->keys[i], o->pae.data, o->pae.len, (unsigned char *)signature.data,
+                                       signature.len, NULL);
+        if (verified == BN_ERR_INTEGRITY)
+            continue; /* what is wrong with memory is not wrong with the signature */
+        if (verified != BN_OK) {
+            status = bn_fail(o->err, verified, "out of memory");
+            break;
+        }
         o->good[i] = true;
         if (o->envelope->n_good++ == 0) status = bn_key_id(o->keys[i], o->envelope->key_id, o->err);
     }
@@ -126,7 +133,7 @@ static bn_status check_envelope(struct opening *o, const bn_json *object)
         BN_TRY(check_signature(o, entry));
     if (strcmp(type, BN_RECEIPT_PAYLOAD_TYPE) != 0)
         return bn_fail_at(o->err, BN_ERR_FORMAT, BN_NO_OFFSET, type,
-                          "a payloadType that is no in-toto statement");
+                          "a payloadType that is not an in-toto statement");
     return BN_OK;
 }
 

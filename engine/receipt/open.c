@@ -52,11 +52,24 @@ static bn_status unwrap(struct bn_receipt *r, const struct bn_receipt_keys *keys
     return status;
 }
 
+/* A file that does not even begin like JSON is a mix-up of files: the parser's message about byte 0 would not
+ * say so. */
+static bn_status check_is_json(const char *text, size_t n, bn_error *err)
+{
+    size_t at = 0;
+    while (at < n && strchr(" \t\r\n", text[at]) != NULL && text[at] != '\0')
+        at++;
+    if (at == n) return bn_fail(err, BN_ERR_FORMAT, "is empty; a receipt is a JSON object");
+    if (text[at] != '{') return bn_fail(err, BN_ERR_FORMAT, "is not a receipt, which is a JSON object");
+    return BN_OK;
+}
+
 bn_status bn_receipt_open(struct bn_receipt *receipt, const char *text, size_t n,
                           const struct bn_receipt_keys *keys, bn_error *err)
 {
     static const struct bn_receipt_keys none = {0};
     *receipt = (struct bn_receipt){0};
+    BN_TRY(check_is_json(text, n, err));
     bn_status status = bn_json_parse(&receipt->root, text, n, err);
     if (status == BN_OK && bn_envelope_is(receipt->root)) {
         status = unwrap(receipt, keys == NULL ? &none : keys, err);

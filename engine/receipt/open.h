@@ -29,7 +29,7 @@ struct bn_receipt_keys {
     bool unverified;  /* read the payload of an envelope even so */
 };
 
-/* BN_ERR_FORMAT or BN_ERR_LIMIT for what is no receipt. An envelope that too few keys verify is BN_OK with
+/* BN_ERR_FORMAT or BN_ERR_LIMIT for what is not a receipt. An envelope that too few keys verify is BN_OK with
  * root NULL: the rule "signature" then says what is wrong. *receipt is released in any case. keys may be
  * NULL. */
 BN_MUST_CHECK bn_status bn_receipt_open(struct bn_receipt *receipt, const char *text, size_t n,

@@ -71,7 +71,7 @@ static bn_status check_list(const bn_json *list, bn_error *err)
         const char *text;
         if (!bn_json_string(e, &text)) return refuse(list, "a list of texts is expected", err);
         if (rules && bn_rules_find(text) == NULL) {
-            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, text, "no rule of this name");
+            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, text, "there is no rule of this name");
         }
         if (!rules && !bn_rule_is_digest(text)) return refuse(list, "64 hex digits are expected", err);
     }
@@ -102,6 +102,18 @@ static bn_status read_member(struct bn_receipt_policy *policy, const bn_json *me
     return refuse(member, "a policy has no such member", err);
 }
 
+/* A number of keys that must verify is a demand for signatures. */
+static bn_status check_threshold(struct bn_receipt_policy *policy, bn_error *err)
+{
+    const bn_json *threshold = bn_json_get(policy->source, "signature_threshold");
+    if (threshold == NULL) return BN_OK;
+    if (policy->signature_threshold == 0) return refuse(threshold, "at least 1 key is expected", err);
+    if (bn_json_get(policy->source, "require_signature") != NULL && !policy->require_signature)
+        return refuse(threshold, "contradicts require_signature false", err);
+    policy->require_signature = true;
+    return BN_OK;
+}
+
 bn_status bn_receipt_policy_read(struct bn_receipt_policy *policy, const char *text, size_t n, bn_error *err)
 {
     bn_receipt_policy_defaults(policy);
@@ -111,6 +123,7 @@ bn_status bn_receipt_policy_read(struct bn_receipt_policy *policy, const char *t
         status = bn_fail(err, BN_ERR_FORMAT, "a policy is an object");
     for (const bn_json *m = bn_json_first(policy->source); m != NULL && status == BN_OK; m = bn_json_next(m))
         status = read_member(policy, m, err);
+    if (status == BN_OK) status = check_threshold(policy, err);
     if (status != BN_OK) bn_receipt_policy_release(policy);
     return status;
 }

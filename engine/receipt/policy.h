@@ -10,7 +10,8 @@
 struct bn_receipt_policy {
     bool accept_bare, accept_statement, accept_envelope; /* forms; all by default */
     bool require_signature;
-    uint64_t signature_threshold; /* different keys that must verify an envelope */
+    uint64_t
+        signature_threshold; /* different keys that must verify an envelope; in a file it sets the above */
     bool require_gpu_kernels, require_quantized_kernels;
     bool validate_performance;
     bool require_clean_program; /* built from a committed tree */
@@ -19,7 +20,7 @@ struct bn_receipt_policy {
     uint64_t max_age_s;             /* 0: any */
     uint64_t clock_skew_s;          /* how far in the future a timestamp may lie */
     uint64_t rate_tolerance_milli;  /* thousandths by which a rate may differ from tokens / time */
-    uint64_t bandwidth_bytes_per_s; /* 0: probe, or believe the receipt */
+    uint64_t bandwidth_bytes_per_s; /* 0: measured here */
     uint64_t bandwidth_percent;     /* of it that a receipt may claim */
     uint64_t limit_i2s, limit_tl1, limit_tl2, limit_fp16,
         limit_bf16;  /* tokens/s that are suspicious without bytes */

@@ -65,6 +65,10 @@ BN_MUST_CHECK bn_status bn_receipt_self_digest(const bn_json *statement, char he
                                                bn_error *err);
 /* Puts that digest into the statement. */
 BN_MUST_CHECK bn_status bn_receipt_seal(bn_json *statement, bn_error *err);
+/* What a receipt shows of a model's path: its last part, or the whole reference "hf:...". */
+const char *bn_receipt_base_name(const char *path);
+/* The stored type of the first layer's query matrix, NULL when it is unknown. */
+const char *bn_receipt_quantization(const bn_model *model);
 /* sha256 over token ids, each as u32 little endian. */
 BN_MUST_CHECK bn_status bn_receipt_ids_digest(const int32_t *ids, size_t n, char hex[BN_SHA256_HEX],
                                               bn_error *err);
@@ -72,7 +76,7 @@ BN_MUST_CHECK bn_status bn_receipt_ids_digest(const int32_t *ids, size_t n, char
 uint64_t bn_receipt_rate_milli(uint64_t n, uint64_t ns);
 /* The smallest of n > 0 ascending samples that percent of all samples do not exceed (nearest rank). */
 uint64_t bn_receipt_percentile(const uint64_t *sorted, size_t n, unsigned percent);
-/* Samples of single tokens in ascending order: those behind the first, which holds the prompt; the only one
+/* Samples of single tokens in ascending order: those after the first, which holds the prompt; the only one
  * when there is no other. *sorted is released with bn_free. */
 BN_MUST_CHECK bn_status bn_receipt_sort_samples(const uint64_t *token_ns, size_t n, uint64_t **sorted,
                                                 size_t *n_sorted, bn_error *err);

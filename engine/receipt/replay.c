@@ -11,6 +11,7 @@
 #include "infer/generate.h"
 #include "model/model.h"
 #include "model/tokenizer.h"
+#include "receipt/receipt.h"
 
 struct replay {
     const bn_json *predicate;
@@ -123,41 +124,55 @@ static bn_status read_request(struct replay *r)
     return BN_OK;
 }
 
-/* A claimed digest of something that can be computed here; one that is null is not compared. */
-static bool digest_differs(const struct replay *r, const char *path, const char *hex, const char *what,
-                           struct bn_replay_result *out)
+/* A claimed text next to what this model gives; NULL: the receipt must have null. */
+static bool text_claim_differs(const struct replay *r, const char *path, const char *actual,
+                               struct bn_replay_result *out)
 {
     const char *claimed = NULL;
-    if (!bn_json_string(bn_json_path(r->predicate, path), &claimed) || strcmp(claimed, hex) == 0)
-        return false;
-    snprintf(out->reason, sizeof out->reason, "%s differs: %.16s... here, %s says otherwise", what, hex,
-             path);
+    (void)bn_json_string(bn_json_path(r->predicate, path), &claimed);
+    if (claimed == NULL ? actual == NULL : actual != NULL && strcmp(claimed, actual) == 0) return false;
+    snprintf(out->reason, sizeof out->reason, "%s is %.64s here, the receipt has another", path,
+             actual == NULL ? "null" : actual);
     return true;
 }
 
+/* A model without a vocabulary has no tokenizer and gives no text. */
 static bn_status tokenizer_differs(const struct replay *r, const bn_tokenizer *tok, bool *differs,
                                    struct bn_replay_result *out)
 {
     char hex[BN_SHA256_HEX];
-    *differs = false;
-    if (tok == NULL) return BN_OK;
-    BN_TRY(bn_tokenizer_digest(tok, hex, r->err));
-    *differs = digest_differs(r, "resolved.tokenizer_sha256", hex, "the tokenizer", out);
+    if (tok != NULL) BN_TRY(bn_tokenizer_digest(tok, hex, r->err));
+    *differs = text_claim_differs(r, "resolved.tokenizer_sha256", tok == NULL ? NULL : hex, out);
     return BN_OK;
 }
 
 static bn_status text_differs(const struct replay *r, const bn_tokenizer *tok, bool *differs,
                               struct bn_replay_result *out)
 {
-    char *text, hex[BN_SHA256_HEX];
+    char *text = NULL, hex[BN_SHA256_HEX];
     size_t n;
-    *differs = false;
-    if (tok == NULL) return BN_OK;
-    BN_TRY(bn_detokenize(tok, r->gen.ids, r->gen.n_ids, false, &text, &n, r->err));
-    bn_status status = bn_sha256_hex(text, n, hex, r->err);
-    bn_free(text);
-    BN_TRY(status);
-    *differs = digest_differs(r, "result.text_sha256", hex, "the text", out);
+    if (tok != NULL) {
+        BN_TRY(bn_detokenize(tok, r->gen.ids, r->gen.n_ids, false, &text, &n, r->err));
+        bn_status status = bn_sha256_hex(text, n, hex, r->err);
+        bn_free(text);
+        BN_TRY(status);
+    }
+    *differs = text_claim_differs(r, "result.text_sha256", tok == NULL ? NULL : hex, out);
+    return BN_OK;
+}
+
+static bn_status model_differs(const struct replay *r, const struct bn_model *model, bool *differs,
+                               struct bn_replay_result *out)
+{
+    const char *claimed = NULL;
+    char hex[BN_SHA256_HEX];
+    if (!bn_json_string(bn_json_path(r->predicate, "model.sha256"), &claimed))
+        return missing(r, "model.sha256");
+    BN_TRY(bn_sha256_hex(model->bytes, model->n_bytes, hex, r->err));
+    *differs = strcmp(hex, claimed) != 0;
+    if (*differs)
+        snprintf(out->reason, sizeof out->reason, "the model has sha256 %.16s..., the receipt's is %.16s...",
+                 hex, claimed);
     return BN_OK;
 }
 
@@ -171,6 +186,7 @@ static bool shape_differs(const struct replay *r, const struct bn_model *model, 
     } FIELDS[] = {
         {"model.bytes", model->n_bytes},
         {"model.n_vocab", hp->n_vocab},
+        {"model.n_ctx", hp->n_ctx},
         {"model.n_embd", hp->n_embd},
         {"model.n_layer", hp->n_layer},
         {"model.n_ff", hp->n_ff},
@@ -186,11 +202,12 @@ static bool shape_differs(const struct replay *r, const struct bn_model *model, 
         uint64_t claimed;
         if (bn_json_u64(bn_json_path(r->predicate, FIELDS[i].path), &claimed) && claimed == FIELDS[i].value)
             continue;
-        snprintf(out->reason, sizeof out->reason, "%s is %llu in the model, the receipt says otherwise",
+        snprintf(out->reason, sizeof out->reason, "%s is %llu in the model, the receipt has another",
                  FIELDS[i].path, (unsigned long long)FIELDS[i].value);
         return true;
     }
-    return false;
+    return text_claim_differs(r, "model.arch", hp->arch, out) ||
+           text_claim_differs(r, "model.quantization", bn_receipt_quantization(model), out);
 }
 
 /* Compares what came with what is claimed. A generation that its caller ended is compared as far as it went.
@@ -210,7 +227,7 @@ static void compare(const struct replay *r, struct bn_replay_result *out)
         snprintf(out->reason, sizeof out->reason, "%s tokens came than the %zu of the receipt",
                  gen->n_ids > r->n_want ? "more" : "fewer", r->n_want);
     else if (!was_cancelled && strcmp(bn_stop_reason_name(gen->reason), r->reason) != 0)
-        snprintf(out->reason, sizeof out->reason, "it stopped for \"%s\", the receipt says otherwise",
+        snprintf(out->reason, sizeof out->reason, "it stopped for \"%s\", the receipt has another reason",
                  bn_stop_reason_name(gen->reason));
     else if (r->chain != NULL && strcmp(gen->chain, r->chain) != 0)
         snprintf(out->reason, sizeof out->reason,
@@ -226,7 +243,11 @@ static bn_status run(struct replay *r, const bn_model *model, uint32_t n_threads
     const bn_tokenizer *tok = bn_model_tokenizer(model);
     bn_session *session = NULL;
     bool differs;
+    if (model->map.mapped)
+        return bn_fail(r->err, BN_ERR_ARG, "a replay needs a model whose file is read, not mapped");
     BN_TRY(read_request(r));
+    BN_TRY(model_differs(r, model, &differs, out));
+    if (differs) return BN_OK;
     bn_session_options options = {.n_ctx = r->n_ctx, .n_batch = n_batch, .n_threads = n_threads};
     BN_TRY(tokenizer_differs(r, tok, &differs, out));
     if (differs || shape_differs(r, model, out)) return BN_OK;

@@ -8,8 +8,9 @@
 
 #include "receipt/rules.h"
 
-/* Runs the request of a receipt of ours on a model that the caller has opened (and whose digest it has
- * compared). n_threads and n_batch 0 are the engine's defaults. That something differs is BN_OK with
+/* Runs the request of a statement on a model that the caller has opened, from memory or with no_mmap, so that
+ * no other program can write to its bytes (else BN_ERR_ARG). The digest of these very bytes is compared with
+ * model.sha256. n_threads and n_batch 0 are the engine's defaults. That something differs is BN_OK with
  * result->same false; an error means that the replay could not be made. */
 BN_MUST_CHECK bn_status bn_receipt_replay(const struct bn_receipt *receipt, const bn_model *model,
                                           uint32_t n_threads, uint32_t n_batch,

@@ -14,7 +14,9 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/file.h"
+#include "model/model.h"
 #include "receipt/diff.h"
 #include "receipt/receipt.h"
 #include "receipt/replay.h"
@@ -26,7 +28,8 @@ static bn_model *model;
 static int open_model(void **state)
 {
     (void)state;
-    return bn_model_open(&model, MODEL, NULL, NULL) == BN_OK ? 0 : -1;
+    static const bn_model_options COPY = {.no_mmap = true};
+    return bn_model_open(&model, MODEL, &COPY, NULL) == BN_OK ? 0 : -1;
 }
 
 static int close_model(void **state)
@@ -110,7 +113,7 @@ static bool verifies(const struct bn_receipt *receipt)
     struct bn_rules_report report;
     bn_receipt_policy_defaults(&policy);
     struct bn_rules_input in = {.receipt = receipt, .policy = &policy, .now_utc = bn_clock_utc()};
-    bn_rules_run(&report, &in);
+    assert_int_equal(bn_rules_run(&report, &in, NULL), BN_OK);
     return report.verified;
 }
 
@@ -426,11 +429,19 @@ static void replay_sees_any_difference(void **state)
         {"result.chain", "\"0000000000000000000000000000000000000000000000000000000000000000\"",
          "the same tokens, but"},
         {"result.chain", "null", "error"}, /* a replay without it would compare too little */
-        {"result.text_sha256", "\"00\"", "the text differs"},
-        {"resolved.tokenizer_sha256", "\"00\"", "the tokenizer differs"},
+        {"result.text_sha256", "\"00\"", "result.text_sha256 is "},
+        {"resolved.tokenizer_sha256", "\"00\"", "resolved.tokenizer_sha256 is "},
         {"model.n_layer", "7", "model.n_layer is 6 in the model"},
         {"model.ternary_bytes", "1179649", "model.ternary_bytes is"},
         {"model.head_bytes", "", "model.head_bytes is"},
+        {"model.n_ctx", "4096", "model.n_ctx is 1024"},
+        {"model.arch", "\"llama\"", "model.arch is bitnet-b1.58"},
+        {"model.quantization", "null", "model.quantization is I2_S"},
+        {"resolved.tokenizer_sha256", "null", "resolved.tokenizer_sha256 is "},
+        {"result.text_sha256", "null", "result.text_sha256 is "},
+        {"model.sha256", "\"0000000000000000000000000000000000000000000000000000000000000000\"",
+         "the model has sha256"},
+        {"model.sha256", "", "error"},
         {"request.seed", "\"18446744073709551615\"", "same"}, /* greedy asks for no random number */
         {"request.seed", "\"18446744073709551616\"", "error"},
         {"request.seed", "\"\"", "error"},
@@ -459,7 +470,16 @@ static void replay_sees_any_difference(void **state)
     }
 }
 
-/* One bit of one weight: the digest tells, and so does what the network computes. */
+/* Puts the digest of other bytes into a receipt: a lie that only the bytes themselves contradict. */
+static void claim_digest(bn_json *statement, const void *bytes, size_t n)
+{
+    char hex[BN_SHA256_HEX];
+    bn_json *object = (bn_json *)(uintptr_t)bn_json_path(statement, "predicate.model");
+    assert_int_equal(bn_sha256_hex(bytes, n, hex, NULL), BN_OK);
+    bn_json_put_string(object, "sha256", hex);
+}
+
+/* One bit of one weight: the digest differs, and so does what the network computes. */
 static void replay_sees_one_changed_weight(void **state)
 {
     (void)state;
@@ -468,11 +488,17 @@ static void replay_sees_one_changed_weight(void **state)
     struct bn_receipt receipt;
     struct bn_replay_result result;
     bn_json *statement = greedy_receipt(16);
-    open_text(&receipt, statement);
     assert_int_equal(bn_file_map_open(&map, MODEL, true, NULL), BN_OK);
     unsigned char *bytes = (unsigned char *)(uintptr_t)map.data;
     bytes[map.n_bytes - 100000] ^= 1;
     assert_int_equal(bn_model_open_memory(&changed, map.data, map.n_bytes, "changed", NULL, NULL), BN_OK);
+    open_text(&receipt, statement);
+    assert_int_equal(bn_receipt_replay(&receipt, changed, 0, 0, &result, NULL), BN_OK);
+    assert_false(result.same);
+    assert_non_null(strstr(result.reason, "sha256"));
+    bn_receipt_release(&receipt);
+    claim_digest(statement, map.data, map.n_bytes);
+    open_text(&receipt, statement);
     assert_int_equal(bn_receipt_replay(&receipt, changed, 0, 0, &result, NULL), BN_OK);
     assert_false(result.same);
     assert_true(strstr(result.reason, "token ") != NULL || strstr(result.reason, "chain") != NULL);
@@ -480,6 +506,56 @@ static void replay_sees_one_changed_weight(void **state)
     bn_file_map_close(&map);
     bn_receipt_release(&receipt);
     bn_json_free(statement);
+}
+
+/* The receipt was made on other bytes than it names, and the file had the named ones when somebody took its
+ * digest: the bytes that the replay reads count, and nothing that was hashed before. */
+static void a_replay_hashes_the_bytes_that_it_reads(void **state)
+{
+    (void)state;
+    static const bn_sampler_options GREEDY = BN_SAMPLER_OPTIONS_INIT;
+    struct bn_file_map map;
+    struct bn_receipt receipt;
+    struct bn_replay_result result;
+    struct run run;
+    bn_model *right = model;
+    assert_int_equal(bn_file_map_open(&map, MODEL, true, NULL), BN_OK);
+    ((unsigned char *)(uintptr_t)map.data)[map.n_bytes - 100000] ^= 1;
+    assert_int_equal(bn_model_open_memory(&model, map.data, map.n_bytes, "changed", NULL, NULL), BN_OK);
+    generate(&run, &GREEDY, 8);
+    bn_json *statement = build(&run);
+    release(&run);
+    open_text(&receipt, statement);
+    assert_int_equal(bn_receipt_replay(&receipt, model, 0, 0, &result, NULL), BN_OK);
+    assert_true(result.same);
+    bn_receipt_release(&receipt);
+    claim_digest(statement, right->bytes, right->n_bytes);
+    open_text(&receipt, statement);
+    assert_int_equal(bn_receipt_replay(&receipt, model, 0, 0, &result, NULL), BN_OK);
+    assert_false(result.same);
+    bn_receipt_release(&receipt);
+    bn_json_free(statement);
+    bn_model_close(model);
+    bn_file_map_close(&map);
+    model = right;
+}
+
+/* Another program may write to a file that is mapped, and what it writes is what the replay computes with. */
+static void a_mapped_file_is_not_replayed(void **state)
+{
+    (void)state;
+    struct bn_receipt receipt;
+    struct bn_replay_result result;
+    bn_model *mapped;
+    bn_error err = {0};
+    bn_json *statement = greedy_receipt(2);
+    assert_int_equal(bn_model_open(&mapped, MODEL, NULL, NULL), BN_OK);
+    open_text(&receipt, statement);
+    assert_int_equal(bn_receipt_replay(&receipt, mapped, 0, 0, &result, &err), BN_ERR_ARG);
+    assert_false(result.same);
+    bn_receipt_release(&receipt);
+    bn_json_free(statement);
+    bn_model_close(mapped);
 }
 
 /* ---- tampering ---- */
@@ -705,6 +781,109 @@ static void envelopes_are_read_strictly(void **state)
     bn_buf_release(&many);
 }
 
+/* ---- short memory ---- */
+
+struct signing {
+    struct bn_key *key;
+    struct bn_buf plain, envelope;
+};
+
+static bn_status verify_envelope(struct signing *s, bn_error *err)
+{
+    const struct bn_key *keys[] = {s->key};
+    struct bn_receipt_keys trusted = {keys, 1, 1, false};
+    struct bn_receipt receipt;
+    struct bn_receipt_policy policy;
+    struct bn_rules_report report;
+    bn_receipt_policy_defaults(&policy);
+    BN_TRY(bn_receipt_open(&receipt, s->envelope.data, s->envelope.len, &trusted, err));
+    struct bn_rules_input in = {.receipt = &receipt, .policy = &policy, .now_utc = bn_clock_utc()};
+    bn_status status = bn_rules_run(&report, &in, err);
+    if (status == BN_OK) assert_true(report.verified);
+    bn_receipt_release(&receipt);
+    return status;
+}
+
+static bn_status sign_again(struct signing *s, bn_error *err)
+{
+    struct bn_receipt receipt;
+    struct bn_buf payload = {.max = BN_JSON_MAX_BYTES}, envelope = {.max = BN_JSON_MAX_BYTES};
+    BN_TRY(bn_receipt_open(&receipt, s->plain.data, s->plain.len, NULL, err));
+    bn_status status = bn_json_write(receipt.statement, true, &payload, err);
+    if (status == BN_OK)
+        status = bn_envelope_sign(&envelope, s->key, BN_RECEIPT_PAYLOAD_TYPE, payload.data, payload.len, err);
+    if (status == BN_OK) assert_int_equal(envelope.len, s->envelope.len);
+    if (status == BN_OK) assert_memory_equal(envelope.data, s->envelope.data, envelope.len);
+    bn_buf_release(&payload);
+    bn_buf_release(&envelope);
+    bn_receipt_release(&receipt);
+    return status;
+}
+
+static void ignore_diff(void *user, const struct bn_diff *diff)
+{
+    (void)user;
+    (void)diff;
+}
+
+static bn_status compare_two(struct signing *s, bn_error *err)
+{
+    struct bn_receipt left, right = {0};
+    size_t n[BN_DIFF_GROUP_COUNT];
+    BN_TRY(bn_receipt_open(&left, s->plain.data, s->plain.len, NULL, err));
+    bn_status status = bn_receipt_open(&right, s->plain.data, s->plain.len, NULL, err);
+    if (status == BN_OK) {
+        bn_json_put_u64((bn_json *)(uintptr_t)right.predicate, "tokens_generated", 1);
+        bn_json_remove((bn_json *)(uintptr_t)right.predicate, "git");
+        status = bn_receipt_diff(&left, &right, ignore_diff, NULL, n, err);
+    }
+    bn_receipt_release(&left);
+    bn_receipt_release(&right);
+    return status;
+}
+
+/* Every allocation of verifying, signing and comparing fails once: the outcome is the right one, or that
+ * memory is short. */
+static void short_memory_is_reported_as_such(void **state)
+{
+    (void)state;
+    bn_status (*const ACTIONS[])(struct signing *, bn_error *) = {sign_again, verify_envelope, compare_two};
+    struct signing s = {.key = fresh_key(), .envelope = {.max = BN_JSON_MAX_BYTES}};
+    struct bn_buf canonical;
+    bn_json *statement = greedy_receipt(2);
+    to_text(statement, false, &s.plain);
+    to_text(statement, true, &canonical);
+    assert_int_equal(
+        bn_envelope_sign(&s.envelope, s.key, BN_RECEIPT_PAYLOAD_TYPE, canonical.data, canonical.len, NULL),
+        BN_OK);
+    for (size_t a = 0; a < BN_ARRAY_LEN(ACTIONS); a++) {
+        uint64_t most = 0, failed = 0;
+        for (uint64_t n = 0; n <= most; n++) { /* the first round only counts */
+            uint64_t before = bn_mem_stats().allocations;
+            bn_error err = {0};
+            bn_mem_fail_after(n);
+            bn_status status = ACTIONS[a](&s, &err);
+            bn_mem_fail_after(0);
+            if (n == 0) most = bn_mem_stats().allocations - before;
+            if (status == BN_OK) continue;
+            assert_int_equal(status, BN_ERR_NOMEM);
+            assert_true(n > 0);
+            failed++;
+            struct bn_buf told = {.max = 100}; /* that a put was short is told to the next to write */
+            bn_json *object = bn_json_new_object();
+            (void)!bn_json_write(object, true, &told, NULL);
+            bn_json_free(object);
+            bn_buf_release(&told);
+        }
+        assert_true(failed > 100);
+    }
+    bn_buf_release(&s.plain);
+    bn_buf_release(&s.envelope);
+    bn_buf_release(&canonical);
+    bn_json_free(statement);
+    bn_key_close(s.key);
+}
+
 /* ---- small computations ---- */
 
 static void rates_and_percentiles(void **state)
@@ -779,12 +958,15 @@ int main(void)
         cmocka_unit_test(short_memory_gives_no_receipt),
         cmocka_unit_test(replay_sees_any_difference),
         cmocka_unit_test(replay_sees_one_changed_weight),
+        cmocka_unit_test(a_replay_hashes_the_bytes_that_it_reads),
+        cmocka_unit_test(a_mapped_file_is_not_replayed),
         cmocka_unit_test(the_signed_bytes_are_those_of_dsse),
         cmocka_unit_test(no_changed_bit_of_an_envelope_changes_what_is_read),
         cmocka_unit_test(no_changed_byte_of_a_signed_receipt_is_accepted),
         cmocka_unit_test(no_changed_byte_of_a_statement_is_accepted),
         cmocka_unit_test(a_signature_stands_in_for_the_own_digest),
         cmocka_unit_test(envelopes_are_read_strictly),
+        cmocka_unit_test(short_memory_is_reported_as_such),
         cmocka_unit_test(rates_and_percentiles),
         cmocka_unit_test(diffs_are_grouped),
     };

@@ -53,14 +53,14 @@ static bn_status read_private_key(struct bn_key **key, const char *path, bn_erro
     return status;
 }
 
-/* What is signed has to hold by itself; what else a verifier demands is the verifier's matter. */
+/* The integrity of what is signed has to hold; whatever else a verifier demands is up to the verifier. */
 static bn_status check_integrity(const struct bn_receipt *receipt, bn_error *err)
 {
     struct bn_receipt_policy policy;
     struct bn_rules_report report;
     bn_receipt_policy_defaults(&policy);
     struct bn_rules_input in = {.receipt = receipt, .policy = &policy, .now_utc = bn_clock_utc()};
-    bn_rules_run(&report, &in);
+    BN_TRY(bn_rules_run(&report, &in, err));
     for (size_t i = 0; bn_rules_at(i) != NULL; i++)
         if (bn_rules_at(i)->level == BN_LEVEL_INTEGRITY && report.results[i].verdict == BN_VERDICT_FAIL)
             return bn_fail(err, BN_ERR_INTEGRITY, "%s: %.200s", bn_rules_at(i)->id, report.results[i].reason);
