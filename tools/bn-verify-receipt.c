@@ -12,8 +12,11 @@ static const struct bn_option RECEIPT[] = {
      .arg = "FILE",
      .group = "Receipt",
      .preset = "ci/inference.json",
-     .help = "the receipt, unless it is named as an operand"},
-    {.name = "diff", .arg = "OTHER", .group = "Receipt", .help = "tell what differs in the receipt OTHER"},
+     .help = "the receipt, unless an operand names it"},
+    {.name = "diff",
+     .arg = "OTHER",
+     .group = "Receipt",
+     .help = "compare with the receipt OTHER; both must verify"},
     {0},
 };
 
@@ -38,12 +41,13 @@ static const struct bn_option DEMANDS[] = {
      .help = "quantised kernels must have run, and no fallback to floats"},
     {.name = "validate-performance",
      .group = "Demands",
-     .help = "a machine must be able to read the bytes claimed in the time claimed"},
+     .help =
+         "memory must be able to deliver the bytes in the time; a busy verifier may be undecided (exit 9)"},
     {.name = "max-age", .arg = "DUR", .group = "Demands", .help = "refuse older ones: 90, 90s, 15m, 36h, 7d"},
     {.name = "allow-corrections",
      .group = "Demands",
      .env = "BITNET_ALLOW_CORRECTIONS",
-     .help = "accept corrected weights"},
+     .help = "accept corrected weights; the variable does not count next to --policy"},
     {0},
 };
 
@@ -75,19 +79,20 @@ static const struct bn_option KEYGEN[] = {
 
 static const struct bn_command COMMANDS[] = {
     {.name = "verify",
-     .summary = "hold a receipt against every rule",
+     .summary = "check a receipt by every rule",
      .text =
-         "Prints each rule with pass, skip or FAIL and the reason, then the level that was reached: "
-         "integrity "
-         "(digests and signatures hold), consistency (the numbers fit together and the demands are met), "
-         "replay (the same tokens came out again). The signature is checked before anything inside is read.",
+         "Prints the verdict, the level that was reached, and each rule that failed with the reason; -v "
+         "prints every rule. The levels are integrity (digests and signatures hold), consistency (the "
+         "numbers fit together and the demands are met), replay (the same tokens were generated again). The "
+         "signature is checked before anything inside is read.",
      .synopsis = "[FILE] [--policy FILE] [--public-key FILE] [--model FILE] [--replay]\nFILE --diff OTHER",
      .options = {RECEIPT, SIGNATURE, DEMANDS, REPLAY},
      .json = true,
      .max_operands = 1,
      .operand = "FILE",
      .run = bn_verify_verify,
-     .examples = {{"bn-verify-receipt r.json --replay", "check a receipt and run its request again"},
+     .examples = {{"bn-verify-receipt r.json -v", "check a receipt and list every rule"},
+                  {"bn-verify-receipt r.json --replay", "check it and run its request again"},
                   {"bn-verify-receipt r.json --replay --isa ref --threads 1",
                    "the same on other kernels: the result has to be the same"},
                   {"bn-verify-receipt --policy ci/receipt-policy.json",
@@ -131,6 +136,7 @@ static const struct bn_program PROGRAM = {
     .commands = COMMANDS,
     .default_command = "verify",
     .exits = {{"1", "the receipt was refused; results differ"},
+              {"9", "--validate-performance could not be decided on this machine; no rule failed"},
               {"5", "a digest or a signature does not hold"}},
 };
 

@@ -60,7 +60,8 @@ static bn_status check_is_json(const char *text, size_t n, bn_error *err)
     while (at < n && strchr(" \t\r\n", text[at]) != NULL && text[at] != '\0')
         at++;
     if (at == n) return bn_fail(err, BN_ERR_FORMAT, "is empty; a receipt is a JSON object");
-    if (text[at] != '{') return bn_fail(err, BN_ERR_FORMAT, "is not a receipt, which is a JSON object");
+    if (text[at] != '{' && text[at] != '[')
+        return bn_fail_at(err, BN_ERR_FORMAT, at, NULL, "is not JSON; a receipt is a JSON object");
     return BN_OK;
 }
 

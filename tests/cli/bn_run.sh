@@ -39,7 +39,7 @@ many=$(run -p ROMEO: -n 70 --json --repack never | grep -E '"(ids|chain)"')
 is 'packed weights and a screened head: the same tokens, the same chain' 0 "$many" \
     bash -c "'$bin/bn-run' -q -p ROMEO: -n 70 --json --repack always --receipt '$tmp/packed.json' | grep -E '\"(ids|chain)\"'"
 is 'and a receipt that says so and replays' 0 'pass  head-work             70 heads screened' \
-    bash -c "'$bin/bn-verify-receipt' --replay '$tmp/packed.json' | grep -oE 'pass  head-work +70 heads screened'; exit \${PIPESTATUS[0]}"
+    bash -c "'$bin/bn-verify-receipt' -v --replay '$tmp/packed.json' | grep -oE 'pass  head-work +70 heads screened'; exit \${PIPESTATUS[0]}"
 is 'ids' 0 845,25 run tokenize --ids -p ROMEO:
 is 'and back' 0 ROMEO: run detokenize --tokens 845,25
 is 'lines of JSON, an empty one too' 0 $'[64]\n[]\n[65]' piped '"a"\n\n"b"\n' tokenize --jsonl

@@ -171,10 +171,15 @@ says 0 "parity is ok when all agree" '"status": "ok"' "$xval" ladder --json --to
 # ---- receipts ----
 
 "$out/bn-run" -q -p 'ROMEO:' -n 4 --receipt "$tmp/receipt.json" >/dev/null
-says 0 "a receipt takes the result" '^agree' "$xval" ladder -q --tokens $ids --ref oracle --receipt "$tmp/receipt.json"
-says 0 "and is verified with it" 'pass +parity +ok' "$out/bn-verify-receipt" "$tmp/receipt.json"
+says 0 "a receipt takes the result" '^agree' "$xval" ladder -q -p 'ROMEO:' --ref oracle --receipt "$tmp/receipt.json"
+says 0 "and is verified with it" 'pass +parity +ok' "$out/bn-verify-receipt" -v "$tmp/receipt.json"
+cp "$tmp/receipt.json" "$tmp/before.json"
+says 1 "the result of another prompt is not put into it" 'about another prompt than the one compared: the ids have sha256 [0-9a-f]+\.\.\. and' \
+    "$xval" ladder -q --tokens 845 --ref oracle --receipt "$tmp/receipt.json"
+says 1 "the hint names the tokens of its prompt" '^hint: --tokens 845,25$' "$xval" ladder -q --tokens 25,845 --ref oracle --receipt "$tmp/receipt.json"
+check "and it is as it was" cmp "$tmp/before.json" "$tmp/receipt.json"
 cp "$tmp/receipt.json" "$tmp/bad.json"
-says 1 "a receipt with a result that differs" 'DIFFERS' "$xval" ladder -q --tokens $ids --ref 'oracle --fault silu' --receipt "$tmp/bad.json"
+says 1 "a receipt with a result that differs" 'DIFFERS' "$xval" ladder -q -p 'ROMEO:' --ref 'oracle --fault silu' --receipt "$tmp/bad.json"
 says 1 "is refused" 'FAIL +parity +parity is "diverged"' "$out/bn-verify-receipt" "$tmp/bad.json"
 sed 's/"tokens_generated": 4/"tokens_generated": 5/' "$tmp/receipt.json" >"$tmp/forged.json"
 says 5 "a receipt that was edited is not sealed again" 'its own digest does not hold' \

@@ -83,7 +83,7 @@ struct bn_crossval {
     const char *model_path; /* what references open */
     char *located;          /* the file that --model names; NULL without */
     char carried[4096];     /* the carried model as a file, removed at the end; else "" */
-    char model_sha[BN_SHA256_HEX];
+    char model_sha[BN_SHA256_HEX], prompt_sha[BN_SHA256_HEX]; /* of the file's bytes; of the prompt's ids */
     struct bn_buf text; /* the prompt as text; data NULL when ids were given */
     int32_t *ids;       /* the prompt, then what was decoded */
     size_t n_prompt, n_ids;
@@ -160,7 +160,7 @@ BN_MUST_CHECK bn_status bn_crossval_write_junit(const struct bn_crossval *x, con
 /* The block that a receipt carries; docs/reference/receipt.md. */
 void bn_crossval_put_parity(const struct bn_crossval *x, bn_json *object);
 /* receipt.c: puts that block into a receipt. BN_ERR_INTEGRITY for one that was edited, BN_ERR_MISMATCH for
- * one of another model. */
+ * one of another model or prompt. */
 BN_MUST_CHECK bn_status bn_crossval_add_to_receipt(const struct bn_crossval *x, const char *path,
                                                    bn_error *err);
 

@@ -208,6 +208,7 @@ void bn_crossval_put_parity(const struct bn_crossval *x, bn_json *object)
     bn_json_put_string(parity, "status", code == BN_EXIT_OK ? "ok" : compared > 0 ? "diverged" : "no_data");
     bn_json_put_u64(parity, "compared", compared);
     bn_json_put_u64(parity, "tokens", x->n_prompt);
+    bn_json_put_string(parity, "prompt_ids_sha256", x->prompt_sha);
     bn_json_put_string(parity, "model_sha256", x->model_sha);
     bn_json_put_string(parity, "thresholds_sha256", x->thresholds_sha);
 }

@@ -11,6 +11,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/team.h"
+#include "model/model.h"
+#include "receipt/receipt.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/text.h"
 #include "tools/crossval/crossval.h"
@@ -70,7 +72,8 @@ static bn_status open_model(struct bn_crossval *x, bn_error *err)
     BN_TRY(bn_cli_model_path(&x->located, bn_opt_str(x->args, "model"), err));
     x->model_path = x->located;
     if (x->model_path == NULL) BN_TRY(write_carried(x, err));
-    return bn_sha256_file(x->model_path, x->model_sha, err);
+    /* The bytes that are computed with; references open the file themselves. */
+    return bn_sha256_hex(x->model->bytes, x->model->n_bytes, x->model_sha, err);
 }
 
 /* ---- the prompt ---- */
@@ -97,6 +100,7 @@ static bn_status read_prompt(struct bn_crossval *x, bn_error *err)
     x->ids = bn_alloc(x->n_prompt + x->n_decode, sizeof *x->ids);
     if (x->ids == NULL && status == BN_OK) status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
     if (status == BN_OK) memcpy(x->ids, ids, x->n_prompt * sizeof *ids);
+    if (status == BN_OK) status = bn_receipt_ids_digest(ids, x->n_prompt, x->prompt_sha, err);
     bn_free(ids);
     x->n_ids = x->n_prompt;
     return status;

@@ -22,16 +22,46 @@ static const char *level_of(const struct bn_rules_report *report)
 
 /* ---- verify ---- */
 
+static bool is_bad(enum bn_verdict verdict)
+{
+    return verdict == BN_VERDICT_FAIL || verdict == BN_VERDICT_UNDECIDED;
+}
+
+/* What failed or is undecided; with -v every rule. */
 static void print_rules(const struct bn_args *args, const struct bn_rules_report *report)
 {
     bool color = bn_report_color(stdout);
-    static const char *const COLORS[] = {"\033[2m", "\033[32m", "\033[31m"};
+    static const char *const COLORS[BN_VERDICT_COUNT] = {"\033[2m", "\033[32m", "\033[31m", "\033[33m"};
     for (size_t i = 0; bn_rules_at(i) != NULL; i++) {
         const struct bn_rule_result *r = &report->results[i];
-        if (args->quiet && r->verdict != BN_VERDICT_FAIL) continue;
+        if (args->verbose == 0 && !is_bad(r->verdict)) continue;
         printf("%s%s%s  %-21s %s\n", color ? COLORS[r->verdict] : "", bn_verdict_name(r->verdict),
                color ? "\033[0m" : "", bn_rules_at(i)->id, r->reason);
     }
+}
+
+static void print_count(const char *comma, size_t n, const char *what)
+{
+    if (n > 0) printf("%s%zu %s", comma, n, what);
+}
+
+/* The verdict, the level that was reached, and how many rules led to it. */
+static void print_verdict(const struct bn_args *args, const char *path, const struct bn_receipt *receipt,
+                          const struct bn_rules_report *report)
+{
+    char escaped[200];
+    bool unbound = receipt->root != NULL && !report->bound && report->exit_code != BN_EXIT_INTEGRITY;
+    printf("%s: %s, level: %s%s; ", bn_escape(escaped, sizeof escaped, path, strlen(path)),
+           report->verified        ? "verified"
+           : report->n_failed == 0 ? "UNDECIDED"
+                                   : "REFUSED",
+           level_of(report), unbound ? " (unbound: an edit would not be noticed)" : "");
+    printf("%zu of %zu rules passed", report->n_passed,
+           report->n_passed + report->n_failed + report->n_undecided + report->n_skipped);
+    print_count(", ", report->n_failed, "failed");
+    print_count(", ", report->n_undecided, "undecided");
+    print_count(", ", report->n_skipped, "skipped");
+    puts(args->verbose == 0 ? " (-v lists them)" : "");
 }
 
 static void print_claim(const bn_json *predicate, const char *title, const char *path)
@@ -42,7 +72,7 @@ static void print_claim(const bn_json *predicate, const char *title, const char 
     printf(", %s %s", title, bn_escape(escaped, sizeof escaped, text, strlen(text)));
 }
 
-/* What a verified receipt is about. */
+/* What a verified receipt is about, as it says. */
 static void print_summary(const struct bn_receipt *receipt)
 {
     const bn_json *p = receipt->predicate;
@@ -58,7 +88,7 @@ static void print_summary(const struct bn_receipt *receipt)
     print_claim(p, "on", "environment.OS");
     if (bn_json_u64(bn_json_get(p, "tokens_generated"), &tokens) &&
         bn_json_number(bn_json_get(p, "tokens_per_second"), &rate))
-        printf(", %llu tokens at %.1f/s", (unsigned long long)tokens, rate);
+        printf(", %llu tokens at %.1f tok/s", (unsigned long long)tokens, rate);
     putchar('\n');
 }
 
@@ -76,10 +106,11 @@ static bn_json *make_document(const char *path, const struct bn_receipt *receipt
     bn_json_put_u64(doc, "passed", report->n_passed);
     bn_json_put_u64(doc, "failed", report->n_failed);
     bn_json_put_u64(doc, "skipped", report->n_skipped);
+    bn_json_put_u64(doc, "undecided", report->n_undecided);
     bn_json *rules = bn_json_put_array(doc, "rules");
     for (size_t i = 0; bn_rules_at(i) != NULL; i++) {
         bn_json *rule = bn_json_add_object(rules);
-        static const char *const VERDICTS[] = {"skip", "pass", "fail"};
+        static const char *const VERDICTS[BN_VERDICT_COUNT] = {"skip", "pass", "fail", "undecided"};
         bn_json_put_string(rule, "id", bn_rules_at(i)->id);
         bn_json_put_string(rule, "level", bn_rule_level_name(bn_rules_at(i)->level));
         bn_json_put_string(rule, "verdict", VERDICTS[report->results[i].verdict]);
@@ -97,17 +128,9 @@ bn_status bn_verify_print(const struct bn_args *args, const char *path, const st
         bn_json_free(doc);
         return status;
     }
-    char escaped[200];
+    if (!args->quiet || !report->verified) print_verdict(args, path, receipt, report);
     print_rules(args, report);
-    bn_escape(escaped, sizeof escaped, path, strlen(path));
-    if (args->quiet && report->verified) return BN_OK;
-    if (report->verified) print_summary(receipt);
-    printf("level: %s%s\n", level_of(report),
-           receipt->root != NULL && !report->bound && report->exit_code != BN_EXIT_INTEGRITY
-               ? " (unbound: nothing would show an edit)"
-               : "");
-    printf("%s: %s: %zu rules passed, %zu failed, %zu skipped\n", escaped,
-           report->verified ? "verified" : "REFUSED", report->n_passed, report->n_failed, report->n_skipped);
+    if (!args->quiet && report->verified) print_summary(receipt);
     return BN_OK;
 }
 
