@@ -59,8 +59,8 @@ static bool is_quantized(const char *name)
 
 /* ---- walking the list ---- */
 
-/* The next kernel's name after *at (NULL: the first), false at the end. Elements that are no text are
- * skipped: the rule kernels-present speaks of them. */
+/* The next kernel's name after *at (NULL: the first), false at the end. Elements of another kind are
+ * skipped: the rule kernels-present is about them. */
 static bool next_name(const struct bn_rules_input *in, const bn_json **at, const char **name)
 {
     const bn_json *list = bn_json_get(in->receipt->predicate, "kernels");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rules about the work behind the names of kernels: how many multiply-adds, calls and bytes a generation of
+ * Rules about the work of kernels: how many multiply-adds, calls and bytes a generation of
  * this many tokens through a model of this shape must have cost. Whether a machine can do that in the time
  * claimed is in check_speed.c.
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the functions behind the rules share: saying how a rule came out, and reading claims from a receipt.
+ * What the functions of the rules share: giving a verdict, and reading claims from a receipt.
  */
 #ifndef BN_RECEIPT_CHECKS_H
 #define BN_RECEIPT_CHECKS_H

@@ -45,7 +45,7 @@ struct bn_rules_input {
     const struct bn_receipt_policy *policy;
     int64_t now_utc;
     const char *model_sha256;              /* of the model that the verifier has; NULL: none was given */
-    bool model_is_default;                 /* it is the one that programs carry: another one is no fault */
+    bool model_is_default;                 /* the built-in model: another one is not a fault */
     const char *cpu_model;                 /* of this machine; NULL when unknown */
     uint64_t bandwidth_bytes_per_s;        /* the best rate measured here; 0: not measured */
     const struct bn_replay_result *replay; /* NULL: not asked for */

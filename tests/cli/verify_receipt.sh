@@ -127,7 +127,7 @@ result "it names the key's id" $?
 cmp -s signed.json signed2.json
 result "signing is deterministic" $?
 expect 5 signature "another key does not verify it" signed.json --public-key "$OLDPWD/fixtures/receipts/test-key.pub"
-expect 4 - "a private key is no public one" signed.json --public-key key
+expect 4 - "a private key is not a public one" signed.json --public-key key
 expect 3 - "a key that is not there" signed.json --public-key nokey
 # What is signed, by another program: openssl verifies the signature over the bytes that DSSE names.
 if command -v openssl >/dev/null; then

@@ -160,7 +160,7 @@ static void conforms(const bn_json *schema, const bn_json *value, const char *pa
     if (!ok) complain(path, "is none of the values");
     if (bn_json_get(schema, "pattern") != NULL && bn_json_string(value, &text) &&
         (strlen(text) != 64 || strspn(text, "0123456789abcdef") != 64))
-        complain(path, "is no digest");
+        complain(path, "is not a digest");
     const bn_json *items = bn_json_get(schema, "items"), *properties = bn_json_get(schema, "properties");
     for (const bn_json *e = items == NULL ? NULL : bn_json_first(value); e != NULL; e = bn_json_next(e)) {
         snprintf(longer, sizeof longer, "%.180s[]", path);

@@ -283,7 +283,7 @@ static bn_status diff(struct verify *v, const struct subject *left, bn_error *er
     return status;
 }
 
-/* The operand, or --path; the preset's absence is no surprise to be left without a word. */
+/* The operand, or --path. Whoever named neither may not know the default. */
 static bn_status find_path(const struct bn_args *args, const char **path, bn_error *err)
 {
     *path = args->n_operands > 0 ? args->operands[0] : bn_opt_str(args, "path");
