@@ -28,7 +28,7 @@ static void list_available(char *out, size_t room)
 /* Names that some build of this library knows. */
 static bool is_name(const char *name)
 {
-    static const char *const NAMES[] = {"ref", "avx2", "avxvnni", "avx512vnni", "neon"};
+    static const char *const NAMES[] = {"ref", "avx2", "avxvnni", "avx512vnni", "avx512vbmi", "neon"};
     for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++)
         if (strcmp(name, NAMES[i]) == 0) return true;
     return false;

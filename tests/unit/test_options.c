@@ -229,7 +229,7 @@ static void operands_and_commands(void **state)
 static void help_and_version_win_over_what_follows(void **state)
 {
     (void)state;
-    static const char *const LINES[] = {"-h", "--help", "-qh --nonsense", "-t 3 --help=", "show --help"};
+    static const char *const LINES[] = {"-h", "--help", "-q -h --nonsense", "-t 3 --help=", "show --help"};
     struct bn_args args;
     bn_error err;
     for (size_t i = 0; i < BN_ARRAY_LEN(LINES); i++) {
@@ -256,7 +256,7 @@ static void usage_errors_name_the_word_and_a_remedy(void **state)
     refuse_for(&USUAL, "-x", "unknown option '-x'", "see bn-test --help");
     refuse_for(&USUAL, "-stop", "unknown option '-s'", "did you mean --stop? see bn-test --help");
     refuse_for(&USUAL, "--threads", "option --threads needs a value: N", "see bn-test --help");
-    refuse_for(&USUAL, "-t", "option --threads needs a value: N", "see bn-test --help");
+    refuse_for(&USUAL, "-t", "option -t needs a value: N", "see bn-test --help");
     refuse_for(&USUAL, "--quiet=1", "option --quiet takes no value", "see bn-test --help");
     refuse_for(&USUAL, "mkae", "unknown command 'mkae'", "did you mean make? see bn-test --help");
     refuse_for(&USUAL, "-t 3 extra", "unexpected argument 'extra'", "see bn-test --help");
@@ -267,7 +267,59 @@ static void usage_errors_name_the_word_and_a_remedy(void **state)
     refuse_for(&USUAL, "--kind rwa", "--kind: 'rwa' is not one of auto|raw|chat", "did you mean raw?");
     refuse_for(&USUAL, "--kind=au", "--kind: 'au' is not one of auto|raw|chat", "");
     refuse_for(&USUAL, "--color=yes", "--color: 'yes' is not one of auto|always|never", "");
+    refuse_for(&USUAL, "-qh", "-h cannot be combined with other options (got '-qh')", "see bn-test --help");
+    refuse_for(&USUAL, "-Vq", "-V cannot be combined with other options (got '-Vq')", "see bn-test --help");
     refuse_for(&USUAL, "--\x1b[2J", "unknown option '--\\x1B[2J'", "see bn-test --help");
+}
+
+static const struct bn_option MODEL[] = {BN_OPTION_MODEL, {0}};
+static const struct bn_command TEXT_COMMANDS[] = {
+    {.name = "make",
+     .summary = "make things",
+     .synopsis = "TEXT",
+     .options = {MODEL, SHARED},
+     .max_operands = 1,
+     .operand = "TEXT",
+     .operand_is_text = true,
+     .run = nothing},
+    {.name = "show", .summary = "show", .synopsis = "", .options = {MODEL, SHARED}, .run = nothing},
+    {0},
+};
+static const struct bn_program TEXTS = {.name = "bn-test",
+                                        .summary = "a test",
+                                        .text = "Text.",
+                                        .commands = TEXT_COMMANDS,
+                                        .default_command = "make"};
+
+static void a_text_is_not_taken_for_a_misspelt_command(void **state)
+{
+    (void)state;
+    static const char *const ACCEPTED[] = {"a+b",       "-t 3 a+b", "a: -t 3",
+                                           "make word", "-- word",  "make -t 3 word"};
+    struct bn_args args;
+    for (size_t i = 0; i < BN_ARRAY_LEN(ACCEPTED); i++) {
+        accept_for(&TEXTS, ACCEPTED[i], &args);
+        assert_string_equal(args.command->name, "make");
+        assert_int_equal(args.n_operands, 1);
+        bn_args_release(&args);
+    }
+    refuse_for(&TEXTS, "shwo", "unknown command 'shwo'", "did you mean show? see bn-test --help");
+    refuse_for(&TEXTS, "-t 3 shwo", "unknown command 'shwo'", "did you mean show? see bn-test --help");
+    refuse_for(&TEXTS, "-t 3 show", "the command 'show' is not the first word",
+               "write bn-test show, then the options");
+    refuse_for(&TEXTS, "word", "unknown command 'word'",
+               "if it is a TEXT: bn-test make 'word'; see bn-test --help");
+}
+
+static void options_of_llama_cpp_are_explained(void **state)
+{
+    (void)state;
+    refuse_for(&TEXTS, "-hf owner/repo", "-h cannot be combined with other options (got '-hf')",
+               "-hf is llama.cpp's option; here: bn-test -m hf:owner/repo");
+    refuse_for(&TEXTS, "show -hf -t 3", "-h cannot be combined with other options (got '-hf')",
+               "-hf is llama.cpp's option; here: bn-test show -m hf:OWNER/REPO");
+    refuse_for(&USUAL, "-hf owner/repo", "-h cannot be combined with other options (got '-hf')",
+               "see bn-test --help");
 }
 
 static void the_environment_counts_when_the_line_is_silent(void **state)
@@ -283,7 +335,7 @@ static void the_environment_counts_when_the_line_is_silent(void **state)
     assert_int_equal(n, 5);
     assert_true(bn_opt_flag(&args, "offline"));
     assert_int_equal(bn_opt_u32(&args, "threads", 1, 4, &n, &err), BN_ERR_ARG);
-    assert_string_equal(err.msg, "BN_TEST_THREADS: '5' is out of range (1 to 4)");
+    assert_string_equal(err.msg, "BN_TEST_THREADS must be between 1 and 4 (got 5)");
     bn_args_release(&args);
     accept_for(&USUAL, "-t 2", &args);
     assert_int_equal(bn_opt_u32(&args, "threads", 1, 8, &n, NULL), BN_OK);
@@ -327,12 +379,48 @@ static void numbers_of_options_are_strict(void **state)
     float t = 9;
     accept_for(&USUAL, "--temp 1.5 --count 200", &args);
     assert_int_equal(bn_opt_f32(&args, "temp", 0, 1, &t, &err), BN_ERR_ARG);
-    assert_string_equal(err.msg, "--temp: '1.5' is out of range (0 to 1)");
+    assert_string_equal(err.msg, "--temp must be between 0 and 1 (got 1.5)");
     assert_int_equal(bn_opt_f32(&args, "temp", 0, 2, &t, NULL), BN_OK);
     assert_true(t == 1.5f);
     err = (bn_error){0};
     assert_int_equal(bn_opt_u32(&args, "count", 1, 100, &(uint32_t){0}, &err), BN_ERR_ARG);
-    assert_string_equal(err.msg, "--count: '200' is out of range (1 to 100)");
+    assert_string_equal(err.msg, "--count must be between 1 and 100 (got 200)");
+    bn_args_release(&args);
+}
+
+/* Parses a line and reads --count, or --temp, from it; returns the message of the error. */
+static const char *message_of(const char *line, const char *name, bn_error *err)
+{
+    struct bn_args args;
+    uint32_t n = 0;
+    float t = 0;
+    accept_for(&USUAL, line, &args);
+    *err = (bn_error){0};
+    bn_status status = strcmp(name, "temp") == 0 ? bn_opt_f32(&args, name, 0, 2, &t, err)
+                                                 : bn_opt_u32_or_all(&args, name, 1, 100, &n, err);
+    assert_int_equal(status, BN_ERR_ARG);
+    bn_args_release(&args);
+    return err->msg;
+}
+
+static void numbers_out_of_range_name_the_range_and_the_option_as_typed(void **state)
+{
+    (void)state;
+    struct bn_args args;
+    bn_error err;
+    uint32_t n = 0;
+    assert_string_equal(message_of("-n -5", "count", &err), "-n must be -1 or between 1 and 100 (got -5)");
+    assert_string_equal(message_of("--count -5", "count", &err),
+                        "--count must be -1 or between 1 and 100 (got -5)");
+    assert_string_equal(message_of("-n 99999999999999999999", "count", &err),
+                        "-n must be -1 or between 1 and 100 (got 99999999999999999999)");
+    assert_string_equal(message_of("-n 1e3", "count", &err),
+                        "-n must be -1 or a whole number between 1 and 100 (got '1e3')");
+    assert_string_equal(message_of("--temp=x", "temp", &err),
+                        "--temp must be a number between 0 and 2 (got 'x')");
+    accept_for(&USUAL, "-n -1", &args);
+    assert_int_equal(bn_opt_u32_or_all(&args, "count", 1, 100, &n, NULL), BN_OK);
+    assert_int_equal(n, UINT32_MAX);
     bn_args_release(&args);
 }
 
@@ -552,6 +640,9 @@ int main(void)
         cmocka_unit_test(usage_errors_name_the_word_and_a_remedy),
         cmocka_unit_test(the_environment_counts_when_the_line_is_silent),
         cmocka_unit_test(numbers_of_options_are_strict),
+        cmocka_unit_test(numbers_out_of_range_name_the_range_and_the_option_as_typed),
+        cmocka_unit_test(a_text_is_not_taken_for_a_misspelt_command),
+        cmocka_unit_test(options_of_llama_cpp_are_explained),
         cmocka_unit_test(lists_of_ids_are_strict),
         cmocka_unit_test(times_and_sizes_have_units),
         cmocka_unit_test(floating_point_is_decimal_in_every_locale),

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/mem.h"
 #include "tools/cli/table.h"
 
 enum bn_value_kind bn_dump_kind(const struct bn_option *option)
@@ -21,21 +22,24 @@ enum bn_value_kind bn_dump_kind(const struct bn_option *option)
 bool bn_dump(FILE *out, const struct bn_program *program, int argc, char **argv, bn_status *status,
              bn_error *err)
 {
-    if (argc < 2 || strncmp(argv[1], "--dump-", 7) != 0) return false;
-    const char *what = argv[1] + 7, *shell = argc > 2 ? argv[2] : "";
-    bn_program_check(program);
-    *status = BN_OK;
-    if (strcmp(what, "man") == 0)
-        bn_dump_man(out, program);
-    else if (strcmp(what, "markdown") == 0)
-        bn_dump_markdown(out, program);
-    else if (strcmp(what, "completion") == 0 && strcmp(shell, "bash") == 0)
-        bn_dump_bash(out, program);
-    else if (strcmp(what, "completion") == 0 && strcmp(shell, "zsh") == 0)
-        bn_dump_zsh(out, program);
-    else if (strcmp(what, "completion") == 0 && strcmp(shell, "fish") == 0)
-        bn_dump_fish(out, program);
-    else
-        *status = bn_fail(err, BN_ERR_ARG, "--dump-man, --dump-markdown, or --dump-completion bash|zsh|fish");
-    return true;
+    static const struct {
+        const char *option, *shell;
+        void (*dump)(FILE *out, const struct bn_program *program);
+    } DUMPS[] = {
+        {"--dump-man", NULL, bn_dump_man},           {"--dump-markdown", NULL, bn_dump_markdown},
+        {"--dump-completion", "bash", bn_dump_bash}, {"--dump-completion", "zsh", bn_dump_zsh},
+        {"--dump-completion", "fish", bn_dump_fish},
+    };
+    bool known = false;
+    for (size_t i = 0; i < BN_ARRAY_LEN(DUMPS) && argc > 1; i++) {
+        if (strcmp(argv[1], DUMPS[i].option) != 0) continue;
+        known = true;
+        if (DUMPS[i].shell != NULL && (argc < 3 || strcmp(argv[2], DUMPS[i].shell) != 0)) continue;
+        bn_program_check(program);
+        DUMPS[i].dump(out, program);
+        *status = BN_OK;
+        return true;
+    }
+    if (known) *status = bn_fail(err, BN_ERR_ARG, "--dump-completion needs a value: bash, zsh or fish");
+    return known;
 }

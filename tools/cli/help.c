@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/buf.h"
 #include "build_info.h"
 #include "tools/cli/table.h"
 
@@ -29,7 +30,7 @@ static size_t columns_of(const char *text, size_t n)
 
 void bn_help_wrap(FILE *out, const char *text, size_t at, size_t indent, size_t columns)
 {
-    bool fresh = true; /* nothing stands on this line yet */
+    bool fresh = true; /* nothing is on this line yet */
     for (const char *c = text; *c != '\0';) {
         if (c[0] == '\n' && c[1] == '\n') {
             fputs("\n\n", out);
@@ -103,7 +104,7 @@ static void list_values(char *out, size_t room, const char *arg)
     out[used] = '\0';
 }
 
-/* A list of values that is wider than the line stands in the text. */
+/* A list of values that is wider than the line goes into the text. */
 static void put_option(FILE *out, const struct bn_option *o, size_t columns)
 {
     char word[256], text[1024], values[512] = "";
@@ -195,6 +196,10 @@ static void put_program(FILE *out, const struct bn_program *program, size_t colu
         put_usage(out, program, c, &lead, columns);
     fputc('\n', out);
     bn_help_wrap(out, program->text, 0, 0, columns);
+    if (usual != NULL && usual->text != NULL) {
+        fputc('\n', out);
+        bn_help_wrap(out, usual->text, 0, 0, columns);
+    }
     if (bn_table_has_commands(program)) {
         fputs("\nCommands:\n", out);
         for (const struct bn_command *c = program->commands; c->run != NULL; c++) {
@@ -203,8 +208,8 @@ static void put_program(FILE *out, const struct bn_program *program, size_t colu
             put_row(out, c->name, text, columns);
         }
         char more[256];
-        snprintf(more, sizeof more, "%s COMMAND --help tells the options of a command%s%s.", program->name,
-                 usual != NULL ? "; here are those of " : "", usual != NULL ? usual->name : "");
+        snprintf(more, sizeof more, "%s COMMAND --help shows the options of a command%s%s.", program->name,
+                 usual != NULL ? "; below are those of " : "", usual != NULL ? usual->name : "");
         fputc('\n', out);
         bn_help_wrap(out, more, 0, 0, columns);
     }
@@ -233,6 +238,23 @@ void bn_help_print(FILE *out, const struct bn_program *program, const struct bn_
     }
     put_options(out, command, columns);
     put_examples(out, command, &first, columns);
+}
+
+void bn_help_usage(FILE *out, const struct bn_program *program, const struct bn_command *command,
+                   size_t columns)
+{
+    const char *lead = "Usage: ";
+    if (command != NULL)
+        put_usage(out, program, command, &lead, columns);
+    else
+        fprintf(out, "%s%s COMMAND [ARGUMENTS]\n", lead, program->name);
+    if (!bn_table_has_commands(program) || (command != NULL && command != bn_table_default(program))) return;
+    struct bn_buf names = {.max = 4096};
+    for (const struct bn_command *c = program->commands; c->run != NULL; c++)
+        bn_buf_printf(&names, "%s%s", c != program->commands ? ", " : "", c->name);
+    fputs("Commands: ", out);
+    bn_help_wrap(out, names.data != NULL ? names.data : "", 10, 10, columns);
+    bn_buf_release(&names);
 }
 
 void bn_help_version(FILE *out, const struct bn_program *program)

@@ -12,9 +12,12 @@
 /* The whole program's help when command is NULL or what is meant when none is named. */
 void bn_help_print(FILE *out, const struct bn_program *program, const struct bn_command *command,
                    size_t columns);
+/* After a usage error: how the command is called, and the names of the commands. */
+void bn_help_usage(FILE *out, const struct bn_program *program, const struct bn_command *command,
+                   size_t columns);
 void bn_help_version(FILE *out, const struct bn_program *program);
 
-/* Words of a text, wrapped: the cursor stands in column at, later lines begin in column indent; blank lines
+/* Words of a text, wrapped: the cursor is in column at, later lines begin in column indent; blank lines
  * part paragraphs. Ends with a newline. */
 void bn_help_wrap(FILE *out, const char *text, size_t at, size_t indent, size_t columns);
 /* The groups of a command's options in the order of their first option; NULL past the end. */

@@ -26,13 +26,14 @@ bn_status bn_cli_model_path(char **path, const char *text, bn_error *err)
     bn_error why = {0};
     *path = NULL;
     if (text == NULL) return BN_OK;
+    if (text[0] == '\0') return bn_fail(err, BN_ERR_ARG, "empty model name");
     if (access(text, F_OK) == 0 || !bn_hub_is_reference(text)) {
         *path = bn_strndup(text, strlen(text));
         return *path != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
     }
     bn_status status = bn_hub_locate(path, text, &why);
     if (status == BN_OK) return BN_OK;
-    bn_fail_at(err, status, BN_NO_OFFSET, text, "there is no such file, and %s%s%s", why.where,
+    bn_fail_at(err, status, BN_NO_OFFSET, text, "no such file, and %s%s%s", why.where,
                why.where[0] != '\0' ? ": " : "", why.msg);
     if (why.hint[0] != '\0') bn_error_hint(err, "%s", why.hint);
     return status;
@@ -61,12 +62,13 @@ bn_status bn_cli_open_model(bn_model **out, const struct bn_args *args, const bn
     if (path == NULL)
         return bn_model_open_memory(out, bn_default_model_data, (size_t)bn_default_model_bytes,
                                     BN_DEFAULT_MODEL_NAME, &with, err);
-    char *file = NULL;
-    BN_TRY(bn_cli_model_path(&file, path, err));
-    bn_status status = bn_model_open(out, file, &with, err);
+    char *file = NULL, typed[BN_OPT_TYPED];
+    bn_status status = bn_cli_model_path(&file, path, err);
+    if (path[0] == '\0') bn_error_name(err, bn_opt_typed(args, "model", typed));
+    if (status == BN_OK) status = bn_model_open(out, file, &with, err);
     bn_free(file);
-    if (status == BN_ERR_NOT_FOUND)
-        bn_error_hint(err, "leave --model out to use the model that the program carries");
+    if (status == BN_ERR_NOT_FOUND || path[0] == '\0')
+        bn_error_hint(err, "leave %s out to use the built-in model", bn_opt_typed(args, "model", typed));
     return status;
 }
 

@@ -7,6 +7,7 @@
  */
 #include "tools/cli/options.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,7 @@ struct parser {
     struct bn_args *args;
     char **argv;
     int argc, at; /* at: the word being looked at */
+    bool ended;   /* by "--": all that follows are operands */
     bn_error *err;
 };
 
@@ -85,9 +87,23 @@ static bn_status unknown_letter(const struct parser *p, const char *word, char l
     return BN_ERR_ARG;
 }
 
-/* BN_OK when a text is one of an option's listed values, or when it has no list. */
-static bn_status check_choice(const struct bn_option *o, const char *text, bool from_env, bn_error *err)
+/* An option as it was given. */
+static const char *spell(const struct bn_option *o, bool from_env, bool by_letter, char out[BN_OPT_TYPED])
 {
+    if (from_env)
+        snprintf(out, BN_OPT_TYPED, "%s", o->env);
+    else if (by_letter)
+        snprintf(out, BN_OPT_TYPED, "-%c", o->letter);
+    else
+        snprintf(out, BN_OPT_TYPED, "--%s", o->name);
+    return out;
+}
+
+/* BN_OK when a text is one of an option's listed values, or when it has no list. */
+static bn_status check_choice(const struct bn_value *v, bn_error *err)
+{
+    const struct bn_option *o = v->option;
+    const char *text = v->text;
     struct bn_suggestion s = {.typed = text};
     char words[16][32];
     const char *choice;
@@ -99,18 +115,20 @@ static bn_status check_choice(const struct bn_option *o, const char *text, bool 
         bn_suggest(&s, words[i]);
     }
     if (bn_table_choice(o, 0, &n) == NULL) return BN_OK;
-    bn_fail(err, BN_ERR_ARG, "%s%s: '%s' is not one of %s", from_env ? "" : "--", from_env ? o->env : o->name,
+    char typed[BN_OPT_TYPED];
+    bn_fail(err, BN_ERR_ARG, "%s: '%s' is not one of %s", spell(o, v->from_env, v->by_letter, typed),
             quote(text, strlen(text)).text, o->arg);
     if (s.best != NULL) bn_error_hint(err, "did you mean %s?", s.best);
     return BN_ERR_ARG;
 }
 
-/* Records that an option was seen. text is NULL for a flag. */
-static bn_status take(struct bn_args *args, const struct bn_option *o, const char *text, bool from_env,
-                      bn_error *err)
+/* Records that an option was seen. The text is NULL for a flag. */
+static bn_status take(struct bn_args *args, struct bn_value v, bn_error *err)
 {
-    if (text != NULL) BN_TRY(check_choice(o, text, from_env, err));
-    args->values[args->n_values++] = (struct bn_value){o, text, from_env, args->n_operands};
+    const struct bn_option *o = v.option;
+    if (v.text != NULL) BN_TRY(check_choice(&v, err));
+    v.place = args->n_operands;
+    args->values[args->n_values++] = v;
     if (strcmp(o->name, "help") == 0) args->want_help = true;
     if (strcmp(o->name, "version") == 0) args->want_version = true;
     if (strcmp(o->name, "quiet") == 0) args->quiet = true;
@@ -119,9 +137,10 @@ static bn_status take(struct bn_args *args, const struct bn_option *o, const cha
     return BN_OK;
 }
 
-static bn_status missing_value(const struct parser *p, const struct bn_option *o)
+static bn_status missing_value(const struct parser *p, const struct bn_option *o, bool by_letter)
 {
-    bn_fail(p->err, BN_ERR_ARG, "option --%s needs a value: %s", o->name, o->arg);
+    char typed[BN_OPT_TYPED];
+    bn_fail(p->err, BN_ERR_ARG, "option %s needs a value: %s", spell(o, false, by_letter, typed), o->arg);
     bn_args_help_hint(p->args, p->err, NULL, NULL);
     return BN_ERR_ARG;
 }
@@ -138,10 +157,31 @@ static bn_status parse_long(struct parser *p, const char *word)
         return BN_ERR_ARG;
     }
     if (o->arg != NULL && text == NULL) {
-        if (p->at + 1 >= p->argc) return missing_value(p, o);
+        if (p->at + 1 >= p->argc) return missing_value(p, o, false);
         text = p->argv[++p->at];
     }
-    return take(p->args, o, text, false, p->err);
+    return take(p->args, (struct bn_value){.option = o, .text = text}, p->err);
+}
+
+/* -h or -V among other letters is a slip, or "-hf", an option that another program has. */
+static bn_status refuse_cluster(const struct parser *p, const char *word, char letter)
+{
+    const struct bn_command *c = p->args->command;
+    bn_fail(p->err, BN_ERR_ARG, "-%c cannot be combined with other options (got '%s')", letter,
+            quote(word, strlen(word)).text);
+    bool option = bn_opt_exists(p->args, "model");
+    bool operand = c != NULL && c->operand != NULL && strcmp(c->operand, "MODEL") == 0;
+    if (strcmp(word, "-hf") != 0 || !(option || operand)) {
+        bn_args_help_hint(p->args, p->err, NULL, NULL);
+        return BN_ERR_ARG;
+    }
+    bool usual = c == bn_table_default(p->args->program);
+    bool named = p->at + 1 < p->argc && p->argv[p->at + 1][0] != '-';
+    const char *repo = named ? p->argv[p->at + 1] : "OWNER/REPO";
+    bn_error_hint(p->err, "-hf is llama.cpp's option; here: %s%s%s%s hf:%s", p->args->program->name,
+                  usual ? "" : " ", usual ? "" : c->name, operand ? "" : " -m",
+                  quote(repo, strlen(repo)).text);
+    return BN_ERR_ARG;
 }
 
 /* "-qv", "-n32", "-n 32". */
@@ -150,17 +190,18 @@ static bn_status parse_letters(struct parser *p, const char *word)
     for (const char *c = word + 1; *c != '\0'; c++) {
         const struct bn_option *o = find_letter(p->args, *c);
         if (o == NULL) return unknown_letter(p, word, *c);
+        if ((*c == 'h' || *c == 'V') && word[2] != '\0') return refuse_cluster(p, word, *c);
+        struct bn_value v = {.option = o, .by_letter = true};
         if (o->arg == NULL) {
-            BN_TRY(take(p->args, o, NULL, false, p->err));
-            if (p->args->want_help || p->args->want_version) return BN_OK;
+            BN_TRY(take(p->args, v, p->err));
             continue;
         }
-        const char *text = c + 1;
-        if (*text == '\0') {
-            if (p->at + 1 >= p->argc) return missing_value(p, o);
-            text = p->argv[++p->at];
+        v.text = c + 1;
+        if (*v.text == '\0') {
+            if (p->at + 1 >= p->argc) return missing_value(p, o, true);
+            v.text = p->argv[++p->at];
         }
-        return take(p->args, o, text, false, p->err);
+        return take(p->args, v, p->err);
     }
     return BN_OK;
 }
@@ -169,14 +210,13 @@ static bn_status parse_letters(struct parser *p, const char *word)
 static bn_status parse_words(struct parser *p, int skip)
 {
     struct bn_args *args = p->args;
-    bool options_ended = false;
     for (p->at = 1; p->at < p->argc; p->at++) {
         const char *word = p->argv[p->at];
         if (p->at == skip) continue;
-        if (options_ended || word[0] != '-' || word[1] == '\0')
+        if (p->ended || word[0] != '-' || word[1] == '\0')
             args->operands[args->n_operands++] = word;
         else if (strcmp(word, "--") == 0)
-            options_ended = true;
+            p->ended = true;
         else
             BN_TRY(word[1] == '-' ? parse_long(p, word + 2) : parse_letters(p, word));
         if (args->want_help || args->want_version) return BN_OK;
@@ -184,7 +224,7 @@ static bn_status parse_words(struct parser *p, int skip)
     return BN_OK;
 }
 
-/* The place of the first word that is no option when only common options stand before it, else 0. */
+/* The place of the first word that is not an option when only common options stand before it, else 0. */
 static int find_command_word(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -203,6 +243,36 @@ static int find_command_word(int argc, char **argv)
     return 0;
 }
 
+/* Letters, digits, hyphens and underscores only: it could be the name of a command. */
+static bool is_plain_word(const char *word)
+{
+    size_t n = 0;
+    while (isalnum((unsigned char)word[n]) || word[n] == '-' || word[n] == '_')
+        n++;
+    return n > 0 && word[n] == '\0';
+}
+
+static bn_status unknown_command(const struct bn_args *args, const char *word, bn_error *err)
+{
+    const struct bn_command *usual = bn_table_default(args->program);
+    struct quoted q = quote(word, strlen(word));
+    struct bn_suggestion s = {.typed = q.text};
+    for (const struct bn_command *c = args->program->commands; c->run != NULL; c++)
+        bn_suggest(&s, c->name);
+    if (bn_table_command(args->program, word, strlen(word)) != NULL) {
+        bn_fail(err, BN_ERR_ARG, "the command '%s' is not the first word", q.text);
+        bn_error_hint(err, "write %s %s, then the options", args->program->name, q.text);
+        return BN_ERR_ARG;
+    }
+    bn_fail(err, BN_ERR_ARG, "unknown command '%s'", q.text);
+    if (s.best == NULL && usual != NULL && usual->operand_is_text)
+        bn_error_hint(err, "if it is a %s: %s %s '%s'; see %s --help", usual->operand, args->program->name,
+                      usual->name, q.text, args->program->name);
+    else
+        bn_args_help_hint(args, err, "", s.best);
+    return BN_ERR_ARG;
+}
+
 /* Sets args->command and returns the place of its word. */
 static bn_status choose_command(struct parser *p, int *place)
 {
@@ -219,14 +289,9 @@ static bn_status choose_command(struct parser *p, int *place)
         p->args->command = named;
         return BN_OK;
     }
-    if (usual != NULL && usual->max_operands > 0) return BN_OK;
-    struct quoted q = quote(word, strlen(word));
-    struct bn_suggestion s = {.typed = q.text};
-    for (const struct bn_command *c = program->commands; c->run != NULL; c++)
-        bn_suggest(&s, c->name);
-    bn_fail(p->err, BN_ERR_ARG, "unknown command '%s'", q.text);
-    bn_args_help_hint(p->args, p->err, "", s.best);
-    return BN_ERR_ARG;
+    if (usual != NULL && usual->max_operands > 0 && !(usual->operand_is_text && is_plain_word(word)))
+        return BN_OK;
+    return unknown_command(p->args, word, p->err);
 }
 
 /* Values of variables for options that the line did not give. */
@@ -236,22 +301,24 @@ static bn_status take_environment(struct bn_args *args, bn_error *err)
         const struct bn_option *o = args->options[i];
         const char *text = o->env != NULL ? getenv(o->env) : NULL;
         if (text == NULL || text[0] == '\0' || bn_opt_given(args, o->name)) continue;
-        if (o->arg != NULL)
-            BN_TRY(take(args, o, text, true, err));
-        else if (strcmp(text, "0") != 0)
-            BN_TRY(take(args, o, NULL, true, err));
+        struct bn_value v = {.option = o, .text = o->arg != NULL ? text : NULL, .from_env = true};
+        if (o->arg != NULL || strcmp(text, "0") != 0) BN_TRY(take(args, v, err));
     }
     return BN_OK;
 }
 
-static bn_status check_operands(const struct bn_args *args, bn_error *err)
+/* named: the line names the command. */
+static bn_status check_operands(struct bn_args *args, bool named, bool ended, bn_error *err)
 {
     const struct bn_command *c = args->command;
+    if (c->operand_is_text && !named && !ended && args->n_operands > 0 && is_plain_word(args->operands[0]))
+        return unknown_command(args, args->operands[0], err);
     if (args->n_operands > c->max_operands) {
         const char *extra = args->operands[c->max_operands];
         bn_fail(err, BN_ERR_ARG, "unexpected argument '%s'", quote(extra, strlen(extra)).text);
     } else if (args->n_operands < c->min_operands) {
         bn_fail(err, BN_ERR_ARG, "%s is missing", c->operand);
+        args->want_usage = true;
     } else {
         return BN_OK;
     }
@@ -280,11 +347,12 @@ bn_status bn_args_parse(struct bn_args *args, const struct bn_program *program, 
     if (args->want_help || args->want_version) return BN_OK;
     if (args->command == NULL) {
         bn_fail(err, BN_ERR_ARG, "no command given");
+        args->want_usage = true;
         bn_args_help_hint(args, err, NULL, NULL);
         return BN_ERR_ARG;
     }
     BN_TRY(take_environment(args, err));
-    return check_operands(args, err);
+    return check_operands(args, place != 0, p.ended, err);
 }
 
 void bn_args_release(struct bn_args *args)
@@ -314,7 +382,7 @@ bn_status bn_args_set(struct bn_args *args, const char *name, const char *text, 
     struct bn_value *wider = bn_realloc(args->values, args->n_values + 1, sizeof *wider);
     if (wider == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     args->values = wider;
-    return take(args, o, text, false, err);
+    return take(args, (struct bn_value){.option = o, .text = text}, err);
 }
 
 /* The last value of an option, NULL when it was not given. */
@@ -339,7 +407,7 @@ bool bn_opt_flag(const struct bn_args *args, const char *name)
 {
     const struct bn_option *o = must_find(args, name);
     if (o->arg != NULL) {
-        fprintf(stderr, "bug: option '%s' is no flag\n", name);
+        fprintf(stderr, "bug: option '%s' is not a flag\n", name);
         abort();
     }
     return last_value(args, o) != NULL;
@@ -384,53 +452,101 @@ int bn_opt_choice(const struct bn_args *args, const char *name)
     return -1;
 }
 
-/* Fails with "--threads: 'x' what", or "BN_THREADS: ..." when the value came from there. */
-static bn_status bad_value(const struct bn_args *args, const char *name, const char *text, const char *what,
-                           bn_error *err)
+const char *bn_opt_typed(const struct bn_args *args, const char *name, char out[BN_OPT_TYPED])
 {
     const struct bn_option *o = must_find(args, name);
     const struct bn_value *v = last_value(args, o);
-    bool from_env = v != NULL && v->from_env;
-    return bn_fail(err, BN_ERR_ARG, "%s%s: '%s' %s", from_env ? "" : "--", from_env ? o->env : o->name,
+    return spell(o, v != NULL && v->from_env, v != NULL && v->by_letter, out);
+}
+
+/* Fails with "-t: 'x' what", or "BN_THREADS: ..." when the value is the variable's. */
+static bn_status bad_value(const struct bn_args *args, const char *name, const char *text, const char *what,
+                           bn_error *err)
+{
+    char typed[BN_OPT_TYPED];
+    return bn_fail(err, BN_ERR_ARG, "%s: '%s' %s", bn_opt_typed(args, name, typed),
                    quote(text, strlen(text)).text, what);
+}
+
+/* Fails with "-n must be between 1 and 100 (got -5)". A text that is not a number is put in quotes. */
+static bn_status out_of_range(const struct bn_args *args, const char *name, const char *range, bool number,
+                              bn_error *err)
+{
+    char typed[BN_OPT_TYPED];
+    const char *text = bn_opt_str(args, name), *mark = number ? "" : "'";
+    return bn_fail(err, BN_ERR_ARG, "%s must be %s (got %s%s%s)", bn_opt_typed(args, name, typed), range,
+                   mark, quote(text, strlen(text)).text, mark);
+}
+
+static bool is_whole_number(const char *text)
+{
+    text += text[0] == '-';
+    return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
+}
+
+static bn_status read_whole(const struct bn_args *args, const char *name, const char *also, uint64_t min,
+                            uint64_t max, uint64_t *out, bn_error *err)
+{
+    const char *text = bn_opt_str(args, name);
+    char range[96];
+    uint64_t value;
+    if (text == NULL) return BN_OK;
+    if (!bn_number_u64(text, strlen(text), &value) || value < min || value > max) {
+        bool whole = is_whole_number(text);
+        snprintf(range, sizeof range, "%s%sbetween %llu and %llu", also, whole ? "" : "a whole number ",
+                 (unsigned long long)min, (unsigned long long)max);
+        return out_of_range(args, name, range, whole, err);
+    }
+    *out = value;
+    return BN_OK;
 }
 
 bn_status bn_opt_u64(const struct bn_args *args, const char *name, uint64_t min, uint64_t max, uint64_t *out,
                      bn_error *err)
 {
-    const char *text = bn_opt_str(args, name);
-    char what[96];
-    uint64_t value;
-    if (text == NULL) return BN_OK;
-    if (!bn_number_u64(text, strlen(text), &value))
-        return bad_value(args, name, text, "is not a whole number", err);
-    snprintf(what, sizeof what, "is out of range (%llu to %llu)", (unsigned long long)min,
-             (unsigned long long)max);
-    if (value < min || value > max) return bad_value(args, name, text, what, err);
-    *out = value;
-    return BN_OK;
+    return read_whole(args, name, "", min, max, out, err);
 }
 
 bn_status bn_opt_u32(const struct bn_args *args, const char *name, uint32_t min, uint32_t max, uint32_t *out,
                      bn_error *err)
 {
     uint64_t value = *out;
-    if (bn_opt_str(args, name) == NULL) return BN_OK;
-    BN_TRY(bn_opt_u64(args, name, min, max, &value, err));
+    BN_TRY(read_whole(args, name, "", min, max, &value, err));
     *out = (uint32_t)value;
     return BN_OK;
+}
+
+bn_status bn_opt_u32_or_all(const struct bn_args *args, const char *name, uint32_t min, uint32_t max,
+                            uint32_t *out, bn_error *err)
+{
+    const char *text = bn_opt_str(args, name);
+    uint64_t value = *out;
+    if (text != NULL && strcmp(text, "-1") == 0)
+        value = UINT32_MAX;
+    else
+        BN_TRY(read_whole(args, name, "-1 or ", min, max, &value, err));
+    *out = (uint32_t)value;
+    return BN_OK;
+}
+
+static bn_status float_out_of_range(const struct bn_args *args, const char *name, double min, double max,
+                                    bn_error *err)
+{
+    char range[96];
+    double value;
+    bool number = bn_number_f64(bn_opt_str(args, name), &value);
+    snprintf(range, sizeof range, "%sbetween %g and %g", number ? "" : "a number ", min, max);
+    return out_of_range(args, name, range, number, err);
 }
 
 bn_status bn_opt_f64(const struct bn_args *args, const char *name, double min, double max, double *out,
                      bn_error *err)
 {
     const char *text = bn_opt_str(args, name);
-    char what[96];
     double value;
     if (text == NULL) return BN_OK;
-    if (!bn_number_f64(text, &value)) return bad_value(args, name, text, "is not a number", err);
-    snprintf(what, sizeof what, "is out of range (%g to %g)", min, max);
-    if (!(value >= min && value <= max)) return bad_value(args, name, text, what, err);
+    if (!bn_number_f64(text, &value) || !(value >= min && value <= max))
+        return float_out_of_range(args, name, min, max, err);
     *out = value;
     return BN_OK;
 }
@@ -439,12 +555,10 @@ bn_status bn_opt_f32(const struct bn_args *args, const char *name, float min, fl
                      bn_error *err)
 {
     const char *text = bn_opt_str(args, name);
-    char what[96];
     float value;
     if (text == NULL) return BN_OK;
-    if (!bn_number_f32(text, &value)) return bad_value(args, name, text, "is not a number", err);
-    snprintf(what, sizeof what, "is out of range (%g to %g)", (double)min, (double)max);
-    if (!(value >= min && value <= max)) return bad_value(args, name, text, what, err);
+    if (!bn_number_f32(text, &value) || !(value >= min && value <= max))
+        return float_out_of_range(args, name, (double)min, (double)max, err);
     *out = value;
     return BN_OK;
 }
@@ -484,7 +598,7 @@ bn_status bn_opt_i32_list(const struct bn_args *args, const char *name, int32_t 
             size_t length = strcspn(at, ",");
             char what[96];
             int64_t value;
-            snprintf(what, sizeof what, "is not a whole number from %ld to %ld", (long)min, (long)max);
+            snprintf(what, sizeof what, "is not a whole number between %ld and %ld", (long)min, (long)max);
             if (!bn_number_i64(at, length, &value) || value < min || value > max) {
                 bn_free(ids);
                 *n = 0;

@@ -8,11 +8,9 @@
  *     static const struct bn_option MODEL[] = {
  *         BN_OPTION_MODEL,
  *         BN_OPTION_THREADS,
- *         {.name = "temp", .arg = "T", .group = "Sampling", .preset = "0", .help = "temperature; 0 is
- * greedy"},
+ *         {.name = "temp", .arg = "T", .group = "Sampling", .preset = "0", .help = "temperature"},
  *         {.name = "stop", .arg = "TEXT", .repeatable = true, .help = "end when this text appears"},
- *         {.name = "template", .arg = "auto|raw|bitnet", .preset = "auto", .help = "how the prompt is
- * wrapped"},
+ *         {.name = "template", .arg = "auto|raw|bitnet", .preset = "auto", .help = "chat template"},
  *         {.name = "deterministic", .help = "accepted and always on"},
  *         {0},
  *     };
@@ -28,14 +26,14 @@
  *         if (bn_opt_flag(args, "deterministic")) ...
  *         if (bn_opt_choice(args, "template") == 1) ...    raw
  *         if (args->json) ...                              because the command says .json = true
- *         if (refused) args->exit_code = BN_EXIT_NEGATIVE; a negative result is no error
+ *         if (refused) args->exit_code = BN_EXIT_NEGATIVE; a negative result is not an error
  *         return BN_OK;              or an error: bn_cli_main prints err and exits by its status
  *     }
  *
  *     static const struct bn_command COMMANDS[] = {
  *         {.name = "generate", .summary = "continue a text", .synopsis = "[-m MODEL] -p TEXT [-n N]",
  *          .options = {MODEL, GENERATE}, .run = generate, .json = true,
- *          .examples = {{"bn-run -p 'To be'", "continue a text with the embedded model"}}},
+ *          .examples = {{"bn-run -p 'To be'", "continue a text with the built-in model"}}},
  *         {.name = "tokenize", ...},
  *         {0},
  *     };
@@ -50,9 +48,9 @@
  *
  * A program without commands has one whose name is "". Rules of the command line: long options by their full
  * name only (an abbreviation would change its meaning when options are added), "--name value" and
- * "--name=value", "-n 3", "-n3", flags in one word "-qv", options and operands in any order, "--" ends the
- * options, "-" is an operand. Of an option given twice the last one counts, unless it is repeatable. The
- * command is the first word; common options may stand before it.
+ * "--name=value", "-n 3", "-n3", flags in one word "-qv" (-h and -V are words of their own), options and
+ * operands in any order, "--" ends the options, "-" is an operand. Of an option given twice the last one
+ * counts, unless it is repeatable. The command is the first word; common options may stand before it.
  *
  * All of this lives in libcli.a; a program links what it uses.
  */
@@ -66,11 +64,13 @@ struct bn_option {
     const char *name;  /* long name without the dashes */
     char letter;       /* short name, or 0. h, V, q and v are taken */
     const char *arg;   /* what the help calls its value; NULL for a flag. One with bars, "auto|on|off", is the
-                        * list of values that are accepted. FILE, MODEL and DIR complete to paths */
+                        * list of values that are accepted. FILE and DIR complete to paths, MODEL to
+                        * paths and the names of models */
     const char *group; /* heading in the help; NULL is "Options" */
     const char *help;  /* lower case, no full stop */
     const char *env;   /* environment variable that counts when the option is not given */
     const char *preset; /* the value when nothing gives one; the help shows it. NULL: none */
+    const char *words;  /* values that completion offers, "oracle bn"; others are accepted too */
     bool repeatable;
 };
 
@@ -97,6 +97,8 @@ struct bn_command {
     bool json;                          /* takes --json */
     size_t min_operands, max_operands;  /* operands are what is left besides options */
     const char *operand;                /* what messages call one: "FILE"; needed when there may be some */
+    bool operand_is_text; /* of a default command: "bn-run 'To be'". A single word, which may be a misspelt
+                           * command, is refused unless the command is named or "--" comes before it */
     struct bn_example examples[8];
     /* Returns BN_OK and leaves the exit code in args->exit_code, or an error. */
     bn_status (*run)(struct bn_args *args, bn_error *err);
@@ -121,7 +123,8 @@ struct bn_value {
     const struct bn_option *option;
     const char *text;
     bool from_env;
-    size_t place; /* operands that stood before it */
+    bool by_letter; /* typed as -n */
+    size_t place;   /* operands that stood before it */
 };
 
 #define BN_OPTIONS_MAX 96u
@@ -137,6 +140,7 @@ struct bn_args {
     int exit_code;    /* of a run that returns BN_OK; starts as BN_EXIT_OK */
 
     bool want_help, want_version; /* the rest of the command line was not looked at */
+    bool want_usage;              /* a usage error: print the usage lines after it */
     const struct bn_option *options[BN_OPTIONS_MAX];
     size_t n_options;
     struct bn_value *values; /* in the order of the command line, then the environment's */
@@ -144,31 +148,28 @@ struct bn_args {
 };
 
 /* Rows that several programs have; so they are spelled alike everywhere. */
-#define BN_OPTION_MODEL                                                                                     \
-    {                                                                                                       \
-        .name = "model", .letter = 'm', .arg = "MODEL", .group = "Model", .env = "BN_MODEL",                \
-        .help = "GGUF file to open, or the name of a model that bn-download fetched; without it the small " \
-                "one that the program carries",                                                             \
+#define BN_OPTION_MODEL                                                                      \
+    {                                                                                        \
+        .name = "model", .letter = 'm', .arg = "MODEL", .group = "Model", .env = "BN_MODEL", \
+        .help = "GGUF file, or name of a downloaded model [the built-in model]",             \
     }
 #define BN_OPTION_THREADS                                                                      \
     {                                                                                          \
         .name = "threads", .letter = 't', .arg = "N", .group = "Machine", .env = "BN_THREADS", \
-        .help = "threads to compute with; without it one per core that this process may use",  \
+        .help = "threads to compute with [one per usable core]",                               \
     }
-#define BN_OPTION_ISA                                                                                       \
-    {                                                                                                       \
-        .name = "isa", .arg = "NAME", .group = "Machine", .env = "BN_ISA", .preset = "auto",                \
-        .help = "instruction set: auto, ref, avx2, avxvnni, avx512vnni, avx512vbmi, neon; the results are " \
-                "the same",                                                                                 \
+#define BN_ISA_NAMES "auto|ref|avx2|avxvnni|avx512vnni|avx512vbmi|neon"
+#define BN_OPTION_ISA                                                                              \
+    {                                                                                              \
+        .name = "isa", .arg = BN_ISA_NAMES, .group = "Machine", .env = "BN_ISA", .preset = "auto", \
+        .help = "instruction set; the results are the same",                                       \
     }
 
 /* Without it a command decides for itself: see bn_cli_open_model. */
-#define BN_OPTION_REPACK                                                                                  \
-    {                                                                                                     \
-        .name = "repack", .arg = "auto|never|always", .group = "Machine", .preset = "auto",               \
-        .help =                                                                                           \
-            "copy weights into forms that need fewer bytes a token; auto: when the model is larger than " \
-            "the caches and enough tokens are generated. The result is the same",                         \
+#define BN_OPTION_REPACK                                                                    \
+    {                                                                                       \
+        .name = "repack", .arg = "auto|never|always", .group = "Machine", .preset = "auto", \
+        .help = "make faster copies of the weights; the results are the same",              \
     }
 
 /* All that main does: streams and signals made safe, the line parsed, --help and --version and the
@@ -180,8 +181,8 @@ int bn_cli_main(const struct bn_program *program, int argc, char **argv);
 BN_MUST_CHECK bn_status bn_args_parse(struct bn_args *args, const struct bn_program *program, int argc,
                                       char **argv, bn_error *err);
 void bn_args_release(struct bn_args *args);
-/* Adds the hint of a usage error, "see bn-run tokenize --help", behind "did you mean --threads?" when there
- * is something that was meant (dashes go before it). */
+/* Adds the hint of a usage error, "see bn-run tokenize --help", after "did you mean --threads?" when there is
+ * something that was meant (dashes go before it). */
 void bn_args_help_hint(const struct bn_args *args, bn_error *err, const char *dashes, const char *meant);
 /* Gives an option the value that the program found by itself, as if it had been the last one on the command
  * line; the text is borrowed. */
@@ -202,6 +203,10 @@ const char *bn_opt_str(const struct bn_args *args, const char *name);
 /* Values of a repeatable option, in order; those of the command line hide the environment's. */
 size_t bn_opt_count(const struct bn_args *args, const char *name);
 const char *bn_opt_at(const struct bn_args *args, const char *name, size_t i);
+/* An option as the user typed it, "-n" or "--n-predict", or the environment variable that gave it; its long
+ * name when it was not given. For messages. Returns out. */
+#define BN_OPT_TYPED 64u
+const char *bn_opt_typed(const struct bn_args *args, const char *name, char out[BN_OPT_TYPED]);
 /* How many operands stood before an option that was given, the last one: for flags that part operands. */
 size_t bn_opt_place(const struct bn_args *args, const char *name);
 /* Which one of "a|b|c" was chosen, counted from 0; -1 when nothing chose. */
@@ -211,6 +216,9 @@ int bn_opt_choice(const struct bn_args *args, const char *name);
  * that it came from). Without any value *out stays as it is. */
 BN_MUST_CHECK bn_status bn_opt_u32(const struct bn_args *args, const char *name, uint32_t min, uint32_t max,
                                    uint32_t *out, bn_error *err);
+/* The same; -1 is accepted too, and gives UINT32_MAX: no limit. */
+BN_MUST_CHECK bn_status bn_opt_u32_or_all(const struct bn_args *args, const char *name, uint32_t min,
+                                          uint32_t max, uint32_t *out, bn_error *err);
 BN_MUST_CHECK bn_status bn_opt_u64(const struct bn_args *args, const char *name, uint64_t min, uint64_t max,
                                    uint64_t *out, bn_error *err);
 BN_MUST_CHECK bn_status bn_opt_f32(const struct bn_args *args, const char *name, float min, float max,

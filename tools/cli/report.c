@@ -145,6 +145,12 @@ void bn_cli_catch_interrupt(void)
     set_interrupt_handler(on_interrupt);
 }
 
+void bn_cli_forget_interrupt(void)
+{
+    interrupted = 0;
+    bn_cli_catch_interrupt();
+}
+
 int bn_cli_interrupted(void)
 {
     return interrupted;

@@ -15,17 +15,17 @@ const struct bn_option bn_table_common[] = {
      .letter = 'v',
      .group = GROUP,
      .repeatable = true,
-     .help = "say more about what is done, on standard error"},
+     .help = "print more details on standard error; -vv prints all"},
     {.name = "color",
      .arg = "auto|always|never",
      .group = GROUP,
      .preset = "auto",
-     .help = "colours in messages; auto uses them on a terminal unless NO_COLOR is set"},
+     .help = "colours in messages; auto: on a terminal, without NO_COLOR"},
     {.name = "help", .letter = 'h', .group = GROUP, .help = "print this help and exit"},
     {.name = "version",
      .letter = 'V',
      .group = GROUP,
-     .help = "print version, commit, compiler and instruction sets, and exit"},
+     .help = "print version, commit and compiler, and exit"},
     {0},
 };
 
@@ -133,5 +133,5 @@ void bn_program_check(const struct bn_program *program)
             wrong(c, "", "nameless, and not the only one");
     }
     if (program->default_command != NULL && bn_table_default(program) == NULL)
-        wrong(program->commands, program->default_command, "the default command is none of the commands");
+        wrong(program->commands, program->default_command, "the default command does not exist");
 }

@@ -2,23 +2,65 @@
  *
  * See text.h.
  */
+#define _POSIX_C_SOURCE 200809L
 #include "tools/cli/text.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
 
+/* A terminal or /dev/null gives no text; a pipe, a file or a socket does. */
+static bool input_is_piped(void)
+{
+    struct stat st;
+    return fstat(STDIN_FILENO, &st) == 0 &&
+           (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode) || S_ISSOCK(st.st_mode));
+}
+
+struct source {
+    const char *text, *file; /* one of them, or none */
+};
+
+static bn_status find_text(struct source *source, const struct bn_args *args, bn_error *err)
+{
+    const char *argument = args->command->operand_is_text && args->n_operands > 0 ? args->operands[0] : NULL;
+    *source = (struct source){bn_opt_str(args, "prompt"), bn_opt_str(args, "file")};
+    if ((source->text != NULL) + (source->file != NULL) + (argument != NULL) > 1) {
+        char prompt[BN_OPT_TYPED], file[BN_OPT_TYPED];
+        bn_opt_typed(args, "prompt", prompt);
+        bn_opt_typed(args, "file", file);
+        if (argument == NULL) return bn_fail(err, BN_ERR_ARG, "%s and %s both give a text", prompt, file);
+        return bn_fail(err, BN_ERR_ARG, "%s and the argument both give a text",
+                       source->text != NULL ? prompt : file);
+    }
+    if (argument != NULL) source->text = argument;
+    if (source->text == NULL && source->file == NULL && input_is_piped()) source->file = "-";
+    if (source->text != NULL || source->file != NULL) return BN_OK;
+    bn_fail(err, BN_ERR_ARG, "no text is given");
+    bn_error_hint(err, "-p TEXT, or -f FILE (- is standard input)%s",
+                  bn_opt_exists(args, "tokens") ? ", or --tokens IDS" : "");
+    return BN_ERR_ARG;
+}
+
 bn_status bn_cli_text(const struct bn_args *args, struct bn_buf *text, bn_error *err)
 {
-    const char *prompt = bn_opt_str(args, "prompt"), *file = bn_opt_str(args, "file");
-    if ((prompt != NULL) == (file != NULL)) {
-        bn_fail(err, BN_ERR_ARG, prompt != NULL ? "both --prompt and --file are given" : "no text is given");
-        bn_error_hint(err, "-p TEXT, or -f FILE (- is standard input)%s",
-                      bn_opt_exists(args, "tokens") ? ", or --tokens IDS" : "");
-        return BN_ERR_ARG;
-    }
-    if (file != NULL) BN_TRY(bn_file_read(file, text, err));
-    bn_buf_puts(text, file != NULL ? "" : prompt); /* an empty file is a text too */
+    struct source source;
+    BN_TRY(find_text(&source, args, err));
+    if (source.file != NULL) BN_TRY(bn_file_read(source.file, text, err));
+    bn_buf_puts(text, source.file != NULL ? "" : source.text); /* an empty file is a text too */
     return bn_buf_check(text, err);
+}
+
+bn_status bn_cli_text_check(struct bn_args *args, bn_error *err)
+{
+    struct source source;
+    if (bn_opt_exists(args, "tokens") && bn_opt_given(args, "tokens")) return BN_OK;
+    bn_status status = find_text(&source, args, err);
+    args->want_usage = source.text == NULL && source.file == NULL;
+    return status;
 }
 
 bn_status bn_cli_tokenizer(const bn_model *model, const bn_tokenizer **out, bn_error *err)
@@ -28,4 +70,9 @@ bn_status bn_cli_tokenizer(const bn_model *model, const bn_tokenizer **out, bn_e
     bn_fail(err, BN_ERR_UNSUPPORTED, "the model's file has no vocabulary");
     bn_error_hint(err, "give token ids with --tokens");
     return BN_ERR_UNSUPPORTED;
+}
+
+const char *bn_cli_s(uint64_t n)
+{
+    return n == 1 ? "" : "s";
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The text that a command line gives: --prompt, or --file.
+ * The text that a command line gives: --prompt, --file, an argument, or what is piped into standard input.
  */
 #ifndef BN_CLI_TEXT_H
 #define BN_CLI_TEXT_H
@@ -8,10 +8,18 @@
 #include "base/buf.h"
 #include "tools/cli/options.h"
 
-/* Appends the text of --prompt or of the file that --file names ("-": standard input); text->max bounds it.
- * BN_ERR_ARG when there is neither, or both; where the command has --tokens, the hint names that too. */
+/* Appends the text of --prompt, of the file that --file names ("-": standard input), of the argument where
+ * the command takes a text as one, or, without any of these, of standard input when that is a pipe or a file.
+ * The bytes are taken as they are; text->max bounds them. BN_ERR_ARG when there is no text, or more than one;
+ * where the command has --tokens, the hint names that too. */
 BN_MUST_CHECK bn_status bn_cli_text(const struct bn_args *args, struct bn_buf *text, bn_error *err);
+/* Fails as bn_cli_text does when there is no text or more than one, without reading it: for a check before
+ * the model is opened. */
+BN_MUST_CHECK bn_status bn_cli_text_check(struct bn_args *args, bn_error *err);
 /* The vocabulary of a model; an error with advice when its file has none. */
 BN_MUST_CHECK bn_status bn_cli_tokenizer(const bn_model *model, const bn_tokenizer **out, bn_error *err);
+
+/* "s" for every number but 1. */
+const char *bn_cli_s(uint64_t n);
 
 #endif
