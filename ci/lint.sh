@@ -45,7 +45,7 @@ rules=$(
 [ -z "$rules" ] || { echo "$rules" >&2; bad=1; }
 for pair in 'cjson/cJSON:engine/base/json.c' 'openssl/:engine/base/digest.c' 'git2:engine/measure/git.c' \
     'pcre2:engine/model/pretokenize.c' 'curl/:engine/hub/http.c' \
-    '(libelf|gelf)\.h:engine/profile/code.c' '(dwarf|elfutils/)[a-z./]*:engine/record/dwfl.h'; do
+    '(libelf|gelf)\.h:engine/profile/code.c' '(dwarf|elfutils/)[a-z./]*:engine/record/dwfl.h' 'histedit\.h:tools/run/line.c'; do
     others=$(grep -lE "#include <${pair%%:*}" -r engine kernels tools 2>/dev/null | grep -vx "${pair##*:}")
     [ -z "$others" ] || complain "only ${pair##*:} may include <${pair%%:*}>: $others"
 done

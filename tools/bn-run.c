@@ -13,11 +13,8 @@ static const struct bn_option OPEN[] = {
     {.name = "ctx",
      .arg = "N",
      .group = "Machine",
-     .help = "most tokens in the context; without it the model's, at most 4096"},
-    {.name = "batch",
-     .arg = "N",
-     .group = "Machine",
-     .help = "tokens of a prompt evaluated together, 1 to 4096; without it 128. The result is the same"},
+     .help = "context size in tokens [the model's, at most 4096]"},
+    {.name = "batch", .arg = "N", .group = "Machine", .help = "evaluate N tokens of a prompt together [128]"},
     {0},
 };
 
@@ -32,7 +29,7 @@ static const struct bn_option TEXT[] = {
      .letter = 'f',
      .arg = "FILE",
      .group = "Input",
-     .help = "the text is in FILE; - is standard input"},
+     .help = "read the text from FILE (- for standard input)"},
     {0},
 };
 
@@ -41,7 +38,7 @@ static const struct bn_option IDS[] = {
      .arg = "IDS",
      .group = "Input",
      .repeatable = true,
-     .help = "token ids, 1,2,3, used as they are in place of a text"},
+     .help = "use these token ids, 1,2,3, instead of a text"},
     {0},
 };
 
@@ -50,70 +47,67 @@ static const struct bn_option TEMPLATE[] = {
      .arg = "auto|raw|instruct|llama3-chat|bitnet",
      .group = "Input",
      .preset = "auto",
-     .help = "how the text is wrapped; auto asks the model's file, and is raw for a base model"},
-    {.name = "system",
-     .arg = "TEXT",
-     .group = "Input",
-     .help = "system message, for templates that have one"},
+     .help = "chat template; auto: the model's, raw for base models"},
+    {.name = "system", .arg = "TEXT", .group = "Input", .help = "system message"},
     {0},
 };
 
-static const struct bn_option SAMPLING[] = {
+static const struct bn_option LENGTH[] = {
     {.name = "n-predict",
      .letter = 'n',
      .arg = "N",
      .group = "Sampling",
      .preset = "32",
-     .help = "most tokens to generate"},
+     .help = "generate at most N tokens; -1: until the end"},
+    {0},
+};
+
+static const struct bn_option SAMPLING[] = {
     {.name = "temp",
      .arg = "T",
      .group = "Sampling",
      .preset = "0",
-     .help = "temperature; 0 is greedy: argmax, nothing else"},
+     .help = "temperature; 0: always the most likely token"},
     {.name = "top-k",
      .arg = "K",
      .group = "Sampling",
      .preset = "0",
-     .help = "keep the K most likely tokens; 0 keeps all"},
+     .help = "sample from the K most likely tokens; 0: from all"},
     {.name = "top-p",
      .arg = "P",
      .group = "Sampling",
      .preset = "1",
-     .help = "keep the fewest tokens that reach this probability together"},
+     .help = "sample from the top tokens with total probability P"},
     {.name = "min-p",
      .arg = "P",
      .group = "Sampling",
      .preset = "0",
-     .help = "keep tokens at least this likely relative to the best"},
+     .help = "drop tokens less likely than P times the best one"},
     {.name = "repeat-penalty",
      .arg = "X",
      .group = "Sampling",
      .preset = "1",
-     .help = "make the last 64 tokens less likely; 1 is off"},
+     .help = "make the last 64 tokens less likely; 1: off"},
     {.name = "seed",
      .arg = "N",
      .group = "Sampling",
      .preset = "42",
-     .help = "the same seed gives the same tokens, on every machine"},
+     .help = "seed for sampling; same tokens on every machine"},
     {0},
 };
 
 static const struct bn_option GENERATE[] = {
-    {.name = "stop",
-     .arg = "TEXT",
-     .group = "Stopping",
-     .repeatable = true,
-     .help = "end when this text appears; it is not shown"},
+    {.name = "stop", .arg = "TEXT", .group = "Stopping", .repeatable = true, .help = "stop before this text"},
     {.name = "stop-id",
      .arg = "IDS",
      .group = "Stopping",
      .repeatable = true,
-     .help = "end at one of these tokens"},
-    {.name = "ignore-end", .group = "Stopping", .help = "go on behind an end-of-text token"},
+     .help = "stop at these tokens"},
+    {.name = "ignore-end", .group = "Stopping", .help = "keep generating past end-of-text tokens"},
     {.name = "receipt",
      .arg = "FILE",
      .group = "Evidence",
-     .help = "write what ran, counted and timed where it ran; bn-verify-receipt checks and replays it"},
+     .help = "write a receipt that bn-verify-receipt checks and replays"},
     {.name = "receipt-text",
      .group = "Evidence",
      .help = "put prompt and answer into the receipt, not only digests"},
@@ -121,25 +115,35 @@ static const struct bn_option GENERATE[] = {
     {.name = "profile",
      .arg = "FILE",
      .group = "Evidence",
-     .help =
-         "write when every piece of every pass began and ended, on every thread, as JSON; bn-bench profile "
-         "--check judges it"},
+     .help = "write the times of all operations, for bn-bench profile"},
     {.name = "profile-level",
      .arg = "layer|brick|kernel",
      .group = "Evidence",
      .preset = "brick",
-     .help = "what --profile stamps"},
-    {.name = "deterministic", .group = "Evidence", .help = "accepted for scripts; runs always are"},
+     .help = "detail of --profile"},
+    {.name = "deterministic",
+     .group = "Evidence",
+     .help = "accepted for scripts; every run is deterministic"},
+    {0},
+};
+
+static const struct bn_option CHAT[] = {
+    {.name = "prompt", .letter = 'p', .arg = "TEXT", .group = "Input", .help = "first message"},
+    {.name = "n-predict",
+     .letter = 'n',
+     .arg = "N",
+     .group = "Sampling",
+     .help = "generate at most N tokens an answer [no limit]"},
     {0},
 };
 
 static const struct bn_option TOKENIZE[] = {
-    {.name = "ids", .group = "Output", .help = "one line of ids, 1,2,3"},
+    {.name = "ids", .group = "Output", .help = "print the ids on one line, 1,2,3"},
     {.name = "jsonl",
      .group = "Input",
-     .help = "read one JSON string a line from standard input, write one JSON array of ids a line"},
-    {.name = "no-bos", .group = "Tokens", .help = "do not put the begin-of-sequence token in front"},
-    {.name = "special", .group = "Tokens", .help = "text that spells a special token is that token"},
+     .help = "read a JSON string a line, write a JSON array of ids a line"},
+    {.name = "no-bos", .group = "Tokens", .help = "omit the begin-of-sequence token"},
+    {.name = "special", .group = "Tokens", .help = "recognise special tokens in the text"},
     {0},
 };
 
@@ -149,7 +153,7 @@ static const struct bn_option DETOKENIZE[] = {
 };
 
 static const struct bn_option SCORE[] = {
-    {.name = "per-token", .group = "Output", .help = "each token's id and log-probability"},
+    {.name = "per-token", .group = "Output", .help = "print each token's id and log-probability"},
     {0},
 };
 
@@ -158,40 +162,51 @@ static const struct bn_option LOGITS[] = {
      .letter = 'o',
      .arg = "FILE",
      .group = "Output",
-     .help = "write raw little-endian binary32 values, row after row"},
-    {.name = "all", .group = "Output", .help = "a row for every position; without it only the last"},
-    {.name = "digest", .group = "Output", .help = "print the sha256 of the same bytes"},
+     .help = "write raw little-endian float32 rows to FILE"},
+    {.name = "all", .group = "Output", .help = "one row for every position [the last only]"},
+    {.name = "digest", .group = "Output", .help = "print the SHA-256 of the same bytes"},
     {.name = "trace", .arg = "DIR", .group = "Output", .help = "write every intermediate tensor into DIR"},
     {0},
 };
 
 static const struct bn_option INSPECT[] = {
-    {.name = "limits",
-     .group = "Output",
-     .help = "print the limits that files are held to, and nothing else"},
+    {.name = "limits", .group = "Output", .help = "print the limits for model files, and nothing else"},
     {0},
 };
 
 static const struct bn_command COMMANDS[] = {
     {.name = "generate",
      .summary = "continue a text",
-     .synopsis = "[-m MODEL] -p TEXT | -f FILE | --tokens IDS [-n N]",
-     .options = {OPEN, REPACK, TEXT, IDS, TEMPLATE, SAMPLING, GENERATE},
+     .text = "The text is PROMPT, the value of -p, a file, or what is piped into standard input. Of a file "
+             "and of "
+             "standard input one final newline is dropped. A PROMPT that is a single word needs -p, or the "
+             "name of the command before it: it could be a misspelt command.\n\n"
+             "-n -1 generates until the end of the text, or until the context is full.",
+     .synopsis = "[-m MODEL] PROMPT | -p TEXT | -f FILE | --tokens IDS [-n N]",
+     .options = {OPEN, REPACK, TEXT, IDS, TEMPLATE, LENGTH, SAMPLING, GENERATE},
      .json = true,
+     .max_operands = 1,
+     .operand = "PROMPT",
+     .operand_is_text = true,
      .run = bn_run_generate,
-     .examples = {{"bn-run -p 'ROMEO:' -n 64", "continue a text with the model that the program carries"},
-                  {"bn-run -m model.gguf -p 'What is 2+2?' --receipt r.json",
-                   "answer, and write a receipt"}}},
+     .examples = {{"bn-run 'ROMEO:'", "continue a text with the built-in model"},
+                  {"bn-run -m model.gguf -p 'What is 2+2?' -n -1", "an answer of any length"},
+                  {"bn-run -p 'ROMEO:' -n 64 --receipt r.json", "write a receipt of the run"}}},
     {.name = "chat",
-     .summary = "talk, one line a turn",
-     .text = "Reads a line from standard input and answers it, until the input ends. /clear forgets the "
-             "conversation, /exit ends it.",
-     .synopsis = "[-m MODEL] [--system TEXT]",
-     .options = {OPEN, REPACK, TEMPLATE, SAMPLING},
+     .summary = "chat interactively",
+     .text =
+         "Reads messages from standard input, one a line, and answers each until the end of the turn. On a "
+         "terminal lines can be edited and recalled; Ctrl-C stops an answer, Ctrl-D ends the program. "
+         "/help lists the commands; a line that begins with // is a message that begins with /.\n\n"
+         "When the context is full, the oldest turns are dropped; the system message stays. A base "
+         "model, which has no chat template, continues the text; its answer ends at an empty line.",
+     .synopsis = "[-m MODEL] [--system TEXT] [-p TEXT]",
+     .options = {OPEN, REPACK, TEMPLATE, CHAT, SAMPLING},
      .run = bn_run_chat,
-     .examples = {{"bn-run chat -m model.gguf --temp 0.7", "talk to a model"}}},
+     .examples = {{"bn-run chat -m model.gguf --temp 0.7", "chat with a model"}}},
     {.name = "tokenize",
      .summary = "turn text into tokens",
+     .text = "Every byte of the text counts: a final newline of a file is a token too.",
      .synopsis = "[-m MODEL] -p TEXT | -f FILE | --jsonl [--ids]",
      .options = {VOCABULARY, TEXT, TOKENIZE},
      .json = true,
@@ -207,7 +222,8 @@ static const struct bn_command COMMANDS[] = {
      .summary = "measure how well the model predicts a text",
      .text =
          "Prints the mean negative log likelihood (natural logarithm) and the perplexity. A text longer than "
-         "the context is cut into windows; the first token of each is not scored.",
+         "the context is cut into windows; the first token of each is not scored. Every byte of the text "
+         "counts, a final newline too.",
      .synopsis = "[-m MODEL] -p TEXT | -f FILE | --tokens IDS",
      .options = {OPEN, TEXT, IDS, SCORE},
      .json = true,
@@ -215,15 +231,14 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-run score -f text.txt --ctx 256", "perplexity of a text in windows of 256"}}},
     {.name = "logits",
      .summary = "write the network's raw output",
-     .synopsis = "[-m MODEL] --tokens IDS [-o FILE] [--all] [--digest]",
+     .synopsis = "[-m MODEL] --tokens IDS | -p TEXT | -f FILE [-o FILE] [--all] [--digest]",
      .options = {OPEN, TEXT, IDS, LOGITS},
      .run = bn_run_logits,
      .examples = {{"bn-run logits --tokens 1,2,3 --all --digest", "one digest of all logits"}}},
     {.name = "inspect",
      .summary = "show what is in a model file",
-     .text =
-         "Keys, tensors with their statistics, and whether this engine runs the model. A file that does not "
-         "run is shown as far as it can be read, and the reason is the exit code's.",
+     .text = "Shows keys, tensors with their statistics, and whether this engine runs the model. A file that "
+             "does not run is shown as far as it can be read, and the exit code gives the reason.",
      .synopsis = "[-m MODEL]",
      .options = {VOCABULARY, INSPECT},
      .json = true,
@@ -236,8 +251,7 @@ static const struct bn_program PROGRAM = {
     .summary = "run a ternary language model",
     .text =
         "Runs models with ternary (1.58-bit, BitNet) weights from GGUF files. The same tokens give the same "
-        "logits, bit for bit, on every instruction set and with any number of threads, so that a receipt of "
-        "a "
+        "logits, bit for bit, on every instruction set and with any number of threads. So a receipt of a "
         "run can be replayed anywhere.",
     .commands = COMMANDS,
     .default_command = "generate",

@@ -99,7 +99,7 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
     if (options == NULL) options = &defaults;
     if (model->no_weights) return bn_fail(err, BN_ERR_ARG, "the model was opened without its weights");
     if (options->n_ctx > model->hp.n_ctx) {
-        bn_fail(err, BN_ERR_LIMIT, "a context of %u tokens is asked, the model has %u", options->n_ctx,
+        bn_fail(err, BN_ERR_LIMIT, "a context of %u tokens is too large, the model's is %u", options->n_ctx,
                 model->hp.n_ctx);
         return BN_ERR_LIMIT;
     }
@@ -147,9 +147,16 @@ static bn_status check_tokens(const struct bn_session *s, const int32_t *tokens,
             return bn_fail(err, BN_ERR_ARG, "token %zu is %d; the vocabulary has ids 0 to %u", i,
                            (int)tokens[i], s->model->hp.n_vocab - 1);
     if (n > s->n_ctx - s->position) {
-        bn_fail(err, BN_ERR_LIMIT, "%zu tokens behind %u do not fit the context of %u", n, s->position,
-                s->n_ctx);
-        bn_error_hint(err, "a larger context (--ctx, at most %u) or a shorter text", s->model->hp.n_ctx);
+        if (s->position == 0)
+            bn_fail(err, BN_ERR_LIMIT, "prompt too long: %zu tokens, the context holds %u", n, s->n_ctx);
+        else
+            bn_fail(err, BN_ERR_LIMIT, "context full: %zu tokens after %u, the context holds %u", n,
+                    s->position, s->n_ctx);
+        if (s->n_ctx < s->model->hp.n_ctx)
+            bn_error_hint(err, "use a shorter text, or a larger context (--ctx, at most %u)",
+                          s->model->hp.n_ctx);
+        else
+            bn_error_hint(err, "use a shorter text; this is the model's largest context");
         return BN_ERR_LIMIT;
     }
     return BN_OK;

@@ -21,6 +21,22 @@ is() {
         sed 's/^/# /' "$tmp/err"
     fi
 }
+# tells DESCRIPTION STATUS TEXT COMMAND...: the command ends with STATUS, and TEXT is in what it prints on standard error.
+tells() {
+    local what=$1 status=$2 want=$3
+    shift 3
+    count=$((count + 1))
+    "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    local ended=$?
+    if [ "$ended" -eq "$status" ] && grep -qF -- "$want" "$tmp/err"; then
+        echo "ok $count - $what"
+    else
+        echo "not ok $count - $what"
+        printf '# status %s, expected %s\n# expected %q in\n' "$ended" "$status" "$want"
+        sed 's/^/# /' "$tmp/err"
+    fi
+}
+bn_run() { "$bin/bn-run" "$@"; }
 run() { "$bin/bn-run" -q "$@"; }
 piped() { printf '%b' "$1" | "$bin/bn-run" "${@:2}" -q; }
 threads_of() { sed -n 's/.*"threads": \([0-9]*\).*/\1/p' "$1" | tail -n 1; }
@@ -31,6 +47,32 @@ is 'a stop text ends it and is not shown' 0 ' O, I am' run -p ROMEO: -n 30 --sto
 is 'a stop text over several tokens' 0 ' O, I am' run -p ROMEO: -n 30 --stop ' not sure of'
 is 'a stop token, which is not shown' 0 ' O' run -p ROMEO: -n 30 --stop-id 11
 is 'text from standard input' 0 "$text" piped 'ROMEO:' -f - -n 7
+is 'one final newline of a file is dropped, so that it gives what -p gives' 0 "$text" piped 'ROMEO:\n' -f - -n 7
+is 'only one' 0 "$(run -p $'ROMEO:\n' -n 7)" piped 'ROMEO:\n\n' -f - -n 7
+is 'a text that is piped in needs no option' 0 "$text" piped 'ROMEO:\n' -n 7
+is 'tokenize takes every byte of a file' 0 845,268 piped 'ROMEO:\n' tokenize --ids -f -
+is 'and of what is piped in' 0 845,268 piped 'ROMEO:\n' tokenize --ids
+is 'score takes what is piped in' 0 'tokens 2, scored 1' bash -c "printf ROMEO: | '$bin/bn-run' score -q | head -n 1"
+is 'a prompt without an option' 0 "$text" run -n 7 ROMEO:
+is 'as the first word' 0 "$text" "$bin/bn-run" ROMEO: -n 7 -q
+is 'a single word after the name of the command' 0 "$(run -p Hello -n 3)" "$bin/bn-run" generate Hello -n 3 -q
+tells 'a misspelt command is not a prompt' 2 'hint: did you mean tokenize?' bn_run tokenise
+tells 'a single word might be one' 2 "bn-run generate 'Hello'" bn_run Hello
+is 'a limit of -1 ends with the context' 0 'prompt 2 tokens, stopped: context' \
+    bash -c "'$bin/bn-run' ROMEO: -n -1 --ctx 60 2>&1 >/dev/null | sed -E 's/.*(prompt 2 tokens).*(stopped: .*)/\\1, \\2/'"
+is 'the same text as with a limit' 0 "$(run ROMEO: -n 900 --ctx 60)" run ROMEO: -n -1 --ctx 60
+tells 'other negative limits are refused with the range' 2 'error: -n must be -1 or between 1 and 16777216 (got -5)' bn_run -p x -n -5
+tells 'a number in another form too' 2 "error: --n-predict must be -1 or a whole number between 1 and 16777216 (got '1e3')" bn_run -p x --n-predict=1e3
+tells 'and one of twenty digits' 2 '(got 99999999999999999999)' bn_run -p x -n 99999999999999999999
+tells 'one token has no rate' 0 'prompt 1 token, then 1 token, ' bn_run --tokens 64 -n 1 -t 1
+tells 'one thread is not plural' 0 ', 1 thread; stopped: length' bn_run --tokens 64 -n 1 -t 1
+tells '-v names the model' 0 'bn-run: model shakespeare-5m-i2_s.gguf: bitnet-b1.58, ' bn_run -v -p x -n 1
+tells '-v shows the session' 0 'bn-run: 1 thread, instruction set ref, context of 1024 tokens, batches of 128, opened in ' bn_run -v -p x -n 1 -t 1 --isa ref
+tells '-v shows the template and the sampling' 0 'bn-run: template raw; temperature 0.5, top-k 3, ' bn_run -v -p x -n 1 --temp 0.5 --top-k 3
+is '-v leaves details to -vv' 0 '' bash -c "'$bin/bn-run' -v -p x -n 1 2>&1 >/dev/null | grep -E 'tensors:|call'; true"
+tells '-vv shows the tensors by type' 0 ' I2_S' bn_run -vv -p x -n 1
+tells '-vv shows the kernels' 0 'i2s_gemv_ref' bn_run -vv -p x -n 2 --isa ref
+tells '-v works in tokenize too' 0 'bn-run: model shakespeare' bn_run tokenize -v -p x
 is 'tokens in place of a text' 0 "$text" run --tokens 845,25 -n 7
 is 'the same seed, the same tokens' 0 "$(run -p ROMEO: -n 20 --temp 1 --seed 9)" run -p ROMEO: -n 20 --temp 1 --seed 9 --isa ref -t 1
 is 'top-k 1 is greedy' 0 "$text" run -p ROMEO: -n 7 --temp 1 --top-k 1
@@ -52,6 +94,14 @@ is 'chat' 0 $' of the\n of the' piped 'hello\n/clear\nhello\n/exit\nhello\n' cha
 is 'an empty file is a prompt without tokens' 2 '' run -f "$tmp/empty"
 is 'and nothing to score' 1 '' run score -f "$tmp/empty"
 is 'no text at all' 2 '' run -n 3
+tells 'which shows the usage in short' 2 'Usage: bn-run [generate]' run -n 3
+tells 'two texts' 2 'error: -p and -f both give a text' bn_run -p x -f y
+tells 'an empty name of a model' 2 'error: -m: empty model name' bn_run -m '' -p x
+tells 'in inspect too' 2 'error: --model: empty model name' bn_run inspect --model=
+tells 'an option of llama.cpp is not help' 2 'here: bn-run -m hf:microsoft/bitnet' bn_run -hf microsoft/bitnet
+tells 'an unknown option that begins like a hidden one' 2 "error: unknown option '--dump-logit-steps'" bn_run --dump-logit-steps 4 -p x
+tells 'a prompt that is too long' 4 'error: prompt too long: 6 tokens, the context holds 2' bn_run -p 'ROMEO: ROMEO:' --ctx 2
+tells 'a hint that can be followed' 4 'hint: use a shorter text, or a larger context (--ctx, at most 1024)' bn_run -p 'ROMEO: ROMEO:' --ctx 2
 is 'text and tokens' 2 '' run -p x --tokens 1
 is 'tokens and a system message' 2 '' run --tokens 1 --system x
 is 'a token outside the vocabulary' 2 '' run --tokens 2048

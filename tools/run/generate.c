@@ -15,6 +15,7 @@
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
+#include "tools/cli/text.h"
 #include "tools/run/run.h"
 
 struct job {
@@ -33,10 +34,7 @@ static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
     struct job *job = user;
     (void)id;
     bn_buf_append(&job->text, text, n_bytes);
-    if (job->stream) {
-        fwrite(text, 1, n_bytes, stdout);
-        fflush(stdout);
-    }
+    if (job->stream) bn_run_print(text, n_bytes);
     return bn_cli_interrupted() == 0;
 }
 
@@ -62,13 +60,14 @@ static bn_status collect_stops(struct job *job, const struct bn_args *args, bn_e
     return bn_opt_i32_list(args, "stop-id", 0, INT32_MAX, &job->stop_ids, &job->gen.n_stop_ids, err);
 }
 
-/* A file that cannot be written is better known before the run than behind it. */
+/* Finds out before the run, not after it, that a file cannot be written. */
 static bn_status check_folder(const char *path, bn_error *err)
 {
     char folder[4096];
     const char *slash = strrchr(path, '/');
     size_t n = slash != NULL ? (size_t)(slash - path) + 1 : 0;
-    if (path[0] == '\0' || n >= sizeof folder) return bn_fail(err, BN_ERR_ARG, "no usable name for a file");
+    if (path[0] == '\0' || n >= sizeof folder)
+        return bn_fail(err, BN_ERR_ARG, "a file name is empty or too long");
     memcpy(folder, path, n);
     folder[n] = '\0';
     if (access(n > 0 ? folder : ".", W_OK) != 0) return bn_fail_errno(err, errno, path, "cannot write there");
@@ -80,9 +79,11 @@ static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *
     struct bn_generation *gen = &job->gen;
     if (bn_opt_given(args, "receipt")) BN_TRY(check_folder(bn_opt_str(args, "receipt"), err));
     if (bn_opt_given(args, "profile")) BN_TRY(check_folder(bn_opt_str(args, "profile"), err));
-    BN_TRY(bn_run_prompt(&job->prompt, args, job->engine.model, err));
+    BN_TRY(bn_run_prompt(&job->prompt, args, job->engine.model, true, err));
     BN_TRY(collect_stops(job, args, err));
     BN_TRY(bn_run_sampling(&gen->sampling, args, err));
+    bn_run_note_sampling(job->prompt.tmpl, &gen->sampling);
+    gen->n_predict = bn_run_at_most(gen->n_predict, job->engine.session);
     gen->prompt = job->prompt.ids;
     gen->n_prompt = job->prompt.n_ids;
     gen->stop_ids = job->stop_ids;
@@ -94,18 +95,14 @@ static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *
     return BN_OK;
 }
 
-static double rate(size_t n, uint64_t ns)
-{
-    return ns > 0 ? (double)n * 1e9 / (double)ns : 0.0;
-}
-
 static void print_summary(const struct job *job)
 {
     const struct bn_generation *gen = &job->gen;
-    bn_report_note(0, "prompt %zu tokens at %.1f/s, then %zu tokens at %.1f/s, %s, %u threads; stopped: %s",
-                   gen->n_prompt, rate(gen->n_prompt, gen->prefill_ns), gen->n_ids,
-                   rate(gen->n_ids > 1 ? gen->n_ids - 1 : 0, gen->decode_ns), bn_isa_name(),
-                   bn_session_n_threads(job->engine.session), bn_stop_reason_name(gen->reason));
+    uint32_t n_threads = bn_session_n_threads(job->engine.session);
+    char rates[BN_RUN_RATES];
+    bn_report_note(0, "%s, %s, %u thread%s; stopped: %s", bn_run_rates(rates, gen), bn_isa_name(), n_threads,
+                   bn_cli_s(n_threads), bn_stop_reason_name(gen->reason));
+    bn_run_note_kernels(job->engine.session);
 }
 
 static bn_status print_document(const struct bn_args *args, const struct job *job, bn_error *err)
@@ -130,9 +127,9 @@ static bn_status print_document(const struct bn_args *args, const struct job *jo
     bn_json_put_u64(doc, "prefill_ns", gen->prefill_ns);
     bn_json_put_u64(doc, "decode_ns", gen->decode_ns);
     bn_json_put_u64(doc, "total_ns", gen->total_ns);
-    bn_json_put_number(doc, "prefill_tokens_per_second", rate(gen->n_prompt, gen->prefill_ns));
+    bn_json_put_number(doc, "prefill_tokens_per_second", bn_run_rate(gen->n_prompt, gen->prefill_ns));
     bn_json_put_number(doc, "decode_tokens_per_second",
-                       rate(gen->n_ids > 1 ? gen->n_ids - 1 : 0, gen->decode_ns));
+                       bn_run_rate(gen->n_ids > 1 ? gen->n_ids - 1 : 0, gen->decode_ns));
     bn_status status = bn_cli_print_json(doc, err);
     bn_json_free(doc);
     return status;
@@ -179,7 +176,7 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     if (profile != NULL) BN_TRY(bn_run_profile_start(&job->prof, args, &job->engine, &job->gen, err));
     BN_TRY(bn_generate(job->engine.session, bn_model_tokenizer(job->engine.model), &job->gen, err));
     if (profile != NULL) bn_prof_finalize(job->prof, bn_prof_elapsed_ns(job->prof));
-    if (job->stream) putchar('\n');
+    if (job->stream) bn_run_print("\n", 1);
     if (folder != NULL) BN_TRY(bn_run_trace_finish(&trace, job->engine.session, err));
     if (profile != NULL) BN_TRY(bn_run_profile_write(job->prof, profile, args, &job->engine, &job->gen, err));
     if (args->json) BN_TRY(print_document(args, job, err));
@@ -189,14 +186,15 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     return BN_OK;
 }
 
-/* Making the copies of a 2B model takes what they save in 10 to 150 tokens: the less memory the system has at
- * hand, the longer (docs/explain/performance.md). */
+/* Making the copies of a 2B model takes what they save in 10 to 150 tokens: the less free memory, the longer
+ * (docs/explain/performance.md). */
 #define REPACK_TOKENS 64u
 
 bn_status bn_run_generate(struct bn_args *args, bn_error *err)
 {
     struct job job = {.text = {.max = BN_RUN_MAX_TEXT_BYTES}};
-    BN_TRY(bn_opt_u32(args, "n-predict", 1, 1u << 24, &job.gen.n_predict, err));
+    BN_TRY(bn_cli_text_check(args, err));
+    BN_TRY(bn_run_n_predict(&job.gen.n_predict, args, err));
     BN_TRY(bn_run_open(&job.engine, args,
                        job.gen.n_predict < REPACK_TOKENS ? BN_REPACK_NEVER : BN_REPACK_AUTO, err));
     bn_cli_catch_interrupt();

@@ -30,7 +30,10 @@ static bn_status open_file(struct file *file, const struct bn_args *args, bn_err
     *file = (struct file){0};
     if (path != NULL) {
         char *found = NULL;
-        BN_TRY(bn_cli_model_path(&found, path, err));
+        bn_status named = bn_cli_model_path(&found, path, err);
+        char typed[BN_OPT_TYPED];
+        if (path[0] == '\0') bn_error_name(err, bn_opt_typed(args, "model", typed));
+        BN_TRY(named);
         bn_status opened = bn_file_map_open(&file->map, found, false, err);
         bn_free(found);
         BN_TRY(opened);

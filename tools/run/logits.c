@@ -8,6 +8,7 @@
 #include "base/digest.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "tools/cli/text.h"
 #include "tools/run/run.h"
 
 static bn_status write_out(const struct bn_args *args, const float *logits, size_t n, bn_error *err)
@@ -46,12 +47,13 @@ bn_status bn_run_logits(struct bn_args *args, bn_error *err)
     struct bn_run_engine engine;
     struct bn_run_prompt prompt;
     if (!bn_opt_given(args, "output") && !bn_opt_flag(args, "digest") && !bn_opt_given(args, "trace")) {
-        bn_fail(err, BN_ERR_ARG, "nothing is asked for");
-        bn_error_hint(err, "-o FILE, --digest or --trace DIR");
+        bn_fail(err, BN_ERR_ARG, "no output is named");
+        bn_error_hint(err, "add -o FILE, --digest or --trace DIR");
         return BN_ERR_ARG;
     }
+    BN_TRY(bn_cli_text_check(args, err));
     BN_TRY(bn_run_open(&engine, args, BN_REPACK_NEVER, err));
-    bn_status status = bn_run_prompt(&prompt, args, engine.model, err);
+    bn_status status = bn_run_prompt(&prompt, args, engine.model, false, err);
     if (status == BN_OK) {
         status = evaluate(args, &engine, &prompt, err);
         bn_run_prompt_release(&prompt);

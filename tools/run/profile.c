@@ -82,7 +82,7 @@ bn_status bn_run_profile_write(bn_prof *prof, const char *path, const struct bn_
     bn_status status = bn_prof_put(doc, prof, bn_model_hparams(engine->model), err);
     if (status == BN_OK) status = bn_json_write(doc, false, &text, err);
     if (status == BN_OK) status = bn_file_write_atomic(path, text.data, text.len, err);
-    if (bn_prof_check(prof, &why) != BN_OK) bn_report_warning("the profile is no good: %s", why.msg);
+    if (bn_prof_check(prof, &why) != BN_OK) bn_report_warning("the profile is not valid: %s", why.msg);
     bn_buf_release(&text);
     bn_json_free(doc);
     return status;

@@ -2,11 +2,17 @@
  *
  * See run.h.
  */
+#define _POSIX_C_SOURCE 200809L
 #include "tools/run/run.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "tools/cli/default_model.h"
+#include "tools/cli/report.h"
 #include "tools/cli/text.h"
 
 bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, bn_repack repack,
@@ -21,12 +27,19 @@ bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, 
     BN_TRY(bn_opt_u32(args, "batch", 1, 4096, &options.n_batch, err));
     BN_TRY(bn_cli_open_model(&engine->model, args, &with, err));
     bn_status status = bn_session_open(&engine->session, engine->model, &options, err);
-    if (status != BN_OK)
-        bn_run_close(engine);
-    else
-        bn_cli_warn_threads(engine->session, options.n_threads);
     engine->load_ns = bn_clock_ns() - start;
-    return status;
+    if (status != BN_OK) {
+        bn_run_close(engine);
+        return status;
+    }
+    bn_cli_warn_threads(engine->session, options.n_threads);
+    bn_run_note_model(args, engine->model);
+    uint32_t n_threads = bn_session_n_threads(engine->session);
+    bn_report_note(1,
+                   "%u thread%s, instruction set %s, context of %u tokens, batches of %u, opened in %.1f ms",
+                   n_threads, bn_cli_s(n_threads), bn_isa_name(), bn_session_n_ctx(engine->session),
+                   bn_session_n_batch(engine->session), (double)engine->load_ns / 1e6);
+    return BN_OK;
 }
 
 void bn_run_close(struct bn_run_engine *engine)
@@ -49,7 +62,7 @@ static bn_status encode(struct bn_run_prompt *prompt, const struct bn_args *args
                         bn_error *err)
 {
     if (strlen(prompt->text.data) != prompt->text.len && prompt->tmpl != BN_TEMPLATE_RAW)
-        return bn_fail(err, BN_ERR_ARG, "a text with NUL bytes cannot be wrapped by a template");
+        return bn_fail(err, BN_ERR_ARG, "a text with NUL bytes cannot be used with a chat template");
     if (prompt->tmpl == BN_TEMPLATE_RAW &&
         (!bn_opt_exists(args, "system") || bn_opt_str(args, "system") == NULL))
         return bn_tokenize(tok, prompt->text.data, prompt->text.len, BN_TOKENIZE_BOS, &prompt->ids,
@@ -60,16 +73,16 @@ static bn_status encode(struct bn_run_prompt *prompt, const struct bn_args *args
 }
 
 bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args, const bn_model *model,
-                        bn_error *err)
+                        bool trim, bn_error *err)
 {
     int32_t last = (int32_t)bn_model_hparams(model)->n_vocab - 1;
     *prompt = (struct bn_run_prompt){.tmpl = BN_TEMPLATE_RAW};
     if (bn_opt_given(args, "tokens")) {
         bool wrapped =
             bn_opt_exists(args, "system") && (bn_opt_given(args, "system") || bn_opt_given(args, "template"));
-        if (bn_opt_given(args, "prompt") || bn_opt_given(args, "file") || wrapped)
+        if (bn_opt_given(args, "prompt") || bn_opt_given(args, "file") || args->n_operands > 0 || wrapped)
             return bn_fail(err, BN_ERR_ARG,
-                           "--tokens does not go with a text, a template or a system message");
+                           "--tokens cannot be combined with a text, a template or a system message");
         return bn_opt_i32_list(args, "tokens", 0, last, &prompt->ids, &prompt->n_ids, err);
     }
     const bn_tokenizer *tok = NULL;
@@ -80,6 +93,9 @@ bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args
     }
     prompt->text.max = BN_RUN_MAX_TEXT_BYTES;
     bn_status status = bn_cli_text(args, &prompt->text, err);
+    bool typed = bn_opt_given(args, "prompt") || args->n_operands > 0;
+    struct bn_buf *text = &prompt->text;
+    if (trim && !typed && text->len > 0 && text->data[text->len - 1] == '\n') text->data[--text->len] = '\0';
     if (status == BN_OK) status = encode(prompt, args, tok, err);
     if (status != BN_OK) bn_run_prompt_release(prompt);
     return status;
@@ -102,4 +118,29 @@ bn_status bn_run_sampling(bn_sampler_options *sampling, const struct bn_args *ar
     BN_TRY(bn_opt_f32(args, "min-p", 0, 1, &sampling->min_p, err));
     BN_TRY(bn_opt_f32(args, "repeat-penalty", 1, 100, &sampling->repeat_penalty, err));
     return bn_opt_u64(args, "seed", 0, (1ull << 53) - 1, &sampling->seed, err);
+}
+
+bn_status bn_run_n_predict(uint32_t *n_predict, const struct bn_args *args, bn_error *err)
+{
+    return bn_opt_u32_or_all(args, "n-predict", 1, 1u << 24, n_predict, err);
+}
+
+uint32_t bn_run_at_most(uint32_t n_predict, const bn_session *session)
+{
+    uint32_t n_ctx = bn_session_n_ctx(session), most = 1u << 24;
+    if (n_predict == UINT32_MAX) n_predict = n_ctx + 1;
+    return n_predict < most ? n_predict : most;
+}
+
+void bn_run_print(const char *text, size_t n)
+{
+    fflush(stdout);
+    while (n > 0) {
+        ssize_t done = write(STDOUT_FILENO, text, n);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0) break;
+        text += done;
+        n -= (size_t)done;
+    }
+    fwrite(text, 1, n, stdout); /* what cannot be written fails here too, and standard output remembers it */
 }

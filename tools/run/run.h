@@ -25,7 +25,8 @@ BN_MUST_CHECK bn_status bn_run_open(struct bn_run_engine *engine, const struct b
                                     bn_repack repack, bn_error *err);
 void bn_run_close(struct bn_run_engine *engine);
 
-/* Tokens from --tokens, else from the text, wrapped by --template where the command has one. */
+/* Tokens from --tokens, else from the text, wrapped by --template where the command has one. trim: a text
+ * from a file or from standard input loses one final newline, so that it gives what -p gives. */
 struct bn_run_prompt {
     struct bn_buf text; /* what was asked, before any template; empty with --tokens */
     bn_template tmpl;
@@ -33,7 +34,7 @@ struct bn_run_prompt {
     size_t n_ids;
 };
 BN_MUST_CHECK bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args,
-                                      const bn_model *model, bn_error *err);
+                                      const bn_model *model, bool trim, bn_error *err);
 /* The one or two messages that a template wraps: --system, and the text. */
 size_t bn_run_messages(bn_message messages[2], const struct bn_args *args,
                        const struct bn_run_prompt *prompt);
@@ -42,6 +43,26 @@ void bn_run_prompt_release(struct bn_run_prompt *prompt);
 /* --temp, --top-k, --top-p, --min-p, --repeat-penalty, --seed. */
 BN_MUST_CHECK bn_status bn_run_sampling(bn_sampler_options *sampling, const struct bn_args *args,
                                         bn_error *err);
+
+/* --n-predict; -1 gives UINT32_MAX. */
+BN_MUST_CHECK bn_status bn_run_n_predict(uint32_t *n_predict, const struct bn_args *args, bn_error *err);
+/* n_predict, or as many tokens as the context can hold at most: then the context ends the generation. */
+uint32_t bn_run_at_most(uint32_t n_predict, const bn_session *session);
+
+/* Notes on standard error: with -v the model, the session and the sampling; with -vv also the tensors by
+ * type, and after a run the kernels. */
+void bn_run_note_model(const struct bn_args *args, const bn_model *model);
+void bn_run_note_sampling(bn_template tmpl, const bn_sampler_options *sampling);
+void bn_run_note_kernels(const bn_session *session);
+
+/* "prompt 3 tokens at 310.4 tok/s, then 1 token": a rate needs two tokens. Returns out. */
+#define BN_RUN_RATES 128u
+const char *bn_run_rates(char out[BN_RUN_RATES], const struct bn_generation *gen);
+/* Tokens per second. */
+double bn_run_rate(size_t n, uint64_t ns);
+
+/* Prints generated text at once. A signal that is caught meanwhile loses nothing of it. */
+void bn_run_print(const char *text, size_t n);
 
 /* Writes every intermediate of a session into a folder, one file per layer and operation: L<layer>.<op>.f32,
  * or G.<op>.f32 outside the layers; raw little-endian binary32 rows in the order of positions. */
@@ -56,7 +77,7 @@ BN_MUST_CHECK bn_status bn_run_trace_start(struct bn_run_trace *trace, bn_sessio
 BN_MUST_CHECK bn_status bn_run_trace_finish(struct bn_run_trace *trace, bn_session *session, bn_error *err);
 
 /* --profile, --profile-level: attaches a profile to the session, and starts its wall time. *out is closed by
- * bn_prof_close, behind the session. */
+ * bn_prof_close, after the session. */
 BN_MUST_CHECK bn_status bn_run_profile_start(bn_prof **out, const struct bn_args *args,
                                              const struct bn_run_engine *engine,
                                              const struct bn_generation *gen, bn_error *err);

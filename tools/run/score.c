@@ -12,6 +12,7 @@
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
+#include "tools/cli/text.h"
 #include "tools/run/run.h"
 
 struct score {
@@ -104,8 +105,8 @@ static bn_status score_all(struct bn_args *args, struct bn_run_engine *engine,
     if (status == BN_OK && bn_cli_interrupted() != 0)
         args->exit_code = 128 + bn_cli_interrupted();
     else if (status == BN_OK && score.n == 0)
-        status =
-            bn_fail(err, BN_ERR_MISMATCH, "%zu tokens give nothing to score: two are needed", prompt->n_ids);
+        status = bn_fail(err, BN_ERR_MISMATCH, "nothing to score: %zu token%s, at least 2 are needed",
+                         prompt->n_ids, bn_cli_s(prompt->n_ids));
     else if (status == BN_OK)
         status = print_score(args, &score, doc, prompt->n_ids, err);
     bn_free(logits);
@@ -117,9 +118,10 @@ bn_status bn_run_score(struct bn_args *args, bn_error *err)
 {
     struct bn_run_engine engine;
     struct bn_run_prompt prompt;
+    BN_TRY(bn_cli_text_check(args, err));
     BN_TRY(bn_run_open(&engine, args, BN_REPACK_NEVER, err));
     bn_cli_catch_interrupt();
-    bn_status status = bn_run_prompt(&prompt, args, engine.model, err);
+    bn_status status = bn_run_prompt(&prompt, args, engine.model, false, err);
     if (status == BN_OK) {
         status = score_all(args, &engine, &prompt, err);
         bn_run_prompt_release(&prompt);

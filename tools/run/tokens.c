@@ -19,7 +19,10 @@ static bn_status open_vocabulary(bn_model **model, const bn_tokenizer **tok, con
     static const bn_model_options options = {.no_weights = true};
     BN_TRY(bn_cli_open_model(model, args, &options, err));
     bn_status status = bn_cli_tokenizer(*model, tok, err);
-    if (status != BN_OK) bn_model_close(*model);
+    if (status == BN_OK)
+        bn_run_note_model(args, *model);
+    else
+        bn_model_close(*model);
     return status;
 }
 
@@ -113,6 +116,7 @@ bn_status bn_run_tokenize(struct bn_args *args, bn_error *err)
     const bn_tokenizer *tok = NULL;
     unsigned flags = (bn_opt_flag(args, "no-bos") ? 0u : (unsigned)BN_TOKENIZE_BOS) |
                      (bn_opt_flag(args, "special") ? (unsigned)BN_TOKENIZE_SPECIAL : 0u);
+    if (!bn_opt_flag(args, "jsonl")) BN_TRY(bn_cli_text_check(args, err));
     BN_TRY(open_vocabulary(&model, &tok, args, err));
     struct bn_buf text = {.max = BN_RUN_MAX_TEXT_BYTES};
     int32_t *ids = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Traces: see run.h. Files are appended to, so that the batches of a prompt and the steps behind it follow
+ * Traces: see run.h. Files are appended to, so that the batches of a prompt and the steps after it follow
  * each other in the order of positions; a folder that holds a trace already is refused.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -42,7 +42,7 @@ bn_status bn_run_trace_start(struct bn_run_trace *trace, bn_session *session, co
     struct stat st;
     snprintf(path, sizeof path, "%s/G.embd.f32", folder);
     if (stat(path, &st) == 0) {
-        bn_fail_at(err, BN_ERR_ARG, BN_NO_OFFSET, folder, "holds a trace already");
+        bn_fail_at(err, BN_ERR_ARG, BN_NO_OFFSET, folder, "already holds a trace");
         bn_error_hint(err, "name an empty folder");
         return BN_ERR_ARG;
     }

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What bn-run reports about a run, on standard error: see run.h.
+ */
+#include <stdio.h>
+
+#include "base/error.h"
+#include "model/gguf.h"
+#include "model/model.h"
+#include "tools/cli/default_model.h"
+#include "tools/cli/report.h"
+#include "tools/cli/text.h"
+#include "tools/run/run.h"
+
+/* "42 I2_S, 13 F32": the types in the order of their numbers. */
+static void note_tensors(const struct bn_gguf *gguf)
+{
+    char list[256] = "";
+    size_t used = 0;
+    for (uint32_t type = 0; type < 64 && used + 40 < sizeof list; type++) {
+        size_t n = 0;
+        for (size_t i = 0; i < gguf->n_tensors; i++)
+            n += gguf->tensors[i].type == type;
+        if (n == 0 || bn_type_info(type) == NULL) continue;
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%zu %s", used > 0 ? ", " : "", n,
+                                 bn_type_info(type)->name);
+    }
+    bn_report_note(2, "%zu tensors: %s", gguf->n_tensors, list);
+}
+
+void bn_run_note_model(const struct bn_args *args, const bn_model *model)
+{
+    const bn_hparams *hp = &model->hp;
+    char name[200];
+    const char *given = bn_cli_model_name(args);
+    bn_report_note(1, "model %s: %s, %u layers of %u, vocabulary of %u, %.1f MB",
+                   bn_escape(name, sizeof name, given, strlen(given)), hp->arch, hp->n_layer, hp->n_embd,
+                   hp->n_vocab, (double)model->n_bytes / 1e6);
+    note_tensors(&model->gguf);
+}
+
+void bn_run_note_sampling(bn_template tmpl, const bn_sampler_options *s)
+{
+    if (s->temperature > 0.0f)
+        bn_report_note(
+            1, "template %s; temperature %g, top-k %u, top-p %g, min-p %g, repeat penalty %g, seed %llu",
+            bn_template_name(tmpl), (double)s->temperature, s->top_k, (double)s->top_p, (double)s->min_p,
+            (double)s->repeat_penalty, (unsigned long long)s->seed);
+    else
+        bn_report_note(1, "template %s; greedy: the most likely token each time", bn_template_name(tmpl));
+}
+
+void bn_run_note_kernels(const bn_session *session)
+{
+    bn_kernel_stat k;
+    for (size_t i = 0; bn_session_kernel_stat(session, i, &k); i++)
+        bn_report_note(2, "%-28s %8llu call%s %10.3f ms", k.name, (unsigned long long)k.calls,
+                       k.calls == 1 ? " " : "s", (double)k.ns / 1e6);
+}
+
+double bn_run_rate(size_t n, uint64_t ns)
+{
+    return ns > 0 ? (double)n * 1e9 / (double)ns : 0.0;
+}
+
+const char *bn_run_rates(char out[BN_RUN_RATES], const struct bn_generation *gen)
+{
+    char prompt[32] = "", decode[32] = "";
+    if (gen->n_prompt > 1)
+        snprintf(prompt, sizeof prompt, " at %.1f tok/s", bn_run_rate(gen->n_prompt, gen->prefill_ns));
+    if (gen->n_ids > 1)
+        snprintf(decode, sizeof decode, " at %.1f tok/s", bn_run_rate(gen->n_ids - 1, gen->decode_ns));
+    snprintf(out, BN_RUN_RATES, "prompt %zu token%s%s, then %zu token%s%s", gen->n_prompt,
+             bn_cli_s(gen->n_prompt), prompt, gen->n_ids, bn_cli_s(gen->n_ids), decode);
+    return out;
+}
