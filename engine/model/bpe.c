@@ -111,7 +111,7 @@ static int32_t find_result(const struct bn_tokenizer *tok, const char *bytes, si
 struct merge {
     uint64_t offset; /* in the file */
     uint32_t rank;
-    char *bytes; /* left and right, decoded, one behind the other */
+    char *bytes; /* left and right, decoded, one after the other */
     size_t n_left, n;
     uint64_t hash_left, hash_right;
     struct bn_merge_slot slot;
@@ -141,7 +141,7 @@ static bn_status resolve(const struct bn_tokenizer *tok, struct merge *m, int32_
         return BN_OK;
     if (left < 0 || right < 0 || result < 0)
         return bn_fail_at(err, BN_ERR_FORMAT, m->offset, "key 'tokenizer.ggml.merges'",
-                          "element %u: its %s is no token of the vocabulary", m->rank,
+                          "element %u: its %s is not in the vocabulary", m->rank,
                           left < 0    ? "left part"
                           : right < 0 ? "right part"
                                       : "result");

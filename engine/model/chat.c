@@ -120,7 +120,7 @@ static bn_status mark(struct prompt *p, const char *text)
     int32_t id = find_mark(p->tok, text);
     if (id < 0) {
         bn_fail(p->err, BN_ERR_UNSUPPORTED, "the vocabulary has no token %s, which the template needs", text);
-        bn_error_hint(p->err, "try the template raw or instruct");
+        bn_error_hint(p->err, "use --template raw or instruct");
         return BN_ERR_UNSUPPORTED;
     }
     BN_TRY(flush(p));
@@ -228,7 +228,7 @@ static bn_status put_messages(struct prompt *p, bn_template tmpl, const bn_messa
     case BN_TEMPLATE_AUTO:
         break;
     }
-    return bn_fail(p->err, BN_ERR_ARG, "the template %s has no text of its own", bn_template_name(tmpl));
+    return bn_fail(p->err, BN_ERR_ARG, "the template %s cannot be rendered", bn_template_name(tmpl));
 }
 
 bn_status bn_template_encode(bn_template tmpl, const bn_tokenizer *tok, const bn_message *messages,

@@ -108,7 +108,7 @@ static bn_status put_text(struct encoder *e, const char *text, size_t n)
 static bn_status check_length(size_t n, bn_error *err)
 {
     if (n <= BN_MAX_TEXT_BYTES) return BN_OK;
-    return bn_fail(err, BN_ERR_LIMIT, "the text has %zu bytes, the most is %zu", n, BN_MAX_TEXT_BYTES);
+    return bn_fail(err, BN_ERR_LIMIT, "the text has %zu bytes, the limit is %zu", n, BN_MAX_TEXT_BYTES);
 }
 
 bn_status bn_encode(const struct bn_tokenizer *tok, const char *text, size_t n, unsigned flags,

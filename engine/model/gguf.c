@@ -91,7 +91,7 @@ static bn_status take_str(struct cursor *c, const char *where, const char *what,
     }
     if (n > max)
         return bn_fail_at(c->err, BN_ERR_LIMIT, start, where,
-                          "%s has %" PRIu64 " bytes, the most is %" PRIu64, what, n, max);
+                          "%s has %" PRIu64 " bytes, the limit is %" PRIu64, what, n, max);
     out->ptr = (const char *)c->base + c->pos;
     out->len = (size_t)n;
     c->pos += n;
@@ -191,41 +191,52 @@ static bool is_html(const struct cursor *c)
     return false;
 }
 
+/* The length of a JSON header in 8 bytes, then the header. */
+static bool is_safetensors(const struct cursor *c)
+{
+    return c->n_bytes > 10 && le64(c->base) >= 2 && le64(c->base) <= 100000000 && c->base[8] == '{' &&
+           (c->base[9] == '"' || c->base[9] == '}');
+}
+
 static bn_status fail_no_gguf(const struct cursor *c)
 {
+    static const char CONVERT[] = "bn reads GGUF: convert the model, or download its GGUF file";
+    static const char DOWNLOAD[] =
+        "download the file itself: on Hugging Face the link has /resolve/, not /blob/";
     static const struct {
-        const char *magic, *what, *hint;
+        const char *magic; /* NULL: a test of its own */
+        bool (*is)(const struct cursor *c);
+        const char *what, *hint;
     } KNOWN[] = {
-        {"version https://git-lfs", "this is a Git LFS pointer, not the model itself",
-         "fetch the file that it points to: git lfs pull, or bn-download"},
-        {"PK\x03\x04", "this is a zip archive (a PyTorch checkpoint?), not a GGUF file",
-         "unpack it, or convert the checkpoint to GGUF"},
-        {"\x1F\x8B", "this is a gzip file, not a GGUF file", "unpack it with gunzip"},
-        {"tjgg", "this is a GGJT file, which came before GGUF", "get the model as GGUF"},
-        {"fmgg", "this is a GGMF file, which came before GGUF", "get the model as GGUF"},
-        {"lmgg", "this is a GGML file, which came before GGUF", "get the model as GGUF"},
-        {"FUGG", "the magic is byte-swapped: this is a big-endian GGUF file",
+        {"version https://git-lfs", NULL, "a Git LFS pointer, not the model itself",
+         "get the file that it points to: git lfs pull, or bn-download"},
+        {NULL, is_safetensors, "safetensors", CONVERT},
+        {"PK\x03\x04", NULL, "a zip archive, perhaps a PyTorch checkpoint", CONVERT},
+        {"\x80\x02", NULL, "a Python pickle, perhaps a PyTorch checkpoint", CONVERT},
+        {"\x1F\x8B", NULL, "a gzip file", "unpack it with gunzip"},
+        {"\x28\xB5\x2F\xFD", NULL, "a zstd file", "unpack it with unzstd"},
+        {"\xFD\x37zXZ", NULL, "an xz file", "unpack it with unxz"},
+        {"tjgg", NULL, "a GGJT file, the format before GGUF", "get the model as GGUF"},
+        {"fmgg", NULL, "a GGMF file, a format before GGUF", "get the model as GGUF"},
+        {"lmgg", NULL, "a GGML file, a format before GGUF", "get the model as GGUF"},
+        {"FUGG", NULL, "a big-endian GGUF file: its magic is byte-swapped",
          "convert it to little endian, or download the little-endian file"},
-        {"{", "this is JSON text, not a GGUF file", "a server's error message may have been saved"},
+        {NULL, is_html, "a web page", DOWNLOAD},
+        {"{", NULL, "JSON", "it may be a server's error message: open it in an editor"},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN); i++) {
-        if (!starts(c, KNOWN[i].magic, strlen(KNOWN[i].magic))) continue;
-        bn_fail_at(c->err, BN_ERR_FORMAT, 0, NULL, "%s", KNOWN[i].what);
+        if (KNOWN[i].magic != NULL ? !starts(c, KNOWN[i].magic, strlen(KNOWN[i].magic)) : !KNOWN[i].is(c))
+            continue;
+        bn_fail_at(c->err, BN_ERR_FORMAT, 0, NULL, "not a GGUF file: this looks like %s", KNOWN[i].what);
         bn_error_hint(c->err, "%s", KNOWN[i].hint);
         return BN_ERR_FORMAT;
     }
-    if (is_html(c)) {
-        bn_fail_at(c->err, BN_ERR_FORMAT, 0, NULL, "this is a web page, not a GGUF file");
-        bn_error_hint(c->err, "download the file itself: on Hugging Face the link has /resolve/, not "
-                              "/blob/");
-        return BN_ERR_FORMAT;
-    }
-    if (c->n_bytes == 0) return bn_fail_at(c->err, BN_ERR_FORMAT, 0, NULL, "the file is empty");
+    if (c->n_bytes == 0) return bn_fail_at(c->err, BN_ERR_FORMAT, 0, NULL, "not a GGUF file: it is empty");
     if (c->n_bytes < 4)
-        return bn_fail_at(c->err, BN_ERR_FORMAT, 0, NULL,
-                          "the file has %" PRIu64 " bytes, too few to be a GGUF file", c->n_bytes);
+        return bn_fail_at(c->err, BN_ERR_FORMAT, 0, NULL, "not a GGUF file: it has only %" PRIu64 " byte%s",
+                          c->n_bytes, c->n_bytes == 1 ? "" : "s");
     char magic[32];
-    return bn_fail_at(c->err, BN_ERR_FORMAT, 0, NULL, "no GGUF file: it begins with '%s' instead of 'GGUF'",
+    return bn_fail_at(c->err, BN_ERR_FORMAT, 0, NULL, "not a GGUF file: it starts with '%s', not 'GGUF'",
                       bn_escape(magic, sizeof magic, (const char *)c->base, 4));
 }
 
@@ -242,13 +253,13 @@ static bn_status read_version(struct cursor *c, uint32_t *version)
         return BN_ERR_UNSUPPORTED;
     }
     if (*version == 1) {
-        bn_fail_at(c->err, BN_ERR_UNSUPPORTED, 4, NULL, "GGUF version 1 is not read, only 2 and 3");
+        bn_fail_at(c->err, BN_ERR_UNSUPPORTED, 4, NULL, "GGUF version 1 is not supported, only 2 and 3");
         bn_error_hint(c->err, "version 1 was replaced in 2023: convert the model again");
         return BN_ERR_UNSUPPORTED;
     }
     if (*version == 0) return bn_fail_at(c->err, BN_ERR_FORMAT, 4, NULL, "GGUF version 0 does not exist");
     return bn_fail_at(c->err, BN_ERR_UNSUPPORTED, 4, NULL,
-                      "GGUF version %" PRIu32 " is not read, only 2 and 3", *version);
+                      "GGUF version %" PRIu32 " is not supported, only 2 and 3", *version);
 }
 
 /* ---- Keys ---- */
@@ -299,18 +310,18 @@ static bn_status take_array_head(struct cursor *c, const char *where, struct bn_
     uint64_t start = c->pos;
     BN_TRY(take_value_type(c, where, "the element type", &kv->element));
     if (kv->element == BN_GGUF_ARRAY)
-        return bn_fail_at(c->err, BN_ERR_LIMIT, start, where, "an array of arrays is not read");
+        return bn_fail_at(c->err, BN_ERR_LIMIT, start, where, "an array of arrays is not supported");
     start = c->pos;
     BN_TRY(take_u64(c, where, "the array length", &kv->n));
     size_t each = bn_gguf_type_bytes(kv->element);
     if (kv->n > (c->n_bytes - c->pos) / (each == 0 ? MIN_STRING_BYTES : each))
         return bn_fail_at(c->err, BN_ERR_FORMAT, start, where,
                           "an array of %" PRIu64 " elements does not fit into the %" PRIu64
-                          " bytes that are left",
+                          " bytes left in the file",
                           kv->n, c->n_bytes - c->pos);
     if (kv->n > BN_GGUF_MAX_ARRAY)
         return bn_fail_at(c->err, BN_ERR_LIMIT, start, where,
-                          "the array has %" PRIu64 " elements, the most is %u", kv->n, BN_GGUF_MAX_ARRAY);
+                          "the array has %" PRIu64 " elements, the limit is %u", kv->n, BN_GGUF_MAX_ARRAY);
     return BN_OK;
 }
 
@@ -336,7 +347,7 @@ static bn_status check_unique_keys(const struct bn_gguf *gguf, uint32_t *index, 
         const struct bn_gguf_kv *a = &gguf->kv[index[i - 1]], *b = &gguf->kv[index[i]];
         if (compare_str(a->key, b->key) == 0)
             return bn_fail_at(err, BN_ERR_FORMAT, a->offset > b->offset ? a->offset : b->offset,
-                              named(where, "key", a->key), "the key is there twice");
+                              named(where, "key", a->key), "duplicate key");
     }
     return BN_OK;
 }
@@ -367,7 +378,7 @@ static bn_status read_alignment(struct cursor *c, struct bn_gguf *gguf)
     uint32_t a = gguf->alignment;
     if (a < MIN_ALIGNMENT || (a & (a - 1)) != 0)
         return bn_fail_at(c->err, BN_ERR_FORMAT, kv->offset, "key 'general.alignment'",
-                          "%" PRIu32 " is no power of two from %u to %u", a, MIN_ALIGNMENT, MAX_ALIGNMENT);
+                          "%" PRIu32 " is not a power of two from %u to %u", a, MIN_ALIGNMENT, MAX_ALIGNMENT);
     if (a > MAX_ALIGNMENT)
         return bn_fail_at(c->err, BN_ERR_LIMIT, kv->offset, "key 'general.alignment'",
                           "%" PRIu32 " is over %u", a, MAX_ALIGNMENT);
@@ -397,20 +408,19 @@ static bn_status fail_type(const struct cursor *c, const struct bn_gguf_tensor *
     const struct bn_type_info *info = bn_type_info(t->type);
     if (bitnet && (t->type == BN_TYPE_TL1 || t->type == BN_TYPE_TL2)) {
         bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where,
-                   "the type is %s, whose layout depends on the machine that it was made for",
+                   "the type is %s, whose layout depends on the machine it was made for",
                    t->type == BN_TYPE_TL1 ? "TL1" : "TL2");
         bn_error_hint(c->err, "use the I2_S file of the same model (ggml-model-i2_s.gguf)");
         return BN_ERR_UNSUPPORTED;
     }
     if (t->type == BN_TYPE_TL2) {
-        bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where, "the type is 39 (MXFP4), which is not read");
+        bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where, "the type 39 (MXFP4) is not supported");
     } else if (t->type == BN_TYPE_I2_S) {
         bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where,
                    "type 36 means I2_S in BitNet files only, and neither general.architecture nor "
                    "general.file_type (40) says that this is one");
     } else if (info != NULL && info->block != 0) {
-        bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where, "the type is %s, which is not read",
-                   info->name);
+        bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where, "the type %s is not supported", info->name);
     } else {
         return bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where,
                           "the type number %" PRIu32 " is unknown or was removed from GGUF", t->type);
@@ -435,7 +445,7 @@ static bn_status take_dims(struct cursor *c, const char *where, struct bn_gguf_t
             return bn_fail_at(c->err, BN_ERR_FORMAT, start, where, "dimension %" PRIu32 " is 0", d);
         if (t->ne[d] > BN_GGUF_MAX_DIM)
             return bn_fail_at(c->err, BN_ERR_LIMIT, start, where,
-                              "dimension %" PRIu32 " is %" PRIu64 ", the most is %u", d, t->ne[d],
+                              "dimension %" PRIu32 " is %" PRIu64 ", the limit is %u", d, t->ne[d],
                               BN_GGUF_MAX_DIM);
     }
     return BN_OK;
@@ -456,7 +466,7 @@ static bn_status take_tensor(struct cursor *c, uint64_t index, bool bitnet, uint
         return fail_type(c, t, start, bitnet);
     if (t->ne[0] % info->block != 0)
         return bn_fail_at(c->err, BN_ERR_FORMAT, start, where,
-                          "rows of %" PRIu64 " elements are no whole blocks of %u, as %s has them", t->ne[0],
+                          "rows of %" PRIu64 " elements, not a multiple of %u, the block of %s", t->ne[0],
                           info->block, info->name);
     if (!bn_type_bytes(t->type, t->ne, &t->n_bytes))
         return bn_fail_at(c->err, BN_ERR_FORMAT, start, where, "its size in bytes overflows");
@@ -464,8 +474,8 @@ static bn_status take_tensor(struct cursor *c, uint64_t index, bool bitnet, uint
     BN_TRY(take_u64(c, where, "the data offset", &t->offset));
     if (t->offset % alignment != 0)
         return bn_fail_at(c->err, BN_ERR_FORMAT, start, where,
-                          "the data offset %" PRIu64 " is no multiple of the alignment %" PRIu32, t->offset,
-                          alignment);
+                          "the data offset %" PRIu64 " is not a multiple of the alignment %" PRIu32,
+                          t->offset, alignment);
     return BN_OK;
 }
 
@@ -479,8 +489,8 @@ static bn_status check_i2s_room(const struct bn_gguf *gguf, const struct bn_gguf
               bn_round_up_ok(other, gguf->alignment, &other);
     if (room >= ours && !(ok && room == other && other >= ours + gguf->alignment)) return BN_OK;
     bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, where,
-               "type 36 is I2_S here, of %" PRIu64 " bytes, but the file gives it %" PRIu64, ours, room);
-    bn_error_hint(err, room == codes ? "the 32 bytes with the scale are missing behind the codes"
+               "type 36 is I2_S here, of %" PRIu64 " bytes, but the file has %" PRIu64 " for it", ours, room);
+    bn_error_hint(err, room == codes ? "the 32 bytes with the scale are missing after the codes"
                                      : "36 has another meaning in files of other programs");
     return BN_ERR_UNSUPPORTED;
 }
@@ -495,7 +505,7 @@ static bn_status place_tensors(struct cursor *c, struct bn_gguf *gguf, const uin
         named(where, "tensor", t->name);
         if (t->offset > size || t->n_bytes > size - t->offset) {
             bn_fail_at(c->err, BN_ERR_FORMAT, t->info_offset, where,
-                       "its %" PRIu64 " bytes at %" PRIu64 " of the data lie beyond the end of the file",
+                       "its %" PRIu64 " bytes at %" PRIu64 " of the data are beyond the end of the file",
                        t->n_bytes, t->offset);
             bn_error_hint(c->err, "the file is cut off or damaged: download it again");
             return BN_ERR_FORMAT;
@@ -507,7 +517,8 @@ static bn_status place_tensors(struct cursor *c, struct bn_gguf *gguf, const uin
         if (t->type == BN_TYPE_I2_S && end > t->offset)
             BN_TRY(check_i2s_room(gguf, t, end - t->offset, where, c->err));
         if (t->n_bytes > end - t->offset)
-            return bn_fail_at(c->err, BN_ERR_FORMAT, t->info_offset, where, "its data overlap the next ones");
+            return bn_fail_at(c->err, BN_ERR_FORMAT, t->info_offset, where,
+                              "its data overlaps the next tensor's");
     }
     for (size_t i = 0; i < gguf->n_tensors; i++) {
         struct bn_gguf_tensor *t = &gguf->tensors[i];
@@ -526,7 +537,7 @@ static bn_status check_unique_names(const struct bn_gguf *gguf, bn_error *err)
         if (compare_str(a->name, b->name) == 0)
             return bn_fail_at(err, BN_ERR_FORMAT,
                               a->info_offset > b->info_offset ? a->info_offset : b->info_offset,
-                              named(where, "tensor", a->name), "the tensor is there twice");
+                              named(where, "tensor", a->name), "duplicate tensor");
     }
     return BN_OK;
 }
@@ -562,7 +573,7 @@ static bn_status take_count(struct cursor *c, const char *what, uint64_t each, u
         return bn_fail_at(c->err, BN_ERR_FORMAT, start, NULL,
                           "%s is %" PRIu64 ", more than fit into %" PRIu64 " bytes", what, *n, c->n_bytes);
     if (*n > max)
-        return bn_fail_at(c->err, BN_ERR_LIMIT, start, NULL, "%s is %" PRIu64 ", the most is %" PRIu32, what,
+        return bn_fail_at(c->err, BN_ERR_LIMIT, start, NULL, "%s is %" PRIu64 ", the limit is %" PRIu32, what,
                           *n, max);
     return BN_OK;
 }

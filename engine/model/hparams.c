@@ -90,8 +90,8 @@ static bn_status read_fields(bn_hparams *hp, const struct bn_gguf *gguf, bn_erro
         BN_TRY(status);
         if (*value < FIELDS[i].min || *value > FIELDS[i].max)
             return bn_fail_at(err, *value > FIELDS[i].max ? BN_ERR_LIMIT : BN_ERR_FORMAT,
-                              key_offset(gguf, key), key, "%u is not in %u..%u", *value, FIELDS[i].min,
-                              FIELDS[i].max);
+                              key_offset(gguf, key), key, "%u is not between %u and %u", *value,
+                              FIELDS[i].min, FIELDS[i].max);
     }
     return BN_OK;
 }
@@ -106,7 +106,7 @@ static bn_status read_float(const struct bn_gguf *gguf, const char *arch, const 
     if (status == BN_ERR_NOT_FOUND) return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key, "missing key");
     BN_TRY(status);
     if (!isfinite(*out) || *out < min || *out > 1e12f)
-        return bn_fail_at(err, BN_ERR_FORMAT, key_offset(gguf, key), key, "%g is not in %g..1e12",
+        return bn_fail_at(err, BN_ERR_FORMAT, key_offset(gguf, key), key, "%g is not between %g and 1e12",
                           (double)*out, (double)min);
     return BN_OK;
 }
@@ -121,7 +121,8 @@ static bn_status read_rope_scaling(bn_hparams *hp, const struct bn_gguf *gguf, b
     if (bn_str_equal(type, "none")) return BN_OK;
     if (!bn_str_equal(type, "linear")) {
         char shown[32];
-        return bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key, "rope scaling '%s'",
+        return bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key,
+                          "rope scaling '%s' is not supported",
                           bn_escape(shown, sizeof shown, type.ptr, type.len));
     }
     float factor = 1.0f;
@@ -144,7 +145,8 @@ static bn_status read_activation(bn_hparams *hp, const struct bn_gguf *gguf, bn_
         hp->activation = BN_ACTIVATION_SILU;
     } else {
         char shown[32];
-        return bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key, "activation '%s'",
+        return bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key,
+                          "activation '%s' is not supported",
                           bn_escape(shown, sizeof shown, name.ptr, name.len));
     }
     return BN_OK;
@@ -171,7 +173,8 @@ static bn_status check_heads(bn_hparams *hp, const struct bn_gguf *gguf, bn_erro
     if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
     if (value_length != hp->head_dim)
         return bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key,
-                          "values of %u with keys of %u elements", value_length, hp->head_dim);
+                          "values of %u elements with keys of %u are not supported", value_length,
+                          hp->head_dim);
     if (hp->n_rot == 0) hp->n_rot = hp->head_dim;
     if (hp->n_rot > hp->head_dim || hp->n_rot % 2 != 0 || hp->head_dim < 2)
         return bn_fail_at(err, BN_ERR_FORMAT, key_offset(gguf, key_of(key, hp->arch, "rope.dimension_count")),

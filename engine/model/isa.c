@@ -49,7 +49,7 @@ bn_status bn_isa_select(const char *name, bn_error *err)
                 kernels != NULL ? "CPU" : "build", name);
     char have[128];
     list_available(have, sizeof have);
-    bn_error_hint(err, "here are: auto, %s", have);
+    bn_error_hint(err, "available here: auto, %s", have);
     return status;
 }
 

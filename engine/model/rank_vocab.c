@@ -14,7 +14,7 @@
 /* Tokens in raw bytes while the file is read, in the shape that vocab.c looks tokens up in. */
 struct reader {
     struct bn_tokenizer tok;
-    struct bn_buf bytes;   /* all tokens, one behind the other */
+    struct bn_buf bytes;   /* all tokens, one after the other */
     struct bn_buf offsets; /* u32 each */
     bn_error *err;
 };
@@ -48,14 +48,14 @@ static bn_status read_line(struct reader *r, const char *line, size_t n, uint64_
         return bn_fail_at(r->err, BN_ERR_FORMAT, offset, NULL, "line %zu is not base64, a space and a rank",
                           r->tok.n_vocab + 1);
     if (rank != r->tok.n_vocab)
-        return bn_fail_at(r->err, BN_ERR_FORMAT, offset, NULL, "rank %llu stands where rank %zu should",
+        return bn_fail_at(r->err, BN_ERR_FORMAT, offset, NULL, "rank %llu, expected rank %zu",
                           (unsigned long long)rank, r->tok.n_vocab);
     if (r->tok.n_vocab == BN_MAX_VOCAB)
         return bn_fail_at(r->err, BN_ERR_LIMIT, offset, NULL, "more than %u tokens", BN_MAX_VOCAB);
     uint32_t at = (uint32_t)r->bytes.len;
     bn_buf_append(&r->offsets, &at, sizeof at);
     if (bn_base64_decode(&r->bytes, line, (size_t)(space - line), NULL) != BN_OK)
-        return bn_fail_at(r->err, BN_ERR_FORMAT, offset, NULL, "rank %zu is no base64", r->tok.n_vocab);
+        return bn_fail_at(r->err, BN_ERR_FORMAT, offset, NULL, "rank %zu is not base64", r->tok.n_vocab);
     if (r->bytes.len == at || r->bytes.len - at > MAX_TOKEN_BYTES)
         return bn_fail_at(r->err, r->bytes.len == at ? BN_ERR_FORMAT : BN_ERR_LIMIT, offset, NULL,
                           "rank %zu has %zu bytes, from 1 to %u are allowed", r->tok.n_vocab,

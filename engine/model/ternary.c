@@ -106,7 +106,7 @@ static bn_status prepare_i2s(const struct bn_model *m, struct bn_linear *lin, co
     size_t bad = skip ? SIZE_MAX : scan_rows(&scan, check_i2s_row);
     if (bad == SIZE_MAX) return BN_OK;
     bn_fail_at(err, BN_ERR_FORMAT, t->offset + bad * lin->w.row_bytes, NULL,
-               "row %zu holds the code 3, which stands for no weight", bad);
+               "row %zu holds the code 3, which is not a weight", bad);
     bn_error_hint(err, "the file is damaged or packed in another layout");
     return BN_ERR_FORMAT;
 }
@@ -202,7 +202,7 @@ static bn_status prepare_floats(struct bn_model *m, struct bn_linear *lin, const
     size_t bad = scan_rows(&scan, pack_float_row);
     if (bad == SIZE_MAX) return BN_OK;
     bn_fail_at(err, BN_ERR_UNSUPPORTED, t->offset + bad * (t->n_bytes / lin->w.rows), NULL,
-               "row %zu has a weight that is none of -s, 0, +s with s = %g", bad, (double)scan.scale);
+               "row %zu has a weight that is not -s, 0 or +s with s = %g", bad, (double)scan.scale);
     bn_error_hint(err, "this engine runs ternary linear layers only");
     return BN_ERR_UNSUPPORTED;
 }

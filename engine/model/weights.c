@@ -29,7 +29,7 @@ static bn_status find(const struct bn_model *m, const char *name, uint64_t ne0, 
 static bn_status unreadable(const struct bn_gguf_tensor *t, const char *name, const char *use, bn_error *err)
 {
     const struct bn_type_info *info = bn_type_info(t->type);
-    return bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, name, "stored as %s, which is no type for %s",
+    return bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, name, "type %s is not supported for %s",
                       info != NULL ? info->name : "?", use);
 }
 
@@ -83,7 +83,8 @@ static bn_status bind_linear(struct bn_model *m, uint32_t layer, const char *par
     const struct bn_gguf_tensor *t = NULL;
     snprintf(name, sizeof name, "blk.%u.%s.bias", layer, part);
     if ((t = bn_gguf_find_tensor(&m->gguf, name)) != NULL)
-        return bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, name, "linear layers with a bias");
+        return bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, name,
+                          "a linear layer with a bias is not supported");
     snprintf(name, sizeof name, "blk.%u.%s.weight", layer, part);
     BN_TRY(find(m, name, k, rows, &t, err));
     *out = (struct bn_linear){.k = k, .extra_scale = 1.0f, .w = {.rows = rows, .scale = 1.0f}};

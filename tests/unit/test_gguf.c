@@ -347,6 +347,47 @@ static void types_by_name(void **state)
     }
 }
 
+/* What people open by mistake is named. */
+static void other_formats_are_named(void **state)
+{
+    (void)state;
+#define BYTES(text) text, sizeof(text) - 1
+    static const struct {
+        const char *bytes;
+        size_t n;
+        const char *says, *hint;
+    } ROWS[] = {
+        {BYTES("\x10\0\0\0\0\0\0\0{\"__metadata__\":{}}"), "this looks like safetensors", "convert"},
+        {BYTES("=\x1f\0\0\0\0\0\0{\"a\":"), "this looks like safetensors", "convert"},
+        {BYTES("PK\3\4\24\0\0\0\10\0\0\0"), "this looks like a zip archive", "convert"},
+        {BYTES("\x80\x02}q\0X\0\0\0\0\0"), "this looks like a Python pickle", "convert"},
+        {BYTES("\x1f\x8b\10\0\0\0\0\0\0\3"), "this looks like a gzip file", "gunzip"},
+        {BYTES("\x28\xB5\x2F\xFD\0\0"), "this looks like a zstd file", "unzstd"},
+        {BYTES("\xFD\x37zXZ\0\0"), "this looks like an xz file", "unxz"},
+        {BYTES("tjgg\3\0\0\0"), "this looks like a GGJT file", "GGUF"},
+        {BYTES("fmgg\1\0\0\0"), "this looks like a GGMF file", "GGUF"},
+        {BYTES("lmgg\1\0\0\0"), "this looks like a GGML file", "GGUF"},
+        {BYTES("FUGG\0\0\0\3"), "this looks like a big-endian GGUF file", "little endian"},
+        {BYTES("\n<!DOCTYPE html>"), "this looks like a web page", "/resolve/"},
+        {BYTES("{\"error\": \"x\"}"), "this looks like JSON", "error message"},
+        {BYTES("version https://git-lfs.github.com/spec/v1\n"), "this looks like a Git LFS pointer",
+         "git lfs pull"},
+        {BYTES("=\0\0\0\0\0\0\0xx the length of no header"), "it starts with '=\\x00\\x00\\x00', not 'GGUF'",
+         ""},
+        {BYTES("GG"), "it has only 2 bytes", ""},
+        {BYTES(""), "it is empty", ""},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++) {
+        struct bn_gguf gguf;
+        bn_error err = {0};
+        assert_int_equal(bn_gguf_open(&gguf, ROWS[i].bytes, ROWS[i].n, &err), BN_ERR_FORMAT);
+        assert_memory_equal(err.msg, "not a GGUF file: ", 17);
+        assert_memory_equal(err.msg + 17, ROWS[i].says, strlen(ROWS[i].says));
+        assert_non_null(strstr(err.hint, ROWS[i].hint));
+        assert_true(ROWS[i].hint[0] != '\0' || err.hint[0] == '\0');
+    }
+}
+
 /* An error may be asked for or not, and a failed open leaves nothing behind. */
 static void failure_is_clean(void **state)
 {
@@ -358,7 +399,7 @@ static void failure_is_clean(void **state)
     assert_int_equal(bn_gguf_open(&gguf, "GGUF", 4, NULL), BN_ERR_FORMAT);
     assert_null(gguf.kv);
     assert_int_equal(bn_gguf_open(&gguf, NULL, 0, &err), BN_ERR_FORMAT);
-    assert_string_equal(err.msg, "the file is empty");
+    assert_string_equal(err.msg, "not a GGUF file: it is empty");
     bn_gguf_close(&gguf);
     bn_gguf_close(NULL);
     assert_int_equal(bn_mem_stats().bytes_now, before);
@@ -403,6 +444,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip),
         cmocka_unit_test(integers_of_every_width),
+        cmocka_unit_test(other_formats_are_named),
         cmocka_unit_test(wrong_types_and_absent_keys),
         cmocka_unit_test(version_two_is_read),
         cmocka_unit_test(alignment_key),
