@@ -22,6 +22,7 @@ static const struct bn_option COMMON[] = {
     BN_OPTION_MODEL,
     {.name = "ref",
      .arg = "REFERENCE",
+     .words = "oracle bn dump:",
      .group = "References",
      .repeatable = true,
      .help =
@@ -100,6 +101,7 @@ static const struct bn_option BENCH[] = {
     BN_OPTION_MODEL,
     {.name = "ref",
      .arg = "REFERENCE",
+     .words = "oracle bn dump:",
      .group = "References",
      .repeatable = true,
      .help = "whom to time beside this engine: bn with options, the name of a bridge, or a command that "

@@ -29,7 +29,7 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-download --lock models.lock --offline", "is everything here?"}}},
     {.name = "list",
      .summary = "show the models of the registry, or what the cache holds",
-     .synopsis = "[--cached]",
+     .synopsis = "[--cached | --names]",
      .options = {bn_download_list_options},
      .json = true,
      .run = bn_download_list,

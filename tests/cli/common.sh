@@ -43,15 +43,18 @@ in_man_page() { # options file, page
     done < <(sort -u "$1")
     [ -s "$1" ] && [ "$missing" -eq 0 ]
 }
-completes() { # completions file, function, program, word, expected
-    # shellcheck disable=SC1090,SC2034 # the file was made above; bash reads the variables
+completes() { # completions file, program, expected, words...
+    # shellcheck disable=SC1090,SC2030,SC2034 # the file was made above; bash reads the variables
     (
         source "$1"
-        COMP_WORDS=("$3" "$4") COMP_CWORD=1
-        "$2"
-        [ "${COMPREPLY[*]}" = "$5" ] || { echo "# ${COMPREPLY[*]:-nothing}"; exit 1; }
+        cd "$tmp/empty" || exit 1 # files complete too
+        PATH=$out:$PATH
+        COMP_WORDS=("$2" "${@:4}") COMP_CWORD=$(($# - 3))
+        "_${2//-/_}"
+        [ "${COMPREPLY[*]}" = "$3" ] || { echo "# ${COMPREPLY[*]:-nothing}"; exit 1; }
     )
 }
+mkdir "$tmp/empty"
 
 test_program() {
     local program=$1 name=${1##*/} command
@@ -104,12 +107,40 @@ instruction sets of this machine: ref" "$tmp/out"
 
     "$program" --dump-completion bash >"$tmp/completion"
     check "$name's completion knows --version" \
-        completes "$tmp/completion" "_${name//-/_}" "$name" --vers --version
+        completes "$tmp/completion" "$name" --version --vers
 }
 
 for source in tools/bn.c tools/bn-*.c; do
     program=$out/$(basename "$source" .c)
     if [ -x "$program" ]; then test_program "$program"; fi
+done
+
+# ---- completions of values ----
+completion() { # program, expected, words...
+    "$out/$1" --dump-completion bash >"$tmp/completion"
+    completes "$tmp/completion" "$@"
+}
+check "an instruction set is completed" completion bn-run 'avx2 avxvnni avx512vnni avx512vbmi' --isa avx
+check "one of bn-bench too" completion bn-bench all kernels --isa al
+check "a template is completed" completion bn-run llama3-chat chat --template ll
+check "a format is completed" completion bn-bench 'markdown' report --format mark
+check "a reference is completed" completion bn-crossval oracle ladder --ref or
+check "the name of a model is completed" completion bn-run bitnet-b1.58-2b-4t -m bitnet-b1.58-2
+check "that of a download too" completion bn-download bitnet-b1.58-2b-4t bitnet-b1.58-2
+check "after the name of a command too" completion bn-download bitnet-b1.58-2b-4t verify bitnet-b1.58-2
+"$out/bn-download" list --names >"$tmp/names"
+"$out/bn-download" list | sed -n 's/^\([a-z][^ ]*\) .*/\1/p' >"$tmp/listed"
+check "bn-download list --names prints every name, and nothing else" cmp "$tmp/names" "$tmp/listed"
+run "$out/bn-download" list --names --json
+check "--names is not a form of --json" status_is 2
+for shell in zsh fish; do
+    for source in tools/bn.c tools/bn-*.c; do
+        program=$out/$(basename "$source" .c)
+        if command -v "$shell" >/dev/null && [ -x "$program" ]; then
+            "$program" --dump-completion "$shell" >"$tmp/completion"
+            check "$shell reads the completion of $(basename "$program")" "$shell" -n "$tmp/completion"
+        fi
+    done
 done
 
 # ---- the front door ----
@@ -138,6 +169,7 @@ printf '#!/bin/sh\necho "beside: $*"\nexit 7\n' >"$tmp/bin/bn-run"
 printf '#!/bin/sh\necho "path: $*"\n' >"$tmp/path/bn-run"
 printf '#!/bin/sh\necho "extra: $*"\n' >"$tmp/path/bn-own-thing"
 chmod +x "$tmp"/bin/* "$tmp"/path/*
+# shellcheck disable=SC2031
 PATH=$tmp/path:$PATH
 run "$tmp/bin/bn" run -p 'a b' --x
 check "bn runs the program beside it and takes its exit status" both status_is 7 is_beside "$tmp/out"

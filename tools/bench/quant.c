@@ -19,11 +19,11 @@
 const struct bn_option bn_bench_quant_options[] = {
     BN_OPTION_MODEL,
     {.name = "isa",
-     .arg = "NAME",
+     .arg = BN_ISA_NAMES "|all",
      .group = "Machine",
      .env = "BN_ISA",
      .preset = "auto",
-     .help = "instruction set of what has kernels, as in bn-bench kernels; all for every one"},
+     .help = "instruction set; all: every one that this machine has"},
     {.name = "shape",
      .arg = "ROWSxK",
      .group = "Measurement",

@@ -14,9 +14,16 @@ enum bn_value_kind bn_dump_kind(const struct bn_option *option)
 {
     if (option->arg == NULL) return BN_VALUE_NONE;
     if (bn_table_choice(option, 0, &(size_t){0}) != NULL) return BN_VALUE_CHOICE;
-    if (strcmp(option->arg, "FILE") == 0 || strcmp(option->arg, "MODEL") == 0) return BN_VALUE_FILE;
+    if (option->words != NULL) return BN_VALUE_CHOICE;
+    if (strcmp(option->arg, "FILE") == 0) return BN_VALUE_FILE;
+    if (strcmp(option->arg, "MODEL") == 0) return BN_VALUE_MODEL;
     if (strcmp(option->arg, "DIR") == 0) return BN_VALUE_FOLDER;
     return BN_VALUE_ANY;
+}
+
+bool bn_dump_takes_models(const struct bn_command *command)
+{
+    return command->operand != NULL && strcmp(command->operand, "MODEL") == 0;
 }
 
 bool bn_dump(FILE *out, const struct bn_program *program, int argc, char **argv, bn_status *status,

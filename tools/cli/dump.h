@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The documents that are made of a program's table: --dump-man, --dump-markdown and --dump-completion SHELL,
- * which no help mentions. `make docs` calls them; their output is committed, and `make lint` holds it against
+ * which no help mentions. `make docs` calls them; their output is committed, and `make lint` compares it with
  * them.
  */
 #ifndef BN_CLI_DUMP_H
@@ -22,7 +22,17 @@ void bn_dump_zsh(FILE *out, const struct bn_program *program);
 void bn_dump_fish(FILE *out, const struct bn_program *program);
 
 /* What the value of an option can be completed to. */
-enum bn_value_kind { BN_VALUE_NONE, BN_VALUE_ANY, BN_VALUE_CHOICE, BN_VALUE_FILE, BN_VALUE_FOLDER };
+enum bn_value_kind {
+    BN_VALUE_NONE,
+    BN_VALUE_ANY,
+    BN_VALUE_CHOICE, /* the list of its arg, or its words */
+    BN_VALUE_FILE,
+    BN_VALUE_MODEL, /* a file, or a name that bn-download lists */
+    BN_VALUE_FOLDER
+};
 enum bn_value_kind bn_dump_kind(const struct bn_option *option);
+/* Whether the arguments of a command are models. */
+bool bn_dump_takes_models(const struct bn_command *command);
+#define BN_DUMP_NAMES "$(bn-download list --names 2>/dev/null)"
 
 #endif

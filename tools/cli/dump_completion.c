@@ -31,6 +31,7 @@ static void put_choices(FILE *out, const struct bn_option *o)
 {
     const char *choice;
     size_t n;
+    if (o->words != NULL) fputs(o->words, out);
     for (size_t i = 0; (choice = bn_table_choice(o, i, &n)) != NULL; i++)
         fprintf(out, "%s%.*s", i > 0 ? " " : "", (int)n, choice);
 }
@@ -53,6 +54,11 @@ static void put_bash_values(FILE *out, const struct bn_command *command)
             fputs("mapfile -t COMPREPLY < <(compgen -W '", out);
             put_choices(out, o);
             fputs("' -- \"$cur\")\n        ", out);
+        } else if (kind == BN_VALUE_MODEL) {
+            fputs(
+                "compopt -o filenames 2>/dev/null\n        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\"\n"
+                "            compgen -W \"" BN_DUMP_NAMES "\" -- \"$cur\")\n        ",
+                out);
         } else if (kind != BN_VALUE_ANY) {
             fprintf(out,
                     "compopt -o filenames 2>/dev/null\n        mapfile -t COMPREPLY < <(compgen -%c -- "
@@ -92,6 +98,24 @@ static void put_bash_forward(FILE *out, const struct bn_program *program)
             program->name, program->name, program->name, program->name, program->name);
 }
 
+/* What completes an argument: files, and for commands that take models their names too. */
+static void put_bash_operands(FILE *out, const struct bn_program *program)
+{
+    bool any = false;
+    fputs("        compopt -o filenames 2>/dev/null\n"
+          "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n",
+          out);
+    for (const struct bn_command *c = program->commands; c->run != NULL; c++) {
+        if (!bn_dump_takes_models(c)) continue;
+        fprintf(out, "%s%s", any ? " | " : "        case $command in\n        ", c->name);
+        any = true;
+    }
+    if (any)
+        fputs(")\n            mapfile -t -O \"${#COMPREPLY[@]}\" COMPREPLY < <(compgen -W \"" BN_DUMP_NAMES
+              "\" -- \"$cur\")\n            ;;\n        esac\n",
+              out);
+}
+
 void bn_dump_bash(FILE *out, const struct bn_program *program)
 {
     const struct bn_command *usual = bn_table_default(program);
@@ -115,7 +139,8 @@ void bn_dump_bash(FILE *out, const struct bn_program *program)
         fprintf(out, "    if [[ -z $command && $cur != -* && $COMP_CWORD -eq 1 ]]; then\n"
                      "        mapfile -t COMPREPLY < <(compgen -W '");
         put_bash_commands(out, program);
-        fputs("' -- \"$cur\")\n        return\n    fi\n", out);
+        fprintf(out, "%s' -- \"$cur\")\n        return\n    fi\n",
+                usual != NULL && bn_dump_takes_models(usual) ? " '\"" BN_DUMP_NAMES "\"'" : "");
     }
     if (usual != NULL && usual->name[0] != '\0') fprintf(out, "    command=${command:-%s}\n", usual->name);
     static const struct bn_command common = {.name = ""};
@@ -127,15 +152,17 @@ void bn_dump_bash(FILE *out, const struct bn_program *program)
     for (const struct bn_command *c = program->commands; c->run != NULL && !program->forwards; c++)
         put_bash_options(out, c);
     if (usual == NULL) put_bash_options(out, &common);
-    fputs("        esac\n        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n    else\n"
-          "        compopt -o filenames 2>/dev/null\n"
-          "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n    fi\n}\ncomplete -F _",
+    fputs("        esac\n        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n    else\n",
           out);
+    put_bash_operands(out, program);
+    fputs("    fi\n}\ncomplete -F _", out);
     put_name(out, program->name);
     fprintf(out, " %s\n", program->name);
 }
 
 /* ---- zsh ---- */
+
+#define ZSH_MODELS "{_files; compadd -- " BN_DUMP_NAMES "}"
 
 static void put_zsh_option(FILE *out, const struct bn_option *o)
 {
@@ -158,6 +185,7 @@ static void put_zsh_option(FILE *out, const struct bn_option *o)
     } else if (kind != BN_VALUE_NONE) {
         fprintf(out, ":%s:%s", o->arg,
                 kind == BN_VALUE_FILE     ? "_files"
+                : kind == BN_VALUE_MODEL  ? ZSH_MODELS
                 : kind == BN_VALUE_FOLDER ? "_files -/"
                                           : "");
     }
@@ -171,7 +199,8 @@ static void put_zsh_command(FILE *out, const struct bn_command *command)
     fprintf(out, "        '%s')\n        _arguments -s -S", command->name);
     for (size_t i = 0; i < n; i++)
         put_zsh_option(out, list[i]);
-    fputs(" \\\n            '*:file:_files'\n        ;;\n", out);
+    fprintf(out, " \\\n            '*:file:%s'\n        ;;\n",
+            bn_dump_takes_models(command) ? ZSH_MODELS : "_files");
 }
 
 void bn_dump_zsh(FILE *out, const struct bn_program *program)
@@ -204,8 +233,11 @@ void bn_dump_zsh(FILE *out, const struct bn_program *program)
                   out);
         fputs("        fi\n    done\n"
               "    if (( CURRENT == 2 && at == 2 )) && [[ ${words[2]} != -* ]]; then\n"
-              "        _describe command commands\n        return\n    fi\n",
+              "        _describe command commands\n",
               out);
+        if (usual != NULL && bn_dump_takes_models(usual))
+            fputs("        compadd -- " BN_DUMP_NAMES "\n", out);
+        fputs("        return\n    fi\n", out);
     }
     fputs("    case $command in\n", out);
     for (const struct bn_command *c = program->commands; c->run != NULL && !program->forwards; c++)
@@ -229,6 +261,8 @@ static void put_fish_condition(FILE *out, const struct bn_program *program, cons
     fputc('\'', out);
 }
 
+#define FISH_MODELS " -a '(bn-download list --names 2>/dev/null)'"
+
 static void put_fish_option(FILE *out, const struct bn_program *program, const struct bn_command *command,
                             const struct bn_option *o)
 {
@@ -237,7 +271,8 @@ static void put_fish_option(FILE *out, const struct bn_program *program, const s
     if (command != NULL) put_fish_condition(out, program, command);
     fprintf(out, " -l %s", o->name);
     if (o->letter != '\0') fprintf(out, " -s %c", o->letter);
-    if (kind == BN_VALUE_FILE) fputs(" -r -F", out);
+    if (kind == BN_VALUE_FILE || kind == BN_VALUE_MODEL) fputs(" -r -F", out);
+    if (kind == BN_VALUE_MODEL) fputs(FISH_MODELS, out);
     if (kind == BN_VALUE_FOLDER) fputs(" -x -a '(__fish_complete_directories)'", out);
     if (kind == BN_VALUE_ANY) fputs(" -x", out);
     if (kind == BN_VALUE_CHOICE) {
@@ -265,6 +300,10 @@ void bn_dump_fish(FILE *out, const struct bn_program *program)
         for (size_t i = 0; i < n; i++)
             if (strcmp(list[i]->group != NULL ? list[i]->group : "", bn_table_common[0].group) != 0)
                 put_fish_option(out, program, c, list[i]);
+        if (!bn_dump_takes_models(c)) continue;
+        fprintf(out, "complete -c %s", program->name);
+        put_fish_condition(out, program, c);
+        fprintf(out, "%s -d model\n", FISH_MODELS);
     }
     for (const struct bn_option *o = bn_table_common; o->name != NULL; o++)
         put_fish_option(out, program, NULL, o);

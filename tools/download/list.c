@@ -15,6 +15,7 @@
 #define MAX_REASONS 9u
 
 const struct bn_option bn_download_list_options[] = {
+    {.name = "names", .help = "print the names only, one a line"},
     {.name = "cached", .help = "what the cache holds, whoever put it there"},
     {0},
 };
@@ -186,8 +187,25 @@ static bn_status list_cache(const char *root, bn_json *doc, bn_error *err)
     return status;
 }
 
+static bn_status list_names(bn_error *err)
+{
+    struct bn_hub_registry *registry;
+    char shown[600];
+    BN_TRY(bn_hub_registry_open(&registry, err));
+    for (size_t i = 0; bn_hub_registry_at(registry, i) != NULL; i++) {
+        const char *name = bn_hub_registry_at(registry, i)->name;
+        puts(bn_escape(shown, sizeof shown, name, strlen(name)));
+    }
+    bn_hub_registry_close(registry);
+    return BN_OK;
+}
+
 bn_status bn_download_list(struct bn_args *args, bn_error *err)
 {
+    if (bn_opt_flag(args, "names")) {
+        if (!args->json && !bn_opt_flag(args, "cached")) return list_names(err);
+        return bn_fail(err, BN_ERR_ARG, "--names cannot be combined with --json or --cached");
+    }
     char *root = NULL;
     bool cached = bn_opt_flag(args, "cached");
     bn_status status = bn_hub_cache_root(&root, cached ? err : NULL);
