@@ -47,28 +47,54 @@ const char *bn_version(void)
     return "0.1.0";
 }
 
-char *bn_escape(char *out, size_t room, const char *text, size_t n)
+static bool is_printable(const char *text, size_t length, enum bn_escape how)
 {
-    const unsigned char *in = (const unsigned char *)text;
+    if (length == 0) return false;
+    if (how == BN_ESCAPE_NAME && text[0] == '\\') return false;
+    uint32_t point = bn_utf8_point(text, length);
+    if (how != BN_ESCAPE_TEXT) return !bn_utf8_is_unsafe(point);
+    return point == '\n' || point == '\t' || (point >= 0x20 && (point < 0x7F || point >= 0xA0));
+}
+
+size_t bn_escape_char(char out[5], const char *text, size_t n, enum bn_escape how)
+{
+    size_t length = bn_utf8_length(text, n);
+    if (is_printable(text, length, how)) {
+        memcpy(out, text, length);
+        out[length] = '\0';
+        return length;
+    }
+    snprintf(out, 5, "\\x%02X", (unsigned)(unsigned char)text[0]);
+    return 1;
+}
+
+static void escape(char *out, size_t room, const char *text, size_t n, enum bn_escape how)
+{
+    char one[5];
     size_t used = 0;
     for (size_t i = 0; i < n;) {
-        size_t len = bn_utf8_length(text + i, n - i);
-        /* U+0080..U+009F are control characters too (C1: terminals obey them). */
-        bool plain = len > 1 ? !(in[i] == 0xC2 && in[i + 1] < 0xA0)
-                             : len == 1 && in[i] >= 0x20 && in[i] != 0x7F && in[i] != '\\';
-        size_t need = plain ? len : 4;
+        i += bn_escape_char(one, text + i, n - i, how);
+        size_t need = strlen(one);
         if (used + need + 1 > room) break;
-        if (plain) {
-            memcpy(out + used, in + i, len);
-        } else {
-            snprintf(out + used, 5, "\\x%02X", (unsigned)in[i]);
-            len = 1;
-        }
+        memcpy(out + used, one, need);
         used += need;
-        i += len;
     }
     if (room > 0) out[used] = '\0';
+}
+
+char *bn_escape(char *out, size_t room, const char *text, size_t n)
+{
+    escape(out, room, text, n, BN_ESCAPE_NAME);
     return out;
+}
+
+/* A message may have been given a name as it is. */
+static void format(char *out, size_t room, const char *fmt, va_list args) BN_PRINTF(3, 0);
+static void format(char *out, size_t room, const char *fmt, va_list args)
+{
+    char raw[sizeof((bn_error *)0)->msg];
+    vsnprintf(raw, sizeof raw, fmt, args);
+    escape(out, room, raw, strlen(raw), BN_ESCAPE_MESSAGE);
 }
 
 static bn_status set(bn_error *err, bn_status code, int sys_errno, uint64_t offset, const char *where,
@@ -83,7 +109,7 @@ static bn_status set(bn_error *err, bn_status code, int sys_errno, uint64_t offs
     err->where[0] = '\0';
     err->hint[0] = '\0';
     if (where != NULL) bn_escape(err->where, sizeof err->where, where, strlen(where));
-    vsnprintf(err->msg, sizeof err->msg, fmt, args);
+    format(err->msg, sizeof err->msg, fmt, args);
     if (sys_errno != 0) {
         size_t n = strlen(err->msg);
         snprintf(err->msg + n, sizeof err->msg - n, ": %s", strerror(sys_errno));
@@ -128,7 +154,7 @@ void bn_error_hint(bn_error *err, const char *fmt, ...)
     if (err == NULL || err->hint[0] != '\0') return;
     va_list args;
     va_start(args, fmt);
-    vsnprintf(err->hint, sizeof err->hint, fmt, args);
+    format(err->hint, sizeof err->hint, fmt, args);
     va_end(args);
 }
 

@@ -21,8 +21,16 @@ void bn_error_hint(bn_error *err, const char *fmt, ...) BN_PRINTF(2, 3);
  * front of the object that the error names already. */
 void bn_error_name(bn_error *err, const char *where);
 
-/* Writes n bytes of untrusted text with control characters, backslashes and bytes that are not UTF-8 as \xNN,
- * cut to fit; always terminated. Returns out. */
+/* How untrusted text is made safe to print. What is not is written byte by byte as \xNN. */
+enum bn_escape {
+    BN_ESCAPE_NAME,    /* bn_utf8_is_unsafe, what is not UTF-8, and backslashes: no two names look alike */
+    BN_ESCAPE_MESSAGE, /* the same but backslashes: names in a message are escaped already */
+    BN_ESCAPE_TEXT     /* what a terminal obeys: control characters other than newline and tab */
+};
+/* The character at the start of n > 0 bytes, safe to print, in out; or, when it is not, its first byte as
+ * \xNN. Returns how many bytes of the text that covers. */
+size_t bn_escape_char(char out[5], const char *text, size_t n, enum bn_escape how);
+/* Writes n bytes of an untrusted name (BN_ESCAPE_NAME), cut to fit; always terminated. Returns out. */
 char *bn_escape(char *out, size_t room, const char *text, size_t n);
 
 #define BN_TRY(expr)                                      \

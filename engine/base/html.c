@@ -12,24 +12,6 @@
 
 /* ---- text ---- */
 
-static uint32_t code_point(const char *c, size_t n)
-{
-    uint32_t point = (unsigned char)c[0];
-    if (n > 1) point &= 0x7Fu >> n;
-    for (size_t i = 1; i < n; i++)
-        point = point << 6 | ((unsigned char)c[i] & 0x3Fu);
-    return point;
-}
-
-/* Control characters and noncharacters, which markup cannot hold, and those that reorder or hide what stands
- * around them. */
-static bool is_unsafe(uint32_t c)
-{
-    return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x200B && c <= 0x200F) ||
-           (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF || c == 0x061C ||
-           (c >= 0xFDD0 && c <= 0xFDEF) || (c & 0xFFFE) == 0xFFFE;
-}
-
 /* How text is written where it goes. */
 enum place { MARKUP, JSON };
 
@@ -62,13 +44,13 @@ static void put_text(struct bn_buf *out, const char *text, enum place place)
     const char *backslash = place == JSON ? "\\\\" : "\\";
     for (const char *c = text; *c != '\0';) {
         size_t n = bn_utf8_length(c, strlen(c));
-        uint32_t point = n > 0 ? code_point(c, n) : (unsigned char)*c;
+        uint32_t point = n > 0 ? bn_utf8_point(c, n) : (unsigned char)*c;
         const char *entity = entity_of(*c, place);
         if (entity != NULL)
             bn_buf_puts(out, entity);
         else if (n == 0)
             bn_buf_printf(out, "%sx%02x", backslash, (unsigned)point);
-        else if (is_unsafe(point))
+        else if (bn_utf8_is_unsafe(point))
             bn_buf_printf(out, "%su{%x}", backslash, (unsigned)point);
         else
             bn_buf_append(out, c, n);

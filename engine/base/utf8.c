@@ -4,7 +4,6 @@
  */
 #include "base/utf8.h"
 
-#include <stdint.h>
 #include <string.h>
 
 size_t bn_utf8_length(const char *bytes, size_t n)
@@ -25,6 +24,22 @@ size_t bn_utf8_length(const char *bytes, size_t n)
     for (size_t i = 2; i < length; i++)
         if (p[i] >> 6 != 2) return 0;
     return length;
+}
+
+uint32_t bn_utf8_point(const char *bytes, size_t length)
+{
+    uint32_t point = (unsigned char)bytes[0];
+    if (length > 1) point &= 0x7Fu >> length;
+    for (size_t i = 1; i < length; i++)
+        point = point << 6 | ((unsigned char)bytes[i] & 0x3Fu);
+    return point;
+}
+
+bool bn_utf8_is_unsafe(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7F && c < 0xA0) || (c >= 0x200B && c <= 0x200F) ||
+           (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF || c == 0x061C ||
+           (c >= 0xFDD0 && c <= 0xFDEF) || (c & 0xFFFE) == 0xFFFE;
 }
 
 size_t bn_utf8_valid(const char *text, size_t n)

@@ -5,10 +5,17 @@
 #ifndef BN_BASE_UTF8_H
 #define BN_BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Bytes of the code point at the start of n > 0 bytes, 0 when there is none. */
 size_t bn_utf8_length(const char *bytes, size_t n);
+/* The code point of that many bytes, as bn_utf8_length counted them. */
+uint32_t bn_utf8_point(const char *bytes, size_t length);
+/* Whether a name that contains it could deceive: control characters (C0, DEL, C1), invisible characters,
+ * those that change the direction of text, and noncharacters. */
+bool bn_utf8_is_unsafe(uint32_t point);
 /* Length of the longest prefix that is valid UTF-8. */
 size_t bn_utf8_valid(const char *text, size_t n);
 

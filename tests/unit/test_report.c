@@ -16,10 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "tools/cli/options.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
@@ -102,6 +104,41 @@ static bn_status fail_bare(struct bn_args *args, bn_error *err)
     return BN_ERR_NOMEM;
 }
 
+/* Names that went into messages as they are. */
+static bn_status fail_hostile(struct bn_args *args, bn_error *err)
+{
+    (void)args;
+    bn_report_warning("%s\n%s", "\033[31m",
+                      "a\xE2\x80\xAE"
+                      "b\\x1B");
+    bn_report_note(0, "%s",
+                   "\xC2\x9B"
+                   "31m");
+    bn_fail(err, BN_ERR_FORMAT, "%s: \xC3\xA4 \x7F",
+            "\033[31m\xE2\x80\xAE"
+            "fdg");
+    bn_error_hint(err, "not \xFF %s",
+                  "\xE2\x81\xA6"
+                  "c\t");
+    return BN_ERR_FORMAT;
+}
+
+static bn_status write_too_much(struct bn_args *args, bn_error *err)
+{
+    (void)args;
+    char path[] = "/tmp/bn-test-XXXXXX";
+    int fd = mkstemp(path);
+    if (fd < 0 || close(fd) != 0) return BN_ERR_INTERNAL;
+    struct rlimit limit = {0}, before;
+    getrlimit(RLIMIT_FSIZE, &before);
+    limit.rlim_max = before.rlim_max;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    bn_status status = bn_file_write_atomic(path, "text", 4, err);
+    setrlimit(RLIMIT_FSIZE, &before);
+    unlink(path);
+    return status;
+}
+
 static bn_status exclude(struct bn_args *args, bn_error *err)
 {
     (void)args;
@@ -114,6 +151,8 @@ static const struct bn_command COMMANDS[] = {
     {.name = "fail", .summary = "s", .synopsis = "", .json = true, .run = fail_format},
     {.name = "late", .summary = "s", .synopsis = "", .json = true, .run = fail_late},
     {.name = "bare", .summary = "s", .synopsis = "", .run = fail_bare},
+    {.name = "hostile", .summary = "s", .synopsis = "", .json = true, .run = fail_hostile},
+    {.name = "large", .summary = "s", .synopsis = "", .run = write_too_much},
     {.name = "exclude", .summary = "s", .synopsis = "", .json = true, .run = exclude},
     {0},
 };
@@ -156,6 +195,25 @@ static void errors_are_one_line_and_a_hint(void **state)
     program_exits("exclude", "", "", BN_EXIT_USAGE);
     assert_string_equal(err_text, "bn-test: error: --a and --b exclude each other\n"
                                   "hint: see bn-test exclude --help\n");
+}
+
+static void control_characters_do_not_reach_the_terminal(void **state)
+{
+    (void)state;
+    program_exits("hostile", "", "", BN_EXIT_FORMAT);
+    assert_string_equal(err_text, "bn-test: warning: \\x1B[31m\\x0Aa\\xE2\\x80\\xAEb\\x1B\n"
+                                  "bn-test: \\xC2\\x9B31m\n"
+                                  "bn-test: error: \\x1B[31m\\xE2\\x80\\xAEfdg: \xC3\xA4 \\x7F\n"
+                                  "hint: not \\xFF \\xE2\\x81\\xA6c\\x09\n");
+    program_exits("hostile", "--json", "", BN_EXIT_FORMAT);
+    assert_null(strstr(out, "\xE2\x80\xAE"));
+}
+
+static void a_limit_of_file_sizes_is_an_error(void **state)
+{
+    (void)state;
+    program_exits("large", "", "", BN_EXIT_IO);
+    assert_non_null(strstr(err_text, "File too large"));
 }
 
 static void exit_codes_of_results(void **state)
@@ -314,6 +372,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_are_one_line_and_a_hint),
+        cmocka_unit_test(control_characters_do_not_reach_the_terminal),
+        cmocka_unit_test(a_limit_of_file_sizes_is_an_error),
         cmocka_unit_test(exit_codes_of_results),
         cmocka_unit_test(json_errors_are_one_document),
         cmocka_unit_test(lost_output_overrides_the_result),

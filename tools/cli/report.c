@@ -27,6 +27,34 @@ static struct {
 
 static volatile sig_atomic_t interrupted;
 
+/* ---- safe text ---- */
+
+static void put_safe(FILE *stream, const char *text, size_t n, enum bn_escape how)
+{
+    char one[5];
+    for (size_t i = 0; i < n;) {
+        i += bn_escape_char(one, text + i, n - i, how);
+        fputs(one, stream);
+    }
+}
+
+void bn_report_text(FILE *stream, const char *text, size_t n)
+{
+    if (isatty(fileno(stream)) == 1)
+        put_safe(stream, text, n, BN_ESCAPE_TEXT);
+    else
+        fwrite(text, 1, n, stream);
+}
+
+static void put_message(const char *fmt, va_list args) BN_PRINTF(1, 0);
+static void put_message(const char *fmt, va_list args)
+{
+    char line[2048];
+    vsnprintf(line, sizeof line, fmt, args);
+    put_safe(stderr, line, strlen(line), BN_ESCAPE_MESSAGE);
+    fputc('\n', stderr);
+}
+
 /* ---- messages ---- */
 
 bool bn_report_color(FILE *stream)
@@ -73,8 +101,7 @@ void bn_report_warning(const char *fmt, ...)
     va_list args;
     va_start(args, fmt);
     prefix("warning", "\033[1;33m");
-    vfprintf(stderr, fmt, args);
-    fputc('\n', stderr);
+    put_message(fmt, args);
     va_end(args);
 }
 
@@ -85,8 +112,7 @@ void bn_report_note(unsigned level, const char *fmt, ...)
     va_start(args, fmt);
     fflush(stdout);
     fprintf(stderr, "%s: ", state.program);
-    vfprintf(stderr, fmt, args);
-    fputc('\n', stderr);
+    put_message(fmt, args);
     va_end(args);
 }
 
@@ -166,6 +192,12 @@ static void on_bus_error(int number)
     _exit(BN_EXIT_IO);
 }
 
+/* A handler rather than SIG_IGN, which a program started from here would inherit: write fails with EFBIG. */
+static void on_file_too_large(int number)
+{
+    (void)number;
+}
+
 void bn_report_start(const char *program)
 {
     state.program = program;
@@ -179,6 +211,9 @@ void bn_report_start(const char *program)
     struct sigaction action = {.sa_handler = on_bus_error};
     sigemptyset(&action.sa_mask);
     sigaction(SIGBUS, &action, NULL);
+    action = (struct sigaction){.sa_handler = on_file_too_large, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGXFSZ, &action, NULL);
 }
 
 void bn_report_set(enum bn_color color, bool quiet, unsigned verbose, bool json)

@@ -23,6 +23,10 @@ void bn_report_warning(const char *fmt, ...) BN_PRINTF(1, 2);
 /* "bn-run: ..."; only with level times -v or more (level 0: unless -q). */
 void bn_report_note(unsigned level, const char *fmt, ...) BN_PRINTF(2, 3);
 
+/* Writes text of a model: as it is to a file or a pipe; on a terminal, which would obey them, control
+ * characters other than newline and tab become \xNN. */
+void bn_report_text(FILE *stream, const char *text, size_t n);
+
 /* Whether a stream gets colours: --color, else NO_COLOR, TERM=dumb and whether it is a terminal. */
 bool bn_report_color(FILE *stream);
 /* Columns of the terminal that a stream is, 80 for anything else; 40 to 100. */
@@ -47,7 +51,7 @@ int bn_cli_interrupted(void);
 enum bn_color { BN_COLOR_AUTO, BN_COLOR_ALWAYS, BN_COLOR_NEVER };
 
 /* Names the program; keeps descriptors 0 to 2 from being given to files when they are closed; turns SIGBUS
- * (a mapped file shrank) into a message and exit 8. */
+ * (a mapped file shrank) into a message and exit 8, and SIGXFSZ (file size limit) into an error of write. */
 void bn_report_start(const char *program);
 void bn_report_set(enum bn_color color, bool quiet, unsigned verbose, bool json);
 /* The error document of --json, unless the command's own was begun. */
