@@ -3,7 +3,7 @@
  * See file.h. A map is private and read-only. A file that another process shortens while it is mapped makes
  * reading it raise SIGBUS; programs catch that (tools/cli) and say so, and bn_file_map_open's copy avoids it.
  */
-#define _GNU_SOURCE /* madvise */
+#define _GNU_SOURCE /* madvise, getentropy */
 #include "base/file.h"
 
 #include <errno.h>
@@ -132,14 +132,45 @@ void bn_file_sync_folder(const char *path)
     close(fd);
 }
 
-static bn_status replace_file(const char *path, const void *bytes, size_t n, bn_error *err)
+/* ---- writing ---- */
+
+bn_status bn_file_temp_name(char *out, size_t room, const char *path, bn_error *err)
 {
-    char temp[4096];
-    int len = snprintf(temp, sizeof temp, "%s.tmp-%ld", path, (long)getpid());
-    if (len < 0 || (size_t)len >= sizeof temp) return bn_fail_errno(err, ENAMETOOLONG, path, "cannot write");
-    int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) return bn_fail_errno(err, errno, path, "cannot create");
-    bn_status status = write_all(fd, bytes, n, path, err);
+    uint64_t random;
+    if (getentropy(&random, sizeof random) != 0) return bn_fail_errno(err, errno, path, "no random name");
+    int len = snprintf(out, room, "%s.tmp-%016llx", path, (unsigned long long)random);
+    if (len < 0 || (size_t)len >= room) return bn_fail_errno(err, ENAMETOOLONG, path, "cannot create");
+    return BN_OK;
+}
+
+bn_status bn_file_temp_open(int *fd, char *out, size_t room, const char *path, unsigned mode, bn_error *err)
+{
+    BN_TRY(bn_file_temp_name(out, room, path, err));
+    *fd = open(out, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    return *fd >= 0 ? BN_OK : bn_fail_errno(err, errno, path, "cannot create");
+}
+
+/* Gives a new file the owner and mode of the one that it will replace. A group that cannot be kept gets no
+ * more rights than everybody. */
+static int take_over_rights(int fd, const struct stat *old)
+{
+    mode_t mode = old->st_mode & 0777;
+    bool group_kept = fchown(fd, old->st_uid, old->st_gid) == 0 || fchown(fd, (uid_t)-1, old->st_gid) == 0;
+    if (!group_kept) mode = (mode & ~(mode_t)070) | (mode & ((mode & 7) << 3));
+    return fchmod(fd, mode);
+}
+
+/* old: the file to replace; NULL: there is none. */
+static bn_status replace_file(const char *path, const struct stat *old, const void *bytes, size_t n,
+                              bn_error *err)
+{
+    char temp[PATH_MAX + BN_TEMP_SUFFIX_BYTES];
+    int fd;
+    BN_TRY(bn_file_temp_open(&fd, temp, sizeof temp, path, old != NULL ? 0600 : 0666, err));
+    bn_status status = BN_OK;
+    if (old != NULL && take_over_rights(fd, old) != 0)
+        status = bn_fail_errno(err, errno, path, "cannot keep the mode");
+    if (status == BN_OK) status = write_all(fd, bytes, n, path, err);
     if (status == BN_OK && fsync(fd) != 0) status = bn_fail_errno(err, errno, path, "cannot flush");
     if (close(fd) != 0 && status == BN_OK) status = bn_fail_errno(err, errno, path, "cannot close");
     if (status == BN_OK && rename(temp, path) != 0) status = bn_fail_errno(err, errno, path, "cannot rename");
@@ -162,10 +193,11 @@ static bn_status write_through(const char *path, const void *bytes, size_t n, bn
 
 bn_status bn_file_write_atomic(const char *path, const void *bytes, size_t n, bn_error *err)
 {
-    struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) return write_through(path, bytes, n, err);
-    char behind_links[PATH_MAX]; /* of a link its target is replaced, not the link */
-    return replace_file(realpath(path, behind_links) != NULL ? behind_links : path, bytes, n, err);
+    struct stat old;
+    bool exists = stat(path, &old) == 0;
+    if (exists && !S_ISREG(old.st_mode)) return write_through(path, bytes, n, err);
+    char target[PATH_MAX]; /* of a symbolic link */
+    return replace_file(realpath(path, target) != NULL ? target : path, exists ? &old : NULL, bytes, n, err);
 }
 
 bn_status bn_file_make_folders(const char *path, bn_error *err)

@@ -24,14 +24,26 @@ void bn_file_map_forget(const struct bn_file_map *map, const void *from, size_t 
 /* Appends at most buf->max bytes of a file; "-" is standard input. */
 BN_MUST_CHECK bn_status bn_file_read(const char *path, struct bn_buf *buf, bn_error *err);
 
-/* Makes the folders in front of a path's last slash that are not there. */
+/* Makes the folders of a path, up to its last slash, that do not exist. */
 BN_MUST_CHECK bn_status bn_file_make_folders(const char *path, bn_error *err);
 
 /* Flushes the folder that a path lies in, so that a new name survives a power failure. */
 void bn_file_sync_folder(const char *path);
 
-/* Writes beside the target, flushes to disk, then renames: readers see the old bytes or all of the new ones.
- * A link stays one, its target is replaced; pipes and devices are written to. */
+/* Room for a path and what bn_file_temp_name appends to it. */
+#define BN_TEMP_SUFFIX_BYTES 24u
+
+/* PATH.tmp-RANDOM, for what is made next to a path and then renamed: a leftover of a killed program is in
+ * nobody's way. BN_ERR_NOT_FOUND when the name does not fit. */
+BN_MUST_CHECK bn_status bn_file_temp_name(char *out, size_t room, const char *path, bn_error *err);
+/* Creates a file under such a name, which goes to out, and opens it for writing. */
+BN_MUST_CHECK bn_status bn_file_temp_open(int *fd, char *out, size_t room, const char *path, unsigned mode,
+                                          bn_error *err);
+
+/* Writes next to the target, flushes to disk, then renames: readers see the old bytes or all of the new ones.
+ * The file keeps the mode of the one that it replaces, and its owner and group where the system permits it;
+ * a new file has mode 0666 less the umask. Of a symbolic link the target is replaced, the link stays; of a
+ * hard link only this name is replaced. Pipes and devices are written to. */
 BN_MUST_CHECK bn_status bn_file_write_atomic(const char *path, const void *bytes, size_t n, bn_error *err);
 
 #endif

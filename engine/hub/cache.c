@@ -175,9 +175,8 @@ bn_status bn_hub_cache_lock(char **out, const char *root, const char *repo, cons
  * Where links are not possible the bytes are: a hard link. */
 static bn_status place_link(const char *target, const char *blob, const char *path, bn_error *err)
 {
-    char beside[MAX_PATH + 32];
-    snprintf(beside, sizeof beside, "%s.tmp-%ld", path, (long)getpid());
-    (void)unlink(beside);
+    char beside[MAX_PATH + BN_TEMP_SUFFIX_BYTES];
+    BN_TRY(bn_file_temp_name(beside, sizeof beside, path, err));
     if (symlink(target, beside) != 0 && link(blob, beside) != 0)
         return bn_fail_errno(err, errno, path, "neither a symbolic nor a hard link can be made");
     if (rename(beside, path) == 0) return BN_OK;

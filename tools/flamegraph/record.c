@@ -193,10 +193,9 @@ static bn_status check_folder(const char *path, bn_error *err)
 static bn_status try_beside(const char *path, bn_error *err)
 {
     char beside[PATH_MAX];
-    int n = snprintf(beside, sizeof beside, "%s.try-%ld", path, (long)getpid());
-    if (n < 0 || (size_t)n >= sizeof beside) return bn_fail_errno(err, ENAMETOOLONG, path, "cannot be made");
-    int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "cannot be made: %s", strerror(errno));
+    int fd;
+    if (bn_file_temp_open(&fd, beside, sizeof beside, path, 0600, NULL) != BN_OK)
+        return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "cannot be made: %s", strerror(errno));
     close(fd);
     (void)unlink(beside);
     return BN_OK;

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * base/file.h: what replacing a file keeps, and that leftovers of killed programs are in nobody's way.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+
+static char folder[] = "/tmp/bn-test-XXXXXX", file[64], other[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(folder + sizeof folder - 7, "XXXXXX");
+    if (mkdtemp(folder) == NULL) return -1;
+    snprintf(file, sizeof file, "%s/file", folder);
+    snprintf(other, sizeof other, "%s/other", folder);
+    umask(022);
+    return 0;
+}
+
+static size_t count_entries(bool remove_them)
+{
+    size_t n = 0;
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    for (struct dirent *e; (e = readdir(dir)) != NULL;) {
+        if (e->d_name[0] == '.') continue;
+        n++;
+        if (remove_them) assert_int_equal(unlinkat(dirfd(dir), e->d_name, 0), 0);
+    }
+    closedir(dir);
+    return n;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    (void)count_entries(true);
+    return rmdir(folder);
+}
+
+static void put(const char *path, const char *text)
+{
+    assert_int_equal(bn_file_write_atomic(path, text, strlen(text), NULL), BN_OK);
+}
+
+static void has(const char *path, const char *text)
+{
+    struct bn_buf buf = {.max = 1000};
+    assert_int_equal(bn_file_read(path, &buf, NULL), BN_OK);
+    assert_string_equal(buf.data, text);
+    bn_buf_release(&buf);
+}
+
+static struct stat stat_of(const char *path)
+{
+    struct stat st;
+    assert_int_equal(lstat(path, &st), 0);
+    return st;
+}
+
+static unsigned mode_of(const char *path)
+{
+    return stat_of(path).st_mode & 07777;
+}
+
+static void new_files_follow_the_umask(void **state)
+{
+    (void)state;
+    put(file, "a");
+    assert_int_equal(mode_of(file), 0644);
+    umask(077);
+    put(other, "b");
+    assert_int_equal(mode_of(other), 0600);
+}
+
+static void replaced_files_keep_their_rights(void **state)
+{
+    (void)state;
+    static const mode_t MODES[] = {0600, 0640, 0664, 0444, 0777};
+    put(file, "a");
+    for (size_t i = 0; i < sizeof MODES / sizeof MODES[0]; i++) {
+        assert_int_equal(chmod(file, MODES[i]), 0);
+        put(file, "b");
+        assert_int_equal(mode_of(file), MODES[i]);
+    }
+    if (getuid() != 0) return;
+    assert_int_equal(chown(file, 12345, 54321), 0);
+    put(file, "c");
+    assert_int_equal(stat_of(file).st_uid, 12345);
+    assert_int_equal(stat_of(file).st_gid, 54321);
+    assert_int_equal(mode_of(file), 0777);
+}
+
+static void links_stay(void **state)
+{
+    (void)state;
+    put(file, "old");
+    assert_int_equal(symlink(file, other), 0);
+    put(other, "new");
+    assert_true(S_ISLNK(stat_of(other).st_mode));
+    has(file, "new");
+    unlink(other);
+    assert_int_equal(link(file, other), 0);
+    put(other, "third");
+    has(file, "new");
+    has(other, "third");
+}
+
+static void leftovers_do_not_block(void **state)
+{
+    (void)state;
+    char left[PATH_MAX];
+    snprintf(left, sizeof left, "%s.tmp-%ld", file, (long)getpid());
+    FILE *f = fopen(left, "w");
+    assert_non_null(f);
+    fclose(f);
+    put(file, "text");
+    has(file, "text");
+    assert_int_equal(count_entries(false), 2);
+}
+
+static void temporary_names_differ(void **state)
+{
+    (void)state;
+    char first[PATH_MAX], second[PATH_MAX];
+    int fd;
+    assert_int_equal(bn_file_temp_open(&fd, first, sizeof first, file, 0600, NULL), BN_OK);
+    close(fd);
+    assert_int_equal(bn_file_temp_open(&fd, second, sizeof second, file, 0600, NULL), BN_OK);
+    close(fd);
+    assert_string_not_equal(first, second);
+    assert_int_equal(strncmp(first, file, strlen(file)), 0);
+    assert_int_equal(strncmp(first + strlen(file), ".tmp-", 5), 0);
+    bn_error err = {0};
+    assert_int_equal(bn_file_temp_name(first, strlen(file) + 10, file, &err), BN_ERR_NOT_FOUND);
+    assert_string_equal(err.where, file);
+}
+
+static void failures_leave_nothing(void **state)
+{
+    (void)state;
+    char missing[128];
+    bn_error err = {0};
+    snprintf(missing, sizeof missing, "%s/no/file", folder);
+    assert_int_equal(bn_file_write_atomic(missing, "x", 1, &err), BN_ERR_NOT_FOUND);
+    assert_string_equal(err.where, missing);
+    assert_int_equal(count_entries(false), 0);
+}
+
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(new_files_follow_the_umask),
+        IN_FOLDER(replaced_files_keep_their_rights),
+        IN_FOLDER(links_stay),
+        IN_FOLDER(leftovers_do_not_block),
+        IN_FOLDER(temporary_names_differ),
+        IN_FOLDER(failures_leave_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
