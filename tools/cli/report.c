@@ -38,7 +38,7 @@ static void put_safe(FILE *stream, const char *text, size_t n, enum bn_escape ho
     }
 }
 
-void bn_report_text(FILE *stream, const char *text, size_t n)
+void bn_print_model_text(FILE *stream, const char *text, size_t n)
 {
     if (isatty(fileno(stream)) == 1)
         put_safe(stream, text, n, BN_ESCAPE_TEXT);

@@ -25,7 +25,7 @@ void bn_report_note(unsigned level, const char *fmt, ...) BN_PRINTF(2, 3);
 
 /* Writes text of a model: as it is to a file or a pipe; on a terminal, which would obey them, control
  * characters other than newline and tab become \xNN. */
-void bn_report_text(FILE *stream, const char *text, size_t n);
+void bn_print_model_text(FILE *stream, const char *text, size_t n);
 
 /* Whether a stream gets colours: --color, else NO_COLOR, TERM=dumb and whether it is a terminal. */
 bool bn_report_color(FILE *stream);

@@ -156,7 +156,7 @@ bn_status bn_run_detokenize(struct bn_args *args, bn_error *err)
     }
     if (status == BN_OK)
         status = bn_detokenize(tok, ids, n_ids, bn_opt_flag(args, "special"), &text, &n_bytes, err);
-    if (status == BN_OK) bn_report_text(stdout, text, n_bytes);
+    if (status == BN_OK) bn_print_model_text(stdout, text, n_bytes);
     bn_free(text);
     bn_free(ids);
     bn_model_close(model);
