@@ -34,7 +34,7 @@ static bn_status map_fd(struct bn_file_map *map, int fd, size_t n, const char *p
 {
     map->n_bytes = n;
     if (copy || n == 0) {
-        unsigned char *data = bn_alloc(n, 1);
+        unsigned char *data = bn_alloc_aligned(n, 1);
         if (data == NULL)
             return bn_fail_at(err, BN_ERR_NOMEM, BN_NO_OFFSET, path, "no memory for %zu bytes", n);
         map->data = data;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See mem.h. A header of one cache line in front of each block holds its size, so that the counters are
- * exact.
+ * See mem.h. A header before each block holds its size, so that the counters are exact.
  */
 #define _GNU_SOURCE /* MADV_HUGEPAGE */
 #include "base/mem.h"
@@ -34,11 +33,13 @@ static void count(size_t n)
     }
 }
 
-/* In front of each block. */
+/* Before each block, and as long as calloc's blocks are aligned, so that bn_alloc's are aligned alike. */
 struct header {
-    void *start; /* what calloc gave */
     uint64_t bytes;
+    uint64_t skipped; /* from what calloc gave to the block */
 };
+#define CALLOC_ALIGNMENT 16u
+_Static_assert(sizeof(struct header) == CALLOC_ALIGNMENT, "a block follows its header");
 
 static struct header *header_of(const void *p)
 {
@@ -46,24 +47,35 @@ static struct header *header_of(const void *p)
 }
 
 /* calloc, so that large blocks are fresh pages which cost nothing until they are touched. */
-void *bn_alloc(size_t n, size_t each)
+static void *allocate(size_t n, size_t each, size_t alignment)
 {
     uint64_t bytes, whole;
-    if (!bn_mul_ok(n, each, &bytes) || !bn_add_ok(bytes, 2 * BN_ALIGNMENT, &whole)) return NULL;
+    if (!bn_mul_ok(n, each, &bytes) || !bn_add_ok(bytes, alignment, &whole)) return NULL;
     if (whole > SIZE_MAX / 2 || !allowed()) return NULL;
     unsigned char *start = calloc(1, (size_t)whole);
     if (start == NULL) return NULL;
-    unsigned char *block = start + 2 * BN_ALIGNMENT - (uintptr_t)start % BN_ALIGNMENT;
-    *header_of(block) = (struct header){start, bytes};
+    uint64_t skipped = alignment - (uintptr_t)start % alignment;
+    unsigned char *block = start + skipped;
+    *header_of(block) = (struct header){bytes, skipped};
     count((size_t)bytes);
     return block;
+}
+
+void *bn_alloc(size_t n, size_t each)
+{
+    return allocate(n, each, CALLOC_ALIGNMENT);
+}
+
+void *bn_alloc_aligned(size_t n, size_t each)
+{
+    return allocate(n, each, BN_ALIGNMENT);
 }
 
 void bn_free(void *p)
 {
     if (p == NULL) return;
     atomic_fetch_sub(&n_now, header_of(p)->bytes);
-    free(header_of(p)->start);
+    free((unsigned char *)p - header_of(p)->skipped);
 }
 
 void *bn_realloc(void *p, size_t n, size_t each)

@@ -12,7 +12,7 @@
 #include "bn.h"
 
 #define BN_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-#define BN_ALIGNMENT 64u /* of everything bn_alloc returns: a cache line, a zmm register */
+#define BN_ALIGNMENT 64u /* of what bn_alloc_aligned returns: a cache line, a zmm register */
 
 static inline bool bn_mul_ok(uint64_t a, uint64_t b, uint64_t *r)
 {
@@ -34,16 +34,19 @@ static inline size_t bn_min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* n * each bytes, 64-byte aligned, zeroed; NULL when memory is short or the product wraps. Zero bytes give a
- * valid pointer. */
+/* n * each bytes, aligned as malloc's, zeroed; NULL when memory is short or the product wraps. Zero bytes
+ * give a valid pointer. */
 void *bn_alloc(size_t n, size_t each);
-/* The block grown or shrunk to n * each bytes; new bytes are not zeroed. The old block stays on failure. */
+/* The same, aligned to BN_ALIGNMENT: for weights, activations, caches, and types that ask for it. */
+void *bn_alloc_aligned(size_t n, size_t each);
+/* The block grown or shrunk to n * each bytes; new bytes are not zeroed, and the alignment is bn_alloc's. The
+ * old block stays on failure. */
 void *bn_realloc(void *p, size_t n, size_t each);
 /* What was asked for when this block was given; 0 for NULL. */
 uint64_t bn_mem_size(const void *p);
-/* Asks for huge pages behind a fresh block that will be filled from end to end; advice, no more. */
+/* Asks for huge pages for a fresh block that will be filled from end to end; advice, no more. */
 void bn_mem_advise_huge(void *p, size_t n_bytes);
-/* A copy of n bytes with a NUL behind them. */
+/* A copy of n bytes and a NUL. */
 char *bn_strndup(const char *text, size_t n);
 
 /* Counters over the whole process, for tests and receipts. */

@@ -142,10 +142,10 @@ static bool start(struct bn_team *team, unsigned index)
 
 struct bn_team *bn_team_open(unsigned n_threads, bool exact)
 {
-    struct bn_team *team = bn_alloc(1, sizeof *team);
+    struct bn_team *team = bn_alloc_aligned(1, sizeof *team);
     if (team == NULL) return NULL;
     team->pace = (struct bn_team_pace){.size = 1, .running = 1};
-    team->seats = n_threads > 1 ? bn_alloc(n_threads - 1, sizeof *team->seats) : NULL;
+    team->seats = n_threads > 1 ? bn_alloc_aligned(n_threads - 1, sizeof *team->seats) : NULL;
     if (n_threads > 1 && team->seats == NULL) {
         bn_free(team);
         return NULL;

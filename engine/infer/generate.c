@@ -232,7 +232,7 @@ static bn_status prepare(struct loop *l, bn_error *err)
     l->held_room = longest + 8;
     for (size_t k = 0; k < gen->n_stops; k++)
         l->held_room += strlen(gen->stops[k]);
-    l->logits = bn_alloc(n_vocab, sizeof *l->logits);
+    l->logits = bn_alloc_aligned(n_vocab, sizeof *l->logits);
     l->history = bn_alloc(gen->n_prompt + gen->n_predict, sizeof *l->history);
     l->held = bn_alloc(l->held_room, 1);
     l->fresh = bn_alloc(longest + 8, 1);

@@ -68,9 +68,9 @@ static bool take_all(struct bn_session *s)
     struct arena arena = {NULL, 0, bn_mul_ok(per_position, s->n_ctx, &n_cache)};
     lay_out(s, &arena);
     if (!arena.ok) return false;
-    s->arena = bn_alloc((size_t)arena.used, 1);
-    s->k_cache = bn_alloc((size_t)n_cache, sizeof *s->k_cache);
-    s->v_cache = bn_alloc((size_t)n_cache, sizeof *s->v_cache);
+    s->arena = bn_alloc_aligned((size_t)arena.used, 1);
+    s->k_cache = bn_alloc_aligned((size_t)n_cache, sizeof *s->k_cache);
+    s->v_cache = bn_alloc_aligned((size_t)n_cache, sizeof *s->v_cache);
     if (s->arena == NULL || s->k_cache == NULL || s->v_cache == NULL) return false;
     bn_mem_advise_huge(s->arena, (size_t)arena.used);
     arena = (struct arena){s->arena, 0, true};
@@ -103,7 +103,7 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
                 model->hp.n_ctx);
         return BN_ERR_LIMIT;
     }
-    struct bn_session *s = bn_alloc(1, sizeof *s);
+    struct bn_session *s = bn_alloc_aligned(1, sizeof *s);
     if (s == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     s->model = model;
     s->n_ctx = choose(options->n_ctx, choose(model->hp.n_ctx, 1, DEFAULT_CTX), model->hp.n_ctx);

@@ -38,10 +38,10 @@ uint64_t bn_bandwidth_probe(size_t n_bytes, unsigned n_threads, uint64_t budget_
     if (n_bytes > MAX_BYTES) n_bytes = MAX_BYTES;
     if (n_threads == 0) n_threads = bn_team_cores();
     n_bytes = n_bytes / BN_PEAK_READ * BN_PEAK_READ;
-    unsigned char *data = bn_alloc(n_bytes, 1);
+    unsigned char *data = bn_alloc_aligned(n_bytes, 1);
     size_t passes = n_bytes < TURN_BYTES ? TURN_BYTES / n_bytes : 1;
     struct probe probe = {bn_peak_of(bn_kernels_find("auto"))->read, data, n_bytes, passes,
-                          bn_alloc(n_threads, SUM_GAP * sizeof(uint64_t))};
+                          bn_alloc_aligned(n_threads, SUM_GAP * sizeof(uint64_t))};
     struct bn_team *team = bn_team_open(n_threads, true);
     uint64_t best = 0, start = bn_clock_ns(), now = start;
     if (data != NULL && probe.sums != NULL && team != NULL) {

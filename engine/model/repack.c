@@ -116,7 +116,7 @@ static void screen_share(void *arg, unsigned thread, unsigned n_threads)
 static bn_status make_screen(struct bn_model *m, bn_error *err)
 {
     unsigned n_threads = bn_team_cores();
-    struct screening job = {m, bn_alloc((size_t)n_threads * m->head.k, sizeof(float))};
+    struct screening job = {m, bn_alloc_aligned((size_t)n_threads * m->head.k, sizeof(float))};
     float *norms = bn_model_own(m, m->head.rows, 3 * sizeof *norms);
     int8_t *q = bn_model_own(m, m->head.rows, m->head.k);
     bn_status status = BN_OK;

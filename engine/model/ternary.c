@@ -21,7 +21,7 @@ void *bn_model_own(struct bn_model *m, size_t n, size_t each)
     void **copies = bn_realloc(m->copies, m->n_copies + 1, sizeof *copies);
     if (copies == NULL) return NULL;
     m->copies = copies;
-    copies[m->n_copies] = bn_alloc(n, each);
+    copies[m->n_copies] = bn_alloc_aligned(n, each);
     return copies[m->n_copies] != NULL ? copies[m->n_copies++] : NULL;
 }
 

@@ -88,7 +88,7 @@ bn_status bn_prof_open(bn_prof **out, const struct bn_prof_options *options, bn_
     prof->passes_room = options->n_passes != 0 ? options->n_passes : DEFAULT_PASSES;
     prof->passes = bn_alloc(prof->passes_room, sizeof *prof->passes);
     prof->names = bn_alloc(BN_BRICK_MAX, sizeof *prof->names);
-    prof->trails = bn_alloc(prof->n_threads, sizeof *prof->trails);
+    prof->trails = bn_alloc_aligned(prof->n_threads, sizeof *prof->trails);
     bool ok = prof->passes != NULL && prof->names != NULL && prof->trails != NULL;
     for (unsigned t = 0; ok && t < prof->n_threads; t++) {
         prof->trails[t].prof = prof;

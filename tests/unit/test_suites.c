@@ -372,6 +372,25 @@ static void leaks_are_found(void **state)
     assert_null(bn_memory_leak(why, &before, &after));
 }
 
+static void blocks_are_aligned(void **state)
+{
+    (void)state;
+    void *blocks[200];
+    for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++) {
+        unsigned char *p = blocks[i] = i % 2 == 0 ? bn_alloc(i, 1) : bn_alloc_aligned(i, 1);
+        assert_int_equal((uintptr_t)p % (i % 2 == 0 ? 16 : BN_ALIGNMENT), 0);
+        assert_int_equal(bn_mem_size(p), i);
+        for (size_t k = 0; k < i; k++) {
+            assert_int_equal(p[k], 0);
+            p[k] = 0xFF;
+        }
+    }
+    for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++)
+        bn_free(blocks[i]);
+    assert_null(bn_alloc(SIZE_MAX, 1));
+    assert_null(bn_alloc_aligned(SIZE_MAX / 2, 2));
+}
+
 /* ---- quantising: figures ---- */
 
 static void near(double a, double b, double within)
@@ -647,6 +666,7 @@ int main(void)
         cmocka_unit_test(every_source_answers_or_says_why),
         cmocka_unit_test(fragmentation_by_definition),
         cmocka_unit_test(traces_give_everything_back),
+        cmocka_unit_test(blocks_are_aligned),
         cmocka_unit_test(leaks_are_found),
         cmocka_unit_test(entropy_has_known_values),
         cmocka_unit_test(ramp_has_the_noise_of_its_steps),

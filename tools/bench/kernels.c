@@ -206,7 +206,7 @@ static bn_status prepare(struct job *job, bn_error *err)
         size_t bytes = job->cases[i].copies * job->cases[i].weights_bytes;
         if (bytes > pool) pool = bytes;
     }
-    job->pool = bn_alloc(pool, 1);
+    job->pool = bn_alloc_aligned(pool, 1);
     return job->pool != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "no memory for %zu bytes of weights", pool);
 }
 

@@ -130,9 +130,9 @@ static bn_status run_streams_of(struct bn_suite *s, size_t set, bool near, unsig
     size_t least = 3 * GRAIN * sizeof(float) * n_threads; /* each thread has work */
     if (set < least) set = least;
     w.n = set / 3 / sizeof(float) / GRAIN * GRAIN;
-    w.a = bn_alloc(w.n, sizeof(float));
-    w.b = bn_alloc(w.n, sizeof(float));
-    w.c = bn_alloc(w.n, sizeof(float));
+    w.a = bn_alloc_aligned(w.n, sizeof(float));
+    w.b = bn_alloc_aligned(w.n, sizeof(float));
+    w.c = bn_alloc_aligned(w.n, sizeof(float));
     if (w.a == NULL || w.b == NULL || w.c == NULL) status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < w.n && status == BN_OK; i++)
         w.b[i] = 1.0f, w.c[i] = 2.0f;
@@ -207,7 +207,7 @@ static void link_lines(unsigned char *block, size_t n, uint32_t *order)
 static bn_status chase_set(struct bn_suite *s, size_t set, bool huge, const char *test, bn_json *all,
                            bn_error *err)
 {
-    unsigned char *block = bn_alloc(set, 1);
+    unsigned char *block = bn_alloc_aligned(set, 1);
     uint32_t *order = bn_alloc(set / LINE, sizeof *order);
     bn_status status = BN_OK;
     if (block == NULL || order == NULL) {

@@ -137,7 +137,7 @@ static bn_status prepare(struct bn_bench_profile *p, bn_error *err)
     BN_TRY(bn_session_open(&p->session, p->model, &options, err));
     size_t n_vocab = bn_model_hparams(p->model)->n_vocab;
     p->ids = bn_alloc(p->n_prompt + p->n_predict, sizeof *p->ids);
-    p->logits = bn_alloc(n_vocab, sizeof *p->logits);
+    p->logits = bn_alloc_aligned(n_vocab, sizeof *p->logits);
     p->overhead.on_ns = bn_alloc(p->overhead.pairs, sizeof(double));
     p->overhead.off_ns = bn_alloc(p->overhead.pairs, sizeof(double));
     if (p->ids == NULL || p->logits == NULL || p->overhead.on_ns == NULL || p->overhead.off_ns == NULL)

@@ -47,12 +47,12 @@ static void fill_codes(struct bn_quant_data *d)
 bn_status bn_quant_prepare(struct bn_quant_data *d, size_t rows, size_t k, bn_error *err)
 {
     *d = (struct bn_quant_data){.rows = rows, .k = k};
-    d->w = bn_alloc(rows * k, sizeof *d->w);
-    d->codes = bn_alloc(rows * k, 1);
-    d->packed = bn_alloc(rows * k, sizeof(float)); /* more than any format takes */
-    d->out = bn_alloc(rows * k, sizeof(float));
-    d->expected = bn_alloc(rows * k, sizeof(float));
-    d->row_sums = bn_alloc(rows, sizeof *d->row_sums);
+    d->w = bn_alloc_aligned(rows * k, sizeof *d->w);
+    d->codes = bn_alloc_aligned(rows * k, 1);
+    d->packed = bn_alloc_aligned(rows * k, sizeof(float)); /* more than any format takes */
+    d->out = bn_alloc_aligned(rows * k, sizeof(float));
+    d->expected = bn_alloc_aligned(rows * k, sizeof(float));
+    d->row_sums = bn_alloc_aligned(rows, sizeof *d->row_sums);
     if (d->w == NULL || d->codes == NULL || d->packed == NULL || d->out == NULL || d->expected == NULL ||
         d->row_sums == NULL)
         return bn_fail(err, BN_ERR_NOMEM, "no memory for a matrix of %zux%zu", rows, k);

@@ -50,7 +50,7 @@ static void fill_codes(unsigned char *out, size_t n, uint64_t *state)
 static bool fill_t5(unsigned char *out, const struct bn_bench_case *c, uint64_t *state)
 {
     size_t row = c->k / BN_T5_BLOCK * BN_T5_BLOCK_BYTES, k = c->k / BN_I2S_BLOCK * BN_I2S_BLOCK;
-    unsigned char *codes = bn_alloc(k / 4, 1);
+    unsigned char *codes = bn_alloc_aligned(k / 4, 1);
     for (size_t r = 0; codes != NULL && r < c->rows; r++) {
         fill_codes(codes, k / 4, state);
         bn_kernels_ref.t5_pack(out + r * row, codes, k);
@@ -92,9 +92,9 @@ static bool fill_weights(const struct bn_bench_work *w, uint64_t *state)
 static bool make_acts(struct bn_bench_work *w, size_t n, uint64_t *state)
 {
     size_t k = w->c->k;
-    w->q = bn_alloc(n * k, 1);
-    w->act = bn_alloc(n, sizeof *w->act);
-    w->x = bn_alloc(k, sizeof *w->x);
+    w->q = bn_alloc_aligned(n * k, 1);
+    w->act = bn_alloc_aligned(n, sizeof *w->act);
+    w->x = bn_alloc_aligned(k, sizeof *w->x);
     if (w->q == NULL || w->act == NULL || w->x == NULL) return false;
     for (size_t j = 0; j < n; j++) {
         struct bn_act *act = &w->act[j];
@@ -109,9 +109,9 @@ static bool make_acts(struct bn_bench_work *w, size_t n, uint64_t *state)
 static bool make_out(struct bn_bench_work *w, size_t bytes, bool in_place, uint64_t *state)
 {
     w->out_bytes = bytes;
-    w->out = bn_alloc(bytes, 1);
+    w->out = bn_alloc_aligned(bytes, 1);
     w->expected = bn_alloc(bytes, 1);
-    if (in_place) w->start = bn_alloc(bytes, 1);
+    if (in_place) w->start = bn_alloc_aligned(bytes, 1);
     if (w->out == NULL || w->expected == NULL || (in_place && w->start == NULL)) return false;
     if (in_place) {
         fill_floats((float *)(void *)w->start, bytes / sizeof(float), state);
@@ -122,8 +122,8 @@ static bool make_out(struct bn_bench_work *w, size_t bytes, bool in_place, uint6
 
 static bool make_floats(struct bn_bench_work *w, size_t n, size_t n2, uint64_t *state)
 {
-    w->x = bn_alloc(n, sizeof *w->x);
-    w->x2 = bn_alloc(n2, sizeof *w->x2);
+    w->x = bn_alloc_aligned(n, sizeof *w->x);
+    w->x2 = bn_alloc_aligned(n2, sizeof *w->x2);
     if (w->x == NULL || w->x2 == NULL) return false;
     fill_floats(w->x, n, state);
     fill_floats(w->x2, n2, state);

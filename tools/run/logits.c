@@ -29,7 +29,7 @@ static bn_status evaluate(const struct bn_args *args, struct bn_run_engine *engi
     size_t n_vocab = bn_model_hparams(engine->model)->n_vocab, n_rows = all ? prompt->n_ids : 1;
     const char *folder = bn_opt_str(args, "trace");
     struct bn_run_trace trace;
-    float *logits = bn_alloc(n_rows, n_vocab * sizeof *logits);
+    float *logits = bn_alloc_aligned(n_rows, n_vocab * sizeof *logits);
     if (logits == NULL) return bn_fail(err, BN_ERR_NOMEM, "no memory for %zu rows of logits", n_rows);
     bn_status status = BN_OK;
     if (folder != NULL) status = bn_run_trace_start(&trace, engine->session, folder, err);
