@@ -33,8 +33,18 @@ static bn_status scan_value(struct scan *s, unsigned depth);
 
 static bn_status refuse(const struct scan *s, const char *what)
 {
-    return bn_fail_at(s->err, BN_ERR_FORMAT, s->at, NULL, "%s",
-                      s->at < s->n ? what : "the text ends inside a value");
+    return bn_fail_at(s->err, BN_ERR_FORMAT, s->at, NULL, "not JSON: %s", what);
+}
+
+/* Something else is at the place, or the text ends there. */
+static bn_status expect(const struct scan *s, const char *what)
+{
+    char found[5];
+    if (s->n == 0) return refuse(s, "the text is empty");
+    if (s->at == s->n) return refuse(s, "the text ends inside a value");
+    (void)bn_escape_char(found, (const char *)s->text + s->at, s->n - s->at, BN_ESCAPE_NAME);
+    return bn_fail_at(s->err, BN_ERR_FORMAT, s->at, NULL, "not JSON: unexpected '%s', expected %s", found,
+                      what);
 }
 
 static int peek(const struct scan *s)
@@ -49,7 +59,7 @@ static void skip_space(struct scan *s)
         s->at++;
 }
 
-/* The four digits behind \u, at s->at; moves behind them. */
+/* The four digits after \u, at s->at; moves past them. */
 static bn_status scan_hex4(struct scan *s, unsigned *out)
 {
     *out = 0;
@@ -59,41 +69,41 @@ static bn_status scan_hex4(struct scan *s, unsigned *out)
                     : c >= 'a' && c <= 'f' ? c - 'a' + 10
                     : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                            : -1;
-        if (digit < 0) return refuse(s, "not four hexadecimal digits behind \\u");
+        if (digit < 0) return expect(s, "four hexadecimal digits after \\u");
         *out = *out * 16 + (unsigned)digit;
         s->at++;
     }
     return BN_OK;
 }
 
-/* Behind a backslash. */
+/* After a backslash. */
 static bn_status scan_escape(struct scan *s)
 {
     int c = peek(s);
     if (c == -1 || (c != 'u' && (c == 0 || strchr("\"\\/bfnrt", c) == NULL)))
-        return refuse(s, "an unknown escape");
+        return expect(s, "one of \"\\/bfnrtu after a backslash");
     s->at++;
     if (c != 'u') return BN_OK;
     unsigned unit, low;
     BN_TRY(scan_hex4(s, &unit));
-    if (unit == 0) return refuse(s, "a NUL in a string");
-    if (unit >= 0xDC00 && unit <= 0xDFFF) return refuse(s, "a lone surrogate");
+    if (unit == 0) return refuse(s, "NUL in a string");
+    if (unit >= 0xDC00 && unit <= 0xDFFF) return refuse(s, "lone surrogate in a string");
     if (unit < 0xD800 || unit > 0xDBFF) return BN_OK;
     if (s->n - s->at < 2 || s->text[s->at] != '\\' || s->text[s->at + 1] != 'u')
-        return refuse(s, "a lone surrogate");
+        return refuse(s, "lone surrogate in a string");
     s->at += 2;
     BN_TRY(scan_hex4(s, &low));
-    return low >= 0xDC00 && low <= 0xDFFF ? BN_OK : refuse(s, "a lone surrogate");
+    return low >= 0xDC00 && low <= 0xDFFF ? BN_OK : refuse(s, "lone surrogate in a string");
 }
 
 static bn_status scan_string(struct scan *s)
 {
-    if (peek(s) != '"') return refuse(s, "a name in double quotes is expected");
+    if (peek(s) != '"') return expect(s, "a name in double quotes");
     s->at++;
     while (peek(s) != '"') {
         int c = peek(s);
-        if (c == -1) return refuse(s, "");
-        if (c < 0x20) return refuse(s, "a control character in a string");
+        if (c == -1) return expect(s, "");
+        if (c < 0x20) return refuse(s, "control character in a string");
         if (c == '\\') {
             s->at++;
             BN_TRY(scan_escape(s));
@@ -112,7 +122,7 @@ static bn_status scan_digits(struct scan *s)
     size_t begin = s->at;
     while (peek(s) >= '0' && peek(s) <= '9')
         s->at++;
-    return s->at > begin ? BN_OK : refuse(s, "a digit is expected");
+    return s->at > begin ? BN_OK : expect(s, "a digit");
 }
 
 static bn_status scan_number(struct scan *s)
@@ -133,16 +143,15 @@ static bn_status scan_number(struct scan *s)
         BN_TRY(scan_digits(s));
     }
     if (s->at - begin > MAX_NUMBER_BYTES)
-        return bn_fail_at(s->err, BN_ERR_LIMIT, begin, NULL, "a number of more than %u characters",
+        return bn_fail_at(s->err, BN_ERR_LIMIT, begin, NULL, "number longer than %u characters",
                           MAX_NUMBER_BYTES);
     return BN_OK;
 }
 
 static bn_status scan_word(struct scan *s, const char *word)
 {
-    size_t n = strlen(word);
-    if (s->n - s->at < n || memcmp(s->text + s->at, word, n) != 0) return refuse(s, "a value is expected");
-    s->at += n;
+    for (const char *c = word; *c != '\0'; c++, s->at++)
+        if (peek(s) != *c) return expect(s, word);
     return BN_OK;
 }
 
@@ -162,13 +171,13 @@ static bn_status scan_members(struct scan *s, unsigned depth, int close)
             skip_space(s);
             BN_TRY(scan_string(s));
             skip_space(s);
-            if (peek(s) != ':') return refuse(s, "a colon is expected");
+            if (peek(s) != ':') return expect(s, "a colon");
             s->at++;
         }
         BN_TRY(scan_value(s, depth + 1));
         skip_space(s);
         int c = peek(s);
-        if (c != ',' && c != close) return refuse(s, "a comma or a closing bracket is expected");
+        if (c != ',' && c != close) return expect(s, "a comma or a closing bracket");
         s->at++;
         if (c == close) return BN_OK;
     }
@@ -205,7 +214,7 @@ static bn_status scan_value(struct scan *s, unsigned depth)
     case '9':
         return scan_number(s);
     default:
-        return refuse(s, "a value is expected");
+        return expect(s, "a value");
     }
 }
 
@@ -213,12 +222,13 @@ static bn_status scan_text(const char *text, size_t n, bn_error *err)
 {
     struct scan s = {(const unsigned char *)text, n, 0, 0, err};
     if (n > BN_JSON_MAX_BYTES)
-        return bn_fail(err, BN_ERR_LIMIT, "JSON of more than %u bytes", BN_JSON_MAX_BYTES);
+        return bn_fail(err, BN_ERR_LIMIT, "JSON text longer than %u bytes", BN_JSON_MAX_BYTES);
     if (n >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
-        return bn_fail_at(err, BN_ERR_FORMAT, 0, NULL, "a byte order mark");
+        return bn_fail_at(err, BN_ERR_FORMAT, 0, NULL, "not JSON: it starts with a byte order mark");
     BN_TRY(scan_value(&s, 0));
     skip_space(&s);
-    return s.at == n ? BN_OK : refuse(&s, "something stands behind the value");
+    return s.at == n ? BN_OK
+                     : bn_fail_at(err, BN_ERR_FORMAT, s.at, NULL, "trailing data after the JSON value");
 }
 
 /* ---- checking the tree ---- */
@@ -250,8 +260,7 @@ static bn_status check_names(const cJSON *object, bn_error *err)
     bn_status status = BN_OK;
     for (size_t i = 1; i < n && status == BN_OK; i++)
         if (strcmp(members[i - 1]->string, members[i]->string) == 0)
-            status =
-                bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, members[i]->string, "a name that occurs twice");
+            status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, members[i]->string, "duplicate name");
     bn_free(members);
     return status;
 }
@@ -259,7 +268,7 @@ static bn_status check_names(const cJSON *object, bn_error *err)
 static bn_status check_tree(const cJSON *value, bn_error *err)
 {
     if (cJSON_IsNumber(value) && !isfinite(value->valuedouble))
-        return bn_fail(err, BN_ERR_FORMAT, "a number beyond the range of binary64");
+        return bn_fail(err, BN_ERR_FORMAT, "number out of the range of binary64");
     if (cJSON_IsObject(value)) BN_TRY(check_names(value, err));
     for (const cJSON *child = value->child; child != NULL; child = child->next)
         BN_TRY(check_tree(child, err));
@@ -403,7 +412,9 @@ bool bn_json_bool(const bn_json *value, bool *out)
 
 /* ---- building ---- */
 
-static _Thread_local bool short_of_memory;
+/* A bit of cJSON's type, above those that it uses: memory was short for a member or an element of this value.
+ */
+#define INCOMPLETE (1 << 16)
 
 /* Takes item over, which may be NULL when memory was short. */
 static bn_json *put(bn_json *parent, const char *name, cJSON *item)
@@ -415,7 +426,7 @@ static bn_json *put(bn_json *parent, const char *name, cJSON *item)
     } else if (ok && parent != NULL) {
         ok = cJSON_AddItemToArray((cJSON *)parent, item);
     }
-    if (!ok) short_of_memory = true;
+    if (!ok && parent != NULL) ((cJSON *)parent)->type |= INCOMPLETE;
     if (ok && parent != NULL) return (bn_json *)item;
     cJSON_Delete(item);
     return NULL;
@@ -673,6 +684,7 @@ static bool write_value(const cJSON *value, bool canonical, unsigned depth, stru
 {
     if (depth > BN_JSON_MAX_DEPTH) out->failed = true;
     if (out->failed) return true;
+    if ((value->type & INCOMPLETE) != 0) return false;
     if (cJSON_IsArray(value)) return write_array(value, canonical, depth, out);
     if (cJSON_IsObject(value)) return write_object(value, canonical, depth, out);
     if (cJSON_IsString(value))
@@ -684,11 +696,17 @@ static bool write_value(const cJSON *value, bool canonical, unsigned depth, stru
     return true;
 }
 
+bool bn_json_is_complete(const bn_json *value)
+{
+    if (value == NULL || (((const cJSON *)value)->type & INCOMPLETE) != 0) return false;
+    for (const bn_json *m = bn_json_first(value); m != NULL; m = bn_json_next(m))
+        if (!bn_json_is_complete(m)) return false;
+    return true;
+}
+
 bn_status bn_json_write(const bn_json *value, bool canonical, struct bn_buf *out, bn_error *err)
 {
-    bool was_short = short_of_memory;
-    short_of_memory = false;
-    if (was_short || value == NULL || !write_value((const cJSON *)value, canonical, 0, out))
+    if (value == NULL || !write_value((const cJSON *)value, canonical, 0, out))
         return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     return bn_buf_check(out, err);
 }

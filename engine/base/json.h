@@ -4,7 +4,7 @@
  * is json.c.
  *
  * Reading first scans the bytes and refuses what cJSON lets through: duplicate keys, NUL in strings, invalid
- * UTF-8, lone surrogates, nesting over 64, more than 8 MiB or 2^20 values, anything behind the value, numbers
+ * UTF-8, lone surrogates, nesting over 64, more than 8 MiB or 2^20 values, trailing data, numbers
  * that are not finite. A bn_json is one value of a tree; the tree is freed through its root.
  */
 #ifndef BN_BASE_JSON_H
@@ -31,13 +31,13 @@ BN_MUST_CHECK bn_status bn_json_parse(bn_json **out, const char *text, size_t n,
 void bn_json_free(bn_json *root);
 
 enum bn_json_kind bn_json_kind(const bn_json *value);
-/* A member by its exact name; NULL when value is NULL, no object, or has none. */
+/* A member by its exact name; NULL when value is NULL, not an object, or has none. */
 const bn_json *bn_json_get(const bn_json *value, const char *name);
 /* The same along a path, "model.sha256". */
 const bn_json *bn_json_path(const bn_json *value, const char *path);
 size_t bn_json_size(const bn_json *value); /* elements or members */
 const bn_json *bn_json_at(const bn_json *value, size_t i);
-/* First element or member, and the one behind a given one: for loops over long arrays. */
+/* First element or member, and the next one: for loops over long arrays. */
 const bn_json *bn_json_first(const bn_json *value);
 const bn_json *bn_json_next(const bn_json *value);
 /* The name of a member, NULL for an array's element. */
@@ -50,9 +50,9 @@ bool bn_json_number(const bn_json *value, double *out);
 bool bn_json_u64(const bn_json *value, uint64_t *out);
 bool bn_json_bool(const bn_json *value, bool *out);
 
-/* Building. A NULL parent makes a call do nothing and return NULL. A put that fails for memory is remembered
- * for the thread, and the next bn_json_write says so, so that a long chain of puts needs one check, at its
- * end. Putting a name that is there already replaces its value. */
+/* Building. A NULL parent makes a call do nothing and return NULL. A put that fails for memory marks the
+ * value that lacks it now, and bn_json_write of that value, or of one around it, fails: a long chain of puts
+ * needs one check, at its end. Putting a name that exists replaces its value. */
 bn_json *bn_json_new_object(void);
 bn_json *bn_json_new_array(void);
 bn_json *bn_json_put_object(bn_json *object, const char *name);
@@ -62,8 +62,8 @@ void bn_json_put_u64(bn_json *object, const char *name, uint64_t value);       /
 void bn_json_put_number(bn_json *object, const char *name, double value);      /* not finite writes null */
 void bn_json_put_bool(bn_json *object, const char *name, bool value);
 void bn_json_put_null(bn_json *object, const char *name);
-/* A value that could not be had: null, and the reason under the same name in the member "unavailable" of the
- * same object, which is made when it is not there. */
+/* A value that could not be obtained: null, and the reason under the same name in the member "unavailable" of
+ * the same object, which is created when it is missing. */
 void bn_json_put_unavailable(bn_json *object, const char *name, const char *reason);
 bn_json *bn_json_add_object(bn_json *array);
 bn_json *bn_json_add_array(bn_json *array);
@@ -75,6 +75,8 @@ void bn_json_put_copy(bn_json *object, const char *name, const bn_json *value);
 void bn_json_add_copy(bn_json *array, const bn_json *value);
 void bn_json_remove(bn_json *object, const char *name);
 
+/* Whether every put into the value and into those inside it had memory; false for NULL. */
+bool bn_json_is_complete(const bn_json *value);
 /* Appends the text: compact with members sorted by the bytes of their names (the canonical form, whose digest
  * is taken: RFC 8785, except that a negative zero keeps its sign), or indented by two spaces in the order of
  * building. */

@@ -75,9 +75,7 @@ static bn_status make_like(bn_stacks **out, const bn_stacks *s, bool merge_runs,
         bn_json_put_copy(about, bn_json_name(m), m);
     bn_json_free((*out)->about);
     (*out)->about = about;
-    struct bn_buf text = {.max = SIZE_MAX};
-    bn_status status = bn_json_write(about, true, &text, err); /* tells whether memory was short */
-    bn_buf_release(&text);
+    bn_status status = bn_json_is_complete(about) ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
     for (size_t r = 1; r < s->n_runs && !merge_runs && status == BN_OK; r++)
         status = bn_stacks_add_run(*out, err);
     if (status != BN_OK) {

@@ -62,8 +62,7 @@ static bn_status put_ids_digest(bn_json *object, const char *name, const int32_t
     return BN_OK;
 }
 
-/* Does JSON give these bytes back? Not with a NUL or invalid UTF-8 among them. An error is short memory, also
- * of what was put into another tree before: whoever writes first is told. */
+/* Does JSON give these bytes back? Not with a NUL or invalid UTF-8 among them. */
 static bn_status survives_json(const char *text, size_t n, bool *same, bn_error *err)
 {
     bn_json *object = bn_json_new_object(), *back = NULL;

@@ -69,8 +69,7 @@ bn_status bn_receipt_seal(bn_json *statement, bn_error *err)
     char hex[BN_SHA256_HEX];
     BN_TRY(bn_receipt_self_digest(statement, hex, err));
     bn_json_put_string(statement, "receipt_sha256", hex);
-    if (bn_json_get(statement, "receipt_sha256") == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
-    return BN_OK;
+    return bn_json_is_complete(statement) ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
 }
 
 bn_status bn_receipt_ids_digest(const int32_t *ids, size_t n, char hex[BN_SHA256_HEX], bn_error *err)

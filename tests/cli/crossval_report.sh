@@ -90,7 +90,7 @@ for change in 's/"ops?": "[^"]*"/"op": [1]/' 's/: [0-9.e-]+(,?)$/: "x"\1/' 's/: 
     else not_ok "a document changed by $change" "$(cat "$tmp/err")"; fi
 done
 says 4 "a document of another kind" 'schema is not bn.crossval/1' "$xval" report <(echo '{"schema": "bn.bench/1"}')
-says 4 "no document" 'a value is expected' "$xval" report <(echo 'nothing')
+says 4 "no document" "unexpected 'o', expected null" "$xval" report <(echo 'nothing')
 says 3 "no file" 'none.json' "$xval" report "$tmp/none.json"
 says 2 "no operand" 'RESULT.json' "$xval" report
 

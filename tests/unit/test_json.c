@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <malloc.h>
 #include <math.h>
 
 #include "base/json.h"
@@ -152,12 +153,30 @@ static void errors_say_where(void **state)
     bn_json *root;
     bn_error err = {0};
     assert_int_equal(bn_json_parse(&root, "{\"a\":tru}", 9, &err), BN_ERR_FORMAT);
-    assert_int_equal(err.offset, 5);
+    assert_int_equal(err.offset, 8);
+    assert_string_equal(err.msg, "not JSON: unexpected '}', expected true");
     err = (bn_error){0};
     assert_int_equal(bn_json_parse(&root, "{\"na\x1bme\":1}", 11, &err), BN_ERR_FORMAT);
     err = (bn_error){0};
     assert_int_equal(bn_json_parse(&root, "{\"n\\u001b\":1,\"n\\u001b\":2}", 25, &err), BN_ERR_FORMAT);
     assert_string_equal(err.where, "n\\x1B");
+    static const struct {
+        const char *text, *msg;
+        uint64_t offset;
+    } CASES[] = {
+        {"hello", "not JSON: unexpected 'h', expected a value", 0},
+        {"", "not JSON: the text is empty", 0},
+        {"[1", "not JSON: the text ends inside a value", 2},
+        {"{a:1}", "not JSON: unexpected 'a', expected a name in double quotes", 1},
+        {"[1 \x1b]", "not JSON: unexpected '\\x1B', expected a comma or a closing bracket", 3},
+        {"{} x", "trailing data after the JSON value", 3},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        err = (bn_error){0};
+        assert_int_equal(bn_json_parse(&root, CASES[i].text, strlen(CASES[i].text), &err), BN_ERR_FORMAT);
+        assert_string_equal(err.msg, CASES[i].msg);
+        assert_int_equal(err.offset, CASES[i].offset);
+    }
 }
 
 static void nest(char *text, size_t depth)
@@ -334,6 +353,27 @@ static void building_and_indenting(void **state)
     bn_json_free(root);
 }
 
+/* A value costs a node of cJSON, which is 64 bytes, and little more. */
+static void values_are_small(void **state)
+{
+    (void)state;
+    const size_t n = 100000;
+    char *text = bn_alloc(2 * n, 1);
+    for (size_t i = 0; i < 2 * n; i += 2)
+        memcpy(text + i, i == 0 ? "[0" : ",0", 2);
+    text[0] = '[';
+    struct bn_buf whole = {.max = 3 * n};
+    bn_buf_append(&whole, text, 2 * n);
+    bn_buf_putc(&whole, ']');
+    size_t before = mallinfo2().uordblks;
+    bn_json *root = NULL;
+    assert_int_equal(bn_json_parse(&root, whole.data, whole.len, NULL), BN_OK);
+    assert_true(mallinfo2().uordblks - before <= 100 * n);
+    bn_json_free(root);
+    bn_buf_release(&whole);
+    bn_free(text);
+}
+
 static void short_memory_is_told(void **state)
 {
     (void)state;
@@ -366,6 +406,24 @@ static void short_memory_is_told(void **state)
         bn_json_free(root);
     }
     assert_true(built);
+    bn_json *short_one = bn_json_new_object(), *other = bn_json_new_object();
+    struct bn_buf out = {.max = 1000};
+    bn_json_put_object(short_one, "inner");
+    bn_mem_fail_after(1);
+    bn_json_put_u64((bn_json *)(uintptr_t)bn_json_get(short_one, "inner"), "a", 1);
+    bn_mem_fail_after(0);
+    assert_false(bn_json_is_complete(short_one));
+    assert_true(bn_json_is_complete(other));
+    bn_json_put_copy(other, "fine", other);
+    assert_int_equal(bn_json_write(other, false, &out, NULL), BN_OK);
+    bn_json_put_copy(other, "copy", short_one);
+    for (int i = 0; i < 2; i++) { /* it stays so */
+        assert_int_equal(bn_json_write(short_one, false, &out, NULL), BN_ERR_NOMEM);
+        assert_int_equal(bn_json_write(other, true, &out, NULL), BN_ERR_NOMEM);
+    }
+    bn_buf_release(&out);
+    bn_json_free(short_one);
+    bn_json_free(other);
     bn_json *root = parse("[1,2,3]");
     struct bn_buf small = {.max = 3};
     assert_int_equal(bn_json_write(root, true, &small, NULL), BN_ERR_LIMIT);
@@ -384,6 +442,7 @@ int main(void)
         cmocka_unit_test(canonical_text_is_sorted_and_compact),
         cmocka_unit_test(members_are_found_by_exact_name),
         cmocka_unit_test(building_and_indenting),
+        cmocka_unit_test(values_are_small),
         cmocka_unit_test(short_memory_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
