@@ -93,8 +93,8 @@ obj = $(patsubst %,$(OUT)/%.o,$(basename $(call src,$(1))))
 KERNEL_SRC := $(call src,kernels/dispatch.c kernels/peak.c kernels/ref_*.c) \
     $(if $(filter x86_64,$(ARCH)),$(call src,kernels/x86_*.c)) $(if $(filter aarch64,$(ARCH)),$(call src,kernels/arm_*.c))
 KERNEL_OBJ := $(KERNEL_SRC:%.c=$(OUT)/%.o)
-# preload.c is for other programs, not for ours: it is in the library that bn-flamegraph gives them.
-LIB_OBJ := $(filter-out $(OUT)/engine/record/preload.o,$(call obj,engine/*/*.[cS])) $(KERNEL_OBJ)
+# preload*.c is for other programs, not for ours: it is in the library that bn-flamegraph gives them.
+LIB_OBJ := $(filter-out $(OUT)/engine/record/preload%,$(call obj,engine/*/*.[cS])) $(KERNEL_OBJ)
 LIB := $(OUT)/libbn.a
 
 TOOLS := $(patsubst tools/%.c,%,$(call src,tools/bn*.c))
@@ -162,7 +162,7 @@ LINK = $(CC) $(BN_LDFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter 
 
 # What takes samples in other programs: the C library only, no sanitizers, every symbol bound when it is loaded. libbn.a carries it.
 SAMPLER := $(OUT)/libbn-sampler.so
-SAMPLER_OBJ := $(patsubst %,$(OUT)/engine/record/preload/%.o,agent agent_sample agent_proc preload)
+SAMPLER_OBJ := $(patsubst %,$(OUT)/engine/record/preload/%.o,agent agent_sample agent_proc preload preload_exec)
 $(SAMPLER_OBJ): $(OUT)/engine/record/preload/%.o: engine/record/%.c $(OUT)/flags Makefile
 	$(SAY) CC $@
 	@mkdir -p $(@D)
@@ -235,7 +235,7 @@ $(PTY): $(OUT)/tests/pty/pty.o
 	$(Q)$(CC) $(BN_LDFLAGS) $(LDFLAGS) -o $@ $^
 
 # Programs whose stacks are known, for the tests of samplers: frame pointers, no calls turned into jumps, no sanitizers.
-SAMPLED := $(addprefix $(OUT)/tests/sampled/,split threads recursion calls storm nofp fork crash sigprof fixed split-static)
+SAMPLED := $(addprefix $(OUT)/tests/sampled/,split threads recursion calls storm nofp fork crash sigprof fixed start split-static)
 SAMPLED_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) -g -O1 -fPIE -fno-omit-frame-pointer -fno-optimize-sibling-calls \
     $(if $(filter x86_64,$(ARCH)),-mno-omit-leaf-frame-pointer) -ffile-prefix-map=$(CURDIR)=. -MMD -MP
 $(OUT)/tests/sampled/%.o: tests/sampled/%.c $(OUT)/flags Makefile

@@ -12,7 +12,12 @@ static const struct bn_command COMMANDS[] = {
      .text =
          "Everything behind -- is a program and its arguments; without it, a model generates in this "
          "process. How samples are taken is chosen by trying: a way that is refused, or that brings none, is "
-         "passed over, and the file says why. Without a sample nothing is written and the exit status is 1.",
+         "passed over, and the file says why. Without a sample nothing is written and the exit status is 1."
+         "\n\nWhere perf events are refused, the program loads a library by LD_PRELOAD; so do the programs "
+         "that it starts while the recording lasts. The file of the library is in bn-sampler-UID below "
+         "XDG_RUNTIME_DIR, /run (for root), XDG_CACHE_HOME or ~/.cache, a folder that no other user can "
+         "change. Static programs, set-user-ID programs and programs started by system calls of their own "
+         "are not recorded so.",
      .synopsis = "[options] [-o FILE]... [-- COMMAND [ARGUMENTS]]",
      .options = {bn_flamegraph_record_outputs, bn_flamegraph_record_options, bn_flamegraph_workload_options,
                  bn_flamegraph_view_options, bn_flamegraph_picture_options},

@@ -92,6 +92,7 @@ static int add_thread(int tid, bool existed)
     slot->last_ns = bn_agent_is_wall() ? now : existed ? bn_agent_clock_ns(thread_clock(tid)) : 0;
     atomic_store(&slot->asked, 0);
     atomic_store(&slot->stack_to, 0);
+    atomic_store(&slot->ours, tid == bn_agent_thread_id()); /* which is in bn_agent_begin */
     if (bn_agent.log->clock != BN_AGENT_ITIMER) {
         struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = bn_agent.signal};
         event.sigev_notify_thread_id = tid;
@@ -193,6 +194,13 @@ static int scan(bool existed, bool must_look, bool *calm)
 
 /* ---- the watcher ---- */
 
+/* Says whether the calling thread runs the agent's code. */
+static void is_ours(bool ours)
+{
+    struct bn_agent_thread *slot = bn_agent_find(bn_agent_thread_id());
+    if (slot != NULL) atomic_store(&slot->ours, ours);
+}
+
 static int run_interval_timer(bool on)
 {
     uint64_t us = (bn_agent.log->period_ns + 999) / 1000;
@@ -221,6 +229,31 @@ static void account(void)
     bn_agent.watcher_ns = now;
 }
 
+/* No signal of ours comes any more, and no handler runs, when this is done. */
+static void silence(void)
+{
+    atomic_store(&bn_agent.active, false);
+    while (atomic_load(&bn_agent.inside) > 0)
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = 100000}, NULL);
+    if (bn_agent.log->clock == BN_AGENT_ITIMER && !is_taken()) (void)run_interval_timer(false);
+    unsigned n = atomic_load(&bn_agent.n_slots);
+    for (unsigned i = 0; i < n; i++)
+        if (atomic_load(&bn_agent.slots[i].tid) != 0) remove_thread(&bn_agent.slots[i]);
+}
+
+static void look_around(unsigned round, bool *calm)
+{
+    if (scan(false, round % SCANS_A_LOOK == 0, calm) != 0) bn_agent_note(BN_AGENT_TIMER_REFUSED);
+    if (atomic_exchange(&bn_agent.maps_wanted, false) || round % SCANS_A_SNAPSHOT == 0) bn_agent_note_maps();
+    if (round == 1 && bn_agent.log->clock == BN_AGENT_ITIMER && bn_agent.log->late != 0 && !bn_agent.paused)
+        (void)run_interval_timer(true);
+    else if (is_taken())
+        bn_agent_note(BN_AGENT_SIGNAL_TAKEN);
+    account();
+}
+
+/* Of a log that nobody will read the watcher takes leave; the handler stays, for a signal that is on its way
+ * or that somebody else sends. */
 static void *watch(void *unused)
 {
     struct timespec pause = {.tv_nsec = SCAN_NS};
@@ -230,31 +263,36 @@ static void *watch(void *unused)
     (void)prctl(PR_SET_NAME, "bn-sampler");
     for (unsigned round = 1; !atomic_load(&bn_agent.stop); round++) {
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+        bool over = round % SCANS_A_LOOK == 0 && bn_agent.unread != NULL && bn_agent.unread();
         pthread_mutex_lock(&bn_agent.work);
-        if (scan(false, round % SCANS_A_LOOK == 0, &calm) != 0) bn_agent_note(BN_AGENT_TIMER_REFUSED);
-        if (atomic_exchange(&bn_agent.maps_wanted, false) || round % SCANS_A_SNAPSHOT == 0)
-            bn_agent_note_maps();
-        if (round == 1 && bn_agent.log->clock == BN_AGENT_ITIMER && bn_agent.log->late != 0 &&
-            !bn_agent.paused)
-            (void)run_interval_timer(true);
-        else if (is_taken())
-            bn_agent_note(BN_AGENT_SIGNAL_TAKEN);
-        account();
+        if (over)
+            silence();
+        else
+            look_around(round, &calm);
         pthread_mutex_unlock(&bn_agent.work);
+        if (over) break;
         pause.tv_nsec = !calm ? SCAN_NS : 2 * pause.tv_nsec < CALM_SCAN_NS ? 2 * pause.tv_nsec : CALM_SCAN_NS;
     }
     return NULL;
 }
 
+static void snapshot(void)
+{
+    pthread_mutex_lock(&bn_agent.work);
+    bool active = atomic_load(&bn_agent.active);
+    if (active) bn_agent_note_maps();
+    unsigned n = atomic_load(&bn_agent.n_slots);
+    for (unsigned i = 0; i < n && active; i++)
+        if (atomic_load(&bn_agent.slots[i].tid) != 0) note_name(&bn_agent.slots[i], true);
+    pthread_mutex_unlock(&bn_agent.work);
+}
+
 void bn_agent_snapshot(void)
 {
     if (bn_agent.log == NULL) return;
-    pthread_mutex_lock(&bn_agent.work);
-    bn_agent_note_maps();
-    unsigned n = atomic_load(&bn_agent.n_slots);
-    for (unsigned i = 0; i < n; i++)
-        if (atomic_load(&bn_agent.slots[i].tid) != 0) note_name(&bn_agent.slots[i], true);
-    pthread_mutex_unlock(&bn_agent.work);
+    is_ours(true);
+    snapshot();
+    is_ours(false);
 }
 
 /* ---- begin and end ---- */
@@ -301,17 +339,9 @@ static int start(const char **what)
     return failed;
 }
 
-/* No signal of ours comes any more, and no handler runs, when this is done. */
-static void silence(void)
+static void remove_handler(void)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, now;
-    atomic_store(&bn_agent.active, false);
-    while (atomic_load(&bn_agent.inside) > 0)
-        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = 100000}, NULL);
-    if (bn_agent.log->clock == BN_AGENT_ITIMER && !is_taken()) (void)run_interval_timer(false);
-    unsigned n = atomic_load(&bn_agent.n_slots);
-    for (unsigned i = 0; i < n; i++)
-        if (atomic_load(&bn_agent.slots[i].tid) != 0) remove_thread(&bn_agent.slots[i]);
     if (sigaction(bn_agent.signal, NULL, &now) == 0 && now.sa_sigaction == bn_agent_on_signal) {
         /* To ignore a signal throws away those that wait for a thread that blocks it. */
         (void)sigaction(bn_agent.signal, &ignore, NULL);
@@ -327,7 +357,7 @@ static void release(void)
     bn_agent.log = NULL;
 }
 
-int bn_agent_begin(struct bn_agent_log *log, const char **what)
+int bn_agent_begin(struct bn_agent_log *log, bool (*unread)(void), const char **what)
 {
     size_t n_slots = BN_AGENT_THREADS * sizeof *bn_agent.slots;
     if (bn_agent.log != NULL) {
@@ -342,6 +372,7 @@ int bn_agent_begin(struct bn_agent_log *log, const char **what)
     bn_agent.text = (char *)memory + n_slots;
     bn_agent.bytes = bn_agent.text + BN_AGENT_TEXT_BYTES;
     bn_agent.log = log;
+    bn_agent.unread = unread;
     pthread_mutex_init(&bn_agent.work, NULL);
     bn_agent.pid = (uint32_t)getpid();
     bn_agent.text_digest = bn_agent.watcher_ns = 0;
@@ -354,27 +385,34 @@ int bn_agent_begin(struct bn_agent_log *log, const char **what)
     atomic_store(&bn_agent.watcher_tid, 0);
     int failed = start(what);
     if (failed != 0) {
-        if (atomic_load(&bn_agent.active)) silence();
+        if (atomic_load(&bn_agent.active)) {
+            silence();
+            remove_handler();
+        }
         release();
         return failed;
     }
     atomic_fetch_add(&log->processes, 1);
+    is_ours(false);
     return 0;
 }
 
 void bn_agent_end(void)
 {
     if (bn_agent.log == NULL) return;
+    is_ours(true);
     atomic_store(&bn_agent.stop, true);
     pthread_join(bn_agent.watcher, NULL);
-    bn_agent_snapshot();
+    snapshot();
     silence();
+    remove_handler();
     release();
 }
 
 void bn_agent_forked(void)
 {
     struct bn_agent_log *log = bn_agent.log;
+    bool (*unread)(void) = bn_agent.unread;
     const char *what;
     if (log == NULL) return;
     /* The other threads, the watcher and the timers stayed behind; of the handler nothing runs here. */
@@ -382,12 +420,13 @@ void bn_agent_forked(void)
     atomic_store(&bn_agent.active, false);
     (void)sigaction(bn_agent.signal, &bn_agent.before, NULL);
     release();
-    (void)bn_agent_begin(log, &what);
+    if (unread == NULL || !unread()) (void)bn_agent_begin(log, unread, &what);
 }
 
 void bn_agent_pause(bool pause)
 {
     if (bn_agent.log == NULL || bn_agent.log->clock != BN_AGENT_ITIMER || bn_agent.given_up) return;
+    if (!atomic_load(&bn_agent.active) || (uint32_t)getpid() != bn_agent.pid) return;
     bn_agent.paused = pause;
     (void)run_interval_timer(!pause);
 }

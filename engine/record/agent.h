@@ -21,6 +21,7 @@
 #define BN_AGENT_DEPTH 256u                    /* addresses of a sample, at most */
 #define BN_AGENT_REGISTERS 33u                 /* BN_RECORD_REGISTERS */
 #define BN_AGENT_LOG_VARIABLE "BN_SAMPLER_LOG" /* the environment variable with the log's path */
+#define BN_AGENT_LIBRARY "libbn-sampler"       /* what the name of the library's file begins with */
 
 /* What makes the signal, and what samples weigh.
  *
@@ -94,15 +95,17 @@ struct bn_agent_maps {
 };
 
 /* Starts recording this process, all threads that there are and will be, into the log. 0, or an errno and
- * what it was that failed. One recording of a process at a time. */
-int bn_agent_begin(struct bn_agent_log *log, const char **what);
+ * what it was that failed. One recording of a process at a time. unread: asked now and then; when it says
+ * that nobody will read the log any more, recording ends. NULL: never. */
+int bn_agent_begin(struct bn_agent_log *log, bool (*unread)(void), const char **what);
 /* Ends it; the log is not touched any more. Not for use in a child of fork. */
 void bn_agent_end(void);
 /* Writes the maps and the names of threads as they are now. */
 void bn_agent_snapshot(void);
-/* In a child of fork: begins anew, into the same log. */
+/* In a child of fork: begins anew, into the same log, unless that is unread. */
 void bn_agent_forked(void);
-/* Stops or restarts what would outlive an exec: the interval timer. Safe in a signal handler. */
+/* Stops or restarts what would outlive an exec: the interval timer. Safe in a signal handler, and in a child
+ * of vfork, which has no such timer. */
 void bn_agent_pause(bool pause);
 /* The program is about to handle this signal itself: if it is the interval timer's, that one ends, since
  * nobody knows what the program's handler does. Safe in a signal handler. */

@@ -24,7 +24,8 @@
 
 /* A thread. All but tid belongs to the watcher or, once the timer is set, to the handler in that thread. */
 struct bn_agent_thread {
-    _Atomic(int) tid; /* 0: free */
+    _Atomic(int) tid;   /* 0: free */
+    _Atomic(bool) ours; /* it runs the agent's code now, which is not sampled */
     bool seen, named, has_timer, blocks;
     uint32_t scans;
     timer_t timer;
@@ -50,6 +51,7 @@ struct bn_agent_code {
 /* There is one, since a process has one set of signal handlers. */
 extern struct bn_agent_state {
     struct bn_agent_log *log;
+    bool (*unread)(void); /* see bn_agent_begin */
     _Atomic(bool) active, stop;
     _Atomic(bool) maps_wanted; /* a handler met what the last reading of the maps does not tell */
     _Atomic(unsigned) inside;  /* handlers that run now */

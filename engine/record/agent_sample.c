@@ -244,9 +244,11 @@ static void on_tick(int tid, const ucontext_t *context)
     uint64_t now = bn_agent_clock_ns(bn_agent_is_wall() ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID),
              weight = now - slot->last_ns;
     slot->last_ns = now;
-    if (is_new_code(at.pc)) atomic_store(&bn_agent.maps_wanted, true);
-    (void)read_memory(slot, at.pc - CODE_BEFORE, at.code, sizeof at.code);
-    take_sample(slot, tid, weight, &at, context);
+    if (!atomic_load(&slot->ours)) {
+        if (is_new_code(at.pc)) atomic_store(&bn_agent.maps_wanted, true);
+        (void)read_memory(slot, at.pc - CODE_BEFORE, at.code, sizeof at.code);
+        take_sample(slot, tid, weight, &at, context);
+    }
     if (slot->has_timer) bn_agent_set_timer(slot);
 }
 

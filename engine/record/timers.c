@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * Two tiers of the ladder, see tier.h: timers of each thread, and the interval timer of the process. What
- * samples is the agent (agent.h), in this process or, as a library that is handed over by LD_PRELOAD, in a
- * program and all that it starts. Log and library are memory with a descriptor of this process: a program
- * opens them as /proc/PID/fd/N, which stays right in children and when a program closes what it did not open.
+ * samples is the agent (agent.h), in this process or, as a library that is handed over by LD_PRELOAD
+ * (library.h), in a program and all that it starts. The log is memory with a descriptor of this process: a
+ * program opens it as /proc/PID/fd/N, which stays right in children and when a program closes what it did not
+ * open, and which no longer leads to it when this recording is over.
  *
  * The weight of a sample is the processor time that its thread used since the last one (or the wall time):
  * ticks, delays and rates change how finely it is seen where time goes, not how much of it there is.
@@ -13,7 +14,7 @@
  *   thread alone, as setpriv and unshare do, finds it in the way: the C library's setuid and the like, which
  *   act on all threads, abort when they do not end alike in each.
  * - Another user's program cannot open the log: what has become somebody else and then another program is not
- *   recorded from then on, and the dynamic loader says on standard error that the library was left out.
+ *   recorded from then on. What goes on when the recording is over starts nothing with the library.
  * - Threads that live for less than a scan (10 to 40 ms) are not seen; those that block all signals have no
  *   samples, which the note says.
  */
@@ -32,6 +33,7 @@
 #include "base/error.h"
 #include "base/spawn.h"
 #include "record/agent.h"
+#include "record/library.h"
 #include "record/tier.h"
 
 #define LOG_BYTES (256u << 20)
@@ -39,14 +41,10 @@
 
 _Static_assert(BN_AGENT_REGISTERS == BN_RECORD_REGISTERS, "the agent knows only its own header");
 
-/* In sampler_library.S. */
-extern const unsigned char bn_sampler_library[];
-extern const uint64_t bn_sampler_library_bytes;
-
 struct timers {
     struct bn_agent_log *log;
     size_t log_bytes;
-    int log_fd, library_fd;
+    int log_fd;
     bool is_self, is_running;
     uint64_t cpu_before_ns;
     char name[128]; /* of the program */
@@ -84,7 +82,6 @@ static void close_timers(void *state)
     if (t->is_self && t->is_running) bn_agent_end();
     if (t->log != NULL) munmap(t->log, t->log_bytes);
     close_fd(&t->log_fd);
-    close_fd(&t->library_fd);
     bn_free(t);
 }
 
@@ -118,7 +115,7 @@ static bn_status open_timers(struct timers **out, const struct bn_record_options
         return bn_fail(err, BN_ERR_ARG, "a sampler's period of 0, or a stack that is no multiple of 8 bytes");
     struct timers *t = bn_alloc(1, sizeof *t);
     if (t == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
-    *t = (struct timers){.log_fd = -1, .library_fd = -1, .is_self = is_self};
+    *t = (struct timers){.log_fd = -1, .is_self = is_self};
     bn_status status = open_log(t, o, interval, err);
     if (status == BN_OK)
         *out = t;
@@ -134,7 +131,7 @@ static bn_status open_self(void **state, const struct bn_record_options *options
     const char *what;
     BN_TRY(open_timers(&t, options, interval, true, err));
     t->cpu_before_ns = cpu_used(true);
-    int failed = bn_agent_begin(t->log, &what);
+    int failed = bn_agent_begin(t->log, NULL, &what);
     if (failed != 0) {
         close_timers(t);
         return bn_fail(err, BN_ERR_UNSUPPORTED, "%s: %s", what, strerror(failed));
@@ -146,19 +143,6 @@ static bn_status open_self(void **state, const struct bn_record_options *options
 
 /* ---- a program ---- */
 
-static bn_status open_library(struct timers *t, bn_error *err)
-{
-    t->library_fd = memfd_create("bn-sampler", MFD_CLOEXEC);
-    if (t->library_fd < 0) return bn_fail(err, BN_ERR_UNSUPPORTED, "memfd_create: %s", strerror(errno));
-    for (uint64_t at = 0; at < bn_sampler_library_bytes;) {
-        ssize_t n = write(t->library_fd, bn_sampler_library + at, (size_t)(bn_sampler_library_bytes - at));
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return bn_fail_errno(err, errno, NULL, "writing the sampler's library");
-        at += (uint64_t)n;
-    }
-    return BN_OK;
-}
-
 static bool has_name(const char *variable, const char *name)
 {
     size_t n = strlen(name);
@@ -167,19 +151,18 @@ static bool has_name(const char *variable, const char *name)
 
 /* This process's environment with the library and the log in it. Two texts are written to text; the rest is
  * borrowed. */
-static bn_status make_environment(char ***out, struct bn_buf *text, const struct timers *t, bn_error *err)
+static bn_status make_environment(char ***out, struct bn_buf *text, const struct timers *t,
+                                  const char *library, bn_error *err)
 {
     size_t n = 0, kept = 0, log_at;
     const char *before = getenv("LD_PRELOAD");
     while (environ[n] != NULL)
         n++;
-    int pid = (int)getpid();
     bool has_others = before != NULL && *before != '\0';
-    bn_buf_printf(text, "LD_PRELOAD=%s%s/proc/%d/fd/%d", has_others ? before : "", has_others ? ":" : "", pid,
-                  t->library_fd);
+    bn_buf_printf(text, "LD_PRELOAD=%s%s%s", has_others ? before : "", has_others ? ":" : "", library);
     bn_buf_putc(text, '\0');
     log_at = text->len;
-    bn_buf_printf(text, BN_AGENT_LOG_VARIABLE "=/proc/%d/fd/%d", pid, t->log_fd);
+    bn_buf_printf(text, BN_AGENT_LOG_VARIABLE "=/proc/%d/fd/%d", (int)getpid(), t->log_fd);
     BN_TRY(bn_buf_check(text, err));
     char **list = bn_alloc(n + 3, sizeof *list);
     if (list == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
@@ -194,12 +177,12 @@ static bn_status make_environment(char ***out, struct bn_buf *text, const struct
 
 /* bn_spawn's program gets this process's environment. It is another one for as long as that takes: the same
  * for whoever reads it meanwhile, and two variables more. */
-static bn_status spawn(const struct timers *t, pid_t *pid, const char *const *argv, const int fds[3],
-                       bn_error *err)
+static bn_status spawn(const struct timers *t, const char *library, pid_t *pid, const char *const *argv,
+                       const int fds[3], bn_error *err)
 {
     struct bn_buf text = {.max = 1u << 20};
     char **environment = NULL, **before = environ;
-    bn_status status = make_environment(&environment, &text, t, err);
+    bn_status status = make_environment(&environment, &text, t, library, err);
     if (status == BN_OK) {
         environ = environment;
         int failed = bn_spawn(pid, argv, fds);
@@ -215,16 +198,17 @@ static bn_status open_program(void **state, pid_t *pid, const struct bn_record_o
                               bool interval, const char *const *argv, const int fds[3], bn_error *err)
 {
     struct timers *t;
-    char path[48];
+    char path[48], library[BN_SAMPLER_PATH_BYTES];
+    BN_TRY(bn_sampler_library_path(library, err));
     BN_TRY(open_timers(&t, options, interval, false, err));
     snprintf(t->name, sizeof t->name, "%s", argv[0]);
-    bn_status status = open_library(t, err);
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), t->library_fd);
-    if (status == BN_OK && access(path, R_OK) != 0)
-        status = bn_fail(err, BN_ERR_UNSUPPORTED, "%s: %s, which is where a program would find the sampler",
-                         path, strerror(errno));
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), t->log_fd);
+    bn_status status = BN_OK;
+    if (access(path, R_OK | W_OK) != 0)
+        status = bn_fail(err, BN_ERR_UNSUPPORTED, "%s: %s, which is where a program would find the log", path,
+                         strerror(errno));
     t->cpu_before_ns = cpu_used(false);
-    if (status == BN_OK) status = spawn(t, pid, argv, fds, err);
+    if (status == BN_OK) status = spawn(t, library, pid, argv, fds, err);
     if (status == BN_OK)
         *state = t;
     else
@@ -336,6 +320,7 @@ static bn_status stop_timers(void *state, bn_recording *out, bn_error *err)
     struct timers *t = state;
     if (t->is_self && t->is_running) bn_agent_end();
     t->is_running = false;
+    close_fd(&t->log_fd); /* what still runs finds it gone, and gives nobody the library any more */
     uint64_t used = cpu_used(t->is_self) - t->cpu_before_ns, agent = atomic_load(&t->log->agent_ns);
     if (atomic_load(&t->log->processes) == 0) {
         bn_fail_at(err, BN_ERR_UNSUPPORTED, BN_NO_OFFSET, t->name,

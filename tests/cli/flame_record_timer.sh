@@ -72,6 +72,8 @@ check "wall time is recorded" "$flame" record --kind wall --sampler timer -o wal
 # shellcheck disable=SC2016 # awk's own
 check "a thread that sleeps has as much as one that works" awk '
     /(^|;)busy;/ {busy += $NF} /(^|;)idle;/ {idle += $NF} END {exit !(busy > 0 && idle > 0.5 * busy && idle < 2 * busy)}' wall.folded
+check "a program that only waits is recorded" "$flame" record --kind wall --sampler timer -o sleep.json -o sleep.folded -- sleep 0.3
+lacks "the sampler's library is not in it" 'libbn-sampler' cat sleep.json sleep.folded
 says 9 "the interval timer does not record it" "itimer: it does not record wall" \
     "$flame" record --kind wall --sampler itimer -o none.json -- "$sampled/split" 10
 
@@ -95,3 +97,79 @@ check "the document says it too" equal "$(member note taken.json)" "the program 
 seq 1 400000 >numbers
 status 0 "a program that ends by the signal lives" "$flame" record --sampler itimer --allow-empty -o sort.json -- sort -rn numbers
 check "and says so" grep -q '"status":0' sort.json
+
+# ---- what is started by a program, during the recording and after it ----
+grep=$(command -v grep) env=$(command -v env)
+# shellcheck disable=SC2016 # awk's own
+all_end_with() { awk -v n="$1" -v want="$2" '$1 ~ /:$/ {all++; right += $2 == want} END {exit !(all == n && right == n)}' "$3"; }
+check "a program that starts others is recorded" "$flame" record --sampler timer --allow-empty -o start.json -- \
+    sh -c '"$@" >start.said' sh "$sampled/start" "$grep" -c -e libbn-sampler -e "it's" /proc/self/maps
+check "so are they, however they are started" all_end_with 14 0 start.said
+check "an environment is not changed for them to see" "$flame" record --sampler timer --allow-empty -o start.json -- \
+    sh -c 'LD_PRELOAD=/nowhere.so "$@" >start.environ 2>start.errors; env >>start.environ' sh "$sampled/start" "$env"
+check "but for what was there before" equal "$(grep -E 'LD_PRELOAD|BN_SAMPLER' start.environ | sort -u)" LD_PRELOAD=/nowhere.so
+
+# owned PATH: whether nobody but this user and root can put another file in place of it.
+owned() {
+    local path=$1
+    while :; do
+        case $(stat -c %u "$path") in 0 | "$(id -u)" | "$(stat -c %u /)") ;; *) return 1 ;; esac
+        [ "$path" = / ] || [ -k "$path" ] || [ -z "$(find "$path" -maxdepth 0 -perm /022)" ] || return 1
+        [ "$path" != / ] || return 0
+        path=$(dirname "$path")
+    done
+}
+check "the sampler's library is found" "$flame" record --sampler timer --allow-empty -o maps.json -- \
+    sh -c 'grep libbn-sampler /proc/self/maps >library'
+library=$(sed -E 's/^[^/]*//; s/ .*//; q' library)
+check "it is a file that only its owner can replace" owned "${library:-missing}"
+check "in a folder that only its owner can open" equal "$(stat -c '%a %u' "$(dirname "${library:-missing}")")" "700 $(id -u)"
+mkdir runtime && chmod 777 runtime
+check "a folder that others can write to is not taken" env XDG_RUNTIME_DIR="$tmp/runtime" \
+    "$flame" record --sampler timer -o runtime.json -- "$sampled/split" 100
+check "nothing was put into it" equal "$(ls runtime)" ""
+chmod 700 runtime
+if owned "$tmp/runtime"; then
+    check "a folder of one's own is" env XDG_RUNTIME_DIR="$tmp/runtime" \
+        "$flame" record --sampler timer -o runtime.json -- "$sampled/split" 100
+    library=$(echo "$tmp"/runtime/bn-sampler-*/libbn-sampler-*.so)
+    check "and holds the library" test -s "$library"
+    chmod 700 "$library" && echo wrong >"$library"
+    check "one that was damaged is replaced" env XDG_RUNTIME_DIR="$tmp/runtime" \
+        "$flame" record --sampler timer -o runtime.json -- "$sampled/split" 100
+else
+    skip "a folder of one's own is" "$tmp lies in one that others can change"
+fi
+
+# A process that stays: it waits at a pipe until the recording is over, then it starts programs, which print their environment.
+cat >daemon.sh <<'END'
+cd "$1" || exit 1
+setsid sh -c 'echo $$ >pid; grep -c libbn-sampler /proc/self/maps >during; echo >ready
+    read -r _ <go; "$@" >after; tr "\0" "\n" </proc/$$/environ >own; read -r _ <last' sh "$2" "$3" >/dev/null 2>&1 </dev/null &
+read -r _ <ready
+echo >started
+read -r _ <hold
+END
+# patient SECONDS COMMAND...: until it succeeds
+patient() { local n=$(($1 * 10)); shift; until "$@"; do n=$((n - 1)); [ $n -gt 0 ] || return 1; sleep 0.1; done; }
+no_agent() { ! grep -qx bn-sampler /proc/"$1"/task/*/comm; }
+feed() { timeout 60 sh -c "echo >'$1'"; }
+wait_at() { timeout 60 sh -c "read -r _ <'$1'"; }
+for end in ends "is killed"; do
+    rm -rf stay && mkdir stay && mkfifo stay/ready stay/started stay/go stay/hold stay/last
+    "$flame" record --sampler timer --allow-empty -o stay.json -- sh daemon.sh "$PWD/stay" "$sampled/start" "$env" >/dev/null 2>stay.said &
+    recorder=$!
+    wait_at stay/started
+    [ "$end" = ends ] || kill -KILL $recorder
+    [ "$end" != ends ] || feed stay/hold
+    wait $recorder 2>/dev/null
+    pid=$(cat stay/pid)
+    check "the recorder $end: a daemon is left that was recorded" grep -qx '[1-9][0-9]*' stay/during
+    check "the sampler's thread leaves it" patient 60 no_agent "$pid"
+    feed stay/go
+    feed stay/last
+    [ "$end" = ends ] || feed stay/hold
+    check "it starts programs after that" all_end_with 14 0 stay/after
+    lacks "without the sampler in their environment" 'LD_PRELOAD|BN_SAMPLER' cat stay/after
+    lacks "or in its own" 'LD_PRELOAD|BN_SAMPLER' cat stay/own
+done

@@ -654,6 +654,97 @@ static void what_is_denied_is_noticed(void **state)
     in_child(without_timers);
 }
 
+/* ---- whose log it is ---- */
+
+/* An empty log in memory; its descriptor. */
+static int make_log(struct bn_agent_log **log, size_t n_bytes, bool sealed)
+{
+    int fd = memfd_create("log", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(fd, (off_t)n_bytes), 0);
+    if (sealed) assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+    *log = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    assert_true(*log != MAP_FAILED);
+    **log = (struct bn_agent_log){.version = BN_AGENT_VERSION,
+                                  .size = n_bytes,
+                                  .period_ns = 1009000,
+                                  .clock = BN_AGENT_THREAD_CPU,
+                                  .used = sizeof **log};
+    return fd;
+}
+
+/* Processes that write to a log which their environment names. */
+static unsigned writers(const struct bn_agent_log *log, int fd)
+{
+    char preload[4300], variable[64], cpu_ms[] = "1";
+    char *argv[] = {(char *)(uintptr_t)sampled("split"), cpu_ms, NULL}, *env[] = {preload, variable, NULL};
+    int status = 0;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        snprintf(preload, sizeof preload, "LD_PRELOAD=%s/../../libbn-sampler.so", folder);
+        snprintf(variable, sizeof variable, BN_AGENT_LOG_VARIABLE "=/proc/%d/fd/%d", (int)getppid(), fd);
+        dup2(open("/dev/null", O_WRONLY), 1);
+        execve(argv[0], argv, env);
+        _exit(127);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    return atomic_load(&log->processes);
+}
+
+static void only_a_recorders_log_is_written(void **state)
+{
+    (void)state;
+    const size_t n = 1u << 20;
+    struct bn_agent_log *log;
+    int fd = make_log(&log, n, true);
+    assert_int_equal(writers(log, fd), 1);
+    log->version++;
+    assert_int_equal(writers(log, fd), 1);
+    munmap(log, n);
+    close(fd);
+    /* One that could become shorter while it is written. */
+    fd = make_log(&log, n, false);
+    assert_int_equal(writers(log, fd), 0);
+    munmap(log, n);
+    close(fd);
+    /* Another user's, whose process has the number now that the recorder had. */
+    fd = make_log(&log, n, true);
+    if (fchown(fd, 65534, 65534) == 0) assert_int_equal(writers(log, fd), 0);
+    munmap(log, n);
+    close(fd);
+}
+
+/* ---- the agent's own code ---- */
+
+/* To end a recording takes up to 40 ms of waiting for the watcher, which wall time would show. */
+static void the_agents_own_time_is_not_sampled(void **state)
+{
+    (void)state;
+    const struct bn_record_options o = {.kind = BN_RECORD_WALL, .tier = -1, .period_ns = 500000};
+    const struct timespec pause = {.tv_nsec = 150000000};
+    size_t before = 0, late = 0;
+    for (int round = 0; round < 5; round++) {
+        bn_recording recording = {0};
+        void *tier = NULL;
+        bn_error err = {0};
+        assert_ok(bn_record_timer.open_self(&tier, &o, &err), &err);
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+        uint64_t end = bn_clock_ns();
+        assert_ok(bn_record_timer.stop(tier, &recording, &err), &err);
+        bn_record_timer.close(tier);
+        for (size_t i = 0; i < recording.n_samples; i++) {
+            if (recording.samples[i].tid != (uint32_t)gettid()) continue;
+            before += recording.samples[i].time_ns < end;
+            late += recording.samples[i].time_ns >= end;
+        }
+        bn_recording_release(&recording);
+    }
+    assert_true(before > 0);
+    /* One that was on its way, each time. */
+    if (late > 5) fail_msg("%zu samples of the end of a recording", late);
+}
+
 int main(void)
 {
     ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
@@ -681,6 +772,8 @@ int main(void)
         cmocka_unit_test(this_process_is_recorded_by_the_interval_timer),
         cmocka_unit_test(one_recording_at_a_time),
         cmocka_unit_test(what_is_denied_is_noticed),
+        cmocka_unit_test(only_a_recorders_log_is_written),
+        cmocka_unit_test(the_agents_own_time_is_not_sampled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
