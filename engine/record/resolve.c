@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "record/agent.h"
 #include "record/pairs.h"
 
 /* A name of a thread from a time on, and what the thread is called in the stacks while it has it. */
@@ -170,21 +171,33 @@ static bool is_around_main(const struct bn_frame *frame)
     return false;
 }
 
-static bn_status push_chain(struct resolving *r, const struct bn_sample *sample, uint32_t *node,
+/* The sampler's library in the program: it stands between exec and who called it, and begins before main. */
+static bool is_of_sampler(const struct bn_frame *frame)
+{
+    return strncmp(frame->module, BN_AGENT_LIBRARY, strlen(BN_AGENT_LIBRARY)) == 0;
+}
+
+/* *shown: whether it is the program's; else it is the sampler's alone. */
+static bn_status push_chain(struct resolving *r, const struct bn_sample *sample, uint32_t *node, bool *shown,
                             bn_error *err)
 {
     const uint64_t *chain = r->recording->addresses + sample->chain;
-    const struct bn_frame *frames = NULL;
-    size_t n = 0, n_chain = sample->n_chain;
+    const struct bn_frame *frames = NULL, *next;
+    size_t n = 0, n_next, n_chain = sample->n_chain;
     bool rooted, begun = false;
     BN_TRY(bn_symbols_chain(r->symbols, sample, chain, &n_chain, err));
     for (size_t i = n_chain; i-- > 0;) {
         BN_TRY(bn_symbols_at(r->symbols, sample->pid, chain[i], sample->time_ns,
-                             BN_SAMPLE_IS_CALLER(sample, i), i < sample->n_system, &frames, &n, err));
+                             BN_SAMPLE_IS_CALLER(sample, i), i < sample->n_system, &next, &n_next, err));
+        if (is_of_sampler(&next[0])) continue;
+        frames = next;
+        n = n_next;
         begun = begun || i <= sample->n_system || !is_around_main(&frames[0]);
         if (!begun) continue;
         BN_TRY(push_frames(r, frames, n, node, err));
     }
+    *shown = frames != NULL || n_chain == 0;
+    if (!*shown) return BN_OK;
     if (frames == NULL) BN_TRY(bn_stacks_push_name(r->stacks, node, BN_FRAME_UNKNOWN, "[unknown]", err));
     BN_TRY(bn_symbols_rooted(r->symbols, sample, chain, n_chain, &rooted, err));
     r->quality->rooted += rooted;
@@ -211,12 +224,14 @@ static bn_status resolve_sample(struct resolving *r, const struct bn_sample *sam
 {
     uint32_t node = BN_STACKS_ROOT;
     size_t run;
+    bool shown;
     if (!find_run(r, sample, &run)) {
         r->quality->outside++;
         return BN_OK;
     }
     BN_TRY(push_tags(r, sample, &node, err));
-    BN_TRY(push_chain(r, sample, &node, err));
+    BN_TRY(push_chain(r, sample, &node, &shown, err));
+    if (!shown) return BN_OK;
     bn_stacks_add(r->stacks, node, run, (double)sample->weight, 1);
     r->quality->samples++;
     r->quality->unwound += (sample->flags & BN_SAMPLE_UNWOUND) != 0;
