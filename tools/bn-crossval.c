@@ -3,6 +3,7 @@
  * bn-crossval: hold this engine against others, and say where they part. This file is the table of its
  * commands; they are in crossval/.
  */
+#include "compare/child.h"
 #include "tools/cli/programs.h"
 #include "tools/crossval/crossval.h"
 
@@ -230,5 +231,8 @@ static const struct bn_program PROGRAM = {
 
 int main(int argc, char **argv)
 {
-    return bn_cli_main(&PROGRAM, argc, argv);
+    bn_descendants_keep();
+    int exit_code = bn_cli_main(&PROGRAM, argc, argv);
+    bn_descendants_end();
+    return exit_code;
 }

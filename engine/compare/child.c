@@ -7,12 +7,15 @@
 #define _GNU_SOURCE
 #include "compare/child.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,6 +26,7 @@
 
 #define ERR_BYTES 4096u /* of standard error that are kept */
 #define IN_BYTES 65536u
+#define MAX_GENERATIONS 1000u /* of processes that are ended, should they go on to start others */
 
 struct bn_child {
     pid_t pid;
@@ -186,6 +190,56 @@ void bn_child_close(struct bn_child *child)
         }
     }
     bn_free(child);
+}
+
+/* ---- what left its group ---- */
+
+static bool keeps_descendants;
+
+void bn_descendants_keep(void)
+{
+    siginfo_t info;
+    bool has_children = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+    if (!has_children) keeps_descendants = prctl(PR_SET_CHILD_SUBREAPER, 1L, 0L, 0L, 0L) == 0;
+}
+
+/* From "/proc/123/stat": "123 (any name) S 45 ...", where 45 is the parent. 0 when it cannot be read. */
+static long parent_of(long pid)
+{
+    char text[512];
+    snprintf(text, sizeof text, "/proc/%ld/stat", pid);
+    int fd = open(text, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *end = strrchr(text, ')');
+    return end != NULL && strlen(end) > 4 ? strtol(end + 4, NULL, 10) : 0;
+}
+
+/* Kills and reaps the children there are now; their own become ours. A number stays a child's until it is
+ * reaped, so no other process is met. */
+static bool end_children(DIR *processes)
+{
+    bool found = false;
+    rewinddir(processes);
+    for (struct dirent *entry; (entry = readdir(processes)) != NULL;) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (pid <= 0 || parent_of(pid) != getpid() || kill(pid, SIGKILL) != 0) continue;
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+            continue;
+        found = true;
+    }
+    return found;
+}
+
+void bn_descendants_end(void)
+{
+    DIR *processes = keeps_descendants ? opendir("/proc") : NULL;
+    if (processes == NULL) return;
+    for (unsigned round = 0; round < MAX_GENERATIONS && end_children(processes); round++)
+        continue;
+    closedir(processes);
 }
 
 /* ---- talking ---- */

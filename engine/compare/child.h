@@ -2,7 +2,8 @@
  *
  * A child process that is talked to over its standard input and output, with a time limit on every word. What
  * it prints on standard error is kept, as far as it fits, for messages. It runs in a process group of its
- * own, so that its children go with it; a pipe that it closed gives an error here, never a signal.
+ * own, so that its children go with it; what leaves the group is found by bn_descendants_end. A pipe that it
+ * closed gives an error here, never a signal.
  */
 #ifndef BN_COMPARE_CHILD_H
 #define BN_COMPARE_CHILD_H
@@ -37,6 +38,14 @@ BN_MUST_CHECK bn_status bn_child_read_line(struct bn_child *child, struct bn_buf
 BN_MUST_CHECK bn_status bn_child_finish(struct bn_child *child, uint64_t deadline, bn_error *err);
 /* Ends the whole group if it still runs, and releases everything. NULL is accepted. */
 void bn_child_close(struct bn_child *child);
+
+/* For a program that starts nothing but children of this kind; both change or use what belongs to the whole
+ * process. After bn_descendants_keep a process that is left without a parent, below this one, becomes a child
+ * of this one (PR_SET_CHILD_SUBREAPER), whatever group or session it is in. Nothing happens when this process
+ * has children already, which it did not start. bn_descendants_end, when all children are closed, kills and
+ * reaps all that are left. */
+void bn_descendants_keep(void);
+void bn_descendants_end(void);
 
 /* The end of what came on standard error, NUL-terminated, whole lines where it was cut; valid until close. */
 const char *bn_child_stderr(struct bn_child *child);

@@ -131,6 +131,21 @@ says 1 "one that fails beside one that agrees" '^sh -c .exit 1.: FAILED, no agre
     "$xval" ladder -q --tokens 1,2,3 --ref oracle --ref "sh -c 'exit 1'"
 lacks "then there is no agreement" '^agree' "$xval" ladder -q --tokens 1,2,3 --ref oracle --ref 'exit 1'
 
+# ---- what references leave ----
+
+gone() { local pid; for pid; do ! kill -0 "$pid" 2>/dev/null || return 1; done; }
+mkfifo "$tmp/left"
+says 1 "a reference that leaves processes in sessions of their own" 'ended with status 1' "$xval" ladder -q --tokens 1,2,3 --ref \
+    "setsid sh -c 'setsid sleep 1000 & echo \$\$ \$! >$tmp/pids; echo >$tmp/left; wait' >/dev/null 2>&1 & read -r _ <$tmp/left; exit 1"
+read -r first second <"$tmp/pids"
+check "they end with the program" gone "$first" "$second"
+kill -KILL "$first" "$second" 2>/dev/null
+says 1 "a child that was there before the program" 'ended with status 1' sh -c "sleep 1000 & echo \$! >$tmp/pids; exec \"\$@\"" sh \
+    "$xval" ladder -q --tokens 1,2,3 --ref 'exit 1'
+read -r first <"$tmp/pids"
+check "is left alone" kill -0 "$first"
+kill -KILL "$first"
+
 # ---- exit codes ----
 
 says 2 "no reference" 'no reference is given' "$xval" ladder --tokens 1,2
