@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * HTTP for the hub, over libcurl; http.c is the only file that includes it. TLS is verified, proxies come
- * from the environment as curl takes them, nothing is compressed, and redirects are not followed: whoever
- * asks decides where a token may go.
+ * HTTP for the hub, over libcurl; http.c is the only file that includes it. TLS is verified. For https,
+ * proxies come from the environment as in curl; http, which is for this machine alone, never uses one.
+ * Nothing is compressed. Redirects are not followed: the caller decides where a token may go.
  */
 #ifndef BN_HUB_HTTP_H
 #define BN_HUB_HTTP_H

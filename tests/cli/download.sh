@@ -9,8 +9,8 @@ bin=$(cd "${OUT:-build/gcc}" && pwd)
 server=
 cleanup() { [ -z "$server" ] || kill "$server" 2>/dev/null; tap_end; }
 trap cleanup EXIT
-export HOME=$tmp/home HF_HUB_CACHE=$tmp/cache XDG_STATE_HOME=$tmp/state no_proxy=127.0.0.1 BN_REGISTRY=$tmp/registry.json
-unset CURL_CA_BUNDLE SSL_CERT_FILE HF_TOKEN HF_TOKEN_PATH HF_HOME HF_HUB_OFFLINE http_proxy https_proxy BN_MODEL
+export HOME=$tmp/home HF_HUB_CACHE=$tmp/cache XDG_STATE_HOME=$tmp/state BN_REGISTRY=$tmp/registry.json
+unset CURL_CA_BUNDLE SSL_CERT_FILE HF_TOKEN HF_TOKEN_PATH HF_HOME HF_HUB_OFFLINE http_proxy https_proxy ALL_PROXY all_proxy BN_MODEL
 mkdir -p "$tmp/root/cdn" "$tmp/home"
 cd "$tmp" || exit 1
 bn=$bin/bn-download

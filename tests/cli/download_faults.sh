@@ -10,8 +10,11 @@ bin=$(cd "${OUT:-build/gcc}" && pwd)
 server=
 cleanup() { [ -z "$server" ] || kill $server 2>/dev/null; tap_end; }
 trap cleanup EXIT
-export HOME=$tmp/home HF_HOME=$tmp/hf XDG_STATE_HOME=$tmp/state no_proxy=127.0.0.1
-unset CURL_CA_BUNDLE SSL_CERT_FILE HF_TOKEN HF_ENDPOINT HF_HUB_OFFLINE HF_HUB_CACHE http_proxy https_proxy
+export HOME=$tmp/home HF_HOME=$tmp/hf XDG_STATE_HOME=$tmp/state
+unset CURL_CA_BUNDLE SSL_CERT_FILE HF_TOKEN HF_ENDPOINT HF_HUB_OFFLINE HF_HUB_CACHE https_proxy HTTPS_PROXY
+# Proxies of the environment must not matter for a server on this machine; here nobody listens.
+export http_proxy=http://127.0.0.1:9 ALL_PROXY=http://127.0.0.1:9
+unset no_proxy NO_PROXY all_proxy
 mkdir -p "$tmp/root" "$tmp/home"
 piece=4194304
 random() { openssl enc -aes-128-ctr -nosalt -K "$1" -iv 00 </dev/zero 2>/dev/null | head -c "$2"; }
@@ -183,6 +186,22 @@ if whole && grep -q 'Bearer_hf_secret' "$first_log" && ! grep -q secret "$tmp/lo
     not_ok 'a token goes to its own origin only' "$(report; cat "$first_log")"
 fi
 check 'and is in no message' bash -c "! grep -q secret '$tmp/err' '$tmp/out'"
+
+# ---- proxies ----
+: >"$tmp/proxy.log"
+"$bin/tests/httpd/httpd" "$tmp/root" /dev/null "$tmp/proxy.log" >"$tmp/proxy.port" &
+proxy=$!
+for _ in $(seq 200); do [ -s "$tmp/proxy.port" ] && break; sleep 0.01; done
+for name in http_proxy ALL_PROXY all_proxy; do
+    serve ''
+    rm -rf "$tmp/to"
+    for other in http_proxy ALL_PROXY; do unset $other; done
+    export $name="http://127.0.0.1:$(cat "$tmp/proxy.port")"
+    HF_TOKEN=hf_secret get
+    if whole && [ ! -s "$tmp/proxy.log" ]; then ok "$name gets no http request and no token"; else not_ok "$name gets no http request and no token" "$(report; cat "$tmp/proxy.log")"; fi
+    unset $name
+done
+kill $proxy
 
 # ---- contents ----
 serve '* /m.gguf header=Content-Encoding:gzip'
