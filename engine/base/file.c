@@ -81,25 +81,39 @@ void bn_file_map_close(struct bn_file_map *map)
     *map = (struct bn_file_map){0};
 }
 
+static bn_status read_stream(int fd, const char *path, struct bn_buf *buf, bn_error *err)
+{
+    char chunk[65536];
+    for (;;) {
+        ssize_t got = read(fd, chunk, sizeof chunk);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return bn_fail_errno(err, errno, path, "cannot read");
+        if (got == 0) return BN_OK;
+        bn_buf_append(buf, chunk, (size_t)got);
+        if (buf->failed) return bn_buf_check(buf, err);
+    }
+}
+
 bn_status bn_file_read(const char *path, struct bn_buf *buf, bn_error *err)
 {
     bool is_stdin = strcmp(path, "-") == 0;
     int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return bn_fail_errno(err, errno, path, "cannot open");
-    bn_status status = BN_OK;
-    char chunk[65536];
-    for (;;) {
-        ssize_t got = read(fd, chunk, sizeof chunk);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) status = bn_fail_errno(err, errno, path, "cannot read");
-        if (got <= 0) break;
-        bn_buf_append(buf, chunk, (size_t)got);
-        if (buf->failed) {
-            status = bn_buf_check(buf, err);
-            break;
-        }
-    }
+    bn_status status = read_stream(fd, path, buf, err);
     if (!is_stdin) close(fd);
+    if (status != BN_OK) bn_error_name(err, path);
+    return status;
+}
+
+bn_status bn_file_read_regular(const char *path, struct bn_buf *buf, bn_error *err)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO would wait for a writer */
+    if (fd < 0) return bn_fail_errno(err, errno, path, "cannot open");
+    bn_status status = fstat(fd, &st) == 0 && S_ISREG(st.st_mode)
+                           ? read_stream(fd, path, buf, err)
+                           : bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, path, "not a regular file");
+    close(fd);
     if (status != BN_OK) bn_error_name(err, path);
     return status;
 }

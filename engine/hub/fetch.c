@@ -115,6 +115,7 @@ static bn_status identify(struct work *w, bn_error *err)
     struct bn_hub_fetch *f = w->f;
     BN_TRY(bn_hub_reference_parse(&w->ref, f->reference, err));
     want(f, f->sha256, "--sha256");
+    w->size = f->size_wanted;
     if (w->ref.kind == BN_HUB_URL) return BN_OK;
     if (w->ref.kind == BN_HUB_NAME) return from_registry(w, err);
     snprintf(f->repo, sizeof f->repo, "%s", w->ref.repo);
@@ -205,17 +206,18 @@ static bool tick(void *user)
     return f->fn == NULL || f->fn(f->user, &event);
 }
 
-static bn_status locked_transfer(struct work *w, const char *lock_path, const char *path, size_t n_urls,
-                                 const char *identity, bn_error *err)
+static bn_status locked_transfer(struct work *w, const char *lock_path, unsigned flags, const char *path,
+                                 size_t n_urls, const char *identity, bn_error *err)
 {
     struct bn_hub_lock *lock = NULL;
-    BN_TRY(bn_hub_lock_take(&lock, lock_path, !w->f->no_wait, tick, w->f, err));
+    if (!w->f->no_wait) flags |= BN_HUB_LOCK_WAIT;
+    BN_TRY(bn_hub_lock_take(&lock, lock_path, flags, tick, w->f, err));
     bn_status status = transfer(w, path, n_urls, identity, err);
     bn_hub_lock_release(lock);
     return status;
 }
 
-/* A plain file in a folder, with a lock beside it that stays. */
+/* A plain file in a folder, with a lock next to it while it is downloaded. */
 static bn_status fetch_plain(struct work *w, const char *folder, const char *name, size_t n_urls,
                              const char *identity, bn_error *err)
 {
@@ -226,7 +228,7 @@ static bn_status fetch_plain(struct work *w, const char *folder, const char *nam
     if (f->dry_run) return BN_OK;
     BN_TRY(bn_file_make_folders(f->path, err));
     snprintf(lock, sizeof lock, "%s.lock", f->path);
-    return locked_transfer(w, lock, f->path, n_urls, identity, err);
+    return locked_transfer(w, lock, BN_HUB_LOCK_REMOVE, f->path, n_urls, identity, err);
 }
 
 /* The last part of the URL's path. */
@@ -276,7 +278,7 @@ static bn_status fetch_cached(struct work *w, size_t n_urls, const char *identit
     BN_TRY(bn_hub_cache_blob(&blob, w->root, f->repo, w->meta.etag, err));
     bn_status status = copy(f->path, sizeof f->path, blob, err);
     if (status == BN_OK) status = bn_hub_cache_lock(&lock, w->root, f->repo, w->meta.etag, err);
-    if (status == BN_OK && !f->dry_run) status = locked_transfer(w, lock, blob, n_urls, identity, err);
+    if (status == BN_OK && !f->dry_run) status = locked_transfer(w, lock, 0, blob, n_urls, identity, err);
     if (status == BN_OK && !f->dry_run)
         status =
             bn_hub_cache_link(&path, w->root, f->repo, w->meta.etag, f->commit, f->revision, f->file, err);

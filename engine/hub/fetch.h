@@ -13,6 +13,7 @@ struct bn_hub_fetch {
     const char *reference;      /* reference.h */
     const char *to;             /* a folder for plain files; NULL: the cache (URLs: the current folder) */
     const char *sha256;         /* demanded by the user, NULL: none */
+    uint64_t size_wanted;       /* of a lock file; 0: none */
     const char *const *mirrors; /* other endpoints with the same files */
     size_t n_mirrors;
     const char *const *urls; /* other addresses of the same bytes, tried last */

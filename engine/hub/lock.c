@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,7 +23,9 @@
 #define TICK_NS 100000000L
 
 struct bn_hub_lock {
-    int fd;                   /* -1: held by O_EXCL */
+    int fd; /* -1: held by O_EXCL */
+    bool remove;
+    char path[MAX_PATH];
     char held[MAX_PATH + 16]; /* the file of O_EXCL */
 };
 
@@ -36,18 +39,23 @@ static void here(char out[256])
     bn_buf_release(&boot);
 }
 
-/* Does the holder that a file names live? Another machine's is believed to. */
+/* Is the holder that a file names alive? One on another machine is taken to be. */
 static bool is_alive(const char *held)
 {
     char machine[256], theirs[256] = "";
     long pid = 0;
     struct bn_buf text = {.max = 512};
-    bool readable = bn_file_read(held, &text, NULL) == BN_OK && text.data != NULL &&
+    bool readable = bn_file_read_regular(held, &text, NULL) == BN_OK && text.data != NULL &&
                     sscanf(text.data, "%ld %255[^\n]", &pid, theirs) == 2;
     bn_buf_release(&text);
     here(machine);
     if (!readable) return true; /* it is being written */
     return strcmp(machine, theirs) != 0 || kill((pid_t)pid, 0) == 0 || errno == EPERM;
+}
+
+static int open_lock(const char *path)
+{
+    return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
 }
 
 /* 1: taken; 0: held by somebody; -1: errno. */
@@ -69,10 +77,23 @@ static int try_exclusive(struct bn_hub_lock *lock)
     return ok ? 1 : -1;
 }
 
+/* Whoever held the lock before may have removed its file: a lock counts only on the file of that name. */
+static bool is_current(const struct bn_hub_lock *lock)
+{
+    struct stat mine, named;
+    return fstat(lock->fd, &mine) == 0 && stat(lock->path, &named) == 0 && mine.st_dev == named.st_dev &&
+           mine.st_ino == named.st_ino;
+}
+
 static int try_lock(struct bn_hub_lock *lock)
 {
     if (lock->fd < 0) return try_exclusive(lock);
-    if (flock(lock->fd, LOCK_EX | LOCK_NB) == 0) return 1;
+    while (flock(lock->fd, LOCK_EX | LOCK_NB) == 0) {
+        if (is_current(lock)) return 1;
+        close(lock->fd);
+        lock->fd = open_lock(lock->path);
+        if (lock->fd < 0) return -1;
+    }
     if (errno == EWOULDBLOCK || errno == EINTR) return 0;
     close(lock->fd); /* not supported here */
     lock->fd = -1;
@@ -81,39 +102,42 @@ static int try_lock(struct bn_hub_lock *lock)
 
 static bn_status open_file(struct bn_hub_lock *lock, const char *path, bn_error *err)
 {
-    BN_TRY(bn_file_make_folders(path, err));
+    if (strlen(path) >= sizeof lock->path) return bn_fail(err, BN_ERR_LIMIT, "a path is over 4095 bytes");
+    snprintf(lock->path, sizeof lock->path, "%s", path);
     snprintf(lock->held, sizeof lock->held, "%s.held", path);
-    lock->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (lock->fd < 0) return bn_fail_errno(err, errno, path, "the lock cannot be made");
+    BN_TRY(bn_file_make_folders(path, err));
+    lock->fd = open_lock(path);
+    if (lock->fd < 0) return bn_fail_errno(err, errno, path, "cannot create the lock");
     return BN_OK;
 }
 
-static bn_status take(struct bn_hub_lock *lock, const char *path, bool wait, bool (*tick)(void *), void *user,
-                      bn_error *err)
+static bn_status take(struct bn_hub_lock *lock, const char *path, unsigned flags, bool (*tick)(void *),
+                      void *user, bn_error *err)
 {
     const struct timespec pause = {0, TICK_NS};
     BN_TRY(open_file(lock, path, err));
     for (;;) {
         int got = try_lock(lock);
         if (got > 0) return BN_OK;
-        if (got < 0) return bn_fail_errno(err, errno, path, "the lock cannot be taken");
-        if (!wait) break;
+        if (got < 0) return bn_fail_errno(err, errno, path, "cannot take the lock");
+        if ((flags & BN_HUB_LOCK_WAIT) == 0) break;
         if (tick != NULL && !tick(user)) return bn_fail(err, BN_ERR_CANCELLED, "stopped while waiting");
         (void)nanosleep(&pause, NULL);
     }
-    bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "another process is fetching this");
-    bn_error_hint(err, "wait for it, or end it; its lock goes with it");
+    bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "another process is downloading this file");
+    bn_error_hint(err, "wait for that process or stop it; then run the command again");
     return BN_ERR_IO;
 }
 
-bn_status bn_hub_lock_take(struct bn_hub_lock **out, const char *path, bool wait, bool (*tick)(void *user),
-                           void *user, bn_error *err)
+bn_status bn_hub_lock_take(struct bn_hub_lock **out, const char *path, unsigned flags,
+                           bool (*tick)(void *user), void *user, bn_error *err)
 {
     struct bn_hub_lock *lock = bn_alloc(1, sizeof *lock);
     *out = NULL;
     if (lock == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     lock->fd = -1;
-    bn_status status = take(lock, path, wait, tick, user, err);
+    lock->remove = (flags & BN_HUB_LOCK_REMOVE) != 0;
+    bn_status status = take(lock, path, flags, tick, user, err);
     if (status == BN_OK) {
         *out = lock;
         return BN_OK;
@@ -123,10 +147,14 @@ bn_status bn_hub_lock_take(struct bn_hub_lock **out, const char *path, bool wait
     return status;
 }
 
-/* The file of flock stays: to remove it would let two processes hold two files of one name. */
+/* The file goes while the lock is still held, so that nobody else can hold it; see is_current. One with
+ * bytes in it is not a lock file but somebody's file of that name. */
 void bn_hub_lock_release(struct bn_hub_lock *lock)
 {
+    struct stat st;
     if (lock == NULL) return;
+    if (lock->remove && lstat(lock->path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
+        (void)unlink(lock->path);
     if (lock->fd >= 0)
         close(lock->fd);
     else

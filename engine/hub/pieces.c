@@ -33,6 +33,9 @@ struct bn_pieces {
     unsigned char *state;
     size_t n, room; /* n: 0 while the size is not known */
     size_t used;    /* pieces that state has entries for */
+    size_t n_lines; /* pieces that the journal lists */
+    bool loaded;    /* the journal has been read */
+    bool placed;    /* the .part has its final name */
     unsigned char *chunk;
     struct bn_checksum *each; /* of one piece */
     struct bn_sha256 *whole;
@@ -98,6 +101,7 @@ static bn_status book(struct bn_pieces *p, size_t i, const char *hex, bn_error *
     char line[160];
     int n = snprintf(line, sizeof line, "{\"piece\": %zu, \"n\": %llu, \"gmac\": \"%s\"}\n", i,
                      (unsigned long long)piece_bytes(p, i), hex);
+    p->n_lines++;
     return write_line(p, line, (size_t)n, err);
 }
 
@@ -243,34 +247,47 @@ struct check {
     uint64_t *kept, *lost;
 };
 
-/* One line {"piece", "n", "gmac"}: its digest goes into the list, which has p->room entries; of several
- * lines of one piece the last one counts. Anything else is no line of ours. */
-static bn_status read_line(struct bn_pieces *p, char (**listed)[BN_CHECKSUM_HEX], const bn_json *line,
-                           bn_error *err)
+/* The digests that the journal lists, by piece; "" for a piece that it does not list. */
+struct listed {
+    char (*hex)[BN_CHECKSUM_HEX];
+    size_t n;
+    uint64_t part_bytes; /* of the .part: a piece beyond them cannot be there */
+};
+
+static bool grow_listed(struct listed *listed, size_t n)
+{
+    if (n <= listed->n) return true;
+    size_t room = n * 2;
+    char(*more)[BN_CHECKSUM_HEX] = bn_realloc(listed->hex, room, sizeof *more);
+    if (more == NULL) return false;
+    for (size_t i = listed->n; i < room; i++)
+        more[i][0] = '\0';
+    listed->hex = more;
+    listed->n = room;
+    return true;
+}
+
+/* One line {"piece", "n", "gmac"}. Of several lines of one piece the last one counts. Any other line is
+ * skipped. */
+static bn_status read_line(struct bn_pieces *p, struct listed *listed, const bn_json *line, bn_error *err)
 {
     uint64_t i, n;
     const char *gmac;
-    size_t room = p->room;
     if (!bn_json_u64(bn_json_get(line, "piece"), &i) || !bn_json_u64(bn_json_get(line, "n"), &n) ||
-        !text_of(line, "gmac", &gmac) || strlen(gmac) != BN_CHECKSUM_HEX - 1 || i > UINT32_MAX ||
-        (p->n > 0 && i >= p->n) || n != piece_bytes(p, (size_t)i))
+        !text_of(line, "gmac", &gmac) || strlen(gmac) != BN_CHECKSUM_HEX - 1 ||
+        i >= BN_PIECES_MAX_BYTES / BN_PIECE_BYTES || (p->n > 0 && i >= p->n) ||
+        n != piece_bytes(p, (size_t)i) || i * BN_PIECE_BYTES + n > listed->part_bytes)
         return BN_OK;
-    bool ok = grow(p, (size_t)i + 1);
-    if (ok && (*listed == NULL || p->room > room)) {
-        char(*more)[BN_CHECKSUM_HEX] = bn_realloc(*listed, p->room, sizeof **listed);
-        ok = more != NULL;
-        for (size_t k = *listed != NULL ? room : 0; ok && k < p->room; k++)
-            more[k][0] = '\0';
-        if (ok) *listed = more;
-    }
-    if (!ok) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
-    memcpy((*listed)[i], gmac, BN_CHECKSUM_HEX);
+    if (!grow(p, (size_t)i + 1) || !grow_listed(listed, (size_t)i + 1))
+        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    memcpy(listed->hex[i], gmac, BN_CHECKSUM_HEX);
+    p->n_lines++;
     return BN_OK;
 }
 
 /* *used is where the last whole line ends. */
-static bn_status read_lines(struct bn_pieces *p, char (**listed)[BN_CHECKSUM_HEX], const char *text,
-                            size_t *used, bn_error *err)
+static bn_status read_lines(struct bn_pieces *p, struct listed *listed, const char *text, size_t *used,
+                            bn_error *err)
 {
     bn_status status = BN_OK;
     while (status == BN_OK && text[*used] != '\0') {
@@ -292,16 +309,16 @@ static void forget_whole(struct bn_pieces *p)
     p->cursor = 0;
 }
 
-/* Reads each listed piece and compares. One that does not hold is fetched again, and gets a new line then. */
-static bn_status verify(struct bn_pieces *p, char (*listed)[BN_CHECKSUM_HEX], const struct check *check,
+/* Reads each listed piece and compares. One that differs is downloaded again, and then gets a new line. */
+static bn_status verify(struct bn_pieces *p, const struct listed *listed, const struct check *check,
                         bn_error *err)
 {
     char hex[BN_CHECKSUM_HEX];
-    for (size_t i = 0; listed != NULL && i < p->used; i++) {
+    for (size_t i = 0; i < p->used && i < listed->n; i++) {
         uint64_t n = piece_bytes(p, i);
-        if (listed[i][0] == '\0') continue;
+        if (listed->hex[i][0] == '\0') continue;
         bool also = i == p->cursor;
-        bool good = hash_piece(p, i, also, hex, NULL) == BN_OK && strcmp(hex, listed[i]) == 0;
+        bool good = hash_piece(p, i, also, hex, NULL) == BN_OK && strcmp(hex, listed->hex[i]) == 0;
         if (good) p->state[i] = SAFE;
         if (also && good) p->cursor++;
         if (also && !good) forget_whole(p);
@@ -318,10 +335,23 @@ static bn_status begin(struct bn_pieces *p, const struct bn_pieces_origin *origi
     if (ftruncate(p->log, 0) != 0 || lseek(p->log, 0, SEEK_SET) < 0)
         return bn_fail_errno(err, errno, p->journal, "cannot write");
     if (ftruncate(p->fd, 0) != 0) return bn_fail_errno(err, errno, p->part, "cannot write");
+    p->n_lines = 0;
     return write_origin(p, origin, err);
 }
 
 /* ---- opening ---- */
+
+/* A FIFO opens at once for reading and writing, and then waits for ever. */
+static bn_status open_regular(int *fd, const char *path, bn_error *err)
+{
+    struct stat st;
+    *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+    if (*fd < 0) return bn_fail_errno(err, errno, path, "cannot create");
+    if (fstat(*fd, &st) == 0 && S_ISREG(st.st_mode)) return BN_OK;
+    close(*fd);
+    *fd = -1;
+    return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, path, "not a regular file");
+}
 
 static bn_status open_files(struct bn_pieces *p, const char *path, bn_error *err)
 {
@@ -329,32 +359,52 @@ static bn_status open_files(struct bn_pieces *p, const char *path, bn_error *err
     snprintf(p->path, sizeof p->path, "%s", path);
     snprintf(p->part, sizeof p->part, "%s.part", path);
     snprintf(p->journal, sizeof p->journal, "%s.part.json", path);
-    p->fd = open(p->part, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (p->fd < 0) return bn_fail_errno(err, errno, p->part, "cannot create");
-    p->log = open(p->journal, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (p->log < 0) return bn_fail_errno(err, errno, p->journal, "cannot create");
+    BN_TRY(open_regular(&p->fd, p->part, err));
+    BN_TRY(open_regular(&p->log, p->journal, err));
     p->chunk = bn_alloc(CHUNK_BYTES, 1);
     if (p->chunk == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     BN_TRY(bn_checksum_open(&p->each, err));
     return bn_sha256_open(&p->whole, err);
 }
 
-/* Takes the room on the disk now, so that a disk that is too small is found out before anything is fetched.
- */
-static bn_status reserve(struct bn_pieces *p, bn_error *err)
+static bn_status fail_space(const struct bn_pieces *p, uint64_t needed, uint64_t available, bn_error *err)
+{
+    bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, p->part,
+               "not enough disk space: %llu bytes are needed, %llu are free", (unsigned long long)needed,
+               (unsigned long long)available);
+    bn_error_hint(err, "free some space or choose another folder; a later run continues from here");
+    return BN_ERR_IO;
+}
+
+/* Is there space for a file of this size? Asked before anything is downloaded or allocated for it. */
+static bn_status check_space(const struct bn_pieces *p, uint64_t size, uint64_t *available, bn_error *err)
 {
     struct statvfs disk;
     struct stat st;
-    if (p->size == 0 || fstat(p->fd, &st) != 0) return BN_OK;
+    *available = UINT64_MAX;
+    if (size > BN_PIECES_MAX_BYTES)
+        return bn_fail_at(err, BN_ERR_LIMIT, BN_NO_OFFSET, p->path,
+                          "a file of %llu bytes; the limit is 16 TiB", (unsigned long long)size);
+    if (fstat(p->fd, &st) != 0 || fstatvfs(p->fd, &disk) != 0 || disk.f_blocks == 0) return BN_OK;
+    uint64_t have = (uint64_t)st.st_blocks * 512;
+    if (!bn_mul_ok(disk.f_bavail, disk.f_frsize, available)) *available = UINT64_MAX;
+    if (size <= have || size - have <= *available) return BN_OK;
+    return fail_space(p, size - have, *available, err);
+}
+
+/* Takes the disk space now, so that other programs cannot take it meanwhile. Not for a size that only the
+ * server names: it could fill the disk without sending a byte. */
+static bn_status reserve(struct bn_pieces *p, const struct bn_pieces_origin *origin, bn_error *err)
+{
+    uint64_t available;
+    if (!origin->reserve || p->size == 0) return BN_OK;
     if (fallocate(p->fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)p->size) == 0) return BN_OK;
-    bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
-    uint64_t have = (uint64_t)st.st_blocks * 512, room = UINT64_MAX;
-    if (fstatvfs(p->fd, &disk) == 0) room = (uint64_t)disk.f_bavail * disk.f_frsize;
-    if (!full && p->size <= have + room) return BN_OK;
-    bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, p->part, "not enough room: %llu bytes are needed, %llu are free",
-               (unsigned long long)(p->size > have ? p->size - have : 0), (unsigned long long)room);
-    bn_error_hint(err, "what was fetched is kept; make room, or choose another folder, and start again");
-    return BN_ERR_IO;
+    int why = errno;
+    if (why == EFBIG)
+        return bn_fail_errno(err, why, p->part, "cannot hold %llu bytes", (unsigned long long)p->size);
+    if (why != ENOSPC && why != EDQUOT) return BN_OK; /* not supported here */
+    BN_TRY(check_space(p, p->size, &available, err));
+    return fail_space(p, p->size, available, err);
 }
 
 static bn_status set_size(struct bn_pieces *p, uint64_t size, bn_error *err)
@@ -368,12 +418,14 @@ static bn_status set_size(struct bn_pieces *p, uint64_t size, bn_error *err)
 static bn_status resume(struct bn_pieces *p, const char *text, size_t used, const struct check *check,
                         bn_error *err)
 {
-    char(*listed)[BN_CHECKSUM_HEX] = NULL;
+    struct listed listed = {0};
+    struct stat st;
+    if (fstat(p->fd, &st) == 0) listed.part_bytes = (uint64_t)st.st_size;
     bn_status status = read_lines(p, &listed, text, &used, err);
     if (status == BN_OK && (ftruncate(p->log, (off_t)used) != 0 || lseek(p->log, 0, SEEK_END) < 0))
         status = bn_fail_errno(err, errno, p->journal, "cannot write");
-    if (status == BN_OK) status = verify(p, listed, check, err);
-    bn_free(listed);
+    if (status == BN_OK) status = verify(p, &listed, check, err);
+    bn_free(listed.hex);
     return status;
 }
 
@@ -382,13 +434,14 @@ static bn_status load(struct bn_pieces *p, const struct bn_pieces_origin *origin
 {
     struct bn_buf text = {.max = MAX_JOURNAL_BYTES};
     bn_json *head = NULL;
-    bn_status status = bn_file_read(p->journal, &text, err);
+    bn_status status = bn_file_read_regular(p->journal, &text, err);
     const char *lines = text.data != NULL ? text.data : "";
     size_t n = strcspn(lines, "\n");
     bool same = lines[n] == '\n' && bn_json_parse(&head, lines, n, NULL) == BN_OK && is_same(head, origin);
     bn_json_free(head);
     *other = status == BN_OK && n > 0 && !same;
     if (status == BN_OK) status = same ? resume(p, lines, n + 1, check, err) : begin(p, origin, err);
+    p->loaded = status == BN_OK;
     bn_buf_release(&text);
     return status;
 }
@@ -398,6 +451,7 @@ bn_status bn_pieces_open(struct bn_pieces **out, const char *path, const struct 
                          uint64_t *lost, bool *other, bn_error *err)
 {
     struct check check = {progress, user, kept, lost};
+    uint64_t available;
     struct bn_pieces *p = bn_alloc(1, sizeof *p);
     *out = NULL;
     *kept = *lost = 0;
@@ -407,9 +461,10 @@ bn_status bn_pieces_open(struct bn_pieces **out, const char *path, const struct 
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
     bn_status status = open_files(p, path, err);
+    if (status == BN_OK) status = check_space(p, origin->size, &available, err);
     if (status == BN_OK) status = set_size(p, origin->size, err);
     if (status == BN_OK) status = load(p, origin, &check, other, err);
-    if (status == BN_OK) status = reserve(p, err);
+    if (status == BN_OK) status = reserve(p, origin, err);
     if (status == BN_OK) status = start_thread(p, err);
     if (status == BN_OK)
         *out = p;
@@ -418,10 +473,25 @@ bn_status bn_pieces_open(struct bn_pieces **out, const char *path, const struct 
     return status;
 }
 
+/* What stays of a download that is not complete: the bytes that a later run can use. */
+static void leave(const struct bn_pieces *p)
+{
+    struct stat st;
+    if (p->fd < 0 || p->placed || fstat(p->fd, &st) != 0) return;
+    if (p->loaded ? p->n_lines > 0 : st.st_size > 0) {
+        int ignored = ftruncate(p->fd, st.st_size); /* gives back what is reserved beyond the end */
+        (void)ignored;
+        return;
+    }
+    (void)unlink(p->part);
+    if (p->log >= 0) (void)unlink(p->journal);
+}
+
 void bn_pieces_close(struct bn_pieces *p)
 {
     if (p == NULL) return;
     stop_thread(p);
+    leave(p);
     if (p->fd >= 0) close(p->fd);
     if (p->log >= 0) close(p->log);
     bn_checksum_close(p->each);
@@ -450,20 +520,24 @@ bool bn_pieces_has(struct bn_pieces *p, size_t i)
 
 bn_status bn_pieces_restart(struct bn_pieces *p, const struct bn_pieces_origin *origin, bn_error *err)
 {
+    uint64_t available;
     stop_thread(p);
     BN_TRY(failure_of(p, err));
     forget_whole(p);
-    memset(p->state, MISSING, p->room);
+    if (p->room > 0) memset(p->state, MISSING, p->room);
     p->used = 0;
-    BN_TRY(set_size(p, origin->size, err));
     BN_TRY(begin(p, origin, err));
-    BN_TRY(reserve(p, err));
+    BN_TRY(check_space(p, origin->size, &available, err));
+    BN_TRY(set_size(p, origin->size, err));
+    BN_TRY(reserve(p, origin, err));
     return start_thread(p, err);
 }
 
 bn_status bn_pieces_write(struct bn_pieces *p, uint64_t at, const void *bytes, size_t n, bn_error *err)
 {
     const char *from = bytes;
+    if (n > BN_PIECES_MAX_BYTES || at > BN_PIECES_MAX_BYTES - n)
+        return bn_fail_at(err, BN_ERR_LIMIT, at, p->path, "the file is over the limit of 16 TiB");
     while (n > 0) {
         ssize_t done = pwrite(p->fd, from, n, (off_t)at);
         if (done < 0 && errno == EINTR) continue;
@@ -513,6 +587,7 @@ static bn_status rename_part(struct bn_pieces *p, const char *to, bn_error *err)
     if (ftruncate(p->fd, (off_t)p->size) != 0 || fsync(p->fd) != 0)
         return bn_fail_errno(err, errno, p->part, "cannot flush");
     if (rename(p->part, to) != 0) return bn_fail_errno(err, errno, to, "cannot rename");
+    p->placed = true;
     bn_file_sync_folder(to);
     (void)unlink(p->journal);
     return BN_OK;

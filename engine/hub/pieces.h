@@ -16,6 +16,8 @@
 #include "base/digest.h"
 
 #define BN_PIECE_BYTES (4u << 20)
+/* Larger files are an error (BN_ERR_LIMIT): a size is what a server claims, and tables are made for it. */
+#define BN_PIECES_MAX_BYTES (UINT64_C(16) << 40)
 
 /* What the bytes are. A journal that says otherwise is of another file, and is thrown away. */
 struct bn_pieces_origin {
@@ -23,17 +25,20 @@ struct bn_pieces_origin {
     const char *etag;   /* "" when there is none */
     const char *sha256; /* wanted; "" when not known */
     uint64_t size;      /* 0: not known until the end */
+    bool reserve;       /* the size comes from somebody else than the server: take the disk space now */
 };
 
 struct bn_pieces;
 /* Opens or begins <path>.part. Pieces that the journal lists are verified (calling progress now and then;
  * false stops: BN_ERR_CANCELLED); *kept bytes are good, *lost were listed and are not, *other is true when
- * there was a file of another version. */
+ * there was a file of another version. BN_ERR_IO when the disk has less space than the size needs: nothing
+ * is allocated or reserved for a size before that. */
 BN_MUST_CHECK bn_status bn_pieces_open(struct bn_pieces **out, const char *path,
                                        const struct bn_pieces_origin *origin,
                                        bool (*progress)(void *user, uint64_t bytes), void *user,
                                        uint64_t *kept, uint64_t *lost, bool *other, bn_error *err);
-/* Flushes and journals what is complete, and closes. The .part stays. */
+/* Flushes and journals what is complete, and closes. The .part stays, without disk space that was reserved
+ * for later bytes; one without a complete piece is removed with its journal. */
 void bn_pieces_close(struct bn_pieces *pieces);
 
 /* Number of pieces; 0 while the size is not known. */

@@ -32,7 +32,7 @@ static bn_status load(bn_json **out, const char *path, bn_error *err)
 {
     struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
     const char *schema = "";
-    bn_status status = bn_file_read(path, &text, NULL);
+    bn_status status = bn_file_read_regular(path, &text, NULL);
     *out = NULL;
     if (status == BN_ERR_NOT_FOUND) {
         bn_json *doc = bn_json_new_object();
@@ -99,7 +99,7 @@ bn_status bn_hub_pin_record(const char *key, const char *sha256, bn_error *err)
     struct bn_hub_lock *lock = NULL;
     if (!pins_path(path)) return BN_OK;
     snprintf(lock_path, sizeof lock_path, "%s.lock", path);
-    BN_TRY(bn_hub_lock_take(&lock, lock_path, true, NULL, NULL, err));
+    BN_TRY(bn_hub_lock_take(&lock, lock_path, BN_HUB_LOCK_WAIT | BN_HUB_LOCK_REMOVE, NULL, NULL, err));
     bn_status status = add(path, key, sha256, err);
     bn_hub_lock_release(lock);
     return status;

@@ -159,7 +159,8 @@ static bn_status check_source(struct job *job, bn_error *err)
 static void set_origin(struct job *job)
 {
     uint64_t size = job->source.size > 0 ? job->source.size : job->t->size;
-    job->origin = (struct bn_pieces_origin){job->t->identity, job->source.validator, job->sha256, size};
+    job->origin = (struct bn_pieces_origin){job->t->identity, job->source.validator, job->sha256, size,
+                                            job->t->size > 0};
     snprintf(job->t->etag, sizeof job->t->etag, "%s", job->source.validator);
     /* Without ranges, or without a size, there is one stream from the beginning. */
     job->n_streams = job->source.ranges && size > 0 && !job->no_ranges ? job->t->parallel : 1;

@@ -199,12 +199,12 @@ check 'of what was here too' grep -q '"cached":true.*"event":"done"' out
 get --json nobody
 check 'an error is the last line' bash -c "tail -n 1 out | grep -q '\"schema\": \"bn.error/1\".*\"exit\": 3'"
 fresh
-head -c 6000000 /dev/zero >root/cdn/zero.gguf
+{ printf GGUF; head -c 6000000 /dev/zero; } >root/cdn/zero.gguf
 large slow/resolve/main/z.gguf main $one zero.gguf >>script
-echo '* /cdn/zero.gguf drip=20000' >>script
+echo '* /cdn/zero.gguf stall=5000000' >>script # one piece of 4 MiB, and a part of the next one
 "$bn" --json hf:acme/slow:z.gguf --parallel 1 >out 2>err &
 pid=$!
-for _ in $(seq 300); do grep -q '"event":"progress"' out && break; sleep 0.01; done
+for _ in $(seq 3000); do grep -qs '"piece"' cache/models--acme--slow/blobs/*.part.json && grep -q '"event":"progress"' out && break; sleep 0.01; done
 kill -INT $pid
 wait $pid
 status=$?
@@ -266,6 +266,8 @@ check 'lock of the whole cache asks nobody' bash -c "[ $status -eq 0 ] && [ ! -s
 sed "s/$a/$b/" one.lock >bad.lock
 rm -rf cache
 is 'a lock file with another digest' 5 'wanted \(--sha256\)' --lock bad.lock
+sed 's/"size": [0-9]*/"size": 7/' one.lock >bad.lock
+is 'a lock file with another size' 5 'wanted' --lock bad.lock
 sed 's#"file": "a.gguf"#"file": "../a.gguf"#' one.lock >bad.lock
 is 'a lock file with a path that leads out' 4 'bad.lock' --lock bad.lock
 sed 's#"http://#"file://#' one.lock >bad.lock

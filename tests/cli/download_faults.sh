@@ -42,8 +42,9 @@ get() {
     timeout 60 "$bin/bn-download" "$url/m.gguf" --to "$tmp/to" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
     status=$?
 }
-whole() { [ "$status" -eq 0 ] && cmp -s "$tmp/to/m.gguf" "$tmp/root/${1:-m.gguf}" && [ "$(cat "$tmp/out")" = "$tmp/to/m.gguf" ] && [ ! -e "$tmp/to/m.gguf.part" ]; }
-nothing() { [ ! -e "$tmp/to/m.gguf" ]; }
+# whole [FILE]: it succeeded, and the file is all that is in the folder
+whole() { [ "$status" -eq 0 ] && cmp -s "$tmp/to/m.gguf" "$tmp/root/${1:-m.gguf}" && [ "$(cat "$tmp/out")" = "$tmp/to/m.gguf" ] && [ "$(ls -A "$tmp/to")" = m.gguf ]; }
+nothing() { [ ! -e "$tmp/to/m.gguf" ] && [ ! -e "$tmp/to/m.gguf.lock" ]; }
 report() { echo "status $status, $(sent) bytes sent:"; cat "$tmp/err" "$tmp/log"; ls -l "$tmp/to" 2>/dev/null; }
 # good TITLE MOST ARGUMENTS...: whole, with at most so many bytes sent beyond the file's own
 good() {
@@ -130,6 +131,11 @@ serve '* /m.gguf star'
 good 'the total is not said' $size
 serve '2- /m.gguf total=999'
 bad 'a total that changes' 6 'changes while'
+serve '* /m.gguf total=1125899906842624'
+bad 'a total of 2^50 bytes' 4 'limit is 16 TiB'
+serve '1 /m.gguf total=60000000' '2 /m.gguf total=60000000 cut=100' '* /m.gguf status=503'
+bad 'a total that is a lie, and 100 bytes' 6 'attempts' --retries 1 --parallel 1
+check 'takes no disk space' test -z "$(ls -A "$tmp/to")"
 serve '2 /m.gguf length=5000'
 good 'a length that is too small' $piece --parallel 1
 serve '* /m.gguf chunked whole'

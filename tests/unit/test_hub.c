@@ -500,15 +500,53 @@ static void test_locks(void **state)
     (void)state;
     struct bn_hub_lock *one, *two;
     unsigned n = 0;
-    assert_int_equal(bn_hub_lock_take(&one, below("deep/er/x.lock"), false, NULL, NULL, NULL), BN_OK);
-    assert_int_equal(bn_hub_lock_take(&two, below("deep/er/x.lock"), false, NULL, NULL, NULL), BN_ERR_IO);
+    assert_int_equal(bn_hub_lock_take(&one, below("deep/er/x.lock"), 0, NULL, NULL, NULL), BN_OK);
+    assert_int_equal(bn_hub_lock_take(&two, below("deep/er/x.lock"), 0, NULL, NULL, NULL), BN_ERR_IO);
     assert_null(two);
-    assert_int_equal(bn_hub_lock_take(&two, below("deep/er/x.lock"), true, never, &n, NULL),
+    assert_int_equal(bn_hub_lock_take(&two, below("deep/er/x.lock"), BN_HUB_LOCK_WAIT, never, &n, NULL),
                      BN_ERR_CANCELLED);
     assert_int_equal(n, 1);
     bn_hub_lock_release(one);
-    assert_int_equal(bn_hub_lock_take(&two, below("deep/er/x.lock"), false, NULL, NULL, NULL), BN_OK);
+    assert_int_equal(access(below("deep/er/x.lock"), F_OK), 0);
+    assert_int_equal(bn_hub_lock_take(&two, below("deep/er/x.lock"), 0, NULL, NULL, NULL), BN_OK);
     bn_hub_lock_release(two);
+}
+
+/* Releases the lock in its first tick, as another process would while this one waits, and takes a new one. */
+struct swap {
+    struct bn_hub_lock *held, *next;
+    unsigned n;
+};
+
+static bool swap_lock(void *user)
+{
+    struct swap *s = user;
+    if (s->n++ == 0) {
+        bn_hub_lock_release(s->held);
+        assert_int_equal(bn_hub_lock_take(&s->next, below("x.lock"), BN_HUB_LOCK_REMOVE, NULL, NULL, NULL),
+                         BN_OK);
+    }
+    return s->n < 3;
+}
+
+static void test_locks_that_are_removed(void **state)
+{
+    (void)state;
+    struct swap s = {0};
+    struct bn_hub_lock *two;
+    assert_int_equal(bn_hub_lock_take(&s.held, below("x.lock"), BN_HUB_LOCK_REMOVE, NULL, NULL, NULL), BN_OK);
+    /* The waiting one has the old file open when the new one is made: it must not believe that it has both.
+     */
+    assert_int_equal(
+        bn_hub_lock_take(&two, below("x.lock"), BN_HUB_LOCK_REMOVE | BN_HUB_LOCK_WAIT, swap_lock, &s, NULL),
+        BN_ERR_CANCELLED);
+    assert_int_equal(s.n, 3);
+    bn_hub_lock_release(s.next);
+    assert_int_not_equal(access(below("x.lock"), F_OK), 0);
+    write_text(below("x.lock"), "a file of the user");
+    assert_int_equal(bn_hub_lock_take(&two, below("x.lock"), BN_HUB_LOCK_REMOVE, NULL, NULL, NULL), BN_OK);
+    bn_hub_lock_release(two);
+    assert_int_equal(access(below("x.lock"), F_OK), 0);
 }
 
 static void test_pins(void **state)
@@ -629,6 +667,7 @@ int main(void)
         IN_FOLDER(test_lockfile_round_trip),
         IN_FOLDER(test_lockfile_refuses),
         IN_FOLDER(test_locks),
+        IN_FOLDER(test_locks_that_are_removed),
         IN_FOLDER(test_pins),
         IN_FOLDER(test_server),
         cmocka_unit_test(test_bytes),

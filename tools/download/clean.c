@@ -85,7 +85,7 @@ static bn_status remove_blob(const struct clean *c, const struct bn_hub_cached *
     char *path = NULL;
     struct bn_hub_lock *lock = NULL;
     BN_TRY(bn_hub_cache_lock(&path, c->root, item->repo, item->etag, err));
-    *busy = bn_hub_lock_take(&lock, path, false, NULL, NULL, NULL) != BN_OK;
+    *busy = bn_hub_lock_take(&lock, path, 0, NULL, NULL, NULL) != BN_OK;
     bn_free(path);
     if (*busy) return BN_OK;
     bn_status status = remove_file(item->path, err);

@@ -202,6 +202,7 @@ static bn_status get_locked(struct get *g, const char *path, bn_error *err)
             snprintf(reference, sizeof reference, "hf:%s:%s@%s", e->repo, e->file, e->revision);
         f->reference = e->repo != NULL ? reference : e->urls[0];
         f->sha256 = e->sha256;
+        f->size_wanted = e->size;
         f->urls = e->urls;
         f->n_urls = e->n_urls;
         status = get_one(g, e->licence != NULL ? e->licence : "", err);
