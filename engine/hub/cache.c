@@ -79,7 +79,7 @@ static bn_status find_commit(char commit[65], const char *root, const char *fold
         return BN_OK;
     }
     BN_TRY(make_path(&path, err, "%s/%s/refs/%s", root, folder, revision));
-    bn_status status = bn_file_read(path, &text, err);
+    bn_status status = bn_file_read_regular(path, &text, err);
     if (status == BN_OK) {
         size_t n = strcspn(text.data != NULL ? text.data : "", "\r\n");
         snprintf(commit, 65, "%.*s", n > 64 ? 0 : (int)n, text.data != NULL ? text.data : "");

@@ -8,10 +8,10 @@
 #include "base/mem.h"
 
 enum bn_hub_cached_kind {
-    BN_HUB_CACHED_FILE, /* whole, and in a snapshot */
+    BN_HUB_CACHED_FILE, /* complete, and in a snapshot */
     BN_HUB_CACHED_BLOB, /* in no snapshot */
     BN_HUB_CACHED_PART, /* an unfinished download, or its journal */
-    BN_HUB_CACHED_BAD   /* bytes that were not those wanted */
+    BN_HUB_CACHED_BAD   /* bytes with the wrong digest */
 };
 
 /* Texts are never NULL. */
@@ -31,9 +31,14 @@ struct bn_hub_walk {
     size_t n, room;
 };
 
-/* A cache that is not there is an empty one. A file of several snapshots is listed for each. Released by
+/* A cache that does not exist is an empty one. A file of several snapshots is listed for each. Links are not
+ * followed to other folders, and files of names that no download tool makes are not listed. Released by
  * _release, in any case. */
 BN_MUST_CHECK bn_status bn_hub_walk_open(struct bn_hub_walk *out, const char *root, bn_error *err);
 void bn_hub_walk_release(struct bn_hub_walk *walk);
+
+/* Removes a file of the cache, or an empty folder; path is below root, as in a walk. One that is reached
+ * through a linked folder is not in the cache and stays (an error). A file that is gone is no error. */
+BN_MUST_CHECK bn_status bn_hub_walk_remove(const char *root, const char *path, bool folder, bn_error *err);
 
 #endif

@@ -303,6 +303,13 @@ check '--old: the snapshot that no branch is at, and its bytes' bash -c "[ $stat
 get hf:acme/m:a.gguf --offline
 check 'what is current is there still' cmp "$(cat out)" root/cdn/b.gguf
 
+mkdir precious
+echo mine >"precious/$(printf '%064d' 5).part"
+mv "$blobs" precious/blobs.old
+ln -s "$PWD/precious" "$blobs"
+get clean --yes
+check 'a linked blobs folder: its files stay' bash -c "[ $status -eq 0 ] && [ -e precious/$(printf '%064d' 5).part ] && ! grep -q unfinished out"
+
 # ---- the other programs ----
 fresh
 hub $one a.gguf

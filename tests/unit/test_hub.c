@@ -406,6 +406,82 @@ static void test_cache_is_walked(void **state)
     bn_hub_walk_release(&walk);
 }
 
+/* What the walk of this test's folder lists. */
+static size_t n_listed(void)
+{
+    struct bn_hub_walk walk;
+    assert_int_equal(bn_hub_walk_open(&walk, folder, NULL), BN_OK);
+    size_t n = walk.n;
+    bn_hub_walk_release(&walk);
+    return n;
+}
+
+static void test_links_lead_nowhere(void **state)
+{
+    (void)state;
+    static const char *const FOLDERS[] = {"refs", "blobs", "snapshots"};
+    char link[64], path[512];
+    write_text(below("precious/" SHA_A ".part"), "mine");
+    write_text(below("precious/" SHA_B), "mine");
+    write_text(below("precious/" ONE "/thesis"), "mine");
+    for (size_t i = 0; i < BN_ARRAY_LEN(FOLDERS); i++) {
+        snprintf(link, sizeof link, "models--e--vil/%s", FOLDERS[i]);
+        write_text(below("models--e--vil/x"), "");
+        assert_int_equal(symlink("../precious", below(link)), 0);
+    }
+    assert_int_equal(symlink("precious", below("models--li--nk")), 0);
+    assert_int_equal(n_listed(), 0);
+    snprintf(path, sizeof path, "%s/models--e--vil/blobs/" SHA_B, folder);
+    assert_int_not_equal(bn_hub_walk_remove(folder, path, false, NULL), BN_OK);
+    snprintf(path, sizeof path, "%s/models--e--vil/../precious/" SHA_B, folder);
+    assert_int_equal(bn_hub_walk_remove(folder, path + 1, false, NULL), BN_ERR_ARG);
+    assert_int_equal(access(below("precious/" SHA_B), F_OK), 0);
+    /* A file and its folder, and both once more. */
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/precious/" ONE "/thesis", folder);
+        assert_int_equal(bn_hub_walk_remove(folder, path, false, NULL), BN_OK);
+        *strrchr(path, '/') = '\0';
+        assert_int_equal(bn_hub_walk_remove(folder, path, true, NULL), BN_OK);
+        assert_int_not_equal(access(path, F_OK), 0);
+    }
+}
+
+static void test_files_of_others_are_not_listed(void **state)
+{
+    (void)state;
+    static const char *const OTHERS[] = {
+        "thesis.tex",  "mymodel.part", "aaaa.part",          SHA_A ".part.json~",   SHA_A ".",
+        SHA_A ".gguf", SHA_A "a",      SHA_A ".incomplete2", SHA_A ".xy.incomplete"};
+    static const char *const OURS[] = {SHA_A,        SHA_A ".part",       SHA_A ".part.json",
+                                       SHA_A ".bad", SHA_A ".incomplete", SHA_A ".0a1b2c3d.incomplete",
+                                       ONE ".part"};
+    char name[256];
+    for (size_t i = 0; i < BN_ARRAY_LEN(OTHERS); i++) {
+        snprintf(name, sizeof name, "models--o--r/blobs/%s", OTHERS[i]);
+        write_text(below(name), "x");
+    }
+    assert_int_equal(n_listed(), 0);
+    for (size_t i = 0; i < BN_ARRAY_LEN(OURS); i++) {
+        snprintf(name, sizeof name, "models--o--r/blobs/%s", OURS[i]);
+        write_text(below(name), "x");
+        assert_int_equal(n_listed(), i + 1);
+    }
+}
+
+/* Nobody writes to it: whoever opens it as a file waits for ever. */
+static void test_a_pipe_in_refs(void **state)
+{
+    (void)state;
+    char *path;
+    put_cached(SHA_A, ONE, "main", "m.gguf", "one");
+    assert_int_equal(unlink(below("models--own--er.x/refs/main")), 0);
+    assert_int_equal(mkfifo(below("models--own--er.x/refs/main"), 0600), 0);
+    alarm(20);
+    assert_int_equal(n_listed(), 1);
+    assert_int_equal(bn_hub_cache_find(&path, folder, "own/er.x", "m.gguf", "main", NULL), BN_ERR_NOT_FOUND);
+    alarm(0);
+}
+
 static void test_cache_root(void **state)
 {
     (void)state;
@@ -663,6 +739,9 @@ int main(void)
         cmocka_unit_test(test_registry_carried),
         IN_FOLDER(test_cache_finds),
         IN_FOLDER(test_cache_is_walked),
+        IN_FOLDER(test_links_lead_nowhere),
+        IN_FOLDER(test_files_of_others_are_not_listed),
+        IN_FOLDER(test_a_pipe_in_refs),
         cmocka_unit_test(test_cache_root),
         IN_FOLDER(test_lockfile_round_trip),
         IN_FOLDER(test_lockfile_refuses),

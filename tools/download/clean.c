@@ -3,10 +3,8 @@
  * bn-download clean: what in the cache serves nobody. Nothing goes without --yes; what another process is
  * fetching stays.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "hub/cache.h"
@@ -58,24 +56,20 @@ static bool is_shared(const struct clean *c, size_t i)
     return false;
 }
 
-static bn_status remove_file(const char *path, bn_error *err)
-{
-    if (unlink(path) == 0 || errno == ENOENT) return BN_OK;
-    return bn_fail_errno(err, errno, path, "cannot remove");
-}
-
-/* The link, the folders in front of it that are empty then, up to snapshots/, and the bytes. */
-static bn_status remove_old(const struct bn_hub_cached *item, bool shared, bn_error *err)
+/* The link, the folders around it that are empty then, up to snapshots/, and the bytes. */
+static bn_status remove_old(const struct clean *c, const struct bn_hub_cached *item, bool shared,
+                            bn_error *err)
 {
     char folder[4096];
-    BN_TRY(remove_file(item->link, err));
+    BN_TRY(bn_hub_walk_remove(c->root, item->link, false, err));
     snprintf(folder, sizeof folder, "%s", item->link);
     for (char *slash; (slash = strrchr(folder, '/')) != NULL;) {
         *slash = '\0';
         const char *last = strrchr(folder, '/');
-        if (last == NULL || strcmp(last, "/snapshots") == 0 || rmdir(folder) != 0) break;
+        if (last == NULL || strcmp(last, "/snapshots") == 0) break;
+        if (bn_hub_walk_remove(c->root, folder, true, NULL) != BN_OK) break; /* not empty */
     }
-    return shared ? BN_OK : remove_file(item->path, err);
+    return shared ? BN_OK : bn_hub_walk_remove(c->root, item->path, false, err);
 }
 
 /* Under the lock of whoever would be fetching it. */
@@ -88,7 +82,7 @@ static bn_status remove_blob(const struct clean *c, const struct bn_hub_cached *
     *busy = bn_hub_lock_take(&lock, path, 0, NULL, NULL, NULL) != BN_OK;
     bn_free(path);
     if (*busy) return BN_OK;
-    bn_status status = remove_file(item->path, err);
+    bn_status status = bn_hub_walk_remove(c->root, item->path, false, err);
     bn_hub_lock_release(lock);
     return status;
 }
@@ -120,7 +114,7 @@ static bn_status clean_item(struct clean *c, size_t i, bn_error *err)
         return BN_OK;
     }
     bool shared = file && is_shared(c, i);
-    if (c->yes && file) BN_TRY(remove_old(item, shared, err));
+    if (c->yes && file) BN_TRY(remove_old(c, item, shared, err));
     if (c->yes && !file) BN_TRY(remove_blob(c, item, &busy, err));
     tell(c, item, shared ? 0 : item->size, busy);
     if (busy) return BN_OK;
