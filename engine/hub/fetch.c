@@ -329,6 +329,7 @@ static bn_status fetch_repo(struct work *w, bn_error *err)
     char identity[1600];
     if (f->to == NULL) BN_TRY(bn_hub_cache_root(&w->root, err));
     f->server.retries = f->retries;
+    f->server.stall_s = f->stall_s;
     f->server.tick = still_wanted;
     f->server.user = f;
     BN_TRY(first_use(w, err));

@@ -180,7 +180,8 @@ typedef bn_status (*ask_fn)(const struct question *q, bool *again, int64_t *retr
 static bn_status ask(ask_fn fn, const struct bn_hub_server *server, const char *url, void *out, bn_error *err)
 {
     struct question q = {server, NULL, url, out};
-    BN_TRY(bn_http_open(&q.http, NULL, err));
+    const struct bn_http_options options = {.stall_s = server->stall_s};
+    BN_TRY(bn_http_open(&q.http, &options, err));
     bn_status status = BN_OK;
     for (unsigned attempt = 0;; attempt++) {
         bn_error why = {0};
@@ -229,13 +230,14 @@ bn_status bn_hub_resolve(struct bn_hub_metadata *out, const struct bn_hub_server
     BN_TRY(make_url(out->url, server, repo, file, revision, err));
     BN_TRY(ask(ask_source, server, out->url, &source, err));
     const struct bn_http_answer *first = &source.first;
-    snprintf(out->commit, sizeof out->commit, "%s", first->commit);
+    snprintf(out->commit, sizeof out->commit, "%s", bn_hub_is_commit(first->commit) ? first->commit : "");
     strip_etag(out->etag, first->linked_etag[0] != '\0' ? first->linked_etag : first->etag);
     if (strlen(out->etag) == 64) memcpy(out->sha256, out->etag, 65);
     out->size = first->linked_size > 0 ? first->linked_size : source.size;
     if (out->etag[0] == '\0' || out->commit[0] == '\0') {
-        bn_fail(err, BN_ERR_FORMAT, "the server does not speak as the hub does: no commit or no digest");
-        bn_error_hint(err, "is HF_ENDPOINT right?");
+        bn_fail(err, BN_ERR_FORMAT, "the server is not a Hugging Face hub: its answer has no valid %s",
+                out->commit[0] == '\0' ? "X-Repo-Commit" : "ETag");
+        bn_error_hint(err, "check HF_ENDPOINT");
         return BN_ERR_FORMAT;
     }
     return BN_OK;

@@ -13,6 +13,7 @@ struct bn_hub_server {
     char token[512];          /* HF_TOKEN, else the file HF_TOKEN_PATH or HF_HOME/token names; "" without */
     bool offline;             /* HF_HUB_OFFLINE, --offline: nothing is asked */
     unsigned retries;         /* of a question that finds nobody, or a server in trouble */
+    unsigned stall_s;         /* http.h; 0: 30 */
     bool (*tick)(void *user); /* called ten times a second while it is asked; false stops it. May be NULL */
     void *user;
 };

@@ -57,6 +57,8 @@ hub() { # COMMIT CDN: what main is
         echo "* /acme/renamed/resolve/main/a.gguf redirect=/acme/m/resolve/main/a.gguf status=307"
         echo "* /api/models/acme/renamed/revision/main redirect=/api/models/acme/one/revision/main status=307"
         large one/resolve/main/a.gguf main $one a.gguf
+        large evil/resolve/main/a.gguf main ../../../../tmp/evil a.gguf
+        echo "* /acme/mute/resolve/main/a.gguf stall=-1"
         echo "* /acme/gated/resolve/main/a.gguf status=403 header=X-Error-Code:GatedRepo"
         echo "* /acme/private/resolve/main/a.gguf status=401 header=X-Error-Code:RepoNotFound"
         echo "* /acme/m/resolve/main/none.gguf status=404 header=X-Error-Code:EntryNotFound"
@@ -81,7 +83,7 @@ END
 # get ARGUMENTS...: leaves $status, out, err; the log is of this run
 get() {
     : >log
-    timeout 60 "$bn" "$@" >out 2>err </dev/null
+    timeout "${limit:-60}" "$bn" "$@" >out 2>err </dev/null
     status=$?
 }
 # is TITLE STATUS PATTERN ARGUMENTS...: of a run, that status, and the pattern on standard error
@@ -127,7 +129,10 @@ is 'gated: its owners decide' 7 'granted by its owners' hf:acme/gated:a.gguf
 is 'private or missing: nobody tells' 3 'no such repository, or it is private' hf:acme/private:a.gguf
 is 'no such file' 3 'no such file' hf:acme/m:none.gguf
 is 'no such revision' 3 'no such revision' hf:acme/m:a.gguf@v9
-is 'a server that is no hub' 4 'does not speak as the hub' hf:acme/plain:a.gguf
+is 'a server that is not a hub' 4 'not a Hugging Face hub: .* X-Repo-Commit' hf:acme/plain:a.gguf
+is 'a commit that is not one' 4 'not a Hugging Face hub: .* X-Repo-Commit' hf:acme/evil:a.gguf
+check 'is refused before the body is asked for' bash -c "[ \$(grep -c 'GET /cdn' log) -le 1 ] && awk '{ n += \$8 } END { exit n > 1 }' log && ! find cache/models--acme--evil -type f 2>/dev/null | grep -q ."
+limit=25 is '--stall counts while the hub is asked' 6 'slow' hf:acme/mute:a.gguf --stall 1 --retries 0
 
 is 'an argument that is nothing' 2 'no name' ../x
 is 'no argument' 2 'MODEL' get

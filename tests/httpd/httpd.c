@@ -25,7 +25,7 @@
  *     cut=N rst=N       close, or reset, after N bytes of the body; cut=-1: before the header
  *     flip=N            one bit of byte N of the file is wrong
  *     drip=N            N bytes every 50 ms
- *     stall=N           nothing more after N bytes, for 60 s
+ *     stall=N           nothing more after N bytes, for 60 s; stall=-1: not even a header
  *     whole             ignores Range: 200
  *     from=N total=N    says so in Content-Range
  *     norange           206 without Content-Range
@@ -72,7 +72,7 @@ struct request {
 
 struct plan {
     long long status, cut, rst, flip, drip, stall, from, total, length, more, fat;
-    bool whole, norange, star, chunked, close, noetag, nolastmod, cuts, resets;
+    bool whole, norange, star, chunked, close, noetag, nolastmod, cuts, resets, stalls;
     char headers[4096], redirect[2048], file[1024], etag[256];
 };
 
@@ -116,6 +116,7 @@ static void act(struct plan *plan, const char *word)
         *NUMBERS[i].value = strtoll(word + n, NULL, 10);
         plan->cuts = plan->cuts || NUMBERS[i].value == &plan->cut;
         plan->resets = plan->resets || NUMBERS[i].value == &plan->rst;
+        plan->stalls = plan->stalls || NUMBERS[i].value == &plan->stall;
         return;
     }
     for (size_t i = 0; i < sizeof FLAGS / sizeof FLAGS[0]; i++)
@@ -138,7 +139,7 @@ static void act(struct plan *plan, const char *word)
 static void read_plan(struct plan *plan, const struct request *r)
 {
     char line[8192];
-    *plan = (struct plan){.status = 0, .flip = -1, .stall = -1, .from = -1, .total = -1, .length = -1};
+    *plan = (struct plan){.status = 0, .flip = -1, .from = -1, .total = -1, .length = -1};
     FILE *f = fopen(script, "re");
     while (f != NULL && fgets(line, sizeof line, f) != NULL) {
         char *rest = NULL, *which = strtok_r(line, " \t\n", &rest), *path = strtok_r(NULL, " \t\n", &rest);
@@ -257,10 +258,10 @@ static long long send_body(int fd, const struct plan *plan, const struct body *b
         if (plan->drip > 0 && n > plan->drip) n = plan->drip;
         if (plan->cuts && n > plan->cut - sent) n = plan->cut - sent;
         if (plan->resets && n > plan->rst - sent) n = plan->rst - sent;
-        if (plan->stall >= 0 && n > plan->stall - sent) n = plan->stall - sent;
+        if (plan->stalls && n > plan->stall - sent) n = plan->stall - sent;
         if (n <= 0) {
             if (plan->resets) reset(fd);
-            if (plan->stall >= 0) nap(60000);
+            if (plan->stalls) nap(60000);
             *alive = false;
             return sent;
         }
@@ -365,6 +366,11 @@ static bool answer(int fd, const struct request *r)
     read_plan(&plan, r);
     if (plan.cuts && plan.cut < 0) {
         note(r, 0, 0);
+        return false;
+    }
+    if (plan.stalls && plan.stall < 0) {
+        note(r, 0, 0);
+        nap(60000);
         return false;
     }
     if (plan.redirect[0] == '\0') return answer_file(fd, r, &plan);
