@@ -6,6 +6,8 @@
 #define _GNU_SOURCE
 #include "measure/machine.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -308,4 +310,16 @@ uint64_t bn_machine_peak_rss_bytes(void)
     if (field(text.data, "VmHWM", &value)) bytes = leading_u64(value) * 1024;
     bn_buf_release(&text);
     return bytes;
+}
+
+/* proc(5): writing 5 to clear_refs sets VmHWM back. */
+bool bn_machine_reset_peak_rss(void)
+{
+    int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    bool reset = write(fd, "5", 1) == 1;
+    int why = errno;
+    close(fd);
+    errno = why;
+    return reset;
 }

@@ -47,5 +47,7 @@ BN_MUST_CHECK bn_status bn_machine_identify(struct bn_machine_id *id, const stru
                                             bn_error *err);
 /* Most memory that this process has had in use, in bytes; 0 when unknown. */
 uint64_t bn_machine_peak_rss_bytes(void);
+/* Sets that back to what is in use now; false, with errno, where the system does not permit it. */
+bool bn_machine_reset_peak_rss(void);
 
 #endif

@@ -9,14 +9,12 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "measure/busy.h"
 
 /* Settings that say how often or how long something was measured, or which part of it; what was measured is
  * the same. A model is compared by its digest, not by its path. */
 static const char *const EFFORT[] = {"reps",        "warmup",     "precision", "loads", "min_time_ns",
                                      "max_time_ns", "timeout_ns", "filter",    "model", "pairs"};
-
-/* Load before the measurement from which on the machine counts as busy: half of its CPUs. */
-#define BUSY_MILLI 500u
 
 static const char *text_at(const bn_json *document, const char *path)
 {
@@ -69,15 +67,12 @@ static void find_invalid(struct bn_result *r)
                  (unsigned long long)n_invalid);
 }
 
-static void find_load(struct bn_result *r)
+/* Documents of before this was measured do not say; their load average counts our own work too. */
+static void find_others(struct bn_result *r)
 {
-    uint64_t load = 0, usable = 0;
-    const bn_json *machine = bn_json_get(r->document, "machine");
-    if (r->contended[0] != '\0' || !bn_json_u64(bn_json_at(bn_json_get(machine, "load_milli"), 0), &load) ||
-        !bn_json_u64(bn_json_get(machine, "cpus_usable"), &usable) || load < BUSY_MILLI * usable)
-        return;
-    snprintf(r->contended, sizeof r->contended, "other work kept %u.%u of %u CPUs busy before it",
-             (unsigned)(load / 1000), (unsigned)(load % 1000 / 100), (unsigned)usable);
+    const struct bn_others others = bn_others_read(r->document);
+    if (r->contended[0] == '\0' && bn_others_disturb(&others))
+        bn_others_describe(r->contended, sizeof r->contended, &others);
 }
 
 static bn_status read_document(struct bn_result *r, bn_error *err)
@@ -99,7 +94,7 @@ static bn_status read_document(struct bn_result *r, bn_error *err)
     if (r->suite[0] == '\0')
         return bn_fail(err, BN_ERR_FORMAT, "the document does not say which command it is of");
     find_invalid(r);
-    find_load(r);
+    find_others(r);
     BN_TRY(digest_settings(r, err));
     return bn_series_read(&r->series, doc, err);
 }

@@ -24,7 +24,7 @@ zeros=0000000000000000000000000000000000000000
 # document FILE LEVEL [NAME=VALUE...]: a run whose times are LEVEL per cent of what they are otherwise. Samples differ a little, the same
 # way each time.
 document() {
-    local file=$1 level=$2 commit=$head dirty=false changed=0 key=k label=toy load=100 model=m threads=1 suite=run class='' \
+    local file=$1 level=$2 commit=$head dirty=false changed=0 key=k label=toy others=0.1 model=m threads=1 suite=run class='' \
         created=2026-01-02T03:04:05Z flat=100 binary=b$2 series='' i
     shift 2
     [ $# -eq 0 ] || local "$@"
@@ -41,7 +41,8 @@ document() {
 {"schema":"bn.bench/1","command":"$suite","created":"$created",${class:+"\"result_class\":\"$class\","}
  "program":{"version":"0","commit":"$commit","dirty":$dirty,"compiler":"gcc","flags":"-O2","binary_sha256":"$binary"},
  "git":{"branch":"main","changed_sources":$changed},"settings":{"threads":[$threads],"reps":5},"model":{"sha256":"$model"},
- "machine":{"key":"$key","label":"$label","load_milli":[$load,0,0],"cpus_usable":2},"series":[$series]}
+ "machine":{"key":"$key","label":"$label","load_milli":[9000,0,0],"cpus_usable":2},
+ "others":{"wall_ns":1000000000,"cpus":2,"used_cpus":$others,"stolen_cpus":0},"series":[$series]}
 END
 }
 docs=$tmp/docs
@@ -70,8 +71,8 @@ for what in key=other:another.machine threads=2:other.settings model=other:anoth
     says 9 "${what##*:} is refused, and named" "not alike: ${what##*:}" bench compare "$docs/a.json" "$docs/unlike.json"
     status 0 'unless told' bench compare --unlike "$docs/a.json" "$docs/unlike.json"
 done
-document "$docs/busy.json" 130 load=1500
-says 0 'a busy machine gives no verdict' 'series: .*other work' bench compare "$docs/a.json" "$docs/busy.json"
+document "$docs/busy.json" 130 others=0.7
+says 0 'a busy machine gives no verdict' 'series: .*other processes used 0.7 of 2 CPUs during the run' bench compare "$docs/a.json" "$docs/busy.json"
 document "$docs/twin.json" 130 binary=b100
 says 0 'nor does a program that is the same, byte for byte' 'series: .*same program' bench compare "$docs/a.json" "$docs/twin.json"
 echo '{"schema":"bn.thresholds/1","levels":[{"metric":"*","warning_percent":50,"critical_percent":60}]}' >"$docs/levels.json"
@@ -104,8 +105,8 @@ document "$docs/bad.json" 100 commit=$zeros
 says 1 'a program of another commit' "is of commit 000000000000, and ${head:0:12}" baseline save main "$docs/bad.json"
 document "$docs/bad.json" 100 commit=
 says 1 'a program of no commit' 'built outside a repository' baseline save main "$docs/bad.json"
-document "$docs/bad.json" 100 load=1000
-says 1 'a busy machine' 'kept 1.0 of 2 CPUs busy' baseline save main "$docs/bad.json"
+document "$docs/bad.json" 100 others=0.5
+says 1 'a busy machine' 'not saved: other processes used 0.5 of 2 CPUs during the run' baseline save main "$docs/bad.json"
 document "$docs/bad.json" 100 class=contended
 says 1 'a run that says it was contended' 'contended' baseline save main "$docs/bad.json"
 document "$docs/bad.json" 100 class=invalid

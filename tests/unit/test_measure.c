@@ -12,11 +12,13 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "kernels/peak.h"
 #include "measure/bandwidth.h"
+#include "measure/busy.h"
 #include "measure/git.h"
 #include "measure/machine.h"
 #include "measure/summary.h"
@@ -50,6 +52,92 @@ static void unknown_is_null(void **state)
                    "\"page_bytes\":null}");
     bn_buf_release(&text);
     bn_json_free(object);
+}
+
+/* ---- CPU use of other processes ---- */
+
+/* The text of /proc/stat in ticks of 10 ms: the first CPU busy for `a` ticks, the second for `b`, of which
+ * some were stolen; the third belongs to others. */
+static struct bn_busy busy(unsigned a, unsigned b, unsigned stolen, uint64_t wall_ns, uint64_t own_ns)
+{
+    static const bool USABLE[] = {true, true, false};
+    char text[512];
+    struct bn_busy out = {.known = true, .wall_ns = wall_ns, .own_ns = own_ns};
+    snprintf(text, sizeof text,
+             "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 %u 1 2 1000 50 3 4 0 7 7\ncpu1 0 0 %u 1000 50 0 0 %u 0 0\n"
+             "cpu2 99999 0 0 0 0 0 0 0 0 0\nintr 1 2 3\nctxt 5\n",
+             a, b, stolen);
+    assert_true(bn_busy_parse(&out, text, USABLE, 3, 100));
+    return out;
+}
+
+static void others_are_what_we_did_not_use(void **state)
+{
+    (void)state;
+    char text[160];
+    const uint64_t s = 1000000000;
+    /* In 10 s both CPUs did 13 s of work: 10 s of it were ours, 3 s of others. */
+    struct bn_busy then = busy(100, 0, 0, s, 2 * s), now = busy(1100, 300, 0, 11 * s, 12 * s);
+    assert_int_equal(then.n_cpus, 2);
+    assert_int_equal(then.used_ns, (100 + 1 + 2 + 3 + 4) * 10000000ull); /* neither idle nor waiting */
+    struct bn_others o = bn_busy_others(&then, &now);
+    assert_true(o.known && fabs(o.used - 0.3) < 1e-9 && o.stolen <= 0);
+    assert_false(bn_others_disturb(&o));
+    bn_others_describe(text, sizeof text, &o);
+    assert_string_equal(text, "other processes used 0.3 of 2 CPUs during the run");
+    /* All of our own: whoever computes on every CPU is not busy with others, whatever the load average says.
+     */
+    now.own_ns = then.own_ns + 13 * s;
+    o = bn_busy_others(&then, &now);
+    assert_true(o.known && o.used <= 0);
+    now.own_ns += s; /* ticks are coarser than what we know of ourselves */
+    o = bn_busy_others(&then, &now);
+    assert_true(o.known && o.used <= 0);
+    /* Half of one of two CPUs is taken, by others or by the hypervisor. */
+    now = busy(100, 600, 0, 11 * s, 3 * s);
+    o = bn_busy_others(&then, &now);
+    assert_true(bn_others_disturb(&o));
+    now = busy(100, 0, 600, 11 * s, 2 * s);
+    o = bn_busy_others(&then, &now);
+    assert_true(bn_others_disturb(&o));
+    bn_others_describe(text, sizeof text, &o);
+    assert_non_null(strstr(text, "the hypervisor took 0.6"));
+}
+
+static void unknown_use_does_not_disturb(void **state)
+{
+    (void)state;
+    static const bool NONE[] = {false, false};
+    struct bn_busy out = {0}, then = busy(0, 0, 0, 0, 0), now = busy(900, 900, 0, 50000000, 0);
+    assert_false(bn_busy_parse(&out, "cpu0 1 2 3 4 5 6 7 8\n", NONE, 2, 100));
+    assert_false(bn_busy_parse(&out, "cpu0 1 2\n", (const bool[]){true}, 1, 100));
+    assert_false(bn_busy_parse(&out, "", NONE, 2, 100));
+    struct bn_others o = bn_busy_others(&then, &now); /* shorter than the counters' step allows */
+    assert_false(o.known || bn_others_disturb(&o));
+    now.wall_ns = 2000000000;
+    assert_true(bn_busy_others(&then, &now).known);
+    now.known = false;
+    assert_false(bn_busy_others(&then, &now).known);
+    bn_busy_read(&now); /* of this machine, and alive: no more than that can be said */
+    assert_true(now.known && now.n_cpus >= 1 && now.own_ns > 0);
+}
+
+static void documents_say_what_others_used(void **state)
+{
+    (void)state;
+    const struct bn_others written = {true, 2, 3000000000u, 0.25, 0.5, NULL}, unknown = {.why = "no /proc"};
+    bn_json *doc = bn_json_new_object();
+    bn_others_put(doc, &written);
+    struct bn_others o = bn_others_read(doc);
+    assert_true(o.known && o.n_cpus == 2 && o.wall_ns == 3000000000u && o.used == 0.25 && o.stolen == 0.5);
+    bn_json_free(doc);
+    doc = bn_json_new_object();
+    assert_false(bn_others_read(doc).known);
+    bn_others_put(doc, &unknown);
+    assert_false(bn_others_read(doc).known);
+    const char *why;
+    assert_true(bn_json_string(bn_json_path(doc, "unavailable.others"), &why));
+    bn_json_free(doc);
 }
 
 static void in_folder(const char *folder, const char *command)
@@ -186,9 +274,15 @@ static void ticks_are_nanoseconds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ticks_are_nanoseconds), cmocka_unit_test(machine_is_described),
-        cmocka_unit_test(unknown_is_null),       cmocka_unit_test(repositories_are_stamped),
-        cmocka_unit_test(bandwidth_is_measured), cmocka_unit_test(peaks_count_what_they_do),
+        cmocka_unit_test(ticks_are_nanoseconds),
+        cmocka_unit_test(machine_is_described),
+        cmocka_unit_test(unknown_is_null),
+        cmocka_unit_test(repositories_are_stamped),
+        cmocka_unit_test(others_are_what_we_did_not_use),
+        cmocka_unit_test(unknown_use_does_not_disturb),
+        cmocka_unit_test(documents_say_what_others_used),
+        cmocka_unit_test(bandwidth_is_measured),
+        cmocka_unit_test(peaks_count_what_they_do),
         cmocka_unit_test(samples_are_summed_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,7 +129,8 @@ static bn_status compare(struct bn_args *args, struct bn_ab_session *s, struct b
     BN_TRY(bn_bench_levels(&levels, args, err));
     BN_TRY(bn_ab_commands_read(c, args, err));
     bn_machine_read(&machine);
-    bn_bench_warn(&machine);
+    struct bn_busy before;
+    bn_busy_read(&before);
     bn_cli_catch_interrupt();
     uint64_t n_slots = ((uint64_t)s->rounds + s->warmup) * (s->null ? 3 : 2);
     bn_progress_begin(&s->progress, "runs", n_slots, args->quiet);
@@ -142,6 +143,7 @@ static bn_status compare(struct bn_args *args, struct bn_ab_session *s, struct b
         return BN_OK;
     }
     BN_TRY(status);
+    s->others = bn_bench_others(&before);
     BN_TRY(bn_ab_session_judge(s, err));
     BN_TRY(check_extracts(s, c, err));
     label(s, &levels);

@@ -284,6 +284,7 @@ bn_status bn_ab_put(bn_json *doc, const struct bn_ab_session *s, const struct bn
     put_command(doc, "b", c->argv[1]);
     put_settings(doc, s, c);
     bn_json_put_u64(doc, "took_ns", s->took_ns);
+    bn_others_put(doc, &s->others);
     bn_json *slots = bn_json_put_array(doc, "slots");
     for (size_t i = 0; i < s->n_slots; i++)
         put_slot(slots, &s->slots[i]);

@@ -179,7 +179,8 @@ bn_status bn_ab_self_test(struct bn_args *args, struct bn_ab_session *s, bn_erro
     BN_TRY(bn_opt_u32(args, "sessions", 1, 100000, &sessions, err));
     if (args->n_operands > 0) return bn_fail(err, BN_ERR_ARG, "--self-test takes no commands");
     bn_machine_read(&machine);
-    bn_bench_warn(&machine);
+    struct bn_busy before;
+    bn_busy_read(&before);
     bn_cli_catch_interrupt();
     bn_status status = run_sessions(args, s, sessions, tallies, err);
     if (status == BN_ERR_CANCELLED && bn_cli_interrupted() != 0) {
@@ -187,13 +188,16 @@ bn_status bn_ab_self_test(struct bn_args *args, struct bn_ab_session *s, bn_erro
         return BN_OK;
     }
     BN_TRY(status);
+    const struct bn_others others = bn_bench_others(&before);
     if (!alarms_are_rare(&tallies[0]) || !changes_are_found(tallies)) args->exit_code = BN_EXIT_NEGATIVE;
     if (!args->json) {
         bn_bench_print_machine(&machine);
+        bn_bench_print_others(&others);
         print(s, tallies);
         return BN_OK;
     }
     bn_json *doc = bn_bench_document("ab", &machine);
+    bn_others_put(doc, &others);
     put(doc, s, tallies);
     status = bn_cli_print_json(doc, err);
     bn_json_free(doc);

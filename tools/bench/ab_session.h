@@ -12,6 +12,7 @@
 #ifndef BN_BENCH_AB_SESSION_H
 #define BN_BENCH_AB_SESSION_H
 
+#include "measure/busy.h"
 #include "measure/comparison.h"
 #include "measure/noise.h"
 #include "measure/series.h"
@@ -56,6 +57,7 @@ struct bn_ab_session {
     struct bn_ab_slot *slots; /* in the order of time */
     size_t n_slots;
     uint64_t took_ns;
+    struct bn_others others; /* meanwhile */
 
     struct bn_comparison *comparisons; /* one for each series; texts are those of the slots */
     size_t n_comparisons;

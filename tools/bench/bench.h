@@ -9,6 +9,7 @@
 #define BN_BENCH_BENCH_H
 
 #include "base/json.h"
+#include "measure/busy.h"
 #include "measure/interval.h"
 #include "measure/machine.h"
 #include "tools/bench/check.h"
@@ -24,8 +25,10 @@ BN_MUST_CHECK bn_status bn_bench_list(const struct bn_args *args, const char *na
 
 /* A document with what every one begins with: schema, command, time, program, machine. */
 bn_json *bn_bench_document(const char *command, const struct bn_machine *machine);
-/* Warns when other work keeps this machine busy. */
-void bn_bench_warn(const struct bn_machine *machine);
+/* What other processes used since `then`; warns when that disturbed the measurement. */
+struct bn_others bn_bench_others(const struct bn_busy *then);
+/* One line for people: what other processes used. */
+void bn_bench_print_others(const struct bn_others *others);
 /* One line for people. */
 void bn_bench_print_machine(const struct bn_machine *machine);
 
@@ -39,6 +42,12 @@ void bn_bench_put_text(bn_json *object, const char *name, const char *text);
 void bn_bench_put_interval(bn_json *object, const char *name, const struct bn_interval *interval);
 /* Puts {"n": ..., "min": ..., "median": ..., ...} under a name; without samples it is unavailable. */
 void bn_bench_put_summary(bn_json *object, const char *name, const double *samples, size_t n);
+
+/* The ending of a plural: "" for 1, else "s". */
+static inline const char *bn_bench_s(size_t n)
+{
+    return n == 1 ? "" : "s";
+}
 
 /* The commands, and their options. */
 extern const struct bn_option bn_bench_threads_option[];

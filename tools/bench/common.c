@@ -81,22 +81,31 @@ bn_json *bn_bench_document(const char *command, const struct bn_machine *machine
     return doc;
 }
 
-void bn_bench_warn(const struct bn_machine *m)
+struct bn_others bn_bench_others(const struct bn_busy *then)
 {
-    if (!m->load_known || m->load_milli[0] < 500u * m->cpus_usable) return;
-    bn_report_warning("other work keeps %u.%u of %u CPUs busy; figures with several threads suffer most",
-                      m->load_milli[0] / 1000, m->load_milli[0] % 1000 / 100, m->cpus_usable);
+    char text[160];
+    struct bn_busy now;
+    bn_busy_read(&now);
+    struct bn_others others = bn_busy_others(then, &now);
+    bn_others_describe(text, sizeof text, &others);
+    if (bn_others_disturb(&others)) bn_report_warning("%s; the results are unreliable", text);
+    return others;
+}
+
+void bn_bench_print_others(const struct bn_others *others)
+{
+    char text[160];
+    bn_others_describe(text, sizeof text, others);
+    printf("others   %s\n", text);
 }
 
 void bn_bench_print_machine(const struct bn_machine *m)
 {
-    printf("machine  %s, %u of %u CPUs, %s %s, %s", m->cpu_model[0] != '\0' ? m->cpu_model : m->arch,
+    printf("machine  %s, %u of %u CPUs, %s %s, %s\n", m->cpu_model[0] != '\0' ? m->cpu_model : m->arch,
            m->cpus_usable, m->cpus_online, m->os, m->kernel,
            !m->hypervisor_known ? "unknown whether virtual"
            : m->hypervisor      ? "virtual"
                                 : "not virtual");
-    if (m->load_known) printf(", load %u.%02u", m->load_milli[0] / 1000, m->load_milli[0] % 1000 / 10);
-    putchar('\n');
 }
 
 /* ---- values ---- */

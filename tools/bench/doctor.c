@@ -270,8 +270,11 @@ static bn_status run(struct job *job, bn_error *err)
         print_sources(job);
     }
     if (roofs) {
-        bn_bench_warn(&job->machine);
+        struct bn_busy before;
+        bn_busy_read(&before);
         BN_TRY(measure_roofs(job, err));
+        const struct bn_others others = bn_bench_others(&before);
+        bn_others_put(job->doc, &others);
     }
     check_required(job);
     bn_series_put(job->doc, &job->series);

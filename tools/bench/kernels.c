@@ -28,6 +28,7 @@
 struct job {
     const struct bn_args *args;
     struct bn_machine machine;
+    struct bn_busy before; /* the first kernel */
     struct bn_bench_shape shape;
     struct bn_bench_case cases[BN_BENCH_CASES];
     size_t n_cases; /* those that the filter lets pass */
@@ -431,7 +432,7 @@ static size_t count_lines(const struct job *job)
 static bn_status run(struct job *job, bn_error *err)
 {
     BN_TRY(prepare(job, err));
-    bn_bench_warn(&job->machine);
+    bn_busy_read(&job->before);
     bn_bench_clock_measure(&job->clock);
     BN_TRY(measure_limits(job, err));
     if (job->args->json)
@@ -441,7 +442,9 @@ static bn_status run(struct job *job, bn_error *err)
     bn_progress_begin(&job->progress, "kernels", count_lines(job), job->args->quiet);
     for (size_t i = 0; i < job->n_cases; i++)
         BN_TRY(run_case(job, &job->cases[i], err));
+    const struct bn_others others = bn_bench_others(&job->before);
     if (!job->args->json) return BN_OK;
+    bn_others_put(job->doc, &others);
     bn_series_put(job->doc, &job->series);
     return bn_cli_print_json(job->doc, err);
 }

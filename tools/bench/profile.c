@@ -263,9 +263,11 @@ bn_status bn_bench_profile(struct bn_args *args, bn_error *err)
     if (bn_opt_count(args, "check") > 0) return bn_bench_profile_check(args, err);
     BN_TRY(read_options(&p, err));
     bn_machine_read(&p.machine);
-    bn_bench_warn(&p.machine);
+    struct bn_busy before;
     bn_status status = prepare(&p, err);
+    bn_busy_read(&before);
     if (status == BN_OK) status = measure(&p, err);
+    if (status == BN_OK) p.others = bn_bench_others(&before);
     if (status == BN_OK) status = show(&p, err);
     if (status == BN_OK && bn_prof_check(p.prof, NULL) != BN_OK) args->exit_code = BN_EXIT_NEGATIVE;
     release(&p);

@@ -26,6 +26,7 @@ struct bn_bench_profile {
     bn_sampler *sampler;
     bn_prof *prof; /* of the last run with it */
     struct bn_machine machine;
+    struct bn_others others; /* while it ran */
     enum bn_prof_level level;
     enum bn_prof_mode mode;
     uint32_t n_prompt, n_predict, n_batch;

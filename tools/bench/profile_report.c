@@ -40,9 +40,11 @@ bn_status bn_bench_profile_print(const struct bn_bench_profile *p, bn_error *err
     struct bn_buf text = {.max = MAX_TEXT};
     bn_error why = {0};
     bn_bench_print_machine(&p->machine);
-    printf("profile  %s, %s, %u threads; a prompt of %u tokens, then %u tokens\n\n",
-           bn_cli_model_name(p->args), bn_isa_name(), bn_session_n_threads(p->session), p->n_prompt,
-           p->n_predict);
+    bn_bench_print_others(&p->others);
+    printf("profile  %s, %s, %u thread%s; a prompt of %u token%s, then %u token%s\n\n",
+           bn_cli_model_name(p->args), bn_isa_name(), bn_session_n_threads(p->session),
+           bn_bench_s(bn_session_n_threads(p->session)), p->n_prompt, bn_bench_s(p->n_prompt), p->n_predict,
+           bn_bench_s(p->n_predict));
     bn_status status = bn_prof_report(p->prof, &text, err);
     if (status == BN_OK) {
         fwrite(text.data, 1, text.len, stdout);
@@ -153,6 +155,7 @@ bn_json *bn_bench_profile_begin(const struct bn_bench_profile *p)
     bn_json_put_string(settings, "level", bn_prof_level_name(p->level));
     bn_json_put_string(settings, "mode", bn_prof_mode_name(p->mode));
     bn_json_put_u64(settings, "pairs", p->overhead.pairs);
+    bn_others_put(doc, &p->others);
     return doc;
 }
 

@@ -8,11 +8,11 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "measure/busy.h"
 #include "tools/bench/report.h"
 
 #define BOUND 0.85   /* share of a limit from which on the limit is what binds */
 #define IDLE 0.5     /* and below which there is room */
-#define BUSY 0.5     /* load per CPU from which on other work disturbs */
 #define OUTLIERS 0.1 /* share of samples */
 #define COVERED 0.85 /* share of time that a profile has to account for */
 #define FINDINGS_MAX 200u
@@ -150,11 +150,9 @@ static bn_status distrust(struct bn_report *r, const struct bn_report_source *so
 
 static bn_status question(struct bn_report *r, const struct bn_report_source *source, bn_error *err)
 {
-    const bn_json *machine = bn_json_get(source->doc, "machine");
-    double load = (double)NAN, cpus = (double)NAN, coverage = (double)NAN;
+    double coverage = (double)NAN;
+    const struct bn_others others = bn_others_read(source->doc);
     bool dirty = false;
-    (void)bn_json_number(bn_json_at(bn_json_get(machine, "load_milli"), 0), &load);
-    (void)bn_json_number(bn_json_get(machine, "cpus_usable"), &cpus);
     (void)bn_json_number(bn_json_path(source->doc, "profile.summary.coverage"), &coverage);
     (void)bn_json_bool(bn_json_path(source->doc, "program.dirty"), &dirty);
     BN_TRY(distrust(r, source, "configurations", "name", err));
@@ -163,10 +161,12 @@ static bn_status question(struct bn_report *r, const struct bn_report_source *so
         BN_TRY(find(r, "dirty-build", "warn", err,
                     "%.200s was measured with a program that no commit describes\tprogram.dirty is true",
                     source->label));
-    if (load >= BUSY * 1000 * cpus)
-        BN_TRY(find(r, "busy-machine", "warn", err,
-                    "other work disturbed %.200s\tload %.2f on %.0f CPUs before it", source->label,
-                    load / 1000, cpus));
+    if (bn_others_disturb(&others)) {
+        char text[160];
+        bn_others_describe(text, sizeof text, &others);
+        BN_TRY(find(r, "busy-machine", "warn", err, "other processes disturbed %.200s\t%s", source->label,
+                    text));
+    }
     if (coverage < COVERED)
         BN_TRY(find(r, "coverage", "bad", err,
                     "%.200s leaves too much time unexplained\tcoverage %.2f, %.2f is demanded", source->label,

@@ -315,6 +315,8 @@ static bn_status want_more(struct bn_bench_plan *plan, bool *more, bn_error *err
 
 static bn_status measure(struct bn_bench_plan *plan, bn_error *err)
 {
+    struct bn_busy before;
+    bn_busy_read(&before);
     bn_bench_clock_measure(&plan->clock);
     plan->start_ns = bn_clock_ns();
     for (size_t i = 0; i < plan->n_configs; i++)
@@ -330,7 +332,9 @@ static bn_status measure(struct bn_bench_plan *plan, bn_error *err)
     }
     bn_progress_clear(&plan->progress);
     if (status == BN_OK) status = bn_bench_conclude(plan, err);
-    return status == BN_OK ? bn_bench_crowds(plan, err) : status;
+    if (status == BN_OK) status = bn_bench_crowds(plan, err);
+    plan->others = bn_bench_others(&before);
+    return status;
 }
 
 /* ---- the command ---- */
@@ -348,8 +352,7 @@ static bn_status show(const struct bn_bench_plan *plan, bn_error *err)
 static bn_status run(struct bn_bench_plan *plan, bn_error *err)
 {
     BN_TRY(read_options(plan, err));
-    bn_machine_read(&plan->machine); /* first, for the load before us */
-    bn_bench_warn(&plan->machine);
+    bn_machine_read(&plan->machine);
     BN_TRY(bn_bench_open_model(plan, err));
     BN_TRY(make_timeline(plan, err));
     BN_TRY(open_sessions(plan, err));

@@ -84,6 +84,7 @@ struct bn_bench_plan {
     const struct bn_args *args;
     bn_model *model;
     struct bn_machine machine;
+    struct bn_others others; /* while samples were taken */
     uint32_t *prompts, *decodes, *depths, *threads, *batches;
     size_t n_prompts, n_decodes, n_depths, n_threads, n_batches;
     uint32_t reps, warmup;

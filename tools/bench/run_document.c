@@ -270,6 +270,7 @@ bn_status bn_bench_run_document(bn_json **out, const struct bn_bench_plan *plan,
     struct bn_series_list series = {0};
     bn_json *doc = bn_bench_document("run", &plan->machine);
     put_settings(plan, doc);
+    bn_others_put(doc, &plan->others);
     bn_bench_put_clock(doc, &plan->clock);
     put_model(plan, doc);
     put_memory(doc);

@@ -19,11 +19,6 @@ static struct bn_summary summary_of(const struct bn_bench_plan *plan, const stru
     return s;
 }
 
-static const char *s_of(size_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 /* ---- above the table ---- */
 
 static double median_bandwidth(const struct bn_bench_plan *plan, size_t t)
@@ -90,8 +85,9 @@ static void print_head(const struct bn_bench_plan *plan)
     printf("reading  %.3f MB, as much as one token reads:", (double)plan->token_bytes / 1e6);
     for (size_t t = 0; t < plan->n_threads; t++)
         printf("%s %.1f GB/s with %u thread%s", t > 0 ? "," : "", median_bandwidth(plan, t) / 1e9,
-               plan->threads[t], s_of(plan->threads[t]));
+               plan->threads[t], bn_bench_s(plan->threads[t]));
     putchar('\n');
+    bn_bench_print_others(&plan->others);
     print_samples(plan);
 }
 

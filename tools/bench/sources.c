@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "measure/busy.h"
 #include "measure/clocks.h"
 #include "measure/energy.h"
 #include "measure/git.h"
@@ -156,13 +157,21 @@ static void try_pressure(struct bn_source *s, const struct bn_machine *m)
         bn_source_lacks(s, "a kernel with CONFIG_PSI, started with psi=1", "/proc/pressure cannot be read");
 }
 
-static void try_load(struct bn_source *s, const struct bn_machine *m)
+/* This process sleeps for 0.2 s: whoever used the CPUs meanwhile was another one. */
+static void try_others(struct bn_source *s, const struct bn_machine *m)
 {
-    if (m->load_known)
-        bn_source_found(s, "%.2f over one minute, %.2f over five", m->load_milli[0] / 1e3,
-                        m->load_milli[1] / 1e3);
+    const struct timespec pause = {.tv_nsec = 200000000};
+    struct bn_busy then, now;
+    (void)m;
+    bn_busy_read(&then);
+    (void)nanosleep(&pause, NULL);
+    bn_busy_read(&now);
+    const struct bn_others others = bn_busy_others(&then, &now);
+    if (others.known)
+        bn_source_found(s, "%.1f of %u CPU%s during 0.2 s", others.used + others.stolen, others.n_cpus,
+                        others.n_cpus == 1 ? "" : "s");
     else
-        bn_source_lacks(s, "mount /proc", "/proc/loadavg cannot be read");
+        bn_source_lacks(s, "mount /proc", "%s", others.why);
 }
 
 /* ---- the machine ---- */
@@ -304,14 +313,11 @@ static void try_gpu(struct bn_source *s, const struct bn_machine *m)
 static void try_peak_reset(struct bn_source *s, const struct bn_machine *m)
 {
     (void)m;
-    int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
-    bool ok = fd >= 0 && write(fd, "5", 1) == 1;
-    if (ok)
+    if (bn_machine_reset_peak_rss())
         bn_source_found(s, "VmHWM can be set back");
     else
         bn_source_lacks(s, "a kernel with CONFIG_PROC_PAGE_MONITOR", "/proc/self/clear_refs: %s",
                         strerror(errno));
-    if (fd >= 0) close(fd);
 }
 
 /* ---- the list ---- */
@@ -326,7 +332,7 @@ static const struct {
     {"clocksource", "what the kernel's clock reads", try_clocksource},
     {"steal", "time taken by the hypervisor", try_steal},
     {"pressure", "time that tasks waited", try_pressure},
-    {"load", "other work", try_load},
+    {"others", "CPU use of other processes", try_others},
     {"perf-software", "events of the kernel, own code", bn_try_perf_software},
     {"perf-sampling", "stacks at intervals, own code", bn_try_perf_sampling},
     {"perf-kernel", "events inside the kernel too", bn_try_perf_kernel},

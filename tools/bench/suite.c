@@ -55,7 +55,7 @@ bn_status bn_suite_open(struct bn_suite *s, const struct bn_args *args, const ch
     BN_TRY(bn_bench_threads(args, &s->threads, &s->n_threads, err));
     BN_TRY(try_model(s, err));
     bn_machine_read(&s->machine);
-    bn_bench_warn(&s->machine);
+    bn_busy_read(&s->before);
     bn_bench_clock_measure(&s->clock);
     s->doc = bn_bench_document(command, &s->machine);
     s->model = bn_cli_put_model(s->doc, args);
@@ -78,6 +78,8 @@ static bn_status verdict(struct bn_suite *s, struct bn_args *args, bn_error *err
         bn_error_hint(err, "a part of what the first columns show");
         return BN_ERR_ARG;
     }
+    const struct bn_others others = bn_bench_others(&s->before);
+    bn_others_put(s->doc, &others);
     bn_json_put_u64(s->doc, "invalid_rows", s->n_invalid);
     bn_json_put_u64(s->doc, "false_statements", s->n_failed);
     bn_bench_limits_put(bn_json_put_array(s->doc, "limits"), &s->limits);

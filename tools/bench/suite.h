@@ -16,6 +16,7 @@
 struct bn_suite {
     const struct bn_args *args;
     struct bn_machine machine;
+    struct bn_busy before;       /* the first row */
     struct bn_bench_clock clock; /* that all samples are taken with */
     struct bn_bench_limits limits;
     struct bn_bench_times times;
