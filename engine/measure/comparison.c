@@ -62,6 +62,7 @@ void bn_comparisons_put(bn_json *document, const struct bn_comparison *list, siz
         bn_json_put_string(o, "unit", c->unit);
         bn_json_put_string(o, "better", c->higher ? "higher" : "lower");
         bn_json_put_bool(o, "exact", c->exact);
+        bn_json_put_bool(o, "primary", !c->secondary);
         put_side(o, "a", c->n_a, c->median_a);
         put_side(o, "b", c->n_b, c->median_b);
         bn_json_put_string(o, "verdict", bn_outcome_name(c->j.outcome));
@@ -101,7 +102,7 @@ static bool read_outcome(const bn_json *object, enum bn_outcome *out)
 {
     const char *text;
     if (!bn_json_string(bn_json_get(object, "verdict"), &text)) return false;
-    for (int o = BN_OUTCOME_INCONCLUSIVE; o <= BN_OUTCOME_REGRESSED; o++) {
+    for (int o = BN_OUTCOME_INCONCLUSIVE; o < BN_OUTCOMES; o++) {
         if (strcmp(text, bn_outcome_name((enum bn_outcome)o)) != 0) continue;
         *out = (enum bn_outcome)o;
         return true;
@@ -149,7 +150,20 @@ bn_status bn_comparison_read(struct bn_comparison *out, const bn_json *o, bn_err
         return bn_fail(err, BN_ERR_FORMAT, "the comparison of '%s' of '%s' is malformed", out->metric,
                        out->test);
     out->higher = strcmp(better, "higher") == 0;
+    bool primary = true; /* documents of before do not say: all series decided */
+    (void)bn_json_bool(bn_json_get(o, "primary"), &primary);
+    out->secondary = !primary;
     return BN_OK;
+}
+
+void bn_comparison_sides(const struct bn_comparison *c, double *a, double *b)
+{
+    *a = c->median_a;
+    *b = c->median_b;
+    if (isnan(c->j.p) || !(c->j.change > -1) || !isfinite(c->j.change)) return;
+    double middle = sqrt(*a) * sqrt(*b), ratio = c->higher ? 1 / (1 + c->j.change) : 1 + c->j.change;
+    *a = middle / sqrt(ratio);
+    *b = middle * sqrt(ratio);
 }
 
 /* ---- the table ---- */
@@ -209,9 +223,11 @@ static struct row row_of(const struct bn_comparison *c)
 {
     struct row row = {{""}};
     char low[24], high[24];
-    bool grave = c->severity != BN_SEVERITY_NONE;
-    print_value(row.cell[CELL_A], CELL_ROOM, c->median_a, c->unit);
-    print_value(row.cell[CELL_B], CELL_ROOM, c->median_b, c->unit);
+    double a, b;
+    bool labelled = c->severity != BN_SEVERITY_NONE;
+    bn_comparison_sides(c, &a, &b);
+    print_value(row.cell[CELL_A], CELL_ROOM, a, c->unit);
+    print_value(row.cell[CELL_B], CELL_ROOM, b, c->unit);
     print_share(row.cell[CELL_CHANGE], CELL_ROOM, c->j.change);
     print_share(low, sizeof low, c->j.low);
     print_share(high, sizeof high, c->j.high);
@@ -220,8 +236,8 @@ static struct row row_of(const struct bn_comparison *c)
     print_size(row.cell[CELL_BAND], CELL_ROOM, c->j.band > 0 ? c->j.band : (double)NAN);
     print_size(row.cell[CELL_MDE], CELL_ROOM, c->j.mde);
     snprintf(row.cell[CELL_N], CELL_ROOM, "%zu", c->j.n);
-    snprintf(row.cell[CELL_VERDICT], CELL_ROOM, "%s%s%s%s", bn_outcome_name(c->j.outcome), grave ? " (" : "",
-             grave ? SEVERITIES[c->severity] : "", grave ? ")" : "");
+    snprintf(row.cell[CELL_VERDICT], CELL_ROOM, "%s%s%s%s", bn_outcome_name(c->j.outcome),
+             labelled ? " (" : "", labelled ? SEVERITIES[c->severity] : "", labelled ? ")" : "");
     return row;
 }
 
@@ -259,10 +275,15 @@ static void print_rows(struct bn_buf *out, const struct bn_comparison *list, siz
     bn_buf_putc(out, '\n');
 }
 
-/* The numbers of the row are all the reason that SAME has. */
+/* The numbers of the row are all the reason that an unchanged series has. */
+static bool is_unchanged(const struct bn_comparison *c)
+{
+    return c->j.outcome == BN_OUTCOME_SAME || c->j.outcome == BN_OUTCOME_STABLE;
+}
+
 static bool same_reason(const struct bn_comparison *a, const struct bn_comparison *b)
 {
-    return b->j.outcome != BN_OUTCOME_SAME && strcmp(a->j.reason, b->j.reason) == 0;
+    return !is_unchanged(b) && strcmp(a->j.reason, b->j.reason) == 0;
 }
 
 /* Each reason once, where it first appears, with the series that it stands for. */
@@ -272,7 +293,7 @@ static void print_reasons(struct bn_buf *out, const struct bn_comparison *list, 
     for (size_t i = 0; i < n; i++) {
         const struct bn_comparison *c = &list[i];
         size_t before = 0, count = 1;
-        if (c->j.outcome == BN_OUTCOME_SAME) continue;
+        if (is_unchanged(c)) continue;
         while (before < i && !same_reason(c, &list[before]))
             before++;
         if (before < i) continue;
@@ -289,8 +310,8 @@ static void print_reasons(struct bn_buf *out, const struct bn_comparison *list, 
 
 static void print_counts(struct bn_buf *out, const struct bn_comparison *list, size_t n)
 {
-    static const enum bn_outcome ORDER[] = {BN_OUTCOME_SAME, BN_OUTCOME_IMPROVED, BN_OUTCOME_REGRESSED,
-                                            BN_OUTCOME_INCONCLUSIVE};
+    static const enum bn_outcome ORDER[] = {BN_OUTCOME_SAME, BN_OUTCOME_STABLE, BN_OUTCOME_IMPROVED,
+                                            BN_OUTCOME_REGRESSED, BN_OUTCOME_INCONCLUSIVE};
     bool first = true;
     for (size_t k = 0; k < BN_ARRAY_LEN(ORDER); k++) {
         size_t count = 0;
@@ -312,13 +333,12 @@ void bn_comparisons_print(struct bn_buf *out, const struct bn_comparison *list, 
 
 enum bn_outcome bn_comparisons_worst(const struct bn_comparison *list, size_t n)
 {
-    static const int RANK[] = {[BN_OUTCOME_SAME] = 0,
-                               [BN_OUTCOME_IMPROVED] = 1,
-                               [BN_OUTCOME_INCONCLUSIVE] = 2,
-                               [BN_OUTCOME_REGRESSED] = 3};
-    if (n == 0) return BN_OUTCOME_INCONCLUSIVE;
-    enum bn_outcome worst = list[0].j.outcome;
-    for (size_t i = 1; i < n; i++)
-        if (RANK[list[i].j.outcome] > RANK[worst]) worst = list[i].j.outcome;
+    enum bn_outcome worst = BN_OUTCOME_INCONCLUSIVE;
+    bool any = false;
+    for (size_t i = 0; i < n; i++) {
+        if (list[i].secondary && list[i].severity != BN_SEVERITY_CRITICAL) continue;
+        if (!any || bn_outcome_rank(list[i].j.outcome) > bn_outcome_rank(worst)) worst = list[i].j.outcome;
+        any = true;
+    }
     return worst;
 }

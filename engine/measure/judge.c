@@ -17,8 +17,18 @@
 
 const char *bn_outcome_name(enum bn_outcome outcome)
 {
-    static const char *const NAMES[] = {"INCONCLUSIVE", "SAME", "IMPROVED", "REGRESSED"};
+    static const char *const NAMES[] = {"INCONCLUSIVE", "SAME", "IMPROVED", "REGRESSED", "STABLE"};
     return (size_t)outcome < BN_ARRAY_LEN(NAMES) ? NAMES[outcome] : "unknown";
+}
+
+int bn_outcome_rank(enum bn_outcome outcome)
+{
+    static const int RANKS[] = {[BN_OUTCOME_SAME] = 0,
+                                [BN_OUTCOME_STABLE] = 1,
+                                [BN_OUTCOME_IMPROVED] = 2,
+                                [BN_OUTCOME_INCONCLUSIVE] = 3,
+                                [BN_OUTCOME_REGRESSED] = 4};
+    return RANKS[outcome];
 }
 
 static bn_status check_rules(const struct bn_judge_rules *r, bn_error *err)
@@ -75,7 +85,7 @@ static struct range range(const struct bn_judgement *j)
 static struct range enough(const struct bn_judgement *j, const char *what)
 {
     struct range out = {""};
-    if (j->n_needed > 0) snprintf(out.text, sizeof out.text, "; about %zu %s would do", j->n_needed, what);
+    if (j->n_needed > 0) snprintf(out.text, sizeof out.text, "; about %zu %s are needed", j->n_needed, what);
     return out;
 }
 
@@ -85,9 +95,11 @@ static struct range enough(const struct bn_judgement *j, const char *what)
 struct setting {
     const struct bn_judge_rules *rules;
     double bias, spread; /* two copies may differ by the sum; more pairs take away from the spread only */
-    bool can_be_same;    /* the setting can show that nothing changed */
-    const char *what;    /* "pairs", "samples" */
-    const char *cause;   /* what the limit is, when it is not the margin */
+    double within;       /* an interval that lies in this shows that nothing changed, which is called */
+    enum bn_outcome unchanged;
+    const char *what;  /* "pairs", "samples" */
+    const char *cause; /* what the limit is, when it is not the margin, ... */
+    const char *limit; /* ... and the same as a clause before its value */
 };
 
 /* A change counts beyond it. */
@@ -103,8 +115,8 @@ static size_t needed(const struct bn_judgement *j, const struct setting *s)
     double half = 0.5 * (j->high - j->low), size = fabs(j->change), margin = s->rules->margin, r = 0;
     if (size > fmax(margin, s->bias))
         r = fmin((size - margin) / half, (size - s->bias) / (half + s->spread));
-    else if (size < margin && s->can_be_same)
-        r = (margin - size) / half;
+    else if (size < s->within)
+        r = (s->within - size) / half;
     double n = r > 0 ? ceil((double)j->n / (r * r)) : (double)INFINITY;
     return n <= N_USEFUL_MAX ? (size_t)fmax(n, (double)j->n + 1) : 0;
 }
@@ -125,9 +137,8 @@ static void decide_direction(struct bn_judgement *j, const struct setting *s, en
         j->n_needed = needed_for_p(j, r->q);
         say(j, "%s, but p is %.2g, not below %.2g%s", range(j).text, j->p, r->q, enough(j, s->what).text);
     } else if (j->agreement < r->agreement) {
-        say(j,
-            "%s, but only %.0f of %zu pairs agree in sign; longer samples would help, more pairs would not",
-            range(j).text, j->agreement * (double)j->n, j->n);
+        say(j, "%s, but only %.0f of %zu pairs agree in sign; take longer samples, not more", range(j).text,
+            j->agreement * (double)j->n, j->n);
     } else {
         j->outcome = outcome;
         int used = snprintf(j->reason, sizeof j->reason, "%s is beyond %s%s", range(j).text,
@@ -140,17 +151,11 @@ static void decide_direction(struct bn_judgement *j, const struct setting *s, en
 
 static void decide_unclear(struct bn_judgement *j, const struct setting *s)
 {
-    double margin = s->rules->margin;
+    bool margin = limit_of(s) <= s->rules->margin;
     j->n_needed = needed(j, s);
-    if (!s->can_be_same && fmax(fabs(j->low), fabs(j->high)) <= limit_of(s))
-        say(j, "%s is within %s%s; only runs taken in turn would tell", range(j).text,
-            percent(limit_of(s), false).text, s->cause);
-    else if (j->low > margin || j->high < -margin)
-        say(j, "%s is beyond %s, but not beyond %s%s%s", range(j).text, percent(margin, false).text,
-            percent(limit_of(s), false).text, s->cause, enough(j, s->what).text);
-    else
-        say(j, "%s is neither within nor beyond %s%s%s", range(j).text, percent(limit_of(s), false).text,
-            limit_of(s) > margin ? s->cause : "", enough(j, s->what).text);
+    say(j, "the change is between %s and %s, %s %s%s", percent(j->low, true).text,
+        percent(j->high, true).text, margin ? "neither within nor beyond" : s->limit,
+        percent(limit_of(s), false).text, enough(j, s->what).text);
 }
 
 /* Needs n, change, low, high, p, agreement; sets outcome, reason, n_needed. */
@@ -162,9 +167,10 @@ static void decide(struct bn_judgement *j, const struct setting *s)
         decide_direction(j, s, BN_OUTCOME_REGRESSED);
     } else if (j->high < -limit_of(s)) {
         decide_direction(j, s, BN_OUTCOME_IMPROVED);
-    } else if (s->can_be_same && j->low >= -s->rules->margin && j->high <= s->rules->margin) {
-        j->outcome = BN_OUTCOME_SAME;
-        say(j, "%s is within %s", range(j).text, percent(s->rules->margin, false).text);
+    } else if (j->low >= -s->within && j->high <= s->within) {
+        j->outcome = s->unchanged;
+        say(j, "%s is within %s%s", range(j).text, percent(s->within, false).text,
+            s->within > s->rules->margin ? s->cause : "");
     } else {
         decide_unclear(j, s);
     }
@@ -238,8 +244,8 @@ static void too_few(struct bn_judgement *j, double sigma, const struct bn_judge_
     if (j->n == 0)
         say(j, "there are no pairs");
     else
-        say(j, "%zu pair%s too few for an interval, which takes %zu%s", j->n, j->n == 1 ? " is" : "s are",
-            least, enough(j, "pairs").text);
+        say(j, "%zu pair%s too few for an interval; at least %zu are needed", j->n,
+            j->n == 1 ? " is" : "s are", least);
 }
 
 bn_status bn_judge_pairs(struct bn_judgement *out, const double *d, size_t n, const double *null,
@@ -266,34 +272,15 @@ bn_status bn_judge_pairs(struct bn_judgement *out, const double *d, size_t n, co
         too_few(out, sigma, rules, least);
         return BN_OK;
     }
-    struct setting setting = {rules, bias,    out->band - bias,
-                              true,  "pairs", ", which two copies of the same program may differ by"};
+    struct setting setting = {rules,
+                              bias,
+                              out->band - bias,
+                              rules->margin,
+                              BN_OUTCOME_SAME,
+                              "pairs",
+                              ", the difference of A from itself",
+                              "and A differs from itself by up to"};
     decide(out, &setting);
-    return BN_OK;
-}
-
-/* ---- looks ---- */
-
-static const double LOOK_SHARE[BN_JUDGE_LOOKS] = {0.2, 0.3, 0.5}; /* sum 1 */
-
-size_t bn_judge_look_at(size_t look, size_t n_max)
-{
-    if (look + 1 >= BN_JUDGE_LOOKS) return n_max;
-    size_t n = n_max >> (BN_JUDGE_LOOKS - 1 - look);
-    return n > 0 ? n : 1;
-}
-
-bn_status bn_judge_look(struct bn_judgement *out, size_t look, const double *d, size_t n, const double *null,
-                        size_t n_null, const struct bn_judge_rules *rules, bn_error *err)
-{
-    struct bn_judge_rules r = *rules;
-    double share = look < BN_JUDGE_LOOKS ? LOOK_SHARE[look] : 0;
-    if (share <= 0) return bn_fail(err, BN_ERR_ARG, "look %zu was not declared", look);
-    r.confidence = 1 - share * (1 - rules->confidence);
-    r.q = share * rules->q;
-    BN_TRY(bn_judge_pairs(out, d, n, null, n_null, &r, err));
-    out->p = fmin(1, out->p / share);
-    out->q = out->p;
     return BN_OK;
 }
 
@@ -326,12 +313,18 @@ static bn_status judge_logs(struct bn_judgement *out, const double *a, size_t n_
                sqrt(sd_a * sd_a / (double)n_a + sd_b * sd_b / (double)n_b);
     if (isnan(out->low)) {
         out->n_needed = least_pairs(rules->confidence);
-        say(out, "%zu and %zu samples are too few for an interval; %zu on either side would do", n_a, n_b,
+        say(out, "%zu and %zu samples are too few for an interval; %zu on each side are needed", n_a, n_b,
             out->n_needed);
         return BN_OK;
     }
-    struct setting setting = {
-        rules, drift, 0, drift <= rules->margin, "samples a side", ", which the machine may have drifted by"};
+    struct setting setting = {rules,
+                              drift,
+                              0,
+                              fmax(drift, rules->margin),
+                              drift > rules->margin ? BN_OUTCOME_STABLE : BN_OUTCOME_SAME,
+                              "samples a side",
+                              ", the drift allowed between two sessions",
+                              "and the drift allowed between two sessions is"};
     decide(out, &setting);
     return BN_OK;
 }
@@ -387,12 +380,12 @@ static void apply(struct bn_judgement *j, size_t n_tests, const char *contaminat
     if (contaminated != NULL) {
         j->outcome = BN_OUTCOME_INCONCLUSIVE;
         j->n_needed = 0;
-        say(j, "%s", contaminated[0] != '\0' ? contaminated : "the machine was not itself");
+        say(j, "%s", contaminated[0] != '\0' ? contaminated : "the machine was disturbed");
     } else if (change && !(j->q < rules->q)) {
         j->outcome = BN_OUTCOME_INCONCLUSIVE;
         j->n_needed = needed_for_p(j, rules->q);
-        say(j, "%s, but among %zu comparisons such a p is no surprise (q %.2g)%s", range(j).text, n_tests,
-            j->q, enough(j, "pairs").text);
+        say(j, "%s, but among %zu comparisons such a p is expected by chance (q %.2g)%s", range(j).text,
+            n_tests, j->q, enough(j, "pairs").text);
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Did it get slower? One rule for every comparison, and four answers.
+ * Did it get slower? One rule for every comparison, and five answers.
  *
  * A *cost* is a measurement of which less is better (of rates, the reciprocal). A *change* is the cost's
  * ratio minus one: +0.05 is five per cent worse. Work is done on natural logarithms of ratios.
@@ -10,6 +10,8 @@
  *                 most pairs agree in sign
  *   IMPROVED      the same below
  *   SAME          the whole interval lies within what does not matter: shown, not merely unrefuted
+ *   STABLE        of runs taken at different times: the whole interval lies within what a machine drifts by
+ *                 between them, so a smaller change is not excluded
  *   INCONCLUSIVE  anything else, with the reason, and how many pairs would be enough
  */
 #ifndef BN_MEASURE_JUDGE_H
@@ -17,9 +19,18 @@
 
 #include "base/mem.h"
 
-enum bn_outcome { BN_OUTCOME_INCONCLUSIVE, BN_OUTCOME_SAME, BN_OUTCOME_IMPROVED, BN_OUTCOME_REGRESSED };
+enum bn_outcome {
+    BN_OUTCOME_INCONCLUSIVE,
+    BN_OUTCOME_SAME,
+    BN_OUTCOME_IMPROVED,
+    BN_OUTCOME_REGRESSED,
+    BN_OUTCOME_STABLE,
+    BN_OUTCOMES
+};
 /* "INCONCLUSIVE", ... */
 const char *bn_outcome_name(enum bn_outcome outcome);
+/* How bad it is: SAME, STABLE, IMPROVED, INCONCLUSIVE, REGRESSED, ascending. */
+int bn_outcome_rank(enum bn_outcome outcome);
 
 struct bn_judge_rules {
     double margin;     /* a change that does not matter: 0.01 is one per cent */
@@ -59,21 +70,11 @@ BN_MUST_CHECK bn_status bn_judge_pairs(struct bn_judgement *out, const double *d
 
 /* Judges samples that were taken at different times: a before, b now, costs, all positive. The estimate is
  * Hodges and Lehmann's shift of logarithms, the test Mann and Whitney's. The machine may have drifted
- * meanwhile, which no number of samples shows; so a change counts only beyond `drift` (0.08: eight per cent),
- * and below it the result is inconclusive and says that taking turns would tell. */
+ * meanwhile, which no number of samples shows. So a change counts only beyond `drift` (0.08: eight per cent),
+ * and an interval within it is STABLE; with a drift of no more than the margin it is SAME. */
 BN_MUST_CHECK bn_status bn_judge_samples(struct bn_judgement *out, const double *a, size_t n_a,
                                          const double *b, size_t n_b, double drift,
                                          const struct bn_judge_rules *rules, bn_error *err);
-
-/* The same as bn_judge_pairs for a measurement that may stop early, when an outcome is reached: looking
- * BN_JUDGE_LOOKS times would otherwise find what is not there more often than once in twenty. The looks are
- * declared before the first: their numbers of pairs come from the largest, and each spends its share of the
- * errors allowed (0.2, 0.3, 0.5), which p is corrected for. */
-#define BN_JUDGE_LOOKS 3u
-size_t bn_judge_look_at(size_t look, size_t n_max);
-BN_MUST_CHECK bn_status bn_judge_look(struct bn_judgement *out, size_t look, const double *d, size_t n,
-                                      const double *null, size_t n_null, const struct bn_judge_rules *rules,
-                                      bn_error *err);
 
 /* Judges values that have no spread (bytes, counts, digests): any difference is a change. */
 void bn_judge_exact(struct bn_judgement *out, double a, double b, const struct bn_judge_rules *rules);

@@ -30,20 +30,35 @@ static void set_inconclusive(struct bn_judgement *j, const char *fmt, ...)
     va_end(list);
 }
 
-/* Values without samples have no spread: how far they lie apart is all that can be said. */
-static void judge_points(struct bn_comparison *c, const struct bn_levels *levels)
+/* Times and rates, which other work on the machine changes; memory and counts it does not. */
+static bool is_timed(const struct bn_comparison *c)
 {
-    double a = c->higher ? 1 / c->median_a : c->median_a, b = c->higher ? 1 / c->median_b : c->median_b;
-    /* From the values themselves, so that a level is met exactly. */
-    double worse = 100 * (c->higher ? c->median_a - c->median_b : c->median_b - c->median_a) / c->median_a;
-    c->severity = bn_levels_severity(levels, c->test, c->metric, c->higher, worse);
-    set_inconclusive(&c->j, "values without samples: %.1f %% %s, by the levels %s; statistics say nothing",
-                     fabs(worse), worse > 0 ? "worse" : "better",
-                     c->severity == BN_SEVERITY_CRITICAL  ? "critical"
-                     : c->severity == BN_SEVERITY_WARNING ? "a warning"
-                                                          : "no matter");
-    c->j.change = b / a - 1;
-    c->j.n = 1;
+    static const char *const UNTIMED[] = {"bytes", "MB", "1"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(UNTIMED); i++)
+        if (strcmp(c->unit, UNTIMED[i]) == 0) return false;
+    return true;
+}
+
+/* The medians, by the levels: what is too few for statistics has no spread that is known. */
+static void judge_values(struct bn_comparison *c, const struct bn_levels *levels)
+{
+    static const char *const ABOVE[] = {[BN_SEVERITY_NONE] = "below the warning level",
+                                        [BN_SEVERITY_WARNING] = "above the warning level",
+                                        [BN_SEVERITY_CRITICAL] = "above the critical level"};
+    double a = c->median_a, b = c->median_b;
+    double worse = 100 * (c->higher ? a - b : b - a) / a;
+    enum bn_severity severity = bn_levels_severity(levels, c->test, c->metric, c->higher, a, b);
+    bool better = bn_levels_severity(levels, c->test, c->metric, c->higher, b, a) != BN_SEVERITY_NONE;
+    char counts[80] = "single values";
+    if (c->n_a > 1 || c->n_b > 1)
+        snprintf(counts, sizeof counts, "%zu and %zu samples are too few for statistics", c->n_a, c->n_b);
+    set_inconclusive(&c->j, "%s: %.1f %% %s%s%s", counts, fabs(worse), worse > 0 ? "worse" : "better",
+                     worse > 0 ? ", " : "", worse > 0 ? ABOVE[severity] : "");
+    c->j.n = bn_min_size(c->n_a, c->n_b);
+    c->j.change = c->higher ? a / b - 1 : b / a - 1;
+    c->j.outcome = severity != BN_SEVERITY_NONE ? BN_OUTCOME_REGRESSED
+                   : better                     ? BN_OUTCOME_IMPROVED
+                                                : BN_OUTCOME_STABLE;
 }
 
 static bn_status judge_samples(struct bn_comparison *c, const struct bn_series *a, const struct bn_series *b,
@@ -59,6 +74,19 @@ static bn_status judge_samples(struct bn_comparison *c, const struct bn_series *
         bn_judge_samples(&c->j, costs, a->n, costs + a->n, b->n, rules->drift, &rules->judge, err);
     bn_free(costs);
     return status;
+}
+
+static bool are_the_same(const struct bn_series *a, const struct bn_series *b)
+{
+    return a->n == b->n && memcmp(a->samples, b->samples, a->n * sizeof *a->samples) == 0;
+}
+
+static void set_unchanged(struct bn_judgement *j, size_t n)
+{
+    set_inconclusive(j, "the same samples on both sides");
+    j->outcome = BN_OUTCOME_STABLE;
+    j->n = n;
+    j->change = j->low = j->high = 0;
 }
 
 static bool all_equal(const struct bn_series *s)
@@ -87,50 +115,90 @@ static bn_status compare_one(struct bn_comparison *c, const struct bn_series *s,
         set_inconclusive(&c->j, "only in B: nothing to compare with");
     else if (strcmp(a->unit, b->unit) != 0 || a->higher != b->higher || a->exact != b->exact)
         set_inconclusive(&c->j, "the two sides do not mean the same: %s and %s", a->unit, b->unit);
-    else if (rules->points)
-        judge_points(c, rules->levels);
-    else if (!s->exact)
+    else if (!s->exact && are_the_same(a, b))
+        set_unchanged(&c->j, a->n);
+    else if (!s->exact && !rules->points && a->n + b->n > 2)
         *statistics = true;
+    else if (!s->exact || rules->points)
+        judge_values(c, rules->levels);
     else if (!all_equal(a) || !all_equal(b))
         set_inconclusive(&c->j, "should be the same each time, and is not on one side");
     else
         bn_judge_exact(&c->j, bn_series_cost(a, c->median_a), bn_series_cost(b, c->median_b), &rules->judge);
-    return *statistics ? judge_samples(c, a, b, rules, err) : BN_OK;
+    if (!*statistics) return BN_OK;
+    BN_TRY(judge_samples(c, a, b, rules, err));
+    if (!isnan(c->j.low)) return BN_OK;
+    *statistics = false; /* there is no interval */
+    judge_values(c, rules->levels);
+    return BN_OK;
 }
 
 /* The last word over those that statistics judged. */
 static bn_status judge_session(struct bn_offline *out, const bool *statistics,
                                const struct bn_offline_rules *rules, bn_error *err)
 {
-    const char *contended = rules->contended != NULL && rules->contended[0] != '\0' ? rules->contended : NULL;
     struct bn_judgement *list = bn_alloc(out->n, sizeof *list);
     if (list == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     size_t n = 0;
     for (size_t i = 0; i < out->n; i++)
         if (statistics[i]) list[n++] = out->list[i].j;
-    bn_status status = n == 0 ? BN_OK : bn_judge_session(list, n, contended, &rules->judge, err);
+    bn_status status = n == 0 ? BN_OK : bn_judge_session(list, n, NULL, &rules->judge, err);
     for (size_t i = out->n; i-- > 0;)
         if (statistics[i]) out->list[i].j = list[--n];
     bn_free(list);
     return status;
 }
 
-static void sum_up(struct bn_offline *out, const struct bn_offline_rules *rules)
+static void withdraw(struct bn_judgement *j, const char *why)
 {
-    static const int RANK[] = {[BN_OUTCOME_SAME] = 1,
-                               [BN_OUTCOME_IMPROVED] = 2,
-                               [BN_OUTCOME_INCONCLUSIVE] = 3,
-                               [BN_OUTCOME_REGRESSED] = 4};
-    int worst = 0;
+    j->outcome = BN_OUTCOME_INCONCLUSIVE;
+    j->n_needed = 0;
+    snprintf(j->reason, sizeof j->reason, "%s", why);
+}
+
+/* Takes back what the circumstances of the two sessions do not allow. */
+static void doubt(struct bn_comparison *c, const struct bn_offline_rules *rules)
+{
+    bool contended = rules->contended != NULL && rules->contended[0] != '\0';
+    bool changed = c->j.outcome == BN_OUTCOME_REGRESSED || c->j.outcome == BN_OUTCOME_IMPROVED;
+    if (c->exact || !is_timed(c)) return;
+    if (contended)
+        withdraw(&c->j, rules->contended);
+    else if (changed && rules->same_program)
+        withdraw(&c->j,
+                 "both runs are of the same program, byte for byte, so the machine made the difference");
+}
+
+/* Is one set of series a copy of the other? Then nothing changed, under whatever circumstances. */
+static bool is_copy(const struct bn_series_list *a, const struct bn_series_list *b)
+{
+    bool copy = a->n == b->n;
+    for (size_t i = 0; i < a->n && copy; i++) {
+        const struct bn_series *other = bn_series_find(b, a->list[i].test, a->list[i].metric);
+        copy = other != NULL && are_the_same(&a->list[i], other);
+    }
+    return copy;
+}
+
+static void sum_up(struct bn_offline *out, const struct bn_offline_rules *rules, bool copy)
+{
+    int worst = -1;
     out->worst = BN_OUTCOME_INCONCLUSIVE;
     for (size_t i = 0; i < out->n; i++) {
         struct bn_comparison *c = &out->list[i];
+        double a, b;
+        if (c->n_a == 0 || c->n_b == 0) continue;
+        if (!copy) doubt(c, rules);
+        bool judged = c->j.outcome != BN_OUTCOME_INCONCLUSIVE, timed = is_timed(c);
+        out->n_judged += judged;
+        out->n_timed += timed;
+        out->n_timed_judged += timed && judged;
+        bn_comparison_sides(c, &a, &b);
         if (c->j.outcome == BN_OUTCOME_REGRESSED)
-            c->severity = bn_levels_severity(rules->levels, c->test, c->metric, c->higher,
-                                             bn_worse_percent(c->higher, c->j.change));
+            c->severity = bn_levels_severity(rules->levels, c->test, c->metric, c->higher, a, b);
         if (c->severity > out->severity) out->severity = c->severity;
-        if (c->n_a == 0 || c->n_b == 0 || RANK[c->j.outcome] <= worst) continue;
-        worst = RANK[c->j.outcome];
+        if (bn_outcome_rank(c->j.outcome) <= worst) continue;
+        worst = bn_outcome_rank(c->j.outcome);
         out->worst = c->j.outcome;
     }
 }
@@ -158,7 +226,7 @@ bn_status bn_offline_compare(struct bn_offline *out, const struct bn_series_list
         out->n++;
     }
     if (status == BN_OK) status = judge_session(out, statistics, rules, err);
-    if (status == BN_OK) sum_up(out, rules);
+    if (status == BN_OK) sum_up(out, rules, is_copy(a, b));
     bn_free(statistics);
     if (status != BN_OK) bn_offline_release(out);
     return status;

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two sets of series that were taken at different times, held against each other. Series are paired by test
- * and metric; one that only one side has is reported, and nothing is ever summed up over different sets.
+ * Two sets of series that were taken at different times, compared. Series are paired by test and metric; one
+ * that only one side has is reported, and nothing is ever summed up over different sets.
+ *
+ * Samples are judged by statistics (bn_judge_samples). Single values, and samples that are too few for an
+ * interval, are judged by the levels alone: worse by more than the warning level is REGRESSED, better by as
+ * much is IMPROVED, anything else STABLE. The same samples on both sides are STABLE.
+ *
+ * Times and rates of a contended session are INCONCLUSIVE, and so are their changes when both sessions are of
+ * one program; not when one session is a copy of the other.
  */
 #ifndef BN_MEASURE_OFFLINE_H
 #define BN_MEASURE_OFFLINE_H
@@ -17,8 +24,9 @@ struct bn_offline_rules {
     struct bn_judge_rules judge;
     double drift;
     const struct bn_levels *levels;
-    bool points;           /* one side has values without samples: the levels alone speak */
-    const char *contended; /* why one of the sessions does not count; NULL or empty when both do */
+    bool points;           /* one side has values without samples: the levels alone judge */
+    const char *contended; /* why times of one of the sessions do not count; NULL or empty when they do */
+    bool same_program;     /* both are of one program, so that its times cannot have changed by themselves */
 };
 
 struct bn_offline {
@@ -27,8 +35,11 @@ struct bn_offline {
     size_t n;
     size_t n_missing;          /* that only A has: nothing was measured that could have passed */
     size_t n_extra;            /* that only B has */
+    size_t n_timed;            /* that both have and that are times or rates */
+    size_t n_timed_judged;     /* of these, not INCONCLUSIVE */
+    size_t n_judged;           /* of all, not INCONCLUSIVE */
     enum bn_outcome worst;     /* of those that both have */
-    enum bn_severity severity; /* the gravest */
+    enum bn_severity severity; /* the worst one */
 };
 
 BN_MUST_CHECK bn_status bn_offline_compare(struct bn_offline *out, const struct bn_series_list *a,

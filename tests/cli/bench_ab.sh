@@ -100,7 +100,7 @@ doc a decode ns_per_token false 10,12,11
 doc b decode ns_per_token false 13,9,14
 ab -r 6 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
 check 'series are compared by their medians' has out '^decode +ns_per_token +11 ns +13 ns +\+18\.18 .* REGRESSED'
-check 'and a regression has a severity' has out ' REGRESSED \(warning\)$'
+check 'and a regression has a severity' has out ' REGRESSED \(critical\)$'
 printf '{"schema": "bn.thresholds/1", "levels": [{"metric": "*", "warning_percent": 1, "critical_percent": 5}]}' >"$tmp/levels"
 ab -r 6 --no-control --output-only --series --thresholds "$tmp/levels" -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
 check 'by the levels that are given' has out ' REGRESSED \(critical\)$'

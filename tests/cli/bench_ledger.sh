@@ -25,7 +25,7 @@ zeros=0000000000000000000000000000000000000000
 # way each time.
 document() {
     local file=$1 level=$2 commit=$head dirty=false changed=0 key=k label=toy others=0.1 model=m threads=1 suite=run class='' \
-        created=2026-01-02T03:04:05Z flat=100 binary=b$2 series='' i
+        created=2026-01-02T03:04:05Z flat=100 binary=b$2 peak=1000 loading=10000 series='' i
     shift 2
     [ $# -eq 0 ] || local "$@"
     local decode='' rate='' other=''
@@ -35,6 +35,9 @@ document() {
     series='{"test":"decode","metric":"ns_per_token","unit":"ns","better":"lower","exact":false,"samples":['${decode#,}']},
         {"test":"decode","metric":"tokens_per_second","unit":"1/s","better":"higher","exact":false,"samples":['${rate#,}']},
         {"test":"decode","metric":"bytes","unit":"bytes","better":"lower","exact":true,"samples":[4096]}'
+    series=$series',
+        {"test":"process","metric":"peak_rss_bytes","unit":"bytes","better":"lower","exact":false,"samples":['$peak']},
+        {"test":"load","metric":"load_ns","unit":"ns","better":"lower","exact":false,"samples":['$loading']}'
     [ "$flat" = 0 ] || series=$series',
         {"test":"prompt","metric":"ns","unit":"ns","better":"lower","exact":false,"samples":['${other#,}']}'
     cat >"$file" <<END
@@ -54,27 +57,41 @@ document "$docs/fast.json" 80
 document "$docs/short.json" 100 flat=0
 
 # ---- compare ----
-says 0 'small differences of two sessions are inconclusive' '3 INCONCLUSIVE' bench compare "$docs/a.json" "$docs/same.json"
-says 1 'with --strict that fails' 'failed: it is inconclusive' bench compare --strict "$docs/a.json" "$docs/same.json"
-says 0 'they are said not to be taken in turn' 'were not taken in turn' bench compare "$docs/a.json" "$docs/same.json"
+says 0 'a small difference of two sessions is stable' '1 SAME, 5 STABLE' bench compare "$docs/a.json" "$docs/same.json"
+says 0 'and passes with --strict too' '^verdict  STABLE$' bench compare --strict "$docs/a.json" "$docs/same.json"
+says 0 'so does a document against itself' '^verdict  STABLE$' bench compare --strict "$docs/a.json" "$docs/a.json"
+says 0 'they are said not to be taken in turn' 'did not run in turn, so changes below 8 % may be drift' \
+    bench compare "$docs/a.json" "$docs/same.json"
 says 1 'a large one is a regression, and critical' 'ns_per_token.*REGRESSED \(critical\)' bench compare "$docs/a.json" "$docs/slow.json"
-says 0 'more drift may be allowed' 'INCONCLUSIVE' bench compare --drift 50 "$docs/a.json" "$docs/slow.json"
+says 0 'more drift may be allowed' 'STABLE' bench compare --drift 50 "$docs/a.json" "$docs/slow.json"
 says 0 'the other way round it is an improvement' '2 IMPROVED' bench compare "$docs/slow.json" "$docs/a.json"
 document "$docs/mild.json" 112
-says 1 'a regression below the levels is one' 'ns_per_token.*REGRESSED$' bench compare "$docs/a.json" "$docs/mild.json"
+says 1 'a time per token is judged as a rate: 12 % more is a warning' 'ns_per_token.*REGRESSED \(warning\)$' bench compare "$docs/a.json" "$docs/mild.json"
+document "$docs/worse.json" 120
+says 1 '20 % more is critical' 'ns_per_token.*REGRESSED \(critical\)$' bench compare --fail-on critical "$docs/a.json" "$docs/worse.json"
 says 0 '--fail-on lets it pass' 'tokens_per_second.*REGRESSED \(warning\)' bench compare --fail-on critical "$docs/a.json" "$docs/mild.json"
 status 1 'but not a warning that is asked for' bench compare --fail-on warning "$docs/a.json" "$docs/mild.json"
 says 1 'a series that is missing fails' 'prompt ns: .*missing in B' bench compare "$docs/a.json" "$docs/short.json"
 says 0 'one that is new is told' 'prompt ns: .*only in B' bench compare "$docs/short.json" "$docs/a.json"
+document "$docs/fat.json" 100 binary=other peak=2000
+says 1 'memory that doubled is critical' 'peak_rss_bytes.*REGRESSED \(critical\)' bench compare --fail-on critical "$docs/a.json" "$docs/fat.json"
+document "$docs/slack.json" 100 binary=other loading=30000
+says 1 'so is a model that opens in three times the time' 'load_ns.*REGRESSED \(critical\)' \
+    bench compare --fail-on critical "$docs/a.json" "$docs/slack.json"
 for what in key=other:another.machine threads=2:other.settings model=other:another.model; do
     document "$docs/unlike.json" 100 "${what%%:*}"
     says 9 "${what##*:} is refused, and named" "not alike: ${what##*:}" bench compare "$docs/a.json" "$docs/unlike.json"
     status 0 'unless told' bench compare --unlike "$docs/a.json" "$docs/unlike.json"
 done
 document "$docs/busy.json" 130 others=0.7
-says 0 'a busy machine gives no verdict' 'series: .*other processes used 0.7 of 2 CPUs during the run' bench compare "$docs/a.json" "$docs/busy.json"
+says 1 'times of a busy machine are no data' 'failed: no data: every time and rate is inconclusive' bench compare "$docs/a.json" "$docs/busy.json"
+says 1 'and it is said why' 'series: .*other processes used 0.7 of 2 CPUs during the run' bench compare "$docs/a.json" "$docs/busy.json"
+says 1 'memory is judged on a busy machine too' 'peak_rss_bytes.*REGRESSED \(critical\)' \
+    bench compare "$docs/a.json" <(document /dev/stdout 100 others=2 peak=2000)
+says 0 'and a document is like itself' '^verdict  STABLE$' bench compare --strict "$docs/busy.json" "$docs/busy.json"
 document "$docs/twin.json" 130 binary=b100
-says 0 'nor does a program that is the same, byte for byte' 'series: .*same program' bench compare "$docs/a.json" "$docs/twin.json"
+says 0 'a program that is the same, byte for byte, did not change' '2 series: .*same program' bench compare "$docs/a.json" "$docs/twin.json"
+status 1 'which --strict does not let pass' bench compare --strict "$docs/a.json" "$docs/twin.json"
 echo '{"schema":"bn.thresholds/1","levels":[{"metric":"*","warning_percent":50,"critical_percent":60}]}' >"$docs/levels.json"
 says 1 'levels come from a file' 'ns_per_token.*REGRESSED$' bench compare --thresholds "$docs/levels.json" "$docs/a.json" "$docs/slow.json"
 echo '{"schema":"bn.thresholds/1","levels":[{"metrik":"*"}]}' >"$docs/levels.json"
@@ -89,10 +106,16 @@ points() {
         "warning":{"throughput_decrease_percent":8,"latency_increase_percent":15}}}'
 }
 points 100 100 >"$docs/points.json"
-says 0 'values without samples: levels are met at their numbers' '25.0 % worse, by the levels a warning' \
-    bench compare "$docs/points.json" <(points 85 125)
-says 1 'and exceeded beyond' '15.1 % worse, by the levels critical' bench compare "$docs/points.json" <(points 84.9 125)
-lacks 'never with statistics' 'SAME|REGRESSED' bench compare "$docs/points.json" <(points 50 100)
+says 0 'single values: levels are met at their numbers' '25.0 % worse, above the warning level' \
+    bench compare --fail-on critical "$docs/points.json" <(points 85 125)
+says 1 'a warning is a regression' 'throughput.*REGRESSED \(warning\)' bench compare "$docs/points.json" <(points 85 100)
+says 1 'and exceeded beyond' '15.1 % worse, above the critical level' bench compare --fail-on critical "$docs/points.json" <(points 84.9 125)
+says 0 'within the levels they are stable' '^verdict  STABLE$' bench compare --strict "$docs/points.json" <(points 92 115)
+echo '{"schema":"bn.thresholds/1","levels":[{"metric":"*","warning_percent":0.2,"critical_percent":0.5}]}' >"$docs/levels.json"
+says 1 '--thresholds comes before the levels of the list' 'REGRESSED \(critical\)' \
+    bench compare --thresholds "$docs/levels.json" "$docs/points.json" <(points 99 100)
+says 1 'a list of values may be the thresholds, too' 'ns_per_token.*REGRESSED \(warning\)' \
+    bench compare --thresholds "$docs/points.json" "$docs/a.json" "$docs/mild.json"
 says 1 'they cannot be saved' 'values without samples' baseline save main "$docs/points.json"
 
 # ---- save: what it refuses ----
@@ -128,14 +151,14 @@ says 1 'so does a trend without runs' 'no saved run' bench trend
 echo note >docs/note
 says 0 'a first run is the baseline; other files may have changed' 'main  promoted' baseline save main "$docs/a.json"
 rm docs/note
-says 0 'a run like it passes' 'INCONCLUSIVE' baseline check "$docs/same.json"
+says 0 'a run like it passes' '^verdict  STABLE$' baseline check --strict "$docs/same.json"
 says 1 'what does not pass is not saved by check' 'REGRESSED' baseline check "$docs/slow.json" --save-baseline next
 check 'indeed' test "$(baseline list | grep -c next)" -eq 0
 says 0 'what passes is' 'saved as next: .* promoted' baseline check "$docs/fast.json" --save-baseline next
 baseline check --json -q "$docs/fast.json" --save-baseline next >"$docs/out.json"
 check 'with one document on standard output' equal "$(grep -c '"schema": "bn.bench' "$docs/out.json")" 1
 says 1 'one that regressed does not' '2 REGRESSED' baseline check "$docs/slow.json"
-says 1 'nor one that lacks a series' 'series are missing' baseline check "$docs/short.json"
+says 1 'nor one that lacks a series' 'B lacks series of A' baseline check "$docs/short.json"
 says 1 'nor another name' "no baseline 'other'" baseline check --baseline other "$docs/a.json"
 document "$docs/unlike.json" 100 threads=2
 says 9 'other settings are refused' 'other settings' baseline check "$docs/unlike.json"

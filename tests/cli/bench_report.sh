@@ -140,7 +140,11 @@ rule changed "$tmp/ledger.json"
 change() { sed "$2" "$1" >"$tmp/changed.json"; }
 change "$tmp/kernels.json" 's/"share_of_limit": 0.91/"share_of_limit": 1.4/'
 rule beyond-limit "$tmp/changed.json"
-change "$tmp/kernels.json" 's/"dirty": false/"dirty": true/; s/\[100, 200/[1900, 200/'
+says 0 'which is worth a look, no more' '"kind": "warn",' bash -c "'$bench' report --format json '$tmp/changed.json' | grep -A1 beyond-limit"
+sed 's/"verdict": "REGRESSED"/"verdict": "INCONCLUSIVE"/' "$tmp/compare.json" >"$tmp/open.json"
+says 0 'a headline with a regression is red' '<div class="verdict ">' form html "$tmp/compare.json"
+says 0 'one that is inconclusive is amber' '<div class="verdict warn">' form html "$tmp/open.json" "$tmp/changed.json"
+change "$tmp/kernels.json" 's/"dirty": false/"dirty": true/; s/"machine": {/"others": {"wall_ns": 1000000000, "cpus": 2, "used_cpus": 0.6, "stolen_cpus": 0}, &/'
 rule dirty-build "$tmp/changed.json"
 rule busy-machine "$tmp/changed.json"
 change "$tmp/kernels.json" 's/"limit": "memory"/"verdict": "INVALID", "reason": "planted", "limit": "memory"/'

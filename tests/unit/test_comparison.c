@@ -49,7 +49,8 @@ static struct bn_comparison one_sided(void)
                               .higher = true,
                               .n_a = 3,
                               .median_a = 2,
-                              .median_b = NAN};
+                              .median_b = NAN,
+                              .secondary = true};
     c.j = (struct bn_judgement){.outcome = BN_OUTCOME_INCONCLUSIVE,
                                 .reason = "B has no samples",
                                 .change = NAN,
@@ -99,6 +100,7 @@ static void what_is_written_is_read(void **state)
         assert_int_equal(a->j.n, b.j.n);
         assert_int_equal(a->j.n_needed, b.j.n_needed);
         assert_int_equal(a->severity, b.severity);
+        assert_int_equal(a->secondary, b.secondary);
     }
     /* What is missing says why. */
     const char *why;
@@ -177,15 +179,64 @@ static void the_table_tells_all(void **state)
 static void the_worst_counts(void **state)
 {
     (void)state;
-    static const enum bn_outcome ASCENDING[] = {BN_OUTCOME_SAME, BN_OUTCOME_IMPROVED, BN_OUTCOME_INCONCLUSIVE,
-                                                BN_OUTCOME_REGRESSED};
-    struct bn_comparison list[4] = {{0}};
-    for (size_t i = 0; i < 4; i++) {
+    static const enum bn_outcome ASCENDING[] = {BN_OUTCOME_SAME, BN_OUTCOME_STABLE, BN_OUTCOME_IMPROVED,
+                                                BN_OUTCOME_INCONCLUSIVE, BN_OUTCOME_REGRESSED};
+    struct bn_comparison list[BN_OUTCOMES] = {{0}};
+    for (size_t i = 0; i < BN_OUTCOMES; i++) {
         for (size_t k = 0; k <= i; k++)
             list[i - k].j.outcome = ASCENDING[k];
         assert_int_equal(bn_comparisons_worst(list, i + 1), ASCENDING[i]);
     }
     assert_int_equal(bn_comparisons_worst(NULL, 0), BN_OUTCOME_INCONCLUSIVE);
+}
+
+/* What is only watched cannot make a session inconclusive; a critical regression of it counts all the same.
+ */
+static void secondary_series_do_not_decide(void **state)
+{
+    (void)state;
+    struct bn_comparison list[2] = {{.j.outcome = BN_OUTCOME_SAME},
+                                    {.j.outcome = BN_OUTCOME_INCONCLUSIVE, .secondary = true}};
+    assert_int_equal(bn_comparisons_worst(list, 2), BN_OUTCOME_SAME);
+    list[1].j.outcome = BN_OUTCOME_REGRESSED;
+    assert_int_equal(bn_comparisons_worst(list, 2), BN_OUTCOME_SAME);
+    list[1].severity = BN_SEVERITY_WARNING;
+    assert_int_equal(bn_comparisons_worst(list, 2), BN_OUTCOME_SAME);
+    list[1].severity = BN_SEVERITY_CRITICAL;
+    assert_int_equal(bn_comparisons_worst(list, 2), BN_OUTCOME_REGRESSED);
+    assert_int_equal(bn_comparisons_worst(list + 1, 0), BN_OUTCOME_INCONCLUSIVE);
+}
+
+/* The row says one thing: A, B and the change belong together, also where the medians say another. */
+static void sides_belong_to_the_change(void **state)
+{
+    (void)state;
+    struct bn_comparison c = regressed();
+    double a, b;
+    struct bn_buf out = {.max = 1 << 16};
+    c.median_a = 100;
+    c.median_b = 101;
+    c.j.change = -0.32;
+    bn_comparison_sides(&c, &a, &b);
+    assert_true(fabs(b / a - 0.68) < 1e-12 && fabs(a * b - 100 * 101) < 1e-6);
+    c.higher = true; /* of rates the cost is the reciprocal */
+    bn_comparison_sides(&c, &a, &b);
+    assert_true(fabs(a / b - 0.68) < 1e-12);
+    c.j.p = (double)NAN; /* nothing was estimated: these are the values */
+    bn_comparison_sides(&c, &a, &b);
+    assert_true(a == 100 && b == 101);
+    c = regressed();
+    c.median_a = 35.68e6;
+    c.median_b = 35.87e6;
+    c.j.change = 0.0329;
+    bn_comparisons_print(&out, &c, 1);
+    assert_non_null(strstr(out.data, "35.2 ms"));
+    assert_non_null(strstr(out.data, "36.36 ms"));
+    assert_null(strstr(out.data, "35.68 ms"));
+    bn_buf_release(&out);
+    c = one_sided();
+    bn_comparison_sides(&c, &a, &b);
+    assert_true(a == 2 && isnan(b));
 }
 
 int main(void)
@@ -195,6 +246,8 @@ int main(void)
         cmocka_unit_test(malformed_ones_are_refused),
         cmocka_unit_test(the_table_tells_all),
         cmocka_unit_test(the_worst_counts),
+        cmocka_unit_test(secondary_series_do_not_decide),
+        cmocka_unit_test(sides_belong_to_the_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,7 +180,7 @@ static void samples_apart_would_not(void **state)
                 b[s] = exp(b[s]);
             }
             assert_int_equal(bn_judge_samples(&j, a, N, b, N, 0.08, &RULES, NULL), BN_OK);
-            alarms += j.outcome != BN_OUTCOME_INCONCLUSIVE;
+            alarms += j.outcome == BN_OUTCOME_REGRESSED || j.outcome == BN_OUTCOME_IMPROVED;
         }
         assert_true(report("no effect, apart: rank sum, p < 0.05", PHIS[i], significant, trials) > 0.4);
         assert_true(report("no effect, apart: the same and more than 1 %", PHIS[i], beyond, trials) > 0.3);
@@ -212,44 +212,30 @@ static void the_smallest_effect_is_that(void **state)
 
 /* ---- looking more than once ---- */
 
-/* Any difference from nothing counts here, or the margin would hide what peeking does. */
-static void looks_are_paid_for(void **state)
+/* Why a session has as many rounds as were asked for: whoever looks after every second pair and stops at the
+ * first outcome finds what is not there. Any difference from nothing counts here, or the margin would hide
+ * that. */
+static void peeking_finds_what_is_not_there(void **state)
 {
     (void)state;
     struct bn_judge_rules rules = RULES;
     rules.margin = 1e-9;
     rules.agreement = 0;
     uint64_t random = 14;
-    size_t trials = 1000, planned = 0, peeked = 0, early = 0;
+    size_t trials = 1000, peeked = 0;
     for (size_t k = 0; k < trials; k++) {
         double d[32];
-        struct bn_judgement j;
         bool alarm = false;
         for (size_t i = 0; i < 32; i++)
             d[i] = 0.01 * normal(&random);
-        for (size_t look = 0; look < BN_JUDGE_LOOKS && !alarm; look++) {
-            size_t n = bn_judge_look_at(look, 32);
-            assert_int_equal(n, 8u << look);
-            assert_int_equal(bn_judge_look(&j, look, d, n, NULL, 0, &rules, NULL), BN_OK);
-            alarm = j.outcome != BN_OUTCOME_INCONCLUSIVE;
-        }
-        planned += alarm;
-        alarm = false;
         for (size_t n = 6; n <= 32 && !alarm; n += 2) {
+            struct bn_judgement j;
             assert_int_equal(bn_judge_pairs(&j, d, n, NULL, 0, &rules, NULL), BN_OK);
             alarm = j.outcome != BN_OUTCOME_INCONCLUSIVE;
         }
         peeked += alarm;
-        for (size_t i = 0; i < 8; i++)
-            d[i] += 0.05;
-        assert_int_equal(bn_judge_look(&j, 0, d, 8, NULL, 0, &RULES, NULL), BN_OK);
-        early += j.outcome == BN_OUTCOME_REGRESSED;
     }
-    assert_true(report("no effect: three declared looks at up to 32 pairs", -1, planned, trials) <= 0.055);
     assert_true(report("no effect: a look after every second pair", -1, peeked, trials) > 0.1);
-    assert_true(report("5 sigma: found at the first of three looks, 8 pairs", -1, early, trials) > 0.9);
-    struct bn_judgement j;
-    assert_int_equal(bn_judge_look(&j, BN_JUDGE_LOOKS, NULL, 0, NULL, 0, &RULES, NULL), BN_ERR_ARG);
 }
 
 /* ---- many comparisons ---- */
@@ -416,7 +402,7 @@ int main(void)
         cmocka_unit_test(pairs_find_five_per_cent),
         cmocka_unit_test(samples_apart_would_not),
         cmocka_unit_test(the_smallest_effect_is_that),
-        cmocka_unit_test(looks_are_paid_for),
+        cmocka_unit_test(peeking_finds_what_is_not_there),
         cmocka_unit_test(a_hundred_nulls),
         cmocka_unit_test(intervals_cover),
         cmocka_unit_test(shifts_cover),

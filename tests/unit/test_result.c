@@ -158,8 +158,9 @@ static void points_have_no_samples(void **state)
 /* ---- two sessions ---- */
 
 static struct bn_levels levels = {
-    .n = 2,
-    .list = {{.test = "*", .metric = "*", .better = 1, .warning = 8, .critical = 15},
+    .n = 3,
+    .list = {{.test = "*", .metric = "*bytes*", .warning = 20, .critical = 30},
+             {.test = "*", .metric = "*", .better = 1, .warning = 8, .critical = 15},
              {.test = "*", .metric = "*", .warning = 15, .critical = 25}}};
 
 static struct bn_offline_rules rules(void)
@@ -195,6 +196,12 @@ static void sessions_are_compared(void **state)
     assert_string_equal(o.list[4].test, "new");
     bn_offline_release(&o);
 
+    with.same_program = true; /* then times cannot have changed by the program */
+    assert_int_equal(bn_offline_compare(&o, &a.series, &b.series, &with, NULL), BN_OK);
+    assert_int_equal(o.list[0].j.outcome, BN_OUTCOME_INCONCLUSIVE);
+    assert_non_null(strstr(o.list[0].j.reason, "same program"));
+    bn_offline_release(&o);
+
     with.contended = "somebody else was at work"; /* then times say nothing; what is exact still does */
     assert_int_equal(bn_offline_compare(&o, &a.series, &b.series, &with, NULL), BN_OK);
     assert_int_equal(o.list[0].j.outcome, BN_OUTCOME_INCONCLUSIVE);
@@ -212,34 +219,94 @@ static void add_point(struct bn_series_list *all, const char *metric, bool highe
     assert_int_equal(bn_series_add(all, &s, NULL), BN_OK);
 }
 
-/* Without samples the levels alone speak, at their very numbers; never SAME, never REGRESSED. */
-static void points_are_judged_by_levels(void **state)
+/* Single values are judged by the levels alone, at their very numbers. */
+static void values_are_judged_by_levels(void **state)
 {
     (void)state;
     static const struct {
         bool higher;
         double b;
         enum bn_severity severity;
-    } CASES[] = {{true, 92, BN_SEVERITY_NONE},      {true, 91.9, BN_SEVERITY_WARNING},
-                 {true, 85, BN_SEVERITY_WARNING},   {true, 84.9, BN_SEVERITY_CRITICAL},
-                 {false, 115, BN_SEVERITY_NONE},    {false, 115.1, BN_SEVERITY_WARNING},
-                 {false, 125, BN_SEVERITY_WARNING}, {false, 125.1, BN_SEVERITY_CRITICAL},
-                 {false, 50, BN_SEVERITY_NONE}};
-    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        enum bn_outcome outcome;
+    } CASES[] = {{true, 92, BN_SEVERITY_NONE, BN_OUTCOME_STABLE},
+                 {true, 91.9, BN_SEVERITY_WARNING, BN_OUTCOME_REGRESSED},
+                 {true, 85, BN_SEVERITY_WARNING, BN_OUTCOME_REGRESSED},
+                 {true, 84.9, BN_SEVERITY_CRITICAL, BN_OUTCOME_REGRESSED},
+                 {true, 120, BN_SEVERITY_NONE, BN_OUTCOME_IMPROVED},
+                 {false, 115, BN_SEVERITY_NONE, BN_OUTCOME_STABLE},
+                 {false, 115.1, BN_SEVERITY_WARNING, BN_OUTCOME_REGRESSED},
+                 {false, 125, BN_SEVERITY_WARNING, BN_OUTCOME_REGRESSED},
+                 {false, 125.1, BN_SEVERITY_CRITICAL, BN_OUTCOME_REGRESSED},
+                 {false, 99, BN_SEVERITY_NONE, BN_OUTCOME_STABLE},
+                 {false, 50, BN_SEVERITY_NONE, BN_OUTCOME_IMPROVED}};
+    for (size_t i = 0; i < 2 * BN_ARRAY_LEN(CASES); i++) {
+        size_t k = i / 2;
         struct bn_series_list a = {0}, b = {0};
         struct bn_offline o;
         struct bn_offline_rules with = rules();
-        with.points = true;
-        add_point(&a, "m", CASES[i].higher, 100);
-        add_point(&b, "m", CASES[i].higher, CASES[i].b);
+        with.points = i % 2 == 1; /* lists of values and documents alike */
+        add_point(&a, "m", CASES[k].higher, 100);
+        add_point(&b, "m", CASES[k].higher, CASES[k].b);
         assert_int_equal(bn_offline_compare(&o, &a, &b, &with, NULL), BN_OK);
-        assert_int_equal(o.severity, CASES[i].severity);
-        assert_int_equal(o.list[0].j.outcome, BN_OUTCOME_INCONCLUSIVE);
-        assert_non_null(strstr(o.list[0].j.reason, "without samples"));
+        assert_int_equal(o.severity, CASES[k].severity);
+        assert_int_equal(o.list[0].j.outcome, CASES[k].outcome);
+        assert_non_null(strstr(o.list[0].j.reason, "single values: "));
         bn_offline_release(&o);
         bn_series_release(&a);
         bn_series_release(&b);
     }
+}
+
+static void compare(struct bn_offline *o, const char *a, const char *b, const struct bn_offline_rules *with)
+{
+    static struct bn_result before, after; /* whose texts outlive the comparison */
+    bn_result_release(&before);
+    bn_result_release(&after);
+    assert_int_equal(read(&before, "", "", a, NULL), BN_OK);
+    assert_int_equal(read(&after, "", "", b, NULL), BN_OK);
+    assert_int_equal(bn_offline_compare(o, &before.series, &after.series, with, NULL), BN_OK);
+}
+
+#define PEAK(value)                                                                                \
+    "{\"test\":\"process\",\"metric\":\"peak_rss_bytes\",\"unit\":\"bytes\",\"better\":\"lower\"," \
+    "\"exact\":false,\"samples\":[" value "]}"
+
+/* Memory that doubled and times that tripled are found; the same document is stable, whoever was at work. */
+static void every_kind_of_series_is_judged(void **state)
+{
+    (void)state;
+    struct bn_offline o;
+    struct bn_offline_rules with = rules();
+    compare(&o, TIMES("t", FAST) "," PEAK("1000"), TIMES("t", FAST) "," PEAK("2000"), &with);
+    assert_int_equal(o.list[0].j.outcome, BN_OUTCOME_STABLE);
+    assert_int_equal(o.list[1].j.outcome, BN_OUTCOME_REGRESSED);
+    assert_int_equal(o.severity, BN_SEVERITY_CRITICAL);
+    bn_offline_release(&o);
+    with.contended = "others were at work"; /* which takes no memory of ours */
+    compare(&o, TIMES("t", FAST) "," PEAK("1000"), TIMES("t", SLOW) "," PEAK("2000"), &with);
+    assert_int_equal(o.list[0].j.outcome, BN_OUTCOME_INCONCLUSIVE);
+    assert_int_equal(o.list[1].j.outcome, BN_OUTCOME_REGRESSED);
+    assert_int_equal(o.n_timed, 1);
+    assert_int_equal(o.n_timed_judged, 0);
+    assert_int_equal(o.n_judged, 1);
+    bn_offline_release(&o);
+    compare(&o, TIMES("t", FAST) "," TIMES("load", "5"), TIMES("t", FAST) "," TIMES("load", "5"), &with);
+    assert_int_equal(o.worst, BN_OUTCOME_STABLE);
+    assert_int_equal(o.n_judged, 2);
+    bn_offline_release(&o);
+    with.contended = NULL;
+    compare(&o, TIMES("load", "5"), TIMES("load", "15"), &with);
+    assert_int_equal(o.severity, BN_SEVERITY_CRITICAL);
+    bn_offline_release(&o);
+    compare(&o, TIMES("load", "5,6"), TIMES("load", "15,16,17"), &with); /* too few for an interval */
+    assert_int_equal(o.severity, BN_SEVERITY_CRITICAL);
+    assert_non_null(strstr(o.list[0].j.reason, "2 and 3 samples are too few"));
+    bn_offline_release(&o);
+    compare(&o, TIMES("t", FAST), TIMES("t", "101,102,103,104,105,106,107,108,109,110"), &with);
+    assert_int_equal(o.worst, BN_OUTCOME_STABLE);
+    bn_offline_release(&o);
+    compare(&o, PEAK("7"), PEAK("7"), &with); /* frees what the last one kept */
+    bn_offline_release(&o);
 }
 
 /* ---- the machine ---- */
@@ -302,8 +369,8 @@ int main(void)
         cmocka_unit_test(settings_are_what_was_measured), cmocka_unit_test(documents_are_read_back),
         cmocka_unit_test(invalid_parts_are_seen),         cmocka_unit_test(what_is_unlike_is_named),
         cmocka_unit_test(points_have_no_samples),         cmocka_unit_test(sessions_are_compared),
-        cmocka_unit_test(points_are_judged_by_levels),    cmocka_unit_test(key_stays_under_load),
-        cmocka_unit_test(labels_are_names_of_folders),
+        cmocka_unit_test(values_are_judged_by_levels),    cmocka_unit_test(every_kind_of_series_is_judged),
+        cmocka_unit_test(key_stays_under_load),           cmocka_unit_test(labels_are_names_of_folders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

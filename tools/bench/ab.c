@@ -115,9 +115,10 @@ static void label(struct bn_ab_session *s, const struct bn_levels *levels)
 {
     for (size_t i = 0; i < s->n_comparisons; i++) {
         struct bn_comparison *c = &s->comparisons[i];
+        double a, b;
+        bn_comparison_sides(c, &a, &b);
         if (c->j.outcome == BN_OUTCOME_REGRESSED)
-            c->severity = bn_levels_severity(levels, c->test, c->metric, c->higher,
-                                             bn_worse_percent(c->higher, c->j.change));
+            c->severity = bn_levels_severity(levels, c->test, c->metric, c->higher, a, b);
     }
 }
 

@@ -59,7 +59,7 @@ static bn_status hold_against(struct bn_offline *out, struct bn_series_list *ser
 {
     const char *then = "";
     (void)bn_json_string(bn_json_get(entry->json, "binary_sha256"), &then);
-    judging->rules.contended = bn_bench_excuse(contended, NULL, then, binary);
+    bn_bench_circumstances(judging, contended, NULL, then, binary);
     BN_TRY(bn_series_read(series, entry->json, err));
     return bn_offline_compare(out, series, now, &judging->rules, err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench compare: two documents that are there already, held against each other.
+ * bn-bench compare: compares two existing documents.
  */
 #include <string.h>
 
@@ -12,21 +12,21 @@ static struct bn_likeness likeness(const struct bn_result *r)
     return (struct bn_likeness){r->machine_key, r->settings_sha256, r->model_sha256};
 }
 
+/* given: --thresholds was, which comes before the levels that a list of values has of its own. */
 static bn_status prepare(struct bn_bench_judging *judging, const struct bn_result *a,
-                         const struct bn_result *b, bn_error *err)
+                         const struct bn_result *b, bool given, bn_error *err)
 {
     const struct bn_likeness like_a = likeness(a), like_b = likeness(b);
-    const bn_json *levels = bn_json_get(a->document, "thresholds");
+    const bn_json *levels = bn_levels_of(a->document);
     judging->rules.points = a->points || b->points;
-    judging->rules.contended =
-        bn_bench_excuse(a->contended, b->contended, a->binary_sha256, b->binary_sha256);
-    if (a->points && levels != NULL) BN_TRY(bn_levels_import(&judging->levels, levels, err));
+    bn_bench_circumstances(judging, a->contended, b->contended, a->binary_sha256, b->binary_sha256);
+    if (a->points && levels != NULL && !given) BN_TRY(bn_levels_import(&judging->levels, levels, err));
     if (judging->rules.points || judging->unlike) return BN_OK;
     if (strcmp(a->suite, b->suite) != 0)
         return bn_fail(err, BN_ERR_UNSUPPORTED, "not alike: %.40s and %.40s measure different things",
                        a->suite, b->suite);
     bn_status status = bn_result_like(&like_a, &like_b, err);
-    if (status != BN_OK) bn_error_hint(err, "--unlike compares them all the same");
+    if (status != BN_OK) bn_error_hint(err, "use --unlike to compare them anyway");
     return status;
 }
 
@@ -35,7 +35,7 @@ static bn_status compare(struct bn_args *args, struct bn_bench_judging *judging,
 {
     struct bn_offline offline;
     struct bn_machine machine;
-    BN_TRY(prepare(judging, a, b, err));
+    BN_TRY(prepare(judging, a, b, bn_opt_given(args, "thresholds"), err));
     BN_TRY(bn_offline_compare(&offline, &a->series, &b->series, &judging->rules, err));
     bn_machine_read(&machine);
     bn_json *doc = args->json ? bn_bench_document("compare", &machine) : NULL;

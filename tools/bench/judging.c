@@ -75,27 +75,29 @@ bn_status bn_bench_judging_read(struct bn_bench_judging *out, const struct bn_ar
     return BN_OK;
 }
 
-const char *bn_bench_excuse(const char *contended_a, const char *contended_b, const char *binary_a,
-                            const char *binary_b)
+void bn_bench_circumstances(struct bn_bench_judging *judging, const char *contended_a,
+                            const char *contended_b, const char *binary_a, const char *binary_b)
 {
-    if (contended_a != NULL && contended_a[0] != '\0') return contended_a;
-    if (contended_b != NULL && contended_b[0] != '\0') return contended_b;
-    if (binary_a != NULL && binary_b != NULL && binary_a[0] != '\0' && strcmp(binary_a, binary_b) == 0)
-        return "both are the same program, byte for byte: a difference is the machine's";
-    return NULL;
+    bool a = contended_a != NULL && contended_a[0] != '\0';
+    judging->rules.contended = a ? contended_a : contended_b;
+    judging->rules.same_program = binary_a[0] != '\0' && strcmp(binary_a, binary_b) == 0;
+}
+
+static size_t n_inconclusive(const struct bn_offline *o)
+{
+    return o->n - o->n_missing - o->n_extra - o->n_judged;
 }
 
 /* Why this does not pass; NULL when it does. */
 static const char *failure(const struct bn_bench_judging *judging, const struct bn_offline *o)
 {
     static const enum bn_severity LEAST[] = {BN_SEVERITY_NONE, BN_SEVERITY_WARNING, BN_SEVERITY_CRITICAL};
-    bool regressed =
-        judging->rules.points ? o->severity == BN_SEVERITY_CRITICAL : o->worst == BN_OUTCOME_REGRESSED;
-    if (o->n_missing > 0) return "series are missing";
-    if (o->n == o->n_extra) return "there is nothing in common";
-    if (regressed && o->severity >= LEAST[judging->fail_on]) return "it regressed";
-    if (judging->strict && o->worst == BN_OUTCOME_INCONCLUSIVE)
-        return "it is inconclusive, and --strict was given";
+    if (o->n_missing > 0) return "B lacks series of A";
+    if (o->n == o->n_extra) return "A and B have no series in common";
+    if (o->worst == BN_OUTCOME_REGRESSED && o->severity >= LEAST[judging->fail_on]) return "B regressed";
+    if (o->n_judged == 0) return "no data: every series is inconclusive";
+    if (o->n_timed > 0 && o->n_timed_judged == 0) return "no data: every time and rate is inconclusive";
+    if (judging->strict && n_inconclusive(o) > 0) return "a series is inconclusive (--strict)";
     return NULL;
 }
 
@@ -133,14 +135,18 @@ bn_status bn_bench_judging_show(struct bn_args *args, const struct bn_bench_judg
     bn_buf_release(&text);
     if (status != BN_OK) return status;
     if (!judging->rules.points)
-        printf(
-            "The two were not taken in turn: less than %g %% may be the machine; bn-bench ab would tell.\n",
-            100 * judging->rules.drift);
+        printf("A and B did not run in turn, so changes below %g %% may be drift; bn-bench ab finds smaller "
+               "ones.\n",
+               100 * judging->rules.drift);
     if (offline->n_missing > 0)
         printf("%zu series of A %s missing in B.\n", offline->n_missing,
                offline->n_missing == 1 ? "is" : "are");
     if (offline->n_extra > 0)
         printf("%zu series %s only in B.\n", offline->n_extra, offline->n_extra == 1 ? "is" : "are");
+    printf("verdict  %s%s\n", bn_outcome_name(offline->worst),
+           offline->severity == BN_SEVERITY_CRITICAL  ? " (critical)"
+           : offline->severity == BN_SEVERITY_WARNING ? " (warning)"
+                                                      : "");
     if (why != NULL) bn_report_note(0, "failed: %s", why);
     return BN_OK;
 }

@@ -25,13 +25,14 @@ BN_MUST_CHECK bn_status bn_bench_judging_read(struct bn_bench_judging *out, cons
 /* The levels of --thresholds, else those that the program carries. */
 BN_MUST_CHECK bn_status bn_bench_levels(struct bn_levels *out, const struct bn_args *args, bn_error *err);
 
-/* Why a difference between two sessions would say nothing of the program: other work kept a machine busy, or
- * it is the same program, byte for byte. NULL when it would. Digests and reasons may be empty or NULL. */
-const char *bn_bench_excuse(const char *contended_a, const char *contended_b, const char *binary_a,
-                            const char *binary_b);
+/* Sets the rules about the circumstances of two sessions: why one of them was contended (NULL or empty: it
+ * was not), and the digests of the two programs (empty when unknown). */
+void bn_bench_circumstances(struct bn_bench_judging *judging, const char *contended_a,
+                            const char *contended_b, const char *binary_a, const char *binary_b);
 
 /* Shows a comparison, as text or in the document doc, and sets the exit code: 1 for a regression that counts,
- * for a series that is missing, for nothing in common, and with --strict for anything inconclusive. */
+ * for a series that is missing, when no series, or none of the times and rates, could be judged, and with
+ * --strict for anything inconclusive. */
 BN_MUST_CHECK bn_status bn_bench_judging_show(struct bn_args *args, const struct bn_bench_judging *judging,
                                               const struct bn_offline *offline, bn_json *doc, bn_error *err);
 /* Where a result comes from, for people and in a document. */

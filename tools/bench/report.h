@@ -186,7 +186,7 @@ void bn_report_table_points(struct bn_report_table *t, const struct bn_report *r
 void bn_report_table_bricks(struct bn_report_table *t, const struct bn_report *r);
 void bn_report_table_trends(struct bn_report_table *t, const struct bn_report *r);
 void bn_report_table_release(struct bn_report_table *t);
-/* One sentence that says what the report holds: "2 REGRESSED, 5 SAME" or "12 series". */
+/* One sentence that says what the report holds: "2 REGRESSED, 5 STABLE" or "12 series". */
 void bn_report_headline(struct bn_buf *out, const struct bn_report *r);
 /* A line on where a source comes from. */
 void bn_report_put_origin(struct bn_buf *out, const struct bn_report_source *source);

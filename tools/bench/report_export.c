@@ -89,10 +89,11 @@ bn_status bn_report_csv_comparisons(struct bn_buf *out, const struct bn_report *
     for (size_t i = 0; i < r->n_comparisons; i++) {
         const struct bn_comparison *c = &r->comparisons[i].c;
         const struct bn_judgement *j = &c->j;
+        double a, b;
+        bn_comparison_sides(c, &a, &b);
         const char *const names[] = {r->comparisons[i].source->label, c->test, c->metric, c->unit,
                                      bn_outcome_name(j->outcome)};
-        const double values[] = {c->median_a, c->median_b, j->change,    j->low,  j->high,
-                                 j->p,        j->q,        j->agreement, j->band, j->mde};
+        const double values[] = {a, b, j->change, j->low, j->high, j->p, j->q, j->agreement, j->band, j->mde};
         put_fields(out, names, BN_ARRAY_LEN(names));
         for (size_t k = 0; k < BN_ARRAY_LEN(values); k++) {
             put_number(out, values[k]);
@@ -111,7 +112,7 @@ static void put_case(struct bn_buf *out, const struct bn_report_comparison *c)
 {
     const struct bn_judgement *j = &c->c.j;
     bn_html(out, "    <testcase classname=\"%s\" name=\"%s %s\"", c->source->label, c->c.test, c->c.metric);
-    if (j->outcome == BN_OUTCOME_SAME || j->outcome == BN_OUTCOME_IMPROVED) {
+    if (j->outcome != BN_OUTCOME_REGRESSED && j->outcome != BN_OUTCOME_INCONCLUSIVE) {
         bn_html(out, "/>\n");
         return;
     }

@@ -68,11 +68,11 @@ static bn_status judge(struct bn_report *r, const struct bn_comparison *c, bn_er
                                                            : "");
     else if (c->j.outcome == BN_OUTCOME_INCONCLUSIVE && c->j.n_needed > 0)
         status = find(r, "more-pairs", "warn", err,
-                      "%.200s of %.200s is open: %zu pairs would tell\t%s, from %zu pairs; %s", c->metric,
-                      c->test, c->j.n_needed, figures, c->j.n, c->j.reason);
+                      "%.200s of %.200s is undecided; about %zu pairs are needed\t%s, from %zu pairs; %s",
+                      c->metric, c->test, c->j.n_needed, figures, c->j.n, c->j.reason);
     else if (c->j.outcome == BN_OUTCOME_INCONCLUSIVE)
-        status =
-            find(r, "open", "warn", err, "%.200s of %.200s is open\t%s", c->metric, c->test, c->j.reason);
+        status = find(r, "open", "warn", err, "%.200s of %.200s is undecided\t%s", c->metric, c->test,
+                      c->j.reason);
     bn_buf_release(&b);
     return status;
 }
@@ -112,10 +112,11 @@ static bn_status look_at(struct bn_report *r, const struct bn_report_series *s, 
 static bn_status place(struct bn_report *r, const struct bn_report_point *p, bn_error *err)
 {
     if (p->share > 1.05)
-        return find(r, "beyond-limit", "bad", err,
-                    "%.200s %.200s is faster than its limit, so one of the two is wrong\t"
-                    "%.3g %% of %.40s, %zu thread%s",
-                    p->kernel, p->shape, 100 * p->share, p->limit, p->threads, p->threads == 1 ? "" : "s");
+        return find(
+            r, "beyond-limit", "warn", err,
+            "%.200s %.200s reached more than the measured limit; measure both again on a quiet machine\t"
+            "%.3g %% of %.40s, %zu thread%s",
+            p->kernel, p->shape, 100 * p->share, p->limit, p->threads, p->threads == 1 ? "" : "s");
     if (p->share >= BOUND)
         return find(r, "at-limit", "ok", err,
                     "%.200s %.200s is bound by %s: only fewer %s would make it faster\t"
@@ -158,9 +159,10 @@ static bn_status question(struct bn_report *r, const struct bn_report_source *so
     BN_TRY(distrust(r, source, "configurations", "name", err));
     BN_TRY(distrust(r, source, "results", "kernel", err));
     if (dirty)
-        BN_TRY(find(r, "dirty-build", "warn", err,
-                    "%.200s was measured with a program that no commit describes\tprogram.dirty is true",
-                    source->label));
+        BN_TRY(
+            find(r, "dirty-build", "warn", err,
+                 "%.200s was measured with a program built from uncommitted changes\tprogram.dirty is true",
+                 source->label));
     if (bn_others_disturb(&others)) {
         char text[160];
         bn_others_describe(text, sizeof text, &others);
@@ -169,14 +171,14 @@ static bn_status question(struct bn_report *r, const struct bn_report_source *so
     }
     if (coverage < COVERED)
         BN_TRY(find(r, "coverage", "bad", err,
-                    "%.200s leaves too much time unexplained\tcoverage %.2f, %.2f is demanded", source->label,
-                    coverage, COVERED));
+                    "%.200s leaves too much time unattributed\tcoverage %.2f, at least %.2f is expected",
+                    source->label, coverage, COVERED));
     return BN_OK;
 }
 
 bn_status bn_report_find(struct bn_report *r, bn_error *err)
 {
-    /* The gravest first, so that they are there when the list is cut. */
+    /* The worst first, so that they are there when the list is cut. */
     for (size_t i = 0; i < r->n_comparisons; i++)
         if (r->comparisons[i].c.j.outcome == BN_OUTCOME_REGRESSED)
             BN_TRY(judge(r, &r->comparisons[i].c, err));

@@ -90,17 +90,28 @@ static void begin_details(struct bn_buf *out, bool open)
 
 /* ---- the verdict ---- */
 
+/* The class of the headline: "" is red, with a cross. Verdicts decide where there are some; else findings. */
+static const char *kind_of_verdict(const struct bn_report *r)
+{
+    bool bad = false, warn = false;
+    for (size_t i = 0; i < r->n_comparisons; i++) {
+        bad = bad || r->comparisons[i].c.j.outcome == BN_OUTCOME_REGRESSED;
+        warn = warn || r->comparisons[i].c.j.outcome == BN_OUTCOME_INCONCLUSIVE;
+    }
+    for (size_t i = 0; i < r->n_findings && r->n_comparisons == 0; i++) {
+        bad = bad || strcmp(r->findings[i].kind, "bad") == 0;
+        warn = warn || strcmp(r->findings[i].kind, "warn") == 0;
+    }
+    return bad ? "" : warn ? "warn" : r->n_comparisons > 0 ? "ok" : "plain";
+}
+
 static void put_verdict(struct bn_buf *out, const struct bn_report *r)
 {
     struct bn_buf text = {.max = 1000};
-    const char *kind = "ok";
+    const char *kind = kind_of_verdict(r);
     size_t n = 0;
-    for (size_t i = 0; i < r->n_findings; i++) {
+    for (size_t i = 0; i < r->n_findings; i++)
         n += strcmp(r->findings[i].kind, "ok") != 0 ? 1 + r->findings[i].n_more : 0;
-        if (strcmp(r->findings[i].kind, "bad") == 0) kind = "";
-        if (strcmp(r->findings[i].kind, "warn") == 0 && kind[0] != '\0') kind = "warn";
-    }
-    if (r->n_comparisons == 0 && kind[0] == 'o') kind = "plain"; /* nothing was judged */
     bn_report_headline(&text, r);
     bn_html(out, "<div class=\"verdict %s\"><p class=\"kicker\">bn-bench report</p>\n<h1>%s</h1>\n", kind,
             text.data != NULL ? text.data : "");

@@ -181,13 +181,15 @@ void bn_report_table_comparisons(struct bn_report_table *t, const struct bn_repo
     for (size_t i = 0; i < r->n_comparisons; i++) {
         const struct bn_comparison *c = &r->comparisons[i].c;
         struct bn_buf range = {.max = MAX_CELL};
+        double a, b;
+        bn_comparison_sides(c, &a, &b);
         struct bn_report_cell *row = add_row(t, kind_of(c));
         if (row == NULL) return;
         put_text(t, &row[0], bn_outcome_name(c->j.outcome));
         put_test(t, &row[1], several, r->comparisons[i].source, c->test);
         put_text(t, &row[2], c->metric);
-        put_value(t, &row[3], c->median_a, c->unit);
-        put_value(t, &row[4], c->median_b, c->unit);
+        put_value(t, &row[3], a, c->unit);
+        put_value(t, &row[4], b, c->unit);
         put_percent(t, &row[5], c->j.change, true);
         bn_report_put_percent(&range, c->j.low, true);
         if (isfinite(c->j.low) && isfinite(c->j.high)) {
@@ -288,13 +290,16 @@ void bn_report_table_trends(struct bn_report_table *t, const struct bn_report *r
 
 void bn_report_headline(struct bn_buf *out, const struct bn_report *r)
 {
-    size_t n[BN_OUTCOME_REGRESSED + 1] = {0};
+    static const enum bn_outcome ORDER[] = {BN_OUTCOME_REGRESSED, BN_OUTCOME_IMPROVED, BN_OUTCOME_STABLE,
+                                            BN_OUTCOME_SAME, BN_OUTCOME_INCONCLUSIVE};
+    size_t n[BN_OUTCOMES] = {0};
     const char *comma = "";
     for (size_t i = 0; i < r->n_comparisons; i++)
         n[r->comparisons[i].c.j.outcome]++;
-    for (int o = BN_OUTCOME_REGRESSED; o >= BN_OUTCOME_INCONCLUSIVE; o--) {
+    for (size_t i = 0; i < BN_ARRAY_LEN(ORDER); i++) {
+        enum bn_outcome o = ORDER[i];
         if (n[o] == 0) continue;
-        bn_buf_printf(out, "%s%zu %s", comma, n[o], bn_outcome_name((enum bn_outcome)o));
+        bn_buf_printf(out, "%s%zu %s", comma, n[o], bn_outcome_name(o));
         comma = ", ";
     }
     if (r->n_comparisons > 0) return; /* verdicts before anything else */
