@@ -64,7 +64,7 @@ run run -p 4,9 -n 2 -b 2,128 -t 1 -r 6 --warmup 1 -q
 ok 'prompts have a line for each batch' lines '^prompt +(4|9) +0 +1 +(2|128) ' 4
 ok 'tokens are decoded one by one' lines '^decode +[0-9]' 1
 ok 'six samples have an interval' has out '95 % from +to '
-ok 'and are counted' has out '^samples +6 of each line, in turn, behind 1 that do not count$'
+ok 'and are counted' has out '^samples +6 of each line, in turn, after 1 of warm-up$'
 run run -p 0 -n 2 -d 0,8 -t 1 -r 2 -q
 ok 'of two there is the range' has out ' min +max '
 ok 'what depth costs is said' has out '^A token takes [0-9.]+ ms and -?[0-9.]+ us more for each 1000 tokens'

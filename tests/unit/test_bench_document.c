@@ -131,7 +131,15 @@ static void check_series(const bn_json *doc, const bn_json *c)
     assert_true((bn_series_find(&all, name, "token_ns") != NULL) == decode);
     assert_non_null(bn_series_find(&all, name, "first_token_ns"));
     assert_non_null(bn_series_find(&all, "load", "load_ns"));
+    assert_int_equal(bn_series_find(&all, "load", "load_ns")->n, 6);
     assert_non_null(bn_series_find(&all, "process", "peak_rss_bytes"));
+    if (bn_json_kind(bn_json_path(doc, "memory.round_peak_rss_bytes")) == BN_JSON_ARRAY) {
+        const struct bn_series *peak = bn_series_find(&all, "round", "peak_rss_bytes");
+        assert_non_null(peak);
+        assert_int_equal(peak->n, times->n);
+        for (size_t i = 0; i < peak->n; i++)
+            assert_true(peak->samples[i] > 0 && peak->samples[i] <= number(doc, "memory.peak_rss_bytes"));
+    }
     for (const bn_json *s = bn_json_first(bn_json_get(c, "samples")); s != NULL; s = bn_json_next(s)) {
         assert_true(bn_json_bool(bn_json_get(s, "warmup"), &warmup));
         if (!warmup) assert_near(times->samples[n++], number(s, "ns") / number(c, "tokens"));
@@ -201,7 +209,7 @@ static void runs_are_complete(void **state)
     (void)state;
     bn_json *doc = document("run -p 3,5 -n 34 -d 0,7 -t 1,2 -b 2,128 --reps 6 --warmup 1");
     check_common(doc, "run");
-    assert_int_equal(size(doc, "model.loads"), 1);
+    assert_int_equal(size(doc, "model.loads"), 6);
     assert_true(number(doc, "memory.peak_rss_bytes") > 0 && number(doc, "clock.step_ns") > 0);
     assert_int_equal(size(doc, "bandwidth"), 2);
     assert_int_equal(size(bn_json_at(bn_json_get(doc, "bandwidth"), 1), "bytes_per_second"), 7);

@@ -21,7 +21,7 @@ const struct bn_option bn_bench_threads_option[] = {
      .arg = "LIST",
      .group = "Machine",
      .env = "BN_THREADS",
-     .help = "numbers of threads, 1,2; without it 1, and one per core that this process may use"},
+     .help = "thread counts, e.g. 1,2 (default: 1 and all usable cores)"},
     {0},
 };
 
@@ -57,12 +57,12 @@ bn_status bn_bench_threads(const struct bn_args *args, uint32_t **list, size_t *
         if (bn_team_cores() > 1) (*list)[(*n)++] = bn_team_cores();
     }
     for (size_t i = 0; i < *n; i++) {
-        if ((*list)[i] == 0) return bn_fail(err, BN_ERR_ARG, "--threads: 0 threads compute nothing");
+        if ((*list)[i] == 0) return bn_fail(err, BN_ERR_ARG, "--threads: must be at least 1");
         struct bn_team *team = bn_team_open((*list)[i], true);
         unsigned got = team != NULL ? bn_team_size(team) : 0;
         bn_team_close(team);
         if (got != (*list)[i])
-            return bn_fail(err, BN_ERR_UNSUPPORTED, "%u threads were asked for, %u came", (*list)[i], got);
+            return bn_fail(err, BN_ERR_UNSUPPORTED, "asked for %u threads, got %u", (*list)[i], got);
     }
     return BN_OK;
 }

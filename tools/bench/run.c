@@ -40,19 +40,19 @@ const struct bn_option bn_bench_run_options[] = {
      .arg = "LIST",
      .group = "Tests",
      .preset = "128,512",
-     .help = "tokens of prompts; 0 for none"},
+     .help = "prompt lengths in tokens; 0: no prompt test"},
     {.name = "n-predict",
      .letter = 'n',
      .arg = "LIST",
      .group = "Tests",
      .preset = "32",
-     .help = "tokens to decode, one by one; 0 for none"},
+     .help = "tokens to decode, one by one; 0: no decode test"},
     {.name = "depth",
      .letter = 'd',
      .arg = "LIST",
      .group = "Tests",
      .preset = "0",
-     .help = "tokens that are in the context before, which is not timed"},
+     .help = "tokens already in the context (filling it is not timed)"},
     {.name = "batch",
      .letter = 'b',
      .arg = "LIST",
@@ -62,46 +62,46 @@ const struct bn_option bn_bench_run_options[] = {
     {.name = "concurrent",
      .arg = "LIST",
      .group = "Tests",
-     .help = "also decode so many times at once, each with threads of its own"},
+     .help = "also run this many generations concurrently, each with its own threads"},
     {.name = "reps",
      .letter = 'r',
      .arg = "N",
      .group = "Measurement",
      .preset = "6",
-     .help = "samples of each test; auto: until the median is known to --precision"},
+     .help = "samples of each test; auto: until --precision is reached"},
     {.name = "warmup",
      .arg = "N",
      .group = "Measurement",
      .preset = "auto",
-     .help = "samples before those, which do not count; auto: one, and more until times show no trend"},
+     .help = "discarded samples before them; auto: until times show no trend"},
     {.name = "precision",
      .arg = "PERCENT",
      .group = "Measurement",
      .preset = "1",
-     .help = "half the width of the median's interval that --reps auto is content with"},
+     .help = "with --reps auto: stop once the median is known to within this"},
     {.name = "max-time",
      .arg = "SECONDS",
      .group = "Measurement",
      .preset = "300",
-     .help = "after this, auto asks for no further samples"},
+     .help = "with auto: stop sampling after this time"},
     {.name = "timeout",
      .arg = "SECONDS",
      .group = "Measurement",
      .preset = "600",
-     .help = "a sample that takes longer is stopped, and its test has no figures; 0: none does"},
+     .help = "abort a sample after this time; its test has no result; 0: no limit"},
     {.name = "loads",
      .arg = "N",
      .group = "Measurement",
-     .preset = "1",
-     .help = "times that the model is opened"},
+     .preset = "6",
+     .help = "how many times to open the model"},
     {.name = "cold",
      .group = "Measurement",
-     .help = "ask the system to drop the file from its cache before the model is opened"},
+     .help = "drop the model file from the page cache before opening it"},
     {.name = "seed",
      .arg = "N",
      .group = "Measurement",
      .preset = "42",
-     .help = "of the ids of prompts, which are random"},
+     .help = "seed for the random prompt tokens"},
     {0},
 };
 
@@ -165,8 +165,9 @@ static bn_status read_options(struct bn_bench_plan *plan, bn_error *err)
     drop_zeros(plan->decodes, &plan->n_decodes);
     drop_zeros(plan->batches, &plan->n_batches);
     if (plan->n_prompts + plan->n_decodes == 0)
-        return bn_fail(err, BN_ERR_ARG, "neither a prompt (-p) nor tokens to decode (-n) are asked for");
-    if (plan->n_batches == 0) return bn_fail(err, BN_ERR_ARG, "--batch: a batch has at least one token");
+        return bn_fail(err, BN_ERR_ARG,
+                       "nothing to measure: give prompt lengths (-p), tokens to decode (-n), or both");
+    if (plan->n_batches == 0) return bn_fail(err, BN_ERR_ARG, "--batch: must be at least 1");
     if (plan->n_prompts == 0) plan->n_batches = 1; /* tokens are decoded one by one */
     return bn_bench_threads(args, &plan->threads, &plan->n_threads, err);
 }
@@ -196,7 +197,8 @@ static bn_status open_session(struct bn_bench_plan *plan, struct bn_bench_place 
     BN_TRY(bn_session_open(&place->session, plan->model, &options, err));
     if (plan->token_bytes == 0) BN_TRY(bn_bench_learn_bytes(plan, place->session, err));
     if (place->depth == 0) return BN_OK;
-    bn_report_note(0, "filling %u tokens, threads: %u", place->depth, place->n_threads);
+    bn_report_note(0, "filling the context with %u token%s, %u thread%s", place->depth,
+                   bn_bench_s(place->depth), place->n_threads, bn_bench_s(place->n_threads));
     return bn_session_eval(place->session, plan->ids, place->depth, BN_LOGITS_NONE, NULL, err);
 }
 
@@ -265,12 +267,14 @@ static bn_status run_round(struct bn_bench_plan *plan, bn_error *err)
 {
     uint32_t round = plan->n_rounds;
     BN_TRY(probe(plan, err));
+    bn_bench_memory_begin(plan);
     for (size_t i = 0; i < plan->n_configs; i++) {
         struct bn_bench_config *c = &plan->configs[round % 2 == 0 ? i : plan->n_configs - 1 - i];
         bn_progress_show(&plan->progress, round * plan->n_configs + i);
         if (c->verdict == BN_BENCH_VALID)
             BN_TRY(bn_bench_take(plan, c, round, bandwidth_of(plan, round, c->n_threads), err));
     }
+    BN_TRY(bn_bench_memory_end(plan, err));
     plan->n_rounds++;
     return bn_bench_reserve(plan, err);
 }
@@ -321,7 +325,8 @@ static bn_status measure(struct bn_bench_plan *plan, bn_error *err)
     plan->start_ns = bn_clock_ns();
     for (size_t i = 0; i < plan->n_configs; i++)
         plan->configs[i].n_warmup = plan->warmup;
-    bn_progress_begin(&plan->progress, "samples", 0, plan->args->quiet);
+    bn_progress_begin(&plan->progress, "samples", plan->n_configs * ((uint64_t)plan->warmup + plan->reps),
+                      plan->args->quiet);
     bool more = true;
     bn_status status = want_more(plan, &more, err);
     while (status == BN_OK && more) {
@@ -372,9 +377,9 @@ static void release(struct bn_bench_plan *plan)
         bn_session_close(plan->places[i].session);
     bn_bench_crowds_release(plan);
     bn_model_close(plan->model);
-    void *blocks[] = {plan->prompts, plan->decodes,   plan->depths, plan->threads,
-                      plan->batches, plan->loads,     plan->ids,    plan->places,
-                      plan->configs, plan->bandwidth, plan->scratch};
+    void *blocks[] = {plan->prompts, plan->decodes,   plan->depths,  plan->threads,
+                      plan->batches, plan->loads,     plan->ids,     plan->places,
+                      plan->configs, plan->bandwidth, plan->scratch, plan->round_peak};
     for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++)
         bn_free(blocks[i]);
 }

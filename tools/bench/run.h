@@ -97,6 +97,11 @@ struct bn_bench_plan {
     uint32_t n_loads;
     bool cold;
 
+    uint64_t peak_rss;  /* of the process, from its start, in bytes; 0 when unknown */
+    double *round_peak; /* of each round, warm-ups too, in bytes */
+    size_t n_round_peak;
+    bool peak_resets; /* so far */
+
     struct bn_progress progress;
     struct bn_bench_clock clock;
     uint64_t start_ns; /* of the measurement, behind loading and filling */
@@ -157,6 +162,10 @@ BN_MUST_CHECK bn_status bn_bench_crowds_series(const struct bn_bench_plan *plan,
 
 /* Opens the model n_loads times, and leaves it open. */
 BN_MUST_CHECK bn_status bn_bench_open_model(struct bn_bench_plan *plan, bn_error *err);
+
+/* Around each round: the peak of its resident memory, where the system lets us set the mark back. */
+void bn_bench_memory_begin(struct bn_bench_plan *plan);
+BN_MUST_CHECK bn_status bn_bench_memory_end(struct bn_bench_plan *plan, bn_error *err);
 
 /* ---- figures (run_figures.c) ---- */
 

@@ -66,15 +66,21 @@ static void put_model(const struct bn_bench_plan *plan, bn_json *doc)
     }
 }
 
-static void put_memory(bn_json *doc)
+static void put_memory(const struct bn_bench_plan *plan, bn_json *doc)
 {
     bn_json *memory = bn_json_put_object(doc, "memory");
-    uint64_t peak = bn_machine_peak_rss_bytes();
     bn_json_put_object(memory, "unavailable");
-    if (peak > 0)
-        bn_json_put_u64(memory, "peak_rss_bytes", peak);
+    if (plan->peak_rss > 0)
+        bn_json_put_u64(memory, "peak_rss_bytes", plan->peak_rss);
     else
         bn_json_put_unavailable(memory, "peak_rss_bytes", "the system does not say");
+    if (!plan->peak_resets) {
+        bn_json_put_unavailable(memory, "round_peak_rss_bytes", "the system does not let us reset the peak");
+        return;
+    }
+    bn_json *rounds = bn_json_put_array(memory, "round_peak_rss_bytes"); /* warm-ups too */
+    for (size_t i = 0; i < plan->n_round_peak; i++)
+        bn_json_add_number(rounds, plan->round_peak[i]);
 }
 
 static void put_bandwidth(const struct bn_bench_plan *plan, bn_json *doc)
@@ -195,7 +201,7 @@ static void put_summary(const struct bn_bench_plan *plan, const struct bn_bench_
     put_share(plan, c, s);
     if (c->decode) {
         bn_bench_put_summary(s, "token_ns", plan->scratch, bn_bench_collect_tokens(plan, c));
-        bn_json_put_unavailable(s, "first_token_ns", "decoding begins behind a prompt of one token");
+        bn_json_put_unavailable(s, "first_token_ns", "decoding starts after a prompt of one token");
     } else {
         put_figure(plan, c, s, "first_token_ns", bn_bench_first_token_ns);
         bn_json_put_unavailable(s, "token_ns", "the tokens of a prompt are evaluated together");
@@ -273,7 +279,7 @@ bn_status bn_bench_run_document(bn_json **out, const struct bn_bench_plan *plan,
     bn_others_put(doc, &plan->others);
     bn_bench_put_clock(doc, &plan->clock);
     put_model(plan, doc);
-    put_memory(doc);
+    put_memory(plan, doc);
     put_bandwidth(plan, doc);
     bn_json *rounds = bn_json_put_object(doc, "rounds");
     bn_json_put_u64(rounds, "n", plan->n_rounds);

@@ -166,8 +166,9 @@ void bn_bench_check_outputs(struct bn_bench_config *configs, size_t n)
             char reason[BN_BENCH_REASON];
             if (strcmp(c->samples[k].output, same->samples[0].output) == 0) continue;
             snprintf(reason, sizeof reason,
-                     "round %u computed something else than round %u did with %u threads and batches of %u",
-                     c->samples[k].round, same->samples[0].round, same->n_threads, same->n_batch);
+                     "round %u computed something else than round %u did with %u thread%s and batches of %u",
+                     c->samples[k].round, same->samples[0].round, same->n_threads,
+                     bn_bench_s(same->n_threads), same->n_batch);
             refuse(c, reason);
         }
     }
@@ -311,9 +312,13 @@ bn_status bn_bench_run_series(const struct bn_bench_plan *plan, struct bn_series
 {
     for (size_t i = 0; i < plan->n_configs; i++)
         if (plan->configs[i].verdict == BN_BENCH_VALID) BN_TRY(add_config(plan, &plan->configs[i], all, err));
-    double kv = (double)bn_bench_kv_bytes(plan->model), peak = (double)bn_machine_peak_rss_bytes();
+    double kv = (double)bn_bench_kv_bytes(plan->model), peak = (double)plan->peak_rss;
+    size_t first = plan->warmup < plan->n_round_peak ? plan->warmup : plan->n_round_peak;
     BN_TRY(add(all, "session", "kv_bytes_per_token", "bytes", true, &kv, 1, err));
     if (peak > 0) BN_TRY(add(all, "process", "peak_rss_bytes", "bytes", false, &peak, 1, err));
+    if (plan->peak_resets && first < plan->n_round_peak)
+        BN_TRY(add(all, "round", "peak_rss_bytes", "bytes", false, plan->round_peak + first,
+                   plan->n_round_peak - first, err));
     double *loads = bn_alloc(plan->n_loads, sizeof *loads);
     if (loads == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     for (uint32_t i = 0; i < plan->n_loads; i++)

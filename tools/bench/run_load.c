@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Opening the model for bn-bench run. How long that takes depends most on whether the file is in the page
- * cache, so that is measured before (mincore), not assumed.
+ * Opening the model for bn-bench run, and its memory. How long opening takes depends most on whether the file
+ * is in the page cache, so that is measured before (mincore), not assumed. The model is opened several times
+ * before the rounds, not in them: a second copy of it next to the first would double the memory that rounds
+ * have.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -49,7 +51,8 @@ bn_status bn_bench_open_model(struct bn_bench_plan *plan, bn_error *err)
     static const bn_model_options options = {.repack = BN_REPACK_AUTO};
     const char *path = bn_opt_str(plan->args, "model");
     if (plan->cold && path == NULL)
-        return bn_fail(err, BN_ERR_ARG, "--cold: the model that the program carries is no file of its own");
+        return bn_fail(err, BN_ERR_ARG,
+                       "--cold needs a file (--model): the built-in model is part of the program");
     plan->loads = bn_alloc(plan->n_loads, sizeof *plan->loads);
     if (plan->loads == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     for (uint32_t i = 0; i < plan->n_loads; i++) {
@@ -60,5 +63,28 @@ bn_status bn_bench_open_model(struct bn_bench_plan *plan, bn_error *err)
         BN_TRY(bn_cli_open_model(&plan->model, plan->args, &options, err));
         plan->loads[i].ns = bn_clock_ns() - start;
     }
+    return BN_OK;
+}
+
+static void note_peak(struct bn_bench_plan *plan)
+{
+    uint64_t peak = bn_machine_peak_rss_bytes();
+    if (peak > plan->peak_rss) plan->peak_rss = peak;
+}
+
+void bn_bench_memory_begin(struct bn_bench_plan *plan)
+{
+    note_peak(plan);
+    plan->peak_resets = bn_machine_reset_peak_rss() && (plan->n_rounds == 0 || plan->peak_resets);
+}
+
+bn_status bn_bench_memory_end(struct bn_bench_plan *plan, bn_error *err)
+{
+    note_peak(plan);
+    if (!plan->peak_resets) return BN_OK;
+    double *peaks = bn_realloc(plan->round_peak, plan->n_round_peak + 1, sizeof *peaks);
+    if (peaks == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    peaks[plan->n_round_peak++] = (double)bn_machine_peak_rss_bytes();
+    plan->round_peak = peaks;
     return BN_OK;
 }

@@ -36,7 +36,7 @@ static void print_model(const struct bn_bench_plan *plan)
     const struct bn_bench_load *load = &plan->loads[plan->n_loads - 1];
     printf("model    %s, opened in %.1f ms", bn_cli_model_name(plan->args), (double)load->ns / 1e6);
     if (load->cached >= 0) printf(" (%.0f %% of it was in the page cache)", 100 * load->cached);
-    printf("; %s; peak memory %.0f MB\n", bn_isa_name(), (double)bn_machine_peak_rss_bytes() / 1e6);
+    printf("; %s; peak memory %.0f MB\n", bn_isa_name(), (double)plan->peak_rss / 1e6);
 }
 
 /* Whether every line has samples enough for an interval of its median. */
@@ -69,13 +69,13 @@ static void print_samples(const struct bn_bench_plan *plan)
         if (cold < cold_least) cold_least = cold;
         if (cold > cold_most) cold_most = cold;
     }
-    if (most == 0) printf("samples  none that can be believed\n\n");
+    if (most == 0) printf("samples  none is valid\n\n");
     if (most == 0) return;
     printf("samples  ");
     print_range(least, most);
-    printf(" of each line, in turn, behind ");
+    printf(" of each line, in turn, after ");
     print_range(cold_least, cold_most);
-    printf(" that do not count\n\n");
+    printf(" of warm-up\n\n");
 }
 
 static void print_head(const struct bn_bench_plan *plan)
@@ -185,7 +185,7 @@ static void print_outliers(const struct bn_bench_plan *plan)
         }
     }
     if (apart > 0)
-        printf("%zu of %zu samples stand apart; the machine was disturbed during %zu of them. All count.\n",
+        printf("%zu of %zu samples are outliers; the machine was disturbed during %zu of them. All count.\n",
                apart, n, explained);
 }
 
@@ -199,7 +199,7 @@ static void print_remarks(const struct bn_bench_plan *plan)
         if (c->verdict != BN_BENCH_VALID)
             printf("%s: %s.\n", name, c->reason);
         else if (c->implausible[0] != '\0')
-            printf("%s: hard to believe: %s.\n", name, c->implausible);
+            printf("%s: implausible: %s.\n", name, c->implausible);
         n_changing +=
             c->verdict == BN_BENCH_VALID && !c->steady && bn_bench_can_settle(c->n_samples - c->n_warmup);
     }
@@ -216,7 +216,7 @@ bn_status bn_bench_print_plan(const struct bn_bench_plan *plan, bn_error *err)
     putchar('\n');
     bn_bench_crowds_print(plan);
     if (plan->n_prompts > 0)
-        printf("Of a prompt, ms is the time to the first token; arithmetic bounds it, not reading.\n");
+        printf("For a prompt, ms is the time to the first token; its limit is arithmetic, not reading.\n");
     BN_TRY(print_depth(plan, err));
     print_outliers(plan);
     print_remarks(plan);

@@ -165,7 +165,7 @@ static bn_status judge(const struct bn_bench_plan *plan, struct bn_bench_config 
         return BN_OK;
     }
     if (gen->n_ids == gen->n_predict) return BN_OK;
-    return bn_fail(err, BN_ERR_INTERNAL, "%zu tokens came in place of %u", gen->n_ids, gen->n_predict);
+    return bn_fail(err, BN_ERR_INTERNAL, "got %zu tokens, expected %u", gen->n_ids, gen->n_predict);
 }
 
 bn_status bn_bench_take(struct bn_bench_plan *plan, struct bn_bench_config *c, uint32_t round,
