@@ -156,6 +156,11 @@ bn_status bn_comparison_read(struct bn_comparison *out, const bn_json *o, bn_err
     return BN_OK;
 }
 
+bool bn_comparison_is_memory(const struct bn_comparison *c)
+{
+    return strcmp(c->unit, "bytes") == 0 || strcmp(c->unit, "MB") == 0;
+}
+
 void bn_comparison_sides(const struct bn_comparison *c, double *a, double *b)
 {
     *a = c->median_a;
@@ -212,8 +217,8 @@ static void print_size(char *out, size_t room, double share)
 
 /* What a row says behind test and metric, in the order of HEADS. */
 enum { CELL_A, CELL_B, CELL_CHANGE, CELL_INTERVAL, CELL_BAND, CELL_MDE, CELL_N, CELL_VERDICT, N_CELLS };
-static const char *const HEADS[N_CELLS] = {"A",      "B",       "change %", "interval",
-                                           "band %", "finds %", "n",        "verdict"};
+static const char *const HEADS[N_CELLS] = {"A",      "B",     "change %", "interval",
+                                           "band %", "MDE %", "n",        "verdict"};
 #define CELL_ROOM 56
 struct row {
     char cell[N_CELLS][CELL_ROOM];

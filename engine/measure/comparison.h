@@ -24,6 +24,8 @@ struct bn_comparison {
     enum bn_severity severity;
 };
 
+/* Sizes of memory and files, which other work on the machine does not change. */
+bool bn_comparison_is_memory(const struct bn_comparison *c);
 /* The values of A and B that belong to the estimated change, for showing next to it. The estimate of a change
  * is the median of ratios, not the ratio of medians, and the two may even differ in sign when samples have
  * several modes. So the medians' geometric mean is parted by the change: *b / *a - 1 is the change of the

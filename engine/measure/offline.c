@@ -33,10 +33,7 @@ static void set_inconclusive(struct bn_judgement *j, const char *fmt, ...)
 /* Times and rates, which other work on the machine changes; memory and counts it does not. */
 static bool is_timed(const struct bn_comparison *c)
 {
-    static const char *const UNTIMED[] = {"bytes", "MB", "1"};
-    for (size_t i = 0; i < BN_ARRAY_LEN(UNTIMED); i++)
-        if (strcmp(c->unit, UNTIMED[i]) == 0) return false;
-    return true;
+    return !bn_comparison_is_memory(c) && strcmp(c->unit, "1") != 0;
 }
 
 /* The medians, by the levels: what is too few for statistics has no spread that is known. */

@@ -31,7 +31,7 @@ drifting 1.05 --extract 'cost=cost ([0-9.]+)'
 check 'a cost 5 % higher, under drift, is a negative result' ended 1
 check 'REGRESSED' has out '^command +cost .* REGRESSED$'
 check 'by the last of the numbers printed' has out '^command +cost .* \+[456]\.[0-9]+ '
-check 'the smallest change that would be found is shown' has out ' finds % '
+check 'the smallest change that would be found is shown' has out ' MDE % '
 check 'and the verdict' has out '^verdict  REGRESSED$'
 drifting 1.05 --extract 'rate=^rate ([0-9.]+)$:higher'
 check 'a rate that is lower has regressed, too' has out '^command +rate .* REGRESSED$'
@@ -51,7 +51,7 @@ check 'unless it is asked for' ended 1
 log() { ab -r 2 --warmup 1 "$@" --no-control --shell --prepare "echo p >>$tmp/log" -- "echo a >>$tmp/log" --vs "echo b >>$tmp/log"; }
 : >"$tmp/log"
 log
-check 'how many rounds there were' has out "^session  2 rounds of A, B, A' .* behind 1 that does not count;"
+check 'how many rounds there were' has out "^session  2 rounds of A, B, A' .* after 1 of warm-up;"
 check 'wall time, CPU time and memory are compared' has out '^command +wall_ns .*INCONCLUSIVE'
 check 'memory, too' has out '^command +max_rss_bytes '
 check '3 rounds ran A six times' test "$(grep -c a "$tmp/log")" -eq 6
@@ -62,32 +62,61 @@ log --no-null
 check 'without A again, three times' test "$(grep -c a "$tmp/log")" -eq 3
 ab -r 1 --warmup 0 --no-control --prepare false -- true --vs true
 check 'a preparation that fails' ended 1
-check 'is named' has err 'error: --prepare ended with status 1'
+check 'is named' has err 'error: --prepare failed with status 1 before command A \(round 1\)'
 
 # Failures.
 ab -r 2 -- true --vs sh -c 'echo oh no >&2; exit 3'
 check 'a command that fails' ended 1
-check 'is quoted' has err '^bn-bench: error: B ended with status 3 in round 1: oh no$'
+check 'is quoted' has err '^bn-bench: error: command B failed with status 3 \(round 1\): oh no$'
 ab -r 2 -- true --vs sh -c 'kill -SEGV $$'
-check 'one that is killed' has err 'B was ended by signal 11 in round 1'
+check 'one that is killed' has err 'command B was killed by signal 11 \(round 1\)'
 ab -r 2 --no-control --ignore-failure -- true --vs false
 check 'failures can be ignored' ended 0
 check 'and are counted' has out '^failures A 0, B 3$'
 ab -r 2 --timeout 1 -- true --vs sh -c 'while :; do :; done'
 check 'a command that does not end is no data' ended 1
-check 'it is said which, when, and that nothing is shown' has out '^stopped  B ran into --timeout 1 s in round 1: no verdict$'
+check 'it is said which, when, and that nothing is shown' has out '^stopped  command B exceeded --timeout 1 s \(round 1\): no verdict$'
 check 'no verdict is none' has out '^verdict  none$'
 check 'and gives no number' has out '^command +wall_ns +- +- .* INCONCLUSIVE$'
 ab -- "$tmp/none" --vs true
 check 'a command that is not there' ended 3
 
+ab -r 2 -- false --vs true
+check 'what failed is named as it was typed' has err '^bn-bench: error: command A failed with status 1 \(round 1(, repeated run)?\)$'
+
+# The primary metric decides; the others count when their regression is critical.
+printf 'echo wall 100; echo small "$1"; echo fat "$2"' >"$tmp/metrics.sh"
+extracts=(--extract 'wall=wall ([0-9]+)' --extract 'small=small ([0-9.]+)' --extract 'fat_bytes=fat ([0-9]+)')
+metrics() { # small of B, fat of B, options... Two rounds of something that varies show nothing.
+    local small=$1 fat=$2
+    shift 2
+    ab -r 8 --warmup 0 --no-control --output-only "${extracts[@]}" "$@" -- sh "$tmp/metrics.sh" 1 100 --vs sh "$tmp/metrics.sh" "$small" "$fat"
+}
+metrics 1.1 100
+check 'every metric decides unless one is named' ended 1
+metrics 1.1 100 --metric wall
+check 'one that is named decides alone' ended 0
+check 'which is said' has out '^decides  wall; a critical regression of the others counts, too'
+check 'and the verdict is its' has out '^verdict  SAME'
+metrics 1.2 100 --metric wall
+check 'a warning of another one is told' has out '^also     small of command regressed \(warning\)$'
+check 'and passes' ended 0
+metrics 1 200 --metric wall
+check 'a critical one does not pass' ended 1
+check 'and is told' has out '^also     fat_bytes of command regressed \(critical\)$'
+check 'as the verdict' has out '^verdict  REGRESSED'
+metrics 1 100 --metric none
+check 'a metric that there is not' has err "error: --metric: no series has the metric 'none'"
+ab -r 2 --warmup 0 --no-control -- true --vs true
+check 'without a name the elapsed time decides' has out '^decides  wall_ns;'
+
 # Missing numbers.
 ab -r 2 --no-control --output-only --extract 'x=x ([0-9]+)' -- echo x 1 --vs echo y 1
 check 'a number that one side lacks is no data' ended 1
-check 'which is said' has out '^command x: B has no such series$'
+check 'which is said' has out '^command x: command B printed no such series$'
 ab -r 2 --no-control --output-only --extract 'x=x ([0-9]+)' -- echo y --vs echo y
 check 'one that both lack is a mistake' ended 1
-check 'which names it' has err "error: --extract: nothing that A or B printed is a 'x'"
+check 'which names it' has err "error: --extract: neither command printed a match for 'x'"
 ab -r 6 --no-control --output-only --extract 'x=x ([0-9]+)' -- sh -c 'echo x 5 >&2' --vs sh -c 'echo x 5 >&2'
 check 'standard error is read, too' has out '^command +x +5 +5 .* SAME$'
 
@@ -113,7 +142,7 @@ check 'exact ones need one round' has out '^decode +bytes .* REGRESSED'
 printf '{"series": [%s, %s]}' "$(series decode bytes true 1000)" "$(series prompt bytes true 7)" >"$tmp/b.json"
 ab -r 2 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
 check 'sets that differ are no data' ended 1
-check 'what is missing is reported' has out '^prompt bytes: A has no such series$'
+check 'what is missing is reported' has out '^prompt bytes: command A printed no such series$'
 check 'what is there is compared' has out '^decode +bytes .* SAME$'
 ab -r 2 --no-control --series --filter decode -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
 check 'a filter leaves the others out' ended 0
@@ -122,7 +151,7 @@ ab -r 2 --no-control --series --filter nothing -- cat "$tmp/a.json" --vs cat "$t
 check 'a filter that nothing passes is no data' ended 1
 ab -r 1 --series -- echo hello --vs cat "$tmp/b.json"
 check 'a document that is none' ended 4
-check 'names the side' has err "error: the output of A'? is no document with series"
+check 'names the side' has err "error: the output of command A is not a bn-bench document with series"
 ab -r 2 --json --no-control --output-only --series -- cat "$tmp/b.json" --vs cat "$tmp/b.json"
 check 'there is a document' ended 0
 for member in '"schema": "bn.bench/1"' '"command": "ab"' '"slots": ' '"comparisons": ' '"test": "A: decode"' '"test": "B: prompt"' \

@@ -18,45 +18,45 @@ const struct bn_option bn_bench_ab_options[] = {
      .letter = 'r',
      .arg = "N",
      .preset = "20",
-     .help = "rounds that count; each runs A, B, and A once more. 6 is the least that can show anything"},
-    {.name = "warmup", .arg = "N", .preset = "1", .help = "rounds before them that do not count"},
-    {.name = "max-time", .arg = "TIME", .help = "begin no pair of rounds after this time (90s, 15m)"},
-    {.name = "timeout",
-     .arg = "TIME",
-     .help = "end a command that runs longer; the session is over then, without a verdict"},
-    {.name = "prepare", .arg = "LINE", .help = "a line for the shell before each run, not timed"},
-    {.name = "input", .arg = "FILE", .help = "standard input of the commands; without it, it is empty"},
-    {.name = "shell", .help = "each command is a line for the shell, its words joined by spaces"},
-    {.name = "ignore-failure", .help = "a command may end with a status other than 0"},
-    {.name = "seed", .arg = "N", .preset = "1", .help = "draws the order within the rounds"},
-    {.name = "no-null", .help = "run A once a round: no A', so nothing says how far A is from itself"},
-    {.name = "no-control",
-     .help = "time no control: for numbers that have nothing to do with how fast the machine is"},
+     .help = "rounds that count, at least 6; each runs A, B and A again"},
+    {.name = "warmup", .arg = "N", .preset = "1", .help = "warm-up rounds before them, not counted"},
+    {.name = "max-time", .arg = "TIME", .help = "start no pair of rounds after this time (90s, 15m)"},
+    {.name = "timeout", .arg = "TIME", .help = "kill a command that runs longer, and end without a verdict"},
+    {.name = "prepare", .arg = "LINE", .help = "shell command to run before each run (not timed)"},
+    {.name = "input", .arg = "FILE", .help = "standard input of the commands [empty]"},
+    {.name = "shell", .help = "run each command through the shell, its words joined by spaces"},
+    {.name = "ignore-failure", .help = "count runs that fail, too"},
+    {.name = "seed", .arg = "N", .preset = "1", .help = "seed for the order within the rounds"},
+    {.name = "no-null", .help = "run A once a round, without measuring how it differs from itself"},
+    {.name = "no-control", .help = "time no control work (for numbers that are not about speed)"},
     {.name = "extract",
      .arg = "NAME=REGEX",
      .group = OUTPUT,
      .repeatable = true,
-     .help = "a number that the commands print: the group of the last match of an extended regular "
-             "expression, on standard output or else standard error. Less is better, unless :higher follows"},
+     .help = "a number that the commands print: the group of the last match, less is better "
+             "unless :higher follows"},
     {.name = "series",
      .group = OUTPUT,
-     .help = "the commands print a document of bn-bench (--json): the median of each of its series"},
+     .help = "the commands print a bn-bench document: the medians of its series"},
     {.name = "filter",
      .arg = "PART",
      .group = OUTPUT,
-     .help = "only series whose test or metric has this in its name"},
+     .help = "only series with this in the name of their test or metric"},
     {.name = "output-only",
      .group = OUTPUT,
-     .help = "only --extract and --series; not wall time, CPU time and memory of the processes"},
+     .help = "not the wall time, CPU time and memory of the commands"},
+    {.name = "metric",
+     .arg = "NAME",
+     .group = RULES,
+     .help = "the metric that decides [what the commands print, else wall_ns]"},
     {.name = "margin",
      .arg = "PERCENT",
      .group = RULES,
-     .help = "a change that does not matter; 2, with --self-test 1"},
-    {.name = "strict", .group = RULES, .help = "exit with 1 when a result is INCONCLUSIVE, too"},
+     .help = "a change that does not matter [2, with --self-test 1]"},
+    {.name = "strict", .group = RULES, .help = "exit with 1 when the verdict is INCONCLUSIVE, too"},
     {.name = "self-test",
      .group = "Self-test",
-     .help = "compare work of known length: how often is a change found, how often is one seen that is not "
-             "there? On this machine, now"},
+     .help = "measure how often changes are found, and how often falsely"},
     {.name = "sessions", .arg = "N", .group = "Self-test", .preset = "100", .help = "sessions of each kind"},
     {0},
 };
@@ -83,7 +83,7 @@ static bn_status check_extracts(const struct bn_ab_session *s, const struct bn_a
         for (size_t k = 0; k < s->n_comparisons && !found; k++)
             found = strcmp(s->comparisons[k].metric, c->extracts[i].name) == 0;
         if (!found && c->filter == NULL && s->n_slots > 0 && bn_ab_session_stop(s) == NULL)
-            return bn_fail(err, BN_ERR_MISMATCH, "--extract: nothing that A or B printed is a '%s'",
+            return bn_fail(err, BN_ERR_MISMATCH, "--extract: neither command printed a match for '%s'",
                            c->extracts[i].name);
     }
     return BN_OK;
@@ -104,6 +104,7 @@ static bn_status show(struct bn_args *args, const struct bn_ab_session *s, const
     bn_status status = bn_buf_check(&text, err);
     if (status == BN_OK) {
         bn_bench_print_machine(machine);
+        bn_bench_print_others(&s->others);
         fwrite(text.data, 1, text.len, stdout);
     }
     bn_buf_release(&text);
@@ -147,6 +148,7 @@ static bn_status compare(struct bn_args *args, struct bn_ab_session *s, struct b
     s->others = bn_bench_others(&before);
     BN_TRY(bn_ab_session_judge(s, err));
     BN_TRY(check_extracts(s, c, err));
+    BN_TRY(bn_ab_session_choose(s, bn_opt_str(args, "metric"), err));
     label(s, &levels);
     enum bn_outcome worst = bn_comparisons_worst(s->comparisons, s->n_comparisons);
     if (worst == BN_OUTCOME_REGRESSED || s->n_incomplete > 0 || s->n_comparisons == 0 ||

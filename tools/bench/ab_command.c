@@ -70,7 +70,7 @@ static bn_status read_extracts(struct bn_ab_commands *c, const struct bn_args *a
         for (size_t i = 0; i < c->n_extracts; i++)
             if (strcmp(c->extracts[i].name, x->name) == 0) {
                 c->n_extracts++;
-                return bn_fail(err, BN_ERR_ARG, "--extract: '%s' is there twice", x->name);
+                return bn_fail(err, BN_ERR_ARG, "--extract: duplicate name '%s'", x->name);
             }
     }
     return BN_OK;
@@ -87,7 +87,7 @@ static bn_status read_sides(struct bn_ab_commands *c, const struct bn_args *args
     }
     if (n_vs != 1 || vs == 0 || vs + 1 == args->n_operands) {
         bn_status status = bn_fail(err, BN_ERR_ARG, "%s",
-                                   n_vs > 1 ? "--vs stands there more than once" : "two commands are needed");
+                                   n_vs > 1 ? "--vs is given more than once" : "expected two commands");
         bn_error_hint(err, "bn-bench ab [options] -- COMMAND_A ... --vs COMMAND_B ...");
         return status;
     }
@@ -205,8 +205,8 @@ static bn_status add_extracts(struct bn_ab_slot *slot, const struct bn_ab_comman
         const struct bn_ab_extract *x = &c->extracts[i];
         if (!find_number(x, out, &value) && !find_number(x, errors, &value)) continue;
         if (!(value > 0))
-            return bn_fail(err, BN_ERR_FORMAT, "%s printed %g as '%s', which has no ratio",
-                           bn_ab_side_name(slot->side), value, x->name);
+            return bn_fail(err, BN_ERR_FORMAT, "%s printed %g as '%s'; a positive number is expected",
+                           bn_ab_command_name(slot->side), value, x->name);
         BN_TRY(add_number(slot, c, x->name, "1", x->higher, value, err));
     }
     return BN_OK;
@@ -235,8 +235,8 @@ static bn_status add_series(struct bn_ab_slot *slot, const struct bn_ab_commands
     bn_status status = bn_json_parse(&doc, out->data != NULL ? out->data : "", out->len, &why);
     if (status == BN_OK) status = bn_series_read(&all, doc, &why);
     if (status != BN_OK)
-        status = bn_fail(err, status, "the output of %s is no document with series: %s",
-                         bn_ab_side_name(slot->side), why.msg);
+        status = bn_fail(err, status, "the output of %s is not a bn-bench document with series: %s",
+                         bn_ab_command_name(slot->side), why.msg);
     if (status == BN_OK) status = add_medians(slot, c, &all, err);
     bn_series_release(&all);
     bn_json_free(doc);
@@ -250,6 +250,16 @@ static bool interrupted(void)
     return bn_cli_interrupted() != 0;
 }
 
+static void describe(char *out, size_t room, const struct bn_process *p, uint64_t timeout_ns)
+{
+    if (p->end == BN_PROCESS_TIMEOUT)
+        snprintf(out, room, "exceeded --timeout %g s", (double)timeout_ns * 1e-9);
+    else if (p->end == BN_PROCESS_SIGNALLED)
+        snprintf(out, room, "was killed by signal %d", p->code);
+    else
+        snprintf(out, room, "failed with status %d", p->code);
+}
+
 static bn_status prepare(const struct bn_ab_commands *c, const struct bn_ab_slot *slot, bn_error *err)
 {
     struct bn_process p;
@@ -259,24 +269,24 @@ static bn_status prepare(const struct bn_ab_commands *c, const struct bn_ab_slot
     if (c->prepare == NULL) return BN_OK;
     BN_TRY(bn_process_run(&p, &o, err));
     if (p.end == BN_PROCESS_EXITED && p.code == 0) return BN_OK;
-    bn_process_describe(what, sizeof what, &p);
-    return bn_fail(err, BN_ERR_MISMATCH, "--prepare %s, before %s in round %u", what,
-                   bn_ab_side_name(slot->side), slot->round + 1);
+    describe(what, sizeof what, &p, c->timeout_ns);
+    return bn_fail(err, BN_ERR_MISMATCH, "--prepare %s before %s (round %u)", what,
+                   bn_ab_command_name(slot->side), slot->round + 1);
 }
 
-/* An error that quotes the last line of what the command said. */
+/* An error that quotes the last line that the command printed on standard error. */
 static bn_status refuse(const struct bn_ab_slot *slot, const struct bn_buf *errors, bn_error *err)
 {
-    char quoted[160] = "";
+    char quoted[160] = "", what[256];
     size_t end = errors->len, from;
     while (end > 0 && errors->data[end - 1] == '\n')
         end--;
     for (from = end; from > 0 && errors->data[from - 1] != '\n';)
         from--;
     if (end > from) bn_escape(quoted, sizeof quoted, errors->data + from, end - from);
-    bn_fail(err, BN_ERR_MISMATCH, "%s %s in round %u%s%s", bn_ab_side_name(slot->side), slot->failed,
-            slot->round + 1, quoted[0] != '\0' ? ": " : "", quoted);
-    bn_error_hint(err, "--ignore-failure counts such runs too");
+    bn_ab_slot_describe(what, sizeof what, slot);
+    bn_fail(err, BN_ERR_MISMATCH, "%s%s%s", what, quoted[0] != '\0' ? ": " : "", quoted);
+    bn_error_hint(err, "use --ignore-failure to count failed runs too");
     return BN_ERR_MISMATCH;
 }
 
@@ -286,16 +296,13 @@ static bn_status take(struct bn_ab_slot *slot, const struct bn_ab_commands *c, c
     slot->has_usage = true;
     slot->usage = p->usage;
     if (p->end != BN_PROCESS_EXITED || p->code != 0)
-        bn_process_describe(slot->failed, sizeof slot->failed, p);
+        describe(slot->failed, sizeof slot->failed, p, c->timeout_ns);
     slot->stop = p->end == BN_PROCESS_TIMEOUT;
-    if (slot->stop) {
-        snprintf(slot->failed, sizeof slot->failed, "ran into --timeout %g s", (double)c->timeout_ns * 1e-9);
-        return BN_OK;
-    }
+    if (slot->stop) return BN_OK;
     if (slot->failed[0] != '\0' && !c->ignore_failure) return refuse(slot, errors, err);
     if (!c->output_only) BN_TRY(add_usage(slot, c, p, err));
     if (out->failed && (c->series || c->n_extracts > 0))
-        return bn_fail(err, BN_ERR_LIMIT, "%s printed more than %u bytes", bn_ab_side_name(slot->side),
+        return bn_fail(err, BN_ERR_LIMIT, "%s printed more than %u bytes", bn_ab_command_name(slot->side),
                        OUTPUT_MAX);
     BN_TRY(add_extracts(slot, c, out, errors, err));
     return c->series ? add_series(slot, c, out, err) : BN_OK;

@@ -71,12 +71,12 @@ static bn_status judge_controls(struct bn_ab_session *s, struct work *w, bn_erro
         if (s->contaminated[0] != '\0') continue;
         if (alarms(&s->control[k]))
             say(s->contaminated, sizeof s->contaminated,
-                "contaminated: the control (%s) took %+.1f %% beside B, against beside A", name,
+                "contaminated: the control (%s) took %+.1f %% next to B, compared with A", name,
                 100 * s->control[k].change);
         else if (alarms(&s->drift[k]))
             say(s->contaminated, sizeof s->contaminated,
-                "contaminated: the control (%s) took %+.1f %% in the second half, against the first", name,
-                100 * s->drift[k].change);
+                "contaminated: the control (%s) took %+.1f %% in the second half, compared with the first",
+                name, 100 * s->drift[k].change);
     }
     return BN_OK;
 }
@@ -150,14 +150,15 @@ static void say_incomplete(const struct bn_ab_session *s, struct bn_comparison *
     char *out = c->j.reason;
     size_t room = sizeof c->j.reason;
     if (stop != NULL)
-        say(out, room, "%s %s in round %u", bn_ab_side_name(stop->side), stop->failed, stop->round + 1);
+        bn_ab_slot_describe(out, room, stop);
     else if (n == 0)
-        say(out, room, "the time was over before a round that counts");
+        say(out, room, "--max-time ended before a round that counts");
     else if (c->n_a == 0 || c->n_b == 0)
-        say(out, room, "%s has no such series", c->n_a == 0 ? "A" : "B");
+        say(out, room, "command %s printed no such series", c->n_a == 0 ? "A" : "B");
     else
-        say(out, room, "of %u round%s, values are there in %zu of A, %zu of B%s", n, n == 1 ? "" : "s",
-            there[BN_AB_A], there[BN_AB_B], s->null && there[BN_AB_NULL] < n ? ", not all of A'" : "");
+        say(out, room, "of %u round%s, %zu of A and %zu of B have a value%s", n, n == 1 ? "" : "s",
+            there[BN_AB_A], there[BN_AB_B],
+            s->null && there[BN_AB_NULL] < n ? "; repeated runs of A lack some" : "");
 }
 
 /* The rule is one of costs: of what should be high, less is worse. */
@@ -244,12 +245,46 @@ static bn_status last_word(struct bn_ab_session *s, bn_error *err)
     if (list == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     for (size_t i = 0; i < s->n_comparisons; i++)
         list[i] = s->comparisons[i].j;
-    bn_status status = bn_judge_session(list, s->n_comparisons,
-                                        s->contaminated[0] != '\0' ? s->contaminated : NULL, &s->rules, err);
-    for (size_t i = 0; i < s->n_comparisons && status == BN_OK; i++)
-        s->comparisons[i].j = list[i];
+    bn_status status = bn_judge_session(list, s->n_comparisons, NULL, &s->rules, err);
+    for (size_t i = 0; i < s->n_comparisons && status == BN_OK; i++) {
+        struct bn_comparison *c = &s->comparisons[i];
+        c->j = list[i];
+        if (s->contaminated[0] == '\0' || isnan(c->j.p) || bn_comparison_is_memory(c)) continue;
+        c->j.outcome = BN_OUTCOME_INCONCLUSIVE;
+        c->j.n_needed = 0;
+        say(c->j.reason, sizeof c->j.reason, "%s", s->contaminated);
+    }
     bn_free(list);
     return status;
+}
+
+/* What is known of every process, printed or not. */
+static bool is_usage(const struct bn_comparison *c)
+{
+    static const char *const USAGE[] = {"wall_ns", "cpu_ns", "max_rss_bytes"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(USAGE); i++)
+        if (strcmp(c->metric, USAGE[i]) == 0) return true;
+    return false;
+}
+
+bn_status bn_ab_session_choose(struct bn_ab_session *s, const char *metric, bn_error *err)
+{
+    size_t n_primary = 0, n_printed = 0;
+    for (size_t i = 0; i < s->n_comparisons; i++)
+        n_printed += !is_usage(&s->comparisons[i]);
+    for (size_t i = 0; i < s->n_comparisons; i++) {
+        struct bn_comparison *c = &s->comparisons[i];
+        bool primary = metric != NULL  ? strcmp(c->metric, metric) == 0
+                       : n_printed > 0 ? !is_usage(c)
+                                       : strcmp(c->metric, "wall_ns") == 0;
+        c->secondary = !primary;
+        n_primary += primary;
+    }
+    if (n_primary == 0 && metric != NULL && s->n_comparisons > 0)
+        return bn_fail(err, BN_ERR_MISMATCH, "--metric: no series has the metric '%.60s'", metric);
+    for (size_t i = 0; i < s->n_comparisons && n_primary == 0; i++)
+        s->comparisons[i].secondary = false; /* --filter left no other */
+    return BN_OK;
 }
 
 /* Rounds that count and were begun. */

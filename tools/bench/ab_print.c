@@ -48,9 +48,9 @@ static uint32_t rounds_run(const struct bn_ab_session *s)
 static void print_session(struct bn_buf *out, const struct bn_ab_session *s)
 {
     uint32_t all = rounds_run(s), warm = all < s->warmup ? all : s->warmup;
-    bn_buf_printf(out, "session  %u round%s of %s in turn, behind %u that %s not count; %.1f s; seed %llu\n",
+    bn_buf_printf(out, "session  %u round%s of %s in turn, after %u of warm-up; %.1f s; seed %llu\n",
                   all - warm, all - warm == 1 ? "" : "s", s->null ? "A, B, A' (A again)" : "A, B", warm,
-                  warm == 1 ? "does" : "do", (double)s->took_ns * 1e-9, (unsigned long long)s->seed);
+                  (double)s->took_ns * 1e-9, (unsigned long long)s->seed);
 }
 
 static void print_change(struct bn_buf *out, const struct bn_judgement *j)
@@ -64,14 +64,14 @@ static void print_change(struct bn_buf *out, const struct bn_judgement *j)
 static void print_control(struct bn_buf *out, const struct bn_ab_session *s)
 {
     if (s->no_control) {
-        bn_buf_puts(out, "control  none was timed: nothing says whether the machine was itself\n");
+        bn_buf_puts(out, "control  not timed (--no-control)\n");
         return;
     }
     bn_buf_puts(out, "control ");
     for (int k = 0; k < BN_AB_CONTROLS; k++) {
         bn_buf_printf(out, " %s ", bn_ab_control_name((enum bn_ab_control)k));
         print_change(out, &s->control[k]);
-        bn_buf_puts(out, " beside B, ");
+        bn_buf_puts(out, " next to B, ");
         print_change(out, &s->drift[k]);
         bn_buf_puts(out, " in the second half;");
     }
@@ -98,12 +98,38 @@ static void print_noise(struct bn_buf *out, const struct bn_ab_session *s)
     if (sum.steal_known)
         bn_buf_printf(out, "the hypervisor stole %.2f CPU s; ", (double)sum.steal_ns * 1e-9);
     else
-        bn_buf_puts(out, "it is unknown what a hypervisor stole; ");
+        bn_buf_puts(out, "time stolen by a hypervisor is unknown; ");
     if (sum.pressure_known)
         bn_buf_printf(out, "some task waited %.2f s for a CPU, %.2f s for memory, %.2f s for I/O\n",
                       (double)sum.cpu_us * 1e-6, (double)sum.memory_us * 1e-6, (double)sum.io_us * 1e-6);
     else
         bn_buf_puts(out, "and how long tasks waited for a CPU\n");
+}
+
+/* Which series decide, and what the others found. */
+static void print_secondary(struct bn_buf *out, const struct bn_ab_session *s)
+{
+    const char *comma = "decides  ";
+    bool any = false;
+    for (size_t i = 0; i < s->n_comparisons; i++)
+        any = any || s->comparisons[i].secondary;
+    if (!any) return;
+    for (size_t i = 0; i < s->n_comparisons; i++) {
+        const struct bn_comparison *c = &s->comparisons[i];
+        bool listed = c->secondary;
+        for (size_t k = 0; k < i && !listed; k++)
+            listed = !s->comparisons[k].secondary && strcmp(s->comparisons[k].metric, c->metric) == 0;
+        if (listed) continue;
+        bn_buf_printf(out, "%s%s", comma, c->metric);
+        comma = ", ";
+    }
+    bn_buf_puts(out, "; a critical regression of the others counts, too (--metric NAME)\n");
+    for (size_t i = 0; i < s->n_comparisons; i++) {
+        const struct bn_comparison *c = &s->comparisons[i];
+        if (c->secondary && c->severity != BN_SEVERITY_NONE)
+            bn_buf_printf(out, "also     %s of %s regressed (%s)\n", c->metric, c->test,
+                          c->severity == BN_SEVERITY_CRITICAL ? "critical" : "warning");
+    }
 }
 
 static void print_verdict(struct bn_buf *out, const struct bn_ab_session *s)
@@ -117,22 +143,23 @@ static void print_verdict(struct bn_buf *out, const struct bn_ab_session *s)
     if (s->n_incomplete > 0)
         bn_buf_printf(out, "; %zu of %zu series could not be compared", s->n_incomplete, s->n_comparisons);
     else if (worst == BN_OUTCOME_INCONCLUSIVE)
-        bn_buf_puts(out, ": neither a difference nor sameness is shown");
+        bn_buf_puts(out, ": undecided; more rounds (-r) may decide");
     else if (worst == BN_OUTCOME_SAME)
-        bn_buf_printf(out, ": no series differs by more than %g %%", 100 * s->rules.margin);
+        bn_buf_printf(out, ": no difference of more than %g %%", 100 * s->rules.margin);
     bn_buf_putc(out, '\n');
 }
 
 static void print_failures(struct bn_buf *out, const struct bn_ab_session *s)
 {
     const struct bn_ab_slot *stop = bn_ab_session_stop(s);
+    char what[256];
     size_t n[2] = {0, 0};
     for (size_t i = 0; i < s->n_slots; i++)
         n[s->slots[i].side == BN_AB_B] += s->slots[i].failed[0] != '\0' && !s->slots[i].stop;
     if (n[0] + n[1] > 0) bn_buf_printf(out, "failures A %zu, B %zu\n", n[0], n[1]);
-    if (stop != NULL)
-        bn_buf_printf(out, "stopped  %s %s in round %u: no verdict\n", bn_ab_side_name(stop->side),
-                      stop->failed, stop->round + 1);
+    if (stop == NULL) return;
+    bn_ab_slot_describe(what, sizeof what, stop);
+    bn_buf_printf(out, "stopped  %s: no verdict\n", what);
 }
 
 void bn_ab_print(struct bn_buf *out, const struct bn_ab_session *s, const struct bn_ab_commands *c)
@@ -145,12 +172,15 @@ void bn_ab_print(struct bn_buf *out, const struct bn_ab_session *s, const struct
     bn_comparisons_print(out, s->comparisons, s->n_comparisons);
     bn_buf_printf(
         out,
-        "\nchange   of the cost of B against A: more is worse; interval at %g %%; %g %% does not matter\n",
+        "\nchange   cost of B compared with A: more is worse; %g %% interval; %g %% does not matter\n"
+        "         A and B are estimated together with the change; --json has the medians\n",
         100 * s->rules.confidence, 100 * s->rules.margin);
-    if (s->null) bn_buf_puts(out, "band     what A differed from itself by: a change within it is none\n");
-    bn_buf_puts(out, "finds    the smallest change that these rounds find four times out of five\n");
+    if (s->null)
+        bn_buf_puts(out, "band     how much A differs from itself; a change within it does not count\n");
+    bn_buf_puts(out, "MDE      smallest change detectable with 80 % power\n");
     print_control(out, s);
     print_noise(out, s);
+    print_secondary(out, s);
     print_verdict(out, s);
 }
 

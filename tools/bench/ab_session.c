@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "tools/bench/ab_session.h"
 
+#include <stdio.h>
 #include <sys/mman.h>
 
 #include "base/clock.h"
@@ -18,6 +19,17 @@ const char *bn_ab_side_name(enum bn_ab_side side)
 {
     static const char *const NAMES[] = {"A", "B", "A'"};
     return NAMES[side];
+}
+
+const char *bn_ab_command_name(enum bn_ab_side side)
+{
+    return side == BN_AB_B ? "command B" : "command A";
+}
+
+void bn_ab_slot_describe(char *out, size_t room, const struct bn_ab_slot *slot)
+{
+    snprintf(out, room, "%s %s (round %u%s)", bn_ab_command_name(slot->side), slot->failed, slot->round + 1,
+             slot->side == BN_AB_NULL ? ", repeated run" : "");
 }
 
 const char *bn_ab_control_name(enum bn_ab_control control)

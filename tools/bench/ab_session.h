@@ -21,6 +21,8 @@
 enum bn_ab_side { BN_AB_A, BN_AB_B, BN_AB_NULL, BN_AB_SIDES };
 /* "A", "B", "A'" */
 const char *bn_ab_side_name(enum bn_ab_side side);
+/* What people typed: "command A", also for A', which runs the same. */
+const char *bn_ab_command_name(enum bn_ab_side side);
 
 /* Arithmetic in registers, and a pass over arrays larger than the caches near a core. */
 enum bn_ab_control { BN_AB_SPIN, BN_AB_TRIAD, BN_AB_CONTROLS };
@@ -37,7 +39,7 @@ struct bn_ab_slot {
     bool has_usage;                    /* usage is that of another process; else what this one used counts */
     struct rusage usage;
     struct bn_noise noise;        /* while it ran */
-    char failed[160];             /* what went wrong with it; empty when nothing did */
+    char failed[160];             /* what went wrong: "failed with status 1"; empty when nothing did */
     struct bn_series_list values; /* one sample each */
 };
 
@@ -73,6 +75,12 @@ BN_MUST_CHECK bn_status bn_ab_session_judge(struct bn_ab_session *s, bn_error *e
 void bn_ab_session_release(struct bn_ab_session *s);
 /* The slot that ended the session before its time: then there is no verdict. NULL when none did. */
 const struct bn_ab_slot *bn_ab_session_stop(const struct bn_ab_session *s);
+
+/* "command A failed with status 1 (round 1)" */
+void bn_ab_slot_describe(char *out, size_t room, const struct bn_ab_slot *slot);
+/* Makes the series of that metric decide, and the others secondary (comparison.h). Without a name those
+ * decide that the commands printed, else the elapsed time. BN_ERR_MISMATCH when no series has the metric. */
+BN_MUST_CHECK bn_status bn_ab_session_choose(struct bn_ab_session *s, const char *metric, bn_error *err);
 
 /* Slots that have that side, in a round; NULL when there is none. */
 const struct bn_ab_slot *bn_ab_session_at(const struct bn_ab_session *s, uint32_t round,
