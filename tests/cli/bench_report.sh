@@ -108,6 +108,17 @@ check 'hostile: JUnit is well-formed' xmllint --noout "$tmp/h.junit"
 check 'hostile: Markdown has no markup' has_not "$tmp/h.markdown" '<script|[^\\]\*x|[^\\]`'
 check 'hostile: the terminal sees no control characters' equal "$(tr -d '\n' <"$tmp/h.text" | LC_ALL=C grep -c '[[:cntrl:]]')" 0
 check 'hostile: CSV quotes the field' has "$tmp/h.csv" '"<b>""&,.json","</script><script>alert(1)</script>""]]><!--&'
+printf '%s' '{"schema": "bn.bench/1", "series": [' >"$tmp/formula.json"
+for name in '=1+1' '+1' '-1' '@SUM(A1)' 'a\u001b[31mb' 'plain'; do
+    printf '{"test": "%s", "metric": "m%s", "unit": "ns", "better": "lower", "exact": false, "samples": [1, 2]},' "$name" "$name"
+done | sed 's/,$//' >>"$tmp/formula.json"
+echo ']}' >>"$tmp/formula.json"
+form csv -o "$tmp/formula.csv" "$tmp/formula.json"
+form csv-samples -o "$tmp/formula-samples.csv" "$tmp/formula.json"
+check 'hostile: a spreadsheet finds no formula' equal "$(cat "$tmp"/formula*.csv | grep -cE '(^|,|")[=+@-]')" 0
+check 'hostile: formulas become text' equal "$(grep -cE "json,'[=+@-]" "$tmp/formula.csv")" 4
+check 'hostile: CSV has no controls' equal "$(tr -d '\r' <"$tmp/formula.csv" | grep -c '[[:cntrl:]]')" 0
+check 'hostile: they are shown' has "$tmp/formula.csv" 'a\x1B[31mb'
 check 'hostile: each series is one record' equal "$(awk 'BEGIN { RS = "\r\n" } { q += gsub(/"/, ""); if (q % 2 == 0) n++ } END { print n }' "$tmp/h.csv")" 7
 check 'hostile: each line of Prometheus is one' all_lines "$tmp/h.prometheus"  '^(# (HELP|TYPE) bn_bench_|bn_bench_[a-z_]+\{.*\} [0-9.e+-]+$)'
 check 'hostile: each line of libtest is one' all_lines "$tmp/h.libtest"  '^test [^ ]+ \.\.\. bench: [0-9.e+-]+ ns/iter \(\+/- [0-9.e+-]+\)$'

@@ -13,19 +13,27 @@
 
 /* ---- CSV ---- */
 
-/* Quoted where RFC 4180 asks for it. */
+/* Text that programs can take for nothing but text: controls are written as \xNN, and what a spreadsheet would
+ * evaluate as a formula is preceded by an apostrophe. Quoted where RFC 4180 asks for it. */
 static void put_field(struct bn_buf *out, const char *text)
 {
-    if (strcspn(text, "\",\r\n") == strlen(text)) {
-        bn_buf_puts(out, text);
+    size_t n = strlen(text), room = 4 * n + 1;
+    char *shown = bn_alloc(room, 1);
+    if (shown == NULL) {
+        out->failed = true;
         return;
     }
-    bn_buf_putc(out, '"');
-    for (const char *c = text; *c != '\0'; c++) {
+    bn_escape(shown, room, text, n);
+    bool formula = shown[0] != '\0' && strchr("=+-@", shown[0]) != NULL;
+    bool quoted = strcspn(shown, "\",") < strlen(shown);
+    if (quoted) bn_buf_putc(out, '"');
+    if (formula) bn_buf_putc(out, '\'');
+    for (const char *c = shown; *c != '\0'; c++) {
         if (*c == '"') bn_buf_putc(out, '"');
         bn_buf_putc(out, *c);
     }
-    bn_buf_putc(out, '"');
+    if (quoted) bn_buf_putc(out, '"');
+    bn_free(shown);
 }
 
 static void put_fields(struct bn_buf *out, const char *const *texts, size_t n)
