@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "tools/bench/limits.h"
 #include "tools/bench/work.h"
 
 static const struct bn_bench_shape SMALL = {
@@ -150,6 +151,36 @@ static void short_memory_is_an_error(void **state)
     }
 }
 
+/* A limit that other work disturbed is planted: measured again it rises, and it never falls. */
+static void disturbed_limits_are_measured_again(void **state)
+{
+    struct bn_bench_limits limits = {.budget_ns = 100000};
+    const struct bn_kernels *kernels = bn_kernels_built(0);
+    struct bn_bench_case *c = &cases[0];
+    (void)state;
+    while (c->no_limit)
+        c++;
+    assert_int_equal(bn_bench_limits_measure(&limits, c, kernels, 1, false, NULL), BN_OK);
+    size_t n = limits.n;
+    assert_true(n >= 1);
+    for (size_t i = 0; i < n; i++)
+        if (limits.list[i].rate > 0) limits.list[i].rate = 1;
+    assert_int_equal(bn_bench_limits_measure(&limits, c, kernels, 1, false, NULL), BN_OK);
+    for (size_t i = 0; i < n; i++)
+        assert_true(limits.list[i].rate <= 1); /* known ones stay unless one asks */
+    assert_int_equal(bn_bench_limits_measure(&limits, c, kernels, 1, true, NULL), BN_OK);
+    assert_int_equal(limits.n, n);
+    for (size_t i = 0; i < n; i++) {
+        bool no_loop = limits.list[i].kind != BN_LIMIT_READ && limits.list[i].instruction == NULL;
+        assert_true(limits.list[i].rate > 1 || no_loop);
+        limits.list[i].rate = 1e30;
+    }
+    assert_int_equal(bn_bench_limits_measure(&limits, c, kernels, 1, true, NULL), BN_OK);
+    for (size_t i = 0; i < n; i++)
+        assert_true(limits.list[i].rate >= 1e30);
+    bn_bench_limits_release(&limits);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +188,7 @@ int main(void)
         cmocka_unit_test(right_kernels_pass),
         cmocka_unit_test(wrong_kernels_are_caught),
         cmocka_unit_test(short_memory_is_an_error),
+        cmocka_unit_test(disturbed_limits_are_measured_again),
     };
     return cmocka_run_group_tests(tests, list_cases, release);
 }

@@ -87,8 +87,7 @@ const struct bn_option bn_bench_kernels_options[] = {
     {.name = "set",
      .arg = "SIZE",
      .group = "Measurement",
-     .help = "bytes of weights used in turn, 16K to 256M, so that they come from memory; without it eight "
-             "times the last cache"},
+     .help = "bytes of weights used in turn, 16K to 256M [8 x last cache]"},
     {0},
 };
 
@@ -143,7 +142,7 @@ static bn_status choose_set(struct job *job, bn_error *err)
     if (job->set_bytes > MOST_SET) job->set_bytes = MOST_SET;
     BN_TRY(bn_opt_bytes(job->args, "set", &job->set_bytes, err));
     if (job->set_bytes >= 1u << 14 && job->set_bytes <= MOST_SET) return BN_OK;
-    return bn_fail(err, BN_ERR_ARG, "--set: a set has 16K to 256M");
+    return bn_fail(err, BN_ERR_ARG, "--set: must be between 16K and 256M");
 }
 
 /* A table that has a slot from a lower one was timed there. */
@@ -218,24 +217,40 @@ static bn_status measure_limits(struct job *job, bn_error *err)
         for (size_t k = 0; k < job->n_isas; k++)
             for (size_t t = 0; t < job->n_threads && is_wanted(job, k, &job->cases[i]); t++)
                 BN_TRY(bn_bench_limits_measure(&job->limits, &job->cases[i], job->isas[k], job->threads[t],
-                                               err));
+                                               false, err));
     return BN_OK;
 }
 
 /* ---- one result ---- */
 
-/* Whether the times can be believed: as they come, and beside the limits. */
-static bn_status judge(const struct job *job, struct result *r, bn_error *err)
+static bool is_above_limit(const struct result *r)
+{
+    return r->bound.what != NULL && r->bound.ns > BN_BENCH_MOST_SHARE * r->ns.median;
+}
+
+/* A limit that other work disturbed would be below what the kernel did, so it is measured again first. */
+static bn_status find_bound(struct job *job, struct result *r, bn_error *err)
+{
+    r->bound = bn_bench_bound(&job->limits, r->c, r->kernels, r->n_threads);
+    for (unsigned i = 0; i < 3 && is_above_limit(r); i++) {
+        BN_TRY(bn_bench_limits_measure(&job->limits, r->c, r->kernels, r->n_threads, true, err));
+        r->bound = bn_bench_bound(&job->limits, r->c, r->kernels, r->n_threads);
+    }
+    if (is_above_limit(r))
+        snprintf(r->implausible, sizeof r->implausible, "it is %.2f times as fast as the measured limit",
+                 r->bound.ns / r->ns.median);
+    return BN_OK;
+}
+
+/* Whether the times can be believed: as they come, and compared with the limits. */
+static bn_status judge(struct job *job, struct result *r, bn_error *err)
 {
     double samples[BN_BENCH_MAX_SAMPLES];
     for (size_t i = 0; i < r->times.n; i++)
         samples[i] = (double)r->times.ns[i];
     r->valid = bn_bench_believable(samples, r->times.n, job->clock.step_ns, r->reason);
     (void)bn_summarize(&r->ns, r->times.per_call, r->times.n);
-    r->bound = bn_bench_bound(&job->limits, r->c, r->kernels, r->n_threads);
-    if (r->bound.what != NULL && r->bound.ns > BN_BENCH_MOST_SHARE * r->ns.median)
-        snprintf(r->implausible, sizeof r->implausible, "it takes 1/%.2f of the time that its limit allows",
-                 r->bound.ns / r->ns.median);
+    BN_TRY(find_bound(job, r, err));
     if (!bn_tukey(&r->outliers, r->times.per_call, r->times.n))
         return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     if (r->times.n < 6) return BN_OK;
@@ -245,8 +260,7 @@ static bn_status judge(const struct job *job, struct result *r, bn_error *err)
     return BN_OK;
 }
 
-static bn_status measure(const struct job *job, struct result *r, const struct bn_bench_work *work,
-                         bn_error *err)
+static bn_status measure(struct job *job, struct result *r, const struct bn_bench_work *work, bn_error *err)
 {
     struct bn_noise then, now;
     bn_noise_read(&then);
@@ -283,7 +297,7 @@ static void print_row(const struct result *r)
     if (r->bound.what != NULL)
         snprintf(share, sizeof share, "%3.0f %% of %s", 100 * r->bound.ns / ns, r->bound.what);
     printf(" %12.0f %5.1f %8.1f %8s  %s%s\n", ns, 100 * r->ns.mad / ns, c->bytes / ns, macs, share,
-           r->implausible[0] != '\0' ? ", hard to believe" : "");
+           r->implausible[0] != '\0' ? " (above the limit)" : "");
     fflush(stdout);
 }
 
@@ -407,7 +421,6 @@ static void begin_document(struct job *job)
     bn_json_put_u64(shape, "head_dim", s->head_dim);
     bn_json_put_u64(shape, "n_vocab", s->n_vocab);
     bn_bench_put_clock(job->doc, &job->clock);
-    bn_bench_limits_put(bn_json_put_array(job->doc, "limits"), &job->limits);
     job->results = bn_json_put_array(job->doc, "results");
 }
 
@@ -445,6 +458,7 @@ static bn_status run(struct job *job, bn_error *err)
     const struct bn_others others = bn_bench_others(&job->before);
     if (!job->args->json) return BN_OK;
     bn_others_put(job->doc, &others);
+    bn_bench_limits_put(bn_json_put_array(job->doc, "limits"), &job->limits); /* some measured again */
     bn_series_put(job->doc, &job->series);
     return bn_cli_print_json(job->doc, err);
 }

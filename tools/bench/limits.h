@@ -32,15 +32,15 @@ void bn_bench_limits_release(struct bn_bench_limits *limits);
 /* Measures a limit now, for about budget_ns, whatever was measured before: sets its instruction and rate. */
 BN_MUST_CHECK bn_status bn_bench_limit_measure(struct bn_bench_limit *limit, uint64_t budget_ns,
                                                bn_error *err);
-/* The rate at which a set of this size is read. With again, it is measured once more, because something
- * seemed to be faster; the greater rate is kept. */
+/* The rate at which a set of this size is read. With again, a limit that is known is measured once more,
+ * because something seemed to be faster; the greater rate is kept. */
 BN_MUST_CHECK bn_status bn_bench_limits_read(struct bn_bench_limits *limits, size_t set_bytes,
                                              unsigned n_threads, bool again, double *rate, bn_error *err);
 
-/* Measures what a case with these kernels is held against. */
+/* Measures the limits of a case with these kernels; again: as above. */
 BN_MUST_CHECK bn_status bn_bench_limits_measure(struct bn_bench_limits *limits, const struct bn_bench_case *c,
                                                 const struct bn_kernels *kernels, unsigned n_threads,
-                                                bn_error *err);
+                                                bool again, bn_error *err);
 
 /* What bounds a case. */
 struct bn_bench_bound {

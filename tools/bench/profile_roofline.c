@@ -177,7 +177,7 @@ static bn_status place(struct bn_roofline *out, struct bn_bench_limits *limits, 
         c.int8_macs = row->macs;
     else
         c.float_macs = row->macs;
-    BN_TRY(bn_bench_limits_measure(limits, &c, p->model->kernels, n_threads, err));
+    BN_TRY(bn_bench_limits_measure(limits, &c, p->model->kernels, n_threads, false, err));
     double macs = rate_of(limits, row->arithmetic == INT8_MACS ? BN_LIMIT_INT8 : BN_LIMIT_FLOAT, 0);
     double bytes = rate_of(limits, BN_LIMIT_READ, c.hot_bytes);
     bn_roofline_place(
