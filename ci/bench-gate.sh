@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Is HEAD slower than BASE? Builds both commits in folders of their own outside the tree, lets their bn-bench take turns (bn-bench
-# ab), and ends with its verdict.
+# ab), and ends with its verdict. When every time and rate is INCONCLUSIVE, as on a busy machine, the gate had no data and fails.
 #
 #     ci/bench-gate.sh BASE [HEAD] [-- ARGUMENTS of bn-bench run]
 #
@@ -8,13 +8,13 @@
 # default one short answer of the embedded model. In the environment:
 #
 #     BENCH_ROUNDS   rounds that count (20)
-#     BENCH_MARGIN   per cent that do not matter (2)
-#     BENCH_STRICT   1: what is inconclusive fails too
-#     BENCH_OUT      where the artefacts go (build/bench-gate): ab.json, and what bn-bench report makes of it
+#     BENCH_MARGIN   change in per cent that does not matter (2)
+#     BENCH_STRICT   1: fail when any series is inconclusive
+#     BENCH_OUT      folder for the artefacts (build/bench-gate): ab.json, and what bn-bench report makes of it
 #     BENCH_TIMEOUT  for one run (10m)
 #     BENCH_AB       more options of bn-bench ab
 #
-# Exit status: 0 not slower, 1 slower or nothing to compare, 2 usage, 3 no such commit, 10 a commit does not build; others are
+# Exit status: 0 not slower, 1 slower or no data, 2 usage, 3 no such commit, 10 a commit does not build; others are
 # those of bn-bench.
 set -u
 cd "$(dirname "$0")/.." || exit 10
@@ -77,6 +77,12 @@ judge=$tmp/head/$programs/bn-bench
 "$judge" "${ab[@]}" -- "$tmp/base/$programs/bn-bench" run --json -q "${arguments[@]}" \
     --vs "$tmp/head/$programs/bn-bench" run --json -q "${arguments[@]}" >"$out/ab.json"
 verdict=$?
+# Of the columns file, test, metric, unit, verdict: series that are not sizes and that were decided.
+judged=$("$judge" report --format csv-comparisons "$out/ab.json" | awk -F, 'NR > 1 && $4 != "bytes" && $5 != "INCONCLUSIVE"' | wc -l)
+if [ "$verdict" -eq 0 ] && [ "$judged" -eq 0 ]; then
+    complain "no data: every time and rate is inconclusive; use a quieter machine or more rounds (BENCH_ROUNDS)"
+    verdict=1
+fi
 printf '{"base": "%s", "head": "%s", "status": %d}\n' "$base" "$head" "$verdict" >"$out/gate.json"
 if "$judge" report --help >/dev/null 2>&1; then
     "$judge" report --dir "$out" "$out/ab.json" || complain "no report"

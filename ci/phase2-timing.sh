@@ -76,10 +76,11 @@ mkdir -p "$(dirname "$document")"
     echo '|---|---|'
     echo "| program | commit $(member "$tmp/layer" commit), dirty: $(member "$tmp/layer" dirty), $(member "$tmp/layer" compiler), $(member "$tmp/layer" flags) |"
     echo "| machine | $(member "$tmp/layer" cpu_model), $(member "$tmp/layer" cpus_usable) CPUs, Linux $(member "$tmp/layer" kernel), virtual: $(member "$tmp/layer" hypervisor); $(member "$tmp/layer" label) |"
-    echo "| load before it | $(sed -nE 's/^ *"load_milli": \[([0-9]+).*/\1/p' "$tmp/layer" | head -n 1 | awk '{ printf "%.2f", $1 / 1000 }') |"
+    others=$(sed -nE 's/^ *"used_cpus": ([0-9.e+-]+),?$/\1/p' "$tmp/layer" | head -n 1)
+    echo "| CPUs used by other processes | ${others:-unknown} |"
     echo "| model | $(member "$tmp/layer" name), sha256 $(member "$tmp/layer" sha256) |"
     echo "| kernels | $(member "$tmp/layer" isa), threads: $threads |"
-    echo "| work | decoding, one token at a time, behind a prompt of 4 |"
+    echo "| work | decoding, one token at a time, after a prompt of 4 |"
     echo
     echo 'Microseconds of one token; +- is the median of the distances from the median.'
     echo

@@ -253,11 +253,14 @@ version 100
 version 101
 version 130
 gate() { BENCH_ROUNDS=8 BENCH_AB='--no-control --warmup 0' ci/bench-gate.sh "$@"; }
+gate3() { BENCH_ROUNDS=3 BENCH_AB='--no-control --warmup 0' ci/bench-gate.sh "$@"; } # too few for an interval
 says 1 'a commit that is slower does not pass the gate' 'status 1; artefacts' gate HEAD~1
 check 'its artefacts name the commits' grep -q "\"head\": \"$(git rev-parse HEAD)\"" build/bench-gate/gate.json
 check 'and have the verdict' grep -q '"verdict": "REGRESSED"' build/bench-gate/ab.json
 says 0 'one that is within the margin does' 'status 0; artefacts' gate HEAD~2 HEAD~1
 says 0 'and one that is faster' 'status 0; artefacts' gate HEAD HEAD~1
+says 1 'a gate without data fails' 'no data: every time and rate is inconclusive' gate3 HEAD~2 HEAD~1
+check 'and says so in its artefacts' grep -q '"status": 1' build/bench-gate/gate.json
 echo 'all: ; false' >Makefile
 git commit -q -a -m broken
 says 10 'one that does not build is named' "head .* does not build" gate HEAD~1
