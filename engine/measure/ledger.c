@@ -110,7 +110,7 @@ static bn_status take_record(struct bn_ledger *l, const bn_json *record, size_t 
     if (strcmp(kind, "run") == 0) return take_run(l, record, i, err);
     struct bn_entry *e = strcmp(kind, "promotion") == 0 ? entry_of(l, text_at(record, "run")) : NULL;
     if (e == NULL || e->state == BN_ENTRY_REGRESSED)
-        return bn_fail(err, BN_ERR_FORMAT, "record %zu is no run, nor promotes one", i);
+        return bn_fail(err, BN_ERR_FORMAT, "record %zu is neither a run nor a promotion", i);
     e->state = BN_ENTRY_PROMOTED;
     e->promoted_at = i;
     return BN_OK;
@@ -125,7 +125,7 @@ static bn_status index_records(struct bn_ledger *l, bn_error *err)
     l->machine_key = text_at(bn_json_get(l->document, "machine"), "key");
     l->machine_label = text_at(bn_json_get(l->document, "machine"), "label");
     if (strcmp(text_at(l->document, "schema"), SCHEMA) != 0 || bn_json_kind(records) != BN_JSON_ARRAY)
-        return bn_fail(err, BN_ERR_FORMAT, "no ledger of the schema " SCHEMA);
+        return bn_fail(err, BN_ERR_FORMAT, "not a ledger (schema " SCHEMA " expected)");
     bn_free(l->entries);
     l->n = 0;
     l->n_records = bn_json_size(records);
@@ -180,7 +180,7 @@ static bn_status lock_folder(struct bn_ledger *l, const char *folder, const char
     const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
     snprintf(path, sizeof path, "%s/%s", folder, label);
     if ((mkdir(folder, 0777) != 0 && errno != EEXIST) || (mkdir(path, 0777) != 0 && errno != EEXIST))
-        return bn_fail_errno(err, errno, path, "cannot make the folder");
+        return bn_fail_errno(err, errno, path, "cannot create the folder");
     l->lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (l->lock < 0) return bn_fail_errno(err, errno, path, "cannot open");
     for (unsigned i = 0; i < LOCK_TRIES; i++) {
@@ -196,7 +196,8 @@ bn_status bn_ledger_open(struct bn_ledger *ledger, const char *folder, const cha
 {
     *ledger = (struct bn_ledger){.lock = -1};
     if (!is_plain(machine_label) || !is_plain(suite))
-        return bn_fail(err, BN_ERR_FORMAT, "the document does not name its machine and its command plainly");
+        return bn_fail(err, BN_ERR_FORMAT,
+                       "the machine's label or the command in the document is not usable as a file name");
     int len = snprintf(ledger->path, sizeof ledger->path, "%s/%s/%s.json", folder, machine_label, suite);
     if (len < 0 || (size_t)len >= sizeof ledger->path)
         return bn_fail(err, BN_ERR_ARG, "the folder's name is too long");
@@ -282,9 +283,8 @@ bn_status bn_ledger_add(struct bn_ledger *ledger, const char *name, const struct
                         const struct bn_ledger_note *note, bn_error *err)
 {
     if (!is_plain(name))
-        return bn_fail(err, BN_ERR_ARG, "a name is made of letters, digits, '.', '_' and '-'");
-    if (result->machine_key[0] == '\0')
-        return bn_fail(err, BN_ERR_FORMAT, "the document does not say which machine it is of");
+        return bn_fail(err, BN_ERR_ARG, "a name may only contain letters, digits, '.', '_' and '-'");
+    if (result->machine_key[0] == '\0') return bn_fail(err, BN_ERR_FORMAT, "the document has no machine key");
     if (ledger->n_records == 0) {
         bn_json *machine = (bn_json *)(uintptr_t)bn_json_get(ledger->document, "machine");
         bn_json_put_string(machine, "key", result->machine_key);
@@ -328,7 +328,8 @@ bn_status bn_ledger_write(struct bn_ledger *ledger, bn_error *err)
     if (status == BN_OK) status = bn_buf_check(&text, err);
     if (status == BN_OK) status = bn_file_write_atomic(ledger->path, text.data, text.len, err);
     if (status == BN_ERR_LIMIT)
-        bn_error_hint(err, "the ledger is full (%u MiB): move it aside, the next save begins a new one",
+        bn_error_hint(err,
+                      "the ledger is full (%u MiB); move the file away, and the next save starts a new one",
                       BN_JSON_MAX_BYTES >> 20);
     bn_buf_release(&text);
     return status;
@@ -364,8 +365,9 @@ bn_status bn_ledger_find(const struct bn_ledger *ledger, const char *id, const s
     *out = NULL;
     for (size_t i = 0; i < ledger->n && id[0] != '\0'; i++) {
         if (strncmp(ledger->entries[i].id, id, strlen(id)) != 0) continue;
-        if (*out != NULL) return bn_fail(err, BN_ERR_ARG, "several runs begin with '%.64s'", id);
+        if (*out != NULL)
+            return bn_fail(err, BN_ERR_ARG, "ambiguous id: several runs start with '%.64s'", id);
         *out = &ledger->entries[i];
     }
-    return *out != NULL ? BN_OK : bn_fail(err, BN_ERR_NOT_FOUND, "no run '%.64s'", id);
+    return *out != NULL ? BN_OK : bn_fail(err, BN_ERR_NOT_FOUND, "no run with the id '%.64s'", id);
 }

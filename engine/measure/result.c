@@ -45,10 +45,9 @@ static bn_status digest_settings(struct bn_result *r, bn_error *err)
 static void find_invalid(struct bn_result *r)
 {
     const char *said = text_at(r->document, "result_class");
-    if (strcmp(said, "invalid") == 0)
-        snprintf(r->invalid, sizeof r->invalid, "it says of itself that it is invalid");
+    if (strcmp(said, "invalid") == 0) snprintf(r->invalid, sizeof r->invalid, "the run is marked invalid");
     if (strcmp(said, "contended") == 0)
-        snprintf(r->contended, sizeof r->contended, "it says of itself that the machine was contended");
+        snprintf(r->contended, sizeof r->contended, "the run is marked contended");
     static const char *const LISTS[] = {"configurations", "concurrent", "results"};
     for (size_t i = 0; i < BN_ARRAY_LEN(LISTS); i++) {
         const bn_json *list = bn_json_get(r->document, LISTS[i]);
@@ -91,8 +90,7 @@ static bn_status read_document(struct bn_result *r, bn_error *err)
     r->model_sha256 = text_at(doc, "model.sha256");
     r->machine_key = text_at(doc, "machine.key");
     r->machine_label = text_at(doc, "machine.label");
-    if (r->suite[0] == '\0')
-        return bn_fail(err, BN_ERR_FORMAT, "the document does not say which command it is of");
+    if (r->suite[0] == '\0') return bn_fail(err, BN_ERR_FORMAT, "the document has no member 'command'");
     find_invalid(r);
     find_others(r);
     BN_TRY(digest_settings(r, err));
@@ -121,7 +119,7 @@ static bn_status add_point(struct bn_result *r, const char *test, const bn_json 
     const char *metric = bn_json_name(value);
     double x;
     if (!bn_json_number(value, &x) || !(x > 0))
-        return bn_fail(err, BN_ERR_FORMAT, "'%.60s' of '%.80s' is no positive number", metric, test);
+        return bn_fail(err, BN_ERR_FORMAT, "'%.60s' of '%.80s' is not a positive number", metric, test);
     struct bn_series s = {.test = test, .metric = metric, .unit = unit_of(metric), .samples = &x, .n = 1};
     s.higher = ends_with(metric, "_per_second") || ends_with(metric, "_score");
     return bn_series_add(&r->series, &s, err);
@@ -157,7 +155,8 @@ bn_status bn_result_parse(struct bn_result *out, bn_json *document, bn_error *er
     else if (bn_json_kind(bn_json_get(document, "baselines")) == BN_JSON_OBJECT)
         status = read_points(out, err);
     else
-        status = bn_fail(err, BN_ERR_FORMAT, "no document of the schema bn.bench/1, nor a list of baselines");
+        status = bn_fail(err, BN_ERR_FORMAT,
+                         "not a bn-bench result (schema bn.bench/1 expected) nor a list of baselines");
     if (status != BN_OK) bn_result_release(out);
     return status;
 }

@@ -37,7 +37,7 @@ static bn_status check(const struct bn_series_list *all, const struct bn_series 
     if (all->n >= MAX_SERIES) return bn_fail(err, BN_ERR_LIMIT, "more than %u series", MAX_SERIES);
     if (s->n == 0) return bn_fail(err, BN_ERR_ARG, "series '%s' of '%s' has no samples", s->metric, s->test);
     if (bn_series_find(all, s->test, s->metric) != NULL)
-        return bn_fail(err, BN_ERR_ARG, "series '%s' of '%s' is there twice", s->metric, s->test);
+        return bn_fail(err, BN_ERR_ARG, "duplicate series '%s' of '%s'", s->metric, s->test);
     for (size_t i = 0; i < s->n; i++) {
         double x = s->samples[i];
         if (!isfinite(x) || x < 0 || (x == 0 && !s->exact))
@@ -125,7 +125,8 @@ static bn_status read_one(struct bn_series_list *all, const bn_json *o, bn_error
     for (const bn_json *v = bn_json_first(samples); v != NULL && ok; v = bn_json_next(v))
         ok = bn_json_number(v, &values[s.n++]);
     bn_status status = BN_OK;
-    if (!ok) status = bn_fail(err, BN_ERR_FORMAT, "series '%s' of '%s': a sample is no number", metric, test);
+    if (!ok)
+        status = bn_fail(err, BN_ERR_FORMAT, "series '%s' of '%s': a sample is not a number", metric, test);
     if (status == BN_OK) {
         bn_error why = {0};
         s = (struct bn_series){test, metric, unit, s.higher, s.exact, values, s.n};

@@ -97,7 +97,7 @@ says 1 'levels come from a file' 'ns_per_token.*REGRESSED$' bench compare --thre
 echo '{"schema":"bn.thresholds/1","levels":[{"metrik":"*"}]}' >"$docs/levels.json"
 status 4 'whose mistakes are found' bench compare --thresholds "$docs/levels.json" "$docs/a.json" "$docs/slow.json"
 status 3 'a document that is not there' bench compare "$docs/a.json" "$docs/none.json"
-says 4 'one that is no measurement' 'no document of the schema' bench compare "$docs/a.json" <(echo '{}')
+says 4 'one that is no measurement' 'not a bn-bench result' bench compare "$docs/a.json" <(echo '{}')
 
 # points THROUGHPUT LATENCY: values without samples, with levels of their own.
 points() {
@@ -121,7 +121,7 @@ says 1 'they cannot be saved' 'values without samples' baseline save main "$docs
 # ---- save: what it refuses ----
 document "$docs/bad.json" 100 dirty=true
 says 1 'a program of a dirty tree' 'differs from its commit' baseline save main "$docs/bad.json"
-says 2 '--allow-dirty wants a reason' 'wants a --reason' baseline save --allow-dirty main "$docs/bad.json"
+says 2 '--allow-dirty wants a reason' '--reason TEXT is missing' baseline save --allow-dirty main "$docs/bad.json"
 document "$docs/bad.json" 100 changed=2
 says 1 'sources that were changed when it ran' 'sources in the working directory' baseline save main "$docs/bad.json"
 document "$docs/bad.json" 100 commit=$zeros
@@ -138,12 +138,13 @@ says 1 'a run that says it is invalid, whatever is allowed' 'invalid' \
 echo two >engine/a.c
 says 1 'sources that are changed now' 'sources in the working directory' baseline save main "$docs/a.json"
 git checkout -q engine/a.c
-says 2 'a name that is a path' 'a name is made of' baseline save ../x "$docs/a.json"
+says 2 'a name that is a path' 'a name may only contain' baseline save ../x "$docs/a.json"
 document "$docs/bad.json" 100 label=../../x
-says 4 'a machine that is a path' 'plainly' baseline save main "$docs/bad.json"
+says 4 'a machine that is a path' 'not usable as a file name' baseline save main "$docs/bad.json"
 check 'nothing was saved by all that' test ! -e baselines/toy/run.json
+says 2 'no action' 'missing action: save, list, show, check or promote' baseline
 says 2 'a verb that there is not' 'save, list, show, check or promote' baseline keep
-says 2 'operands that are missing' 'wants NAME FILE' baseline save main
+says 2 'operands that are missing' 'expected NAME FILE' baseline save main
 says 1 'checking without a baseline fails' "no baseline 'main'" baseline check "$docs/a.json"
 says 1 'so does a trend without runs' 'no saved run' bench trend
 
@@ -165,7 +166,7 @@ says 9 'other settings are refused' 'other settings' baseline check "$docs/unlik
 document "$docs/unlike.json" 100 model=other
 says 9 'another model is refused' 'another model' baseline check "$docs/unlike.json"
 document "$docs/unlike.json" 100 key=j label=other
-says 9 'another machine is refused' 'another machine; there is a baseline of toy' baseline check "$docs/unlike.json"
+says 9 'another machine is refused' 'no baseline of this machine, only of toy' baseline check "$docs/unlike.json"
 says 0 'a faster run is saved, not promoted' 'main  saved' baseline save main "$docs/fast.json"
 says 1 'a slower one is saved as what it is' 'main  regressed' baseline save main "$docs/slow.json"
 id() { baseline list | awk -v state="$1" '$2 == state && $3 == "main" { print $1; exit }'; }

@@ -191,7 +191,7 @@ says 1 'one among others, too' 'empty.json: the file is empty' form text "$tmp/r
 says 1 'no series' 'nothing was measured' form text <(echo '{"schema": "bn.bench/1", "series": []}')
 says 1 'a ledger without runs' 'the ledger has no runs' form text <(echo '{"schema": "bn.ledger/1", "records": []}')
 says 1 'a profile in which no brick ran' 'no brick ran' form text <(sed 's/"count": 960/"count": 0/' "$tmp/profile.json")
-says 1 'a format that has nothing to say' 'nothing that this format could say' form libtest "$tmp/compare.json"
+says 1 'a format that has nothing to say' 'nothing to write in this format' form libtest "$tmp/compare.json"
 says 4 'no JSON' 'error: ' form text <(echo '{"schema": ')
 says 4 'another schema' 'none of bn-bench' form text <(echo '{"schema": "bn.crossval/1"}')
 says 4 'neither series nor comparisons' 'neither series nor comparisons' form text <(echo '{"schema": "bn.bench/1"}')

@@ -26,7 +26,7 @@ done
 check "without roofs" sh -c "! grep -q ^roof '$tmp/out'"
 says 0 "a source that is there" 'clock-monotonic +yes' "$bench" doctor --no-roofs --require clock-monotonic
 says 1 "a required source that is not" 'gpu is required and not available: ' "$bench" doctor --no-roofs --require gpu
-says 2 "a source that nobody knows" "there is no source 'gpus'" "$bench" doctor --require gpus
+says 2 "a source that nobody knows" "unknown source 'gpus'" "$bench" doctor --require gpus
 says 1 "a program that is not in PATH" 'no valgrind in PATH' env PATH=/nowhere "$bench" doctor --no-roofs --require valgrind
 status 2 "no measurement of a roof" "$bench" doctor --repeat 0
 
@@ -54,7 +54,7 @@ case ${OUT:-} in
     has '^pressure +an error' "short memory is an error and no crash"
     ;;
 esac
-says 2 "a filter that nothing passes" "nothing has 'tape'" "$bench" "${quick[@]}" --filter tape
+says 2 "a filter that nothing passes" "no row has 'tape'" "$bench" "${quick[@]}" --filter tape
 status 2 "too few operations" "$bench" memory --ops 10
 status 2 "a time that is none" "$bench" memory --min-time soon
 status 3 "no such model" "$bench" memory --filter leaks -m "$tmp/none"

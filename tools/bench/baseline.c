@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench baseline: save, list, show, check, promote. What a run is held against, and what may become that.
+ * bn-bench baseline: save, list, show, check, promote. What a run is compared with, and what may become that.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,20 +20,16 @@ const struct bn_option bn_bench_baseline_options[] = {
     {.name = "baseline",
      .arg = "NAME",
      .preset = "main",
-     .help = "check: the baseline to hold the run against"},
+     .help = "check: the baseline to compare the run with"},
     {.name = "save-baseline", .arg = "NAME", .help = "check: save the run under this name when it passes"},
     {.name = "allow-dirty", .group = "Saving", .help = "save although sources differ from the commit"},
-    {.name = "allow-stale",
-     .group = "Saving",
-     .help = "save although the program is not of the commit checked out"},
-    {.name = "allow-contended", .group = "Saving", .help = "save although other work kept the machine busy"},
+    {.name = "allow-stale", .group = "Saving", .help = "save although the program is of another commit"},
+    {.name = "allow-contended", .group = "Saving", .help = "save although other processes were busy"},
     {.name = "reason",
      .arg = "TEXT",
      .group = "Saving",
-     .help = "why; recorded, and demanded by the ones above"},
-    {.name = "note",
-     .group = "Saving",
-     .help = "write a line about the run as a git note, under refs/notes/bn-bench"},
+     .help = "the reason; recorded, and required by the options above"},
+    {.name = "note", .group = "Saving", .help = "add a git note about the run, under refs/notes/bn-bench"},
     {0},
 };
 
@@ -50,9 +46,9 @@ static bn_json *begin_document(const struct bn_args *args)
     return bn_bench_document("baseline", &machine);
 }
 
-/* ---- holding a run against an entry ---- */
+/* ---- comparing a run with an entry ---- */
 
-static bn_status hold_against(struct bn_offline *out, struct bn_series_list *series,
+static bn_status compare_with(struct bn_offline *out, struct bn_series_list *series,
                               const struct bn_entry *entry, const struct bn_series_list *now,
                               const char *contended, const char *binary, struct bn_bench_judging *judging,
                               bn_error *err)
@@ -71,7 +67,7 @@ static bn_status judge_against(enum bn_outcome *worst, size_t *n_missing, const 
 {
     struct bn_offline offline = {0};
     struct bn_series_list series = {0};
-    bn_status status = hold_against(&offline, &series, entry, now, contended, binary, judging, err);
+    bn_status status = compare_with(&offline, &series, entry, now, contended, binary, judging, err);
     *worst = offline.worst;
     *n_missing = offline.n_missing;
     bn_offline_release(&offline);
@@ -87,7 +83,7 @@ static bn_status refuse(const struct bn_args *args, const char *option, const ch
 {
     if (option == NULL || !bn_opt_flag(args, option)) {
         bn_fail(err, BN_ERR_MISMATCH, "not saved: %s", what);
-        if (option != NULL) bn_error_hint(err, "--%s --reason TEXT saves it all the same", option);
+        if (option != NULL) bn_error_hint(err, "use --%s --reason TEXT to save it anyway", option);
         return BN_ERR_MISMATCH;
     }
     note->allowed[note->n_allowed++] = option + strlen("allow-");
@@ -104,13 +100,15 @@ static bn_status check_origin(const struct bn_args *args, const struct bn_result
     if (r->points) return refuse(args, NULL, "values without samples", note, err);
     if (r->invalid[0] != '\0') return refuse(args, NULL, r->invalid, note, err);
     if (r->dirty)
-        BN_TRY(refuse(args, "allow-dirty", "the program was built from a tree that differs from its commit",
+        BN_TRY(refuse(args, "allow-dirty",
+                      "the program was built from uncommitted changes (its tree differs from its commit)",
                       note, err));
     else if (r->changed_sources > 0 || git.n_relevant > 0)
         BN_TRY(refuse(args, "allow-dirty", "sources in the working directory differ from the commit", note,
                       err));
     if (!git.known || git.commit[0] == '\0' || r->commit[0] == '\0') {
-        snprintf(what, sizeof what, "nobody knows whether the program is of the commit checked out: %s",
+        snprintf(what, sizeof what,
+                 "cannot tell whether the program was built from the checked-out commit: %s",
                  r->commit[0] == '\0' ? "it was built outside a repository"
                  : git.known          ? "no commit yet"
                                       : git.why);
@@ -130,7 +128,7 @@ static bn_status check_reason(const struct bn_args *args, bn_error *err)
     const char *reason = bn_opt_str(args, "reason");
     for (size_t i = 0; i < BN_ARRAY_LEN(NEED); i++)
         if (bn_opt_flag(args, NEED[i]) && (reason == NULL || reason[0] == '\0'))
-            return bn_fail(err, BN_ERR_ARG, "--%s: wants a --reason", NEED[i]);
+            return bn_fail(err, BN_ERR_ARG, "--%s: --reason TEXT is missing", NEED[i]);
     return BN_OK;
 }
 
@@ -195,7 +193,7 @@ static bn_status decide(const struct bn_ledger *l, const char *name, const struc
     note->state = note->outcome == BN_OUTCOME_REGRESSED ? BN_ENTRY_REGRESSED : BN_ENTRY_SAVED;
     if (n_missing > 0)
         bn_report_warning("%zu series of the baseline %s missing", n_missing, n_missing == 1 ? "is" : "are");
-    bn_report_note(0, "%s against %.*s%s", bn_outcome_name(note->outcome), SHORT_ID, baseline->id,
+    bn_report_note(0, "%s compared with %.*s%s", bn_outcome_name(note->outcome), SHORT_ID, baseline->id,
                    note->state == BN_ENTRY_REGRESSED ? ": it cannot become a baseline" : "");
     return BN_OK;
 }
@@ -245,8 +243,7 @@ static bn_status save(struct bn_args *args, struct bn_bench_judging *judging, bn
 static bn_status other_machine(void *arg, const struct bn_ledger *l, bn_error *err)
 {
     (void)arg;
-    bn_fail(err, BN_ERR_UNSUPPORTED, "not alike: another machine; there is a baseline of %.80s only",
-            l->machine_label);
+    bn_fail(err, BN_ERR_UNSUPPORTED, "no baseline of this machine, only of %.80s", l->machine_label);
     return BN_ERR_UNSUPPORTED;
 }
 
@@ -263,7 +260,7 @@ static bn_status check_against(struct bn_args *args, const struct bn_entry *base
     struct bn_offline offline = {0};
     struct bn_series_list series = {0};
     bn_status status =
-        hold_against(&offline, &series, baseline, &r->series, r->contended, r->binary_sha256, judging, err);
+        compare_with(&offline, &series, baseline, &r->series, r->contended, r->binary_sha256, judging, err);
     bn_json *doc = begin_document(args);
     if (args->json) {
         bn_json_put_string(doc, "baseline", baseline->id);
@@ -417,7 +414,7 @@ static bn_status look(struct bn_args *args, const char *what, bn_error *err)
     bn_status status = bn_bench_each_ledger(bn_bench_ledger_folder(args), NULL, NULL,
                                             what != NULL ? show_ledger : list_ledger, &v, err);
     if (status == BN_OK && v.n == 0 && what != NULL)
-        status = bn_fail(err, BN_ERR_NOT_FOUND, "no baseline and no run '%.64s'", what);
+        status = bn_fail(err, BN_ERR_NOT_FOUND, "no baseline and no run named '%.64s'", what);
     if (status == BN_OK && args->json) status = bn_cli_print_json(doc, err);
     bn_json_free(doc);
     return status;
@@ -435,7 +432,8 @@ static bn_status search_ledger(void *arg, const struct bn_ledger *l, bn_error *e
     struct search *s = arg;
     for (size_t i = 0; i < l->n; i++) {
         if (!is_id_of(s->id, &l->entries[i])) continue;
-        if (s->found[0] != '\0') return bn_fail(err, BN_ERR_ARG, "several runs begin with '%.64s'", s->id);
+        if (s->found[0] != '\0')
+            return bn_fail(err, BN_ERR_ARG, "ambiguous id: several runs start with '%.64s'", s->id);
         snprintf(s->found, sizeof s->found, "%s", l->entries[i].id);
         snprintf(s->machine, sizeof s->machine, "%s", l->machine_label);
         snprintf(s->suite, sizeof s->suite, "%s", l->suite);
@@ -443,7 +441,7 @@ static bn_status search_ledger(void *arg, const struct bn_ledger *l, bn_error *e
     return BN_OK;
 }
 
-/* Held against the baseline of now, which may be another one than when it was saved. */
+/* Compared with the present baseline, which may be another one than when it was saved. */
 static bn_status check_promotion(const struct bn_ledger *l, const struct bn_entry *e,
                                  struct bn_bench_judging *judging, bn_error *err)
 {
@@ -486,7 +484,7 @@ static bn_status promote(struct bn_args *args, struct bn_bench_judging *judging,
     struct bn_ledger l;
     BN_TRY(bn_bench_each_ledger(folder, NULL, NULL, search_ledger, &s, err));
     if (s.found[0] == '\0')
-        return bn_fail(err, BN_ERR_NOT_FOUND, "no run '%.64s' (six digits or more)", s.id);
+        return bn_fail(err, BN_ERR_NOT_FOUND, "no run with the id '%.64s' (at least six digits)", s.id);
     BN_TRY(bn_ledger_open(&l, folder, s.machine, s.suite, true, err));
     bn_status status = promote_in(args, &l, s.found, judging, err);
     bn_ledger_close(&l);
@@ -500,19 +498,22 @@ bn_status bn_bench_baseline(struct bn_args *args, bn_error *err)
         size_t n_operands;
         const char *wants;
     } VERBS[] = {{"save", 3, "NAME FILE"},
-                 {"list", 1, "nothing"},
+                 {"list", 1, "no operand"},
                  {"show", 2, "NAME"},
                  {"check", 2, "FILE"},
                  {"promote", 2, "ID"}};
     struct bn_bench_judging judging;
     size_t verb = 0;
+    if (args->n_operands == 0)
+        return bn_fail(err, BN_ERR_ARG, "missing action: save, list, show, check or promote");
     while (verb < BN_ARRAY_LEN(VERBS) && strcmp(VERBS[verb].verb, args->operands[0]) != 0)
         verb++;
     if (verb == BN_ARRAY_LEN(VERBS))
-        return bn_fail(err, BN_ERR_ARG, "baseline: no '%.40s'; save, list, show, check or promote",
+        return bn_fail(err, BN_ERR_ARG,
+                       "baseline: unknown action '%.40s'; expected save, list, show, check or promote",
                        args->operands[0]);
     if (args->n_operands != VERBS[verb].n_operands)
-        return bn_fail(err, BN_ERR_ARG, "baseline %s: wants %s", VERBS[verb].verb, VERBS[verb].wants);
+        return bn_fail(err, BN_ERR_ARG, "baseline %s: expected %s", VERBS[verb].verb, VERBS[verb].wants);
     BN_TRY(bn_bench_judging_read(&judging, args, err));
     switch (verb) {
     case 0:

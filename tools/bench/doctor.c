@@ -26,14 +26,14 @@ const struct bn_option bn_bench_doctor_options[] = {
      .arg = "NAME",
      .repeatable = true,
      .group = "Sources",
-     .help = "exit 1 when this source is not available; any number of times"},
-    {.name = "no-roofs", .group = "Roofs", .help = "only the sources, which takes a moment"},
-    {.name = "repeat", .arg = "N", .group = "Roofs", .preset = "5", .help = "measurements of each roof"},
+     .help = "exit with 1 when this source is missing (repeatable)"},
+    {.name = "no-roofs", .group = "Roofs", .help = "do not measure the limits"},
+    {.name = "repeat", .arg = "N", .group = "Roofs", .preset = "5", .help = "measurements of each limit"},
     {.name = "min-time",
      .arg = "SECONDS",
      .group = "Roofs",
      .preset = "0.05",
-     .help = "time of each measurement; reading from memory gets four times that"},
+     .help = "time per measurement; reads from memory take four times as long"},
     {0},
 };
 
@@ -60,8 +60,8 @@ static bn_status check_names(const struct bn_args *args, bn_error *err)
         while (bn_source_name(k) != NULL && strcmp(bn_source_name(k), name) != 0)
             k++;
         if (bn_source_name(k) != NULL) continue;
-        bn_fail(err, BN_ERR_ARG, "--require: there is no source '%.60s'", name);
-        bn_error_hint(err, "bn-bench doctor --no-roofs lists them");
+        bn_fail(err, BN_ERR_ARG, "--require: unknown source '%.60s'", name);
+        bn_error_hint(err, "bn-bench doctor --no-roofs lists the sources");
         return BN_ERR_ARG;
     }
     return BN_OK;
@@ -156,7 +156,9 @@ static void check_order(struct job *job, bn_json *o, double rate)
 {
     bool ordered = job->last_read <= 0 || rate <= 1.05 * job->last_read;
     bn_json_put_bool(o, "no_faster_than_nearer_level", ordered);
-    if (!ordered) bn_report_warning("this level was read faster than a nearer one: other work disturbed it");
+    if (!ordered)
+        bn_report_warning(
+            "this level was read faster than a nearer one; other processes disturbed the measurement");
     job->last_read = rate;
 }
 

@@ -19,7 +19,7 @@ const struct bn_option bn_bench_thresholds_option[] = {
     {.name = "thresholds",
      .arg = "FILE",
      .group = "Judging",
-     .help = "levels of severity; without it warning 8 %, critical 15 % of rates, 15 % and 25 % of times"},
+     .help = "levels of severity [baselines/thresholds.json of the program]"},
     {0},
 };
 
@@ -28,7 +28,7 @@ const struct bn_option bn_bench_judging_options[] = {
      .arg = "PERCENT",
      .group = "Judging",
      .preset = "8",
-     .help = "what a machine may change by itself between two sessions; less than that is inconclusive"},
+     .help = "how much the machine may drift between two sessions"},
     {.name = "margin",
      .arg = "PERCENT",
      .group = "Judging",
@@ -38,11 +38,9 @@ const struct bn_option bn_bench_judging_options[] = {
      .arg = "any|warning|critical",
      .group = "Judging",
      .preset = "any",
-     .help = "the mildest regression that ends with exit code 1"},
-    {.name = "strict", .group = "Judging", .help = "what is inconclusive fails too"},
-    {.name = "unlike",
-     .group = "Judging",
-     .help = "compare although machine, settings or model are not the same"},
+     .help = "the mildest regression that exits with 1"},
+    {.name = "strict", .group = "Judging", .help = "fail when any series is inconclusive"},
+    {.name = "unlike", .group = "Judging", .help = "compare although machine, settings or model differ"},
     {0},
 };
 

@@ -68,13 +68,13 @@ const struct bn_option bn_bench_kernels_options[] = {
      .arg = "MODEL",
      .group = "Model",
      .env = "BN_MODEL",
-     .help = "take the shapes of this GGUF file; without it those of the 2B model"},
+     .help = "take the shapes of this model [the 2B model]"},
     {.name = "isa",
      .arg = BN_ISA_NAMES "|all",
      .group = "Machine",
      .env = "BN_ISA",
      .preset = "auto",
-     .help = "instruction set; all: every one that this machine has"},
+     .help = "instruction set; all: every one of this machine"},
     {.name = "filter",
      .arg = "PART",
      .group = "Measurement",
@@ -83,7 +83,7 @@ const struct bn_option bn_bench_kernels_options[] = {
      .arg = "SECONDS",
      .group = "Measurement",
      .preset = "0.3",
-     .help = "time spent on each line; three samples at least"},
+     .help = "time per line; at least three samples are taken"},
     {.name = "set",
      .arg = "SIZE",
      .group = "Measurement",
@@ -186,7 +186,7 @@ static bn_status choose_cases(struct job *job, bn_error *err)
     if (job->n_cases > 0) return BN_OK;
     bn_fail(err, BN_ERR_ARG, "--filter: no kernel has '%.60s' in its name or shape",
             bn_opt_str(job->args, "filter"));
-    bn_error_hint(err, "a part of what the first three columns show, such as gemv or ctx=1024");
+    bn_error_hint(err, "use a part of what the first three columns show, such as gemv");
     return BN_ERR_ARG;
 }
 

@@ -25,13 +25,13 @@ const struct bn_option bn_bench_profile_options[] = {
     {.name = "batch",
      .arg = "N",
      .group = "Machine",
-     .help = "tokens of a prompt evaluated together, 1 to 4096; without it 128"},
+     .help = "prompt tokens evaluated together, 1 to 4096 [128]"},
     {.name = "n-prompt",
      .letter = 'p',
      .arg = "N",
      .group = "Work",
      .preset = "32",
-     .help = "tokens of the prompt"},
+     .help = "prompt length in tokens"},
     {.name = "n-predict",
      .letter = 'n',
      .arg = "N",
@@ -42,30 +42,28 @@ const struct bn_option bn_bench_profile_options[] = {
      .arg = "N",
      .group = "Work",
      .preset = "42",
-     .help = "of the prompt's ids, which are random"},
+     .help = "seed for the random prompt tokens"},
     {.name = "level",
      .arg = "layer|brick|kernel",
      .group = "Profile",
      .preset = "brick",
-     .help = "what is stamped; kernel also takes attention apart into scores, softmax and values"},
+     .help = "what is timed; kernel also splits attention"},
     {.name = "mode",
      .arg = "deferred|per-layer|immediate",
      .group = "Profile",
      .preset = "deferred",
-     .help = "when events are summed up: at the end, behind each layer, behind each brick; the sums are the "
-             "same, the cost is not"},
+     .help = "sum up at the end, after each layer, or after each brick; only the overhead differs"},
     {.name = "pairs",
      .letter = 'r',
      .arg = "N",
      .group = "Profile",
      .preset = "10",
-     .help = "runs with the profiler and without it, in turn; the last one with it is shown"},
+     .help = "runs with and without the profiler, in turn"},
     {.name = "check",
      .arg = "FILE",
      .group = "Check",
      .repeatable = true,
-     .help = "run nothing, but hold a profile's document against the rules of one that was measured; several "
-             "are also held against each other"},
+     .help = "check that a document is a measured profile; several are also compared with each other"},
     {0},
 };
 
@@ -78,9 +76,9 @@ static bn_status check_options(const struct bn_args *args, bn_error *err)
         if (bn_opt_given(args, OF_GRAPH[i]))
             return bn_fail(err, BN_ERR_ARG, "--%s needs --graph", OF_GRAPH[i]);
     if (graph && args->json)
-        return bn_fail(err, BN_ERR_ARG, "--graph and --json exclude each other: --graph json is the graph");
+        return bn_fail(err, BN_ERR_ARG, "--graph cannot be combined with --json; use --graph json");
     if (graph && bn_bench_profile_roofline_wanted(args))
-        return bn_fail(err, BN_ERR_ARG, "--graph and --roofline exclude each other");
+        return bn_fail(err, BN_ERR_ARG, "--graph cannot be combined with --roofline");
     if (bn_opt_given(args, "what-if") && strcmp(bn_opt_str(args, "graph"), "path") != 0 &&
         strcmp(bn_opt_str(args, "graph"), "json") != 0)
         return bn_fail(err, BN_ERR_ARG, "--what-if needs --graph path or json");
@@ -114,9 +112,9 @@ static bn_status open_prof(struct bn_bench_profile *p, bn_error *err)
     uint64_t n_events =
         bn_prof_room_for(bn_model_hparams(p->model), p->level, n_passes, p->n_prompt + p->n_predict);
     if (n_events > MAX_EVENTS) {
-        bn_fail(err, BN_ERR_LIMIT, "up to %llu events on each thread, and there is room for %u",
+        bn_fail(err, BN_ERR_LIMIT, "up to %llu events per thread, at most %u are possible",
                 (unsigned long long)n_events, MAX_EVENTS);
-        bn_error_hint(err, "fewer tokens (-p, -n), or a lower --level");
+        bn_error_hint(err, "use fewer tokens (-p, -n) or a lower --level");
         return BN_ERR_LIMIT;
     }
     struct bn_prof_options options = {p->level, p->mode, bn_session_n_threads(p->session), (size_t)n_events,

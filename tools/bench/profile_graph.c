@@ -26,19 +26,19 @@ const struct bn_option bn_bench_profile_graph_options[] = {
      .arg = "PASS",
      .group = "Execution graph",
      .preset = "last",
-     .help = "the pass that is shown: its number from 0, last, or all"},
+     .help = "the pass to show: a number from 0, last, or all"},
     {.name = "wide",
      .group = "Execution graph",
      .help = "tree: all dimensions, bytes, operations, code digests, and what each thread did"},
-    {.name = "ascii", .group = "Execution graph", .help = "tree: no characters but those of ASCII"},
+    {.name = "ascii", .group = "Execution graph", .help = "tree: only ASCII characters"},
     {.name = "what-if",
      .arg = "BRICK=FACTOR",
      .group = "Execution graph",
      .repeatable = true,
-     .help = "path: how long it would be if a brick or kernel were so many times as fast, by calculation"},
+     .help = "path: calculate its length if a brick were FACTOR times as fast"},
     {.name = "roofline",
      .group = "Execution graph",
-     .help = "measure what this machine can do, and show how far from it each brick is"},
+     .help = "measure the limits, and show how close each brick comes"},
     {0},
 };
 
@@ -133,8 +133,8 @@ static bn_status add_path(struct bn_buf *text, bn_json *document, const struct b
     struct bn_schedule schedule;
     bn_json *array = document != NULL ? bn_json_put_array(document, "what_if") : NULL;
     if (graph->truncated) {
-        bn_fail(err, BN_ERR_LIMIT, "the critical path of a graph that is cut off would be that of a part");
-        bn_error_hint(err, "ask for one pass, or profile at the level of bricks");
+        bn_fail(err, BN_ERR_LIMIT, "the graph is truncated, so it has no critical path");
+        bn_error_hint(err, "use --pass N for one pass, or --level brick");
         return BN_ERR_LIMIT;
     }
     BN_TRY(bn_schedule_open(&schedule, graph, NULL, err));
@@ -238,7 +238,7 @@ bn_status bn_bench_profile_graph(const struct bn_bench_profile *p, bn_error *err
     if (status == BN_OK) status = bn_graph_add_profile(&graph, p->prof, &codes, first, n, err);
     if (status == BN_OK) status = bn_graph_finish(&graph, err);
     if (status == BN_OK && graph.truncated)
-        bn_report_warning("the graph is cut off: %llu nodes had no room", (unsigned long long)graph.n_lost);
+        bn_report_warning("the graph is truncated: %llu nodes did not fit", (unsigned long long)graph.n_lost);
     if (status == BN_OK)
         status = print_graph(p, &graph, &codes, no_codes.code != BN_OK ? no_codes.msg : NULL, err);
     bn_graph_close(&graph);

@@ -52,7 +52,7 @@ bn_status bn_bench_profile_print(const struct bn_bench_profile *p, bn_error *err
         if (bn_prof_check(p->prof, &why) == BN_OK)
             printf("\nsums are exact, %.1f %% is accounted for\n", 100 * bn_prof_coverage(p->prof));
         else
-            printf("\nthis profile is no good: %s\n", why.msg);
+            printf("\nthis profile is invalid: %s\n", why.msg);
     }
     bn_buf_release(&text);
     return status;

@@ -108,7 +108,7 @@ static bn_status add_pass(struct table *table, const struct bn_bench_profile *p,
     bn_status status = bn_graph_add_profile(&graph, p->prof, NULL, pass, 1, err);
     if (status == BN_OK) status = bn_graph_finish(&graph, err);
     if (status == BN_OK && graph.truncated)
-        status = bn_fail(err, BN_ERR_LIMIT, "a pass has more events than a graph has room for");
+        status = bn_fail(err, BN_ERR_LIMIT, "a pass has more events than a graph can hold");
     for (uint32_t i = 0; i < graph.n_nodes && status == BN_OK; i++) {
         const struct bn_node *node = &graph.node[i];
         if (node->kind == BN_NODE_KERNEL && graph.node[node->parent].kind == BN_NODE_BRICK)
@@ -127,8 +127,7 @@ static bn_status make_table(struct table *table, const struct bn_bench_profile *
 {
     const bn_prof *prof = p->prof;
     uint32_t chosen = 0;
-    if (prof->level != BN_PROF_KERNEL)
-        return bn_fail(err, BN_ERR_ARG, "--roofline needs a profile at the level of kernels");
+    if (prof->level != BN_PROF_KERNEL) return bn_fail(err, BN_ERR_ARG, "--roofline needs --level kernel");
     if (prof->n_passes == 0) return bn_fail(err, BN_ERR_MISMATCH, "the profile has no passes");
     chosen = (uint32_t)prof->n_passes - 1;
     const char *pass = bn_opt_str(p->args, "pass");

@@ -23,13 +23,12 @@ const struct bn_option bn_bench_quant_options[] = {
      .group = "Machine",
      .env = "BN_ISA",
      .preset = "auto",
-     .help = "instruction set; all: every one that this machine has"},
+     .help = "instruction set; all: every one of this machine"},
     {.name = "shape",
      .arg = "ROWSxK",
      .group = "Measurement",
      .repeatable = true,
-     .help =
-         "a matrix, 2560x6912; K is a multiple of 256. Without it the shapes of the 2B model and squares"},
+     .help = "matrix shape, K a multiple of 256 [shapes of the 2B model, squares]"},
     {0},
 };
 
@@ -172,7 +171,7 @@ static bn_status read_shape(const char *text, struct shape *out, bn_error *err)
         *out = (struct shape){(size_t)rows, (size_t)k};
         return BN_OK;
     }
-    bn_fail(err, BN_ERR_ARG, "--shape: '%.40s' is no matrix", text);
+    bn_fail(err, BN_ERR_ARG, "--shape: '%.40s' is not a matrix shape", text);
     bn_error_hint(err, "ROWSxK with K a multiple of 256, at most %u, and at most 64M weights", MAX_K);
     return BN_ERR_ARG;
 }

@@ -21,8 +21,8 @@ const struct bn_option bn_bench_report_options[] = {
      .arg = "text|json|jsonl|csv|csv-samples|csv-comparisons|markdown|junit|html|benchstat|libtest|github-"
             "smaller|github-bigger|prometheus",
      .preset = "text",
-     .help = "what to write"},
-    {.name = "output", .letter = 'o', .arg = "FILE", .help = "where to, in place of standard output"},
+     .help = "output format"},
+    {.name = "output", .letter = 'o', .arg = "FILE", .help = "output file [standard output]"},
     {.name = "dir",
      .arg = "DIR",
      .help = "write performance-report in .json, .md, .html and .csv, samples.csv, comparison-results.json, "
@@ -53,7 +53,7 @@ static bn_status put(const struct bn_report *r, bn_report_form form, const char 
     struct bn_buf out = {.max = MAX_OUTPUT};
     bn_status status = form(&out, r, err);
     if (status == BN_OK && out.len == 0)
-        status = bn_fail(err, BN_ERR_MISMATCH, "there is nothing that this format could say");
+        status = bn_fail(err, BN_ERR_MISMATCH, "nothing to write in this format");
     if (status == BN_OK && path != NULL) status = bn_file_write_atomic(path, out.data, out.len, err);
     if (status == BN_OK && path == NULL) fwrite(out.data, 1, out.len, stdout);
     bn_buf_release(&out);
@@ -62,7 +62,8 @@ static bn_status put(const struct bn_report *r, bn_report_form form, const char 
 
 static bn_status put_all(const struct bn_report *r, const char *dir, bn_error *err)
 {
-    if (mkdir(dir, 0777) != 0 && errno != EEXIST) return bn_fail_errno(err, errno, dir, "cannot be made");
+    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+        return bn_fail_errno(err, errno, dir, "cannot create the folder");
     for (size_t i = 0; i < BN_ARRAY_LEN(FILES); i++) {
         struct bn_buf path = {.max = 1u << 16};
         bn_buf_printf(&path, "%s/%s", dir, FILES[i].name);
@@ -81,9 +82,9 @@ bn_status bn_bench_report(struct bn_args *args, bn_error *err)
     const char *dir = bn_opt_str(args, "dir"), *path = bn_opt_str(args, "output");
     bool chosen = bn_opt_given(args, "format") || path != NULL;
     if (dir != NULL && chosen)
-        return bn_fail(err, BN_ERR_ARG, "--dir writes its own files: neither --format nor --output");
+        return bn_fail(err, BN_ERR_ARG, "--dir cannot be combined with --format or --output");
     if (args->json && bn_opt_given(args, "format") && strcmp(bn_opt_str(args, "format"), "json") != 0)
-        return bn_fail(err, BN_ERR_ARG, "--json and --format %s exclude each other",
+        return bn_fail(err, BN_ERR_ARG, "--json cannot be combined with --format %s",
                        bn_opt_str(args, "format"));
     bn_status status = bn_report_read(&r, args->operands, args->n_operands, err);
     if (status == BN_OK && dir != NULL)

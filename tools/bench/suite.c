@@ -18,12 +18,12 @@ const struct bn_option bn_bench_suite_options[] = {
     {.name = "filter",
      .arg = "PART",
      .group = "Measurement",
-     .help = "only rows with this in their name, as the first columns show it"},
+     .help = "only rows with this in their first columns"},
     {.name = "min-time",
      .arg = "SECONDS",
      .group = "Measurement",
      .preset = "0.1",
-     .help = "time spent on each row; three samples at least"},
+     .help = "time per row; at least three samples are taken"},
     {0},
 };
 
@@ -74,8 +74,8 @@ bn_status bn_suite_open(struct bn_suite *s, const struct bn_args *args, const ch
 static bn_status verdict(struct bn_suite *s, struct bn_args *args, bn_error *err)
 {
     if (!s->matched) {
-        bn_fail(err, BN_ERR_ARG, "--filter: nothing has '%.60s' in its name", bn_opt_str(args, "filter"));
-        bn_error_hint(err, "a part of what the first columns show");
+        bn_fail(err, BN_ERR_ARG, "--filter: no row has '%.60s' in its name", bn_opt_str(args, "filter"));
+        bn_error_hint(err, "use a part of what the first columns show");
         return BN_ERR_ARG;
     }
     const struct bn_others others = bn_bench_others(&s->before);

@@ -21,11 +21,14 @@
 const struct bn_option bn_bench_trend_options[] = {
     {.name = "suite", .arg = "NAME", .help = "only this suite: run, kernels"},
     {.name = "machine", .arg = "LABEL", .help = "only this machine"},
-    {.name = "name", .arg = "NAME", .help = "only runs that were saved under this name"},
-    {.name = "test", .arg = "PATTERN", .preset = "*", .help = "only tests like this"},
-    {.name = "metric", .arg = "PATTERN", .preset = "*", .help = "only metrics like this"},
-    {.name = "last", .arg = "N", .preset = "200", .help = "look at so many runs at most, the newest"},
-    {.name = "least", .arg = "N", .preset = "5", .help = "runs on either side of a change; 3 or more"},
+    {.name = "name", .arg = "NAME", .help = "only runs saved under this name"},
+    {.name = "test", .arg = "PATTERN", .preset = "*", .help = "only tests that match"},
+    {.name = "metric", .arg = "PATTERN", .preset = "*", .help = "only metrics that match"},
+    {.name = "last", .arg = "N", .preset = "200", .help = "use at most the newest N runs"},
+    {.name = "least",
+     .arg = "N",
+     .preset = "5",
+     .help = "least number of runs on each side of a change, 3 or more"},
     {.name = "margin", .arg = "PERCENT", .preset = "1", .help = "a change that does not matter"},
     {0},
 };
@@ -324,7 +327,7 @@ bn_status bn_bench_trend(struct bn_args *args, bn_error *err)
     bn_status status = bn_bench_each_ledger(bn_bench_ledger_folder(args), bn_opt_str(args, "machine"),
                                             bn_opt_str(args, "suite"), show_ledger, &t, err);
     if (status == BN_OK && t.n_shown == 0)
-        status = bn_fail(err, BN_ERR_MISMATCH, "no saved run has such a series");
+        status = bn_fail(err, BN_ERR_MISMATCH, "no saved run has a matching series");
     if (status == BN_OK && args->json) status = bn_cli_print_json(doc, err);
     bn_json_free(doc);
     return status;
