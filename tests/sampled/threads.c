@@ -1,43 +1,54 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two threads that live equally long: "busy" computes, "idle" sleeps. The first thread waits for them.
+ * Two threads that live equally long: "busy" computes, "idle" sleeps until the other has done its work. The
+ * first thread waits for them.
  *
- *     threads [WALL_MS [CALM_MS]]     1000, and 0 before they are started
+ *     threads [CPU_MS [CALM_MS]]     1000 of "busy", and 0 on the wall before they are started
  *
  * prints the processor time and the wall time of each.
  */
 #include "sampled.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 struct life {
-    uint64_t until, cpu, wall;
+    uint64_t cpu, wall;
     pid_t tid;
 };
 
-OWN_FRAME static uint64_t compute(uint64_t until)
+static uint64_t work_ns;
+static atomic_bool done;
+
+OWN_FRAME static uint64_t compute(void)
 {
     uint64_t x = 1;
-    while (wall_ns() < until)
+    while (cpu_ns() < work_ns)
         x = turn(x, 50000);
+    atomic_store(&done, 1);
     return x;
 }
 
-OWN_FRAME static uint64_t doze(uint64_t until)
+static void nap(void)
 {
     struct timespec ms = {.tv_nsec = 20000000};
-    while (wall_ns() < until)
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &ms, NULL);
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &ms, NULL);
+}
+
+OWN_FRAME static uint64_t doze(void)
+{
+    while (!atomic_load(&done))
+        nap();
     return 0;
 }
 
-static void live(struct life *life, const char *name, uint64_t work(uint64_t))
+static void live(struct life *life, const char *name, uint64_t work(void))
 {
     uint64_t began = wall_ns();
     life->tid = gettid();
     pthread_setname_np(pthread_self(), name);
-    work(life->until);
+    work();
     life->cpu = cpu_ns();
     life->wall = wall_ns() - began;
 }
@@ -56,10 +67,11 @@ static void *idle(void *life)
 
 int main(int argc, char **argv)
 {
-    uint64_t calm = argc > 2 ? strtoull(argv[2], NULL, 10) * 1000000u : 0;
-    doze(wall_ns() + calm);
-    uint64_t until = wall_ns() + argument(argc, argv, 1000) * 1000000u;
-    struct life lives[2] = {{.until = until}, {.until = until}};
+    uint64_t calm = argc > 2 ? strtoull(argv[2], NULL, 10) * 1000000u : 0, until = wall_ns() + calm;
+    while (wall_ns() < until)
+        nap();
+    work_ns = argument(argc, argv, 1000) * 1000000u;
+    struct life lives[2] = {0};
     pthread_t threads[2];
     if (pthread_create(&threads[0], NULL, busy, &lives[0]) != 0) return 1;
     if (pthread_create(&threads[1], NULL, idle, &lives[1]) != 0) return 1;

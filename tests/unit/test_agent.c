@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * record/timers.c and record/agent.c: the two tiers that need no perf, in this process and in programs whose
- * stacks and times are known (tests/sampled). The programs measure themselves; nothing here depends on how
- * long something took. Shares are held within five standard deviations of what the programs say.
+ * stacks and times are known (tests/sampled). The programs measure themselves, by their own processor time.
+ * How many samples a timer takes in that time depends on the machine: it fires at the ticks of the operating
+ * system, and next to other programs at few of them. So each program runs until it has enough samples. Shares
+ * are compared with what the programs report, within five standard deviations.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,6 +33,8 @@
 #include "record/agent.h"
 #include "record/tier.h"
 
+#define FIRST_MS 200u  /* of processor time; then longer */
+#define MOST_MS 51200u /* too few samples after that: the sampler does not work */
 #define CPU(period) ((struct bn_record_options){.kind = BN_RECORD_CPU, .tier = -1, .period_ns = (period)})
 
 static char folder[4096]; /* tests/sampled below the build folder */
@@ -68,7 +72,7 @@ static bn_status record(struct run *run, const struct bn_record_tier_ops *tier,
     int null = open("/dev/null", O_RDWR | O_CLOEXEC), out = memfd_create("out", MFD_CLOEXEC);
     bn_status status = tier->open_program(&state, &pid, options, argv, (const int[3]){null, out, 2}, err);
     if (status == BN_OK) {
-        alarm(60); /* one that hangs fails */
+        alarm(1200); /* a program that hangs fails */
         assert_int_equal(waitpid(pid, &run->wait_status, 0), pid);
         alarm(0);
         status = tier->stop(state, &run->recording, err);
@@ -96,6 +100,37 @@ static struct run record_ok(const struct bn_record_tier_ops *tier, struct bn_rec
     bn_error err = {0};
     assert_ok(record(&run, tier, &options, argv, &err), &err);
     return run;
+}
+
+/* How many there are of something in a recording. */
+typedef size_t counted(const struct run *run);
+
+/* How long to run next when there were n samples: for enough and a half at that rate, four times as long at
+ * most. */
+static unsigned longer(unsigned ms, size_t n, size_t enough)
+{
+    if (ms >= MOST_MS) fail_msg("%zu samples in %u ms, not %zu", n, ms, enough);
+    size_t factor = enough * 3 / 2 / (n + 1) + 1;
+    return ms * (unsigned)(factor < 2 ? 2 : factor > 4 ? 4 : factor);
+}
+
+/* Records a program, in whose arguments "@" is a time in milliseconds, for longer and longer until there are
+ * enough. */
+static struct run record_until(size_t enough, counted *of, const struct bn_record_tier_ops *tier,
+                               struct bn_record_options options, const char *const *argv)
+{
+    char text[16];
+    for (unsigned ms = FIRST_MS;;) {
+        const char *words[8] = {NULL};
+        snprintf(text, sizeof text, "%u", ms);
+        for (size_t i = 0; argv[i] != NULL && i < 7; i++)
+            words[i] = strcmp(argv[i], "@") == 0 ? text : argv[i];
+        struct run run = record_ok(tier, options, words);
+        size_t n = of(&run);
+        if (n >= enough) return run;
+        release(&run);
+        ms = longer(ms, n, enough);
+    }
 }
 
 static double said(const struct run *run, const char *path)
@@ -157,26 +192,47 @@ static void assert_share(size_t hits, size_t n, double p)
     if (off * off > 25 * (double)n * p * (1 - p)) fail_msg("%zu of %zu, where the share is %.3f", hits, n, p);
 }
 
-/* Nanoseconds: the last tick of each thread is lost, and where many threads start, so are their first. */
-static void assert_near(double got, double want, double within)
+/* The time up to the next tick is the weight of a sample that is never taken, once for each thread. */
+static double untaken(const bn_recording *recording)
 {
-    double slack = want * within + 20e6;
-    if (got < want - slack || got > want + slack) fail_msg("%g, not %g", got, want);
+    uint64_t most = 0;
+    for (size_t i = 0; i < recording->n_samples; i++)
+        if (recording->samples[i].weight > most) most = recording->samples[i].weight;
+    return 2 * (double)most;
+}
+
+/* The weights of so many threads together, in nanoseconds, and the time that they took. */
+static bool is_near(const bn_recording *recording, double got, double want, double within, size_t threads)
+{
+    double slack = want * within + 20e6 + (double)threads * untaken(recording);
+    return got >= want - slack && got <= want + slack;
+}
+
+static void assert_near(const bn_recording *recording, double got, double want, double within, size_t threads)
+{
+    if (!is_near(recording, got, want, within, threads)) fail_msg("%g, not %g", got, want);
 }
 
 /* ---- programs ---- */
 
+static size_t in_split(const struct run *run)
+{
+    return count(run, "seventy", NULL) + count(run, "thirty", NULL);
+}
+
 static void check_split(const struct bn_record_tier_ops *tier)
 {
-    struct run run = record_ok(tier, CPU(1009000), (const char *const[]){sampled("split"), "800", NULL});
+    struct run run =
+        record_until(60, in_split, tier, CPU(1009000), (const char *const[]){sampled("split"), "@", NULL});
     double seventy = said(&run, "seventy_ns"), thirty = said(&run, "thirty_ns");
     size_t a = count(&run, "seventy", NULL), b = count(&run, "thirty", NULL);
     assert_share(a, a + b, seventy / (seventy + thirty));
     /* The rest is the loader, main, and what the sampler itself takes. */
     assert_true((double)(a + b) >= 0.9 * (double)run.recording.n_samples);
     assert_true(run.recording.delivery.cpu_known);
-    assert_near(all_weights(&run.recording), (double)run.recording.delivery.cpu_ns, 0.06);
-    assert_near(all_weights(&run.recording), said(&run, "all_ns"), 0.06);
+    double all = all_weights(&run.recording);
+    assert_near(&run.recording, all, (double)run.recording.delivery.cpu_ns, 0.06, 1);
+    assert_near(&run.recording, all, said(&run, "all_ns"), 0.06, 1);
     assert_true(run.recording.delivery.lost == 0);
     assert_string_equal(run.recording.delivery.note, "");
     release(&run);
@@ -194,12 +250,25 @@ static void a_split_is_found_by_the_interval_timer(void **state)
     check_split(&bn_record_itimer);
 }
 
+static size_t in_bottom(const struct run *run)
+{
+    return count(run, "bottom", NULL);
+}
+
+static size_t cut_short(const struct run *run)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < run->recording.n_samples; i++)
+        n += (run->recording.samples[i].flags & BN_SAMPLE_CUT) != 0;
+    return n;
+}
+
 static void a_recursion_has_its_depth(void **state)
 {
     (void)state;
     size_t right = 0, in = 0;
-    struct run run = record_ok(&bn_record_timer, CPU(1009000),
-                               (const char *const[]){sampled("recursion"), "500", "20", NULL});
+    struct run run = record_until(40, in_bottom, &bn_record_timer, CPU(1009000),
+                                  (const char *const[]){sampled("recursion"), "@", "20", NULL});
     for (size_t i = 0; i < run.recording.n_samples; i++) {
         const struct bn_sample *s = &run.recording.samples[i];
         if (frames_in(&run, s, "bottom") == 0) continue;
@@ -207,21 +276,16 @@ static void a_recursion_has_its_depth(void **state)
         right += frames_in(&run, s, "descend") == 20 && frames_in(&run, s, "main") == 1;
         assert_true((s->flags & BN_SAMPLE_CUT) == 0);
     }
-    assert_true(in >= 25);
     assert_true((double)in >= 0.9 * (double)run.recording.n_samples);
     assert_true((double)right >= 0.99 * (double)in);
     release(&run);
     /* One that is deeper than what is kept says so. */
-    run = record_ok(&bn_record_timer, CPU(1009000),
-                    (const char *const[]){sampled("recursion"), "100", "400", NULL});
-    size_t cut = 0;
+    run = record_until(10, cut_short, &bn_record_timer, CPU(1009000),
+                       (const char *const[]){sampled("recursion"), "@", "400", NULL});
     for (size_t i = 0; i < run.recording.n_samples; i++) {
         const struct bn_sample *s = &run.recording.samples[i];
-        if ((s->flags & BN_SAMPLE_CUT) == 0) continue;
-        cut++;
-        assert_int_equal(s->n_chain, BN_AGENT_DEPTH);
+        if ((s->flags & BN_SAMPLE_CUT) != 0) assert_int_equal(s->n_chain, BN_AGENT_DEPTH);
     }
-    assert_true(cut > 5);
     release(&run);
 }
 
@@ -243,60 +307,100 @@ static bool has_name(const bn_recording *recording, uint32_t tid, const char *na
     return false;
 }
 
+static size_t of_thread(const struct run *run, const char *thread)
+{
+    char path[32];
+    size_t n = 0;
+    snprintf(path, sizeof path, "%s.tid", thread);
+    uint32_t tid = (uint32_t)said(run, path);
+    for (size_t i = 0; i < run->recording.n_samples; i++)
+        n += run->recording.samples[i].tid == tid;
+    return n;
+}
+
+static size_t of_busy(const struct run *run)
+{
+    return of_thread(run, "busy");
+}
+
 static void threads_are_told_apart(void **state)
 {
     (void)state;
-    const char *const argv[] = {sampled("threads"), "600", NULL};
-    struct run run = record_ok(&bn_record_timer, CPU(1009000), argv);
-    assert_near(weight_of(&run, "busy"), said(&run, "busy.cpu_ns"), 0.1);
-    assert_true(weight_of(&run, "idle") <= 0.01 * weight_of(&run, "busy") + 5e6);
+    struct run run = record_until(60, of_busy, &bn_record_timer, CPU(1009000),
+                                  (const char *const[]){sampled("threads"), "@", NULL});
+    assert_near(&run.recording, weight_of(&run, "busy"), said(&run, "busy.cpu_ns"), 0.1, 1);
+    assert_true(weight_of(&run, "idle") <= 1.1 * said(&run, "idle.cpu_ns") + 5e6);
     assert_true(has_name(&run.recording, (uint32_t)said(&run, "busy.tid"), "busy"));
     assert_true(has_name(&run.recording, (uint32_t)said(&run, "idle.tid"), "idle"));
     for (size_t i = 0; i < run.recording.n_threads; i++)
         assert_string_not_equal(run.recording.threads[i].name, "bn-sampler");
     release(&run);
+}
 
+/* Whether a thread has the wall time that it lived. */
+static bool has_its_time(const struct run *run, const char *thread)
+{
+    char path[32];
+    snprintf(path, sizeof path, "%s.wall_ns", thread);
+    return is_near(&run->recording, weight_of(run, thread), said(run, path), 0.25, 0);
+}
+
+static size_t that_have_their_time(const struct run *run)
+{
+    return (size_t)has_its_time(run, "busy") + (size_t)has_its_time(run, "idle");
+}
+
+/* A scan finds each thread some time after its start: the longer they live, the less is missing of their
+ * time. */
+static void threads_that_wait_have_their_time(void **state)
+{
+    (void)state;
     struct bn_record_options wall = {.kind = BN_RECORD_WALL, .tier = -1, .period_ns = 1009000};
-    run = record_ok(&bn_record_timer, wall, argv);
-    /* It is found by a scan, some time after it was started. */
-    assert_near(weight_of(&run, "busy"), said(&run, "busy.wall_ns"), 0.25);
-    assert_near(weight_of(&run, "idle"), said(&run, "idle.wall_ns"), 0.25);
+    struct run run = record_until(2, that_have_their_time, &bn_record_timer, wall,
+                                  (const char *const[]){sampled("threads"), "@", NULL});
+    assert_true(of_thread(&run, "idle") >= 10);
     release(&run);
 }
 
-/* The watcher looks more rarely then: they are found all the same, with all of their time. */
+/* The watcher scans more rarely then: they are found all the same, with all of their time. */
 static void threads_that_start_late_are_found(void **state)
 {
     (void)state;
-    const char *const argv[] = {sampled("threads"), "500", "300", NULL};
-    struct run run = record_ok(&bn_record_timer, CPU(1009000), argv);
-    assert_near(weight_of(&run, "busy"), said(&run, "busy.cpu_ns"), 0.1);
+    struct run run = record_until(40, of_busy, &bn_record_timer, CPU(1009000),
+                                  (const char *const[]){sampled("threads"), "@", "300", NULL});
+    assert_near(&run.recording, weight_of(&run, "busy"), said(&run, "busy.cpu_ns"), 0.1, 1);
     assert_true(has_name(&run.recording, (uint32_t)said(&run, "busy.tid"), "busy"));
     assert_true(has_name(&run.recording, (uint32_t)said(&run, "idle.tid"), "idle"));
     release(&run);
+}
+
+static size_t all_samples(const struct run *run)
+{
+    return run->recording.n_samples;
 }
 
 static void a_storm_passes(void **state)
 {
     (void)state;
     const char *ms = getenv("BN_STORM_MS");
-    const char *const argv[] = {sampled("storm"), sampled("storm_library.so"), ms != NULL ? ms : "1500",
-                                NULL};
+    const char *const argv[] = {sampled("storm"), sampled("storm_library.so"), ms != NULL ? ms : "@", NULL};
     struct bn_record_options o = {.kind = BN_RECORD_WALL, .tier = -1, .period_ns = 250000};
-    struct run run = record_ok(&bn_record_timer, o, argv);
+    struct run run = record_until(5000, all_samples, &bn_record_timer, o, argv);
     assert_int_equal(run.wait_status, 0);
-    assert_true(run.recording.n_samples > 200);
     release(&run);
+}
+
+static size_t in_callback(const struct run *run)
+{
+    return count(run, "callback", NULL);
 }
 
 static void a_chain_without_frame_pointers_has_no_root(void **state)
 {
     (void)state;
-    struct run run =
-        record_ok(&bn_record_timer, CPU(1009000), (const char *const[]){sampled("nofp"), "300", NULL});
-    size_t in = count(&run, "callback", NULL);
-    assert_true(in >= 15);
-    assert_true(count(&run, "main", NULL) * 20 <= in);
+    struct run run = record_until(40, in_callback, &bn_record_timer, CPU(1009000),
+                                  (const char *const[]){sampled("nofp"), "@", NULL});
+    assert_true(count(&run, "main", NULL) * 20 <= in_callback(&run));
     release(&run);
 }
 
@@ -316,22 +420,52 @@ static double weight_of_process(const bn_recording *recording, double pid)
     return sum;
 }
 
+/* Of the process of the three that has fewest. */
+static size_t of_each_child(const struct run *run)
+{
+    static const char *const CHILDREN[] = {"first", "second", "other"};
+    size_t least = SIZE_MAX;
+    for (size_t i = 0; i < 3; i++) {
+        size_t n = of_process(&run->recording, said(run, CHILDREN[i]));
+        if (n < least) least = n;
+    }
+    return least;
+}
+
 static void children_are_recorded(void **state)
 {
     (void)state;
     struct run run =
-        record_ok(&bn_record_timer, CPU(1009000),
-                  (const char *const[]){sampled("fork"), "200", sampled("crash"), "200", "exit", NULL});
+        record_until(20, of_each_child, &bn_record_timer, CPU(1009000),
+                     (const char *const[]){sampled("fork"), "@", sampled("crash"), "@", "exit", NULL});
+    const bn_recording *r = &run.recording;
+    double ns = said(&run, "ns");
     assert_int_equal(run.wait_status, 0);
-    size_t a = of_process(&run.recording, said(&run, "first")),
-           b = of_process(&run.recording, said(&run, "second"));
-    assert_true(a >= 10 && b >= 20);
-    assert_near(weight_of_process(&run.recording, said(&run, "first")), said(&run, "ns"), 0.1);
-    assert_near(weight_of_process(&run.recording, said(&run, "second")), 2 * said(&run, "ns"), 0.1);
-    assert_int_equal(count(&run, "first_child", NULL), a);
-    assert_true(of_process(&run.recording, said(&run, "other")) >= 10);
-    assert_near(all_weights(&run.recording), (double)run.recording.delivery.cpu_ns, 0.15);
+    assert_near(r, weight_of_process(r, said(&run, "first")), ns, 0.1, 1);
+    assert_near(r, weight_of_process(r, said(&run, "second")), 2 * ns, 0.1, 1);
+    assert_near(r, all_weights(r), (double)r->delivery.cpu_ns, 0.15, 4);
+    /* The rest is how a process begins and ends. */
+    size_t first = of_process(r, said(&run, "first")), in = count(&run, "first_child", NULL);
+    assert_true(in <= first && (double)in >= 0.9 * (double)first);
     release(&run);
+}
+
+/* Samples taken in a file with that end of its name. */
+static size_t in_file(const struct run *run, const char *file)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < run->recording.n_samples; i++) {
+        const struct bn_sample *s = &run->recording.samples[i];
+        const struct bn_mapping *m =
+            bn_recording_mapping(&run->recording, s->pid, run->recording.addresses[s->chain], s->time_ns);
+        n += m != NULL && strstr(m->path, file) != NULL;
+    }
+    return n;
+}
+
+static size_t in_crash(const struct run *run)
+{
+    return in_file(run, "/crash");
 }
 
 static void what_ends_badly_keeps_its_samples(void **state)
@@ -339,35 +473,33 @@ static void what_ends_badly_keeps_its_samples(void **state)
     (void)state;
     static const char *const HOW[] = {"segv", "kill", "exit"};
     for (int i = 0; i < 3; i++) {
-        struct run run = record_ok(&bn_record_timer, CPU(1009000),
-                                   (const char *const[]){sampled("crash"), "200", HOW[i], NULL});
+        struct run run = record_until(10, in_crash, &bn_record_timer, CPU(1009000),
+                                      (const char *const[]){sampled("crash"), "@", HOW[i], NULL});
         assert_int_equal(WIFSIGNALED(run.wait_status), i < 2);
-        assert_true(run.recording.n_samples >= 10);
-        const struct bn_sample *s = &run.recording.samples[run.recording.n_samples / 2];
-        const struct bn_mapping *m =
-            bn_recording_mapping(&run.recording, s->pid, run.recording.addresses[s->chain], s->time_ns);
-        assert_non_null(m);
-        assert_non_null(strstr(m->path, "/crash"));
         release(&run);
     }
+}
+
+static size_t in_storm_library(const struct run *run)
+{
+    return in_file(run, "/storm_library.so");
 }
 
 /* The maps are read because a sample lies outside of them: the next time would be too late. */
 static void what_is_loaded_late_is_known(void **state)
 {
     (void)state;
-    const char *const argv[] = {sampled("crash"), "300", "load", sampled("storm_library.so"), NULL};
-    struct run run = record_ok(&bn_record_timer, CPU(1009000), argv);
-    size_t in = 0;
+    const char *const argv[] = {sampled("crash"), "@", "load", sampled("storm_library.so"), NULL};
+    struct run run = record_until(10, in_storm_library, &bn_record_timer, CPU(1009000), argv);
     assert_true(WIFSIGNALED(run.wait_status));
-    for (size_t i = 0; i < run.recording.n_samples; i++) {
-        const struct bn_sample *s = &run.recording.samples[i];
-        const struct bn_mapping *m =
-            bn_recording_mapping(&run.recording, s->pid, run.recording.addresses[s->chain], s->time_ns);
-        in += m != NULL && strstr(m->path, "/storm_library.so") != NULL;
-    }
-    assert_true(in >= 10);
     release(&run);
+}
+
+/* Of the program before and of the program after: whichever has fewer. */
+static size_t before_and_after(const struct run *run)
+{
+    size_t after = in_split(run), before = run->recording.n_samples - after;
+    return before < after ? before : after;
 }
 
 static void a_program_may_become_another(void **state)
@@ -376,45 +508,60 @@ static void a_program_may_become_another(void **state)
     static const char *const HOW[] = {"execv", "execl"};
     const struct bn_record_tier_ops *const tiers[] = {&bn_record_timer, &bn_record_itimer};
     for (int i = 0; i < 4; i++) {
-        const char *const argv[] = {sampled("crash"), "100", HOW[i / 2], sampled("split"), "100", NULL};
-        struct run run = record_ok(tiers[i % 2], CPU(1009000), argv);
+        const char *const argv[] = {sampled("crash"), "@", HOW[i / 2], sampled("split"), "@", NULL};
+        struct run run = record_until(5, before_and_after, tiers[i % 2], CPU(1009000), argv);
         assert_int_equal(run.wait_status, 0);
-        size_t both = run.recording.n_samples,
-               second = count(&run, "seventy", NULL) + count(&run, "thirty", NULL);
-        assert_true(second >= 5 && both - second >= 5);
         release(&run);
     }
+}
+
+static bool is_in_inner(const struct run *run, const struct bn_sample *sample)
+{
+    return sample->n_chain >= 3 && is_in(run, "inner", run->recording.addresses[sample->chain]);
+}
+
+static size_t in_inner(const struct run *run)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < run->recording.n_samples; i++)
+        n += is_in_inner(run, &run->recording.samples[i]);
+    return n;
 }
 
 static void a_caller_is_not_lost_while_a_frame_is_made(void **state)
 {
     (void)state;
-    size_t in = 0, right = 0;
-    struct run run =
-        record_ok(&bn_record_timer, CPU(1009000), (const char *const[]){sampled("calls"), "600", NULL});
+    size_t right = 0;
+    struct run run = record_until(25, in_inner, &bn_record_timer, CPU(1009000),
+                                  (const char *const[]){sampled("calls"), "@", NULL});
     for (size_t i = 0; i < run.recording.n_samples; i++) {
         const struct bn_sample *s = &run.recording.samples[i];
         const uint64_t *chain = run.recording.addresses + s->chain;
-        if (!is_in(&run, "inner", chain[0]) || s->n_chain < 3) continue;
-        in++;
+        if (!is_in_inner(&run, s)) continue;
         right += is_in(&run, "outer", chain[1] - 1) && is_in(&run, "main", chain[2] - 1);
     }
-    assert_true(in >= 15);
-    assert_true((double)right >= 0.99 * (double)in);
+    assert_true((double)right >= 0.99 * (double)in_inner(&run));
     release(&run);
+}
+
+static size_t own_ticks(const struct run *run)
+{
+    return (size_t)said(run, "ticks");
+}
+
+static size_t own_ticks_and_samples(const struct run *run)
+{
+    return own_ticks(run) < run->recording.n_samples ? own_ticks(run) : run->recording.n_samples;
 }
 
 static void a_program_that_profiles_itself_is_left_alone(void **state)
 {
     (void)state;
-    const char *const argv[] = {sampled("sigprof"), "400", NULL};
-    struct run run = record_ok(&bn_record_timer, CPU(1009000), argv);
-    assert_true(said(&run, "ticks") >= 5);
-    assert_true(run.recording.n_samples >= 20);
+    const char *const argv[] = {sampled("sigprof"), "@", NULL};
+    struct run run = record_until(5, own_ticks_and_samples, &bn_record_timer, CPU(1009000), argv);
     assert_string_equal(run.recording.delivery.note, "");
     release(&run);
-    run = record_ok(&bn_record_itimer, CPU(1009000), argv);
-    assert_true(said(&run, "ticks") >= 5);
+    run = record_until(5, own_ticks, &bn_record_itimer, CPU(1009000), argv);
     assert_non_null(strstr(run.recording.delivery.note, "for itself"));
     release(&run);
 }
@@ -436,22 +583,39 @@ static void what_cannot_be_recorded_is_said(void **state)
     release(&run);
 }
 
+/* Stacks in "bottom" that were copied whole, or that were cut. */
+static size_t copied(const struct run *run, bool is_cut)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < run->recording.n_samples; i++) {
+        const struct bn_sample *s = &run->recording.samples[i];
+        n += frames_in(run, s, "bottom") > 0 && ((s->flags & BN_SAMPLE_DUMP_CUT) != 0) == is_cut;
+    }
+    return n;
+}
+
+static size_t copied_whole(const struct run *run)
+{
+    return copied(run, false);
+}
+
+static size_t copied_in_part(const struct run *run)
+{
+    return copied(run, true);
+}
+
 static void stacks_are_copied(void **state)
 {
     (void)state;
     struct bn_record_options o = CPU(1009000);
-    size_t whole = 0, cut = 0;
     for (o.dump_bytes = 512; o.dump_bytes <= 65528; o.dump_bytes += 65016) {
         struct run run =
-            record_ok(&bn_record_timer, o, (const char *const[]){sampled("recursion"), "100", NULL});
+            record_until(10, o.dump_bytes == 512 ? copied_in_part : copied_whole, &bn_record_timer, o,
+                         (const char *const[]){sampled("recursion"), "@", NULL});
         for (size_t i = 0; i < run.recording.n_samples; i++) {
             const struct bn_sample *s = &run.recording.samples[i];
             if (frames_in(&run, s, "bottom") == 0) continue;
             assert_true(s->n_dump > 0 && s->n_dump <= o.dump_bytes);
-            if ((s->flags & BN_SAMPLE_DUMP_CUT) != 0)
-                cut++;
-            else
-                whole++;
 #if defined(__x86_64__)
             uint64_t word;
             const uint64_t *registers = run.recording.registers + s->registers;
@@ -465,7 +629,6 @@ static void stacks_are_copied(void **state)
         }
         release(&run);
     }
-    assert_true(cut >= 10 && whole >= 10);
 }
 
 /* ---- this process ---- */
@@ -524,54 +687,70 @@ static bool is_at(uint64_t address, uint64_t (*function)(uint64_t))
     return address >= from && address - from < 256 && !(other > from && address >= other);
 }
 
-static void check_self(const struct bn_record_tier_ops *tier, size_t least)
+/* What two threads did, and what was recorded of it. */
+struct self {
+    struct job jobs[2];
+    bn_recording recording;
+    size_t hits[2], of_thread[2];
+};
+
+static void record_self(struct self *self, const struct bn_record_tier_ops *tier, uint64_t ns)
 {
     struct bn_record_options o = CPU(1009000);
-    struct job jobs[2] = {{.ns = 400000000, .random = 1}, {.ns = 400000000, .random = 2}};
     pthread_t threads[2];
-    bn_recording recording = {0};
     void *state = NULL;
     bn_error err = {0};
+    *self = (struct self){.jobs = {{.ns = ns, .random = 1}, {.ns = ns, .random = 2}}};
     assert_ok(tier->open_self(&state, &o, &err), &err);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, work, &jobs[i]), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &self->jobs[i]), 0);
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
-    assert_ok(tier->stop(state, &recording, &err), &err);
+    assert_ok(tier->stop(state, &self->recording, &err), &err);
     tier->close(state);
-    bn_recording_finish(&recording);
-    size_t hits[2] = {0, 0}, of_thread[2] = {0, 0};
-    for (size_t i = 0; i < recording.n_samples; i++) {
-        const struct bn_sample *s = &recording.samples[i];
-        uint64_t pc = recording.addresses[s->chain];
-        hits[0] += is_at(pc, spin_a);
-        hits[1] += is_at(pc, spin_b);
+    bn_recording_finish(&self->recording);
+    for (size_t i = 0; i < self->recording.n_samples; i++) {
+        const struct bn_sample *s = &self->recording.samples[i];
+        uint64_t pc = self->recording.addresses[s->chain];
+        self->hits[0] += is_at(pc, spin_a);
+        self->hits[1] += is_at(pc, spin_b);
         for (int t = 0; t < 2; t++)
-            of_thread[t] += s->tid == (uint32_t)jobs[t].tid;
+            self->of_thread[t] += s->tid == (uint32_t)self->jobs[t].tid;
         assert_int_equal(s->pid, getpid());
     }
+}
+
+static void check_self(const struct bn_record_tier_ops *tier)
+{
+    struct self self;
+    for (unsigned ms = FIRST_MS;;) {
+        record_self(&self, tier, ms * UINT64_C(1000000));
+        size_t n = self.hits[0] + self.hits[1];
+        if (n >= 60 && self.of_thread[0] > 0 && self.of_thread[1] > 0) break;
+        bn_recording_release(&self.recording);
+        ms = longer(ms, n, 60);
+    }
+    const struct job *jobs = self.jobs;
     double a = (double)(jobs[0].used[0] + jobs[1].used[0]), b = (double)(jobs[0].used[1] + jobs[1].used[1]);
-    if (hits[0] + hits[1] < least)
-        fail_msg("%zu and %zu of %zu samples", hits[0], hits[1], recording.n_samples);
-    assert_share(hits[0], hits[0] + hits[1], a / (a + b));
-    assert_true(of_thread[0] > 0 && of_thread[1] > 0);
-    assert_true(recording.delivery.cpu_known);
-    assert_near(all_weights(&recording), (double)recording.delivery.cpu_ns, 0.06);
-    assert_true(recording.n_mappings > 0);
-    bn_recording_release(&recording);
+    assert_share(self.hits[0], self.hits[0] + self.hits[1], a / (a + b));
+    assert_true(self.recording.delivery.cpu_known);
+    assert_near(&self.recording, all_weights(&self.recording), (double)self.recording.delivery.cpu_ns, 0.06,
+                3);
+    assert_true(self.recording.n_mappings > 0);
+    bn_recording_release(&self.recording);
 }
 
 static void this_process_is_recorded(void **state)
 {
     (void)state;
-    check_self(&bn_record_timer, 40);
-    check_self(&bn_record_timer, 40); /* once more, since the first left a handler */
+    check_self(&bn_record_timer);
+    check_self(&bn_record_timer); /* once more, since the first left a handler */
 }
 
 static void this_process_is_recorded_by_the_interval_timer(void **state)
 {
     (void)state;
-    check_self(&bn_record_itimer, 40);
+    check_self(&bn_record_itimer);
 }
 
 static void one_recording_at_a_time(void **state)
@@ -618,19 +797,25 @@ static void in_child(int (*check)(void))
 static int without_reading_memory(void)
 {
     struct bn_record_options o = CPU(1009000);
-    bn_recording recording = {0};
-    void *state = NULL;
     bn_error err = {0};
     deny(SYS_process_vm_readv);
-    struct job job = {.ns = 300000000, .random = 1};
-    if (bn_record_timer.open_self(&state, &o, &err) != BN_OK) return 1;
-    work(&job);
-    if (bn_record_timer.stop(state, &recording, &err) != BN_OK) return 2;
-    size_t walked = 0;
-    for (size_t i = 0; i < recording.n_samples; i++)
-        walked += recording.samples[i].n_chain > 2;
-    if (strstr(recording.delivery.note, "process_vm_readv") == NULL) return 3;
-    return walked * 2 > recording.n_samples && recording.n_samples > 20 ? 0 : 4;
+    for (uint64_t ms = FIRST_MS; ms <= MOST_MS; ms *= 2) {
+        struct job job = {.ns = ms * 1000000, .random = 1};
+        bn_recording recording = {0};
+        void *state = NULL;
+        size_t walked = 0;
+        if (bn_record_timer.open_self(&state, &o, &err) != BN_OK) return 1;
+        work(&job);
+        if (bn_record_timer.stop(state, &recording, &err) != BN_OK) return 2;
+        bn_record_timer.close(state);
+        if (strstr(recording.delivery.note, "process_vm_readv") == NULL) return 3;
+        for (size_t i = 0; i < recording.n_samples; i++)
+            walked += recording.samples[i].n_chain > 2;
+        size_t n = recording.n_samples;
+        bn_recording_release(&recording);
+        if (n > 20) return walked * 2 > n ? 0 : 4;
+    }
+    return 5;
 }
 
 static int without_timers(void)
@@ -757,6 +942,7 @@ int main(void)
         cmocka_unit_test(a_split_is_found_by_the_interval_timer),
         cmocka_unit_test(a_recursion_has_its_depth),
         cmocka_unit_test(threads_are_told_apart),
+        cmocka_unit_test(threads_that_wait_have_their_time),
         cmocka_unit_test(threads_that_start_late_are_found),
         cmocka_unit_test(a_storm_passes),
         cmocka_unit_test(a_chain_without_frame_pointers_has_no_root),
