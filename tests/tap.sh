@@ -1,14 +1,15 @@
 # shellcheck shell=bash
-# Sourced by the scripts in tests/cli: lines of TAP on standard output, a folder of one's own in $tmp, which goes at the end, and
-# an exit status that says whether something failed. A script that has more to clean up sets a trap of its own and calls
+# Sourced by the scripts in tests/cli. It provides functions that print TAP lines, and a temporary directory, $tmp, which is
+# removed at the end. The exit status is 1 when a test failed. A script with more to clean up sets its own trap and calls
 # tap_end in it.
 #
 #   ok TITLE, not_ok TITLE WHY..., skip TITLE REASON
-#   check TITLE COMMAND...             the command ends with 0; what it says is shown when it does not
-#   status N TITLE COMMAND...          it ends with N
-#   says N TITLE PATTERN COMMAND...    it ends with N, and what it says has the pattern (extended regular expression)
-#   lacks TITLE PATTERN COMMAND...     what it says does not have it
+#   check TITLE COMMAND...             passes when the command exits with 0; its output is shown when it does not
+#   status N TITLE COMMAND...          passes when it exits with N
+#   says N TITLE PATTERN COMMAND...    passes when it exits with N and its output matches the extended regular expression
+#   lacks TITLE PATTERN COMMAND...     passes when its output does not match
 #   equal A B                          for check
+#   wait_for COMMAND...                repeats a command until it succeeds, for some minutes; its output is lost
 tmp=$(mktemp -d)
 tap_n=0 tap_failed=0
 tap_end() {
@@ -30,7 +31,7 @@ skip() { tap_n=$((tap_n + 1)); echo "ok $tap_n - $1 # SKIP $2"; }
 check() {
     local title=$1 said
     shift
-    # The command is no substitution, so that it may set variables.
+    # Not in a subshell, so that the command can set variables.
     if "$@" >"$tmp/tap" 2>&1; then ok "$title"; else said=$?; not_ok "$title" "status $said" "$(cat "$tmp/tap")"; fi
 }
 status() {
@@ -56,3 +57,12 @@ lacks() {
     if grep -qaE -- "$pattern" "$tmp/tap"; then not_ok "$title" "$(cat "$tmp/tap")"; else ok "$title"; fi
 }
 equal() { [ "$1" = "$2" ] || { echo "got      $1"; echo "expected $2"; return 1; }; }
+wait_for() {
+    local i
+    for ((i = 0; i < 12000; i++)); do
+        if "$@" >/dev/null 2>&1; then return 0; fi
+        sleep 0.02
+    done
+    echo "this never succeeded: $*"
+    return 1
+}

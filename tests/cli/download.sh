@@ -29,7 +29,7 @@ blob() { printf 'blob %d\0' "$(size "$1")" | cat - "$1" | sha1sum | cut -d' ' -f
 : >log
 "$bin/tests/httpd/httpd" root script log >port &
 server=$!
-for _ in $(seq 200); do [ -s port ] && break; sleep 0.01; done
+wait_for test -s port
 HF_ENDPOINT=http://127.0.0.1:$(cat port)
 export HF_ENDPOINT
 # large FILE REVISION COMMIT CDN: rules of a large file, which lies elsewhere
@@ -80,11 +80,17 @@ cat >registry.json <<END
    "files": [{"variant": "s", "repo": "acme/m", "file": null, "runs": "weights in safetensors, in several files"}]}
 ]}
 END
+# settle: waits until the server has noticed that its clients are gone, so that its log is complete
+settle() {
+    { exec 3<>"/dev/tcp/127.0.0.1/$(cat port)" && printf 'GET /-/quiet HTTP/1.1\r\n\r\n' >&3 && read -r -t 600 _ <&3 && exec 3>&-; } 2>/dev/null
+}
 # get ARGUMENTS...: leaves $status, out, err; the log is of this run
 get() {
+    settle
     : >log
-    timeout "${limit:-60}" "$bn" "$@" >out 2>err </dev/null
+    timeout "${limit:-600}" "$bn" "$@" >out 2>err </dev/null
     status=$?
+    settle
 }
 # is TITLE STATUS PATTERN ARGUMENTS...: of a run, that status, and the pattern on standard error
 is() {
@@ -209,7 +215,8 @@ large slow/resolve/main/z.gguf main $one zero.gguf >>script
 echo '* /cdn/zero.gguf stall=5000000' >>script # one piece of 4 MiB, and a part of the next one
 "$bn" --json hf:acme/slow:z.gguf --parallel 1 >out 2>err &
 pid=$!
-for _ in $(seq 3000); do grep -qs '"piece"' cache/models--acme--slow/blobs/*.part.json && grep -q '"event":"progress"' out && break; sleep 0.01; done
+wait_for bash -c "grep -qs '\"piece\"' cache/models--acme--slow/blobs/*.part.json"
+wait_for grep -q '"event":"progress"' out
 kill -INT $pid
 wait $pid
 status=$?
@@ -293,14 +300,14 @@ before=$(find cache -not -path '*/.locks*' | sort)
 is 'clean lists, and removes nothing' 0 'nothing was removed' clean
 check 'each with its reason' bash -c "grep -q 'unfinished download' out && grep -q 'wrong bytes' out && grep -q 'in no snapshot' out && ! grep -q 'old snapshot' out"
 check 'indeed nothing' equal "$(find cache -not -path '*/.locks*' | sort)" "$before"
-(exec 9>"cache/.locks/models--acme--m/$(printf '%064d' 7).lock" && flock 9 && sleep 5) &
+mkfifo release
+(exec 9>"cache/.locks/models--acme--m/$(printf '%064d' 7).lock" && flock 9 && : >held && read -r _ <release) &
 holder=$!
-sleep 0.1
+wait_for test -e held
 get clean --yes
 check 'what another process is fetching stays' bash -c "[ $status -eq 0 ] && grep -q 'it stays' out && [ -e $blobs/$(printf '%064d' 7).part ]"
-pkill -P $holder 2>/dev/null
-kill $holder 2>/dev/null
-wait $holder 2>/dev/null
+echo >release
+wait $holder
 get clean --yes
 check 'then it goes' bash -c "[ $status -eq 0 ] && [ \$(ls $blobs | wc -l) -eq 2 ]"
 get clean --old --yes

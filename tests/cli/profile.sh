@@ -47,8 +47,8 @@ for line in 'RmsNorm ' 'QkvProjection ' 'RopeEmbedding ' 'AttentionScore ' 'Atte
 done
 
 # Forgeries. An event is a row: brick, kernel, layer, pass, depth, begin, end, elements, bytes, rows, cols, n.
-forge() { # awk program over the fields of events, which are numbers; others pass through
-    awk -v OFS=', ' -F', ' '
+forge() { # awk program over the fields of events, which are whole numbers of any size; others pass through
+    awk -v CONVFMT=%.0f -v OFS=', ' -F', ' '
         /^ *\[[-0-9, ]+\],?$/ && NF == 12 { sub(/^ *\[/, ""); tail = sub(/\],$/, "") ? "]," : "]"; sub(/\]$/, "")
             '"$1"'; print "[" $0 tail; next }
         { print }' "$tmp/a.json" >"$tmp/forged.json"

@@ -25,7 +25,8 @@
  *     cut=N rst=N       close, or reset, after N bytes of the body; cut=-1: before the header
  *     flip=N            one bit of byte N of the file is wrong
  *     drip=N            N bytes every 50 ms
- *     stall=N           nothing more after N bytes, for 60 s; stall=-1: not even a header
+ *     stall=N           nothing more after N bytes, until the client hangs up; stall=-1: not even a header
+ *     gate=PATH         nothing after the first byte before there is a file PATH below ROOT
  *     whole             ignores Range: 200
  *     from=N total=N    says so in Content-Range
  *     norange           206 without Content-Range
@@ -36,11 +37,14 @@
  *     fat=N             N bytes of header fields that mean nothing
  *     etag=TEXT noetag  TEXT may be W/"x"
  *     nolastmod
+ *
+ * A request for /-/quiet is answered when every other connection has ended, so that LOG is complete.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -59,6 +63,8 @@
 static const char *root, *script, *log_path;
 static unsigned port;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t closed = PTHREAD_COND_INITIALIZER;
+static unsigned connections;
 static struct {
     char path[1024];
     unsigned n;
@@ -73,7 +79,7 @@ struct request {
 struct plan {
     long long status, cut, rst, flip, drip, stall, from, total, length, more, fat;
     bool whole, norange, star, chunked, close, noetag, nolastmod, cuts, resets, stalls;
-    char headers[4096], redirect[2048], file[1024], etag[256];
+    char headers[4096], redirect[2048], file[1024], etag[256], gate[1024];
 };
 
 /* ---- the script ---- */
@@ -130,6 +136,8 @@ static void act(struct plan *plan, const char *word)
         snprintf(plan->redirect, sizeof plan->redirect, "%s", word + 9);
     else if (strncmp(word, "file=", 5) == 0)
         snprintf(plan->file, sizeof plan->file, "%s", word + 5);
+    else if (strncmp(word, "gate=", 5) == 0)
+        snprintf(plan->gate, sizeof plan->gate, "%s", word + 5);
     else if (strncmp(word, "etag=", 5) == 0)
         snprintf(plan->etag, sizeof plan->etag, "%s", word + 5);
     else
@@ -171,6 +179,22 @@ static void nap(long ms)
 {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
     nanosleep(&t, NULL);
+}
+
+/* Waits for the client to hang up, for some time or without end (-1): whether it did. */
+static bool hung_up(int fd, int ms)
+{
+    struct pollfd peer = {.fd = fd, .events = POLLRDHUP};
+    return poll(&peer, 1, ms) == 1;
+}
+
+/* Waits for a file below ROOT. */
+static void wait_for_gate(int fd, const char *gate)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s%s", root, gate);
+    while (access(path, F_OK) != 0 && !hung_up(fd, 10))
+        ;
 }
 
 static void reset(int fd)
@@ -255,13 +279,15 @@ static long long send_body(int fd, const struct plan *plan, const struct body *b
     long long sent = 0, end = body->to + 1 + plan->more;
     for (long long at = body->from; at < end;) {
         long long n = end - at < 65536 ? end - at : 65536;
+        if (plan->gate[0] != '\0' && sent == 0) n = 1;
+        if (plan->gate[0] != '\0' && sent == 1) wait_for_gate(fd, plan->gate);
         if (plan->drip > 0 && n > plan->drip) n = plan->drip;
         if (plan->cuts && n > plan->cut - sent) n = plan->cut - sent;
         if (plan->resets && n > plan->rst - sent) n = plan->rst - sent;
         if (plan->stalls && n > plan->stall - sent) n = plan->stall - sent;
         if (n <= 0) {
             if (plan->resets) reset(fd);
-            if (plan->stalls) nap(60000);
+            if (plan->stalls) (void)hung_up(fd, -1);
             *alive = false;
             return sent;
         }
@@ -359,10 +385,22 @@ static bool answer_file(int fd, const struct request *r, const struct plan *plan
     return alive;
 }
 
+static bool answer_quiet(int fd)
+{
+    static const char TEXT[] = "HTTP/1.1 200 quiet\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    pthread_mutex_lock(&lock);
+    while (connections > 1)
+        pthread_cond_wait(&closed, &lock);
+    pthread_mutex_unlock(&lock);
+    (void)send_all(fd, TEXT, sizeof TEXT - 1);
+    return false;
+}
+
 static bool answer(int fd, const struct request *r)
 {
     struct plan plan;
     char text[8192], here[64];
+    if (strcmp(r->path, "/-/quiet") == 0) return answer_quiet(fd);
     read_plan(&plan, r);
     if (plan.cuts && plan.cut < 0) {
         note(r, 0, 0);
@@ -370,7 +408,7 @@ static bool answer(int fd, const struct request *r)
     }
     if (plan.stalls && plan.stall < 0) {
         note(r, 0, 0);
-        nap(60000);
+        (void)hung_up(fd, -1);
         return false;
     }
     if (plan.redirect[0] == '\0') return answer_file(fd, r, &plan);
@@ -391,7 +429,22 @@ static void *serve(void *arg)
     while (read_request(fd, &r) && answer(fd, &r))
         ;
     close(fd);
+    pthread_mutex_lock(&lock);
+    connections--;
+    pthread_cond_broadcast(&closed);
+    pthread_mutex_unlock(&lock);
     return NULL;
+}
+
+/* A port that was ours a moment ago may be somebody's end of a connection now: that passes. */
+static int bind_patiently(int listener, const struct sockaddr_in *address)
+{
+    for (int i = 0; i < 6000; i++) {
+        if (bind(listener, (const struct sockaddr *)address, sizeof *address) == 0) return 0;
+        if (errno != EADDRINUSE) return -1;
+        nap(10);
+    }
+    return -1;
 }
 
 int main(int argc, char **argv)
@@ -410,8 +463,8 @@ int main(int argc, char **argv)
     int yes = 1;
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     if (argc > 4) address.sin_port = htons((uint16_t)strtoul(argv[4], NULL, 10));
-    if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof address) != 0 ||
-        listen(listener, 64) != 0 || getsockname(listener, (struct sockaddr *)&address, &n) != 0) {
+    if (listener < 0 || bind_patiently(listener, &address) != 0 || listen(listener, 64) != 0 ||
+        getsockname(listener, (struct sockaddr *)&address, &n) != 0) {
         perror("httpd");
         return 1;
     }
@@ -422,9 +475,13 @@ int main(int argc, char **argv)
         pthread_t thread;
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0) continue;
-        if (pthread_create(&thread, NULL, serve, (void *)(long)fd) == 0)
-            pthread_detach(thread);
-        else
-            close(fd);
+        pthread_mutex_lock(&lock);
+        connections++;
+        pthread_mutex_unlock(&lock);
+        if (pthread_create(&thread, NULL, serve, (void *)(long)fd) != 0) {
+            perror("httpd");
+            return 1;
+        }
+        pthread_detach(thread);
     }
 }
