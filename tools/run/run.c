@@ -134,6 +134,11 @@ uint32_t bn_run_at_most(uint32_t n_predict, const bn_session *session)
 
 void bn_run_print(const char *text, size_t n)
 {
+    if (isatty(STDOUT_FILENO) == 1) {
+        bn_print_model_text(stdout, text, n);
+        fflush(stdout);
+        return;
+    }
     fflush(stdout);
     while (n > 0) {
         ssize_t done = write(STDOUT_FILENO, text, n);
