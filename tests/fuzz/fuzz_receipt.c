@@ -91,7 +91,7 @@ static void run_rules(const struct bn_receipt *receipt, bool demanding)
     bn_receipt_policy_defaults(&policy);
     if (demanding) hold(bn_receipt_policy_read(&policy, ALL, sizeof ALL - 1, NULL) == BN_OK);
     struct bn_rules_input in = {.receipt = receipt, .policy = &policy, .now_utc = 1772360000};
-    bn_rules_run(&report, &in);
+    hold(bn_rules_run(&report, &in, NULL) == BN_OK);
     hold(report.verified == (report.exit_code == BN_EXIT_OK));
     hold(!report.verified || receipt->root != NULL);
     bn_receipt_policy_release(&policy);
