@@ -88,16 +88,6 @@ double bn_autocorrelation(const double *x, size_t n)
     return n >= 3 && with_self > 0 ? with_next / with_self : 0;
 }
 
-double bn_slope(const double *x, const double *y, size_t n)
-{
-    double xy = 0, xx = 0;
-    for (size_t i = 0; i < n; i++) {
-        xy += x[i] * y[i];
-        xx += x[i] * x[i];
-    }
-    return xx > 0 ? xy / xx : (double)NAN;
-}
-
 enum bn_outlier bn_tukey_label(const struct bn_tukey *f, double x)
 {
     if (f->coarse || (x >= f->mild_low && x <= f->mild_high)) return BN_OUTLIER_NONE;

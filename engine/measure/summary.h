@@ -38,10 +38,6 @@ double bn_mean(const double *x, size_t n, double *sd);
  * (0 of fewer than 3, and when all are equal). Of independent samples it rarely exceeds 2 / sqrt(n). */
 double bn_autocorrelation(const double *x, size_t n);
 
-/* The slope of y = slope * x by least squares: time per iteration from samples of different length, when the
- * clock's own cost is small beside them. NaN when all x are 0. */
-double bn_slope(const double *x, const double *y, size_t n);
-
 /* Tukey's fences: samples strictly beyond 1.5 spans of the middle half are mild outliers, beyond 3 severe.
  * A label only; nothing is ever dropped. */
 enum bn_outlier { BN_OUTLIER_NONE, BN_OUTLIER_MILD, BN_OUTLIER_SEVERE };

@@ -315,34 +315,21 @@ static void intervals_cover(void **state)
         const char *name;
         draw_fn *draw;
     } OF[] = {{"normal", normal}, {"lognormal", lognormal}, {"bimodal", bimodal}};
-    const double medians[] = {0, 1, bimodal_median()}, means[] = {0, exp(0.045), 1.04};
+    const double medians[] = {0, 1, bimodal_median()};
     uint64_t random = 16;
     for (size_t k = 0; k < BN_ARRAY_LEN(OF); k++) {
-        size_t trials = 800, of_median = 0, of_mean = 0, of_logs = 0;
+        size_t trials = 800, of_median = 0;
         for (size_t t = 0; t < trials; t++) {
-            double x[60];
+            double x[N];
             struct bn_interval i;
-            struct bn_bootstrap how = {.of = bn_mean_of, .n_draws = 400, .seed = t, .bca = true};
-            for (size_t s = 0; s < 60; s++)
+            for (size_t s = 0; s < N; s++)
                 x[s] = OF[k].draw(&random);
             assert_int_equal(bn_interval_median(&i, x, N, 0.95, NULL), BN_OK);
             of_median += holds(&i, medians[k]);
-            assert_int_equal(bn_interval_bootstrap(&i, x, 60, &how, NULL), BN_OK);
-            of_mean += holds(&i, means[k]);
-            if (OF[k].draw == lognormal) {
-                assert_int_equal(bn_interval_log_mean(&i, x, 8, 0.95, NULL), BN_OK);
-                of_logs += holds(&i, 1);
-            }
         }
         print_message("  %s\n", OF[k].name);
         double rate = report("median by order statistics, n = 20", -1, of_median, trials);
         assert_true(rate >= 0.93 && rate <= 0.975);
-        rate = report("mean by corrected bootstrap, n = 60", -1, of_mean, trials);
-        assert_true(rate >= 0.93 && rate <= 0.97);
-        if (OF[k].draw == lognormal) {
-            rate = report("geometric mean by Student's t, n = 8", -1, of_logs, trials);
-            assert_true(rate >= 0.93 && rate <= 0.97);
-        }
     }
 }
 
@@ -374,12 +361,13 @@ static void shifts_cover(void **state)
     assert_true(rate >= 0.93 && rate <= 0.975);
 }
 
-/* What drift does to an interval that takes the samples to be independent, and to one that does not. */
-static void blocks_cover_more(void **state)
+/* Why runs are taken in turn: correlated samples make an interval that takes them to be independent too
+ * narrow. */
+static void correlated_samples_are_covered_less(void **state)
 {
     (void)state;
     uint64_t random = 18;
-    size_t trials = 100, plain = 0, blocks = 0;
+    size_t trials = 100, plain = 0;
     for (size_t t = 0; t < trials; t++) {
         double x[100], drift = normal(&random);
         struct bn_interval i;
@@ -387,12 +375,8 @@ static void blocks_cover_more(void **state)
             x[s] = drift = 0.6 * drift + 0.8 * normal(&random);
         assert_int_equal(bn_interval_median(&i, x, 100, 0.95, NULL), BN_OK);
         plain += holds(&i, 0);
-        assert_int_equal(bn_interval_of_series(&i, x, 100, 0.95, t, NULL), BN_OK);
-        blocks += holds(&i, 0);
     }
-    double apart = report("median of correlated samples, as if independent", -1, plain, trials);
-    double together = report("the same by blocks", -1, blocks, trials);
-    assert_true(apart < 0.85 && together > apart + 0.05);
+    assert_true(report("median of correlated samples, as if independent", -1, plain, trials) < 0.85);
 }
 
 int main(void)
@@ -406,7 +390,7 @@ int main(void)
         cmocka_unit_test(a_hundred_nulls),
         cmocka_unit_test(intervals_cover),
         cmocka_unit_test(shifts_cover),
-        cmocka_unit_test(blocks_cover_more),
+        cmocka_unit_test(correlated_samples_are_covered_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
