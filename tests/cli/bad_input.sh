@@ -12,7 +12,7 @@ limit=2000000
 case $out in *address* | *thread*) limit=unlimited ;; esac
 # open_model FILE: its exit status in $status, standard error in $tmp/err
 open_model() {
-    (ulimit -v $limit; exec timeout 20 "$out/bn-run" logits -m "$1" --tokens 1 --digest -t 1) >"$tmp/out" 2>"$tmp/err"
+    (ulimit -v $limit; exec timeout 600 "$out/bn-run" logits -m "$1" --tokens 1 --digest -t 1) >"$tmp/out" 2>"$tmp/err"
     status=$?
 }
 # clean: one error line of printable characters, perhaps a hint, nothing on standard output

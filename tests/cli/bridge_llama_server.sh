@@ -29,7 +29,7 @@ list() { printf '%s' "$answer" | grep -oE "\"$1\": *\[[^]]*\]" | sed -E 's/^[^[]
 start_server() { # old or new, model
     node tests/protocol/fake_llama_server.mjs "$1" "$2" >"$tmp/port" &
     server_pid=$!
-    for _ in $(seq 100); do [ -s "$tmp/port" ] && break; sleep 0.1; done
+    for _ in $(seq 1200); do [ -s "$tmp/port" ] && break; sleep 0.1; done
     url=http://127.0.0.1:$(cat "$tmp/port")
 }
 stop_server() { kill "$server_pid"; wait "$server_pid" 2>/dev/null; }

@@ -104,22 +104,23 @@ says 1 "a reference that cannot tokenize: no data is no success" 'NOTHING was co
 
 # ---- references that misbehave ----
 
-# broken TITLE PATTERN COMMAND: a failure of the reference, status 1, never agreement
+# broken TITLE PATTERN COMMAND: a failure of the reference, status 1, never agreement; $limit is the time for an answer, in seconds
+limit=600
 broken() {
     local text got
-    text=$("$xval" ladder -q --tokens 1,2,3 --timeout 1 --ref "$3" 2>&1 </dev/null); got=$?
+    text=$("$xval" ladder -q --tokens 1,2,3 --timeout $limit --ref "$3" 2>&1 </dev/null); got=$?
     if [ $got -eq 1 ] && grep -qE "$2" <<<"$text" && ! grep -q '^agree' <<<"$text"; then ok "$1"; else not_ok "$1" "status $got: $text"; fi
 }
 open="read x; echo '$hello'; read x; echo '{\"id\":2,\"ok\":true,\"n_vocab\":2048,\"n_ctx\":512}'"
 row="read x; echo '{\"id\":3,\"ok\":true,\"rows\":1,\"cols\":2048,\"floats\":2048}'"
 broken "a reference that ends at once" 'ended with status 5 without an answer' 'exit 5'
 broken "its last words are shown" 'its last words: .*cannot load' 'echo cannot load the library >&2; exit 1'
-broken "a reference that hangs" 'did not answer within the time limit' 'sleep 100'
+limit=2 broken "a reference that hangs" 'did not answer within the time limit' 'exec sleep 1000'
 broken "a reference that prints garbage" 'no JSON object: Segmentation fault' 'echo Segmentation fault; cat >/dev/null'
 broken "a reference with the wrong id" 'answered with the wrong id' "read x; echo '${hello/:1/:9}'; cat >/dev/null"
 broken "a reference of another vocabulary" 'has a vocabulary of 32000, this engine of 2048' "${open/2048/32000}; cat >/dev/null"
 broken "numbers that are cut off" 'after 4000 of 8192 bytes of numbers' "$open; $row; head -c 4000 /dev/zero"
-broken "numbers that stop" 'did not answer within the time limit' "$open; $row; head -c 4000 /dev/zero; sleep 100"
+limit=5 broken "numbers that stop" 'did not answer within the time limit' "$open; $row; head -c 4000 /dev/zero; exec sleep 1000"
 broken "fewer columns than the vocabulary" 'another number of rows or columns' "$open; ${row/cols\":2048/cols\":1024}; sleep 100"
 broken "other rows than columns say" 'another number of floats' "$open; ${row/floats\":2048/floats\":2047}; sleep 100"
 broken "logits that are not numbers" 'sent a logit that is not finite, 0 at position 0' \

@@ -19,7 +19,6 @@ command -v node >/dev/null || skip "node is not installed"
 . tests/protocol/client.sh
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
-export REFERENCE_TIMEOUT=120
 fails() { ! "$@" || { echo "nothing was seen"; return 1; }; }
 same() {
     if [ -n "$1" ] && [ "$1" = "$2" ]; then return 0; fi

@@ -7,6 +7,8 @@ cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
+# shellcheck source=tests/sampled/sampled.sh
+. tests/sampled/sampled.sh
 cd "$tmp" || exit 1
 bn=$bin/bn-flamegraph
 
@@ -51,14 +53,13 @@ cat >scribble.py <<'END'
 import mmap, os, random, struct, sys, time
 MASK = (1 << 64) - 1
 path = os.environ["BN_SAMPLER_LOG"]
-until = time.monotonic() + 0.15
-while time.monotonic() < until: pass
+while time.process_time() < float(sys.argv[-1]) / 1000: pass
 try:
     os.truncate(path, 0)
     print("shorter")
 except OSError:
     print("refused")
-if sys.argv[1:] != ["scribble"]: sys.exit()
+if sys.argv[1] != "scribble": sys.exit()
 log = mmap.mmap(os.open(path, os.O_RDWR), 0)
 random.seed(5)
 at = 64 << 20  # behind what the sampler itself will write
@@ -90,13 +91,15 @@ mkfifo fifo
 head -c 3000 "$bn" >cut.elf
 # Program headers whose lengths and addresses are all ones.
 { head -c 64 "$bn"; head -c 4096 /dev/zero | tr '\0' '\377'; } >insane.elf
-if command -v python3 >/dev/null && "$bn" record -q --sampler timer -F 4999 -o probe.json -- python3 -c 'sum(range(5000000))'; then
-    status 0 "a program that makes the log shorter is recorded" timeout 30 "$bn" record -q --sampler timer -o plain.json -- python3 scribble.py
+if ! command -v python3 >/dev/null; then
+    skip "a program and the sampler's log" "no python3"
+elif ! longer 100 "$bn" record -q --sampler timer -o probe.json -- "$bin/tests/sampled/split"; then
+    skip "a program and the sampler's log" "timers do not sample here"
+else
+    status 0 "a program that makes the log shorter is recorded" longer 150 timeout 600 "$bn" record -q --sampler timer -o plain.json -- python3 scribble.py shorten
     cp tap said
     check "it cannot make the log shorter" grep -q refused said
-    status 0 "nor bring the reader down by what it writes" timeout 30 "$bn" record -q --sampler timer -o wild.json -- python3 scribble.py scribble
+    status 0 "nor bring the reader down by what it writes" longer 150 timeout 600 "$bn" record -q --sampler timer -o wild.json -- python3 scribble.py scribble
     check "what was recorded is a document" "$bn" fold -q -o wild.folded wild.json
     for file in fifo empty cut.elf insane.elf zero relative; do check "a sample in $file has no name" grep -qF "[$file]" wild.folded; done
-else
-    skip "a program and the sampler's log" "no python3, or timers do not sample here"
 fi

@@ -6,6 +6,8 @@ cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
+# shellcheck source=tests/sampled/sampled.sh
+. tests/sampled/sampled.sh
 flame=$bin/bn-flamegraph sampled=$bin/tests/sampled
 cd "$tmp" || exit 1
 
@@ -21,9 +23,12 @@ agree() {
             exit !(d <= 5.5 * sqrt(e * (1 - e) / n)) }' "$1"
 }
 swapped() { ! agree "$@" thirty seventy; }
+# recorded N NAME ARGUMENTS... PROGRAM: NAME.json and NAME.folded of the program, whose last argument is a time in milliseconds
+recorded() { longer 200 enough "$1" "$2.json" "$flame" record -o "$2.json" -o "$2.folded" "${@:3}"; }
 
 for tier in timer itimer; do
-    "$flame" record --sampler $tier -o $tier.json -o $tier.folded -- "$sampled/split" 500 >$tier.own 2>$tier.said
+    split() { "$flame" record --sampler $tier -o $tier.json -o $tier.folded -- "$sampled/split" "$1" >$tier.own 2>$tier.said; }
+    longer 300 enough 60 $tier.json split
     case $? in
     0) ;;
     9)
@@ -46,14 +51,16 @@ fi
 all=perf_event_open,timer_create,setitimer
 if "$sampled/deny_perf" EPERM perf_event_open true; then
     check "perf events are refused: the timer is chosen" "$sampled/deny_perf" EACCES perf_event_open \
-        "$flame" record -o auto.json -- "$sampled/split" 60
+        "$flame" record --allow-empty -o auto.json -- "$sampled/split" 60
     check "it says so" equal "$(member tier auto.json)" timer
     says 0 "the user is told why" 'sampled by timer, since not by cycles, clock: EACCES: ' "$sampled/deny_perf" EACCES perf_event_open \
         "$flame" record --allow-empty -o told.json -- "$sampled/split" 60
     says 0 "and that fewer samples came" "warning: [0-9]+ of [0-9]+ samples came: timer samples at the operating system's ticks" \
-        "$sampled/deny_perf" EACCES perf_event_open "$flame" record --allow-empty -F 20000 -o told.json -- "$sampled/split" 200
+        longer 200 "$sampled/deny_perf" EACCES perf_event_open "$flame" record -F 20000 -o told.json -- "$sampled/split"
+    # Periods that are long beside any machine's ticks.
     lacks "unless it did" 'samples came' "$sampled/deny_perf" EACCES perf_event_open \
-        "$flame" record --allow-empty -F 50 -o told.json -- "$sampled/split" 400
+        "$flame" record -F 4 -o told.json -- "$sampled/split" 1300
+    check "of which there are some" test "$(samples told.json)" -ge 2
     says 9 "nothing works: the error names the ways" 'error: nothing here can be sampled: cycles, clock, timer and itimer are refused$' \
         "$sampled/deny_perf" EPERM $all "$flame" record -F 20000 -o none.json -- "$sampled/split" 10
     check "the reasons stand before it, once" equal "$(grep -c 'EPERM: ' tap)" 1
@@ -68,7 +75,7 @@ else
 fi
 
 # ---- wall time ----
-check "wall time is recorded" "$flame" record --kind wall --sampler timer -o wall.json -o wall.folded -- "$sampled/threads" 400
+check "wall time is recorded" recorded 100 wall --kind wall --sampler timer -- "$sampled/threads"
 # shellcheck disable=SC2016 # awk's own
 check "a thread that sleeps has as much as one that works" awk '
     /(^|;)busy;/ {busy += $NF} /(^|;)idle;/ {idle += $NF} END {exit !(busy > 0 && idle > 0.5 * busy && idle < 2 * busy)}' wall.folded
@@ -79,19 +86,19 @@ says 9 "the interval timer does not record it" "itimer: it does not record wall"
 
 # ---- poor stacks ----
 says 0 "stacks that lack callers are told" 'warning: [0-9]+ % of the stacks do not reach the beginning of their thread: ' \
-    "$flame" record --sampler timer --unwind fp -o poor.json -- "$sampled/nofp" 150
-lacks "others are not" 'do not reach' "$flame" record --sampler timer -o good.json -- "$sampled/split" 150
+    recorded 40 poor --sampler timer --unwind fp -- "$sampled/nofp"
+lacks "others are not" 'do not reach' recorded 40 good --sampler timer -- "$sampled/split"
 
 # ---- programs ----
 says 9 "a static program cannot be recorded so" "split-static.* did not load the sampler: it is linked statically" \
     "$flame" record --sampler timer -o none.json -- "$sampled/split-static" 20
 check "nothing is written of it" test ! -e none.json
-says 0 "a crash is told" "warning: .*/crash was ended by signal 11" \
-    "$flame" record --sampler timer -o crash.json -o crash.folded -- "$sampled/crash" 200 segv
+segv() { "$flame" record --sampler timer -o crash.json -o crash.folded -- "$sampled/crash" "$1" segv; }
+says 0 "a crash is told" "warning: .*/crash was ended by signal 11" longer 200 segv
 check "its samples are kept" grep -q ';before_the_end' crash.folded
 check "and how it ended" grep -qF '"end":"was ended by signal 11"' crash.json
 says 0 "a program that takes the signal for itself is told" "warning: the program uses the sampler's signal or timer for itself" \
-    "$flame" record --sampler itimer --allow-empty -o taken.json -- "$sampled/sigprof" 200
+    "$flame" record --sampler itimer --allow-empty -o taken.json -- "$sampled/sigprof" 300
 check "the document says it too" equal "$(member note taken.json)" "the program uses the sampler's signal or timer for itself"
 # sort cleans up on any signal that would end it, SIGPROF among them, and then ends by it.
 seq 1 400000 >numbers

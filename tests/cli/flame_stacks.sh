@@ -6,34 +6,33 @@ cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
+# shellcheck source=tests/sampled/sampled.sh
+. tests/sampled/sampled.sh
 cd "$tmp" || exit 1
-record() { # NAME ARGUMENTS...
-    local name=$1
-    shift
-    "$bin/bn-flamegraph" record -q -F 1999 -o "$name.json" -o "$name.folded" "$@" >/dev/null
-}
+once() { "$bin/bn-flamegraph" record -q -F 1999 -o "$1.json" -o "$1.folded" "${@:2}" >/dev/null; }
+record() { longer 300 enough 300 "$1.json" once "$@"; } # NAME ARGUMENTS... PROGRAM
 # The share of a recording's samples, in per cent, whose stacks are as they should be.
 rooted() { grep -oE '"rooted_share":[0-9.e-]+' "$1.json" | cut -d: -f2 | awk '{ print int(100 * $1) }'; }
 # The share of weight, in per cent, of folded lines with a pattern.
 weight() { awk -v p="$2" '/^#/ { next } { all += $NF } $0 ~ p { some += $NF } END { print (all > 0 ? int(100 * some / all) : "none") }' "$1.folded"; }
 
-if ! record probe --sampler clock -- "$bin/tests/sampled/split" 60; then
+if ! record probe --sampler clock -- "$bin/tests/sampled/split"; then
     skip "stacks" "perf events are refused here"
     exit 0
 fi
-check "a program that hardly does anything but call" record calls -- "$bin/tests/sampled/calls" 400
+check "a program that hardly does anything but call" record calls -- "$bin/tests/sampled/calls"
 check "its stacks are whole" test "$(rooted calls)" -ge 95
 check "inner is seen" test "$(weight calls ';inner')" -ge 50
 check "and who called it, also while its frame is made or gone" test "$(weight calls '^main;inner')" -le 2
-check "by frame pointers alone" record pointers --unwind fp -- "$bin/tests/sampled/calls" 400
+check "by frame pointers alone" record pointers --unwind fp -- "$bin/tests/sampled/calls"
 check "callers are missing" test "$(weight pointers '^main;inner')" -ge 3
 
-check "a program whose middle has no frame pointers" record nofp -- "$bin/tests/sampled/nofp" 300
+check "a program whose middle has no frame pointers" record nofp -- "$bin/tests/sampled/nofp"
 check "is seen from end to end" test "$(rooted nofp)" -ge 95
-check "by frame pointers alone" record broken --unwind fp -- "$bin/tests/sampled/nofp" 300
+check "by frame pointers alone" record broken --unwind fp -- "$bin/tests/sampled/nofp"
 check "it is not" test "$(rooted broken)" -le 50
 
-check "a model with two threads" record team -t 2 -n 4 --min-samples 300
+check "a model with two threads" once team -t 2 -n 4 --min-samples 300
 check "the stacks of both are whole" test "$(rooted team)" -ge 90
 check "both begin where their work does" test "$(weight team '^(main|bn_cli_main|team_worker)')" -ge 85
 check "what stands around main is not shown" test "$(weight team '(^|;)(_start|__libc_start|clone3?;)')" -eq 0

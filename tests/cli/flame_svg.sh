@@ -69,7 +69,7 @@ harness() {
 browse() {
     local name=$1 fragment=$2
     shift 2
-    HOME=$tmp timeout 60 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$tmp/profile.$name" --window-size=1100,800 \
+    HOME=$tmp timeout 900 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$tmp/profile.$name" --window-size=1100,800 \
         --virtual-time-budget=20000 --enable-logging=stderr "$@" --dump-dom "file://$tmp/$name.svg$fragment" >"$name.dom" 2>"$name.log"
     sed -n '/^TOLD$/,/^END$/p' "$name.dom" | sed -e 's/&lt;/</g' -e 's/&gt;/>/g' -e 's/&amp;/\&/g' >"$name.told"
 }

@@ -6,7 +6,8 @@
 #   member NAME                          prints a member of $answer, texts without quotes
 #   reference_end                        closes its input and waits; leaves the exit status in $reference_status
 #
-# ask fails where no answer comes within REFERENCE_TIMEOUT seconds (60), or one with another id, or fewer numbers than announced.
+# ask fails when no answer is received within REFERENCE_TIMEOUT seconds (600), or one with another id, or fewer numbers than
+# announced.
 
 reference_start() {
     reference_dir=$1
@@ -37,7 +38,7 @@ ask_line() {
     answer=
     : >"$reference_dir/floats"
     { printf '%s\n' "$1" >&"$reference_to"; } 2>/dev/null || { echo "# it does not read: ${1:0:200}"; return 1; }
-    if ! IFS= read -r -t "${REFERENCE_TIMEOUT:-60}" answer <&"$reference_from"; then
+    if ! IFS= read -r -t "${REFERENCE_TIMEOUT:-600}" answer <&"$reference_from"; then
         echo "# no answer to ${1:0:200}; $(tail -n 2 "$reference_dir/err" | tr '\n' ' ')"
         return 1
     fi
@@ -45,14 +46,14 @@ ask_line() {
     n=$(member floats)
     [ -n "$n" ] || return 0
     [[ $n =~ ^[0-9]+$ ]] || { echo "# floats is '$n'"; return 1; }
-    timeout "${REFERENCE_TIMEOUT:-60}" head -c $((n * 4)) <&"$reference_from" >"$reference_dir/floats"
+    timeout "${REFERENCE_TIMEOUT:-600}" head -c $((n * 4)) <&"$reference_from" >"$reference_dir/floats"
     [ "$(stat -c %s "$reference_dir/floats")" -eq $((n * 4)) ] || { echo "# fewer than the $n numbers announced"; return 1; }
 }
 
 reference_end() {
     exec {reference_to}>&-
     # What it may still write, so that it can end.
-    timeout 10 cat <&"$reference_from" >"$reference_dir/rest" || kill "$reference_pid" 2>/dev/null
+    timeout "${REFERENCE_TIMEOUT:-600}" cat <&"$reference_from" >"$reference_dir/rest" || kill "$reference_pid" 2>/dev/null
     exec {reference_from}<&-
     wait "$reference_pid" 2>/dev/null
     reference_status=$?
