@@ -112,7 +112,7 @@ C_FILES := $(call src,engine/*.h engine/*/*.[ch] kernels/*.[ch] tools/*.[ch] too
 .SUFFIXES:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all help deps demo reference bridges crossval-npm check run-tests fuzz fuzz-run fuzz-replay test lint docs format check-headers bench \
+.PHONY: all help deps demo reference bridges crossval-npm check run-tests run-lint fuzz fuzz-run fuzz-replay test lint docs format check-headers bench \
     cover repro dist packages install uninstall clean distclean FORCE
 
 all: $(LIB) $(PROGRAMS) ## library and programs (the default)
@@ -120,8 +120,11 @@ all: $(LIB) $(PROGRAMS) ## library and programs (the default)
 help: ## this list
 	@grep -hE '^[a-z][a-z-]*:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
-deps: ## install the Debian packages that are missing
-	@ci/install-packages.sh
+# A build without -j takes all processors.
+ALL_CPUS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+
+deps: ## install the Debian packages for building and running; check, lint and fuzz install theirs themselves
+	@ci/install-packages.sh build
 
 # ---- building ------------------------------------------------------------------------------------------------
 
@@ -276,7 +279,7 @@ $(REFERENCE):
 	$(Q)$(CXX) $(BN_CXXFLAGS) $(CXXFLAGS) $(LDFLAGS) -o $@ $^
 
 demo: deps ## the main job, explained in ten lines
-	@$(MAKE) --no-print-directory all >/dev/null
+	@$(MAKE) --no-print-directory $(ALL_CPUS) all >/dev/null
 	@ci/demo.sh $(OUT)
 
 # A fuzz target alone, for libFuzzer; and with a main that replays files, for any compiler.
@@ -288,14 +291,16 @@ $(REPLAYS): $(OUT)/tests/fuzz/replay_%: $(OUT)/tests/fuzz/%.o $(OUT)/tests/fuzz/
 	$(Q)$(LINK)
 
 fuzz: ## all fuzz targets, FUZZ_SECONDS (60) each, with clang and the sanitizers
+	@ci/install-packages.sh build fuzz
 	@$(MAKE) --no-print-directory CC=clang SAN=address,undefined,fuzzer-no-link fuzz-run
 fuzz-run: $(FUZZERS) $(OUT)/bn-fixtures
 	@OUT=$(OUT) tests/fuzz/run.sh $(FUZZERS)
 fuzz-replay: $(REPLAYS) ## fuzz targets over the fixtures and the inputs that once broke them
 	@OUT=$(OUT) tests/run.sh $(REPLAYS)
 
-check: deps ## every test; the last line counts them
-	@$(MAKE) --no-print-directory run-tests
+check: ## every test; the last line counts them
+	@ci/install-packages.sh build test
+	@$(MAKE) --no-print-directory $(ALL_CPUS) run-tests
 
 reference: $(REFERENCE) ## the independent oracle and the comparison of logits
 
@@ -331,7 +336,11 @@ cover: ## test coverage of the library, file by file
 
 # ---- style and structure -------------------------------------------------------------------------------------
 
-lint: check-headers $(PROGRAMS) ## formatting, static analysis, who may include whom, documents up to date
+lint: ## formatting, static analysis, who may include whom, documents up to date
+	@ci/install-packages.sh build lint
+	@$(MAKE) --no-print-directory $(ALL_CPUS) run-lint
+
+run-lint: check-headers $(PROGRAMS)
 	@OUT=$(OUT) ci/lint.sh
 
 docs: $(PROGRAMS) ## man pages, reference pages and completions, from the programs' option tables

@@ -1,10 +1,17 @@
 #!/bin/sh
-# Installs what ci/packages.txt names and this machine lacks. Touches nothing when all is there.
+# Installs the packages of sections of ci/packages.txt that this machine lacks. Changes nothing when all are installed.
+#
+#     ci/install-packages.sh SECTION...        build, test, lint, fuzz
 set -eu
 cd "$(dirname "$0")/.."
+[ $# -gt 0 ] || { echo "usage: ci/install-packages.sh SECTION..." >&2; exit 2; }
+for section; do
+    grep -qxF "[$section]" ci/packages.txt || { echo "install-packages: ci/packages.txt has no section [$section]" >&2; exit 2; }
+done
 missing=''
 # shellcheck disable=SC2013 # one word a line
-for package in $(sed 's/#.*//' ci/packages.txt); do
+for package in $(awk -v sections=" $* " '/^\[/ { on = index(sections, " " substr($0, 2, length($0) - 2) " "); next } on && !/^#/' ci/packages.txt); do
+    # shellcheck disable=SC2016 # a format of dpkg-query
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $package"
 done
 [ -n "$missing" ] || exit 0

@@ -108,7 +108,7 @@ says 1 "a reference that cannot tokenize: no data is no success" 'NOTHING was co
 limit=600
 broken() {
     local text got
-    text=$("$xval" ladder -q --tokens 1,2,3 --timeout $limit --ref "$3" 2>&1 </dev/null); got=$?
+    text=$("$xval" ladder -q --tokens 1,2,3 --timeout "$limit" --ref "$3" 2>&1 </dev/null); got=$?
     if [ $got -eq 1 ] && grep -qE "$2" <<<"$text" && ! grep -q '^agree' <<<"$text"; then ok "$1"; else not_ok "$1" "status $got: $text"; fi
 }
 open="read x; echo '$hello'; read x; echo '{\"id\":2,\"ok\":true,\"n_vocab\":2048,\"n_ctx\":512}'"

@@ -147,6 +147,7 @@ check "and writes it" test -s limit.json
 # The signal comes when the program has computed for some time.
 interrupt() {
     local pid
+    # shellcheck disable=SC2016 # the program's own
     "$flame" record -o cut.json -- sh -c 'i=0; while [ $i -lt 2000000 ]; do i=$((i+1)); done; echo >started; while :; do :; done' 2>cut.said &
     pid=$!
     wait_for test -s started

@@ -27,6 +27,7 @@ swapped() { ! agree "$@" thirty seventy; }
 recorded() { longer 200 enough "$1" "$2.json" "$flame" record -o "$2.json" -o "$2.folded" "${@:3}"; }
 
 for tier in timer itimer; do
+    # shellcheck disable=SC2086 # words without blanks
     split() { "$flame" record --sampler $tier -o $tier.json -o $tier.folded -- "$sampled/split" "$1" >$tier.own 2>$tier.said; }
     longer 300 enough 60 $tier.json split
     case $? in
