@@ -13,10 +13,10 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/suggest.h"
 #include "tools/cli/options.h"
 #include "tools/cli/programs.h"
 #include "tools/cli/report.h"
-#include "tools/cli/suggest.h"
 
 #define MAX_PROGRAMS 32u
 

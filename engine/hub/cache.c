@@ -15,10 +15,12 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "hub/digests.h"
+#include "hub/pins.h"
 #include "hub/reference.h"
 #include "hub/registry.h"
 
-#define MAX_PATH 4096u
+#define MAX_PATH BN_HUB_PATH_MAX
 #define MAX_REF_BYTES 256u
 
 /* ---- paths ---- */
@@ -64,6 +66,17 @@ bn_status bn_hub_cache_root(char **out, bn_error *err)
     bn_fail(err, BN_ERR_NOT_FOUND, "there is no place for the cache");
     bn_error_hint(err, "set HF_HUB_CACHE or HOME, or give a folder with --to");
     return BN_ERR_NOT_FOUND;
+}
+
+bool bn_hub_state_path(char out[BN_HUB_PATH_MAX], const char *name)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    int n = 0;
+    if (state != NULL && state[0] != '\0')
+        n = snprintf(out, BN_HUB_PATH_MAX, "%s/bn/%s", state, name);
+    else if (home != NULL && home[0] != '\0')
+        n = snprintf(out, BN_HUB_PATH_MAX, "%s/.local/state/bn/%s", home, name);
+    return n > 0 && (size_t)n < BN_HUB_PATH_MAX;
 }
 
 /* ---- finding ---- */
@@ -229,37 +242,86 @@ bn_status bn_hub_cache_link(char **out, const char *root, const char *repo, cons
 
 /* ---- what a reference names ---- */
 
-static bn_status locate(char **path, const struct bn_hub_reference *ref, const char *root, bn_error *err)
+/* A file of the cache, and the digest that is known of it beforehand ("": none). */
+struct found {
+    char *path;
+    char sha256[BN_SHA256_HEX];
+    const char *source;
+};
+
+static bn_status find_name(struct found *out, const struct bn_hub_registry *registry,
+                           const struct bn_hub_reference *ref, const char *root, bn_error *err)
 {
+    const struct bn_hub_file *file;
+    char key[1400];
+    BN_TRY(bn_hub_registry_look_up(NULL, &file, registry, ref->name, ref->variant, err));
+    BN_TRY(bn_hub_cache_find(&out->path, root, file->repo, file->file, file->revision, err));
+    out->source = file->sha256 != NULL ? "registry" : "first download";
+    snprintf(out->sha256, sizeof out->sha256, "%s", file->sha256 != NULL ? file->sha256 : "");
+    if (file->sha256 != NULL) return BN_OK;
+    snprintf(key, sizeof key, "hf:%s:%s", file->repo, file->file);
+    return bn_hub_pin_find(out->sha256, key, err);
+}
+
+static bn_status find(struct found *out, const char *text, bn_error *err)
+{
+    struct bn_hub_reference ref;
     struct bn_hub_registry *registry = NULL;
-    if (ref->kind == BN_HUB_URL) return bn_fail(err, BN_ERR_NOT_FOUND, "a URL is no file here");
-    if (ref->kind == BN_HUB_REPO)
-        return bn_hub_cache_find(path, root, ref->repo, ref->file, ref->revision, err);
-    BN_TRY(bn_hub_registry_open(&registry, err));
-    const struct bn_hub_model *model = bn_hub_registry_find(registry, ref->name);
-    const struct bn_hub_file *file = model != NULL ? bn_hub_model_file(model, ref->variant) : NULL;
-    bn_status status = BN_ERR_NOT_FOUND;
-    if (model == NULL)
-        bn_fail(err, status, "no model is called '%s'", ref->name);
-    else if (file == NULL)
-        bn_fail(err, status, "%s has no variant '%s'", model->name, ref->variant);
-    if (file == NULL)
-        bn_error_hint(err, "bn-download list shows names and variants");
+    char *root = NULL;
+    *out = (struct found){0};
+    BN_TRY(bn_hub_reference_parse(&ref, text, err));
+    BN_TRY(bn_hub_cache_root(&root, err));
+    bn_status status = BN_OK;
+    if (ref.kind == BN_HUB_URL)
+        status = bn_fail(err, BN_ERR_NOT_FOUND, "a URL is not a file on this machine");
+    else if (ref.kind == BN_HUB_REPO)
+        status = bn_hub_cache_find(&out->path, root, ref.repo, ref.file, ref.revision, err);
     else
-        status = bn_hub_cache_find(path, root, file->repo, file->file, file->revision, err);
+        status = bn_hub_registry_open(&registry, err);
+    if (registry != NULL) status = find_name(out, registry, &ref, root, err);
     bn_hub_registry_close(registry);
+    bn_free(root);
+    if (status == BN_ERR_NOT_FOUND) bn_error_hint(err, "bn-download %s", text);
     return status;
+}
+
+bn_status bn_hub_find(char **path, const char *text, bn_error *err)
+{
+    struct found found;
+    bn_status status = find(&found, text, err);
+    *path = found.path;
+    return status;
+}
+
+/* The name of the blob, when it is a digest. */
+static void want_blob_name(struct found *f)
+{
+    char target[MAX_PATH];
+    ssize_t n = readlink(f->path, target, sizeof target - 1);
+    target[n > 0 ? n : 0] = '\0';
+    const char *slash = strrchr(target, '/');
+    if (f->sha256[0] != '\0' || slash == NULL || !bn_is_sha256(slash + 1)) return;
+    snprintf(f->sha256, sizeof f->sha256, "%s", slash + 1);
+    f->source = "hub";
 }
 
 bn_status bn_hub_locate(char **path, const char *text, bn_error *err)
 {
-    struct bn_hub_reference ref;
-    char *root = NULL;
+    struct found f;
+    char sha256[BN_SHA256_HEX] = "";
     *path = NULL;
-    BN_TRY(bn_hub_reference_parse(&ref, text, err));
-    BN_TRY(bn_hub_cache_root(&root, err));
-    bn_status status = locate(path, &ref, root, err);
-    bn_free(root);
-    if (status == BN_ERR_NOT_FOUND) bn_error_hint(err, "bn-download %s", text);
+    bn_status status = find(&f, text, err);
+    if (status == BN_OK) want_blob_name(&f);
+    if (status == BN_OK && f.sha256[0] != '\0') status = bn_hub_digest(sha256, f.path, err);
+    if (status == BN_OK && strcmp(sha256, f.sha256) != 0) {
+        status = bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, f.path, "sha256 is %s, expected %s (%s)",
+                            sha256, f.sha256, f.source);
+        bn_error_hint(err, "the file is damaged or of another version; bn-download %s gets the right one",
+                      text);
+    }
+    if (status == BN_OK)
+        *path = f.path;
+    else
+        bn_free(f.path);
     return status;
 }

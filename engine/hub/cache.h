@@ -19,8 +19,13 @@
  * allocated. BN_ERR_NOT_FOUND when none of these is set. */
 BN_MUST_CHECK bn_status bn_hub_cache_root(char **out, bn_error *err);
 
-/* The path of a file that is there, whole, at a revision (branch, tag or commit); allocated. BN_ERR_NOT_FOUND
- * otherwise. */
+/* A file in the state folder of this user: XDG_STATE_HOME/bn/NAME, else ~/.local/state/bn/NAME. False when
+ * neither is set, or the path is too long. */
+#define BN_HUB_PATH_MAX 4096u
+bool bn_hub_state_path(char out[BN_HUB_PATH_MAX], const char *name);
+
+/* The path of a file that is there, complete, at a revision (branch, tag or commit); allocated.
+ * BN_ERR_NOT_FOUND otherwise. */
 BN_MUST_CHECK bn_status bn_hub_cache_find(char **out, const char *root, const char *repo, const char *file,
                                           const char *revision, bn_error *err);
 /* Where the blob of an etag belongs; makes the folders. The etag is checked: hex digits only. Allocated. */
@@ -35,8 +40,12 @@ BN_MUST_CHECK bn_status bn_hub_cache_link(char **out, const char *root, const ch
                                           const char *commit, const char *revision, const char *file,
                                           bn_error *err);
 
-/* The file that a reference (reference.h) names, without any network: for bn-run and the others. Allocated.
- * BN_ERR_NOT_FOUND with the hint "bn-download TEXT", or where the names are listed. */
+/* The file that a reference (reference.h) names, without any network. Allocated. BN_ERR_NOT_FOUND with the
+ * hint "bn-download TEXT", or where the names are listed. */
+BN_MUST_CHECK bn_status bn_hub_find(char **path, const char *text, bn_error *err);
+/* The same for whoever opens it (bn-run and the others): the bytes are also compared with the digest that is
+ * known of the file: the registry's, that of the first download, or the name of its blob. They are read when
+ * they are new or have changed (digests.h). BN_ERR_INTEGRITY. */
 BN_MUST_CHECK bn_status bn_hub_locate(char **path, const char *text, bn_error *err);
 
 #endif

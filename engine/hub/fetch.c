@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "hub/cache.h"
+#include "hub/digests.h"
 #include "hub/lock.h"
 #include "hub/pins.h"
 #include "hub/reference.h"
@@ -52,15 +53,10 @@ static bn_status from_registry(struct work *w, bn_error *err)
     struct bn_hub_registry *registry = NULL;
     struct bn_hub_fetch *f = w->f;
     BN_TRY(bn_hub_registry_open(&registry, err));
-    const struct bn_hub_model *model = bn_hub_registry_find(registry, w->ref.name);
-    const struct bn_hub_file *file = model != NULL ? bn_hub_model_file(model, w->ref.variant) : NULL;
-    bn_status status = BN_OK;
-    if (model == NULL || file == NULL) {
-        status = model == NULL
-                     ? bn_fail(err, BN_ERR_NOT_FOUND, "no model is called '%s'", w->ref.name)
-                     : bn_fail(err, BN_ERR_NOT_FOUND, "%s has no variant '%s'", model->name, w->ref.variant);
-        bn_error_hint(err, "bn-download list shows names and variants");
-    } else {
+    const struct bn_hub_model *model;
+    const struct bn_hub_file *file;
+    bn_status status = bn_hub_registry_look_up(&model, &file, registry, w->ref.name, w->ref.variant, err);
+    if (status == BN_OK) {
         snprintf(f->repo, sizeof f->repo, "%s", file->repo);
         snprintf(f->file, sizeof f->file, "%s", file->file);
         snprintf(f->revision, sizeof f->revision, "%s", file->revision);
@@ -71,7 +67,7 @@ static bn_status from_registry(struct work *w, bn_error *err)
         w->size = file->size;
         if (file->file[0] == '\0') {
             status = bn_fail_at(err, BN_ERR_UNSUPPORTED, BN_NO_OFFSET, model->name, "%s", file->runs);
-            bn_error_hint(err, "fetch each of its files by hf:%s:FILE", file->repo);
+            bn_error_hint(err, "download each of its files by hf:%s:FILE", file->repo);
         }
         if (file->sha256 == NULL) snprintf(w->pin_key, sizeof w->pin_key, "hf:%s:%s", file->repo, file->file);
     }
@@ -283,6 +279,7 @@ static bn_status fetch_cached(struct work *w, size_t n_urls, const char *identit
         status =
             bn_hub_cache_link(&path, w->root, f->repo, w->meta.etag, f->commit, f->revision, f->file, err);
     if (status == BN_OK && path != NULL) status = copy(f->path, sizeof f->path, path, err);
+    if (status == BN_OK && path != NULL) bn_hub_digest_record(path, f->transfer.digest);
     bn_free(lock);
     bn_free(path);
     bn_free(blob);

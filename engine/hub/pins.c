@@ -5,27 +5,14 @@
 #include "hub/pins.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "hub/cache.h"
 #include "hub/lock.h"
 
-#define MAX_PATH 4096u
 #define SCHEMA "bn.pins/1"
-
-/* False when no place is set: then nothing is recorded, and nothing is known. */
-static bool pins_path(char out[MAX_PATH])
-{
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    int n = 0;
-    if (state != NULL && state[0] != '\0')
-        n = snprintf(out, MAX_PATH, "%s/bn/pins.json", state);
-    else if (home != NULL && home[0] != '\0')
-        n = snprintf(out, MAX_PATH, "%s/.local/state/bn/pins.json", home);
-    return n > 0 && (size_t)n < MAX_PATH;
-}
 
 /* A file that is not there gives an empty document. */
 static bn_status load(bn_json **out, const char *path, bn_error *err)
@@ -58,11 +45,11 @@ static bn_status load(bn_json **out, const char *path, bn_error *err)
 
 bn_status bn_hub_pin_find(char sha256[BN_SHA256_HEX], const char *key, bn_error *err)
 {
-    char path[MAX_PATH];
+    char path[BN_HUB_PATH_MAX];
     bn_json *doc = NULL;
     const char *text;
     sha256[0] = '\0';
-    if (!pins_path(path)) return BN_OK;
+    if (!bn_hub_state_path(path, "pins.json")) return BN_OK;
     BN_TRY(load(&doc, path, err));
     if (bn_json_string(bn_json_get(bn_json_get(doc, "pins"), key), &text) && strlen(text) == 64)
         memcpy(sha256, text, 65);
@@ -95,9 +82,9 @@ static bn_status add(const char *path, const char *key, const char *sha256, bn_e
 
 bn_status bn_hub_pin_record(const char *key, const char *sha256, bn_error *err)
 {
-    char path[MAX_PATH], lock_path[MAX_PATH + 8];
+    char path[BN_HUB_PATH_MAX], lock_path[BN_HUB_PATH_MAX + 8];
     struct bn_hub_lock *lock = NULL;
-    if (!pins_path(path)) return BN_OK;
+    if (!bn_hub_state_path(path, "pins.json")) return BN_OK;
     snprintf(lock_path, sizeof lock_path, "%s.lock", path);
     BN_TRY(bn_hub_lock_take(&lock, lock_path, BN_HUB_LOCK_WAIT | BN_HUB_LOCK_REMOVE, NULL, NULL, err));
     bn_status status = add(path, key, sha256, err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The models that the toolchain knows by name: data (registry.json), carried by the library. A digest stands
- * there only where it is known from a source outside the download; for the others the first download
- * records what came, and later ones are held against that.
+ * The models that the toolchain knows by name: data (registry.json), built into the library. It has a digest
+ * only where one is known from a source outside the download; for the others the first download records the
+ * digest, and later ones are compared with it.
  */
 #ifndef BN_HUB_REGISTRY_H
 #define BN_HUB_REGISTRY_H
@@ -27,8 +27,8 @@ struct bn_hub_model {
 };
 
 struct bn_hub_registry;
-/* The one in the file that BN_REGISTRY names (a private one, or a test's), else the carried one; or from JSON
- * text. Released by _close. */
+/* The one in the file that BN_REGISTRY names (a private one, or a test's), else the built-in one; or from
+ * JSON text. Its texts have no characters that a terminal would obey. Released by _close. */
 BN_MUST_CHECK bn_status bn_hub_registry_open(struct bn_hub_registry **out, bn_error *err);
 BN_MUST_CHECK bn_status bn_hub_registry_parse(struct bn_hub_registry **out, const char *text, size_t n,
                                               bn_error *err);
@@ -37,6 +37,12 @@ void bn_hub_registry_close(struct bn_hub_registry *registry);
 const struct bn_hub_model *bn_hub_registry_at(const struct bn_hub_registry *registry, size_t i);
 /* By name or alias, in any case of letters; NULL when there is none. */
 const struct bn_hub_model *bn_hub_registry_find(const struct bn_hub_registry *registry, const char *name);
+/* A file by name and variant, and its model (may be NULL). BN_ERR_NOT_FOUND with a near name, or the variants
+ * that there are, as its hint. */
+BN_MUST_CHECK bn_status bn_hub_registry_look_up(const struct bn_hub_model **model,
+                                                const struct bn_hub_file **file,
+                                                const struct bn_hub_registry *registry, const char *name,
+                                                const char *variant, bn_error *err);
 /* "" is the default; NULL when there is none. */
 const struct bn_hub_file *bn_hub_model_file(const struct bn_hub_model *model, const char *variant);
 

@@ -162,10 +162,16 @@ check 'no byte of it came' bash -c "! awk '\$3 ~ /cdn/ && \$8 > 1' log | grep -q
 is 'a digest of the user that is not what the hub has' 5 "wanted \(--sha256\)" hf:acme/m:a.gguf --sha256 "$b"
 is 'weights that cannot be run: said, and fetched' 0 'cannot be run here: weights in safetensors' pinned:bf16
 is 'weights in several files' 9 'in several files' parts
-is 'no such name' 3 "no model is called 'nobody'" nobody
-is 'no such variant' 3 "no variant 'x'" pinned:x
+is 'no such name' 3 "unknown model 'nobody'" nobody
+is 'nearly a name' 3 "did you mean 'pinned'" pined
+is 'no such variant' 3 'its variants are i2_s, bf16' pinned:x
 echo '{' >broken.json
-BN_REGISTRY=broken.json is 'a registry that is none' 4 'broken.json' pinned
+BN_REGISTRY=broken.json is 'a registry that is not JSON' 4 'broken.json' pinned
+for field in licence licence_url variant runs parameters name; do
+    sed "0,/\"$field\": \"/s//&\\\\u001b]0;PWN\\\\u0007/" registry.json >escape.json
+    BN_REGISTRY=escape.json lacks "a terminal escape in the registry's $field is not printed" $'[\x1b\x07]' "$bn" list
+    BN_REGISTRY=escape.json is "the registry is refused ($field)" 4 'control characters' pinned
+done
 
 # ---- first use ----
 fresh
@@ -332,7 +338,19 @@ check 'its receipt has the name' grep -q '"path": "pinned"' receipt.json
 status 0 'which is replayed by name' "$bin/bn-verify-receipt" -q --replay --model pinned receipt.json
 status 0 'bn-run by address' "$bin/bn-run" -q -m hf:acme/m:a.gguf --tokens 1 -n 2 --receipt receipt.json
 check 'its receipt has that' grep -q '"path": "hf:acme/m:a.gguf"' receipt.json
-cp root/cdn/a.gguf pinned
+printf 'x' | dd of="cache/models--acme--m/blobs/$a" bs=1 seek=100 conv=notrunc 2>/dev/null
+for name in pinned hf:acme/m:a.gguf; do
+    says 5 "bn-run -m $name: the file was damaged meanwhile" "sha256 is .*, expected $a" "$bin/bn-run" -m $name --tokens 1 -n 2
+    says 5 "bn-download path $name says so too" "sha256 is .*, expected $a" "$bn" path $name
+done
+get pinned
+status 0 'downloaded again it runs' "$bin/bn-run" -q -m pinned --tokens 1 -n 2
+rm cache/models--acme--m/refs/main
+mkfifo cache/models--acme--m/refs/main
+says 3 'a pipe in refs/ is not waited for' 'not in the cache' timeout 25 "$bin/bn-run" -m hf:acme/m:a.gguf --tokens 1 -n 2
+status 0 'nor by clean' timeout 25 "$bn" clean
+rm cache/models--acme--m/refs/main
+get pinned
 printf 'no model' >pinned
 says 4 'a file of that name comes first' 'pinned' "$bin/bn-run" -m pinned --tokens 1 -n 2
 rm pinned

@@ -10,15 +10,18 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "hub/cache.h"
+#include "hub/digests.h"
 #include "hub/lock.h"
 #include "hub/lockfile.h"
 #include "hub/pins.h"
@@ -244,6 +247,32 @@ static void test_registry_reads(void **state)
     bn_hub_registry_close(r);
 }
 
+static void test_registry_suggests(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *variant, *hint;
+    } CASES[] = {
+        {"bitnet-b1.58-2b-4", "", "did you mean 'bitnet-b1.58-2b-4t'?"},
+        {"bitnet-b1.58-2b4t", "", "did you mean 'bitnet-b1.58-2b-4t'?"},
+        {"bitent-2b", "", "did you mean 'bitnet-2b'?"},
+        {"nothing-like-it", "", "'bn-download list' shows the names"},
+        {"bitnet-2b", "f16", "its variants are i2_s, packed, bf16"},
+    };
+    struct bn_hub_registry *r;
+    unsetenv("BN_REGISTRY");
+    assert_int_equal(bn_hub_registry_open(&r, NULL), BN_OK);
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        bn_error err = {0};
+        const struct bn_hub_file *file;
+        assert_int_equal(bn_hub_registry_look_up(NULL, &file, r, CASES[i].name, CASES[i].variant, &err),
+                         BN_ERR_NOT_FOUND);
+        assert_null(file);
+        assert_memory_equal(err.hint, CASES[i].hint, strlen(CASES[i].hint));
+    }
+    bn_hub_registry_close(r);
+}
+
 static void test_registry_refuses(void **state)
 {
     (void)state;
@@ -260,14 +289,26 @@ static void test_registry_refuses(void **state)
         REGISTRY_OF(MODEL_OF(
             FILE_OF(", \"sha256\": \"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\""))),
         REGISTRY_OF(MODEL_OF(FILE_OF(", \"revision\": \"../x\""))),
+        REGISTRY_OF(MODEL_OF(FILE_OF(", \"revision\": \"\\u001b[31m\""))),
+        REGISTRY_OF(MODEL_OF(FILE_OF(", \"revision\": 1"))),
+        REGISTRY_OF(
+            "{\"name\": \"n\", \"title\": \"t\", \"parameters\": \"1\", \"arch\": \"x\", \"licence\": "
+            "\"\\u009b31m\", \"licence_url\": \"u\", \"files\": [" FILE_OF("") "]}"),
+        REGISTRY_OF(
+            MODEL_OF("{\"variant\": \"v\\u001b\", \"repo\": \"a/b\", \"file\": \"c\", \"runs\": \"yes\"}")),
+        REGISTRY_OF(
+            MODEL_OF("{\"variant\": \"v\", \"repo\": \"a/b\", \"file\": \"c\", \"runs\": \"no\\u0007\"}")),
         REGISTRY_OF(MODEL_OF("{\"variant\": \"v\", \"repo\": \"../b\", \"file\": \"c\", \"runs\": \"yes\"}")),
         REGISTRY_OF(MODEL_OF("{\"variant\": \"v\", \"repo\": \"a/b\", \"file\": \"/c\", \"runs\": \"yes\"}")),
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(BAD); i++) {
         struct bn_hub_registry *r;
         print_message("%s\n", BAD[i]);
-        assert_int_equal(bn_hub_registry_parse(&r, BAD[i], strlen(BAD[i]), NULL), BN_ERR_FORMAT);
+        bn_error err = {0};
+        assert_int_equal(bn_hub_registry_parse(&r, BAD[i], strlen(BAD[i]), &err), BN_ERR_FORMAT);
         assert_null(r);
+        assert_null(strpbrk(err.where, "\x1b\x07"));
+        assert_null(strpbrk(err.msg, "\x1b\x07"));
     }
 }
 
@@ -643,6 +684,101 @@ static void test_pins(void **state)
     unsetenv("XDG_STATE_HOME");
 }
 
+/* ---- digests that are remembered ---- */
+
+static void digest_is(const char *path, const char *want)
+{
+    char sha256[BN_SHA256_HEX];
+    assert_int_equal(bn_hub_digest(sha256, path, NULL), BN_OK);
+    assert_string_equal(sha256, want);
+}
+
+/* Makes the record of the only file in the state folder say that its digest is SHA_A, or makes it look as if
+ * it had been written at once after the file. */
+static void edit_record(const char *digest, time_t mtime)
+{
+    char command[512];
+    snprintf(command, sizeof command,
+             "sed -i 's/^[0-9a-f]*/%s/' '%s'/bn/digests/* && touch -d @%lld '%s'/bn/digests/*", digest,
+             folder, (long long)mtime, folder);
+    assert_int_equal(system(command), 0);
+}
+
+#define SHA_ABC "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+#define SHA_ABD "a52d159f262b2c6ddb724a61840befc36eb30c88877a4030b65cbe86298449c9"
+
+static void test_digests_are_remembered(void **state)
+{
+    (void)state;
+    char sha256[BN_SHA256_HEX];
+    time_t later = time(NULL) + 100;
+    setenv("XDG_STATE_HOME", folder, 1);
+    write_text(below("m"), "abc");
+    digest_is(below("m"), SHA_ABC);
+    edit_record(SHA_A, later);
+    digest_is(below("m"), SHA_A); /* it was not read again */
+    edit_record(SHA_A, 1000000000);
+    digest_is(below("m"), SHA_ABC); /* the record is not younger than the file: it may have changed since */
+    edit_record("xyz", later);
+    digest_is(below("m"), SHA_ABC);
+    edit_record(SHA_A, later);
+    write_text(below("m"), "abd"); /* replaced */
+    digest_is(below("m"), SHA_ABD);
+    bn_hub_digest_record(below("m"), SHA_B);
+    edit_record(SHA_B, later);
+    digest_is(below("m"), SHA_B);
+    int fd = open(below("m"), O_WRONLY);
+    assert_int_equal(pwrite(fd, "c", 1, 2), 1); /* changed in place, and its time put back */
+    close(fd);
+    digest_is(below("m"), SHA_ABC);
+    unsetenv("XDG_STATE_HOME");
+    unsetenv("HOME");
+    digest_is(below("m"), SHA_ABC);
+    assert_int_equal(bn_hub_digest(sha256, below("none"), NULL), BN_ERR_NOT_FOUND);
+}
+
+/* What bn-run -m opens is what was downloaded. */
+static void test_located_bytes_are_compared(void **state)
+{
+    (void)state;
+    static const char REGISTRY[] =
+        "{\"schema\": \"bn.registry/1\", \"models\": [{\"name\": \"n\", \"title\": \"t\", \"parameters\": "
+        "\"1 B\", \"arch\": \"x\", \"licence\": \"MIT\", \"licence_url\": \"u\", \"files\": [{\"variant\": "
+        "\"pinned\", \"repo\": \"own/er.x\", \"file\": \"m.gguf\", \"sha256\": \"" SHA_ABC
+        "\", \"runs\": \"yes\"}, {\"variant\": \"free\", \"repo\": \"own/er.x\", \"file\": \"m.gguf\", "
+        "\"runs\": \"yes\"}]}]}";
+    static const char *const NAMES[] = {"hf:own/er.x", "n", "n:free"};
+    bn_error err = {0};
+    char *path;
+    setenv("XDG_STATE_HOME", below("state"), 1);
+    setenv("HF_HUB_CACHE", folder, 1);
+    setenv("BN_REGISTRY", below("registry"), 1);
+    write_text(below("registry"), REGISTRY);
+    put_cached(SHA_ABC, ONE, "main", "m.gguf", "abc");
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
+        assert_int_equal(bn_hub_locate(&path, NAMES[i], NULL), BN_OK);
+        bn_free(path);
+    }
+    assert_int_equal(bn_hub_pin_record("hf:own/er.x:m.gguf", SHA_B, NULL), BN_OK);
+    assert_int_equal(bn_hub_locate(&path, "n:free", NULL), BN_ERR_INTEGRITY);
+    write_text(below("models--own--er.x/blobs/" SHA_ABC), "abd");
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
+        assert_int_equal(bn_hub_locate(&path, NAMES[i], &err), BN_ERR_INTEGRITY);
+        assert_null(path);
+        assert_non_null(strstr(err.msg, SHA_ABD));
+        assert_int_equal(bn_hub_find(&path, NAMES[i], NULL), BN_OK); /* for verify, which reports it */
+        bn_free(path);
+    }
+    /* Another version at main, whose bytes are right: not what the registry names. */
+    put_cached(SHA_ABD, TWO, "main", "m.gguf", "abd");
+    assert_int_equal(bn_hub_locate(&path, "hf:own/er.x", NULL), BN_OK);
+    bn_free(path);
+    assert_int_equal(bn_hub_locate(&path, "n", NULL), BN_ERR_INTEGRITY);
+    unsetenv("XDG_STATE_HOME");
+    unsetenv("HF_HUB_CACHE");
+    unsetenv("BN_REGISTRY");
+}
+
 /* ---- the server's settings ---- */
 
 static bn_status read_server(struct bn_hub_server *server, const char *endpoint, const char *token)
@@ -735,6 +871,7 @@ int main(void)
         cmocka_unit_test(test_paths_are_no_references),
         cmocka_unit_test(test_safe_paths),
         cmocka_unit_test(test_registry_reads),
+        cmocka_unit_test(test_registry_suggests),
         cmocka_unit_test(test_registry_refuses),
         cmocka_unit_test(test_registry_carried),
         IN_FOLDER(test_cache_finds),
@@ -748,6 +885,8 @@ int main(void)
         IN_FOLDER(test_locks),
         IN_FOLDER(test_locks_that_are_removed),
         IN_FOLDER(test_pins),
+        IN_FOLDER(test_digests_are_remembered),
+        IN_FOLDER(test_located_bytes_are_compared),
         IN_FOLDER(test_server),
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_bar),

@@ -19,10 +19,10 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/suggest.h"
 #include "tools/cli/help.h"
 #include "tools/cli/number.h"
 #include "tools/cli/options.h"
-#include "tools/cli/suggest.h"
 
 /* ---- a program to parse for ---- */
 

@@ -33,7 +33,11 @@ bn_status bn_cli_model_path(char **path, const char *text, bn_error *err)
     }
     bn_status status = bn_hub_locate(path, text, &why);
     if (status == BN_OK) return BN_OK;
-    bn_fail_at(err, status, BN_NO_OFFSET, text, "no such file, and %s%s%s", why.where,
+    if (status != BN_ERR_NOT_FOUND) {
+        if (err != NULL && err->code == BN_OK) *err = why;
+        return status;
+    }
+    bn_fail_at(err, status, BN_NO_OFFSET, text, "no such file here; %s%s%s", why.where,
                why.where[0] != '\0' ? ": " : "", why.msg);
     if (why.hint[0] != '\0') bn_error_hint(err, "%s", why.hint);
     return status;

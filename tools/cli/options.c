@@ -14,8 +14,8 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/suggest.h"
 #include "tools/cli/number.h"
-#include "tools/cli/suggest.h"
 #include "tools/cli/table.h"
 
 #define SHOWN 80u /* most bytes of an argument that a message quotes */

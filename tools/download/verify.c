@@ -168,7 +168,7 @@ static bn_status verify_operand(struct verify *v, const char *text, bn_error *er
 {
     char *path = NULL;
     if (access(text, F_OK) == 0 || !bn_hub_is_reference(text)) return verify_plain(v, text, err);
-    BN_TRY(bn_hub_locate(&path, text, err));
+    BN_TRY(bn_hub_find(&path, text, err));
     bn_status status = BN_OK;
     bool found = false;
     for (size_t i = 0; i < v->walk.n && status == BN_OK; i++) {

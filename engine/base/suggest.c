@@ -2,7 +2,7 @@
  *
  * See suggest.h. The distance is the restricted Damerau-Levenshtein one, by rows.
  */
-#include "tools/cli/suggest.h"
+#include "base/suggest.h"
 
 #include <string.h>
 

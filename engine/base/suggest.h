@@ -2,8 +2,8 @@
  *
  * "did you mean": how far apart two words are, and whether that is near enough to be a slip of the finger.
  */
-#ifndef BN_CLI_SUGGEST_H
-#define BN_CLI_SUGGEST_H
+#ifndef BN_BASE_SUGGEST_H
+#define BN_BASE_SUGGEST_H
 
 #include <stdbool.h>
 #include <stddef.h>
