@@ -237,6 +237,13 @@ $(PTY): $(OUT)/tests/pty/pty.o
 	$(SAY) LD $@
 	$(Q)$(CC) $(BN_LDFLAGS) $(LDFLAGS) -o $@ $^
 
+# Makes allocations fail, in the programs and in the libraries that they use.
+OOM := $(OUT)/tests/oom/oom.so
+$(OOM): tests/oom/oom.c $(OUT)/flags
+	$(SAY) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -Wall -Wextra $(if $(WERROR),-Werror) -O2 -fPIC -shared -o $@ $< -ldl
+
 # Programs whose stacks are known, for the tests of samplers: frame pointers, no calls turned into jumps, no sanitizers.
 SAMPLED := $(addprefix $(OUT)/tests/sampled/,split threads recursion calls storm nofp fork crash sigprof fixed start split-static)
 SAMPLED_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) -g -O1 -fPIE -fno-omit-frame-pointer -fno-optimize-sibling-calls \
@@ -313,7 +320,7 @@ bridges: ## bridges to BITNET_CPP_DIR, LLAMA_CPP_DIR, IK_LLAMA_CPP_DIR, those th
 	@$(foreach d,$(BITNET_CPP_DIR) $(LLAMA_CPP_DIR) $(IK_LLAMA_CPP_DIR),$(MAKE) --no-print-directory -C crossval/bridges/llama.cpp \
 	    LLAMA_DIR=$(abspath $(d)) OUT=$(abspath $(OUT))/crossval &&) :
 
-run-tests: $(PROGRAMS) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD) $(PTY) $(SAMPLED)
+run-tests: $(PROGRAMS) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD) $(PTY) $(SAMPLED) $(OOM)
 	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(CLI_TESTS)
 
 # Runs a command in which system calls are refused, for the tests of samplers.

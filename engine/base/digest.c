@@ -9,11 +9,51 @@
 #include "base/digest.h"
 
 #include <openssl/evp.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/reserve.h"
+
+/* ---- memory of libcrypto ----
+ *
+ * libcrypto 3.0 follows NULL pointers when an allocation fails while it starts or looks for an algorithm, and
+ * a signature that could not be checked for lack of memory reads like a wrong one. */
+
+static void *take(size_t n, const char *file, int line)
+{
+    (void)file, (void)line;
+    return n > 0 ? bn_reserve_alloc(n) : NULL;
+}
+
+static void *retake(void *p, size_t n, const char *file, int line)
+{
+    (void)file, (void)line;
+    if (n > 0) return bn_reserve_realloc(p, n);
+    bn_reserve_free(p);
+    return NULL;
+}
+
+static void give(void *p, const char *file, int line)
+{
+    (void)file, (void)line;
+    bn_reserve_free(p);
+}
+
+static void set_memory(void)
+{
+    /* Refused, without harm, when the program has used libcrypto already. */
+    (void)CRYPTO_set_mem_functions(take, retake, give);
+}
+
+void bn_digest_prepare(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, set_memory);
+}
 
 /* ---- SHA-256 ---- */
 
@@ -25,6 +65,7 @@ struct bn_sha256 {
 bn_status bn_sha256_open(struct bn_sha256 **out, bn_error *err)
 {
     *out = NULL;
+    bn_digest_prepare();
     struct bn_sha256 *sha = bn_alloc(1, sizeof *sha);
     if (sha == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     sha->ctx = EVP_MD_CTX_new();
@@ -71,6 +112,7 @@ static bool begin_checksum(struct bn_checksum *sum)
 bn_status bn_checksum_open(struct bn_checksum **out, bn_error *err)
 {
     *out = NULL;
+    bn_digest_prepare();
     struct bn_checksum *sum = bn_alloc(1, sizeof *sum);
     if (sum == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     sum->ctx = EVP_CIPHER_CTX_new();
@@ -115,6 +157,7 @@ bn_status bn_sha256_hex(const void *bytes, size_t n, char hex[BN_SHA256_HEX], bn
 {
     unsigned char digest[BN_SHA256_BYTES];
     hex[0] = '\0';
+    bn_digest_prepare();
     if (EVP_Digest(bytes, n, digest, NULL, EVP_sha256(), NULL) != 1)
         return bn_fail(err, BN_ERR_NOMEM, "cannot compute a digest");
     bn_hex(hex, digest, sizeof digest);
@@ -256,6 +299,7 @@ static bn_status wrap_key(struct bn_key **out, EVP_PKEY *pkey, bn_error *err)
 
 bn_status bn_key_generate(struct bn_key **out, bn_error *err)
 {
+    bn_digest_prepare();
     return wrap_key(out, EVP_PKEY_Q_keygen(NULL, NULL, "ED25519"), err);
 }
 
@@ -315,6 +359,7 @@ bn_status bn_key_read_private(struct bn_key **out, const char *pem, size_t n, bn
 {
     *out = NULL;
     unsigned char raw[KEY_BYTES] = {0};
+    bn_digest_prepare();
     bn_status status = pem_key(pem, n, "PRIVATE KEY", PKCS8_HEAD, sizeof PKCS8_HEAD, raw, err);
     if (status == BN_OK)
         status = wrap_key(out, EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, raw, sizeof raw), err);
@@ -326,6 +371,7 @@ bn_status bn_key_read_public(struct bn_key **out, const char *pem, size_t n, bn_
 {
     *out = NULL;
     unsigned char raw[KEY_BYTES] = {0};
+    bn_digest_prepare();
     BN_TRY(pem_key(pem, n, "PUBLIC KEY", SPKI_HEAD, sizeof SPKI_HEAD, raw, err));
     if (has_small_order(raw)) return bn_fail(err, BN_ERR_FORMAT, "a public key of small order");
     return wrap_key(out, EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, raw, sizeof raw), err);

@@ -10,6 +10,10 @@
 #define BN_SHA256_BYTES 32u
 #define BN_SHA256_HEX 65u /* with the NUL */
 
+/* Gives libcrypto a reserve of memory, so that it survives failed allocations. The functions below call it;
+ * a program that uses libcrypto through another library calls it before that. */
+void bn_digest_prepare(void);
+
 /* Streaming SHA-256. */
 struct bn_sha256;
 BN_MUST_CHECK bn_status bn_sha256_open(struct bn_sha256 **out, bn_error *err);

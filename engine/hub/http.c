@@ -12,6 +12,7 @@
 #include <strings.h>
 #include <time.h>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "hub/reference.h"
 
@@ -354,6 +355,7 @@ bn_status bn_http_open(struct bn_http **out, const struct bn_http_options *optio
     *out = NULL;
     if (http == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     if (options != NULL) http->options = *options;
+    bn_digest_prepare();
     if (curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK) http->multi = curl_multi_init();
     if (http->multi != NULL) {
         *out = http;

@@ -3,15 +3,20 @@
  * See git.h. The index is not refreshed on disk, so that a read-only tree can be read; libgit2's check of who
  * owns the folder stays on. With BN_NO_GIT (make GIT=0) nothing is known of any folder.
  */
+#define _POSIX_C_SOURCE 200809L /* strnlen */
 #include "measure/git.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/reserve.h"
 
 #ifndef BN_NO_GIT
 #include <git2.h>
+#include <git2/sys/alloc.h>
+
+#define MEMORY_TO_START ((size_t)1 << 20)
 
 static void explain(struct bn_git *git, int code)
 {
@@ -72,10 +77,73 @@ static int count_changes(struct bn_git *git, git_repository *repo)
     return code;
 }
 
+/* ---- memory of libgit2 1.5, which recurses without end, or follows NULL, when an allocation fails ---- */
+
+static void *take(size_t n, const char *file, int line)
+{
+    (void)file, (void)line;
+    return bn_reserve_alloc(n > 0 ? n : 1);
+}
+
+static void *take_array(size_t n, size_t each, const char *file, int line)
+{
+    uint64_t bytes;
+    return bn_mul_ok(n, each, &bytes) ? take((size_t)bytes, file, line) : NULL;
+}
+
+static void *take_zeroed(size_t n, size_t each, const char *file, int line)
+{
+    void *p = take_array(n, each, file, line);
+    return p != NULL ? memset(p, 0, n * each) : NULL;
+}
+
+static char *copy_bytes(const char *text, size_t n, const char *file, int line)
+{
+    char *copy = take(n + 1, file, line);
+    if (copy == NULL) return NULL;
+    copy[n] = '\0';
+    return memcpy(copy, text, n);
+}
+
+static char *copy_text(const char *text, const char *file, int line)
+{
+    return copy_bytes(text, strlen(text), file, line);
+}
+
+static char *copy_start(const char *text, size_t n, const char *file, int line)
+{
+    return copy_bytes(text, strnlen(text, n), file, line);
+}
+
+static void *retake(void *p, size_t n, const char *file, int line)
+{
+    (void)file, (void)line;
+    return bn_reserve_realloc(p, n > 0 ? n : 1);
+}
+
+static void *retake_array(void *p, size_t n, size_t each, const char *file, int line)
+{
+    uint64_t bytes;
+    return bn_mul_ok(n, each, &bytes) ? retake(p, (size_t)bytes, file, line) : NULL;
+}
+
+/* The reserve is small: without memory to begin with, libgit2 is not asked. */
+static bool start(void)
+{
+    static const git_allocator ALLOCATOR = {take,   take_zeroed,  copy_text,  copy_start,     copy_bytes,
+                                            retake, retake_array, take_array, bn_reserve_free};
+    void *spare = bn_alloc(MEMORY_TO_START, 1);
+    bn_free(spare);
+    return spare != NULL && git_libgit2_opts(GIT_OPT_SET_ALLOCATOR, &ALLOCATOR) == 0 &&
+           git_libgit2_init() >= 0;
+}
+
+/* ---- reading ---- */
+
 void bn_git_read(struct bn_git *git, const char *folder)
 {
     *git = (struct bn_git){0};
-    if (git_libgit2_init() < 0) {
+    if (!start()) {
         snprintf(git->why, sizeof git->why, "libgit2 does not start");
         return;
     }
@@ -126,7 +194,7 @@ bn_status bn_git_note(const char *folder, const char *name, const char *commit, 
     git_commit *found = NULL;
     git_repository *repo = NULL;
     snprintf(ref, sizeof ref, "refs/notes/%s", name);
-    if (git_libgit2_init() < 0) return bn_fail(err, BN_ERR_INTERNAL, "libgit2 does not start");
+    if (!start()) return bn_fail(err, BN_ERR_INTERNAL, "libgit2 does not start");
     int code = git_repository_open_ext(&repo, folder, 0, NULL);
     if (code == 0) code = git_oid_fromstr(&id, commit);
     if (code == 0) code = git_commit_lookup(&found, repo, &id);

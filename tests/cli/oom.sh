@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Whole programs when memory is short: at a sample of positions an allocation fails, alone or with all that follow it, in the
+# programs and in the libraries that they use. A program then ends with 0 (it could do without) or 10, never by a signal and
+# never with a verdict. BN_OOM_POSITIONS (25) positions a command; more find more.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+out=$(cd "${OUT:-build/gcc}" && pwd)
+root=$PWD
+library=$out/tests/oom/oom.so
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+if nm -D "$out/bn-run" 2>/dev/null | grep -q ' [UT] __asan_init'; then
+    skip "allocation failures" "a sanitizer replaces malloc"
+    exit
+fi
+positions=${BN_OOM_POSITIONS:-25}
+export HF_HOME=$tmp/hub XDG_CACHE_HOME=$tmp/cache XDG_DATA_HOME=$tmp/data XDG_CONFIG_HOME=$tmp/config
+export BN_THREADS=1 # the number of allocations is the same each time
+
+# survives NAME ALLOWED COMMAND...: ALLOWED is a list of exit codes besides 10.
+survives() {
+    local name=$1 allowed=" $2 10 " total step at mode code bad=''
+    shift 2
+    (cd "$tmp" && timeout 60 env BN_OOM_COUNT="$tmp/count" LD_PRELOAD="$library" "$@" >/dev/null 2>&1 </dev/null)
+    code=$?
+    total=$(cat "$tmp/count" 2>/dev/null || echo 0)
+    if [[ $allowed != *" $code "* ]] || [ "$total" -lt 1 ]; then
+        not_ok "$name: ends with $code after $total allocations, with memory enough"
+        return
+    fi
+    step=$((total / positions + 1))
+    for mode in AT FROM; do
+        at=1
+        [ "$mode" = AT ] || at=$((step / 2 + 1)) # the positions of the two rounds interleave
+        for (( ; at <= total; at += step)); do
+            (cd "$tmp" && timeout 60 env "BN_OOM_$mode=$at" LD_PRELOAD="$library" "$@" >"$tmp/said" 2>&1 </dev/null)
+            code=$?
+            [[ $allowed != *" $code "* ]] || continue
+            bad+="BN_OOM_$mode=$at: exit $code: $(tail -n 1 "$tmp/said" | tr -d '\0' | cut -c 1-150)"$'\n'
+        done
+    done
+    if [ -z "$bad" ]; then ok "$name ($total allocations)"; else not_ok "$name ($total allocations)" "$bad"; fi
+}
+
+bn() { echo "$out/bn-$1"; }
+model=$root/fixtures/nano-bitnet-b1.58-i2_s-42.gguf
+run=$(bn run) verify=$(bn verify-receipt)
+cd "$tmp" || exit 1
+"$run" -q -m "$model" --tokens 1,2,3 -n 8 --receipt "$tmp/r.json" >/dev/null
+"$verify" keygen -o "$tmp/key" >/dev/null 2>&1
+cd "$root" || exit 1
+
+survives "bn-run generate" 0 "$run" -m "$model" --tokens 1,2 -n 4
+survives "bn-run generate --receipt" 0 "$run" -m "$model" --tokens 1,2 -n 4 --receipt o.json
+survives "bn-run tokenize" 0 "$run" tokenize -p 'ROMEO: what?'
+survives "bn-run score" 0 "$run" score -m "$model" --tokens 1,2,3,4
+survives "bn-run logits --digest" 0 "$run" logits -m "$model" --tokens 1,2 --digest
+survives "bn-run inspect" 0 "$run" inspect -m "$model"
+survives "bn-verify-receipt" 0 "$verify" r.json
+survives "bn-verify-receipt --replay" 0 "$verify" --model "$model" --replay r.json
+survives "bn-verify-receipt --diff" 0 "$verify" --diff r.json r.json
+survives "bn-verify-receipt sign" 0 "$verify" sign --key key -o signed.json r.json
