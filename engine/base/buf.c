@@ -13,7 +13,7 @@ void bn_buf_append(struct bn_buf *buf, const void *bytes, size_t n)
 {
     if (buf->failed) return;
     if (n > buf->max || buf->len > buf->max - n) {
-        buf->failed = true;
+        buf->failed = buf->full = true;
         return;
     }
     if (buf->len + n + 1 > buf->room) {
@@ -76,6 +76,6 @@ void bn_buf_release(struct bn_buf *buf)
 bn_status bn_buf_check(const struct bn_buf *buf, bn_error *err)
 {
     if (!buf->failed) return BN_OK;
-    if (buf->len > buf->max / 2) return bn_fail(err, BN_ERR_LIMIT, "more than %zu bytes", buf->max);
+    if (buf->full) return bn_fail(err, BN_ERR_LIMIT, "more than %zu bytes", buf->max);
     return bn_fail(err, BN_ERR_NOMEM, "out of memory");
 }

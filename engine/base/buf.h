@@ -28,6 +28,7 @@ struct bn_buf {
     size_t len, room;
     size_t max; /* most bytes that it may hold */
     bool failed;
+    bool full; /* it failed because of max, not for lack of memory */
 };
 
 void bn_buf_append(struct bn_buf *buf, const void *bytes, size_t n);

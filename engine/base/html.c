@@ -41,6 +41,10 @@ static const char *entity_of(char c, enum place place)
 
 static void put_text(struct bn_buf *out, const char *text, enum place place)
 {
+    if (text == NULL) { /* of a buffer that had no memory */
+        out->failed = true;
+        return;
+    }
     const char *backslash = place == JSON ? "\\\\" : "\\";
     for (const char *c = text; *c != '\0';) {
         size_t n = bn_utf8_length(c, strlen(c));

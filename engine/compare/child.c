@@ -356,6 +356,7 @@ bn_status bn_child_read_line(struct bn_child *child, struct bn_buf *line, uint64
         bn_buf_append(line, from, n);
         if (line->failed) {
             child->failed = true;
+            if (!line->full) return bn_buf_check(line, err);
             return bn_fail(err, BN_ERR_MISMATCH, "sent a line of more than %zu bytes", line->max);
         }
         child->at += n + (end != NULL);

@@ -59,11 +59,12 @@ static bn_status read_answer(struct bn_reference *ref, bn_json **answer, bn_erro
     struct bn_buf line = {.max = BN_JSON_MAX_BYTES};
     bn_error why = {0};
     bn_status status = bn_child_read_line(ref->child, &line, ref->deadline, err);
-    if (status == BN_OK &&
-        (bn_json_parse(answer, line.data != NULL ? line.data : "", line.len, &why) != BN_OK ||
-         bn_json_kind(*answer) != BN_JSON_OBJECT)) {
+    if (status == BN_OK) status = bn_json_parse(answer, line.data != NULL ? line.data : "", line.len, &why);
+    if (why.code == BN_ERR_NOMEM) {
+        *err = why;
+    } else if (why.code != BN_OK || (status == BN_OK && bn_json_kind(*answer) != BN_JSON_OBJECT)) {
         char shown[80];
-        status = bn_fail(err, BN_ERR_MISMATCH, "answered with something that is no JSON object: %s",
+        status = bn_fail(err, BN_ERR_MISMATCH, "answered with something that is not a JSON object: %s",
                          bn_escape(shown, sizeof shown, line.data != NULL ? line.data : "", line.len));
     }
     if (status != BN_OK) ref->broken = true;
@@ -345,6 +346,7 @@ bn_status bn_reference_bench(struct bn_reference *ref, uint32_t n_prompt, uint32
 
 bn_status bn_reference_finish(struct bn_reference *ref, bn_error *err)
 {
+    if (ref->child == NULL) return BN_OK; /* it never started */
     bn_json *request = new_request("close"), *answer = NULL;
     bn_status status = ask(ref, request, &answer, err);
     if (status == BN_OK) status = bn_child_finish(ref->child, ref->deadline, err);

@@ -116,7 +116,7 @@ row="read x; echo '{\"id\":3,\"ok\":true,\"rows\":1,\"cols\":2048,\"floats\":204
 broken "a reference that ends at once" 'ended with status 5 without an answer' 'exit 5'
 broken "its last words are shown" 'its last words: .*cannot load' 'echo cannot load the library >&2; exit 1'
 limit=2 broken "a reference that hangs" 'did not answer within the time limit' 'exec sleep 1000'
-broken "a reference that prints garbage" 'no JSON object: Segmentation fault' 'echo Segmentation fault; cat >/dev/null'
+broken "a reference that prints garbage" 'not a JSON object: Segmentation fault' 'echo Segmentation fault; cat >/dev/null'
 broken "a reference with the wrong id" 'answered with the wrong id' "read x; echo '${hello/:1/:9}'; cat >/dev/null"
 broken "a reference of another vocabulary" 'has a vocabulary of 32000, this engine of 2048' "${open/2048/32000}; cat >/dev/null"
 broken "numbers that are cut off" 'after 4000 of 8192 bytes of numbers' "$open; $row; head -c 4000 /dev/zero"

@@ -37,6 +37,7 @@ int bn_crossval_exit(const struct bn_crossval *x)
     size_t n_broken = 0, n_bad = 0;
     for (size_t i = 0; i < x->n_refs; i++) {
         const struct bn_xref *ref = &x->refs[i];
+        if (ref->failure.code == BN_ERR_NOMEM) return BN_EXIT_INTERNAL; /* ours: nothing was found out */
         n_broken += !ref->started;
         n_bad += ref->broken || bn_xref_parted(ref) != BN_RUNG_COUNT || ref->traced == BN_X_FAIL ||
                  bn_xref_compared(ref) == 0;
