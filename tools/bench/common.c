@@ -62,7 +62,8 @@ bn_status bn_bench_threads(const struct bn_args *args, uint32_t **list, size_t *
         unsigned got = team != NULL ? bn_team_size(team) : 0;
         bn_team_close(team);
         if (got != (*list)[i])
-            return bn_fail(err, BN_ERR_UNSUPPORTED, "asked for %u threads, got %u", (*list)[i], got);
+            return bn_fail(err, BN_ERR_UNSUPPORTED, "asked for %u thread%s, got %u", (*list)[i],
+                           bn_bench_s((*list)[i]), got);
     }
     return BN_OK;
 }

@@ -22,7 +22,7 @@ extern const struct bn_option bn_bench_judging_options[], bn_bench_thresholds_op
 /* Reads them; rules.levels points into out. */
 BN_MUST_CHECK bn_status bn_bench_judging_read(struct bn_bench_judging *out, const struct bn_args *args,
                                               bn_error *err);
-/* The levels of --thresholds, else those that the program carries. */
+/* The levels of --thresholds, else the built-in ones. */
 BN_MUST_CHECK bn_status bn_bench_levels(struct bn_levels *out, const struct bn_args *args, bn_error *err);
 
 /* Sets the rules about the circumstances of two sessions: why one of them was contended (NULL or empty: it

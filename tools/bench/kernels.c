@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * bn-bench kernels: each kernel that a pass through the network calls, at the shapes of a model, timed and
- * held against what this machine can do.
+ * compared with what this machine can do.
  */
 #include <stdio.h>
 #include <string.h>

@@ -24,15 +24,17 @@ static void print_overhead(const struct bn_bench_profile *p)
     printf("\nOverhead of level %s, mode %s\n", bn_prof_level_name(p->level), bn_prof_mode_name(p->mode));
     printf("one event    %.1f ns at least, %.1f ns in the median, in a loop\n", o->event_ns_min,
            o->event_ns_median);
-    printf("predicted    %.2f %%: %llu events on the first thread in %.1f us\n", 100 * o->predicted,
-           (unsigned long long)o->n_events, (double)p->prof->wall_ns / 1000);
+    printf("predicted    %.2f %%: %llu event%s on the first thread in %.1f us\n", 100 * o->predicted,
+           (unsigned long long)o->n_events, bn_bench_s(o->n_events), (double)p->prof->wall_ns / 1000);
     if (isfinite(o->measured.low))
-        printf("measured     %+.2f %% (%+.2f to %+.2f %%), %zu pairs with and without\n",
-               100 * o->measured.change, 100 * o->measured.low, 100 * o->measured.high, o->pairs);
+        printf("measured     %+.2f %% (%+.2f to %+.2f %%), %zu pair%s with and without\n",
+               100 * o->measured.change, 100 * o->measured.low, 100 * o->measured.high, o->pairs,
+               bn_bench_s(o->pairs));
     else
-        printf("measured     %+.2f %%, %zu pairs with and without are too few for an interval\n",
-               100 * o->measured.change, o->pairs);
-    printf("dropped      %llu events\n", (unsigned long long)bn_prof_dropped(p->prof));
+        printf("measured     %+.2f %%, %zu pair%s with and without: too few for an interval\n",
+               100 * o->measured.change, o->pairs, bn_bench_s(o->pairs));
+    printf("dropped      %llu event%s\n", (unsigned long long)bn_prof_dropped(p->prof),
+           bn_bench_s(bn_prof_dropped(p->prof)));
 }
 
 bn_status bn_bench_profile_print(const struct bn_bench_profile *p, bn_error *err)

@@ -240,10 +240,11 @@ static bn_status show(const struct table *table, struct bn_bench_limits *limits,
     bn_json *object = document != NULL ? bn_json_put_object(document, "roofline") : NULL;
     bn_json *rows = bn_json_put_array(object, "bricks");
     if (object == NULL)
-        printf("\nroofline: passes of as many tokens (%u), median of %zu, %u threads; multiply-adds count 1\n"
+        printf("\nroofline: passes of %u token%s, median of %zu, %u thread%s; a multiply-add counts 1\n"
                "%-20s %10s %9s %9s %9s %-6s  %-10s %s\n",
-               table->n_tokens, table->n_passes, p->prof->n_threads, "brick", "us a pass", "MAC/byte",
-               "speed", "roof", "", "limit", "distance, % [least most]");
+               table->n_tokens, bn_bench_s(table->n_tokens), table->n_passes, p->prof->n_threads,
+               bn_bench_s(p->prof->n_threads), "brick", "us a pass", "MAC/byte", "speed", "limit", "",
+               "bound", "distance, % [least most]");
     for (size_t i = 0; i < table->n; i++) {
         struct bn_roofline r;
         BN_TRY(place(&r, limits, &table->rows[i], p, table->n_passes, err));

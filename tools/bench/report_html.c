@@ -279,8 +279,8 @@ static void put_words(struct bn_buf *out, const struct bn_report *r)
                      "samples"},
         {"change of cost", "cost of B over cost of A, less one; of rates the cost is the reciprocal, so that "
                            "+ is always worse"},
-        {"A/A band", "what two copies of A differed by in the same session"},
-        {"MDE", "the smallest change that so many pairs find four times out of five"}};
+        {"A/A band", "how much A differed from itself in the same session"},
+        {"MDE", "the smallest change detectable with 80 % power"}};
     size_t from = 0, to = r->n_comparisons > 0 ? BN_ARRAY_LEN(WORDS) : 2;
     bn_html(out, "<h2 id=\"words\">Words</h2><dl>\n");
     for (size_t i = from; i < to; i++)

@@ -115,8 +115,7 @@ void bn_report_plot_forest(struct bn_buf *out, const struct bn_report *r)
         "<div class=\"figure forest\"><h4>What changed, and how sure that is</h4><p class=\"what\">The dot "
         "is the "
         "change of cost from A to B, the bar its 95 %% interval; to the right is worse.%s%s</p>\n",
-        margin ? " Grey: what does not matter." : "",
-        noise ? " Blue: what two copies of A differed by." : "");
+        margin ? " Grey: what does not matter." : "", noise ? " Blue: how much A differs from itself." : "");
     bn_plot_begin(out, &p, "changes with their intervals");
     bn_html(out, "<path class=\"grid\" d=\"M%.1f %.1fV%.1f\"/>\n", bn_plot_x(&p, 0), p.top,
             p.height - p.bottom);

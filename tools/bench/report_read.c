@@ -166,7 +166,7 @@ static bn_status read_measurements(struct bn_report *r, struct bn_report_source 
         return bn_fail(err, BN_ERR_FORMAT, "the document has neither series nor comparisons");
     if ((series != NULL && bn_json_kind(series) != BN_JSON_ARRAY) ||
         (comparisons != NULL && bn_json_kind(comparisons) != BN_JSON_ARRAY))
-        return bn_fail(err, BN_ERR_FORMAT, "'%s' is no list",
+        return bn_fail(err, BN_ERR_FORMAT, "'%s' is not a list",
                        bn_json_kind(series) != BN_JSON_ARRAY ? "series" : "comparisons");
     if (bn_json_size(series) + bn_json_size(comparisons) == 0)
         return bn_fail(err, BN_ERR_MISMATCH, "nothing was measured: there are no series and no comparisons");

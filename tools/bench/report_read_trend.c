@@ -169,7 +169,7 @@ bn_status bn_report_read_trend(struct bn_report *r, const struct bn_report_sourc
 {
     const bn_json *histories = bn_json_get(source->doc, "histories");
     if (bn_json_kind(histories) != BN_JSON_ARRAY)
-        return bn_fail(err, BN_ERR_FORMAT, "'histories' is no list");
+        return bn_fail(err, BN_ERR_FORMAT, "'histories' is not a list");
     if (bn_json_size(histories) == 0)
         return bn_fail(err, BN_ERR_MISMATCH, "nothing was measured: there are no histories");
     for (const bn_json *e = bn_json_first(histories); e != NULL; e = bn_json_next(e))

@@ -190,7 +190,7 @@ static bn_status make_timeline(struct bn_bench_plan *plan, bn_error *err)
 static bn_status open_session(struct bn_bench_plan *plan, struct bn_bench_place *place, bn_error *err)
 {
     uint32_t prompt = largest(plan->prompts, plan->n_prompts);
-    uint32_t decode = largest(plan->decodes, plan->n_decodes) + 1; /* behind a prompt of one token */
+    uint32_t decode = largest(plan->decodes, plan->n_decodes) + 1; /* after a prompt of one token */
     bn_session_options options = {.n_batch = place->n_batch, .n_threads = place->n_threads};
     options.n_ctx = place->depth + (prompt > decode ? prompt : decode);
     options.exact_threads = options.n_threads > bn_team_cores(); /* what was asked for is measured */

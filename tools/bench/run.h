@@ -3,7 +3,7 @@
  * bn-bench run: what is measured, and how it is shown.
  *
  * All samples stay, in the order of time: those of the warm-up are marked, outliers are labelled, nothing is
- * dropped. Figures are made of the samples behind the warm-up. A configuration whose samples cannot be
+ * dropped. Figures are made of the samples after the warm-up. A configuration whose samples cannot be
  * believed (another output, a clock that stands still) or did not come in time has no figures at all.
  */
 #ifndef BN_BENCH_RUN_H
@@ -24,10 +24,10 @@
 struct bn_bench_sample {
     uint32_t round;
     uint64_t start_ns;       /* since the measurement began */
-    uint64_t ns;             /* of evaluating the prompt; or of choosing all tokens behind the first */
+    uint64_t ns;             /* of evaluating the prompt; or of choosing all tokens after the first */
     uint64_t total_ns;       /* of the whole call: what bytes and noise belong to */
     uint64_t first_token_ns; /* from the call to the first token */
-    uint64_t *token_ns;      /* decode: one for each token behind the first */
+    uint64_t *token_ns;      /* decode: one for each token after the first */
     uint64_t evaluated;      /* tokens that went through the network */
     uint64_t bytes, ops;     /* that the kernels counted */
     struct bn_noise noise;
@@ -179,7 +179,7 @@ double bn_bench_bytes_per_token(const struct bn_bench_config *c, const struct bn
 double bn_bench_bytes_per_second(const struct bn_bench_config *c, const struct bn_bench_sample *s);
 double bn_bench_share_of_bandwidth(const struct bn_bench_config *c, const struct bn_bench_sample *s);
 double bn_bench_cpu_use(const struct bn_bench_config *c, const struct bn_bench_sample *s);
-/* The figure of every sample behind the warm-up, in the plan's scratch; returns how many. */
+/* The figure of every sample after the warm-up, in the plan's scratch; returns how many. */
 size_t bn_bench_collect(const struct bn_bench_plan *plan, const struct bn_bench_config *c,
                         bn_bench_figure figure);
 /* The times of every token of these samples; only decoding has them. */
@@ -200,10 +200,10 @@ BN_MUST_CHECK bn_status bn_bench_fit_depth(struct bn_bench_depth_fit *out, const
 
 /* Makes room in scratch for the samples taken so far. */
 BN_MUST_CHECK bn_status bn_bench_reserve(struct bn_bench_plan *plan, bn_error *err);
-/* Whether so many samples are enough to tell a trend. */
+/* Whether this many samples are enough to tell a trend. */
 bool bn_bench_can_settle(size_t n);
 /* Whether a configuration shows no trend, whether all medians are known to plan->precision; of the samples
- * behind the warm-up, so far. */
+ * after the warm-up, so far. */
 BN_MUST_CHECK bn_status bn_bench_is_steady(const struct bn_bench_plan *plan, const struct bn_bench_config *c,
                                            bool *steady, bn_error *err);
 BN_MUST_CHECK bn_status bn_bench_all_precise(const struct bn_bench_plan *plan, bool *all, bn_error *err);

@@ -117,7 +117,7 @@ void bn_suite_refuse(struct bn_suite *s, struct bn_suite_row *row, bn_json *r, c
     bn_report_warning("INVALID: %s: %s", row->test, why);
 }
 
-/* What was read, held against how fast that can be read. A limit that other work disturbed would refuse what
+/* What was read, compared with how fast that can be read. A limit that other work disturbed would refuse what
  * is right, so it is measured again before it counts. */
 static bn_status find_roof(struct bn_suite *s, const struct bn_suite_row *row, double ns_per_call,
                            struct bn_gate_claim *claim, bn_error *err)

@@ -32,7 +32,7 @@ struct bn_suite {
 /* One row: what it is called, and what its samples are divided by. */
 struct bn_suite_row {
     const char *test, *metric; /* of its series; a metric of nanoseconds, less is better */
-    double per_call;           /* what one call does so many of */
+    double per_call;           /* units of work per call */
     double read_bytes;         /* that one call reads, all threads together ... */
     size_t set_bytes;          /* ... of a set so large: no faster than the limit. 0: no limit applies */
     unsigned n_threads;
@@ -55,7 +55,7 @@ BN_MUST_CHECK bn_status bn_suite_open(struct bn_suite *s, const struct bn_args *
 BN_MUST_CHECK bn_status bn_suite_finish(struct bn_suite *s, struct bn_args *args, bn_status status,
                                         bn_error *err);
 
-/* --model, or the model that the program carries; --isa may be "all" here, and is not looked at. */
+/* --model, or the built-in model; --isa may be "all" here, and is not looked at. */
 BN_MUST_CHECK bn_status bn_suite_open_model(const struct bn_suite *s, bn_repack repack, bn_model **out,
                                             bn_error *err);
 

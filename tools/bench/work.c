@@ -313,8 +313,8 @@ bn_status bn_bench_check(const struct bn_bench_work *work, const struct bn_kerne
     for (size_t i = 0; i < work->out_bytes; i++)
         if (work->out[i] != work->expected[i])
             return bn_fail(err, BN_ERR_MISMATCH,
-                           "%s on %s, %u threads: byte %zu of the result is %02x, the reference's is %02x",
-                           kernels->name[work->c->slot], work->c->shape, n_threads, i, work->out[i],
-                           work->expected[i]);
+                           "%s on %s, %u thread%s: byte %zu of the result is %02x, the reference's is %02x",
+                           kernels->name[work->c->slot], work->c->shape, n_threads, n_threads == 1 ? "" : "s",
+                           i, work->out[i], work->expected[i]);
     return BN_OK;
 }
