@@ -37,13 +37,28 @@ check 'DOT' done_with --graph dot -t 2
 check 'begins as such' equal "$(head -n 1 "$tmp/out")" 'digraph execution {'
 check 'and ends' equal "$(tail -n 1 "$tmp/out")" '}'
 check 'with threads that meet' has '^    n[0-9]+ -> n[0-9]+ \[color=purple\];$'
+if command -v dot >/dev/null && command -v nop >/dev/null; then
+    for variant in '-t 1' '-t 2' '-t 1 --level brick' '-t 2 --level brick' '-t 2 --pass 0' '-t 1 --pass all' '-t 2 --pass all'; do
+        read -ra options <<<"$variant"
+        check "DOT of $variant" done_with --graph dot "${options[@]}"
+        check 'is understood by Graphviz' sh -c "nop '$tmp/out' >'$tmp/read'"
+        check 'with all its nodes' equal "$(grep -cE '^\sn[0-9]+\s+\[' "$tmp/read")" "$(grep -cE '^ +n[0-9]+ \[' "$tmp/out")"
+    done
+    check 'a small one' done_with --graph dot -t 2 --level brick
+    status 0 'is drawn' timeout 300 dot -Tsvg -o "$tmp/graph.svg" "$tmp/out"
+    check 'without a word' equal "$(cat "$tmp/tap")" ""
+else
+    skip 'DOT is understood by Graphviz' 'Graphviz is not installed'
+fi
 check 'the critical path' done_with --graph path -t 2 --what-if DownProjection=2 --what-if LmHead=1.5
 check 'is of bricks' has '^GateProjection +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+$'
 check 'what is not measured says so' lines '^model: (DownProjection 2|LmHead 1.5) times as fast: path ' 2
 check 'bricks are enough for it' done_with --graph path -t 2 --level brick
 check 'the same at the level of kernels' done_with --roofline -t 1
 check 'places bricks' has '^(GateProjection +[0-9.]+ +4\.00 |GateProjection +the roof of operations)'
-check 'and says why not' has '^RmsNorm +its kernels count neither multiply-adds nor bytes$'
+check 'others have the speed of the table of kernels, and the reason' \
+    has '^RmsNorm +[0-9.]+ +- +[0-9.]+ +- Gop/s +- +counts elements, for which no roof is measured$'
+check 'none has less' has_not '^[A-Za-z]+ +its kernels count neither'
 
 profile --graph path -t 1 --what-if Nothing=2
 check 'a brick that is not there is a mistake' equal "$status" 2

@@ -350,6 +350,7 @@ static void dot_has_the_colours(void **state)
     bn_graph_dot(&text, &graph);
     assert_string_equal(text.data, "digraph execution {\n"
                                    "    rankdir=TB;\n"
+                                   "    nslimit=1; nslimit1=1; mclimit=0.1;\n"
                                    "    node [shape=box, style=filled];\n"
                                    "    n0 [fillcolor=lightblue, label=\"Layer 0\"];\n"
                                    "    n1 [fillcolor=lightgreen, label=\"RmsNorm\\n50.0µs\"];\n"
@@ -361,6 +362,29 @@ static void dot_has_the_colours(void **state)
                                    "    n0 -> n3 [style=dashed];\n"
                                    "    n3 -> n4 [style=bold, color=red];\n"
                                    "}\n");
+    bn_buf_release(&text);
+    bn_graph_close(&graph);
+}
+
+static void dot_has_a_colour_for_every_kind(void **state)
+{
+    (void)state;
+    struct bn_graph graph;
+    struct bn_buf text = {.max = 1 << 16};
+    bn_error err = {0};
+    char line[64];
+    bn_graph_open(&graph, 0);
+    for (int kind = 0; kind < BN_NODE_KIND_COUNT; kind++)
+        bn_graph_add(&graph, &(struct bn_node){.kind = (enum bn_node_kind)kind, .name = "x", .thread = -1});
+    assert_int_equal(bn_graph_finish(&graph, &err), BN_OK);
+    bn_graph_dot(&text, &graph);
+    assert_null(strstr(text.data, "(null)"));
+    for (int kind = 0; kind < BN_NODE_KIND_COUNT; kind++) {
+        snprintf(line, sizeof line, "    n%d [fillcolor=", kind);
+        const char *at = strstr(text.data, line);
+        assert_non_null(at);
+        assert_true(at[strlen(line)] >= 'a' && at[strlen(line)] <= 'z');
+    }
     bn_buf_release(&text);
     bn_graph_close(&graph);
 }
@@ -467,6 +491,7 @@ int main(void)
         cmocka_unit_test(short_memory_is_an_error),
         cmocka_unit_test(hostile_names_stay_in_their_labels),
         cmocka_unit_test(dot_has_the_colours),
+        cmocka_unit_test(dot_has_a_colour_for_every_kind),
         cmocka_unit_test(json_has_every_node_and_edge),
         cmocka_unit_test(chrome_trace_adds_up),
     };
