@@ -6,6 +6,8 @@
  * Bytes are those that the counters count: weights and cache, no activations. So the roof by bytes is a
  * little high, and a distance from it too. The reading that it is held against is of a set as large as what a
  * pass reads; for attention, as large as one layer's part of the cache, which is read again for each token.
+ * Kernels that neither multiply and add nor read weights or cache (norms, activations) count elements: their
+ * rows have a speed, as the table of kernels has, and no roof.
  */
 #include <stdio.h>
 
@@ -23,6 +25,8 @@ enum arithmetic { NO_MACS, INT8_MACS, FLOAT_MACS };
 struct row {
     const char *name;
     double macs, bytes, set_bytes; /* a pass; the set that reading is measured with */
+    double elements;               /* a pass: operations of kernels that do not multiply and add */
+    double median_ns;              /* of ns */
     enum arithmetic arithmetic;
     bool mixed, is_attention;
     double *ns; /* one for each pass */
@@ -94,6 +98,7 @@ static bn_status add_kernel(struct table *table, const struct bn_kernels *kernel
         if (set > row->set_bytes) row->set_bytes = set;
     }
     row->macs += macs / (double)table->n_passes;
+    if (kind == NO_MACS) row->elements += (double)node->ops / (double)table->n_passes;
     row->bytes += (double)node->bytes / (double)table->n_passes;
     table->pass_bytes += (double)node->bytes / (double)table->n_passes;
     return BN_OK;
@@ -159,18 +164,20 @@ static const char *no_distance(const struct row *row)
 {
     if (row->mixed) return "its kernels multiply bytes and floats";
     if (row->arithmetic == NO_MACS && row->bytes <= 0)
-        return "its kernels count neither multiply-adds nor bytes";
+        return row->elements > 0 ? "counts elements, for which no roof is measured"
+                                 : "its kernels count neither operations nor bytes";
     return NULL;
 }
 
-static bn_status place(struct bn_roofline *out, struct bn_bench_limits *limits, const struct row *row,
+static bn_status place(struct bn_roofline *out, struct bn_bench_limits *limits, struct row *row,
                        const struct bn_bench_profile *p, size_t n_passes, bn_error *err)
 {
     unsigned n_threads = p->prof->n_threads;
     struct bn_summary s;
     *out = (struct bn_roofline){.reason = no_distance(row)};
-    if (out->reason != NULL) return BN_OK;
     if (!bn_summarize(&s, row->ns, n_passes)) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    row->median_ns = s.median;
+    if (out->reason != NULL) return BN_OK;
     struct bn_bench_case c = {.hot_bytes = (size_t)row->set_bytes};
     if (row->arithmetic == INT8_MACS)
         c.int8_macs = row->macs;
@@ -188,6 +195,11 @@ static bn_status place(struct bn_roofline *out, struct bn_bench_limits *limits, 
 static void print_row(const struct row *row, const struct bn_roofline *r)
 {
     printf("%-20s", row->name);
+    if (!r->known && row->elements > 0 && row->median_ns > 0) {
+        printf(" %10.1f %9s %9.1f %9s %-6s  %-10s %s\n", row->median_ns / 1e3, "-",
+               row->elements / row->median_ns, "-", "Gop/s", "-", r->reason);
+        return;
+    }
     if (!r->known) {
         printf(" %s\n", r->reason);
         return;
@@ -213,6 +225,7 @@ static void put_row(bn_json *array, const struct row *row, const struct bn_roofl
     bn_json_put_string(object, "brick", row->name);
     bn_json_put_number(object, "macs_per_pass", row->macs);
     bn_json_put_number(object, "bytes_per_pass", row->bytes);
+    bn_json_put_number(object, "elements_per_pass", row->elements);
     bn_json_put_number(object, "set_bytes", row->set_bytes);
     bn_json *samples = bn_json_put_array(object, "samples_ns");
     for (size_t i = 0; i < n_passes; i++)
@@ -234,8 +247,8 @@ static void put_row(bn_json *array, const struct row *row, const struct bn_roofl
         bn_json_put_number(object, "distance", r->distance.mid);
 }
 
-static bn_status show(const struct table *table, struct bn_bench_limits *limits,
-                      const struct bn_bench_profile *p, bn_json *document, bn_error *err)
+static bn_status show(struct table *table, struct bn_bench_limits *limits, const struct bn_bench_profile *p,
+                      bn_json *document, bn_error *err)
 {
     bn_json *object = document != NULL ? bn_json_put_object(document, "roofline") : NULL;
     bn_json *rows = bn_json_put_array(object, "bricks");
