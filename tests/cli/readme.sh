@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# The session in README.md, run as it stands: each "$ command" must print the lines below it.
+# The sessions in README.md and in the tutorial, run as they are printed: each "$ command" must print the lines below it. A
+# session is every block of code of a file that follows the comment with this script's name.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 root=$PWD
 PATH=$(cd "${OUT:-build/gcc}" && pwd):$PATH
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-awk '/tested by tests\/cli\/readme.sh/ {found = 1} found && /^```/ {n++; next} found && n == 1' README.md >"$tmp/session"
-cd "$tmp" || exit 1
 count=0
 check() { # command, file with the expected output
     count=$((count + 1))
@@ -20,16 +19,25 @@ check() { # command, file with the expected output
         sed 's/^/# /' "$tmp/diff" "$tmp/err"
     fi
 }
-command=''
-: >"$tmp/expected"
-while IFS= read -r line; do
-    if [ "${line:0:2}" = '$ ' ]; then
-        [ -z "$command" ] || check "$command" "$tmp/expected"
-        command=${line:2}
-        : >"$tmp/expected"
-    else
-        printf '%s\n' "$line" >>"$tmp/expected"
-    fi
-done <"$tmp/session"
-[ -z "$command" ] || check "$command" "$tmp/expected"
-[ "$count" -gt 0 ] || echo "not ok 1 - $root/README.md has no session"
+session() { # file, name of a folder for it
+    local command='' before=$count
+    awk '/tested by tests\/cli\/readme.sh/ {wanted = 1} /^```/ {inside = !inside; if (!inside) wanted = 0; next} inside && wanted' \
+        "$root/$1" >"$tmp/session"
+    mkdir "$tmp/$2"
+    cd "$tmp/$2" || exit 1
+    ln -s "$root/fixtures" fixtures
+    : >"$tmp/expected"
+    while IFS= read -r line; do
+        if [ "${line:0:2}" = '$ ' ]; then
+            [ -z "$command" ] || check "$command" "$tmp/expected"
+            command=${line:2}
+            : >"$tmp/expected"
+        else
+            printf '%s\n' "$line" >>"$tmp/expected"
+        fi
+    done <"$tmp/session"
+    [ -z "$command" ] || check "$command" "$tmp/expected"
+    [ "$count" -gt "$before" ] || echo "not ok $((count += 1)) - $1 has no session"
+}
+session README.md readme
+session docs/tutorial.md tutorial
