@@ -20,7 +20,7 @@
 
 #define MAX_PROGRAMS 32u
 
-/* The folder of this program with a slash behind it; empty when it cannot be told. */
+/* The folder of this program with a slash at its end; empty when it is unknown. */
 static void own_folder(char out[PATH_MAX])
 {
     ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
@@ -55,12 +55,12 @@ static bool is_installed(const char *command)
     return false;
 }
 
-/* A command that is reached here stands behind options of bn itself. */
+/* A command that is reached here comes after options of bn itself. */
 static bn_status misplaced(struct bn_args *args, bn_error *err)
 {
     const char *name = args->command->name;
-    bn_fail(err, BN_ERR_ARG, "options stand before the command '%s'", name);
-    bn_error_hint(err, "write them behind it: bn %s ...", name);
+    bn_fail(err, BN_ERR_ARG, "options before the command '%s'", name);
+    bn_error_hint(err, "write them after it: bn %s ...", name);
     return BN_ERR_ARG;
 }
 
@@ -87,7 +87,7 @@ static int show_itself(int argc, char **argv)
         .summary = "toolchain for ternary language models",
         .text =
             "Runs the program bn-COMMAND with the arguments that follow: bn run -p 'To be' is bn-run -p 'To "
-            "be'. The program is looked for in the folder of bn, then in PATH. 'bn help COMMAND' is 'bn "
+            "be'. bn searches its own folder for the program, then PATH. 'bn help COMMAND' is 'bn "
             "COMMAND --help'.",
         .synopsis = "COMMAND [ARGUMENTS]",
         .commands = commands,
@@ -108,7 +108,7 @@ static int unknown_command(const char *command)
     for (const struct bn_program_name *p = bn_program_names; p->command != NULL; p++) {
         if (strcmp(p->command, command) == 0) {
             bn_fail(&err, BN_ERR_NOT_FOUND, "bn-%s is not installed", command);
-            bn_error_hint(&err, "it was looked for in the folder of bn and in PATH");
+            bn_error_hint(&err, "it is neither in the folder of bn nor in PATH");
             return bn_report_error(&err);
         }
         if (is_installed(p->command)) bn_suggest(&s, p->command);
@@ -119,7 +119,7 @@ static int unknown_command(const char *command)
     return bn_report_error(&err);
 }
 
-/* Becomes bn-<argv[0]> with the arguments behind it; returns only when that fails. */
+/* Becomes bn-<argv[0]> with the arguments after it; returns only when that fails. */
 static int become(const char *command, char **argv)
 {
     char folder[PATH_MAX], name[128], path[PATH_MAX + sizeof name];

@@ -11,7 +11,7 @@
  * against the bytes that are left and then against the limits below. When bn_gguf_open returns BN_OK, every
  * key, string and tensor lies inside the bytes, no two tensors overlap, keys and tensor names are unique
  * plain UTF-8, and every tensor's type is one that this engine reads. Nothing is copied but the two indexes.
- * Bytes behind the last tensor and gaps between tensors are accepted.
+ * Bytes after the last tensor and gaps between tensors are accepted.
  */
 #ifndef BN_MODEL_GGUF_H
 #define BN_MODEL_GGUF_H

@@ -13,7 +13,7 @@
 
 void bn_pack_i2s(uint8_t out[32], const int8_t values[BN_I2S_BLOCK]);
 void bn_unpack_i2s(int8_t values[BN_I2S_BLOCK], const uint8_t codes[32]);
-/* scale: binary16, stored behind the codes. */
+/* scale: binary16, stored after the codes. */
 void bn_pack_tq2(uint8_t out[BN_TQ2_BLOCK_BYTES], const int8_t values[BN_TQ2_BLOCK], uint16_t scale);
 uint16_t bn_unpack_tq2(int8_t values[BN_TQ2_BLOCK], const uint8_t block[BN_TQ2_BLOCK_BYTES]);
 void bn_pack_tq1(uint8_t out[BN_TQ1_BLOCK_BYTES], const int8_t values[BN_TQ2_BLOCK], uint16_t scale);

@@ -7,7 +7,7 @@
 
 #include "model/model.h"
 
-/* The slot that widens rows of this matrix; F32 rows are copied, which is no kernel: BN_KERNEL_COUNT. */
+/* The slot that widens rows of this matrix; F32 rows are copied, which is not a kernel: BN_KERNEL_COUNT. */
 enum bn_kernel bn_matrix_slot(const struct bn_matrix *matrix);
 /* Row r in binary32: matrix->k values. */
 void bn_matrix_row(const struct bn_kernels *kernels, const struct bn_matrix *matrix, size_t r, float *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * SentencePiece BPE (the "llama" vocabularies): neighbours merge when their concatenation is a token, the
- * highest score first; characters that are no token become byte tokens.
+ * highest score first; characters without a token become byte tokens.
  *
  * Spaces are spelled U+2581 in the file and are plain spaces here. SentencePiece itself takes a U+2581 in
  * the text for a space; here it goes through the byte tokens, so that decoding gives back what was encoded.

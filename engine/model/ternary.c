@@ -3,7 +3,7 @@
  * Bringing ternary weights into the forms that kernels read (bn_ternary_prepare in weights.h).
  *
  * I2_S, in files and in memory: blocks of 128 elements in 32 bytes, element j in byte j mod 32 at bits 6 -
- * 2*(j / 32); codes 0, 1, 2 for -1, 0, +1; behind the codes of the whole tensor one binary32 scale. TQ2_0:
+ * 2*(j / 32); codes 0, 1, 2 for -1, 0, +1; after the codes of the whole tensor one binary32 scale. TQ2_0:
  * blocks of 256 in 64 bytes + binary16 scale, element 128h + 32n + m in byte 32h + m at bits 2n. TQ1_0:
  * blocks of 256 in 48 + 4 bytes of five trits each + binary16 scale; it holds the same integers as TQ2_0.
  */

@@ -26,8 +26,8 @@ struct bn_rank_vocab {
 };
 
 /* Reads a rank file and derives its merges: for each token in rank order, every split into two tokens of the
- * vocabulary, ordered by (rank of left, rank of right). BN_ERR_FORMAT for lines that are no base64 and rank,
- * ranks out of order, equal tokens. */
+ * vocabulary, ordered by (rank of left, rank of right). BN_ERR_FORMAT for lines that are not base64 and a
+ * rank, ranks out of order, equal tokens. */
 BN_MUST_CHECK bn_status bn_rank_vocab_read(struct bn_rank_vocab *vocab, const char *text, size_t n_bytes,
                                            bn_error *err);
 void bn_rank_vocab_release(struct bn_rank_vocab *vocab);

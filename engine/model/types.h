@@ -22,7 +22,7 @@ enum bn_type {
     BN_TYPE_TL2 = 39,
 };
 
-#define BN_I2S_TAIL_BYTES 32u /* behind the codes of a whole tensor: binary32 scale, 28 unspecified bytes */
+#define BN_I2S_TAIL_BYTES 32u /* after the codes of a whole tensor: binary32 scale, 28 unspecified bytes */
 
 struct bn_type_info {
     const char *name;
@@ -34,7 +34,7 @@ struct bn_type_info {
 /* NULL for a number that is not in the table. */
 const struct bn_type_info *bn_type_info(uint32_t type);
 /* Bytes of a tensor of ne[0] x ne[1] x ne[2] x ne[3] elements (rows of ne[0]); false when that wraps or ne[0]
- * is no multiple of the block. */
+ * is not a multiple of the block. */
 bool bn_type_bytes(uint32_t type, const uint64_t ne[4], uint64_t *bytes);
 
 #endif

@@ -54,7 +54,7 @@ struct bn_tokenizer {
     bool ignore_merges;           /* a piece that is a token is taken whole */
     bool add_bos, add_eos;
     bool add_space_prefix; /* SPM: a space is put before text at the start and behind control tokens */
-    bool words_split;      /* SPM: no token has a space behind a non-space, so words are independent */
+    bool words_split;      /* SPM: no token has a space after a non-space, so words are independent */
     int32_t bos, eos, unk; /* -1: none */
     int32_t end_ids[BN_MAX_END_IDS];
     size_t n_end_ids;
@@ -161,7 +161,7 @@ BN_MUST_CHECK bn_status bn_ids_push(struct bn_ids *ids, int32_t id, bn_error *er
 
 /* ---- merging ---- */
 
-/* Work done, for tests that hold it against the length of the text. */
+/* Work done, for tests that compare it with the length of the text. */
 struct bn_encode_stats {
     uint64_t n_pieces;
     uint64_t n_lookups;    /* of pairs */

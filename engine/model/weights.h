@@ -13,7 +13,7 @@ BN_MUST_CHECK bn_status bn_weights_bind(struct bn_model *model, bool skip_code_c
 
 /* Brings one tensor into ternary form: I2_S and TQ2_0 stay where they are, TQ1_0 becomes TQ2_0, and F32, F16,
  * BF16 whose values are all -s, 0 or +s become I2_S, rows padded to the block. BN_ERR_FORMAT names the first
- * weight that is none of these. Memory made is added to model->copies. */
+ * weight with another value. Memory made is added to model->copies. */
 BN_MUST_CHECK bn_status bn_ternary_prepare(struct bn_model *model, struct bn_linear *linear,
                                            const struct bn_gguf_tensor *tensor, bool skip_code_check,
                                            bn_error *err);

@@ -50,7 +50,7 @@ answers() { grep -cE 'prompt [0-9]+ tokens?' "$tmp/err"; }
 chat "$words\n$words\n$words\nhello\n" -v --ctx 64 -n 2
 check 'a full context drops the oldest turns' has "$tmp/err" 'dropped the '
 check 'and every message is answered' equal "$(answers)" 4
-check 'which is no error' ended 0
+check 'which is not an error' ended 0
 check 'nothing is rejected' hasnt "$tmp/err" error
 # The first turn is dropped: what is left is evaluated as if it had been all.
 chat "$words\n$words\nThe king\n" --ctx 64 -n 1

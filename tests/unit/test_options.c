@@ -210,7 +210,7 @@ static void operands_and_commands(void **state)
     assert_int_equal(bn_opt_place(&args, "threads"), 1);
     bn_args_release(&args);
     accept_for(&NAMED, "show -- --threads -x", &args);
-    assert_int_equal(bn_opt_place(&args, "threads"), 2); /* not given: behind all */
+    assert_int_equal(bn_opt_place(&args, "threads"), 2); /* not given: after all */
     assert_int_equal(args.n_operands, 2);
     assert_string_equal(args.operands[0], "--threads");
     bn_args_release(&args);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Numbers as people type them, read strictly: the whole text is the number, nothing before or behind it, no
+ * Numbers as people type them, read strictly: the whole text is the number, nothing before or after it, no
  * overflow, the same in every locale.
  */
 #ifndef BN_CLI_NUMBER_H
@@ -17,7 +17,7 @@ bool bn_number_i64(const char *text, size_t n, int64_t *out);
 /* Decimal floating point; no hexadecimal, no "inf", no "nan", and nothing that rounds to infinity. */
 bool bn_number_f32(const char *text, float *out);
 bool bn_number_f64(const char *text, double *out);
-/* A letter behind a whole number, and what it multiplies by. */
+/* A letter after a whole number, and what it multiplies by. */
 struct bn_unit {
     char letter;
     uint64_t factor;

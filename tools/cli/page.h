@@ -7,7 +7,7 @@
 
 #include "base/html.h"
 
-/* Everything up to the content: title, the style sheet of all pages and, behind it, the page's own. A script,
+/* Everything up to the content: title, the style sheet of all pages and, after it, the page's own. A script,
  * or "", is allowed by its digest, and no other; it has no '<' and no '&', since the page is XML too. */
 void bn_page_begin(struct bn_buf *out, const char *title, const char *style, size_t style_bytes,
                    const char *script);

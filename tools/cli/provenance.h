@@ -16,7 +16,7 @@
 void bn_cli_put_provenance(bn_json *document, const struct bn_machine *machine);
 /* Puts the digest of a file under a name, or why there is none. */
 void bn_cli_put_file_digest(bn_json *object, const char *name, const char *path);
-/* Puts "model", and returns it: name and sha256 of the model that --model names, or that the program carries;
+/* Puts "model", and returns it: name and sha256 of the model that --model names, or of the built-in one;
  * all of it is read. A program that calls this carries that model (tools/cli/default_model.h). */
 bn_json *bn_cli_put_model(bn_json *document, const struct bn_args *args);
 

@@ -77,7 +77,7 @@ size_t bn_report_columns(FILE *stream)
 static void prefix(const char *word, const char *sgr)
 {
     bool color = bn_report_color(stderr);
-    fflush(stdout); /* so that messages stand behind the output that they are about */
+    fflush(stdout); /* so that messages come after the output that they are about */
     fprintf(stderr, "%s: %s%s:%s ", state.program, color ? sgr : "", word, color ? "\033[0m" : "");
 }
 

@@ -24,7 +24,7 @@ const struct bn_command *bn_table_default(const struct bn_program *program);
 /* False for a program that has one nameless command. */
 bool bn_table_has_commands(const struct bn_program *program);
 
-/* The i-th value of a list "a|b|c" (not terminated); NULL past the end and for an arg that is no list. */
+/* The i-th value of a list "a|b|c" (not terminated); NULL past the end and for an arg that is not a list. */
 const char *bn_table_choice(const struct bn_option *option, size_t i, size_t *n);
 
 #endif
