@@ -184,18 +184,33 @@ bn_status bn_hub_cache_lock(char **out, const char *root, const char *repo, cons
                      slash != NULL ? "--" : "", slash != NULL ? slash + 1 : "", etag);
 }
 
-/* A link beside its final name, then renamed over it, so that there is always the old one or the new one.
- * Where links are not possible the bytes are: a hard link. */
+/* A link next to its final name, then renamed over it, so that there is always the old one or the new one.
+ * Where links are not possible the bytes are: a hard link. One that is right already stays. */
 static bn_status place_link(const char *target, const char *blob, const char *path, bn_error *err)
 {
-    char beside[MAX_PATH + BN_TEMP_SUFFIX_BYTES];
+    char beside[MAX_PATH + BN_TEMP_SUFFIX_BYTES], now[MAX_PATH];
+    ssize_t n = readlink(path, now, sizeof now);
+    if (n >= 0 && (size_t)n == strlen(target) && memcmp(now, target, (size_t)n) == 0) return BN_OK;
     BN_TRY(bn_file_temp_name(beside, sizeof beside, path, err));
     if (symlink(target, beside) != 0 && link(blob, beside) != 0)
-        return bn_fail_errno(err, errno, path, "neither a symbolic nor a hard link can be made");
+        return bn_fail_errno(err, errno, path, "cannot make a symbolic or hard link");
     if (rename(beside, path) == 0) return BN_OK;
     int why = errno;
     (void)unlink(beside);
-    return bn_fail_errno(err, why, path, "the link cannot be put in place");
+    return bn_fail_errno(err, why, path, "cannot rename the link");
+}
+
+/* refs/REVISION: the commit; one that is right already stays. */
+static bn_status place_ref(const char *root, const char *folder, const char *revision, const char *commit,
+                           bn_error *err)
+{
+    char now[65], *ref = NULL;
+    if (find_commit(now, root, folder, revision, NULL) == BN_OK && strcmp(now, commit) == 0) return BN_OK;
+    BN_TRY(make_path(&ref, err, "%s/%s/refs/%s", root, folder, revision));
+    bn_status status = bn_file_make_folders(ref, err);
+    if (status == BN_OK) status = bn_file_write_atomic(ref, commit, strlen(commit), err);
+    bn_free(ref);
+    return status;
 }
 
 /* "../../" for each folder of the file, down to blobs/. */
@@ -215,7 +230,7 @@ static bn_status link_target(char out[MAX_PATH], const char *file, const char *e
 bn_status bn_hub_cache_link(char **out, const char *root, const char *repo, const char *etag,
                             const char *commit, const char *revision, const char *file, bn_error *err)
 {
-    char folder[256], target[MAX_PATH], *blob = NULL, *ref = NULL;
+    char folder[256], target[MAX_PATH], *blob = NULL;
     *out = NULL;
     BN_TRY(repo_folder(folder, repo, err));
     if (!bn_hub_is_commit(commit)) return bn_fail(err, BN_ERR_FORMAT, "the server names no commit");
@@ -226,12 +241,8 @@ bn_status bn_hub_cache_link(char **out, const char *root, const char *repo, cons
     bn_status status = make_path(out, err, "%s/%s/snapshots/%s/%s", root, folder, commit, file);
     if (status == BN_OK) status = bn_file_make_folders(*out, err);
     if (status == BN_OK) status = place_link(target, blob, *out, err);
-    if (status == BN_OK && !bn_hub_is_commit(revision)) {
-        status = make_path(&ref, err, "%s/%s/refs/%s", root, folder, revision);
-        if (status == BN_OK) status = bn_file_make_folders(ref, err);
-        if (status == BN_OK) status = bn_file_write_atomic(ref, commit, strlen(commit), err);
-    }
-    bn_free(ref);
+    if (status == BN_OK && !bn_hub_is_commit(revision))
+        status = place_ref(root, folder, revision, commit, err);
     bn_free(blob);
     if (status != BN_OK) {
         bn_free(*out);

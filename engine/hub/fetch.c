@@ -170,8 +170,7 @@ static bn_status look_in_cache(struct work *w, bool *found, bn_error *err)
 
 /* ---- fetching ---- */
 
-static bn_status transfer(struct work *w, const char *path, size_t n_urls, const char *identity,
-                          bn_error *err)
+static void prepare(struct work *w, const char *path, const char *name, size_t n_urls, const char *identity)
 {
     struct bn_hub_fetch *f = w->f;
     for (size_t i = 0; i < n_urls; i++)
@@ -187,10 +186,11 @@ static bn_status transfer(struct work *w, const char *path, size_t n_urls, const
                                        .retries = f->retries,
                                        .stall_s = f->stall_s,
                                        .force = f->force,
+                                       .offline = f->server.offline,
+                                       .gguf = is_model_file(name),
                                        .fn = f->fn,
                                        .user = f->user};
     if (f->sha256_wanted[0] != '\0') f->transfer.sha256 = f->sha256_wanted;
-    return bn_transfer_run(&f->transfer, err);
 }
 
 static bool tick(void *user)
@@ -202,14 +202,32 @@ static bool tick(void *user)
     return f->fn == NULL || f->fn(f->user, &event);
 }
 
-static bn_status locked_transfer(struct work *w, const char *lock_path, unsigned flags, const char *path,
-                                 size_t n_urls, const char *identity, bn_error *err)
+/* A file that is complete needs no lock, so that it is found in a folder that cannot be written to. */
+static bn_status transfer(struct work *w, const char *lock_path, unsigned flags, bn_error *err)
 {
+    struct bn_hub_fetch *f = w->f;
     struct bn_hub_lock *lock = NULL;
-    if (!w->f->no_wait) flags |= BN_HUB_LOCK_WAIT;
-    BN_TRY(bn_hub_lock_take(&lock, lock_path, flags, tick, w->f, err));
-    bn_status status = transfer(w, path, n_urls, identity, err);
+    if (!f->force && bn_transfer_here(&f->transfer, NULL) == BN_OK) return BN_OK;
+    if (!f->no_wait) flags |= BN_HUB_LOCK_WAIT;
+    BN_TRY(bn_hub_lock_take(&lock, lock_path, flags, tick, f, err));
+    bn_status status = bn_transfer_run(&f->transfer, err);
     bn_hub_lock_release(lock);
+    return status;
+}
+
+/* What is in the folder already, without the network. */
+static bn_status use_plain(struct work *w, bn_error *err)
+{
+    bn_error why = {0};
+    bn_status status = bn_transfer_run(&w->f->transfer, &why);
+    w->f->from_cache = status == BN_OK;
+    w->f->size = w->f->transfer.final_size;
+    if (status == BN_OK) return BN_OK;
+    if (status == BN_ERR_NOT_FOUND)
+        bn_fail_at(err, status, BN_NO_OFFSET, w->f->path, "not on this machine, and the network is off");
+    else if (err != NULL && err->code == BN_OK)
+        *err = why;
+    bn_error_hint(err, "without --offline and HF_HUB_OFFLINE it is downloaded");
     return status;
 }
 
@@ -221,10 +239,12 @@ static bn_status fetch_plain(struct work *w, const char *folder, const char *nam
     char lock[4200];
     int n = snprintf(f->path, sizeof f->path, "%s/%s", folder, name);
     if (n < 0 || (size_t)n >= sizeof f->path) return bn_fail(err, BN_ERR_LIMIT, "the path is too long");
+    prepare(w, f->path, name, n_urls, identity);
+    if (f->server.offline) return use_plain(w, err);
     if (f->dry_run) return BN_OK;
     BN_TRY(bn_file_make_folders(f->path, err));
     snprintf(lock, sizeof lock, "%s.lock", f->path);
-    return locked_transfer(w, lock, BN_HUB_LOCK_REMOVE, f->path, n_urls, identity, err);
+    return transfer(w, lock, BN_HUB_LOCK_REMOVE, err);
 }
 
 /* The last part of the URL's path. */
@@ -238,7 +258,6 @@ static bn_status fetch_url(struct work *w, bn_error *err)
     if (from == 0 || n - from >= sizeof name) return bn_fail(err, BN_ERR_ARG, "the URL names no file");
     snprintf(name, sizeof name, "%.*s", (int)(n - from), path + from);
     if (!bn_hub_safe_path(name)) return bn_fail(err, BN_ERR_ARG, "the URL names no file");
-    if (w->f->server.offline) return bn_fail(err, BN_ERR_NOT_FOUND, "the network is not to be used");
     BN_TRY(copy(w->urls[0], sizeof w->urls[0], url, err));
     snprintf(w->f->url, sizeof w->f->url, "%s", url);
     return fetch_plain(w, w->f->to != NULL ? w->f->to : ".", name, 1, url, err);
@@ -274,7 +293,8 @@ static bn_status fetch_cached(struct work *w, size_t n_urls, const char *identit
     BN_TRY(bn_hub_cache_blob(&blob, w->root, f->repo, w->meta.etag, err));
     bn_status status = copy(f->path, sizeof f->path, blob, err);
     if (status == BN_OK) status = bn_hub_cache_lock(&lock, w->root, f->repo, w->meta.etag, err);
-    if (status == BN_OK && !f->dry_run) status = locked_transfer(w, lock, 0, blob, n_urls, identity, err);
+    prepare(w, blob, f->file, n_urls, identity);
+    if (status == BN_OK && !f->dry_run) status = transfer(w, lock, 0, err);
     if (status == BN_OK && !f->dry_run)
         status =
             bn_hub_cache_link(&path, w->root, f->repo, w->meta.etag, f->commit, f->revision, f->file, err);
@@ -332,6 +352,8 @@ static bn_status fetch_repo(struct work *w, bn_error *err)
     BN_TRY(first_use(w, err));
     BN_TRY(look_in_cache(w, &found, err));
     if (found) return BN_OK;
+    if (f->server.offline && f->to != NULL && f->file[0] != '\0')
+        return fetch_plain(w, f->to, f->file, 0, "", err);
     if (f->file[0] == '\0') BN_TRY(choose_file(w, err));
     BN_TRY(bn_hub_resolve(&w->meta, &f->server, f->repo, f->file, f->revision, err));
     snprintf(f->url, sizeof f->url, "%s", w->meta.url);

@@ -503,6 +503,12 @@ void bn_pieces_close(struct bn_pieces *p)
     bn_free(p);
 }
 
+void bn_pieces_drop(struct bn_pieces *p)
+{
+    stop_thread(p);
+    p->n_lines = 0;
+}
+
 /* ---- writing ---- */
 
 size_t bn_pieces_count(const struct bn_pieces *p)

@@ -40,6 +40,8 @@ BN_MUST_CHECK bn_status bn_pieces_open(struct bn_pieces **out, const char *path,
 /* Flushes and journals what is complete, and closes. The .part stays, without disk space that was reserved
  * for later bytes; one without a complete piece is removed with its journal. */
 void bn_pieces_close(struct bn_pieces *pieces);
+/* None of the bytes are of use: closing removes them. */
+void bn_pieces_drop(struct bn_pieces *pieces);
 
 /* Number of pieces; 0 while the size is not known. */
 size_t bn_pieces_count(const struct bn_pieces *pieces);

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -148,11 +147,8 @@ static bn_status check_source(struct job *job, bn_error *err)
     if (a->content_encoding[0] != '\0' && strcasecmp(a->content_encoding, "identity") != 0)
         return bn_fail(err, BN_ERR_NETWORK, "the server compresses (%s), though it was asked not to",
                        a->content_encoding);
-    if (strncasecmp(a->content_type, "text/html", 9) == 0 && strstr(job->t->path, ".htm") == NULL) {
-        bn_fail(err, BN_ERR_INTEGRITY, "the server sends a web page in place of the file");
-        bn_error_hint(err, "a login page, perhaps, or that of a proxy");
-        return BN_ERR_INTEGRITY;
-    }
+    if (strncasecmp(a->content_type, "text/html", 9) == 0 && strstr(job->t->path, ".htm") == NULL)
+        return bn_transfer_check_start(true, 0, "<", 1, err);
     return BN_OK;
 }
 
@@ -268,6 +264,22 @@ static bool on_answer(void *user, const struct bn_http_answer *a)
     return false; /* the status is looked at when the call has ended */
 }
 
+/* The beginning of the file: what is not the file at all is found out here, and not after the last byte. */
+static bool accept_start(struct stream *s, const void *bytes, size_t n)
+{
+    struct job *job = s->job;
+    bn_error why = {0};
+    if (bn_transfer_check_start(job->t->gguf, s->at, bytes, n, &why) == BN_OK) return true;
+    if (job->url + 1 < job->t->n_urls) {
+        job->url++;
+        set_verdict(job, ASK_AGAIN);
+        return false;
+    }
+    job->why = why;
+    set_verdict(job, FATAL);
+    return false;
+}
+
 /* Bytes of pieces that are there already, as a server without ranges sends them, are let go. */
 static bool on_body(void *user, const void *bytes, size_t n)
 {
@@ -275,6 +287,7 @@ static bool on_body(void *user, const void *bytes, size_t n)
     struct job *job = s->job;
     const char *from = bytes;
     job->t->fetched += n;
+    if (!accept_start(s, bytes, n)) return false;
     if (n > s->end - s->at) return fatal(job, BN_ERR_NETWORK, "the server sends more than it announced");
     while (n > 0) {
         size_t piece = (size_t)(s->at / BN_PIECE_BYTES);
@@ -460,6 +473,7 @@ static bn_status act_on_verdict(struct job *job, bn_error *err)
     end_streams(job);
     job->verdict = FINE;
     if (verdict == FATAL) {
+        if (job->why.code == BN_ERR_FORMAT) bn_pieces_drop(job->pieces); /* it is not the file at all */
         if (err != NULL && err->code == BN_OK) *err = job->why;
         return job->why.code;
     }
@@ -467,10 +481,14 @@ static bn_status act_on_verdict(struct job *job, bn_error *err)
     if (verdict != ASK_AGAIN && ++job->n_versions > MAX_VERSIONS)
         return bn_fail(err, BN_ERR_NETWORK,
                        "the file changes while it is fetched, or the server confuses its parts");
+    uint64_t size = job->origin.size;
     snprintf(validator, sizeof validator, "%s", job->source.validator);
     BN_TRY(ask(job, err));
     bool other = verdict == OTHER_VERSION || strcmp(validator, job->source.validator) != 0;
-    if (!other || job->sha256[0] != '\0') return BN_OK; /* of one digest, all pieces fit */
+    if (!other || job->sha256[0] != '\0') { /* of one digest, all pieces fit */
+        if (job->origin.size == 0) job->origin.size = size;
+        return BN_OK;
+    }
     job->have = 0;
     if (!tell(job, BN_TRANSFER_RESTART, 0, 0, "another version is at the server")) return stopped(err);
     return bn_pieces_restart(job->pieces, &job->origin, err);
@@ -562,29 +580,13 @@ static bn_status fetch_right(struct job *job, bn_error *err)
     return BN_ERR_INTEGRITY;
 }
 
-/* A repository's large files are elsewhere; what stands in their place is a note of a few lines. */
-static bn_status refuse_pointer(struct job *job, bn_error *err)
-{
-    static const char MARK[] = "version https://git-lfs.github.com/";
-    char part[4200], text[sizeof MARK];
-    bool known = job->sha256[0] != '\0' || job->origin.size > 1024;
-    int n = snprintf(part, sizeof part, "%s.part", job->t->path);
-    if (known || n < 0 || (size_t)n >= sizeof part) return BN_OK;
-    FILE *file = fopen(part, "re");
-    if (file == NULL) return BN_OK;
-    size_t got = fread(text, 1, sizeof MARK - 1, file);
-    fclose(file);
-    if (got != sizeof MARK - 1 || memcmp(text, MARK, got) != 0) return BN_OK;
-    bn_fail(err, BN_ERR_INTEGRITY, "the server sends a pointer of git-lfs in place of the file");
-    bn_error_hint(err, "on the hub, take the address with /resolve/, not /raw/");
-    return BN_ERR_INTEGRITY;
-}
-
 static bn_status run(struct job *job, bn_error *err)
 {
     BN_TRY(ask(job, err));
     BN_TRY(fetch_right(job, err));
-    BN_TRY(refuse_pointer(job, err));
+    if (job->t->gguf && job->origin.size < 4)
+        return bn_fail(err, BN_ERR_FORMAT, "not a GGUF file: the server sent only %u bytes",
+                       (unsigned)job->origin.size);
     struct bn_pieces *pieces = job->pieces;
     job->t->final_size = job->origin.size;
     job->pieces = NULL;
@@ -593,45 +595,11 @@ static bn_status run(struct job *job, bn_error *err)
     return BN_OK;
 }
 
-/* ---- what is there already ---- */
-
-/* hex is the file's digest, "" when none was wanted. */
-static bn_status verify(const char *path, uint64_t size, const char *sha256, char hex[BN_SHA256_HEX],
-                        bn_error *err)
-{
-    struct stat st;
-    hex[0] = '\0';
-    if (stat(path, &st) != 0) return bn_fail_errno(err, errno, path, "cannot look at");
-    if (size > 0 && (uint64_t)st.st_size != size)
-        return bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, path, "%llu bytes, wanted are %llu",
-                          (unsigned long long)st.st_size, (unsigned long long)size);
-    if (sha256 == NULL) return BN_OK;
-    BN_TRY(bn_sha256_file(path, hex, err));
-    if (strcasecmp(hex, sha256) == 0) return BN_OK;
-    return bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, path, "sha256 is %s, wanted is %s", hex, sha256);
-}
-
-bn_status bn_transfer_verify(const char *path, uint64_t size, const char *sha256, bn_error *err)
-{
-    char hex[BN_SHA256_HEX];
-    return verify(path, size, sha256, hex, err);
-}
-
-/* A file that is what is wanted is not fetched. Without a digest, one that is there is. */
-static bool is_there(struct bn_transfer *t)
-{
-    struct stat st;
-    if (t->force || verify(t->path, t->size, t->sha256, t->digest, NULL) != BN_OK) return false;
-    if (t->digest[0] == '\0' && bn_sha256_file(t->path, t->digest, NULL) != BN_OK) return false;
-    if (stat(t->path, &st) != 0) return false;
-    t->final_size = (uint64_t)st.st_size;
-    return true;
-}
-
 bn_status bn_transfer_run(struct bn_transfer *transfer, bn_error *err)
 {
     transfer->fetched = transfer->resumed = transfer->final_size = transfer->n_requests = 0;
-    if (is_there(transfer)) return BN_OK;
+    if (transfer->offline) return bn_transfer_here(transfer, err);
+    if (!transfer->force && bn_transfer_here(transfer, NULL) == BN_OK) return BN_OK;
     struct bn_http_options options = {0};
     struct job *job = bn_alloc(1, sizeof *job);
     if (job == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");

@@ -49,7 +49,9 @@ struct bn_transfer {
     uint64_t limit_rate;  /* bytes a second over all of them; 0: none */
     unsigned retries;     /* of a request without progress, before it fails for good */
     unsigned stall_s;     /* a connection that brings next to nothing for so long is broken; 0: 30 */
-    bool force;           /* fetch even when path is there */
+    bool force;           /* download even when path is there */
+    bool offline;         /* what is at path, or an error */
+    bool gguf;            /* it must begin as a GGUF file does */
     bn_transfer_fn fn;    /* may be NULL */
     void *user;
 
@@ -65,7 +67,15 @@ struct bn_transfer {
  * before anything is fetched; BN_ERR_CANCELLED. On any failure an old file at path is untouched. */
 BN_MUST_CHECK bn_status bn_transfer_run(struct bn_transfer *transfer, bn_error *err);
 
-/* Is path the file it should be? BN_ERR_INTEGRITY naming both digests; BN_ERR_NOT_FOUND. Nothing is fetched.
+/* Is the file at path complete and the right one? Fills in digest and final_size. Nothing is downloaded. */
+BN_MUST_CHECK bn_status bn_transfer_here(struct bn_transfer *transfer, bn_error *err);
+
+/* BN_ERR_FORMAT when bytes that a server sends, n of them from offset at, are a git-lfs pointer; or, with
+ * gguf, when they do not fit the beginning of a GGUF file. */
+BN_MUST_CHECK bn_status bn_transfer_check_start(bool gguf, uint64_t at, const void *bytes, size_t n,
+                                                bn_error *err);
+
+/* Is path the file it should be? BN_ERR_INTEGRITY with both digests; BN_ERR_NOT_FOUND. Nothing is downloaded.
  */
 BN_MUST_CHECK bn_status bn_transfer_verify(const char *path, uint64_t size, const char *sha256,
                                            bn_error *err);

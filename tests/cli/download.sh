@@ -19,7 +19,7 @@ bn=$bin/bn-download
 one=1111111111111111111111111111111111111111 two=2222222222222222222222222222222222222222
 model=$OLDPWD/fixtures/nano-bitnet-b1.58-i2_s-42.gguf
 cp "$model" root/cdn/a.gguf
-printf 'another version\n' >root/cdn/b.gguf
+printf 'GGUF, another version\n' >root/cdn/b.gguf
 printf '{"small": true}\n' >root/cdn/config.json
 digest() { sha256sum <"$1" | cut -d' ' -f1; }
 a=$(digest root/cdn/a.gguf) b=$(digest root/cdn/b.gguf)
@@ -198,9 +198,16 @@ get path hf:acme/m:a.gguf
 check 'path' bash -c "[ $status -eq 0 ] && cmp -s \"\$(cat out)\" root/cdn/b.gguf && [ ! -s log ]"
 is 'path of what is not here' 3 'hint: bn-download hf:acme/one' path hf:acme/one
 get hf:acme/m:dir/sub/c.gguf --to out.d
+get hf:acme/m:dir/sub/c.gguf --to out.d --offline
+check '--to, offline: what is there' bash -c "[ $status -eq 0 ] && [ \"\$(cat out)\" = out.d/dir/sub/c.gguf ] && [ ! -s log ]"
+get pinned --to out.d --offline
+check '--to, offline: what is not' test $status -eq 3
+cp root/cdn/b.gguf out.d/a.gguf
+is '--to, offline: another file of that name' 5 'expected' pinned --to out.d --offline
+get hf:acme/m:dir/sub/c.gguf --to out.d
 check '--to' bash -c "[ \"\$(cat out)\" = out.d/dir/sub/c.gguf ] && cmp -s out.d/dir/sub/c.gguf root/cdn/b.gguf"
 get --dry-run hf:acme/m:dir/sub/c.gguf --to none.d
-check '--dry-run says what, and fetches nothing' bash -c "grep -q 'sha256  $b (hub)' out && grep -q 'size    16 B' out && [ ! -e none.d ]"
+check '--dry-run says what, and fetches nothing' bash -c "grep -q 'sha256  $b (hub)' out && grep -q 'size    22 B' out && [ ! -e none.d ]"
 get hf:acme/one:a.gguf hf:acme/m:config.json
 check 'two at once' equal "$(wc -l <out)" 2
 

@@ -17,7 +17,8 @@ export http_proxy=http://127.0.0.1:9 ALL_PROXY=http://127.0.0.1:9
 unset no_proxy NO_PROXY all_proxy
 mkdir -p "$tmp/root" "$tmp/home"
 piece=4194304
-random() { openssl enc -aes-128-ctr -nosalt -K "$1" -iv 00 </dev/zero 2>/dev/null | head -c "$2"; }
+# random KEY SIZE: a file that begins as a model does
+random() { printf GGUF && openssl enc -aes-128-ctr -nosalt -K "$1" -iv 00 </dev/zero 2>/dev/null | head -c $(($2 - 4)); }
 size=18000001
 random 01 $size >"$tmp/root/m.gguf"
 random 02 $size >"$tmp/root/other.gguf"
@@ -90,6 +91,23 @@ if whole; then ok 'a damaged file is fetched anew'; else not_ok 'a damaged file 
 bad 'a digest that is wrong' 5 'sha256 is .*, wanted' --sha256 "${sha/[0-9]/f}"
 check 'keeps the bytes as .bad' cmp "$tmp/to/m.gguf.bad" "$tmp/root/m.gguf"
 good 'limited' 1 --limit-rate 30M
+
+# offline TITLE STATUS PATTERN ARGUMENTS...: nobody is asked
+offline() {
+    local title=$1 want=$2 pattern=$3
+    shift 3
+    : >"$tmp/log"
+    get --offline "$@"
+    if [ "$status" -eq "$want" ] && [ ! -s "$tmp/log" ] && cat "$tmp/out" "$tmp/err" | grep -qE "$pattern"; then ok "$title"; else not_ok "$title" "$(report)"; fi
+}
+offline '--offline: what is here, with its digest' 0 '/to/m.gguf' --sha256 "$sha"
+offline 'without a digest' 0 '/to/m.gguf'
+offline 'with another digest' 5 'sha256 is' --sha256 "${sha/[0-9]/f}"
+HF_HUB_OFFLINE=1 offline 'HF_HUB_OFFLINE' 0 '"cached":true.*"sha256":"'"$sha" --json
+offline '--force contradicts it' 2 'force needs the network' --force
+rm "$tmp/to/m.gguf"
+offline 'what is not here' 3 'not on this machine'
+check 'no folder or file is made for it' test -z "$(ls -A "$tmp/to")"
 
 # ---- connections ----
 url=http://127.0.0.1:9
@@ -225,10 +243,36 @@ kill $proxy
 serve '* /m.gguf header=Content-Encoding:gzip'
 bad 'compressed, though it was asked not to' 6 'compresses'
 serve '* /m.gguf header=Content-Type:text/html'
-bad 'a web page' 5 'web page'
+bad 'a web page, by its type' 4 'a web page \(HTML\), not a GGUF file'
+printf '\n <!doctype html><title>Log in</title>' >"$tmp/root/page"
+truncate -s 200M "$tmp/root/page"
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n' >"$tmp/root/pointer"
-serve '* /m.gguf file=/pointer'
-bad 'a pointer of git-lfs' 5 'git-lfs'
+printf 'PK\x03\x04\x1b]0;x\x07' >"$tmp/root/zip"
+printf GGU >"$tmp/root/short"
+for how in '' whole 'chunked whole'; do
+    serve "* /m.gguf file=/page $how"
+    bad "a web page, by its first bytes ${how:+($how)}" 4 'a web page \(HTML\), not a GGUF file'
+    check 'is not downloaded first, and nothing is left' bash -c "[ $(sent) -lt 100000000 ] && [ -z \"\$(ls -A '$tmp/to')\" ]"
+    serve "* /m.gguf file=/pointer $how"
+    bad "a pointer of git-lfs ${how:+($how)}" 4 'git-lfs'
+    serve "* /m.gguf file=/zip $how"
+    bad "another file ${how:+($how)}" 4 "not a GGUF file: the server sent 'PK.x03.x04.x1B"
+    serve "* /m.gguf file=/short $how"
+    bad "a file of three bytes ${how:+($how)}" 4 'not a GGUF file: the server sent only 3 bytes'
+done
+serve '* /m.gguf drip=1 file=/tiny'
+printf 'GGUF and a little more' >"$tmp/root/tiny"
+rm -rf "$tmp/to"
+get
+if whole tiny; then ok 'a model whose bytes come one by one'; else not_ok 'a model whose bytes come one by one' "$(report)"; fi
+serve '* /m.gguf drip=1 file=/zip'
+bad 'another file whose bytes come one by one' 4 'not a GGUF file'
+serve "* /m.gguf file=/page" ''
+rm -rf "$tmp/to"
+mkdir "$tmp/to"
+cp "$tmp/root/page" "$tmp/to/m.gguf"
+get
+if [ "$status" -eq 4 ]; then ok 'a page that was stored as a model is not taken for one'; else not_ok 'a page that was stored as a model is not taken for one' "$(report)"; fi
 serve "* /m.gguf header=X-Linked-Etag:\"${sha/[0-9]/f}\""
 bad 'the server says before that it has another file' 5 'another file' --sha256 "$sha"
 check 'and nothing was fetched' test "$(sent)" -le 1
@@ -286,15 +330,19 @@ get
 again=$((($(sent) - files * size) / kills))
 # At most a piece of each connection, and what the kernel had buffered.
 if whole && [ $again -le $((4 * piece)) ]; then ok "killed $kills times during $files files, each whole in the end ($again bytes sent again for each kill)"; else not_ok "killed $kills times, $again bytes again" "$(report)"; fi
-rm -rf "$tmp/to"
-serve "2- /m.gguf stall=$((piece + 1000))"
-"$bin/bn-download" "$url/m.gguf" --to "$tmp/to" --parallel 1 >"$tmp/out" 2>"$tmp/err" </dev/null &
-pid=$!
-wait_for grep -q '"piece"' "$tmp/to/m.gguf.part.json"
-kill -INT $pid
-wait $pid
-status=$?
-if [ "$status" -eq 130 ] && nothing && grep -q '"piece"' "$tmp/to/m.gguf.part.json"; then ok 'interrupted: 130, and what was fetched is kept'; else not_ok 'interrupted' "$(report)"; fi
+for signal in INT TERM; do
+    serve '* /m.gguf stall=5000000' # a piece, and a part of the next one
+    rm -rf "$tmp/to"
+    "$bin/bn-download" "$url/m.gguf" --to "$tmp/to" --parallel 1 >"$tmp/out" 2>"$tmp/err" </dev/null &
+    getter=$!
+    wait_for grep -qs '"piece"' "$tmp/to/m.gguf.part.json"
+    kill -$signal $getter
+    wait $getter
+    status=$?
+    if [ "$status" -eq $((128 + $(kill -l $signal))) ] && nothing && grep -q '"piece"' "$tmp/to/m.gguf.part.json"; then ok "SIG$signal: exit code $status, and what was downloaded is kept"; else not_ok "SIG$signal" "$(report)"; fi
+    serve ''
+    resumes "after SIG$signal a later run downloads the rest" $((size - piece + 1))
+done
 
 # ---- two at once, and the disk ----
 serve '* /m.gguf gate=/open'

@@ -104,6 +104,17 @@ static void test_reserved_space_is_given_back(void **state)
     assert_nothing_left();
 }
 
+static void test_bytes_of_no_use_are_removed(void **state)
+{
+    (void)state;
+    struct bn_pieces *p;
+    assert_int_equal(open_pieces(&p, EIGHT_PIECES, false, NULL), BN_OK);
+    write_piece(p, 3);
+    bn_pieces_drop(p);
+    bn_pieces_close(p);
+    assert_nothing_left();
+}
+
 static void test_a_size_beyond_the_disk(void **state)
 {
     (void)state;
@@ -183,6 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(test_a_claimed_size_takes_no_disk_space),
         IN_FOLDER(test_reserved_space_is_given_back),
+        IN_FOLDER(test_bytes_of_no_use_are_removed),
         IN_FOLDER(test_a_size_beyond_the_disk),
         IN_FOLDER(test_a_stream_beyond_the_limit),
         IN_FOLDER(test_a_journal_of_pieces_that_are_not_there),

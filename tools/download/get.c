@@ -225,6 +225,8 @@ static bn_status get(struct get *g, bn_error *err)
     f->fn = bn_download_show_event;
     f->user = &g->show;
     BN_TRY(bn_download_settings(f, &g->mirrors, args, err));
+    if (f->force && f->server.offline)
+        return bn_fail(err, BN_ERR_ARG, "--force needs the network, but --offline or HF_HUB_OFFLINE is set");
     return lock != NULL ? get_locked(g, lock, err) : get_operands(g, err);
 }
 

@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/suggest.h"
 #include "infer/generate.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
-#include "tools/cli/suggest.h"
 #include "tools/cli/text.h"
 #include "tools/run/line.h"
 #include "tools/run/run.h"
