@@ -92,8 +92,8 @@ bn_exit bn_status_exit(bn_status status);
 /* ---- Instruction sets ---- */
 
 /* Chooses the kernels for everything opened afterwards: "auto", "ref", "avx2", "avxvnni", "avx512vnni",
- * "neon". Called once, before models are opened; the environment variable BN_ISA is the default.
- * BN_ERR_UNSUPPORTED when this CPU lacks the set. */
+ * "avx512vbmi", "neon". Called once, before models are opened; the environment variable BN_ISA is the
+ * default. BN_ERR_UNSUPPORTED when this CPU lacks the set. */
 BN_MUST_CHECK bn_status bn_isa_select(const char *name, bn_error *err);
 /* The name of the chosen set. */
 const char *bn_isa_name(void);
@@ -301,13 +301,6 @@ typedef struct bn_trace_record {
 typedef void (*bn_trace_fn)(void *user, const bn_trace_record *record);
 /* Calls fn for every intermediate of every evaluation; NULL turns it off. */
 void bn_session_set_trace(bn_session *session, bn_trace_fn fn, void *user);
-
-/* When each piece of the passes began and ended, on each thread: engine/profile/profiler.h makes, enables and
- * reads it. */
-typedef struct bn_prof bn_prof;
-/* Stamps what this session does from now on; NULL detaches. The profile outlives the session or is detached
- * first. The results are the same bits with and without one. BN_ERR_ARG when it has fewer threads. */
-BN_MUST_CHECK bn_status bn_session_set_profile(bn_session *session, bn_prof *prof, bn_error *err);
 
 /* Nanoseconds that the last bn_session_eval spent, by phase; their sum is less than total. */
 typedef struct bn_eval_timing {

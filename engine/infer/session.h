@@ -66,6 +66,10 @@ struct bn_session {
     } run;
 };
 
+/* Stamps what this session does from now on; NULL detaches. The profile outlives the session or is detached
+ * first. The results are the same bits with and without one. BN_ERR_ARG when it has fewer threads. */
+BN_MUST_CHECK bn_status bn_session_set_profile(bn_session *session, bn_prof *prof, bn_error *err);
+
 /* Bytes that a session took from bn_alloc, by what they are for. */
 struct bn_session_memory {
     uint64_t kv_bytes, scratch_bytes, handle_bytes;

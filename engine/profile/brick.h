@@ -11,6 +11,9 @@
 
 #include "bn.h"
 
+/* What is stamped, and read afterwards: profiler.h. */
+typedef struct bn_prof bn_prof;
+
 enum bn_brick_category {
     BN_CATEGORY_NORM,
     BN_CATEGORY_ATTENTION,

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "infer/session.h"
 #include "profile/graph_profile.h"
 #include "profile/schedule.h"
 

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "infer/session.h"
 #include "measure/summary.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "infer/session.h"
 #include "measure/machine.h"
 #include "profile/document.h"
 #include "tools/cli/provenance.h"
