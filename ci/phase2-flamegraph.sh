@@ -5,8 +5,8 @@
 #
 # Arguments and options are those of bn-flamegraph baseline, which looks for a model when none is named; "-" stands for an
 # argument that is not given. Nothing is installed and no privilege is asked for. In the environment: BITNET_SKIP_BUILD=1 takes the
-# programs as they are, BITNET_SEED, BITNET_FLAMEGRAPH_TOOL (auto, cycles, clock, timer, itimer), BN_MODEL, BN_THREADS,
-# OUT (build/gcc).
+# programs as they are, BITNET_SEED, BITNET_FLAMEGRAPH_TOOL (auto, cycles, clock, timer, itimer; names of other programs are
+# auto), BN_MODEL, BN_THREADS, OUT (build/gcc).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${OUT:-build/gcc}
@@ -18,6 +18,12 @@ for argument; do
         ;;
     esac
 done
+case ${BITNET_FLAMEGRAPH_TOOL:-} in
+cargo-flamegraph | flamegraph | samply | perf)
+    echo "phase2-flamegraph: note: BITNET_FLAMEGRAPH_TOOL=$BITNET_FLAMEGRAPH_TOOL: bn-flamegraph samples by itself; auto is used" >&2
+    export BITNET_FLAMEGRAPH_TOOL=auto
+    ;;
+esac
 if [ "${BITNET_SKIP_BUILD:-0}" != 1 ]; then
     make --no-print-directory -s "$out/bn-flamegraph" >&2
 elif [ ! -x "$out/bn-flamegraph" ]; then

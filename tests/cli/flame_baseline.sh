@@ -54,6 +54,11 @@ baseline() { "$bn" baseline --redraw -q "$@" - - $dir; }
 
 # ---- the files, and what is in them ----
 status 0 'pictures and pages are made of recordings' baseline
+says 0 'files that are replaced are named' "^bn-flamegraph: replaced $dir/phase2_1tok.svg$" "$bn" baseline --redraw - - $dir
+check 'each of them' equal "$(grep -c ': replaced ' "$tmp/tap")" 7
+mkdir empty && cp $dir/*.json empty
+says 0 'files that were not there' "^bn-flamegraph: replaced empty/phase2_1tok.json$" "$bn" baseline --redraw - - empty
+check 'are not' equal "$(grep -c ': replaced ' "$tmp/tap")" 2
 check 'exactly the files of the workflow' equal "$(cd $dir && echo *)" 'README.md phase2_10tok.json phase2_10tok.md phase2_10tok.svg phase2_1tok.json phase2_1tok.md phase2_1tok.svg'
 check 'the picture is XML' xmllint --noout $dir/phase2_1tok.svg
 page=$dir/phase2_1tok.md
@@ -256,4 +261,8 @@ fi
 # ---- the script ----
 says 0 'the script: help' 'BITNET_SKIP_BUILD' env OUT="$bin" "$root/ci/phase2-flamegraph.sh" --help
 says 3 'the script: nothing is built' 'there is no' env OUT="$tmp/none" BITNET_SKIP_BUILD=1 "$root/ci/phase2-flamegraph.sh"
+for tool in samply cargo-flamegraph perf; do
+    says 0 "the script: $tool is not needed" "BITNET_FLAMEGRAPH_TOOL=$tool" env OUT="$bin" BITNET_SKIP_BUILD=1 BITNET_FLAMEGRAPH_TOOL=$tool \
+        "$root/ci/phase2-flamegraph.sh" --redraw -q - - "$tmp/work/first"
+done
 status 0 'the script: arguments are passed on' env OUT="$bin" BITNET_SKIP_BUILD=1 "$root/ci/phase2-flamegraph.sh" --redraw -q - - "$tmp/work/first"

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "tools/cli/report.h"
 
 #define ROOM_FOR_SUFFIX 16u
 
@@ -69,10 +70,13 @@ bn_status bn_flamegraph_files_write(const struct bn_flamegraph_files *files, bn_
     for (size_t i = 0; i < written; i++) {
         const struct bn_flamegraph_file *file = files->list[i];
         name_new(path, sizeof path, file);
+        bool replaces = access(file->path, F_OK) == 0;
         if (status != BN_OK)
             (void)unlink(path);
         else if (rename(path, file->path) != 0)
             status = bn_fail_errno(err, errno, file->path, "cannot be replaced");
+        else if (replaces)
+            bn_report_note(0, "replaced %s", file->path);
     }
     return status;
 }

@@ -27,6 +27,7 @@ struct bn_buf *bn_flamegraph_files_add(struct bn_flamegraph_files *files, const 
 /* The same with these bytes. */
 void bn_flamegraph_files_copy(struct bn_flamegraph_files *files, const char *folder, const char *name,
                               const char *extension, const struct bn_buf *bytes);
+/* Notes on standard error name the files that were there before. */
 BN_MUST_CHECK bn_status bn_flamegraph_files_write(const struct bn_flamegraph_files *files, bn_error *err);
 void bn_flamegraph_files_release(struct bn_flamegraph_files *files);
 
