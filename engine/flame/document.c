@@ -112,14 +112,16 @@ bn_status bn_stacks_parse(bn_stacks **out, const char *text, size_t n, const cha
     bn_error inner = {0};
     bn_status status = BN_OK;
     *out = NULL;
-    if (is_json(text, n))
+    if (n == 0)
+        status = bn_fail(&inner, BN_ERR_FORMAT, "it is empty; expected " BN_FORMATS_READ);
+    else if (is_json(text, n))
         status = parse_json(out, text, n, &inner);
     else if (bn_formats_is_perf_script(text, n))
         status = bn_stacks_parse_perf_script(out, text, n, name, &inner);
     else
         status = bn_stacks_parse_folded(out, text, n, name, &inner);
     if (status == BN_OK && is_empty(*out) && is_empty((*out)->measured)) {
-        status = bn_fail(&inner, BN_ERR_FORMAT, "it holds no stack");
+        status = bn_fail(&inner, BN_ERR_FORMAT, "no stacks found; expected " BN_FORMATS_READ);
         bn_stacks_close(*out);
         *out = NULL;
     }
@@ -135,7 +137,8 @@ bn_status bn_stacks_read(bn_stacks **out, const char *path, bn_error *err)
     *out = NULL;
     bn_status status = bn_file_read(path, &text, err);
     if (status == BN_OK)
-        status = bn_stacks_parse(out, text.data != NULL ? text.data : "", text.len, path, err);
+        status = bn_stacks_parse(out, text.data != NULL ? text.data : "", text.len,
+                                 strcmp(path, "-") == 0 ? "standard input" : path, err);
     bn_buf_release(&text);
     return status;
 }

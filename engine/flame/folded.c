@@ -119,7 +119,8 @@ bn_status bn_stacks_parse_folded(bn_stacks **out, const char *text, size_t n, co
             status = line.ptr[0] == '#' ? take_comment(&r, line, err) : take_line(&r, line, err);
     }
     if (status == BN_OK && !r.begun)
-        status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, name, "it holds no stack");
+        status =
+            bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, name, "no stacks found; expected " BN_FORMATS_READ);
     if (status == BN_OK)
         *out = r.stacks;
     else

@@ -11,6 +11,9 @@
 
 /* ---- reading ---- */
 
+/* For messages: what can be read. */
+#define BN_FORMATS_READ "folded stacks, perf script output or JSON"
+
 /* The line of text that begins at *at, without its "\n" or "\r\n"; moves *at behind it. False at the end. */
 bool bn_formats_line(struct bn_str *line, const char *text, size_t n, size_t *at);
 /* The bytes of a decimal number, with fraction and exponent or without, as 0 <= *value < 1e300. */

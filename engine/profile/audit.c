@@ -64,7 +64,7 @@ static const char *check_event(const bn_prof *prof, const struct bn_prof_event *
     if (bn_prof_ns(prof, e->end) > prof->wall_ns) return "it ends behind the end of the profile";
     if (e->begin < own->last_end) return "it overlaps the one ahead";
     if (inner->waiting && (inner->first_begin < e->begin || inner->last_end > e->end))
-        return "what is inside it is not";
+        return "a nested event extends beyond it";
     if (e->layer >= 0 && e->pass == BN_PROF_NO_PASS) return "it is of a layer, but of no pass";
     if (e->layer >= 0 && (e->begin < prof->passes[e->pass].begin || e->end > prof->passes[e->pass].end))
         return "it lies outside its pass";

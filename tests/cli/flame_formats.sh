@@ -83,7 +83,9 @@ printf 'a;b 1\na;b\n' >broken
 says 4 "a line without a weight is named" 'broken: line 2 does not end in a weight' "$bn" fold broken
 says 4 "so is JSON that holds no stacks" 'no stacks' "$bn" fold <(echo '{"a": 1}')
 : >empty
-says 4 "an empty file holds no stack" 'empty: it holds no stack' "$bn" text empty
+says 4 "an empty file has no stacks" 'empty: it is empty; expected folded stacks, perf script output or JSON$' "$bn" text empty
+says 4 "nor has standard input" 'error: standard input: it is empty; expected folded stacks' "$bn" render
+says 4 "standard input that is malformed is called so" 'error: standard input: line 1 ' sh -c "printf 'a;b\n' | '$bn' render"
 says 3 "a file that is not there" 'none.json' "$bn" text none.json
 says 3 "a root that is not there" "no stack has a frame 'nobody'" "$bn" fold --root nobody a.folded
 status 2 "a format that there is not" "$bn" export --format svg a.folded

@@ -479,9 +479,9 @@ static void refuse(const char *text, bn_status want, const char *said)
 static void broken_text_is_refused(void **state)
 {
     (void)state;
-    refuse("", BN_ERR_FORMAT, "it holds no stack");
-    refuse("# unit=ns\n", BN_ERR_FORMAT, "it holds no stack");
-    refuse("a 0\n", BN_ERR_FORMAT, "it holds no stack");
+    refuse("", BN_ERR_FORMAT, "it is empty; expected folded stacks, perf script output or JSON");
+    refuse("# unit=ns\n", BN_ERR_FORMAT, "no stacks found; expected folded stacks");
+    refuse("a 0\n", BN_ERR_FORMAT, "no stacks found");
     refuse("a;b 1\na;b\n", BN_ERR_FORMAT, "line 2 does not end in a weight");
     refuse("a;b 1\n\na;b x\n", BN_ERR_FORMAT, "line 3");
     refuse("a -1\n", BN_ERR_FORMAT, "line 1");

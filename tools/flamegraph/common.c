@@ -137,7 +137,8 @@ bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args *args, bn_err
     static const char *const STANDARD_INPUT[] = {"-"};
     bn_stacks *stacks = NULL;
     bool given = args->n_operands > 0;
-    if (!given && isatty(STDIN_FILENO) == 1) bn_report_note(0, "reads stacks from the terminal");
+    if (!given && isatty(STDIN_FILENO) == 1)
+        bn_report_note(0, "reading stacks from the terminal; Ctrl-D ends them");
     BN_TRY(bn_flamegraph_read(&stacks, given ? args->operands : STANDARD_INPUT, given ? args->n_operands : 1,
                               err));
     bn_status status = bn_flamegraph_view(out, stacks, args, err);
