@@ -121,7 +121,6 @@ completion() { # program, expected, words...
     completes "$tmp/completion" "$@"
 }
 check "an instruction set is completed" completion bn-run 'avx2 avxvnni avx512vnni avx512vbmi' --isa avx
-check "one of bn-bench too" completion bn-bench all kernels --isa al
 check "a template is completed" completion bn-run llama3-chat chat --template ll
 check "a format is completed" completion bn-bench 'markdown' report --format mark
 check "a reference is completed" completion bn-crossval oracle ladder --ref or

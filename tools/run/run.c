@@ -132,14 +132,9 @@ uint32_t bn_run_at_most(uint32_t n_predict, const bn_session *session)
     return n_predict < most ? n_predict : most;
 }
 
-void bn_run_print(const char *text, size_t n)
+/* By write, since stdio drops what it holds when a signal interrupts it. */
+static void write_all(const char *text, size_t n)
 {
-    if (isatty(STDOUT_FILENO) == 1) {
-        bn_print_model_text(stdout, text, n);
-        fflush(stdout);
-        return;
-    }
-    fflush(stdout);
     while (n > 0) {
         ssize_t done = write(STDOUT_FILENO, text, n);
         if (done < 0 && errno == EINTR) continue;
@@ -148,4 +143,18 @@ void bn_run_print(const char *text, size_t n)
         n -= (size_t)done;
     }
     fwrite(text, 1, n, stdout); /* what cannot be written fails here too, and standard output remembers it */
+}
+
+void bn_run_print(const char *text, size_t n)
+{
+    fflush(stdout);
+    if (isatty(STDOUT_FILENO) != 1) {
+        write_all(text, n);
+        return;
+    }
+    char one[5]; /* a terminal would obey control characters */
+    for (size_t i = 0; i < n;) {
+        i += bn_escape_char(one, text + i, n - i, BN_ESCAPE_TEXT);
+        write_all(one, strlen(one));
+    }
 }
