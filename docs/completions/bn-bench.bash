@@ -23,10 +23,12 @@ _bn_bench()
     case $command:$prev in
     'run:-m' | 'run:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'run:--isa')
+        mapfile -t COMPREPLY < <(compgen -W 'auto ref avx2 avxvnni avx512vnni avx512vbmi neon' -- "$cur")
         return
         ;;
     'run:--repack')
@@ -78,10 +80,12 @@ _bn_bench()
         ;;
     'kernels:-m' | 'kernels:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'kernels:--isa')
+        mapfile -t COMPREPLY < <(compgen -W 'auto ref avx2 avxvnni avx512vnni avx512vbmi neon all' -- "$cur")
         return
         ;;
     'kernels:--filter')
@@ -102,7 +106,8 @@ _bn_bench()
         ;;
     'memory:-m' | 'memory:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'memory:--ops')
@@ -123,10 +128,12 @@ _bn_bench()
         ;;
     'quant:-m' | 'quant:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'quant:--isa')
+        mapfile -t COMPREPLY < <(compgen -W 'auto ref avx2 avxvnni avx512vnni avx512vbmi neon all' -- "$cur")
         return
         ;;
     'quant:--shape')
@@ -147,10 +154,12 @@ _bn_bench()
         ;;
     'profile:-m' | 'profile:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'profile:--isa')
+        mapfile -t COMPREPLY < <(compgen -W 'auto ref avx2 avxvnni avx512vnni avx512vbmi neon' -- "$cur")
         return
         ;;
     'profile:--repack')
@@ -245,6 +254,9 @@ _bn_bench()
         return
         ;;
     'ab:--filter')
+        return
+        ;;
+    'ab:--metric')
         return
         ;;
     'ab:--margin')
@@ -378,7 +390,7 @@ _bn_bench()
         'quant') words='--model --isa --shape --filter --min-time --threads --json --quiet --verbose --color --help --version' ;;
         'profile') words='--model --isa --repack --threads --batch --n-prompt --n-predict --seed --level --mode --pairs --check --graph --pass --wide --ascii --what-if --roofline --json --quiet --verbose --color --help --version' ;;
         'doctor') words='--require --no-roofs --repeat --min-time --threads --json --quiet --verbose --color --help --version' ;;
-        'ab') words='--rounds --warmup --max-time --timeout --prepare --input --shell --ignore-failure --seed --no-null --no-control --extract --series --filter --output-only --margin --strict --self-test --sessions --thresholds --json --quiet --verbose --color --help --version' ;;
+        'ab') words='--rounds --warmup --max-time --timeout --prepare --input --shell --ignore-failure --seed --no-null --no-control --extract --series --filter --output-only --metric --margin --strict --self-test --sessions --thresholds --json --quiet --verbose --color --help --version' ;;
         'compare') words='--thresholds --drift --margin --fail-on --strict --unlike --json --quiet --verbose --color --help --version' ;;
         'baseline') words='--ledger --baseline --save-baseline --allow-dirty --allow-stale --allow-contended --reason --note --thresholds --drift --margin --fail-on --strict --unlike --json --quiet --verbose --color --help --version' ;;
         'trend') words='--ledger --suite --machine --name --test --metric --last --least --margin --json --quiet --verbose --color --help --version' ;;

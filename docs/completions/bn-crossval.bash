@@ -24,10 +24,12 @@ _bn_crossval()
     case $command:$prev in
     'ladder:-m' | 'ladder:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'ladder:--ref')
+        mapfile -t COMPREPLY < <(compgen -W 'oracle bn dump:' -- "$cur")
         return
         ;;
     'ladder:--ref-model')
@@ -56,6 +58,7 @@ _bn_crossval()
         return
         ;;
     'ladder:--isa')
+        mapfile -t COMPREPLY < <(compgen -W 'auto ref avx2 avxvnni avx512vnni avx512vbmi neon' -- "$cur")
         return
         ;;
     'ladder:--thresholds')
@@ -91,10 +94,12 @@ _bn_crossval()
         ;;
     'tokens:-m' | 'tokens:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'tokens:--ref')
+        mapfile -t COMPREPLY < <(compgen -W 'oracle bn dump:' -- "$cur")
         return
         ;;
     'tokens:--ref-model')
@@ -123,6 +128,7 @@ _bn_crossval()
         return
         ;;
     'tokens:--isa')
+        mapfile -t COMPREPLY < <(compgen -W 'auto ref avx2 avxvnni avx512vnni avx512vbmi neon' -- "$cur")
         return
         ;;
     'tokens:--thresholds')
@@ -146,10 +152,12 @@ _bn_crossval()
         ;;
     'logits:-m' | 'logits:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'logits:--ref')
+        mapfile -t COMPREPLY < <(compgen -W 'oracle bn dump:' -- "$cur")
         return
         ;;
     'logits:--ref-model')
@@ -178,6 +186,7 @@ _bn_crossval()
         return
         ;;
     'logits:--isa')
+        mapfile -t COMPREPLY < <(compgen -W 'auto ref avx2 avxvnni avx512vnni avx512vbmi neon' -- "$cur")
         return
         ;;
     'logits:--thresholds')
@@ -205,10 +214,12 @@ _bn_crossval()
         ;;
     'trace:-m' | 'trace:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'trace:--ref')
+        mapfile -t COMPREPLY < <(compgen -W 'oracle bn dump:' -- "$cur")
         return
         ;;
     'trace:--ref-model')
@@ -237,6 +248,7 @@ _bn_crossval()
         return
         ;;
     'trace:--isa')
+        mapfile -t COMPREPLY < <(compgen -W 'auto ref avx2 avxvnni avx512vnni avx512vbmi neon' -- "$cur")
         return
         ;;
     'trace:--thresholds')
@@ -269,10 +281,12 @@ _bn_crossval()
         ;;
     'bench:-m' | 'bench:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'bench:--ref')
+        mapfile -t COMPREPLY < <(compgen -W 'oracle bn dump:' -- "$cur")
         return
         ;;
     'bench:--ref-model')
@@ -296,6 +310,7 @@ _bn_crossval()
         return
         ;;
     'bench:--isa')
+        mapfile -t COMPREPLY < <(compgen -W 'auto ref avx2 avxvnni avx512vnni avx512vbmi neon' -- "$cur")
         return
         ;;
     'bench:--color')
@@ -306,6 +321,7 @@ _bn_crossval()
         return
         ;;
     'serve:--isa')
+        mapfile -t COMPREPLY < <(compgen -W 'auto ref avx2 avxvnni avx512vnni avx512vbmi neon' -- "$cur")
         return
         ;;
     'serve:--batch')

@@ -17,7 +17,7 @@ _bn_download()
         esac
     done
     if [[ -z $command && $cur != -* && $COMP_CWORD -eq 1 ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'get list path verify clean lock' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'get list path verify clean lock '"$(bn-download list --names 2>/dev/null)"'' -- "$cur")
         return
     fi
     command=${command:-get}
@@ -106,7 +106,7 @@ _bn_download()
     if [[ $cur == -* ]]; then
         case $command in
         'get') words='--to --sha256 --lock --force --no-wait --dry-run --offline --parallel --limit-rate --retries --stall --mirror --json --quiet --verbose --color --help --version' ;;
-        'list') words='--cached --json --quiet --verbose --color --help --version' ;;
+        'list') words='--names --cached --json --quiet --verbose --color --help --version' ;;
         'path') words='--quiet --verbose --color --help --version' ;;
         'verify') words='--lock --sha256 --json --quiet --verbose --color --help --version' ;;
         'clean') words='--yes --old --json --quiet --verbose --color --help --version' ;;
@@ -116,6 +116,11 @@ _bn_download()
     else
         compopt -o filenames 2>/dev/null
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        case $command in
+        get | path | verify | lock)
+            mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
+            ;;
+        esac
     fi
 }
 complete -F _bn_download bn-download

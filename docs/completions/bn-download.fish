@@ -18,11 +18,15 @@ complete -c bn-download -n 'not __fish_seen_subcommand_from list path verify cle
 complete -c bn-download -n 'not __fish_seen_subcommand_from list path verify clean lock' -l stall -x -d 'give a connection up that brings less than 1000 bytes a second for so long'
 complete -c bn-download -n 'not __fish_seen_subcommand_from list path verify clean lock' -l mirror -x -d 'another endpoint with the same files, used when the first one fails'
 complete -c bn-download -n 'not __fish_seen_subcommand_from list path verify clean lock' -l json -d 'print JSON on standard output'
+complete -c bn-download -n 'not __fish_seen_subcommand_from list path verify clean lock' -a '(bn-download list --names 2>/dev/null)' -d model
+complete -c bn-download -n '__fish_seen_subcommand_from list' -l names -d 'print the names only, one a line'
 complete -c bn-download -n '__fish_seen_subcommand_from list' -l cached -d 'what the cache holds, whoever put it there'
 complete -c bn-download -n '__fish_seen_subcommand_from list' -l json -d 'print JSON on standard output'
+complete -c bn-download -n '__fish_seen_subcommand_from path' -a '(bn-download list --names 2>/dev/null)' -d model
 complete -c bn-download -n '__fish_seen_subcommand_from verify' -l lock -r -F -d 'digests of this lock file count too'
 complete -c bn-download -n '__fish_seen_subcommand_from verify' -l sha256 -x -d 'the digest that the one file must have'
 complete -c bn-download -n '__fish_seen_subcommand_from verify' -l json -d 'print JSON on standard output'
+complete -c bn-download -n '__fish_seen_subcommand_from verify' -a '(bn-download list --names 2>/dev/null)' -d model
 complete -c bn-download -n '__fish_seen_subcommand_from clean' -l yes -s y -d 'remove it; without this it is only listed'
 complete -c bn-download -n '__fish_seen_subcommand_from clean' -l old -d 'also snapshots that no branch or tag here stands at any more'
 complete -c bn-download -n '__fish_seen_subcommand_from clean' -l json -d 'print JSON on standard output'
@@ -33,8 +37,9 @@ complete -c bn-download -n '__fish_seen_subcommand_from lock' -l limit-rate -x -
 complete -c bn-download -n '__fish_seen_subcommand_from lock' -l retries -x -d 'attempts in a row without progress before giving up'
 complete -c bn-download -n '__fish_seen_subcommand_from lock' -l stall -x -d 'give a connection up that brings less than 1000 bytes a second for so long'
 complete -c bn-download -n '__fish_seen_subcommand_from lock' -l mirror -x -d 'another endpoint with the same files, used when the first one fails'
+complete -c bn-download -n '__fish_seen_subcommand_from lock' -a '(bn-download list --names 2>/dev/null)' -d model
 complete -c bn-download -l quiet -s q -d 'print no warnings and no progress'
-complete -c bn-download -l verbose -s v -d 'say more about what is done, on standard error'
-complete -c bn-download -l color -x -a 'auto always never' -d 'colours in messages; auto uses them on a terminal unless NO_COLOR is set'
+complete -c bn-download -l verbose -s v -d 'print more details on standard error; -vv prints all'
+complete -c bn-download -l color -x -a 'auto always never' -d 'colours in messages; auto: on a terminal, without NO_COLOR'
 complete -c bn-download -l help -s h -d 'print this help and exit'
-complete -c bn-download -l version -s V -d 'print version, commit, compiler and instruction sets, and exit'
+complete -c bn-download -l version -s V -d 'print version, commit and compiler, and exit'

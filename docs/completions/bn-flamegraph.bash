@@ -52,10 +52,12 @@ _bn_flamegraph()
         ;;
     'record:-m' | 'record:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'record:--isa')
+        mapfile -t COMPREPLY < <(compgen -W 'auto ref avx2 avxvnni avx512vnni avx512vbmi neon' -- "$cur")
         return
         ;;
     'record:-t' | 'record:--threads')
@@ -319,10 +321,12 @@ _bn_flamegraph()
         ;;
     'bricks:-m' | 'bricks:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'bricks:--isa')
+        mapfile -t COMPREPLY < <(compgen -W 'auto ref avx2 avxvnni avx512vnni avx512vbmi neon' -- "$cur")
         return
         ;;
     'bricks:-t' | 'bricks:--threads')
@@ -358,13 +362,15 @@ _bn_flamegraph()
         ;;
     'baseline:-m' | 'baseline:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'baseline:-t' | 'baseline:--threads')
         return
         ;;
     'baseline:--isa')
+        mapfile -t COMPREPLY < <(compgen -W 'auto ref avx2 avxvnni avx512vnni avx512vbmi neon' -- "$cur")
         return
         ;;
     'baseline:--seed')

@@ -24,13 +24,15 @@ _bn_run()
     case $command:$prev in
     'generate:-m' | 'generate:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'generate:-t' | 'generate:--threads')
         return
         ;;
     'generate:--isa')
+        mapfile -t COMPREPLY < <(compgen -W 'auto ref avx2 avxvnni avx512vnni avx512vbmi neon' -- "$cur")
         return
         ;;
     'generate:--ctx')
@@ -113,13 +115,15 @@ _bn_run()
         ;;
     'chat:-m' | 'chat:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'chat:-t' | 'chat:--threads')
         return
         ;;
     'chat:--isa')
+        mapfile -t COMPREPLY < <(compgen -W 'auto ref avx2 avxvnni avx512vnni avx512vbmi neon' -- "$cur")
         return
         ;;
     'chat:--ctx')
@@ -137,6 +141,9 @@ _bn_run()
         return
         ;;
     'chat:--system')
+        return
+        ;;
+    'chat:-p' | 'chat:--prompt')
         return
         ;;
     'chat:-n' | 'chat:--n-predict')
@@ -166,7 +173,8 @@ _bn_run()
         ;;
     'tokenize:-m' | 'tokenize:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'tokenize:-p' | 'tokenize:--prompt')
@@ -183,7 +191,8 @@ _bn_run()
         ;;
     'detokenize:-m' | 'detokenize:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'detokenize:--tokens')
@@ -195,13 +204,15 @@ _bn_run()
         ;;
     'score:-m' | 'score:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'score:-t' | 'score:--threads')
         return
         ;;
     'score:--isa')
+        mapfile -t COMPREPLY < <(compgen -W 'auto ref avx2 avxvnni avx512vnni avx512vbmi neon' -- "$cur")
         return
         ;;
     'score:--ctx')
@@ -227,13 +238,15 @@ _bn_run()
         ;;
     'logits:-m' | 'logits:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'logits:-t' | 'logits:--threads')
         return
         ;;
     'logits:--isa')
+        mapfile -t COMPREPLY < <(compgen -W 'auto ref avx2 avxvnni avx512vnni avx512vbmi neon' -- "$cur")
         return
         ;;
     'logits:--ctx')
@@ -269,7 +282,8 @@ _bn_run()
         ;;
     'inspect:-m' | 'inspect:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'inspect:--color')
@@ -280,7 +294,7 @@ _bn_run()
     if [[ $cur == -* ]]; then
         case $command in
         'generate') words='--model --threads --isa --ctx --batch --repack --prompt --file --tokens --template --system --n-predict --temp --top-k --top-p --min-p --repeat-penalty --seed --stop --stop-id --ignore-end --receipt --receipt-text --trace --profile --profile-level --deterministic --json --quiet --verbose --color --help --version' ;;
-        'chat') words='--model --threads --isa --ctx --batch --repack --template --system --n-predict --temp --top-k --top-p --min-p --repeat-penalty --seed --quiet --verbose --color --help --version' ;;
+        'chat') words='--model --threads --isa --ctx --batch --repack --template --system --prompt --n-predict --temp --top-k --top-p --min-p --repeat-penalty --seed --quiet --verbose --color --help --version' ;;
         'tokenize') words='--model --prompt --file --ids --jsonl --no-bos --special --json --quiet --verbose --color --help --version' ;;
         'detokenize') words='--model --tokens --special --quiet --verbose --color --help --version' ;;
         'score') words='--model --threads --isa --ctx --batch --prompt --file --tokens --per-token --json --quiet --verbose --color --help --version' ;;

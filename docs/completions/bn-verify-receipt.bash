@@ -45,10 +45,12 @@ _bn_verify_receipt()
         ;;
     'verify:-m' | 'verify:--model')
         compopt -o filenames 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur"
+            compgen -W "$(bn-download list --names 2>/dev/null)" -- "$cur")
         return
         ;;
     'verify:--isa')
+        mapfile -t COMPREPLY < <(compgen -W 'auto ref avx2 avxvnni avx512vnni avx512vbmi neon' -- "$cur")
         return
         ;;
     'verify:-t' | 'verify:--threads')
