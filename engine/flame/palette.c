@@ -16,7 +16,7 @@ struct rule {
 };
 
 /* "*" stands for any text, also none. Names are those of this engine's functions in kernels/ and engine/, of
- * its bricks and kernel slots, of the C library, of libgomp, and of Linux. */
+ * its bricks and kernel slots, of the C library, of OpenMP libraries, and of Linux. */
 static const struct rule RULES[] = {
     {BN_CLASS_QUANTIZE, "*quantize* *Quantize* *quantise* *quant_row* *t5_pack* *repack* *dequant*"},
     {BN_CLASS_ATTENTION, "attention* *attn_* *softmax* Attention* one_row_of_values *rope* Rope*"},
@@ -25,15 +25,16 @@ static const struct rule RULES[] = {
                         "bn_screen_*"},
     {BN_CLASS_NORM, "*rmsnorm* *rms_norm* *layernorm* *layer_norm* RmsNorm LayerNorm "
                     "*relu* *silu* *gelu* Activation *residual* Residual* bn_add_* bn_exp_* expf*"},
-    {BN_CLASS_SYNC, "*GOMP_* *gomp_* *[libgomp* *barrier* Barrier* Team bn_team_* team_wait* spin_until* *pthread_* *futex* "
-                    "*mutex* *lll_lock* *clone clone3 *sem_wait* *sem_post* *cond_wait* start_thread"},
+    {BN_CLASS_SYNC,
+     "*GOMP_* *gomp_* *[libgomp* *barrier* Barrier* Team bn_team_* *pthread_* *futex* "
+     "*mutex* *lll_lock* *clone clone3 *sem_wait* *sem_post* *cond_wait* start_thread *sched_yield*"},
     {BN_CLASS_MEMORY,
      "*memcpy* *memmove* *memset* *mempcpy* *memcmp* *malloc* *calloc* *realloc* free cfree _int_free* "
      "__libc_free *mmap* *munmap* *madvise* brk __brk sbrk *page_fault* *clear_page* *copy_page* "
      "*copy_user* *handle_mm_fault* *do_anonymous_page* *alloc_pages* bn_alloc bn_free KvStore Embedding "
      "*kv_store* *_to_f32* *f32_to_f16* operator?new* operator?delete*"},
     {BN_CLASS_SYSTEM, "*syscall* entry_SYSCALL* __x64_sys_* __arm64_sys_* do_sys_* ksys_* vfs_* *sysenter* "
-                      "__GI___* read write __read __write pread64 *sched_yield* *nanosleep* ioctl poll "
+                      "__GI___* read write __read __write pread64 *nanosleep* ioctl poll "
                       "epoll_wait"},
 };
 
@@ -43,6 +44,7 @@ static const struct rule OWN_RULES[] = {
     {BN_CLASS_MULTIPLY, "linear project head rescore bound_block fold fold_one fold8 fold16 ffn_down"},
     {BN_CLASS_NORM, "norm final_norm activate exp"},
     {BN_CLASS_MEMORY, "embed"},
+    {BN_CLASS_SYNC, "team_* spin_until_changed"},
 };
 
 /* Whether text is pattern, of n bytes; "?" is a blank. */

@@ -59,6 +59,9 @@ static void names_have_classes(void **state)
         {BN_FRAME_CODE, "gomp_team_barrier_wait_end", BN_CLASS_SYNC},
         {BN_FRAME_UNKNOWN, "[libgomp.so.1.0.0]", BN_CLASS_SYNC},
         {BN_FRAME_BRICK, "BarrierWait", BN_CLASS_SYNC},
+        {BN_FRAME_CODE, "bn_team_barrier", BN_CLASS_SYNC},
+        {BN_FRAME_CODE, "futex_wait", BN_CLASS_SYNC},
+        {BN_FRAME_CODE, "__sched_yield", BN_CLASS_SYNC}, /* a thread that has nothing to do but wait */
         {BN_FRAME_CODE, "main", BN_CLASS_OTHER},
         {BN_FRAME_UNKNOWN, "[unknown]", BN_CLASS_OTHER},
         {BN_FRAME_CODE, "", BN_CLASS_OTHER},
@@ -80,19 +83,13 @@ static void short_names_are_of_this_project_only(void **state)
     static const struct {
         const char *name;
         enum bn_class is;
-    } CASES[] = {{"head", BN_CLASS_MULTIPLY},
-                 {"fold", BN_CLASS_MULTIPLY},
-                 {"linear", BN_CLASS_MULTIPLY},
-                 {"project", BN_CLASS_MULTIPLY},
-                 {"norm", BN_CLASS_NORM},
-                 {"exp", BN_CLASS_NORM},
-                 {"attend", BN_CLASS_ATTENTION},
-                 {"embed", BN_CLASS_MEMORY},
-                 {"new", BN_CLASS_OTHER},
-                 {"run", BN_CLASS_OTHER},
-                 {"layer_ffn", BN_CLASS_OTHER},
-                 {"bn_forward", BN_CLASS_OTHER},
-                 {"layer_attention", BN_CLASS_OTHER}};
+    } CASES[] = {{"head", BN_CLASS_MULTIPLY},    {"fold", BN_CLASS_MULTIPLY},
+                 {"linear", BN_CLASS_MULTIPLY},  {"project", BN_CLASS_MULTIPLY},
+                 {"norm", BN_CLASS_NORM},        {"exp", BN_CLASS_NORM},
+                 {"attend", BN_CLASS_ATTENTION}, {"embed", BN_CLASS_MEMORY},
+                 {"team_worker", BN_CLASS_SYNC}, {"new", BN_CLASS_OTHER},
+                 {"run", BN_CLASS_OTHER},        {"layer_ffn", BN_CLASS_OTHER},
+                 {"bn_forward", BN_CLASS_OTHER}, {"layer_attention", BN_CLASS_OTHER}};
     static const char *const OWN[] = {"bn", "bn-flamegraph", "bn_bench", "test_forward"}, *const FOREIGN[] = {
                                                                                               "", "coreutils",
                                                                                               "bnx",
