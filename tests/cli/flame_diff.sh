@@ -91,6 +91,9 @@ check "the file's name says the form" grep -qx 'main;f 5000 6000' out.folded
 check "the verdict is told beside a file" grep -q 'CHANGED' said
 check "a picture" sh -c "'$fg' diff old?.folded --vs other?.folded -q -o diff.svg && grep -q '<svg' diff.svg && grep -q 'new: only after' diff.svg"
 if command -v python3 >/dev/null; then check "it is XML" python3 -c 'import xml.dom.minidom; xml.dom.minidom.parse("diff.svg")'; fi
+mkdir -p sides && cp old1.folded sides
+says 0 "its title names both sides" '>old1.folded \(1 run\) before, other[0-9]+.folded and [0-9]+ more \([0-9]+ runs\) after<' \
+    diff_ sides/old1.folded --vs other?.folded --format svg
 says 1 "with the verdict, and the gate's end" '>FAILED: partial_sort gained' diff_ old?.folded --vs other?.folded --fail-above 5 --format svg
 same() { diff_ old?.folded --vs new?.folded "$@" >a 2>&1; diff_ old?.folded --vs new?.folded "$@" >b 2>&1; cmp a b; }
 check "the same text twice" same

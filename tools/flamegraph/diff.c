@@ -188,16 +188,33 @@ static bn_status read_sides(struct sides *s, bn_error *err)
     return read_side(s, &s->after, at, args->n_operands - at, err);
 }
 
+/* "old1.json and 4 more (5 runs)": no folders, which say nothing to others. */
+static void put_side(struct bn_buf *out, const struct bn_args *args, size_t from, size_t n, size_t n_runs)
+{
+    const char *path = args->operands[from], *slash = strrchr(path, '/');
+    bn_buf_puts(out, slash != NULL ? slash + 1 : path);
+    if (n > 1) bn_buf_printf(out, " and %zu more", n - 1);
+    bn_buf_printf(out, " (%zu run%s)", n_runs, n_runs == 1 ? "" : "s");
+}
+
 static bn_status draw(struct bn_buf *out, const struct bn_args *args, const struct bn_diff_report *report,
                       const char *verdict, bn_error *err)
 {
     struct bn_svg_options options;
+    struct bn_buf title = {.max = 2 * BN_STACKS_MAX_NAME};
+    size_t at = bn_opt_place(args, "vs");
     BN_TRY(bn_flamegraph_read_picture(&options, args, err));
+    put_side(&title, args, 0, at, report->diff->n_before);
+    bn_buf_puts(&title, " before, ");
+    put_side(&title, args, at, args->n_operands - at, report->diff->n_after);
+    bn_buf_puts(&title, " after");
     options.widths = (enum bn_svg_widths)bn_opt_choice(args, "widths");
-    if (options.title == NULL) options.title = "Before and after";
+    if (options.title == NULL) options.title = title.failed ? "Before and after" : title.data;
     if (options.subtitle == NULL) options.subtitle = verdict;
     if (options.notes == NULL) options.notes = report->diff->method;
-    return bn_svg_diff(out, report->diff, &options, err);
+    bn_status status = bn_svg_diff(out, report->diff, &options, err);
+    bn_buf_release(&title);
+    return status;
 }
 
 static bn_status write_report(const struct bn_args *args, enum format format,
