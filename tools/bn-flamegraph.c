@@ -112,7 +112,7 @@ static const struct bn_command COMMANDS[] = {
     {.name = "bricks",
      .summary = "show what the profiler measured, and whether samples agree with it",
      .text = "The time of each brick (docs/explain/profiling.md), of profiles and of recordings of a model. "
-             "Where there are samples beside it, the share of samples in each brick is held against the "
+             "Where there are samples beside it, the share of samples in each brick is compared with the "
              "share of measured time, and in each kernel by the name of the function that ran. Without FILE "
              "a model is recorded now. The exit status is 1 when they do not agree.",
      .synopsis = "FILE... [--check]\n[options of record] [--check]",
@@ -140,7 +140,7 @@ static const struct bn_command COMMANDS[] = {
          "without it. All files are put in place together, at the end: a failure leaves the old ones.\n\nThe "
          "model is MODEL, --model, models/microsoft-bitnet-b1.58-2B-4T-gguf/ggml-model-i2_s.gguf, "
          "models/ggml-model-i2_s.gguf, ./ggml-model-i2_s.gguf, what bn-download fetched as "
-         "bitnet-b1.58-2b-4t, or the one that the program carries: the first that is there. TOKENIZER is "
+         "bitnet-b1.58-2b-4t, or the built-in model: the first that is there. TOKENIZER is "
          "accepted and not used: a GGUF file has its own. \"-\" stands for an argument that is not given.",
      .synopsis = "[MODEL [TOKENIZER [DIR]]] [--archive] [--redraw]",
      .options = {bn_flamegraph_baseline_options, bn_flamegraph_record_options},

@@ -112,7 +112,8 @@ static bn_status open_timers(struct timers **out, const struct bn_record_options
                              bool is_self, bn_error *err)
 {
     if (o->period_ns == 0 || o->dump_bytes % 8 != 0 || o->dump_bytes > 65528)
-        return bn_fail(err, BN_ERR_ARG, "a sampler's period of 0, or a stack that is no multiple of 8 bytes");
+        return bn_fail(err, BN_ERR_ARG,
+                       "a sampler's period of 0, or a stack that is not a multiple of 8 bytes");
     struct timers *t = bn_alloc(1, sizeof *t);
     if (t == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
     *t = (struct timers){.log_fd = -1, .is_self = is_self};

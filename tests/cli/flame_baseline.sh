@@ -193,7 +193,7 @@ says 2 'a seed that is none' 'BITNET_SEED' env BITNET_SEED=x "$bn" baseline
 : >file
 finds() { says 3 "$1" "^bn-flamegraph: model: $2" "$bn" baseline "${@:3}" "${operands[@]}"; }
 operands=(- - file/graphs)
-finds 'without any, the one that is carried' 'the one that the program carries \(none was named'
+finds 'without any, the one that is carried' 'the built-in model \(none was named'
 model=$root/fixtures/nano-bitnet-b1.58-i2_s-42.gguf
 cp "$model" ggml-model-i2_s.gguf
 finds 'in the folder' '\./ggml-model-i2_s\.gguf \('

@@ -53,7 +53,7 @@ const struct bn_option bn_flamegraph_baseline_options[] = {
     {.name = "timing",
      .arg = "FILE",
      .preset = "docs/baselines/perf/phase2_timing_i2s.md",
-     .help = "what ci/phase2-timing.sh wrote, to hold the recordings against"},
+     .help = "what ci/phase2-timing.sh wrote, to compare the recordings with"},
     {.name = "archive", .help = "keep a copy in DIR/archives/<date>-<commit>/, unless it is there already"},
     {.name = "redraw", .help = "record nothing: make pictures and pages anew from the recordings in DIR"},
     {0},
@@ -106,7 +106,7 @@ static bn_status preflight(struct bn_args *args, const struct bn_baseline *b, ch
 {
     char why[200];
     BN_TRY(bn_flamegraph_find_model(path, why, args, operand(args, 0), err));
-    bn_report_note(0, "model: %s (%s)", *path != NULL ? *path : "the one that the program carries", why);
+    bn_report_note(0, "model: %s (%s)", *path != NULL ? *path : "the built-in model", why);
     if (*path != NULL) BN_TRY(bn_args_set(args, "model", *path, err));
     BN_TRY(check_tokenizer(operand(args, 1), err));
     BN_TRY(check_folder(b->dir, err));

@@ -15,7 +15,7 @@
 #define MAX_BYTES (512u << 20)
 
 const struct bn_option bn_flamegraph_diff_options[] = {
-    {.name = "vs", .help = "parts the files: those in front of it are before, those behind it after"},
+    {.name = "vs", .help = "separates the files: those to its left are before, those to its right after"},
     {.name = "format",
      .arg = "text|json|svg|folded",
      .help = "form of the result; without it by the end of --output's name, else text"},

@@ -36,7 +36,8 @@ const struct bn_option bn_flamegraph_workload_options[] = {
      .arg = "N",
      .group = "Work",
      .preset = "10",
-     .help = "tokens of each generation, which is repeated; chosen greedily, also behind the model's end"},
+     .help =
+         "tokens of each generation, which is repeated; chosen greedily, also after an end-of-text token"},
     {.name = "seed",
      .arg = "N",
      .group = "Work",
@@ -51,7 +52,7 @@ const struct bn_option bn_flamegraph_workload_options[] = {
      .arg = "N",
      .group = "Work",
      .preset = "2000",
-     .help = "a run ends behind the generation in which as many are to be expected, or in which --duration "
+     .help = "end a run after the generation in which this many are expected, or in which --duration "
              "(here 10 seconds) is over"},
     {0},
 };

@@ -156,7 +156,7 @@ static void put_mean(bn_json *o, const char *name, uint64_t ns, uint64_t tokens)
     if (tokens > 0)
         bn_json_put_number(o, name, (double)ns / (double)tokens);
     else
-        bn_json_put_unavailable(o, name, "no token was decoded behind the first");
+        bn_json_put_unavailable(o, name, "no token was decoded after the first");
 }
 
 /* By the engine's own stamps, while it was sampled: means of one token of decoding. */
