@@ -11,7 +11,6 @@
  * safe after the recording too (library.h), and why a log is not believed (preload.c).
  */
 #define _GNU_SOURCE
-#include <alloca.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <spawn.h>
@@ -26,8 +25,9 @@
 
 #define PRELOAD "LD_PRELOAD="
 #define LOG BN_AGENT_LOG_VARIABLE "="
-#define MAX_ARGUMENTS 1024 /* of execl and the like */
-#define MAX_ROOM 65536u    /* bytes; what is started with a larger environment is not recorded */
+#define MAX_ARGUMENTS 1024          /* of execl and the like */
+#define MAX_ROOM 65536u             /* bytes; what is started with a larger environment is not recorded */
+#define ROOM(n) __builtin_alloca(n) /* in the frame of the function that starts the program */
 
 struct bn_preload bn_preload;
 
@@ -189,7 +189,7 @@ static int become(exec_fn *function, const char *path, char *const *argv, char *
 {
     if (function == NULL) return missing();
     size_t n = room_for(envp);
-    void *room = alloca(n);
+    void *room = ROOM(n);
     bn_agent_pause(true);
     (void)function(path, argv, with_sampler(room, n, envp));
     return resume();
@@ -263,7 +263,7 @@ BN_PRELOAD_PUBLIC int fexecve(int fd, char *const argv[], char *const envp[])
 {
     if (functions()->fexecve == NULL) return missing();
     size_t n = room_for(envp);
-    void *room = alloca(n);
+    void *room = ROOM(n);
     bn_agent_pause(true);
     (void)next.fexecve(fd, argv, with_sampler(room, n, envp));
     return resume();
@@ -273,7 +273,7 @@ BN_PRELOAD_PUBLIC int execveat(int fd, const char *path, char *const argv[], cha
 {
     if (functions()->execveat == NULL) return missing();
     size_t n = room_for(envp);
-    void *room = alloca(n);
+    void *room = ROOM(n);
     bn_agent_pause(true);
     (void)next.execveat(fd, path, argv, with_sampler(room, n, envp), flags);
     return resume();
@@ -286,7 +286,7 @@ BN_PRELOAD_PUBLIC int posix_spawn(pid_t *pid, const char *path, const posix_spaw
 {
     if (functions()->posix_spawn == NULL) return ENOSYS;
     size_t n = room_for(envp);
-    void *room = alloca(n);
+    void *room = ROOM(n);
     return next.posix_spawn(pid, path, actions, attributes, argv, with_sampler(room, n, envp));
 }
 
@@ -296,7 +296,7 @@ BN_PRELOAD_PUBLIC int posix_spawnp(pid_t *pid, const char *file, const posix_spa
 {
     if (functions()->posix_spawnp == NULL) return ENOSYS;
     size_t n = room_for(envp);
-    void *room = alloca(n);
+    void *room = ROOM(n);
     return next.posix_spawnp(pid, file, actions, attributes, argv, with_sampler(room, n, envp));
 }
 
