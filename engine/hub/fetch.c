@@ -81,7 +81,7 @@ static bool is_model_file(const char *name)
     return n > 5 && strcasecmp(name + n - 5, ".gguf") == 0;
 }
 
-/* The only GGUF file of a repository; when there are more, they are named. */
+/* The only GGUF file of a repository; when there are more, they are listed. */
 static bn_status choose_file(struct work *w, bn_error *err)
 {
     struct bn_hub_listing listing;
@@ -90,20 +90,29 @@ static bn_status choose_file(struct work *w, bn_error *err)
     size_t n = 0, used = 0;
     BN_TRY(bn_hub_list(&listing, &f->server, f->repo, f->revision, err));
     for (size_t i = 0; i < listing.n; i++) {
-        if (!is_model_file(listing.list[i].file)) continue;
-        if (n++ == 0) snprintf(f->file, sizeof f->file, "%s", listing.list[i].file);
-        int more =
-            snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", listing.list[i].file);
-        used = more > 0 && used + (size_t)more < sizeof names ? used + (size_t)more : sizeof names - 1;
+        const char *name = listing.list[i].file;
+        if (!is_model_file(name)) continue;
+        if (n++ == 0) snprintf(f->file, sizeof f->file, "%s", name);
+        bool fits = used + strlen(name) + sizeof ", , ..." <= sizeof names;
+        if (used < sizeof names)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "",
+                                     fits ? name : "...");
+        if (!fits) used = sizeof names; /* no more of them */
     }
     bn_hub_listing_release(&listing);
     if (n == 1) return BN_OK;
+    bn_status status = n == 0 ? BN_ERR_NOT_FOUND : BN_ERR_ARG;
+    if (n == 0) {
+        bn_fail_at(err, status, BN_NO_OFFSET, f->repo, "the repository has no GGUF file");
+        bn_error_hint(err, "to download another file: bn-download %s:FILE", f->repo);
+    } else {
+        bn_fail_at(err, status, BN_NO_OFFSET, f->repo, "the repository has %zu GGUF files: %s", n, names);
+        bool main = strcmp(f->revision, "main") == 0;
+        bn_error_hint(err, "choose one: bn-download %s:%s%s%s", f->repo, f->file, main ? "" : "@",
+                      main ? "" : f->revision);
+    }
     f->file[0] = '\0';
-    bn_fail_at(err, n == 0 ? BN_ERR_NOT_FOUND : BN_ERR_ARG, BN_NO_OFFSET, f->repo,
-               n == 0 ? "the repository has no GGUF file" : "the repository has several GGUF files: %s",
-               names);
-    bn_error_hint(err, "name one: hf:%s:FILE", f->repo);
-    return n == 0 ? BN_ERR_NOT_FOUND : BN_ERR_ARG;
+    return status;
 }
 
 static bn_status identify(struct work *w, bn_error *err)

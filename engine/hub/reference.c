@@ -13,7 +13,7 @@
 
 #define MAX_PART_BYTES 255u
 
-/* ---- what is harmless ---- */
+/* ---- safe texts ---- */
 
 static bool is_safe_part(const char *part, size_t n)
 {
@@ -84,12 +84,21 @@ static bool is_name(const char *text)
     return is_word(text, n) && n < sizeof((struct bn_hub_reference *)0)->name;
 }
 
+/* "owner/repo", what people copy from the hub; more may follow, as after "hf:". */
+static bool is_repo(const char *text)
+{
+    size_t n = strcspn(text, ":@");
+    const char *slash = memchr(text, '/', n);
+    return slash != NULL && is_word(text, (size_t)(slash - text)) &&
+           is_word(slash + 1, n - (size_t)(slash - text) - 1);
+}
+
 bool bn_hub_is_reference(const char *text)
 {
     if (is_url(text) || strncmp(text, "hf:", 3) == 0) return true;
-    const char *dot = strrchr(text, '.'); /* names have dots too: "bitnet-b1.58-2b-4t" */
-    if (strchr(text, '/') != NULL || (dot != NULL && strcasecmp(dot, ".gguf") == 0)) return false;
-    return is_name(text);
+    size_t n = strcspn(text, ":@"); /* names have dots too: "bitnet-b1.58-2b-4t" */
+    if (n > 5 && strncasecmp(text + n - 5, ".gguf", 5) == 0) return false;
+    return is_name(text) || is_repo(text);
 }
 
 static bn_status copy(char *out, size_t room, const char *text, size_t n, const char *what, bn_error *err)
@@ -106,31 +115,30 @@ static bn_status parse_url(struct bn_hub_reference *out, const char *text, bn_er
     BN_TRY(copy(out->url, sizeof out->url, text, strlen(text), "URL", err));
     const char *host = strstr(text, "://") + 3;
     size_t n = strcspn(host, "/?#");
-    if (!is_safe_url_text(text) || n == 0) return bn_fail(err, BN_ERR_ARG, "this is no valid URL");
+    if (!is_safe_url_text(text) || n == 0) return bn_fail(err, BN_ERR_ARG, "not a valid URL");
     if (memchr(host, '@', n) != NULL) {
-        bn_fail(err, BN_ERR_ARG, "a URL must not carry a user name or a password");
-        bn_error_hint(err, "a token is taken from HF_TOKEN");
+        bn_fail(err, BN_ERR_ARG, "a URL must not contain a user name or a password");
+        bn_error_hint(err, "set HF_TOKEN instead");
         return BN_ERR_ARG;
     }
     if (strncasecmp(text, "http://", 7) == 0 && !bn_hub_is_loopback(host)) {
-        bn_fail(err, BN_ERR_ARG, "http is not safe: anybody on the way can change what arrives");
+        bn_fail(err, BN_ERR_ARG,
+                "http is allowed for this machine only: others could change the bytes on the way");
         bn_error_hint(err, "use https");
         return BN_ERR_ARG;
     }
     return BN_OK;
 }
 
-/* owner/repo[:file][@revision]; a revision may have slashes, a file may have '@' only in front of the last.
+/* owner/repo[:file][@revision]; a revision may have slashes, a file may have '@' only before the last one.
  */
 static bn_status parse_repo(struct bn_hub_reference *out, const char *text, bn_error *err)
 {
     out->kind = BN_HUB_REPO;
     size_t n_all = strlen(text), n_repo = strcspn(text, ":@");
-    const char *slash = memchr(text, '/', n_repo);
-    if (slash == NULL || !is_word(text, (size_t)(slash - text)) ||
-        !is_word(slash + 1, n_repo - (size_t)(slash - text) - 1)) {
-        bn_fail(err, BN_ERR_ARG, "'%s' names no repository", text);
-        bn_error_hint(err, "hf:OWNER/REPO, hf:OWNER/REPO:FILE, hf:OWNER/REPO:FILE@REVISION");
+    if (!is_repo(text)) {
+        bn_fail_at(err, BN_ERR_ARG, BN_NO_OFFSET, text, "not a repository");
+        bn_error_hint(err, "write OWNER/REPO, OWNER/REPO:FILE or OWNER/REPO:FILE@REVISION");
         return BN_ERR_ARG;
     }
     BN_TRY(copy(out->repo, sizeof out->repo, text, n_repo, "repository", err));
@@ -141,9 +149,10 @@ static bn_status parse_repo(struct bn_hub_reference *out, const char *text, bn_e
     if (text[n_repo] == ':')
         BN_TRY(copy(out->file, sizeof out->file, text + n_repo + 1, end - n_repo - 1, "file name", err));
     if (text[n_repo] == ':' && !bn_hub_safe_path(out->file))
-        return bn_fail(err, BN_ERR_ARG, "'%s' is no path in a repository", out->file);
+        return bn_fail_at(err, BN_ERR_ARG, BN_NO_OFFSET, out->file, "not a valid path in a repository");
     if (!bn_hub_safe_path(out->revision) || strpbrk(out->revision, " ?#%") != NULL)
-        return bn_fail(err, BN_ERR_ARG, "'%s' is no revision", out->revision);
+        return bn_fail_at(err, BN_ERR_ARG, BN_NO_OFFSET, out->revision,
+                          "not a valid revision (branch, tag or commit)");
     return BN_OK;
 }
 
@@ -152,9 +161,10 @@ bn_status bn_hub_reference_parse(struct bn_hub_reference *out, const char *text,
     *out = (struct bn_hub_reference){0};
     if (is_url(text)) return parse_url(out, text, err);
     if (strncmp(text, "hf:", 3) == 0) return parse_repo(out, text + 3, err);
+    if (is_repo(text)) return parse_repo(out, text, err);
     if (!is_name(text)) {
-        bn_fail(err, BN_ERR_ARG, "'%s' is no name, no hf:OWNER/REPO and no URL", text);
-        bn_error_hint(err, "bn-download list shows the names");
+        bn_fail_at(err, BN_ERR_ARG, BN_NO_OFFSET, text, "not a model name, OWNER/REPO or URL");
+        bn_error_hint(err, "'bn-download list' shows the names");
         return BN_ERR_ARG;
     }
     size_t n = strcspn(text, ":");

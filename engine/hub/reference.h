@@ -5,8 +5,9 @@
  *
  *     bitnet-b1.58-2b-4t                                     registry, its default file
  *     bitnet-b1.58-2b-4t:bf16                                registry, another variant
- *     hf:microsoft/bitnet-b1.58-2B-4T-gguf                   a repository; the only model file in it
- *     hf:owner/repo:dir/model.gguf@v1.0                      one file at one revision (branch, tag, commit)
+ *     microsoft/bitnet-b1.58-2B-4T-gguf                      a repository; the only model file in it
+ *     owner/repo:dir/model.gguf@v1.0                         one file at one revision (branch, tag, commit)
+ *     hf:owner/repo                                          the same with a prefix, for clarity
  *     https://example.org/model.gguf                         any file
  */
 #ifndef BN_HUB_REFERENCE_H
@@ -21,13 +22,14 @@ struct bn_hub_reference {
     char name[64];      /* registry name, lower case */
     char variant[64];   /* of the name; "" for the default */
     char repo[193];     /* "owner/repo" */
-    char file[1025];    /* path in the repository, "" when it is to be found out */
+    char file[1025];    /* path in the repository, "" for the only GGUF file */
     char revision[256]; /* "main" unless given */
     char url[2049];
 };
 
-/* Does this text name something of the hub, rather than a file here? True for the forms above; a text with a
- * slash or a dot that is neither "hf:" nor a URL is a path. Nothing is looked up. */
+/* Does this text have one of the forms above? Then it names something of the hub, unless there is a file of
+ * that name here: that is for the caller to look up first. Other texts, and those that end in ".gguf", are
+ * paths. */
 bool bn_hub_is_reference(const char *text);
 /* BN_ERR_ARG with what is wrong: parts that are empty, too long, absolute, "..", backslashes, control
  * characters, a leading dash. URLs are https, or http to this machine alone. */

@@ -46,6 +46,8 @@ listing many a.gguf b.gguf
 listing escape a.gguf 'b\u009b31m.gguf'
 listing evil ../../evil.gguf
 listing none README.md
+# shellcheck disable=SC2046
+listing lots $(seq -f model-%02g.gguf 40)
 hub() { # COMMIT CDN: what main is
     {
         large m/resolve/main/a.gguf main "$1" "$2"
@@ -53,7 +55,7 @@ hub() { # COMMIT CDN: what main is
         large m/resolve/main/dir/sub/c.gguf main "$1" b.gguf
         large m/resolve/feature%2Fx/a.gguf x $two b.gguf
         small m/resolve/main/config.json $one config.json
-        for f in one many escape evil none; do echo "* /api/models/acme/$f/revision/main file=/$f.json"; done
+        for f in one many lots escape evil none; do echo "* /api/models/acme/$f/revision/main file=/$f.json"; done
         echo "* /acme/renamed/resolve/main/a.gguf redirect=/acme/m/resolve/main/a.gguf status=307"
         echo "* /api/models/acme/renamed/revision/main redirect=/api/models/acme/one/revision/main status=307"
         large one/resolve/main/a.gguf main $one a.gguf
@@ -122,7 +124,14 @@ get hf:acme/m:config.json
 check 'a small file is called by its git blob' test -e "cache/models--acme--m/blobs/$(blob root/cdn/config.json)"
 get hf:acme/one
 check 'a repository with one model file' bash -c "[ $status -eq 0 ] && cmp -s \"\$(cat out)\" root/cdn/a.gguf"
-is 'several are named' 2 'several GGUF files: a.gguf, b.gguf' hf:acme/many
+get acme/one
+check 'a repository without hf:' bash -c "[ $status -eq 0 ] && cmp -s \"\$(cat out)\" root/cdn/a.gguf"
+is 'several model files: they are listed' 2 'repository has 2 GGUF files: a.gguf, b.gguf' acme/many
+is 'forty of them' 2 '40 GGUF files: model-01.gguf, .*model-[0-9]*.gguf, \.\.\.$' acme/lots
+get acme/many
+check 'the hint is a command that works' grep -qxF 'hint: choose one: bn-download acme/many:a.gguf' err
+get acme/m:a.gguf
+check 'such a command' test $status -eq 0
 is 'a name with a terminal escape is refused' 4 'no safe path' hf:acme/escape
 lacks 'and does not reach the terminal' $'\x9b' "$bn" hf:acme/escape
 is 'a listing with a path that leads out' 4 'no safe path' hf:acme/evil
@@ -140,7 +149,7 @@ is 'a commit that is not one' 4 'not a Hugging Face hub: .* X-Repo-Commit' hf:ac
 check 'is refused before the body is asked for' bash -c "[ \$(grep -c 'GET /cdn' log) -le 1 ] && awk '{ n += \$8 } END { exit n > 1 }' log && ! find cache/models--acme--evil -type f 2>/dev/null | grep -q ."
 limit=25 is '--stall counts while the hub is asked' 6 'slow' hf:acme/mute:a.gguf --stall 1 --retries 0
 
-is 'an argument that is nothing' 2 'no name' ../x
+is 'an argument that is not a reference' 2 'not a model name' ../x
 is 'no argument' 2 'MODEL' get
 is 'a digest that is none' 2 '64 hexadecimal' hf:acme/m:a.gguf --sha256 abc
 
@@ -343,6 +352,12 @@ get pinned
 status 0 'bn-run by name' "$bin/bn-run" -q -m pinned --tokens 1 -n 2 --receipt receipt.json
 check 'its receipt has the name' grep -q '"path": "pinned"' receipt.json
 status 0 'which is replayed by name' "$bin/bn-verify-receipt" -q --replay --model pinned receipt.json
+status 0 'bn-run by OWNER/REPO' "$bin/bn-run" -q -m acme/m --tokens 1 -n 2
+mkdir acme
+printf 'no model' >acme/m
+says 4 'a local path of that name comes first' 'acme/m' "$bin/bn-run" -m acme/m --tokens 1 -n 2
+rm -r acme
+says 3 'OWNER/REPO that is not here' 'hint: bn-download acme/none' "$bin/bn-run" -m acme/none --tokens 1 -n 2
 status 0 'bn-run by address' "$bin/bn-run" -q -m hf:acme/m:a.gguf --tokens 1 -n 2 --receipt receipt.json
 check 'its receipt has that' grep -q '"path": "hf:acme/m:a.gguf"' receipt.json
 printf 'x' | dd of="cache/models--acme--m/blobs/$a" bs=1 seek=100 conv=notrunc 2>/dev/null

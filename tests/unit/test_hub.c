@@ -81,6 +81,11 @@ static void test_good_references(void **state)
         {"BitNet-b1.58-2B-4T", BN_HUB_NAME, "bitnet-b1.58-2b-4t", "", "", "", ""},
         {"name:bf16", BN_HUB_NAME, "name", "bf16", "", "", ""},
         {"hf:a/b", BN_HUB_REPO, "", "", "a/b", "", "main"},
+        {"a/b", BN_HUB_REPO, "", "", "a/b", "", "main"},
+        {"microsoft/bitnet-b1.58-2B-4T-gguf", BN_HUB_REPO, "", "", "microsoft/bitnet-b1.58-2B-4T-gguf", "",
+         "main"},
+        {"a/b@v1.0", BN_HUB_REPO, "", "", "a/b", "", "v1.0"},
+        {"a/b:dir/c.gguf@x/y", BN_HUB_REPO, "", "", "a/b", "dir/c.gguf", "x/y"},
         {"hf:a/b@v1.0", BN_HUB_REPO, "", "", "a/b", "", "v1.0"},
         {"hf:a/b:c.gguf", BN_HUB_REPO, "", "", "a/b", "c.gguf", "main"},
         {"hf:a/b:dir/c d.gguf@x/y", BN_HUB_REPO, "", "", "a/b", "dir/c d.gguf", "x/y"},
@@ -112,7 +117,13 @@ static void test_bad_references(void **state)
                                       "../x",
                                       "-x",
                                       ".x",
-                                      "a/b",
+                                      "a/",
+                                      "/a",
+                                      "a/b/c",
+                                      "./a",
+                                      "a/.b",
+                                      "a/-b",
+                                      "a/b:../c",
                                       "hf:",
                                       "hf:a",
                                       "hf:a/",
@@ -165,8 +176,8 @@ static void test_bad_references(void **state)
 static void test_paths_are_no_references(void **state)
 {
     (void)state;
-    static const char *const PATHS[] = {"model.gguf", "./model",    "dir/model",
-                                        "/abs/model", "MODEL.GGUF", "../x"};
+    static const char *const PATHS[] = {"model.gguf", "./model", "dir/model.gguf", "a/b/c", "/abs/model",
+                                        "MODEL.GGUF", "../x"};
     for (size_t i = 0; i < BN_ARRAY_LEN(PATHS); i++)
         assert_false(bn_hub_is_reference(PATHS[i]));
 }
