@@ -129,6 +129,11 @@ serve '2 /m.gguf stall=100000'
 good 'stalled' $piece --parallel 1 --stall 5
 serve '* /m.gguf drip=100000'
 good 'slow' 1 --parallel 8
+serve '* /m.gguf drip=400000'
+good 'slow, for two seconds' 1 --parallel 1
+check 'lines tell how far it is, without a terminal' grep -qE '^bn-download: m.gguf: [0-9.]+ MB of 18.0 MB \([0-9]+ %\), [0-9.]+ MB/s, 0:[0-9]+ left$' "$tmp/err"
+good 'the same with -q' 1 --parallel 1 -q
+check 'has none' test ! -s "$tmp/err"
 
 # ---- statuses ----
 serve '1-3 /m.gguf status=503'

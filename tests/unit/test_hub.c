@@ -866,11 +866,45 @@ static void test_bar(void **state)
     assert_string_equal(line, "m.gguf  4.10 kB  1.00 kB/s");
     bn_download_bar(line, sizeof line, 99, "m\x1b.gguf", 10, 10, 1, 0);
     assert_null(strchr(line, '\x1b'));
-    for (size_t columns = 0; columns <= 100; columns++) {
-        bn_download_bar(line, sizeof line, columns, "a-model-with-a-rather-long-name-that-must-be-cut.gguf",
-                        1187801279, 1187801280, 123456789, 360000);
-        assert_true(strlen(line) <= (columns > 60 ? columns : 60));
+    static const struct {
+        size_t columns;
+        const char *want;
+    } NARROW[] = {
+        {79, "ggml-model-i2_s.gguf  [#####       ]   47 %  564 MB of 1.19 GB  12.3 MB/s  0:50"},
+        {49, "ggml-model-i2_s.gguf  [#####       ]   47 %  0:50"},
+        {39, "ggml-...gguf  [####      ]   47 %  0:50"},
+        {24, "[#######        ]   47 %"},
+        {19, "[####      ]   47 %"},
+        {10, " 47 %"},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(NARROW); i++) {
+        bn_download_bar(line, sizeof line, NARROW[i].columns, "ggml-model-i2_s.gguf", 564000000, 1187801280,
+                        12345678, 50);
+        assert_string_equal(line, NARROW[i].want);
     }
+    for (size_t columns = 0; columns <= 120; columns++)
+        for (uint64_t size = 0; size < 2; size++) {
+            bn_download_bar(line, sizeof line, columns,
+                            "a-model-with-a-rather-long-name-that-must-be-cut.gguf", 1187801279,
+                            size * 1187801280, 123456789, size > 0 ? 360000 : UINT64_MAX);
+            assert_in_range(strlen(line), 0, columns);
+            if (columns >= 79) assert_non_null(strstr(line, size > 0 ? "[####" : "1.19 GB"));
+        }
+}
+
+static void test_lines_without_a_terminal(void **state)
+{
+    (void)state;
+    const uint64_t second = 1000000000;
+    char line[512];
+    bn_download_line(line, sizeof line, "m.gguf", 512000000, 1187801280, 12.3e6, 55);
+    assert_string_equal(line, "m.gguf: 512 MB of 1.19 GB (43 %), 12.3 MB/s, 0:55 left");
+    bn_download_line(line, sizeof line, "m\x1b.gguf", 512000000, 0, 0, UINT64_MAX);
+    assert_string_equal(line, "m\\x1B.gguf: 512 MB");
+    assert_false(bn_download_line_due(9 * second, 19, 10)); /* too little happened */
+    assert_true(bn_download_line_due(10 * second, 10, 10)); /* but after ten seconds even nothing is told */
+    assert_true(bn_download_line_due(2 * second, 20, 19));
+    assert_false(bn_download_line_due(second / 2, 90, 0)); /* a fast download needs no lines */
 }
 
 int main(void)
@@ -901,6 +935,7 @@ int main(void)
         IN_FOLDER(test_server),
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_bar),
+        cmocka_unit_test(test_lines_without_a_terminal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

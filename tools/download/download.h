@@ -33,19 +33,19 @@ BN_MUST_CHECK bn_status bn_download_settings(struct bn_hub_fetch *fetch, const c
 #define BN_DOWNLOAD_BYTES_ROOM 16u
 char *bn_download_bytes(char out[BN_DOWNLOAD_BYTES_ROOM], uint64_t n);
 
-/* ---- show.c: what happens while a file comes ---- */
+/* ---- show.c: what is shown during a download ---- */
 
-/* On a terminal a bar; with -v elsewhere a line per 5 %; with --json events, one a line, on standard output.
- */
+/* On a terminal a bar; elsewhere a line now and then; with --json events, one a line, on standard output.
+ * With -q nothing but those. */
 struct bn_download_show {
     const struct bn_hub_fetch *fetch; /* whose file it is */
     bool json, bar;
     bool started, waiting, drawn;
-    uint64_t began_ns, drawn_ns;
+    uint64_t began_ns, told_ns; /* told_ns: the last line, bar or event */
     struct {
         uint64_t ns, fetched;
-    } old, mid;    /* where the rate is measured from: three to six seconds ago */
-    unsigned step; /* of 5 %, the last one that was said */
+    } old, mid;       /* where the rate is measured from: three to six seconds ago */
+    unsigned percent; /* of the last line */
 };
 void bn_download_show_begin(struct bn_download_show *show, const struct bn_hub_fetch *fetch,
                             const struct bn_args *args);
@@ -53,9 +53,14 @@ void bn_download_show_begin(struct bn_download_show *show, const struct bn_hub_f
 bool bn_download_show_event(void *user, const struct bn_transfer_event *event);
 /* Clears the bar. */
 void bn_download_show_end(struct bn_download_show *show);
-/* The bar, for tests: at most columns wide. eta_s of UINT64_MAX: not known. */
+/* The bar in at most this many columns. size 0, eta_s UINT64_MAX: not known. */
 void bn_download_bar(char *out, size_t room, size_t columns, const char *name, uint64_t have, uint64_t size,
                      double bytes_per_s, uint64_t eta_s);
+/* The line where there is no terminal: "m.gguf: 512 MB of 1.19 GB (43 %), 12.3 MB/s, 0:55 left". */
+void bn_download_line(char *out, size_t room, const char *name, uint64_t have, uint64_t size,
+                      double bytes_per_s, uint64_t eta_s);
+/* Is it time for the next one? One for each 10 %, a second or more apart, or after ten seconds. */
+bool bn_download_line_due(uint64_t passed_ns, unsigned percent, unsigned last_percent);
 /* A new event: {"schema": "bn.download/1", "event": name}. */
 bn_json *bn_download_event(const char *name);
 /* Writes it as one line on standard output, flushes, frees it. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What happens while a file comes: a bar, lines, or events.
+ * What is shown during a download: a bar, lines, or events.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -10,13 +10,15 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "tools/cli/progress.h"
 #include "tools/cli/report.h"
 #include "tools/download/download.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 #define WINDOW_NS (3 * SECOND_NS)
-#define BAR_CELLS 24u
-#define STEP_PERCENT 5u
+#define STEP_PERCENT 10u
+#define LINE_NS SECOND_NS         /* lines are this far apart, */
+#define QUIET_NS (10 * SECOND_NS) /* and this far when little happens */
 
 char *bn_download_bytes(char out[BN_DOWNLOAD_BYTES_ROOM], uint64_t n)
 {
@@ -79,39 +81,57 @@ static void say_event(const char *name, const struct bn_transfer_event *e)
 
 /* ---- the bar ---- */
 
-static void put_time(char *out, size_t room, uint64_t s)
-{
-    unsigned long long t = s;
-    if (s == UINT64_MAX)
-        out[0] = '\0';
-    else if (t >= 3600)
-        snprintf(out, room, "  %llu:%02llu:%02llu", t / 3600, t / 60 % 60, t % 60);
-    else
-        snprintf(out, room, "  %llu:%02llu", t / 60, t % 60);
-}
-
 void bn_download_bar(char *out, size_t room, size_t columns, const char *name, uint64_t have, uint64_t size,
                      double bytes_per_s, uint64_t eta_s)
 {
-    char done[BN_DOWNLOAD_BYTES_ROOM], total[BN_DOWNLOAD_BYTES_ROOM], rate[BN_DOWNLOAD_BYTES_ROOM];
-    char tail[128], left[32], shown[200], cells[BAR_CELLS + 1];
-    double share = size > 0 ? (double)have / (double)size : 0;
-    size_t full = (size_t)(share * BAR_CELLS);
+    char done[BN_DOWNLOAD_BYTES_ROOM], total[BN_DOWNLOAD_BYTES_ROOM], rate[BN_DOWNLOAD_BYTES_ROOM + 4];
+    char shown[1200], left[BN_PROGRESS_TIME_ROOM + 2] = "", time[BN_PROGRESS_TIME_ROOM], percent[16] = "";
+    char tails[5][160];
+    double share = size == 0 ? -1 : have < size ? (double)have / (double)size : 1;
     bn_escape(shown, sizeof shown, name, strlen(name));
-    put_time(left, sizeof left, eta_s);
-    bn_download_bytes(rate, bytes_per_s > 0 ? (uint64_t)bytes_per_s : 0);
     bn_download_bytes(done, have);
-    int n = size > 0 ? snprintf(tail, sizeof tail, "%3.0f %%  %s of %s  %s/s%s", 100 * share, done,
-                                bn_download_bytes(total, size), rate, left)
-                     : snprintf(tail, sizeof tail, "%s  %s/s", done, rate);
-    size_t rest = columns > (size_t)n + 2 ? columns - (size_t)n - 2 : 0; /* for the name, and the bar */
-    bool bar = size > 0 && rest >= BAR_CELLS + 4 + 12;
-    if (bar) rest -= BAR_CELLS + 4;
-    memset(cells, ' ', BAR_CELLS);
-    memset(cells, '#', full < BAR_CELLS ? full : BAR_CELLS);
-    cells[BAR_CELLS] = '\0';
-    snprintf(out, room, "%.*s  %s%s%s%s", (int)rest, shown, bar ? "[" : "", bar ? cells : "",
-             bar ? "]  " : "", tail);
+    bn_download_bytes(total, size);
+    bn_download_bytes(rate, bytes_per_s > 0 ? (uint64_t)bytes_per_s : 0);
+    snprintf(rate + strlen(rate), 4, "/s");
+    if (eta_s != UINT64_MAX) snprintf(left, sizeof left, "  %s", bn_progress_time(time, eta_s));
+    if (size > 0) {
+        snprintf(percent, sizeof percent, "%3u %%", (unsigned)(100 * share));
+        snprintf(tails[0], sizeof tails[0], "%s  %s of %s  %s%s", percent, done, total, rate, left);
+        snprintf(tails[1], sizeof tails[1], "%s  %s  %s%s", percent, done, rate, left);
+        snprintf(tails[2], sizeof tails[2], "%s  %s%s", percent, rate, left);
+        snprintf(tails[3], sizeof tails[3], "%s%s", percent, left);
+    } else {
+        snprintf(tails[0], sizeof tails[0], "%s  %s", done, rate);
+        snprintf(tails[1], sizeof tails[1], "%s", done);
+    }
+    snprintf(tails[4], sizeof tails[4], "%s", percent);
+    const char *const known[] = {tails[0], tails[1], tails[2], tails[3], tails[4], NULL};
+    const char *const unknown[] = {tails[0], tails[1], NULL};
+    bn_progress_fit(out, room, columns, shown, share, size > 0 ? known : unknown);
+}
+
+/* ---- lines ---- */
+
+bool bn_download_line_due(uint64_t passed_ns, unsigned percent, unsigned last_percent)
+{
+    bool step = percent / STEP_PERCENT > last_percent / STEP_PERCENT;
+    return passed_ns >= (step ? LINE_NS : QUIET_NS);
+}
+
+void bn_download_line(char *out, size_t room, const char *name, uint64_t have, uint64_t size,
+                      double bytes_per_s, uint64_t eta_s)
+{
+    char done[BN_DOWNLOAD_BYTES_ROOM], total[BN_DOWNLOAD_BYTES_ROOM], rate[BN_DOWNLOAD_BYTES_ROOM];
+    char shown[1200], time[BN_PROGRESS_TIME_ROOM];
+    int n = snprintf(out, room, "%s: %s", bn_escape(shown, sizeof shown, name, strlen(name)),
+                     bn_download_bytes(done, have));
+    if (size > 0 && n > 0 && (size_t)n < room)
+        n += snprintf(out + n, room - (size_t)n, " of %s (%u %%)", bn_download_bytes(total, size),
+                      (unsigned)(100 * (have < size ? (double)have / (double)size : 1)));
+    if (bytes_per_s >= 1 && n > 0 && (size_t)n < room)
+        n += snprintf(out + n, room - (size_t)n, ", %s/s", bn_download_bytes(rate, (uint64_t)bytes_per_s));
+    if (size > 0 && eta_s != UINT64_MAX && n > 0 && (size_t)n < room)
+        snprintf(out + n, room - (size_t)n, ", %s left", bn_progress_time(time, eta_s));
 }
 
 static const char *file_name(const struct bn_hub_fetch *f)
@@ -135,17 +155,10 @@ static double rate_of(struct bn_download_show *s, uint64_t now, uint64_t fetched
     return now > s->old.ns ? (double)(fetched - s->old.fetched) * 1e9 / (double)(now - s->old.ns) : 0;
 }
 
-static void draw(struct bn_download_show *s, const struct bn_transfer_event *e, uint64_t now)
+static void draw(const char *line)
 {
-    char line[512];
-    double rate = rate_of(s, now, e->fetched);
-    uint64_t eta = UINT64_MAX;
-    if (rate >= 1 && e->size >= e->have) eta = (uint64_t)((double)(e->size - e->have) / rate + 0.5);
-    bn_download_bar(line, sizeof line, bn_report_columns(stderr) - 1, file_name(s->fetch), e->have, e->size,
-                    rate, eta);
     fprintf(stderr, "\r\033[K%s", line);
     fflush(stderr);
-    s->drawn = true;
 }
 
 static void clear(struct bn_download_show *s)
@@ -160,26 +173,30 @@ void bn_download_show_end(struct bn_download_show *show)
     clear(show);
 }
 
-/* ---- what is told ---- */
+/* ---- events of a transfer ---- */
 
 static void progress(struct bn_download_show *s, const struct bn_transfer_event *e)
 {
-    uint64_t now = bn_clock_ns();
-    unsigned step = e->size > 0 ? (unsigned)(100 * e->have / e->size) / STEP_PERCENT : 0;
-    if (s->bar) draw(s, e, now);
-    if (s->json && now - s->drawn_ns >= SECOND_NS) {
-        s->drawn_ns = now;
+    char line[1600];
+    uint64_t now = bn_clock_ns(), eta = UINT64_MAX;
+    unsigned percent = e->size > 0 ? (unsigned)(100 * e->have / e->size) : 0;
+    double rate = rate_of(s, now, e->fetched);
+    if (rate >= 1 && e->size >= e->have) eta = (uint64_t)((double)(e->size - e->have) / rate + 0.5);
+    if (s->json) {
+        if (now - s->told_ns < SECOND_NS) return;
         say_event("progress", e);
+    } else if (s->bar) {
+        bn_download_bar(line, sizeof line, bn_progress_columns(), file_name(s->fetch), e->have, e->size, rate,
+                        eta);
+        draw(line);
+        s->drawn = true;
+    } else {
+        if (!bn_download_line_due(now - s->told_ns, percent, s->percent)) return;
+        bn_download_line(line, sizeof line, file_name(s->fetch), e->have, e->size, rate, eta);
+        bn_report_note(0, "%s", line);
+        s->percent = percent;
     }
-    if (!s->json && !s->bar && step > s->step) {
-        char have[BN_DOWNLOAD_BYTES_ROOM], size[BN_DOWNLOAD_BYTES_ROOM], rate[BN_DOWNLOAD_BYTES_ROOM];
-        double speed = rate_of(s, now, e->fetched);
-        bn_download_bytes(rate, (uint64_t)speed);
-        bn_report_note(1, "%u %%, %s of %s%s%s%s", step * STEP_PERCENT, bn_download_bytes(have, e->have),
-                       bn_download_bytes(size, e->size), speed > 0 ? ", " : "", speed > 0 ? rate : "",
-                       speed > 0 ? "/s" : "");
-        s->step = step;
-    }
+    s->told_ns = now;
 }
 
 static void note(struct bn_download_show *s, const struct bn_transfer_event *e)
@@ -187,16 +204,14 @@ static void note(struct bn_download_show *s, const struct bn_transfer_event *e)
     char have[BN_DOWNLOAD_BYTES_ROOM];
     clear(s);
     if (e->phase == BN_TRANSFER_RESUME)
-        bn_report_note(0, "%s are here already and hold; the rest is fetched",
-                       bn_download_bytes(have, e->have));
+        bn_report_note(0, "resuming: %s already downloaded and verified", bn_download_bytes(have, e->have));
     else if (e->phase == BN_TRANSFER_RETRY)
         bn_report_note(0, "%s; attempt %u in %.1f s", e->message, e->attempt + 1, (double)e->wait_ms / 1e3);
     else
-        bn_report_note(0, "%s; fetched again",
-                       e->message != NULL ? e->message : "what is here does not hold");
+        bn_report_note(0, "%s; downloading again", e->message != NULL ? e->message : "the file has changed");
 }
 
-/* Asking is told once, and that another process is waited for. */
+/* The start is reported once, and that another process is waited for. */
 static void ask(struct bn_download_show *s, const struct bn_transfer_event *e)
 {
     if (e->message == NULL && !s->started) {
@@ -237,5 +252,6 @@ void bn_download_show_begin(struct bn_download_show *show, const struct bn_hub_f
     const char *term = getenv("TERM");
     bool terminal = isatty(STDERR_FILENO) == 1 && term != NULL && strcmp(term, "dumb") != 0;
     *show = (struct bn_download_show){.fetch = fetch, .json = args->json, .began_ns = bn_clock_ns()};
+    show->told_ns = show->began_ns;
     show->bar = terminal && !args->quiet && !args->json;
 }
