@@ -33,21 +33,14 @@ static void own_path(char out[PATH_MAX], bool folder)
     if (folder && slash != NULL) slash[1] = '\0';
 }
 
-/* program beside this one, in crossval/ beside it, or in a build of the working folder. */
+/* A program next to this one, in crossval/ next to it (a build), or in libexec/bn (installed). */
 static bool find_program(const char *program, char out[PATH_MAX])
 {
-    static const char *const PLACES[] = {"%s%s", "%scrossval/%s"};
-    static const char *const BUILDS[] = {"build/gcc/crossval/%s", "build/clang/crossval/%s"};
+    static const char *const FOLDERS[] = {"", "crossval/", "../libexec/bn/"};
     char folder[PATH_MAX];
-    int n = 0;
     own_path(folder, true);
-    for (size_t i = 0; i < BN_ARRAY_LEN(PLACES); i++) {
-        n = i == 0 ? snprintf(out, PATH_MAX, "%s%s", folder, program)
-                   : snprintf(out, PATH_MAX, "%scrossval/%s", folder, program);
-        if (n > 0 && n < PATH_MAX && access(out, X_OK) == 0) return true;
-    }
-    for (size_t i = 0; i < BN_ARRAY_LEN(BUILDS); i++) {
-        n = snprintf(out, PATH_MAX, i == 0 ? "build/gcc/crossval/%s" : "build/clang/crossval/%s", program);
+    for (size_t i = 0; i < BN_ARRAY_LEN(FOLDERS); i++) {
+        int n = snprintf(out, PATH_MAX, "%s%s%s", folder, FOLDERS[i], program);
         if (n > 0 && n < PATH_MAX && access(out, X_OK) == 0) return true;
     }
     return false;
@@ -72,8 +65,9 @@ static bn_status make_command(const char *given, struct bn_buf *command, bn_erro
     if (bn) {
         own_path(path, false);
     } else if (oracle && !find_program("bn-reference", path)) {
-        bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, "bn-reference", "not found beside this program");
-        bn_error_hint(err, "make reference builds it");
+        bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, "bn-reference",
+                   "not found next to bn-crossval, nor in libexec/bn");
+        bn_error_hint(err, "`make` builds it when there is a C++ compiler, and `make install` installs it");
         return BN_ERR_NOT_FOUND;
     } else if (!oracle && (strchr(name, '/') != NULL || !find_program(name, path))) {
         bn_buf_puts(command, given);
