@@ -18,7 +18,7 @@ cppcheck --quiet --enable=warning,portability --inline-suppr --error-exitcode=1 
 # shellcheck disable=SC2046
 shellcheck -x $(c_files '*.sh' .ci/run) || complain "shellcheck"
 
-# Who may include whom: kernels <- engine <- tools; inside the engine base <- model <- infer <- profile, measure <- receipt;
+# Who may include whom: kernels <- engine <- tools; inside the engine base <- model, profile <- infer <- measure <- receipt;
 # profile, measure <- flame <- record; base <- compare; base <- hub.
 may() { # folder, allowed first path parts of its quoted includes
     local f
