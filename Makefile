@@ -18,6 +18,8 @@ BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR ?= $(PREFIX)/share/man
+LIBEXECDIR ?= $(PREFIX)/libexec
+DOCDIR ?= $(PREFIX)/share/doc/bn
 INSTALL ?= install
 
 comma := ,
@@ -37,21 +39,29 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Ws
     -Wmissing-prototypes -Wold-style-definition -Wvla -Wundef -Wcast-qual -Wwrite-strings -Wformat=2 \
     -Wnull-dereference -Wdouble-promotion -Wimplicit-fallthrough -Wswitch-enum \
     $(if $(IS_CLANG),-Wcast-align,-Wcast-align=strict)
-HARDEN := -fstack-protector-strong -fPIE $(if $(SAN)$(DEBUG),,-D_FORTIFY_SOURCE=2)
+# What the compiler knows of these; a probe costs some milliseconds. -Werror, since clang only warns of an unknown one.
+takes = $(if $(shell $(CC) -Werror -O2 $(1) -include string.h -x c -c -o /dev/null /dev/null 2>&1 || echo no),,$(1))
+FORTIFY := $(or $(call takes,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+HARDEN := $(foreach flag,-fstack-protector-strong -fstack-clash-protection -ftrivial-auto-var-init=zero \
+    $(if $(filter x86_64,$(ARCH)),-fcf-protection) $(if $(filter aarch64,$(ARCH)),-mbranch-protection=standard),$(call takes,$(flag))) \
+    $(if $(SAN)$(DEBUG),,$(FORTIFY))
+HARDEN_LD := -pie -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code,--as-needed
+# Files of data take part in the protection of indirect jumps.
+HARDEN_AS := $(if $(findstring -fcf-protection,$(HARDEN)),-fcf-protection -include cet.h)
 # Frame pointers are what samplers walk; gcc leaves them out of leaf functions that use no stack all the same.
 BN_CPPFLAGS := -Iengine -I. -I$(OUT)
-BN_CFLAGS := -std=c11 $(WARNINGS) $(HARDEN) -pthread -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -ffp-contract=off -fno-fast-math \
+BN_CFLAGS := -std=c11 $(WARNINGS) -fPIE $(HARDEN) -pthread -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -ffp-contract=off -fno-fast-math \
     -fexcess-precision=standard -ffile-prefix-map=$(CURDIR)=. -MMD -MP $(if $(WERROR),-Werror)
 ifneq ($(IS_CLANG),)
 BN_CFLAGS := $(filter-out -fexcess-precision=standard,$(BN_CFLAGS))
 endif
-BN_LDFLAGS := -pthread -pie -Wl,-z,relro,-z,now,--as-needed
+BN_LDFLAGS := -pthread $(HARDEN_LD)
 PACKAGES := libcrypto libcjson libpcre2-8 libcurl libelf libdw libedit $(if $(filter 0,$(GIT)),,libgit2)
 # Asked when something is linked, which may be after `make deps` installed it.
 BN_LDLIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -lm
 # The reference is C++ and knows nothing of the engine: no include path leads there.
-BN_CXXFLAGS := -std=c++17 -O2 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Werror -ffp-contract=off \
-    -fno-fast-math -ffile-prefix-map=$(CURDIR)=. -MMD -MP
+BN_CXXFLAGS := -std=c++17 -O2 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Werror -fPIE $(HARDEN) \
+    -ffp-contract=off -fno-fast-math -ffile-prefix-map=$(CURDIR)=. -MMD -MP
 CXXFLAGS ?= -g
 ifneq ($(SAN),)
 BN_CXXFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=all
@@ -75,15 +85,18 @@ BN_CPPFLAGS += -DBN_NO_GIT
 endif
 ALL_CFLAGS = $(BN_CPPFLAGS) $(CPPFLAGS) $(BN_CFLAGS) $(CFLAGS) $(KERNEL_FLAGS)
 
-# Only kernels get instruction-set flags, by the file's name.
-$(OUT)/kernels/%.o: KERNEL_FLAGS := -O3
-$(OUT)/kernels/x86_avx2_%.o: KERNEL_FLAGS := -O3 -mavx2 -mfma -mf16c
-$(OUT)/kernels/x86_avxvnni_%.o: KERNEL_FLAGS := -O3 -mavx2 -mavxvnni
-$(OUT)/kernels/x86_avx512_%.o: KERNEL_FLAGS := -O3 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq \
+# Only kernels get instruction-set flags, by the file's name. They write their local rows, of a known size, before they read them:
+# zeroing and probing those would only cost time.
+KERNEL_ALL := -O3 $(if $(findstring -ftrivial-auto-var-init,$(HARDEN)),-ftrivial-auto-var-init=uninitialized) \
+    $(if $(findstring -fstack-clash,$(HARDEN)),-fno-stack-clash-protection)
+$(OUT)/kernels/%.o: KERNEL_FLAGS := $(KERNEL_ALL)
+$(OUT)/kernels/x86_avx2_%.o: KERNEL_FLAGS := $(KERNEL_ALL) -mavx2 -mfma -mf16c
+$(OUT)/kernels/x86_avxvnni_%.o: KERNEL_FLAGS := $(KERNEL_ALL) -mavx2 -mavxvnni
+$(OUT)/kernels/x86_avx512_%.o: KERNEL_FLAGS := $(KERNEL_ALL) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq \
     -mavx512vnni -mprefer-vector-width=512
-$(OUT)/kernels/x86_avx512vbmi_%.o: KERNEL_FLAGS := -O3 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq \
+$(OUT)/kernels/x86_avx512vbmi_%.o: KERNEL_FLAGS := $(KERNEL_ALL) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq \
     -mavx512vnni -mavx512vbmi -mprefer-vector-width=512
-$(OUT)/kernels/arm_neon_%.o: KERNEL_FLAGS := -O3 -march=armv8.2-a+dotprod
+$(OUT)/kernels/arm_neon_%.o: KERNEL_FLAGS := $(KERNEL_ALL) -march=armv8.2-a+dotprod
 
 # ---- files ---------------------------------------------------------------------------------------------------
 
@@ -113,9 +126,12 @@ C_FILES := $(call src,engine/*.h engine/*/*.[ch] kernels/*.[ch] tools/*.[ch] too
 .SECONDARY:
 .DELETE_ON_ERROR:
 .PHONY: all help deps demo reference bridges crossval-npm check run-tests run-lint fuzz fuzz-run fuzz-replay test lint docs format check-headers bench \
-    cover repro dist packages install uninstall clean distclean FORCE
+    cover repro dist packages install install-files uninstall clean distclean FORCE
 
-all: $(LIB) $(PROGRAMS) ## library and programs (the default)
+# The oracle is of use to everybody who compares; without a C++ compiler the rest is built.
+ORACLE := $(if $(shell command -v $(firstword $(CXX))),$(OUT)/crossval/bn-reference)
+
+all: $(LIB) $(PROGRAMS) $(ORACLE) ## library and programs (the default)
 
 help: ## this list
 	@grep -hE '^[a-z][a-z-]*:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -134,7 +150,7 @@ packages:
 	    echo "error: $$p not found by $(PKG_CONFIG); 'make deps' installs what is missing" >&2; exit 1; }; done
 
 # Objects are rebuilt when the flags change.
-FLAGS_LINE = $(CC) $(ALL_CFLAGS) $(BN_LDFLAGS) $(LDFLAGS) $(CXX) $(BN_CXXFLAGS) $(CXXFLAGS)
+FLAGS_LINE = $(CC) $(BN_CPPFLAGS) $(CPPFLAGS) $(BN_CFLAGS) $(CFLAGS) $(BN_LDFLAGS) $(LDFLAGS) $(CXX) $(BN_CXXFLAGS) $(CXXFLAGS)
 $(OUT)/flags: FORCE
 	@mkdir -p $(@D); echo '$(FLAGS_LINE)' | cmp -s - $@ || echo '$(FLAGS_LINE)' > $@
 
@@ -151,7 +167,7 @@ $(OUT)/%.o: %.c $(OUT)/flags Makefile | packages
 $(OUT)/%.o: %.S $(OUT)/flags
 	$(SAY) AS $<
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(BN_CPPFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(BN_CPPFLAGS) $(HARDEN_AS) -MMD -MP -c -o $@ $<
 
 $(call obj,engine/receipt/*.c engine/measure/*.c tools/cli/*.c tools/bench/*.c tools/crossval/*.c tools/run/*.c): | $(OUT)/build_info.h
 
@@ -169,11 +185,11 @@ SAMPLER_OBJ := $(patsubst %,$(OUT)/engine/record/preload/%.o,agent agent_sample 
 $(SAMPLER_OBJ): $(OUT)/engine/record/preload/%.o: engine/record/%.c $(OUT)/flags Makefile
 	$(SAY) CC $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) -Iengine $(CPPFLAGS) $(CFLAGS) -std=c11 $(WARNINGS) $(if $(WERROR),-Werror) -O2 -g0 -fPIC -fvisibility=hidden \
+	$(Q)$(CC) -Iengine $(CPPFLAGS) $(CFLAGS) -std=c11 $(WARNINGS) $(if $(WERROR),-Werror) -O2 -g0 -fPIC $(HARDEN) -fvisibility=hidden \
 	    -fno-omit-frame-pointer -ffile-prefix-map=$(CURDIR)=. -MMD -MP -c -o $@ $<
 $(SAMPLER): $(SAMPLER_OBJ)
 	$(SAY) LD $@
-	$(Q)$(CC) -shared -Wl,-s,-z,relro,-z,now,--as-needed $(LDFLAGS) -o $@ $^ -lpthread -ldl
+	$(Q)$(CC) -shared -Wl,-s $(filter-out -pie,$(HARDEN_LD)) $(LDFLAGS) -o $@ $^ -lpthread -ldl
 $(OUT)/engine/record/sampler_library.o: $(SAMPLER)
 $(OUT)/engine/record/sampler_library.o: BN_CPPFLAGS += -Wa,-I$(OUT)
 
@@ -274,7 +290,7 @@ $(CHECKKERN): $(call obj,tests/checkkern/*.c) $(KERNEL_OBJ)
 	$(SAY) LD $@
 	$(Q)$(CC) $(BN_LDFLAGS) $(LDFLAGS) -o $@ $^ -lm
 
-# The independent reference and the comparison of logits; tests need them, nobody installs them.
+# The independent reference, and the comparison of logits, which only tests need.
 $(OUT)/crossval/%.o: crossval/%.cpp $(OUT)/flags
 	$(SAY) CXX $<
 	@mkdir -p $(@D)
@@ -284,7 +300,7 @@ $(OUT)/crossval/bn-reference: $(call obj,crossval/reference/*.cpp)
 $(OUT)/crossval/bn-compare-logits: $(call obj,crossval/compare/*.cpp)
 $(REFERENCE):
 	$(SAY) LD $@
-	$(Q)$(CXX) $(BN_CXXFLAGS) $(CXXFLAGS) $(LDFLAGS) -o $@ $^
+	$(Q)$(CXX) $(BN_CXXFLAGS) $(CXXFLAGS) $(HARDEN_LD) $(LDFLAGS) -o $@ $^
 
 demo: deps ## the main job, explained in ten lines
 	@$(MAKE) --no-print-directory $(ALL_CPUS) all >/dev/null
@@ -371,10 +387,19 @@ BASHDIR = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSHDIR = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISHDIR = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
-install: all ## into DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MANDIR
+# The documents that a person reads; the reference pages of programs are their man pages.
+DOCS := README.md LICENSE SECURITY.md CHANGELOG.md docs/tutorial.md $(call src,docs/howto/*.md docs/explain/*.md docs/reference/*.md)
+
+install: all ## into DESTDIR, PREFIX, BINDIR, LIBDIR, LIBEXECDIR, INCLUDEDIR, MANDIR, DOCDIR
+	@$(MAKE) --no-print-directory install-files
+
+# What is built already.
+install-files:
 	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR) $(DESTDIR)$(INCLUDEDIR) $(MAN1DIR) $(MAN7DIR) $(BASHDIR) \
 	    $(ZSHDIR) $(FISHDIR)
 	$(INSTALL) -m 755 $(PROGRAMS) $(DESTDIR)$(BINDIR)
+	$(if $(ORACLE),$(INSTALL) -D -m 755 $(ORACLE) $(DESTDIR)$(LIBEXECDIR)/bn/bn-reference)
+	for f in $(DOCS); do $(INSTALL) -D -m 644 $$f $(DESTDIR)$(DOCDIR)/$$f || exit 1; done
 	$(INSTALL) -m 644 $(LIB) $(DESTDIR)$(LIBDIR)/libbn.a
 	$(INSTALL) -m 644 engine/bn.h $(DESTDIR)$(INCLUDEDIR)/bn.h
 	$(INSTALL) -m 644 $(wildcard $(TOOLS:%=docs/man/%.1)) $(MAN1DIR)
@@ -387,7 +412,8 @@ install: all ## into DESTDIR, PREFIX, BINDIR, LIBDIR, INCLUDEDIR, MANDIR
 uninstall: ## what install put there
 	rm -f $(TOOLS:%=$(DESTDIR)$(BINDIR)/%) $(DESTDIR)$(LIBDIR)/libbn.a $(DESTDIR)$(INCLUDEDIR)/bn.h \
 	    $(TOOLS:%=$(MAN1DIR)/%.1) $(MAN7DIR)/bn.7 $(TOOLS:%=$(BASHDIR)/%) $(TOOLS:%=$(ZSHDIR)/_%) \
-	    $(TOOLS:%=$(FISHDIR)/%.fish)
+	    $(TOOLS:%=$(FISHDIR)/%.fish) $(DESTDIR)$(LIBEXECDIR)/bn/bn-reference
+	rm -f $(DOCS:%=$(DESTDIR)$(DOCDIR)/%)
 
 repro: ## build twice, in two folders, and compare the bytes
 	@ci/repro.sh

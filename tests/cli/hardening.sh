@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# What the built programs and the sampler's library have against exploits, read from the files.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+out=$(cd "${OUT:-build/gcc}" && pwd)
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+segments() { readelf -lW "$1"; }
+position_independent() { readelf -hW "$1" | grep -q 'Type: *DYN'; }
+read_only_relocations() { segments "$1" | grep -q GNU_RELRO && readelf -dW "$1" | grep -qE 'BIND_NOW|FLAGS.*NOW'; }
+stack_not_executable() { segments "$1" | grep -q 'GNU_STACK.* RW '; }
+# No page is both written and run, and code shares no page with data: the first segment, of headers, is not executable.
+pages_apart() {
+    ! segments "$1" | grep -E 'LOAD|GNU_STACK' | grep -q 'RWE' && segments "$1" | grep -m 1 LOAD | grep -q ' R  '
+}
+undefined() { nm -D --undefined-only "$1"; }
+canaries() { undefined "$1" | grep -q __stack_chk_fail; }
+checked_calls() { undefined "$1" | grep -q '_chk@'; }
+landing_pads() { [ "$(objdump -d --no-show-raw-insn "$1" | grep -c 'endbr64')" -gt "$2" ]; }
+tracked() { readelf -nW "$1" | grep -q 'IBT'; }
+
+plain=yes
+case $(basename "$out") in gcc | clang) ;; *) plain= ;; esac
+for file in "$out"/bn-* "$out"/crossval/bn-reference "$out"/libbn-sampler.so; do
+    [ -x "$file" ] || continue
+    name=$(basename "$file")
+    check "$name is position independent" position_independent "$file"
+    check "$name has read-only relocations" read_only_relocations "$file"
+    check "$name has no executable stack" stack_not_executable "$file"
+    check "$name keeps code and data on different pages" pages_apart "$file"
+    check "$name has stack canaries" canaries "$file"
+    [ -z "$plain" ] || check "$name calls checked functions of the C library" checked_calls "$file"
+done
+if [ "$(uname -m)" = x86_64 ]; then
+    check "indirect jumps land where they may: bn-run" landing_pads "$out/bn-run" 500
+    check "indirect jumps land where they may: libbn-sampler.so" landing_pads "$out/libbn-sampler.so" 10
+    for object in engine/base/json.o kernels/dispatch.o engine/hub/registry_data.o; do
+        check "$object is marked for indirect branch tracking" tracked "$out/$object"
+    done
+fi
