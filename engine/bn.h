@@ -12,6 +12,10 @@
  *     bn_session_close(session);
  *     bn_model_close(model);
  *
+ * Linked by
+ *
+ *     cc use.c -lbn -lpcre2-8 -lcrypto -lm -fopenmp -o use
+ *
  * Promises: the library never prints, exits or aborts on input. Every function that can fail returns a
  * bn_status and takes a bn_error last, which may be NULL; the first error set is kept. Handles are released
  * by their _close function, which accepts NULL; a returned pointer to const is borrowed and lives as long as
