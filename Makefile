@@ -51,7 +51,7 @@ HARDEN_AS := $(if $(findstring -fcf-protection,$(HARDEN)),-fcf-protection -inclu
 # Frame pointers are what samplers walk; gcc leaves them out of leaf functions that use no stack all the same.
 BN_CPPFLAGS := -Iengine -I. -I$(OUT)
 BN_CFLAGS := -std=c11 $(WARNINGS) -fPIE $(HARDEN) -pthread -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -ffp-contract=off -fno-fast-math \
-    -fexcess-precision=standard -ffile-prefix-map=$(CURDIR)=. -MMD -MP $(if $(WERROR),-Werror)
+    -fexcess-precision=standard -ffile-prefix-map="$(CURDIR)=." -MMD -MP $(if $(WERROR),-Werror)
 ifneq ($(IS_CLANG),)
 BN_CFLAGS := $(filter-out -fexcess-precision=standard,$(BN_CFLAGS))
 endif
@@ -61,7 +61,7 @@ PACKAGES := libcrypto libcjson libpcre2-8 libcurl libelf libdw libedit $(if $(fi
 BN_LDLIBS = $(shell $(PKG_CONFIG) --libs $(PACKAGES)) -lm
 # The reference is C++ and knows nothing of the engine: no include path leads there.
 BN_CXXFLAGS := -std=c++17 -O2 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Werror -fPIE $(HARDEN) \
-    -ffp-contract=off -fno-fast-math -ffile-prefix-map=$(CURDIR)=. -MMD -MP
+    -ffp-contract=off -fno-fast-math -ffile-prefix-map="$(CURDIR)=." -MMD -MP
 CXXFLAGS ?= -g
 ifneq ($(SAN),)
 BN_CXXFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=all
@@ -186,7 +186,7 @@ $(SAMPLER_OBJ): $(OUT)/engine/record/preload/%.o: engine/record/%.c $(OUT)/flags
 	$(SAY) CC $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) -Iengine $(CPPFLAGS) $(CFLAGS) -std=c11 $(WARNINGS) $(if $(WERROR),-Werror) -O2 -g0 -fPIC $(HARDEN) -fvisibility=hidden \
-	    -fno-omit-frame-pointer -ffile-prefix-map=$(CURDIR)=. -MMD -MP -c -o $@ $<
+	    -fno-omit-frame-pointer -ffile-prefix-map="$(CURDIR)=." -MMD -MP -c -o $@ $<
 $(SAMPLER): $(SAMPLER_OBJ)
 	$(SAY) LD $@
 	$(Q)$(CC) -shared -Wl,-s $(filter-out -pie,$(HARDEN_LD)) $(LDFLAGS) -o $@ $^ -lpthread -ldl
@@ -264,7 +264,7 @@ $(OOM): tests/oom/oom.c $(OUT)/flags
 # Programs whose stacks are known, for the tests of samplers: frame pointers, no calls turned into jumps, no sanitizers.
 SAMPLED := $(addprefix $(OUT)/tests/sampled/,split threads recursion calls storm nofp fork crash sigprof fixed start split-static)
 SAMPLED_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) -g -O1 -fPIE -fno-omit-frame-pointer -fno-optimize-sibling-calls \
-    $(if $(filter x86_64,$(ARCH)),-mno-omit-leaf-frame-pointer) -ffile-prefix-map=$(CURDIR)=. -MMD -MP
+    $(if $(filter x86_64,$(ARCH)),-mno-omit-leaf-frame-pointer) -ffile-prefix-map="$(CURDIR)=." -MMD -MP
 $(OUT)/tests/sampled/%.o: tests/sampled/%.c $(OUT)/flags Makefile
 	$(SAY) CC $<
 	@mkdir -p $(@D)

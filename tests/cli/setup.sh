@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Which packages each step installs, with package tools that only write down what they are asked: building and running need no
-# package of the tests. TAP on standard output.
+# Setting up. Which packages each step installs, with package tools that only record what they are asked: building and running
+# need no package of the tests. And a folder whose name has a space. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/tap.sh
@@ -43,3 +43,11 @@ check 'what is installed is not asked for' equal "$(asked "$install" build test 
 says 2 'an unknown section' 'no section \[tests\]' "$install" build tests
 says 2 'no section' 'usage: ' "$install"
 for name in build test lint fuzz; do check "the section $name has packages" test -n "$(section $name)"; done
+
+# ---- a folder whose name has a space ----
+mkdir -p "$tmp/a folder/ci"
+cp -r Makefile engine kernels tools "$tmp/a folder"
+cp ci/build-info.sh "$tmp/a folder/ci"
+objects=(build/gcc/engine/base/error.o build/gcc/engine/record/preload/agent.o)
+status 0 'a folder whose name has a space: it compiles' plain -C "$tmp/a folder" CC=gcc "${objects[@]}"
+cd "$tmp/a folder" && lacks 'and its name is in no object' 'a folder' cat "${objects[@]}"
