@@ -174,6 +174,11 @@ unsigned bn_team_size(const struct bn_team *team)
     return team->pace.size;
 }
 
+uint64_t bn_team_bytes(const struct bn_team *team)
+{
+    return bn_mem_size(team) + bn_mem_size(team->seats);
+}
+
 void bn_team_set_exact(struct bn_team *team, bool exact)
 {
     unsigned size = team->pace.size;

@@ -45,6 +45,8 @@ struct bn_team *bn_team_open(unsigned n_threads, bool exact);
 void bn_team_close(struct bn_team *team);
 /* Threads, the caller's included. */
 unsigned bn_team_size(const struct bn_team *team);
+/* Bytes that it took from bn_alloc_aligned; the stacks of its threads are not among them. */
+uint64_t bn_team_bytes(const struct bn_team *team);
 /* From now on the team is exact, or not. */
 void bn_team_set_exact(struct bn_team *team, bool exact);
 

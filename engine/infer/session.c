@@ -136,7 +136,7 @@ void bn_session_close(bn_session *s)
 struct bn_session_memory bn_session_memory(const bn_session *s)
 {
     return (struct bn_session_memory){bn_mem_size(s->k_cache) + bn_mem_size(s->v_cache),
-                                      bn_mem_size(s->arena), bn_mem_size(s)};
+                                      bn_mem_size(s->arena), bn_mem_size(s) + bn_team_bytes(s->team)};
 }
 
 static bn_status check_tokens(const struct bn_session *s, const int32_t *tokens, size_t n, bn_error *err)
