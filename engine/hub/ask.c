@@ -29,27 +29,27 @@ static bool is_redirect(long status)
 static bn_status fail_auth(const struct bn_http_answer *a, const char *url, bn_error *err)
 {
     if (strcmp(a->error_code, "GatedRepo") == 0) {
-        bn_fail_at(err, BN_ERR_AUTH, BN_NO_OFFSET, url, "access to this repository is granted by its owners");
-        bn_error_hint(err, "ask for it on the repository's page, then set HF_TOKEN");
+        bn_fail_at(err, BN_ERR_AUTH, BN_NO_OFFSET, url,
+                   "access needs the approval of the repository's owners");
+        bn_error_hint(err, "request access on the repository's page, then set HF_TOKEN");
     } else if (strcmp(a->error_code, "RepoNotFound") == 0) {
         /* The hub does not tell strangers whether a private repository exists. */
-        bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, url, "there is no such repository, or it is private");
-        bn_error_hint(err, "check the name; for a private one set HF_TOKEN");
+        bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, url, "no such repository, or it is private");
+        bn_error_hint(err, "check the name; for a private repository set HF_TOKEN");
         return BN_ERR_NOT_FOUND;
     } else {
-        bn_fail_at(err, BN_ERR_AUTH, BN_NO_OFFSET, url, "the server refuses (HTTP %ld)", a->status);
-        bn_error_hint(err, "set HF_TOKEN to a token that may read this");
+        bn_fail_at(err, BN_ERR_AUTH, BN_NO_OFFSET, url, "access denied (HTTP %ld)", a->status);
+        bn_error_hint(err, "set HF_TOKEN to a token with read access");
     }
     return BN_ERR_AUTH;
 }
 
 static bn_status fail_not_found(const struct bn_http_answer *a, const char *url, bn_error *err)
 {
-    const char *what = strcmp(a->error_code, "RepoNotFound") == 0 ? "there is no such repository"
-                       : strcmp(a->error_code, "RevisionNotFound") == 0
-                           ? "the repository has no such revision"
-                       : strcmp(a->error_code, "EntryNotFound") == 0 ? "the repository has no such file"
-                                                                     : "there is nothing at this address";
+    const char *what = strcmp(a->error_code, "RepoNotFound") == 0       ? "no such repository"
+                       : strcmp(a->error_code, "RevisionNotFound") == 0 ? "no such revision in the repository"
+                       : strcmp(a->error_code, "EntryNotFound") == 0    ? "no such file in the repository"
+                                                                        : "not found";
     return bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, url, "%s (HTTP %ld)", what, a->status);
 }
 
@@ -62,7 +62,7 @@ bn_status bn_http_fail(const struct bn_http_answer *a, const char *url, bool *ag
     if (a->status == 404 || a->status == 410) return fail_not_found(a, shown, err);
     if (a->status == 429)
         return bn_fail_at(err, BN_ERR_NETWORK, BN_NO_OFFSET, shown, "too many requests (HTTP 429)");
-    return bn_fail_at(err, BN_ERR_NETWORK, BN_NO_OFFSET, shown, "the server answers HTTP %ld", a->status);
+    return bn_fail_at(err, BN_ERR_NETWORK, BN_NO_OFFSET, shown, "the server answered HTTP %ld", a->status);
 }
 
 /* ---- asking ---- */

@@ -45,9 +45,9 @@ static bn_status repo_folder(char out[256], const char *repo, bn_error *err)
 {
     const char *slash = strchr(repo, '/');
     if (slash == NULL || !bn_hub_safe_path(repo) || strchr(slash + 1, '/') != NULL)
-        return bn_fail(err, BN_ERR_ARG, "'%s' names no repository", repo);
+        return bn_fail(err, BN_ERR_ARG, "'%s' is not a repository (OWNER/REPO)", repo);
     int n = snprintf(out, 256, "models--%.*s--%s", (int)(slash - repo), repo, slash + 1);
-    return n < 256 ? BN_OK : bn_fail(err, BN_ERR_LIMIT, "the name of the repository is too long");
+    return n < 256 ? BN_OK : bn_fail(err, BN_ERR_LIMIT, "the repository name is too long");
 }
 
 bn_status bn_hub_cache_root(char **out, bn_error *err)
@@ -63,8 +63,9 @@ bn_status bn_hub_cache_root(char **out, bn_error *err)
         if (folder != NULL && folder[0] != '\0') return make_path(out, err, "%s%s", folder, PLACES[i].below);
     }
     *out = NULL;
-    bn_fail(err, BN_ERR_NOT_FOUND, "there is no place for the cache");
-    bn_error_hint(err, "set HF_HUB_CACHE or HOME, or give a folder with --to");
+    bn_fail(err, BN_ERR_NOT_FOUND,
+            "no cache folder: HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME and HOME are not set");
+    bn_error_hint(err, "set HF_HUB_CACHE, or give a folder with --to");
     return BN_ERR_NOT_FOUND;
 }
 
@@ -97,7 +98,7 @@ static bn_status find_commit(char commit[65], const char *root, const char *fold
         size_t n = strcspn(text.data != NULL ? text.data : "", "\r\n");
         snprintf(commit, 65, "%.*s", n > 64 ? 0 : (int)n, text.data != NULL ? text.data : "");
         if (!bn_hub_is_commit(commit))
-            status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, path, "no commit");
+            status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, path, "does not contain a commit");
     }
     bn_buf_release(&text);
     bn_free(path);
@@ -136,7 +137,7 @@ bn_status bn_hub_cache_find(char **out, const char *root, const char *repo, cons
     *out = NULL;
     BN_TRY(repo_folder(folder, repo, err));
     if (!bn_hub_safe_path(revision) || (file[0] != '\0' && !bn_hub_safe_path(file)))
-        return bn_fail(err, BN_ERR_ARG, "this is no safe path");
+        return bn_fail(err, BN_ERR_ARG, "not a valid path in a repository");
     if (find_commit(commit, root, folder, revision, &why) == BN_OK) {
         BN_TRY(make_path(&snapshot, err, "%s/%s/snapshots/%s", root, folder, commit));
         if (file[0] == '\0') only = only_model(snapshot);
@@ -167,7 +168,7 @@ bn_status bn_hub_cache_blob(char **out, const char *root, const char *repo, cons
     char folder[256];
     *out = NULL;
     BN_TRY(repo_folder(folder, repo, err));
-    if (!is_digest(etag)) return bn_fail(err, BN_ERR_FORMAT, "the server's etag is no digest");
+    if (!is_digest(etag)) return bn_fail(err, BN_ERR_FORMAT, "the server's ETag is not a digest");
     BN_TRY(make_path(out, err, "%s/%s/blobs/%s", root, folder, etag));
     bn_status status = bn_file_make_folders(*out, err);
     if (status == BN_OK) return BN_OK;
@@ -233,9 +234,9 @@ bn_status bn_hub_cache_link(char **out, const char *root, const char *repo, cons
     char folder[256], target[MAX_PATH], *blob = NULL;
     *out = NULL;
     BN_TRY(repo_folder(folder, repo, err));
-    if (!bn_hub_is_commit(commit)) return bn_fail(err, BN_ERR_FORMAT, "the server names no commit");
+    if (!bn_hub_is_commit(commit)) return bn_fail(err, BN_ERR_FORMAT, "the server's answer has no commit");
     if (!bn_hub_safe_path(file) || !bn_hub_safe_path(revision))
-        return bn_fail(err, BN_ERR_ARG, "this is no safe path");
+        return bn_fail(err, BN_ERR_ARG, "not a valid path in a repository");
     BN_TRY(link_target(target, file, etag, err));
     BN_TRY(bn_hub_cache_blob(&blob, root, repo, etag, err));
     bn_status status = make_path(out, err, "%s/%s/snapshots/%s/%s", root, folder, commit, file);
@@ -267,7 +268,7 @@ static bn_status find_name(struct found *out, const struct bn_hub_registry *regi
     char key[1400];
     BN_TRY(bn_hub_registry_look_up(NULL, &file, registry, ref->name, ref->variant, err));
     BN_TRY(bn_hub_cache_find(&out->path, root, file->repo, file->file, file->revision, err));
-    out->source = file->sha256 != NULL ? "registry" : "first download";
+    out->source = file->sha256 != NULL ? "registry" : "first use";
     snprintf(out->sha256, sizeof out->sha256, "%s", file->sha256 != NULL ? file->sha256 : "");
     if (file->sha256 != NULL) return BN_OK;
     snprintf(key, sizeof key, "hf:%s:%s", file->repo, file->file);

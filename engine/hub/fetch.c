@@ -173,7 +173,7 @@ static bn_status look_in_cache(struct work *w, bool *found, bn_error *err)
     }
     if (*found || !f->server.offline) return BN_OK;
     if (err != NULL) *err = why;
-    bn_error_hint(err, "without --offline and HF_HUB_OFFLINE it is fetched again");
+    bn_error_hint(err, "run without --offline and HF_HUB_OFFLINE to download it again");
     return status;
 }
 
@@ -207,7 +207,7 @@ static bool tick(void *user)
     struct bn_hub_fetch *f = user;
     struct bn_transfer_event event = {.phase = BN_TRANSFER_ASK,
                                       .url = f->reference,
-                                      .message = "another process is fetching this; waiting for it"};
+                                      .message = "another process is downloading this file; waiting for it"};
     return f->fn == NULL || f->fn(f->user, &event);
 }
 
@@ -236,7 +236,7 @@ static bn_status use_plain(struct work *w, bn_error *err)
         bn_fail_at(err, status, BN_NO_OFFSET, w->f->path, "not on this machine, and the network is off");
     else if (err != NULL && err->code == BN_OK)
         *err = why;
-    bn_error_hint(err, "without --offline and HF_HUB_OFFLINE it is downloaded");
+    bn_error_hint(err, "run without --offline and HF_HUB_OFFLINE to download it");
     return status;
 }
 
@@ -264,9 +264,9 @@ static bn_status fetch_url(struct work *w, bn_error *err)
     size_t n = strcspn(path, "?#"), from = n;
     while (from > 0 && path[from - 1] != '/')
         from--;
-    if (from == 0 || n - from >= sizeof name) return bn_fail(err, BN_ERR_ARG, "the URL names no file");
+    if (from == 0 || n - from >= sizeof name) return bn_fail(err, BN_ERR_ARG, "the URL has no file name");
     snprintf(name, sizeof name, "%.*s", (int)(n - from), path + from);
-    if (!bn_hub_safe_path(name)) return bn_fail(err, BN_ERR_ARG, "the URL names no file");
+    if (!bn_hub_safe_path(name)) return bn_fail(err, BN_ERR_ARG, "the URL has no file name");
     BN_TRY(copy(w->urls[0], sizeof w->urls[0], url, err));
     snprintf(w->f->url, sizeof w->f->url, "%s", url);
     return fetch_plain(w, w->f->to != NULL ? w->f->to : ".", name, 1, url, err);
@@ -340,10 +340,9 @@ static bn_status agree(const struct work *w, bn_error *err)
         strcasecmp(f->sha256_wanted, w->meta.sha256) == 0)
         return BN_OK;
     bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, f->file,
-               "the hub's file has sha256 %.16s..., the one wanted (%s) is %.16s...", w->meta.sha256,
-               f->sha256_source, f->sha256_wanted);
-    bn_error_hint(
-        err, "it was replaced, or this is not the file you mean; an older revision can be named by @COMMIT");
+               "the hub has sha256 %.16s..., expected %.16s... (%s)", w->meta.sha256, f->sha256_wanted,
+               f->sha256_source);
+    bn_error_hint(err, "the file was replaced, or it is another one; @COMMIT names an older revision");
     return BN_ERR_INTEGRITY;
 }
 

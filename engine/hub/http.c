@@ -257,7 +257,7 @@ bn_status bn_http_start(struct bn_http *http, const struct bn_http_request *requ
     if (ok) return BN_OK;
     bn_http_call_close(call);
     *out = NULL;
-    return bn_fail(err, BN_ERR_NOMEM, "a request cannot be set up");
+    return bn_fail(err, BN_ERR_NOMEM, "out of memory for a request");
 }
 
 void bn_http_call_close(struct bn_http_call *call)
@@ -362,7 +362,7 @@ bn_status bn_http_open(struct bn_http **out, const struct bn_http_options *optio
         return BN_OK;
     }
     bn_free(http);
-    return bn_fail(err, BN_ERR_NOMEM, "curl cannot be set up");
+    return bn_fail(err, BN_ERR_NOMEM, "cannot initialise libcurl");
 }
 
 void bn_http_close(struct bn_http *http)
@@ -400,12 +400,12 @@ static bn_status check_hop(CURLU *from, CURLU *to, bn_error *err)
     bool known = read_origin(&a, from), ok = read_origin(&b, to) && known;
     bn_status status = BN_OK;
     if (!ok)
-        status = bn_fail(err, BN_ERR_FORMAT, "a redirect leads to what is no URL");
+        status = bn_fail(err, BN_ERR_FORMAT, "the redirect target is not a valid URL");
     else if (strcmp(b.scheme, "https") != 0 && (strcmp(b.scheme, "http") != 0 || !bn_hub_is_loopback(b.host)))
-        status = bn_fail(err, BN_ERR_FORMAT, "a redirect leads to %s on %.60s, which is not safe", b.scheme,
-                         b.host);
+        status = bn_fail(err, BN_ERR_FORMAT, "refused a redirect to %s on %.60s: only https is safe",
+                         b.scheme, b.host);
     else if (strcmp(a.scheme, "https") == 0 && strcmp(b.scheme, "https") != 0)
-        status = bn_fail(err, BN_ERR_FORMAT, "a redirect leads from https to http");
+        status = bn_fail(err, BN_ERR_FORMAT, "refused a redirect from https to http");
     release_origin(&a);
     release_origin(&b);
     return status;
@@ -420,11 +420,11 @@ bn_status bn_http_join(char out[BN_HTTP_URL_MAX], const char *base, const char *
     if (status == BN_OK && (curl_url_set(from, CURLUPART_URL, base, 0) != CURLUE_OK ||
                             curl_url_set(to, CURLUPART_URL, base, 0) != CURLUE_OK ||
                             curl_url_set(to, CURLUPART_URL, location, 0) != CURLUE_OK))
-        status = bn_fail(err, BN_ERR_FORMAT, "a redirect leads to what is no URL");
+        status = bn_fail(err, BN_ERR_FORMAT, "the redirect target is not a valid URL");
     if (status == BN_OK) status = check_hop(from, to, err);
     if (status == BN_OK &&
         (curl_url_get(to, CURLUPART_URL, &text, 0) != CURLUE_OK || strlen(text) >= BN_HTTP_URL_MAX))
-        status = bn_fail(err, BN_ERR_LIMIT, "a redirect leads to a URL over %u bytes", BN_HTTP_URL_MAX);
+        status = bn_fail(err, BN_ERR_LIMIT, "the redirect target is longer than %u bytes", BN_HTTP_URL_MAX);
     if (status == BN_OK) memcpy(out, text, strlen(text) + 1);
     curl_free(text);
     curl_url_cleanup(from);

@@ -81,7 +81,7 @@ static bn_status hash_piece(struct bn_pieces *p, size_t i, bool also, char hex[B
         ssize_t got = pread(p->fd, p->chunk, wanted, (off_t)at);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return bn_fail_errno(err, errno, p->part, "cannot read");
-        if (got == 0) return bn_fail_at(err, BN_ERR_IO, at, p->part, "the file ends too early");
+        if (got == 0) return bn_fail_at(err, BN_ERR_IO, at, p->part, "unexpected end of the file");
         bn_checksum_update(p->each, p->chunk, (size_t)got);
         if (also) bn_sha256_update(p->whole, p->chunk, (size_t)got);
         at += (uint64_t)got;
@@ -172,7 +172,7 @@ static void *work(void *arg)
 static bn_status start_thread(struct bn_pieces *p, bn_error *err)
 {
     int bad = pthread_create(&p->thread, NULL, work, p);
-    if (bad != 0) return bn_fail_errno(err, bad, p->part, "no thread for hashing");
+    if (bad != 0) return bn_fail_errno(err, bad, p->part, "cannot start a thread");
     p->running = true;
     return BN_OK;
 }

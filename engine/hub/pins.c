@@ -28,18 +28,18 @@ static bn_status load(bn_json **out, const char *path, bn_error *err)
         *out = doc;
         return doc != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
     }
-    if (status != BN_OK) return bn_fail_at(err, status, BN_NO_OFFSET, path, "cannot be read");
+    if (status != BN_OK) return bn_fail_at(err, status, BN_NO_OFFSET, path, "cannot read");
     status = bn_json_parse(out, text.data != NULL ? text.data : "", text.len, err);
     bn_buf_release(&text);
     if (status == BN_OK &&
         (!bn_json_string(bn_json_get(*out, "schema"), &schema) || strcmp(schema, SCHEMA) != 0 ||
          bn_json_kind(bn_json_get(*out, "pins")) != BN_JSON_OBJECT))
-        status = bn_fail(err, BN_ERR_FORMAT, "this is no list of pins (%s)", SCHEMA);
+        status = bn_fail(err, BN_ERR_FORMAT, "not a list of digests (schema %s expected)", SCHEMA);
     if (status == BN_OK) return BN_OK;
     bn_json_free(*out);
     *out = NULL;
     bn_error_name(err, path);
-    bn_error_hint(err, "it holds digests of first downloads; move it away to begin anew");
+    bn_error_hint(err, "it records the digests of first downloads; move it away to start over");
     return status;
 }
 

@@ -38,9 +38,9 @@ static bn_status keep_token(struct bn_hub_server *server, const char *text, cons
     size_t n = strcspn(text, " \t\r\n");
     for (size_t i = 0; i < n; i++)
         if ((unsigned char)text[i] < 0x21 || (unsigned char)text[i] > 0x7E)
-            return bn_fail(err, BN_ERR_ARG, "%s holds no token", from);
+            return bn_fail(err, BN_ERR_ARG, "%s is not a token (one printable word)", from);
     if (n >= sizeof server->token || text[n + strspn(text + n, " \t\r\n")] != '\0')
-        return bn_fail(err, BN_ERR_ARG, "%s holds no token", from);
+        return bn_fail(err, BN_ERR_ARG, "%s is not a token (one printable word)", from);
     memcpy(server->token, text, n);
     server->token[n] = '\0';
     return BN_OK;
@@ -74,7 +74,7 @@ bn_status bn_hub_server_read(struct bn_hub_server *server, bn_error *err)
     if (bn_hub_reference_parse(&checked, endpoint, err) != BN_OK || checked.kind != BN_HUB_URL ||
         strlen(endpoint) >= sizeof server->endpoint) {
         bn_error_name(err, "HF_ENDPOINT");
-        return bn_fail(err, BN_ERR_ARG, "HF_ENDPOINT is no URL");
+        return bn_fail(err, BN_ERR_ARG, "HF_ENDPOINT is not a valid URL");
     }
     memcpy(server->endpoint, endpoint, strlen(endpoint) + 1);
     for (size_t n = strlen(server->endpoint); n > 0 && server->endpoint[n - 1] == '/'; n--)
@@ -115,7 +115,7 @@ static bn_status make_url(char out[2049], const struct bn_hub_server *server, co
     struct bn_buf url = {.max = 2048};
     bool safe = bn_hub_safe_path(repo) && bn_hub_safe_path(revision);
     if (!safe || (file != NULL && !bn_hub_safe_path(file)))
-        return bn_fail(err, BN_ERR_ARG, "this is no path in a repository");
+        return bn_fail(err, BN_ERR_ARG, "not a valid path in a repository");
     bn_buf_printf(&url, "%s/", server->endpoint);
     if (file == NULL) bn_buf_puts(&url, "api/models/");
     put_path(&url, repo);
@@ -144,8 +144,8 @@ static const char *token_of(const struct bn_hub_server *server)
 static bn_status refuse_offline(const struct bn_hub_server *server, bn_error *err)
 {
     if (!server->offline) return BN_OK;
-    bn_fail(err, BN_ERR_NOT_FOUND, "it is not in the cache, and the network is not to be used");
-    bn_error_hint(err, "without --offline and HF_HUB_OFFLINE it is fetched");
+    bn_fail(err, BN_ERR_NOT_FOUND, "not in the cache, and the network is off");
+    bn_error_hint(err, "run without --offline and HF_HUB_OFFLINE to download it");
     return BN_ERR_NOT_FOUND;
 }
 
@@ -257,7 +257,7 @@ static bn_status read_listed(struct bn_hub_listing *out, const bn_json *o, bn_er
     const char *name, *sha256;
     struct bn_hub_listed *f = &out->list[out->n];
     if (!bn_json_string(bn_json_get(o, "rfilename"), &name) || !bn_hub_safe_path(name))
-        return bn_fail(err, BN_ERR_FORMAT, "the server lists a file whose name is no safe path");
+        return bn_fail(err, BN_ERR_FORMAT, "the server lists a file with an unsafe name");
     (void)bn_json_u64(bn_json_get(o, "size"), &f->size);
     if (bn_json_string(bn_json_path(o, "lfs.sha256"), &sha256) && strlen(sha256) == 64)
         memcpy(f->sha256, sha256, 65);
@@ -277,7 +277,7 @@ static bn_status read_listing(struct bn_hub_listing *out, const struct bn_buf *t
     if (bn_json_string(bn_json_get(doc, "sha"), &commit) && strlen(commit) < sizeof out->commit)
         memcpy(out->commit, commit, strlen(commit) + 1);
     if (bn_json_kind(files) != BN_JSON_ARRAY || bn_json_size(files) > MAX_FILES)
-        status = bn_fail(err, BN_ERR_FORMAT, "the server's answer is no list of files");
+        status = bn_fail(err, BN_ERR_FORMAT, "the server's answer is not a list of files");
     if (status == BN_OK) {
         out->list = bn_alloc(bn_json_size(files), sizeof *out->list);
         if (out->list == NULL) status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
@@ -308,7 +308,8 @@ static bn_status ask_list(const struct question *q, bool *again, int64_t *retry_
     *again = result.end == BN_HTTP_BROKEN;
     *retry_after_s = result.answer.retry_after_s;
     if (result.end != BN_HTTP_DONE)
-        return bn_fail(err, BN_ERR_NETWORK, "%s", text->failed ? "the list is too long" : result.message);
+        return bn_fail(err, BN_ERR_NETWORK, "%s",
+                       text->failed ? "the list of files is too long" : result.message);
     return result.answer.status == 200 ? BN_OK : bn_http_fail(&result.answer, q->url, again, err);
 }
 

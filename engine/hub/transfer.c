@@ -83,7 +83,7 @@ static bool tell(struct job *job, enum bn_transfer_phase phase, uint64_t wait_ms
 
 static bn_status stopped(bn_error *err)
 {
-    return bn_fail(err, BN_ERR_CANCELLED, "stopped; what was fetched is kept for the next time");
+    return bn_fail(err, BN_ERR_CANCELLED, "stopped; the downloaded part is kept and a later run resumes it");
 }
 
 static bool tick(void *user)
@@ -139,13 +139,15 @@ static bn_status check_source(struct job *job, bn_error *err)
     linked_sha256(linked, &s->first);
     if (job->sha256[0] == '\0') memcpy(job->sha256, linked, sizeof linked);
     if (linked[0] != '\0' && strcmp(linked, job->sha256) != 0)
-        return bn_fail(err, BN_ERR_INTEGRITY, "the server has another file: sha256 %.16s..., wanted %.16s...",
-                       linked, job->sha256);
+        return bn_fail(err, BN_ERR_INTEGRITY,
+                       "the server has another file: sha256 %.16s..., expected %.16s...", linked,
+                       job->sha256);
     if (job->t->size > 0 && s->size > 0 && s->size != job->t->size)
-        return bn_fail(err, BN_ERR_INTEGRITY, "the server's file has %llu bytes, wanted are %llu",
+        return bn_fail(err, BN_ERR_INTEGRITY, "the server's file has %llu bytes, expected %llu",
                        (unsigned long long)s->size, (unsigned long long)job->t->size);
     if (a->content_encoding[0] != '\0' && strcasecmp(a->content_encoding, "identity") != 0)
-        return bn_fail(err, BN_ERR_NETWORK, "the server compresses (%s), though it was asked not to",
+        return bn_fail(err, BN_ERR_NETWORK,
+                       "the server sent compressed data (Content-Encoding: %s), although it was asked not to",
                        a->content_encoding);
     if (strncasecmp(a->content_type, "text/html", 9) == 0 && strstr(job->t->path, ".htm") == NULL)
         return bn_transfer_check_start(true, 0, "<", 1, err);
@@ -257,7 +259,7 @@ static bool on_answer(void *user, const struct bn_http_answer *a)
 {
     struct stream *s = user;
     if (a->content_encoding[0] != '\0' && strcasecmp(a->content_encoding, "identity") != 0)
-        return fatal(s->job, BN_ERR_NETWORK, "the server compresses, though it was asked not to");
+        return fatal(s->job, BN_ERR_NETWORK, "the server sent compressed data, although it was asked not to");
     if (a->status == 206) return accept_part(s, a);
     if (a->status == 200) return accept_whole(s, a);
     if (a->status == 416) set_verdict(s->job, OTHER_VERSION);
@@ -288,7 +290,7 @@ static bool on_body(void *user, const void *bytes, size_t n)
     const char *from = bytes;
     job->t->fetched += n;
     if (!accept_start(s, bytes, n)) return false;
-    if (n > s->end - s->at) return fatal(job, BN_ERR_NETWORK, "the server sends more than it announced");
+    if (n > s->end - s->at) return fatal(job, BN_ERR_NETWORK, "the server sent more bytes than it announced");
     while (n > 0) {
         size_t piece = (size_t)(s->at / BN_PIECE_BYTES);
         uint64_t border = ((uint64_t)piece + 1) * BN_PIECE_BYTES;
@@ -398,7 +400,7 @@ static bn_status end_of_unknown(struct job *job, struct stream *s, bn_error *err
 {
     size_t piece = (size_t)(s->at / BN_PIECE_BYTES);
     uint64_t rest = s->at % BN_PIECE_BYTES;
-    if (s->at == 0) return bn_fail(err, BN_ERR_INTEGRITY, "the server sends an empty file");
+    if (s->at == 0) return bn_fail(err, BN_ERR_INTEGRITY, "the server sent an empty file");
     BN_TRY(bn_pieces_set_size(job->pieces, s->at, err));
     job->origin.size = s->end = s->at;
     if (rest == 0 || bn_pieces_has(job->pieces, piece)) return BN_OK;
@@ -457,7 +459,7 @@ static bn_status ended(struct job *job, struct bn_http_call *call, bn_error *err
     if (r.end == BN_HTTP_BROKEN) return retry(job, s, -1, r.message, err);
     if (status != 200 && status != 206) return ended_by_status(job, s, &r, err);
     if (s->end == UINT64_MAX && r.end == BN_HTTP_DONE) BN_TRY(end_of_unknown(job, s, err));
-    if (s->at < s->end) return retry(job, s, -1, "the answer was shorter than asked for", err);
+    if (s->at < s->end) return retry(job, s, -1, "the server sent fewer bytes than requested", err);
     s->assigned = false;
     s->attempt = 0;
     return BN_OK;
@@ -480,7 +482,7 @@ static bn_status act_on_verdict(struct job *job, bn_error *err)
     if (verdict == NO_RANGES) job->no_ranges = true;
     if (verdict != ASK_AGAIN && ++job->n_versions > MAX_VERSIONS)
         return bn_fail(err, BN_ERR_NETWORK,
-                       "the file changes while it is fetched, or the server confuses its parts");
+                       "the file changes on the server during the download, or its ranges are inconsistent");
     uint64_t size = job->origin.size;
     snprintf(validator, sizeof validator, "%s", job->source.validator);
     BN_TRY(ask(job, err));
@@ -490,7 +492,7 @@ static bn_status act_on_verdict(struct job *job, bn_error *err)
         return BN_OK;
     }
     job->have = 0;
-    if (!tell(job, BN_TRANSFER_RESTART, 0, 0, "another version is at the server")) return stopped(err);
+    if (!tell(job, BN_TRANSFER_RESTART, 0, 0, "the file changed on the server")) return stopped(err);
     return bn_pieces_restart(job->pieces, &job->origin, err);
 }
 
@@ -536,9 +538,10 @@ static bn_status open_pieces(struct job *job, bn_error *err)
     BN_TRY(bn_pieces_open(&job->pieces, job->t->path, &job->origin, verified, job, &job->t->resumed, &lost,
                           &other, err));
     job->have = job->t->resumed;
-    if (other && !tell(job, BN_TRANSFER_RESTART, 0, 0, "what is here is of another version"))
+    if (other && !tell(job, BN_TRANSFER_RESTART, 0, 0, "the unfinished download is of another version"))
         return stopped(err);
-    if (lost > 0 && !tell(job, BN_TRANSFER_REPAIR, 0, 0, "some pieces do not hold")) return stopped(err);
+    if (lost > 0 && !tell(job, BN_TRANSFER_REPAIR, 0, 0, "some downloaded pieces are damaged"))
+        return stopped(err);
     if (job->have > 0 && !tell(job, BN_TRANSFER_RESUME, 0, 0, NULL)) return stopped(err);
     return BN_OK;
 }
@@ -558,7 +561,7 @@ static bn_status fetch_right(struct job *job, bn_error *err)
 {
     BN_TRY(fetch_all(job, err));
     if (job->sha256[0] == '\0' || strcmp(job->sha256, job->t->digest) == 0) return BN_OK;
-    if (!tell(job, BN_TRANSFER_REPAIR, 0, 0, "the digest is wrong: once more")) return stopped(err);
+    if (!tell(job, BN_TRANSFER_REPAIR, 0, 0, "checksum mismatch")) return stopped(err);
     job->have = 0;
     BN_TRY(bn_pieces_restart(job->pieces, &job->origin, err));
     if (job->url + 1 < job->t->n_urls) {
@@ -573,10 +576,9 @@ static bn_status fetch_right(struct job *job, bn_error *err)
     struct bn_pieces *pieces = job->pieces;
     job->pieces = NULL;
     BN_TRY(bn_pieces_discard(pieces, err));
-    bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, job->t->path, "sha256 is %.16s..., wanted %.16s...",
+    bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, job->t->path, "sha256 is %.16s..., expected %.16s...",
                job->t->digest, job->sha256);
-    bn_error_hint(err,
-                  "the bytes are kept as .bad; the digest that is wanted may be that of another version");
+    bn_error_hint(err, "the bytes are kept as .bad; check that the digest is of this version of the file");
     return BN_ERR_INTEGRITY;
 }
 

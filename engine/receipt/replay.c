@@ -242,7 +242,7 @@ static bn_status run(struct replay *r, const bn_model *model, uint32_t n_threads
 {
     const bn_tokenizer *tok = bn_model_tokenizer(model);
     bn_session *session = NULL;
-    bool differs;
+    bool differs = false;
     if (model->map.mapped)
         return bn_fail(r->err, BN_ERR_ARG, "a replay needs a model whose file is read, not mapped");
     BN_TRY(read_request(r));

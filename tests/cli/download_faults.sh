@@ -58,7 +58,7 @@ get() {
 whole() { [ "$status" -eq 0 ] && cmp -s "$tmp/to/m.gguf" "$tmp/root/${1:-m.gguf}" && [ "$(cat "$tmp/out")" = "$tmp/to/m.gguf" ] && [ "$(ls -A "$tmp/to")" = m.gguf ]; }
 nothing() { [ ! -e "$tmp/to/m.gguf" ] && [ ! -e "$tmp/to/m.gguf.lock" ]; }
 report() { echo "status $status, $(sent) bytes sent:"; cat "$tmp/err" "$tmp/log"; ls -l "$tmp/to" 2>/dev/null; }
-# good TITLE MOST ARGUMENTS...: whole, with at most so many bytes sent beyond the file's own
+# good TITLE MOST ARGUMENTS...: complete, with at most MOST bytes sent in addition to the file's own
 good() {
     local title=$1 most=$2
     shift 2
@@ -88,7 +88,7 @@ if whole && [ ! -s "$tmp/log" ]; then ok 'what is here is not asked for'; else n
 printf 'x' | dd of="$tmp/to/m.gguf" bs=1 seek=12345 conv=notrunc 2>/dev/null
 get --sha256 "$sha"
 if whole; then ok 'a damaged file is fetched anew'; else not_ok 'a damaged file is fetched anew' "$(report)"; fi
-bad 'a digest that is wrong' 5 'sha256 is .*, wanted' --sha256 "${sha/[0-9]/f}"
+bad 'a digest that is wrong' 5 'sha256 is .*, expected' --sha256 "${sha/[0-9]/f}"
 check 'keeps the bytes as .bad' cmp "$tmp/to/m.gguf.bad" "$tmp/root/m.gguf"
 good 'limited' 1 --limit-rate 30M
 
@@ -145,11 +145,11 @@ for after in 1 -5 soon 'Wed,_21_Oct_2015_07:28:00_GMT'; do
     good "429, Retry-After: $after" 1
 done
 serve '1 /m.gguf status=404'
-bad '404' 3 'nothing at this address'
+bad '404' 3 'not found .HTTP 404'
 serve '1 /m.gguf status=401'
-bad '401' 7 'refuses'
+bad '401' 7 'access denied'
 serve '1 /m.gguf status=403 header=X-Error-Code:GatedRepo'
-bad 'gated' 7 'granted by its owners'
+bad 'gated' 7 'approval of the repository.s owners'
 serve '2 /m.gguf status=416'
 good '416 once' 2 --parallel 1
 
@@ -165,7 +165,7 @@ good '206 without Content-Range' $size --parallel 1
 serve '* /m.gguf star'
 good 'the total is not said' $size
 serve '2- /m.gguf total=999'
-bad 'a total that changes' 6 'changes while'
+bad 'a total that changes' 6 'the file changes on the server'
 serve '* /m.gguf total=1125899906842624'
 bad 'a total of 2^50 bytes' 4 'limit is 16 TiB'
 serve '1 /m.gguf total=60000000' '2 /m.gguf total=60000000 cut=100' '* /m.gguf status=503'
@@ -202,9 +202,9 @@ good 'two redirects, one of them relative' 1
 serve '* /m.gguf redirect=%p/m.gguf'
 bad 'redirects in a circle' 6 'redirects'
 serve '* /m.gguf redirect=file:///etc/passwd'
-bad 'a redirect to a file' 4 'no URL|not safe'
+bad 'a redirect to a file' 4 'redirect target is not a valid URL|only https is safe'
 serve '* /m.gguf redirect=http://example.org/m.gguf'
-bad 'a redirect to http elsewhere' 4 'not safe'
+bad 'a redirect to http elsewhere' 4 'refused a redirect to http on example.org'
 serve '* /m.gguf redirect=%p/a' '1-2 /a file=/m.gguf' '3 /a status=403' '* /a file=/m.gguf'
 good 'an address that runs out' $((4 * piece))
 serve ''
@@ -246,7 +246,7 @@ kill $proxy
 
 # ---- contents ----
 serve '* /m.gguf header=Content-Encoding:gzip'
-bad 'compressed, though it was asked not to' 6 'compresses'
+bad 'compressed, although it was asked not to' 6 'compressed data .Content-Encoding: gzip'
 serve '* /m.gguf header=Content-Type:text/html'
 bad 'a web page, by its type' 4 'a web page \(HTML\), not a GGUF file'
 printf '\n <!doctype html><title>Log in</title>' >"$tmp/root/page"
@@ -293,7 +293,7 @@ half() {
     get --parallel 1 --retries 0
     serve ''
 }
-# resumes TITLE MOST: whole, with so many bytes sent at most
+# resumes TITLE MOST: complete, with at most MOST bytes sent
 resumes() {
     get "${@:3}"
     if whole && [ "$(sent)" -le "$2" ]; then ok "$1 ($(sent) bytes sent)"; else not_ok "$1" "$(report)"; fi
@@ -312,7 +312,7 @@ truncate -s -20 "$tmp/to/m.gguf.part.json"
 resumes 'a journal whose last line was cut off' $((rest + piece + 1))
 half
 echo garbage >"$tmp/to/m.gguf.part.json"
-resumes 'a journal that is none' $((size + 1))
+resumes 'a journal that is not JSON' $((size + 1))
 half
 rm "$tmp/to/m.gguf.part.json"
 resumes 'a part without a journal' $((size + 1))
@@ -384,7 +384,7 @@ else
     skip 'a disk that is too small' 'nothing can be mounted here'
 fi
 echo >"$tmp/file"
-status 3 'a folder that is none' "$bin/bn-download" "$url/m.gguf" --to "$tmp/file"
+status 3 'a folder that is a file' "$bin/bn-download" "$url/m.gguf" --to "$tmp/file"
 
 # ---- TLS ----
 openssl req -x509 -newkey rsa:2048 -nodes -keyout "$tmp/key" -out "$tmp/cert" -days 2 -subj /CN=localhost \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-download clean: what in the cache serves nobody. Nothing goes without --yes; what another process is
- * fetching stays.
+ * bn-download clean: unused files of the cache. Nothing is deleted without --yes, and nothing that another
+ * process is downloading.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +15,8 @@
 #include "tools/download/download.h"
 
 const struct bn_option bn_download_clean_options[] = {
-    {.name = "yes", .letter = 'y', .help = "remove it; without this it is only listed"},
-    {.name = "old", .help = "also snapshots that no branch or tag here stands at any more"},
+    {.name = "yes", .letter = 'y', .help = "delete the files (without it they are only listed)"},
+    {.name = "old", .help = "also snapshots that no branch or tag points to"},
     {0},
 };
 
@@ -45,7 +45,7 @@ static const char *reason_of(const struct bn_hub_cached *c)
     return "";
 }
 
-/* Do the bytes of an old file serve a snapshot that stays, or one that was listed before? */
+/* Are the bytes of an old file also those of a snapshot that stays, or of one listed before? */
 static bool is_shared(const struct clean *c, size_t i)
 {
     const struct bn_hub_cached *item = &c->walk.list[i];
@@ -72,7 +72,7 @@ static bn_status remove_old(const struct clean *c, const struct bn_hub_cached *i
     return shared ? BN_OK : bn_hub_walk_remove(c->root, item->path, false, err);
 }
 
-/* Under the lock of whoever would be fetching it. */
+/* Under the lock that a download of it takes. */
 static bn_status remove_blob(const struct clean *c, const struct bn_hub_cached *item, bool *busy,
                              bn_error *err)
 {
@@ -90,7 +90,7 @@ static bn_status remove_blob(const struct clean *c, const struct bn_hub_cached *
 static void tell(struct clean *c, const struct bn_hub_cached *item, uint64_t bytes, bool busy)
 {
     char size[BN_DOWNLOAD_BYTES_ROOM], shown[1200], name[1500];
-    const char *reason = busy ? "another process is fetching it: it stays" : reason_of(item);
+    const char *reason = busy ? "in use by another process: kept" : reason_of(item);
     snprintf(name, sizeof name, "%s/%s", item->repo, item->file[0] != '\0' ? item->file : item->etag);
     if (!c->args->json) {
         printf("%8s  %-20s  %s\n", bn_download_bytes(size, bytes), reason,
@@ -136,10 +136,10 @@ static bn_status clean(struct clean *c, bn_json *doc, bn_error *err)
         BN_TRY(bn_cli_print_json(doc, err));
     else
         printf("%8s  %s\n", bn_download_bytes(size, c->bytes), c->yes ? "removed" : "in all");
-    if (!c->yes && c->n > 0) bn_report_note(0, "nothing was removed; --yes does it");
+    if (!c->yes && c->n > 0) bn_report_note(0, "nothing was deleted; use --yes to delete");
     if (c->n_old > 0)
-        bn_report_note(0, "%zu file%s of old snapshots stay%s; --old takes them too", c->n_old,
-                       c->n_old == 1 ? "" : "s", c->n_old == 1 ? "s" : "");
+        bn_report_note(0, "%zu file%s of old snapshots kept; use --old to include them", c->n_old,
+                       c->n_old == 1 ? "" : "s");
     return BN_OK;
 }
 

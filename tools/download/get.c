@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-download get: files, whole; their paths on standard output.
+ * bn-download get: downloads files and prints their paths on standard output.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,38 +12,41 @@
 #include "tools/download/download.h"
 
 const struct bn_option bn_download_network_options[] = {
-    {.name = "offline", .group = "Network", .help = "use what is here; HF_HUB_OFFLINE=1 says the same"},
+    {.name = "offline", .group = "Network", .help = "use local files only (like HF_HUB_OFFLINE=1)"},
     {.name = "parallel",
      .arg = "N",
      .group = "Network",
      .preset = "4",
-     .help = "connections at once, 1 to 16"},
-    {.name = "limit-rate", .arg = "BYTES", .group = "Network", .help = "most bytes a second: 500K, 2M"},
+     .help = "number of connections, 1 to 16"},
+    {.name = "limit-rate",
+     .arg = "BYTES",
+     .group = "Network",
+     .help = "maximum bytes per second, e.g. 500K or 2M"},
     {.name = "retries",
      .arg = "N",
      .group = "Network",
      .preset = "6",
-     .help = "attempts in a row without progress before giving up"},
+     .help = "attempts without progress before giving up"},
     {.name = "stall",
      .arg = "SECONDS",
      .group = "Network",
      .preset = "30",
-     .help = "give a connection up that brings less than 1000 bytes a second for so long"},
+     .help = "drop a connection below 1000 bytes/s for this long"},
     {.name = "mirror",
      .arg = "URL",
      .group = "Network",
      .repeatable = true,
-     .help = "another endpoint with the same files, used when the first one fails"},
+     .help = "endpoint to use when the first one fails"},
     {0},
 };
 
 const struct bn_option bn_download_get_options[] = {
-    {.name = "to", .letter = 'o', .arg = "DIR", .help = "a plain file in this folder, in place of the cache"},
-    {.name = "sha256", .arg = "HEX", .help = "the digest that the file must have"},
-    {.name = "lock", .arg = "FILE", .help = "fetch exactly what this lock file lists (bn-download lock)"},
-    {.name = "force", .help = "fetch it even when it is here"},
-    {.name = "no-wait", .help = "fail when another process is fetching the same file"},
-    {.name = "dry-run", .help = "say what would be fetched, and from where"},
+    {.name = "to", .letter = 'o', .arg = "DIR", .help = "download to a plain file in DIR, not to the cache"},
+    {.name = "sha256", .arg = "HEX", .help = "required SHA-256 of the file"},
+    {.name = "lock", .arg = "FILE", .help = "download exactly the files of a lock file"},
+    {.name = "force", .help = "download even if the file is here"},
+    {.name = "no-wait", .help = "fail if another process downloads the same file"},
+    {.name = "dry-run", .help = "print what would be downloaded, and from where"},
     {0},
 };
 
@@ -71,7 +74,7 @@ bn_status bn_download_settings(struct bn_hub_fetch *fetch, const char ***mirrors
     return BN_OK;
 }
 
-/* ---- what is said of a file ---- */
+/* ---- results ---- */
 
 static void put_text(bn_json *o, const char *name, const char *text)
 {
@@ -118,31 +121,32 @@ static void print_plan(const struct bn_hub_fetch *f)
 {
     char size[BN_DOWNLOAD_BYTES_ROOM];
     printf("%s\n", f->path);
-    printf("  from    %s\n", f->from_cache ? "here already" : f->url);
+    printf("  from    %s\n", f->from_cache ? "already downloaded" : f->url);
     if (f->commit[0] != '\0') printf("  commit  %s\n", f->commit);
     printf("  size    %s\n", f->size > 0 ? bn_download_bytes(size, f->size) : "not known");
     if (f->sha256_source != NULL)
         printf("  sha256  %s (%s)\n", f->sha256_wanted, f->sha256_source);
     else
-        printf("  sha256  not known before it is here\n");
+        printf("  sha256  not known before the download\n");
 }
 
-/* What a user should know, once. */
+/* Notes for the user, once per file. */
 static void print_notes(const struct bn_hub_fetch *f, const char *licence, uint64_t ns)
 {
     char size[BN_DOWNLOAD_BYTES_ROOM], rate[BN_DOWNLOAD_BYTES_ROOM];
     if (licence != NULL && licence[0] != '\0')
         bn_report_note(0, "licence %s%s%s", licence, f->licence_url[0] != '\0' ? ": " : "", f->licence_url);
     if (f->runs[0] != '\0' && strcmp(f->runs, "yes") != 0)
-        bn_report_note(0, "it cannot be run here: %s", f->runs);
+        bn_report_note(0, "bn-run cannot run this file: %s", f->runs);
     if (f->first_use)
-        bn_report_note(0, "first download: sha256 %.16s... is recorded, and later ones are held against it",
+        bn_report_note(0, "first download: sha256 %.16s... is recorded; later downloads are compared with it",
                        f->transfer.digest);
     if (f->transfer.fetched > 0 && ns > 0)
         bn_report_note(1, "%s in %.1f s, %s/s; sha256 %s (%s)", bn_download_bytes(size, f->transfer.fetched),
                        (double)ns * 1e-9,
                        bn_download_bytes(rate, (uint64_t)((double)f->transfer.fetched * 1e9 / (double)ns)),
-                       f->transfer.digest, f->sha256_source != NULL ? f->sha256_source : "of nobody yet");
+                       f->transfer.digest,
+                       f->sha256_source != NULL ? f->sha256_source : "not compared: no digest is known");
 }
 
 /* ---- getting ---- */
@@ -154,7 +158,7 @@ struct get {
     struct bn_download_show show;
 };
 
-/* What the reference, the digest and the addresses of the fetch say. licence NULL: the registry's. */
+/* Downloads what g->fetch describes. licence NULL: the registry's. */
 static bn_status get_one(struct get *g, const char *licence, bn_error *err)
 {
     struct bn_hub_fetch *f = &g->fetch;
@@ -179,9 +183,10 @@ static bn_status get_operands(struct get *g, bn_error *err)
 {
     const struct bn_args *args = g->args;
     const char *sha256 = bn_opt_str(args, "sha256");
-    if (sha256 != NULL && args->n_operands > 1) return bn_fail(err, BN_ERR_ARG, "--sha256 is for one model");
+    if (sha256 != NULL && args->n_operands > 1)
+        return bn_fail(err, BN_ERR_ARG, "--sha256 needs exactly one MODEL");
     if (sha256 != NULL && (strspn(sha256, "0123456789abcdefABCDEF") != 64 || sha256[64] != '\0'))
-        return bn_fail(err, BN_ERR_ARG, "--sha256 wants 64 hexadecimal digits");
+        return bn_fail(err, BN_ERR_ARG, "--sha256 must be 64 hexadecimal digits");
     g->fetch.sha256 = sha256;
     for (size_t i = 0; i < args->n_operands; i++) {
         g->fetch.reference = args->operands[i];
@@ -216,8 +221,13 @@ static bn_status get(struct get *g, bn_error *err)
     const struct bn_args *args = g->args;
     struct bn_hub_fetch *f = &g->fetch;
     const char *lock = bn_opt_str(args, "lock");
-    if ((lock != NULL) == (args->n_operands > 0) || (lock != NULL && bn_opt_given(args, "sha256")))
-        return bn_fail(err, BN_ERR_ARG, "either MODELs or --lock FILE, which has its own digests");
+    if (lock == NULL && args->n_operands == 0) {
+        bn_fail(err, BN_ERR_ARG, "no MODEL given");
+        bn_error_hint(err, "bn-download bitnet-2b, or --lock FILE; 'bn-download list' shows the names");
+        return BN_ERR_ARG;
+    }
+    if (lock != NULL && (args->n_operands > 0 || bn_opt_given(args, "sha256")))
+        return bn_fail(err, BN_ERR_ARG, "--lock names the models and digests: give no MODEL and no --sha256");
     f->to = bn_opt_str(args, "to");
     f->force = bn_opt_flag(args, "force");
     f->no_wait = bn_opt_flag(args, "no-wait");

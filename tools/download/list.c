@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-download list: the models of the registry, or what the cache holds; and bn-download path.
+ * bn-download list: the models of the registry, or the files in the cache; and bn-download path.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 const struct bn_option bn_download_list_options[] = {
     {.name = "names", .help = "print the names only, one a line"},
-    {.name = "cached", .help = "what the cache holds, whoever put it there"},
+    {.name = "cached", .help = "list the files in the cache, of other tools too"},
     {0},
 };
 
@@ -73,7 +73,7 @@ static void put_file(bn_json *files, const struct bn_hub_file *f, const char *pa
     if (f->size > 0)
         bn_json_put_u64(o, "bytes", f->size);
     else
-        bn_json_put_unavailable(o, "bytes", "the registry does not know it");
+        bn_json_put_unavailable(o, "bytes", "not in the registry");
     bn_json_put_string(o, "sha256", f->sha256);
     bn_json_put_string(o, "runs", f->runs);
     bn_json_put_string(o, "path", path);

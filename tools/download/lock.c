@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-download lock: which bytes exactly models are, as a file that bn-download --lock fetches from.
+ * bn-download lock: writes the commits and digests of models to a file, for bn-download --lock.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,10 +15,7 @@
 #include "tools/download/download.h"
 
 const struct bn_option bn_download_lock_options[] = {
-    {.name = "output",
-     .letter = 'o',
-     .arg = "FILE",
-     .help = "where it is written; without it, standard output"},
+    {.name = "output", .letter = 'o', .arg = "FILE", .help = "write to FILE [standard output]"},
     {0},
 };
 
@@ -56,7 +53,7 @@ static void add(struct lock *l, uint64_t size)
                                              .n_urls = e->url[0] != '\0' ? 1 : 0};
 }
 
-/* What the registry, the cache or the hub says of it; nothing is fetched. */
+/* From the registry, the cache or the hub; nothing is downloaded. */
 static bn_status lock_model(struct lock *l, const char *reference, bn_error *err)
 {
     struct bn_hub_fetch *f = l->fetch;
@@ -65,7 +62,7 @@ static bn_status lock_model(struct lock *l, const char *reference, bn_error *err
     BN_TRY(bn_hub_reference_parse(&ref, reference, err));
     if (ref.kind == BN_HUB_URL)
         return bn_fail_at(err, BN_ERR_ARG, BN_NO_OFFSET, reference,
-                          "a URL has no commit that could be locked");
+                          "a URL cannot be locked: it has no commit");
     f->reference = reference;
     f->dry_run = true;
     BN_TRY(bn_hub_fetch(f, err));
@@ -100,7 +97,9 @@ static bn_status lock_cache(struct lock *l, bn_error *err)
         if (c->kind != BN_HUB_CACHED_FILE) continue;
         snprintf(e->id, sizeof e->id, "hf:%s:%s@%s", c->repo, c->file, c->commit);
         if (strlen(c->etag) != BN_SHA256_HEX - 1) {
-            bn_report_note(0, "%s is left out: the hub names no sha256 of it", c->file);
+            char shown[1200];
+            bn_report_note(0, "%s is left out: its sha256 is not known",
+                           bn_escape(shown, sizeof shown, c->file, strlen(c->file)));
             continue;
         }
         snprintf(e->repo, sizeof e->repo, "%s", c->repo);

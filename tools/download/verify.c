@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-download verify: are these the bytes that they should be? Without the network. Every digest that is
- * known of a file must hold: the hub's, which is the name of its blob; the lock file's; and, of the revision
- * that the registry names, the registry's or that of first use.
+ * bn-download verify: compares files with every digest that is known of them, without the network: the hub's,
+ * which is the name of the blob; the lock file's; and, for the revision that the registry names, the
+ * registry's or that of the first download.
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,8 +22,8 @@
 #include "tools/download/download.h"
 
 const struct bn_option bn_download_verify_options[] = {
-    {.name = "lock", .arg = "FILE", .help = "digests of this lock file count too"},
-    {.name = "sha256", .arg = "HEX", .help = "the digest that the one file must have"},
+    {.name = "lock", .arg = "FILE", .help = "also compare with the digests of a lock file"},
+    {.name = "sha256", .arg = "HEX", .help = "required SHA-256 of the file"},
     {0},
 };
 
@@ -38,11 +38,11 @@ struct verify {
     size_t n_ok, n_bad, n_unknown;
 };
 
-/* One file: what vouches for it, and what speaks against it. */
+/* One file: which digests match, and which do not. */
 struct finding {
     char sha256[BN_SHA256_HEX];
-    char ok[200];  /* names of those whose digest holds */
-    char bad[200]; /* of the first whose digest does not, and that digest */
+    char ok[200];  /* sources whose digest matches */
+    char bad[200]; /* the first source whose digest differs, and that digest */
 };
 
 static void hold(struct finding *f, const char *source, const char *digest)
@@ -52,7 +52,7 @@ static void hold(struct finding *f, const char *source, const char *digest)
     if (strcasecmp(digest, f->sha256) == 0)
         snprintf(f->ok + n, sizeof f->ok - n, "%s%s", n > 0 ? ", " : "", source);
     else if (f->bad[0] == '\0')
-        snprintf(f->bad, sizeof f->bad, "%s wants %s", source, digest);
+        snprintf(f->bad, sizeof f->bad, "%s expects %s", source, digest);
 }
 
 static bn_status digest_file(struct finding *f, const char *path, bn_error *err)
@@ -186,7 +186,7 @@ static bn_status open_sources(struct verify *v, bn_error *err)
     const char *lock = bn_opt_str(v->args, "lock");
     v->wanted = bn_opt_str(v->args, "sha256");
     if (v->wanted != NULL && v->args->n_operands != 1)
-        return bn_fail(err, BN_ERR_ARG, "--sha256 is for one MODEL");
+        return bn_fail(err, BN_ERR_ARG, "--sha256 needs exactly one MODEL");
     BN_TRY(bn_hub_registry_open(&v->registry, err));
     if (lock != NULL) BN_TRY(bn_hub_lockfile_read(&v->lock, lock, err));
     if (bn_hub_cache_root(&v->root, v->args->n_operands > 0 ? NULL : err) != BN_OK)
