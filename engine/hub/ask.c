@@ -11,7 +11,7 @@
 
 #define MAX_HOPS 5u
 
-/* The header is all that is wanted. */
+/* Only the header is needed. */
 static bool stop_at_header(void *user, const struct bn_http_answer *answer)
 {
     (void)user;

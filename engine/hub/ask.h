@@ -9,7 +9,7 @@
 #include "hub/http.h"
 
 struct bn_http_source {
-    char url[BN_HTTP_URL_MAX];   /* where the bytes are, behind all redirects */
+    char url[BN_HTTP_URL_MAX];   /* where the bytes are, after all redirects */
     struct bn_http_answer first; /* of the URL asked for, or of its new name there: what the hub says */
     struct bn_http_answer last;  /* of the final URL */
     bool ranges;                 /* it serves parts */
@@ -26,7 +26,7 @@ BN_MUST_CHECK bn_status bn_http_ask(struct bn_http_source *out, struct bn_http *
                                     const char *token, bool (*tick)(void *user), void *user, bool *again,
                                     bn_error *err);
 
-/* The error that an HTTP status stands for; *again as above. */
+/* The error for an HTTP status; *again as above. */
 bn_status bn_http_fail(const struct bn_http_answer *answer, const char *url, bool *again, bn_error *err);
 
 #endif

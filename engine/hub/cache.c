@@ -82,7 +82,7 @@ bool bn_hub_state_path(char out[BN_HUB_PATH_MAX], const char *name)
 
 /* ---- finding ---- */
 
-/* The commit that a revision stands for here; a commit stands for itself. */
+/* The commit that refs/REVISION names; a commit is its own. */
 static bn_status find_commit(char commit[65], const char *root, const char *folder, const char *revision,
                              bn_error *err)
 {

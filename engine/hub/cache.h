@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * The cache of the Hugging Face hub on this machine, in the layout that its own libraries use, so that a file
- * is on disk once whoever fetched it:
+ * is on disk once, whichever program downloaded it:
  *
  *     <root>/models--owner--repo/blobs/<etag>                     the bytes; the sha256 for large files
  *     <root>/models--owner--repo/snapshots/<commit>/<file>        a link to its blob
  *     <root>/models--owner--repo/refs/<revision>                  the commit that a branch or tag stood at
- *     <root>/.locks/models--owner--repo/<etag>.lock               held (flock) by whoever fetches it
+ *     <root>/.locks/models--owner--repo/<etag>.lock               locked (flock) during a download
  *
  * Nothing here needs the network.
  */
@@ -31,10 +31,10 @@ BN_MUST_CHECK bn_status bn_hub_cache_find(char **out, const char *root, const ch
 /* Where the blob of an etag belongs; makes the folders. The etag is checked: hex digits only. Allocated. */
 BN_MUST_CHECK bn_status bn_hub_cache_blob(char **out, const char *root, const char *repo, const char *etag,
                                           bn_error *err);
-/* The lock of whoever fetches it. Allocated. */
+/* The lock file for downloads of a blob. Allocated. */
 BN_MUST_CHECK bn_status bn_hub_cache_lock(char **out, const char *root, const char *repo, const char *etag,
                                           bn_error *err);
-/* Links a blob that is whole into the snapshot of a commit (relative link; a copy where links cannot be made)
+/* Links a complete blob into the snapshot of a commit (relative link; a copy where links cannot be made)
  * and records the revision. Gives the snapshot's path, allocated. */
 BN_MUST_CHECK bn_status bn_hub_cache_link(char **out, const char *root, const char *repo, const char *etag,
                                           const char *commit, const char *revision, const char *file,

@@ -281,7 +281,7 @@ void *bn_http_call_user(const struct bn_http_call *call)
     return call->request.user;
 }
 
-/* What trying again can mend. A certificate that does not hold, an unknown protocol, it cannot. */
+/* Errors that another attempt cannot fix: certificates, protocols. */
 static bool is_final(CURLcode code)
 {
     switch ((int)code) {

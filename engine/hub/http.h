@@ -59,7 +59,7 @@ struct bn_http_result {
 struct bn_http_options {
     uint64_t limit_rate; /* the caller will not poll for more bytes a second than this; 0: any */
     unsigned connect_s;  /* 0: 15 */
-    unsigned stall_s;    /* less than 1000 bytes a second for so long is a stall; 0: 30 */
+    unsigned stall_s;    /* below 1000 bytes/s for this long is a stall; 0: 30 */
     const char *ca_file; /* NULL: the system's, SSL_CERT_FILE, CURL_CA_BUNDLE */
 };
 

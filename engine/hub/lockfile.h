@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Lock files: which bytes exactly a set of models is, so that another machine, or the same one next year,
- * fetches those and no others. JSON of schema bn.lock/1 (docs/reference/downloads.md); the same files give
+ * downloads those and no others. JSON of schema bn.lock/1 (docs/reference/downloads.md); the same files give
  * the same text.
  */
 #ifndef BN_HUB_LOCKFILE_H
@@ -12,7 +12,7 @@
 #define BN_HUB_LOCKED_URLS 8u
 
 struct bn_hub_locked {
-    const char *id;       /* what the user called it */
+    const char *id;       /* the name that the user gave */
     const char *repo;     /* "owner/repo"; NULL: of no repository, and the first URL counts */
     const char *revision; /* the commit */
     const char *file;

@@ -22,7 +22,7 @@
 #define MAX_PATH 4096u
 #define MAX_JOURNAL_BYTES (256u << 20)
 #define CHUNK_BYTES (256u << 10)
-#define FLUSH_BYTES (64u << 20) /* written back at the latest after so many */
+#define FLUSH_BYTES (64u << 20) /* written back at the latest after this many */
 
 enum state { MISSING, WRITTEN, SAFE };
 
@@ -41,7 +41,7 @@ struct bn_pieces {
     struct bn_sha256 *whole;
     size_t cursor; /* the next piece of the whole */
 
-    /* The thread that hashes. It owns what stands above but state, which the lock guards. */
+    /* The thread that hashes. It owns the members above except state, which the lock guards. */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -113,7 +113,7 @@ static bool next_written(const struct bn_pieces *p, size_t *i)
     return false;
 }
 
-/* Pieces that came out of order go into the whole when their turn comes. */
+/* Adds pieces that arrived out of order to the digest of the file. */
 static bn_status catch_up(struct bn_pieces *p, bn_error *err)
 {
     char hex[BN_CHECKSUM_HEX];
@@ -225,8 +225,8 @@ static bool text_of(const bn_json *o, const char *name, const char **out)
     return bn_json_string(bn_json_get(o, name), out);
 }
 
-/* Equal digests make equal files, whoever serves them. Without them only the same validator of the same thing
- * does. */
+/* Files with the same digest are the same, whatever server they come from. Without a digest, validator and
+ * identity must be the same. */
 static bool is_same(const bn_json *head, const struct bn_pieces_origin *origin)
 {
     const char *schema, *identity, *etag, *sha256;
@@ -285,7 +285,7 @@ static bn_status read_line(struct bn_pieces *p, struct listed *listed, const bn_
     return BN_OK;
 }
 
-/* *used is where the last whole line ends. */
+/* *used is where the last complete line ends. */
 static bn_status read_lines(struct bn_pieces *p, struct listed *listed, const char *text, size_t *used,
                             bn_error *err)
 {
@@ -301,7 +301,7 @@ static bn_status read_lines(struct bn_pieces *p, struct listed *listed, const ch
     return status;
 }
 
-/* The whole begins anew: bytes that do not belong there went into it. */
+/* Restarts the digest of the file: wrong bytes went into it. */
 static void forget_whole(struct bn_pieces *p)
 {
     unsigned char scrap[BN_SHA256_BYTES];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The bytes of a file that is being fetched, on disk: <path>.part, and the journal <path>.part.json that
- * lists the pieces of it that are safe.
+ * The bytes of an unfinished download on disk: <path>.part, and the journal <path>.part.json that lists its
+ * verified pieces.
  *
  * The journal is lines of JSON: the first says which file this is, each further one {"piece": i, "n": bytes,
  * "gmac": hex}, a checksum (digest.h). A line is appended once its piece has been flushed, so that a process
@@ -52,12 +52,12 @@ BN_MUST_CHECK bn_status bn_pieces_restart(struct bn_pieces *pieces, const struct
 /* Writes bytes at an offset. */
 BN_MUST_CHECK bn_status bn_pieces_write(struct bn_pieces *pieces, uint64_t at, const void *bytes, size_t n,
                                         bn_error *err);
-/* Piece i has been written whole. */
+/* All bytes of piece i have been written. */
 BN_MUST_CHECK bn_status bn_pieces_done(struct bn_pieces *pieces, size_t i, bn_error *err);
 /* The size turned out to be this. */
 BN_MUST_CHECK bn_status bn_pieces_set_size(struct bn_pieces *pieces, uint64_t size, bn_error *err);
 
-/* All pieces are done: waits for the thread, gives the digest of the whole. */
+/* All pieces are done: waits for the thread, gives the digest of the file. */
 BN_MUST_CHECK bn_status bn_pieces_digest(struct bn_pieces *pieces, char sha256[BN_SHA256_HEX], bn_error *err);
 /* Flushes, renames to the final path, flushes the folder, removes the journal; closes. */
 BN_MUST_CHECK bn_status bn_pieces_finish(struct bn_pieces *pieces, bn_error *err);

@@ -42,7 +42,7 @@ bool bn_hub_safe_path(const char *path);
 bool bn_hub_is_commit(const char *revision);
 
 /* Does this host, or what begins with one as in a URL, mean this machine? http is for it alone: tests, and
- * mirrors behind a tunnel. */
+ * mirrors that are reached through a tunnel. */
 bool bn_hub_is_loopback(const char *host);
 
 #endif

@@ -12,19 +12,19 @@ struct bn_hub_server {
     char endpoint[512];       /* HF_ENDPOINT, else https://huggingface.co; no slash at the end */
     char token[512];          /* HF_TOKEN, else the file HF_TOKEN_PATH or HF_HOME/token names; "" without */
     bool offline;             /* HF_HUB_OFFLINE, --offline: nothing is asked */
-    unsigned retries;         /* of a question that finds nobody, or a server in trouble */
+    unsigned retries;         /* of a request without an answer, or with a server error */
     unsigned stall_s;         /* http.h; 0: 30 */
     bool (*tick)(void *user); /* called ten times a second while it is asked; false stops it. May be NULL */
     void *user;
 };
 BN_MUST_CHECK bn_status bn_hub_server_read(struct bn_hub_server *server, bn_error *err);
 
-/* The address of a file at a revision; an error for what is no safe path. */
+/* The address of a file at a revision; an error for an unsafe path. */
 BN_MUST_CHECK bn_status bn_hub_url(char out[2049], const struct bn_hub_server *server, const char *repo,
                                    const char *file, const char *revision, bn_error *err);
 
 struct bn_hub_metadata {
-    char url[2049];  /* to fetch it: the endpoint's, which redirects */
+    char url[2049];  /* to download it: the endpoint's, which redirects */
     char commit[65]; /* X-Repo-Commit */
     char etag[129];  /* the blob's name: X-Linked-Etag or ETag, no quotes, no W/ */
     char sha256[65]; /* of large files (LFS, xet), else "" */

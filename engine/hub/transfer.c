@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See transfer.h. Streams are connections: each fetches a run of neighbouring pieces, near the first one that
- * is missing, so that little is lost when the process dies. One stream fetches all that is missing in one
- * run.
+ * See transfer.h. Streams are connections: each downloads a run of neighbouring pieces, near the first one
+ * that is missing, so that little is lost when the process dies. A single stream downloads everything that is
+ * missing in one run.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "hub/transfer.h"
@@ -29,9 +29,9 @@
 #define FIRST_WAIT_MS 200u
 #define MAX_WAIT_MS 10000u
 #define MAX_RETRY_AFTER_S 300
-#define MAX_VERSIONS 3u /* a file that changes more often while it is fetched is given up */
+#define MAX_VERSIONS 3u /* after this many changes of the file on the server the transfer fails */
 
-/* What a stream found that concerns all of them. */
+/* What one stream found and all of them must obey. */
 enum verdict { FINE, OTHER_VERSION, NO_RANGES, ASK_AGAIN, FATAL };
 
 struct job;
@@ -130,7 +130,7 @@ static void linked_sha256(char out[BN_SHA256_HEX], const struct bn_http_answer *
     if (!bn_is_sha256(out)) out[0] = '\0';
 }
 
-/* Is what the server has what is wanted? Asked before anything is fetched. */
+/* Does the server have the expected file? Checked before the download. */
 static bn_status check_source(struct job *job, bn_error *err)
 {
     const struct bn_http_source *s = &job->source;
@@ -236,8 +236,8 @@ static bool accept_part(struct stream *s, const struct bn_http_answer *a)
     return true;
 }
 
-/* The whole file. It serves a stream that is at the beginning; for another one it means that the version
- * changed, or that ranges are ignored. */
+/* A 200 with the complete file. A stream at the beginning can use it; for another one it means that the
+ * version changed, or that the server ignores ranges. */
 static bool accept_whole(struct stream *s, const struct bn_http_answer *a)
 {
     struct job *job = s->job;
@@ -282,7 +282,7 @@ static bool accept_start(struct stream *s, const void *bytes, size_t n)
     return false;
 }
 
-/* Bytes of pieces that are there already, as a server without ranges sends them, are let go. */
+/* Skips bytes of pieces that are complete, which a server without ranges sends again. */
 static bool on_body(void *user, const void *bytes, size_t n)
 {
     struct stream *s = user;
@@ -313,7 +313,7 @@ static bool on_body(void *user, const void *bytes, size_t n)
     return true;
 }
 
-/* Is somebody on piece i? */
+/* Does a stream download piece i? */
 static bool is_taken(const struct job *job, size_t i)
 {
     for (unsigned k = 0; k < job->n_streams; k++) {
@@ -371,7 +371,7 @@ static bn_status start(struct job *job, struct stream *s, bn_error *err)
     return bn_http_start(job->http, &request, &s->call, err);
 }
 
-/* Streams that may, begin. *active counts those that run or wait. */
+/* Starts the streams that may. *active counts those that run or wait. */
 static bn_status start_streams(struct job *job, unsigned *active, bn_error *err)
 {
     uint64_t now = bn_clock_ns();
@@ -395,7 +395,7 @@ static void end_streams(struct job *job)
 
 /* ---- when a call has ended ---- */
 
-/* The file ended where nobody knew. */
+/* The end of a file whose size was not known. */
 static bn_status end_of_unknown(struct job *job, struct stream *s, bn_error *err)
 {
     size_t piece = (size_t)(s->at / BN_PIECE_BYTES);
@@ -408,7 +408,7 @@ static bn_status end_of_unknown(struct job *job, struct stream *s, bn_error *err
     return bn_pieces_done(job->pieces, piece, err);
 }
 
-/* Trying again, from the byte behind the last one; after too many times, another URL or the end. */
+/* Tries again from the next byte; after too many attempts, the next URL, or an error. */
 static bn_status retry(struct job *job, struct stream *s, int64_t retry_after_s, const char *why,
                        bn_error *err)
 {
@@ -465,9 +465,9 @@ static bn_status ended(struct job *job, struct bn_http_call *call, bn_error *err
     return BN_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- the transfer ---- */
 
-/* What the streams found out leads back to asking. */
+/* Asks the server again, as the streams found necessary. */
 static bn_status act_on_verdict(struct job *job, bn_error *err)
 {
     enum verdict verdict = job->verdict;
@@ -496,7 +496,7 @@ static bn_status act_on_verdict(struct job *job, bn_error *err)
     return bn_pieces_restart(job->pieces, &job->origin, err);
 }
 
-/* Not to read is to make the server wait. False when it is to stop. */
+/* Waits, so that the server has to. False to stop. */
 static bool keep_pace(struct job *job)
 {
     if (job->t->limit_rate == 0) return true;
@@ -555,8 +555,7 @@ static bn_status fetch_all(struct job *job, bn_error *err)
     return bn_pieces_digest(job->pieces, job->t->digest, err);
 }
 
-/* The bytes are all there, and are not those. Once more from the beginning: what was damaged on the way may
- * be right then. */
+/* Downloads everything once more when the digest is wrong: bytes may have been damaged on the way. */
 static bn_status fetch_right(struct job *job, bn_error *err)
 {
     BN_TRY(fetch_all(job, err));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * One file from one or more URLs to one path: whole, or not at all.
+ * One file from one or more URLs to one path, atomically: only a complete, verified file appears there.
  *
  * What arrives is written to <path>.part, in pieces of 4 MiB that a journal, <path>.part.json, lists
- * (pieces.h); so a process that dies costs the pieces that were in flight and no more. A later run verifies
- * each piece by itself, and fetches again only those that do not hold. SHA-256 is computed as the bytes come.
- * When all is there and the digest is right, the file is flushed, renamed, and its folder flushed.
+ * (pieces.h); so a process that dies loses the pieces in flight and no more. A later run verifies each
+ * piece and downloads only the missing and damaged ones. SHA-256 is computed as the bytes arrive. When the
+ * file is complete and its digest right, it is flushed and renamed, and its folder is flushed.
  *
  * Bytes of different versions never mix: ranges are asked for with If-Range and their Content-Range is
  * checked; an answer of another version starts afresh.
@@ -17,11 +17,11 @@
 
 enum bn_transfer_phase {
     BN_TRANSFER_ASK,      /* headers are asked for */
-    BN_TRANSFER_RESUME,   /* have bytes are there already, and are verified */
+    BN_TRANSFER_RESUME,   /* have bytes were downloaded before and are verified */
     BN_TRANSFER_PROGRESS, /* at most ten times a second */
     BN_TRANSFER_RETRY,    /* message says why, wait_ms how long */
-    BN_TRANSFER_RESTART,  /* what was there is of another version */
-    BN_TRANSFER_REPAIR,   /* pieces are fetched again */
+    BN_TRANSFER_RESTART,  /* the unfinished download is of another version */
+    BN_TRANSFER_REPAIR,   /* pieces are downloaded again */
     BN_TRANSFER_DONE
 };
 
@@ -29,12 +29,12 @@ struct bn_transfer_event {
     enum bn_transfer_phase phase;
     const char *url;     /* without credentials and query */
     uint64_t have, size; /* bytes that are safe or in flight; size 0: not known */
-    uint64_t fetched;    /* body bytes received in this run, those thrown away too */
+    uint64_t fetched;    /* body bytes received in this run, discarded ones included */
     uint64_t wait_ms;
     unsigned attempt;
     const char *message; /* may be NULL */
 };
-/* Returning false stops the transfer (BN_ERR_CANCELLED); what was fetched stays for the next run. */
+/* Returning false stops the transfer (BN_ERR_CANCELLED); the downloaded part stays for the next run. */
 typedef bool (*bn_transfer_fn)(void *user, const struct bn_transfer_event *event);
 
 struct bn_transfer {
@@ -48,7 +48,7 @@ struct bn_transfer {
     unsigned parallel;    /* connections, 1 to 16 */
     uint64_t limit_rate;  /* bytes a second over all of them; 0: none */
     unsigned retries;     /* of a request without progress, before it fails for good */
-    unsigned stall_s;     /* a connection that brings next to nothing for so long is broken; 0: 30 */
+    unsigned stall_s;     /* http.h; 0: 30 */
     bool force;           /* download even when path is there */
     bool offline;         /* what is at path, or an error */
     bool gguf;            /* it must begin as a GGUF file does */
@@ -62,9 +62,10 @@ struct bn_transfer {
     char etag[256];
 };
 
-/* BN_ERR_NETWORK after the retries; BN_ERR_NOT_FOUND, BN_ERR_AUTH as the server says; BN_ERR_INTEGRITY when
- * the bytes are not those wanted (the .part is kept as .bad); BN_ERR_IO for the disk: too little room is said
- * before anything is fetched; BN_ERR_CANCELLED. On any failure an old file at path is untouched. */
+/* BN_ERR_NETWORK after the retries; BN_ERR_NOT_FOUND, BN_ERR_AUTH as the server says; BN_ERR_FORMAT
+ * when the server sends something else (see bn_transfer_check_start); BN_ERR_INTEGRITY when the digest is
+ * wrong (the .part is kept as .bad); BN_ERR_IO for the disk: too little space is reported before the
+ * download; BN_ERR_CANCELLED. On any failure an old file at path is untouched. */
 BN_MUST_CHECK bn_status bn_transfer_run(struct bn_transfer *transfer, bn_error *err);
 
 /* Is the file at path complete and the right one? Fills in digest and final_size. Nothing is downloaded. */

@@ -37,9 +37,9 @@ struct blob {
 struct repo {
     struct bn_hub_walk *out;
     const char *name;
-    char commits[MAX_REFS][65]; /* that refs stand at */
+    char commits[MAX_REFS][65]; /* that refs name */
     size_t n_commits;
-    bool more_commits; /* than there is room for: then nothing is old */
+    bool more_commits; /* than fit: then nothing is old */
     struct blob *blobs;
     size_t n_blobs, room;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the cache (cache.h) holds, whoever put it there.
+ * The files in the cache (cache.h), also those of other programs.
  */
 #ifndef BN_HUB_WALK_H
 #define BN_HUB_WALK_H
@@ -38,7 +38,7 @@ BN_MUST_CHECK bn_status bn_hub_walk_open(struct bn_hub_walk *out, const char *ro
 void bn_hub_walk_release(struct bn_hub_walk *walk);
 
 /* Removes a file of the cache, or an empty folder; path is below root, as in a walk. One that is reached
- * through a linked folder is not in the cache and stays (an error). A file that is gone is no error. */
+ * through a linked folder is not in the cache and stays (an error). A missing file is not an error. */
 BN_MUST_CHECK bn_status bn_hub_walk_remove(const char *root, const char *path, bool folder, bn_error *err);
 
 #endif

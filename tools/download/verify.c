@@ -91,7 +91,7 @@ static void tell(struct verify *v, const char *name, const char *path, const str
 
 /* ---- files of the cache ---- */
 
-/* Does the registry mean this very file: this snapshot is where its revision stands? */
+/* Is this the file of the registry: is the snapshot that of its revision? */
 static bool is_of(const struct verify *v, const struct bn_hub_cached *c, const struct bn_hub_file *file)
 {
     char *path = NULL;
