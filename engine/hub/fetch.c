@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "hub/cache.h"
 #include "hub/digests.h"
+#include "hub/http.h"
 #include "hub/lock.h"
 #include "hub/pins.h"
 #include "hub/reference.h"
@@ -189,7 +190,6 @@ static void prepare(struct work *w, const char *path, const char *name, size_t n
                                        .path = path,
                                        .identity = identity,
                                        .size = w->size,
-                                       .token = f->server.token[0] != '\0' ? f->server.token : NULL,
                                        .parallel = f->parallel,
                                        .limit_rate = f->limit_rate,
                                        .retries = f->retries,
@@ -200,6 +200,9 @@ static void prepare(struct work *w, const char *path, const char *name, size_t n
                                        .fn = f->fn,
                                        .user = f->user};
     if (f->sha256_wanted[0] != '\0') f->transfer.sha256 = f->sha256_wanted;
+    /* The token is for the endpoint; another URL may be anybody's. */
+    if (n_urls > 0 && f->server.token[0] != '\0' && bn_http_same_origin(w->urls[0], f->server.endpoint))
+        f->transfer.token = f->server.token;
 }
 
 static bool tick(void *user)

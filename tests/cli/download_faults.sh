@@ -222,6 +222,11 @@ url=http://127.0.0.1:$(cat "$tmp/port1")
 echo "* /m.gguf redirect=$elsewhere/m.gguf" >"$tmp/script1"
 rm -rf "$tmp/to"
 HF_TOKEN=hf_secret get
+if whole && grep -q 'GET /m.gguf' "$first_log" && ! grep -q secret "$first_log" "$tmp/log"; then ok 'a URL that is not of the endpoint gets no token'; else
+    not_ok 'a URL that is not of the endpoint gets no token' "$(report; cat "$first_log")"
+fi
+rm -rf "$tmp/to"
+HF_ENDPOINT=$url HF_TOKEN=hf_secret get
 kill $first
 if whole && grep -q 'Bearer_hf_secret' "$first_log" && ! grep -q secret "$tmp/log"; then ok 'a token goes to its own origin only'; else
     not_ok 'a token goes to its own origin only' "$(report; cat "$first_log")"
@@ -238,7 +243,7 @@ for name in http_proxy ALL_PROXY all_proxy; do
     rm -rf "$tmp/to"
     for other in http_proxy ALL_PROXY; do unset $other; done
     export $name="http://127.0.0.1:$(cat "$tmp/proxy.port")"
-    HF_TOKEN=hf_secret get
+    HF_ENDPOINT=$url HF_TOKEN=hf_secret get
     if whole && [ ! -s "$tmp/proxy.log" ]; then ok "$name gets no http request and no token"; else not_ok "$name gets no http request and no token" "$(report; cat "$tmp/proxy.log")"; fi
     unset $name
 done
