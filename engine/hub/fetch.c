@@ -380,10 +380,10 @@ static bn_status fetch_repo(struct work *w, bn_error *err)
         BN_TRY(fetch_plain(w, f->to, f->file, n_urls, identity, err));
     else
         BN_TRY(fetch_cached(w, n_urls, identity, err));
-    if (w->pin_key[0] == '\0' || f->dry_run) return BN_OK;
-    BN_TRY(bn_hub_pin_record(w->pin_key, f->transfer.digest, err));
-    f->first_use = f->sha256_source == NULL || strcmp(f->sha256_source, "first use") != 0;
-    return BN_OK;
+    bool pinned = f->sha256_source != NULL && strcmp(f->sha256_source, "first use") == 0;
+    if (w->pin_key[0] == '\0' || f->dry_run || pinned) return BN_OK;
+    f->first_use = true;
+    return bn_hub_pin_record(w->pin_key, f->transfer.digest, err);
 }
 
 bn_status bn_hub_fetch(struct bn_hub_fetch *fetch, bn_error *err)
