@@ -13,6 +13,8 @@ window.drawn = {titles: window.titles(), loose: window.loose()};
 "use strict";
 const tell = (key, value) => window.told.push(key + ": " + value);
 const wait = () => new Promise(done => setTimeout(done, 30));
+// For what another process does, whose time is not the virtual one of this page.
+const until = async holds => { for (let i = 0; i < 2000 && !holds(); i++) await new Promise(done => setTimeout(done, 1)); };
 const boxes = () => Array.from(document.querySelectorAll("g.boxes > g"));
 const nameOf = g => g.getAttribute("aria-label").replace(/, [<0-9. ]*%$/, "");
 const rectOf = g => g.querySelector("rect");
@@ -44,8 +46,11 @@ async function use() {
   tell("out", widths("main", "a", "d"));
   await key("Escape");
   tell("reset", widths("a") + " " + button("Reset zoom").disabled + " " + location.hash);
+  let popped = false;
+  addEventListener("popstate", () => { popped = true; }, {once: true});
   history.back();
-  await wait(); await wait();
+  await until(() => popped);
+  await wait();
   tell("back", widths("main") + " " + location.hash);
   await key("Escape");
 
