@@ -14,7 +14,7 @@
  *
  * Linked by
  *
- *     cc use.c -lbn -lpcre2-8 -lcrypto -lm -fopenmp -o use
+ *     cc use.c -lbn -lpcre2-8 -lcrypto -lm -o use
  *
  * Promises: the library never prints, exits or aborts on input. Every function that can fail returns a
  * bn_status and takes a bn_error last, which may be NULL; the first error set is kept. Handles are released
