@@ -31,6 +31,15 @@ for file in "$out"/bn-* "$out"/crossval/bn-reference "$out"/libbn-sampler.so; do
     check "$name has stack canaries" canaries "$file"
     [ -z "$plain" ] || check "$name calls checked functions of the C library" checked_calls "$file"
 done
+# SECURITY.md: bn-download alone opens connections.
+talks() { undefined "$1" | grep -qE '(curl_[a-z_]+|socket|connect|getaddrinfo|git_(remote|clone|submodule|transport)[a-z_]*)(@|$)'; }
+silent() { ! talks "$1"; }
+check "bn-download calls functions of the network" talks "$out/bn-download"
+for file in "$out"/bn "$out"/bn-*; do
+    if [ -x "$file" ] && [ "$(basename "$file")" != bn-download ]; then
+        check "$(basename "$file") calls no function of the network" silent "$file"
+    fi
+done
 if [ "$(uname -m)" = x86_64 ]; then
     check "indirect jumps land where they may: bn-run" landing_pads "$out/bn-run" 500
     check "indirect jumps land where they may: libbn-sampler.so" landing_pads "$out/libbn-sampler.so" 10
