@@ -19,7 +19,7 @@ PATH=$tmp/usr/bin:/usr/bin:/bin
 mkdir "$tmp/empty"
 cd "$tmp/empty" || exit 1
 
-says 0 "bn lists the installed programs" 'bn-verify-receipt' bn
+says 0 "bn lists the installed programs" '^  verify-receipt ' bn
 if [ -x "$root/${OUT:-build/gcc}/crossval/bn-reference" ]; then
     says 0 "bn-crossval finds the oracle" '^agree: 2 tokens, 1 reference' bn-crossval ladder -q -p 'ROMEO:' --ref oracle
 fi
@@ -27,13 +27,15 @@ check "a run is replayed" bash -c "bn-run -q -p 'ROMEO:' -n 4 --receipt r.json &
 for file in LICENSE README.md SECURITY.md docs/howto/ci-gate.md docs/explain/receipts.md; do
     check "$file is installed" test -s "$tmp/usr/share/doc/bn/$file"
 done
-check "links between installed documents lead somewhere" test -z "$(
-    cd "$tmp/usr/share/doc/bn" && find . -name '*.md' | while read -r page; do
+dangling() {
+    cd "$tmp/usr/share/doc/bn" || exit 1
+    find . -name '*.md' | while read -r page; do
         grep -oE '\]\([a-z./_-]+\.md[)#]' "$page" | sed -E 's/^\]\(//; s/[)#]$//' | while read -r link; do
             [ -e "$(dirname "$page")/$link" ] || echo "$page: $link"
         done
-    done | grep -vE 'CONTRIBUTING.md|docs/baselines|sampled/' | tee /dev/stderr
-)"
+    done | grep -vE 'CONTRIBUTING.md|docs/baselines'
+}
+check "links between installed documents lead somewhere" equal "$(dangling)" ''
 
 cat >use.c <<'END'
 #include <bn.h>
@@ -73,11 +75,11 @@ int main(int argc, char **argv)
     return (int)bn_status_exit(status);
 }
 END
-sed -n '/^ \*     cc /s/^ \*     //p' "$tmp/usr/include/bn.h" >command
-check "bn.h gives a command" test -s command
+sed -n '/^ \*     cc /s/^ \*     //p' "$tmp/usr/include/bn.h" >command.txt
+check "bn.h gives a command" test -s command.txt
 build() { # compiler, language
     rm -f use
-    sh -c "$(sed "s#^cc use.c#$1 -x $2 use.c -x none -I$tmp/usr/include -L$tmp/usr/lib#" command)"
+    sh -c "$(sed "s#^cc use.c#$1 -x $2 use.c -x none -I$tmp/usr/include -L$tmp/usr/lib#" command.txt)"
 }
 expected=$(bn-run -q --json -p 'ROMEO:' -n 1 | sed -nE 's/^ *"ids": \[([0-9]+).*/\1/p')
 check "a program in C builds by that command" build "$variant" c

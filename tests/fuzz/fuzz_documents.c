@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -75,7 +76,7 @@ static void read_limits(const char *text, size_t n)
     static struct bn_thresholds thresholds;
     bn_error err = {0};
     if (read_well(bn_levels_parse(&levels, text, n, &err), &err))
-        (void)bn_levels_severity(&levels, "decode", "ns_per_token", false, 5.0);
+        (void)bn_levels_severity(&levels, "decode", "ns_per_token", false, 100.0, 105.0);
     err = (bn_error){0};
     if (read_well(bn_thresholds_parse(&thresholds, text, n, "oracle", &err), &err))
         bn_thresholds_deepen(&thresholds, 30);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A library for LD_PRELOAD that makes allocations fail, those of other libraries too. From main on, calls are
- * counted: with BN_OOM_AT=N the N-th fails, with BN_OOM_FROM=N it and all after it; BN_OOM_COUNT=FILE gets the
- * number of calls when the program ends. Programs that are started from there run as usual.
+ * counted: with BN_OOM_AT=N the N-th fails, with BN_OOM_FROM=N it and all after it; BN_OOM_COUNT=FILE gets
+ * the number of calls when the program ends. Programs that are started from there run as usual.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
