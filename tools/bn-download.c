@@ -8,7 +8,7 @@
 
 static const struct bn_command COMMANDS[] = {
     {.name = "get",
-     .summary = "download models; files appear only when complete and verified",
+     .summary = "download models, complete and verified",
      .text =
          "MODEL is a name of the registry (bn-download list), OWNER/REPO[:FILE][@REVISION] of the Hugging "
          "Face hub, also with hf: before it, or a URL. The path of the complete, verified file is printed. "
@@ -28,7 +28,7 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-run -m \"$(bn-download -q bitnet-2b)\" -p Hello", "download if needed, then run"},
                   {"bn-download --lock models.lock --offline", "check that everything is here"}}},
     {.name = "list",
-     .summary = "list the models of the registry, or the files in the cache",
+     .summary = "list models of the registry, or files in the cache",
      .synopsis = "[--cached | --names]",
      .options = {bn_download_list_options},
      .json = true,
@@ -73,7 +73,7 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-download clean", "the unused files and their sizes"},
                   {"bn-download clean --old --yes", "delete them, and old snapshots too"}}},
     {.name = "lock",
-     .summary = "write a lock file: the exact versions and digests of models",
+     .summary = "write a lock file: versions and digests of models",
      .text =
          "The lock file contains repository, commit, file, size and digest of each MODEL; without one, of "
          "everything in the cache. 'bn-download --lock FILE' downloads exactly these files. The same "
