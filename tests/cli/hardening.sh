@@ -29,7 +29,8 @@ for file in "$out"/bn-* "$out"/crossval/bn-reference "$out"/libbn-sampler.so; do
     check "$name has no executable stack" stack_not_executable "$file"
     check "$name keeps code and data on different pages" pages_apart "$file"
     check "$name has stack canaries" canaries "$file"
-    [ -z "$plain" ] || check "$name calls checked functions of the C library" checked_calls "$file"
+    # The oracle is C++: it may call none that has a checked form.
+    [ -z "$plain" ] || [ "$name" = bn-reference ] || check "$name calls checked functions of the C library" checked_calls "$file"
 done
 # SECURITY.md: bn-download alone opens connections.
 talks() { undefined "$1" | grep -qE '(curl_[a-z_]+|socket|connect|getaddrinfo|git_(remote|clone|submodule|transport)[a-z_]*)(@|$)'; }
