@@ -103,7 +103,7 @@ ok 'nothing to do is a mistake' ended 2
 for list in 1,x "1," ,1 -1 9999999999 1.5 ''; do
     run run -p "$list"
     ok "a list that is none: '$list'" ended 2
-    ok 'its message names the option' has err '^bn-bench: error: --n-prompt: '
+    ok 'its message names the option' has err '^bn-bench: error: -p: '
 done
 run run -t 0
 ok 'no threads' ended 2
