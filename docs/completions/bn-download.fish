@@ -1,10 +1,10 @@
 # fish completion for bn-download; written by make docs
-complete -c bn-download -f -n __fish_use_subcommand -a get -d 'download models; files appear only when complete and verified'
-complete -c bn-download -f -n __fish_use_subcommand -a list -d 'list the models of the registry, or the files in the cache'
+complete -c bn-download -f -n __fish_use_subcommand -a get -d 'download models, complete and verified'
+complete -c bn-download -f -n __fish_use_subcommand -a list -d 'list models of the registry, or files in the cache'
 complete -c bn-download -f -n __fish_use_subcommand -a path -d 'print the path of a downloaded model'
 complete -c bn-download -f -n __fish_use_subcommand -a verify -d 'compare files with all digests that are known of them'
 complete -c bn-download -f -n __fish_use_subcommand -a clean -d 'list unused files in the cache; --yes deletes them'
-complete -c bn-download -f -n __fish_use_subcommand -a lock -d 'write a lock file: the exact versions and digests of models'
+complete -c bn-download -f -n __fish_use_subcommand -a lock -d 'write a lock file: versions and digests of models'
 complete -c bn-download -n 'not __fish_seen_subcommand_from list path verify clean lock' -l to -s o -x -a '(__fish_complete_directories)' -d 'download to a plain file in DIR, not to the cache'
 complete -c bn-download -n 'not __fish_seen_subcommand_from list path verify clean lock' -l sha256 -x -d 'required SHA-256 of the file'
 complete -c bn-download -n 'not __fish_seen_subcommand_from list path verify clean lock' -l lock -r -F -d 'download exactly the files of a lock file'

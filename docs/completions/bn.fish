@@ -1,5 +1,5 @@
 # fish completion for bn; written by make docs
-complete -c bn -f -n __fish_use_subcommand -a download -d 'download models; only complete and verified files appear'
+complete -c bn -f -n __fish_use_subcommand -a download -d 'download models, complete and verified'
 complete -c bn -f -n __fish_use_subcommand -a run -d 'run a ternary language model'
 complete -c bn -f -n __fish_use_subcommand -a verify-receipt -d 'check the receipt of a run, and replay it'
 complete -c bn -f -n __fish_use_subcommand -a bench -d 'time kernels and models, beside what limits them'

@@ -47,7 +47,8 @@ static size_t size_of(void *p)
 void *bn_reserve_alloc(size_t n)
 {
     void *p = malloc(n);
-    return p != NULL ? p : take(n);
+    if (p == NULL) p = take(n);
+    return p;
 }
 
 void bn_reserve_free(void *p)

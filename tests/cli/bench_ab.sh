@@ -85,6 +85,7 @@ ab -r 2 -- false --vs true
 check 'what failed is named as it was typed' has err '^bn-bench: error: command A failed with status 1 \(round 1(, repeated run)?\)$'
 
 # The primary metric decides; the others count when their regression is critical.
+# shellcheck disable=SC2016 # the script's own arguments
 printf 'echo wall 100; echo small "$1"; echo fat "$2"' >"$tmp/metrics.sh"
 extracts=(--extract 'wall=wall ([0-9]+)' --extract 'small=small ([0-9.]+)' --extract 'fat_bytes=fat ([0-9]+)')
 metrics() { # small of B, fat of B, options... Two rounds of something that varies show nothing.

@@ -44,8 +44,9 @@ static double peak_rate(uint64_t (*loop)(uint64_t), unsigned n_threads, uint64_t
 {
     double best = 0;
     uint64_t start = bn_clock_ns();
-    struct peak_run run = {
-        .loop = loop, .rates = bn_alloc_aligned(n_threads, BN_ALIGNMENT), .team = bn_team_open(n_threads, true)};
+    struct peak_run run = {.loop = loop,
+                           .rates = bn_alloc_aligned(n_threads, BN_ALIGNMENT),
+                           .team = bn_team_open(n_threads, true)};
     for (unsigned i = 0;
          run.rates != NULL && run.team != NULL && (i < 3 || bn_clock_ns() - start < budget_ns); i++) {
         double sum = 0;

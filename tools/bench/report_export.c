@@ -13,8 +13,8 @@
 
 /* ---- CSV ---- */
 
-/* Text that programs can take for nothing but text: controls are written as \xNN, and what a spreadsheet would
- * evaluate as a formula is preceded by an apostrophe. Quoted where RFC 4180 asks for it. */
+/* Text that programs can take for nothing but text: controls are written as \xNN, and what a spreadsheet
+ * would evaluate as a formula is preceded by an apostrophe. Quoted where RFC 4180 asks for it. */
 static void put_field(struct bn_buf *out, const char *text)
 {
     size_t n = strlen(text), room = 4 * n + 1;
