@@ -43,7 +43,7 @@ static inline uint64_t bn_ticks(const struct bn_tick_clock *clock)
 
 /* Seconds since 1970; SOURCE_DATE_EPOCH when that is set. */
 int64_t bn_clock_utc(void);
-/* "2026-11-21T05:18:56Z" and back; false when text is no such stamp. */
+/* "2026-11-21T05:18:56Z" and back; false for other text. */
 void bn_clock_format(int64_t utc, char out[21]);
 int bn_clock_parse(const char *text, int64_t *utc);
 

@@ -22,7 +22,7 @@ void bn_sha256_update(struct bn_sha256 *sha, const void *bytes, size_t n);
 void bn_sha256_take(struct bn_sha256 *sha, unsigned char digest[BN_SHA256_BYTES]);
 void bn_sha256_close(struct bn_sha256 *sha);
 
-/* A checksum against damage, ten times as fast as a digest: GMAC with a key that is no secret. Whoever wants
+/* A checksum against damage, ten times as fast as a digest: GMAC with a key that is not secret. Whoever wants
  * to can make other bytes with the same one. */
 #define BN_CHECKSUM_HEX 33u
 struct bn_checksum;

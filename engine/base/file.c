@@ -130,7 +130,7 @@ static bn_status write_all(int fd, const char *bytes, size_t n, const char *path
     return BN_OK;
 }
 
-/* Makes the rename itself durable. Not every file system can: that is no error. */
+/* Makes the rename itself durable. Not every file system can; that is not an error. */
 void bn_file_sync_folder(const char *path)
 {
     char folder[4096];
