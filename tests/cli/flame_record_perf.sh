@@ -92,7 +92,9 @@ else
 fi
 
 # ---- another user ----
-other="setpriv --reuid 65534 --regid 65534 --clear-groups"
+# One that has nothing else running: users have limits, such as the memory that perf may lock.
+uid=$((61000 + $$ % 1000))
+other="setpriv --reuid $uid --regid $uid --clear-groups"
 if [ "$(id -u)" -eq 0 ] && $other true 2>/dev/null; then
     # shellcheck disable=SC2086
     check "a user without rights records" record_split user $other
