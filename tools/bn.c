@@ -132,7 +132,8 @@ static int become(const char *command, char **argv)
     argv[0] = name;
     if (folder[0] != '\0') execv(path, argv);
     if (folder[0] == '\0' || errno == ENOENT) execvp(name, argv);
-    if (errno == ENOENT) return unknown_command(command);
+    /* A folder of PATH that may not be entered gives EACCES. */
+    if (errno == ENOENT || (errno == EACCES && !is_installed(command))) return unknown_command(command);
     bn_fail_errno(&err, errno, name, "cannot be started");
     return bn_report_error(&err);
 }
