@@ -182,7 +182,7 @@ check "bn refuses an unknown command with status 2" status_is 2
 check "bn guesses which command was meant" has "$tmp/err" 'hint: did you mean run? see bn --help'
 chmod 644 "$tmp/path/bn-own-thing"
 run "$tmp/bin/bn" own-thing
-check "bn takes a program that may not be executed for none" status_is 2
+check "a program that may not be executed is an unknown command" status_is 2
 rm "$tmp/path/bn-run"
 PATH=$tmp/path run "$tmp/bin/bn" run
 check "bn says with status 3 that a program is not installed" status_is 3
