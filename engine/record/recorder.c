@@ -19,8 +19,8 @@
 /* Of work, however short the period is: timers expire at ticks, which are up to 10 ms apart. One sample is
  * enough; when none came, once more. */
 #define TRIAL_NS UINT64_C(20000000)
-#define TRIAL_AGAIN_NS UINT64_C(200000000)
-#define TRIAL_PAGES 64u /* that are touched where faults are recorded */
+#define TRIAL_MOST_NS UINT64_C(2000000000) /* timers of a busy machine may be silent for a tenth of it */
+#define TRIAL_PAGES 64u                    /* that are touched where faults are recorded */
 
 static const struct bn_record_tier_ops *ops_of(enum bn_record_tier tier)
 {
@@ -104,7 +104,8 @@ bn_status bn_record_try(struct bn_record_trial *out, const struct bn_record_opti
     if (own.period_ns > TRIAL_PERIOD_NS) own.period_ns = TRIAL_PERIOD_NS;
     if (own.kind != BN_RECORD_FAULTS) out->asked_period_ns = own.period_ns;
     bn_status status = record_work(out, ops, &own, TRIAL_NS, &why);
-    if (status == BN_OK && out->samples == 0) status = record_work(out, ops, &own, TRIAL_AGAIN_NS, &why);
+    for (uint64_t ns = 10 * TRIAL_NS; status == BN_OK && out->samples == 0 && ns <= TRIAL_MOST_NS; ns *= 10)
+        status = record_work(out, ops, &own, ns, &why);
     if (is_refusal(status)) {
         tell(out->why, sizeof out->why, &why);
         return BN_OK;

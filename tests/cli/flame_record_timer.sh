@@ -29,7 +29,7 @@ recorded() { longer 200 enough "$1" "$2.json" "$flame" record -o "$2.json" -o "$
 for tier in timer itimer; do
     # shellcheck disable=SC2086 # words without blanks
     split() { "$flame" record --sampler $tier -o $tier.json -o $tier.folded -- "$sampled/split" "$1" >$tier.own 2>$tier.said; }
-    longer 300 enough 60 $tier.json split
+    longer 300 enough 160 $tier.json split # enough for a wrong share to be 5 standard deviations away
     case $? in
     0) ;;
     9)
