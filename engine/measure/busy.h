@@ -2,7 +2,7 @@
  *
  * How many CPUs other processes kept busy while something was measured. Both ends are totals: the busy time
  * of the CPUs that this process may use (/proc/stat), and what this process and its children used of it.
- * Their difference, over the time between two readings, is what others used. The load average is no such
+ * Their difference, over the time between two readings, is what others used. The load average is not such
  * measure: it counts waiting threads, our own among them, and remembers the last minutes.
  *
  * In a container /proc/stat is that of the host. What runs there on the same CPUs counts, since it takes the

@@ -17,7 +17,7 @@
 /* Periods are at most this long, so that a trial is short however rare samples are to be. */
 #define TRIAL_PERIOD_NS UINT64_C(1009000)
 /* Of work, however short the period is: timers expire at ticks, which are up to 10 ms apart. One sample is
- * enough; when none came, once more. */
+ * enough; while none comes, the trial is repeated with ten times the work. */
 #define TRIAL_NS UINT64_C(20000000)
 #define TRIAL_MOST_NS UINT64_C(2000000000) /* timers of a busy machine may be silent for a tenth of it */
 #define TRIAL_PAGES 64u                    /* that are touched where faults are recorded */
