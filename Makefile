@@ -106,9 +106,15 @@ obj = $(patsubst %,$(OUT)/%.o,$(basename $(call src,$(1))))
 KERNEL_SRC := $(call src,kernels/dispatch.c kernels/peak.c kernels/ref_*.c) \
     $(if $(filter x86_64,$(ARCH)),$(call src,kernels/x86_*.c)) $(if $(filter aarch64,$(ARCH)),$(call src,kernels/arm_*.c))
 KERNEL_OBJ := $(KERNEL_SRC:%.c=$(OUT)/%.o)
+# libbn.a runs models. libbnlab.a measures, proves and compares; libbnhub.a downloads. Only libbn.a is installed.
 # preload*.c is for other programs, not for ours: it is in the library that bn-flamegraph gives them.
-LIB_OBJ := $(filter-out $(OUT)/engine/record/preload%,$(call obj,engine/*/*.[cS])) $(KERNEL_OBJ)
 LIB := $(OUT)/libbn.a
+LAB := $(OUT)/libbnlab.a
+HUB := $(OUT)/libbnhub.a
+LIBS := $(HUB) $(LAB) $(LIB)
+LIB_OBJ := $(call obj,engine/*/*.[cS]) $(KERNEL_OBJ)
+LAB_OBJ := $(filter-out $(OUT)/lab/sampler/preload%,$(call obj,lab/*/*.[cS]))
+HUB_OBJ := $(call obj,hub/*.[cS])
 
 TOOLS := $(patsubst tools/%.c,%,$(call src,tools/bn*.c))
 PROGRAMS := $(TOOLS:%=$(OUT)/%)
@@ -120,7 +126,7 @@ REFERENCE := $(OUT)/crossval/bn-reference $(OUT)/crossval/bn-compare-logits
 CLI_TESTS := $(call src,tests/cli/*.sh)
 FUZZERS := $(patsubst tests/fuzz/%.c,$(OUT)/tests/fuzz/%,$(call src,tests/fuzz/fuzz_*.c))
 REPLAYS := $(patsubst $(OUT)/tests/fuzz/%,$(OUT)/tests/fuzz/replay_%,$(FUZZERS))
-C_FILES := $(call src,engine/*.h engine/*/*.[ch] kernels/*.[ch] tools/*.[ch] tools/*/*.[ch] tests/*/*.[ch])
+C_FILES := $(call src,engine/*.h engine/*/*.[ch] kernels/*.[ch] lab/*/*.[ch] hub/*.[ch] tools/*.[ch] tools/*/*.[ch] tests/*/*.[ch])
 
 .SUFFIXES:
 .SECONDARY:
@@ -131,7 +137,7 @@ C_FILES := $(call src,engine/*.h engine/*/*.[ch] kernels/*.[ch] tools/*.[ch] too
 # The oracle is of use to everybody who compares; without a C++ compiler the rest is built.
 ORACLE := $(if $(shell command -v $(firstword $(CXX))),$(OUT)/crossval/bn-reference)
 
-all: $(LIB) $(PROGRAMS) $(ORACLE) ## library and programs (the default)
+all: $(LIBS) $(PROGRAMS) $(ORACLE) ## library and programs (the default)
 
 help: ## this list
 	@grep -hE '^[a-z][a-z-]*:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -169,11 +175,13 @@ $(OUT)/%.o: %.S $(OUT)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BN_CPPFLAGS) $(HARDEN_AS) -MMD -MP -c -o $@ $<
 
-$(call obj,engine/receipt/*.c engine/measure/*.c tools/cli/*.c tools/bench/*.c tools/crossval/*.c tools/run/*.c): | $(OUT)/build_info.h
+$(call obj,lab/receipt/*.c lab/host/*.c lab/history/*.c tools/cli/*.c tools/bench/*.c tools/crossval/*.c tools/run/*.c): | $(OUT)/build_info.h
 
 $(LIB): $(LIB_OBJ)
+$(LAB): $(LAB_OBJ)
+$(HUB): $(HUB_OBJ)
 $(CLI_LIB): $(CLI_OBJ)
-$(LIB) $(CLI_LIB):
+$(LIBS) $(CLI_LIB):
 	$(SAY) AR $@
 	$(Q)rm -f $@; $(AR) rcsD $@ $^
 
@@ -181,44 +189,46 @@ LINK = $(CC) $(BN_LDFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter 
 
 # What takes samples in other programs: the C library only, no sanitizers, every symbol bound when it is loaded. libbn.a carries it.
 SAMPLER := $(OUT)/libbn-sampler.so
-SAMPLER_OBJ := $(patsubst %,$(OUT)/engine/record/preload/%.o,agent agent_sample agent_proc preload preload_exec)
-$(SAMPLER_OBJ): $(OUT)/engine/record/preload/%.o: engine/record/%.c $(OUT)/flags Makefile
+SAMPLER_OBJ := $(patsubst %,$(OUT)/lab/sampler/preload/%.o,agent agent_sample agent_proc preload preload_exec)
+$(SAMPLER_OBJ): $(OUT)/lab/sampler/preload/%.o: lab/sampler/%.c $(OUT)/flags Makefile
 	$(SAY) CC $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) -Iengine $(CPPFLAGS) $(CFLAGS) -std=c11 $(WARNINGS) $(if $(WERROR),-Werror) -O2 -g0 -fPIC $(HARDEN) -fvisibility=hidden \
+	$(Q)$(CC) -Iengine -I. $(CPPFLAGS) $(CFLAGS) -std=c11 $(WARNINGS) $(if $(WERROR),-Werror) -O2 -g0 -fPIC $(HARDEN) -fvisibility=hidden \
 	    -fno-omit-frame-pointer -ffile-prefix-map="$(CURDIR)=." -MMD -MP -c -o $@ $<
 $(SAMPLER): $(SAMPLER_OBJ)
 	$(SAY) LD $@
 	$(Q)$(CC) -shared -Wl,-s $(filter-out -pie,$(HARDEN_LD)) $(LDFLAGS) -o $@ $^ -lpthread -ldl
-$(OUT)/engine/record/sampler_library.o: $(SAMPLER)
-$(OUT)/engine/record/sampler_library.o: BN_CPPFLAGS += -Wa,-I$(OUT)
+$(OUT)/lab/sampler/sampler_library.o: $(SAMPLER)
+$(OUT)/lab/sampler/sampler_library.o: BN_CPPFLAGS += -Wa,-I$(OUT)
 
 # A program is tools/bn-x.c, what lies in tools/x/, and what it uses of the things that all programs share.
 define program
-$(OUT)/$(1): $(OUT)/tools/$(1).o $(call obj,tools/$(patsubst bn-%,%,$(1))/*.[cS]) $(CLI_LIB) $(LIB)
+$(OUT)/$(1): $(OUT)/tools/$(1).o $(call obj,tools/$(patsubst bn-%,%,$(1))/*.[cS]) $(CLI_LIB) $(LIBS)
 	$$(SAY) LD $$@
 	$$(Q)$$(LINK)
 endef
 $(foreach t,$(TOOLS),$(eval $(call program,$(t))))
 # The default model; a program carries it when it calls bn_cli_open_model.
 $(OUT)/tools/cli/default_model.o: fixtures/shakespeare-5m-i2_s.gguf
-$(OUT)/engine/hub/registry_data.o: engine/hub/registry.json
+$(OUT)/hub/registry_data.o: hub/registry.json
 $(OUT)/tools/crossval/thresholds.o: crossval/thresholds.json
 $(OUT)/tools/bench/thresholds.o: baselines/thresholds.json
 $(OUT)/tools/crossval/style.o: tools/crossval/report.css
 $(OUT)/tools/cli/page_style.o: tools/cli/page.css
-$(OUT)/engine/flame/picture_parts.o: engine/flame/flame.css engine/flame/flame.js
+$(OUT)/lab/stacks/picture_parts.o: lab/stacks/flame.css lab/stacks/flame.js
 $(OUT)/tools/bench/style.o: tools/bench/report.css tools/bench/report.js
 
 # ---- tests ---------------------------------------------------------------------------------------------------
 
-$(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIB)
+$(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIBS)
 	$(SAY) LD $@
 	$(Q)$(LINK) -lcmocka
 # Tests of generated files link what generates them.
 $(OUT)/tests/unit/test_fixtures $(OUT)/tests/unit/test_gguf_bad: $(call obj,tools/fixtures/*.c)
 # What bn-bench believes is tested with kernels, samples, sessions and work that are wrong.
 $(addprefix $(OUT)/tests/unit/,test_bench test_bench_check test_ab test_suites): $(call obj,tools/bench/*.[cS])
+
+$(OUT)/tests/unit/test_measure: $(call obj,tools/git/*.c)
 
 # The bar of bn-download is tested beside what it shows.
 $(OUT)/tests/unit/test_hub: $(call obj,tools/download/show.c)
@@ -307,10 +317,10 @@ demo: deps ## the main job, explained in ten lines
 	@ci/demo.sh $(OUT)
 
 # A fuzz target alone, for libFuzzer; and with a main that replays files, for any compiler.
-$(FUZZERS): %: %.o $(LIB)
+$(FUZZERS): %: %.o $(LIBS)
 	$(SAY) LD $@
 	$(Q)$(LINK) -fsanitize=fuzzer
-$(REPLAYS): $(OUT)/tests/fuzz/replay_%: $(OUT)/tests/fuzz/%.o $(OUT)/tests/fuzz/replay.o $(LIB)
+$(REPLAYS): $(OUT)/tests/fuzz/replay_%: $(OUT)/tests/fuzz/%.o $(OUT)/tests/fuzz/replay.o $(LIBS)
 	$(SAY) LD $@
 	$(Q)$(LINK)
 
@@ -367,15 +377,15 @@ lint: ## formatting, static analysis, who may include whom, documents up to date
 run-lint: check-headers $(PROGRAMS)
 	@OUT=$(OUT) ci/lint.sh
 
-docs: $(PROGRAMS) ## man pages, reference pages and completions, from the programs' option tables
-	@ci/docs.sh $(OUT) docs
+docs: $(PROGRAMS) ## docs/reference/bn*.md, from the programs' option tables
+	@ci/docs.sh reference $(OUT) docs
 
 format: ## apply .clang-format
 	clang-format -i $(C_FILES) $(call src,crossval/reference/*.[ch]pp crossval/compare/*.cpp crossval/bridges/*/*.[ch]pp)
 
 # Those of one instruction set compile with its files only.
 check-headers: ## every header compiles alone; bn.h as C++ too
-	@for h in $(filter-out kernels/x86_%,$(call src,engine/*.h engine/*/*.h kernels/*.h tools/*/*.h)); do \
+	@for h in $(filter-out kernels/x86_%,$(call src,engine/*.h engine/*/*.h kernels/*.h lab/*/*.h hub/*.h tools/*/*.h)); do \
 	    $(CC) $(BN_CPPFLAGS) -std=c11 -Wall -Wextra -Werror -fsyntax-only -x c $$h || exit 1; done
 	@$(CXX) -std=c++17 -Wall -Wextra -Werror -fsyntax-only -x c++ engine/bn.h
 
@@ -395,6 +405,7 @@ install: all ## into DESTDIR, PREFIX, BINDIR, LIBDIR, LIBEXECDIR, INCLUDEDIR, MA
 
 # What is built already.
 install-files:
+	@ci/docs.sh pages $(OUT) $(OUT)/pages
 	$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR) $(DESTDIR)$(INCLUDEDIR) $(MAN1DIR) $(MAN7DIR) $(BASHDIR) \
 	    $(ZSHDIR) $(FISHDIR)
 	$(INSTALL) -m 755 $(PROGRAMS) $(DESTDIR)$(BINDIR)
@@ -402,12 +413,11 @@ install-files:
 	for f in $(DOCS); do $(INSTALL) -D -m 644 $$f $(DESTDIR)$(DOCDIR)/$$f || exit 1; done
 	$(INSTALL) -m 644 $(LIB) $(DESTDIR)$(LIBDIR)/libbn.a
 	$(INSTALL) -m 644 engine/bn.h $(DESTDIR)$(INCLUDEDIR)/bn.h
-	$(INSTALL) -m 644 $(wildcard $(TOOLS:%=docs/man/%.1)) $(MAN1DIR)
+	$(INSTALL) -m 644 $(TOOLS:%=$(OUT)/pages/man/%.1) $(MAN1DIR)
 	$(INSTALL) -m 644 docs/man/bn.7 $(MAN7DIR)
-	for f in $(wildcard $(TOOLS:%=docs/completions/%.bash)); do \
-	    $(INSTALL) -m 644 $$f $(BASHDIR)/$$(basename $$f .bash) || exit 1; done
-	$(INSTALL) -m 644 $(wildcard $(TOOLS:%=docs/completions/_%)) $(ZSHDIR)
-	$(INSTALL) -m 644 $(wildcard $(TOOLS:%=docs/completions/%.fish)) $(FISHDIR)
+	for t in $(TOOLS); do $(INSTALL) -m 644 $(OUT)/pages/completions/$$t.bash $(BASHDIR)/$$t || exit 1; done
+	$(INSTALL) -m 644 $(TOOLS:%=$(OUT)/pages/completions/_%) $(ZSHDIR)
+	$(INSTALL) -m 644 $(TOOLS:%=$(OUT)/pages/completions/%.fish) $(FISHDIR)
 
 uninstall: ## what install put there
 	rm -f $(TOOLS:%=$(DESTDIR)$(BINDIR)/%) $(DESTDIR)$(LIBDIR)/libbn.a $(DESTDIR)$(INCLUDEDIR)/bn.h \

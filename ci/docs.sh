@@ -1,42 +1,54 @@
 #!/bin/sh
-# Writes what is made of the programs' option tables: man pages, reference pages, completions. With --check,
-# changes nothing: names the documents that differ from what the programs say, and ends with 1 when there are any.
-# Usage: ci/docs.sh [--check] BUILD-FOLDER DOCS-FOLDER
+# Writes what is generated from the programs' option tables.
+#   ci/docs.sh pages BUILD TARGET      man pages and completions into TARGET/man, TARGET/completions (make install)
+#   ci/docs.sh reference BUILD DOCS    the committed pages DOCS/reference/bn*.md (make docs)
+#   ci/docs.sh check BUILD DOCS        changes nothing: names the reference pages that are not up to date (make lint)
+# The exit status is 1 when check finds one.
 set -eu
-check=false
-if [ "$1" = --check ]; then
-    check=true
-    shift
-fi
-out=$1
-docs=$2
-target=$docs
-if $check; then
-    target=$(mktemp -d)
-    trap 'rm -rf "$target"' EXIT
-fi
-mkdir -p "$target/man" "$target/reference" "$target/completions"
-for program in "$out"/bn "$out"/bn-*; do
-    if [ ! -x "$program" ] || [ ! -f "$program" ]; then continue; fi
-    name=${program##*/}
-    [ -f "tools/$name.c" ] || continue # the programs of crossval have no option table
-    "$program" --dump-man >"$target/man/$name.1"
-    "$program" --dump-markdown >"$target/reference/$name.md"
-    "$program" --dump-completion bash >"$target/completions/$name.bash"
-    "$program" --dump-completion zsh >"$target/completions/_$name"
-    "$program" --dump-completion fish >"$target/completions/$name.fish"
-done
-$check || exit 0
-differ=0
-for page in "$target"/*/*; do
-    page=${page#"$target"/}
-    cmp -s "$target/$page" "$docs/$page" && continue
-    echo "$docs/$page is not what its program says"
-    differ=1
-done
-for page in "$docs"/man/*.1; do
-    [ -f "$target/man/${page##*/}" ] && continue
-    echo "$page belongs to no program"
-    differ=1
-done
-exit $differ
+what=$1 out=$2 target=$3
+
+names() { # the programs that have an option table
+    for program in "$out"/bn "$out"/bn-*; do
+        name=${program##*/}
+        if [ -x "$program" ] && [ -f "tools/$name.c" ]; then echo "$name"; fi
+    done
+}
+
+pages() {
+    mkdir -p "$target/man" "$target/completions"
+    for name in $(names); do
+        "$out/$name" --dump-man >"$target/man/$name.1"
+        "$out/$name" --dump-completion bash >"$target/completions/$name.bash"
+        "$out/$name" --dump-completion zsh >"$target/completions/_$name"
+        "$out/$name" --dump-completion fish >"$target/completions/$name.fish"
+    done
+}
+
+reference() { # folder
+    mkdir -p "$1"
+    for name in $(names); do
+        "$out/$name" --dump-markdown >"$1/$name.md"
+    done
+}
+
+check() {
+    fresh=$(mktemp -d)
+    trap 'rm -rf "$fresh"' EXIT
+    reference "$fresh"
+    differ=0
+    for page in "$fresh"/*.md "$target"/reference/bn*.md; do
+        name=${page##*/}
+        if ! cmp -s "$fresh/$name" "$target/reference/$name"; then
+            echo "$target/reference/$name is not up to date"
+            differ=1
+        fi
+    done
+    exit $differ
+}
+
+case $what in
+pages) pages ;;
+reference) reference "$target/reference" ;;
+check) check ;;
+*) echo "usage: ci/docs.sh pages|reference|check BUILD FOLDER" >&2; exit 2 ;;
+esac

@@ -3,7 +3,7 @@
  * bn-crossval: hold this engine against others, and say where they part. This file is the table of its
  * commands; they are in crossval/.
  */
-#include "compare/child.h"
+#include "lab/compare/child.h"
 #include "tools/cli/programs.h"
 #include "tools/crossval/crossval.h"
 

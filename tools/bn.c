@@ -5,7 +5,6 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,23 +13,13 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/suggest.h"
+#include "lab/kit/program.h"
 #include "tools/cli/options.h"
 #include "tools/cli/programs.h"
 #include "tools/cli/report.h"
 
 #define MAX_PROGRAMS 32u
-
-/* The folder of this program with a slash at its end; empty when it is unknown. */
-static void own_folder(char out[PATH_MAX])
-{
-    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
-    out[n > 0 ? n : 0] = '\0';
-    char *slash = strrchr(out, '/');
-    if (slash != NULL)
-        slash[1] = '\0';
-    else
-        out[0] = '\0';
-}
+#define PROGRAM_NAME 128 /* "bn-run" */
 
 /* Whether folder (n characters, a slash at their end or not) has an executable bn-<command>. */
 static bool is_in(const char *folder, size_t n, const char *command)
@@ -43,9 +32,9 @@ static bool is_in(const char *folder, size_t n, const char *command)
 
 static bool is_installed(const char *command)
 {
-    char folder[PATH_MAX];
-    own_folder(folder);
-    if (folder[0] != '\0' && is_in(folder, strlen(folder), command)) return true;
+    char file[PATH_MAX], name[PROGRAM_NAME];
+    snprintf(name, sizeof name, "bn-%s", command);
+    if (bn_program_near(file, "", name)) return true;
     const char *path = getenv("PATH");
     for (const char *at = path; at != NULL && *at != '\0';) {
         size_t n = strcspn(at, ":");
@@ -122,16 +111,16 @@ static int unknown_command(const char *command)
 /* Becomes bn-<argv[0]> with the arguments after it; returns only when that fails. */
 static int become(const char *command, char **argv)
 {
-    char folder[PATH_MAX], name[128], path[PATH_MAX + sizeof name];
+    char name[PROGRAM_NAME], path[PATH_MAX];
     bn_error err = {0};
     if (strspn(command, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(command) || strlen(command) > 100)
         return unknown_command(command);
     snprintf(name, sizeof name, "bn-%s", command);
-    own_folder(folder);
-    snprintf(path, sizeof path, "%s%s", folder, name);
     argv[0] = name;
-    if (folder[0] != '\0') execv(path, argv);
-    if (folder[0] == '\0' || errno == ENOENT) execvp(name, argv);
+    if (bn_program_near(path, "", name))
+        execv(path, argv);
+    else
+        execvp(name, argv);
     /* A folder of PATH that may not be entered gives EACCES. */
     if (errno == ENOENT || (errno == EACCES && !is_installed(command))) return unknown_command(command);
     bn_fail_errno(&err, errno, name, "cannot be started");

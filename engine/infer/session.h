@@ -8,8 +8,8 @@
 
 #include "base/team.h"
 #include "model/model.h"
-#include "profile/counters.h"
-#include "profile/profiler.h"
+#include "stamp/counters.h"
+#include "stamp/profiler.h"
 
 #define BN_QUERIES 4u       /* heads of one token whose attention is computed together */
 #define BN_SCREEN_MAX 1024u /* largest n_best that is screened for */

@@ -181,10 +181,6 @@ says 0 'and what was allowed is recorded' '"dirty"' baseline show --json side
 says 0 'list has them all' 'regressed +main' baseline list
 says 3 'show of what there is not' 'no baseline and no run' baseline show nobody
 document "$docs/b.json" 80
-status 0 'a run is noted on its commit' baseline save --note main "$docs/b.json"
-says 0 'in one line' '^{.*"decode ns_per_token":80004' git notes --ref bn-bench show HEAD
-status 0 'a second one' baseline save --note main "$docs/b.json"
-check 'adds a line' equal "$(git notes --ref bn-bench show HEAD | wc -l)" 2
 document "$docs/later.json" 79
 baseline save line "$docs/slow.json" >/dev/null 2>&1
 baseline save line "$docs/a.json" >/dev/null 2>&1

@@ -20,7 +20,7 @@ has_lost_output() { has "$1" 'error: standard output: could not be written'; }
 has_hlep() { has "$1" "unknown option '--hlep'"; }
 has_commands() { has "$1" 'Usage: bn COMMAND [ARGUMENTS]'; }
 is_beside() { has "$1" 'beside: -p a b --x'; }
-names_man() { has "$1" '/man/bn.1 is not what its program says'; }
+names_page() { has "$1" '/reference/bn.md is not up to date'; }
 # All but the lines of examples, which are as typed.
 narrow() { ! grep -vE '^      bn' "$1" | grep -E '.{81}' | sed 's/^/# /' | grep .; }
 
@@ -55,6 +55,7 @@ completes() { # completions file, program, expected, words...
     )
 }
 mkdir "$tmp/empty"
+ci/docs.sh pages "$out" "$tmp/pages"
 
 test_program() {
     local program=$1 name=${1##*/} command
@@ -76,7 +77,7 @@ test_program() {
         run "$program" "$command" --no-such-option
         check "$name $command refuses an unknown option" status_is 2
     done
-    check "$name's options are all in its man page" in_man_page "$tmp/options" "docs/man/$name.1"
+    check "$name's options are all in its man page" in_man_page "$tmp/options" "$tmp/pages/man/$name.1"
 
     run "$program" --version
     check "$name --version succeeds" status_is 0
@@ -191,19 +192,18 @@ check "bn takes no paths for commands" status_is 2
 run "$tmp/bin/bn" -v run
 check "bn refuses options before the command" status_is 2
 
-# ---- the documents made of the tables ----
-mkdir "$tmp/docs"
-ci/docs.sh "$out" "$tmp/docs"
-run ci/docs.sh --check "$out" "$tmp/docs"
-check "documents just written are up to date" status_is 0
-echo >>"$tmp/docs/man/bn.1"
-run ci/docs.sh --check "$out" "$tmp/docs"
-check "a changed document is noticed" both status_is 1 names_man "$tmp/out"
-ci/docs.sh "$out" "$tmp/docs"
-rm "$tmp/docs/completions/bn.fish"
-run ci/docs.sh --check "$out" "$tmp/docs"
-check "a missing document is noticed" status_is 1
-ci/docs.sh "$out" "$tmp/docs"
-echo >"$tmp/docs/man/bn-gone.1"
-run ci/docs.sh --check "$out" "$tmp/docs"
+# ---- the pages generated from the tables ----
+ci/docs.sh reference "$out" "$tmp/docs"
+run ci/docs.sh check "$out" "$tmp/docs"
+check "pages just written are up to date" status_is 0
+echo >>"$tmp/docs/reference/bn.md"
+run ci/docs.sh check "$out" "$tmp/docs"
+check "a changed page is noticed" both status_is 1 names_page "$tmp/out"
+ci/docs.sh reference "$out" "$tmp/docs"
+rm "$tmp/docs/reference/bn-run.md"
+run ci/docs.sh check "$out" "$tmp/docs"
+check "a missing page is noticed" status_is 1
+ci/docs.sh reference "$out" "$tmp/docs"
+echo >"$tmp/docs/reference/bn-gone.md"
+run ci/docs.sh check "$out" "$tmp/docs"
 check "a page of no program is noticed" status_is 1

@@ -378,6 +378,3 @@ printf 'no model' >pinned
 says 4 'a file of that name comes first' 'pinned' "$bin/bn-run" -m pinned --tokens 1 -n 2
 rm pinned
 says 0 'bn-crossval gives references the path' 'pass|agree' "$bin/bn-crossval" logits -m pinned --tokens 1,2,3 --ref 'bn --isa ref'
-for program in bn-run bn-bench bn-crossval bn-verify-receipt bn-fixtures; do
-    lacks "$program has no part of curl" 'libcurl|curl_' bash -c "readelf -d '$bin/$program'; nm -D '$bin/$program'"
-done

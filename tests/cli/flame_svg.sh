@@ -29,7 +29,7 @@ check 'two files are drawn together' bash -c "'$bn' render tree.folded tree.fold
 lacks 'it loads nothing' '.' grep -nE '(href|src|srcset)=|xlink|@import|url\([^#]|fetch\(|XMLHttpRequest|import\(' tree.svg
 lacks 'its script makes no code and no markup of text, nor styles that a policy forbids' '.' \
     grep -nE '\beval\(|new Function|innerHTML|insertAdjacent|document\.write| on[a-z]+="| style="|setAttribute\("style"' tree.svg
-check 'the script is small' test "$(wc -c <"$root/engine/flame/flame.js")" -lt 25600
+check 'the script is small' test "$(wc -c <"$root/lab/stacks/flame.js")" -lt 25600
 check 'and the address of nobody is in it' equal "$(grep -oE 'https?://[^" ]*' tree.svg | sort -u | tr '\n' ' ')" \
     'http://www.w3.org/1999/xhtml http://www.w3.org/2000/svg '
 : >empty.folded

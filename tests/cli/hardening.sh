@@ -41,10 +41,19 @@ for file in "$out"/bn "$out"/bn-*; do
         check "$(basename "$file") calls no function of the network" silent "$file"
     fi
 done
+# They load few libraries, none of which opens connections. Those of the C library itself are not counted, nor a sanitizer's.
+loaded() { ldd "$1" | awk '{ print $1 }' | grep -vE '^(linux-vdso|libc|libm|libpthread|libdl|lib[a-z]+san)\.so|ld-linux'; }
+few() { [ "$(loaded "$1" | wc -l)" -le "$2" ] || { loaded "$1"; return 1; }; }
+no_network() { ! loaded "$1" | grep -E 'curl|git2|ssh|krb5|http|tls|ssl'; }
+for name in bn-run bn-bench bn-verify-receipt bn-crossval bn-flamegraph bn-fixtures; do
+    check "$name loads no library of the network" no_network "$out/$name"
+done
+check "bn-run loads at most 8 libraries" few "$out/bn-run" 8
+check "bn-download loads libcurl, as this test can see" bash -c "ldd '$out/bn-download' | grep -q libcurl"
 if [ "$(uname -m)" = x86_64 ]; then
     check "indirect jumps land where they may: bn-run" landing_pads "$out/bn-run" 500
     check "indirect jumps land where they may: libbn-sampler.so" landing_pads "$out/libbn-sampler.so" 10
-    for object in engine/base/json.o kernels/dispatch.o engine/hub/registry_data.o; do
+    for object in engine/base/json.o kernels/dispatch.o hub/registry_data.o; do
         check "$object is marked for indirect branch tracking" tracked "$out/$object"
     done
 fi

@@ -12,17 +12,17 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "compare/thresholds.h"
 #include "hub/lockfile.h"
 #include "hub/reference.h"
 #include "hub/registry.h"
-#include "measure/comparison.h"
-#include "measure/ledger.h"
-#include "measure/levels.h"
-#include "measure/result.h"
-#include "profile/audit.h"
-#include "profile/document.h"
-#include "profile/profiler.h"
+#include "lab/compare/thresholds.h"
+#include "lab/history/ledger.h"
+#include "lab/history/result.h"
+#include "lab/profile/audit.h"
+#include "lab/profile/document.h"
+#include "lab/stats/comparison.h"
+#include "lab/stats/levels.h"
+#include "stamp/profiler.h"
 #include "tests/fuzz/fuzz.h"
 
 static void hold(bool ok)

@@ -6,9 +6,9 @@
  */
 #include <stdlib.h>
 
-#include "receipt/diff.h"
-#include "receipt/receipt.h"
-#include "receipt/rules.h"
+#include "lab/receipt/diff.h"
+#include "lab/receipt/receipt.h"
+#include "lab/receipt/rules.h"
 #include "tests/fuzz/fuzz.h"
 
 static void hold(bool condition)

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "flame/document.h"
-#include "flame/hotspots.h"
+#include "lab/stacks/document.h"
+#include "lab/stacks/hotspots.h"
 #include "tests/fuzz/fuzz.h"
 
 #define MAX_BYTES ((size_t)1 << 26)

@@ -6,7 +6,7 @@
 #define BN_TEST_BRICK_MAKER_H
 
 #include "base/random.h"
-#include "flame/bricks.h"
+#include "lab/stacks/bricks.h"
 
 #define MAKER_THREADS 2u
 

@@ -30,8 +30,8 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "record/agent.h"
-#include "record/tier.h"
+#include "lab/sampler/agent.h"
+#include "lab/sampler/tier.h"
 
 #define FIRST_MS 200u  /* of processor time; then longer */
 #define MOST_MS 51200u /* too few samples after that: the sampler does not work */

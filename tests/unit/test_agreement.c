@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "measure/distribution.h"
+#include "lab/stats/distribution.h"
 #include "tests/unit/brick_maker.h"
 
 static const uint32_t TIDS[] = {21, 22};

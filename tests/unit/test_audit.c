@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "profile/audit.h"
+#include "lab/profile/audit.h"
 
 #define N_THREADS 2u
 #define N_LAYERS 3u

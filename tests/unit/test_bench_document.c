@@ -17,7 +17,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
-#include "measure/series.h"
+#include "lab/history/series.h"
 #include "tests/unit/bench_document.h"
 
 static bn_json *document(const char *arguments)

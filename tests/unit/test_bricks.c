@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "profile/document.h"
+#include "lab/profile/document.h"
 #include "tests/unit/brick_maker.h"
 
 static bn_stacks *open_stacks(void)

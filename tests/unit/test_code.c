@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "profile/code.h"
+#include "lab/profile/code.h"
 
 static char own_path[1000];
 

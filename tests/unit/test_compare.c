@@ -16,8 +16,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "compare/bisect.h"
-#include "compare/reference.h"
+#include "lab/compare/bisect.h"
+#include "lab/compare/reference.h"
 
 static void assert_near(double a, double b)
 {

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/json.h"
-#include "measure/comparison.h"
+#include "lab/stats/comparison.h"
 
 static struct bn_comparison regressed(void)
 {

@@ -13,11 +13,11 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "flame/diff.h"
-#include "flame/document.h"
-#include "measure/distribution.h"
-#include "measure/proportions.h"
-#include "measure/ranks.h"
+#include "lab/stacks/diff.h"
+#include "lab/stacks/document.h"
+#include "lab/stats/distribution.h"
+#include "lab/stats/proportions.h"
+#include "lab/stats/ranks.h"
 
 static const struct bn_diff_options PLAIN = {0}, SAME_WORK = {.same_work = true};
 

@@ -16,10 +16,10 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "measure/distribution.h"
-#include "measure/interval.h"
-#include "measure/judge.h"
-#include "measure/ranks.h"
+#include "lab/stats/distribution.h"
+#include "lab/stats/interval.h"
+#include "lab/stats/judge.h"
+#include "lab/stats/ranks.h"
 
 #define assert_close(a, b, most) assert_true(fabs((a) - (b)) <= (most))
 #define N 20u /* pairs */

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "flame/stacks.h"
+#include "lab/stacks/stacks.h"
 #include "tools/flamegraph/page.h"
 
 #define DIGEST "aaaabbbbccccddddeeeeffff0000111122223333444455556666777788889999"

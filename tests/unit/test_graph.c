@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 
-#include "profile/graph.h"
+#include "lab/profile/graph.h"
 
 static struct bn_node layer(uint32_t index)
 {

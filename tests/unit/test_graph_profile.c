@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "infer/session.h"
-#include "profile/graph_profile.h"
-#include "profile/schedule.h"
+#include "lab/profile/graph_profile.h"
+#include "lab/profile/schedule.h"
 
 #define MODEL "fixtures/nano-bitnet-b1.58-i2_s-42.gguf"
 

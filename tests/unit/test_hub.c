@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * engine/hub without a network: references, safe paths, the registry, the cache's layout, lock files, locks,
+ * hub without a network: references, safe paths, the registry, the cache's layout, lock files, locks,
  * pins; and the bar of bn-download.
  */
 #define _GNU_SOURCE

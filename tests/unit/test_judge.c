@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "measure/judge.h"
+#include "lab/stats/judge.h"
 
 #define assert_close(a, b, most) assert_true(fabs((a) - (b)) <= (most))
 

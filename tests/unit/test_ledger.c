@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "measure/ledger.h"
+#include "lab/history/ledger.h"
 
 static char folder[] = "/tmp/bn-test-ledger-XXXXXX";
 

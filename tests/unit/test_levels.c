@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "measure/levels.h"
+#include "lab/stats/levels.h"
 
 static void parse(struct bn_levels *levels, const char *text)
 {

@@ -17,11 +17,12 @@
 
 #include "base/clock.h"
 #include "kernels/peak.h"
-#include "measure/bandwidth.h"
-#include "measure/busy.h"
-#include "measure/git.h"
-#include "measure/machine.h"
-#include "measure/summary.h"
+#include "lab/host/bandwidth.h"
+#include "lab/host/busy.h"
+#include "lab/host/git.h"
+#include "lab/host/machine.h"
+#include "lab/stats/summary.h"
+#include "tools/git/repository.h"
 
 static void machine_is_described(void **state)
 {
@@ -156,27 +157,27 @@ static void repositories_are_stamped(void **state)
     char folder[] = "/tmp/bn-test-git-XXXXXX", inner[64];
     struct bn_git git;
     assert_non_null(mkdtemp(folder));
-    bn_git_read(&git, folder);
+    bn_repository_read(&git, folder);
     assert_false(git.known);
     assert_string_equal(git.why, "not in a git repository");
     assert_string_equal(git.commit, "");
 
     in_folder(folder, "git init -q -b trunk . && mkdir sub && echo one > sub/a");
-    bn_git_read(&git, folder); /* no commit yet */
+    bn_repository_read(&git, folder); /* no commit yet */
     assert_true(git.known && git.dirty);
     assert_int_equal(git.n_changed, 1);
     assert_string_equal(git.commit, "");
 
     in_folder(folder, "git add -A && git commit -q -m first && echo x > .git/info/exclude && echo x > x");
     snprintf(inner, sizeof inner, "%s/sub", folder);
-    bn_git_read(&git, inner);
+    bn_repository_read(&git, inner);
     assert_true(git.known && !git.dirty);
     assert_int_equal(strlen(git.commit), 40);
     assert_string_equal(git.branch, "trunk");
     assert_string_equal(git.why, "");
 
     in_folder(folder, "echo two > sub/a && echo new > b && git checkout -q --detach");
-    bn_git_read(&git, folder);
+    bn_repository_read(&git, folder);
     assert_true(git.known && git.dirty);
     assert_int_equal(git.n_changed, 2);
     assert_string_equal(git.branch, "");

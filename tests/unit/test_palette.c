@@ -12,8 +12,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "flame/palette.h"
-#include "profile/brick.h"
+#include "lab/stacks/palette.h"
+#include "stamp/brick.h"
 
 static enum bn_class class_of(enum bn_frame_kind kind, const char *name)
 {

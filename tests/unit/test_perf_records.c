@@ -12,7 +12,7 @@
 #include <linux/perf_event.h>
 #include <string.h>
 
-#include "record/perf_records.h"
+#include "lab/sampler/perf_records.h"
 
 #define RING 4096u
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * engine/hub/pieces: what an unfinished download takes of the disk and of memory, what it leaves, and what
+ * hub/pieces: what an unfinished download takes of the disk and of memory, what it leaves, and what
  * an earlier run may have left.
  */
 #define _GNU_SOURCE

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "measure/process.h"
+#include "lab/kit/process.h"
 
 /* Descriptors that this test was given by its caller are not its subject. */
 static void keep_what_we_were_given(void)

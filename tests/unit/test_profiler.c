@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "base/team.h"
 #include "infer/session.h"
-#include "profile/profiler.h"
+#include "stamp/profiler.h"
 
 #define NANO "fixtures/nano-bitnet-b1.58-i2_s-42.gguf"
 

@@ -16,10 +16,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "lab/receipt/diff.h"
+#include "lab/receipt/receipt.h"
+#include "lab/receipt/replay.h"
 #include "model/model.h"
-#include "receipt/diff.h"
-#include "receipt/receipt.h"
-#include "receipt/replay.h"
 
 #define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
 

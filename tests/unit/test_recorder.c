@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "record/recorder.h"
+#include "lab/sampler/recorder.h"
 
 #define PERIOD_NS 200003u
 

@@ -14,9 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "measure/machine.h"
-#include "measure/offline.h"
-#include "measure/result.h"
+#include "lab/history/offline.h"
+#include "lab/history/result.h"
+#include "lab/host/machine.h"
 
 /* A document around the given settings, machine fields and series. */
 static bn_status read(struct bn_result *r, const char *settings, const char *machine, const char *series,

@@ -14,8 +14,8 @@
 
 #include "base/clock.h"
 #include "base/file.h"
-#include "receipt/receipt.h"
-#include "receipt/rules.h"
+#include "lab/receipt/receipt.h"
+#include "lab/receipt/rules.h"
 
 #define NOW 1772360000 /* some minutes after the fixture's timestamp */
 

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "profile/roofline.h"
-#include "profile/schedule.h"
+#include "lab/profile/roofline.h"
+#include "lab/profile/schedule.h"
 
 static uint32_t add(struct bn_graph *graph, const char *name, uint64_t ns)
 {

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "flame/document.h"
-#include "flame/stacks.h"
+#include "lab/stacks/document.h"
+#include "lab/stacks/stacks.h"
 
 #define OK(expr) assert_int_equal((expr), BN_OK)
 

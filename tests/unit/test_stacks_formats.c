@@ -13,8 +13,8 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "flame/document.h"
-#include "flame/hotspots.h"
+#include "lab/stacks/document.h"
+#include "lab/stacks/hotspots.h"
 
 #define OK(expr) assert_int_equal((expr), BN_OK)
 

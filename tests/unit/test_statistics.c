@@ -13,11 +13,11 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "measure/changepoint.h"
-#include "measure/distribution.h"
-#include "measure/ranks.h"
-#include "measure/steady.h"
-#include "measure/summary.h"
+#include "lab/stats/changepoint.h"
+#include "lab/stats/distribution.h"
+#include "lab/stats/ranks.h"
+#include "lab/stats/steady.h"
+#include "lab/stats/summary.h"
 
 #define assert_close(a, b, most) assert_true(fabs((a) - (b)) <= (most))
 #define EXACT 1e-12

@@ -18,8 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "measure/clocks.h"
-#include "measure/energy.h"
+#include "lab/host/clocks.h"
+#include "lab/host/energy.h"
 #include "model/pack.h"
 #include "tools/bench/fragment.h"
 #include "tools/bench/gate.h"

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "measure/series.h"
+#include "lab/history/series.h"
 #include "tests/unit/bench_document.h"
 
 #define NANO " -m fixtures/nano-bitnet-i2_s-42.gguf"

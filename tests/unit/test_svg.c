@@ -15,8 +15,8 @@
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "flame/document.h"
-#include "flame/svg.h"
+#include "lab/stacks/document.h"
+#include "lab/stacks/svg.h"
 
 #define MAX_BYTES (64u << 20)
 

@@ -25,8 +25,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "record/kernel.h"
-#include "record/resolve.h"
+#include "lab/sampler/kernel.h"
+#include "lab/sampler/resolve.h"
 #include "tests/symbols/chain.h"
 
 static char tmp[64];

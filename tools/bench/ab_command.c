@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "measure/process.h"
-#include "measure/summary.h"
+#include "lab/kit/process.h"
+#include "lab/stats/summary.h"
 #include "tools/bench/ab.h"
 #include "tools/cli/number.h"
 #include "tools/cli/report.h"

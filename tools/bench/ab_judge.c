@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "measure/summary.h"
+#include "lab/stats/summary.h"
 #include "tools/bench/ab_session.h"
 
 /* The machine may be so much slower in one half of a session than in the other. Pairs cancel a drift, but

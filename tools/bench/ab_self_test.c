@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "measure/interval.h"
-#include "measure/summary.h"
+#include "lab/stats/interval.h"
+#include "lab/stats/summary.h"
 #include "tools/bench/ab.h"
 #include "tools/bench/bench.h"
 #include "tools/cli/print_json.h"

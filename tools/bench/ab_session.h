@@ -12,10 +12,10 @@
 #ifndef BN_BENCH_AB_SESSION_H
 #define BN_BENCH_AB_SESSION_H
 
-#include "measure/busy.h"
-#include "measure/comparison.h"
-#include "measure/noise.h"
-#include "measure/series.h"
+#include "lab/history/series.h"
+#include "lab/host/busy.h"
+#include "lab/host/noise.h"
+#include "lab/stats/comparison.h"
 #include "tools/cli/progress.h"
 
 enum bn_ab_side { BN_AB_A, BN_AB_B, BN_AB_NULL, BN_AB_SIDES };

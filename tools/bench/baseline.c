@@ -6,14 +6,13 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "measure/git.h"
-#include "measure/summary.h"
+#include "lab/host/git.h"
+#include "lab/stats/summary.h"
 #include "tools/bench/judging.h"
 #include "tools/bench/ledgers.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 
-#define NOTES "bn-bench"
 #define SHORT_ID 12
 
 const struct bn_option bn_bench_baseline_options[] = {
@@ -29,7 +28,6 @@ const struct bn_option bn_bench_baseline_options[] = {
      .arg = "TEXT",
      .group = "Saving",
      .help = "the reason; recorded, and required by the options above"},
-    {.name = "note", .group = "Saving", .help = "add a git note about the run, under refs/notes/bn-bench"},
     {0},
 };
 
@@ -132,33 +130,6 @@ static bn_status check_reason(const struct bn_args *args, bn_error *err)
     return BN_OK;
 }
 
-/* One line about a run, for git notes: no samples, their medians. */
-static bn_status write_note(const struct bn_ledger *l, const struct bn_entry *e, const struct bn_result *r,
-                            bn_error *err)
-{
-    struct bn_buf line = {.max = 1u << 20};
-    bn_json *o = bn_json_new_object();
-    bn_json_put_string(o, "id", e->id);
-    bn_json_put_string(o, "name", e->name);
-    bn_json_put_string(o, "suite", l->suite);
-    bn_json_put_string(o, "machine", l->machine_label);
-    bn_json_put_string(o, "created", e->created);
-    bn_json_put_string(o, "state", bn_entry_state_name(e->state));
-    bn_json *medians = bn_json_put_object(o, "medians");
-    for (size_t i = 0; i < r->series.n; i++) {
-        const struct bn_series *s = &r->series.list[i];
-        struct bn_summary summary;
-        char name[256];
-        snprintf(name, sizeof name, "%s %s", s->test, s->metric);
-        if (bn_summarize(&summary, s->samples, s->n)) bn_json_put_number(medians, name, summary.median);
-    }
-    bn_status status = bn_json_write(o, true, &line, err);
-    if (status == BN_OK) status = bn_git_note(".", NOTES, e->commit, line.data, err);
-    bn_buf_release(&line);
-    bn_json_free(o);
-    return status;
-}
-
 static bn_status show_saved(struct bn_args *args, const struct bn_ledger *l, const struct bn_entry *e,
                             bn_error *err)
 {
@@ -211,7 +182,6 @@ static bn_status save_into(struct bn_args *args, struct bn_ledger *l, const char
     BN_TRY(bn_ledger_add(l, name, r, note, err));
     BN_TRY(bn_ledger_write(l, err));
     const struct bn_entry *e = &l->entries[l->n - 1];
-    if (bn_opt_flag(args, "note")) BN_TRY(write_note(l, e, r, err));
     return show_saved(args, l, e, err);
 }
 

@@ -9,9 +9,9 @@
 #define BN_BENCH_BENCH_H
 
 #include "base/json.h"
-#include "measure/busy.h"
-#include "measure/interval.h"
-#include "measure/machine.h"
+#include "lab/host/busy.h"
+#include "lab/host/machine.h"
+#include "lab/stats/interval.h"
 #include "tools/bench/check.h"
 #include "tools/cli/options.h"
 

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "measure/clocks.h"
+#include "lab/host/clocks.h"
 
 const char *bn_bench_verdict_name(enum bn_bench_verdict verdict)
 {

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "measure/series.h"
-#include "measure/summary.h"
+#include "lab/history/series.h"
+#include "lab/stats/summary.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/limits.h"
 #include "tools/bench/sources.h"

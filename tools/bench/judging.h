@@ -6,8 +6,8 @@
 #ifndef BN_BENCH_JUDGING_H
 #define BN_BENCH_JUDGING_H
 
-#include "measure/offline.h"
-#include "measure/result.h"
+#include "lab/history/offline.h"
+#include "lab/history/result.h"
 #include "tools/bench/bench.h"
 
 struct bn_bench_judging {

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "measure/noise.h"
-#include "measure/series.h"
-#include "measure/steady.h"
-#include "measure/summary.h"
+#include "lab/history/series.h"
+#include "lab/host/noise.h"
+#include "lab/stats/steady.h"
+#include "lab/stats/summary.h"
 #include "model/model.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/check.h"

@@ -5,7 +5,7 @@
 #ifndef BN_BENCH_LEDGERS_H
 #define BN_BENCH_LEDGERS_H
 
-#include "measure/ledger.h"
+#include "lab/history/ledger.h"
 #include "tools/bench/bench.h"
 
 extern const struct bn_option bn_bench_ledger_options[]; /* --ledger */

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/team.h"
 #include "kernels/peak.h"
-#include "measure/bandwidth.h"
+#include "lab/host/bandwidth.h"
 
 #define MEMORY_BYTES ((size_t)16 << 20) /* sets from here on get more time: memory is the noisiest limit */
 #define TURNS 20000u                    /* of a loop of arithmetic: some 100 us */

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "infer/session.h"
-#include "measure/summary.h"
+#include "lab/stats/summary.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 

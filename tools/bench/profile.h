@@ -5,8 +5,8 @@
 #ifndef BN_BENCH_PROFILE_H
 #define BN_BENCH_PROFILE_H
 
-#include "measure/judge.h"
-#include "profile/profiler.h"
+#include "lab/stats/judge.h"
+#include "stamp/profiler.h"
 #include "tools/bench/bench.h"
 
 /* What profiling costs. */

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "profile/audit.h"
+#include "lab/profile/audit.h"
 #include "tools/bench/profile.h"
 #include "tools/cli/print_json.h"
 

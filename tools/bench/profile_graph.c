@@ -8,9 +8,9 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "measure/series.h"
+#include "lab/history/series.h"
+#include "lab/profile/schedule.h"
 #include "model/model.h"
-#include "profile/schedule.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 

@@ -6,7 +6,7 @@
 #ifndef BN_BENCH_PROFILE_GRAPH_H
 #define BN_BENCH_PROFILE_GRAPH_H
 
-#include "profile/graph_profile.h"
+#include "lab/profile/graph_profile.h"
 #include "tools/bench/profile.h"
 
 /* Was --graph given? Then bn_bench_profile_graph prints what it asks for, in place of anything else. */

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "measure/series.h"
-#include "profile/document.h"
+#include "lab/history/series.h"
+#include "lab/profile/document.h"
 #include "tools/bench/profile.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/provenance.h"

@@ -12,9 +12,9 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "measure/summary.h"
+#include "lab/profile/roofline.h"
+#include "lab/stats/summary.h"
 #include "model/model.h"
-#include "profile/roofline.h"
 #include "tools/bench/limits.h"
 #include "tools/bench/profile_graph.h"
 

@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "compare/metrics.h"
 #include "infer/session.h"
+#include "lab/compare/metrics.h"
 #include "model/pack.h"
 #include "tools/bench/quant.h"
 #include "tools/bench/quant_metrics.h"

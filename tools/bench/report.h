@@ -9,9 +9,9 @@
 #define BN_BENCH_REPORT_H
 
 #include "base/digest.h"
-#include "measure/comparison.h"
-#include "measure/series.h"
-#include "measure/summary.h"
+#include "lab/history/series.h"
+#include "lab/stats/comparison.h"
+#include "lab/stats/summary.h"
 
 #define BN_REPORT_SCHEMA "bn.report/1"
 

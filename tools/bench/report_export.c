@@ -7,8 +7,8 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "base/html.h"
 #include "base/utf8.h"
+#include "lab/report/html.h"
 #include "tools/bench/report.h"
 
 /* ---- CSV ---- */

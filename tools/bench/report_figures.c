@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "measure/interval.h"
+#include "lab/stats/interval.h"
 #include "tools/bench/report.h"
 
 const char *const bn_figure_names[BN_FIGURES] = {"median", "low", "high", "min", "max", "mad",

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "measure/busy.h"
+#include "lab/host/busy.h"
 #include "tools/bench/report.h"
 
 #define BOUND 0.85   /* share of a limit from which on the limit is what binds */

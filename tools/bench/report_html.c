@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "base/html.h"
+#include "lab/report/html.h"
 #include "tools/bench/report.h"
 #include "tools/cli/page.h"
 

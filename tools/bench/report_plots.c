@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "measure/plot.h"
+#include "lab/report/plot.h"
 #include "tools/bench/report.h"
 
 #define POINTS 2000u

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "measure/plot.h"
+#include "lab/report/plot.h"
 #include "tools/bench/report.h"
 
 #define ROW 42.0

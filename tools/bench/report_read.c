@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "measure/interval.h"
+#include "lab/stats/interval.h"
 #include "tools/bench/report.h"
 
 /* ---- lists ---- */

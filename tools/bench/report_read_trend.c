@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "measure/changepoint.h"
+#include "lab/stats/changepoint.h"
 #include "tools/bench/report.h"
 
 #define MARGIN 0.01 /* a change that does not matter, as bn-bench trend has it */

@@ -17,7 +17,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "base/team.h"
-#include "measure/bandwidth.h"
+#include "lab/host/bandwidth.h"
 #include "tools/cli/number.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "measure/summary.h"
+#include "lab/stats/summary.h"
 #include "tools/bench/run.h"
 #include "tools/cli/provenance.h"
 

@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "measure/steady.h"
-#include "measure/summary.h"
+#include "lab/stats/steady.h"
+#include "lab/stats/summary.h"
 #include "tools/bench/run.h"
 
 #define LEAST_WINDOW 3u

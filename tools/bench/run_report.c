@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-#include "measure/summary.h"
+#include "lab/stats/summary.h"
 #include "tools/bench/run.h"
 #include "tools/cli/default_model.h"
 

@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "measure/busy.h"
-#include "measure/clocks.h"
-#include "measure/energy.h"
-#include "measure/git.h"
-#include "measure/noise.h"
+#include "lab/host/busy.h"
+#include "lab/host/clocks.h"
+#include "lab/host/energy.h"
+#include "lab/host/git.h"
+#include "lab/host/noise.h"
 #include "tools/bench/sources_try.h"
 
 /* ---- answers ---- */

@@ -6,7 +6,7 @@
 #ifndef BN_BENCH_SOURCES_H
 #define BN_BENCH_SOURCES_H
 
-#include "measure/machine.h"
+#include "lab/host/machine.h"
 
 struct bn_source {
     const char *name; /* "perf-software" */

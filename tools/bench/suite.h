@@ -6,8 +6,8 @@
 #ifndef BN_BENCH_SUITE_H
 #define BN_BENCH_SUITE_H
 
-#include "measure/series.h"
-#include "measure/summary.h"
+#include "lab/history/series.h"
+#include "lab/stats/summary.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/gate.h"
 #include "tools/bench/limits.h"

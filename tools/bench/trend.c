@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "measure/changepoint.h"
-#include "measure/levels.h"
-#include "measure/summary.h"
+#include "lab/stats/changepoint.h"
+#include "lab/stats/levels.h"
+#include "lab/stats/summary.h"
 #include "tools/bench/ledgers.h"
 #include "tools/cli/print_json.h"
 

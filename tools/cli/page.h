@@ -5,7 +5,7 @@
 #ifndef BN_CLI_PAGE_H
 #define BN_CLI_PAGE_H
 
-#include "base/html.h"
+#include "lab/report/html.h"
 
 /* Everything up to the content: title, the style sheet of all pages and, after it, the page's own. A script,
  * or "", is allowed by its digest, and no other; it has no '<' and no '&', since the page is XML too. */

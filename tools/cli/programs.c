@@ -14,5 +14,6 @@ const struct bn_program_name bn_program_names[] = {
     {"flamegraph", BN_SUMMARY_FLAMEGRAPH},
     {"crossval", BN_SUMMARY_CROSSVAL},
     {"fixtures", BN_SUMMARY_FIXTURES},
+    {"git", BN_SUMMARY_GIT},
     {NULL, NULL},
 };

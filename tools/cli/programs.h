@@ -13,6 +13,7 @@
 #define BN_SUMMARY_DOWNLOAD "download models, complete and verified"
 #define BN_SUMMARY_CROSSVAL "compare the engine with others, find where they part"
 #define BN_SUMMARY_FIXTURES "make and verify models, golden outputs and bad inputs"
+#define BN_SUMMARY_GIT "show the git stamp of a directory"
 
 struct bn_program_name {
     const char *command; /* "run"; the program is "bn-run" */

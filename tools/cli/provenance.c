@@ -9,7 +9,7 @@
 #include "base/digest.h"
 #include "base/error.h"
 #include "build_info.h"
-#include "measure/git.h"
+#include "lab/host/git.h"
 
 void bn_cli_put_file_digest(bn_json *object, const char *name, const char *path)
 {

@@ -8,7 +8,7 @@
 #define BN_CLI_PROVENANCE_H
 
 #include "base/json.h"
-#include "measure/machine.h"
+#include "lab/host/machine.h"
 #include "tools/cli/options.h"
 
 /* Puts "program" (version, commit, dirty, compiler, flags, binary_sha256), "git" (of the working folder) and

@@ -7,9 +7,9 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "measure/interval.h"
-#include "measure/machine.h"
-#include "measure/summary.h"
+#include "lab/host/machine.h"
+#include "lab/stats/interval.h"
+#include "lab/stats/summary.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"

@@ -7,8 +7,8 @@
 #define BN_CROSSVAL_H
 
 #include "base/json.h"
-#include "compare/bisect.h"
-#include "compare/reference.h"
+#include "lab/compare/bisect.h"
+#include "lab/compare/reference.h"
 #include "tools/cli/options.h"
 
 #define BN_XREFS_MAX 8u

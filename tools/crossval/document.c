@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "build_info.h"
-#include "measure/machine.h"
+#include "lab/host/machine.h"
 #include "tools/cli/default_model.h"
 #include "tools/crossval/crossval.h"
 

@@ -4,7 +4,7 @@
  */
 #include "base/error.h"
 #include "base/file.h"
-#include "base/html.h"
+#include "lab/report/html.h"
 #include "tools/crossval/crossval.h"
 
 static void put_case(struct bn_buf *out, const struct bn_xref *ref, const char *name, enum bn_xstate state,

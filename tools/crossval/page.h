@@ -5,7 +5,7 @@
 #ifndef BN_CROSSVAL_PAGE_H
 #define BN_CROSSVAL_PAGE_H
 
-#include "base/html.h"
+#include "lab/report/html.h"
 
 /* What this page's style sheet has beyond that of all pages: tools/crossval/report.css. */
 extern const char bn_report_style[];

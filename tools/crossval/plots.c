@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "measure/plot.h"
+#include "lab/report/plot.h"
 #include "tools/crossval/page.h"
 
 #define COLUMNS 200u /* positions drawn one by one; of more, the worst of each column is */

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "measure/plot.h"
+#include "lab/report/plot.h"
 #include "tools/crossval/page.h"
 
 #define OPS_MAX 32u

@@ -3,7 +3,7 @@
  * Puts the result into the receipt of a run with the same model and prompt. The receipt's own digest has to
  * hold before, and is made anew: sealing what was edited would turn a forgery into a receipt.
  */
-#include "receipt/receipt.h"
+#include "lab/receipt/receipt.h"
 
 #include "base/error.h"
 #include "base/file.h"

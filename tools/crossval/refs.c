@@ -4,7 +4,6 @@
  * about references is decided when it is built.
  */
 #define _POSIX_C_SOURCE 200809L
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -13,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "lab/kit/program.h"
 #include "tools/cli/report.h"
 #include "tools/crossval/crossval.h"
 
@@ -25,25 +25,11 @@ const char *bn_xref_label(const struct bn_xref *ref)
 
 /* ---- finding ---- */
 
-static void own_path(char out[PATH_MAX], bool folder)
-{
-    ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
-    out[n > 0 ? n : 0] = '\0';
-    char *slash = strrchr(out, '/');
-    if (folder && slash != NULL) slash[1] = '\0';
-}
-
 /* A program next to this one, in crossval/ next to it (a build), or in libexec/bn (installed). */
 static bool find_program(const char *program, char out[PATH_MAX])
 {
-    static const char *const FOLDERS[] = {"", "crossval/", "../libexec/bn/"};
-    char folder[PATH_MAX];
-    own_path(folder, true);
-    for (size_t i = 0; i < BN_ARRAY_LEN(FOLDERS); i++) {
-        int n = snprintf(out, PATH_MAX, "%s%s%s", folder, FOLDERS[i], program);
-        if (n > 0 && n < PATH_MAX && access(out, X_OK) == 0) return true;
-    }
-    return false;
+    return bn_program_near(out, "", program) || bn_program_near(out, "crossval/", program) ||
+           bn_program_near(out, "../libexec/bn/", program);
 }
 
 /* 'path' for the shell. */
@@ -63,7 +49,7 @@ static bn_status make_command(const char *given, struct bn_buf *command, bn_erro
     snprintf(name, sizeof name, "bn-bridge-%.*s", (int)bn_min_size(n, 60), given);
     bool oracle = n == 6 && strncmp(given, "oracle", n) == 0, bn = n == 2 && strncmp(given, "bn", n) == 0;
     if (bn) {
-        own_path(path, false);
+        bn_program_path(path);
     } else if (oracle && !find_program("bn-reference", path)) {
         bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, "bn-reference",
                    "not found next to bn-crossval, nor in libexec/bn");

@@ -15,7 +15,7 @@
 #define BN_FLAMEGRAPH_ARCHIVE_H
 
 #include "base/digest.h"
-#include "flame/stacks.h"
+#include "lab/stacks/stacks.h"
 
 /* The index of DIR; one without entries when there is none yet. BN_ERR_FORMAT when it is malformed. */
 BN_MUST_CHECK bn_status bn_flamegraph_archive_read(bn_json **index, const char *dir, bn_error *err);

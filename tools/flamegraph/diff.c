@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "flame/svg.h"
+#include "lab/stacks/svg.h"
 #include "tools/cli/report.h"
 #include "tools/flamegraph/diff_report.h"
 #include "tools/flamegraph/flamegraph.h"

@@ -6,7 +6,7 @@
 #ifndef BN_FLAMEGRAPH_DIFF_REPORT_H
 #define BN_FLAMEGRAPH_DIFF_REPORT_H
 
-#include "flame/diff.h"
+#include "lab/stacks/diff.h"
 
 #define BN_STACKS_DIFF_SCHEMA "bn.stacks-diff/1"
 

@@ -13,8 +13,8 @@
 
 #include "base/error.h"
 #include "kernels/kernels.h"
-#include "profile/code.h"
-#include "record/recorder.h"
+#include "lab/profile/code.h"
+#include "lab/sampler/recorder.h"
 #include "tools/cli/print_json.h"
 #include "tools/flamegraph/flamegraph.h"
 

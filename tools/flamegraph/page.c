@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "flame/hotspots.h"
-#include "flame/palette.h"
+#include "lab/stacks/hotspots.h"
+#include "lab/stacks/palette.h"
 
 #define MOST_ROWS 60u
 #define LEAST_SELF 0.001 /* shares of those that are listed: by themselves, or with what they call */
@@ -154,7 +154,7 @@ static bn_status put_hotspots(bn_json *object, const char *name, const bn_stacks
     return BN_OK;
 }
 
-/* Functions of engine/profile/profiler.c, which write down when a brick begins and ends. */
+/* Functions of engine/stamp/profiler.c, which write down when a brick begins and ends. */
 static bool is_profiler(const struct bn_frame *frame)
 {
     return strncmp(frame->name, "bn_prof_", 8) == 0 || strcmp(frame->name, "bn_ticks") == 0 ||

@@ -10,7 +10,7 @@
 #ifndef BN_FLAMEGRAPH_PAGE_H
 #define BN_FLAMEGRAPH_PAGE_H
 
-#include "flame/stacks.h"
+#include "lab/stacks/stacks.h"
 
 /* What the recording is held against. */
 struct bn_flamegraph_beside {

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/html.h"
-#include "flame/diff.h"
+#include "lab/report/html.h"
+#include "lab/stacks/diff.h"
 #include "tools/flamegraph/page.h"
 
 /* ---- the tables of ci/phase2-timing.sh ---- */

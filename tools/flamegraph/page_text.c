@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "base/html.h"
+#include "lab/report/html.h"
 #include "tools/flamegraph/page.h"
 
 void bn_markdown_code(struct bn_buf *out, const char *text)

@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "base/html.h"
+#include "lab/report/html.h"
 #include "tools/flamegraph/baseline.h"
 #include "tools/flamegraph/page.h"
 

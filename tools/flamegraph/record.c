@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "measure/interval.h"
+#include "lab/stats/interval.h"
 #include "tools/cli/report.h"
 #include "tools/flamegraph/flamegraph.h"
 

@@ -3,8 +3,8 @@
  * bn-flamegraph render: stacks as a picture.
  */
 #include "base/error.h"
-#include "base/html.h"
-#include "flame/svg.h"
+#include "lab/report/html.h"
+#include "lab/stacks/svg.h"
 #include "tools/flamegraph/flamegraph.h"
 
 #define MAX_BYTES (512u << 20)

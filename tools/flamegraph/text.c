@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "flame/hotspots.h"
+#include "lab/stacks/hotspots.h"
 #include "tools/cli/report.h"
 #include "tools/flamegraph/flamegraph.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/html.h"
+#include "lab/report/html.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/flamegraph/archive.h"

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "flame/palette.h"
-#include "measure/plot.h"
+#include "lab/report/plot.h"
+#include "lab/stacks/palette.h"
 #include "tools/cli/page.h"
 #include "tools/flamegraph/timeline.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/digest.h"
 #include "base/error.h"
-#include "record/recorder.h"
+#include "lab/sampler/recorder.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/utf8.h"
-#include "receipt/receipt.h"
+#include "lab/receipt/receipt.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"

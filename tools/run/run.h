@@ -8,7 +8,7 @@
 
 #include "base/buf.h"
 #include "infer/generate.h"
-#include "profile/profiler.h"
+#include "stamp/profiler.h"
 #include "tools/cli/options.h"
 
 #define BN_RUN_MAX_TEXT_BYTES (1u << 30) /* of a prompt or text file */

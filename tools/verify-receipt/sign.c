@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "receipt/receipt.h"
+#include "lab/receipt/receipt.h"
 #include "tools/verify-receipt/verify_receipt.h"
 
 #define MAX_KEY_BYTES 4096u

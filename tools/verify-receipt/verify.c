@@ -9,9 +9,9 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "measure/bandwidth.h"
-#include "measure/machine.h"
-#include "receipt/replay.h"
+#include "lab/host/bandwidth.h"
+#include "lab/host/machine.h"
+#include "lab/receipt/replay.h"
 #include "tools/cli/default_model.h"
 #include "tools/verify-receipt/verify_receipt.h"
 

@@ -5,8 +5,8 @@
 #ifndef BN_VERIFY_RECEIPT_H
 #define BN_VERIFY_RECEIPT_H
 
-#include "receipt/diff.h"
-#include "receipt/rules.h"
+#include "lab/receipt/diff.h"
+#include "lab/receipt/rules.h"
 #include "tools/cli/options.h"
 
 /* The public keys of --public-key, each once. */

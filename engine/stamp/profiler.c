@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See profiler.h. Setting up, and what runs while something is measured; results are in stats.c.
+ */
+#include "stamp/profiler.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define DEFAULT_EVENTS ((size_t)1 << 16)
+#define DEFAULT_PASSES ((size_t)1 << 12)
+#define MAX_TRAILS 1024u
+
+const char *bn_prof_level_name(enum bn_prof_level level)
+{
+    static const char *const NAMES[BN_PROF_LEVELS] = {"off", "layer", "brick", "kernel"};
+    return (unsigned)level < BN_PROF_LEVELS ? NAMES[level] : "unknown";
+}
+
+const char *bn_prof_mode_name(enum bn_prof_mode mode)
+{
+    static const char *const NAMES[BN_PROF_MODES] = {"None", "PerLayer", "Immediate", "Deferred"};
+    return (unsigned)mode < BN_PROF_MODES ? NAMES[mode] : "unknown";
+}
+
+/* ---- set-up ---- */
+
+/* Touches the pages, so that the first events do not pay for them. */
+static bool take_events(struct bn_prof_trail *trail, size_t room)
+{
+    trail->events = bn_alloc(room, sizeof *trail->events);
+    if (trail->events == NULL) return false;
+    trail->room = room;
+    memset(trail->events, 0xff, room * sizeof *trail->events);
+    return true;
+}
+
+/* Upper bounds of what forward.c stamps. */
+#define IN_LAYER 40u      /* bricks and waits of a layer */
+#define OUT_OF_LAYERS 16u /* of a pass besides */
+#define OF_HEAD 6u        /* three bricks and three kernels of attention, of each head of each token */
+
+uint64_t bn_prof_room_for(const bn_hparams *network, enum bn_prof_level level, uint64_t n_passes,
+                          uint64_t n_tokens)
+{
+    uint64_t room = n_passes * (IN_LAYER * (uint64_t)network->n_layer + OUT_OF_LAYERS);
+    if (level == BN_PROF_KERNEL) room = 2 * room + n_tokens * network->n_layer * network->n_head * OF_HEAD;
+    return room;
+}
+
+#define READINGS 255u
+
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The clock, and what two readings in a row differ by: in the median, since another core's may be a tick off.
+ */
+static void start_clock(bn_prof *prof)
+{
+    uint64_t steps[READINGS];
+    bn_tick_clock_open(&prof->clock);
+    for (unsigned i = 0; i < READINGS; i++) {
+        uint64_t first = bn_ticks(&prof->clock);
+        do
+            steps[i] = bn_ticks(&prof->clock) - first;
+        while (steps[i] == 0);
+    }
+    qsort(steps, READINGS, sizeof *steps, by_value);
+    prof->resolution = steps[READINGS / 2];
+}
+
+bn_status bn_prof_open(bn_prof **out, const struct bn_prof_options *options, bn_error *err)
+{
+    *out = NULL;
+    if (options->n_threads == 0 || options->n_threads > MAX_TRAILS)
+        return bn_fail(err, BN_ERR_ARG, "a profile of %u threads", options->n_threads);
+    bn_prof *prof = bn_alloc(1, sizeof *prof);
+    if (prof == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    prof->level = options->level;
+    prof->mode = options->mode;
+    prof->n_threads = options->n_threads;
+    prof->n_bricks = BN_BRICK_KNOWN;
+    prof->passes_room = options->n_passes != 0 ? options->n_passes : DEFAULT_PASSES;
+    prof->passes = bn_alloc(prof->passes_room, sizeof *prof->passes);
+    prof->names = bn_alloc(BN_BRICK_MAX, sizeof *prof->names);
+    prof->trails = bn_alloc_aligned(prof->n_threads, sizeof *prof->trails);
+    bool ok = prof->passes != NULL && prof->names != NULL && prof->trails != NULL;
+    for (unsigned t = 0; ok && t < prof->n_threads; t++) {
+        prof->trails[t].prof = prof;
+        ok = take_events(&prof->trails[t], options->n_events != 0 ? options->n_events : DEFAULT_EVENTS);
+    }
+    if (!ok) {
+        bn_prof_close(prof);
+        return bn_fail(err, BN_ERR_NOMEM, "out of memory for the events of a profile");
+    }
+    start_clock(prof);
+    bn_prof_reset_epoch(prof);
+    *out = prof;
+    return BN_OK;
+}
+
+void bn_prof_close(bn_prof *prof)
+{
+    if (prof == NULL) return;
+    for (unsigned t = 0; prof->trails != NULL && t < prof->n_threads; t++)
+        bn_free(prof->trails[t].events);
+    bn_free(prof->trails);
+    bn_free(prof->own_kernel_names);
+    bn_free(prof->names);
+    bn_free(prof->passes);
+    bn_free(prof);
+}
+
+void bn_prof_set_clock(bn_prof *prof, bn_prof_clock_fn fake, void *user)
+{
+    prof->fake_clock = fake;
+    prof->fake_user = user;
+    prof->clock = (struct bn_tick_clock){false, 1.0};
+    prof->resolution = 1;
+    if (fake == NULL) start_clock(prof);
+}
+
+void bn_prof_set_sync_mode(bn_prof *prof, enum bn_prof_mode mode)
+{
+    prof->mode = mode;
+}
+
+void bn_prof_set_level(bn_prof *prof, enum bn_prof_level level)
+{
+    prof->level = level;
+}
+
+void bn_prof_enable(bn_prof *prof)
+{
+    prof->enabled = true;
+}
+
+void bn_prof_disable(bn_prof *prof)
+{
+    prof->enabled = false;
+}
+
+bn_status bn_prof_intern(bn_prof *prof, const char *name, enum bn_brick_category category, uint8_t *brick,
+                         bn_error *err)
+{
+    unsigned found = bn_brick_find(name);
+    for (unsigned i = BN_BRICK_KNOWN; found == BN_BRICK_NONE && i < prof->n_bricks; i++)
+        if (strcmp(prof->names[i], name) == 0) found = i;
+    if (found == BN_BRICK_NONE) {
+        size_t n = strlen(name);
+        if (prof->enabled)
+            return bn_fail(err, BN_ERR_ARG, "the brick %.40s is new, and names are made before measuring",
+                           name);
+        if (n == 0 || n >= sizeof prof->names[0])
+            return bn_fail(err, BN_ERR_ARG, "a brick's name has 1 to %zu bytes", sizeof prof->names[0] - 1);
+        if (prof->n_bricks == BN_BRICK_MAX)
+            return bn_fail(err, BN_ERR_LIMIT, "there are %u bricks already", BN_BRICK_MAX);
+        found = prof->n_bricks++;
+        memcpy(prof->names[found], name, n + 1);
+        prof->categories[found] = category;
+    }
+    *brick = (uint8_t)found;
+    return BN_OK;
+}
+
+/* ---- measuring ---- */
+
+void bn_prof_reset_epoch(bn_prof *prof)
+{
+    for (unsigned t = 0; t < prof->n_threads; t++) {
+        struct bn_prof_trail *trail = &prof->trails[t];
+        *trail =
+            (struct bn_prof_trail){.prof = prof, .events = trail->events, .room = trail->room, .layer = -1};
+    }
+    prof->n_passes = 0;
+    prof->passes_dropped = 0;
+    prof->wall_ns = 0;
+    prof->finalized = false;
+    prof->epoch = bn_prof_on(prof) ? bn_prof_now(prof) : 0;
+}
+
+uint64_t bn_prof_ns(const bn_prof *prof, uint64_t ticks)
+{
+    if (ticks <= prof->epoch) return 0;
+    return (uint64_t)((double)(ticks - prof->epoch) * prof->clock.ns_per_tick);
+}
+
+/* The processor may read its counter before loads that stand ahead of it, so that a thread which has just
+ * seen another's reading could read less. Here it waits for them; in the hot path a stamp may be early by
+ * what is in flight, some nanoseconds. */
+uint64_t bn_prof_elapsed_ns(const bn_prof *prof)
+{
+    if (!bn_prof_on(prof)) return 0;
+#if defined(__x86_64__)
+    __builtin_ia32_lfence();
+#endif
+    return bn_prof_ns(prof, bn_prof_now(prof));
+}
+
+/* Adds the next event that is not in the sums. */
+static void fold_one(struct bn_prof_trail *trail)
+{
+    const struct bn_prof_event *e = &trail->events[trail->n_folded++];
+    uint64_t begin = bn_prof_begin_ns(trail->prof, e), end = bn_prof_end_ns(trail->prof, e);
+    uint64_t ns = end > begin ? end - begin : 0; /* the check refuses events that end before they begin */
+    if (e->kernel != BN_PROF_NO_KERNEL) {
+        struct bn_prof_kernel_stats *k = &trail->kernels[e->kernel];
+        k->count++;
+        k->ns += ns;
+        k->bytes += e->bytes;
+        k->ops += (uint64_t)e->shape.rows * e->shape.cols * e->shape.n;
+        return;
+    }
+    uint64_t inside = trail->inside_ns[e->depth + 1u];
+    struct bn_brick_stats *b = &trail->bricks[e->brick];
+    trail->inside_ns[e->depth + 1u] = 0;
+    trail->inside_ns[e->depth] += ns;
+    if (b->count == 0 || ns < b->min_ns) b->min_ns = ns;
+    if (ns > b->max_ns) b->max_ns = ns;
+    b->count++;
+    b->inclusive_ns += ns;
+    b->exclusive_ns += ns > inside ? ns - inside : 0;
+    b->elements += e->elements;
+    b->bytes += e->bytes;
+}
+
+static void fold(struct bn_prof_trail *trail)
+{
+    while (trail->n_folded < trail->n)
+        fold_one(trail);
+}
+
+/* What comes behind a pass, sampling for one, still belongs to it. */
+static uint32_t pass_of(const bn_prof *prof)
+{
+    return (uint32_t)prof->n_passes - 1u; /* BN_PROF_NO_PASS before the first */
+}
+
+static void append(struct bn_prof_trail *trail, const struct bn_prof_event *event)
+{
+    if (trail->n == trail->room) {
+        trail->dropped++;
+        return;
+    }
+    trail->events[trail->n++] = *event;
+    if (trail->prof->mode == BN_PROF_IMMEDIATE) fold(trail);
+}
+
+/* The clock is read last at the beginning and first at the end. */
+void bn_prof_open_brick(struct bn_prof_trail *trail, unsigned brick)
+{
+    uint32_t at = trail->depth++;
+    if (at >= BN_PROF_DEPTH) return;
+    trail->open[at].brick = (uint8_t)brick;
+    trail->open[at].bytes = trail->bytes;
+    trail->open[at].begin = bn_prof_now(trail->prof);
+}
+
+void bn_prof_close_brick(struct bn_prof_trail *trail, unsigned brick, uint64_t elements)
+{
+    uint64_t end = bn_prof_now(trail->prof);
+    uint32_t at = trail->depth - 1;
+    bool known = trail->depth > 0 && at < BN_PROF_DEPTH && trail->open[at].brick == brick;
+    if (trail->depth > 0) trail->depth--;
+    if (!known || brick >= trail->prof->n_bricks) {
+        trail->dropped++; /* too deep, not the one that was opened last, or none at all */
+        return;
+    }
+    append(trail, &(struct bn_prof_event){
+                      .begin = trail->open[at].begin,
+                      .end = end,
+                      .elements = elements,
+                      .bytes = trail->bytes - trail->open[at].bytes,
+                      .pass = pass_of(trail->prof),
+                      .layer = trail->layer,
+                      .brick = (uint8_t)brick,
+                      .kernel = BN_PROF_NO_KERNEL,
+                      .depth = (uint8_t)at,
+                  });
+}
+
+/* Of the open brick that an event is inside of. */
+static uint8_t brick_around(const struct bn_prof_trail *trail)
+{
+    return trail->depth > 0 && trail->depth <= BN_PROF_DEPTH ? trail->open[trail->depth - 1].brick
+                                                             : (uint8_t)BN_BRICK_NONE;
+}
+
+/* Deeper ones count as the deepest. */
+static uint8_t depth_of(const struct bn_prof_trail *trail)
+{
+    return (uint8_t)(trail->depth < BN_PROF_DEPTH ? trail->depth : BN_PROF_DEPTH - 1);
+}
+
+void bn_prof_add_kernel(struct bn_prof_trail *trail, enum bn_kernel kernel, uint64_t bytes,
+                        const struct bn_prof_shape *shape)
+{
+    uint64_t end = bn_prof_now(trail->prof);
+    append(trail, &(struct bn_prof_event){
+                      .begin = trail->kernel_begin,
+                      .end = end,
+                      .bytes = bytes,
+                      .shape = *shape,
+                      .pass = pass_of(trail->prof),
+                      .layer = trail->layer,
+                      .brick = brick_around(trail),
+                      .kernel = (uint8_t)kernel,
+                      .depth = depth_of(trail),
+                  });
+}
+
+struct bn_brick_timer bn_prof_start_brick(bn_prof *prof, unsigned brick)
+{
+    return bn_prof_start(bn_prof_trail(prof, 0), brick);
+}
+
+void bn_prof_stop_brick(struct bn_brick_timer timer, uint64_t elements)
+{
+    bn_prof_stop(timer, elements);
+}
+
+void bn_prof_record_deferred(bn_prof *prof, unsigned thread, unsigned brick, uint64_t start_ns,
+                             uint64_t end_ns, uint64_t elements)
+{
+    struct bn_prof_trail *trail = bn_prof_trail(prof, thread);
+    if (trail == NULL) return;
+    if (brick >= prof->n_bricks) {
+        trail->dropped++;
+        return;
+    }
+    append(trail, &(struct bn_prof_event){
+                      .begin = start_ns,
+                      .end = end_ns,
+                      .elements = elements,
+                      .pass = pass_of(prof),
+                      .layer = trail->layer,
+                      .brick = (uint8_t)brick,
+                      .kernel = BN_PROF_NO_KERNEL,
+                      .depth = depth_of(trail),
+                      .in_ns = true,
+                  });
+}
+
+void bn_prof_end_layer(struct bn_prof_trail *trail)
+{
+    if (trail->prof->mode == BN_PROF_PER_LAYER) fold(trail);
+    trail->layer = -1;
+}
+
+void bn_prof_begin_pass(bn_prof *prof, uint32_t position, uint32_t n_tokens, uint32_t n_logits)
+{
+    if (!bn_prof_on(prof)) return;
+    if (prof->n_passes == prof->passes_room) {
+        prof->passes_dropped++;
+        return;
+    }
+    prof->passes[prof->n_passes++] = (struct bn_prof_pass){
+        .begin = bn_prof_now(prof), .position = position, .n_tokens = n_tokens, .n_logits = n_logits};
+}
+
+void bn_prof_end_pass(bn_prof *prof)
+{
+    if (bn_prof_on(prof) && prof->passes_dropped == 0)
+        prof->passes[prof->n_passes - 1].end = bn_prof_now(prof);
+}
+
+void bn_prof_finalize(bn_prof *prof, uint64_t end_ns)
+{
+    if (prof->finalized) return;
+    for (unsigned t = 0; t < prof->n_threads; t++)
+        fold(&prof->trails[t]);
+    prof->wall_ns = end_ns;
+    prof->finalized = true;
+}
+
+size_t bn_prof_pending(const bn_prof *prof)
+{
+    size_t n = 0;
+    for (unsigned t = 0; t < prof->n_threads; t++)
+        n += prof->trails[t].n - prof->trails[t].n_folded;
+    return n;
+}

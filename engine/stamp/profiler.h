@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The profiler: when every brick of every pass began and ended, on every thread. Nothing is derived: each
+ * duration is the difference of two readings of one clock, each sum a sum of those.
+ *
+ * A *trail* is one thread's list of events, allocated when the profiler is opened; only its thread writes it,
+ * without locks. A full trail drops events and counts them, and a profile with dropped events fails its
+ * gate. An event is written when its brick ends, so bricks inside it come before it; depth tells them apart.
+ *
+ * Levels say what is stamped, modes when it is summed up:
+ *
+ *   None       nothing; not even the clock is read
+ *   Immediate  when the brick ends: statistics can be read after every brick
+ *   PerLayer   when the layer ends
+ *   Deferred   in bn_prof_finalize
+ *
+ * All keep the events, so that all end in the same numbers. There is no device to wait for: what differs is
+ * how much is done in the hot path.
+ *
+ *     inclusive  from begin to end
+ *     exclusive  that without the bricks inside; kernels are a view of their own and take nothing away
+ *     wall       from bn_prof_reset_epoch to bn_prof_finalize, the same for each thread
+ *
+ * On each thread the exclusive times and what is *unattributed* add up to the wall time, in whole
+ * nanoseconds, exactly: readings become nanoseconds since the epoch, rounded down, before anything is
+ * subtracted.
+ */
+#ifndef BN_STAMP_PROFILER_H
+#define BN_STAMP_PROFILER_H
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "kernels/kernels.h"
+#include "stamp/brick.h"
+
+enum bn_prof_level { BN_PROF_OFF, BN_PROF_LAYER, BN_PROF_BRICK, BN_PROF_KERNEL, BN_PROF_LEVELS };
+enum bn_prof_mode { BN_PROF_NONE, BN_PROF_PER_LAYER, BN_PROF_IMMEDIATE, BN_PROF_DEFERRED, BN_PROF_MODES };
+
+const char *bn_prof_level_name(enum bn_prof_level level); /* "off", "layer", "brick", "kernel" */
+const char *bn_prof_mode_name(enum bn_prof_mode mode);    /* "None", "PerLayer", "Immediate", "Deferred" */
+
+#define BN_PROF_NO_KERNEL ((uint8_t)BN_KERNEL_COUNT) /* in events of bricks */
+#define BN_PROF_NO_PASS UINT32_MAX
+#define BN_PROF_DEPTH 8u /* bricks inside one another */
+
+/* What one kernel call was about: rows of cols values, for n tokens or heads. rows * cols * n is its count of
+ * multiply-adds (or of elements, for kernels that have none). 0 rows: work that another thread does too. */
+struct bn_prof_shape {
+    uint32_t rows, cols, n;
+};
+
+/* One stretch of time on one thread. A brick's, or a kernel's inside it. */
+struct bn_prof_event {
+    uint64_t begin, end;        /* the clock as it was read: ticks; nanoseconds since the epoch with in_ns */
+    uint64_t elements;          /* of a brick: values that this thread made */
+    uint64_t bytes;             /* of weights and cache that were read */
+    struct bn_prof_shape shape; /* of a kernel */
+    uint32_t pass;              /* index into the passes, or BN_PROF_NO_PASS */
+    int16_t layer;              /* -1 outside the layers */
+    uint8_t brick;              /* of a kernel: the brick that it is part of */
+    uint8_t kernel;             /* enum bn_kernel, or BN_PROF_NO_KERNEL */
+    uint8_t depth;              /* bricks around it */
+    bool in_ns;                 /* given to bn_prof_record_deferred */
+};
+
+/* One batch of tokens through the network. What comes behind it, up to the next one, still belongs to it. */
+struct bn_prof_pass {
+    uint64_t begin, end; /* ticks, on the first thread */
+    uint32_t position;   /* of its first token in the timeline */
+    uint32_t n_tokens, n_logits;
+};
+
+struct bn_brick_stats {
+    uint64_t count;
+    uint64_t inclusive_ns, exclusive_ns;
+    uint64_t min_ns, max_ns; /* of one event, inclusive */
+    uint64_t elements, bytes;
+};
+
+struct bn_prof_kernel_stats {
+    uint64_t count, ns, bytes, ops;
+};
+
+/* One thread's. Cache lines are not shared with another thread's. */
+struct bn_prof_trail {
+    _Alignas(BN_ALIGNMENT) struct bn_prof *prof;
+    struct bn_prof_event *events;
+    size_t n, room;
+    size_t n_folded; /* events that are in the sums below */
+    uint64_t dropped;
+    uint64_t bytes;        /* that kernels counted so far */
+    uint64_t kernel_begin; /* of the kernel that runs, at the level of kernels */
+    int16_t layer;
+    uint32_t depth; /* bricks that are open; those beyond BN_PROF_DEPTH are dropped */
+    struct {
+        uint64_t begin, bytes; /* the clock, and what the trail had counted, when it began */
+        uint8_t brick;
+    } open[BN_PROF_DEPTH];
+    uint64_t inside_ns[BN_PROF_DEPTH + 1u]; /* folded events of a depth that no brick around them has taken */
+    struct bn_brick_stats bricks[BN_BRICK_MAX];
+    struct bn_prof_kernel_stats kernels[BN_KERNEL_COUNT];
+};
+
+/* Reads a clock in place of the processor's, for tests: nanoseconds. */
+typedef uint64_t (*bn_prof_clock_fn)(void *user);
+
+struct bn_prof {
+    enum bn_prof_level level;
+    enum bn_prof_mode mode;
+    bool enabled;
+    unsigned n_threads;
+    struct bn_tick_clock clock;
+    bn_prof_clock_fn fake_clock;
+    void *fake_user;
+    uint64_t resolution; /* ticks that two readings in a row differ by, in the median */
+    uint64_t epoch;      /* ticks */
+    uint64_t wall_ns;    /* 0 until bn_prof_finalize */
+    bool finalized;
+    struct bn_prof_trail *trails;
+    struct bn_prof_pass *passes;
+    size_t n_passes, passes_room;
+    uint64_t passes_dropped;
+    char (*names)[32]; /* interned: of bricks from BN_BRICK_KNOWN on */
+    enum bn_brick_category categories[BN_BRICK_MAX];
+    unsigned n_bricks;
+    const char **own_kernel_names; /* of a profile that was read from a document; else NULL */
+    const char *const
+        *kernel_names; /* [BN_KERNEL_COUNT], of the session that it was attached to; else NULL */
+};
+
+struct bn_prof_options {
+    enum bn_prof_level level;
+    enum bn_prof_mode mode;
+    unsigned n_threads; /* trails */
+    size_t n_events;    /* room in each trail; 0: 2^16 */
+    size_t n_passes;    /* room; 0: 2^12 */
+};
+
+/* ---- set-up ---- */
+
+/* Events that so many passes with so many tokens in all can leave on one thread, at most. */
+uint64_t bn_prof_room_for(const bn_hparams *network, enum bn_prof_level level, uint64_t n_passes,
+                          uint64_t n_tokens);
+/* Takes all memory. Disabled until bn_prof_enable. */
+BN_MUST_CHECK bn_status bn_prof_open(bn_prof **out, const struct bn_prof_options *options, bn_error *err);
+void bn_prof_close(bn_prof *prof);
+void bn_prof_set_clock(bn_prof *prof, bn_prof_clock_fn fake, void *user);
+void bn_prof_set_sync_mode(bn_prof *prof, enum bn_prof_mode mode);
+void bn_prof_set_level(bn_prof *prof, enum bn_prof_level level);
+void bn_prof_enable(bn_prof *prof);
+void bn_prof_disable(bn_prof *prof);
+/* The brick of that name: a known one by name or alias, an interned one, else it is interned under this
+ * category. BN_ERR_ARG while enabled (names are made before measuring) unless it is there, BN_ERR_LIMIT when
+ * there are BN_BRICK_MAX. */
+BN_MUST_CHECK bn_status bn_prof_intern(bn_prof *prof, const char *name, enum bn_brick_category category,
+                                       uint8_t *brick, bn_error *err);
+
+/* ---- measuring: nothing here allocates or locks ---- */
+
+static inline bool bn_prof_on(const bn_prof *prof)
+{
+    return prof != NULL && prof->enabled && prof->level != BN_PROF_OFF && prof->mode != BN_PROF_NONE;
+}
+
+static inline uint64_t bn_prof_now(const bn_prof *prof)
+{
+    return prof->fake_clock != NULL ? prof->fake_clock(prof->fake_user) : bn_ticks(&prof->clock);
+}
+
+/* Forgets all events and starts the wall time. */
+void bn_prof_reset_epoch(bn_prof *prof);
+/* Nanoseconds since the epoch; 0 when disabled. */
+uint64_t bn_prof_elapsed_ns(const bn_prof *prof);
+
+/* Is there a trail? Mostly not, and then the stamping stands out of the way. */
+#define bn_prof_wanted(trail) __builtin_expect((trail) != NULL, 0)
+
+/* A brick that runs. When it began stands in the trail, so that one which is not measured costs nothing but
+ * the question. */
+struct bn_brick_timer {
+    struct bn_prof_trail *trail; /* NULL: it is not measured */
+    unsigned brick;
+};
+_Static_assert(sizeof(struct bn_brick_timer) <= 32, "a timer is small");
+
+/* A thread's trail, NULL when nothing is to be measured, which bn_prof_start and _stop accept. */
+static inline struct bn_prof_trail *bn_prof_trail(bn_prof *prof, unsigned thread)
+{
+    return bn_prof_on(prof) && thread < prof->n_threads ? &prof->trails[thread] : NULL;
+}
+
+void bn_prof_open_brick(struct bn_prof_trail *trail, unsigned brick);
+void bn_prof_close_brick(struct bn_prof_trail *trail, unsigned brick, uint64_t elements);
+/* The kernel that began at trail->kernel_begin ends. */
+void bn_prof_add_kernel(struct bn_prof_trail *trail, enum bn_kernel kernel, uint64_t bytes,
+                        const struct bn_prof_shape *shape);
+
+static inline struct bn_brick_timer bn_prof_start(struct bn_prof_trail *trail, unsigned brick)
+{
+    if (bn_prof_wanted(trail)) bn_prof_open_brick(trail, brick);
+    return (struct bn_brick_timer){trail, brick};
+}
+
+static inline void bn_prof_stop(struct bn_brick_timer timer, uint64_t elements)
+{
+    if (bn_prof_wanted(timer.trail)) bn_prof_close_brick(timer.trail, timer.brick, elements);
+}
+
+/* The same on the first thread. */
+struct bn_brick_timer bn_prof_start_brick(bn_prof *prof, unsigned brick);
+void bn_prof_stop_brick(struct bn_brick_timer timer, uint64_t elements);
+
+/* An event measured by the caller, in nanoseconds since the epoch, both ends of it. */
+void bn_prof_record_deferred(bn_prof *prof, unsigned thread, unsigned brick, uint64_t start_ns,
+                             uint64_t end_ns, uint64_t elements);
+/* A layer ends on this thread: with PerLayer its events are summed up. */
+void bn_prof_end_layer(struct bn_prof_trail *trail);
+/* A pass begins and ends, on the first thread. */
+void bn_prof_begin_pass(bn_prof *prof, uint32_t position, uint32_t n_tokens, uint32_t n_logits);
+void bn_prof_end_pass(bn_prof *prof);
+
+/* ---- results; asked for while no brick runs ---- */
+
+/* Sums up what is pending; the wall time ends at end_ns. A second call changes nothing. */
+void bn_prof_finalize(bn_prof *prof, uint64_t end_ns);
+/* Events that are not summed up yet. */
+size_t bn_prof_pending(const bn_prof *prof);
+/* A reading as nanoseconds since the epoch, rounded down. */
+uint64_t bn_prof_ns(const bn_prof *prof, uint64_t ticks);
+static inline uint64_t bn_prof_begin_ns(const bn_prof *prof, const struct bn_prof_event *e)
+{
+    return e->in_ns ? e->begin : bn_prof_ns(prof, e->begin);
+}
+static inline uint64_t bn_prof_end_ns(const bn_prof *prof, const struct bn_prof_event *e)
+{
+    return e->in_ns ? e->end : bn_prof_ns(prof, e->end);
+}
+
+/* A thread's events in the order of their ends; borrowed. */
+const struct bn_prof_event *bn_prof_events(const bn_prof *prof, unsigned thread, size_t *n);
+/* Name and category of any brick, interned ones too. */
+const char *bn_prof_brick_name(const bn_prof *prof, unsigned brick);
+enum bn_brick_category bn_prof_brick_category(const bn_prof *prof, unsigned brick);
+/* "i2s_gemv_avx2"; the slot's number when it was attached to no session. */
+const char *bn_prof_kernel_name(const bn_prof *prof, unsigned kernel);
+
+/* One thread's, or with BN_PROF_ALL_THREADS the sum over them. */
+#define BN_PROF_ALL_THREADS UINT32_MAX
+struct bn_brick_stats bn_prof_stats_for(const bn_prof *prof, unsigned brick, unsigned thread);
+struct bn_prof_kernel_stats bn_prof_kernel_stats(const bn_prof *prof, enum bn_kernel kernel, unsigned thread);
+/* Sums over the bricks of each category. */
+void bn_prof_category_stats(const bn_prof *prof, unsigned thread,
+                            struct bn_brick_stats out[BN_CATEGORY_COUNT]);
+/* Sum of all exclusive times. */
+uint64_t bn_prof_total_ns(const bn_prof *prof, unsigned thread);
+uint64_t bn_prof_dropped(const bn_prof *prof);
+/* Share of the first thread's wall time that bricks account for. */
+double bn_prof_coverage(const bn_prof *prof);
+#define BN_PROF_COVERAGE 0.85 /* less makes a profile worthless: it does not say where the time went */
+
+/* Median and tail of one brick's events, inclusive, nearest rank; 0 where there are too few (fewer than one
+ * event is expected beyond it). */
+struct bn_prof_quantiles {
+    uint64_t median_ns, p95_ns, p99_ns;
+};
+BN_MUST_CHECK bn_status bn_prof_quantiles(const bn_prof *prof, unsigned brick, struct bn_prof_quantiles *out,
+                                          bn_error *err);
+
+/* The gate, and its parts: finalized, something measured, nothing dropped or left open; sums exact and within
+ * the wall time; coverage reached. BN_ERR_MISMATCH says what does not hold. */
+BN_MUST_CHECK bn_status bn_prof_check(const bn_prof *prof, bn_error *err);
+BN_MUST_CHECK bn_status bn_prof_check_complete(const bn_prof *prof, bn_error *err);
+BN_MUST_CHECK bn_status bn_prof_check_sums(const bn_prof *prof, bn_error *err);
+BN_MUST_CHECK bn_status bn_prof_check_coverage(const bn_prof *prof, bn_error *err);
+/* Appends the tables for people: bricks, categories, kernels, threads. */
+BN_MUST_CHECK bn_status bn_prof_report(const bn_prof *prof, struct bn_buf *out, bn_error *err);
+
+#endif

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See reference.h.
+ */
+#include "lab/compare/reference.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "lab/compare/child.h"
+
+#define MAX_REQUEST_BYTES (16u << 20)
+#define MAX_FLOATS (UINT64_C(1) << 33) /* 32 GiB: a bound on what an answer may announce */
+
+struct bn_reference {
+    struct bn_child *child;
+    uint64_t timeout_ns, next_id, deadline;
+    bool broken;
+    struct bn_reference_info info;
+};
+
+const struct bn_reference_info *bn_reference_info(const struct bn_reference *ref)
+{
+    return &ref->info;
+}
+
+const char *bn_reference_stderr(struct bn_reference *ref)
+{
+    return ref->child != NULL ? bn_child_stderr(ref->child) : "";
+}
+
+/* ---- one request ---- */
+
+/* A fault of the reference: it is not asked again. */
+static bn_status broken(struct bn_reference *ref, bn_error *err, const char *what)
+{
+    ref->broken = true;
+    return bn_fail(err, BN_ERR_MISMATCH, "%s", what);
+}
+
+static bn_status send(struct bn_reference *ref, const bn_json *request, bn_error *err)
+{
+    struct bn_buf line = {.max = MAX_REQUEST_BYTES};
+    bn_status status = bn_json_write(request, true, &line, err);
+    bn_buf_putc(&line, '\n');
+    if (status == BN_OK) status = bn_buf_check(&line, err);
+    if (status == BN_OK) {
+        status = bn_child_write(ref->child, line.data, line.len, ref->deadline, err);
+        ref->broken = status != BN_OK;
+    }
+    bn_buf_release(&line);
+    return status;
+}
+
+static bn_status read_answer(struct bn_reference *ref, bn_json **answer, bn_error *err)
+{
+    struct bn_buf line = {.max = BN_JSON_MAX_BYTES};
+    bn_error why = {0};
+    bn_status status = bn_child_read_line(ref->child, &line, ref->deadline, err);
+    if (status == BN_OK) status = bn_json_parse(answer, line.data != NULL ? line.data : "", line.len, &why);
+    if (why.code == BN_ERR_NOMEM) {
+        *err = why;
+    } else if (why.code != BN_OK || (status == BN_OK && bn_json_kind(*answer) != BN_JSON_OBJECT)) {
+        char shown[80];
+        status = bn_fail(err, BN_ERR_MISMATCH, "answered with something that is not a JSON object: %s",
+                         bn_escape(shown, sizeof shown, line.data != NULL ? line.data : "", line.len));
+    }
+    if (status != BN_OK) ref->broken = true;
+    bn_buf_release(&line);
+    return status;
+}
+
+/* The status of an answer with "ok": false. */
+static bn_status refused(struct bn_reference *ref, const bn_json *answer, bn_error *err)
+{
+    static const struct {
+        const char *kind;
+        bn_status status;
+    } KINDS[] = {{"unsupported", BN_ERR_UNSUPPORTED},
+                 {"argument", BN_ERR_MISMATCH},
+                 {"not_found", BN_ERR_NOT_FOUND},
+                 {"format", BN_ERR_FORMAT},
+                 {"internal", BN_ERR_MISMATCH}};
+    const char *text = NULL, *kind = NULL;
+    char shown[180];
+    if (!bn_json_string(bn_json_get(answer, "error"), &text) ||
+        !bn_json_string(bn_json_get(answer, "kind"), &kind))
+        return broken(ref, err, "refused a request without saying why");
+    for (size_t i = 0; i < BN_ARRAY_LEN(KINDS); i++)
+        if (strcmp(kind, KINDS[i].kind) == 0)
+            return bn_fail(err, KINDS[i].status, "refused: %s",
+                           bn_escape(shown, sizeof shown, text, strlen(text)));
+    return broken(ref, err, "refused a request with an error of an unknown kind");
+}
+
+/* Sends the request, whose op and members are there, and reads the answer. */
+static bn_status ask(struct bn_reference *ref, bn_json *request, bn_json **answer, bn_error *err)
+{
+    uint64_t id = ++ref->next_id, got = 0;
+    bool ok = false;
+    *answer = NULL;
+    if (ref->broken) return bn_fail(err, BN_ERR_MISMATCH, "failed before");
+    ref->deadline = bn_clock_ns() + ref->timeout_ns;
+    bn_json_put_u64(request, "id", id);
+    BN_TRY(send(ref, request, err));
+    BN_TRY(read_answer(ref, answer, err));
+    bn_status status = BN_OK;
+    if (!bn_json_u64(bn_json_get(*answer, "id"), &got) || got != id)
+        status = broken(ref, err, "answered with the wrong id");
+    else if (!bn_json_bool(bn_json_get(*answer, "ok"), &ok))
+        status = broken(ref, err, "answered without \"ok\"");
+    else if (!ok)
+        status = refused(ref, *answer, err);
+    if (status == BN_OK) return BN_OK;
+    bn_json_free(*answer);
+    *answer = NULL;
+    return status;
+}
+
+static bn_json *new_request(const char *op)
+{
+    bn_json *request = bn_json_new_object();
+    bn_json_put_string(request, "op", op);
+    return request;
+}
+
+static void put_ids(bn_json *request, const int32_t *ids, size_t n_ids)
+{
+    bn_json *list = bn_json_put_array(request, "tokens");
+    for (size_t i = 0; i < n_ids; i++)
+        bn_json_add_u64(list, (uint64_t)ids[i]);
+}
+
+/* The numbers behind an answer, which must be as many as wanted. */
+static bn_status read_floats(struct bn_reference *ref, const bn_json *answer, uint64_t wanted, float **out,
+                             bn_error *err)
+{
+    uint64_t n = 0;
+    if (!bn_json_u64(bn_json_get(answer, "floats"), &n) || n != wanted || n > MAX_FLOATS)
+        return broken(ref, err, "announced another number of floats than its rows and columns have");
+    float *floats = bn_alloc(n, sizeof *floats);
+    if (floats == NULL) {
+        ref->broken = true; /* they are on their way, and cannot be taken */
+        return bn_fail(err, BN_ERR_NOMEM, "no memory for %llu numbers", (unsigned long long)n);
+    }
+    bn_status status = bn_child_read(ref->child, floats, n * sizeof *floats, ref->deadline, err);
+    if (status == BN_OK) {
+        *out = floats;
+        return BN_OK;
+    }
+    ref->broken = true;
+    bn_free(floats);
+    return status;
+}
+
+/* ---- the operations ---- */
+
+static void copy_text(char *out, size_t room, const bn_json *value)
+{
+    const char *text = NULL;
+    if (bn_json_string(value, &text)) bn_escape(out, room, text, strlen(text));
+}
+
+static bn_status read_hello(struct bn_reference *ref, const bn_json *answer, bn_error *err)
+{
+    const char *protocol = NULL, *word = NULL;
+    struct bn_reference_info *info = &ref->info;
+    if (!bn_json_string(bn_json_get(answer, "protocol"), &protocol) ||
+        strcmp(protocol, BN_REFERENCE_PROTOCOL) != 0)
+        return broken(ref, err, "does not speak " BN_REFERENCE_PROTOCOL);
+    copy_text(info->name, sizeof info->name, bn_json_get(answer, "name"));
+    copy_text(info->version, sizeof info->version, bn_json_get(answer, "version"));
+    copy_text(info->commit, sizeof info->commit, bn_json_get(answer, "commit"));
+    const bn_json *list = bn_json_get(answer, "capabilities");
+    for (const bn_json *c = bn_json_first(list); c != NULL; c = bn_json_next(c)) {
+        static const char *const WORDS[] = {"tokenize", "logits", "trace", "bench"};
+        for (unsigned i = 0; i < BN_ARRAY_LEN(WORDS); i++)
+            if (bn_json_string(c, &word) && strcmp(word, WORDS[i]) == 0) info->can |= 1u << i;
+    }
+    if (info->name[0] == '\0' || bn_json_kind(list) != BN_JSON_ARRAY)
+        return broken(ref, err, "said hello without a name or capabilities");
+    return BN_OK;
+}
+
+bn_status bn_reference_start(struct bn_reference **out, const struct bn_reference_options *options,
+                             bn_error *err)
+{
+    struct bn_child_options child = {options->command, options->cancelled, options->on_stderr, options->user};
+    struct bn_reference *ref = *out = bn_alloc(1, sizeof *ref);
+    if (ref == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    ref->timeout_ns = options->timeout_ns;
+    BN_TRY(bn_child_start(&ref->child, &child, err));
+    bn_json *request = new_request("hello"), *answer = NULL;
+    bn_status status = ask(ref, request, &answer, err);
+    if (status == BN_OK) status = read_hello(ref, answer, err);
+    bn_json_free(answer);
+    bn_json_free(request);
+    return status;
+}
+
+bn_status bn_reference_open(struct bn_reference *ref, const char *model, uint32_t n_threads, bn_error *err)
+{
+    bn_json *request = new_request("open"), *answer = NULL;
+    bn_json_put_string(request, "model", model);
+    bn_json_put_u64(request, "threads", n_threads);
+    bn_status status = ask(ref, request, &answer, err);
+    if (status == BN_OK && (!bn_json_u64(bn_json_get(answer, "n_vocab"), &ref->info.n_vocab) ||
+                            !bn_json_u64(bn_json_get(answer, "n_ctx"), &ref->info.n_ctx)))
+        status = broken(ref, err, "opened the model without saying n_vocab and n_ctx");
+    if (status == BN_OK) copy_text(ref->info.arch, sizeof ref->info.arch, bn_json_get(answer, "arch"));
+    bn_json_free(answer);
+    bn_json_free(request);
+    return status;
+}
+
+static bn_status read_ids(struct bn_reference *ref, const bn_json *list, int32_t **ids, size_t *n_ids,
+                          bn_error *err)
+{
+    size_t n = 0;
+    if (bn_json_kind(list) != BN_JSON_ARRAY) return broken(ref, err, "sent no list of tokens");
+    int32_t *out = bn_alloc(bn_json_size(list), sizeof *out);
+    if (out == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e), n++) {
+        uint64_t id = 0;
+        if (!bn_json_u64(e, &id) || id > INT32_MAX) {
+            bn_free(out);
+            return broken(ref, err, "sent a token that is no id");
+        }
+        out[n] = (int32_t)id;
+    }
+    *ids = out;
+    *n_ids = n;
+    return BN_OK;
+}
+
+bn_status bn_reference_tokenize(struct bn_reference *ref, const char *text, size_t n_bytes, bool bos,
+                                bool special, int32_t **ids, size_t *n_ids, bn_error *err)
+{
+    if (strlen(text) != n_bytes)
+        return bn_fail(err, BN_ERR_UNSUPPORTED, "a text with NUL bytes does not go through the protocol");
+    bn_json *request = new_request("tokenize"), *answer = NULL;
+    bn_json_put_string(request, "text", text);
+    bn_json_put_bool(request, "bos", bos);
+    bn_json_put_bool(request, "special", special);
+    bn_status status = ask(ref, request, &answer, err);
+    if (status == BN_OK) status = read_ids(ref, bn_json_get(answer, "tokens"), ids, n_ids, err);
+    bn_json_free(answer);
+    bn_json_free(request);
+    return status;
+}
+
+bn_status bn_reference_logits(struct bn_reference *ref, const int32_t *ids, size_t n_ids, bool last,
+                              float **logits, bn_error *err)
+{
+    uint64_t rows = 0, cols = 0, n_rows = last ? 1 : n_ids;
+    bn_json *request = new_request("logits"), *answer = NULL;
+    put_ids(request, ids, n_ids);
+    bn_json_put_bool(request, "last", last);
+    bn_status status = ask(ref, request, &answer, err);
+    if (status == BN_OK && (!bn_json_u64(bn_json_get(answer, "rows"), &rows) || rows != n_rows ||
+                            !bn_json_u64(bn_json_get(answer, "cols"), &cols) || cols != ref->info.n_vocab))
+        status = broken(ref, err, "sent logits of another number of rows or columns than was asked for");
+    if (status == BN_OK) status = read_floats(ref, answer, rows * cols, logits, err);
+    bn_json_free(answer);
+    bn_json_free(request);
+    return status;
+}
+
+/* One record of the list, without its numbers. */
+struct shape {
+    const char *op;
+    double layer;
+    uint64_t rows, cols;
+};
+
+static bool read_shape(const bn_json *record, struct shape *out)
+{
+    return bn_json_string(bn_json_get(record, "op"), &out->op) &&
+           bn_json_number(bn_json_get(record, "layer"), &out->layer) && out->layer >= -1 &&
+           out->layer < 65536 && bn_json_u64(bn_json_get(record, "rows"), &out->rows) && out->rows > 0 &&
+           out->rows <= UINT32_MAX && bn_json_u64(bn_json_get(record, "cols"), &out->cols) && out->cols > 0 &&
+           out->cols <= UINT32_MAX;
+}
+
+static bn_status take_records(struct bn_reference *ref, const bn_json *answer, struct bn_records *records,
+                              bn_error *err)
+{
+    struct shape s;
+    uint64_t total = 0;
+    const bn_json *list = bn_json_get(answer, "records");
+    for (const bn_json *r = bn_json_first(list); r != NULL; r = bn_json_next(r)) {
+        if (!read_shape(r, &s) || !bn_add_ok(total, s.rows * s.cols, &total) || total > MAX_FLOATS)
+            return broken(ref, err, "sent a trace record without op, layer, rows and cols");
+    }
+    if (total == 0) return broken(ref, err, "sent an empty trace");
+    float *floats = NULL;
+    BN_TRY(read_floats(ref, answer, total, &floats, err));
+    const float *at = floats;
+    bn_status status = BN_OK;
+    for (const bn_json *r = bn_json_first(list); r != NULL && status == BN_OK; r = bn_json_next(r)) {
+        (void)read_shape(r, &s);
+        status = bn_records_add(records, s.op, (int32_t)s.layer, s.rows, s.cols, at, err);
+        at += s.rows * s.cols;
+    }
+    if (status == BN_ERR_FORMAT) {
+        ref->broken = true; /* the same operation twice, with other columns */
+        status = BN_ERR_MISMATCH;
+    }
+    bn_free(floats);
+    return status;
+}
+
+bn_status bn_reference_trace(struct bn_reference *ref, const int32_t *ids, size_t n_ids,
+                             struct bn_records *records, bn_error *err)
+{
+    bn_json *request = new_request("trace"), *answer = NULL;
+    put_ids(request, ids, n_ids);
+    bn_json_put_null(request, "names");
+    bn_status status = ask(ref, request, &answer, err);
+    if (status == BN_OK) status = take_records(ref, answer, records, err);
+    bn_json_free(answer);
+    bn_json_free(request);
+    return status;
+}
+
+bn_status bn_reference_bench(struct bn_reference *ref, uint32_t n_prompt, uint32_t n_decode,
+                             uint32_t n_threads, uint64_t *prompt_ns, uint64_t *decode_ns, bn_error *err)
+{
+    bn_json *request = new_request("bench"), *answer = NULL;
+    bn_json_put_u64(request, "prompt", n_prompt);
+    bn_json_put_u64(request, "decode", n_decode);
+    bn_json_put_u64(request, "threads", n_threads);
+    bn_status status = ask(ref, request, &answer, err);
+    if (status == BN_OK && (!bn_json_u64(bn_json_get(answer, "prompt_ns"), prompt_ns) ||
+                            !bn_json_u64(bn_json_get(answer, "decode_ns"), decode_ns) || *prompt_ns == 0 ||
+                            (*decode_ns == 0 && n_decode > 0)))
+        status = broken(ref, err, "measured without saying prompt_ns and decode_ns, or took no time");
+    bn_json_free(answer);
+    bn_json_free(request);
+    return status;
+}
+
+/* ---- the end ---- */
+
+bn_status bn_reference_finish(struct bn_reference *ref, bn_error *err)
+{
+    if (ref->child == NULL) return BN_OK; /* it never started */
+    bn_json *request = new_request("close"), *answer = NULL;
+    bn_status status = ask(ref, request, &answer, err);
+    if (status == BN_OK) status = bn_child_finish(ref->child, ref->deadline, err);
+    bn_json_free(answer);
+    bn_json_free(request);
+    return status;
+}
+
+void bn_reference_close(struct bn_reference *ref)
+{
+    if (ref == NULL) return;
+    bn_child_close(ref->child);
+    bn_free(ref);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The client's side of the reference protocol (docs/reference/reference-protocol.md): a reference is started,
+ * asked, and ended. Whatever it does wrong is an error of its own here, BN_ERR_MISMATCH, and after that it is
+ * not asked again: silence, an early end, garbage, too few numbers never look like an answer.
+ *
+ *     BN_TRY(bn_reference_start(&ref, &options, err));
+ *     BN_TRY(bn_reference_open(ref, "model.gguf", 0, err));
+ *     BN_TRY(bn_reference_logits(ref, ids, n, false, &floats, err));      n x n_vocab
+ *     BN_TRY(bn_reference_finish(ref, err));
+ *     bn_reference_close(ref);
+ */
+#ifndef BN_COMPARE_REFERENCE_H
+#define BN_COMPARE_REFERENCE_H
+
+#include "base/json.h"
+#include "lab/compare/records.h"
+
+#define BN_REFERENCE_PROTOCOL "bn.reference/1"
+
+enum { BN_CAN_TOKENIZE = 1, BN_CAN_LOGITS = 2, BN_CAN_TRACE = 4, BN_CAN_BENCH = 8 };
+
+struct bn_reference;
+
+struct bn_reference_options {
+    const char *command;                                        /* for /bin/sh -c */
+    uint64_t timeout_ns;                                        /* of each request */
+    bool (*cancelled)(void);                                    /* see child.h */
+    void (*on_stderr)(void *user, const char *bytes, size_t n); /* see child.h */
+    void *user;
+};
+
+/* What it says of itself; "" where it says nothing. The model's part is known after bn_reference_open. */
+struct bn_reference_info {
+    char name[64], version[64], commit[64];
+    unsigned can; /* BN_CAN_... */
+    uint64_t n_vocab, n_ctx;
+    char arch[64];
+};
+
+/* Starts it and says hello. On failure *out is there all the same, for bn_reference_stderr, unless memory was
+ * short; it is closed in any case. */
+BN_MUST_CHECK bn_status bn_reference_start(struct bn_reference **out,
+                                           const struct bn_reference_options *options, bn_error *err);
+BN_MUST_CHECK bn_status bn_reference_open(struct bn_reference *ref, const char *model, uint32_t n_threads,
+                                          bn_error *err);
+const struct bn_reference_info *bn_reference_info(const struct bn_reference *ref);
+
+/* An answer of the kind "unsupported" gives BN_ERR_UNSUPPORTED, and the reference can be asked other things.
+ * Results are allocated, for bn_free. */
+BN_MUST_CHECK bn_status bn_reference_tokenize(struct bn_reference *ref, const char *text, size_t n_bytes,
+                                              bool bos, bool special, int32_t **ids, size_t *n_ids,
+                                              bn_error *err);
+BN_MUST_CHECK bn_status bn_reference_logits(struct bn_reference *ref, const int32_t *ids, size_t n_ids,
+                                            bool last, float **logits, bn_error *err);
+/* Adds what it can name to the records. */
+BN_MUST_CHECK bn_status bn_reference_trace(struct bn_reference *ref, const int32_t *ids, size_t n_ids,
+                                           struct bn_records *records, bn_error *err);
+/* Wall times of evaluating n_prompt tokens at once, and n_decode single ones behind them. */
+BN_MUST_CHECK bn_status bn_reference_bench(struct bn_reference *ref, uint32_t n_prompt, uint32_t n_decode,
+                                           uint32_t n_threads, uint64_t *prompt_ns, uint64_t *decode_ns,
+                                           bn_error *err);
+
+/* Asks it to end, and waits: it has to, with status 0. */
+BN_MUST_CHECK bn_status bn_reference_finish(struct bn_reference *ref, bn_error *err);
+void bn_reference_close(struct bn_reference *ref);
+/* The end of its standard error. */
+const char *bn_reference_stderr(struct bn_reference *ref);
+
+#endif

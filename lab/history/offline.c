@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See offline.h.
+ */
+#include "lab/history/offline.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "lab/stats/summary.h"
+
+static double median_of(const struct bn_series *s)
+{
+    struct bn_summary summary;
+    return s != NULL && bn_summarize(&summary, s->samples, s->n) ? summary.median : (double)NAN;
+}
+
+static void set_inconclusive(struct bn_judgement *j, const char *fmt, ...) BN_PRINTF(2, 3);
+static void set_inconclusive(struct bn_judgement *j, const char *fmt, ...)
+{
+    va_list list;
+    const double none = (double)NAN;
+    *j = (struct bn_judgement){
+        .change = none, .low = none, .high = none, .p = none, .q = none, .agreement = none, .mde = none};
+    va_start(list, fmt);
+    vsnprintf(j->reason, sizeof j->reason, fmt, list);
+    va_end(list);
+}
+
+/* Times and rates, which other work on the machine changes; memory and counts it does not. */
+static bool is_timed(const struct bn_comparison *c)
+{
+    return !bn_comparison_is_memory(c) && strcmp(c->unit, "1") != 0;
+}
+
+/* The medians, by the levels: what is too few for statistics has no spread that is known. */
+static void judge_values(struct bn_comparison *c, const struct bn_levels *levels)
+{
+    static const char *const ABOVE[] = {[BN_SEVERITY_NONE] = "below the warning level",
+                                        [BN_SEVERITY_WARNING] = "above the warning level",
+                                        [BN_SEVERITY_CRITICAL] = "above the critical level"};
+    double a = c->median_a, b = c->median_b;
+    double worse = 100 * (c->higher ? a - b : b - a) / a;
+    enum bn_severity severity = bn_levels_severity(levels, c->test, c->metric, c->higher, a, b);
+    bool better = bn_levels_severity(levels, c->test, c->metric, c->higher, b, a) != BN_SEVERITY_NONE;
+    char counts[80] = "single values";
+    if (c->n_a > 1 || c->n_b > 1)
+        snprintf(counts, sizeof counts, "%zu and %zu samples are too few for statistics", c->n_a, c->n_b);
+    set_inconclusive(&c->j, "%s: %.1f %% %s%s%s", counts, fabs(worse), worse > 0 ? "worse" : "better",
+                     worse > 0 ? ", " : "", worse > 0 ? ABOVE[severity] : "");
+    c->j.n = bn_min_size(c->n_a, c->n_b);
+    c->j.change = c->higher ? a / b - 1 : b / a - 1;
+    c->j.outcome = severity != BN_SEVERITY_NONE ? BN_OUTCOME_REGRESSED
+                   : better                     ? BN_OUTCOME_IMPROVED
+                                                : BN_OUTCOME_STABLE;
+}
+
+static bn_status judge_samples(struct bn_comparison *c, const struct bn_series *a, const struct bn_series *b,
+                               const struct bn_offline_rules *rules, bn_error *err)
+{
+    double *costs = bn_alloc(a->n + b->n, sizeof *costs);
+    if (costs == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < a->n; i++)
+        costs[i] = bn_series_cost(a, a->samples[i]);
+    for (size_t i = 0; i < b->n; i++)
+        costs[a->n + i] = bn_series_cost(b, b->samples[i]);
+    bn_status status =
+        bn_judge_samples(&c->j, costs, a->n, costs + a->n, b->n, rules->drift, &rules->judge, err);
+    bn_free(costs);
+    return status;
+}
+
+static bool are_the_same(const struct bn_series *a, const struct bn_series *b)
+{
+    return a->n == b->n && memcmp(a->samples, b->samples, a->n * sizeof *a->samples) == 0;
+}
+
+static void set_unchanged(struct bn_judgement *j, size_t n)
+{
+    set_inconclusive(j, "the same samples on both sides");
+    j->outcome = BN_OUTCOME_STABLE;
+    j->n = n;
+    j->change = j->low = j->high = 0;
+}
+
+static bool all_equal(const struct bn_series *s)
+{
+    for (size_t i = 1; i < s->n; i++)
+        if (s->samples[i] != s->samples[0]) return false;
+    return true;
+}
+
+/* s is the series itself, from whichever side has it; the other side's is NULL. statistics is set for what
+ * bn_judge_session has the last word on. */
+static bn_status compare_one(struct bn_comparison *c, const struct bn_series *s, const struct bn_series *a,
+                             const struct bn_series *b, const struct bn_offline_rules *rules,
+                             bool *statistics, bn_error *err)
+{
+    *c = (struct bn_comparison){
+        .test = s->test, .metric = s->metric, .unit = s->unit, .higher = s->higher, .exact = s->exact};
+    c->n_a = a != NULL ? a->n : 0;
+    c->n_b = b != NULL ? b->n : 0;
+    c->median_a = median_of(a);
+    c->median_b = median_of(b);
+    *statistics = false;
+    if (b == NULL)
+        set_inconclusive(&c->j, "missing in B: nothing to compare with");
+    else if (a == NULL)
+        set_inconclusive(&c->j, "only in B: nothing to compare with");
+    else if (strcmp(a->unit, b->unit) != 0 || a->higher != b->higher || a->exact != b->exact)
+        set_inconclusive(&c->j, "the two sides do not mean the same: %s and %s", a->unit, b->unit);
+    else if (!s->exact && are_the_same(a, b))
+        set_unchanged(&c->j, a->n);
+    else if (!s->exact && !rules->points && a->n + b->n > 2)
+        *statistics = true;
+    else if (!s->exact || rules->points)
+        judge_values(c, rules->levels);
+    else if (!all_equal(a) || !all_equal(b))
+        set_inconclusive(&c->j, "should be the same each time, and is not on one side");
+    else
+        bn_judge_exact(&c->j, bn_series_cost(a, c->median_a), bn_series_cost(b, c->median_b), &rules->judge);
+    if (!*statistics) return BN_OK;
+    BN_TRY(judge_samples(c, a, b, rules, err));
+    if (!isnan(c->j.low)) return BN_OK;
+    *statistics = false; /* there is no interval */
+    judge_values(c, rules->levels);
+    return BN_OK;
+}
+
+/* The last word over those that statistics judged. */
+static bn_status judge_session(struct bn_offline *out, const bool *statistics,
+                               const struct bn_offline_rules *rules, bn_error *err)
+{
+    struct bn_judgement *list = bn_alloc(out->n, sizeof *list);
+    if (list == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    size_t n = 0;
+    for (size_t i = 0; i < out->n; i++)
+        if (statistics[i]) list[n++] = out->list[i].j;
+    bn_status status = n == 0 ? BN_OK : bn_judge_session(list, n, NULL, &rules->judge, err);
+    for (size_t i = out->n; i-- > 0;)
+        if (statistics[i]) out->list[i].j = list[--n];
+    bn_free(list);
+    return status;
+}
+
+static void withdraw(struct bn_judgement *j, const char *why)
+{
+    j->outcome = BN_OUTCOME_INCONCLUSIVE;
+    j->n_needed = 0;
+    snprintf(j->reason, sizeof j->reason, "%s", why);
+}
+
+/* Takes back what the circumstances of the two sessions do not allow. */
+static void doubt(struct bn_comparison *c, const struct bn_offline_rules *rules)
+{
+    bool contended = rules->contended != NULL && rules->contended[0] != '\0';
+    bool changed = c->j.outcome == BN_OUTCOME_REGRESSED || c->j.outcome == BN_OUTCOME_IMPROVED;
+    if (c->exact || !is_timed(c)) return;
+    if (contended)
+        withdraw(&c->j, rules->contended);
+    else if (changed && rules->same_program)
+        withdraw(&c->j,
+                 "both runs are of the same program, byte for byte, so the machine made the difference");
+}
+
+/* Is one set of series a copy of the other? Then nothing changed, under whatever circumstances. */
+static bool is_copy(const struct bn_series_list *a, const struct bn_series_list *b)
+{
+    bool copy = a->n == b->n;
+    for (size_t i = 0; i < a->n && copy; i++) {
+        const struct bn_series *other = bn_series_find(b, a->list[i].test, a->list[i].metric);
+        copy = other != NULL && are_the_same(&a->list[i], other);
+    }
+    return copy;
+}
+
+static void sum_up(struct bn_offline *out, const struct bn_offline_rules *rules, bool copy)
+{
+    int worst = -1;
+    out->worst = BN_OUTCOME_INCONCLUSIVE;
+    for (size_t i = 0; i < out->n; i++) {
+        struct bn_comparison *c = &out->list[i];
+        double a, b;
+        if (c->n_a == 0 || c->n_b == 0) continue;
+        if (!copy) doubt(c, rules);
+        bool judged = c->j.outcome != BN_OUTCOME_INCONCLUSIVE, timed = is_timed(c);
+        out->n_judged += judged;
+        out->n_timed += timed;
+        out->n_timed_judged += timed && judged;
+        bn_comparison_sides(c, &a, &b);
+        if (c->j.outcome == BN_OUTCOME_REGRESSED)
+            c->severity = bn_levels_severity(rules->levels, c->test, c->metric, c->higher, a, b);
+        if (c->severity > out->severity) out->severity = c->severity;
+        if (bn_outcome_rank(c->j.outcome) <= worst) continue;
+        worst = bn_outcome_rank(c->j.outcome);
+        out->worst = c->j.outcome;
+    }
+}
+
+bn_status bn_offline_compare(struct bn_offline *out, const struct bn_series_list *a,
+                             const struct bn_series_list *b, const struct bn_offline_rules *rules,
+                             bn_error *err)
+{
+    *out = (struct bn_offline){0};
+    bool *statistics = bn_alloc(a->n + b->n, sizeof *statistics);
+    out->list = bn_alloc(a->n + b->n, sizeof *out->list);
+    bn_status status = BN_OK;
+    if (statistics == NULL || out->list == NULL) status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < a->n && status == BN_OK; i++) {
+        const struct bn_series *s = &a->list[i], *other = bn_series_find(b, s->test, s->metric);
+        out->n_missing += other == NULL;
+        status = compare_one(&out->list[out->n], s, s, other, rules, &statistics[out->n], err);
+        out->n++;
+    }
+    for (size_t i = 0; i < b->n && status == BN_OK; i++) {
+        const struct bn_series *s = &b->list[i];
+        if (bn_series_find(a, s->test, s->metric) != NULL) continue;
+        out->n_extra++;
+        status = compare_one(&out->list[out->n], s, NULL, s, rules, &statistics[out->n], err);
+        out->n++;
+    }
+    if (status == BN_OK) status = judge_session(out, statistics, rules, err);
+    if (status == BN_OK) sum_up(out, rules, is_copy(a, b));
+    bn_free(statistics);
+    if (status != BN_OK) bn_offline_release(out);
+    return status;
+}
+
+void bn_offline_release(struct bn_offline *result)
+{
+    bn_free(result->list);
+    *result = (struct bn_offline){0};
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Two sets of series that were taken at different times, compared. Series are paired by test and metric; one
+ * that only one side has is reported, and nothing is ever summed up over different sets.
+ *
+ * Samples are judged by statistics (bn_judge_samples). Single values, and samples that are too few for an
+ * interval, are judged by the levels alone: worse by more than the warning level is REGRESSED, better by as
+ * much is IMPROVED, anything else STABLE. The same samples on both sides are STABLE.
+ *
+ * Times and rates of a contended session are INCONCLUSIVE, and so are their changes when both sessions are of
+ * one program; not when one session is a copy of the other.
+ */
+#ifndef BN_HISTORY_OFFLINE_H
+#define BN_HISTORY_OFFLINE_H
+
+#include "lab/history/series.h"
+#include "lab/stats/levels.h"
+
+/* What a machine may change by itself between two sessions, unless somebody says otherwise: 8 per cent, the
+ * least that the default levels call a warning. */
+#define BN_OFFLINE_DRIFT 0.08
+
+struct bn_offline_rules {
+    struct bn_judge_rules judge;
+    double drift;
+    const struct bn_levels *levels;
+    bool points;           /* one side has values without samples: the levels alone judge */
+    const char *contended; /* why times of one of the sessions do not count; NULL or empty when they do */
+    bool same_program;     /* both are of one program, so that its times cannot have changed by themselves */
+};
+
+struct bn_offline {
+    struct bn_comparison
+        *list; /* those of A in its order, then what only B has; texts are those of A and B */
+    size_t n;
+    size_t n_missing;          /* that only A has: nothing was measured that could have passed */
+    size_t n_extra;            /* that only B has */
+    size_t n_timed;            /* that both have and that are times or rates */
+    size_t n_timed_judged;     /* of these, not INCONCLUSIVE */
+    size_t n_judged;           /* of all, not INCONCLUSIVE */
+    enum bn_outcome worst;     /* of those that both have */
+    enum bn_severity severity; /* the worst one */
+};
+
+BN_MUST_CHECK bn_status bn_offline_compare(struct bn_offline *out, const struct bn_series_list *a,
+                                           const struct bn_series_list *b,
+                                           const struct bn_offline_rules *rules, bn_error *err);
+void bn_offline_release(struct bn_offline *result);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A document of bn-bench read back: its samples, and what decides whether it may be held against another one.
+ * Whatever can be computed from the document is, so that it cannot contradict itself.
+ */
+#ifndef BN_HISTORY_RESULT_H
+#define BN_HISTORY_RESULT_H
+
+#include "base/digest.h"
+#include "lab/history/series.h"
+
+/* Texts point into the document; they are empty when it does not say. */
+struct bn_result {
+    bn_json *document;
+    bool points; /* single values that somebody else took, without samples (the format of import below) */
+    const char *suite;                                     /* the command that measured: "run", "kernels" */
+    const char *created;                                   /* RFC 3339 */
+    const char *commit, *compiler, *flags, *binary_sha256; /* of the program that measured */
+    bool dirty;               /* it was built from a tree that differs from its commit, or nobody knows */
+    const char *branch;       /* that the working directory was on */
+    uint64_t changed_sources; /* files there that programs are made of and that differ from the commit */
+    const char *model_sha256;
+    const char *machine_key, *machine_label;
+    char settings_sha256[BN_SHA256_HEX]; /* of what was measured; not of how often */
+    char contended[160];                 /* why the machine was not free while it ran */
+    char invalid[160];                   /* why the measurement itself says that it does not count */
+    struct bn_series_list series;
+};
+
+/* Takes the document over, also on failure. Besides documents of the schemas bn.bench/1 and bn.profile/1 it
+ * understands lists of point values, {"baselines": {PLATFORM: {IMPLEMENTATION: {METRIC: NUMBER}}}}, whose
+ * series have the test "PLATFORM IMPLEMENTATION". BN_ERR_FORMAT for anything else. */
+BN_MUST_CHECK bn_status bn_result_parse(struct bn_result *out, bn_json *document, bn_error *err);
+/* The same from a file; "-" is standard input. */
+BN_MUST_CHECK bn_status bn_result_read(struct bn_result *out, const char *path, bn_error *err);
+void bn_result_release(struct bn_result *result);
+
+/* BN_ERR_UNSUPPORTED, naming what, unless machine, settings and model are the same: what was measured under
+ * other ones cannot be held against each other. Each is a digest, empty when not known. */
+struct bn_likeness {
+    const char *machine, *settings, *model;
+};
+BN_MUST_CHECK bn_status bn_result_like(const struct bn_likeness *a, const struct bn_likeness *b,
+                                       bn_error *err);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See series.h.
+ */
+#include "lab/history/series.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define MAX_SERIES 100000u
+
+static void drop(const void *p)
+{
+    bn_free((void *)(uintptr_t)p); /* const to everybody but the list */
+}
+
+static void release(struct bn_series *s)
+{
+    drop(s->test);
+    drop(s->metric);
+    drop(s->unit);
+    drop(s->samples);
+}
+
+void bn_series_release(struct bn_series_list *all)
+{
+    for (size_t i = 0; i < all->n; i++)
+        release(&all->list[i]);
+    bn_free(all->list);
+    *all = (struct bn_series_list){0};
+}
+
+static bn_status check(const struct bn_series_list *all, const struct bn_series *s, bn_error *err)
+{
+    if (all->n >= MAX_SERIES) return bn_fail(err, BN_ERR_LIMIT, "more than %u series", MAX_SERIES);
+    if (s->n == 0) return bn_fail(err, BN_ERR_ARG, "series '%s' of '%s' has no samples", s->metric, s->test);
+    if (bn_series_find(all, s->test, s->metric) != NULL)
+        return bn_fail(err, BN_ERR_ARG, "duplicate series '%s' of '%s'", s->metric, s->test);
+    for (size_t i = 0; i < s->n; i++) {
+        double x = s->samples[i];
+        if (!isfinite(x) || x < 0 || (x == 0 && !s->exact))
+            return bn_fail(err, BN_ERR_ARG, "series '%s' of '%s': sample %zu is %g", s->metric, s->test, i,
+                           x);
+    }
+    return BN_OK;
+}
+
+static bool grow(struct bn_series_list *all)
+{
+    if (all->n < all->room) return true;
+    size_t room = all->room * 2 + 16;
+    struct bn_series *list = bn_realloc(all->list, room, sizeof *list);
+    if (list == NULL) return false;
+    all->list = list;
+    all->room = room;
+    return true;
+}
+
+bn_status bn_series_add(struct bn_series_list *all, const struct bn_series *series, bn_error *err)
+{
+    BN_TRY(check(all, series, err));
+    struct bn_series copy = *series;
+    copy.test = bn_strndup(series->test, strlen(series->test));
+    copy.metric = bn_strndup(series->metric, strlen(series->metric));
+    copy.unit = bn_strndup(series->unit, strlen(series->unit));
+    double *samples = bn_alloc(series->n, sizeof *samples);
+    copy.samples = samples;
+    if (copy.test == NULL || copy.metric == NULL || copy.unit == NULL || copy.samples == NULL || !grow(all)) {
+        release(&copy);
+        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    }
+    memcpy(samples, series->samples, series->n * sizeof *samples);
+    all->list[all->n++] = copy;
+    return BN_OK;
+}
+
+const struct bn_series *bn_series_find(const struct bn_series_list *all, const char *test, const char *metric)
+{
+    for (size_t i = 0; i < all->n; i++)
+        if (strcmp(all->list[i].test, test) == 0 && strcmp(all->list[i].metric, metric) == 0)
+            return &all->list[i];
+    return NULL;
+}
+
+double bn_series_cost(const struct bn_series *series, double sample)
+{
+    return series->higher ? 1.0 / sample : sample;
+}
+
+void bn_series_put(bn_json *document, const struct bn_series_list *all)
+{
+    bn_json *array = bn_json_put_array(document, "series");
+    for (size_t i = 0; i < all->n; i++) {
+        const struct bn_series *s = &all->list[i];
+        bn_json *o = bn_json_add_object(array);
+        bn_json_put_string(o, "test", s->test);
+        bn_json_put_string(o, "metric", s->metric);
+        bn_json_put_string(o, "unit", s->unit);
+        bn_json_put_string(o, "better", s->higher ? "higher" : "lower");
+        bn_json_put_bool(o, "exact", s->exact);
+        bn_json *samples = bn_json_put_array(o, "samples");
+        for (size_t k = 0; k < s->n; k++)
+            bn_json_add_number(samples, s->samples[k]);
+    }
+}
+
+static bn_status read_one(struct bn_series_list *all, const bn_json *o, bn_error *err)
+{
+    struct bn_series s = {0};
+    const char *test, *metric, *unit, *better;
+    const bn_json *samples = bn_json_get(o, "samples");
+    if (!bn_json_string(bn_json_get(o, "test"), &test) || !bn_json_string(bn_json_get(o, "metric"), &metric))
+        return bn_fail(err, BN_ERR_FORMAT, "series %zu has no test or no metric", all->n);
+    if (!bn_json_string(bn_json_get(o, "unit"), &unit) ||
+        !bn_json_string(bn_json_get(o, "better"), &better) ||
+        !bn_json_bool(bn_json_get(o, "exact"), &s.exact) || bn_json_kind(samples) != BN_JSON_ARRAY ||
+        (strcmp(better, "higher") != 0 && strcmp(better, "lower") != 0))
+        return bn_fail(err, BN_ERR_FORMAT, "series '%s' of '%s' is malformed", metric, test);
+    s.higher = strcmp(better, "higher") == 0;
+    double *values = bn_alloc(bn_json_size(samples), sizeof *values);
+    if (values == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bool ok = true;
+    for (const bn_json *v = bn_json_first(samples); v != NULL && ok; v = bn_json_next(v))
+        ok = bn_json_number(v, &values[s.n++]);
+    bn_status status = BN_OK;
+    if (!ok)
+        status = bn_fail(err, BN_ERR_FORMAT, "series '%s' of '%s': a sample is not a number", metric, test);
+    if (status == BN_OK) {
+        bn_error why = {0};
+        s = (struct bn_series){test, metric, unit, s.higher, s.exact, values, s.n};
+        status = bn_series_add(all, &s, &why);
+        /* What is no valid argument is no valid document either. */
+        if (status != BN_OK)
+            status = bn_fail(err, status == BN_ERR_ARG ? BN_ERR_FORMAT : status, "%s", why.msg);
+    }
+    bn_free(values);
+    return status;
+}
+
+bn_status bn_series_read(struct bn_series_list *all, const bn_json *document, bn_error *err)
+{
+    const bn_json *array = bn_json_get(document, "series");
+    if (bn_json_kind(array) != BN_JSON_ARRAY)
+        return bn_fail(err, BN_ERR_FORMAT, "the document has no member 'series'");
+    if (bn_json_size(array) == 0)
+        return bn_fail(err, BN_ERR_FORMAT, "the document has no series: nothing was measured");
+    for (const bn_json *o = bn_json_first(array); o != NULL; o = bn_json_next(o))
+        BN_TRY(read_one(all, o, err));
+    return BN_OK;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * How many CPUs other processes kept busy while something was measured. Both ends are totals: the busy time
+ * of the CPUs that this process may use (/proc/stat), and what this process and its children used of it.
+ * Their difference, over the time between two readings, is what others used. The load average is not such
+ * measure: it counts waiting threads, our own among them, and remembers the last minutes.
+ *
+ * In a container /proc/stat is that of the host. What runs there on the same CPUs counts, since it takes the
+ * same CPUs; what runs on CPUs that this process may not use does not.
+ */
+#ifndef BN_HOST_BUSY_H
+#define BN_HOST_BUSY_H
+
+#include "base/json.h"
+
+struct bn_busy {
+    bool known;
+    uint32_t n_cpus;    /* that this process may use and that are online */
+    uint64_t wall_ns;   /* monotonic clock */
+    uint64_t used_ns;   /* of these CPUs, by all processes and the kernel; the counter advances by 10 ms */
+    uint64_t stolen_ns; /* that the hypervisor gave to others */
+    uint64_t own_ns;    /* used by this process and by children that it waited for */
+};
+
+/* Shorter measurements cannot be judged: the counters advance in steps of 10 ms. */
+#define BN_BUSY_LEAST_NS 100000000u
+/* Others disturb from this share of the usable CPUs on. */
+#define BN_BUSY_SHARE 0.25
+
+void bn_busy_read(struct bn_busy *out);
+/* Reads n_cpus, used_ns and stolen_ns from the text of /proc/stat: the lines "cpuN" for which usable[N] is
+ * set. False when there is none. */
+bool bn_busy_parse(struct bn_busy *out, const char *stat, const bool *usable, size_t n_usable,
+                   uint64_t ticks_per_second);
+
+/* What others used between two readings, in CPUs: 0.3 is 30 % of one CPU. */
+struct bn_others {
+    bool known;
+    uint32_t n_cpus;
+    uint64_t wall_ns;
+    double used, stolen;
+    const char *why; /* it is not known; a literal */
+};
+struct bn_others bn_busy_others(const struct bn_busy *then, const struct bn_busy *now);
+/* Did they disturb? Not when it is not known. */
+bool bn_others_disturb(const struct bn_others *others);
+/* "other processes used 0.3 of 2 CPUs during the run", also when they did not disturb; or why that is not
+ * known. */
+void bn_others_describe(char *out, size_t room, const struct bn_others *others);
+
+/* Puts the member "others" into a document, and reads it. A document without it gives known = false. */
+void bn_others_put(bn_json *document, const struct bn_others *others);
+struct bn_others bn_others_read(const bn_json *document);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See energy.h. A package is a folder with one colon in its name, intel-rapl:0 (AMD's too); its parts,
+ * intel-rapl:0:1, are counted in it.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "lab/host/energy.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool read_number(const char *root, const char *zone, const char *name, uint64_t *out)
+{
+    char path[512], text[32], *end;
+    snprintf(path, sizeof path, "%s/%s/%s", root, zone, name);
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return false;
+    bool ok = fgets(text, sizeof text, file) != NULL;
+    fclose(file);
+    if (!ok) return false;
+    *out = strtoull(text, &end, 10);
+    return end != text;
+}
+
+static bool is_package(const char *name)
+{
+    const char *colon = strchr(name, ':');
+    return colon != NULL && strchr(colon + 1, ':') == NULL;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+void bn_energy_read(struct bn_energy *out, const char *root)
+{
+    char names[BN_ENERGY_ZONES][64];
+    size_t n = 0;
+    *out = (struct bn_energy){.why = "no powercap folder"};
+    DIR *folder = opendir(root);
+    if (folder == NULL) return;
+    for (struct dirent *entry; n < BN_ENERGY_ZONES && (entry = readdir(folder)) != NULL;)
+        if (is_package(entry->d_name) && strlen(entry->d_name) < sizeof names[0])
+            snprintf(names[n++], sizeof names[0], "%s", entry->d_name);
+    closedir(folder);
+    qsort(names, n, sizeof names[0], ascending); /* readdir has no order */
+    snprintf(out->why, sizeof out->why, "no package has a counter");
+    for (size_t i = 0; i < n; i++) {
+        errno = 0;
+        if (read_number(root, names[i], "energy_uj", &out->uj[out->n]) &&
+            read_number(root, names[i], "max_energy_range_uj", &out->range[out->n]))
+            out->n++;
+        else if (errno == EACCES)
+            snprintf(out->why, sizeof out->why, "the counters are readable by root only");
+    }
+    if (out->n > 0) out->why[0] = '\0';
+}
+
+bool bn_energy_since(uint64_t *uj, const struct bn_energy *then, const struct bn_energy *now)
+{
+    *uj = 0;
+    if (then->n == 0 || then->n != now->n) return false;
+    for (size_t i = 0; i < now->n; i++) {
+        *uj += now->uj[i] - then->uj[i];
+        if (now->uj[i] < then->uj[i]) *uj += now->range[i];
+    }
+    return true;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See git.h. bn-git is looked for next to the running program, then in PATH.
+ */
+#include "lab/host/git.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "lab/kit/process.h"
+#include "lab/kit/program.h"
+
+#define TIMEOUT_NS 60000000000u
+#define MAX_BYTES 65536u
+
+static void copy_string(char *out, size_t room, const bn_json *value)
+{
+    const char *text = NULL;
+    if (bn_json_string(value, &text)) snprintf(out, room, "%s", text);
+}
+
+static bn_status parse(struct bn_git *git, const struct bn_buf *text, bn_error *err)
+{
+    bn_json *doc = NULL;
+    const char *schema = NULL;
+    BN_TRY(bn_json_parse(&doc, text->data, text->len, err));
+    if (!bn_json_string(bn_json_get(doc, "schema"), &schema) || strcmp(schema, BN_GIT_SCHEMA) != 0 ||
+        !bn_json_bool(bn_json_get(doc, "known"), &git->known)) {
+        bn_json_free(doc);
+        return bn_fail(err, BN_ERR_FORMAT, "bn-git printed another document than " BN_GIT_SCHEMA);
+    }
+    copy_string(git->commit, sizeof git->commit, bn_json_get(doc, "commit"));
+    copy_string(git->branch, sizeof git->branch, bn_json_get(doc, "branch"));
+    copy_string(git->why, sizeof git->why, bn_json_get(doc, "why"));
+    (void)bn_json_u64(bn_json_get(doc, "changed_files"), &git->n_changed);
+    (void)bn_json_u64(bn_json_get(doc, "changed_sources"), &git->n_relevant);
+    git->dirty = git->n_changed > 0;
+    bn_json_free(doc);
+    return BN_OK;
+}
+
+void bn_git_read(struct bn_git *git, const char *folder)
+{
+    char path[PATH_MAX];
+    bool near = bn_program_near(path, "", "bn-git");
+    const char *argv[] = {near ? path : "bn-git", "--json", "--", folder, NULL};
+    struct bn_buf text = {.max = MAX_BYTES};
+    struct bn_process_options options = {.argv = argv, .out = &text, .timeout_ns = TIMEOUT_NS};
+    struct bn_process process;
+    bn_error err = {0};
+    *git = (struct bn_git){0};
+    bn_status status = bn_process_run(&process, &options, &err);
+    if (status == BN_OK && text.len == 0)
+        status = bn_fail(&err, BN_ERR_IO, "bn-git printed nothing");
+    else if (status == BN_OK)
+        status = parse(git, &text, &err);
+    if (status != BN_OK) {
+        *git = (struct bn_git){0};
+        snprintf(git->why, sizeof git->why, "%.*s", (int)sizeof git->why - 1, err.msg);
+    }
+    bn_buf_release(&text);
+}
+
+void bn_git_put(bn_json *object, const struct bn_git *git)
+{
+    bn_json_put_string(object, "commit", git->commit[0] == '\0' ? NULL : git->commit);
+    bn_json_put_string(object, "branch", git->branch[0] == '\0' ? NULL : git->branch);
+    if (git->known) {
+        bn_json_put_bool(object, "dirty", git->dirty);
+        bn_json_put_u64(object, "changed_files", git->n_changed);
+    } else {
+        bn_json_put_null(object, "dirty");
+        bn_json_put_null(object, "changed_files");
+    }
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See machine.h. Linux: /proc/cpuinfo, /proc/meminfo, /proc/loadavg, the cpufreq and cache folders of the
+ * first core, and the control group's quota (version 2, then version 1).
+ */
+#define _GNU_SOURCE
+#include "lab/host/machine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#define MAX_FILE (8u << 20) /* cpuinfo has some 1.5 KB a core */
+
+/* As /proc/cpuinfo spells them, x86 and ARM. */
+static const char *const FLAGS[] = {
+    "ssse3",   "sse4_1",   "avx",      "avx2",     "fma",         "f16c",        "bmi2",        "avx_vnni",
+    "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_vnni", "avx512_bf16", "avx512_vbmi", "amx_int8",
+    "sha_ni",  "asimd",    "asimddp",  "asimdhp",  "i8mm",        "bf16",        "sve",         "sve2",
+};
+_Static_assert(BN_ARRAY_LEN(FLAGS) <= BN_MACHINE_FLAGS, "room for every flag");
+
+/* A file's text, released by bn_buf_release; false when it cannot be read. */
+static bool read_text(const char *path, struct bn_buf *buf)
+{
+    *buf = (struct bn_buf){.max = MAX_FILE};
+    FILE *file = fopen(path, "re");
+    if (file == NULL) return false;
+    char chunk[4096];
+    size_t n;
+    while ((n = fread(chunk, 1, sizeof chunk, file)) > 0)
+        bn_buf_append(buf, chunk, n);
+    bool ok = ferror(file) == 0 && !buf->failed && buf->data != NULL;
+    fclose(file);
+    if (!ok) bn_buf_release(buf);
+    return ok;
+}
+
+/* The first line of a small file. */
+static bool read_line(const char *path, char *out, size_t room)
+{
+    struct bn_buf text;
+    if (!read_text(path, &text)) return false;
+    snprintf(out, room, "%.*s", (int)strcspn(text.data, "\n"), text.data);
+    bn_buf_release(&text);
+    return true;
+}
+
+/* The value of the first line "name<blanks>:<blanks>value" at or behind *text, which moves behind that line.
+ */
+static bool next_field(const char **text, const char *name, struct bn_str *value)
+{
+    size_t n_name = strlen(name);
+    for (const char *line = *text; *line != '\0';) {
+        size_t n = strcspn(line, "\n");
+        const char *after = line[n] == '\n' ? line + n + 1 : line + n;
+        size_t blanks = strncmp(line, name, n_name) == 0 ? strspn(line + n_name, " \t") : 0;
+        if (strncmp(line, name, n_name) == 0 && line[n_name + blanks] == ':') {
+            const char *begin = line + n_name + blanks + 1;
+            begin += strspn(begin, " \t");
+            *value = (struct bn_str){begin, begin < line + n ? (size_t)(line + n - begin) : 0};
+            *text = after;
+            return true;
+        }
+        line = after;
+    }
+    return false;
+}
+
+static bool field(const char *text, const char *name, struct bn_str *value)
+{
+    return next_field(&text, name, value);
+}
+
+static bool has_word(struct bn_str text, const char *word)
+{
+    size_t n = strlen(word);
+    for (size_t i = 0; i + n <= text.len; i++) {
+        bool begins = i == 0 || text.ptr[i - 1] == ' ';
+        bool ends = i + n == text.len || text.ptr[i + n] == ' ';
+        if (begins && ends && memcmp(text.ptr + i, word, n) == 0) return true;
+    }
+    return false;
+}
+
+static uint64_t leading_u64(struct bn_str text)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < text.len && text.ptr[i] >= '0' && text.ptr[i] <= '9' && value < UINT64_MAX / 20;
+         i++)
+        value = value * 10 + (uint64_t)(text.ptr[i] - '0');
+    return value;
+}
+
+/* Distinct pairs of socket and core; 0 when the file does not name them. */
+static uint32_t count_cores(const char *text)
+{
+    uint32_t n = 0;
+    struct bn_str socket, core;
+    uint64_t *seen = bn_alloc(4096, sizeof *seen);
+    while (seen != NULL && next_field(&text, "physical id", &socket) && next_field(&text, "core id", &core)) {
+        uint64_t id = leading_u64(socket) << 32 | leading_u64(core);
+        uint32_t i = 0;
+        while (i < n && seen[i] != id)
+            i++;
+        if (i == n && n < 4096) seen[n++] = id;
+    }
+    bn_free(seen);
+    return n;
+}
+
+static void copy_field(const char *text, const char *name, char *out, size_t room)
+{
+    struct bn_str value;
+    if (field(text, name, &value)) snprintf(out, room, "%.*s", (int)value.len, value.ptr);
+}
+
+static void read_cpu(struct bn_machine *m)
+{
+    struct bn_buf text;
+    struct bn_str flags;
+    if (!read_text("/proc/cpuinfo", &text)) return;
+    copy_field(text.data, "model name", m->cpu_model, sizeof m->cpu_model);
+    copy_field(text.data, "microcode", m->microcode, sizeof m->microcode);
+    m->cores = count_cores(text.data);
+    if (field(text.data, "flags", &flags)) { /* x86 */
+        m->hypervisor_known = true;
+        m->hypervisor = has_word(flags, "hypervisor");
+    } else if (!field(text.data, "Features", &flags)) {
+        flags.len = 0;
+    }
+    for (size_t i = 0; i < BN_ARRAY_LEN(FLAGS) && flags.len > 0; i++)
+        if (has_word(flags, FLAGS[i])) m->flags[m->n_flags++] = FLAGS[i];
+    bn_buf_release(&text);
+}
+
+static uint64_t cache_bytes(unsigned level)
+{
+    uint64_t found = 0;
+    for (unsigned i = 0; i < 8; i++) {
+        char path[96], text[32];
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%u/level", i);
+        if (!read_line(path, text, sizeof text) || strtoul(text, NULL, 10) != level) continue;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%u/size", i);
+        if (!read_line(path, text, sizeof text)) continue;
+        char *unit;
+        uint64_t n = strtoull(text, &unit, 10);
+        found = *unit == 'K' ? n << 10 : *unit == 'M' ? n << 20 : n;
+    }
+    return found;
+}
+
+static void read_memory(struct bn_machine *m)
+{
+    struct bn_buf text;
+    struct bn_str value;
+    if (read_text("/proc/meminfo", &text)) {
+        if (field(text.data, "MemTotal", &value)) m->memory_bytes = leading_u64(value) * 1024;
+        bn_buf_release(&text);
+    }
+    m->cache_l2_bytes = cache_bytes(2);
+    m->cache_l3_bytes = cache_bytes(3);
+    long page = sysconf(_SC_PAGESIZE);
+    if (page > 0) m->page_bytes = (uint32_t)page;
+}
+
+static void read_load(struct bn_machine *m)
+{
+    char line[128];
+    double load[3];
+    if (!read_line("/proc/loadavg", line, sizeof line)) return;
+    if (sscanf(line, "%lf %lf %lf", &load[0], &load[1], &load[2]) != 3) return;
+    m->load_known = true;
+    for (size_t i = 0; i < 3; i++)
+        m->load_milli[i] = (uint32_t)(load[i] * 1000 + 0.5);
+}
+
+/* Keeps a quota when it is tighter than the one that is known. */
+static void take_quota(struct bn_machine *m, uint64_t quota_us, uint64_t period_us)
+{
+    m->quota_known = true;
+    if (quota_us == 0 || period_us == 0) return;
+    if (m->quota_us != 0 &&
+        (double)quota_us / (double)period_us >= (double)m->quota_us / (double)m->period_us)
+        return;
+    m->quota_us = quota_us;
+    m->period_us = period_us;
+}
+
+/* One control group folder of either version; group is "" for the root. */
+static void read_quota(struct bn_machine *m, const char *group)
+{
+    char path[512], line[64], period[64];
+    snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
+    if (read_line(path, line, sizeof line)) {
+        char *rest;
+        uint64_t quota = strtoull(line, &rest, 10); /* "max" gives 0 */
+        if (quota == 0) rest = strchr(line, ' ');
+        take_quota(m, quota, rest == NULL ? 0 : strtoull(rest, NULL, 10));
+    }
+    snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", group);
+    if (!read_line(path, line, sizeof line)) return;
+    snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_period_us", group);
+    if (!read_line(path, period, sizeof period)) return;
+    take_quota(m, line[0] == '-' ? 0 : strtoull(line, NULL, 10), strtoull(period, NULL, 10));
+}
+
+/* Lines "0::/path" (version 2) and "4:cpu,cpuacct:/path" (version 1); a quota holds for all groups below. */
+static void read_quotas(struct bn_machine *m)
+{
+    struct bn_buf text;
+    if (!read_text("/proc/self/cgroup", &text)) return;
+    for (char *line = text.data; *line != '\0';) {
+        size_t n = strcspn(line, "\n");
+        bool last = line[n] == '\0';
+        line[n] = '\0';
+        char *list = strchr(line, ':'), *path = list == NULL ? NULL : strchr(list + 1, ':');
+        if (path != NULL && (path == list + 1 || strncmp(list + 1, "cpu,", 4) == 0 ||
+                             strncmp(list, ":cpu:", 5) == 0 || strstr(list, ",cpu:") != NULL)) {
+            path++;
+            for (char *end = path + strlen(path); end > path; end--) {
+                if (*end != '\0' && *end != '/') continue;
+                *end = '\0';
+                read_quota(m, path);
+            }
+            read_quota(m, "");
+        }
+        line += last ? n : n + 1;
+    }
+    bn_buf_release(&text);
+}
+
+void bn_machine_read(struct bn_machine *machine)
+{
+    *machine = (struct bn_machine){0};
+    struct utsname name;
+    if (uname(&name) == 0) {
+        snprintf(machine->os, sizeof machine->os, "%.31s", name.sysname);
+        snprintf(machine->kernel, sizeof machine->kernel, "%.127s", name.release);
+        snprintf(machine->arch, sizeof machine->arch, "%.31s", name.machine);
+    }
+    read_cpu(machine);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    if (online > 0) machine->cpus_online = (uint32_t)online;
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) machine->cpus_usable = (uint32_t)CPU_COUNT(&set);
+    read_memory(machine);
+    (void)read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", machine->governor,
+                    sizeof machine->governor);
+    read_load(machine);
+    read_quotas(machine);
+}
+
+static void put_text(bn_json *object, const char *name, const char *text)
+{
+    bn_json_put_string(object, name, text[0] == '\0' ? NULL : text);
+}
+
+static void put_count(bn_json *object, const char *name, uint64_t value)
+{
+    if (value == 0)
+        bn_json_put_null(object, name);
+    else
+        bn_json_put_u64(object, name, value);
+}
+
+void bn_machine_put(bn_json *object, const struct bn_machine *machine)
+{
+    put_text(object, "os", machine->os);
+    put_text(object, "kernel", machine->kernel);
+    put_text(object, "arch", machine->arch);
+    put_text(object, "cpu_model", machine->cpu_model);
+    put_text(object, "microcode", machine->microcode);
+    bn_json *flags = bn_json_put_array(object, "cpu_flags");
+    for (size_t i = 0; i < machine->n_flags; i++)
+        bn_json_add_string(flags, machine->flags[i]);
+    put_count(object, "cpus_online", machine->cpus_online);
+    put_count(object, "cpus_usable", machine->cpus_usable);
+    put_count(object, "cores", machine->cores);
+    put_count(object, "cache_l2_bytes", machine->cache_l2_bytes);
+    put_count(object, "cache_l3_bytes", machine->cache_l3_bytes);
+    put_count(object, "memory_bytes", machine->memory_bytes);
+    put_count(object, "page_bytes", machine->page_bytes);
+    if (machine->hypervisor_known)
+        bn_json_put_bool(object, "hypervisor", machine->hypervisor);
+    else
+        bn_json_put_null(object, "hypervisor");
+    put_text(object, "governor", machine->governor);
+    bn_json *load = machine->load_known ? bn_json_put_array(object, "load_milli") : NULL;
+    for (size_t i = 0; i < 3; i++)
+        bn_json_add_u64(load, machine->load_milli[i]);
+    if (load == NULL) bn_json_put_null(object, "load_milli");
+    bool quota = machine->quota_known && machine->quota_us != 0;
+    put_count(object, "cpu_quota_us", quota ? machine->quota_us : 0);
+    put_count(object, "cpu_period_us", quota ? machine->period_us : 0);
+}
+
+/* The kernel's high water mark of this program; getrusage's also knows what ran in the process before exec.
+ */
+uint64_t bn_machine_peak_rss_bytes(void)
+{
+    struct bn_buf text;
+    struct bn_str value;
+    uint64_t bytes = 0;
+    if (!read_text("/proc/self/status", &text)) return 0;
+    if (field(text.data, "VmHWM", &value)) bytes = leading_u64(value) * 1024;
+    bn_buf_release(&text);
+    return bytes;
+}
+
+/* proc(5): writing 5 to clear_refs sets VmHWM back. */
+bool bn_machine_reset_peak_rss(void)
+{
+    int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return false;
+    bool reset = write(fd, "5", 1) == 1;
+    int why = errno;
+    close(fd);
+    errno = why;
+    return reset;
+}

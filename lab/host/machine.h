@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What this machine is, as far as an ordinary user can read it. Nothing is guessed: what cannot be read is
+ * unknown, and null in JSON. No host name, user name or path is in it.
+ */
+#ifndef BN_HOST_MACHINE_H
+#define BN_HOST_MACHINE_H
+
+#include "base/json.h"
+
+#define BN_MACHINE_FLAGS 32u
+
+/* Texts are empty and counts are 0 when unknown. */
+struct bn_machine {
+    char os[32];         /* "Linux" */
+    char kernel[128];    /* release of the operating system's kernel */
+    char arch[32];       /* "x86_64" */
+    char cpu_model[128]; /* as the firmware spells it */
+    char microcode[32];
+    char governor[32];    /* of the first core's frequency */
+    uint32_t cpus_online; /* hardware threads */
+    uint32_t cores;       /* physical ones, over all sockets */
+    uint32_t cpus_usable; /* that this process may run on */
+    uint64_t memory_bytes, cache_l2_bytes, cache_l3_bytes;
+    uint32_t page_bytes;
+    bool hypervisor_known, hypervisor;   /* is this a virtual machine? */
+    bool load_known, quota_known;        /* quota_known: control groups could be read */
+    uint32_t load_milli[3];              /* load average over 1, 5, 15 minutes, times 1000 */
+    uint64_t quota_us, period_us;        /* tightest CPU quota of the control group; 0: none */
+    const char *flags[BN_MACHINE_FLAGS]; /* instruction sets that kernels care about */
+    size_t n_flags;
+};
+
+/* Reads /proc and /sys; what is missing there stays unknown. */
+void bn_machine_read(struct bn_machine *machine);
+/* Puts its fields into an object. */
+void bn_machine_put(bn_json *object, const struct bn_machine *machine);
+
+/* Which machine this is, for holding like against like: made of what stays the same from boot to boot and
+ * under any load (processor, instruction sets, hardware threads and cores, memory in whole GiB, architecture,
+ * virtual or not), not of the operating system. */
+struct bn_machine_id {
+    char key[65];   /* sha256 of those, hex */
+    char label[80]; /* for people and as the name of a folder: "amd-epyc-9b45-2cpu-1a2b3c4d" */
+};
+BN_MUST_CHECK bn_status bn_machine_identify(struct bn_machine_id *id, const struct bn_machine *machine,
+                                            bn_error *err);
+/* Most memory that this process has had in use, in bytes; 0 when unknown. */
+uint64_t bn_machine_peak_rss_bytes(void);
+/* Sets that back to what is in use now; false, with errno, where the system does not permit it. */
+bool bn_machine_reset_peak_rss(void);
+
+#endif

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See audit.h. The events are read back and summed up by the code that summed them up when they were
+ * measured; everything is held against that.
+ */
+#include "lab/profile/audit.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+#define ALIKE 1e-6 /* shares that differ by less are the same to six digits */
+
+struct audit {
+    const bn_prof *prof;
+    struct bn_prof_network network;
+    const bn_json *document;
+};
+
+typedef bn_status (*rule_fn)(const struct audit *a, bn_error *err);
+
+static bn_status refuse(bn_error *err, unsigned thread, size_t event, const char *what)
+{
+    return bn_fail(err, BN_ERR_MISMATCH, "thread %u, event %zu: %s", thread, event, what);
+}
+
+/* ---- complete, sums, coverage: the profiler's own gate ---- */
+
+static bn_status rule_complete(const struct audit *a, bn_error *err)
+{
+    if (a->prof->level == BN_PROF_OFF || a->prof->mode == BN_PROF_NONE)
+        return bn_fail(err, BN_ERR_MISMATCH, "it says that nothing was stamped");
+    for (unsigned t = 0; t < a->prof->n_threads; t++)
+        if (a->prof->trails[t].n == 0) return bn_fail(err, BN_ERR_MISMATCH, "thread %u has no events", t);
+    return bn_prof_check_complete(a->prof, err);
+}
+
+static bn_status rule_sums(const struct audit *a, bn_error *err)
+{
+    return bn_prof_check_sums(a->prof, err);
+}
+
+static bn_status rule_coverage(const struct audit *a, bn_error *err)
+{
+    return bn_prof_check_coverage(a->prof, err);
+}
+
+/* ---- stamps ---- */
+
+/* What is known of one depth while a trail is walked: where its last event ended, and the span of those that
+ * no brick around them has taken yet. */
+struct span {
+    uint64_t last_end, first_begin;
+    bool waiting;
+};
+
+static const char *check_event(const bn_prof *prof, const struct bn_prof_event *e,
+                               struct span spans[BN_PROF_DEPTH + 2])
+{
+    struct span *own = &spans[e->depth], *inner = &spans[e->depth + 1u];
+    if (e->end < e->begin) return "it ends before it begins";
+    if (bn_prof_ns(prof, e->end) > prof->wall_ns) return "it ends behind the end of the profile";
+    if (e->begin < own->last_end) return "it overlaps the one ahead";
+    if (inner->waiting && (inner->first_begin < e->begin || inner->last_end > e->end))
+        return "a nested event extends beyond it";
+    if (e->layer >= 0 && e->pass == BN_PROF_NO_PASS) return "it is of a layer, but of no pass";
+    if (e->layer >= 0 && (e->begin < prof->passes[e->pass].begin || e->end > prof->passes[e->pass].end))
+        return "it lies outside its pass";
+    inner->waiting = false;
+    if (!own->waiting) own->first_begin = e->begin;
+    own->waiting = true;
+    own->last_end = e->end;
+    return NULL;
+}
+
+static bn_status rule_stamps(const struct audit *a, bn_error *err)
+{
+    const bn_prof *prof = a->prof;
+    for (size_t i = 0; i < prof->n_passes; i++)
+        if (prof->passes[i].end < prof->passes[i].begin ||
+            (i > 0 && prof->passes[i].begin < prof->passes[i - 1].end))
+            return bn_fail(err, BN_ERR_MISMATCH, "pass %zu ends before it begins, or overlaps", i);
+    for (unsigned t = 0; t < prof->n_threads; t++) {
+        struct span spans[BN_PROF_DEPTH + 2] = {0};
+        for (size_t i = 0; i < prof->trails[t].n; i++) {
+            const char *wrong = check_event(prof, &prof->trails[t].events[i], spans);
+            if (wrong != NULL) return refuse(err, t, i, wrong);
+        }
+        for (unsigned d = 1; d < BN_PROF_DEPTH + 2; d++)
+            if (spans[d].waiting) return bn_fail(err, BN_ERR_MISMATCH, "thread %u: a brick is missing", t);
+    }
+    return BN_OK;
+}
+
+/* ---- counts ---- */
+
+/* Bricks that each layer of each pass has on each thread. */
+static unsigned wanted_in_layer(const struct audit *a, unsigned brick)
+{
+    bool inside = a->prof->level >= BN_PROF_BRICK;
+    switch (brick) {
+    case BN_BRICK_LAYER:
+        return !inside;
+    case BN_BRICK_RMS_NORM:
+        return !inside ? 0 : a->network.sub_norms ? 4 : 2;
+    case BN_BRICK_ACTIVATION_QUANTIZE:
+        return inside ? 4 : 0;
+    case BN_BRICK_RESIDUAL_ADD:
+        return inside ? 2 : 0;
+    case BN_BRICK_QKV_PROJECTION:
+    case BN_BRICK_ROPE_EMBEDDING:
+    case BN_BRICK_KV_STORE:
+    case BN_BRICK_ATTENTION:
+    case BN_BRICK_OUTPUT_PROJECTION:
+    case BN_BRICK_GATE_PROJECTION:
+    case BN_BRICK_UP_PROJECTION:
+    case BN_BRICK_ACTIVATION:
+    case BN_BRICK_DOWN_PROJECTION:
+        return inside;
+    default:
+        return UINT32_MAX; /* any number */
+    }
+}
+
+/* And outside of layers. */
+static unsigned wanted_outside(const struct bn_prof_pass *pass, unsigned brick, unsigned thread)
+{
+    switch (brick) {
+    case BN_BRICK_EMBEDDING:
+        return 1;
+    case BN_BRICK_RMS_NORM:
+    case BN_BRICK_LM_HEAD:
+        return pass->n_logits > 0;
+    case BN_BRICK_TEAM:
+        return thread == 0 ? 2 : 0;
+    default:
+        return UINT32_MAX;
+    }
+}
+
+static bn_status check_counts(const struct audit *a, unsigned thread, const uint32_t *counts, bn_error *err)
+{
+    size_t n_rows = a->network.n_layers + 1u;
+    for (size_t row = 0; row < a->prof->n_passes * n_rows; row++) {
+        const uint32_t *found = counts + row * BN_BRICK_KNOWN;
+        const struct bn_prof_pass *pass = &a->prof->passes[row / n_rows];
+        size_t layer = row % n_rows;
+        for (unsigned b = 0; b < BN_BRICK_KNOWN; b++) {
+            unsigned wanted =
+                layer < a->network.n_layers ? wanted_in_layer(a, b) : wanted_outside(pass, b, thread);
+            if (wanted == UINT32_MAX || wanted == found[b]) continue;
+            if (layer < a->network.n_layers)
+                return bn_fail(err, BN_ERR_MISMATCH, "thread %u, pass %zu, layer %zu: %u times %s, not %u",
+                               thread, row / n_rows, layer, found[b], bn_brick_name(b), wanted);
+            return bn_fail(err, BN_ERR_MISMATCH, "thread %u, pass %zu: %u times %s, not %u", thread,
+                           row / n_rows, found[b], bn_brick_name(b), wanted);
+        }
+        if (found[BN_BRICK_ATTENTION_SCORE] != found[BN_BRICK_ATTENTION_SOFTMAX] ||
+            found[BN_BRICK_ATTENTION_SCORE] != found[BN_BRICK_ATTENTION_OUTPUT])
+            return bn_fail(err, BN_ERR_MISMATCH, "thread %u, pass %zu: scores without values", thread,
+                           row / n_rows);
+    }
+    return BN_OK;
+}
+
+static bn_status count_events(const struct audit *a, unsigned thread, uint32_t *counts, bn_error *err)
+{
+    const struct bn_prof_trail *trail = &a->prof->trails[thread];
+    size_t n_rows = a->network.n_layers + 1u;
+    for (size_t i = 0; i < trail->n; i++) {
+        const struct bn_prof_event *e = &trail->events[i];
+        if (e->layer >= (int)a->network.n_layers) return refuse(err, thread, i, "there is no such layer");
+        if (e->kernel != BN_PROF_NO_KERNEL || e->pass == BN_PROF_NO_PASS || e->brick >= BN_BRICK_KNOWN)
+            continue;
+        size_t layer = e->layer >= 0 ? (size_t)e->layer : a->network.n_layers;
+        counts[(e->pass * n_rows + layer) * BN_BRICK_KNOWN + e->brick]++;
+    }
+    return check_counts(a, thread, counts, err);
+}
+
+static bn_status rule_counts(const struct audit *a, bn_error *err)
+{
+    uint64_t n_layers = (uint64_t)a->prof->n_passes * a->network.n_layers; /* 2^32 times 2^15 at most */
+    if (a->prof->n_passes == 0) return bn_fail(err, BN_ERR_MISMATCH, "there is no pass");
+    /* Also keeps a document that promises layers by the million from taking memory for them. */
+    if (a->prof->trails[0].n < n_layers)
+        return bn_fail(err, BN_ERR_MISMATCH, "%zu events cannot be those of %llu layers",
+                       a->prof->trails[0].n, (unsigned long long)n_layers);
+    uint64_t n = (n_layers + a->prof->n_passes) * BN_BRICK_KNOWN;
+    bn_status status = BN_OK;
+    for (unsigned t = 0; t < a->prof->n_threads && status == BN_OK; t++) {
+        uint32_t *counts = bn_alloc((size_t)n, sizeof *counts);
+        status =
+            counts != NULL ? count_events(a, t, counts, err) : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        bn_free(counts);
+    }
+    return status;
+}
+
+/* ---- variation: how a pass divides its time ---- */
+
+/* Of one pass on the first thread: ticks of each brick that no other is around, all of them, the shortest
+ * and the longest. */
+struct division {
+    uint64_t ticks[BN_BRICK_MAX], sum, shortest, longest;
+    size_t n;
+};
+
+static void divide(struct division *out, const bn_prof *prof, size_t pass)
+{
+    const struct bn_prof_trail *trail = &prof->trails[0];
+    *out = (struct division){.shortest = UINT64_MAX};
+    for (size_t i = 0; i < trail->n; i++) {
+        const struct bn_prof_event *e = &trail->events[i];
+        if (e->pass != pass || e->depth != 0 || e->kernel != BN_PROF_NO_KERNEL) continue;
+        uint64_t ticks = e->end > e->begin ? e->end - e->begin : 0;
+        out->ticks[e->brick] += ticks;
+        out->sum += ticks;
+        out->n++;
+        if (ticks < out->shortest) out->shortest = ticks;
+        if (ticks > out->longest) out->longest = ticks;
+    }
+}
+
+static bool divided_alike(const struct division *a, const struct division *b)
+{
+    /* Stamps of ticks blur a share by a tick for each event. */
+    double blur = ALIKE + (double)a->n / (double)(a->sum + 1) + (double)b->n / (double)(b->sum + 1);
+    for (unsigned i = 0; i < BN_BRICK_MAX; i++) {
+        double x = (double)a->ticks[i] / (double)(a->sum + 1), y = (double)b->ticks[i] / (double)(b->sum + 1);
+        if (fabs(x - y) > blur) return false;
+    }
+    return true;
+}
+
+#define UNIFORM 8u /* so many bricks in a pass do not all take the same time */
+
+/* Passes of as many tokens do the same work, so each is held against the last one like it. */
+static bn_status rule_variation(const struct audit *a, bn_error *err)
+{
+    const struct bn_prof_pass *passes = a->prof->passes;
+    struct division before, now;
+    size_t n_pairs = 0, n_alike = 0;
+    for (size_t i = 0; i < a->prof->n_passes; i++) {
+        divide(&now, a->prof, i);
+        if (now.n >= UNIFORM && now.longest - now.shortest <= 1)
+            return bn_fail(err, BN_ERR_MISMATCH, "pass %zu is divided evenly", i);
+        if (i > 0 && passes[i - 1].n_tokens == passes[i].n_tokens) {
+            n_pairs++;
+            n_alike += divided_alike(&before, &now);
+        }
+        before = now;
+    }
+    if (n_pairs == 0) return bn_fail(err, BN_ERR_MISMATCH, "no two passes can be held against each other");
+    if (n_alike < n_pairs) return BN_OK;
+    return bn_fail(err, BN_ERR_MISMATCH, "every pass divides its time among the bricks alike, to six digits");
+}
+
+/* ---- quantum ---- */
+
+static uint64_t gcd(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static bn_status rule_quantum(const struct audit *a, bn_error *err)
+{
+    uint64_t common = 0;
+    for (unsigned t = 0; t < a->prof->n_threads; t++)
+        for (size_t i = 0; i < a->prof->trails[t].n; i++) {
+            const struct bn_prof_event *e = &a->prof->trails[t].events[i];
+            if (e->end > e->begin) common = gcd(common, e->end - e->begin);
+        }
+    if (common == 0) return bn_fail(err, BN_ERR_MISMATCH, "no event takes any time");
+    if (common <= a->prof->resolution) return BN_OK;
+    return bn_fail(err, BN_ERR_MISMATCH,
+                   "all durations are multiples of %llu ticks, and the clock steps by %llu",
+                   (unsigned long long)common, (unsigned long long)a->prof->resolution);
+}
+
+/* ---- plausible ---- */
+
+#define FASTEST 1000u /* bytes a nanosecond that no thread reads, not from its first cache either */
+#define HEAVIER 64u   /* a head that reads so many times a norm's bytes does not take less time */
+
+/* Medians, since a mean tells of the one event in which the processor was taken away. */
+static bn_status check_head(const bn_prof *prof, bn_error *err)
+{
+    struct bn_brick_stats head = bn_prof_stats_for(prof, BN_BRICK_LM_HEAD, 0);
+    struct bn_brick_stats screen = bn_prof_stats_for(prof, BN_BRICK_HEAD_SCREEN, 0);
+    struct bn_brick_stats norm = bn_prof_stats_for(prof, BN_BRICK_RMS_NORM, 0);
+    struct bn_prof_quantiles of_head, of_screen, of_norm;
+    if (head.count < 2 || norm.count < 2) return BN_OK; /* counts says whether that is right */
+    BN_TRY(bn_prof_quantiles(prof, BN_BRICK_LM_HEAD, &of_head, err));
+    BN_TRY(bn_prof_quantiles(prof, BN_BRICK_HEAD_SCREEN, &of_screen, err));
+    BN_TRY(bn_prof_quantiles(prof, BN_BRICK_RMS_NORM, &of_norm, err));
+    double head_bytes = (double)(head.bytes + screen.bytes) / (double)head.count;
+    double norm_bytes = 4.0 * (double)norm.elements / (double)norm.count;
+    uint64_t head_ns = of_head.median_ns + of_screen.median_ns;
+    if (head_bytes < HEAVIER * norm_bytes || head_ns >= of_norm.median_ns) return BN_OK;
+    return bn_fail(err, BN_ERR_MISMATCH,
+                   "the head took %llu ns, less than a norm (%llu ns), and read %.0f times as much",
+                   (unsigned long long)head_ns, (unsigned long long)of_norm.median_ns,
+                   head_bytes / norm_bytes);
+}
+
+static bn_status rule_plausible(const struct audit *a, bn_error *err)
+{
+    for (unsigned i = 0; i < a->prof->n_bricks; i++) {
+        struct bn_brick_stats b = bn_prof_stats_for(a->prof, i, BN_PROF_ALL_THREADS);
+        if (b.bytes / FASTEST > b.inclusive_ns)
+            return bn_fail(err, BN_ERR_MISMATCH, "%s read %llu bytes in %llu ns",
+                           bn_prof_brick_name(a->prof, i), (unsigned long long)b.bytes,
+                           (unsigned long long)b.inclusive_ns);
+    }
+    return check_head(a->prof, err);
+}
+
+/* ---- summary ---- */
+
+static bn_status write_summary(const bn_json *profile, struct bn_buf *text, bn_error *err)
+{
+    const bn_json *summary = bn_json_get(profile, "summary");
+    if (bn_json_kind(summary) != BN_JSON_OBJECT) return bn_fail(err, BN_ERR_MISMATCH, "there is no summary");
+    return bn_json_write(summary, true, text, err);
+}
+
+/* The summary that the events give has the same bytes. */
+static bn_status rule_summary(const struct audit *a, bn_error *err)
+{
+    struct bn_buf said = {.max = BN_JSON_MAX_BYTES}, made = said;
+    bn_json *again = bn_json_new_object();
+    bn_status status = write_summary(bn_json_get(a->document, "profile"), &said, err);
+    if (status == BN_OK) status = bn_prof_put_summary(again, a->prof, err);
+    if (status == BN_OK) status = write_summary(again, &made, err);
+    if (status == BN_OK && (said.len != made.len || memcmp(said.data, made.data, said.len) != 0)) {
+        size_t at = 0;
+        while (at < said.len && at < made.len && said.data[at] == made.data[at])
+            at++;
+        size_t from = at > 40 ? at - 40 : 0;
+        char near[160];
+        status = bn_fail(err, BN_ERR_MISMATCH, "it is not what the events give, from here on: %s",
+                         bn_escape(near, sizeof near, said.data + from, bn_min_size(80, said.len - from)));
+    }
+    bn_json_free(again);
+    bn_buf_release(&said);
+    bn_buf_release(&made);
+    return status;
+}
+
+/* ---- all of them ---- */
+
+static const struct {
+    const char *name, *what;
+    rule_fn fn;
+} RULES[BN_PROF_RULES] = {
+    {"complete", "every thread has events, and none was dropped", rule_complete},
+    {"stamps", "events begin, end and nest in order, within their passes", rule_stamps},
+    {"sums", "exclusive times add up to what was covered, within the wall time", rule_sums},
+    {"coverage", "bricks account for 85 % of the wall time", rule_coverage},
+    {"counts", "each pass has each brick of each layer, on each thread", rule_counts},
+    {"variation", "passes differ in how they divide their time", rule_variation},
+    {"quantum", "durations are not rounded to more than the clock's step", rule_quantum},
+    {"plausible", "no brick is faster than its bytes allow", rule_plausible},
+    {"summary", "its numbers are those that the events give, to the last digit", rule_summary},
+};
+
+static void take_shares(struct bn_prof_audit *out, const bn_prof *prof)
+{
+    double sum = (double)bn_prof_total_ns(prof, BN_PROF_ALL_THREADS), n = 0;
+    for (unsigned i = 0; i < prof->n_bricks; i++) {
+        struct bn_brick_stats b = bn_prof_stats_for(prof, i, BN_PROF_ALL_THREADS);
+        out->shares[i] = sum > 0 ? (double)b.exclusive_ns / sum : 0;
+        n += (double)b.count;
+    }
+    /* Rounding errors of n stamps add up like a random walk. */
+    out->rounding = sum > 0 ? 4 * sqrt(n) * fmax(1.0, prof->clock.ns_per_tick) / sum : 0;
+}
+
+bn_status bn_prof_audit(struct bn_prof_audit *out, const bn_json *document, bn_error *err)
+{
+    bn_prof *prof = NULL;
+    struct audit a = {.document = document};
+    *out = (struct bn_prof_audit){.n_failed = 0};
+    BN_TRY(bn_prof_read(&prof, &a.network, document, err));
+    a.prof = prof;
+    for (size_t i = 0; i < BN_PROF_RULES; i++) {
+        struct bn_prof_finding *f = &out->list[i];
+        f->rule = RULES[i].name;
+        f->what = RULES[i].what;
+        f->ok = RULES[i].fn(&a, &f->why) == BN_OK;
+        out->n_failed += !f->ok;
+    }
+    take_shares(out, prof);
+    bn_prof_close(prof);
+    return BN_OK;
+}
+
+bn_status bn_prof_check_copies(const struct bn_prof_audit *a, const struct bn_prof_audit *b, bn_error *err)
+{
+    for (unsigned i = 0; i < BN_BRICK_MAX; i++)
+        if (fabs(a->shares[i] - b->shares[i]) > ALIKE + a->rounding + b->rounding) return BN_OK;
+    return bn_fail(err, BN_ERR_MISMATCH, "both divide their time among the bricks alike, to six digits");
+}

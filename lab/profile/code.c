@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See code.h.
+ */
+#define _GNU_SOURCE
+#include "lab/profile/code.h"
+
+#include <fcntl.h>
+#include <gelf.h>
+#include <libelf.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+void bn_codes_release(struct bn_codes *codes)
+{
+    bn_free(codes->list);
+    *codes = (struct bn_codes){0};
+}
+
+const struct bn_code *bn_codes_find(const struct bn_codes *codes, const char *name)
+{
+    for (size_t i = 0; i < codes->n; i++)
+        if (strcmp(codes->list[i].name, name) == 0) return &codes->list[i];
+    return NULL;
+}
+
+bn_status bn_codes_add(struct bn_codes *codes, const char *name, const void *bytes, size_t n, bn_error *err)
+{
+    struct bn_code code = {.n_bytes = n};
+    if (strlen(name) >= sizeof code.name)
+        return bn_fail(err, BN_ERR_ARG, "the name of a kernel is longer than %zu bytes",
+                       sizeof code.name - 1);
+    snprintf(code.name, sizeof code.name, "%s", name);
+    BN_TRY(bn_sha256_hex(bytes, n, code.sha256, err));
+    const struct bn_code *known = bn_codes_find(codes, name);
+    if (known != NULL && (known->n_bytes != n || strcmp(known->sha256, code.sha256) != 0))
+        return bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, name,
+                          "two pieces of machine code under one name (sha256 %.16s and %.16s)", known->sha256,
+                          code.sha256);
+    if (known != NULL) return BN_OK;
+    if (codes->n == codes->room) {
+        size_t room = codes->room * 2 + 32;
+        struct bn_code *list = bn_realloc(codes->list, room, sizeof *list);
+        if (list == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        codes->list = list;
+        codes->room = room;
+    }
+    codes->list[codes->n++] = code;
+    return BN_OK;
+}
+
+void bn_codes_put(bn_json *object, const struct bn_codes *codes)
+{
+    for (size_t i = 0; i < codes->n; i++) {
+        bn_json *code = bn_json_put_object(object, codes->list[i].name);
+        bn_json_put_string(code, "sha256", codes->list[i].sha256);
+        bn_json_put_u64(code, "bytes", codes->list[i].n_bytes);
+    }
+}
+
+/* ---- the program's own file ---- */
+
+struct program {
+    Elf *elf;
+    Elf_Data *symbols;
+    size_t n_symbols;
+    uint64_t bias; /* of an address in memory over the one in the file */
+};
+
+/* The program itself is the first object that is listed. */
+static int take_bias(struct dl_phdr_info *info, size_t size, void *user)
+{
+    (void)size;
+    *(uint64_t *)user = info->dlpi_addr;
+    return 1;
+}
+
+static bn_status find_symbols(struct program *program, bn_error *err)
+{
+    GElf_Shdr header;
+    for (Elf_Scn *s = elf_nextscn(program->elf, NULL); s != NULL; s = elf_nextscn(program->elf, s)) {
+        if (gelf_getshdr(s, &header) == NULL || header.sh_type != SHT_SYMTAB || header.sh_entsize == 0)
+            continue;
+        program->symbols = elf_getdata(s, NULL);
+        program->n_symbols = header.sh_size / header.sh_entsize;
+        if (program->symbols != NULL) return BN_OK;
+    }
+    return bn_fail(err, BN_ERR_UNSUPPORTED, "the program has no symbol table: it was stripped");
+}
+
+/* The bytes in the file of the function at an address in memory; NULL when no symbol begins there. */
+static const void *function_bytes(const struct program *program, uint64_t address, size_t *n)
+{
+    GElf_Sym symbol;
+    GElf_Shdr header;
+    for (size_t i = 0; i < program->n_symbols && i < INT32_MAX; i++) {
+        if (gelf_getsym(program->symbols, (int)i, &symbol) == NULL) return NULL;
+        if (GELF_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_size == 0 ||
+            symbol.st_value != address - program->bias)
+            continue;
+        Elf_Scn *section = elf_getscn(program->elf, symbol.st_shndx);
+        if (section == NULL || gelf_getshdr(section, &header) == NULL) return NULL;
+        Elf_Data *data = elf_rawdata(section, NULL);
+        uint64_t at = symbol.st_value - header.sh_addr;
+        if (data == NULL || data->d_buf == NULL || at > data->d_size || symbol.st_size > data->d_size - at)
+            return NULL;
+        *n = symbol.st_size;
+        return (const char *)data->d_buf + at;
+    }
+    return NULL;
+}
+
+static bn_status read_kernels(struct bn_codes *codes, const struct program *program,
+                              const struct bn_kernels *kernels, bn_error *err)
+{
+    for (unsigned slot = 0; slot < BN_KERNEL_COUNT; slot++) {
+        uintptr_t address = (uintptr_t)bn_kernels_code(kernels, (enum bn_kernel)slot);
+        size_t n = 0;
+        const void *bytes = function_bytes(program, address, &n);
+        if (bytes == NULL)
+            return bn_fail_at(err, BN_ERR_UNSUPPORTED, BN_NO_OFFSET, kernels->name[slot],
+                              "the program's symbol table has no function at its address");
+        if (memcmp(bytes, (const void *)address, n) != 0)
+            return bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, kernels->name[slot],
+                              "the code in memory is not the code in the program's file");
+        BN_TRY(bn_codes_add(codes, kernels->name[slot], bytes, n, err));
+    }
+    return BN_OK;
+}
+
+bn_status bn_codes_read(struct bn_codes *codes, const struct bn_kernels *kernels, const char *path,
+                        bn_error *err)
+{
+    struct program program = {0};
+    if (path == NULL) path = "/proc/self/exe";
+    dl_iterate_phdr(take_bias, &program.bias);
+    if (elf_version(EV_CURRENT) == EV_NONE)
+        return bn_fail(err, BN_ERR_UNSUPPORTED, "this libelf does not know the current ELF version");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return bn_fail(err, BN_ERR_UNSUPPORTED, "the program's own file cannot be opened");
+    program.elf = elf_begin(fd, ELF_C_READ, NULL);
+    bn_status status = program.elf != NULL && elf_kind(program.elf) == ELF_K_ELF
+                           ? find_symbols(&program, err)
+                           : bn_fail(err, BN_ERR_UNSUPPORTED, "the program's own file is no ELF file");
+    if (status == BN_OK) status = read_kernels(codes, &program, kernels, err);
+    if (program.elf != NULL) elf_end(program.elf);
+    close(fd);
+    return status;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See graph.h. Once a node had no room, no later one has, so that the scopes that were lost are always the
+ * innermost ones, and counting them is enough to keep the others balanced.
+ */
+#include "lab/profile/graph.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+
+#define EDGES_PER_NODE 4u
+
+static const char *const NODE_NAME[] = {"pass",    "layer", "brick",    "kernel",  "task",
+                                        "meeting", "wait",  "function", "transfer"};
+static const char *const EDGE_NAME[] = {"contains",   "calls", "launches", "sequence",
+                                        "depends_on", "fork",  "join",     "transfer"};
+_Static_assert(BN_ARRAY_LEN(NODE_NAME) == BN_NODE_KIND_COUNT, "a kind of node has no name");
+_Static_assert(BN_ARRAY_LEN(EDGE_NAME) == BN_EDGE_KIND_COUNT, "a kind of edge has no name");
+
+const char *bn_node_kind_name(enum bn_node_kind kind)
+{
+    return NODE_NAME[kind];
+}
+
+const char *bn_edge_kind_name(enum bn_edge_kind kind)
+{
+    return EDGE_NAME[kind];
+}
+
+enum bn_edge_kind bn_graph_tree_edge(const struct bn_node *parent)
+{
+    if (parent->kind == BN_NODE_FUNCTION) return BN_EDGE_CALLS;
+    return parent->kind == BN_NODE_BRICK ? BN_EDGE_LAUNCHES : BN_EDGE_CONTAINS;
+}
+
+const char *bn_node_label(const struct bn_node *node, char room[32])
+{
+    if (node->kind != BN_NODE_PASS && node->kind != BN_NODE_LAYER)
+        return node->name != NULL ? node->name : bn_node_kind_name(node->kind);
+    snprintf(room, 32, "%s %u", node->kind == BN_NODE_PASS ? "Pass" : "Layer", node->index);
+    return room;
+}
+
+void bn_graph_open(struct bn_graph *graph, uint32_t max_nodes)
+{
+    *graph = (struct bn_graph){.max_nodes = max_nodes > 0 ? max_nodes : BN_GRAPH_MAX_NODES,
+                               .first_root = BN_NODE_NONE,
+                               .last_root = BN_NODE_NONE,
+                               .scope = BN_NODE_NONE};
+}
+
+void bn_graph_close(struct bn_graph *graph)
+{
+    bn_free(graph->node);
+    bn_free(graph->edge);
+    bn_graph_open(graph, 0);
+}
+
+/* Room for one more item in a list of at most `most`. */
+static bool grow(struct bn_graph *graph, void **list, uint32_t *room, uint32_t n, uint32_t most, size_t each)
+{
+    if (n < *room) return true;
+    uint32_t more = (uint32_t)bn_min_size((size_t)*room * 2 + 256, most);
+    void *bigger = bn_realloc(*list, more, each);
+    if (bigger == NULL) {
+        bn_fail(&graph->error, BN_ERR_NOMEM, "out of memory");
+        return false;
+    }
+    *list = bigger;
+    *room = more;
+    return true;
+}
+
+uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struct bn_node *node)
+{
+    void *list = graph->node;
+    if (graph->n_nodes == graph->max_nodes) {
+        graph->truncated = true;
+        graph->n_lost++;
+        return BN_NODE_NONE;
+    }
+    if (parent != BN_NODE_NONE && parent >= graph->n_nodes) {
+        bn_fail(&graph->error, BN_ERR_ARG, "a node is put under one that does not exist");
+        return BN_NODE_NONE;
+    }
+    uint32_t depth = parent != BN_NODE_NONE ? graph->node[parent].depth + 1 : 0;
+    if (depth == BN_GRAPH_MAX_DEPTH) {
+        bn_fail(&graph->error, BN_ERR_LIMIT, "the graph is more than %u levels deep", BN_GRAPH_MAX_DEPTH);
+        return BN_NODE_NONE;
+    }
+    if (!grow(graph, &list, &graph->room, graph->n_nodes, graph->max_nodes, sizeof *graph->node))
+        return BN_NODE_NONE;
+    graph->node = list;
+    uint32_t id = graph->n_nodes++;
+    struct bn_node *added = &graph->node[id];
+    *added = *node;
+    added->parent = parent;
+    added->depth = depth;
+    added->first = added->last = added->next = BN_NODE_NONE;
+    uint32_t *first = parent != BN_NODE_NONE ? &graph->node[parent].first : &graph->first_root;
+    uint32_t *last = parent != BN_NODE_NONE ? &graph->node[parent].last : &graph->last_root;
+    *(*last != BN_NODE_NONE ? &graph->node[*last].next : first) = id;
+    *last = id;
+    return id;
+}
+
+uint32_t bn_graph_add(struct bn_graph *graph, const struct bn_node *node)
+{
+    return bn_graph_add_under(graph, graph->scope, node);
+}
+
+uint32_t bn_graph_push(struct bn_graph *graph, const struct bn_node *node)
+{
+    uint32_t id = bn_graph_add(graph, node);
+    if (id == BN_NODE_NONE)
+        graph->n_lost_scopes++;
+    else
+        graph->scope = id;
+    return id;
+}
+
+void bn_graph_pop(struct bn_graph *graph)
+{
+    if (graph->n_lost_scopes > 0)
+        graph->n_lost_scopes--;
+    else if (graph->scope == BN_NODE_NONE)
+        bn_fail(&graph->error, BN_ERR_ARG, "a scope of the graph is closed that was not opened");
+    else
+        graph->scope = graph->node[graph->scope].parent;
+}
+
+void bn_graph_link(struct bn_graph *graph, enum bn_edge_kind kind, uint32_t from, uint32_t to)
+{
+    void *list = graph->edge;
+    uint64_t most = (uint64_t)graph->max_nodes * EDGES_PER_NODE;
+    if (graph->truncated && (from == BN_NODE_NONE || to == BN_NODE_NONE)) return;
+    if (kind < BN_EDGE_SEQUENCE || from == to || from >= graph->n_nodes || to >= graph->n_nodes) {
+        bn_fail(&graph->error, BN_ERR_ARG, "an edge (%s) from node %u to node %u makes no sense",
+                bn_edge_kind_name(kind), from, to);
+        return;
+    }
+    if (graph->n_edges >= most) {
+        graph->truncated = true;
+        return;
+    }
+    if (!grow(graph, &list, &graph->edge_room, graph->n_edges, (uint32_t)bn_min_size(most, UINT32_MAX),
+              sizeof *graph->edge))
+        return;
+    graph->edge = list;
+    graph->edge[graph->n_edges++] = (struct bn_edge){kind, from, to};
+}
+
+bn_status bn_graph_finish(struct bn_graph *graph, bn_error *err)
+{
+    char room[32];
+    if (graph->scope != BN_NODE_NONE)
+        bn_fail_at(&graph->error, BN_ERR_ARG, BN_NO_OFFSET, bn_node_label(&graph->node[graph->scope], room),
+                   "the graph ends in a scope that is open");
+    else if (graph->n_lost_scopes > 0)
+        bn_fail(&graph->error, BN_ERR_ARG, "the graph ends in a scope that is open");
+    if (graph->error.code != BN_OK && err != NULL && err->code == BN_OK) *err = graph->error;
+    return graph->error.code;
+}

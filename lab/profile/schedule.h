@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The critical path: the longest chain of work in an execution graph of which each piece had to wait for the
+ * one before. No number of threads makes the same pieces end sooner.
+ *
+ * It runs over the *leaves*: timed nodes without timed nodes inside, waiting excepted, which is no work; and
+ * over edges of order only, since a container lasts as long as what is in it. Each leaf has
+ *
+ *     start, finish                  the earliest: all that it waits for takes its time and no more
+ *     latest_start, latest_finish    the latest that leaves the length of the whole as it is
+ *     slack       latest_start - start: what it could take longer
+ *     free_slack  what it could take longer without any other leaf starting later
+ *
+ * Durations are measured; all of these are computed from them.
+ */
+#ifndef BN_PROFILE_SCHEDULE_H
+#define BN_PROFILE_SCHEDULE_H
+
+#include "lab/profile/graph.h"
+
+struct bn_slot {
+    bool leaf;
+    uint64_t ns; /* its duration here */
+    uint64_t start, finish, latest_start, latest_finish, slack, free_slack;
+};
+
+struct bn_schedule {
+    struct bn_slot *slot; /* one for each node of the graph */
+    uint32_t n_slots, n_leaves;
+    uint32_t *path; /* a critical path, first to last */
+    uint32_t n_path;
+    uint64_t path_ns; /* its length */
+    uint64_t work_ns; /* sum over all leaves */
+    bool model;       /* durations were changed: nothing here was measured */
+};
+
+/* A change that is only thought of: leaves that are, or are in, nodes of this name take 1 / factor of their
+ * time. */
+struct bn_what_if {
+    const char *name;
+    double factor; /* > 0 */
+};
+
+/* what_if may be NULL. BN_ERR_ARG when edges of order run in a circle, which is named, when one ends at a
+ * node that is no leaf, or when no leaf has the name that is asked for. The graph is finished. */
+BN_MUST_CHECK bn_status bn_schedule_open(struct bn_schedule *out, const struct bn_graph *graph,
+                                         const struct bn_what_if *what_if, bn_error *err);
+void bn_schedule_close(struct bn_schedule *schedule);
+
+/* Work over path: how many threads this work could keep busy; 0 without work. */
+double bn_schedule_parallelism(const struct bn_schedule *schedule);
+/* Time on the path of leaves that are, or are in, nodes of this name. */
+uint64_t bn_schedule_path_share(const struct bn_schedule *schedule, const struct bn_graph *graph,
+                                const char *name);
+
+/* ---- showing it (schedule_text.c) ---- */
+
+/* Appends a table for people: length, work, waiting, and what each brick has on the path. */
+void bn_schedule_report(struct bn_buf *out, const struct bn_schedule *schedule, const struct bn_graph *graph);
+/* Puts the same, the path as numbers of nodes, and the slack of every leaf. */
+void bn_schedule_put(bn_json *object, const struct bn_schedule *schedule, const struct bn_graph *graph);
+
+#endif

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Building a receipt; see receipt.h. One function per object of the predicate, in the order in which they are
+ * written.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "build_info.h"
+#include "lab/host/git.h"
+#include "lab/host/machine.h"
+#include "lab/kit/program.h"
+#include "lab/receipt/receipt.h"
+#include "model/model.h"
+#include "model/tokenizer.h"
+
+struct build {
+    const struct bn_receipt_input *in;
+    const struct bn_generation *gen;
+    const struct bn_model *model;
+    const bn_tokenizer *tok;
+    struct bn_machine machine;
+    char model_sha256[BN_SHA256_HEX], ids_sha256[BN_SHA256_HEX];
+    bn_error *err;
+};
+
+static void put_count(bn_json *object, const char *name, uint64_t value)
+{
+    if (value == 0)
+        bn_json_put_null(object, name);
+    else
+        bn_json_put_u64(object, name, value);
+}
+
+/* The shortest decimal that gives this binary32 back, so that 0.7 is written as 0.7. */
+static void put_float(bn_json *object, const char *name, float value)
+{
+    char text[40];
+    int digits = 1;
+    do
+        snprintf(text, sizeof text, "%.*g", digits, (double)value);
+    while (strtof(text, NULL) != value && digits++ < 9);
+    bn_json_put_number(object, name, strtod(text, NULL));
+}
+
+static void put_ids(bn_json *object, const char *name, const int32_t *ids, size_t n)
+{
+    bn_json *array = bn_json_put_array(object, name);
+    for (size_t i = 0; i < n; i++)
+        bn_json_add_u64(array, (uint64_t)ids[i]);
+}
+
+static bn_status put_ids_digest(bn_json *object, const char *name, const int32_t *ids, size_t n,
+                                bn_error *err)
+{
+    char hex[BN_SHA256_HEX];
+    BN_TRY(bn_receipt_ids_digest(ids, n, hex, err));
+    bn_json_put_string(object, name, hex);
+    return BN_OK;
+}
+
+/* Does JSON give these bytes back? Not with a NUL or invalid UTF-8 among them. */
+static bn_status survives_json(const char *text, size_t n, bool *same, bn_error *err)
+{
+    bn_json *object = bn_json_new_object(), *back = NULL;
+    struct bn_buf written = {.max = BN_JSON_MAX_BYTES};
+    const char *again = NULL;
+    bn_json_put_string(object, "text", text);
+    bn_status status = bn_json_write(object, true, &written, err);
+    if (status == BN_OK) status = bn_json_parse(&back, written.data, written.len, err);
+    *same = status == BN_OK && bn_json_string(bn_json_get(back, "text"), &again) && strlen(again) == n &&
+            memcmp(again, text, n) == 0;
+    bn_buf_release(&written);
+    bn_json_free(object);
+    bn_json_free(back);
+    return status;
+}
+
+/* A text as its digest, and as itself under the name without "_sha256" when texts are shown. */
+static bn_status put_text(struct build *b, bn_json *object, const char *name, const char *name_sha256,
+                          const char *text, size_t n)
+{
+    char hex[BN_SHA256_HEX];
+    if (text == NULL) {
+        bn_json_put_null(object, name_sha256);
+        return BN_OK;
+    }
+    BN_TRY(bn_sha256_hex(text, n, hex, b->err));
+    bn_json_put_string(object, name_sha256, hex);
+    bool show = false;
+    if (b->in->show_text) BN_TRY(survives_json(text, n, &show, b->err));
+    if (show) bn_json_put_string(object, name, text);
+    return BN_OK;
+}
+
+/* ---- the objects of the predicate ---- */
+
+static void put_environment(struct build *b, bn_json *predicate)
+{
+    bn_json *env = bn_json_put_object(predicate, "environment");
+    char threads[16];
+    snprintf(threads, sizeof threads, "%u", bn_session_n_threads(b->in->session));
+    if (b->machine.os[0] != '\0') bn_json_put_string(env, "OS", b->machine.os);
+    if (b->machine.arch[0] != '\0') bn_json_put_string(env, "ARCH", b->machine.arch);
+    if (b->machine.cpu_model[0] != '\0') bn_json_put_string(env, "CPU_BRAND", b->machine.cpu_model);
+    bn_json_put_string(env, "BN_VERSION", bn_version());
+    bn_json_put_string(env, "BITNET_VERSION", bn_version());
+    bn_json_put_string(env, "THREADS", threads);
+}
+
+static void put_model(struct build *b, bn_json *predicate)
+{
+    const struct bn_model *m = b->model;
+    const bn_hparams *hp = &m->hp;
+    const char *name = b->in->model_name;
+    bn_json *model = bn_json_put_object(predicate, "model");
+    bn_json_put_string(model, "path", name == NULL || b->in->show_path ? name : bn_receipt_base_name(name));
+    bn_json_put_string(model, "sha256", b->model_sha256);
+    bn_json_put_u64(model, "bytes", m->n_bytes);
+    bn_json_put_string(model, "arch", hp->arch);
+    bn_json_put_string(model, "quantization", bn_receipt_quantization(m));
+    bn_json_put_u64(model, "n_vocab", hp->n_vocab);
+    bn_json_put_u64(model, "n_ctx", hp->n_ctx);
+    bn_json_put_u64(model, "n_embd", hp->n_embd);
+    bn_json_put_u64(model, "n_layer", hp->n_layer);
+    bn_json_put_u64(model, "n_ff", hp->n_ff);
+    bn_json_put_u64(model, "n_head", hp->n_head);
+    bn_json_put_u64(model, "n_head_kv", hp->n_head_kv);
+    bn_json_put_u64(model, "head_dim", hp->head_dim);
+    bn_json_put_u64(model, "n_rot", hp->n_rot);
+    bn_json_put_u64(model, "ternary_weights", m->ternary_weights);
+    bn_json_put_u64(model, "ternary_bytes", m->ternary_bytes);
+    bn_json_put_u64(model, "head_bytes", m->head_bytes);
+}
+
+static bn_status put_request(struct build *b, bn_json *predicate)
+{
+    const struct bn_receipt_input *in = b->in;
+    const struct bn_generation *gen = b->gen;
+    bn_json *request = bn_json_put_object(predicate, "request");
+    BN_TRY(put_text(b, request, "prompt", "prompt_sha256", in->prompt, in->n_prompt_bytes));
+    put_ids(request, "prompt_ids", gen->prompt, gen->n_prompt);
+    BN_TRY(put_ids_digest(request, "prompt_ids_sha256", gen->prompt, gen->n_prompt, b->err));
+    bn_json_put_u64(request, "n_predict", gen->n_predict);
+    put_float(request, "temperature", gen->sampling.temperature);
+    bn_json_put_u64(request, "top_k", gen->sampling.top_k);
+    put_float(request, "top_p", gen->sampling.top_p);
+    put_float(request, "min_p", gen->sampling.min_p);
+    put_float(request, "repeat_penalty", gen->sampling.repeat_penalty);
+    bn_json_put_u64(request, "repeat_last", gen->sampling.repeat_last);
+    bn_json_put_u64(request, "seed", gen->sampling.seed);
+    put_ids(request, "stop_ids", gen->stop_ids, gen->n_stop_ids);
+    bn_json *stops = bn_json_put_array(request, "stops");
+    for (size_t i = 0; i < gen->n_stops; i++)
+        bn_json_add_string(stops, gen->stops[i]);
+    bn_json_put_bool(request, "ignore_end", gen->ignore_end);
+    bn_json_put_string(request, "template", in->template_name);
+    bn_json_put_string(request, "isa", in->isa);
+    put_count(request, "threads", in->n_threads);
+    put_count(request, "ctx", in->n_ctx);
+    put_count(request, "batch", in->n_batch);
+    return BN_OK;
+}
+
+/* The program that runs, from the file that it was started from. */
+static void put_program(struct build *b, bn_json *resolved)
+{
+    bn_json *program = bn_json_put_object(resolved, "program");
+    char path[PATH_MAX], hex[BN_SHA256_HEX];
+    bn_program_path(path);
+    bn_json_put_string(program, "name", path[0] != '\0' ? bn_receipt_base_name(path) : NULL);
+    bn_json_put_string(program, "version", bn_version());
+    if (bn_sha256_file("/proc/self/exe", hex, NULL) == BN_OK)
+        bn_json_put_string(program, "sha256", hex);
+    else
+        bn_json_put_null(program, "sha256");
+    bool stamped = strcmp(BN_BUILD_COMMIT, "unknown") != 0;
+    bn_json_put_string(program, "commit", stamped ? BN_BUILD_COMMIT : NULL);
+    if (stamped)
+        bn_json_put_bool(program, "dirty", BN_BUILD_DIRTY != 0);
+    else
+        bn_json_put_null(program, "dirty");
+    bn_json_put_string(program, "compiler", BN_BUILD_COMPILER);
+    bn_json_put_string(program, "arch", b->machine.arch[0] == '\0' ? NULL : b->machine.arch);
+}
+
+static bn_status put_resolved(struct build *b, bn_json *predicate)
+{
+    bn_json *resolved = bn_json_put_object(predicate, "resolved");
+    char hex[BN_SHA256_HEX];
+    bn_json_put_string(resolved, "isa", b->model->kernels->isa);
+    bn_json_put_u64(resolved, "threads", bn_session_n_threads(b->in->session));
+    bn_json_put_u64(resolved, "ctx", bn_session_n_ctx(b->in->session));
+    bn_json_put_u64(resolved, "batch", bn_session_n_batch(b->in->session));
+    bn_json_put_null(resolved, "tokenizer_sha256");
+    if (b->tok != NULL) {
+        BN_TRY(bn_tokenizer_digest(b->tok, hex, b->err));
+        bn_json_put_string(resolved, "tokenizer_sha256", hex);
+    }
+    bn_json_put_u64(resolved, "packed_bytes", b->model->packed_bytes);
+    put_program(b, resolved);
+    return BN_OK;
+}
+
+static bn_status put_result(struct build *b, bn_json *predicate)
+{
+    const struct bn_generation *gen = b->gen;
+    bn_json *result = bn_json_put_object(predicate, "result");
+    char *text = NULL;
+    size_t n_bytes = 0;
+    bn_json_put_u64(result, "prompt_tokens", gen->n_prompt);
+    put_ids(result, "ids", gen->ids, gen->n_ids);
+    bn_json_put_string(result, "ids_sha256", b->ids_sha256);
+    if (b->tok != NULL) BN_TRY(bn_detokenize(b->tok, gen->ids, gen->n_ids, false, &text, &n_bytes, b->err));
+    bn_status status = put_text(b, result, "text", "text_sha256", text, n_bytes);
+    bn_free(text);
+    bn_json_put_string(result, "stop_reason", bn_stop_reason_name(gen->reason));
+    bn_json_put_string(result, "chain", gen->chain[0] == '\0' ? NULL : gen->chain);
+    return status;
+}
+
+static bn_status put_samples(struct build *b, bn_json *measurement)
+{
+    static const struct {
+        const char *name;
+        unsigned percent;
+    } PERCENTILES[] = {{"p50_ns", 50}, {"p95_ns", 95}, {"p99_ns", 99}, {"max_ns", 100}};
+    const struct bn_generation *gen = b->gen;
+    uint64_t *sorted;
+    size_t n;
+    bn_json *samples = bn_json_put_array(measurement, "token_ns");
+    for (size_t i = 0; i < gen->n_ids; i++)
+        bn_json_add_u64(samples, gen->token_ns[i]);
+    BN_TRY(bn_receipt_sort_samples(gen->token_ns, gen->n_ids, &sorted, &n, b->err));
+    for (size_t i = 0; i < BN_ARRAY_LEN(PERCENTILES); i++)
+        bn_json_put_u64(measurement, PERCENTILES[i].name,
+                        bn_receipt_percentile(sorted, n, PERCENTILES[i].percent));
+    bn_free(sorted);
+    return BN_OK;
+}
+
+static bn_status put_measurement(struct build *b, bn_json *predicate)
+{
+    const struct bn_generation *gen = b->gen;
+    bn_json *measurement = bn_json_put_object(predicate, "measurement");
+    put_count(measurement, "load_ns", b->in->load_ns);
+    bn_json_put_u64(measurement, "prefill_ns", gen->prefill_ns);
+    bn_json_put_u64(measurement, "decode_ns", gen->decode_ns);
+    bn_json_put_u64(measurement, "total_ns", gen->total_ns);
+    bn_json_put_u64(measurement, "prefill_tokens_per_s_milli",
+                    bn_receipt_rate_milli(gen->n_prompt, gen->prefill_ns));
+    if (gen->n_ids > 1)
+        bn_json_put_u64(measurement, "decode_tokens_per_s_milli",
+                        bn_receipt_rate_milli(gen->n_ids - 1, gen->decode_ns));
+    else
+        bn_json_put_null(measurement, "decode_tokens_per_s_milli");
+    BN_TRY(put_samples(b, measurement));
+    bn_json *stats = bn_json_put_array(measurement, "kernel_stats");
+    bn_kernel_stat stat;
+    for (size_t i = 0; bn_session_kernel_stat(b->in->session, i, &stat); i++) {
+        bn_json *entry = bn_json_add_object(stats);
+        bn_json_put_string(entry, "name", stat.name);
+        bn_json_put_u64(entry, "calls", stat.calls);
+        bn_json_put_u64(entry, "ns", stat.ns);
+        bn_json_put_u64(entry, "bytes", stat.bytes);
+        bn_json_put_u64(entry, "ops", stat.ops);
+    }
+    bn_screen_stat screen = bn_session_screen_stat(b->in->session);
+    bn_json *head = bn_json_put_object(measurement, "screen");
+    bn_json_put_u64(head, "screened", screen.screened);
+    bn_json_put_u64(head, "full", screen.full);
+    bn_json_put_u64(head, "rows", screen.rows);
+    put_count(measurement, "peak_rss_bytes", bn_machine_peak_rss_bytes());
+    put_count(measurement, "bandwidth_probe_bytes_per_s", b->in->bandwidth_bytes_per_s);
+    return BN_OK;
+}
+
+/* ---- the whole ---- */
+
+/* compute_path is "real" because kernels were counted: bn_receipt_build refuses otherwise. */
+static bn_status put_predicate(struct build *b, bn_json *statement)
+{
+    const struct bn_generation *gen = b->gen;
+    bn_json *predicate = bn_json_put_object(statement, "predicate");
+    char stamp[21];
+    bn_clock_format(bn_clock_utc(), stamp);
+    bn_json_put_string(predicate, "schema_version", BN_RECEIPT_SCHEMA_VERSION);
+    bn_json_put_string(predicate, "timestamp", stamp);
+    bn_json_put_string(predicate, "compute_path", "real");
+    bn_json_put_string(predicate, "backend", "cpu");
+    bn_json_put_bool(predicate, "deterministic", true);
+    bn_json_put_u64(predicate, "tokens_requested", gen->n_predict);
+    bn_json_put_u64(predicate, "tokens_generated", gen->n_ids);
+    bn_json_put_number(predicate, "tokens_per_second",
+                       (double)bn_receipt_rate_milli(gen->n_ids, gen->total_ns) / 1000);
+    bn_json *kernels = bn_json_put_array(predicate, "kernels");
+    bn_kernel_stat stat;
+    for (size_t i = 0; bn_session_kernel_stat(b->in->session, i, &stat); i++)
+        bn_json_add_string(kernels, stat.name);
+    put_environment(b, predicate);
+    put_model(b, predicate);
+    BN_TRY(put_request(b, predicate));
+    BN_TRY(put_resolved(b, predicate));
+    struct bn_git git;
+    bn_git_read(&git, b->in->folder == NULL ? "." : b->in->folder);
+    bn_git_put(bn_json_put_object(predicate, "git"), &git);
+    BN_TRY(put_result(b, predicate));
+    BN_TRY(put_measurement(b, predicate));
+    bn_machine_put(bn_json_put_object(predicate, "machine"), &b->machine);
+    return BN_OK;
+}
+
+static void put_subject(bn_json *subjects, const char *name, const char *sha256)
+{
+    bn_json *subject = bn_json_add_object(subjects);
+    bn_json_put_string(subject, "name", name);
+    bn_json_put_string(bn_json_put_object(subject, "digest"), "sha256", sha256);
+}
+
+static bn_status check_input(const struct bn_receipt_input *in, bn_error *err)
+{
+    bn_kernel_stat stat;
+    const struct bn_generation *gen = in->generation;
+    if (gen->n_ids == 0) return bn_fail(err, BN_ERR_ARG, "no receipt: no token was generated");
+    if (!bn_session_kernel_stat(in->session, 0, &stat))
+        return bn_fail(err, BN_ERR_ARG, "no receipt: no kernel was counted");
+    if (bn_session_position(in->session) != gen->n_prompt + gen->n_ids - 1)
+        return bn_fail(err, BN_ERR_ARG, "no receipt: the session holds more than this generation");
+    if (in->model->bytes == NULL) return bn_fail(err, BN_ERR_ARG, "no receipt: the model's bytes are gone");
+    return BN_OK;
+}
+
+bn_status bn_receipt_build(bn_json **statement, const struct bn_receipt_input *input, bn_error *err)
+{
+    *statement = NULL;
+    BN_TRY(check_input(input, err));
+    struct build b = {.in = input, .gen = input->generation, .model = input->model, .err = err};
+    b.tok = bn_model_tokenizer(input->model);
+    bn_machine_read(&b.machine);
+    BN_TRY(bn_sha256_hex(b.model->bytes, b.model->n_bytes, b.model_sha256, err));
+    BN_TRY(bn_receipt_ids_digest(b.gen->ids, b.gen->n_ids, b.ids_sha256, err));
+    bn_json *root = bn_json_new_object();
+    bn_json_put_string(root, "_type", BN_RECEIPT_STATEMENT_TYPE);
+    bn_json *subjects = bn_json_put_array(root, "subject");
+    put_subject(subjects, input->model_name == NULL ? "model" : bn_receipt_base_name(input->model_name),
+                b.model_sha256);
+    put_subject(subjects, "tokens", b.ids_sha256);
+    bn_json_put_string(root, "predicateType", BN_RECEIPT_PREDICATE_TYPE);
+    bn_status status = put_predicate(&b, root);
+    if (status == BN_OK) status = bn_receipt_seal(root, err);
+    if (status != BN_OK) {
+        bn_json_free(root);
+        return status;
+    }
+    *statement = root;
+    return BN_OK;
+}
+
+bn_status bn_receipt_write(const char *path, const struct bn_receipt_input *input, bn_error *err)
+{
+    bn_json *statement;
+    struct bn_buf text = {.max = BN_JSON_MAX_BYTES}; /* what can be read again */
+    BN_TRY(bn_receipt_build(&statement, input, err));
+    bn_status status = bn_json_write(statement, false, &text, err);
+    bn_buf_putc(&text, '\n');
+    if (status == BN_OK) status = bn_buf_check(&text, err);
+    if (status == BN_OK) status = bn_file_write_atomic(path, text.data, text.len, err);
+    bn_buf_release(&text);
+    bn_json_free(statement);
+    return status;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The computations that building a receipt and checking one have to agree on; see receipt.h.
+ */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "lab/receipt/receipt.h"
+#include "model/model.h"
+
+#define MAX_TEXT (64u << 20)
+
+const char *bn_receipt_base_name(const char *path)
+{
+    if (strncmp(path, "hf:", 3) == 0) return path; /* a name of the hub, not of a folder here */
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+const char *bn_receipt_quantization(const bn_model *model)
+{
+    const struct bn_gguf_tensor *first = bn_gguf_find_tensor(&model->gguf, "blk.0.attn_q.weight");
+    const struct bn_type_info *type = first == NULL ? NULL : bn_type_info(first->type);
+    return type == NULL ? NULL : type->name;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(bn_json_name(*(const bn_json *const *)a), bn_json_name(*(const bn_json *const *)b));
+}
+
+/* The canonical text of the statement without one member. A copy of the tree without that member would need
+ * as much memory as the tree itself. */
+static bn_status write_without(const bn_json *object, const char *name, struct bn_buf *text, bn_error *err)
+{
+    size_t n = 0;
+    bn_status status = BN_OK;
+    const bn_json **members = bn_alloc(bn_json_size(object), sizeof *members);
+    if (object == NULL || members == NULL) {
+        bn_free(members);
+        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    }
+    for (const bn_json *m = bn_json_first(object); m != NULL; m = bn_json_next(m))
+        if (strcmp(bn_json_name(m), name) != 0) members[n++] = m;
+    qsort(members, n, sizeof *members, by_name);
+    bn_buf_putc(text, '{');
+    for (size_t i = 0; i < n && status == BN_OK; i++) {
+        if (i > 0) bn_buf_putc(text, ',');
+        bn_json_write_string(text, bn_json_name(members[i]));
+        bn_buf_putc(text, ':');
+        status = bn_json_write(members[i], true, text, err);
+    }
+    bn_buf_putc(text, '}');
+    bn_free(members);
+    return status == BN_OK ? bn_buf_check(text, err) : status;
+}
+
+bn_status bn_receipt_self_digest(const bn_json *statement, char hex[BN_SHA256_HEX], bn_error *err)
+{
+    struct bn_buf text = {.max = MAX_TEXT};
+    bn_status status = write_without(statement, "receipt_sha256", &text, err);
+    if (status == BN_OK) status = bn_sha256_hex(text.data, text.len, hex, err);
+    bn_buf_release(&text);
+    return status;
+}
+
+bn_status bn_receipt_seal(bn_json *statement, bn_error *err)
+{
+    char hex[BN_SHA256_HEX];
+    BN_TRY(bn_receipt_self_digest(statement, hex, err));
+    bn_json_put_string(statement, "receipt_sha256", hex);
+    return bn_json_is_complete(statement) ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+}
+
+bn_status bn_receipt_ids_digest(const int32_t *ids, size_t n, char hex[BN_SHA256_HEX], bn_error *err)
+{
+    struct bn_sha256 *sha;
+    unsigned char digest[BN_SHA256_BYTES];
+    BN_TRY(bn_sha256_open(&sha, err));
+    for (size_t i = 0; i < n; i++) {
+        uint32_t id = (uint32_t)ids[i];
+        unsigned char bytes[4] = {(unsigned char)id, (unsigned char)(id >> 8), (unsigned char)(id >> 16),
+                                  (unsigned char)(id >> 24)};
+        bn_sha256_update(sha, bytes, sizeof bytes);
+    }
+    bn_sha256_take(sha, digest);
+    bn_sha256_close(sha);
+    bn_hex(hex, digest, sizeof digest);
+    return BN_OK;
+}
+
+uint64_t bn_receipt_rate_milli(uint64_t n, uint64_t ns)
+{
+    uint64_t scaled;
+    if (ns == 0) return 0;
+    if (!bn_mul_ok(n, UINT64_C(1000000000000), &scaled) || !bn_add_ok(scaled, ns / 2, &scaled)) return 0;
+    return scaled / ns;
+}
+
+uint64_t bn_receipt_percentile(const uint64_t *sorted, size_t n, unsigned percent)
+{
+    size_t rank = (n * percent + 99) / 100;
+    return sorted[rank == 0 ? 0 : rank - 1];
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const uint64_t *left = a, *right = b;
+    return *left < *right ? -1 : *left > *right;
+}
+
+bn_status bn_receipt_sort_samples(const uint64_t *token_ns, size_t n, uint64_t **sorted, size_t *n_sorted,
+                                  bn_error *err)
+{
+    size_t skip = n > 1 ? 1 : 0;
+    *n_sorted = n - skip;
+    *sorted = bn_alloc(*n_sorted, sizeof **sorted);
+    if (*sorted == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (*n_sorted > 0) memcpy(*sorted, token_ns + skip, *n_sorted * sizeof **sorted);
+    qsort(*sorted, *n_sorted, sizeof **sorted, ascending);
+    return BN_OK;
+}

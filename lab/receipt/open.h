@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reading a receipt: a DSSE envelope around a statement, a statement, or a bare predicate (schema 1.0.0 as
+ * plain JSON, which other tools write). The order is fixed: limits, JSON, envelope, signature, and only then
+ * the payload.
+ */
+#ifndef BN_RECEIPT_OPEN_H
+#define BN_RECEIPT_OPEN_H
+
+#include "lab/receipt/envelope.h"
+
+enum bn_receipt_form { BN_RECEIPT_BARE, BN_RECEIPT_STATEMENT, BN_RECEIPT_ENVELOPE };
+
+struct bn_receipt {
+    enum bn_receipt_form form;
+    bn_json *root; /* owned: the statement or the bare predicate; NULL when the payload was not read */
+    const bn_json *statement;    /* NULL when bare */
+    const bn_json *predicate;    /* an object; NULL when root is */
+    size_t n_signatures, n_good; /* of an envelope: signatures, and keys that verified one */
+    char key_id[17];
+    size_t n_keys;           /* that were tried */
+    bool payload_unverified; /* it was read although too few keys verified it */
+};
+
+struct bn_receipt_keys {
+    const struct bn_key *const *keys;
+    size_t n;
+    size_t threshold; /* keys that must verify an envelope; 0 counts as 1 */
+    bool unverified;  /* read the payload of an envelope even so */
+};
+
+/* BN_ERR_FORMAT or BN_ERR_LIMIT for what is not a receipt. An envelope that too few keys verify is BN_OK with
+ * root NULL: the rule "signature" then says what is wrong. *receipt is released in any case. keys may be
+ * NULL. */
+BN_MUST_CHECK bn_status bn_receipt_open(struct bn_receipt *receipt, const char *text, size_t n,
+                                        const struct bn_receipt_keys *keys, bn_error *err);
+void bn_receipt_release(struct bn_receipt *receipt);
+
+#endif

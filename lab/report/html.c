@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See html.h. Texts of a document are hostile: names of files and models, and what a child printed.
+ */
+#include "lab/report/html.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/utf8.h"
+
+/* ---- text ---- */
+
+/* How text is written where it goes. */
+enum place { MARKUP, JSON };
+
+/* What stands for a character there; NULL: itself. */
+static const char *entity_of(char c, enum place place)
+{
+    switch (c) {
+    case '&':
+        return place == JSON ? "\\u0026" : "&amp;";
+    case '<':
+        return place == JSON ? "\\u003c" : "&lt;";
+    case '>':
+        return place == JSON ? "\\u003e" : "&gt;";
+    case '"':
+        return place == JSON ? "\\\"" : "&quot;";
+    case '\'':
+        return place == JSON ? NULL : "&#39;";
+    case '\\':
+        return place == JSON ? "\\\\" : NULL;
+    case '\n':
+    case '\t':
+        return " ";
+    default:
+        return NULL;
+    }
+}
+
+static void put_text(struct bn_buf *out, const char *text, enum place place)
+{
+    if (text == NULL) { /* of a buffer that had no memory */
+        out->failed = true;
+        return;
+    }
+    const char *backslash = place == JSON ? "\\\\" : "\\";
+    for (const char *c = text; *c != '\0';) {
+        size_t n = bn_utf8_length(c, strlen(c));
+        uint32_t point = n > 0 ? bn_utf8_point(c, n) : (unsigned char)*c;
+        const char *entity = entity_of(*c, place);
+        if (entity != NULL)
+            bn_buf_puts(out, entity);
+        else if (n == 0)
+            bn_buf_printf(out, "%sx%02x", backslash, (unsigned)point);
+        else if (bn_utf8_is_unsafe(point))
+            bn_buf_printf(out, "%su{%x}", backslash, (unsigned)point);
+        else
+            bn_buf_append(out, c, n);
+        c += n > 0 ? n : 1;
+    }
+}
+
+void bn_html_json(struct bn_buf *out, const char *text)
+{
+    bn_buf_putc(out, '"');
+    put_text(out, text, JSON);
+    bn_buf_putc(out, '"');
+}
+
+/* 1.2e-07 as 1.2e-7, and a true minus sign in no place: such numbers are copied into other programs. */
+static void put_short(struct bn_buf *out, double value, int digits)
+{
+    char text[100];
+    if (!isfinite(value)) {
+        bn_buf_puts(out, "\xE2\x80\x93");
+        return;
+    }
+    snprintf(text, sizeof text, "%.*g", digits, value);
+    for (const char *c = text; *c != '\0'; c++) {
+        bool leading = *c == '0' && c > text + 1 && (c[-1] == '-' || c[-1] == '+') && c[-2] == 'e';
+        if (!leading && !(*c == '+' && c > text && c[-1] == 'e')) bn_buf_putc(out, *c);
+    }
+}
+
+void bn_html(struct bn_buf *out, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    for (const char *c = fmt; *c != '\0';) {
+        size_t n = strcspn(c, "%");
+        bn_buf_append(out, c, n);
+        c += n;
+        if (*c == '\0') break;
+        c++;
+        int digits = 4;
+        if (c[0] == '.' && c[2] == 'g') {
+            digits = c[1] - '0';
+            c += 2;
+        }
+        if (*c == 's')
+            put_text(out, va_arg(args, const char *), MARKUP);
+        else if (*c == 'g')
+            put_short(out, va_arg(args, double), digits);
+        else if (*c == 'u')
+            bn_buf_printf(out, "%u", va_arg(args, unsigned));
+        else if (strncmp(c, "zu", 2) == 0)
+            bn_buf_printf(out, "%zu", va_arg(args, size_t));
+        else if (strncmp(c, ".1f", 3) == 0)
+            bn_buf_printf(out, "%.1f", va_arg(args, double));
+        else
+            bn_buf_putc(out, '%');
+        c += *c == 'z' ? 2 : *c == '.' ? 3 : 1;
+    }
+    va_end(args);
+}
+
+void bn_html_number(struct bn_buf *out, const bn_json *value)
+{
+    struct bn_buf exact = {.max = 64};
+    double number = (double)NAN;
+    if (!bn_json_number(value, &number) || bn_json_write(value, true, &exact, NULL) != BN_OK)
+        bn_html(out, "<span class=\"n\">\xE2\x80\x93</span>");
+    else if (fabs(number) > 0.99 && fabs(number) < 1) /* what is left to 1 is what matters */
+        bn_html(out, "<span class=\"n\" title=\"%s\">%.7g</span>", exact.data, number);
+    else
+        bn_html(out, "<span class=\"n\" title=\"%s\">%g</span>", exact.data, number);
+    bn_buf_release(&exact);
+}
+
+/* ---- values ---- */
+
+const char *bn_html_string(const bn_json *object, const char *name)
+{
+    const char *text = "";
+    (void)bn_json_string(bn_json_get(object, name), &text);
+    return text;
+}
+
+double bn_html_value(const bn_json *object, const char *name)
+{
+    double value = (double)NAN;
+    (void)bn_json_number(bn_json_get(object, name), &value);
+    return value;
+}
+
+size_t bn_html_size(const bn_json *object, const char *name)
+{
+    uint64_t value = 0;
+    (void)bn_json_u64(bn_json_get(object, name), &value);
+    return (size_t)value;
+}
+
+bool bn_html_is(const bn_json *object, const char *name, const char *text)
+{
+    return strcmp(bn_html_string(object, name), text) == 0;
+}
+
+bool bn_html_true(const bn_json *object, const char *name)
+{
+    bool value = false;
+    (void)bn_json_bool(bn_json_get(object, name), &value);
+    return value;
+}
+
+const bn_json *bn_html_find(const bn_json *array, const char *member, const char *text)
+{
+    const bn_json *e = bn_json_first(array);
+    while (e != NULL && !bn_html_is(e, member, text))
+        e = bn_json_next(e);
+    return e;
+}

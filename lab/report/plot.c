@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See plot.h.
+ */
+#include "lab/report/plot.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define MARKS_MAX 40u /* of an axis, whatever the numbers are */
+
+static double share(double value, double from, double to)
+{
+    return to > from ? (value - from) / (to - from) : 0.5;
+}
+
+/* Zero has no place on a logarithmic axis: it is drawn at its foot. */
+static double log_share(double value, double from, double to)
+{
+    return value > 0 ? share(log10(value), log10(from), log10(to)) : 0;
+}
+
+double bn_plot_x(const struct bn_plot *p, double x)
+{
+    double at = p->log_x ? log_share(x, p->x0, p->x1) : share(x, p->x0, p->x1);
+    return p->left + at * (p->width - p->left - p->right);
+}
+
+double bn_plot_y(const struct bn_plot *p, double y)
+{
+    double at = p->log_y ? log_share(y, p->y0, p->y1) : share(y, p->y0, p->y1);
+    if (!(at >= 0)) at = 0;
+    return p->height - p->bottom - fmin(at, 1) * (p->height - p->top - p->bottom);
+}
+
+void bn_plot_cover(double *low, double *high, double value)
+{
+    if (!isfinite(value) || value < 1e-30) return;
+    value = fmin(value, 1e30);
+    *low = fmin(*low, pow(10, floor(log10(value))));
+    *high = fmax(*high, pow(10, ceil(log10(value) + 1e-9)));
+}
+
+void bn_plot_include(double *low, double *high, double value)
+{
+    if (!isfinite(value)) return;
+    *low = fmin(*low, value);
+    *high = fmax(*high, value);
+}
+
+void bn_plot_round(double *low, double *high, unsigned marks)
+{
+    if (!(*high >= *low)) *low = 0, *high = 1;
+    double width = *high - *low, least = fmax(fabs(*high) * 1e-9, 1e-300);
+    if (width < least) width = *high != 0 ? fabs(*high) * 0.1 : 1;
+    double step = bn_plot_step(width, marks), middle = (*low + *high) / 2;
+    *low = floor(fmin(*low, middle - width / 2) / step + 1e-9) * step;
+    *high = ceil(fmax(*high, middle + width / 2) / step - 1e-9) * step;
+}
+
+void bn_plot_begin(struct bn_buf *out, const struct bn_plot *p, const char *title)
+{
+    bn_html(out,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.1f %.1f\" role=\"img\" "
+            "aria-label=\"%s\">\n",
+            p->width, p->height, title);
+}
+
+void bn_plot_end(struct bn_buf *out)
+{
+    bn_html(out, "</svg>\n");
+}
+
+double bn_plot_step(double range, unsigned n)
+{
+    double power = pow(10, floor(log10(range / n))), times = range / n / power;
+    return power * (times < 1 + 1e-9 ? 1 : times < 2 + 1e-9 ? 2 : times < 5 + 1e-9 ? 5 : 10);
+}
+
+/* Digits that tell neighbouring marks apart. */
+static void put_mark(struct bn_buf *out, double value, double most, double step)
+{
+    double digits = step > 0 ? floor(log10(fmax(most, step))) - floor(log10(step) + 1e-9) + 1 : 3;
+    char text[40];
+    value = fabs(value) < step * 1e-6 ? 0 : value; /* no minus in front of a zero */
+    if (digits <= 3 && fabs(value) >= 1000 && fabs(value) < 1e6)
+        bn_html(out, "%.6g", value);
+    else if (digits <= 3)
+        bn_html(out, "%.3g", value);
+    else if (digits <= 9 && most < 1e9) {
+        snprintf(text, sizeof text, "%.*f", (int)fmax(0, -floor(log10(step) + 1e-9)), value);
+        bn_html(out, "%s", text);
+    } else
+        bn_html(out, "%.9g", value);
+}
+
+static void mark_y(struct bn_buf *out, const struct bn_plot *p, double value, double step)
+{
+    double y = bn_plot_y(p, value);
+    bn_html(out, "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/>", p->left, y, p->width - p->right);
+    bn_html(out, "<text class=\"y\" x=\"%.1f\" y=\"%.1f\">", p->left - 7, y + 4);
+    put_mark(out, value, fmax(fabs(p->y0), fabs(p->y1)), step);
+    bn_html(out, "</text>\n");
+}
+
+/* Marks at powers of ten: from, from + each, ... to. */
+static int decades(double low, double high, int *from, int *to)
+{
+    *from = (int)lround(log10(low));
+    *to = (int)lround(log10(high));
+    int each = (*to - *from + 5) / 6;
+    return each > 0 ? each : 1;
+}
+
+void bn_plot_y_axis(struct bn_buf *out, const struct bn_plot *p)
+{
+    if (p->log_y) {
+        int from, to, each = decades(p->y0, p->y1, &from, &to);
+        for (int e = from; e <= to; e += each)
+            mark_y(out, p, pow(10, e), 0);
+        return;
+    }
+    double step = bn_plot_step(p->y1 - p->y0, 6), first = ceil(p->y0 / step - 1e-9);
+    for (unsigned i = 0; i < MARKS_MAX && (first + i) * step <= p->y1 + 1e-9 * step; i++)
+        mark_y(out, p, (first + i) * step, step);
+}
+
+static void mark_x(struct bn_buf *out, const struct bn_plot *p, double value, double step)
+{
+    bn_html(out, "<text class=\"x\" x=\"%.1f\" y=\"%.1f\">", bn_plot_x(p, value), p->height - p->bottom + 18);
+    put_mark(out, value, fmax(fabs(p->x0), fabs(p->x1)), step);
+    bn_html(out, "</text>\n");
+}
+
+void bn_plot_x_axis(struct bn_buf *out, const struct bn_plot *p, const char *label)
+{
+    bn_html(out, "<path class=\"axis\" d=\"M%.1f %.1fH%.1f\"/>\n", p->left, p->height - p->bottom,
+            p->width - p->right);
+    if (p->log_x) {
+        int from, to, each = decades(p->x0, p->x1, &from, &to);
+        for (int e = from; e <= to; e += each)
+            mark_x(out, p, pow(10, e), 0);
+    } else {
+        double step = bn_plot_step(p->whole_x ? fmax(p->x1 - p->x0, 1) : p->x1 - p->x0, 8);
+        if (p->whole_x) step = fmax(step, 1);
+        double first = ceil(p->x0 / step - 1e-9);
+        for (unsigned i = 0; i < MARKS_MAX && (first + i) * step <= p->x1 + 1e-9 * step; i++)
+            mark_x(out, p, (first + i) * step, step);
+    }
+    bn_html(out, "<text class=\"label\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", p->width - p->right,
+            p->height - 4, label);
+}

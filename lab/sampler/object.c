@@ -1,0 +1,636 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See object.h. Each file has a libdwfl session of its own, in which it lies at its own addresses: files that
+ * are placed at fixed addresses cannot get into each other's way, nor can a broken one.
+ */
+#define _GNU_SOURCE
+#include "lab/sampler/object.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+#define MAX_SYMBOLS (1u << 23)
+#define MAX_UNITS (1u << 20)
+#define MAX_NESTED 64u     /* symbols, units or blocks that are inside others */
+#define MAX_NAMESPACES 16u /* inside one another */
+
+#if defined __x86_64__
+#define NATIVE_MACHINE EM_X86_64
+#elif defined __aarch64__
+#define NATIVE_MACHINE EM_AARCH64
+#else
+#define NATIVE_MACHINE EM_NONE
+#endif
+
+static bool is_vdso(const char *path)
+{
+    return strcmp(path, "[vdso]") == 0;
+}
+
+/* ---- the vdso, which is no file: the one of this process is that of all ---- */
+
+static Elf *open_vdso(void)
+{
+    uintptr_t at = (uintptr_t)getauxval(AT_SYSINFO_EHDR);
+    if (at == 0) return NULL;
+    Elf64_Ehdr header;
+    memcpy(&header, (const void *)at, sizeof header);
+    size_t n = header.e_shoff + (size_t)header.e_shnum * header.e_shentsize;
+    /* libelf does not write to it: the image is opened for reading. */
+    return memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_ident[EI_CLASS] == ELFCLASS64
+               ? elf_memory((char *)at, n)
+               : NULL;
+}
+
+static int find_elf(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base, char **path,
+                    Elf **elf)
+{
+    (void)module, (void)user, (void)base, (void)path;
+    if (is_vdso(name)) *elf = open_vdso();
+    return -1;
+}
+
+/* ---- separate debugging files ---- */
+
+/* As in IEEE 802.3, which .gnu_debuglink has. */
+static bool has_crc(int fd, uint32_t wanted)
+{
+    unsigned char bytes[16384];
+    uint32_t table[256], crc = UINT32_MAX;
+    ssize_t n;
+    for (uint32_t i = 0; i < 256; i++) {
+        table[i] = i;
+        for (int bit = 0; bit < 8; bit++)
+            table[i] = (table[i] >> 1) ^ ((table[i] & 1) != 0 ? UINT32_C(0xEDB88320) : 0);
+    }
+    for (off_t at = 0; (n = pread(fd, bytes, sizeof bytes, at)) > 0; at += n)
+        for (ssize_t i = 0; i < n; i++)
+            crc = table[(crc ^ bytes[i]) & 255] ^ (crc >> 8);
+    return n == 0 && ~crc == wanted;
+}
+
+/* A regular ELF file; -1 for anything else. Opening a pipe does not wait. */
+static int open_elf_file(const char *path)
+{
+    char magic[SELFMAG];
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+        pread(fd, magic, sizeof magic, 0) == (ssize_t)sizeof magic && memcmp(magic, ELFMAG, SELFMAG) == 0)
+        return fd;
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
+static bool has_build_id(int fd, const void *id, size_t n)
+{
+    const void *own;
+    Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+    if (elf == NULL) return false;
+    ssize_t n_own = dwelf_elf_gnu_build_id(elf, &own);
+    bool same = n_own > 0 && (size_t)n_own >= n && memcmp(own, id, n) == 0;
+    elf_end(elf);
+    return same;
+}
+
+/* The debugging file of this name, if it belongs to the module: by build id, by checksum without one. */
+static int try_debug_file(Dwfl_Module *module, const char *path, GElf_Word crc, char **found)
+{
+    const unsigned char *id;
+    GElf_Addr where;
+    int n_id = dwfl_module_build_id(module, &id, &where);
+    int fd = open_elf_file(path);
+    if (fd < 0) return -1;
+    if (n_id > 0 ? has_build_id(fd, id, (size_t)n_id) : crc != 0 && has_crc(fd, crc)) {
+        *found = strdup(path); /* libdwfl frees it */
+        if (*found != NULL) return fd;
+    }
+    close(fd);
+    return -1;
+}
+
+/* What dwfl_standard_find_debuginfo does, except that no server is asked when nothing is found. By build id,
+ * then by name: beside the file, in .debug there, and under each folder with the file's own folder. */
+static int find_debug_file(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base,
+                           const char *file, const char *link, GElf_Word crc, char **found)
+{
+    const struct bn_debug_files *files = *user;
+    char path[4096];
+    int fd = dwfl_build_id_find_debuginfo(module, user, name, base, file, link, crc, found);
+    if (fd >= 0 || files == NULL || file == NULL || link == NULL || file[0] != '/' ||
+        strchr(link, '/') != NULL)
+        return fd;
+    int n_folder = (int)(strrchr(file, '/') - file);
+    for (int i = 0; i < 2 && fd < 0; i++)
+        if (snprintf(path, sizeof path, "%.*s%s/%s", n_folder, file, i == 0 ? "" : "/.debug", link) <
+                (int)sizeof path &&
+            strcmp(path, file) != 0)
+            fd = try_debug_file(module, path, crc, found);
+    for (const char *folder = files->folders; fd < 0 && *folder != '\0';) {
+        int n = (int)strcspn(folder, ":");
+        if (n > 0 &&
+            snprintf(path, sizeof path, "%.*s%.*s/%s", n, folder, n_folder, file, link) < (int)sizeof path)
+            fd = try_debug_file(module, path, crc, found);
+        folder += n + (folder[n] == ':');
+    }
+    return fd;
+}
+
+bn_status bn_debug_files_open(struct bn_debug_files *files, const char *folders, bn_error *err)
+{
+    struct bn_buf path = {.max = 1u << 16};
+    if (folders == NULL) folders = "/usr/lib/debug";
+    bn_buf_puts(&path, "-");
+    bn_buf_puts(&path, folders);
+    BN_TRY(bn_buf_check(&path, err));
+    files->folders = bn_strndup(folders, strlen(folders));
+    files->path = path.data;
+    files->callbacks = (Dwfl_Callbacks){
+        .find_elf = find_elf, .find_debuginfo = find_debug_file, .debuginfo_path = &files->path};
+    return files->folders == NULL ? bn_fail(err, BN_ERR_NOMEM, "out of memory") : BN_OK;
+}
+
+void bn_debug_files_close(struct bn_debug_files *files)
+{
+    bn_free(files->folders);
+    bn_free(files->path);
+}
+
+/* ---- opening ---- */
+
+bool bn_object_report(const struct bn_object *object, Dwfl *dwfl, uint64_t bias, struct bn_debug_files *files)
+{
+    Dwfl_Module *module;
+    void **user;
+    if (is_vdso(object->path)) {
+        const struct bn_load *load = object->loads;
+        module = dwfl_report_module(dwfl, object->path, bias + load->address,
+                                    bias + load->address + load->n_bytes);
+    } else {
+        int fd = open_elf_file(object->path);
+        if (fd < 0) return false;
+        module = dwfl_report_elf(dwfl, object->path, object->path, fd, bias, true);
+        if (module == NULL) close(fd);
+    }
+    if (module == NULL) return false;
+    dwfl_module_info(module, &user, NULL, NULL, NULL, NULL, NULL, NULL);
+    *user = files;
+    return true;
+}
+
+/* Takes the parts of the file that are loaded. An empty list: nothing can be said of its addresses. */
+static bn_status read_loads(struct bn_object *o, Elf *elf, bn_error *err)
+{
+    GElf_Ehdr header;
+    GElf_Phdr part;
+    size_t n = 0;
+    if (gelf_getehdr(elf, &header) == NULL || (header.e_type != ET_EXEC && header.e_type != ET_DYN))
+        return BN_OK;
+    if (elf_getphdrnum(elf, &n) != 0 || n > UINT16_MAX) return BN_OK;
+    o->native = header.e_machine == NATIVE_MACHINE;
+    o->loads = bn_alloc(n, sizeof *o->loads);
+    if (o->loads == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < n; i++)
+        if (gelf_getphdr(elf, (int)i, &part) != NULL && part.p_type == PT_LOAD)
+            o->loads[o->n_loads++] =
+                (struct bn_load){part.p_offset, part.p_filesz, part.p_vaddr, (part.p_flags & PF_X) != 0};
+    return BN_OK;
+}
+
+/* Whether the file is the one that was mapped, as far as that can be known. */
+static bool is_same_build(Elf *elf, const struct bn_mapping *mapping, bool deleted)
+{
+    const void *id;
+    if (mapping->n_build_id == 0) return !deleted;
+    ssize_t n = dwelf_elf_gnu_build_id(elf, &id);
+    return n >= mapping->n_build_id && memcmp(id, mapping->build_id, mapping->n_build_id) == 0;
+}
+
+static Elf *open_elf(const struct bn_object *o, int *fd)
+{
+    if (is_vdso(o->path)) return open_vdso();
+    *fd = o->path[0] == '/' ? open_elf_file(o->path) : -1;
+    return *fd < 0 ? NULL : elf_begin(*fd, ELF_C_READ_MMAP, NULL);
+}
+
+static bn_status look_at_file(struct bn_object *o, const struct bn_mapping *mapping, bool deleted,
+                              bn_error *err)
+{
+    int fd = -1;
+    bn_status status = BN_OK;
+    Elf *elf = open_elf(o, &fd);
+    o->other_build = elf == NULL ? o->path[0] == '/' && (deleted || access(o->path, F_OK) != 0)
+                                 : !is_same_build(elf, mapping, deleted);
+    if (elf != NULL && !o->other_build) status = read_loads(o, elf, err);
+    if (elf != NULL) elf_end(elf);
+    if (fd >= 0) close(fd);
+    return status;
+}
+
+static int take_module(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr start, void *out)
+{
+    (void)user, (void)name, (void)start;
+    *(Dwfl_Module **)out = module;
+    return DWARF_CB_ABORT;
+}
+
+static void begin_session(struct bn_object *o, struct bn_debug_files *files)
+{
+    GElf_Addr bias;
+    o->dwfl = dwfl_begin(&files->callbacks);
+    if (o->dwfl == NULL) return;
+    dwfl_report_begin(o->dwfl);
+    bool reported = bn_object_report(o, o->dwfl, 0, files);
+    if (dwfl_report_end(o->dwfl, NULL, NULL) == 0 && reported)
+        dwfl_getmodules(o->dwfl, take_module, &o->dwfl_module, 0);
+    if (o->dwfl_module != NULL && dwfl_module_getelf(o->dwfl_module, &bias) != NULL && bias == 0) return;
+    dwfl_end(o->dwfl);
+    o->dwfl = NULL;
+}
+
+/* ---- symbols ---- */
+
+static int symbol_order(const void *a, const void *b)
+{
+    const struct bn_symbol *x = a, *y = b;
+    if (x->start != y->start) return x->start < y->start ? -1 : 1;
+    if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
+    size_t n = strlen(x->name), m = strlen(y->name);
+    return n != m ? (n < m ? -1 : 1) : strcmp(x->name, y->name);
+}
+
+/* Functions with a size before those without (asm code), then global before weak before local names. */
+static uint32_t symbol_rank(const GElf_Sym *s)
+{
+    unsigned binding = GELF_ST_BIND(s->st_info);
+    uint32_t rank = binding == STB_GLOBAL || binding == STB_GNU_UNIQUE ? 0 : binding == STB_WEAK ? 1 : 2;
+    if (GELF_ST_TYPE(s->st_info) == STT_NOTYPE) rank += 3;
+    return s->st_size == 0 ? rank + 6 : rank;
+}
+
+/* Takes one symbol if it names code. Without a size it ends, for the time being, where its section does. */
+static bool take_symbol(const struct bn_object *o, int index, struct bn_symbol *out)
+{
+    GElf_Sym s;
+    GElf_Addr address;
+    GElf_Word section;
+    GElf_Shdr header;
+    Elf *elf;
+    Dwarf_Addr bias;
+    const char *name = dwfl_module_getsym_info(o->dwfl_module, index, &s, &address, &section, &elf, &bias);
+    if (name == NULL || name[0] == '\0' || name[0] == '$' || elf == NULL || s.st_shndx == SHN_UNDEF)
+        return false;
+    unsigned type = GELF_ST_TYPE(s.st_info);
+    if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) return false;
+    Elf_Scn *scn = section == (GElf_Word)-1 ? NULL : elf_getscn(elf, section);
+    if (scn == NULL || gelf_getshdr(scn, &header) == NULL || (header.sh_flags & SHF_EXECINSTR) == 0)
+        return false;
+    uint64_t size = s.st_size, end;
+    if (size == 0) {
+        uint64_t into = address - bias - header.sh_addr;
+        size = into < header.sh_size ? header.sh_size - into : 0;
+    }
+    if (size == 0 || !bn_add_ok(address, size, &end)) return false;
+    *out = (struct bn_symbol){address, end, name, symbol_rank(&s)};
+    return true;
+}
+
+/* Sorted, one for each start; a symbol without a size is dropped inside one that has a size, and ends at the
+ * next symbol elsewhere. */
+static size_t order_symbols(struct bn_symbol *list, size_t n)
+{
+    size_t kept = 0;
+    uint64_t reach = 0; /* of symbols with a size */
+    if (n > 0) qsort(list, n, sizeof *list, symbol_order);
+    for (size_t i = 0; i < n; i++) {
+        bool sized = list[i].rank < 6;
+        if (kept > 0 && list[kept - 1].start == list[i].start) continue;
+        if (!sized && list[i].start < reach) continue;
+        if (sized && list[i].end > reach) reach = list[i].end;
+        list[kept++] = list[i];
+    }
+    for (size_t i = 0; i + 1 < kept; i++)
+        if (list[i].rank >= 6 && list[i].end > list[i + 1].start) list[i].end = list[i + 1].start;
+    return kept;
+}
+
+static bn_status read_symbols(struct bn_object *o, bn_error *err)
+{
+    int n = dwfl_module_getsymtab(o->dwfl_module);
+    if (n <= 0 || (unsigned)n > MAX_SYMBOLS) return BN_OK;
+    o->symbols = bn_alloc((size_t)n, sizeof *o->symbols);
+    if (o->symbols == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (int i = 0; i < n; i++)
+        o->n_symbols += take_symbol(o, i, &o->symbols[o->n_symbols]);
+    o->n_symbols = order_symbols(o->symbols, o->n_symbols);
+    o->reach = bn_alloc(o->n_symbols, sizeof *o->reach);
+    if (o->reach == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < o->n_symbols; i++) {
+        o->reach[i] = o->symbols[i].end;
+        if (i > 0 && o->reach[i - 1] > o->reach[i]) o->reach[i] = o->reach[i - 1];
+    }
+    return BN_OK;
+}
+
+const struct bn_symbol *bn_object_symbol(const struct bn_object *object, uint64_t address)
+{
+    size_t low = 0, high = object->n_symbols;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (object->symbols[middle].start <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    /* The innermost of those around the address. */
+    for (size_t tries = 0; low > 0 && tries < MAX_NESTED && object->reach[low - 1] > address; tries++)
+        if (object->symbols[--low].end > address) return &object->symbols[low];
+    return NULL;
+}
+
+/* ---- debugging information ---- */
+
+static int unit_order(const void *a, const void *b)
+{
+    const struct bn_unit *x = a, *y = b;
+    if (x->start != y->start) return x->start < y->start ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static bn_status add_unit(struct bn_object *o, size_t *room, const struct bn_unit *unit, bn_error *err)
+{
+    if (o->n_units == *room) {
+        size_t wider = *room == 0 ? 256 : 2 * *room;
+        void *units = bn_realloc(o->units, wider, sizeof *o->units);
+        if (units == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        o->units = units;
+        *room = wider;
+    }
+    o->units[o->n_units++] = *unit;
+    return BN_OK;
+}
+
+/* Which unit an address belongs to, by the units' own ranges: .debug_aranges, which libdw relies on, is not
+ * written by every compiler. */
+static bn_status read_units(struct bn_object *o, bn_error *err)
+{
+    size_t room = 0;
+    Dwarf_CU *unit = NULL;
+    Dwarf_Die die, split;
+    o->dwarf = dwfl_module_getdwarf(o->dwfl_module, &o->dwarf_bias);
+    if (o->dwarf == NULL) return BN_OK;
+    while (dwarf_get_units(o->dwarf, unit, &unit, NULL, NULL, &die, &split) == 0) {
+        Dwarf_Addr base, start, end;
+        struct bn_unit own = {.offset = dwarf_dieoffset(&die)};
+        for (ptrdiff_t at = 0; (at = dwarf_ranges(&die, at, &base, &start, &end)) > 0;) {
+            own.start = start;
+            own.end = end;
+            if (o->n_units < MAX_UNITS && start < end) BN_TRY(add_unit(o, &room, &own, err));
+        }
+    }
+    if (o->n_units > 0) qsort(o->units, o->n_units, sizeof *o->units, unit_order);
+    return BN_OK;
+}
+
+static bool find_unit(const struct bn_object *o, uint64_t address, Dwarf_Die *die)
+{
+    size_t low = 0, high = o->n_units;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (o->units[middle].start <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (size_t tries = 0; low > 0 && tries < MAX_NESTED; tries++)
+        if (o->units[--low].end > address) return dwarf_offdie(o->dwarf, o->units[low].offset, die) != NULL;
+    return false;
+}
+
+/* Since DWARF 5 files are counted from 0, as clang does; elfutils 0.188 takes that for none. */
+static const char *declared_file(Dwarf_Die *die)
+{
+    const char *file = dwarf_decl_file(die);
+    Dwarf_Attribute attribute;
+    Dwarf_Word index;
+    Dwarf_Die unit;
+    Dwarf_Files *files;
+    size_t n;
+    Dwarf_Half version = 0;
+    if (file != NULL || dwarf_attr_integrate(die, DW_AT_decl_file, &attribute) == NULL ||
+        dwarf_formudata(&attribute, &index) != 0 || index != 0 ||
+        dwarf_cu_die(attribute.cu, &unit, &version, NULL, NULL, NULL, NULL, NULL) == NULL || version < 5 ||
+        dwarf_getsrcfiles(&unit, &files, &n) != 0 || n == 0)
+        return file;
+    return dwarf_filesrc(files, 0, NULL, NULL);
+}
+
+static void take_scope(Dwarf_Die *die, struct bn_scope *scope)
+{
+    int line = 0;
+    scope->name = dwarf_diename(die);
+    scope->file = declared_file(die);
+    if (dwarf_decl_line(die, &line) == 0 && line > 0) scope->line = (uint32_t)line;
+}
+
+/* The function or block directly in parent that an address lies in. Namespaces, which have no addresses, are
+ * looked into. */
+static bool find_inside(Dwarf_Die *parent, uint64_t address, unsigned depth, Dwarf_Die *found)
+{
+    Dwarf_Die die;
+    if (depth > MAX_NAMESPACES || dwarf_child(parent, &die) != 0) return false;
+    do {
+        int tag = dwarf_tag(&die);
+        if (tag == DW_TAG_namespace && find_inside(&die, address, depth + 1, found)) return true;
+        if (tag != DW_TAG_subprogram && tag != DW_TAG_inlined_subroutine && tag != DW_TAG_lexical_block)
+            continue;
+        if (dwarf_haspc(&die, address) > 0) {
+            *found = die;
+            return true;
+        }
+    } while (dwarf_siblingof(&die, &die) == 0);
+    return false;
+}
+
+/* Instructions dressed as functions: the compiler's headers mark them as made up. */
+static bool is_intrinsic(Dwarf_Die *die)
+{
+    return dwarf_tag(die) == DW_TAG_inlined_subroutine && dwarf_hasattr_integrate(die, DW_AT_artificial);
+}
+
+/* dwarf_getscopes would go through all entries of the unit, types and variables too, each time. */
+size_t bn_object_scopes(const struct bn_object *object, uint64_t address, struct bn_scope *scopes)
+{
+    Dwarf_Die die;
+    size_t n = 0;
+    address -= object->dwarf_bias;
+    if (object->dwarf == NULL || !find_unit(object, address, &die)) return 0;
+    for (size_t depth = 0; depth < MAX_NESTED && n < BN_OBJECT_MAX_SCOPES; depth++) {
+        if (!find_inside(&die, address, 0, &die)) break;
+        int tag = dwarf_tag(&die);
+        if (tag == DW_TAG_subprogram) n = 0; /* one inside another has a place of its own */
+        if (tag == DW_TAG_lexical_block || (tag == DW_TAG_inlined_subroutine && n == 0) || is_intrinsic(&die))
+            continue;
+        scopes[n] = (struct bn_scope){0};
+        take_scope(&die, &scopes[n++]);
+    }
+    return n;
+}
+
+bool bn_object_has_no_caller(const struct bn_object *object, uint64_t address)
+{
+    Dwarf_Addr bias, start, end;
+    Dwarf_Frame *frame;
+    Dwarf_Op memory[3], *ops;
+    size_t n;
+    bool signal;
+    Dwarf_CFI *tables = object->dwfl == NULL ? NULL : dwfl_module_eh_cfi(object->dwfl_module, &bias);
+    if (tables == NULL || dwarf_cfi_addrframe(tables, address - bias, &frame) != 0) return false;
+    int caller = dwarf_frame_info(frame, &start, &end, &signal);
+    /* No operations in memory: not defined; none at all: the same as in the caller. */
+    bool none =
+        caller >= 0 && dwarf_frame_register(frame, caller, memory, &ops, &n) == 0 && n == 0 && ops == memory;
+    bn_dwfl_free(frame);
+    return none;
+}
+
+/* Where a mapping begins in the file. Of the vdso recorders say different things; it is mapped as a whole. */
+static uint64_t mapped_offset(const struct bn_object *object, const struct bn_mapping *mapping)
+{
+    return is_vdso(object->path) ? 0 : mapping->file_offset;
+}
+
+bool bn_object_place(const struct bn_object *object, const struct bn_mapping *mapping, uint64_t address,
+                     uint64_t *place)
+{
+    const struct bn_load *found = NULL;
+    uint64_t offset = address - mapping->start + mapped_offset(object, mapping);
+    /* Pages at the border of two parts are in both: code is what is looked for. */
+    for (const struct bn_load *l = object->loads; l != object->loads + object->n_loads; l++)
+        if (l->offset <= offset && offset - l->offset < l->n_bytes && (found == NULL || !found->executable))
+            found = l;
+    if (found != NULL) *place = offset - found->offset + found->address;
+    return found != NULL;
+}
+
+bool bn_object_bias(const struct bn_object *object, const struct bn_mapping *mapping, uint64_t *bias)
+{
+    uint64_t offset = mapped_offset(object, mapping), n = mapping->end - mapping->start;
+    for (const struct bn_load *l = object->loads; l != object->loads + object->n_loads; l++) {
+        /* Parts begin within pages, mappings with one: they overlap. */
+        bool overlaps = l->offset < offset ? offset - l->offset < l->n_bytes : l->offset - offset < n;
+        if (!l->executable || !overlaps) continue;
+        *bias = mapping->start - offset + l->offset - l->address;
+        return true;
+    }
+    return false;
+}
+
+bool bn_object_read(const struct bn_object *object, const struct bn_mapping *mapping, uint64_t address,
+                    uint64_t *word)
+{
+    GElf_Addr bias;
+    size_t n = 0;
+    Elf *elf = object->dwfl == NULL ? NULL : dwfl_module_getelf(object->dwfl_module, &bias);
+    const char *bytes = elf == NULL ? NULL : elf_rawfile(elf, &n);
+    uint64_t offset = address - mapping->start + mapped_offset(object, mapping);
+    if (bytes == NULL || n < sizeof *word || offset > n - sizeof *word) return false;
+    memcpy(word, bytes + offset, sizeof *word);
+    return true;
+}
+
+/* ---- opening and closing ---- */
+
+bn_status bn_object_open(struct bn_object **out, const struct bn_mapping *mapping,
+                         struct bn_debug_files *files, bn_error *err)
+{
+    static const char DELETED[] = " (deleted)";
+    size_t n = strlen(mapping->path), n_suffix = sizeof DELETED - 1;
+    bool deleted = n > n_suffix && strcmp(mapping->path + n - n_suffix, DELETED) == 0;
+    *out = NULL;
+    struct bn_object *o = bn_alloc(1, sizeof *o);
+    if (o == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    o->path = bn_strndup(mapping->path, deleted ? n - n_suffix : n);
+    bn_status status = o->path == NULL || elf_version(EV_CURRENT) == EV_NONE
+                           ? bn_fail(err, BN_ERR_NOMEM, "out of memory")
+                           : look_at_file(o, mapping, deleted, err);
+    if (status == BN_OK) {
+        const char *slash = strrchr(o->path, '/');
+        o->module = slash == NULL ? o->path : slash + 1;
+        if (o->n_loads > 0) begin_session(o, files);
+    }
+    if (status == BN_OK && o->dwfl != NULL) status = read_symbols(o, err);
+    if (status == BN_OK && o->dwfl != NULL) status = read_units(o, err);
+    if (status == BN_OK)
+        *out = o;
+    else
+        bn_object_close(o);
+    return status;
+}
+
+void bn_object_close(struct bn_object *object)
+{
+    if (object == NULL) return;
+    if (object->dwfl != NULL) dwfl_end(object->dwfl);
+    bn_free(object->path);
+    bn_free(object->loads);
+    bn_free(object->symbols);
+    bn_free(object->reach);
+    bn_free(object->units);
+    bn_free(object);
+}
+
+/* ---- all of a recording ---- */
+
+static bn_status add_object(struct bn_objects *objects, const struct bn_mapping *mapping, bn_error *err)
+{
+    struct bn_object **list = bn_realloc(objects->list, objects->n + 1, sizeof(struct bn_object *));
+    if (list == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    objects->list = list;
+    BN_TRY(bn_object_open(&list[objects->n], mapping, &objects->files, err));
+    objects->n++;
+    return BN_OK;
+}
+
+static bool is_same_file(const struct bn_mapping *a, const struct bn_mapping *b)
+{
+    return strcmp(a->path, b->path) == 0 && a->n_build_id == b->n_build_id &&
+           memcmp(a->build_id, b->build_id, a->n_build_id) == 0;
+}
+
+bn_status bn_objects_find(struct bn_objects *objects, const bn_recording *recording,
+                          const struct bn_mapping *mapping, uint32_t *number, bn_error *err)
+{
+    size_t at = (size_t)(mapping - recording->mappings);
+    if (objects->of_mapping == NULL) {
+        objects->of_mapping = bn_alloc(recording->n_mappings, sizeof *objects->of_mapping);
+        if (objects->of_mapping == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        objects->n_mappings = recording->n_mappings;
+    }
+    if (at >= objects->n_mappings) return bn_fail(err, BN_ERR_INTERNAL, "the recording has grown");
+    for (size_t i = 0; objects->of_mapping[at] == 0 && i < objects->n_mappings; i++)
+        if (objects->of_mapping[i] != 0 && is_same_file(&recording->mappings[i], mapping))
+            objects->of_mapping[at] = objects->of_mapping[i];
+    if (objects->of_mapping[at] == 0) {
+        BN_TRY(add_object(objects, mapping, err));
+        objects->of_mapping[at] = objects->n;
+    }
+    *number = objects->of_mapping[at] - 1;
+    return BN_OK;
+}
+
+void bn_objects_release(struct bn_objects *objects)
+{
+    for (uint32_t i = 0; i < objects->n; i++)
+        bn_object_close(objects->list[i]);
+    bn_free(objects->list);
+    bn_free(objects->of_mapping);
+    bn_debug_files_close(&objects->files);
+    *objects = (struct bn_objects){0};
+}

@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Sampling by perf_event_open(2), in two ways: the processor's cycle counter, and the operating system's
+ * clock of a thread. There is one event for each processor, which the threads and processes that are started
+ * later inherit, and a ring for each event. A thread of our own, started before the events are opened and so
+ * not recorded, copies the rings' records away.
+ *
+ * Weights. A sample of the clock stands for the period that was set. A tick that comes late is one sample
+ * however late it is, but crediting the function it met with the time since the last one (PERF_SAMPLE_READ)
+ * is no better: over 2 s of work on a virtual machine of two busy processors, samples times the period came
+ * within 0.4 % of the thread's own time when the system's frames were recorded, while with the user's only,
+ * the time of the system went to whatever ran behind it, up to ten periods at once; and before Linux 6.12
+ * inherited events cannot be read that way at all. Samples that were lost by lateness show in what was
+ * delivered. Cycles become time by the counter's own ratio of time to count over the whole recording.
+ *
+ * The first sample of a thread comes after a whole period of its own, so one that ends before is not seen: of
+ * a shell that started 600 programs of less than a millisecond, 40 % of the time was sampled at 991 Hz, 89 %
+ * at 4999 Hz. perf itself has the same. What was delivered says so.
+ *
+ * The period cannot be varied from sample to sample, so a round one, into whose step the work might fall, is
+ * made a little longer.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "lab/kit/spawn.h"
+#include "lab/sampler/perf_records.h"
+#include "lab/sampler/tier.h"
+
+/* Rings: at first, and how far they are halved while that is too much for this user; when the drainer is
+ * woken. With copies of stacks, and without. */
+#define RING_BYTES(dumps) ((size_t)((dumps) ? 4096 : 512) << 10)
+#define RING_BYTES_LEAST(dumps) ((size_t)((dumps) ? 256 : 16) << 10)
+#define WAKE_BYTES(dumps) ((uint32_t)((dumps) ? 64 : 8) << 10)
+#define STORE_BYTES (UINT64_C(2) << 30) /* of records, at most */
+#define DRAIN_MS 50                     /* rings are looked at so often, at least */
+#define MAX_EVENTS 4096u                /* processors */
+
+struct ring {
+    int fd;
+    void *map; /* a page that tells, then the data */
+};
+
+struct perf {
+    enum bn_record_tier tier;
+    enum bn_record_kind kind;
+    struct perf_event_attr attr;
+    struct bn_perf_layout layout;
+    struct bn_perf_store store;
+    struct ring *rings;
+    struct pollfd *polled; /* of each ring, and the last one is quit */
+    size_t n_rings, page, ring_bytes, least_bytes;
+    int clock; /* counts the time of all that is recorded; -1: it cannot be had */
+    int quit;  /* eventfd */
+    pthread_t drainer;
+    bool draining;
+    bool system;
+    char system_refused[200];
+};
+
+/* ---- refusals ---- */
+
+static bool read_setting(const char *name, long *value)
+{
+    char path[96], line[64] = "", *end;
+    snprintf(path, sizeof path, "/proc/sys/kernel/%s", name);
+    FILE *f = fopen(path, "re");
+    if (f == NULL) return false;
+    bool ok = fgets(line, sizeof line, f) != NULL;
+    fclose(f);
+    *value = strtol(line, &end, 10);
+    return ok && end != line;
+}
+
+/* What is forbidden: by the level when that is high enough, else by something that has no level. */
+static void why_not_permitted(char *text, size_t room, bool system)
+{
+    long level = 0, least = system ? 1 : 2;
+    bool known = read_setting("perf_event_paranoid", &level);
+    if (known && level > least)
+        snprintf(text, room,
+                 "EACCES: kernel.perf_event_paranoid is %ld; 'sysctl -w kernel.perf_event_paranoid=%ld' "
+                 "or CAP_PERFMON permits it",
+                 level, least);
+    else if (known)
+        snprintf(text, room,
+                 "EACCES: forbidden, although kernel.perf_event_paranoid is %ld: by a security module or a "
+                 "seccomp filter; CAP_PERFMON may permit it",
+                 level);
+    else
+        snprintf(text, room, "EACCES: forbidden, and kernel.perf_event_paranoid cannot be read");
+}
+
+/* The sentence for an errno, with the mend. The errno decides; settings are only quoted. */
+static void why(char *text, size_t room, int sys_errno, bool system)
+{
+    switch (sys_errno) {
+    case EACCES:
+        why_not_permitted(text, room, system);
+        break;
+    case EPERM:
+        snprintf(text, room,
+                 "EPERM: a seccomp filter or a missing capability forbids perf_event_open; in a container, "
+                 "'--cap-add PERFMON' or a seccomp profile that allows it permits it");
+        break;
+    case ENOSYS:
+        snprintf(text, room,
+                 "ENOSYS: no perf_event_open here: a kernel without CONFIG_PERF_EVENTS, or a seccomp filter "
+                 "that hides it");
+        break;
+    case ENOENT:
+    case EOPNOTSUPP:
+    case ENODEV:
+        snprintf(text, room,
+                 "%s: there is no such counter: a virtual machine that is given none, or an unknown "
+                 "processor",
+                 sys_errno == ENOENT   ? "ENOENT"
+                 : sys_errno == ENODEV ? "ENODEV"
+                                       : "EOPNOTSUPP");
+        break;
+    case EMFILE:
+        snprintf(text, room,
+                 "EMFILE: one file is needed for each processor, and no more may be open: 'ulimit -n 4096'");
+        break;
+    case EBUSY:
+        snprintf(text, room, "EBUSY: another program holds the counter; end it");
+        break;
+    case EINVAL:
+        snprintf(text, room,
+                 "EINVAL: this kernel does not know the request, or the rate is over "
+                 "kernel.perf_event_max_sample_rate");
+        break;
+    default:
+        snprintf(text, room, "perf_event_open: %s", strerror(sys_errno));
+    }
+}
+
+static bn_status refuse(bn_error *err, int sys_errno)
+{
+    char text[200];
+    why(text, sizeof text, sys_errno, false);
+    return bn_fail(err, BN_ERR_UNSUPPORTED, "%s", text);
+}
+
+static bn_status refuse_memory(const struct perf *p, bn_error *err, int sys_errno)
+{
+    long kb = 0;
+    (void)read_setting("perf_event_mlock_kb", &kb);
+    return bn_fail(err, BN_ERR_UNSUPPORTED,
+                   "%s: no memory for the rings, not even %zu KiB each: 'ulimit -l unlimited', or 'sysctl -w "
+                   "kernel.perf_event_mlock_kb=%ld'",
+                   sys_errno == EPERM ? "EPERM" : strerror(sys_errno), p->least_bytes >> 10,
+                   kb < 516 ? 516 : 2 * kb);
+}
+
+/* ---- the event ---- */
+
+static int open_event(const struct perf_event_attr *attr, pid_t pid, int cpu)
+{
+    struct perf_event_attr own = *attr; /* the kernel may write its size there */
+    int fd = (int)syscall(SYS_perf_event_open, &own, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* A number that no loop's time is likely to be a multiple of. */
+static uint64_t odd_period(uint64_t asked)
+{
+    if (asked % 1000 != 0) return asked;
+    return asked + asked / 997 + 1;
+}
+
+static void describe_event(struct perf *p, const struct bn_record_options *o)
+{
+    struct perf_event_attr *a = &p->attr;
+    long depth = 127;
+    (void)read_setting("perf_event_max_stack", &depth);
+    a->size = sizeof *a;
+    a->type = PERF_TYPE_SOFTWARE;
+    a->sample_type =
+        PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_PERIOD | PERF_SAMPLE_CALLCHAIN;
+    a->read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+    a->disabled = a->inherit = a->mmap = a->mmap2 = a->comm = a->task = a->sample_id_all = 1;
+    a->exclude_hv = 1;
+    a->use_clockid = 1;
+    a->clockid = CLOCK_MONOTONIC;
+    a->watermark = 1;
+    a->build_id = 1;
+    p->layout = (struct bn_perf_layout){.max_chain = (uint32_t)depth, .dump_bytes = o->dump_bytes};
+    if (o->kind == BN_RECORD_FAULTS) {
+        a->config = PERF_COUNT_SW_PAGE_FAULTS;
+        a->sample_period = p->layout.weight = 1;
+    } else if (p->tier == BN_RECORD_CLOCK) {
+        a->config = PERF_COUNT_SW_CPU_CLOCK;
+        a->sample_period = p->layout.weight = odd_period(o->period_ns);
+    } else {
+        a->type = PERF_TYPE_HARDWARE;
+        a->config = PERF_COUNT_HW_CPU_CYCLES;
+        a->freq = 1;
+        a->sample_freq = o->period_ns < 1000000000 ? 1000000000 / o->period_ns : 1;
+    }
+    if (o->dump_bytes > 0) {
+        a->sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+        a->sample_regs_user = BN_PERF_REGISTERS;
+        a->sample_stack_user = o->dump_bytes;
+    }
+}
+
+static void leave_system_out(struct perf *p)
+{
+    p->attr.exclude_kernel = p->attr.exclude_callchain_kernel = 1;
+    p->system = false;
+}
+
+/* Opens the event on one processor, with less and less: without the files' build ids, which older kernels do
+ * not have, and without the system's part, which may be forbidden. Returns a negative errno in the end. */
+static int open_what_works(struct perf *p, pid_t pid, int cpu)
+{
+    for (;;) {
+        int fd = open_event(&p->attr, pid, cpu);
+        if (fd == -EINVAL && p->attr.build_id) {
+            p->attr.build_id = 0;
+        } else if ((fd == -EACCES || fd == -EPERM) && p->system) {
+            why(p->system_refused, sizeof p->system_refused, -fd, true);
+            leave_system_out(p);
+        } else {
+            return fd;
+        }
+    }
+}
+
+static bn_status map_ring(struct perf *p, struct ring *ring, bn_error *err)
+{
+    for (;;) {
+        ring->map = mmap(NULL, p->page + p->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd, 0);
+        if (ring->map != MAP_FAILED) return BN_OK;
+        int failed = errno;
+        ring->map = NULL;
+        /* All rings are of one size, so that none is smaller only because its processor comes last. */
+        if ((failed != EPERM && failed != ENOMEM) || p->ring_bytes / 2 < p->least_bytes)
+            return refuse_memory(p, err, failed);
+        for (struct ring *r = p->rings; r != ring; r++) {
+            munmap(r->map, p->page + p->ring_bytes);
+            r->map = NULL;
+        }
+        p->ring_bytes /= 2;
+        for (struct ring *r = p->rings; r != ring; r++) {
+            r->map = mmap(NULL, p->page + p->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
+            if (r->map != MAP_FAILED) continue;
+            failed = errno;
+            r->map = NULL;
+            return refuse_memory(p, err, failed);
+        }
+    }
+}
+
+/* pid 0: the calling thread. */
+static bn_status open_rings(struct perf *p, pid_t pid, bn_error *err)
+{
+    long n = sysconf(_SC_NPROCESSORS_CONF);
+    size_t n_cpus = n < 1 ? 1 : bn_min_size((size_t)n, MAX_EVENTS);
+    p->rings = bn_alloc(n_cpus, sizeof *p->rings);
+    p->polled = bn_alloc(n_cpus + 1, sizeof *p->polled);
+    if (p->rings == NULL || p->polled == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    int missing = ENODEV;
+    for (size_t cpu = 0; cpu < n_cpus; cpu++) {
+        int fd = open_what_works(p, pid, (int)cpu);
+        if (fd == -ENODEV) continue; /* it is switched off */
+        if (fd < 0) return refuse(err, -fd);
+        struct ring *ring = &p->rings[p->n_rings++];
+        ring->fd = fd;
+        BN_TRY(map_ring(p, ring, err));
+        p->polled[p->n_rings - 1] = (struct pollfd){.fd = fd, .events = POLLIN};
+    }
+    if (p->n_rings == 0) return refuse(err, missing);
+    p->polled[p->n_rings] = (struct pollfd){.fd = p->quit, .events = POLLIN};
+    return BN_OK;
+}
+
+/* An event that only counts: the time of all that is recorded, whatever the samples say. */
+static void open_clock(struct perf *p, pid_t pid)
+{
+    struct perf_event_attr attr = {.size = sizeof attr,
+                                   .type = PERF_TYPE_SOFTWARE,
+                                   .config = PERF_COUNT_SW_TASK_CLOCK,
+                                   .read_format = p->attr.read_format,
+                                   .disabled = 1,
+                                   .inherit = 1,
+                                   .exclude_kernel = 1,
+                                   .exclude_hv = 1,
+                                   .enable_on_exec = p->attr.enable_on_exec};
+    p->clock = open_event(&attr, pid, -1);
+}
+
+/* ---- the thread that empties the rings ---- */
+
+static void drain_ring(struct perf *p, const struct ring *ring)
+{
+    struct perf_event_mmap_page *page = ring->map;
+    struct bn_perf_ring view = {.data = (const unsigned char *)ring->map + p->page,
+                                .size = p->ring_bytes,
+                                .head = __atomic_load_n(&page->data_head, __ATOMIC_ACQUIRE),
+                                .tail = page->data_tail};
+    if (view.head == view.tail) return;
+    bn_perf_drain(&p->store, &view);
+    __atomic_store_n(&page->data_tail, view.tail, __ATOMIC_RELEASE);
+}
+
+static void *drain(void *user)
+{
+    struct perf *p = user;
+    /* The rings come after the thread: until then there is only the word to go on, or to end. */
+    uint64_t word = 0;
+    while (read(p->quit, &word, sizeof word) < 0 && errno == EINTR)
+        continue;
+    if (word > 1) return NULL;
+    const struct pollfd *quit = &p->polled[p->n_rings];
+    do {
+        (void)poll(p->polled, p->n_rings + 1, DRAIN_MS);
+        for (size_t i = 0; i < p->n_rings; i++) {
+            /* An event whose thread is gone would always be ready; those that inherited it write on. */
+            if (p->polled[i].revents & (POLLHUP | POLLERR | POLLNVAL)) p->polled[i].fd = -1;
+            drain_ring(p, &p->rings[i]);
+        }
+    } while (!(quit->revents & POLLIN));
+    return NULL;
+}
+
+static void tell_drainer(struct perf *p, uint64_t word)
+{
+    (void)!write(p->quit, &word, sizeof word);
+}
+
+static bn_status start_drainer(struct perf *p, bn_error *err)
+{
+    sigset_t all, before;
+    p->quit = eventfd(0, EFD_CLOEXEC);
+    if (p->quit < 0) return bn_fail_errno(err, errno, NULL, "eventfd");
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    int failed = pthread_create(&p->drainer, NULL, drain, p);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed != 0) return bn_fail_errno(err, failed, NULL, "cannot start a thread");
+    p->draining = true;
+    return BN_OK;
+}
+
+static void stop_drainer(struct perf *p)
+{
+    if (!p->draining) return;
+    tell_drainer(p, 2);
+    pthread_join(p->drainer, NULL);
+    p->draining = false;
+}
+
+/* ---- the table's functions ---- */
+
+static void perf_close(void *state)
+{
+    struct perf *p = state;
+    stop_drainer(p);
+    for (size_t i = 0; i < p->n_rings; i++) {
+        if (p->rings[i].map != NULL) munmap(p->rings[i].map, p->page + p->ring_bytes);
+        close(p->rings[i].fd);
+    }
+    if (p->clock >= 0) close(p->clock);
+    if (p->quit >= 0) close(p->quit);
+    bn_perf_store_release(&p->store);
+    bn_free(p->rings);
+    bn_free(p->polled);
+    bn_free(p);
+}
+
+static bn_status prepare(struct perf **out, enum bn_record_tier tier, const struct bn_record_options *o,
+                         bn_error *err)
+{
+    struct perf *p = bn_alloc(1, sizeof *p);
+    if (p == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    *p = (struct perf){.tier = tier, .kind = o->kind, .clock = -1, .quit = -1, .system = !o->user_only};
+    p->store.max = STORE_BYTES;
+    p->page = (size_t)sysconf(_SC_PAGESIZE);
+    p->ring_bytes = RING_BYTES(o->dump_bytes > 0);
+    p->least_bytes = RING_BYTES_LEAST(o->dump_bytes > 0);
+    describe_event(p, o);
+    p->attr.wakeup_watermark = WAKE_BYTES(o->dump_bytes > 0);
+    if (o->user_only) leave_system_out(p);
+    bn_status status = start_drainer(p, err);
+    if (status == BN_OK)
+        *out = p;
+    else
+        perf_close(p);
+    return status;
+}
+
+static void switch_all(struct perf *p, unsigned long request)
+{
+    if (p->clock >= 0) (void)ioctl(p->clock, request, 0);
+    for (size_t i = 0; i < p->n_rings; i++)
+        (void)ioctl(p->rings[i].fd, request, 0);
+}
+
+static bn_status open_self(void **state, enum bn_record_tier tier, const struct bn_record_options *o,
+                           bn_error *err)
+{
+    struct perf *p = NULL;
+    BN_TRY(prepare(&p, tier, o, err));
+    bn_status status = open_rings(p, 0, err);
+    if (status != BN_OK) {
+        perf_close(p);
+        return status;
+    }
+    open_clock(p, 0);
+    tell_drainer(p, 1);
+    switch_all(p, PERF_EVENT_IOC_ENABLE);
+    *state = p;
+    return BN_OK;
+}
+
+static bn_status open_program(void **state, enum bn_record_tier tier, pid_t *pid,
+                              const struct bn_record_options *o, const char *const *argv, const int fds[3],
+                              bn_error *err)
+{
+    struct perf *p = NULL;
+    struct bn_spawned spawned;
+    BN_TRY(prepare(&p, tier, o, err));
+    p->attr.enable_on_exec = 1;
+    int failed = bn_spawn_hold(&spawned, argv, fds);
+    if (failed != 0) {
+        perf_close(p);
+        return bn_fail_errno(err, failed, argv[0], "cannot start");
+    }
+    bn_status status = open_rings(p, spawned.pid, err);
+    if (status == BN_OK) {
+        open_clock(p, spawned.pid);
+        tell_drainer(p, 1);
+        failed = bn_spawn_go(&spawned);
+        if (failed != 0) status = bn_fail_errno(err, failed, argv[0], "cannot start");
+    } else {
+        bn_spawn_drop(&spawned);
+    }
+    if (status != BN_OK) {
+        perf_close(p);
+        return status;
+    }
+    *pid = spawned.pid;
+    *state = p;
+    return BN_OK;
+}
+
+/* What an event counted, and for how long: sums over all that inherited it. */
+struct count {
+    uint64_t value, enabled_ns, running_ns;
+};
+
+static bool read_count(int fd, struct count *count)
+{
+    return fd >= 0 && read(fd, count, sizeof *count) == (ssize_t)sizeof *count;
+}
+
+/* Cycles become nanoseconds: the counter ran for so long while it counted so many. */
+static void weigh_cycles(const struct perf *p, bn_recording *out)
+{
+    struct count all = {0}, one;
+    for (size_t i = 0; i < p->n_rings; i++) {
+        if (!read_count(p->rings[i].fd, &one)) continue;
+        all.value += one.value;
+        all.running_ns += one.running_ns;
+    }
+    double each = all.value > 0 ? (double)all.running_ns / (double)all.value : 0;
+    for (size_t i = 0; i < out->n_samples; i++)
+        out->samples[i].weight = (uint64_t)((double)out->samples[i].weight * each + 0.5);
+}
+
+static bn_status perf_stop(void *state, bn_recording *out, bn_error *err)
+{
+    struct perf *p = state;
+    struct count clock;
+    switch_all(p, PERF_EVENT_IOC_DISABLE);
+    stop_drainer(p);
+    for (size_t i = 0; i < p->n_rings; i++)
+        drain_ring(p, &p->rings[i]);
+    out->delivery.cpu_known = read_count(p->clock, &clock);
+    if (out->delivery.cpu_known) out->delivery.cpu_ns = clock.value;
+    out->delivery.system = p->system;
+    memcpy(out->delivery.system_refused, p->system_refused, sizeof p->system_refused);
+    out->delivery.period_ns =
+        p->tier == BN_RECORD_CLOCK && p->kind != BN_RECORD_FAULTS ? p->layout.weight : 0;
+    BN_TRY(bn_perf_read(out, &p->store, &p->layout, err));
+    if (p->tier == BN_RECORD_CYCLES) weigh_cycles(p, out);
+    return BN_OK;
+}
+
+static bn_status cycles_self(void **state, const struct bn_record_options *options, bn_error *err)
+{
+    return open_self(state, BN_RECORD_CYCLES, options, err);
+}
+
+static bn_status clock_self(void **state, const struct bn_record_options *options, bn_error *err)
+{
+    return open_self(state, BN_RECORD_CLOCK, options, err);
+}
+
+static bn_status cycles_program(void **state, pid_t *pid, const struct bn_record_options *options,
+                                const char *const *argv, const int fds[3], bn_error *err)
+{
+    return open_program(state, BN_RECORD_CYCLES, pid, options, argv, fds, err);
+}
+
+static bn_status clock_program(void **state, pid_t *pid, const struct bn_record_options *options,
+                               const char *const *argv, const int fds[3], bn_error *err)
+{
+    return open_program(state, BN_RECORD_CLOCK, pid, options, argv, fds, err);
+}
+
+const struct bn_record_tier_ops bn_record_cycles = {.kinds = 1u << BN_RECORD_CPU,
+                                                    .open_self = cycles_self,
+                                                    .open_program = cycles_program,
+                                                    .stop = perf_stop,
+                                                    .close = perf_close};
+const struct bn_record_tier_ops bn_record_clock = {.kinds = 1u << BN_RECORD_CPU | 1u << BN_RECORD_FAULTS,
+                                                   .open_self = clock_self,
+                                                   .open_program = clock_program,
+                                                   .stop = perf_stop,
+                                                   .close = perf_close};

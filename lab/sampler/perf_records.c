@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See perf_records.h, and perf_event_open(2) for the records.
+ */
+#include "lab/sampler/perf_records.h"
+
+#include <linux/perf_event.h>
+
+#include "base/error.h"
+#include "lab/sampler/lineage.h"
+
+#define BLOCK_BYTES ((size_t)1 << 20)
+
+#define LOWEST_CODE 4096u
+
+struct bn_perf_block {
+    struct bn_perf_block *next;
+    size_t n;
+    unsigned char bytes[];
+};
+
+/* ---- out of the ring ---- */
+
+/* Copies n bytes from a position of the ring, over its end when they wrap. */
+static void copy_out(unsigned char *to, const struct bn_perf_ring *ring, uint64_t at, size_t n)
+{
+    size_t begin = (size_t)(at & (ring->size - 1));
+    size_t first = bn_min_size(n, (size_t)ring->size - begin);
+    memcpy(to, ring->data + begin, first);
+    memcpy(to + first, ring->data, n - first);
+}
+
+/* Room for n more bytes, behind the last record; NULL when there is none. */
+static unsigned char *make_room(struct bn_perf_store *store, size_t n)
+{
+    if (n > store->max - store->bytes) return NULL;
+    if (store->last == NULL || BLOCK_BYTES - store->last->n < n) {
+        struct bn_perf_block *block = bn_alloc(1, sizeof *block + BLOCK_BYTES);
+        if (block == NULL) return NULL;
+        if (store->last != NULL)
+            store->last->next = block;
+        else
+            store->first = block;
+        store->last = block;
+    }
+    unsigned char *at = store->last->bytes + store->last->n;
+    store->last->n += n;
+    store->bytes += n;
+    return at;
+}
+
+void bn_perf_drain(struct bn_perf_store *store, struct bn_perf_ring *ring)
+{
+    while (ring->head - ring->tail >= sizeof(struct perf_event_header)) {
+        struct perf_event_header header;
+        copy_out((unsigned char *)&header, ring, ring->tail, sizeof header);
+        if (header.size < sizeof header || header.size > ring->head - ring->tail) break;
+        unsigned char *to = make_room(store, header.size);
+        if (to != NULL)
+            copy_out(to, ring, ring->tail, header.size);
+        else
+            store->lost++;
+        ring->tail += header.size;
+    }
+    /* What is left is no record; where the next one begins cannot be known. */
+    if (ring->tail != ring->head) store->lost++;
+    ring->tail = ring->head;
+}
+
+void bn_perf_store_release(struct bn_perf_store *store)
+{
+    for (struct bn_perf_block *block = store->first, *next; block != NULL; block = next) {
+        next = block->next;
+        bn_free(block);
+    }
+    store->first = store->last = NULL;
+    store->bytes = 0;
+}
+
+/* ---- out of a record ---- */
+
+/* What is left of a record; bad once more was taken than there was. */
+struct cursor {
+    const unsigned char *at;
+    size_t left;
+    bool bad;
+};
+
+static const void *take(struct cursor *c, uint64_t n)
+{
+    if (c->bad || n > c->left) {
+        c->bad = true;
+        return NULL;
+    }
+    const void *at = c->at;
+    c->at += n;
+    c->left -= (size_t)n;
+    return at;
+}
+
+static uint64_t take_u64(struct cursor *c)
+{
+    uint64_t value = 0;
+    const void *at = take(c, sizeof value);
+    if (at != NULL) memcpy(&value, at, sizeof value);
+    return value;
+}
+
+static uint32_t take_u32(struct cursor *c)
+{
+    uint32_t value = 0;
+    const void *at = take(c, sizeof value);
+    if (at != NULL) memcpy(&value, at, sizeof value);
+    return value;
+}
+
+/* The time that stands at the end of all records but samples. */
+static uint64_t take_end_time(struct cursor *c)
+{
+    if (c->left < 8) c->bad = true;
+    if (c->bad) return 0;
+    c->left -= 8;
+    uint64_t time;
+    memcpy(&time, c->at + c->left, sizeof time);
+    if (c->left < 8)
+        c->bad = true; /* process and thread, which the records have at their beginning too */
+    else
+        c->left -= 8;
+    return time;
+}
+
+/* A text that must end before the record does. */
+static const char *take_text(struct cursor *c)
+{
+    const char *text = (const char *)c->at;
+    if (c->bad || memchr(text, '\0', c->left) == NULL) {
+        c->bad = true;
+        return "";
+    }
+    return text;
+}
+
+/* ---- samples ---- */
+
+struct reader {
+    bn_recording *out;
+    const struct bn_perf_layout *layout;
+    struct bn_lineage lineage;
+};
+
+/* Addresses without the markers between them; those of the operating system come first. */
+static void take_chain(struct cursor *c, struct bn_sample *sample, uint64_t chain[BN_RECORDING_MAX_CHAIN],
+                       const struct bn_perf_layout *layout, uint64_t ip, bool in_system)
+{
+    bool system = in_system;
+    uint64_t n = take_u64(c), kept = 0, seen = 0;
+    if (n > c->left / 8) c->bad = true;
+    for (uint64_t i = 0; i < n && !c->bad; i++) {
+        uint64_t address = take_u64(c);
+        if (address >= (uint64_t)PERF_CONTEXT_MAX) {
+            system = address != (uint64_t)PERF_CONTEXT_USER;
+            continue;
+        }
+        seen++;
+        /* Where frame pointers end, or lead astray: nothing is ever mapped there. */
+        if (!system && kept > 0 && address < LOWEST_CODE) continue;
+        if (kept == BN_RECORDING_MAX_CHAIN) continue;
+        if (system) sample->n_system++;
+        chain[kept++] = address;
+    }
+    if (kept == 0) {
+        chain[kept++] = ip;
+        sample->n_system = in_system;
+    }
+    if (seen > BN_RECORDING_MAX_CHAIN || seen >= layout->max_chain) sample->flags |= BN_SAMPLE_CUT;
+    sample->n_chain = (uint16_t)kept;
+}
+
+/* From perf's order of registers to DWARF's. */
+static void place_register(uint64_t registers[BN_RECORD_REGISTERS], unsigned bit, uint64_t value)
+{
+#if defined(__x86_64__)
+    static const unsigned char DWARF[9] = {0, 3, 2, 1, 4, 5, 6, 7, 16};
+    unsigned at = bit < 9 ? DWARF[bit] : bit - 8;
+#else
+    unsigned at = bit;
+#endif
+    if (at < BN_RECORD_REGISTERS) registers[at] = value;
+}
+
+/* The registers and the copied stack; NULL when the sample has none. */
+static const void *take_dump(struct cursor *c, struct bn_sample *sample, uint32_t asked,
+                             uint64_t registers[BN_RECORD_REGISTERS])
+{
+    memset(registers, 0, BN_RECORD_REGISTERS * sizeof *registers);
+    uint64_t abi = take_u64(c);
+    for (unsigned bit = 0; abi != PERF_SAMPLE_REGS_ABI_NONE && bit < 64; bit++)
+        if (BN_PERF_REGISTERS >> bit & 1) place_register(registers, bit, take_u64(c));
+    uint64_t size = take_u64(c);
+    if (size == 0) return NULL;
+    const void *bytes = take(c, size);
+    uint64_t filled = take_u64(c);
+    if (filled > size) c->bad = true;
+    /* A program of 32 bits has other registers. */
+    if (c->bad || filled == 0 || abi != PERF_SAMPLE_REGS_ABI_64) return NULL;
+    sample->n_dump = (uint32_t)filled;
+    if (filled >= asked) sample->flags |= BN_SAMPLE_DUMP_CUT;
+    return bytes;
+}
+
+static bn_status read_sample(struct reader *r, struct cursor *c, uint16_t misc, bn_error *err)
+{
+    uint64_t chain[BN_RECORDING_MAX_CHAIN], registers[BN_RECORD_REGISTERS];
+    struct bn_sample sample = {0};
+    const void *dump = NULL;
+    uint64_t ip = take_u64(c);
+    sample.pid = take_u32(c);
+    sample.tid = take_u32(c);
+    sample.time_ns = take_u64(c);
+    uint64_t period = take_u64(c);
+    sample.weight = r->layout->weight != 0 ? r->layout->weight : period;
+    take_chain(c, &sample, chain, r->layout, ip,
+               (misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL);
+    if (r->layout->dump_bytes > 0) dump = take_dump(c, &sample, r->layout->dump_bytes, registers);
+    if (c->bad) return BN_OK;
+    if (r->out->n_samples == BN_RECORDING_MAX_SAMPLES) {
+        r->out->delivery.lost++;
+        return BN_OK;
+    }
+    return bn_recording_add_sample(r->out, &sample, chain, dump, dump != NULL ? registers : NULL, err);
+}
+
+/* ---- the others ---- */
+
+static bn_status read_mapping(struct reader *r, struct cursor *c, uint16_t misc, bn_error *err)
+{
+    struct bn_mapping m = {.time_ns = take_end_time(c), .pid = take_u32(c)};
+    (void)take_u32(c);
+    m.start = take_u64(c);
+    uint64_t n = take_u64(c);
+    m.file_offset = take_u64(c);
+    const unsigned char *which = take(c, 24);
+    (void)take(c, 8); /* protection, which is executable, and flags */
+    const char *path = take_text(c);
+    if (n == 0 || !bn_add_ok(m.start, n, &m.end)) c->bad = true;
+    if (c->bad) return BN_OK;
+    if (misc & PERF_RECORD_MISC_MMAP_BUILD_ID) {
+        m.n_build_id = which[0] <= sizeof m.build_id ? which[0] : 0;
+        memcpy(m.build_id, which + 4, m.n_build_id);
+    }
+    return bn_recording_add_mapping(r->out, &m, strcmp(path, "//anon") == 0 ? "" : path, err);
+}
+
+static bn_status read_name(struct reader *r, struct cursor *c, bn_error *err)
+{
+    uint64_t time = take_end_time(c);
+    uint32_t pid = take_u32(c), tid = take_u32(c);
+    const char *name = take_text(c);
+    return c->bad ? BN_OK : bn_recording_add_thread(r->out, time, pid, tid, name, err);
+}
+
+static bn_status read_fork(struct reader *r, struct cursor *c, bn_error *err)
+{
+    struct bn_birth birth = {.pid = take_u32(c), .parent_pid = take_u32(c)};
+    birth.tid = take_u32(c);
+    birth.parent_tid = take_u32(c);
+    birth.time_ns = take_u64(c);
+    return c->bad ? BN_OK : bn_lineage_add(&r->lineage, &birth, err);
+}
+
+static bn_status read_record(struct reader *r, const unsigned char *bytes, size_t n, uint32_t type,
+                             uint16_t misc, bn_error *err)
+{
+    struct cursor c = {bytes, n, false};
+    struct bn_delivery *delivery = &r->out->delivery;
+    bn_status status = BN_OK;
+    switch (type) {
+    case PERF_RECORD_SAMPLE:
+        status = read_sample(r, &c, misc, err);
+        break;
+    case PERF_RECORD_MMAP2:
+        status = read_mapping(r, &c, misc, err);
+        break;
+    case PERF_RECORD_COMM:
+        status = read_name(r, &c, err);
+        break;
+    case PERF_RECORD_FORK:
+        status = read_fork(r, &c, err);
+        break;
+    case PERF_RECORD_LOST:
+        (void)take_u64(&c); /* of which event: there is one */
+        delivery->lost += take_u64(&c);
+        break;
+    case PERF_RECORD_LOST_SAMPLES:
+        delivery->lost += take_u64(&c);
+        break;
+    case PERF_RECORD_THROTTLE:
+        delivery->throttled++;
+        break;
+    default: /* the end of a thread, the end of throttling, and what later kernels may say */
+        break;
+    }
+    if (c.bad) delivery->lost++;
+    return status;
+}
+
+static bn_status read_block(struct reader *r, const struct bn_perf_block *block, bn_error *err)
+{
+    for (size_t at = 0; at < block->n;) {
+        struct perf_event_header header;
+        memcpy(&header, block->bytes + at, sizeof header);
+        BN_TRY(read_record(r, block->bytes + at + sizeof header, header.size - sizeof header, header.type,
+                           header.misc, err));
+        at += header.size;
+    }
+    return BN_OK;
+}
+
+bn_status bn_perf_read(bn_recording *out, struct bn_perf_store *store, const struct bn_perf_layout *layout,
+                       bn_error *err)
+{
+    struct reader reader = {.out = out, .layout = layout};
+    bn_status status = BN_OK;
+    while (status == BN_OK && store->first != NULL) {
+        struct bn_perf_block *block = store->first;
+        status = read_block(&reader, block, err);
+        store->first = block->next;
+        if (store->first == NULL) store->last = NULL;
+        bn_free(block);
+    }
+    out->delivery.lost += store->lost;
+    bn_perf_store_release(store);
+    bn_recording_finish(out);
+    if (status == BN_OK) status = bn_lineage_apply(&reader.lineage, out, err);
+    bn_lineage_release(&reader.lineage);
+    return status;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What perf_event_open(2) writes into its rings: taken out of a ring, kept, and read into a recording.
+ *
+ * While a program is recorded its records are only copied (bn_perf_drain); they are read afterwards. What is
+ * read is what the operating system wrote, but no length in it is believed: a record that contradicts itself
+ * counts as lost.
+ */
+#ifndef BN_SAMPLER_PERF_RECORDS_H
+#define BN_SAMPLER_PERF_RECORDS_H
+
+#include "lab/sampler/recording.h"
+
+/* The data of a ring: size is a power of two; head and tail only grow. */
+struct bn_perf_ring {
+    const unsigned char *data;
+    uint64_t size, head, tail;
+};
+
+/* Records, one behind the other, in blocks. Zeroed except max, it is empty. */
+struct bn_perf_block;
+struct bn_perf_store {
+    struct bn_perf_block *first, *last;
+    uint64_t bytes, max;
+    uint64_t lost; /* records for which there was no room, or no memory, or that were no records */
+};
+
+/* Copies what lies between tail and head; a record that wraps becomes whole. tail is head then. */
+void bn_perf_drain(struct bn_perf_store *store, struct bn_perf_ring *ring);
+void bn_perf_store_release(struct bn_perf_store *store);
+
+/* The registers that are asked for with a copied stack, as perf numbers them, in the order of rising bits. */
+#if defined(__x86_64__)
+#define BN_PERF_REGISTERS ((UINT64_C(0xff) << 16) | UINT64_C(0x1ff))
+#elif defined(__aarch64__)
+#define BN_PERF_REGISTERS ((UINT64_C(1) << 33) - 1)
+#else
+#define BN_PERF_REGISTERS UINT64_C(0)
+#endif
+
+/* Samples have IP | TID | TIME | PERIOD | CALLCHAIN, and REGS_USER | STACK_USER when dump_bytes is not 0; all
+ * other records end with TID and TIME (sample_id_all). */
+struct bn_perf_layout {
+    uint64_t weight;     /* of a sample; 0: the period that it says */
+    uint32_t max_chain;  /* most addresses that the operating system puts into a chain */
+    uint32_t dump_bytes; /* that were asked for */
+};
+
+/* Reads all records into the recording: samples, mappings, names of threads, what was lost and how often the
+ * sampler was held back. Processes that were forked get the mappings and names of those they came from.
+ * Blocks are freed as they are read. The recording is in order afterwards. */
+BN_MUST_CHECK bn_status bn_perf_read(bn_recording *out, struct bn_perf_store *store,
+                                     const struct bn_perf_layout *layout, bn_error *err);
+
+#endif

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See recorder.h: the ladder. A way of sampling is used when a short recording of this thread at work brought
+ * samples, so that nothing is recorded by one that opens and is silent.
+ */
+#define _GNU_SOURCE
+#include "lab/sampler/recorder.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "lab/sampler/tier.h"
+
+/* Periods are at most this long, so that a trial is short however rare samples are to be. */
+#define TRIAL_PERIOD_NS UINT64_C(1009000)
+/* Of work, however short the period is: timers expire at ticks, which are up to 10 ms apart. One sample is
+ * enough; while none comes, the trial is repeated with ten times the work. */
+#define TRIAL_NS UINT64_C(20000000)
+#define TRIAL_MOST_NS UINT64_C(2000000000) /* timers of a busy machine may be silent for a tenth of it */
+#define TRIAL_PAGES 64u                    /* that are touched where faults are recorded */
+
+static const struct bn_record_tier_ops *ops_of(enum bn_record_tier tier)
+{
+    static const struct bn_record_tier_ops *const OPS[] = {&bn_record_cycles, &bn_record_clock,
+                                                           &bn_record_timer, &bn_record_itimer};
+    _Static_assert(BN_ARRAY_LEN(OPS) == BN_RECORD_TIERS, "functions for each");
+    return OPS[tier];
+}
+
+struct bn_recorder {
+    const struct bn_record_tier_ops *ops;
+    void *state;
+    struct bn_record_options options;
+    bn_recording recording; /* what is known before it is stopped */
+    uint64_t began_ns;
+};
+
+/* ---- trials ---- */
+
+/* Something for each kind to see: time on a processor, and pages that are new. */
+static void work(enum bn_record_kind kind, uint64_t ns)
+{
+    if (kind == BN_RECORD_FAULTS) {
+        size_t page = (size_t)sysconf(_SC_PAGESIZE), n = TRIAL_PAGES * page;
+        volatile char *pages = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (pages == MAP_FAILED) return;
+        for (size_t at = 0; at < n; at += page)
+            pages[at] = 1;
+        munmap((void *)(uintptr_t)pages, n);
+        return;
+    }
+    for (uint64_t begin = bn_clock_thread_cpu_ns(); bn_clock_thread_cpu_ns() - begin < ns;)
+        for (volatile unsigned i = 0; i < 20000; i++) {
+        }
+}
+
+/* The error's sentence and its hint as one. */
+static void tell(char *text, size_t room, const bn_error *why)
+{
+    int n = snprintf(text, room, "%s", why->msg);
+    if (why->hint[0] != '\0' && n > 0 && (size_t)n < room)
+        snprintf(text + n, room - (size_t)n, ": %s", why->hint);
+}
+
+/* Whether an error only says that this way does not work here. */
+static bool is_refusal(bn_status status)
+{
+    return status == BN_ERR_UNSUPPORTED;
+}
+
+static bn_status record_work(struct bn_record_trial *out, const struct bn_record_tier_ops *ops,
+                             const struct bn_record_options *options, uint64_t ns, bn_error *err)
+{
+    bn_recording recording = {0};
+    void *state = NULL;
+    bn_status status = ops->open_self(&state, options, err);
+    if (status != BN_OK) return status;
+    uint64_t begin = bn_clock_thread_cpu_ns();
+    work(options->kind, ns);
+    out->cpu_ns += bn_clock_thread_cpu_ns() - begin;
+    status = ops->stop(state, &recording, err);
+    ops->close(state);
+    out->samples = recording.n_samples;
+    out->system = recording.delivery.system;
+    memcpy(out->system_refused, recording.delivery.system_refused, sizeof out->system_refused);
+    bn_recording_release(&recording);
+    return status;
+}
+
+bn_status bn_record_try(struct bn_record_trial *out, const struct bn_record_options *options, bn_error *err)
+{
+    *out = (struct bn_record_trial){0};
+    if ((unsigned)options->tier >= BN_RECORD_TIERS) return bn_fail(err, BN_ERR_ARG, "no tier to try");
+    const struct bn_record_tier_ops *ops = ops_of((enum bn_record_tier)options->tier);
+    struct bn_record_options own = *options;
+    bn_error why = {0};
+    if (!(ops->kinds >> options->kind & 1)) {
+        snprintf(out->why, sizeof out->why, "it does not record %s", bn_record_kind_name(options->kind));
+        return BN_OK;
+    }
+    if (own.period_ns > TRIAL_PERIOD_NS) own.period_ns = TRIAL_PERIOD_NS;
+    if (own.kind != BN_RECORD_FAULTS) out->asked_period_ns = own.period_ns;
+    bn_status status = record_work(out, ops, &own, TRIAL_NS, &why);
+    for (uint64_t ns = 10 * TRIAL_NS; status == BN_OK && out->samples == 0 && ns <= TRIAL_MOST_NS; ns *= 10)
+        status = record_work(out, ops, &own, ns, &why);
+    if (is_refusal(status)) {
+        tell(out->why, sizeof out->why, &why);
+        return BN_OK;
+    }
+    if (status != BN_OK) {
+        if (err != NULL && err->code == BN_OK) *err = why;
+        return status;
+    }
+    out->works = out->samples > 0;
+    if (!out->works)
+        snprintf(out->why, sizeof out->why, "it opens, but no sample came in %.0f ms of work",
+                 (double)out->cpu_ns / 1e6);
+    return BN_OK;
+}
+
+/* ---- the choice ---- */
+
+static bn_status check(const struct bn_record_options *o, bn_error *err)
+{
+    if ((unsigned)o->kind >= BN_RECORD_KINDS || o->tier < -1 || o->tier >= (int)BN_RECORD_TIERS)
+        return bn_fail(err, BN_ERR_ARG, "no such kind or way of sampling");
+    if (o->kind != BN_RECORD_FAULTS && (o->period_ns < 10000 || o->period_ns > UINT64_C(10000000000)))
+        return bn_fail(err, BN_ERR_ARG, "periods are from 10 microseconds to 10 seconds");
+    if (o->dump_bytes % 8 != 0 || o->dump_bytes > 65528)
+        return bn_fail(err, BN_ERR_ARG, "copies of stacks are multiples of 8 bytes up to 65528");
+    return BN_OK;
+}
+
+/* Of one way, why; of all of them only that, since four reasons do not fit: bn_record_try has each. */
+static bn_status nothing_works(const struct bn_delivery *delivery, int only, bn_error *err)
+{
+    char names[64];
+    size_t n = 0;
+    if (only >= 0)
+        return bn_fail(err, BN_ERR_UNSUPPORTED, "%s: %s", bn_record_tier_name((enum bn_record_tier)only),
+                       delivery->refused[only]);
+    for (unsigned t = 0; t < BN_RECORD_TIERS && n < sizeof names; t++)
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s",
+                              t == 0                     ? ""
+                              : t + 1 == BN_RECORD_TIERS ? " and "
+                                                         : ", ",
+                              bn_record_tier_name((enum bn_record_tier)t));
+    bn_fail(err, BN_ERR_UNSUPPORTED, "nothing here can be sampled: %s are refused", names);
+    bn_error_hint(err, "bn-flamegraph doctor says why, and what would change it");
+    return BN_ERR_UNSUPPORTED;
+}
+
+/* Opens the first way that works by `open`; those that do not are noted. */
+typedef bn_status open_fn(bn_recorder *r, void *user, bn_error *err);
+
+static bn_status climb(bn_recorder *r, open_fn *open, void *user, bn_error *err)
+{
+    struct bn_delivery *delivery = &r->recording.delivery;
+    int asked = r->options.tier, works = -1;
+    for (int t = asked < 0 ? 0 : asked; t < (asked < 0 ? (int)BN_RECORD_TIERS : asked + 1); t++) {
+        struct bn_record_trial trial;
+        bn_error why = {0};
+        r->options.tier = t;
+        BN_TRY(bn_record_try(&trial, &r->options, err));
+        memcpy(delivery->refused[t], trial.why, sizeof trial.why);
+        if (!trial.works) continue;
+        r->ops = ops_of((enum bn_record_tier)t);
+        bn_status status = open(r, user, &why);
+        if (is_refusal(status)) {
+            tell(delivery->refused[t], sizeof delivery->refused[t], &why);
+            if (works < 0) works = t;
+            continue;
+        }
+        if (status != BN_OK && err != NULL && err->code == BN_OK) *err = why;
+        delivery->tier = (enum bn_record_tier)t;
+        return status;
+    }
+    /* A way that works here but not for this program: no trial shows why. */
+    return nothing_works(delivery, asked >= 0 ? asked : works, err);
+}
+
+static bn_status make(bn_recorder **out, const struct bn_record_options *options, bn_error *err)
+{
+    BN_TRY(check(options, err));
+    bn_recorder *r = bn_alloc(1, sizeof *r);
+    if (r == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    r->options = *options;
+    r->recording.delivery.kind = options->kind;
+    r->recording.delivery.asked_period_ns = options->kind == BN_RECORD_FAULTS ? 0 : options->period_ns;
+    r->recording.delivery.dump_bytes = options->dump_bytes;
+    *out = r;
+    return BN_OK;
+}
+
+void bn_recorder_close(bn_recorder *recorder)
+{
+    if (recorder == NULL) return;
+    if (recorder->state != NULL) recorder->ops->close(recorder->state);
+    bn_recording_release(&recorder->recording);
+    bn_free(recorder);
+}
+
+/* ---- this process ---- */
+
+static bn_status add_name(bn_recording *r, const char *path, uint32_t tid, bn_error *err)
+{
+    char name[64] = "";
+    FILE *f = fopen(path, "re");
+    if (f == NULL) return BN_OK; /* a thread without a name is shown by its number */
+    if (fgets(name, sizeof name, f) == NULL) name[0] = '\0';
+    fclose(f);
+    name[strcspn(name, "\n")] = '\0';
+    if (name[0] == '\0') return BN_OK;
+    return bn_recording_add_thread(r, bn_clock_ns(), (uint32_t)getpid(), tid, name, err);
+}
+
+static bn_status open_here(bn_recorder *r, void *user, bn_error *err)
+{
+    (void)user;
+    r->began_ns = bn_clock_ns();
+    return r->ops->open_self(&r->state, &r->options, err);
+}
+
+bn_status bn_recorder_open(bn_recorder **out, const struct bn_record_options *options, bn_error *err)
+{
+    bn_recorder *r = NULL;
+    BN_TRY(make(&r, options, err));
+    uint32_t pid = (uint32_t)getpid(), tid = (uint32_t)gettid();
+    bn_status status = bn_recording_read_maps(&r->recording, 0, err);
+    if (status == BN_OK) status = add_name(&r->recording, "/proc/self/comm", pid, err);
+    if (status == BN_OK && tid != pid) status = add_name(&r->recording, "/proc/thread-self/comm", tid, err);
+    if (status == BN_OK) status = climb(r, open_here, NULL, err);
+    if (status != BN_OK) {
+        bn_recorder_close(r);
+        return status;
+    }
+    *out = r;
+    return BN_OK;
+}
+
+static bn_status stop(bn_recorder *r, bn_recording *out, bool self, bn_error *err)
+{
+    bn_status status = r->ops->stop(r->state, &r->recording, err);
+    r->recording.delivery.wall_ns = bn_clock_ns() - r->began_ns;
+    if (status == BN_OK && self) status = bn_recording_read_maps(&r->recording, 0, err);
+    if (status != BN_OK) return status;
+    *out = r->recording;
+    r->recording = (bn_recording){0};
+    bn_recording_finish(out);
+    return BN_OK;
+}
+
+bn_status bn_recorder_stop(bn_recorder *recorder, bn_recording *out, bn_error *err)
+{
+    *out = (bn_recording){0};
+    return stop(recorder, out, true, err);
+}
+
+/* ---- a program ---- */
+
+struct start {
+    pid_t pid;
+    const char *const *argv;
+    const int *fds;
+};
+
+static bn_status open_there(bn_recorder *r, void *user, bn_error *err)
+{
+    struct start *start = user;
+    r->began_ns = bn_clock_ns();
+    return r->ops->open_program(&r->state, &start->pid, &r->options, start->argv, start->fds, err);
+}
+
+bn_status bn_record_program(bn_recording *out, struct bn_process *process,
+                            const struct bn_record_options *options, const char *const *argv,
+                            const int fds[3], bn_error *err)
+{
+    struct start start = {.argv = argv, .fds = fds};
+    bn_recorder *r = NULL;
+    *out = (bn_recording){0};
+    *process = (struct bn_process){0};
+    BN_TRY(make(&r, options, err));
+    bn_status status = climb(r, open_there, &start, err);
+    if (status == BN_OK)
+        status =
+            bn_process_await(process, start.pid, r->began_ns, options->timeout_ns, options->cancelled, err);
+    if (status == BN_OK) status = stop(r, out, false, err);
+    bn_recorder_close(r);
+    return status;
+}

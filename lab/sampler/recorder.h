@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Recorders: they take samples of this process, or of a program that they start, by the best way that the
+ * machine permits, and say why better ways were refused. No privilege is asked for.
+ *
+ *     struct bn_record_options options = BN_RECORD_OPTIONS_INIT;
+ *     bn_recorder *recorder;
+ *     bn_recorder_open(&recorder, &options, err);     before the threads that it is to see are started
+ *     ... work ...
+ *     bn_recorder_stop(recorder, &recording, err);    recording is finished: in order
+ *     bn_recorder_close(recorder);
+ *
+ * or for a program, with bn_record_program alone. What is recorded by which tier:
+ *
+ *              cpu              wall             faults
+ *   cycles     cycles as time   -                -
+ *   clock      yes              -                perf's page faults
+ *   timer      yes              yes              -
+ *   itimer     yes              -                -
+ */
+#ifndef BN_SAMPLER_RECORDER_H
+#define BN_SAMPLER_RECORDER_H
+
+#include "lab/kit/process.h"
+#include "lab/sampler/recording.h"
+
+struct bn_record_options {
+    enum bn_record_kind kind;
+    int tier;            /* enum bn_record_tier; -1: the best that works */
+    uint64_t period_ns;  /* between samples of one thread; it is varied by up to a tenth, so that it does not
+                            fall into step with the work, where the tier can */
+    uint32_t dump_bytes; /* of stack to copy with each sample, for unwinding without frame pointers; 0: none.
+                            A multiple of 8, at most 65528 */
+    bool user_only;      /* leave out the operating system's own frames and time, which are else recorded
+                            where that is permitted (delivery.system) */
+    uint64_t timeout_ns; /* of a program; 0: none. It is ended then, and what was recorded is kept */
+    bool (*cancelled)(void); /* asked when a signal interrupts the wait for a program; when it says so, the
+                                same happens. NULL: never */
+};
+#define BN_RECORD_OPTIONS_INIT                                  \
+    {                                                           \
+        .kind = BN_RECORD_CPU, .tier = -1, .period_ns = 1009000 \
+    }
+
+typedef struct bn_recorder bn_recorder;
+
+/* Records this process from now on: the calling thread and all that it starts later. BN_ERR_UNSUPPORTED when
+ * no tier works (or the one that was asked for): the message says why, for each. */
+BN_MUST_CHECK bn_status bn_recorder_open(bn_recorder **out, const struct bn_record_options *options,
+                                         bn_error *err);
+/* Ends it and gives what was recorded; once. */
+BN_MUST_CHECK bn_status bn_recorder_stop(bn_recorder *recorder, bn_recording *out, bn_error *err);
+void bn_recorder_close(bn_recorder *recorder); /* NULL is fine */
+
+/* Starts a program, records it and all that it starts until it ends. process is filled as bn_process_run
+ * does; a program that fails is no error. Its descriptors 0 to 2 are fds. */
+BN_MUST_CHECK bn_status bn_record_program(bn_recording *out, struct bn_process *process,
+                                          const struct bn_record_options *options, const char *const *argv,
+                                          const int fds[3], bn_error *err);
+
+/* Whether one way works here, by a recording of this thread at work for some milliseconds. */
+struct bn_record_trial {
+    bool works;
+    uint64_t asked_period_ns; /* 0 for faults */
+    uint64_t samples;         /* that came */
+    uint64_t cpu_ns;          /* of this thread, meanwhile */
+    bool system;              /* frames of the operating system are recorded */
+    char why[200];            /* that it does not work, with what changes that; "" when it works */
+    char system_refused[200]; /* why not */
+};
+/* options->tier is the one that is tried. An error only for what has to do with no way of sampling. */
+BN_MUST_CHECK bn_status bn_record_try(struct bn_record_trial *out, const struct bn_record_options *options,
+                                      bn_error *err);
+
+#endif

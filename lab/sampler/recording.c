@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See recording.h.
+ */
+#include "lab/sampler/recording.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+
+const char *bn_record_tier_name(enum bn_record_tier tier)
+{
+    static const char *const NAMES[] = {"cycles", "clock", "timer", "itimer"};
+    _Static_assert(BN_ARRAY_LEN(NAMES) == BN_RECORD_TIERS, "a name for each");
+    return (unsigned)tier < BN_RECORD_TIERS ? NAMES[tier] : "none";
+}
+
+const char *bn_record_kind_name(enum bn_record_kind kind)
+{
+    static const char *const NAMES[] = {"cpu", "wall", "faults"};
+    _Static_assert(BN_ARRAY_LEN(NAMES) == BN_RECORD_KINDS, "a name for each");
+    return (unsigned)kind < BN_RECORD_KINDS ? NAMES[kind] : "unknown";
+}
+
+const char *bn_record_kind_unit(enum bn_record_kind kind)
+{
+    return kind == BN_RECORD_FAULTS ? "faults" : "ns";
+}
+
+void bn_recording_release(bn_recording *recording)
+{
+    for (size_t i = 0; i < recording->n_mappings; i++)
+        bn_free(recording->mappings[i].path);
+    bn_free(recording->samples);
+    bn_free(recording->addresses);
+    bn_free(recording->dumps);
+    bn_free(recording->registers);
+    bn_free(recording->mappings);
+    bn_free(recording->threads);
+    *recording = (bn_recording){0};
+}
+
+/* Room for more elements behind the n that are there. */
+static bn_status grow(void *array, size_t n, size_t more, size_t *room, size_t each, bn_error *err)
+{
+    void *p, **at = array;
+    uint64_t wanted;
+    if (!bn_add_ok(n, more, &wanted)) return bn_fail(err, BN_ERR_LIMIT, "the recording is too large");
+    if (wanted <= *room) return BN_OK;
+    size_t wider = *room < 64 ? 64 : *room;
+    while (wider < wanted)
+        wider *= 2;
+    memcpy(&p, at, sizeof p);
+    p = bn_realloc(p, wider, each);
+    if (p == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    memcpy(at, &p, sizeof p);
+    *room = wider;
+    return BN_OK;
+}
+
+bn_status bn_recording_add_sample(bn_recording *recording, const struct bn_sample *sample,
+                                  const uint64_t *chain, const void *dump, const uint64_t *registers,
+                                  bn_error *err)
+{
+    bn_recording *r = recording;
+    struct bn_sample own = *sample;
+    if (r->n_samples == BN_RECORDING_MAX_SAMPLES)
+        return bn_fail(err, BN_ERR_LIMIT, "more than %u samples", BN_RECORDING_MAX_SAMPLES);
+    if (own.n_chain > BN_RECORDING_MAX_CHAIN) {
+        own.n_chain = BN_RECORDING_MAX_CHAIN;
+        own.flags |= BN_SAMPLE_CUT;
+    }
+    if (dump == NULL || registers == NULL || r->n_dumps + own.n_dump > BN_RECORDING_MAX_DUMPS) own.n_dump = 0;
+    BN_TRY(grow(&r->samples, r->n_samples, 1, &r->samples_room, sizeof *r->samples, err));
+    BN_TRY(grow(&r->addresses, r->n_addresses, own.n_chain, &r->addresses_room, sizeof *r->addresses, err));
+    own.chain = r->n_addresses;
+    own.dump = r->n_dumps;
+    own.registers = r->n_registers;
+    if (own.n_dump > 0) {
+        BN_TRY(grow(&r->dumps, r->n_dumps, own.n_dump, &r->dumps_room, 1, err));
+        BN_TRY(grow(&r->registers, r->n_registers, BN_RECORD_REGISTERS, &r->registers_room,
+                    sizeof *r->registers, err));
+        memcpy(r->dumps + r->n_dumps, dump, own.n_dump);
+        memcpy(r->registers + r->n_registers, registers, BN_RECORD_REGISTERS * sizeof *registers);
+        r->n_dumps += own.n_dump;
+        r->n_registers += BN_RECORD_REGISTERS;
+    }
+    if (own.n_chain > 0) memcpy(r->addresses + r->n_addresses, chain, own.n_chain * sizeof *chain);
+    r->n_addresses += own.n_chain;
+    r->samples[r->n_samples++] = own;
+    return BN_OK;
+}
+
+bn_status bn_recording_add_mapping(bn_recording *recording, const struct bn_mapping *mapping,
+                                   const char *path, bn_error *err)
+{
+    struct bn_mapping own = *mapping;
+    if (recording->n_mappings == BN_RECORDING_MAX_MAPPINGS) {
+        char *note = recording->delivery.note;
+        if (note[0] == '\0')
+            snprintf(note, sizeof recording->delivery.note, "more than %u files and memories with code",
+                     BN_RECORDING_MAX_MAPPINGS);
+        return BN_OK;
+    }
+    BN_TRY(grow(&recording->mappings, recording->n_mappings, 1, &recording->mappings_room,
+                sizeof *recording->mappings, err));
+    own.path = bn_strndup(path, strlen(path));
+    if (own.path == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    recording->mappings[recording->n_mappings++] = own;
+    return BN_OK;
+}
+
+bn_status bn_recording_add_thread(bn_recording *recording, uint64_t time_ns, uint32_t pid, uint32_t tid,
+                                  const char *name, bn_error *err)
+{
+    struct bn_thread_name own = {.time_ns = time_ns, .pid = pid, .tid = tid};
+    BN_TRY(grow(&recording->threads, recording->n_threads, 1, &recording->threads_room,
+                sizeof *recording->threads, err));
+    snprintf(own.name, sizeof own.name, "%s", name);
+    recording->threads[recording->n_threads++] = own;
+    return BN_OK;
+}
+
+/* ---- the order of time ---- */
+
+static int compare(uint64_t a, uint64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+static int samples_by_time(const void *a, const void *b)
+{
+    const struct bn_sample *x = a, *y = b;
+    int c = compare(x->time_ns, y->time_ns);
+    if (c == 0) c = compare(x->tid, y->tid);
+    return c != 0 ? c : compare(x->chain, y->chain);
+}
+
+/* By process, then by time. */
+static int mappings_by_time(const void *a, const void *b)
+{
+    const struct bn_mapping *x = a, *y = b;
+    int c = compare(x->pid, y->pid);
+    if (c == 0) c = compare(x->time_ns, y->time_ns);
+    return c != 0 ? c : compare(x->start, y->start);
+}
+
+static int threads_by_time(const void *a, const void *b)
+{
+    const struct bn_thread_name *x = a, *y = b;
+    int c = compare(x->time_ns, y->time_ns);
+    return c != 0 ? c : compare(x->tid, y->tid);
+}
+
+void bn_recording_finish(bn_recording *recording)
+{
+    bn_recording *r = recording;
+    if (r->n_samples > 0) qsort(r->samples, r->n_samples, sizeof *r->samples, samples_by_time);
+    if (r->n_mappings > 0) qsort(r->mappings, r->n_mappings, sizeof *r->mappings, mappings_by_time);
+    if (r->n_threads > 0) qsort(r->threads, r->n_threads, sizeof *r->threads, threads_by_time);
+}
+
+/* The first that is not of a process before this one. */
+static size_t first_mapping(const bn_recording *r, uint64_t pid)
+{
+    size_t low = 0, high = r->n_mappings;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (r->mappings[middle].pid < pid)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+const struct bn_mapping *bn_recording_mappings_of(const bn_recording *recording, uint32_t pid, size_t *n)
+{
+    size_t first = first_mapping(recording, pid);
+    *n = first_mapping(recording, (uint64_t)pid + 1) - first;
+    return *n > 0 ? recording->mappings + first : NULL;
+}
+
+const struct bn_mapping *bn_recording_mapping(const bn_recording *recording, uint32_t pid, uint64_t address,
+                                              uint64_t time_ns)
+{
+    size_t n;
+    const struct bn_mapping *found = NULL, *all = bn_recording_mappings_of(recording, pid, &n);
+    for (const struct bn_mapping *m = all; n-- > 0; m++)
+        if (m->start <= address && address < m->end && (found == NULL || m->time_ns <= time_ns)) found = m;
+    return found;
+}
+
+/* ---- memory maps ---- */
+
+static bool is_known(const bn_recording *r, const struct bn_mapping *mapping, const char *path)
+{
+    for (size_t i = r->n_mappings; i-- > 0;) {
+        const struct bn_mapping *m = &r->mappings[i];
+        if (m->pid != mapping->pid || m->start >= mapping->end || mapping->start >= m->end) continue;
+        return m->start == mapping->start && m->end == mapping->end &&
+               m->file_offset == mapping->file_offset && strcmp(m->path, path) == 0;
+    }
+    return false;
+}
+
+/* "7f..-7f.. r-xp 00001000 fe:00 1234    /usr/lib/libc.so.6" */
+static bn_status take_line(bn_recording *r, uint32_t pid, const char *line, uint64_t now, bn_error *err)
+{
+    unsigned long long start, end, offset;
+    char may[5];
+    int at = 0;
+    if (sscanf(line, "%llx-%llx %4s %llx %*s %*s %n", &start, &end, may, &offset, &at) != 4 || at == 0)
+        return BN_OK;
+    struct bn_mapping mapping = {
+        .time_ns = now, .pid = pid, .start = start, .end = end, .file_offset = offset};
+    if (may[2] != 'x' || is_known(r, &mapping, line + at)) return BN_OK;
+    return bn_recording_add_mapping(r, &mapping, line + at, err);
+}
+
+bn_status bn_recording_add_maps(bn_recording *recording, uint32_t pid, uint64_t time_ns, const char *text,
+                                size_t n, bn_error *err)
+{
+    char line[4096 + 128];
+    for (size_t at = 0; at < n;) {
+        const char *end = memchr(text + at, '\n', n - at);
+        size_t n_line = end != NULL ? (size_t)(end - (text + at)) : n - at;
+        if (n_line < sizeof line) {
+            memcpy(line, text + at, n_line);
+            line[n_line] = '\0';
+            BN_TRY(take_line(recording, pid, line, time_ns, err));
+        }
+        at += n_line + 1;
+    }
+    return BN_OK;
+}
+
+bn_status bn_recording_read_maps(bn_recording *recording, uint32_t pid, bn_error *err)
+{
+    char path[32], line[4096 + 128];
+    snprintf(path, sizeof path, "/proc/%s%.0u/maps", pid == 0 ? "self" : "", pid);
+    FILE *f = fopen(path, "re");
+    if (f == NULL) return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "cannot be read");
+    uint64_t now = bn_clock_ns();
+    bn_status status = BN_OK;
+    while (status == BN_OK && fgets(line, sizeof line, f) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        status = take_line(recording, pid == 0 ? (uint32_t)getpid() : pid, line, now, err);
+    }
+    fclose(f);
+    return status;
+}

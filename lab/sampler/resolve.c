@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See resolve.h.
+ */
+#include "lab/sampler/resolve.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "lab/sampler/agent.h"
+#include "lab/sampler/pairs.h"
+
+/* A name of a thread from a time on, and what the thread is called in the stacks while it has it. */
+struct name {
+    uint64_t time_ns;
+    uint32_t pid, tid;
+    bool used; /* by a sample */
+    char text[16];
+    char label[32];
+};
+
+struct resolving {
+    bn_stacks *stacks;
+    const bn_recording *recording;
+    bn_symbols *symbols;
+    const struct bn_resolve_options *options;
+    struct bn_stack_quality *quality;
+    struct name *names; /* by process, thread and time */
+    size_t n_names;
+    struct bn_pairs below; /* node, frames: the node below it */
+    size_t window;         /* that the next sample may lie in */
+};
+
+/* ---- threads ---- */
+
+static int compare(uint64_t a, uint64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+static int names_by_thread(const void *a, const void *b)
+{
+    const struct name *x = a, *y = b;
+    int c = compare(x->pid, y->pid);
+    if (c == 0) c = compare(x->tid, y->tid);
+    return c != 0 ? c : compare(x->time_ns, y->time_ns);
+}
+
+/* Those of one text in one process together, in the order in which they were given. */
+static int names_by_text(const void *a, const void *b)
+{
+    const struct name *x = *(struct name *const *)a, *y = *(struct name *const *)b;
+    int c = compare(x->pid, y->pid);
+    if (c == 0) c = strcmp(x->text, y->text);
+    if (c == 0) c = compare(x->time_ns, y->time_ns);
+    return c != 0 ? c : compare(x->tid, y->tid);
+}
+
+/* The name that a thread has at a time, else its first one; NULL when it has none. */
+static struct name *find_name(const struct resolving *r, uint32_t pid, uint32_t tid, uint64_t time_ns)
+{
+    const struct name key = {.time_ns = time_ns, .pid = pid, .tid = tid};
+    size_t low = 0, high = r->n_names;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (names_by_thread(&r->names[middle], &key) <= 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (size_t i = low > 0 ? low - 1 : 0; i <= low && i < r->n_names; i++)
+        if (r->names[i].pid == pid && r->names[i].tid == tid) return &r->names[i];
+    return NULL;
+}
+
+/* Threads of one name are numbered within their process, in the order in which they got it; those that no
+ * sample saw under it do not count. */
+static bn_status label_threads(struct resolving *r, bn_error *err)
+{
+    struct bn_pairs number_of = {0}; /* thread, process: its number under the text at hand */
+    struct name **used = bn_alloc(r->n_names, sizeof *used);
+    size_t n_used = 0;
+    uint32_t n = 0;
+    bn_status status = used == NULL ? bn_fail(err, BN_ERR_NOMEM, "out of memory") : BN_OK;
+    for (size_t i = 0; used != NULL && i < r->n_names; i++)
+        if (r->names[i].used) used[n_used++] = &r->names[i];
+    if (n_used > 0) qsort(used, n_used, sizeof *used, names_by_text);
+    for (size_t i = 0, group = 0; i < n_used && status == BN_OK; i++) {
+        struct name *name = used[i];
+        if (i == 0 || name->pid != used[i - 1]->pid || strcmp(name->text, used[i - 1]->text) != 0) {
+            group = i;
+            n = 0;
+        }
+        uint32_t number = bn_pairs_find(&number_of, name->tid, group);
+        if (number == BN_PAIRS_NONE) {
+            number = ++n;
+            status = bn_pairs_put(&number_of, name->tid, group, number, err);
+        }
+        if (number > 1)
+            snprintf(name->label, sizeof name->label, "%s %u", name->text, number);
+        else
+            snprintf(name->label, sizeof name->label, "%s", name->text);
+    }
+    bn_free(number_of.slots);
+    bn_free(used);
+    return status;
+}
+
+static bn_status read_names(struct resolving *r, bn_error *err)
+{
+    const bn_recording *from = r->recording;
+    r->names = bn_alloc(from->n_threads, sizeof *r->names);
+    if (r->names == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (; r->n_names < from->n_threads; r->n_names++) {
+        const struct bn_thread_name *t = &from->threads[r->n_names];
+        struct name *name = &r->names[r->n_names];
+        *name = (struct name){.time_ns = t->time_ns, .pid = t->pid, .tid = t->tid};
+        snprintf(name->text, sizeof name->text, "%.15s", t->name);
+    }
+    if (r->n_names > 0) qsort(r->names, r->n_names, sizeof *r->names, names_by_thread);
+    for (const struct bn_sample *s = from->samples; s != from->samples + from->n_samples; s++) {
+        struct name *name = find_name(r, s->pid, s->tid, s->time_ns);
+        if (name != NULL) name->used = true;
+    }
+    return label_threads(r, err);
+}
+
+/* ---- samples ---- */
+
+static bn_status push_tags(struct resolving *r, const struct bn_sample *sample, uint32_t *node, bn_error *err)
+{
+    const struct name *process = find_name(r, sample->pid, sample->pid, sample->time_ns);
+    const struct name *thread = find_name(r, sample->pid, sample->tid, sample->time_ns);
+    const char *of_process = process != NULL ? process->text : "[unknown]";
+    BN_TRY(bn_stacks_push_name(r->stacks, node, BN_FRAME_PROCESS, of_process, err));
+    BN_TRY(bn_stacks_push_name(r->stacks, node, BN_FRAME_THREAD, thread != NULL ? thread->label : of_process,
+                               err));
+    return r->options->tag == NULL ? BN_OK : r->options->tag(r->options->user, sample, r->stacks, node, err);
+}
+
+static bn_status push_frames(struct resolving *r, const struct bn_frame *frames, size_t n, uint32_t *node,
+                             bn_error *err)
+{
+    uint64_t key = (uint64_t)(uintptr_t)frames;
+    uint32_t from = *node, to = bn_pairs_find(&r->below, from, key);
+    if (to != BN_PAIRS_NONE) {
+        *node = to;
+        return BN_OK;
+    }
+    for (size_t i = 0; i < n; i++)
+        BN_TRY(bn_stacks_push(r->stacks, node, &frames[i], SIZE_MAX, err));
+    return bn_pairs_put(&r->below, from, key, *node, err);
+}
+
+/* What stands around main, or around a thread's function, in every program. How much of it is seen hangs on
+ * how a stack was walked, so none of it is shown: paths that are the same look the same. */
+static bool is_around_main(const struct bn_frame *frame)
+{
+    static const char *const NAMES[] = {"_start",
+                                        "__libc_start_main",
+                                        "__libc_start_main_impl",
+                                        "__libc_start_call_main",
+                                        "clone",
+                                        "clone3",
+                                        "__clone",
+                                        "__clone_internal",
+                                        "start_thread"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++)
+        if (frame->kind == BN_FRAME_CODE && strcmp(frame->name, NAMES[i]) == 0) return true;
+    return false;
+}
+
+/* The sampler's library in the program: it stands between exec and who called it, and begins before main. */
+static bool is_of_sampler(const struct bn_frame *frame)
+{
+    return strncmp(frame->module, BN_AGENT_LIBRARY, strlen(BN_AGENT_LIBRARY)) == 0;
+}
+
+/* *shown: whether it is the program's; else it is the sampler's alone. */
+static bn_status push_chain(struct resolving *r, const struct bn_sample *sample, uint32_t *node, bool *shown,
+                            bn_error *err)
+{
+    const uint64_t *chain = r->recording->addresses + sample->chain;
+    const struct bn_frame *frames = NULL, *next;
+    size_t n = 0, n_next, n_chain = sample->n_chain;
+    bool rooted, begun = false;
+    BN_TRY(bn_symbols_chain(r->symbols, sample, chain, &n_chain, err));
+    for (size_t i = n_chain; i-- > 0;) {
+        BN_TRY(bn_symbols_at(r->symbols, sample->pid, chain[i], sample->time_ns,
+                             BN_SAMPLE_IS_CALLER(sample, i), i < sample->n_system, &next, &n_next, err));
+        if (is_of_sampler(&next[0])) continue;
+        frames = next;
+        n = n_next;
+        begun = begun || i <= sample->n_system || !is_around_main(&frames[0]);
+        if (!begun) continue;
+        BN_TRY(push_frames(r, frames, n, node, err));
+    }
+    *shown = frames != NULL || n_chain == 0;
+    if (!*shown) return BN_OK;
+    if (frames == NULL) BN_TRY(bn_stacks_push_name(r->stacks, node, BN_FRAME_UNKNOWN, "[unknown]", err));
+    BN_TRY(bn_symbols_rooted(r->symbols, sample, chain, n_chain, &rooted, err));
+    r->quality->rooted += rooted;
+    /* A copy of the stack that ends early does no harm to one that is complete. */
+    unsigned cut = BN_SAMPLE_CUT | (rooted ? 0u : BN_SAMPLE_DUMP_CUT);
+    r->quality->cut += (sample->flags & cut) != 0;
+    r->quality->leaf_unknown += frames == NULL || frames[n - 1].kind == BN_FRAME_UNKNOWN;
+    return BN_OK;
+}
+
+/* The stacks' run that a sample belongs to; false for none. Samples come in the order of time. */
+static bool find_run(struct resolving *r, const struct bn_sample *sample, size_t *run)
+{
+    const struct bn_resolve_options *o = r->options;
+    *run = o->first_run;
+    if (o->windows == NULL) return true;
+    while (r->window < o->n_windows && o->windows[r->window].to_ns <= sample->time_ns)
+        r->window++;
+    *run += r->window;
+    return r->window < o->n_windows && o->windows[r->window].from_ns <= sample->time_ns;
+}
+
+static bn_status resolve_sample(struct resolving *r, const struct bn_sample *sample, bn_error *err)
+{
+    uint32_t node = BN_STACKS_ROOT;
+    size_t run;
+    bool shown;
+    if (!find_run(r, sample, &run)) {
+        r->quality->outside++;
+        return BN_OK;
+    }
+    BN_TRY(push_tags(r, sample, &node, err));
+    BN_TRY(push_chain(r, sample, &node, &shown, err));
+    if (!shown) return BN_OK;
+    bn_stacks_add(r->stacks, node, run, (double)sample->weight, 1);
+    r->quality->samples++;
+    r->quality->unwound += (sample->flags & BN_SAMPLE_UNWOUND) != 0;
+    return BN_OK;
+}
+
+bn_status bn_resolve(bn_stacks *stacks, const bn_recording *recording, bn_symbols *symbols,
+                     const struct bn_resolve_options *options, struct bn_stack_quality *quality,
+                     bn_error *err)
+{
+    static const struct bn_resolve_options nothing = {0};
+    struct resolving r = {.stacks = stacks,
+                          .recording = recording,
+                          .symbols = symbols,
+                          .options = options != NULL ? options : &nothing,
+                          .quality = quality};
+    size_t runs = r.options->first_run + (r.options->windows != NULL ? r.options->n_windows : 1);
+    if (runs > stacks->n_runs)
+        return bn_fail(err, BN_ERR_ARG, "samples of %zu runs for stacks that have %zu", runs, stacks->n_runs);
+    bn_status status = read_names(&r, err);
+    for (size_t i = 0; i < recording->n_samples && status == BN_OK; i++)
+        status = resolve_sample(&r, &recording->samples[i], err);
+    bn_free(r.names);
+    bn_free(r.below.slots);
+    return status;
+}
+
+/* ---- the document ---- */
+
+static void put_count(bn_json *object, const char *name, const char *name_of_share, uint64_t part,
+                      uint64_t whole, const char *no_whole)
+{
+    bn_json_put_u64(object, name, part);
+    if (whole > 0)
+        bn_json_put_number(object, name_of_share, (double)part / (double)whole);
+    else
+        bn_json_put_unavailable(object, name_of_share, no_whole);
+}
+
+void bn_stack_quality_put(bn_json *document, const struct bn_stack_quality *quality,
+                          const struct bn_symbols_counts *symbols)
+{
+    static const char no_samples[] = "there are no samples", no_addresses[] = "there are no addresses";
+    bn_json *o = bn_json_put_object(document, "quality");
+    bn_json_put_u64(o, "samples", quality->samples);
+    bn_json_put_u64(o, "outside", quality->outside);
+    put_count(o, "rooted", "rooted_share", quality->rooted, quality->samples, no_samples);
+    put_count(o, "cut", "cut_share", quality->cut, quality->samples, no_samples);
+    put_count(o, "unwound", "unwound_share", quality->unwound, quality->samples, no_samples);
+    put_count(o, "leaf_unknown", "leaf_unknown_share", quality->leaf_unknown, quality->samples, no_samples);
+    bn_json_put_u64(o, "addresses", symbols->addresses);
+    put_count(o, "addresses_unknown", "addresses_unknown_share", symbols->unknown, symbols->addresses,
+              no_addresses);
+    put_count(o, "addresses_other_builds", "addresses_other_builds_share", symbols->other_builds,
+              symbols->addresses, no_addresses);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Names of addresses: which functions a recording's addresses lie in, and which ones the compiler put into
+ * others, by the symbol tables and debugging information of the files that were mapped (elfutils' libdwfl).
+ * And call chains out of copied stacks, by the unwinding tables of these files.
+ *
+ * The files are read as they are now. One whose build id is not that of what was mapped has no names: its
+ * frames are unknown. No server for debugging information is asked. Only dwfl.h includes libdwfl.
+ *
+ * A function's name is that of its symbol. Of several at one address a global one comes before a weak one
+ * before a local one, then the shorter one, then the first in the order of bytes. The parts that compilers
+ * make of one function (".cold", ".part.0", ".constprop.0", ".isra.0", ".lto_priv.0") are that function, and
+ * versions ("@@GLIBC_2.34") are left off.
+ */
+#ifndef BN_SAMPLER_SYMBOLS_H
+#define BN_SAMPLER_SYMBOLS_H
+
+#include "lab/sampler/recording.h"
+#include "lab/stacks/stacks.h"
+
+typedef struct bn_symbols bn_symbols;
+
+struct bn_symbols_options {
+    bool inlined;           /* functions inside others, too; needs debugging information */
+    const char *debug_path; /* folders of separate debugging files, with ':' between; NULL: the usual ones */
+};
+
+struct bn_symbols_counts {
+    uint64_t addresses;    /* different ones that were asked for */
+    uint64_t unknown;      /* without a name */
+    uint64_t other_builds; /* in files that are not those that ran */
+};
+
+BN_MUST_CHECK bn_status bn_symbols_open(bn_symbols **out, const bn_recording *recording,
+                                        const struct bn_symbols_options *options, bn_error *err);
+void bn_symbols_close(bn_symbols *symbols);
+struct bn_symbols_counts bn_symbols_counts(const bn_symbols *symbols);
+
+/* The frames at an address, the outermost first: the function that has a place in memory, then those inlined
+ * into it there. caller: it is a return address, so that the call in front of it is meant. Borrowed until
+ * close. At least one frame: an unknown one is BN_FRAME_UNKNOWN. system: an address of the operating system.
+ */
+BN_MUST_CHECK bn_status bn_symbols_at(bn_symbols *symbols, uint32_t pid, uint64_t address, uint64_t time_ns,
+                                      bool caller, bool system, const struct bn_frame **frames, size_t *n,
+                                      bn_error *err);
+
+/* How many addresses of a sample's call chain are of code, the first one in any case. A walk over frame
+ * pointers ends in code that keeps none, where it takes other numbers for return addresses: from the first
+ * one on that lies in no executable memory, the chain is not the thread's. */
+BN_MUST_CHECK bn_status bn_symbols_chain(bn_symbols *symbols, const struct bn_sample *sample,
+                                         const uint64_t *chain, size_t *n_chain, bn_error *err);
+/* Whether these addresses go all the way to where threads begin: _start and what it calls to get to main,
+ * main, clone and what it calls to get to a thread's own function. Where these have no names, as in a C
+ * library without its symbol table: an address from which this process's C library starts threads, a function
+ * without a caller by the unwinding tables, a worker of OpenMP's library. */
+BN_MUST_CHECK bn_status bn_symbols_rooted(bn_symbols *symbols, const struct bn_sample *sample,
+                                          const uint64_t *chain, size_t n_chain, bool *rooted, bn_error *err);
+
+/* For unwind.c: the files behind the mappings. */
+struct bn_objects *bn_symbols_objects(bn_symbols *symbols);
+
+/* Whether an address of a chain is a return address: all but where the thread was, in the operating system
+ * and outside of it. */
+#define BN_SAMPLE_IS_CALLER(sample, i) ((i) != 0 && (i) != (sample)->n_system)
+
+/* Replaces the call chain of each sample that has a copied stack by one that the unwinding tables give, when
+ * that gets further; such samples are flagged BN_SAMPLE_UNWOUND. */
+BN_MUST_CHECK bn_status bn_symbols_unwind(bn_symbols *symbols, bn_recording *recording, bn_error *err);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a way of sampling is to the ladder (recorder.c): a table of four functions. The ladder tries the ways
+ * in order; one that answers BN_ERR_UNSUPPORTED is refused here, and the error's message is the sentence that
+ * says why, with the mend where there is one (its hint is added to it); any other error ends the recording.
+ *
+ * The ladder does the rest: it asks a way for kinds that it has only; finds out by a short probe with
+ * open_self, work and stop whether samples come at all; starts no program before that; waits for the program,
+ * kills its group; sets delivery.tier, kind, asked_period_ns, wall_ns, dump_bytes and refused, and calls
+ * bn_recording_finish.
+ */
+#ifndef BN_SAMPLER_TIER_H
+#define BN_SAMPLER_TIER_H
+
+#include <sys/types.h>
+
+#include "lab/sampler/recorder.h"
+
+struct bn_record_tier_ops {
+    unsigned kinds; /* bits, 1u << enum bn_record_kind */
+
+    /* Begins to record the calling thread and all threads that are started later. *state is the way's own,
+     * not NULL when this succeeds, and is given to stop and close. May be opened while no other state of the
+     * same way is. */
+    bn_status (*open_self)(void **state, const struct bn_record_options *options, bn_error *err);
+
+    /* Starts a program that is recorded from its first instruction, as bn_spawn does: argv ends with NULL,
+     * argv[0] is looked for in PATH, descriptors 0 to 2 are fds, leader of a process group of its own, no
+     * signal blocked or ignored. BN_ERR_NOT_FOUND and the like when there is no such program. When this fails
+     * there is no process. The caller waits for the process and reaps it, and then stops the recording. */
+    bn_status (*open_program)(void **state, pid_t *pid, const struct bn_record_options *options,
+                              const char *const *argv, const int fds[3], bn_error *err);
+
+    /* Ends the recording, by the thread that opened it, and adds what was recorded to out: samples, mappings
+     * (for this process the ladder reads /proc/self/maps at the start and at the end), names of threads; of
+     * out->delivery: lost, throttled, cpu_ns, cpu_known, all of which are 0 before. */
+    bn_status (*stop)(void *state, bn_recording *out, bn_error *err);
+
+    /* Frees the state, stopped or not (then what was recorded is dropped). */
+    void (*close)(void *state);
+};
+
+/* perf_events.c */
+extern const struct bn_record_tier_ops bn_record_cycles, bn_record_clock;
+/* timers.c */
+extern const struct bn_record_tier_ops bn_record_timer, bn_record_itimer;
+
+#endif

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Two tiers of the ladder, see tier.h: timers of each thread, and the interval timer of the process. What
+ * samples is the agent (agent.h), in this process or, as a library that is handed over by LD_PRELOAD
+ * (library.h), in a program and all that it starts. The log is memory with a descriptor of this process: a
+ * program opens it as /proc/PID/fd/N, which stays right in children and when a program closes what it did not
+ * open, and which no longer leads to it when this recording is over.
+ *
+ * The weight of a sample is the processor time that its thread used since the last one (or the wall time):
+ * ticks, delays and rates change how finely it is seen where time goes, not how much of it there is.
+ *
+ * Limits, which perf's tiers do not have:
+ * - A program has one thread more, the agent's. One that changes the privileges or namespaces of its first
+ *   thread alone, as setpriv and unshare do, finds it in the way: the C library's setuid and the like, which
+ *   act on all threads, abort when they do not end alike in each.
+ * - Another user's program cannot open the log: what has become somebody else and then another program is not
+ *   recorded from then on. What goes on when the recording is over starts nothing with the library.
+ * - Threads that live for less than a scan (10 to 40 ms) are not seen; those that block all signals have no
+ *   samples, which the note says.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "lab/kit/spawn.h"
+#include "lab/sampler/agent.h"
+#include "lab/sampler/library.h"
+#include "lab/sampler/tier.h"
+
+#define LOG_BYTES (256u << 20)
+#define LOG_BYTES_WITH_DUMPS (1u << 30)
+
+_Static_assert(BN_AGENT_REGISTERS == BN_RECORD_REGISTERS, "the agent knows only its own header");
+
+struct timers {
+    struct bn_agent_log *log;
+    size_t log_bytes;
+    int log_fd;
+    bool is_self, is_running;
+    uint64_t cpu_before_ns;
+    char name[128]; /* of the program */
+};
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+}
+
+/* ---- processor time ---- */
+
+static uint64_t time_ns(struct timeval t)
+{
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
+}
+
+/* What this process used until now, or its children that were waited for. */
+static uint64_t cpu_used(bool is_self)
+{
+    struct rusage usage;
+    uint64_t own = is_self ? bn_clock_process_cpu_ns() : 0;
+    if (own > 0) return own;
+    if (getrusage(is_self ? RUSAGE_SELF : RUSAGE_CHILDREN, &usage) != 0) return 0;
+    return time_ns(usage.ru_utime) + time_ns(usage.ru_stime);
+}
+
+/* ---- opening ---- */
+
+static void close_timers(void *state)
+{
+    struct timers *t = state;
+    if (t == NULL) return;
+    if (t->is_self && t->is_running) bn_agent_end();
+    if (t->log != NULL) munmap(t->log, t->log_bytes);
+    close_fd(&t->log_fd);
+    bn_free(t);
+}
+
+static bn_status open_log(struct timers *t, const struct bn_record_options *o, bool interval, bn_error *err)
+{
+    t->log_bytes = o->dump_bytes > 0 ? LOG_BYTES_WITH_DUMPS : LOG_BYTES;
+    t->log_fd = memfd_create("bn-sampler-log", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    /* Sealed: who is recorded could else make it shorter, and reading it would end with SIGBUS. */
+    if (t->log_fd < 0 || ftruncate(t->log_fd, (off_t)t->log_bytes) != 0 ||
+        fcntl(t->log_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+        return bn_fail(err, BN_ERR_UNSUPPORTED, "memfd_create: %s", strerror(errno));
+    void *memory = mmap(NULL, t->log_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, t->log_fd, 0);
+    if (memory == MAP_FAILED) return bn_fail_errno(err, errno, NULL, "mmap of the sampler's log");
+    t->log = memory;
+    t->log->version = BN_AGENT_VERSION;
+    t->log->size = t->log_bytes;
+    t->log->period_ns = o->period_ns;
+    t->log->clock = interval                    ? BN_AGENT_ITIMER
+                    : o->kind == BN_RECORD_WALL ? BN_AGENT_MONOTONIC
+                                                : BN_AGENT_THREAD_CPU;
+    t->log->dump_bytes = o->dump_bytes;
+    t->log->late = !t->is_self;
+    atomic_store(&t->log->used, (sizeof *t->log + 63) & ~(uint64_t)63);
+    return BN_OK;
+}
+
+static bn_status open_timers(struct timers **out, const struct bn_record_options *o, bool interval,
+                             bool is_self, bn_error *err)
+{
+    if (o->period_ns == 0 || o->dump_bytes % 8 != 0 || o->dump_bytes > 65528)
+        return bn_fail(err, BN_ERR_ARG,
+                       "a sampler's period of 0, or a stack that is not a multiple of 8 bytes");
+    struct timers *t = bn_alloc(1, sizeof *t);
+    if (t == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    *t = (struct timers){.log_fd = -1, .is_self = is_self};
+    bn_status status = open_log(t, o, interval, err);
+    if (status == BN_OK)
+        *out = t;
+    else
+        close_timers(t);
+    return status;
+}
+
+static bn_status open_self(void **state, const struct bn_record_options *options, bool interval,
+                           bn_error *err)
+{
+    struct timers *t;
+    const char *what;
+    BN_TRY(open_timers(&t, options, interval, true, err));
+    t->cpu_before_ns = cpu_used(true);
+    int failed = bn_agent_begin(t->log, NULL, &what);
+    if (failed != 0) {
+        close_timers(t);
+        return bn_fail(err, BN_ERR_UNSUPPORTED, "%s: %s", what, strerror(failed));
+    }
+    t->is_running = true;
+    *state = t;
+    return BN_OK;
+}
+
+/* ---- a program ---- */
+
+static bool has_name(const char *variable, const char *name)
+{
+    size_t n = strlen(name);
+    return strncmp(variable, name, n) == 0 && variable[n] == '=';
+}
+
+/* This process's environment with the library and the log in it. Two texts are written to text; the rest is
+ * borrowed. */
+static bn_status make_environment(char ***out, struct bn_buf *text, const struct timers *t,
+                                  const char *library, bn_error *err)
+{
+    size_t n = 0, kept = 0, log_at;
+    const char *before = getenv("LD_PRELOAD");
+    while (environ[n] != NULL)
+        n++;
+    bool has_others = before != NULL && *before != '\0';
+    bn_buf_printf(text, "LD_PRELOAD=%s%s%s", has_others ? before : "", has_others ? ":" : "", library);
+    bn_buf_putc(text, '\0');
+    log_at = text->len;
+    bn_buf_printf(text, BN_AGENT_LOG_VARIABLE "=/proc/%d/fd/%d", (int)getpid(), t->log_fd);
+    BN_TRY(bn_buf_check(text, err));
+    char **list = bn_alloc(n + 3, sizeof *list);
+    if (list == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < n; i++)
+        if (!has_name(environ[i], "LD_PRELOAD") && !has_name(environ[i], BN_AGENT_LOG_VARIABLE))
+            list[kept++] = environ[i];
+    list[kept++] = text->data;
+    list[kept++] = text->data + log_at;
+    *out = list;
+    return BN_OK;
+}
+
+/* bn_spawn's program gets this process's environment. It is another one for as long as that takes: the same
+ * for whoever reads it meanwhile, and two variables more. */
+static bn_status spawn(const struct timers *t, const char *library, pid_t *pid, const char *const *argv,
+                       const int fds[3], bn_error *err)
+{
+    struct bn_buf text = {.max = 1u << 20};
+    char **environment = NULL, **before = environ;
+    bn_status status = make_environment(&environment, &text, t, library, err);
+    if (status == BN_OK) {
+        environ = environment;
+        int failed = bn_spawn(pid, argv, fds);
+        environ = before;
+        if (failed != 0) status = bn_fail_errno(err, failed, argv[0], "cannot start");
+    }
+    bn_free(environment);
+    bn_buf_release(&text);
+    return status;
+}
+
+static bn_status open_program(void **state, pid_t *pid, const struct bn_record_options *options,
+                              bool interval, const char *const *argv, const int fds[3], bn_error *err)
+{
+    struct timers *t;
+    char path[48], library[BN_SAMPLER_PATH_BYTES];
+    BN_TRY(bn_sampler_library_path(library, err));
+    BN_TRY(open_timers(&t, options, interval, false, err));
+    snprintf(t->name, sizeof t->name, "%s", argv[0]);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), t->log_fd);
+    bn_status status = BN_OK;
+    if (access(path, R_OK | W_OK) != 0)
+        status = bn_fail(err, BN_ERR_UNSUPPORTED, "%s: %s, which is where a program would find the log", path,
+                         strerror(errno));
+    t->cpu_before_ns = cpu_used(false);
+    if (status == BN_OK) status = spawn(t, library, pid, argv, fds, err);
+    if (status == BN_OK)
+        *state = t;
+    else
+        close_timers(t);
+    return status;
+}
+
+/* ---- reading the log: a program may have written anything to it ---- */
+
+static bn_status take_sample(bn_recording *out, const struct bn_agent_sample *at, size_t n_bytes,
+                             bn_error *err)
+{
+    struct bn_agent_sample own;
+    if (n_bytes < sizeof own) return BN_OK;
+    memcpy(&own, at, sizeof own);
+    size_t room = (n_bytes - sizeof own) / sizeof(uint64_t),
+           registers = own.n_dump > 0 ? BN_AGENT_REGISTERS : 0;
+    if (own.n_chain > BN_AGENT_DEPTH || own.n_dump > 65528 ||
+        own.n_chain + registers + own.n_dump / sizeof(uint64_t) > room)
+        return BN_OK;
+    if (out->n_samples == BN_RECORDING_MAX_SAMPLES) {
+        out->delivery.lost++;
+        return BN_OK;
+    }
+    const uint64_t *chain = (const uint64_t *)(at + 1);
+    struct bn_sample sample = {.time_ns = own.record.time_ns,
+                               .weight = own.weight_ns,
+                               .pid = own.record.pid,
+                               .tid = own.record.tid,
+                               .n_chain = (uint16_t)own.n_chain,
+                               .flags = own.flags & (BN_SAMPLE_CUT | BN_SAMPLE_DUMP_CUT),
+                               .n_dump = own.n_dump & ~7u};
+    bool has_dump = own.n_dump > 0;
+    return bn_recording_add_sample(out, &sample, chain, has_dump ? chain + own.n_chain + registers : NULL,
+                                   has_dump ? chain + own.n_chain : NULL, err);
+}
+
+static bn_status take_name(bn_recording *out, const struct bn_agent_name *at, size_t n_bytes, bn_error *err)
+{
+    struct bn_agent_name own;
+    if (n_bytes < sizeof own) return BN_OK;
+    memcpy(&own, at, sizeof own);
+    own.name[sizeof own.name - 1] = '\0';
+    return bn_recording_add_thread(out, own.record.time_ns, own.record.pid, own.record.tid, own.name, err);
+}
+
+static bn_status take_maps(bn_recording *out, const struct bn_agent_maps *at, size_t n_bytes, bn_error *err)
+{
+    struct bn_agent_maps own;
+    if (n_bytes < sizeof own) return BN_OK;
+    memcpy(&own, at, sizeof own);
+    if (own.n_text > n_bytes - sizeof own) return BN_OK;
+    return bn_recording_add_maps(out, own.record.pid, own.record.time_ns, (const char *)(at + 1), own.n_text,
+                                 err);
+}
+
+static bn_status take_record(bn_recording *out, const void *at, uint32_t kind, size_t n_bytes, bn_error *err)
+{
+    if (kind == BN_AGENT_SAMPLE) return take_sample(out, at, n_bytes, err);
+    if (kind == BN_AGENT_NAME) return take_name(out, at, n_bytes, err);
+    if (kind == BN_AGENT_MAPS) return take_maps(out, at, n_bytes, err);
+    return BN_OK;
+}
+
+static bn_status read_log(bn_recording *out, const struct timers *t, bn_error *err)
+{
+    uint64_t end = atomic_load(&t->log->used);
+    if (end > t->log_bytes) end = t->log_bytes;
+    for (uint64_t at = (sizeof *t->log + 63) & ~(uint64_t)63; at + sizeof(struct bn_agent_record) <= end;) {
+        const struct bn_agent_record *record = (const void *)((const char *)t->log + at);
+        bool marked = atomic_load_explicit(&record->mark, memory_order_acquire) == bn_agent_mark(at);
+        /* Read once: who writes may still be there. */
+        uint32_t n_bytes = *(const volatile uint32_t *)&record->n_bytes;
+        if (!marked || n_bytes < sizeof *record || n_bytes % 8 != 0 || n_bytes > end - at) {
+            at += 8;
+            continue;
+        }
+        BN_TRY(take_record(out, record, record->kind, n_bytes, err));
+        at += n_bytes;
+    }
+    return BN_OK;
+}
+
+static void put_note(struct bn_delivery *delivery, uint32_t notes)
+{
+    static const struct {
+        enum bn_agent_note bit;
+        const char *text;
+    } TEXTS[] = {
+        {BN_AGENT_SIGNAL_TAKEN, "the program uses the sampler's signal or timer for itself"},
+        {BN_AGENT_READ_DENIED,
+         "process_vm_readv is denied: a thread's first stacks are only its own address"},
+        {BN_AGENT_THREADS_UNSEEN, "some threads were not seen"},
+        {BN_AGENT_TIMER_REFUSED, "timer_create was refused for some threads"},
+        {BN_AGENT_SIGNAL_BLOCKED, "some threads block the sampler's signal"},
+    };
+    size_t n = 0;
+    for (size_t i = 0; i < BN_ARRAY_LEN(TEXTS); i++) {
+        if ((notes & TEXTS[i].bit) == 0) continue;
+        int put =
+            snprintf(delivery->note + n, sizeof delivery->note - n, "%s%s", n > 0 ? "; " : "", TEXTS[i].text);
+        if (put < 0 || (size_t)put >= sizeof delivery->note - n) return;
+        n += (size_t)put;
+    }
+}
+
+static bn_status stop_timers(void *state, bn_recording *out, bn_error *err)
+{
+    struct timers *t = state;
+    if (t->is_self && t->is_running) bn_agent_end();
+    t->is_running = false;
+    close_fd(&t->log_fd); /* what still runs finds it gone, and gives nobody the library any more */
+    uint64_t used = cpu_used(t->is_self) - t->cpu_before_ns, agent = atomic_load(&t->log->agent_ns);
+    if (atomic_load(&t->log->processes) == 0) {
+        bn_fail_at(err, BN_ERR_UNSUPPORTED, BN_NO_OFFSET, t->name,
+                   "did not load the sampler: it is linked statically, has privileges of its own, or is for "
+                   "another architecture");
+        bn_error_hint(err,
+                      "timers can record only what the dynamic loader starts; perf_event_open needs nothing");
+        return BN_ERR_UNSUPPORTED;
+    }
+    out->delivery.lost += atomic_load(&t->log->dropped);
+    out->delivery.cpu_known = used > agent;
+    out->delivery.cpu_ns = used > agent ? used - agent : 0;
+    put_note(&out->delivery, atomic_load(&t->log->notes));
+    return read_log(out, t, err);
+}
+
+/* ---- the tables ---- */
+
+static bn_status open_timer_self(void **state, const struct bn_record_options *options, bn_error *err)
+{
+    return open_self(state, options, false, err);
+}
+
+static bn_status open_itimer_self(void **state, const struct bn_record_options *options, bn_error *err)
+{
+    return open_self(state, options, true, err);
+}
+
+static bn_status open_timer_program(void **state, pid_t *pid, const struct bn_record_options *options,
+                                    const char *const *argv, const int fds[3], bn_error *err)
+{
+    return open_program(state, pid, options, false, argv, fds, err);
+}
+
+static bn_status open_itimer_program(void **state, pid_t *pid, const struct bn_record_options *options,
+                                     const char *const *argv, const int fds[3], bn_error *err)
+{
+    return open_program(state, pid, options, true, argv, fds, err);
+}
+
+const struct bn_record_tier_ops bn_record_timer = {.kinds = 1u << BN_RECORD_CPU | 1u << BN_RECORD_WALL,
+                                                   .open_self = open_timer_self,
+                                                   .open_program = open_timer_program,
+                                                   .stop = stop_timers,
+                                                   .close = close_timers};
+const struct bn_record_tier_ops bn_record_itimer = {.kinds = 1u << BN_RECORD_CPU,
+                                                    .open_self = open_itimer_self,
+                                                    .open_program = open_itimer_program,
+                                                    .stop = stop_timers,
+                                                    .close = close_timers};

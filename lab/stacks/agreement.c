@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See bricks.h: samples against measured times. Samples are taken at times that have nothing to do with the
+ * work, so their number in each brick is binomial with the brick's share of time; those taken in step (one a
+ * millisecond) vary less. Intervals are exact, since small bricks have few samples.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "lab/stacks/bricks.h"
+#include "lab/stats/distribution.h"
+
+#define MAX_ROWS 256u
+#define CONFIDENCE 0.95
+#define LEAST_P 0.001
+#define OTHER_FLOOR 0.001 /* of samples: a stamp may be early by some nanoseconds */
+#define NO_ROW UINT32_MAX
+
+struct row {
+    struct bn_agreement_row out;
+    double stamps_ns;
+    double *sampled, *measured, *samples; /* [n_runs] */
+};
+
+struct work {
+    const bn_stacks *sampled, *measured;
+    size_t n_runs; /* 1: the runs of both are not the same, and are taken together */
+    bool paired;
+    bool *busy;    /* [runs of measured]: left out */
+    double waited; /* share of time, of the calmest run */
+    struct row *rows;
+    size_t n;
+    double squares; /* of weights, of samples in bricks that are compared */
+};
+
+/* ---- rows ---- */
+
+static bn_status find_row(struct work *w, uint32_t *out, enum bn_frame_kind kind, const char *name, bool make,
+                          bn_error *err)
+{
+    char cut[sizeof w->rows->out.name];
+    snprintf(cut, sizeof cut, "%s", name);
+    for (*out = 0; *out < w->n; ++*out)
+        if (w->rows[*out].out.kind == kind && strcmp(w->rows[*out].out.name, cut) == 0) return BN_OK;
+    *out = NO_ROW;
+    if (!make || strcmp(name, BN_BRICKS_UNATTRIBUTED) == 0) return BN_OK;
+    if (w->n == MAX_ROWS) return bn_fail(err, BN_ERR_LIMIT, "more than %u bricks and kernels", MAX_ROWS);
+    struct row *row = &w->rows[w->n];
+    double *numbers = bn_alloc(3 * w->n_runs, sizeof *numbers);
+    if (numbers == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    *row = (struct row){.sampled = numbers,
+                        .measured = numbers + w->n_runs,
+                        .samples = numbers + 2 * w->n_runs,
+                        .out = {.kind = kind, .compared = true}};
+    memcpy(row->out.name, cut, sizeof cut);
+    bool waits = strcmp(cut, "BarrierWait") == 0 || strcmp(cut, "Team") == 0;
+    if (kind == BN_FRAME_BRICK && waits && strcmp(w->sampled->what, "cpu") == 0) row->out.compared = false;
+    *out = (uint32_t)w->n++;
+    return BN_OK;
+}
+
+/* The row of each frame: of a brick, of a kernel by the profiler, and of a function that is a measured
+ * kernel's: bn_i2s_gemv_avx2, or a part of it that the compiler took out, with a dot behind its name. */
+static bn_status frame_rows(struct work *w, const bn_stacks *stacks, bool measured, uint32_t *rows,
+                            bn_error *err)
+{
+    for (size_t i = 0; i < stacks->n_frames; i++) {
+        const struct bn_frame *f = &stacks->frames[i];
+        char name[128];
+        rows[i] = NO_ROW;
+        if (f->kind == BN_FRAME_BRICK || (f->kind == BN_FRAME_SLOT && measured))
+            BN_TRY(find_row(w, &rows[i], f->kind, f->name, true, err));
+        else if (f->kind == BN_FRAME_SLOT)
+            BN_TRY(find_row(w, &rows[i], f->kind, f->name, false, err));
+        else if (!BN_FRAME_IS_TAG(f->kind) && strncmp(f->name, "bn_", 3) == 0) {
+            snprintf(name, sizeof name, "%.*s", (int)bn_min_size(strcspn(f->name + 3, "."), 127),
+                     f->name + 3);
+            BN_TRY(find_row(w, &rows[i], BN_FRAME_SLOT, name, false, err));
+        }
+    }
+    return BN_OK;
+}
+
+/* What a node lies in: the innermost brick and kernel by the profiler, the outermost kernel by function. */
+struct place {
+    uint32_t brick, slot, function;
+};
+
+static void add(struct work *w, uint32_t row, size_t run, double weight, double n, bool sampled)
+{
+    if (row == NO_ROW) return;
+    size_t r = w->n_runs == 1 ? 0 : run;
+    (sampled ? w->rows[row].sampled : w->rows[row].measured)[r] += weight;
+    w->rows[row].samples[r] += n;
+}
+
+static void add_node(struct work *w, struct bn_agreement *out, const bn_stacks *stacks, uint32_t node,
+                     const struct place *place)
+{
+    bool sampled = stacks == w->sampled;
+    uint32_t kernel = sampled ? place->function : place->slot;
+    for (size_t r = 0; r < stacks->n_runs; r++) {
+        double weight = stacks->runs[r].self[node];
+        uint64_t n = stacks->runs[r].samples[node];
+        if (!(weight > 0) || (sampled && n == 0) || (w->paired && w->busy[r])) continue;
+        add(w, place->brick, r, weight, (double)n, sampled);
+        add(w, kernel, r, weight, (double)n, sampled);
+        if (!sampled) continue;
+        if (place->brick != NO_ROW && w->rows[place->brick].out.compared)
+            w->squares += weight * weight / (double)n;
+        if (place->slot == NO_ROW) continue;
+        if (place->function == NO_ROW) {
+            w->rows[place->slot].out.besides += n;
+            continue;
+        }
+        out->both += n;
+        if (place->slot != place->function) out->other += n;
+    }
+}
+
+static bn_status collect(struct work *w, struct bn_agreement *out, const bn_stacks *stacks, bn_error *err)
+{
+    uint32_t *rows = bn_alloc(stacks->n_frames, sizeof *rows);
+    struct place *places = bn_alloc(stacks->n_nodes, sizeof *places);
+    bn_status status = rows != NULL && places != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (status == BN_OK) status = frame_rows(w, stacks, stacks == w->measured, rows, err);
+    if (status == BN_OK) places[0] = (struct place){NO_ROW, NO_ROW, NO_ROW};
+    for (uint32_t i = 1; status == BN_OK && i < stacks->n_nodes; i++) {
+        uint32_t row = rows[stacks->nodes[i].frame];
+        enum bn_frame_kind kind = stacks->frames[stacks->nodes[i].frame].kind;
+        places[i] = places[stacks->nodes[i].parent];
+        if (kind == BN_FRAME_BRICK) places[i].brick = row;
+        if (kind == BN_FRAME_SLOT) places[i].slot = row;
+        if (!BN_FRAME_IS_TAG(kind) && places[i].function == NO_ROW) places[i].function = row;
+        add_node(w, out, stacks, i, &places[i]);
+    }
+    bn_free(rows);
+    bn_free(places);
+    return status;
+}
+
+/* ---- judging ---- */
+
+/* The share p for which P(X <= k) of n is this. */
+static double share_of(size_t k, size_t n, double probability)
+{
+    double low = 0, high = 1;
+    for (int i = 0; i < 60; i++) {
+        double middle = 0.5 * (low + high);
+        if (bn_binomial_cdf(k, n, middle) > probability)
+            low = middle;
+        else
+            high = middle;
+    }
+    return 0.5 * (low + high);
+}
+
+static double sum(const double *values, size_t n)
+{
+    double total = 0;
+    for (size_t i = 0; i < n; i++)
+        total += values[i];
+    return total;
+}
+
+static bool counts(const struct row *row, enum bn_frame_kind kind)
+{
+    return row->out.kind == kind && row->out.compared;
+}
+
+/* Of the rows of a kind that are compared, in each run (and behind the runs, of all): weight of samples,
+ * measured time, samples. */
+struct whole {
+    double sampled, measured, samples;
+};
+
+static struct whole whole_of(const struct work *w, enum bn_frame_kind kind, size_t run)
+{
+    struct whole whole = {0};
+    for (size_t i = 0; i < w->n; i++) {
+        const struct row *row = &w->rows[i];
+        if (!counts(row, kind)) continue;
+        whole.sampled += row->sampled[run];
+        whole.measured += row->measured[run];
+        whole.samples += row->samples[run];
+    }
+    return whole;
+}
+
+/* A row's measured share: of each run, as much as the run has samples. */
+static double measured_share(const struct row *row, const struct whole *wholes, size_t n_runs)
+{
+    double share = 0, weight = 0;
+    for (size_t r = 0; r < n_runs; r++) {
+        if (!(wholes[r].measured > 0)) continue;
+        share += wholes[r].sampled * row->measured[r] / wholes[r].measured;
+        weight += wholes[r].sampled;
+    }
+    return weight > 0 ? share / weight : 0;
+}
+
+/* How many times more the runs differ from each other than their samples explain (Pearson's statistic over
+ * its expectation), each run's measured shares allowed for. */
+static double dispersion(const struct work *w, enum bn_frame_kind kind, const struct whole *wholes,
+                         double per_run)
+{
+    double statistic = 0, df = 0;
+    for (size_t i = 0; i < w->n; i++) {
+        const struct row *row = &w->rows[i];
+        if (!counts(row, kind) || row->out.sampled * per_run < 5 || w->n_runs < 2) continue;
+        double terms = 0;
+        size_t n = 0;
+        for (size_t r = 0; r < w->n_runs; r++) {
+            if (!(wholes[r].sampled > 0) || !(wholes[r].measured > 0)) continue;
+            double here = row->measured[r] / wholes[r].measured - row->out.measured;
+            double expected = wholes[r].samples * fmax(row->out.sampled + here, 0);
+            double got = wholes[r].samples * row->sampled[r] / wholes[r].sampled;
+            if (expected < 1) continue;
+            terms += (got - expected) * (got - expected) / expected;
+            n++;
+        }
+        if (n < 2) continue;
+        statistic += terms;
+        df += (double)(n - 1) * (1 - row->out.sampled);
+    }
+    return df > 0 && statistic > df ? statistic / df : 1;
+}
+
+static void judge_row(struct row *row, double n_equal, size_t n_rows)
+{
+    struct bn_agreement_row *out = &row->out;
+    if (!out->compared) {
+        out->low = out->high = (double)NAN;
+        out->agrees = true;
+        return;
+    }
+    size_t n = (size_t)(n_equal + 0.5), k = (size_t)(out->sampled * n_equal + 0.5);
+    double tail = (1 - CONFIDENCE) / (2 * (double)n_rows);
+    if (k > n) k = n;
+    out->low = k == 0 ? 0 : share_of(k - 1, n, 1 - tail);
+    out->high = k == n ? 1 : share_of(k, n, tail);
+    out->agrees = out->low <= out->measured_high && out->high >= out->measured_low;
+}
+
+static double chi_square_p(const struct work *w, double n)
+{
+    double statistic = 0, expected_rest = n, got_rest = n;
+    size_t cells = 0;
+    for (size_t i = 0; i < w->n; i++) {
+        const struct bn_agreement_row *row = &w->rows[i].out;
+        double expected = n * row->measured;
+        if (!counts(&w->rows[i], BN_FRAME_BRICK) || expected < 5) continue;
+        double d = n * row->sampled - expected;
+        statistic += d * d / expected;
+        expected_rest -= expected;
+        got_rest -= n * row->sampled;
+        cells++;
+    }
+    if (expected_rest >= 5) {
+        statistic += (got_rest - expected_rest) * (got_rest - expected_rest) / expected_rest;
+        cells++;
+    }
+    return cells > 1 ? 1 - bn_chi_square_cdf(statistic, (double)cells - 1) : 1;
+}
+
+/* Shares of all rows of a kind, and what readings of the clock leave open of them. */
+static void fill_shares(struct work *w, enum bn_frame_kind kind, const struct whole *wholes)
+{
+    double sampled = 0, measured = 0, stamps = 0;
+    for (size_t r = 0; r < w->n_runs; r++) {
+        sampled += wholes[r].sampled;
+        measured += wholes[r].measured;
+    }
+    for (size_t i = 0; i < w->n; i++)
+        if (counts(&w->rows[i], kind)) stamps += w->rows[i].stamps_ns;
+    for (size_t i = 0; i < w->n; i++) {
+        struct row *row = &w->rows[i];
+        if (row->out.kind != kind) continue;
+        double own = measured > 0 ? row->stamps_ns / measured : 0;
+        double others = measured > 0 ? (stamps - row->stamps_ns) / measured : 0;
+        row->out.measured = measured_share(row, wholes, w->n_runs);
+        row->out.measured_low = fmax(row->out.measured - own, 0) / fmax(1 - own, 1e-9);
+        row->out.measured_high = fmin(row->out.measured / fmax(1 - others, 1e-9), 1);
+        row->out.sampled = sampled > 0 ? sum(row->sampled, w->n_runs) / sampled : 0;
+        row->out.samples = (uint64_t)(sum(row->samples, w->n_runs) + 0.5);
+    }
+}
+
+static void judge_kind(struct work *w, struct bn_agreement *out, enum bn_frame_kind kind,
+                       const struct whole *wholes, double equal_per_sample, size_t n_rows)
+{
+    double samples = 0;
+    fill_shares(w, kind, wholes);
+    for (size_t r = 0; r < w->n_runs; r++)
+        samples += wholes[r].samples;
+    if (kind == BN_FRAME_SLOT && samples < BN_AGREEMENT_MIN_SAMPLES)
+        for (size_t i = 0; i < w->n; i++)
+            if (w->rows[i].out.kind == kind) w->rows[i].out.compared = false;
+    double spread = dispersion(w, kind, wholes, samples / (double)w->n_runs);
+    double n_equal = samples * equal_per_sample / spread;
+    for (size_t i = 0; i < w->n; i++)
+        if (w->rows[i].out.kind == kind) judge_row(&w->rows[i], n_equal, n_rows);
+    if (kind != BN_FRAME_BRICK) return;
+    out->samples = (uint64_t)(samples + 0.5);
+    out->dispersion = spread;
+    out->p = chi_square_p(w, n_equal);
+}
+
+static double number(const bn_stacks *stacks, const char *path)
+{
+    double value = 0;
+    return bn_json_number(bn_json_path(stacks->about, path), &value) && value > 0 ? value : 0;
+}
+
+/* What the readings of the clock may be of each kernel's time. */
+static void read_stamps(struct work *w)
+{
+    double each = number(w->measured, "stamps.ns_each"), count;
+    const bn_json *events = bn_json_path(w->measured->about, "stamps.events");
+    for (size_t i = 0; i < w->n; i++) {
+        struct row *row = &w->rows[i];
+        if (row->out.kind != BN_FRAME_SLOT || !bn_json_number(bn_json_get(events, row->out.name), &count))
+            continue;
+        row->stamps_ns = fmin(fmax(each * count, 0), sum(row->measured, w->n_runs));
+    }
+}
+
+/* Runs whose threads waited for too much of their time. */
+static void find_busy(struct work *w, struct bn_agreement *out)
+{
+    const bn_json *about = bn_json_get(w->measured->about, "scheduling");
+    const bn_json *cpu = bn_json_first(bn_json_get(about, "cpu_ns"));
+    const bn_json *waited = bn_json_first(bn_json_get(about, "waited_ns"));
+    double calmest = (double)INFINITY;
+    for (size_t r = 0; r < w->measured->n_runs; r++) {
+        double on = 0, off = 0;
+        if (bn_json_number(cpu, &on) && bn_json_number(waited, &off) && on >= 0 && off > 0) {
+            w->busy[r] = off > BN_AGREEMENT_MAX_WAIT * (on + off);
+            out->busy_runs += w->busy[r];
+        }
+        calmest = fmin(calmest, off > 0 ? off / (on + off) : 0);
+        cpu = cpu != NULL ? bn_json_next(cpu) : NULL;
+        waited = waited != NULL ? bn_json_next(waited) : NULL;
+    }
+    w->waited = calmest;
+    if (out->busy_runs == w->measured->n_runs) /* nothing is compared, so all of it is shown */
+        memset(w->busy, 0, w->measured->n_runs * sizeof *w->busy);
+}
+
+/* Says why nothing can be compared; leaves it empty when something can. */
+static void look_for_reasons(const struct work *w, struct bn_agreement *out)
+{
+    double measured = 0;
+    for (size_t r = 0; r < w->n_runs; r++)
+        measured += whole_of(w, BN_FRAME_BRICK, r).measured;
+    const char *what = w->sampled->what;
+    size_t n_busy = w->paired ? w->measured->n_runs : 1;
+    if (out->busy_runs >= n_busy)
+        snprintf(
+            out->why, sizeof out->why,
+            "the machine was too busy: in each run threads waited for a processor for %.1f %% of their time "
+            "or more, which is measured and not sampled; up to %.0f %% can be compared",
+            100 * w->waited, 100 * BN_AGREEMENT_MAX_WAIT);
+    else if (strcmp(w->sampled->unit, "ns") != 0 || strcmp(what, "faults") == 0)
+        snprintf(out->why, sizeof out->why, "the samples are of %s, not of time", w->sampled->unit);
+    else if (!(measured > 0))
+        snprintf(out->why, sizeof out->why, "no brick was measured");
+    else if (out->samples < BN_AGREEMENT_MIN_SAMPLES)
+        snprintf(out->why, sizeof out->why, "%llu samples lie in bricks, and it takes %u",
+                 (unsigned long long)out->samples, BN_AGREEMENT_MIN_SAMPLES);
+}
+
+static bn_status judge(struct work *w, struct bn_agreement *out, bn_error *err)
+{
+    double weight = 0, samples = 0, stamps = 0, kernels = 0;
+    size_t n_rows = 0;
+    struct whole *wholes = bn_alloc(2 * w->n_runs, sizeof *wholes);
+    if (wholes == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    read_stamps(w);
+    for (size_t r = 0; r < w->n_runs; r++) {
+        wholes[r] = whole_of(w, BN_FRAME_BRICK, r);
+        wholes[w->n_runs + r] = whole_of(w, BN_FRAME_SLOT, r);
+        weight += wholes[r].sampled;
+        samples += wholes[r].samples;
+        kernels += wholes[w->n_runs + r].measured;
+    }
+    for (size_t i = 0; i < w->n; i++) {
+        n_rows += w->rows[i].out.compared;
+        stamps += w->rows[i].stamps_ns;
+    }
+    /* So many equal samples are as good as one of these. */
+    double equal = w->squares > 0 && samples > 0 ? fmin(weight * weight / w->squares / samples, 1) : 1;
+    judge_kind(w, out, BN_FRAME_BRICK, wholes, equal, n_rows);
+    judge_kind(w, out, BN_FRAME_SLOT, wholes + w->n_runs, equal, n_rows);
+    bn_free(wholes);
+    out->other_allowed = fmin(OTHER_FLOOR + (kernels > 0 ? stamps / kernels : 0), 1);
+    return BN_OK;
+}
+
+static int by_share(const void *a, const void *b)
+{
+    const struct bn_agreement_row *x = a, *y = b;
+    if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
+    if (x->measured < y->measured || x->measured > y->measured) return x->measured > y->measured ? -1 : 1;
+    return strcmp(x->name, y->name);
+}
+
+static bn_status finish(struct work *w, struct bn_agreement *out, bn_error *err)
+{
+    out->rows = bn_alloc(w->n, sizeof *out->rows);
+    if (out->rows == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    /* No more samples contradict the profiler than readings of the clock account for. */
+    bool same = out->other == 0 ||
+                1 - bn_binomial_cdf((size_t)out->other - 1, (size_t)out->both, out->other_allowed) >= LEAST_P;
+    out->agrees = same && out->p >= LEAST_P;
+    for (; out->n < w->n; out->n++) {
+        out->rows[out->n] = w->rows[out->n].out;
+        out->agrees = out->agrees && out->rows[out->n].agrees;
+    }
+    look_for_reasons(w, out);
+    if (out->why[0] != '\0') out->agrees = false;
+    qsort(out->rows, out->n, sizeof *out->rows, by_share);
+    return BN_OK;
+}
+
+bn_status bn_agreement(struct bn_agreement *out, const bn_stacks *sampled, const bn_stacks *measured,
+                       bn_error *err)
+{
+    bool paired = sampled->n_runs == measured->n_runs;
+    struct work w = {
+        .sampled = sampled, .measured = measured, .n_runs = paired ? sampled->n_runs : 1, .paired = paired};
+    *out = (struct bn_agreement){.p = 1, .dispersion = 1};
+    w.rows = bn_alloc(MAX_ROWS, sizeof *w.rows);
+    w.busy = bn_alloc(measured->n_runs, sizeof *w.busy);
+    bn_status status = w.rows != NULL && w.busy != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (status == BN_OK) find_busy(&w, out);
+    if (status == BN_OK) status = collect(&w, out, measured, err);
+    if (status == BN_OK) status = collect(&w, out, sampled, err);
+    if (status == BN_OK) status = judge(&w, out, err);
+    if (status == BN_OK) status = finish(&w, out, err);
+    for (size_t i = 0; w.rows != NULL && i < w.n; i++)
+        bn_free(w.rows[i].sampled);
+    bn_free(w.rows);
+    bn_free(w.busy);
+    return status;
+}
+
+void bn_agreement_release(struct bn_agreement *agreement)
+{
+    bn_free(agreement->rows);
+    *agreement = (struct bn_agreement){0};
+}
+
+/* ---- as a document ---- */
+
+static void put_row(bn_json *array, const struct bn_agreement_row *row)
+{
+    bn_json *o = bn_json_add_object(array);
+    bn_json_put_string(o, "name", row->name);
+    bn_json_put_string(o, "kind", bn_frame_kind_name(row->kind));
+    bn_json_put_number(o, "measured", row->measured);
+    bn_json_put_number(o, "measured_low", row->measured_low);
+    bn_json_put_number(o, "measured_high", row->measured_high);
+    bn_json_put_number(o, "sampled", row->sampled);
+    bn_json_put_u64(o, "samples", row->samples);
+    if (row->kind == BN_FRAME_SLOT) bn_json_put_u64(o, "besides", row->besides);
+    bn_json_put_bool(o, "compared", row->compared);
+    if (row->compared) {
+        bn_json_put_number(o, "low", row->low);
+        bn_json_put_number(o, "high", row->high);
+        bn_json_put_bool(o, "agrees", row->agrees);
+        return;
+    }
+    const char *reason = row->kind == BN_FRAME_SLOT ? "too few samples have a kernel's function"
+                                                    : "a wait, which samples of processor time may not see";
+    bn_json_put_unavailable(o, "low", reason);
+    bn_json_put_unavailable(o, "high", reason);
+    bn_json_put_unavailable(o, "agrees", reason);
+}
+
+void bn_agreement_put(bn_json *document, const struct bn_agreement *agreement)
+{
+    bn_json *o = bn_json_put_object(document, "agreement");
+    if (agreement->why[0] == '\0') {
+        bn_json_put_bool(o, "agrees", agreement->agrees);
+    } else {
+        bn_json_put_unavailable(o, "agrees", agreement->why);
+        bn_json_put_string(o, "why", agreement->why);
+    }
+    bn_json_put_u64(o, "busy_runs", agreement->busy_runs);
+    bn_json_put_u64(o, "samples", agreement->samples);
+    bn_json_put_number(o, "p", agreement->p);
+    bn_json_put_number(o, "dispersion", agreement->dispersion);
+    bn_json_put_u64(o, "kernels_by_both", agreement->both);
+    bn_json_put_u64(o, "kernels_that_differ", agreement->other);
+    bn_json_put_number(o, "kernels_may_differ", agreement->other_allowed);
+    bn_json *rows = bn_json_put_array(o, "rows");
+    for (size_t i = 0; i < agreement->n; i++)
+        put_row(rows, &agreement->rows[i]);
+}

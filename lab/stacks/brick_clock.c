@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See bricks.h: what a thread did at a time, found in the events that it wrote, when all is over. So the
+ * sampler needs to know nothing of bricks, and the threads nothing of the sampler.
+ */
+#include "base/error.h"
+#include "lab/stacks/bricks.h"
+
+struct timeline {
+    uint32_t tid;
+    const struct bn_prof_event *events;
+    size_t n;
+    uint32_t *parents;
+};
+
+struct bn_brick_clock {
+    const bn_prof *prof;
+    struct bn_clock_pair begin;
+    double ns_per_tick, epoch_ns;
+    size_t n;
+    struct timeline *threads;
+};
+
+struct bn_clock_pair bn_clock_pair_now(const bn_prof *prof)
+{
+    struct bn_clock_pair pair;
+    bn_tick_clock_both(&prof->clock, &pair.ns, &pair.ticks);
+    return pair;
+}
+
+bn_status bn_brick_clock_open(bn_brick_clock **out, const bn_prof *prof, const uint32_t *tids,
+                              const struct bn_clock_pair pairs[2], bn_error *err)
+{
+    *out = NULL;
+    if (pairs[1].ticks <= pairs[0].ticks || pairs[1].ns <= pairs[0].ns)
+        return bn_fail(err, BN_ERR_ARG, "two readings of the clocks that are not one after the other");
+    bn_brick_clock *clock = bn_alloc(1, sizeof *clock);
+    if (clock == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    clock->prof = prof;
+    clock->begin = pairs[0];
+    clock->ns_per_tick = (double)(pairs[1].ns - pairs[0].ns) / (double)(pairs[1].ticks - pairs[0].ticks);
+    clock->epoch_ns = (double)(int64_t)(prof->epoch - pairs[0].ticks) * clock->ns_per_tick;
+    clock->threads = bn_alloc(prof->n_threads, sizeof *clock->threads);
+    bn_status status = clock->threads != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (unsigned t = 0; status == BN_OK && t < prof->n_threads; t++) {
+        struct timeline *line = &clock->threads[clock->n++];
+        line->tid = tids[t];
+        line->events = bn_prof_events(prof, t, &line->n);
+        status = bn_brick_parents(&line->parents, prof, t, err);
+    }
+    if (status != BN_OK) {
+        bn_brick_clock_close(clock);
+        return status;
+    }
+    *out = clock;
+    return BN_OK;
+}
+
+void bn_brick_clock_close(bn_brick_clock *clock)
+{
+    if (clock == NULL) return;
+    for (size_t t = 0; clock->threads != NULL && t < clock->n; t++)
+        bn_free(clock->threads[t].parents);
+    bn_free(clock->threads);
+    bn_free(clock);
+}
+
+/* A reading in nanoseconds since the first pair. */
+static double since_begin(const bn_brick_clock *clock, uint64_t reading, bool in_ns)
+{
+    if (in_ns) return clock->epoch_ns + (double)reading;
+    return (double)(int64_t)(reading - clock->begin.ticks) * clock->ns_per_tick;
+}
+
+/* The innermost event that the time lies in: the first that ends behind it, or one around that. */
+static uint32_t find(const bn_brick_clock *clock, const struct timeline *line, double time)
+{
+    size_t low = 0, high = line->n;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (since_begin(clock, line->events[middle].end, line->events[middle].in_ns) > time)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    uint32_t i = low < line->n ? (uint32_t)low : BN_STACKS_NONE;
+    while (i != BN_STACKS_NONE && since_begin(clock, line->events[i].begin, line->events[i].in_ns) > time)
+        i = line->parents[i];
+    return i;
+}
+
+bn_status bn_brick_clock_push(const bn_brick_clock *clock, uint32_t tid, uint64_t time_ns, bn_stacks *stacks,
+                              uint32_t *node, bn_error *err)
+{
+    uint32_t path[BN_PROF_DEPTH + 1];
+    size_t t = 0, n = 0;
+    while (t < clock->n && clock->threads[t].tid != tid)
+        t++;
+    if (t == clock->n) return BN_OK;
+    const struct timeline *line = &clock->threads[t];
+    for (uint32_t i = find(clock, line, (double)(int64_t)(time_ns - clock->begin.ns)); i != BN_STACKS_NONE;
+         i = line->parents[i])
+        path[n++] = i;
+    for (size_t k = n; k-- > 0;)
+        BN_TRY(bn_brick_push(stacks, node, clock->prof, &line->events[path[k]], k + 1 == n, err));
+    return BN_OK;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See bricks.h: measured times as stacks. Each event gives its whole time to its own node and takes it from
+ * the one around it, the thread's unattributed time at the outermost; so what is left in each are exclusive
+ * times, and their sum is the wall time whatever the events are. Numbers are whole and below 2^53: exact.
+ */
+#include "lab/stacks/bricks.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "lab/profile/document.h"
+
+/* ---- the parts ---- */
+
+static bool is_inside(const bn_prof *prof, const struct bn_prof_event *e, const struct bn_prof_event *around)
+{
+    return bn_prof_begin_ns(prof, e) >= bn_prof_begin_ns(prof, around) &&
+           bn_prof_end_ns(prof, e) <= bn_prof_end_ns(prof, around);
+}
+
+bn_status bn_brick_parents(uint32_t **parents, const bn_prof *prof, unsigned thread, bn_error *err)
+{
+    size_t n;
+    const struct bn_prof_event *events = bn_prof_events(prof, thread, &n);
+    uint32_t open[BN_PROF_DEPTH]; /* the brick of each depth that was seen last: walked from the back, those
+                                     around come first */
+    uint64_t end = UINT64_MAX;
+    *parents = NULL;
+    if (n >= BN_STACKS_NONE) return bn_fail(err, BN_ERR_LIMIT, "thread %u: too many events", thread);
+    uint32_t *parent = bn_alloc(n, sizeof *parent);
+    if (parent == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (unsigned d = 0; d < BN_PROF_DEPTH; d++)
+        open[d] = BN_STACKS_NONE;
+    for (size_t i = n; i-- > 0;) {
+        const struct bn_prof_event *e = &events[i];
+        parent[i] = e->depth == 0 ? BN_STACKS_NONE : open[e->depth - 1];
+        bool lost = e->depth > 0 && (parent[i] == BN_STACKS_NONE || !is_inside(prof, e, &events[parent[i]]));
+        bool disordered =
+            bn_prof_end_ns(prof, e) > end || bn_prof_end_ns(prof, e) < bn_prof_begin_ns(prof, e);
+        if (lost || disordered) {
+            bn_free(parent);
+            return bn_fail(err, BN_ERR_FORMAT, "thread %u: event %zu is %s", thread, i,
+                           lost ? "not inside the brick around it" : "out of order");
+        }
+        end = bn_prof_end_ns(prof, e);
+        if (e->kernel == BN_PROF_NO_KERNEL) open[e->depth] = (uint32_t)i;
+    }
+    *parents = parent;
+    return BN_OK;
+}
+
+static const char *phase_of(const bn_prof *prof, uint32_t pass)
+{
+    if (pass >= prof->n_passes) return "outside passes";
+    const struct bn_prof_pass *p = &prof->passes[pass], *before = pass > 0 ? p - 1 : NULL;
+    bool goes_on =
+        before != NULL && before->n_logits > 0 && p->position == before->position + before->n_tokens;
+    return p->n_tokens == 1 && goes_on ? "decode" : "prefill";
+}
+
+bn_status bn_brick_push(bn_stacks *stacks, uint32_t *node, const bn_prof *prof,
+                        const struct bn_prof_event *event, bool outermost, bn_error *err)
+{
+    char layer[32] = "outside layers";
+    if (outermost) {
+        if (event->layer >= 0) snprintf(layer, sizeof layer, "layer %02d", event->layer);
+        BN_TRY(bn_stacks_push_name(stacks, node, BN_FRAME_PHASE, phase_of(prof, event->pass), err));
+        BN_TRY(bn_stacks_push_name(stacks, node, BN_FRAME_LAYER, layer, err));
+    }
+    if (event->kernel != BN_PROF_NO_KERNEL)
+        return bn_stacks_push_name(stacks, node, BN_FRAME_SLOT, bn_prof_kernel_name(prof, event->kernel),
+                                   err);
+    return bn_stacks_push_name(stacks, node, BN_FRAME_BRICK, bn_prof_brick_name(prof, event->brick), err);
+}
+
+/* ---- adding ---- */
+
+static bn_status add_events(bn_stacks *stacks, size_t run, const bn_prof *prof, unsigned thread,
+                            const uint32_t *parents, uint32_t *nodes, bn_error *err)
+{
+    size_t n;
+    const struct bn_prof_event *events = bn_prof_events(prof, thread, &n);
+    uint32_t root = BN_STACKS_ROOT, rest;
+    char name[32];
+    snprintf(name, sizeof name, "thread %u", thread);
+    BN_TRY(bn_stacks_push_name(stacks, &root, BN_FRAME_THREAD, name, err));
+    rest = root;
+    BN_TRY(bn_stacks_push_name(stacks, &rest, BN_FRAME_BRICK, BN_BRICKS_UNATTRIBUTED, err));
+    bn_stacks_add(stacks, rest, run, (double)prof->wall_ns, 0);
+    for (size_t i = n; i-- > 0;) {
+        bool outermost = parents[i] == BN_STACKS_NONE;
+        uint32_t around = outermost ? rest : nodes[parents[i]];
+        double ns = (double)(bn_prof_end_ns(prof, &events[i]) - bn_prof_begin_ns(prof, &events[i]));
+        nodes[i] = outermost ? root : around;
+        BN_TRY(bn_brick_push(stacks, &nodes[i], prof, &events[i], outermost, err));
+        bn_stacks_add(stacks, nodes[i], run, ns, 0);
+        bn_stacks_add(stacks, around, run, -ns, 0);
+    }
+    return BN_OK;
+}
+
+static bn_status add_thread(bn_stacks *stacks, size_t run, const bn_prof *prof, unsigned thread,
+                            bn_error *err)
+{
+    uint32_t *parents = NULL;
+    size_t n;
+    (void)bn_prof_events(prof, thread, &n);
+    BN_TRY(bn_brick_parents(&parents, prof, thread, err));
+    uint32_t *nodes = bn_alloc(n, sizeof *nodes);
+    bn_status status = nodes != NULL ? add_events(stacks, run, prof, thread, parents, nodes, err)
+                                     : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bn_free(nodes);
+    bn_free(parents);
+    return status;
+}
+
+bn_status bn_bricks_add(bn_stacks *stacks, size_t run, const bn_prof *prof, bn_error *err)
+{
+    BN_TRY(bn_prof_check_complete(prof, err));
+    for (unsigned t = 0; t < prof->n_threads; t++)
+        BN_TRY(add_thread(stacks, run, prof, t, err));
+    for (uint32_t i = 1; i < stacks->n_nodes; i++)
+        if (bn_stacks_self(stacks, i, run) < 0)
+            return bn_fail(err, BN_ERR_FORMAT, "%s: what is inside takes longer than the whole",
+                           bn_stacks_frame(stacks, i)->name);
+    return BN_OK;
+}
+
+/* ---- of a document ---- */
+
+static void put_about(bn_json *about, const bn_json *document)
+{
+    static const char *const TAKEN[] = {"created", "program",  "repository", "machine",
+                                        "model",   "settings", "workload",   "command"};
+    bn_json_put_string(about, "format", BN_PROF_SCHEMA);
+    for (size_t i = 0; i < BN_ARRAY_LEN(TAKEN); i++) {
+        const bn_json *member = bn_json_get(document, TAKEN[i]);
+        if (member != NULL) bn_json_put_copy(about, TAKEN[i], member);
+    }
+}
+
+bn_status bn_stacks_from_profile(bn_stacks **out, const bn_json *document, bn_error *err)
+{
+    struct bn_prof_network network;
+    bn_prof *prof = NULL;
+    *out = NULL;
+    BN_TRY(bn_prof_read(&prof, &network, document, err));
+    bn_status status = bn_stacks_open(out, "ns", "bricks", err);
+    if (status == BN_OK) status = bn_bricks_add(*out, 0, prof, err);
+    if (status == BN_OK) put_about((*out)->about, document);
+    if (status != BN_OK) {
+        bn_stacks_close(*out);
+        *out = NULL;
+    }
+    bn_prof_close(prof);
+    return status;
+}

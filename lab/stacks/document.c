@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See document.h: which format a text is in, which writer makes another, and what all of them share.
+ */
+#include "lab/stacks/document.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "lab/profile/document.h"
+#include "lab/stacks/bricks.h"
+#include "lab/stacks/formats.h"
+
+#define MAX_BYTES (256u << 20)
+#define MAX_COUNT ((UINT64_C(1) << 53) - 1) /* what JSON can say */
+
+/* ---- shared by readers ---- */
+
+bool bn_formats_line(struct bn_str *line, const char *text, size_t n, size_t *at)
+{
+    if (*at >= n) return false;
+    const char *newline = memchr(text + *at, '\n', n - *at);
+    *line = (struct bn_str){text + *at, newline != NULL ? (size_t)(newline - text) - *at : n - *at};
+    *at += line->len + 1;
+    if (line->len > 0 && line->ptr[line->len - 1] == '\r') line->len--;
+    return true;
+}
+
+bool bn_formats_weight(struct bn_str digits, double *value)
+{
+    char text[64], *end = NULL;
+    if (digits.len == 0 || digits.len >= sizeof text) return false;
+    for (size_t i = 0; i < digits.len; i++) {
+        if (digits.ptr[i] == '\0' || strchr("0123456789.eE+-", digits.ptr[i]) == NULL) return false;
+        text[i] = digits.ptr[i];
+    }
+    text[digits.len] = '\0';
+    *value = strtod(text, &end);
+    return end != text && *end == '\0' && text[0] != '-' && *value < 1e300;
+}
+
+bn_status bn_formats_add(bn_stacks *stacks, struct bn_tally *tally, uint32_t node, size_t run, double weight,
+                         uint64_t samples, bn_error *err)
+{
+    tally->weight += weight;
+    if (!(tally->weight < 1e300)) return bn_fail(err, BN_ERR_LIMIT, "weights add up to more than 1e300");
+    if (samples > MAX_COUNT - tally->samples) return bn_fail(err, BN_ERR_LIMIT, "more than 2^53 - 1 samples");
+    tally->samples += samples;
+    bn_stacks_add(stacks, node, run, weight, samples);
+    return BN_OK;
+}
+
+bn_status bn_formats_check_about(const bn_stacks *stacks, bn_error *err)
+{
+    struct bn_buf text = {.max = 64u << 10};
+    bn_status status = bn_json_write(stacks->about, true, &text, err);
+    bn_buf_release(&text);
+    return status;
+}
+
+/* ---- reading ---- */
+
+static bn_status parse_document(bn_stacks **out, const bn_json *document, bn_error *err)
+{
+    const char *schema = "";
+    (void)bn_json_string(bn_json_get(document, "schema"), &schema);
+    if (strcmp(schema, BN_STACKS_SCHEMA) == 0) return bn_stacks_from_json(out, document, err);
+    if (strcmp(schema, BN_PROF_SCHEMA) == 0) return bn_stacks_from_profile(out, document, err);
+    if (bn_json_path(document, "shared.frames") != NULL) return bn_stacks_from_speedscope(out, document, err);
+    if (schema[0] != '\0')
+        return bn_fail(err, BN_ERR_FORMAT, "a document of the schema %s holds no stacks", schema);
+    bn_status status = bn_fail(err, BN_ERR_FORMAT, "JSON that holds no stacks");
+    bn_error_hint(err, "JSON that is read: bn.stacks/1, bn.profile/1, speedscope");
+    return status;
+}
+
+static bn_status parse_json(bn_stacks **out, const char *text, size_t n, bn_error *err)
+{
+    bn_json *document = NULL;
+    BN_TRY(bn_json_parse(&document, text, n, err));
+    bn_status status = parse_document(out, document, err);
+    bn_json_free(document);
+    return status;
+}
+
+/* Behind white space, a brace and what an object begins with: a name of folded stacks may begin with a
+ * brace. */
+static bool is_json(const char *text, size_t n)
+{
+    static const char SPACE[] = " \t\r\n";
+    size_t at = 0;
+    while (at < n && text[at] != '\0' && strchr(SPACE, text[at]) != NULL)
+        at++;
+    if (at == n || text[at++] != '{') return false;
+    while (at < n && text[at] != '\0' && strchr(SPACE, text[at]) != NULL)
+        at++;
+    return at == n || text[at] == '"' || text[at] == '}';
+}
+
+static bool is_empty(const bn_stacks *s)
+{
+    for (uint32_t i = 0; s != NULL && i < s->n_nodes; i++)
+        for (size_t r = 0; r < s->n_runs; r++)
+            if (s->runs[r].self[i] != 0 || s->runs[r].samples[i] != 0) return false;
+    return true;
+}
+
+bn_status bn_stacks_parse(bn_stacks **out, const char *text, size_t n, const char *name, bn_error *err)
+{
+    bn_error inner = {0};
+    bn_status status = BN_OK;
+    *out = NULL;
+    if (n == 0)
+        status = bn_fail(&inner, BN_ERR_FORMAT, "it is empty; expected " BN_FORMATS_READ);
+    else if (is_json(text, n))
+        status = parse_json(out, text, n, &inner);
+    else if (bn_formats_is_perf_script(text, n))
+        status = bn_stacks_parse_perf_script(out, text, n, name, &inner);
+    else
+        status = bn_stacks_parse_folded(out, text, n, name, &inner);
+    if (status == BN_OK && is_empty(*out) && is_empty((*out)->measured)) {
+        status = bn_fail(&inner, BN_ERR_FORMAT, "no stacks found; expected " BN_FORMATS_READ);
+        bn_stacks_close(*out);
+        *out = NULL;
+    }
+    if (status == BN_OK) return BN_OK;
+    bn_error_name(&inner, name);
+    if (err != NULL && err->code == BN_OK) *err = inner;
+    return status;
+}
+
+bn_status bn_stacks_read(bn_stacks **out, const char *path, bn_error *err)
+{
+    struct bn_buf text = {.max = MAX_BYTES};
+    *out = NULL;
+    bn_status status = bn_file_read(path, &text, err);
+    if (status == BN_OK)
+        status = bn_stacks_parse(out, text.data != NULL ? text.data : "", text.len,
+                                 strcmp(path, "-") == 0 ? "standard input" : path, err);
+    bn_buf_release(&text);
+    return status;
+}
+
+/* ---- shared by writers ---- */
+
+bn_status bn_formats_whole(const bn_stacks *stacks, uint64_t *out, bn_error *err)
+{
+    double sum = 0;
+    uint64_t given = 0;
+    for (uint32_t i = 0; i < stacks->n_nodes; i++) {
+        sum += bn_stacks_self(stacks, i, BN_STACKS_ALL_RUNS);
+        if (!(sum < 0x1p62)) return bn_fail(err, BN_ERR_LIMIT, "weights over 2^62 %s", stacks->unit);
+        uint64_t whole = (uint64_t)llround(sum);
+        out[i] = whole > given ? whole - given : 0;
+        given += out[i];
+    }
+    return BN_OK;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+bn_status bn_formats_texts(struct bn_formats_texts *out, const bn_stacks *s, unsigned which, bn_error *err)
+{
+    size_t n = 0;
+    out->n = 0;
+    out->list = bn_alloc(3 * s->n_frames + 1, sizeof *out->list);
+    if (out->list == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    out->list[n++] = "";
+    for (size_t i = 0; i < s->n_frames; i++) {
+        if ((which & BN_FORMATS_NAMES) != 0) out->list[n++] = s->frames[i].name;
+        if ((which & BN_FORMATS_MODULES) != 0) out->list[n++] = s->frames[i].module;
+        if ((which & BN_FORMATS_FILES) != 0) out->list[n++] = s->frames[i].file;
+    }
+    qsort(out->list, n, sizeof *out->list, by_text);
+    for (size_t i = 0; i < n; i++)
+        if (out->n == 0 || strcmp(out->list[out->n - 1], out->list[i]) != 0)
+            out->list[out->n++] = out->list[i];
+    return BN_OK;
+}
+
+uint32_t bn_formats_text(const struct bn_formats_texts *texts, const char *text)
+{
+    const char **found = bsearch(&text, texts->list, texts->n, sizeof *texts->list, by_text);
+    return found != NULL ? (uint32_t)(found - texts->list) : 0;
+}
+
+void bn_formats_number(struct bn_buf *out, double value, bool first)
+{
+    if (!first) bn_buf_putc(out, ',');
+    bn_json_write_number(out, value);
+}
+
+/* ---- writing ---- */
+
+const char *bn_stacks_format_name(enum bn_stacks_format format)
+{
+    static const char *const NAMES[] = {"json",   "folded",    "speedscope", "firefox", "pprof",
+                                        "chrome", "callgrind", "svg",        "text"};
+    _Static_assert(BN_ARRAY_LEN(NAMES) == BN_STACKS_NO_FORMAT, "a name for each");
+    return (unsigned)format < BN_STACKS_NO_FORMAT ? NAMES[format] : "unknown";
+}
+
+enum bn_stacks_format bn_stacks_format_by_name(const char *path)
+{
+    /* Longer ones before those that they end in. */
+    static const struct {
+        const char *suffix;
+        enum bn_stacks_format format;
+    } SUFFIXES[] = {{".speedscope.json", BN_STACKS_SPEEDSCOPE},
+                    {".firefox.json", BN_STACKS_FIREFOX},
+                    {".trace.json", BN_STACKS_CHROME},
+                    {".json", BN_STACKS_DOCUMENT},
+                    {".folded", BN_STACKS_FOLDED},
+                    {".pb.gz", BN_STACKS_PPROF},
+                    {".callgrind", BN_STACKS_CALLGRIND},
+                    {".svg", BN_STACKS_SVG},
+                    {".txt", BN_STACKS_TEXT}};
+    size_t n = strlen(path);
+    for (size_t i = 0; i < BN_ARRAY_LEN(SUFFIXES); i++) {
+        size_t n_suffix = strlen(SUFFIXES[i].suffix);
+        if (n > n_suffix && strcmp(path + n - n_suffix, SUFFIXES[i].suffix) == 0) return SUFFIXES[i].format;
+    }
+    return BN_STACKS_NO_FORMAT;
+}
+
+static size_t count_values(const bn_json *value)
+{
+    size_t n = 1;
+    for (const bn_json *m = bn_json_first(value); m != NULL; m = bn_json_next(m))
+        n += count_values(m);
+    return n;
+}
+
+bn_status bn_formats_too_large(const bn_stacks *s, bn_error *err)
+{
+    bn_status status =
+        bn_fail(err, BN_ERR_LIMIT, "%zu call paths in %zu runs make a document larger than what is read back",
+                s->n_nodes, s->n_runs);
+    bn_error_hint(err, "leave some out with --tags none or --root, or write folded text: bn-flamegraph "
+                       "export --format folded");
+    return status;
+}
+
+static bn_status write_document(const bn_stacks *s, struct bn_buf *out, bn_error *err)
+{
+    bn_json *document = NULL;
+    size_t before = out->len;
+    BN_TRY(bn_stacks_to_json(&document, s, err));
+    bn_status status = bn_json_write(document, true, out, err);
+    bn_buf_putc(out, '\n');
+    if (status == BN_OK) status = bn_buf_check(out, err);
+    if (status == BN_OK &&
+        (out->len - before > BN_JSON_MAX_BYTES || count_values(document) > BN_JSON_MAX_VALUES))
+        status = bn_formats_too_large(s, err);
+    bn_json_free(document);
+    return status;
+}
+
+typedef bn_status writer(const bn_stacks *s, struct bn_buf *out, bn_error *err);
+
+bn_status bn_stacks_write(const bn_stacks *stacks, enum bn_stacks_format format, struct bn_buf *out,
+                          bn_error *err)
+{
+    static writer *const WRITERS[] = {write_document,
+                                      bn_formats_write_folded,
+                                      bn_formats_write_speedscope,
+                                      bn_formats_write_firefox,
+                                      bn_formats_write_pprof,
+                                      bn_formats_write_chrome,
+                                      bn_formats_write_callgrind};
+    _Static_assert(BN_ARRAY_LEN(WRITERS) == BN_STACKS_FORMATS, "a writer for each");
+    struct bn_stacks_view view = {.merge_runs = format != BN_STACKS_DOCUMENT && format != BN_STACKS_CHROME,
+                                  .drop_modules = format == BN_STACKS_FOLDED};
+    bn_stacks *sorted = NULL;
+    BN_TRY(bn_stacks_copy(&sorted, stacks, &view, err));
+    bn_status status = WRITERS[format](sorted, out, err);
+    bn_stacks_close(sorted);
+    return status == BN_OK ? bn_buf_check(out, err) : status;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Stacks in files. What bn-flamegraph keeps is a document of the schema bn.stacks/1
+ * (docs/reference/stacks.md): tables of texts and frames, the tree, and one list of weights and one of
+ * samples for each run. What other programs write is read too:
+ *
+ *   bn.stacks/1   JSON
+ *   bn.profile/1  JSON, of bn-run --profile and bn-bench profile: its bricks (flame/bricks.h)
+ *   speedscope    JSON, sampled or evented; all of its profiles are one run
+ *   folded        text, "a;b;c 12": what stackcollapse programs write; weights may have fractions
+ *   perf script   text
+ *
+ * Folded text marks kinds as others do (a name that ends in _[k] is SYSTEM, _[i] INLINED), and "[name]" is
+ * UNKNOWN. Lines that begin with '#' are comments; "# unit=ns what=cpu" names the unit.
+ */
+#ifndef BN_STACKS_DOCUMENT_H
+#define BN_STACKS_DOCUMENT_H
+
+#include "lab/stacks/stacks.h"
+
+#define BN_STACKS_SCHEMA "bn.stacks/1"
+
+/* Reads any of these. name is for messages. about is what the document has, else {"format": ...}.
+ * BN_ERR_FORMAT with the line or byte where it is malformed; BN_ERR_LIMIT. Text that holds no stack at all is
+ * BN_ERR_FORMAT too: a profile without samples shows nothing. */
+BN_MUST_CHECK bn_status bn_stacks_parse(bn_stacks **out, const char *text, size_t n, const char *name,
+                                        bn_error *err);
+BN_MUST_CHECK bn_status bn_stacks_read(bn_stacks **out, const char *path,
+                                       bn_error *err); /* "-": standard input */
+
+BN_MUST_CHECK bn_status bn_stacks_parse_folded(bn_stacks **out, const char *text, size_t n, const char *name,
+                                               bn_error *err);
+BN_MUST_CHECK bn_status bn_stacks_parse_perf_script(bn_stacks **out, const char *text, size_t n,
+                                                    const char *name, bn_error *err);
+BN_MUST_CHECK bn_status bn_stacks_from_speedscope(bn_stacks **out, const bn_json *document, bn_error *err);
+BN_MUST_CHECK bn_status bn_stacks_from_json(bn_stacks **out, const bn_json *document, bn_error *err);
+
+/* The document; *out is freed by bn_json_free. */
+BN_MUST_CHECK bn_status bn_stacks_to_json(bn_json **out, const bn_stacks *stacks, bn_error *err);
+
+/* What others read: all runs together. Each is the same bytes for the same stacks. */
+enum bn_stacks_format {
+    BN_STACKS_DOCUMENT, /* bn.stacks/1 */
+    BN_STACKS_FOLDED,
+    BN_STACKS_SPEEDSCOPE,
+    BN_STACKS_FIREFOX,   /* processed profile, https://profiler.firefox.com */
+    BN_STACKS_PPROF,     /* profile.proto, in gzip with stored blocks */
+    BN_STACKS_CHROME,    /* trace events */
+    BN_STACKS_CALLGRIND, /* for KCachegrind */
+    BN_STACKS_FORMATS,
+    /* What else files are that are made of stacks; bn_stacks_write does not. */
+    BN_STACKS_SVG = BN_STACKS_FORMATS,
+    BN_STACKS_TEXT, /* a table */
+    BN_STACKS_NO_FORMAT
+};
+const char *bn_stacks_format_name(enum bn_stacks_format format); /* "json", "folded", "speedscope", ... */
+/* Which one a file's name says by its end: .json, .folded, .speedscope.json, .firefox.json, .pb.gz,
+ * .trace.json, .callgrind, .svg, .txt; BN_STACKS_NO_FORMAT for any other. */
+enum bn_stacks_format bn_stacks_format_by_name(const char *path);
+BN_MUST_CHECK bn_status bn_stacks_write(const bn_stacks *stacks, enum bn_stacks_format format,
+                                        struct bn_buf *out, bn_error *err);
+
+#endif

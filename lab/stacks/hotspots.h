@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which functions the time went into: for each frame, over all paths in which it occurs, its self weight and
+ * its total, in which a function that calls itself counts once.
+ */
+#ifndef BN_STACKS_HOTSPOTS_H
+#define BN_STACKS_HOTSPOTS_H
+
+#include "lab/stacks/stacks.h"
+#include "lab/stats/interval.h"
+
+struct bn_hotspot {
+    uint32_t frame;
+    double self, total;                         /* summed over all runs */
+    uint64_t self_samples, total_samples;       /* 0 where it was measured, not sampled */
+    struct bn_interval self_share, total_share; /* of the whole; Wilson's interval of the samples, 95 %; of
+                                                   what was measured, by the runs (Student) when there are
+                                                   several; else NaN ends */
+};
+struct bn_hotspots {
+    struct bn_hotspot *list; /* by self weight, the most first; ties by kind, name, module */
+    size_t n;
+    double whole;
+    uint64_t samples;
+};
+/* kinds: bits of those that are listed. */
+BN_MUST_CHECK bn_status bn_hotspots(struct bn_hotspots *out, const bn_stacks *stacks, unsigned kinds,
+                                    bn_error *err);
+void bn_hotspots_release(struct bn_hotspots *hotspots);
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See palette.h. The first rule that a name matches decides; what comes first is what the more special names
+ * are in, so that "rope_and_store" is not a store. A compiler's suffix, as in "dot.constprop.0" and
+ * "pass._omp_fn.0", is left away before. What holds several classes, as a layer does, is of none of them.
+ */
+#include "lab/stacks/palette.h"
+
+#include <string.h>
+
+/* ---- rules ---- */
+
+struct rule {
+    enum bn_class is;
+    const char *patterns; /* with blanks between them */
+};
+
+/* "*" stands for any text, also none. Names are those of this engine's functions in kernels/ and engine/, of
+ * its bricks and kernel slots, of the C library, of OpenMP libraries, and of Linux. */
+static const struct rule RULES[] = {
+    {BN_CLASS_QUANTIZE, "*quantize* *Quantize* *quantise* *quant_row* *t5_pack* *repack* *dequant*"},
+    {BN_CLASS_ATTENTION, "attention* *attn_* *softmax* Attention* one_row_of_values *rope* Rope*"},
+    {BN_CLASS_MULTIPLY, "*gemv* *gemm* *vec_dot* *dot_f16* *dot_f32* *matmul* *mul_mat* *dot_product* i2s_* "
+                        "tq2_* tq1_* t5_* i8_* f16_stream *Projection LmHead HeadScreen bn_head* "
+                        "bn_screen_*"},
+    {BN_CLASS_NORM, "*rmsnorm* *rms_norm* *layernorm* *layer_norm* RmsNorm LayerNorm "
+                    "*relu* *silu* *gelu* Activation *residual* Residual* bn_add_* bn_exp_* expf*"},
+    {BN_CLASS_SYNC,
+     "*GOMP_* *gomp_* *[libgomp* *barrier* Barrier* Team bn_team_* *pthread_* *futex* "
+     "*mutex* *lll_lock* *clone clone3 *sem_wait* *sem_post* *cond_wait* start_thread *sched_yield*"},
+    {BN_CLASS_MEMORY,
+     "*memcpy* *memmove* *memset* *mempcpy* *memcmp* *malloc* *calloc* *realloc* free cfree _int_free* "
+     "__libc_free *mmap* *munmap* *madvise* brk __brk sbrk *page_fault* *clear_page* *copy_page* "
+     "*copy_user* *handle_mm_fault* *do_anonymous_page* *alloc_pages* bn_alloc bn_free KvStore Embedding "
+     "*kv_store* *_to_f32* *f32_to_f16* operator?new* operator?delete*"},
+    {BN_CLASS_SYSTEM, "*syscall* entry_SYSCALL* __x64_sys_* __arm64_sys_* do_sys_* ksys_* vfs_* *sysenter* "
+                      "__GI___* read write __read __write pread64 *nanosleep* ioctl poll "
+                      "epoll_wait"},
+};
+
+/* Names so short that other programs have them for something else: of this engine's own code only. */
+static const struct rule OWN_RULES[] = {
+    {BN_CLASS_ATTENTION, "attend scores_of* rotate"},
+    {BN_CLASS_MULTIPLY, "linear project head rescore bound_block fold fold_one fold8 fold16 ffn_down"},
+    {BN_CLASS_NORM, "norm final_norm activate exp"},
+    {BN_CLASS_MEMORY, "embed"},
+    {BN_CLASS_SYNC, "team_* spin_until_changed"},
+};
+
+/* Whether text is pattern, of n bytes; "?" is a blank. */
+static bool glob(const char *pattern, size_t n, const char *text, size_t length)
+{
+    size_t p = 0, t = 0, star = SIZE_MAX, resume = 0;
+    while (t < length) {
+        if (p < n && pattern[p] == '*') {
+            star = p++;
+            resume = t;
+        } else if (p < n && (pattern[p] == text[t] || (pattern[p] == '?' && text[t] == ' '))) {
+            p++;
+            t++;
+        } else if (star != SIZE_MAX) {
+            p = star + 1;
+            t = ++resume;
+        } else {
+            return false;
+        }
+    }
+    while (p < n && pattern[p] == '*')
+        p++;
+    return p == n;
+}
+
+static bool matches_one(const char *patterns, const char *name, size_t length)
+{
+    while (*patterns != '\0') {
+        size_t n = strcspn(patterns, " ");
+        if (glob(patterns, n, name, length)) return true;
+        patterns += n + (patterns[n] == ' ');
+    }
+    return false;
+}
+
+static bool find_rule(enum bn_class *is, const struct rule *rules, size_t n, const char *name, size_t length)
+{
+    for (size_t i = 0; i < n; i++)
+        if (matches_one(rules[i].patterns, name, length)) {
+            *is = rules[i].is;
+            return true;
+        }
+    return false;
+}
+
+bool bn_frame_is_own(const struct bn_frame *frame)
+{
+    const char *module = frame->module;
+    return strcmp(module, "bn") == 0 || strncmp(module, "bn-", 3) == 0 || strncmp(module, "bn_", 3) == 0 ||
+           strncmp(module, "libbn", 5) == 0 || strncmp(module, "test_", 5) == 0;
+}
+
+enum bn_class bn_class_of(const struct bn_frame *frame)
+{
+    enum bn_class is = BN_CLASS_OTHER;
+    if (frame->kind < BN_FRAME_BRICK) return BN_CLASS_TAG;
+    /* All of a stack of the operating system is one colour, whatever its parts are called. */
+    if (frame->kind == BN_FRAME_SYSTEM) return BN_CLASS_SYSTEM;
+    size_t length = 1 + strcspn(frame->name + (frame->name[0] != '\0'), ".");
+    if (frame->name[0] == '[' || frame->name[0] == '\0') length = strlen(frame->name);
+    if (!find_rule(&is, RULES, BN_ARRAY_LEN(RULES), frame->name, length) && bn_frame_is_own(frame))
+        (void)find_rule(&is, OWN_RULES, BN_ARRAY_LEN(OWN_RULES), frame->name, length);
+    return is;
+}
+
+const char *bn_class_name(enum bn_class which)
+{
+    static const char *const NAMES[] = {"quantisation",
+                                        "matrix multiplication",
+                                        "memory",
+                                        "system",
+                                        "attention",
+                                        "norms and activations",
+                                        "threads",
+                                        "other",
+                                        "thread, phase or layer"};
+    _Static_assert(BN_ARRAY_LEN(NAMES) == BN_CLASSES, "a name for each");
+    return (unsigned)which < BN_CLASSES ? NAMES[which] : "other";
+}
+
+const char *bn_palette_name(enum bn_palette palette)
+{
+    return palette == BN_PALETTE_SAFE ? "safe" : "bitnet";
+}
+
+/* ---- colours ---- */
+
+#define RGB(x)                                      \
+    {                                               \
+        (x) >> 16 & 0xFF, (x) >> 8 & 0xFF, (x)&0xFF \
+    }
+
+/* Of each mode. The second palette is after Okabe and Ito (2008), lighter where black on it could not be
+ * read; in the dark it keeps the dark ink, since dark colours are hard to tell apart for anybody. */
+static const struct scheme {
+    struct bn_colour ink, classes[BN_CLASSES];
+    struct bn_colour none, less[2], more[2]; /* of a difference; weakest and strongest */
+} SCHEMES[BN_PALETTES][2] = {
+    {{.ink = RGB(0x14171A),
+      .classes = {RGB(0xF0746A), RGB(0x7CC682), RGB(0x7CB4F5), RGB(0xF6A543), RGB(0xAE93EC), RGB(0xF0D95C),
+                  RGB(0xE39CC0), RGB(0xCDCAC2), RGB(0xE3E8ED)},
+      .none = RGB(0xE6E6E3),
+      .less = {RGB(0xCFE2FA), RGB(0x5E9FEE)},
+      .more = {RGB(0xFAD6D1), RGB(0xEB6257)}},
+     {.ink = RGB(0xF4F5F6),
+      .classes = {RGB(0xA8323A), RGB(0x1F6544), RGB(0x2358A8), RGB(0x8E480A), RGB(0x66409E), RGB(0x5C5A17),
+                  RGB(0x86346F), RGB(0x4E4C48), RGB(0x2D363F)},
+      .none = RGB(0x3A3E42),
+      .less = {RGB(0x32435A), RGB(0x1F5DBB)},
+      .more = {RGB(0x5A3735), RGB(0xB3302D)}}},
+    {{.ink = RGB(0x14171A),
+      .classes = {RGB(0xEF7D33), RGB(0x2FB58C), RGB(0x8CCBF2), RGB(0xF0B429), RGB(0xDD92BD), RGB(0xF3E97A),
+                  RGB(0x5B9FE0), RGB(0xC6C6C6), RGB(0xE6EBEF)},
+      .none = RGB(0xE6E6E3),
+      .less = {RGB(0xCDE6F7), RGB(0x4AA5E2)},
+      .more = {RGB(0xFCE3C2), RGB(0xEE8A24)}},
+     {.ink = RGB(0x0C0E10),
+      .classes = {RGB(0xDC7430), RGB(0x2AA37E), RGB(0x7EB9DE), RGB(0xDCA522), RGB(0xCB86AE), RGB(0xE0D66C),
+                  RGB(0x5492CE), RGB(0xB0B0B0), RGB(0xD3D9DE)},
+      .none = RGB(0xC9C9C6),
+      .less = {RGB(0xB4CFE1), RGB(0x4798D0)},
+      .more = {RGB(0xE5CAA6), RGB(0xDB7F20)}}},
+};
+
+static const struct scheme *scheme_of(enum bn_palette palette, bool dark)
+{
+    return &SCHEMES[palette == BN_PALETTE_SAFE ? BN_PALETTE_SAFE : BN_PALETTE_BITNET][dark];
+}
+
+/* part of 100 of b, the rest of a. */
+static struct bn_colour mix(struct bn_colour a, struct bn_colour b, unsigned part)
+{
+#define MIX(x) .x = (uint8_t)((a.x * (100u - part) + b.x * part + 50u) / 100u)
+    return (struct bn_colour){MIX(r), MIX(g), MIX(b)};
+#undef MIX
+}
+
+struct bn_colour bn_palette_ink(enum bn_palette palette, bool dark)
+{
+    return scheme_of(palette, dark)->ink;
+}
+
+struct bn_colour bn_palette_class(enum bn_palette palette, enum bn_class which, bool dark)
+{
+    return scheme_of(palette, dark)->classes[(unsigned)which < BN_CLASSES ? which : BN_CLASS_OTHER];
+}
+
+unsigned bn_shade_of(const struct bn_frame *frame)
+{
+    uint32_t h = 2166136261u; /* FNV-1a, so that it is the same everywhere */
+    for (const char *c = frame->name; *c != '\0'; c++)
+        h = (h ^ (unsigned char)*c) * 16777619u;
+    h ^= h >> 15;
+    return (unsigned)(((uint64_t)h * BN_SHADES) >> 32);
+}
+
+struct bn_colour bn_palette_shade(enum bn_palette palette, enum bn_class which, unsigned shade, bool dark)
+{
+    static const struct bn_colour BLACK = {0, 0, 0}, WHITE = {255, 255, 255};
+    int off = (int)shade - (int)(BN_SHADES / 2);
+    unsigned part = off < 0 ? (unsigned)-off * 5u : (unsigned)off * (dark ? 3u : 9u);
+    return mix(bn_palette_class(palette, which, dark), off < 0 ? BLACK : WHITE, part);
+}
+
+struct bn_colour bn_palette_frame(enum bn_palette palette, const struct bn_frame *frame, bool dark)
+{
+    return bn_palette_shade(palette, bn_class_of(frame), bn_shade_of(frame), dark);
+}
+
+struct bn_colour bn_palette_delta(enum bn_palette palette, int step, bool dark)
+{
+    const struct scheme *s = scheme_of(palette, dark);
+    if (step == 0) return s->none;
+    const struct bn_colour *ends = step < 0 ? s->less : s->more;
+    unsigned size = (unsigned)(step < 0 ? -step : step);
+    return mix(ends[0], ends[1], (size - 1) * 100u / (BN_DELTA_STEPS - 1));
+}

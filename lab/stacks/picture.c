@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See picture.h: the document of a flame graph.
+ *
+ * It holds the tree twice: as boxes with titles, for those who cannot or will not run the script, and as
+ * data, from which the script (flame.js) draws anew what is to be seen. Boxes are laid out in hundredths of a
+ * px, as integers, so that children lie inside their parents to the last digit and no locale has a say.
+ */
+#include "lab/stacks/picture.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "lab/report/html.h"
+
+extern const char bn_flame_style[], bn_flame_script[]; /* picture_parts.S */
+
+#define MARGIN 10.0           /* px around the boxes */
+#define MAX_STATIC_BOXES 2000 /* so many are drawn without the script: some 300 bytes each */
+#define THIN 300              /* hundredths of a px: narrower boxes have no edge */
+#define KEY_FONT 11.0         /* px, of the legend, in the same typeface as the boxes */
+#define CHARACTER 0.605       /* a column of the typeface of the boxes, in its size; it is a monospaced one */
+
+/* ---- numbers for people ---- */
+
+/* Halves away from zero, as the script rounds. A zero has no sign. */
+static double round_to(double value, double parts)
+{
+    double r = floor(fabs(value) * parts + 0.5) / parts;
+    return value < 0 && r != 0 ? -r : r;
+}
+
+static void put_fixed(struct bn_buf *out, double value, int decimals)
+{
+    static const double PARTS[] = {1, 10, 100, 1000};
+    if (!isfinite(value)) {
+        bn_buf_puts(out, "?");
+        return;
+    }
+    double r = round_to(value, PARTS[decimals]), whole = floor(fabs(r));
+    bn_buf_printf(out, "%s%.0f", r < 0 ? "-" : "", whole);
+    double rest = floor((fabs(r) - whole) * PARTS[decimals] + 0.5);
+    if (decimals > 0) bn_buf_printf(out, ".%0*.0f", decimals, rest);
+}
+
+/* Four digits that count. */
+static void put_scaled(struct bn_buf *out, double value)
+{
+    double size = fabs(value);
+    put_fixed(out, value, size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3);
+}
+
+void bn_picture_weight(struct bn_buf *out, const struct bn_picture *picture, double weight)
+{
+    static const struct {
+        const char *of, *name;
+        double size;
+    } UNITS[] = {{"ns", "s", 1e9},         {"ns", "ms", 1e6},        {"ns", "us", 1e3},
+                 {"bytes", "GiB", 0x1p30}, {"bytes", "MiB", 0x1p20}, {"bytes", "KiB", 0x1p10}};
+    const char *unit = picture->tree->unit, *count = picture->options->count_name;
+    double size = fabs(weight);
+    for (size_t i = 0; count == NULL && i < BN_ARRAY_LEN(UNITS); i++)
+        if (strcmp(unit, UNITS[i].of) == 0 && size >= UNITS[i].size) {
+            put_scaled(out, weight / UNITS[i].size);
+            bn_buf_printf(out, " %s", UNITS[i].name);
+            return;
+        }
+    if (size == floor(size))
+        put_fixed(out, weight, 0);
+    else
+        put_scaled(out, weight);
+    bn_buf_printf(out, " %s", count != NULL ? count : unit);
+}
+
+void bn_picture_percent(struct bn_buf *out, double share)
+{
+    if (share > 0 && share < 0.00005)
+        bn_buf_puts(out, "< 0.01");
+    else
+        put_fixed(out, share * 100, 2);
+    bn_buf_puts(out, " %");
+}
+
+void bn_picture_points(struct bn_buf *out, double share)
+{
+    if (share > 0) bn_buf_putc(out, '+');
+    put_fixed(out, share * 100, 2);
+}
+
+/* ---- layout ---- */
+
+struct box {
+    int64_t left, right; /* hundredths of a px */
+    bool drawn;
+};
+
+struct layout {
+    struct box *boxes;                /* [n_nodes] */
+    int64_t width;                    /* of the picture */
+    double frame_height, font, floor; /* px; floor: narrower boxes are not drawn */
+    uint32_t depth;                   /* of the deepest that is drawn */
+    double top, height;               /* of the boxes, px */
+    size_t legend_rows, n_drawn;
+};
+
+/* A walk in depth-first order needs the path to the node before, and no more. */
+static bool is_sorted(const bn_stacks *s)
+{
+    for (uint32_t i = 1, at = 0; i < s->n_nodes; at = i++) {
+        while (at != BN_STACKS_ROOT && at != s->nodes[i].parent)
+            at = s->nodes[at].parent;
+        if (at != s->nodes[i].parent) return false;
+    }
+    return true;
+}
+
+static void place_boxes(struct layout *l, const struct bn_picture *p, double *begin)
+{
+    const struct bn_node *nodes = p->tree->nodes;
+    double scale = ((double)l->width - 200 * MARGIN) / p->widths[0];
+    int64_t margin = (int64_t)(100 * MARGIN);
+    /* begin[i]: where the next child of i begins, in the unit of the widths */
+    for (uint32_t i = 0; i < p->tree->n_nodes; i++) {
+        double from = i == BN_STACKS_ROOT ? 0 : begin[nodes[i].parent];
+        begin[i] = from;
+        if (i != BN_STACKS_ROOT) begin[nodes[i].parent] = from + p->widths[i];
+        struct box *b = &l->boxes[i];
+        b->left = margin + llround(from * scale);
+        b->right = margin + llround((from + p->widths[i]) * scale);
+        if (i == BN_STACKS_ROOT) continue;
+        const struct box *parent = &l->boxes[nodes[i].parent];
+        if (b->right > parent->right) b->right = parent->right;
+        if (b->left > b->right) b->left = b->right;
+    }
+}
+
+static void choose_drawn(struct layout *l, const bn_stacks *s)
+{
+    do {
+        l->n_drawn = 0;
+        l->depth = 0;
+        for (uint32_t i = 0; i < s->n_nodes; i++) {
+            struct box *b = &l->boxes[i];
+            double width = (double)(b->right - b->left) / 100;
+            b->drawn =
+                i == BN_STACKS_ROOT || (width >= l->floor && width > 0 && l->boxes[s->nodes[i].parent].drawn);
+            l->n_drawn += b->drawn;
+            if (b->drawn && s->nodes[i].depth > l->depth) l->depth = s->nodes[i].depth;
+        }
+        if (l->n_drawn > MAX_STATIC_BOXES) l->floor = l->floor < 0.05 ? 0.05 : 2 * l->floor;
+    } while (l->n_drawn > MAX_STATIC_BOXES);
+}
+
+/* Width of a label of the legend with its colour and what is between it and the next. */
+static double key_width(const char *label)
+{
+    return 16 + CHARACTER * KEY_FONT * (double)strlen(label) + 16;
+}
+
+/* Where it stands; labels flow into lines. */
+static void flow(const struct layout *l, const char *label, double *x, size_t *row)
+{
+    if (*x > MARGIN && *x + key_width(label) > (double)l->width / 100 - MARGIN) {
+        *x = MARGIN;
+        ++*row;
+    }
+}
+
+static bn_status lay_out(struct layout *l, const struct bn_picture *p, bn_error *err)
+{
+    const struct bn_svg_options *o = p->options;
+    size_t n = p->tree->n_nodes;
+    *l = (struct layout){.frame_height = o->frame_height > 0 ? o->frame_height : 16,
+                         .floor = o->min_width < 0 ? 0.1 : o->min_width,
+                         .width = 100 * llround(o->width > 0 ? o->width : 1200)};
+    l->font = fmin(12, l->frame_height * 0.72);
+    if (!is_sorted(p->tree)) return bn_fail(err, BN_ERR_ARG, "these stacks are not sorted");
+    if (n < 2 || !(p->widths[0] > 0) || !isfinite(p->widths[0]))
+        return bn_fail(err, BN_ERR_FORMAT, "there is nothing to draw: no stack has a weight");
+    for (size_t i = 0; i < n; i++)
+        if (!(p->widths[i] >= 0 && p->widths[i] <= p->widths[0] * 1.000001))
+            return bn_fail(err, BN_ERR_FORMAT, "a stack has a negative weight");
+    l->boxes = bn_alloc(n, sizeof *l->boxes);
+    double *begin = bn_alloc(n, sizeof *begin);
+    if (l->boxes == NULL || begin == NULL) {
+        bn_free(begin);
+        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    }
+    place_boxes(l, p, begin);
+    bn_free(begin);
+    choose_drawn(l, p->tree);
+    double x = MARGIN;
+    l->legend_rows = p->n_legend > 0;
+    for (size_t i = 0; i < p->n_legend; i++) {
+        flow(l, p->legend[i].label, &x, &l->legend_rows);
+        x += key_width(p->legend[i].label);
+    }
+    l->top = 14 + (o->title != NULL ? 24 : 0) + (o->subtitle != NULL ? 19 : 0) + 20 * (double)l->legend_rows;
+    l->height = (l->depth + 1) * l->frame_height;
+    return BN_OK;
+}
+
+/* ---- boxes ---- */
+
+static void put_px(struct bn_buf *out, const char *name, int64_t hundredths)
+{
+    bn_buf_printf(out, " %s=\"%lld", name, (long long)(hundredths / 100));
+    int rest = (int)(hundredths % 100);
+    if (rest % 10 != 0)
+        bn_buf_printf(out, ".%02d", rest);
+    else if (rest != 0)
+        bn_buf_printf(out, ".%d", rest / 10);
+    bn_buf_putc(out, '"');
+}
+
+static int64_t hundredths(double px)
+{
+    return llround(100 * px);
+}
+
+/* How many columns a character takes at most: wide ones two, and those that are shown by their number
+ * (base/html.h) as many as that has. */
+static unsigned columns_of(const char *c)
+{
+    unsigned char first = (unsigned char)*c;
+    if (first < 0x80) return 1;
+    return first == 0xC2 || first == 0xD8 || first == 0xE2 || first == 0xEF ? 9 : 2;
+}
+
+/* Frames' texts are valid UTF-8; if one were not, the walk goes on all the same. */
+static size_t step(const char *text, size_t n)
+{
+    size_t length = bn_utf8_length(text, n);
+    return length > 0 ? length : 1;
+}
+
+/* The name, or as much of it as so many columns hold. */
+static void put_label(struct bn_buf *out, const char *name, double columns, bool cut_left)
+{
+    double needs = 0, has = 1; /* the ellipsis */
+    size_t n = strlen(name), from = 0, to = 0;
+    for (size_t i = 0; i < n && needs <= columns; i += step(name + i, n - i))
+        needs += columns_of(name + i);
+    if (needs <= columns) {
+        bn_html(out, "%s", name);
+        return;
+    }
+    for (from = n; cut_left && from > 0;) {
+        size_t begin = from - 1;
+        while (begin > 0 && ((unsigned char)name[begin] & 0xC0) == 0x80)
+            begin--;
+        if ((has += columns_of(name + begin)) > columns) break;
+        from = begin;
+    }
+    while (!cut_left && to < n && (has += columns_of(name + to)) <= columns)
+        to += step(name + to, n - to);
+    char *part = cut_left ? bn_strndup(name + from, n - from) : bn_strndup(name, to);
+    if (part == NULL)
+        out->failed = true;
+    else
+        bn_html(out, cut_left ? "\xE2\x80\xA6%s" : "%s\xE2\x80\xA6", part);
+    bn_free(part);
+}
+
+static const char *name_of(const struct bn_picture *p, uint32_t node)
+{
+    const struct bn_frame *f = bn_stacks_frame(p->tree, node);
+    return f == NULL ? "all" : f->name[0] == '\0' ? "(no name)" : f->name;
+}
+
+/* "libc.so.6, malloc.c:3300"; nothing when neither is known. */
+static void put_place(struct bn_buf *out, const struct bn_frame *f)
+{
+    bn_buf_puts(out, f->module);
+    if (f->module[0] != '\0' && f->file[0] != '\0') bn_buf_puts(out, ", ");
+    bn_buf_puts(out, f->file);
+    if (f->file[0] != '\0' && f->line > 0) bn_buf_printf(out, ":%u", f->line);
+}
+
+/* What a tooltip says; plain text. */
+static void put_tip(struct bn_buf *out, const struct bn_picture *p, uint32_t node)
+{
+    const struct bn_frame *f = bn_stacks_frame(p->tree, node);
+    bn_buf_puts(out, name_of(p, node));
+    if (f != NULL && (f->module[0] != '\0' || f->file[0] != '\0')) {
+        bn_buf_putc(out, '\n');
+        put_place(out, f);
+    }
+    p->text(out, p, node);
+}
+
+/* Lines of plain text as markup. */
+static void put_lines(struct bn_buf *out, char *text)
+{
+    for (char *line = text; line != NULL;) {
+        char *next = strchr(line, '\n');
+        if (next != NULL) *next++ = '\0';
+        bn_html(out, line == text ? "%s" : "\n%s", line);
+        line = next;
+    }
+}
+
+static void put_box(struct bn_buf *out, const struct bn_picture *p, const struct layout *l, uint32_t node)
+{
+    const struct box *b = &l->boxes[node];
+    const struct bn_frame *f = bn_stacks_frame(p->tree, node);
+    uint32_t depth = p->tree->nodes[node].depth;
+    double y = l->top + l->frame_height * (p->options->icicle ? depth : l->depth - depth);
+    struct bn_buf tip = {.max = 4 * BN_STACKS_MAX_NAME};
+    put_tip(&tip, p, node);
+    if (tip.failed) {
+        out->failed = true;
+        bn_buf_release(&tip);
+        return;
+    }
+    bool thin = b->right - b->left < THIN, tag = f != NULL && BN_FRAME_IS_TAG(f->kind);
+    bn_buf_printf(out, "<g%s><title>",
+                  f == NULL     ? " class=\"root\""
+                  : tag && thin ? " class=\"tag thin\""
+                  : tag         ? " class=\"tag\""
+                  : thin        ? " class=\"thin\""
+                                : "");
+    put_lines(out, tip.data);
+    bn_buf_release(&tip);
+    bn_buf_puts(out, "</title><rect");
+    if (f != NULL) bn_buf_printf(out, " class=\"b%u\"", p->look(p, node));
+    put_px(out, "x", b->left);
+    put_px(out, "y", hundredths(y));
+    put_px(out, "width", b->right - b->left);
+    put_px(out, "height", hundredths(l->frame_height));
+    bn_buf_puts(out, "/>");
+    double columns = floor(((double)(b->right - b->left) / 100 - 7) / (CHARACTER * l->font));
+    if (columns >= 3) {
+        bn_buf_puts(out, "<text");
+        put_px(out, "x", b->left + 400);
+        put_px(out, "y", hundredths(y + l->frame_height / 2 + l->font * 0.35));
+        bn_buf_putc(out, '>');
+        put_label(out, name_of(p, node), columns, p->options->cut_left);
+        bn_buf_puts(out, "</text>");
+    }
+    bn_buf_puts(out, "</g>\n");
+}
+
+/* ---- the document ---- */
+
+static void put_legend(struct bn_buf *out, const struct bn_picture *p, const struct layout *l, double y)
+{
+    double x = MARGIN;
+    size_t row = 0;
+    for (size_t i = 0; i < p->n_legend; i++) {
+        flow(l, p->legend[i].label, &x, &row);
+        double top = y + 20 * (double)row;
+        bn_buf_printf(out, "<rect class=\"b%u\"", p->legend[i].look);
+        put_px(out, "x", hundredths(x));
+        put_px(out, "y", hundredths(top));
+        bn_buf_puts(out, " width=\"12\" height=\"12\"/><text class=\"key\"");
+        put_px(out, "x", hundredths(x + 16));
+        put_px(out, "y", hundredths(top + 10));
+        bn_html(out, ">%s</text>\n", p->legend[i].label);
+        x += key_width(p->legend[i].label);
+    }
+}
+
+/* What is to be seen without the script. */
+static void put_static(struct bn_buf *out, const struct bn_picture *p, const struct layout *l)
+{
+    const struct bn_svg_options *o = p->options;
+    double y = 10;
+    bn_buf_puts(out, "<g id=\"static\">\n");
+    if (o->title != NULL) bn_html(out, "<text class=\"title\" x=\"10\" y=\"26\">%s</text>\n", o->title);
+    if (o->title != NULL) y += 24;
+    if (o->subtitle != NULL) {
+        bn_buf_puts(out, "<text class=\"soft\" x=\"10\"");
+        put_px(out, "y", hundredths(y + 12));
+        bn_html(out, ">%s</text>\n", o->subtitle);
+        y += 19;
+    }
+    put_legend(out, p, l, y + 2);
+    bn_buf_puts(out, "<g class=\"boxes\">\n");
+    for (uint32_t i = 0; i < p->tree->n_nodes; i++)
+        if (l->boxes[i].drawn) put_box(out, p, l, i);
+    bn_buf_puts(out, "</g>\n");
+    y = l->top + l->height + 18;
+    if (o->notes != NULL) {
+        bn_buf_puts(out, "<text class=\"soft\" x=\"10\"");
+        put_px(out, "y", hundredths(y));
+        bn_html(out, ">%s</text>\n", o->notes);
+        y += 18;
+    }
+    if (l->n_drawn < p->tree->n_nodes) {
+        bn_buf_puts(out, "<text class=\"soft\" x=\"10\"");
+        put_px(out, "y", hundredths(y));
+        bn_html(out,
+                ">%zu of %zu call paths are wide enough to be drawn here; opened in a browser, all can be "
+                "found and zoomed into</text>\n",
+                l->n_drawn, p->tree->n_nodes);
+    }
+    bn_buf_puts(out, "</g>\n");
+}
+
+static void put_colour(struct bn_buf *out, unsigned look, struct bn_colour c)
+{
+    bn_buf_printf(out, ".b%u{fill:#%02x%02x%02x;background:#%02x%02x%02x}\n", look, c.r, c.g, c.b, c.r, c.g,
+                  c.b);
+}
+
+static void put_scheme(struct bn_buf *out, const struct bn_picture *p, bool dark)
+{
+    struct bn_colour ink = bn_palette_ink(p->options->palette, dark);
+    bn_buf_printf(out, ":root{--on:#%02x%02x%02x}\n", ink.r, ink.g, ink.b);
+    for (unsigned i = 0; i < p->n_looks; i++)
+        put_colour(out, i, p->looks[dark][i]);
+    for (unsigned i = p->gone; i < p->n_looks; i++) {
+        struct bn_colour c = p->looks[dark][i];
+        bn_buf_printf(
+            out,
+            ".b%u{fill:url(#gone%u)}\ndiv .b%u{background:repeating-linear-gradient(135deg,#%02x%02x%02x 0 "
+            "3px,var(--on) 3px 4px)}\n#gone%u rect{fill:#%02x%02x%02x}\n",
+            i, i, i, c.r, c.g, c.b, i, c.r, c.g, c.b);
+    }
+}
+
+static void put_style(struct bn_buf *out, const struct bn_picture *p, const struct layout *l)
+{
+    bn_buf_puts(out, "<style><![CDATA[\n");
+    bn_buf_puts(out, bn_flame_style);
+    bn_buf_puts(out, ".boxes text{font-size:");
+    put_fixed(out, l->font, 2);
+    bn_buf_puts(out, "px}\n");
+    put_scheme(out, p, false);
+    bn_buf_puts(out, "@media screen and (prefers-color-scheme:dark){\n");
+    put_scheme(out, p, true);
+    bn_buf_puts(out, "}\n]]></style>\n");
+    for (unsigned i = p->gone; i < p->n_looks; i++)
+        bn_buf_printf(out,
+                      "<defs><pattern id=\"gone%u\" width=\"6\" height=\"6\" "
+                      "patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect width=\"6\" "
+                      "height=\"6\"/><path d=\"M0 0V6\" class=\"hatch\"/></pattern></defs>\n",
+                      i);
+}
+
+/* JSON as JSON that can stand in markup: what is not plain there is in strings only, so that it can be
+ * written by its number. */
+static bn_status put_about(struct bn_buf *out, const bn_json *about, bn_error *err)
+{
+    struct bn_buf json = {.max = out->max};
+    bn_status status = bn_json_write(about, true, &json, err);
+    for (size_t i = 0; status == BN_OK && i < json.len;) {
+        unsigned char c = (unsigned char)json.data[i];
+        size_t n = bn_utf8_length(json.data + i, json.len - i);
+        uint32_t point = n > 1 ? c & (0x7Fu >> n) : c;
+        for (size_t k = 1; k < n; k++)
+            point = point << 6 | ((unsigned char)json.data[i + k] & 0x3Fu);
+        if (point >= 0x10000)
+            bn_buf_printf(out, "\\u%04x\\u%04x", 0xD7C0u + (point >> 10), 0xDC00u + (point & 0x3FFu));
+        else if (point >= 0x7F || c == '<' || c == '>' || c == '&')
+            bn_buf_printf(out, "\\u%04x", point);
+        else
+            bn_buf_putc(out, (char)c);
+        i += n > 0 ? n : 1;
+    }
+    bn_buf_release(&json);
+    return status;
+}
+
+/* ---- data for the script ---- */
+
+static void put_member(struct bn_buf *out, const char *name, const char *text)
+{
+    if (text == NULL) return;
+    bn_buf_printf(out, "\"%s\":", name);
+    bn_html_json(out, text);
+    bn_buf_puts(out, ",\n");
+}
+
+void bn_picture_list(struct bn_buf *out, const char *name, const double *values, size_t n, double parts)
+{
+    bn_buf_printf(out, "\"%s\":[", name);
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0) bn_buf_putc(out, ',');
+        bn_json_write_number(out, parts > 0 ? round_to(values[i], parts) : values[i]);
+    }
+    bn_buf_puts(out, "],\n");
+}
+
+static void put_frames(struct bn_buf *out, const struct bn_picture *p)
+{
+    bn_buf_puts(out, "\"frames\":[");
+    for (size_t i = 0; i < p->tree->n_frames; i++) {
+        const struct bn_frame *f = &p->tree->frames[i];
+        struct bn_buf place = {.max = 3 * BN_STACKS_MAX_NAME};
+        bn_buf_putc(&place, '\0'); /* so that there is a text */
+        place.len = 0;
+        put_place(&place, f);
+        bn_buf_puts(out, i > 0 ? ",\n[" : "\n[");
+        bn_html_json(out, f->name[0] == '\0' ? "(no name)" : f->name);
+        bn_buf_putc(out, ',');
+        bn_html_json(out, place.data != NULL ? place.data : "");
+        bn_buf_printf(out, ",%d,%u]", (int)f->kind, BN_FRAME_IS_TAG(f->kind) ? 1u : 0u);
+        bn_buf_release(&place);
+    }
+    bn_buf_puts(out, "],\n");
+}
+
+static void put_tree(struct bn_buf *out, const struct bn_picture *p)
+{
+    size_t n = p->tree->n_nodes;
+    bn_buf_puts(out, "\"depth\":[0");
+    for (size_t i = 1; i < n; i++)
+        bn_buf_printf(out, ",%u", p->tree->nodes[i].depth);
+    bn_buf_puts(out, "],\n\"frame\":[-1");
+    for (size_t i = 1; i < n; i++)
+        bn_buf_printf(out, ",%u", p->tree->nodes[i].frame);
+    bn_buf_puts(out, "],\n\"look\":[-1");
+    for (uint32_t i = 1; i < n; i++)
+        bn_buf_printf(out, ",%u", p->look(p, i));
+    bn_buf_puts(out, "],\n");
+}
+
+static void put_data(struct bn_buf *out, const struct bn_picture *p, const struct layout *l)
+{
+    const struct bn_svg_options *o = p->options;
+    bn_buf_puts(out, "<script type=\"application/json\" id=\"data\">\n{");
+    put_member(out, "title", o->title);
+    put_member(out, "subtitle", o->subtitle);
+    put_member(out, "notes", o->notes);
+    put_member(out, "search", o->search);
+    put_member(out, "count", o->count_name);
+    put_member(out, "unit", p->tree->unit);
+    bn_buf_puts(out, "\"legend\":[");
+    for (size_t i = 0; i < p->n_legend; i++) {
+        bn_buf_printf(out, "%s[%u,", i > 0 ? "," : "", p->legend[i].look);
+        bn_html_json(out, p->legend[i].label);
+        bn_buf_putc(out, ']');
+    }
+    bn_buf_puts(out, "],\n\"width\":");
+    bn_json_write_number(out, o->width > 0 ? o->width : 0);
+    bn_buf_puts(out, ",\"frameHeight\":");
+    bn_json_write_number(out, l->frame_height);
+    bn_buf_puts(out, ",\"minWidth\":");
+    bn_json_write_number(out, o->min_width < 0 ? 0.1 : o->min_width);
+    bn_buf_puts(out, ",\n");
+    put_tree(out, p);
+    p->data(out, p);
+    put_frames(out, p);
+    bn_buf_printf(out, "\"icicle\":%s,\"cutLeft\":%s}\n</script>\n", o->icicle ? "true" : "false",
+                  o->cut_left ? "true" : "false");
+}
+
+bn_status bn_picture_write(struct bn_buf *out, const struct bn_picture *picture, bn_error *err)
+{
+    struct layout layout;
+    const struct bn_svg_options *o = picture->options;
+    bn_status status = lay_out(&layout, picture, err);
+    if (status == BN_OK) {
+        double below = 14 + (o->notes != NULL ? 18 : 0) + (layout.n_drawn < picture->tree->n_nodes ? 18 : 0);
+        int64_t height = hundredths(ceil(layout.top + layout.height + below));
+        bn_buf_puts(out,
+                    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\"");
+        put_px(out, "width", layout.width);
+        put_px(out, "height", height);
+        bn_buf_printf(out, " viewBox=\"0 0 %lld %lld\">\n", (long long)(layout.width / 100),
+                      (long long)(height / 100));
+        bn_html(out, "<title>%s</title>\n<metadata>", o->title != NULL ? o->title : "flame graph");
+        status = put_about(out, picture->tree->about, err);
+        bn_buf_puts(out, "</metadata>\n");
+        put_style(out, picture, &layout);
+        bn_buf_puts(out, "<rect class=\"paper\" width=\"100%\" height=\"100%\"/>\n");
+        put_static(out, picture, &layout);
+        put_data(out, picture, &layout);
+        bn_buf_puts(out, "<script><![CDATA[\n");
+        bn_buf_puts(out, bn_flame_script);
+        bn_buf_puts(out, "]]></script>\n</svg>\n");
+    }
+    bn_free(layout.boxes);
+    return status == BN_OK ? bn_buf_check(out, err) : status;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * speedscope's files (https://www.speedscope.app/file-format-schema.json). A list of frames, and profiles
+ * that are either "sampled", with a list of frames and a weight for each sample, or "evented", with a moment
+ * at which each frame was entered and left. What the format has no place for (kinds and modules of frames,
+ * other units, numbers of samples) is written in members "bn", which others do not look at.
+ */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "lab/stacks/formats.h"
+
+static const struct {
+    const char *name, *unit;
+    double factor; /* one of these in our unit */
+} UNITS[] = {
+    {"nanoseconds", "ns", 1}, {"microseconds", "ns", 1e3}, {"milliseconds", "ns", 1e6},
+    {"seconds", "ns", 1e9},   {"bytes", "bytes", 1},       {"none", "samples", 1},
+};
+
+/* ---- writing ---- */
+
+static void write_frame(struct bn_buf *out, const struct bn_frame *f)
+{
+    bn_buf_puts(out, "{\"name\":");
+    bn_json_write_string(out, f->name);
+    if (f->file[0] != '\0') {
+        bn_buf_puts(out, ",\"file\":");
+        bn_json_write_string(out, f->file);
+    }
+    if (f->line != 0) bn_buf_printf(out, ",\"line\":%u", f->line);
+    bn_buf_printf(out, ",\"bn\":{\"kind\":\"%s\",\"module\":", bn_frame_kind_name(f->kind));
+    bn_json_write_string(out, f->module);
+    bn_buf_puts(out, "}}");
+}
+
+static void write_path(struct bn_buf *out, const bn_stacks *s, uint32_t node)
+{
+    uint32_t path[BN_STACKS_MAX_DEPTH];
+    size_t depth = s->nodes[node].depth;
+    for (size_t i = depth; i-- > 0; node = s->nodes[node].parent)
+        path[i] = s->nodes[node].frame;
+    bn_buf_putc(out, '[');
+    for (size_t i = 0; i < depth; i++)
+        bn_buf_printf(out, "%s%u", i > 0 ? "," : "", path[i]);
+    bn_buf_putc(out, ']');
+}
+
+static bool is_listed(const bn_stacks *s, uint32_t node)
+{
+    return s->runs[0].self[node] != 0 || s->runs[0].samples[node] != 0;
+}
+
+static void write_numbers(struct bn_buf *out, const bn_stacks *s, bool samples)
+{
+    bool first = true;
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        if (!is_listed(s, i)) continue;
+        bn_formats_number(out, samples ? (double)s->runs[0].samples[i] : s->runs[0].self[i], first);
+        first = false;
+    }
+}
+
+bn_status bn_formats_write_speedscope(const bn_stacks *s, struct bn_buf *out, bn_error *err)
+{
+    const char *unit = "none";
+    double whole = 0;
+    bool first = true;
+    for (size_t i = 0; i < BN_ARRAY_LEN(UNITS); i++)
+        if (UNITS[i].factor == 1 && strcmp(UNITS[i].unit, s->unit) == 0) unit = UNITS[i].name;
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        whole += s->runs[0].self[i];
+    bn_buf_puts(out, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\","
+                     "\"exporter\":\"bn-flamegraph\",\"name\":\"bn-flamegraph\",\"activeProfileIndex\":0,"
+                     "\"shared\":{\"frames\":[");
+    for (size_t i = 0; i < s->n_frames; i++) {
+        bn_buf_puts(out, i > 0 ? ",\n" : "\n");
+        write_frame(out, &s->frames[i]);
+    }
+    bn_buf_printf(out,
+                  "]},\n\"profiles\":[{\"type\":\"sampled\",\"name\":\"%s\",\"unit\":\"%s\",\"startValue\":0,"
+                  "\"endValue\":",
+                  s->what[0] != '\0' ? s->what : s->unit, unit);
+    bn_json_write_number(out, whole);
+    bn_buf_puts(out, ",\n\"samples\":[");
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        if (!is_listed(s, i)) continue;
+        bn_buf_puts(out, first ? "\n" : ",\n");
+        write_path(out, s, i);
+        first = false;
+    }
+    bn_buf_puts(out, "],\n\"weights\":[");
+    write_numbers(out, s, false);
+    bn_buf_printf(out, "],\n\"bn\":{\"unit\":\"%s\",\"what\":\"%s\",\"samples\":[", s->unit, s->what);
+    write_numbers(out, s, true);
+    bn_buf_puts(out, "]}}]}\n");
+    return bn_buf_check(out, err);
+}
+
+/* ---- reading ---- */
+
+struct reading {
+    bn_stacks *stacks;
+    uint32_t *frames; /* numbers of the document's frames in the stacks */
+    size_t n_frames;
+    char unit[16], what[16];
+    double factor;
+    size_t n_profiles;
+    struct bn_tally tally;
+};
+
+static bn_status malformed(bn_error *err, const char *member, const char *what)
+{
+    return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, member, "%s", what);
+}
+
+static const char *text_of(const bn_json *object, const char *member)
+{
+    const char *text = "";
+    (void)bn_json_string(bn_json_get(object, member), &text);
+    return text;
+}
+
+static bn_status read_frame(struct reading *r, const bn_json *value, bn_error *err)
+{
+    const char *name = NULL;
+    uint64_t line = 0;
+    const bn_json *ours = bn_json_get(value, "bn");
+    if (!bn_json_string(bn_json_get(value, "name"), &name))
+        return malformed(err, "frames", "one has no name");
+    if (!bn_json_u64(bn_json_get(value, "line"), &line) || line > UINT32_MAX) line = 0;
+    struct bn_frame frame = {name, text_of(ours, "module"), text_of(value, "file"), (uint32_t)line,
+                             BN_FRAME_CODE};
+    for (unsigned kind = 0; kind < BN_FRAME_KINDS; kind++)
+        if (strcmp(text_of(ours, "kind"), bn_frame_kind_name((enum bn_frame_kind)kind)) == 0)
+            frame.kind = (enum bn_frame_kind)kind;
+    return bn_stacks_intern(r->stacks, &r->frames[r->n_frames++], &frame, SIZE_MAX, err);
+}
+
+static bn_status read_frames(struct reading *r, const bn_json *document, bn_error *err)
+{
+    const bn_json *frames = bn_json_path(document, "shared.frames");
+    if (frames == NULL || bn_json_kind(frames) != BN_JSON_ARRAY) return malformed(err, "frames", "no list");
+    r->frames = bn_alloc(bn_json_size(frames), sizeof *r->frames);
+    if (r->frames == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (const bn_json *f = bn_json_first(frames); f != NULL; f = bn_json_next(f))
+        BN_TRY(read_frame(r, f, err));
+    return BN_OK;
+}
+
+/* All profiles are one run, so they must have one unit. */
+static bn_status read_unit(struct reading *r, const bn_json *profile, bn_error *err)
+{
+    const char *name = text_of(profile, "unit"), *unit = NULL;
+    const char *ours = text_of(bn_json_get(profile, "bn"), "unit");
+    const char *what = text_of(bn_json_get(profile, "bn"), "what");
+    for (size_t i = 0; i < BN_ARRAY_LEN(UNITS); i++) {
+        if (strcmp(UNITS[i].name, name) != 0) continue;
+        unit = UNITS[i].unit;
+        r->factor = UNITS[i].factor;
+    }
+    if (unit == NULL) return malformed(err, "unit", "unknown");
+    if (bn_formats_is_word(ours, strlen(ours), false)) unit = ours;
+    if (!bn_formats_is_word(what, strlen(what), true)) what = "";
+    if (r->n_profiles++ > 0 && strcmp(unit, r->unit) != 0)
+        return malformed(err, "profiles", "they have different units");
+    memcpy(r->unit, unit, strlen(unit) + 1);
+    memcpy(r->what, what, strlen(what) + 1);
+    return BN_OK;
+}
+
+static bn_status frame_number(const struct reading *r, const bn_json *value, uint32_t *out, bn_error *err)
+{
+    uint64_t number;
+    if (!bn_json_u64(value, &number) || number >= r->n_frames)
+        return malformed(err, "profiles", "a number of a frame that does not exist");
+    *out = r->frames[number];
+    return BN_OK;
+}
+
+static bn_status read_sampled(struct reading *r, const bn_json *profile, bn_error *err)
+{
+    const bn_json *samples = bn_json_get(profile, "samples"), *weights = bn_json_get(profile, "weights");
+    const bn_json *sample = bn_json_first(samples), *weight = bn_json_first(weights);
+    const bn_json *counts = bn_json_path(profile, "bn.samples"), *count = bn_json_first(counts);
+    if (samples == NULL || weights == NULL || bn_json_kind(samples) != BN_JSON_ARRAY ||
+        bn_json_kind(weights) != BN_JSON_ARRAY || bn_json_size(samples) != bn_json_size(weights))
+        return malformed(err, "samples", "not as many as weights");
+    for (; sample != NULL; sample = bn_json_next(sample), weight = bn_json_next(weight)) {
+        double value;
+        uint64_t n = 0;
+        uint32_t node = BN_STACKS_ROOT, frame;
+        if (bn_json_kind(sample) != BN_JSON_ARRAY) return malformed(err, "samples", "one is no list");
+        if (!bn_json_number(weight, &value) || !(value >= 0)) return malformed(err, "weights", "one is none");
+        for (const bn_json *f = bn_json_first(sample); f != NULL; f = bn_json_next(f)) {
+            BN_TRY(frame_number(r, f, &frame, err));
+            BN_TRY(bn_stacks_push_frame(r->stacks, &node, frame, err));
+        }
+        (void)bn_json_u64(count, &n);
+        count = bn_json_next(count);
+        BN_TRY(bn_formats_add(r->stacks, &r->tally, node, 0, value * r->factor, n, err));
+    }
+    return BN_OK;
+}
+
+/* The frames that are open, each as the node that its path is. */
+struct open_frames {
+    uint32_t nodes[BN_STACKS_MAX_DEPTH + 1], frames[BN_STACKS_MAX_DEPTH + 1];
+    size_t depth;
+};
+
+static bn_status take_event(struct reading *r, struct open_frames *open, const bn_json *event, bn_error *err)
+{
+    const char *type = text_of(event, "type");
+    uint32_t frame;
+    BN_TRY(frame_number(r, bn_json_get(event, "frame"), &frame, err));
+    if (strcmp(type, "C") == 0) {
+        if (open->depth == 0 || open->frames[open->depth] != frame)
+            return malformed(err, "events", "a frame is closed that is not the innermost open one");
+        open->depth--;
+        return BN_OK;
+    }
+    if (strcmp(type, "O") != 0) return malformed(err, "events", "one neither opens nor closes a frame");
+    if (open->depth == BN_STACKS_MAX_DEPTH)
+        return bn_fail(err, BN_ERR_LIMIT, "events nested deeper than %u", BN_STACKS_MAX_DEPTH);
+    open->nodes[open->depth + 1] = open->nodes[open->depth];
+    open->frames[++open->depth] = frame;
+    return bn_stacks_push_frame(r->stacks, &open->nodes[open->depth], frame, err);
+}
+
+static bn_status spend(struct reading *r, const struct open_frames *open, double from, double to,
+                       bn_error *err)
+{
+    if (!(to >= from)) return malformed(err, "events", "time goes backwards");
+    if (open->depth == 0) return BN_OK; /* nothing ran */
+    return bn_formats_add(r->stacks, &r->tally, open->nodes[open->depth], 0, (to - from) * r->factor, 0, err);
+}
+
+static bn_status read_evented(struct reading *r, const bn_json *profile, bn_error *err)
+{
+    const bn_json *events = bn_json_get(profile, "events");
+    struct open_frames open = {.nodes = {BN_STACKS_ROOT}};
+    double now = 0, at;
+    bool begun = false;
+    if (events == NULL || bn_json_kind(events) != BN_JSON_ARRAY) return malformed(err, "events", "no list");
+    for (const bn_json *e = bn_json_first(events); e != NULL; e = bn_json_next(e)) {
+        if (!bn_json_number(bn_json_get(e, "at"), &at)) return malformed(err, "events", "one has no time");
+        if (begun) BN_TRY(spend(r, &open, now, at, err));
+        begun = true;
+        now = at;
+        BN_TRY(take_event(r, &open, e, err));
+    }
+    if (open.depth > 0 && bn_json_number(bn_json_get(profile, "endValue"), &at))
+        return spend(r, &open, now, at, err);
+    return BN_OK;
+}
+
+static bn_status read_profiles(struct reading *r, const bn_json *document, bn_error *err)
+{
+    const bn_json *profiles = bn_json_get(document, "profiles");
+    if (profiles == NULL || bn_json_kind(profiles) != BN_JSON_ARRAY || bn_json_size(profiles) == 0)
+        return malformed(err, "profiles", "there are none");
+    for (const bn_json *p = bn_json_first(profiles); p != NULL; p = bn_json_next(p)) {
+        const char *type = text_of(p, "type");
+        BN_TRY(read_unit(r, p, err));
+        if (strcmp(type, "sampled") == 0)
+            BN_TRY(read_sampled(r, p, err));
+        else if (strcmp(type, "evented") == 0)
+            BN_TRY(read_evented(r, p, err));
+        else
+            return malformed(err, "type", "neither sampled nor evented");
+    }
+    memcpy(r->stacks->unit, r->unit, sizeof r->unit);
+    memcpy(r->stacks->what, r->what, sizeof r->what);
+    return BN_OK;
+}
+
+bn_status bn_stacks_from_speedscope(bn_stacks **out, const bn_json *document, bn_error *err)
+{
+    struct reading r = {0};
+    *out = NULL;
+    BN_TRY(bn_stacks_open(&r.stacks, "samples", "", err));
+    bn_json_put_string(r.stacks->about, "format", "speedscope");
+    bn_status status = bn_formats_check_about(r.stacks, err);
+    if (status == BN_OK) status = read_frames(&r, document, err);
+    if (status == BN_OK) status = read_profiles(&r, document, err);
+    bn_free(r.frames);
+    if (status == BN_OK)
+        *out = r.stacks;
+    else
+        bn_stacks_close(r.stacks);
+    return status;
+}

@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See stacks.h. Texts, frames and children are found by one open hash table each, which hold numbers only:
+ * what they stand for is looked up and compared. Texts lie one behind the other in chunks that never move.
+ */
+#include "lab/stacks/stacks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/utf8.h"
+
+struct table {
+    uint32_t *slots; /* number + 1; 0: free */
+    size_t room;     /* a power of two */
+    size_t n;
+};
+
+#define CHUNK_BYTES (64u << 10)
+
+struct chunk {
+    struct chunk *before;
+    size_t used;
+    char bytes[CHUNK_BYTES];
+};
+
+struct bn_stacks_index {
+    struct chunk *chunk;
+    const char **texts; /* all that were given; frames point to them */
+    size_t n_texts, texts_room;
+    struct table text_table, frame_table, child_table;
+};
+
+const char *bn_frame_kind_name(enum bn_frame_kind kind)
+{
+    static const char *const NAMES[] = {"process", "thread", "phase",   "layer",  "brick",
+                                        "kernel",  "code",   "inlined", "system", "unknown"};
+    _Static_assert(BN_ARRAY_LEN(NAMES) == BN_FRAME_KINDS, "a name for each");
+    return (unsigned)kind < BN_FRAME_KINDS ? NAMES[kind] : "unknown";
+}
+
+/* ---- hash tables of numbers ---- */
+
+static uint64_t mix(uint64_t h, uint64_t value)
+{
+    h = (h ^ value) * UINT64_C(0x9E3779B97F4A7C15);
+    return h ^ (h >> 29);
+}
+
+static uint64_t hash_text(const char *text, size_t n)
+{
+    uint64_t h = n;
+    for (size_t i = 0; i < n; i += sizeof h) {
+        uint64_t part = 0;
+        memcpy(&part, text + i, bn_min_size(sizeof part, n - i));
+        h = mix(h, part);
+    }
+    return h;
+}
+
+static uint64_t hash_pointer(const void *p)
+{
+    return (uint64_t)(uintptr_t)p;
+}
+
+static uint64_t hash_frame(const struct bn_frame *f)
+{
+    return mix(mix(mix(hash_pointer(f->name), hash_pointer(f->module)), hash_pointer(f->file)), f->kind);
+}
+
+static uint64_t hash_child(uint32_t parent, uint32_t frame)
+{
+    return mix(mix(1, parent), frame);
+}
+
+typedef bool same_fn(const bn_stacks *s, uint32_t number, const void *key);
+typedef uint64_t hash_fn(const bn_stacks *s, uint32_t number);
+
+/* The number of an equal one; BN_STACKS_NONE when there is none. */
+static uint32_t find(const struct table *t, const bn_stacks *s, uint64_t hash, same_fn *same, const void *key)
+{
+    if (t->room == 0) return BN_STACKS_NONE;
+    for (size_t i = (size_t)hash & (t->room - 1); t->slots[i] != 0; i = (i + 1) & (t->room - 1))
+        if (same(s, t->slots[i] - 1, key)) return t->slots[i] - 1;
+    return BN_STACKS_NONE;
+}
+
+static void place(struct table *t, uint64_t hash, uint32_t number)
+{
+    size_t i = (size_t)hash & (t->room - 1);
+    while (t->slots[i] != 0)
+        i = (i + 1) & (t->room - 1);
+    t->slots[i] = number + 1;
+}
+
+/* Numbers 0 to n - 1 are in it; the next one is put. */
+static bn_status insert(struct table *t, const bn_stacks *s, hash_fn *hash_of, uint64_t hash, bn_error *err)
+{
+    if (2 * (t->n + 1) > t->room) {
+        struct table wider = {.room = t->room == 0 ? 64 : 2 * t->room, .n = t->n};
+        wider.slots = bn_alloc(wider.room, sizeof *wider.slots);
+        if (wider.slots == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        for (uint32_t i = 0; i < t->n; i++)
+            place(&wider, hash_of(s, i), i);
+        bn_free(t->slots);
+        *t = wider;
+    }
+    place(t, hash, (uint32_t)t->n++);
+    return BN_OK;
+}
+
+/* Room for one more in an array of which n are used. */
+static bn_status grow(void **array, size_t n, size_t *room, size_t each, bn_error *err)
+{
+    if (n < *room) return BN_OK;
+    size_t wider = *room == 0 ? 64 : 2 * *room;
+    void *p = bn_realloc(*array, wider, each);
+    if (p == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    *array = p;
+    *room = wider;
+    return BN_OK;
+}
+
+/* ---- texts ---- */
+
+static bool same_text(const bn_stacks *s, uint32_t number, const void *key)
+{
+    const struct bn_str *text = key;
+    return bn_str_equal(*text, s->index->texts[number]);
+}
+
+static uint64_t hash_of_text(const bn_stacks *s, uint32_t number)
+{
+    return hash_text(s->index->texts[number], strlen(s->index->texts[number]));
+}
+
+/* Bytes of the character at the beginning of text, 0 when a frame's text cannot have it. */
+static size_t clean_length(const char *text, size_t n)
+{
+    unsigned char first = (unsigned char)text[0];
+    /* U+0080 to U+009F too: terminals obey them. */
+    bool control = first < 0x20 || first == 0x7F || (first == 0xC2 && n > 1 && (unsigned char)text[1] < 0xA0);
+    return control ? 0 : bn_utf8_length(text, n);
+}
+
+static bool is_clean(const char *text, size_t n)
+{
+    if (n > BN_STACKS_MAX_NAME) return false;
+    for (size_t i = 0; i < n;) {
+        size_t length = clean_length(text + i, n - i);
+        if (length == 0) return false;
+        i += length;
+    }
+    return true;
+}
+
+/* As frames have texts: valid UTF-8, no control characters, not too long. out has room for the longest. */
+static size_t clean_text(char *out, const char *text, size_t n)
+{
+    static const char REPLACEMENT[] = "\xEF\xBF\xBD";
+    size_t used = 0;
+    for (size_t i = 0; i < n;) {
+        size_t length = clean_length(text + i, n - i), wanted = length == 0 ? 3 : length;
+        if (used + wanted > BN_STACKS_MAX_NAME) break;
+        memcpy(out + used, length == 0 ? REPLACEMENT : text + i, wanted);
+        used += wanted;
+        i += length == 0 ? 1 : length;
+    }
+    return used;
+}
+
+/* A copy with a NUL behind it, at most BN_STACKS_MAX_NAME bytes long. */
+static const char *keep_text(struct bn_stacks_index *x, struct bn_str text)
+{
+    if (x->chunk == NULL || CHUNK_BYTES - x->chunk->used < text.len + 1) {
+        struct chunk *fresh = bn_alloc(1, sizeof *fresh);
+        if (fresh == NULL) return NULL;
+        fresh->before = x->chunk;
+        x->chunk = fresh;
+    }
+    char *copy = x->chunk->bytes + x->chunk->used;
+    memcpy(copy, text.ptr, text.len);
+    x->chunk->used += text.len + 1;
+    return copy;
+}
+
+static bn_status intern(bn_stacks *s, const char **out, const char *text, size_t n, bn_error *err)
+{
+    struct bn_stacks_index *x = s->index;
+    char cleaned[BN_STACKS_MAX_NAME];
+    struct bn_str key = {text, n};
+    if (!is_clean(text, n)) key = (struct bn_str){cleaned, clean_text(cleaned, text, n)};
+    uint64_t hash = hash_text(key.ptr, key.len);
+    uint32_t number = find(&x->text_table, s, hash, same_text, &key);
+    if (number == BN_STACKS_NONE) {
+        BN_TRY(grow((void **)&x->texts, x->n_texts, &x->texts_room, sizeof *x->texts, err));
+        x->texts[x->n_texts] = keep_text(x, key);
+        if (x->texts[x->n_texts] == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        BN_TRY(insert(&x->text_table, s, hash_of_text, hash, err));
+        number = (uint32_t)x->n_texts++;
+    }
+    *out = x->texts[number];
+    return BN_OK;
+}
+
+/* ---- frames and nodes ---- */
+
+static bool same_frame(const bn_stacks *s, uint32_t number, const void *key)
+{
+    const struct bn_frame *f = key, *g = &s->frames[number];
+    return f->kind == g->kind && f->name == g->name && f->module == g->module && f->file == g->file;
+}
+
+static uint64_t hash_of_frame(const bn_stacks *s, uint32_t number)
+{
+    return hash_frame(&s->frames[number]);
+}
+
+static bn_status intern_frame(bn_stacks *s, uint32_t *out, const struct bn_frame *frame, size_t n_name,
+                              bn_error *err)
+{
+    struct bn_frame own = *frame;
+    size_t n = n_name == SIZE_MAX ? strlen(frame->name) : n_name;
+    BN_TRY(n > 0 ? intern(s, &own.name, frame->name, n, err)
+                 : intern(s, &own.name, "[unknown]", strlen("[unknown]"), err));
+    BN_TRY(intern(s, &own.module, frame->module, strlen(frame->module), err));
+    BN_TRY(intern(s, &own.file, frame->file, strlen(frame->file), err));
+    uint64_t hash = hash_frame(&own);
+    *out = find(&s->index->frame_table, s, hash, same_frame, &own);
+    if (*out != BN_STACKS_NONE) {
+        uint32_t *line =
+            &s->frames[*out].line; /* the first one, so that the order of arrival does not matter */
+        if (frame->line != 0 && (*line == 0 || frame->line < *line)) *line = frame->line;
+        return BN_OK;
+    }
+    BN_TRY(grow((void **)&s->frames, s->n_frames, &s->frames_room, sizeof *s->frames, err));
+    s->frames[s->n_frames] = own;
+    BN_TRY(insert(&s->index->frame_table, s, hash_of_frame, hash, err));
+    *out = (uint32_t)s->n_frames++;
+    return BN_OK;
+}
+
+static bool same_child(const bn_stacks *s, uint32_t number, const void *key)
+{
+    const struct bn_node *n = key;
+    return number != BN_STACKS_ROOT && s->nodes[number].parent == n->parent &&
+           s->nodes[number].frame == n->frame;
+}
+
+static uint64_t hash_of_node(const bn_stacks *s, uint32_t number)
+{
+    return hash_child(s->nodes[number].parent, s->nodes[number].frame);
+}
+
+/* Each node costs memory in each run. */
+static bn_status check_cells(size_t n_nodes, size_t n_runs, bn_error *err)
+{
+    if (n_nodes <= BN_STACKS_MAX_CELLS / n_runs) return BN_OK;
+    return bn_fail(err, BN_ERR_LIMIT, "%zu call paths in %zu runs: the product may be %u", n_nodes, n_runs,
+                   BN_STACKS_MAX_CELLS);
+}
+
+static bn_status grow_nodes(bn_stacks *s, bn_error *err)
+{
+    if (s->n_nodes < s->nodes_room) return BN_OK;
+    size_t wider = s->nodes_room == 0 ? 64 : 2 * s->nodes_room;
+    for (size_t r = 0; r < s->n_runs; r++) {
+        double *self = bn_realloc(s->runs[r].self, wider, sizeof *self);
+        if (self != NULL) s->runs[r].self = self;
+        uint64_t *samples = bn_realloc(s->runs[r].samples, wider, sizeof *samples);
+        if (samples != NULL) s->runs[r].samples = samples;
+        if (self == NULL || samples == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    }
+    return grow((void **)&s->nodes, s->n_nodes, &s->nodes_room, sizeof *s->nodes, err);
+}
+
+static bn_status add_node(bn_stacks *s, const struct bn_node *node, bn_error *err)
+{
+    if (s->n_nodes >= BN_STACKS_MAX_NODES)
+        return bn_fail(err, BN_ERR_LIMIT, "more than %u different call paths", BN_STACKS_MAX_NODES);
+    BN_TRY(check_cells(s->n_nodes + 1, s->n_runs, err));
+    BN_TRY(grow_nodes(s, err));
+    s->nodes[s->n_nodes] = *node;
+    for (size_t r = 0; r < s->n_runs; r++) {
+        s->runs[r].self[s->n_nodes] = 0;
+        s->runs[r].samples[s->n_nodes] = 0;
+    }
+    BN_TRY(insert(&s->index->child_table, s, hash_of_node, hash_child(node->parent, node->frame), err));
+    s->n_nodes++;
+    return BN_OK;
+}
+
+static uint32_t find_child(const bn_stacks *s, uint32_t parent, uint32_t frame)
+{
+    struct bn_node key = {.parent = parent, .frame = frame};
+    return find(&s->index->child_table, s, hash_child(parent, frame), same_child, &key);
+}
+
+bn_status bn_stacks_intern(bn_stacks *stacks, uint32_t *number, const struct bn_frame *frame, size_t n_name,
+                           bn_error *err)
+{
+    return intern_frame(stacks, number, frame, n_name, err);
+}
+
+bn_status bn_stacks_push_frame(bn_stacks *stacks, uint32_t *node, uint32_t frame, bn_error *err)
+{
+    static const struct bn_frame deeper = {"[deeper]", "", "", 0, BN_FRAME_UNKNOWN};
+    uint32_t depth = stacks->nodes[*node].depth;
+    if (depth >= BN_STACKS_MAX_DEPTH) return BN_OK;
+    if (depth + 1 == BN_STACKS_MAX_DEPTH) BN_TRY(intern_frame(stacks, &frame, &deeper, SIZE_MAX, err));
+    uint32_t number = find_child(stacks, *node, frame);
+    if (number == BN_STACKS_NONE) {
+        struct bn_node child = {.parent = *node, .frame = frame, .depth = depth + 1};
+        BN_TRY(add_node(stacks, &child, err));
+        number = (uint32_t)stacks->n_nodes - 1;
+    }
+    *node = number;
+    return BN_OK;
+}
+
+bn_status bn_stacks_push(bn_stacks *stacks, uint32_t *node, const struct bn_frame *frame, size_t n_name,
+                         bn_error *err)
+{
+    uint32_t number;
+    if (stacks->nodes[*node].depth + 1 >= BN_STACKS_MAX_DEPTH)
+        return bn_stacks_push_frame(stacks, node, BN_STACKS_NONE, err);
+    BN_TRY(intern_frame(stacks, &number, frame, n_name, err));
+    return bn_stacks_push_frame(stacks, node, number, err);
+}
+
+bn_status bn_stacks_push_name(bn_stacks *stacks, uint32_t *node, enum bn_frame_kind kind, const char *name,
+                              bn_error *err)
+{
+    struct bn_frame frame = {name, "", "", 0, kind};
+    return bn_stacks_push(stacks, node, &frame, SIZE_MAX, err);
+}
+
+void bn_stacks_add(bn_stacks *stacks, uint32_t node, size_t run, double weight, uint64_t samples)
+{
+    stacks->runs[run].self[node] += weight;
+    stacks->runs[run].samples[node] += samples;
+}
+
+/* ---- opening and closing ---- */
+
+bn_status bn_stacks_open(bn_stacks **out, const char *unit, const char *what, bn_error *err)
+{
+    static const struct bn_node root = {BN_STACKS_ROOT, BN_STACKS_NONE, 0};
+    *out = NULL;
+    bn_stacks *s = bn_alloc(1, sizeof *s);
+    if (s == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    snprintf(s->unit, sizeof s->unit, "%s", unit);
+    snprintf(s->what, sizeof s->what, "%s", what);
+    s->index = bn_alloc(1, sizeof *s->index);
+    s->about = bn_json_new_object();
+    bn_status status =
+        s->index == NULL || s->about == NULL ? bn_fail(err, BN_ERR_NOMEM, "out of memory") : BN_OK;
+    if (status == BN_OK) status = bn_stacks_add_run(s, err);
+    if (status == BN_OK) status = add_node(s, &root, err);
+    if (status == BN_OK)
+        *out = s;
+    else
+        bn_stacks_close(s);
+    return status;
+}
+
+void bn_stacks_close(bn_stacks *stacks)
+{
+    if (stacks == NULL) return;
+    for (size_t r = 0; r < stacks->n_runs; r++) {
+        bn_free(stacks->runs[r].self);
+        bn_free(stacks->runs[r].samples);
+    }
+    bn_free(stacks->runs);
+    bn_free(stacks->nodes);
+    bn_free(stacks->frames);
+    bn_json_free(stacks->about);
+    bn_stacks_close(stacks->measured);
+    struct bn_stacks_index *x = stacks->index;
+    if (x != NULL) {
+        while (x->chunk != NULL) {
+            struct chunk *before = x->chunk->before;
+            bn_free(x->chunk);
+            x->chunk = before;
+        }
+        bn_free(x->texts);
+        bn_free(x->text_table.slots);
+        bn_free(x->frame_table.slots);
+        bn_free(x->child_table.slots);
+    }
+    bn_free(x);
+    bn_free(stacks);
+}
+
+bn_status bn_stacks_add_run(bn_stacks *stacks, bn_error *err)
+{
+    if (stacks->n_runs == BN_STACKS_MAX_RUNS)
+        return bn_fail(err, BN_ERR_LIMIT, "more than %u runs", BN_STACKS_MAX_RUNS);
+    BN_TRY(check_cells(stacks->n_nodes, stacks->n_runs + 1, err));
+    struct bn_stacks_run *runs = bn_realloc(stacks->runs, stacks->n_runs + 1, sizeof *runs);
+    if (runs == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    stacks->runs = runs;
+    size_t room = stacks->nodes_room == 0 ? 1 : stacks->nodes_room;
+    struct bn_stacks_run run = {bn_alloc(room, sizeof *run.self), bn_alloc(room, sizeof *run.samples)};
+    if (run.self == NULL || run.samples == NULL) {
+        bn_free(run.self);
+        bn_free(run.samples);
+        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    }
+    runs[stacks->n_runs++] = run;
+    return BN_OK;
+}
+
+/* ---- asking ---- */
+
+double bn_stacks_self(const bn_stacks *stacks, uint32_t node, size_t run)
+{
+    double sum = 0;
+    if (run != BN_STACKS_ALL_RUNS) return stacks->runs[run].self[node];
+    for (size_t r = 0; r < stacks->n_runs; r++)
+        sum += stacks->runs[r].self[node];
+    return sum;
+}
+
+uint64_t bn_stacks_samples(const bn_stacks *stacks, uint32_t node, size_t run)
+{
+    uint64_t sum = 0;
+    if (run != BN_STACKS_ALL_RUNS) return stacks->runs[run].samples[node];
+    for (size_t r = 0; r < stacks->n_runs; r++)
+        sum += stacks->runs[r].samples[node];
+    return sum;
+}
+
+void bn_stacks_totals(const bn_stacks *stacks, size_t run, double *out)
+{
+    for (uint32_t i = 0; i < stacks->n_nodes; i++)
+        out[i] = bn_stacks_self(stacks, i, run);
+    for (size_t i = stacks->n_nodes; i-- > 1;)
+        out[stacks->nodes[i].parent] += out[i];
+}
+
+void bn_stacks_total_samples(const bn_stacks *stacks, size_t run, uint64_t *out)
+{
+    for (uint32_t i = 0; i < stacks->n_nodes; i++)
+        out[i] = bn_stacks_samples(stacks, i, run);
+    for (size_t i = stacks->n_nodes; i-- > 1;)
+        out[stacks->nodes[i].parent] += out[i];
+}
+
+const struct bn_frame *bn_stacks_frame(const bn_stacks *stacks, uint32_t node)
+{
+    return node == BN_STACKS_ROOT ? NULL : &stacks->frames[stacks->nodes[node].frame];
+}
+
+uint32_t bn_stacks_child(const bn_stacks *stacks, uint32_t node, enum bn_frame_kind kind, const char *name)
+{
+    for (uint32_t i = node + 1; i < stacks->n_nodes; i++) {
+        const struct bn_frame *f = bn_stacks_frame(stacks, i);
+        if (stacks->nodes[i].parent == node && f->kind == kind && strcmp(f->name, name) == 0) return i;
+    }
+    return BN_STACKS_NONE;
+}

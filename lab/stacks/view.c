@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See stacks.h: copies of stacks that leave something out or turn it around, and several made one.
+ */
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "lab/stacks/stacks.h"
+
+/* ---- one order, whatever the order of arrival ---- */
+
+struct ranked {
+    const struct bn_frame *frame;
+    uint32_t number;
+};
+
+static int by_frame(const void *a, const void *b)
+{
+    const struct bn_frame *f = ((const struct ranked *)a)->frame, *g = ((const struct ranked *)b)->frame;
+    if (f->kind != g->kind) return f->kind < g->kind ? -1 : 1;
+    int names = strcmp(f->name, g->name);
+    if (names == 0) names = strcmp(f->module, g->module);
+    return names != 0 ? names : strcmp(f->file, g->file);
+}
+
+struct sibling {
+    uint32_t parent, rank, node;
+};
+
+static int by_parent(const void *a, const void *b)
+{
+    const struct sibling *x = a, *y = b;
+    if (x->parent != y->parent) return x->parent < y->parent ? -1 : 1;
+    return x->rank < y->rank ? -1 : x->rank > y->rank;
+}
+
+/* The nodes besides the root by parent, siblings in order; first[i] is where the children of i begin. */
+static bn_status siblings_of(const bn_stacks *s, struct sibling **out, uint32_t **first, bn_error *err)
+{
+    struct ranked *frames = bn_alloc(s->n_frames, sizeof *frames);
+    uint32_t *rank = bn_alloc(s->n_frames, sizeof *rank);
+    *out = bn_alloc(s->n_nodes, sizeof **out);
+    *first = bn_alloc(s->n_nodes + 1, sizeof **first);
+    bool memory = frames != NULL && rank != NULL && *out != NULL && *first != NULL;
+    for (uint32_t i = 0; memory && i < s->n_frames; i++)
+        frames[i] = (struct ranked){&s->frames[i], i};
+    if (memory) qsort(frames, s->n_frames, sizeof *frames, by_frame);
+    for (uint32_t i = 0; memory && i < s->n_frames; i++)
+        rank[frames[i].number] = i;
+    for (uint32_t i = 1; memory && i < s->n_nodes; i++) {
+        (*out)[i - 1] = (struct sibling){s->nodes[i].parent, rank[s->nodes[i].frame], i};
+        (*first)[s->nodes[i].parent + 1]++;
+    }
+    if (memory) qsort(*out, s->n_nodes - 1, sizeof **out, by_parent);
+    for (size_t i = 0; memory && i < s->n_nodes; i++)
+        (*first)[i + 1] += (*first)[i];
+    bn_free(frames);
+    bn_free(rank);
+    return memory ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+}
+
+static void add_runs(bn_stacks *to, uint32_t node, size_t first_run, const bn_stacks *from, uint32_t source,
+                     bool merge)
+{
+    for (size_t r = 0; r < from->n_runs; r++)
+        bn_stacks_add(to, node, first_run + (merge ? 0 : r), from->runs[r].self[source],
+                      from->runs[r].samples[source]);
+}
+
+static bn_status make_like(bn_stacks **out, const bn_stacks *s, bool merge_runs, bn_error *err)
+{
+    BN_TRY(bn_stacks_open(out, s->unit, s->what, err));
+    bn_json *about = bn_json_new_object();
+    for (const bn_json *m = bn_json_first(s->about); m != NULL; m = bn_json_next(m))
+        bn_json_put_copy(about, bn_json_name(m), m);
+    bn_json_free((*out)->about);
+    (*out)->about = about;
+    bn_status status = bn_json_is_complete(about) ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (size_t r = 1; r < s->n_runs && !merge_runs && status == BN_OK; r++)
+        status = bn_stacks_add_run(*out, err);
+    if (status != BN_OK) {
+        bn_stacks_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* The numbers of all frames of s in another one: frames[s->n_frames]. */
+static bn_status copy_frames(bn_stacks *to, const bn_stacks *s, bool drop_modules, uint32_t *frames,
+                             bn_error *err)
+{
+    for (size_t i = 0; i < s->n_frames; i++) {
+        struct bn_frame frame = s->frames[i];
+        if (drop_modules) frame = (struct bn_frame){frame.name, "", "", 0, frame.kind};
+        BN_TRY(bn_stacks_intern(to, &frames[i], &frame, SIZE_MAX, err));
+    }
+    return BN_OK;
+}
+
+/* Depth first: made[i] is the copy of node i, whose parent's was made before. Frames get their numbers as
+ * they are met. */
+static bn_status copy_sorted(bn_stacks *to, const bn_stacks *s, const struct sibling *siblings,
+                             const uint32_t *first, uint32_t *next, uint32_t *made, uint32_t *frames,
+                             bn_error *err)
+{
+    uint32_t at = BN_STACKS_ROOT;
+    made[0] = BN_STACKS_ROOT;
+    add_runs(to, BN_STACKS_ROOT, 0, s, BN_STACKS_ROOT, false);
+    for (uint32_t i = 0; i < s->n_nodes; i++)
+        next[i] = first[i];
+    for (uint32_t i = 0; i < s->n_frames; i++)
+        frames[i] = BN_STACKS_NONE;
+    for (;;) {
+        if (next[at] == first[at + 1]) {
+            if (at == BN_STACKS_ROOT) return BN_OK;
+            at = s->nodes[at].parent;
+            continue;
+        }
+        uint32_t child = siblings[next[at]++].node, frame = s->nodes[child].frame;
+        if (frames[frame] == BN_STACKS_NONE)
+            BN_TRY(bn_stacks_intern(to, &frames[frame], &s->frames[frame], SIZE_MAX, err));
+        made[child] = made[at];
+        BN_TRY(bn_stacks_push_frame(to, &made[child], frames[frame], err));
+        add_runs(to, made[child], 0, s, child, false);
+        at = child;
+    }
+}
+
+static bn_status sorted(bn_stacks **out, const bn_stacks *s, bn_error *err)
+{
+    struct sibling *siblings = NULL;
+    uint32_t *first = NULL, *work = bn_alloc(2 * s->n_nodes, sizeof *work);
+    uint32_t *frames = bn_alloc(s->n_frames, sizeof *frames);
+    bn_status status = make_like(out, s, false, err);
+    if (status == BN_OK && (work == NULL || frames == NULL))
+        status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (status == BN_OK) status = siblings_of(s, &siblings, &first, err);
+    if (status == BN_OK) status = copy_sorted(*out, s, siblings, first, work, work + s->n_nodes, frames, err);
+    bn_free(siblings);
+    bn_free(first);
+    bn_free(work);
+    bn_free(frames);
+    if (status != BN_OK) {
+        bn_stacks_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* ---- views ---- */
+
+/* What is needed while stacks go into a view. */
+struct filling {
+    bn_stacks *to;
+    const bn_stacks *from;
+    const struct bn_stacks_view *view;
+    uint32_t *frames; /* of from: the number in to; of those that are left out BN_STACKS_NONE */
+    uint32_t *places; /* of from's nodes: the node in to, BN_STACKS_NONE where nothing has begun yet */
+    bool *needed;     /* of from's nodes: it or something below it has a weight */
+};
+
+static bool has_weight(const bn_stacks *s, uint32_t node)
+{
+    for (size_t r = 0; r < s->n_runs; r++)
+        if (s->runs[r].self[node] != 0 || s->runs[r].samples[node] != 0) return true;
+    return false;
+}
+
+static bool begins(const struct filling *f, uint32_t node)
+{
+    return f->view->root == NULL || strcmp(bn_stacks_frame(f->from, node)->name, f->view->root) == 0;
+}
+
+/* Where a node's weight goes, from where its parent's goes. */
+static bn_status place(const struct filling *f, uint32_t node, bn_error *err)
+{
+    uint32_t *at = &f->places[node], frame = f->frames[f->from->nodes[node].frame];
+    *at = f->places[f->from->nodes[node].parent];
+    if (!f->needed[node] || frame == BN_STACKS_NONE) return BN_OK;
+    if (*at == BN_STACKS_NONE && !begins(f, node)) return BN_OK;
+    if (*at == BN_STACKS_NONE) *at = BN_STACKS_ROOT;
+    bool repeats = *at != BN_STACKS_ROOT && f->to->nodes[*at].frame == frame;
+    return repeats && f->view->merge_repeats ? BN_OK : bn_stacks_push_frame(f->to, at, frame, err);
+}
+
+static bn_status fill_downwards(const struct filling *f, bn_error *err)
+{
+    for (size_t i = f->from->n_nodes; i-- > 0;) {
+        f->needed[i] = f->needed[i] || has_weight(f->from, (uint32_t)i);
+        if (f->needed[i]) f->needed[f->from->nodes[i].parent] = true;
+    }
+    for (uint32_t i = 0; i < f->from->n_nodes; i++) {
+        if (i == BN_STACKS_ROOT)
+            f->places[i] = f->view->root == NULL ? BN_STACKS_ROOT : BN_STACKS_NONE;
+        else
+            BN_TRY(place(f, i, err));
+        if (f->places[i] != BN_STACKS_NONE) add_runs(f->to, f->places[i], 0, f->from, i, f->view->merge_runs);
+    }
+    return BN_OK;
+}
+
+/* The frames of a node's path in the view, the outermost first, in path[0] to path[*n - 1]; false when it is
+ * not in the view. */
+static bool path_of(const struct filling *f, uint32_t node, uint32_t path[BN_STACKS_MAX_DEPTH], size_t *n)
+{
+    bool begun = f->view->root == NULL;
+    size_t length = 0, room = BN_STACKS_MAX_DEPTH;
+    for (; node != BN_STACKS_ROOT; node = f->from->nodes[node].parent) {
+        uint32_t frame = f->frames[f->from->nodes[node].frame];
+        if (frame == BN_STACKS_NONE) continue;
+        path[--room] = frame;
+        /* The outermost of that name is the last one that is met. */
+        if (f->view->root != NULL && begins(f, node)) {
+            begun = true;
+            length = BN_STACKS_MAX_DEPTH - room;
+        }
+    }
+    if (f->view->root == NULL) length = BN_STACKS_MAX_DEPTH - room;
+    *n = 0;
+    for (size_t i = BN_STACKS_MAX_DEPTH - length; i < BN_STACKS_MAX_DEPTH; i++) {
+        bool repeats = *n > 0 && path[*n - 1] == path[i];
+        if (!repeats || !f->view->merge_repeats) path[(*n)++] = path[i];
+    }
+    return begun;
+}
+
+/* Functions in the order from the running one to its callers; tags stay above them. */
+static void turn(const bn_stacks *to, uint32_t *path, size_t n)
+{
+    size_t i = 0;
+    while (i < n && BN_FRAME_IS_TAG(to->frames[path[i]].kind))
+        i++;
+    for (size_t j = n; i + 1 < j; i++) {
+        uint32_t frame = path[i];
+        path[i] = path[--j];
+        path[j] = frame;
+    }
+}
+
+static bn_status fill_upwards(const struct filling *f, bn_error *err)
+{
+    uint32_t path[BN_STACKS_MAX_DEPTH];
+    for (uint32_t i = 0; i < f->from->n_nodes; i++) {
+        size_t n;
+        uint32_t node = BN_STACKS_ROOT;
+        if (!has_weight(f->from, i) || !path_of(f, i, path, &n)) continue;
+        turn(f->to, path, n);
+        for (size_t k = 0; k < n; k++)
+            BN_TRY(bn_stacks_push_frame(f->to, &node, path[k], err));
+        add_runs(f->to, node, 0, f->from, i, f->view->merge_runs);
+    }
+    return BN_OK;
+}
+
+static bn_status fill(bn_stacks *to, const bn_stacks *s, const struct bn_stacks_view *view, bn_error *err)
+{
+    struct filling f = {to,
+                        s,
+                        view,
+                        bn_alloc(s->n_frames, sizeof *f.frames),
+                        bn_alloc(s->n_nodes, sizeof *f.places),
+                        bn_alloc(s->n_nodes, sizeof *f.needed)};
+    bn_status status = BN_OK;
+    if (f.frames == NULL || f.places == NULL || f.needed == NULL)
+        status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (status == BN_OK) status = copy_frames(to, s, view->drop_modules, f.frames, err);
+    for (size_t i = 0; i < s->n_frames && status == BN_OK; i++)
+        if ((view->drop & BN_FRAME_BIT(s->frames[i].kind)) != 0) f.frames[i] = BN_STACKS_NONE;
+    if (status == BN_OK) status = view->callers ? fill_upwards(&f, err) : fill_downwards(&f, err);
+    bn_free(f.frames);
+    bn_free(f.places);
+    bn_free(f.needed);
+    return status;
+}
+
+bn_status bn_stacks_copy(bn_stacks **out, const bn_stacks *stacks, const struct bn_stacks_view *view,
+                         bn_error *err)
+{
+    bn_stacks *filled = NULL;
+    *out = NULL;
+    BN_TRY(make_like(&filled, stacks, view->merge_runs, err));
+    bn_status status = fill(filled, stacks, view, err);
+    if (status == BN_OK) status = sorted(out, filled, err);
+    bn_stacks_close(filled);
+    if (status == BN_OK && stacks->measured != NULL)
+        status = bn_stacks_copy(&(*out)->measured, stacks->measured, view, err);
+    if (status != BN_OK) {
+        bn_stacks_close(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* Measured times stay only when both have them. */
+static bn_status append_measured(bn_stacks *stacks, const bn_stacks *from, bn_error *err)
+{
+    if (stacks->measured != NULL && from->measured != NULL)
+        return bn_stacks_append(stacks->measured, from->measured, err);
+    bn_stacks_close(stacks->measured);
+    stacks->measured = NULL;
+    return BN_OK;
+}
+
+static bn_status append_nodes(bn_stacks *stacks, size_t first_run, const bn_stacks *from, uint32_t *frames,
+                              uint32_t *made, bn_error *err)
+{
+    BN_TRY(copy_frames(stacks, from, false, frames, err));
+    for (uint32_t i = 0; i < from->n_nodes; i++) {
+        made[i] = i == BN_STACKS_ROOT ? BN_STACKS_ROOT : made[from->nodes[i].parent];
+        if (i != BN_STACKS_ROOT)
+            BN_TRY(bn_stacks_push_frame(stacks, &made[i], frames[from->nodes[i].frame], err));
+        add_runs(stacks, made[i], first_run, from, i, false);
+    }
+    return BN_OK;
+}
+
+bn_status bn_stacks_append(bn_stacks *stacks, const bn_stacks *from, bn_error *err)
+{
+    if (stacks == from) return bn_fail(err, BN_ERR_ARG, "stacks cannot be appended to themselves");
+    if (strcmp(stacks->unit, from->unit) != 0)
+        return bn_fail(err, BN_ERR_ARG, "stacks of %s and of %s have no common unit", stacks->unit,
+                       from->unit);
+    size_t first_run = stacks->n_runs;
+    for (size_t r = 0; r < from->n_runs; r++)
+        BN_TRY(bn_stacks_add_run(stacks, err));
+    uint32_t *made = bn_alloc(from->n_nodes, sizeof *made);
+    uint32_t *frames = bn_alloc(from->n_frames, sizeof *frames);
+    bn_status status = made == NULL || frames == NULL
+                           ? bn_fail(err, BN_ERR_NOMEM, "out of memory")
+                           : append_nodes(stacks, first_run, from, frames, made, err);
+    bn_free(made);
+    bn_free(frames);
+    return status == BN_OK ? append_measured(stacks, from, err) : status;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See changepoint.h.
+ */
+#include "lab/stats/changepoint.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "lab/stats/ranks.h"
+#include "lab/stats/summary.h"
+
+#define N_REDRAWS 199u
+
+struct search {
+    const double *x;
+    struct bn_changepoint_rules rules;
+    double *shuffled, *gain; /* as many as there are samples */
+    struct bn_changepoint *found;
+    size_t n_found;
+    uint64_t state;
+};
+
+static double mean_pair(double sum, size_t n)
+{
+    return sum / (0.5 * (double)n * (double)(n - 1));
+}
+
+/* One sample after the other moves from behind the split to before it, and takes its distances along. */
+void bn_split_gain(double *q, const double *x, size_t n)
+{
+    double before = 0, between = 0, behind = 0; /* sums of distances of pairs */
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i + 1; j < n; j++)
+            behind += fabs(x[i] - x[j]);
+    for (size_t t = 0; t < n; t++) {
+        double a = (double)t, b = (double)(n - t), to_before = 0, to_behind = 0;
+        q[t] = 0;
+        if (t >= 2 && n - t >= 2)
+            q[t] =
+                a * b / (a + b) * (2 * between / (a * b) - mean_pair(before, t) - mean_pair(behind, n - t));
+        for (size_t j = 0; j < t; j++)
+            to_before += fabs(x[t] - x[j]);
+        for (size_t j = t + 1; j < n; j++)
+            to_behind += fabs(x[t] - x[j]);
+        before += to_before;
+        between += to_behind - to_before;
+        behind -= to_behind;
+    }
+}
+
+/* The best split that leaves enough on either side. */
+static size_t best_split(struct search *s, const double *x, size_t n, double *gain)
+{
+    size_t best = s->rules.least;
+    bn_split_gain(s->gain, x, n);
+    for (size_t t = best; t + s->rules.least <= n; t++)
+        if (s->gain[t] > s->gain[best]) best = t;
+    *gain = s->gain[best];
+    return best;
+}
+
+static void shuffle(double *x, size_t n, uint64_t *state)
+{
+    for (size_t i = n; i > 1; i--) {
+        size_t j = (size_t)bn_splitmix64_below(state, i);
+        double t = x[i - 1];
+        x[i - 1] = x[j];
+        x[j] = t;
+    }
+}
+
+/* Ends early when p can no longer become small. */
+static double split_p(struct search *s, const double *x, size_t n, double gain)
+{
+    size_t n_extreme = 0, drawn = 0;
+    memcpy(s->shuffled, x, n * sizeof *x);
+    while (drawn < s->rules.n_shuffles &&
+           bn_permutation_p(n_extreme, s->rules.n_shuffles) <= s->rules.alpha) {
+        double other;
+        shuffle(s->shuffled, n, &s->state);
+        best_split(s, s->shuffled, n, &other);
+        n_extreme += other >= gain * (1 - 1e-12); /* equal but for rounding */
+        drawn++;
+    }
+    return bn_permutation_p(n_extreme, s->rules.n_shuffles);
+}
+
+/* Finds the changes of n samples from `from` on, ascending: those of the left side, the split, those of the
+ * right side. */
+static void search(struct search *s, size_t from, size_t n)
+{
+    double gain;
+    if (n < 2 * s->rules.least) return;
+    size_t split = best_split(s, s->x + from, n, &gain);
+    if (!(gain > 0)) return;
+    double p = split_p(s, s->x + from, n, gain);
+    if (p > s->rules.alpha) return;
+    search(s, from, split);
+    s->found[s->n_found++] = (struct bn_changepoint){.at = from + split, .p = p};
+    search(s, from + split, n - split);
+}
+
+/* Draws both sides anew from themselves and looks where the split falls. */
+static void locate(struct search *s, struct bn_changepoint *c)
+{
+    size_t from = c->at - c->n_before, n = c->n_before + c->n_after;
+    double positions[N_REDRAWS], ignored;
+    for (size_t k = 0; k < N_REDRAWS; k++) {
+        for (size_t i = 0; i < n; i++)
+            s->shuffled[i] = i < c->n_before
+                                 ? s->x[from + (size_t)bn_splitmix64_below(&s->state, c->n_before)]
+                                 : s->x[c->at + (size_t)bn_splitmix64_below(&s->state, c->n_after)];
+        positions[k] = (double)(from + best_split(s, s->shuffled, n, &ignored));
+    }
+    bn_sort(positions, N_REDRAWS);
+    c->low = bn_min_size(c->at, (size_t)floor(bn_sorted_quantile(positions, N_REDRAWS, 0.025)));
+    size_t high = (size_t)ceil(bn_sorted_quantile(positions, N_REDRAWS, 0.975));
+    c->high = high > c->at ? high : c->at;
+}
+
+/* A change is measured between its neighbours. */
+static bn_status measure(struct search *s, size_t n, bn_error *err)
+{
+    for (size_t i = 0; i < s->n_found; i++) {
+        struct bn_changepoint *c = &s->found[i];
+        struct bn_rank_sum sides;
+        size_t from = i > 0 ? c[-1].at : 0, to = i + 1 < s->n_found ? c[1].at : n;
+        c->n_before = c->at - from;
+        c->n_after = to - c->at;
+        locate(s, c);
+        BN_TRY(bn_rank_sum(&sides, s->x + from, c->n_before, s->x + c->at, c->n_after, 0.95, err));
+        c->shift = sides.shift;
+    }
+    return BN_OK;
+}
+
+bn_status bn_changepoints(struct bn_changepoint **list, size_t *n_found, const double *x, size_t n,
+                          const struct bn_changepoint_rules *rules, bn_error *err)
+{
+    struct search s = {.x = x, .rules = *rules, .state = rules->seed};
+    *list = NULL;
+    *n_found = 0;
+    if (s.rules.least < BN_CHANGEPOINT_LEAST) s.rules.least = BN_CHANGEPOINT_LEAST;
+    if (n > BN_CHANGEPOINT_SAMPLES_MAX)
+        return bn_fail(err, BN_ERR_LIMIT, "more than %u samples", BN_CHANGEPOINT_SAMPLES_MAX);
+    if (rules->n_shuffles == 0 || !(rules->alpha > 0 && rules->alpha < 1))
+        return bn_fail(err, BN_ERR_ARG, "no shuffles, or alpha is not between 0 and 1");
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i])) return bn_fail(err, BN_ERR_ARG, "sample %zu is not finite", i);
+    s.shuffled = bn_alloc(n, sizeof *s.shuffled);
+    s.gain = bn_alloc(n + 1, sizeof *s.gain);
+    s.found = bn_alloc(n, sizeof *s.found);
+    bn_status status = BN_OK;
+    if (s.shuffled == NULL || s.gain == NULL || s.found == NULL) {
+        status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    } else {
+        search(&s, 0, n);
+        status = measure(&s, n, err);
+    }
+    bn_free(s.shuffled);
+    bn_free(s.gain);
+    if (status == BN_OK) {
+        *list = s.found;
+        *n_found = s.n_found;
+    } else {
+        bn_free(s.found);
+    }
+    return status;
+}

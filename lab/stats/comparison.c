@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See comparison.h. Numbers that a judgement does not have (NaN) are null with a reason in JSON, "-" in the
+ * table, and NaN again when they are read.
+ */
+#include "lab/stats/comparison.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+static const char *const SEVERITIES[] = {"none", "warning", "critical"};
+
+/* ---- JSON ---- */
+
+/* The numbers of a judgement that may be missing, for writing and reading alike. */
+#define N_NUMBERS 8u
+static const struct {
+    const char *name, *why;
+} NUMBERS[N_NUMBERS] = {
+    {"change", "no ratio can be formed"},
+    {"low", "too few samples for an interval"},
+    {"high", "too few samples for an interval"},
+    {"p", "nothing was tested"},
+    {"q", "nothing was tested"},
+    {"agreement", "there are no pairs"},
+    {"band", "it was not measured"},
+    {"mde", "too few samples for a spread"},
+};
+
+static void numbers_of(const struct bn_judgement *j, double out[N_NUMBERS])
+{
+    const double numbers[N_NUMBERS] = {j->change, j->low, j->high, j->p, j->q, j->agreement, j->band, j->mde};
+    memcpy(out, numbers, sizeof numbers);
+}
+
+static void put_finite(bn_json *object, const char *name, double value, const char *why)
+{
+    if (isfinite(value))
+        bn_json_put_number(object, name, value);
+    else
+        bn_json_put_unavailable(object, name, why);
+}
+
+static void put_side(bn_json *object, const char *name, size_t n, double median)
+{
+    bn_json *side = bn_json_put_object(object, name);
+    bn_json_put_u64(side, "n", n);
+    put_finite(side, "median", median, "there are no samples");
+}
+
+void bn_comparisons_put(bn_json *document, const struct bn_comparison *list, size_t n)
+{
+    bn_json *array = bn_json_put_array(document, "comparisons");
+    for (size_t i = 0; i < n; i++) {
+        const struct bn_comparison *c = &list[i];
+        double numbers[N_NUMBERS];
+        bn_json *o = bn_json_add_object(array);
+        bn_json_put_string(o, "test", c->test);
+        bn_json_put_string(o, "metric", c->metric);
+        bn_json_put_string(o, "unit", c->unit);
+        bn_json_put_string(o, "better", c->higher ? "higher" : "lower");
+        bn_json_put_bool(o, "exact", c->exact);
+        bn_json_put_bool(o, "primary", !c->secondary);
+        put_side(o, "a", c->n_a, c->median_a);
+        put_side(o, "b", c->n_b, c->median_b);
+        bn_json_put_string(o, "verdict", bn_outcome_name(c->j.outcome));
+        bn_json_put_string(o, "reason", c->j.reason);
+        numbers_of(&c->j, numbers);
+        for (size_t k = 0; k < N_NUMBERS; k++)
+            put_finite(o, NUMBERS[k].name, numbers[k], NUMBERS[k].why);
+        bn_json_put_u64(o, "n", c->j.n);
+        bn_json_put_u64(o, "n_needed", c->j.n_needed);
+        bn_json_put_string(o, "severity", SEVERITIES[c->severity]);
+    }
+}
+
+/* A number, or NaN for null; false for anything else. */
+static bool read_finite(const bn_json *object, const char *name, double *out)
+{
+    const bn_json *value = bn_json_get(object, name);
+    *out = (double)NAN;
+    return bn_json_number(value, out) || (value != NULL && bn_json_kind(value) == BN_JSON_NULL);
+}
+
+static bool read_count(const bn_json *object, const char *name, size_t *out)
+{
+    uint64_t value;
+    if (!bn_json_u64(bn_json_get(object, name), &value)) return false;
+    *out = (size_t)value;
+    return true;
+}
+
+static bool read_side(const bn_json *object, const char *name, size_t *n, double *median)
+{
+    const bn_json *side = bn_json_get(object, name);
+    return read_count(side, "n", n) && read_finite(side, "median", median) && (*n == 0) == isnan(*median);
+}
+
+static bool read_outcome(const bn_json *object, enum bn_outcome *out)
+{
+    const char *text;
+    if (!bn_json_string(bn_json_get(object, "verdict"), &text)) return false;
+    for (int o = BN_OUTCOME_INCONCLUSIVE; o < BN_OUTCOMES; o++) {
+        if (strcmp(text, bn_outcome_name((enum bn_outcome)o)) != 0) continue;
+        *out = (enum bn_outcome)o;
+        return true;
+    }
+    return false;
+}
+
+static bool read_severity(const bn_json *object, enum bn_severity *out)
+{
+    const char *text;
+    if (!bn_json_string(bn_json_get(object, "severity"), &text)) return false;
+    for (size_t i = 0; i < BN_ARRAY_LEN(SEVERITIES); i++) {
+        if (strcmp(text, SEVERITIES[i]) != 0) continue;
+        *out = (enum bn_severity)i;
+        return true;
+    }
+    return false;
+}
+
+static bool read_judgement(struct bn_judgement *j, const bn_json *o)
+{
+    const char *reason;
+    if (!read_outcome(o, &j->outcome) || !bn_json_string(bn_json_get(o, "reason"), &reason)) return false;
+    snprintf(j->reason, sizeof j->reason, "%s", reason);
+    double *const numbers[N_NUMBERS] = {&j->change, &j->low,       &j->high, &j->p,
+                                        &j->q,      &j->agreement, &j->band, &j->mde};
+    for (size_t k = 0; k < N_NUMBERS; k++)
+        if (!read_finite(o, NUMBERS[k].name, numbers[k])) return false;
+    return read_count(o, "n", &j->n) && read_count(o, "n_needed", &j->n_needed);
+}
+
+bn_status bn_comparison_read(struct bn_comparison *out, const bn_json *o, bn_error *err)
+{
+    const char *better;
+    *out = (struct bn_comparison){0};
+    if (!bn_json_string(bn_json_get(o, "test"), &out->test) ||
+        !bn_json_string(bn_json_get(o, "metric"), &out->metric))
+        return bn_fail(err, BN_ERR_FORMAT, "a comparison has no test or no metric");
+    if (!bn_json_string(bn_json_get(o, "unit"), &out->unit) ||
+        !bn_json_string(bn_json_get(o, "better"), &better) ||
+        (strcmp(better, "higher") != 0 && strcmp(better, "lower") != 0) ||
+        !bn_json_bool(bn_json_get(o, "exact"), &out->exact) ||
+        !read_side(o, "a", &out->n_a, &out->median_a) || !read_side(o, "b", &out->n_b, &out->median_b) ||
+        !read_judgement(&out->j, o) || !read_severity(o, &out->severity))
+        return bn_fail(err, BN_ERR_FORMAT, "the comparison of '%s' of '%s' is malformed", out->metric,
+                       out->test);
+    out->higher = strcmp(better, "higher") == 0;
+    bool primary = true; /* documents of before do not say: all series decided */
+    (void)bn_json_bool(bn_json_get(o, "primary"), &primary);
+    out->secondary = !primary;
+    return BN_OK;
+}
+
+bool bn_comparison_is_memory(const struct bn_comparison *c)
+{
+    return strcmp(c->unit, "bytes") == 0 || strcmp(c->unit, "MB") == 0;
+}
+
+void bn_comparison_sides(const struct bn_comparison *c, double *a, double *b)
+{
+    *a = c->median_a;
+    *b = c->median_b;
+    if (isnan(c->j.p) || !(c->j.change > -1) || !isfinite(c->j.change)) return;
+    double middle = sqrt(*a) * sqrt(*b), ratio = c->higher ? 1 / (1 + c->j.change) : 1 + c->j.change;
+    *a = middle / sqrt(ratio);
+    *b = middle * sqrt(ratio);
+}
+
+/* ---- the table ---- */
+
+/* Times in the unit that leaves one to three digits before the point, many bytes in thousands or millions;
+ * everything else as it is. */
+static void print_value(char *out, size_t room, double value, const char *unit)
+{
+    static const struct {
+        double from, factor;
+        const char *unit;
+    } TIMES[] = {{1e9, 1e-9, " s"}, {1e6, 1e-6, " ms"}, {1e3, 1e-3, " us"}, {0, 1, " ns"}};
+    if (!isfinite(value)) {
+        snprintf(out, room, "-");
+    } else if (strcmp(unit, "ns") == 0) {
+        size_t i = 0;
+        while (value < TIMES[i].from)
+            i++;
+        snprintf(out, room, "%.4g%s", value * TIMES[i].factor, TIMES[i].unit);
+    } else if (strcmp(unit, "bytes") == 0 && value >= 1e6) {
+        snprintf(out, room, "%.5g MB", value * 1e-6);
+    } else if (strcmp(unit, "bytes") == 0 && value >= 1e5) {
+        snprintf(out, room, "%.5g kB", value * 1e-3);
+    } else {
+        snprintf(out, room, "%.5g%s%s", value, strcmp(unit, "1") == 0 ? "" : " ",
+                 strcmp(unit, "1") == 0 ? "" : unit);
+    }
+}
+
+static void print_share(char *out, size_t room, double share)
+{
+    if (isfinite(share))
+        snprintf(out, room, "%+.2f", 100 * share);
+    else
+        snprintf(out, room, "-");
+}
+
+/* One that has no sign. */
+static void print_size(char *out, size_t room, double share)
+{
+    if (isfinite(share))
+        snprintf(out, room, "%.2f", 100 * share);
+    else
+        snprintf(out, room, "-");
+}
+
+/* What a row says behind test and metric, in the order of HEADS. */
+enum { CELL_A, CELL_B, CELL_CHANGE, CELL_INTERVAL, CELL_BAND, CELL_MDE, CELL_N, CELL_VERDICT, N_CELLS };
+static const char *const HEADS[N_CELLS] = {"A",      "B",     "change %", "interval",
+                                           "band %", "MDE %", "n",        "verdict"};
+#define CELL_ROOM 56
+struct row {
+    char cell[N_CELLS][CELL_ROOM];
+};
+
+static struct row row_of(const struct bn_comparison *c)
+{
+    struct row row = {{""}};
+    char low[24], high[24];
+    double a, b;
+    bool labelled = c->severity != BN_SEVERITY_NONE;
+    bn_comparison_sides(c, &a, &b);
+    print_value(row.cell[CELL_A], CELL_ROOM, a, c->unit);
+    print_value(row.cell[CELL_B], CELL_ROOM, b, c->unit);
+    print_share(row.cell[CELL_CHANGE], CELL_ROOM, c->j.change);
+    print_share(low, sizeof low, c->j.low);
+    print_share(high, sizeof high, c->j.high);
+    bool bounded = isfinite(c->j.low);
+    snprintf(row.cell[CELL_INTERVAL], CELL_ROOM, "%s%s%s", low, bounded ? ".." : "", bounded ? high : "");
+    print_size(row.cell[CELL_BAND], CELL_ROOM, c->j.band > 0 ? c->j.band : (double)NAN);
+    print_size(row.cell[CELL_MDE], CELL_ROOM, c->j.mde);
+    snprintf(row.cell[CELL_N], CELL_ROOM, "%zu", c->j.n);
+    snprintf(row.cell[CELL_VERDICT], CELL_ROOM, "%s%s%s%s", bn_outcome_name(c->j.outcome),
+             labelled ? " (" : "", labelled ? SEVERITIES[c->severity] : "", labelled ? ")" : "");
+    return row;
+}
+
+static void widen(int *wide, const char *text, int most)
+{
+    int n = (int)bn_min_size(strlen(text), (size_t)most);
+    if (n > *wide) *wide = n;
+}
+
+/* Columns are as wide as what stands in them: names to the left, numbers to the right. */
+static void print_rows(struct bn_buf *out, const struct bn_comparison *list, size_t n)
+{
+    int test = 0, metric = 0, wide[N_CELLS] = {0};
+    widen(&test, "test", 60);
+    widen(&metric, "metric", 40);
+    for (size_t k = 0; k < N_CELLS; k++)
+        widen(&wide[k], HEADS[k], CELL_ROOM);
+    for (size_t i = 0; i < n; i++) {
+        struct row row = row_of(&list[i]);
+        widen(&test, list[i].test, 60);
+        widen(&metric, list[i].metric, 40);
+        for (size_t k = 0; k < N_CELLS; k++)
+            widen(&wide[k], row.cell[k], CELL_ROOM);
+    }
+    wide[CELL_VERDICT] = 0; /* the last one: nothing stands behind it */
+    bn_buf_printf(out, "%-*s  %-*s", test, "test", metric, "metric");
+    for (size_t k = 0; k < N_CELLS; k++)
+        bn_buf_printf(out, "  %*s", wide[k], HEADS[k]);
+    for (size_t i = 0; i < n; i++) {
+        struct row row = row_of(&list[i]);
+        bn_buf_printf(out, "\n%-*s  %-*s", test, list[i].test, metric, list[i].metric);
+        for (size_t k = 0; k < N_CELLS; k++)
+            bn_buf_printf(out, "  %*s", wide[k], row.cell[k]);
+    }
+    bn_buf_putc(out, '\n');
+}
+
+/* The numbers of the row are all the reason that an unchanged series has. */
+static bool is_unchanged(const struct bn_comparison *c)
+{
+    return c->j.outcome == BN_OUTCOME_SAME || c->j.outcome == BN_OUTCOME_STABLE;
+}
+
+static bool same_reason(const struct bn_comparison *a, const struct bn_comparison *b)
+{
+    return !is_unchanged(b) && strcmp(a->j.reason, b->j.reason) == 0;
+}
+
+/* Each reason once, where it first appears, with the series that it stands for. */
+static void print_reasons(struct bn_buf *out, const struct bn_comparison *list, size_t n)
+{
+    bool first = true;
+    for (size_t i = 0; i < n; i++) {
+        const struct bn_comparison *c = &list[i];
+        size_t before = 0, count = 1;
+        if (is_unchanged(c)) continue;
+        while (before < i && !same_reason(c, &list[before]))
+            before++;
+        if (before < i) continue;
+        for (size_t k = i + 1; k < n; k++)
+            count += same_reason(c, &list[k]);
+        if (first) bn_buf_putc(out, '\n');
+        first = false;
+        if (count == 1)
+            bn_buf_printf(out, "%s %s: %s\n", c->test, c->metric, c->j.reason);
+        else
+            bn_buf_printf(out, "%zu series: %s\n", count, c->j.reason);
+    }
+}
+
+static void print_counts(struct bn_buf *out, const struct bn_comparison *list, size_t n)
+{
+    static const enum bn_outcome ORDER[] = {BN_OUTCOME_SAME, BN_OUTCOME_STABLE, BN_OUTCOME_IMPROVED,
+                                            BN_OUTCOME_REGRESSED, BN_OUTCOME_INCONCLUSIVE};
+    bool first = true;
+    for (size_t k = 0; k < BN_ARRAY_LEN(ORDER); k++) {
+        size_t count = 0;
+        for (size_t i = 0; i < n; i++)
+            count += list[i].j.outcome == ORDER[k];
+        if (count == 0) continue;
+        bn_buf_printf(out, "%s%zu %s", first ? "" : ", ", count, bn_outcome_name(ORDER[k]));
+        first = false;
+    }
+    bn_buf_puts(out, first ? "nothing was compared\n" : "\n");
+}
+
+void bn_comparisons_print(struct bn_buf *out, const struct bn_comparison *list, size_t n)
+{
+    if (n > 0) print_rows(out, list, n);
+    print_reasons(out, list, n);
+    print_counts(out, list, n);
+}
+
+enum bn_outcome bn_comparisons_worst(const struct bn_comparison *list, size_t n)
+{
+    enum bn_outcome worst = BN_OUTCOME_INCONCLUSIVE;
+    bool any = false;
+    for (size_t i = 0; i < n; i++) {
+        if (list[i].secondary && list[i].severity != BN_SEVERITY_CRITICAL) continue;
+        if (!any || bn_outcome_rank(list[i].j.outcome) > bn_outcome_rank(worst)) worst = list[i].j.outcome;
+        any = true;
+    }
+    return worst;
+}

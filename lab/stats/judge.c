@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See judge.h. Everything is reckoned on logarithms of ratios and turned into changes at the end.
+ */
+#include "lab/stats/judge.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "lab/stats/distribution.h"
+#include "lab/stats/ranks.h"
+#include "lab/stats/summary.h"
+
+#define N_USEFUL_MAX 100000.0 /* more pairs than anybody would take are no help */
+
+const char *bn_outcome_name(enum bn_outcome outcome)
+{
+    static const char *const NAMES[] = {"INCONCLUSIVE", "SAME", "IMPROVED", "REGRESSED", "STABLE"};
+    return (size_t)outcome < BN_ARRAY_LEN(NAMES) ? NAMES[outcome] : "unknown";
+}
+
+int bn_outcome_rank(enum bn_outcome outcome)
+{
+    static const int RANKS[] = {[BN_OUTCOME_SAME] = 0,
+                                [BN_OUTCOME_STABLE] = 1,
+                                [BN_OUTCOME_IMPROVED] = 2,
+                                [BN_OUTCOME_INCONCLUSIVE] = 3,
+                                [BN_OUTCOME_REGRESSED] = 4};
+    return RANKS[outcome];
+}
+
+static bn_status check_rules(const struct bn_judge_rules *r, bn_error *err)
+{
+    if (!(r->margin > 0 && r->margin < 1))
+        return bn_fail(err, BN_ERR_ARG, "the margin is not between 0 and 1");
+    if (!(r->confidence > 0.5 && r->confidence < 1))
+        return bn_fail(err, BN_ERR_ARG, "the confidence is not between 0.5 and 1");
+    if (!(r->q > 0 && r->q < 1)) return bn_fail(err, BN_ERR_ARG, "q is not between 0 and 1");
+    if (!(r->agreement >= 0 && r->agreement <= 1))
+        return bn_fail(err, BN_ERR_ARG, "the agreement is not between 0 and 1");
+    return BN_OK;
+}
+
+/* ---- words ---- */
+
+static void say(struct bn_judgement *j, const char *fmt, ...) BN_PRINTF(2, 3);
+static void say(struct bn_judgement *j, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(j->reason, sizeof j->reason, fmt, args);
+    va_end(args);
+}
+
+/* A share as percent: "+4.1 %", and "1 %" unsigned. */
+struct percent {
+    char text[32];
+};
+
+static struct percent percent(double share, bool with_sign)
+{
+    struct percent out;
+    double value = fabs(100 * share);
+    int decimals = value > 0 && value < 0.1                                  ? 2
+                   : value >= 99.95 || (!with_sign && value == floor(value)) ? 0
+                                                                             : 1;
+    snprintf(out.text, sizeof out.text, with_sign ? "%+.*f %%" : "%.*f %%", decimals, 100 * share);
+    return out;
+}
+
+/* "-0.3 % .. +4.1 %" */
+struct range {
+    char text[80];
+};
+
+static struct range range(const struct bn_judgement *j)
+{
+    struct range out;
+    snprintf(out.text, sizeof out.text, "%s .. %s", percent(j->low, true).text, percent(j->high, true).text);
+    return out;
+}
+
+static struct range enough(const struct bn_judgement *j, const char *what)
+{
+    struct range out = {""};
+    if (j->n_needed > 0) snprintf(out.text, sizeof out.text, "; about %zu %s are needed", j->n_needed, what);
+    return out;
+}
+
+/* ---- the rule ---- */
+
+/* What the rule needs to know beyond the judgement's own numbers. */
+struct setting {
+    const struct bn_judge_rules *rules;
+    double bias, spread; /* two copies may differ by the sum; more pairs take away from the spread only */
+    double within;       /* an interval that lies in this shows that nothing changed, which is called */
+    enum bn_outcome unchanged;
+    const char *what;  /* "pairs", "samples" */
+    const char *cause; /* what the limit is, when it is not the margin, ... */
+    const char *limit; /* ... and the same as a clause before its value */
+};
+
+/* A change counts beyond it. */
+static double limit_of(const struct setting *s)
+{
+    return fmax(s->rules->margin, s->bias + s->spread);
+}
+
+/* Of r times the width that it has, an interval about the same estimate would be decisive: half of it, and
+ * the spread, fit between the estimate and what it must keep from. The width shrinks with the root of n. */
+static size_t needed(const struct bn_judgement *j, const struct setting *s)
+{
+    double half = 0.5 * (j->high - j->low), size = fabs(j->change), margin = s->rules->margin, r = 0;
+    if (size > fmax(margin, s->bias))
+        r = fmin((size - margin) / half, (size - s->bias) / (half + s->spread));
+    else if (size < s->within)
+        r = (s->within - size) / half;
+    double n = r > 0 ? ceil((double)j->n / (r * r)) : (double)INFINITY;
+    return n <= N_USEFUL_MAX ? (size_t)fmax(n, (double)j->n + 1) : 0;
+}
+
+/* So many pairs would bring q below what is asked: the distance in standard deviations grows with the root
+ * of n. */
+static size_t needed_for_p(const struct bn_judgement *j, double q)
+{
+    double now = bn_normal_quantile(0.5 * j->p), then = bn_normal_quantile(0.5 * j->p * q / j->q);
+    double n = ceil((double)j->n * (then / now) * (then / now));
+    return n <= N_USEFUL_MAX ? (size_t)fmax(n, (double)j->n + 1) : 0;
+}
+
+static void decide_direction(struct bn_judgement *j, const struct setting *s, enum bn_outcome outcome)
+{
+    const struct bn_judge_rules *r = s->rules;
+    if (!(j->p < r->q)) {
+        j->n_needed = needed_for_p(j, r->q);
+        say(j, "%s, but p is %.2g, not below %.2g%s", range(j).text, j->p, r->q, enough(j, s->what).text);
+    } else if (j->agreement < r->agreement) {
+        say(j, "%s, but only %.0f of %zu pairs agree in sign; take longer samples, not more", range(j).text,
+            j->agreement * (double)j->n, j->n);
+    } else {
+        j->outcome = outcome;
+        int used = snprintf(j->reason, sizeof j->reason, "%s is beyond %s%s", range(j).text,
+                            percent(limit_of(s), false).text, limit_of(s) > r->margin ? s->cause : "");
+        if (!isnan(j->agreement) && used > 0 && (size_t)used < sizeof j->reason)
+            snprintf(j->reason + used, sizeof j->reason - (size_t)used, "; %.0f of %zu pairs agree in sign",
+                     j->agreement * (double)j->n, j->n);
+    }
+}
+
+static void decide_unclear(struct bn_judgement *j, const struct setting *s)
+{
+    bool margin = limit_of(s) <= s->rules->margin;
+    j->n_needed = needed(j, s);
+    say(j, "the change is between %s and %s, %s %s%s", percent(j->low, true).text,
+        percent(j->high, true).text, margin ? "neither within nor beyond" : s->limit,
+        percent(limit_of(s), false).text, enough(j, s->what).text);
+}
+
+/* Needs n, change, low, high, p, agreement; sets outcome, reason, n_needed. */
+static void decide(struct bn_judgement *j, const struct setting *s)
+{
+    j->outcome = BN_OUTCOME_INCONCLUSIVE;
+    j->q = j->p;
+    if (j->low > limit_of(s)) {
+        decide_direction(j, s, BN_OUTCOME_REGRESSED);
+    } else if (j->high < -limit_of(s)) {
+        decide_direction(j, s, BN_OUTCOME_IMPROVED);
+    } else if (j->low >= -s->within && j->high <= s->within) {
+        j->outcome = s->unchanged;
+        say(j, "%s is within %s%s", range(j).text, percent(s->within, false).text,
+            s->within > s->rules->margin ? s->cause : "");
+    } else {
+        decide_unclear(j, s);
+    }
+}
+
+static void take_shift(struct bn_judgement *j, const struct bn_interval *shift)
+{
+    j->change = expm1(shift->estimate);
+    j->low = expm1(shift->low);
+    j->high = expm1(shift->high);
+}
+
+/* ---- pairs ---- */
+
+static bn_status check_finite(const double *d, size_t n, const char *what, bn_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(d[i])) return bn_fail(err, BN_ERR_ARG, "%s %zu is not finite", what, i);
+    return BN_OK;
+}
+
+/* The standard deviation, by the median distance from the median, which outliers do not move; when more
+ * than half of the numbers are equal, the usual one. NaN of fewer than 2. */
+static bn_status deviation(double *out, const double *d, size_t n, bn_error *err)
+{
+    struct bn_summary of;
+    *out = (double)NAN;
+    if (n < 2) return BN_OK;
+    if (!bn_summarize(&of, d, n)) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    *out = BN_MAD_SIGMA * of.mad;
+    if (of.mad <= 0) bn_mean(d, n, out);
+    return BN_OK;
+}
+
+/* The least n whose signed ranks have an interval at all: 2 of 2^n ways must be rare enough. */
+static size_t least_pairs(double confidence)
+{
+    return (size_t)ceil(1 - log2(1 - confidence) - 1e-9);
+}
+
+/* The farther end of the interval of a copy against itself (without one, the farthest pair), of which the
+ * bias is what lies at the estimate. */
+static bn_status measure_band(double *band, double *bias, const double *null, size_t n_null,
+                              double confidence, bn_error *err)
+{
+    struct bn_signed_rank of;
+    *band = *bias = 0;
+    if (n_null == 0) return BN_OK;
+    BN_TRY(bn_signed_rank(&of, null, n_null, confidence, err));
+    *bias = fabs(expm1(of.shift.estimate));
+    if (!isnan(of.shift.low)) *band = fmax(fabs(expm1(of.shift.low)), fabs(expm1(of.shift.high)));
+    for (size_t i = 0; i < n_null && isnan(of.shift.low); i++)
+        *band = fmax(*band, fabs(expm1(null[i])));
+    return BN_OK;
+}
+
+static double agreement_of(const double *d, size_t n, double estimate)
+{
+    size_t agree = 0;
+    for (size_t i = 0; i < n; i++)
+        agree += estimate > 0 ? d[i] > 0 : estimate < 0 ? d[i] < 0 : d[i] >= 0 && d[i] <= 0;
+    return (double)agree / (double)n;
+}
+
+static void too_few(struct bn_judgement *j, double sigma, const struct bn_judge_rules *r, size_t least)
+{
+    double want = bn_normal_quantile(0.5 + 0.5 * r->confidence) * sigma / r->margin;
+    want = isnan(want) ? 0 : ceil(want * want);
+    j->q = j->p;
+    if (want <= N_USEFUL_MAX) j->n_needed = (size_t)fmax(want, (double)least);
+    if (j->n == 0)
+        say(j, "there are no pairs");
+    else
+        say(j, "%zu pair%s too few for an interval; at least %zu are needed", j->n,
+            j->n == 1 ? " is" : "s are", least);
+}
+
+bn_status bn_judge_pairs(struct bn_judgement *out, const double *d, size_t n, const double *null,
+                         size_t n_null, const struct bn_judge_rules *rules, bn_error *err)
+{
+    struct bn_signed_rank test;
+    double sigma, bias;
+    size_t least = least_pairs(rules->confidence);
+    *out = (struct bn_judgement){.n = n, .p = 1, .q = 1, .agreement = (double)NAN, .mde = (double)NAN};
+    say(out, "not judged");
+    BN_TRY(check_rules(rules, err));
+    BN_TRY(check_finite(d, n, "pair", err));
+    BN_TRY(check_finite(null, n_null, "pair of copies", err));
+    BN_TRY(bn_signed_rank(&test, d, n, rules->confidence, err));
+    BN_TRY(measure_band(&out->band, &bias, null, n_null, rules->confidence, err));
+    BN_TRY(n_null >= least ? deviation(&sigma, null, n_null, err) : deviation(&sigma, d, n, err));
+    take_shift(out, &test.shift);
+    out->p = test.p;
+    if (n > 0) {
+        out->agreement = agreement_of(d, n, test.shift.estimate);
+        out->mde = (bn_normal_quantile(0.975) + bn_normal_quantile(0.8)) * sigma / sqrt((double)n);
+    }
+    if (isnan(out->low)) {
+        too_few(out, sigma, rules, least);
+        return BN_OK;
+    }
+    struct setting setting = {rules,
+                              bias,
+                              out->band - bias,
+                              rules->margin,
+                              BN_OUTCOME_SAME,
+                              "pairs",
+                              ", the difference of A from itself",
+                              "and A differs from itself by up to"};
+    decide(out, &setting);
+    return BN_OK;
+}
+
+/* ---- samples of different times ---- */
+
+/* Logarithms of costs, for bn_free also after a failure. */
+static bn_status take_logs(double **out, const double *x, size_t n, const char *side, bn_error *err)
+{
+    *out = bn_alloc(n, sizeof **out);
+    if (*out == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        if (!(x[i] > 0 && isfinite(x[i])))
+            return bn_fail(err, BN_ERR_ARG, "%s sample %zu is not a positive number", side, i);
+        (*out)[i] = log(x[i]);
+    }
+    return BN_OK;
+}
+
+static bn_status judge_logs(struct bn_judgement *out, const double *a, size_t n_a, const double *b,
+                            size_t n_b, double drift, const struct bn_judge_rules *rules, bn_error *err)
+{
+    struct bn_rank_sum test;
+    double sd_a, sd_b;
+    BN_TRY(bn_rank_sum(&test, a, n_a, b, n_b, rules->confidence, err));
+    BN_TRY(deviation(&sd_a, a, n_a, err));
+    BN_TRY(deviation(&sd_b, b, n_b, err));
+    take_shift(out, &test.shift);
+    out->p = out->q = test.p;
+    out->mde = (bn_normal_quantile(0.975) + bn_normal_quantile(0.8)) *
+               sqrt(sd_a * sd_a / (double)n_a + sd_b * sd_b / (double)n_b);
+    if (isnan(out->low)) {
+        out->n_needed = least_pairs(rules->confidence);
+        say(out, "%zu and %zu samples are too few for an interval; %zu on each side are needed", n_a, n_b,
+            out->n_needed);
+        return BN_OK;
+    }
+    struct setting setting = {rules,
+                              drift,
+                              0,
+                              fmax(drift, rules->margin),
+                              drift > rules->margin ? BN_OUTCOME_STABLE : BN_OUTCOME_SAME,
+                              "samples a side",
+                              ", the drift allowed between two sessions",
+                              "and the drift allowed between two sessions is"};
+    decide(out, &setting);
+    return BN_OK;
+}
+
+bn_status bn_judge_samples(struct bn_judgement *out, const double *a, size_t n_a, const double *b, size_t n_b,
+                           double drift, const struct bn_judge_rules *rules, bn_error *err)
+{
+    *out = (struct bn_judgement){
+        .n = bn_min_size(n_a, n_b), .p = 1, .q = 1, .agreement = (double)NAN, .mde = (double)NAN};
+    say(out, "not judged");
+    BN_TRY(check_rules(rules, err));
+    if (!(drift >= 0)) return bn_fail(err, BN_ERR_ARG, "the drift is negative");
+    double *log_a = NULL, *log_b = NULL;
+    bn_status status = take_logs(&log_a, a, n_a, "earlier", err);
+    if (status == BN_OK) status = take_logs(&log_b, b, n_b, "later", err);
+    if (status == BN_OK) status = judge_logs(out, log_a, n_a, log_b, n_b, drift, rules, err);
+    bn_free(log_a);
+    bn_free(log_b);
+    return status;
+}
+
+/* ---- exact values ---- */
+
+void bn_judge_exact(struct bn_judgement *out, double a, double b, const struct bn_judge_rules *rules)
+{
+    (void)rules; /* no difference is too small to count */
+    *out = (struct bn_judgement){.n = 1, .p = (double)NAN, .q = (double)NAN, .agreement = (double)NAN};
+    if (!isfinite(a) || !isfinite(b)) {
+        out->change = out->low = out->high = (double)NAN;
+        say(out, "a value is missing");
+        return;
+    }
+    bool same = a >= b && a <= b;
+    out->change = out->low = out->high = same ? 0 : b / a - 1;
+    out->outcome = same ? BN_OUTCOME_SAME : b > a ? BN_OUTCOME_REGRESSED : BN_OUTCOME_IMPROVED;
+    if (same)
+        say(out, "the same value, %.17g", a);
+    else
+        say(out, "%.17g became %.17g; these values have no noise", a, b);
+}
+
+/* ---- the session ---- */
+
+static bool is_exact(const struct bn_judgement *j)
+{
+    return isnan(j->p);
+}
+
+static void apply(struct bn_judgement *j, size_t n_tests, const char *contaminated,
+                  const struct bn_judge_rules *rules)
+{
+    bool change = j->outcome == BN_OUTCOME_IMPROVED || j->outcome == BN_OUTCOME_REGRESSED;
+    if (contaminated != NULL) {
+        j->outcome = BN_OUTCOME_INCONCLUSIVE;
+        j->n_needed = 0;
+        say(j, "%s", contaminated[0] != '\0' ? contaminated : "the machine was disturbed");
+    } else if (change && !(j->q < rules->q)) {
+        j->outcome = BN_OUTCOME_INCONCLUSIVE;
+        j->n_needed = needed_for_p(j, rules->q);
+        say(j, "%s, but among %zu comparisons such a p is expected by chance (q %.2g)%s", range(j).text,
+            n_tests, j->q, enough(j, "pairs").text);
+    }
+}
+
+bn_status bn_judge_session(struct bn_judgement *list, size_t n, const char *contaminated,
+                           const struct bn_judge_rules *rules, bn_error *err)
+{
+    size_t n_tests = 0, at = 0;
+    BN_TRY(check_rules(rules, err));
+    double *p = bn_alloc(n, sizeof *p);
+    if (p == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < n; i++)
+        if (!is_exact(&list[i])) p[n_tests++] = list[i].p;
+    bn_status status = bn_false_discovery(p, p, n_tests, err);
+    for (size_t i = 0; i < n && status == BN_OK; i++)
+        if (!is_exact(&list[i])) {
+            list[i].q = p[at++];
+            apply(&list[i], n_tests, contaminated, rules);
+        }
+    bn_free(p);
+    return status;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Figures that stand for many samples: median, spread, quantiles, which samples stand apart, whether they
+ * hang together. Robust ones first; a mean says little about times, which have a lower bound and a long tail.
+ */
+#ifndef BN_STATS_SUMMARY_H
+#define BN_STATS_SUMMARY_H
+
+#include "base/mem.h"
+
+/* MAD of normal samples times this is their standard deviation. */
+#define BN_MAD_SIGMA 1.4826
+
+struct bn_summary {
+    size_t n;
+    double min, max, median;
+    double mad; /* median of the distances from the median */
+};
+
+/* False, and zeros, without samples or memory. The samples stay as they are. */
+bool bn_summarize(struct bn_summary *out, const double *samples, size_t n);
+
+/* The p-quantile (0 < p < 1), linear between neighbours: position p * (n - 1) in ascending order. False when
+ * n is less than bn_quantile_needs(p), and without memory. */
+bool bn_quantile(double *out, const double *samples, size_t n, double p);
+/* Samples from which on one is expected beyond the quantile: 100 for 0.99. */
+size_t bn_quantile_needs(double p);
+
+/* Ascending, in place. */
+void bn_sort(double *x, size_t n);
+/* The p-quantile of n >= 1 ascending samples, as above, without asking whether there are enough. */
+double bn_sorted_quantile(const double *sorted, size_t n, double p);
+
+/* The mean, and the standard deviation with n - 1 (0 for n < 2) unless sd is NULL; NaN of no samples. */
+double bn_mean(const double *x, size_t n, double *sd);
+
+/* Correlation of each sample with the next, by which they lean on the machine's state and not only on chance
+ * (0 of fewer than 3, and when all are equal). Of independent samples it rarely exceeds 2 / sqrt(n). */
+double bn_autocorrelation(const double *x, size_t n);
+
+/* Tukey's fences: samples strictly beyond 1.5 spans of the middle half are mild outliers, beyond 3 severe.
+ * A label only; nothing is ever dropped. */
+enum bn_outlier { BN_OUTLIER_NONE, BN_OUTLIER_MILD, BN_OUTLIER_SEVERE };
+struct bn_tukey {
+    double q1, median, q3;
+    double severe_low, mild_low, mild_high, severe_high; /* the fences */
+    bool coarse; /* half of the samples are equal: a clock too coarse, and nothing is labelled */
+    size_t n_mild_low, n_severe_low, n_mild_high, n_severe_high;
+};
+/* False, and zeros, without samples or memory. */
+bool bn_tukey(struct bn_tukey *out, const double *samples, size_t n);
+enum bn_outlier bn_tukey_label(const struct bn_tukey *fences, double sample);
+
+#endif
