@@ -126,7 +126,7 @@ REFERENCE := $(OUT)/crossval/bn-reference $(OUT)/crossval/bn-compare-logits
 CLI_TESTS := $(call src,tests/cli/*.sh)
 FUZZERS := $(patsubst tests/fuzz/%.c,$(OUT)/tests/fuzz/%,$(call src,tests/fuzz/fuzz_*.c))
 REPLAYS := $(patsubst $(OUT)/tests/fuzz/%,$(OUT)/tests/fuzz/replay_%,$(FUZZERS))
-C_FILES := $(call src,engine/*.h engine/*/*.[ch] kernels/*.[ch] lab/*/*.[ch] hub/*.[ch] tools/*.[ch] tools/*/*.[ch] tests/*/*.[ch])
+C_FILES := $(call src,engine/*.h engine/*/*.[ch] kernels/*.[ch] lab/*/*.[ch] hub/*.[ch] tools/*.[ch] tools/*/*.[ch] tools/*/*/*.[ch] tests/*/*.[ch])
 
 .SUFFIXES:
 .SECONDARY:
@@ -175,7 +175,7 @@ $(OUT)/%.o: %.S $(OUT)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BN_CPPFLAGS) $(HARDEN_AS) -MMD -MP -c -o $@ $<
 
-$(call obj,lab/receipt/*.c lab/host/*.c lab/history/*.c tools/cli/*.c tools/bench/*.c tools/crossval/*.c tools/run/*.c): | $(OUT)/build_info.h
+$(call obj,lab/receipt/*.c lab/host/*.c lab/history/*.c tools/cli/*.c tools/bench/*.c tools/bench/*/*.c tools/crossval/*.c tools/run/*.c): | $(OUT)/build_info.h
 
 $(LIB): $(LIB_OBJ)
 $(LAB): $(LAB_OBJ)
@@ -203,7 +203,7 @@ $(OUT)/lab/sampler/sampler_library.o: BN_CPPFLAGS += -Wa,-I$(OUT)
 
 # A program is tools/bn-x.c, what lies in tools/x/, and what it uses of the things that all programs share.
 define program
-$(OUT)/$(1): $(OUT)/tools/$(1).o $(call obj,tools/$(patsubst bn-%,%,$(1))/*.[cS]) $(CLI_LIB) $(LIBS)
+$(OUT)/$(1): $(OUT)/tools/$(1).o $(call obj,$(foreach d,tools/$(patsubst bn-%,%,$(1)),$(d)/*.[cS] $(d)/*/*.[cS])) $(CLI_LIB) $(LIBS)
 	$$(SAY) LD $$@
 	$$(Q)$$(LINK)
 endef
@@ -216,7 +216,7 @@ $(OUT)/tools/bench/thresholds.o: baselines/thresholds.json
 $(OUT)/tools/crossval/style.o: tools/crossval/report.css
 $(OUT)/tools/cli/page_style.o: tools/cli/page.css
 $(OUT)/lab/stacks/picture_parts.o: lab/stacks/flame.css lab/stacks/flame.js
-$(OUT)/tools/bench/style.o: tools/bench/report.css tools/bench/report.js
+$(OUT)/tools/bench/style.o: tools/bench/report/report.css tools/bench/report/report.js
 
 # ---- tests ---------------------------------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ $(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIBS)
 # Tests of generated files link what generates them.
 $(OUT)/tests/unit/test_fixtures $(OUT)/tests/unit/test_gguf_bad: $(call obj,tools/fixtures/*.c)
 # What bn-bench believes is tested with kernels, samples, sessions and work that are wrong.
-$(addprefix $(OUT)/tests/unit/,test_bench test_bench_check test_ab test_suites): $(call obj,tools/bench/*.[cS])
+$(addprefix $(OUT)/tests/unit/,test_bench test_bench_check test_ab test_suites): $(call obj,tools/bench/*.[cS] tools/bench/*/*.[cS])
 
 $(OUT)/tests/unit/test_measure: $(call obj,tools/git/*.c)
 
@@ -385,7 +385,7 @@ format: ## apply .clang-format
 
 # Those of one instruction set compile with its files only.
 check-headers: ## every header compiles alone; bn.h as C++ too
-	@for h in $(filter-out kernels/x86_%,$(call src,engine/*.h engine/*/*.h kernels/*.h lab/*/*.h hub/*.h tools/*/*.h)); do \
+	@for h in $(filter-out kernels/x86_%,$(call src,engine/*.h engine/*/*.h kernels/*.h lab/*/*.h hub/*.h tools/*/*.h tools/*/*/*.h)); do \
 	    $(CC) $(BN_CPPFLAGS) -std=c11 -Wall -Wextra -Werror -fsyntax-only -x c $$h || exit 1; done
 	@$(CXX) -std=c++17 -Wall -Wextra -Werror -fsyntax-only -x c++ engine/bn.h
 
@@ -438,4 +438,4 @@ clean: ## remove build/
 
 distclean: clean ## the same: nothing is made outside build/
 
--include $(wildcard $(OUT)/*/*.d $(OUT)/*/*/*.d)
+-include $(wildcard $(OUT)/*/*.d $(OUT)/*/*/*.d $(OUT)/*/*/*/*.d)

@@ -43,7 +43,7 @@ function texts(root) {
   const shakespeare = lines("fixtures/validation.txt");
   out.push(...shakespeare.filter((line) => line !== "").slice(0, 1200));
   out.push(shakespeare.join("\n").slice(0, 20000));
-  for (const file of ["engine/model/tokenizer.c", "engine/model/merge.c", "ci/lint.sh", "Makefile", "CONTRIBUTING.md"]) {
+  for (const file of ["engine/tokenizer/tokenizer.c", "engine/tokenizer/merge.c", "ci/lint.sh", "Makefile", "CONTRIBUTING.md"]) {
     out.push(...lines(file).filter((line) => line !== ""), lines(file).join("\n"));
   }
   out.push(...many(600, () => join(24, codePoint)));

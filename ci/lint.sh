@@ -18,7 +18,7 @@ cppcheck --quiet --enable=warning,portability --inline-suppr --error-exitcode=1 
 # shellcheck disable=SC2046
 shellcheck -x $(c_files '*.sh' .ci/run) || complain "shellcheck"
 
-# Who may include whom: kernels <- engine <- lab, hub <- tools; inside the engine base <- model, stamp <- infer.
+# Who may include whom: kernels <- engine <- lab, hub <- tools; inside the engine base <- gguf <- tokenizer <- model <- infer, base <- stamp <- infer.
 may() { # folder, allowed first path parts of its quoted includes
     local f
     for f in $(c_files "$1/*.[ch]"); do
@@ -28,10 +28,12 @@ may() { # folder, allowed first path parts of its quoted includes
 rules=$(
     may kernels '(kernels|peak|ref|x86|arm)[a-z0-9_]*\.h'
     may engine/base 'bn\.h|base/'
-    may engine/model 'bn\.h|base/|model/|kernels/kernels\.h'
+    may engine/gguf 'bn\.h|base/|gguf/'
+    may engine/tokenizer 'bn\.h|base/|gguf/|tokenizer/'
+    may engine/model 'bn\.h|base/|gguf/|tokenizer/|model/|kernels/kernels\.h'
     may engine/stamp 'bn\.h|base/|stamp/|kernels/kernels\.h'
-    may engine/infer 'bn\.h|base/|model/|stamp/|infer/|kernels/kernels\.h'
-    may lab 'bn\.h|base/|model/|stamp/|infer/|lab/|build_info\.h|kernels/(kernels|peak)\.h'
+    may engine/infer 'bn\.h|base/|gguf/|tokenizer/|model/|stamp/|infer/|kernels/kernels\.h'
+    may lab 'bn\.h|base/|gguf/|tokenizer/|model/|stamp/|infer/|lab/|build_info\.h|kernels/(kernels|peak)\.h'
     may hub 'bn\.h|base/|hub/'
     # The reference is independent: only its own folder.
     grep -HnE '^#include "[^"]*(/|\.h")' crossval/reference/*.[ch]pp crossval/compare/*.[ch]pp 2>/dev/null |
@@ -39,7 +41,7 @@ rules=$(
 )
 [ -z "$rules" ] || { echo "$rules" >&2; bad=1; }
 for pair in 'cjson/cJSON:engine/base/json.c' 'openssl/:engine/base/digest.c' 'git2:tools/git/repository.c' \
-    'pcre2:engine/model/pretokenize.c' 'curl/:hub/http.c' \
+    'pcre2:engine/tokenizer/pretokenize.c' 'curl/:hub/http.c' \
     '(libelf|gelf)\.h:lab/profile/code.c' '(dwarf|elfutils/)[a-z./]*:lab/sampler/dwfl.h' 'histedit\.h:tools/run/line.c'; do
     others=$(grep -lE "#include <${pair%%:*}" -r engine kernels lab hub tools 2>/dev/null | grep -vx "${pair##*:}")
     [ -z "$others" ] || complain "only ${pair##*:} may include <${pair%%:*}>: $others"

@@ -37,7 +37,7 @@ static bn_status make_path(char **out, bn_error *err, const char *fmt, ...)
     *out = NULL;
     if (n < 0 || (size_t)n >= sizeof text) return bn_fail(err, BN_ERR_LIMIT, "a path is over 4095 bytes");
     *out = bn_strndup(text, (size_t)n);
-    return *out != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    return *out != NULL ? BN_OK : bn_nomem(err);
 }
 
 /* "models--owner--repo" */

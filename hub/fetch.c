@@ -389,7 +389,7 @@ static bn_status fetch_repo(struct work *w, bn_error *err)
 bn_status bn_hub_fetch(struct bn_hub_fetch *fetch, bn_error *err)
 {
     struct work *w = bn_alloc(1, sizeof *w);
-    if (w == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (w == NULL) return bn_nomem(err);
     w->f = fetch;
     fetch->path[0] = fetch->repo[0] = fetch->file[0] = fetch->revision[0] = fetch->commit[0] = '\0';
     fetch->etag[0] = fetch->url[0] = fetch->licence[0] = fetch->licence_url[0] = fetch->runs[0] = '\0';

@@ -247,7 +247,7 @@ bn_status bn_http_start(struct bn_http *http, const struct bn_http_request *requ
 {
     struct bn_http_call *call = bn_alloc(1, sizeof *call);
     *out = call;
-    if (call == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (call == NULL) return bn_nomem(err);
     call->http = http;
     call->request = *request;
     call->result.answer.retry_after_s = -1;
@@ -353,7 +353,7 @@ bn_status bn_http_open(struct bn_http **out, const struct bn_http_options *optio
 {
     struct bn_http *http = bn_alloc(1, sizeof *http);
     *out = NULL;
-    if (http == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (http == NULL) return bn_nomem(err);
     if (options != NULL) http->options = *options;
     bn_digest_prepare();
     if (curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK) http->multi = curl_multi_init();
@@ -416,7 +416,7 @@ bn_status bn_http_join(char out[BN_HTTP_URL_MAX], const char *base, const char *
     CURLU *from = curl_url(), *to = curl_url();
     char *text = NULL;
     bn_status status = BN_OK;
-    if (from == NULL || to == NULL) status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (from == NULL || to == NULL) status = bn_nomem(err);
     if (status == BN_OK && (curl_url_set(from, CURLUPART_URL, base, 0) != CURLUE_OK ||
                             curl_url_set(to, CURLUPART_URL, base, 0) != CURLUE_OK ||
                             curl_url_set(to, CURLUPART_URL, location, 0) != CURLUE_OK))

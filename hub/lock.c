@@ -134,7 +134,7 @@ bn_status bn_hub_lock_take(struct bn_hub_lock **out, const char *path, unsigned 
 {
     struct bn_hub_lock *lock = bn_alloc(1, sizeof *lock);
     *out = NULL;
-    if (lock == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (lock == NULL) return bn_nomem(err);
     lock->fd = -1;
     lock->remove = (flags & BN_HUB_LOCK_REMOVE) != 0;
     bn_status status = take(lock, path, flags, tick, user, err);

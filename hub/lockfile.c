@@ -70,7 +70,7 @@ static bn_status read_all(struct bn_hub_lockfile *out, bn_error *err)
         return bn_fail(err, BN_ERR_FORMAT, "not a lock file (schema " SCHEMA " expected)");
     if (bn_json_size(files) > MAX_FILES) return bn_fail(err, BN_ERR_LIMIT, "more than %u files", MAX_FILES);
     out->list = bn_alloc(bn_json_size(files), sizeof *out->list);
-    if (out->list == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (out->list == NULL) return bn_nomem(err);
     for (const bn_json *o = bn_json_first(files); o != NULL; o = bn_json_next(o))
         BN_TRY(read_file(&out->list[out->n++], o, err));
     return BN_OK;

@@ -278,8 +278,7 @@ static bn_status read_line(struct bn_pieces *p, struct listed *listed, const bn_
         i >= BN_PIECES_MAX_BYTES / BN_PIECE_BYTES || (p->n > 0 && i >= p->n) ||
         n != piece_bytes(p, (size_t)i) || i * BN_PIECE_BYTES + n > listed->part_bytes)
         return BN_OK;
-    if (!grow(p, (size_t)i + 1) || !grow_listed(listed, (size_t)i + 1))
-        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (!grow(p, (size_t)i + 1) || !grow_listed(listed, (size_t)i + 1)) return bn_nomem(err);
     memcpy(listed->hex[i], gmac, BN_CHECKSUM_HEX);
     p->n_lines++;
     return BN_OK;
@@ -362,7 +361,7 @@ static bn_status open_files(struct bn_pieces *p, const char *path, bn_error *err
     BN_TRY(open_regular(&p->fd, p->part, err));
     BN_TRY(open_regular(&p->log, p->journal, err));
     p->chunk = bn_alloc(CHUNK_BYTES, 1);
-    if (p->chunk == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (p->chunk == NULL) return bn_nomem(err);
     BN_TRY(bn_checksum_open(&p->each, err));
     return bn_sha256_open(&p->whole, err);
 }
@@ -411,7 +410,7 @@ static bn_status set_size(struct bn_pieces *p, uint64_t size, bn_error *err)
 {
     p->size = size;
     p->n = (size_t)((size + BN_PIECE_BYTES - 1) / BN_PIECE_BYTES);
-    return grow(p, p->n) ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    return grow(p, p->n) ? BN_OK : bn_nomem(err);
 }
 
 /* What an earlier run left. A last line that was cut off goes, so that the next one begins on its own. */
@@ -456,7 +455,7 @@ bn_status bn_pieces_open(struct bn_pieces **out, const char *path, const struct 
     *out = NULL;
     *kept = *lost = 0;
     *other = false;
-    if (p == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (p == NULL) return bn_nomem(err);
     p->fd = p->log = -1;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
@@ -562,7 +561,7 @@ bn_status bn_pieces_done(struct bn_pieces *p, size_t i, bn_error *err)
     if (ok) p->state[i] = WRITTEN;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
-    if (!ok) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (!ok) return bn_nomem(err);
     return failure_of(p, err);
 }
 

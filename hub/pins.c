@@ -26,7 +26,7 @@ static bn_status load(bn_json **out, const char *path, bn_error *err)
         bn_json_put_string(doc, "schema", SCHEMA);
         bn_json_put_object(doc, "pins");
         *out = doc;
-        return doc != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        return doc != NULL ? BN_OK : bn_nomem(err);
     }
     if (status != BN_OK) return bn_fail_at(err, status, BN_NO_OFFSET, path, "cannot read");
     status = bn_json_parse(out, text.data != NULL ? text.data : "", text.len, err);

@@ -95,7 +95,7 @@ static bn_status read_models(struct bn_hub_registry *r, bn_error *err)
         n_files += bn_json_size(bn_json_get(o, "files"));
     r->models = bn_alloc(bn_json_size(models), sizeof *r->models);
     r->files = bn_alloc(n_files, sizeof *r->files);
-    if (r->models == NULL || r->files == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (r->models == NULL || r->files == NULL) return bn_nomem(err);
     struct bn_hub_file *next = r->files;
     for (const bn_json *o = bn_json_first(models); o != NULL; o = bn_json_next(o))
         BN_TRY(read_model(r, o, &next, err));
@@ -106,7 +106,7 @@ bn_status bn_hub_registry_parse(struct bn_hub_registry **out, const char *json, 
 {
     struct bn_hub_registry *r = bn_alloc(1, sizeof *r);
     *out = NULL;
-    if (r == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (r == NULL) return bn_nomem(err);
     bn_status status = bn_json_parse(&r->document, json, n, err);
     if (status == BN_OK) status = read_models(r, err);
     if (status == BN_OK)

@@ -262,7 +262,7 @@ static bn_status read_listed(struct bn_hub_listing *out, const bn_json *o, bn_er
     if (bn_json_string(bn_json_path(o, "lfs.sha256"), &sha256) && strlen(sha256) == 64)
         memcpy(f->sha256, sha256, 65);
     f->file = bn_strndup(name, strlen(name));
-    if (f->file == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (f->file == NULL) return bn_nomem(err);
     out->n++;
     return BN_OK;
 }
@@ -280,7 +280,7 @@ static bn_status read_listing(struct bn_hub_listing *out, const struct bn_buf *t
         status = bn_fail(err, BN_ERR_FORMAT, "the server's answer is not a list of files");
     if (status == BN_OK) {
         out->list = bn_alloc(bn_json_size(files), sizeof *out->list);
-        if (out->list == NULL) status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        if (out->list == NULL) status = bn_nomem(err);
     }
     for (const bn_json *o = bn_json_first(files); o != NULL && status == BN_OK; o = bn_json_next(o))
         status = read_listed(out, o, err);

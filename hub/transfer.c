@@ -603,7 +603,7 @@ bn_status bn_transfer_run(struct bn_transfer *transfer, bn_error *err)
     if (!transfer->force && bn_transfer_here(transfer, NULL) == BN_OK) return BN_OK;
     struct bn_http_options options = {0};
     struct job *job = bn_alloc(1, sizeof *job);
-    if (job == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (job == NULL) return bn_nomem(err);
     job->t = transfer;
     job->start_ns = job->random = bn_clock_ns();
     for (size_t i = 0; transfer->sha256 != NULL && i < 64 && transfer->sha256[i] != '\0'; i++)

@@ -63,7 +63,7 @@ static void *grow(void *list, size_t n, size_t *room, size_t each)
 
 static bn_status no_memory(bn_error *err)
 {
-    return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    return bn_nomem(err);
 }
 
 static void release_item(struct bn_hub_cached *item)

@@ -4,8 +4,8 @@
  * commands; they are in bench/, each with its options.
  */
 #include "tools/bench/bench.h"
-#include "tools/bench/judging.h"
-#include "tools/bench/ledgers.h"
+#include "tools/bench/history/judging.h"
+#include "tools/bench/history/ledgers.h"
 #include "tools/bench/suite.h"
 #include "tools/cli/programs.h"
 

@@ -77,5 +77,5 @@ bn_status bn_buf_check(const struct bn_buf *buf, bn_error *err)
 {
     if (!buf->failed) return BN_OK;
     if (buf->full) return bn_fail(err, BN_ERR_LIMIT, "more than %zu bytes", buf->max);
-    return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    return bn_nomem(err);
 }

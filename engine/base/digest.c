@@ -67,7 +67,7 @@ bn_status bn_sha256_open(struct bn_sha256 **out, bn_error *err)
     *out = NULL;
     bn_digest_prepare();
     struct bn_sha256 *sha = bn_alloc(1, sizeof *sha);
-    if (sha == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (sha == NULL) return bn_nomem(err);
     sha->ctx = EVP_MD_CTX_new();
     if (sha->ctx == NULL || EVP_DigestInit_ex(sha->ctx, EVP_sha256(), NULL) != 1) {
         bn_sha256_close(sha);
@@ -114,7 +114,7 @@ bn_status bn_checksum_open(struct bn_checksum **out, bn_error *err)
     *out = NULL;
     bn_digest_prepare();
     struct bn_checksum *sum = bn_alloc(1, sizeof *sum);
-    if (sum == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (sum == NULL) return bn_nomem(err);
     sum->ctx = EVP_CIPHER_CTX_new();
     if (sum->ctx == NULL || !begin_checksum(sum)) {
         bn_checksum_close(sum);

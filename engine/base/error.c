@@ -126,6 +126,11 @@ bn_status bn_fail(bn_error *err, bn_status code, const char *fmt, ...)
     return code;
 }
 
+bn_status bn_nomem(bn_error *err)
+{
+    return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+}
+
 bn_status bn_fail_at(bn_error *err, bn_status code, uint64_t offset, const char *where, const char *fmt, ...)
 {
     va_list args;

@@ -15,6 +15,8 @@ bn_status bn_fail_at(bn_error *err, bn_status code, uint64_t offset, const char 
 /* The same for a system call that failed: appends strerror, and maps ENOENT, EACCES and so on to a status. */
 bn_status bn_fail_errno(bn_error *err, int sys_errno, const char *where, const char *fmt, ...)
     BN_PRINTF(4, 5);
+/* Sets BN_ERR_NOMEM, "out of memory", and returns it. */
+bn_status bn_nomem(bn_error *err);
 /* Adds a hint to an error that has none; err may be NULL. */
 void bn_error_hint(bn_error *err, const char *fmt, ...) BN_PRINTF(2, 3);
 /* Says which file an error is about, e.g. when a parser was given its bytes: alone, or, by its base name, in

@@ -256,7 +256,7 @@ static bn_status check_names(const cJSON *object, bn_error *err)
 {
     size_t n;
     const cJSON **members = sorted_members(object, &n);
-    if (members == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (members == NULL) return bn_nomem(err);
     bn_status status = BN_OK;
     for (size_t i = 1; i < n && status == BN_OK; i++)
         if (strcmp(members[i - 1]->string, members[i]->string) == 0)
@@ -706,7 +706,6 @@ bool bn_json_is_complete(const bn_json *value)
 
 bn_status bn_json_write(const bn_json *value, bool canonical, struct bn_buf *out, bn_error *err)
 {
-    if (value == NULL || !write_value((const cJSON *)value, canonical, 0, out))
-        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (value == NULL || !write_value((const cJSON *)value, canonical, 0, out)) return bn_nomem(err);
     return bn_buf_check(out, err);
 }

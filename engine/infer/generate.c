@@ -241,7 +241,7 @@ static bn_status prepare(struct loop *l, bn_error *err)
     gen->steps = bn_alloc(gen->n_predict, sizeof *gen->steps);
     if (l->logits == NULL || l->history == NULL || l->held == NULL || l->fresh == NULL || gen->ids == NULL ||
         gen->token_ns == NULL || gen->steps == NULL)
-        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        return bn_nomem(err);
     memcpy(l->history, gen->prompt, gen->n_prompt * sizeof *l->history);
     l->n_history = gen->n_prompt;
     BN_TRY(bn_sampler_open(&l->sampler, &gen->sampling, n_vocab, err));

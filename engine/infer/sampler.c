@@ -44,7 +44,7 @@ bn_status bn_sampler_open(bn_sampler **out, const bn_sampler_options *options, s
     *out = NULL;
     BN_TRY(check_options(options, err));
     struct bn_sampler *s = bn_alloc(1, sizeof *s);
-    if (s == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (s == NULL) return bn_nomem(err);
     s->options = *options;
     s->n_vocab = n_vocab;
     s->state = options->seed;
@@ -53,8 +53,7 @@ bn_status bn_sampler_open(bn_sampler **out, const bn_sampler_options *options, s
         s->scaled = bn_alloc(n_vocab, sizeof *s->scaled);
         s->weight = bn_alloc(n_vocab, sizeof *s->weight);
         s->heap = bn_alloc(n_vocab, sizeof *s->heap);
-        if (s->scaled == NULL || s->weight == NULL || s->heap == NULL)
-            status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        if (s->scaled == NULL || s->weight == NULL || s->heap == NULL) status = bn_nomem(err);
     }
     if (status != BN_OK) {
         bn_sampler_close(s);

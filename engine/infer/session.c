@@ -104,7 +104,7 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
         return BN_ERR_LIMIT;
     }
     struct bn_session *s = bn_alloc_aligned(1, sizeof *s);
-    if (s == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (s == NULL) return bn_nomem(err);
     s->model = model;
     s->n_ctx = choose(options->n_ctx, choose(model->hp.n_ctx, 1, DEFAULT_CTX), model->hp.n_ctx);
     s->n_batch = choose(choose(options->n_batch, DEFAULT_BATCH, MAX_BATCH), 1, s->n_ctx);

@@ -5,7 +5,7 @@
 #ifndef BN_MODEL_HPARAMS_H
 #define BN_MODEL_HPARAMS_H
 
-#include "model/gguf.h"
+#include "gguf/gguf.h"
 
 #define BN_MAX_LAYERS 512u
 #define BN_MAX_VOCAB (1u << 20)

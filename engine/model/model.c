@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "model/hparams.h"
 #include "model/repack.h"
-#include "model/tokenizer.h"
 #include "model/weights.h"
+#include "tokenizer/tokenizer.h"
 
 /* The vocabulary's length: the hyper-parameter, the token list and the embedding must agree. */
 static bn_status check_vocab(struct bn_model *m, bn_error *err)
@@ -48,7 +48,7 @@ static bn_status open_model(bn_model **out, struct bn_file_map map, const void *
     struct bn_model *m = bn_alloc(1, sizeof *m);
     if (m == NULL) {
         bn_file_map_close(&map);
-        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        return bn_nomem(err);
     }
     m->map = map;
     m->bytes = data;

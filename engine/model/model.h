@@ -7,8 +7,8 @@
 #define BN_MODEL_MODEL_H
 
 #include "base/file.h"
+#include "gguf/gguf.h"
 #include "kernels/kernels.h"
-#include "model/gguf.h"
 
 /* A ternary linear layer y = W x. */
 struct bn_linear {

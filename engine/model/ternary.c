@@ -194,7 +194,7 @@ static bn_status prepare_floats(struct bn_model *m, struct bn_linear *lin, const
     lin->w.k = (lin->k + BN_I2S_BLOCK - 1) / BN_I2S_BLOCK * BN_I2S_BLOCK;
     lin->w.row_bytes = lin->w.k / 4;
     lin->w.codes = bn_model_own(m, lin->w.rows, lin->w.row_bytes);
-    if (lin->w.codes == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (lin->w.codes == NULL) return bn_nomem(err);
     struct scan scan = {.model = m, .linear = lin, .tensor = t};
     lin->w.scale = scan.scale = first_magnitude(&scan);
     if (!isfinite(scan.scale))
@@ -225,7 +225,7 @@ bn_status bn_ternary_prepare(struct bn_model *m, struct bn_linear *lin, const st
         if (t->type == BN_TYPE_TQ1_0) {
             struct scan scan = {.model = m, .linear = lin, .tensor = t};
             lin->w.codes = bn_model_own(m, lin->w.rows, lin->w.row_bytes);
-            if (lin->w.codes == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+            if (lin->w.codes == NULL) return bn_nomem(err);
             scan_rows(&scan, tq1_row);
         }
         return check_tq2(m, lin, t, skip, err);

@@ -43,7 +43,7 @@ static bn_status bind_vector(struct bn_model *m, const char *name, size_t n, con
         values = (const float *)(const void *)t->data;
     } else if (t->type == BN_TYPE_F16 || t->type == BN_TYPE_BF16) {
         float *copy = bn_model_own(m, n, sizeof *copy);
-        if (copy == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        if (copy == NULL) return bn_nomem(err);
         (t->type == BN_TYPE_F16 ? m->kernels->f16_to_f32 : m->kernels->bf16_to_f32)(copy, t->data, n);
         values = copy;
     } else {
@@ -152,7 +152,7 @@ bn_status bn_weights_bind(struct bn_model *m, bool skip_code_check, bn_error *er
 {
     const bn_hparams *hp = &m->hp;
     m->layers = bn_alloc(hp->n_layer, sizeof *m->layers);
-    if (m->layers == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (m->layers == NULL) return bn_nomem(err);
     BN_TRY(bind_matrix(m, "token_embd.weight", hp->n_vocab, hp->n_embd, &m->embd, err));
     m->head = m->embd;
     if (!hp->tied_head) BN_TRY(bind_matrix(m, "output.weight", hp->n_vocab, hp->n_embd, &m->head, err));

@@ -80,7 +80,7 @@ bn_status bn_prof_open(bn_prof **out, const struct bn_prof_options *options, bn_
     if (options->n_threads == 0 || options->n_threads > MAX_TRAILS)
         return bn_fail(err, BN_ERR_ARG, "a profile of %u threads", options->n_threads);
     bn_prof *prof = bn_alloc(1, sizeof *prof);
-    if (prof == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (prof == NULL) return bn_nomem(err);
     prof->level = options->level;
     prof->mode = options->mode;
     prof->n_threads = options->n_threads;

@@ -120,7 +120,7 @@ bn_status bn_prof_quantiles(const bn_prof *prof, unsigned brick, struct bn_prof_
     size_t n = 0, room = (size_t)bn_prof_stats_for(prof, brick, BN_PROF_ALL_THREADS).count;
     *out = (struct bn_prof_quantiles){0};
     uint64_t *ns = bn_alloc(room, sizeof *ns);
-    if (ns == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (ns == NULL) return bn_nomem(err);
     for (unsigned t = 0; t < prof->n_threads; t++)
         for (size_t i = 0; i < prof->trails[t].n_folded; i++) {
             const struct bn_prof_event *e = &prof->trails[t].events[i];

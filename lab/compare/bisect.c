@@ -171,7 +171,7 @@ bn_status bn_bisect(struct bn_bisection *out, const struct bn_records *a, const 
     out->list = bn_alloc(out->n_layers * BN_AT_COUNT + BN_AT_COUNT, sizeof *out->list);
     double *errors = bn_alloc(p.n_rows * BN_AT_COUNT, sizeof *errors);
     bn_status status = BN_OK;
-    if (out->list == NULL || errors == NULL) status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (out->list == NULL || errors == NULL) status = bn_nomem(err);
     for (size_t op = 0; op < BN_AT_COUNT && status == BN_OK; op++)
         p.errors[op] = errors + op * p.n_rows;
     if (status == BN_OK) status = visit_all(&p);

@@ -56,7 +56,7 @@ bn_status bn_child_start(struct bn_child **out, const struct bn_child_options *o
     int failed = 0;
     *out = NULL;
     struct bn_child *child = bn_alloc(1, sizeof *child);
-    if (child == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (child == NULL) return bn_nomem(err);
     *child = (struct bn_child){.in = -1,
                                .out = -1,
                                .err = -1,

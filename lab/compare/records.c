@@ -104,7 +104,7 @@ bn_status bn_records_add(struct bn_records *records, const char *name, int32_t l
         if (records->list[i].op == op && records->list[i].layer == layer) r = &records->list[i];
     if (r == NULL) {
         r = new_record(records);
-        if (r == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        if (r == NULL) return bn_nomem(err);
         r->op = op;
         r->layer = layer;
         r->cols = cols;

@@ -189,7 +189,7 @@ bn_status bn_reference_start(struct bn_reference **out, const struct bn_referenc
 {
     struct bn_child_options child = {options->command, options->cancelled, options->on_stderr, options->user};
     struct bn_reference *ref = *out = bn_alloc(1, sizeof *ref);
-    if (ref == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (ref == NULL) return bn_nomem(err);
     ref->timeout_ns = options->timeout_ns;
     BN_TRY(bn_child_start(&ref->child, &child, err));
     bn_json *request = new_request("hello"), *answer = NULL;
@@ -221,7 +221,7 @@ static bn_status read_ids(struct bn_reference *ref, const bn_json *list, int32_t
     size_t n = 0;
     if (bn_json_kind(list) != BN_JSON_ARRAY) return broken(ref, err, "sent no list of tokens");
     int32_t *out = bn_alloc(bn_json_size(list), sizeof *out);
-    if (out == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (out == NULL) return bn_nomem(err);
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e), n++) {
         uint64_t id = 0;
         if (!bn_json_u64(e, &id) || id > INT32_MAX) {

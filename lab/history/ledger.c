@@ -47,8 +47,7 @@ static bn_status digest(const bn_json *record, char hex[BN_SHA256_HEX], bn_error
     bn_json_put_copy(holder, "record", record);
     bn_json *copy = (bn_json *)(uintptr_t)bn_json_get(holder, "record");
     if (copy != NULL) bn_json_remove(copy, "id");
-    bn_status status =
-        copy == NULL ? bn_fail(err, BN_ERR_NOMEM, "out of memory") : bn_json_write(copy, true, &text, err);
+    bn_status status = copy == NULL ? bn_nomem(err) : bn_json_write(copy, true, &text, err);
     if (status == BN_OK) status = bn_sha256_hex(text.data, text.len, hex, err);
     bn_buf_release(&text);
     bn_json_free(holder);
@@ -130,7 +129,7 @@ static bn_status index_records(struct bn_ledger *l, bn_error *err)
     l->n = 0;
     l->n_records = bn_json_size(records);
     l->entries = bn_alloc(l->n_records, sizeof *l->entries);
-    if (l->entries == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (l->entries == NULL) return bn_nomem(err);
     size_t i = 0;
     for (const bn_json *r = bn_json_first(records); r != NULL; r = bn_json_next(r)) {
         BN_TRY(take_record(l, r, i++, previous, err));

@@ -62,7 +62,7 @@ static bn_status judge_samples(struct bn_comparison *c, const struct bn_series *
                                const struct bn_offline_rules *rules, bn_error *err)
 {
     double *costs = bn_alloc(a->n + b->n, sizeof *costs);
-    if (costs == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (costs == NULL) return bn_nomem(err);
     for (size_t i = 0; i < a->n; i++)
         costs[i] = bn_series_cost(a, a->samples[i]);
     for (size_t i = 0; i < b->n; i++)
@@ -135,7 +135,7 @@ static bn_status judge_session(struct bn_offline *out, const bool *statistics,
                                const struct bn_offline_rules *rules, bn_error *err)
 {
     struct bn_judgement *list = bn_alloc(out->n, sizeof *list);
-    if (list == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (list == NULL) return bn_nomem(err);
     size_t n = 0;
     for (size_t i = 0; i < out->n; i++)
         if (statistics[i]) list[n++] = out->list[i].j;
@@ -208,7 +208,7 @@ bn_status bn_offline_compare(struct bn_offline *out, const struct bn_series_list
     bool *statistics = bn_alloc(a->n + b->n, sizeof *statistics);
     out->list = bn_alloc(a->n + b->n, sizeof *out->list);
     bn_status status = BN_OK;
-    if (statistics == NULL || out->list == NULL) status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (statistics == NULL || out->list == NULL) status = bn_nomem(err);
     for (size_t i = 0; i < a->n && status == BN_OK; i++) {
         const struct bn_series *s = &a->list[i], *other = bn_series_find(b, s->test, s->metric);
         out->n_missing += other == NULL;

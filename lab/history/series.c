@@ -69,7 +69,7 @@ bn_status bn_series_add(struct bn_series_list *all, const struct bn_series *seri
     copy.samples = samples;
     if (copy.test == NULL || copy.metric == NULL || copy.unit == NULL || copy.samples == NULL || !grow(all)) {
         release(&copy);
-        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        return bn_nomem(err);
     }
     memcpy(samples, series->samples, series->n * sizeof *samples);
     all->list[all->n++] = copy;
@@ -120,7 +120,7 @@ static bn_status read_one(struct bn_series_list *all, const bn_json *o, bn_error
         return bn_fail(err, BN_ERR_FORMAT, "series '%s' of '%s' is malformed", metric, test);
     s.higher = strcmp(better, "higher") == 0;
     double *values = bn_alloc(bn_json_size(samples), sizeof *values);
-    if (values == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (values == NULL) return bn_nomem(err);
     bool ok = true;
     for (const bn_json *v = bn_json_first(samples); v != NULL && ok; v = bn_json_next(v))
         ok = bn_json_number(v, &values[s.n++]);

@@ -192,8 +192,7 @@ static bn_status rule_counts(const struct audit *a, bn_error *err)
     bn_status status = BN_OK;
     for (unsigned t = 0; t < a->prof->n_threads && status == BN_OK; t++) {
         uint32_t *counts = bn_alloc((size_t)n, sizeof *counts);
-        status =
-            counts != NULL ? count_events(a, t, counts, err) : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        status = counts != NULL ? count_events(a, t, counts, err) : bn_nomem(err);
         bn_free(counts);
     }
     return status;

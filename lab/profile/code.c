@@ -45,7 +45,7 @@ bn_status bn_codes_add(struct bn_codes *codes, const char *name, const void *byt
     if (codes->n == codes->room) {
         size_t room = codes->room * 2 + 32;
         struct bn_code *list = bn_realloc(codes->list, room, sizeof *list);
-        if (list == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        if (list == NULL) return bn_nomem(err);
         codes->list = list;
         codes->room = room;
     }

@@ -429,7 +429,7 @@ static bn_status read_kernels(struct reader *r)
 {
     const bn_json *array = bn_json_get(r->profile, "kernels");
     const char **names = bn_alloc(BN_KERNEL_COUNT, sizeof *names);
-    if (names == NULL) return bn_fail(r->err, BN_ERR_NOMEM, "out of memory");
+    if (names == NULL) return bn_nomem(r->err);
     r->prof->own_kernel_names = names;
     r->prof->kernel_names = names;
     if (bn_json_size(array) != BN_KERNEL_COUNT) return malformed(r, "list of kernels");

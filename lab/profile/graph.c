@@ -64,7 +64,7 @@ static bool grow(struct bn_graph *graph, void **list, uint32_t *room, uint32_t n
     uint32_t more = (uint32_t)bn_min_size((size_t)*room * 2 + 256, most);
     void *bigger = bn_realloc(*list, more, each);
     if (bigger == NULL) {
-        bn_fail(&graph->error, BN_ERR_NOMEM, "out of memory");
+        bn_nomem(&graph->error);
         return false;
     }
     *list = bigger;

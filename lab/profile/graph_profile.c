@@ -331,14 +331,14 @@ static bn_status add_pass(struct builder *b, size_t index, bn_error *err)
 static bn_status prepare(struct builder *b, bn_error *err)
 {
     b->threads = bn_alloc(b->prof->n_threads, sizeof *b->threads);
-    if (b->threads == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (b->threads == NULL) return bn_nomem(err);
     for (unsigned i = 0; i < b->prof->n_threads; i++) {
         struct thread *t = &b->threads[i];
         t->events = bn_prof_events(b->prof, i, &t->n);
         t->last = BN_NODE_NONE;
         t->inside = bn_alloc(t->n, sizeof *t->inside);
         t->innermost = bn_alloc(t->n, sizeof *t->innermost);
-        if (t->inside == NULL || t->innermost == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        if (t->inside == NULL || t->innermost == NULL) return bn_nomem(err);
     }
     return BN_OK;
 }
@@ -364,7 +364,7 @@ bn_status bn_graph_add_profile(struct bn_graph *graph, const bn_prof *prof, cons
         return bn_fail(err, BN_ERR_MISMATCH, "the profile dropped %llu events",
                        (unsigned long long)bn_prof_dropped(prof));
     struct builder *b = bn_alloc(1, sizeof *b);
-    if (b == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (b == NULL) return bn_nomem(err);
     b->graph = graph;
     b->prof = prof;
     b->codes = codes;

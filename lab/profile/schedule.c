@@ -201,7 +201,7 @@ static bn_status compute(struct work *w, const struct bn_what_if *what_if, bn_er
     w->waits_for = bn_alloc(n, sizeof *w->waits_for);
     if (w->out->slot == NULL || w->out->path == NULL || w->in.first == NULL || w->in.list == NULL ||
         w->out_of.first == NULL || w->out_of.list == NULL || w->order == NULL || w->waits_for == NULL)
-        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        return bn_nomem(err);
     BN_TRY(find_leaves(w, what_if, err));
     BN_TRY(check_edges(w, err));
     make_index(&w->in, w->graph, true);

@@ -15,7 +15,7 @@
 #include "lab/kit/program.h"
 #include "lab/receipt/receipt.h"
 #include "model/model.h"
-#include "model/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 struct build {
     const struct bn_receipt_input *in;

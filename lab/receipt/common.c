@@ -38,7 +38,7 @@ static bn_status write_without(const bn_json *object, const char *name, struct b
     const bn_json **members = bn_alloc(bn_json_size(object), sizeof *members);
     if (object == NULL || members == NULL) {
         bn_free(members);
-        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        return bn_nomem(err);
     }
     for (const bn_json *m = bn_json_first(object); m != NULL; m = bn_json_next(m))
         if (strcmp(bn_json_name(m), name) != 0) members[n++] = m;
@@ -69,7 +69,7 @@ bn_status bn_receipt_seal(bn_json *statement, bn_error *err)
     char hex[BN_SHA256_HEX];
     BN_TRY(bn_receipt_self_digest(statement, hex, err));
     bn_json_put_string(statement, "receipt_sha256", hex);
-    return bn_json_is_complete(statement) ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    return bn_json_is_complete(statement) ? BN_OK : bn_nomem(err);
 }
 
 bn_status bn_receipt_ids_digest(const int32_t *ids, size_t n, char hex[BN_SHA256_HEX], bn_error *err)
@@ -115,7 +115,7 @@ bn_status bn_receipt_sort_samples(const uint64_t *token_ns, size_t n, uint64_t *
     size_t skip = n > 1 ? 1 : 0;
     *n_sorted = n - skip;
     *sorted = bn_alloc(*n_sorted, sizeof **sorted);
-    if (*sorted == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (*sorted == NULL) return bn_nomem(err);
     if (*n_sorted > 0) memcpy(*sorted, token_ns + skip, *n_sorted * sizeof **sorted);
     qsort(*sorted, *n_sorted, sizeof **sorted, ascending);
     return BN_OK;

@@ -11,7 +11,7 @@
 #include "infer/generate.h"
 #include "lab/receipt/receipt.h"
 #include "model/model.h"
-#include "model/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 struct replay {
     const bn_json *predicate;
@@ -68,7 +68,7 @@ static bn_status read_ids(const struct replay *r, const char *path, int32_t **id
     if (bn_json_kind(list) != BN_JSON_ARRAY) return missing(r, path);
     *n = bn_json_size(list);
     *ids = bn_alloc(*n, sizeof **ids);
-    if (*ids == NULL) return bn_fail(r->err, BN_ERR_NOMEM, "out of memory");
+    if (*ids == NULL) return bn_nomem(r->err);
     size_t i = 0;
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
         uint64_t id;
@@ -88,7 +88,7 @@ static bn_status read_stops(struct replay *r)
     if (r->gen.n_stops > MAX_STOPS)
         return bn_fail(r->err, BN_ERR_LIMIT, "%zu stop texts are more than %u", r->gen.n_stops, MAX_STOPS);
     r->stops = bn_alloc(r->gen.n_stops, sizeof *r->stops);
-    if (r->stops == NULL) return bn_fail(r->err, BN_ERR_NOMEM, "out of memory");
+    if (r->stops == NULL) return bn_nomem(r->err);
     size_t i = 0;
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e))
         if (!bn_json_string(e, &r->stops[i++])) return missing(r, "request.stops");

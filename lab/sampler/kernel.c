@@ -52,7 +52,7 @@ static bn_status read_symbols(struct bn_kernel *kernel, const char *path, bn_err
     for (size_t i = 0; i < kernel->text.len; i++)
         lines += kernel->text.data[i] == '\n';
     kernel->symbols = bn_alloc(lines + 1, sizeof *kernel->symbols);
-    if (kernel->symbols == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (kernel->symbols == NULL) return bn_nomem(err);
     for (char *line = kernel->text.data, *next; line != NULL && *line != '\0'; line = next) {
         next = strchr(line, '\n');
         if (next != NULL) *next++ = '\0';

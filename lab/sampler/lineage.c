@@ -22,7 +22,7 @@ bn_status bn_lineage_add(struct bn_lineage *lineage, const struct bn_birth *birt
     if (lineage->n == lineage->room) {
         size_t wider = lineage->room < 64 ? 64 : lineage->room * 2;
         struct bn_birth *list = bn_realloc(lineage->list, wider, sizeof *list);
-        if (list == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        if (list == NULL) return bn_nomem(err);
         lineage->list = list;
         lineage->room = wider;
     }
@@ -89,7 +89,7 @@ static bn_status find_sampled(struct threads *out, const bn_recording *r, bn_err
 {
     size_t n = 0, kept = 0;
     out->list = bn_alloc(r->n_samples * 2, sizeof *out->list);
-    if (out->list == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (out->list == NULL) return bn_nomem(err);
     for (size_t i = 0; i < r->n_samples; i++) {
         const struct bn_sample *s = &r->samples[i];
         if (i > 0 && s[-1].pid == s->pid && s[-1].tid == s->tid) continue;
@@ -193,7 +193,7 @@ bn_status bn_lineage_apply(struct bn_lineage *lineage, bn_recording *r, bn_error
     if (lineage->n == 0 || r->n_samples == 0) return BN_OK;
     size_t n = r->n_threads;
     struct bn_thread_name *names = bn_alloc(n + 1, sizeof *names);
-    if (names == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (names == NULL) return bn_nomem(err);
     if (n > 0) memcpy(names, r->threads, n * sizeof *names);
     qsort(names, n, sizeof *names, names_by_thread);
     qsort(lineage->list, lineage->n, sizeof *lineage->list, births_by_thread);

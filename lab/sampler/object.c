@@ -153,7 +153,7 @@ bn_status bn_debug_files_open(struct bn_debug_files *files, const char *folders,
     files->path = path.data;
     files->callbacks = (Dwfl_Callbacks){
         .find_elf = find_elf, .find_debuginfo = find_debug_file, .debuginfo_path = &files->path};
-    return files->folders == NULL ? bn_fail(err, BN_ERR_NOMEM, "out of memory") : BN_OK;
+    return files->folders == NULL ? bn_nomem(err) : BN_OK;
 }
 
 void bn_debug_files_close(struct bn_debug_files *files)
@@ -195,7 +195,7 @@ static bn_status read_loads(struct bn_object *o, Elf *elf, bn_error *err)
     if (elf_getphdrnum(elf, &n) != 0 || n > UINT16_MAX) return BN_OK;
     o->native = header.e_machine == NATIVE_MACHINE;
     o->loads = bn_alloc(n, sizeof *o->loads);
-    if (o->loads == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (o->loads == NULL) return bn_nomem(err);
     for (size_t i = 0; i < n; i++)
         if (gelf_getphdr(elf, (int)i, &part) != NULL && part.p_type == PT_LOAD)
             o->loads[o->n_loads++] =
@@ -325,12 +325,12 @@ static bn_status read_symbols(struct bn_object *o, bn_error *err)
     int n = dwfl_module_getsymtab(o->dwfl_module);
     if (n <= 0 || (unsigned)n > MAX_SYMBOLS) return BN_OK;
     o->symbols = bn_alloc((size_t)n, sizeof *o->symbols);
-    if (o->symbols == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (o->symbols == NULL) return bn_nomem(err);
     for (int i = 0; i < n; i++)
         o->n_symbols += take_symbol(o, i, &o->symbols[o->n_symbols]);
     o->n_symbols = order_symbols(o->symbols, o->n_symbols);
     o->reach = bn_alloc(o->n_symbols, sizeof *o->reach);
-    if (o->reach == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (o->reach == NULL) return bn_nomem(err);
     for (size_t i = 0; i < o->n_symbols; i++) {
         o->reach[i] = o->symbols[i].end;
         if (i > 0 && o->reach[i - 1] > o->reach[i]) o->reach[i] = o->reach[i - 1];
@@ -368,7 +368,7 @@ static bn_status add_unit(struct bn_object *o, size_t *room, const struct bn_uni
     if (o->n_units == *room) {
         size_t wider = *room == 0 ? 256 : 2 * *room;
         void *units = bn_realloc(o->units, wider, sizeof *o->units);
-        if (units == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        if (units == NULL) return bn_nomem(err);
         o->units = units;
         *room = wider;
     }
@@ -555,10 +555,10 @@ bn_status bn_object_open(struct bn_object **out, const struct bn_mapping *mappin
     bool deleted = n > n_suffix && strcmp(mapping->path + n - n_suffix, DELETED) == 0;
     *out = NULL;
     struct bn_object *o = bn_alloc(1, sizeof *o);
-    if (o == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (o == NULL) return bn_nomem(err);
     o->path = bn_strndup(mapping->path, deleted ? n - n_suffix : n);
     bn_status status = o->path == NULL || elf_version(EV_CURRENT) == EV_NONE
-                           ? bn_fail(err, BN_ERR_NOMEM, "out of memory")
+                           ? bn_nomem(err)
                            : look_at_file(o, mapping, deleted, err);
     if (status == BN_OK) {
         const char *slash = strrchr(o->path, '/');
@@ -591,7 +591,7 @@ void bn_object_close(struct bn_object *object)
 static bn_status add_object(struct bn_objects *objects, const struct bn_mapping *mapping, bn_error *err)
 {
     struct bn_object **list = bn_realloc(objects->list, objects->n + 1, sizeof(struct bn_object *));
-    if (list == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (list == NULL) return bn_nomem(err);
     objects->list = list;
     BN_TRY(bn_object_open(&list[objects->n], mapping, &objects->files, err));
     objects->n++;
@@ -610,7 +610,7 @@ bn_status bn_objects_find(struct bn_objects *objects, const bn_recording *record
     size_t at = (size_t)(mapping - recording->mappings);
     if (objects->of_mapping == NULL) {
         objects->of_mapping = bn_alloc(recording->n_mappings, sizeof *objects->of_mapping);
-        if (objects->of_mapping == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        if (objects->of_mapping == NULL) return bn_nomem(err);
         objects->n_mappings = recording->n_mappings;
     }
     if (at >= objects->n_mappings) return bn_fail(err, BN_ERR_INTERNAL, "the recording has grown");

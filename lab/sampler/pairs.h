@@ -43,7 +43,7 @@ static inline bn_status bn_pairs_put(struct bn_pairs *pairs, uint64_t a, uint64_
     if (2 * (pairs->n + 1) > pairs->room) {
         size_t room = pairs->room == 0 ? 256 : 2 * pairs->room;
         struct bn_pair *slots = bn_alloc(room, sizeof *slots);
-        if (slots == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        if (slots == NULL) return bn_nomem(err);
         for (size_t i = 0; i < pairs->room; i++)
             if (pairs->slots[i].value != 0)
                 *bn_pairs_slot(slots, room, pairs->slots[i].a, pairs->slots[i].b) = pairs->slots[i];

@@ -273,7 +273,7 @@ static bn_status open_rings(struct perf *p, pid_t pid, bn_error *err)
     size_t n_cpus = n < 1 ? 1 : bn_min_size((size_t)n, MAX_EVENTS);
     p->rings = bn_alloc(n_cpus, sizeof *p->rings);
     p->polled = bn_alloc(n_cpus + 1, sizeof *p->polled);
-    if (p->rings == NULL || p->polled == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (p->rings == NULL || p->polled == NULL) return bn_nomem(err);
     int missing = ENODEV;
     for (size_t cpu = 0; cpu < n_cpus; cpu++) {
         int fd = open_what_works(p, pid, (int)cpu);
@@ -387,7 +387,7 @@ static bn_status prepare(struct perf **out, enum bn_record_tier tier, const stru
                          bn_error *err)
 {
     struct perf *p = bn_alloc(1, sizeof *p);
-    if (p == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (p == NULL) return bn_nomem(err);
     *p = (struct perf){.tier = tier, .kind = o->kind, .clock = -1, .quit = -1, .system = !o->user_only};
     p->store.max = STORE_BYTES;
     p->page = (size_t)sysconf(_SC_PAGESIZE);

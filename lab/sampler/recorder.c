@@ -186,7 +186,7 @@ static bn_status make(bn_recorder **out, const struct bn_record_options *options
 {
     BN_TRY(check(options, err));
     bn_recorder *r = bn_alloc(1, sizeof *r);
-    if (r == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (r == NULL) return bn_nomem(err);
     r->options = *options;
     r->recording.delivery.kind = options->kind;
     r->recording.delivery.asked_period_ns = options->kind == BN_RECORD_FAULTS ? 0 : options->period_ns;

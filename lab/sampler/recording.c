@@ -55,7 +55,7 @@ static bn_status grow(void *array, size_t n, size_t more, size_t *room, size_t e
         wider *= 2;
     memcpy(&p, at, sizeof p);
     p = bn_realloc(p, wider, each);
-    if (p == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (p == NULL) return bn_nomem(err);
     memcpy(at, &p, sizeof p);
     *room = wider;
     return BN_OK;
@@ -108,7 +108,7 @@ bn_status bn_recording_add_mapping(bn_recording *recording, const struct bn_mapp
     BN_TRY(grow(&recording->mappings, recording->n_mappings, 1, &recording->mappings_room,
                 sizeof *recording->mappings, err));
     own.path = bn_strndup(path, strlen(path));
-    if (own.path == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (own.path == NULL) return bn_nomem(err);
     recording->mappings[recording->n_mappings++] = own;
     return BN_OK;
 }

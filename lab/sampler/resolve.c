@@ -82,7 +82,7 @@ static bn_status label_threads(struct resolving *r, bn_error *err)
     struct name **used = bn_alloc(r->n_names, sizeof *used);
     size_t n_used = 0;
     uint32_t n = 0;
-    bn_status status = used == NULL ? bn_fail(err, BN_ERR_NOMEM, "out of memory") : BN_OK;
+    bn_status status = used == NULL ? bn_nomem(err) : BN_OK;
     for (size_t i = 0; used != NULL && i < r->n_names; i++)
         if (r->names[i].used) used[n_used++] = &r->names[i];
     if (n_used > 0) qsort(used, n_used, sizeof *used, names_by_text);
@@ -111,7 +111,7 @@ static bn_status read_names(struct resolving *r, bn_error *err)
 {
     const bn_recording *from = r->recording;
     r->names = bn_alloc(from->n_threads, sizeof *r->names);
-    if (r->names == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (r->names == NULL) return bn_nomem(err);
     for (; r->n_names < from->n_threads; r->n_names++) {
         const struct bn_thread_name *t = &from->threads[r->n_names];
         struct name *name = &r->names[r->n_names];

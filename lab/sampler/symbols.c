@@ -63,7 +63,7 @@ struct bn_symbols {
 
 static bn_status no_memory(bn_error *err)
 {
-    return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    return bn_nomem(err);
 }
 
 /* ---- memory ---- */

@@ -115,7 +115,7 @@ static bn_status open_timers(struct timers **out, const struct bn_record_options
         return bn_fail(err, BN_ERR_ARG,
                        "a sampler's period of 0, or a stack that is not a multiple of 8 bytes");
     struct timers *t = bn_alloc(1, sizeof *t);
-    if (t == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (t == NULL) return bn_nomem(err);
     *t = (struct timers){.log_fd = -1, .is_self = is_self};
     bn_status status = open_log(t, o, interval, err);
     if (status == BN_OK)
@@ -166,7 +166,7 @@ static bn_status make_environment(char ***out, struct bn_buf *text, const struct
     bn_buf_printf(text, BN_AGENT_LOG_VARIABLE "=/proc/%d/fd/%d", (int)getpid(), t->log_fd);
     BN_TRY(bn_buf_check(text, err));
     char **list = bn_alloc(n + 3, sizeof *list);
-    if (list == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (list == NULL) return bn_nomem(err);
     for (size_t i = 0; i < n; i++)
         if (!has_name(environ[i], "LD_PRELOAD") && !has_name(environ[i], BN_AGENT_LOG_VARIABLE))
             list[kept++] = environ[i];

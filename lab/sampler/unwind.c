@@ -181,7 +181,7 @@ static bn_status find_session(struct unwinding *u, struct session **out, bn_erro
     struct session *s = *out = &u->sessions[u->next_session++ % N_SESSIONS];
     end_session(s);
     *s = (struct session){.pid = pid, .to_ns = UINT64_MAX, .dwfl = dwfl_begin(&u->objects->files.callbacks)};
-    if (s->dwfl == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (s->dwfl == NULL) return bn_nomem(err);
     dwfl_report_begin(s->dwfl);
     bn_status status = report_files(u, s, now, err);
     if (dwfl_report_end(s->dwfl, NULL, NULL) != 0 ||
@@ -202,7 +202,7 @@ static bn_status replace_chain(struct unwinding *u, struct bn_sample *sample, bn
         if (r->addresses_room - r->n_addresses < n) {
             size_t room = 2 * r->addresses_room + BN_RECORDING_MAX_CHAIN;
             uint64_t *addresses = bn_realloc(r->addresses, room, sizeof *addresses);
-            if (addresses == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+            if (addresses == NULL) return bn_nomem(err);
             r->addresses = addresses;
             r->addresses_room = room;
         }
@@ -245,7 +245,7 @@ static bn_status unwind_sample(struct unwinding *u, struct bn_sample *sample, bn
     if (session->dwfl == NULL) return BN_OK;
     /* It ends with an error where a thread begins, and elsewhere: how far it came is what counts. */
     (void)dwfl_getthread_frames(session->dwfl, (pid_t)sample->tid, take_frame, u);
-    if (u->no_memory) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (u->no_memory) return bn_nomem(err);
     struct bn_sample own = *sample;
     own.n_system = 0;
     const uint64_t *old = u->recording->addresses + sample->chain + sample->n_system;
@@ -266,7 +266,7 @@ bn_status bn_symbols_unwind(bn_symbols *symbols, bn_recording *recording, bn_err
 {
     bn_status status = BN_OK;
     struct unwinding *u = bn_alloc(1, sizeof *u);
-    if (u == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (u == NULL) return bn_nomem(err);
     u->symbols = symbols;
     u->objects = bn_symbols_objects(symbols);
     u->recording = recording;

@@ -49,7 +49,7 @@ static bn_status find_row(struct work *w, uint32_t *out, enum bn_frame_kind kind
     if (w->n == MAX_ROWS) return bn_fail(err, BN_ERR_LIMIT, "more than %u bricks and kernels", MAX_ROWS);
     struct row *row = &w->rows[w->n];
     double *numbers = bn_alloc(3 * w->n_runs, sizeof *numbers);
-    if (numbers == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (numbers == NULL) return bn_nomem(err);
     *row = (struct row){.sampled = numbers,
                         .measured = numbers + w->n_runs,
                         .samples = numbers + 2 * w->n_runs,
@@ -124,7 +124,7 @@ static bn_status collect(struct work *w, struct bn_agreement *out, const bn_stac
 {
     uint32_t *rows = bn_alloc(stacks->n_frames, sizeof *rows);
     struct place *places = bn_alloc(stacks->n_nodes, sizeof *places);
-    bn_status status = rows != NULL && places != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bn_status status = rows != NULL && places != NULL ? BN_OK : bn_nomem(err);
     if (status == BN_OK) status = frame_rows(w, stacks, stacks == w->measured, rows, err);
     if (status == BN_OK) places[0] = (struct place){NO_ROW, NO_ROW, NO_ROW};
     for (uint32_t i = 1; status == BN_OK && i < stacks->n_nodes; i++) {
@@ -377,7 +377,7 @@ static bn_status judge(struct work *w, struct bn_agreement *out, bn_error *err)
     double weight = 0, samples = 0, stamps = 0, kernels = 0;
     size_t n_rows = 0;
     struct whole *wholes = bn_alloc(2 * w->n_runs, sizeof *wholes);
-    if (wholes == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (wholes == NULL) return bn_nomem(err);
     read_stamps(w);
     for (size_t r = 0; r < w->n_runs; r++) {
         wholes[r] = whole_of(w, BN_FRAME_BRICK, r);
@@ -410,7 +410,7 @@ static int by_share(const void *a, const void *b)
 static bn_status finish(struct work *w, struct bn_agreement *out, bn_error *err)
 {
     out->rows = bn_alloc(w->n, sizeof *out->rows);
-    if (out->rows == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (out->rows == NULL) return bn_nomem(err);
     /* No more samples contradict the profiler than readings of the clock account for. */
     bool same = out->other == 0 ||
                 1 - bn_binomial_cdf((size_t)out->other - 1, (size_t)out->both, out->other_allowed) >= LEAST_P;
@@ -434,7 +434,7 @@ bn_status bn_agreement(struct bn_agreement *out, const bn_stacks *sampled, const
     *out = (struct bn_agreement){.p = 1, .dispersion = 1};
     w.rows = bn_alloc(MAX_ROWS, sizeof *w.rows);
     w.busy = bn_alloc(measured->n_runs, sizeof *w.busy);
-    bn_status status = w.rows != NULL && w.busy != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bn_status status = w.rows != NULL && w.busy != NULL ? BN_OK : bn_nomem(err);
     if (status == BN_OK) find_busy(&w, out);
     if (status == BN_OK) status = collect(&w, out, measured, err);
     if (status == BN_OK) status = collect(&w, out, sampled, err);

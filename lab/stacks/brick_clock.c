@@ -35,13 +35,13 @@ bn_status bn_brick_clock_open(bn_brick_clock **out, const bn_prof *prof, const u
     if (pairs[1].ticks <= pairs[0].ticks || pairs[1].ns <= pairs[0].ns)
         return bn_fail(err, BN_ERR_ARG, "two readings of the clocks that are not one after the other");
     bn_brick_clock *clock = bn_alloc(1, sizeof *clock);
-    if (clock == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (clock == NULL) return bn_nomem(err);
     clock->prof = prof;
     clock->begin = pairs[0];
     clock->ns_per_tick = (double)(pairs[1].ns - pairs[0].ns) / (double)(pairs[1].ticks - pairs[0].ticks);
     clock->epoch_ns = (double)(int64_t)(prof->epoch - pairs[0].ticks) * clock->ns_per_tick;
     clock->threads = bn_alloc(prof->n_threads, sizeof *clock->threads);
-    bn_status status = clock->threads != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bn_status status = clock->threads != NULL ? BN_OK : bn_nomem(err);
     for (unsigned t = 0; status == BN_OK && t < prof->n_threads; t++) {
         struct timeline *line = &clock->threads[clock->n++];
         line->tid = tids[t];

@@ -29,7 +29,7 @@ bn_status bn_brick_parents(uint32_t **parents, const bn_prof *prof, unsigned thr
     *parents = NULL;
     if (n >= BN_STACKS_NONE) return bn_fail(err, BN_ERR_LIMIT, "thread %u: too many events", thread);
     uint32_t *parent = bn_alloc(n, sizeof *parent);
-    if (parent == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (parent == NULL) return bn_nomem(err);
     for (unsigned d = 0; d < BN_PROF_DEPTH; d++)
         open[d] = BN_STACKS_NONE;
     for (size_t i = n; i-- > 0;) {
@@ -108,8 +108,8 @@ static bn_status add_thread(bn_stacks *stacks, size_t run, const bn_prof *prof, 
     (void)bn_prof_events(prof, thread, &n);
     BN_TRY(bn_brick_parents(&parents, prof, thread, err));
     uint32_t *nodes = bn_alloc(n, sizeof *nodes);
-    bn_status status = nodes != NULL ? add_events(stacks, run, prof, thread, parents, nodes, err)
-                                     : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bn_status status =
+        nodes != NULL ? add_events(stacks, run, prof, thread, parents, nodes, err) : bn_nomem(err);
     bn_free(nodes);
     bn_free(parents);
     return status;

@@ -201,10 +201,10 @@ static bn_status table_open(struct table *t, size_t n_runs, size_t n, bn_error *
 {
     uint64_t cells;
     *t = (struct table){.n = n};
-    if (!bn_mul_ok(n_runs, n, &cells)) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (!bn_mul_ok(n_runs, n, &cells)) return bn_nomem(err);
     t->weights = bn_alloc(cells, sizeof *t->weights);
     t->samples = bn_alloc(cells, sizeof *t->samples);
-    return t->weights != NULL && t->samples != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    return t->weights != NULL && t->samples != NULL ? BN_OK : bn_nomem(err);
 }
 
 static void table_close(struct table *t)
@@ -227,7 +227,7 @@ static bn_status compare_nodes(const struct work *w, bool total, struct bn_diff_
         if (total) bn_stacks_total_samples(tree, r, samples);
     }
     *out = bn_alloc(nodes->n, sizeof **out);
-    if (*out == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (*out == NULL) return bn_nomem(err);
     compare(w, *out, nodes, total);
     return BN_OK;
 }
@@ -240,7 +240,7 @@ static bn_status compare_functions(const struct work *w, const struct table *nod
     struct table functions;
     bn_status status = table_open(&functions, w->n_runs, tree->n_frames, err);
     *out = bn_alloc(tree->n_frames, sizeof **out);
-    if (status == BN_OK && *out == NULL) status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (status == BN_OK && *out == NULL) status = bn_nomem(err);
     for (size_t r = 0; status == BN_OK && r < w->n_runs; r++)
         for (size_t i = 1; i < nodes->n; i++) {
             if (outermost != NULL && !outermost[i]) continue;
@@ -279,7 +279,7 @@ static bn_status compare_all(const struct work *w, bn_error *err)
     struct bn_diff *d = w->d;
     struct table self = {0}, total = {0};
     bool *outermost = find_outermost(d->tree);
-    bn_status status = outermost != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bn_status status = outermost != NULL ? BN_OK : bn_nomem(err);
     if (status == BN_OK) status = compare_nodes(w, false, &d->self, &self, err);
     if (status == BN_OK) status = compare_functions(w, &self, NULL, &d->functions_self, err);
     table_close(&self);
@@ -305,8 +305,7 @@ static bn_status correct(struct bn_diff_entry *self, struct bn_diff_entry *total
         p[m] = values[m]->p;
         if (!isnan(p[m])) m++;
     }
-    bn_status status =
-        memory ? bn_false_discovery(p, p, m, err) : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bn_status status = memory ? bn_false_discovery(p, p, m, err) : bn_nomem(err);
     for (size_t i = 0; status == BN_OK && i < m; i++) {
         values[i]->q = p[i];
         values[i]->significant = p[i] < level;
@@ -404,8 +403,7 @@ bn_status bn_diff(struct bn_diff *out, const bn_stacks *before, const bn_stacks 
     w.n_runs = out->n_before + out->n_after;
     w.wholes = bn_alloc(w.n_runs, sizeof *w.wholes);
     w.values = bn_alloc(w.n_runs, sizeof *w.values);
-    bn_status status =
-        w.wholes != NULL && w.values != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bn_status status = w.wholes != NULL && w.values != NULL ? BN_OK : bn_nomem(err);
     if (status == BN_OK) status = join(&out->tree, before, after, err);
     if (status == BN_OK) status = run(&w, err);
     bn_free(w.wholes);

@@ -169,7 +169,7 @@ bn_status bn_formats_texts(struct bn_formats_texts *out, const bn_stacks *s, uns
     size_t n = 0;
     out->n = 0;
     out->list = bn_alloc(3 * s->n_frames + 1, sizeof *out->list);
-    if (out->list == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (out->list == NULL) return bn_nomem(err);
     out->list[n++] = "";
     for (size_t i = 0; i < s->n_frames; i++) {
         if ((which & BN_FORMATS_NAMES) != 0) out->list[n++] = s->frames[i].name;

@@ -97,8 +97,7 @@ bn_status bn_stacks_to_json(bn_json **out, const bn_stacks *stacks, bn_error *er
     BN_TRY(bn_stacks_copy(&sorted, stacks, &EVERYTHING, err));
     bn_json *document = bn_json_new_object();
     bn_json_put_string(document, "schema", BN_STACKS_SCHEMA);
-    bn_status status =
-        document != NULL ? put_stacks(document, sorted, err) : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bn_status status = document != NULL ? put_stacks(document, sorted, err) : bn_nomem(err);
     if (status == BN_OK && sorted->measured != NULL)
         status = put_stacks(bn_json_put_object(document, "measured"), sorted->measured, err);
     bn_stacks_close(sorted);
@@ -186,7 +185,7 @@ static bn_status read_texts(struct lists *lists, const bn_json *document, bn_err
     if (kinds == NULL || bn_json_kind(kinds) != BN_JSON_ARRAY) return malformed(err, "kinds", "no list");
     lists->texts = bn_alloc(bn_json_size(texts), sizeof *lists->texts);
     lists->kinds = bn_alloc(bn_json_size(kinds), sizeof *lists->kinds);
-    if (lists->texts == NULL || lists->kinds == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (lists->texts == NULL || lists->kinds == NULL) return bn_nomem(err);
     for (const bn_json *t = bn_json_first(texts); t != NULL; t = bn_json_next(t))
         if (!bn_json_string(t, &lists->texts[lists->n_texts++])) return malformed(err, "texts", "no text");
     for (const bn_json *k = bn_json_first(kinds); k != NULL; k = bn_json_next(k)) {
@@ -208,7 +207,7 @@ static bn_status read_frames(struct lists *lists, bn_stacks *s, const bn_json *d
     struct columns columns;
     BN_TRY(open_columns(&columns, frames, "frames", NAMES, BN_ARRAY_LEN(NAMES), err));
     lists->frames = bn_alloc(bn_json_size(bn_json_get(frames, "kind")), sizeof *lists->frames);
-    if (lists->frames == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (lists->frames == NULL) return bn_nomem(err);
     for (; more(&columns); step(&columns)) {
         uint64_t kind, name, module, file, line;
         BN_TRY(column_number(&columns, 0, lists->n_kinds, &kind, "frames", err));
@@ -232,7 +231,7 @@ static bn_status read_nodes(struct lists *lists, bn_stacks *s, const bn_json *do
     struct columns columns;
     BN_TRY(open_columns(&columns, nodes, "nodes", NAMES, BN_ARRAY_LEN(NAMES), err));
     lists->nodes = bn_alloc(bn_json_size(bn_json_get(nodes, "depth")) + 1, sizeof *lists->nodes);
-    if (lists->nodes == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (lists->nodes == NULL) return bn_nomem(err);
     lists->nodes[lists->n_nodes++] = BN_STACKS_ROOT;
     for (; more(&columns); step(&columns)) {
         uint64_t depth, frame;
@@ -300,8 +299,7 @@ static bn_status read_about(bn_stacks *s, const bn_json *document, bn_error *err
     if (bn_json_kind(about) != BN_JSON_OBJECT) return malformed(err, "about", "no object");
     for (const bn_json *m = bn_json_first(about); m != NULL; m = bn_json_next(m))
         bn_json_put_copy(s->about, bn_json_name(m), m);
-    return bn_json_size(s->about) == bn_json_size(about) ? BN_OK
-                                                         : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    return bn_json_size(s->about) == bn_json_size(about) ? BN_OK : bn_nomem(err);
 }
 
 static bn_status read_stacks(bn_stacks **out, const bn_json *document, bn_error *err)

@@ -131,7 +131,7 @@ bn_status bn_formats_write_callgrind(const bn_stacks *s, struct bn_buf *out, bn_
     bool memory = w.total != NULL && w.below != NULL && w.of_frame != NULL && w.calls != NULL;
     for (size_t i = 0; i < BN_ARRAY_LEN(sizes); i++)
         memory = (w.said[i] = bn_alloc(sizes[i], sizeof *w.said[i])) != NULL && memory;
-    if (status == BN_OK && !memory) status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (status == BN_OK && !memory) status = bn_nomem(err);
     if (status == BN_OK) status = bn_formats_whole(s, w.total, err);
     if (status == BN_OK) {
         sum_up(&w);

@@ -44,7 +44,7 @@ static void put_run(const bn_stacks *s, size_t run, double *totals, double *next
 bn_status bn_formats_write_chrome(const bn_stacks *s, struct bn_buf *out, bn_error *err)
 {
     double *totals = bn_alloc(s->n_nodes, sizeof *totals), *next = bn_alloc(s->n_nodes, sizeof *next);
-    bn_status status = totals == NULL || next == NULL ? bn_fail(err, BN_ERR_NOMEM, "out of memory") : BN_OK;
+    bn_status status = totals == NULL || next == NULL ? bn_nomem(err) : BN_OK;
     if (status == BN_OK) {
         bn_buf_printf(out,
                       "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"unit\":\"%s\",\"what\":\"%s\"},"

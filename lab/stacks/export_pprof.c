@@ -188,7 +188,7 @@ bn_status bn_formats_write_pprof(const bn_stacks *s, struct bn_buf *out, bn_erro
         bn_formats_texts(&w.texts, s, BN_FORMATS_NAMES | BN_FORMATS_MODULES | BN_FORMATS_FILES, err);
     if (status == BN_OK) status = bn_formats_texts(&w.modules, s, BN_FORMATS_MODULES, err);
     w.weights = bn_alloc(s->n_nodes, sizeof *w.weights);
-    if (status == BN_OK && w.weights == NULL) status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (status == BN_OK && w.weights == NULL) status = bn_nomem(err);
     if (status == BN_OK) status = bn_formats_whole(s, w.weights, err);
     for (uint32_t i = 0; i < s->n_nodes; i++)
         w.sampled = w.sampled || s->runs[0].samples[i] != 0;

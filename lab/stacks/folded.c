@@ -164,7 +164,7 @@ static int by_bytes(const void *a, const void *b)
 static bn_status write_sorted(struct bn_buf *out, char *text, size_t n, bn_error *err)
 {
     const char **lines = bn_alloc(n, sizeof *lines);
-    if (lines == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (lines == NULL) return bn_nomem(err);
     for (size_t i = 0; i < n; i++) {
         char *end = strchr(text, '\n');
         lines[i] = text;

@@ -45,7 +45,7 @@ static double sum_frames(const bn_stacks *s, const bool *again, size_t run, doub
 static bn_status sum_samples(struct bn_hotspots *out, const bn_stacks *s, const bool *again, bn_error *err)
 {
     uint64_t *below = bn_alloc(s->n_nodes, sizeof *below);
-    if (below == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (below == NULL) return bn_nomem(err);
     bn_stacks_total_samples(s, BN_STACKS_ALL_RUNS, below);
     for (uint32_t i = 1; i < s->n_nodes; i++) {
         struct bn_hotspot *h = &out->list[s->nodes[i].frame];
@@ -157,7 +157,7 @@ static int by_self(const void *a, const void *b)
 static bn_status arrange(struct bn_hotspots *out, const bn_stacks *s, unsigned kinds, bn_error *err)
 {
     struct row *rows = bn_alloc(s->n_frames, sizeof *rows);
-    if (rows == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (rows == NULL) return bn_nomem(err);
     for (size_t i = 0; i < s->n_frames; i++) {
         const struct bn_hotspot *h = &out->list[i];
         if ((kinds & BN_FRAME_BIT(s->frames[i].kind)) != 0 && (h->total > 0 || h->total_samples > 0))
@@ -180,7 +180,7 @@ bn_status bn_hotspots(struct bn_hotspots *out, const bn_stacks *stacks, unsigned
                           bn_alloc(stacks->n_frames, stacks->n_runs * sizeof *runs.totals)};
     bool memory = out->list != NULL && again != NULL && sums != NULL && work != NULL && runs.selfs != NULL &&
                   runs.totals != NULL;
-    bn_status status = memory ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bn_status status = memory ? BN_OK : bn_nomem(err);
     for (uint32_t i = 1; i < stacks->n_nodes && status == BN_OK; i++)
         again[i] = repeats(stacks, i);
     if (status == BN_OK) status = fill(out, stacks, again, &runs, sums, work, err);

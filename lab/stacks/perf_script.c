@@ -403,7 +403,7 @@ bn_status bn_stacks_parse_perf_script(bn_stacks **out, const char *text, size_t 
     *out = NULL;
     BN_TRY(bn_stacks_open(&r.stacks, "samples", "", err));
     r.frames = bn_alloc(MAX_FRAMES, sizeof *r.frames);
-    bn_status status = r.frames != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bn_status status = r.frames != NULL ? BN_OK : bn_nomem(err);
     for (size_t at = 0; status == BN_OK && bn_formats_line(&line, text, n, &at);) {
         r.line++;
         status = take_line(&r, line, err);

@@ -186,7 +186,7 @@ static bn_status lay_out(struct layout *l, const struct bn_picture *p, bn_error 
     double *begin = bn_alloc(n, sizeof *begin);
     if (l->boxes == NULL || begin == NULL) {
         bn_free(begin);
-        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        return bn_nomem(err);
     }
     place_boxes(l, p, begin);
     bn_free(begin);

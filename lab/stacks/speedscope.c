@@ -142,7 +142,7 @@ static bn_status read_frames(struct reading *r, const bn_json *document, bn_erro
     const bn_json *frames = bn_json_path(document, "shared.frames");
     if (frames == NULL || bn_json_kind(frames) != BN_JSON_ARRAY) return malformed(err, "frames", "no list");
     r->frames = bn_alloc(bn_json_size(frames), sizeof *r->frames);
-    if (r->frames == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (r->frames == NULL) return bn_nomem(err);
     for (const bn_json *f = bn_json_first(frames); f != NULL; f = bn_json_next(f))
         BN_TRY(read_frame(r, f, err));
     return BN_OK;

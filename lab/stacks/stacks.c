@@ -100,7 +100,7 @@ static bn_status insert(struct table *t, const bn_stacks *s, hash_fn *hash_of, u
     if (2 * (t->n + 1) > t->room) {
         struct table wider = {.room = t->room == 0 ? 64 : 2 * t->room, .n = t->n};
         wider.slots = bn_alloc(wider.room, sizeof *wider.slots);
-        if (wider.slots == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        if (wider.slots == NULL) return bn_nomem(err);
         for (uint32_t i = 0; i < t->n; i++)
             place(&wider, hash_of(s, i), i);
         bn_free(t->slots);
@@ -116,7 +116,7 @@ static bn_status grow(void **array, size_t n, size_t *room, size_t each, bn_erro
     if (n < *room) return BN_OK;
     size_t wider = *room == 0 ? 64 : 2 * *room;
     void *p = bn_realloc(*array, wider, each);
-    if (p == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (p == NULL) return bn_nomem(err);
     *array = p;
     *room = wider;
     return BN_OK;
@@ -196,7 +196,7 @@ static bn_status intern(bn_stacks *s, const char **out, const char *text, size_t
     if (number == BN_STACKS_NONE) {
         BN_TRY(grow((void **)&x->texts, x->n_texts, &x->texts_room, sizeof *x->texts, err));
         x->texts[x->n_texts] = keep_text(x, key);
-        if (x->texts[x->n_texts] == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        if (x->texts[x->n_texts] == NULL) return bn_nomem(err);
         BN_TRY(insert(&x->text_table, s, hash_of_text, hash, err));
         number = (uint32_t)x->n_texts++;
     }
@@ -270,7 +270,7 @@ static bn_status grow_nodes(bn_stacks *s, bn_error *err)
         if (self != NULL) s->runs[r].self = self;
         uint64_t *samples = bn_realloc(s->runs[r].samples, wider, sizeof *samples);
         if (samples != NULL) s->runs[r].samples = samples;
-        if (self == NULL || samples == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        if (self == NULL || samples == NULL) return bn_nomem(err);
     }
     return grow((void **)&s->nodes, s->n_nodes, &s->nodes_room, sizeof *s->nodes, err);
 }
@@ -349,13 +349,12 @@ bn_status bn_stacks_open(bn_stacks **out, const char *unit, const char *what, bn
     static const struct bn_node root = {BN_STACKS_ROOT, BN_STACKS_NONE, 0};
     *out = NULL;
     bn_stacks *s = bn_alloc(1, sizeof *s);
-    if (s == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (s == NULL) return bn_nomem(err);
     snprintf(s->unit, sizeof s->unit, "%s", unit);
     snprintf(s->what, sizeof s->what, "%s", what);
     s->index = bn_alloc(1, sizeof *s->index);
     s->about = bn_json_new_object();
-    bn_status status =
-        s->index == NULL || s->about == NULL ? bn_fail(err, BN_ERR_NOMEM, "out of memory") : BN_OK;
+    bn_status status = s->index == NULL || s->about == NULL ? bn_nomem(err) : BN_OK;
     if (status == BN_OK) status = bn_stacks_add_run(s, err);
     if (status == BN_OK) status = add_node(s, &root, err);
     if (status == BN_OK)
@@ -399,14 +398,14 @@ bn_status bn_stacks_add_run(bn_stacks *stacks, bn_error *err)
         return bn_fail(err, BN_ERR_LIMIT, "more than %u runs", BN_STACKS_MAX_RUNS);
     BN_TRY(check_cells(stacks->n_nodes, stacks->n_runs + 1, err));
     struct bn_stacks_run *runs = bn_realloc(stacks->runs, stacks->n_runs + 1, sizeof *runs);
-    if (runs == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (runs == NULL) return bn_nomem(err);
     stacks->runs = runs;
     size_t room = stacks->nodes_room == 0 ? 1 : stacks->nodes_room;
     struct bn_stacks_run run = {bn_alloc(room, sizeof *run.self), bn_alloc(room, sizeof *run.samples)};
     if (run.self == NULL || run.samples == NULL) {
         bn_free(run.self);
         bn_free(run.samples);
-        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        return bn_nomem(err);
     }
     runs[stacks->n_runs++] = run;
     return BN_OK;

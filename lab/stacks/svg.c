@@ -173,7 +173,7 @@ bn_status bn_svg(struct bn_buf *out, const bn_stacks *stacks, const struct bn_sv
     bn_status status = BN_OK;
     if (w.self == NULL || w.total == NULL || w.samples == NULL || w.sums == NULL ||
         w.samples_as_numbers == NULL || w.look == NULL)
-        status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        status = bn_nomem(err);
     if (status == BN_OK) {
         for (uint32_t i = 0; i < n; i++) {
             w.self[i] = bn_stacks_self(stacks, i, BN_STACKS_ALL_RUNS);

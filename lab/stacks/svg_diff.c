@@ -175,8 +175,7 @@ bn_status bn_svg_diff(struct bn_buf *out, const struct bn_diff *diff, const stru
                                  .data = put_data,
                                  .of = &sides};
     bn_status status = BN_OK;
-    if (sides.self == NULL || sides.column == NULL || widths == NULL)
-        status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (sides.self == NULL || sides.column == NULL || widths == NULL) status = bn_nomem(err);
     if (status == BN_OK) {
         for (uint32_t i = 0; i < n; i++)
             widths[i] = sides.self[i] = width_of(diff, i, options->widths);

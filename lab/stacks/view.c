@@ -56,7 +56,7 @@ static bn_status siblings_of(const bn_stacks *s, struct sibling **out, uint32_t 
         (*first)[i + 1] += (*first)[i];
     bn_free(frames);
     bn_free(rank);
-    return memory ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    return memory ? BN_OK : bn_nomem(err);
 }
 
 static void add_runs(bn_stacks *to, uint32_t node, size_t first_run, const bn_stacks *from, uint32_t source,
@@ -75,7 +75,7 @@ static bn_status make_like(bn_stacks **out, const bn_stacks *s, bool merge_runs,
         bn_json_put_copy(about, bn_json_name(m), m);
     bn_json_free((*out)->about);
     (*out)->about = about;
-    bn_status status = bn_json_is_complete(about) ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bn_status status = bn_json_is_complete(about) ? BN_OK : bn_nomem(err);
     for (size_t r = 1; r < s->n_runs && !merge_runs && status == BN_OK; r++)
         status = bn_stacks_add_run(*out, err);
     if (status != BN_OK) {
@@ -132,8 +132,7 @@ static bn_status sorted(bn_stacks **out, const bn_stacks *s, bn_error *err)
     uint32_t *first = NULL, *work = bn_alloc(2 * s->n_nodes, sizeof *work);
     uint32_t *frames = bn_alloc(s->n_frames, sizeof *frames);
     bn_status status = make_like(out, s, false, err);
-    if (status == BN_OK && (work == NULL || frames == NULL))
-        status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (status == BN_OK && (work == NULL || frames == NULL)) status = bn_nomem(err);
     if (status == BN_OK) status = siblings_of(s, &siblings, &first, err);
     if (status == BN_OK) status = copy_sorted(*out, s, siblings, first, work, work + s->n_nodes, frames, err);
     bn_free(siblings);
@@ -261,8 +260,7 @@ static bn_status fill(bn_stacks *to, const bn_stacks *s, const struct bn_stacks_
                         bn_alloc(s->n_nodes, sizeof *f.places),
                         bn_alloc(s->n_nodes, sizeof *f.needed)};
     bn_status status = BN_OK;
-    if (f.frames == NULL || f.places == NULL || f.needed == NULL)
-        status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (f.frames == NULL || f.places == NULL || f.needed == NULL) status = bn_nomem(err);
     if (status == BN_OK) status = copy_frames(to, s, view->drop_modules, f.frames, err);
     for (size_t i = 0; i < s->n_frames && status == BN_OK; i++)
         if ((view->drop & BN_FRAME_BIT(s->frames[i].kind)) != 0) f.frames[i] = BN_STACKS_NONE;
@@ -326,7 +324,7 @@ bn_status bn_stacks_append(bn_stacks *stacks, const bn_stacks *from, bn_error *e
     uint32_t *made = bn_alloc(from->n_nodes, sizeof *made);
     uint32_t *frames = bn_alloc(from->n_frames, sizeof *frames);
     bn_status status = made == NULL || frames == NULL
-                           ? bn_fail(err, BN_ERR_NOMEM, "out of memory")
+                           ? bn_nomem(err)
                            : append_nodes(stacks, first_run, from, frames, made, err);
     bn_free(made);
     bn_free(frames);

@@ -155,7 +155,7 @@ bn_status bn_changepoints(struct bn_changepoint **list, size_t *n_found, const d
     s.found = bn_alloc(n, sizeof *s.found);
     bn_status status = BN_OK;
     if (s.shuffled == NULL || s.gain == NULL || s.found == NULL) {
-        status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        status = bn_nomem(err);
     } else {
         search(&s, 0, n);
         status = measure(&s, n, err);

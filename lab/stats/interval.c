@@ -42,7 +42,7 @@ bn_status bn_interval_median(struct bn_interval *out, const double *samples, siz
     BN_TRY(check(samples, n, err));
     if (n == 0) return BN_OK;
     double *sorted = bn_alloc(n, sizeof *sorted);
-    if (sorted == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (sorted == NULL) return bn_nomem(err);
     memcpy(sorted, samples, n * sizeof *sorted);
     out->estimate = bn_median_of(sorted, n, NULL);
     if (k > 0) {
@@ -132,8 +132,7 @@ bn_status bn_interval_bootstrap(struct bn_interval *out, const double *rows, siz
     if (n == 0) return BN_OK;
     d.drawn = bn_alloc(n, d.how.width * sizeof *d.drawn);
     d.values = bn_alloc(d.how.n_draws, sizeof *d.values);
-    bn_status status = d.drawn != NULL && d.values != NULL ? draw_all(out, &d, err)
-                                                           : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bn_status status = d.drawn != NULL && d.values != NULL ? draw_all(out, &d, err) : bn_nomem(err);
     bn_free(d.drawn);
     bn_free(d.values);
     return status;

@@ -199,7 +199,7 @@ static bn_status deviation(double *out, const double *d, size_t n, bn_error *err
     struct bn_summary of;
     *out = (double)NAN;
     if (n < 2) return BN_OK;
-    if (!bn_summarize(&of, d, n)) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (!bn_summarize(&of, d, n)) return bn_nomem(err);
     *out = BN_MAD_SIGMA * of.mad;
     if (of.mad <= 0) bn_mean(d, n, out);
     return BN_OK;
@@ -290,7 +290,7 @@ bn_status bn_judge_pairs(struct bn_judgement *out, const double *d, size_t n, co
 static bn_status take_logs(double **out, const double *x, size_t n, const char *side, bn_error *err)
 {
     *out = bn_alloc(n, sizeof **out);
-    if (*out == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (*out == NULL) return bn_nomem(err);
     for (size_t i = 0; i < n; i++) {
         if (!(x[i] > 0 && isfinite(x[i])))
             return bn_fail(err, BN_ERR_ARG, "%s sample %zu is not a positive number", side, i);
@@ -395,7 +395,7 @@ bn_status bn_judge_session(struct bn_judgement *list, size_t n, const char *cont
     size_t n_tests = 0, at = 0;
     BN_TRY(check_rules(rules, err));
     double *p = bn_alloc(n, sizeof *p);
-    if (p == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (p == NULL) return bn_nomem(err);
     for (size_t i = 0; i < n; i++)
         if (!is_exact(&list[i])) p[n_tests++] = list[i].p;
     bn_status status = bn_false_discovery(p, p, n_tests, err);

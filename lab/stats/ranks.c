@@ -264,7 +264,7 @@ bn_status bn_signed_rank(struct bn_signed_rank *out, const double *d, size_t n, 
     bn_free(w.count);
     bn_free(w.ranks);
     bn_free(w.scratch);
-    return ok ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    return ok ? BN_OK : bn_nomem(err);
 }
 
 /* ---- two samples ---- */
@@ -358,7 +358,7 @@ bn_status bn_rank_sum(struct bn_rank_sum *out, const double *a, size_t n_a, cons
     bn_free(w.rows);
     bn_free(w.ranks);
     bn_free(w.scratch);
-    return ok ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    return ok ? BN_OK : bn_nomem(err);
 }
 
 /* ---- means, permutations, many tests ---- */
@@ -384,7 +384,7 @@ double bn_permutation_p(size_t n_extreme, size_t n_drawn)
 bn_status bn_false_discovery(double *q, const double *p, size_t n, bn_error *err)
 {
     struct ranked *order = bn_alloc(n, sizeof *order);
-    if (order == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (order == NULL) return bn_nomem(err);
     for (size_t i = 0; i < n; i++)
         order[i] = (struct ranked){p[i], i};
     qsort(order, n, sizeof *order, by_value);

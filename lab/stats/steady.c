@@ -43,7 +43,7 @@ bn_status bn_steady(struct bn_steady *out, const double *times, size_t n, size_t
             return bn_fail(err, BN_ERR_ARG, "time %zu is not a positive number", i);
     if (n / 2 < window) return BN_OK;
     double *scratch = bn_alloc(window * (2 * window - 1), sizeof *scratch);
-    if (scratch == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (scratch == NULL) return bn_nomem(err);
     size_t m = 2 * window;
     const double *last = times + n - m;
     double slope = robust_slope(last, m, scratch), noise = noise_of(last, m, scratch);

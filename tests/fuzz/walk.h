@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "model/gguf.h"
+#include "gguf/gguf.h"
 
 static volatile unsigned bn_fuzz_sink;
 

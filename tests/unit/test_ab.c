@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * tools/bench/ab_session.h: the order of a session, and what follows from its slots. The values are made up
+ * tools/bench/ab/session.h: the order of a session, and what follows from its slots. The values are made up
  * here, so are the times of the control: nothing depends on how fast the machine is.
  */
 #include <math.h>
@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "tools/bench/ab_session.h"
+#include "tools/bench/ab/session.h"
 
 /* What the made-up sides give. */
 struct fake {

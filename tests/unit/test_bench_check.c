@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/bench/run.h"
+#include "tools/bench/run/run.h"
 
 #define MODEL "fixtures/nano-bitnet-b1.58-i2_s-42.gguf"
 

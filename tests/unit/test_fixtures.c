@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "model/gguf.h"
+#include "gguf/gguf.h"
 #include "tools/fixtures/spec.h"
 #include "tools/fixtures/vocab.h"
 #include "tools/fixtures/weights.h"

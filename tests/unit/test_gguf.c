@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "model/gguf.h"
+#include "gguf/gguf.h"
 
 #define ROOM (64u << 20)
 

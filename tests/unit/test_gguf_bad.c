@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "model/gguf.h"
+#include "gguf/gguf.h"
 #include "tools/fixtures/corpus.h"
 #include "tools/fixtures/corpus_make.h"
 

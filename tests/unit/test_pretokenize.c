@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/utf8.h"
-#include "model/pretokenize.h"
+#include "tokenizer/pretokenize.h"
 
 static struct bn_str str(const char *text)
 {

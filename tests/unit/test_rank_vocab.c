@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "model/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 /* The strings of an array's body, each followed by "|". */
 static struct bn_buf joined(const struct bn_buf *body, size_t n)

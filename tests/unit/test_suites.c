@@ -21,12 +21,12 @@
 #include "lab/host/clocks.h"
 #include "lab/host/energy.h"
 #include "model/pack.h"
-#include "tools/bench/fragment.h"
+#include "tools/bench/doctor/sources.h"
 #include "tools/bench/gate.h"
-#include "tools/bench/memory.h"
-#include "tools/bench/quant.h"
-#include "tools/bench/quant_metrics.h"
-#include "tools/bench/sources.h"
+#include "tools/bench/memory/fragment.h"
+#include "tools/bench/memory/memory.h"
+#include "tools/bench/quant/metrics.h"
+#include "tools/bench/quant/quant.h"
 
 /* ---- the gate ---- */
 

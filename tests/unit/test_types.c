@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "model/types.h"
+#include "gguf/types.h"
 
 static void names_and_readability(void **state)
 {

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "model/vocab.h"
+#include "tokenizer/vocab.h"
 
 struct maker {
     const char *model;

@@ -43,7 +43,7 @@ bn_status bn_bench_list(const struct bn_args *args, const char *name, uint32_t m
         if (at == *n) (*list)[(*n)++] = (uint32_t)values[i];
     }
     bn_free(values);
-    return *list != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    return *list != NULL ? BN_OK : bn_nomem(err);
 }
 
 bn_status bn_bench_threads(const struct bn_args *args, uint32_t **list, size_t *n, bn_error *err)
@@ -52,7 +52,7 @@ bn_status bn_bench_threads(const struct bn_args *args, uint32_t **list, size_t *
     if (*n == 0) {
         bn_free(*list);
         *list = bn_alloc(2, sizeof **list);
-        if (*list == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        if (*list == NULL) return bn_nomem(err);
         (*list)[(*n)++] = 1;
         if (bn_team_cores() > 1) (*list)[(*n)++] = bn_team_cores();
     }

@@ -148,7 +148,7 @@ bn_status bn_suite_put_samples(struct bn_suite *s, struct bn_suite_row *row, uin
     char text[160];
     const char *why = NULL;
     double *whole = bn_alloc(2 * n, sizeof *whole);
-    if (whole == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (whole == NULL) return bn_nomem(err);
     double *samples = whole + n;
     struct bn_gate_claim claim = {.sample_ns = whole, .n = n};
     bn_json_put_u64(r, "calls_per_sample", calls);

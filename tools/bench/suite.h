@@ -10,8 +10,8 @@
 #include "lab/stats/summary.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/gate.h"
-#include "tools/bench/limits.h"
-#include "tools/bench/timing.h"
+#include "tools/bench/kernels/limits.h"
+#include "tools/bench/kernels/timing.h"
 
 struct bn_suite {
     const struct bn_args *args;

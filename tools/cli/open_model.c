@@ -29,7 +29,7 @@ bn_status bn_cli_model_path(char **path, const char *text, bn_error *err)
     if (text[0] == '\0') return bn_fail(err, BN_ERR_ARG, "empty model name");
     if (access(text, F_OK) == 0 || !bn_hub_is_reference(text)) {
         *path = bn_strndup(text, strlen(text));
-        return *path != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        return *path != NULL ? BN_OK : bn_nomem(err);
     }
     bn_status status = bn_hub_locate(path, text, &why);
     if (status == BN_OK) return BN_OK;

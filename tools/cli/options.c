@@ -342,7 +342,7 @@ bn_status bn_args_parse(struct bn_args *args, const struct bn_program *program, 
         n_letters += strlen(argv[i]);
     args->values = bn_alloc(n_letters + args->n_options + 1, sizeof *args->values);
     args->operands = bn_alloc((size_t)argc + 1, sizeof *args->operands);
-    if (args->values == NULL || args->operands == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (args->values == NULL || args->operands == NULL) return bn_nomem(err);
     BN_TRY(parse_words(&p, place));
     if (args->want_help || args->want_version) return BN_OK;
     if (args->command == NULL) {
@@ -380,7 +380,7 @@ bn_status bn_args_set(struct bn_args *args, const char *name, const char *text, 
 {
     const struct bn_option *o = must_find(args, name);
     struct bn_value *wider = bn_realloc(args->values, args->n_values + 1, sizeof *wider);
-    if (wider == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (wider == NULL) return bn_nomem(err);
     args->values = wider;
     return take(args, (struct bn_value){.option = o, .text = text}, err);
 }
@@ -591,7 +591,7 @@ bn_status bn_opt_i32_list(const struct bn_args *args, const char *name, int32_t 
     for (size_t i = 0; i < n_uses; i++)
         room += strlen(bn_opt_at(args, name, i)) / 2 + 1;
     int32_t *ids = bn_alloc(room, sizeof *ids);
-    if (ids == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (ids == NULL) return bn_nomem(err);
     for (size_t i = all ? 0 : n_uses - 1; i < n_uses; i++) {
         const char *at = bn_opt_at(args, name, i);
         for (;;) {

@@ -56,7 +56,7 @@ static bn_status start(struct bench *b, struct runner *r, bn_error *err)
     r->can = !r->ref->broken && (r->ref->info.can & BN_CAN_BENCH) != 0;
     for (size_t p = 0; p < PHASES; p++) {
         r->ns[p] = bn_alloc(b->n_reps, sizeof *r->ns[p]);
-        if (r->ns[p] == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        if (r->ns[p] == NULL) return bn_nomem(err);
     }
     return BN_OK;
 }
@@ -88,8 +88,7 @@ static bn_status take_rounds(struct bench *b, bn_error *err)
                            err));
     for (size_t i = 0; i < b->n; i++)
         for (size_t p = 0; p < PHASES && is_sound(&b->runners[i]); p++)
-            if (!bn_summarize(&b->runners[i].of[p], b->runners[i].ns[p], b->n_reps))
-                return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+            if (!bn_summarize(&b->runners[i].of[p], b->runners[i].ns[p], b->n_reps)) return bn_nomem(err);
     return BN_OK;
 }
 
@@ -114,7 +113,7 @@ static bn_status compare(struct bn_interval *out, const struct bench *b, const s
 {
     size_t n = b->n_reps;
     double *rows = bn_alloc(3 * n, sizeof *rows);
-    if (rows == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (rows == NULL) return bn_nomem(err);
     for (size_t i = 0; i < n; i++) {
         rows[2 * i] = b->runners[0].ns[p][i];
         rows[2 * i + 1] = r->ns[p][i];
@@ -292,7 +291,7 @@ static bn_status run(struct bench *b, struct bn_args *args, bn_error *err)
 bn_status bn_crossval_bench(struct bn_args *args, bn_error *err)
 {
     struct bench *b = bn_alloc(1, sizeof *b);
-    if (b == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (b == NULL) return bn_nomem(err);
     bn_cli_catch_interrupt();
     bn_status status = run(b, args, err);
     if (bn_cli_interrupted() != 0) {

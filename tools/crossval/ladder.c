@@ -202,7 +202,7 @@ static bn_status write_results(const struct bn_crossval *x, const char *command,
 static bn_status run(struct bn_args *args, const char *command, unsigned what, bn_error *err)
 {
     struct bn_crossval *x = bn_alloc(1, sizeof *x);
-    if (x == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (x == NULL) return bn_nomem(err);
     bn_cli_catch_interrupt();
     bn_status status = bn_crossval_open(x, args, err);
     if (status == BN_OK) status = compare(x, what, err);

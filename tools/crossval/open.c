@@ -98,7 +98,7 @@ static bn_status read_prompt(struct bn_crossval *x, bn_error *err)
     if (x->n_prompt > most) x->n_prompt = most;
     if (status == BN_OK && x->n_prompt == 0) status = bn_fail(err, BN_ERR_ARG, "the prompt has no tokens");
     x->ids = bn_alloc(x->n_prompt + x->n_decode, sizeof *x->ids);
-    if (x->ids == NULL && status == BN_OK) status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (x->ids == NULL && status == BN_OK) status = bn_nomem(err);
     if (status == BN_OK) memcpy(x->ids, ids, x->n_prompt * sizeof *ids);
     if (status == BN_OK) status = bn_receipt_ids_digest(ids, x->n_prompt, x->prompt_sha, err);
     bn_free(ids);

@@ -212,7 +212,7 @@ static bn_status read_dump(struct bn_crossval *x, const struct bn_xref *ref, siz
         status = bn_fail(why, BN_ERR_MISMATCH, "holds %zu bytes of logits, not %zu rows of %zu numbers",
                          map.n_bytes, x->n_prompt, x->n_vocab);
     if (status == BN_OK) *logits = bn_alloc(n, row_bytes);
-    if (status == BN_OK && *logits == NULL) status = bn_fail(why, BN_ERR_NOMEM, "out of memory");
+    if (status == BN_OK && *logits == NULL) status = bn_nomem(why);
     if (status == BN_OK) memcpy(*logits, map.data, n * row_bytes);
     bn_file_map_close(&map);
     return status;

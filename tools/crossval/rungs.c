@@ -191,7 +191,7 @@ bn_status bn_xrung_positions(struct bn_crossval *x, struct bn_xref *ref, bn_erro
     }
     ref->n_rows = n;
     ref->rows = bn_alloc(x->n_prompt, sizeof *ref->rows);
-    if (ref->rows == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (ref->rows == NULL) return bn_nomem(err);
     for (size_t r = 0; r < x->n_prompt; r++) {
         struct bn_metrics *m = &ref->rows[r];
         bn_metrics_of(m, x->logits + r * x->n_vocab, ref->logits + r * x->n_vocab, x->n_vocab);

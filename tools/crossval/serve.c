@@ -40,7 +40,7 @@ static bn_status read_tokens(const struct server *s, const bn_json *request, int
     if (room == 0) return bn_fail(err, BN_ERR_ARG, "there are no tokens");
     *n = 0;
     *ids = bn_alloc(room, sizeof **ids);
-    if (*ids == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (*ids == NULL) return bn_nomem(err);
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
         uint64_t id;
         if (!bn_json_u64(e, &id) || id >= s->n_vocab)
@@ -200,7 +200,7 @@ static bn_status bench(struct server *s, const bn_json *request, bn_error *err)
         return bn_fail(err, BN_ERR_ARG, "prompt and decode do not fit into the context");
     int32_t *ids = bn_alloc(prompt, sizeof *ids);
     s->floats = bn_alloc(s->n_vocab, sizeof *s->floats);
-    bn_status status = ids != NULL && s->floats != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bn_status status = ids != NULL && s->floats != NULL ? BN_OK : bn_nomem(err);
     for (uint64_t i = 0; i < prompt && status == BN_OK; i++)
         ids[i] = (int32_t)(i * 37 % s->n_vocab);
     if (status == BN_OK) status = bn_session_truncate(s->session, 0, err);

@@ -1,18 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The default thresholds, carried inside bn-crossval; see tools/crossval/crossval.h.
+ * The default thresholds of bn-crossval; see tools/crossval/crossval.h.
  */
-    .section .rodata
-    .globl bn_default_thresholds
-    .globl bn_default_thresholds_bytes
-    .type bn_default_thresholds, @object
-bn_default_thresholds:
-    .incbin "crossval/thresholds.json"
-    .size bn_default_thresholds, . - bn_default_thresholds
-.Lend:
-    .balign 8
-    .type bn_default_thresholds_bytes, @object
-bn_default_thresholds_bytes:
-    .quad .Lend - bn_default_thresholds
-    .size bn_default_thresholds_bytes, 8
-    .section .note.GNU-stack, "", @progbits
+#include "base/embed.h"
+
+EMBED(bn_default_thresholds, bn_default_thresholds_bytes, "crossval/thresholds.json")
+EMBED_END

@@ -66,7 +66,7 @@ bn_status bn_download_settings(struct bn_hub_fetch *fetch, const char ***mirrors
     fetch->stall_s = stall > 0 && stall < 86400 ? (unsigned)stall : 30;
     fetch->server.offline = fetch->server.offline || bn_opt_flag(args, "offline");
     *mirrors = bn_alloc(n + 1, sizeof **mirrors);
-    if (*mirrors == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (*mirrors == NULL) return bn_nomem(err);
     for (size_t i = 0; i < n; i++)
         (*mirrors)[i] = bn_opt_at(args, "mirror", i);
     fetch->mirrors = *mirrors;
@@ -243,7 +243,7 @@ static bn_status get(struct get *g, bn_error *err)
 bn_status bn_download_get(struct bn_args *args, bn_error *err)
 {
     struct get *g = bn_alloc(1, sizeof *g);
-    if (g == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (g == NULL) return bn_nomem(err);
     g->args = args;
     bn_cli_catch_interrupt();
     bn_status status = get(g, err);

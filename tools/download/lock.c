@@ -36,7 +36,7 @@ static bn_status make_room(struct lock *l, size_t n, bn_error *err)
     l->entries = bn_alloc(n + 1, sizeof *l->entries);
     l->list = bn_alloc(n + 1, sizeof *l->list);
     bool ok = l->entries != NULL && l->list != NULL;
-    return ok ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    return ok ? BN_OK : bn_nomem(err);
 }
 
 static void add(struct lock *l, uint64_t size)
@@ -137,7 +137,7 @@ bn_status bn_download_lock(struct bn_args *args, bn_error *err)
 {
     const char **mirrors = NULL;
     struct lock l = {.fetch = bn_alloc(1, sizeof *l.fetch)};
-    if (l.fetch == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (l.fetch == NULL) return bn_nomem(err);
     bn_status status = bn_download_settings(l.fetch, &mirrors, args, err);
     if (status == BN_OK) status = lock_all(&l, args, err);
     if (status == BN_OK) status = put(&l, bn_opt_str(args, "output"), err);

@@ -66,7 +66,7 @@ static void put_below(struct bn_buf *out, const bn_stacks *view, const struct li
 static bn_status put_tree(struct bn_buf *out, const bn_stacks *view, const double *totals, bn_error *err)
 {
     struct line *lines = bn_alloc(view->n_nodes, sizeof *lines);
-    if (lines == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (lines == NULL) return bn_nomem(err);
     for (uint32_t i = 1; i < view->n_nodes; i++)
         lines[i - 1] = (struct line){view->nodes[i].parent, i, totals[i]};
     qsort(lines, view->n_nodes - 1, sizeof *lines, by_parent);
@@ -86,7 +86,7 @@ static bn_status print_tree(struct bn_buf *out, const bn_stacks *measured, const
     struct bn_stacks_view how = {.drop = drop, .merge_runs = true};
     BN_TRY(bn_stacks_copy(&view, measured, &how, err));
     double *totals = bn_alloc(view->n_nodes, sizeof *totals);
-    bn_status status = totals != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bn_status status = totals != NULL ? BN_OK : bn_nomem(err);
     if (status == BN_OK) {
         bn_stacks_totals(view, 0, totals);
         status = put_tree(out, view, totals, err);
@@ -163,7 +163,7 @@ static bn_status print_document(const bn_stacks *measured, const struct bn_agree
     BN_TRY(bn_stacks_copy(&view, measured, &how, err));
     double *totals = bn_alloc(view->n_nodes, sizeof *totals);
     bn_json *doc = bn_json_new_object();
-    bn_status status = totals != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bn_status status = totals != NULL ? BN_OK : bn_nomem(err);
     if (status == BN_OK) {
         bn_stacks_totals(view, 0, totals);
         bn_json_put_string(doc, "schema", "bn.bricks/1");

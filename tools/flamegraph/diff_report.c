@@ -105,8 +105,7 @@ bn_status bn_diff_report_make(struct bn_diff_report *out, const struct bn_diff *
     size_t n = diff->tree->n_frames;
     struct row *rows = bn_alloc(n, sizeof *rows);
     out->functions = bn_alloc(n, sizeof *out->functions);
-    bn_status status =
-        rows != NULL && out->functions != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bn_status status = rows != NULL && out->functions != NULL ? BN_OK : bn_nomem(err);
     for (uint32_t i = 0; status == BN_OK && i < n; i++) {
         struct bn_diff_value v = value_of(out, by_total, i), other = value_of(out, !by_total, i);
         count(out, i);

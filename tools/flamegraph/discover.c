@@ -32,7 +32,7 @@ static bn_status take_named(char **path, const char *text, bn_error *err)
 static bn_status keep(char **path, const char *text, bn_error *err)
 {
     *path = bn_strndup(text, strlen(text));
-    return *path != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    return *path != NULL ? BN_OK : bn_nomem(err);
 }
 
 bn_status bn_flamegraph_find_model(char **path, char why[200], const struct bn_args *args,

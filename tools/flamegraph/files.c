@@ -55,7 +55,7 @@ bn_status bn_flamegraph_files_write(const struct bn_flamegraph_files *files, bn_
     for (; written < files->n && status == BN_OK; written++) {
         const struct bn_flamegraph_file *file = files->list[written];
         if (file == NULL) {
-            status = bn_fail(err, BN_ERR_NOMEM, "out of memory");
+            status = bn_nomem(err);
             break;
         }
         name_new(path, sizeof path, file);

@@ -166,7 +166,7 @@ static bn_status put_profiler(bn_json *object, const bn_stacks *functions, bn_er
 {
     double inside = 0, whole = 0;
     bool *of_it = bn_alloc(functions->n_nodes, sizeof *of_it);
-    if (of_it == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (of_it == NULL) return bn_nomem(err);
     for (uint32_t i = 1; i < functions->n_nodes; i++) { /* parents come first */
         double self = bn_stacks_self(functions, i, BN_STACKS_ALL_RUNS);
         of_it[i] = of_it[functions->nodes[i].parent] || is_profiler(bn_stacks_frame(functions, i));

@@ -180,7 +180,7 @@ static bn_status check_folder(const char *path, bn_error *err)
     const char *slash = strrchr(path, '/');
     size_t n = slash == NULL ? 1 : slash == path ? 1 : (size_t)(slash - path);
     char *folder = bn_strndup(slash == NULL ? "." : path, n);
-    if (folder == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (folder == NULL) return bn_nomem(err);
     struct stat at;
     bn_status status = BN_OK;
     if (stat(folder, &at) != 0 && errno == ENOENT)

@@ -104,7 +104,7 @@ static int by_text(const void *a, const void *b)
 static bn_status sort_names(struct listing *l, size_t n, bn_error *err)
 {
     l->names = bn_alloc(n, sizeof *l->names);
-    if (l->names == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (l->names == NULL) return bn_nomem(err);
     for (size_t i = 0; i < n; i++)
         l->names[i] = l->stacks->frames[l->spots.list[i].frame].name;
     if (n > 0) qsort(l->names, n, sizeof *l->names, by_text);
@@ -259,7 +259,7 @@ static int by_total(const void *a, const void *b)
 static bn_status list(struct listing *l, bool json, struct bn_buf *out, bn_error *err)
 {
     l->totals = bn_alloc(l->stacks->n_nodes, sizeof *l->totals);
-    if (l->totals == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (l->totals == NULL) return bn_nomem(err);
     bn_stacks_totals(l->stacks, BN_STACKS_ALL_RUNS, l->totals);
     BN_TRY(bn_hotspots(&l->spots, l->stacks, BN_FRAME_ALL, err));
     if (l->by_total && l->spots.n > 0) qsort(l->spots.list, l->spots.n, sizeof *l->spots.list, by_total);

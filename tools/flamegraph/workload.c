@@ -160,7 +160,7 @@ static bn_status open_engine(struct bn_work *w, bn_error *err)
     w->n_threads = bn_session_n_threads(w->session);
     w->tids = bn_alloc(w->n_threads, sizeof *w->tids);
     w->runs = bn_alloc(w->asked->runs, sizeof *w->runs);
-    if (w->tids == NULL || w->runs == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (w->tids == NULL || w->runs == NULL) return bn_nomem(err);
     bn_team_run(w->session->team, begin_thread, w);
     return BN_OK;
 }

@@ -42,7 +42,7 @@ static bn_status resolve(struct bn_flamegraph_recorded *out, struct bn_work *w, 
                          bn_symbols *symbols, bn_error *err)
 {
     struct bn_record_window *windows = bn_alloc(w->n_runs, sizeof *windows);
-    if (windows == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (windows == NULL) return bn_nomem(err);
     for (size_t i = 0; i < w->n_runs; i++)
         windows[i] = w->runs[i].window;
     struct bn_resolve_options options = {.windows = windows, .n_windows = w->n_runs, .tag = tag, .user = w};

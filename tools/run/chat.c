@@ -65,7 +65,7 @@ static bn_status insert(struct chat *chat, size_t at, const char *role, const ch
     if (chat->n_messages == MAX_MESSAGES) (void)drop_turn(chat);
     if (at > chat->n_messages) at = chat->n_messages;
     char *copy = bn_strndup(text, n_bytes);
-    if (copy == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (copy == NULL) return bn_nomem(err);
     memmove(chat->messages + at + 1, chat->messages + at, (chat->n_messages - at) * sizeof *chat->messages);
     chat->messages[at] = (bn_message){role, copy};
     chat->n_messages++;
@@ -376,14 +376,14 @@ static bn_status prepare(struct chat *chat, const struct bn_args *args, bn_error
     chat->n_predict = bn_run_at_most(chat->n_predict, chat->engine.session);
     bn_run_note_sampling(chat->tmpl, &chat->sampling);
     chat->timeline = bn_alloc(n_ctx + 1u, sizeof *chat->timeline);
-    if (chat->timeline == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (chat->timeline == NULL) return bn_nomem(err);
     return set_system(chat, system != NULL ? system : "", err);
 }
 
 bn_status bn_run_chat(struct bn_args *args, bn_error *err)
 {
     struct chat *chat = bn_alloc(1, sizeof *chat);
-    if (chat == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (chat == NULL) return bn_nomem(err);
     chat->answer.max = 1u << 24;
     chat->on_terminal = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
     bn_status status = bn_run_open(&chat->engine, args, BN_REPACK_AUTO, err);

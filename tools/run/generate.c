@@ -45,7 +45,7 @@ static bn_status collect_stops(struct job *job, const struct bn_args *args, bn_e
     while (bn_template_stop(job->prompt.tmpl, n) != NULL)
         n++;
     job->stops = bn_alloc(given + n, sizeof *job->stops);
-    if (job->stops == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (job->stops == NULL) return bn_nomem(err);
     for (size_t i = 0; i < given; i++) {
         job->stops[i] = bn_opt_at(args, "stop", i);
         size_t n_bytes = strlen(job->stops[i]);

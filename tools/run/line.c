@@ -59,7 +59,7 @@ bn_status bn_run_lines_open(struct bn_run_lines **out, bool on_terminal, bn_erro
     HistEvent event;
     struct bn_run_lines *lines = bn_alloc(1, sizeof *lines);
     *out = lines;
-    if (lines == NULL) return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    if (lines == NULL) return bn_nomem(err);
     if (!on_terminal) return BN_OK;
     /* libedit reads characters by the locale. Models write UTF-8 whatever the locale says. */
     if (setlocale(LC_CTYPE, "C.UTF-8") == NULL) (void)setlocale(LC_CTYPE, "");
@@ -68,7 +68,7 @@ bn_status bn_run_lines_open(struct bn_run_lines **out, bool on_terminal, bn_erro
     if (lines->history == NULL || lines->edit == NULL) {
         bn_run_lines_close(lines);
         *out = NULL;
-        return bn_fail(err, BN_ERR_NOMEM, "out of memory");
+        return bn_nomem(err);
     }
     history(lines->history, &event, H_SETSIZE, HISTORY_LINES);
     history(lines->history, &event, H_SETUNIQUE, 1);

@@ -98,7 +98,7 @@ static bn_status score_all(struct bn_args *args, struct bn_run_engine *engine,
     struct score score = {.print = per_token && !args->json};
     if (per_token && args->json) score.tokens = bn_json_put_array(doc, "per_token");
     float *logits = bn_alloc_aligned(bn_session_n_batch(engine->session), n_vocab * sizeof *logits);
-    bn_status status = logits != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "out of memory");
+    bn_status status = logits != NULL ? BN_OK : bn_nomem(err);
     for (size_t at = 0; at < prompt->n_ids && status == BN_OK && bn_cli_interrupted() == 0; at += window)
         status = score_window(&score, engine->session, n_vocab, prompt->ids + at,
                               bn_min_size(window, prompt->n_ids - at), logits, err);

@@ -31,7 +31,7 @@ static bn_status secret_buffer(struct bn_buf *buf, bn_error *err)
 {
     *buf = (struct bn_buf){
         .max = MAX_KEY_BYTES, .room = MAX_KEY_BYTES + 1, .data = bn_alloc(MAX_KEY_BYTES + 1, 1)};
-    return buf->data == NULL ? bn_fail(err, BN_ERR_NOMEM, "out of memory") : BN_OK;
+    return buf->data == NULL ? bn_nomem(err) : BN_OK;
 }
 
 static bn_status read_private_key(struct bn_key **key, const char *path, bn_error *err)

@@ -1,0 +1,638 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See gguf.h. Order of work: what kind of file is it; header; keys; alignment; tensor descriptions; where the
+ * tensors lie. Each step reads through one cursor that cannot leave the bytes; nothing is visible to the
+ * caller before all of it holds. Typed access to values is in gguf_values.c.
+ */
+#include "gguf/gguf.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/error.h"
+
+#define MIN_STRING_BYTES 8u
+#define MIN_KV_BYTES (8u + 1u + 4u + 1u)
+#define MIN_INFO_BYTES (8u + 1u + 4u + 8u + 4u + 8u)
+#define MIN_ALIGNMENT 8u
+#define MAX_ALIGNMENT 65536u
+#define FILE_TYPE_I2_S 40u
+
+struct cursor {
+    const unsigned char *base;
+    uint64_t pos;
+    uint64_t end;     /* where reading stops: of the file, or of the room for keys and descriptions */
+    uint64_t n_bytes; /* of the file */
+    bn_error *err;
+};
+
+static uint32_t le32(const unsigned char *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static uint64_t le64(const unsigned char *p)
+{
+    return (uint64_t)le32(p) | (uint64_t)le32(p + 4) << 32;
+}
+
+/* "key 'general.name'", for messages. */
+static const char *named(char out[192], const char *kind, struct bn_str name)
+{
+    snprintf(out, 192, "%s '%.*s'", kind, (int)bn_min_size(name.len, 160), name.ptr);
+    return out;
+}
+
+/* ---- Cursor ---- */
+
+/* True when n more bytes are there. */
+static bool has(const struct cursor *c, uint64_t n)
+{
+    return n <= c->end - c->pos;
+}
+
+static bn_status fail_short(const struct cursor *c, const char *where, uint64_t n, const char *what)
+{
+    if (n <= c->n_bytes - c->pos)
+        return bn_fail_at(c->err, BN_ERR_LIMIT, c->pos, where,
+                          "the keys and tensor descriptions take more than %u MiB",
+                          BN_GGUF_MAX_META_BYTES >> 20);
+    bn_fail_at(c->err, BN_ERR_FORMAT, c->pos, where,
+               "%s needs %" PRIu64 " bytes but the file ends after %" PRIu64, what, n, c->n_bytes - c->pos);
+    bn_error_hint(c->err, "the file is cut off or damaged: download it again");
+    return BN_ERR_FORMAT;
+}
+
+static bn_status take_u32(struct cursor *c, const char *where, const char *what, uint32_t *out)
+{
+    if (!has(c, 4)) return fail_short(c, where, 4, what);
+    *out = le32(c->base + c->pos);
+    c->pos += 4;
+    return BN_OK;
+}
+
+static bn_status take_u64(struct cursor *c, const char *where, const char *what, uint64_t *out)
+{
+    if (!has(c, 8)) return fail_short(c, where, 8, what);
+    *out = le64(c->base + c->pos);
+    c->pos += 8;
+    return BN_OK;
+}
+
+static bn_status take_str(struct cursor *c, const char *where, const char *what, uint64_t max,
+                          struct bn_str *out)
+{
+    uint64_t n = 0, start = c->pos;
+    BN_TRY(take_u64(c, where, what, &n));
+    if (!has(c, n)) {
+        bn_status status = fail_short(c, where, n, what);
+        if (c->err != NULL) c->err->offset = start;
+        return status;
+    }
+    if (n > max)
+        return bn_fail_at(c->err, BN_ERR_LIMIT, start, where,
+                          "%s has %" PRIu64 " bytes, the limit is %" PRIu64, what, n, max);
+    out->ptr = (const char *)c->base + c->pos;
+    out->len = (size_t)n;
+    c->pos += n;
+    return BN_OK;
+}
+
+/* Keys and tensor names go into messages and tables: they are not empty, UTF-8, and hold nothing that
+ * bn_escape would change (control characters, backslashes). */
+static bn_status take_name(struct cursor *c, const char *kind, uint64_t index, uint32_t max,
+                           struct bn_str *out)
+{
+    char where[64], escaped[BN_GGUF_MAX_KEY_BYTES + 1];
+    uint64_t start = c->pos;
+    snprintf(where, sizeof where, "%s %" PRIu64, kind, index);
+    BN_TRY(take_str(c, where, "its name", max, out));
+    if (out->len == 0) return bn_fail_at(c->err, BN_ERR_FORMAT, start, where, "its name is empty");
+    bn_escape(escaped, sizeof escaped, out->ptr, out->len);
+    if (!bn_str_equal(*out, escaped))
+        return bn_fail_at(c->err, BN_ERR_FORMAT, start, where,
+                          "its name is not plain UTF-8 text without control characters");
+    return BN_OK;
+}
+
+/* ---- Sorting ---- */
+
+typedef int (*compare_fn)(const struct bn_gguf *gguf, uint32_t a, uint32_t b);
+
+static int compare_str(struct bn_str a, struct bn_str b)
+{
+    int order = memcmp(a.ptr, b.ptr, bn_min_size(a.len, b.len));
+    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+static int by_key(const struct bn_gguf *gguf, uint32_t a, uint32_t b)
+{
+    return compare_str(gguf->kv[a].key, gguf->kv[b].key);
+}
+
+static int by_name(const struct bn_gguf *gguf, uint32_t a, uint32_t b)
+{
+    return compare_str(gguf->tensors[a].name, gguf->tensors[b].name);
+}
+
+static int by_offset(const struct bn_gguf *gguf, uint32_t a, uint32_t b)
+{
+    uint64_t x = gguf->tensors[a].offset, y = gguf->tensors[b].offset;
+    return x != y ? (x > y) - (x < y) : (a > b) - (a < b);
+}
+
+static void sift_down(const struct bn_gguf *gguf, uint32_t *index, size_t root, size_t n, compare_fn compare)
+{
+    for (size_t child = 2 * root + 1; child < n; child = 2 * root + 1) {
+        if (child + 1 < n && compare(gguf, index[child], index[child + 1]) < 0) child++;
+        if (compare(gguf, index[root], index[child]) >= 0) return;
+        uint32_t t = index[root];
+        index[root] = index[child];
+        index[child] = t;
+        root = child;
+    }
+}
+
+/* Heap sort: in place, and no input makes it slow. */
+static void sort_index(const struct bn_gguf *gguf, uint32_t *index, size_t n, compare_fn compare)
+{
+    for (size_t i = 0; i < n; i++)
+        index[i] = (uint32_t)i;
+    for (size_t i = n / 2; i-- > 0;)
+        sift_down(gguf, index, i, n, compare);
+    for (size_t last = n; last-- > 1;) {
+        uint32_t t = index[0];
+        index[0] = index[last];
+        index[last] = t;
+        sift_down(gguf, index, 0, last, compare);
+    }
+}
+
+/* ---- What kind of file ---- */
+
+static bool starts(const struct cursor *c, const char *text, size_t n)
+{
+    return c->n_bytes >= n && memcmp(c->base, text, n) == 0;
+}
+
+/* True when the bytes, after white space, begin with <!doctype or <html in any case. */
+static bool is_html(const struct cursor *c)
+{
+    uint64_t p = starts(c, "\xEF\xBB\xBF", 3) ? 3 : 0;
+    while (p < c->n_bytes && p < 256 && strchr(" \t\r\n", c->base[p]) != NULL && c->base[p] != 0)
+        p++;
+    static const char *const TAGS[] = {"<!doctype", "<html"};
+    for (size_t t = 0; t < BN_ARRAY_LEN(TAGS); t++) {
+        size_t n = strlen(TAGS[t]), i = 0;
+        while (i < n && p + i < c->n_bytes && (c->base[p + i] | 0x20) == (TAGS[t][i] | 0x20))
+            i++;
+        if (i == n) return true;
+    }
+    return false;
+}
+
+/* The length of a JSON header in 8 bytes, then the header. */
+static bool is_safetensors(const struct cursor *c)
+{
+    return c->n_bytes > 10 && le64(c->base) >= 2 && le64(c->base) <= 100000000 && c->base[8] == '{' &&
+           (c->base[9] == '"' || c->base[9] == '}');
+}
+
+static bn_status fail_no_gguf(const struct cursor *c)
+{
+    static const char CONVERT[] = "bn reads GGUF: convert the model, or download its GGUF file";
+    static const char DOWNLOAD[] =
+        "download the file itself: on Hugging Face the link has /resolve/, not /blob/";
+    static const struct {
+        const char *magic; /* NULL: a test of its own */
+        bool (*is)(const struct cursor *c);
+        const char *what, *hint;
+    } KNOWN[] = {
+        {"version https://git-lfs", NULL, "a Git LFS pointer, not the model itself",
+         "get the file that it points to: git lfs pull, or bn-download"},
+        {NULL, is_safetensors, "safetensors", CONVERT},
+        {"PK\x03\x04", NULL, "a zip archive, perhaps a PyTorch checkpoint", CONVERT},
+        {"\x80\x02", NULL, "a Python pickle, perhaps a PyTorch checkpoint", CONVERT},
+        {"\x1F\x8B", NULL, "a gzip file", "unpack it with gunzip"},
+        {"\x28\xB5\x2F\xFD", NULL, "a zstd file", "unpack it with unzstd"},
+        {"\xFD\x37zXZ", NULL, "an xz file", "unpack it with unxz"},
+        {"tjgg", NULL, "a GGJT file, the format before GGUF", "get the model as GGUF"},
+        {"fmgg", NULL, "a GGMF file, a format before GGUF", "get the model as GGUF"},
+        {"lmgg", NULL, "a GGML file, a format before GGUF", "get the model as GGUF"},
+        {"FUGG", NULL, "a big-endian GGUF file: its magic is byte-swapped",
+         "convert it to little endian, or download the little-endian file"},
+        {NULL, is_html, "a web page", DOWNLOAD},
+        {"{", NULL, "JSON", "it may be a server's error message: open it in an editor"},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN); i++) {
+        if (KNOWN[i].magic != NULL ? !starts(c, KNOWN[i].magic, strlen(KNOWN[i].magic)) : !KNOWN[i].is(c))
+            continue;
+        bn_fail_at(c->err, BN_ERR_FORMAT, 0, NULL, "not a GGUF file: this looks like %s", KNOWN[i].what);
+        bn_error_hint(c->err, "%s", KNOWN[i].hint);
+        return BN_ERR_FORMAT;
+    }
+    if (c->n_bytes == 0) return bn_fail_at(c->err, BN_ERR_FORMAT, 0, NULL, "not a GGUF file: it is empty");
+    if (c->n_bytes < 4)
+        return bn_fail_at(c->err, BN_ERR_FORMAT, 0, NULL, "not a GGUF file: it has only %" PRIu64 " byte%s",
+                          c->n_bytes, c->n_bytes == 1 ? "" : "s");
+    char magic[32];
+    return bn_fail_at(c->err, BN_ERR_FORMAT, 0, NULL, "not a GGUF file: it starts with '%s', not 'GGUF'",
+                      bn_escape(magic, sizeof magic, (const char *)c->base, 4));
+}
+
+static bn_status read_version(struct cursor *c, uint32_t *version)
+{
+    if (!starts(c, "GGUF", 4)) return fail_no_gguf(c);
+    c->pos = 4;
+    BN_TRY(take_u32(c, NULL, "the version", version));
+    if (*version == 2 || *version == 3) return BN_OK;
+    if (*version != 0 && (*version & 0xFFFFu) == 0) {
+        bn_fail_at(c->err, BN_ERR_UNSUPPORTED, 4, NULL,
+                   "version 0x%08" PRIX32 " is byte-swapped: this is a big-endian file", *version);
+        bn_error_hint(c->err, "convert it to little endian, or download the little-endian file");
+        return BN_ERR_UNSUPPORTED;
+    }
+    if (*version == 1) {
+        bn_fail_at(c->err, BN_ERR_UNSUPPORTED, 4, NULL, "GGUF version 1 is not supported, only 2 and 3");
+        bn_error_hint(c->err, "version 1 was replaced in 2023: convert the model again");
+        return BN_ERR_UNSUPPORTED;
+    }
+    if (*version == 0) return bn_fail_at(c->err, BN_ERR_FORMAT, 4, NULL, "GGUF version 0 does not exist");
+    return bn_fail_at(c->err, BN_ERR_UNSUPPORTED, 4, NULL,
+                      "GGUF version %" PRIu32 " is not supported, only 2 and 3", *version);
+}
+
+/* ---- Keys ---- */
+
+static bn_status take_value_type(struct cursor *c, const char *where, const char *what,
+                                 enum bn_gguf_type *out)
+{
+    uint32_t type = 0;
+    uint64_t start = c->pos;
+    BN_TRY(take_u32(c, where, what, &type));
+    if (type >= BN_GGUF_TYPE_COUNT)
+        return bn_fail_at(c->err, BN_ERR_FORMAT, start, where, "%s has the unknown number %" PRIu32, what,
+                          type);
+    *out = (enum bn_gguf_type)type;
+    return BN_OK;
+}
+
+static uint64_t max_string(struct bn_str key)
+{
+    static const char TEMPLATE[] = "tokenizer.chat_template"; /* also tokenizer.chat_template.<name> */
+    bool tmpl = key.len >= sizeof TEMPLATE - 1 && memcmp(key.ptr, TEMPLATE, sizeof TEMPLATE - 1) == 0;
+    return tmpl ? BN_GGUF_MAX_TEMPLATE_BYTES : BN_GGUF_MAX_STRING_BYTES;
+}
+
+/* The n elements of kv. One bound check for all when they have one size; a vocabulary has 10^5 strings. */
+static bn_status take_elements(struct cursor *c, const char *where, const struct bn_gguf_kv *kv)
+{
+    size_t each = bn_gguf_type_bytes(kv->element);
+    if (each == 0) {
+        uint64_t max = max_string(kv->key);
+        struct bn_str ignored;
+        for (uint64_t i = 0; i < kv->n; i++)
+            BN_TRY(take_str(c, where, "a string", max, &ignored));
+        return BN_OK;
+    }
+    if (!has(c, kv->n * each)) return fail_short(c, where, kv->n * each, "the value");
+    if (kv->element == BN_GGUF_BOOL)
+        for (uint64_t i = 0; i < kv->n; i++)
+            if (c->base[c->pos + i] > 1)
+                return bn_fail_at(c->err, BN_ERR_FORMAT, c->pos + i, where, "a bool is %u, not 0 or 1",
+                                  (unsigned)c->base[c->pos + i]);
+    c->pos += kv->n * each;
+    return BN_OK;
+}
+
+static bn_status take_array_head(struct cursor *c, const char *where, struct bn_gguf_kv *kv)
+{
+    uint64_t start = c->pos;
+    BN_TRY(take_value_type(c, where, "the element type", &kv->element));
+    if (kv->element == BN_GGUF_ARRAY)
+        return bn_fail_at(c->err, BN_ERR_LIMIT, start, where, "an array of arrays is not supported");
+    start = c->pos;
+    BN_TRY(take_u64(c, where, "the array length", &kv->n));
+    size_t each = bn_gguf_type_bytes(kv->element);
+    if (kv->n > (c->n_bytes - c->pos) / (each == 0 ? MIN_STRING_BYTES : each))
+        return bn_fail_at(c->err, BN_ERR_FORMAT, start, where,
+                          "an array of %" PRIu64 " elements does not fit into the %" PRIu64
+                          " bytes left in the file",
+                          kv->n, c->n_bytes - c->pos);
+    if (kv->n > BN_GGUF_MAX_ARRAY)
+        return bn_fail_at(c->err, BN_ERR_LIMIT, start, where,
+                          "the array has %" PRIu64 " elements, the limit is %u", kv->n, BN_GGUF_MAX_ARRAY);
+    return BN_OK;
+}
+
+static bn_status take_kv(struct cursor *c, uint64_t index, struct bn_gguf_kv *kv)
+{
+    char where[192];
+    kv->offset = c->pos;
+    kv->n = 1;
+    BN_TRY(take_name(c, "key", index, BN_GGUF_MAX_KEY_BYTES, &kv->key));
+    named(where, "key", kv->key);
+    BN_TRY(take_value_type(c, where, "the value type", &kv->type));
+    kv->element = kv->type;
+    if (kv->type == BN_GGUF_ARRAY) BN_TRY(take_array_head(c, where, kv));
+    kv->value = c->base + c->pos;
+    return take_elements(c, where, kv);
+}
+
+static bn_status check_unique_keys(const struct bn_gguf *gguf, uint32_t *index, bn_error *err)
+{
+    char where[192];
+    sort_index(gguf, index, gguf->n_kv, by_key);
+    for (size_t i = 1; i < gguf->n_kv; i++) {
+        const struct bn_gguf_kv *a = &gguf->kv[index[i - 1]], *b = &gguf->kv[index[i]];
+        if (compare_str(a->key, b->key) == 0)
+            return bn_fail_at(err, BN_ERR_FORMAT, a->offset > b->offset ? a->offset : b->offset,
+                              named(where, "key", a->key), "duplicate key");
+    }
+    return BN_OK;
+}
+
+static bn_status read_keys(struct cursor *c, struct bn_gguf *gguf)
+{
+    gguf->kv = bn_alloc(gguf->n_kv, sizeof *gguf->kv);
+    if (gguf->kv == NULL) return bn_nomem(c->err);
+    for (size_t i = 0; i < gguf->n_kv; i++)
+        BN_TRY(take_kv(c, i, &gguf->kv[i]));
+    uint32_t *index = bn_alloc(gguf->n_kv, sizeof *index);
+    if (index == NULL) return bn_nomem(c->err);
+    bn_status status = check_unique_keys(gguf, index, c->err);
+    bn_free(index);
+    return status;
+}
+
+static bn_status read_alignment(struct cursor *c, struct bn_gguf *gguf)
+{
+    static const char KEY[] = "general.alignment";
+    const struct bn_gguf_kv *kv = bn_gguf_find(gguf, KEY);
+    gguf->alignment = BN_GGUF_DEFAULT_ALIGNMENT;
+    if (kv == NULL) return BN_OK;
+    if (kv->type != BN_GGUF_U32)
+        return bn_fail_at(c->err, BN_ERR_FORMAT, kv->offset, "key 'general.alignment'",
+                          "the value is %s, not uint32", bn_gguf_type_name(kv->type));
+    gguf->alignment = le32(kv->value);
+    uint32_t a = gguf->alignment;
+    if (a < MIN_ALIGNMENT || (a & (a - 1)) != 0)
+        return bn_fail_at(c->err, BN_ERR_FORMAT, kv->offset, "key 'general.alignment'",
+                          "%" PRIu32 " is not a power of two from %u to %u", a, MIN_ALIGNMENT, MAX_ALIGNMENT);
+    if (a > MAX_ALIGNMENT)
+        return bn_fail_at(c->err, BN_ERR_LIMIT, kv->offset, "key 'general.alignment'",
+                          "%" PRIu32 " is over %u", a, MAX_ALIGNMENT);
+    return BN_OK;
+}
+
+/* ---- Tensors ---- */
+
+/* Whether type numbers from 36 on have the meaning of the BitNet forks in this file. */
+static bool is_bitnet(const struct bn_gguf *gguf)
+{
+    struct bn_str arch = {NULL, 0};
+    uint32_t file_type = 0;
+    bn_status s = bn_gguf_str(gguf, "general.architecture", &arch, NULL);
+    if (s == BN_OK && (bn_str_equal(arch, "bitnet-b1.58") || bn_str_equal(arch, "bitnet") ||
+                       bn_str_equal(arch, "bitnet-25")))
+        return true;
+    s = bn_gguf_u32(gguf, "general.file_type", &file_type, NULL);
+    return s == BN_OK && file_type >= BN_TYPE_TL1 && file_type <= FILE_TYPE_I2_S;
+}
+
+static bn_status fail_type(const struct cursor *c, const struct bn_gguf_tensor *t, uint64_t offset,
+                           bool bitnet)
+{
+    char where[192];
+    named(where, "tensor", t->name);
+    const struct bn_type_info *info = bn_type_info(t->type);
+    if (bitnet && (t->type == BN_TYPE_TL1 || t->type == BN_TYPE_TL2)) {
+        bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where,
+                   "the type is %s, whose layout depends on the machine it was made for",
+                   t->type == BN_TYPE_TL1 ? "TL1" : "TL2");
+        bn_error_hint(c->err, "use the I2_S file of the same model (ggml-model-i2_s.gguf)");
+        return BN_ERR_UNSUPPORTED;
+    }
+    if (t->type == BN_TYPE_TL2) {
+        bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where, "the type 39 (MXFP4) is not supported");
+    } else if (t->type == BN_TYPE_I2_S) {
+        bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where,
+                   "type 36 means I2_S in BitNet files only, and neither general.architecture nor "
+                   "general.file_type (40) says that this is one");
+    } else if (info != NULL && info->block != 0) {
+        bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where, "the type %s is not supported", info->name);
+    } else {
+        return bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where,
+                          "the type number %" PRIu32 " is unknown or was removed from GGUF", t->type);
+    }
+    bn_error_hint(c->err, "ternary models come as I2_S, TQ1_0 or TQ2_0");
+    return BN_ERR_UNSUPPORTED;
+}
+
+static bn_status take_dims(struct cursor *c, const char *where, struct bn_gguf_tensor *t)
+{
+    uint64_t start = c->pos;
+    BN_TRY(take_u32(c, where, "the number of dimensions", &t->n_dims));
+    if (t->n_dims < 1 || t->n_dims > 4)
+        return bn_fail_at(c->err, BN_ERR_FORMAT, start, where, "%" PRIu32 " dimensions, not 1 to 4",
+                          t->n_dims);
+    for (uint32_t d = 0; d < 4; d++) {
+        t->ne[d] = 1;
+        if (d >= t->n_dims) continue;
+        start = c->pos;
+        BN_TRY(take_u64(c, where, "a dimension", &t->ne[d]));
+        if (t->ne[d] == 0)
+            return bn_fail_at(c->err, BN_ERR_FORMAT, start, where, "dimension %" PRIu32 " is 0", d);
+        if (t->ne[d] > BN_GGUF_MAX_DIM)
+            return bn_fail_at(c->err, BN_ERR_LIMIT, start, where,
+                              "dimension %" PRIu32 " is %" PRIu64 ", the limit is %u", d, t->ne[d],
+                              BN_GGUF_MAX_DIM);
+    }
+    return BN_OK;
+}
+
+static bn_status take_tensor(struct cursor *c, uint64_t index, bool bitnet, uint32_t alignment,
+                             struct bn_gguf_tensor *t)
+{
+    char where[192];
+    t->info_offset = c->pos;
+    BN_TRY(take_name(c, "tensor", index, BN_GGUF_MAX_NAME_BYTES, &t->name));
+    named(where, "tensor", t->name);
+    BN_TRY(take_dims(c, where, t));
+    uint64_t start = c->pos;
+    BN_TRY(take_u32(c, where, "the type", &t->type));
+    const struct bn_type_info *info = bn_type_info(t->type);
+    if (info == NULL || !info->readable || (t->type == BN_TYPE_I2_S && !bitnet))
+        return fail_type(c, t, start, bitnet);
+    if (t->ne[0] % info->block != 0)
+        return bn_fail_at(c->err, BN_ERR_FORMAT, start, where,
+                          "rows of %" PRIu64 " elements, not a multiple of %u, the block of %s", t->ne[0],
+                          info->block, info->name);
+    if (!bn_type_bytes(t->type, t->ne, &t->n_bytes))
+        return bn_fail_at(c->err, BN_ERR_FORMAT, start, where, "its size in bytes overflows");
+    start = c->pos;
+    BN_TRY(take_u64(c, where, "the data offset", &t->offset));
+    if (t->offset % alignment != 0)
+        return bn_fail_at(c->err, BN_ERR_FORMAT, start, where,
+                          "the data offset %" PRIu64 " is not a multiple of the alignment %" PRIu32,
+                          t->offset, alignment);
+    return BN_OK;
+}
+
+/* Type 36 once had another meaning upstream (IQ4_NL_4_4: 18 bytes for 32 elements). The room that the file
+ * gives the tensor tells them apart. */
+static bn_status check_i2s_room(const struct bn_gguf *gguf, const struct bn_gguf_tensor *t, uint64_t room,
+                                const char *where, bn_error *err)
+{
+    uint64_t codes = t->n_bytes - BN_I2S_TAIL_BYTES, other = codes, ours = t->n_bytes;
+    bool ok = bn_add_ok(codes, codes, &other) && bn_add_ok(other, codes / 4, &other) &&
+              bn_round_up_ok(other, gguf->alignment, &other);
+    if (room >= ours && !(ok && room == other && other >= ours + gguf->alignment)) return BN_OK;
+    bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, where,
+               "type 36 is I2_S here, of %" PRIu64 " bytes, but the file has %" PRIu64 " for it", ours, room);
+    bn_error_hint(err, room == codes ? "the 32 bytes with the scale are missing after the codes"
+                                     : "36 has another meaning in files of other programs");
+    return BN_ERR_UNSUPPORTED;
+}
+
+/* Puts the tensors into the data: inside the file, without overlap. */
+static bn_status place_tensors(struct cursor *c, struct bn_gguf *gguf, const uint32_t *order)
+{
+    uint64_t size = c->n_bytes - gguf->data_offset;
+    char where[192];
+    for (size_t i = 0; i < gguf->n_tensors; i++) {
+        struct bn_gguf_tensor *t = &gguf->tensors[order[i]];
+        named(where, "tensor", t->name);
+        if (t->offset > size || t->n_bytes > size - t->offset) {
+            bn_fail_at(c->err, BN_ERR_FORMAT, t->info_offset, where,
+                       "its %" PRIu64 " bytes at %" PRIu64 " of the data are beyond the end of the file",
+                       t->n_bytes, t->offset);
+            bn_error_hint(c->err, "the file is cut off or damaged: download it again");
+            return BN_ERR_FORMAT;
+        }
+        uint64_t end = size;
+        const struct bn_gguf_tensor *next = NULL;
+        if (i + 1 < gguf->n_tensors) next = &gguf->tensors[order[i + 1]];
+        if (next != NULL && next->offset < size) end = next->offset;
+        if (t->type == BN_TYPE_I2_S && end > t->offset)
+            BN_TRY(check_i2s_room(gguf, t, end - t->offset, where, c->err));
+        if (t->n_bytes > end - t->offset)
+            return bn_fail_at(c->err, BN_ERR_FORMAT, t->info_offset, where,
+                              "its data overlaps the next tensor's");
+    }
+    for (size_t i = 0; i < gguf->n_tensors; i++) {
+        struct bn_gguf_tensor *t = &gguf->tensors[i];
+        t->offset += gguf->data_offset;
+        t->data = c->base + t->offset;
+    }
+    return BN_OK;
+}
+
+static bn_status check_unique_names(const struct bn_gguf *gguf, bn_error *err)
+{
+    char where[192];
+    for (size_t i = 1; i < gguf->n_tensors; i++) {
+        const struct bn_gguf_tensor *a = &gguf->tensors[gguf->by_name[i - 1]];
+        const struct bn_gguf_tensor *b = &gguf->tensors[gguf->by_name[i]];
+        if (compare_str(a->name, b->name) == 0)
+            return bn_fail_at(err, BN_ERR_FORMAT,
+                              a->info_offset > b->info_offset ? a->info_offset : b->info_offset,
+                              named(where, "tensor", a->name), "duplicate tensor");
+    }
+    return BN_OK;
+}
+
+static bn_status read_tensors(struct cursor *c, struct bn_gguf *gguf)
+{
+    gguf->tensors = bn_alloc(gguf->n_tensors, sizeof *gguf->tensors);
+    gguf->by_name = bn_alloc(gguf->n_tensors, sizeof *gguf->by_name);
+    if (gguf->tensors == NULL || gguf->by_name == NULL) return bn_nomem(c->err);
+    bool bitnet = is_bitnet(gguf);
+    for (size_t i = 0; i < gguf->n_tensors; i++)
+        BN_TRY(take_tensor(c, i, bitnet, gguf->alignment, &gguf->tensors[i]));
+
+    uint64_t start = 0;
+    bool fits = bn_round_up_ok(c->pos, gguf->alignment, &start) && start <= c->n_bytes;
+    if (!fits && gguf->n_tensors > 0)
+        return bn_fail_at(c->err, BN_ERR_FORMAT, c->pos, NULL, "the file ends before the tensor data");
+    gguf->data_offset = fits ? start : c->n_bytes;
+
+    sort_index(gguf, gguf->by_name, gguf->n_tensors, by_offset);
+    BN_TRY(place_tensors(c, gguf, gguf->by_name));
+    sort_index(gguf, gguf->by_name, gguf->n_tensors, by_name);
+    return check_unique_names(gguf, c->err);
+}
+
+/* ---- Opening ---- */
+
+static bn_status take_count(struct cursor *c, const char *what, uint64_t each, uint32_t max, uint64_t *n)
+{
+    uint64_t start = c->pos;
+    BN_TRY(take_u64(c, NULL, what, n));
+    if (*n > (c->n_bytes - c->pos) / each)
+        return bn_fail_at(c->err, BN_ERR_FORMAT, start, NULL,
+                          "%s is %" PRIu64 ", more than fit into %" PRIu64 " bytes", what, *n, c->n_bytes);
+    if (*n > max)
+        return bn_fail_at(c->err, BN_ERR_LIMIT, start, NULL, "%s is %" PRIu64 ", the limit is %" PRIu32, what,
+                          *n, max);
+    return BN_OK;
+}
+
+static bn_status read_all(struct cursor *c, struct bn_gguf *gguf)
+{
+    uint64_t n_tensors = 0, n_kv = 0;
+    BN_TRY(read_version(c, &gguf->version));
+    BN_TRY(take_count(c, "the number of tensors", MIN_INFO_BYTES, BN_GGUF_MAX_TENSORS, &n_tensors));
+    BN_TRY(take_count(c, "the number of keys", MIN_KV_BYTES, BN_GGUF_MAX_KV, &n_kv));
+    gguf->n_bytes = c->n_bytes;
+    gguf->n_kv = (size_t)n_kv;
+    gguf->n_tensors = (size_t)n_tensors;
+    if (c->end > BN_GGUF_MAX_META_BYTES) c->end = BN_GGUF_MAX_META_BYTES;
+    BN_TRY(read_keys(c, gguf));
+    BN_TRY(read_alignment(c, gguf));
+    return read_tensors(c, gguf);
+}
+
+bn_status bn_gguf_open(struct bn_gguf *gguf, const void *data, size_t n_bytes, bn_error *err)
+{
+    struct cursor c = {.base = data, .end = n_bytes, .n_bytes = n_bytes, .err = err};
+    *gguf = (struct bn_gguf){0};
+    bn_status status = read_all(&c, gguf);
+    if (status != BN_OK) bn_gguf_close(gguf);
+    return status;
+}
+
+void bn_gguf_close(struct bn_gguf *gguf)
+{
+    if (gguf == NULL) return;
+    bn_free(gguf->kv);
+    bn_free(gguf->tensors);
+    bn_free(gguf->by_name);
+    *gguf = (struct bn_gguf){0};
+}
+
+/* ---- Looking things up ---- */
+
+const struct bn_gguf_kv *bn_gguf_find(const struct bn_gguf *gguf, const char *key)
+{
+    for (size_t i = 0; i < gguf->n_kv; i++)
+        if (bn_str_equal(gguf->kv[i].key, key)) return &gguf->kv[i];
+    return NULL;
+}
+
+const struct bn_gguf_tensor *bn_gguf_find_tensor(const struct bn_gguf *gguf, const char *name)
+{
+    struct bn_str wanted = {name, strlen(name)};
+    size_t low = 0, high = gguf->n_tensors;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct bn_gguf_tensor *t = &gguf->tensors[gguf->by_name[middle]];
+        int order = compare_str(t->name, wanted);
+        if (order == 0) return t;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}

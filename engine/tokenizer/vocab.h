@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The vocabulary in memory, shared by the files that make up the tokenizer: tokenizer.c builds it from keys,
+ * bpe.c and spm.c hold what differs between the two kinds, merge.c merges symbols, encode.c turns text into
+ * ids, decode.c turns ids into text. Nobody else includes this header.
+ *
+ * Everything is kept in the domain of raw bytes: the GPT-2 alphabet and SentencePiece's U+2581 are undone
+ * while the vocabulary is read, so that text is looked up as it is. Immutable after opening.
+ */
+#ifndef BN_MODEL_VOCAB_H
+#define BN_MODEL_VOCAB_H
+
+#include "tokenizer/pretokenize.h"
+#include "tokenizer/tokenizer.h"
+
+#define BN_MAX_VOCAB (1u << 20)
+#define BN_MAX_TEXT_BYTES ((size_t)1 << 30) /* of one call to bn_tokenize */
+#define BN_MAX_SPECIAL_BYTES 256u           /* longer special tokens are not looked for in text */
+#define BN_MAX_PROBE 1024u                  /* a vocabulary that needs more was made to be slow */
+#define BN_MAX_END_IDS 16u
+#define BN_NO_RANK UINT32_MAX
+
+enum bn_vocab_kind { BN_VOCAB_GPT2, BN_VOCAB_SPM };
+
+/* The numbers of tokenizer.ggml.token_type. */
+enum bn_token_type {
+    BN_TOKEN_NORMAL = 1,
+    BN_TOKEN_UNKNOWN = 2,
+    BN_TOKEN_CONTROL = 3,
+    BN_TOKEN_USER = 4,
+    BN_TOKEN_UNUSED = 5,
+    BN_TOKEN_BYTE = 6
+};
+
+/* Zeroed slots are empty: ids are stored with one added. */
+struct bn_token_slot {
+    uint32_t tag; /* high half of the hash */
+    uint32_t id1;
+};
+struct bn_merge_slot {
+    uint32_t left1, right;
+    uint32_t rank, id;
+};
+
+/* What two neighbouring symbols make: lower ranks go first. */
+struct bn_pair {
+    uint32_t rank; /* BN_NO_RANK: they do not merge */
+    int32_t id;
+};
+
+struct bn_tokenizer {
+    enum bn_vocab_kind kind;
+    struct bn_splitter *splitter; /* NULL for SPM */
+    bool ignore_merges;           /* a piece that is a token is taken whole */
+    bool add_bos, add_eos;
+    bool add_space_prefix; /* SPM: a space is put before text at the start and behind control tokens */
+    bool words_split;      /* SPM: no token has a space after a non-space, so words are independent */
+    int32_t bos, eos, unk; /* -1: none */
+    int32_t end_ids[BN_MAX_END_IDS];
+    size_t n_end_ids;
+    bn_template chat; /* what BN_TEMPLATE_AUTO means */
+
+    size_t n_vocab, n_merges;
+    char *bytes; /* decoded; token id is bytes[bytes_at[id]] .. bytes[bytes_at[id + 1]] */
+    uint32_t *bytes_at;
+    size_t max_token_bytes; /* of tokens in the table below */
+    bool has_duplicates;    /* in the table below */
+    uint8_t *type;          /* enum bn_token_type */
+    uint32_t *score_rank;   /* SPM: scores as ranks, highest score first; NULL for GPT-2 */
+    int32_t byte_id[256];   /* the token of a single byte, -1 */
+
+    struct bn_token_slot
+        *slots; /* by bytes: ordinary tokens, lowest id of equals; GPT-2: user-defined behind */
+    uint32_t slot_shift, slot_probe;
+    struct bn_merge_slot *merges; /* by (left, right); lowest rank of equals */
+    uint32_t merge_shift, merge_probe;
+
+    uint32_t *special; /* ids of control, unknown and user-defined tokens, sorted by bytes, then id */
+    size_t n_special;
+    uint32_t special_from[257]; /* first index of those that start with this byte or a greater one */
+    bool user_first[256];       /* some user-defined one starts with this byte */
+};
+
+/* ---- lookup ---- */
+
+static inline uint64_t bn_load_tail(const char *p, size_t n)
+{
+    uint64_t x = 0;
+    memcpy(&x, p, n);
+    return x;
+}
+
+static inline uint64_t bn_hash_mix(uint64_t h)
+{
+    h *= 0x9E3779B97F4A7C15u;
+    return h ^ (h >> 32);
+}
+
+/* The same on one machine only, which is enough: no order that is visible outside depends on it. */
+static inline uint64_t bn_hash_bytes(const char *p, size_t n)
+{
+    uint64_t h = n;
+    for (; n > 8; n -= 8, p += 8)
+        h = bn_hash_mix(h ^ bn_load_tail(p, 8));
+    return bn_hash_mix(bn_hash_mix(h ^ bn_load_tail(p, n)) + n);
+}
+
+static inline struct bn_str bn_vocab_bytes(const struct bn_tokenizer *tok, uint32_t id)
+{
+    return (struct bn_str){tok->bytes + tok->bytes_at[id], tok->bytes_at[id + 1] - tok->bytes_at[id]};
+}
+
+/* The ordinary token with these bytes, -1 when there is none. */
+int32_t bn_vocab_find(const struct bn_tokenizer *tok, const char *bytes, size_t n);
+/* The same in two steps, for callers that have several to find: hash and prefetch, then look. */
+uint64_t bn_vocab_prefetch(const struct bn_tokenizer *tok, const char *bytes, size_t n);
+int32_t bn_vocab_find_hashed(const struct bn_tokenizer *tok, const char *bytes, size_t n, uint64_t hash);
+/* The special token with exactly these bytes, -1 when there is none. */
+int32_t bn_vocab_find_special(const struct bn_tokenizer *tok, const char *bytes, size_t n);
+/* The longest special token (or user-defined one) that text starts with, -1 when there is none. */
+int32_t bn_vocab_match_special(const struct bn_tokenizer *tok, const char *text, size_t n, bool user_only,
+                               size_t *n_matched);
+/* Builds the tables for these from tok->bytes and tok->type. */
+BN_MUST_CHECK bn_status bn_vocab_index(struct bn_tokenizer *tok, bn_error *err);
+BN_MUST_CHECK bn_status bn_vocab_index_special(struct bn_tokenizer *tok, bn_error *err);
+static inline bool bn_type_is_hidden(uint8_t type)
+{
+    return type == BN_TOKEN_CONTROL || type == BN_TOKEN_UNKNOWN;
+}
+
+/* ---- what differs between the kinds ---- */
+
+/* The GPT-2 alphabet: printable Latin-1 stands for itself, the 68 other bytes for U+0100.. in order. */
+void bn_alphabet_encode(struct bn_buf *out, const char *bytes, size_t n);
+/* Undoes it into out (room for n bytes); false, with *n_out meaningless, when text has other characters. */
+bool bn_alphabet_decode(const char *text, size_t n, char *out, size_t *n_out);
+
+/* Builds tok->merges from tokenizer.ggml.merges. */
+BN_MUST_CHECK bn_status bn_bpe_open(struct bn_tokenizer *tok, const struct bn_gguf_kv *merges, bn_error *err);
+struct bn_pair bn_bpe_pair(const struct bn_tokenizer *tok, int32_t left, int32_t right);
+
+/* Decodes U+2581 to a space, in place of bn_alphabet_decode; always works. */
+void bn_spm_decode(const char *text, size_t n, char *out, size_t *n_out);
+/* The value of "<0xNN>", -1 for anything else. */
+int bn_spm_byte(struct bn_str text);
+/* Scores to ranks, and what follows from the whole vocabulary. */
+BN_MUST_CHECK bn_status bn_spm_open(struct bn_tokenizer *tok, const struct bn_gguf_kv *scores, bn_error *err);
+struct bn_pair bn_spm_pair(const struct bn_tokenizer *tok, const char *bytes, size_t n);
+
+/* What BN_TEMPLATE_AUTO means, from the file's architecture, its template's text (recognised, never run) and
+ * the vocabulary. */
+bn_template bn_chat_recognise(const struct bn_tokenizer *tok, const char *arch, struct bn_str chat_template);
+
+/* ---- ids ---- */
+
+struct bn_ids {
+    int32_t *data;
+    size_t n, room;
+};
+BN_MUST_CHECK bn_status bn_ids_push(struct bn_ids *ids, int32_t id, bn_error *err);
+
+/* ---- merging ---- */
+
+/* Work done, for tests that compare it with the length of the text. */
+struct bn_encode_stats {
+    uint64_t n_pieces;
+    uint64_t n_lookups;    /* of pairs */
+    uint64_t n_heap_moves; /* entries moved while sifting */
+};
+
+struct bn_symbol {
+    uint32_t start;      /* byte offset in the piece */
+    int32_t id;          /* -1: no token (SPM: falls back to bytes) */
+    struct bn_pair pair; /* with the next symbol; BN_NO_RANK for the last and for dead ones */
+    uint32_t prev, next;
+};
+
+/* Scratch of one call, grown as needed. */
+struct bn_merger {
+    const struct bn_tokenizer *tok;
+    const char *text;
+    uint32_t n_bytes, n_symbols;
+    struct bn_symbol *symbols;
+    size_t symbols_room;
+    uint64_t *heap; /* rank << 32 | symbol: smallest first means best rank, then leftmost */
+    size_t n_heap, heap_room;
+    struct bn_encode_stats stats;
+};
+
+/* Merges the symbols of a piece as far as they go and appends the ids. */
+BN_MUST_CHECK bn_status bn_merge_piece(struct bn_merger *m, const char *text, size_t n, struct bn_ids *ids,
+                                       bn_error *err);
+void bn_merger_release(struct bn_merger *m);
+
+/* ---- encoding ---- */
+
+/* Appends the ids of text; flags may hold BN_TOKENIZE_SPECIAL, nothing else matters. stats may be NULL. */
+BN_MUST_CHECK bn_status bn_encode(const struct bn_tokenizer *tok, const char *text, size_t n, unsigned flags,
+                                  struct bn_ids *ids, struct bn_encode_stats *stats, bn_error *err);
+
+#endif

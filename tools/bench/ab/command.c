@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See ab.h: the two commands, and what one run of them gives: wall time, CPU time, memory, numbers found in
+ * the output, series of a document in the output.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "lab/kit/process.h"
+#include "lab/stats/summary.h"
+#include "tools/bench/ab/ab.h"
+#include "tools/cli/number.h"
+#include "tools/cli/report.h"
+
+#define OUTPUT_MAX BN_JSON_MAX_BYTES
+#define TEST "command"
+#define MAX_SECONDS (366u * 86400u)
+
+/* ---- options ---- */
+
+static bn_status read_extract(struct bn_ab_extract *out, const char *text, bn_error *err)
+{
+    static const char HIGHER[] = ":higher", LOWER[] = ":lower";
+    const char *equals = strchr(text, '=');
+    char *pattern = NULL, why[128];
+    if (equals == NULL || equals == text)
+        return bn_fail(err, BN_ERR_ARG, "--extract: '%s' is not NAME=REGEX", text);
+    size_t n = strlen(equals + 1);
+    if (n >= sizeof HIGHER - 1 && strcmp(equals + 1 + n - (sizeof HIGHER - 1), HIGHER) == 0) {
+        out->higher = true;
+        n -= sizeof HIGHER - 1;
+    } else if (n >= sizeof LOWER - 1 && strcmp(equals + 1 + n - (sizeof LOWER - 1), LOWER) == 0) {
+        n -= sizeof LOWER - 1;
+    }
+    pattern = bn_strndup(equals + 1, n);
+    char *name = bn_strndup(text, (size_t)(equals - text));
+    if (pattern == NULL || name == NULL) {
+        bn_free(pattern);
+        bn_free(name);
+        return bn_nomem(err);
+    }
+    int failed = regcomp(&out->regex, pattern, REG_EXTENDED | REG_NEWLINE);
+    bn_status status = BN_OK;
+    if (failed != 0) {
+        regerror(failed, &out->regex, why, sizeof why);
+        status = bn_fail(err, BN_ERR_ARG, "--extract: '%s': %s", pattern, why);
+    } else if (out->regex.re_nsub < 1) {
+        regfree(&out->regex);
+        status = bn_fail(err, BN_ERR_ARG, "--extract: '%s' has no (group) around the number", pattern);
+    }
+    bn_free(pattern);
+    if (status == BN_OK)
+        out->name = name;
+    else
+        bn_free(name);
+    return status;
+}
+
+static bn_status read_extracts(struct bn_ab_commands *c, const struct bn_args *args, bn_error *err)
+{
+    size_t n = bn_opt_count(args, "extract");
+    c->extracts = bn_alloc(n, sizeof *c->extracts);
+    if (c->extracts == NULL) return bn_nomem(err);
+    for (; c->n_extracts < n; c->n_extracts++) {
+        struct bn_ab_extract *x = &c->extracts[c->n_extracts];
+        BN_TRY(read_extract(x, bn_opt_at(args, "extract", c->n_extracts), err));
+        for (size_t i = 0; i < c->n_extracts; i++)
+            if (strcmp(c->extracts[i].name, x->name) == 0) {
+                c->n_extracts++;
+                return bn_fail(err, BN_ERR_ARG, "--extract: duplicate name '%s'", x->name);
+            }
+    }
+    return BN_OK;
+}
+
+/* "A... --vs B..." among the operands. */
+static bn_status read_sides(struct bn_ab_commands *c, const struct bn_args *args, bn_error *err)
+{
+    size_t vs = args->n_operands, n_vs = 0;
+    for (size_t i = 0; i < args->n_operands; i++) {
+        if (strcmp(args->operands[i], "--vs") != 0) continue;
+        vs = i;
+        n_vs++;
+    }
+    if (n_vs != 1 || vs == 0 || vs + 1 == args->n_operands) {
+        bn_status status = bn_fail(err, BN_ERR_ARG, "%s",
+                                   n_vs > 1 ? "--vs is given more than once" : "expected two commands");
+        bn_error_hint(err, "bn-bench ab [options] -- COMMAND_A ... --vs COMMAND_B ...");
+        return status;
+    }
+    args->operands[vs] = NULL;
+    c->argv[0] = args->operands;
+    c->argv[1] = args->operands + vs + 1;
+    return BN_OK;
+}
+
+static bn_status join(char **out, const char *const *argv, bn_error *err)
+{
+    struct bn_buf line = {.max = 1u << 20};
+    for (size_t i = 0; argv[i] != NULL; i++)
+        bn_buf_printf(&line, "%s%s", i > 0 ? " " : "", argv[i]);
+    bn_status status = bn_buf_check(&line, err);
+    if (status == BN_OK)
+        *out = line.data;
+    else
+        bn_buf_release(&line);
+    return status;
+}
+
+bn_status bn_ab_duration(const struct bn_args *args, const char *name, uint64_t *ns, bn_error *err)
+{
+    uint64_t seconds = 0;
+    BN_TRY(bn_opt_seconds(args, name, &seconds, err));
+    if (seconds > MAX_SECONDS) return bn_fail(err, BN_ERR_ARG, "--%s: more than a year", name);
+    *ns = seconds * 1000000000u;
+    return BN_OK;
+}
+
+bn_status bn_ab_commands_read(struct bn_ab_commands *c, const struct bn_args *args, bn_error *err)
+{
+    *c = (struct bn_ab_commands){.prepare = bn_opt_str(args, "prepare"),
+                                 .input = bn_opt_str(args, "input"),
+                                 .filter = bn_opt_str(args, "filter"),
+                                 .ignore_failure = bn_opt_flag(args, "ignore-failure"),
+                                 .series = bn_opt_flag(args, "series"),
+                                 .output_only = bn_opt_flag(args, "output-only")};
+    BN_TRY(bn_ab_duration(args, "timeout", &c->timeout_ns, err));
+    BN_TRY(read_sides(c, args, err));
+    BN_TRY(read_extracts(c, args, err));
+    if (c->output_only && !c->series && c->n_extracts == 0)
+        return bn_fail(err, BN_ERR_ARG, "--output-only needs --extract or --series");
+    for (int i = 0; i < 2 && bn_opt_flag(args, "shell"); i++)
+        BN_TRY(join(&c->shell[i], c->argv[i], err));
+    return BN_OK;
+}
+
+void bn_ab_commands_release(struct bn_ab_commands *c)
+{
+    for (size_t i = 0; i < c->n_extracts; i++) {
+        regfree(&c->extracts[i].regex);
+        bn_free(c->extracts[i].name);
+    }
+    bn_free(c->extracts);
+    bn_free(c->shell[0]);
+    bn_free(c->shell[1]);
+}
+
+/* ---- what a run gives ---- */
+
+static bn_status add(struct bn_ab_slot *slot, const struct bn_ab_commands *c, const struct bn_series *series,
+                     bn_error *err)
+{
+    if (c->filter != NULL && strstr(series->test, c->filter) == NULL &&
+        strstr(series->metric, c->filter) == NULL)
+        return BN_OK;
+    return bn_series_add(&slot->values, series, err);
+}
+
+static bn_status add_number(struct bn_ab_slot *slot, const struct bn_ab_commands *c, const char *metric,
+                            const char *unit, bool higher, double value, bn_error *err)
+{
+    struct bn_series s = {TEST, metric, unit, higher, false, &value, 1};
+    /* A clock of coarse ticks may say 0 of a short run: that is no measurement. */
+    return value > 0 ? add(slot, c, &s, err) : BN_OK;
+}
+
+static bn_status add_usage(struct bn_ab_slot *slot, const struct bn_ab_commands *c,
+                           const struct bn_process *p, bn_error *err)
+{
+    struct bn_noise used = {0};
+    bn_noise_set_usage(&used, &p->usage);
+    BN_TRY(add_number(slot, c, "wall_ns", "ns", false, (double)p->wall_ns, err));
+    BN_TRY(add_number(slot, c, "cpu_ns", "ns", false, (double)(used.user_ns + used.system_ns), err));
+    return add_number(slot, c, "max_rss_bytes", "bytes", false, (double)p->usage.ru_maxrss * 1024, err);
+}
+
+/* The last match counts: many programs print figures as they go, and the final one at the end. */
+static bool find_number(const struct bn_ab_extract *x, const struct bn_buf *text, double *out)
+{
+    regmatch_t m[2];
+    bool found = false;
+    for (const char *at = text->data; at != NULL && *at != '\0';) {
+        if (regexec(&x->regex, at, 2, m, at == text->data ? 0 : REG_NOTBOL) != 0) break;
+        char number[64];
+        if (m[1].rm_so >= 0 && m[1].rm_eo - m[1].rm_so < (regoff_t)sizeof number) {
+            size_t n = (size_t)(m[1].rm_eo - m[1].rm_so);
+            memcpy(number, at + m[1].rm_so, n);
+            number[n] = '\0';
+            found = bn_number_f64(number, out);
+        }
+        at += m[0].rm_eo > m[0].rm_so ? m[0].rm_eo : m[0].rm_eo + 1;
+        if (at > text->data + text->len) break;
+    }
+    return found;
+}
+
+static bn_status add_extracts(struct bn_ab_slot *slot, const struct bn_ab_commands *c,
+                              const struct bn_buf *out, const struct bn_buf *errors, bn_error *err)
+{
+    for (size_t i = 0; i < c->n_extracts; i++) {
+        double value;
+        const struct bn_ab_extract *x = &c->extracts[i];
+        if (!find_number(x, out, &value) && !find_number(x, errors, &value)) continue;
+        if (!(value > 0))
+            return bn_fail(err, BN_ERR_FORMAT, "%s printed %g as '%s'; a positive number is expected",
+                           bn_ab_command_name(slot->side), value, x->name);
+        BN_TRY(add_number(slot, c, x->name, "1", x->higher, value, err));
+    }
+    return BN_OK;
+}
+
+static bn_status add_medians(struct bn_ab_slot *slot, const struct bn_ab_commands *c,
+                             const struct bn_series_list *all, bn_error *err)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        struct bn_series one = all->list[i];
+        struct bn_summary of;
+        if (!bn_summarize(&of, one.samples, one.n)) return bn_nomem(err);
+        one.samples = &of.median;
+        one.n = 1;
+        BN_TRY(add(slot, c, &one, err));
+    }
+    return BN_OK;
+}
+
+static bn_status add_series(struct bn_ab_slot *slot, const struct bn_ab_commands *c, const struct bn_buf *out,
+                            bn_error *err)
+{
+    bn_json *doc = NULL;
+    bn_error why = {0};
+    struct bn_series_list all = {0};
+    bn_status status = bn_json_parse(&doc, out->data != NULL ? out->data : "", out->len, &why);
+    if (status == BN_OK) status = bn_series_read(&all, doc, &why);
+    if (status != BN_OK)
+        status = bn_fail(err, status, "the output of %s is not a bn-bench document with series: %s",
+                         bn_ab_command_name(slot->side), why.msg);
+    if (status == BN_OK) status = add_medians(slot, c, &all, err);
+    bn_series_release(&all);
+    bn_json_free(doc);
+    return status;
+}
+
+/* ---- running ---- */
+
+static bool interrupted(void)
+{
+    return bn_cli_interrupted() != 0;
+}
+
+static void describe(char *out, size_t room, const struct bn_process *p, uint64_t timeout_ns)
+{
+    if (p->end == BN_PROCESS_TIMEOUT)
+        snprintf(out, room, "exceeded --timeout %g s", (double)timeout_ns * 1e-9);
+    else if (p->end == BN_PROCESS_SIGNALLED)
+        snprintf(out, room, "was killed by signal %d", p->code);
+    else
+        snprintf(out, room, "failed with status %d", p->code);
+}
+
+static bn_status prepare(const struct bn_ab_commands *c, const struct bn_ab_slot *slot, bn_error *err)
+{
+    struct bn_process p;
+    char what[64];
+    const char *const argv[] = {"/bin/sh", "-c", c->prepare, NULL};
+    struct bn_process_options o = {.argv = argv, .timeout_ns = c->timeout_ns, .cancelled = interrupted};
+    if (c->prepare == NULL) return BN_OK;
+    BN_TRY(bn_process_run(&p, &o, err));
+    if (p.end == BN_PROCESS_EXITED && p.code == 0) return BN_OK;
+    describe(what, sizeof what, &p, c->timeout_ns);
+    return bn_fail(err, BN_ERR_MISMATCH, "--prepare %s before %s (round %u)", what,
+                   bn_ab_command_name(slot->side), slot->round + 1);
+}
+
+/* An error that quotes the last line that the command printed on standard error. */
+static bn_status refuse(const struct bn_ab_slot *slot, const struct bn_buf *errors, bn_error *err)
+{
+    char quoted[160] = "", what[256];
+    size_t end = errors->len, from;
+    while (end > 0 && errors->data[end - 1] == '\n')
+        end--;
+    for (from = end; from > 0 && errors->data[from - 1] != '\n';)
+        from--;
+    if (end > from) bn_escape(quoted, sizeof quoted, errors->data + from, end - from);
+    bn_ab_slot_describe(what, sizeof what, slot);
+    bn_fail(err, BN_ERR_MISMATCH, "%s%s%s", what, quoted[0] != '\0' ? ": " : "", quoted);
+    bn_error_hint(err, "use --ignore-failure to count failed runs too");
+    return BN_ERR_MISMATCH;
+}
+
+static bn_status take(struct bn_ab_slot *slot, const struct bn_ab_commands *c, const struct bn_process *p,
+                      const struct bn_buf *out, const struct bn_buf *errors, bn_error *err)
+{
+    slot->has_usage = true;
+    slot->usage = p->usage;
+    if (p->end != BN_PROCESS_EXITED || p->code != 0)
+        describe(slot->failed, sizeof slot->failed, p, c->timeout_ns);
+    slot->stop = p->end == BN_PROCESS_TIMEOUT;
+    if (slot->stop) return BN_OK;
+    if (slot->failed[0] != '\0' && !c->ignore_failure) return refuse(slot, errors, err);
+    if (!c->output_only) BN_TRY(add_usage(slot, c, p, err));
+    if (out->failed && (c->series || c->n_extracts > 0))
+        return bn_fail(err, BN_ERR_LIMIT, "%s printed more than %u bytes", bn_ab_command_name(slot->side),
+                       OUTPUT_MAX);
+    BN_TRY(add_extracts(slot, c, out, errors, err));
+    return c->series ? add_series(slot, c, out, err) : BN_OK;
+}
+
+bn_status bn_ab_commands_run(void *user, struct bn_ab_slot *slot, bn_error *err)
+{
+    const struct bn_ab_commands *c = user;
+    int b = slot->side == BN_AB_B;
+    const char *const shell[] = {"/bin/sh", "-c", c->shell[b], NULL};
+    bool read = c->series || c->n_extracts > 0;
+    struct bn_buf out = {.max = OUTPUT_MAX}, errors = {.max = OUTPUT_MAX};
+    struct bn_process_options o = {.argv = c->shell[b] != NULL ? shell : c->argv[b],
+                                   .input = c->input,
+                                   .out = read ? &out : NULL,
+                                   .errors = &errors,
+                                   .timeout_ns = c->timeout_ns,
+                                   .cancelled = interrupted};
+    struct bn_process p;
+    /* One that came while nothing waited has interrupted no wait. */
+    bn_status status = interrupted() ? bn_fail(err, BN_ERR_CANCELLED, "interrupted") : prepare(c, slot, err);
+    if (status == BN_OK) status = bn_process_run(&p, &o, err);
+    if (status == BN_OK) status = take(slot, c, &p, &out, &errors, err);
+    bn_buf_release(&out);
+    bn_buf_release(&errors);
+    return status;
+}

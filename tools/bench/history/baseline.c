@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench baseline: save, list, show, check, promote. What a run is compared with, and what may become that.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "lab/host/git.h"
+#include "lab/stats/summary.h"
+#include "tools/bench/history/judging.h"
+#include "tools/bench/history/ledgers.h"
+#include "tools/cli/print_json.h"
+#include "tools/cli/report.h"
+
+#define SHORT_ID 12
+
+const struct bn_option bn_bench_baseline_options[] = {
+    {.name = "baseline",
+     .arg = "NAME",
+     .preset = "main",
+     .help = "check: the baseline to compare the run with"},
+    {.name = "save-baseline", .arg = "NAME", .help = "check: save the run under this name when it passes"},
+    {.name = "allow-dirty", .group = "Saving", .help = "save although sources differ from the commit"},
+    {.name = "allow-stale", .group = "Saving", .help = "save although the program is of another commit"},
+    {.name = "allow-contended", .group = "Saving", .help = "save although other processes were busy"},
+    {.name = "reason",
+     .arg = "TEXT",
+     .group = "Saving",
+     .help = "the reason; recorded, and required by the options above"},
+    {0},
+};
+
+static struct bn_likeness likeness(const struct bn_result *r)
+{
+    return (struct bn_likeness){r->machine_key, r->settings_sha256, r->model_sha256};
+}
+
+static bn_json *begin_document(const struct bn_args *args)
+{
+    struct bn_machine machine;
+    if (!args->json) return NULL;
+    bn_machine_read(&machine);
+    return bn_bench_document("baseline", &machine);
+}
+
+/* ---- comparing a run with an entry ---- */
+
+static bn_status compare_with(struct bn_offline *out, struct bn_series_list *series,
+                              const struct bn_entry *entry, const struct bn_series_list *now,
+                              const char *contended, const char *binary, struct bn_bench_judging *judging,
+                              bn_error *err)
+{
+    const char *then = "";
+    (void)bn_json_string(bn_json_get(entry->json, "binary_sha256"), &then);
+    bn_bench_circumstances(judging, contended, NULL, then, binary);
+    BN_TRY(bn_series_read(series, entry->json, err));
+    return bn_offline_compare(out, series, now, &judging->rules, err);
+}
+
+/* Whether series regressed against an entry; texts of the comparison do not outlive it. */
+static bn_status judge_against(enum bn_outcome *worst, size_t *n_missing, const struct bn_entry *entry,
+                               const struct bn_series_list *now, const char *contended, const char *binary,
+                               struct bn_bench_judging *judging, bn_error *err)
+{
+    struct bn_offline offline = {0};
+    struct bn_series_list series = {0};
+    bn_status status = compare_with(&offline, &series, entry, now, contended, binary, judging, err);
+    *worst = offline.worst;
+    *n_missing = offline.n_missing;
+    bn_offline_release(&offline);
+    bn_series_release(&series);
+    return status;
+}
+
+/* ---- save ---- */
+
+/* One reason to refuse: an error, unless its option sets it aside, which is recorded. */
+static bn_status refuse(const struct bn_args *args, const char *option, const char *what,
+                        struct bn_ledger_note *note, bn_error *err)
+{
+    if (option == NULL || !bn_opt_flag(args, option)) {
+        bn_fail(err, BN_ERR_MISMATCH, "not saved: %s", what);
+        if (option != NULL) bn_error_hint(err, "use --%s --reason TEXT to save it anyway", option);
+        return BN_ERR_MISMATCH;
+    }
+    note->allowed[note->n_allowed++] = option + strlen("allow-");
+    bn_report_warning("%s", what);
+    return BN_OK;
+}
+
+static bn_status check_origin(const struct bn_args *args, const struct bn_result *r,
+                              struct bn_ledger_note *note, bn_error *err)
+{
+    struct bn_git git;
+    char what[256];
+    bn_git_read(&git, ".");
+    if (r->points) return refuse(args, NULL, "values without samples", note, err);
+    if (r->invalid[0] != '\0') return refuse(args, NULL, r->invalid, note, err);
+    if (r->dirty)
+        BN_TRY(refuse(args, "allow-dirty",
+                      "the program was built from uncommitted changes (its tree differs from its commit)",
+                      note, err));
+    else if (r->changed_sources > 0 || git.n_relevant > 0)
+        BN_TRY(refuse(args, "allow-dirty", "sources in the working directory differ from the commit", note,
+                      err));
+    if (!git.known || git.commit[0] == '\0' || r->commit[0] == '\0') {
+        snprintf(what, sizeof what,
+                 "cannot tell whether the program was built from the checked-out commit: %s",
+                 r->commit[0] == '\0' ? "it was built outside a repository"
+                 : git.known          ? "no commit yet"
+                                      : git.why);
+        BN_TRY(refuse(args, "allow-stale", what, note, err));
+    } else if (strcmp(git.commit, r->commit) != 0) {
+        snprintf(what, sizeof what, "the program is of commit %.12s, and %.12s is checked out", r->commit,
+                 git.commit);
+        BN_TRY(refuse(args, "allow-stale", what, note, err));
+    }
+    if (r->contended[0] != '\0') BN_TRY(refuse(args, "allow-contended", r->contended, note, err));
+    return BN_OK;
+}
+
+static bn_status check_reason(const struct bn_args *args, bn_error *err)
+{
+    static const char *const NEED[] = {"allow-dirty", "allow-stale", "allow-contended"};
+    const char *reason = bn_opt_str(args, "reason");
+    for (size_t i = 0; i < BN_ARRAY_LEN(NEED); i++)
+        if (bn_opt_flag(args, NEED[i]) && (reason == NULL || reason[0] == '\0'))
+            return bn_fail(err, BN_ERR_ARG, "--%s: --reason TEXT is missing", NEED[i]);
+    return BN_OK;
+}
+
+static bn_status show_saved(struct bn_args *args, const struct bn_ledger *l, const struct bn_entry *e,
+                            bn_error *err)
+{
+    if (e->state == BN_ENTRY_REGRESSED) args->exit_code = BN_EXIT_NEGATIVE;
+    if (strcmp(args->operands[0], "check") == 0) {
+        bn_report_note(0, "saved as %s: %.*s, %s", e->name, SHORT_ID, e->id, bn_entry_state_name(e->state));
+        return BN_OK;
+    }
+    if (!args->json) {
+        printf("%.*s  %s  %s  in %s\n", SHORT_ID, e->id, e->name, bn_entry_state_name(e->state), l->path);
+        return BN_OK;
+    }
+    bn_json *doc = begin_document(args);
+    bn_json_put_copy(doc, "record", e->json);
+    bn_status status = bn_cli_print_json(doc, err);
+    bn_json_free(doc);
+    return status;
+}
+
+/* Decides the state of a new run: the first of its line is its baseline. */
+static bn_status decide(const struct bn_ledger *l, const char *name, const struct bn_result *r,
+                        struct bn_bench_judging *judging, struct bn_ledger_note *note, bn_error *err)
+{
+    const struct bn_likeness like = likeness(r);
+    const struct bn_entry *unlike, *baseline = bn_ledger_baseline(l, name, &like, &unlike);
+    size_t n_missing = 0;
+    note->state = BN_ENTRY_PROMOTED;
+    if (baseline == NULL) return BN_OK;
+    BN_TRY(judge_against(&note->outcome, &n_missing, baseline, &r->series, r->contended, r->binary_sha256,
+                         judging, err));
+    note->against = baseline->id;
+    note->state = note->outcome == BN_OUTCOME_REGRESSED ? BN_ENTRY_REGRESSED : BN_ENTRY_SAVED;
+    if (n_missing > 0)
+        bn_report_warning("%zu series of the baseline %s missing", n_missing, n_missing == 1 ? "is" : "are");
+    bn_report_note(0, "%s compared with %.*s%s", bn_outcome_name(note->outcome), SHORT_ID, baseline->id,
+                   note->state == BN_ENTRY_REGRESSED ? ": it cannot become a baseline" : "");
+    return BN_OK;
+}
+
+static bn_status save_into(struct bn_args *args, struct bn_ledger *l, const char *name,
+                           const struct bn_result *r, struct bn_bench_judging *judging,
+                           struct bn_ledger_note *note, bn_error *err)
+{
+    char against[BN_SHA256_HEX];
+    BN_TRY(decide(l, name, r, judging, note, err));
+    if (note->against != NULL) { /* entries move */
+        snprintf(against, sizeof against, "%s", note->against);
+        note->against = against;
+    }
+    BN_TRY(bn_ledger_add(l, name, r, note, err));
+    BN_TRY(bn_ledger_write(l, err));
+    const struct bn_entry *e = &l->entries[l->n - 1];
+    return show_saved(args, l, e, err);
+}
+
+static bn_status save_result(struct bn_args *args, const char *name, const struct bn_result *r,
+                             struct bn_bench_judging *judging, bn_error *err)
+{
+    struct bn_ledger_note note = {.reason = bn_opt_str(args, "reason")};
+    struct bn_ledger l;
+    BN_TRY(check_reason(args, err));
+    BN_TRY(check_origin(args, r, &note, err));
+    BN_TRY(bn_ledger_open(&l, bn_bench_ledger_folder(args), r->machine_label, r->suite, true, err));
+    bn_status status = save_into(args, &l, name, r, judging, &note, err);
+    bn_ledger_close(&l);
+    return status;
+}
+
+static bn_status save(struct bn_args *args, struct bn_bench_judging *judging, bn_error *err)
+{
+    struct bn_result r;
+    BN_TRY(bn_result_read(&r, args->operands[2], err));
+    bn_status status = save_result(args, args->operands[1], &r, judging, err);
+    bn_result_release(&r);
+    return status;
+}
+
+/* ---- check ---- */
+
+/* A gate without a baseline has no data, so it fails; that of another machine would be the wrong one. */
+static bn_status other_machine(void *arg, const struct bn_ledger *l, bn_error *err)
+{
+    (void)arg;
+    bn_fail(err, BN_ERR_UNSUPPORTED, "no baseline of this machine, only of %.80s", l->machine_label);
+    return BN_ERR_UNSUPPORTED;
+}
+
+static bn_status no_baseline(const char *name, bn_error *err)
+{
+    bn_fail(err, BN_ERR_MISMATCH, "no baseline '%.64s' of this machine, suite, model and settings", name);
+    bn_error_hint(err, "bn-bench baseline save %.40s FILE", name);
+    return BN_ERR_MISMATCH;
+}
+
+static bn_status check_against(struct bn_args *args, const struct bn_entry *baseline,
+                               const struct bn_result *r, struct bn_bench_judging *judging, bn_error *err)
+{
+    struct bn_offline offline = {0};
+    struct bn_series_list series = {0};
+    bn_status status =
+        compare_with(&offline, &series, baseline, &r->series, r->contended, r->binary_sha256, judging, err);
+    bn_json *doc = begin_document(args);
+    if (args->json) {
+        bn_json_put_string(doc, "baseline", baseline->id);
+        bn_bench_put_origin(doc, "run", r);
+    } else if (status == BN_OK) {
+        printf("A  baseline %s, %.*s: %s, commit %.12s%s\n", baseline->name, SHORT_ID, baseline->id,
+               baseline->created, baseline->commit[0] != '\0' ? baseline->commit : "unknown",
+               baseline->dirty ? "+dirty" : "");
+        bn_bench_print_origin("B", args->operands[1], r);
+    }
+    if (status == BN_OK) status = bn_bench_judging_show(args, judging, &offline, doc, err);
+    bn_json_free(doc);
+    bn_offline_release(&offline);
+    bn_series_release(&series);
+    return status;
+}
+
+static bn_status check_in(struct bn_args *args, const struct bn_ledger *l, const struct bn_result *r,
+                          struct bn_bench_judging *judging, bn_error *err)
+{
+    const char *name = bn_opt_str(args, "baseline");
+    const struct bn_likeness like = likeness(r);
+    const struct bn_entry *unlike, *baseline = bn_ledger_baseline(l, name, &like, &unlike);
+    if (baseline == NULL && unlike != NULL) {
+        if (!judging->unlike) return bn_result_like(&unlike->like, &like, err);
+        baseline = unlike;
+    }
+    if (baseline == NULL) return no_baseline(name, err);
+    return check_against(args, baseline, r, judging, err);
+}
+
+static bn_status check(struct bn_args *args, struct bn_bench_judging *judging, bn_error *err)
+{
+    struct bn_result r;
+    struct bn_ledger l;
+    bn_error why = {0};
+    const char *folder = bn_bench_ledger_folder(args);
+    BN_TRY(bn_result_read(&r, args->operands[1], err));
+    bn_status status = bn_ledger_open(&l, folder, r.machine_label, r.suite, false, &why);
+    if (status == BN_OK) {
+        status = check_in(args, &l, &r, judging, err);
+        bn_ledger_close(&l);
+    } else if (status == BN_ERR_NOT_FOUND) {
+        status = bn_bench_each_ledger(folder, NULL, r.suite, other_machine, NULL, err);
+        if (status == BN_OK) status = no_baseline(bn_opt_str(args, "baseline"), err);
+    } else {
+        *err = why;
+    }
+    const char *name = bn_opt_str(args, "save-baseline");
+    if (status == BN_OK && args->exit_code == BN_EXIT_OK && name != NULL)
+        status = save_result(args, name, &r, judging, err);
+    bn_result_release(&r);
+    return status;
+}
+
+/* ---- list and show ---- */
+
+struct view {
+    struct bn_args *args;
+    bn_json *array;   /* of the document */
+    const char *what; /* a name or the beginning of an id; NULL for everything */
+    size_t n;
+};
+
+static void put_entry(bn_json *array, const struct bn_ledger *l, const struct bn_entry *e, bool samples)
+{
+    bn_json *o = bn_json_add_object(array);
+    bn_json_put_string(o, "suite", l->suite);
+    bn_json_put_string(o, "machine", l->machine_label);
+    bn_json_put_string(o, "state", bn_entry_state_name(e->state));
+    bn_json_put_copy(o, "record", e->json);
+    bn_json *record = (bn_json *)(uintptr_t)bn_json_get(o, "record");
+    if (!samples && record != NULL) bn_json_remove(record, "series");
+}
+
+static bn_status list_ledger(void *arg, const struct bn_ledger *l, bn_error *err)
+{
+    struct view *v = arg;
+    (void)err;
+    if (!v->args->json) printf("%s\n", l->path);
+    for (size_t i = 0; i < l->n; i++) {
+        const struct bn_entry *e = &l->entries[i];
+        v->n++;
+        if (v->args->json)
+            put_entry(v->array, l, e, false);
+        else
+            printf("  %.*s  %-9s  %-16s %s  %.12s%s%s%s\n", SHORT_ID, e->id, bn_entry_state_name(e->state),
+                   e->name, e->created, e->commit[0] != '\0' ? e->commit : "no commit",
+                   e->dirty ? "+dirty" : "", e->branch[0] != '\0' ? "  " : "", e->branch);
+    }
+    return BN_OK;
+}
+
+static void print_series(const struct bn_series_list *all)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        const struct bn_series *s = &all->list[i];
+        struct bn_summary summary;
+        if (bn_summarize(&summary, s->samples, s->n))
+            printf("  %-40s %-20s %12.6g %s, +- %.3g, %zu sample%s\n", s->test, s->metric, summary.median,
+                   s->unit, summary.mad, s->n, s->n == 1 ? "" : "s");
+    }
+}
+
+static bn_status show_entry(struct view *v, const struct bn_ledger *l, const struct bn_entry *e,
+                            bn_error *err)
+{
+    static const char *const FIELDS[] = {"created",         "saved",   "commit",        "branch",
+                                         "compiler",        "flags",   "binary_sha256", "model_sha256",
+                                         "settings_sha256", "verdict", "against",       "reason"};
+    v->n++;
+    if (v->args->json) {
+        put_entry(v->array, l, e, true);
+        return BN_OK;
+    }
+    printf("%s\n  %-16s %s\n  %-16s %s\n  %-16s %s\n", e->id, "name", e->name, "state",
+           bn_entry_state_name(e->state), "ledger", l->path);
+    for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) {
+        const char *text;
+        if (bn_json_string(bn_json_get(e->json, FIELDS[i]), &text)) printf("  %-16s %s\n", FIELDS[i], text);
+    }
+    struct bn_series_list series = {0};
+    bn_status status = bn_series_read(&series, e->json, err);
+    if (status == BN_OK) print_series(&series);
+    bn_series_release(&series);
+    return status;
+}
+
+static bool is_id_of(const char *text, const struct bn_entry *e)
+{
+    return strlen(text) >= 6 && strncmp(e->id, text, strlen(text)) == 0;
+}
+
+/* The run of that id; or of a name the baseline of each line. */
+static bn_status show_ledger(void *arg, const struct bn_ledger *l, bn_error *err)
+{
+    struct view *v = arg;
+    for (size_t i = 0; i < l->n; i++) {
+        const struct bn_entry *e = &l->entries[i], *unlike;
+        bool meant = is_id_of(v->what, e) || (strcmp(e->name, v->what) == 0 &&
+                                              bn_ledger_baseline(l, e->name, &e->like, &unlike) == e);
+        if (meant) BN_TRY(show_entry(v, l, e, err));
+    }
+    return BN_OK;
+}
+
+static bn_status look(struct bn_args *args, const char *what, bn_error *err)
+{
+    bn_json *doc = begin_document(args);
+    struct view v = {.args = args, .what = what, .array = bn_json_put_array(doc, "entries")};
+    bn_status status = bn_bench_each_ledger(bn_bench_ledger_folder(args), NULL, NULL,
+                                            what != NULL ? show_ledger : list_ledger, &v, err);
+    if (status == BN_OK && v.n == 0 && what != NULL)
+        status = bn_fail(err, BN_ERR_NOT_FOUND, "no baseline and no run named '%.64s'", what);
+    if (status == BN_OK && args->json) status = bn_cli_print_json(doc, err);
+    bn_json_free(doc);
+    return status;
+}
+
+/* ---- promote ---- */
+
+struct search {
+    const char *id;
+    char machine[128], suite[128], found[BN_SHA256_HEX];
+};
+
+static bn_status search_ledger(void *arg, const struct bn_ledger *l, bn_error *err)
+{
+    struct search *s = arg;
+    for (size_t i = 0; i < l->n; i++) {
+        if (!is_id_of(s->id, &l->entries[i])) continue;
+        if (s->found[0] != '\0')
+            return bn_fail(err, BN_ERR_ARG, "ambiguous id: several runs start with '%.64s'", s->id);
+        snprintf(s->found, sizeof s->found, "%s", l->entries[i].id);
+        snprintf(s->machine, sizeof s->machine, "%s", l->machine_label);
+        snprintf(s->suite, sizeof s->suite, "%s", l->suite);
+    }
+    return BN_OK;
+}
+
+/* Compared with the present baseline, which may be another one than when it was saved. */
+static bn_status check_promotion(const struct bn_ledger *l, const struct bn_entry *e,
+                                 struct bn_bench_judging *judging, bn_error *err)
+{
+    struct bn_series_list now = {0};
+    size_t n_missing = 0;
+    enum bn_outcome worst = BN_OUTCOME_INCONCLUSIVE;
+    const char *binary = "";
+    (void)bn_json_string(bn_json_get(e->json, "binary_sha256"), &binary);
+    const struct bn_entry *unlike, *baseline = bn_ledger_baseline(l, e->name, &e->like, &unlike);
+    if (e->state == BN_ENTRY_REGRESSED || baseline == NULL || baseline == e) return BN_OK;
+    bn_status status = bn_series_read(&now, e->json, err);
+    if (status == BN_OK)
+        status = judge_against(&worst, &n_missing, baseline, &now, NULL, binary, judging, err);
+    bn_series_release(&now);
+    if (status == BN_OK && worst == BN_OUTCOME_REGRESSED)
+        return bn_fail(err, BN_ERR_MISMATCH,
+                       "run %.12s regressed against the baseline %.12s: it cannot replace it", e->id,
+                       baseline->id);
+    if (n_missing > 0)
+        bn_report_warning("%zu series of the baseline %s missing", n_missing, n_missing == 1 ? "is" : "are");
+    return status;
+}
+
+static bn_status promote_in(struct bn_args *args, struct bn_ledger *l, const char *id,
+                            struct bn_bench_judging *judging, bn_error *err)
+{
+    const struct bn_entry *e;
+    BN_TRY(bn_ledger_find(l, id, &e, err));
+    BN_TRY(check_promotion(l, e, judging, err));
+    BN_TRY(bn_ledger_promote(l, e, bn_opt_str(args, "reason"), err));
+    BN_TRY(bn_ledger_write(l, err));
+    BN_TRY(bn_ledger_find(l, id, &e, err));
+    return show_saved(args, l, e, err);
+}
+
+static bn_status promote(struct bn_args *args, struct bn_bench_judging *judging, bn_error *err)
+{
+    const char *folder = bn_bench_ledger_folder(args);
+    struct search s = {.id = args->operands[1]};
+    struct bn_ledger l;
+    BN_TRY(bn_bench_each_ledger(folder, NULL, NULL, search_ledger, &s, err));
+    if (s.found[0] == '\0')
+        return bn_fail(err, BN_ERR_NOT_FOUND, "no run with the id '%.64s' (at least six digits)", s.id);
+    BN_TRY(bn_ledger_open(&l, folder, s.machine, s.suite, true, err));
+    bn_status status = promote_in(args, &l, s.found, judging, err);
+    bn_ledger_close(&l);
+    return status;
+}
+
+bn_status bn_bench_baseline(struct bn_args *args, bn_error *err)
+{
+    static const struct {
+        const char *verb;
+        size_t n_operands;
+        const char *wants;
+    } VERBS[] = {{"save", 3, "NAME FILE"},
+                 {"list", 1, "no operand"},
+                 {"show", 2, "NAME"},
+                 {"check", 2, "FILE"},
+                 {"promote", 2, "ID"}};
+    struct bn_bench_judging judging;
+    size_t verb = 0;
+    if (args->n_operands == 0)
+        return bn_fail(err, BN_ERR_ARG, "missing action: save, list, show, check or promote");
+    while (verb < BN_ARRAY_LEN(VERBS) && strcmp(VERBS[verb].verb, args->operands[0]) != 0)
+        verb++;
+    if (verb == BN_ARRAY_LEN(VERBS))
+        return bn_fail(err, BN_ERR_ARG,
+                       "baseline: unknown action '%.40s'; expected save, list, show, check or promote",
+                       args->operands[0]);
+    if (args->n_operands != VERBS[verb].n_operands)
+        return bn_fail(err, BN_ERR_ARG, "baseline %s: expected %s", VERBS[verb].verb, VERBS[verb].wants);
+    BN_TRY(bn_bench_judging_read(&judging, args, err));
+    switch (verb) {
+    case 0:
+        return save(args, &judging, err);
+    case 1:
+        return look(args, NULL, err);
+    case 2:
+        return look(args, args->operands[1], err);
+    case 3:
+        return check(args, &judging, err);
+    default:
+        return promote(args, &judging, err);
+    }
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench trend: how each series went from run to run, and where it changed. Runs are taken in the order in
+ * which they were saved; those of other settings or another model are a history of their own.
+ */
+#define _POSIX_C_SOURCE 200809L /* fnmatch */
+#include <fnmatch.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "lab/stats/changepoint.h"
+#include "lab/stats/levels.h"
+#include "lab/stats/summary.h"
+#include "tools/bench/history/ledgers.h"
+#include "tools/cli/print_json.h"
+
+#define SPARKS 60u /* points that a line shows */
+
+const struct bn_option bn_bench_trend_options[] = {
+    {.name = "suite", .arg = "NAME", .help = "only this suite: run, kernels"},
+    {.name = "machine", .arg = "LABEL", .help = "only this machine"},
+    {.name = "name", .arg = "NAME", .help = "only runs saved under this name"},
+    {.name = "test", .arg = "PATTERN", .preset = "*", .help = "only tests that match"},
+    {.name = "metric", .arg = "PATTERN", .preset = "*", .help = "only metrics that match"},
+    {.name = "last", .arg = "N", .preset = "200", .help = "use at most the newest N runs"},
+    {.name = "least",
+     .arg = "N",
+     .preset = "5",
+     .help = "least number of runs on each side of a change, 3 or more"},
+    {.name = "margin", .arg = "PERCENT", .preset = "1", .help = "a change that does not matter"},
+    {0},
+};
+
+/* A run of one line with its samples. */
+struct point {
+    const struct bn_entry *entry;
+    struct bn_series_list series;
+};
+
+/* One series from run to run: of the runs that have it. */
+struct history {
+    const struct bn_series *series; /* of the first of them */
+    const struct bn_entry **runs;
+    double *medians, *logs; /* in its unit; logarithms of costs */
+    size_t n;
+};
+
+struct trend {
+    struct bn_args *args;
+    bn_json *array;
+    uint32_t last, least;
+    double margin;
+    size_t n_shown;
+};
+
+/* ---- one history ---- */
+
+static void print_sparks(const struct history *h)
+{
+    static const char *const BARS[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    size_t from = h->n > SPARKS ? h->n - SPARKS : 0;
+    double low = h->medians[from], high = low;
+    for (size_t i = from; i < h->n; i++) {
+        low = fmin(low, h->medians[i]);
+        high = fmax(high, h->medians[i]);
+    }
+    for (size_t i = from; i < h->n; i++) {
+        /* A range below 2 % is drawn flat: it would be noise blown up. */
+        double range = fmax(high - low, 0.02 * high);
+        double share = range > 0 ? (h->medians[i] - low) / range : 0;
+        fputs(BARS[(size_t)(share * 7.99)], stdout);
+    }
+}
+
+/* The last run that was surely before a change, the first that is surely behind it. */
+static const struct bn_entry *before(const struct history *h, const struct bn_changepoint *c)
+{
+    return h->runs[c->low > 0 ? c->low - 1 : 0];
+}
+
+static const struct bn_entry *behind(const struct history *h, const struct bn_changepoint *c)
+{
+    return h->runs[c->high < h->n ? c->high : h->n - 1];
+}
+
+static const char *known(const char *text)
+{
+    return text[0] != '\0' ? text : "unknown";
+}
+
+static void confirmation(char *out, size_t room, const struct history *h, const struct bn_changepoint *c)
+{
+    const struct bn_entry *a = before(h, c), *b = behind(h, c);
+    if (a->commit[0] == '\0' || b->commit[0] == '\0' || strcmp(a->commit, b->commit) == 0)
+        out[0] = '\0'; /* there are no two commits to build */
+    else
+        snprintf(out, room, "ci/bench-gate.sh %.12s %.12s", a->commit, b->commit);
+}
+
+static void print_change(const struct history *h, const struct bn_changepoint *c)
+{
+    char confirm[96];
+    double change = expm1(c->shift.estimate);
+    confirmation(confirm, sizeof confirm, h, c);
+    printf("    %s by %.1f %%", change > 0 ? "worse" : "better", 100 * fabs(change));
+    if (isfinite(c->shift.low) && isfinite(c->shift.high))
+        printf(" (%+.1f..%+.1f %%)", 100 * expm1(c->shift.low), 100 * expm1(c->shift.high));
+    printf(" since %.10s: run %zu of %zu (%zu..%zu), commits %.12s..%.12s, p %.2g\n",
+           known(h->runs[c->at]->created), c->at + 1, h->n, c->low + 1, c->high + 1,
+           known(before(h, c)->commit), known(behind(h, c)->commit), c->p);
+    if (confirm[0] != '\0')
+        printf("    to confirm it: %s\n", confirm);
+    else
+        printf("    the runs do not name two commits that could confirm it\n");
+}
+
+static void put_change(bn_json *array, const struct history *h, const struct bn_changepoint *c)
+{
+    char confirm[96];
+    bn_json *o = bn_json_add_object(array);
+    bn_json_put_object(o, "unavailable");
+    bn_json_put_u64(o, "at", c->at);
+    bn_json_put_u64(o, "at_low", c->low);
+    bn_json_put_u64(o, "at_high", c->high);
+    bn_json_put_string(o, "date", known(h->runs[c->at]->created));
+    bn_json_put_string(o, "commit_before", known(before(h, c)->commit));
+    bn_json_put_string(o, "commit_behind", known(behind(h, c)->commit));
+    bn_json_put_number(o, "p", c->p);
+    bn_json_put_u64(o, "n_before", c->n_before);
+    bn_json_put_u64(o, "n_after", c->n_after);
+    bn_json_put_number(o, "change", expm1(c->shift.estimate));
+    if (isfinite(c->shift.low) && isfinite(c->shift.high)) {
+        bn_json_put_number(o, "change_low", expm1(c->shift.low));
+        bn_json_put_number(o, "change_high", expm1(c->shift.high));
+    } else {
+        bn_json_put_unavailable(o, "change_low", "too few runs for an interval");
+        bn_json_put_unavailable(o, "change_high", "too few runs for an interval");
+    }
+    bn_json_put_bool(o, "confirmed", false);
+    confirmation(confirm, sizeof confirm, h, c);
+    if (confirm[0] != '\0')
+        bn_json_put_string(o, "confirm", confirm);
+    else
+        bn_json_put_unavailable(o, "confirm", "the runs do not name two commits");
+}
+
+static bn_json *put_history(const struct trend *t, const struct bn_ledger *l, const struct history *h)
+{
+    bn_json *o = bn_json_add_object(t->array);
+    bn_json_put_string(o, "machine", l->machine_label);
+    bn_json_put_string(o, "suite", l->suite);
+    bn_json_put_string(o, "settings_sha256", h->runs[0]->like.settings);
+    bn_json_put_object(o, "unavailable");
+    if (h->runs[0]->like.model[0] != '\0')
+        bn_json_put_string(o, "model_sha256", h->runs[0]->like.model);
+    else
+        bn_json_put_unavailable(o, "model_sha256", "the runs name no model");
+    bn_json_put_string(o, "test", h->series->test);
+    bn_json_put_string(o, "metric", h->series->metric);
+    bn_json_put_string(o, "unit", h->series->unit);
+    bn_json_put_string(o, "better", h->series->higher ? "higher" : "lower");
+    bn_json *points = bn_json_put_array(o, "points");
+    for (size_t i = 0; i < h->n; i++) {
+        bn_json *p = bn_json_add_object(points);
+        bn_json_put_string(p, "id", h->runs[i]->id);
+        bn_json_put_string(p, "created", known(h->runs[i]->created));
+        bn_json_put_string(p, "commit", known(h->runs[i]->commit));
+        bn_json_put_string(p, "state", bn_entry_state_name(h->runs[i]->state));
+        bn_json_put_number(p, "median", h->medians[i]);
+    }
+    return bn_json_put_array(o, "changes");
+}
+
+static bn_status show_history(struct trend *t, const struct bn_ledger *l, const struct history *h,
+                              bn_error *err)
+{
+    struct bn_changepoint_rules rules = BN_CHANGEPOINT_RULES_INIT;
+    struct bn_changepoint *list = NULL;
+    size_t n_found = 0;
+    rules.least = t->least;
+    BN_TRY(bn_changepoints(&list, &n_found, h->logs, h->n, &rules, err));
+    bn_json *changes = t->args->json ? put_history(t, l, h) : NULL;
+    if (!t->args->json) {
+        printf("  %-32s %-18s ", h->series->test, h->series->metric);
+        print_sparks(h);
+        printf("  %.6g %s, %zu run%s\n", h->medians[h->n - 1], h->series->unit, h->n, h->n == 1 ? "" : "s");
+    }
+    for (size_t i = 0; i < n_found; i++) {
+        if (fabs(expm1(list[i].shift.estimate)) <= t->margin) continue;
+        if (t->args->json)
+            put_change(changes, h, &list[i]);
+        else
+            print_change(h, &list[i]);
+    }
+    bn_free(list);
+    t->n_shown++;
+    return BN_OK;
+}
+
+/* ---- a ledger's lines ---- */
+
+/* Gathers test and metric of the series over the points; what cannot be a logarithm (an exact zero) is left
+ * out. */
+static void gather(struct history *h, const struct point *points, size_t n, const struct bn_series *series)
+{
+    h->series = series;
+    h->n = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct bn_series *s = bn_series_find(&points[i].series, series->test, series->metric);
+        struct bn_summary summary;
+        if (s == NULL || !bn_summarize(&summary, s->samples, s->n) || !(summary.median > 0)) continue;
+        h->runs[h->n] = points[i].entry;
+        h->medians[h->n] = summary.median;
+        h->logs[h->n++] = log(bn_series_cost(s, summary.median));
+    }
+}
+
+static bool seen_before(const struct point *points, size_t n, const struct bn_series *s)
+{
+    for (size_t i = 0; i < n; i++)
+        if (bn_series_find(&points[i].series, s->test, s->metric) != NULL) return true;
+    return false;
+}
+
+static bn_status show_line(struct trend *t, const struct bn_ledger *l, const struct point *points, size_t n,
+                           struct history *h, bn_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < points[i].series.n; k++) {
+            const struct bn_series *s = &points[i].series.list[k];
+            if (fnmatch(bn_opt_str(t->args, "test"), s->test, 0) != 0 ||
+                fnmatch(bn_opt_str(t->args, "metric"), s->metric, 0) != 0 || seen_before(points, i, s))
+                continue;
+            gather(h, points, n, s);
+            if (h->n > 0) BN_TRY(show_history(t, l, h, err));
+        }
+    return BN_OK;
+}
+
+static bool same_line(const struct bn_entry *a, const struct bn_entry *b)
+{
+    return strcmp(a->like.settings, b->like.settings) == 0 && strcmp(a->like.model, b->like.model) == 0;
+}
+
+/* Reads the runs of the line of entry `first` into points and returns how many, by *n. */
+static bn_status read_line(struct trend *t, const struct bn_ledger *l, size_t first, struct point *points,
+                           size_t *n, bn_error *err)
+{
+    const char *name = bn_opt_str(t->args, "name");
+    size_t n_line = 0, skip;
+    for (size_t i = first; i < l->n; i++)
+        n_line += same_line(&l->entries[first], &l->entries[i]) &&
+                  (name == NULL || strcmp(name, l->entries[i].name) == 0);
+    skip = n_line > t->last ? n_line - t->last : 0;
+    *n = 0;
+    for (size_t i = first; i < l->n; i++) {
+        const struct bn_entry *e = &l->entries[i];
+        if (!same_line(&l->entries[first], e) || (name != NULL && strcmp(name, e->name) != 0)) continue;
+        if (skip > 0) {
+            skip--;
+            continue;
+        }
+        points[*n].entry = e;
+        BN_TRY(bn_series_read(&points[(*n)++].series, e->json, err));
+    }
+    return BN_OK;
+}
+
+static bool first_of_line(const struct bn_ledger *l, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (same_line(&l->entries[k], &l->entries[i])) return false;
+    return true;
+}
+
+static bn_status show_lines(struct trend *t, const struct bn_ledger *l, struct point *points,
+                            struct history *h, bn_error *err)
+{
+    if (!t->args->json) printf("%s of %s\n", l->suite, l->machine_label);
+    for (size_t i = 0; i < l->n; i++) {
+        size_t n = 0;
+        if (!first_of_line(l, i)) continue;
+        bn_status status = read_line(t, l, i, points, &n, err);
+        if (status == BN_OK && !t->args->json && n > 0)
+            printf("  settings %.12s, model %.12s\n", l->entries[i].like.settings,
+                   known(l->entries[i].like.model));
+        if (status == BN_OK) status = show_line(t, l, points, n, h, err);
+        for (size_t k = 0; k < n; k++)
+            bn_series_release(&points[k].series);
+        BN_TRY(status);
+    }
+    return BN_OK;
+}
+
+static bn_status show_ledger(void *arg, const struct bn_ledger *l, bn_error *err)
+{
+    struct point *points = bn_alloc(l->n, sizeof *points);
+    struct history h = {.runs = bn_alloc(l->n, sizeof *h.runs)};
+    h.medians = bn_alloc(l->n, sizeof *h.medians);
+    h.logs = bn_alloc(l->n, sizeof *h.logs);
+    bn_status status = BN_ERR_NOMEM;
+    if (points != NULL && h.runs != NULL && h.medians != NULL && h.logs != NULL)
+        status = show_lines(arg, l, points, &h, err);
+    else
+        bn_nomem(err);
+    bn_free(points);
+    bn_free(h.runs);
+    bn_free(h.medians);
+    bn_free(h.logs);
+    return status;
+}
+
+bn_status bn_bench_trend(struct bn_args *args, bn_error *err)
+{
+    struct trend t = {.args = args};
+    struct bn_machine machine;
+    double margin = 0;
+    BN_TRY(bn_opt_u32(args, "last", 1, BN_CHANGEPOINT_SAMPLES_MAX, &t.last, err));
+    BN_TRY(bn_opt_u32(args, "least", BN_CHANGEPOINT_LEAST, 1000, &t.least, err));
+    BN_TRY(bn_opt_f64(args, "margin", 0, 1000, &margin, err));
+    t.margin = margin / 100;
+    bn_machine_read(&machine);
+    bn_json *doc = args->json ? bn_bench_document("trend", &machine) : NULL;
+    t.array = bn_json_put_array(doc, "histories");
+    bn_status status = bn_bench_each_ledger(bn_bench_ledger_folder(args), bn_opt_str(args, "machine"),
+                                            bn_opt_str(args, "suite"), show_ledger, &t, err);
+    if (status == BN_OK && t.n_shown == 0)
+        status = bn_fail(err, BN_ERR_MISMATCH, "no saved run has a matching series");
+    if (status == BN_OK && args->json) status = bn_cli_print_json(doc, err);
+    bn_json_free(doc);
+    return status;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which kernels are timed, at which shapes, and what one call of each takes. See work.h.
+ */
+#include <stdio.h>
+
+#include "tools/bench/kernels/work.h"
+
+#define SOME_ROWS 8u /* of kernels that go row by row: a small batch, which stays in the second cache */
+
+struct list {
+    struct bn_bench_case *cases;
+    size_t n, set_bytes, cache_bytes;
+    const struct bn_bench_shape *shape;
+};
+
+static size_t round_up(size_t x, size_t to)
+{
+    return (x + to - 1) / to * to;
+}
+
+static struct bn_bench_case *append(struct list *l, enum bn_kernel slot, size_t rows, size_t k, size_t n)
+{
+    struct bn_bench_case *c = &l->cases[l->n++];
+    *c = (struct bn_bench_case){.slot = slot, .rows = rows, .k = k, .n = n, .copies = 1, .source = "cache"};
+    return c;
+}
+
+/* What follows from the bytes of one copy: how many there are, and what the reading is measured with. */
+static void set_weights(const struct list *l, struct bn_bench_case *c, size_t bytes, bool streamed)
+{
+    c->weights_bytes = bytes;
+    c->streamed = streamed;
+    if (streamed && l->set_bytes > l->cache_bytes) c->source = "memory";
+    if (streamed && bytes < l->set_bytes) c->copies = l->set_bytes / bytes;
+    c->hot_bytes = streamed ? l->set_bytes : bytes; /* one measurement for all that are nearly as large */
+    c->bytes = (double)bytes;
+}
+
+/* A ternary product; rows are padded to the block as the engine pads them. */
+static void ternary(struct list *l, enum bn_kernel slot, size_t rows, size_t k, size_t n, bool streamed)
+{
+    size_t block = BN_I2S_BLOCK, block_bytes = BN_I2S_BLOCK / 4;
+    if (slot == BN_KERNEL_TQ2_GEMV || slot == BN_KERNEL_TQ2_GEMM)
+        block = BN_TQ2_BLOCK, block_bytes = BN_TQ2_BLOCK_BYTES;
+    if (slot == BN_KERNEL_T5_GEMV) block = BN_T5_BLOCK, block_bytes = BN_T5_BLOCK_BYTES;
+    size_t padded = round_up(k, block);
+    struct bn_bench_case *c = append(l, slot, rows, padded, n);
+    set_weights(l, c, rows * (padded / block * block_bytes), streamed);
+    c->macs = c->int8_macs = (double)rows * (double)padded * (double)n;
+    snprintf(c->shape, sizeof c->shape, n > 1 ? "%zux%zu n=%zu" : "%zux%zu", rows, padded, n);
+}
+
+static void ternary_cases(struct list *l)
+{
+    const struct bn_bench_shape *s = l->shape;
+    size_t embd = s->n_embd, ff = s->n_ff, q = (size_t)s->n_head * s->head_dim;
+    size_t kv = (size_t)s->n_head_kv * s->head_dim;
+    static const size_t BATCH[] = {4, 32, 128};
+    ternary(l, BN_KERNEL_I2S_GEMV, q, embd, 1, true);
+    ternary(l, BN_KERNEL_I2S_GEMV, kv, embd, 1, true);
+    ternary(l, BN_KERNEL_I2S_GEMV, ff, embd, 1, true);
+    ternary(l, BN_KERNEL_I2S_GEMV, embd, ff, 1, true);
+    ternary(l, BN_KERNEL_I2S_GEMV, kv, embd, 1, false);
+    ternary(l, BN_KERNEL_T5_GEMV, ff, embd, 1, true);
+    ternary(l, BN_KERNEL_T5_GEMV, embd, ff, 1, true);
+    ternary(l, BN_KERNEL_T5_GEMV, kv, embd, 1, false);
+    ternary(l, BN_KERNEL_TQ2_GEMV, ff, embd, 1, true);
+    for (size_t i = 0; i < BN_ARRAY_LEN(BATCH); i++)
+        ternary(l, BN_KERNEL_I2S_GEMM, ff, embd, BATCH[i], true);
+    for (size_t i = 0; i < BN_ARRAY_LEN(BATCH); i++)
+        ternary(l, BN_KERNEL_TQ2_GEMM, ff, embd, BATCH[i], true);
+}
+
+/* As much of the head as the set has room for. */
+static void head(struct list *l, enum bn_kernel slot, size_t each)
+{
+    size_t k = l->shape->n_embd, rows = l->shape->n_vocab;
+    rows = bn_min_size(rows, l->set_bytes / (k * each) + 1);
+    struct bn_bench_case *c = append(l, slot, rows, k, 1);
+    set_weights(l, c, rows * k * each, true);
+    c->macs = (double)rows * (double)k;
+    /* i8_gemv multiplies each weight with two bytes. */
+    if (slot == BN_KERNEL_I8_GEMV)
+        c->int8_macs = 2 * c->macs;
+    else
+        c->float_macs = c->macs;
+    snprintf(c->shape, sizeof c->shape, "%zux%zu", rows, k);
+}
+
+/* All heads of one token over a context, as in one layer. */
+static void attention(struct list *l, enum bn_kernel slot, size_t n_pos)
+{
+    const struct bn_bench_shape *s = l->shape;
+    struct bn_bench_case *c = append(l, slot, s->n_head, s->head_dim, n_pos);
+    c->n_kv = s->n_head_kv;
+    if (slot == BN_KERNEL_SOFTMAX) {
+        c->bytes = (double)(c->rows * n_pos * sizeof(float));
+        c->no_limit = true; /* exponentials */
+        snprintf(c->shape, sizeof c->shape, "%zu heads ctx=%zu", c->rows, n_pos);
+        return;
+    }
+    c->weights_bytes = c->n_kv * n_pos * c->k * sizeof(uint16_t);
+    c->hot_bytes = n_pos * c->k * sizeof(uint16_t); /* one head of the cache serves a group of heads */
+    c->hot_each = true;
+    c->bytes = (double)c->weights_bytes;
+    c->macs = c->float_macs = (double)(c->rows * n_pos * c->k);
+    snprintf(c->shape, sizeof c->shape, "%zu/%zu heads ctx=%zu", c->rows, c->n_kv, n_pos);
+}
+
+/* Kernels that take values in and give as many out; inputs: arrays that one call reads. */
+static void by_rows(struct list *l, enum bn_kernel slot, size_t k, size_t inputs)
+{
+    struct bn_bench_case *c = append(l, slot, SOME_ROWS, k, 1);
+    c->bytes = (double)(c->rows * k * inputs * sizeof(float));
+    c->hot_bytes = c->rows * k * inputs * sizeof(float);
+    snprintf(c->shape, sizeof c->shape, "%zu rows of %zu", c->rows, k);
+}
+
+size_t bn_bench_cases(struct bn_bench_case *list, const struct bn_bench_shape *shape, size_t set_bytes,
+                      size_t cache_bytes)
+{
+    struct list l = {.cases = list, .set_bytes = set_bytes, .cache_bytes = cache_bytes, .shape = shape};
+    static const size_t CONTEXT[] = {128, 1024, 4096};
+    ternary_cases(&l);
+    head(&l, BN_KERNEL_F16_GEMM, sizeof(uint16_t));
+    head(&l, BN_KERNEL_I8_GEMV, 1);
+    for (size_t i = 0; i < BN_ARRAY_LEN(CONTEXT); i++) {
+        attention(&l, BN_KERNEL_ATTN_SCORES, CONTEXT[i]);
+        attention(&l, BN_KERNEL_SOFTMAX, CONTEXT[i]);
+        attention(&l, BN_KERNEL_ATTN_VALUES, CONTEXT[i]);
+    }
+    by_rows(&l, BN_KERNEL_RMSNORM, shape->n_embd, 2);
+    by_rows(&l, BN_KERNEL_QUANTIZE, shape->n_embd, 1);
+    by_rows(&l, shape->silu ? BN_KERNEL_SILU_MUL : BN_KERNEL_RELU2_MUL, shape->n_ff, 2);
+    if (shape->silu) l.cases[l.n - 1].no_limit = true; /* exponentials */
+    by_rows(&l, BN_KERNEL_ADD, shape->n_embd, 2);
+    return l.n;
+}

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench kernels: each kernel that a pass through the network calls, at the shapes of a model, timed and
+ * compared with what this machine can do.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "lab/history/series.h"
+#include "lab/host/noise.h"
+#include "lab/stats/steady.h"
+#include "lab/stats/summary.h"
+#include "model/model.h"
+#include "tools/bench/bench.h"
+#include "tools/bench/check.h"
+#include "tools/bench/kernels/limits.h"
+#include "tools/bench/kernels/timing.h"
+#include "tools/cli/default_model.h"
+#include "tools/cli/print_json.h"
+#include "tools/cli/progress.h"
+#include "tools/cli/provenance.h"
+
+#define MAX_ISAS 8u
+#define LEAST_SET ((size_t)64 << 20) /* when the size of the caches is not known, too */
+#define MOST_SET ((size_t)256 << 20)
+
+struct job {
+    const struct bn_args *args;
+    struct bn_machine machine;
+    struct bn_busy before; /* the first kernel */
+    struct bn_bench_shape shape;
+    struct bn_bench_case cases[BN_BENCH_CASES];
+    size_t n_cases; /* those that the filter lets pass */
+    const struct bn_kernels *isas[MAX_ISAS];
+    size_t n_isas;
+    uint32_t *threads;
+    size_t n_threads;
+    uint64_t set_bytes, min_ns;
+    struct bn_bench_limits limits;
+    unsigned char *pool;
+    struct bn_bench_clock clock;
+    struct bn_series_list series;
+    bn_json *doc, *results;
+    struct bn_progress progress;
+    size_t n_done, n_invalid;
+};
+
+/* One kernel at one shape, timed. */
+struct result {
+    const struct bn_bench_case *c;
+    const struct bn_kernels *kernels;
+    unsigned n_threads;
+    struct bn_bench_bound bound;
+    struct bn_bench_times times;
+    struct bn_summary ns; /* of a call */
+    struct bn_noise noise;
+    bool steady;
+    bool valid;
+    char reason[BN_BENCH_REASON];      /* when it is not */
+    char implausible[BN_BENCH_REASON]; /* empty when it is not */
+    struct bn_tukey outliers;
+};
+
+const struct bn_option bn_bench_kernels_options[] = {
+    {.name = "model",
+     .letter = 'm',
+     .arg = "MODEL",
+     .group = "Model",
+     .env = "BN_MODEL",
+     .help = "take the shapes of this model [the 2B model]"},
+    {.name = "isa",
+     .arg = BN_ISA_NAMES "|all",
+     .group = "Machine",
+     .env = "BN_ISA",
+     .preset = "auto",
+     .help = "instruction set; all: every one of this machine"},
+    {.name = "filter",
+     .arg = "PART",
+     .group = "Measurement",
+     .help = "only kernels with this in the first three columns: gemv, n=32, cache"},
+    {.name = "min-time",
+     .arg = "SECONDS",
+     .group = "Measurement",
+     .preset = "0.3",
+     .help = "time per line; at least three samples are taken"},
+    {.name = "set",
+     .arg = "SIZE",
+     .group = "Measurement",
+     .help = "bytes of weights used in turn, 16K to 256M [8 x last cache]"},
+    {0},
+};
+
+/* ---- what is asked ---- */
+
+/* Microsoft's BitNet b1.58 2B4T. */
+static const struct bn_bench_shape DEFAULT_SHAPE = {
+    .n_embd = 2560, .n_ff = 6912, .n_head = 20, .n_head_kv = 5, .head_dim = 128, .n_vocab = 128256};
+
+static bn_status choose_shape(struct job *job, bn_error *err)
+{
+    const char *path = bn_opt_str(job->args, "model");
+    bn_model_options options = {.no_weights = true};
+    bn_model *model = NULL;
+    job->shape = DEFAULT_SHAPE;
+    if (path == NULL) return BN_OK;
+    char *file = NULL;
+    BN_TRY(bn_cli_model_path(&file, path, err));
+    bn_status status = bn_model_open(&model, file, &options, err);
+    bn_free(file);
+    BN_TRY(status);
+    const bn_hparams *hp = bn_model_hparams(model);
+    job->shape = (struct bn_bench_shape){hp->n_embd,
+                                         hp->n_ff,
+                                         hp->n_head,
+                                         hp->n_head_kv,
+                                         hp->head_dim,
+                                         hp->n_vocab,
+                                         hp->activation == BN_ACTIVATION_SILU};
+    bn_model_close(model);
+    return BN_OK;
+}
+
+static bn_status choose_isas(struct job *job, bn_error *err)
+{
+    const char *name = bn_opt_str(job->args, "isa");
+    if (strcmp(name, "all") != 0) {
+        BN_TRY(bn_isa_select(name, err));
+        job->n_isas = 1;
+        return bn_isa_kernels(&job->isas[0], err);
+    }
+    for (size_t i = 0; bn_kernels_built(i) != NULL && job->n_isas < MAX_ISAS; i++)
+        if (bn_kernels_supported(bn_kernels_built(i))) job->isas[job->n_isas++] = bn_kernels_built(i);
+    return BN_OK;
+}
+
+/* Some times the last cache, so that little of a set is found there when its turn comes again. */
+static bn_status choose_set(struct job *job, bn_error *err)
+{
+    job->set_bytes = job->machine.cache_l3_bytes * 8;
+    if (job->set_bytes < LEAST_SET) job->set_bytes = LEAST_SET;
+    if (job->set_bytes > MOST_SET) job->set_bytes = MOST_SET;
+    BN_TRY(bn_opt_bytes(job->args, "set", &job->set_bytes, err));
+    if (job->set_bytes >= 1u << 14 && job->set_bytes <= MOST_SET) return BN_OK;
+    return bn_fail(err, BN_ERR_ARG, "--set: must be between 16K and 256M");
+}
+
+/* A table that has a slot from a lower one was timed there. */
+static bool is_repeated(const struct job *job, size_t isa, enum bn_kernel slot)
+{
+    for (size_t i = 0; i < isa; i++)
+        if (strcmp(job->isas[i]->name[slot], job->isas[isa]->name[slot]) == 0) return true;
+    return false;
+}
+
+static bool is_wanted(const struct job *job, size_t isa, const struct bn_bench_case *c)
+{
+    const char *part = bn_opt_str(job->args, "filter");
+    char text[160];
+    if (is_repeated(job, isa, c->slot)) return false;
+    snprintf(text, sizeof text, "%s %s %s", job->isas[isa]->name[c->slot], c->shape, c->source);
+    return part == NULL || strstr(text, part) != NULL;
+}
+
+/* Shapes that a model has twice, and sets that stay in the cache anyway, give cases that look the same. */
+static bool is_listed(const struct job *job, const struct bn_bench_case *c)
+{
+    for (size_t i = 0; i < job->n_cases; i++)
+        if (job->cases[i].slot == c->slot && strcmp(job->cases[i].shape, c->shape) == 0 &&
+            strcmp(job->cases[i].source, c->source) == 0)
+            return true;
+    return false;
+}
+
+static bn_status choose_cases(struct job *job, bn_error *err)
+{
+    size_t n =
+        bn_bench_cases(job->cases, &job->shape, (size_t)job->set_bytes, (size_t)job->machine.cache_l3_bytes);
+    for (size_t i = 0; i < n; i++) {
+        bool wanted = false;
+        if (is_listed(job, &job->cases[i])) continue;
+        for (size_t k = 0; k < job->n_isas; k++)
+            wanted = wanted || is_wanted(job, k, &job->cases[i]);
+        if (wanted) job->cases[job->n_cases++] = job->cases[i];
+    }
+    if (job->n_cases > 0) return BN_OK;
+    bn_fail(err, BN_ERR_ARG, "--filter: no kernel has '%.60s' in its name or shape",
+            bn_opt_str(job->args, "filter"));
+    bn_error_hint(err, "use a part of what the first three columns show, such as gemv");
+    return BN_ERR_ARG;
+}
+
+static bn_status prepare(struct job *job, bn_error *err)
+{
+    double seconds = 0;
+    bn_machine_read(&job->machine);
+    BN_TRY(bn_opt_f64(job->args, "min-time", 0, 3600, &seconds, err));
+    job->min_ns = (uint64_t)(seconds * 1e9);
+    BN_TRY(choose_isas(job, err));
+    BN_TRY(bn_bench_threads(job->args, &job->threads, &job->n_threads, err));
+    BN_TRY(choose_set(job, err));
+    BN_TRY(choose_shape(job, err));
+    BN_TRY(choose_cases(job, err));
+    size_t pool = 0;
+    for (size_t i = 0; i < job->n_cases; i++) {
+        size_t bytes = job->cases[i].copies * job->cases[i].weights_bytes;
+        if (bytes > pool) pool = bytes;
+    }
+    job->pool = bn_alloc_aligned(pool, 1);
+    return job->pool != NULL ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "no memory for %zu bytes of weights", pool);
+}
+
+static bn_status measure_limits(struct job *job, bn_error *err)
+{
+    job->limits.budget_ns = job->min_ns < 100000000u ? job->min_ns : 100000000u;
+    for (size_t i = 0; i < job->n_cases; i++)
+        for (size_t k = 0; k < job->n_isas; k++)
+            for (size_t t = 0; t < job->n_threads && is_wanted(job, k, &job->cases[i]); t++)
+                BN_TRY(bn_bench_limits_measure(&job->limits, &job->cases[i], job->isas[k], job->threads[t],
+                                               false, err));
+    return BN_OK;
+}
+
+/* ---- one result ---- */
+
+static bool is_above_limit(const struct result *r)
+{
+    return r->bound.what != NULL && r->bound.ns > BN_BENCH_MOST_SHARE * r->ns.median;
+}
+
+/* A limit that other work disturbed would be below what the kernel did, so it is measured again first. */
+static bn_status find_bound(struct job *job, struct result *r, bn_error *err)
+{
+    r->bound = bn_bench_bound(&job->limits, r->c, r->kernels, r->n_threads);
+    for (unsigned i = 0; i < 3 && is_above_limit(r); i++) {
+        BN_TRY(bn_bench_limits_measure(&job->limits, r->c, r->kernels, r->n_threads, true, err));
+        r->bound = bn_bench_bound(&job->limits, r->c, r->kernels, r->n_threads);
+    }
+    if (is_above_limit(r))
+        snprintf(r->implausible, sizeof r->implausible, "it is %.2f times as fast as the measured limit",
+                 r->bound.ns / r->ns.median);
+    return BN_OK;
+}
+
+/* Whether the times can be believed: as they come, and compared with the limits. */
+static bn_status judge(struct job *job, struct result *r, bn_error *err)
+{
+    double samples[BN_BENCH_MAX_SAMPLES];
+    for (size_t i = 0; i < r->times.n; i++)
+        samples[i] = (double)r->times.ns[i];
+    r->valid = bn_bench_believable(samples, r->times.n, job->clock.step_ns, r->reason);
+    (void)bn_summarize(&r->ns, r->times.per_call, r->times.n);
+    BN_TRY(find_bound(job, r, err));
+    if (!bn_tukey(&r->outliers, r->times.per_call, r->times.n)) return bn_nomem(err);
+    if (r->times.n < 6) return BN_OK;
+    struct bn_steady steady;
+    BN_TRY(bn_steady(&steady, r->times.per_call, r->times.n, r->times.n / 2, 0.02, err));
+    r->steady = steady.steady;
+    return BN_OK;
+}
+
+static bn_status measure(struct job *job, struct result *r, const struct bn_bench_work *work, bn_error *err)
+{
+    struct bn_noise then, now;
+    bn_noise_read(&then);
+    BN_TRY(bn_bench_time(&r->times, work, r->kernels, r->n_threads, job->min_ns, err));
+    bn_noise_read(&now);
+    r->noise = bn_noise_since(&then, &now);
+    return judge(job, r, err);
+}
+
+static bn_status add_series(struct job *job, const struct result *r, bn_error *err)
+{
+    char test[120];
+    struct bn_series s = {
+        .test = test, .metric = "ns_per_call", .unit = "ns", .samples = r->times.per_call, .n = r->times.n};
+    snprintf(test, sizeof test, "%s %s %s t=%u", r->kernels->name[r->c->slot], r->c->shape, r->c->source,
+             r->n_threads);
+    return r->valid ? bn_series_add(&job->series, &s, err) : BN_OK;
+}
+
+/* ---- its row ---- */
+
+static void print_row(const struct result *r)
+{
+    const struct bn_bench_case *c = r->c;
+    char name[48], macs[24] = "-", share[40] = "-";
+    snprintf(name, sizeof name, "%s", r->kernels->name[c->slot]);
+    printf("%-24s %-21s %-6s %2u", name, c->shape, c->source, r->n_threads);
+    if (!r->valid) {
+        printf("      INVALID: %s\n", r->reason);
+        return;
+    }
+    double ns = r->ns.median;
+    if (c->macs > 0) snprintf(macs, sizeof macs, "%.1f", c->macs / ns);
+    if (r->bound.what != NULL)
+        snprintf(share, sizeof share, "%3.0f %% of %s", 100 * r->bound.ns / ns, r->bound.what);
+    printf(" %12.0f %5.1f %8.1f %8s  %s%s\n", ns, 100 * r->ns.mad / ns, c->bytes / ns, macs, share,
+           r->implausible[0] != '\0' ? " (above the limit)" : "");
+    fflush(stdout);
+}
+
+/* ---- its part of the document ---- */
+
+static void put_samples(bn_json *o, const struct result *r)
+{
+    bn_json_put_u64(o, "calls_per_sample", r->times.calls);
+    bn_json *samples = bn_json_put_array(o, "samples_ns");
+    for (size_t i = 0; i < r->times.n; i++)
+        bn_json_add_u64(samples, r->times.ns[i]);
+    bn_json *outliers = bn_json_put_object(o, "outliers");
+    bn_json_put_u64(outliers, "mild_low", r->outliers.n_mild_low);
+    bn_json_put_u64(outliers, "mild_high", r->outliers.n_mild_high);
+    bn_json_put_u64(outliers, "severe_low", r->outliers.n_severe_low);
+    bn_json_put_u64(outliers, "severe_high", r->outliers.n_severe_high);
+    bn_json *noise = bn_json_put_object(o, "noise");
+    bn_json_put_object(noise, "unavailable");
+    bn_noise_put(noise, &r->noise);
+}
+
+static void put_figures(bn_json *o, const struct result *r)
+{
+    static const char *const FIGURES[] = {"ns_per_call", "bytes_per_second",  "macs_per_second",
+                                          "limit",       "limit_ns_per_call", "share_of_limit"};
+    const struct bn_bench_case *c = r->c;
+    for (size_t i = 0; i < BN_ARRAY_LEN(FIGURES) && !r->valid; i++)
+        bn_json_put_unavailable(o, FIGURES[i], r->reason);
+    if (!r->valid) return;
+    bn_bench_put_summary(o, "ns_per_call", r->times.per_call, r->times.n);
+    bn_json_put_number(o, "bytes_per_second", c->bytes * 1e9 / r->ns.median);
+    if (c->macs > 0)
+        bn_json_put_number(o, "macs_per_second", c->macs * 1e9 / r->ns.median);
+    else
+        bn_json_put_unavailable(o, "macs_per_second", "the kernel has no multiply-adds");
+    for (size_t i = 3; i < BN_ARRAY_LEN(FIGURES) && r->bound.what == NULL; i++)
+        bn_json_put_unavailable(o, FIGURES[i], r->bound.reason);
+    if (r->bound.what == NULL) return;
+    bn_json_put_string(o, "limit", r->bound.what);
+    bn_json_put_number(o, "limit_ns_per_call", r->bound.ns);
+    bn_json_put_number(o, "share_of_limit", r->bound.ns / r->ns.median);
+}
+
+static void put_result(const struct job *job, const struct result *r)
+{
+    const struct bn_bench_case *c = r->c;
+    bn_json *o = bn_json_add_object(job->results);
+    bn_json_put_object(o, "unavailable");
+    bn_json_put_string(o, "slot", bn_kernel_slot_name(c->slot));
+    bn_json_put_string(o, "kernel", r->kernels->name[c->slot]);
+    bn_json_put_string(o, "isa", r->kernels->isa);
+    bn_json_put_u64(o, "threads", r->n_threads);
+    bn_json_put_string(o, "shape", c->shape);
+    bn_json_put_string(o, "source", c->source);
+    bn_json_put_u64(o, "set_bytes", c->hot_bytes);
+    bn_json_put_bool(o, "equals_reference", true); /* or the command had ended */
+    bn_json_put_number(o, "bytes_per_call", c->bytes);
+    bn_json_put_number(o, "macs_per_call", c->macs);
+    bn_json_put_string(o, "verdict", r->valid ? "valid" : "invalid");
+    bn_bench_put_text(o, "reason", r->reason);
+    bn_bench_put_text(o, "implausible", r->implausible);
+    if (r->times.n >= 6)
+        bn_json_put_bool(o, "steady", r->steady);
+    else
+        bn_json_put_unavailable(o, "steady", "there are too few samples to tell");
+    put_samples(o, r);
+    put_figures(o, r);
+}
+
+static bn_status run_one(struct job *job, const struct bn_bench_work *work, size_t isa, size_t thread,
+                         bn_error *err)
+{
+    BN_TRY(bn_bench_check(work, job->isas[isa], job->threads[thread], err));
+    struct result *r = bn_alloc(1, sizeof *r);
+    if (r == NULL) return bn_nomem(err);
+    *r = (struct result){.c = work->c, .kernels = job->isas[isa], .n_threads = job->threads[thread]};
+    bn_progress_show(&job->progress, job->n_done++);
+    bn_status status = measure(job, r, work, err);
+    bn_progress_clear(&job->progress);
+    if (status == BN_OK) status = add_series(job, r, err);
+    if (status == BN_OK && job->results == NULL) print_row(r);
+    if (status == BN_OK && job->results != NULL) put_result(job, r);
+    if (!r->valid) job->n_invalid++;
+    bn_free(r);
+    return status;
+}
+
+static bn_status run_case(struct job *job, const struct bn_bench_case *c, bn_error *err)
+{
+    struct bn_bench_work work;
+    bn_status status = bn_bench_prepare(&work, c, job->pool, err);
+    if (status == BN_OK) status = bn_bench_expect(&work, job->threads[job->n_threads - 1], err);
+    for (size_t k = 0; k < job->n_isas; k++)
+        for (size_t t = 0; t < job->n_threads && status == BN_OK && is_wanted(job, k, c); t++)
+            status = run_one(job, &work, k, t, err);
+    bn_bench_release(&work);
+    return status;
+}
+
+/* ---- the command ---- */
+
+static void begin_document(struct job *job)
+{
+    const struct bn_bench_shape *s = &job->shape;
+    job->doc = bn_bench_document("kernels", &job->machine);
+    if (bn_opt_str(job->args, "model") != NULL) (void)bn_cli_put_model(job->doc, job->args);
+    bn_json *settings = bn_json_put_object(job->doc, "settings");
+    bn_json_put_string(settings, "model", bn_opt_str(job->args, "model"));
+    bn_json_put_string(settings, "isa", bn_opt_str(job->args, "isa"));
+    bn_json_put_string(settings, "filter", bn_opt_str(job->args, "filter"));
+    bn_json_put_u64(settings, "min_time_ns", job->min_ns);
+    bn_json_put_u64(settings, "set_bytes", job->set_bytes);
+    bn_json *threads = bn_json_put_array(settings, "threads");
+    for (size_t i = 0; i < job->n_threads; i++)
+        bn_json_add_u64(threads, job->threads[i]);
+    bn_json *shape = bn_json_put_object(job->doc, "shape");
+    bn_json_put_u64(shape, "n_embd", s->n_embd);
+    bn_json_put_u64(shape, "n_ff", s->n_ff);
+    bn_json_put_u64(shape, "n_head", s->n_head);
+    bn_json_put_u64(shape, "n_head_kv", s->n_head_kv);
+    bn_json_put_u64(shape, "head_dim", s->head_dim);
+    bn_json_put_u64(shape, "n_vocab", s->n_vocab);
+    bn_bench_put_clock(job->doc, &job->clock);
+    job->results = bn_json_put_array(job->doc, "results");
+}
+
+static void print_head(const struct job *job)
+{
+    bn_bench_print_machine(&job->machine);
+    bn_bench_limits_print(&job->limits);
+    printf("\n%-24s %-21s %-6s %2s %12s %5s %8s %8s  %s\n", "kernel", "shape", "from", "t", "ns", "+- %",
+           "GB/s", "GMAC/s", "share of the limit");
+    fflush(stdout);
+}
+
+static size_t count_lines(const struct job *job)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < job->n_cases; i++)
+        for (size_t k = 0; k < job->n_isas; k++)
+            n += is_wanted(job, k, &job->cases[i]) ? job->n_threads : 0;
+    return n;
+}
+
+static bn_status run(struct job *job, bn_error *err)
+{
+    BN_TRY(prepare(job, err));
+    bn_busy_read(&job->before);
+    bn_bench_clock_measure(&job->clock);
+    BN_TRY(measure_limits(job, err));
+    if (job->args->json)
+        begin_document(job);
+    else
+        print_head(job);
+    bn_progress_begin(&job->progress, "kernels", count_lines(job), job->args->quiet);
+    for (size_t i = 0; i < job->n_cases; i++)
+        BN_TRY(run_case(job, &job->cases[i], err));
+    const struct bn_others others = bn_bench_others(&job->before);
+    if (!job->args->json) return BN_OK;
+    bn_others_put(job->doc, &others);
+    bn_bench_limits_put(bn_json_put_array(job->doc, "limits"), &job->limits); /* some measured again */
+    bn_series_put(job->doc, &job->series);
+    return bn_cli_print_json(job->doc, err);
+}
+
+bn_status bn_bench_kernels(struct bn_args *args, bn_error *err)
+{
+    struct job *job = bn_alloc(1, sizeof *job);
+    if (job == NULL) return bn_nomem(err);
+    job->args = args;
+    bn_status status = run(job, err);
+    if (job->n_invalid > 0) args->exit_code = BN_EXIT_NEGATIVE;
+    bn_series_release(&job->series);
+    bn_json_free(job->doc);
+    bn_bench_limits_release(&job->limits);
+    bn_free(job->threads);
+    bn_free(job->pool);
+    bn_free(job);
+    return status;
+}

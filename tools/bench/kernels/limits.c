@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See limits.h.
+ */
+#include "tools/bench/kernels/limits.h"
+
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/team.h"
+#include "kernels/peak.h"
+#include "lab/host/bandwidth.h"
+
+#define MEMORY_BYTES ((size_t)16 << 20) /* sets from here on get more time: memory is the noisiest limit */
+#define TURNS 20000u                    /* of a loop of arithmetic: some 100 us */
+
+void bn_bench_limits_release(struct bn_bench_limits *limits)
+{
+    bn_free(limits->list);
+    *limits = (struct bn_bench_limits){0};
+}
+
+/* ---- arithmetic ---- */
+
+struct peak_run {
+    uint64_t (*loop)(uint64_t turns);
+    struct bn_team *team;
+    double *rates; /* one a thread, a cache line apart */
+};
+#define RATE_GAP (BN_ALIGNMENT / sizeof(double))
+
+/* Each thread takes its own time: waiting for one that does not run is no part of what the machine can do. */
+static void run_peak(void *arg, unsigned thread, unsigned n_threads)
+{
+    struct peak_run *p = arg;
+    bn_team_barrier(p->team, n_threads);
+    uint64_t start = bn_clock_ns(), done = p->loop(TURNS), ns = bn_clock_ns() - start;
+    p->rates[thread * RATE_GAP] = (double)done * 1e9 / (double)(ns > 0 ? ns : 1);
+}
+
+/* The best rate seen: other work on the machine can only slow it down. 0 when memory is short. */
+static double peak_rate(uint64_t (*loop)(uint64_t), unsigned n_threads, uint64_t budget_ns)
+{
+    double best = 0;
+    uint64_t start = bn_clock_ns();
+    struct peak_run run = {.loop = loop,
+                           .rates = bn_alloc_aligned(n_threads, BN_ALIGNMENT),
+                           .team = bn_team_open(n_threads, true)};
+    for (unsigned i = 0;
+         run.rates != NULL && run.team != NULL && (i < 3 || bn_clock_ns() - start < budget_ns); i++) {
+        double sum = 0;
+        bn_team_run(run.team, run_peak, &run);
+        for (unsigned t = 0; t < bn_team_size(run.team); t++)
+            sum += run.rates[t * RATE_GAP];
+        if (sum > best) best = sum;
+    }
+    bn_team_close(run.team);
+    bn_free(run.rates);
+    return best;
+}
+
+/* ---- the list ---- */
+
+static struct bn_bench_limit *find(const struct bn_bench_limits *limits, const struct bn_bench_limit *wanted)
+{
+    for (size_t i = 0; i < limits->n; i++) {
+        struct bn_bench_limit *l = &limits->list[i];
+        if (l->kind == wanted->kind && l->n_threads == wanted->n_threads &&
+            l->set_bytes == wanted->set_bytes && l->kernels == wanted->kernels)
+            return l;
+    }
+    return NULL;
+}
+
+bn_status bn_bench_limit_measure(struct bn_bench_limit *limit, uint64_t budget_ns, bn_error *err)
+{
+    limit->rate = 0;
+    if (limit->kind == BN_LIMIT_READ) {
+        limit->rate = (double)bn_bandwidth_probe(limit->set_bytes, limit->n_threads, budget_ns);
+        return limit->rate > 0 ? BN_OK : bn_fail(err, BN_ERR_NOMEM, "no memory to measure its speed");
+    }
+    const struct bn_peak *peak = bn_peak_of(limit->kernels);
+    bool bytes = limit->kind == BN_LIMIT_INT8;
+    limit->instruction = bytes ? peak->int8 : peak->fma;
+    if (limit->instruction == NULL) return BN_OK;
+    limit->rate = peak_rate(bytes ? peak->run_int8 : peak->run_fma, limit->n_threads, budget_ns);
+    return limit->rate > 0 ? BN_OK : bn_nomem(err);
+}
+
+static uint64_t budget_of(const struct bn_bench_limits *limits, const struct bn_bench_limit *limit)
+{
+    bool memory = limit->kind == BN_LIMIT_READ && limit->set_bytes >= MEMORY_BYTES;
+    return limits->budget_ns * (memory ? 10 : 1);
+}
+
+/* Something was faster than a limit that is known: of longer measurements the greater rate is kept. */
+static bn_status measure_again(const struct bn_bench_limits *limits, struct bn_bench_limit *known,
+                               bn_error *err)
+{
+    struct bn_bench_limit again = *known;
+    BN_TRY(bn_bench_limit_measure(&again, 4 * budget_of(limits, &again), err));
+    if (again.rate > known->rate) known->rate = again.rate;
+    return BN_OK;
+}
+
+static bn_status measure(struct bn_bench_limits *limits, struct bn_bench_limit wanted, bool again,
+                         bn_error *err)
+{
+    struct bn_bench_limit *known = find(limits, &wanted);
+    if (known != NULL) return again ? measure_again(limits, known, err) : BN_OK;
+    if (limits->n == limits->room) {
+        size_t room = limits->room * 2 + 16;
+        struct bn_bench_limit *list = bn_realloc(limits->list, room, sizeof *list);
+        if (list == NULL) return bn_nomem(err);
+        limits->list = list;
+        limits->room = room;
+    }
+    BN_TRY(bn_bench_limit_measure(&wanted, budget_of(limits, &wanted), err));
+    limits->list[limits->n++] = wanted;
+    return BN_OK;
+}
+
+bn_status bn_bench_limits_read(struct bn_bench_limits *limits, size_t set_bytes, unsigned n_threads,
+                               bool again, double *rate, bn_error *err)
+{
+    struct bn_bench_limit wanted = {.kind = BN_LIMIT_READ, .n_threads = n_threads, .set_bytes = set_bytes};
+    BN_TRY(measure(limits, wanted, again, err));
+    const struct bn_bench_limit *known = find(limits, &wanted);
+    *rate = known != NULL ? known->rate : 0;
+    return BN_OK;
+}
+
+static struct bn_bench_limit reading(const struct bn_bench_case *c, unsigned n_threads)
+{
+    size_t bytes = c->hot_bytes * (c->hot_each ? n_threads : 1u);
+    return (struct bn_bench_limit){.kind = BN_LIMIT_READ, .n_threads = n_threads, .set_bytes = bytes};
+}
+
+static struct bn_bench_limit arithmetic(enum bn_bench_limit_kind kind, const struct bn_kernels *kernels,
+                                        unsigned n_threads)
+{
+    return (struct bn_bench_limit){.kind = kind, .n_threads = n_threads, .kernels = kernels};
+}
+
+bn_status bn_bench_limits_measure(struct bn_bench_limits *limits, const struct bn_bench_case *c,
+                                  const struct bn_kernels *kernels, unsigned n_threads, bool again,
+                                  bn_error *err)
+{
+    if (c->no_limit) return BN_OK;
+    if (c->int8_macs > 0) BN_TRY(measure(limits, arithmetic(BN_LIMIT_INT8, kernels, n_threads), again, err));
+    if (c->float_macs > 0)
+        BN_TRY(measure(limits, arithmetic(BN_LIMIT_FLOAT, kernels, n_threads), again, err));
+    return measure(limits, reading(c, n_threads), again, err);
+}
+
+/* The rate of a limit, 0 when it was not measured or has no loop. */
+static double rate_of(const struct bn_bench_limits *limits, struct bn_bench_limit wanted)
+{
+    const struct bn_bench_limit *l = find(limits, &wanted);
+    return l != NULL ? l->rate : 0;
+}
+
+struct bn_bench_bound bn_bench_bound(const struct bn_bench_limits *limits, const struct bn_bench_case *c,
+                                     const struct bn_kernels *kernels, unsigned n_threads)
+{
+    if (c->no_limit) return (struct bn_bench_bound){.reason = "exponentials, for which no limit is measured"};
+    if (bn_peak_of(kernels)->int8 == NULL)
+        return (struct bn_bench_bound){.reason = "plain C, for which no limit is measured"};
+    double read = rate_of(limits, reading(c, n_threads));
+    double int8 = rate_of(limits, arithmetic(BN_LIMIT_INT8, kernels, n_threads));
+    double floats = rate_of(limits, arithmetic(BN_LIMIT_FLOAT, kernels, n_threads));
+    struct bn_bench_bound bound = {.what = c->source};
+    if (read > 0) bound.ns = c->bytes * 1e9 / read;
+    double ns = 0;
+    if (c->int8_macs > 0 && int8 > 0) ns = c->int8_macs * 1e9 / int8;
+    if (c->float_macs > 0 && floats > 0) ns = c->float_macs * 1e9 / floats;
+    if (ns > bound.ns) bound = (struct bn_bench_bound){.what = "arithmetic", .ns = ns};
+    if (bound.ns > 0) return bound;
+    return (struct bn_bench_bound){.reason = "the limit was not measured"};
+}
+
+/* ---- showing them ---- */
+
+static const char *kind_name(enum bn_bench_limit_kind kind)
+{
+    return kind == BN_LIMIT_READ ? "read" : kind == BN_LIMIT_INT8 ? "int8" : "float";
+}
+
+static void print_size(char out[24], size_t bytes)
+{
+    if (bytes >= (size_t)10 << 20)
+        snprintf(out, 24, "%zu MiB", bytes >> 20);
+    else
+        snprintf(out, 24, "%zu KiB", bytes >> 10);
+}
+
+/* Sets in ascending order, each number of threads and each instruction set together. */
+static void print_reads(const struct bn_bench_limits *limits, unsigned n_threads)
+{
+    char size[24];
+    size_t last = 0;
+    for (;;) {
+        const struct bn_bench_limit *next = NULL;
+        for (size_t i = 0; i < limits->n; i++) {
+            const struct bn_bench_limit *l = &limits->list[i];
+            if (l->kind != BN_LIMIT_READ || l->n_threads != n_threads || l->set_bytes <= last) continue;
+            if (next == NULL || l->set_bytes < next->set_bytes) next = l;
+        }
+        if (next == NULL) break;
+        print_size(size, next->set_bytes);
+        printf("limit  %2u thread%c  reads %8s   %7.1f GB/s\n", n_threads, n_threads > 1 ? 's' : ' ', size,
+               next->rate / 1e9);
+        last = next->set_bytes;
+    }
+}
+
+void bn_bench_limits_print(const struct bn_bench_limits *limits)
+{
+    unsigned done = 0;
+    for (;;) {
+        unsigned n_threads = 0;
+        for (size_t i = 0; i < limits->n; i++) {
+            unsigned t = limits->list[i].n_threads;
+            if (t > done && (n_threads == 0 || t < n_threads)) n_threads = t;
+        }
+        if (n_threads == 0) break;
+        print_reads(limits, n_threads);
+        for (size_t i = 0; i < limits->n; i++) {
+            const struct bn_bench_limit *l = &limits->list[i];
+            if (l->kind == BN_LIMIT_READ || l->n_threads != n_threads || l->rate <= 0) continue;
+            printf("limit  %2u thread%c  %-16s %7.1f GMAC/s  %s (%s)\n", n_threads, n_threads > 1 ? 's' : ' ',
+                   l->kind == BN_LIMIT_INT8 ? "bytes" : "floats", l->rate / 1e9, l->instruction,
+                   l->kernels->isa);
+        }
+        done = n_threads;
+    }
+}
+
+void bn_bench_limits_put(bn_json *array, const struct bn_bench_limits *limits)
+{
+    for (size_t i = 0; i < limits->n; i++) {
+        const struct bn_bench_limit *l = &limits->list[i];
+        if (l->rate <= 0) continue;
+        bool read = l->kind == BN_LIMIT_READ;
+        bn_json *object = bn_json_add_object(array);
+        bn_json_put_string(object, "kind", kind_name(l->kind));
+        bn_json_put_u64(object, "threads", l->n_threads);
+        if (read) {
+            bn_json_put_u64(object, "set_bytes", l->set_bytes);
+            bn_json_put_number(object, "bytes_per_second", l->rate);
+        } else {
+            bn_json_put_string(object, "isa", l->kernels->isa);
+            bn_json_put_string(object, "instruction", l->instruction);
+            bn_json_put_number(object, "macs_per_second", l->rate);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What this machine can do at most, measured when it is asked for the first time and kept: reading a set of
+ * some size, dot products of bytes, fused multiply-adds; by the number of threads. A kernel's time cannot be
+ * less than what it reads and multiplies takes at these rates.
+ */
+#ifndef BN_BENCH_LIMITS_H
+#define BN_BENCH_LIMITS_H
+
+#include "base/json.h"
+#include "tools/bench/kernels/work.h"
+
+enum bn_bench_limit_kind { BN_LIMIT_READ, BN_LIMIT_INT8, BN_LIMIT_FLOAT };
+
+struct bn_bench_limit {
+    enum bn_bench_limit_kind kind;
+    unsigned n_threads;
+    size_t set_bytes;                 /* of reading */
+    const struct bn_kernels *kernels; /* of arithmetic: whose instruction set */
+    const char *instruction;
+    double rate; /* bytes or multiply-adds a second; 0: there is no loop for it */
+};
+
+/* Zeroed before use, released by bn_bench_limits_release. */
+struct bn_bench_limits {
+    struct bn_bench_limit *list;
+    size_t n, room;
+    uint64_t budget_ns; /* for each measurement */
+};
+void bn_bench_limits_release(struct bn_bench_limits *limits);
+
+/* Measures a limit now, for about budget_ns, whatever was measured before: sets its instruction and rate. */
+BN_MUST_CHECK bn_status bn_bench_limit_measure(struct bn_bench_limit *limit, uint64_t budget_ns,
+                                               bn_error *err);
+/* The rate at which a set of this size is read. With again, a limit that is known is measured once more,
+ * because something seemed to be faster; the greater rate is kept. */
+BN_MUST_CHECK bn_status bn_bench_limits_read(struct bn_bench_limits *limits, size_t set_bytes,
+                                             unsigned n_threads, bool again, double *rate, bn_error *err);
+
+/* Measures the limits of a case with these kernels; again: as above. */
+BN_MUST_CHECK bn_status bn_bench_limits_measure(struct bn_bench_limits *limits, const struct bn_bench_case *c,
+                                                const struct bn_kernels *kernels, unsigned n_threads,
+                                                bool again, bn_error *err);
+
+/* What bounds a case. */
+struct bn_bench_bound {
+    const char *what;   /* "memory", "cache", "arithmetic"; NULL when nothing is claimed */
+    const char *reason; /* why not */
+    double ns;          /* less a call cannot take */
+};
+struct bn_bench_bound bn_bench_bound(const struct bn_bench_limits *limits, const struct bn_bench_case *c,
+                                     const struct bn_kernels *kernels, unsigned n_threads);
+
+void bn_bench_limits_print(const struct bn_bench_limits *limits);
+/* Those that there is a loop for. */
+void bn_bench_limits_put(bn_json *array, const struct bn_bench_limits *limits);
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Data of a case, one call of it, and the comparison with the reference. See work.h.
+ */
+#include "tools/bench/kernels/work.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "base/team.h"
+
+#define SCALES 64u /* bytes that quantize's scale and sum take in out */
+
+/* ---- data ---- */
+
+/* Values in -1 .. 1. */
+static void fill_floats(float *x, size_t n, uint64_t *state)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)((int32_t)(bn_splitmix64(state) >> 40) - (1 << 23)) * 0x1p-23f;
+}
+
+/* Either sign, 1/16 to 1/8. */
+static void fill_halves(unsigned char *out, size_t n, uint64_t *state)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint16_t half = (uint16_t)((bn_splitmix64(state) & 0x83FFu) | 0x2C00u);
+        memcpy(out + i * sizeof half, &half, sizeof half);
+    }
+}
+
+static void fill_bytes(unsigned char *out, size_t n, uint64_t *state)
+{
+    for (size_t i = 0; i < n; i += sizeof(uint64_t)) {
+        uint64_t word = bn_splitmix64(state);
+        memcpy(out + i, &word, bn_min_size(n - i, sizeof word));
+    }
+}
+
+/* Codes 0, 1, 2 in two bits; a field of 3 becomes a 1. */
+static void fill_codes(unsigned char *out, size_t n, uint64_t *state)
+{
+    fill_bytes(out, n, state);
+    for (size_t i = 0; i < n; i++)
+        out[i] = (unsigned char)(out[i] & ~((out[i] & out[i] >> 1 & 0x55u) << 1));
+}
+
+/* Rows of T5 are packed from rows of codes, so that every byte is one that packing makes. */
+static bool fill_t5(unsigned char *out, const struct bn_bench_case *c, uint64_t *state)
+{
+    size_t row = c->k / BN_T5_BLOCK * BN_T5_BLOCK_BYTES, k = c->k / BN_I2S_BLOCK * BN_I2S_BLOCK;
+    unsigned char *codes = bn_alloc_aligned(k / 4, 1);
+    for (size_t r = 0; codes != NULL && r < c->rows; r++) {
+        fill_codes(codes, k / 4, state);
+        bn_kernels_ref.t5_pack(out + r * row, codes, k);
+    }
+    bn_free(codes);
+    return codes != NULL;
+}
+
+static bool fill_weights(const struct bn_bench_work *w, uint64_t *state)
+{
+    const struct bn_bench_case *c = w->c;
+    switch ((int)c->slot) {
+    case BN_KERNEL_I2S_GEMV:
+    case BN_KERNEL_I2S_GEMM:
+        fill_codes(w->pool, c->weights_bytes, state);
+        break;
+    case BN_KERNEL_TQ2_GEMV:
+    case BN_KERNEL_TQ2_GEMM:
+        for (size_t at = 0; at < c->weights_bytes; at += BN_TQ2_BLOCK_BYTES) {
+            fill_codes(w->pool + at, BN_TQ2_BLOCK_BYTES - 2, state);
+            fill_halves(w->pool + at + BN_TQ2_BLOCK_BYTES - 2, 1, state);
+        }
+        break;
+    case BN_KERNEL_T5_GEMV:
+        if (!fill_t5(w->pool, c, state)) return false;
+        break;
+    case BN_KERNEL_I8_GEMV:
+        fill_bytes(w->pool, c->weights_bytes, state);
+        break;
+    default:
+        fill_halves(w->pool, c->weights_bytes / sizeof(uint16_t), state);
+    }
+    for (size_t i = 1; i < c->copies; i++)
+        memcpy(w->pool + i * c->weights_bytes, w->pool, c->weights_bytes);
+    return true;
+}
+
+/* Rows of activations as quantize makes them; i8_gemv takes two of them as the planes of one vector. */
+static bool make_acts(struct bn_bench_work *w, size_t n, uint64_t *state)
+{
+    size_t k = w->c->k;
+    w->q = bn_alloc_aligned(n * k, 1);
+    w->act = bn_alloc_aligned(n, sizeof *w->act);
+    w->x = bn_alloc_aligned(k, sizeof *w->x);
+    if (w->q == NULL || w->act == NULL || w->x == NULL) return false;
+    for (size_t j = 0; j < n; j++) {
+        struct bn_act *act = &w->act[j];
+        fill_floats(w->x, k, state);
+        act->q = w->q + j * k;
+        bn_kernels_ref.quantize(w->q + j * k, &act->scale, &act->sum, w->x, k);
+    }
+    return true;
+}
+
+/* Room for the result; with in_place, one that begins as input. */
+static bool make_out(struct bn_bench_work *w, size_t bytes, bool in_place, uint64_t *state)
+{
+    w->out_bytes = bytes;
+    w->out = bn_alloc_aligned(bytes, 1);
+    w->expected = bn_alloc(bytes, 1);
+    if (in_place) w->start = bn_alloc_aligned(bytes, 1);
+    if (w->out == NULL || w->expected == NULL || (in_place && w->start == NULL)) return false;
+    if (in_place) {
+        fill_floats((float *)(void *)w->start, bytes / sizeof(float), state);
+        memcpy(w->out, w->start, bytes);
+    }
+    return true;
+}
+
+static bool make_floats(struct bn_bench_work *w, size_t n, size_t n2, uint64_t *state)
+{
+    w->x = bn_alloc_aligned(n, sizeof *w->x);
+    w->x2 = bn_alloc_aligned(n2, sizeof *w->x2);
+    if (w->x == NULL || w->x2 == NULL) return false;
+    fill_floats(w->x, n, state);
+    fill_floats(w->x2, n2, state);
+    return true;
+}
+
+static bool make_data(struct bn_bench_work *w)
+{
+    const struct bn_bench_case *c = w->c;
+    uint64_t state = (uint64_t)c->slot << 32;
+    size_t each = c->rows * c->k, all = c->rows * c->n, f = sizeof(float);
+    if (c->weights_bytes > 0 && !fill_weights(w, &state)) return false;
+    switch ((int)c->slot) {
+    case BN_KERNEL_F16_GEMM:
+        return make_floats(w, c->k, 0, &state) && make_out(w, c->rows * f, false, &state);
+    case BN_KERNEL_I8_GEMV:
+        return make_acts(w, 2, &state) && make_out(w, c->rows * f, false, &state);
+    case BN_KERNEL_ATTN_SCORES:
+        return make_floats(w, each, 0, &state) && make_out(w, all * f, false, &state);
+    case BN_KERNEL_SOFTMAX:
+        return make_out(w, all * f, true, &state);
+    case BN_KERNEL_ATTN_VALUES:
+        return make_floats(w, all, 0, &state) && make_out(w, each * f, true, &state);
+    case BN_KERNEL_RMSNORM:
+    case BN_KERNEL_RELU2_MUL:
+    case BN_KERNEL_SILU_MUL:
+        return make_floats(w, each, each, &state) && make_out(w, each * f, false, &state);
+    case BN_KERNEL_QUANTIZE:
+        return make_floats(w, each, 0, &state) && make_out(w, c->rows * (c->k + SCALES), false, &state);
+    case BN_KERNEL_ADD:
+        return make_floats(w, each, 0, &state) && make_out(w, each * f, true, &state);
+    default:
+        w->w = (struct bn_ternary){.codes = w->pool, .rows = c->rows, .k = c->k, .scale = 0.75f};
+        w->w.row_bytes = c->weights_bytes / c->rows;
+        w->w.streamed = c->streamed;
+        return make_acts(w, c->n, &state) && make_out(w, all * f, false, &state);
+    }
+}
+
+bn_status bn_bench_prepare(struct bn_bench_work *work, const struct bn_bench_case *c, unsigned char *pool,
+                           bn_error *err)
+{
+    *work = (struct bn_bench_work){.c = c, .pool = pool};
+    return make_data(work) ? BN_OK : bn_nomem(err);
+}
+
+void bn_bench_release(struct bn_bench_work *work)
+{
+    void *blocks[] = {work->q, work->act, work->x, work->x2, work->out, work->start, work->expected};
+    for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++)
+        bn_free(blocks[i]);
+    *work = (struct bn_bench_work){0};
+}
+
+/* ---- calls ---- */
+
+/* Products: rows from .. to of a copy of the weights. */
+static void call_product(const struct bn_bench_work *w, const struct bn_kernels *kernels,
+                         const unsigned char *weights, size_t from, size_t to)
+{
+    const struct bn_bench_case *c = w->c;
+    float *y = (float *)(void *)w->out + from;
+    struct bn_ternary part = w->w;
+    part.codes = weights + from * part.row_bytes;
+    part.rows = to - from;
+    switch ((int)c->slot) {
+    case BN_KERNEL_I2S_GEMV:
+        kernels->i2s_gemv(y, &part, w->act);
+        break;
+    case BN_KERNEL_T5_GEMV:
+        kernels->t5_gemv(y, &part, w->act);
+        break;
+    case BN_KERNEL_TQ2_GEMV:
+        kernels->tq2_gemv(y, &part, w->act);
+        break;
+    case BN_KERNEL_I2S_GEMM:
+        kernels->i2s_gemm(y, c->rows, &part, w->act, c->n);
+        break;
+    case BN_KERNEL_TQ2_GEMM:
+        kernels->tq2_gemm(y, c->rows, &part, w->act, c->n);
+        break;
+    case BN_KERNEL_I8_GEMV:
+        kernels->i8_gemv(y, (const int8_t *)weights + from * c->k, to - from, c->k, w->act[0].q, w->act[1].q);
+        break;
+    default:
+        kernels->f16_gemm(y, c->rows, (const uint16_t *)(const void *)weights + from * c->k, to - from, c->k,
+                          w->x, c->k, 1);
+    }
+}
+
+/* n heads from the head'th on, which share their part of the cache. */
+static void call_heads(const struct bn_bench_work *w, const struct bn_kernels *kernels, size_t head, size_t n)
+{
+    const struct bn_bench_case *c = w->c;
+    float *out = (float *)(void *)w->out;
+    if (c->slot == BN_KERNEL_SOFTMAX) {
+        for (size_t j = head; j < head + n; j++)
+            kernels->softmax(out + j * c->n, c->n);
+        return;
+    }
+    const uint16_t *cache = (const uint16_t *)(const void *)w->pool;
+    struct bn_kv kv = {cache + head / (c->rows / c->n_kv) * c->n * c->k, c->k, c->n, c->k};
+    if (c->slot == BN_KERNEL_ATTN_SCORES)
+        kernels->attn_scores(out + head * c->n, c->n, w->x + head * c->k, c->k, n, &kv, 0.125f);
+    else
+        kernels->attn_values(out + head * c->k, c->k, w->x + head * c->n, c->n, n, &kv);
+}
+
+static void call_row(const struct bn_bench_work *w, const struct bn_kernels *kernels, size_t row)
+{
+    size_t k = w->c->k;
+    float *y = (float *)(void *)w->out + row * k;
+    const float *x = w->x + row * k;
+    unsigned char *scales = w->out + w->c->rows * k + row * SCALES;
+    switch ((int)w->c->slot) {
+    case BN_KERNEL_RMSNORM:
+        kernels->rmsnorm(y, x, w->x2, k, 1e-5f);
+        break;
+    case BN_KERNEL_QUANTIZE:
+        kernels->quantize((int8_t *)w->out + row * k, (float *)(void *)scales,
+                          (int32_t *)(void *)(scales + sizeof(float)), x, k);
+        break;
+    case BN_KERNEL_RELU2_MUL:
+        kernels->relu2_mul(y, x, w->x2 + row * k, k);
+        break;
+    case BN_KERNEL_SILU_MUL:
+        kernels->silu_mul(y, x, w->x2 + row * k, k);
+        break;
+    default:
+        kernels->add(y, x, k);
+    }
+}
+
+void bn_bench_call(const struct bn_bench_work *work, const struct bn_kernels *kernels, size_t copy,
+                   unsigned thread, unsigned n_threads)
+{
+    const struct bn_bench_case *c = work->c;
+    bool heads = c->n_kv > 0, product = !heads && c->weights_bytes > 0;
+    size_t from, to;
+    bn_team_share(c->rows, product ? BN_ROW_GRAIN : 1, thread, n_threads, &from, &to);
+    if (product && from < to) call_product(work, kernels, work->pool + copy * c->weights_bytes, from, to);
+    for (size_t i = from, n; heads && i < to; i += n) {
+        n = bn_min_size(to - i, c->rows / c->n_kv - i % (c->rows / c->n_kv));
+        call_heads(work, kernels, i, n);
+    }
+    for (size_t i = from; !product && !heads && i < to; i++)
+        call_row(work, kernels, i);
+}
+
+/* ---- the comparison ---- */
+
+struct one_call {
+    const struct bn_bench_work *work;
+    const struct bn_kernels *kernels;
+};
+
+static void run_once(void *arg, unsigned thread, unsigned n_threads)
+{
+    const struct one_call *call = arg;
+    bn_bench_call(call->work, call->kernels, 0, thread, n_threads);
+}
+
+/* What is not written shows: it starts as NaNs. */
+static void call_afresh(const struct bn_bench_work *work, const struct bn_kernels *kernels,
+                        unsigned n_threads)
+{
+    struct one_call call = {work, kernels};
+    if (work->start != NULL)
+        memcpy(work->out, work->start, work->out_bytes);
+    else
+        memset(work->out, 0xFF, work->out_bytes);
+    bn_team_once(n_threads, run_once, &call);
+}
+
+bn_status bn_bench_expect(struct bn_bench_work *work, unsigned n_threads, bn_error *err)
+{
+    if (work->out == NULL || work->expected == NULL) return bn_fail(err, BN_ERR_ARG, "no data was made");
+    call_afresh(work, &bn_kernels_ref, n_threads);
+    memcpy(work->expected, work->out, work->out_bytes);
+    return BN_OK;
+}
+
+bn_status bn_bench_check(const struct bn_bench_work *work, const struct bn_kernels *kernels,
+                         unsigned n_threads, bn_error *err)
+{
+    call_afresh(work, kernels, n_threads);
+    for (size_t i = 0; i < work->out_bytes; i++)
+        if (work->out[i] != work->expected[i])
+            return bn_fail(err, BN_ERR_MISMATCH,
+                           "%s on %s, %u thread%s: byte %zu of the result is %02x, the reference's is %02x",
+                           kernels->name[work->c->slot], work->c->shape, n_threads, n_threads == 1 ? "" : "s",
+                           i, work->out[i], work->expected[i]);
+    return BN_OK;
+}

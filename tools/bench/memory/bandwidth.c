@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench memory: bandwidth and latency by the size of the set. The loops are those of the widest
+ * instruction set (kernels/peak.h). Of a loop that writes, two rates are given: the bytes that it names, and
+ * with one more for each byte that it stores, since a cache reads a line before it is written in part.
+ * Stores past the caches need no such reading. Latency is a chain of loads through all lines of a set in a
+ * random cycle: each address comes from the load before.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "base/team.h"
+#include "kernels/peak.h"
+#include "tools/bench/memory/memory.h"
+
+#define LINE 64u
+#define HUGE_PAGE ((size_t)2 << 20)
+#define GRAIN 1024u /* floats of an array that stay with one thread */
+#define LEAST_MEMORY ((uint64_t)64 << 20)
+#define MOST_SET ((uint64_t)256 << 20)
+
+/* Sets for every level: a quarter of the first cache, of L2 and L3, and four times the last. */
+static size_t choose_sets(const struct bn_machine *m, size_t sets[4])
+{
+    uint64_t last = m->cache_l3_bytes > 0 ? m->cache_l3_bytes : m->cache_l2_bytes;
+    uint64_t most = 4 * last > LEAST_MEMORY ? 4 * last : LEAST_MEMORY, n = 0;
+    sets[n++] = (size_t)12 << 10; /* smaller than half of any first cache */
+    if (m->cache_l2_bytes > 0) sets[n++] = (size_t)(m->cache_l2_bytes / 4);
+    if (m->cache_l3_bytes > 0) sets[n++] = (size_t)(m->cache_l3_bytes / 4);
+    sets[n++] = (size_t)(most < MOST_SET ? most : MOST_SET);
+    return (size_t)n;
+}
+
+/* ---- bandwidth ---- */
+
+static const struct stream {
+    const char *name;
+    enum bn_peak_stream stream;
+    unsigned n_read;
+    float result; /* with ones in b and twos in c */
+} STREAMS[] = {{"copy", BN_STREAM_COPY, 1, 1.0f},
+               {"scale", BN_STREAM_SCALE, 1, 3.0f},
+               {"add", BN_STREAM_ADD, 2, 3.0f},
+               {"triad", BN_STREAM_TRIAD, 2, 7.0f},
+               {"copy-past-caches", BN_STREAM_COPY_PAST, 1, 1.0f}};
+
+struct stream_work {
+    const struct bn_peak *peak;
+    const struct stream *stream;
+    float *a, *b, *c;
+    size_t n; /* floats in each array */
+};
+
+static void run_streams(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads)
+{
+    const struct stream_work *w = arg;
+    size_t from, to;
+    (void)first;
+    bn_team_share(w->n, GRAIN, thread, n_threads, &from, &to);
+    for (uint64_t i = 0; i < n; i++)
+        w->peak->stream(w->stream->stream, w->a + from, w->b + from, w->c + from, to - from);
+}
+
+/* The result of the calls that were timed. */
+static const char *differs(char why[160], const void *arg)
+{
+    const struct stream_work *w = arg;
+    for (size_t i = 0; i < w->n; i++)
+        if (w->a[i] != w->stream->result) {
+            snprintf(why, 160, "element %zu is %g, the loop computes %g", i, (double)w->a[i],
+                     (double)w->stream->result);
+            return why;
+        }
+    return NULL;
+}
+
+static void put_rates(struct bn_suite *s, const struct stream_work *w, const struct bn_suite_row *row,
+                      bool near, bn_json *r)
+{
+    bool past = w->stream->stream == BN_STREAM_COPY_PAST;
+    double each = (double)(w->n * sizeof(float)), counted = each * (w->stream->n_read + 1);
+    double traffic = counted + (past ? 0 : each);
+    char more[16] = "-";
+    bn_json_put_number(r, "bytes_per_call", counted);
+    bn_json_put_number(r, "bytes_per_second", counted * 1e9 / row->ns.median);
+    if (near && !past) {
+        bn_json_put_unavailable(r, "bytes_per_call_with_lines_read", "the lines stay in the first cache");
+        bn_json_put_unavailable(r, "bytes_per_second_with_lines_read", "the lines stay in the first cache");
+    } else {
+        bn_json_put_number(r, "bytes_per_call_with_lines_read", traffic);
+        bn_json_put_number(r, "bytes_per_second_with_lines_read", traffic * 1e9 / row->ns.median);
+        snprintf(more, sizeof more, "%.1f", traffic / row->ns.median);
+    }
+    bn_suite_print(s, "%-44s %9.1f %9s  +- %4.1f %%\n", row->test, counted / row->ns.median, more,
+                   100 * row->ns.mad / row->ns.median);
+}
+
+/* near: the set stays in the first cache. */
+static bn_status put_stream(struct bn_suite *s, struct stream_work *w, const char *test, size_t set,
+                            bool near, unsigned n_threads, bn_json *all, bn_error *err)
+{
+    double each = (double)(w->n * sizeof(float));
+    struct bn_bench_body body = {run_streams, w};
+    struct bn_suite_row row = {.test = test,
+                               .metric = "ns_per_call",
+                               .per_call = 1,
+                               .read_bytes = each * w->stream->n_read,
+                               .set_bytes = w->n * sizeof(float) * w->stream->n_read,
+                               .n_threads = n_threads,
+                               .differs = differs,
+                               .arg = w};
+    bn_json *r = bn_json_add_object(all);
+    bn_json_put_string(r, "test", test);
+    bn_json_put_string(r, "loop", w->stream->name);
+    bn_json_put_u64(r, "set_bytes", set);
+    bn_json_put_u64(r, "threads", n_threads);
+    memset(w->a, 0, w->n * sizeof(float));
+    BN_TRY(bn_suite_time(s, &row, &body, r, err));
+    if (row.valid) put_rates(s, w, &row, near, r);
+    return BN_OK;
+}
+
+static bn_status run_streams_of(struct bn_suite *s, size_t set, bool near, unsigned n_threads, bn_json *all,
+                                bool *head, bn_error *err)
+{
+    struct stream_work w = {.peak = bn_peak_of(bn_kernels_find("auto"))};
+    bn_status status = BN_OK;
+    size_t least = 3 * GRAIN * sizeof(float) * n_threads; /* each thread has work */
+    if (set < least) set = least;
+    w.n = set / 3 / sizeof(float) / GRAIN * GRAIN;
+    w.a = bn_alloc_aligned(w.n, sizeof(float));
+    w.b = bn_alloc_aligned(w.n, sizeof(float));
+    w.c = bn_alloc_aligned(w.n, sizeof(float));
+    if (w.a == NULL || w.b == NULL || w.c == NULL) status = bn_nomem(err);
+    for (size_t i = 0; i < w.n && status == BN_OK; i++)
+        w.b[i] = 1.0f, w.c[i] = 2.0f;
+    for (size_t i = 0; i < BN_ARRAY_LEN(STREAMS) && status == BN_OK; i++) {
+        char test[96], size[24];
+        w.stream = &STREAMS[i];
+        bn_suite_size(size, set);
+        snprintf(test, sizeof test, "bandwidth %s %s t=%u", w.stream->name, size, n_threads);
+        if (!bn_suite_wants(s, test)) continue;
+        if (!*head)
+            bn_suite_print(s, "\n%-44s %9s %9s\n", "bandwidth, three arrays together", "GB/s", "with RFO");
+        *head = true;
+        if (w.stream->stream == BN_STREAM_COPY_PAST && !w.peak->can_store_past) {
+            bn_json *r = bn_json_add_object(all);
+            bn_json_put_string(r, "test", test);
+            bn_json_put_unavailable(r, "ns_per_call", "no store past the caches in these kernels");
+            continue;
+        }
+        status = put_stream(s, &w, test, set, near, n_threads, all, err);
+    }
+    bn_free(w.a);
+    bn_free(w.b);
+    bn_free(w.c);
+    return status;
+}
+
+bn_status bn_memory_bandwidth(struct bn_suite *s, bn_error *err)
+{
+    size_t sets[4], n = choose_sets(&s->machine, sets);
+    bool head = false;
+    bn_json *all = bn_json_put_array(s->doc, "bandwidth");
+    for (size_t i = 0; i < n; i++)
+        for (size_t t = 0; t < s->n_threads; t++)
+            BN_TRY(run_streams_of(s, sets[i], i == 0, s->threads[t], all, &head, err));
+    return BN_OK;
+}
+
+/* ---- latency ---- */
+
+struct chase {
+    void **at;
+};
+
+static void run_chase(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads)
+{
+    struct chase *c = arg;
+    void **at = c->at;
+    (void)first, (void)thread, (void)n_threads;
+    for (uint64_t i = 0; i < n; i++)
+        at = *at;
+    c->at = at; /* so that no load is left out, and the next ones go on from here */
+}
+
+/* One cycle through the first words of all lines (Sattolo's shuffle). */
+static void link_lines(unsigned char *block, size_t n, uint32_t *order)
+{
+    uint64_t state = n;
+    for (size_t i = 0; i < n; i++)
+        order[i] = (uint32_t)i;
+    for (size_t i = n - 1; i > 0; i--) {
+        size_t k = (size_t)(bn_splitmix64(&state) % i);
+        uint32_t line = order[i];
+        order[i] = order[k];
+        order[k] = line;
+    }
+    for (size_t i = 0; i < n; i++) {
+        void *next = block + (size_t)order[i] * LINE;
+        memcpy(block + i * LINE, &next, sizeof next);
+    }
+}
+
+static bn_status chase_set(struct bn_suite *s, size_t set, bool huge, const char *test, bn_json *all,
+                           bn_error *err)
+{
+    unsigned char *block = bn_alloc_aligned(set, 1);
+    uint32_t *order = bn_alloc(set / LINE, sizeof *order);
+    bn_status status = BN_OK;
+    if (block == NULL || order == NULL) {
+        status = bn_nomem(err);
+    } else {
+        if (huge) bn_mem_advise_huge(block, set);
+        link_lines(block, set / LINE, order);
+        struct chase chase = {(void **)(void *)block};
+        struct bn_bench_body body = {run_chase, &chase};
+        struct bn_suite_row row = {.test = test, .metric = "ns_per_load", .per_call = 1, .n_threads = 1};
+        bn_json *r = bn_json_add_object(all);
+        bn_json_put_string(r, "test", test);
+        bn_json_put_u64(r, "set_bytes", set);
+        bn_json_put_bool(r, "huge_pages_advised", huge);
+        run_chase(&chase, 0, set / LINE, 0, 1); /* once around, so that caches hold what they can */
+        status = bn_suite_time(s, &row, &body, r, err);
+        if (status == BN_OK && row.valid)
+            bn_suite_print(s, "%-32s %9.2f  +- %4.1f %%\n", test, row.ns.median,
+                           100 * row.ns.mad / row.ns.median);
+    }
+    bn_free(block);
+    bn_free(order);
+    return status;
+}
+
+bn_status bn_memory_latency(struct bn_suite *s, bn_error *err)
+{
+    size_t sets[4], n = choose_sets(&s->machine, sets);
+    bool head = false;
+    bn_json *all = bn_json_put_array(s->doc, "latency");
+    for (size_t set = 4096; set <= sets[n - 1]; set *= 4)
+        for (unsigned huge = 0; huge < (set < HUGE_PAGE ? 1u : 2u); huge++) {
+            char test[96], size[24];
+            bn_suite_size(size, set);
+            snprintf(test, sizeof test, "latency %s%s", size, huge ? " huge" : "");
+            if (!bn_suite_wants(s, test)) continue;
+            if (!head) bn_suite_print(s, "\n%-32s %9s\n", "latency", "ns/load");
+            head = true;
+            BN_TRY(chase_set(s, set, huge == 1, test, all, err));
+        }
+    return BN_OK;
+}

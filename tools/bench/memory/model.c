@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench memory: what a model and a session take, by what it is for; what opening, closing and starting
+ * afresh cost; that everything is given back; that short memory is an error and no crash; and a model read by
+ * mapping its file or by reading it.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "infer/session.h"
+#include "tools/bench/memory/memory.h"
+#include "tools/cli/default_model.h"
+
+#define MAX_ROUNDS 100u
+#if defined(__SANITIZE_ADDRESS__)
+#define HAS_SANITIZER 1 /* which ends the program when memory is short, and reserves terabytes */
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HAS_SANITIZER 1
+#endif
+#endif
+#ifndef HAS_SANITIZER
+#define HAS_SANITIZER 0
+#endif
+
+#define PRESSURE_SECONDS 30u
+#define PRESSURE_ROOM ((size_t)1 << 20) /* address space that may still be had */
+
+/* ---- opening and closing ---- */
+
+struct open_times {
+    uint64_t model_open[MAX_ROUNDS], model_close[MAX_ROUNDS], open[MAX_ROUNDS], close[MAX_ROUNDS];
+    size_t n;
+};
+
+/* Opens some, evaluates a token with each, closes them; all of it once. What one alone takes can be less than
+ * the clock tells apart. */
+#define AT_ONCE 8u
+
+static bn_status open_sessions(const struct bn_suite *s, struct open_times *t, bn_model **models,
+                               bn_session **sessions, bn_error *err)
+{
+    int32_t token = 0;
+    uint64_t start = bn_clock_ns();
+    for (size_t i = 0; i < AT_ONCE; i++)
+        BN_TRY(bn_cli_open_model(&models[i], s->args, NULL, err));
+    t->model_open[t->n] = bn_clock_ns() - start;
+    start = bn_clock_ns();
+    for (size_t i = 0; i < AT_ONCE; i++)
+        BN_TRY(bn_session_open(&sessions[i], models[i], NULL, err));
+    t->open[t->n] = bn_clock_ns() - start;
+    for (size_t i = 0; i < AT_ONCE; i++)
+        BN_TRY(bn_session_eval(sessions[i], &token, 1, BN_LOGITS_NONE, NULL, err));
+    return BN_OK;
+}
+
+static bn_status open_round(const struct bn_suite *s, struct open_times *t, bn_error *err)
+{
+    bn_model *models[AT_ONCE] = {0};
+    bn_session *sessions[AT_ONCE] = {0};
+    bn_status status = open_sessions(s, t, models, sessions, err);
+    uint64_t start = bn_clock_ns();
+    for (size_t i = 0; i < AT_ONCE; i++)
+        bn_session_close(sessions[i]);
+    t->close[t->n] = bn_clock_ns() - start;
+    start = bn_clock_ns();
+    for (size_t i = 0; i < AT_ONCE; i++)
+        bn_model_close(models[i]);
+    t->model_close[t->n] = bn_clock_ns() - start;
+    t->n++;
+    return status;
+}
+
+const char *bn_memory_leak(char out[160], const struct bn_mem_stats *before, const struct bn_mem_stats *after)
+{
+    if (after->bytes_now == before->bytes_now) return NULL;
+    snprintf(out, 160, "%llu bytes were in use before, %llu are after %llu allocations",
+             (unsigned long long)before->bytes_now, (unsigned long long)after->bytes_now,
+             (unsigned long long)(after->allocations - before->allocations));
+    return out;
+}
+
+static bn_status put_opening(struct bn_suite *s, const char *test, const uint64_t *ns, size_t n, bn_json *all,
+                             bn_error *err)
+{
+    struct bn_suite_row row = {.test = test, .metric = "ns_per_call", .per_call = 1, .n_threads = 1};
+    if (!bn_suite_wants(s, test)) return BN_OK;
+    bn_json *r = bn_json_add_object(all);
+    bn_json_put_string(r, "test", test);
+    BN_TRY(bn_suite_put_samples(s, &row, AT_ONCE, ns, n, r, err));
+    bn_suite_print(s, "%-32s %10.0f ns  +- %4.1f %%\n", test, row.ns.median,
+                   100 * row.ns.mad / row.ns.median);
+    return BN_OK;
+}
+
+static bn_status measure_opening(struct bn_suite *s, bn_json *all, bn_error *err)
+{
+    char why[160];
+    struct open_times *t = bn_alloc(1, sizeof *t);
+    if (t == NULL) return bn_nomem(err);
+    bn_status status = open_round(s, t, err); /* warms up: threads, pages of the file */
+    t->n = 0;
+    struct bn_mem_stats before = bn_mem_stats();
+    uint64_t start = bn_clock_ns();
+    while (status == BN_OK && t->n < MAX_ROUNDS &&
+           (t->n < BN_BENCH_MIN_SAMPLES || bn_clock_ns() - start < 4 * s->min_ns))
+        status = open_round(s, t, err);
+    struct bn_mem_stats after = bn_mem_stats();
+    if (status == BN_OK) status = put_opening(s, "model open", t->model_open, t->n, all, err);
+    if (status == BN_OK) status = put_opening(s, "model close", t->model_close, t->n, all, err);
+    if (status == BN_OK) status = put_opening(s, "session open", t->open, t->n, all, err);
+    if (status == BN_OK) status = put_opening(s, "session close", t->close, t->n, all, err);
+    const char *leak = bn_memory_leak(why, &before, &after);
+    bn_json *o = bn_json_put_object(s->doc, "leaks");
+    bn_json_put_u64(o, "rounds", t->n);
+    bn_json_put_u64(o, "allocations", after.allocations - before.allocations);
+    bn_json_put_u64(o, "bytes_before", before.bytes_now);
+    bn_json_put_u64(o, "bytes_after", after.bytes_now);
+    bn_suite_state(s, o, "balanced", leak == NULL);
+    bn_suite_print(s, "%-32s %s\n", "leaks", leak != NULL ? leak : "none");
+    bn_free(t);
+    return status;
+}
+
+/* ---- what a session holds ---- */
+
+static void run_reset(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads)
+{
+    bn_session *session = arg;
+    (void)first, (void)thread, (void)n_threads;
+    for (uint64_t i = 0; i < n; i++)
+        if (bn_session_truncate(session, 0, NULL) != BN_OK) return;
+}
+
+static bn_status measure_reset(struct bn_suite *s, bn_session *session, bn_json *all, bn_error *err)
+{
+    struct bn_bench_body body = {run_reset, session};
+    struct bn_suite_row row = {
+        .test = "session reset", .metric = "ns_per_call", .per_call = 1, .n_threads = 1};
+    if (!bn_suite_wants(s, row.test)) return BN_OK;
+    bn_json *r = bn_json_add_object(all);
+    bn_json_put_string(r, "test", row.test);
+    BN_TRY(bn_suite_time(s, &row, &body, r, err));
+    bn_suite_print(s, "%-32s %10.1f ns  +- %4.1f %%\n", row.test, row.ns.median,
+                   100 * row.ns.mad / row.ns.median);
+    return BN_OK;
+}
+
+static uint64_t copies_of(const bn_model *m)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < m->n_copies; i++)
+        bytes += bn_mem_size(m->copies[i]);
+    return bytes;
+}
+
+/* Parts as the session and the model know them, the whole as the allocator counted it. */
+static bn_status put_tags(struct bn_suite *s, const bn_model *m, const bn_session *session,
+                          uint64_t model_heap, uint64_t session_heap, bn_error *err)
+{
+    struct bn_session_memory parts = bn_session_memory(session);
+    uint64_t sum = parts.kv_bytes + parts.scratch_bytes + parts.handle_bytes;
+    bn_json *o = bn_json_put_object(s->doc, "tags");
+    bn_json *model = bn_json_put_object(o, "model");
+    bn_json_put_u64(model, "file_bytes", m->n_bytes);
+    bn_json_put_u64(model, "heap_bytes", model_heap);
+    bn_json_put_u64(model, "weight_copies_bytes", copies_of(m));
+    bn_suite_state(s, model, "copies_within_heap", copies_of(m) <= model_heap);
+    bn_json *o2 = bn_json_put_object(o, "session");
+    BN_TRY(bn_suite_put_exact(s, "session", "kv_bytes", "bytes", (double)parts.kv_bytes, o2, err));
+    BN_TRY(bn_suite_put_exact(s, "session", "scratch_bytes", "bytes", (double)parts.scratch_bytes, o2, err));
+    BN_TRY(bn_suite_put_exact(s, "session", "handle_bytes", "bytes", (double)parts.handle_bytes, o2, err));
+    BN_TRY(bn_suite_put_exact(s, "session", "heap_bytes", "bytes", (double)session_heap, o2, err));
+    bn_suite_state(s, o2, "parts_equal_whole", sum == session_heap);
+    bn_suite_print(s, "%-32s file %.1f MiB, heap %.1f MiB, of it copies of weights %.1f MiB\n", "tags model",
+                   (double)m->n_bytes / 0x1p20, (double)model_heap / 0x1p20, (double)copies_of(m) / 0x1p20);
+    bn_suite_print(s, "%-32s KV %.1f MiB + scratch %.1f MiB + handle %llu B %s the %.1f MiB counted\n",
+                   "tags session", (double)parts.kv_bytes / 0x1p20, (double)parts.scratch_bytes / 0x1p20,
+                   (unsigned long long)parts.handle_bytes, sum == session_heap ? "are" : "ARE NOT",
+                   (double)session_heap / 0x1p20);
+    return BN_OK;
+}
+
+/* ---- short memory ---- */
+
+/* Takes all blocks that can still be had, large ones first. They go with the process. */
+static void take_the_rest(void)
+{
+    void *volatile last = NULL;
+    for (size_t size = PRESSURE_ROOM; size >= 1024; size /= 2)
+        for (void *block; (block = malloc(size)) != NULL; last = block)
+            memcpy(block, (void *[]){last}, sizeof last);
+}
+
+/* In a child with next to no memory left: 0 when opening a session is refused as it should be. */
+static int open_under_pressure(const bn_model *model)
+{
+    bn_session *session = NULL;
+    bn_session_options options = {.n_threads = 1};
+    bn_error err = {0};
+    struct rlimit limit = {0};
+    uint64_t used = bn_memory_status("VmSize");
+    alarm(PRESSURE_SECONDS);
+    limit.rlim_cur = limit.rlim_max = (rlim_t)(used + PRESSURE_ROOM);
+    if (used == 0 || HAS_SANITIZER || setrlimit(RLIMIT_AS, &limit) != 0) return 2;
+    take_the_rest();
+    bn_status status = bn_session_open(&session, model, &options, &err);
+    return status == BN_ERR_NOMEM && session == NULL ? 0 : 1;
+}
+
+static void measure_pressure(struct bn_suite *s, const bn_model *model)
+{
+    int status = 0;
+    bn_json *o = bn_json_put_object(s->doc, "pressure");
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) _exit(open_under_pressure(model));
+    if (child < 0 || waitpid(child, &status, 0) != child) {
+        bn_json_put_unavailable(o, "refused_with_error", "no process could be made");
+        return;
+    }
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    bn_json_put_string(o, "limit", "RLIMIT_AS");
+    bn_json_put_u64(o, "room_bytes", PRESSURE_ROOM);
+    if (code == 2) {
+        bn_json_put_unavailable(o, "refused_with_error", "no limit can be set");
+        return;
+    }
+    bn_suite_state(s, o, "refused_with_error", code == 0);
+    bn_suite_print(s, "%-32s %s\n", "pressure",
+                   code == 0 ? "an error, as it should be" : "NO ERROR: a crash, or a wrong one");
+}
+
+static bn_status measure_session(struct bn_suite *s, bn_json *all, bn_error *err)
+{
+    bn_model *model = NULL;
+    bn_session *session = NULL;
+    uint64_t start = bn_mem_stats().bytes_now;
+    BN_TRY(bn_cli_open_model(&model, s->args, NULL, err));
+    uint64_t with_model = bn_mem_stats().bytes_now;
+    bn_status status = bn_session_open(&session, model, NULL, err);
+    uint64_t with_session = bn_mem_stats().bytes_now;
+    if (status == BN_OK && bn_suite_wants(s, "tags"))
+        status = put_tags(s, model, session, with_model - start, with_session - with_model, err);
+    if (status == BN_OK) status = measure_reset(s, session, all, err);
+    bn_session_close(session);
+    if (status == BN_OK && bn_suite_wants(s, "pressure")) measure_pressure(s, model);
+    bn_model_close(model);
+    return status;
+}
+
+/* ---- loading ---- */
+
+static bn_status measure_load(struct bn_suite *s, bool map, bn_json *all, bn_error *err)
+{
+    const char *path = bn_opt_str(s->args, "model"), *test = map ? "load map" : "load read";
+    uint64_t ns[MAX_ROUNDS], bytes = 0, start = bn_clock_ns();
+    size_t n = 0;
+    if (!bn_suite_wants(s, test)) return BN_OK;
+    bn_json *r = bn_json_add_object(all);
+    bn_json_put_string(r, "test", test);
+    if (path == NULL) {
+        bn_json_put_unavailable(r, "ns_per_call", "the model lies in the program; give a file with --model");
+        return BN_OK;
+    }
+    while (n < MAX_ROUNDS && (n < BN_BENCH_MIN_SAMPLES || bn_clock_ns() - start < s->min_ns)) {
+        bn_model_options options = {.no_mmap = !map};
+        bn_model *model = NULL;
+        uint64_t begin = bn_clock_ns();
+        BN_TRY(bn_model_open(&model, path, &options, err));
+        ns[n++] = bn_clock_ns() - begin;
+        bytes = model->n_bytes;
+        bn_model_close(model);
+    }
+    struct bn_suite_row row = {.test = test, .metric = "ns_per_call", .per_call = 1, .n_threads = 1};
+    bn_json_put_u64(r, "file_bytes", bytes);
+    BN_TRY(bn_suite_put_samples(s, &row, 1, ns, n, r, err));
+    if (!row.valid) return BN_OK;
+    bn_json_put_number(r, "bytes_per_second", (double)bytes * 1e9 / row.ns.median);
+    bn_suite_print(s, "%-32s %10.0f ns  +- %4.1f %%  %.2f GB/s\n", test, row.ns.median,
+                   100 * row.ns.mad / row.ns.median, (double)bytes / row.ns.median);
+    return BN_OK;
+}
+
+bn_status bn_memory_model(struct bn_suite *s, bn_error *err)
+{
+    static const char *const SESSION[] = {"tags", "session reset", "pressure"};
+    static const char *const OPENING[] = {"model open", "model close", "session open", "session close",
+                                          "leaks"};
+    bool session = false, opening = false;
+    for (size_t i = 0; i < BN_ARRAY_LEN(SESSION); i++)
+        session = session || bn_suite_wants(s, SESSION[i]);
+    for (size_t i = 0; i < BN_ARRAY_LEN(OPENING); i++)
+        opening = opening || bn_suite_wants(s, OPENING[i]);
+    bn_json *all = bn_json_put_array(s->doc, "opening");
+    if (session || opening) bn_suite_print(s, "\nmodel %s\n", bn_cli_model_name(s->args));
+    if (session) BN_TRY(measure_session(s, all, err));
+    if (opening) BN_TRY(measure_opening(s, all, err));
+    BN_TRY(measure_load(s, true, all, err));
+    return measure_load(s, false, all, err);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench profile --check: documents against the rules of profile/audit.h, and against each other.
+ */
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "lab/profile/audit.h"
+#include "tools/bench/profile/profile.h"
+#include "tools/cli/print_json.h"
+
+static bn_status audit_file(struct bn_prof_audit *out, const char *path, bn_error *err)
+{
+    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+    bn_json *doc = NULL;
+    bn_status status = bn_file_read(path, &text, err);
+    if (status == BN_OK) status = bn_json_parse(&doc, text.data, text.len, err);
+    if (status == BN_OK) status = bn_prof_audit(out, doc, err);
+    if (status != BN_OK) bn_error_name(err, path);
+    bn_json_free(doc);
+    bn_buf_release(&text);
+    return status;
+}
+
+static void put_finding(bn_json *array, const char *rule, const char *why)
+{
+    bn_json *o = bn_json_add_object(array);
+    bn_json_put_string(o, "rule", rule);
+    bn_json_put_bool(o, "ok", why == NULL);
+    bn_json_put_string(o, "why", why);
+}
+
+/* One document's findings, printed or put. */
+static void show(const char *path, const struct bn_prof_audit *audit, bool json, bn_json *files)
+{
+    bn_json *file = bn_json_add_object(files);
+    bn_json_put_string(file, "file", path);
+    bn_json_put_bool(file, "ok", audit->n_failed == 0);
+    bn_json *rules = bn_json_put_array(file, "rules");
+    for (size_t i = 0; i < BN_PROF_RULES; i++) {
+        const struct bn_prof_finding *f = &audit->list[i];
+        put_finding(rules, f->rule, f->ok ? NULL : f->why.msg);
+        if (json) continue;
+        printf("%-4s  %-10s  %s\n", f->ok ? "ok" : "FAIL", f->rule, f->ok ? f->what : f->why.msg);
+    }
+}
+
+/* Each pair of documents. Returns how many are copies. */
+static size_t compare(const struct bn_prof_audit *audits, size_t n, const struct bn_args *args, bn_json *doc)
+{
+    size_t n_copies = 0;
+    bn_json *array = bn_json_put_array(doc, "copies");
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i + 1; j < n; j++) {
+            bn_error why = {0};
+            if (bn_prof_check_copies(&audits[i], &audits[j], &why) == BN_OK) continue;
+            const char *a = bn_opt_at(args, "check", i), *b = bn_opt_at(args, "check", j);
+            bn_json *o = bn_json_add_object(array);
+            bn_json_put_string(o, "a", a);
+            bn_json_put_string(o, "b", b);
+            bn_json_put_string(o, "why", why.msg);
+            if (!args->json) printf("FAIL  copies      %s and %s: %s\n", a, b, why.msg);
+            n_copies++;
+        }
+    return n_copies;
+}
+
+static bn_status check_all(struct bn_args *args, struct bn_prof_audit *audits, bn_json *doc, bn_error *err)
+{
+    size_t n = bn_opt_count(args, "check"), n_bad = 0;
+    bn_json_put_string(doc, "schema", "bn.profile-check/1");
+    bn_json *files = bn_json_put_array(doc, "files");
+    for (size_t i = 0; i < n; i++) {
+        const char *path = bn_opt_at(args, "check", i);
+        BN_TRY(audit_file(&audits[i], path, err));
+        if (!args->json && n > 1) printf("%s%s\n", i > 0 ? "\n" : "", path);
+        show(path, &audits[i], args->json, files);
+        n_bad += audits[i].n_failed;
+    }
+    n_bad += compare(audits, n, args, doc);
+    bn_json_put_bool(doc, "ok", n_bad == 0);
+    if (n_bad > 0) args->exit_code = BN_EXIT_NEGATIVE;
+    return args->json ? bn_cli_print_json(doc, err) : BN_OK;
+}
+
+bn_status bn_bench_profile_check(struct bn_args *args, bn_error *err)
+{
+    struct bn_prof_audit *audits = bn_alloc(bn_opt_count(args, "check"), sizeof *audits);
+    if (audits == NULL) return bn_nomem(err);
+    bn_json *doc = bn_json_new_object();
+    bn_status status = check_all(args, audits, doc, err);
+    bn_json_free(doc);
+    bn_free(audits);
+    return status;
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench profile --graph: the execution graph of passes in one of five forms.
+ */
+#include "tools/bench/profile/graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "lab/history/series.h"
+#include "lab/profile/schedule.h"
+#include "model/model.h"
+#include "tools/cli/print_json.h"
+#include "tools/cli/report.h"
+
+#define MAX_TEXT ((size_t)256 << 20)
+
+const struct bn_option bn_bench_profile_graph_options[] = {
+    {.name = "graph",
+     .arg = "tree|dot|json|chrome|path",
+     .group = "Execution graph",
+     .help = "what ran in what and after what, in place of the tables: a tree, Graphviz, JSON, trace events "
+             "for chrome://tracing and Perfetto, or the critical path"},
+    {.name = "pass",
+     .arg = "PASS",
+     .group = "Execution graph",
+     .preset = "last",
+     .help = "the pass to show: a number from 0, last, or all"},
+    {.name = "wide",
+     .group = "Execution graph",
+     .help = "tree: all dimensions, bytes, operations, code digests, and what each thread did"},
+    {.name = "ascii", .group = "Execution graph", .help = "tree: only ASCII characters"},
+    {.name = "what-if",
+     .arg = "BRICK=FACTOR",
+     .group = "Execution graph",
+     .repeatable = true,
+     .help = "path: calculate its length if a brick were FACTOR times as fast"},
+    {.name = "roofline",
+     .group = "Execution graph",
+     .help = "measure the limits, and show how close each brick comes"},
+    {0},
+};
+
+enum form { FORM_TREE, FORM_DOT, FORM_JSON, FORM_CHROME, FORM_PATH };
+
+bool bn_bench_profile_graph_wanted(const struct bn_args *args)
+{
+    return bn_opt_given(args, "graph");
+}
+
+/* ---- which passes ---- */
+
+static bn_status choose_passes(const struct bn_bench_profile *p, size_t *first, size_t *n, bn_error *err)
+{
+    const char *text = bn_opt_str(p->args, "pass");
+    size_t n_passes = p->prof->n_passes;
+    uint32_t pass = 0;
+    if (n_passes == 0) return bn_fail(err, BN_ERR_MISMATCH, "the profile has no passes");
+    *first = n_passes - 1;
+    *n = 1;
+    if (strcmp(text, "last") == 0) return BN_OK;
+    if (strcmp(text, "all") == 0) {
+        *first = 0;
+        *n = n_passes;
+        return BN_OK;
+    }
+    BN_TRY(bn_opt_u32(p->args, "pass", 0, (uint32_t)bn_min_size(n_passes - 1, UINT32_MAX), &pass, err));
+    *first = pass;
+    return BN_OK;
+}
+
+/* ---- forms ---- */
+
+static bn_status print_text(struct bn_buf *text, bn_error *err)
+{
+    BN_TRY(bn_buf_check(text, err));
+    fwrite(text->data, 1, text->len, stdout);
+    if (text->len > 0 && text->data[text->len - 1] != '\n') putchar('\n');
+    return BN_OK;
+}
+
+static void append_tree(struct bn_buf *text, const struct bn_bench_profile *p, const struct bn_graph *graph)
+{
+    bool wide = bn_opt_flag(p->args, "wide");
+    struct bn_tree_style style = {.wide = wide, .ascii = bn_opt_flag(p->args, "ascii")};
+    for (uint32_t i = graph->first_root; wide && i != BN_NODE_NONE; i = graph->node[i].next)
+        style.wall_ns += graph->node[i].ns;
+    bn_graph_tree(text, graph, &style);
+}
+
+/* "BRICK=FACTOR": *name is allocated. */
+static bn_status read_what_if(const char *text, char **name, double *factor, bn_error *err)
+{
+    const char *equals = strrchr(text, '=');
+    char *end = NULL;
+    *factor = equals != NULL ? strtod(equals + 1, &end) : 0;
+    if (equals == NULL || equals == text || end == equals + 1 || *end != '\0' || !(*factor > 0))
+        return bn_fail(err, BN_ERR_ARG, "--what-if: '%.60s' is not BRICK=FACTOR", text);
+    *name = bn_strndup(text, (size_t)(equals - text));
+    return *name != NULL ? BN_OK : bn_nomem(err);
+}
+
+/* The graph with one brick faster, as a line, or as an element of `array` when there is one. */
+static bn_status add_what_if(struct bn_buf *text, bn_json *array, const struct bn_graph *graph,
+                             const struct bn_schedule *measured, const char *option, bn_error *err)
+{
+    struct bn_schedule changed;
+    char *name = NULL;
+    double factor = 0;
+    BN_TRY(read_what_if(option, &name, &factor, err));
+    bn_status status = bn_schedule_open(&changed, graph, &(struct bn_what_if){name, factor}, err);
+    if (status == BN_OK && array != NULL) {
+        bn_json *object = bn_json_add_object(array);
+        bn_json_put_bool(object, "model", true);
+        bn_json_put_string(object, "name", name);
+        bn_json_put_number(object, "factor", factor);
+        bn_json_put_u64(object, "path_ns", changed.path_ns);
+    } else if (status == BN_OK) {
+        double less = measured->path_ns > 0 ? 1 - (double)changed.path_ns / (double)measured->path_ns : 0;
+        bn_buf_printf(text, "model: %s %g times as fast: path %.1f us, %.1f %% less\n", name, factor,
+                      (double)changed.path_ns / 1e3, 100 * less);
+    }
+    if (status == BN_OK) bn_schedule_close(&changed);
+    bn_free(name);
+    return status;
+}
+
+/* The critical path as a table, or into `document` when there is one. */
+static bn_status add_path(struct bn_buf *text, bn_json *document, const struct bn_bench_profile *p,
+                          const struct bn_graph *graph, bn_error *err)
+{
+    struct bn_schedule schedule;
+    bn_json *array = document != NULL ? bn_json_put_array(document, "what_if") : NULL;
+    if (graph->truncated) {
+        bn_fail(err, BN_ERR_LIMIT, "the graph is truncated, so it has no critical path");
+        bn_error_hint(err, "use --pass N for one pass, or --level brick");
+        return BN_ERR_LIMIT;
+    }
+    BN_TRY(bn_schedule_open(&schedule, graph, NULL, err));
+    if (document != NULL)
+        bn_schedule_put(bn_json_put_object(document, "schedule"), &schedule, graph);
+    else
+        bn_schedule_report(text, &schedule, graph);
+    bn_status status = BN_OK;
+    size_t n = bn_opt_count(p->args, "what-if");
+    for (size_t i = 0; i < n && status == BN_OK; i++) {
+        if (i == 0 && document == NULL) bn_buf_putc(text, '\n');
+        status = add_what_if(text, array, graph, &schedule, bn_opt_at(p->args, "what-if", i), err);
+    }
+    bn_schedule_close(&schedule);
+    return status;
+}
+
+/* How long each of the passes took; those of as many tokens together. */
+static bn_status put_series(bn_json *doc, const struct bn_bench_profile *p, const struct bn_graph *graph,
+                            bn_error *err)
+{
+    struct bn_series_list all = {0};
+    bn_status status = BN_OK;
+    double *samples = bn_alloc(p->prof->n_passes, sizeof *samples);
+    if (samples == NULL) return bn_nomem(err);
+    for (uint32_t i = graph->first_root; i != BN_NODE_NONE && status == BN_OK; i = graph->node[i].next) {
+        char test[64];
+        struct bn_series s = {.test = test, .metric = "ns_per_pass", .unit = "ns", .samples = samples};
+        uint64_t tokens = graph->node[i].elements;
+        snprintf(test, sizeof test, "pass n=%llu t=%u", (unsigned long long)tokens, p->prof->n_threads);
+        if (bn_series_find(&all, test, s.metric) != NULL) continue;
+        for (uint32_t k = i; k != BN_NODE_NONE; k = graph->node[k].next)
+            if (graph->node[k].elements == tokens && graph->node[k].ns > 0)
+                samples[s.n++] = (double)graph->node[k].ns;
+        if (s.n > 0) status = bn_series_add(&all, &s, err);
+    }
+    if (status == BN_OK) bn_series_put(doc, &all);
+    bn_series_release(&all);
+    bn_free(samples);
+    return status;
+}
+
+static bn_status print_document(const struct bn_bench_profile *p, const struct bn_graph *graph,
+                                const struct bn_codes *codes, const char *no_codes, bn_error *err)
+{
+    bn_json *doc = bn_bench_profile_begin(p);
+    bn_graph_put(bn_json_put_object(doc, "graph"), graph);
+    if (no_codes == NULL)
+        bn_codes_put(bn_json_put_object(doc, "code"), codes);
+    else
+        bn_json_put_unavailable(doc, "code", no_codes);
+    bn_status status = put_series(doc, p, graph, err);
+    if (status == BN_OK && graph->truncated)
+        bn_json_put_unavailable(doc, "schedule", "the graph is cut off");
+    else if (status == BN_OK)
+        status = add_path(NULL, doc, p, graph, err);
+    if (status == BN_OK) status = bn_cli_print_json(doc, err);
+    bn_json_free(doc);
+    return status;
+}
+
+static bn_status print_chrome(const struct bn_graph *graph, bn_error *err)
+{
+    bn_json *trace = bn_graph_chrome(graph);
+    bn_status status = bn_cli_print_json(trace, err);
+    bn_json_free(trace);
+    return status;
+}
+
+static bn_status print_graph(const struct bn_bench_profile *p, const struct bn_graph *graph,
+                             const struct bn_codes *codes, const char *no_codes, bn_error *err)
+{
+    struct bn_buf text = {.max = MAX_TEXT};
+    enum form form = (enum form)bn_opt_choice(p->args, "graph");
+    if (form == FORM_JSON) return print_document(p, graph, codes, no_codes, err);
+    if (form == FORM_CHROME) return print_chrome(graph, err);
+    bn_status status = BN_OK;
+    if (form == FORM_TREE) append_tree(&text, p, graph);
+    if (form == FORM_DOT) bn_graph_dot(&text, graph);
+    if (form == FORM_PATH) status = add_path(&text, NULL, p, graph, err);
+    if (status == BN_OK) status = print_text(&text, err);
+    bn_buf_release(&text);
+    return status;
+}
+
+bn_status bn_bench_profile_graph(const struct bn_bench_profile *p, bn_error *err)
+{
+    struct bn_codes codes = {0};
+    struct bn_graph graph;
+    bn_error no_codes = {0};
+    size_t first = 0, n = 0;
+    BN_TRY(choose_passes(p, &first, &n, err));
+    bn_status status = bn_codes_read(&codes, p->model->kernels, NULL, &no_codes);
+    if (status == BN_ERR_UNSUPPORTED) {
+        bn_report_warning("no digests of kernels: %s", no_codes.msg);
+        status = BN_OK;
+    } else if (status != BN_OK) {
+        if (err != NULL) *err = no_codes;
+    }
+    bn_graph_open(&graph, 0);
+    if (status == BN_OK) status = bn_graph_add_profile(&graph, p->prof, &codes, first, n, err);
+    if (status == BN_OK) status = bn_graph_finish(&graph, err);
+    if (status == BN_OK && graph.truncated)
+        bn_report_warning("the graph is truncated: %llu nodes did not fit", (unsigned long long)graph.n_lost);
+    if (status == BN_OK)
+        status = print_graph(p, &graph, &codes, no_codes.code != BN_OK ? no_codes.msg : NULL, err);
+    bn_graph_close(&graph);
+    bn_codes_release(&codes);
+    return status;
+}

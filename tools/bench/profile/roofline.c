@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench profile --roofline: each brick's speed beside what this machine can do, measured in the same run
+ * with as many threads and the same instruction set.
+ *
+ * Bytes are those that the counters count: weights and cache, no activations. So the roof by bytes is a
+ * little high, and a distance from it too. The reading that it is held against is of a set as large as what a
+ * pass reads; for attention, as large as one layer's part of the cache, which is read again for each token.
+ * Kernels that neither multiply and add nor read weights or cache (norms, activations) count elements: their
+ * rows have a speed, as the table of kernels has, and no roof.
+ */
+#include <stdio.h>
+
+#include "base/error.h"
+#include "lab/profile/roofline.h"
+#include "lab/stats/summary.h"
+#include "model/model.h"
+#include "tools/bench/kernels/limits.h"
+#include "tools/bench/profile/graph.h"
+
+#define BUDGET_NS 100000000u /* for each limit */
+
+enum arithmetic { NO_MACS, INT8_MACS, FLOAT_MACS };
+
+struct row {
+    const char *name;
+    double macs, bytes, set_bytes; /* a pass; the set that reading is measured with */
+    double elements;               /* a pass: operations of kernels that do not multiply and add */
+    double median_ns;              /* of ns */
+    enum arithmetic arithmetic;
+    bool mixed, is_attention;
+    double *ns; /* one for each pass */
+};
+
+struct table {
+    struct row rows[BN_BRICK_MAX];
+    size_t n, n_passes;
+    uint32_t n_tokens;
+    double pass_bytes;
+};
+
+bool bn_bench_profile_roofline_wanted(const struct bn_args *args)
+{
+    return bn_opt_flag(args, "roofline");
+}
+
+/* ---- what ran ---- */
+
+/* Multiply-adds in one of the operations that a kernel counts. */
+static double macs_per_op(const struct bn_kernels *kernels, const char *name, enum arithmetic *kind)
+{
+    static const struct {
+        enum bn_kernel slot;
+        enum arithmetic kind;
+        double macs;
+    } KNOWN[] = {
+        {BN_KERNEL_I2S_GEMV, INT8_MACS, 1},     {BN_KERNEL_I2S_GEMM, INT8_MACS, 1},
+        {BN_KERNEL_TQ2_GEMV, INT8_MACS, 1},     {BN_KERNEL_TQ2_GEMM, INT8_MACS, 1},
+        {BN_KERNEL_T5_GEMV, INT8_MACS, 1},      {BN_KERNEL_I8_GEMV, INT8_MACS, 2}, /* two planes of bytes */
+        {BN_KERNEL_F16_GEMM, FLOAT_MACS, 1},    {BN_KERNEL_F32_GEMM, FLOAT_MACS, 1},
+        {BN_KERNEL_ATTN_SCORES, FLOAT_MACS, 1}, {BN_KERNEL_ATTN_VALUES, FLOAT_MACS, 1},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN); i++) {
+        if (strcmp(kernels->name[KNOWN[i].slot], name) != 0) continue;
+        *kind = KNOWN[i].kind;
+        return KNOWN[i].macs;
+    }
+    *kind = NO_MACS;
+    return 0;
+}
+
+static struct row *find_row(struct table *table, const char *name)
+{
+    for (size_t i = 0; i < table->n; i++)
+        if (strcmp(table->rows[i].name, name) == 0) return &table->rows[i];
+    if (table->n == BN_BRICK_MAX) return NULL;
+    struct row row = {.name = name, .ns = bn_alloc(table->n_passes, sizeof *row.ns)};
+    if (row.ns == NULL) return NULL;
+    table->rows[table->n] = row;
+    return &table->rows[table->n++];
+}
+
+static bn_status add_kernel(struct table *table, const struct bn_kernels *kernels, const struct bn_node *node,
+                            const struct bn_node *brick, bn_error *err)
+{
+    enum arithmetic kind;
+    struct row *row = find_row(table, brick->name);
+    if (row == NULL) return bn_nomem(err);
+    double macs = macs_per_op(kernels, node->name, &kind) * (double)node->ops;
+    if (kind != NO_MACS) {
+        row->mixed = row->mixed || (row->arithmetic != NO_MACS && row->arithmetic != kind);
+        row->arithmetic = kind;
+    }
+    if (strcmp(node->name, kernels->name[BN_KERNEL_ATTN_SCORES]) == 0 ||
+        strcmp(node->name, kernels->name[BN_KERNEL_ATTN_VALUES]) == 0) {
+        double set = (double)node->bytes / (double)table->n_tokens;
+        row->is_attention = true;
+        if (set > row->set_bytes) row->set_bytes = set;
+    }
+    row->macs += macs / (double)table->n_passes;
+    if (kind == NO_MACS) row->elements += (double)node->ops / (double)table->n_passes;
+    row->bytes += (double)node->bytes / (double)table->n_passes;
+    table->pass_bytes += (double)node->bytes / (double)table->n_passes;
+    return BN_OK;
+}
+
+/* Adds the index-th of the passes that are looked at. */
+static bn_status add_pass(struct table *table, const struct bn_bench_profile *p, size_t pass, size_t index,
+                          bn_error *err)
+{
+    struct bn_graph graph;
+    bn_graph_open(&graph, 0);
+    bn_status status = bn_graph_add_profile(&graph, p->prof, NULL, pass, 1, err);
+    if (status == BN_OK) status = bn_graph_finish(&graph, err);
+    if (status == BN_OK && graph.truncated)
+        status = bn_fail(err, BN_ERR_LIMIT, "a pass has more events than a graph can hold");
+    for (uint32_t i = 0; i < graph.n_nodes && status == BN_OK; i++) {
+        const struct bn_node *node = &graph.node[i];
+        if (node->kind == BN_NODE_KERNEL && graph.node[node->parent].kind == BN_NODE_BRICK)
+            status = add_kernel(table, p->model->kernels, node, &graph.node[node->parent], err);
+    }
+    for (uint32_t i = 0; i < graph.n_nodes && status == BN_OK; i++)
+        for (size_t r = 0; graph.node[i].kind == BN_NODE_BRICK && r < table->n; r++)
+            if (strcmp(table->rows[r].name, graph.node[i].name) == 0)
+                table->rows[r].ns[index] += (double)graph.node[i].ns;
+    bn_graph_close(&graph);
+    return status;
+}
+
+/* All passes of as many tokens as the one that is asked for, else as the last. */
+static bn_status make_table(struct table *table, const struct bn_bench_profile *p, bn_error *err)
+{
+    const bn_prof *prof = p->prof;
+    uint32_t chosen = 0;
+    if (prof->level != BN_PROF_KERNEL) return bn_fail(err, BN_ERR_ARG, "--roofline needs --level kernel");
+    if (prof->n_passes == 0) return bn_fail(err, BN_ERR_MISMATCH, "the profile has no passes");
+    chosen = (uint32_t)prof->n_passes - 1;
+    const char *pass = bn_opt_str(p->args, "pass");
+    if (strcmp(pass, "last") != 0 && strcmp(pass, "all") != 0)
+        BN_TRY(bn_opt_u32(p->args, "pass", 0, chosen, &chosen, err));
+    table->n_tokens = prof->passes[chosen].n_tokens;
+    for (size_t i = 0; i < prof->n_passes; i++)
+        table->n_passes += prof->passes[i].n_tokens == table->n_tokens;
+    for (size_t i = 0, index = 0; i < prof->n_passes; i++)
+        if (prof->passes[i].n_tokens == table->n_tokens) BN_TRY(add_pass(table, p, i, index++, err));
+    for (size_t i = 0; i < table->n; i++)
+        if (!table->rows[i].is_attention) table->rows[i].set_bytes = table->pass_bytes;
+    return BN_OK;
+}
+
+/* ---- beside what the machine can do ---- */
+
+static double rate_of(const struct bn_bench_limits *limits, enum bn_bench_limit_kind kind, size_t set_bytes)
+{
+    for (size_t i = 0; i < limits->n; i++) {
+        const struct bn_bench_limit *l = &limits->list[i];
+        if (l->kind == kind && (kind != BN_LIMIT_READ || l->set_bytes == set_bytes)) return l->rate;
+    }
+    return 0;
+}
+
+/* Why a row has no distance, NULL when it may have one. */
+static const char *no_distance(const struct row *row)
+{
+    if (row->mixed) return "its kernels multiply bytes and floats";
+    if (row->arithmetic == NO_MACS && row->bytes <= 0)
+        return row->elements > 0 ? "counts elements, for which no roof is measured"
+                                 : "its kernels count neither operations nor bytes";
+    return NULL;
+}
+
+static bn_status place(struct bn_roofline *out, struct bn_bench_limits *limits, struct row *row,
+                       const struct bn_bench_profile *p, size_t n_passes, bn_error *err)
+{
+    unsigned n_threads = p->prof->n_threads;
+    struct bn_summary s;
+    *out = (struct bn_roofline){.reason = no_distance(row)};
+    if (!bn_summarize(&s, row->ns, n_passes)) return bn_nomem(err);
+    row->median_ns = s.median;
+    if (out->reason != NULL) return BN_OK;
+    struct bn_bench_case c = {.hot_bytes = (size_t)row->set_bytes};
+    if (row->arithmetic == INT8_MACS)
+        c.int8_macs = row->macs;
+    else
+        c.float_macs = row->macs;
+    BN_TRY(bn_bench_limits_measure(limits, &c, p->model->kernels, n_threads, false, err));
+    double macs = rate_of(limits, row->arithmetic == INT8_MACS ? BN_LIMIT_INT8 : BN_LIMIT_FLOAT, 0);
+    double bytes = rate_of(limits, BN_LIMIT_READ, c.hot_bytes);
+    bn_roofline_place(
+        out, &(struct bn_roofline_work){row->macs, row->bytes, {s.min / 1e9, s.median / 1e9, s.max / 1e9}},
+        &(struct bn_roofs){bn_span_of(macs), bn_span_of(bytes)});
+    return BN_OK;
+}
+
+static void print_row(const struct row *row, const struct bn_roofline *r)
+{
+    printf("%-20s", row->name);
+    if (!r->known && row->elements > 0 && row->median_ns > 0) {
+        printf(" %10.1f %9s %9.1f %9s %-6s  %-10s %s\n", row->median_ns / 1e3, "-",
+               row->elements / row->median_ns, "-", "Gop/s", "-", r->reason);
+        return;
+    }
+    if (!r->known) {
+        printf(" %s\n", r->reason);
+        return;
+    }
+    bool macs = row->macs > 0;
+    printf(" %10.1f", (macs ? row->macs : row->bytes) / r->achieved * 1e6);
+    if (row->bytes > 0)
+        printf(" %9.2f", row->macs / row->bytes);
+    else
+        printf(" %9s", "-");
+    printf(" %9.1f %9.1f %-6s  %-10s", r->achieved / 1e9, r->roof / 1e9, macs ? "GMAC/s" : "GB/s",
+           r->by_bytes ? "bytes" : "arithmetic");
+    if (r->invalid)
+        printf(" INVALID: %s (%.1f %%)\n", r->reason, 100 * r->raw.mid);
+    else
+        printf(" %5.1f [%.1f %.1f]\n", 100 * r->distance.mid, 100 * r->distance.low, 100 * r->distance.high);
+}
+
+static void put_row(bn_json *array, const struct row *row, const struct bn_roofline *r, size_t n_passes)
+{
+    static const char *const NAMES[] = {"unit", "achieved", "roof", "limit", "raw_distance", "distance"};
+    bn_json *object = bn_json_add_object(array);
+    bn_json_put_string(object, "brick", row->name);
+    bn_json_put_number(object, "macs_per_pass", row->macs);
+    bn_json_put_number(object, "bytes_per_pass", row->bytes);
+    bn_json_put_number(object, "elements_per_pass", row->elements);
+    bn_json_put_number(object, "set_bytes", row->set_bytes);
+    bn_json *samples = bn_json_put_array(object, "samples_ns");
+    for (size_t i = 0; i < n_passes; i++)
+        bn_json_add_number(samples, row->ns[i]);
+    for (size_t i = 0; !r->known && i < BN_ARRAY_LEN(NAMES); i++)
+        bn_json_put_unavailable(object, NAMES[i], r->reason);
+    if (!r->known) return;
+    bn_json_put_string(object, "unit", row->macs > 0 ? "macs/s" : "bytes/s");
+    bn_json_put_number(object, "achieved", r->achieved);
+    bn_json_put_number(object, "roof", r->roof);
+    bn_json_put_string(object, "limit", r->by_bytes ? "bytes" : "arithmetic");
+    bn_json *raw = bn_json_put_array(object, "raw_distance");
+    bn_json_add_number(raw, r->raw.low);
+    bn_json_add_number(raw, r->raw.mid);
+    bn_json_add_number(raw, r->raw.high);
+    if (r->invalid)
+        bn_json_put_unavailable(object, "distance", r->reason);
+    else
+        bn_json_put_number(object, "distance", r->distance.mid);
+}
+
+static bn_status show(struct table *table, struct bn_bench_limits *limits, const struct bn_bench_profile *p,
+                      bn_json *document, bn_error *err)
+{
+    bn_json *object = document != NULL ? bn_json_put_object(document, "roofline") : NULL;
+    bn_json *rows = bn_json_put_array(object, "bricks");
+    if (object == NULL)
+        printf("\nroofline: passes of %u token%s, median of %zu, %u thread%s; a multiply-add counts 1\n"
+               "%-20s %10s %9s %9s %9s %-6s  %-10s %s\n",
+               table->n_tokens, bn_bench_s(table->n_tokens), table->n_passes, p->prof->n_threads,
+               bn_bench_s(p->prof->n_threads), "brick", "us a pass", "MAC/byte", "speed", "limit", "",
+               "bound", "distance, % [least most]");
+    for (size_t i = 0; i < table->n; i++) {
+        struct bn_roofline r;
+        BN_TRY(place(&r, limits, &table->rows[i], p, table->n_passes, err));
+        if (object == NULL)
+            print_row(&table->rows[i], &r);
+        else
+            put_row(rows, &table->rows[i], &r, table->n_passes);
+    }
+    bn_json_put_u64(object, "tokens", table->n_tokens);
+    bn_json_put_u64(object, "threads", p->prof->n_threads);
+    bn_json *list = bn_json_put_array(object, "limits");
+    if (list != NULL) bn_bench_limits_put(list, limits);
+    return BN_OK;
+}
+
+bn_status bn_bench_profile_roofline(const struct bn_bench_profile *p, bn_json *document, bn_error *err)
+{
+    struct bn_bench_limits limits = {.budget_ns = BUDGET_NS};
+    struct table *table = bn_alloc(1, sizeof *table);
+    if (table == NULL) return bn_nomem(err);
+    bn_status status = make_table(table, p, err);
+    if (status == BN_OK) status = show(table, &limits, p, document, err);
+    for (size_t i = 0; i < table->n; i++)
+        bn_free(table->rows[i].ns);
+    bn_free(table);
+    bn_bench_limits_release(&limits);
+    return status;
+}

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See quant_formats.h.
+ */
+#include "tools/bench/quant/formats.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "model/pack.h"
+
+#define MAX_ROW_CODES 4096u /* bytes of I2_S codes of a row, on the stack: 16384 weights */
+#define ROW_SCALE_BYTES 4u
+#define G128_BYTES 34u
+#define Q4_1_BYTES 20u
+#define Q8_0_BYTES 34u
+
+/* ---- scalars ---- */
+
+static uint16_t narrow(float x)
+{
+    uint16_t half;
+    bn_kernels_ref.f32_to_f16(&half, &x, 1);
+    return half;
+}
+
+static float widen(uint16_t half)
+{
+    float x;
+    bn_kernels_ref.f16_to_f32(&x, &half, 1);
+    return x;
+}
+
+double bn_quant_row_sum(const float *w, size_t k)
+{
+    double sum = 0;
+    for (size_t i = 0; i < k; i++)
+        sum += (double)fabsf(w[i]);
+    return sum;
+}
+
+float bn_quant_tensor_scale(const double *row_sums, size_t rows, size_t k)
+{
+    double sum = 0;
+    for (size_t r = 0; r < rows; r++)
+        sum += row_sums[r];
+    return (float)(sum / ((double)rows * (double)k));
+}
+
+static void to_codes(int8_t *codes, const float *w, size_t n, float scale)
+{
+    float inverse = scale > 0 ? 1.0f / scale : 0.0f;
+    for (size_t i = 0; i < n; i++) {
+        float q = rintf(w[i] * inverse);
+        codes[i] = (int8_t)(q > 0.0f ? 1 : q < 0.0f ? -1 : 0);
+    }
+}
+
+static void from_codes(float *out, const int8_t *codes, size_t n, float scale)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = scale * (float)codes[i];
+}
+
+static float mean_abs(const float *w, size_t n)
+{
+    return (float)(bn_quant_row_sum(w, n) / (double)n);
+}
+
+static uint8_t *packed_row(const struct bn_quant_job *j, size_t row)
+{
+    return j->packed + row * j->format->row_bytes(j->k);
+}
+
+/* ---- I2_S: one scale for the tensor, or one for the row behind its codes ---- */
+
+static size_t i2s_bytes(size_t k)
+{
+    return k / 4;
+}
+
+static size_t i2s_row_bytes(size_t k)
+{
+    return k / 4 + ROW_SCALE_BYTES;
+}
+
+static void encode_i2s_scaled(uint8_t *out, const float *w, size_t k, float scale)
+{
+    int8_t codes[BN_I2S_BLOCK];
+    for (size_t i = 0; i < k; i += BN_I2S_BLOCK) {
+        to_codes(codes, w + i, BN_I2S_BLOCK, scale);
+        bn_pack_i2s(out + i / 4, codes);
+    }
+}
+
+static void decode_i2s_scaled(float *out, const uint8_t *in, size_t k, float scale)
+{
+    int8_t codes[BN_I2S_BLOCK];
+    for (size_t i = 0; i < k; i += BN_I2S_BLOCK) {
+        bn_unpack_i2s(codes, in + i / 4);
+        from_codes(out + i, codes, BN_I2S_BLOCK, scale);
+    }
+}
+
+static void encode_i2s(const struct bn_quant_job *j, size_t row)
+{
+    encode_i2s_scaled(packed_row(j, row), j->w + row * j->k, j->k, j->scale);
+}
+
+static void decode_i2s(const struct bn_quant_job *j, size_t row)
+{
+    decode_i2s_scaled(j->back + row * j->k, packed_row(j, row), j->k, j->scale);
+}
+
+static void pack_i2s(const struct bn_quant_job *j, size_t row)
+{
+    for (size_t i = 0; i < j->k; i += BN_I2S_BLOCK)
+        bn_pack_i2s(packed_row(j, row) + i / 4, j->codes + row * j->k + i);
+}
+
+static void unpack_i2s(const struct bn_quant_job *j, size_t row)
+{
+    for (size_t i = 0; i < j->k; i += BN_I2S_BLOCK)
+        bn_unpack_i2s(j->codes + row * j->k + i, packed_row(j, row) + i / 4);
+}
+
+static void encode_i2s_row(const struct bn_quant_job *j, size_t row)
+{
+    const float *w = j->w + row * j->k;
+    float scale = mean_abs(w, j->k);
+    uint8_t *out = packed_row(j, row);
+    encode_i2s_scaled(out, w, j->k, scale);
+    memcpy(out + j->k / 4, &scale, sizeof scale);
+}
+
+static void decode_i2s_row(const struct bn_quant_job *j, size_t row)
+{
+    float scale;
+    const uint8_t *in = packed_row(j, row);
+    memcpy(&scale, in + j->k / 4, sizeof scale);
+    decode_i2s_scaled(j->back + row * j->k, in, j->k, scale);
+}
+
+/* ---- the same codes in groups of 128 with a binary16 scale each ---- */
+
+static size_t g128_bytes(size_t k)
+{
+    return k / BN_I2S_BLOCK * G128_BYTES;
+}
+
+static void encode_g128(const struct bn_quant_job *j, size_t row)
+{
+    const float *w = j->w + row * j->k;
+    uint8_t *out = packed_row(j, row);
+    for (size_t i = 0; i < j->k; i += BN_I2S_BLOCK, out += G128_BYTES) {
+        uint16_t half = narrow(mean_abs(w + i, BN_I2S_BLOCK));
+        encode_i2s_scaled(out, w + i, BN_I2S_BLOCK, widen(half));
+        memcpy(out + 32, &half, sizeof half);
+    }
+}
+
+static void decode_g128(const struct bn_quant_job *j, size_t row)
+{
+    const uint8_t *in = packed_row(j, row);
+    for (size_t i = 0; i < j->k; i += BN_I2S_BLOCK, in += G128_BYTES) {
+        uint16_t half;
+        memcpy(&half, in + 32, sizeof half);
+        decode_i2s_scaled(j->back + row * j->k + i, in, BN_I2S_BLOCK, widen(half));
+    }
+}
+
+/* ---- TQ2_0 and TQ1_0: blocks of 256 with a binary16 scale each ---- */
+
+static size_t tq2_bytes(size_t k)
+{
+    return k / BN_TQ2_BLOCK * BN_TQ2_BLOCK_BYTES;
+}
+
+static size_t tq1_bytes(size_t k)
+{
+    return k / BN_TQ2_BLOCK * BN_TQ1_BLOCK_BYTES;
+}
+
+typedef void (*pack_block)(uint8_t *out, const int8_t *values, uint16_t scale);
+typedef uint16_t (*unpack_block)(int8_t *values, const uint8_t *block);
+
+static void encode_blocks(const struct bn_quant_job *j, size_t row, pack_block pack, size_t block_bytes)
+{
+    int8_t codes[BN_TQ2_BLOCK];
+    const float *w = j->w + row * j->k;
+    uint8_t *out = packed_row(j, row);
+    for (size_t i = 0; i < j->k; i += BN_TQ2_BLOCK, out += block_bytes) {
+        uint16_t half = narrow(mean_abs(w + i, BN_TQ2_BLOCK));
+        to_codes(codes, w + i, BN_TQ2_BLOCK, widen(half));
+        pack(out, codes, half);
+    }
+}
+
+static void decode_blocks(const struct bn_quant_job *j, size_t row, unpack_block unpack, size_t block_bytes)
+{
+    int8_t codes[BN_TQ2_BLOCK];
+    const uint8_t *in = packed_row(j, row);
+    for (size_t i = 0; i < j->k; i += BN_TQ2_BLOCK, in += block_bytes) {
+        uint16_t half = unpack(codes, in);
+        from_codes(j->back + row * j->k + i, codes, BN_TQ2_BLOCK, widen(half));
+    }
+}
+
+static void pack_blocks(const struct bn_quant_job *j, size_t row, pack_block pack, size_t block_bytes)
+{
+    uint8_t *out = packed_row(j, row);
+    for (size_t i = 0; i < j->k; i += BN_TQ2_BLOCK, out += block_bytes)
+        pack(out, j->codes + row * j->k + i, 0x3C00); /* 1.0 */
+}
+
+static void unpack_blocks(const struct bn_quant_job *j, size_t row, unpack_block unpack, size_t block_bytes)
+{
+    const uint8_t *in = packed_row(j, row);
+    for (size_t i = 0; i < j->k; i += BN_TQ2_BLOCK, in += block_bytes)
+        (void)unpack(j->codes + row * j->k + i, in);
+}
+
+static void encode_tq2(const struct bn_quant_job *j, size_t row)
+{
+    encode_blocks(j, row, bn_pack_tq2, BN_TQ2_BLOCK_BYTES);
+}
+static void decode_tq2(const struct bn_quant_job *j, size_t row)
+{
+    decode_blocks(j, row, bn_unpack_tq2, BN_TQ2_BLOCK_BYTES);
+}
+static void pack_tq2(const struct bn_quant_job *j, size_t row)
+{
+    pack_blocks(j, row, bn_pack_tq2, BN_TQ2_BLOCK_BYTES);
+}
+static void unpack_tq2(const struct bn_quant_job *j, size_t row)
+{
+    unpack_blocks(j, row, bn_unpack_tq2, BN_TQ2_BLOCK_BYTES);
+}
+static void encode_tq1(const struct bn_quant_job *j, size_t row)
+{
+    encode_blocks(j, row, bn_pack_tq1, BN_TQ1_BLOCK_BYTES);
+}
+static void decode_tq1(const struct bn_quant_job *j, size_t row)
+{
+    decode_blocks(j, row, bn_unpack_tq1, BN_TQ1_BLOCK_BYTES);
+}
+static void pack_tq1(const struct bn_quant_job *j, size_t row)
+{
+    pack_blocks(j, row, bn_pack_tq1, BN_TQ1_BLOCK_BYTES);
+}
+static void unpack_tq1(const struct bn_quant_job *j, size_t row)
+{
+    unpack_blocks(j, row, bn_unpack_tq1, BN_TQ1_BLOCK_BYTES);
+}
+
+/* ---- T5: made from a row of I2_S codes, as the engine does at load ---- */
+
+static size_t t5_bytes(size_t k)
+{
+    return (k + BN_T5_BLOCK - 1) / BN_T5_BLOCK * BN_T5_BLOCK_BYTES;
+}
+
+static void pack_t5(const struct bn_quant_job *j, size_t row)
+{
+    uint8_t codes[MAX_ROW_CODES];
+    for (size_t i = 0; i < j->k; i += BN_I2S_BLOCK)
+        bn_pack_i2s(codes + i / 4, j->codes + row * j->k + i);
+    j->kernels->t5_pack(packed_row(j, row), codes, j->k);
+}
+
+static void encode_t5(const struct bn_quant_job *j, size_t row)
+{
+    uint8_t codes[MAX_ROW_CODES];
+    encode_i2s_scaled(codes, j->w + row * j->k, j->k, j->scale);
+    j->kernels->t5_pack(packed_row(j, row), codes, j->k);
+}
+
+static void unpack_t5(const struct bn_quant_job *j, size_t row)
+{
+    int8_t codes[BN_T5_BLOCK];
+    const uint8_t *in = packed_row(j, row);
+    for (size_t i = 0; i < j->k; i += BN_T5_BLOCK, in += BN_T5_BLOCK_BYTES) {
+        bn_unpack_t5(codes, in);
+        memcpy(j->codes + row * j->k + i, codes, bn_min_size(BN_T5_BLOCK, j->k - i));
+    }
+}
+
+static void decode_t5(const struct bn_quant_job *j, size_t row)
+{
+    int8_t codes[BN_T5_BLOCK];
+    const uint8_t *in = packed_row(j, row);
+    for (size_t i = 0; i < j->k; i += BN_T5_BLOCK, in += BN_T5_BLOCK_BYTES) {
+        bn_unpack_t5(codes, in);
+        from_codes(j->back + row * j->k + i, codes, bn_min_size(BN_T5_BLOCK, j->k - i), j->scale);
+    }
+}
+
+/* ---- more bits, for comparison ---- */
+
+static size_t q4_1_bytes(size_t k)
+{
+    return k / 32 * Q4_1_BYTES;
+}
+
+/* Byte j of 16 holds elements j (low) and 16 + j. */
+static void encode_q4_1(const struct bn_quant_job *j, size_t row)
+{
+    const float *w = j->w + row * j->k;
+    uint8_t *out = packed_row(j, row);
+    for (size_t i = 0; i < j->k; i += 32, w += 32, out += Q4_1_BYTES) {
+        float low = w[0], high = w[0];
+        for (size_t e = 1; e < 32; e++) {
+            low = w[e] < low ? w[e] : low;
+            high = w[e] > high ? w[e] : high;
+        }
+        uint16_t head[2] = {narrow((high - low) / 15.0f), narrow(low)};
+        float d = widen(head[0]), m = widen(head[1]), inverse = d > 0 ? 1.0f / d : 0.0f;
+        memcpy(out, head, sizeof head);
+        for (size_t e = 0; e < 16; e++) {
+            unsigned pair = 0;
+            for (size_t half = 0; half < 2; half++) {
+                float q = rintf((w[e + 16 * half] - m) * inverse);
+                q = q < 0.0f ? 0.0f : q > 15.0f ? 15.0f : q;
+                pair |= (unsigned)q << (4 * half);
+            }
+            out[4 + e] = (uint8_t)pair;
+        }
+    }
+}
+
+static void decode_q4_1(const struct bn_quant_job *j, size_t row)
+{
+    const uint8_t *in = packed_row(j, row);
+    float *out = j->back + row * j->k;
+    for (size_t i = 0; i < j->k; i += 32, in += Q4_1_BYTES, out += 32) {
+        uint16_t head[2];
+        memcpy(head, in, sizeof head);
+        float d = widen(head[0]), m = widen(head[1]);
+        for (size_t e = 0; e < 16; e++) {
+            out[e] = d * (float)(in[4 + e] & 15) + m;
+            out[16 + e] = d * (float)(in[4 + e] >> 4) + m;
+        }
+    }
+}
+
+static size_t q8_0_bytes(size_t k)
+{
+    return k / 32 * Q8_0_BYTES;
+}
+
+static void encode_q8_0(const struct bn_quant_job *j, size_t row)
+{
+    const float *w = j->w + row * j->k;
+    uint8_t *out = packed_row(j, row);
+    for (size_t i = 0; i < j->k; i += 32, w += 32, out += Q8_0_BYTES) {
+        float most = 0;
+        for (size_t e = 0; e < 32; e++)
+            most = fabsf(w[e]) > most ? fabsf(w[e]) : most;
+        uint16_t half = narrow(most / 127.0f);
+        float d = widen(half), inverse = d > 0 ? 1.0f / d : 0.0f;
+        memcpy(out, &half, sizeof half);
+        for (size_t e = 0; e < 32; e++) {
+            float q = rintf(w[e] * inverse);
+            q = q < -127.0f ? -127.0f : q > 127.0f ? 127.0f : q;
+            out[2 + e] = (uint8_t)(int8_t)q;
+        }
+    }
+}
+
+static void decode_q8_0(const struct bn_quant_job *j, size_t row)
+{
+    j->kernels->q8_0_to_f32(j->back + row * j->k, packed_row(j, row), j->k);
+}
+
+static size_t f16_bytes(size_t k)
+{
+    return 2 * k;
+}
+
+static void encode_f16(const struct bn_quant_job *j, size_t row)
+{
+    j->kernels->f32_to_f16((uint16_t *)(void *)packed_row(j, row), j->w + row * j->k, j->k);
+}
+
+static void decode_f16(const struct bn_quant_job *j, size_t row)
+{
+    j->kernels->f16_to_f32(j->back + row * j->k, packed_row(j, row), j->k);
+}
+
+void bn_quant_activations(const struct bn_quant_job *j, size_t row)
+{
+    int8_t *out = j->act + row * (j->k + 8);
+    float scale;
+    int32_t sum;
+    j->kernels->quantize(out, &scale, &sum, j->w + row * j->k, j->k);
+    memcpy(out + j->k, &scale, sizeof scale);
+    memcpy(out + j->k + 4, &sum, sizeof sum);
+}
+
+/* ---- the list ---- */
+
+#define PLAIN BN_KERNEL_COUNT
+
+static const struct bn_quant_format FORMATS[] = {
+    {"I2_S", "tensor", true, true, i2s_bytes, BN_I2S_TAIL_BYTES, encode_i2s, decode_i2s, pack_i2s, unpack_i2s,
+     PLAIN, PLAIN, PLAIN},
+    {"T5", "tensor", true, true, t5_bytes, 4, encode_t5, decode_t5, pack_t5, unpack_t5, BN_KERNEL_T5_PACK,
+     PLAIN, BN_KERNEL_T5_PACK},
+    {"TQ2_0", "256", true, false, tq2_bytes, 0, encode_tq2, decode_tq2, pack_tq2, unpack_tq2, PLAIN, PLAIN,
+     PLAIN},
+    {"TQ1_0", "256", true, false, tq1_bytes, 0, encode_tq1, decode_tq1, pack_tq1, unpack_tq1, PLAIN, PLAIN,
+     PLAIN},
+    {"ternary-row", "row", true, false, i2s_row_bytes, 0, encode_i2s_row, decode_i2s_row, NULL, NULL, PLAIN,
+     PLAIN, PLAIN},
+    {"ternary-128", "128", true, false, g128_bytes, 0, encode_g128, decode_g128, NULL, NULL, PLAIN, PLAIN,
+     PLAIN},
+    {"Q4_1", "32", false, false, q4_1_bytes, 0, encode_q4_1, decode_q4_1, NULL, NULL, PLAIN, PLAIN, PLAIN},
+    {"Q8_0", "32", false, false, q8_0_bytes, 0, encode_q8_0, decode_q8_0, NULL, NULL, PLAIN,
+     BN_KERNEL_Q8_0_TO_F32, PLAIN},
+    {"F16", "none", false, false, f16_bytes, 0, encode_f16, decode_f16, NULL, NULL, BN_KERNEL_F32_TO_F16,
+     BN_KERNEL_F16_TO_F32, PLAIN},
+};
+_Static_assert(BN_ARRAY_LEN(FORMATS) == BN_QUANT_FORMATS, "as many as the header says");
+
+const struct bn_quant_format *bn_quant_format(size_t i)
+{
+    return i < BN_QUANT_FORMATS ? &FORMATS[i] : NULL;
+}
+
+uint64_t bn_quant_bytes(const struct bn_quant_format *format, size_t rows, size_t k)
+{
+    return (uint64_t)rows * format->row_bytes(k) + format->tail_bytes;
+}
+
+double bn_quant_bits(const struct bn_quant_format *format, size_t rows, size_t k)
+{
+    return 8.0 * (double)bn_quant_bytes(format, rows, k) / ((double)rows * (double)k);
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * See quant.h: data, operations, and the comparison with the reference.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "tools/bench/quant/quant.h"
+
+#define POISON 0xA5
+
+/* ---- data ---- */
+
+/* Nearly normal: the sum of four uniform numbers. Rows differ eightfold in size and so do parts of a row,
+ * fourfold, so that scales for fewer weights have something to gain. */
+static void fill_weights(struct bn_quant_data *d)
+{
+    uint64_t state = 1;
+    for (size_t r = 0; r < d->rows; r++)
+        for (size_t i = 0; i < d->k; i++) {
+            uint64_t z = bn_splitmix64(&state);
+            int64_t sum =
+                (int64_t)((z & 0xFFFF) + (z >> 16 & 0xFFFF) + (z >> 32 & 0xFFFF) + (z >> 48)) - 131070;
+            float size = (float)(1 + r % 8) * (float)(1 + i / 128 % 4);
+            d->w[r * d->k + i] = (float)sum * 0x1p-24f * size;
+        }
+}
+
+static void fill_codes(struct bn_quant_data *d)
+{
+    struct bn_quant_job job = {.format = bn_quant_format(0), .kernels = &bn_kernels_ref, .rows = d->rows};
+    job.k = d->k;
+    job.w = d->w;
+    job.codes = d->codes;
+    job.packed = d->packed;
+    for (size_t r = 0; r < d->rows; r++)
+        d->row_sums[r] = bn_quant_row_sum(d->w + r * d->k, d->k);
+    job.scale = bn_quant_tensor_scale(d->row_sums, d->rows, d->k);
+    for (size_t r = 0; r < d->rows; r++) {
+        job.format->encode(&job, r);
+        job.format->unpack(&job, r);
+    }
+}
+
+bn_status bn_quant_prepare(struct bn_quant_data *d, size_t rows, size_t k, bn_error *err)
+{
+    *d = (struct bn_quant_data){.rows = rows, .k = k};
+    d->w = bn_alloc_aligned(rows * k, sizeof *d->w);
+    d->codes = bn_alloc_aligned(rows * k, 1);
+    d->packed = bn_alloc_aligned(rows * k, sizeof(float)); /* more than any format takes */
+    d->out = bn_alloc_aligned(rows * k, sizeof(float));
+    d->expected = bn_alloc_aligned(rows * k, sizeof(float));
+    d->row_sums = bn_alloc_aligned(rows, sizeof *d->row_sums);
+    if (d->w == NULL || d->codes == NULL || d->packed == NULL || d->out == NULL || d->expected == NULL ||
+        d->row_sums == NULL)
+        return bn_fail(err, BN_ERR_NOMEM, "no memory for a matrix of %zux%zu", rows, k);
+    fill_weights(d);
+    fill_codes(d);
+    return BN_OK;
+}
+
+void bn_quant_release(struct bn_quant_data *d)
+{
+    void *blocks[] = {d->w, d->codes, d->packed, d->out, d->expected, d->row_sums};
+    for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++)
+        bn_free(blocks[i]);
+    *d = (struct bn_quant_data){0};
+}
+
+/* ---- operations ---- */
+
+static void call_once(struct bn_quant_op *op, unsigned thread, unsigned n_threads)
+{
+    struct bn_quant_job *job = &op->job;
+    size_t from, to;
+    bn_team_share(job->rows, 1, thread, n_threads, &from, &to);
+    if (op->sums_first) {
+        for (size_t r = from; r < to; r++)
+            job->row_sums[r] = bn_quant_row_sum(job->w + r * job->k, job->k);
+        bn_barrier_wait(&op->barrier, n_threads);
+        if (thread == 0) job->scale = bn_quant_tensor_scale(job->row_sums, job->rows, job->k);
+        bn_barrier_wait(&op->barrier, n_threads);
+    }
+    for (size_t r = from; r < to; r++)
+        op->row(job, r);
+}
+
+void bn_quant_calls(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads)
+{
+    struct bn_quant_op *op = arg;
+    (void)first;
+    for (uint64_t i = 0; i < n; i++)
+        call_once(op, thread, n_threads);
+}
+
+static void run_once(void *arg, unsigned thread, unsigned n_threads)
+{
+    call_once(arg, thread, n_threads);
+}
+
+static void run_reference(struct bn_quant_op *op)
+{
+    op->job.kernels = &bn_kernels_ref;
+    memset(op->data->out, POISON, op->written_bytes);
+    run_once(op, 0, 1);
+}
+
+static void choose(struct bn_quant_op *op, const struct bn_quant_format *f)
+{
+    static const char *const NAMES[] = {"quantise", "dequantise", "pack", "unpack", "activations"};
+    size_t n = op->job.rows * op->job.k, packed = f != NULL ? op->job.rows * f->row_bytes(op->job.k) : 0;
+    uint8_t *out = op->data->out;
+    op->name = NAMES[op->kind];
+    op->slot = BN_KERNEL_COUNT;
+    switch ((int)op->kind) {
+    case BN_QUANTISE:
+        op->row = f->encode, op->slot = f->encode_slot;
+        op->read_bytes = n * sizeof(float), op->written_bytes = packed;
+        op->sums_first = f->tensor_scale;
+        op->job.packed = out;
+        break;
+    case BN_DEQUANTISE:
+        op->row = f->decode, op->slot = f->decode_slot;
+        op->read_bytes = packed, op->written_bytes = n * sizeof(float);
+        op->job.back = (float *)(void *)out;
+        break;
+    case BN_PACK:
+        op->row = f->pack, op->slot = f->pack_slot;
+        op->read_bytes = n, op->written_bytes = packed;
+        op->job.packed = out;
+        break;
+    case BN_UNPACK:
+        op->row = f->unpack;
+        op->read_bytes = packed, op->written_bytes = n;
+        op->job.codes = (int8_t *)out;
+        break;
+    default:
+        op->row = bn_quant_activations, op->slot = BN_KERNEL_QUANTIZE;
+        op->read_bytes = n * sizeof(float), op->written_bytes = n + 8 * op->job.rows;
+        op->job.act = (int8_t *)out;
+    }
+}
+
+bool bn_quant_op_make(struct bn_quant_op *op, enum bn_quant_kind kind, const struct bn_quant_format *format,
+                      struct bn_quant_data *d)
+{
+    struct bn_quant_job job = {
+        .format = format, .kernels = &bn_kernels_ref, .rows = d->rows, .k = d->k, .w = d->w};
+    job.row_sums = d->row_sums;
+    job.codes = d->codes;
+    job.packed = d->packed;
+    job.scale = bn_quant_tensor_scale(d->row_sums, d->rows, d->k);
+    *op = (struct bn_quant_op){.kind = kind, .job = job, .data = d};
+    choose(op, format);
+    if (op->row == NULL) return false;
+    /* What is taken apart was put together before. */
+    for (size_t r = 0; r < d->rows; r++) {
+        if (kind == BN_DEQUANTISE) format->encode(&job, r);
+        if (kind == BN_UNPACK) format->pack(&job, r);
+    }
+    run_reference(op);
+    memcpy(d->expected, d->out, op->written_bytes);
+    return true;
+}
+
+const char *bn_quant_differs(char why[160], const void *arg)
+{
+    const struct bn_quant_op *op = arg;
+    const struct bn_quant_data *d = op->data;
+    for (size_t i = 0; i < op->written_bytes; i++)
+        if (d->out[i] != d->expected[i]) {
+            snprintf(why, 160, "byte %zu of the result is %02x, the reference's is %02x", i, d->out[i],
+                     d->expected[i]);
+            return why;
+        }
+    /* Codes that were packed and come back are those that went in. */
+    if (op->kind == BN_UNPACK && memcmp(d->out, d->codes, op->written_bytes) != 0) {
+        snprintf(why, 160, "the codes that come back are not those that were packed");
+        return why;
+    }
+    return NULL;
+}
+
+const char *bn_quant_wrong(char why[160], struct bn_quant_op *op, const struct bn_kernels *kernels,
+                           unsigned n_threads)
+{
+    op->job.kernels = kernels;
+    memset(op->data->out, POISON, op->written_bytes);
+    bn_team_once(n_threads, run_once, op);
+    return bn_quant_differs(why, op);
+}

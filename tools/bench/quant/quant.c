@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench quant: how fast weights and activations are quantised, packed and taken apart again, and what
+ * each format keeps of them. An operation is compared with the reference on one thread, bit for bit, before
+ * it is timed and after; one that differs is INVALID however fast it is.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "model/model.h"
+#include "tools/bench/quant/quant.h"
+
+#define MAX_ISAS 8u
+#define MAX_ROWS 65536u
+#define MAX_K 16384u
+#define MAX_WEIGHTS ((uint64_t)1 << 26)
+
+const struct bn_option bn_bench_quant_options[] = {
+    BN_OPTION_MODEL,
+    {.name = "isa",
+     .arg = BN_ISA_NAMES "|all",
+     .group = "Machine",
+     .env = "BN_ISA",
+     .preset = "auto",
+     .help = "instruction set; all: every one of this machine"},
+    {.name = "shape",
+     .arg = "ROWSxK",
+     .group = "Measurement",
+     .repeatable = true,
+     .help = "matrix shape, K a multiple of 256 [shapes of the 2B model, squares]"},
+    {0},
+};
+
+struct quant {
+    struct bn_suite suite;
+    struct bn_quant_data data;
+    struct bn_quant_op op;
+    const struct bn_kernels *isas[MAX_ISAS];
+    size_t n_isas;
+    double speed[BN_QUANT_FORMATS]; /* of dequantising the first shape, first threads and instruction set */
+    bool first_shape, head;
+    bn_json *operations;
+};
+
+static bn_status choose_isas(struct quant *q, bn_error *err)
+{
+    const char *name = bn_opt_str(q->suite.args, "isa");
+    if (strcmp(name, "all") != 0) {
+        BN_TRY(bn_isa_select(name, err));
+        q->n_isas = 1;
+        return bn_isa_kernels(&q->isas[0], err);
+    }
+    for (size_t i = 0; bn_kernels_built(i) != NULL && q->n_isas < MAX_ISAS; i++)
+        if (bn_kernels_supported(bn_kernels_built(i))) q->isas[q->n_isas++] = bn_kernels_built(i);
+    return BN_OK;
+}
+
+/* ---- one row ---- */
+
+static const char *format_name(const struct bn_quant_op *op)
+{
+    return op->kind == BN_QUANTISE_ACTIVATIONS ? "int8" : op->job.format->name;
+}
+
+/* A kernel that a table has from a lower one was timed there; plain C has no tables. */
+static bool is_repeated(const struct quant *q, size_t isa)
+{
+    if (q->op.slot == BN_KERNEL_COUNT) return isa > 0;
+    for (size_t i = 0; i < isa; i++)
+        if (strcmp(q->isas[i]->name[q->op.slot], q->isas[isa]->name[q->op.slot]) == 0) return true;
+    return false;
+}
+
+static void put_rates(struct quant *q, const struct bn_suite_row *row, bn_json *r)
+{
+    const struct bn_quant_op *op = &q->op;
+    double weights = (double)op->job.rows * (double)op->job.k, per_second = 1e9 / row->ns.median, roof = 0;
+    double packed = op->job.format != NULL ? (double)bn_quant_bytes(op->job.format, op->job.rows, op->job.k)
+                                           : (double)op->written_bytes;
+    bn_json_put_number(r, "weights_per_second", weights * per_second);
+    bn_json_put_number(r, "packed_bytes_per_second", packed * per_second);
+    bn_json_put_number(r, "logical_bytes_per_second", 2 * weights * per_second);
+    bn_json_put_number(r, "bytes_read_per_second", (double)op->read_bytes * per_second);
+    if (bn_bench_limits_read(&q->suite.limits, row->set_bytes, row->n_threads, false, &roof, NULL) == BN_OK)
+        bn_json_put_number(r, "share_of_reading", (double)op->read_bytes * per_second / roof);
+    else
+        bn_json_put_unavailable(r, "share_of_reading", "out of memory");
+    bn_suite_print(&q->suite, "%-60s %10.0f %9.3f %8.2f %8.2f  +- %4.1f %%\n", row->test, row->ns.median,
+                   weights / row->ns.median, packed / row->ns.median, 2 * weights / row->ns.median,
+                   100 * row->ns.mad / row->ns.median);
+}
+
+static bn_status time_row(struct quant *q, const char *test, const struct bn_kernels *kernels,
+                          unsigned n_threads, struct bn_suite_row *row, bn_json *r, bn_error *err)
+{
+    char why[160];
+    struct bn_bench_body body = {bn_quant_calls, &q->op};
+    *row = (struct bn_suite_row){.test = test,
+                                 .metric = "ns_per_call",
+                                 .per_call = 1,
+                                 .read_bytes = (double)q->op.read_bytes,
+                                 .set_bytes = q->op.read_bytes,
+                                 .n_threads = n_threads,
+                                 .differs = bn_quant_differs,
+                                 .arg = &q->op};
+    if (bn_quant_wrong(why, &q->op, kernels, n_threads) != NULL) {
+        bn_suite_refuse(&q->suite, row, r, why);
+        return BN_OK;
+    }
+    memset(q->data.out, 0, q->op.written_bytes);
+    return bn_suite_time(&q->suite, row, &body, r, err);
+}
+
+static bn_status run_row(struct quant *q, size_t isa, unsigned n_threads, size_t format, bn_error *err)
+{
+    const struct bn_quant_op *op = &q->op;
+    const struct bn_kernels *kernels = q->isas[isa];
+    const char *kernel = op->slot == BN_KERNEL_COUNT ? "plain" : kernels->name[op->slot];
+    struct bn_suite_row row;
+    char test[120];
+    snprintf(test, sizeof test, "%s %s %zux%zu %s t=%u", op->name, format_name(op), op->job.rows, op->job.k,
+             kernel, n_threads);
+    if (!bn_suite_wants(&q->suite, test)) return BN_OK;
+    if (!q->head)
+        bn_suite_print(&q->suite, "\n%-60s %10s %9s %8s %8s\n", "operation", "ns", "Gweight/s", "packed",
+                       "as F16");
+    q->head = true;
+    bn_json *r = bn_json_add_object(q->operations);
+    bn_json_put_string(r, "test", test);
+    bn_json_put_string(r, "operation", op->name);
+    bn_json_put_string(r, "format", format_name(op));
+    bn_json_put_string(r, "kernel", kernel);
+    bn_json_put_u64(r, "rows", op->job.rows);
+    bn_json_put_u64(r, "k", op->job.k);
+    bn_json_put_u64(r, "threads", n_threads);
+    bn_json_put_u64(r, "bytes_read", op->read_bytes);
+    bn_json_put_u64(r, "bytes_written", op->written_bytes);
+    BN_TRY(time_row(q, test, kernels, n_threads, &row, r, err));
+    if (!row.valid) return BN_OK;
+    put_rates(q, &row, r);
+    bool first = q->first_shape && isa == 0 && n_threads == q->suite.threads[0];
+    if (first && op->kind == BN_DEQUANTISE)
+        q->speed[format] = (double)op->job.rows * (double)op->job.k * 1e9 / row.ns.median;
+    return BN_OK;
+}
+
+static bn_status run_op(struct quant *q, enum bn_quant_kind kind, size_t format, bn_error *err)
+{
+    if (!bn_quant_op_make(&q->op, kind, kind == BN_QUANTISE_ACTIVATIONS ? NULL : bn_quant_format(format),
+                          &q->data))
+        return BN_OK;
+    for (size_t isa = 0; isa < q->n_isas; isa++)
+        for (size_t t = 0; t < q->suite.n_threads && !is_repeated(q, isa); t++)
+            BN_TRY(run_row(q, isa, q->suite.threads[t], format, err));
+    return BN_OK;
+}
+
+/* ---- shapes ---- */
+
+struct shape {
+    size_t rows, k;
+};
+
+static bn_status read_shape(const char *text, struct shape *out, bn_error *err)
+{
+    unsigned long long rows, k;
+    int n = 0;
+    if (sscanf(text, "%6llux%6llu%n", &rows, &k, &n) == 2 && text[n] == '\0' && rows >= 1 &&
+        rows <= MAX_ROWS && k >= 256 && k <= MAX_K && k % 256 == 0 && rows * k <= MAX_WEIGHTS) {
+        *out = (struct shape){(size_t)rows, (size_t)k};
+        return BN_OK;
+    }
+    bn_fail(err, BN_ERR_ARG, "--shape: '%.40s' is not a matrix shape", text);
+    bn_error_hint(err, "ROWSxK with K a multiple of 256, at most %u, and at most 64M weights", MAX_K);
+    return BN_ERR_ARG;
+}
+
+static bn_status run_shape(struct quant *q, const struct shape *shape, bool first, bn_error *err)
+{
+    q->first_shape = first;
+    bn_status status = bn_quant_prepare(&q->data, shape->rows, shape->k, err);
+    for (size_t f = 0; f < BN_QUANT_FORMATS && status == BN_OK; f++)
+        for (unsigned kind = 0; kind < BN_QUANTISE_ACTIVATIONS && status == BN_OK; kind++)
+            status = run_op(q, (enum bn_quant_kind)kind, f, err);
+    if (status == BN_OK) status = run_op(q, BN_QUANTISE_ACTIVATIONS, 0, err);
+    if (status == BN_OK && first && bn_suite_wants(&q->suite, "quality"))
+        status = bn_quant_quality(&q->suite, &q->data, q->speed, err);
+    if (status == BN_OK && first && bn_suite_wants(&q->suite, "calibration"))
+        bn_quant_calibration(&q->suite, &q->data);
+    bn_quant_release(&q->data);
+    return status;
+}
+
+static bn_status run(struct quant *q, const struct bn_args *args, bn_error *err)
+{
+    static const struct shape SHAPES[] = {{2560, 2560}, {2560, 6912}, {6912, 2560}, {640, 2560},
+                                          {1024, 1024}, {2048, 2048}, {4096, 4096}};
+    struct shape shape;
+    size_t n = bn_opt_count(args, "shape");
+    for (size_t i = 0; i < n; i++)
+        BN_TRY(read_shape(bn_opt_at(args, "shape", i), &shape, err));
+    BN_TRY(bn_suite_open(&q->suite, args, "quant", err));
+    BN_TRY(choose_isas(q, err));
+    bn_json_put_string(q->suite.settings, "isa", bn_opt_str(args, "isa"));
+    bn_json *shapes = bn_json_put_array(q->suite.settings, "shapes");
+    for (size_t i = 0; i < n; i++)
+        bn_json_add_string(shapes, bn_opt_at(args, "shape", i));
+    bn_json_put_unavailable(q->suite.doc, "gpu", "no kernel of this program runs on a graphics processor");
+    q->operations = bn_json_put_array(q->suite.doc, "operations");
+    for (size_t i = 0; i < (n > 0 ? n : BN_ARRAY_LEN(SHAPES)); i++) {
+        shape = SHAPES[n > 0 ? 0 : i];
+        if (n > 0) BN_TRY(read_shape(bn_opt_at(args, "shape", i), &shape, err));
+        BN_TRY(run_shape(q, &shape, i == 0, err));
+    }
+    return bn_suite_wants(&q->suite, "model") ? bn_quant_model(&q->suite, err) : BN_OK;
+}
+
+bn_status bn_bench_quant(struct bn_args *args, bn_error *err)
+{
+    struct quant *q = bn_alloc(1, sizeof *q);
+    if (q == NULL) return bn_nomem(err);
+    bn_status status = run(q, args, err);
+    status = bn_suite_finish(&q->suite, args, status, err);
+    bn_free(q);
+    return status;
+}

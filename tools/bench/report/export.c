@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A report in the forms of other programs: CSV (RFC 4180), JUnit XML, the text that benchstat reads, lines of
+ * Rust's libtest, and Prometheus' text format. Figures are exact, as in JSON; the decimal point is a point in
+ * every locale.
+ */
+#include <math.h>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "lab/report/html.h"
+#include "tools/bench/report/report.h"
+
+/* ---- CSV ---- */
+
+/* Text that programs can take for nothing but text: controls are written as \xNN, and what a spreadsheet
+ * would evaluate as a formula is preceded by an apostrophe. Quoted where RFC 4180 asks for it. */
+static void put_field(struct bn_buf *out, const char *text)
+{
+    size_t n = strlen(text), room = 4 * n + 1;
+    char *shown = bn_alloc(room, 1);
+    if (shown == NULL) {
+        out->failed = true;
+        return;
+    }
+    bn_escape(shown, room, text, n);
+    bool formula = shown[0] != '\0' && strchr("=+-@", shown[0]) != NULL;
+    bool quoted = strcspn(shown, "\",") < strlen(shown);
+    if (quoted) bn_buf_putc(out, '"');
+    if (formula) bn_buf_putc(out, '\'');
+    for (const char *c = shown; *c != '\0'; c++) {
+        if (*c == '"') bn_buf_putc(out, '"');
+        bn_buf_putc(out, *c);
+    }
+    if (quoted) bn_buf_putc(out, '"');
+    bn_free(shown);
+}
+
+static void put_fields(struct bn_buf *out, const char *const *texts, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        put_field(out, texts[i]);
+        bn_buf_putc(out, ',');
+    }
+}
+
+/* Empty when it cannot be had. */
+static void put_number(struct bn_buf *out, double value)
+{
+    if (isfinite(value)) bn_json_write_number(out, value);
+}
+
+static void put_names(struct bn_buf *out, const struct bn_report_series *s)
+{
+    const char *const names[] = {s->source->label, s->s->test, s->s->metric, s->s->unit};
+    put_fields(out, names, BN_ARRAY_LEN(names));
+}
+
+bn_status bn_report_csv(struct bn_buf *out, const struct bn_report *r, bn_error *err)
+{
+    bn_buf_puts(out, "file,test,metric,unit,better,exact,n");
+    for (size_t f = 0; f < BN_FIGURES; f++)
+        bn_buf_printf(out, ",%s", bn_figure_names[f]);
+    bn_buf_puts(out, ",outliers\r\n");
+    for (size_t i = 0; i < r->n_series; i++) {
+        const struct bn_report_series *s = &r->series[i];
+        put_names(out, s);
+        bn_buf_printf(out, "%s,%s,%zu", s->s->higher ? "higher" : "lower", s->s->exact ? "true" : "false",
+                      s->s->n);
+        for (size_t f = 0; f < BN_FIGURES; f++) {
+            bn_buf_putc(out, ',');
+            put_number(out, s->figure[f]);
+        }
+        bn_buf_printf(out, ",%zu\r\n", s->n_outliers);
+    }
+    return bn_buf_check(out, err);
+}
+
+bn_status bn_report_csv_samples(struct bn_buf *out, const struct bn_report *r, bn_error *err)
+{
+    bn_buf_puts(out, "file,test,metric,unit,sample,value\r\n");
+    for (size_t i = 0; i < r->n_series; i++)
+        for (size_t k = 0; k < r->series[i].s->n; k++) {
+            put_names(out, &r->series[i]);
+            bn_buf_printf(out, "%zu,", k);
+            put_number(out, r->series[i].s->samples[k]);
+            bn_buf_puts(out, "\r\n");
+        }
+    return bn_buf_check(out, err);
+}
+
+bn_status bn_report_csv_comparisons(struct bn_buf *out, const struct bn_report *r, bn_error *err)
+{
+    bn_buf_puts(
+        out,
+        "file,test,metric,unit,verdict,a,b,change,low,high,p,q,agreement,band,mde,n,n_needed,reason\r\n");
+    for (size_t i = 0; i < r->n_comparisons; i++) {
+        const struct bn_comparison *c = &r->comparisons[i].c;
+        const struct bn_judgement *j = &c->j;
+        double a, b;
+        bn_comparison_sides(c, &a, &b);
+        const char *const names[] = {r->comparisons[i].source->label, c->test, c->metric, c->unit,
+                                     bn_outcome_name(j->outcome)};
+        const double values[] = {a, b, j->change, j->low, j->high, j->p, j->q, j->agreement, j->band, j->mde};
+        put_fields(out, names, BN_ARRAY_LEN(names));
+        for (size_t k = 0; k < BN_ARRAY_LEN(values); k++) {
+            put_number(out, values[k]);
+            bn_buf_putc(out, ',');
+        }
+        bn_buf_printf(out, "%zu,%zu,", j->n, j->n_needed);
+        put_field(out, j->reason);
+        bn_buf_puts(out, "\r\n");
+    }
+    return bn_buf_check(out, err);
+}
+
+/* ---- JUnit ---- */
+
+static void put_case(struct bn_buf *out, const struct bn_report_comparison *c)
+{
+    const struct bn_judgement *j = &c->c.j;
+    bn_html(out, "    <testcase classname=\"%s\" name=\"%s %s\"", c->source->label, c->c.test, c->c.metric);
+    if (j->outcome != BN_OUTCOME_REGRESSED && j->outcome != BN_OUTCOME_INCONCLUSIVE) {
+        bn_html(out, "/>\n");
+        return;
+    }
+    bool bad = j->outcome == BN_OUTCOME_REGRESSED;
+    bn_html(out, "><%s message=\"%s: %s\">change ", bad ? "failure" : "skipped", bn_outcome_name(j->outcome),
+            j->reason);
+    bn_json_write_number(out, j->change);
+    bn_html(out, ", interval ");
+    bn_json_write_number(out, j->low);
+    bn_html(out, " to ");
+    bn_json_write_number(out, j->high);
+    bn_html(out, "</%s></testcase>\n", bad ? "failure" : "skipped");
+}
+
+/* A measurement that was taken is a case that passes; its time is one unit of work. */
+static void put_measured(struct bn_buf *out, const struct bn_report_series *s)
+{
+    bn_html(out, "    <testcase classname=\"%s\" name=\"%s %s\"", s->source->label, s->s->test, s->s->metric);
+    if (strcmp(s->s->unit, "ns") == 0) {
+        bn_html(out, " time=\"");
+        bn_json_write_number(out, s->figure[BN_FIGURE_MEDIAN] / 1e9);
+        bn_html(out, "\"");
+    }
+    bn_html(out, "><properties><property name=\"median\" value=\"");
+    bn_json_write_number(out, s->figure[BN_FIGURE_MEDIAN]);
+    bn_html(out, "\"/><property name=\"unit\" value=\"%s\"/></properties></testcase>\n", s->s->unit);
+}
+
+bn_status bn_report_junit(struct bn_buf *out, const struct bn_report *r, bn_error *err)
+{
+    bn_html(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"bn-bench\">\n");
+    for (size_t i = 0; i < r->n_sources; i++) {
+        const struct bn_report_source *source = &r->sources[i];
+        size_t n = 0, bad = 0, open = 0;
+        for (size_t k = 0; k < r->n_comparisons; k++) {
+            if (r->comparisons[k].source != source) continue;
+            n++;
+            bad += r->comparisons[k].c.j.outcome == BN_OUTCOME_REGRESSED;
+            open += r->comparisons[k].c.j.outcome == BN_OUTCOME_INCONCLUSIVE;
+        }
+        bool judged = n > 0;
+        n = judged ? n : source->series.n;
+        bn_html(out,
+                "  <testsuite name=\"%s\" tests=\"%zu\" failures=\"%zu\" errors=\"0\" skipped=\"%zu\">\n",
+                source->label, n, bad, open);
+        for (size_t k = 0; k < r->n_comparisons; k++)
+            if (r->comparisons[k].source == source) put_case(out, &r->comparisons[k]);
+        for (size_t k = 0; k < r->n_series && !judged; k++)
+            if (r->series[k].source == source) put_measured(out, &r->series[k]);
+        bn_html(out, "  </testsuite>\n");
+    }
+    bn_html(out, "</testsuites>\n");
+    return bn_buf_check(out, err);
+}
+
+/* ---- names of other programs ---- */
+
+/* One word: what is no printable character, or separates words, becomes an underscore. */
+static void put_word(struct bn_buf *out, const char *text)
+{
+    for (const char *c = text; *c != '\0';) {
+        size_t n = bn_utf8_length(c, strlen(c));
+        bool plain = n > 1 || (n == 1 && (unsigned char)*c > 0x20 && *c != 0x7F);
+        if (plain)
+            bn_buf_append(out, c, n);
+        else
+            bn_buf_putc(out, '_');
+        c += n > 0 ? n : 1;
+    }
+}
+
+/* benchstat knows "ns/call", not "ns_per_call". */
+static void put_unit(struct bn_buf *out, const char *metric)
+{
+    struct bn_buf word = {.max = out->max};
+    put_word(&word, metric);
+    for (const char *c = word.data != NULL ? word.data : "value"; *c != '\0';) {
+        bool per = strncmp(c, "_per_", 5) == 0;
+        bn_buf_putc(out, per ? '/' : *c == '_' ? '-' : *c);
+        c += per ? 5 : 1;
+    }
+    bn_buf_release(&word);
+}
+
+static const char *text_at(const bn_json *doc, const char *path)
+{
+    const char *text = "";
+    (void)bn_json_string(bn_json_path(doc, path), &text);
+    return text;
+}
+
+/* A value of a configuration line ends at the line's end. */
+static void put_key(struct bn_buf *out, const char *key, const char *value)
+{
+    if (value[0] == '\0') return;
+    bn_buf_printf(out, "%s: ", key);
+    for (const char *c = value; *c != '\0'; c++)
+        bn_buf_putc(out, (unsigned char)*c < 0x20 ? ' ' : *c);
+    bn_buf_putc(out, '\n');
+}
+
+bn_status bn_report_benchstat(struct bn_buf *out, const struct bn_report *r, bn_error *err)
+{
+    const struct bn_report_source *source = NULL;
+    for (size_t i = 0; i < r->n_series; i++) {
+        const struct bn_series *s = r->series[i].s;
+        if (r->series[i].source != source) {
+            source = r->series[i].source;
+            put_key(out, "file", source->label);
+            put_key(out, "goos", text_at(source->doc, "machine.os"));
+            put_key(out, "goarch", text_at(source->doc, "machine.arch"));
+            put_key(out, "cpu", text_at(source->doc, "machine.cpu_model"));
+            put_key(out, "commit", text_at(source->doc, "program.commit"));
+        }
+        bn_buf_puts(out, "Unit ");
+        put_unit(out, s->metric);
+        bn_buf_printf(out, " better=%s%s\n", s->higher ? "higher" : "lower", s->exact ? " assume=exact" : "");
+        for (size_t k = 0; k < s->n; k++) {
+            bn_buf_puts(out, "Benchmark/");
+            put_word(out, s->test);
+            bn_buf_puts(out, " 1 ");
+            bn_json_write_number(out, s->samples[k]);
+            bn_buf_putc(out, ' ');
+            put_unit(out, s->metric);
+            bn_buf_putc(out, '\n');
+        }
+    }
+    return bn_buf_check(out, err);
+}
+
+/* Times only: the format knows nothing else. */
+bn_status bn_report_libtest(struct bn_buf *out, const struct bn_report *r, bn_error *err)
+{
+    for (size_t i = 0; i < r->n_series; i++) {
+        const struct bn_report_series *s = &r->series[i];
+        if (strcmp(s->s->unit, "ns") != 0) continue;
+        bn_buf_puts(out, "test ");
+        if (r->n_sources > 1) {
+            put_word(out, s->source->label);
+            bn_buf_puts(out, "::");
+        }
+        put_word(out, s->s->test);
+        bn_buf_puts(out, "::");
+        put_word(out, s->s->metric);
+        bn_buf_puts(out, " ... bench: ");
+        bn_json_write_number(out, s->figure[BN_FIGURE_MEDIAN]);
+        bn_buf_puts(out, " ns/iter (+/- ");
+        bn_json_write_number(out, s->figure[BN_FIGURE_MAD]);
+        bn_buf_puts(out, ")\n");
+    }
+    return bn_buf_check(out, err);
+}
+
+/* ---- Prometheus ---- */
+
+static void put_label(struct bn_buf *out, const char *name, const char *text, const char *end)
+{
+    bn_buf_printf(out, "%s=\"", name);
+    for (const char *c = text; *c != '\0';) {
+        size_t n = bn_utf8_length(c, strlen(c));
+        if (*c == '\\' || *c == '"')
+            bn_buf_printf(out, "\\%c", *c);
+        else if (*c == '\n')
+            bn_buf_puts(out, "\\n");
+        else if (n == 0 || (unsigned char)*c < 0x20)
+            bn_buf_putc(out, '?');
+        else
+            bn_buf_append(out, c, n);
+        c += n > 0 ? n : 1;
+    }
+    bn_buf_printf(out, "\"%s", end);
+}
+
+static void put_gauge(struct bn_buf *out, const struct bn_report *r, const char *name, const char *help,
+                      enum bn_figure which)
+{
+    bn_buf_printf(out, "# HELP bn_bench_%s %s\n# TYPE bn_bench_%s gauge\n", name, help, name);
+    for (size_t i = 0; i < r->n_series; i++) {
+        const struct bn_report_series *s = &r->series[i];
+        if (!isfinite(s->figure[which])) continue;
+        bn_buf_printf(out, "bn_bench_%s{", name);
+        put_label(out, "file", s->source->label, ",");
+        put_label(out, "test", s->s->test, ",");
+        put_label(out, "metric", s->s->metric, ",");
+        put_label(out, "unit", s->s->unit, "} ");
+        bn_json_write_number(out, s->figure[which]);
+        bn_buf_putc(out, '\n');
+    }
+}
+
+bn_status bn_report_prometheus(struct bn_buf *out, const struct bn_report *r, bn_error *err)
+{
+    put_gauge(out, r, "median", "Median of the samples.", BN_FIGURE_MEDIAN);
+    put_gauge(out, r, "median_low", "Lower end of the 95 % interval of the median.", BN_FIGURE_LOW);
+    put_gauge(out, r, "median_high", "Upper end of the 95 % interval of the median.", BN_FIGURE_HIGH);
+    put_gauge(out, r, "mad", "Median of the distances from the median.", BN_FIGURE_MAD);
+    return bn_buf_check(out, err);
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reading documents of bn-bench into a report. A document that says nothing makes the report fail
+ * (BN_ERR_MISMATCH: no data), one that cannot be understood does too (BN_ERR_FORMAT).
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "lab/stats/interval.h"
+#include "tools/bench/report/report.h"
+
+/* ---- lists ---- */
+
+void *bn_report_append(void *list, size_t *n, size_t each, void **element)
+{
+    bool full = *n == 0 || (*n >= 8 && (*n & (*n - 1)) == 0);
+    *element = NULL;
+    if (full) {
+        void *grown = bn_realloc(list, *n == 0 ? 8 : *n * 2, each);
+        if (grown == NULL) return list;
+        list = grown;
+    }
+    *element = (char *)list + *n * each;
+    memset(*element, 0, each);
+    (*n)++;
+    return list;
+}
+
+#define APPEND(r, name) BN_REPORT_APPEND((r)->name, (r)->n_##name)
+
+bn_status bn_report_no_memory(bn_error *err)
+{
+    return bn_nomem(err);
+}
+
+const char *bn_report_member(const bn_json *object, const char *path)
+{
+    const char *text = "";
+    (void)bn_json_string(bn_json_path(object, path), &text);
+    return text;
+}
+
+static double number_of(const bn_json *object, const char *path)
+{
+    double value = (double)NAN;
+    (void)bn_json_number(bn_json_path(object, path), &value);
+    return value;
+}
+
+static size_t count_of(const bn_json *object, const char *path)
+{
+    uint64_t value = 0;
+    (void)bn_json_u64(bn_json_path(object, path), &value);
+    return (size_t)value;
+}
+
+/* ---- what a document of measurements has ---- */
+
+/* The samples before those that count, from the configuration of that name: its samples' ns over its tokens,
+ * when that is what the series holds too. */
+static bn_status read_warmup(struct bn_report_series *s, bn_error *err)
+{
+    const bn_json *list = bn_json_get(s->source->doc, "configurations"), *config = bn_json_first(list);
+    size_t n = 0, counted = 0;
+    while (config != NULL && strcmp(bn_report_member(config, "name"), s->s->test) != 0)
+        config = bn_json_next(config);
+    double tokens = number_of(config, "tokens");
+    if (strcmp(s->s->metric, "ns_per_token") != 0 || !(tokens > 0)) return BN_OK;
+    const bn_json *samples = bn_json_get(config, "samples");
+    double *early = bn_alloc(bn_json_size(samples), sizeof *early);
+    if (early == NULL) return bn_report_no_memory(err);
+    for (const bn_json *e = bn_json_first(samples); e != NULL; e = bn_json_next(e)) {
+        bool warmup = false;
+        double value = number_of(e, "ns") / tokens;
+        (void)bn_json_bool(bn_json_get(e, "warmup"), &warmup);
+        if (warmup && isfinite(value))
+            early[n++] = value;
+        else if (counted < s->s->n && fabs(value / s->s->samples[counted++] - 1) > 1e-9)
+            n = 0, counted = SIZE_MAX; /* it holds something else */
+    }
+    s->warmup = early;
+    s->n_warmup = counted == s->s->n ? n : 0;
+    return BN_OK;
+}
+
+static bn_status read_series(struct bn_report *r, struct bn_report_source *source, bn_error *err)
+{
+    void *element;
+    BN_TRY(bn_series_read(&source->series, source->doc, err));
+    for (size_t i = 0; i < source->series.n; i++) {
+        struct bn_report_series *s = APPEND(r, series);
+        if (s == NULL) return bn_report_no_memory(err);
+        s->s = &source->series.list[i];
+        s->source = source;
+        BN_TRY(bn_report_figures(s, err));
+        BN_TRY(read_warmup(s, err));
+    }
+    return BN_OK;
+}
+
+static bn_status read_comparisons(struct bn_report *r, const struct bn_report_source *source, bn_error *err)
+{
+    void *element;
+    const bn_json *list = bn_json_get(source->doc, "comparisons");
+    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
+        struct bn_report_comparison *c = APPEND(r, comparisons);
+        if (c == NULL) return bn_report_no_memory(err);
+        c->source = source;
+        c->margin = number_of(source->doc, "settings.margin");
+        BN_TRY(bn_comparison_read(&c->c, e, err));
+    }
+    return BN_OK;
+}
+
+/* The median time of a call and its interval, from the samples. */
+static bn_status time_point(struct bn_report_point *p, const bn_json *result, bn_error *err)
+{
+    const bn_json *samples = bn_json_get(result, "samples_ns");
+    double calls = fmax(number_of(result, "calls_per_sample"), 1), value;
+    double *ns = bn_alloc(bn_json_size(samples), sizeof *ns);
+    struct bn_summary sum;
+    size_t n = 0;
+    if (ns == NULL) return bn_report_no_memory(err);
+    for (const bn_json *s = bn_json_first(samples); s != NULL; s = bn_json_next(s))
+        if (bn_json_number(s, &value) && value > 0) ns[n++] = value / calls;
+    p->ns = bn_summarize(&sum, ns, n) ? sum.median : (double)NAN;
+    struct bn_interval interval = {.low = (double)NAN, .high = (double)NAN};
+    bn_status status = n > 0 ? bn_interval_median(&interval, ns, n, 0.95, err) : BN_OK;
+    p->low = interval.low;
+    p->high = interval.high;
+    bn_free(ns);
+    return status;
+}
+
+static bn_status read_points(struct bn_report *r, const struct bn_report_source *source, bn_error *err)
+{
+    void *element;
+    const bn_json *list = bn_json_get(source->doc, "results");
+    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
+        if (!(number_of(e, "bytes_per_call") > 0)) continue;
+        struct bn_report_point *p = APPEND(r, points);
+        if (p == NULL) return bn_report_no_memory(err);
+        *p = (struct bn_report_point){.source = source,
+                                      .kernel = bn_report_member(e, "kernel"),
+                                      .shape = bn_report_member(e, "shape"),
+                                      .isa = bn_report_member(e, "isa"),
+                                      .limit = bn_report_member(e, "limit"),
+                                      .threads = count_of(e, "threads"),
+                                      .set_bytes = count_of(e, "set_bytes"),
+                                      .macs = number_of(e, "macs_per_call"),
+                                      .bytes = number_of(e, "bytes_per_call"),
+                                      .share = number_of(e, "share_of_limit")};
+        BN_TRY(time_point(p, e, err));
+        if (!(p->ns > 0)) r->n_points--;
+    }
+    return BN_OK;
+}
+
+static bn_status read_measurements(struct bn_report *r, struct bn_report_source *source, bn_error *err)
+{
+    const bn_json *series = bn_json_get(source->doc, "series");
+    const bn_json *comparisons = bn_json_get(source->doc, "comparisons");
+    if (series == NULL && comparisons == NULL)
+        return bn_fail(err, BN_ERR_FORMAT, "the document has neither series nor comparisons");
+    if ((series != NULL && bn_json_kind(series) != BN_JSON_ARRAY) ||
+        (comparisons != NULL && bn_json_kind(comparisons) != BN_JSON_ARRAY))
+        return bn_fail(err, BN_ERR_FORMAT, "'%s' is not a list",
+                       bn_json_kind(series) != BN_JSON_ARRAY ? "series" : "comparisons");
+    if (bn_json_size(series) + bn_json_size(comparisons) == 0)
+        return bn_fail(err, BN_ERR_MISMATCH, "nothing was measured: there are no series and no comparisons");
+    if (bn_json_size(series) > 0) BN_TRY(read_series(r, source, err));
+    BN_TRY(read_comparisons(r, source, err));
+    return read_points(r, source, err);
+}
+
+/* ---- a profile ---- */
+
+static int by_time(const void *a, const void *b)
+{
+    const struct bn_report_brick *x = a, *y = b;
+    return (x->ns < y->ns) - (x->ns > y->ns);
+}
+
+static bn_status add_brick(struct bn_report *r, struct bn_report_brick brick, bn_error *err)
+{
+    void *element;
+    struct bn_report_brick *b = APPEND(r, bricks);
+    if (b == NULL) return bn_report_no_memory(err);
+    *b = brick;
+    return BN_OK;
+}
+
+/* What the profile says of each brick; what its threads spent in none is a line of its own. */
+static bn_status read_profile(struct bn_report *r, struct bn_report_source *source, bn_error *err)
+{
+    const bn_json *list = bn_json_path(source->doc, "profile.summary.bricks");
+    const bn_json *threads = bn_json_path(source->doc, "profile.summary.threads");
+    struct bn_report_brick rest = {.source = source, .name = "unattributed", .category = "", .rest = true};
+    size_t first = r->n_bricks;
+    double all = 0;
+    if (bn_json_kind(list) != BN_JSON_ARRAY || bn_json_kind(threads) != BN_JSON_ARRAY)
+        return bn_fail(err, BN_ERR_FORMAT, "the profile has no summary of bricks and threads");
+    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
+        struct bn_report_brick b = {.source = source,
+                                    .name = bn_report_member(e, "name"),
+                                    .category = bn_report_member(e, "category"),
+                                    .count = count_of(e, "count"),
+                                    .ns = number_of(e, "exclusive_ns")};
+        if (b.name[0] == '\0' || !(b.ns >= 0))
+            return bn_fail(err, BN_ERR_FORMAT, "a brick of the profile has no name or no exclusive_ns");
+        if (b.count > 0) BN_TRY(add_brick(r, b, err));
+    }
+    if (r->n_bricks == first) return bn_fail(err, BN_ERR_MISMATCH, "nothing was measured: no brick ran");
+    for (const bn_json *e = bn_json_first(threads); e != NULL; e = bn_json_next(e))
+        rest.ns += number_of(e, "unattributed_ns");
+    if (!(rest.ns >= 0)) return bn_fail(err, BN_ERR_FORMAT, "a thread of the profile has no unattributed_ns");
+    BN_TRY(add_brick(r, rest, err));
+    for (size_t i = first; i < r->n_bricks; i++)
+        all += r->bricks[i].ns;
+    for (size_t i = first; i < r->n_bricks; i++)
+        r->bricks[i].share = all > 0 ? r->bricks[i].ns / all : (double)NAN;
+    qsort(r->bricks + first, r->n_bricks - first, sizeof *r->bricks, by_time);
+    /* bn-run writes none. */
+    return bn_json_size(bn_json_get(source->doc, "series")) > 0 ? read_series(r, source, err) : BN_OK;
+}
+
+/* ---- a file ---- */
+
+static bn_status read_document(struct bn_report_source *source, bn_error *err)
+{
+    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+    bn_status status = bn_file_read(source->path, &text, err);
+    if (status == BN_OK && text.len == 0)
+        status = bn_fail(err, BN_ERR_MISMATCH, "the file is empty: nothing was measured");
+    if (status == BN_OK) status = bn_sha256_hex(text.data, text.len, source->sha256, err);
+    if (status == BN_OK) status = bn_json_parse(&source->doc, text.data, text.len, err);
+    bn_buf_release(&text);
+    return status;
+}
+
+static bn_status read_source(struct bn_report *r, struct bn_report_source *source, bn_error *err)
+{
+    BN_TRY(read_document(source, err));
+    const char *schema = bn_report_member(source->doc, "schema");
+    if (strcmp(schema, "bn.bench/1") == 0 && bn_json_get(source->doc, "histories") != NULL)
+        return bn_report_read_trend(r, source, err);
+    if (strcmp(schema, "bn.bench/1") == 0) return read_measurements(r, source, err);
+    if (strcmp(schema, "bn.ledger/1") == 0) return bn_report_read_ledger(r, source, err);
+    if (strcmp(schema, "bn.profile/1") == 0) return read_profile(r, source, err);
+    bn_error_hint(err, "documents of bn-bench --json, ledgers and profiles can be reported");
+    return bn_fail(err, BN_ERR_FORMAT, "the schema '%.40s' is none of bn-bench's", schema);
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+bn_status bn_report_read(struct bn_report *r, const char *const *paths, size_t n, bn_error *err)
+{
+    r->sources = bn_alloc(n, sizeof *r->sources);
+    if (r->sources == NULL) return bn_report_no_memory(err);
+    memset(r->sources, 0, n * sizeof *r->sources);
+    for (size_t i = 0; i < n; i++) {
+        struct bn_report_source *source = &r->sources[r->n_sources++];
+        source->path = paths[i];
+        source->label = base_name(paths[i]);
+        for (size_t k = 0; k < n; k++)
+            if (k != i && strcmp(base_name(paths[k]), source->label) == 0) source->label = paths[i];
+        bn_status status = read_source(r, source, err);
+        if (status != BN_OK) {
+            bn_error_name(err, paths[i]);
+            return status;
+        }
+    }
+    return bn_report_find(r, err);
+}
+
+void bn_report_release(struct bn_report *r)
+{
+    for (size_t i = 0; i < r->n_sources; i++) {
+        bn_series_release(&r->sources[i].series);
+        bn_json_free(r->sources[i].doc);
+    }
+    for (size_t i = 0; i < r->n_series; i++)
+        bn_free(r->series[i].warmup);
+    for (size_t i = 0; i < r->n_trends; i++) {
+        bn_free(r->trends[i].moments);
+        bn_free(r->trends[i].changes);
+    }
+    for (size_t i = 0; i < r->n_findings; i++) {
+        bn_free(r->findings[i].text);
+        bn_free(r->findings[i].evidence);
+    }
+    bn_free(r->sources);
+    bn_free(r->series);
+    bn_free(r->comparisons);
+    bn_free(r->points);
+    bn_free(r->bricks);
+    bn_free(r->trends);
+    bn_free(r->findings);
+    *r = (struct bn_report){0};
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench report: documents of bn-bench in other forms. The forms are in report_*.c; report.h says how they
+ * hang together.
+ */
+#include "tools/bench/report/report.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "tools/bench/bench.h"
+#include "tools/cli/report.h"
+
+#define MAX_OUTPUT (256u << 20)
+
+const struct bn_option bn_bench_report_options[] = {
+    {.name = "format",
+     .arg = "text|json|jsonl|csv|csv-samples|csv-comparisons|markdown|junit|html|benchstat|libtest|github-"
+            "smaller|github-bigger|prometheus",
+     .preset = "text",
+     .help = "output format"},
+    {.name = "output", .letter = 'o', .arg = "FILE", .help = "output file [standard output]"},
+    {.name = "dir",
+     .arg = "DIR",
+     .help = "write performance-report in .json, .md, .html and .csv, samples.csv, comparison-results.json, "
+             "system-info.json and junit.xml into this directory, which is made when it is not there"},
+    {0},
+};
+
+/* In the order of --format's list. */
+static const bn_report_form FORMS[] = {
+    bn_report_text,          bn_report_json,        bn_report_json_lines,
+    bn_report_csv,           bn_report_csv_samples, bn_report_csv_comparisons,
+    bn_report_markdown,      bn_report_junit,       bn_report_html,
+    bn_report_benchstat,     bn_report_libtest,     bn_report_github_smaller,
+    bn_report_github_bigger, bn_report_prometheus};
+
+static const struct {
+    const char *name;
+    bn_report_form form;
+} FILES[] = {
+    {"performance-report.json", bn_report_json},  {"performance-report.md", bn_report_markdown},
+    {"performance-report.html", bn_report_html},  {"performance-report.csv", bn_report_csv},
+    {"samples.csv", bn_report_csv_samples},       {"comparison-results.json", bn_report_json_comparisons},
+    {"system-info.json", bn_report_json_systems}, {"junit.xml", bn_report_junit}};
+
+/* To a file, or to standard output. */
+static bn_status put(const struct bn_report *r, bn_report_form form, const char *path, bn_error *err)
+{
+    struct bn_buf out = {.max = MAX_OUTPUT};
+    bn_status status = form(&out, r, err);
+    if (status == BN_OK && out.len == 0)
+        status = bn_fail(err, BN_ERR_MISMATCH, "nothing to write in this format");
+    if (status == BN_OK && path != NULL) status = bn_file_write_atomic(path, out.data, out.len, err);
+    if (status == BN_OK && path == NULL) fwrite(out.data, 1, out.len, stdout);
+    bn_buf_release(&out);
+    return status;
+}
+
+static bn_status put_all(const struct bn_report *r, const char *dir, bn_error *err)
+{
+    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
+        return bn_fail_errno(err, errno, dir, "cannot create the folder");
+    for (size_t i = 0; i < BN_ARRAY_LEN(FILES); i++) {
+        struct bn_buf path = {.max = 1u << 16};
+        bn_buf_printf(&path, "%s/%s", dir, FILES[i].name);
+        bn_status status = bn_buf_check(&path, err);
+        if (status == BN_OK) status = put(r, FILES[i].form, path.data, err);
+        if (status == BN_OK) bn_report_note(0, "%s", path.data);
+        bn_buf_release(&path);
+        BN_TRY(status);
+    }
+    return BN_OK;
+}
+
+bn_status bn_bench_report(struct bn_args *args, bn_error *err)
+{
+    struct bn_report r = {0};
+    const char *dir = bn_opt_str(args, "dir"), *path = bn_opt_str(args, "output");
+    bool chosen = bn_opt_given(args, "format") || path != NULL;
+    if (dir != NULL && chosen)
+        return bn_fail(err, BN_ERR_ARG, "--dir cannot be combined with --format or --output");
+    if (args->json && bn_opt_given(args, "format") && strcmp(bn_opt_str(args, "format"), "json") != 0)
+        return bn_fail(err, BN_ERR_ARG, "--json cannot be combined with --format %s",
+                       bn_opt_str(args, "format"));
+    bn_status status = bn_report_read(&r, args->operands, args->n_operands, err);
+    if (status == BN_OK && dir != NULL)
+        status = put_all(&r, dir, err);
+    else if (status == BN_OK)
+        status = put(&r, args->json ? bn_report_json : FORMS[bn_opt_choice(args, "format")], path, err);
+    bn_report_release(&r);
+    return status;
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench run: its results as a document (docs/reference/bench.md).
+ */
+#include <math.h>
+
+#include "base/error.h"
+#include "lab/stats/summary.h"
+#include "tools/bench/run/run.h"
+#include "tools/cli/provenance.h"
+
+#define CPU_CLOCK_NS 100000000u
+
+/* ---- settings and surroundings ---- */
+
+static void put_list(bn_json *object, const char *name, const uint32_t *list, size_t n)
+{
+    bn_json *array = bn_json_put_array(object, name);
+    for (size_t i = 0; i < n; i++)
+        bn_json_add_u64(array, list[i]);
+}
+
+static void put_count(bn_json *o, const char *name, bool automatic, uint32_t n)
+{
+    if (automatic)
+        bn_json_put_string(o, name, "auto");
+    else
+        bn_json_put_u64(o, name, n);
+}
+
+static void put_settings(const struct bn_bench_plan *plan, bn_json *doc)
+{
+    bn_json *o = bn_json_put_object(doc, "settings");
+    put_list(o, "prompt_tokens", plan->prompts, plan->n_prompts);
+    put_list(o, "decode_tokens", plan->decodes, plan->n_decodes);
+    put_list(o, "depths", plan->depths, plan->n_depths);
+    put_list(o, "threads", plan->threads, plan->n_threads);
+    put_list(o, "batches", plan->batches, plan->n_batches);
+    put_list(o, "concurrent", plan->at_once, plan->n_at_once);
+    put_count(o, "reps", plan->auto_reps, plan->reps);
+    put_count(o, "warmup", plan->auto_warmup, plan->warmup);
+    bn_json_put_number(o, "precision", plan->precision);
+    bn_json_put_u64(o, "max_time_ns", plan->max_ns);
+    bn_json_put_u64(o, "timeout_ns", plan->timeout_ns);
+    bn_json_put_u64(o, "loads", plan->n_loads);
+    bn_json_put_bool(o, "cold", plan->cold);
+    bn_json_put_u64(o, "seed", plan->seed);
+    bn_json_put_string(o, "isa", bn_isa_name());
+}
+
+static void put_model(const struct bn_bench_plan *plan, bn_json *doc)
+{
+    bn_json *model = bn_cli_put_model(doc, plan->args);
+    bn_json_put_u64(model, "kv_bytes_per_token", bn_bench_kv_bytes(plan->model));
+    bn_json *loads = bn_json_put_array(model, "loads");
+    for (uint32_t i = 0; i < plan->n_loads; i++) {
+        bn_json *load = bn_json_add_object(loads);
+        bn_json_put_u64(load, "ns", plan->loads[i].ns);
+        if (plan->loads[i].cached >= 0)
+            bn_json_put_number(load, "page_cache_share", plan->loads[i].cached);
+        else
+            bn_json_put_unavailable(load, "page_cache_share",
+                                    bn_opt_str(plan->args, "model") == NULL
+                                        ? "the model is part of the program"
+                                        : "the system does not say");
+    }
+}
+
+static void put_memory(const struct bn_bench_plan *plan, bn_json *doc)
+{
+    bn_json *memory = bn_json_put_object(doc, "memory");
+    bn_json_put_object(memory, "unavailable");
+    if (plan->peak_rss > 0)
+        bn_json_put_u64(memory, "peak_rss_bytes", plan->peak_rss);
+    else
+        bn_json_put_unavailable(memory, "peak_rss_bytes", "the system does not say");
+    if (!plan->peak_resets) {
+        bn_json_put_unavailable(memory, "round_peak_rss_bytes", "the system does not let us reset the peak");
+        return;
+    }
+    bn_json *rounds = bn_json_put_array(memory, "round_peak_rss_bytes"); /* warm-ups too */
+    for (size_t i = 0; i < plan->n_round_peak; i++)
+        bn_json_add_number(rounds, plan->round_peak[i]);
+}
+
+static void put_bandwidth(const struct bn_bench_plan *plan, bn_json *doc)
+{
+    bn_json *array = bn_json_put_array(doc, "bandwidth");
+    for (size_t t = 0; t < plan->n_threads; t++) {
+        bn_json *o = bn_json_add_object(array);
+        bn_json_put_u64(o, "threads", plan->threads[t]);
+        bn_json_put_u64(o, "set_bytes", plan->token_bytes);
+        bn_json *rates = bn_json_put_array(o, "bytes_per_second"); /* one a round, warm-ups too */
+        for (uint32_t i = 0; i < plan->n_rounds; i++)
+            bn_json_add_number(rates, plan->bandwidth[i * plan->n_threads + t]);
+    }
+}
+
+/* ---- configurations ---- */
+
+static void put_disturbances(bn_json *o, const struct bn_bench_sample *s)
+{
+    bn_json *list = bn_json_put_array(o, "disturbances");
+    if (s->stolen) bn_json_add_string(list, "steal");
+    if (s->pressed) bn_json_add_string(list, "pressure");
+    if (s->switched) bn_json_add_string(list, "switches");
+}
+
+static void put_sample(bn_json *array, const struct bn_bench_config *c, size_t i)
+{
+    static const char *const LABELS[] = {
+        [BN_OUTLIER_NONE] = "none", [BN_OUTLIER_MILD] = "mild", [BN_OUTLIER_SEVERE] = "severe"};
+    const struct bn_bench_sample *s = &c->samples[i];
+    bool warmup = i < c->n_warmup;
+    bn_json *o = bn_json_add_object(array);
+    bn_json_put_object(o, "unavailable");
+    bn_json_put_u64(o, "round", s->round);
+    bn_json_put_bool(o, "warmup", warmup);
+    bn_json_put_u64(o, "start_ns", s->start_ns);
+    bn_json_put_u64(o, "ns", s->ns);
+    bn_json_put_u64(o, "total_ns", s->total_ns);
+    bn_json_put_u64(o, "first_token_ns", s->first_token_ns);
+    bn_json_put_number(o, "tokens_per_second", bn_bench_tokens_per_second(c, s));
+    bn_json_put_u64(o, "evaluated_tokens", s->evaluated);
+    bn_json_put_u64(o, "bytes", s->bytes);
+    bn_json_put_u64(o, "ops", s->ops);
+    bn_noise_put(o, &s->noise);
+    if (s->bandwidth > 0)
+        bn_json_put_number(o, "bandwidth_bytes_per_second", s->bandwidth);
+    else
+        bn_json_put_unavailable(o, "bandwidth_bytes_per_second", "no memory for the probe");
+    if (warmup) {
+        bn_json_put_unavailable(o, "outlier", "it is warm-up");
+        bn_json_put_unavailable(o, "disturbances", "it is warm-up");
+    } else {
+        bn_json_put_string(o, "outlier", LABELS[s->outlier]);
+        put_disturbances(o, s);
+    }
+    bn_json_put_string(o, "output_sha256", s->output);
+    bn_json *tokens = bn_json_put_array(o, "token_ns");
+    for (size_t k = 0; c->decode && k < c->tokens; k++)
+        bn_json_add_u64(tokens, s->token_ns[k]);
+}
+
+static void put_kernels(bn_json *config, const struct bn_bench_config *c)
+{
+    bn_json *kernels = bn_json_put_array(config, "kernels");
+    for (size_t i = 0; i < c->n_kernels; i++) {
+        bn_json *k = bn_json_add_object(kernels);
+        bn_json_put_string(k, "name", c->kernels[i].name);
+        bn_json_put_u64(k, "calls", c->kernels[i].calls);
+        bn_json_put_u64(k, "ns", c->kernels[i].ns);
+        bn_json_put_u64(k, "bytes", c->kernels[i].bytes);
+        bn_json_put_u64(k, "ops", c->kernels[i].ops);
+    }
+}
+
+static void put_figure(const struct bn_bench_plan *plan, const struct bn_bench_config *c, bn_json *object,
+                       const char *name, bn_bench_figure f)
+{
+    bn_bench_put_summary(object, name, plan->scratch, bn_bench_collect(plan, c, f));
+}
+
+static void put_share(const struct bn_bench_plan *plan, const struct bn_bench_config *c, bn_json *s)
+{
+    bool probed = true;
+    for (size_t i = 0; i < c->n_samples; i++)
+        probed = probed && c->samples[i].bandwidth > 0;
+    if (!c->decode)
+        bn_json_put_unavailable(s, "share_of_bandwidth", "arithmetic bounds a prompt, not reading");
+    else if (!probed)
+        bn_json_put_unavailable(s, "share_of_bandwidth", "no memory for the probe");
+    else
+        put_figure(plan, c, s, "share_of_bandwidth", bn_bench_share_of_bandwidth);
+}
+
+static void put_cpu_use(const struct bn_bench_plan *plan, const struct bn_bench_config *c, bn_json *s)
+{
+    bool long_enough = true;
+    for (size_t i = c->n_warmup; i < c->n_samples; i++)
+        long_enough = long_enough && c->samples[i].total_ns >= CPU_CLOCK_NS;
+    if (long_enough)
+        put_figure(plan, c, s, "cpu_use", bn_bench_cpu_use);
+    else
+        bn_json_put_unavailable(s, "cpu_use",
+                                "samples are shorter than 0.1 s; the clock of CPU time is coarse");
+}
+
+static void put_summary(const struct bn_bench_plan *plan, const struct bn_bench_config *c, bn_json *o)
+{
+    if (c->verdict != BN_BENCH_VALID) {
+        bn_json_put_unavailable(o, "summary", c->reason);
+        return;
+    }
+    bn_json *s = bn_json_put_object(o, "summary");
+    bn_json_put_object(s, "unavailable");
+    put_figure(plan, c, s, "tokens_per_second", bn_bench_tokens_per_second);
+    put_figure(plan, c, s, "bytes_per_token", bn_bench_bytes_per_token);
+    put_figure(plan, c, s, "bytes_per_second", bn_bench_bytes_per_second);
+    put_cpu_use(plan, c, s);
+    put_share(plan, c, s);
+    if (c->decode) {
+        bn_bench_put_summary(s, "token_ns", plan->scratch, bn_bench_collect_tokens(plan, c));
+        bn_json_put_unavailable(s, "first_token_ns", "decoding starts after a prompt of one token");
+    } else {
+        put_figure(plan, c, s, "first_token_ns", bn_bench_first_token_ns);
+        bn_json_put_unavailable(s, "token_ns", "the tokens of a prompt are evaluated together");
+    }
+}
+
+static void put_config(const struct bn_bench_plan *plan, bn_json *array, const struct bn_bench_config *c)
+{
+    char name[64];
+    bn_json *o = bn_json_add_object(array);
+    bn_bench_config_name(c, name, sizeof name);
+    bn_json_put_object(o, "unavailable");
+    bn_json_put_string(o, "name", name);
+    bn_json_put_string(o, "test", c->decode ? "decode" : "prompt");
+    bn_json_put_u64(o, "tokens", c->tokens);
+    bn_json_put_u64(o, "depth", c->depth);
+    bn_json_put_u64(o, "threads", c->n_threads);
+    if (c->decode)
+        bn_json_put_unavailable(o, "batch", "tokens are decoded one by one");
+    else
+        bn_json_put_u64(o, "batch", c->n_batch);
+    bn_json_put_string(o, "verdict", bn_bench_verdict_name(c->verdict));
+    bn_bench_put_text(o, "reason", c->reason);
+    bn_bench_put_text(o, "implausible", c->implausible);
+    bn_json_put_u64(o, "warmup_samples", c->n_warmup);
+    if (bn_bench_can_settle(c->n_samples - c->n_warmup))
+        bn_json_put_bool(o, "steady", c->steady);
+    else
+        bn_json_put_unavailable(o, "steady", "there are too few samples to tell");
+    if (c->n_samples > 0 && c->verdict != BN_BENCH_INVALID)
+        bn_json_put_string(o, "output_sha256", c->samples[0].output);
+    else
+        bn_json_put_unavailable(o, "output_sha256", "no sample, or not the same of all");
+    bn_json *samples = bn_json_put_array(o, "samples");
+    for (size_t i = 0; i < c->n_samples; i++)
+        put_sample(samples, c, i);
+    put_kernels(o, c);
+    put_summary(plan, c, o);
+}
+
+/* ---- depth ---- */
+
+static void put_estimate(bn_json *object, const char *name, const struct bn_interval *interval)
+{
+    bn_json *o = bn_json_put_object(object, name);
+    bn_json_put_number(o, "median", interval->estimate);
+    bn_bench_put_interval(o, "median_interval", interval);
+}
+
+static bn_status put_depth(const struct bn_bench_plan *plan, bn_json *doc, bn_error *err)
+{
+    bn_json *array = bn_json_put_array(doc, "depth");
+    for (size_t i = 0; i < plan->n_decodes; i++)
+        for (size_t t = 0; t < plan->n_threads; t++) {
+            struct bn_bench_depth_fit fit;
+            BN_TRY(bn_bench_fit_depth(&fit, plan, plan->decodes[i], plan->threads[t], err));
+            if (fit.n == 0) continue;
+            bn_json *o = bn_json_add_object(array);
+            bn_json_put_u64(o, "tokens", fit.tokens);
+            bn_json_put_u64(o, "threads", fit.n_threads);
+            bn_json_put_u64(o, "rounds", fit.n);
+            put_estimate(o, "base_ns", &fit.base_ns);
+            put_estimate(o, "ns_per_position", &fit.ns_per_position);
+        }
+    return BN_OK;
+}
+
+/* ---- the whole ---- */
+
+bn_status bn_bench_run_document(bn_json **out, const struct bn_bench_plan *plan, bn_error *err)
+{
+    struct bn_series_list series = {0};
+    bn_json *doc = bn_bench_document("run", &plan->machine);
+    put_settings(plan, doc);
+    bn_others_put(doc, &plan->others);
+    bn_bench_put_clock(doc, &plan->clock);
+    put_model(plan, doc);
+    put_memory(plan, doc);
+    put_bandwidth(plan, doc);
+    bn_json *rounds = bn_json_put_object(doc, "rounds");
+    bn_json_put_u64(rounds, "n", plan->n_rounds);
+    bn_json_put_string(rounds, "ended_by", plan->ended_by);
+    bn_json *configs = bn_json_put_array(doc, "configurations");
+    for (size_t i = 0; i < plan->n_configs; i++)
+        put_config(plan, configs, &plan->configs[i]);
+    bn_bench_crowds_put(plan, doc);
+    bn_status status = put_depth(plan, doc, err);
+    if (status == BN_OK) status = bn_bench_run_series(plan, &series, err);
+    if (status == BN_OK) status = bn_bench_crowds_series(plan, &series, err);
+    bn_series_put(doc, &series);
+    bn_series_release(&series);
+    if (status == BN_OK) {
+        *out = doc;
+        return BN_OK;
+    }
+    bn_json_free(doc);
+    return status;
+}

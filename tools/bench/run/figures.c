@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench run: what is made of the samples, and whether they can be believed.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "lab/stats/steady.h"
+#include "lab/stats/summary.h"
+#include "tools/bench/run/run.h"
+
+#define LEAST_WINDOW 3u
+#define MOST_WINDOW 20u
+#define STEADY_TOLERANCE 0.02
+
+/* ---- figures of one sample ---- */
+
+static double per_second(double what, uint64_t ns)
+{
+    return ns > 0 ? what * 1e9 / (double)ns : 0;
+}
+
+double bn_bench_ns_per_token(const struct bn_bench_config *c, const struct bn_bench_sample *s)
+{
+    return (double)s->ns / c->tokens;
+}
+
+double bn_bench_tokens_per_second(const struct bn_bench_config *c, const struct bn_bench_sample *s)
+{
+    return per_second(c->tokens, s->ns);
+}
+
+double bn_bench_first_token_ns(const struct bn_bench_config *c, const struct bn_bench_sample *s)
+{
+    (void)c;
+    return (double)s->first_token_ns;
+}
+
+double bn_bench_bytes_per_token(const struct bn_bench_config *c, const struct bn_bench_sample *s)
+{
+    (void)c;
+    return (double)s->bytes / (double)s->evaluated;
+}
+
+double bn_bench_bytes_per_second(const struct bn_bench_config *c, const struct bn_bench_sample *s)
+{
+    (void)c;
+    return per_second((double)s->bytes, s->total_ns);
+}
+
+double bn_bench_share_of_bandwidth(const struct bn_bench_config *c, const struct bn_bench_sample *s)
+{
+    return s->bandwidth > 0 ? bn_bench_bytes_per_second(c, s) / s->bandwidth : 0;
+}
+
+double bn_bench_cpu_use(const struct bn_bench_config *c, const struct bn_bench_sample *s)
+{
+    double used = (double)(s->noise.user_ns + s->noise.system_ns);
+    return s->total_ns > 0 ? used / (double)s->total_ns / c->n_threads : 0;
+}
+
+/* ---- of all samples ---- */
+
+void bn_bench_config_name(const struct bn_bench_config *c, char *out, size_t room)
+{
+    if (c->decode)
+        snprintf(out, room, "decode n=%u d=%u t=%u", c->tokens, c->depth, c->n_threads);
+    else
+        snprintf(out, room, "prompt n=%u d=%u t=%u b=%u", c->tokens, c->depth, c->n_threads, c->n_batch);
+}
+
+size_t bn_bench_collect(const struct bn_bench_plan *plan, const struct bn_bench_config *c,
+                        bn_bench_figure figure)
+{
+    size_t n = 0;
+    for (size_t i = c->n_warmup; i < c->n_samples; i++)
+        plan->scratch[n++] = figure(c, &c->samples[i]);
+    return n;
+}
+
+size_t bn_bench_collect_tokens(const struct bn_bench_plan *plan, const struct bn_bench_config *c)
+{
+    size_t n = 0;
+    for (size_t i = c->n_warmup; c->decode && i < c->n_samples; i++)
+        for (uint32_t k = 0; k < c->tokens; k++)
+            plan->scratch[n++] = (double)c->samples[i].token_ns[k];
+    return n;
+}
+
+uint64_t bn_bench_kv_bytes(const bn_model *model)
+{
+    const bn_hparams *hp = bn_model_hparams(model);
+    return 2ull * sizeof(uint16_t) * hp->n_layer * hp->n_head_kv * hp->head_dim;
+}
+
+bn_status bn_bench_reserve(struct bn_bench_plan *plan, bn_error *err)
+{
+    size_t most = plan->n_rounds + 1u; /* of bandwidth */
+    for (size_t i = 0; i < plan->n_configs; i++) {
+        const struct bn_bench_config *c = &plan->configs[i];
+        size_t n = c->n_samples * (c->decode ? c->tokens : 1u);
+        if (n > most) most = n;
+    }
+    double *scratch = bn_realloc(plan->scratch, most, sizeof *scratch);
+    if (scratch == NULL) return bn_nomem(err);
+    plan->scratch = scratch;
+    return BN_OK;
+}
+
+bool bn_bench_can_settle(size_t n)
+{
+    return n >= 2 * LEAST_WINDOW;
+}
+
+/* Whether the last half of the samples is like the half before it. */
+bn_status bn_bench_is_steady(const struct bn_bench_plan *plan, const struct bn_bench_config *c, bool *out,
+                             bn_error *err)
+{
+    struct bn_steady steady;
+    size_t n = bn_bench_collect(plan, c, bn_bench_ns_per_token);
+    *out = false;
+    if (!bn_bench_can_settle(n)) return BN_OK;
+    BN_TRY(bn_steady(&steady, plan->scratch, n, bn_min_size(n / 2, MOST_WINDOW), STEADY_TOLERANCE, err));
+    *out = steady.steady;
+    return BN_OK;
+}
+
+bn_status bn_bench_all_precise(const struct bn_bench_plan *plan, bool *all, bn_error *err)
+{
+    *all = true;
+    for (size_t i = 0; i < plan->n_configs && *all; i++) {
+        struct bn_interval ci;
+        const struct bn_bench_config *c = &plan->configs[i];
+        if (c->verdict != BN_BENCH_VALID) continue;
+        size_t n = bn_bench_collect(plan, c, bn_bench_ns_per_token);
+        BN_TRY(bn_interval_median(&ci, plan->scratch, n, BN_BENCH_CONFIDENCE, err));
+        *all = (ci.high - ci.low) / 2 <= plan->precision * ci.estimate; /* false without an interval */
+    }
+    return BN_OK;
+}
+
+/* ---- verdicts ---- */
+
+static void refuse(struct bn_bench_config *c, const char *reason)
+{
+    if (c->verdict != BN_BENCH_VALID) return;
+    c->verdict = BN_BENCH_INVALID;
+    snprintf(c->reason, sizeof c->reason, "%s", reason);
+}
+
+static bool is_same_test(const struct bn_bench_config *a, const struct bn_bench_config *b)
+{
+    return a->decode == b->decode && a->tokens == b->tokens && a->depth == b->depth;
+}
+
+void bn_bench_check_outputs(struct bn_bench_config *configs, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct bn_bench_config *c = &configs[i], *same = configs;
+        while (!is_same_test(same, c) || (same->n_samples == 0 && same != c))
+            same++;
+        for (size_t k = 0; k < c->n_samples; k++) {
+            char reason[BN_BENCH_REASON];
+            if (strcmp(c->samples[k].output, same->samples[0].output) == 0) continue;
+            snprintf(reason, sizeof reason,
+                     "round %u computed something else than round %u did with %u thread%s and batches of %u",
+                     c->samples[k].round, same->samples[0].round, same->n_threads,
+                     bn_bench_s(same->n_threads), same->n_batch);
+            refuse(c, reason);
+        }
+    }
+}
+
+/* Labels what stands apart, and says of every sample whether something else went on meanwhile. */
+static bn_status label(const struct bn_bench_plan *plan, struct bn_bench_config *c, bn_error *err)
+{
+    struct bn_summary switches = {0};
+    size_t n = c->n_samples - c->n_warmup;
+    struct bn_bench_sample *samples = c->samples + c->n_warmup;
+    struct bn_tukey fences;
+    for (size_t i = 0; i < n; i++)
+        plan->scratch[i] = (double)samples[i].noise.involuntary_switches;
+    (void)bn_summarize(&switches, plan->scratch, n);
+    (void)bn_bench_collect(plan, c, bn_bench_ns_per_token);
+    if (n > 0 && !bn_tukey(&fences, plan->scratch, n)) return bn_nomem(err);
+    for (size_t i = 0; i < n; i++) {
+        const struct bn_noise *noise = &samples[i].noise;
+        double stalled_us = (double)(noise->cpu_us + noise->memory_us + noise->io_us);
+        samples[i].outlier = bn_tukey_label(&fences, plan->scratch[i]);
+        samples[i].stolen = noise->steal_known && noise->steal_ns > 0;
+        samples[i].pressed = noise->pressure_known && stalled_us * 1000 > 0.01 * (double)samples[i].total_ns;
+        samples[i].switched = (double)noise->involuntary_switches > 2 * switches.median + 2;
+    }
+    return BN_OK;
+}
+
+static void doubt(const struct bn_bench_plan *plan, struct bn_bench_config *c)
+{
+    struct bn_summary share;
+    size_t n = bn_bench_collect(plan, c, bn_bench_share_of_bandwidth);
+    if (!c->decode || !bn_summarize(&share, plan->scratch, n) || share.median <= BN_BENCH_MOST_SHARE) return;
+    snprintf(c->implausible, sizeof c->implausible,
+             "it reads %.2f times as fast as a plain loop over as many bytes did in the same round",
+             share.median);
+}
+
+bn_status bn_bench_conclude(struct bn_bench_plan *plan, bn_error *err)
+{
+    bn_bench_check_outputs(plan->configs, plan->n_configs);
+    for (size_t i = 0; i < plan->n_configs; i++) {
+        struct bn_bench_config *c = &plan->configs[i];
+        char reason[BN_BENCH_REASON];
+        c->n_warmup = bn_min_size(c->n_warmup, c->n_samples);
+        for (size_t k = 0; k < c->n_samples - c->n_warmup; k++)
+            plan->scratch[k] = (double)c->samples[c->n_warmup + k].ns;
+        size_t n = c->n_samples - c->n_warmup;
+        if (!bn_bench_believable(plan->scratch, n, plan->clock.step_ns, reason)) refuse(c, reason);
+        BN_TRY(bn_bench_is_steady(plan, c, &c->steady, err));
+        BN_TRY(label(plan, c, err));
+        if (c->verdict == BN_BENCH_VALID) doubt(plan, c);
+    }
+    return BN_OK;
+}
+
+/* ---- depth ---- */
+
+/* Of one round: least squares through the configurations of this test, by depth. */
+static bool fit_round(const struct bn_bench_plan *plan, uint32_t tokens, uint32_t n_threads, size_t sample,
+                      double *base, double *slope)
+{
+    double n = 0, x = 0, y = 0, xx = 0, xy = 0;
+    for (size_t i = 0; i < plan->n_configs; i++) {
+        const struct bn_bench_config *c = &plan->configs[i];
+        if (!c->decode || c->tokens != tokens || c->n_threads != n_threads) continue;
+        if (c->verdict != BN_BENCH_VALID || sample >= c->n_samples) return false;
+        double ns = bn_bench_ns_per_token(c, &c->samples[sample]);
+        n += 1;
+        x += c->depth;
+        y += ns;
+        xx += (double)c->depth * c->depth;
+        xy += c->depth * ns;
+    }
+    double spread = n * xx - x * x;
+    if (!(spread > 0)) return false;
+    *slope = (n * xy - x * y) / spread;
+    *base = (y - *slope * x) / n;
+    return true;
+}
+
+bn_status bn_bench_fit_depth(struct bn_bench_depth_fit *out, const struct bn_bench_plan *plan,
+                             uint32_t tokens, uint32_t n_threads, bn_error *err)
+{
+    size_t first = 0;
+    for (size_t i = 0; i < plan->n_configs; i++)
+        if (plan->configs[i].n_warmup > first) first = plan->configs[i].n_warmup;
+    size_t n = plan->n_rounds > first ? plan->n_rounds - first : 0;
+    double *base = bn_alloc(n + 1, sizeof *base), *slope = bn_alloc(n + 1, sizeof *slope);
+    bool ok = n > 0;
+    bn_status status = BN_OK;
+    *out = (struct bn_bench_depth_fit){.tokens = tokens, .n_threads = n_threads};
+    if (base == NULL || slope == NULL) status = bn_nomem(err);
+    for (size_t i = 0; i < n && ok && status == BN_OK; i++)
+        ok = fit_round(plan, tokens, n_threads, first + i, &base[i], &slope[i]);
+    if (ok && status == BN_OK) {
+        out->n = n;
+        status = bn_interval_median(&out->base_ns, base, n, BN_BENCH_CONFIDENCE, err);
+    }
+    if (ok && status == BN_OK)
+        status = bn_interval_median(&out->ns_per_position, slope, n, BN_BENCH_CONFIDENCE, err);
+    bn_free(base);
+    bn_free(slope);
+    return status;
+}
+
+/* ---- series ---- */
+
+static bn_status add(struct bn_series_list *all, const char *test, const char *metric, const char *unit,
+                     bool exact, const double *samples, size_t n, bn_error *err)
+{
+    struct bn_series s = {
+        .test = test, .metric = metric, .unit = unit, .exact = exact, .samples = samples, .n = n};
+    return bn_series_add(all, &s, err);
+}
+
+static bool all_equal(const double *x, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (x[i] > x[0] || x[i] < x[0]) return false;
+    return true;
+}
+
+static bn_status add_config(const struct bn_bench_plan *plan, const struct bn_bench_config *c,
+                            struct bn_series_list *all, bn_error *err)
+{
+    char test[64];
+    double *x = plan->scratch;
+    bn_bench_config_name(c, test, sizeof test);
+    size_t n = bn_bench_collect(plan, c, bn_bench_ns_per_token);
+    BN_TRY(add(all, test, "ns_per_token", "ns", false, x, n, err));
+    n = bn_bench_collect(plan, c, bn_bench_first_token_ns);
+    BN_TRY(add(all, test, "first_token_ns", "ns", false, x, n, err));
+    n = bn_bench_collect_tokens(plan, c);
+    if (n > 0) BN_TRY(add(all, test, "token_ns", "ns", false, x, n, err));
+    n = bn_bench_collect(plan, c, bn_bench_bytes_per_token);
+    return add(all, test, "bytes_per_token", "bytes", all_equal(x, n), x, n, err);
+}
+
+bn_status bn_bench_run_series(const struct bn_bench_plan *plan, struct bn_series_list *all, bn_error *err)
+{
+    for (size_t i = 0; i < plan->n_configs; i++)
+        if (plan->configs[i].verdict == BN_BENCH_VALID) BN_TRY(add_config(plan, &plan->configs[i], all, err));
+    double kv = (double)bn_bench_kv_bytes(plan->model), peak = (double)plan->peak_rss;
+    size_t first = plan->warmup < plan->n_round_peak ? plan->warmup : plan->n_round_peak;
+    BN_TRY(add(all, "session", "kv_bytes_per_token", "bytes", true, &kv, 1, err));
+    if (peak > 0) BN_TRY(add(all, "process", "peak_rss_bytes", "bytes", false, &peak, 1, err));
+    if (plan->peak_resets && first < plan->n_round_peak)
+        BN_TRY(add(all, "round", "peak_rss_bytes", "bytes", false, plan->round_peak + first,
+                   plan->n_round_peak - first, err));
+    double *loads = bn_alloc(plan->n_loads, sizeof *loads);
+    if (loads == NULL) return bn_nomem(err);
+    for (uint32_t i = 0; i < plan->n_loads; i++)
+        loads[i] = (double)plan->loads[i].ns;
+    bn_status status =
+        add(all, plan->cold ? "load cold" : "load", "load_ns", "ns", false, loads, plan->n_loads, err);
+    bn_free(loads);
+    return status;
+}

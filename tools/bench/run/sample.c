@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One sample of bn-bench run: a generation, what its kernels counted, what else went on, and the digest of
+ * what it computed.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "infer/generate.h"
+#include "tools/bench/run/run.h"
+
+/* ---- counters ---- */
+
+struct stats {
+    bn_kernel_stat list[BN_KERNEL_COUNT];
+    size_t n;
+};
+
+static void read_stats(struct stats *stats, const bn_session *session)
+{
+    stats->n = 0;
+    while (stats->n < BN_KERNEL_COUNT && bn_session_kernel_stat(session, stats->n, &stats->list[stats->n]))
+        stats->n++;
+}
+
+static bn_kernel_stat *find_stat(bn_kernel_stat *list, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(list[i].name, name) == 0) return &list[i];
+    return NULL;
+}
+
+/* after -= before. Kernels that were not called in between go. */
+static void subtract(struct stats *after, struct stats *before)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < after->n; i++) {
+        bn_kernel_stat a = after->list[i];
+        const bn_kernel_stat *b = find_stat(before->list, before->n, a.name);
+        if (b != NULL) {
+            a.calls -= b->calls;
+            a.ns -= b->ns;
+            a.bytes -= b->bytes;
+            a.ops -= b->ops;
+        }
+        if (a.calls > 0) after->list[kept++] = a;
+    }
+    after->n = kept;
+}
+
+static void add_up(struct bn_bench_config *config, const struct stats *stats)
+{
+    for (size_t i = 0; i < stats->n; i++) {
+        const bn_kernel_stat *a = &stats->list[i];
+        bn_kernel_stat *sum = find_stat(config->kernels, config->n_kernels, a->name);
+        if (sum == NULL) {
+            sum = &config->kernels[config->n_kernels++];
+            *sum = (bn_kernel_stat){.name = a->name};
+        }
+        sum->calls += a->calls;
+        sum->ns += a->ns;
+        sum->bytes += a->bytes;
+        sum->ops += a->ops;
+    }
+}
+
+bn_status bn_bench_learn_bytes(struct bn_bench_plan *plan, bn_session *session, bn_error *err)
+{
+    struct stats stats;
+    struct bn_generation gen = {
+        .prompt = plan->ids, .n_prompt = 1, .n_predict = 1, .sampling = BN_SAMPLER_OPTIONS_INIT};
+    BN_TRY(bn_generate(session, NULL, &gen, err));
+    bn_generation_release(&gen);
+    read_stats(&stats, session);
+    for (size_t i = 0; i < stats.n; i++)
+        plan->token_bytes += stats.list[i].bytes;
+    return bn_session_truncate(session, 0, err);
+}
+
+/* ---- a sample ---- */
+
+void bn_bench_ask(const struct bn_bench_plan *plan, const struct bn_bench_config *c,
+                  struct bn_generation *gen)
+{
+    *gen = (struct bn_generation){
+        .prompt = plan->ids + c->depth, .ignore_end = true, .sampling = BN_SAMPLER_OPTIONS_INIT};
+    gen->n_prompt = c->decode ? 1 : c->tokens;
+    gen->n_predict = c->decode ? c->tokens + 1 : 1;
+}
+
+/* Every target is little endian. */
+bn_status bn_bench_digest(const struct bn_bench_plan *plan, const bn_session *session,
+                          const struct bn_generation *gen, char hex[BN_SHA256_HEX], bn_error *err)
+{
+    struct bn_sha256 *sha = NULL;
+    unsigned char bytes[BN_SHA256_BYTES];
+    BN_TRY(bn_sha256_open(&sha, err));
+    bn_sha256_update(sha, gen->ids, gen->n_ids * sizeof *gen->ids);
+    bn_sha256_update(sha, bn_session_hidden(session), bn_model_hparams(plan->model)->n_embd * sizeof(float));
+    bn_sha256_take(sha, bytes);
+    bn_sha256_close(sha);
+    bn_hex(hex, bytes, sizeof bytes);
+    return BN_OK;
+}
+
+static bool make_room(struct bn_bench_config *c)
+{
+    if (c->n_samples < c->room) return true;
+    size_t room = c->room * 2 + 16;
+    struct bn_bench_sample *samples = bn_realloc(c->samples, room, sizeof *samples);
+    if (samples == NULL) return false;
+    c->samples = samples;
+    c->room = room;
+    return true;
+}
+
+/* Books what a generation took; stats is what its kernels did. */
+static bn_status book(const struct bn_bench_plan *plan, struct bn_bench_config *c, struct bn_bench_sample *s,
+                      const struct bn_generation *gen, const struct stats *stats, bn_error *err)
+{
+    s->ns = c->decode ? gen->decode_ns : gen->prefill_ns;
+    s->total_ns = gen->total_ns;
+    s->first_token_ns = gen->token_ns[0];
+    s->evaluated = c->decode ? c->tokens + 1u : c->tokens;
+    for (size_t i = 0; i < stats->n; i++) {
+        s->bytes += stats->list[i].bytes;
+        s->ops += stats->list[i].ops;
+    }
+    BN_TRY(bn_bench_digest(plan, c->session, gen, s->output, err));
+    if (!make_room(c)) return bn_nomem(err);
+    if (c->decode) {
+        s->token_ns = bn_alloc(c->tokens, sizeof *s->token_ns);
+        if (s->token_ns == NULL) return bn_nomem(err);
+        memcpy(s->token_ns, gen->token_ns + 1, c->tokens * sizeof *s->token_ns);
+    }
+    add_up(c, stats);
+    c->samples[c->n_samples++] = *s;
+    return BN_OK;
+}
+
+static bool in_time(void *user, int32_t id, const char *text, size_t n_bytes)
+{
+    const uint64_t *until_ns = user;
+    (void)id, (void)text, (void)n_bytes;
+    return bn_clock_ns() < *until_ns;
+}
+
+void bn_bench_watch(struct bn_generation *gen, uint64_t *until_ns)
+{
+    gen->on_token = in_time;
+    gen->user = until_ns;
+}
+
+/* Looks at a generation that came to an end: is it a sample? */
+static bn_status judge(const struct bn_bench_plan *plan, struct bn_bench_config *c,
+                       const struct bn_generation *gen, bn_error *err)
+{
+    if (gen->reason == BN_STOP_CALLER || (plan->timeout_ns > 0 && gen->total_ns > plan->timeout_ns)) {
+        c->verdict = BN_BENCH_TIMEOUT;
+        snprintf(c->reason, sizeof c->reason, "a sample took more than --timeout: %.3f s, %zu of %u tokens",
+                 (double)gen->total_ns / 1e9, gen->n_ids, gen->n_predict);
+        return BN_OK;
+    }
+    if (gen->n_ids == gen->n_predict) return BN_OK;
+    return bn_fail(err, BN_ERR_INTERNAL, "got %zu tokens, expected %u", gen->n_ids, gen->n_predict);
+}
+
+bn_status bn_bench_take(struct bn_bench_plan *plan, struct bn_bench_config *c, uint32_t round,
+                        double bandwidth, bn_error *err)
+{
+    struct stats before, after;
+    struct bn_noise then, now;
+    struct bn_bench_sample s = {.round = round, .bandwidth = bandwidth};
+    struct bn_generation gen;
+    uint64_t until_ns = UINT64_MAX;
+    bn_bench_ask(plan, c, &gen);
+    bn_bench_watch(&gen, &until_ns);
+    read_stats(&before, c->session);
+    bn_noise_read(&then);
+    uint64_t start = bn_clock_ns();
+    if (plan->timeout_ns > 0) until_ns = start + plan->timeout_ns;
+    BN_TRY(bn_generate(c->session, bn_model_tokenizer(plan->model), &gen, err));
+    bn_noise_read(&now);
+    read_stats(&after, c->session);
+    subtract(&after, &before);
+    s.start_ns = start - plan->start_ns;
+    s.noise = bn_noise_since(&then, &now);
+    bn_status status = judge(plan, c, &gen, err);
+    if (status == BN_OK && c->verdict == BN_BENCH_VALID) status = book(plan, c, &s, &gen, &after, err);
+    bn_generation_release(&gen);
+    return status != BN_OK ? status : bn_session_truncate(c->session, c->depth, err);
+}
