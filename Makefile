@@ -83,6 +83,9 @@ endif
 ifeq ($(GIT),0)
 BN_CPPFLAGS += -DBN_NO_GIT
 endif
+# The library's objects are in libbn.a and in libbn.so; only what bn.h declares is visible outside of it.
+ENGINE_CFLAGS := -fPIC -fvisibility=hidden
+$(OUT)/engine/%.o $(OUT)/kernels/%.o: BN_CFLAGS += $(ENGINE_CFLAGS)
 ALL_CFLAGS = $(BN_CPPFLAGS) $(CPPFLAGS) $(BN_CFLAGS) $(CFLAGS) $(KERNEL_FLAGS)
 
 # Only kernels get instruction-set flags, by the file's name. They write their local rows, of a known size, before they read them:
@@ -109,6 +112,8 @@ KERNEL_OBJ := $(KERNEL_SRC:%.c=$(OUT)/%.o)
 # libbn.a runs models. libbnlab.a measures, proves and compares; libbnhub.a downloads. Only libbn.a is installed.
 # preload*.c is for other programs, not for ours: it is in the library that bn-flamegraph gives them.
 LIB := $(OUT)/libbn.a
+SONAME := libbn.so.$(firstword $(subst ., ,$(VERSION)))
+SHARED := $(OUT)/libbn.so.$(VERSION)
 LAB := $(OUT)/libbnlab.a
 HUB := $(OUT)/libbnhub.a
 LIBS := $(HUB) $(LAB) $(LIB)
@@ -126,7 +131,7 @@ REFERENCE := $(OUT)/crossval/bn-reference $(OUT)/crossval/bn-compare-logits
 CLI_TESTS := $(call src,tests/cli/*.sh)
 FUZZERS := $(patsubst tests/fuzz/%.c,$(OUT)/tests/fuzz/%,$(call src,tests/fuzz/fuzz_*.c))
 REPLAYS := $(patsubst $(OUT)/tests/fuzz/%,$(OUT)/tests/fuzz/replay_%,$(FUZZERS))
-C_FILES := $(call src,engine/*.h engine/*/*.[ch] kernels/*.[ch] lab/*/*.[ch] hub/*.[ch] tools/*.[ch] tools/*/*.[ch] tools/*/*/*.[ch] tests/*/*.[ch])
+C_FILES := $(call src,engine/*.h engine/*/*.[ch] kernels/*.[ch] lab/*/*.[ch] hub/*.[ch] tools/*.[ch] tools/*/*.[ch] tools/*/*/*.[ch] tests/*/*.[ch] examples/*.c)
 
 .SUFFIXES:
 .SECONDARY:
@@ -137,7 +142,7 @@ C_FILES := $(call src,engine/*.h engine/*/*.[ch] kernels/*.[ch] lab/*/*.[ch] hub
 # The oracle is of use to everybody who compares; without a C++ compiler the rest is built.
 ORACLE := $(if $(shell command -v $(firstword $(CXX))),$(OUT)/crossval/bn-reference)
 
-all: $(LIBS) $(PROGRAMS) $(ORACLE) ## library and programs (the default)
+all: $(LIBS) $(SHARED) $(PROGRAMS) $(ORACLE) ## library and programs (the default)
 
 help: ## this list
 	@grep -hE '^[a-z][a-z-]*:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -184,6 +189,30 @@ $(CLI_LIB): $(CLI_OBJ)
 $(LIBS) $(CLI_LIB):
 	$(SAY) AR $@
 	$(Q)rm -f $@; $(AR) rcsD $@ $^
+
+# JSON is for the laboratory and the programs.
+SHARED_PACKAGES := libcrypto libpcre2-8
+$(SHARED): engine/bn.map $(filter-out $(OUT)/engine/base/json%,$(LIB_OBJ))
+	$(SAY) LD $@
+	$(Q)$(CC) -shared $(filter-out -pie,$(BN_LDFLAGS)) $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(SONAME) -Wl,--version-script=engine/bn.map \
+	    $(if $(SAN),,-Wl,-z,defs) -o $@ $(filter %.o,$^) $(shell $(PKG_CONFIG) --libs $(SHARED_PACKAGES)) -lm $(LDLIBS)
+	$(Q)ln -sf $(notdir $@) $(OUT)/$(SONAME); ln -sf $(SONAME) $(OUT)/libbn.so
+
+# What pkg-config says of the library, for the place where it is installed.
+define PC
+prefix=$(PREFIX)
+libdir=$(LIBDIR)
+includedir=$(INCLUDEDIR)
+
+Name: bn
+Description: run ternary (1.58-bit, BitNet) language models
+Version: $(VERSION)
+Libs: -L$${libdir} -lbn
+Libs.private: -lm -pthread
+Requires.private: $(SHARED_PACKAGES)
+Cflags: -I$${includedir}
+endef
+export PC
 
 LINK = $(CC) $(BN_LDFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(BN_LDLIBS) $(LDLIBS)
 
@@ -398,6 +427,7 @@ ZSHDIR = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISHDIR = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
 # The documents that a person reads; the reference pages of programs are their man pages.
+EXAMPLES := $(call src,examples/*)
 DOCS := README.md LICENSE SECURITY.md CHANGELOG.md docs/tutorial.md $(call src,docs/howto/*.md docs/explain/*.md docs/reference/*.md)
 
 install: all ## into DESTDIR, PREFIX, BINDIR, LIBDIR, LIBEXECDIR, INCLUDEDIR, MANDIR, DOCDIR
@@ -410,8 +440,12 @@ install-files:
 	    $(ZSHDIR) $(FISHDIR)
 	$(INSTALL) -m 755 $(PROGRAMS) $(DESTDIR)$(BINDIR)
 	$(if $(ORACLE),$(INSTALL) -D -m 755 $(ORACLE) $(DESTDIR)$(LIBEXECDIR)/bn/bn-reference)
-	for f in $(DOCS); do $(INSTALL) -D -m 644 $$f $(DESTDIR)$(DOCDIR)/$$f || exit 1; done
+	for f in $(DOCS) $(EXAMPLES); do $(INSTALL) -D -m 644 $$f $(DESTDIR)$(DOCDIR)/$$f || exit 1; done
 	$(INSTALL) -m 644 $(LIB) $(DESTDIR)$(LIBDIR)/libbn.a
+	$(INSTALL) -m 755 $(SHARED) $(DESTDIR)$(LIBDIR)
+	ln -sf libbn.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$(SONAME); ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libbn.so
+	$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig
+	printf '%s\n' "$$PC" >$(DESTDIR)$(LIBDIR)/pkgconfig/bn.pc
 	$(INSTALL) -m 644 engine/bn.h $(DESTDIR)$(INCLUDEDIR)/bn.h
 	$(INSTALL) -m 644 $(TOOLS:%=$(OUT)/pages/man/%.1) $(MAN1DIR)
 	$(INSTALL) -m 644 docs/man/bn.7 $(MAN7DIR)
@@ -420,10 +454,11 @@ install-files:
 	$(INSTALL) -m 644 $(TOOLS:%=$(OUT)/pages/completions/%.fish) $(FISHDIR)
 
 uninstall: ## what install put there
-	rm -f $(TOOLS:%=$(DESTDIR)$(BINDIR)/%) $(DESTDIR)$(LIBDIR)/libbn.a $(DESTDIR)$(INCLUDEDIR)/bn.h \
+	rm -f $(TOOLS:%=$(DESTDIR)$(BINDIR)/%) $(addprefix $(DESTDIR)$(LIBDIR)/,libbn.a libbn.so $(SONAME) \
+	    $(notdir $(SHARED)) pkgconfig/bn.pc) $(DESTDIR)$(INCLUDEDIR)/bn.h \
 	    $(TOOLS:%=$(MAN1DIR)/%.1) $(MAN7DIR)/bn.7 $(TOOLS:%=$(BASHDIR)/%) $(TOOLS:%=$(ZSHDIR)/_%) \
 	    $(TOOLS:%=$(FISHDIR)/%.fish) $(DESTDIR)$(LIBEXECDIR)/bn/bn-reference
-	rm -f $(DOCS:%=$(DESTDIR)$(DOCDIR)/%)
+	rm -f $(addprefix $(DESTDIR)$(DOCDIR)/,$(DOCS) $(EXAMPLES))
 
 repro: ## build twice, in two folders, and compare the bytes
 	@ci/repro.sh

@@ -8,7 +8,7 @@ complain() { echo "lint: $*" >&2; bad=1; }
 c_files() { git ls-files --cached --others --exclude-standard "$@" | while read -r f; do [ -f "$f" ] && echo "$f"; done | sort; }
 
 # shellcheck disable=SC2046
-clang-format --dry-run -Werror $(c_files 'engine/*.[ch]' 'kernels/*.[ch]' 'lab/*.[ch]' 'hub/*.[ch]' 'tools/*.[ch]' 'tests/*.[ch]' 'crossval/*.[ch]pp') 2>&1 | head -n 20
+clang-format --dry-run -Werror $(c_files 'engine/*.[ch]' 'kernels/*.[ch]' 'lab/*.[ch]' 'hub/*.[ch]' 'tools/*.[ch]' 'tests/*.[ch]' 'examples/*.c' 'crossval/*.[ch]pp') 2>&1 | head -n 20
 [ "${PIPESTATUS[0]}" -eq 0 ] || complain "clang-format differs (make format)"
 
 # shellcheck disable=SC2046

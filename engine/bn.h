@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: MIT
  *
  * bn.h - the public interface of libbn: open a ternary (1.58-bit, BitNet) language model, turn text into
- * tokens, evaluate tokens, choose the next one.
+ * tokens, generate text, or evaluate tokens and read the logits.
  *
  *     bn_error err = {0};
  *     bn_model *model = NULL;
  *     bn_session *session = NULL;
- *     if (bn_model_open(&model, "model.gguf", NULL, &err) != BN_OK) ...      err.msg says what and where
- *     bn_session_open(&session, model, NULL, &err);
- *     bn_session_eval(session, ids, n_ids, BN_LOGITS_LAST, logits, &err);    logits: n_vocab floats
+ *     bn_status status = bn_model_open(&model, "model.gguf", NULL, &err);
+ *     if (status == BN_OK) status = bn_session_open(&session, model, NULL, &err);
+ *     if (status == BN_OK) status = bn_generate(session, bn_model_tokenizer(model), &generation, &err);
+ *     if (status != BN_OK) fprintf(stderr, "%s\n", err.msg);
  *     bn_session_close(session);
  *     bn_model_close(model);
  *
- * Linked by
+ * A whole program is examples/generate.c. After `make install` it is built by
  *
- *     cc use.c -lbn -lpcre2-8 -lcrypto -lm -o use
+ *     cc generate.c $(pkg-config --cflags --libs bn) -o generate
  *
  * Promises: the library never prints, exits or aborts on input. Every function that can fail returns a
  * bn_status and takes a bn_error last, which may be NULL; the first error set is kept. Handles are released
  * by their _close function, which accepts NULL; a returned pointer to const is borrowed and lives as long as
- * its parent. The same tokens give the same logits, bit for bit, on every instruction set, with any number of
- * threads and however the tokens are split into calls (docs/explain/numerics.md).
+ * its parent. A model is immutable and may be used by several threads; a session by one at a time. The same
+ * tokens give the same logits, bit for bit, on every instruction set, with any number of threads and however
+ * the tokens are split into calls (docs/explain/numerics.md).
  */
 #ifndef BN_H
 #define BN_H
@@ -31,6 +33,9 @@
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default) /* exactly what this header declares is exported by libbn.so */
 #endif
 
 #if defined(__GNUC__)
@@ -86,7 +91,7 @@ typedef struct bn_error {
     uint64_t offset; /* byte offset in the input, BN_NO_OFFSET when there is none */
     char where[96];  /* the object: file, tensor or key, with control characters escaped */
     char msg[256];   /* one line, lower case, no full stop */
-    char hint[160];  /* how to mend it, empty when unknown */
+    char hint[160];  /* how to fix it, empty when unknown */
 } bn_error;
 
 const char *bn_version(void);
@@ -117,11 +122,17 @@ typedef enum bn_repack {
     BN_REPACK_ALWAYS /* wherever it is possible, for tests */
 } bn_repack;
 
+/* Called while a model is opened, on the calling thread: `done` of `total` steps of about the same size.
+ * False cancels: opening fails with BN_ERR_CANCELLED. */
+typedef bool (*bn_progress_fn)(void *user, uint32_t done, uint32_t total);
+
 typedef struct bn_model_options {
     bn_repack repack;
-    bool no_mmap;         /* read the file into memory instead of mapping it */
-    bool no_weights;      /* keys and vocabulary only, as bn-run tokenize needs; evaluation is refused */
-    bool skip_code_check; /* do not scan the weights for the unused code 3 */
+    bool no_mmap;            /* read the file into memory instead of mapping it */
+    bool no_weights;         /* keys and vocabulary only, as bn-run tokenize needs; evaluation is refused */
+    bool skip_code_check;    /* do not scan the weights for the unused code 3 */
+    bn_progress_fn progress; /* may be NULL */
+    void *user;              /* handed to progress */
 } bn_model_options;
 
 typedef enum bn_activation { BN_ACTIVATION_RELU2, BN_ACTIVATION_SILU } bn_activation;
@@ -158,7 +169,7 @@ const bn_tokenizer *bn_model_tokenizer(const bn_model *model);
 /* ---- Tokens ---- */
 
 enum {
-    BN_TOKENIZE_BOS = 1, /* begin-of-sequence in front, end-of-sequence behind, where the model's file asks */
+    BN_TOKENIZE_BOS = 1, /* add begin-of-sequence and end-of-sequence where the model's file asks for them */
     BN_TOKENIZE_SPECIAL = 2, /* text that spells a special token becomes that token */
 };
 
@@ -261,6 +272,10 @@ BN_MUST_CHECK bn_status bn_session_eval(bn_session *session, const int32_t *toke
  * bit, and so is every other that is not -INFINITY. Faster when the model was opened with BN_REPACK_AUTO. */
 BN_MUST_CHECK bn_status bn_session_eval_best(bn_session *session, const int32_t *tokens, size_t n_tokens,
                                              size_t n_best, float *logits, bn_error *err);
+/* Called before each batch of n_batch tokens; true cancels: the evaluation fails with BN_ERR_CANCELLED, and
+ * the timeline is as it was. NULL turns it off. */
+typedef bool (*bn_cancel_fn)(void *user);
+void bn_session_set_cancel(bn_session *session, bn_cancel_fn fn, void *user);
 /* Tokens in the timeline. */
 uint32_t bn_session_position(const bn_session *session);
 uint32_t bn_session_n_ctx(const bn_session *session);
@@ -317,7 +332,7 @@ bn_eval_timing bn_session_timing(const bn_session *session);
 typedef struct bn_sampler bn_sampler;
 
 typedef struct bn_sampler_options {
-    float temperature;    /* 0: greedy, which means argmax, the lowest id on ties, and no penalty */
+    float temperature;    /* 0: greedy: the best logit, the lowest id on ties; the rest is not used */
     uint32_t top_k;       /* 0: off */
     float top_p;          /* 1: off */
     float min_p;          /* 0: off */
@@ -339,11 +354,74 @@ size_t bn_sampler_reach(const bn_sampler *sampler);
 /* Chooses the next token from n_vocab logits (left unchanged) and the last n_recent tokens. */
 int32_t bn_sampler_next(bn_sampler *sampler, const float *logits, const int32_t *recent, size_t n_recent);
 
+/* ---- Generation ---- */
+
+typedef enum bn_stop_reason {
+    BN_STOP_LENGTH,  /* n_predict tokens were generated */
+    BN_STOP_ID,      /* a token of stop_ids */
+    BN_STOP_END,     /* the vocabulary's end of generation */
+    BN_STOP_STRING,  /* one of stops appeared in the text */
+    BN_STOP_CONTEXT, /* the timeline is full */
+    BN_STOP_CALLER,  /* on_token returned false */
+    BN_STOP_REASON_COUNT
+} bn_stop_reason;
+/* "length", "stop_id", "end", "stop", "context", "cancelled". */
+const char *bn_stop_reason_name(bn_stop_reason reason);
+
+/* Nanoseconds that one generated token took, by phase. */
+typedef struct bn_step_timing {
+    uint64_t embed_ns, forward_ns, head_ns, sample_ns;
+} bn_step_timing;
+
+/* Called for each token with the text that it completed: whole code points, without stop texts; it may be
+ * empty. False stops the generation. */
+typedef bool (*bn_token_fn)(void *user, int32_t id, const char *text, size_t n_bytes);
+
+/* One generation: what is asked, and what was generated. Zeroed, it asks for a greedy one; a prompt and
+ * n_predict are needed. */
+typedef struct bn_generation {
+    /* What is asked; borrowed. */
+    const int32_t *prompt; /* at least one token */
+    size_t n_prompt;
+    uint32_t n_predict; /* most tokens to generate, 1 to 2^24 */
+    bn_sampler_options sampling;
+    const int32_t *stop_ids;
+    size_t n_stop_ids;
+    const char *const *stops; /* texts */
+    size_t n_stops;
+    bool ignore_end;      /* end-of-generation tokens do not stop */
+    bool want_chain;      /* compute chain, which receipts hold */
+    bn_token_fn on_token; /* may be NULL */
+    void *user;           /* handed to on_token */
+
+    /* What was generated; released by bn_generation_release. */
+    int32_t *ids;          /* n_ids tokens, the one that stopped the generation included */
+    uint64_t *token_ns;    /* n_ids wall times; the first one includes the prompt's evaluation */
+    bn_step_timing *steps; /* n_ids */
+    size_t n_ids;
+    bn_stop_reason reason;
+    uint64_t prefill_ns; /* evaluating the prompt */
+    uint64_t decode_ns;  /* from then to the last token */
+    uint64_t total_ns;   /* of the whole call */
+    char chain[65];      /* sha256 over all steps in hexadecimal; empty unless want_chain */
+} bn_generation;
+
+/* Evaluates the prompt after what the session's timeline already holds, then chooses and evaluates tokens
+ * until something stops it. tok may be NULL: then there is no text, and only ids and lengths stop. A full
+ * context is the reason BN_STOP_CONTEXT, not an error, unless the prompt alone is too long (BN_ERR_LIMIT).
+ * After an error there is nothing to release. */
+BN_MUST_CHECK bn_status bn_generate(bn_session *session, const bn_tokenizer *tok, bn_generation *generation,
+                                    bn_error *err);
+void bn_generation_release(bn_generation *generation);
+
 /* ---- Memory that the library hands out ---- */
 
 /* Releases what a function of this header allocated; NULL is accepted. */
 void bn_free(void *p);
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * See generate.h. Everything the loop needs is allocated before its first token.
+ * Generation (bn_generate): the prompt is evaluated, tokens are chosen one after the other until something
+ * stops it, each step is timed and hashed into the chain. All memory is allocated before the first token.
  */
-#include "infer/generate.h"
-
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/digest.h"
 #include "base/error.h"
+#include "infer/chain.h"
 #include "infer/session.h"
 
 struct loop {
     bn_session *session;
     const bn_tokenizer *tok;
-    struct bn_generation *gen;
+    bn_generation *gen;
     bn_sampler *sampler;
     size_t n_best; /* logits that the sampler and the chain look at */
     float *logits;
@@ -28,7 +29,7 @@ struct loop {
     size_t n_held, held_room;
 };
 
-const char *bn_stop_reason_name(enum bn_stop_reason reason)
+const char *bn_stop_reason_name(bn_stop_reason reason)
 {
     static const char *const NAMES[BN_STOP_REASON_COUNT] = {
         [BN_STOP_LENGTH] = "length", [BN_STOP_ID] = "stop_id",      [BN_STOP_END] = "end",
@@ -167,7 +168,7 @@ static bool stops_at_id(struct loop *l, int32_t id)
 /* Hands a token on; false when it is the last. */
 static bool emit(struct loop *l, int32_t id)
 {
-    struct bn_generation *gen = l->gen;
+    bn_generation *gen = l->gen;
     if (stops_at_id(l, id) || !take_text(l, id)) return false;
     if (gen->n_ids == gen->n_predict) {
         gen->reason = BN_STOP_LENGTH;
@@ -183,7 +184,7 @@ static bool emit(struct loop *l, int32_t id)
 /* Chooses a token from the logits and books it; false when it is the last. */
 static bool choose(struct loop *l, uint64_t since)
 {
-    struct bn_generation *gen = l->gen;
+    bn_generation *gen = l->gen;
     bn_eval_timing timing = bn_session_timing(l->session);
     uint64_t start = bn_clock_ns();
     struct bn_brick_timer sampling = bn_prof_start_brick(l->session->prof, BN_BRICK_SAMPLING);
@@ -195,7 +196,7 @@ static bool choose(struct loop *l, uint64_t since)
     l->history[l->n_history++] = id;
     gen->ids[gen->n_ids] = id;
     gen->steps[gen->n_ids] =
-        (struct bn_step_timing){timing.embed_ns, timing.layers_ns, timing.head_ns, done - start};
+        (bn_step_timing){timing.embed_ns, timing.layers_ns, timing.head_ns, done - start};
     gen->token_ns[gen->n_ids] = done - since;
     gen->n_ids++;
     bool go_on = emit(l, id);
@@ -205,7 +206,7 @@ static bool choose(struct loop *l, uint64_t since)
 
 static bn_status run(struct loop *l, bn_error *err)
 {
-    struct bn_generation *gen = l->gen;
+    bn_generation *gen = l->gen;
     uint64_t start = bn_clock_ns(), since = start;
     BN_TRY(bn_session_eval_best(l->session, gen->prompt, gen->n_prompt, l->n_best, l->logits, err));
     gen->prefill_ns = bn_clock_ns() - start;
@@ -222,7 +223,7 @@ static bn_status run(struct loop *l, bn_error *err)
 
 static bn_status prepare(struct loop *l, bn_error *err)
 {
-    struct bn_generation *gen = l->gen;
+    bn_generation *gen = l->gen;
     size_t n_vocab = bn_model_hparams(l->session->model)->n_vocab, longest = 1;
     for (size_t i = 0; l->tok != NULL && i < n_vocab; i++) {
         const char *bytes;
@@ -254,7 +255,7 @@ static bn_status prepare(struct loop *l, bn_error *err)
     return BN_OK;
 }
 
-bn_status bn_generate(bn_session *session, const bn_tokenizer *tok, struct bn_generation *gen, bn_error *err)
+bn_status bn_generate(bn_session *session, const bn_tokenizer *tok, bn_generation *gen, bn_error *err)
 {
     if (gen->n_prompt == 0) {
         bn_fail(err, BN_ERR_ARG, "the prompt has no tokens");
@@ -277,7 +278,7 @@ bn_status bn_generate(bn_session *session, const bn_tokenizer *tok, struct bn_ge
     return status;
 }
 
-void bn_generation_release(struct bn_generation *gen)
+void bn_generation_release(bn_generation *gen)
 {
     bn_free(gen->ids);
     bn_free(gen->token_ns);

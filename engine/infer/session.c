@@ -174,7 +174,9 @@ static bn_status eval(bn_session *s, const int32_t *tokens, size_t n, bn_logits 
         size_t batch = bn_min_size(n - done, s->n_batch);
         bool last = done + batch == n;
         size_t head_at = which == BN_LOGITS_ALL ? 0 : which == BN_LOGITS_LAST && last ? batch - 1 : batch;
-        bn_status status = bn_forward(s, tokens + done, batch, head_at, n_best, logits, err);
+        bn_status status = s->cancel != NULL && s->cancel(s->cancel_user)
+                               ? bn_fail(err, BN_ERR_CANCELLED, "cancelled")
+                               : bn_forward(s, tokens + done, batch, head_at, n_best, logits, err);
         if (status != BN_OK) {
             s->position = before;
             return status;
@@ -246,6 +248,12 @@ void bn_session_set_trace(bn_session *s, bn_trace_fn fn, void *user)
 {
     s->trace = fn;
     s->trace_user = user;
+}
+
+void bn_session_set_cancel(bn_session *s, bn_cancel_fn fn, void *user)
+{
+    s->cancel = fn;
+    s->cancel_user = user;
 }
 
 bn_status bn_session_set_profile(bn_session *s, bn_prof *prof, bn_error *err)

@@ -49,6 +49,8 @@ struct bn_session {
     struct bn_prof *prof; /* NULL: no profile is taken */
     bn_trace_fn trace;
     void *trace_user;
+    bn_cancel_fn cancel;
+    void *cancel_user;
 
     struct bn_team *team;
     bool is_exact; /* as asked for; while there is a profile the team is in any case */

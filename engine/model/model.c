@@ -26,6 +26,14 @@ static bn_status check_vocab(struct bn_model *m, bn_error *err)
     return BN_OK;
 }
 
+bn_status bn_loading_step(struct bn_loading *loading, bn_error *err)
+{
+    const bn_model_options *o = loading->options;
+    loading->done++;
+    if (o->progress == NULL || o->progress(o->user, loading->done, loading->total)) return BN_OK;
+    return bn_fail(err, BN_ERR_CANCELLED, "cancelled");
+}
+
 static bn_status open_bytes(struct bn_model *m, const bn_model_options *options, bn_error *err)
 {
     BN_TRY(bn_isa_kernels(&m->kernels, err));
@@ -36,8 +44,12 @@ static bn_status open_bytes(struct bn_model *m, const bn_model_options *options,
     BN_TRY(check_vocab(m, err));
     m->no_weights = options->no_weights;
     if (m->no_weights) return BN_OK;
-    BN_TRY(bn_weights_bind(m, options->skip_code_check, err));
-    return bn_repack_model(m, options, err);
+    struct bn_loading loading = {options, 0, 2 * m->hp.n_layer + BN_LOADING_HEAD_PARTS};
+    BN_TRY(bn_weights_bind(m, &loading, err));
+    BN_TRY(bn_repack_model(m, &loading, err));
+    if (loading.done == loading.total) return BN_OK;
+    loading.done = loading.total - 1; /* no copies were made */
+    return bn_loading_step(&loading, err);
 }
 
 /* map is the model's from here on; empty when the bytes are borrowed. */

@@ -14,7 +14,7 @@
 
 #include "model/model.h"
 
-/* Makes the copies that options->repack asks for. Weights are bound already. BN_ERR_NOMEM. */
-BN_MUST_CHECK bn_status bn_repack_model(struct bn_model *m, const bn_model_options *options, bn_error *err);
+/* Makes the copies that the options ask for. The weights must be bound. BN_ERR_NOMEM, BN_ERR_CANCELLED. */
+BN_MUST_CHECK bn_status bn_repack_model(struct bn_model *m, struct bn_loading *loading, bn_error *err);
 
 #endif

@@ -148,7 +148,7 @@ static void mark_streamed(struct bn_model *m)
         bn_model_linear(m, i)->w.streamed = m->streamed;
 }
 
-bn_status bn_weights_bind(struct bn_model *m, bool skip_code_check, bn_error *err)
+bn_status bn_weights_bind(struct bn_model *m, struct bn_loading *loading, bn_error *err)
 {
     const bn_hparams *hp = &m->hp;
     m->layers = bn_alloc(hp->n_layer, sizeof *m->layers);
@@ -165,8 +165,10 @@ bn_status bn_weights_bind(struct bn_model *m, bool skip_code_check, bn_error *er
                 return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, "rope_freqs.weight",
                                   "element %zu is not positive", i);
     }
-    for (uint32_t n = 0; n < hp->n_layer; n++)
-        BN_TRY(bind_layer(m, n, skip_code_check, err));
+    for (uint32_t n = 0; n < hp->n_layer; n++) {
+        BN_TRY(bind_layer(m, n, loading->options->skip_code_check, err));
+        BN_TRY(bn_loading_step(loading, err));
+    }
     mark_streamed(m);
     return BN_OK;
 }

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "infer/generate.h"
 #include "lab/receipt/checks.h"
 
 typedef unsigned long long ull;

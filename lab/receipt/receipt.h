@@ -16,8 +16,9 @@
 #ifndef BN_RECEIPT_RECEIPT_H
 #define BN_RECEIPT_RECEIPT_H
 
+#include "base/digest.h"
 #include "base/json.h"
-#include "infer/generate.h"
+#include "bn.h"
 
 #define BN_RECEIPT_STATEMENT_TYPE "https://in-toto.io/Statement/v1"
 #define BN_RECEIPT_PREDICATE_TYPE "https://bn.invalid/inference-receipt/v1"

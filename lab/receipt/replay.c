@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "infer/generate.h"
 #include "lab/receipt/receipt.h"
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What `make install` puts down is complete: the programs find each other, the oracle, and the documents; a program in C and one in
-# C++ build against the header and the library by the command that bn.h gives.
+# What `make install` puts down is complete: the programs find each other, the oracle, and the documents; the examples build
+# against the header and the library, shared and static, as C and as C++, and run from Python.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 root=$PWD
@@ -37,59 +37,37 @@ dangling() {
 }
 check "links between installed documents lead somewhere" equal "$(dangling)" ''
 
-cat >use.c <<'END'
-#include <bn.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-static bn_status next_token(const bn_model *model, int32_t *next, bn_error *err)
-{
-    const bn_tokenizer *tok = bn_model_tokenizer(model);
-    bn_sampler_options greedy = BN_SAMPLER_OPTIONS_INIT;
-    size_t n_ids = 0, n_vocab = bn_tokenizer_n_vocab(tok);
-    float *logits = (float *)malloc(n_vocab * sizeof *logits);
-    bn_session *session = NULL;
-    bn_sampler *sampler = NULL;
-    int32_t *ids = NULL;
-    bn_status status = bn_tokenize(tok, "ROMEO:", 6, 0, &ids, &n_ids, err);
-    if (status == BN_OK) status = bn_session_open(&session, model, NULL, err);
-    if (status == BN_OK) status = bn_session_eval(session, ids, n_ids, BN_LOGITS_LAST, logits, err);
-    if (status == BN_OK) status = bn_sampler_open(&sampler, &greedy, n_vocab, err);
-    if (status == BN_OK) *next = bn_sampler_next(sampler, logits, ids, n_ids);
-    bn_sampler_close(sampler);
-    bn_session_close(session);
-    bn_free(ids);
-    free(logits);
-    return status;
+# ---- a program of somebody else, in an empty folder: the examples, by pkg-config ----
+cp "$tmp"/usr/share/doc/bn/examples/* .
+export PKG_CONFIG_PATH=$tmp/usr/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$tmp LD_LIBRARY_PATH=$tmp/usr/lib
+check "pkg-config knows the library" pkg-config --exists bn
+check "and its version" equal "$(pkg-config --modversion bn)" "$(bn --version | sed -n '1s/^bn //p')"
+expected=$(bn-run -q -p 'ROMEO:' -n 16)
+text() { "$@" "$model" 'ROMEO:' 16 2>/dev/null | sed '$d'; } # without the line of figures
+build() { # compiler, language, options of pkg-config...
+    local compiler=$1 language=$2
+    shift 2
+    # shellcheck disable=SC2046
+    "$compiler" -x "$language" generate.c -x none -Wall -Wextra -Werror $(pkg-config "$@" --cflags --libs bn) -o generate
 }
-
-int main(int argc, char **argv)
-{
-    bn_error err = {BN_OK};
-    bn_model *model = NULL;
-    int32_t next = -1;
-    bn_status status = bn_model_open(&model, argv[argc - 1], NULL, &err);
-    if (status == BN_OK) status = next_token(model, &next, &err);
-    bn_model_close(model);
-    printf("%d%s\n", (int)next, err.msg);
-    return (int)bn_status_exit(status);
-}
-END
-sed -n '/^ \*     cc /s/^ \*     //p' "$tmp/usr/include/bn.h" >command.txt
-check "bn.h gives a command" test -s command.txt
-build() { # compiler, language
-    rm -f use
-    sh -c "$(sed "s#^cc use.c#$1 -x $2 use.c -x none -I$tmp/usr/include -L$tmp/usr/lib#" command.txt)"
-}
-expected=$(bn-run -q --json -p 'ROMEO:' -n 1 | sed -nE 's/^ *"ids": \[([0-9]+).*/\1/p')
-check "a program in C builds by that command" build "$variant" c
-check "and chooses the token that bn-run does" equal "$(./use "$model")" "$expected"
+check "generate.c builds with the shared library" build "$variant" c
+check "and generates what bn-run does" equal "$(text ./generate)" "$expected"
+check "it loads libbn.so" bash -c 'ldd ./generate | grep -q "libbn\.so\.0 => "'
+says 3 "it reports a missing model" 'error: nothing.gguf: ' ./generate nothing.gguf a 1
+check "generate.c builds without the shared library" bash -c "rm -f '$tmp'/usr/lib/libbn.so*; $(declare -f build); build '$variant' c --static"
+check "and generates the same" equal "$(text ./generate)" "$expected"
 cxx=${variant/gcc/g++} cxx=${cxx/clang/clang++}
 if command -v "$cxx" >/dev/null; then
-    check "the same file builds as C++" build "$cxx" c++
-    check "and chooses the same token" equal "$(./use "$model")" "$expected"
+    check "generate.c builds as C++" build "$cxx" c++ --static
+    check "and generates the same" equal "$(text ./generate)" "$expected"
 fi
-# Every function of the header is in the library.
-grep -oE '\bbn_[a-z0-9_]+\(' "$tmp/usr/include/bn.h" | tr -d '(' | sort -u >declared
+shared=$(cd "$root" && readlink -f "${OUT:-build/gcc}/libbn.so")
+if command -v python3 >/dev/null; then
+    check "embed.py generates the same" equal "$(BN_LIBRARY=$shared text python3 embed.py)" "$expected"
+fi
+# libbn.so exports what bn.h declares and nothing else; libbn.a has it too.
+grep -oE '\bbn_[a-z0-9_]+\(' "$tmp/usr/include/bn.h" | tr -d '(' | grep -v '_fn$' | sort -u >declared
+nm -D --defined-only "$shared" | awk '{ print $3 }' | sort -u >exported
+check "libbn.so exports the functions of bn.h and no other" equal "$(cat exported)" "$(cat declared)"
 nm -g --defined-only "$tmp/usr/lib/libbn.a" 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u >defined
-check "every function of bn.h is in libbn.a" equal "$(comm -23 declared defined | grep -v '_fn$')" ""
+check "every function of bn.h is in libbn.a" equal "$(comm -23 declared defined)" ""

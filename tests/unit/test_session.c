@@ -226,6 +226,83 @@ static void damaged_weights_are_an_error(void **state)
     bn_free(copy);
 }
 
+/* ---- progress and cancellation ---- */
+
+struct steps {
+    uint32_t n_seen, last, total, cancel_at;
+    bool in_order;
+};
+
+static bool count_steps(void *user, uint32_t done, uint32_t total)
+{
+    struct steps *steps = user;
+    steps->in_order = steps->in_order && done > steps->last && done <= total;
+    steps->last = done;
+    steps->total = total;
+    return ++steps->n_seen != steps->cancel_at;
+}
+
+static void opening_reports_progress(void **state)
+{
+    (void)state;
+    for (int repack = BN_REPACK_NEVER; repack <= BN_REPACK_ALWAYS; repack++) {
+        struct steps steps = {.in_order = true};
+        bn_model_options options = {.repack = (bn_repack)repack, .progress = count_steps, .user = &steps};
+        bn_model *model = NULL;
+        assert_int_equal(bn_model_open(&model, MODEL, &options, NULL), BN_OK);
+        assert_true(steps.in_order && steps.n_seen > 5);
+        assert_int_equal(steps.last, steps.total);
+        bn_model_close(model);
+    }
+}
+
+static void opening_can_be_cancelled_at_any_step(void **state)
+{
+    (void)state;
+    for (uint32_t at = 1;; at++) {
+        struct steps steps = {.cancel_at = at, .in_order = true};
+        bn_model_options options = {.repack = BN_REPACK_ALWAYS, .progress = count_steps, .user = &steps};
+        bn_model *model = NULL;
+        bn_error err = {0};
+        bn_status status = bn_model_open(&model, MODEL, &options, &err);
+        bn_model_close(model);
+        if (status == BN_OK) {
+            assert_int_equal(steps.n_seen, at - 1);
+            assert_true(at > 10);
+            return;
+        }
+        assert_int_equal(status, BN_ERR_CANCELLED);
+        assert_null(model);
+        assert_int_equal(steps.n_seen, at);
+    }
+}
+
+static bool cancel_third(void *user)
+{
+    unsigned *asked = user;
+    return ++*asked == 3;
+}
+
+static void an_evaluation_can_be_cancelled(void **state)
+{
+    struct fixture *f = *state;
+    bn_session_options options = {.n_ctx = 128, .n_batch = 8};
+    bn_session *s = NULL;
+    int32_t tokens[100];
+    unsigned asked = 0;
+    for (int i = 0; i < 100; i++)
+        tokens[i] = i;
+    assert_int_equal(bn_session_open(&s, f->model, &options, &f->err), BN_OK);
+    assert_int_equal(bn_session_eval(s, tokens, 9, BN_LOGITS_NONE, NULL, NULL), BN_OK);
+    bn_session_set_cancel(s, cancel_third, &asked);
+    assert_int_equal(bn_session_eval(s, tokens, 100, BN_LOGITS_NONE, NULL, NULL), BN_ERR_CANCELLED);
+    assert_int_equal(bn_session_position(s), 9);
+    assert_int_equal(asked, 3);
+    assert_int_equal(bn_session_eval(s, tokens, 100, BN_LOGITS_NONE, NULL, NULL), BN_OK);
+    assert_int_equal(asked, 16); /* of 13 batches each was asked about */
+    bn_session_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +312,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_context_over_the_models_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(counters_count_what_ran, setup, teardown),
         cmocka_unit_test_setup_teardown(short_memory_is_survived, setup, teardown),
+        cmocka_unit_test(opening_reports_progress),
+        cmocka_unit_test(opening_can_be_cancelled_at_any_step),
+        cmocka_unit_test_setup_teardown(an_evaluation_can_be_cancelled, setup, teardown),
         cmocka_unit_test_setup_teardown(damaged_weights_are_an_error, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

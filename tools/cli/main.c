@@ -38,6 +38,7 @@ int bn_cli_main(const struct bn_program *program, int argc, char **argv)
         if (err.code == BN_OK) bn_fail(&err, status, "%s", bn_status_name(status));
         if (status == BN_ERR_ARG) bn_args_help_hint(&args, &err, NULL, NULL);
         exit_code = bn_report_error(&err);
+        if (status == BN_ERR_CANCELLED && bn_cli_interrupted() != 0) exit_code = 128 + bn_cli_interrupted();
         if (args.want_usage) bn_help_usage(stderr, program, args.command, bn_report_columns(stderr));
         bn_report_json_error(&err, exit_code);
     }

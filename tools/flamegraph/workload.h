@@ -6,7 +6,8 @@
 #ifndef BN_FLAMEGRAPH_WORKLOAD_H
 #define BN_FLAMEGRAPH_WORKLOAD_H
 
-#include "infer/generate.h"
+#include "base/digest.h"
+#include "bn.h"
 #include "tools/flamegraph/flamegraph.h"
 
 /* Mean times of the engine's own stamps, of decoded tokens. */

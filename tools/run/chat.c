@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
-#include "infer/generate.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
@@ -189,7 +188,8 @@ static bn_status generate(struct chat *chat, const int32_t *ids, size_t n_ids, b
     return status;
 }
 
-/* Answers the last message. A message that does not fit is removed, and the conversation goes on. */
+/* Answers the last message. A message that does not fit, or that is interrupted before its answer begins, is
+ * removed, and the conversation goes on. */
 static bn_status answer(struct chat *chat, bn_error *err)
 {
     int32_t *ids = NULL;
@@ -197,8 +197,8 @@ static bn_status answer(struct chat *chat, bn_error *err)
     bn_status status = encode(chat, &ids, &n_ids, err);
     if (status == BN_OK) status = generate(chat, ids, n_ids, err);
     bn_free(ids);
-    if (status == BN_ERR_LIMIT) {
-        chat->rejected = (bn_exit)bn_report_error(err);
+    if (status == BN_ERR_LIMIT || status == BN_ERR_CANCELLED) {
+        if (status == BN_ERR_LIMIT) chat->rejected = (bn_exit)bn_report_error(err);
         remove_messages(chat, chat->n_messages - 1, 1);
         *err = (bn_error){0};
         status = BN_OK;

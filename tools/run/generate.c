@@ -2,7 +2,6 @@
  *
  * bn-run generate: a prompt in, its continuation out, and on request a receipt of what ran.
  */
-#include "infer/generate.h"
 
 #include <errno.h>
 #include <stdio.h>

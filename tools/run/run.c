@@ -15,6 +15,13 @@
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
 
+/* Ctrl-C while a long prompt is evaluated. */
+static bool is_interrupted(void *user)
+{
+    (void)user;
+    return bn_cli_interrupted() != 0;
+}
+
 bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, bn_repack repack,
                       bn_error *err)
 {
@@ -32,6 +39,7 @@ bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, 
         bn_run_close(engine);
         return status;
     }
+    bn_session_set_cancel(engine->session, is_interrupted, NULL);
     bn_cli_warn_threads(engine->session, options.n_threads);
     bn_run_note_model(args, engine->model);
     uint32_t n_threads = bn_session_n_threads(engine->session);

@@ -7,7 +7,8 @@
 #define BN_RUN_RUN_H
 
 #include "base/buf.h"
-#include "infer/generate.h"
+#include "base/digest.h"
+#include "bn.h"
 #include "stamp/profiler.h"
 #include "tools/cli/options.h"
 

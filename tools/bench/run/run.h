@@ -10,7 +10,7 @@
 #define BN_BENCH_RUN_H
 
 #include "base/digest.h"
-#include "infer/generate.h"
+#include "bn.h"
 #include "kernels/kernels.h"
 #include "lab/history/series.h"
 #include "lab/host/noise.h"

@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "infer/generate.h"
 #include "tools/bench/run/run.h"
 
 /* ---- counters ---- */

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The chain of digests of a generation, which receipts hold and replays recompute.
+ *
+ * It starts as sha256("bn.chain/1"). Each step hashes: the link before it (32 bytes), the position (u32
+ * little endian) that the logits belong to, the hidden state that they were computed from (n_embd binary32),
+ * the BN_CHAIN_TOP best logits (u32 id, binary32 value; by value descending, then id ascending), and the
+ * chosen token (u32). So it fixes every step of the network and of the sampler, on any machine.
+ */
+#ifndef BN_INFER_CHAIN_H
+#define BN_INFER_CHAIN_H
+
+#define BN_CHAIN_TOP 32u
+
+#endif
