@@ -31,7 +31,8 @@ static bn_status generate(const bn_model *model, const char *prompt, uint32_t n_
     bn_generation generation;
     int32_t *ids = NULL;
     memset(&generation, 0, sizeof generation); /* greedy, no stop texts */
-    bn_status status = bn_tokenize(tok, prompt, strlen(prompt), BN_TOKENIZE_BOS, &ids, &generation.n_prompt, err);
+    bn_status status =
+        bn_tokenize(tok, prompt, strlen(prompt), BN_TOKENIZE_BOS, &ids, &generation.n_prompt, err);
     if (status == BN_OK) status = bn_session_open(&session, model, NULL, err);
     if (status == BN_OK) {
         generation.prompt = ids;
@@ -40,8 +41,8 @@ static bn_status generate(const bn_model *model, const char *prompt, uint32_t n_
         status = bn_generate(session, tok, &generation, err);
     }
     if (status == BN_OK)
-        printf("\n[%zu tokens in %.0f ms; stopped: %s]\n", generation.n_ids, (double)generation.total_ns / 1e6,
-               bn_stop_reason_name(generation.reason));
+        printf("\n[%zu tokens in %.0f ms; stopped: %s]\n", generation.n_ids,
+               (double)generation.total_ns / 1e6, bn_stop_reason_name(generation.reason));
     bn_generation_release(&generation);
     bn_session_close(session);
     bn_free(ids);

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-crossval: hold this engine against others, and say where they part. This file is the table of its
- * commands; they are in crossval/.
+ * bn-crossval: compare this engine with others, and find the first operation that differs. This file is the
+ * table of its commands; they are in crossval/.
  */
 #include "lab/compare/child.h"
 #include "tools/cli/programs.h"
 #include "tools/crossval/crossval.h"
 
-#define REF_MODEL                                                                                          \
-    {                                                                                                      \
-        .name = "ref-model", .arg = "FILE", .group = "References", .repeatable = true,                     \
-        .help = "what the references open in place of the model: the same weights in a format of theirs; " \
-                "one for each --ref, in order, - for the model itself",                                    \
+#define REF_MODEL                                                                                    \
+    {                                                                                                \
+        .name = "ref-model", .rare = true, .arg = "FILE", .group = "References", .repeatable = true, \
+        .help = "model file for the references, one per --ref; -: MODEL",                            \
     }
-#define TIMEOUT                                                                  \
-    {                                                                            \
-        .name = "timeout", .arg = "DUR", .group = "References", .preset = "120", \
-        .help = "longest wait for one answer: 90, 90s, 15m",                     \
+#define TIMEOUT                                                                                \
+    {                                                                                          \
+        .name = "timeout", .rare = true, .arg = "DUR", .group = "References", .preset = "120", \
+        .help = "longest wait for one answer, e.g. 90s or 15m",                                \
     }
 
 static const struct bn_option COMMON[] = {
@@ -26,10 +25,7 @@ static const struct bn_option COMMON[] = {
      .words = "oracle bn dump:",
      .group = "References",
      .repeatable = true,
-     .help =
-         "whom to compare with: oracle (bn-reference, found beside this program), bn (this engine in another "
-         "process, with options: 'bn --isa ref --threads 1'), dump:PATH (what bn-run logits --all -o or "
-         "--trace wrote), the name of a bridge, or a command that speaks the reference protocol"},
+     .help = "engine to compare with: oracle, bn, dump:PATH or a command"},
     REF_MODEL,
     TIMEOUT,
     {.name = "prompt", .letter = 'p', .arg = "TEXT", .group = "Input", .help = "the text"},
@@ -37,24 +33,30 @@ static const struct bn_option COMMON[] = {
      .letter = 'f',
      .arg = "FILE",
      .group = "Input",
-     .help = "the text is in FILE; - is standard input"},
+     .help = "read the text from FILE (- for standard input)"},
     {.name = "tokens",
+     .rare = true,
      .arg = "IDS",
      .group = "Input",
      .repeatable = true,
-     .help = "token ids, 1,2,3, used as they are in place of a text"},
-    {.name = "positions", .arg = "N", .group = "Input", .help = "take only the first N tokens"},
+     .help = "token ids instead of a text, e.g. 1,2,3"},
+    {.name = "positions",
+     .rare = true,
+     .arg = "N",
+     .group = "Input",
+     .help = "compare only the first N tokens"},
     BN_OPTION_THREADS,
     BN_OPTION_ISA,
     {.name = "thresholds",
+     .rare = true,
      .arg = "FILE",
      .group = "Judgement",
-     .help = "limits as JSON, in place of the program's own (crossval/thresholds.json)"},
+     .help = "limits as JSON [crossval/thresholds.json]"},
     {.name = "junit", .arg = "FILE", .group = "Output", .help = "also write the result as JUnit XML"},
     {.name = "html",
      .arg = "FILE",
      .group = "Output",
-     .help = "also write the result as a page with plots, in one file that loads nothing"},
+     .help = "also write the result as one HTML file with plots"},
     {0},
 };
 
@@ -64,11 +66,12 @@ static const struct bn_option DECODE[] = {
      .arg = "N",
      .group = "Input",
      .preset = "16",
-     .help = "greedy steps of the decode rung"},
+     .help = "greedy tokens to compare"},
     {.name = "receipt",
+     .rare = true,
      .arg = "FILE",
      .group = "Output",
-     .help = "put the result into this receipt of bn-run, which must be of the same model"},
+     .help = "add the result to this receipt of the same model"},
     {0},
 };
 
@@ -77,24 +80,31 @@ static const struct bn_option TRACE_WHEN[] = {
      .arg = "auto|always|never",
      .group = "Judgement",
      .preset = "auto",
-     .help = "compare every operation; auto: when logits differ, up to the position where they do"},
+     .help = "compare every operation; auto: when logits differ"},
     {0},
 };
 
 static const struct bn_option EXACT[] = {
-    {.name = "exact", .group = "Judgement", .help = "every record must have the same bits (sha256)"},
+    {.name = "exact", .group = "Judgement", .help = "require the same bits in every record (SHA-256)"},
     {0},
 };
 
 static const struct bn_option SERVE[] = {
     BN_OPTION_THREADS,
     BN_OPTION_ISA,
-    {.name = "batch", .arg = "N", .group = "Machine", .help = "tokens of a prompt evaluated together"},
+    {.name = "batch",
+     .rare = true,
+     .arg = "N",
+     .group = "Machine",
+     .help = "evaluate N tokens of the prompt together"},
     {0},
 };
 
 static const struct bn_option REPORT[] = {
-    {.name = "output", .letter = 'o', .arg = "FILE", .help = "write the page here, not on standard output"},
+    {.name = "output",
+     .letter = 'o',
+     .arg = "FILE",
+     .help = "write the page to FILE, not to standard output"},
     {0},
 };
 
@@ -105,8 +115,7 @@ static const struct bn_option BENCH[] = {
      .words = "oracle bn dump:",
      .group = "References",
      .repeatable = true,
-     .help = "whom to time beside this engine: bn with options, the name of a bridge, or a command that "
-             "speaks the reference protocol and has the capability bench"},
+     .help = "engine to time: bn with options, a bridge, or a command"},
     REF_MODEL,
     TIMEOUT,
     {.name = "prompt-tokens",
@@ -114,18 +123,18 @@ static const struct bn_option BENCH[] = {
      .arg = "N",
      .group = "Measurement",
      .preset = "128",
-     .help = "tokens that are evaluated together"},
+     .help = "tokens evaluated together"},
     {.name = "n-predict",
      .letter = 'n',
      .arg = "N",
      .group = "Measurement",
      .preset = "32",
-     .help = "tokens that are evaluated one by one behind them; 0: none"},
+     .help = "tokens evaluated one by one after them; 0: none"},
     {.name = "reps",
      .arg = "N",
      .group = "Measurement",
      .preset = "5",
-     .help = "rounds that count, behind one that does not"},
+     .help = "rounds, after one warm-up round"},
     BN_OPTION_THREADS,
     BN_OPTION_ISA,
     {0},
@@ -134,21 +143,23 @@ static const struct bn_option BENCH[] = {
 #define INPUT "-p TEXT | -f FILE | --tokens IDS"
 static const struct bn_command COMMANDS[] = {
     {.name = "ladder",
-     .summary = "compare from the tokens up, rung by rung",
+     .summary = "compare tokens, logits and continuation",
      .text =
-         "Rungs: tokens; first, the logits of the first position; positions, those of all positions; decode, "
-         "the "
-         "greedy continuation; likelihood of the text. Each measure is shown with its limit. What a "
-         "reference "
-         "cannot do is skipped and said; a ladder on which nothing was compared is a failure. Where "
-         "logits differ, both sides' intermediates are compared and the first operation out of tolerance is "
-         "named. With two references or more the odd one out is named.",
-     .synopsis = "[-m MODEL] --ref REFERENCE... " INPUT,
+         "Compares in five steps: the tokens of the text, the logits of the first position, those of all "
+         "positions, the greedy continuation, and the likelihood of the text. Each measure is shown with "
+         "its limit. A step that a reference cannot do is reported as skipped. When nothing was compared, "
+         "the result is a failure. Where logits differ, the intermediate results are compared, and the "
+         "first operation out of tolerance is named. With two or more references the one that differs from "
+         "the others is named.\n\n"
+         "A REFERENCE is oracle (bn-reference), bn (this engine in another process, with options: 'bn --isa "
+         "ref --threads 1'), dump:PATH (files of bn-run logits --all -o or --trace), the name of a bridge, "
+         "or a command that speaks the reference protocol.",
+     .synopsis = "--ref REFERENCE... " INPUT,
      .options = {COMMON, DECODE, TRACE_WHEN},
      .json = true,
      .run = bn_crossval_ladder,
      .examples =
-         {{"bn-crossval ladder --ref oracle -p 'ROMEO:'", "the carried model against the oracle"},
+         {{"bn-crossval ladder --ref oracle -p 'ROMEO:'", "the built-in model and the oracle"},
           {"bn-crossval ladder -m model.gguf --ref oracle --ref 'node bridge.mjs' -f text.txt --junit r.xml",
            "three engines, and a report for CI"}}},
     {.name = "tokens",
@@ -164,23 +175,21 @@ static const struct bn_command COMMANDS[] = {
      .json = true,
      .run = bn_crossval_logits,
      .examples = {{"bn-crossval logits -m model.gguf --ref dump:other.f32 --tokens 1,2,3",
-                   "against logits that another program wrote"}}},
+                   "with logits that another program wrote"}}},
     {.name = "trace",
      .summary = "compare every operation of every layer",
-     .text = "Each operation is judged by what it adds to the error of its own inputs, so that the first one "
-             "that is "
-             "wrong is named and those behind it are not.",
+     .text = "Each operation is judged by the error that it adds to that of its inputs. So the first wrong "
+             "one is named, not those after it.",
      .synopsis = "[-m MODEL] --ref REFERENCE... " INPUT " [--exact]",
      .options = {COMMON, EXACT},
      .json = true,
      .run = bn_crossval_trace,
      .examples = {{"bn-crossval trace --ref 'bn --isa ref --threads 1' -p 'To be' --exact",
-                   "two instruction sets, to the bit"}}},
+                   "two instruction sets, bit for bit"}}},
     {.name = "report",
      .summary = "make a page of a result",
-     .text = "Reads the document that ladder, logits, tokens or trace wrote with --json, and writes what "
-             "--html writes: "
-             "one file that loads nothing, the same bytes for the same document.",
+     .text = "Reads a document that ladder, logits, tokens or trace wrote with --json, and writes one HTML "
+             "file that loads nothing. The same document gives the same bytes.",
      .synopsis = "RESULT.json [-o FILE.html]",
      .options = {REPORT},
      .min_operands = 1,
@@ -202,12 +211,11 @@ static const struct bn_command COMMANDS[] = {
      .json = true,
      .run = bn_crossval_bench,
      .examples = {{"bn-crossval bench -m model.gguf --ref 'bn --isa avx2' -p 128 -n 32",
-                   "what wider vectors bring"}}},
+                   "how much faster wider vectors are"}}},
     {.name = "serve",
-     .summary = "be a reference for another bn-crossval",
-     .text = "Reads requests from standard input and answers on standard output, as "
-             "docs/reference/reference-protocol.md "
-             "says.",
+     .summary = "act as a reference for another bn-crossval",
+     .text = "Answers requests from standard input on standard output; the protocol is described in "
+             "docs/reference/reference-protocol.md.",
      .synopsis = "[--isa NAME] [--threads N] [--batch N]",
      .options = {SERVE},
      .run = bn_crossval_serve},
@@ -217,11 +225,9 @@ static const struct bn_command COMMANDS[] = {
 static const struct bn_program PROGRAM = {
     .name = "bn-crossval",
     .summary = BN_SUMMARY_CROSSVAL,
-    .text = "Compares this engine with references: other programs, started here, that speak the reference "
-            "protocol. "
-            "It says whether they agree and how closely, at which rung they part, at which position, and at "
-            "which "
-            "operation of which layer. A reference that fails is reported as such; it never agrees.",
+    .text = "Compares this engine with other engines (references). Reports whether they agree, how closely, "
+            "and the first position, layer and operation that differ. A reference that fails never counts as "
+            "agreeing.",
     .commands = COMMANDS,
     .default_command = "ladder",
     .exits = {{"1", "results differ, a reference failed, or nothing was compared"},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-fixtures - makes what tests and measurements feed on: random models of any size that are the same bytes
- * everywhere, golden outputs, malformed files; and proves that what is in fixtures/ is what comes out.
+ * bn-fixtures: makes inputs for tests and measurements: random models of any size, the same bytes on every
+ * machine; golden outputs; malformed files. It verifies that fixtures/ holds exactly these.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -34,17 +34,14 @@ static const struct bn_option GEN[] = {
      .arg = "i2_s|tq2_0|tq1_0|f16",
      .group = "Model",
      .preset = "i2_s",
-     .help = "how the ternary matrices are stored; all hold the same values"},
+     .help = "storage of the ternary matrices; same values in all"},
     {.name = "vocab",
      .arg = "N",
      .group = "Model",
-     .help = "tokens of a synthetic vocabulary, at least 262; without it the size decides"},
-    {.name = "tokenizer",
-     .arg = "FILE",
-     .group = "Model",
-     .help = "tiktoken rank file to take the vocabulary from"},
-    {.name = "tied", .group = "Model", .help = "llama: no output.weight, the embedding is the head"},
-    {.name = "seed", .arg = "N", .group = "Model", .preset = "42", .help = "of the random numbers"},
+     .help = "size of a synthetic vocabulary, 262 or more [by size]"},
+    {.name = "tokenizer", .arg = "FILE", .group = "Model", .help = "tiktoken rank file with the vocabulary"},
+    {.name = "tied", .group = "Model", .help = "llama: use the embedding as the head"},
+    {.name = "seed", .arg = "N", .group = "Model", .preset = "42", .help = "seed of the random numbers"},
     {.name = "output", .letter = 'o', .arg = "DIR", .preset = ".", .help = "folder to write into"},
     {0},
 };
@@ -139,7 +136,7 @@ static bn_status golden(struct bn_args *args, bn_error *err)
 /* ---- corrupt ---- */
 
 static const struct bn_option CORRUPT[] = {
-    {.name = "output", .letter = 'o', .arg = "DIR", .help = "folder to write into; must be given"},
+    {.name = "output", .letter = 'o', .arg = "DIR", .help = "folder to write into (required)"},
     {0},
 };
 
@@ -223,21 +220,21 @@ static const struct bn_command COMMANDS[] = {
      .json = true,
      .examples = {{"bn-fixtures gen --size tiny -o /tmp", "a model of half a megabyte"},
                   {"bn-fixtures gen --size 2b --tokenizer tokenizer.model -o /tmp",
-                   "a stand-in for BitNet 2B-4T: the same keys, shapes and length, random weights"}},
+                   "the keys, shapes and length of BitNet 2B-4T, with random weights"}},
      .run = gen},
     {.name = "golden",
-     .summary = "write the outputs that the engine gives for the committed models",
-     .text = "Only after a change of the arithmetic that was meant: the digests then go into the repository.",
+     .summary = "write the engine's outputs for the committed models",
+     .text = "Needed only after an intended change of the arithmetic; the digests are committed.",
      .synopsis = "[--fixtures DIR] [-o DIR]",
      .options = {GOLDEN},
-     .examples = {{"bn-fixtures golden -o /tmp", "compute them, for a look"}},
+     .examples = {{"bn-fixtures golden -o /tmp", "compute them into another directory"}},
      .run = golden},
     {.name = "corrupt",
      .summary = "write the bad-input corpus",
      .text =
-         "Each file is malformed in one way, or good in an unusual one. The columns of cases.tsv are name, "
-         "expected status, exit code, byte offset that the error names (or -), who refuses it (the reader "
-         "of the container, or the model), what it is.",
+         "Each file is malformed in one way, or valid in an unusual one. The columns of cases.tsv are the "
+         "name, the expected status, the exit code, the byte offset in the error (or -), what refuses the "
+         "file (gguf or model), and a description.",
      .synopsis = "-o DIR",
      .options = {CORRUPT},
      .examples = {{"bn-fixtures corrupt -o /tmp/bad", "write some 300 files"}},
@@ -250,10 +247,10 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-fixtures verify", "check the folder fixtures"}},
      .run = verify},
     {.name = "sums",
-     .summary = "write SHA256SUMS anew, after a change that was meant",
+     .summary = "rewrite SHA256SUMS after an intended change",
      .synopsis = "[-o DIR]",
      .options = {VERIFY},
-     .examples = {{"bn-fixtures sums", "list what lies in the folder fixtures"}},
+     .examples = {{"bn-fixtures sums", "list the files of the folder fixtures"}},
      .run = sums},
     {0},
 };
@@ -261,8 +258,8 @@ static const struct bn_command COMMANDS[] = {
 static const struct bn_program PROGRAM = {
     .name = "bn-fixtures",
     .summary = BN_SUMMARY_FIXTURES,
-    .text = "Makes the models, golden outputs and bad inputs that the tests use, and proves that the ones in "
-            "fixtures/ are what comes out.",
+    .text = "Makes the models, golden outputs and malformed files that the tests use, and verifies those in "
+            "fixtures/.",
     .commands = COMMANDS,
     .exits = {{"1", "a generated model or a golden output differs"}, {"5", "a digest differs"}},
 };

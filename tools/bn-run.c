@@ -13,8 +13,12 @@ static const struct bn_option OPEN[] = {
     {.name = "ctx",
      .arg = "N",
      .group = "Machine",
-     .help = "context size in tokens [the model's, at most 4096]"},
-    {.name = "batch", .arg = "N", .group = "Machine", .help = "evaluate N tokens of a prompt together [128]"},
+     .help = "context size in tokens [the model's, up to 4096]"},
+    {.name = "batch",
+     .rare = true,
+     .arg = "N",
+     .group = "Machine",
+     .help = "evaluate N tokens of the prompt together [128]"},
     {0},
 };
 
@@ -38,16 +42,17 @@ static const struct bn_option IDS[] = {
      .arg = "IDS",
      .group = "Input",
      .repeatable = true,
-     .help = "use these token ids, 1,2,3, instead of a text"},
+     .help = "token ids instead of a text, e.g. 1,2,3"},
     {0},
 };
 
 static const struct bn_option TEMPLATE[] = {
     {.name = "template",
+     .rare = true,
      .arg = "auto|raw|instruct|llama3-chat|bitnet",
      .group = "Input",
      .preset = "auto",
-     .help = "chat template; auto: the model's, raw for base models"},
+     .help = "chat template; auto: the model's own"},
     {.name = "system", .arg = "TEXT", .group = "Input", .help = "system message"},
     {0},
 };
@@ -77,13 +82,15 @@ static const struct bn_option SAMPLING[] = {
      .arg = "P",
      .group = "Sampling",
      .preset = "1",
-     .help = "sample from the top tokens with total probability P"},
+     .help = "sample from the top tokens of total probability P"},
     {.name = "min-p",
+     .rare = true,
      .arg = "P",
      .group = "Sampling",
      .preset = "0",
      .help = "drop tokens less likely than P times the best one"},
     {.name = "repeat-penalty",
+     .rare = true,
      .arg = "X",
      .group = "Sampling",
      .preset = "1",
@@ -97,31 +104,45 @@ static const struct bn_option SAMPLING[] = {
 };
 
 static const struct bn_option GENERATE[] = {
-    {.name = "stop", .arg = "TEXT", .group = "Stopping", .repeatable = true, .help = "stop before this text"},
+    {.name = "stop",
+     .rare = true,
+     .arg = "TEXT",
+     .group = "Stopping",
+     .repeatable = true,
+     .help = "stop before this text"},
     {.name = "stop-id",
+     .rare = true,
      .arg = "IDS",
      .group = "Stopping",
      .repeatable = true,
      .help = "stop at these tokens"},
-    {.name = "ignore-end", .group = "Stopping", .help = "keep generating past end-of-text tokens"},
-    {.name = "receipt",
-     .arg = "FILE",
-     .group = "Evidence",
-     .help = "write a receipt that bn-verify-receipt checks and replays"},
+    {.name = "ignore-end",
+     .rare = true,
+     .group = "Stopping",
+     .help = "keep generating past end-of-text tokens"},
+    {.name = "receipt", .arg = "FILE", .group = "Evidence", .help = "write a receipt for bn-verify-receipt"},
     {.name = "receipt-text",
+     .rare = true,
      .group = "Evidence",
-     .help = "put prompt and answer into the receipt, not only digests"},
-    {.name = "trace", .arg = "DIR", .group = "Evidence", .help = "write every intermediate tensor into DIR"},
+     .help = "store prompt and answer in the receipt, not only digests"},
+    {.name = "trace",
+     .rare = true,
+     .arg = "DIR",
+     .group = "Evidence",
+     .help = "write every intermediate tensor into DIR"},
     {.name = "profile",
+     .rare = true,
      .arg = "FILE",
      .group = "Evidence",
-     .help = "write the times of all operations, for bn-bench profile"},
+     .help = "write the times of all operations"},
     {.name = "profile-level",
+     .rare = true,
      .arg = "layer|brick|kernel",
      .group = "Evidence",
      .preset = "brick",
      .help = "detail of --profile"},
     {.name = "deterministic",
+     .rare = true,
      .group = "Evidence",
      .help = "accepted for scripts; every run is deterministic"},
     {0},
@@ -133,15 +154,13 @@ static const struct bn_option CHAT[] = {
      .letter = 'n',
      .arg = "N",
      .group = "Sampling",
-     .help = "generate at most N tokens an answer [no limit]"},
+     .help = "at most N tokens per answer [no limit]"},
     {0},
 };
 
 static const struct bn_option TOKENIZE[] = {
     {.name = "ids", .group = "Output", .help = "print the ids on one line, 1,2,3"},
-    {.name = "jsonl",
-     .group = "Input",
-     .help = "read a JSON string a line, write a JSON array of ids a line"},
+    {.name = "jsonl", .group = "Input", .help = "one JSON string per line in, one JSON array out"},
     {.name = "no-bos", .group = "Tokens", .help = "omit the begin-of-sequence token"},
     {.name = "special", .group = "Tokens", .help = "recognise special tokens in the text"},
     {0},
@@ -165,7 +184,11 @@ static const struct bn_option LOGITS[] = {
      .help = "write raw little-endian float32 rows to FILE"},
     {.name = "all", .group = "Output", .help = "one row for every position [the last only]"},
     {.name = "digest", .group = "Output", .help = "print the SHA-256 of the same bytes"},
-    {.name = "trace", .arg = "DIR", .group = "Output", .help = "write every intermediate tensor into DIR"},
+    {.name = "trace",
+     .rare = true,
+     .arg = "DIR",
+     .group = "Output",
+     .help = "write every intermediate tensor into DIR"},
     {0},
 };
 
@@ -177,12 +200,12 @@ static const struct bn_option INSPECT[] = {
 static const struct bn_command COMMANDS[] = {
     {.name = "generate",
      .summary = "continue a text",
-     .text = "The text is PROMPT, the value of -p, a file, or what is piped into standard input. Of a file "
-             "and of "
-             "standard input one final newline is dropped. A PROMPT that is a single word needs -p, or the "
-             "name of the command before it: it could be a misspelt command.\n\n"
-             "-n -1 generates until the end of the text, or until the context is full.",
-     .synopsis = "[-m MODEL] PROMPT | -p TEXT | -f FILE | --tokens IDS [-n N]",
+     .text =
+         "The text is PROMPT, the value of -p, a file, or standard input. One final newline of a file and "
+         "of standard input is dropped. A PROMPT of one word needs -p or the command's name before it, "
+         "since it could be a misspelt command.\n\n"
+         "-n -1 generates until the end of the text, or until the context is full.",
+     .synopsis = "[-m MODEL] PROMPT | -p TEXT | -f FILE [-n N]",
      .options = {OPEN, REPACK, TEXT, IDS, TEMPLATE, LENGTH, SAMPLING, GENERATE},
      .json = true,
      .max_operands = 1,
@@ -194,19 +217,18 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-run -p 'ROMEO:' -n 64 --receipt r.json", "write a receipt of the run"}}},
     {.name = "chat",
      .summary = "chat interactively",
-     .text =
-         "Reads messages from standard input, one a line, and answers each until the end of the turn. On a "
-         "terminal lines can be edited and recalled; Ctrl-C stops an answer, Ctrl-D ends the program. "
-         "/help lists the commands; a line that begins with // is a message that begins with /.\n\n"
-         "When the context is full, the oldest turns are dropped; the system message stays. A base "
-         "model, which has no chat template, continues the text; its answer ends at an empty line.",
+     .text = "Reads one message per line from standard input and answers each. On a terminal, lines can be "
+             "edited and recalled; Ctrl-C stops an answer, Ctrl-D ends the program, and /help lists the "
+             "commands. A line that begins with // is a message that begins with /.\n\n"
+             "When the context is full, the oldest turns are dropped; the system message stays. A base "
+             "model, which has no chat template, continues the text; its answer ends at an empty line.",
      .synopsis = "[-m MODEL] [--system TEXT] [-p TEXT]",
      .options = {OPEN, REPACK, TEMPLATE, CHAT, SAMPLING},
      .run = bn_run_chat,
      .examples = {{"bn-run chat -m model.gguf --temp 0.7", "chat with a model"}}},
     {.name = "tokenize",
      .summary = "turn text into tokens",
-     .text = "Every byte of the text counts: a final newline of a file is a token too.",
+     .text = "The final newline of a file is part of the text.",
      .synopsis = "[-m MODEL] -p TEXT | -f FILE | --jsonl [--ids]",
      .options = {VOCABULARY, TEXT, TOKENIZE},
      .json = true,
@@ -222,8 +244,8 @@ static const struct bn_command COMMANDS[] = {
      .summary = "measure how well the model predicts a text",
      .text =
          "Prints the mean negative log likelihood (natural logarithm) and the perplexity. A text longer than "
-         "the context is cut into windows; the first token of each is not scored. Every byte of the text "
-         "counts, a final newline too.",
+         "the context is cut into windows; the first token of each is not scored. The final newline of a "
+         "file is part of the text.",
      .synopsis = "[-m MODEL] -p TEXT | -f FILE | --tokens IDS",
      .options = {OPEN, TEXT, IDS, SCORE},
      .json = true,
@@ -251,8 +273,7 @@ static const struct bn_program PROGRAM = {
     .summary = "run a ternary language model",
     .text =
         "Runs models with ternary (1.58-bit, BitNet) weights from GGUF files. The same tokens give the same "
-        "logits, bit for bit, on every instruction set and with any number of threads. So a receipt of a "
-        "run can be replayed anywhere.",
+        "logits, bit for bit, on every instruction set and with any number of threads.",
     .commands = COMMANDS,
     .default_command = "generate",
 };

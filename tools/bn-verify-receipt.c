@@ -12,11 +12,11 @@ static const struct bn_option RECEIPT[] = {
      .arg = "FILE",
      .group = "Receipt",
      .preset = "ci/inference.json",
-     .help = "the receipt, unless an operand names it"},
+     .help = "the receipt, when no operand names it"},
     {.name = "diff",
      .arg = "OTHER",
      .group = "Receipt",
-     .help = "compare with the receipt OTHER; both must verify"},
+     .help = "compare with another receipt; both must verify"},
     {0},
 };
 
@@ -25,29 +25,38 @@ static const struct bn_option SIGNATURE[] = {
      .arg = "FILE",
      .group = "Signature",
      .repeatable = true,
-     .help = "Ed25519 public key (PEM) that must have signed; then an unsigned receipt is refused"},
-    {.name = "require-signature", .group = "Signature", .help = "refuse what no given key has signed"},
+     .help = "require a signature by this Ed25519 key (PEM)"},
+    {.name = "require-signature", .group = "Signature", .help = "refuse receipts that no given key signed"},
     {.name = "unverified",
+     .rare = true,
      .group = "Signature",
-     .help = "look into a signed receipt without a key; its signature is not checked"},
+     .help = "read a signed receipt without checking its signature"},
     {0},
 };
 
 static const struct bn_option DEMANDS[] = {
-    {.name = "policy", .arg = "FILE", .group = "Demands", .help = "demands as JSON; options add to them"},
-    {.name = "require-gpu-kernels", .group = "Demands", .help = "kernels of a GPU must have run"},
+    {.name = "policy",
+     .arg = "FILE",
+     .group = "Demands",
+     .help = "requirements as JSON; options add to them"},
+    {.name = "require-gpu-kernels", .rare = true, .group = "Demands", .help = "require that GPU kernels ran"},
     {.name = "require-quantized-kernels",
+     .rare = true,
      .group = "Demands",
-     .help = "quantised kernels must have run, and no fallback to floats"},
+     .help = "require quantised kernels and no fallback to floats"},
     {.name = "validate-performance",
+     .rare = true,
      .group = "Demands",
-     .help =
-         "memory must be able to deliver the bytes in the time; a busy verifier may be undecided (exit 9)"},
-    {.name = "max-age", .arg = "DUR", .group = "Demands", .help = "refuse older ones: 90, 90s, 15m, 36h, 7d"},
+     .help = "check the speed against this machine's bandwidth"},
+    {.name = "max-age",
+     .arg = "DUR",
+     .group = "Demands",
+     .help = "refuse older receipts, e.g. 90s, 15m, 36h, 7d"},
     {.name = "allow-corrections",
+     .rare = true,
      .group = "Demands",
      .env = "BITNET_ALLOW_CORRECTIONS",
-     .help = "accept corrected weights; the variable does not count next to --policy"},
+     .help = "accept corrected weights; with --policy only as option"},
     {0},
 };
 
@@ -56,16 +65,20 @@ static const struct bn_option REPLAY[] = {
     {.name = "replay", .group = "Replay", .help = "run the request again and compare every token"},
     BN_OPTION_ISA,
     BN_OPTION_THREADS,
-    {.name = "batch", .arg = "N", .group = "Machine", .help = "tokens of the prompt evaluated together"},
+    {.name = "batch",
+     .rare = true,
+     .arg = "N",
+     .group = "Machine",
+     .help = "evaluate N tokens of the prompt together"},
     {0},
 };
 
 static const struct bn_option SIGN[] = {
-    {.name = "key", .letter = 'k', .arg = "FILE", .help = "Ed25519 private key (PEM), readable by you alone"},
+    {.name = "key", .letter = 'k', .arg = "FILE", .help = "Ed25519 private key (PEM), readable only by you"},
     {.name = "output",
      .letter = 'o',
      .arg = "FILE",
-     .help = "where the envelope goes; without it standard output"},
+     .help = "write the envelope to FILE, not to standard output"},
     {0},
 };
 
@@ -73,7 +86,7 @@ static const struct bn_option KEYGEN[] = {
     {.name = "output",
      .letter = 'o',
      .arg = "NAME",
-     .help = "the private key goes to NAME, the public one to NAME.pub; neither may exist"},
+     .help = "write NAME (private) and NAME.pub; neither may exist"},
     {0},
 };
 
@@ -81,10 +94,12 @@ static const struct bn_command COMMANDS[] = {
     {.name = "verify",
      .summary = "check a receipt by every rule",
      .text =
-         "Prints the verdict, the level that was reached, and each rule that failed with the reason; -v "
-         "prints every rule. The levels are integrity (digests and signatures hold), consistency (the "
-         "numbers fit together and the demands are met), replay (the same tokens were generated again). The "
-         "signature is checked before anything inside is read.",
+         "Prints the verdict, the level that was reached, and each rule that failed, with the reason; -v "
+         "prints every rule. The levels are integrity (digests and signatures are right), consistency (the "
+         "numbers fit together and the requirements are met) and replay (the same tokens were generated "
+         "again). The signature is checked before anything inside is read. --validate-performance compares "
+         "the bytes per second with what this machine's memory delivers; on a busy machine it may be "
+         "undecided (exit 9).",
      .synopsis = "[FILE] [--policy FILE] [--public-key FILE] [--model FILE] [--replay]\nFILE --diff OTHER",
      .options = {RECEIPT, SIGNATURE, DEMANDS, REPLAY},
      .json = true,
@@ -94,15 +109,14 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-verify-receipt r.json -v", "check a receipt and list every rule"},
                   {"bn-verify-receipt r.json --replay", "check it and run its request again"},
                   {"bn-verify-receipt r.json --replay --isa ref --threads 1",
-                   "the same on other kernels: the result has to be the same"},
+                   "replay on other kernels; the result must be the same"},
                   {"bn-verify-receipt --policy ci/receipt-policy.json",
                    "what CI does with ci/inference.json"},
-                  {"bn-verify-receipt r.json --diff other.json", "what differs between two runs"}}},
+                  {"bn-verify-receipt r.json --diff other.json", "show the differences between two runs"}}},
     {.name = "sign",
      .summary = "wrap a receipt into a signed envelope",
      .text = "The envelope is DSSE 1.0.2 around the canonical statement, signed with Ed25519. A receipt "
-             "whose own "
-             "digest does not hold is not signed.",
+             "with a wrong digest is not signed.",
      .synopsis = "FILE --key FILE [-o FILE]",
      .options = {SIGN},
      .min_operands = 1,
@@ -111,12 +125,11 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_verify_sign,
      .examples = {{"bn-verify-receipt sign r.json --key bn.key -o r.dsse.json", "sign a receipt"}}},
     {.name = "keygen",
-     .summary = "make a pair of keys",
+     .summary = "make a key pair",
      .synopsis = "-o NAME",
      .options = {KEYGEN},
      .run = bn_verify_keygen,
-     .examples = {{"bn-verify-receipt keygen -o bn.key",
-                   "bn.key stays with you, bn.key.pub goes to verifiers"}}},
+     .examples = {{"bn-verify-receipt keygen -o bn.key", "keep bn.key; give bn.key.pub to verifiers"}}},
     {.name = "rules",
      .summary = "list the rules",
      .synopsis = "",
@@ -129,15 +142,15 @@ static const struct bn_command COMMANDS[] = {
 static const struct bn_program PROGRAM = {
     .name = "bn-verify-receipt",
     .summary = BN_SUMMARY_VERIFY_RECEIPT,
-    .text = "Receipts say which model made which tokens from which request, with which kernels, how fast, "
-            "and where. "
-            "This program tells whether that is true, as far as a receipt can show it "
-            "(docs/explain/receipts.md says how far that is).",
+    .text =
+        "A receipt states which model generated which tokens from which request, with which kernels, how "
+        "fast, and where. This program checks it: digests, numbers, signature, and by running the request "
+        "again.",
     .commands = COMMANDS,
     .default_command = "verify",
     .exits = {{"1", "the receipt was refused; results differ"},
-              {"9", "--validate-performance could not be decided on this machine; no rule failed"},
-              {"5", "a digest or a signature does not hold"}},
+              {"9", "--validate-performance is undecided on this machine; no rule failed"},
+              {"5", "a digest or a signature is wrong"}},
 };
 
 int main(int argc, char **argv)

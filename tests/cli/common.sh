@@ -22,7 +22,7 @@ has_commands() { has "$1" 'Usage: bn COMMAND [ARGUMENTS]'; }
 is_beside() { has "$1" 'beside: -p a b --x'; }
 names_page() { has "$1" '/reference/bn.md is not up to date'; }
 # All but the lines of examples, which are as typed.
-narrow() { ! grep -vE '^      bn' "$1" | grep -E '.{81}' | sed 's/^/# /' | grep .; }
+narrow() { ! grep -vE '^ +bn' "$1" | grep -E '.{81}' | sed 's/^/# /' | grep .; }
 
 # A pipe whose reader has gone away, on descriptor 5.
 mkfifo "$tmp/pipe"
@@ -33,6 +33,7 @@ exec 4<>"$tmp/pipe" 5>"$tmp/pipe" 4>&-
 options() { grep -oE '^  (-[a-zA-Z0-9], |    )--[a-z0-9-]+' "$1" | sed 's/.*--/--/'; }
 # The commands that it lists.
 commands() { sed -n '/^Commands:/,/^$/s/^  \([a-z][a-z0-9-]*\) .*/\1/p' "$1"; }
+at_most_40() { [ "$(wc -l <"$1")" -le 40 ] || { wc -l "$1"; return 1; }; }
 in_man_page() { # options file, page
     local option missing=0
     [ -f "$2" ] || { echo "# there is no $2"; return 1; }
@@ -67,12 +68,21 @@ test_program() {
     cp "$tmp/out" "$tmp/help"
     run "$program" -h
     check "$name -h is --help" cmp -s "$tmp/out" "$tmp/help"
-    options "$tmp/help" >"$tmp/options"
+    check "$name --help fits a screen of 40 lines" at_most_40 "$tmp/help"
+    run "$program" --help=all
+    check "$name --help=all succeeds" status_is 0
+    check "$name --help=all keeps to 80 columns" narrow "$tmp/out"
+    options "$tmp/out" >"$tmp/options"
+    run "$program" --help=most
+    check "$name refuses --help=most" status_is 2
     for command in $(commands "$tmp/help"); do
         [ "$name" != bn ] || break
         run "$program" "$command" --help
         check "$name $command --help succeeds" status_is 0
         check "$name $command --help keeps to 80 columns" narrow "$tmp/out"
+        check "$name $command --help fits a screen of 40 lines" at_most_40 "$tmp/out"
+        run "$program" "$command" --help=all
+        check "$name $command --help=all keeps to 80 columns" narrow "$tmp/out"
         options "$tmp/out" >>"$tmp/options"
         run "$program" "$command" --no-such-option
         check "$name $command refuses an unknown option" status_is 2

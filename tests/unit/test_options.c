@@ -562,7 +562,7 @@ static char *help_text(const struct bn_program *program, const struct bn_command
     size_t n;
     FILE *out = open_memstream(&text, &n);
     assert_non_null(out);
-    bn_help_print(out, program, command, columns);
+    bn_help_print(out, program, command, true, columns);
     fclose(out);
     return text;
 }

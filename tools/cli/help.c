@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See help.h.
+ * Prints --help, --help=all and --version; see help.h.
  */
 #include "tools/cli/help.h"
 
@@ -104,8 +104,9 @@ static void list_values(char *out, size_t room, const char *arg)
     out[used] = '\0';
 }
 
-/* A list of values that is wider than the line goes into the text. */
-static void put_option(FILE *out, const struct bn_option *o, size_t columns)
+/* A list of values that is wider than the line goes into the text. all: with the variable, and whether it may
+ * be repeated. */
+static void put_option(FILE *out, const struct bn_option *o, bool all, size_t columns)
 {
     char word[256], text[1024], values[512] = "";
     char letter[8] = "    ";
@@ -117,9 +118,10 @@ static void put_option(FILE *out, const struct bn_option *o, size_t columns)
     if (o->letter != '\0') snprintf(letter, sizeof letter, "-%c, ", o->letter);
     snprintf(word, sizeof word, "%s--%s%s%s", letter, o->name, arg[0] != '\0' ? " " : "", arg);
     snprintf(text, sizeof text, "%s%s%s%s%s%s%s%s%s", o->help, values,
-             o->repeatable ? "; may be repeated" : "", o->preset != NULL ? " [" : "",
-             o->preset != NULL ? o->preset : "", o->preset != NULL ? "]" : "", o->env != NULL ? " [$" : "",
-             o->env != NULL ? o->env : "", o->env != NULL ? "]" : "");
+             all && o->repeatable ? "; may be repeated" : "", o->preset != NULL ? " [" : "",
+             o->preset != NULL ? o->preset : "", o->preset != NULL ? "]" : "",
+             all && o->env != NULL ? " [$" : "", all && o->env != NULL ? o->env : "",
+             all && o->env != NULL ? "]" : "");
     put_row(out, word, text, columns);
 }
 
@@ -131,7 +133,7 @@ static void put_options(FILE *out, const struct bn_command *command, size_t colu
     for (size_t i = 0; (group = bn_help_group(command, i)) != NULL; i++) {
         fprintf(out, "\n%s:\n", group);
         for (size_t j = 0; j < n; j++)
-            if (strcmp(bn_help_group_of(list[j]), group) == 0) put_option(out, list[j], columns);
+            if (strcmp(bn_help_group_of(list[j]), group) == 0) put_option(out, list[j], true, columns);
     }
 }
 
@@ -185,8 +187,30 @@ static void put_title(FILE *out, const struct bn_program *program, const char *c
     fputc('\n', out);
 }
 
+static void put_commands(FILE *out, const struct bn_program *program, size_t columns)
+{
+    const struct bn_command *usual = bn_table_default(program);
+    if (!bn_table_has_commands(program)) return;
+    fputs("\nCommands:\n", out);
+    for (const struct bn_command *c = program->commands; c->run != NULL; c++) {
+        char text[512];
+        snprintf(text, sizeof text, "%s%s", c->summary, c == usual ? " (the default)" : "");
+        put_row(out, c->name, text, columns);
+    }
+}
+
+static void put_text(FILE *out, const char *text, size_t columns)
+{
+    if (text == NULL) return;
+    fputc('\n', out);
+    bn_help_wrap(out, text, 0, 0, columns);
+}
+
+/* ---- all ---- */
+
 static void put_program(FILE *out, const struct bn_program *program, size_t columns)
 {
+    static const struct bn_command none = {.name = ""};
     const struct bn_command *usual = bn_table_default(program);
     const char *lead = "Usage: ";
     bool first = true;
@@ -194,26 +218,9 @@ static void put_program(FILE *out, const struct bn_program *program, size_t colu
     if (program->synopsis != NULL) fprintf(out, "%s%s %s\n", lead, program->name, program->synopsis);
     for (const struct bn_command *c = program->commands; c->run != NULL && program->synopsis == NULL; c++)
         put_usage(out, program, c, &lead, columns);
-    fputc('\n', out);
-    bn_help_wrap(out, program->text, 0, 0, columns);
-    if (usual != NULL && usual->text != NULL) {
-        fputc('\n', out);
-        bn_help_wrap(out, usual->text, 0, 0, columns);
-    }
-    if (bn_table_has_commands(program)) {
-        fputs("\nCommands:\n", out);
-        for (const struct bn_command *c = program->commands; c->run != NULL; c++) {
-            char text[512];
-            snprintf(text, sizeof text, "%s%s", c->summary, c == usual ? " (the default)" : "");
-            put_row(out, c->name, text, columns);
-        }
-        char more[256];
-        snprintf(more, sizeof more, "%s COMMAND --help shows the options of a command%s%s.", program->name,
-                 usual != NULL ? "; below are those of " : "", usual != NULL ? usual->name : "");
-        fputc('\n', out);
-        bn_help_wrap(out, more, 0, 0, columns);
-    }
-    static const struct bn_command none = {.name = ""};
+    put_text(out, program->text, columns);
+    if (usual != NULL) put_text(out, usual->text, columns);
+    put_commands(out, program, columns);
     put_options(out, usual != NULL ? usual : &none, columns);
     put_meanings(out, "Environment", program->environment, 8, columns);
     for (const struct bn_command *c = program->commands; c->run != NULL; c++)
@@ -221,23 +228,86 @@ static void put_program(FILE *out, const struct bn_program *program, size_t colu
     put_meanings(out, "Exit codes (all of them in bn(7))", program->exits, 10, columns);
 }
 
-void bn_help_print(FILE *out, const struct bn_program *program, const struct bn_command *command,
-                   size_t columns)
+static void put_command(FILE *out, const struct bn_program *program, const struct bn_command *command,
+                        size_t columns)
 {
-    if (command == NULL || command == bn_table_default(program)) {
-        put_program(out, program, columns);
-        return;
-    }
     const char *lead = "Usage: ";
     bool first = true;
     put_title(out, program, command->name, command->summary, columns);
     put_usage(out, program, command, &lead, columns);
-    if (command->text != NULL) {
-        fputc('\n', out);
-        bn_help_wrap(out, command->text, 0, 0, columns);
-    }
+    put_text(out, command->text, columns);
     put_options(out, command, columns);
     put_examples(out, command, &first, columns);
+}
+
+/* ---- in short ---- */
+
+#define SHORT_EXAMPLES 3u
+
+static void put_first_paragraph(FILE *out, const char *text, size_t columns)
+{
+    char paragraph[1024];
+    const char *end = text != NULL ? strstr(text, "\n\n") : NULL;
+    if (text == NULL) return;
+    snprintf(paragraph, sizeof paragraph, "%.*s", (int)(end != NULL ? (size_t)(end - text) : strlen(text)),
+             text);
+    put_text(out, paragraph, columns);
+}
+
+/* The options that are neither rare nor those of every command; returns how many are left out. */
+static size_t put_usual_options(FILE *out, const struct bn_command *command, size_t columns)
+{
+    const struct bn_option *list[BN_OPTIONS_MAX];
+    size_t n = bn_table_options(command, list), n_shown = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool common = list[i] >= bn_table_common && strcmp(bn_help_group_of(list[i]), "Common") == 0;
+        if (list[i]->rare || common) continue;
+        if (n_shown++ == 0) fputs("\nOptions:\n", out);
+        put_option(out, list[i], false, columns);
+    }
+    return n - n_shown;
+}
+
+static void put_short_examples(FILE *out, const struct bn_command *command)
+{
+    for (size_t i = 0; i < SHORT_EXAMPLES && command->examples[i].line != NULL; i++)
+        fprintf(out, "%s  %s\n", i == 0 ? "\nExamples:\n" : "", command->examples[i].line);
+}
+
+static void put_short(FILE *out, const struct bn_program *program, const struct bn_command *command,
+                      bool whole, size_t columns)
+{
+    static const struct bn_command none = {.name = ""};
+    const struct bn_command *c = command != NULL ? command : &none;
+    const char *lead = "Usage: ";
+    char more[512];
+    put_title(out, program, whole ? "" : c->name, whole ? program->summary : c->summary, columns);
+    if (command != NULL && program->synopsis == NULL) put_usage(out, program, c, &lead, columns);
+    if (whole && program->synopsis != NULL)
+        fprintf(out, "%s%s %s\n", lead, program->name, program->synopsis);
+    else if (whole && bn_table_has_commands(program))
+        fprintf(out, "%s%s COMMAND ...\n", lead, program->name);
+    put_first_paragraph(out, whole ? program->text : c->text, columns);
+    if (whole) put_commands(out, program, columns);
+    size_t n_more = put_usual_options(out, c, columns);
+    put_short_examples(out, c);
+    bool lists = whole && bn_table_has_commands(program);
+    snprintf(more, sizeof more, "More: %s%s%s --help=all (%zu more options)%s%s%s", program->name,
+             whole || c->name[0] == '\0' ? "" : " ", whole ? "" : c->name, n_more, lists ? ", " : "",
+             lists ? program->name : "", lists ? " COMMAND --help" : "");
+    put_text(out, more, columns);
+}
+
+void bn_help_print(FILE *out, const struct bn_program *program, const struct bn_command *command, bool all,
+                   size_t columns)
+{
+    bool whole = command == NULL || command == bn_table_default(program);
+    if (!all)
+        put_short(out, program, command, whole, columns);
+    else if (whole)
+        put_program(out, program, columns);
+    else
+        put_command(out, program, command, columns);
 }
 
 void bn_help_usage(FILE *out, const struct bn_program *program, const struct bn_command *command,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * --help and --version, printed from the table.
+ * --help, --help=all and --version, printed from the table.
  */
 #ifndef BN_CLI_HELP_H
 #define BN_CLI_HELP_H
@@ -9,8 +9,10 @@
 
 #include "tools/cli/options.h"
 
-/* The whole program's help when command is NULL or what is meant when none is named. */
-void bn_help_print(FILE *out, const struct bn_program *program, const struct bn_command *command,
+/* Help of the program when command is NULL or the default one, else of that command. all: every option in its
+ * group, every example, environment and exit codes; else what fits a screen: the first paragraph, the options
+ * that are not rare, some examples. */
+void bn_help_print(FILE *out, const struct bn_program *program, const struct bn_command *command, bool all,
                    size_t columns);
 /* After a usage error: how the command is called, and the names of the commands. */
 void bn_help_usage(FILE *out, const struct bn_program *program, const struct bn_command *command,

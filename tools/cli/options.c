@@ -151,6 +151,10 @@ static bn_status parse_long(struct parser *p, const char *word)
     const char *text = word[n] == '=' ? word + n + 1 : NULL;
     const struct bn_option *o = find_name(p->args, word, n);
     if (o == NULL) return unknown_long(p, word, n);
+    if (strcmp(word, "help=all") == 0) {
+        p->args->want_all = true;
+        text = NULL;
+    }
     if (o->arg == NULL && text != NULL) {
         bn_fail(p->err, BN_ERR_ARG, "option --%s takes no value", o->name);
         bn_args_help_hint(p->args, p->err, NULL, NULL);

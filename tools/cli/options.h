@@ -72,6 +72,7 @@ struct bn_option {
     const char *preset; /* the value when nothing gives one; the help shows it. NULL: none */
     const char *words;  /* values that completion offers, "oracle bn"; others are accepted too */
     bool repeatable;
+    bool rare; /* only --help=all shows it */
 };
 
 struct bn_example {
@@ -139,7 +140,8 @@ struct bn_args {
     unsigned verbose; /* how many -v */
     int exit_code;    /* of a run that returns BN_OK; starts as BN_EXIT_OK */
 
-    bool want_help, want_version; /* the rest of the command line was not looked at */
+    bool want_help, want_version; /* the rest of the command line was not parsed */
+    bool want_all;                /* --help=all */
     bool want_usage;              /* a usage error: print the usage lines after it */
     const struct bn_option *options[BN_OPTIONS_MAX];
     size_t n_options;
@@ -151,25 +153,25 @@ struct bn_args {
 #define BN_OPTION_MODEL                                                                      \
     {                                                                                        \
         .name = "model", .letter = 'm', .arg = "MODEL", .group = "Model", .env = "BN_MODEL", \
-        .help = "GGUF file, or name of a downloaded model [the built-in model]",             \
+        .help = "GGUF file or downloaded model [the built-in model]",                        \
     }
 #define BN_OPTION_THREADS                                                                      \
     {                                                                                          \
         .name = "threads", .letter = 't', .arg = "N", .group = "Machine", .env = "BN_THREADS", \
-        .help = "threads to compute with [one per usable core]",                               \
+        .help = "number of threads [one per usable core]",                                     \
     }
 #define BN_ISA_NAMES "auto|ref|avx2|avxvnni|avx512vnni|avx512vbmi|neon"
-#define BN_OPTION_ISA                                                                              \
-    {                                                                                              \
-        .name = "isa", .arg = BN_ISA_NAMES, .group = "Machine", .env = "BN_ISA", .preset = "auto", \
-        .help = "instruction set; the results are the same",                                       \
+#define BN_OPTION_ISA                                                                          \
+    {                                                                                          \
+        .name = "isa", .rare = true, .arg = BN_ISA_NAMES, .group = "Machine", .env = "BN_ISA", \
+        .preset = "auto", .help = "instruction set; same results",                             \
     }
 
 /* Without it a command decides for itself: see bn_cli_open_model. */
-#define BN_OPTION_REPACK                                                                    \
-    {                                                                                       \
-        .name = "repack", .arg = "auto|never|always", .group = "Machine", .preset = "auto", \
-        .help = "make faster copies of the weights; the results are the same",              \
+#define BN_OPTION_REPACK                                                                                  \
+    {                                                                                                     \
+        .name = "repack", .rare = true, .arg = "auto|never|always", .group = "Machine", .preset = "auto", \
+        .help = "faster copies of the weights in memory; same results",                                   \
     }
 
 /* All that main does: streams and signals made safe, the line parsed, --help and --version and the

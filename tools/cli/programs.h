@@ -8,10 +8,10 @@
 
 #define BN_SUMMARY_RUN "run a ternary language model"
 #define BN_SUMMARY_VERIFY_RECEIPT "check the receipt of a run, and replay it"
-#define BN_SUMMARY_BENCH "time kernels and models, beside what limits them"
+#define BN_SUMMARY_BENCH "time models and kernels, next to the machine's limits"
 #define BN_SUMMARY_FLAMEGRAPH "show where the time goes, and what a change did"
 #define BN_SUMMARY_DOWNLOAD "download models, complete and verified"
-#define BN_SUMMARY_CROSSVAL "compare the engine with others, find where they part"
+#define BN_SUMMARY_CROSSVAL "compare the engine with other engines"
 #define BN_SUMMARY_FIXTURES "make and verify models, golden outputs and bad inputs"
 #define BN_SUMMARY_GIT "show the git stamp of a directory"
 
