@@ -3,9 +3,11 @@
  * JSON: strict reading, and writing that gives the same bytes everywhere. The only file that includes cJSON
  * is json.c.
  *
- * Reading first scans the bytes and refuses what cJSON lets through: duplicate keys, NUL in strings, invalid
- * UTF-8, lone surrogates, nesting over 64, more than 8 MiB or 2^20 values, trailing data, numbers
- * that are not finite. A bn_json is one value of a tree; the tree is freed through its root.
+ * Reading refuses what cJSON accepts: duplicate names, NUL in strings, invalid UTF-8, lone surrogates,
+ * nesting over 64, more than 8 MiB of text, trailing data, numbers that are not finite. The tree of a text
+ * takes at most 16 MiB, or eight times the text if that is more; a text that needs more, for example a long
+ * array of zeros, is refused before anything is allocated. A bn_json is one value of a tree; the tree is
+ * freed through its root.
  */
 #ifndef BN_BASE_JSON_H
 #define BN_BASE_JSON_H
@@ -14,7 +16,8 @@
 
 #define BN_JSON_MAX_BYTES (8u << 20)
 #define BN_JSON_MAX_DEPTH 64u
-#define BN_JSON_MAX_VALUES (1u << 20) /* of one text */
+#define BN_JSON_TREE_BYTES ((size_t)16 << 20) /* most memory for a tree, unless the text is long, */
+#define BN_JSON_TREE_PER_BYTE ((size_t)8)     /* and per byte of the text */
 
 typedef struct bn_json bn_json;
 
@@ -28,6 +31,12 @@ enum bn_json_kind {
 };
 
 BN_MUST_CHECK bn_status bn_json_parse(bn_json **out, const char *text, size_t n, bn_error *err);
+/* The same with another limit for the memory of the tree. */
+BN_MUST_CHECK bn_status bn_json_parse_within(bn_json **out, const char *text, size_t n, size_t max_tree,
+                                             bn_error *err);
+/* The first part of it: whether the text is JSON whose tree takes at most max_tree bytes. Allocates nothing.
+ */
+BN_MUST_CHECK bn_status bn_json_check(const char *text, size_t n, size_t max_tree, bn_error *err);
 void bn_json_free(bn_json *root);
 
 enum bn_json_kind bn_json_kind(const bn_json *value);
@@ -40,6 +49,9 @@ const bn_json *bn_json_at(const bn_json *value, size_t i);
 /* First element or member, and the next one: for loops over long arrays. */
 const bn_json *bn_json_first(const bn_json *value);
 const bn_json *bn_json_next(const bn_json *value);
+/* The *n members of an object by the bytes of their names; release with bn_free; NULL when memory is short.
+ */
+const bn_json **bn_json_sorted(const bn_json *object, size_t *n);
 /* The name of a member, NULL for an array's element. */
 const char *bn_json_name(const bn_json *member);
 
@@ -50,9 +62,9 @@ bool bn_json_number(const bn_json *value, double *out);
 bool bn_json_u64(const bn_json *value, uint64_t *out);
 bool bn_json_bool(const bn_json *value, bool *out);
 
-/* Building. A NULL parent makes a call do nothing and return NULL. A put that fails for memory marks the
- * value that lacks it now, and bn_json_write of that value, or of one around it, fails: a long chain of puts
- * needs one check, at its end. Putting a name that exists replaces its value. */
+/* Building. A NULL parent makes a call do nothing and return NULL. A put that fails for lack of memory marks
+ * its parent as incomplete, and bn_json_write of the parent or of a value around it fails: a long chain of
+ * puts needs one check, at its end. Putting a name that exists replaces its value. */
 bn_json *bn_json_new_object(void);
 bn_json *bn_json_new_array(void);
 bn_json *bn_json_put_object(bn_json *object, const char *name);

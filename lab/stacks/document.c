@@ -60,6 +60,9 @@ bn_status bn_formats_check_about(const bn_stacks *stacks, bn_error *err)
     return status;
 }
 
+/* A recording has many small numbers: 2^20 values can be read, whatever the size of the text. */
+#define MAX_TREE ((size_t)128 << 20)
+
 /* ---- reading ---- */
 
 static bn_status parse_document(bn_stacks **out, const bn_json *document, bn_error *err)
@@ -79,7 +82,7 @@ static bn_status parse_document(bn_stacks **out, const bn_json *document, bn_err
 static bn_status parse_json(bn_stacks **out, const char *text, size_t n, bn_error *err)
 {
     bn_json *document = NULL;
-    BN_TRY(bn_json_parse(&document, text, n, err));
+    BN_TRY(bn_json_parse_within(&document, text, n, MAX_TREE, err));
     bn_status status = parse_document(out, document, err);
     bn_json_free(document);
     return status;
@@ -228,14 +231,6 @@ enum bn_stacks_format bn_stacks_format_by_name(const char *path)
     return BN_STACKS_NO_FORMAT;
 }
 
-static size_t count_values(const bn_json *value)
-{
-    size_t n = 1;
-    for (const bn_json *m = bn_json_first(value); m != NULL; m = bn_json_next(m))
-        n += count_values(m);
-    return n;
-}
-
 bn_status bn_formats_too_large(const bn_stacks *s, bn_error *err)
 {
     bn_status status =
@@ -254,8 +249,7 @@ static bn_status write_document(const bn_stacks *s, struct bn_buf *out, bn_error
     bn_status status = bn_json_write(document, true, out, err);
     bn_buf_putc(out, '\n');
     if (status == BN_OK) status = bn_buf_check(out, err);
-    if (status == BN_OK &&
-        (out->len - before > BN_JSON_MAX_BYTES || count_values(document) > BN_JSON_MAX_VALUES))
+    if (status == BN_OK && bn_json_check(out->data + before, out->len - before, MAX_TREE, NULL) != BN_OK)
         status = bn_formats_too_large(s, err);
     bn_json_free(document);
     return status;

@@ -69,7 +69,7 @@ static bn_status check_size(const bn_stacks *s, bn_error *err)
     for (size_t r = 0; r < s->n_runs; r++)
         for (size_t i = 0; i < s->n_nodes; i++)
             values += s->runs[r].self[i] != 0 || s->runs[r].samples[i] != 0 ? 2 : 0;
-    return values <= BN_JSON_MAX_VALUES ? BN_OK : bn_formats_too_large(s, err);
+    return values <= BN_JSON_MAX_BYTES / 2 ? BN_OK : bn_formats_too_large(s, err);
 }
 
 static bn_status put_stacks(bn_json *document, const bn_stacks *s, bn_error *err)

@@ -204,11 +204,20 @@ static void limits_are_kept(void **state)
     bn_json *root;
     assert_int_equal(bn_json_parse(&root, large, BN_JSON_MAX_BYTES, NULL), BN_OK);
     bn_json_free(root);
-    /* many small values are bounded, too: [0,0,... */
+    /* many small values, [0,0,..., are refused before anything is allocated for them */
     for (size_t i = 0; i < n; i++)
         large[i] = i == 0 ? '[' : i % 2 == 1 ? '0' : ',';
-    large[BN_JSON_MAX_BYTES - 1] = ']';
+    large[BN_JSON_MAX_BYTES - 1] = large[2 << 20] = ']';
+    uint64_t before = bn_mem_stats().bytes_total;
     refuse(large, BN_JSON_MAX_BYTES, BN_ERR_LIMIT);
+    refuse(large, (2 << 20) + 1, BN_ERR_LIMIT);
+    assert_int_equal(bn_mem_stats().bytes_total, before);
+    /* the limit of a short text is absolute: 2^17 values */
+    large[2 << 17] = ']';
+    assert_int_equal(bn_json_parse(&root, large, (2 << 17) + 1, NULL), BN_OK);
+    assert_int_equal(bn_json_size(root), 1 << 17);
+    assert_in_range(bn_mem_stats().bytes_now, 1 << 20, BN_JSON_TREE_BYTES);
+    bn_json_free(root);
     memset(large, '1', 100);
     refuse(large, 61, BN_ERR_LIMIT);
     bn_free(large);
