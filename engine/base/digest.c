@@ -1,46 +1,81 @@
 /* SPDX-License-Identifier: MIT
  *
- * See digest.h. SHA-256 and Ed25519 are libcrypto's, through its EVP interface; this is the only file that
- * includes it, and evp.h is all that it includes (OpenSSL owns many names that begin with BN_). The two PEM
- * forms of an Ed25519 key are fixed bytes in front of 32 bytes of key (RFC 8410), so they are read and
- * written here, and no ASN.1 parser sees a key file.
+ * SHA-256 and Ed25519 by libcrypto's EVP interface, and the PEM forms of Ed25519 keys. Only this file
+ * includes libcrypto, and only its evp.h (OpenSSL owns many names that begin with BN_). The two PEM forms are
+ * fixed bytes followed by 32 bytes of key (RFC 8410), so they are read and written here, and no ASN.1 parser
+ * sees a key file.
  */
 #define _DEFAULT_SOURCE
 #include "base/digest.h"
 
+#include <malloc.h>
 #include <openssl/evp.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/reserve.h"
 
 /* ---- memory of libcrypto ----
  *
- * libcrypto 3.0 follows NULL pointers when an allocation fails while it starts or looks for an algorithm, and
- * a signature that could not be checked for lack of memory reads like a wrong one. */
+ * libcrypto 3.0 follows NULL pointers when an allocation fails while it starts or searches for an algorithm,
+ * and it reports a signature that it could not check for lack of memory as a wrong one. So it gets malloc's
+ * blocks, and, when malloc has none, blocks of a reserve: zeroed pages of the program, which take no memory
+ * until they are touched. A block of the reserve has its size in the bytes before it, and is not used again.
+ */
+
+#define RESERVE_BYTES ((size_t)2 << 20)
+#define RESERVE_ALIGNMENT 16u
+
+static _Alignas(RESERVE_ALIGNMENT) unsigned char reserve[RESERVE_BYTES];
+static atomic_size_t reserve_used;
+
+static bool is_reserve(const void *p)
+{
+    return (uintptr_t)p >= (uintptr_t)reserve && (uintptr_t)p < (uintptr_t)reserve + sizeof reserve;
+}
+
+static void *take_reserve(size_t n)
+{
+    if (n > RESERVE_BYTES / 2) return NULL;
+    size_t whole = RESERVE_ALIGNMENT + (n + RESERVE_ALIGNMENT - 1) / RESERVE_ALIGNMENT * RESERVE_ALIGNMENT;
+    size_t at = atomic_fetch_add(&reserve_used, whole);
+    if (at > RESERVE_BYTES - whole) {
+        atomic_fetch_sub(&reserve_used, whole);
+        return NULL;
+    }
+    memcpy(reserve + at, &n, sizeof n);
+    return reserve + at + RESERVE_ALIGNMENT;
+}
 
 static void *take(size_t n, const char *file, int line)
 {
     (void)file, (void)line;
-    return n > 0 ? bn_reserve_alloc(n) : NULL;
-}
-
-static void *retake(void *p, size_t n, const char *file, int line)
-{
-    (void)file, (void)line;
-    if (n > 0) return bn_reserve_realloc(p, n);
-    bn_reserve_free(p);
-    return NULL;
+    void *p = n > 0 ? malloc(n) : NULL;
+    return p == NULL && n > 0 ? take_reserve(n) : p;
 }
 
 static void give(void *p, const char *file, int line)
 {
     (void)file, (void)line;
-    bn_reserve_free(p);
+    if (!is_reserve(p)) free(p);
+}
+
+static void *retake(void *p, size_t n, const char *file, int line)
+{
+    void *fresh = take(n, file, line);
+    size_t old = 0;
+    if (p == NULL || (fresh == NULL && n > 0)) return fresh;
+    if (is_reserve(p))
+        memcpy(&old, (unsigned char *)p - RESERVE_ALIGNMENT, sizeof old);
+    else
+        old = malloc_usable_size(p);
+    if (n > 0) memcpy(fresh, p, bn_min_size(old, n));
+    give(p, file, line);
+    return fresh;
 }
 
 static void set_memory(void)
