@@ -3,7 +3,7 @@
  * bn-crossval: compare this engine with others, and find the first operation that differs. This file is the
  * table of its commands; they are in crossval/.
  */
-#include "lab/compare/child.h"
+#include "lab/kit/child.h"
 #include "tools/cli/programs.h"
 #include "tools/crossval/crossval.h"
 

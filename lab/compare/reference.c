@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "lab/compare/child.h"
+#include "lab/kit/child.h"
 
 #define MAX_REQUEST_BYTES (16u << 20)
 #define MAX_FLOATS (UINT64_C(1) << 33) /* 32 GiB: a bound on what an answer may announce */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See process.h. The wait is one poll on the process's descriptor (pidfd_open(2)) and on the pipes that are
- * kept, so that nothing of ours runs while the program does unless it prints.
+ * Runs programs. Every wait is one ppoll on the program's descriptor (pidfd_open(2)) and on its pipes, so
+ * that this process does nothing while the program does, unless the program prints.
  */
 #define _GNU_SOURCE
 #include "lab/kit/process.h"
@@ -19,64 +19,35 @@
 #include "base/error.h"
 #include "lab/kit/spawn.h"
 
-/* What is open while a program runs; -1 when it is not. */
-struct running {
-    pid_t pid;  /* 0: none, or reaped */
-    int handle; /* readable when the program is gone */
-    int theirs[3];
-    int pipes[2]; /* our ends of its standard output and standard error */
-    struct bn_buf *kept[2];
-};
-
 static void close_fd(int *fd)
 {
     if (*fd >= 0) close(*fd);
     *fd = -1;
 }
 
-/* ---- what it prints ---- */
-
-/* Takes what lies ready; the pipe is closed at its end. What does not fit is dropped. */
-static void drain(int *fd, struct bn_buf *into)
+void bn_running_close(struct bn_running *r, int i)
 {
-    char bytes[16384];
-    while (*fd >= 0) {
-        ssize_t got = read(*fd, bytes, sizeof bytes);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0 && errno == EAGAIN) return;
-        if (got <= 0) {
-            close_fd(fd);
-            return;
-        }
-        size_t fits = into->max - into->len;
-        bool all = (size_t)got <= fits;
-        bn_buf_append(into, bytes, all ? (size_t)got : fits);
-        if (!all) into->failed = true;
-    }
+    close_fd(&r->fds[i]);
 }
 
-/* ---- start and end ---- */
+/* ---- start ---- */
 
-static bn_status open_files(struct running *r, const struct bn_process_options *o, bn_error *err)
+/* The program's end of descriptor i, and ours if that is a pipe. */
+static bn_status open_end(struct bn_running *r, int theirs[3], int i, const char *file, bn_error *err)
 {
-    const char *input = o->input != NULL ? o->input : "/dev/null";
-    r->theirs[0] = open(input, O_RDONLY | O_CLOEXEC);
-    if (r->theirs[0] < 0) return bn_fail_errno(err, errno, input, "cannot open");
-    for (int i = 0; i < 2; i++) {
-        int ends[2] = {-1, -1};
-        if (r->kept[i] == NULL) {
-            ends[1] = open("/dev/null", O_WRONLY | O_CLOEXEC);
-            if (ends[1] < 0) return bn_fail_errno(err, errno, "/dev/null", "cannot open");
-        } else if (pipe2(ends, O_CLOEXEC) != 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) {
-            return bn_fail_errno(err, errno, NULL, "pipe");
-        }
-        r->pipes[i] = ends[0];
-        r->theirs[1 + i] = ends[1];
+    int ends[2];
+    if (file != NULL) {
+        theirs[i] = open(file, (i == 0 ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
+        return theirs[i] >= 0 ? BN_OK : bn_fail_errno(err, errno, file, "cannot open");
     }
+    if (pipe2(ends, O_CLOEXEC) != 0) return bn_fail_errno(err, errno, NULL, "pipe");
+    theirs[i] = ends[i == 0 ? 0 : 1];
+    r->fds[i] = ends[i == 0 ? 1 : 0];
+    (void)fcntl(r->fds[i], F_SETFL, O_NONBLOCK);
     return BN_OK;
 }
 
-static bn_status open_handle(struct running *r, bn_error *err)
+static bn_status open_handle(struct bn_running *r, bn_error *err)
 {
     r->handle = (int)syscall(SYS_pidfd_open, r->pid, 0);
     if (r->handle < 0) return bn_fail_errno(err, errno, NULL, "pidfd_open");
@@ -84,113 +55,145 @@ static bn_status open_handle(struct running *r, bn_error *err)
     return BN_OK;
 }
 
-static bn_status start(struct running *r, const struct bn_process_options *o, bn_error *err)
+bn_status bn_running_start(struct bn_running *r, const char *const *argv, const char *const files[3],
+                           bn_error *err)
 {
-    BN_TRY(open_files(r, o, err));
-    int failed = bn_spawn(&r->pid, o->argv, r->theirs);
-    if (failed != 0) {
-        r->pid = 0;
-        return bn_fail_errno(err, failed, o->argv[0], "cannot start");
+    int theirs[3] = {-1, -1, -1};
+    bn_status status = BN_OK;
+    for (int i = 0; i < 3 && status == BN_OK; i++)
+        status = open_end(r, theirs, i, files[i], err);
+    if (status == BN_OK) {
+        int failed = bn_spawn(&r->pid, argv, theirs);
+        if (failed != 0) {
+            r->pid = 0;
+            status = bn_fail_errno(err, failed, argv[0], "cannot start");
+        }
     }
     for (int i = 0; i < 3; i++)
-        close_fd(&r->theirs[i]);
-    return open_handle(r, err);
-}
-
-/* Ends the whole group, which has its number while its first process is not reaped, and reaps that. */
-static void end(struct running *r, int *wait_status, struct rusage *usage)
-{
-    (void)kill(-r->pid, SIGKILL);
-    while (wait4(r->pid, wait_status, 0, usage) < 0 && errno == EINTR)
-        continue;
-    r->pid = 0;
+        close_fd(&theirs[i]);
+    return status == BN_OK ? open_handle(r, err) : status;
 }
 
 /* ---- the wait ---- */
 
-/* Until the program is gone (true in *gone) or the clock says deadline. */
-static bn_status await(struct running *r, bool (*cancelled)(void), uint64_t deadline, bool *gone,
-                       bn_error *err)
+void bn_running_read(struct bn_running *r, int i)
 {
-    for (*gone = false;;) {
-        struct pollfd fds[3] = {{.fd = r->handle, .events = POLLIN},
-                                {.fd = r->pipes[0], .events = POLLIN},
-                                {.fd = r->pipes[1], .events = POLLIN}};
+    char bytes[16384];
+    while (r->fds[i] >= 0) {
+        ssize_t got = read(r->fds[i], bytes, sizeof bytes);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && errno == EAGAIN) return;
+        if (got <= 0)
+            close_fd(&r->fds[i]);
+        else
+            r->on_read(r->user, i, bytes, (size_t)got);
+    }
+}
+
+bn_status bn_running_wait(struct bn_running *r, int fd, short events, uint64_t deadline, bool *ready,
+                          bn_error *err)
+{
+    for (*ready = false; !*ready;) {
+        struct pollfd fds[3] = {{.fd = fd, .events = events}, {.fd = -1}, {.fd = -1}};
+        for (int i = r->first_read; i < 3; i++)
+            fds[i] = (struct pollfd){.fd = r->fds[i], .events = POLLIN};
         uint64_t now = bn_clock_ns();
         if (now >= deadline) return BN_OK;
         struct timespec left = {.tv_sec = (time_t)((deadline - now) / 1000000000u),
                                 .tv_nsec = (long)((deadline - now) % 1000000000u)};
         int n = ppoll(fds, 3, deadline == UINT64_MAX ? NULL : &left, NULL);
         if (n < 0 && errno != EINTR) return bn_fail_errno(err, errno, NULL, "poll");
-        if (n < 0 && cancelled != NULL && cancelled()) return bn_fail(err, BN_ERR_CANCELLED, "interrupted");
+        if (n < 0 && r->cancelled != NULL && r->cancelled())
+            return bn_fail(err, BN_ERR_CANCELLED, "interrupted");
         if (n <= 0) continue;
-        *gone = fds[0].revents != 0;
-        if (*gone) return BN_OK;
-        for (int i = 0; i < 2; i++)
-            if (fds[1 + i].revents != 0) drain(&r->pipes[i], r->kept[i]);
+        *ready = fds[0].revents != 0;
+        for (int i = r->first_read; i < 3; i++)
+            if (fds[i].revents != 0) bn_running_read(r, i);
     }
+    return BN_OK;
 }
 
-static uint64_t deadline_of(uint64_t began, uint64_t timeout_ns)
+/* ---- the end ---- */
+
+/* The group keeps its number while its first process is not reaped; later the number may be another group's.
+ */
+void bn_running_end(struct bn_running *r)
 {
-    return timeout_ns > 0 ? began + timeout_ns : UINT64_MAX;
+    if (r->pid <= 0) return;
+    (void)kill(-r->pid, SIGKILL);
+    while (wait4(r->pid, &r->wait_status, 0, &r->usage) < 0 && errno == EINTR)
+        continue;
+    r->pid = 0;
 }
 
-static void judge_end(struct bn_process *out, bool gone, int wait_status)
+void bn_running_release(struct bn_running *r)
 {
-    if (!gone) {
-        out->end = BN_PROCESS_TIMEOUT;
-    } else if (WIFSIGNALED(wait_status)) {
-        out->end = BN_PROCESS_SIGNALLED;
-        out->code = WTERMSIG(wait_status);
-    } else {
-        out->end = BN_PROCESS_EXITED;
-        out->code = WEXITSTATUS(wait_status);
-    }
+    for (int i = 0; i < 3; i++)
+        close_fd(&r->fds[i]);
+    bn_running_end(r);
+    close_fd(&r->handle);
+}
+
+/* ---- one run ---- */
+
+/* What does not fit is discarded. */
+static void keep(void *user, int fd, const char *bytes, size_t n)
+{
+    const struct bn_process_options *o = user;
+    struct bn_buf *into = fd == 1 ? o->out : o->errors;
+    size_t fits = bn_min_size(n, into->max - into->len);
+    bn_buf_append(into, bytes, fits);
+    if (fits < n) into->failed = true;
+}
+
+/* Waits for the end of a program that was started, and ends what is left of it. */
+static bn_status finish(struct bn_process *out, struct bn_running *r, uint64_t began, uint64_t timeout_ns,
+                        bn_error *err)
+{
+    bool ended = false;
+    bn_status status =
+        bn_running_wait(r, r->handle, POLLIN, timeout_ns > 0 ? began + timeout_ns : UINT64_MAX, &ended, err);
+    out->wall_ns = bn_clock_ns() - began;
+    bn_running_end(r);
+    out->usage = r->usage;
+    out->end = !ended                        ? BN_PROCESS_TIMEOUT
+               : WIFSIGNALED(r->wait_status) ? BN_PROCESS_SIGNALLED
+                                             : BN_PROCESS_EXITED;
+    if (ended)
+        out->code = WIFSIGNALED(r->wait_status) ? WTERMSIG(r->wait_status) : WEXITSTATUS(r->wait_status);
+    for (int i = r->first_read; i < 3; i++)
+        bn_running_read(r, i);
+    return status;
 }
 
 bn_status bn_process_run(struct bn_process *out, const struct bn_process_options *o, bn_error *err)
 {
-    struct running r = {.handle = -1, .theirs = {-1, -1, -1}, .pipes = {-1, -1}, .kept = {o->out, o->errors}};
-    int wait_status = 0;
-    bool gone = false;
+    struct bn_process_options copy = *o;
+    struct bn_running r = {BN_NOT_RUNNING, .cancelled = o->cancelled, .first_read = 1, .on_read = keep,
+                           .user = &copy};
+    const char *const files[3] = {o->input != NULL ? o->input : "/dev/null",
+                                  o->out != NULL ? NULL : "/dev/null",
+                                  o->errors != NULL ? NULL : "/dev/null"};
     *out = (struct bn_process){0};
     uint64_t began = bn_clock_ns();
-    bn_status status = start(&r, o, err);
-    if (status == BN_OK) status = await(&r, o->cancelled, deadline_of(began, o->timeout_ns), &gone, err);
-    out->wall_ns = bn_clock_ns() - began;
-    if (r.pid > 0) end(&r, &wait_status, &out->usage);
-    judge_end(out, gone, wait_status);
-    for (int i = 0; i < 2; i++) {
-        if (r.kept[i] != NULL) drain(&r.pipes[i], r.kept[i]);
-        close_fd(&r.pipes[i]);
-    }
-    for (int i = 0; i < 3; i++)
-        close_fd(&r.theirs[i]);
-    close_fd(&r.handle);
+    bn_status status = bn_running_start(&r, o->argv, files, err);
+    if (status == BN_OK) status = finish(out, &r, began, o->timeout_ns, err);
+    bn_running_release(&r);
     return status;
 }
 
 bn_status bn_process_await(struct bn_process *out, pid_t pid, uint64_t began_ns, uint64_t timeout_ns,
                            bool (*cancelled)(void), bn_error *err)
 {
-    struct running r = {.pid = pid, .handle = -1, .theirs = {-1, -1, -1}, .pipes = {-1, -1}};
-    int wait_status = 0;
-    bool gone = false;
+    struct bn_running r = {BN_NOT_RUNNING, .pid = pid, .cancelled = cancelled, .first_read = 3};
     bn_error why = {0};
     *out = (struct bn_process){0};
-    bn_status status = open_handle(&r, err);
-    if (status == BN_OK) status = await(&r, cancelled, deadline_of(began_ns, timeout_ns), &gone, &why);
-    out->wall_ns = bn_clock_ns() - began_ns;
-    end(&r, &wait_status, &out->usage);
-    judge_end(out, gone, wait_status);
-    close_fd(&r.handle);
-    if (status == BN_ERR_CANCELLED) {
-        out->end = BN_PROCESS_INTERRUPTED;
-        return BN_OK;
-    }
-    if (status != BN_OK && why.code != BN_OK) return bn_fail(err, why.code, "%s", why.msg);
-    return status;
+    bn_status status = open_handle(&r, &why);
+    if (status == BN_OK) status = finish(out, &r, began_ns, timeout_ns, &why);
+    bn_running_release(&r);
+    if (status != BN_ERR_CANCELLED) return status == BN_OK ? BN_OK : bn_fail(err, status, "%s", why.msg);
+    out->end = BN_PROCESS_INTERRUPTED;
+    return BN_OK;
 }
 
 void bn_process_describe(char *text, size_t room, const struct bn_process *process)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One run of a program from its start to its end, timed: how it ended, how long it took, what it used.
+ * Running a program: its start, its pipes, a wait with a deadline, its end. bn_process_run does all of it;
+ * lab/kit/child.h talks to a program while it runs.
  */
 #ifndef BN_KIT_PROCESS_H
 #define BN_KIT_PROCESS_H
@@ -10,42 +11,79 @@
 
 #include "base/buf.h"
 
+/* ---- one run, timed ---- */
+
 struct bn_process_options {
-    const char *const *argv; /* ends with NULL; argv[0] is looked for in PATH. No shell */
+    const char *const *argv; /* ends with NULL; argv[0] is searched for in PATH. No shell */
     const char *input;       /* file that is its standard input; NULL: empty */
-    /* Where its standard output and standard error are kept; NULL: nowhere. What is over a buffer's max is
-     * dropped (the buffer's failed tells), and the program goes on. */
+    /* What its standard output and standard error are appended to; NULL: they are discarded. The program goes
+     * on when a buffer is full (the buffer's failed is set), and the rest is discarded. */
     struct bn_buf *out, *errors;
     uint64_t timeout_ns;     /* 0: none */
-    bool (*cancelled)(void); /* asked when a signal interrupts the wait; NULL: never */
+    bool (*cancelled)(void); /* called when a signal interrupts the wait; NULL: the wait goes on */
 };
 
 enum bn_process_end {
     BN_PROCESS_EXITED,
     BN_PROCESS_SIGNALLED,
     BN_PROCESS_TIMEOUT,
-    BN_PROCESS_INTERRUPTED /* only by bn_process_await: cancelled said so */
+    BN_PROCESS_INTERRUPTED /* only by bn_process_await: cancelled returned true */
 };
 
 struct bn_process {
     enum bn_process_end end;
     int code;            /* its exit status, or the number of the signal; 0 after a timeout */
-    uint64_t wall_ns;    /* from before its start until it was gone; after a timeout no measurement */
+    uint64_t wall_ns;    /* from before its start until it ended; not a measurement after a timeout */
     struct rusage usage; /* its own, and that of the children it waited for */
 };
 
 /* BN_OK however the program ended; an error when it could not be run: BN_ERR_NOT_FOUND, BN_ERR_IO,
- * BN_ERR_CANCELLED, BN_ERR_UNSUPPORTED without pidfd_open(2). The program has a process group of its own, and
- * all that is left of the group when the program ends, or its time does, is killed. */
+ * BN_ERR_CANCELLED, BN_ERR_UNSUPPORTED without pidfd_open(2). The program has a process group of its own.
+ * Whatever is left of the group when the program ends, or its time is over, is killed. */
 BN_MUST_CHECK bn_status bn_process_run(struct bn_process *out, const struct bn_process_options *options,
                                        bn_error *err);
 
-/* Waits for a process that bn_spawn started at began_ns (bn_clock_ns) until it is gone, its time is over or
- * it is cancelled; what is left of its group is killed, and the process is reaped in any case. */
+/* Waits for a process that bn_spawn started at began_ns (bn_clock_ns) until it ends, its time is over or
+ * it is cancelled. What is left of its group is killed, and the process is reaped in any case. */
 BN_MUST_CHECK bn_status bn_process_await(struct bn_process *out, pid_t pid, uint64_t began_ns,
                                          uint64_t timeout_ns, bool (*cancelled)(void), bn_error *err);
 
 /* "ended with status 3", "was ended by signal 11", "ran into the time limit". */
 void bn_process_describe(char *text, size_t room, const struct bn_process *process);
+
+/* ---- step by step ---- */
+
+/* A program that runs, and our ends of its pipes (non-blocking; -1 when closed). BN_NOT_RUNNING starts one.
+ */
+struct bn_running {
+    pid_t pid;  /* 0: not started, or reaped */
+    int handle; /* pidfd: readable when the program has ended */
+    int fds[3]; /* its standard input, output and error */
+    bool (*cancelled)(void);
+    /* While bn_running_wait waits, it reads from fds[first_read..2] and passes on what came. */
+    int first_read;
+    void (*on_read)(void *user, int fd, const char *bytes, size_t n);
+    void *user;
+    int wait_status;     /* valid after bn_running_end */
+    struct rusage usage; /* likewise */
+};
+#define BN_NOT_RUNNING .handle = -1, .fds = {-1, -1, -1}
+
+/* Starts argv. files[i] is what the program has as descriptor i; NULL: a pipe. Whatever it returns,
+ * bn_running_release has to follow. */
+BN_MUST_CHECK bn_status bn_running_start(struct bn_running *r, const char *const *argv,
+                                         const char *const files[3], bn_error *err);
+/* Waits for events (of poll(2)) on fd, e.g. POLLIN on the handle for the program's end, until the clock
+ * (bn_clock_ns) reaches deadline; *ready is then false. BN_ERR_CANCELLED when cancelled returns true. */
+BN_MUST_CHECK bn_status bn_running_wait(struct bn_running *r, int fd, short events, uint64_t deadline,
+                                        bool *ready, bn_error *err);
+/* Passes on what is ready in pipe i. */
+void bn_running_read(struct bn_running *r, int i);
+/* Kills what is left of the process group, and reaps the program. */
+void bn_running_end(struct bn_running *r);
+/* The same, and closes everything. */
+void bn_running_release(struct bn_running *r);
+/* Closes our end of pipe i. */
+void bn_running_close(struct bn_running *r, int i);
 
 #endif

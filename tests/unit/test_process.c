@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * measure/process.h: every way in which a program can end is told apart, its output is kept as far as it
+ * lab/kit/process.h: each way in which a program can end is distinguished, its output is kept as far as it
  * fits, nothing of it is left over, and descriptors do not leak, in neither direction.
  */
 #define _GNU_SOURCE

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * See child.h. All three pipes are non-blocking on this side and every wait is one poll on whatever there is
- * to do, so that a child that fills its standard error while we wait for an answer does not stop the two of
- * us.
+ * A dialogue with a child process. Every wait also empties the child's standard error, so that a child that
+ * fills it while we wait for an answer does not block both of us.
  */
 #define _GNU_SOURCE
-#include "lab/compare/child.h"
+#include "lab/kit/child.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,18 +20,16 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "lab/kit/spawn.h"
+#include "lab/kit/process.h"
 
 #define ERR_BYTES 4096u /* of standard error that are kept */
 #define IN_BYTES 65536u
-#define MAX_GENERATIONS 1000u /* of processes that are ended, should they go on to start others */
+#define MAX_GENERATIONS 1000u /* of processes that are ended while they start others */
+#define END_NS 500000000u     /* for a child that closed its output to end */
 
 struct bn_child {
-    pid_t pid;
-    int in, out, err; /* our ends; -1 when closed */
-    bool reaped, failed;
-    int wait_status;
-    bool (*cancelled)(void);
+    struct bn_running run;
+    bool failed;
     void (*on_stderr)(void *user, const char *bytes, size_t n);
     void *user;
     char tail[ERR_BYTES + 1]; /* of standard error */
@@ -42,121 +38,70 @@ struct bn_child {
     size_t at, n;
 };
 
-/* ---- starting ---- */
+/* ---- start and standard error ---- */
 
-static void close_fd(int *fd)
+static void keep_tail(void *user, int fd, const char *bytes, size_t n)
 {
-    if (*fd >= 0) close(*fd);
-    *fd = -1;
+    struct bn_child *child = user;
+    (void)fd;
+    if (child->on_stderr != NULL) child->on_stderr(child->user, bytes, n);
+    size_t kept = bn_min_size(n, ERR_BYTES), left = bn_min_size(child->n_tail, ERR_BYTES - kept);
+    memmove(child->tail, child->tail + child->n_tail - left, left);
+    memcpy(child->tail + left, bytes + n - kept, kept);
+    child->n_tail = left + kept;
+    child->tail[child->n_tail] = '\0';
 }
 
 bn_status bn_child_start(struct bn_child **out, const struct bn_child_options *options, bn_error *err)
 {
-    int pipes[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}};
-    int failed = 0;
-    *out = NULL;
-    struct bn_child *child = bn_alloc(1, sizeof *child);
-    if (child == NULL) return bn_nomem(err);
-    *child = (struct bn_child){.in = -1,
-                               .out = -1,
-                               .err = -1,
-                               .cancelled = options->cancelled,
-                               .on_stderr = options->on_stderr,
-                               .user = options->user};
-    for (int i = 0; i < 3 && failed == 0; i++)
-        failed = pipe2(pipes[i], O_CLOEXEC) == 0 ? 0 : errno;
     const char *const argv[] = {"/bin/sh", "-c", options->command, NULL};
-    const int theirs[3] = {pipes[0][0], pipes[1][1], pipes[2][1]};
-    if (failed == 0) failed = bn_spawn(&child->pid, argv, theirs);
-    child->in = pipes[0][1];
-    child->out = pipes[1][0];
-    child->err = pipes[2][0];
-    close_fd(&pipes[0][0]);
-    close_fd(&pipes[1][1]);
-    close_fd(&pipes[2][1]);
-    if (failed != 0) {
-        child->pid = 0;
+    const char *const pipes[3] = {NULL, NULL, NULL};
+    struct bn_child *child = *out = bn_alloc(1, sizeof *child);
+    if (child == NULL) return bn_nomem(err);
+    child->run = (struct bn_running){BN_NOT_RUNNING, .cancelled = options->cancelled, .first_read = 2,
+                                     .on_read = keep_tail, .user = child};
+    child->on_stderr = options->on_stderr;
+    child->user = options->user;
+    bn_status status = bn_running_start(&child->run, argv, pipes, err);
+    if (status != BN_OK) {
         bn_child_close(child);
-        return bn_fail_errno(err, failed, options->command, "cannot start");
+        *out = NULL;
     }
-    const int ours[] = {child->in, child->out, child->err};
-    for (int i = 0; i < 3; i++)
-        (void)fcntl(ours[i], F_SETFL, O_NONBLOCK);
-    *out = child;
-    return BN_OK;
-}
-
-/* ---- standard error ---- */
-
-static void keep_tail(struct bn_child *child, const char *bytes, size_t n)
-{
-    if (n > ERR_BYTES) {
-        bytes += n - ERR_BYTES;
-        n = ERR_BYTES;
-    }
-    size_t drop = child->n_tail + n > ERR_BYTES ? child->n_tail + n - ERR_BYTES : 0;
-    memmove(child->tail, child->tail + drop, child->n_tail - drop);
-    child->n_tail -= drop;
-    memcpy(child->tail + child->n_tail, bytes, n);
-    child->n_tail += n;
-    child->tail[child->n_tail] = '\0';
-}
-
-/* Takes what lies ready. */
-static void drain_stderr(struct bn_child *child)
-{
-    char bytes[4096];
-    while (child->err >= 0) {
-        ssize_t got = read(child->err, bytes, sizeof bytes);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0 && errno == EAGAIN) return;
-        if (got <= 0) {
-            close_fd(&child->err);
-            return;
-        }
-        keep_tail(child, bytes, (size_t)got);
-        if (child->on_stderr != NULL) child->on_stderr(child->user, bytes, (size_t)got);
-    }
+    return status;
 }
 
 const char *bn_child_stderr(struct bn_child *child)
 {
-    drain_stderr(child);
+    bn_running_read(&child->run, 2);
     const char *cut = child->n_tail == ERR_BYTES ? strchr(child->tail, '\n') : NULL;
     return cut != NULL ? cut + 1 : child->tail;
 }
 
-/* ---- ending ---- */
-
-static void pause_ms(long ms)
-{
-    struct timespec t = {.tv_nsec = ms * 1000000};
-    nanosleep(&t, NULL);
-}
+/* ---- end ---- */
 
 /* Waits for the end of the process; false when it still runs at the deadline. */
-static bool reap(struct bn_child *child, uint64_t deadline)
+static bool ends(struct bn_child *child, uint64_t deadline)
 {
-    while (!child->reaped) {
-        pid_t got = waitpid(child->pid, &child->wait_status, WNOHANG);
-        child->reaped = got == child->pid || (got < 0 && errno != EINTR);
-        if (child->reaped) break;
-        if (bn_clock_ns() >= deadline) return false;
-        drain_stderr(child);
-        pause_ms(2);
-    }
-    return true;
+    struct bn_running *r = &child->run;
+    bool (*cancelled)(void) = r->cancelled;
+    bool ended = r->pid == 0;
+    if (ended) return true;
+    r->cancelled = NULL;
+    if (bn_running_wait(r, r->handle, POLLIN, deadline, &ended, NULL) == BN_OK && ended) bn_running_end(r);
+    r->cancelled = cancelled;
+    return ended;
 }
 
-/* What became of a child that is silent; it has a moment to be gone entirely. */
+/* Why a child is silent. */
 static bn_status gone(struct bn_child *child, const char *when, bn_error *err)
 {
     child->failed = true;
-    if (!reap(child, bn_clock_ns() + 500000000u))
+    if (!ends(child, bn_clock_ns() + END_NS))
         return bn_fail(err, BN_ERR_MISMATCH, "closed its output %s", when);
-    if (WIFSIGNALED(child->wait_status))
-        return bn_fail(err, BN_ERR_MISMATCH, "was ended by signal %d %s", WTERMSIG(child->wait_status), when);
-    int code = WEXITSTATUS(child->wait_status);
+    int end = child->run.wait_status;
+    if (WIFSIGNALED(end))
+        return bn_fail(err, BN_ERR_MISMATCH, "was ended by signal %d %s", WTERMSIG(end), when);
+    int code = WEXITSTATUS(end);
     if (code == 126 || code == 127)
         return bn_fail(err, BN_ERR_NOT_FOUND, "could not be started (status %d)", code);
     return bn_fail(err, BN_ERR_MISMATCH, "ended with status %d %s", code, when);
@@ -165,34 +110,22 @@ static bn_status gone(struct bn_child *child, const char *when, bn_error *err)
 bn_status bn_child_finish(struct bn_child *child, uint64_t deadline, bn_error *err)
 {
     char more;
-    close_fd(&child->in);
+    bn_running_close(&child->run, 0);
     if (child->failed) return bn_fail(err, BN_ERR_MISMATCH, "failed before");
-    if (!reap(child, deadline)) return bn_fail(err, BN_ERR_MISMATCH, "did not end when it was asked to");
-    if (!WIFEXITED(child->wait_status) || WEXITSTATUS(child->wait_status) != 0)
-        return gone(child, "when it was closed", err);
-    if (child->at < child->n || read(child->out, &more, 1) > 0)
+    if (!ends(child, deadline)) return bn_fail(err, BN_ERR_MISMATCH, "did not end when it was asked to");
+    if (child->run.wait_status != 0) return gone(child, "when it was closed", err);
+    if (child->at < child->n || read(child->run.fds[1], &more, 1) > 0)
         return bn_fail(err, BN_ERR_MISMATCH, "sent more than it was asked for");
     return BN_OK;
 }
 
 void bn_child_close(struct bn_child *child)
 {
-    if (child == NULL) return;
-    close_fd(&child->in);
-    close_fd(&child->out);
-    close_fd(&child->err);
-    if (child->pid > 0) {
-        /* The group, which has this number while any of its processes is left, or while its first is not
-         * reaped; after that the number may be somebody else's. */
-        if (!child->reaped) {
-            (void)kill(-child->pid, SIGKILL);
-            (void)reap(child, UINT64_MAX);
-        }
-    }
+    if (child != NULL) bn_running_release(&child->run);
     bn_free(child);
 }
 
-/* ---- what left its group ---- */
+/* ---- processes that left its group ---- */
 
 static bool keeps_descendants;
 
@@ -217,8 +150,8 @@ static long parent_of(long pid)
     return end != NULL && strlen(end) > 4 ? strtol(end + 4, NULL, 10) : 0;
 }
 
-/* Kills and reaps the children there are now; their own become ours. A number stays a child's until it is
- * reaped, so no other process is met. */
+/* Kills and reaps all children; their own children become ours. A child keeps its number until it is reaped,
+ * so no other process is hit. */
 static bool end_children(DIR *processes)
 {
     bool found = false;
@@ -242,35 +175,20 @@ void bn_descendants_end(void)
     closedir(processes);
 }
 
-/* ---- talking ---- */
+/* ---- dialogue ---- */
 
-/* Waits until one of events is possible on fd, and empties standard error meanwhile. */
-static bn_status await(struct bn_child *child, int fd, short events, uint64_t deadline, bn_error *err)
+/* Waits until one of events is possible on descriptor i. */
+static bn_status await(struct bn_child *child, int i, short events, uint64_t deadline, bn_error *err)
 {
-    for (;;) {
-        uint64_t now = bn_clock_ns();
-        struct pollfd fds[2] = {{.fd = fd, .events = events}, {.fd = child->err, .events = POLLIN}};
-        if (now >= deadline) {
-            child->failed = true;
-            return bn_fail(err, BN_ERR_MISMATCH, "did not answer within the time limit");
-        }
-        uint64_t ms = (deadline - now) / 1000000 + 1;
-        int n = poll(fds, 2, ms < INT_MAX ? (int)ms : INT_MAX);
-        if (n < 0 && errno != EINTR) {
-            child->failed = true;
-            return bn_fail_errno(err, errno, NULL, "poll");
-        }
-        if (n < 0 && child->cancelled != NULL && child->cancelled()) {
-            child->failed = true;
-            return bn_fail(err, BN_ERR_CANCELLED, "interrupted");
-        }
-        if (n <= 0) continue;
-        if (fds[1].revents != 0) drain_stderr(child);
-        if (fds[0].revents != 0) return BN_OK;
-    }
+    bool ready;
+    bn_status status = bn_running_wait(&child->run, child->run.fds[i], events, deadline, &ready, err);
+    if (status == BN_OK && !ready)
+        status = bn_fail(err, BN_ERR_MISMATCH, "did not answer within the time limit");
+    child->failed = status != BN_OK;
+    return status;
 }
 
-/* write, with SIGPIPE kept from us: it is held back, and taken off if this write raised it. */
+/* write without SIGPIPE: the signal is blocked, and removed if this write raised it. */
 static ssize_t quiet_write(int fd, const void *bytes, size_t n)
 {
     sigset_t pipe_only, before, pending;
@@ -297,13 +215,13 @@ bn_status bn_child_write(struct bn_child *child, const void *bytes, size_t n, ui
     const char *from = bytes;
     if (child->failed) return bn_fail(err, BN_ERR_MISMATCH, "failed before");
     while (n > 0) {
-        ssize_t put = quiet_write(child->in, from, n);
+        ssize_t put = quiet_write(child->run.fds[0], from, n);
         if (put < 0 && errno == EINTR) continue;
         if (put < 0 && errno == EAGAIN) {
-            BN_TRY(await(child, child->in, POLLOUT, deadline, err));
+            BN_TRY(await(child, 0, POLLOUT, deadline, err));
             continue;
         }
-        /* It may have said something before it went: reading finds that, or the end. */
+        /* It may have printed something before it ended: reading finds that, or the end. */
         if (put < 0 && errno == EPIPE) return BN_OK;
         if (put < 0) return gone(child, "when it was written to", err);
         from += put;
@@ -317,8 +235,8 @@ static bn_status fill(struct bn_child *child, const char *when, uint64_t deadlin
 {
     if (child->failed) return bn_fail(err, BN_ERR_MISMATCH, "failed before");
     for (;;) {
-        BN_TRY(await(child, child->out, POLLIN, deadline, err));
-        ssize_t got = read(child->out, child->buffer, IN_BYTES);
+        BN_TRY(await(child, 1, POLLIN, deadline, err));
+        ssize_t got = read(child->run.fds[1], child->buffer, IN_BYTES);
         if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
         if (got <= 0) return gone(child, when, err);
         child->at = 0;
