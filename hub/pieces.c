@@ -55,18 +55,13 @@ static uint64_t piece_bytes(const struct bn_pieces *p, size_t i)
     return size > 0 && size - from < BN_PIECE_BYTES ? size - from : BN_PIECE_BYTES;
 }
 
-static bool grow(struct bn_pieces *p, size_t used)
+static bn_status grow(struct bn_pieces *p, size_t used, bn_error *err)
 {
-    if (used > p->room) {
-        size_t room = used * 2 + 64;
-        unsigned char *state = bn_realloc(p->state, room, 1);
-        if (state == NULL) return false;
-        memset(state + p->room, MISSING, room - p->room);
-        p->state = state;
-        p->room = room;
-    }
+    size_t before = p->room;
+    BN_TRY(bn_array_grow(&p->state, &p->room, used, 1, err));
+    if (p->room > before) memset(p->state + before, MISSING, p->room - before);
     if (used > p->used) p->used = used;
-    return true;
+    return BN_OK;
 }
 
 /* ---- hashing ---- */
@@ -254,17 +249,13 @@ struct listed {
     uint64_t part_bytes; /* of the .part: a piece beyond them cannot be there */
 };
 
-static bool grow_listed(struct listed *listed, size_t n)
+static bn_status grow_listed(struct listed *listed, size_t n, bn_error *err)
 {
-    if (n <= listed->n) return true;
-    size_t room = n * 2;
-    char(*more)[BN_CHECKSUM_HEX] = bn_realloc(listed->hex, room, sizeof *more);
-    if (more == NULL) return false;
-    for (size_t i = listed->n; i < room; i++)
-        more[i][0] = '\0';
-    listed->hex = more;
-    listed->n = room;
-    return true;
+    size_t before = listed->n;
+    BN_TRY(bn_array_grow(&listed->hex, &listed->n, n, sizeof *listed->hex, err));
+    for (size_t i = before; i < listed->n; i++)
+        listed->hex[i][0] = '\0';
+    return BN_OK;
 }
 
 /* One line {"piece", "n", "gmac"}. Of several lines of one piece the last one counts. Any other line is
@@ -278,7 +269,8 @@ static bn_status read_line(struct bn_pieces *p, struct listed *listed, const bn_
         i >= BN_PIECES_MAX_BYTES / BN_PIECE_BYTES || (p->n > 0 && i >= p->n) ||
         n != piece_bytes(p, (size_t)i) || i * BN_PIECE_BYTES + n > listed->part_bytes)
         return BN_OK;
-    if (!grow(p, (size_t)i + 1) || !grow_listed(listed, (size_t)i + 1)) return bn_nomem(err);
+    BN_TRY(grow(p, (size_t)i + 1, err));
+    BN_TRY(grow_listed(listed, (size_t)i + 1, err));
     memcpy(listed->hex[i], gmac, BN_CHECKSUM_HEX);
     p->n_lines++;
     return BN_OK;
@@ -410,7 +402,7 @@ static bn_status set_size(struct bn_pieces *p, uint64_t size, bn_error *err)
 {
     p->size = size;
     p->n = (size_t)((size + BN_PIECE_BYTES - 1) / BN_PIECE_BYTES);
-    return grow(p, p->n) ? BN_OK : bn_nomem(err);
+    return grow(p, p->n, err);
 }
 
 /* What an earlier run left. A last line that was cut off goes, so that the next one begins on its own. */
@@ -557,12 +549,11 @@ bn_status bn_pieces_write(struct bn_pieces *p, uint64_t at, const void *bytes, s
 bn_status bn_pieces_done(struct bn_pieces *p, size_t i, bn_error *err)
 {
     pthread_mutex_lock(&p->lock);
-    bool ok = grow(p, i + 1);
-    if (ok) p->state[i] = WRITTEN;
+    bn_status status = grow(p, i + 1, err);
+    if (status == BN_OK) p->state[i] = WRITTEN;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
-    if (!ok) return bn_nomem(err);
-    return failure_of(p, err);
+    return status == BN_OK ? failure_of(p, err) : status;
 }
 
 bn_status bn_pieces_set_size(struct bn_pieces *p, uint64_t size, bn_error *err)

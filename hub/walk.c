@@ -51,21 +51,6 @@ static char *copy(const char *text)
     return bn_strndup(text, strlen(text));
 }
 
-/* The list with room for one more than n; NULL when there is no memory, and the old one stays. */
-static void *grow(void *list, size_t n, size_t *room, size_t each)
-{
-    if (n < *room) return list;
-    size_t wanted = *room > 0 ? 2 * *room : 16;
-    void *more = bn_realloc(list, wanted, each);
-    if (more != NULL) *room = wanted;
-    return more;
-}
-
-static bn_status no_memory(bn_error *err)
-{
-    return bn_nomem(err);
-}
-
 static void release_item(struct bn_hub_cached *item)
 {
     bn_free(item->repo);
@@ -79,9 +64,7 @@ static void release_item(struct bn_hub_cached *item)
 /* Copies the texts. */
 static bn_status add(struct bn_hub_walk *out, const struct bn_hub_cached *from, bn_error *err)
 {
-    void *list = grow(out->list, out->n, &out->room, sizeof *out->list);
-    if (list == NULL) return no_memory(err);
-    out->list = list;
+    BN_TRY(bn_array_grow(&out->list, &out->room, out->n + 1, sizeof *out->list, err));
     struct bn_hub_cached *item = &out->list[out->n++];
     *item = *from;
     item->repo = copy(from->repo);
@@ -92,7 +75,7 @@ static bn_status add(struct bn_hub_walk *out, const struct bn_hub_cached *from, 
     item->link = copy(from->link);
     bool ok = item->repo != NULL && item->file != NULL && item->commit != NULL && item->etag != NULL &&
               item->path != NULL && item->link != NULL;
-    return ok ? BN_OK : no_memory(err);
+    return ok ? BN_OK : bn_nomem(err);
 }
 
 /* ---- folders ---- */
@@ -189,9 +172,7 @@ static bn_status on_blob(void *user, const struct place *place, const struct sta
     struct repo *repo = user;
     enum bn_hub_cached_kind kind;
     if (!S_ISREG(st->st_mode) || !kind_of(&kind, place->name)) return BN_OK;
-    void *blobs = grow(repo->blobs, repo->n_blobs, &repo->room, sizeof *repo->blobs);
-    if (blobs == NULL) return no_memory(err);
-    repo->blobs = blobs;
+    BN_TRY(bn_array_grow(&repo->blobs, &repo->room, repo->n_blobs + 1, sizeof *repo->blobs, err));
     struct blob *blob = &repo->blobs[repo->n_blobs++];
     *blob = (struct blob){.device = st->st_dev, .inode = st->st_ino};
     blob->item.kind = kind;
@@ -199,7 +180,7 @@ static bn_status on_blob(void *user, const struct place *place, const struct sta
     blob->item.size = part ? (uint64_t)st->st_blocks * 512u : (uint64_t)st->st_size;
     blob->item.etag = bn_strndup(place->name, strcspn(place->name, "."));
     blob->item.path = copy(place->path);
-    return blob->item.etag != NULL && blob->item.path != NULL ? BN_OK : no_memory(err);
+    return blob->item.etag != NULL && blob->item.path != NULL ? BN_OK : bn_nomem(err);
 }
 
 /* ---- snapshots ---- */
@@ -290,7 +271,7 @@ static bn_status on_repo(void *user, const struct place *place, const struct sta
     struct repo *repo = bn_alloc(1, sizeof *repo);
     if (repo == NULL) {
         close(fd);
-        return no_memory(err);
+        return bn_nomem(err);
     }
     repo->out = user;
     repo->name = name;

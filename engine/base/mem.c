@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/error.h"
+
 static atomic_uint_fast64_t n_allocations, n_total, n_now, n_peak, n_guard_hits, fail_after;
 static atomic_bool guard_up;
 
@@ -86,6 +88,20 @@ void *bn_realloc(void *p, size_t n, size_t each)
     memcpy(fresh, p, (size_t)(old < now ? old : now));
     bn_free(p);
     return fresh;
+}
+
+bn_status bn_array_grow(void *list, size_t *room, size_t n, size_t each, bn_error *err)
+{
+    void *block;
+    if (n <= *room) return BN_OK;
+    size_t wider = *room < 8 ? 16 : 2 * *room;
+    if (wider < n) wider = n;
+    memcpy(&block, list, sizeof block);
+    block = bn_realloc(block, wider, each);
+    if (block == NULL) return bn_nomem(err);
+    memcpy(list, &block, sizeof block);
+    *room = wider;
+    return BN_OK;
 }
 
 uint64_t bn_mem_size(const void *p)

@@ -42,6 +42,9 @@ void *bn_alloc_aligned(size_t n, size_t each);
 /* The block grown or shrunk to n * each bytes; new bytes are not zeroed, and the alignment is bn_alloc's. The
  * old block stays on failure. */
 void *bn_realloc(void *p, size_t n, size_t each);
+/* Makes room for n elements of `each` bytes in the block that *list points to, which has room for *room. list
+ * is the address of a pointer. New elements are not zeroed; on failure nothing changes. */
+BN_MUST_CHECK bn_status bn_array_grow(void *list, size_t *room, size_t n, size_t each, bn_error *err);
 /* What was asked for when this block was given; 0 for NULL. */
 uint64_t bn_mem_size(const void *p);
 /* Asks for huge pages for a fresh block that will be filled from end to end; advice, no more. */

@@ -15,13 +15,7 @@
 
 bn_status bn_ids_push(struct bn_ids *ids, int32_t id, bn_error *err)
 {
-    if (ids->n == ids->room) {
-        size_t room = ids->room < 16 ? 32 : ids->room * 2;
-        int32_t *grown = bn_realloc(ids->data, room, sizeof *grown);
-        if (grown == NULL) return bn_nomem(err);
-        ids->data = grown;
-        ids->room = room;
-    }
+    BN_TRY(bn_array_grow(&ids->data, &ids->room, ids->n + 1, sizeof *ids->data, err));
     ids->data[ids->n++] = id;
     return BN_OK;
 }
@@ -143,13 +137,7 @@ static bn_status push(struct bn_merger *m, uint32_t symbol, bn_error *err)
 {
     uint32_t rank = m->symbols[symbol].pair.rank;
     if (rank == BN_NO_RANK) return BN_OK;
-    if (m->n_heap == m->heap_room) {
-        size_t room = m->heap_room < 256 ? 512 : m->heap_room + m->heap_room / 2;
-        uint64_t *grown = bn_realloc(m->heap, room, sizeof *grown);
-        if (grown == NULL) return bn_nomem(err);
-        m->heap = grown;
-        m->heap_room = room;
-    }
+    BN_TRY(bn_array_grow(&m->heap, &m->heap_room, m->n_heap + 1, sizeof *m->heap, err));
     uint64_t entry = (uint64_t)rank << 32 | symbol;
     size_t hole = m->n_heap++;
     for (; hole > 0 && m->heap[(hole - 1) / 4] > entry; hole = (hole - 1) / 4) {

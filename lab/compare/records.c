@@ -79,21 +79,6 @@ const struct bn_record *bn_records_find(const struct bn_records *records, enum b
     return NULL;
 }
 
-/* A new last record; NULL when memory is short. */
-static struct bn_record *new_record(struct bn_records *records)
-{
-    if (records->n == records->room) {
-        size_t room = records->room == 0 ? 64 : 2 * records->room;
-        struct bn_record *list = bn_realloc(records->list, room, sizeof *list);
-        if (list == NULL) return NULL;
-        records->list = list;
-        records->room = room;
-    }
-    struct bn_record *record = &records->list[records->n++];
-    *record = (struct bn_record){0};
-    return record;
-}
-
 bn_status bn_records_add(struct bn_records *records, const char *name, int32_t layer, size_t rows,
                          size_t cols, const float *data, bn_error *err)
 {
@@ -103,11 +88,9 @@ bn_status bn_records_add(struct bn_records *records, const char *name, int32_t l
     for (size_t i = 0; i < records->n && r == NULL; i++)
         if (records->list[i].op == op && records->list[i].layer == layer) r = &records->list[i];
     if (r == NULL) {
-        r = new_record(records);
-        if (r == NULL) return bn_nomem(err);
-        r->op = op;
-        r->layer = layer;
-        r->cols = cols;
+        BN_TRY(bn_array_grow(&records->list, &records->room, records->n + 1, sizeof *r, err));
+        r = &records->list[records->n++];
+        *r = (struct bn_record){.op = op, .layer = layer, .cols = cols};
     }
     if (r->cols != cols)
         return bn_fail(err, BN_ERR_FORMAT, "%s of layer %d has rows of %zu and of %zu numbers", name,

@@ -47,17 +47,6 @@ static bn_status check(const struct bn_series_list *all, const struct bn_series 
     return BN_OK;
 }
 
-static bool grow(struct bn_series_list *all)
-{
-    if (all->n < all->room) return true;
-    size_t room = all->room * 2 + 16;
-    struct bn_series *list = bn_realloc(all->list, room, sizeof *list);
-    if (list == NULL) return false;
-    all->list = list;
-    all->room = room;
-    return true;
-}
-
 bn_status bn_series_add(struct bn_series_list *all, const struct bn_series *series, bn_error *err)
 {
     BN_TRY(check(all, series, err));
@@ -67,7 +56,8 @@ bn_status bn_series_add(struct bn_series_list *all, const struct bn_series *seri
     copy.unit = bn_strndup(series->unit, strlen(series->unit));
     double *samples = bn_alloc(series->n, sizeof *samples);
     copy.samples = samples;
-    if (copy.test == NULL || copy.metric == NULL || copy.unit == NULL || copy.samples == NULL || !grow(all)) {
+    if (copy.test == NULL || copy.metric == NULL || copy.unit == NULL || copy.samples == NULL ||
+        bn_array_grow(&all->list, &all->room, all->n + 1, sizeof *all->list, err) != BN_OK) {
         release(&copy);
         return bn_nomem(err);
     }

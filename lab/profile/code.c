@@ -42,13 +42,7 @@ bn_status bn_codes_add(struct bn_codes *codes, const char *name, const void *byt
                           "two pieces of machine code under one name (sha256 %.16s and %.16s)", known->sha256,
                           code.sha256);
     if (known != NULL) return BN_OK;
-    if (codes->n == codes->room) {
-        size_t room = codes->room * 2 + 32;
-        struct bn_code *list = bn_realloc(codes->list, room, sizeof *list);
-        if (list == NULL) return bn_nomem(err);
-        codes->list = list;
-        codes->room = room;
-    }
+    BN_TRY(bn_array_grow(&codes->list, &codes->room, codes->n + 1, sizeof *codes->list, err));
     codes->list[codes->n++] = code;
     return BN_OK;
 }

@@ -57,24 +57,8 @@ void bn_graph_close(struct bn_graph *graph)
     bn_graph_open(graph, 0);
 }
 
-/* Room for one more item in a list of at most `most`. */
-static bool grow(struct bn_graph *graph, void **list, uint32_t *room, uint32_t n, uint32_t most, size_t each)
-{
-    if (n < *room) return true;
-    uint32_t more = (uint32_t)bn_min_size((size_t)*room * 2 + 256, most);
-    void *bigger = bn_realloc(*list, more, each);
-    if (bigger == NULL) {
-        bn_nomem(&graph->error);
-        return false;
-    }
-    *list = bigger;
-    *room = more;
-    return true;
-}
-
 uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struct bn_node *node)
 {
-    void *list = graph->node;
     if (graph->n_nodes == graph->max_nodes) {
         graph->truncated = true;
         graph->n_lost++;
@@ -89,9 +73,9 @@ uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struc
         bn_fail(&graph->error, BN_ERR_LIMIT, "the graph is more than %u levels deep", BN_GRAPH_MAX_DEPTH);
         return BN_NODE_NONE;
     }
-    if (!grow(graph, &list, &graph->room, graph->n_nodes, graph->max_nodes, sizeof *graph->node))
+    if (bn_array_grow(&graph->node, &graph->room, graph->n_nodes + (size_t)1, sizeof *graph->node,
+                      &graph->error) != BN_OK)
         return BN_NODE_NONE;
-    graph->node = list;
     uint32_t id = graph->n_nodes++;
     struct bn_node *added = &graph->node[id];
     *added = *node;
@@ -132,7 +116,6 @@ void bn_graph_pop(struct bn_graph *graph)
 
 void bn_graph_link(struct bn_graph *graph, enum bn_edge_kind kind, uint32_t from, uint32_t to)
 {
-    void *list = graph->edge;
     uint64_t most = (uint64_t)graph->max_nodes * EDGES_PER_NODE;
     if (graph->truncated && (from == BN_NODE_NONE || to == BN_NODE_NONE)) return;
     if (kind < BN_EDGE_SEQUENCE || from == to || from >= graph->n_nodes || to >= graph->n_nodes) {
@@ -144,10 +127,9 @@ void bn_graph_link(struct bn_graph *graph, enum bn_edge_kind kind, uint32_t from
         graph->truncated = true;
         return;
     }
-    if (!grow(graph, &list, &graph->edge_room, graph->n_edges, (uint32_t)bn_min_size(most, UINT32_MAX),
-              sizeof *graph->edge))
+    if (bn_array_grow(&graph->edge, &graph->edge_room, graph->n_edges + (size_t)1, sizeof *graph->edge,
+                      &graph->error) != BN_OK)
         return;
-    graph->edge = list;
     graph->edge[graph->n_edges++] = (struct bn_edge){kind, from, to};
 }
 

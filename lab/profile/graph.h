@@ -81,7 +81,8 @@ struct bn_graph {
     bool truncated;
     uint64_t n_lost; /* nodes that had no room */
     /* Below: for graph.c. */
-    uint32_t room, edge_room, scope;
+    uint32_t scope;
+    size_t room, edge_room;
     uint64_t n_lost_scopes;
     bn_error error;
 };

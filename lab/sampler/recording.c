@@ -43,24 +43,6 @@ void bn_recording_release(bn_recording *recording)
     *recording = (bn_recording){0};
 }
 
-/* Room for more elements behind the n that are there. */
-static bn_status grow(void *array, size_t n, size_t more, size_t *room, size_t each, bn_error *err)
-{
-    void *p, **at = array;
-    uint64_t wanted;
-    if (!bn_add_ok(n, more, &wanted)) return bn_fail(err, BN_ERR_LIMIT, "the recording is too large");
-    if (wanted <= *room) return BN_OK;
-    size_t wider = *room < 64 ? 64 : *room;
-    while (wider < wanted)
-        wider *= 2;
-    memcpy(&p, at, sizeof p);
-    p = bn_realloc(p, wider, each);
-    if (p == NULL) return bn_nomem(err);
-    memcpy(at, &p, sizeof p);
-    *room = wider;
-    return BN_OK;
-}
-
 bn_status bn_recording_add_sample(bn_recording *recording, const struct bn_sample *sample,
                                   const uint64_t *chain, const void *dump, const uint64_t *registers,
                                   bn_error *err)
@@ -74,15 +56,16 @@ bn_status bn_recording_add_sample(bn_recording *recording, const struct bn_sampl
         own.flags |= BN_SAMPLE_CUT;
     }
     if (dump == NULL || registers == NULL || r->n_dumps + own.n_dump > BN_RECORDING_MAX_DUMPS) own.n_dump = 0;
-    BN_TRY(grow(&r->samples, r->n_samples, 1, &r->samples_room, sizeof *r->samples, err));
-    BN_TRY(grow(&r->addresses, r->n_addresses, own.n_chain, &r->addresses_room, sizeof *r->addresses, err));
+    BN_TRY(bn_array_grow(&r->samples, &r->samples_room, r->n_samples + 1, sizeof *r->samples, err));
+    BN_TRY(bn_array_grow(&r->addresses, &r->addresses_room, r->n_addresses + own.n_chain,
+                         sizeof *r->addresses, err));
     own.chain = r->n_addresses;
     own.dump = r->n_dumps;
     own.registers = r->n_registers;
     if (own.n_dump > 0) {
-        BN_TRY(grow(&r->dumps, r->n_dumps, own.n_dump, &r->dumps_room, 1, err));
-        BN_TRY(grow(&r->registers, r->n_registers, BN_RECORD_REGISTERS, &r->registers_room,
-                    sizeof *r->registers, err));
+        BN_TRY(bn_array_grow(&r->dumps, &r->dumps_room, r->n_dumps + own.n_dump, 1, err));
+        BN_TRY(bn_array_grow(&r->registers, &r->registers_room, r->n_registers + BN_RECORD_REGISTERS,
+                             sizeof *r->registers, err));
         memcpy(r->dumps + r->n_dumps, dump, own.n_dump);
         memcpy(r->registers + r->n_registers, registers, BN_RECORD_REGISTERS * sizeof *registers);
         r->n_dumps += own.n_dump;
@@ -105,8 +88,8 @@ bn_status bn_recording_add_mapping(bn_recording *recording, const struct bn_mapp
                      BN_RECORDING_MAX_MAPPINGS);
         return BN_OK;
     }
-    BN_TRY(grow(&recording->mappings, recording->n_mappings, 1, &recording->mappings_room,
-                sizeof *recording->mappings, err));
+    BN_TRY(bn_array_grow(&recording->mappings, &recording->mappings_room, recording->n_mappings + 1,
+                         sizeof *recording->mappings, err));
     own.path = bn_strndup(path, strlen(path));
     if (own.path == NULL) return bn_nomem(err);
     recording->mappings[recording->n_mappings++] = own;
@@ -117,8 +100,8 @@ bn_status bn_recording_add_thread(bn_recording *recording, uint64_t time_ns, uin
                                   const char *name, bn_error *err)
 {
     struct bn_thread_name own = {.time_ns = time_ns, .pid = pid, .tid = tid};
-    BN_TRY(grow(&recording->threads, recording->n_threads, 1, &recording->threads_room,
-                sizeof *recording->threads, err));
+    BN_TRY(bn_array_grow(&recording->threads, &recording->threads_room, recording->n_threads + 1,
+                         sizeof *recording->threads, err));
     snprintf(own.name, sizeof own.name, "%s", name);
     recording->threads[recording->n_threads++] = own;
     return BN_OK;

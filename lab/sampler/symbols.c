@@ -49,10 +49,12 @@ struct bn_symbols {
     struct chunk *chunks;
     struct bn_pairs place_of; /* address in the file, number of the file: place */
     struct place *places;
-    uint32_t n_places, places_room;
+    uint32_t n_places;
+    size_t places_room;
     struct bn_pairs use_of; /* address, process: use */
     struct use *uses;
-    uint32_t n_uses, uses_room;
+    uint32_t n_uses;
+    size_t uses_room;
     char thread_module[64]; /* the file whose code calls the functions of threads, and where it does */
     uint64_t thread_call;
 };
@@ -93,18 +95,6 @@ static const char *keep_text(bn_symbols *s, const char *text, size_t n)
 }
 
 /* Room for one more in an array. */
-static bn_status grow(void **array, uint32_t n, uint32_t *room, size_t each, bn_error *err)
-{
-    if (n < *room) return BN_OK;
-    if (n > UINT32_MAX / 4) return bn_fail(err, BN_ERR_LIMIT, "more than %u different addresses", n);
-    uint32_t wider = *room == 0 ? 256 : 2 * *room;
-    void *p = bn_realloc(*array, wider, each);
-    if (p == NULL) return no_memory(err);
-    *array = p;
-    *room = wider;
-    return BN_OK;
-}
-
 /* ---- where threads begin ---- */
 
 static void *return_address(void *unused)
@@ -274,7 +264,7 @@ static bn_status find_place(bn_symbols *s, const struct bn_mapping *mapping, boo
     *number = bn_pairs_find(&s->place_of, where, file);
     if (*number != BN_PAIRS_NONE) return BN_OK;
     struct place place;
-    BN_TRY(grow((void **)&s->places, s->n_places, &s->places_room, sizeof *s->places, err));
+    BN_TRY(bn_array_grow(&s->places, &s->places_room, s->n_places + (size_t)1, sizeof *s->places, err));
     if (system)
         BN_TRY(kernel_place(s, &place, address, err));
     else if (o == NULL)
@@ -310,9 +300,11 @@ static bn_status add_use(bn_symbols *s, uint32_t pid, uint64_t address, uint64_t
                          uint32_t next, uint32_t *number, bn_error *err)
 {
     struct use use = {.to_ns = UINT64_MAX, .next = next};
+    if (s->n_uses > UINT32_MAX / 4)
+        return bn_fail(err, BN_ERR_LIMIT, "more than %u different addresses", s->n_uses);
     const struct bn_mapping *mapping =
         system ? NULL : find_mapping(s->recording, pid, address, time_ns, &use);
-    BN_TRY(grow((void **)&s->uses, s->n_uses, &s->uses_room, sizeof *s->uses, err));
+    BN_TRY(bn_array_grow(&s->uses, &s->uses_room, s->n_uses + (size_t)1, sizeof *s->uses, err));
     BN_TRY(find_place(s, mapping, system, address, &use.place, err));
     BN_TRY(bn_pairs_put(&s->use_of, address, 2 * (uint64_t)pid + system, s->n_uses, err));
     s->uses[s->n_uses] = use;

@@ -111,17 +111,6 @@ static bn_status insert(struct table *t, const bn_stacks *s, hash_fn *hash_of, u
 }
 
 /* Room for one more in an array of which n are used. */
-static bn_status grow(void **array, size_t n, size_t *room, size_t each, bn_error *err)
-{
-    if (n < *room) return BN_OK;
-    size_t wider = *room == 0 ? 64 : 2 * *room;
-    void *p = bn_realloc(*array, wider, each);
-    if (p == NULL) return bn_nomem(err);
-    *array = p;
-    *room = wider;
-    return BN_OK;
-}
-
 /* ---- texts ---- */
 
 static bool same_text(const bn_stacks *s, uint32_t number, const void *key)
@@ -194,7 +183,7 @@ static bn_status intern(bn_stacks *s, const char **out, const char *text, size_t
     uint64_t hash = hash_text(key.ptr, key.len);
     uint32_t number = find(&x->text_table, s, hash, same_text, &key);
     if (number == BN_STACKS_NONE) {
-        BN_TRY(grow((void **)&x->texts, x->n_texts, &x->texts_room, sizeof *x->texts, err));
+        BN_TRY(bn_array_grow(&x->texts, &x->texts_room, x->n_texts + 1, sizeof *x->texts, err));
         x->texts[x->n_texts] = keep_text(x, key);
         if (x->texts[x->n_texts] == NULL) return bn_nomem(err);
         BN_TRY(insert(&x->text_table, s, hash_of_text, hash, err));
@@ -234,7 +223,7 @@ static bn_status intern_frame(bn_stacks *s, uint32_t *out, const struct bn_frame
         if (frame->line != 0 && (*line == 0 || frame->line < *line)) *line = frame->line;
         return BN_OK;
     }
-    BN_TRY(grow((void **)&s->frames, s->n_frames, &s->frames_room, sizeof *s->frames, err));
+    BN_TRY(bn_array_grow(&s->frames, &s->frames_room, s->n_frames + 1, sizeof *s->frames, err));
     s->frames[s->n_frames] = own;
     BN_TRY(insert(&s->index->frame_table, s, hash_of_frame, hash, err));
     *out = (uint32_t)s->n_frames++;
@@ -263,16 +252,12 @@ static bn_status check_cells(size_t n_nodes, size_t n_runs, bn_error *err)
 
 static bn_status grow_nodes(bn_stacks *s, bn_error *err)
 {
-    if (s->n_nodes < s->nodes_room) return BN_OK;
-    size_t wider = s->nodes_room == 0 ? 64 : 2 * s->nodes_room;
     for (size_t r = 0; r < s->n_runs; r++) {
-        double *self = bn_realloc(s->runs[r].self, wider, sizeof *self);
-        if (self != NULL) s->runs[r].self = self;
-        uint64_t *samples = bn_realloc(s->runs[r].samples, wider, sizeof *samples);
-        if (samples != NULL) s->runs[r].samples = samples;
-        if (self == NULL || samples == NULL) return bn_nomem(err);
+        size_t room = s->nodes_room, same = room;
+        BN_TRY(bn_array_grow(&s->runs[r].self, &room, s->n_nodes + 1, sizeof *s->runs[r].self, err));
+        BN_TRY(bn_array_grow(&s->runs[r].samples, &same, s->n_nodes + 1, sizeof *s->runs[r].samples, err));
     }
-    return grow((void **)&s->nodes, s->n_nodes, &s->nodes_room, sizeof *s->nodes, err);
+    return bn_array_grow(&s->nodes, &s->nodes_room, s->n_nodes + 1, sizeof *s->nodes, err);
 }
 
 static bn_status add_node(bn_stacks *s, const struct bn_node *node, bn_error *err)
