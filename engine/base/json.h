@@ -62,6 +62,16 @@ bool bn_json_number(const bn_json *value, double *out);
 bool bn_json_u64(const bn_json *value, uint64_t *out);
 bool bn_json_bool(const bn_json *value, bool *out);
 
+/* For readers of documents, json_read.c: the value at a path; what is missing or of another kind is "", NaN,
+ * 0 or false. */
+const char *bn_json_text_of(const bn_json *object, const char *path);
+double bn_json_number_of(const bn_json *object, const char *path);
+size_t bn_json_count_of(const bn_json *object, const char *path);
+bool bn_json_flag_of(const bn_json *object, const char *path);
+bool bn_json_text_is(const bn_json *object, const char *path, const char *text);
+/* The first element of an array whose member is this text; NULL when there is none. */
+const bn_json *bn_json_find(const bn_json *array, const char *member, const char *text);
+
 /* Building. A NULL parent makes a call do nothing and return NULL. A put that fails for lack of memory marks
  * its parent as incomplete, and bn_json_write of the parent or of a value around it fails: a long chain of
  * puts needs one check, at its end. Putting a name that exists replaces its value. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writing HTML, SVG and XML: text goes in so that no text of a document can become markup, and so that the
- * result is well-formed whatever the text is. And values of a document that may lack or be of another kind:
- * a missing text is "", a missing number is NaN.
+ * Writes HTML, SVG and XML. Texts are escaped, so that no text of a document can become markup and the result
+ * is always well-formed.
  */
 #ifndef BN_REPORT_HTML_H
 #define BN_REPORT_HTML_H
@@ -17,13 +16,5 @@ void bn_html(struct bn_buf *out, const char *fmt, ...) BN_PRINTF(2, 3);
 void bn_html_json(struct bn_buf *out, const char *text);
 /* A number for people, its exact text as the document has it in the title. */
 void bn_html_number(struct bn_buf *out, const bn_json *value);
-
-const char *bn_html_string(const bn_json *object, const char *name);
-double bn_html_value(const bn_json *object, const char *name);
-size_t bn_html_size(const bn_json *object, const char *name);
-bool bn_html_is(const bn_json *object, const char *name, const char *text);
-bool bn_html_true(const bn_json *object, const char *name);
-/* The element of an array whose member has this text; NULL for none. */
-const bn_json *bn_html_find(const bn_json *array, const char *member, const char *text);
 
 #endif

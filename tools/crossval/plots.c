@@ -123,11 +123,12 @@ static void plot_series(struct bn_buf *out, const struct series *s, const char *
 /* The limit that a rung puts on the worst value of a measure. */
 static double limit_on(const bn_json *ref, const char *metric, const char *side)
 {
-    const bn_json *rung = bn_html_find(bn_json_get(ref, "rungs"), "rung", "positions");
+    const bn_json *rung = bn_json_find(bn_json_get(ref, "rungs"), "rung", "positions");
     const bn_json *list = bn_json_get(rung, "limits");
     for (const bn_json *l = bn_json_first(list); l != NULL; l = bn_json_next(l))
-        if (bn_html_is(l, "metric", metric) && bn_html_is(l, "of", "worst") && bn_json_get(l, side) != NULL)
-            return bn_html_value(l, side);
+        if (bn_json_text_is(l, "metric", metric) && bn_json_text_is(l, "of", "worst") &&
+            bn_json_get(l, side) != NULL)
+            return bn_json_number_of(l, side);
     return (double)NAN;
 }
 
@@ -153,7 +154,7 @@ static bool has_id(const bn_json *best, uint64_t id)
 {
     const bn_json *b = bn_json_first(best);
     for (unsigned i = 0; b != NULL && i < BEST; i++, b = bn_json_next(b))
-        if (bn_html_size(b, "id") == id) return true;
+        if (bn_json_count_of(b, "id") == id) return true;
     return false;
 }
 
@@ -172,9 +173,9 @@ static void draw_point(struct bn_buf *out, const bn_json *scatter, uint64_t id, 
         bn_html(out, "<path class=\"point\" d=\"M%.1f %.1fh0\"/>\n", x, y);
     if (!ours && !theirs) return;
     const bn_json *b = bn_json_first(bn_json_get(scatter, ours ? "best_here" : "best_there"));
-    while (b != NULL && bn_html_size(b, "id") != id)
+    while (b != NULL && bn_json_count_of(b, "id") != id)
         b = bn_json_next(b);
-    bn_html(out, "<title>token %zu %s</title></%s>\n", (size_t)id, bn_html_string(b, "text"),
+    bn_html(out, "<title>token %zu %s</title></%s>\n", (size_t)id, bn_json_text_of(b, "text"),
             ours && theirs ? "circle" : "path");
 }
 
@@ -224,8 +225,8 @@ void bn_crossval_plot_scatter(struct bn_buf *out, const bn_json *ref)
         out,
         "<div class=\"figure\"><h4>Logits at the worst position, %zu</h4><p class=\"what\">This engine's, "
         "upwards, over the reference's; %zu of %zu tokens. On the line both are equal.</p>\n",
-        bn_html_size(scatter, "position"), bn_json_size(bn_json_get(scatter, "ids")),
-        bn_html_size(scatter, "of"));
+        bn_json_count_of(scatter, "position"), bn_json_size(bn_json_get(scatter, "ids")),
+        bn_json_count_of(scatter, "of"));
     bn_plot_begin(out, &p, "logits of both sides at the worst position");
     bn_plot_y_axis(out, &p);
     bn_plot_x_axis(out, &p, "the reference's logit");

@@ -14,7 +14,7 @@
 
 static bool is_out(const bn_json *op)
 {
-    return !bn_html_is(op, "found", "within") && !bn_html_is(op, "found", "absent");
+    return !bn_json_text_is(op, "found", "within") && !bn_json_text_is(op, "found", "absent");
 }
 
 static const bn_json *operations(const bn_json *ref)
@@ -43,8 +43,8 @@ static size_t row_of(struct map *m, const char *op)
 static void read_map(struct map *m, const bn_json *list)
 {
     for (const bn_json *o = bn_json_first(list); o != NULL; o = bn_json_next(o)) {
-        (void)row_of(m, bn_html_string(o, "op"));
-        m->n_layers = fmax(m->n_layers, bn_html_value(o, "layer") + 1);
+        (void)row_of(m, bn_json_text_of(o, "op"));
+        m->n_layers = fmax(m->n_layers, bn_json_number_of(o, "layer") + 1);
     }
 }
 
@@ -59,8 +59,8 @@ static unsigned shade(double error)
 
 static void draw_cell(struct bn_buf *out, struct map *m, const bn_json *op)
 {
-    double layer = bn_html_value(op, "layer"), error = bn_html_value(op, "nrmse");
-    size_t row = row_of(m, bn_html_string(op, "op"));
+    double layer = bn_json_number_of(op, "layer"), error = bn_json_number_of(op, "nrmse");
+    size_t row = row_of(m, bn_json_text_of(op, "op"));
     if (row == OPS_MAX || !(layer >= -1 && layer < m->n_layers)) return;
     double column = layer >= 0 ? layer + 1 : row == 0 ? 0 : m->n_layers + 1;
     double x = m->left + column * m->width, y = m->top + (double)row * m->height;
@@ -72,8 +72,8 @@ static void draw_cell(struct bn_buf *out, struct map *m, const bn_json *op)
         snprintf(shown, sizeof shown, "h%u", shade(error));
     bn_html(out, "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\">", shown, x + gap,
             y + 1, m->width - 2 * gap, m->height - 2);
-    bn_html(out, "<title>%s, layer %g: %s, nrmse %g</title></rect>\n", bn_html_string(op, "op"), layer,
-            bn_html_string(op, "found"), error);
+    bn_html(out, "<title>%s, layer %g: %s, nrmse %g</title></rect>\n", bn_json_text_of(op, "op"), layer,
+            bn_json_text_of(op, "found"), error);
     if (!is_out(op)) return;
     double size = fmin(m->width, m->height) / 4;
     bn_html(out, "<path class=\"out\" d=\"M%.1f %.1fl%.1f %.1fm0 -%.1fl-%.1f %.1f\"/>\n",
@@ -123,7 +123,7 @@ static void layer_bands(struct bn_buf *out, const struct bn_plot *p, const bn_js
     double every = fmax(bn_plot_step(fmax(n_layers, 1), 16), 1), i = 0, from = 0, layer = (double)NAN;
     double y = p->height - p->bottom;
     for (const bn_json *o = bn_json_first(list);; o = bn_json_next(o), i++) {
-        double next = o != NULL ? bn_html_value(o, "layer") : (double)NAN;
+        double next = o != NULL ? bn_json_number_of(o, "layer") : (double)NAN;
         if (o != NULL && next == layer) continue;
         double x0 = bn_plot_x(p, from - 0.5), x1 = bn_plot_x(p, i - 0.5);
         if (layer >= 0 && fmod(layer, 2) == 0)
@@ -142,8 +142,8 @@ static void layer_bands(struct bn_buf *out, const struct bn_plot *p, const bn_js
 
 static void path_point(struct bn_buf *out, const struct bn_plot *p, const bn_json *op, double i)
 {
-    double error = bn_html_value(op, "error"), allowed = bn_html_value(op, "allowed"),
-           layer = bn_html_value(op, "layer");
+    double error = bn_json_number_of(op, "error"), allowed = bn_json_number_of(op, "allowed"),
+           layer = bn_json_number_of(op, "layer");
     if (!isfinite(error) || !isfinite(allowed)) return;
     double x = bn_plot_x(p, i), y = bn_plot_y(p, error);
     char where[32] = "";
@@ -153,7 +153,7 @@ static void path_point(struct bn_buf *out, const struct bn_plot *p, const bn_jso
         bn_html(out, "<path class=\"cross\" d=\"M%.1f %.1fl8 8m0 -8l-8 8\">", x - 4, y - 4);
     else
         bn_html(out, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\">", x, y);
-    bn_html(out, "<title>%s%s: off by %g, %g is allowed</title></%s>\n", bn_html_string(op, "op"), where,
+    bn_html(out, "<title>%s%s: off by %g, %g is allowed</title></%s>\n", bn_json_text_of(op, "op"), where,
             error, allowed, error > allowed ? "path" : "circle");
 }
 
@@ -161,17 +161,17 @@ static void path_point(struct bn_buf *out, const struct bn_plot *p, const bn_jso
 static void path_note(struct bn_buf *out, const struct bn_plot *p, const bn_json *list, const bn_json *first)
 {
     const bn_json *op = bn_json_first(list);
-    double i = 0, layer = bn_html_value(first, "layer");
-    while (op != NULL &&
-           (!bn_html_is(op, "op", bn_html_string(first, "op")) || bn_html_value(op, "layer") != layer)) {
+    double i = 0, layer = bn_json_number_of(first, "layer");
+    while (op != NULL && (!bn_json_text_is(op, "op", bn_json_text_of(first, "op")) ||
+                          bn_json_number_of(op, "layer") != layer)) {
         op = bn_json_next(op);
         i++;
     }
-    if (first == NULL || op == NULL || !isfinite(bn_html_value(op, "error"))) return;
-    double x = bn_plot_x(p, i), y = bn_plot_y(p, bn_html_value(op, "error"));
+    if (first == NULL || op == NULL || !isfinite(bn_json_number_of(op, "error"))) return;
+    double x = bn_plot_x(p, i), y = bn_plot_y(p, bn_json_number_of(op, "error"));
     bool right = x > p->width * 0.75;
     bn_html(out, "<text class=\"note bad %s\" x=\"%.1f\" y=\"%.1f\">first: %s", right ? "end" : "start",
-            x + (right ? -10 : 10), y < 30 ? y + 20 : y + 5, bn_html_string(op, "op"));
+            x + (right ? -10 : 10), y < 30 ? y + 20 : y + 5, bn_json_text_of(op, "op"));
     if (layer >= 0) bn_html(out, ", layer %g", layer);
     bn_html(out, "</text>\n");
 }
@@ -192,9 +192,9 @@ void bn_crossval_plot_path(struct bn_buf *out, const bn_json *ref)
                         .log_y = true};
     double i = 0, n_layers = 0;
     for (const bn_json *o = bn_json_first(list); o != NULL; o = bn_json_next(o)) {
-        bn_plot_cover(&p.y0, &p.y1, bn_html_value(o, "error"));
-        bn_plot_cover(&p.y0, &p.y1, bn_html_value(o, "allowed"));
-        n_layers = fmax(n_layers, bn_html_value(o, "layer") + 1);
+        bn_plot_cover(&p.y0, &p.y1, bn_json_number_of(o, "error"));
+        bn_plot_cover(&p.y0, &p.y1, bn_json_number_of(o, "allowed"));
+        n_layers = fmax(n_layers, bn_json_number_of(o, "layer") + 1);
     }
     if (!(p.y1 > 0)) return;
     p.y0 = fmax(p.y0, 1e-9);

@@ -23,7 +23,7 @@ static size_t count_of(const bn_json *doc, const char *result)
 {
     size_t n = 0;
     for (const bn_json *r = bn_json_first(references(doc)); r != NULL; r = bn_json_next(r))
-        n += bn_html_is(r, "result", result);
+        n += bn_json_text_is(r, "result", result);
     return n;
 }
 
@@ -53,9 +53,9 @@ static void put_headline(struct bn_buf *out, const bn_json *doc, const char **ki
 {
     size_t n = bn_json_size(references(doc)), agree = count_of(doc, "agree"),
            differ = count_of(doc, "differ");
-    const char *odd = bn_html_string(bn_json_get(doc, "between"), "odd_one_out");
+    const char *odd = bn_json_text_of(doc, "between.odd_one_out");
     const char *text = "The references do not agree with this engine";
-    if (bn_html_size(doc, "exit_code") == 0 && agree == n && n > 0) {
+    if (bn_json_count_of(doc, "exit_code") == 0 && agree == n && n > 0) {
         *kind = "ok";
         text = n == 1 ? "Both engines agree" : "All engines agree";
     } else if (differ > 0 && odd[0] != '\0') {
@@ -77,19 +77,18 @@ static void put_headline(struct bn_buf *out, const bn_json *doc, const char **ki
 static void put_sentence(struct bn_buf *out, const bn_json *doc, const bn_json *ref)
 {
     const bn_json *trace = bn_json_get(ref, "trace");
-    const char *parted = bn_html_string(ref, "parted_at");
-    bn_html(out, "<p class=\"lead\"><b>%s</b> ", bn_html_string(ref, "reference"));
-    if (bn_html_is(ref, "result", "agree")) {
+    const char *parted = bn_json_text_of(ref, "parted_at");
+    bn_html(out, "<p class=\"lead\"><b>%s</b> ", bn_json_text_of(ref, "reference"));
+    if (bn_json_text_is(ref, "result", "agree")) {
         bn_html(out, "agrees on %zu tokens, within every limit.", bn_json_size(bn_json_get(doc, "tokens")));
-    } else if (bn_html_is(ref, "result", "failed")) {
-        bn_html(out, "failed, which is no agreement: %s.",
-                bn_html_string(bn_json_get(ref, "failure"), "message"));
-    } else if (bn_html_is(ref, "result", "no_data")) {
+    } else if (bn_json_text_is(ref, "result", "failed")) {
+        bn_html(out, "failed, which is no agreement: %s.", bn_json_text_of(ref, "failure.message"));
+    } else if (bn_json_text_is(ref, "result", "no_data")) {
         bn_html(out, "gave nothing to compare, which is no agreement.");
     } else {
         bn_html(out, "differs");
         if (parted[0] != '\0') bn_html(out, " from rung <i>%s</i> on", parted);
-        if (bn_html_is(trace, "status", "fail")) bn_html(out, ": %s", bn_html_string(trace, "reason"));
+        if (bn_json_text_is(trace, "status", "fail")) bn_html(out, ": %s", bn_json_text_of(trace, "reason"));
         bn_html(out, ".");
     }
     bn_html(out, "</p>\n");
@@ -106,12 +105,12 @@ static void put_card(struct bn_buf *out, const bn_json *ref, size_t index)
 {
     const bn_json *rungs = bn_json_get(ref, "rungs"), *trace = bn_json_get(ref, "trace");
     bn_html(out, "<li class=\"card\"><p class=\"who\">");
-    bn_crossval_put_state(out, bn_html_string(ref, "result"));
+    bn_crossval_put_state(out, bn_json_text_of(ref, "result"));
     bn_html(out, " <a href=\"#ref-%zu\">%s</a></p><p class=\"small\">%s %s</p><ul class=\"chips\">", index,
-            bn_html_string(ref, "reference"), bn_html_string(ref, "name"), bn_html_string(ref, "version"));
+            bn_json_text_of(ref, "reference"), bn_json_text_of(ref, "name"), bn_json_text_of(ref, "version"));
     for (const bn_json *r = bn_json_first(rungs); r != NULL; r = bn_json_next(r))
-        put_chip(out, bn_html_string(r, "rung"), bn_html_string(r, "status"));
-    if (trace != NULL) put_chip(out, "operations", bn_html_string(trace, "status"));
+        put_chip(out, bn_json_text_of(r, "rung"), bn_json_text_of(r, "status"));
+    if (trace != NULL) put_chip(out, "operations", bn_json_text_of(trace, "status"));
     bn_html(out, "</ul></li>\n");
 }
 
@@ -124,13 +123,13 @@ static void put_verdict(struct bn_buf *out, const bn_json *doc)
     for (const bn_json *r = bn_json_first(references(doc)); r != NULL; r = bn_json_next(r))
         put_sentence(&head, doc, r);
     bn_html(out, "<div class=\"verdict %s\"><p class=\"kicker\">bn-crossval %s</p>\n", kind,
-            bn_html_string(doc, "command"));
+            bn_json_text_of(doc, "command"));
     if (head.data != NULL) bn_buf_append(out, head.data, head.len);
     out->failed = out->failed || head.failed;
     bn_buf_release(&head);
     bn_html(out, "<p class=\"small\">%s, %zu tokens, %zu decoded; %s</p></div>\n<ul class=\"cards\">\n",
-            bn_html_string(bn_json_get(doc, "model"), "path"), bn_json_size(bn_json_get(doc, "tokens")),
-            bn_json_size(bn_json_get(doc, "decoded")), bn_html_string(doc, "timestamp"));
+            bn_json_text_of(doc, "model.path"), bn_json_size(bn_json_get(doc, "tokens")),
+            bn_json_size(bn_json_get(doc, "decoded")), bn_json_text_of(doc, "timestamp"));
     for (const bn_json *r = bn_json_first(references(doc)); r != NULL; r = bn_json_next(r))
         put_card(out, r, ++index);
     bn_html(out, "</ul>\n");
@@ -142,7 +141,7 @@ static void put_verdict(struct bn_buf *out, const bn_json *doc)
 static const char *participant(const bn_json *pairs, size_t index)
 {
     const bn_json *pair = bn_json_at(pairs, index == 0 ? 0 : index * (index - 1) / 2);
-    return bn_html_string(pair, index == 0 ? "a" : "b");
+    return bn_json_text_of(pair, index == 0 ? "a" : "b");
 }
 
 static void put_between(struct bn_buf *out, const bn_json *doc)
@@ -153,7 +152,7 @@ static void put_between(struct bn_buf *out, const bn_json *doc)
         n++;
     if (n < 3) return;
     bn_html(out, "<h2>Between them</h2><p>Mean nrmse of the logits, everybody with everybody. %s</p>\n",
-            bn_html_string(between, "odd_one_out")[0] != '\0'
+            bn_json_text_of(between, "odd_one_out")[0] != '\0'
                 ? "Who agrees with nobody, while all others agree with each other, is the odd one out."
                 : "");
     bn_html(out, "<div class=\"scroll\" tabindex=\"0\"><table class=\"matrix\"><thead><tr><td></td>");
@@ -169,7 +168,7 @@ static void put_between(struct bn_buf *out, const bn_json *doc)
                 bn_html(out, "<td></td>");
                 continue;
             }
-            bool agree = bn_html_true(pair, "agree");
+            bool agree = bn_json_flag_of(pair, "agree");
             bn_html(out, "<td class=\"%s\">", agree ? "good" : "broken");
             bn_crossval_put_state(out, agree ? "agree" : "differ");
             bn_html(out, " ");
@@ -196,7 +195,7 @@ static void put_command(struct bn_buf *out, const bn_json *doc)
     const bn_json *list = bn_json_get(doc, "arguments");
     const char *text = "";
     bn_html(out, "<tr><th scope=\"row\">command</th><td><code>bn-crossval %s",
-            bn_html_string(doc, "command"));
+            bn_json_text_of(doc, "command"));
     for (const bn_json *a = bn_json_first(list); a != NULL; a = bn_json_next(a)) {
         if (!bn_json_string(a, &text)) continue;
         bool plain = text[0] != '\0' && strcspn(text, " \t\n\"'\\$`<>|&;()*?[]#~{}!") == strlen(text);
@@ -211,26 +210,26 @@ static void put_engine(struct bn_buf *out, const bn_json *doc)
     const bn_json *model = bn_json_get(doc, "model");
     bn_html(out, "<div class=\"scroll\" tabindex=\"0\"><table class=\"facts\"><caption>This "
                  "engine</caption><tbody>\n");
-    bn_html(out, "<tr><th scope=\"row\">program</th><td>%s %s</td></tr>\n", bn_html_string(engine, "name"),
-            bn_html_string(engine, "version"));
-    put_row(out, "commit", bn_html_string(engine, "commit"), true);
-    if (bn_html_true(engine, "dirty"))
+    bn_html(out, "<tr><th scope=\"row\">program</th><td>%s %s</td></tr>\n", bn_json_text_of(engine, "name"),
+            bn_json_text_of(engine, "version"));
+    put_row(out, "commit", bn_json_text_of(engine, "commit"), true);
+    if (bn_json_flag_of(engine, "dirty"))
         bn_html(out, "<tr><th scope=\"row\"></th><td>with changes that are in no commit</td></tr>\n");
-    put_row(out, "compiler", bn_html_string(engine, "compiler"), false);
+    put_row(out, "compiler", bn_json_text_of(engine, "compiler"), false);
     bn_html(out, "<tr><th scope=\"row\">runs with</th><td>%s, %zu thread%s</td></tr>\n",
-            bn_html_string(engine, "isa"), bn_html_size(engine, "threads"),
-            bn_html_size(engine, "threads") == 1 ? "" : "s");
+            bn_json_text_of(engine, "isa"), bn_json_count_of(engine, "threads"),
+            bn_json_count_of(engine, "threads") == 1 ? "" : "s");
     bn_html(out, "<tr><th scope=\"row\">machine</th><td>%s, %s, %zu CPUs, %s %s</td></tr>\n",
-            bn_html_string(machine, "cpu_model"), bn_html_string(machine, "arch"),
-            bn_html_size(machine, "cpus_usable"), bn_html_string(machine, "os"),
-            bn_html_string(machine, "kernel"));
+            bn_json_text_of(machine, "cpu_model"), bn_json_text_of(machine, "arch"),
+            bn_json_count_of(machine, "cpus_usable"), bn_json_text_of(machine, "os"),
+            bn_json_text_of(machine, "kernel"));
     put_command(out, doc);
     bn_html(out,
             "<tr><th scope=\"row\">model</th><td><code>%s</code>, %s, %zu layers, vocabulary %zu</td></tr>\n",
-            bn_html_string(model, "path"), bn_html_string(model, "arch"), bn_html_size(model, "layers"),
-            bn_html_size(model, "vocabulary"));
-    put_row(out, "model sha256", bn_html_string(model, "sha256"), true);
-    put_row(out, "limits sha256", bn_html_string(bn_json_get(doc, "parity"), "thresholds_sha256"), true);
+            bn_json_text_of(model, "path"), bn_json_text_of(model, "arch"), bn_json_count_of(model, "layers"),
+            bn_json_count_of(model, "vocabulary"));
+    put_row(out, "model sha256", bn_json_text_of(model, "sha256"), true);
+    put_row(out, "limits sha256", bn_json_text_of(doc, "parity.thresholds_sha256"), true);
     bn_html(out, "</tbody></table></div>\n");
 }
 
@@ -242,14 +241,14 @@ static void put_provenance(struct bn_buf *out, const bn_json *doc)
         bn_html(out,
                 "<div class=\"scroll\" tabindex=\"0\"><table class=\"facts\"><caption>%s</caption><tbody>\n"
                 "<tr><th scope=\"row\">program</th><td>%s %s</td></tr>\n",
-                bn_html_string(r, "reference"), bn_html_string(r, "name"), bn_html_string(r, "version"));
-        put_row(out, "commit", bn_html_string(r, "commit"), true);
-        put_row(out, "reads the model as", bn_html_string(r, "arch"), false);
+                bn_json_text_of(r, "reference"), bn_json_text_of(r, "name"), bn_json_text_of(r, "version"));
+        put_row(out, "commit", bn_json_text_of(r, "commit"), true);
+        put_row(out, "reads the model as", bn_json_text_of(r, "arch"), false);
         if (bn_json_kind(bn_json_get(r, "run_as")) == BN_JSON_STRING) {
             bool other = bn_json_kind(bn_json_get(r, "model")) == BN_JSON_STRING;
-            put_row(out, "model", other ? bn_html_string(r, "model") : "the same file", other);
+            put_row(out, "model", other ? bn_json_text_of(r, "model") : "the same file", other);
             put_row(out, "machine", "started on the machine above", false);
-            put_row(out, "command", bn_html_string(r, "run_as"), true);
+            put_row(out, "command", bn_json_text_of(r, "run_as"), true);
         } else {
             put_row(out, "command", "none: recorded, or could not be started", false);
         }
@@ -280,8 +279,8 @@ void bn_report_page(struct bn_buf *out, const bn_json *doc)
 {
     size_t index = 0;
     struct bn_buf title = {.max = MAX_PAGE};
-    bn_buf_printf(&title, "bn-crossval %s: %s", bn_html_string(doc, "command"),
-                  bn_html_string(bn_json_get(doc, "model"), "path"));
+    bn_buf_printf(&title, "bn-crossval %s: %s", bn_json_text_of(doc, "command"),
+                  bn_json_text_of(doc, "model.path"));
     bn_page_begin(out, title.data, bn_report_style, bn_report_style_bytes, "");
     out->failed = out->failed || title.failed;
     bn_buf_release(&title);
@@ -300,7 +299,8 @@ static bn_status make_page(const char *text, size_t n, struct bn_buf *page, bn_e
     BN_TRY(bn_json_parse(&doc, text, n, err));
     bn_status status = BN_OK;
     page->max = MAX_PAGE;
-    if (!bn_html_is(doc, "schema", BN_CROSSVAL_SCHEMA) || bn_json_kind(references(doc)) != BN_JSON_ARRAY) {
+    if (!bn_json_text_is(doc, "schema", BN_CROSSVAL_SCHEMA) ||
+        bn_json_kind(references(doc)) != BN_JSON_ARRAY) {
         status = bn_fail(err, BN_ERR_FORMAT, "is no result: its schema is not " BN_CROSSVAL_SCHEMA);
         bn_error_hint(err, "bn-crossval ladder --json prints one");
     }

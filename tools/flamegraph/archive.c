@@ -29,17 +29,18 @@ static bool is_name(const char *text)
 static bn_status check_entry(const bn_json *entry, size_t i, bn_error *err)
 {
     const bn_json *recordings = bn_json_get(entry, "recordings");
-    bool good = is_name(bn_html_string(entry, "folder")) && bn_json_kind(recordings) == BN_JSON_ARRAY &&
+    bool good = is_name(bn_json_text_of(entry, "folder")) && bn_json_kind(recordings) == BN_JSON_ARRAY &&
                 recordings != NULL;
     for (const bn_json *r = good ? bn_json_first(recordings) : NULL; r != NULL && good; r = bn_json_next(r))
-        good = is_name(bn_html_string(r, "name")) && bn_is_sha256(bn_html_string(r, "sha256"));
+        good = is_name(bn_json_text_of(r, "name")) && bn_is_sha256(bn_json_text_of(r, "sha256"));
     return good ? BN_OK : bn_fail(err, BN_ERR_FORMAT, "entry %zu is not one", i);
 }
 
 static bn_status check_index(const bn_json *index, bn_error *err)
 {
     const bn_json *entries = bn_json_get(index, "entries");
-    if (!bn_html_is(index, "schema", SCHEMA)) return bn_fail(err, BN_ERR_FORMAT, "its schema is not " SCHEMA);
+    if (!bn_json_text_is(index, "schema", SCHEMA))
+        return bn_fail(err, BN_ERR_FORMAT, "its schema is not " SCHEMA);
     if (entries == NULL || bn_json_kind(entries) != BN_JSON_ARRAY || bn_json_size(entries) > MAX_ENTRIES)
         return bn_fail(err, BN_ERR_FORMAT, "it has no list of at most %u entries", MAX_ENTRIES);
     size_t i = 0;
@@ -86,8 +87,8 @@ bn_status bn_flamegraph_archive_digest(char hex[BN_SHA256_HEX], bn_stacks *stack
 
 const char *bn_flamegraph_archive_has(const bn_json *entry, const char *name)
 {
-    const bn_json *found = bn_html_find(bn_json_get(entry, "recordings"), "name", name);
-    return found != NULL ? bn_html_string(found, "sha256") : NULL;
+    const bn_json *found = bn_json_find(bn_json_get(entry, "recordings"), "name", name);
+    return found != NULL ? bn_json_text_of(found, "sha256") : NULL;
 }
 
 const char *bn_flamegraph_archive_find(const bn_json *index, char (*digests)[BN_SHA256_HEX], size_t n)
@@ -97,8 +98,8 @@ const char *bn_flamegraph_archive_find(const bn_json *index, char (*digests)[BN_
         const bn_json *recordings = bn_json_get(e, "recordings");
         bool same = bn_json_size(recordings) == n;
         for (size_t i = 0; i < n && same; i++)
-            same = bn_html_find(recordings, "sha256", digests[i]) != NULL;
-        if (same) return bn_html_string(e, "folder");
+            same = bn_json_find(recordings, "sha256", digests[i]) != NULL;
+        if (same) return bn_json_text_of(e, "folder");
     }
     return NULL;
 }
@@ -106,7 +107,7 @@ const char *bn_flamegraph_archive_find(const bn_json *index, char (*digests)[BN_
 void bn_flamegraph_archive_name(char *out, size_t room, const bn_json *index, const bn_json *about)
 {
     char commit[13] = "nocommit", date[11] = "nodate", base[64];
-    const char *created = bn_html_string(about, "created"), *text = NULL;
+    const char *created = bn_json_text_of(about, "created"), *text = NULL;
     bool dirty = false;
     if (bn_json_string(bn_flamegraph_member(about, bn_flamegraph_commit), &text) && is_name(text))
         snprintf(commit, sizeof commit, "%.12s", text);
@@ -115,7 +116,7 @@ void bn_flamegraph_archive_name(char *out, size_t room, const bn_json *index, co
     (void)bn_json_bool(bn_json_path(about, "program.dirty"), &dirty);
     snprintf(base, sizeof base, "%s-%s%s", date, commit, dirty ? "-dirty" : "");
     snprintf(out, room, "%s", base);
-    for (unsigned i = 2; bn_html_find(bn_json_get(index, "entries"), "folder", out) != NULL; i++)
+    for (unsigned i = 2; bn_json_find(bn_json_get(index, "entries"), "folder", out) != NULL; i++)
         snprintf(out, room, "%s-%u", base, i);
 }
 
@@ -146,6 +147,6 @@ bn_status bn_flamegraph_archive_open(bn_stacks **out, const char *dir, const bn_
                                      bn_error *err)
 {
     char path[4096 + 256];
-    snprintf(path, sizeof path, "%s/archives/%s/%s.json", dir, bn_html_string(entry, "folder"), name);
+    snprintf(path, sizeof path, "%s/archives/%s/%s.json", dir, bn_json_text_of(entry, "folder"), name);
     return bn_stacks_read(out, path, err);
 }

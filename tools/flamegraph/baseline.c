@@ -258,13 +258,13 @@ static void find_before(struct bn_baseline *b, size_t i, struct bn_flamegraph_be
         else
             bn_flamegraph_unlike(unlike, sizeof unlike, stacks->about, b->stacks[i]->about);
         if (unlike[0] == '\0') {
-            beside->before_name = bn_html_string(entry, "folder");
+            beside->before_name = bn_json_text_of(entry, "folder");
             beside->before = *found = stacks;
             return;
         }
         bn_stacks_close(stacks);
         if (tried++ > 0) continue;
-        beside->before_name = bn_html_string(entry, "folder");
+        beside->before_name = bn_json_text_of(entry, "folder");
         snprintf(why, room, "%s", unlike);
     }
 }

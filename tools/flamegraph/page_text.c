@@ -280,13 +280,13 @@ static void put_class_table(struct bn_buf *out, const bn_json *classes, const ch
     bn_buf_printf(out, "| class | %s | self | 95 %% |\n|---|---:|---:|---|\n", things);
     for (const bn_json *c = bn_json_first(classes); c != NULL; c = bn_json_next(c)) {
         bn_buf_puts(out, "| ");
-        bn_markdown_code(out, bn_html_string(c, "class"));
+        bn_markdown_code(out, bn_json_text_of(c, "class"));
         bn_buf_puts(out, " | ");
-        bn_json_write_number(out, bn_html_value(c, "functions"));
+        bn_json_write_number(out, bn_json_number_of(c, "functions"));
         bn_buf_puts(out, " | ");
-        put_percent(out, bn_html_value(c, "self_share"));
+        put_percent(out, bn_json_number_of(c, "self_share"));
         bn_buf_puts(out, " | ");
-        put_range(out, bn_html_value(c, "self_low"), bn_html_value(c, "self_high"));
+        put_range(out, bn_json_number_of(c, "self_low"), bn_json_number_of(c, "self_high"));
         bn_buf_puts(out, " |\n");
     }
 }
@@ -294,22 +294,22 @@ static void put_class_table(struct bn_buf *out, const bn_json *classes, const ch
 static void put_spot(struct bn_buf *out, const bn_json *row, const char *unit, bool sampled)
 {
     bn_buf_puts(out, "| ");
-    bn_markdown_code(out, bn_html_string(row, "class"));
+    bn_markdown_code(out, bn_json_text_of(row, "class"));
     bn_buf_puts(out, " | ");
-    bn_markdown_code(out, bn_html_string(row, "name"));
+    bn_markdown_code(out, bn_json_text_of(row, "name"));
     bn_buf_puts(out, " | ");
-    put_percent(out, bn_html_value(row, "self_share"));
+    put_percent(out, bn_json_number_of(row, "self_share"));
     bn_buf_puts(out, " | ");
-    put_range(out, bn_html_value(row, "self_low"), bn_html_value(row, "self_high"));
+    put_range(out, bn_json_number_of(row, "self_low"), bn_json_number_of(row, "self_high"));
     bn_buf_puts(out, " | ");
-    put_weight(out, bn_html_value(row, "self"), unit);
+    put_weight(out, bn_json_number_of(row, "self"), unit);
     bn_buf_puts(out, " | ");
-    put_percent(out, bn_html_value(row, "total_share"));
+    put_percent(out, bn_json_number_of(row, "total_share"));
     bn_buf_puts(out, " | ");
-    put_range(out, bn_html_value(row, "total_low"), bn_html_value(row, "total_high"));
+    put_range(out, bn_json_number_of(row, "total_low"), bn_json_number_of(row, "total_high"));
     if (sampled) {
         bn_buf_puts(out, " | ");
-        bn_json_write_number(out, bn_html_value(row, "self_samples"));
+        bn_json_write_number(out, bn_json_number_of(row, "self_samples"));
     }
     bn_buf_puts(out, " |\n");
 }
@@ -317,13 +317,13 @@ static void put_spot(struct bn_buf *out, const bn_json *row, const char *unit, b
 static void put_spots(struct bn_buf *out, const bn_json *spots, const char *unit, const char *thing,
                       const char *things)
 {
-    bool sampled = bn_html_value(spots, "samples") > 0;
-    const char *method = bn_html_string(spots, "intervals");
+    bool sampled = bn_json_number_of(spots, "samples") > 0;
+    const char *method = bn_json_text_of(spots, "intervals");
     bn_buf_puts(out, "Intervals of 95 %: ");
     if (method[0] != '\0')
         bn_markdown_code(out, method);
     else
-        bn_buf_printf(out, "none, %s", bn_html_string(bn_json_get(spots, "unavailable"), "intervals"));
+        bn_buf_printf(out, "none, %s", bn_json_text_of(spots, "unavailable.intervals"));
     bn_buf_printf(out, ".%s\n\n", sampled ? " They take each sample as independent of the others." : "");
     put_class_table(out, bn_json_get(spots, "classes"), things);
     bn_buf_printf(
@@ -333,16 +333,16 @@ static void put_spots(struct bn_buf *out, const bn_json *spots, const char *unit
     for (const bn_json *r = bn_json_first(rows); r != NULL; r = bn_json_next(r))
         put_spot(out, r, unit, sampled);
     bn_buf_puts(out, "\nNot listed: ");
-    bn_json_write_number(out, bn_html_value(spots, "rows_left_out"));
+    bn_json_write_number(out, bn_json_number_of(spots, "rows_left_out"));
     bn_buf_printf(out, " %s with ", things);
-    put_percent(out, bn_html_value(spots, "left_out_share"));
+    put_percent(out, bn_json_number_of(spots, "left_out_share"));
     bn_buf_puts(out, " of the whole.\n");
 }
 
 /* The profiler runs beside the sampler, and is sampled like the rest. */
 static void put_profiler(struct bn_buf *out, const bn_json *functions)
 {
-    double share = bn_html_value(functions, "profiler_share");
+    double share = bn_json_number_of(functions, "profiler_share");
     if (!(share > 0)) return;
     bn_buf_puts(out, "\nThe profiler that measures bricks (`bn_prof_...` and what they call): ");
     put_percent(out, share);
@@ -359,9 +359,9 @@ static void put_waits(struct bn_buf *out, const bn_json *bricks)
         static const char *const WAITED[] = {"waited_ns", NULL};
         put_missing(out, bricks, WAITED);
     } else {
-        put_ns(out, bn_html_value(bricks, "waited_ns"));
+        put_ns(out, bn_json_number_of(bricks, "waited_ns"));
         bn_buf_puts(out, ", beside ");
-        put_ns(out, bn_html_value(bricks, "cpu_ns"));
+        put_ns(out, bn_json_number_of(bricks, "cpu_ns"));
         bn_buf_puts(out, " on one");
     }
     bn_buf_puts(out, ".\n\n");
@@ -380,7 +380,7 @@ static void put_bricks(struct bn_buf *out, const bn_json *page)
         return;
     }
     bn_buf_puts(out, "Not known: ");
-    bn_markdown_code(out, bn_html_string(bn_json_get(page, "unavailable"), "bricks"));
+    bn_markdown_code(out, bn_json_text_of(page, "unavailable.bricks"));
     bn_buf_puts(out, ".\n");
 }
 
@@ -389,21 +389,21 @@ static void put_agreement_row(struct bn_buf *out, const bn_json *r)
     static const char *const SHARES[] = {"measured", "sampled"};
     bool agrees;
     bn_buf_puts(out, "| ");
-    bn_markdown_code(out, bn_html_string(r, "name"));
+    bn_markdown_code(out, bn_json_text_of(r, "name"));
     for (size_t i = 0; i < BN_ARRAY_LEN(SHARES); i++) {
         bn_buf_puts(out, " | ");
-        put_percent(out, bn_html_value(r, SHARES[i]));
+        put_percent(out, bn_json_number_of(r, SHARES[i]));
     }
     bn_buf_puts(out, " | ");
-    put_range(out, bn_html_value(r, "low"), bn_html_value(r, "high"));
+    put_range(out, bn_json_number_of(r, "low"), bn_json_number_of(r, "high"));
     bn_buf_puts(out, " | ");
-    bn_json_write_number(out, bn_html_value(r, "samples"));
+    bn_json_write_number(out, bn_json_number_of(r, "samples"));
     bn_buf_puts(out, " | ");
     if (bn_json_bool(bn_json_get(r, "agrees"), &agrees)) {
         bn_buf_puts(out, agrees ? "agrees" : "**differs**");
     } else {
         bn_buf_puts(out, "not compared: ");
-        bn_markdown_code(out, bn_html_string(bn_json_get(r, "unavailable"), "agrees"));
+        bn_markdown_code(out, bn_json_text_of(r, "unavailable.agrees"));
     }
     bn_buf_puts(out, " |\n");
 }
@@ -420,12 +420,13 @@ static void put_agreement(struct bn_buf *out, const bn_json *about)
         return;
     }
     bn_buf_printf(out, "%s, by ", agrees ? "They do" : "**They do not**");
-    bn_json_write_number(out, bn_html_value(a, "samples"));
-    bn_buf_printf(out, " samples inside bricks. Of all bricks together p = %.3g; ", bn_html_value(a, "p"));
+    bn_json_write_number(out, bn_json_number_of(a, "samples"));
+    bn_buf_printf(out, " samples inside bricks. Of all bricks together p = %.3g; ",
+                  bn_json_number_of(a, "p"));
     bn_buf_puts(out, "samples whose kernel is known by the profiler and by their own functions: ");
-    bn_json_write_number(out, bn_html_value(a, "kernels_by_both"));
+    bn_json_write_number(out, bn_json_number_of(a, "kernels_by_both"));
     bn_buf_puts(out, ", of which differ: ");
-    bn_json_write_number(out, bn_html_value(a, "kernels_that_differ"));
+    bn_json_write_number(out, bn_json_number_of(a, "kernels_that_differ"));
     bn_buf_puts(out, ".\n\n| | measured | sampled | 95 %, all rows together | samples | "
                      "|\n|---|---:|---:|---|---:|---|\n");
     for (const bn_json *r = bn_json_first(rows); r != NULL; r = bn_json_next(r))
@@ -437,23 +438,23 @@ static void put_agreement(struct bn_buf *out, const bn_json *about)
 static void put_refusal(struct bn_buf *out, const bn_json *o)
 {
     bn_buf_puts(out, "Not compared: ");
-    bn_markdown_code(out, bn_html_string(o, "why"));
+    bn_markdown_code(out, bn_json_text_of(o, "why"));
     bn_buf_puts(out, ".\n");
 }
 
 static void put_timing(struct bn_buf *out, const bn_json *timing)
 {
     bn_buf_puts(out, "\n## Beside the timing document\n\n");
-    bn_markdown_code(out, bn_html_string(timing, "path"));
+    bn_markdown_code(out, bn_json_text_of(timing, "path"));
     bn_buf_puts(out, ". ");
-    if (!bn_html_true(timing, "compared")) {
+    if (!bn_json_flag_of(timing, "compared")) {
         put_refusal(out, timing);
         return;
     }
     bn_buf_puts(out, "It was measured ");
-    bn_markdown_code(out, bn_html_string(timing, "measured"));
+    bn_markdown_code(out, bn_json_text_of(timing, "measured"));
     bn_buf_puts(out, " on ");
-    bn_markdown_code(out, bn_html_string(timing, "machine"));
+    bn_markdown_code(out, bn_json_text_of(timing, "machine"));
     bn_buf_puts(out, ". Shares of decoding one token at a time, of the parts that both have; here by the "
                      "profiler, the mean of the runs.\n\n"
                      "| part | there, median | there, share | here, share | here, least | here, most "
@@ -461,14 +462,14 @@ static void put_timing(struct bn_buf *out, const bn_json *timing)
     const bn_json *rows = bn_json_get(timing, "rows");
     for (const bn_json *r = bn_json_first(rows); r != NULL; r = bn_json_next(r)) {
         bn_buf_puts(out, "| ");
-        bn_markdown_code(out, bn_html_string(r, "name"));
+        bn_markdown_code(out, bn_json_text_of(r, "name"));
         bn_buf_puts(out, " | ");
-        bn_json_write_number(out, bn_html_value(r, "timing_us"));
+        bn_json_write_number(out, bn_json_number_of(r, "timing_us"));
         bn_buf_puts(out, " us");
         static const char *const SHARES[] = {"timing_share", "share", "least", "most"};
         for (size_t i = 0; i < BN_ARRAY_LEN(SHARES); i++) {
             bn_buf_puts(out, " | ");
-            put_percent(out, bn_html_value(r, SHARES[i]));
+            put_percent(out, bn_json_number_of(r, SHARES[i]));
         }
         bn_buf_puts(out, " |\n");
     }
@@ -477,17 +478,17 @@ static void put_timing(struct bn_buf *out, const bn_json *timing)
 static void put_before(struct bn_buf *out, const bn_json *before)
 {
     bn_buf_puts(out, "\n## Beside the recording before it\n\n");
-    if (bn_html_string(before, "name")[0] != '\0') {
-        bn_markdown_code(out, bn_html_string(before, "name"));
+    if (bn_json_text_of(before, "name")[0] != '\0') {
+        bn_markdown_code(out, bn_json_text_of(before, "name"));
         bn_buf_puts(out, ". ");
     }
-    if (!bn_html_true(before, "compared")) {
+    if (!bn_json_flag_of(before, "compared")) {
         put_refusal(out, before);
         return;
     }
     const bn_json *changes = bn_json_get(before, "changes");
     bn_buf_puts(out, "Method: ");
-    bn_markdown_code(out, bn_html_string(before, "method"));
+    bn_markdown_code(out, bn_json_text_of(before, "method"));
     if (bn_json_size(changes) == 0) {
         bn_buf_puts(out, ". No function's share changed significantly.\n");
         return;
@@ -497,14 +498,14 @@ static void put_before(struct bn_buf *out, const bn_json *before)
                 "| function | | before | after | 95 % of the change | q |\n|---|---|---:|---:|---|---:|\n");
     for (const bn_json *c = bn_json_first(changes); c != NULL; c = bn_json_next(c)) {
         bn_buf_puts(out, "| ");
-        bn_markdown_code(out, bn_html_string(c, "name"));
-        bn_buf_printf(out, " | %s | ", bn_html_is(c, "of", "self") ? "self" : "total");
-        put_percent(out, bn_html_value(c, "before"));
+        bn_markdown_code(out, bn_json_text_of(c, "name"));
+        bn_buf_printf(out, " | %s | ", bn_json_text_is(c, "of", "self") ? "self" : "total");
+        put_percent(out, bn_json_number_of(c, "before"));
         bn_buf_puts(out, " | ");
-        put_percent(out, bn_html_value(c, "after"));
+        put_percent(out, bn_json_number_of(c, "after"));
         bn_buf_puts(out, " | ");
-        put_range(out, bn_html_value(c, "low"), bn_html_value(c, "high"));
-        bn_buf_printf(out, " | %.2g |\n", bn_html_value(c, "q"));
+        put_range(out, bn_json_number_of(c, "low"), bn_json_number_of(c, "high"));
+        bn_buf_printf(out, " | %.2g |\n", bn_json_number_of(c, "q"));
     }
 }
 
@@ -526,8 +527,8 @@ static void put_again(struct bn_buf *out, const bn_json *about)
 static void put_page(struct bn_buf *out, const bn_json *about)
 {
     const bn_json *page = bn_json_get(about, "page");
-    const char *name = bn_html_string(page, "name");
-    const char *unit = bn_html_string(bn_json_get(page, "recorded"), "unit");
+    const char *name = bn_json_text_of(page, "name");
+    const char *unit = bn_json_text_of(page, "recorded.unit");
     bn_buf_puts(out, "<!-- Written by bn-flamegraph; changes by hand are lost. -->\n# Where the time goes: ");
     bn_markdown_code(out, name);
     bn_buf_printf(out,

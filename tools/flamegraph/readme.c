@@ -38,8 +38,8 @@ static void put_first_class(struct bn_buf *out, const bn_json *page)
         bn_buf_puts(out, "not known |\n");
         return;
     }
-    bn_markdown_code(out, bn_html_string(first, "class"));
-    bn_buf_printf(out, " %.2f %% |\n", 100 * bn_html_value(first, "self_share"));
+    bn_markdown_code(out, bn_json_text_of(first, "class"));
+    bn_buf_printf(out, " %.2f %% |\n", 100 * bn_json_number_of(first, "self_share"));
 }
 
 static void put_row(struct bn_buf *out, const struct bn_baseline_work *work, const bn_json *about)
@@ -60,12 +60,12 @@ static void put_row(struct bn_buf *out, const struct bn_baseline_work *work, con
                   work->name, work->name);
     put_value(out, bn_flamegraph_member(about, PROMPT));
     put_value(out, bn_flamegraph_member(about, TOKENS));
-    put_cell(out, bn_html_string(about, "created"));
+    put_cell(out, bn_json_text_of(about, "created"));
     put_cell(out, commit);
     put_cell(out, model);
-    put_cell(out, bn_html_string(bn_json_get(about, "machine"), "cpu_model"));
-    put_cell(out, bn_html_string(bn_json_get(about, "sampler"), "tier"));
-    bn_json_write_number(out, bn_html_value(bn_json_get(page, "recorded"), "samples"));
+    put_cell(out, bn_json_text_of(about, "machine.cpu_model"));
+    put_cell(out, bn_json_text_of(about, "sampler.tier"));
+    bn_json_write_number(out, bn_json_number_of(page, "recorded.samples"));
     bn_buf_puts(out, " | ");
     put_first_class(out, page);
 }
@@ -82,12 +82,12 @@ static void put_archive(struct bn_buf *out, const bn_json *index)
                   "%zu in [archives](archives/index.json); `bn-flamegraph timeline` shows what changed.\n\n",
                   bn_json_size(entries));
     for (const bn_json *e = bn_json_first(entries); e != NULL; e = bn_json_next(e)) {
-        const char *folder = bn_html_string(e, "folder"), *comma = "";
+        const char *folder = bn_json_text_of(e, "folder"), *comma = "";
         bn_buf_printf(out, "- %s:", folder);
         const bn_json *recordings = bn_json_get(e, "recordings");
         for (const bn_json *r = bn_json_first(recordings); r != NULL; r = bn_json_next(r), comma = ",")
-            bn_buf_printf(out, "%s [%s](archives/%s/%s.md)", comma, bn_html_string(r, "name"), folder,
-                          bn_html_string(r, "name"));
+            bn_buf_printf(out, "%s [%s](archives/%s/%s.md)", comma, bn_json_text_of(r, "name"), folder,
+                          bn_json_text_of(r, "name"));
         bn_buf_putc(out, '\n');
     }
 }

@@ -78,8 +78,8 @@ static void put_title(struct bn_buf *out, const bn_json *about)
 {
     const bn_json *work = bn_json_get(about, "workload");
     if (work != NULL)
-        bn_buf_printf(out, "%s: \"%s\" and %.0f tokens", bn_html_string(bn_json_get(about, "model"), "name"),
-                      bn_html_string(work, "prompt"), bn_html_value(work, "n_predict"));
+        bn_buf_printf(out, "%s: \"%s\" and %.0f tokens", bn_json_text_of(about, "model.name"),
+                      bn_json_text_of(work, "prompt"), bn_json_number_of(work, "n_predict"));
     else
         put_words(out, bn_json_get(about, "command"));
     if (out->len == 0) bn_buf_puts(out, "Flame graph");
@@ -88,8 +88,8 @@ static void put_title(struct bn_buf *out, const bn_json *about)
 void bn_flamegraph_put_subtitle(struct bn_buf *out, const bn_stacks *stacks)
 {
     const bn_json *about = stacks->about;
-    const char *tier = bn_html_string(bn_json_get(about, "sampler"), "tier"), *commit = NULL;
-    const char *cpu = bn_html_string(bn_json_get(about, "machine"), "cpu_model");
+    const char *tier = bn_json_text_of(about, "sampler.tier"), *commit = NULL;
+    const char *cpu = bn_json_text_of(about, "machine.cpu_model");
     uint64_t samples = 0;
     for (uint32_t i = 0; i < stacks->n_nodes; i++)
         samples += bn_stacks_samples(stacks, i, BN_STACKS_ALL_RUNS);
@@ -98,7 +98,7 @@ void bn_flamegraph_put_subtitle(struct bn_buf *out, const bn_stacks *stacks)
         bn_buf_printf(out, "%s%llu samples", out->len > 0 ? ", " : "", (unsigned long long)samples);
     if (tier[0] != '\0') bn_buf_printf(out, " by %s", tier);
     if (stacks->n_runs > 1) bn_buf_printf(out, ", %zu runs", stacks->n_runs);
-    if (bn_json_get(about, "created") != NULL) bn_buf_printf(out, ", %s", bn_html_string(about, "created"));
+    if (bn_json_get(about, "created") != NULL) bn_buf_printf(out, ", %s", bn_json_text_of(about, "created"));
     if (bn_json_string(bn_json_path(about, "git.commit"), &commit))
         bn_buf_printf(out, ", commit %.12s", commit);
     if (cpu[0] != '\0') bn_buf_printf(out, ", %s", cpu);

@@ -59,7 +59,7 @@ static bn_status put_entry(const struct timeline *t, bn_json *entries, const bn_
 {
     char digest[BN_SHA256_HEX];
     bn_stacks *stacks = NULL;
-    const char *folder = bn_html_string(kept, "folder");
+    const char *folder = bn_json_text_of(kept, "folder");
     BN_TRY(bn_flamegraph_archive_open(&stacks, t->dir, kept, name, err));
     bn_status status = bn_flamegraph_archive_digest(digest, stacks, err);
     if (status == BN_OK && strcmp(digest, bn_flamegraph_archive_has(kept, name)) != 0)
@@ -102,8 +102,8 @@ static bn_status put_all(const struct timeline *t, bn_error *err)
     for (const bn_json *e = bn_json_first(all); e != NULL; e = bn_json_next(e)) {
         const bn_json *recordings = bn_json_get(e, "recordings");
         for (const bn_json *r = bn_json_first(recordings); r != NULL; r = bn_json_next(r)) {
-            const char *name = bn_html_string(r, "name");
-            if (bn_html_find(series, "name", name) != NULL) continue;
+            const char *name = bn_json_text_of(r, "name");
+            if (bn_json_find(series, "name", name) != NULL) continue;
             if (bn_json_size(series) == MAX_SERIES)
                 return bn_fail(err, BN_ERR_LIMIT, "more than %u names of recordings", MAX_SERIES);
             BN_TRY(put_series(t, series, name, err));
@@ -117,16 +117,18 @@ static bn_status put_all(const struct timeline *t, bn_error *err)
 static void print_changes(const bn_json *since)
 {
     if (since == NULL) return;
-    if (!bn_html_true(since, "compared")) {
-        printf("    not compared with %s: %s\n", bn_html_string(since, "name"), bn_html_string(since, "why"));
+    if (!bn_json_flag_of(since, "compared")) {
+        printf("    not compared with %s: %s\n", bn_json_text_of(since, "name"),
+               bn_json_text_of(since, "why"));
         return;
     }
     const bn_json *changes = bn_json_get(since, "changes");
     for (const bn_json *c = bn_json_first(changes); c != NULL; c = bn_json_next(c)) {
         char name[120];
-        const char *text = bn_html_string(c, "name");
+        const char *text = bn_json_text_of(c, "name");
         printf("  ! %-40s %-5s %6.2f %% -> %6.2f %%\n", bn_escape(name, sizeof name, text, strlen(text)),
-               bn_html_string(c, "of"), 100 * bn_html_value(c, "before"), 100 * bn_html_value(c, "after"));
+               bn_json_text_of(c, "of"), 100 * bn_json_number_of(c, "before"),
+               100 * bn_json_number_of(c, "after"));
     }
     if (bn_json_size(changes) == 0) printf("    no share changed significantly\n");
 }
@@ -140,7 +142,7 @@ static void print_top(const bn_json *rows)
         const bn_json *carried = r;
         for (size_t i = 0; i < TOP && carried != NULL; i++)
             if (top[i] == NULL ||
-                bn_html_value(top[i], "self_share") < bn_html_value(carried, "self_share")) {
+                bn_json_number_of(top[i], "self_share") < bn_json_number_of(carried, "self_share")) {
                 const bn_json *pushed = top[i];
                 top[i] = carried;
                 carried = pushed;
@@ -148,20 +150,20 @@ static void print_top(const bn_json *rows)
     }
     for (size_t i = 0; i < TOP && top[i] != NULL; i++) {
         char name[120];
-        const char *text = bn_html_string(top[i], "name");
+        const char *text = bn_json_text_of(top[i], "name");
         printf("    %-40s %6.2f %%\n", bn_escape(name, sizeof name, text, strlen(text)),
-               100 * bn_html_value(top[i], "self_share"));
+               100 * bn_json_number_of(top[i], "self_share"));
     }
 }
 
 static void print_entry(const bn_json *e)
 {
     const char *comma = "  ";
-    printf("  %s  %g samples\n", bn_html_string(e, "folder"), bn_html_value(e, "samples"));
+    printf("  %s  %g samples\n", bn_json_text_of(e, "folder"), bn_json_number_of(e, "samples"));
     const bn_json *classes = bn_json_path(e, "functions.classes");
     for (const bn_json *c = bn_json_first(classes); c != NULL; c = bn_json_next(c), comma = ", ")
-        printf("%s%s %.1f %%", comma[0] == ' ' ? "    " : comma, bn_html_string(c, "class"),
-               100 * bn_html_value(c, "self_share"));
+        printf("%s%s %.1f %%", comma[0] == ' ' ? "    " : comma, bn_json_text_of(c, "class"),
+               100 * bn_json_number_of(c, "self_share"));
     printf("\n");
     print_top(bn_json_path(e, "functions.rows"));
     print_changes(bn_json_get(e, "since"));
@@ -171,7 +173,7 @@ void bn_timeline_print(const bn_json *document)
 {
     const bn_json *series = bn_json_get(document, "series");
     for (const bn_json *s = bn_json_first(series); s != NULL; s = bn_json_next(s)) {
-        printf("%s%s\n", s == bn_json_first(series) ? "" : "\n", bn_html_string(s, "name"));
+        printf("%s%s\n", s == bn_json_first(series) ? "" : "\n", bn_json_text_of(s, "name"));
         const bn_json *entries = bn_json_get(s, "entries");
         for (const bn_json *e = bn_json_first(entries); e != NULL; e = bn_json_next(e))
             print_entry(e);

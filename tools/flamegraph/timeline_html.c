@@ -51,8 +51,8 @@ static void make_style(struct bn_buf *style)
 static double class_share(const bn_json *entry, unsigned c)
 {
     const bn_json *row =
-        bn_html_find(bn_json_path(entry, "functions.classes"), "class", bn_class_name((enum bn_class)c));
-    return row != NULL ? bn_html_value(row, "self_share") : 0;
+        bn_json_find(bn_json_path(entry, "functions.classes"), "class", bn_class_name((enum bn_class)c));
+    return row != NULL ? bn_json_number_of(row, "self_share") : 0;
 }
 
 static void put_keys(struct bn_buf *out, const bn_json *entries)
@@ -109,12 +109,12 @@ static void put_axis(struct bn_buf *out, const struct bn_plot *p, const bn_json 
         char date[11], commit[9]; /* as much of them as these hold */
         double x = bn_plot_x(p, (double)++number);
         if (--left % step != 0) continue; /* the last one has a label */
-        snprintf(date, sizeof date, "%s", bn_html_string(e, "created"));
-        snprintf(commit, sizeof commit, "%s", bn_html_string(e, "commit"));
+        snprintf(date, sizeof date, "%s", bn_json_text_of(e, "created"));
+        snprintf(commit, sizeof commit, "%s", bn_json_text_of(e, "commit"));
         bn_html(out,
                 "<text class=\"x\" x=\"%.1f\" y=\"%.1f\">%s</text>"
                 "<text class=\"x\" x=\"%.1f\" y=\"%.1f\">%s%s</text>\n",
-                x, y + 16, date, x, y + 30, commit, bn_html_true(e, "dirty") ? "+" : "");
+                x, y + 16, date, x, y + 30, commit, bn_json_flag_of(e, "dirty") ? "+" : "");
     }
     bn_html(out, "<text class=\"label\" x=\"%.1f\" y=\"%.1f\">recording</text>\n", p->width - p->right,
             p->height - 6);
@@ -135,7 +135,7 @@ static void draw_bar(struct bn_buf *out, const struct bn_plot *p, const bn_json 
         bn_html(out,
                 "<rect class=\"bar c%u\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"><title>%s: %s "
                 "%.1f %%</title></rect>\n",
-                c, left, top, right - left, bottom - top, bn_html_string(entry, "folder"),
+                c, left, top, right - left, bottom - top, bn_json_text_of(entry, "folder"),
                 bn_class_name((enum bn_class)c), share);
         from += share;
     }
@@ -165,14 +165,14 @@ static void put_classes(struct bn_buf *out, const bn_json *entries)
 
 static const bn_json *row_of(const bn_json *entry, const char *name)
 {
-    return bn_html_find(bn_json_path(entry, "functions.rows"), "name", name);
+    return bn_json_find(bn_json_path(entry, "functions.rows"), "name", name);
 }
 
 static const bn_json *change_of(const bn_json *entry, const char *name)
 {
     const bn_json *changes = bn_json_path(entry, "since.changes");
     for (const bn_json *c = bn_json_first(changes); c != NULL; c = bn_json_next(c))
-        if (bn_html_is(c, "of", "self") && bn_html_is(c, "name", name)) return c;
+        if (bn_json_text_is(c, "of", "self") && bn_json_text_is(c, "name", name)) return c;
     return NULL;
 }
 
@@ -187,7 +187,7 @@ static void draw_function(struct bn_buf *out, const struct bn_plot *p, const bn_
         x++;
         if (row != NULL)
             bn_html(out, "%s%.1f %.1f", pen, bn_plot_x(p, x),
-                    bn_plot_y(p, 100 * bn_html_value(row, "self_share")));
+                    bn_plot_y(p, 100 * bn_json_number_of(row, "self_share")));
         pen = row != NULL ? "L" : "M";
     }
     bn_html(out, "\"/>\n");
@@ -196,8 +196,9 @@ static void draw_function(struct bn_buf *out, const struct bn_plot *p, const bn_
         const bn_json *row = row_of(e, name), *change = change_of(e, name);
         x++;
         if (row == NULL) continue;
-        double at = bn_plot_x(p, x), share = 100 * bn_html_value(row, "self_share");
-        double low = 100 * bn_html_value(row, "self_low"), high = 100 * bn_html_value(row, "self_high");
+        double at = bn_plot_x(p, x), share = 100 * bn_json_number_of(row, "self_share");
+        double low = 100 * bn_json_number_of(row, "self_low"),
+               high = 100 * bn_json_number_of(row, "self_high");
         if (isfinite(low) && isfinite(high))
             bn_html(out, "<path class=\"whisker\" d=\"M%.1f %.1fV%.1f\"/>", at, bn_plot_y(p, low),
                     bn_plot_y(p, high));
@@ -207,7 +208,7 @@ static void draw_function(struct bn_buf *out, const struct bn_plot *p, const bn_
                     y - 5, at + 5, y + 5, at - 5, y + 5, at + 5, y - 5);
         else
             bn_html(out, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\">", at, y);
-        bn_html(out, "<title>%s: %.1f %%</title>", bn_html_string(e, "folder"), share);
+        bn_html(out, "<title>%s: %.1f %%</title>", bn_json_text_of(e, "folder"), share);
         bn_buf_puts(out, change != NULL ? "</path>\n" : "</circle>\n");
     }
 }
@@ -222,7 +223,7 @@ static void put_function(struct bn_buf *out, const bn_json *entries, const char 
         const bn_json *row = row_of(e, name);
         static const char *const ENDS[] = {"self_share", "self_low", "self_high"};
         for (size_t i = 0; row != NULL && i < 3; i++)
-            bn_plot_include(&low, &high, 100 * bn_html_value(row, ENDS[i]));
+            bn_plot_include(&low, &high, 100 * bn_json_number_of(row, ENDS[i]));
     }
     bn_plot_round(&low, &high, 6);
     p.y0 = 0;
@@ -243,10 +244,10 @@ static void put_functions(struct bn_buf *out, const bn_json *entries)
     const bn_json *last = bn_json_at(entries, bn_json_size(entries) - 1), *drawn[FUNCTIONS] = {NULL};
     const bn_json *rows = bn_json_path(last, "functions.rows");
     for (const bn_json *r = bn_json_first(rows); r != NULL; r = bn_json_next(r)) {
-        const bn_json *carried = bn_html_value(r, "self_share") > 0 ? r : NULL;
+        const bn_json *carried = bn_json_number_of(r, "self_share") > 0 ? r : NULL;
         for (size_t i = 0; i < FUNCTIONS && carried != NULL; i++)
             if (drawn[i] == NULL ||
-                bn_html_value(drawn[i], "self_share") < bn_html_value(carried, "self_share")) {
+                bn_json_number_of(drawn[i], "self_share") < bn_json_number_of(carried, "self_share")) {
                 const bn_json *pushed = drawn[i];
                 drawn[i] = carried;
                 carried = pushed;
@@ -258,7 +259,7 @@ static void put_functions(struct bn_buf *out, const bn_json *entries)
         "the function itself was running; bars are 95 %% intervals as if samples were independent, crosses "
         "where it changed significantly since the recording before.</p>\n<div class=\"plots\">\n");
     for (size_t i = 0; i < FUNCTIONS && drawn[i] != NULL; i++)
-        put_function(out, entries, bn_html_string(drawn[i], "name"));
+        put_function(out, entries, bn_json_text_of(drawn[i], "name"));
     bn_html(out, "</div>\n");
 }
 
@@ -270,14 +271,14 @@ static void put_since(struct bn_buf *out, const bn_json *since)
     bn_html(out, "<td class=\"left\">");
     if (since == NULL)
         bn_html(out, "<span class=\"hint\">the first one</span>");
-    else if (!bn_html_true(since, "compared"))
-        bn_html(out, "<span class=\"hint\">not compared: %s</span>", bn_html_string(since, "why"));
+    else if (!bn_json_flag_of(since, "compared"))
+        bn_html(out, "<span class=\"hint\">not compared: %s</span>", bn_json_text_of(since, "why"));
     else if (bn_json_size(changes) == 0)
         bn_html(out, "<span class=\"hint\">nothing significant</span>");
     for (const bn_json *c = bn_json_first(changes); c != NULL; c = bn_json_next(c))
         bn_html(out, "<p><span class=\"mark bad\">!</span> <code>%s</code> %s %.1f %% to %.1f %%</p>",
-                bn_html_string(c, "name"), bn_html_string(c, "of"), 100 * bn_html_value(c, "before"),
-                100 * bn_html_value(c, "after"));
+                bn_json_text_of(c, "name"), bn_json_text_of(c, "of"), 100 * bn_json_number_of(c, "before"),
+                100 * bn_json_number_of(c, "after"));
     bn_html(out, "</td>");
 }
 
@@ -289,11 +290,11 @@ static void put_table(struct bn_buf *out, const bn_json *entries, const char *na
             "<th>picture</th><th>page</th><th>samples</th><th class=\"left\">changed "
             "significantly</th></tr></thead>\n<tbody>\n");
     for (const bn_json *e = bn_json_first(entries); e != NULL; e = bn_json_next(e)) {
-        const char *folder = bn_html_string(e, "folder");
+        const char *folder = bn_json_text_of(e, "folder");
         bn_html(out,
                 "<tr><td>%zu: %s</td><td><a href=\"archives/%s/%s.svg\">svg</a></td>"
                 "<td><a href=\"archives/%s/%s.md\">md</a></td><td>%.9g</td>",
-                ++number, folder, folder, name, folder, name, bn_html_value(e, "samples"));
+                ++number, folder, folder, name, folder, name, bn_json_number_of(e, "samples"));
         put_since(out, bn_json_get(e, "since"));
         bn_html(out, "</tr>\n");
     }
@@ -302,7 +303,7 @@ static void put_table(struct bn_buf *out, const bn_json *entries, const char *na
 
 static void put_series(struct bn_buf *out, const bn_json *series)
 {
-    const char *name = bn_html_string(series, "name");
+    const char *name = bn_json_text_of(series, "name");
     const bn_json *entries = bn_json_get(series, "entries");
     bn_html(out, "<h2>%s</h2>\n", name);
     if (bn_json_size(entries) > MOST_DRAWN)

@@ -205,13 +205,6 @@ static void put_unit(struct bn_buf *out, const char *metric)
     bn_buf_release(&word);
 }
 
-static const char *text_at(const bn_json *doc, const char *path)
-{
-    const char *text = "";
-    (void)bn_json_string(bn_json_path(doc, path), &text);
-    return text;
-}
-
 /* A value of a configuration line ends at the line's end. */
 static void put_key(struct bn_buf *out, const char *key, const char *value)
 {
@@ -230,10 +223,10 @@ bn_status bn_report_benchstat(struct bn_buf *out, const struct bn_report *r, bn_
         if (r->series[i].source != source) {
             source = r->series[i].source;
             put_key(out, "file", source->label);
-            put_key(out, "goos", text_at(source->doc, "machine.os"));
-            put_key(out, "goarch", text_at(source->doc, "machine.arch"));
-            put_key(out, "cpu", text_at(source->doc, "machine.cpu_model"));
-            put_key(out, "commit", text_at(source->doc, "program.commit"));
+            put_key(out, "goos", bn_json_text_of(source->doc, "machine.os"));
+            put_key(out, "goarch", bn_json_text_of(source->doc, "machine.arch"));
+            put_key(out, "cpu", bn_json_text_of(source->doc, "machine.cpu_model"));
+            put_key(out, "commit", bn_json_text_of(source->doc, "program.commit"));
         }
         bn_buf_puts(out, "Unit ");
         put_unit(out, s->metric);

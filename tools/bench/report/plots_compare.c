@@ -255,12 +255,13 @@ static struct roofs roofs_of(const struct bn_report_source *source, size_t threa
         .memory = (double)NAN, .cache = (double)NAN, .int8 = (double)NAN, .real = (double)NAN};
     const bn_json *list = bn_json_get(source->doc, "limits");
     for (const bn_json *l = bn_json_first(list); l != NULL; l = bn_json_next(l)) {
-        double macs = bn_html_value(l, "macs_per_second"), bytes = bn_html_value(l, "bytes_per_second");
-        double set = bn_html_value(l, "set_bytes");
-        if (bn_html_size(l, "threads") != threads) continue;
-        if (bn_html_is(l, "kind", "int8")) roofs.int8 = fmax(roofs.int8, macs);
-        if (bn_html_is(l, "kind", "float")) roofs.real = fmax(roofs.real, macs);
-        if (!bn_html_is(l, "kind", "read") || !(bytes > 0)) continue;
+        double macs = bn_json_number_of(l, "macs_per_second"),
+               bytes = bn_json_number_of(l, "bytes_per_second");
+        double set = bn_json_number_of(l, "set_bytes");
+        if (bn_json_count_of(l, "threads") != threads) continue;
+        if (bn_json_text_is(l, "kind", "int8")) roofs.int8 = fmax(roofs.int8, macs);
+        if (bn_json_text_is(l, "kind", "float")) roofs.real = fmax(roofs.real, macs);
+        if (!bn_json_text_is(l, "kind", "read") || !(bytes > 0)) continue;
         if (!(roofs.cache >= bytes)) roofs.cache = bytes, roofs.cache_set = set;
         if (set > roofs.memory_set) roofs.memory = bytes, roofs.memory_set = set;
     }

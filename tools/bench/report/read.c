@@ -30,32 +30,6 @@ void *bn_report_append(void *list, size_t *n, size_t each, void **element)
 
 #define APPEND(r, name) BN_REPORT_APPEND((r)->name, (r)->n_##name)
 
-bn_status bn_report_no_memory(bn_error *err)
-{
-    return bn_nomem(err);
-}
-
-const char *bn_report_member(const bn_json *object, const char *path)
-{
-    const char *text = "";
-    (void)bn_json_string(bn_json_path(object, path), &text);
-    return text;
-}
-
-static double number_of(const bn_json *object, const char *path)
-{
-    double value = (double)NAN;
-    (void)bn_json_number(bn_json_path(object, path), &value);
-    return value;
-}
-
-static size_t count_of(const bn_json *object, const char *path)
-{
-    uint64_t value = 0;
-    (void)bn_json_u64(bn_json_path(object, path), &value);
-    return (size_t)value;
-}
-
 /* ---- what a document of measurements has ---- */
 
 /* The samples before those that count, from the configuration of that name: its samples' ns over its tokens,
@@ -64,16 +38,16 @@ static bn_status read_warmup(struct bn_report_series *s, bn_error *err)
 {
     const bn_json *list = bn_json_get(s->source->doc, "configurations"), *config = bn_json_first(list);
     size_t n = 0, counted = 0;
-    while (config != NULL && strcmp(bn_report_member(config, "name"), s->s->test) != 0)
+    while (config != NULL && strcmp(bn_json_text_of(config, "name"), s->s->test) != 0)
         config = bn_json_next(config);
-    double tokens = number_of(config, "tokens");
+    double tokens = bn_json_number_of(config, "tokens");
     if (strcmp(s->s->metric, "ns_per_token") != 0 || !(tokens > 0)) return BN_OK;
     const bn_json *samples = bn_json_get(config, "samples");
     double *early = bn_alloc(bn_json_size(samples), sizeof *early);
-    if (early == NULL) return bn_report_no_memory(err);
+    if (early == NULL) return bn_nomem(err);
     for (const bn_json *e = bn_json_first(samples); e != NULL; e = bn_json_next(e)) {
         bool warmup = false;
-        double value = number_of(e, "ns") / tokens;
+        double value = bn_json_number_of(e, "ns") / tokens;
         (void)bn_json_bool(bn_json_get(e, "warmup"), &warmup);
         if (warmup && isfinite(value))
             early[n++] = value;
@@ -91,7 +65,7 @@ static bn_status read_series(struct bn_report *r, struct bn_report_source *sourc
     BN_TRY(bn_series_read(&source->series, source->doc, err));
     for (size_t i = 0; i < source->series.n; i++) {
         struct bn_report_series *s = APPEND(r, series);
-        if (s == NULL) return bn_report_no_memory(err);
+        if (s == NULL) return bn_nomem(err);
         s->s = &source->series.list[i];
         s->source = source;
         BN_TRY(bn_report_figures(s, err));
@@ -106,9 +80,9 @@ static bn_status read_comparisons(struct bn_report *r, const struct bn_report_so
     const bn_json *list = bn_json_get(source->doc, "comparisons");
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
         struct bn_report_comparison *c = APPEND(r, comparisons);
-        if (c == NULL) return bn_report_no_memory(err);
+        if (c == NULL) return bn_nomem(err);
         c->source = source;
-        c->margin = number_of(source->doc, "settings.margin");
+        c->margin = bn_json_number_of(source->doc, "settings.margin");
         BN_TRY(bn_comparison_read(&c->c, e, err));
     }
     return BN_OK;
@@ -118,11 +92,11 @@ static bn_status read_comparisons(struct bn_report *r, const struct bn_report_so
 static bn_status time_point(struct bn_report_point *p, const bn_json *result, bn_error *err)
 {
     const bn_json *samples = bn_json_get(result, "samples_ns");
-    double calls = fmax(number_of(result, "calls_per_sample"), 1), value;
+    double calls = fmax(bn_json_number_of(result, "calls_per_sample"), 1), value;
     double *ns = bn_alloc(bn_json_size(samples), sizeof *ns);
     struct bn_summary sum;
     size_t n = 0;
-    if (ns == NULL) return bn_report_no_memory(err);
+    if (ns == NULL) return bn_nomem(err);
     for (const bn_json *s = bn_json_first(samples); s != NULL; s = bn_json_next(s))
         if (bn_json_number(s, &value) && value > 0) ns[n++] = value / calls;
     p->ns = bn_summarize(&sum, ns, n) ? sum.median : (double)NAN;
@@ -139,19 +113,19 @@ static bn_status read_points(struct bn_report *r, const struct bn_report_source 
     void *element;
     const bn_json *list = bn_json_get(source->doc, "results");
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
-        if (!(number_of(e, "bytes_per_call") > 0)) continue;
+        if (!(bn_json_number_of(e, "bytes_per_call") > 0)) continue;
         struct bn_report_point *p = APPEND(r, points);
-        if (p == NULL) return bn_report_no_memory(err);
+        if (p == NULL) return bn_nomem(err);
         *p = (struct bn_report_point){.source = source,
-                                      .kernel = bn_report_member(e, "kernel"),
-                                      .shape = bn_report_member(e, "shape"),
-                                      .isa = bn_report_member(e, "isa"),
-                                      .limit = bn_report_member(e, "limit"),
-                                      .threads = count_of(e, "threads"),
-                                      .set_bytes = count_of(e, "set_bytes"),
-                                      .macs = number_of(e, "macs_per_call"),
-                                      .bytes = number_of(e, "bytes_per_call"),
-                                      .share = number_of(e, "share_of_limit")};
+                                      .kernel = bn_json_text_of(e, "kernel"),
+                                      .shape = bn_json_text_of(e, "shape"),
+                                      .isa = bn_json_text_of(e, "isa"),
+                                      .limit = bn_json_text_of(e, "limit"),
+                                      .threads = bn_json_count_of(e, "threads"),
+                                      .set_bytes = bn_json_count_of(e, "set_bytes"),
+                                      .macs = bn_json_number_of(e, "macs_per_call"),
+                                      .bytes = bn_json_number_of(e, "bytes_per_call"),
+                                      .share = bn_json_number_of(e, "share_of_limit")};
         BN_TRY(time_point(p, e, err));
         if (!(p->ns > 0)) r->n_points--;
     }
@@ -187,7 +161,7 @@ static bn_status add_brick(struct bn_report *r, struct bn_report_brick brick, bn
 {
     void *element;
     struct bn_report_brick *b = APPEND(r, bricks);
-    if (b == NULL) return bn_report_no_memory(err);
+    if (b == NULL) return bn_nomem(err);
     *b = brick;
     return BN_OK;
 }
@@ -204,17 +178,17 @@ static bn_status read_profile(struct bn_report *r, struct bn_report_source *sour
         return bn_fail(err, BN_ERR_FORMAT, "the profile has no summary of bricks and threads");
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
         struct bn_report_brick b = {.source = source,
-                                    .name = bn_report_member(e, "name"),
-                                    .category = bn_report_member(e, "category"),
-                                    .count = count_of(e, "count"),
-                                    .ns = number_of(e, "exclusive_ns")};
+                                    .name = bn_json_text_of(e, "name"),
+                                    .category = bn_json_text_of(e, "category"),
+                                    .count = bn_json_count_of(e, "count"),
+                                    .ns = bn_json_number_of(e, "exclusive_ns")};
         if (b.name[0] == '\0' || !(b.ns >= 0))
             return bn_fail(err, BN_ERR_FORMAT, "a brick of the profile has no name or no exclusive_ns");
         if (b.count > 0) BN_TRY(add_brick(r, b, err));
     }
     if (r->n_bricks == first) return bn_fail(err, BN_ERR_MISMATCH, "nothing was measured: no brick ran");
     for (const bn_json *e = bn_json_first(threads); e != NULL; e = bn_json_next(e))
-        rest.ns += number_of(e, "unattributed_ns");
+        rest.ns += bn_json_number_of(e, "unattributed_ns");
     if (!(rest.ns >= 0)) return bn_fail(err, BN_ERR_FORMAT, "a thread of the profile has no unattributed_ns");
     BN_TRY(add_brick(r, rest, err));
     for (size_t i = first; i < r->n_bricks; i++)
@@ -243,7 +217,7 @@ static bn_status read_document(struct bn_report_source *source, bn_error *err)
 static bn_status read_source(struct bn_report *r, struct bn_report_source *source, bn_error *err)
 {
     BN_TRY(read_document(source, err));
-    const char *schema = bn_report_member(source->doc, "schema");
+    const char *schema = bn_json_text_of(source->doc, "schema");
     if (strcmp(schema, "bn.bench/1") == 0 && bn_json_get(source->doc, "histories") != NULL)
         return bn_report_read_trend(r, source, err);
     if (strcmp(schema, "bn.bench/1") == 0) return read_measurements(r, source, err);
@@ -262,7 +236,7 @@ static const char *base_name(const char *path)
 bn_status bn_report_read(struct bn_report *r, const char *const *paths, size_t n, bn_error *err)
 {
     r->sources = bn_alloc(n, sizeof *r->sources);
-    if (r->sources == NULL) return bn_report_no_memory(err);
+    if (r->sources == NULL) return bn_nomem(err);
     memset(r->sources, 0, n * sizeof *r->sources);
     for (size_t i = 0; i < n; i++) {
         struct bn_report_source *source = &r->sources[r->n_sources++];

@@ -33,7 +33,7 @@ static bn_status add_moment(struct bn_report_trend *t, const struct bn_report_mo
 {
     void *element;
     struct bn_report_moment *m = BN_REPORT_APPEND(t->moments, t->n);
-    if (m == NULL) return bn_report_no_memory(err);
+    if (m == NULL) return bn_nomem(err);
     *m = *moment;
     return BN_OK;
 }
@@ -42,7 +42,7 @@ static bn_status add_change(struct bn_report_trend *t, const struct bn_report_ch
 {
     void *element;
     struct bn_report_change *c = BN_REPORT_APPEND(t->changes, t->n_changes);
-    if (c == NULL) return bn_report_no_memory(err);
+    if (c == NULL) return bn_nomem(err);
     *c = *change;
     return BN_OK;
 }
@@ -57,18 +57,18 @@ static bn_status add_run(struct bn_report *r, const struct bn_report_source *sou
     for (size_t i = 0; i < series->n && e != NULL; i++, e = bn_json_next(e)) {
         struct bn_report_series s = {.s = &series->list[i], .source = source};
         struct bn_report_trend like = {.source = source,
-                                       .name = bn_report_member(record, "name"),
-                                       .settings = bn_report_member(record, "settings_sha256"),
-                                       .model = bn_report_member(record, "model_sha256"),
-                                       .test = bn_report_member(e, "test"),
-                                       .metric = bn_report_member(e, "metric"),
-                                       .unit = bn_report_member(e, "unit"),
+                                       .name = bn_json_text_of(record, "name"),
+                                       .settings = bn_json_text_of(record, "settings_sha256"),
+                                       .model = bn_json_text_of(record, "model_sha256"),
+                                       .test = bn_json_text_of(e, "test"),
+                                       .metric = bn_json_text_of(e, "metric"),
+                                       .unit = bn_json_text_of(e, "unit"),
                                        .higher = s.s->higher};
         struct bn_report_trend *t = trend_of(r, &like);
-        if (t == NULL) return bn_report_no_memory(err);
+        if (t == NULL) return bn_nomem(err);
         BN_TRY(bn_report_figures(&s, err));
-        struct bn_report_moment m = {.commit = bn_report_member(record, "commit"),
-                                     .created = bn_report_member(record, "created"),
+        struct bn_report_moment m = {.commit = bn_json_text_of(record, "commit"),
+                                     .created = bn_json_text_of(record, "created"),
                                      .n = s.s->n,
                                      .median = s.figure[BN_FIGURE_MEDIAN],
                                      .low = s.figure[BN_FIGURE_LOW],
@@ -86,7 +86,7 @@ static bn_status find_changes(struct bn_report_trend *t, bn_error *err)
     struct bn_changepoint *list = NULL;
     size_t n = 0;
     double *logs = bn_alloc(t->n, sizeof *logs);
-    bn_status status = logs != NULL ? BN_OK : bn_report_no_memory(err);
+    bn_status status = logs != NULL ? BN_OK : bn_nomem(err);
     bool positive = true;
     for (size_t i = 0; i < t->n && status == BN_OK; i++) {
         positive = positive && t->moments[i].median > 0;
@@ -111,7 +111,7 @@ bn_status bn_report_read_ledger(struct bn_report *r, const struct bn_report_sour
         return bn_fail(err, BN_ERR_FORMAT, "the ledger has no list 'records'");
     for (const bn_json *e = bn_json_first(records); e != NULL; e = bn_json_next(e)) {
         struct bn_series_list series = {0};
-        if (strcmp(bn_report_member(e, "kind"), "run") != 0) continue;
+        if (strcmp(bn_json_text_of(e, "kind"), "run") != 0) continue;
         bn_status status = bn_series_read(&series, e, err);
         if (status == BN_OK) status = add_run(r, source, e, &series, err);
         bn_series_release(&series);
@@ -131,19 +131,19 @@ static bn_status read_history(struct bn_report *r, const struct bn_report_source
 {
     void *element;
     struct bn_report_trend *t = BN_REPORT_APPEND(r->trends, r->n_trends);
-    if (t == NULL) return bn_report_no_memory(err);
+    if (t == NULL) return bn_nomem(err);
     *t = (struct bn_report_trend){.source = source,
                                   .name = "",
-                                  .settings = bn_report_member(history, "settings_sha256"),
-                                  .model = bn_report_member(history, "model_sha256"),
-                                  .test = bn_report_member(history, "test"),
-                                  .metric = bn_report_member(history, "metric"),
-                                  .unit = bn_report_member(history, "unit"),
-                                  .higher = strcmp(bn_report_member(history, "better"), "higher") == 0};
+                                  .settings = bn_json_text_of(history, "settings_sha256"),
+                                  .model = bn_json_text_of(history, "model_sha256"),
+                                  .test = bn_json_text_of(history, "test"),
+                                  .metric = bn_json_text_of(history, "metric"),
+                                  .unit = bn_json_text_of(history, "unit"),
+                                  .higher = strcmp(bn_json_text_of(history, "better"), "higher") == 0};
     const bn_json *points = bn_json_get(history, "points"), *changes = bn_json_get(history, "changes");
     for (const bn_json *e = bn_json_first(points); e != NULL; e = bn_json_next(e)) {
-        struct bn_report_moment m = {.commit = bn_report_member(e, "commit"),
-                                     .created = bn_report_member(e, "created"),
+        struct bn_report_moment m = {.commit = bn_json_text_of(e, "commit"),
+                                     .created = bn_json_text_of(e, "created"),
                                      .low = (double)NAN,
                                      .high = (double)NAN};
         if (!bn_json_number(bn_json_get(e, "median"), &m.median))

@@ -144,9 +144,6 @@ BN_MUST_CHECK bn_status bn_report_read_trend(struct bn_report *r, const struct b
  * there without memory. Returns the list. BN_REPORT_APPEND(list, n) gives the element. */
 void *bn_report_append(void *list, size_t *n, size_t each, void **element);
 #define BN_REPORT_APPEND(list, n) ((list) = bn_report_append((list), &(n), sizeof *(list), &element), element)
-/* What the readers of documents share: BN_ERR_NOMEM; a text at a path, "" when there is none. */
-bn_status bn_report_no_memory(bn_error *err);
-const char *bn_report_member(const bn_json *object, const char *path);
 
 /* report_figures.c */
 BN_MUST_CHECK bn_status bn_report_figures(struct bn_report_series *series, bn_error *err);

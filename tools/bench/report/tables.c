@@ -320,22 +320,15 @@ void bn_report_headline(struct bn_buf *out, const struct bn_report *r)
     if (bricks > 0) bn_buf_printf(out, "%s%zu bricks profiled", comma, bricks);
 }
 
-static const char *text_at(const bn_json *doc, const char *path)
-{
-    const char *text = "";
-    (void)bn_json_string(bn_json_path(doc, path), &text);
-    return text;
-}
-
 void bn_report_put_origin(struct bn_buf *out, const struct bn_report_source *source)
 {
     const bn_json *doc = source->doc;
     bool dirty = false;
-    const char *command = text_at(doc, "command"), *commit = text_at(doc, "program.commit"),
-               *cpu = text_at(doc, "machine.cpu_model"), *created = text_at(doc, "created");
+    const char *command = bn_json_text_of(doc, "command"), *commit = bn_json_text_of(doc, "program.commit"),
+               *cpu = bn_json_text_of(doc, "machine.cpu_model"), *created = bn_json_text_of(doc, "created");
     (void)bn_json_bool(bn_json_path(doc, "program.dirty"), &dirty);
     bn_buf_printf(out, "%s: ", source->label);
-    bn_buf_puts(out, command[0] != '\0' ? command : text_at(doc, "schema"));
+    bn_buf_puts(out, command[0] != '\0' ? command : bn_json_text_of(doc, "schema"));
     if (created[0] != '\0') bn_buf_printf(out, ", %s", created);
     if (commit[0] != '\0')
         bn_buf_printf(out, ", commit %.10s%s", commit, dirty ? " with changes that are in no commit" : "");
