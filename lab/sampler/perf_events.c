@@ -48,6 +48,7 @@
 #define STORE_BYTES (UINT64_C(2) << 30) /* of records, at most */
 #define DRAIN_MS 50                     /* rings are looked at so often, at least */
 #define MAX_EVENTS 4096u                /* processors */
+#define COUNTERS "real hardware, or a virtual machine with performance counters"
 
 struct ring {
     int fd;
@@ -73,7 +74,7 @@ struct perf {
 
 /* ---- refusals ---- */
 
-static bool read_setting(const char *name, long *value)
+bool bn_perf_setting(const char *name, long *value)
 {
     char path[96], line[64] = "", *end;
     snprintf(path, sizeof path, "/proc/sys/kernel/%s", name);
@@ -85,85 +86,68 @@ static bool read_setting(const char *name, long *value)
     return ok && end != line;
 }
 
-/* What is forbidden: by the level when that is high enough, else by something that has no level. */
-static void why_not_permitted(char *text, size_t room, bool system)
+/* EACCES: forbidden by the level when that is high enough, else by something that has no level. */
+static void not_permitted(bn_error *err, bool system)
 {
     long level = 0, least = system ? 1 : 2;
-    bool known = read_setting("perf_event_paranoid", &level);
-    if (known && level > least)
-        snprintf(text, room,
-                 "EACCES: kernel.perf_event_paranoid is %ld; 'sysctl -w kernel.perf_event_paranoid=%ld' "
-                 "or CAP_PERFMON permits it",
-                 level, least);
-    else if (known)
-        snprintf(text, room,
-                 "EACCES: forbidden, although kernel.perf_event_paranoid is %ld: by a security module or a "
-                 "seccomp filter; CAP_PERFMON may permit it",
-                 level);
-    else
-        snprintf(text, room, "EACCES: forbidden, and kernel.perf_event_paranoid cannot be read");
-}
-
-/* The sentence for an errno, with the mend. The errno decides; settings are only quoted. */
-static void why(char *text, size_t room, int sys_errno, bool system)
-{
-    switch (sys_errno) {
-    case EACCES:
-        why_not_permitted(text, room, system);
-        break;
-    case EPERM:
-        snprintf(text, room,
-                 "EPERM: a seccomp filter or a missing capability forbids perf_event_open; in a container, "
-                 "'--cap-add PERFMON' or a seccomp profile that allows it permits it");
-        break;
-    case ENOSYS:
-        snprintf(text, room,
-                 "ENOSYS: no perf_event_open here: a kernel without CONFIG_PERF_EVENTS, or a seccomp filter "
-                 "that hides it");
-        break;
-    case ENOENT:
-    case EOPNOTSUPP:
-    case ENODEV:
-        snprintf(text, room,
-                 "%s: there is no such counter: a virtual machine that is given none, or an unknown "
-                 "processor",
-                 sys_errno == ENOENT   ? "ENOENT"
-                 : sys_errno == ENODEV ? "ENODEV"
-                                       : "EOPNOTSUPP");
-        break;
-    case EMFILE:
-        snprintf(text, room,
-                 "EMFILE: one file is needed for each processor, and no more may be open: 'ulimit -n 4096'");
-        break;
-    case EBUSY:
-        snprintf(text, room, "EBUSY: another program holds the counter; end it");
-        break;
-    case EINVAL:
-        snprintf(text, room,
-                 "EINVAL: this kernel does not know the request, or the rate is over "
-                 "kernel.perf_event_max_sample_rate");
-        break;
-    default:
-        snprintf(text, room, "perf_event_open: %s", strerror(sys_errno));
+    if (!bn_perf_setting("perf_event_paranoid", &level)) {
+        bn_fail(err, BN_ERR_UNSUPPORTED,
+                "EACCES: not permitted, and kernel.perf_event_paranoid cannot be read");
+    } else if (level > least) {
+        bn_fail(err, BN_ERR_UNSUPPORTED, "EACCES: kernel.perf_event_paranoid is %ld", level);
+        bn_error_hint(err, "sysctl -w kernel.perf_event_paranoid=%ld, or CAP_PERFMON", least);
+        return;
+    } else {
+        bn_fail(
+            err, BN_ERR_UNSUPPORTED,
+            "EACCES: kernel.perf_event_paranoid is %ld, so a security module or seccomp filter forbids it",
+            level);
     }
+    bn_error_hint(err, "CAP_PERFMON");
 }
 
-static bn_status refuse(bn_error *err, int sys_errno)
+bn_status bn_perf_refuse(bn_error *err, int sys_errno, bool system)
 {
-    char text[200];
-    why(text, sizeof text, sys_errno, false);
-    return bn_fail(err, BN_ERR_UNSUPPORTED, "%s", text);
+    static const struct {
+        int code;
+        const char *why, *hint;
+    } KNOWN[] = {
+        {EPERM, "EPERM: a seccomp filter or a missing capability forbids perf_event_open",
+         "in a container: --cap-add PERFMON, or a seccomp profile that allows perf_event_open"},
+        {ENOSYS, "ENOSYS: this kernel has no perf_event_open, or a seccomp filter hides it",
+         "a kernel with CONFIG_PERF_EVENTS"},
+        {ENOENT, "ENOENT: this processor or virtual machine has no such counter", COUNTERS},
+        {EOPNOTSUPP, "EOPNOTSUPP: this processor or virtual machine has no such counter", COUNTERS},
+        {ENODEV, "ENODEV: this processor or virtual machine has no such counter", COUNTERS},
+        {EMFILE, "EMFILE: too many open files; each processor needs one", "ulimit -n 4096"},
+        {EBUSY, "EBUSY: another program is using the counter", "end that program"},
+        {EINVAL,
+         "EINVAL: the kernel does not support this event, or the rate is over "
+         "kernel.perf_event_max_sample_rate",
+         ""},
+    };
+    if (sys_errno == EACCES) {
+        not_permitted(err, system);
+        return BN_ERR_UNSUPPORTED;
+    }
+    for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN); i++) {
+        if (KNOWN[i].code != sys_errno) continue;
+        bn_fail(err, BN_ERR_UNSUPPORTED, "%s", KNOWN[i].why);
+        if (KNOWN[i].hint[0] != '\0') bn_error_hint(err, "%s", KNOWN[i].hint);
+        return BN_ERR_UNSUPPORTED;
+    }
+    return bn_fail(err, BN_ERR_UNSUPPORTED, "perf_event_open: %s", strerror(sys_errno));
 }
 
 static bn_status refuse_memory(const struct perf *p, bn_error *err, int sys_errno)
 {
     long kb = 0;
-    (void)read_setting("perf_event_mlock_kb", &kb);
-    return bn_fail(err, BN_ERR_UNSUPPORTED,
-                   "%s: no memory for the rings, not even %zu KiB each: 'ulimit -l unlimited', or 'sysctl -w "
-                   "kernel.perf_event_mlock_kb=%ld'",
-                   sys_errno == EPERM ? "EPERM" : strerror(sys_errno), p->least_bytes >> 10,
-                   kb < 516 ? 516 : 2 * kb);
+    (void)bn_perf_setting("perf_event_mlock_kb", &kb);
+    bn_fail(err, BN_ERR_UNSUPPORTED, "%s: cannot lock memory for rings of %zu KiB",
+            sys_errno == EPERM ? "EPERM" : strerror(sys_errno), p->least_bytes >> 10);
+    bn_error_hint(err, "ulimit -l unlimited, or sysctl -w kernel.perf_event_mlock_kb=%ld",
+                  kb < 516 ? 516 : 2 * kb);
+    return BN_ERR_UNSUPPORTED;
 }
 
 /* ---- the event ---- */
@@ -186,7 +170,7 @@ static void describe_event(struct perf *p, const struct bn_record_options *o)
 {
     struct perf_event_attr *a = &p->attr;
     long depth = 127;
-    (void)read_setting("perf_event_max_stack", &depth);
+    (void)bn_perf_setting("perf_event_max_stack", &depth);
     a->size = sizeof *a;
     a->type = PERF_TYPE_SOFTWARE;
     a->sample_type =
@@ -233,7 +217,9 @@ static int open_what_works(struct perf *p, pid_t pid, int cpu)
         if (fd == -EINVAL && p->attr.build_id) {
             p->attr.build_id = 0;
         } else if ((fd == -EACCES || fd == -EPERM) && p->system) {
-            why(p->system_refused, sizeof p->system_refused, -fd, true);
+            bn_error why = {0};
+            (void)bn_perf_refuse(&why, -fd, true);
+            snprintf(p->system_refused, sizeof p->system_refused, "%.100s: %.95s", why.msg, why.hint);
             leave_system_out(p);
         } else {
             return fd;
@@ -278,13 +264,13 @@ static bn_status open_rings(struct perf *p, pid_t pid, bn_error *err)
     for (size_t cpu = 0; cpu < n_cpus; cpu++) {
         int fd = open_what_works(p, pid, (int)cpu);
         if (fd == -ENODEV) continue; /* it is switched off */
-        if (fd < 0) return refuse(err, -fd);
+        if (fd < 0) return bn_perf_refuse(err, -fd, false);
         struct ring *ring = &p->rings[p->n_rings++];
         ring->fd = fd;
         BN_TRY(map_ring(p, ring, err));
         p->polled[p->n_rings - 1] = (struct pollfd){.fd = fd, .events = POLLIN};
     }
-    if (p->n_rings == 0) return refuse(err, missing);
+    if (p->n_rings == 0) return bn_perf_refuse(err, missing, false);
     p->polled[p->n_rings] = (struct pollfd){.fd = p->quit, .events = POLLIN};
     return BN_OK;
 }

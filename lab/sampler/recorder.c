@@ -57,12 +57,11 @@ static void work(enum bn_record_kind kind, uint64_t ns)
         }
 }
 
-/* The error's sentence and its hint as one. */
-static void tell(char *text, size_t room, const bn_error *why)
+/* A reason and its hint in one line. */
+static void join(char *text, size_t room, const char *why, const char *hint)
 {
-    int n = snprintf(text, room, "%s", why->msg);
-    if (why->hint[0] != '\0' && n > 0 && (size_t)n < room)
-        snprintf(text + n, room - (size_t)n, ": %s", why->hint);
+    int n = snprintf(text, room, "%s", why);
+    if (hint[0] != '\0' && n > 0 && (size_t)n < room) snprintf(text + n, room - (size_t)n, ": %s", hint);
 }
 
 /* Whether an error only says that this way does not work here. */
@@ -107,7 +106,8 @@ bn_status bn_record_try(struct bn_record_trial *out, const struct bn_record_opti
     for (uint64_t ns = 10 * TRIAL_NS; status == BN_OK && out->samples == 0 && ns <= TRIAL_MOST_NS; ns *= 10)
         status = record_work(out, ops, &own, ns, &why);
     if (is_refusal(status)) {
-        tell(out->why, sizeof out->why, &why);
+        snprintf(out->why, sizeof out->why, "%.199s", why.msg);
+        snprintf(out->hint, sizeof out->hint, "%s", why.hint);
         return BN_OK;
     }
     if (status != BN_OK) {
@@ -116,7 +116,7 @@ bn_status bn_record_try(struct bn_record_trial *out, const struct bn_record_opti
     }
     out->works = out->samples > 0;
     if (!out->works)
-        snprintf(out->why, sizeof out->why, "it opens, but no sample came in %.0f ms of work",
+        snprintf(out->why, sizeof out->why, "it opens, but took no sample in %.0f ms of work",
                  (double)out->cpu_ns / 1e6);
     return BN_OK;
 }
@@ -165,12 +165,12 @@ static bn_status climb(bn_recorder *r, open_fn *open, void *user, bn_error *err)
         bn_error why = {0};
         r->options.tier = t;
         BN_TRY(bn_record_try(&trial, &r->options, err));
-        memcpy(delivery->refused[t], trial.why, sizeof trial.why);
+        join(delivery->refused[t], sizeof delivery->refused[t], trial.why, trial.hint);
         if (!trial.works) continue;
         r->ops = ops_of((enum bn_record_tier)t);
         bn_status status = open(r, user, &why);
         if (is_refusal(status)) {
-            tell(delivery->refused[t], sizeof delivery->refused[t], &why);
+            join(delivery->refused[t], sizeof delivery->refused[t], why.msg, why.hint);
             if (works < 0) works = t;
             continue;
         }

@@ -65,8 +65,9 @@ struct bn_record_trial {
     uint64_t samples;         /* that came */
     uint64_t cpu_ns;          /* of this thread, meanwhile */
     bool system;              /* frames of the operating system are recorded */
-    char why[200];            /* that it does not work, with what changes that; "" when it works */
-    char system_refused[200]; /* why not */
+    char why[200];            /* why it does not work; "" when it works */
+    char hint[160];           /* the command or setting that changes that; "" when none is known */
+    char system_refused[200]; /* why system frames are not recorded */
 };
 /* options->tier is the one that is tried. An error only for what has to do with no way of sampling. */
 BN_MUST_CHECK bn_status bn_record_try(struct bn_record_trial *out, const struct bn_record_options *options,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-flamegraph doctor: what this machine lets a sampler see. Each way of sampling is really tried; of what
- * is missing it says what is lost by that and which command changes it.
+ * bn-flamegraph doctor: which ways of sampling work on this machine. Each is tried (lab/sampler/sources.h);
+ * settings that limit sampling are listed with what they cost and the command that changes them.
  */
 #define _GNU_SOURCE
 #include <stdarg.h>
@@ -14,24 +14,28 @@
 #include "base/error.h"
 #include "kernels/kernels.h"
 #include "lab/profile/code.h"
-#include "lab/sampler/recorder.h"
+#include "lab/sampler/sources.h"
+#include "tools/cli/help.h"
 #include "tools/cli/print_json.h"
 #include "tools/flamegraph/flamegraph.h"
 
 #define DOCTOR_SCHEMA "bn.samplers/1"
 
-/* One thing that was looked at. */
+#define COLUMNS 80u
+#define NAME_COLUMNS 33u
+
+/* A setting or property that affects sampling. */
 struct finding {
     const char *name;
     bool known, good;
     char value[200];
     char lost[160]; /* what is lost when it is not good */
-    char mend[200]; /* the command that changes it; "" when none does */
+    char fix[200];  /* the command that changes it; "" when none does */
 };
 #define MAX_FINDINGS 20u
 
 struct doctor {
-    struct bn_record_trial trials[BN_RECORD_TIERS], faults;
+    struct bn_sampling_sources sources;
     struct finding list[MAX_FINDINGS];
     size_t n;
 };
@@ -96,13 +100,13 @@ static struct finding *add_setting(struct doctor *d, const char *name, const cha
 }
 
 BN_PRINTF(3, 4)
-static void want(struct finding *f, bool good, const char *mend, ...)
+static void want(struct finding *f, bool good, const char *fix, ...)
 {
     va_list args;
     f->good = good;
     if (good) return;
-    va_start(args, mend);
-    vsnprintf(f->mend, sizeof f->mend, mend, args);
+    va_start(args, fix);
+    vsnprintf(f->fix, sizeof f->fix, fix, args);
     va_end(args);
 }
 
@@ -111,26 +115,25 @@ static void lose(struct finding *f, const char *what)
     if (!f->good) snprintf(f->lost, sizeof f->lost, "%s", what);
 }
 
-/* What counts is whether perf_event_open works; the settings say why it does or does not. */
-static void look_at_perf(struct doctor *d)
+/* Whether perf_event_open works decides; settings explain why. */
+static void check_perf(struct doctor *d)
 {
     long long value = 0;
-    const struct bn_record_trial *clock = &d->trials[BN_RECORD_CLOCK];
+    const struct bn_record_trial *clock = &d->sources.tiers[BN_RECORD_CLOCK];
     struct finding *f = add_setting(d, "perf_event_paranoid", "/proc/sys/kernel/perf_event_paranoid", &value);
     bool enough = clock->works && clock->system;
     want(f, !f->known || enough || value <= (clock->works ? 1 : 2), "sysctl -w kernel.perf_event_paranoid=%d",
          clock->works ? 1 : 2);
-    lose(f, clock->works ? "frames and time of the operating system"
-                         : "sampling by the operating system's clock");
+    lose(f, clock->works ? "time and frames of the kernel" : "sampling by perf events");
     f = add_setting(d, "perf_event_max_sample_rate", "/proc/sys/kernel/perf_event_max_sample_rate", &value);
     want(f, !f->known || value >= 1000, "sysctl -w kernel.perf_event_max_sample_rate=100000");
-    lose(f, "samples at the usual 991 a second: the system holds the sampler back");
+    lose(f, "samples: the default rate of 991 Hz is throttled");
     f = add_setting(d, "perf_event_mlock_kb", "/proc/sys/kernel/perf_event_mlock_kb", &value);
     want(f, !f->known || value >= 516, "sysctl -w kernel.perf_event_mlock_kb=516");
-    lose(f, "room for bursts: rings are smaller, and samples may be lost");
+    lose(f, "samples in bursts: the kernel's buffers are small");
 }
 
-static void look_at_limits(struct doctor *d)
+static void check_limits(struct doctor *d)
 {
     struct rlimit limit;
     bool known = getrlimit(RLIMIT_NOFILE, &limit) == 0;
@@ -139,10 +142,10 @@ static void look_at_limits(struct doctor *d)
     long cpus = sysconf(_SC_NPROCESSORS_CONF);
     snprintf(f->value, sizeof f->value, "%llu", (unsigned long long)limit.rlim_cur);
     want(f, cpus < 1 || limit.rlim_cur >= (rlim_t)cpus + 16, "ulimit -n %ld", cpus + 1024);
-    lose(f, "perf events: one file is needed for each processor");
+    lose(f, "perf events: each processor needs an open file");
 }
 
-static void look_at_filter(struct doctor *d)
+static void check_filter(struct doctor *d)
 {
     char text[64];
     bool known = read_status("Seccomp", text, sizeof text);
@@ -151,48 +154,48 @@ static void look_at_filter(struct doctor *d)
              !known           ? "not in /proc/self/status"
              : text[0] == '0' ? "no filter"
                               : "a filter is active");
-    want(f, !known || text[0] == '0' || d->trials[BN_RECORD_CLOCK].works,
+    want(f, !known || text[0] == '0' || d->sources.tiers[BN_RECORD_CLOCK].works,
          "in a container: --cap-add PERFMON, or a seccomp profile that allows perf_event_open");
-    lose(f, "perf events, if it is the filter that forbids them");
+    lose(f, "perf events, if the filter forbids them");
 }
 
-/* The addresses in /proc/kallsyms are zeros for those who may not see them. */
+/* /proc/kallsyms shows zeros as addresses to users without permission. */
 static bool kernel_names(void)
 {
     char line[256];
     return read_line("/proc/kallsyms", line, sizeof line) && strspn(line, "0") < 16 && line[0] != '\0';
 }
 
-static void look_at_system_frames(struct doctor *d)
+static void check_system_frames(struct doctor *d)
 {
     long long value = 0;
-    const struct bn_record_trial *clock = &d->trials[BN_RECORD_CLOCK];
+    const struct bn_record_trial *clock = &d->sources.tiers[BN_RECORD_CLOCK];
     struct finding *f = add(d, "system frames", true, clock->works && clock->system);
     snprintf(f->value, sizeof f->value, "%s",
              f->good                         ? "recorded"
              : clock->system_refused[0] != 0 ? clock->system_refused
-                                             : "only perf events have them, which do not work here");
-    lose(f, "what the operating system does for a program: page faults, reads, waiting");
-    if (!f->good && clock->works) snprintf(f->mend, sizeof f->mend, "sysctl -w kernel.perf_event_paranoid=1");
+                                             : "only perf events record them, and they do not work here");
+    lose(f, "what the kernel does for a program: page faults, reads, waiting");
+    if (!f->good && clock->works) snprintf(f->fix, sizeof f->fix, "sysctl -w kernel.perf_event_paranoid=1");
     f = add_setting(d, "kptr_restrict", "/proc/sys/kernel/kptr_restrict", &value);
     bool names = kernel_names();
     if (f->known)
         snprintf(f->value, sizeof f->value, "%lld; /proc/kallsyms has %s", value,
                  names ? "addresses" : "no addresses for this user");
     want(f, names, "sysctl -w kernel.kptr_restrict=0 kernel.perf_event_paranoid=1");
-    lose(f, "the names of the operating system's functions");
+    lose(f, "names of kernel functions");
 }
 
 /* ---- this program ---- */
 
-/* Whether the frame above is where the frame pointer says. */
+/* Whether the frame pointer leads to the calling frame. */
 __attribute__((noinline)) static bool frame_below(const void *callers)
 {
     const uintptr_t *frame = __builtin_frame_address(0);
     return frame[0] == (uintptr_t)callers && frame[1] == (uintptr_t)__builtin_return_address(0);
 }
 
-static void look_at_program(struct doctor *d)
+static void check_program(struct doctor *d)
 {
     struct bn_codes codes = {0};
     bn_error why = {0};
@@ -200,40 +203,24 @@ static void look_at_program(struct doctor *d)
     bn_codes_release(&codes);
     struct finding *f = add(d, "symbols", true, found);
     snprintf(f->value, sizeof f->value, "%.199s", found ? "this program has them" : why.msg);
-    lose(f, "the names of this program's functions");
-    if (!found)
-        snprintf(f->mend, sizeof f->mend, "install a bn that is not stripped, or its debugging files");
+    lose(f, "names of this program's functions");
+    if (!found) snprintf(f->fix, sizeof f->fix, "install a bn that is not stripped, or its debug files");
 #if defined(__x86_64__) || defined(__aarch64__)
     bool frames = frame_below(__builtin_frame_address(0));
     f = add(d, "frame pointers", true, frames);
     snprintf(f->value, sizeof f->value, "%s",
-             frames
-                 ? "this program has them; its libraries mostly lack them, which is seen only when they are "
-                   "sampled (--unwind fp)"
-                 : "this program lacks them");
+             frames ? "this program has them; its libraries mostly lack them, which shows in samples of them "
+                      "(--unwind fp)"
+                    : "this program lacks them");
     lose(f, "callers, where unwinding tables are missing too, and with --unwind fp");
-    if (!frames) snprintf(f->mend, sizeof f->mend, "make CFLAGS='-O2 -g -fno-omit-frame-pointer'");
+    if (!frames) snprintf(f->fix, sizeof f->fix, "make CFLAGS='-O2 -g -fno-omit-frame-pointer'");
 #endif
-}
-
-/* ---- trying ---- */
-
-static bn_status try_all(struct doctor *d, bn_error *err)
-{
-    struct bn_record_options options = BN_RECORD_OPTIONS_INIT;
-    for (int t = 0; t < (int)BN_RECORD_TIERS; t++) {
-        options.tier = t;
-        BN_TRY(bn_record_try(&d->trials[t], &options, err));
-    }
-    options.kind = BN_RECORD_FAULTS;
-    options.tier = BN_RECORD_CLOCK;
-    return bn_record_try(&d->faults, &options, err);
 }
 
 static bool any_works(const struct doctor *d)
 {
     for (unsigned t = 0; t < BN_RECORD_TIERS; t++)
-        if (d->trials[t].works) return true;
+        if (d->sources.tiers[t].works) return true;
     return false;
 }
 
@@ -249,16 +236,37 @@ static double delivered_hz(const struct bn_record_trial *trial)
     return (double)trial->samples * 1e9 / (double)trial->cpu_ns;
 }
 
-static void print_trial(const char *name, const struct bn_record_trial *trial)
+static void print_text(const char *label, const char *text)
 {
-    if (!trial->works)
-        printf("%-28s no   %s\n", name, trial->why);
-    else if (trial->asked_period_ns > 0 && trial->cpu_ns > 0)
-        printf("%-28s yes  %.0f samples a second asked for, %.0f came (%llu in %.0f ms of work)\n", name,
-               asked_hz(trial), delivered_hz(trial), (unsigned long long)trial->samples,
-               (double)trial->cpu_ns / 1e6);
+    char line[240];
+    if (text[0] == '\0') return;
+    snprintf(line, sizeof line, "%s%.220s", label, text);
+    bn_help_wrap(stdout, line, NAME_COLUMNS, NAME_COLUMNS, COLUMNS);
+}
+
+static void print_line(const char *name, const char *mark, const char *text)
+{
+    printf("%-27s %-4s ", name, mark);
+    print_text("", text);
+}
+
+static void print_more(const char *label, const char *text)
+{
+    if (text[0] == '\0') return;
+    printf("%-*s", (int)NAME_COLUMNS, "");
+    print_text(label, text);
+}
+
+static void print_trial(const char *name, const struct bn_record_trial *trial, const char *unit)
+{
+    char text[160];
+    if (trial->asked_period_ns > 0 && trial->cpu_ns > 0)
+        snprintf(text, sizeof text, "%.0f of %.0f samples a second (%llu in %.0f ms)", delivered_hz(trial),
+                 asked_hz(trial), (unsigned long long)trial->samples, (double)trial->cpu_ns / 1e6);
     else
-        printf("%-28s yes  %llu came\n", name, (unsigned long long)trial->samples);
+        snprintf(text, sizeof text, "%llu %s", (unsigned long long)trial->samples, unit);
+    print_line(name, trial->works ? "yes" : "no", trial->works ? text : trial->why);
+    if (!trial->works) print_more("fix: ", trial->hint);
 }
 
 static void print_all(const struct doctor *d)
@@ -266,34 +274,70 @@ static void print_all(const struct doctor *d)
     char name[40];
     for (unsigned t = 0; t < BN_RECORD_TIERS; t++) {
         snprintf(name, sizeof name, "sampler %s", bn_record_tier_name((enum bn_record_tier)t));
-        print_trial(name, &d->trials[t]);
+        print_trial(name, &d->sources.tiers[t], "samples");
     }
-    print_trial("page faults", &d->faults);
+    print_trial("sampler timer, wall clock", &d->sources.wall, "samples");
+    print_trial("sampler clock, page faults", &d->sources.faults, "samples");
+    for (unsigned e = 0; e < BN_PERF_EVENTS; e++) {
+        snprintf(name, sizeof name, "counter %s", bn_perf_event_name((enum bn_perf_event)e));
+        print_trial(name, &d->sources.events[e], bn_perf_event_unit((enum bn_perf_event)e));
+    }
     for (size_t i = 0; i < d->n; i++) {
         const struct finding *f = &d->list[i];
-        printf("%-28s %-4s %s\n", f->name, !f->known ? "?" : f->good ? "ok" : "no", f->value);
-        if (f->lost[0] != '\0') printf("%-28s      lost: %s\n", "", f->lost);
-        if (f->mend[0] != '\0') printf("%-28s      mend: %s\n", "", f->mend);
+        print_line(f->name, !f->known ? "?" : f->good ? "ok" : "no", f->value);
+        print_more("lost: ", f->lost);
+        print_more("fix: ", f->fix);
     }
+}
+
+/* A number, or null with the reason why the trial has none. */
+static void put_hz(bn_json *o, const char *name, const struct bn_record_trial *trial, double hz)
+{
+    if (trial->works && trial->asked_period_ns > 0 && trial->cpu_ns > 0)
+        bn_json_put_number(o, name, hz);
+    else
+        bn_json_put_unavailable(o, name, trial->works ? "each event is recorded" : trial->why);
+}
+
+static void put_count(bn_json *o, const struct bn_record_trial *trial)
+{
+    if (trial->works)
+        bn_json_put_u64(o, "samples", trial->samples);
+    else
+        bn_json_put_unavailable(o, "samples", trial->why);
 }
 
 static void put_trial(bn_json *o, const struct bn_record_trial *trial)
 {
     bn_json_put_bool(o, "works", trial->works);
     bn_json_put_object(o, "unavailable");
-    if (trial->works && trial->asked_period_ns > 0 && trial->cpu_ns > 0) {
-        bn_json_put_number(o, "asked_hz", asked_hz(trial));
-        bn_json_put_number(o, "delivered_hz", delivered_hz(trial));
-    } else {
-        const char *why = trial->works ? "each one is recorded" : trial->why;
-        bn_json_put_unavailable(o, "asked_hz", why);
-        bn_json_put_unavailable(o, "delivered_hz", why);
-    }
-    if (trial->works)
-        bn_json_put_u64(o, "samples", trial->samples);
-    else
-        bn_json_put_unavailable(o, "samples", trial->why);
+    put_hz(o, "asked_hz", trial, asked_hz(trial));
+    put_hz(o, "delivered_hz", trial, delivered_hz(trial));
+    put_count(o, trial);
     bn_json_put_bool(o, "system_frames", trial->works && trial->system);
+    if (trial->hint[0] != '\0') bn_json_put_string(o, "fix", trial->hint);
+}
+
+static void put_event(bn_json *list, enum bn_perf_event event, const struct bn_record_trial *trial)
+{
+    bn_json *o = bn_json_add_object(list);
+    bn_json_put_string(o, "name", bn_perf_event_name(event));
+    bn_json_put_bool(o, "works", trial->works);
+    put_count(o, trial);
+    if (trial->hint[0] != '\0') bn_json_put_string(o, "fix", trial->hint);
+}
+
+static void put_finding(bn_json *list, const struct finding *f)
+{
+    bn_json *o = bn_json_add_object(list);
+    bn_json_put_string(o, "name", f->name);
+    bn_json_put_bool(o, "ok", f->known && f->good);
+    if (f->known)
+        bn_json_put_string(o, "value", f->value);
+    else
+        bn_json_put_unavailable(o, "value", f->value);
+    if (f->lost[0] != '\0') bn_json_put_string(o, "lost", f->lost);
+    if (f->fix[0] != '\0') bn_json_put_string(o, "mend", f->fix);
 }
 
 static bn_status put_all(const struct doctor *d, bn_error *err)
@@ -304,22 +348,16 @@ static bn_status put_all(const struct doctor *d, bn_error *err)
     for (unsigned t = 0; t < BN_RECORD_TIERS; t++) {
         bn_json *o = bn_json_add_object(samplers);
         bn_json_put_string(o, "name", bn_record_tier_name((enum bn_record_tier)t));
-        put_trial(o, &d->trials[t]);
+        put_trial(o, &d->sources.tiers[t]);
     }
-    put_trial(bn_json_put_object(doc, "page_faults"), &d->faults);
+    put_trial(bn_json_put_object(doc, "page_faults"), &d->sources.faults);
+    put_trial(bn_json_put_object(doc, "wall_clock"), &d->sources.wall);
+    bn_json *events = bn_json_put_array(doc, "events");
+    for (unsigned e = 0; e < BN_PERF_EVENTS; e++)
+        put_event(events, (enum bn_perf_event)e, &d->sources.events[e]);
     bn_json *findings = bn_json_put_array(doc, "findings");
-    for (size_t i = 0; i < d->n; i++) {
-        const struct finding *f = &d->list[i];
-        bn_json *o = bn_json_add_object(findings);
-        bn_json_put_string(o, "name", f->name);
-        bn_json_put_bool(o, "ok", f->known && f->good);
-        if (f->known)
-            bn_json_put_string(o, "value", f->value);
-        else
-            bn_json_put_unavailable(o, "value", f->value);
-        if (f->lost[0] != '\0') bn_json_put_string(o, "lost", f->lost);
-        if (f->mend[0] != '\0') bn_json_put_string(o, "mend", f->mend);
-    }
+    for (size_t i = 0; i < d->n; i++)
+        put_finding(findings, &d->list[i]);
     bn_status status = bn_cli_print_json(doc, err);
     bn_json_free(doc);
     return status;
@@ -328,12 +366,12 @@ static bn_status put_all(const struct doctor *d, bn_error *err)
 bn_status bn_flamegraph_doctor(struct bn_args *args, bn_error *err)
 {
     struct doctor d = {0};
-    BN_TRY(try_all(&d, err));
-    look_at_perf(&d);
-    look_at_limits(&d);
-    look_at_filter(&d);
-    look_at_system_frames(&d);
-    look_at_program(&d);
+    BN_TRY(bn_sampling_sources(&d.sources, err));
+    check_perf(&d);
+    check_limits(&d);
+    check_filter(&d);
+    check_system_frames(&d);
+    check_program(&d);
     if (!any_works(&d)) args->exit_code = BN_EXIT_UNSUPPORTED;
     if (args->json) return put_all(&d, err);
     print_all(&d);

@@ -356,7 +356,8 @@ static void explain(const struct bn_args *args)
         struct bn_record_trial trial;
         options.tier = t;
         if (bn_record_try(&trial, &options, NULL) == BN_OK && !trial.works)
-            memcpy(refusals.refused[t], trial.why, sizeof trial.why);
+            snprintf(refusals.refused[t], sizeof refusals.refused[t], "%.120s%s%.70s", trial.why,
+                     trial.hint[0] != '\0' ? ": " : "", trial.hint);
     }
     for (unsigned t = 0; t < BN_RECORD_TIERS; t++) {
         struct bn_buf why = {.max = 1024};

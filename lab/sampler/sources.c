@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tries the ways of sampling and counts perf events. An event that opens may still never count (a software
+ * event that is raised inside the kernel, in user mode only), so a count of zero means that it does not work.
+ */
+#define _GNU_SOURCE
+#include "lab/sampler/sources.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "lab/sampler/tier.h"
+
+#define WORK_NS 5000000u /* of processor time, while an event counts */
+#define WORK_BYTES ((size_t)1 << 20)
+
+static const struct {
+    const char *name, *unit;
+    uint32_t type;
+    uint64_t config;
+    bool kernel, all_cpus;
+} EVENTS[] = {
+    {"task-clock", "ns", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK, false, false},
+    {"kernel", "page faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, true, false},
+    {"all-cpus", "ns", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, false, true},
+    {"cycles", "cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, false, false},
+    {"instructions", "instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, false, false},
+    {"cache-misses", "misses", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES, false, false},
+};
+_Static_assert(BN_ARRAY_LEN(EVENTS) == BN_PERF_EVENTS, "each event");
+
+const char *bn_perf_event_name(enum bn_perf_event event)
+{
+    return EVENTS[event].name;
+}
+
+const char *bn_perf_event_unit(enum bn_perf_event event)
+{
+    return EVENTS[event].unit;
+}
+
+/* New pages, and time on a processor, most of it not in the kernel. */
+static void work(void)
+{
+    uint64_t start = bn_clock_thread_cpu_ns();
+    void *pages = mmap(NULL, WORK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages != MAP_FAILED) {
+        memset(pages, 1, WORK_BYTES);
+        munmap(pages, WORK_BYTES);
+    }
+    while (bn_clock_thread_cpu_ns() - start < WORK_NS)
+        for (volatile unsigned i = 0; i < 50000; i++) {
+        }
+}
+
+void bn_perf_event_try(struct bn_record_trial *out, enum bn_perf_event event)
+{
+    struct perf_event_attr attr = {.type = EVENTS[event].type,
+                                   .size = sizeof attr,
+                                   .config = EVENTS[event].config,
+                                   .exclude_kernel = !EVENTS[event].kernel,
+                                   .exclude_hv = 1};
+    bool all = EVENTS[event].all_cpus;
+    uint64_t begin = bn_clock_thread_cpu_ns();
+    *out = (struct bn_record_trial){.system = EVENTS[event].kernel};
+    int fd = (int)syscall(SYS_perf_event_open, &attr, all ? -1 : 0, all ? 0 : -1, -1, PERF_FLAG_FD_CLOEXEC);
+    if (fd < 0) {
+        bn_error why = {0};
+        (void)bn_perf_refuse(&why, errno, EVENTS[event].kernel);
+        snprintf(out->why, sizeof out->why, "%.199s", why.msg);
+        snprintf(out->hint, sizeof out->hint, "%s", why.hint);
+        return;
+    }
+    work();
+    out->works =
+        read(fd, &out->samples, sizeof out->samples) == (ssize_t)sizeof out->samples && out->samples > 0;
+    out->cpu_ns = bn_clock_thread_cpu_ns() - begin;
+    if (!out->works) snprintf(out->why, sizeof out->why, "the event opens, but counts nothing");
+    close(fd);
+}
+
+bn_status bn_sampling_sources(struct bn_sampling_sources *out, bn_error *err)
+{
+    struct bn_record_options options = BN_RECORD_OPTIONS_INIT;
+    for (int t = 0; t < (int)BN_RECORD_TIERS; t++) {
+        options.tier = t;
+        BN_TRY(bn_record_try(&out->tiers[t], &options, err));
+    }
+    options.kind = BN_RECORD_WALL;
+    options.tier = BN_RECORD_TIMER;
+    BN_TRY(bn_record_try(&out->wall, &options, err));
+    options.kind = BN_RECORD_FAULTS;
+    options.tier = BN_RECORD_CLOCK;
+    BN_TRY(bn_record_try(&out->faults, &options, err));
+    for (unsigned e = 0; e < BN_PERF_EVENTS; e++)
+        bn_perf_event_try(&out->events[e], (enum bn_perf_event)e);
+    return BN_OK;
+}
