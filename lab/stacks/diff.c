@@ -124,7 +124,7 @@ static void judge(struct bn_diff_value *v, struct side b, struct side a, bool by
 /* ---- the lists ---- */
 
 struct work {
-    struct bn_diff *d;
+    struct bn_stacks_diff *d;
     double level, min_share;
     size_t n_runs;
     double *wholes, *values; /* [n_runs] */
@@ -259,7 +259,7 @@ static bool *find_outermost(const bn_stacks *tree)
     bool *outermost = bn_alloc(tree->n_nodes, sizeof *outermost);
     uint32_t *open = bn_alloc(tree->n_frames, sizeof *open), path[BN_STACKS_MAX_DEPTH + 1], depth = 0;
     for (size_t i = 1; outermost != NULL && open != NULL && i < tree->n_nodes; i++) {
-        const struct bn_node *node = &tree->nodes[i];
+        const struct bn_stacks_node *node = &tree->nodes[i];
         for (; depth >= node->depth; depth--)
             open[path[depth]]--;
         depth = node->depth;
@@ -276,7 +276,7 @@ static bool *find_outermost(const bn_stacks *tree)
 
 static bn_status compare_all(const struct work *w, bn_error *err)
 {
-    struct bn_diff *d = w->d;
+    struct bn_stacks_diff *d = w->d;
     struct table self = {0}, total = {0};
     bool *outermost = find_outermost(d->tree);
     bn_status status = outermost != NULL ? BN_OK : bn_nomem(err);
@@ -316,7 +316,7 @@ static bn_status correct(struct bn_diff_entry *self, struct bn_diff_entry *total
     return status;
 }
 
-double bn_diff_detectable(const struct bn_diff_value *value, double level, size_t n_judged)
+double bn_stacks_diff_detectable(const struct bn_diff_value *value, double level, size_t n_judged)
 {
     double each = level / (double)(n_judged > 0 ? n_judged : 1), df = value->df;
     if (isnan(value->error)) return (double)NAN;
@@ -373,7 +373,7 @@ static bn_status measure_runs(struct work *w, bn_error *err)
 
 static bn_status run(struct work *w, bn_error *err)
 {
-    struct bn_diff *d = w->d;
+    struct bn_stacks_diff *d = w->d;
     BN_TRY(measure_runs(w, err));
     d->method = method_of(w);
     BN_TRY(compare_all(w, err));
@@ -389,14 +389,14 @@ static bn_status run(struct work *w, bn_error *err)
                    &d->n_judged_functions, err);
 }
 
-bn_status bn_diff(struct bn_diff *out, const bn_stacks *before, const bn_stacks *after,
-                  const struct bn_diff_options *options, bn_error *err)
+bn_status bn_stacks_diff(struct bn_stacks_diff *out, const bn_stacks *before, const bn_stacks *after,
+                         const struct bn_stacks_diff_options *options, bn_error *err)
 {
     double level = options->level > 0 ? options->level : 0.05;
-    *out = (struct bn_diff){.n_before = before->n_runs,
-                            .n_after = after->n_runs,
-                            .same_work = options->same_work,
-                            .level = level};
+    *out = (struct bn_stacks_diff){.n_before = before->n_runs,
+                                   .n_after = after->n_runs,
+                                   .same_work = options->same_work,
+                                   .level = level};
     out->by_runs = out->n_before >= 2 && out->n_after >= 2;
     BN_TRY(same_recording(before, after, err));
     struct work w = {.d = out, .level = level, .min_share = options->min_share};
@@ -408,16 +408,16 @@ bn_status bn_diff(struct bn_diff *out, const bn_stacks *before, const bn_stacks 
     if (status == BN_OK) status = run(&w, err);
     bn_free(w.wholes);
     bn_free(w.values);
-    if (status != BN_OK) bn_diff_release(out);
+    if (status != BN_OK) bn_stacks_diff_release(out);
     return status;
 }
 
-void bn_diff_release(struct bn_diff *diff)
+void bn_stacks_diff_release(struct bn_stacks_diff *diff)
 {
     bn_stacks_close(diff->tree);
     bn_free(diff->self);
     bn_free(diff->total);
     bn_free(diff->functions_self);
     bn_free(diff->functions_total);
-    *diff = (struct bn_diff){0};
+    *diff = (struct bn_stacks_diff){0};
 }

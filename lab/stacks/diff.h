@@ -37,7 +37,7 @@ struct bn_diff_entry {
     struct bn_diff_value weight; /* of a run */
 };
 
-struct bn_diff {
+struct bn_stacks_diff {
     bn_stacks *tree; /* all paths of both sides, sorted; its runs are those of before, then those of after.
                         Node numbers index the lists */
     struct bn_diff_entry *self, *total; /* [tree->n_nodes]: of the node itself; of it and all below */
@@ -52,7 +52,7 @@ struct bn_diff {
     const char *method; /* a literal, for people */
 };
 
-struct bn_diff_options {
+struct bn_stacks_diff_options {
     bool same_work;   /* each run did the same work, so that weights can be compared */
     double level;     /* of significance; 0: 0.05 */
     double min_share; /* what has less, in the mean of both sides, is not judged */
@@ -61,11 +61,12 @@ struct bn_diff_options {
 /* Sides are appended runs (bn_stacks_append) of views of one kind. Frames are matched by kind and name.
  * Weights that are whole numbers of "samples" count as samples when there are no others. BN_ERR_ARG when they
  * are not of one unit, or not recordings of the same thing; BN_ERR_MISMATCH for a run without any weight. */
-BN_MUST_CHECK bn_status bn_diff(struct bn_diff *out, const bn_stacks *before, const bn_stacks *after,
-                                const struct bn_diff_options *options, bn_error *err);
-void bn_diff_release(struct bn_diff *diff);
+BN_MUST_CHECK bn_status bn_stacks_diff(struct bn_stacks_diff *out, const bn_stacks *before,
+                                       const bn_stacks *after, const struct bn_stacks_diff_options *options,
+                                       bn_error *err);
+void bn_stacks_diff_release(struct bn_stacks_diff *diff);
 /* The smallest difference that would be found four times out of five if it were the only one among n_judged;
  * NaN when the value has no error. */
-double bn_diff_detectable(const struct bn_diff_value *value, double level, size_t n_judged);
+double bn_stacks_diff_detectable(const struct bn_diff_value *value, double level, size_t n_judged);
 
 #endif

@@ -118,7 +118,7 @@ static bool is_sorted(const bn_stacks *s)
 
 static void place_boxes(struct layout *l, const struct bn_picture *p, double *begin)
 {
-    const struct bn_node *nodes = p->tree->nodes;
+    const struct bn_stacks_node *nodes = p->tree->nodes;
     double scale = ((double)l->width - 200 * MARGIN) / p->widths[0];
     int64_t margin = (int64_t)(100 * MARGIN);
     /* begin[i]: where the next child of i begins, in the unit of the widths */

@@ -232,7 +232,7 @@ static bn_status intern_frame(bn_stacks *s, uint32_t *out, const struct bn_frame
 
 static bool same_child(const bn_stacks *s, uint32_t number, const void *key)
 {
-    const struct bn_node *n = key;
+    const struct bn_stacks_node *n = key;
     return number != BN_STACKS_ROOT && s->nodes[number].parent == n->parent &&
            s->nodes[number].frame == n->frame;
 }
@@ -260,7 +260,7 @@ static bn_status grow_nodes(bn_stacks *s, bn_error *err)
     return bn_array_grow(&s->nodes, &s->nodes_room, s->n_nodes + 1, sizeof *s->nodes, err);
 }
 
-static bn_status add_node(bn_stacks *s, const struct bn_node *node, bn_error *err)
+static bn_status add_node(bn_stacks *s, const struct bn_stacks_node *node, bn_error *err)
 {
     if (s->n_nodes >= BN_STACKS_MAX_NODES)
         return bn_fail(err, BN_ERR_LIMIT, "more than %u different call paths", BN_STACKS_MAX_NODES);
@@ -278,7 +278,7 @@ static bn_status add_node(bn_stacks *s, const struct bn_node *node, bn_error *er
 
 static uint32_t find_child(const bn_stacks *s, uint32_t parent, uint32_t frame)
 {
-    struct bn_node key = {.parent = parent, .frame = frame};
+    struct bn_stacks_node key = {.parent = parent, .frame = frame};
     return find(&s->index->child_table, s, hash_child(parent, frame), same_child, &key);
 }
 
@@ -296,7 +296,7 @@ bn_status bn_stacks_push_frame(bn_stacks *stacks, uint32_t *node, uint32_t frame
     if (depth + 1 == BN_STACKS_MAX_DEPTH) BN_TRY(intern_frame(stacks, &frame, &deeper, SIZE_MAX, err));
     uint32_t number = find_child(stacks, *node, frame);
     if (number == BN_STACKS_NONE) {
-        struct bn_node child = {.parent = *node, .frame = frame, .depth = depth + 1};
+        struct bn_stacks_node child = {.parent = *node, .frame = frame, .depth = depth + 1};
         BN_TRY(add_node(stacks, &child, err));
         number = (uint32_t)stacks->n_nodes - 1;
     }
@@ -331,7 +331,7 @@ void bn_stacks_add(bn_stacks *stacks, uint32_t node, size_t run, double weight, 
 
 bn_status bn_stacks_open(bn_stacks **out, const char *unit, const char *what, bn_error *err)
 {
-    static const struct bn_node root = {BN_STACKS_ROOT, BN_STACKS_NONE, 0};
+    static const struct bn_stacks_node root = {BN_STACKS_ROOT, BN_STACKS_NONE, 0};
     *out = NULL;
     bn_stacks *s = bn_alloc(1, sizeof *s);
     if (s == NULL) return bn_nomem(err);

@@ -61,7 +61,7 @@ struct bn_frame {
     enum bn_frame_kind kind;
 };
 
-struct bn_node {
+struct bn_stacks_node {
     uint32_t parent; /* of the root: 0 */
     uint32_t frame;  /* of the root: BN_STACKS_NONE */
     uint32_t depth;  /* of the root: 0 */
@@ -79,11 +79,11 @@ typedef struct bn_stacks {
     char what[16]; /* what was recorded: "cpu", "wall", "faults", "bricks"; "" when not known */
     struct bn_frame *frames;
     size_t n_frames, frames_room;
-    struct bn_node *nodes;
+    struct bn_stacks_node *nodes;
     size_t n_nodes, nodes_room;
     struct bn_stacks_run *runs;
     size_t n_runs;
-    /* The same runs as the profiler measured them (flame/bricks.h), beside the samples; NULL: not measured.
+    /* The same runs as the profiler measured them (lab/stacks/bricks.h), beside the samples; NULL: not measured.
      * Copies and appended stacks take it along. Owned. */
     struct bn_stacks *measured;
     bn_json *about; /* where it comes from, how it was recorded (docs/reference/stacks.md); an object */

@@ -44,7 +44,7 @@ BN_MUST_CHECK bn_status bn_svg(struct bn_buf *out, const bn_stacks *stacks,
                                const struct bn_svg_options *options, bn_error *err);
 /* Before and after: widths as the options have them, red for more and blue for less, pale where the
  * difference is not significant, hatched as well where something is gone. */
-BN_MUST_CHECK bn_status bn_svg_diff(struct bn_buf *out, const struct bn_diff *diff,
+BN_MUST_CHECK bn_status bn_svg_diff(struct bn_buf *out, const struct bn_stacks_diff *diff,
                                     const struct bn_svg_options *options, bn_error *err);
 
 #endif

@@ -19,7 +19,7 @@
 #define LOOKS (LOOK_GONE + BN_DELTA_STEPS + 1u)
 
 struct sides {
-    const struct bn_diff *diff;
+    const struct bn_stacks_diff *diff;
     double *self;   /* [n_nodes] widths of the nodes themselves */
     double *column; /* [n_nodes] for one list of the data */
 };
@@ -70,7 +70,7 @@ static void put_whole(struct bn_buf *out, const struct bn_picture *p)
 static void put_text(struct bn_buf *out, const struct bn_picture *p, uint32_t node)
 {
     const struct sides *sides = p->of;
-    const struct bn_diff *d = sides->diff;
+    const struct bn_stacks_diff *d = sides->diff;
     const struct bn_diff_value *v = &d->total[node].share;
     double before = rounded(v->before), after = rounded(v->after), q = round(v->q * 1000);
     if (node == BN_STACKS_ROOT) {
@@ -114,7 +114,7 @@ static void put_text(struct bn_buf *out, const struct bn_picture *p, uint32_t no
 static void put_data(struct bn_buf *out, const struct bn_picture *p)
 {
     const struct sides *s = p->of;
-    const struct bn_diff *d = s->diff;
+    const struct bn_stacks_diff *d = s->diff;
     if (d->method != NULL) {
         bn_buf_puts(out, "\"method\":");
         bn_html_json(out, d->method);
@@ -153,7 +153,7 @@ static void make_looks(struct bn_picture *p)
     }
 }
 
-static double width_of(const struct bn_diff *d, uint32_t node, enum bn_svg_widths widths)
+static double width_of(const struct bn_stacks_diff *d, uint32_t node, enum bn_svg_widths widths)
 {
     const struct bn_diff_value *v = &d->self[node].share;
     if (widths == BN_SVG_BEFORE) return v->before;
@@ -161,8 +161,8 @@ static double width_of(const struct bn_diff *d, uint32_t node, enum bn_svg_width
     return (v->before + v->after) / 2;
 }
 
-bn_status bn_svg_diff(struct bn_buf *out, const struct bn_diff *diff, const struct bn_svg_options *options,
-                      bn_error *err)
+bn_status bn_svg_diff(struct bn_buf *out, const struct bn_stacks_diff *diff,
+                      const struct bn_svg_options *options, bn_error *err)
 {
     size_t n = diff->tree->n_nodes;
     struct sides sides = {diff, bn_alloc(n, sizeof *sides.self), bn_alloc(n, sizeof *sides.column)};

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "lab/stacks/document.h"
+#include "lab/formats/document.h"
 #include "lab/stacks/hotspots.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -13,13 +13,13 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "lab/formats/formats.h"
 #include "lab/stacks/diff.h"
-#include "lab/stacks/document.h"
 #include "lab/stats/distribution.h"
 #include "lab/stats/proportions.h"
 #include "lab/stats/ranks.h"
 
-static const struct bn_diff_options PLAIN = {0}, SAME_WORK = {.same_work = true};
+static const struct bn_stacks_diff_options PLAIN = {0}, SAME_WORK = {.same_work = true};
 
 static void assert_near(double got, double want, double within)
 {
@@ -83,7 +83,7 @@ static void append(bn_stacks **to, const char *folded)
 {
     bn_error err = {0};
     bn_stacks *more = NULL;
-    assert_int_equal(bn_stacks_parse_folded(&more, folded, strlen(folded), "test", &err), BN_OK);
+    assert_int_equal(bn_formats_read_folded(&more, folded, strlen(folded), "test", &err), BN_OK);
     if (*to == NULL) {
         *to = more;
         return;
@@ -92,16 +92,17 @@ static void append(bn_stacks **to, const char *folded)
     bn_stacks_close(more);
 }
 
-static void compare(struct bn_diff *d, bn_stacks *before, bn_stacks *after, const struct bn_diff_options *how)
+static void compare(struct bn_stacks_diff *d, bn_stacks *before, bn_stacks *after,
+                    const struct bn_stacks_diff_options *how)
 {
     bn_error err = {0};
-    assert_int_equal(bn_diff(d, before, after, how, &err), BN_OK);
+    assert_int_equal(bn_stacks_diff(d, before, after, how, &err), BN_OK);
     bn_stacks_close(before);
     bn_stacks_close(after);
 }
 
 /* The function's entry. */
-static const struct bn_diff_entry *of(const struct bn_diff *d, const struct bn_diff_entry *list,
+static const struct bn_diff_entry *of(const struct bn_stacks_diff *d, const struct bn_diff_entry *list,
                                       const char *name)
 {
     for (size_t i = 0; i < d->tree->n_frames; i++)
@@ -118,13 +119,13 @@ static size_t count_significant(const struct bn_diff_entry *list, size_t n, bool
     return count;
 }
 
-static size_t significant_nodes(const struct bn_diff *d, bool weights)
+static size_t significant_nodes(const struct bn_stacks_diff *d, bool weights)
 {
     return count_significant(d->self, d->tree->n_nodes, weights) +
            count_significant(d->total, d->tree->n_nodes, weights);
 }
 
-static size_t significant_functions(const struct bn_diff *d, bool weights)
+static size_t significant_functions(const struct bn_stacks_diff *d, bool weights)
 {
     return count_significant(d->functions_self, d->tree->n_frames, weights) +
            count_significant(d->functions_total, d->tree->n_frames, weights);
@@ -134,7 +135,7 @@ static void a_shift_has_its_signs(void **state)
 {
     (void)state;
     bn_stacks *before = NULL, *after = NULL;
-    struct bn_diff d;
+    struct bn_stacks_diff d;
     append(&before, "main;hot;leaf 500\nmain;hot 200\nmain;cold 300\n");
     append(&after, "main;hot;leaf 400\nmain;hot 100\nmain;cold 500\n");
     compare(&d, before, after, &PLAIN);
@@ -160,14 +161,14 @@ static void a_shift_has_its_signs(void **state)
     assert_true(d.total[node].share.significant);
     /* A single run says nothing of how long a run is. */
     assert_true(isnan(d.whole.p) && isnan(hot->weight.p));
-    bn_diff_release(&d);
+    bn_stacks_diff_release(&d);
 }
 
 static void what_is_gone_or_new_stays(void **state)
 {
     (void)state;
     bn_stacks *before = NULL, *after = NULL;
-    struct bn_diff d;
+    struct bn_stacks_diff d;
     append(&before, "main;old;deep 40\nmain;work 60\n");
     append(&after, "main;work 60\nmain;new 40\n");
     compare(&d, before, after, &PLAIN);
@@ -178,14 +179,14 @@ static void what_is_gone_or_new_stays(void **state)
     assert_near(of(&d, d.functions_self, "new")->share.before, 0, 0);
     assert_int_equal(of(&d, d.functions_self, "work")->share.significant, false);
     assert_int_equal(d.tree->n_nodes, 6);
-    bn_diff_release(&d);
+    bn_stacks_diff_release(&d);
 }
 
 static void recursion_counts_once(void **state)
 {
     (void)state;
     bn_stacks *before = NULL, *after = NULL;
-    struct bn_diff d;
+    struct bn_stacks_diff d;
     append(&before, "f;g;f;g;f 10\nf;f 10\ng;f 10\ng 10\n");
     append(&after, "f;g;f;g;f 10\nf;f 10\ng;f 10\ng 10\n");
     compare(&d, before, after, &PLAIN);
@@ -193,7 +194,7 @@ static void recursion_counts_once(void **state)
     assert_near(of(&d, d.functions_total, "g")->before, 30, 1e-12);
     assert_near(of(&d, d.functions_self, "f")->before, 30, 1e-12);
     assert_int_equal(of(&d, d.functions_total, "f")->after_samples, 30);
-    bn_diff_release(&d);
+    bn_stacks_diff_release(&d);
 }
 
 static void frames_are_matched_by_name(void **state)
@@ -201,7 +202,7 @@ static void frames_are_matched_by_name(void **state)
     (void)state;
     bn_error err = {0};
     bn_stacks *side[2];
-    struct bn_diff d;
+    struct bn_stacks_diff d;
     for (int i = 0; i < 2; i++) {
         uint32_t node = BN_STACKS_ROOT;
         struct bn_frame frame = {"f", i == 0 ? "libold.so" : "libnew.so", "", 0, BN_FRAME_CODE};
@@ -211,7 +212,7 @@ static void frames_are_matched_by_name(void **state)
     }
     compare(&d, side[0], side[1], &PLAIN);
     assert_int_equal(d.tree->n_nodes, 2);
-    bn_diff_release(&d);
+    bn_stacks_diff_release(&d);
 }
 
 static void the_same_gives_nothing(void **state)
@@ -220,7 +221,7 @@ static void the_same_gives_nothing(void **state)
     static const char TEXT[] = "a;b;c 13\na;b 200\na;d 1000\n[x] 2\n";
     for (int runs = 1; runs <= 3; runs++) {
         bn_stacks *before = NULL, *after = NULL;
-        struct bn_diff d;
+        struct bn_stacks_diff d;
         for (int i = 0; i < runs; i++) {
             append(&before, TEXT);
             append(&after, TEXT);
@@ -231,21 +232,21 @@ static void the_same_gives_nothing(void **state)
         assert_true((d.n_judged > 0) == (runs > 1)); /* weights of single runs are not judged */
         for (size_t i = 0; i < d.tree->n_nodes; i++)
             assert_true(isnan(d.self[i].share.p) || d.self[i].share.p == 1);
-        bn_diff_release(&d);
+        bn_stacks_diff_release(&d);
     }
 }
 
 static void refuse(const char *before, const char *after, const char *unit, const char *what, bn_status want)
 {
     bn_error err = {0};
-    struct bn_diff d;
+    struct bn_stacks_diff d;
     bn_stacks *b = NULL, *a = NULL;
     append(&b, before);
     append(&a, after);
     snprintf(b->what, sizeof b->what, "cpu");
     snprintf(a->unit, sizeof a->unit, "%s", unit);
     snprintf(a->what, sizeof a->what, "%s", what);
-    assert_int_equal(bn_diff(&d, b, a, &PLAIN, &err), want);
+    assert_int_equal(bn_stacks_diff(&d, b, a, &PLAIN, &err), want);
     assert_true(err.msg[0] != '\0' && d.tree == NULL);
     bn_stacks_close(b);
     bn_stacks_close(a);
@@ -270,13 +271,13 @@ static void memory_that_is_short_is_an_error(void **state)
     bn_status status = BN_ERR_NOMEM;
     for (uint64_t n = 1; status != BN_OK; n++) {
         bn_error err = {0};
-        struct bn_diff d;
+        struct bn_stacks_diff d;
         assert_true(n < 1000);
         bn_mem_fail_after(n);
-        status = bn_diff(&d, before, after, &SAME_WORK, &err);
+        status = bn_stacks_diff(&d, before, after, &SAME_WORK, &err);
         bn_mem_fail_after(0);
         assert_true(status == BN_OK || status == BN_ERR_NOMEM);
-        bn_diff_release(&d);
+        bn_stacks_diff_release(&d);
         assert_int_equal(bn_mem_stats().bytes_now, held);
     }
     bn_stacks_close(before);
@@ -289,7 +290,7 @@ static void without_samples_it_is_welch(void **state)
 {
     (void)state;
     bn_stacks *before = NULL, *after = NULL;
-    struct bn_diff d;
+    struct bn_stacks_diff d;
     append(&before, "f 10.5\ng 89.5\n");
     append(&before, "f 11.5\ng 88.5\n");
     append(&before, "f 9.75\ng 90.25\n");
@@ -305,7 +306,7 @@ static void without_samples_it_is_welch(void **state)
     double half = bn_student_quantile(0.975, welch.df) * f->error;
     assert_near(f->high - f->low, 2 * half, 1e-12);
     assert_string_equal(d.method, "Welch's t over runs");
-    bn_diff_release(&d);
+    bn_stacks_diff_release(&d);
 
     before = after = NULL;
     append(&before, "f 10.5\ng 89.5\n");
@@ -314,7 +315,7 @@ static void without_samples_it_is_welch(void **state)
     assert_true(isnan(of(&d, d.functions_self, "f")->share.p));
     assert_int_equal(d.n_judged, 0);
     assert_non_null(strstr(d.method, "not judged"));
-    bn_diff_release(&d);
+    bn_stacks_diff_release(&d);
 }
 
 /* Three runs without a frame and three with one sample each: Welch's t alone, with runs of slightly different
@@ -325,7 +326,7 @@ static void runs_that_agree_by_chance_are_not_believed(void **state)
     static const char *const AFTER[] = {"f 1\ng 1000\n", "f 1\ng 1001\n", "f 1\ng 999\n"};
     const double none[] = {0, 0, 0}, one[] = {1 / 1001.0, 1 / 1002.0, 1 / 1000.0};
     bn_stacks *before = NULL, *after = NULL;
-    struct bn_diff d;
+    struct bn_stacks_diff d;
     for (int i = 0; i < 3; i++) {
         append(&before, "g 1000\n");
         append(&after, AFTER[i]);
@@ -334,7 +335,7 @@ static void runs_that_agree_by_chance_are_not_believed(void **state)
     assert_true(bn_welch(none, 3, one, 3).p < 1e-5);
     assert_true(isnan(of(&d, d.functions_self, "f")->share.p)); /* 3 samples cannot tell, whatever they say */
     assert_int_equal(d.n_judged, 0);
-    bn_diff_release(&d);
+    bn_stacks_diff_release(&d);
 
     before = after = NULL;
     for (int i = 0; i < 3; i++) {
@@ -344,7 +345,7 @@ static void runs_that_agree_by_chance_are_not_believed(void **state)
     compare(&d, before, after, &PLAIN);
     const struct bn_diff_value *f = &of(&d, d.functions_self, "f")->share;
     assert_true(f->p > 0.03 && f->p < 0.5); /* 3 of 3003 and 12 of 3012 */
-    bn_diff_release(&d);
+    bn_stacks_diff_release(&d);
 }
 
 /* Samples of different weight: 10 of 100 and 1000 of 1 are as good as (2000)^2 / (10 * 100^2 + 1000) = 39.6.
@@ -356,7 +357,7 @@ static void weight_is_not_evidence(void **state)
     for (int heavy = 0; heavy < 2; heavy++) {
         bn_error err = {0};
         bn_stacks *side[2];
-        struct bn_diff d;
+        struct bn_stacks_diff d;
         for (int i = 0; i < 2; i++) {
             uint32_t f = BN_STACKS_ROOT, g = BN_STACKS_ROOT;
             assert_int_equal(bn_stacks_open(&side[i], "ns", "cpu", &err), BN_OK);
@@ -367,7 +368,7 @@ static void weight_is_not_evidence(void **state)
         }
         compare(&d, side[0], side[1], &PLAIN);
         p[heavy] = of(&d, d.functions_self, "f")->share.p;
-        bn_diff_release(&d);
+        bn_stacks_diff_release(&d);
     }
     assert_true(p[0] < 1e-4 && p[1] > 0.3);
 }
@@ -377,7 +378,7 @@ static void weights_of_the_same_work(void **state)
     (void)state;
     static const unsigned WIGGLE[] = {0, 7, 12, 3, 9};
     bn_stacks *before = NULL, *after = NULL;
-    struct bn_diff d;
+    struct bn_stacks_diff d;
     for (size_t i = 0; i < BN_ARRAY_LEN(WIGGLE); i++) {
         char text[64];
         snprintf(text, sizeof text, "f %u\ng %u\n", 5000 + WIGGLE[i], 5000 + 2 * WIGGLE[4 - i]);
@@ -391,22 +392,22 @@ static void weights_of_the_same_work(void **state)
     assert_false(f->share.significant); /* twice as much of everything */
     assert_true(d.whole.significant && d.whole.low > 9900 && d.whole.high < 10100);
     assert_near(d.whole.before, 10012.4 + 6.2, 1e-9);
-    bn_diff_release(&d);
+    bn_stacks_diff_release(&d);
 }
 
 static void less_than_min_share_is_not_judged(void **state)
 {
     (void)state;
-    const struct bn_diff_options how = {.min_share = 0.05};
+    const struct bn_stacks_diff_options how = {.min_share = 0.05};
     bn_stacks *before = NULL, *after = NULL;
-    struct bn_diff d;
+    struct bn_stacks_diff d;
     append(&before, "f 1000\ng 100\n");
     append(&after, "f 1000\n");
     compare(&d, before, after, &how);
     assert_true(isnan(of(&d, d.functions_self, "g")->share.p));
     assert_false(of(&d, d.functions_self, "g")->share.significant);
     assert_near(of(&d, d.functions_self, "g")->share.before, 1.0 / 11, 1e-12);
-    bn_diff_release(&d);
+    bn_stacks_diff_release(&d);
 }
 
 /* ---- simulated recordings ---- */
@@ -530,7 +531,7 @@ static struct outcome alike(const struct setting *s, unsigned n, uint64_t seed)
     struct outcome out = {.n = n};
     struct program p = {0};
     for (unsigned i = 0; i < n; i++) {
-        struct bn_diff d;
+        struct bn_stacks_diff d;
         if (i % 10 == 0) {
             bn_stacks_close(p.tree);
             make_program(&p, &seed);
@@ -543,7 +544,7 @@ static struct outcome alike(const struct setting *s, unsigned n, uint64_t seed)
         out.functions += functions;
         out.either += nodes || functions;
         out.weights += significant_nodes(&d, true) + significant_functions(&d, true) > 0;
-        bn_diff_release(&d);
+        bn_stacks_diff_release(&d);
     }
     bn_stacks_close(p.tree);
     print_message("%-44s of %u: nodes %u, functions %u, either %u; weights %u\n", s->name, n, out.nodes,
@@ -616,7 +617,7 @@ static unsigned find_slower(const struct program *before, const struct program *
     unsigned found = 0;
     *detectable = 0;
     for (unsigned i = 0; i < n; i++) {
-        struct bn_diff d;
+        struct bn_stacks_diff d;
         bn_stacks *b = record(before, &noise, 6, 1000, &seed), *a = record(after, &noise, 6, 1000, &seed);
         compare(&d, b, a, &PLAIN);
         uint32_t path[BN_STACKS_MAX_DEPTH], depth = before->tree->nodes[node].depth, at = BN_STACKS_ROOT;
@@ -627,8 +628,8 @@ static unsigned find_slower(const struct program *before, const struct program *
             at = bn_stacks_child(d.tree, at, f->kind, f->name);
         }
         found += d.self[at].share.significant && d.self[at].share.low > 0;
-        *detectable += bn_diff_detectable(&d.self[at].share, d.level, d.n_judged) / n;
-        bn_diff_release(&d);
+        *detectable += bn_stacks_diff_detectable(&d.self[at].share, d.level, d.n_judged) / n;
+        bn_stacks_diff_release(&d);
     }
     return found;
 }

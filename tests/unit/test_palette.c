@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * flame/palette: which names are of which class; that text on every colour can be read; that classes can be
+ * lab/stacks/palette: which names are of which class; that text on every colour can be read; that classes can be
  * told apart, in the palette for colour-blind eyes also by them.
  */
 #include <setjmp.h>

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/error.h"
-#include "lab/stacks/document.h"
+#include "lab/formats/document.h"
 #include "lab/stacks/stacks.h"
 
 #define OK(expr) assert_int_equal((expr), BN_OK)
@@ -21,7 +21,7 @@ static bn_stacks *folded(const char *text)
 {
     bn_stacks *s = NULL;
     bn_error err = {0};
-    if (bn_stacks_parse_folded(&s, text, strlen(text), "test", &err) != BN_OK) fail_msg("%s", err.msg);
+    if (bn_stacks_parse(&s, text, strlen(text), "test", &err) != BN_OK) fail_msg("%s", err.msg);
     return s;
 }
 

@@ -13,7 +13,7 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "lab/stacks/document.h"
+#include "lab/formats/document.h"
 #include "lab/stacks/hotspots.h"
 
 #define OK(expr) assert_int_equal((expr), BN_OK)

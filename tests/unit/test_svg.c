@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * flame/svg: the boxes nest and add up, the data are JSON that says the same, no name becomes markup, the
+ * lab/stacks/svg: the boxes nest and add up, the data are JSON that says the same, no name becomes markup, the
  * same stacks are the same bytes, and what cannot be drawn is refused. With the name of a folder it writes
  * pictures there instead, which tests/cli/flame_svg.sh opens in a browser.
  */
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "lab/stacks/document.h"
+#include "lab/formats/document.h"
 #include "lab/stacks/svg.h"
 
 #define MAX_BYTES (64u << 20)
@@ -468,12 +468,13 @@ static const struct compared COMPARED[] = {{"main;same", 0.40, 0.41, false},
                                            {"main;gone;deep", 0.20, 0, true},
                                            {"main;new", 0, 0.13, true}};
 
-static struct bn_diff make_diff(void)
+static struct bn_stacks_diff make_diff(void)
 {
     bn_stacks *s = open_stacks("ns");
     for (size_t i = 0; i < BN_ARRAY_LEN(COMPARED); i++)
         put(s, COMPARED[i].path, BN_FRAME_CODE, 1, 0);
-    struct bn_diff d = {.tree = sort_stacks(s), .whole = {.before = 2e9, .after = 3e9}, .method = "by hand"};
+    struct bn_stacks_diff d = {
+        .tree = sort_stacks(s), .whole = {.before = 2e9, .after = 3e9}, .method = "by hand"};
     size_t n = d.tree->n_nodes;
     d.self = bn_alloc(n, sizeof *d.self);
     d.total = bn_alloc(n, sizeof *d.total);
@@ -501,14 +502,14 @@ static struct bn_diff make_diff(void)
     return d;
 }
 
-static void free_diff(struct bn_diff *d)
+static void free_diff(struct bn_stacks_diff *d)
 {
     bn_stacks_close(d->tree);
     bn_free(d->self);
     bn_free(d->total);
 }
 
-static void draw_diff(struct bn_buf *out, const struct bn_diff *d, enum bn_svg_widths widths)
+static void draw_diff(struct bn_buf *out, const struct bn_stacks_diff *d, enum bn_svg_widths widths)
 {
     struct bn_svg_options o = BN_SVG_OPTIONS_INIT;
     bn_error err = {0};
@@ -540,7 +541,7 @@ static int look_of(const char *svg, const char *name)
 static void comparisons_have_widths_and_colours(void **state)
 {
     (void)state;
-    struct bn_diff d = make_diff();
+    struct bn_stacks_diff d = make_diff();
     struct bn_buf svg;
     struct rect boxes[16];
     draw_diff(&svg, &d, BN_SVG_UNION);
@@ -645,7 +646,7 @@ static int write_pictures(const char *folder)
     struct bn_svg_options o = BN_SVG_OPTIONS_INIT, h = hostile_options();
     struct bn_buf svg;
     bn_stacks *s = make_sampled();
-    struct bn_diff d = make_diff();
+    struct bn_stacks_diff d = make_diff();
     o.title = "Sampled";
     o.width = 900;
     draw(&svg, s, &o);

@@ -25,8 +25,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "lab/sampler/kernel.h"
-#include "lab/sampler/resolve.h"
+#include "lab/symbols/kernel.h"
+#include "lab/symbols/resolve.h"
 #include "tests/symbols/chain.h"
 
 static char tmp[64];
@@ -445,7 +445,7 @@ static void kernel_symbols_are_read_when_they_are_shown(void **state)
     (void)state;
     char path[200];
     const struct bn_kernel_symbol *s;
-    struct bn_kernel kernel = {0};
+    struct bn_kernel_names kernel = {0};
     snprintf(path, sizeof path, "%s/kallsyms", tmp);
     sh("printf 'ffffffff81000200 t second\\nffffffff81000000 T longer\\nffffffff81000000 T first\\n"
        "ffffffff81000100 D data\\nnonsense\\nffffffffa0000000 t of_module\\t[nf_tables]\\n' > %s",

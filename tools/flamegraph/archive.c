@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "lab/formats/document.h"
 #include "lab/report/html.h"
-#include "lab/stacks/document.h"
 #include "tools/flamegraph/page.h"
 
 #define SCHEMA "bn.flamearchive/1"

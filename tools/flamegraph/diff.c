@@ -241,8 +241,8 @@ static bn_status write_report(const struct bn_args *args, enum format format,
     return status;
 }
 
-static bn_status report(struct bn_args *args, enum format format, const struct bn_diff *diff, double min,
-                        bool generations, bn_error *err)
+static bn_status report(struct bn_args *args, enum format format, const struct bn_stacks_diff *diff,
+                        double min, bool generations, bn_error *err)
 {
     struct bn_diff_report r;
     double fail_above = (double)NAN;
@@ -261,8 +261,8 @@ static bn_status report(struct bn_args *args, enum format format, const struct b
 bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err)
 {
     struct sides sides = {.args = args};
-    struct bn_diff diff = {0};
-    struct bn_diff_options options = {.same_work = bn_opt_flag(args, "same-work")};
+    struct bn_stacks_diff diff = {0};
+    struct bn_stacks_diff_options options = {.same_work = bn_opt_flag(args, "same-work")};
     enum format format;
     double min = 0;
     BN_TRY(choose(&format, args, err));
@@ -270,9 +270,9 @@ bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err)
     BN_TRY(bn_opt_f64(args, "level", 1e-9, 0.5, &options.level, err));
     options.min_share = min / 100;
     bn_status status = read_sides(&sides, err);
-    if (status == BN_OK) status = bn_diff(&diff, sides.before, sides.after, &options, err);
+    if (status == BN_OK) status = bn_stacks_diff(&diff, sides.before, sides.after, &options, err);
     if (status == BN_OK) status = report(args, format, &diff, min / 100, sides.generations, err);
-    bn_diff_release(&diff);
+    bn_stacks_diff_release(&diff);
     bn_stacks_close(sides.before);
     bn_stacks_close(sides.after);
     bn_json_free(sides.first);

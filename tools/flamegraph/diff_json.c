@@ -25,10 +25,10 @@ static void put_value(bn_json *parent, const char *name, const struct bn_diff_va
     bn_json_put_number(o, "p", v->p);
     bn_json_put_number(o, "q", v->q);
     bn_json_put_bool(o, "significant", v->significant);
-    bn_json_put_number(o, "detectable", bn_diff_detectable(v, level, n_judged));
+    bn_json_put_number(o, "detectable", bn_stacks_diff_detectable(v, level, n_judged));
 }
 
-static void put_entry(bn_json *parent, const char *name, const struct bn_diff *d,
+static void put_entry(bn_json *parent, const char *name, const struct bn_stacks_diff *d,
                       const struct bn_diff_entry *e, size_t n_judged)
 {
     bn_json *o = bn_json_put_object(parent, name);
@@ -55,7 +55,7 @@ static const char *state_of(const struct bn_diff_entry *total)
 
 static void put_functions(bn_json *doc, const struct bn_diff_report *r)
 {
-    const struct bn_diff *d = r->diff;
+    const struct bn_stacks_diff *d = r->diff;
     bn_json *list = bn_json_put_array(doc, "functions");
     for (size_t i = 0; i < r->n_functions; i++) {
         uint32_t frame = r->functions[i];
@@ -67,13 +67,13 @@ static void put_functions(bn_json *doc, const struct bn_diff_report *r)
     }
 }
 
-static bool changed(const struct bn_diff *d, const struct bn_diff_entry *e)
+static bool changed(const struct bn_stacks_diff *d, const struct bn_diff_entry *e)
 {
     return d->same_work ? e->weight.significant : e->share.significant;
 }
 
 /* Those that changed: all paths are in the folded form. */
-static void put_paths(bn_json *doc, const struct bn_diff *d)
+static void put_paths(bn_json *doc, const struct bn_stacks_diff *d)
 {
     const bn_stacks *tree = d->tree;
     bn_json *list = bn_json_put_array(doc, "changed_paths");
@@ -108,7 +108,7 @@ static void put_gate(bn_json *doc, const struct bn_diff_report *r)
 
 bn_status bn_diff_report_json(struct bn_buf *out, const struct bn_diff_report *r, bn_error *err)
 {
-    const struct bn_diff *d = r->diff;
+    const struct bn_stacks_diff *d = r->diff;
     bn_json *doc = bn_json_new_object();
     bn_json_put_string(doc, "schema", BN_STACKS_DIFF_SCHEMA);
     bn_json_put_string(doc, "unit", d->tree->unit);

@@ -12,7 +12,8 @@
 
 /* ---- values ---- */
 
-struct bn_diff_value bn_diff_report_value(const struct bn_diff *diff, const struct bn_diff_entry *entry)
+struct bn_diff_value bn_diff_report_value(const struct bn_stacks_diff *diff,
+                                          const struct bn_diff_entry *entry)
 {
     if (!diff->same_work) return entry->share;
     struct bn_diff_value v = entry->weight;
@@ -55,7 +56,8 @@ static bool could_be_found(const struct bn_diff_report *r, const struct bn_diff_
 {
     double most = r->diff->same_work ? 1 : 1 - v->before;
     if (isnan(v->p)) return false;
-    return v->significant || bn_diff_detectable(v, r->diff->level, r->diff->n_judged_functions) <= most;
+    return v->significant ||
+           bn_stacks_diff_detectable(v, r->diff->level, r->diff->n_judged_functions) <= most;
 }
 
 static void count(struct bn_diff_report *r, uint32_t frame)
@@ -74,7 +76,7 @@ static void count(struct bn_diff_report *r, uint32_t frame)
 static void note_detectable(struct bn_diff_report *r, const struct bn_diff_value *v)
 {
     if (!could_be_found(r, v)) return;
-    double finds = bn_diff_detectable(v, r->diff->level, r->diff->n_judged_functions);
+    double finds = bn_stacks_diff_detectable(v, r->diff->level, r->diff->n_judged_functions);
     r->finds = fmin(r->finds, finds); /* of NaN and a number the number */
     r->misses = fmax(r->misses, finds);
 }
@@ -91,7 +93,7 @@ static void judge_gate(struct bn_diff_report *r)
     if (r->strict && r->misses > r->fail_above) r->gate_failed = true;
 }
 
-bn_status bn_diff_report_make(struct bn_diff_report *out, const struct bn_diff *diff, bool by_total,
+bn_status bn_diff_report_make(struct bn_diff_report *out, const struct bn_stacks_diff *diff, bool by_total,
                               size_t top, double min, double fail_above, bool strict, bn_error *err)
 {
     *out = (struct bn_diff_report){.diff = diff,
@@ -176,7 +178,7 @@ static void put_amount(struct bn_buf *out, double weight, const char *unit)
 
 static void put_sides(struct bn_buf *out, const struct bn_diff_report *r)
 {
-    const struct bn_diff *d = r->diff;
+    const struct bn_stacks_diff *d = r->diff;
     for (int after = 0; after < 2; after++) {
         size_t n = after ? d->n_after : d->n_before;
         uint64_t samples = 0;
@@ -214,7 +216,7 @@ static void put_row(struct bn_buf *out, const struct bn_diff_report *r, uint32_t
 {
     struct bn_diff_value self = value_of(r, false, frame), total = value_of(r, true, frame);
     const struct bn_diff_value *v = r->by_total ? &total : &self;
-    double finds = 100 * bn_diff_detectable(v, r->diff->level, r->diff->n_judged_functions);
+    double finds = 100 * bn_stacks_diff_detectable(v, r->diff->level, r->diff->n_judged_functions);
     put_value(out, &self, colour);
     bn_buf_puts(out, "  ");
     put_value(out, &total, colour);
@@ -229,7 +231,7 @@ static void put_row(struct bn_buf *out, const struct bn_diff_report *r, uint32_t
 
 static void put_summary(struct bn_buf *out, const struct bn_diff_report *r)
 {
-    const struct bn_diff *d = r->diff;
+    const struct bn_stacks_diff *d = r->diff;
     bn_buf_printf(out, "%zu of %zu functions judged; %zu with significantly more %s, %zu with less",
                   r->n_judged, d->tree->n_frames, r->n_more, r->by_total ? "in total" : "of their own",
                   r->n_less);
@@ -251,7 +253,7 @@ static void put_whole(struct bn_buf *out, const struct bn_diff_value *whole)
 
 void bn_diff_report_text(struct bn_buf *out, const struct bn_diff_report *r, bool colour)
 {
-    const struct bn_diff *d = r->diff;
+    const struct bn_stacks_diff *d = r->diff;
     put_sides(out, r);
     if (d->same_work) put_whole(out, &d->whole);
     bn_buf_printf(out, "judged   %s\n\n", d->method);
@@ -285,7 +287,7 @@ static void put_name(struct bn_buf *out, const struct bn_frame *frame)
     if (frame->kind == BN_FRAME_INLINED) bn_buf_puts(out, "_[i]");
 }
 
-void bn_diff_report_folded(struct bn_buf *out, const struct bn_diff *diff)
+void bn_diff_report_folded(struct bn_buf *out, const struct bn_stacks_diff *diff)
 {
     const bn_stacks *tree = diff->tree;
     for (uint32_t i = 1; i < tree->n_nodes; i++) {

@@ -11,7 +11,7 @@
 #define BN_STACKS_DIFF_SCHEMA "bn.stacks-diff/1"
 
 struct bn_diff_report {
-    const struct bn_diff *diff;
+    const struct bn_stacks_diff *diff;
     bool by_total;       /* order, --min and the gate look at totals, not at selves */
     double min;          /* share of the whole that a row has on one side at least */
     double fail_above;   /* a gate: most that a function may significantly gain, in shares; NaN: none */
@@ -31,19 +31,20 @@ struct bn_diff_report {
 };
 
 /* top: most functions that text shows, 0: all. */
-BN_MUST_CHECK bn_status bn_diff_report_make(struct bn_diff_report *out, const struct bn_diff *diff,
+BN_MUST_CHECK bn_status bn_diff_report_make(struct bn_diff_report *out, const struct bn_stacks_diff *diff,
                                             bool by_total, size_t top, double min, double fail_above,
                                             bool strict, bn_error *err);
 void bn_diff_report_release(struct bn_diff_report *report);
 
 /* The value that is compared, in shares of the whole, or with same_work of the whole before. */
-struct bn_diff_value bn_diff_report_value(const struct bn_diff *diff, const struct bn_diff_entry *entry);
+struct bn_diff_value bn_diff_report_value(const struct bn_stacks_diff *diff,
+                                          const struct bn_diff_entry *entry);
 
 /* One line without its end: "FAILED: f gained 3.1 points, more than 1". */
 void bn_diff_report_verdict(struct bn_buf *out, const struct bn_diff_report *report);
 void bn_diff_report_text(struct bn_buf *out, const struct bn_diff_report *report, bool colour);
 /* Lines "path before after" of mean weights in a run, as programs that colour differences read them. */
-void bn_diff_report_folded(struct bn_buf *out, const struct bn_diff *diff);
+void bn_diff_report_folded(struct bn_buf *out, const struct bn_stacks_diff *diff);
 BN_MUST_CHECK bn_status bn_diff_report_json(struct bn_buf *out, const struct bn_diff_report *report,
                                             bn_error *err);
 

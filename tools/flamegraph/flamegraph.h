@@ -5,11 +5,11 @@
 #ifndef BN_FLAMEGRAPH_FLAMEGRAPH_H
 #define BN_FLAMEGRAPH_FLAMEGRAPH_H
 
+#include "lab/formats/document.h"
 #include "lab/sampler/recorder.h"
-#include "lab/sampler/resolve.h"
 #include "lab/stacks/bricks.h"
-#include "lab/stacks/document.h"
 #include "lab/stacks/svg.h"
+#include "lab/symbols/resolve.h"
 #include "tools/cli/options.h"
 
 /* --tags, --root, --measured, --callers, --merge-inlined, --merge-repeats: which view of stacks a command

@@ -275,7 +275,7 @@ static void put_change(bn_json *list, const struct bn_frame *frame, const char *
     bn_json_put_number(o, "q", v->q);
 }
 
-static void put_diff(bn_json *o, const struct bn_diff *diff)
+static void put_diff(bn_json *o, const struct bn_stacks_diff *diff)
 {
     bn_json_put_string(o, "method", diff->method);
     bn_json_put_bool(o, "by_runs", diff->by_runs);
@@ -297,15 +297,15 @@ bn_status bn_flamegraph_put_changes(bn_json *object, const bn_stacks *before, co
                                     bn_error *err)
 {
     const struct bn_stacks_view view = BN_FLAMEGRAPH_FUNCTIONS;
-    const struct bn_diff_options options = {0};
+    const struct bn_stacks_diff_options options = {0};
     bn_stacks *a = NULL, *b = NULL;
-    struct bn_diff diff = {0};
+    struct bn_stacks_diff diff = {0};
     bn_status status = bn_stacks_copy(&a, before, &view, err);
     if (status == BN_OK) status = bn_stacks_copy(&b, after, &view, err);
-    if (status == BN_OK) status = bn_diff(&diff, a, b, &options, err);
+    if (status == BN_OK) status = bn_stacks_diff(&diff, a, b, &options, err);
     if (status == BN_OK) {
         put_diff(object, &diff);
-        bn_diff_release(&diff);
+        bn_stacks_diff_release(&diff);
     }
     bn_stacks_close(a);
     bn_stacks_close(b);

@@ -95,7 +95,7 @@ static void add_phases(struct bn_work_phases *sum, const struct bn_generation *g
 }
 
 /* Keeps the first generation's tokens, and holds all others against them. */
-static bn_status check_ids(struct bn_work *w, struct bn_generation *gen, bn_error *err)
+static bn_status check_ids(struct bn_recorded_work *w, struct bn_generation *gen, bn_error *err)
 {
     if (gen->reason == BN_STOP_CALLER) return bn_fail(err, BN_ERR_CANCELLED, "interrupted");
     if (w->ids == NULL) {
@@ -108,7 +108,7 @@ static bn_status check_ids(struct bn_work *w, struct bn_generation *gen, bn_erro
     return bn_fail(err, BN_ERR_INTERNAL, "the same generation gave other tokens than the first time");
 }
 
-static bn_status generate(struct bn_work *w, struct bn_work_phases *phases, bn_error *err)
+static bn_status generate(struct bn_recorded_work *w, struct bn_work_phases *phases, bn_error *err)
 {
     struct bn_generation gen = {.prompt = w->prompt,
                                 .n_prompt = w->n_prompt,
@@ -139,13 +139,13 @@ static void touch_stack(void)
 
 static void begin_thread(void *arg, unsigned thread, unsigned n_threads)
 {
-    struct bn_work *w = arg;
+    struct bn_recorded_work *w = arg;
     touch_stack();
     if (thread < w->n_threads) w->tids[thread] = (uint32_t)gettid();
     (void)n_threads;
 }
 
-static bn_status open_engine(struct bn_work *w, bn_error *err)
+static bn_status open_engine(struct bn_recorded_work *w, bn_error *err)
 {
     static const bn_model_options with = {.repack = BN_REPACK_AUTO};
     const bn_tokenizer *tok = NULL;
@@ -167,14 +167,14 @@ static bn_status open_engine(struct bn_work *w, bn_error *err)
 
 #define MAX_EVENTS (1u << 24) /* of all runs and threads: a gigabyte */
 
-static uint64_t passes_of(const struct bn_work *w)
+static uint64_t passes_of(const struct bn_recorded_work *w)
 {
     uint64_t batch = bn_session_n_batch(w->session);
     return (w->n_prompt + batch - 1) / batch + w->asked->n_predict;
 }
 
 /* Room for so many generations. */
-static bn_status open_prof(struct bn_work *w, bn_prof **out, uint64_t generations, size_t n_events,
+static bn_status open_prof(struct bn_recorded_work *w, bn_prof **out, uint64_t generations, size_t n_events,
                            bn_error *err)
 {
     struct bn_prof_options options = {.level = w->asked->level,
@@ -188,7 +188,7 @@ static bn_status open_prof(struct bn_work *w, bn_prof **out, uint64_t generation
 }
 
 /* One that is profiled, for the events that it leaves. */
-static bn_status count_events(struct bn_work *w, size_t room, bn_error *err)
+static bn_status count_events(struct bn_recorded_work *w, size_t room, bn_error *err)
 {
     bn_prof *prof = NULL;
     bn_status status = open_prof(w, &prof, 1, room, err);
@@ -210,7 +210,7 @@ static bn_status count_events(struct bn_work *w, size_t room, bn_error *err)
 #define LONG_NS 1000000000u /* one is enough */
 
 /* Pages and caches get warm; the least time that a generation takes, and its events, are seen. */
-static bn_status warm_up(struct bn_work *w, bn_error *err)
+static bn_status warm_up(struct bn_recorded_work *w, bn_error *err)
 {
     uint64_t least = UINT64_MAX;
     uint64_t room = bn_prof_room_for(bn_model_hparams(w->model), w->asked->level, passes_of(w),
@@ -232,16 +232,17 @@ static bn_status warm_up(struct bn_work *w, bn_error *err)
     return BN_OK;
 }
 
-bn_status bn_work_open(struct bn_work *work, const struct bn_args *args,
+bn_status bn_work_open(struct bn_recorded_work *work, const struct bn_args *args,
                        const struct bn_flamegraph_workload *asked, uint64_t period_ns, bn_error *err)
 {
-    *work = (struct bn_work){.args = args, .asked = asked, .period_ns = period_ns, .scheduling_known = true};
+    *work = (struct bn_recorded_work){
+        .args = args, .asked = asked, .period_ns = period_ns, .scheduling_known = true};
     bn_cli_catch_interrupt();
     BN_TRY(open_engine(work, err));
     return warm_up(work, err);
 }
 
-void bn_work_close(struct bn_work *work)
+void bn_work_close(struct bn_recorded_work *work)
 {
     bn_session_close(work->session);
     bn_model_close(work->model);
@@ -258,7 +259,7 @@ void bn_work_close(struct bn_work *work)
 /* ---- runs ---- */
 
 /* What the system's scheduler says of the threads: time on a processor, time that they waited for one. */
-static bool read_scheduling(const struct bn_work *w, uint64_t *cpu_ns, uint64_t *waited_ns)
+static bool read_scheduling(const struct bn_recorded_work *w, uint64_t *cpu_ns, uint64_t *waited_ns)
 {
     *cpu_ns = *waited_ns = 0;
     for (unsigned t = 0; t < w->n_threads; t++) {
@@ -277,7 +278,7 @@ static bool read_scheduling(const struct bn_work *w, uint64_t *cpu_ns, uint64_t 
 }
 
 /* Generations that a run is made of, by the time that one takes; it may end earlier. */
-static uint64_t plan(const struct bn_work *w, uint64_t cpu_ns)
+static uint64_t plan(const struct bn_recorded_work *w, uint64_t cpu_ns)
 {
     uint64_t n = cpu_ns / (w->generation_cpu_ns + 1) + 1,
              most = MAX_EVENTS / (w->n_threads * (uint64_t)w->asked->runs);
@@ -287,7 +288,7 @@ static uint64_t plan(const struct bn_work *w, uint64_t cpu_ns)
 }
 
 /* Is there room in each trail for one generation more? */
-static bool has_room(const struct bn_work *w, const struct bn_work_run *run)
+static bool has_room(const struct bn_recorded_work *w, const struct bn_work_run *run)
 {
     for (unsigned t = 0; run->prof != NULL && t < w->n_threads; t++) {
         const struct bn_prof_trail *trail = &run->prof->trails[t];
@@ -297,8 +298,8 @@ static bool has_room(const struct bn_work *w, const struct bn_work_run *run)
 }
 
 /* Until the threads have computed for cpu_ns together, or the time is over. */
-static bn_status repeat(struct bn_work *w, struct bn_work_run *run, uint64_t cpu_ns, uint64_t generations,
-                        bn_error *err)
+static bn_status repeat(struct bn_recorded_work *w, struct bn_work_run *run, uint64_t cpu_ns,
+                        uint64_t generations, bn_error *err)
 {
     uint64_t cpu = bn_clock_process_cpu_ns(), most_ns = (uint64_t)(1e9 * w->asked->seconds);
     if (run->prof != NULL) {
@@ -320,7 +321,7 @@ static bn_status repeat(struct bn_work *w, struct bn_work_run *run, uint64_t cpu
     return bn_session_set_profile(w->session, NULL, err);
 }
 
-bn_status bn_work_run(struct bn_work *w, bn_error *err)
+bn_status bn_work_run(struct bn_recorded_work *w, bn_error *err)
 {
     double seconds = (double)w->asked->min_samples * (double)w->period_ns / 1e9;
     uint64_t cpu_ns = (uint64_t)(1e9 * fmin(seconds, w->asked->seconds * w->n_threads));

@@ -27,7 +27,7 @@ struct bn_work_run {
     uint64_t cpu_ns, waited_ns; /* of its threads, by the system's scheduler */
 };
 
-struct bn_work {
+struct bn_recorded_work {
     const struct bn_args *args;
     const struct bn_flamegraph_workload *asked;
     uint64_t period_ns; /* between samples of a thread, as asked */
@@ -47,14 +47,14 @@ struct bn_work {
 };
 
 /* Opens the model, which starts threads: a recorder is opened before. Then warms up. */
-BN_MUST_CHECK bn_status bn_work_open(struct bn_work *work, const struct bn_args *args,
+BN_MUST_CHECK bn_status bn_work_open(struct bn_recorded_work *work, const struct bn_args *args,
                                      const struct bn_flamegraph_workload *asked, uint64_t period_ns,
                                      bn_error *err);
-BN_MUST_CHECK bn_status bn_work_run(struct bn_work *work, bn_error *err);
-void bn_work_close(struct bn_work *work);
+BN_MUST_CHECK bn_status bn_work_run(struct bn_recorded_work *work, bn_error *err);
+void bn_work_close(struct bn_recorded_work *work);
 
 /* Adds a finished recording's samples, by runs and with tags, and what was measured beside them. */
-BN_MUST_CHECK bn_status bn_work_stacks(struct bn_flamegraph_recorded *out, struct bn_work *work,
+BN_MUST_CHECK bn_status bn_work_stacks(struct bn_flamegraph_recorded *out, struct bn_recorded_work *work,
                                        bn_recording *recording, const struct bn_symbols_options *symbols,
                                        bn_error *err);
 

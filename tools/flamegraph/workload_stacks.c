@@ -18,7 +18,7 @@
 static bn_status tag(void *user, const struct bn_sample *sample, bn_stacks *stacks, uint32_t *node,
                      bn_error *err)
 {
-    const struct bn_work *w = user;
+    const struct bn_recorded_work *w = user;
     for (size_t i = 0; i < w->n_runs; i++) {
         const struct bn_work_run *run = &w->runs[i];
         if (run->clock == NULL || sample->time_ns < run->window.from_ns ||
@@ -29,7 +29,7 @@ static bn_status tag(void *user, const struct bn_sample *sample, bn_stacks *stac
     return BN_OK;
 }
 
-static bn_status open_clocks(struct bn_work *w, bn_error *err)
+static bn_status open_clocks(struct bn_recorded_work *w, bn_error *err)
 {
     for (size_t i = 0; i < w->n_runs; i++) {
         struct bn_work_run *run = &w->runs[i];
@@ -38,8 +38,8 @@ static bn_status open_clocks(struct bn_work *w, bn_error *err)
     return BN_OK;
 }
 
-static bn_status resolve(struct bn_flamegraph_recorded *out, struct bn_work *w, bn_recording *recording,
-                         bn_symbols *symbols, bn_error *err)
+static bn_status resolve(struct bn_flamegraph_recorded *out, struct bn_recorded_work *w,
+                         bn_recording *recording, bn_symbols *symbols, bn_error *err)
 {
     struct bn_record_window *windows = bn_alloc(w->n_runs, sizeof *windows);
     if (windows == NULL) return bn_nomem(err);
@@ -54,8 +54,8 @@ static bn_status resolve(struct bn_flamegraph_recorded *out, struct bn_work *w, 
     return BN_OK;
 }
 
-static bn_status add_samples(struct bn_flamegraph_recorded *out, struct bn_work *w, bn_recording *recording,
-                             const struct bn_symbols_options *options, bn_error *err)
+static bn_status add_samples(struct bn_flamegraph_recorded *out, struct bn_recorded_work *w,
+                             bn_recording *recording, const struct bn_symbols_options *options, bn_error *err)
 {
     bn_symbols *symbols = NULL;
     BN_TRY(bn_symbols_open(&symbols, recording, options, err));
@@ -92,7 +92,7 @@ static bn_status cost_of_event(double *ns, enum bn_prof_level level, bn_error *e
     return BN_OK;
 }
 
-static bn_status put_stamps(bn_json *about, const struct bn_work *w, bn_error *err)
+static bn_status put_stamps(bn_json *about, const struct bn_recorded_work *w, bn_error *err)
 {
     double ns = 0;
     BN_TRY(cost_of_event(&ns, w->asked->level, err));
@@ -108,7 +108,7 @@ static bn_status put_stamps(bn_json *about, const struct bn_work *w, bn_error *e
     return BN_OK;
 }
 
-static void put_scheduling(bn_json *about, const struct bn_work *w)
+static void put_scheduling(bn_json *about, const struct bn_recorded_work *w)
 {
     if (!w->scheduling_known) {
         bn_json_put_unavailable(about, "scheduling", "/proc/self/task/*/schedstat cannot be read");
@@ -123,7 +123,7 @@ static void put_scheduling(bn_json *about, const struct bn_work *w)
     }
 }
 
-static bn_status add_measured(bn_stacks *stacks, const struct bn_work *w, bn_error *err)
+static bn_status add_measured(bn_stacks *stacks, const struct bn_recorded_work *w, bn_error *err)
 {
     BN_TRY(bn_stacks_open(&stacks->measured, "ns", "bricks", err));
     bn_stacks *measured = stacks->measured;
@@ -135,7 +135,7 @@ static bn_status add_measured(bn_stacks *stacks, const struct bn_work *w, bn_err
     return put_stamps(measured->about, w, err);
 }
 
-static bn_status compare(bn_stacks *stacks, const struct bn_work *w, bn_error *err)
+static bn_status compare(bn_stacks *stacks, const struct bn_recorded_work *w, bn_error *err)
 {
     struct bn_agreement agreement;
     if (w->asked->level == BN_PROF_OFF) {
@@ -160,7 +160,7 @@ static void put_mean(bn_json *o, const char *name, uint64_t ns, uint64_t tokens)
 }
 
 /* By the engine's own stamps, while it was sampled: means of one token of decoding. */
-static void put_phases(bn_json *about, const struct bn_work *w)
+static void put_phases(bn_json *about, const struct bn_recorded_work *w)
 {
     struct bn_work_phases sum = {0};
     for (size_t i = 0; i < w->n_runs; i++) {
@@ -179,7 +179,7 @@ static void put_phases(bn_json *about, const struct bn_work *w)
     put_mean(phases, "sample_ns", sum.sample_ns, sum.tokens);
 }
 
-static void put_digest_of_ids(bn_json *o, const struct bn_work *w)
+static void put_digest_of_ids(bn_json *o, const struct bn_recorded_work *w)
 {
     char hex[BN_SHA256_HEX];
     bn_error err = {0};
@@ -189,7 +189,7 @@ static void put_digest_of_ids(bn_json *o, const struct bn_work *w)
         bn_json_put_unavailable(o, "ids_sha256", err.msg);
 }
 
-static void put_tokenizer(bn_json *o, const struct bn_work *w)
+static void put_tokenizer(bn_json *o, const struct bn_recorded_work *w)
 {
     char text[96];
     snprintf(text, sizeof text, "the model's own, %zu tokens",
@@ -197,7 +197,7 @@ static void put_tokenizer(bn_json *o, const struct bn_work *w)
     bn_json_put_string(o, "tokenizer", text);
 }
 
-static void put_workload(bn_json *about, const struct bn_work *w)
+static void put_workload(bn_json *about, const struct bn_recorded_work *w)
 {
     bn_json *o = bn_json_put_object(about, "workload");
     bn_json *repetitions = bn_json_put_array(o, "repetitions");
@@ -225,8 +225,8 @@ static void put_workload(bn_json *about, const struct bn_work *w)
             full, w->n_runs);
 }
 
-bn_status bn_work_stacks(struct bn_flamegraph_recorded *out, struct bn_work *work, bn_recording *recording,
-                         const struct bn_symbols_options *symbols, bn_error *err)
+bn_status bn_work_stacks(struct bn_flamegraph_recorded *out, struct bn_recorded_work *work,
+                         bn_recording *recording, const struct bn_symbols_options *symbols, bn_error *err)
 {
     enum bn_record_kind kind = recording->delivery.kind;
     struct bn_machine machine;
@@ -256,7 +256,7 @@ bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out, const s
     uint32_t runs; /* those of the workload count */
     bn_recording recording = {0};
     bn_recorder *recorder = NULL;
-    struct bn_work work = {0};
+    struct bn_recorded_work work = {0};
     *out = (struct bn_flamegraph_recorded){0};
     BN_TRY(bn_flamegraph_read_sampler(&options, &symbols, &runs, args, err));
     BN_TRY(bn_recorder_open(&recorder, &options, err)); /* before the model, which starts threads */

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "lab/sampler/object.h"
-#include "lab/sampler/symbols.h"
+#include "lab/symbols/object.h"
+#include "lab/symbols/symbols.h"
 
 /* How many of the numbers of a sample libdwfl takes as registers; the program counter is the last of them, or
  * stands behind them. */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "lab/stacks/formats.h"
+#include "lab/formats/formats.h"
 
 struct call {
     uint32_t caller, callee; /* frames */
@@ -52,7 +52,7 @@ static void put_function(struct writing *w, uint32_t frame, bool called)
 /* Does this call stand above already, or is it one of a function by itself? */
 static bool repeats(const bn_stacks *s, uint32_t node)
 {
-    const struct bn_node *n = &s->nodes[node];
+    const struct bn_stacks_node *n = &s->nodes[node];
     uint32_t caller = s->nodes[n->parent].frame;
     if (caller == n->frame) return true;
     for (uint32_t at = n->parent; s->nodes[at].parent != BN_STACKS_ROOT; at = s->nodes[at].parent)
@@ -84,7 +84,7 @@ static void sum_up(struct writing *w)
 {
     const bn_stacks *s = w->s;
     for (size_t i = s->n_nodes; i-- > 1;) { /* from the leaves on */
-        const struct bn_node *n = &s->nodes[i];
+        const struct bn_stacks_node *n = &s->nodes[i];
         w->of_frame[n->frame] += w->total[i] - w->below[i];
         w->below[n->parent] += w->total[i];
         w->total[n->parent] += w->total[i];

@@ -3,8 +3,8 @@
  * elfutils' libdwfl, which only this header includes, and what it asks of its users that is not the
  * library's way elsewhere: memory by malloc, which it gives away and takes over.
  */
-#ifndef BN_SAMPLER_DWFL_H
-#define BN_SAMPLER_DWFL_H
+#ifndef BN_SYMBOLS_DWFL_H
+#define BN_SYMBOLS_DWFL_H
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>

@@ -6,12 +6,12 @@
  * Nothing about a file is an error: one that is missing, that is another one now, or that makes no sense has
  * no names. Only short memory is.
  */
-#ifndef BN_SAMPLER_OBJECT_H
-#define BN_SAMPLER_OBJECT_H
+#ifndef BN_SYMBOLS_OBJECT_H
+#define BN_SYMBOLS_OBJECT_H
 
 #include "base/mem.h"
-#include "lab/sampler/dwfl.h"
 #include "lab/sampler/recording.h"
+#include "lab/symbols/dwfl.h"
 
 /* Where separate debugging files are looked for; it outlives the objects. */
 struct bn_debug_files {
@@ -22,13 +22,13 @@ struct bn_debug_files {
 BN_MUST_CHECK bn_status bn_debug_files_open(struct bn_debug_files *files, const char *folders, bn_error *err);
 void bn_debug_files_close(struct bn_debug_files *files);
 
-struct bn_symbol {
+struct bn_object_symbol {
     uint64_t start, end;
     const char *name;
     uint32_t rank; /* among those at one address, the lowest has the name */
 };
 
-struct bn_unit {
+struct bn_object_unit {
     uint64_t start, end;
     Dwarf_Off offset; /* of its entry in the debugging information */
 };
@@ -47,10 +47,10 @@ struct bn_object {
     Dwfl_Module *dwfl_module;
     struct bn_load *loads;
     size_t n_loads;
-    struct bn_symbol *symbols; /* by start, each start once */
-    uint64_t *reach;           /* the highest end of the symbols up to this one */
+    struct bn_object_symbol *symbols; /* by start, each start once */
+    uint64_t *reach;                  /* the highest end of the symbols up to this one */
     size_t n_symbols;
-    struct bn_unit *units; /* by start */
+    struct bn_object_unit *units; /* by start */
     size_t n_units;
     Dwarf *dwarf; /* NULL: there is none */
     Dwarf_Addr dwarf_bias;
@@ -85,7 +85,7 @@ BN_MUST_CHECK bn_status bn_object_open(struct bn_object **out, const struct bn_m
 void bn_object_close(struct bn_object *object);
 
 /* NULL when no symbol covers the address. */
-const struct bn_symbol *bn_object_symbol(const struct bn_object *object, uint64_t address);
+const struct bn_object_symbol *bn_object_symbol(const struct bn_object *object, uint64_t address);
 
 #define BN_OBJECT_MAX_SCOPES 64u
 struct bn_scope {

@@ -2,26 +2,27 @@
  *
  * From two numbers to a third: an open hash table that only grows.
  */
-#ifndef BN_SAMPLER_PAIRS_H
-#define BN_SAMPLER_PAIRS_H
+#ifndef BN_SYMBOLS_PAIRS_H
+#define BN_SYMBOLS_PAIRS_H
 
 #include "base/error.h"
 #include "base/mem.h"
 
-struct bn_pair {
+struct bn_pairs_entry {
     uint64_t a, b;
     uint32_t value; /* + 1; 0: free */
 };
 
 /* Zeroed, it is empty. */
 struct bn_pairs {
-    struct bn_pair *slots;
+    struct bn_pairs_entry *slots;
     size_t room, n; /* room is a power of two */
 };
 
 #define BN_PAIRS_NONE UINT32_MAX
 
-static inline struct bn_pair *bn_pairs_slot(struct bn_pair *slots, size_t room, uint64_t a, uint64_t b)
+static inline struct bn_pairs_entry *bn_pairs_slot(struct bn_pairs_entry *slots, size_t room, uint64_t a,
+                                                   uint64_t b)
 {
     uint64_t h = (a ^ (b * UINT64_C(0xC2B2AE3D27D4EB4F))) * UINT64_C(0x9E3779B97F4A7C15);
     size_t i = (size_t)(h ^ (h >> 29)) & (room - 1);
@@ -42,7 +43,7 @@ static inline bn_status bn_pairs_put(struct bn_pairs *pairs, uint64_t a, uint64_
 {
     if (2 * (pairs->n + 1) > pairs->room) {
         size_t room = pairs->room == 0 ? 256 : 2 * pairs->room;
-        struct bn_pair *slots = bn_alloc(room, sizeof *slots);
+        struct bn_pairs_entry *slots = bn_alloc(room, sizeof *slots);
         if (slots == NULL) return bn_nomem(err);
         for (size_t i = 0; i < pairs->room; i++)
             if (pairs->slots[i].value != 0)
@@ -51,9 +52,9 @@ static inline bn_status bn_pairs_put(struct bn_pairs *pairs, uint64_t a, uint64_
         pairs->slots = slots;
         pairs->room = room;
     }
-    struct bn_pair *slot = bn_pairs_slot(pairs->slots, pairs->room, a, b);
+    struct bn_pairs_entry *slot = bn_pairs_slot(pairs->slots, pairs->room, a, b);
     if (slot->value == 0) pairs->n++;
-    *slot = (struct bn_pair){a, b, value + 1};
+    *slot = (struct bn_pairs_entry){a, b, value + 1};
     return BN_OK;
 }
 

@@ -2,10 +2,10 @@
  *
  * From a recording to stacks: each sample becomes a path of tags and named functions.
  */
-#ifndef BN_SAMPLER_RESOLVE_H
-#define BN_SAMPLER_RESOLVE_H
+#ifndef BN_SYMBOLS_RESOLVE_H
+#define BN_SYMBOLS_RESOLVE_H
 
-#include "lab/sampler/symbols.h"
+#include "lab/symbols/symbols.h"
 
 /* A stretch of time that is one run. */
 struct bn_record_window {

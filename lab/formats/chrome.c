@@ -7,7 +7,7 @@
  * is no time takes one each.
  */
 #include "base/error.h"
-#include "lab/stacks/formats.h"
+#include "lab/formats/formats.h"
 
 static void put_event(struct bn_buf *out, size_t run, const char *name, const char *category, double begin,
                       double weight)

@@ -2,14 +2,14 @@
  *
  * See resolve.h.
  */
-#include "lab/sampler/resolve.h"
+#include "lab/symbols/resolve.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "lab/sampler/agent.h"
-#include "lab/sampler/pairs.h"
+#include "lab/symbols/pairs.h"
 
 /* A name of a thread from a time on, and what the thread is called in the stacks while it has it. */
 struct name {

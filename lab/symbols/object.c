@@ -4,7 +4,7 @@
  * are placed at fixed addresses cannot get into each other's way, nor can a broken one.
  */
 #define _GNU_SOURCE
-#include "lab/sampler/object.h"
+#include "lab/symbols/object.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -258,7 +258,7 @@ static void begin_session(struct bn_object *o, struct bn_debug_files *files)
 
 static int symbol_order(const void *a, const void *b)
 {
-    const struct bn_symbol *x = a, *y = b;
+    const struct bn_object_symbol *x = a, *y = b;
     if (x->start != y->start) return x->start < y->start ? -1 : 1;
     if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
     size_t n = strlen(x->name), m = strlen(y->name);
@@ -275,7 +275,7 @@ static uint32_t symbol_rank(const GElf_Sym *s)
 }
 
 /* Takes one symbol if it names code. Without a size it ends, for the time being, where its section does. */
-static bool take_symbol(const struct bn_object *o, int index, struct bn_symbol *out)
+static bool take_symbol(const struct bn_object *o, int index, struct bn_object_symbol *out)
 {
     GElf_Sym s;
     GElf_Addr address;
@@ -297,13 +297,13 @@ static bool take_symbol(const struct bn_object *o, int index, struct bn_symbol *
         size = into < header.sh_size ? header.sh_size - into : 0;
     }
     if (size == 0 || !bn_add_ok(address, size, &end)) return false;
-    *out = (struct bn_symbol){address, end, name, symbol_rank(&s)};
+    *out = (struct bn_object_symbol){address, end, name, symbol_rank(&s)};
     return true;
 }
 
 /* Sorted, one for each start; a symbol without a size is dropped inside one that has a size, and ends at the
  * next symbol elsewhere. */
-static size_t order_symbols(struct bn_symbol *list, size_t n)
+static size_t order_symbols(struct bn_object_symbol *list, size_t n)
 {
     size_t kept = 0;
     uint64_t reach = 0; /* of symbols with a size */
@@ -338,7 +338,7 @@ static bn_status read_symbols(struct bn_object *o, bn_error *err)
     return BN_OK;
 }
 
-const struct bn_symbol *bn_object_symbol(const struct bn_object *object, uint64_t address)
+const struct bn_object_symbol *bn_object_symbol(const struct bn_object *object, uint64_t address)
 {
     size_t low = 0, high = object->n_symbols;
     while (low < high) {
@@ -358,12 +358,12 @@ const struct bn_symbol *bn_object_symbol(const struct bn_object *object, uint64_
 
 static int unit_order(const void *a, const void *b)
 {
-    const struct bn_unit *x = a, *y = b;
+    const struct bn_object_unit *x = a, *y = b;
     if (x->start != y->start) return x->start < y->start ? -1 : 1;
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-static bn_status add_unit(struct bn_object *o, size_t *room, const struct bn_unit *unit, bn_error *err)
+static bn_status add_unit(struct bn_object *o, size_t *room, const struct bn_object_unit *unit, bn_error *err)
 {
     if (o->n_units == *room) {
         size_t wider = *room == 0 ? 256 : 2 * *room;
@@ -387,7 +387,7 @@ static bn_status read_units(struct bn_object *o, bn_error *err)
     if (o->dwarf == NULL) return BN_OK;
     while (dwarf_get_units(o->dwarf, unit, &unit, NULL, NULL, &die, &split) == 0) {
         Dwarf_Addr base, start, end;
-        struct bn_unit own = {.offset = dwarf_dieoffset(&die)};
+        struct bn_object_unit own = {.offset = dwarf_dieoffset(&die)};
         for (ptrdiff_t at = 0; (at = dwarf_ranges(&die, at, &base, &start, &end)) > 0;) {
             own.start = start;
             own.end = end;

@@ -12,8 +12,8 @@
  * make of one function (".cold", ".part.0", ".constprop.0", ".isra.0", ".lto_priv.0") are that function, and
  * versions ("@@GLIBC_2.34") are left off.
  */
-#ifndef BN_SAMPLER_SYMBOLS_H
-#define BN_SAMPLER_SYMBOLS_H
+#ifndef BN_SYMBOLS_H
+#define BN_SYMBOLS_H
 
 #include "lab/sampler/recording.h"
 #include "lab/stacks/stacks.h"

@@ -2,7 +2,7 @@
  *
  * See kernel.h.
  */
-#include "lab/sampler/kernel.h"
+#include "lab/symbols/kernel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static bool take_line(char *line, struct bn_kernel_symbol *out)
     return name[0] != '\0';
 }
 
-static bn_status read_symbols(struct bn_kernel *kernel, const char *path, bn_error *err)
+static bn_status read_symbols(struct bn_kernel_names *kernel, const char *path, bn_error *err)
 {
     bn_error ignored = {0};
     size_t lines = 0;
@@ -62,7 +62,7 @@ static bn_status read_symbols(struct bn_kernel *kernel, const char *path, bn_err
     return BN_OK;
 }
 
-bn_status bn_kernel_symbol(struct bn_kernel *kernel, const char *path, uint64_t address,
+bn_status bn_kernel_symbol(struct bn_kernel_names *kernel, const char *path, uint64_t address,
                            const struct bn_kernel_symbol **found, bn_error *err)
 {
     *found = NULL;
@@ -83,9 +83,9 @@ bn_status bn_kernel_symbol(struct bn_kernel *kernel, const char *path, uint64_t 
     return BN_OK;
 }
 
-void bn_kernel_release(struct bn_kernel *kernel)
+void bn_kernel_release(struct bn_kernel_names *kernel)
 {
     bn_buf_release(&kernel->text);
     bn_free(kernel->symbols);
-    *kernel = (struct bn_kernel){0};
+    *kernel = (struct bn_kernel_names){0};
 }

@@ -5,7 +5,7 @@
  * samples for each run. What other programs write is read too:
  *
  *   bn.stacks/1   JSON
- *   bn.profile/1  JSON, of bn-run --profile and bn-bench profile: its bricks (flame/bricks.h)
+ *   bn.profile/1  JSON, of bn-run --profile and bn-bench profile: its bricks (lab/stacks/bricks.h)
  *   speedscope    JSON, sampled or evented; all of its profiles are one run
  *   folded        text, "a;b;c 12": what stackcollapse programs write; weights may have fractions
  *   perf script   text
@@ -13,12 +13,10 @@
  * Folded text marks kinds as others do (a name that ends in _[k] is SYSTEM, _[i] INLINED), and "[name]" is
  * UNKNOWN. Lines that begin with '#' are comments; "# unit=ns what=cpu" names the unit.
  */
-#ifndef BN_STACKS_DOCUMENT_H
-#define BN_STACKS_DOCUMENT_H
+#ifndef BN_FORMATS_DOCUMENT_H
+#define BN_FORMATS_DOCUMENT_H
 
 #include "lab/stacks/stacks.h"
-
-#define BN_STACKS_SCHEMA "bn.stacks/1"
 
 /* Reads any of these. name is for messages. about is what the document has, else {"format": ...}.
  * BN_ERR_FORMAT with the line or byte where it is malformed; BN_ERR_LIMIT. Text that holds no stack at all is
@@ -27,16 +25,6 @@ BN_MUST_CHECK bn_status bn_stacks_parse(bn_stacks **out, const char *text, size_
                                         bn_error *err);
 BN_MUST_CHECK bn_status bn_stacks_read(bn_stacks **out, const char *path,
                                        bn_error *err); /* "-": standard input */
-
-BN_MUST_CHECK bn_status bn_stacks_parse_folded(bn_stacks **out, const char *text, size_t n, const char *name,
-                                               bn_error *err);
-BN_MUST_CHECK bn_status bn_stacks_parse_perf_script(bn_stacks **out, const char *text, size_t n,
-                                                    const char *name, bn_error *err);
-BN_MUST_CHECK bn_status bn_stacks_from_speedscope(bn_stacks **out, const bn_json *document, bn_error *err);
-BN_MUST_CHECK bn_status bn_stacks_from_json(bn_stacks **out, const bn_json *document, bn_error *err);
-
-/* The document; *out is freed by bn_json_free. */
-BN_MUST_CHECK bn_status bn_stacks_to_json(bn_json **out, const bn_stacks *stacks, bn_error *err);
 
 /* What others read: all runs together. Each is the same bytes for the same stacks. */
 enum bn_stacks_format {

@@ -5,7 +5,7 @@
  * processes have mapped is looked up once. Both are no larger than the recording's addresses.
  */
 #define _GNU_SOURCE
-#include "lab/sampler/symbols.h"
+#include "lab/symbols/symbols.h"
 
 #include <link.h>
 #include <pthread.h>
@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "lab/sampler/kernel.h"
-#include "lab/sampler/object.h"
-#include "lab/sampler/pairs.h"
+#include "lab/symbols/kernel.h"
+#include "lab/symbols/object.h"
+#include "lab/symbols/pairs.h"
 
 /* Frames and texts live until the end, where they are. */
 struct chunk {
@@ -45,7 +45,7 @@ struct bn_symbols {
     struct bn_symbols_options options;
     struct bn_symbols_counts counts;
     struct bn_objects objects;
-    struct bn_kernel kernel;
+    struct bn_kernel_names kernel;
     struct chunk *chunks;
     struct bn_pairs place_of; /* address in the file, number of the file: place */
     struct place *places;
@@ -211,7 +211,7 @@ static bn_status known_place(bn_symbols *s, struct place *place, const struct bn
                              bn_error *err)
 {
     struct bn_scope scopes[BN_OBJECT_MAX_SCOPES] = {{0}};
-    const struct bn_symbol *symbol = bn_object_symbol(o, address);
+    const struct bn_object_symbol *symbol = bn_object_symbol(o, address);
     size_t n = bn_object_scopes(o, address, scopes);
     const char *name = symbol != NULL ? symbol->name : n > 0 ? scopes[0].name : NULL;
     if (name == NULL) {

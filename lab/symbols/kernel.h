@@ -2,8 +2,8 @@
  *
  * Names of the operating system's functions, as /proc/kallsyms has them for those who may see addresses.
  */
-#ifndef BN_SAMPLER_KERNEL_H
-#define BN_SAMPLER_KERNEL_H
+#ifndef BN_SYMBOLS_KERNEL_H
+#define BN_SYMBOLS_KERNEL_H
 
 #include "base/buf.h"
 
@@ -14,7 +14,7 @@ struct bn_kernel_symbol {
 };
 
 /* Zeroed, it has not been read. */
-struct bn_kernel {
+struct bn_kernel_names {
     bool read;
     struct bn_buf text; /* what names point into */
     struct bn_kernel_symbol *symbols;
@@ -23,8 +23,8 @@ struct bn_kernel {
 
 /* The function at an address, NULL when it is not known. path is read at the first call: "/proc/kallsyms" for
  * NULL. One that cannot be read, or that hides its addresses, has no names. */
-BN_MUST_CHECK bn_status bn_kernel_symbol(struct bn_kernel *kernel, const char *path, uint64_t address,
+BN_MUST_CHECK bn_status bn_kernel_symbol(struct bn_kernel_names *kernel, const char *path, uint64_t address,
                                          const struct bn_kernel_symbol **found, bn_error *err);
-void bn_kernel_release(struct bn_kernel *kernel);
+void bn_kernel_release(struct bn_kernel_names *kernel);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "lab/stacks/formats.h"
+#include "lab/formats/formats.h"
 
 bool bn_formats_is_word(const char *word, size_t n, bool empty)
 {
@@ -105,7 +105,7 @@ static bn_status take_line(struct reading *r, struct bn_str line, bn_error *err)
                           err);
 }
 
-bn_status bn_stacks_parse_folded(bn_stacks **out, const char *text, size_t n, const char *name, bn_error *err)
+bn_status bn_formats_read_folded(bn_stacks **out, const char *text, size_t n, const char *name, bn_error *err)
 {
     struct reading r = {.name = name};
     struct bn_str line;

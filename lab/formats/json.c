@@ -6,8 +6,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "lab/stacks/document.h"
-#include "lab/stacks/formats.h"
+#include "lab/formats/formats.h"
 
 /* ---- writing ---- */
 
@@ -89,7 +88,7 @@ static bn_status put_stacks(bn_json *document, const bn_stacks *s, bn_error *err
     return BN_OK;
 }
 
-bn_status bn_stacks_to_json(bn_json **out, const bn_stacks *stacks, bn_error *err)
+static bn_status to_json(bn_json **out, const bn_stacks *stacks, bn_error *err)
 {
     static const struct bn_stacks_view EVERYTHING = {0};
     bn_stacks *sorted = NULL;
@@ -323,7 +322,7 @@ static bn_status read_stacks(bn_stacks **out, const bn_json *document, bn_error 
     return status;
 }
 
-bn_status bn_stacks_from_json(bn_stacks **out, const bn_json *document, bn_error *err)
+bn_status bn_formats_read_document(bn_stacks **out, const bn_json *document, bn_error *err)
 {
     const bn_json *measured = bn_json_get(document, "measured");
     const char *schema = "";
@@ -339,5 +338,20 @@ bn_status bn_stacks_from_json(bn_stacks **out, const bn_json *document, bn_error
         bn_stacks_close(*out);
         *out = NULL;
     }
+    return status;
+}
+
+bn_status bn_formats_write_document(const bn_stacks *s, struct bn_buf *out, bn_error *err)
+{
+    bn_json *document = NULL;
+    size_t before = out->len;
+    BN_TRY(to_json(&document, s, err));
+    bn_status status = bn_json_write(document, true, out, err);
+    bn_buf_putc(out, '\n');
+    if (status == BN_OK) status = bn_buf_check(out, err);
+    if (status == BN_OK &&
+        bn_json_check(out->data + before, out->len - before, BN_FORMATS_MAX_TREE, NULL) != BN_OK)
+        status = bn_formats_too_large(s, err);
+    bn_json_free(document);
     return status;
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "lab/stacks/formats.h"
+#include "lab/formats/formats.h"
 
 static const struct {
     const char *name, *unit;
@@ -275,7 +275,7 @@ static bn_status read_profiles(struct reading *r, const bn_json *document, bn_er
     return BN_OK;
 }
 
-bn_status bn_stacks_from_speedscope(bn_stacks **out, const bn_json *document, bn_error *err)
+bn_status bn_formats_read_speedscope(bn_stacks **out, const bn_json *document, bn_error *err)
 {
     struct reading r = {0};
     *out = NULL;

@@ -5,7 +5,7 @@
  * sum is the rounded sum.
  */
 #include "base/error.h"
-#include "lab/stacks/formats.h"
+#include "lab/formats/formats.h"
 
 /* ---- protocol buffers ---- */
 

@@ -1,33 +1,45 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the readers and writers of formats share; document.h is what others call.
+ * Readers and writers of stack formats, one file each, and the helpers that they share. Other code calls
+ * document.h.
  *
- * Writers get stacks that are sorted and have one run, unless they say otherwise.
+ * Writers get sorted stacks with one run, unless stated otherwise.
  */
-#ifndef BN_STACKS_FORMATS_H
-#define BN_STACKS_FORMATS_H
+#ifndef BN_FORMATS_H
+#define BN_FORMATS_H
 
-#include "lab/stacks/document.h"
+#include "lab/stacks/stacks.h"
+
+#define BN_STACKS_SCHEMA "bn.stacks/1"
+/* Most memory for the tree of a document: a recording has many small numbers. */
+#define BN_FORMATS_MAX_TREE ((size_t)128 << 20)
 
 /* ---- reading ---- */
 
-/* For messages: what can be read. */
+BN_MUST_CHECK bn_status bn_formats_read_folded(bn_stacks **out, const char *text, size_t n, const char *name,
+                                               bn_error *err);
+BN_MUST_CHECK bn_status bn_formats_read_perf_script(bn_stacks **out, const char *text, size_t n,
+                                                    const char *name, bn_error *err);
+BN_MUST_CHECK bn_status bn_formats_read_speedscope(bn_stacks **out, const bn_json *document, bn_error *err);
+BN_MUST_CHECK bn_status bn_formats_read_document(bn_stacks **out, const bn_json *document, bn_error *err);
+
+/* For messages: the formats that can be read. */
 #define BN_FORMATS_READ "folded stacks, perf script output or JSON"
 
-/* The line of text that begins at *at, without its "\n" or "\r\n"; moves *at behind it. False at the end. */
+/* The line of text that begins at *at, without its "\n" or "\r\n"; moves *at past it. False at the end. */
 bool bn_formats_line(struct bn_str *line, const char *text, size_t n, size_t *at);
 /* The bytes of a decimal number, with fraction and exponent or without, as 0 <= *value < 1e300. */
 bool bn_formats_weight(struct bn_str digits, double *value);
-/* Is it one that a unit may be: letters, digits, "-_.", at most 15 of them? */
+/* Whether a word can be a unit: letters, digits and "-_.", at most 15 of them. */
 bool bn_formats_is_word(const char *word, size_t n, bool empty);
-/* Adds what a file says to a node; BN_ERR_LIMIT when the sum of a run would be no number any more. */
+/* Adds a weight and samples to a node; BN_ERR_LIMIT when the sum of a run would overflow. */
 struct bn_tally {
     double weight;
     uint64_t samples;
 };
 BN_MUST_CHECK bn_status bn_formats_add(bn_stacks *stacks, struct bn_tally *tally, uint32_t node, size_t run,
                                        double weight, uint64_t samples, bn_error *err);
-/* Whether all that was put into a reader's own small about is there: puts remember short memory only. */
+/* BN_ERR_NOMEM when a member could not be added to stacks->about: bn_json_put_... do not report that. */
 BN_MUST_CHECK bn_status bn_formats_check_about(const bn_stacks *stacks, bn_error *err);
 bool bn_formats_is_perf_script(const char *text, size_t n);
 
@@ -47,16 +59,18 @@ struct bn_formats_texts {
 BN_MUST_CHECK bn_status bn_formats_texts(struct bn_formats_texts *out, const bn_stacks *s, unsigned which,
                                          bn_error *err);
 uint32_t bn_formats_text(const struct bn_formats_texts *texts, const char *text);
-/* A number of a list, behind a comma unless it is the first. */
+/* A number of a list, after a comma unless it is the first. */
 void bn_formats_number(struct bn_buf *out, double value, bool first);
 
-/* Of a document that would not be read back. */
+/* Fails: this document would be over the limits of the reader. */
 bn_status bn_formats_too_large(const bn_stacks *s, bn_error *err);
+/* bn.stacks/1, with all runs. */
+BN_MUST_CHECK bn_status bn_formats_write_document(const bn_stacks *s, struct bn_buf *out, bn_error *err);
 BN_MUST_CHECK bn_status bn_formats_write_folded(const bn_stacks *s, struct bn_buf *out, bn_error *err);
 BN_MUST_CHECK bn_status bn_formats_write_speedscope(const bn_stacks *s, struct bn_buf *out, bn_error *err);
 BN_MUST_CHECK bn_status bn_formats_write_firefox(const bn_stacks *s, struct bn_buf *out, bn_error *err);
 BN_MUST_CHECK bn_status bn_formats_write_pprof(const bn_stacks *s, struct bn_buf *out, bn_error *err);
-/* Of all runs, each as a thread. */
+/* With all runs, each as a thread. */
 BN_MUST_CHECK bn_status bn_formats_write_chrome(const bn_stacks *s, struct bn_buf *out, bn_error *err);
 BN_MUST_CHECK bn_status bn_formats_write_callgrind(const bn_stacks *s, struct bn_buf *out, bn_error *err);
 

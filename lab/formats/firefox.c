@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "lab/stacks/formats.h"
+#include "lab/formats/formats.h"
 
 #define VERSION 61
 

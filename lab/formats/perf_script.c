@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "lab/stacks/formats.h"
+#include "lab/formats/formats.h"
 
 #define MAX_FRAMES 4096u /* of a sample; more are not looked at */
 #define MAX_EVENTS 32u   /* told apart in about */
@@ -395,7 +395,7 @@ static void describe(struct reading *r)
     if (r->more_others > 0) bn_json_put_u64(bn_json_add_object(others), "samples", r->more_others);
 }
 
-bn_status bn_stacks_parse_perf_script(bn_stacks **out, const char *text, size_t n, const char *name,
+bn_status bn_formats_read_perf_script(bn_stacks **out, const char *text, size_t n, const char *name,
                                       bn_error *err)
 {
     struct reading r = {.name = name};
