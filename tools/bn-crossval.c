@@ -133,8 +133,8 @@ static const struct bn_option BENCH[] = {
     {.name = "reps",
      .arg = "N",
      .group = "Measurement",
-     .preset = "5",
-     .help = "rounds, after one warm-up round"},
+     .preset = "10",
+     .help = "rounds to measure, after one warm-up round"},
     BN_OPTION_THREADS,
     BN_OPTION_ISA,
     {0},
@@ -202,10 +202,8 @@ static const struct bn_command COMMANDS[] = {
      .text = "Every engine runs in a process of its own and is asked through the protocol, this one too. "
              "Rounds go "
              "forwards and backwards in turn (A B B A), so that a machine that slows down slows all of them. "
-             "Shown are "
-             "medians and the ratio of medians, with a 95 % interval from 2000 resamples of the rounds "
-             "(percentile "
-             "bootstrap, a fixed seed).",
+             "Shown are medians, and how many times as fast this engine is, with a 95 % interval and the "
+             "verdict of bn-bench ab. Fewer than 6 rounds have no interval.",
      .synopsis = "[-m MODEL] --ref REFERENCE... [-p N] [-n N] [--threads N] [--reps N]",
      .options = {BENCH},
      .json = true,

@@ -14,8 +14,7 @@
 
 static double median_of(const struct bn_series *s)
 {
-    struct bn_summary summary;
-    return s != NULL && bn_summarize(&summary, s->samples, s->n) ? summary.median : (double)NAN;
+    return s != NULL ? bn_median(s->samples, s->n) : (double)NAN;
 }
 
 static void set_inconclusive(struct bn_judgement *j, const char *fmt, ...) BN_PRINTF(2, 3);

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "lab/stats/distribution.h"
-#include "lab/stats/proportions.h"
+#include "lab/stats/interval.h"
 #include "lab/stats/ranks.h"
 #include "lab/stats/summary.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See changepoint.h.
+ * Changes in a sequence of samples: is it steady at its end (Theil and Sen's slope), and where did it change
+ * (E-divisive, with a permutation test for each split).
  */
 #include "lab/stats/changepoint.h"
 
@@ -13,6 +14,57 @@
 #include "lab/stats/summary.h"
 
 #define N_REDRAWS 199u
+
+/* ---- is it steady? ---- */
+
+/* The median of the slopes between all pairs; scratch holds n * (n - 1) / 2. */
+static double robust_slope(const double *y, size_t n, double *scratch)
+{
+    size_t m = 0;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i + 1; j < n; j++)
+            scratch[m++] = (y[j] - y[i]) / (double)(j - i);
+    return bn_median_in_place(scratch, m);
+}
+
+/* The standard deviation of one sample, from the differences of neighbours, which a trend shifts but does not
+ * widen. */
+static double noise_of(const double *y, size_t n, double *scratch)
+{
+    for (size_t i = 0; i + 1 < n; i++)
+        scratch[i] = y[i + 1] - y[i];
+    double middle = bn_median_in_place(scratch, n - 1);
+    for (size_t i = 0; i + 1 < n; i++)
+        scratch[i] = fabs(scratch[i] - middle);
+    return BN_MAD_SIGMA / sqrt(2) * bn_median_in_place(scratch, n - 1);
+}
+
+bn_status bn_steady(struct bn_steady *out, const double *times, size_t n, size_t window, double tolerance,
+                    bn_error *err)
+{
+    *out = (struct bn_steady){.change = (double)NAN, .allowed = tolerance};
+    if (window < 3 || !(tolerance >= 0)) return bn_fail(err, BN_ERR_ARG, "the window is too short");
+    for (size_t i = 0; i < n; i++)
+        if (!(times[i] > 0 && isfinite(times[i])))
+            return bn_fail(err, BN_ERR_ARG, "time %zu is not a positive number", i);
+    if (n / 2 < window) return BN_OK;
+    double *scratch = bn_alloc(window * (2 * window - 1), sizeof *scratch);
+    if (scratch == NULL) return bn_nomem(err);
+    size_t m = 2 * window;
+    const double *last = times + n - m;
+    double slope = robust_slope(last, m, scratch), noise = noise_of(last, m, scratch);
+    memcpy(scratch, last, m * sizeof *scratch);
+    double level = bn_median_in_place(scratch, m);
+    bn_free(scratch);
+    out->change = slope * (double)window / level;
+    /* Twice the deviation that noise gives the slope of m samples, sigma * sqrt(12 / m^3), times the window.
+     */
+    out->allowed = tolerance + 2 * noise / level * sqrt(1.5 / (double)window);
+    out->steady = fabs(out->change) <= out->allowed;
+    return BN_OK;
+}
+
+/* ---- where did it change? ---- */
 
 struct search {
     const double *x;
@@ -28,26 +80,26 @@ static double mean_pair(double sum, size_t n)
     return sum / (0.5 * (double)n * (double)(n - 1));
 }
 
-/* One sample after the other moves from behind the split to before it, and takes its distances along. */
-void bn_split_gain(double *q, const double *x, size_t n)
+/* q[t], for t from 2 to n - 2, of the split into the first t samples and the rest; 0 elsewhere. q has room
+ * for n. One sample after the other moves from the second side to the first, with its distances. */
+static void split_gain(double *q, const double *x, size_t n)
 {
-    double before = 0, between = 0, behind = 0; /* sums of distances of pairs */
+    double before = 0, between = 0, after = 0; /* sums of distances of pairs */
     for (size_t i = 0; i < n; i++)
         for (size_t j = i + 1; j < n; j++)
-            behind += fabs(x[i] - x[j]);
+            after += fabs(x[i] - x[j]);
     for (size_t t = 0; t < n; t++) {
-        double a = (double)t, b = (double)(n - t), to_before = 0, to_behind = 0;
+        double a = (double)t, b = (double)(n - t), to_before = 0, to_after = 0;
         q[t] = 0;
         if (t >= 2 && n - t >= 2)
-            q[t] =
-                a * b / (a + b) * (2 * between / (a * b) - mean_pair(before, t) - mean_pair(behind, n - t));
+            q[t] = a * b / (a + b) * (2 * between / (a * b) - mean_pair(before, t) - mean_pair(after, n - t));
         for (size_t j = 0; j < t; j++)
             to_before += fabs(x[t] - x[j]);
         for (size_t j = t + 1; j < n; j++)
-            to_behind += fabs(x[t] - x[j]);
+            to_after += fabs(x[t] - x[j]);
         before += to_before;
-        between += to_behind - to_before;
-        behind -= to_behind;
+        between += to_after - to_before;
+        after -= to_after;
     }
 }
 
@@ -55,7 +107,7 @@ void bn_split_gain(double *q, const double *x, size_t n)
 static size_t best_split(struct search *s, const double *x, size_t n, double *gain)
 {
     size_t best = s->rules.least;
-    bn_split_gain(s->gain, x, n);
+    split_gain(s->gain, x, n);
     for (size_t t = best; t + s->rules.least <= n; t++)
         if (s->gain[t] > s->gain[best]) best = t;
     *gain = s->gain[best];
@@ -72,20 +124,26 @@ static void shuffle(double *x, size_t n, uint64_t *state)
     }
 }
 
+/* Of n_drawn permutations n_extreme were at least as extreme as what was observed, which counts as one of
+ * them: a p that cannot be 0 (Phipson and Smyth, 2010). */
+static double permutation_p(size_t n_extreme, size_t n_drawn)
+{
+    return ((double)n_extreme + 1) / ((double)n_drawn + 1);
+}
+
 /* Ends early when p can no longer become small. */
 static double split_p(struct search *s, const double *x, size_t n, double gain)
 {
     size_t n_extreme = 0, drawn = 0;
     memcpy(s->shuffled, x, n * sizeof *x);
-    while (drawn < s->rules.n_shuffles &&
-           bn_permutation_p(n_extreme, s->rules.n_shuffles) <= s->rules.alpha) {
+    while (drawn < s->rules.n_shuffles && permutation_p(n_extreme, s->rules.n_shuffles) <= s->rules.alpha) {
         double other;
         shuffle(s->shuffled, n, &s->state);
         best_split(s, s->shuffled, n, &other);
         n_extreme += other >= gain * (1 - 1e-12); /* equal but for rounding */
         drawn++;
     }
-    return bn_permutation_p(n_extreme, s->rules.n_shuffles);
+    return permutation_p(n_extreme, s->rules.n_shuffles);
 }
 
 /* Finds the changes of n samples from `from` on, ascending: those of the left side, the split, those of the
@@ -103,7 +161,7 @@ static void search(struct search *s, size_t from, size_t n)
     search(s, from + split, n - split);
 }
 
-/* Draws both sides anew from themselves and looks where the split falls. */
+/* Resamples both sides and records where the best split falls. */
 static void locate(struct search *s, struct bn_changepoint *c)
 {
     size_t from = c->at - c->n_before, n = c->n_before + c->n_after;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * See distribution.h. Student's t and the binomial are incomplete beta functions, by the continued fraction
- * of Abramowitz and Stegun 26.5.8 in Lentz's form. Quantiles are found by bisection: a symmetric cdf needs
- * nothing but itself, and they are not asked for in loops. Chi-square is the incomplete gamma function, by
- * its series below the middle (Abramowitz and Stegun 6.5.29) and its continued fraction above (6.5.31).
+ * Distribution functions. Student's t and the binomial are incomplete beta functions, by the continued
+ * fraction of Abramowitz and Stegun 26.5.8 in Lentz's form. Quantiles are found by bisection. Chi-square is
+ * the incomplete gamma function, by its series below the middle (Abramowitz and Stegun 6.5.29) and its
+ * continued fraction above (6.5.31).
  */
 #include "lab/stats/distribution.h"
 
@@ -63,7 +63,7 @@ double bn_binomial_cdf(size_t k, size_t n, double p)
     return incomplete_beta(1 - p, p, (double)(n - k), (double)k + 1);
 }
 
-/* Q(a, x) = 1 - P(a, x) for x > a + 1, without the factor in front. */
+/* Q(a, x) = 1 - P(a, x) for x > a + 1, without the leading factor. */
 static double gamma_fraction(double a, double x)
 {
     double b = x + 1 - a, c = 1e300, d = 1 / not_zero(b), h = d;
@@ -92,7 +92,7 @@ double bn_chi_square_cdf(double x, double df)
     return front * sum;
 }
 
-/* The lower half of a distribution that is symmetric about 0, turned about for the upper. */
+/* Of a distribution that is symmetric about 0: the lower half, mirrored for the upper. */
 static double quantile(double (*cdf)(double, double), double df, double p)
 {
     if (p > 0.5) return -quantile(cdf, df, 1 - p);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * See interval.h.
+ * Intervals of medians, quantiles and shares, and the comparison of two shares.
+ *
+ * An interval of a quantile is a pair of order statistics, so it assumes nothing about the distribution.
+ * Fisher's test: given both margins, the number of hits among the samples of a is hypergeometric when the
+ * shares are equal. A tail is summed outwards from the observed number, where its terms only get smaller.
  */
 #include "lab/stats/interval.h"
 
@@ -8,54 +12,50 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/random.h"
 #include "lab/stats/distribution.h"
 #include "lab/stats/summary.h"
 
-static bn_status check(const double *x, size_t n, bn_error *err)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!isfinite(x[i])) return bn_fail(err, BN_ERR_ARG, "sample %zu is not finite", i);
-    return BN_OK;
-}
+#define NOT_A_NUMBER (double)NAN
 
-/* ---- of the median, of a share ---- */
+/* ---- quantiles ---- */
 
-size_t bn_median_rank(size_t n, double confidence)
+/* The number of samples below the p-quantile is binomial of n and p. */
+struct bn_interval bn_interval_quantile(const double *sorted, size_t n, double p, double confidence)
 {
-    size_t low = 0, high = n / 2; /* the largest k in between for which rank k is still sure enough */
-    while (low < high) {
-        size_t k = low + (high - low + 1) / 2;
-        if (1 - 2 * bn_binomial_cdf(k - 1, n, 0.5) >= confidence)
-            low = k;
-        else
-            high = k - 1;
-    }
-    return low;
+    struct bn_interval out = {NOT_A_NUMBER, NOT_A_NUMBER, NOT_A_NUMBER, "order statistics"};
+    double tail = (1 - confidence) / 2;
+    size_t low = 0, high = n + 1; /* ranks, from 1 */
+    if (n == 0) return out;
+    while (low < n && bn_binomial_cdf(low, n, p) <= tail)
+        low++;
+    while (high > 1 && 1 - bn_binomial_cdf(high - 2, n, p) <= tail)
+        high--;
+    out.estimate = bn_sorted_quantile(sorted, n, p);
+    if (low < 1 || high > n) return out;
+    out.low = sorted[low - 1];
+    out.high = sorted[high - 1];
+    return out;
 }
 
 bn_status bn_interval_median(struct bn_interval *out, const double *samples, size_t n, double confidence,
                              bn_error *err)
 {
-    size_t k = bn_median_rank(n, confidence);
-    *out = (struct bn_interval){(double)NAN, (double)NAN, (double)NAN, "order statistics"};
-    BN_TRY(check(samples, n, err));
-    if (n == 0) return BN_OK;
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(samples[i])) return bn_fail(err, BN_ERR_ARG, "sample %zu is not finite", i);
     double *sorted = bn_alloc(n, sizeof *sorted);
     if (sorted == NULL) return bn_nomem(err);
     memcpy(sorted, samples, n * sizeof *sorted);
-    out->estimate = bn_median_of(sorted, n, NULL);
-    if (k > 0) {
-        out->low = sorted[k - 1];
-        out->high = sorted[n - k];
-    }
+    bn_sort(sorted, n);
+    *out = bn_interval_quantile(sorted, n, 0.5, confidence);
     bn_free(sorted);
     return BN_OK;
 }
 
+/* ---- shares ---- */
+
 struct bn_interval bn_interval_wilson(double share, double n, double confidence)
 {
-    struct bn_interval out = {share, (double)NAN, (double)NAN, "Wilson"};
+    struct bn_interval out = {share, NOT_A_NUMBER, NOT_A_NUMBER, "Wilson"};
     if (!(n > 0) || !(share >= 0 && share <= 1)) return out;
     double z = bn_normal_quantile(0.5 + 0.5 * confidence), zz = z * z / n;
     double middle = (share + 0.5 * zz) / (1 + zz);
@@ -65,75 +65,65 @@ struct bn_interval bn_interval_wilson(double share, double n, double confidence)
     return out;
 }
 
-/* ---- statistics ---- */
+#define MOST_SAMPLES 0x1p24
 
-double bn_median_of(double *rows, size_t n, void *context)
-{
-    (void)context;
-    bn_sort(rows, n);
-    return bn_sorted_quantile(rows, n, 0.5);
-}
-
-/* ---- bootstrap ---- */
-
-/* `how` with its defaults filled in, and room to draw into. */
-struct draw {
-    struct bn_bootstrap how;
-    const double *rows;
-    size_t n;
-    double *drawn;
-    double *values; /* of each draw, n_draws */
+/* k hits and m misses in total; n of these samples are a's. */
+struct margins {
+    double k, m, n;
 };
 
-static bn_status prepare(struct draw *d, bn_error *err)
+static double log_choose(double n, double k)
 {
-    struct bn_bootstrap *h = &d->how;
-    if (h->width == 0) h->width = 1;
-    if (h->n_draws == 0) h->n_draws = BN_BOOTSTRAP_DRAWS;
-    if (!(h->confidence > 0)) h->confidence = 0.95;
-    if (h->confidence >= 1) return bn_fail(err, BN_ERR_ARG, "the confidence is not below 1");
-    return check(d->rows, d->n * h->width, err);
+    return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1);
 }
 
-/* Draws as many rows as there are. */
-static void draw(struct draw *d, uint64_t *state)
+/* The probability that x of a's samples are hits. */
+static double probability(const struct margins *g, double x)
 {
-    size_t width = d->how.width;
-    for (size_t at = 0; at < d->n; at++) {
-        size_t from = (size_t)bn_splitmix64_below(state, d->n);
-        memcpy(d->drawn + at * width, d->rows + from * width, width * sizeof *d->drawn);
+    return exp(log_choose(g->k, x) + log_choose(g->m, g->n - x) - log_choose(g->k + g->m, g->n));
+}
+
+/* The probability of at most x hits; x is not above the expected number. */
+static double lower_tail(const struct margins *g, double x)
+{
+    double term = probability(g, x), sum = term;
+    for (; x > 0 && term > sum * 0x1p-56; x--) {
+        term *= x * (g->m - g->n + x) / ((g->k - x + 1) * (g->n - x + 1));
+        if (!(term > 0)) break;
+        sum += term;
     }
+    return sum;
 }
 
-static bn_status draw_all(struct bn_interval *out, struct draw *d, bn_error *err)
+/* The side with fewer hits than expected becomes a: the other tail is the same event. */
+static double fisher(double hits_a, double n_a, double hits_b, double n_b)
 {
-    const struct bn_bootstrap *h = &d->how;
-    uint64_t state = h->seed;
-    memcpy(d->drawn, d->rows, d->n * h->width * sizeof *d->drawn);
-    out->estimate = h->of(d->drawn, d->n, h->context);
-    if (d->n < 2) return BN_OK;
-    for (size_t i = 0; i < h->n_draws; i++) {
-        draw(d, &state);
-        d->values[i] = h->of(d->drawn, d->n, h->context);
-        if (isnan(d->values[i])) return bn_fail(err, BN_ERR_ARG, "the statistic of a draw is not a number");
-    }
-    bn_sort(d->values, h->n_draws);
-    out->low = bn_sorted_quantile(d->values, h->n_draws, 0.5 - 0.5 * h->confidence);
-    out->high = bn_sorted_quantile(d->values, h->n_draws, 0.5 + 0.5 * h->confidence);
-    return BN_OK;
+    double k = hits_a + hits_b, all = n_a + n_b;
+    struct margins of_a = {k, all - k, n_a}, of_b = {k, all - k, n_b};
+    double p = hits_a * all <= n_a * k ? lower_tail(&of_a, hits_a) : lower_tail(&of_b, hits_b);
+    return fmax(fmin(2 * p, 1), 0x1p-1000);
 }
 
-bn_status bn_interval_bootstrap(struct bn_interval *out, const double *rows, size_t n,
-                                const struct bn_bootstrap *how, bn_error *err)
+struct bn_fisher bn_fisher(double a, double n_a, double b, double n_b)
 {
-    struct draw d = {.how = *how, .rows = rows, .n = n};
-    *out = (struct bn_interval){(double)NAN, (double)NAN, (double)NAN, "bootstrap"};
-    BN_TRY(prepare(&d, err));
-    if (n == 0) return BN_OK;
-    d.drawn = bn_alloc(n, d.how.width * sizeof *d.drawn);
-    d.values = bn_alloc(d.how.n_draws, sizeof *d.values);
-    bn_status status = d.drawn != NULL && d.values != NULL ? draw_all(out, &d, err) : bn_nomem(err);
-    bn_free(d.drawn);
-    bn_free(d.values);
-    return status;
+    if (!(n_a >= 1 && n_b >= 1)) return (struct bn_fisher){NOT_A_NUMBER, NOT_A_NUMBER};
+    n_a = round(fmin(n_a, MOST_SAMPLES));
+    n_b = round(fmin(n_b, MOST_SAMPLES));
+    double hits_a = round(a * n_a), hits_b = round(b * n_b), hits = hits_a + hits_b;
+    double least_a = fmax(0, hits - n_b), most_a = fmin(hits, n_a);
+    return (struct bn_fisher){
+        fisher(hits_a, n_a, hits_b, n_b),
+        fmin(fisher(least_a, n_a, hits - least_a, n_b), fisher(most_a, n_a, hits - most_a, n_b))};
+}
+
+struct bn_interval bn_interval_difference(double a, double n_a, double b, double n_b, double confidence)
+{
+    struct bn_interval out = {NOT_A_NUMBER, NOT_A_NUMBER, NOT_A_NUMBER, "Newcombe"};
+    if (!(n_a >= 1 && n_b >= 1)) return out;
+    struct bn_interval of_a = bn_interval_wilson(a, fmin(n_a, MOST_SAMPLES), confidence);
+    struct bn_interval of_b = bn_interval_wilson(b, fmin(n_b, MOST_SAMPLES), confidence);
+    out.estimate = b - a;
+    out.low = out.estimate - hypot(b - of_b.low, of_a.high - a);
+    out.high = out.estimate + hypot(of_b.high - b, a - of_a.low);
+    return out;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * An estimate and how sure it is. Which one answers which question: docs/explain/statistics.md.
+ * An estimate and its confidence interval: of a median, a quantile, a share of samples, and of the difference
+ * of two shares. docs/explain/statistics.md says which one answers which question.
  *
- * Samples that are too few for an interval give NaN ends, never a guess. BN_ERR_ARG is for samples that are
- * not finite, BN_ERR_NOMEM for memory.
+ * Too few samples for an interval give NaN ends, never a guess.
  */
 #ifndef BN_STATS_INTERVAL_H
 #define BN_STATS_INTERVAL_H
@@ -12,40 +12,32 @@
 
 struct bn_interval {
     double estimate;
-    double low, high;   /* NaN when the samples are too few for an interval */
+    double low, high;   /* NaN when there are too few samples for an interval */
     const char *method; /* a literal: how the interval was computed */
 };
 
-/* ---- of the median, of a share ---- */
-
-/* The k for which the k-th smallest and the k-th largest of n independent samples enclose their median with
- * this confidence: the largest with 1 - 2 * P(X < k) >= confidence, X binomial of n and 1/2; 0 when there is
- * none, as for n <= 5 at 0.95. */
-size_t bn_median_rank(size_t n, double confidence);
+/* The p-quantile of n ascending samples, with the order statistics that enclose it. A median has an interval
+ * of 95 % from 6 samples on. */
+struct bn_interval bn_interval_quantile(const double *sorted, size_t n, double p, double confidence);
+/* The median of samples in any order. BN_ERR_ARG for samples that are not finite. */
 BN_MUST_CHECK bn_status bn_interval_median(struct bn_interval *out, const double *samples, size_t n,
                                            double confidence, bn_error *err);
 
-/* Of a share that was seen in n samples (Wilson, 1927); n need not be whole. */
+/* Of a share that was observed in n samples (Wilson, 1927); n need not be whole. */
 struct bn_interval bn_interval_wilson(double share, double n, double confidence);
-/* ---- bootstrap: of any statistic ---- */
 
-/* A statistic of n rows. They are a copy: it may put them into another order. NaN when it cannot be computed.
- */
-typedef double bn_statistic(double *rows, size_t n, void *context);
-bn_statistic bn_median_of; /* of rows of one number */
+/* Two shares 0 <= a, b <= 1, observed in n_a and n_b independent samples. Counts need not be whole: the test
+ * rounds hits and samples to whole numbers. More than 2^24 samples count as 2^24. NaN when a side has less
+ * than one sample. */
 
-struct bn_bootstrap {
-    bn_statistic *of;
-    void *context;
-    size_t width;      /* numbers in a row, which are drawn together; 0 is 1 */
-    size_t n_draws;    /* 0 is BN_BOOTSTRAP_DRAWS */
-    uint64_t seed;     /* the same seed, the same interval */
-    double confidence; /* 0 is 0.95 */
+/* Fisher's exact test (1935), two-sided by doubling. */
+struct bn_fisher {
+    double p;       /* never 0 */
+    double least_p; /* the smallest p that samples with these margins can have */
 };
-#define BN_BOOTSTRAP_DRAWS 10000u
+struct bn_fisher bn_fisher(double a, double n_a, double b, double n_b);
 
-/* The percentile bootstrap. NaN ends for fewer than 2 rows. */
-BN_MUST_CHECK bn_status bn_interval_bootstrap(struct bn_interval *out, const double *rows, size_t n,
-                                              const struct bn_bootstrap *how, bn_error *err);
+/* Of b - a: Newcombe's hybrid of two Wilson intervals (1998, method 10). */
+struct bn_interval bn_interval_difference(double a, double n_a, double b, double n_b, double confidence);
 
 #endif

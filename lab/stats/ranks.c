@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * See ranks.h. Exact distributions are counted by dynamic programming over doubled midranks, which are whole
- * numbers; so ties cost nothing extra. The shifts are order statistics of all pairs of samples; they are
- * found by bisection on the value with a count in linear time, and no list of pairs is made.
+ * Rank tests: Wilcoxon's signed ranks, and Mann and Whitney's U. Exact distributions are counted by dynamic
+ * programming over doubled midranks, which are whole numbers, so ties need no special case. The shifts are
+ * order statistics of all pairs of samples, found by bisection on the value with a count in linear time; no
+ * list of pairs is made.
  */
 #include "lab/stats/ranks.h"
 
@@ -48,7 +49,7 @@ static double double_midranks(size_t *ranks, const double *values, size_t n, str
     return ties;
 }
 
-/* Two-sided p of a standard normal, of a distance that is brought closer by the step between neighbours. */
+/* Two-sided p of a normal distance, with a continuity correction of half_step. */
 static double normal_p(double distance, double half_step, double variance)
 {
     if (variance <= 0) return 1;
@@ -221,7 +222,7 @@ static void test_signs(struct bn_signed_rank *out, const double *d, size_t n, st
     }
 }
 
-/* The pairs' own n counts here, zeros and all: a pair that shows no difference speaks for a shift near 0. */
+/* Pairs without a difference count here: they are evidence for a shift near 0. */
 static void shift_of_pairs(struct bn_signed_rank *out, size_t n, double confidence,
                            const struct signed_rank_work *w)
 {
@@ -300,7 +301,6 @@ static void test_sums(struct bn_rank_sum *out, size_t n_a, size_t n_b, struct ra
         sum += w->ranks[i];
     double a = (double)n_a, b = (double)n_b, all = (double)n;
     out->u = 0.5 * (double)sum - a * (a + 1) / 2;
-    out->cliff = 1 - 2 * out->u / (a * b);
     if (out->exact)
         out->p = p_by_count(count_choices(w->rows, n_count, w->ranks, n, n_a), n_count, a * (all + 1),
                             (double)sum);
@@ -361,25 +361,7 @@ bn_status bn_rank_sum(struct bn_rank_sum *out, const double *a, size_t n_a, cons
     return ok ? BN_OK : bn_nomem(err);
 }
 
-/* ---- means, permutations, many tests ---- */
-
-struct bn_welch bn_welch(const double *a, size_t n_a, const double *b, size_t n_b)
-{
-    struct bn_welch out = {(double)NAN, (double)NAN, (double)NAN};
-    if (n_a < 2 || n_b < 2) return out;
-    double sd_a, sd_b, mean_a = bn_mean(a, n_a, &sd_a), mean_b = bn_mean(b, n_b, &sd_b);
-    double va = sd_a * sd_a / (double)n_a, vb = sd_b * sd_b / (double)n_b;
-    if (!(va + vb > 0)) return out;
-    out.t = (mean_a - mean_b) / sqrt(va + vb);
-    out.df = (va + vb) * (va + vb) / (va * va / (double)(n_a - 1) + vb * vb / (double)(n_b - 1));
-    out.p = 2 * bn_student_cdf(-fabs(out.t), out.df);
-    return out;
-}
-
-double bn_permutation_p(size_t n_extreme, size_t n_drawn)
-{
-    return ((double)n_extreme + 1) / ((double)n_drawn + 1);
-}
+/* ---- many tests ---- */
 
 bn_status bn_false_discovery(double *q, const double *p, size_t n, bn_error *err)
 {

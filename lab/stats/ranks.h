@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Tests that use the order of samples only, and the shifts that belong to them: what a few disturbed samples
- * cannot upset. Of costs, give natural logarithms: a shift is then the logarithm of a ratio.
+ * Rank tests, and the shifts that belong to them. They use only the order of samples, so a few disturbed
+ * samples change little. Of costs, give natural logarithms: a shift is then the logarithm of a ratio.
  *
- * All p are two-sided and never 0. Nothing here needs more memory than a few times the samples; BN_ERR_NOMEM
- * is the only error but BN_ERR_ARG, for samples that are not finite, and BN_ERR_LIMIT, for more than
+ * All p are two-sided and never 0. BN_ERR_ARG for samples that are not finite, BN_ERR_LIMIT for more than
  * BN_RANKS_MAX of them.
  */
 #ifndef BN_STATS_RANKS_H
@@ -33,24 +32,13 @@ struct bn_rank_sum {
     double u;                 /* pairs in which b is less than a; a tie counts half */
     double p;                 /* 1 when a side is empty */
     bool exact;               /* the distribution of u was counted */
-    double cliff;             /* share of pairs in which b is more, minus that in which it is less */
     struct bn_interval shift; /* of b against a: median of all differences; the test inverted */
 };
 BN_MUST_CHECK bn_status bn_rank_sum(struct bn_rank_sum *out, const double *a, size_t n_a, const double *b,
                                     size_t n_b, double confidence, bn_error *err);
 
-/* Welch's t of two means whose variances differ; both sides need 2 samples. NaN when neither side varies. */
-struct bn_welch {
-    double t, df, p;
-};
-struct bn_welch bn_welch(const double *a, size_t n_a, const double *b, size_t n_b);
-
-/* Of n_drawn permutations n_extreme were at least as extreme as what was seen, which counts as one of them:
- * the p that cannot be 0 (Phipson and Smyth, 2010). */
-double bn_permutation_p(size_t n_extreme, size_t n_drawn);
-
-/* Benjamini and Hochberg (1995): p of n tests, corrected for their number; calling those with q < x changes
- * makes a share of at most x of the calls false. q may be p. */
+/* Benjamini and Hochberg (1995): p of n tests, corrected for their number. Of the tests with q < x, a share
+ * of at most x is false. q may be p. */
 BN_MUST_CHECK bn_status bn_false_discovery(double *q, const double *p, size_t n, bn_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See summary.h.
+ * Summaries of samples: median, MAD, quantiles, mean, correlation, outliers.
  */
 #include "lab/stats/summary.h"
 
@@ -34,6 +34,18 @@ double bn_sorted_quantile(const double *sorted, size_t n, double p)
     size_t below = (size_t)position;
     if (below + 1 >= n) return sorted[n - 1];
     return sorted[below] + (position - (double)below) * (sorted[below + 1] - sorted[below]);
+}
+
+double bn_median_in_place(double *x, size_t n)
+{
+    bn_sort(x, n);
+    return n > 0 ? bn_sorted_quantile(x, n, 0.5) : (double)NAN;
+}
+
+double bn_median(const double *samples, size_t n)
+{
+    struct bn_summary of;
+    return bn_summarize(&of, samples, n) ? of.median : (double)NAN;
 }
 
 bool bn_summarize(struct bn_summary *out, const double *samples, size_t n)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Figures that stand for many samples: median, spread, quantiles, which samples stand apart, whether they
- * hang together. Robust ones first; a mean says little about times, which have a lower bound and a long tail.
+ * Summaries of samples: median, spread, quantiles, outliers, correlation. Robust figures first: a mean says
+ * little about times, which have a lower bound and a long tail.
  */
 #ifndef BN_STATS_SUMMARY_H
 #define BN_STATS_SUMMARY_H
@@ -19,11 +19,15 @@ struct bn_summary {
 
 /* False, and zeros, without samples or memory. The samples stay as they are. */
 bool bn_summarize(struct bn_summary *out, const double *samples, size_t n);
+/* The median alone; NaN without samples or memory. */
+double bn_median(const double *samples, size_t n);
+/* The same of samples that may be sorted in place. */
+double bn_median_in_place(double *x, size_t n);
 
 /* The p-quantile (0 < p < 1), linear between neighbours: position p * (n - 1) in ascending order. False when
  * n is less than bn_quantile_needs(p), and without memory. */
 bool bn_quantile(double *out, const double *samples, size_t n, double p);
-/* Samples from which on one is expected beyond the quantile: 100 for 0.99. */
+/* The least number of samples of which one is expected beyond the quantile: 100 for 0.99. */
 size_t bn_quantile_needs(double p);
 
 /* Ascending, in place. */
@@ -34,8 +38,8 @@ double bn_sorted_quantile(const double *sorted, size_t n, double p);
 /* The mean, and the standard deviation with n - 1 (0 for n < 2) unless sd is NULL; NaN of no samples. */
 double bn_mean(const double *x, size_t n, double *sd);
 
-/* Correlation of each sample with the next, by which they lean on the machine's state and not only on chance
- * (0 of fewer than 3, and when all are equal). Of independent samples it rarely exceeds 2 / sqrt(n). */
+/* Correlation of each sample with the next; 0 of fewer than 3, and when all are equal. Of independent samples
+ * it rarely exceeds 2 / sqrt(n). */
 double bn_autocorrelation(const double *x, size_t n);
 
 /* Tukey's fences: samples strictly beyond 1.5 spans of the middle half are mild outliers, beyond 3 severe.

@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/team.h"
-#include "lab/stats/distribution.h"
 #include "lab/stats/summary.h"
 #include "tools/bench/bench.h"
 #include "tools/cli/provenance.h"
@@ -139,25 +138,7 @@ void bn_bench_put_interval(bn_json *object, const char *name, const struct bn_in
     bn_json_add_number(ends, interval->high);
 }
 
-/* Order statistics between which the p-quantile of the distribution lies: the number of samples below it is
- * binomial. */
-static struct bn_interval quantile_interval(double *sorted, size_t n, double p)
-{
-    double tail = (1 - BN_BENCH_CONFIDENCE) / 2;
-    size_t low = 0, high = n + 1; /* ranks, from 1 */
-    while (low < n && bn_binomial_cdf(low, n, p) <= tail)
-        low++;
-    while (high > 1 && 1 - bn_binomial_cdf(high - 2, n, p) <= tail)
-        high--;
-    struct bn_interval out = {bn_sorted_quantile(sorted, n, p), (double)NAN, (double)NAN, "order statistics"};
-    if (low >= 1 && high <= n) {
-        out.low = sorted[low - 1];
-        out.high = sorted[high - 1];
-    }
-    return out;
-}
-
-static void put_quantile(bn_json *object, const char *name, double *sorted, size_t n, double p)
+static void put_quantile(bn_json *object, const char *name, const double *sorted, size_t n, double p)
 {
     char reason[64], of[32];
     snprintf(of, sizeof of, "%s_interval", name);
@@ -166,7 +147,7 @@ static void put_quantile(bn_json *object, const char *name, double *sorted, size
         bn_json_put_unavailable(object, name, reason);
         return;
     }
-    struct bn_interval interval = quantile_interval(sorted, n, p);
+    struct bn_interval interval = bn_interval_quantile(sorted, n, p, BN_BENCH_CONFIDENCE);
     bn_json_put_number(object, name, interval.estimate);
     bn_bench_put_interval(object, of, &interval);
 }
@@ -186,7 +167,7 @@ void bn_bench_put_summary(bn_json *object, const char *name, const double *sampl
     }
     memcpy(sorted, samples, n * sizeof *sorted);
     bn_sort(sorted, n);
-    struct bn_interval interval = quantile_interval(sorted, n, 0.5);
+    struct bn_interval interval = bn_interval_quantile(sorted, n, 0.5, BN_BENCH_CONFIDENCE);
     bn_json *out = bn_json_put_object(object, name);
     bn_json_put_u64(out, "n", s.n);
     bn_json_put_number(out, "min", s.min);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Speed beside references. This engine is a process like every other and asked through the same protocol, so
- * that what the protocol costs is in all figures. Rounds go through the engines forwards and backwards in
- * turn (A B B A): a machine that gets slower does so for all.
+ * bn-crossval bench: speed compared with references. This engine runs in a process of its own like the
+ * references and is asked through the same protocol, so the overhead of the protocol is in all figures.
+ * Rounds go through the engines forwards and backwards in turn (A B B A): a machine that gets slower does so
+ * for all. The verdict is that of bn-bench ab (lab/stats/judge.h).
  */
+#include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
 #include "lab/host/machine.h"
-#include "lab/stats/interval.h"
+#include "lab/stats/judge.h"
 #include "lab/stats/summary.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
@@ -16,7 +18,6 @@
 #include "tools/crossval/crossval.h"
 
 #define SCHEMA "bn.crossval-bench/1"
-#define RESAMPLES 2000u
 #define REPS_MAX 1000u
 
 enum phase { PROMPT, DECODE, PHASES };
@@ -28,6 +29,7 @@ struct runner {
     bool can;           /* has the capability */
     double *ns[PHASES]; /* n_reps samples */
     struct bn_summary of[PHASES];
+    struct bn_judgement own[PHASES]; /* of this engine's times compared with those of the reference */
 };
 
 struct bench {
@@ -41,7 +43,7 @@ struct bench {
 
 /* ---- measuring ---- */
 
-static bool is_sound(const struct runner *r)
+static bool is_measured(const struct runner *r)
 {
     return r->can && !r->ref->broken;
 }
@@ -61,12 +63,12 @@ static bn_status start(struct bench *b, struct runner *r, bn_error *err)
     return BN_OK;
 }
 
-/* A failure is the reference's: it is noted, and it is not asked again. */
+/* A failure of the reference is recorded, and the reference is not asked again. */
 static bn_status measure(struct bench *b, struct runner *r, size_t rep, bool counts, bn_error *err)
 {
     bn_error why = {0};
     uint64_t ns[PHASES] = {0};
-    if (!is_sound(r)) return BN_OK;
+    if (!is_measured(r)) return BN_OK;
     bn_status status = bn_reference_bench(r->ref->process, b->tokens[PROMPT], b->tokens[DECODE],
                                           b->x.n_threads, &ns[PROMPT], &ns[DECODE], &why);
     if (status == BN_ERR_NOMEM || status == BN_ERR_CANCELLED) {
@@ -87,42 +89,49 @@ static bn_status take_rounds(struct bench *b, bn_error *err)
             BN_TRY(measure(b, &b->runners[round % 2 == 1 ? i : b->n - 1 - i], round - (round > 0), round > 0,
                            err));
     for (size_t i = 0; i < b->n; i++)
-        for (size_t p = 0; p < PHASES && is_sound(&b->runners[i]); p++)
+        for (size_t p = 0; p < PHASES && is_measured(&b->runners[i]); p++)
             if (!bn_summarize(&b->runners[i].of[p], b->runners[i].ns[p], b->n_reps)) return bn_nomem(err);
     return BN_OK;
 }
 
-/* ---- the ratio of medians, and its interval ---- */
+/* ---- the comparison ---- */
 
-/* Of rows "ours, theirs"; the context is room for one column. */
-static double ratio_of_medians(double *rows, size_t n, void *column)
+/* d holds the logarithms of the ratios, round by round. */
+static bn_status judge(struct bench *b, struct runner *r, enum phase p, double *d, bn_error *err)
 {
-    double medians[2], *values = column;
-    for (size_t side = 0; side < 2; side++) {
-        for (size_t i = 0; i < n; i++)
-            values[i] = rows[2 * i + side];
-        medians[side] = bn_median_of(values, n, NULL);
-    }
-    return medians[1] / medians[0];
+    static const struct bn_judge_rules rules = BN_JUDGE_RULES_INIT;
+    for (size_t i = 0; i < b->n_reps; i++)
+        d[i] = log(b->runners[0].ns[p][i] / r->ns[p][i]);
+    return bn_judge_pairs(&r->own[p], d, b->n_reps, NULL, 0, &rules, err);
 }
 
-/* Whole rounds are drawn, since what disturbs one engine in a round disturbs the other; the seed is fixed, so
- * that the same samples give the same interval. */
-static bn_status compare(struct bn_interval *out, const struct bench *b, const struct runner *r, enum phase p,
-                         bn_error *err)
+/* Judges all phases and references; they are one family of tests. */
+static bn_status judge_all(struct bench *b, bn_error *err)
 {
-    size_t n = b->n_reps;
-    double *rows = bn_alloc(3 * n, sizeof *rows);
-    if (rows == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < n; i++) {
-        rows[2 * i] = b->runners[0].ns[p][i];
-        rows[2 * i + 1] = r->ns[p][i];
-    }
-    struct bn_bootstrap how = {
-        .of = ratio_of_medians, .context = rows + 2 * n, .width = 2, .n_draws = RESAMPLES, .seed = 1};
-    bn_status status = bn_interval_bootstrap(out, rows, n, &how, err);
-    bn_free(rows);
+    static const struct bn_judge_rules rules = BN_JUDGE_RULES_INIT;
+    struct bn_judgement list[PHASES * BN_XREFS_MAX], *of[PHASES * BN_XREFS_MAX];
+    size_t n = 0;
+    double *d = bn_alloc(b->n_reps, sizeof *d);
+    bn_status status = d != NULL ? BN_OK : bn_nomem(err);
+    for (size_t i = 1; i < b->n && is_measured(&b->runners[0]); i++)
+        for (enum phase p = PROMPT; p < PHASES && status == BN_OK && is_measured(&b->runners[i]); p++) {
+            if (b->tokens[p] == 0) continue;
+            status = judge(b, &b->runners[i], p, d, err);
+            of[n] = &b->runners[i].own[p];
+            list[n] = *of[n];
+            n++;
+        }
+    bn_free(d);
+    if (status == BN_OK && n > 0) status = bn_judge_session(list, n, NULL, &rules, err);
+    for (size_t i = 0; i < n && status == BN_OK; i++)
+        *of[i] = list[i];
     return status;
+}
+
+/* This engine's speed in times that of the reference. */
+static double speedup(double change)
+{
+    return 1 / (1 + change);
 }
 
 /* ---- output ---- */
@@ -130,7 +139,13 @@ static bn_status compare(struct bn_interval *out, const struct bench *b, const s
 static const char *why_not(const struct runner *r)
 {
     if (r->ref->broken) return r->ref->failure.msg;
-    return r->can ? NULL : "the reference has not the capability bench";
+    return r->can ? NULL : "the reference does not have the capability bench";
+}
+
+static void escape_label(char out[400], const struct runner *r)
+{
+    const char *label = bn_xref_label(r->ref);
+    bn_escape(out, 400, label, strlen(label));
 }
 
 static void print_line(const struct bench *b, const struct runner *r, enum phase p)
@@ -138,49 +153,67 @@ static void print_line(const struct bench *b, const struct runner *r, enum phase
     const struct bn_summary *s = &r->of[p];
     double n = b->tokens[p];
     char label[400];
-    bn_escape(label, sizeof label, bn_xref_label(r->ref), strlen(bn_xref_label(r->ref)));
+    escape_label(label, r);
     printf("%-7s %6u %10.1f %10.1f %10.1f %6.1f  %s\n", PHASE_NAMES[p], b->tokens[p], n * 1e9 / s->median,
            n * 1e9 / s->max, n * 1e9 / s->min, 100 * s->mad / s->median, label);
 }
 
-static bn_status print_ratio(const struct bench *b, const struct runner *r, enum phase p, bn_error *err)
+static void print_comparison(const struct runner *r, enum phase p)
 {
-    struct bn_interval ratio; /* time of the reference over time of this engine */
+    static const char *const WORDS[BN_OUTCOMES] = {[BN_OUTCOME_INCONCLUSIVE] = "undecided",
+                                                   [BN_OUTCOME_SAME] = "the same speed",
+                                                   [BN_OUTCOME_IMPROVED] = "faster",
+                                                   [BN_OUTCOME_REGRESSED] = "slower",
+                                                   [BN_OUTCOME_STABLE] = "the same speed"};
+    const struct bn_judgement *j = &r->own[p];
     char label[400];
-    BN_TRY(compare(&ratio, b, r, p, err));
-    bn_escape(label, sizeof label, bn_xref_label(r->ref), strlen(bn_xref_label(r->ref)));
-    printf("%s: this engine is %.3g times as fast as %s, 95 %% interval %.3g to %.3g\n", PHASE_NAMES[p],
-           ratio.estimate, label, ratio.low, ratio.high);
-    return BN_OK;
+    escape_label(label, r);
+    printf("%s: this engine is %.3g times as fast as %s", PHASE_NAMES[p], speedup(j->change), label);
+    if (isfinite(j->low))
+        printf(", 95 %% interval %.3g to %.3g: %s\n", speedup(j->high), speedup(j->low), WORDS[j->outcome]);
+    else
+        printf(": undecided, %s\n", j->reason);
 }
 
-static bn_status print_text(const struct bench *b, bn_error *err)
+static void print_text(const struct bench *b)
 {
-    printf("%u thread%s, %u rounds that count, A B B A, behind 1 that does not\n\n", b->x.n_threads,
+    printf("%u thread%s; %u rounds in the order A B B A, after 1 warm-up round\n\n", b->x.n_threads,
            b->x.n_threads == 1 ? "" : "s", b->n_reps);
-    printf("        tokens      tok/s        min        max   +- %%\n");
+    printf("        tokens      tok/s        min        max   +- %%  engine\n");
     for (enum phase p = PROMPT; p < PHASES; p++)
         for (size_t i = 0; i < b->n && b->tokens[p] > 0; i++)
-            if (is_sound(&b->runners[i])) print_line(b, &b->runners[i], p);
+            if (is_measured(&b->runners[i])) print_line(b, &b->runners[i], p);
     putchar('\n');
     for (size_t i = 0; i < b->n; i++) {
         const struct runner *r = &b->runners[i];
         char label[400];
-        bn_escape(label, sizeof label, bn_xref_label(r->ref), strlen(bn_xref_label(r->ref)));
+        escape_label(label, r);
         if (why_not(r) != NULL) printf("%s: not measured: %s\n", label, why_not(r));
-        if (r->ref->last_words[0] != '\0') printf("  its last words: %s\n", r->ref->last_words);
+        if (r->ref->last_words[0] != '\0') printf("  its last output: %s\n", r->ref->last_words);
         for (enum phase p = PROMPT; p < PHASES && i > 0; p++)
-            if (is_sound(r) && is_sound(&b->runners[0]) && b->tokens[p] > 0)
-                BN_TRY(print_ratio(b, r, p, err));
+            if (is_measured(r) && is_measured(&b->runners[0]) && b->tokens[p] > 0) print_comparison(r, p);
     }
-    return BN_OK;
 }
 
-static bn_status put_phase(bn_json *object, const struct bench *b, const struct runner *r, enum phase p,
-                           bn_error *err)
+static void put_ratio(bn_json *phase, const struct bn_judgement *j)
+{
+    static const char WHY[] = "too few rounds for an interval";
+    bn_json *ratio = bn_json_put_object(phase, "ratio");
+    bn_json_put_number(ratio, "value", speedup(j->change));
+    if (isfinite(j->low)) {
+        bn_json_put_number(ratio, "low", speedup(j->high));
+        bn_json_put_number(ratio, "high", speedup(j->low));
+    } else {
+        bn_json_put_unavailable(ratio, "low", WHY);
+        bn_json_put_unavailable(ratio, "high", WHY);
+    }
+    bn_json_put_string(ratio, "verdict", bn_outcome_name(j->outcome));
+    bn_json_put_string(ratio, "reason", j->reason);
+}
+
+static void put_phase(bn_json *object, const struct bench *b, const struct runner *r, enum phase p)
 {
     const struct bn_summary *s = &r->of[p];
-    struct bn_interval ratio; /* time of the reference over time of this engine */
     bn_json *phase = bn_json_put_object(object, PHASE_NAMES[p]);
     bn_json *samples = bn_json_put_array(phase, "ns");
     for (size_t i = 0; i < b->n_reps; i++)
@@ -190,16 +223,10 @@ static bn_status put_phase(bn_json *object, const struct bench *b, const struct 
     bn_json_put_number(phase, "max_ns", s->max);
     bn_json_put_number(phase, "mad_ns", s->mad);
     bn_json_put_number(phase, "tokens_per_second", b->tokens[p] * 1e9 / s->median);
-    if (r == &b->runners[0] || !is_sound(&b->runners[0])) return BN_OK;
-    BN_TRY(compare(&ratio, b, r, p, err));
-    bn_json *against = bn_json_put_object(phase, "ratio");
-    bn_json_put_number(against, "value", ratio.estimate);
-    bn_json_put_number(against, "low", ratio.low);
-    bn_json_put_number(against, "high", ratio.high);
-    return BN_OK;
+    if (r != &b->runners[0] && is_measured(&b->runners[0])) put_ratio(phase, &r->own[p]);
 }
 
-static bn_status put_runner(bn_json *list, const struct bench *b, const struct runner *r, bn_error *err)
+static void put_runner(bn_json *list, const struct bench *b, const struct runner *r)
 {
     const struct bn_reference_info *info = &r->ref->info;
     bn_json *o = bn_json_add_object(list);
@@ -212,8 +239,7 @@ static bn_status put_runner(bn_json *list, const struct bench *b, const struct r
     bn_json_put_string(o, "status", r->ref->broken ? "failed" : r->can ? "measured" : "skipped");
     if (why_not(r) != NULL) bn_json_put_string(o, "reason", why_not(r));
     for (enum phase p = PROMPT; p < PHASES; p++)
-        if (is_sound(r) && b->tokens[p] > 0) BN_TRY(put_phase(o, b, r, p, err));
-    return BN_OK;
+        if (is_measured(r) && b->tokens[p] > 0) put_phase(o, b, r, p);
 }
 
 static bn_status print_json(const struct bench *b, bn_error *err)
@@ -225,15 +251,13 @@ static bn_status print_json(const struct bench *b, bn_error *err)
     bn_json_put_u64(method, "rounds", b->n_reps);
     bn_json_put_u64(method, "warmup", 1);
     bn_json_put_string(method, "order", "ABBA");
-    bn_json_put_string(method, "ratio", "median of the reference's times over the median of this engine's");
-    bn_json_put_string(method, "interval", "percentile bootstrap of whole rounds, 95 %");
-    bn_json_put_u64(method, "resamples", RESAMPLES);
+    bn_json_put_string(method, "ratio", "time of the reference by time of this engine, round by round");
+    bn_json_put_string(method, "interval", "Wilcoxon's signed ranks inverted, 95 %");
     bn_json *list = bn_json_put_array(doc, "engines");
-    bn_status status = BN_OK;
-    for (size_t i = 0; i < b->n && status == BN_OK; i++)
-        status = put_runner(list, b, &b->runners[i], err);
+    for (size_t i = 0; i < b->n; i++)
+        put_runner(list, b, &b->runners[i]);
     bn_json_put_u64(doc, "exit_code", (uint64_t)b->x.args->exit_code);
-    if (status == BN_OK) status = bn_cli_print_json(doc, err);
+    bn_status status = bn_cli_print_json(doc, err);
     bn_json_free(doc);
     return status;
 }
@@ -245,17 +269,17 @@ static bn_status read_options(struct bench *b, const struct bn_args *args, bn_er
     const char *isa = bn_opt_given(args, "isa") ? bn_opt_str(args, "isa") : "";
     size_t n = bn_opt_count(args, "ref");
     if (n == 0 || n > BN_XREFS_MAX) {
-        bn_fail(err, BN_ERR_ARG, n == 0 ? "no reference is given" : "too many references are given");
+        bn_fail(err, BN_ERR_ARG, n == 0 ? "no reference is given" : "more than 8 references are given");
         bn_error_hint(err, "--ref 'bn --isa ref', or --ref 'COMMAND'; at most 8");
         return BN_ERR_ARG;
     }
     BN_TRY(bn_opt_u32(args, "prompt-tokens", 1, 1u << 20, &b->tokens[PROMPT], err));
     BN_TRY(bn_opt_u32(args, "n-predict", 0, 1u << 20, &b->tokens[DECODE], err));
     BN_TRY(bn_opt_u32(args, "reps", 2, REPS_MAX, &b->n_reps, err));
-    BN_TRY(bn_crossval_open_model(&b->x, args, err)); /* which refuses an unknown instruction set */
+    BN_TRY(bn_crossval_open_model(&b->x, args, err)); /* refuses an unknown instruction set */
     if (b->tokens[PROMPT] + b->tokens[DECODE] > bn_model_hparams(b->x.model)->n_ctx)
-        return bn_fail(err, BN_ERR_LIMIT, "prompt and decode do not fit into the context of %u",
-                       bn_model_hparams(b->x.model)->n_ctx);
+        return bn_fail(err, BN_ERR_LIMIT, "%u prompt and %u decoded tokens do not fit into the context of %u",
+                       b->tokens[PROMPT], b->tokens[DECODE], bn_model_hparams(b->x.model)->n_ctx);
     snprintf(b->own, sizeof b->own, "bn%s%s", isa[0] != '\0' ? " --isa " : "", isa);
     b->own_ref.given = b->own;
     b->runners[b->n++].ref = &b->own_ref;
@@ -272,7 +296,7 @@ static int exit_of(const struct bench *b)
 {
     int code = BN_EXIT_OK;
     for (size_t i = 0; i < b->n; i++)
-        if (!is_sound(&b->runners[i])) code = BN_EXIT_NEGATIVE;
+        if (!is_measured(&b->runners[i])) code = BN_EXIT_NEGATIVE;
     return code;
 }
 
@@ -284,8 +308,11 @@ static bn_status run(struct bench *b, struct bn_args *args, bn_error *err)
     BN_TRY(take_rounds(b, err));
     for (size_t i = 0; i < b->n; i++)
         bn_xref_finish(b->runners[i].ref);
+    BN_TRY(judge_all(b, err));
     args->exit_code = exit_of(b);
-    return args->json ? print_json(b, err) : print_text(b, err);
+    if (args->json) return print_json(b, err);
+    print_text(b);
+    return BN_OK;
 }
 
 bn_status bn_crossval_bench(struct bn_args *args, bn_error *err)

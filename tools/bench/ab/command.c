@@ -217,9 +217,9 @@ static bn_status add_medians(struct bn_ab_slot *slot, const struct bn_ab_command
 {
     for (size_t i = 0; i < all->n; i++) {
         struct bn_series one = all->list[i];
-        struct bn_summary of;
-        if (!bn_summarize(&of, one.samples, one.n)) return bn_nomem(err);
-        one.samples = &of.median;
+        double median = bn_median(one.samples, one.n);
+        if (isnan(median)) return bn_nomem(err);
+        one.samples = &median;
         one.n = 1;
         BN_TRY(add(slot, c, &one, err));
     }

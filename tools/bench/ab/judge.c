@@ -116,12 +116,6 @@ static void collect(const struct bn_ab_session *s, struct work *w, const struct 
     }
 }
 
-static double median(const double *values, size_t n)
-{
-    struct bn_summary of;
-    return bn_summarize(&of, values, n) ? of.median : (double)NAN;
-}
-
 static bool constant(const double *values, size_t n)
 {
     for (size_t i = 1; i < n; i++)
@@ -178,8 +172,8 @@ static bn_status judge_series(struct bn_ab_session *s, struct work *w, struct bn
     collect(s, w, c, there, &alike);
     c->n_a = there[BN_AB_A];
     c->n_b = there[BN_AB_B];
-    c->median_a = median(a, c->n_a);
-    c->median_b = median(b, c->n_b);
+    c->median_a = bn_median(a, c->n_a);
+    c->median_b = bn_median(b, c->n_b);
     if (w->n == 0 || c->n_a < w->n || c->n_b < w->n || (null && there[BN_AB_NULL] < w->n)) {
         no_judgement(s, c);
         say_incomplete(s, c, w->n, there);

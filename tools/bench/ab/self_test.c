@@ -38,14 +38,13 @@ static bn_status run_slot(void *user, struct bn_ab_slot *slot, bn_error *err)
     struct work *w = user;
     if (bn_cli_interrupted() != 0) return bn_fail(err, BN_ERR_CANCELLED, "interrupted");
     double ns[PIECES];
-    struct bn_summary of;
     for (size_t i = 0; i < PIECES; i++) {
         uint64_t began = bn_clock_ns();
         w->sink = bn_ab_spin(w->steps[slot->side == BN_AB_B]);
         ns[i] = (double)(bn_clock_ns() - began);
     }
-    if (!bn_summarize(&of, ns, PIECES)) return bn_nomem(err);
-    struct bn_series s = {"spin", "wall_ns", "ns", false, false, &of.median, 1};
+    double median = bn_median_in_place(ns, PIECES);
+    struct bn_series s = {"spin", "wall_ns", "ns", false, false, &median, 1};
     return bn_series_add(&slot->values, &s, err);
 }
 

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "lab/history/series.h"
 #include "lab/host/noise.h"
-#include "lab/stats/steady.h"
+#include "lab/stats/changepoint.h"
 #include "lab/stats/summary.h"
 #include "model/model.h"
 #include "tools/bench/bench.h"

@@ -146,12 +146,6 @@ bn_status bn_quant_quality(struct bn_suite *s, struct bn_quant_data *d, const do
 
 /* ---- the scale from some of the weights ---- */
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 void bn_quant_calibration(struct bn_suite *s, const struct bn_quant_data *d)
 {
     static const size_t SAMPLES[] = {128, 512, 2048};
@@ -168,7 +162,7 @@ void bn_quant_calibration(struct bn_suite *s, const struct bn_quant_data *d)
                 sum += (double)fabsf(d->w[bn_splitmix64(&state) % (d->rows * d->k)]);
             errors[draw] = fabs(sum / (double)SAMPLES[i] / whole - 1);
         }
-        qsort(errors, DRAWS, sizeof *errors, ascending);
+        bn_sort(errors, DRAWS);
         bn_json *o = bn_json_add_object(all);
         bn_json_put_u64(o, "weights", SAMPLES[i]);
         bn_json_put_u64(o, "draws", DRAWS);

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "lab/stats/steady.h"
+#include "lab/stats/changepoint.h"
 #include "lab/stats/summary.h"
 #include "tools/bench/run/run.h"
 
