@@ -149,11 +149,10 @@ static const struct bn_command COMMANDS[] = {
          "positions, the greedy continuation, and the likelihood of the text. Each measure is shown with "
          "its limit. A step that a reference cannot do is reported as skipped. When nothing was compared, "
          "the result is a failure. Where logits differ, the intermediate results are compared, and the "
-         "first operation out of tolerance is named. With two or more references the one that differs from "
-         "the others is named.\n\n"
-         "A REFERENCE is oracle (bn-reference), bn (this engine in another process, with options: 'bn --isa "
-         "ref --threads 1'), dump:PATH (files of bn-run logits --all -o or --trace), the name of a bridge, "
-         "or a command that speaks the reference protocol.",
+         "first operation out of tolerance is named. With two or more references the one that differs "
+         "from the others is named.\n\nA REFERENCE is oracle (bn-reference), bn (this engine in another "
+         "process, with options: 'bn --isa ref --threads 1'), dump:PATH (files of bn-run logits --all -o "
+         "or --trace), the name of a bridge, or a command that speaks the reference protocol.",
      .synopsis = "--ref REFERENCE... " INPUT,
      .options = {COMMON, DECODE, TRACE_WHEN},
      .json = true,
@@ -178,8 +177,8 @@ static const struct bn_command COMMANDS[] = {
                    "with logits that another program wrote"}}},
     {.name = "trace",
      .summary = "compare every operation of every layer",
-     .text = "Each operation is judged by the error that it adds to that of its inputs. So the first wrong "
-             "one is named, not those after it.",
+     .text = "Each operation is judged by the error that it adds to that of its inputs. So the first "
+             "wrong one is named, not those after it.",
      .synopsis = "[-m MODEL] --ref REFERENCE... " INPUT " [--exact]",
      .options = {COMMON, EXACT},
      .json = true,
@@ -188,8 +187,8 @@ static const struct bn_command COMMANDS[] = {
                    "two instruction sets, bit for bit"}}},
     {.name = "report",
      .summary = "make a page of a result",
-     .text = "Reads a document that ladder, logits, tokens or trace wrote with --json, and writes one HTML "
-             "file that loads nothing. The same document gives the same bytes.",
+     .text = "Reads a document that ladder, logits, tokens or trace wrote with --json, and writes one "
+             "HTML file that loads nothing. The same document gives the same bytes.",
      .synopsis = "RESULT.json [-o FILE.html]",
      .options = {REPORT},
      .min_operands = 1,
@@ -200,10 +199,9 @@ static const struct bn_command COMMANDS[] = {
     {.name = "bench",
      .summary = "time this engine and others in turn",
      .text = "Every engine runs in a process of its own and is asked through the protocol, this one too. "
-             "Rounds go "
-             "forwards and backwards in turn (A B B A), so that a machine that slows down slows all of them. "
-             "Shown are medians, and how many times as fast this engine is, with a 95 % interval and the "
-             "verdict of bn-bench ab. Fewer than 6 rounds have no interval.",
+             "Rounds go forwards and backwards in turn (A B B A), so that a machine that slows down slows "
+             "all of them. Shown are medians, and how many times as fast this engine is, with a 95 % "
+             "interval and the verdict of bn-bench ab. Fewer than 6 rounds have no interval.",
      .synopsis = "[-m MODEL] --ref REFERENCE... [-p N] [-n N] [--threads N] [--reps N]",
      .options = {BENCH},
      .json = true,
@@ -223,9 +221,9 @@ static const struct bn_command COMMANDS[] = {
 static const struct bn_program PROGRAM = {
     .name = "bn-crossval",
     .summary = BN_SUMMARY_CROSSVAL,
-    .text = "Compares this engine with other engines (references). Reports whether they agree, how closely, "
-            "and the first position, layer and operation that differ. A reference that fails never counts as "
-            "agreeing.",
+    .text = "Compares this engine with other engines (references). Reports whether they agree, how "
+            "closely, and the first position, layer and operation that differ. A reference that fails "
+            "never counts as agreeing.",
     .commands = COMMANDS,
     .default_command = "ladder",
     .exits = {{"1", "results differ, a reference failed, or nothing was compared"},

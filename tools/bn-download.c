@@ -11,10 +11,10 @@ static const struct bn_command COMMANDS[] = {
      .summary = "download models, complete and verified",
      .text =
          "MODEL is a name of the registry (bn-download list), OWNER/REPO[:FILE][@REVISION] of the Hugging "
-         "Face hub, also with hf: before it, or a URL. The path of the complete, verified file is printed. "
-         "An unfinished download is resumed. Files go to the cache that the hub's own tools use too; "
-         "with --to, and for a URL, to a folder (for a URL the current one).\n\n"
-         "With --json events are printed, one per line; the last line is the result or the error.",
+         "Face hub, also with hf: before it, or a URL. The path of the complete, verified file is "
+         "printed. An unfinished download is resumed. Files go to the cache that the hub's own tools use "
+         "too; with --to, and for a URL, to a folder (for a URL the current one).\n\nWith --json events "
+         "are printed, one per line; the last line is the result or the error.",
      .synopsis = "MODEL... [--to DIR] [--sha256 HEX]\n--lock FILE [--to DIR]",
      .options = {bn_download_get_options, bn_download_network_options},
      .json = true,
@@ -38,8 +38,8 @@ static const struct bn_command COMMANDS[] = {
     {.name = "path",
      .summary = "print the path of a downloaded model",
      .text =
-         "Nothing is downloaded. A file that is damaged is an error; its bytes are read when they are new or "
-         "have changed.",
+         "Nothing is downloaded. A file that is damaged is an error; its bytes are read when they are new "
+         "or have changed.",
      .synopsis = "MODEL",
      .min_operands = 1,
      .max_operands = 1,
@@ -49,8 +49,8 @@ static const struct bn_command COMMANDS[] = {
     {.name = "verify",
      .summary = "compare files with all digests that are known of them",
      .text =
-         "MODEL is what get takes, or a file; without one, the whole cache is verified. The network is not "
-         "used. A file is compared with the digest that the hub gave, that of a lock file, and, for a "
+         "MODEL is what get takes, or a file; without one, the whole cache is verified. The network is "
+         "not used. A file is compared with the digest that the hub gave, that of a lock file, and, for a "
          "model of the registry, the registry's or that of the first download.",
      .synopsis = "[MODEL...] [--lock FILE]\nFILE --sha256 HEX",
      .options = {bn_download_verify_options},
@@ -63,9 +63,8 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-download verify models/model.gguf --lock models.lock", "a file outside the cache"}}},
     {.name = "clean",
      .summary = "list unused files in the cache; --yes deletes them",
-     .text =
-         "Unused are unfinished downloads, files with a wrong digest, and blobs of no snapshot. A file that "
-         "another process is downloading is kept.",
+     .text = "Unused are unfinished downloads, files with a wrong digest, and blobs of no snapshot. A file "
+             "that another process is downloading is kept.",
      .synopsis = "[--old] [--yes]",
      .options = {bn_download_clean_options},
      .json = true,

@@ -213,8 +213,8 @@ static bn_status sums(struct bn_args *args, bn_error *err)
 static const struct bn_command COMMANDS[] = {
     {.name = "gen",
      .summary = "write a random model",
-     .text = "The same options give the same bytes on every machine. The digest and the path are printed as "
-             "sha256sum does.",
+     .text = "The same options give the same bytes on every machine. The digest and the path are printed "
+             "as sha256sum does.",
      .synopsis = "[--size SIZE] [--arch ARCH] [--format FORMAT] [--seed N] [-o DIR]",
      .options = {GEN},
      .json = true,
@@ -258,8 +258,8 @@ static const struct bn_command COMMANDS[] = {
 static const struct bn_program PROGRAM = {
     .name = "bn-fixtures",
     .summary = BN_SUMMARY_FIXTURES,
-    .text = "Makes the models, golden outputs and malformed files that the tests use, and verifies those in "
-            "fixtures/.",
+    .text = "Makes the models, golden outputs and malformed files that the tests use, and verifies those "
+            "in fixtures/.",
     .commands = COMMANDS,
     .exits = {{"1", "a generated model or a golden output differs"}, {"5", "a digest differs"}},
 };

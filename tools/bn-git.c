@@ -61,10 +61,9 @@ int main(int argc, char **argv)
     static const struct bn_program program = {
         .name = "bn-git",
         .summary = BN_SUMMARY_GIT,
-        .text =
-            "Prints the commit and the branch of a repository, and how many files differ from the commit "
-            "(untracked files count, ignored ones do not). The other programs run bn-git to stamp what they "
-            "write. It only reads: no hook, filter or fsmonitor of the repository is run.",
+        .text = "Prints the commit and the branch of a repository, and how many files differ from the commit "
+                "(untracked files count, ignored ones do not). The other programs run bn-git to stamp what "
+                "they write. It only reads: no hook, filter or fsmonitor of the repository is run.",
         .commands = COMMANDS,
         .exits = {{"3", "not in a git repository, or one that cannot be read"}},
         .see_also = "git(1), bn(7)",

@@ -203,8 +203,8 @@ static const struct bn_command COMMANDS[] = {
      .text =
          "The text is PROMPT, the value of -p, a file, or standard input. One final newline of a file and "
          "of standard input is dropped. A PROMPT of one word needs -p or the command's name before it, "
-         "since it could be a misspelt command.\n\n"
-         "-n -1 generates until the end of the text, or until the context is full.",
+         "since it could be a misspelt command.\n\n-n -1 generates until the end of the text, or until "
+         "the context is full.",
      .synopsis = "[-m MODEL] PROMPT | -p TEXT | -f FILE [-n N]",
      .options = {OPEN, REPACK, TEXT, IDS, TEMPLATE, LENGTH, SAMPLING, GENERATE},
      .json = true,
@@ -217,11 +217,11 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-run -p 'ROMEO:' -n 64 --receipt r.json", "write a receipt of the run"}}},
     {.name = "chat",
      .summary = "chat interactively",
-     .text = "Reads one message per line from standard input and answers each. On a terminal, lines can be "
-             "edited and recalled; Ctrl-C stops an answer, Ctrl-D ends the program, and /help lists the "
-             "commands. A line that begins with // is a message that begins with /.\n\n"
-             "When the context is full, the oldest turns are dropped; the system message stays. A base "
-             "model, which has no chat template, continues the text; its answer ends at an empty line.",
+     .text = "Reads one message per line from standard input and answers each. On a terminal, lines can "
+             "be edited and recalled; Ctrl-C stops an answer, Ctrl-D ends the program, and /help lists "
+             "the commands. A line that begins with // is a message that begins with /.\n\nWhen the "
+             "context is full, the oldest turns are dropped; the system message stays. A base model, "
+             "which has no chat template, continues the text; its answer ends at an empty line.",
      .synopsis = "[-m MODEL] [--system TEXT] [-p TEXT]",
      .options = {OPEN, REPACK, TEMPLATE, CHAT, SAMPLING},
      .run = bn_run_chat,
@@ -242,10 +242,9 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-run detokenize --tokens 84,111", "the text of two tokens"}}},
     {.name = "score",
      .summary = "measure how well the model predicts a text",
-     .text =
-         "Prints the mean negative log likelihood (natural logarithm) and the perplexity. A text longer than "
-         "the context is cut into windows; the first token of each is not scored. The final newline of a "
-         "file is part of the text.",
+     .text = "Prints the mean negative log likelihood (natural logarithm) and the perplexity. A text longer "
+             "than the context is cut into windows; the first token of each is not scored. The final newline "
+             "of a file is part of the text.",
      .synopsis = "[-m MODEL] -p TEXT | -f FILE | --tokens IDS",
      .options = {OPEN, TEXT, IDS, SCORE},
      .json = true,
@@ -259,8 +258,8 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-run logits --tokens 1,2,3 --all --digest", "one digest of all logits"}}},
     {.name = "inspect",
      .summary = "show what is in a model file",
-     .text = "Shows keys, tensors with their statistics, and whether this engine runs the model. A file that "
-             "does not run is shown as far as it can be read, and the exit code gives the reason.",
+     .text = "Shows keys, tensors with their statistics, and whether this engine runs the model. A file "
+             "that does not run is shown as far as it can be read, and the exit code gives the reason.",
      .synopsis = "[-m MODEL]",
      .options = {VOCABULARY, INSPECT},
      .json = true,
@@ -271,9 +270,8 @@ static const struct bn_command COMMANDS[] = {
 static const struct bn_program PROGRAM = {
     .name = "bn-run",
     .summary = "run a ternary language model",
-    .text =
-        "Runs models with ternary (1.58-bit, BitNet) weights from GGUF files. The same tokens give the same "
-        "logits, bit for bit, on every instruction set and with any number of threads.",
+    .text = "Runs models with ternary (1.58-bit, BitNet) weights from GGUF files. The same tokens give the "
+            "same logits, bit for bit, on every instruction set and with any number of threads.",
     .commands = COMMANDS,
     .default_command = "generate",
 };

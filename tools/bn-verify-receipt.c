@@ -93,13 +93,12 @@ static const struct bn_option KEYGEN[] = {
 static const struct bn_command COMMANDS[] = {
     {.name = "verify",
      .summary = "check a receipt by every rule",
-     .text =
-         "Prints the verdict, the level that was reached, and each rule that failed, with the reason; -v "
-         "prints every rule. The levels are integrity (digests and signatures are right), consistency (the "
-         "numbers fit together and the requirements are met) and replay (the same tokens were generated "
-         "again). The signature is checked before anything inside is read. --validate-performance compares "
-         "the bytes per second with what this machine's memory delivers; on a busy machine it may be "
-         "undecided (exit 9).",
+     .text = "Prints the verdict, the level that was reached, and each rule that failed, with the reason; -v "
+             "prints every rule. The levels are integrity (digests and signatures are right), consistency "
+             "(the numbers fit together and the requirements are met) and replay (the same tokens were "
+             "generated again). The signature is checked before anything inside is read. "
+             "--validate-performance compares the bytes per second with what this machine's memory delivers; "
+             "on a busy machine it may be undecided (exit 9).",
      .synopsis = "[FILE] [--policy FILE] [--public-key FILE] [--model FILE] [--replay]\nFILE --diff OTHER",
      .options = {RECEIPT, SIGNATURE, DEMANDS, REPLAY},
      .json = true,

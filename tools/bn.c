@@ -74,10 +74,9 @@ static int show_itself(int argc, char **argv)
     static const struct bn_program program = {
         .name = "bn",
         .summary = "toolchain for ternary language models",
-        .text =
-            "Runs the program bn-COMMAND with the arguments that follow: bn run -p 'To be' is bn-run -p 'To "
-            "be'. bn searches its own folder for the program, then PATH. 'bn help COMMAND' is 'bn "
-            "COMMAND --help'.",
+        .text = "Runs the program bn-COMMAND with the arguments that follow: bn run -p 'To be' is bn-run -p "
+                "'To be'. bn searches its own folder for the program, then PATH. 'bn help COMMAND' is 'bn "
+                "COMMAND --help'.",
         .synopsis = "COMMAND [ARGUMENTS]",
         .commands = commands,
         .forwards = true,

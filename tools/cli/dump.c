@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See dump.h.
+ * Writes man pages, Markdown pages and completions from the option tables; see dump.h.
  */
 #include "tools/cli/dump.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See number.h.
+ * Parses numbers strictly; see number.h.
  */
 #define _GNU_SOURCE /* strtod_l: a locale set by a library must not move the decimal point */
 #include "tools/cli/number.h"

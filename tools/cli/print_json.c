@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See print_json.h.
+ * Prints one JSON document on standard output; see print_json.h.
  */
 #include "tools/cli/print_json.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See programs.h.
+ * The names and summaries of all programs; see programs.h.
  */
 #include "tools/cli/programs.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See progress.h.
+ * Draws a progress bar on a terminal; see progress.h.
  */
 #define _GNU_SOURCE
 #include "tools/cli/progress.h"

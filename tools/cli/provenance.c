@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See provenance.h.
+ * Describes program, commit, machine and model in a document; see provenance.h.
  */
 #include "tools/cli/provenance.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See report.h.
+ * Prints errors, warnings, notes and interruption; see report.h.
  */
 #define _GNU_SOURCE
 #include "tools/cli/report.h"

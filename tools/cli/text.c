@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See text.h.
+ * Reads the input text of a command; see text.h.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "tools/cli/text.h"

@@ -112,7 +112,7 @@ BN_MUST_CHECK bn_status bn_crossval_evaluate(struct bn_crossval *x, bn_error *er
 /* This engine's trace of the first n tokens, unless it is there. */
 BN_MUST_CHECK bn_status bn_crossval_trace_own(struct bn_crossval *x, size_t n, bn_error *err);
 
-/* refs.c. A failure of a reference is noted in it (bn_xref_failed) and is no error of ours: these return an
+/* refs.c. A failure of a reference is noted in it (bn_xref_failed) and is not an error of this program: these return an
  * error for what is our own, such as memory. */
 BN_MUST_CHECK bn_status bn_xref_start(struct bn_crossval *x, struct bn_xref *ref, bn_error *err);
 /* Notes what status and err say, as the reference's failure. */

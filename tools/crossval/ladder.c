@@ -118,7 +118,7 @@ static bool failed(const struct bn_xref *ref, enum bn_rung rung)
     return ref->rungs[rung].state == BN_X_FAIL;
 }
 
-/* Tokens of the trace that explains a failure: up to the one behind the first position that breaks a limit,
+/* Tokens of the trace that explains a failure: up to the one after the first position that breaks a limit,
  * which a mask that is off by one would see. */
 static size_t traced_tokens(const struct bn_crossval *x, const struct bn_xref *ref)
 {
@@ -158,7 +158,7 @@ static bn_status climb(struct bn_crossval *x, struct bn_xref *ref, unsigned what
     /* A dump was recorded for the whole prompt. */
     size_t n = ref->folder != NULL ? x->n_prompt : traced_tokens(x, ref);
     BN_TRY(bn_xrung_trace(x, ref, n, false, err));
-    /* What goes wrong only behind that takes the whole prompt. */
+    /* An error that appears only after that needs the whole prompt. */
     if (ref->traced != BN_X_PASS || n == x->n_prompt) return BN_OK;
     return bn_xrung_trace(x, ref, x->n_prompt, false, err);
 }

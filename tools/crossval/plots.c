@@ -47,7 +47,7 @@ static void draw_limit(struct bn_buf *out, const struct bn_plot *p, double limit
             y - 6, limit);
 }
 
-/* The worst of each column: its position and its value. What is no number is left out. */
+/* The worst of each column: its position and its value. Values that are not numbers are left out. */
 static size_t gather(const struct series *s, double at[COLUMNS], double value[COLUMNS])
 {
     size_t width = (s->n + COLUMNS - 1) / COLUMNS, i = 0, n = 0, last = 0;

@@ -71,7 +71,7 @@ static void print_finding(const struct bn_finding *f)
            f->error, f->allowed, f->row, f->same_bits ? "same bits" : bn_found_name(f->found));
 }
 
-/* One line a layer: how far apart the residual stream is behind it, and what went wrong in it. */
+/* One line per layer: the difference of the residual stream after it, and the wrong operation in it. */
 static void print_layer(const struct bn_bisection *b, int32_t layer)
 {
     const struct bn_finding *end = NULL, *bad = NULL, *near = NULL;

@@ -41,7 +41,7 @@ static void put_quoted(struct bn_buf *out, const char *path)
     bn_buf_putc(out, '\'');
 }
 
-/* Turns "oracle --float-quant" into a command; anything that is no name stays as it is. */
+/* Turns "oracle --float-quant" into a command; anything else stays as it is. */
 static bn_status make_command(const char *given, struct bn_buf *command, bn_error *err)
 {
     char path[PATH_MAX], name[80];

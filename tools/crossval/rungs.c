@@ -116,7 +116,7 @@ bn_status bn_xrung_tokens(struct bn_crossval *x, struct bn_xref *ref, bn_error *
 
 /* ---- logits ---- */
 
-/* False when a row says that one side is no row of numbers. */
+/* False when one side is not a row of numbers. */
 static bool check_finite(struct bn_xref *ref, struct bn_xrung *rung, const struct bn_metrics *m, size_t row,
                          size_t n)
 {
@@ -181,7 +181,7 @@ bn_status bn_xrung_positions(struct bn_crossval *x, struct bn_xref *ref, bn_erro
             (unsigned long long)ref->info.n_ctx);
         return BN_OK;
     }
-    /* The last token decoded has nothing behind it that is judged. */
+    /* Nothing after the last decoded token is judged. */
     size_t n = x->n_ids > x->n_prompt ? x->n_ids - 1 : x->n_prompt;
     if (ref->info.n_ctx < n) n = (size_t)ref->info.n_ctx;
     BN_TRY(bn_xref_logits(x, ref, n, &ref->logits, err));
@@ -204,7 +204,7 @@ bn_status bn_xrung_positions(struct bn_crossval *x, struct bn_xref *ref, bn_erro
 
 /* ---- decode ---- */
 
-/* Step i: this engine's choice x->ids[n_prompt + i], held against the reference's row of the same tokens. A
+/* Step i: this engine's choice x->ids[n_prompt + i], compared with the reference's row of the same tokens. A
  * difference is a tie when the reference's two candidates are no farther apart than the rows are. */
 static void judge_step(const struct bn_crossval *x, const struct bn_xref *ref, struct bn_xrung *rung,
                        size_t i)
@@ -227,7 +227,7 @@ static void judge_step(const struct bn_crossval *x, const struct bn_xref *ref, s
     } else if (rung->state != BN_X_FAIL) {
         rung->at = i;
         say(rung, BN_X_FAIL,
-            "step %zu: token %zu here, %zu there, which the reference puts %.4g above ours; that is no tie "
+            "step %zu: token %zu here, %zu there, which the reference puts %.4g above ours; that is not a tie "
             "of rows "
             "that differ by up to %.4g",
             i, m.argmax_a, m.argmax_b, m.of[BN_METRIC_MARGIN], m.of[BN_METRIC_MAX_ABS]);
@@ -295,7 +295,7 @@ static void name_first(struct bn_xref *ref, const struct bn_bisection *b, bool e
         snprintf(ref->trace_reason, sizeof ref->trace_reason,
                  "%s %s is the first out of tolerance: position %zu is off by %.3g, %.3g is allowed there",
                  bn_op_name(f->op), layer, f->row, f->error, f->allowed);
-    /* A norm that one side leaves out shows up in what comes behind it. */
+    /* A norm that one side leaves out shows up in the next operation. */
     if (at > 0 && b->list[at - 1].found == BN_FOUND_ABSENT_B && f->found == BN_FOUND_OUT) {
         size_t used = strlen(ref->trace_reason);
         snprintf(ref->trace_reason + used, sizeof ref->trace_reason - used, "; its input %s was not sent",

@@ -2,7 +2,7 @@
  *
  * bn-crossval serve: this engine as a reference (docs/reference/reference-protocol.md), for bit-exact
  * comparison of two builds, instruction sets, or numbers of threads. One function for each operation; a
- * request that fails is answered, an input that is no request ends the program.
+ * request that fails is answered, an input that is not a request ends the program.
  */
 #include <stdio.h>
 
@@ -72,7 +72,7 @@ static bn_status open_model(struct server *s, const bn_json *request, bn_error *
     uint32_t own = 0;
     bn_model_options with = {.repack = BN_REPACK_NEVER};
     if (!bn_json_string(bn_json_get(request, "model"), &path))
-        return bn_fail(err, BN_ERR_ARG, "the model is no path");
+        return bn_fail(err, BN_ERR_ARG, "the model is not a path");
     (void)bn_json_u64(bn_json_get(request, "threads"), &n_threads);
     BN_TRY(bn_opt_u32(s->args, "threads", 1, 1024, &own, err));
     bn_session_options options = {.n_threads = own != 0 ? own : (uint32_t)bn_min_size(n_threads, 1024)};
@@ -145,7 +145,7 @@ static bool is_wanted(const bn_json *names, const char *op)
     return bn_json_kind(names) != BN_JSON_ARRAY;
 }
 
-/* The records that were asked for, one behind the other in s->floats. */
+/* The records that were asked for, one after the other in s->floats. */
 static bn_status gather(struct server *s, const bn_json *names, bn_error *err)
 {
     size_t total = 0, at = 0;

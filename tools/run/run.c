@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See run.h.
+ * What the commands of bn-run share: opening a model, reading a prompt; see run.h.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "tools/run/run.h"

@@ -47,8 +47,7 @@ static bool has_interval(const struct bn_bench_plan *plan)
     bool has = true;
     for (size_t i = 0; i < plan->n_configs; i++) {
         const struct bn_bench_config *c = &plan->configs[i];
-        if (c->verdict == BN_BENCH_VALID)
-            has = has && c->n_samples - c->n_warmup >= LEAST_INTERVAL;
+        if (c->verdict == BN_BENCH_VALID) has = has && c->n_samples - c->n_warmup >= LEAST_INTERVAL;
     }
     return has;
 }
