@@ -150,7 +150,7 @@ help: ## this list
 # A build without -j takes all processors.
 ALL_CPUS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
-deps: ## install the Debian packages for building and running; check, lint and fuzz install theirs themselves
+deps: ## install the Debian packages for building (check, lint and fuzz install theirs)
 	@ci/install-packages.sh build
 
 # ---- building ------------------------------------------------------------------------------------------------
@@ -249,86 +249,6 @@ $(OUT)/tools/bench/style.o: tools/bench/report/report.css tools/bench/report/rep
 
 # ---- tests ---------------------------------------------------------------------------------------------------
 
-$(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIBS)
-	$(SAY) LD $@
-	$(Q)$(LINK) -lcmocka
-# Tests of generated files link what generates them.
-$(OUT)/tests/unit/test_fixtures $(OUT)/tests/unit/test_gguf_bad: $(call obj,tools/fixtures/*.c)
-# What bn-bench believes is tested with kernels, samples, sessions and work that are wrong.
-$(addprefix $(OUT)/tests/unit/,test_bench test_bench_check test_ab test_suites): $(call obj,tools/bench/*.[cS] tools/bench/*/*.[cS])
-
-$(OUT)/tests/unit/test_measure: $(call obj,tools/git/*.c)
-
-# The bar of bn-download is tested beside what it shows.
-$(OUT)/tests/unit/test_hub: $(call obj,tools/download/show.c)
-
-# Files that have names of every kind, and a call chain without frame pointers, for the names of addresses.
-SYMBOL_FILES := $(addprefix $(OUT)/tests/symbols/,pie fixed static library.so)
-$(OUT)/tests/symbols/pie: LINKED := -fPIE -pie
-$(OUT)/tests/symbols/fixed: LINKED := -fno-pie -no-pie
-$(OUT)/tests/symbols/static: LINKED := -fno-pie -static
-$(OUT)/tests/symbols/library.so: LINKED := -fPIC -shared
-$(addprefix $(OUT)/tests/symbols/,pie fixed static): tests/symbols/program.c
-$(OUT)/tests/symbols/library.so: tests/symbols/library.c
-$(SYMBOL_FILES): $(OUT)/flags
-	$(SAY) LD $@
-	@mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra $(LINKED) -Wl,--build-id -o $@ $(filter %.c,$^)
-$(OUT)/tests/symbols/chain.o: KERNEL_FLAGS := -O2 -fomit-frame-pointer -fno-optimize-sibling-calls
-$(OUT)/tests/unit/test_symbols: $(OUT)/tests/symbols/chain.o | $(SYMBOL_FILES)
-
-# Pages of recordings, beside the data that they are made of.
-$(OUT)/tests/unit/test_flame_page: $(call obj,tools/flamegraph/page*.c)
-
-# A web server that misbehaves, for the tests of bn-download.
-HTTPD := $(OUT)/tests/httpd/httpd
-$(HTTPD): $(OUT)/tests/httpd/httpd.o
-	$(SAY) LD $@
-	$(Q)$(CC) $(BN_LDFLAGS) $(LDFLAGS) -o $@ $^ -lpthread
-
-# A terminal, and somebody who types on it.
-PTY := $(OUT)/tests/pty/pty
-$(PTY): $(OUT)/tests/pty/pty.o
-	$(SAY) LD $@
-	$(Q)$(CC) $(BN_LDFLAGS) $(LDFLAGS) -o $@ $^
-run-tests: $(PTY)
-
-# Makes allocations fail, in the programs and in the libraries that they use.
-OOM := $(OUT)/tests/oom/oom.so
-$(OOM): tests/oom/oom.c $(OUT)/flags
-	$(SAY) LD $@
-	@mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 -Wall -Wextra $(if $(WERROR),-Werror) -O2 -fPIC -shared -o $@ $< -ldl
-
-# Programs whose stacks are known, for the tests of samplers: frame pointers, no calls turned into jumps, no sanitizers.
-SAMPLED := $(addprefix $(OUT)/tests/sampled/,split threads recursion calls storm nofp fork crash sigprof fixed start split-static)
-SAMPLED_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) -g -O1 -fPIE -fno-omit-frame-pointer -fno-optimize-sibling-calls \
-    $(if $(filter x86_64,$(ARCH)),-mno-omit-leaf-frame-pointer) -ffile-prefix-map="$(CURDIR)=." -MMD -MP
-$(OUT)/tests/sampled/%.o: tests/sampled/%.c $(OUT)/flags Makefile
-	$(SAY) CC $<
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(SAMPLED_CFLAGS) -c -o $@ $<
-$(OUT)/tests/sampled/nofp_middle.o: SAMPLED_CFLAGS += -fomit-frame-pointer
-$(OUT)/tests/sampled/storm_library.o: SAMPLED_CFLAGS += -fPIC
-$(OUT)/tests/sampled/nofp: $(OUT)/tests/sampled/nofp_middle.o
-$(OUT)/tests/sampled/storm: | $(OUT)/tests/sampled/storm_library.so
-$(OUT)/tests/sampled/storm_library.so: $(OUT)/tests/sampled/storm_library.o
-	$(SAY) LD $@
-	$(Q)$(CC) -shared -o $@ $^
-# The same without the dynamic loader, which timers cannot record.
-$(OUT)/tests/sampled/split-static: $(OUT)/tests/sampled/split.o
-	$(SAY) LD $@
-	$(Q)$(CC) -static -o $@ $^
-$(filter-out %-static,$(SAMPLED)): %: %.o
-	$(SAY) LD $@
-	$(Q)$(CC) -pie -o $@ $^ -lpthread -ldl
-
-$(OUT)/tests/unit/test_agent: | $(SAMPLED)
-
-$(CHECKKERN): $(call obj,tests/checkkern/*.c) $(KERNEL_OBJ)
-	$(SAY) LD $@
-	$(Q)$(CC) $(BN_LDFLAGS) $(LDFLAGS) -o $@ $^ -lm
-
 # The independent reference, and the comparison of logits, which only tests need.
 $(OUT)/crossval/%.o: crossval/%.cpp $(OUT)/flags
 	$(SAY) CXX $<
@@ -341,51 +261,38 @@ $(REFERENCE):
 	$(SAY) LD $@
 	$(Q)$(CXX) $(BN_CXXFLAGS) $(CXXFLAGS) $(HARDEN_LD) $(LDFLAGS) -o $@ $^
 
-demo: deps ## the main job, explained in ten lines
+# Programs that only tests use.
+include tests/build.mk
+
+demo: deps ## build, then run the main job and explain it in ten lines
 	@$(MAKE) --no-print-directory $(ALL_CPUS) all >/dev/null
 	@ci/demo.sh $(OUT)
 
-# A fuzz target alone, for libFuzzer; and with a main that replays files, for any compiler.
-$(FUZZERS): %: %.o $(LIBS)
-	$(SAY) LD $@
-	$(Q)$(LINK) -fsanitize=fuzzer
-$(REPLAYS): $(OUT)/tests/fuzz/replay_%: $(OUT)/tests/fuzz/%.o $(OUT)/tests/fuzz/replay.o $(LIBS)
-	$(SAY) LD $@
-	$(Q)$(LINK)
-
-fuzz: ## all fuzz targets, FUZZ_SECONDS (60) each, with clang and the sanitizers
+fuzz: ## run all fuzz targets, FUZZ_SECONDS (60) each, by clang with sanitizers
 	@ci/install-packages.sh build fuzz
 	@$(MAKE) --no-print-directory CC=clang SAN=address,undefined,fuzzer-no-link fuzz-run
 fuzz-run: $(FUZZERS) $(OUT)/bn-fixtures
 	@OUT=$(OUT) tests/fuzz/run.sh $(FUZZERS)
-fuzz-replay: $(REPLAYS) ## fuzz targets over the fixtures and the inputs that once broke them
+fuzz-replay: $(REPLAYS) ## run the fuzz targets over the fixtures and known inputs
 	@OUT=$(OUT) tests/run.sh $(REPLAYS)
 
-check: ## every test; the last line counts them
+check: ## run every test; the last line counts them
 	@ci/install-packages.sh build test
 	@$(MAKE) --no-print-directory $(ALL_CPUS) run-tests
 
 reference: $(REFERENCE) ## the independent oracle and the comparison of logits
 
-crossval-npm: $(PROGRAMS) $(REFERENCE) ## the engine against the llama.cpp of node-llama-cpp, installed from the npm registry
+crossval-npm: $(PROGRAMS) $(REFERENCE) ## compare the engine with llama.cpp (node-llama-cpp from npm)
 	@OUT=$(OUT) BN_BRIDGE_DIR=$(OUT)/crossval BN_NPM_INSTALL=1 tests/cli/crossval_npm.sh
 
 # Engines of llama.cpp's family, against trees that are built already: README of crossval/bridges/llama.cpp.
-bridges: ## bridges to BITNET_CPP_DIR, LLAMA_CPP_DIR, IK_LLAMA_CPP_DIR, those that are set
+bridges: ## bridges to the engines in BITNET_CPP_DIR, LLAMA_CPP_DIR, IK_LLAMA_CPP_DIR
 	@$(if $(BITNET_CPP_DIR)$(LLAMA_CPP_DIR)$(IK_LLAMA_CPP_DIR),:,echo "set one of BITNET_CPP_DIR, LLAMA_CPP_DIR, IK_LLAMA_CPP_DIR"; exit 2)
 	@$(foreach d,$(BITNET_CPP_DIR) $(LLAMA_CPP_DIR) $(IK_LLAMA_CPP_DIR),$(MAKE) --no-print-directory -C crossval/bridges/llama.cpp \
 	    LLAMA_DIR=$(abspath $(d)) OUT=$(abspath $(OUT))/crossval &&) :
 
 run-tests: $(PROGRAMS) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD) $(SAMPLED) $(OOM)
 	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(CLI_TESTS)
-
-# Runs a command in which system calls are refused, for the tests of samplers.
-DENY_PERF := $(OUT)/tests/sampled/deny_perf
-$(DENY_PERF): tests/sampled/deny_perf.c $(OUT)/flags
-	$(SAY) LD $@
-	@mkdir -p $(@D)
-	$(Q)$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) -o $@ $<
-run-tests: $(DENY_PERF)
 
 test: check
 
@@ -394,12 +301,12 @@ bench: $(CHECKKERN) ## time every kernel
 
 cover: ## test coverage of the library, file by file
 	@$(MAKE) --no-print-directory COVER=1 run-tests
-	@cd $(BUILD)/$(notdir $(firstword $(CC)))-cover && find engine -name '*.gcda' | sort | xargs gcov -n 2>/dev/null | \
-	    sed -nE "/^File 'engine/{s/File '(.*)'/\\1/;N;s/\n.*:([0-9.]+%) of ([0-9]+)/ \\1 of \\2/p}"
+	@cd $(BUILD)/$(notdir $(firstword $(CC)))-cover && find engine lab hub -name '*.gcda' | sort | xargs gcov -n 2>/dev/null | \
+	    sed -nE "/^File '(engine|lab|hub)/{s/File '(.*)'/\\1/;N;s/\n.*:([0-9.]+%) of ([0-9]+)/ \\1 of \\2/p}"
 
 # ---- style and structure -------------------------------------------------------------------------------------
 
-lint: ## formatting, static analysis, who may include whom, documents up to date
+lint: ## formatting, static analysis, include rules, wording, generated pages
 	@ci/install-packages.sh build lint
 	@$(MAKE) --no-print-directory $(ALL_CPUS) run-lint
 
@@ -453,7 +360,7 @@ install-files:
 	$(INSTALL) -m 644 $(TOOLS:%=$(OUT)/pages/completions/_%) $(ZSHDIR)
 	$(INSTALL) -m 644 $(TOOLS:%=$(OUT)/pages/completions/%.fish) $(FISHDIR)
 
-uninstall: ## what install put there
+uninstall: ## remove what install wrote
 	rm -f $(TOOLS:%=$(DESTDIR)$(BINDIR)/%) $(addprefix $(DESTDIR)$(LIBDIR)/,libbn.a libbn.so $(SONAME) \
 	    $(notdir $(SHARED)) pkgconfig/bn.pc) $(DESTDIR)$(INCLUDEDIR)/bn.h \
 	    $(TOOLS:%=$(MAN1DIR)/%.1) $(MAN7DIR)/bn.7 $(TOOLS:%=$(BASHDIR)/%) $(TOOLS:%=$(ZSHDIR)/_%) \
@@ -463,7 +370,7 @@ uninstall: ## what install put there
 repro: ## build twice, in two folders, and compare the bytes
 	@ci/repro.sh
 
-dist: ## a source archive of the commit, bn-VERSION.tar.gz, the same bytes each time
+dist: ## reproducible source archive of the commit, bn-VERSION.tar.gz
 	@mkdir -p $(BUILD)
 	git archive --format=tar --prefix=bn-$(VERSION)/ --add-virtual-file=bn-$(VERSION)/VERSION:$$(git rev-parse HEAD) HEAD | \
 	    gzip -n -9 > $(BUILD)/bn-$(VERSION).tar.gz
@@ -471,6 +378,6 @@ dist: ## a source archive of the commit, bn-VERSION.tar.gz, the same bytes each 
 clean: ## remove build/
 	rm -rf $(BUILD)
 
-distclean: clean ## the same: nothing is made outside build/
+distclean: clean ## the same as clean
 
 -include $(wildcard $(OUT)/*/*.d $(OUT)/*/*/*.d $(OUT)/*/*/*/*.d)

@@ -47,6 +47,7 @@ for name in build test lint fuzz; do check "the section $name has packages" test
 # ---- a folder whose name has a space ----
 mkdir -p "$tmp/a folder/ci"
 cp -r Makefile engine kernels lab hub tools "$tmp/a folder"
+mkdir "$tmp/a folder/tests" && cp tests/build.mk "$tmp/a folder/tests"
 cp ci/build-info.sh "$tmp/a folder/ci"
 objects=(build/gcc/engine/base/error.o build/gcc/lab/sampler/preload/agent.o)
 status 0 'a folder whose name has a space: it compiles' plain -C "$tmp/a folder" CC=gcc "${objects[@]}"
