@@ -26,14 +26,6 @@ static bn_status check_vocab(struct bn_model *m, bn_error *err)
     return BN_OK;
 }
 
-bn_status bn_loading_step(struct bn_loading *loading, bn_error *err)
-{
-    const bn_model_options *o = loading->options;
-    loading->done++;
-    if (o->progress == NULL || o->progress(o->user, loading->done, loading->total)) return BN_OK;
-    return bn_fail(err, BN_ERR_CANCELLED, "cancelled");
-}
-
 static bn_status open_bytes(struct bn_model *m, const bn_model_options *options, bn_error *err)
 {
     BN_TRY(bn_isa_kernels(&m->kernels, err));

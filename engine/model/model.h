@@ -83,16 +83,6 @@ static inline struct bn_linear *bn_model_linear(const struct bn_model *m, size_t
     return all[i % 7];
 }
 
-/* How far opening a model has come, for bn_model_options.progress: a step for each layer that is checked,
- * each layer that is copied, and each part of the head. */
-#define BN_LOADING_HEAD_PARTS 8u
-struct bn_loading {
-    const bn_model_options *options;
-    uint32_t done, total;
-};
-/* Counts a step and reports it. BN_ERR_CANCELLED when the caller wants no more. */
-BN_MUST_CHECK bn_status bn_loading_step(struct bn_loading *loading, bn_error *err);
-
 /* The table that bn_isa_select chose (or BN_ISA, or the fastest). */
 BN_MUST_CHECK bn_status bn_isa_kernels(const struct bn_kernels **out, bn_error *err);
 

@@ -12,6 +12,7 @@
 #ifndef BN_MODEL_REPACK_H
 #define BN_MODEL_REPACK_H
 
+#include "model/loading.h"
 #include "model/model.h"
 
 /* Makes the copies that the options ask for. The weights must be bound. BN_ERR_NOMEM, BN_ERR_CANCELLED. */

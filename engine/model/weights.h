@@ -6,6 +6,7 @@
 #ifndef BN_MODEL_WEIGHTS_H
 #define BN_MODEL_WEIGHTS_H
 
+#include "model/loading.h"
 #include "model/model.h"
 
 /* Fills model->layers, embd, head, norms from model->gguf. What is made here is in model->copies. */
