@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/suggest.h"
+#include "tools/cli/fields.h"
 #include "tools/cli/number.h"
 #include "tools/cli/table.h"
 
@@ -356,11 +357,13 @@ bn_status bn_args_parse(struct bn_args *args, const struct bn_program *program, 
         return BN_ERR_ARG;
     }
     BN_TRY(take_environment(args, err));
-    return check_operands(args, place != 0, p.ended, err);
+    BN_TRY(check_operands(args, place != 0, p.ended, err));
+    return bn_fields_fill(args, err);
 }
 
 void bn_args_release(struct bn_args *args)
 {
+    bn_fields_release(args);
     bn_free(args->values);
     bn_free(args->operands);
     args->values = NULL;

@@ -7,32 +7,29 @@
  *
  *     static const struct bn_option MODEL[] = {
  *         BN_OPTION_MODEL,
- *         BN_OPTION_THREADS,
- *         {.name = "temp", .arg = "T", .group = "Sampling", .preset = "0", .help = "temperature"},
- *         {.name = "stop", .arg = "TEXT", .repeatable = true, .help = "end when this text appears"},
- *         {.name = "template", .arg = "auto|raw|bitnet", .preset = "auto", .help = "chat template"},
- *         {.name = "deterministic", .help = "accepted and always on"},
+ *         {.name = "temp", .arg = "T", .group = "Sampling", .preset = "0", .help = "temperature",
+ *          BN_TO_F32(struct generate, temperature, 0, 100)},
+ *         {.name = "stop", .arg = "TEXT", .repeatable = true, .help = "end when this text appears",
+ *          BN_TO_TEXTS(struct generate, stops)},
+ *         {.name = "template", .arg = "auto|raw|bitnet", .preset = "auto", .help = "chat template",
+ *          BN_TO_CHOICE(struct generate, template)},
  *         {0},
  *     };
  *
  *     static bn_status generate(struct bn_args *args, bn_error *err)
  *     {
- *         uint32_t n_threads = 0;    keeps its value when neither option, environment nor preset gives one
- *         float temperature = 0;
- *         BN_TRY(bn_opt_u32(args, "threads", 1, 1024, &n_threads, err));
- *         BN_TRY(bn_opt_f32(args, "temp", 0, 100, &temperature, err));
- *         for (size_t i = 0; i < bn_opt_count(args, "stop"); i++)
- *             use(bn_opt_at(args, "stop", i));
- *         if (bn_opt_flag(args, "deterministic")) ...
- *         if (bn_opt_choice(args, "template") == 1) ...    raw
- *         if (args->json) ...                              because the command says .json = true
+ *         const struct generate *o = args->fields;
+ *         for (size_t i = 0; i < o->stops.n; i++)
+ *             use(o->stops.list[i]);
+ *         if (o->template == 1) ...            raw
+ *         if (args->json) ...                  because the command says .json = true
  *         if (refused) args->exit_code = BN_EXIT_NEGATIVE; a negative result is not an error
  *         return BN_OK;              or an error: bn_cli_main prints err and exits by its status
  *     }
  *
  *     static const struct bn_command COMMANDS[] = {
  *         {.name = "generate", .summary = "continue a text", .synopsis = "[-m MODEL] -p TEXT [-n N]",
- *          .options = {MODEL, GENERATE}, .run = generate, .json = true,
+ *          .options = {MODEL, GENERATE}, .bytes = sizeof(struct generate), .run = generate, .json = true,
  *          .examples = {{"bn-run -p 'To be'", "continue a text with the built-in model"}}},
  *         {.name = "tokenize", ...},
  *         {0},
@@ -59,6 +56,54 @@
 
 #include "bn.h"
 
+/* Where an option's value goes: a field of the struct that the command's function gets (bn_command.bytes,
+ * bn_args.fields). It is read and checked before the function is called; a field that nothing gives a value
+ * stays zero. */
+enum bn_field_type {
+    BN_FIELD_NONE,
+    BN_FIELD_BOOL,    /* a flag */
+    BN_FIELD_TEXT,    /* const char *; borrowed */
+    BN_FIELD_CHOICE,  /* int: which one of "a|b|c", counted from 0 */
+    BN_FIELD_U32,     /* min <= value <= max, as the next three */
+    BN_FIELD_U32_ALL, /* the same; -1 gives UINT32_MAX: no limit */
+    BN_FIELD_U64,
+    BN_FIELD_F32,
+    BN_FIELD_F64,
+    BN_FIELD_SECONDS, /* uint64_t: "90" or "90s", "15m", "36h", "7d" */
+    BN_FIELD_BYTES,   /* uint64_t: "4096", "64K", "512M", "4G", in powers of 1024 */
+    BN_FIELD_TEXTS,   /* struct bn_texts: all values of a repeatable option */
+    BN_FIELD_IDS      /* struct bn_ids: "1,2,3", over all uses of a repeatable option */
+};
+struct bn_texts {
+    const char **list; /* n of them, then NULL */
+    size_t n;
+};
+struct bn_ids {
+    int32_t *list;
+    size_t n;
+};
+
+/* For rows of a table: the field of a struct that an option sets, with its type checked when it is compiled. */
+#define BN_FIELD(kind, type, field, c_type) \
+    .to = (kind), .at = offsetof(type, field) + 0 * sizeof(_Generic(((type *)0)->field, c_type : 1))
+#define BN_TO_BOOL(type, field) BN_FIELD(BN_FIELD_BOOL, type, field, bool)
+#define BN_TO_TEXT(type, field) BN_FIELD(BN_FIELD_TEXT, type, field, const char *)
+#define BN_TO_CHOICE(type, field) BN_FIELD(BN_FIELD_CHOICE, type, field, int)
+#define BN_TO_U32(type, field, least, most) \
+    BN_FIELD(BN_FIELD_U32, type, field, uint32_t), .min = (least), .max = (most)
+#define BN_TO_U32_ALL(type, field, least, most) \
+    BN_FIELD(BN_FIELD_U32_ALL, type, field, uint32_t), .min = (least), .max = (most)
+#define BN_TO_U64(type, field, least, most) \
+    BN_FIELD(BN_FIELD_U64, type, field, uint64_t), .min = (least), .max = (most)
+#define BN_TO_F32(type, field, least, most) \
+    BN_FIELD(BN_FIELD_F32, type, field, float), .min = (least), .max = (most)
+#define BN_TO_F64(type, field, least, most) \
+    BN_FIELD(BN_FIELD_F64, type, field, double), .min = (least), .max = (most)
+#define BN_TO_SECONDS(type, field) BN_FIELD(BN_FIELD_SECONDS, type, field, uint64_t)
+#define BN_TO_BYTES(type, field) BN_FIELD(BN_FIELD_BYTES, type, field, uint64_t)
+#define BN_TO_TEXTS(type, field) BN_FIELD(BN_FIELD_TEXTS, type, field, struct bn_texts)
+#define BN_TO_IDS(type, field) BN_FIELD(BN_FIELD_IDS, type, field, struct bn_ids)
+
 /* One option. A table ends with an empty row. */
 struct bn_option {
     const char *name;  /* long name without the dashes */
@@ -72,7 +117,10 @@ struct bn_option {
     const char *preset; /* the value when nothing gives one; the help shows it. NULL: none */
     const char *words;  /* values that completion offers, "oracle bn"; others are accepted too */
     bool repeatable;
-    bool rare; /* only --help=all shows it */
+    bool rare;             /* only --help=all shows it */
+    enum bn_field_type to; /* BN_TO_...; several options may set one field, the last one given counts */
+    size_t at;
+    double min, max;
 };
 
 struct bn_example {
@@ -101,6 +149,7 @@ struct bn_command {
     bool operand_is_text; /* of a default command: "bn-run 'To be'". A single word, which may be a misspelt
                            * command, is refused unless the command is named or "--" comes before it */
     struct bn_example examples[8];
+    size_t bytes; /* size of the struct that its options fill; 0: none */
     /* Returns BN_OK and leaves the exit code in args->exit_code, or an error. */
     bn_status (*run)(struct bn_args *args, bn_error *err);
 };
@@ -139,6 +188,7 @@ struct bn_args {
     bool json, quiet;
     unsigned verbose; /* how many -v */
     int exit_code;    /* of a run that returns BN_OK; starts as BN_EXIT_OK */
+    void *fields;     /* the command's struct; NULL without one */
 
     bool want_help, want_version; /* the rest of the command line was not parsed */
     bool want_all;                /* --help=all */
@@ -159,6 +209,12 @@ struct bn_args {
     {                                                                                          \
         .name = "threads", .letter = 't', .arg = "N", .group = "Machine", .env = "BN_THREADS", \
         .help = "number of threads [one per usable core]",                                     \
+    }
+/* The same, put into a field. */
+#define BN_OPTION_THREADS_TO(type, field)                                                      \
+    {                                                                                          \
+        .name = "threads", .letter = 't', .arg = "N", .group = "Machine", .env = "BN_THREADS", \
+        .help = "number of threads [one per usable core]", BN_TO_U32(type, field, 1, 1024),    \
     }
 #define BN_ISA_NAMES "auto|ref|avx2|avxvnni|avx512vnni|avx512vbmi|neon"
 #define BN_OPTION_ISA                                                                          \

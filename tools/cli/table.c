@@ -99,8 +99,18 @@ static _Noreturn void wrong(const struct bn_command *command, const char *name, 
     abort();
 }
 
+static void check_field(const struct bn_command *command, const struct bn_option *o)
+{
+    if (o->to == BN_FIELD_NONE) return;
+    if (o->at >= command->bytes) wrong(command, o->name, "a field outside of the command's struct");
+    if ((o->to == BN_FIELD_BOOL) != (o->arg == NULL)) wrong(command, o->name, "a field of another kind");
+    if (o->to == BN_FIELD_CHOICE && bn_table_choice(o, 0, &(size_t){0}) == NULL)
+        wrong(command, o->name, "a choice without a list");
+}
+
 static void check_option(const struct bn_command *command, const struct bn_option *o)
 {
+    check_field(command, o);
     if (o->help == NULL) wrong(command, o->name, "no help text");
     if (o->arg == NULL && o->preset != NULL) wrong(command, o->name, "a flag with a preset");
     bool listed = bn_table_choice(o, 0, &(size_t){0}) == NULL || o->preset == NULL;

@@ -365,19 +365,17 @@ static bn_status converse(struct chat *chat, struct bn_args *args, bn_error *err
 
 static bn_status prepare(struct chat *chat, const struct bn_args *args, bn_error *err)
 {
-    const char *system = bn_opt_str(args, "system");
+    const struct bn_run_options *o = args->fields;
     uint32_t n_ctx = bn_session_n_ctx(chat->engine.session);
     BN_TRY(bn_cli_tokenizer(chat->engine.model, &chat->tok, err));
-    (void)bn_template_from_name(bn_opt_str(args, "template"), &chat->tmpl);
+    (void)bn_template_from_name(o->template_name, &chat->tmpl);
     chat->tmpl = bn_template_resolve(chat->tmpl, chat->tok);
-    BN_TRY(bn_run_sampling(&chat->sampling, args, err));
-    chat->n_predict = UINT32_MAX;
-    BN_TRY(bn_run_n_predict(&chat->n_predict, args, err));
-    chat->n_predict = bn_run_at_most(chat->n_predict, chat->engine.session);
+    chat->sampling = bn_run_sampling(args);
+    chat->n_predict = bn_run_at_most(o->n_predict != 0 ? o->n_predict : UINT32_MAX, chat->engine.session);
     bn_run_note_sampling(chat->tmpl, &chat->sampling);
     chat->timeline = bn_alloc(n_ctx + 1u, sizeof *chat->timeline);
     if (chat->timeline == NULL) return bn_nomem(err);
-    return set_system(chat, system != NULL ? system : "", err);
+    return set_system(chat, o->system != NULL ? o->system : "", err);
 }
 
 bn_status bn_run_chat(struct bn_args *args, bn_error *err)

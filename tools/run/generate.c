@@ -22,7 +22,6 @@ struct job {
     struct bn_run_prompt prompt;
     struct bn_generation gen;
     bn_prof *prof; /* of --profile */
-    int32_t *stop_ids;
     const char **stops;
     struct bn_buf text; /* what was generated */
     bool stream;        /* show it as it comes */
@@ -40,13 +39,14 @@ static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
 /* --stop texts, and those of the template. */
 static bn_status collect_stops(struct job *job, const struct bn_args *args, bn_error *err)
 {
-    size_t given = bn_opt_count(args, "stop"), n = 0;
+    const struct bn_run_options *o = args->fields;
+    size_t given = o->stops.n, n = 0;
     while (bn_template_stop(job->prompt.tmpl, n) != NULL)
         n++;
     job->stops = bn_alloc(given + n, sizeof *job->stops);
     if (job->stops == NULL) return bn_nomem(err);
     for (size_t i = 0; i < given; i++) {
-        job->stops[i] = bn_opt_at(args, "stop", i);
+        job->stops[i] = o->stops.list[i];
         size_t n_bytes = strlen(job->stops[i]);
         /* A receipt holds the texts as JSON. */
         if (n_bytes == 0 || bn_utf8_valid(job->stops[i], n_bytes) != n_bytes)
@@ -56,7 +56,9 @@ static bn_status collect_stops(struct job *job, const struct bn_args *args, bn_e
         job->stops[given + i] = bn_template_stop(job->prompt.tmpl, i);
     job->gen.stops = job->stops;
     job->gen.n_stops = given + n;
-    return bn_opt_i32_list(args, "stop-id", 0, INT32_MAX, &job->stop_ids, &job->gen.n_stop_ids, err);
+    job->gen.stop_ids = o->stop_ids.list;
+    job->gen.n_stop_ids = o->stop_ids.n;
+    return BN_OK;
 }
 
 /* Finds out before the run, not after it, that a file cannot be written. */
@@ -76,18 +78,18 @@ static bn_status check_folder(const char *path, bn_error *err)
 static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *err)
 {
     struct bn_generation *gen = &job->gen;
-    if (bn_opt_given(args, "receipt")) BN_TRY(check_folder(bn_opt_str(args, "receipt"), err));
-    if (bn_opt_given(args, "profile")) BN_TRY(check_folder(bn_opt_str(args, "profile"), err));
+    const struct bn_run_options *o = args->fields;
+    if (o->receipt != NULL) BN_TRY(check_folder(o->receipt, err));
+    if (o->profile != NULL) BN_TRY(check_folder(o->profile, err));
     BN_TRY(bn_run_prompt(&job->prompt, args, job->engine.model, true, err));
     BN_TRY(collect_stops(job, args, err));
-    BN_TRY(bn_run_sampling(&gen->sampling, args, err));
+    gen->sampling = bn_run_sampling(args);
     bn_run_note_sampling(job->prompt.tmpl, &gen->sampling);
     gen->n_predict = bn_run_at_most(gen->n_predict, job->engine.session);
     gen->prompt = job->prompt.ids;
     gen->n_prompt = job->prompt.n_ids;
-    gen->stop_ids = job->stop_ids;
-    gen->ignore_end = bn_opt_flag(args, "ignore-end");
-    gen->want_chain = bn_opt_given(args, "receipt") || args->json;
+    gen->ignore_end = o->ignore_end;
+    gen->want_chain = o->receipt != NULL || args->json;
     gen->on_token = on_token;
     gen->user = job;
     job->stream = !args->json;
@@ -137,6 +139,7 @@ static bn_status print_document(const struct bn_args *args, const struct job *jo
 /* The receipt binds the text that was evaluated: a template's marks are part of it. */
 static bn_status write_receipt(const struct bn_args *args, struct job *job, bn_error *err)
 {
+    const struct bn_run_options *o = args->fields;
     char *rendered = NULL;
     size_t n_rendered = 0;
     struct bn_receipt_input in = {
@@ -149,11 +152,11 @@ static bn_status write_receipt(const struct bn_args *args, struct job *job, bn_e
         .template_name = bn_template_name(job->prompt.tmpl),
         .isa = bn_opt_str(args, "isa"),
         .load_ns = job->engine.load_ns,
-        .show_text = bn_opt_flag(args, "receipt-text"),
+        .show_text = o->receipt_text,
+        .n_threads = o->n_threads,
+        .n_ctx = o->n_ctx,
+        .n_batch = o->n_batch,
     };
-    BN_TRY(bn_opt_u32(args, "threads", 1, 1024, &in.n_threads, err));
-    BN_TRY(bn_opt_u32(args, "ctx", 1, 1u << 24, &in.n_ctx, err));
-    BN_TRY(bn_opt_u32(args, "batch", 1, 4096, &in.n_batch, err));
     if (job->prompt.text.data != NULL && job->prompt.tmpl != BN_TEMPLATE_RAW) {
         bn_message messages[2];
         size_t n = bn_run_messages(messages, args, &job->prompt);
@@ -161,17 +164,17 @@ static bn_status write_receipt(const struct bn_args *args, struct job *job, bn_e
         in.prompt = rendered;
         in.n_prompt_bytes = n_rendered;
     }
-    bn_status status = bn_receipt_write(bn_opt_str(args, "receipt"), &in, err);
+    bn_status status = bn_receipt_write(o->receipt, &in, err);
     bn_free(rendered);
     return status;
 }
 
 static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
 {
-    const char *folder = bn_opt_str(args, "trace");
+    const struct bn_run_options *o = args->fields;
+    const char *folder = o->trace, *profile = o->profile;
     struct bn_run_trace trace;
     if (folder != NULL) BN_TRY(bn_run_trace_start(&trace, job->engine.session, folder, err));
-    const char *profile = bn_opt_str(args, "profile");
     if (profile != NULL) BN_TRY(bn_run_profile_start(&job->prof, args, &job->engine, &job->gen, err));
     BN_TRY(bn_generate(job->engine.session, bn_model_tokenizer(job->engine.model), &job->gen, err));
     if (profile != NULL) bn_prof_finalize(job->prof, bn_prof_elapsed_ns(job->prof));
@@ -180,7 +183,7 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     if (profile != NULL) BN_TRY(bn_run_profile_write(job->prof, profile, args, &job->engine, &job->gen, err));
     if (args->json) BN_TRY(print_document(args, job, err));
     print_summary(job);
-    if (bn_opt_given(args, "receipt")) BN_TRY(write_receipt(args, job, err));
+    if (o->receipt != NULL) BN_TRY(write_receipt(args, job, err));
     if (bn_cli_interrupted() != 0) args->exit_code = 128 + bn_cli_interrupted();
     return BN_OK;
 }
@@ -193,7 +196,7 @@ bn_status bn_run_generate(struct bn_args *args, bn_error *err)
 {
     struct job job = {.text = {.max = BN_RUN_MAX_TEXT_BYTES}};
     BN_TRY(bn_cli_text_check(args, err));
-    BN_TRY(bn_run_n_predict(&job.gen.n_predict, args, err));
+    job.gen.n_predict = ((const struct bn_run_options *)args->fields)->n_predict;
     BN_TRY(bn_run_open(&job.engine, args,
                        job.gen.n_predict < REPACK_TOKENS ? BN_REPACK_NEVER : BN_REPACK_AUTO, err));
     bn_cli_catch_interrupt();
@@ -203,7 +206,6 @@ bn_status bn_run_generate(struct bn_args *args, bn_error *err)
     bn_run_prompt_release(&job.prompt);
     bn_buf_release(&job.text);
     bn_free(job.stops);
-    bn_free(job.stop_ids);
     bn_run_close(&job.engine);
     bn_prof_close(job.prof);
     return status;

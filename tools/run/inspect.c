@@ -296,7 +296,7 @@ static void print_limits(void)
 
 bn_status bn_run_inspect(struct bn_args *args, bn_error *err)
 {
-    if (bn_opt_flag(args, "limits")) {
+    if (((const struct bn_run_options *)args->fields)->limits) {
         print_limits();
         return BN_OK;
     }

@@ -13,9 +13,9 @@
 
 static bn_status write_out(const struct bn_args *args, const float *logits, size_t n, bn_error *err)
 {
-    const char *path = bn_opt_str(args, "output");
-    if (path != NULL) BN_TRY(bn_file_write_atomic(path, logits, n * sizeof *logits, err));
-    if (!bn_opt_flag(args, "digest")) return BN_OK;
+    const struct bn_run_options *o = args->fields;
+    if (o->output != NULL) BN_TRY(bn_file_write_atomic(o->output, logits, n * sizeof *logits, err));
+    if (!o->digest) return BN_OK;
     char hex[BN_SHA256_HEX];
     BN_TRY(bn_sha256_hex(logits, n * sizeof *logits, hex, err));
     puts(hex);
@@ -25,9 +25,10 @@ static bn_status write_out(const struct bn_args *args, const float *logits, size
 static bn_status evaluate(const struct bn_args *args, struct bn_run_engine *engine,
                           const struct bn_run_prompt *prompt, bn_error *err)
 {
-    bool all = bn_opt_flag(args, "all");
+    const struct bn_run_options *o = args->fields;
+    bool all = o->all;
     size_t n_vocab = bn_model_hparams(engine->model)->n_vocab, n_rows = all ? prompt->n_ids : 1;
-    const char *folder = bn_opt_str(args, "trace");
+    const char *folder = o->trace;
     struct bn_run_trace trace;
     float *logits = bn_alloc_aligned(n_rows, n_vocab * sizeof *logits);
     if (logits == NULL) return bn_fail(err, BN_ERR_NOMEM, "no memory for %zu rows of logits", n_rows);
@@ -46,7 +47,8 @@ bn_status bn_run_logits(struct bn_args *args, bn_error *err)
 {
     struct bn_run_engine engine;
     struct bn_run_prompt prompt;
-    if (!bn_opt_given(args, "output") && !bn_opt_flag(args, "digest") && !bn_opt_given(args, "trace")) {
+    const struct bn_run_options *o = args->fields;
+    if (o->output == NULL && !o->digest && o->trace == NULL) {
         bn_fail(err, BN_ERR_ARG, "no output is named");
         bn_error_hint(err, "add -o FILE, --digest or --trace DIR");
         return BN_ERR_ARG;

@@ -19,10 +19,11 @@
 bn_status bn_run_profile_start(bn_prof **out, const struct bn_args *args, const struct bn_run_engine *engine,
                                const struct bn_generation *gen, bn_error *err)
 {
+    const struct bn_run_options *o = args->fields;
     uint64_t batch = bn_session_n_batch(engine->session);
     uint64_t n_passes = (gen->n_prompt + batch - 1) / batch + gen->n_predict;
     struct bn_prof_options options = {
-        .level = (enum bn_prof_level)(BN_PROF_LAYER + bn_opt_choice(args, "profile-level")),
+        .level = (enum bn_prof_level)(BN_PROF_LAYER + o->profile_level),
         .mode = BN_PROF_DEFERRED,
         .n_threads = bn_session_n_threads(engine->session),
         .n_passes = (size_t)n_passes,

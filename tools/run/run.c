@@ -25,13 +25,11 @@ static bool is_interrupted(void *user)
 bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args, bn_repack repack,
                       bn_error *err)
 {
-    bn_session_options options = {0};
+    const struct bn_run_options *o = args->fields;
+    bn_session_options options = {.n_ctx = o->n_ctx, .n_batch = o->n_batch, .n_threads = o->n_threads};
     bn_model_options with = {.repack = repack};
     uint64_t start = bn_clock_ns();
     *engine = (struct bn_run_engine){0};
-    BN_TRY(bn_opt_u32(args, "threads", 1, 1024, &options.n_threads, err));
-    BN_TRY(bn_opt_u32(args, "ctx", 1, 1u << 24, &options.n_ctx, err));
-    BN_TRY(bn_opt_u32(args, "batch", 1, 4096, &options.n_batch, err));
     BN_TRY(bn_cli_open_model(&engine->model, args, &with, err));
     bn_status status = bn_session_open(&engine->session, engine->model, &options, err);
     engine->load_ns = bn_clock_ns() - start;
@@ -60,7 +58,7 @@ void bn_run_close(struct bn_run_engine *engine)
 size_t bn_run_messages(bn_message messages[2], const struct bn_args *args, const struct bn_run_prompt *prompt)
 {
     size_t n = 0;
-    const char *system = bn_opt_str(args, "system");
+    const char *system = ((const struct bn_run_options *)args->fields)->system;
     if (system != NULL) messages[n++] = (bn_message){"system", system};
     messages[n++] = (bn_message){"user", prompt->text.data};
     return n;
@@ -71,8 +69,7 @@ static bn_status encode(struct bn_run_prompt *prompt, const struct bn_args *args
 {
     if (strlen(prompt->text.data) != prompt->text.len && prompt->tmpl != BN_TEMPLATE_RAW)
         return bn_fail(err, BN_ERR_ARG, "a text with NUL bytes cannot be used with a chat template");
-    if (prompt->tmpl == BN_TEMPLATE_RAW &&
-        (!bn_opt_exists(args, "system") || bn_opt_str(args, "system") == NULL))
+    if (prompt->tmpl == BN_TEMPLATE_RAW && ((const struct bn_run_options *)args->fields)->system == NULL)
         return bn_tokenize(tok, prompt->text.data, prompt->text.len, BN_TOKENIZE_BOS, &prompt->ids,
                            &prompt->n_ids, err);
     bn_message messages[2];
@@ -83,20 +80,23 @@ static bn_status encode(struct bn_run_prompt *prompt, const struct bn_args *args
 bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args, const bn_model *model,
                         bool trim, bn_error *err)
 {
-    int32_t last = (int32_t)bn_model_hparams(model)->n_vocab - 1;
+    const struct bn_run_options *o = args->fields;
     *prompt = (struct bn_run_prompt){.tmpl = BN_TEMPLATE_RAW};
-    if (bn_opt_given(args, "tokens")) {
-        bool wrapped =
-            bn_opt_exists(args, "system") && (bn_opt_given(args, "system") || bn_opt_given(args, "template"));
+    if (o->tokens.n > 0) {
+        bool wrapped = o->system != NULL || (o->template_name != NULL && bn_opt_given(args, "template"));
         if (bn_opt_given(args, "prompt") || bn_opt_given(args, "file") || args->n_operands > 0 || wrapped)
             return bn_fail(err, BN_ERR_ARG,
                            "--tokens cannot be combined with a text, a template or a system message");
-        return bn_opt_i32_list(args, "tokens", 0, last, &prompt->ids, &prompt->n_ids, err);
+        prompt->ids = bn_alloc(o->tokens.n, sizeof *prompt->ids);
+        if (prompt->ids == NULL) return bn_nomem(err);
+        memcpy(prompt->ids, o->tokens.list, o->tokens.n * sizeof *prompt->ids);
+        prompt->n_ids = o->tokens.n;
+        return BN_OK;
     }
     const bn_tokenizer *tok = NULL;
     BN_TRY(bn_cli_tokenizer(model, &tok, err));
-    if (bn_opt_exists(args, "template") && bn_opt_str(args, "template") != NULL) {
-        (void)bn_template_from_name(bn_opt_str(args, "template"), &prompt->tmpl);
+    if (o->template_name != NULL) {
+        (void)bn_template_from_name(o->template_name, &prompt->tmpl);
         prompt->tmpl = bn_template_resolve(prompt->tmpl, tok);
     }
     prompt->text.max = BN_RUN_MAX_TEXT_BYTES;
@@ -117,20 +117,11 @@ void bn_run_prompt_release(struct bn_run_prompt *prompt)
     prompt->n_ids = 0;
 }
 
-bn_status bn_run_sampling(bn_sampler_options *sampling, const struct bn_args *args, bn_error *err)
+bn_sampler_options bn_run_sampling(const struct bn_args *args)
 {
-    *sampling = (bn_sampler_options)BN_SAMPLER_OPTIONS_INIT;
-    BN_TRY(bn_opt_f32(args, "temp", 0, 100, &sampling->temperature, err));
-    BN_TRY(bn_opt_u32(args, "top-k", 0, 1u << 20, &sampling->top_k, err));
-    BN_TRY(bn_opt_f32(args, "top-p", 0, 1, &sampling->top_p, err));
-    BN_TRY(bn_opt_f32(args, "min-p", 0, 1, &sampling->min_p, err));
-    BN_TRY(bn_opt_f32(args, "repeat-penalty", 1, 100, &sampling->repeat_penalty, err));
-    return bn_opt_u64(args, "seed", 0, (1ull << 53) - 1, &sampling->seed, err);
-}
-
-bn_status bn_run_n_predict(uint32_t *n_predict, const struct bn_args *args, bn_error *err)
-{
-    return bn_opt_u32_or_all(args, "n-predict", 1, 1u << 24, n_predict, err);
+    bn_sampler_options sampling = ((const struct bn_run_options *)args->fields)->sampling;
+    sampling.repeat_last = 64; /* receipts state it */
+    return sampling;
 }
 
 uint32_t bn_run_at_most(uint32_t n_predict, const bn_session *session)

@@ -14,6 +14,28 @@
 
 #define BN_RUN_MAX_TEXT_BYTES (1u << 30) /* of a prompt or text file */
 
+/* The options of all commands; each has some of them. */
+struct bn_run_options {
+    uint32_t n_threads, n_ctx, n_batch; /* 0: not given */
+    const char *system, *template_name;
+    struct bn_ids tokens;
+    uint32_t n_predict; /* UINT32_MAX: no limit; 0 (chat): not given */
+    bn_sampler_options sampling;
+    /* generate */
+    struct bn_texts stops;
+    struct bn_ids stop_ids;
+    bool ignore_end, receipt_text;
+    const char *receipt, *profile;
+    int profile_level; /* layer, brick, kernel */
+    /* generate, logits */
+    const char *trace;
+    /* tokenize, detokenize */
+    bool ids, jsonl, no_bos, special;
+    /* score, logits, inspect */
+    bool per_token, all, digest, limits;
+    const char *output;
+};
+
 /* A model, a session on it, and how long opening took. */
 struct bn_run_engine {
     bn_model *model;
@@ -42,11 +64,8 @@ size_t bn_run_messages(bn_message messages[2], const struct bn_args *args,
 void bn_run_prompt_release(struct bn_run_prompt *prompt);
 
 /* --temp, --top-k, --top-p, --min-p, --repeat-penalty, --seed. */
-BN_MUST_CHECK bn_status bn_run_sampling(bn_sampler_options *sampling, const struct bn_args *args,
-                                        bn_error *err);
+bn_sampler_options bn_run_sampling(const struct bn_args *args);
 
-/* --n-predict; -1 gives UINT32_MAX. */
-BN_MUST_CHECK bn_status bn_run_n_predict(uint32_t *n_predict, const struct bn_args *args, bn_error *err);
 /* n_predict, or as many tokens as the context can hold at most: then the context ends the generation. */
 uint32_t bn_run_at_most(uint32_t n_predict, const bn_session *session);
 

@@ -91,7 +91,7 @@ static bn_status score_all(struct bn_args *args, struct bn_run_engine *engine,
                            const struct bn_run_prompt *prompt, bn_error *err)
 {
     size_t n_vocab = bn_model_hparams(engine->model)->n_vocab, window = bn_session_n_ctx(engine->session);
-    bool per_token = bn_opt_flag(args, "per-token");
+    bool per_token = ((const struct bn_run_options *)args->fields)->per_token;
     bn_json *doc = bn_json_new_object();
     bn_json_put_string(doc, "schema", "bn.score/1");
     bn_json_put_string(doc, "model", bn_cli_model_name(args));

@@ -114,22 +114,23 @@ bn_status bn_run_tokenize(struct bn_args *args, bn_error *err)
 {
     bn_model *model = NULL;
     const bn_tokenizer *tok = NULL;
-    unsigned flags = (bn_opt_flag(args, "no-bos") ? 0u : (unsigned)BN_TOKENIZE_BOS) |
-                     (bn_opt_flag(args, "special") ? (unsigned)BN_TOKENIZE_SPECIAL : 0u);
-    if (!bn_opt_flag(args, "jsonl")) BN_TRY(bn_cli_text_check(args, err));
+    const struct bn_run_options *o = args->fields;
+    unsigned flags =
+        (o->no_bos ? 0u : (unsigned)BN_TOKENIZE_BOS) | (o->special ? (unsigned)BN_TOKENIZE_SPECIAL : 0u);
+    if (!o->jsonl) BN_TRY(bn_cli_text_check(args, err));
     BN_TRY(open_vocabulary(&model, &tok, args, err));
     struct bn_buf text = {.max = BN_RUN_MAX_TEXT_BYTES};
     int32_t *ids = NULL;
     size_t n_ids = 0;
     bn_status status = BN_OK;
-    if (bn_opt_flag(args, "jsonl")) {
+    if (o->jsonl) {
         status = tokenize_lines(tok, flags, err);
     } else {
         status = bn_cli_text(args, &text, err);
         if (status == BN_OK) status = bn_tokenize(tok, text.data, text.len, flags, &ids, &n_ids, err);
         if (status == BN_OK && args->json)
             status = print_document(tok, ids, n_ids, err);
-        else if (status == BN_OK && bn_opt_flag(args, "ids"))
+        else if (status == BN_OK && o->ids)
             print_ids(ids, n_ids);
         else if (status == BN_OK)
             print_table(tok, ids, n_ids);
@@ -144,21 +145,18 @@ bn_status bn_run_detokenize(struct bn_args *args, bn_error *err)
 {
     bn_model *model = NULL;
     const bn_tokenizer *tok = NULL;
-    BN_TRY(open_vocabulary(&model, &tok, args, err));
-    int32_t *ids = NULL;
-    size_t n_ids = 0, n_bytes = 0;
+    const struct bn_run_options *o = args->fields;
+    size_t n_bytes = 0;
     char *text = NULL;
-    int32_t last = (int32_t)bn_tokenizer_n_vocab(tok) - 1;
-    bn_status status = bn_opt_i32_list(args, "tokens", 0, last, &ids, &n_ids, err);
-    if (status == BN_OK && n_ids == 0) {
-        status = bn_fail(err, BN_ERR_ARG, "no tokens are given");
+    if (o->tokens.n == 0) {
+        bn_fail(err, BN_ERR_ARG, "no tokens are given");
         bn_error_hint(err, "--tokens 1,2,3");
+        return BN_ERR_ARG;
     }
-    if (status == BN_OK)
-        status = bn_detokenize(tok, ids, n_ids, bn_opt_flag(args, "special"), &text, &n_bytes, err);
+    BN_TRY(open_vocabulary(&model, &tok, args, err));
+    bn_status status = bn_detokenize(tok, o->tokens.list, o->tokens.n, o->special, &text, &n_bytes, err);
     if (status == BN_OK) bn_print_model_text(stdout, text, n_bytes);
     bn_free(text);
-    bn_free(ids);
     bn_model_close(model);
     return status;
 }

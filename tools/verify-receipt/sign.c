@@ -81,8 +81,8 @@ static bn_status wrap(struct bn_buf *envelope, const struct bn_receipt *receipt,
 bn_status bn_verify_sign(struct bn_args *args, bn_error *err)
 {
     static const struct bn_verify_keys none = {0};
-    const char *path = args->operands[0], *key_path = bn_opt_str(args, "key"),
-               *out = bn_opt_str(args, "output");
+    const struct bn_verify_options *o = args->fields;
+    const char *path = args->operands[0], *key_path = o->key, *out = o->output;
     struct bn_receipt receipt = {0};
     struct bn_key *key = NULL;
     struct bn_buf envelope = {.max = BN_JSON_MAX_BYTES};
@@ -123,7 +123,7 @@ static bn_status write_new(const char *path, mode_t mode, const struct bn_buf *t
 
 bn_status bn_verify_keygen(struct bn_args *args, bn_error *err)
 {
-    const char *path = bn_opt_str(args, "output");
+    const char *path = ((const struct bn_verify_options *)args->fields)->output;
     char public_path[MAX_PATH_BYTES], id[17] = "";
     struct bn_key *key = NULL;
     struct bn_buf private_pem, public_pem = {.max = MAX_KEY_BYTES};

@@ -49,9 +49,10 @@ static bn_status add_key(struct bn_verify_keys *keys, const char *path, bn_error
 
 bn_status bn_verify_keys_open(struct bn_verify_keys *keys, const struct bn_args *args, bn_error *err)
 {
+    const struct bn_verify_options *o = args->fields;
     *keys = (struct bn_verify_keys){0};
-    for (size_t i = 0; i < bn_opt_count(args, "public-key"); i++) {
-        bn_status status = add_key(keys, bn_opt_at(args, "public-key", i), err);
+    for (size_t i = 0; i < o->keys.n; i++) {
+        bn_status status = add_key(keys, o->keys.list[i], err);
         if (status != BN_OK) {
             bn_verify_keys_close(keys);
             return status;
@@ -93,7 +94,10 @@ static bool on_command_line(const struct bn_args *args, const char *name)
 
 static bn_status read_policy(struct bn_receipt_policy *policy, const struct bn_args *args, bn_error *err)
 {
-    const char *path = bn_opt_str(args, "policy");
+    const struct bn_verify_options *o = args->fields;
+    const char *path = o->policy;
+    if (o->require_signature && o->keys.n == 0)
+        return bn_fail(err, BN_ERR_ARG, "--require-signature needs --public-key FILE");
     bn_receipt_policy_defaults(policy);
     if (path != NULL) {
         struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
@@ -104,19 +108,14 @@ static bn_status read_policy(struct bn_receipt_policy *policy, const struct bn_a
         bn_error_name(err, path);
         BN_TRY(status);
     }
-    if (bn_opt_flag(args, "require-gpu-kernels")) policy->require_gpu_kernels = true;
-    if (bn_opt_flag(args, "require-quantized-kernels")) policy->require_quantized_kernels = true;
-    if (bn_opt_flag(args, "validate-performance")) policy->validate_performance = true;
-    if (bn_opt_flag(args, "allow-corrections") &&
-        (path == NULL || on_command_line(args, "allow-corrections")))
+    policy->require_gpu_kernels |= o->require_gpu_kernels;
+    policy->require_quantized_kernels |= o->require_quantized_kernels;
+    policy->validate_performance |= o->validate_performance;
+    policy->require_signature |= o->keys.n > 0;
+    if (o->allow_corrections && (path == NULL || on_command_line(args, "allow-corrections")))
         policy->allow_corrections = true;
-    if (bn_opt_flag(args, "require-signature") || bn_opt_count(args, "public-key") > 0)
-        policy->require_signature = true;
-    bn_status status = bn_opt_seconds(args, "max-age", &policy->max_age_s, err);
-    if (status == BN_OK && bn_opt_flag(args, "require-signature") && bn_opt_count(args, "public-key") == 0)
-        status = bn_fail(err, BN_ERR_ARG, "--require-signature needs --public-key FILE");
-    if (status != BN_OK) bn_receipt_policy_release(policy);
-    return status;
+    if (bn_opt_given(args, "max-age")) policy->max_age_s = o->max_age_s;
+    return BN_OK;
 }
 
 /* ---- the verification ---- */
@@ -146,6 +145,7 @@ struct subject {
 /* For a replay the bytes are copied, so that nobody can write to them any more. */
 static bn_status open_model(struct verify *v, bn_error *err)
 {
+    const struct bn_verify_options *o = v->args->fields;
     const char *path = bn_opt_str(v->args, "model");
     char *file = NULL;
     if (v->has_model) return BN_OK;
@@ -154,7 +154,7 @@ static bn_status open_model(struct verify *v, bn_error *err)
         v->n_model_bytes = (size_t)bn_default_model_bytes;
     } else {
         BN_TRY(bn_cli_model_path(&file, path, err));
-        bn_status status = bn_file_map_open(&v->map, file, bn_opt_flag(v->args, "replay"), err);
+        bn_status status = bn_file_map_open(&v->map, file, o->replay, err);
         bn_free(file);
         BN_TRY(status);
         v->model_bytes = v->map.data;
@@ -193,14 +193,12 @@ static bool passed(const struct bn_rules_report *report, const char *id)
 static bn_status run_replay(const struct verify *v, struct subject *s, bn_error *err)
 {
     bn_model *model = NULL;
-    uint32_t n_threads = 0, n_batch = 0;
+    const struct bn_verify_options *o = v->args->fields;
     bn_error why = {0};
-    BN_TRY(bn_opt_u32(v->args, "threads", 1, 1024, &n_threads, err));
-    BN_TRY(bn_opt_u32(v->args, "batch", 1, 4096, &n_batch, err));
     BN_TRY(bn_isa_select(bn_opt_str(v->args, "isa"), err));
     BN_TRY(bn_model_open_memory(&model, v->model_bytes, v->n_model_bytes, bn_cli_model_name(v->args), NULL,
                                 err));
-    bn_status status = bn_receipt_replay(&s->receipt, model, n_threads, n_batch, &s->replay, &why);
+    bn_status status = bn_receipt_replay(&s->receipt, model, o->n_threads, o->n_batch, &s->replay, &why);
     bn_model_close(model);
     if (status == BN_ERR_NOMEM || status == BN_ERR_INTERNAL) return bn_fail(err, status, "%s", why.msg);
     if (status != BN_OK) {
@@ -224,7 +222,7 @@ static bool rest_holds(const struct bn_rules_report *report)
 /* A replay is worth its time only when the rest holds. */
 static bn_status replay(const struct verify *v, struct subject *s, struct bn_rules_input *in, bn_error *err)
 {
-    if (!bn_opt_flag(v->args, "replay") || !rest_holds(&s->report)) return BN_OK;
+    if (!((const struct bn_verify_options *)v->args->fields)->replay || !rest_holds(&s->report)) return BN_OK;
     if (s->receipt.statement == NULL)
         snprintf(s->replay.reason, sizeof s->replay.reason, "a bare predicate has no request to run again");
     else if (!passed(&s->report, "model"))
@@ -237,8 +235,8 @@ static bn_status replay(const struct verify *v, struct subject *s, struct bn_rul
 
 static bn_status check(struct verify *v, struct subject *s, bn_error *err)
 {
-    BN_TRY(bn_verify_read(&s->receipt, s->path, &v->keys, v->policy.signature_threshold,
-                          bn_opt_flag(v->args, "unverified"), err));
+    const struct bn_verify_options *o = v->args->fields;
+    BN_TRY(bn_verify_read(&s->receipt, s->path, &v->keys, v->policy.signature_threshold, o->unverified, err));
     struct bn_rules_input in = {
         .receipt = &s->receipt,
         .policy = &v->policy,
@@ -274,7 +272,7 @@ static bn_status must_hold(const struct subject *s, bn_error *err)
 
 static bn_status diff(struct verify *v, const struct subject *left, bn_error *err)
 {
-    struct subject right = {.path = bn_opt_str(v->args, "diff")};
+    struct subject right = {.path = ((const struct bn_verify_options *)v->args->fields)->other};
     bn_status status = must_hold(left, err);
     if (status == BN_OK) status = check(v, &right, err);
     if (status == BN_OK) status = must_hold(&right, err);
@@ -286,7 +284,8 @@ static bn_status diff(struct verify *v, const struct subject *left, bn_error *er
 /* The operand, or --path. Whoever named neither may not know the default. */
 static bn_status find_path(const struct bn_args *args, const char **path, bn_error *err)
 {
-    *path = args->n_operands > 0 ? args->operands[0] : bn_opt_str(args, "path");
+    const struct bn_verify_options *o = args->fields;
+    *path = args->n_operands > 0 ? args->operands[0] : o->path;
     if (args->n_operands > 0 || bn_opt_given(args, "path") || access(*path, F_OK) == 0) return BN_OK;
     char name[96];
     snprintf(name, sizeof name, "%.60s (the default path)", *path);
@@ -297,6 +296,7 @@ static bn_status find_path(const struct bn_args *args, const char **path, bn_err
 
 bn_status bn_verify_verify(struct bn_args *args, bn_error *err)
 {
+    const struct bn_verify_options *o = args->fields;
     struct verify v = {.args = args};
     struct subject s = {0};
     BN_TRY(find_path(args, &s.path, err));
@@ -304,7 +304,7 @@ bn_status bn_verify_verify(struct bn_args *args, bn_error *err)
     bn_machine_read(&v.machine);
     bn_status status = bn_verify_keys_open(&v.keys, args, err);
     if (status == BN_OK) status = check(&v, &s, err);
-    if (status == BN_OK && bn_opt_given(args, "diff")) {
+    if (status == BN_OK && o->other != NULL) {
         status = diff(&v, &s, err);
     } else if (status == BN_OK) {
         args->exit_code = (int)s.report.exit_code;

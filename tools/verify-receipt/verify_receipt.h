@@ -9,6 +9,19 @@
 #include "lab/receipt/rules.h"
 #include "tools/cli/options.h"
 
+/* The options of all commands; each has some of them. */
+struct bn_verify_options {
+    /* verify */
+    const char *path, *other, *policy;
+    struct bn_texts keys; /* --public-key */
+    bool require_signature, unverified, require_gpu_kernels, require_quantized_kernels;
+    bool validate_performance, allow_corrections, replay;
+    uint64_t max_age_s;
+    uint32_t n_threads, n_batch; /* 0: not given */
+    /* sign, keygen */
+    const char *key, *output;
+};
+
 /* The public keys of --public-key, each once. */
 struct bn_verify_keys {
     struct bn_key *list[BN_ENVELOPE_MAX_KEYS];
