@@ -15,8 +15,13 @@
 #include "tools/download/download.h"
 
 const struct bn_option bn_download_clean_options[] = {
-    {.name = "yes", .letter = 'y', .help = "delete the files (without it they are only listed)"},
-    {.name = "old", .help = "also snapshots that no branch or tag points to"},
+    {.name = "yes",
+     .letter = 'y',
+     .help = "delete the files (without it they are only listed)",
+     BN_TO_BOOL(struct bn_download_options, yes)},
+    {.name = "old",
+     .help = "also snapshots that no branch or tag points to",
+     BN_TO_BOOL(struct bn_download_options, old)},
     {0},
 };
 
@@ -145,7 +150,8 @@ static bn_status clean(struct clean *c, bn_json *doc, bn_error *err)
 
 bn_status bn_download_clean(struct bn_args *args, bn_error *err)
 {
-    struct clean c = {.args = args, .yes = bn_opt_flag(args, "yes"), .old = bn_opt_flag(args, "old")};
+    const struct bn_download_options *o = args->fields;
+    struct clean c = {.args = args, .yes = o->yes, .old = o->old};
     bn_json *doc = args->json ? bn_json_new_object() : NULL;
     bn_json_put_string(doc, "schema", "bn.clean/1");
     c.files = bn_json_put_array(doc, "files");

@@ -9,6 +9,15 @@
 #include "hub/fetch.h"
 #include "tools/cli/options.h"
 
+/* The options of all commands; each has some of them. */
+struct bn_download_options {
+    bool offline, force, no_wait, dry_run, names, cached, yes, old;
+    uint32_t parallel, retries;
+    uint64_t stall_s, limit_rate;
+    struct bn_texts mirrors;
+    const char *to, *sha256, *lock, *output;
+};
+
 /* Options that several commands have. */
 extern const struct bn_option bn_download_network_options[];
 
@@ -24,10 +33,9 @@ bn_status bn_download_verify(struct bn_args *args, bn_error *err);
 bn_status bn_download_clean(struct bn_args *args, bn_error *err);
 bn_status bn_download_lock(struct bn_args *args, bn_error *err);
 
-/* Fills what the network options and the environment say. *mirrors is allocated, and what fetch->mirrors
- * points to. */
-BN_MUST_CHECK bn_status bn_download_settings(struct bn_hub_fetch *fetch, const char ***mirrors,
-                                             const struct bn_args *args, bn_error *err);
+/* Fills what the network options and the environment say. */
+BN_MUST_CHECK bn_status bn_download_settings(struct bn_hub_fetch *fetch, const struct bn_args *args,
+                                             bn_error *err);
 
 /* "1.19 GB", "512 MB", "0 B": decimal units, three digits. Returns out. */
 #define BN_DOWNLOAD_BYTES_ROOM 16u

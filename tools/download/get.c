@@ -12,69 +12,84 @@
 #include "tools/download/download.h"
 
 const struct bn_option bn_download_network_options[] = {
-    {.name = "offline", .group = "Network", .help = "use local files only (like HF_HUB_OFFLINE=1)"},
+    {.name = "offline",
+     .group = "Network",
+     .help = "use local files only (like HF_HUB_OFFLINE=1)",
+     BN_TO_BOOL(struct bn_download_options, offline)},
     {.name = "parallel",
      .arg = "N",
      .group = "Network",
      .preset = "4",
-     .help = "number of connections, 1 to 16"},
+     .help = "number of connections, 1 to 16",
+     BN_TO_U32(struct bn_download_options, parallel, 1, 16)},
     {.name = "limit-rate",
      .rare = true,
      .arg = "BYTES",
      .group = "Network",
-     .help = "maximum bytes per second, e.g. 500K or 2M"},
+     .help = "maximum bytes per second, e.g. 500K or 2M",
+     BN_TO_BYTES(struct bn_download_options, limit_rate)},
     {.name = "retries",
      .rare = true,
      .arg = "N",
      .group = "Network",
      .preset = "6",
-     .help = "attempts without progress before giving up"},
+     .help = "attempts without progress before giving up",
+     BN_TO_U32(struct bn_download_options, retries, 0, 1000)},
     {.name = "stall",
      .rare = true,
      .arg = "SECONDS",
      .group = "Network",
      .preset = "30",
-     .help = "drop a connection below 1000 bytes/s for this long"},
+     .help = "drop a connection below 1000 bytes/s for this long",
+     BN_TO_SECONDS(struct bn_download_options, stall_s)},
     {.name = "mirror",
      .rare = true,
      .arg = "URL",
      .group = "Network",
      .repeatable = true,
-     .help = "endpoint to use when the first one fails"},
+     .help = "endpoint to use when the first one fails",
+     BN_TO_TEXTS(struct bn_download_options, mirrors)},
     {0},
 };
 
 const struct bn_option bn_download_get_options[] = {
-    {.name = "to", .letter = 'o', .arg = "DIR", .help = "download to a plain file in DIR, not to the cache"},
-    {.name = "sha256", .arg = "HEX", .help = "required SHA-256 of the file"},
-    {.name = "lock", .arg = "FILE", .help = "download exactly the files of a lock file"},
-    {.name = "force", .help = "download even if the file is here"},
-    {.name = "no-wait", .rare = true, .help = "fail if another process downloads the same file"},
-    {.name = "dry-run", .help = "print what would be downloaded, and from where"},
+    {.name = "to",
+     .letter = 'o',
+     .arg = "DIR",
+     .help = "download to a plain file in DIR, not to the cache",
+     BN_TO_TEXT(struct bn_download_options, to)},
+    {.name = "sha256",
+     .arg = "HEX",
+     .help = "required SHA-256 of the file",
+     BN_TO_TEXT(struct bn_download_options, sha256)},
+    {.name = "lock",
+     .arg = "FILE",
+     .help = "download exactly the files of a lock file",
+     BN_TO_TEXT(struct bn_download_options, lock)},
+    {.name = "force",
+     .help = "download even if the file is here",
+     BN_TO_BOOL(struct bn_download_options, force)},
+    {.name = "no-wait",
+     .rare = true,
+     .help = "fail if another process downloads the same file",
+     BN_TO_BOOL(struct bn_download_options, no_wait)},
+    {.name = "dry-run",
+     .help = "print what would be downloaded, and from where",
+     BN_TO_BOOL(struct bn_download_options, dry_run)},
     {0},
 };
 
-bn_status bn_download_settings(struct bn_hub_fetch *fetch, const char ***mirrors, const struct bn_args *args,
-                               bn_error *err)
+bn_status bn_download_settings(struct bn_hub_fetch *fetch, const struct bn_args *args, bn_error *err)
 {
-    uint32_t parallel = 4, retries = 6;
-    uint64_t stall = 30;
-    size_t n = bn_opt_count(args, "mirror");
-    BN_TRY(bn_opt_u32(args, "parallel", 1, 16, &parallel, err));
-    BN_TRY(bn_opt_u32(args, "retries", 0, 1000, &retries, err));
-    BN_TRY(bn_opt_seconds(args, "stall", &stall, err));
-    BN_TRY(bn_opt_bytes(args, "limit-rate", &fetch->limit_rate, err));
+    const struct bn_download_options *o = args->fields;
     BN_TRY(bn_hub_server_read(&fetch->server, err));
-    fetch->parallel = parallel;
-    fetch->retries = retries;
-    fetch->stall_s = stall > 0 && stall < 86400 ? (unsigned)stall : 30;
-    fetch->server.offline = fetch->server.offline || bn_opt_flag(args, "offline");
-    *mirrors = bn_alloc(n + 1, sizeof **mirrors);
-    if (*mirrors == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < n; i++)
-        (*mirrors)[i] = bn_opt_at(args, "mirror", i);
-    fetch->mirrors = *mirrors;
-    fetch->n_mirrors = n;
+    fetch->parallel = o->parallel;
+    fetch->retries = o->retries;
+    fetch->limit_rate = o->limit_rate;
+    fetch->stall_s = o->stall_s > 0 && o->stall_s < 86400 ? (unsigned)o->stall_s : 30;
+    fetch->server.offline = fetch->server.offline || o->offline;
+    fetch->mirrors = o->mirrors.list;
+    fetch->n_mirrors = o->mirrors.n;
     return BN_OK;
 }
 
@@ -157,7 +172,6 @@ static void print_notes(const struct bn_hub_fetch *f, const char *licence, uint6
 
 struct get {
     const struct bn_args *args;
-    const char **mirrors;
     struct bn_hub_fetch fetch;
     struct bn_download_show show;
 };
@@ -186,7 +200,7 @@ static bn_status get_one(struct get *g, const char *licence, bn_error *err)
 static bn_status get_operands(struct get *g, bn_error *err)
 {
     const struct bn_args *args = g->args;
-    const char *sha256 = bn_opt_str(args, "sha256");
+    const char *sha256 = ((const struct bn_download_options *)args->fields)->sha256;
     if (sha256 != NULL && args->n_operands > 1)
         return bn_fail(err, BN_ERR_ARG, "--sha256 needs exactly one MODEL");
     if (sha256 != NULL && (strspn(sha256, "0123456789abcdefABCDEF") != 64 || sha256[64] != '\0'))
@@ -224,21 +238,22 @@ static bn_status get(struct get *g, bn_error *err)
 {
     const struct bn_args *args = g->args;
     struct bn_hub_fetch *f = &g->fetch;
-    const char *lock = bn_opt_str(args, "lock");
+    const struct bn_download_options *o = args->fields;
+    const char *lock = o->lock;
     if (lock == NULL && args->n_operands == 0) {
         bn_fail(err, BN_ERR_ARG, "no MODEL given");
         bn_error_hint(err, "bn-download bitnet-2b, or --lock FILE; 'bn-download list' shows the names");
         return BN_ERR_ARG;
     }
-    if (lock != NULL && (args->n_operands > 0 || bn_opt_given(args, "sha256")))
+    if (lock != NULL && (args->n_operands > 0 || o->sha256 != NULL))
         return bn_fail(err, BN_ERR_ARG, "--lock names the models and digests: give no MODEL and no --sha256");
-    f->to = bn_opt_str(args, "to");
-    f->force = bn_opt_flag(args, "force");
-    f->no_wait = bn_opt_flag(args, "no-wait");
-    f->dry_run = bn_opt_flag(args, "dry-run");
+    f->to = o->to;
+    f->force = o->force;
+    f->no_wait = o->no_wait;
+    f->dry_run = o->dry_run;
     f->fn = bn_download_show_event;
     f->user = &g->show;
-    BN_TRY(bn_download_settings(f, &g->mirrors, args, err));
+    BN_TRY(bn_download_settings(f, args, err));
     if (f->force && f->server.offline)
         return bn_fail(err, BN_ERR_ARG, "--force needs the network, but --offline or HF_HUB_OFFLINE is set");
     return lock != NULL ? get_locked(g, lock, err) : get_operands(g, err);
@@ -251,7 +266,6 @@ bn_status bn_download_get(struct bn_args *args, bn_error *err)
     g->args = args;
     bn_cli_catch_interrupt();
     bn_status status = get(g, err);
-    bn_free(g->mirrors);
     bn_free(g);
     if (bn_cli_interrupted() == 0 || status == BN_OK) return status;
     bn_report_note(0, "%s", err->msg);

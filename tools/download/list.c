@@ -15,8 +15,12 @@
 #define MAX_REASONS 9u
 
 const struct bn_option bn_download_list_options[] = {
-    {.name = "names", .help = "print the names only, one a line"},
-    {.name = "cached", .help = "list the files in the cache, of other tools too"},
+    {.name = "names",
+     .help = "print the names only, one a line",
+     BN_TO_BOOL(struct bn_download_options, names)},
+    {.name = "cached",
+     .help = "list the files in the cache, of other tools too",
+     BN_TO_BOOL(struct bn_download_options, cached)},
     {0},
 };
 
@@ -202,12 +206,13 @@ static bn_status list_names(bn_error *err)
 
 bn_status bn_download_list(struct bn_args *args, bn_error *err)
 {
-    if (bn_opt_flag(args, "names")) {
-        if (!args->json && !bn_opt_flag(args, "cached")) return list_names(err);
+    const struct bn_download_options *o = args->fields;
+    if (o->names) {
+        if (!args->json && !o->cached) return list_names(err);
         return bn_fail(err, BN_ERR_ARG, "--names cannot be combined with --json or --cached");
     }
     char *root = NULL;
-    bool cached = bn_opt_flag(args, "cached");
+    bool cached = o->cached;
     bn_status status = bn_hub_cache_root(&root, cached ? err : NULL);
     if (status != BN_OK && cached) return status;
     bn_json *doc = args->json ? bn_json_new_object() : NULL;

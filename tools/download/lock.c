@@ -15,7 +15,11 @@
 #include "tools/download/download.h"
 
 const struct bn_option bn_download_lock_options[] = {
-    {.name = "output", .letter = 'o', .arg = "FILE", .help = "write to FILE [standard output]"},
+    {.name = "output",
+     .letter = 'o',
+     .arg = "FILE",
+     .help = "write to FILE [standard output]",
+     BN_TO_TEXT(struct bn_download_options, output)},
     {0},
 };
 
@@ -135,13 +139,11 @@ static bn_status put(struct lock *l, const char *path, bn_error *err)
 
 bn_status bn_download_lock(struct bn_args *args, bn_error *err)
 {
-    const char **mirrors = NULL;
     struct lock l = {.fetch = bn_alloc(1, sizeof *l.fetch)};
     if (l.fetch == NULL) return bn_nomem(err);
-    bn_status status = bn_download_settings(l.fetch, &mirrors, args, err);
+    bn_status status = bn_download_settings(l.fetch, args, err);
     if (status == BN_OK) status = lock_all(&l, args, err);
-    if (status == BN_OK) status = put(&l, bn_opt_str(args, "output"), err);
-    bn_free(mirrors);
+    if (status == BN_OK) status = put(&l, ((const struct bn_download_options *)args->fields)->output, err);
     bn_free(l.entries);
     bn_free(l.list);
     bn_free(l.fetch);

@@ -22,8 +22,14 @@
 #include "tools/download/download.h"
 
 const struct bn_option bn_download_verify_options[] = {
-    {.name = "lock", .arg = "FILE", .help = "also compare with the digests of a lock file"},
-    {.name = "sha256", .arg = "HEX", .help = "required SHA-256 of the file"},
+    {.name = "lock",
+     .arg = "FILE",
+     .help = "also compare with the digests of a lock file",
+     BN_TO_TEXT(struct bn_download_options, lock)},
+    {.name = "sha256",
+     .arg = "HEX",
+     .help = "required SHA-256 of the file",
+     BN_TO_TEXT(struct bn_download_options, sha256)},
     {0},
 };
 
@@ -183,12 +189,12 @@ static bn_status verify_operand(struct verify *v, const char *text, bn_error *er
 
 static bn_status open_sources(struct verify *v, bn_error *err)
 {
-    const char *lock = bn_opt_str(v->args, "lock");
-    v->wanted = bn_opt_str(v->args, "sha256");
+    const struct bn_download_options *o = v->args->fields;
+    v->wanted = o->sha256;
     if (v->wanted != NULL && v->args->n_operands != 1)
         return bn_fail(err, BN_ERR_ARG, "--sha256 needs exactly one MODEL");
     BN_TRY(bn_hub_registry_open(&v->registry, err));
-    if (lock != NULL) BN_TRY(bn_hub_lockfile_read(&v->lock, lock, err));
+    if (o->lock != NULL) BN_TRY(bn_hub_lockfile_read(&v->lock, o->lock, err));
     if (bn_hub_cache_root(&v->root, v->args->n_operands > 0 ? NULL : err) != BN_OK)
         return v->args->n_operands > 0 ? BN_OK : BN_ERR_NOT_FOUND;
     return bn_hub_walk_open(&v->walk, v->root, err);
