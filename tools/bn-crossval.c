@@ -11,11 +11,13 @@
     {                                                                                                \
         .name = "ref-model", .rare = true, .arg = "FILE", .group = "References", .repeatable = true, \
         .help = "model file for the references, one per --ref; -: MODEL",                            \
+        BN_TO_TEXTS(struct bn_crossval_options, ref_models),                                         \
     }
 #define TIMEOUT                                                                                \
     {                                                                                          \
         .name = "timeout", .rare = true, .arg = "DUR", .group = "References", .preset = "120", \
         .help = "longest wait for one answer, e.g. 90s or 15m",                                \
+        BN_TO_SECONDS(struct bn_crossval_options, timeout_s),                                  \
     }
 
 static const struct bn_option COMMON[] = {
@@ -25,7 +27,8 @@ static const struct bn_option COMMON[] = {
      .words = "oracle bn dump:",
      .group = "References",
      .repeatable = true,
-     .help = "engine to compare with: oracle, bn, dump:PATH or a command"},
+     .help = "engine to compare with: oracle, bn, dump:PATH or a command",
+     BN_TO_TEXTS(struct bn_crossval_options, refs)},
     REF_MODEL,
     TIMEOUT,
     {.name = "prompt", .letter = 'p', .arg = "TEXT", .group = "Input", .help = "the text"},
@@ -39,24 +42,32 @@ static const struct bn_option COMMON[] = {
      .arg = "IDS",
      .group = "Input",
      .repeatable = true,
-     .help = "token ids instead of a text, e.g. 1,2,3"},
+     .help = "token ids instead of a text, e.g. 1,2,3",
+     BN_TO_IDS(struct bn_crossval_options, tokens)},
     {.name = "positions",
      .rare = true,
      .arg = "N",
      .group = "Input",
-     .help = "compare only the first N tokens"},
-    BN_OPTION_THREADS,
+     .help = "compare only the first N tokens",
+     BN_TO_U32(struct bn_crossval_options, positions, 1, 1u << 24)},
+    BN_OPTION_THREADS_TO(struct bn_crossval_options, n_threads),
     BN_OPTION_ISA,
     {.name = "thresholds",
      .rare = true,
      .arg = "FILE",
      .group = "Judgement",
-     .help = "limits as JSON [crossval/thresholds.json]"},
-    {.name = "junit", .arg = "FILE", .group = "Output", .help = "also write the result as JUnit XML"},
+     .help = "limits as JSON [crossval/thresholds.json]",
+     BN_TO_TEXT(struct bn_crossval_options, thresholds)},
+    {.name = "junit",
+     .arg = "FILE",
+     .group = "Output",
+     .help = "also write the result as JUnit XML",
+     BN_TO_TEXT(struct bn_crossval_options, junit)},
     {.name = "html",
      .arg = "FILE",
      .group = "Output",
-     .help = "also write the result as one HTML file with plots"},
+     .help = "also write the result as one HTML file with plots",
+     BN_TO_TEXT(struct bn_crossval_options, html)},
     {0},
 };
 
@@ -66,12 +77,14 @@ static const struct bn_option DECODE[] = {
      .arg = "N",
      .group = "Input",
      .preset = "16",
-     .help = "greedy tokens to compare"},
+     .help = "greedy tokens to compare",
+     BN_TO_U32(struct bn_crossval_options, n_decode, 0, 4096)},
     {.name = "receipt",
      .rare = true,
      .arg = "FILE",
      .group = "Output",
-     .help = "add the result to this receipt of the same model"},
+     .help = "add the result to this receipt of the same model",
+     BN_TO_TEXT(struct bn_crossval_options, receipt)},
     {0},
 };
 
@@ -80,23 +93,28 @@ static const struct bn_option TRACE_WHEN[] = {
      .arg = "auto|always|never",
      .group = "Judgement",
      .preset = "auto",
-     .help = "compare every operation; auto: when logits differ"},
+     .help = "compare every operation; auto: when logits differ",
+     BN_TO_TEXT(struct bn_crossval_options, trace)},
     {0},
 };
 
 static const struct bn_option EXACT[] = {
-    {.name = "exact", .group = "Judgement", .help = "require the same bits in every record (SHA-256)"},
+    {.name = "exact",
+     .group = "Judgement",
+     .help = "require the same bits in every record (SHA-256)",
+     BN_TO_BOOL(struct bn_crossval_options, exact)},
     {0},
 };
 
 static const struct bn_option SERVE[] = {
-    BN_OPTION_THREADS,
+    BN_OPTION_THREADS_TO(struct bn_crossval_options, n_threads),
     BN_OPTION_ISA,
     {.name = "batch",
      .rare = true,
      .arg = "N",
      .group = "Machine",
-     .help = "evaluate N tokens of the prompt together"},
+     .help = "evaluate N tokens of the prompt together",
+     BN_TO_U32(struct bn_crossval_options, n_batch, 1, 4096)},
     {0},
 };
 
@@ -104,7 +122,8 @@ static const struct bn_option REPORT[] = {
     {.name = "output",
      .letter = 'o',
      .arg = "FILE",
-     .help = "write the page to FILE, not to standard output"},
+     .help = "write the page to FILE, not to standard output",
+     BN_TO_TEXT(struct bn_crossval_options, output)},
     {0},
 };
 
@@ -115,7 +134,8 @@ static const struct bn_option BENCH[] = {
      .words = "oracle bn dump:",
      .group = "References",
      .repeatable = true,
-     .help = "engine to time: bn with options, a bridge, or a command"},
+     .help = "engine to time: bn with options, a bridge, or a command",
+     BN_TO_TEXTS(struct bn_crossval_options, refs)},
     REF_MODEL,
     TIMEOUT,
     {.name = "prompt-tokens",
@@ -123,19 +143,22 @@ static const struct bn_option BENCH[] = {
      .arg = "N",
      .group = "Measurement",
      .preset = "128",
-     .help = "tokens evaluated together"},
+     .help = "tokens evaluated together",
+     BN_TO_U32(struct bn_crossval_options, n_prompt, 1, 1u << 20)},
     {.name = "n-predict",
      .letter = 'n',
      .arg = "N",
      .group = "Measurement",
      .preset = "32",
-     .help = "tokens evaluated one by one after them; 0: none"},
+     .help = "tokens evaluated one by one after them; 0: none",
+     BN_TO_U32(struct bn_crossval_options, n_decode, 0, 1u << 20)},
     {.name = "reps",
      .arg = "N",
      .group = "Measurement",
      .preset = "10",
-     .help = "rounds to measure, after one warm-up round"},
-    BN_OPTION_THREADS,
+     .help = "rounds to measure, after one warm-up round",
+     BN_TO_U32(struct bn_crossval_options, n_reps, 2, BN_CROSSVAL_MAX_REPS)},
+    BN_OPTION_THREADS_TO(struct bn_crossval_options, n_threads),
     BN_OPTION_ISA,
     {0},
 };
@@ -156,6 +179,7 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "--ref REFERENCE... " INPUT,
      .options = {COMMON, DECODE, TRACE_WHEN},
      .json = true,
+     .bytes = sizeof(struct bn_crossval_options),
      .run = bn_crossval_ladder,
      .examples =
          {{"bn-crossval ladder --ref oracle -p 'ROMEO:'", "the built-in model and the oracle"},
@@ -166,12 +190,14 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[-m MODEL] --ref REFERENCE... -p TEXT | -f FILE",
      .options = {COMMON},
      .json = true,
+     .bytes = sizeof(struct bn_crossval_options),
      .run = bn_crossval_tokens},
     {.name = "logits",
      .summary = "compare the logits of every position",
      .synopsis = "[-m MODEL] --ref REFERENCE... " INPUT,
      .options = {COMMON, TRACE_WHEN},
      .json = true,
+     .bytes = sizeof(struct bn_crossval_options),
      .run = bn_crossval_logits,
      .examples = {{"bn-crossval logits -m model.gguf --ref dump:other.f32 --tokens 1,2,3",
                    "with logits that another program wrote"}}},
@@ -182,6 +208,7 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[-m MODEL] --ref REFERENCE... " INPUT " [--exact]",
      .options = {COMMON, EXACT},
      .json = true,
+     .bytes = sizeof(struct bn_crossval_options),
      .run = bn_crossval_trace,
      .examples = {{"bn-crossval trace --ref 'bn --isa ref --threads 1' -p 'To be' --exact",
                    "two instruction sets, bit for bit"}}},
@@ -194,6 +221,7 @@ static const struct bn_command COMMANDS[] = {
      .min_operands = 1,
      .max_operands = 1,
      .operand = "RESULT.json",
+     .bytes = sizeof(struct bn_crossval_options),
      .run = bn_crossval_report,
      .examples = {{"bn-crossval report result.json -o result.html", "a page of a recorded result"}}},
     {.name = "bench",
@@ -205,6 +233,7 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "[-m MODEL] --ref REFERENCE... [-p N] [-n N] [--threads N] [--reps N]",
      .options = {BENCH},
      .json = true,
+     .bytes = sizeof(struct bn_crossval_options),
      .run = bn_crossval_bench,
      .examples = {{"bn-crossval bench -m model.gguf --ref 'bn --isa avx2' -p 128 -n 32",
                    "how much faster wider vectors are"}}},
@@ -214,6 +243,7 @@ static const struct bn_command COMMANDS[] = {
              "docs/reference/reference-protocol.md.",
      .synopsis = "[--isa NAME] [--threads N] [--batch N]",
      .options = {SERVE},
+     .bytes = sizeof(struct bn_crossval_options),
      .run = bn_crossval_serve},
     {0},
 };

@@ -17,6 +17,14 @@
 #include "tools/fixtures/listing.h"
 #include "tools/fixtures/verify.h"
 
+/* The options of all commands; each has some of them. */
+struct options {
+    const char *size, *arch, *format, *tokenizer, *output, *fixtures;
+    uint32_t n_vocab; /* 0: not given */
+    bool tied;
+    uint64_t seed;
+};
+
 /* ---- gen ---- */
 
 static const struct bn_option GEN[] = {
@@ -24,40 +32,63 @@ static const struct bn_option GEN[] = {
      .arg = "nano|tiny|small|medium|2b",
      .group = "Model",
      .preset = "tiny",
-     .help = "shape; 2b is that of microsoft/bitnet-b1.58-2B-4T"},
+     .help = "shape; 2b is that of microsoft/bitnet-b1.58-2B-4T",
+     BN_TO_TEXT(struct options, size)},
     {.name = "arch",
      .arg = "bitnet-b1.58|bitnet|llama",
      .group = "Model",
      .preset = "bitnet-b1.58",
-     .help = "architecture"},
+     .help = "architecture",
+     BN_TO_TEXT(struct options, arch)},
     {.name = "format",
      .arg = "i2_s|tq2_0|tq1_0|f16",
      .group = "Model",
      .preset = "i2_s",
-     .help = "storage of the ternary matrices; same values in all"},
+     .help = "storage of the ternary matrices; same values in all",
+     BN_TO_TEXT(struct options, format)},
     {.name = "vocab",
      .arg = "N",
      .group = "Model",
-     .help = "size of a synthetic vocabulary, 262 or more [by size]"},
-    {.name = "tokenizer", .arg = "FILE", .group = "Model", .help = "tiktoken rank file with the vocabulary"},
-    {.name = "tied", .group = "Model", .help = "llama: use the embedding as the head"},
-    {.name = "seed", .arg = "N", .group = "Model", .preset = "42", .help = "seed of the random numbers"},
-    {.name = "output", .letter = 'o', .arg = "DIR", .preset = ".", .help = "folder to write into"},
+     .help = "size of a synthetic vocabulary, 262 or more [by size]",
+     BN_TO_U32(struct options, n_vocab, 262, 1u << 20)},
+    {.name = "tokenizer",
+     .arg = "FILE",
+     .group = "Model",
+     .help = "tiktoken rank file with the vocabulary",
+     BN_TO_TEXT(struct options, tokenizer)},
+    {.name = "tied",
+     .group = "Model",
+     .help = "llama: use the embedding as the head",
+     BN_TO_BOOL(struct options, tied)},
+    {.name = "seed",
+     .arg = "N",
+     .group = "Model",
+     .preset = "42",
+     .help = "seed of the random numbers",
+     BN_TO_U64(struct options, seed, 0, 0)},
+    {.name = "output",
+     .letter = 'o',
+     .arg = "DIR",
+     .preset = ".",
+     .help = "folder to write into",
+     BN_TO_TEXT(struct options, output)},
     {0},
 };
 
 static bn_status read_spec(const struct bn_args *args, struct bn_fixture_spec *spec, bn_error *err)
 {
-    spec->size = bn_fixture_size_find(bn_opt_str(args, "size"));
-    bool known = spec->size != NULL && bn_fixture_arch_find(bn_opt_str(args, "arch"), &spec->arch) &&
-                 bn_fixture_format_find(bn_opt_str(args, "format"), &spec->format);
+    const struct options *o = args->fields;
+    spec->size = bn_fixture_size_find(o->size);
+    bool known = spec->size != NULL && bn_fixture_arch_find(o->arch, &spec->arch) &&
+                 bn_fixture_format_find(o->format, &spec->format);
     if (!known) return bn_fail(err, BN_ERR_INTERNAL, "an option's list and the tables differ");
-    spec->tokenizer = bn_opt_str(args, "tokenizer");
-    spec->tied = bn_opt_flag(args, "tied");
-    if (spec->tokenizer != NULL && bn_opt_given(args, "vocab"))
+    spec->tokenizer = o->tokenizer;
+    spec->tied = o->tied;
+    spec->n_vocab = o->n_vocab;
+    spec->seed = o->seed;
+    if (o->tokenizer != NULL && o->n_vocab != 0)
         return bn_fail(err, BN_ERR_ARG, "--vocab and --tokenizer exclude each other");
-    BN_TRY(bn_opt_u32(args, "vocab", 262, 1u << 20, &spec->n_vocab, err));
-    return bn_opt_u64(args, "seed", 0, UINT64_MAX, &spec->seed, err);
+    return BN_OK;
 }
 
 static bn_status print_file(const struct bn_args *args, const struct bn_fixture_file *file, bn_error *err)
@@ -81,19 +112,24 @@ static bn_status gen(struct bn_args *args, bn_error *err)
     struct bn_fixture_spec spec = {0};
     struct bn_fixture_file file;
     BN_TRY(read_spec(args, &spec, err));
-    BN_TRY(bn_fixture_write_file(&spec, bn_opt_str(args, "output"), &file, err));
+    BN_TRY(bn_fixture_write_file(&spec, ((const struct options *)args->fields)->output, &file, err));
     return print_file(args, &file, err);
 }
 
 /* ---- golden ---- */
 
 static const struct bn_option GOLDEN[] = {
-    {.name = "fixtures", .arg = "DIR", .preset = "fixtures", .help = "folder with the models"},
+    {.name = "fixtures",
+     .arg = "DIR",
+     .preset = "fixtures",
+     .help = "folder with the models",
+     BN_TO_TEXT(struct options, fixtures)},
     {.name = "output",
      .letter = 'o',
      .arg = "DIR",
      .preset = "fixtures",
-     .help = "folder to write golden.json into"},
+     .help = "folder to write golden.json into",
+     BN_TO_TEXT(struct options, output)},
     {0},
 };
 
@@ -114,11 +150,12 @@ static bn_status compute_all(bn_json *doc, const char *dir, bn_error *err)
 
 static bn_status golden(struct bn_args *args, bn_error *err)
 {
+    const struct options *o = args->fields;
     char path[BN_FIXTURE_PATH_BYTES];
-    const char *dir = bn_opt_str(args, "output");
+    const char *dir = o->output;
     struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
     bn_json *doc = bn_json_new_object();
-    bn_status status = compute_all(doc, bn_opt_str(args, "fixtures"), err);
+    bn_status status = compute_all(doc, o->fixtures, err);
     if (status == BN_OK) status = bn_fixture_make_dir(dir, err);
     if (status == BN_OK) status = bn_fixture_join(path, dir, BN_GOLDEN_FILE, err);
     if (status == BN_OK) status = bn_json_write(doc, false, &text, err);
@@ -136,13 +173,17 @@ static bn_status golden(struct bn_args *args, bn_error *err)
 /* ---- corrupt ---- */
 
 static const struct bn_option CORRUPT[] = {
-    {.name = "output", .letter = 'o', .arg = "DIR", .help = "folder to write into (required)"},
+    {.name = "output",
+     .letter = 'o',
+     .arg = "DIR",
+     .help = "folder to write into (required)",
+     BN_TO_TEXT(struct options, output)},
     {0},
 };
 
 static bn_status corrupt(struct bn_args *args, bn_error *err)
 {
-    const char *dir = bn_opt_str(args, "output");
+    const char *dir = ((const struct options *)args->fields)->output;
     size_t n_cases = 0;
     if (dir == NULL) return bn_fail(err, BN_ERR_ARG, "--output is missing: the corpus is hundreds of files");
     BN_TRY(bn_corpus_write(dir, &n_cases, err));
@@ -153,7 +194,12 @@ static bn_status corrupt(struct bn_args *args, bn_error *err)
 /* ---- verify ---- */
 
 static const struct bn_option VERIFY[] = {
-    {.name = "output", .letter = 'o', .arg = "DIR", .preset = "fixtures", .help = "folder of fixtures"},
+    {.name = "output",
+     .letter = 'o',
+     .arg = "DIR",
+     .preset = "fixtures",
+     .help = "folder of fixtures",
+     BN_TO_TEXT(struct options, output)},
     {0},
 };
 
@@ -189,7 +235,8 @@ static bn_status verify(struct bn_args *args, bn_error *err)
     bn_json *doc = args->json ? bn_json_new_object() : NULL;
     bn_json_put_string(doc, "schema", "bn.fixtures-verify/1");
     struct tally tally = {.args = args, .checks = bn_json_put_array(doc, "checks")};
-    bn_status status = bn_fixtures_verify(bn_opt_str(args, "output"), count_check, &tally, err);
+    bn_status status =
+        bn_fixtures_verify(((const struct options *)args->fields)->output, count_check, &tally, err);
     bn_json_put_u64(doc, "good", tally.n_good);
     bn_json_put_u64(doc, "bad", tally.n_bad);
     if (status == BN_OK && args->json)
@@ -203,7 +250,7 @@ static bn_status verify(struct bn_args *args, bn_error *err)
 static bn_status sums(struct bn_args *args, bn_error *err)
 {
     size_t n_files = 0;
-    BN_TRY(bn_sums_write(bn_opt_str(args, "output"), &n_files, err));
+    BN_TRY(bn_sums_write(((const struct options *)args->fields)->output, &n_files, err));
     printf("%zu files are listed\n", n_files);
     return BN_OK;
 }
@@ -217,6 +264,7 @@ static const struct bn_command COMMANDS[] = {
              "as sha256sum does.",
      .synopsis = "[--size SIZE] [--arch ARCH] [--format FORMAT] [--seed N] [-o DIR]",
      .options = {GEN},
+     .bytes = sizeof(struct options),
      .json = true,
      .examples = {{"bn-fixtures gen --size tiny -o /tmp", "a model of half a megabyte"},
                   {"bn-fixtures gen --size 2b --tokenizer tokenizer.model -o /tmp",
@@ -227,6 +275,7 @@ static const struct bn_command COMMANDS[] = {
      .text = "Needed only after an intended change of the arithmetic; the digests are committed.",
      .synopsis = "[--fixtures DIR] [-o DIR]",
      .options = {GOLDEN},
+     .bytes = sizeof(struct options),
      .examples = {{"bn-fixtures golden -o /tmp", "compute them into another directory"}},
      .run = golden},
     {.name = "corrupt",
@@ -237,12 +286,14 @@ static const struct bn_command COMMANDS[] = {
          "file (gguf or model), and a description.",
      .synopsis = "-o DIR",
      .options = {CORRUPT},
+     .bytes = sizeof(struct options),
      .examples = {{"bn-fixtures corrupt -o /tmp/bad", "write some 300 files"}},
      .run = corrupt},
     {.name = "verify",
      .summary = "check digests, regenerate models, recompute golden outputs",
      .synopsis = "[-o DIR]",
      .options = {VERIFY},
+     .bytes = sizeof(struct options),
      .json = true,
      .examples = {{"bn-fixtures verify", "check the folder fixtures"}},
      .run = verify},
@@ -250,6 +301,7 @@ static const struct bn_command COMMANDS[] = {
      .summary = "rewrite SHA256SUMS after an intended change",
      .synopsis = "[-o DIR]",
      .options = {VERIFY},
+     .bytes = sizeof(struct options),
      .examples = {{"bn-fixtures sums", "list the files of the folder fixtures"}},
      .run = sums},
     {0},

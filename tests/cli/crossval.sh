@@ -151,7 +151,7 @@ kill -KILL "$first"
 
 says 2 "no reference" 'no reference is given' "$xval" ladder --tokens 1,2
 says 2 "no prompt" 'no text is given' "$xval" ladder --ref oracle
-says 2 "a text and ids" 'does not go with a text' "$xval" ladder --ref oracle --tokens 1 -p x
+says 2 "a text and ids" 'cannot be combined with a text' "$xval" ladder --ref oracle --tokens 1 -p x
 says 3 "no such model" 'none.gguf' "$xval" ladder -m "$tmp/none.gguf" --tokens 1,2 --ref oracle
 says 3 "no such reference" 'could not be started' "$xval" ladder --tokens 1,2 --ref /no/such/reference
 says 3 "no such dump" 'no such file or folder' "$xval" ladder --tokens 1,2 --ref "dump:$tmp/none"

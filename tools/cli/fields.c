@@ -48,7 +48,8 @@ static bn_status fill(const struct bn_args *args, const struct bn_option *o, voi
     case BN_FIELD_U32_ALL:
         return bn_opt_u32_or_all(args, o->name, (uint32_t)o->min, (uint32_t)o->max, field, err);
     case BN_FIELD_U64:
-        return bn_opt_u64(args, o->name, (uint64_t)o->min, (uint64_t)o->max, field, err);
+        return bn_opt_u64(args, o->name, (uint64_t)o->min, o->max > 0 ? (uint64_t)o->max : UINT64_MAX, field,
+                          err);
     case BN_FIELD_F32:
         return bn_opt_f32(args, o->name, (float)o->min, (float)o->max, field, err);
     case BN_FIELD_F64:

@@ -93,6 +93,7 @@ struct bn_ids {
     BN_FIELD(BN_FIELD_U32, type, field, uint32_t), .min = (least), .max = (most)
 #define BN_TO_U32_ALL(type, field, least, most) \
     BN_FIELD(BN_FIELD_U32_ALL, type, field, uint32_t), .min = (least), .max = (most)
+/* most 0: any. */
 #define BN_TO_U64(type, field, least, most) \
     BN_FIELD(BN_FIELD_U64, type, field, uint64_t), .min = (least), .max = (most)
 #define BN_TO_F32(type, field, least, most) \

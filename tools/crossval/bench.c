@@ -18,7 +18,6 @@
 #include "tools/crossval/crossval.h"
 
 #define SCHEMA "bn.crossval-bench/1"
-#define REPS_MAX 1000u
 
 enum phase { PROMPT, DECODE, PHASES };
 static const char *const PHASE_NAMES[] = {"prompt", "decode"};
@@ -267,15 +266,16 @@ static bn_status print_json(const struct bench *b, bn_error *err)
 static bn_status read_options(struct bench *b, const struct bn_args *args, bn_error *err)
 {
     const char *isa = bn_opt_given(args, "isa") ? bn_opt_str(args, "isa") : "";
-    size_t n = bn_opt_count(args, "ref");
+    const struct bn_crossval_options *o = args->fields;
+    size_t n = o->refs.n;
     if (n == 0 || n > BN_XREFS_MAX) {
         bn_fail(err, BN_ERR_ARG, n == 0 ? "no reference is given" : "more than 8 references are given");
         bn_error_hint(err, "--ref 'bn --isa ref', or --ref 'COMMAND'; at most 8");
         return BN_ERR_ARG;
     }
-    BN_TRY(bn_opt_u32(args, "prompt-tokens", 1, 1u << 20, &b->tokens[PROMPT], err));
-    BN_TRY(bn_opt_u32(args, "n-predict", 0, 1u << 20, &b->tokens[DECODE], err));
-    BN_TRY(bn_opt_u32(args, "reps", 2, REPS_MAX, &b->n_reps, err));
+    b->tokens[PROMPT] = o->n_prompt;
+    b->tokens[DECODE] = o->n_decode;
+    b->n_reps = o->n_reps;
     BN_TRY(bn_crossval_open_model(&b->x, args, err)); /* refuses an unknown instruction set */
     if (b->tokens[PROMPT] + b->tokens[DECODE] > bn_model_hparams(b->x.model)->n_ctx)
         return bn_fail(err, BN_ERR_LIMIT, "%u prompt and %u decoded tokens do not fit into the context of %u",
@@ -284,7 +284,7 @@ static bn_status read_options(struct bench *b, const struct bn_args *args, bn_er
     b->own_ref.given = b->own;
     b->runners[b->n++].ref = &b->own_ref;
     for (size_t i = 0; i < n; i++) {
-        b->x.refs[i].given = bn_opt_at(args, "ref", i);
+        b->x.refs[i].given = o->refs.list[i];
         b->runners[b->n++].ref = &b->x.refs[i];
         b->x.n_refs = i + 1;
     }

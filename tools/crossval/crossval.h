@@ -76,8 +76,22 @@ struct bn_xthree {
     size_t odd; /* participant */
 };
 
+#define BN_CROSSVAL_MAX_REPS 1000u
+
+/* The options of all commands; each has some of them. */
+struct bn_crossval_options {
+    struct bn_texts refs, ref_models;
+    uint64_t timeout_s;
+    struct bn_ids tokens;
+    uint32_t positions, n_threads, n_batch; /* 0: not given */
+    uint32_t n_prompt, n_decode, n_reps;
+    bool exact;
+    const char *thresholds, *junit, *html, *receipt, *trace, *output;
+};
+
 struct bn_crossval {
     const struct bn_args *args;
+    const struct bn_crossval_options *options; /* of args */
     bn_model *model;
     bn_session *session;
     const char *model_path; /* what references open */

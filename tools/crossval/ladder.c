@@ -137,7 +137,6 @@ static size_t traced_tokens(const struct bn_crossval *x, const struct bn_xref *r
 
 static bn_status climb(struct bn_crossval *x, struct bn_xref *ref, unsigned what, bn_error *err)
 {
-    const struct bn_args *args = x->args;
     BN_TRY(bn_xref_start(x, ref, err));
     if (what & (CLIMB_TOKENS | CLIMB_ALL)) BN_TRY(bn_xrung_tokens(x, ref, err));
     if (what & (CLIMB_LOGITS | CLIMB_ALL)) {
@@ -148,9 +147,9 @@ static bn_status climb(struct bn_crossval *x, struct bn_xref *ref, unsigned what
         bn_xrung_decode(x, ref);
         bn_xrung_likelihood(x, ref);
     }
-    if (what & CLIMB_TRACE) return bn_xrung_trace(x, ref, x->n_prompt, bn_opt_flag(args, "exact"), err);
-    if (!bn_opt_exists(args, "trace")) return BN_OK;
-    const char *when = bn_opt_str(args, "trace");
+    const char *when = x->options->trace;
+    if (what & CLIMB_TRACE) return bn_xrung_trace(x, ref, x->n_prompt, x->options->exact, err);
+    if (when == NULL) return BN_OK; /* the command has no --trace */
     bool parted = failed(ref, BN_RUNG_FIRST) || failed(ref, BN_RUNG_POSITIONS) ||
                   failed(ref, BN_RUNG_DECODE) || failed(ref, BN_RUNG_LIKELIHOOD);
     if (strcmp(when, "always") == 0) return bn_xrung_trace(x, ref, x->n_prompt, false, err);
@@ -165,7 +164,7 @@ static bn_status climb(struct bn_crossval *x, struct bn_xref *ref, unsigned what
 
 static bn_status compare(struct bn_crossval *x, unsigned what, bn_error *err)
 {
-    size_t n = bn_opt_count(x->args, "ref");
+    size_t n = x->options->refs.n;
     if (n == 0) {
         bn_fail(err, BN_ERR_ARG, "no reference is given");
         bn_error_hint(err, "--ref oracle, --ref bn, --ref 'COMMAND', or --ref dump:DIR");
@@ -174,7 +173,7 @@ static bn_status compare(struct bn_crossval *x, unsigned what, bn_error *err)
     if (n > BN_XREFS_MAX) return bn_fail(err, BN_ERR_ARG, "at most %u references are compared", BN_XREFS_MAX);
     if (what & (CLIMB_LOGITS | CLIMB_ALL)) BN_TRY(bn_crossval_evaluate(x, err));
     for (size_t i = 0; i < n; i++) {
-        x->refs[i].given = bn_opt_at(x->args, "ref", i);
+        x->refs[i].given = x->options->refs.list[i];
         x->n_refs = i + 1;
         BN_TRY(climb(x, &x->refs[i], what, err));
         /* It has to end in good order. */
@@ -186,7 +185,7 @@ static bn_status compare(struct bn_crossval *x, unsigned what, bn_error *err)
 
 static bn_status write_results(const struct bn_crossval *x, const char *command, bn_error *err)
 {
-    const char *html = bn_opt_str(x->args, "html"), *junit = bn_opt_str(x->args, "junit");
+    const char *html = x->options->html, *junit = x->options->junit;
     bn_json *results = x->args->json || html != NULL ? bn_crossval_results(x, command) : NULL;
     bn_status status = BN_OK;
     if (x->args->json)
@@ -207,8 +206,8 @@ static bn_status run(struct bn_args *args, const char *command, unsigned what, b
     bn_status status = bn_crossval_open(x, args, err);
     if (status == BN_OK) status = compare(x, what, err);
     if (status == BN_OK) status = write_results(x, command, err);
-    if (status == BN_OK && bn_opt_exists(args, "receipt") && bn_opt_str(args, "receipt") != NULL)
-        status = bn_crossval_add_to_receipt(x, bn_opt_str(args, "receipt"), err);
+    if (status == BN_OK && x->options->receipt != NULL)
+        status = bn_crossval_add_to_receipt(x, x->options->receipt, err);
     if (status == BN_OK) args->exit_code = bn_crossval_exit(x);
     if (bn_cli_interrupted() != 0) {
         status = BN_OK;

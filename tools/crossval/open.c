@@ -23,7 +23,7 @@
 
 static bn_status read_thresholds(struct bn_crossval *x, bn_error *err)
 {
-    const char *path = bn_opt_exists(x->args, "thresholds") ? bn_opt_str(x->args, "thresholds") : NULL;
+    const char *path = x->options->thresholds;
     struct bn_buf *text = &x->limits;
     text->max = BN_JSON_MAX_BYTES;
     if (path == NULL) bn_buf_append(text, bn_default_thresholds, (size_t)bn_default_thresholds_bytes);
@@ -82,10 +82,14 @@ static bn_status open_model(struct bn_crossval *x, bn_error *err)
 static bn_status read_prompt(struct bn_crossval *x, bn_error *err)
 {
     int32_t *ids = NULL;
-    if (bn_opt_given(x->args, "tokens")) {
+    const struct bn_ids *given = &x->options->tokens;
+    if (given->n > 0) {
         if (bn_opt_given(x->args, "prompt") || bn_opt_given(x->args, "file"))
-            return bn_fail(err, BN_ERR_ARG, "--tokens does not go with a text");
-        BN_TRY(bn_opt_i32_list(x->args, "tokens", 0, (int32_t)x->n_vocab - 1, &ids, &x->n_prompt, err));
+            return bn_fail(err, BN_ERR_ARG, "--tokens cannot be combined with a text");
+        ids = bn_alloc(given->n, sizeof *ids);
+        if (ids == NULL) return bn_nomem(err);
+        memcpy(ids, given->list, given->n * sizeof *ids);
+        x->n_prompt = given->n;
     } else {
         const bn_tokenizer *tok = NULL;
         x->text.max = MAX_TEXT_BYTES;
@@ -93,10 +97,10 @@ static bn_status read_prompt(struct bn_crossval *x, bn_error *err)
         BN_TRY(bn_cli_tokenizer(x->model, &tok, err));
         BN_TRY(bn_tokenize(tok, x->text.data, x->text.len, BN_TOKENIZE_BOS, &ids, &x->n_prompt, err));
     }
-    uint32_t most = UINT32_MAX;
-    bn_status status = bn_opt_u32(x->args, "positions", 1, 1u << 24, &most, err);
-    if (x->n_prompt > most) x->n_prompt = most;
-    if (status == BN_OK && x->n_prompt == 0) status = bn_fail(err, BN_ERR_ARG, "the prompt has no tokens");
+    uint32_t most = x->options->positions;
+    bn_status status = BN_OK;
+    if (most != 0 && x->n_prompt > most) x->n_prompt = most;
+    if (x->n_prompt == 0) status = bn_fail(err, BN_ERR_ARG, "the prompt has no tokens");
     x->ids = bn_alloc(x->n_prompt + x->n_decode, sizeof *x->ids);
     if (x->ids == NULL && status == BN_OK) status = bn_nomem(err);
     if (status == BN_OK) memcpy(x->ids, ids, x->n_prompt * sizeof *ids);
@@ -108,9 +112,8 @@ static bn_status read_prompt(struct bn_crossval *x, bn_error *err)
 
 static bn_status open_session(struct bn_crossval *x, bn_error *err)
 {
-    bn_session_options options = {0};
+    bn_session_options options = {.n_threads = x->options->n_threads};
     uint32_t most = bn_model_hparams(x->model)->n_ctx;
-    BN_TRY(bn_opt_u32(x->args, "threads", 1, 1024, &options.n_threads, err));
     if (x->n_prompt > most) {
         bn_fail(err, BN_ERR_LIMIT, "%zu tokens do not fit into the context of %u", x->n_prompt, most);
         bn_error_hint(err, "--positions N takes the first N");
@@ -126,16 +129,17 @@ static bn_status open_session(struct bn_crossval *x, bn_error *err)
 
 bn_status bn_crossval_open_model(struct bn_crossval *x, const struct bn_args *args, bn_error *err)
 {
-    *x = (struct bn_crossval){.args = args, .n_threads = bn_team_cores()};
-    BN_TRY(bn_opt_u32(args, "threads", 1, 1024, &x->n_threads, err));
+    const struct bn_crossval_options *o = args->fields;
+    *x = (struct bn_crossval){
+        .args = args, .options = o, .n_threads = o->n_threads != 0 ? o->n_threads : bn_team_cores()};
     BN_TRY(read_thresholds(x, err));
     return open_model(x, err);
 }
 
 bn_status bn_crossval_open(struct bn_crossval *x, const struct bn_args *args, bn_error *err)
 {
-    *x = (struct bn_crossval){.args = args};
-    if (bn_opt_exists(args, "n-predict")) BN_TRY(bn_opt_u32(args, "n-predict", 0, 4096, &x->n_decode, err));
+    const struct bn_crossval_options *o = args->fields;
+    *x = (struct bn_crossval){.args = args, .options = o, .n_decode = o->n_decode};
     BN_TRY(read_thresholds(x, err));
     BN_TRY(open_model(x, err));
     BN_TRY(read_prompt(x, err));

@@ -116,18 +116,17 @@ static const char *model_of(const struct bn_crossval *x, const struct bn_xref *r
     size_t i = 0;
     while (i < x->n_refs && &x->refs[i] != ref)
         i++;
-    const char *path =
-        i < x->n_refs && i < bn_opt_count(x->args, "ref-model") ? bn_opt_at(x->args, "ref-model", i) : "-";
+    const struct bn_texts *models = &x->options->ref_models;
+    const char *path = i < x->n_refs && i < models->n ? models->list[i] : "-";
     return strcmp(path, "-") == 0 ? x->model_path : path;
 }
 
 static bn_status start_process(struct bn_crossval *x, struct bn_xref *ref, bn_error *why)
 {
     struct bn_buf command = {.max = 1u << 16};
-    uint64_t seconds = 120;
+    uint64_t seconds = x->options->timeout_s;
     struct bn_reference_options options = {.cancelled = is_interrupted,
                                            .on_stderr = x->args->verbose > 0 ? show_stderr : NULL};
-    BN_TRY(bn_opt_seconds(x->args, "timeout", &seconds, why));
     if (seconds == 0 || seconds > 86400 * 7)
         return bn_fail(why, BN_ERR_ARG, "--timeout wants a second at least, and a week at most");
     options.timeout_ns = seconds * 1000000000u;

@@ -325,7 +325,7 @@ bn_status bn_crossval_write_html(const bn_json *results, const char *path, bn_er
 bn_status bn_crossval_report(struct bn_args *args, bn_error *err)
 {
     struct bn_buf text = {.max = BN_JSON_MAX_BYTES}, page = {0};
-    const char *path = bn_opt_str(args, "output");
+    const char *path = ((const struct bn_crossval_options *)args->fields)->output;
     bn_status status = bn_file_read(args->operands[0], &text, err);
     if (status == BN_OK) status = make_page(text.data != NULL ? text.data : "", text.len, &page, err);
     if (status != BN_OK) bn_error_name(err, args->operands[0]);

@@ -99,8 +99,9 @@ bn_status bn_xrung_tokens(struct bn_crossval *x, struct bn_xref *ref, bn_error *
         return BN_OK;
     }
     /* --positions may have cut this engine's list. */
-    size_t n = bn_opt_given(x->args, "positions") ? bn_min_size(x->n_prompt, rung->n_ids) : x->n_prompt;
-    size_t m = bn_opt_given(x->args, "positions") ? bn_min_size(rung->n_ids, x->n_prompt) : rung->n_ids;
+    bool cut = x->options->positions != 0;
+    size_t n = cut ? bn_min_size(x->n_prompt, rung->n_ids) : x->n_prompt;
+    size_t m = cut ? bn_min_size(rung->n_ids, x->n_prompt) : rung->n_ids;
     while (rung->at < n && rung->at < m && x->ids[rung->at] == rung->ids[rung->at])
         rung->at++;
     rung->n_compared = n > m ? n : m;

@@ -69,14 +69,14 @@ static bn_status open_model(struct server *s, const bn_json *request, bn_error *
 {
     const char *path = NULL;
     uint64_t n_threads = 0;
-    uint32_t own = 0;
+    const struct bn_crossval_options *o = s->args->fields;
     bn_model_options with = {.repack = BN_REPACK_NEVER};
     if (!bn_json_string(bn_json_get(request, "model"), &path))
         return bn_fail(err, BN_ERR_ARG, "the model is not a path");
     (void)bn_json_u64(bn_json_get(request, "threads"), &n_threads);
-    BN_TRY(bn_opt_u32(s->args, "threads", 1, 1024, &own, err));
-    bn_session_options options = {.n_threads = own != 0 ? own : (uint32_t)bn_min_size(n_threads, 1024)};
-    BN_TRY(bn_opt_u32(s->args, "batch", 1, 4096, &options.n_batch, err));
+    bn_session_options options = {.n_threads = o->n_threads != 0 ? o->n_threads
+                                                                 : (uint32_t)bn_min_size(n_threads, 1024),
+                                  .n_batch = o->n_batch};
     bn_session_close(s->session);
     bn_model_close(s->model);
     s->session = NULL;
