@@ -123,7 +123,7 @@ HUB_OBJ := $(call obj,hub/*.[cS])
 
 TOOLS := $(patsubst tools/%.c,%,$(call src,tools/bn*.c))
 PROGRAMS := $(TOOLS:%=$(OUT)/%)
-CLI_OBJ := $(call obj,tools/cli/*.[cS])
+CLI_OBJ := $(call obj,tools/cli/*.[cS] tools/cli/*/*.[cS])
 CLI_LIB := $(OUT)/libcli.a
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(OUT)/tests/unit/%,$(call src,tests/unit/*.c))
 CHECKKERN := $(OUT)/tests/checkkern/checkkern

@@ -3,7 +3,7 @@
  * The main function that all programs share; see options.h.
  */
 #include "base/error.h"
-#include "tools/cli/dump.h"
+#include "tools/cli/dump/dump.h"
 #include "tools/cli/help.h"
 #include "tools/cli/options.h"
 #include "tools/cli/report.h"

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "tools/cli/dump.h"
+#include "tools/cli/dump/dump.h"
 #include "tools/cli/table.h"
 
 /* bn-verify-receipt as part of a function's name. */

@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "tools/cli/dump.h"
+#include "tools/cli/dump/dump.h"
 #include "tools/cli/help.h"
 #include "tools/cli/table.h"
 
