@@ -27,12 +27,6 @@ enum bn_brick_category bn_brick_category(unsigned brick)
     return brick < BN_BRICK_KNOWN ? BRICKS[brick].category : BN_CATEGORY_OTHER;
 }
 
-enum bn_brick_category bn_brick_category_of_four(unsigned brick)
-{
-    enum bn_brick_category category = bn_brick_category(brick);
-    return category == BN_CATEGORY_HEAD ? BN_CATEGORY_OTHER : category;
-}
-
 const char *bn_brick_category_name(enum bn_brick_category category)
 {
     static const char *const NAMES[BN_CATEGORY_COUNT] = {"Norm", "Attention", "FFN", "Head", "Other"};

@@ -71,8 +71,6 @@ _Static_assert(BN_BRICK_KNOWN < BN_BRICK_MAX && BN_BRICK_MAX < BN_BRICK_NONE, "a
 /* Of the known ones; NULL and BN_CATEGORY_OTHER for others. */
 const char *bn_brick_name(unsigned brick);
 enum bn_brick_category bn_brick_category(unsigned brick);
-/* The same with four categories, as other profilers have them: embedding, head and sampling are "other". */
-enum bn_brick_category bn_brick_category_of_four(unsigned brick);
 /* "Norm", "Attention", "FFN", "Head", "Other". */
 const char *bn_brick_category_name(enum bn_brick_category category);
 /* By name or alias, in upper or lower case; BN_BRICK_NONE when no known brick is called that. */

@@ -130,11 +130,6 @@ void bn_prof_set_sync_mode(bn_prof *prof, enum bn_prof_mode mode)
     prof->mode = mode;
 }
 
-void bn_prof_set_level(bn_prof *prof, enum bn_prof_level level)
-{
-    prof->level = level;
-}
-
 void bn_prof_enable(bn_prof *prof)
 {
     prof->enabled = true;

@@ -146,7 +146,6 @@ BN_MUST_CHECK bn_status bn_prof_open(bn_prof **out, const struct bn_prof_options
 void bn_prof_close(bn_prof *prof);
 void bn_prof_set_clock(bn_prof *prof, bn_prof_clock_fn fake, void *user);
 void bn_prof_set_sync_mode(bn_prof *prof, enum bn_prof_mode mode);
-void bn_prof_set_level(bn_prof *prof, enum bn_prof_level level);
 void bn_prof_enable(bn_prof *prof);
 void bn_prof_disable(bn_prof *prof);
 /* The brick of that name: a known one by name or alias, an interned one, else it is interned under this

@@ -62,9 +62,9 @@ static uint32_t merge_home(const struct bn_tokenizer *tok, uint32_t left, uint32
     return (uint32_t)(bn_hash_mix(bn_hash_mix(left) ^ right) * 0x9E3779B97F4A7C15u >> tok->merge_shift);
 }
 
-struct bn_pair bn_bpe_pair(const struct bn_tokenizer *tok, int32_t left, int32_t right)
+struct bn_merge_pair bn_bpe_pair(const struct bn_tokenizer *tok, int32_t left, int32_t right)
 {
-    struct bn_pair none = {BN_NO_RANK, -1};
+    struct bn_merge_pair none = {BN_NO_RANK, -1};
     if (left < 0 || right < 0) return none;
     uint32_t mask = UINT32_MAX >> (tok->merge_shift - 32),
              at = merge_home(tok, (uint32_t)left, (uint32_t)right);
@@ -72,7 +72,7 @@ struct bn_pair bn_bpe_pair(const struct bn_tokenizer *tok, int32_t left, int32_t
         const struct bn_merge_slot *slot = &tok->merges[at];
         if (slot->left1 == 0) return none;
         if (slot->left1 == (uint32_t)left + 1 && slot->right == (uint32_t)right)
-            return (struct bn_pair){slot->rank, (int32_t)slot->id};
+            return (struct bn_merge_pair){slot->rank, (int32_t)slot->id};
     }
     return none;
 }

@@ -30,8 +30,8 @@ void bn_merger_release(struct bn_merger *m)
 /* ---- symbols ---- */
 
 /* The pair of two neighbours, the second of which ends at end. */
-static struct bn_pair pair_of(struct bn_merger *m, const struct bn_symbol *left,
-                              const struct bn_symbol *right, uint32_t end)
+static struct bn_merge_pair pair_of(struct bn_merger *m, const struct bn_merge_symbol *left,
+                                    const struct bn_merge_symbol *right, uint32_t end)
 {
     m->stats.n_lookups++;
     if (m->tok->kind == BN_VOCAB_GPT2) return bn_bpe_pair(m->tok, left->id, right->id);
@@ -40,19 +40,20 @@ static struct bn_pair pair_of(struct bn_merger *m, const struct bn_symbol *left,
 
 /* One symbol per byte, or for SPM per character; invalid UTF-8 goes byte by byte. */
 static uint32_t make_symbols(const struct bn_tokenizer *tok, const char *text, uint32_t n,
-                             struct bn_symbol *out)
+                             struct bn_merge_symbol *out)
 {
     uint32_t count = 0;
     if (tok->kind == BN_VOCAB_GPT2) {
         for (; count < n; count++)
-            out[count] = (struct bn_symbol){.start = count, .id = tok->byte_id[(unsigned char)text[count]]};
+            out[count] =
+                (struct bn_merge_symbol){.start = count, .id = tok->byte_id[(unsigned char)text[count]]};
         return n;
     }
     for (uint32_t at = 0; at < n; count++) {
         unsigned char c = (unsigned char)text[at];
         uint32_t length = c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
         if (length > n - at || (length > 1 && bn_utf8_valid(text + at, length) != length)) length = 1;
-        out[count] = (struct bn_symbol){.start = at, .id = bn_vocab_find(tok, text + at, length)};
+        out[count] = (struct bn_merge_symbol){.start = at, .id = bn_vocab_find(tok, text + at, length)};
         at += length;
     }
     return count;
@@ -71,7 +72,7 @@ static bn_status put_bytes(struct bn_merger *m, uint32_t from, uint32_t to, stru
     return BN_OK;
 }
 
-static bn_status put_symbol(struct bn_merger *m, const struct bn_symbol *symbol, uint32_t end,
+static bn_status put_symbol(struct bn_merger *m, const struct bn_merge_symbol *symbol, uint32_t end,
                             struct bn_ids *ids, bn_error *err)
 {
     return symbol->id >= 0 ? bn_ids_push(ids, symbol->id, err) : put_bytes(m, symbol->start, end, ids, err);
@@ -79,12 +80,12 @@ static bn_status put_symbol(struct bn_merger *m, const struct bn_symbol *symbol,
 
 /* ---- short pieces ---- */
 
-static uint32_t end_of(const struct bn_merger *m, const struct bn_symbol *s, uint32_t i, uint32_t n)
+static uint32_t end_of(const struct bn_merger *m, const struct bn_merge_symbol *s, uint32_t i, uint32_t n)
 {
     return i + 1 < n ? s[i + 1].start : m->n_bytes;
 }
 
-static void scan_pair(struct bn_merger *m, struct bn_symbol *s, uint32_t i, uint32_t n)
+static void scan_pair(struct bn_merger *m, struct bn_merge_symbol *s, uint32_t i, uint32_t n)
 {
     s[i].pair.rank = BN_NO_RANK;
     if (i + 1 < n) s[i].pair = pair_of(m, &s[i], &s[i + 1], end_of(m, s, i + 1, n));
@@ -92,7 +93,7 @@ static void scan_pair(struct bn_merger *m, struct bn_symbol *s, uint32_t i, uint
 
 static bn_status merge_short(struct bn_merger *m, struct bn_ids *ids, bn_error *err)
 {
-    struct bn_symbol s[SHORT_PIECE];
+    struct bn_merge_symbol s[SHORT_PIECE];
     uint32_t n = make_symbols(m->tok, m->text, m->n_bytes, s);
     for (uint32_t i = 0; i < n; i++)
         scan_pair(m, s, i, n);
@@ -159,10 +160,10 @@ static uint64_t pop(struct bn_merger *m)
 /* Sets the pair of symbol i with its neighbour. */
 static void link_pair(struct bn_merger *m, uint32_t i)
 {
-    struct bn_symbol *s = m->symbols, *left = &s[i];
+    struct bn_merge_symbol *s = m->symbols, *left = &s[i];
     left->pair.rank = BN_NO_RANK;
     if (left->next == NONE) return;
-    const struct bn_symbol *right = &s[left->next];
+    const struct bn_merge_symbol *right = &s[left->next];
     left->pair = pair_of(m, left, right, right->next == NONE ? m->n_bytes : s[right->next].start);
 }
 
@@ -203,7 +204,7 @@ static bn_status merge_long(struct bn_merger *m, struct bn_ids *ids, bn_error *e
         if (m->symbols == NULL) return bn_nomem(err);
         m->symbols_room = m->n_bytes;
     }
-    struct bn_symbol *s = m->symbols;
+    struct bn_merge_symbol *s = m->symbols;
     m->n_symbols = make_symbols(m->tok, m->text, m->n_bytes, s);
     BN_TRY(fill_heap(m, err));
     while (m->n_heap > 0) {

@@ -39,11 +39,6 @@ struct bn_splitter {
     bool compiled;
 };
 
-const struct bn_split_rule *bn_split_rule_at(size_t i)
-{
-    return i < BN_ARRAY_LEN(RULES) ? &RULES[i] : NULL;
-}
-
 const struct bn_split_rule *bn_split_rule_find(struct bn_str name)
 {
     char padded[32];
@@ -108,11 +103,6 @@ void bn_splitter_close(struct bn_splitter *splitter)
 const struct bn_split_rule *bn_splitter_rule(const struct bn_splitter *splitter)
 {
     return splitter->rule;
-}
-
-bool bn_splitter_is_compiled(const struct bn_splitter *splitter)
-{
-    return splitter->compiled;
 }
 
 bn_status bn_split_open(struct bn_split *split, const struct bn_splitter *splitter, bn_error *err)

@@ -22,8 +22,6 @@ struct bn_split_rule {
 
 /* The rule of a value of tokenizer.ggml.pre, NULL when it is unknown. */
 const struct bn_split_rule *bn_split_rule_find(struct bn_str name);
-/* The i-th rule, NULL past the end. */
-const struct bn_split_rule *bn_split_rule_at(size_t i);
 
 /* A rule ready for use; threads may share it. compile asks for machine code, which is optional: without it,
  * or where the system forbids it, the expression is interpreted with the same result. */
@@ -32,8 +30,6 @@ BN_MUST_CHECK bn_status bn_splitter_open(struct bn_splitter **out, const struct 
                                          bool compile, bn_error *err);
 void bn_splitter_close(struct bn_splitter *splitter);
 const struct bn_split_rule *bn_splitter_rule(const struct bn_splitter *splitter);
-/* True when the expression was compiled to machine code. */
-bool bn_splitter_is_compiled(const struct bn_splitter *splitter);
 
 /* One walk over a text: bn_split_open, bn_split_text, bn_split_next until it gives an empty piece;
  * bn_split_text again for another text; bn_split_close. */

@@ -69,8 +69,8 @@ bn_status bn_spm_open(struct bn_tokenizer *tok, const struct bn_gguf_kv *scores,
     return BN_OK;
 }
 
-struct bn_pair bn_spm_pair(const struct bn_tokenizer *tok, const char *bytes, size_t n)
+struct bn_merge_pair bn_spm_pair(const struct bn_tokenizer *tok, const char *bytes, size_t n)
 {
     int32_t id = bn_vocab_find(tok, bytes, n);
-    return id < 0 ? (struct bn_pair){BN_NO_RANK, -1} : (struct bn_pair){tok->score_rank[id], id};
+    return id < 0 ? (struct bn_merge_pair){BN_NO_RANK, -1} : (struct bn_merge_pair){tok->score_rank[id], id};
 }

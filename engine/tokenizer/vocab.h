@@ -43,7 +43,7 @@ struct bn_merge_slot {
 };
 
 /* What two neighbouring symbols make: lower ranks go first. */
-struct bn_pair {
+struct bn_merge_pair {
     uint32_t rank; /* BN_NO_RANK: they do not merge */
     int32_t id;
 };
@@ -137,7 +137,7 @@ bool bn_alphabet_decode(const char *text, size_t n, char *out, size_t *n_out);
 
 /* Builds tok->merges from tokenizer.ggml.merges. */
 BN_MUST_CHECK bn_status bn_bpe_open(struct bn_tokenizer *tok, const struct bn_gguf_kv *merges, bn_error *err);
-struct bn_pair bn_bpe_pair(const struct bn_tokenizer *tok, int32_t left, int32_t right);
+struct bn_merge_pair bn_bpe_pair(const struct bn_tokenizer *tok, int32_t left, int32_t right);
 
 /* Decodes U+2581 to a space, in place of bn_alphabet_decode; always works. */
 void bn_spm_decode(const char *text, size_t n, char *out, size_t *n_out);
@@ -145,7 +145,7 @@ void bn_spm_decode(const char *text, size_t n, char *out, size_t *n_out);
 int bn_spm_byte(struct bn_str text);
 /* Scores to ranks, and what follows from the whole vocabulary. */
 BN_MUST_CHECK bn_status bn_spm_open(struct bn_tokenizer *tok, const struct bn_gguf_kv *scores, bn_error *err);
-struct bn_pair bn_spm_pair(const struct bn_tokenizer *tok, const char *bytes, size_t n);
+struct bn_merge_pair bn_spm_pair(const struct bn_tokenizer *tok, const char *bytes, size_t n);
 
 /* What BN_TEMPLATE_AUTO means, from the file's architecture, its template's text (recognised, never run) and
  * the vocabulary. */
@@ -168,10 +168,10 @@ struct bn_encode_stats {
     uint64_t n_heap_moves; /* entries moved while sifting */
 };
 
-struct bn_symbol {
-    uint32_t start;      /* byte offset in the piece */
-    int32_t id;          /* -1: no token (SPM: falls back to bytes) */
-    struct bn_pair pair; /* with the next symbol; BN_NO_RANK for the last and for dead ones */
+struct bn_merge_symbol {
+    uint32_t start;            /* byte offset in the piece */
+    int32_t id;                /* -1: no token (SPM: falls back to bytes) */
+    struct bn_merge_pair pair; /* with the next symbol; BN_NO_RANK for the last and for dead ones */
     uint32_t prev, next;
 };
 
@@ -180,7 +180,7 @@ struct bn_merger {
     const struct bn_tokenizer *tok;
     const char *text;
     uint32_t n_bytes, n_symbols;
-    struct bn_symbol *symbols;
+    struct bn_merge_symbol *symbols;
     size_t symbols_room;
     uint64_t *heap; /* rank << 32 | symbol: smallest first means best rank, then leftmost */
     size_t n_heap, heap_room;

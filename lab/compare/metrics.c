@@ -32,11 +32,6 @@ enum bn_metric bn_metric_from_name(const char *name)
     return (enum bn_metric)i;
 }
 
-bool bn_metric_is_likeness(enum bn_metric metric)
-{
-    return METRICS[metric].likeness;
-}
-
 size_t bn_argmax(const float *x, size_t n)
 {
     size_t best = 0;

@@ -65,7 +65,5 @@ struct bn_metrics_sum {
 };
 void bn_metrics_add(struct bn_metrics_sum *sum, const struct bn_metrics *row, size_t index, size_t n_values);
 double bn_metrics_mean(const struct bn_metrics_sum *sum, enum bn_metric metric);
-/* Whether greater values of a measure mean a better agreement. */
-bool bn_metric_is_likeness(enum bn_metric metric);
 
 #endif

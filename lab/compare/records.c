@@ -47,7 +47,8 @@ const char *bn_op_name(enum bn_op op)
     return (unsigned)op < BN_AT_COUNT ? OPS[op].name : "?";
 }
 
-enum bn_op bn_op_from_name(const char *name)
+/* BN_AT_COUNT for an unknown name. */
+static enum bn_op op_from_name(const char *name)
 {
     unsigned i = 0;
     while (i < BN_AT_COUNT && strcmp(OPS[i].name, name) != 0)
@@ -60,7 +61,7 @@ enum bn_op_kind bn_op_kind_of(enum bn_op op)
     return OPS[op].kind;
 }
 
-bool bn_op_in_layer(enum bn_op op)
+static bool is_in_layer(enum bn_op op)
 {
     return op >= BN_AT_ATTN_NORM && op <= BN_AT_FFN_RES;
 }
@@ -82,8 +83,8 @@ const struct bn_record *bn_records_find(const struct bn_records *records, enum b
 bn_status bn_records_add(struct bn_records *records, const char *name, int32_t layer, size_t rows,
                          size_t cols, const float *data, bn_error *err)
 {
-    enum bn_op op = bn_op_from_name(name);
-    if (op == BN_AT_COUNT || bn_op_in_layer(op) != (layer >= 0)) return BN_OK;
+    enum bn_op op = op_from_name(name);
+    if (op == BN_AT_COUNT || is_in_layer(op) != (layer >= 0)) return BN_OK;
     struct bn_record *r = NULL;
     for (size_t i = 0; i < records->n && r == NULL; i++)
         if (records->list[i].op == op && records->list[i].layer == layer) r = &records->list[i];
@@ -138,7 +139,7 @@ static bool parse_name(const char *file, char op[32], int32_t *layer)
         return false;
     }
     snprintf(op, 32, "%.*s", (int)(end - dot - 1), dot + 1);
-    return bn_op_from_name(op) != BN_AT_COUNT;
+    return op_from_name(op) != BN_AT_COUNT;
 }
 
 static bn_status read_record(struct bn_records *records, const char *path, const char *op, int32_t layer,

@@ -34,9 +34,7 @@ enum bn_op {
     BN_AT_COUNT
 };
 const char *bn_op_name(enum bn_op op);
-enum bn_op bn_op_from_name(const char *name); /* BN_AT_COUNT for an unknown one */
 enum bn_op_kind bn_op_kind_of(enum bn_op op);
-bool bn_op_in_layer(enum bn_op op);
 /* Up to three inputs of an operation; BN_AT_COUNT in unused places. The residual stream that enters a layer
  * is BN_AT_FFN_RES of the one before, or BN_AT_EMBD: it is named BN_AT_EMBD here. */
 const enum bn_op *bn_op_inputs(enum bn_op op);

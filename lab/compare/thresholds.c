@@ -19,11 +19,6 @@ const char *bn_rung_name(enum bn_rung rung)
     return (unsigned)rung < BN_RUNG_COUNT ? RUNGS[rung] : "?";
 }
 
-const char *bn_op_kind_name(enum bn_op_kind kind)
-{
-    return (unsigned)kind < BN_OP_KIND_COUNT ? KINDS[kind] : "?";
-}
-
 static unsigned find(const char *const *names, unsigned n, const char *name)
 {
     unsigned i = 0;
@@ -190,7 +185,7 @@ void bn_thresholds_deepen(struct bn_thresholds *t, uint32_t n_layers)
 
 /* ---- judging ---- */
 
-static void judge(struct bn_verdict *v, const struct bn_metrics_sum *sum)
+static void judge(struct bn_threshold_verdict *v, const struct bn_metrics_sum *sum)
 {
     if (v->is_mean)
         v->value = bn_metrics_mean(sum, v->metric);
@@ -202,7 +197,7 @@ static void judge(struct bn_verdict *v, const struct bn_metrics_sum *sum)
 }
 
 size_t bn_thresholds_judge(const struct bn_thresholds *t, enum bn_rung rung, const struct bn_metrics_sum *sum,
-                           struct bn_verdict out[BN_VERDICTS_MAX])
+                           struct bn_threshold_verdict out[BN_VERDICTS_MAX])
 {
     size_t n = 0;
     for (size_t m = 0; m < BN_METRIC_COUNT; m++) {
@@ -210,7 +205,7 @@ size_t bn_thresholds_judge(const struct bn_thresholds *t, enum bn_rung rung, con
         const double bounds[] = {l->min, l->max, l->min_mean, l->max_mean};
         for (size_t b = 0; b < BN_ARRAY_LEN(bounds); b++) {
             if (isinf(bounds[b])) continue;
-            out[n] = (struct bn_verdict){
+            out[n] = (struct bn_threshold_verdict){
                 .metric = (enum bn_metric)m, .is_mean = b >= 2, .is_min = b % 2 == 0, .bound = bounds[b]};
             judge(&out[n++], sum);
         }

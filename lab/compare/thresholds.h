@@ -46,7 +46,6 @@ enum bn_op_kind {
     BN_OP_HEAD,
     BN_OP_KIND_COUNT
 };
-const char *bn_op_kind_name(enum bn_op_kind kind);
 
 struct bn_growth {
     double floor, gain, flip;
@@ -73,7 +72,7 @@ BN_MUST_CHECK bn_status bn_thresholds_parse(struct bn_thresholds *out, const cha
 void bn_thresholds_deepen(struct bn_thresholds *t, uint32_t n_layers);
 
 /* One bound held against what was measured. */
-struct bn_verdict {
+struct bn_threshold_verdict {
     enum bn_metric metric;
     bool is_mean, is_min;
     double bound, value;
@@ -86,6 +85,6 @@ struct bn_verdict {
 /* Fills the verdicts of every bound that a rung has, and returns their number. A measure that is not a number
  * breaks its bounds, and so does every bound when there are no rows. */
 size_t bn_thresholds_judge(const struct bn_thresholds *t, enum bn_rung rung, const struct bn_metrics_sum *sum,
-                           struct bn_verdict out[BN_VERDICTS_MAX]);
+                           struct bn_threshold_verdict out[BN_VERDICTS_MAX]);
 
 #endif

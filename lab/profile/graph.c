@@ -28,13 +28,13 @@ const char *bn_edge_kind_name(enum bn_edge_kind kind)
     return EDGE_NAME[kind];
 }
 
-enum bn_edge_kind bn_graph_tree_edge(const struct bn_node *parent)
+enum bn_edge_kind bn_graph_tree_edge(const struct bn_graph_node *parent)
 {
     if (parent->kind == BN_NODE_FUNCTION) return BN_EDGE_CALLS;
     return parent->kind == BN_NODE_BRICK ? BN_EDGE_LAUNCHES : BN_EDGE_CONTAINS;
 }
 
-const char *bn_node_label(const struct bn_node *node, char room[32])
+const char *bn_node_label(const struct bn_graph_node *node, char room[32])
 {
     if (node->kind != BN_NODE_PASS && node->kind != BN_NODE_LAYER)
         return node->name != NULL ? node->name : bn_node_kind_name(node->kind);
@@ -57,7 +57,7 @@ void bn_graph_close(struct bn_graph *graph)
     bn_graph_open(graph, 0);
 }
 
-uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struct bn_node *node)
+uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struct bn_graph_node *node)
 {
     if (graph->n_nodes == graph->max_nodes) {
         graph->truncated = true;
@@ -77,7 +77,7 @@ uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struc
                       &graph->error) != BN_OK)
         return BN_NODE_NONE;
     uint32_t id = graph->n_nodes++;
-    struct bn_node *added = &graph->node[id];
+    struct bn_graph_node *added = &graph->node[id];
     *added = *node;
     added->parent = parent;
     added->depth = depth;
@@ -89,12 +89,12 @@ uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struc
     return id;
 }
 
-uint32_t bn_graph_add(struct bn_graph *graph, const struct bn_node *node)
+uint32_t bn_graph_add(struct bn_graph *graph, const struct bn_graph_node *node)
 {
     return bn_graph_add_under(graph, graph->scope, node);
 }
 
-uint32_t bn_graph_push(struct bn_graph *graph, const struct bn_node *node)
+uint32_t bn_graph_push(struct bn_graph *graph, const struct bn_graph_node *node)
 {
     uint32_t id = bn_graph_add(graph, node);
     if (id == BN_NODE_NONE)

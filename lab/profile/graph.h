@@ -47,7 +47,7 @@ enum bn_edge_kind {
 const char *bn_node_kind_name(enum bn_node_kind kind); /* "layer" */
 const char *bn_edge_kind_name(enum bn_edge_kind kind); /* "depends_on" */
 
-struct bn_node {
+struct bn_graph_node {
     enum bn_node_kind kind;
     const char *name; /* borrowed, as code is; NULL for what has a number */
     const char *code; /* SHA-256 of the kernel's machine code in hex, NULL when unknown */
@@ -73,7 +73,7 @@ struct bn_edge {
 };
 
 struct bn_graph {
-    struct bn_node *node;
+    struct bn_graph_node *node;
     uint32_t n_nodes, max_nodes;
     struct bn_edge *edge;
     uint32_t n_edges;
@@ -92,11 +92,11 @@ void bn_graph_open(struct bn_graph *graph, uint32_t max_nodes);
 void bn_graph_close(struct bn_graph *graph);
 
 /* Adds a node to the scope that is open, or as a root; BN_NODE_NONE when there is no room. */
-uint32_t bn_graph_add(struct bn_graph *graph, const struct bn_node *node);
+uint32_t bn_graph_add(struct bn_graph *graph, const struct bn_graph_node *node);
 /* The same under a parent that is there already. */
-uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struct bn_node *node);
+uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struct bn_graph_node *node);
 /* Adds a node and opens its scope. */
-uint32_t bn_graph_push(struct bn_graph *graph, const struct bn_node *node);
+uint32_t bn_graph_push(struct bn_graph *graph, const struct bn_graph_node *node);
 void bn_graph_pop(struct bn_graph *graph);
 /* An edge of order; one at whose end there was no room for a node is left out. */
 void bn_graph_link(struct bn_graph *graph, enum bn_edge_kind kind, uint32_t from, uint32_t to);
@@ -104,9 +104,9 @@ void bn_graph_link(struct bn_graph *graph, enum bn_edge_kind kind, uint32_t from
 BN_MUST_CHECK bn_status bn_graph_finish(struct bn_graph *graph, bn_error *err);
 
 /* The kind of the edge from a parent to its children. */
-enum bn_edge_kind bn_graph_tree_edge(const struct bn_node *parent);
+enum bn_edge_kind bn_graph_tree_edge(const struct bn_graph_node *parent);
 /* The words for a node: its name, "Pass 0", "Layer 3". */
-const char *bn_node_label(const struct bn_node *node, char room[32]);
+const char *bn_node_label(const struct bn_graph_node *node, char room[32]);
 
 /* ---- showing it (graph_text.c, graph_json.c) ---- */
 

@@ -13,7 +13,7 @@ static void put_dimensions(bn_json *object, const char *name, const uint32_t d[3
         bn_json_add_u64(array, d[i]);
 }
 
-static void put_node(bn_json *array, const struct bn_node *node, uint32_t id)
+static void put_node(bn_json *array, const struct bn_graph_node *node, uint32_t id)
 {
     bn_json *object = bn_json_add_object(array);
     bn_json_put_u64(object, "id", id);
@@ -64,9 +64,9 @@ void bn_graph_put(bn_json *object, const struct bn_graph *graph)
 /* ---- Chrome trace ---- */
 
 /* What a task is shown as, and where it belongs. */
-static void put_event(bn_json *events, const struct bn_graph *graph, const struct bn_node *node)
+static void put_event(bn_json *events, const struct bn_graph *graph, const struct bn_graph_node *node)
 {
-    const struct bn_node *above = node;
+    const struct bn_graph_node *above = node;
     const char *brick = NULL;
     bn_json *event = bn_json_add_object(events), *args;
     char room[32];

@@ -70,10 +70,10 @@ static uint32_t layer_node(struct builder *b, int layer)
     b->layer = layer;
     b->layer_node = b->pass_node != BN_NODE_NONE ? b->graph->node[b->pass_node].first : BN_NODE_NONE;
     for (; b->layer_node != BN_NODE_NONE; b->layer_node = b->graph->node[b->layer_node].next) {
-        const struct bn_node *node = &b->graph->node[b->layer_node];
+        const struct bn_graph_node *node = &b->graph->node[b->layer_node];
         if (node->kind == BN_NODE_LAYER && node->index == (uint32_t)layer) return b->layer_node;
     }
-    struct bn_node node = {.kind = BN_NODE_LAYER, .index = (uint32_t)layer, .thread = -1};
+    struct bn_graph_node node = {.kind = BN_NODE_LAYER, .index = (uint32_t)layer, .thread = -1};
     return b->layer_node = bn_graph_add_under(b->graph, b->pass_node, &node);
 }
 
@@ -85,7 +85,7 @@ static struct group *find_group(struct builder *b, uint32_t parent, const struct
         if (g->parent == parent && g->brick == e->brick && g->kernel == e->kernel) return g;
     }
     if (b->n_groups == MAX_GROUPS) return NULL;
-    struct bn_node node = {.kind = BN_NODE_BRICK, .thread = -1, .timed = true, .begin_ns = UINT64_MAX};
+    struct bn_graph_node node = {.kind = BN_NODE_BRICK, .thread = -1, .timed = true, .begin_ns = UINT64_MAX};
     if (e->kernel != BN_PROF_NO_KERNEL) {
         node.kind = BN_NODE_KERNEL;
         node.name = bn_prof_kernel_name(b->prof, e->kernel);
@@ -137,7 +137,7 @@ static void count(struct builder *b, struct group *g, const struct bn_prof_event
     uint64_t begin = bn_prof_begin_ns(b->prof, e);
     g->ns += length_of(b, e);
     if (g->node == BN_NODE_NONE) return;
-    struct bn_node *node = &b->graph->node[g->node];
+    struct bn_graph_node *node = &b->graph->node[g->node];
     if (begin < node->begin_ns) node->begin_ns = begin;
     node->elements += e->elements;
     node->bytes += e->bytes;
@@ -183,7 +183,7 @@ static void follow(struct builder *b, struct thread *t, uint32_t node, bool is_s
 static uint32_t add_leaf(struct builder *b, const struct thread *t, const struct bn_prof_event *e,
                          uint32_t parent, enum bn_node_kind kind)
 {
-    struct bn_node node = {
+    struct bn_graph_node node = {
         .kind = kind,
         .name = e->kernel != BN_PROF_NO_KERNEL ? bn_prof_kernel_name(b->prof, e->kernel)
                                                : bn_prof_brick_name(b->prof, e->brick),
@@ -231,7 +231,7 @@ static bn_status read_stage(struct builder *b, struct thread *t, bn_error *err)
 /* The barrier that all threads have come to. */
 static bn_status read_meeting(struct builder *b, bn_error *err)
 {
-    struct bn_node meeting = {.kind = BN_NODE_MEETING, .timed = true, .thread = -1};
+    struct bn_graph_node meeting = {.kind = BN_NODE_MEETING, .timed = true, .thread = -1};
     const struct bn_prof_event *any = NULL;
     for (unsigned i = 0; i < b->prof->n_threads; i++) {
         struct thread *t = &b->threads[i];
@@ -272,7 +272,8 @@ static void find_events(struct builder *b, uint32_t pass)
 static bn_status read_start(struct builder *b, uint64_t begin_ns, bn_error *err)
 {
     struct thread *first = &b->threads[0];
-    struct bn_node meeting = {.kind = BN_NODE_MEETING, .timed = true, .begin_ns = begin_ns, .thread = -1};
+    struct bn_graph_node meeting = {
+        .kind = BN_NODE_MEETING, .timed = true, .begin_ns = begin_ns, .thread = -1};
     uint32_t start = BN_NODE_NONE;
     if (first->at < first->end && first->events[first->at].brick == BN_BRICK_TEAM) {
         BN_TRY(read_event(b, first, first->at++, &start, err));
@@ -306,13 +307,13 @@ static bn_status add_pass(struct builder *b, size_t index, bn_error *err)
 {
     const struct bn_prof_pass *pass = &b->prof->passes[index];
     uint64_t begin = bn_prof_ns(b->prof, pass->begin), end = bn_prof_ns(b->prof, pass->end);
-    struct bn_node node = {.kind = BN_NODE_PASS,
-                           .index = (uint32_t)index,
-                           .thread = -1,
-                           .timed = end > begin, /* else it did not end */
-                           .begin_ns = begin,
-                           .ns = end > begin ? end - begin : 0,
-                           .elements = pass->n_tokens};
+    struct bn_graph_node node = {.kind = BN_NODE_PASS,
+                                 .index = (uint32_t)index,
+                                 .thread = -1,
+                                 .timed = end > begin, /* else it did not end */
+                                 .begin_ns = begin,
+                                 .ns = end > begin ? end - begin : 0,
+                                 .elements = pass->n_tokens};
     b->pass_node = bn_graph_add_under(b->graph, BN_NODE_NONE, &node);
     b->layer = -1;
     b->n_groups = 0;

@@ -35,7 +35,7 @@ static void put_time(struct bn_buf *out, uint64_t ns, const struct glyphs *glyph
                   glyphs->micro);
 }
 
-static void put_launch(struct bn_buf *out, const struct bn_node *node, bool wide)
+static void put_launch(struct bn_buf *out, const struct bn_graph_node *node, bool wide)
 {
     const uint32_t *g = node->grid, *b = node->block;
     if (wide)
@@ -45,7 +45,7 @@ static void put_launch(struct bn_buf *out, const struct bn_node *node, bool wide
     bn_buf_printf(out, " smem=%uB", node->shared_bytes);
 }
 
-static void put_line(struct bn_buf *out, const struct bn_node *node, const struct bn_tree_style *style,
+static void put_line(struct bn_buf *out, const struct bn_graph_node *node, const struct bn_tree_style *style,
                      const struct glyphs *glyphs)
 {
     char room[32];
@@ -89,7 +89,7 @@ struct tree {
     bool last[BN_GRAPH_MAX_DEPTH]; /* is the ancestor of this depth its parent's last child? */
 };
 
-static bool is_of_threads(const struct bn_node *node)
+static bool is_of_threads(const struct bn_graph_node *node)
 {
     return node->kind == BN_NODE_TASK || node->kind == BN_NODE_MEETING || node->kind == BN_NODE_WAIT;
 }
@@ -104,7 +104,7 @@ static uint32_t shown(const struct tree *tree, uint32_t id)
 
 static void put_branch(struct tree *tree, uint32_t id, uint32_t first_depth)
 {
-    const struct bn_node *node = &tree->graph->node[id];
+    const struct bn_graph_node *node = &tree->graph->node[id];
     size_t start = tree->out->len;
     for (uint32_t d = first_depth; d < node->depth; d++)
         bn_buf_puts(tree->out, tree->last[d] ? tree->glyphs->blank : tree->glyphs->line);
@@ -230,7 +230,7 @@ void bn_graph_dot(struct bn_buf *out, const struct bn_graph *graph)
         bn_buf_printf(out, "    label=\"truncated: %llu nodes had no room\";\n",
                       (unsigned long long)graph->n_lost);
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
-        const struct bn_node *node = &graph->node[i];
+        const struct bn_graph_node *node = &graph->node[i];
         bn_buf_printf(out, "    n%u [fillcolor=%s, label=\"", i, fill_of(node->kind));
         put_escaped(out, bn_node_label(node, room));
         if (node->thread >= 0) bn_buf_printf(out, "\\nthread %d", node->thread);

@@ -36,7 +36,7 @@ static bool is_in(const struct bn_graph *graph, uint32_t id, const char *name)
     return false;
 }
 
-static bool counts(const struct bn_node *node)
+static bool counts(const struct bn_graph_node *node)
 {
     return node->timed && node->kind != BN_NODE_WAIT;
 }
@@ -233,13 +233,4 @@ bn_status bn_schedule_open(struct bn_schedule *out, const struct bn_graph *graph
 double bn_schedule_parallelism(const struct bn_schedule *schedule)
 {
     return schedule->path_ns > 0 ? (double)schedule->work_ns / (double)schedule->path_ns : 0.0;
-}
-
-uint64_t bn_schedule_path_share(const struct bn_schedule *schedule, const struct bn_graph *graph,
-                                const char *name)
-{
-    uint64_t ns = 0;
-    for (uint32_t i = 0; i < schedule->n_path; i++)
-        if (is_in(graph, schedule->path[i], name)) ns += schedule->slot[schedule->path[i]].ns;
-    return ns;
 }

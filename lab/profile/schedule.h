@@ -49,9 +49,6 @@ void bn_schedule_close(struct bn_schedule *schedule);
 
 /* Work over path: how many threads this work could keep busy; 0 without work. */
 double bn_schedule_parallelism(const struct bn_schedule *schedule);
-/* Time on the path of leaves that are, or are in, nodes of this name. */
-uint64_t bn_schedule_path_share(const struct bn_schedule *schedule, const struct bn_graph *graph,
-                                const char *name);
 
 /* ---- showing it (schedule_text.c) ---- */
 

@@ -51,7 +51,7 @@ static bool make_table(struct table *table, const struct bn_schedule *s, const s
     *table = (struct table){.rows = bn_alloc(s->n_leaves, sizeof *table->rows)};
     if (table->rows == NULL) return false;
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
-        const struct bn_node *node = &graph->node[i];
+        const struct bn_graph_node *node = &graph->node[i];
         if (!node->timed) continue;
         if (node->begin_ns < first) first = node->begin_ns;
         if (node->begin_ns + node->ns > last) last = node->begin_ns + node->ns;

@@ -79,7 +79,7 @@ void bn_check_performance_physical(const struct bn_rules_input *in, struct bn_ru
     if (!bn_rule_u64(in, "measurement.total_ns", &total, out) ||
         !bn_rule_u64(in, "resolved.threads", &threads, out))
         return;
-    struct bn_work all = bn_work_sum(in, NULL, 0);
+    struct bn_receipt_work all = bn_receipt_work_sum(in, NULL, 0);
     uint64_t running = running_threads(in, threads);
     double time = (double)total * (double)running;
     if (total == 0 || running == 0 || all.bytes == 0)
@@ -100,7 +100,7 @@ uint64_t bn_rules_claimed_bandwidth(const struct bn_receipt *receipt)
     struct bn_rules_input in = {.receipt = receipt};
     uint64_t total = 0;
     (void)bn_json_u64(bn_json_path(receipt->predicate, "measurement.total_ns"), &total);
-    double rate = total > 0 ? (double)bn_work_sum(&in, NULL, 0).bytes * 1e9 / (double)total : 0;
+    double rate = total > 0 ? (double)bn_receipt_work_sum(&in, NULL, 0).bytes * 1e9 / (double)total : 0;
     return rate < 9e18 ? (uint64_t)rate : UINT64_MAX;
 }
 

@@ -126,9 +126,10 @@ static bool is_slot(const char *name, enum bn_kernel slot)
     return strncmp(name, base, n) == 0 && name[n] == '_';
 }
 
-struct bn_work bn_work_sum(const struct bn_rules_input *in, const enum bn_kernel *slots, size_t n_slots)
+struct bn_receipt_work bn_receipt_work_sum(const struct bn_rules_input *in, const enum bn_kernel *slots,
+                                           size_t n_slots)
 {
-    struct bn_work sum = {0};
+    struct bn_receipt_work sum = {0};
     const bn_json *stats = bn_json_path(in->receipt->predicate, "measurement.kernel_stats");
     for (const bn_json *e = bn_json_first(stats); e != NULL; e = bn_json_next(e)) {
         const char *name = "";
@@ -154,7 +155,7 @@ void bn_check_kernel_time(const struct bn_rules_input *in, struct bn_rule_result
     uint64_t total;
     if (!bn_rule_u64(in, "measurement.total_ns", &total, out)) return;
     if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return;
-    uint64_t ns = bn_work_sum(in, NULL, 0).ns;
+    uint64_t ns = bn_receipt_work_sum(in, NULL, 0).ns;
     if (ns > total)
         bn_rule_fail(out, "kernels ran for %llu ns of %llu", (ull)ns, (ull)total);
     else if (ns == 0)
@@ -222,7 +223,8 @@ static bool type_fits(const struct bn_rules_input *in, struct bn_rule_result *ou
     char quoted[80];
     if (!bn_json_string(bn_json_path(in->receipt->predicate, "model.quantization"), &type)) return true;
     bool blocked = strncmp(type, "TQ", 2) == 0;
-    if ((blocked ? bn_work_sum(in, BLOCKED, 2) : bn_work_sum(in, PLAIN, 3)).calls > 0) return true;
+    if ((blocked ? bn_receipt_work_sum(in, BLOCKED, 2) : bn_receipt_work_sum(in, PLAIN, 3)).calls > 0)
+        return true;
     bn_rule_fail(out, "model.quantization is \"%s\", and no kernel for it ran", bn_rule_quote(quoted, type));
     return false;
 }
@@ -236,7 +238,7 @@ void bn_check_kernel_work(const struct bn_rules_input *in, struct bn_rule_result
     uint64_t want = 0, packed, together;
     if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return;
     if (!read_shape(in, &s, out) || !read_effort(in, &e, out) || !read_packed(in, &s, &packed, out)) return;
-    struct bn_work done = bn_work_sum(in, SLOTS, BN_ARRAY_LEN(SLOTS));
+    struct bn_receipt_work done = bn_receipt_work_sum(in, SLOTS, BN_ARRAY_LEN(SLOTS));
     bool fits = bn_mul_ok(e.evaluated, s.ternary_weights, &want);
     if (!agrees("multiply-adds of the ternary kernels", done.ops, fits, want, out)) return;
     fits = bn_mul_ok(e.passes, 7 * s.n_layer, &want);
@@ -259,10 +261,12 @@ void bn_check_attention_work(const struct bn_rules_input *in, struct bn_rule_res
     if (!read_shape(in, &s, out) || !read_effort(in, &e, out)) return;
     bool fits = bn_mul_ok(e.evaluated * (e.evaluated + 1) / 2, s.n_layer * s.n_head, &want) &&
                 bn_mul_ok(want, s.head_dim, &want);
-    if (!agrees("multiply-adds of attn_scores", bn_work_sum(in, SCORES, 1).ops, fits, want, out)) return;
-    if (!agrees("multiply-adds of attn_values", bn_work_sum(in, VALUES, 1).ops, fits, want, out)) return;
-    uint64_t group = s.n_head / s.n_head_kv, scores = bn_work_sum(in, SCORES, 1).bytes,
-             values = bn_work_sum(in, VALUES, 1).bytes;
+    if (!agrees("multiply-adds of attn_scores", bn_receipt_work_sum(in, SCORES, 1).ops, fits, want, out))
+        return;
+    if (!agrees("multiply-adds of attn_values", bn_receipt_work_sum(in, VALUES, 1).ops, fits, want, out))
+        return;
+    uint64_t group = s.n_head / s.n_head_kv, scores = bn_receipt_work_sum(in, SCORES, 1).bytes,
+             values = bn_receipt_work_sum(in, VALUES, 1).bytes;
     /* Two bytes a value, which as many heads as share it may read together. */
     if (scores != values || scores / 2 > want || scores / 2 < want / (group == 0 ? 1 : group))
         bn_rule_fail(out, "%llu and %llu bytes for %llu multiply-adds", (ull)scores, (ull)values, (ull)want);
@@ -298,8 +302,9 @@ void bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *
     if (!read_shape(in, &s, out) || !read_effort(in, &e, out) || !read_screen(in, &e, &screen, out)) return;
     bool fits = bn_mul_ok(screen.full, s.n_vocab, &want) && bn_add_ok(want, screen.rows, &want) &&
                 bn_mul_ok(want, s.n_embd, &want);
-    if (!agrees("multiply-adds of the head", bn_work_sum(in, FULL, 2).ops, fits, want, out)) return;
-    struct bn_work full = bn_work_sum(in, FULL, 2), screened = bn_work_sum(in, SCREEN, 1);
+    if (!agrees("multiply-adds of the head", bn_receipt_work_sum(in, FULL, 2).ops, fits, want, out)) return;
+    struct bn_receipt_work full = bn_receipt_work_sum(in, FULL, 2),
+                           screened = bn_receipt_work_sum(in, SCREEN, 1);
     uint64_t row_bytes = s.head_bytes / s.n_vocab, rest;
     if (!agrees("calls of the head", full.calls, true, e.generated, out)) return;
     fits = bn_mul_ok(screen.full, s.head_bytes, &want) && bn_mul_ok(screen.rows, row_bytes, &rest) &&
@@ -335,7 +340,7 @@ static bool part_agrees(const struct bn_rules_input *in, const struct shape *s, 
 {
     char what[64];
     uint64_t want = 0, rest, bytes = 0;
-    struct bn_work done = bn_work_sum(in, part->slots, part->n_slots);
+    struct bn_receipt_work done = bn_receipt_work_sum(in, part->slots, part->n_slots);
     bool fits = bn_mul_ok(e->evaluated, s->n_layer, &want) && bn_mul_ok(want, part->width, &want) &&
                 bn_mul_ok(e->generated, part->once, &rest) && bn_add_ok(want, rest, &want);
     snprintf(what, sizeof what, "elements of %s", part->what);
@@ -355,7 +360,7 @@ static bool embedding_agrees(const struct bn_rules_input *in, const struct shape
 {
     static const enum bn_kernel WIDEN[] = {BN_KERNEL_F16_TO_F32, BN_KERNEL_BF16_TO_F32, BN_KERNEL_Q8_0_TO_F32,
                                            BN_KERNEL_Q6_K_TO_F32, BN_KERNEL_Q4_0_TO_F32};
-    struct bn_work done = bn_work_sum(in, WIDEN, BN_ARRAY_LEN(WIDEN));
+    struct bn_receipt_work done = bn_receipt_work_sum(in, WIDEN, BN_ARRAY_LEN(WIDEN));
     uint64_t want = e->evaluated * s->n_embd; /* below 2^51 */
     if (done.calls == 0) return true;
     if (!agrees("calls of the embedding", done.calls, true, e->passes, out)) return false;
@@ -376,7 +381,7 @@ void bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result 
     if (!read_shape(in, &s, out) || !read_effort(in, &e, out)) return;
     uint64_t q_dim = s.n_head * s.head_dim, kv_dim = s.n_head_kv * s.head_dim;
     /* Some architectures have no norms inside attention and the feed-forward part. */
-    uint64_t plain = bn_work_sum(in, NORM, 1).calls == e.passes * 2 * s.n_layer + e.generated;
+    uint64_t plain = bn_receipt_work_sum(in, NORM, 1).calls == e.passes * 2 * s.n_layer + e.generated;
     const struct part PARTS[] = {
         {"quantize", {BN_KERNEL_QUANTIZE}, 1, 2 * s.n_embd + q_dim + s.n_ff, 4, 0, 0},
         {"rmsnorm",
@@ -396,9 +401,9 @@ void bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result 
     static const enum bn_kernel SOFTMAX[] = {BN_KERNEL_SOFTMAX};
     uint64_t want = 0;
     bool fits = bn_mul_ok(e.evaluated * (e.evaluated + 1) / 2, s.n_layer * s.n_head, &want);
-    if (!agrees("elements of softmax", bn_work_sum(in, SOFTMAX, 1).ops, fits, want, out)) return;
+    if (!agrees("elements of softmax", bn_receipt_work_sum(in, SOFTMAX, 1).ops, fits, want, out)) return;
     if (!embedding_agrees(in, &s, &e, out)) return;
-    if (bn_work_sum(in, NEVER, BN_ARRAY_LEN(NEVER)).calls > 0)
+    if (bn_receipt_work_sum(in, NEVER, BN_ARRAY_LEN(NEVER)).calls > 0)
         bn_rule_fail(out, "residual, t5_pack, has_code3 and exp are not called by a generation");
     else
         bn_rule_pass(out, "norms, positions, activations and sums of %llu layers", (ull)s.n_layer);

@@ -9,10 +9,10 @@
 
 #include "base/error.h"
 
-static void set(struct bn_rule_result *out, enum bn_verdict verdict, const char *fmt, va_list args)
+static void set(struct bn_rule_result *out, enum bn_receipt_verdict verdict, const char *fmt, va_list args)
     BN_PRINTF(3, 0);
 
-static void set(struct bn_rule_result *out, enum bn_verdict verdict, const char *fmt, va_list args)
+static void set(struct bn_rule_result *out, enum bn_receipt_verdict verdict, const char *fmt, va_list args)
 {
     out->verdict = verdict;
     vsnprintf(out->reason, sizeof out->reason, fmt, args);

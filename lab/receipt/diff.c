@@ -59,7 +59,7 @@ static bn_status show(const bn_json *value, char out[96], struct bn_buf *text, b
 static bn_status tell(struct walk *w, const char *path, const bn_json *left, const bn_json *right)
 {
     struct bn_buf a = {.max = MAX_TEXT}, b = {.max = MAX_TEXT};
-    struct bn_diff diff = {.group = group_of(path)};
+    struct bn_receipt_diff diff = {.group = group_of(path)};
     double x, y;
     snprintf(diff.path, sizeof diff.path, "%s", path);
     bn_status status = show(left, diff.left, &a, w->err);

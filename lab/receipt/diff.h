@@ -16,7 +16,7 @@ enum bn_diff_group {
 const char *bn_diff_group_name(enum bn_diff_group group);
 
 /* One value that differs, or that only one of them has. */
-struct bn_diff {
+struct bn_receipt_diff {
     enum bn_diff_group group;
     char path[160];
     char left[96], right[96]; /* as JSON, shortened; empty: absent */
@@ -24,7 +24,7 @@ struct bn_diff {
     double ratio;             /* right / left */
 };
 
-typedef void (*bn_diff_fn)(void *user, const struct bn_diff *diff);
+typedef void (*bn_diff_fn)(void *user, const struct bn_receipt_diff *diff);
 
 /* Calls fn for each difference in the order of the left receipt, then for what only the right one has; counts
  * them by group. Lists are compared as a whole, and told by the first element that differs. */

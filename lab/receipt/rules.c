@@ -120,7 +120,7 @@ const char *bn_rule_level_name(enum bn_rule_level level)
     return (unsigned)level < BN_LEVEL_COUNT ? NAMES[level] : "none";
 }
 
-const char *bn_verdict_name(enum bn_verdict verdict)
+const char *bn_verdict_name(enum bn_receipt_verdict verdict)
 {
     static const char *const NAMES[BN_VERDICT_COUNT] = {"skip", "pass", "FAIL", "undecided"};
     return (unsigned)verdict < BN_VERDICT_COUNT ? NAMES[verdict] : "?";
@@ -202,7 +202,7 @@ bn_status bn_rules_run(struct bn_rules_report *report, const struct bn_rules_inp
 
 size_t bn_rules_first_bad(const struct bn_rules_report *report)
 {
-    enum bn_verdict wanted = report->n_failed > 0 ? BN_VERDICT_FAIL : BN_VERDICT_UNDECIDED;
+    enum bn_receipt_verdict wanted = report->n_failed > 0 ? BN_VERDICT_FAIL : BN_VERDICT_UNDECIDED;
     for (size_t i = 0; i < BN_ARRAY_LEN(RULES); i++)
         if (report->results[i].verdict == wanted) return i;
     return SIZE_MAX;

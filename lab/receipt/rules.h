@@ -22,14 +22,14 @@ enum bn_rule_level {
 };
 const char *bn_rule_level_name(enum bn_rule_level level);
 
-enum bn_verdict {
+enum bn_receipt_verdict {
     BN_VERDICT_SKIP,
     BN_VERDICT_PASS,
     BN_VERDICT_FAIL,
     BN_VERDICT_UNDECIDED, /* it was asked for, and this verifier cannot tell: neither true nor false */
     BN_VERDICT_COUNT
 };
-const char *bn_verdict_name(enum bn_verdict verdict);
+const char *bn_verdict_name(enum bn_receipt_verdict verdict);
 
 /* What a replay gave, see replay.h. */
 struct bn_replay_result {
@@ -52,7 +52,7 @@ struct bn_rules_input {
 };
 
 struct bn_rule_result {
-    enum bn_verdict verdict;
+    enum bn_receipt_verdict verdict;
     bool no_data;     /* it failed because a policy requires it, and there was nothing to check */
     bn_status status; /* not BN_OK: it could not be checked, and verdict means nothing */
     char reason[240];

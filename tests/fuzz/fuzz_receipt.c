@@ -74,7 +74,7 @@ static void check_key(const char *data, size_t n)
     bn_buf_release(&text);
 }
 
-static void ignore(void *user, const struct bn_diff *diff)
+static void ignore(void *user, const struct bn_receipt_diff *diff)
 {
     (void)user;
     (void)diff;

@@ -134,7 +134,7 @@ static void limits_are_those_that_are_written(void **state)
 {
     (void)state;
     struct bn_thresholds t;
-    struct bn_verdict v[BN_VERDICTS_MAX];
+    struct bn_threshold_verdict v[BN_VERDICTS_MAX];
     struct bn_metrics_sum sum = {0};
     struct bn_metrics m;
     const float a[] = {1, 2}, b[] = {1, 3};
@@ -196,7 +196,7 @@ static void the_default_thresholds_are_good(void **state)
     (void)state;
     struct bn_thresholds t;
     struct bn_buf text = {.max = 1u << 20};
-    struct bn_verdict v[BN_VERDICTS_MAX];
+    struct bn_threshold_verdict v[BN_VERDICTS_MAX];
     struct bn_metrics_sum sum = {0};
     assert_int_equal(bn_file_read("crossval/thresholds.json", &text, NULL), BN_OK);
     assert_int_equal(bn_thresholds_parse(&t, text.data, text.len, NULL, NULL), BN_OK);

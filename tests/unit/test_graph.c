@@ -13,38 +13,38 @@
 
 #include "lab/profile/graph.h"
 
-static struct bn_node layer(uint32_t index)
+static struct bn_graph_node layer(uint32_t index)
 {
-    return (struct bn_node){.kind = BN_NODE_LAYER, .index = index, .thread = -1};
+    return (struct bn_graph_node){.kind = BN_NODE_LAYER, .index = index, .thread = -1};
 }
 
-static struct bn_node brick(const char *name, uint64_t ns, uint64_t elements)
+static struct bn_graph_node brick(const char *name, uint64_t ns, uint64_t elements)
 {
-    return (struct bn_node){
+    return (struct bn_graph_node){
         .kind = BN_NODE_BRICK, .name = name, .timed = true, .ns = ns, .elements = elements, .thread = -1};
 }
 
-static struct bn_node kernel(const char *name, uint32_t grid, uint32_t block, uint32_t shared)
+static struct bn_graph_node kernel(const char *name, uint32_t grid, uint32_t block, uint32_t shared)
 {
-    return (struct bn_node){.kind = BN_NODE_KERNEL,
-                            .name = name,
-                            .thread = -1,
-                            .grid = {grid, 1, 1},
-                            .block = {block, 1, 1},
-                            .shared_bytes = shared};
+    return (struct bn_graph_node){.kind = BN_NODE_KERNEL,
+                                  .name = name,
+                                  .thread = -1,
+                                  .grid = {grid, 1, 1},
+                                  .block = {block, 1, 1},
+                                  .shared_bytes = shared};
 }
 
-static struct bn_node function(const char *name)
+static struct bn_graph_node function(const char *name)
 {
-    return (struct bn_node){.kind = BN_NODE_FUNCTION, .name = name, .thread = -1};
+    return (struct bn_graph_node){.kind = BN_NODE_FUNCTION, .name = name, .thread = -1};
 }
 
-static uint32_t push(struct bn_graph *graph, struct bn_node node)
+static uint32_t push(struct bn_graph *graph, struct bn_graph_node node)
 {
     return bn_graph_push(graph, &node);
 }
 
-static uint32_t add(struct bn_graph *graph, struct bn_node node)
+static uint32_t add(struct bn_graph *graph, struct bn_graph_node node)
 {
     return bn_graph_add(graph, &node);
 }
@@ -137,7 +137,7 @@ static void threads_are_in_the_wide_tree(void **state)
     (void)state;
     struct bn_graph graph;
     struct bn_tree_style wide = {.wide = true, .ascii = true};
-    struct bn_node task = {.kind = BN_NODE_TASK, .name = "k", .timed = true, .ns = 1000, .thread = 1};
+    struct bn_graph_node task = {.kind = BN_NODE_TASK, .name = "k", .timed = true, .ns = 1000, .thread = 1};
     bn_graph_open(&graph, 0);
     push(&graph, brick("b", 1000, 2));
     push(&graph, kernel("k", 2, 8, 0));
@@ -375,7 +375,8 @@ static void dot_has_a_colour_for_every_kind(void **state)
     char line[64];
     bn_graph_open(&graph, 0);
     for (int kind = 0; kind < BN_NODE_KIND_COUNT; kind++)
-        bn_graph_add(&graph, &(struct bn_node){.kind = (enum bn_node_kind)kind, .name = "x", .thread = -1});
+        bn_graph_add(&graph,
+                     &(struct bn_graph_node){.kind = (enum bn_node_kind)kind, .name = "x", .thread = -1});
     assert_int_equal(bn_graph_finish(&graph, &err), BN_OK);
     bn_graph_dot(&text, &graph);
     assert_null(strstr(text.data, "(null)"));
@@ -441,12 +442,12 @@ static void chrome_trace_adds_up(void **state)
     bn_graph_open(&graph, 0);
     push(&graph, brick("b", 5, 5));
     for (uint32_t i = 0; i < 100; i++) {
-        struct bn_node task = {.kind = BN_NODE_TASK,
-                               .name = "k",
-                               .timed = true,
-                               .begin_ns = 1000003u * i,
-                               .ns = 17u * i + 1,
-                               .thread = (int32_t)(i % 2)};
+        struct bn_graph_node task = {.kind = BN_NODE_TASK,
+                                     .name = "k",
+                                     .timed = true,
+                                     .begin_ns = 1000003u * i,
+                                     .ns = 17u * i + 1,
+                                     .thread = (int32_t)(i % 2)};
         sum[i % 2] += task.ns;
         add(&graph, task);
     }

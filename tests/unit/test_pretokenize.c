@@ -143,8 +143,6 @@ static void test_names(void **state)
     for (size_t i = 0; i < BN_ARRAY_LEN(UNKNOWN); i++)
         assert_null(bn_split_rule_find(str(UNKNOWN[i])));
     assert_null(bn_split_rule_find((struct bn_str){"gpt-2\0x", 7}));
-    for (size_t i = 0; bn_split_rule_at(i) != NULL; i++)
-        assert_ptr_equal(bn_split_rule_find(str(bn_split_rule_at(i)->name)), bn_split_rule_at(i));
 }
 
 /* Memory that is short at any point is an error, and nothing is lost. */
@@ -157,7 +155,7 @@ static void test_short_memory(void **state)
         struct bn_splitter *splitter;
         struct bn_split walk;
         bn_mem_fail_after(n);
-        status = bn_splitter_open(&splitter, bn_split_rule_at(0), true, NULL);
+        status = bn_splitter_open(&splitter, bn_split_rule_find(str("gpt-2")), true, NULL);
         if (status == BN_OK) {
             status = bn_split_open(&walk, splitter, NULL);
             if (status == BN_OK) bn_split_close(&walk);

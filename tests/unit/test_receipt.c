@@ -815,7 +815,7 @@ static bn_status sign_again(struct signing *s, bn_error *err)
     return status;
 }
 
-static void ignore_diff(void *user, const struct bn_diff *diff)
+static void ignore_diff(void *user, const struct bn_receipt_diff *diff)
 {
     (void)user;
     (void)diff;
@@ -901,9 +901,9 @@ static void rates_and_percentiles(void **state)
     assert_string_equal(hex, want);
 }
 
-static void count_diff(void *user, const struct bn_diff *diff)
+static void count_diff(void *user, const struct bn_receipt_diff *diff)
 {
-    struct bn_diff *last = user;
+    struct bn_receipt_diff *last = user;
     *last = *diff;
 }
 
@@ -912,7 +912,7 @@ static void diffs_are_grouped(void **state)
     (void)state;
     bn_json *a = load("fixtures/receipts/statement.json"), *b = load("fixtures/receipts/statement.json");
     struct bn_receipt left, right;
-    struct bn_diff last = {0};
+    struct bn_receipt_diff last = {0};
     size_t n[BN_DIFF_GROUP_COUNT];
     bn_json *measurement = (bn_json *)(uintptr_t)bn_json_path(b, "predicate.measurement");
     open_text(&left, a);

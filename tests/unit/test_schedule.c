@@ -16,7 +16,7 @@
 
 static uint32_t add(struct bn_graph *graph, const char *name, uint64_t ns)
 {
-    struct bn_node node = {.kind = BN_NODE_TASK, .name = name, .timed = true, .ns = ns, .thread = 0};
+    struct bn_graph_node node = {.kind = BN_NODE_TASK, .name = name, .timed = true, .ns = ns, .thread = 0};
     return bn_graph_add(graph, &node);
 }
 
@@ -52,8 +52,6 @@ static void the_diamond_by_hand(void **state)
     assert_int_equal(s.n_path, 3);
     for (uint32_t i = 0; i < 3; i++)
         assert_int_equal(s.path[i], PATH[i]);
-    assert_int_equal(bn_schedule_path_share(&s, &graph, "C"), 5);
-    assert_int_equal(bn_schedule_path_share(&s, &graph, "B"), 0);
     bn_schedule_close(&s);
     bn_graph_close(&graph);
 }
@@ -86,9 +84,9 @@ static void two_threads_that_meet(void **state)
     struct bn_graph graph;
     struct bn_schedule s;
     bn_graph_open(&graph, 0);
-    struct bn_node brick = {.kind = BN_NODE_BRICK, .name = "b", .timed = true, .ns = 70, .thread = -1};
-    struct bn_node meeting = {.kind = BN_NODE_MEETING, .timed = true, .thread = -1};
-    struct bn_node wait = {.kind = BN_NODE_WAIT, .timed = true, .ns = 40, .thread = 1};
+    struct bn_graph_node brick = {.kind = BN_NODE_BRICK, .name = "b", .timed = true, .ns = 70, .thread = -1};
+    struct bn_graph_node meeting = {.kind = BN_NODE_MEETING, .timed = true, .thread = -1};
+    struct bn_graph_node wait = {.kind = BN_NODE_WAIT, .timed = true, .ns = 40, .thread = 1};
     bn_graph_push(&graph, &brick);
     uint32_t a = add(&graph, "k", 70), b = add(&graph, "k", 30);
     bn_graph_pop(&graph);
@@ -102,7 +100,6 @@ static void two_threads_that_meet(void **state)
     assert_int_equal(s.path_ns, 70);
     assert_int_equal(s.slot[b].slack, 40);
     assert_true(fabs(bn_schedule_parallelism(&s) - 100.0 / 70.0) < 1e-12);
-    assert_int_equal(bn_schedule_path_share(&s, &graph, "b"), 70);
     bn_schedule_close(&s);
     bn_graph_close(&graph);
 }
@@ -153,7 +150,8 @@ static void edges_join_leaves_only(void **state)
     struct bn_schedule s;
     bn_error err = {0};
     bn_graph_open(&graph, 0);
-    struct bn_node brick = {.kind = BN_NODE_BRICK, .name = "outer", .timed = true, .ns = 9, .thread = -1};
+    struct bn_graph_node brick = {
+        .kind = BN_NODE_BRICK, .name = "outer", .timed = true, .ns = 9, .thread = -1};
     uint32_t outer = bn_graph_push(&graph, &brick);
     uint32_t inner = add(&graph, "inner", 9);
     bn_graph_pop(&graph);

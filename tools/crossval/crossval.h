@@ -33,7 +33,7 @@ struct bn_xrung {
     char hint[300];    /* likely causes */
     size_t n_compared; /* values, tokens; 0 is never a pass */
     struct bn_metrics_sum sum;
-    struct bn_verdict verdicts[BN_VERDICTS_MAX];
+    struct bn_threshold_verdict verdicts[BN_VERDICTS_MAX];
     size_t n_verdicts;
     /* tokens: the reference's ids (owned), where they part, the texts around it */
     int32_t *ids;

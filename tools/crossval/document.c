@@ -16,7 +16,7 @@ static void put_verdicts(bn_json *rung, const struct bn_xrung *r)
 {
     bn_json *list = bn_json_put_array(rung, "limits");
     for (size_t i = 0; i < r->n_verdicts; i++) {
-        const struct bn_verdict *v = &r->verdicts[i];
+        const struct bn_threshold_verdict *v = &r->verdicts[i];
         bn_json *limit = bn_json_add_object(list);
         bn_json_put_string(limit, "metric", bn_metric_name(v->metric));
         bn_json_put_string(limit, "of", v->is_mean ? "mean" : "worst");

@@ -65,7 +65,7 @@ static void compare_two(struct bn_crossval *x, size_t i, size_t j)
     struct bn_xthree *t = &x->three;
     struct bn_metrics m;
     struct bn_metrics_sum sum = {0};
-    struct bn_verdict verdicts[BN_VERDICTS_MAX];
+    struct bn_threshold_verdict verdicts[BN_VERDICTS_MAX];
     const float *a = logits_of(x, t->of[i]), *b = logits_of(x, t->of[j]);
     for (size_t r = 0; r < x->n_prompt; r++) {
         bn_metrics_of(&m, a + r * x->n_vocab, b + r * x->n_vocab, x->n_vocab);
@@ -126,7 +126,7 @@ static size_t traced_tokens(const struct bn_crossval *x, const struct bn_xref *r
     const struct bn_xrung *rung = &ref->rungs[BN_RUNG_POSITIONS];
     for (size_t r = 0; ref->rows != NULL && r < x->n_prompt; r++) {
         struct bn_metrics_sum one = {0};
-        struct bn_verdict verdicts[BN_VERDICTS_MAX];
+        struct bn_threshold_verdict verdicts[BN_VERDICTS_MAX];
         bn_metrics_add(&one, &ref->rows[r], r, x->n_vocab);
         size_t n = bn_thresholds_judge(&ref->limits, BN_RUNG_POSITIONS, &one, verdicts);
         for (size_t v = 0; v < n && rung->state == BN_X_FAIL; v++)

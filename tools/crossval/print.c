@@ -19,7 +19,7 @@ static void print_state(enum bn_xstate state)
     printf("%s%-5s%s", color ? COLORS[state] : "", WORDS[state], color ? "\033[0m" : "");
 }
 
-static void print_verdict(const struct bn_verdict *v)
+static void print_verdict(const struct bn_threshold_verdict *v)
 {
     char where[40] = "";
     if (!v->is_mean && v->row != SIZE_MAX) snprintf(where, sizeof where, ", position %zu", v->row);

@@ -136,11 +136,11 @@ static bool check_finite(struct bn_xref *ref, struct bn_xrung *rung, const struc
 static void judge(const struct bn_xref *ref, enum bn_rung which, struct bn_xrung *rung)
 {
     size_t n_broken = 0;
-    const struct bn_verdict *worst = NULL;
+    const struct bn_threshold_verdict *worst = NULL;
     rung->n_compared = rung->sum.n_values;
     rung->n_verdicts = bn_thresholds_judge(&ref->limits, which, &rung->sum, rung->verdicts);
     for (size_t i = 0; i < rung->n_verdicts; i++) {
-        const struct bn_verdict *v = &rung->verdicts[i];
+        const struct bn_threshold_verdict *v = &rung->verdicts[i];
         if (v->holds) continue;
         if (n_broken++ == 0) worst = v;
     }

@@ -22,7 +22,7 @@ static const char *level_of(const struct bn_rules_report *report)
 
 /* ---- verify ---- */
 
-static bool is_bad(enum bn_verdict verdict)
+static bool is_bad(enum bn_receipt_verdict verdict)
 {
     return verdict == BN_VERDICT_FAIL || verdict == BN_VERDICT_UNDECIDED;
 }
@@ -141,7 +141,7 @@ struct printing {
     enum bn_diff_group group;
 };
 
-static void print_one(void *user, const struct bn_diff *diff)
+static void print_one(void *user, const struct bn_receipt_diff *diff)
 {
     struct printing *p = user;
     char path[200];
@@ -164,7 +164,7 @@ static void print_one(void *user, const struct bn_diff *diff)
         bn_json_put_null(entry, "ratio");
 }
 
-static void count_only(void *user, const struct bn_diff *diff)
+static void count_only(void *user, const struct bn_receipt_diff *diff)
 {
     (void)user;
     (void)diff;

@@ -80,8 +80,9 @@ static struct row *find_row(struct table *table, const char *name)
     return &table->rows[table->n++];
 }
 
-static bn_status add_kernel(struct table *table, const struct bn_kernels *kernels, const struct bn_node *node,
-                            const struct bn_node *brick, bn_error *err)
+static bn_status add_kernel(struct table *table, const struct bn_kernels *kernels,
+                            const struct bn_graph_node *node, const struct bn_graph_node *brick,
+                            bn_error *err)
 {
     enum arithmetic kind;
     struct row *row = find_row(table, brick->name);
@@ -115,7 +116,7 @@ static bn_status add_pass(struct table *table, const struct bn_bench_profile *p,
     if (status == BN_OK && graph.truncated)
         status = bn_fail(err, BN_ERR_LIMIT, "a pass has more events than a graph can hold");
     for (uint32_t i = 0; i < graph.n_nodes && status == BN_OK; i++) {
-        const struct bn_node *node = &graph.node[i];
+        const struct bn_graph_node *node = &graph.node[i];
         if (node->kind == BN_NODE_KERNEL && graph.node[node->parent].kind == BN_NODE_BRICK)
             status = add_kernel(table, p->model->kernels, node, &graph.node[node->parent], err);
     }
