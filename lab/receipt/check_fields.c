@@ -67,9 +67,8 @@ static const char *fault_of(const bn_json *value, enum kind kind)
     case TEXT:
         return bn_json_string(value, &text) && text[0] != '\0' ? NULL : "a text";
     case DIGEST:
-        return bn_json_string(value, &text) && bn_rule_is_digest(text)
-                   ? NULL
-                   : "64 hexadecimal digits in lower case";
+        return bn_json_string(value, &text) && bn_is_sha256(text) ? NULL
+                                                                  : "64 hexadecimal digits in lower case";
     case COUNT:
         return bn_json_u64(value, &number) && number > 0 ? NULL : "a whole number from 1 on";
     case TEXTS:
@@ -80,20 +79,17 @@ static const char *fault_of(const bn_json *value, enum kind kind)
     return "known";
 }
 
-void bn_check_fields(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_fields(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
-    if (in->receipt->statement == NULL) {
-        bn_rule_skip(out, "a bare predicate may leave fields out");
-        return;
-    }
+    if (in->receipt->statement == NULL) return bn_rule_skip(out, "a bare predicate may leave fields out");
     for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) {
         const bn_json *value = bn_rule_claim(in, FIELDS[i].path, out);
-        if (value == NULL) return;
+        if (value == NULL) return false;
         if (FIELDS[i].nullable && bn_json_kind(value) == BN_JSON_NULL) continue;
         const char *expected = fault_of(value, FIELDS[i].kind);
         if (expected == NULL) continue;
-        bn_rule_fail(out, "%s is not %s%s", FIELDS[i].path, expected, FIELDS[i].nullable ? " or null" : "");
-        return;
+        return bn_rule_fail(out, "%s is not %s%s", FIELDS[i].path, expected,
+                            FIELDS[i].nullable ? " or null" : "");
     }
-    bn_rule_pass(out, "%zu fields of the right type", BN_ARRAY_LEN(FIELDS));
+    return bn_rule_pass(out, "%zu fields of the right type", BN_ARRAY_LEN(FIELDS));
 }

@@ -126,120 +126,92 @@ static bool is_gpu_backend(const char *backend)
 
 /* ---- how it was computed ---- */
 
-void bn_check_compute_path(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_compute_path(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     const char *path = NULL;
     char quoted[80];
     if (!bn_json_string(bn_json_get(in->receipt->predicate, "compute_path"), &path))
-        bn_rule_fail(out, "compute_path is missing");
-    else if (strcmp(path, "real") != 0)
-        bn_rule_fail(out, "compute_path is \"%s\", not \"real\"", bn_rule_quote(quoted, path));
-    else
-        bn_rule_pass(out, "real");
+        return bn_rule_fail(out, "compute_path is missing");
+    if (strcmp(path, "real") != 0)
+        return bn_rule_fail(out, "compute_path is \"%s\", not \"real\"", bn_rule_quote(quoted, path));
+    return bn_rule_pass(out, "real");
 }
 
-void bn_check_backend(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_backend(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const char *const KNOWN[] = {"cpu", "cuda", "gpu", "metal"};
     const char *backend = NULL;
     char quoted[80];
-    if (!bn_rule_text(in, "backend", &backend, out)) return;
-    if (in->receipt->statement != NULL && strcmp(backend, "cpu") != 0) {
-        bn_rule_fail(out, "\"%s\": this toolchain computes on the CPU only", bn_rule_quote(quoted, backend));
-        return;
-    }
+    if (!bn_rule_text(in, "backend", &backend, out)) return false;
+    if (in->receipt->statement != NULL && strcmp(backend, "cpu") != 0)
+        return bn_rule_fail(out, "\"%s\": this toolchain computes on the CPU only",
+                            bn_rule_quote(quoted, backend));
     for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN); i++)
-        if (strcmp(backend, KNOWN[i]) == 0) {
-            bn_rule_pass(out, "%s", backend);
-            return;
-        }
-    bn_rule_fail(out, "unknown backend \"%s\"", bn_rule_quote(quoted, backend));
+        if (strcmp(backend, KNOWN[i]) == 0) return bn_rule_pass(out, "%s", backend);
+    return bn_rule_fail(out, "unknown backend \"%s\"", bn_rule_quote(quoted, backend));
 }
 
-void bn_check_backend_summary(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_backend_summary(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     const char *text = NULL;
     const bn_json *summary = bn_json_get(in->receipt->predicate, "backend_summary");
-    if (summary == NULL)
-        bn_rule_skip(out, "backend_summary is not claimed");
-    else if (!bn_json_string(summary, &text))
-        bn_rule_fail(out, "backend_summary is not a text");
-    else if (text[0] != '\0' && strstr(text, "selected=") == NULL)
-        bn_rule_fail(out, "backend_summary does not say what was selected");
-    else
-        bn_rule_pass(out, "%s", text[0] == '\0' ? "empty" : "says what was selected");
+    if (summary == NULL) return bn_rule_skip(out, "backend_summary is not claimed");
+    if (!bn_json_string(summary, &text)) return bn_rule_fail(out, "backend_summary is not a text");
+    if (text[0] != '\0' && strstr(text, "selected=") == NULL)
+        return bn_rule_fail(out, "backend_summary does not say what was selected");
+    return bn_rule_pass(out, "%s", text[0] == '\0' ? "empty" : "says what was selected");
 }
 
 /* ---- the list itself ---- */
 
-void bn_check_kernels_present(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_kernels_present(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     const bn_json *list = bn_json_get(in->receipt->predicate, "kernels");
     size_t n = bn_json_size(list);
-    if (bn_json_kind(list) != BN_JSON_ARRAY) {
-        bn_rule_fail(out, "kernels is not a list");
-        return;
-    }
+    if (bn_json_kind(list) != BN_JSON_ARRAY) return bn_rule_fail(out, "kernels is not a list");
     for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e))
-        if (bn_json_kind(e) != BN_JSON_STRING) {
-            bn_rule_fail(out, "kernels has an element that is not a text");
-            return;
-        }
-    if (n == 0)
-        bn_rule_fail(out, "kernels is empty: nothing was computed");
-    else
-        bn_rule_pass(out, "%zu kernels", n);
+        if (bn_json_kind(e) != BN_JSON_STRING)
+            return bn_rule_fail(out, "kernels has an element that is not a text");
+    if (n == 0) return bn_rule_fail(out, "kernels is empty: nothing was computed");
+    return bn_rule_pass(out, "%zu kernels", n);
 }
 
-void bn_check_kernels_blank(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_kernels_blank(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     const bn_json *at = NULL;
     const char *name = NULL;
     while (next_name(in, &at, &name))
-        if (name[strspn(name, " \t\r\n\v\f")] == '\0') {
-            bn_rule_fail(out, "a kernel without a name");
-            return;
-        }
-    bn_rule_pass(out, "every kernel has a name");
+        if (name[strspn(name, " \t\r\n\v\f")] == '\0') return bn_rule_fail(out, "a kernel without a name");
+    return bn_rule_pass(out, "every kernel has a name");
 }
 
-void bn_check_kernels_length(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_kernels_length(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     const bn_json *at = NULL;
     const char *name = NULL;
     while (next_name(in, &at, &name))
-        if (strlen(name) > MAX_NAME_BYTES) {
-            bn_rule_fail(out, "a kernel's name of %zu bytes, at most %u are allowed", strlen(name),
-                         MAX_NAME_BYTES);
-            return;
-        }
-    bn_rule_pass(out, "at most %u bytes each", MAX_NAME_BYTES);
+        if (strlen(name) > MAX_NAME_BYTES)
+            return bn_rule_fail(out, "a kernel's name of %zu bytes, at most %u are allowed", strlen(name),
+                                MAX_NAME_BYTES);
+    return bn_rule_pass(out, "at most %u bytes each", MAX_NAME_BYTES);
 }
 
-void bn_check_kernels_count(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_kernels_count(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     size_t n = bn_json_size(bn_json_get(in->receipt->predicate, "kernels"));
-    if (n > MAX_KERNELS)
-        bn_rule_fail(out, "%zu kernels, at most %u are allowed", n, MAX_KERNELS);
-    else
-        bn_rule_pass(out, "at most %u", MAX_KERNELS);
+    if (n > MAX_KERNELS) return bn_rule_fail(out, "%zu kernels, at most %u are allowed", n, MAX_KERNELS);
+    return bn_rule_pass(out, "at most %u", MAX_KERNELS);
 }
 
 /* Our dispatcher names each kernel once. Other tools may repeat: that is reported and passes. */
-void bn_check_kernels_repeated(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_kernels_repeated(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     size_t n = bn_json_size(bn_json_get(in->receipt->predicate, "kernels")), repeated = 0, i = 0;
     const bn_json *at = NULL;
     const char *name = NULL;
-    if (n > MAX_KERNELS) {
-        bn_rule_fail(out, "%zu kernels are too many to compare", n);
-        return;
-    }
+    if (n > MAX_KERNELS) return bn_rule_fail(out, "%zu kernels are too many to compare", n);
     const char **names = bn_alloc(n, sizeof *names);
-    if (names == NULL) {
-        bn_rule_error(out, BN_ERR_NOMEM);
-        return;
-    }
+    if (names == NULL) return bn_rule_error(out, BN_ERR_NOMEM);
     for (; next_name(in, &at, &name); names[i++] = name)
         for (size_t j = 0; j < i; j++)
             if (strcmp(names[j], name) == 0) {
@@ -248,11 +220,9 @@ void bn_check_kernels_repeated(const struct bn_rules_input *in, struct bn_rule_r
             }
     bn_free(names);
     if (repeated > 0 && in->receipt->statement != NULL)
-        bn_rule_fail(out, "%zu of %zu names are duplicates", repeated, n);
-    else if (repeated > 0)
-        bn_rule_pass(out, "warning: %zu of %zu names are duplicates", repeated, n);
-    else
-        bn_rule_pass(out, "each name once");
+        return bn_rule_fail(out, "%zu of %zu names are duplicates", repeated, n);
+    if (repeated > 0) return bn_rule_pass(out, "warning: %zu of %zu names are duplicates", repeated, n);
+    return bn_rule_pass(out, "each name once");
 }
 
 /* One of these words between underscores, or "mock" anywhere; in any case of letters. */
@@ -270,35 +240,29 @@ static bool is_mock(const char *name)
     return false;
 }
 
-void bn_check_kernels_mock(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_kernels_mock(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     char quoted[80];
     const char *name = find_kernel(in, is_mock);
     if (name != NULL)
-        bn_rule_fail(out, "\"%s\" is not a kernel of a real computation", bn_rule_quote(quoted, name));
-    else
-        bn_rule_pass(out, "no name says mock");
+        return bn_rule_fail(out, "\"%s\" is not a kernel of a real computation", bn_rule_quote(quoted, name));
+    return bn_rule_pass(out, "no name says mock");
 }
 
 /* Whatever version the receipt names: a version is only a claim, and a table that is not known proves
  * nothing.
  */
-void bn_check_kernels_known(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_kernels_known(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     const char *version = NULL, *isa = NULL;
     char quoted[80], set[80];
-    if (in->receipt->statement == NULL) {
-        bn_rule_skip(out, "another tool's kernels are not known here");
-        return;
-    }
-    if (!bn_rule_text(in, "resolved.program.version", &version, out)) return;
-    if (!bn_rule_text(in, "resolved.isa", &isa, out)) return;
+    if (in->receipt->statement == NULL) return bn_rule_skip(out, "another tool's kernels are not known here");
+    if (!bn_rule_text(in, "resolved.program.version", &version, out)) return false;
+    if (!bn_rule_text(in, "resolved.isa", &isa, out)) return false;
     const char *name = find_unknown(in);
-    if (name == NULL)
-        bn_rule_pass(out, "all in the table of %s", bn_rule_quote(set, isa));
-    else
-        bn_rule_fail(out, "the table of %s in version %s has no kernel \"%s\"", bn_rule_quote(set, isa),
-                     bn_version(), bn_rule_quote(quoted, name));
+    if (name == NULL) return bn_rule_pass(out, "all in the table of %s", bn_rule_quote(set, isa));
+    return bn_rule_fail(out, "the table of %s in version %s has no kernel \"%s\"", bn_rule_quote(set, isa),
+                        bn_version(), bn_rule_quote(quoted, name));
 }
 
 /* ---- which kind of kernels ---- */
@@ -311,65 +275,57 @@ static bool no_kernels(const struct bn_rules_input *in, struct bn_rule_result *o
     return true;
 }
 
-void bn_check_gpu_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_gpu_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     char quoted[80];
-    if (no_kernels(in, out)) return;
+    if (no_kernels(in, out)) return false;
     bool claimed = is_gpu_backend(backend_of(in));
-    if (!claimed && !in->policy->require_gpu_kernels) {
-        bn_rule_skip(out, "no GPU is claimed, nor asked for (--require-gpu-kernels)");
-        return;
-    }
+    if (!claimed && !in->policy->require_gpu_kernels)
+        return bn_rule_skip(out, "no GPU is claimed, nor asked for (--require-gpu-kernels)");
     const char *name = find_real(in, is_gpu);
     if (name == NULL)
-        bn_rule_fail(out, "%s, and no %skernel of a GPU ran",
-                     claimed ? "the backend is a GPU" : "a GPU is required",
-                     in->receipt->statement != NULL ? "known " : "");
-    else
-        bn_rule_pass(out, "%s", bn_rule_quote(quoted, name));
+        return bn_rule_fail(out, "%s, and no %skernel of a GPU ran",
+                            claimed ? "the backend is a GPU" : "a GPU is required",
+                            in->receipt->statement != NULL ? "known " : "");
+    return bn_rule_pass(out, "%s", bn_rule_quote(quoted, name));
 }
 
-void bn_check_cpu_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_cpu_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     char quoted[80];
-    if (no_kernels(in, out)) return;
-    if (strcasecmp(backend_of(in), "cpu") != 0) {
-        bn_rule_skip(out, "the backend is not the CPU");
-        return;
-    }
+    if (no_kernels(in, out)) return false;
+    if (strcasecmp(backend_of(in), "cpu") != 0) return bn_rule_skip(out, "the backend is not the CPU");
     const char *name = find_real(in, is_cpu_ternary);
     if (name == NULL)
-        bn_rule_fail(out, "the backend is the CPU, and no ternary kernel (i2s_, t5_, tl1_, tl2_, tq2_) ran");
-    else
-        bn_rule_pass(out, "%s", bn_rule_quote(quoted, name));
+        return bn_rule_fail(
+            out, "the backend is the CPU, and no ternary kernel (i2s_, t5_, tl1_, tl2_, tq2_) ran");
+    return bn_rule_pass(out, "%s", bn_rule_quote(quoted, name));
 }
 
-void bn_check_quantization_claim(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_quantization_claim(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     char quoted[80];
     const char *fallback = find_kernel(in, is_fallback);
     if (fallback != NULL && find_kernel(in, is_quantized) == NULL)
-        bn_rule_fail(out, "compute_path is real, but the kernels are \"%s\" and other fallbacks",
-                     bn_rule_quote(quoted, fallback));
-    else
-        bn_rule_pass(out, "%s", fallback == NULL ? "no fallback kernel" : "quantised kernels and a fallback");
+        return bn_rule_fail(out, "compute_path is real, but the kernels are \"%s\" and other fallbacks",
+                            bn_rule_quote(quoted, fallback));
+    return bn_rule_pass(out, "%s",
+                        fallback == NULL ? "no fallback kernel" : "quantised kernels and a fallback");
 }
 
 /* What --require-quantized-kernels asks: quantised ones, and no fallback. A name that is not in the table may
  * be anything. */
-void bn_check_quantized_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_quantized_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     char quoted[80];
     const char *fallback = find_kernel(in, is_fallback), *name = find_real(in, is_quantized),
                *unknown = find_unknown(in);
     if (!in->policy->require_quantized_kernels)
-        bn_rule_skip(out, "not asked for (--require-quantized-kernels)");
-    else if (fallback != NULL)
-        bn_rule_fail(out, "\"%s\" computes on dequantised weights", bn_rule_quote(quoted, fallback));
-    else if (unknown != NULL)
-        bn_rule_fail(out, "\"%s\" is not a known kernel", bn_rule_quote(quoted, unknown));
-    else if (name == NULL)
-        bn_rule_fail(out, "no quantised kernel ran");
-    else
-        bn_rule_pass(out, "%s", bn_rule_quote(quoted, name));
+        return bn_rule_skip(out, "not asked for (--require-quantized-kernels)");
+    if (fallback != NULL)
+        return bn_rule_fail(out, "\"%s\" computes on dequantised weights", bn_rule_quote(quoted, fallback));
+    if (unknown != NULL)
+        return bn_rule_fail(out, "\"%s\" is not a known kernel", bn_rule_quote(quoted, unknown));
+    if (name == NULL) return bn_rule_fail(out, "no quantised kernel ran");
+    return bn_rule_pass(out, "%s", bn_rule_quote(quoted, name));
 }

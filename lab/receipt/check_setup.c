@@ -31,8 +31,7 @@ static bool text_or_null(const struct bn_rules_input *in, const char *path, cons
     const bn_json *claim = bn_rule_claim(in, path, out);
     if (claim == NULL) return false;
     if (bn_json_kind(claim) == BN_JSON_NULL || bn_json_string(claim, text)) return true;
-    bn_rule_fail(out, "%s is not a text or null", path);
-    return false;
+    return bn_rule_fail(out, "%s is not a text or null", path);
 }
 
 static bool same_text(const char *a, const char *b)
@@ -40,14 +39,13 @@ static bool same_text(const char *a, const char *b)
     return a == NULL ? b == NULL : b != NULL && strcmp(a, b) == 0;
 }
 
-void bn_check_deterministic(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_deterministic(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     bool claimed = false;
-    if (is_bare(in, out)) return;
+    if (is_bare(in, out)) return false;
     if (bn_json_bool(bn_json_get(in->receipt->predicate, "deterministic"), &claimed) && claimed)
-        bn_rule_pass(out, "true");
-    else
-        bn_rule_fail(out, "deterministic is not true, which every run of this engine is");
+        return bn_rule_pass(out, "true");
+    return bn_rule_fail(out, "deterministic is not true, which every run of this engine is");
 }
 
 /* ---- instruction set ---- */
@@ -71,28 +69,28 @@ static bool has_flag(const bn_json *flags, const char *flag)
     return false;
 }
 
-void bn_check_isa(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_isa(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     const char *isa = NULL, *asked, *arch;
     char quoted[80], other[80];
     size_t i = 0;
-    if (is_bare(in, out)) return;
+    if (is_bare(in, out)) return false;
     if (!bn_rule_text(in, "resolved.isa", &isa, out) || !text_or_null(in, "request.isa", &asked, out) ||
         !text_or_null(in, "machine.arch", &arch, out))
-        return;
+        return false;
     const bn_json *flags = bn_json_path(in->receipt->predicate, "machine.cpu_flags");
     while (i < BN_ARRAY_LEN(SETS) && strcmp(SETS[i].isa, isa) != 0)
         i++;
     if (i == BN_ARRAY_LEN(SETS))
-        bn_rule_fail(out, "unknown instruction set \"%s\"", bn_rule_quote(quoted, isa));
-    else if (asked != NULL && strcmp(asked, "auto") != 0 && strcmp(asked, isa) != 0)
-        bn_rule_fail(out, "request.isa is \"%s\", resolved.isa is \"%s\"", bn_rule_quote(other, asked), isa);
-    else if (SETS[i].arch != NULL && arch != NULL && strcmp(arch, SETS[i].arch) != 0)
-        bn_rule_fail(out, "%s on a machine of type \"%s\"", isa, bn_rule_quote(quoted, arch));
-    else if (SETS[i].flag != NULL && bn_json_size(flags) > 0 && !has_flag(flags, SETS[i].flag))
-        bn_rule_fail(out, "%s on a CPU without %s", isa, SETS[i].flag);
-    else
-        bn_rule_pass(out, "%s on %s", isa, arch == NULL ? "a machine of unknown type" : arch);
+        return bn_rule_fail(out, "unknown instruction set \"%s\"", bn_rule_quote(quoted, isa));
+    if (asked != NULL && strcmp(asked, "auto") != 0 && strcmp(asked, isa) != 0)
+        return bn_rule_fail(out, "request.isa is \"%s\", resolved.isa is \"%s\"", bn_rule_quote(other, asked),
+                            isa);
+    if (SETS[i].arch != NULL && arch != NULL && strcmp(arch, SETS[i].arch) != 0)
+        return bn_rule_fail(out, "%s on a machine of type \"%s\"", isa, bn_rule_quote(quoted, arch));
+    if (SETS[i].flag != NULL && bn_json_size(flags) > 0 && !has_flag(flags, SETS[i].flag))
+        return bn_rule_fail(out, "%s on a CPU without %s", isa, SETS[i].flag);
+    return bn_rule_pass(out, "%s on %s", isa, arch == NULL ? "a machine of unknown type" : arch);
 }
 
 /* ---- threads, context, batch ---- */
@@ -105,35 +103,33 @@ static bool asked_for(const struct bn_rules_input *in, const char *path, uint64_
     const bn_json *claim = bn_rule_claim(in, path, out);
     if (claim == NULL) return false;
     if (bn_json_kind(claim) == BN_JSON_NULL || (bn_json_u64(claim, value) && *value > 0)) return true;
-    bn_rule_fail(out, "%s is not a whole number from 1 on or null", path);
-    return false;
+    return bn_rule_fail(out, "%s is not a whole number from 1 on or null", path);
 }
 
-void bn_check_resources(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_resources(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     uint64_t threads, ctx, batch, most, asked_threads, asked_ctx, asked_batch;
-    if (is_bare(in, out)) return;
+    if (is_bare(in, out)) return false;
     if (!bn_rule_u64(in, "resolved.threads", &threads, out) || !bn_rule_u64(in, "resolved.ctx", &ctx, out) ||
         !bn_rule_u64(in, "resolved.batch", &batch, out) || !bn_rule_u64(in, "model.n_ctx", &most, out) ||
         !asked_for(in, "request.threads", &asked_threads, out) ||
         !asked_for(in, "request.ctx", &asked_ctx, out) || !asked_for(in, "request.batch", &asked_batch, out))
-        return;
+        return false;
     uint64_t wanted_batch = asked_batch < ctx ? asked_batch : ctx;
     if (threads == 0 || threads > MAX_THREADS)
-        bn_rule_fail(out, "%llu threads, 1 to %u are possible", (ull)threads, MAX_THREADS);
-    else if (asked_threads > 0 && threads > asked_threads)
-        bn_rule_fail(out, "%llu threads, %llu were asked for", (ull)threads, (ull)asked_threads);
-    else if (ctx == 0 || ctx > most)
-        bn_rule_fail(out, "a context of %llu tokens, the model has %llu", (ull)ctx, (ull)most);
-    else if (asked_ctx > 0 && ctx != asked_ctx)
-        bn_rule_fail(out, "a context of %llu tokens, %llu were asked for", (ull)ctx, (ull)asked_ctx);
-    else if (batch == 0 || batch > ctx || batch > MAX_BATCH)
-        bn_rule_fail(out, "batches of %llu tokens in a context of %llu", (ull)batch, (ull)ctx);
-    else if (asked_batch > 0 && batch != wanted_batch)
-        bn_rule_fail(out, "batches of %llu tokens, %llu were asked for", (ull)batch, (ull)asked_batch);
-    else
-        bn_rule_pass(out, "%llu threads, a context of %llu, batches of %llu", (ull)threads, (ull)ctx,
-                     (ull)batch);
+        return bn_rule_fail(out, "%llu threads, 1 to %u are possible", (ull)threads, MAX_THREADS);
+    if (asked_threads > 0 && threads > asked_threads)
+        return bn_rule_fail(out, "%llu threads, %llu were asked for", (ull)threads, (ull)asked_threads);
+    if (ctx == 0 || ctx > most)
+        return bn_rule_fail(out, "a context of %llu tokens, the model has %llu", (ull)ctx, (ull)most);
+    if (asked_ctx > 0 && ctx != asked_ctx)
+        return bn_rule_fail(out, "a context of %llu tokens, %llu were asked for", (ull)ctx, (ull)asked_ctx);
+    if (batch == 0 || batch > ctx || batch > MAX_BATCH)
+        return bn_rule_fail(out, "batches of %llu tokens in a context of %llu", (ull)batch, (ull)ctx);
+    if (asked_batch > 0 && batch != wanted_batch)
+        return bn_rule_fail(out, "batches of %llu tokens, %llu were asked for", (ull)batch, (ull)asked_batch);
+    return bn_rule_pass(out, "%llu threads, a context of %llu, batches of %llu", (ull)threads, (ull)ctx,
+                        (ull)batch);
 }
 
 /* ---- sampling ---- */
@@ -170,9 +166,8 @@ static bool whole_settings(const struct bn_rules_input *in, struct bn_rule_resul
         uint64_t value;
         if (!bn_rule_u64(in, WHOLE[i].path, &value, out)) return false;
         if (value >= WHOLE[i].least && value <= WHOLE[i].most) continue;
-        bn_rule_fail(out, "%s is %llu, %llu to %llu are possible", WHOLE[i].path, (ull)value,
-                     (ull)WHOLE[i].least, (ull)WHOLE[i].most);
-        return false;
+        return bn_rule_fail(out, "%s is %llu, %llu to %llu are possible", WHOLE[i].path, (ull)value,
+                            (ull)WHOLE[i].least, (ull)WHOLE[i].most);
     }
     return true;
 }
@@ -195,40 +190,39 @@ static bool real_settings(const struct bn_rules_input *in, struct bn_rule_result
         bool ok = bn_json_number(claim, &value) && (float)value <= REAL[i].most &&
                   (REAL[i].open ? (float)value > REAL[i].least : (float)value >= REAL[i].least);
         if (ok) continue;
-        bn_rule_fail(out, "%s is not a number from %g to %g", REAL[i].path, (double)REAL[i].least,
-                     (double)REAL[i].most);
-        return false;
+        return bn_rule_fail(out, "%s is not a number from %g to %g", REAL[i].path, (double)REAL[i].least,
+                            (double)REAL[i].most);
     }
     return true;
 }
 
-void bn_check_sampling(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_sampling(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     bool flag;
     uint64_t *ids;
     size_t n;
     const bn_json *request = bn_json_get(in->receipt->predicate, "request");
-    if (is_bare(in, out)) return;
-    if (!whole_settings(in, out) || !real_settings(in, out)) return;
-    if (!bn_rule_list(in, "request.stop_ids", &ids, &n, out)) return;
+    if (is_bare(in, out)) return false;
+    if (!whole_settings(in, out) || !real_settings(in, out)) return false;
+    if (!bn_rule_list(in, "request.stop_ids", &ids, &n, out)) return false;
+    uint64_t largest = 0;
     for (size_t i = 0; i < n; i++)
-        if (ids[i] > INT32_MAX) bn_rule_fail(out, "request.stop_ids has %llu", (ull)ids[i]);
+        if (ids[i] > largest) largest = ids[i];
     bn_free(ids);
-    if (out->verdict == BN_VERDICT_FAIL) return;
+    if (largest > INT32_MAX) return bn_rule_fail(out, "request.stop_ids has %llu", (ull)largest);
     if (!read_seed(bn_json_get(request, "seed")))
-        bn_rule_fail(out, "request.seed is not a number below 2^64");
-    else if (!stops_are_texts(bn_json_get(request, "stops")))
-        bn_rule_fail(out, "request.stops is not a list of at most %u texts", MAX_STOPS);
-    else if (!bn_json_bool(bn_json_get(request, "ignore_end"), &flag))
-        bn_rule_fail(out, "request.ignore_end is not true or false");
-    else
-        bn_rule_pass(out, "every setting is one that the sampler takes");
+        return bn_rule_fail(out, "request.seed is not a number below 2^64");
+    if (!stops_are_texts(bn_json_get(request, "stops")))
+        return bn_rule_fail(out, "request.stops is not a list of at most %u texts", MAX_STOPS);
+    if (!bn_json_bool(bn_json_get(request, "ignore_end"), &flag))
+        return bn_rule_fail(out, "request.ignore_end is not true or false");
+    return bn_rule_pass(out, "every setting is one that the sampler takes");
 }
 
 /* ---- the machine ---- */
 
 /* environment repeats other fields as texts, for readers of the older schema; null is left out. */
-void bn_check_environment(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_environment(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const char *const COPIES[][2] = {{"OS", "machine.os"},
                                             {"ARCH", "machine.arch"},
@@ -237,35 +231,32 @@ void bn_check_environment(const struct bn_rules_input *in, struct bn_rule_result
                                             {"BITNET_VERSION", "resolved.program.version"}};
     char digits[24];
     uint64_t threads;
-    if (is_bare(in, out)) return;
+    if (is_bare(in, out)) return false;
     const bn_json *environment = bn_rule_claim(in, "environment", out);
-    if (environment == NULL) return;
+    if (environment == NULL) return false;
     for (size_t i = 0; i < BN_ARRAY_LEN(COPIES); i++) {
         const char *original, *copy = NULL;
         (void)bn_json_string(bn_json_get(environment, COPIES[i][0]), &copy);
-        if (!text_or_null(in, COPIES[i][1], &original, out)) return;
+        if (!text_or_null(in, COPIES[i][1], &original, out)) return false;
         if (same_text(copy, original)) continue;
-        bn_rule_fail(out, "environment.%s is not %s", COPIES[i][0], COPIES[i][1]);
-        return;
+        return bn_rule_fail(out, "environment.%s is not %s", COPIES[i][0], COPIES[i][1]);
     }
     const char *copy = NULL;
-    if (!bn_rule_u64(in, "resolved.threads", &threads, out)) return;
+    if (!bn_rule_u64(in, "resolved.threads", &threads, out)) return false;
     snprintf(digits, sizeof digits, "%llu", (ull)threads);
     (void)bn_json_string(bn_json_get(environment, "THREADS"), &copy);
-    if (!same_text(copy, digits))
-        bn_rule_fail(out, "environment.THREADS is not resolved.threads");
-    else
-        bn_rule_pass(out, "the same as in machine and resolved");
+    if (!same_text(copy, digits)) return bn_rule_fail(out, "environment.THREADS is not resolved.threads");
+    return bn_rule_pass(out, "the same as in machine and resolved");
 }
 
-void bn_check_machine(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_machine(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     const char *arch, *program;
     uint64_t page = 0;
-    if (is_bare(in, out)) return;
+    if (is_bare(in, out)) return false;
     if (!text_or_null(in, "machine.arch", &arch, out) ||
         !text_or_null(in, "resolved.program.arch", &program, out))
-        return;
+        return false;
     const bn_json *machine = bn_json_get(in->receipt->predicate, "machine");
     const bn_json *load = bn_json_get(machine, "load_milli"),
                   *hypervisor = bn_json_get(machine, "hypervisor");
@@ -273,16 +264,16 @@ void bn_check_machine(const struct bn_rules_input *in, struct bn_rule_result *ou
     bool quota = bn_json_kind(bn_json_get(machine, "cpu_quota_us")) != BN_JSON_NULL,
          period = bn_json_kind(bn_json_get(machine, "cpu_period_us")) != BN_JSON_NULL;
     if (!same_text(arch, program))
-        bn_rule_fail(out, "machine.arch and resolved.program.arch contradict each other");
-    else if (paged && (page & (page - 1)) != 0)
-        bn_rule_fail(out, "machine.page_bytes is %llu, not a power of two", (ull)page);
-    else if (bn_json_kind(load) == BN_JSON_ARRAY && bn_json_size(load) != 3)
-        bn_rule_fail(out, "machine.load_milli has %zu numbers instead of 3", bn_json_size(load));
-    else if (quota != period)
-        bn_rule_fail(out, "machine.cpu_quota_us without machine.cpu_period_us, or the other way round");
-    else if (hypervisor == NULL ||
-             (bn_json_kind(hypervisor) != BN_JSON_NULL && bn_json_kind(hypervisor) != BN_JSON_BOOL))
-        bn_rule_fail(out, "machine.hypervisor is not true, false or null");
-    else
-        bn_rule_pass(out, "as the signer describes it");
+        return bn_rule_fail(out, "machine.arch and resolved.program.arch contradict each other");
+    if (paged && (page & (page - 1)) != 0)
+        return bn_rule_fail(out, "machine.page_bytes is %llu, not a power of two", (ull)page);
+    if (bn_json_kind(load) == BN_JSON_ARRAY && bn_json_size(load) != 3)
+        return bn_rule_fail(out, "machine.load_milli has %zu numbers instead of 3", bn_json_size(load));
+    if (quota != period)
+        return bn_rule_fail(out,
+                            "machine.cpu_quota_us without machine.cpu_period_us, or the other way round");
+    if (hypervisor == NULL ||
+        (bn_json_kind(hypervisor) != BN_JSON_NULL && bn_json_kind(hypervisor) != BN_JSON_BOOL))
+        return bn_rule_fail(out, "machine.hypervisor is not true, false or null");
+    return bn_rule_pass(out, "as the signer describes it");
 }

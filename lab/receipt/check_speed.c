@@ -38,28 +38,21 @@ static uint64_t limit_of(const struct bn_rules_input *in, const char *backend)
     return limit;
 }
 
-void bn_check_performance_limits(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_performance_limits(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     double rate = -1;
     const char *backend = "cpu";
-    if (!in->policy->validate_performance) {
-        bn_rule_skip(out, "not asked for (--validate-performance)");
-        return;
-    }
-    if (bn_json_path(in->receipt->predicate, "measurement.kernel_stats") != NULL) {
-        bn_rule_skip(out, "the bytes are compared with a rate instead");
-        return;
-    }
+    if (!in->policy->validate_performance) return bn_rule_skip(out, "not asked for (--validate-performance)");
+    if (bn_json_path(in->receipt->predicate, "measurement.kernel_stats") != NULL)
+        return bn_rule_skip(out, "the bytes are compared with a rate instead");
     (void)bn_json_string(bn_json_get(in->receipt->predicate, "backend"), &backend);
     uint64_t limit = limit_of(in, backend);
     if (!bn_json_number(bn_json_get(in->receipt->predicate, "tokens_per_second"), &rate) || !(rate >= 0))
-        bn_rule_fail(out, "no tokens_per_second to look at");
-    else if (limit == 0)
-        bn_rule_fail(out, "no kernel that a limit is known for");
-    else if (rate > (double)limit)
-        bn_rule_fail(out, "%.1f tokens/s are suspicious: more than %llu", rate, (ull)limit);
-    else
-        bn_rule_pass(out, "%.1f tokens/s, at most %llu are believed", rate, (ull)limit);
+        return bn_rule_fail(out, "no tokens_per_second to look at");
+    if (limit == 0) return bn_rule_fail(out, "no kernel that a limit is known for");
+    if (rate > (double)limit)
+        return bn_rule_fail(out, "%.1f tokens/s are suspicious: more than %llu", rate, (ull)limit);
+    return bn_rule_pass(out, "%.1f tokens/s, at most %llu are believed", rate, (ull)limit);
 }
 
 /* ---- with counters ---- */
@@ -72,27 +65,27 @@ static uint64_t running_threads(const struct bn_rules_input *in, uint64_t thread
     return online > 0 && online < threads ? online : threads;
 }
 
-void bn_check_performance_physical(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_performance_physical(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     uint64_t total = 0, threads = 0;
-    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return;
+    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
     if (!bn_rule_u64(in, "measurement.total_ns", &total, out) ||
         !bn_rule_u64(in, "resolved.threads", &threads, out))
-        return;
+        return false;
     struct bn_receipt_work all = bn_receipt_work_sum(in, NULL, 0);
     uint64_t running = running_threads(in, threads);
     double time = (double)total * (double)running;
     if (total == 0 || running == 0 || all.bytes == 0)
-        bn_rule_fail(out, "%llu bytes in %llu ns by %llu threads", (ull)all.bytes, (ull)total, (ull)threads);
-    else if ((double)all.ops > MAX_OPS_PER_NS * time)
-        bn_rule_fail(out, "%.0f multiply-adds a nanosecond and thread: no machine does that",
-                     (double)all.ops / time);
-    else if ((double)all.bytes > MAX_BYTES_PER_NS * time)
-        bn_rule_fail(out, "%.0f bytes a nanosecond and thread: no machine reads that",
-                     (double)all.bytes / time);
-    else
-        bn_rule_pass(out, "%.2f bytes and %.2f multiply-adds a nanosecond and thread",
-                     (double)all.bytes / time, (double)all.ops / time);
+        return bn_rule_fail(out, "%llu bytes in %llu ns by %llu threads", (ull)all.bytes, (ull)total,
+                            (ull)threads);
+    if ((double)all.ops > MAX_OPS_PER_NS * time)
+        return bn_rule_fail(out, "%.0f multiply-adds a nanosecond and thread: no machine does that",
+                            (double)all.ops / time);
+    if ((double)all.bytes > MAX_BYTES_PER_NS * time)
+        return bn_rule_fail(out, "%.0f bytes a nanosecond and thread: no machine reads that",
+                            (double)all.bytes / time);
+    return bn_rule_pass(out, "%.2f bytes and %.2f multiply-adds a nanosecond and thread",
+                        (double)all.bytes / time, (double)all.ops / time);
 }
 
 uint64_t bn_rules_claimed_bandwidth(const struct bn_receipt *receipt)
@@ -120,31 +113,24 @@ static uint64_t choose_bandwidth(const struct bn_rules_input *in, const char **s
     return claimed;
 }
 
-void bn_check_performance_measured(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_performance_measured(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     const char *source = "the policy's rate";
-    if (!in->policy->validate_performance) {
-        bn_rule_skip(out, "not asked for (--validate-performance)");
-        return;
-    }
+    if (!in->policy->validate_performance) return bn_rule_skip(out, "not asked for (--validate-performance)");
     if (in->receipt->statement == NULL &&
-        bn_json_path(in->receipt->predicate, "measurement.kernel_stats") == NULL) {
-        bn_rule_skip(out, "no bytes are claimed; the limits by name apply");
-        return;
-    }
+        bn_json_path(in->receipt->predicate, "measurement.kernel_stats") == NULL)
+        return bn_rule_skip(out, "no bytes are claimed; the limits by name apply");
     uint64_t stated = in->policy->bandwidth_bytes_per_s,
              bandwidth = stated > 0 ? stated : choose_bandwidth(in, &source);
     double limit = (double)bandwidth * (double)in->policy->bandwidth_percent / 100 / 1e9;
     double rate = (double)bn_rules_claimed_bandwidth(in->receipt) / 1e9;
-    if (!(rate > 0))
-        bn_rule_fail(out, "no bytes are claimed");
-    else if (rate <= limit)
-        bn_rule_pass(out, "%.2f GB/s, at most %.2f are believed (%s)", rate, limit, source);
-    else if (stated > 0)
-        bn_rule_fail(out, "%.2f GB/s were read, at most %.2f are believed (%s)", rate, limit, source);
-    else
-        bn_rule_undecided(out,
-                          "%.2f GB/s were read, %.2f can be shown to be possible (%s); "
-                          "bandwidth_bytes_per_s in a policy decides",
-                          rate, limit, source);
+    if (!(rate > 0)) return bn_rule_fail(out, "no bytes are claimed");
+    if (rate <= limit)
+        return bn_rule_pass(out, "%.2f GB/s, at most %.2f are believed (%s)", rate, limit, source);
+    if (stated > 0)
+        return bn_rule_fail(out, "%.2f GB/s were read, at most %.2f are believed (%s)", rate, limit, source);
+    return bn_rule_undecided(out,
+                             "%.2f GB/s were read, %.2f can be shown to be possible (%s); "
+                             "bandwidth_bytes_per_s in a policy decides",
+                             rate, limit, source);
 }

@@ -37,8 +37,7 @@ static bool read_shape(const struct bn_rules_input *in, struct shape *s, struct 
         if (!bn_rule_u64(in, FIELDS[i].path, FIELDS[i].value, out)) return false;
         if (*FIELDS[i].value > 0 && *FIELDS[i].value < 1u << 20) continue;
         if (FIELDS[i].value == &s->n_vocab && *FIELDS[i].value > 0 && *FIELDS[i].value < 1u << 30) continue;
-        bn_rule_fail(out, "%s is %llu", FIELDS[i].path, (ull)*FIELDS[i].value);
-        return false;
+        return bn_rule_fail(out, "%s is %llu", FIELDS[i].path, (ull)*FIELDS[i].value);
     }
     return bn_rule_u64(in, "model.ternary_weights", &s->ternary_weights, out) &&
            bn_rule_u64(in, "model.ternary_bytes", &s->ternary_bytes, out) &&
@@ -53,69 +52,57 @@ static bool head_fits(const struct shape *s)
     return s->head_bytes % s->n_vocab == 0 && s->head_bytes >= weights / 2 && s->head_bytes <= 4 * weights;
 }
 
-void bn_check_model_shape(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_model_shape(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     struct shape s;
-    if (!read_shape(in, &s, out)) return;
+    if (!read_shape(in, &s, out)) return false;
     uint64_t q_dim = s.n_head * s.head_dim, kv_dim = s.n_head_kv * s.head_dim, layer, weights;
-    if (s.n_head % s.n_head_kv != 0 || s.n_rot > s.head_dim) {
-        bn_rule_fail(out, "%llu heads on %llu, %llu of %llu elements rotated", (ull)s.n_head,
-                     (ull)s.n_head_kv, (ull)s.n_rot, (ull)s.head_dim);
-        return;
-    }
+    if (s.n_head % s.n_head_kv != 0 || s.n_rot > s.head_dim)
+        return bn_rule_fail(out, "%llu heads on %llu, %llu of %llu elements rotated", (ull)s.n_head,
+                            (ull)s.n_head_kv, (ull)s.n_rot, (ull)s.head_dim);
     bool fits = bn_mul_ok(s.n_embd, 2 * (q_dim + kv_dim) + 3 * s.n_ff, &layer) &&
                 bn_mul_ok(layer, s.n_layer, &weights);
     if (!fits || weights != s.ternary_weights)
-        bn_rule_fail(out, "a model of this shape does not have %llu ternary weights", (ull)s.ternary_weights);
-    else if (s.ternary_bytes < weights / 5 || s.ternary_bytes / 8 > weights)
-        bn_rule_fail(out, "%llu weights in %llu bytes", (ull)weights, (ull)s.ternary_bytes);
-    else if (!head_fits(&s))
-        bn_rule_fail(out, "a head of %llu rows with %llu weights each in %llu bytes", (ull)s.n_vocab,
-                     (ull)s.n_embd, (ull)s.head_bytes);
-    else if (s.bytes < s.head_bytes || s.bytes - s.head_bytes < weights / 5)
-        bn_rule_fail(out, "a file of %llu bytes cannot hold a head of %llu and %llu ternary weights",
-                     (ull)s.bytes, (ull)s.head_bytes, (ull)weights);
-    else
-        bn_rule_pass(out, "%llu ternary weights", (ull)weights);
+        return bn_rule_fail(out, "a model of this shape does not have %llu ternary weights",
+                            (ull)s.ternary_weights);
+    if (s.ternary_bytes < weights / 5 || s.ternary_bytes / 8 > weights)
+        return bn_rule_fail(out, "%llu weights in %llu bytes", (ull)weights, (ull)s.ternary_bytes);
+    if (!head_fits(&s))
+        return bn_rule_fail(out, "a head of %llu rows with %llu weights each in %llu bytes", (ull)s.n_vocab,
+                            (ull)s.n_embd, (ull)s.head_bytes);
+    if (s.bytes < s.head_bytes || s.bytes - s.head_bytes < weights / 5)
+        return bn_rule_fail(out, "a file of %llu bytes cannot hold a head of %llu and %llu ternary weights",
+                            (ull)s.bytes, (ull)s.head_bytes, (ull)weights);
+    return bn_rule_pass(out, "%llu ternary weights", (ull)weights);
 }
 
 #define SCREEN_ROW_BYTES 12u /* three numbers in binary32 next to each row of the 8-bit copy */
 
 /* ---- the counters ---- */
 
-void bn_check_kernel_stats(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_kernel_stats(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     const bn_json *stats = bn_rule_claim(in, "measurement.kernel_stats", out);
-    if (stats == NULL) return;
+    if (stats == NULL) return false;
     const bn_json *names = bn_json_get(in->receipt->predicate, "kernels"), *name = bn_json_first(names);
-    if (bn_json_kind(stats) != BN_JSON_ARRAY || bn_json_size(stats) == 0) {
-        bn_rule_fail(out, "measurement.kernel_stats is empty");
-        return;
-    }
+    if (bn_json_kind(stats) != BN_JSON_ARRAY || bn_json_size(stats) == 0)
+        return bn_rule_fail(out, "measurement.kernel_stats is empty");
     for (const bn_json *e = bn_json_first(stats); e != NULL; e = bn_json_next(e), name = bn_json_next(name)) {
         uint64_t calls, ns, bytes, ops;
         const char *counted = NULL, *listed = NULL;
         char quoted[80];
         if (!bn_json_string(bn_json_get(e, "name"), &counted) ||
             !bn_json_u64(bn_json_get(e, "calls"), &calls) || !bn_json_u64(bn_json_get(e, "ns"), &ns) ||
-            !bn_json_u64(bn_json_get(e, "bytes"), &bytes) || !bn_json_u64(bn_json_get(e, "ops"), &ops)) {
-            bn_rule_fail(out, "an entry of kernel_stats without name, calls, ns, bytes and ops");
-            return;
-        }
-        if (!bn_json_string(name, &listed) || strcmp(counted, listed) != 0) {
-            bn_rule_fail(out, "kernel_stats has \"%s\" where kernels has another",
-                         bn_rule_quote(quoted, counted));
-            return;
-        }
-        if (calls == 0) {
-            bn_rule_fail(out, "\"%s\" is listed and was never called", bn_rule_quote(quoted, counted));
-            return;
-        }
+            !bn_json_u64(bn_json_get(e, "bytes"), &bytes) || !bn_json_u64(bn_json_get(e, "ops"), &ops))
+            return bn_rule_fail(out, "an entry of kernel_stats without name, calls, ns, bytes and ops");
+        if (!bn_json_string(name, &listed) || strcmp(counted, listed) != 0)
+            return bn_rule_fail(out, "kernel_stats has \"%s\" where kernels has another",
+                                bn_rule_quote(quoted, counted));
+        if (calls == 0)
+            return bn_rule_fail(out, "\"%s\" is listed and was never called", bn_rule_quote(quoted, counted));
     }
-    if (name != NULL)
-        bn_rule_fail(out, "kernels has more names than kernel_stats");
-    else
-        bn_rule_pass(out, "%zu kernels, each counted", bn_json_size(stats));
+    if (name != NULL) return bn_rule_fail(out, "kernels has more names than kernel_stats");
+    return bn_rule_pass(out, "%zu kernels, each counted", bn_json_size(stats));
 }
 
 /* Does name stand for slot, that is "slot_isa"? */
@@ -150,18 +137,15 @@ struct bn_receipt_work bn_receipt_work_sum(const struct bn_rules_input *in, cons
     return sum;
 }
 
-void bn_check_kernel_time(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_kernel_time(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     uint64_t total;
-    if (!bn_rule_u64(in, "measurement.total_ns", &total, out)) return;
-    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return;
+    if (!bn_rule_u64(in, "measurement.total_ns", &total, out)) return false;
+    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
     uint64_t ns = bn_receipt_work_sum(in, NULL, 0).ns;
-    if (ns > total)
-        bn_rule_fail(out, "kernels ran for %llu ns of %llu", (ull)ns, (ull)total);
-    else if (ns == 0)
-        bn_rule_fail(out, "kernels took no time");
-    else
-        bn_rule_pass(out, "%.1f %% of the time in kernels", 100.0 * (double)ns / (double)total);
+    if (ns > total) return bn_rule_fail(out, "kernels ran for %llu ns of %llu", (ull)ns, (ull)total);
+    if (ns == 0) return bn_rule_fail(out, "kernels took no time");
+    return bn_rule_pass(out, "%.1f %% of the time in kernels", 100.0 * (double)ns / (double)total);
 }
 
 struct effort {
@@ -175,11 +159,9 @@ static bool read_effort(const struct bn_rules_input *in, struct effort *e, struc
     if (!bn_rule_u64(in, "result.prompt_tokens", &prompt, out)) return false;
     if (!bn_rule_u64(in, "tokens_generated", &generated, out)) return false;
     if (!bn_rule_u64(in, "resolved.batch", &batch, out)) return false;
-    if (prompt == 0 || generated == 0 || batch == 0 || prompt >= 1u << 30 || generated >= 1u << 30) {
-        bn_rule_fail(out, "%llu prompt tokens, %llu generated ones, batches of %llu", (ull)prompt,
-                     (ull)generated, (ull)batch);
-        return false;
-    }
+    if (prompt == 0 || generated == 0 || batch == 0 || prompt >= 1u << 30 || generated >= 1u << 30)
+        return bn_rule_fail(out, "%llu prompt tokens, %llu generated ones, batches of %llu", (ull)prompt,
+                            (ull)generated, (ull)batch);
     e->evaluated = prompt + generated - 1;
     e->generated = generated;
     e->passes = prompt / batch + (prompt % batch != 0) + generated - 1;
@@ -187,15 +169,13 @@ static bool read_effort(const struct bn_rules_input *in, struct effort *e, struc
     return true;
 }
 
-/* One number against what it must be; true when it agrees. */
+/* Compares one number with what it must be. */
 static bool agrees(const char *what, uint64_t claimed, bool fits, uint64_t want, struct bn_rule_result *out)
 {
     if (fits && claimed == want) return true;
     if (fits)
-        bn_rule_fail(out, "%s: %llu are claimed, it must be %llu", what, (ull)claimed, (ull)want);
-    else
-        bn_rule_fail(out, "%s: more than a number can hold", what);
-    return false;
+        return bn_rule_fail(out, "%s: %llu are claimed, it must be %llu", what, (ull)claimed, (ull)want);
+    return bn_rule_fail(out, "%s: more than a number can hold", what);
 }
 
 /* Bytes of ternary weights that a pass of one token reads: of the packed copies when there are any. */
@@ -209,8 +189,7 @@ static bool read_packed(const struct bn_rules_input *in, const struct shape *s, 
     if (packed == 0) return true;
     *bytes = packed;
     if (packed >= s->ternary_weights / 5) return true;
-    bn_rule_fail(out, "%llu weights in %llu packed bytes", (ull)s->ternary_weights, (ull)packed);
-    return false;
+    return bn_rule_fail(out, "%llu weights in %llu packed bytes", (ull)s->ternary_weights, (ull)packed);
 }
 
 /* The type of the first layer's query matrix says which kernels ran: those of blocks with a scale each (TQ1_0
@@ -225,53 +204,54 @@ static bool type_fits(const struct bn_rules_input *in, struct bn_rule_result *ou
     bool blocked = strncmp(type, "TQ", 2) == 0;
     if ((blocked ? bn_receipt_work_sum(in, BLOCKED, 2) : bn_receipt_work_sum(in, PLAIN, 3)).calls > 0)
         return true;
-    bn_rule_fail(out, "model.quantization is \"%s\", and no kernel for it ran", bn_rule_quote(quoted, type));
-    return false;
+    return bn_rule_fail(out, "model.quantization is \"%s\", and no kernel for it ran",
+                        bn_rule_quote(quoted, type));
 }
 
-void bn_check_kernel_work(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_kernel_work(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const enum bn_kernel SLOTS[] = {BN_KERNEL_I2S_GEMV, BN_KERNEL_I2S_GEMM, BN_KERNEL_TQ2_GEMV,
                                            BN_KERNEL_TQ2_GEMM, BN_KERNEL_T5_GEMV};
     struct shape s;
     struct effort e;
     uint64_t want = 0, packed, together;
-    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return;
-    if (!read_shape(in, &s, out) || !read_effort(in, &e, out) || !read_packed(in, &s, &packed, out)) return;
+    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
+    if (!read_shape(in, &s, out) || !read_effort(in, &e, out) || !read_packed(in, &s, &packed, out))
+        return false;
     struct bn_receipt_work done = bn_receipt_work_sum(in, SLOTS, BN_ARRAY_LEN(SLOTS));
     bool fits = bn_mul_ok(e.evaluated, s.ternary_weights, &want);
-    if (!agrees("multiply-adds of the ternary kernels", done.ops, fits, want, out)) return;
+    if (!agrees("multiply-adds of the ternary kernels", done.ops, fits, want, out)) return false;
     fits = bn_mul_ok(e.passes, 7 * s.n_layer, &want);
-    if (!agrees("calls of the ternary kernels", done.calls, fits, want, out)) return;
+    if (!agrees("calls of the ternary kernels", done.calls, fits, want, out)) return false;
     fits = bn_mul_ok(e.single, packed, &together) && bn_mul_ok(e.passes - e.single, s.ternary_bytes, &want) &&
            bn_add_ok(want, together, &want);
-    if (!agrees("bytes of the ternary kernels", done.bytes, fits, want, out)) return;
-    if (!type_fits(in, out)) return;
-    bn_rule_pass(out, "%llu multiply-adds for %llu tokens in %llu passes", (ull)done.ops, (ull)e.evaluated,
-                 (ull)e.passes);
+    if (!agrees("bytes of the ternary kernels", done.bytes, fits, want, out)) return false;
+    if (!type_fits(in, out)) return false;
+    return bn_rule_pass(out, "%llu multiply-adds for %llu tokens in %llu passes", (ull)done.ops,
+                        (ull)e.evaluated, (ull)e.passes);
 }
 
-void bn_check_attention_work(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_attention_work(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const enum bn_kernel SCORES[] = {BN_KERNEL_ATTN_SCORES}, VALUES[] = {BN_KERNEL_ATTN_VALUES};
     struct shape s;
     struct effort e;
     uint64_t want = 0;
-    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return;
-    if (!read_shape(in, &s, out) || !read_effort(in, &e, out)) return;
+    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
+    if (!read_shape(in, &s, out) || !read_effort(in, &e, out)) return false;
     bool fits = bn_mul_ok(e.evaluated * (e.evaluated + 1) / 2, s.n_layer * s.n_head, &want) &&
                 bn_mul_ok(want, s.head_dim, &want);
     if (!agrees("multiply-adds of attn_scores", bn_receipt_work_sum(in, SCORES, 1).ops, fits, want, out))
-        return;
+        return false;
     if (!agrees("multiply-adds of attn_values", bn_receipt_work_sum(in, VALUES, 1).ops, fits, want, out))
-        return;
+        return false;
     uint64_t group = s.n_head / s.n_head_kv, scores = bn_receipt_work_sum(in, SCORES, 1).bytes,
              values = bn_receipt_work_sum(in, VALUES, 1).bytes;
     /* Two bytes a value, which as many heads as share it may read together. */
     if (scores != values || scores / 2 > want || scores / 2 < want / (group == 0 ? 1 : group))
-        bn_rule_fail(out, "%llu and %llu bytes for %llu multiply-adds", (ull)scores, (ull)values, (ull)want);
-    else
-        bn_rule_pass(out, "%llu multiply-adds each way", (ull)want);
+        return bn_rule_fail(out, "%llu and %llu bytes for %llu multiply-adds", (ull)scores, (ull)values,
+                            (ull)want);
+    return bn_rule_pass(out, "%llu multiply-adds each way", (ull)want);
 }
 
 /* How the logits came about; without a claim, every head was computed row by row. */
@@ -290,7 +270,7 @@ static bool read_screen(const struct bn_rules_input *in, const struct effort *e,
                   out);
 }
 
-void bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const enum bn_kernel FULL[] = {BN_KERNEL_F16_GEMM, BN_KERNEL_F32_GEMM},
                                 SCREEN[] = {BN_KERNEL_I8_GEMV};
@@ -298,28 +278,29 @@ void bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *
     struct effort e;
     bn_screen_stat screen;
     uint64_t want = 0;
-    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return;
-    if (!read_shape(in, &s, out) || !read_effort(in, &e, out) || !read_screen(in, &e, &screen, out)) return;
+    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
+    if (!read_shape(in, &s, out) || !read_effort(in, &e, out) || !read_screen(in, &e, &screen, out))
+        return false;
     bool fits = bn_mul_ok(screen.full, s.n_vocab, &want) && bn_add_ok(want, screen.rows, &want) &&
                 bn_mul_ok(want, s.n_embd, &want);
-    if (!agrees("multiply-adds of the head", bn_receipt_work_sum(in, FULL, 2).ops, fits, want, out)) return;
+    if (!agrees("multiply-adds of the head", bn_receipt_work_sum(in, FULL, 2).ops, fits, want, out))
+        return false;
     struct bn_receipt_work full = bn_receipt_work_sum(in, FULL, 2),
                            screened = bn_receipt_work_sum(in, SCREEN, 1);
     uint64_t row_bytes = s.head_bytes / s.n_vocab, rest;
-    if (!agrees("calls of the head", full.calls, true, e.generated, out)) return;
+    if (!agrees("calls of the head", full.calls, true, e.generated, out)) return false;
     fits = bn_mul_ok(screen.full, s.head_bytes, &want) && bn_mul_ok(screen.rows, row_bytes, &rest) &&
            bn_add_ok(want, rest, &want);
-    if (!agrees("bytes of the head", full.bytes, fits, want, out)) return;
-    if (!agrees("calls of i8_gemv", screened.calls, true, screen.screened, out)) return;
+    if (!agrees("bytes of the head", full.bytes, fits, want, out)) return false;
+    if (!agrees("calls of i8_gemv", screened.calls, true, screen.screened, out)) return false;
     fits = bn_mul_ok(screen.screened, s.n_vocab * s.n_embd, &want);
-    if (!agrees("multiply-adds of i8_gemv", screened.ops, fits, want, out)) return;
+    if (!agrees("multiply-adds of i8_gemv", screened.ops, fits, want, out)) return false;
     fits = bn_mul_ok(screen.screened, s.n_vocab * (s.n_embd + SCREEN_ROW_BYTES), &want);
-    if (!agrees("bytes of i8_gemv", screened.bytes, fits, want, out)) return;
+    if (!agrees("bytes of i8_gemv", screened.bytes, fits, want, out)) return false;
     if (screen.screened > 0)
-        bn_rule_pass(out, "%llu heads screened, %llu of their rows computed, %llu heads in full",
-                     (ull)screen.screened, (ull)screen.rows, (ull)screen.full);
-    else
-        bn_rule_pass(out, "%llu heads in full", (ull)screen.full);
+        return bn_rule_pass(out, "%llu heads screened, %llu of their rows computed, %llu heads in full",
+                            (ull)screen.screened, (ull)screen.rows, (ull)screen.full);
+    return bn_rule_pass(out, "%llu heads in full", (ull)screen.full);
 }
 
 /* ---- everything else ---- */
@@ -366,19 +347,18 @@ static bool embedding_agrees(const struct bn_rules_input *in, const struct shape
     if (!agrees("calls of the embedding", done.calls, true, e->passes, out)) return false;
     if (!agrees("elements of the embedding", done.ops, true, want, out)) return false;
     if (done.bytes >= want / 2 && done.bytes <= want * 2) return true;
-    bn_rule_fail(out, "%llu elements of the embedding in %llu bytes", (ull)want, (ull)done.bytes);
-    return false;
+    return bn_rule_fail(out, "%llu elements of the embedding in %llu bytes", (ull)want, (ull)done.bytes);
 }
 
-void bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result *out)
+bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const enum bn_kernel NORM[] = {BN_KERNEL_RMSNORM},
                                 NEVER[] = {BN_KERNEL_RESIDUAL, BN_KERNEL_T5_PACK, BN_KERNEL_HAS_CODE3,
                                            BN_KERNEL_EXP};
     struct shape s;
     struct effort e;
-    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return;
-    if (!read_shape(in, &s, out) || !read_effort(in, &e, out)) return;
+    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
+    if (!read_shape(in, &s, out) || !read_effort(in, &e, out)) return false;
     uint64_t q_dim = s.n_head * s.head_dim, kv_dim = s.n_head_kv * s.head_dim;
     /* Some architectures have no norms inside attention and the feed-forward part. */
     uint64_t plain = bn_receipt_work_sum(in, NORM, 1).calls == e.passes * 2 * s.n_layer + e.generated;
@@ -397,14 +377,14 @@ void bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result 
         {"f32_to_f16", {BN_KERNEL_F32_TO_F16}, 1, 2 * kv_dim, 1, 2, 0},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++)
-        if (!part_agrees(in, &s, &e, &PARTS[i], out)) return;
+        if (!part_agrees(in, &s, &e, &PARTS[i], out)) return false;
     static const enum bn_kernel SOFTMAX[] = {BN_KERNEL_SOFTMAX};
     uint64_t want = 0;
     bool fits = bn_mul_ok(e.evaluated * (e.evaluated + 1) / 2, s.n_layer * s.n_head, &want);
-    if (!agrees("elements of softmax", bn_receipt_work_sum(in, SOFTMAX, 1).ops, fits, want, out)) return;
-    if (!embedding_agrees(in, &s, &e, out)) return;
+    if (!agrees("elements of softmax", bn_receipt_work_sum(in, SOFTMAX, 1).ops, fits, want, out))
+        return false;
+    if (!embedding_agrees(in, &s, &e, out)) return false;
     if (bn_receipt_work_sum(in, NEVER, BN_ARRAY_LEN(NEVER)).calls > 0)
-        bn_rule_fail(out, "residual, t5_pack, has_code3 and exp are not called by a generation");
-    else
-        bn_rule_pass(out, "norms, positions, activations and sums of %llu layers", (ull)s.n_layer);
+        return bn_rule_fail(out, "residual, t5_pack, has_code3 and exp are not called by a generation");
+    return bn_rule_pass(out, "norms, positions, activations and sums of %llu layers", (ull)s.n_layer);
 }

@@ -9,50 +9,20 @@
 
 #include "base/error.h"
 
-static void set(struct bn_rule_result *out, enum bn_receipt_verdict verdict, const char *fmt, va_list args)
-    BN_PRINTF(3, 0);
-
-static void set(struct bn_rule_result *out, enum bn_receipt_verdict verdict, const char *fmt, va_list args)
+bool bn_rule_set(struct bn_rule_result *out, enum bn_receipt_verdict verdict, const char *fmt, ...)
 {
+    va_list args;
+    va_start(args, fmt);
     out->verdict = verdict;
     vsnprintf(out->reason, sizeof out->reason, fmt, args);
-}
-
-void bn_rule_pass(struct bn_rule_result *out, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    set(out, BN_VERDICT_PASS, fmt, args);
     va_end(args);
+    return verdict == BN_VERDICT_PASS;
 }
 
-void bn_rule_fail(struct bn_rule_result *out, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    set(out, BN_VERDICT_FAIL, fmt, args);
-    va_end(args);
-}
-
-void bn_rule_skip(struct bn_rule_result *out, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    set(out, BN_VERDICT_SKIP, fmt, args);
-    va_end(args);
-}
-
-void bn_rule_undecided(struct bn_rule_result *out, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    set(out, BN_VERDICT_UNDECIDED, fmt, args);
-    va_end(args);
-}
-
-void bn_rule_error(struct bn_rule_result *out, bn_status status)
+bool bn_rule_error(struct bn_rule_result *out, bn_status status)
 {
     out->status = status;
+    return false;
 }
 
 const char *bn_rule_quote(char buffer[80], const char *text)
@@ -77,8 +47,7 @@ bool bn_rule_u64(const struct bn_rules_input *in, const char *path, uint64_t *va
     const bn_json *claim = bn_rule_claim(in, path, out);
     if (claim == NULL) return false;
     if (bn_json_u64(claim, value)) return true;
-    bn_rule_fail(out, "%s is not a whole number from 0 to 2^53 - 1", path);
-    return false;
+    return bn_rule_fail(out, "%s is not a whole number from 0 to 2^53 - 1", path);
 }
 
 bool bn_rule_text(const struct bn_rules_input *in, const char *path, const char **value,
@@ -87,22 +56,15 @@ bool bn_rule_text(const struct bn_rules_input *in, const char *path, const char 
     const bn_json *claim = bn_rule_claim(in, path, out);
     if (claim == NULL) return false;
     if (bn_json_string(claim, value)) return true;
-    bn_rule_fail(out, "%s is not a text", path);
-    return false;
-}
-
-bool bn_rule_is_digest(const char *text)
-{
-    return bn_is_sha256(text);
+    return bn_rule_fail(out, "%s is not a text", path);
 }
 
 bool bn_rule_digest(const struct bn_rules_input *in, const char *path, const char **value,
                     struct bn_rule_result *out)
 {
     if (!bn_rule_text(in, path, value, out)) return false;
-    if (bn_rule_is_digest(*value)) return true;
-    bn_rule_fail(out, "%s is not 64 hexadecimal digits in lower case", path);
-    return false;
+    if (bn_is_sha256(*value)) return true;
+    return bn_rule_fail(out, "%s is not 64 hexadecimal digits in lower case", path);
 }
 
 bool bn_rule_list(const struct bn_rules_input *in, const char *path, uint64_t **values, size_t *n,
@@ -120,9 +82,6 @@ bool bn_rule_list(const struct bn_rules_input *in, const char *path, uint64_t **
     if (ok && *values != NULL) return true;
     bn_free(*values);
     *values = NULL;
-    if (ok)
-        bn_rule_error(out, BN_ERR_NOMEM);
-    else
-        bn_rule_fail(out, "%s is not a list of whole numbers", path);
-    return false;
+    if (ok) return bn_rule_error(out, BN_ERR_NOMEM);
+    return bn_rule_fail(out, "%s is not a list of whole numbers", path);
 }

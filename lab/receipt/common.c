@@ -24,31 +24,25 @@ const char *bn_receipt_quantization(const bn_model *model)
     return type == NULL ? NULL : type->name;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(bn_json_name(*(const bn_json *const *)a), bn_json_name(*(const bn_json *const *)b));
-}
-
 /* The canonical text of the statement without one member. A copy of the tree without that member would need
  * as much memory as the tree itself. */
 static bn_status write_without(const bn_json *object, const char *name, struct bn_buf *text, bn_error *err)
 {
-    size_t n = 0;
+    size_t n;
     bn_status status = BN_OK;
-    const bn_json **members = bn_alloc(bn_json_size(object), sizeof *members);
+    const bn_json **members = bn_json_sorted(object, &n), *before = NULL;
     if (object == NULL || members == NULL) {
         bn_free(members);
         return bn_nomem(err);
     }
-    for (const bn_json *m = bn_json_first(object); m != NULL; m = bn_json_next(m))
-        if (strcmp(bn_json_name(m), name) != 0) members[n++] = m;
-    qsort(members, n, sizeof *members, by_name);
     bn_buf_putc(text, '{');
     for (size_t i = 0; i < n && status == BN_OK; i++) {
-        if (i > 0) bn_buf_putc(text, ',');
-        bn_json_write_string(text, bn_json_name(members[i]));
+        if (strcmp(bn_json_name(members[i]), name) == 0) continue;
+        if (before != NULL) bn_buf_putc(text, ',');
+        before = members[i];
+        bn_json_write_string(text, bn_json_name(before));
         bn_buf_putc(text, ':');
-        status = bn_json_write(members[i], true, text, err);
+        status = bn_json_write(before, true, text, err);
     }
     bn_buf_putc(text, '}');
     bn_free(members);

@@ -73,7 +73,7 @@ static bn_status check_list(const bn_json *list, bn_error *err)
         if (rules && bn_rules_find(text) == NULL) {
             return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, text, "there is no rule of this name");
         }
-        if (!rules && !bn_rule_is_digest(text)) return refuse(list, "64 hex digits are expected", err);
+        if (!rules && !bn_is_sha256(text)) return refuse(list, "64 hex digits are expected", err);
     }
     return BN_OK;
 }

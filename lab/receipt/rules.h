@@ -62,7 +62,7 @@ struct bn_rule {
     const char *id;
     const char *demand;
     enum bn_rule_level level;
-    void (*check)(const struct bn_rules_input *in, struct bn_rule_result *out);
+    bool (*check)(const struct bn_rules_input *in, struct bn_rule_result *out);
 };
 
 #define BN_RULES_MAX 64u
