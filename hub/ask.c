@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See ask.h.
+ * Finds where the bytes of a URL are and which version they have, by a HEAD request and its redirects.
  */
 #include "hub/ask.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See cache.h. The layout is that of huggingface_hub ("How the cache-system works", its documentation).
+ * The cache on disk, in the layout of huggingface_hub ("How the cache-system works" in its documentation).
  */
 #define _GNU_SOURCE
 #include "hub/cache.h"

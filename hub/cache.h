@@ -43,7 +43,7 @@ BN_MUST_CHECK bn_status bn_hub_cache_link(char **out, const char *root, const ch
 /* The file that a reference (reference.h) names, without any network. Allocated. BN_ERR_NOT_FOUND with the
  * hint "bn-download TEXT", or where the names are listed. */
 BN_MUST_CHECK bn_status bn_hub_find(char **path, const char *text, bn_error *err);
-/* The same for whoever opens it (bn-run and the others): the bytes are also compared with the digest that is
+/* The same for programs that open it (bn-run and others): the bytes are also compared with the digest that is
  * known of the file: the registry's, that of the first download, or the name of its blob. They are read when
  * they are new or have changed (digests.h). BN_ERR_INTEGRITY. */
 BN_MUST_CHECK bn_status bn_hub_locate(char **path, const char *text, bn_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See digests.h. One file for each: "sha256 size mtime ctime", the times in nanoseconds.
+ * Remembers the digests of files, in one file for each: "sha256 size mtime ctime", times in nanoseconds.
  */
 #define _GNU_SOURCE
 #include "hub/digests.h"

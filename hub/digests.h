@@ -2,8 +2,8 @@
  *
  * The SHA-256 of files that are opened again and again. It is computed once and remembered with the file's
  * device, inode, size and times in XDG_STATE_HOME/bn/digests, else ~/.local/state/bn/digests; a file that
- * was changed or replaced since then is read again. Not for deciding what may be trusted against somebody
- * who writes to the file while it is used.
+ * was changed or replaced since then is read again. Not for decisions of trust: another process may write to
+ * the file while it is used.
  */
 #ifndef BN_HUB_DIGESTS_H
 #define BN_HUB_DIGESTS_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See fetch.h.
+ * Turns the name of a model into a file on this machine: registry, cache, server, lock, transfer, in this
+ * order.
  */
 #define _GNU_SOURCE
 #include "hub/fetch.h"
@@ -149,8 +150,8 @@ static void describe_cached(struct work *w)
     if (stat(f->path, &st) == 0) f->size = (uint64_t)st.st_size;
 }
 
-/* Is it there, so that nobody needs to be asked? A branch may have moved, unless its digest is pinned. What
- * is there and damaged is fetched again, or, offline, an error. */
+/* Whether it is in the cache, so that no server needs to be asked. A branch may have moved, unless its digest
+ * is pinned. What is there and damaged is fetched again, or, offline, an error. */
 static bn_status look_in_cache(struct work *w, bool *found, bn_error *err)
 {
     struct bn_hub_fetch *f = w->f;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See http.h. The multi interface runs all calls in the caller's thread. Headers are read here and not asked
- * of curl afterwards, because a body must not be accepted before they are known.
+ * HTTP requests by libcurl. Its multi interface makes all calls in the caller's thread. Headers are parsed
+ * here as they come, because a body must not be accepted before they are known.
  */
 #include "hub/http.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See lock.h.
+ * Lets one process at a time download a file.
  */
 #define _GNU_SOURCE
 #include "hub/lock.h"
@@ -58,7 +58,7 @@ static int open_lock(const char *path)
     return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
 }
 
-/* 1: taken; 0: held by somebody; -1: errno. */
+/* 1: taken; 0: held by another process; -1: errno. */
 static int try_exclusive(struct bn_hub_lock *lock)
 {
     char text[320], machine[256];
@@ -147,8 +147,8 @@ bn_status bn_hub_lock_take(struct bn_hub_lock **out, const char *path, unsigned 
     return status;
 }
 
-/* The file goes while the lock is still held, so that nobody else can hold it; see is_current. One with
- * bytes in it is not a lock file but somebody's file of that name. */
+/* The file goes while the lock is still held, so that no other process can hold it; see is_current. One with
+ * bytes in it is not a lock file but another file of that name. */
 void bn_hub_lock_release(struct bn_hub_lock *lock)
 {
     struct stat st;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See lockfile.h.
+ * Reads and writes lock files of downloads.
  */
 #include "hub/lockfile.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See pieces.h. Lines of the journal are appended without waiting for the disk: what a killed process wrote
- * is in the page cache, and after a power failure the digests tell which pieces did not arrive there.
+ * The pieces of a download and their journal. Lines are appended without waiting for the disk: what a killed
+ * process wrote is in the page cache, and after a power failure the digests show which pieces did not reach
+ * the disk.
  */
 #define _GNU_SOURCE
 #include "hub/pieces.h"

@@ -25,7 +25,7 @@ struct bn_pieces_origin {
     const char *etag;   /* "" when there is none */
     const char *sha256; /* wanted; "" when not known */
     uint64_t size;      /* 0: not known until the end */
-    bool reserve;       /* the size comes from somebody else than the server: take the disk space now */
+    bool reserve;       /* the size does not come from the server: take the disk space now */
 };
 
 struct bn_pieces;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See pins.h.
+ * Remembers the digests of first downloads.
  */
 #include "hub/pins.h"
 

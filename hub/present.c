@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The part of transfer.h that looks at bytes: is the file here the right one, and does a server begin to send
- * it or something else?
+ * Checks bytes for transfer.h: whether a file that exists is the right one, and whether a server sends the
+ * right file.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See reference.h.
+ * Parses what a user writes for a model: a name, hf:OWNER/REPO or a URL.
  */
 #include "hub/reference.h"
 

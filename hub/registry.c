@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See registry.h. Texts of models and files point into the parsed document, which the registry keeps.
+ * Reads the registry of models. Texts of models and files point into the parsed document, which the registry
+ * keeps.
  */
 #include "hub/registry.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See resolve.h.
+ * Asks the hub for the commit, size and digest of a file, and for the files of a repository.
  */
 #define _GNU_SOURCE
 #include "hub/resolve.h"

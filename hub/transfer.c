@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See transfer.h. Streams are connections: each downloads a run of neighbouring pieces, near the first one
- * that is missing, so that little is lost when the process dies. A single stream downloads everything that is
- * missing in one run.
+ * Downloads a file over several connections, the streams. Each stream downloads a run of neighbouring pieces
+ * near the first missing one, so that little is lost when the process dies. A single stream downloads all
+ * missing pieces in one run.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "hub/transfer.h"

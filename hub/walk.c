@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See walk.h. A snapshot's file and its blob are recognised by their inode, so that it does not matter
- * whether the one is a link to the other, or both are names of one file.
+ * Lists what is in the cache. A snapshot's file and its blob are matched by inode, so that it does not matter
+ * whether one is a link to the other, or both are names of one file.
  */
 #define _GNU_SOURCE
 #include "hub/walk.h"
@@ -151,7 +151,7 @@ static bool is_old(const struct repo *repo, const char *commit)
 /* ---- blobs ---- */
 
 /* ETAG, ETAG.part, ETAG.part.json, ETAG.bad; and ETAG.incomplete, ETAG.HEX.incomplete of the hub's own
- * libraries. False for any other name: such a file is somebody else's. */
+ * libraries. False for any other name: such a file belongs to another program. */
 static bool kind_of(enum bn_hub_cached_kind *kind, const char *name)
 {
     static const char HEX[] = "0123456789abcdef";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Conversions for AArch64. The formats of blocks stand in ref_convert.c. Ends of rows go value by value,
+ * Conversions for AArch64. The formats of blocks are in ref_convert.c. Ends of rows go value by value,
  * through the functions of ref.h; blocks have none.
  */
 #include "kernels_table.h"

@@ -5,7 +5,7 @@
  * Kernels do not allocate, do no I/O, keep no state, and include nothing but libc and this header. Every slot
  * has a reference in plain C (ref_*.c), written to be read; the other files do the same arithmetic, to the
  * bit, faster. tests/checkkern holds each against the reference. What "the same arithmetic" means is fixed in
- * docs/explain/numerics.md; the short form stands at each slot below.
+ * docs/explain/numerics.md; the short form is at each slot below.
  *
  * Words: a *lane sum* of n terms over L lanes adds term i to lane i mod L in ascending order, then folds the
  * lanes: lane j += lane j + L/2, then L/4, ... 1; the result is lane 0. fma is one correctly rounded
@@ -41,7 +41,7 @@ struct bn_act {
     float scale;     /* q = round(x * scale) */
 };
 
-/* A ternary matrix, rows x k; row r starts at codes + r * row_bytes. Codes 0, 1, 2 stand for -1, 0, +1;
+/* A ternary matrix, rows x k; row r starts at codes + r * row_bytes. Codes 0, 1, 2 mean -1, 0, +1;
  * the unused code 3 counts as +2 in every kernel. */
 struct bn_ternary {
     const uint8_t *codes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * peak_loops.h - the loops behind peak.h, by instruction set. For the files of this folder only.
+ * peak_loops.h - the loops of peak.h, by instruction set. For the files of this folder only.
  */
 #ifndef BN_KERNELS_PEAK_LOOPS_H
 #define BN_KERNELS_PEAK_LOOPS_H

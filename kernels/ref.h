@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* exp: see the slot in kernels.h. The constants stand here once for all instruction sets. */
+/* exp: see the slot in kernels.h. The constants are here once for all instruction sets. */
 #define BN_EXP_MIN -87.0f
 #define BN_EXP_MAX 88.0f
 #define BN_EXP_LOG2E 1.44269504f
@@ -86,7 +86,7 @@ static inline uint16_t bn_ref_narrow_f16(float x)
     uint32_t bits = bn_float_bits(x), sign = bits >> 16 & 0x8000u, size = bits & 0x7FFFFFFFu;
     if (size > 0x7F800000u) return (uint16_t)(sign | 0x7E00u | (size >> 13 & 0x3FFu));
     if (size >= bn_float_bits(65520.0f)) return (uint16_t)(sign | 0x7C00u);
-    /* Below 2^-14: beside 0.5 the last place of binary32 is worth 2^-24, so the addition rounds. */
+    /* Below 2^-14: next to 0.5 the last place of binary32 is worth 2^-24, so the addition rounds. */
     if (size < bn_float_bits(0x1p-14f))
         return (uint16_t)(sign | (bn_float_bits(bn_float_of_bits(size) + 0.5f) - bn_float_bits(0.5f)));
     size += 0xFFFu + (size >> 13 & 1u);

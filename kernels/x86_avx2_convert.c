@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Conversions for AVX2 with F16C. The formats of blocks stand in ref_convert.c. Ends of rows go value by
+ * Conversions for AVX2 with F16C. The formats of blocks are in ref_convert.c. Ends of rows go value by
  * value, through the functions of ref.h; blocks have none.
  */
 #include "ref.h"

@@ -4,7 +4,7 @@
  * with signed ones (the activations) and adds four products to an int32 without saturation; the activations'
  * own sum is taken away once per row. All sums are exact, so their order is free.
  *
- * Products of one token leave the codes where they stand: of a byte with four codes, mask 0xC0 gives 64 times
+ * Products of one token leave the codes where they are: of a byte with four codes, mask 0xC0 gives 64 times
  * the first, 0x30 16 times the second, and so on. Each mask has its own accumulator, which is shifted back at
  * the end. Bound: a lane takes 4 products of at most 192 * 127 per 256 elements, 4.0e8 at k = 2^20.
  *
@@ -137,7 +137,7 @@ INLINE void i2s_unpack(__m512i *out, const uint8_t *const row[TILE_ROWS], size_t
         }
 }
 
-/* Asks for the same elements of the eight rows behind: they arrive while the tile is multiplied. */
+/* Asks for the same elements of the next eight rows: they arrive while the tile is multiplied. */
 INLINE void prefetch_next(const uint8_t *const row[TILE_ROWS], size_t row_bytes, size_t begin, size_t end)
 {
     for (size_t r = 0; r < TILE_ROWS; r++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * I2_S and 8-bit products for processors with VNNI on 256-bit registers and no AVX-512. The method is that of
- * x86_avx512_ternary.c, where the bounds stand: codes masked where they are for one token, unpacked once for
+ * x86_avx512_ternary.c, which has the bounds: codes masked where they are for one token, unpacked once for
  * many tokens; vpdpbusd adds to int32 without saturation.
  */
 #include "x86_avx2.h"

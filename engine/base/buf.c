@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See buf.h.
+ * The growing buffer: appending, formatting, the check at the end.
  */
 #include "base/buf.h"
 

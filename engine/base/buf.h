@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A growing byte buffer with a mandatory maximum, and a view of bytes that somebody else owns.
+ * A growing byte buffer with a mandatory maximum, and a view of bytes that it does not own.
  */
 #ifndef BN_BASE_BUF_H
 #define BN_BASE_BUF_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See clock.h. Dates are computed here, not by libc, so that no time zone or locale can touch them.
+ * Clocks and dates. Dates are computed here, not by libc, so that they do not depend on time zone and locale.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "base/clock.h"

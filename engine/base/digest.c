@@ -344,7 +344,7 @@ static bool is_blank(char c)
 }
 
 /* The base64 between -----BEGIN label----- and its END, without line ends, appended to body. Only white space
- * may stand before and behind. */
+ * may be before and after it. */
 static bn_status pem_body(const char *pem, size_t n, const char *label, struct bn_buf *body, bn_error *err)
 {
     char begin[48], end[48];

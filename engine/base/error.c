@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See error.h. The tables of status names and exit codes are here too, so that they cannot differ between
- * programs.
+ * Sets errors and escapes untrusted text in them. The tables of status names and exit codes are here, so that
+ * they are the same in all programs.
  */
 #include "base/error.h"
 

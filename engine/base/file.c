@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See file.h. A map is private and read-only. A file that another process shortens while it is mapped makes
- * reading it raise SIGBUS; programs catch that (tools/cli) and say so, and bn_file_map_open's copy avoids it.
+ * Reads and maps files, and replaces them atomically. A map is private and read-only. Reading a mapped file
+ * that another process shortens raises SIGBUS; programs catch and report it (tools/cli), and a copy
+ * (bn_file_map_open) avoids it.
  */
 #define _GNU_SOURCE /* madvise, getentropy */
 #include "base/file.h"

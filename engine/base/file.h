@@ -23,7 +23,7 @@ void bn_file_map_forget(const struct bn_file_map *map, const void *from, size_t 
 
 /* Appends at most buf->max bytes of a file; "-" is standard input. */
 BN_MUST_CHECK bn_status bn_file_read(const char *path, struct bn_buf *buf, bn_error *err);
-/* The same for a file that somebody else may have put there: refuses pipes and devices, and never waits for
+/* The same for a file that another user may have created: refuses pipes and devices, and never waits for
  * a writer. */
 BN_MUST_CHECK bn_status bn_file_read_regular(const char *path, struct bn_buf *buf, bn_error *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See mem.h. A header before each block holds its size, so that the counters are exact.
+ * The allocator. A header of 16 bytes before each block has its size, so that the counters are exact.
  */
 #define _GNU_SOURCE /* MADV_HUGEPAGE */
 #include "base/mem.h"

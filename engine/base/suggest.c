@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See suggest.h. The distance is the restricted Damerau-Levenshtein one, by rows.
+ * Finds the word most like another by the restricted Damerau-Levenshtein distance, row by row.
  */
 #include "base/suggest.h"
 

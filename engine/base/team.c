@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * See team.h. Linux's futex is what waiting threads sleep on.
+ * The thread team. Waiting threads sleep on a futex of Linux.
  *
- * A word that is waited for counts up by 2; its lowest bit says that somebody sleeps until it changes. So who
- * changes it learns from the same exchange whether there is somebody to wake.
+ * A word that threads wait for counts up by 2; its lowest bit is set when a thread sleeps until the word
+ * changes. So the thread that changes it learns from the same exchange whether it has to wake others.
  */
 #define _GNU_SOURCE /* sched_getaffinity, syscall, pthread_setname_np */
 #include "base/team.h"

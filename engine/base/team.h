@@ -31,7 +31,7 @@ struct bn_barrier {
     bool no_spin; /* sleep at once: there are more threads than cores, so a spinning one delays another */
 };
 
-/* Called by each of n_threads: nobody returns before all have called. What they wrote before is seen by all
+/* Called by each of n_threads: no call returns before all have called. What they wrote before is seen by all
  * after it. Returns for how many nanoseconds the caller slept. */
 uint64_t bn_barrier_wait(struct bn_barrier *barrier, unsigned n_threads);
 

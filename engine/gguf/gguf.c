@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See gguf.h. Order of work: what kind of file is it; header; keys; alignment; tensor descriptions; where the
- * tensors lie. Each step reads through one cursor that cannot leave the bytes; nothing is visible to the
- * caller before all of it holds. Typed access to values is in gguf_values.c.
+ * Reads GGUF files in this order: kind of file, header, keys, alignment, tensor descriptions, positions of
+ * the tensors. Each step reads through one cursor that cannot leave the bytes. The caller gets nothing before
+ * all checks have passed. Typed access to values is in values.c.
  */
 #include "gguf/gguf.h"
 

@@ -128,7 +128,7 @@ void bn_gguf_put_tensor(struct bn_gguf_writer *w, const char *name, uint32_t typ
                         const uint64_t *ne);
 /* Everything before the data, padded. */
 BN_MUST_CHECK bn_status bn_gguf_write_head(const struct bn_gguf_writer *w, struct bn_buf *out, bn_error *err);
-/* Zero bytes to put behind n bytes of tensor data. */
+/* Zero bytes to write after n bytes of tensor data. */
 uint64_t bn_gguf_padding(const struct bn_gguf_writer *w, uint64_t n);
 void bn_gguf_writer_release(struct bn_gguf_writer *w);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See types.h. The table also knows the block sizes of common types that the engine does not compute with, so
- * that a message can name them. Sizes follow ggml's blocks; I2_S is the layout of published BitNet files:
- * 128 elements in 32 bytes, one run for the whole tensor, then the tail.
+ * The table of tensor types. It also has the block sizes of common types that the engine does not compute
+ * with, so that a message can name them. Sizes follow ggml's blocks; I2_S is the layout of published BitNet
+ * files: 128 elements in 32 bytes, one run for the whole tensor, then the tail.
  */
 #include "gguf/types.h"
 

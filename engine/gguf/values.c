@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See gguf.h: the values of keys by type. Everything here stands on bn_gguf_open having checked that values
+ * See gguf.h: the values of keys by type. Everything here relies on bn_gguf_open, which checked that values
  * lie inside the file.
  */
 #include <stdio.h>
@@ -61,7 +61,7 @@ static const struct bn_gguf_kv *find_typed(const struct bn_gguf *gguf, const cha
     return *status == BN_OK ? kv : NULL;
 }
 
-/* The integer behind kv with its sign apart; false for other types. */
+/* The integer of kv, with its sign apart; false for other types. */
 static bool stored_integer(const struct bn_gguf_kv *kv, uint64_t *value, bool *negative)
 {
     size_t bytes = bn_gguf_type_bytes(kv->type);

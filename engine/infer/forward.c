@@ -153,7 +153,7 @@ static void project(const struct pass *p, enum bn_brick brick, const struct bn_l
     brick_end(timer, linear(p, lin, y));
 }
 
-/* Rotates q and k, and stores k and v, for this thread's (token, head) pairs; the KV heads come behind the
+/* Rotates q and k, and stores k and v, for this thread's (token, head) pairs; the KV heads come after the
  * others. */
 static void rope_and_store(const struct pass *p, uint32_t layer)
 {
@@ -378,7 +378,7 @@ bn_status bn_forward(struct bn_session *s, const int32_t *tokens, size_t n, size
     bn_prof_stop_brick(s->run.team, 0);
     bn_prof_end_pass(s->prof);
     if (s->run.bad_row) {
-        bn_fail(err, BN_ERR_FORMAT, "activations are not finite at position %u or behind it", s->position);
+        bn_fail(err, BN_ERR_FORMAT, "activations are not finite at position %u or after it", s->position);
         bn_error_hint(err, "the model's weights are damaged");
         return BN_ERR_FORMAT;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See rope.h. Plain series on reduced arguments: slow beside libm, but the same bits everywhere.
+ * Computes the table of rotary angles by plain series on reduced arguments: slower than libm, but the same
+ * bits on every machine.
  */
 #include "infer/rope.h"
 

@@ -12,7 +12,7 @@
  * binary32, so that no libm version can change a bit. */
 void bn_rope_table(float *cos, float *sin, size_t n_ctx, const bn_hparams *hp, const float *factors);
 
-/* The functions it stands on; relative error below 1e-14 for x in [1e-300, 1e300], |y| <= 700, |angle| <=
+/* The functions it uses; relative error below 1e-14 for x in [1e-300, 1e300], |y| <= 700, |angle| <=
  * 1e9. */
 double bn_rope_log(double x);
 double bn_rope_exp(double y);

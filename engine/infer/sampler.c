@@ -123,7 +123,7 @@ static void sift_down(struct candidate *heap, size_t n, size_t i)
     heap[i] = moving;
 }
 
-/* Moves the best of the heap's first *n to its end and shortens it: what was popped stands behind, in order.
+/* Moves the best of the heap's first *n to its end and shortens it: what was popped is after it, in order.
  */
 static struct candidate pop(struct candidate *heap, size_t *n)
 {
@@ -168,7 +168,7 @@ static int32_t draw_best(struct bn_sampler *s, double sum)
     double kept = 0.0, floor = (double)s->options.min_p, enough = (double)s->options.top_p * sum;
     size_t n_kept = 0;
     while (n_kept < top_k && (n_kept == 0 || kept < enough)) {
-        /* The i-th best stands at n - 1 - i once it was popped. */
+        /* The i-th best is at n - 1 - i after it was popped. */
         if (n - left <= n_kept) (void)pop(s->heap, &left);
         double weight = (double)s->weight[s->heap[n - 1 - n_kept].id];
         if (n_kept > 0 && weight < floor) break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See screen.h. Row w = step * q + d with |d| <= rest; the hidden state h = unit * x + e, x in 16-bit
- * integers, e measured. So
+ * Screens the head with bounds of all logits. Row w = step * q + d with |d| <= rest; the hidden state h =
+ * unit * x + e, x in 16-bit integers, e measured. So
  *
  *     w h = step * unit * (q x) + d h + (w - d) e,    and the first term is off by at most
  *     |d| |h| + (|w| + |d|) |e|                       (Cauchy and Schwarz; norms are Euclidean).

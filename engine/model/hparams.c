@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See hparams.h. What an architecture means is one row of ARCHS; which keys are read, and in what range, is
- * one row of FIELDS each.
+ * Reads the hyper-parameters. An architecture is one row of ARCHS; a key and its range are one row of FIELDS.
  */
 #include "model/hparams.h"
 

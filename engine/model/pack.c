@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See pack.h.
+ * Packs ternary values into the block formats of files and unpacks them, in plain C.
  */
 #include "model/pack.h"
 

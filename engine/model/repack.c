@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See repack.h. Rows are divided among a team of threads as decoding divides them.
+ * Makes the packed copies of weights. Rows are divided among a team of threads in the same way as in
+ * decoding.
  */
 #include "model/repack.h"
 

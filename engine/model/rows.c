@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See rows.h.
+ * Widens rows of the embedding and of the head to binary32, from any type they are stored in.
  */
 #include "model/rows.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See weights.h. Every tensor that the graph uses is demanded with its exact shape; tensors that would change
- * the result and that the graph does not know (biases) are refused; others are left alone.
+ * Binds the tensors of a file to the weights of a model. Every tensor of the forward pass must have its exact
+ * shape. Tensors that would change the result and that the forward pass does not use (biases) are refused;
+ * others are ignored.
  */
 #define _GNU_SOURCE /* _SC_LEVEL3_CACHE_SIZE */
 #include "model/weights.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See brick.h.
+ * Names, categories and aliases of bricks.
  */
 #include "stamp/brick.h"
 

@@ -3,8 +3,8 @@
  * Bricks: the pieces of work that the forward pass is profiled in. A brick is one byte, so that looking one
  * up is an array's index.
  *
- * Numbers 0 to 14 are those of other profilers of this family and never change; behind them come the bricks
- * that a ternary network has besides; behind those, names that a program interns before it measures.
+ * Numbers 0 to 14 are those of other profilers of this family and never change; after them come the bricks
+ * that only a ternary network has, and then names that a program interns before it measures.
  */
 #ifndef BN_STAMP_BRICK_H
 #define BN_STAMP_BRICK_H

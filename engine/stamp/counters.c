@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See counters.h.
+ * Sums the counters of kernels over threads.
  */
 #include "stamp/counters.h"
 

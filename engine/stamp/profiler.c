@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See profiler.h. Setting up, and what runs while something is measured; results are in stats.c.
+ * The profiler: opening one, and recording events. Results are in profiler_stats.c.
  */
 #include "stamp/profiler.h"
 
@@ -185,7 +185,7 @@ uint64_t bn_prof_ns(const bn_prof *prof, uint64_t ticks)
     return (uint64_t)((double)(ticks - prof->epoch) * prof->clock.ns_per_tick);
 }
 
-/* The processor may read its counter before loads that stand ahead of it, so that a thread which has just
+/* The processor may read its counter before earlier loads, so that a thread which has just
  * seen another's reading could read less. Here it waits for them; in the hot path a stamp may be early by
  * what is in flight, some nanoseconds. */
 uint64_t bn_prof_elapsed_ns(const bn_prof *prof)
@@ -230,7 +230,7 @@ static void fold(struct bn_prof_trail *trail)
         fold_one(trail);
 }
 
-/* What comes behind a pass, sampling for one, still belongs to it. */
+/* What comes after a pass, for example sampling, still belongs to it. */
 static uint32_t pass_of(const bn_prof *prof)
 {
     return (uint32_t)prof->n_passes - 1u; /* BN_PROF_NO_PASS before the first */

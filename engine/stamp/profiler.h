@@ -63,7 +63,7 @@ struct bn_prof_event {
     bool in_ns;                 /* given to bn_prof_record_deferred */
 };
 
-/* One batch of tokens through the network. What comes behind it, up to the next one, still belongs to it. */
+/* One batch of tokens through the network. What comes after it, up to the next one, still belongs to it. */
 struct bn_prof_pass {
     uint64_t begin, end; /* ticks, on the first thread */
     uint32_t position;   /* of its first token in the timeline */
@@ -138,7 +138,7 @@ struct bn_prof_options {
 
 /* ---- set-up ---- */
 
-/* Events that so many passes with so many tokens in all can leave on one thread, at most. */
+/* The most events that n_passes passes over n_tokens tokens in all can leave on one thread. */
 uint64_t bn_prof_room_for(const bn_hparams *network, enum bn_prof_level level, uint64_t n_passes,
                           uint64_t n_tokens);
 /* Takes all memory. Disabled until bn_prof_enable. */
@@ -171,11 +171,11 @@ void bn_prof_reset_epoch(bn_prof *prof);
 /* Nanoseconds since the epoch; 0 when disabled. */
 uint64_t bn_prof_elapsed_ns(const bn_prof *prof);
 
-/* Is there a trail? Mostly not, and then the stamping stands out of the way. */
+/* Whether there is a trail. Mostly there is none, and stamping costs one branch. */
 #define bn_prof_wanted(trail) __builtin_expect((trail) != NULL, 0)
 
-/* A brick that runs. When it began stands in the trail, so that one which is not measured costs nothing but
- * the question. */
+/* A brick that runs. The time of its beginning is in the trail, so that a brick which is not measured costs
+ * one branch. */
 struct bn_brick_timer {
     struct bn_prof_trail *trail; /* NULL: it is not measured */
     unsigned brick;

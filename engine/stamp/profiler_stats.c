@@ -190,7 +190,7 @@ bn_status bn_prof_check_complete(const bn_prof *prof, bn_error *err)
         return bn_fail(err, BN_ERR_MISMATCH, "%llu events were dropped",
                        (unsigned long long)bn_prof_dropped(prof));
     if (bn_prof_pending(prof) != 0)
-        return bn_fail(err, BN_ERR_MISMATCH, "%zu events came behind the end", bn_prof_pending(prof));
+        return bn_fail(err, BN_ERR_MISMATCH, "%zu events came after the end", bn_prof_pending(prof));
     return BN_OK;
 }
 

@@ -2,7 +2,7 @@
  *
  * Ids to text, whole or as a stream of tokens.
  *
- * For SPM vocabularies the space that encoding put in front is dropped: at the start and behind control
+ * For SPM vocabularies the space that encoding added is dropped: at the start and after control
  * tokens, one leading space of an ordinary token.
  */
 #include "base/error.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See pretokenize.h. The only file that includes pcre2. Expressions are compiled to machine code where the
- * system lets us, and interpreted otherwise; pieces are the same.
+ * Splits text by regular expressions; the only file that includes pcre2. Expressions are compiled to machine
+ * code where the system allows it, and interpreted elsewhere; the pieces are the same.
  *
  * White space is the White_Space property of Unicode, spelled out: PCRE2's \s has U+180E too, which the
  * expressions' own engines do not have. Letters and numbers are those of the Unicode version that libpcre2

@@ -64,7 +64,7 @@ static size_t read_token(struct bn_tokenizer *tok, uint32_t id, uint32_t type, s
     if (tok->kind == BN_VOCAB_SPM && !hidden) {
         bn_spm_decode(text.ptr, text.len, out, &n);
     } else if (hidden || type == BN_TOKEN_USER || !bn_alphabet_decode(text.ptr, text.len, out, &n)) {
-        /* An ordinary token outside the alphabet stands for itself, and no text leads to it. */
+        /* An ordinary token outside the alphabet is itself, and no text becomes it. */
         if (type == BN_TOKEN_NORMAL) type = BN_TOKEN_UNUSED;
         n = text.len;
         if (n > 0) memcpy(out, text.ptr, n);

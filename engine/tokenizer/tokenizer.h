@@ -8,11 +8,11 @@
 
 #include "gguf/gguf.h"
 
-/* Builds from tokenizer.ggml.*; nothing behind gguf is kept. BN_ERR_NOT_FOUND, with err untouched, when the
- * file has no vocabulary; BN_ERR_FORMAT with key and offset for a bad one, BN_ERR_UNSUPPORTED for a kind or a
- * splitting rule that is not known. arch decides the defaults of absent keys: a gpt2 vocabulary whose
- * tokenizer.ggml.pre is absent or "default" is split the llama-bpe way for the BitNet architectures, and the
- * gpt-2 way for others. */
+/* Builds from tokenizer.ggml.*; nothing that gguf points to is kept. BN_ERR_NOT_FOUND, with err untouched,
+ * when the file has no vocabulary; BN_ERR_FORMAT with key and offset for a bad one, BN_ERR_UNSUPPORTED for a
+ * kind or a splitting rule that is not known. arch decides the defaults of absent keys: a gpt2 vocabulary
+ * whose tokenizer.ggml.pre is absent or "default" is split the llama-bpe way for the BitNet architectures,
+ * and the gpt-2 way for others. */
 BN_MUST_CHECK bn_status bn_tokenizer_open(bn_tokenizer **out, const struct bn_gguf *gguf, const char *arch,
                                           bn_error *err);
 void bn_tokenizer_close(bn_tokenizer *tok);

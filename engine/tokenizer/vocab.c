@@ -70,7 +70,7 @@ bn_status bn_vocab_index(struct bn_tokenizer *tok, bn_error *err)
     tok->slot_shift = 64 - bits;
     tok->slots = bn_alloc((size_t)1 << bits, sizeof *tok->slots);
     if (tok->slots == NULL) return bn_nomem(err);
-    /* Merges may lead to user-defined tokens; they come last, so that none stands in the way of an ordinary
+    /* Merges may lead to user-defined tokens; they come last, so that none hides an ordinary
      * one. SentencePiece matches them in the text and nowhere else. */
     for (int pass = 0; pass < (tok->kind == BN_VOCAB_SPM ? 1 : 2); pass++)
         for (uint32_t id = 0; id < tok->n_vocab; id++) {

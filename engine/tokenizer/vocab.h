@@ -53,7 +53,7 @@ struct bn_tokenizer {
     struct bn_splitter *splitter; /* NULL for SPM */
     bool ignore_merges;           /* a piece that is a token is taken whole */
     bool add_bos, add_eos;
-    bool add_space_prefix; /* SPM: a space is put before text at the start and behind control tokens */
+    bool add_space_prefix; /* SPM: a space is put before text at the start and after control tokens */
     bool words_split;      /* SPM: no token has a space after a non-space, so words are independent */
     int32_t bos, eos, unk; /* -1: none */
     int32_t end_ids[BN_MAX_END_IDS];
@@ -70,7 +70,7 @@ struct bn_tokenizer {
     int32_t byte_id[256];   /* the token of a single byte, -1 */
 
     struct bn_token_slot
-        *slots; /* by bytes: ordinary tokens, lowest id of equals; GPT-2: user-defined behind */
+        *slots; /* by bytes: ordinary tokens, lowest id of equals; GPT-2: then user-defined ones */
     uint32_t slot_shift, slot_probe;
     struct bn_merge_slot *merges; /* by (left, right); lowest rank of equals */
     uint32_t merge_shift, merge_probe;
@@ -130,7 +130,8 @@ static inline bool bn_type_is_hidden(uint8_t type)
 
 /* ---- what differs between the kinds ---- */
 
-/* The GPT-2 alphabet: printable Latin-1 stands for itself, the 68 other bytes for U+0100.. in order. */
+/* The GPT-2 alphabet: printable Latin-1 characters are themselves, the 68 other bytes are U+0100.. in order.
+ */
 void bn_alphabet_encode(struct bn_buf *out, const char *bytes, size_t n);
 /* Undoes it into out (room for n bytes); false, with *n_out meaningless, when text has other characters. */
 bool bn_alphabet_decode(const char *text, size_t n, char *out, size_t *n_out);

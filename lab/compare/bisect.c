@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See bisect.h. One pass over the operations in the order of computing; errors of the rows are kept for the
- * operations of one layer and for the residual stream that enters it.
+ * Finds the operation where two traces part. One pass over the operations in the order of computing; errors
+ * of the rows are kept for the operations of one layer and for the residual stream that enters it.
  */
 #include "lab/compare/bisect.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See metrics.h.
+ * Measures of the difference between two rows of numbers.
  */
 #include "lab/compare/metrics.h"
 
@@ -101,7 +101,7 @@ static double margin(const float *x, size_t n, size_t best)
     return n > 1 ? (double)x[best] - second : 0.0;
 }
 
-/* x / y where y may be 0: no difference is no error, whatever it is relative to. */
+/* x / y where y may be 0: no difference means no error, whatever it is relative to. */
 static double ratio(double x, double y)
 {
     if (y > 0) return x / y;

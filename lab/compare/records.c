@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See records.h.
+ * Traces in memory: adding, reading and finding the intermediates of an evaluation.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "lab/compare/records.h"

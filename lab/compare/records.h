@@ -53,7 +53,7 @@ struct bn_records {
     bn_error err; /* the first failure of bn_records_take */
 };
 
-/* Copies rows behind those that the operation has already in this layer. Operations with unknown names are
+/* Appends rows to those that the operation already has in this layer. Operations with unknown names are
  * left out. BN_ERR_FORMAT when the number of columns changes. */
 BN_MUST_CHECK bn_status bn_records_add(struct bn_records *records, const char *op, int32_t layer, size_t rows,
                                        size_t cols, const float *data, bn_error *err);

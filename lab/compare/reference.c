@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See reference.h.
+ * The client of the reference protocol.
  */
 #include "lab/compare/reference.h"
 
@@ -133,7 +133,7 @@ static void put_ids(bn_json *request, const int32_t *ids, size_t n_ids)
         bn_json_add_u64(list, (uint64_t)ids[i]);
 }
 
-/* The numbers behind an answer, which must be as many as wanted. */
+/* The numbers after an answer; their count must be the wanted one. */
 static bn_status read_floats(struct bn_reference *ref, const bn_json *answer, uint64_t wanted, float **out,
                              bn_error *err)
 {
@@ -226,7 +226,7 @@ static bn_status read_ids(struct bn_reference *ref, const bn_json *list, int32_t
         uint64_t id = 0;
         if (!bn_json_u64(e, &id) || id > INT32_MAX) {
             bn_free(out);
-            return broken(ref, err, "sent a token that is no id");
+            return broken(ref, err, "sent a token that is not an id");
         }
         out[n] = (int32_t)id;
     }

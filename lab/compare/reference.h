@@ -56,7 +56,7 @@ BN_MUST_CHECK bn_status bn_reference_logits(struct bn_reference *ref, const int3
 /* Adds what it can name to the records. */
 BN_MUST_CHECK bn_status bn_reference_trace(struct bn_reference *ref, const int32_t *ids, size_t n_ids,
                                            struct bn_records *records, bn_error *err);
-/* Wall times of evaluating n_prompt tokens at once, and n_decode single ones behind them. */
+/* Wall times of evaluating n_prompt tokens at once, and then n_decode tokens one by one. */
 BN_MUST_CHECK bn_status bn_reference_bench(struct bn_reference *ref, uint32_t n_prompt, uint32_t n_decode,
                                            uint32_t n_threads, uint64_t *prompt_ns, uint64_t *decode_ns,
                                            bn_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See thresholds.h.
+ * Reads thresholds and judges measurements by them.
  */
 #include "lab/compare/thresholds.h"
 
@@ -41,14 +41,14 @@ static bn_status unknown(bn_error *err, const char *what, const bn_json *member)
 static bn_status read_number(const bn_json *value, const char *inside, double *out, bn_error *err)
 {
     if (bn_json_number(value, out)) return BN_OK;
-    return bn_fail(err, BN_ERR_FORMAT, "thresholds: a bound of %s is no number", inside);
+    return bn_fail(err, BN_ERR_FORMAT, "thresholds: a bound of %s is not a number", inside);
 }
 
 static bn_status read_limit(struct bn_limit *limit, const bn_json *bounds, bn_error *err)
 {
     const char *name = bn_json_name(bounds);
     if (bn_json_kind(bounds) != BN_JSON_OBJECT)
-        return bn_fail(err, BN_ERR_FORMAT, "thresholds: the bounds of %s are no object", name);
+        return bn_fail(err, BN_ERR_FORMAT, "thresholds: the bounds of %s are not an object", name);
     for (const bn_json *b = bn_json_first(bounds); b != NULL; b = bn_json_next(b)) {
         static const char *const BOUNDS[] = {"min", "max", "min_mean", "max_mean"};
         double *const slots[] = {&limit->min, &limit->max, &limit->min_mean, &limit->max_mean};
@@ -64,7 +64,7 @@ static bn_status read_rung(struct bn_thresholds *t, const bn_json *measures, bn_
     unsigned rung = find(RUNGS, BN_RUNG_COUNT, bn_json_name(measures));
     if (rung == BN_RUNG_COUNT) return unknown(err, "rung", measures);
     if (bn_json_kind(measures) != BN_JSON_OBJECT)
-        return bn_fail(err, BN_ERR_FORMAT, "thresholds: rung %s is no object", RUNGS[rung]);
+        return bn_fail(err, BN_ERR_FORMAT, "thresholds: rung %s is not an object", RUNGS[rung]);
     for (const bn_json *m = bn_json_first(measures); m != NULL; m = bn_json_next(m)) {
         const char *name = bn_json_name(m);
         if (rung == BN_RUNG_LIKELIHOOD && strcmp(name, "delta_nll") == 0) {
@@ -128,7 +128,7 @@ static bn_status read_document(struct bn_thresholds *t, const bn_json *doc, cons
         return bn_fail(err, BN_ERR_FORMAT, "thresholds: schema is not \"bn.crossval-thresholds/1\"");
     const bn_json *layers = bn_json_get(doc, "layers");
     if (layers != NULL && (!bn_json_number(layers, &t->layers) || !(t->layers >= 0)))
-        return bn_fail(err, BN_ERR_FORMAT, "thresholds: layers is no number of layers");
+        return bn_fail(err, BN_ERR_FORMAT, "thresholds: layers is not a number of layers");
     BN_TRY(read_rungs(t, bn_json_get(doc, "rungs"), err));
     BN_TRY(read_references(t, bn_json_get(doc, "references"), reference, err));
     return read_growth(t, bn_json_get(doc, "trace"), err);

@@ -27,7 +27,7 @@ enum bn_rung {
 };
 const char *bn_rung_name(enum bn_rung rung); /* "tokens", "first", ... */
 
-/* A bound that nobody set is an infinity, which is never broken. */
+/* A bound that is not set is an infinity, which is never exceeded. */
 struct bn_limit {
     double min, max;           /* of the worst row */
     double min_mean, max_mean; /* of the mean over rows */
@@ -71,7 +71,7 @@ BN_MUST_CHECK bn_status bn_thresholds_parse(struct bn_thresholds *out, const cha
  * its square. */
 void bn_thresholds_deepen(struct bn_thresholds *t, uint32_t n_layers);
 
-/* One bound held against what was measured. */
+/* One bound compared with what was measured. */
 struct bn_threshold_verdict {
     enum bn_metric metric;
     bool is_mean, is_min;

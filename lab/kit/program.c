@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See program.h.
+ * Finds the file of the running program and programs near it.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "lab/kit/program.h"

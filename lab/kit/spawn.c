@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See spawn.h. Between fork and exec only what is safe in a signal handler is called, since other threads
- * may have held locks. A pipe that closes when the program starts tells that it did, or why not.
+ * Starts a process by fork and exec. Between them it calls only functions that are safe in a signal handler,
+ * because other threads may hold locks. A pipe closes when the program starts, or has the errno when it does
+ * not.
  */
 #define _GNU_SOURCE
 #include "lab/kit/spawn.h"
@@ -15,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Descriptors that stand where others are to be put are moved out of the way first. */
+/* Descriptors whose numbers are needed for others are moved first. */
 static int place_fds(const int fds[3])
 {
     int moved[3];

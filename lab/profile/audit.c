@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See audit.h. The events are read back and summed up by the code that summed them up when they were
- * measured; everything is held against that.
+ * Checks a profile document. The events are read back and summed by the code that summed them when they were
+ * measured; everything in the document is compared with these sums.
  */
 #include "lab/profile/audit.h"
 
@@ -61,7 +61,7 @@ static const char *check_event(const bn_prof *prof, const struct bn_prof_event *
 {
     struct span *own = &spans[e->depth], *inner = &spans[e->depth + 1u];
     if (e->end < e->begin) return "it ends before it begins";
-    if (bn_prof_ns(prof, e->end) > prof->wall_ns) return "it ends behind the end of the profile";
+    if (bn_prof_ns(prof, e->end) > prof->wall_ns) return "it ends after the end of the profile";
     if (e->begin < own->last_end) return "it overlaps the one ahead";
     if (inner->waiting && (inner->first_begin < e->begin || inner->last_end > e->end))
         return "a nested event extends beyond it";
@@ -234,9 +234,9 @@ static bool divided_alike(const struct division *a, const struct division *b)
     return true;
 }
 
-#define UNIFORM 8u /* so many bricks in a pass do not all take the same time */
+#define UNIFORM 8u /* this many bricks in a pass do not all take the same time */
 
-/* Passes of as many tokens do the same work, so each is held against the last one like it. */
+/* Passes over the same number of tokens do the same work, so each is compared with the last one like it. */
 static bn_status rule_variation(const struct audit *a, bn_error *err)
 {
     const struct bn_prof_pass *passes = a->prof->passes;
@@ -252,7 +252,7 @@ static bn_status rule_variation(const struct audit *a, bn_error *err)
         }
         before = now;
     }
-    if (n_pairs == 0) return bn_fail(err, BN_ERR_MISMATCH, "no two passes can be held against each other");
+    if (n_pairs == 0) return bn_fail(err, BN_ERR_MISMATCH, "no two passes can be compared with each other");
     if (n_alike < n_pairs) return BN_OK;
     return bn_fail(err, BN_ERR_MISMATCH, "every pass divides its time among the bricks alike, to six digits");
 }
@@ -287,7 +287,7 @@ static bn_status rule_quantum(const struct audit *a, bn_error *err)
 /* ---- plausible ---- */
 
 #define FASTEST 1000u /* bytes a nanosecond that no thread reads, not from its first cache either */
-#define HEAVIER 64u   /* a head that reads so many times a norm's bytes does not take less time */
+#define HEAVIER 64u   /* a head that reads this many times a norm's bytes does not take less time */
 
 /* Medians, since a mean tells of the one event in which the processor was taken away. */
 static bn_status check_head(const bn_prof *prof, bn_error *err)

@@ -24,7 +24,8 @@ struct bn_prof_audit {
     double rounding;             /* what the clock's ticks can change in a share */
 };
 
-/* Judges a document by all rules. BN_ERR_FORMAT when it cannot be read at all; rules that fail are no error.
+/* Judges a document by all rules. BN_ERR_FORMAT when it cannot be read at all; rules that fail are not
+ * errors.
  */
 BN_MUST_CHECK bn_status bn_prof_audit(struct bn_prof_audit *out, const bn_json *document, bn_error *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See code.h.
+ * Finds the machine code of kernels in the program's own file and hashes it.
  */
 #define _GNU_SOURCE
 #include "lab/profile/code.h"

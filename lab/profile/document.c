@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See document.h. Stamps are ticks since the epoch, so that they fit JSON's numbers.
+ * Writes and reads profile documents. Stamps are ticks since the epoch, so that they are exact as JSON
+ * numbers.
  */
 #include "lab/profile/document.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A profile as JSON, with every event, so that whoever reads it can sum up for himself; and back.
+ * A profile as JSON, with every event, so that a reader can compute all sums again.
  */
 #ifndef BN_PROFILE_DOCUMENT_H
 #define BN_PROFILE_DOCUMENT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See graph.h. Once a node had no room, no later one has, so that the scopes that were lost are always the
- * innermost ones, and counting them is enough to keep the others balanced.
+ * Builds an execution graph. After one node was dropped for lack of room, all later ones are, so that dropped
+ * scopes are always the innermost ones, and their number is enough to keep the others balanced.
  */
 #include "lab/profile/graph.h"
 

@@ -114,7 +114,7 @@ struct bn_tree_style {
     bool wide;        /* all six dimensions, times and bytes of kernels, and what each thread did */
     bool ascii;       /* no other characters */
     uint64_t wall_ns; /* each timed node's share of it is shown; 0: none */
-    uint32_t columns; /* lines are cut to so many characters; 0: none */
+    uint32_t columns; /* lines are cut to this many characters; 0: not cut */
 };
 
 /* The tree, one line a node, without a line feed at the end. Without a style (NULL):

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See graph_profile.h.
+ * Makes an execution graph from a profile.
  */
 #include "lab/profile/graph_profile.h"
 
@@ -41,7 +41,7 @@ struct builder {
 
 /* ---- which events are in which ---- */
 
-/* Events stand in the order of their ends, so a brick comes right behind what is in it: read backwards, the
+/* Events are in the order of their ends, so a brick comes right after what is in it: read backwards, the
  * last brick of each depth is the one around what is one deeper. */
 static void nest(struct thread *t)
 {
@@ -166,7 +166,7 @@ static void end_of_thread(struct builder *b)
 
 /* ---- order ---- */
 
-/* `node` comes behind what ended last on a thread. */
+/* `node` comes after what ended last on a thread. */
 static void follow(struct builder *b, struct thread *t, uint32_t node, bool is_shared)
 {
     enum bn_edge_kind kind = is_shared == t->is_shared ? BN_EDGE_SEQUENCE
@@ -198,7 +198,7 @@ static uint32_t add_leaf(struct builder *b, const struct thread *t, const struct
     return bn_graph_add_under(b->graph, parent, &node);
 }
 
-/* One event that is no barrier; *task is its task, when it is one. */
+/* One event that is not a barrier; *task is its task, if it has one. */
 static bn_status read_event(struct builder *b, struct thread *t, size_t i, uint32_t *task, bn_error *err)
 {
     const struct bn_prof_event *e = &t->events[i];

@@ -68,7 +68,7 @@ static void put_line(struct bn_buf *out, const struct bn_graph_node *node, const
     if (style->wide && node->code != NULL) bn_buf_printf(out, "  code %.16s", node->code);
 }
 
-/* Cuts the line that begins at `start` to so many characters: bytes that do not continue one. */
+/* Cuts the line that begins at `start` to `columns` characters: bytes that do not continue one. */
 static void cut_line(struct bn_buf *out, size_t start, uint32_t columns)
 {
     uint32_t n = 0;

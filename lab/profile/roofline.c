@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See roofline.h.
+ * Relates measured work to the limits of the machine.
  */
 #include "lab/profile/roofline.h"
 

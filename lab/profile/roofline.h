@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The distance from the roofline (Williams, Waterman, Patterson 2009): how far work stayed behind what the
- * machine can do with it.
+ * The distance from the roofline (Williams, Waterman, Patterson 2009): how far work stayed below what the
+ * machine can do.
  *
  *     W operations, Q bytes that must move, t seconds;  P = W / t;  I = W / Q;  roof R = min(ops, I * bytes)
  *     distance = 1 - P / R

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See schedule.h. The order is Kahn's: a leaf is taken when all that it waits for are. What is left over is
- * on a circle, or behind one.
+ * Computes the schedule of a graph in Kahn's order: a leaf is taken when everything that it waits for was
+ * taken. What remains is on a cycle, or after one.
  */
 #include "lab/profile/schedule.h"
 
@@ -113,14 +113,14 @@ static bn_status name_circle(const struct work *w, bn_error *err)
     uint32_t at = 0;
     while (w->waits_for[at] == 0)
         at++;
-    for (uint32_t step = 0; step < w->graph->n_nodes; step++) /* then it is on a circle for certain */
+    for (uint32_t step = 0; step < w->graph->n_nodes; step++) /* then it is certainly on a cycle */
         at = waiting_before(w, at);
     uint32_t start = at;
     do {
         bn_buf_printf(&text, "%s (%u) after ", bn_node_label(&w->graph->node[at], room), at);
         at = waiting_before(w, at);
     } while (at != start);
-    bn_fail(err, BN_ERR_ARG, "the order runs in a circle: %s%s (%u)", text.data != NULL ? text.data : "",
+    bn_fail(err, BN_ERR_ARG, "the order has a cycle: %s%s (%u)", text.data != NULL ? text.data : "",
             text.failed ? "... " : bn_node_label(&w->graph->node[at], room), at);
     bn_buf_release(&text);
     return BN_ERR_ARG;

@@ -3,7 +3,7 @@
  * The critical path: the longest chain of work in an execution graph of which each piece had to wait for the
  * one before. No number of threads makes the same pieces end sooner.
  *
- * It runs over the *leaves*: timed nodes without timed nodes inside, waiting excepted, which is no work; and
+ * It runs over the *leaves*: timed nodes without timed nodes inside, without waiting, which is not work; and
  * over edges of order only, since a container lasts as long as what is in it. Each leaf has
  *
  *     start, finish                  the earliest: all that it waits for takes its time and no more
@@ -41,8 +41,8 @@ struct bn_what_if {
     double factor; /* > 0 */
 };
 
-/* what_if may be NULL. BN_ERR_ARG when edges of order run in a circle, which is named, when one ends at a
- * node that is no leaf, or when no leaf has the name that is asked for. The graph is finished. */
+/* what_if may be NULL. BN_ERR_ARG when edges of order form a cycle, which is named, when one ends at a
+ * node that is not a leaf, or when no leaf has the name that is asked for. The graph is finished. */
 BN_MUST_CHECK bn_status bn_schedule_open(struct bn_schedule *out, const struct bn_graph *graph,
                                          const struct bn_what_if *what_if, bn_error *err);
 void bn_schedule_close(struct bn_schedule *schedule);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rules about where a receipt comes from, and whether it came out again.
+ * Rules about the origin of a receipt, and about its replay.
  */
 #include "lab/receipt/checks.h"
 

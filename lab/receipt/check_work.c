@@ -105,7 +105,7 @@ bool bn_check_kernel_stats(const struct bn_rules_input *in, struct bn_rule_resul
     return bn_rule_pass(out, "%zu kernels, each counted", bn_json_size(stats));
 }
 
-/* Does name stand for slot, that is "slot_isa"? */
+/* Whether name is a kernel of slot: "slot_isa". */
 static bool is_slot(const char *name, enum bn_kernel slot)
 {
     const char *base = bn_kernel_slot_name(slot);

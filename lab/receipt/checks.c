@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See checks.h.
+ * What the rules share: giving a verdict, and reading claims from a receipt.
  */
 #include "lab/receipt/checks.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See diff.h. Objects are walked side by side by name, kernel_stats by the kernels' names; everything else is
- * compared as its canonical text.
+ * Compares two receipts. Objects are compared member by member by name, kernel_stats by the kernels' names;
+ * everything else is compared as its canonical text.
  */
 #include "lab/receipt/diff.h"
 

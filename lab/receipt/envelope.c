@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See envelope.h. An envelope has exactly the members that DSSE names: anything more could be taken for
- * signed.
+ * Signed envelopes (DSSE). An envelope has exactly the members that DSSE names: anything more could be taken
+ * for signed.
  */
 #include "lab/receipt/envelope.h"
 

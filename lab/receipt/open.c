@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See open.h.
+ * Opens a receipt: JSON, envelope, statement, predicate.
  */
 #include "lab/receipt/open.h"
 

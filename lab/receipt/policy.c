@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See policy.h.
+ * Reads a policy of receipts.
  */
 #include "lab/receipt/policy.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See replay.h. The request is read strictly: a field that is missing or malformed is an error, never a
- * default.
+ * Repeats the generation of a receipt. The request is read strictly: a field that is missing or malformed is
+ * an error, never a default.
  */
 #include "lab/receipt/replay.h"
 

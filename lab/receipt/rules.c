@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See rules.h. The order of the table is the order of checking: what binds a receipt comes first.
+ * Runs the rules of checks.h over a receipt and judges the results.
  */
 #include "lab/receipt/rules.h"
 

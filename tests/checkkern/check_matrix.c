@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Float matrices and attention: dot products with a fixed order of lanes. The truth sums in binary64 and
- * allows what so many roundings can do.
+ * allows what that many roundings can do.
  */
 #include "checkkern.h"
 

@@ -230,7 +230,7 @@ static void split(bn_prof *prof, bool evenly)
     prof->wall_ns = prof->trails[0].events[prof->trails[0].n - 1].end;
 }
 
-/* Makes room between passes, so that sampling does not overlap what is behind it. */
+/* Makes room between passes, so that sampling does not overlap what follows. */
 static void move_apart(bn_prof *prof)
 {
     for (size_t i = 0; i < prof->n_passes; i++) {

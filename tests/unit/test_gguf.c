@@ -287,7 +287,7 @@ static void limits_hold(void **state)
     }
 }
 
-/* What general.architecture and general.file_type say, and the room behind the tensor, decide about 36. */
+/* What general.architecture and general.file_type say, and the room after the tensor, decide about 36. */
 static void type_36(void **state)
 {
     (void)state;

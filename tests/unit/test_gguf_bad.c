@@ -188,7 +188,7 @@ static bn_status make_valid(struct bn_buf *out, int which)
                               : bn_corpus_model(out, which == VOCAB_MODEL, NULL, NULL);
 }
 
-/* Where the last tensor ends: files cut behind it are still whole. */
+/* Where the last tensor ends: files cut after it are still complete. */
 static size_t end_of_data(const struct bn_buf *file, size_t *data_offset)
 {
     struct bn_gguf gguf;

@@ -49,7 +49,7 @@ static uint32_t add(struct bn_graph *graph, struct bn_graph_node node)
     return bn_graph_add(graph, &node);
 }
 
-/* The bricks of the sample, and one behind them. */
+/* The bricks of the sample, and one after them. */
 static void make_sample(struct bn_graph *graph, bool more)
 {
     bn_graph_open(graph, 0);

@@ -174,7 +174,7 @@ static void f104_finalize_sums_each_event_by_its_own_ends(void **state)
     bn_prof_close(prof);
 }
 
-/* A made-up pass: bricks inside a brick, others beside it, pauses that nobody accounts for. */
+/* A made-up pass: bricks inside a brick, others next to it, unattributed pauses. */
 static void play(bn_prof *prof, struct fake *fake)
 {
     for (unsigned layer = 0; layer < 3; layer++) {

@@ -826,7 +826,7 @@ static void the_table_is_sound(void **state)
     enum bn_rule_level level = BN_LEVEL_INTEGRITY;
     for (; bn_rules_at(n) != NULL; n++) {
         const struct bn_rule *rule = bn_rules_at(n);
-        assert_ptr_equal(bn_rules_find(rule->id), rule); /* so no id is there twice */
+        assert_ptr_equal(bn_rules_find(rule->id), rule); /* so no id is duplicate */
         assert_true(rule->level >= level);
         assert_true(strlen(rule->id) <= 21 && rule->demand[0] != '\0' && rule->check != NULL);
         level = rule->level;

@@ -77,7 +77,7 @@ static void what_if_is_a_model(void **state)
     bn_graph_close(&graph);
 }
 
-/* Two threads, 70 and 30: the shares of a team. Waiting is no work, and containers count nothing. */
+/* Two threads, 70 and 30: the shares of a team. Waiting is not work, and containers do not count. */
 static void two_threads_that_meet(void **state)
 {
     (void)state;
@@ -117,7 +117,7 @@ static void nothing_is_no_path(void **state)
     bn_graph_close(&graph);
 }
 
-static void a_circle_is_named(void **state)
+static void a_cycle_is_named(void **state)
 {
     (void)state;
     struct bn_graph graph;
@@ -128,8 +128,8 @@ static void a_circle_is_named(void **state)
     bn_graph_link(&graph, BN_EDGE_SEQUENCE, 3, behind);
     bn_graph_link(&graph, BN_EDGE_SEQUENCE, 3, 2);
     assert_int_equal(bn_schedule_open(&s, &graph, NULL, &err), BN_ERR_ARG);
-    assert_true(strstr(err.msg, "circle: C (2) after D (3) after C (2)") != NULL ||
-                strstr(err.msg, "circle: D (3) after C (2) after D (3)") != NULL);
+    assert_true(strstr(err.msg, "cycle: C (2) after D (3) after C (2)") != NULL ||
+                strstr(err.msg, "cycle: D (3) after C (2) after D (3)") != NULL);
     bn_graph_close(&graph);
 
     bn_graph_open(&graph, 0); /* one too long to be written out */
@@ -330,7 +330,7 @@ int main(void)
         cmocka_unit_test(what_if_is_a_model),
         cmocka_unit_test(two_threads_that_meet),
         cmocka_unit_test(nothing_is_no_path),
-        cmocka_unit_test(a_circle_is_named),
+        cmocka_unit_test(a_cycle_is_named),
         cmocka_unit_test(edges_join_leaves_only),
         cmocka_unit_test(random_graphs_agree_with_brute_force),
         cmocka_unit_test(short_memory_is_an_error),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The tokenizer: known ids, round trips, special tokens, streaming, work held against length, and with
+ * The tokenizer: known ids, round trips, special tokens, streaming, work compared with length, and with
  * BN_TEST_DATA the LLaMA 3 and LLaMA 2 vocabularies. Bad vocabularies are in test_vocab_bad.c.
  */
 #include <setjmp.h>
@@ -281,7 +281,7 @@ static void test_no_space_prefix(void **state)
     bn_gguf_put_bool(&m.w, "tokenizer.ggml.add_space_prefix", false);
     assert_int_equal(maker_open(&m, "llama"), BN_OK);
     assert_ids(m.tok, "a hello", 0, IDS(267, 272));
-    struct bn_ids cut = encode(m.tok, "你", 2, 0); /* a character whose end lies behind the text */
+    struct bn_ids cut = encode(m.tok, "你", 2, 0); /* a character that ends after the text */
     assert_int_equal(cut.n, 2);
     assert_int_equal(cut.data[1], 3 + 0xBD);
     bn_free(cut.data);

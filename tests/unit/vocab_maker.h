@@ -165,7 +165,7 @@ static inline struct maker maker_spm(void)
     return m;
 }
 
-/* The ranks of LLaMA 3, its named marks and reserved tokens behind them. */
+/* The ranks of LLaMA 3, then its named marks and reserved tokens. */
 static inline struct maker maker_llama3(const struct bn_rank_vocab *ranks)
 {
     static const struct {
