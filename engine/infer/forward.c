@@ -116,7 +116,22 @@ static void norm_quantize(const struct pass *p, const char *op, uint32_t layer, 
     if (p->n > 1) meet(p);
 }
 
-/* y = W act for this thread's rows of W. Returns how many values that are. */
+static void multiply(const struct pass *p, enum bn_kernel slot, const struct bn_ternary *w,
+                     const struct bn_act *act, float *y, size_t ldy)
+{
+    if (slot == BN_KERNEL_T5_GEMV)
+        p->kernels->t5_gemv(y, w, act);
+    else if (slot == BN_KERNEL_TQ2_GEMV)
+        p->kernels->tq2_gemv(y, w, act);
+    else if (slot == BN_KERNEL_I2S_GEMV)
+        p->kernels->i2s_gemv(y, w, act);
+    else if (slot == BN_KERNEL_TQ2_GEMM)
+        p->kernels->tq2_gemm(y, ldy, w, act, p->n);
+    else
+        p->kernels->i2s_gemm(y, ldy, w, act, p->n);
+}
+
+/* y = W act for this thread's rows of W. Returns the number of values. */
 static size_t linear(const struct pass *p, const struct bn_linear *lin, float *y)
 {
     size_t from, to, ldy = lin->w.rows;
@@ -131,14 +146,7 @@ static size_t linear(const struct pass *p, const struct bn_linear *lin, float *y
                           : lin->blocked ? BN_KERNEL_TQ2_GEMM
                                          : BN_KERNEL_I2S_GEMM;
     kernel_begin(p);
-    if (part.rows == 0)
-        ;
-    else if (packed)
-        p->kernels->t5_gemv(y + from, &part, act);
-    else if (single)
-        (lin->blocked ? p->kernels->tq2_gemv : p->kernels->i2s_gemv)(y + from, &part, act);
-    else
-        (lin->blocked ? p->kernels->tq2_gemm : p->kernels->i2s_gemm)(y + from, ldy, &part, act, p->n);
+    if (part.rows > 0) multiply(p, slot, &part, act, y + from, ldy);
     kernel_end(p, slot, part.rows * part.row_bytes, shape(part.rows, lin->k, p->n));
     for (size_t j = 0; lin->has_extra_scale && j < p->n; j++)
         for (size_t r = from; r < to; r++)

@@ -30,7 +30,7 @@ static inline struct pass pass_of(struct bn_session *s, unsigned thread, unsigne
                          .n = s->run.n,
                          .trail = trail,
                          .brick_trail = trail,
-                         .kernel_trail = trail != NULL && s->prof->level == BN_PROF_KERNEL ? trail : NULL};
+                         .kernel_trail = trail != NULL && bn_prof_wants_kernels(trail) ? trail : NULL};
 }
 
 static inline void my_share(const struct pass *p, size_t n, size_t grain, size_t *from, size_t *to)
@@ -62,7 +62,7 @@ static inline struct bn_brick_timer layer_begin(struct pass *p, uint32_t n)
 {
     struct bn_prof_trail *trail = p->trail;
     if (bn_prof_wanted(trail)) {
-        bool whole = p->s->prof->level == BN_PROF_LAYER;
+        bool whole = bn_prof_wants_layers(trail);
         trail->layer = (int16_t)n;
         if (whole) p->brick_trail = NULL;
         if (!whole) trail = NULL;
@@ -74,14 +74,14 @@ static inline void layer_end(struct pass *p, struct bn_brick_timer timer)
 {
     bn_prof_stop(timer, p->n * p->m->hp.n_embd);
     p->brick_trail = p->trail;
-    if (bn_prof_wanted(p->trail)) bn_prof_end_layer(p->trail);
+    if (bn_prof_wanted(p->trail)) p->trail->layer = -1;
 }
 
 /* Around each kernel: its counters, and with a profile its event. */
 static inline void kernel_begin(const struct pass *p)
 {
     bn_counters_begin(&p->s->counters[p->thread], p->thread);
-    if (bn_prof_wanted(p->kernel_trail)) p->kernel_trail->kernel_begin = bn_prof_now(p->s->prof);
+    if (bn_prof_wanted(p->kernel_trail)) bn_prof_begin_kernel(p->kernel_trail);
 }
 
 /* shape is this thread's share, none where another thread does the same work. */
@@ -108,7 +108,7 @@ static inline struct bn_brick_timer stage_begin(const struct pass *p, enum bn_br
     bn_counters_begin(&p->s->counters[p->thread], p->thread);
     if (bn_prof_wanted(timer.trail)) {
         bn_prof_open_brick(timer.trail, brick);
-        if (bn_prof_wanted(p->kernel_trail)) p->kernel_trail->kernel_begin = bn_prof_now(p->s->prof);
+        if (bn_prof_wanted(p->kernel_trail)) bn_prof_begin_kernel(p->kernel_trail);
     }
     return timer;
 }

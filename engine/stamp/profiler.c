@@ -224,12 +224,6 @@ static void fold_one(struct bn_prof_trail *trail)
     b->bytes += e->bytes;
 }
 
-static void fold(struct bn_prof_trail *trail)
-{
-    while (trail->n_folded < trail->n)
-        fold_one(trail);
-}
-
 /* What comes after a pass, for example sampling, still belongs to it. */
 static uint32_t pass_of(const bn_prof *prof)
 {
@@ -243,7 +237,6 @@ static void append(struct bn_prof_trail *trail, const struct bn_prof_event *even
         return;
     }
     trail->events[trail->n++] = *event;
-    if (trail->prof->mode == BN_PROF_IMMEDIATE) fold(trail);
 }
 
 /* The clock is read last at the beginning and first at the end. */
@@ -341,12 +334,6 @@ void bn_prof_record_deferred(bn_prof *prof, unsigned thread, unsigned brick, uin
                   });
 }
 
-void bn_prof_end_layer(struct bn_prof_trail *trail)
-{
-    if (trail->prof->mode == BN_PROF_PER_LAYER) fold(trail);
-    trail->layer = -1;
-}
-
 void bn_prof_begin_pass(bn_prof *prof, uint32_t position, uint32_t n_tokens, uint32_t n_logits)
 {
     if (!bn_prof_on(prof)) return;
@@ -368,7 +355,8 @@ void bn_prof_finalize(bn_prof *prof, uint64_t end_ns)
 {
     if (prof->finalized) return;
     for (unsigned t = 0; t < prof->n_threads; t++)
-        fold(&prof->trails[t]);
+        while (prof->trails[t].n_folded < prof->trails[t].n)
+            fold_one(&prof->trails[t]);
     prof->wall_ns = end_ns;
     prof->finalized = true;
 }

@@ -7,15 +7,10 @@
  * without locks. A full trail drops events and counts them, and a profile with dropped events fails its
  * gate. An event is written when its brick ends, so bricks inside it come before it; depth tells them apart.
  *
- * Levels say what is stamped, modes when it is summed up:
- *
- *   None       nothing; not even the clock is read
- *   Immediate  when the brick ends: statistics can be read after every brick
- *   PerLayer   when the layer ends
- *   Deferred   in bn_prof_finalize
- *
- * All keep the events, so that all end in the same numbers. There is no device to wait for: what differs is
- * how much is done in the hot path.
+ * Levels say what is stamped. The modes are those of profilers of devices, where they say when to wait for
+ * the device. A processor has no device to wait for: with the mode None nothing is recorded and the clock is
+ * not read; with all others events are recorded, and bn_prof_finalize sums them up. A document names the
+ * mode.
  *
  *     inclusive  from begin to end
  *     exclusive  that without the bricks inside; kernels are a view of their own and take nothing away
@@ -190,6 +185,19 @@ static inline struct bn_prof_trail *bn_prof_trail(bn_prof *prof, unsigned thread
 
 void bn_prof_open_brick(struct bn_prof_trail *trail, unsigned brick);
 void bn_prof_close_brick(struct bn_prof_trail *trail, unsigned brick, uint64_t elements);
+/* Whether only whole layers are stamped, and whether kernels are. */
+static inline bool bn_prof_wants_layers(const struct bn_prof_trail *trail)
+{
+    return trail->prof->level == BN_PROF_LAYER;
+}
+static inline bool bn_prof_wants_kernels(const struct bn_prof_trail *trail)
+{
+    return trail->prof->level == BN_PROF_KERNEL;
+}
+static inline void bn_prof_begin_kernel(struct bn_prof_trail *trail)
+{
+    trail->kernel_begin = bn_prof_now(trail->prof);
+}
 /* The kernel that began at trail->kernel_begin ends. */
 void bn_prof_add_kernel(struct bn_prof_trail *trail, enum bn_kernel kernel, uint64_t bytes,
                         const struct bn_prof_shape *shape);
@@ -212,8 +220,6 @@ void bn_prof_stop_brick(struct bn_brick_timer timer, uint64_t elements);
 /* An event measured by the caller, in nanoseconds since the epoch, both ends of it. */
 void bn_prof_record_deferred(bn_prof *prof, unsigned thread, unsigned brick, uint64_t start_ns,
                              uint64_t end_ns, uint64_t elements);
-/* A layer ends on this thread: with PerLayer its events are summed up. */
-void bn_prof_end_layer(struct bn_prof_trail *trail);
 /* A pass begins and ends, on the first thread. */
 void bn_prof_begin_pass(bn_prof *prof, uint32_t position, uint32_t n_tokens, uint32_t n_logits);
 void bn_prof_end_pass(bn_prof *prof);

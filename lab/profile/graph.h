@@ -123,7 +123,7 @@ struct bn_tree_style {
  *     ├── RmsNorm  50.0µs (4096 elem)
  *     │   └── rmsnorm_kernel  <<<16,256,1>>> smem=1024B
  *
- * where the triple is grid.x, block.x, block.y. */
+ * where the triple is grid.x, block.x, block.y; kernels without shared memory, those of a CPU, have none. */
 void bn_graph_tree(struct bn_buf *out, const struct bn_graph *graph, const struct bn_tree_style *style);
 /* Graphviz. */
 void bn_graph_dot(struct bn_buf *out, const struct bn_graph *graph);

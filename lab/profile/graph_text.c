@@ -35,14 +35,12 @@ static void put_time(struct bn_buf *out, uint64_t ns, const struct glyphs *glyph
                   glyphs->micro);
 }
 
-static void put_launch(struct bn_buf *out, const struct bn_graph_node *node, bool wide)
+/* How a device was divided: grid.x, block.x, block.y. A processor has no shared memory to name, and the
+ * shares of its threads are in the JSON only. */
+static void put_launch(struct bn_buf *out, const struct bn_graph_node *node)
 {
-    const uint32_t *g = node->grid, *b = node->block;
-    if (wide)
-        bn_buf_printf(out, "  <<<(%u,%u,%u),(%u,%u,%u)>>>", g[0], g[1], g[2], b[0], b[1], b[2]);
-    else
-        bn_buf_printf(out, "  <<<%u,%u,%u>>>", g[0], b[0], b[1]);
-    bn_buf_printf(out, " smem=%uB", node->shared_bytes);
+    bn_buf_printf(out, "  <<<%u,%u,%u>>> smem=%uB", node->grid[0], node->block[0], node->block[1],
+                  node->shared_bytes);
 }
 
 static void put_line(struct bn_buf *out, const struct bn_graph_node *node, const struct bn_tree_style *style,
@@ -52,7 +50,7 @@ static void put_line(struct bn_buf *out, const struct bn_graph_node *node, const
     bool time = node->timed && (style->wide || node->kind != BN_NODE_KERNEL);
     put_name(out, bn_node_label(node, room), style->ascii);
     if (node->thread >= 0) bn_buf_printf(out, " of thread %d", node->thread);
-    if (node->kind == BN_NODE_KERNEL) put_launch(out, node, style->wide);
+    if (node->shared_bytes > 0) put_launch(out, node);
     if (time) {
         bn_buf_puts(out, "  ");
         put_time(out, node->ns, glyphs);

@@ -70,7 +70,7 @@ static void maker_forward(struct maker *m, uint32_t position, uint32_t n_tokens,
             maker_brick(m, trail, BN_BRICK_QKV_PROJECTION, BN_KERNEL_I2S_GEMV, 2000u * n_tokens);
             maker_attention(m, trail);
             maker_brick(m, trail, BN_BRICK_UP_PROJECTION, BN_KERNEL_I2S_GEMV, 3500u * n_tokens);
-            bn_prof_end_layer(trail);
+            trail->layer = -1;
             maker_pass(m, 500); /* between bricks */
         }
         maker_brick(m, trail, BN_BRICK_LM_HEAD, BN_KERNEL_F16_GEMM, 2500);

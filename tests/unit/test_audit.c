@@ -66,7 +66,7 @@ static void play_layer(bn_prof *prof, struct fake *fake, unsigned t, unsigned la
     prof->trails[t].layer = (int16_t)layer;
     for (size_t i = 0; i < BN_ARRAY_LEN(BRICKS); i++)
         brick(prof, fake, t, BRICKS[i], 50 + 40 * BRICKS[i]);
-    bn_prof_end_layer(&prof->trails[t]);
+    prof->trails[t].layer = -1;
 }
 
 /* Threads take turns on the one clock; their trails do not know. */
