@@ -82,8 +82,7 @@ bn_status bn_json_parse_within(bn_json **out, const char *text, size_t n, size_t
 
 bn_status bn_json_parse(bn_json **out, const char *text, size_t n, bn_error *err)
 {
-    size_t most = BN_JSON_TREE_PER_BYTE * n;
-    return bn_json_parse_within(out, text, n, most > BN_JSON_TREE_BYTES ? most : BN_JSON_TREE_BYTES, err);
+    return bn_json_parse_within(out, text, n, BN_JSON_MAX_TREE, err);
 }
 
 void bn_json_free(bn_json *root)

@@ -4,10 +4,9 @@
  * is json.c.
  *
  * Reading refuses what cJSON accepts: duplicate names, NUL in strings, invalid UTF-8, lone surrogates,
- * nesting over 64, more than 8 MiB of text, trailing data, numbers that are not finite. The tree of a text
- * takes at most 16 MiB, or eight times the text if that is more; a text that needs more, for example a long
- * array of zeros, is refused before anything is allocated. A bn_json is one value of a tree; the tree is
- * freed through its root.
+ * nesting over 64, more than 8 MiB of text, trailing data, numbers that are not finite. A text whose tree
+ * would take more memory than a limit, for example a long array of zeros, is refused before anything is
+ * allocated. A bn_json is one value of a tree; the tree is freed through its root.
  */
 #ifndef BN_BASE_JSON_H
 #define BN_BASE_JSON_H
@@ -16,8 +15,7 @@
 
 #define BN_JSON_MAX_BYTES (8u << 20)
 #define BN_JSON_MAX_DEPTH 64u
-#define BN_JSON_TREE_BYTES ((size_t)16 << 20) /* most memory for a tree, unless the text is long, */
-#define BN_JSON_TREE_PER_BYTE ((size_t)8)     /* and per byte of the text */
+#define BN_JSON_MAX_TREE ((size_t)128 << 20) /* bytes of memory: more than 2^20 numbers */
 
 typedef struct bn_json bn_json;
 
@@ -31,7 +29,7 @@ enum bn_json_kind {
 };
 
 BN_MUST_CHECK bn_status bn_json_parse(bn_json **out, const char *text, size_t n, bn_error *err);
-/* The same with another limit for the memory of the tree. */
+/* The same with a lower limit for the memory of the tree. */
 BN_MUST_CHECK bn_status bn_json_parse_within(bn_json **out, const char *text, size_t n, size_t max_tree,
                                              bn_error *err);
 /* The first part of it: whether the text is JSON whose tree takes at most max_tree bytes. Allocates nothing.

@@ -35,7 +35,7 @@ static bn_status parse_document(bn_stacks **out, const bn_json *document, bn_err
 static bn_status parse_json(bn_stacks **out, const char *text, size_t n, bn_error *err)
 {
     bn_json *document = NULL;
-    BN_TRY(bn_json_parse_within(&document, text, n, BN_FORMATS_MAX_TREE, err));
+    BN_TRY(bn_json_parse(&document, text, n, err));
     bn_status status = parse_document(out, document, err);
     bn_json_free(document);
     return status;

@@ -11,8 +11,6 @@
 #include "lab/stacks/stacks.h"
 
 #define BN_STACKS_SCHEMA "bn.stacks/1"
-/* Most memory for the tree of a document: a recording has many small numbers. */
-#define BN_FORMATS_MAX_TREE ((size_t)128 << 20)
 
 /* ---- reading ---- */
 

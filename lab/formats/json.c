@@ -350,7 +350,7 @@ bn_status bn_formats_write_document(const bn_stacks *s, struct bn_buf *out, bn_e
     bn_buf_putc(out, '\n');
     if (status == BN_OK) status = bn_buf_check(out, err);
     if (status == BN_OK &&
-        bn_json_check(out->data + before, out->len - before, BN_FORMATS_MAX_TREE, NULL) != BN_OK)
+        bn_json_check(out->data + before, out->len - before, BN_JSON_MAX_TREE, NULL) != BN_OK)
         status = bn_formats_too_large(s, err);
     bn_json_free(document);
     return status;

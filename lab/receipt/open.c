@@ -7,6 +7,17 @@
 #include "base/error.h"
 #include "lab/receipt/receipt.h"
 
+/* Anybody may write a receipt, so checking one takes at most ten times its size: the text, and a tree of
+ * eight times the text. A short one may take 16 MiB. */
+#define SHORT_TREE ((size_t)16 << 20)
+#define TREE_PER_BYTE 8u
+
+static bn_status parse(bn_json **out, const char *text, size_t n, bn_error *err)
+{
+    size_t most = n <= BN_JSON_MAX_BYTES ? TREE_PER_BYTE * n : 0;
+    return bn_json_parse_within(out, text, n, most > SHORT_TREE ? most : SHORT_TREE, err);
+}
+
 /* root is a statement, or a predicate alone. */
 static bn_status look_inside(struct bn_receipt *r, bool may_be_bare, bn_error *err)
 {
@@ -46,8 +57,8 @@ static bn_status unwrap(struct bn_receipt *r, const struct bn_receipt_keys *keys
     r->payload_unverified = r->n_good < threshold && keys->unverified;
     bn_status status = BN_OK;
     if (r->n_good >= threshold || keys->unverified)
-        status = bn_json_parse(&r->root, envelope.payload.data == NULL ? "" : envelope.payload.data,
-                               envelope.payload.len, err);
+        status = parse(&r->root, envelope.payload.data == NULL ? "" : envelope.payload.data,
+                       envelope.payload.len, err);
     bn_envelope_release(&envelope);
     return status;
 }
@@ -71,7 +82,7 @@ bn_status bn_receipt_open(struct bn_receipt *receipt, const char *text, size_t n
     static const struct bn_receipt_keys none = {0};
     *receipt = (struct bn_receipt){0};
     BN_TRY(check_is_json(text, n, err));
-    bn_status status = bn_json_parse(&receipt->root, text, n, err);
+    bn_status status = parse(&receipt->root, text, n, err);
     if (status == BN_OK && bn_envelope_is(receipt->root)) {
         status = unwrap(receipt, keys == NULL ? &none : keys, err);
         if (status == BN_OK && receipt->root == NULL) return BN_OK;
