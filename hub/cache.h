@@ -5,7 +5,7 @@
  *
  *     <root>/models--owner--repo/blobs/<etag>                     the bytes; the sha256 for large files
  *     <root>/models--owner--repo/snapshots/<commit>/<file>        a link to its blob
- *     <root>/models--owner--repo/refs/<revision>                  the commit that a branch or tag stood at
+ *     <root>/models--owner--repo/refs/<revision>                  the commit of a branch or tag
  *     <root>/.locks/models--owner--repo/<etag>.lock               locked (flock) during a download
  *
  * Nothing here needs the network.
@@ -24,7 +24,7 @@ BN_MUST_CHECK bn_status bn_hub_cache_root(char **out, bn_error *err);
 #define BN_HUB_PATH_MAX 4096u
 bool bn_hub_state_path(char out[BN_HUB_PATH_MAX], const char *name);
 
-/* The path of a file that is there, complete, at a revision (branch, tag or commit); allocated.
+/* The path of a complete file at a revision (branch, tag or commit); allocated.
  * BN_ERR_NOT_FOUND otherwise. */
 BN_MUST_CHECK bn_status bn_hub_cache_find(char **out, const char *root, const char *repo, const char *file,
                                           const char *revision, bn_error *err);
@@ -44,7 +44,7 @@ BN_MUST_CHECK bn_status bn_hub_cache_link(char **out, const char *root, const ch
  * hint "bn-download TEXT", or where the names are listed. */
 BN_MUST_CHECK bn_status bn_hub_find(char **path, const char *text, bn_error *err);
 /* The same for programs that open it (bn-run and others): the bytes are also compared with the digest that is
- * known of the file: the registry's, that of the first download, or the name of its blob. They are read when
+ * known for the file: the registry's, that of the first download, or the name of its blob. They are read when
  * they are new or have changed (digests.h). BN_ERR_INTEGRITY. */
 BN_MUST_CHECK bn_status bn_hub_locate(char **path, const char *text, bn_error *err);
 

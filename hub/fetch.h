@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * From what a user calls a model to a file on this machine: the registry, the cache, the server, the lock,
- * the transfer, in this order.
+ * Turns the name of a model into a file on this machine: registry, cache, server, lock, transfer, in this
+ * order.
  */
 #ifndef BN_HUB_FETCH_H
 #define BN_HUB_FETCH_H
@@ -12,7 +12,7 @@
 struct bn_hub_fetch {
     const char *reference;      /* reference.h */
     const char *to;             /* a folder for plain files; NULL: the cache (URLs: the current folder) */
-    const char *sha256;         /* demanded by the user, NULL: none */
+    const char *sha256;         /* given by the user; NULL: none */
     uint64_t size_wanted;       /* of a lock file; 0: none */
     const char *const *mirrors; /* other endpoints with the same files */
     size_t n_mirrors;
@@ -21,8 +21,8 @@ struct bn_hub_fetch {
     struct bn_hub_server server;
     unsigned parallel, retries, stall_s;
     uint64_t limit_rate;
-    bool force, no_wait; /* no_wait: fail when another process fetches it */
-    bool dry_run;        /* resolve, and fetch nothing */
+    bool force, no_wait; /* no_wait: fail when another process downloads it */
+    bool dry_run;        /* resolve, and download nothing */
     bn_transfer_fn fn;
     void *user;
 
@@ -34,13 +34,13 @@ struct bn_hub_fetch {
     char licence[64], runs[200];       /* of the registry, "" when unknown */
     char licence_url[200], url[2049];  /* "" when unknown */
     uint64_t size;                     /* 0: not known */
-    bool from_cache;                   /* nothing was asked of the network */
-    bool first_use;                    /* its digest was recorded just now, for the next time */
+    bool from_cache;                   /* without any network request */
+    bool first_use;                    /* its digest was recorded, for later downloads */
     struct bn_transfer transfer;       /* its results */
 };
 
-/* Without the network when the file is in the cache and the revision is a commit, a registry pin, or offline
- * is asked for. The path is that of a whole file. */
+/* Does not use the network when the file is in the cache and the revision is a commit or a pin of the
+ * registry, or with offline. The path is that of a complete file. */
 BN_MUST_CHECK bn_status bn_hub_fetch(struct bn_hub_fetch *fetch, bn_error *err);
 
 #endif

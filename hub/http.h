@@ -11,7 +11,7 @@
 
 #define BN_HTTP_URL_MAX 4096u
 
-/* What an answer's header says. Texts are empty, numbers 0 or -1, when it does not. */
+/* The headers of an answer. Texts are empty, numbers 0 or -1, when a header is missing. */
 struct bn_http_answer {
     long status;
     bool has_length;
@@ -35,7 +35,7 @@ struct bn_http_request {
     uint64_t from, to;
     const char *if_range; /* a strong validator; NULL: none */
     const char *token;    /* for this URL; NULL: none */
-    /* Called once, when the header has come and before any byte of the body; then for the body. Returning
+    /* Called once after the headers and before the body; then for the body. Returning
      * false ends the call (BN_HTTP_STOPPED). Either may be NULL. */
     bool (*on_answer)(void *user, const struct bn_http_answer *answer);
     bool (*on_body)(void *user, const void *bytes, size_t n);
@@ -45,8 +45,8 @@ struct bn_http_request {
 enum bn_http_end {
     BN_HTTP_DONE,    /* the answer is complete, whatever its status */
     BN_HTTP_STOPPED, /* by a callback */
-    BN_HTTP_BROKEN,  /* no connection, reset, cut short, stalled: worth trying again */
-    BN_HTTP_REFUSED  /* certificate, protocol, URL: trying again would not help */
+    BN_HTTP_BROKEN,  /* no connection, reset, cut short, stalled: another attempt may succeed */
+    BN_HTTP_REFUSED  /* certificate, protocol, URL: another attempt would not succeed */
 };
 
 struct bn_http_result {
@@ -85,7 +85,7 @@ BN_MUST_CHECK bn_status bn_http_get(struct bn_http *http, const struct bn_http_r
                                     bool (*tick)(void *user), void *user, struct bn_http_result *out,
                                     bn_error *err);
 
-/* A Location made absolute. BN_ERR_FORMAT when it is no URL, or one that is not allowed: other protocols than
+/* Makes a Location absolute. BN_ERR_FORMAT when it is not a URL or not an allowed one: other protocols than
  * https (http on this machine alone; and never from https to http). */
 BN_MUST_CHECK bn_status bn_http_join(char out[BN_HTTP_URL_MAX], const char *base, const char *location,
                                      bn_error *err);

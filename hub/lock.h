@@ -10,9 +10,9 @@
 /* An exclusive lock, by flock(2) on a file that is made with its folders: the lock that the libraries of the
  * Hugging Face hub use too. The system releases it when its holder dies. Where flock is not supported (some
  * network file systems), O_EXCL on "<path>.held" with process, machine and boot in it, so that the lock of a
- * dead holder is recognised and taken over. Waits until it is free, calling tick (may be NULL) ten times a
- * second; BN_ERR_CANCELLED when that returns false. Without BN_HUB_LOCK_WAIT: BN_ERR_IO "another process is
- * downloading this file". */
+ * dead holder is recognised and taken over. Waits until the lock is free, calling tick (may be NULL) ten
+ * times a second; BN_ERR_CANCELLED when that returns false. Without BN_HUB_LOCK_WAIT: BN_ERR_IO "another
+ * process is downloading this file". */
 enum bn_hub_lock_flags {
     BN_HUB_LOCK_WAIT = 1,
     BN_HUB_LOCK_REMOVE = 2 /* the release removes the file; not for locks that other programs use too */

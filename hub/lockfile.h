@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Lock files: which bytes exactly a set of models is, so that another machine, or the same one next year,
- * downloads those and no others. JSON of schema bn.lock/1 (docs/reference/downloads.md); the same files give
- * the same text.
+ * Lock files: the exact bytes of a set of models, so that another machine, or the same machine a year later,
+ * downloads the same bytes. JSON of schema bn.lock/1 (docs/reference/downloads.md); the same files give the
+ * same text.
  */
 #ifndef BN_HUB_LOCKFILE_H
 #define BN_HUB_LOCKFILE_H
@@ -13,7 +13,7 @@
 
 struct bn_hub_locked {
     const char *id;       /* the name that the user gave */
-    const char *repo;     /* "owner/repo"; NULL: of no repository, and the first URL counts */
+    const char *repo;     /* "owner/repo"; NULL: not of a repository; the first URL is used */
     const char *revision; /* the commit */
     const char *file;
     const char *sha256, *licence; /* licence NULL: not known */
@@ -28,7 +28,8 @@ struct bn_hub_lockfile {
     size_t n;
 };
 
-/* What is read is checked as what a user types is: names, paths, digests, URLs. Released in any case. */
+/* The content is checked like the input of a user: names, paths, digests, URLs. Release it also after an
+ * error. */
 BN_MUST_CHECK bn_status bn_hub_lockfile_read(struct bn_hub_lockfile *out, const char *path, bn_error *err);
 void bn_hub_lockfile_release(struct bn_hub_lockfile *lock);
 /* Sorts the list by id, and appends its text. */

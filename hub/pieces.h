@@ -3,12 +3,12 @@
  * The bytes of an unfinished download on disk: <path>.part, and the journal <path>.part.json that lists its
  * verified pieces.
  *
- * The journal is lines of JSON: the first says which file this is, each further one {"piece": i, "n": bytes,
- * "gmac": hex}, a checksum (digest.h). A line is appended once its piece has been flushed, so that a process
- * that dies at any moment leaves a journal that is true; a last line that is cut off does not count.
+ * The journal is lines of JSON: the first names the file, each further one is {"piece": i, "n": bytes,
+ * "gmac": hex}, a checksum (digest.h). A line is appended once its piece has been flushed, so that the
+ * journal is correct whenever the process dies; an incomplete last line is ignored.
  *
- * A thread of its own hashes, flushes and writes the journal, so that the network never waits for the disk:
- * it takes each piece by itself, and the whole file in order.
+ * A separate thread hashes, flushes and writes the journal, so that the network never waits for the disk. It
+ * hashes each piece, and the complete file in order.
  */
 #ifndef BN_HUB_PIECES_H
 #define BN_HUB_PIECES_H
@@ -19,7 +19,7 @@
 /* Larger files are an error (BN_ERR_LIMIT): a size is what a server claims, and tables are made for it. */
 #define BN_PIECES_MAX_BYTES (UINT64_C(16) << 40)
 
-/* What the bytes are. A journal that says otherwise is of another file, and is thrown away. */
+/* The identity of the bytes. A journal with another identity belongs to another file and is deleted. */
 struct bn_pieces_origin {
     const char *identity;
     const char *etag;   /* "" when there is none */
@@ -31,7 +31,7 @@ struct bn_pieces_origin {
 struct bn_pieces;
 /* Opens or begins <path>.part. Pieces that the journal lists are verified (calling progress now and then;
  * false stops: BN_ERR_CANCELLED); *kept bytes are good, *lost were listed and are not, *other is true when
- * there was a file of another version. BN_ERR_IO when the disk has less space than the size needs: nothing
+ * a file of another version was found. BN_ERR_IO when the disk has less space than the size needs: nothing
  * is allocated or reserved for a size before that. */
 BN_MUST_CHECK bn_status bn_pieces_open(struct bn_pieces **out, const char *path,
                                        const struct bn_pieces_origin *origin,
@@ -40,13 +40,13 @@ BN_MUST_CHECK bn_status bn_pieces_open(struct bn_pieces **out, const char *path,
 /* Flushes and journals what is complete, and closes. The .part stays, without disk space that was reserved
  * for later bytes; one without a complete piece is removed with its journal. */
 void bn_pieces_close(struct bn_pieces *pieces);
-/* None of the bytes are of use: closing removes them. */
+/* The bytes are useless: closing removes them. */
 void bn_pieces_drop(struct bn_pieces *pieces);
 
 /* Number of pieces; 0 while the size is not known. */
 size_t bn_pieces_count(const struct bn_pieces *pieces);
 bool bn_pieces_has(struct bn_pieces *pieces, size_t i);
-/* Forgets everything: another version is at the server. */
+/* Discards everything: the server has another version. */
 BN_MUST_CHECK bn_status bn_pieces_restart(struct bn_pieces *pieces, const struct bn_pieces_origin *origin,
                                           bn_error *err);
 /* Writes bytes at an offset. */
@@ -54,7 +54,7 @@ BN_MUST_CHECK bn_status bn_pieces_write(struct bn_pieces *pieces, uint64_t at, c
                                         bn_error *err);
 /* All bytes of piece i have been written. */
 BN_MUST_CHECK bn_status bn_pieces_done(struct bn_pieces *pieces, size_t i, bn_error *err);
-/* The size turned out to be this. */
+/* Sets the size when it becomes known. */
 BN_MUST_CHECK bn_status bn_pieces_set_size(struct bn_pieces *pieces, uint64_t size, bn_error *err);
 
 /* All pieces are done: waits for the thread, gives the digest of the file. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a user calls a model: a name of the registry, a file of a repository of the Hugging Face hub, or a
- * URL.
+ * What a user writes for a model: a name of the registry, a file of a repository of the Hugging Face hub, or
+ * a URL.
  *
  *     bitnet-b1.58-2b-4t                                     registry, its default file
  *     bitnet-b1.58-2b-4t:bf16                                registry, another variant
@@ -27,22 +27,21 @@ struct bn_hub_reference {
     char url[2049];
 };
 
-/* Does this text have one of the forms above? Then it names something of the hub, unless there is a file of
- * that name here: that is for the caller to look up first. Other texts, and those that end in ".gguf", are
- * paths. */
+/* Whether the text has one of the forms above. The caller first checks whether a file of that name exists.
+ * Other texts, and those that end in ".gguf", are paths. */
 bool bn_hub_is_reference(const char *text);
 /* BN_ERR_ARG with what is wrong: parts that are empty, too long, absolute, "..", backslashes, control
  * characters, a leading dash. URLs are https, or http to this machine alone. */
 BN_MUST_CHECK bn_status bn_hub_reference_parse(struct bn_hub_reference *out, const char *text, bn_error *err);
-/* Is this a path that may be made below a folder that we own? (relative, no "..", no empty part, no
- * backslash, no control character, no part with a leading dash or over 255 bytes) For everything that a
- * server names. */
+/* Whether a path may be created below a folder of ours (relative, no "..", no empty part, no
+ * backslash, no control character, no part with a leading dash or over 255 bytes) For all names that a
+ * server sends. */
 bool bn_hub_safe_path(const char *path);
-/* Is this revision a commit, which never moves, rather than a branch or a tag? (40 to 64 hex digits) */
+/* Whether the revision is a commit, not a branch or a tag (40 to 64 hex digits) */
 bool bn_hub_is_commit(const char *revision);
 
-/* Does this host, or what begins with one as in a URL, mean this machine? http is for it alone: tests, and
- * mirrors that are reached through a tunnel. */
+/* Whether a host, or a text that begins with one as in a URL, is this machine. Only it may be reached by
+ * http: for tests, and for mirrors through a tunnel. */
 bool bn_hub_is_loopback(const char *host);
 
 #endif

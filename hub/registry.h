@@ -28,7 +28,7 @@ struct bn_hub_model {
 
 struct bn_hub_registry;
 /* The one in the file that BN_REGISTRY names (a private one, or a test's), else the built-in one; or from
- * JSON text. Its texts have no characters that a terminal would obey. Released by _close. */
+ * JSON text. Its texts have no control characters. Released by _close. */
 BN_MUST_CHECK bn_status bn_hub_registry_open(struct bn_hub_registry **out, bn_error *err);
 BN_MUST_CHECK bn_status bn_hub_registry_parse(struct bn_hub_registry **out, const char *text, size_t n,
                                               bn_error *err);

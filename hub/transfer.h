@@ -3,11 +3,11 @@
  * One file from one or more URLs to one path, atomically: only a complete, verified file appears there.
  *
  * What arrives is written to <path>.part, in pieces of 4 MiB that a journal, <path>.part.json, lists
- * (pieces.h); so a process that dies loses the pieces in flight and no more. A later run verifies each
+ * (pieces.h); so a process that dies loses only the pieces in flight. A later run verifies each
  * piece and downloads only the missing and damaged ones. SHA-256 is computed as the bytes arrive. When the
  * file is complete and its digest right, it is flushed and renamed, and its folder is flushed.
  *
- * Bytes of different versions never mix: ranges are asked for with If-Range and their Content-Range is
+ * Bytes of different versions never mix: ranges are requested with If-Range and their Content-Range is
  * checked; an answer of another version starts afresh.
  */
 #ifndef BN_HUB_TRANSFER_H
@@ -16,7 +16,7 @@
 #include "base/digest.h"
 
 enum bn_transfer_phase {
-    BN_TRANSFER_ASK,      /* headers are asked for */
+    BN_TRANSFER_ASK,      /* headers are requested */
     BN_TRANSFER_RESUME,   /* have bytes were downloaded before and are verified */
     BN_TRANSFER_PROGRESS, /* at most ten times a second */
     BN_TRANSFER_RETRY,    /* message says why, wait_ms how long */
@@ -50,7 +50,7 @@ struct bn_transfer {
     unsigned retries;     /* of a request without progress, before it fails for good */
     unsigned stall_s;     /* http.h; 0: 30 */
     bool force;           /* download even when path is there */
-    bool offline;         /* what is at path, or an error */
+    bool offline;         /* use the file at path, or fail */
     bool gguf;            /* it must begin as a GGUF file does */
     bn_transfer_fn fn;    /* may be NULL */
     void *user;
@@ -68,7 +68,8 @@ struct bn_transfer {
  * download; BN_ERR_CANCELLED. On any failure an old file at path is untouched. */
 BN_MUST_CHECK bn_status bn_transfer_run(struct bn_transfer *transfer, bn_error *err);
 
-/* Is the file at path complete and the right one? Fills in digest and final_size. Nothing is downloaded. */
+/* Whether the file at path is complete and the right one. Sets digest and final_size. Nothing is downloaded.
+ */
 BN_MUST_CHECK bn_status bn_transfer_here(struct bn_transfer *transfer, bn_error *err);
 
 /* BN_ERR_FORMAT when bytes that a server sends, n of them from offset at, are a git-lfs pointer; or, with
@@ -76,7 +77,8 @@ BN_MUST_CHECK bn_status bn_transfer_here(struct bn_transfer *transfer, bn_error 
 BN_MUST_CHECK bn_status bn_transfer_check_start(bool gguf, uint64_t at, const void *bytes, size_t n,
                                                 bn_error *err);
 
-/* Is path the file it should be? BN_ERR_INTEGRITY with both digests; BN_ERR_NOT_FOUND. Nothing is downloaded.
+/* Whether path is the expected file. BN_ERR_INTEGRITY with both digests; BN_ERR_NOT_FOUND. Nothing is
+ * downloaded.
  */
 BN_MUST_CHECK bn_status bn_transfer_verify(const char *path, uint64_t size, const char *sha256,
                                            bn_error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The files in the cache (cache.h), also those of other programs.
+ * Lists the files in the cache (cache.h), also those of other programs.
  */
 #ifndef BN_HUB_WALK_H
 #define BN_HUB_WALK_H
@@ -32,7 +32,7 @@ struct bn_hub_walk {
 };
 
 /* A cache that does not exist is an empty one. A file of several snapshots is listed for each. Links are not
- * followed to other folders, and files of names that no download tool makes are not listed. Released by
+ * followed to other folders, and files with names that no download tool creates are not listed. Released by
  * _release, in any case. */
 BN_MUST_CHECK bn_status bn_hub_walk_open(struct bn_hub_walk *out, const char *root, bn_error *err);
 void bn_hub_walk_release(struct bn_hub_walk *walk);

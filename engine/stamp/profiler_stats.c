@@ -155,7 +155,7 @@ static bn_status check_trail(const bn_prof *prof, unsigned thread, bn_error *err
     uint64_t sum = bn_prof_total_ns(prof, thread);
     if (!is_ordered(prof, trail))
         return bn_fail(err, BN_ERR_MISMATCH,
-                       "thread %u: an event ends before it began or before the one ahead", thread);
+                       "thread %u: an event ends before it begins, or before the previous one", thread);
     if (trail->depth != 0)
         return bn_fail(
             err, BN_ERR_MISMATCH, "thread %u: %s is still open", thread,

@@ -162,7 +162,7 @@ bn_status bn_split_next(struct bn_split *split, struct bn_str *piece, bn_error *
     if (split->at == split->n_bytes) return BN_OK;
     if (split->at == split->valid) {
         split->valid += bn_utf8_valid(text, split->n_bytes - split->at);
-        if (split->at == split->valid) { /* a byte that is no UTF-8 */
+        if (split->at == split->valid) { /* a byte that is not UTF-8 */
             piece->len = 1;
             split->valid = ++split->at;
             return BN_OK;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where two traces part. Differences grow from layer to layer by themselves, so no fixed limit finds the
- * operation that is wrong: each operation is judged by what it adds to the error of its own inputs, row by
+ * Finds the operation where two traces part. Differences grow from layer to layer, so a fixed limit cannot
+ * find the wrong operation. Each operation is judged by what it adds to the error of its own inputs, row by
  * row. An output row may be off by
  *
  *     floor + gain * e + flip * sqrt(e)
  *
  * where e is the greatest relative error among the input rows (for attention, of the keys and values of all
  * rows that it sees), and the three numbers belong to the kind of operation (thresholds.h). An operation
- * whose record one side lacks is taken to have added all that it may.
+ * without a record on one side is assumed to add all that it may.
  */
 #ifndef BN_COMPARE_BISECT_H
 #define BN_COMPARE_BISECT_H
@@ -19,8 +19,8 @@
 enum bn_found {
     BN_FOUND_WITHIN,       /* in tolerance */
     BN_FOUND_OUT,          /* out of tolerance */
-    BN_FOUND_ABSENT_A,     /* the reference has it, this engine has not */
-    BN_FOUND_ABSENT_B,     /* the reference has not sent it: nothing to compare */
+    BN_FOUND_ABSENT_A,     /* only the reference has it */
+    BN_FOUND_ABSENT_B,     /* the reference did not send it */
     BN_FOUND_SHAPE,        /* rows or columns differ */
     BN_FOUND_NOT_FINITE_A, /* out of tolerance, too */
     BN_FOUND_NOT_FINITE_B,
@@ -37,7 +37,7 @@ struct bn_finding {
     double max_abs; /* the greatest */
     /* The row that comes closest to its tolerance, or exceeds it by the greatest factor. */
     size_t row;
-    double error, handed, allowed; /* its nrmse, its inputs', and what that allows */
+    double error, handed, allowed; /* its nrmse, that of its inputs, and the tolerance */
     bool same_bits;
     char sha_a[BN_SHA256_HEX], sha_b[BN_SHA256_HEX]; /* of rows x cols binary32; "" where absent */
 };

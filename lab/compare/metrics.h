@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * How far one row of numbers is from another, in every measure that a threshold can be put on. a is what is
+ * Measures of the difference between two rows of numbers; a threshold can limit each of them. a is
  * judged, b is the reference. All sums are binary64 in index order, so that the same rows give the same
  * figures everywhere.
  */
@@ -21,7 +21,7 @@ enum bn_metric {
     BN_METRIC_TOP_K,   /* share of b's k best that are among a's k best */
     BN_METRIC_KENDALL, /* tau-b of both orders over b's k best; ties count half */
     BN_METRIC_ARGMAX,  /* 1 when both have the same best, else 0 */
-    BN_METRIC_MARGIN,  /* what argmax costs: by how much b puts its best above a's best; 0 when equal */
+    BN_METRIC_MARGIN,  /* how much the best of b exceeds the best of a, in b; 0 when they are the same */
     BN_METRIC_COUNT
 };
 /* "cosine", "nrmse", ... */
@@ -39,7 +39,7 @@ struct bn_metrics {
     bool same_bits;
 };
 
-/* n > 0 values each. When a value is not finite, the measures say nothing: they are NaN but same_bits. */
+/* n > 0 values each. When a value is not finite, all measures but same_bits are NaN. */
 void bn_metrics_of(struct bn_metrics *out, const float *a, const float *b, size_t n);
 
 /* log of the sum of exp(x_i), without overflow; and log softmax(x)[i]. */
@@ -50,10 +50,10 @@ size_t bn_argmax(const float *x, size_t n);
 /* The k <= n greatest, by descending value, lower indices first among equals. */
 void bn_best(const float *x, size_t n, size_t k, size_t *out);
 /* Kendall's tau-b of two orders of n values: (concordant - discordant) / sqrt((pairs - ties in a) (pairs -
- * ties in b)). When one side is all ties it orders nothing: 1 when both are, else 0. */
+ * ties in b)). When one side is all ties: 1 if both are, else 0. */
 double bn_kendall(const float *a, const float *b, size_t n);
 
-/* Rows gathered: each measure's mean, its worst value and the row of that. Worst is the smallest where more
+/* Sums over rows: for each measure the mean, the worst value and its row. Worst is the smallest where more
  * is better (cosine, top_k, kendall, argmax), the farthest from 1 for rms, else the greatest. */
 struct bn_metrics_sum {
     size_t n_rows, n_values;

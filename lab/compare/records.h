@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Traces in memory: the intermediates of one evaluation by operation and layer, from this engine's trace
- * callback, from a reference, or from a folder that bn-run wrote. And the operations of the network: which
- * there are, of which kind, and what goes into which.
+ * callback, from a reference, or from a folder that bn-run wrote. Also the operations of the network: their
+ * names, kinds and inputs.
  */
 #ifndef BN_COMPARE_RECORDS_H
 #define BN_COMPARE_RECORDS_H

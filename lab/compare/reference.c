@@ -139,7 +139,7 @@ static bn_status read_floats(struct bn_reference *ref, const bn_json *answer, ui
 {
     uint64_t n = 0;
     if (!bn_json_u64(bn_json_get(answer, "floats"), &n) || n != wanted || n > MAX_FLOATS)
-        return broken(ref, err, "announced another number of floats than its rows and columns have");
+        return broken(ref, err, "its number of floats is not rows times columns");
     float *floats = bn_alloc(n, sizeof *floats);
     if (floats == NULL) {
         ref->broken = true; /* they are on their way, and cannot be taken */
@@ -180,7 +180,7 @@ static bn_status read_hello(struct bn_reference *ref, const bn_json *answer, bn_
             if (bn_json_string(c, &word) && strcmp(word, WORDS[i]) == 0) info->can |= 1u << i;
     }
     if (info->name[0] == '\0' || bn_json_kind(list) != BN_JSON_ARRAY)
-        return broken(ref, err, "said hello without a name or capabilities");
+        return broken(ref, err, "its hello has no name or no capabilities");
     return BN_OK;
 }
 
@@ -208,7 +208,7 @@ bn_status bn_reference_open(struct bn_reference *ref, const char *model, uint32_
     bn_status status = ask(ref, request, &answer, err);
     if (status == BN_OK && (!bn_json_u64(bn_json_get(answer, "n_vocab"), &ref->info.n_vocab) ||
                             !bn_json_u64(bn_json_get(answer, "n_ctx"), &ref->info.n_ctx)))
-        status = broken(ref, err, "opened the model without saying n_vocab and n_ctx");
+        status = broken(ref, err, "its answer to open has no n_vocab or no n_ctx");
     if (status == BN_OK) copy_text(ref->info.arch, sizeof ref->info.arch, bn_json_get(answer, "arch"));
     bn_json_free(answer);
     bn_json_free(request);
@@ -239,7 +239,7 @@ bn_status bn_reference_tokenize(struct bn_reference *ref, const char *text, size
                                 bool special, int32_t **ids, size_t *n_ids, bn_error *err)
 {
     if (strlen(text) != n_bytes)
-        return bn_fail(err, BN_ERR_UNSUPPORTED, "a text with NUL bytes does not go through the protocol");
+        return bn_fail(err, BN_ERR_UNSUPPORTED, "the protocol cannot send a text with NUL bytes");
     bn_json *request = new_request("tokenize"), *answer = NULL;
     bn_json_put_string(request, "text", text);
     bn_json_put_bool(request, "bos", bos);
@@ -261,7 +261,7 @@ bn_status bn_reference_logits(struct bn_reference *ref, const int32_t *ids, size
     bn_status status = ask(ref, request, &answer, err);
     if (status == BN_OK && (!bn_json_u64(bn_json_get(answer, "rows"), &rows) || rows != n_rows ||
                             !bn_json_u64(bn_json_get(answer, "cols"), &cols) || cols != ref->info.n_vocab))
-        status = broken(ref, err, "sent logits of another number of rows or columns than was asked for");
+        status = broken(ref, err, "sent logits with a wrong number of rows or columns");
     if (status == BN_OK) status = read_floats(ref, answer, rows * cols, logits, err);
     bn_json_free(answer);
     bn_json_free(request);
@@ -336,7 +336,7 @@ bn_status bn_reference_bench(struct bn_reference *ref, uint32_t n_prompt, uint32
     if (status == BN_OK && (!bn_json_u64(bn_json_get(answer, "prompt_ns"), prompt_ns) ||
                             !bn_json_u64(bn_json_get(answer, "decode_ns"), decode_ns) || *prompt_ns == 0 ||
                             (*decode_ns == 0 && n_decode > 0)))
-        status = broken(ref, err, "measured without saying prompt_ns and decode_ns, or took no time");
+        status = broken(ref, err, "its answer to bench has no prompt_ns or no decode_ns, or a time of 0");
     bn_json_free(answer);
     bn_json_free(request);
     return status;

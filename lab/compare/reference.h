@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The client's side of the reference protocol (docs/reference/reference-protocol.md): a reference is started,
- * asked, and ended. Whatever it does wrong is an error of its own here, BN_ERR_MISMATCH, and after that it is
- * not asked again: silence, an early end, garbage, too few numbers never look like an answer.
+ * asked, and ended. A fault of the reference is BN_ERR_MISMATCH, and it is not asked again: silence, an early
+ * end, garbage or too few numbers are never taken for an answer.
  *
  *     BN_TRY(bn_reference_start(&ref, &options, err));
  *     BN_TRY(bn_reference_open(ref, "model.gguf", 0, err));
@@ -30,7 +30,7 @@ struct bn_reference_options {
     void *user;
 };
 
-/* What it says of itself; "" where it says nothing. The model's part is known after bn_reference_open. */
+/* How it describes itself; "" where it does not. The model's part is known after bn_reference_open. */
 struct bn_reference_info {
     char name[64], version[64], commit[64];
     unsigned can; /* BN_CAN_... */
@@ -38,8 +38,8 @@ struct bn_reference_info {
     char arch[64];
 };
 
-/* Starts it and says hello. On failure *out is there all the same, for bn_reference_stderr, unless memory was
- * short; it is closed in any case. */
+/* Starts it and sends hello. After a failure *out is set too, for bn_reference_stderr, unless memory was
+ * short. Close it in any case. */
 BN_MUST_CHECK bn_status bn_reference_start(struct bn_reference **out,
                                            const struct bn_reference_options *options, bn_error *err);
 BN_MUST_CHECK bn_status bn_reference_open(struct bn_reference *ref, const char *model, uint32_t n_threads,
@@ -53,7 +53,7 @@ BN_MUST_CHECK bn_status bn_reference_tokenize(struct bn_reference *ref, const ch
                                               bn_error *err);
 BN_MUST_CHECK bn_status bn_reference_logits(struct bn_reference *ref, const int32_t *ids, size_t n_ids,
                                             bool last, float **logits, bn_error *err);
-/* Adds what it can name to the records. */
+/* Adds the operations that it can name to the records. */
 BN_MUST_CHECK bn_status bn_reference_trace(struct bn_reference *ref, const int32_t *ids, size_t n_ids,
                                            struct bn_records *records, bn_error *err);
 /* Wall times of evaluating n_prompt tokens at once, and then n_decode tokens one by one. */
@@ -61,7 +61,7 @@ BN_MUST_CHECK bn_status bn_reference_bench(struct bn_reference *ref, uint32_t n_
                                            uint32_t n_threads, uint64_t *prompt_ns, uint64_t *decode_ns,
                                            bn_error *err);
 
-/* Asks it to end, and waits: it has to, with status 0. */
+/* Asks it to end, and waits; it must end with status 0. */
 BN_MUST_CHECK bn_status bn_reference_finish(struct bn_reference *ref, bn_error *err);
 void bn_reference_close(struct bn_reference *ref);
 /* The end of its standard error. */

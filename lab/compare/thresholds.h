@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * How near is near enough: limits on the measures of metrics.h, one set for each rung of the ladder, and on
- * what an operation may add to the error that it is handed (records.h). They are read from a JSON document,
+ * Thresholds: limits on the measures of metrics.h, one set for each rung of the ladder, and on
+ * what an operation may add to the error of its inputs (records.h). They are read from a JSON document,
  *
  *     {"schema": "bn.crossval-thresholds/1",
  *      "rungs": {"positions": {"cosine": {"min": 0.998}, "kl": {"max": 0.01, "max_mean": 0.001}}},
  *      "trace": {"norm": {"floor": 1e-5, "gain": 8, "flip": 0}},
  *      "references": {"bn": {"positions": {"nrmse": {"max": 0}}}}}
  *
- * where "references" adds to the rungs for references of that name.
- * whose names are all known: a limit on a measure that is spelt wrongly would limit nothing.
+ * where "references" adds to the rungs for references of that name. Unknown names are errors, because a
+ * misspelt limit would limit nothing.
  */
 #ifndef BN_COMPARE_THRESHOLDS_H
 #define BN_COMPARE_THRESHOLDS_H
@@ -61,14 +61,13 @@ struct bn_thresholds {
     struct bn_growth growth[BN_OP_KIND_COUNT];
 };
 
-/* For a reference of that name; NULL: for any. BN_ERR_FORMAT names what is unknown, missing or no number.
- * Every kind of operation has to be there. */
+/* For a reference of that name; NULL: for any. BN_ERR_FORMAT names what is unknown, missing or not a number.
+ * Every kind of operation must be present. */
 BN_MUST_CHECK bn_status bn_thresholds_parse(struct bn_thresholds *out, const char *text, size_t n,
                                             const char *reference, bn_error *err);
 
 /* Widens the limits of logits and likelihoods for a model of more layers than they were measured with:
- * roundings of layer after layer add up, so distances grow with their number, and what goes by squares with
- * its square. */
+ * roundings add up over layers, so distances grow with the number of layers, and squares with its square. */
 void bn_thresholds_deepen(struct bn_thresholds *t, uint32_t n_layers);
 
 /* One bound compared with what was measured. */

@@ -62,7 +62,7 @@ static const char *check_event(const bn_prof *prof, const struct bn_prof_event *
     struct span *own = &spans[e->depth], *inner = &spans[e->depth + 1u];
     if (e->end < e->begin) return "it ends before it begins";
     if (bn_prof_ns(prof, e->end) > prof->wall_ns) return "it ends after the end of the profile";
-    if (e->begin < own->last_end) return "it overlaps the one ahead";
+    if (e->begin < own->last_end) return "it overlaps the event before";
     if (inner->waiting && (inner->first_begin < e->begin || inner->last_end > e->end))
         return "a nested event extends beyond it";
     if (e->layer >= 0 && e->pass == BN_PROF_NO_PASS) return "it is of a layer, but of no pass";

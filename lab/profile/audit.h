@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Was a profile measured, or made up? Rules that a document must keep, each with its name. They find what
- * was derived, edited or copied; they cannot find a forger who makes up every stamp with care.
+ * Rules that the document of a measured profile meets, each with a name. They detect documents that were
+ * derived, edited or copied; they cannot detect a careful forgery of every stamp.
  */
 #ifndef BN_PROFILE_AUDIT_H
 #define BN_PROFILE_AUDIT_H
@@ -29,8 +29,8 @@ struct bn_prof_audit {
  */
 BN_MUST_CHECK bn_status bn_prof_audit(struct bn_prof_audit *out, const bn_json *document, bn_error *err);
 
-/* Two measurements never divide their time alike to six digits: then one is a copy of the other, scaled or
- * not. BN_ERR_MISMATCH. */
+/* Two measurements never divide their time alike to six digits. If they do, one is a copy of the other,
+ * possibly scaled. BN_ERR_MISMATCH. */
 BN_MUST_CHECK bn_status bn_prof_check_copies(const struct bn_prof_audit *a, const struct bn_prof_audit *b,
                                              bn_error *err);
 

@@ -139,7 +139,7 @@ bn_status bn_codes_read(struct bn_codes *codes, const struct bn_kernels *kernels
     program.elf = elf_begin(fd, ELF_C_READ, NULL);
     bn_status status = program.elf != NULL && elf_kind(program.elf) == ELF_K_ELF
                            ? find_symbols(&program, err)
-                           : bn_fail(err, BN_ERR_UNSUPPORTED, "the program's own file is no ELF file");
+                           : bn_fail(err, BN_ERR_UNSUPPORTED, "the program's own file is not an ELF file");
     if (status == BN_OK) status = read_kernels(codes, &program, kernels, err);
     if (program.elf != NULL) elf_end(program.elf);
     close(fd);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Code objects: which machine code a kernel's name stood for. A kernel is named by the SHA-256 of the bytes
+ * Code objects: the machine code of a kernel. A kernel is identified by the SHA-256 of the bytes
  * of its function in the program's own file, found by the address in the dispatch table and the range that
  * the symbol table gives it.
  *
  * The program is position-independent and its code has no relocations, so the bytes in the file are those
- * that run; reading them compares both. What a digest covers is the function itself: constants that it loads
- * and functions that it calls are outside. Only code.c includes libelf.
+ * that run; reading them compares both. A digest covers the function itself, not constants that it loads
+ * and functions that it calls. Only code.c includes libelf.
  */
 #ifndef BN_PROFILE_CODE_H
 #define BN_PROFILE_CODE_H

@@ -448,7 +448,7 @@ bn_status bn_prof_read(bn_prof **out, struct bn_prof_network *network, const bn_
     uint64_t n_threads, wall_ns;
     *out = NULL;
     if (!bn_json_string(bn_json_get(document, "schema"), &schema) || strcmp(schema, BN_PROF_SCHEMA) != 0)
-        return bn_fail(err, BN_ERR_FORMAT, "the document is no " BN_PROF_SCHEMA);
+        return bn_fail(err, BN_ERR_FORMAT, "the document is not a " BN_PROF_SCHEMA);
     if (bn_json_kind(events) != BN_JSON_ARRAY || bn_json_size(events) == 0)
         return bn_fail(err, BN_ERR_FORMAT, "the profile holds no events");
     if (!bn_json_u64(bn_json_get(r.profile, "n_threads"), &n_threads) || n_threads != bn_json_size(events))

@@ -19,14 +19,14 @@ BN_MUST_CHECK bn_status bn_prof_put(bn_json *document, const bn_prof *prof, cons
 /* Puts the member "summary" alone. */
 BN_MUST_CHECK bn_status bn_prof_put_summary(bn_json *profile, const bn_prof *prof, bn_error *err);
 
-/* What a document says of the network. */
+/* The network of a document. */
 struct bn_prof_network {
     uint32_t n_layers;
     bool sub_norms;
 };
 
 /* Reads a document back: the clock, passes and events that it holds, finalized, as if just measured. Its
- * "summary" is not looked at. BN_ERR_FORMAT when it is malformed or holds no events. *out is closed by
+ * "summary" is ignored. BN_ERR_FORMAT when it is malformed or holds no events. *out is closed by
  * bn_prof_close, before the document. */
 BN_MUST_CHECK bn_status bn_prof_read(bn_prof **out, struct bn_prof_network *network, const bn_json *document,
                                      bn_error *err);

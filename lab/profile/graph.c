@@ -65,7 +65,7 @@ uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struc
         return BN_NODE_NONE;
     }
     if (parent != BN_NODE_NONE && parent >= graph->n_nodes) {
-        bn_fail(&graph->error, BN_ERR_ARG, "a node is put under one that does not exist");
+        bn_fail(&graph->error, BN_ERR_ARG, "the parent of a node does not exist");
         return BN_NODE_NONE;
     }
     uint32_t depth = parent != BN_NODE_NONE ? graph->node[parent].depth + 1 : 0;
@@ -109,7 +109,7 @@ void bn_graph_pop(struct bn_graph *graph)
     if (graph->n_lost_scopes > 0)
         graph->n_lost_scopes--;
     else if (graph->scope == BN_NODE_NONE)
-        bn_fail(&graph->error, BN_ERR_ARG, "a scope of the graph is closed that was not opened");
+        bn_fail(&graph->error, BN_ERR_ARG, "a scope of the graph is closed but was not opened");
     else
         graph->scope = graph->node[graph->scope].parent;
 }
@@ -138,9 +138,9 @@ bn_status bn_graph_finish(struct bn_graph *graph, bn_error *err)
     char room[32];
     if (graph->scope != BN_NODE_NONE)
         bn_fail_at(&graph->error, BN_ERR_ARG, BN_NO_OFFSET, bn_node_label(&graph->node[graph->scope], room),
-                   "the graph ends in a scope that is open");
+                   "the graph ends inside an open scope");
     else if (graph->n_lost_scopes > 0)
-        bn_fail(&graph->error, BN_ERR_ARG, "the graph ends in a scope that is open");
+        bn_fail(&graph->error, BN_ERR_ARG, "the graph ends inside an open scope");
     if (graph->error.code != BN_OK && err != NULL && err->code == BN_OK) *err = graph->error;
     return graph->error.code;
 }

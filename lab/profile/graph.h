@@ -3,12 +3,12 @@
  * The execution graph: what ran, in what, after what.
  *
  * Nodes form a tree (a layer contains bricks, a brick launches kernels, a kernel is the tasks that its
- * threads did); edges say which of two nodes had to end before the other could begin. Durations stand where
- * they were measured; nothing is spread over nodes that were not timed.
+ * threads did); edges say which of two nodes had to end before the other could begin. Durations are where
+ * they were measured; nothing is distributed over nodes that were not timed.
  *
- * A graph is built by pushing and popping scopes. It has room for a fixed number of nodes: those beyond are
- * counted and left out, and `truncated` says so. The first mistake in building is kept and reported by
- * bn_graph_finish, without which a graph is not to be read.
+ * A graph is built by pushing and popping scopes. It has room for a fixed number of nodes. Further nodes are
+ * counted and left out, and `truncated` is set. The first mistake in building is kept and reported by
+ * bn_graph_finish; call it before reading the graph.
  */
 #ifndef BN_PROFILE_GRAPH_H
 #define BN_PROFILE_GRAPH_H
@@ -26,7 +26,7 @@ enum bn_node_kind {
     BN_NODE_KERNEL,   /* name, code, grid, block, shared memory */
     BN_NODE_TASK,     /* one thread's part of a kernel, or of a brick that has none */
     BN_NODE_MEETING,  /* where threads wait for one another; takes no time itself */
-    BN_NODE_WAIT,     /* one thread's time there: no work, so on no path */
+    BN_NODE_WAIT,     /* the time of one thread there: not work, so not on a path */
     BN_NODE_FUNCTION, /* anything else that has a name */
     BN_NODE_TRANSFER, /* bytes moved or converted */
     BN_NODE_KIND_COUNT
@@ -49,7 +49,7 @@ const char *bn_edge_kind_name(enum bn_edge_kind kind); /* "depends_on" */
 
 struct bn_graph_node {
     enum bn_node_kind kind;
-    const char *name; /* borrowed, as code is; NULL for what has a number */
+    const char *name; /* borrowed, as code is; NULL for nodes with a number */
     const char *code; /* SHA-256 of the kernel's machine code in hex, NULL when unknown */
     uint32_t index;   /* of a pass or layer */
     int32_t thread;   /* -1: of no one thread */
@@ -105,13 +105,13 @@ BN_MUST_CHECK bn_status bn_graph_finish(struct bn_graph *graph, bn_error *err);
 
 /* The kind of the edge from a parent to its children. */
 enum bn_edge_kind bn_graph_tree_edge(const struct bn_graph_node *parent);
-/* The words for a node: its name, "Pass 0", "Layer 3". */
+/* The label of a node: its name, "Pass 0", "Layer 3". */
 const char *bn_node_label(const struct bn_graph_node *node, char room[32]);
 
 /* ---- showing it (graph_text.c, graph_json.c) ---- */
 
 struct bn_tree_style {
-    bool wide;        /* all six dimensions, times and bytes of kernels, and what each thread did */
+    bool wide;        /* also times and bytes of kernels, and what each thread did */
     bool ascii;       /* no other characters */
     uint64_t wall_ns; /* each timed node's share of it is shown; 0: none */
     uint32_t columns; /* lines are cut to this many characters; 0: not cut */

@@ -3,12 +3,12 @@
  * The distance from the roofline (Williams, Waterman, Patterson 2009): how far work stayed below what the
  * machine can do.
  *
- *     W operations, Q bytes that must move, t seconds;  P = W / t;  I = W / Q;  roof R = min(ops, I * bytes)
+ *     W operations, Q bytes that must move, t seconds;  P = W / t;  I = W / Q;  limit R = min(ops, I * bytes)
  *     distance = 1 - P / R
  *
- * Without bytes the roof is that of operations; without operations the distance is 1 - (Q / t) / bytes. The
- * roofs are measured, on the same threads and instruction set. A ternary multiply-add counts as 2 operations,
- * however a kernel does it: give W and the roof in the same unit.
+ * Without bytes the limit is that of operations; without operations the distance is 1 - (Q / t) / bytes. The
+ * limits are measured with the same threads and instruction set. A ternary multiply-add counts as 2
+ * operations in every kernel; W and the limit have the same unit.
  */
 #ifndef BN_PROFILE_ROOFLINE_H
 #define BN_PROFILE_ROOFLINE_H

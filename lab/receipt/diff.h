@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What differs between two receipts.
+ * Compares two receipts.
  */
 #ifndef BN_RECEIPT_DIFF_H
 #define BN_RECEIPT_DIFF_H
@@ -8,8 +8,8 @@
 #include "lab/receipt/open.h"
 
 enum bn_diff_group {
-    BN_DIFF_IDENTITY,    /* model, request, program, machine: what went in */
-    BN_DIFF_RESULT,      /* tokens, digests, reason to stop: what came out */
+    BN_DIFF_IDENTITY,    /* model, request, program, machine */
+    BN_DIFF_RESULT,      /* tokens, digests, reason to stop */
     BN_DIFF_MEASUREMENT, /* how long it took and how much was moved */
     BN_DIFF_GROUP_COUNT
 };
@@ -27,7 +27,7 @@ struct bn_receipt_diff {
 typedef void (*bn_diff_fn)(void *user, const struct bn_receipt_diff *diff);
 
 /* Calls fn for each difference in the order of the left receipt, then for what only the right one has; counts
- * them by group. Lists are compared as a whole, and told by the first element that differs. */
+ * them by group. Lists are compared as a whole and reported by the first element that differs. */
 BN_MUST_CHECK bn_status bn_receipt_diff(const struct bn_receipt *left, const struct bn_receipt *right,
                                         bn_diff_fn fn, void *user, size_t n_diffs[BN_DIFF_GROUP_COUNT],
                                         bn_error *err);

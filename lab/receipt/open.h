@@ -26,7 +26,7 @@ struct bn_receipt_keys {
     const struct bn_key *const *keys;
     size_t n;
     size_t threshold; /* keys that must verify an envelope; 0 counts as 1 */
-    bool unverified;  /* read the payload of an envelope even so */
+    bool unverified;  /* read the payload of an envelope without them */
 };
 
 /* BN_ERR_FORMAT or BN_ERR_LIMIT for what is not a receipt. An envelope that too few keys verify is BN_OK with

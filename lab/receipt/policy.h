@@ -28,13 +28,13 @@ struct bn_receipt_policy {
 };
 
 void bn_receipt_policy_defaults(struct bn_receipt_policy *policy);
-/* Reads a policy file's text over the defaults. BN_ERR_FORMAT for anything it does not know: a demand that is
- * misspelt must not be dropped. */
+/* Reads the text of a policy file over the defaults. BN_ERR_FORMAT for an unknown member: a misspelt demand
+ * must not be dropped. */
 BN_MUST_CHECK bn_status bn_receipt_policy_read(struct bn_receipt_policy *policy, const char *text, size_t n,
                                                bn_error *err);
 void bn_receipt_policy_release(struct bn_receipt_policy *policy);
 
-/* Is text an element of the policy's list of that name? *n_listed (may be NULL) gets the list's length. */
+/* Whether text is an element of the list of that name. *n_listed (may be NULL) gets the list's length. */
 bool bn_receipt_policy_lists(const struct bn_receipt_policy *policy, const char *list, const char *text,
                              size_t *n_listed);
 

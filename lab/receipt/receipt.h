@@ -9,9 +9,9 @@
  *     };
  *     BN_TRY(bn_receipt_write("ci/inference.json", &in, err));
  *
- * Everything in a receipt is read from where it happened: kernels and their numbers from the session's
- * counters, tokens and times from the generation, digests from the bytes that were used. The caller hands
- * over no number that the engine knows better.
+ * Everything in a receipt is read at its source: kernels and their numbers from the session's
+ * counters, tokens and times from the generation, digests from the bytes that were used. The caller passes
+ * no number that the engine has.
  */
 #ifndef BN_RECEIPT_RECEIPT_H
 #define BN_RECEIPT_RECEIPT_H
@@ -52,7 +52,7 @@ struct bn_receipt_input {
 };
 
 /* Builds the statement; the caller frees it. BN_ERR_ARG when no kernel was counted, nothing was generated, or
- * the session did more than this generation: a receipt without evidence is not made. */
+ * the session did more than this generation: there is no receipt without evidence. */
 BN_MUST_CHECK bn_status bn_receipt_build(bn_json **statement, const struct bn_receipt_input *input,
                                          bn_error *err);
 /* The same, written to a file as readable JSON. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The rules that a receipt is checked by: one table, each rule with its id, what it demands, and a function
- * that gives a verdict and a reason. docs/reference/receipt.md lists them.
+ * The rules of receipts: one table, each rule with its id, its demand, and a function that gives a verdict
+ * and a reason. docs/reference/receipt.md lists them.
  *
  * A statement of this toolchain claims everything, so a missing field fails the rule that needs it. A bare
  * predicate claims what it names; rules about the rest skip. Rules that were asked for by an option or a
@@ -17,7 +17,7 @@
 enum bn_rule_level {
     BN_LEVEL_INTEGRITY,   /* digests and signatures hold */
     BN_LEVEL_CONSISTENCY, /* what is claimed fits together, and the policy's demands are met */
-    BN_LEVEL_REPLAY,      /* the same tokens came out again */
+    BN_LEVEL_REPLAY,      /* a replay gave the same tokens */
     BN_LEVEL_COUNT
 };
 const char *bn_rule_level_name(enum bn_rule_level level);
@@ -26,12 +26,12 @@ enum bn_receipt_verdict {
     BN_VERDICT_SKIP,
     BN_VERDICT_PASS,
     BN_VERDICT_FAIL,
-    BN_VERDICT_UNDECIDED, /* it was asked for, and this verifier cannot tell: neither true nor false */
+    BN_VERDICT_UNDECIDED, /* it was asked for, and this verifier cannot decide it */
     BN_VERDICT_COUNT
 };
 const char *bn_verdict_name(enum bn_receipt_verdict verdict);
 
-/* What a replay gave, see replay.h. */
+/* The result of a replay, see replay.h. */
 struct bn_replay_result {
     bool same;
     size_t n_tokens; /* that were compared */
@@ -86,8 +86,8 @@ struct bn_rules_report {
  * checked; the report is then empty. */
 BN_MUST_CHECK bn_status bn_rules_run(struct bn_rules_report *report, const struct bn_rules_input *in,
                                      bn_error *err);
-/* The rate at which a receipt claims to have read memory, 0 without counters: what a measurement has to
- * reach. */
+/* The rate at which a receipt claims to have read memory, which a measurement must reach; 0 without counters.
+ */
 uint64_t bn_rules_claimed_bandwidth(const struct bn_receipt *receipt);
 /* The first rule that failed or, when none did, that is undecided; bn_rules_at gives it. SIZE_MAX for none.
  */
