@@ -176,14 +176,28 @@ bn_kernel_code bn_kernels_code(const struct bn_kernels *kernels, enum bn_kernel 
 #define NAME_avx512vbmi(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) #slot "_" #avx512vbmi,
 #define NAME_neon(slot, number, avx2, avxvnni, avx512vnni, avx512vbmi, neon) #slot "_" #neon,
 
+enum { BN_SET_ref, BN_SET_avx2, BN_SET_avxvnni, BN_SET_avx512vnni, BN_SET_avx512vbmi, BN_SET_neon, N_SETS };
+
+static size_t find_set(const char *isa)
+{
+    static const char *const SETS[N_SETS] = {"ref", "avx2", "avxvnni", "avx512vnni", "avx512vbmi", "neon"};
+    size_t i = 0;
+    while (i < N_SETS && strcmp(SETS[i], isa) != 0)
+        i++;
+    return i;
+}
+
+bool bn_kernels_is_set(const char *isa)
+{
+    return find_set(isa) < N_SETS;
+}
+
 bool bn_kernels_set_has(const char *isa, const char *name)
 {
-    enum { BN_SET_ref, BN_SET_avx2, BN_SET_avxvnni, BN_SET_avx512vnni, BN_SET_avx512vbmi, BN_SET_neon, N };
-    static const char *const SETS[N] = {"ref", "avx2", "avxvnni", "avx512vnni", "avx512vbmi", "neon"};
-    static const char *const TABLE[N][BN_KERNEL_COUNT] = {
+    static const char *const TABLE[N_SETS][BN_KERNEL_COUNT] = {
         NAMES(ref), NAMES(avx2), NAMES(avxvnni), NAMES(avx512vnni), NAMES(avx512vbmi), NAMES(neon)};
-    for (size_t i = 0; i < N; i++)
-        for (size_t slot = 0; slot < BN_KERNEL_COUNT && strcmp(SETS[i], isa) == 0; slot++)
-            if (strcmp(TABLE[i][slot], name) == 0) return true;
+    size_t set = find_set(isa);
+    for (size_t slot = 0; slot < BN_KERNEL_COUNT && set < N_SETS; slot++)
+        if (strcmp(TABLE[set][slot], name) == 0) return true;
     return false;
 }

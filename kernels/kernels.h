@@ -191,6 +191,8 @@ const char *bn_kernel_slot_name(enum bn_kernel slot);
 /* The function in a slot, for those who look at its machine code; it is called through the slot only. */
 typedef void (*bn_kernel_code)(void);
 bn_kernel_code bn_kernels_code(const struct bn_kernels *kernels, enum bn_kernel slot);
+/* Whether isa names an instruction set, of this build or of another. */
+bool bn_kernels_is_set(const char *isa);
 /* Does the table of an instruction set name this kernel? Of any set, whether it is in this build or not. */
 bool bn_kernels_set_has(const char *isa, const char *name);
 

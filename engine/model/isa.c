@@ -25,15 +25,6 @@ static void list_available(char *out, size_t room)
     }
 }
 
-/* Names that some build of this library knows. */
-static bool is_name(const char *name)
-{
-    static const char *const NAMES[] = {"ref", "avx2", "avxvnni", "avx512vnni", "avx512vbmi", "neon"};
-    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++)
-        if (strcmp(name, NAMES[i]) == 0) return true;
-    return false;
-}
-
 bn_status bn_isa_select(const char *name, bn_error *err)
 {
     const struct bn_kernels *kernels = bn_kernels_find(name);
@@ -41,7 +32,7 @@ bn_status bn_isa_select(const char *name, bn_error *err)
         atomic_store(&chosen, kernels);
         return BN_OK;
     }
-    bn_status status = kernels != NULL || is_name(name) ? BN_ERR_UNSUPPORTED : BN_ERR_ARG;
+    bn_status status = kernels != NULL || bn_kernels_is_set(name) ? BN_ERR_UNSUPPORTED : BN_ERR_ARG;
     if (status == BN_ERR_ARG)
         bn_fail(err, status, "unknown instruction set '%.40s'", name);
     else

@@ -96,48 +96,30 @@ static bn_status rule_stamps(const struct audit *a, bn_error *err)
 
 /* ---- counts ---- */
 
+#define ANY UINT32_MAX /* number of bricks */
+
 /* Bricks that each layer of each pass has on each thread. */
 static unsigned wanted_in_layer(const struct audit *a, unsigned brick)
 {
+    static const unsigned char COUNTS[BN_BRICK_KNOWN] = {
+        [BN_BRICK_RMS_NORM] = 2,       [BN_BRICK_ACTIVATION_QUANTIZE] = 4, [BN_BRICK_RESIDUAL_ADD] = 2,
+        [BN_BRICK_QKV_PROJECTION] = 1, [BN_BRICK_ROPE_EMBEDDING] = 1,      [BN_BRICK_KV_STORE] = 1,
+        [BN_BRICK_ATTENTION] = 1,      [BN_BRICK_OUTPUT_PROJECTION] = 1,   [BN_BRICK_GATE_PROJECTION] = 1,
+        [BN_BRICK_UP_PROJECTION] = 1,  [BN_BRICK_ACTIVATION] = 1,          [BN_BRICK_DOWN_PROJECTION] = 1,
+    };
     bool inside = a->prof->level >= BN_PROF_BRICK;
-    switch (brick) {
-    case BN_BRICK_LAYER:
-        return !inside;
-    case BN_BRICK_RMS_NORM:
-        return !inside ? 0 : a->network.sub_norms ? 4 : 2;
-    case BN_BRICK_ACTIVATION_QUANTIZE:
-        return inside ? 4 : 0;
-    case BN_BRICK_RESIDUAL_ADD:
-        return inside ? 2 : 0;
-    case BN_BRICK_QKV_PROJECTION:
-    case BN_BRICK_ROPE_EMBEDDING:
-    case BN_BRICK_KV_STORE:
-    case BN_BRICK_ATTENTION:
-    case BN_BRICK_OUTPUT_PROJECTION:
-    case BN_BRICK_GATE_PROJECTION:
-    case BN_BRICK_UP_PROJECTION:
-    case BN_BRICK_ACTIVATION:
-    case BN_BRICK_DOWN_PROJECTION:
-        return inside;
-    default:
-        return UINT32_MAX; /* any number */
-    }
+    if (brick == BN_BRICK_LAYER) return !inside;
+    if (COUNTS[brick] == 0) return ANY;
+    if (!inside) return 0;
+    return brick == BN_BRICK_RMS_NORM && a->network.sub_norms ? 4 : COUNTS[brick];
 }
 
 /* And outside of layers. */
 static unsigned wanted_outside(const struct bn_prof_pass *pass, unsigned brick, unsigned thread)
 {
-    switch (brick) {
-    case BN_BRICK_EMBEDDING:
-        return 1;
-    case BN_BRICK_RMS_NORM:
-    case BN_BRICK_LM_HEAD:
-        return pass->n_logits > 0;
-    case BN_BRICK_TEAM:
-        return thread == 0 ? 2 : 0;
-    default:
-        return UINT32_MAX;
-    }
+    if (brick == BN_BRICK_EMBEDDING) return 1;
+    if (brick == BN_BRICK_RMS_NORM || brick == BN_BRICK_LM_HEAD) return pass->n_logits > 0;
+    return brick == BN_BRICK_TEAM ? (thread == 0 ? 2 : 0) : ANY;
 }
 
 static bn_status check_counts(const struct audit *a, unsigned thread, const uint32_t *counts, bn_error *err)
@@ -150,7 +132,7 @@ static bn_status check_counts(const struct audit *a, unsigned thread, const uint
         for (unsigned b = 0; b < BN_BRICK_KNOWN; b++) {
             unsigned wanted =
                 layer < a->network.n_layers ? wanted_in_layer(a, b) : wanted_outside(pass, b, thread);
-            if (wanted == UINT32_MAX || wanted == found[b]) continue;
+            if (wanted == ANY || wanted == found[b]) continue;
             if (layer < a->network.n_layers)
                 return bn_fail(err, BN_ERR_MISMATCH, "thread %u, pass %zu, layer %zu: %u times %s, not %u",
                                thread, row / n_rows, layer, found[b], bn_brick_name(b), wanted);

@@ -142,58 +142,13 @@ void bn_graph_tree(struct bn_buf *out, const struct bn_graph *graph, const struc
 
 /* ---- DOT ---- */
 
-/* Without a default: the compiler names a kind that is forgotten. */
-static const char *fill_of(enum bn_node_kind kind)
-{
-    switch (kind) {
-    case BN_NODE_PASS:
-        return "white";
-    case BN_NODE_LAYER:
-        return "lightblue";
-    case BN_NODE_BRICK:
-        return "lightgreen";
-    case BN_NODE_KERNEL:
-        return "lightyellow";
-    case BN_NODE_TASK:
-        return "lightcyan";
-    case BN_NODE_MEETING:
-        return "thistle";
-    case BN_NODE_WAIT:
-        return "mistyrose";
-    case BN_NODE_FUNCTION:
-        return "lightgray";
-    case BN_NODE_TRANSFER:
-        return "lightsalmon";
-    case BN_NODE_KIND_COUNT:
-        break;
-    }
-    return "white";
-}
-
-static const char *look_of(enum bn_edge_kind kind)
-{
-    switch (kind) {
-    case BN_EDGE_CONTAINS:
-        return "style=dashed";
-    case BN_EDGE_CALLS:
-        return "style=solid";
-    case BN_EDGE_LAUNCHES:
-        return "style=bold, color=red";
-    case BN_EDGE_SEQUENCE:
-        return "style=dotted";
-    case BN_EDGE_DEPENDS_ON:
-        return "color=blue";
-    case BN_EDGE_FORK:
-        return "color=darkgreen";
-    case BN_EDGE_JOIN:
-        return "color=purple";
-    case BN_EDGE_TRANSFER:
-        return "style=bold, color=orange";
-    case BN_EDGE_KIND_COUNT:
-        break;
-    }
-    return "style=solid";
-}
+static const char *const FILL[] = {"white",   "lightblue", "lightgreen", "lightyellow", "lightcyan",
+                                   "thistle", "mistyrose", "lightgray",  "lightsalmon"};
+static const char *const LOOK[] = {
+    "style=dashed", "style=solid",     "style=bold, color=red", "style=dotted",
+    "color=blue",   "color=darkgreen", "color=purple",          "style=bold, color=orange"};
+_Static_assert(BN_ARRAY_LEN(FILL) == BN_NODE_KIND_COUNT, "a kind of node has no color");
+_Static_assert(BN_ARRAY_LEN(LOOK) == BN_EDGE_KIND_COUNT, "a kind of edge has no style");
 
 /* Text within a quoted label: what would end the string, begin an escape, or mean a part of a record or an
  * HTML label gets a backslash. */
@@ -214,7 +169,7 @@ static void put_escaped(struct bn_buf *out, const char *text)
 
 static void put_edge(struct bn_buf *out, enum bn_edge_kind kind, uint32_t from, uint32_t to)
 {
-    bn_buf_printf(out, "    n%u -> n%u [%s];\n", from, to, look_of(kind));
+    bn_buf_printf(out, "    n%u -> n%u [%s];\n", from, to, LOOK[kind]);
 }
 
 void bn_graph_dot(struct bn_buf *out, const struct bn_graph *graph)
@@ -229,7 +184,7 @@ void bn_graph_dot(struct bn_buf *out, const struct bn_graph *graph)
                       (unsigned long long)graph->n_lost);
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         const struct bn_graph_node *node = &graph->node[i];
-        bn_buf_printf(out, "    n%u [fillcolor=%s, label=\"", i, fill_of(node->kind));
+        bn_buf_printf(out, "    n%u [fillcolor=%s, label=\"", i, FILL[node->kind]);
         put_escaped(out, bn_node_label(node, room));
         if (node->thread >= 0) bn_buf_printf(out, "\\nthread %d", node->thread);
         if (node->timed) {
