@@ -92,15 +92,6 @@ static bn_status write_line(struct bn_pieces *p, const char *line, size_t n, bn_
     return bn_fail_errno(err, errno != 0 ? errno : ENOSPC, p->journal, "cannot write");
 }
 
-static bn_status book(struct bn_pieces *p, size_t i, const char *hex, bn_error *err)
-{
-    char line[160];
-    int n = snprintf(line, sizeof line, "{\"piece\": %zu, \"n\": %llu, \"gmac\": \"%s\"}\n", i,
-                     (unsigned long long)piece_bytes(p, i), hex);
-    p->n_lines++;
-    return write_line(p, line, (size_t)n, err);
-}
-
 /* The state of the lowest piece that waits; false when there is none. Called with the lock. */
 static bool next_written(const struct bn_pieces *p, size_t *i)
 {
@@ -125,11 +116,14 @@ static bn_status catch_up(struct bn_pieces *p, bn_error *err)
 
 static bn_status take_piece(struct bn_pieces *p, size_t i, uint64_t *unflushed, bn_error *err)
 {
-    char hex[BN_CHECKSUM_HEX];
+    char hex[BN_CHECKSUM_HEX], line[160];
     bool also = i == p->cursor;
     BN_TRY(hash_piece(p, i, also, hex, err));
     if (also) p->cursor++;
-    BN_TRY(book(p, i, hex, err));
+    int n = snprintf(line, sizeof line, "{\"piece\": %zu, \"n\": %llu, \"gmac\": \"%s\"}\n", i,
+                     (unsigned long long)piece_bytes(p, i), hex);
+    p->n_lines++;
+    BN_TRY(write_line(p, line, (size_t)n, err));
     *unflushed += BN_PIECE_BYTES;
     if (*unflushed >= FLUSH_BYTES) {
         *unflushed = 0;
@@ -254,8 +248,7 @@ static bn_status grow_listed(struct listed *listed, size_t n, bn_error *err)
 {
     size_t before = listed->n;
     BN_TRY(bn_array_grow(&listed->hex, &listed->n, n, sizeof *listed->hex, err));
-    for (size_t i = before; i < listed->n; i++)
-        listed->hex[i][0] = '\0';
+    if (listed->n > before) memset(listed->hex + before, 0, (listed->n - before) * sizeof *listed->hex);
     return BN_OK;
 }
 
@@ -471,8 +464,7 @@ static void leave(const struct bn_pieces *p)
     struct stat st;
     if (p->fd < 0 || p->placed || fstat(p->fd, &st) != 0) return;
     if (p->loaded ? p->n_lines > 0 : st.st_size > 0) {
-        int ignored = ftruncate(p->fd, st.st_size); /* gives back what is reserved beyond the end */
-        (void)ignored;
+        (void)!ftruncate(p->fd, st.st_size); /* gives back what is reserved beyond the end */
         return;
     }
     (void)unlink(p->part);

@@ -6,12 +6,14 @@
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "hub/ask.h"
 #include "hub/transfer.h"
 
 static bool begins_with(const char *bytes, size_t n, const char *text)
@@ -44,6 +46,39 @@ bn_status bn_transfer_check_start(bool gguf, uint64_t at, const void *bytes, siz
     return bn_fail(err, BN_ERR_FORMAT,
                    "not a GGUF file: the server sent '%s', not 'GGUF', as its first bytes",
                    bn_escape(shown, sizeof shown, text, n < 8 ? n : 8));
+}
+
+/* The digest that the hub gives for the file: its etag, without quotes. */
+static void linked_sha256(char out[BN_SHA256_HEX], const struct bn_http_answer *a)
+{
+    const char *etag = a->linked_etag;
+    size_t n = strlen(etag);
+    out[0] = '\0';
+    if (n == 66 && etag[0] == '"') snprintf(out, BN_SHA256_HEX, "%.64s", etag + 1);
+    if (n == 64) snprintf(out, BN_SHA256_HEX, "%s", etag);
+    if (!bn_is_sha256(out)) out[0] = '\0';
+}
+
+bn_status bn_transfer_check_source(const struct bn_transfer *t, const struct bn_http_source *s,
+                                   char sha256[BN_SHA256_HEX], bn_error *err)
+{
+    const struct bn_http_answer *a = &s->last;
+    char linked[BN_SHA256_HEX];
+    linked_sha256(linked, &s->first);
+    if (sha256[0] == '\0') memcpy(sha256, linked, sizeof linked);
+    if (linked[0] != '\0' && strcmp(linked, sha256) != 0)
+        return bn_fail(err, BN_ERR_INTEGRITY,
+                       "the server has another file: sha256 %.16s..., expected %.16s...", linked, sha256);
+    if (t->size > 0 && s->size > 0 && s->size != t->size)
+        return bn_fail(err, BN_ERR_INTEGRITY, "the server's file has %llu bytes, expected %llu",
+                       (unsigned long long)s->size, (unsigned long long)t->size);
+    if (a->content_encoding[0] != '\0' && strcasecmp(a->content_encoding, "identity") != 0)
+        return bn_fail(err, BN_ERR_NETWORK,
+                       "the server sent compressed data (Content-Encoding: %s), although it was asked not to",
+                       a->content_encoding);
+    if (strncasecmp(a->content_type, "text/html", 9) == 0 && strstr(t->path, ".htm") == NULL)
+        return bn_transfer_check_start(true, 0, "<", 1, err);
+    return BN_OK;
 }
 
 /* hex is the file's digest, "" when none was wanted. */

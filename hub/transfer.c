@@ -119,41 +119,6 @@ static bn_status pause_for(struct job *job, uint64_t ms, bn_error *err)
 
 /* ---- asking ---- */
 
-/* What the hub calls the file's digest: its etag, without quotes. */
-static void linked_sha256(char out[BN_SHA256_HEX], const struct bn_http_answer *a)
-{
-    const char *etag = a->linked_etag;
-    size_t n = strlen(etag);
-    out[0] = '\0';
-    if (n == 66 && etag[0] == '"') snprintf(out, BN_SHA256_HEX, "%.64s", etag + 1);
-    if (n == 64) snprintf(out, BN_SHA256_HEX, "%s", etag);
-    if (!bn_is_sha256(out)) out[0] = '\0';
-}
-
-/* Does the server have the expected file? Checked before the download. */
-static bn_status check_source(struct job *job, bn_error *err)
-{
-    const struct bn_http_source *s = &job->source;
-    const struct bn_http_answer *a = &s->last;
-    char linked[BN_SHA256_HEX];
-    linked_sha256(linked, &s->first);
-    if (job->sha256[0] == '\0') memcpy(job->sha256, linked, sizeof linked);
-    if (linked[0] != '\0' && strcmp(linked, job->sha256) != 0)
-        return bn_fail(err, BN_ERR_INTEGRITY,
-                       "the server has another file: sha256 %.16s..., expected %.16s...", linked,
-                       job->sha256);
-    if (job->t->size > 0 && s->size > 0 && s->size != job->t->size)
-        return bn_fail(err, BN_ERR_INTEGRITY, "the server's file has %llu bytes, expected %llu",
-                       (unsigned long long)s->size, (unsigned long long)job->t->size);
-    if (a->content_encoding[0] != '\0' && strcasecmp(a->content_encoding, "identity") != 0)
-        return bn_fail(err, BN_ERR_NETWORK,
-                       "the server sent compressed data (Content-Encoding: %s), although it was asked not to",
-                       a->content_encoding);
-    if (strncasecmp(a->content_type, "text/html", 9) == 0 && strstr(job->t->path, ".htm") == NULL)
-        return bn_transfer_check_start(true, 0, "<", 1, err);
-    return BN_OK;
-}
-
 static void set_origin(struct job *job)
 {
     uint64_t size = job->source.size > 0 ? job->source.size : job->t->size;
@@ -178,7 +143,7 @@ static bn_status ask(struct job *job, bn_error *err)
         if (!tell(job, BN_TRANSFER_ASK, 0, attempt, NULL)) return stopped(err);
         job->t->n_requests++;
         bn_status status = bn_http_ask(&job->source, job->http, url, token, tick, job, &again, &why);
-        if (status == BN_OK) status = check_source(job, &why);
+        if (status == BN_OK) status = bn_transfer_check_source(job->t, &job->source, job->sha256, &why);
         if (status == BN_OK) {
             set_origin(job);
             return BN_OK;

@@ -72,6 +72,11 @@ BN_MUST_CHECK bn_status bn_transfer_run(struct bn_transfer *transfer, bn_error *
  */
 BN_MUST_CHECK bn_status bn_transfer_here(struct bn_transfer *transfer, bn_error *err);
 
+/* Whether a server has the expected file, before the download. Sets sha256 from the hub's when it is "". */
+struct bn_http_source;
+BN_MUST_CHECK bn_status bn_transfer_check_source(const struct bn_transfer *t,
+                                                 const struct bn_http_source *source,
+                                                 char sha256[BN_SHA256_HEX], bn_error *err);
 /* BN_ERR_FORMAT when bytes that a server sends, n of them from offset at, are a git-lfs pointer; or, with
  * gguf, when they do not fit the beginning of a GGUF file. */
 BN_MUST_CHECK bn_status bn_transfer_check_start(bool gguf, uint64_t at, const void *bytes, size_t n,

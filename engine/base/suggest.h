@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * "did you mean": how far apart two words are, and whether that is near enough to be a slip of the finger.
+ * "did you mean": the distance of two words, and whether it is small enough for a typing error.
  */
 #ifndef BN_BASE_SUGGEST_H
 #define BN_BASE_SUGGEST_H

@@ -168,81 +168,12 @@ static void sort_index(const struct bn_gguf *gguf, uint32_t *index, size_t n, co
     }
 }
 
-/* ---- What kind of file ---- */
-
-static bool starts(const struct cursor *c, const char *text, size_t n)
-{
-    return c->n_bytes >= n && memcmp(c->base, text, n) == 0;
-}
-
-/* True when the bytes, after white space, begin with <!doctype or <html in any case. */
-static bool is_html(const struct cursor *c)
-{
-    uint64_t p = starts(c, "\xEF\xBB\xBF", 3) ? 3 : 0;
-    while (p < c->n_bytes && p < 256 && strchr(" \t\r\n", c->base[p]) != NULL && c->base[p] != 0)
-        p++;
-    static const char *const TAGS[] = {"<!doctype", "<html"};
-    for (size_t t = 0; t < BN_ARRAY_LEN(TAGS); t++) {
-        size_t n = strlen(TAGS[t]), i = 0;
-        while (i < n && p + i < c->n_bytes && (c->base[p + i] | 0x20) == (TAGS[t][i] | 0x20))
-            i++;
-        if (i == n) return true;
-    }
-    return false;
-}
-
-/* The length of a JSON header in 8 bytes, then the header. */
-static bool is_safetensors(const struct cursor *c)
-{
-    return c->n_bytes > 10 && le64(c->base) >= 2 && le64(c->base) <= 100000000 && c->base[8] == '{' &&
-           (c->base[9] == '"' || c->base[9] == '}');
-}
-
-static bn_status fail_no_gguf(const struct cursor *c)
-{
-    static const char CONVERT[] = "bn reads GGUF: convert the model, or download its GGUF file";
-    static const char DOWNLOAD[] =
-        "download the file itself: on Hugging Face the link has /resolve/, not /blob/";
-    static const struct {
-        const char *magic; /* NULL: a test of its own */
-        bool (*is)(const struct cursor *c);
-        const char *what, *hint;
-    } KNOWN[] = {
-        {"version https://git-lfs", NULL, "a Git LFS pointer, not the model itself",
-         "get the file that it points to: git lfs pull, or bn-download"},
-        {NULL, is_safetensors, "safetensors", CONVERT},
-        {"PK\x03\x04", NULL, "a zip archive, perhaps a PyTorch checkpoint", CONVERT},
-        {"\x80\x02", NULL, "a Python pickle, perhaps a PyTorch checkpoint", CONVERT},
-        {"\x1F\x8B", NULL, "a gzip file", "unpack it with gunzip"},
-        {"\x28\xB5\x2F\xFD", NULL, "a zstd file", "unpack it with unzstd"},
-        {"\xFD\x37zXZ", NULL, "an xz file", "unpack it with unxz"},
-        {"tjgg", NULL, "a GGJT file, the format before GGUF", "get the model as GGUF"},
-        {"fmgg", NULL, "a GGMF file, a format before GGUF", "get the model as GGUF"},
-        {"lmgg", NULL, "a GGML file, a format before GGUF", "get the model as GGUF"},
-        {"FUGG", NULL, "a big-endian GGUF file: its magic is byte-swapped",
-         "convert it to little endian, or download the little-endian file"},
-        {NULL, is_html, "a web page", DOWNLOAD},
-        {"{", NULL, "JSON", "it may be a server's error message: open it in an editor"},
-    };
-    for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN); i++) {
-        if (KNOWN[i].magic != NULL ? !starts(c, KNOWN[i].magic, strlen(KNOWN[i].magic)) : !KNOWN[i].is(c))
-            continue;
-        bn_fail_at(c->err, BN_ERR_FORMAT, 0, NULL, "not a GGUF file: this looks like %s", KNOWN[i].what);
-        bn_error_hint(c->err, "%s", KNOWN[i].hint);
-        return BN_ERR_FORMAT;
-    }
-    if (c->n_bytes == 0) return bn_fail_at(c->err, BN_ERR_FORMAT, 0, NULL, "not a GGUF file: it is empty");
-    if (c->n_bytes < 4)
-        return bn_fail_at(c->err, BN_ERR_FORMAT, 0, NULL, "not a GGUF file: it has only %" PRIu64 " byte%s",
-                          c->n_bytes, c->n_bytes == 1 ? "" : "s");
-    char magic[32];
-    return bn_fail_at(c->err, BN_ERR_FORMAT, 0, NULL, "not a GGUF file: it starts with '%s', not 'GGUF'",
-                      bn_escape(magic, sizeof magic, (const char *)c->base, 4));
-}
+/* ---- Version ---- */
 
 static bn_status read_version(struct cursor *c, uint32_t *version)
 {
-    if (!starts(c, "GGUF", 4)) return fail_no_gguf(c);
+    if (c->n_bytes < 4 || memcmp(c->base, "GGUF", 4) != 0)
+        return bn_gguf_fail_kind(c->base, c->n_bytes, c->err);
     c->pos = 4;
     BN_TRY(take_u32(c, NULL, "the version", version));
     if (*version == 2 || *version == 3) return BN_OK;

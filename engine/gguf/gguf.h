@@ -7,8 +7,8 @@
  * alignment; tensor data. A string is u64 length + bytes. ne[0] is the row length. Offsets count from the
  * start of the data.
  *
- * The reader trusts nothing: one bounded cursor, every size by checked arithmetic, every count first held
- * against the bytes that are left and then against the limits below. When bn_gguf_open returns BN_OK, every
+ * The reader trusts nothing: one bounded cursor, every size by checked arithmetic, every count is compared
+ * with the bytes that are left and then with the limits below. When bn_gguf_open returns BN_OK, every
  * key, string and tensor lies inside the bytes, no two tensors overlap, keys and tensor names are unique
  * plain UTF-8, and every tensor's type is one that this engine reads. Nothing is copied but the two indexes.
  * Bytes after the last tensor and gaps between tensors are accepted.
@@ -128,6 +128,8 @@ void bn_gguf_put_tensor(struct bn_gguf_writer *w, const char *name, uint32_t typ
                         const uint64_t *ne);
 /* Everything before the data, padded. */
 BN_MUST_CHECK bn_status bn_gguf_write_head(const struct bn_gguf_writer *w, struct bn_buf *out, bn_error *err);
+/* The error for bytes that do not begin with "GGUF": it names the format that they look like. */
+bn_status bn_gguf_fail_kind(const void *data, uint64_t n_bytes, bn_error *err);
 /* Zero bytes to write after n bytes of tensor data. */
 uint64_t bn_gguf_padding(const struct bn_gguf_writer *w, uint64_t n);
 void bn_gguf_writer_release(struct bn_gguf_writer *w);

@@ -25,7 +25,7 @@
 #include "infer/screen.h"
 #include "model/rows.h"
 
-/* Shows an intermediate to the session's trace callback, when there is one, once all threads have written it.
+/* Passes an intermediate to the session's trace callback, if there is one, after all threads have written it.
  */
 static void trace_rows(const struct pass *p, const char *op, int32_t layer, const float *data, size_t first,
                        size_t n, size_t cols)

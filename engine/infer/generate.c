@@ -16,14 +16,14 @@ struct loop {
     const bn_tokenizer *tok;
     bn_generation *gen;
     bn_sampler *sampler;
-    size_t n_best; /* logits that the sampler and the chain look at */
+    size_t n_best; /* logits that the sampler and the chain use */
     float *logits;
     int32_t *history; /* prompt and generated tokens */
     size_t n_history;
     struct bn_sha256 *sha;
     unsigned char link[BN_SHA256_BYTES];
 
-    /* Text that is not shown yet because a stop text might begin in it. */
+    /* Text that is held back because a stop text might begin in it. */
     bn_utf8_stream utf8;
     char *held, *fresh;
     size_t n_held, held_room;
@@ -165,7 +165,7 @@ static bool stops_at_id(struct loop *l, int32_t id)
     return false;
 }
 
-/* Hands a token on; false when it is the last. */
+/* Passes a token to the caller; false when it is the last. */
 static bool emit(struct loop *l, int32_t id)
 {
     bn_generation *gen = l->gen;
@@ -181,7 +181,7 @@ static bool emit(struct loop *l, int32_t id)
     return true;
 }
 
-/* Chooses a token from the logits and books it; false when it is the last. */
+/* Chooses a token from the logits and records it; false when it is the last. */
 static bool choose(struct loop *l, uint64_t since)
 {
     bn_generation *gen = l->gen;

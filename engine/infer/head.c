@@ -10,7 +10,7 @@ enum bn_kernel bn_head_slot(const struct bn_model *m)
     return m->head.type == BN_TYPE_F16 ? BN_KERNEL_F16_GEMM : BN_KERNEL_F32_GEMM;
 }
 
-/* A head in a block format is widened row by row. A head row that nobody looks up may be damaged all the
+/* A head in a block format is widened row by row. A head row that no token looks up may be damaged all the
  * same: it shows in its logits. */
 void bn_head_rows(const struct pass *p, size_t from, size_t to, const float *hidden, size_t n, float *y)
 {

@@ -14,8 +14,8 @@ struct pass {
     unsigned thread, n_threads;
     size_t n; /* tokens */
 
-    /* Where this thread's events go, all of them the same trail or NULL: any; those of bricks; those inside
-     * bricks. So what is not wanted costs a branch on a local pointer. */
+    /* The trail of this thread, or NULL, for all events, for those of bricks and for those inside bricks. So
+     * an event that is not wanted costs a branch on a local pointer. */
     struct bn_prof_trail *trail, *brick_trail, *kernel_trail;
 };
 
@@ -84,7 +84,7 @@ static inline void kernel_begin(const struct pass *p)
     if (bn_prof_wanted(p->kernel_trail)) bn_prof_begin_kernel(p->kernel_trail);
 }
 
-/* shape is this thread's share, none where another thread does the same work. */
+/* shape is the share of this thread; it is empty when another thread does the same work. */
 static inline void kernel_end(const struct pass *p, enum bn_kernel kernel, uint64_t bytes,
                               struct bn_prof_shape shape)
 {
@@ -101,7 +101,7 @@ static inline struct bn_prof_shape shape(size_t rows, size_t cols, size_t n)
     return (struct bn_prof_shape){(uint32_t)rows, (uint32_t)cols, (uint32_t)n};
 }
 
-/* Around a stage that is one kernel's work: its brick and its kernel, and one question whether to stamp. */
+/* Around a stage of one kernel: stamps its brick and its kernel with one test. */
 static inline struct bn_brick_timer stage_begin(const struct pass *p, enum bn_brick brick)
 {
     struct bn_brick_timer timer = {p->brick_trail, brick};
@@ -122,7 +122,7 @@ static inline void stage_end(const struct pass *p, struct bn_brick_timer timer, 
         bn_prof_close_brick(timer.trail, timer.brick, (uint64_t)shape.rows * shape.cols * shape.n);
 }
 
-/* All threads meet; what each waits is a brick of its own. */
+/* All threads meet; the waiting time of each is a brick. */
 static inline void meet(const struct pass *p)
 {
     struct bn_brick_timer timer = brick_begin(p, BN_BRICK_BARRIER_WAIT);
@@ -132,7 +132,7 @@ static inline void meet(const struct pass *p)
 
 /* Rows from..to of the head times the n rows at hidden: y[j * rows of the head + r]. Defined in head.c. */
 void bn_head_rows(const struct pass *p, size_t from, size_t to, const float *hidden, size_t n, float *y);
-/* The slot that does the multiplying there. */
+/* The slot that multiplies there. */
 enum bn_kernel bn_head_slot(const struct bn_model *m);
 /* The whole head for the rows of the batch that want logits; a stage, called by all threads. */
 void bn_head(const struct pass *p);

@@ -19,7 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-#define BLOCK 16u /* rows that are looked at together */
+#define BLOCK 16u /* rows that are computed together */
 
 bool bn_screen_wanted(const struct bn_session *s)
 {
@@ -27,7 +27,7 @@ bool bn_screen_wanted(const struct bn_session *s)
            s->run.n_best <= BN_SCREEN_MAX && s->run.n_best < s->model->head.rows;
 }
 
-/* More than this share of the rows computed, and the full product would have been as fast. */
+/* With a larger share of rows computed, the full product would have been as fast. */
 #define WORTHWHILE 4u
 
 void bn_screen_account(struct bn_session *s)

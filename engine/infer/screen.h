@@ -9,11 +9,11 @@
 
 #include "infer/pass.h"
 
-/* Can the evaluation in flight be screened, and does it pay? */
+/* Whether the current evaluation can be screened, and whether that saves time. */
 bool bn_screen_wanted(const struct bn_session *s);
 /* Fills s->run.logits; a stage of the forward pass, called by all threads. */
 void bn_screen_head(const struct pass *p);
-/* After an evaluation of which only the best logits matter: counts how they came about. */
+/* After an evaluation whose best logits alone matter: counts how they were computed. */
 void bn_screen_account(struct bn_session *s);
 
 #endif

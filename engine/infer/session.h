@@ -42,7 +42,7 @@ struct bn_session {
     int8_t *screen_x;   /* n_threads times two planes of n_embd */
     float *screen_best; /* n_threads times two heaps of BN_SCREEN_MAX */
     bn_screen_stat screen;
-    bool screen_off; /* it did not pay */
+    bool screen_off; /* it did not save time */
 
     struct bn_counters *counters; /* n_threads */
     bn_eval_timing timing;
@@ -53,7 +53,7 @@ struct bn_session {
     void *cancel_user;
 
     struct bn_team *team;
-    bool is_exact; /* as asked for; while there is a profile the team is in any case */
+    bool is_exact; /* as requested; with a profile the team always is */
 
     /* The evaluation in flight, read by all threads. */
     struct {
@@ -68,11 +68,12 @@ struct bn_session {
     } run;
 };
 
-/* Stamps what this session does from now on; NULL detaches. The profile outlives the session or is detached
- * first. The results are the same bits with and without one. BN_ERR_ARG when it has fewer threads. */
+/* From now on the session records its work in the profile; NULL detaches it. The profile outlives the session
+ * or is detached first. The results are the same bits with and without one. BN_ERR_ARG when it has fewer
+ * threads. */
 BN_MUST_CHECK bn_status bn_session_set_profile(bn_session *session, bn_prof *prof, bn_error *err);
 
-/* Bytes that a session took from bn_alloc, by what they are for. */
+/* Bytes that a session allocated, by purpose. */
 struct bn_session_memory {
     uint64_t kv_bytes, scratch_bytes, handle_bytes;
 };

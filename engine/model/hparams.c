@@ -151,7 +151,7 @@ static bn_status read_activation(bn_hparams *hp, const struct bn_gguf *gguf, bn_
     return BN_OK;
 }
 
-/* The rules that tie the values together, and the defaults that follow from others. */
+/* The rules between values, and the defaults that follow from other values. */
 static bn_status check_heads(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
 {
     char key[96];

@@ -10,7 +10,7 @@
 #define BN_MAX_LAYERS 512u
 #define BN_MAX_VOCAB (1u << 20)
 
-/* Reads and checks them all: each value's type and range, then the rules that tie them together. */
+/* Reads all hyper-parameters and checks the type and range of each, then the rules between them. */
 BN_MUST_CHECK bn_status bn_hparams_read(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err);
 
 #endif

@@ -34,7 +34,7 @@ struct bn_matrix {
     size_t rows, k, row_bytes;
 };
 
-/* The head in 8 bits: row r is step[r] * q[r * k ...], and what that leaves of it has the norm rest[r] at
+/* The head in 8 bits: row r is step[r] * q[r * k ...], and the rest has the norm rest[r] at
  * most. See repack.h. */
 struct bn_screen {
     int8_t *q;                 /* NULL when there is none */

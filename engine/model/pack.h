@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Ternary values -1, 0, +1 into the block formats and back, in plain C, one block at a time. The layouts are
- * told in ternary.c and kernels.h. Making and checking files needs these; decoding reads the packed forms as
- * they are.
+ * described in ternary.c and kernels.h. Making and checking files needs these; decoding reads the packed
+ * forms as they are.
  */
 #ifndef BN_MODEL_PACK_H
 #define BN_MODEL_PACK_H

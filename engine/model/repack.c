@@ -93,7 +93,7 @@ static void screen_row(const struct bn_model *m, size_t r, float *row)
     int32_t sum;
     double size, rest;
     bn_matrix_row(m->kernels, &m->head, r, row);
-    if (!bn_all_finite(row, m->head.k)) { /* damaged: it will be looked at whenever the head is */
+    if (!bn_all_finite(row, m->head.k)) { /* damaged: it is computed with every head */
         screen->size[r] = screen->rest[r] = INFINITY;
         return;
     }
@@ -154,7 +154,7 @@ bn_status bn_repack_model(struct bn_model *m, struct bn_loading *loading, bn_err
     if (options->repack == BN_REPACK_NEVER) return BN_OK;
     if (options->repack == BN_REPACK_AUTO && !m->streamed) return BN_OK;
     BN_TRY(pack_ternary(m, loading, err));
-    /* Nothing is won with a head in 8 bits or fewer. */
+    /* A head of 8 bits or fewer gains nothing. */
     if (m->head.k > SCREEN_MAX_K || m->head.row_bytes < 2 * m->head.k) return BN_OK;
     return make_screen(m, loading, err);
 }

@@ -11,7 +11,7 @@
 enum bn_kernel bn_matrix_slot(const struct bn_matrix *matrix);
 /* Row r in binary32: matrix->k values. */
 void bn_matrix_row(const struct bn_kernels *kernels, const struct bn_matrix *matrix, size_t r, float *out);
-/* Weights may be finite and still so large that a sum overflows: no infinity and no NaN among n values? */
+/* Whether n values have no infinity and no NaN: finite weights may be so large that a sum overflows. */
 bool bn_all_finite(const float *x, size_t n);
 
 #endif

@@ -27,7 +27,7 @@ void *bn_model_own(struct bn_model *m, size_t n, size_t each)
 
 /* ---- checks of weights that stay in place ---- */
 
-/* Row ranges are looked at by a team of threads; the lowest bad row is reported, so that the message is the
+/* A team of threads checks ranges of rows; the lowest bad row is reported, so that the message is the
  * same with any number of them. */
 struct scan {
     const struct bn_model *model;
@@ -60,7 +60,7 @@ static size_t scan_rows(struct scan *scan, void (*row)(struct scan *, size_t))
     scan->row = row;
     scan->n_rows = scan->linear->w.rows;
     atomic_store(&scan->bad_at, UINT64_MAX);
-    /* Threads pay from about a megabyte on. */
+    /* More threads are faster from about a megabyte on. */
     unsigned n_threads = scan->tensor->n_bytes < 1u << 20 ? 1 : bn_team_cores();
     bn_team_once(n_threads, scan_share, scan);
     return (size_t)atomic_load(&scan->bad_at);

@@ -138,7 +138,7 @@ static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error 
 
 #define LARGEST_CACHE (64l << 20)
 
-/* Says of every linear layer whether its weights can still be in a cache when the next token needs them. */
+/* Sets for every linear layer whether its weights can still be in a cache when the next token needs them. */
 static void mark_streamed(struct bn_model *m)
 {
     long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);

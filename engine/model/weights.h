@@ -9,7 +9,7 @@
 #include "model/loading.h"
 #include "model/model.h"
 
-/* Fills model->layers, embd, head, norms from model->gguf. What is made here is in model->copies. */
+/* Fills model->layers, embd, head, norms from model->gguf. Copies made here are in model->copies. */
 BN_MUST_CHECK bn_status bn_weights_bind(struct bn_model *model, struct bn_loading *loading, bn_error *err);
 
 /* Brings one tensor into ternary form: I2_S and TQ2_0 stay where they are, TQ1_0 becomes TQ2_0, and F32, F16,

@@ -11,7 +11,7 @@
 
 #include "bn.h"
 
-/* What is stamped, and read afterwards: profiler.h. */
+/* The recorded events: profiler.h. */
 typedef struct bn_prof bn_prof;
 
 enum bn_brick_category {
@@ -40,7 +40,7 @@ enum bn_brick_category {
     X(EMBEDDING, "Embedding", HEAD, "embed")                                       \
     X(LM_HEAD, "LmHead", HEAD, "head")                                             \
     X(SAMPLING, "Sampling", OTHER, "sample")                                       \
-    /* ---- what a ternary network and this engine have besides ---- */            \
+    /* ---- additional bricks of a ternary network and of this engine ---- */      \
     X(ACTIVATION_QUANTIZE, "ActivationQuantize", OTHER, "quantize") /* to int8 */  \
     X(KV_STORE, "KvStore", ATTENTION, "kv")                                        \
     X(ATTENTION, "Attention", ATTENTION, "") /* all of a thread's heads */         \

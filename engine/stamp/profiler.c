@@ -27,7 +27,7 @@ const char *bn_prof_mode_name(enum bn_prof_mode mode)
 
 /* ---- set-up ---- */
 
-/* Touches the pages, so that the first events do not pay for them. */
+/* Touches the pages, so that the first events do not cause page faults. */
 static bool take_events(struct bn_prof_trail *trail, size_t room)
 {
     trail->events = bn_alloc(room, sizeof *trail->events);
@@ -39,7 +39,7 @@ static bool take_events(struct bn_prof_trail *trail, size_t room)
 
 /* Upper bounds of what forward.c stamps. */
 #define IN_LAYER 40u      /* bricks and waits of a layer */
-#define OUT_OF_LAYERS 16u /* of a pass besides */
+#define OUT_OF_LAYERS 16u /* of a pass, outside of layers */
 #define OF_HEAD 6u        /* three bricks and three kernels of attention, of each head of each token */
 
 uint64_t bn_prof_room_for(const bn_hparams *network, enum bn_prof_level level, uint64_t n_passes,

@@ -58,7 +58,7 @@ static bn_status put_words(struct encoder *e, const char *text, size_t n)
 static bn_status put_spm(struct encoder *e, const char *text, size_t n, bool prefix)
 {
     if (!prefix || !e->tok->add_space_prefix) return put_words(e, text, n);
-    /* Only the first word feels the prefix. */
+    /* The prefix changes only the first word. */
     size_t first = e->tok->words_split ? 1 : n;
     while (first < n && (text[first] != ' ' || text[first - 1] == ' '))
         first++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Making a tokenizer from the keys tokenizer.ggml.* of a GGUF file, and what it says about tokens.
+ * Making a tokenizer from the keys tokenizer.ggml.* of a GGUF file, and properties of tokens.
  *
  * What the file may do and what not:
  * - scores and token_type are as long as tokens; element types are exact; ids of special tokens lie inside.
@@ -305,7 +305,7 @@ void bn_tokenizer_close(bn_tokenizer *tok)
     bn_free(tok);
 }
 
-/* ---- what it says about tokens ---- */
+/* ---- properties of tokens ---- */
 
 size_t bn_tokenizer_n_vocab(const bn_tokenizer *tok)
 {

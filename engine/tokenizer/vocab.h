@@ -15,7 +15,7 @@
 
 #define BN_MAX_VOCAB (1u << 20)
 #define BN_MAX_TEXT_BYTES ((size_t)1 << 30) /* of one call to bn_tokenize */
-#define BN_MAX_SPECIAL_BYTES 256u           /* longer special tokens are not looked for in text */
+#define BN_MAX_SPECIAL_BYTES 256u           /* longer special tokens are not recognised in text */
 #define BN_MAX_PROBE 1024u                  /* a vocabulary that needs more was made to be slow */
 #define BN_MAX_END_IDS 16u
 #define BN_NO_RANK UINT32_MAX
@@ -42,7 +42,7 @@ struct bn_merge_slot {
     uint32_t rank, id;
 };
 
-/* What two neighbouring symbols make: lower ranks go first. */
+/* The merge of two neighbouring symbols; lower ranks come first. */
 struct bn_merge_pair {
     uint32_t rank; /* BN_NO_RANK: they do not merge */
     int32_t id;
@@ -112,7 +112,7 @@ static inline struct bn_str bn_vocab_bytes(const struct bn_tokenizer *tok, uint3
 
 /* The ordinary token with these bytes, -1 when there is none. */
 int32_t bn_vocab_find(const struct bn_tokenizer *tok, const char *bytes, size_t n);
-/* The same in two steps, for callers that have several to find: hash and prefetch, then look. */
+/* The same in two steps, for callers with several lookups: hash and prefetch, then look up. */
 uint64_t bn_vocab_prefetch(const struct bn_tokenizer *tok, const char *bytes, size_t n);
 int32_t bn_vocab_find_hashed(const struct bn_tokenizer *tok, const char *bytes, size_t n, uint64_t hash);
 /* The special token with exactly these bytes, -1 when there is none. */
@@ -133,7 +133,8 @@ static inline bool bn_type_is_hidden(uint8_t type)
 /* The GPT-2 alphabet: printable Latin-1 characters are themselves, the 68 other bytes are U+0100.. in order.
  */
 void bn_alphabet_encode(struct bn_buf *out, const char *bytes, size_t n);
-/* Undoes it into out (room for n bytes); false, with *n_out meaningless, when text has other characters. */
+/* Decodes it into out (room for n bytes); false when text has other characters, and *n_out is then undefined.
+ */
 bool bn_alphabet_decode(const char *text, size_t n, char *out, size_t *n_out);
 
 /* Builds tok->merges from tokenizer.ggml.merges. */

@@ -268,7 +268,7 @@ static void find_events(struct builder *b, uint32_t pass)
 }
 
 /* Starting the threads, where that was stamped, is the first that the first thread does; else there is a
- * meeting without waiting. Everybody follows it. */
+ * meeting without waiting. All threads follow it. */
 static bn_status read_start(struct builder *b, uint64_t begin_ns, bn_error *err)
 {
     struct thread *first = &b->threads[0];
@@ -288,7 +288,7 @@ static bn_status read_start(struct builder *b, uint64_t begin_ns, bn_error *err)
     return BN_OK;
 }
 
-/* Does every thread that has events in this pass wait now, or none? */
+/* Whether all threads with events in this pass wait now, or none. */
 static bn_status check_meeting(const struct builder *b, size_t pass, bool *all_wait, bn_error *err)
 {
     unsigned n_waiting = 0, n_taking_part = 0;

@@ -28,7 +28,7 @@ void bn_schedule_close(struct bn_schedule *schedule)
     *schedule = (struct bn_schedule){0};
 }
 
-/* Is a node, or one around it, of this name? */
+/* Whether a node, or one around it, has this name. */
 static bool is_in(const struct bn_graph *graph, uint32_t id, const char *name)
 {
     for (; id != BN_NODE_NONE; id = graph->node[id].parent)

@@ -97,8 +97,7 @@ static bn_status check_signature(struct opening *o, const bn_json *entry)
         if (o->good[i]) continue;
         bn_status verified = bn_verify(o->keys[i], o->pae.data, o->pae.len, (unsigned char *)signature.data,
                                        signature.len, NULL);
-        if (verified == BN_ERR_INTEGRITY)
-            continue; /* what is wrong with memory is not wrong with the signature */
+        if (verified == BN_ERR_INTEGRITY) continue; /* lack of memory is not a wrong signature */
         if (verified != BN_OK) {
             status = bn_fail(o->err, verified, "out of memory");
             break;
