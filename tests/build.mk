@@ -30,7 +30,7 @@ $(OUT)/tests/symbols/chain.o: KERNEL_FLAGS := -O2 -fomit-frame-pointer -fno-opti
 $(OUT)/tests/unit/test_symbols: $(OUT)/tests/symbols/chain.o | $(SYMBOL_FILES)
 
 # Pages of recordings, and their data.
-$(OUT)/tests/unit/test_flame_page: $(call obj,tools/flamegraph/page*.c)
+$(OUT)/tests/unit/test_flame_page: $(call obj,tools/flamegraph/*.c)
 
 # A web server that misbehaves, for the tests of bn-download.
 HTTPD := $(OUT)/tests/httpd/httpd

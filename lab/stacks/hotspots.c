@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See hotspots.h.
+ * Sums weights and samples of each function over all paths, and computes the intervals of their shares.
  */
 #include "lab/stacks/hotspots.h"
 
@@ -192,4 +192,17 @@ bn_status bn_hotspots(struct bn_hotspots *out, const bn_stacks *stacks, unsigned
     bn_free(runs.totals);
     if (status != BN_OK) bn_hotspots_release(out);
     return status;
+}
+
+void bn_class_shares(double out[BN_CLASSES], const bn_stacks *stacks)
+{
+    double whole = 0;
+    memset(out, 0, BN_CLASSES * sizeof *out);
+    for (uint32_t i = 1; i < stacks->n_nodes; i++) {
+        double self = bn_stacks_self(stacks, i, BN_STACKS_ALL_RUNS);
+        out[bn_class_of(bn_stacks_frame(stacks, i))] += self;
+        whole += self;
+    }
+    for (unsigned c = 0; c < BN_CLASSES && whole > 0; c++)
+        out[c] /= whole;
 }

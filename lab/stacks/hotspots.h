@@ -6,7 +6,7 @@
 #ifndef BN_STACKS_HOTSPOTS_H
 #define BN_STACKS_HOTSPOTS_H
 
-#include "lab/stacks/stacks.h"
+#include "lab/stacks/palette.h"
 #include "lab/stats/interval.h"
 
 struct bn_hotspot {
@@ -27,5 +27,14 @@ struct bn_hotspots {
 BN_MUST_CHECK bn_status bn_hotspots(struct bn_hotspots *out, const bn_stacks *stacks, unsigned kinds,
                                     bn_error *err);
 void bn_hotspots_release(struct bn_hotspots *hotspots);
+
+/* The view for tables of functions: no tags, and inlined functions count towards their callers, so that a
+ * kernel is one function. Modules stay: the class of a short name depends on the module. */
+#define BN_HOTSPOTS_VIEW                                       \
+    {                                                          \
+        .drop = BN_FRAME_TAGS | BN_FRAME_BIT(BN_FRAME_INLINED) \
+    }
+/* The share of each class in the self weights; 0 for all when there is no weight. */
+void bn_class_shares(double out[BN_CLASSES], const bn_stacks *stacks);
 
 #endif

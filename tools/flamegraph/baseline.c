@@ -1,33 +1,51 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-flamegraph baseline: two recordings that are always of the same work, a picture and a page of each, an
- * index of them, and an archive of earlier ones. Everything is looked at before anything is recorded, and
- * all files are put in place together, at the end.
+ * bn-flamegraph baseline: records two fixed workloads and writes a picture, a page and a document of each,
+ * an index of them, and a copy in the archive. All files are made in memory and checked before one is
+ * written.
  */
-#include "tools/flamegraph/baseline.h"
-
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "hub/cache.h"
 #include "lab/report/html.h"
-#include "lab/sampler/recorder.h"
-#include "lab/stacks/svg.h"
+#include "lab/stacks/hotspots.h"
+#include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/flamegraph/archive.h"
-#include "tools/flamegraph/discover.h"
+#include "tools/flamegraph/flamegraph.h"
 #include "tools/flamegraph/page.h"
 
 #define DIR_PRESET "docs/baselines/perf/flamegraphs"
+#define MODEL_NAME "bitnet-b1.58-2b-4t"
 #define MAX_TIMING_BYTES (1u << 20)
-#define LOOK_BACK 20u /* archived recordings that are tried until one is of the same kind */
+#define RECORDINGS 2u
+#define FILES (3u * RECORDINGS + 1u)
 
-const struct bn_baseline_work bn_baseline_works[] = {
+/* The same two workloads every time, so that recordings can be compared. */
+static const struct {
+    const char *name, *title, *prompt;
+    uint32_t n_predict;
+} WORKS[RECORDINGS] = {
     {"phase2_1tok", "one token", "2+2=", 1},
     {"phase2_10tok", "ten tokens", "What is 2+2?", 10},
+};
+
+struct file {
+    char path[4096];
+    struct bn_buf bytes;
+};
+
+struct baseline {
+    const struct bn_args *args;
+    const char *dir;
+    bn_stacks *stacks[RECORDINGS];
+    struct file files[FILES]; /* picture, page and document of each recording; README.md */
+    char folder[128];         /* of the archive; "" without --archive */
+    bool archived;            /* before this run */
 };
 
 const struct bn_option bn_flamegraph_baseline_options[] = {
@@ -38,24 +56,24 @@ const struct bn_option bn_flamegraph_baseline_options[] = {
      .group = "Machine",
      .env = "BN_THREADS",
      .preset = "1",
-     .help = "threads to compute with"},
+     .help = "number of compute threads"},
     BN_OPTION_ISA,
     {.name = "seed",
      .arg = "N",
      .env = "BITNET_SEED",
      .preset = "42",
-     .help = "of the sampler of tokens; decoding is greedy, so that it changes nothing"},
+     .help = "recorded; decoding is greedy"},
     {.name = "deterministic",
      .arg = "1|on|true|yes",
      .env = "BITNET_DETERMINISTIC",
      .preset = "1",
-     .help = "accepted and always on"},
+     .help = "accepted; always on"},
     {.name = "timing",
      .arg = "FILE",
      .preset = "docs/baselines/perf/phase2_timing_i2s.md",
-     .help = "what ci/phase2-timing.sh wrote, to compare the recordings with"},
-    {.name = "archive", .help = "keep a copy in DIR/archives/<date>-<commit>/, unless it is there already"},
-    {.name = "redraw", .help = "record nothing: make pictures and pages anew from the recordings in DIR"},
+     .help = "timing document to compare with"},
+    {.name = "archive", .help = "keep a copy in DIR/archives/<date>-<commit>/"},
+    {.name = "redraw", .help = "do not record: draw the recordings in DIR again"},
     {0},
 };
 
@@ -65,30 +83,64 @@ static const char *operand(const struct bn_args *args, size_t i)
     return strcmp(text, "-") == 0 ? NULL : text;
 }
 
-/* ---- before anything is recorded ---- */
+/* ---- checks before recording ---- */
+
+static bn_status take_model(char **path, const char *text, bn_error *err)
+{
+    BN_TRY(bn_cli_model_path(path, text, err));
+    if (access(*path, R_OK) == 0) return BN_OK;
+    bn_free(*path);
+    *path = NULL;
+    bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, text, "no such model");
+    bn_error_hint(err, "bn-download " MODEL_NAME);
+    return BN_ERR_NOT_FOUND;
+}
+
+/* *path stays NULL for the built-in model. */
+static bn_status find_model(char **path, const char **why, const struct bn_args *args, bn_error *err)
+{
+    static const char *const PLACES[] = {"models/microsoft-bitnet-b1.58-2B-4T-gguf/ggml-model-i2_s.gguf",
+                                         "models/ggml-model-i2_s.gguf", "./ggml-model-i2_s.gguf"};
+    bn_error nothing = {0};
+    *why = "named as MODEL";
+    if (operand(args, 0) != NULL) return take_model(path, operand(args, 0), err);
+    *why = "named by --model or BN_MODEL";
+    if (bn_opt_str(args, "model") != NULL) return take_model(path, bn_opt_str(args, "model"), err);
+    *why = "found there";
+    for (size_t i = 0; i < BN_ARRAY_LEN(PLACES); i++)
+        if (access(PLACES[i], R_OK) == 0) return take_model(path, PLACES[i], err);
+    *why = "downloaded as " MODEL_NAME;
+    if (bn_hub_locate(path, MODEL_NAME, &nothing) == BN_OK) return BN_OK;
+    *why = "none was named or found";
+    return BN_OK;
+}
 
 static bn_status check_tokenizer(const char *path, bn_error *err)
 {
     if (path == NULL) return BN_OK;
     if (access(path, R_OK) != 0)
-        return bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, path, "there is no such tokenizer");
-    bn_report_warning("%s is not used: a GGUF file has its own tokenizer, and that one is", path);
+        return bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, path, "no such tokenizer");
+    bn_report_warning("%s is not used: the tokenizer in the GGUF file is", path);
     return BN_OK;
 }
 
-/* A folder that will hold the files; made now, so that a wrong one is said before minutes of recording. */
-static bn_status check_folder(const char *dir, bn_error *err)
+static bn_status check_files(struct baseline *b, bn_error *err)
 {
-    char path[4096];
-    if ((size_t)snprintf(path, sizeof path, "%s/x", dir) >= sizeof path)
-        return bn_fail(err, BN_ERR_ARG, "the folder's name is too long");
-    BN_TRY(bn_file_make_folders(path, err));
-    if (access(dir, W_OK | X_OK) != 0)
-        return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, dir, "cannot be written to");
+    static const char *const ENDS[] = {".svg", ".md", ".json"};
+    for (size_t i = 0; i < FILES; i++) {
+        struct file *f = &b->files[i];
+        bool last = i == FILES - 1;
+        if ((size_t)snprintf(f->path, sizeof f->path, "%s/%s%s", b->dir, last ? "README" : WORKS[i / 3].name,
+                             last ? ".md" : ENDS[i % 3]) >= sizeof f->path)
+            return bn_fail(err, BN_ERR_ARG, "the name of the folder is too long");
+        f->bytes.max = BN_FLAMEGRAPH_MAX_BYTES;
+        if (i == 0) BN_TRY(bn_file_make_folders(f->path, err));
+        BN_TRY(bn_flamegraph_check_file(f->path, err));
+    }
     return BN_OK;
 }
 
-/* Whether anything samples here at all, as it is asked for. */
+/* Whether the requested sampler works. */
 static bn_status check_recorder(const struct bn_args *args, bn_error *err)
 {
     struct bn_record_options options;
@@ -101,25 +153,23 @@ static bn_status check_recorder(const struct bn_args *args, bn_error *err)
     return status;
 }
 
-/* Finds the model and gives it to --model, which recording reads. *path is freed by the caller, later. */
-static bn_status preflight(struct bn_args *args, const struct bn_baseline *b, char **path, bn_error *err)
+/* Passes the model on in --model, which recording reads. The caller frees *path afterwards. */
+static bn_status prepare(struct bn_args *args, char **path, bn_error *err)
 {
-    char why[200];
-    BN_TRY(bn_flamegraph_find_model(path, why, args, operand(args, 0), err));
+    const char *why;
+    BN_TRY(find_model(path, &why, args, err));
     bn_report_note(0, "model: %s (%s)", *path != NULL ? *path : "the built-in model", why);
     if (*path != NULL) BN_TRY(bn_args_set(args, "model", *path, err));
-    BN_TRY(check_tokenizer(operand(args, 1), err));
-    BN_TRY(check_folder(b->dir, err));
-    return check_recorder(args, err);
+    return check_tokenizer(operand(args, 1), err);
 }
 
-/* ---- recording, or reading what was recorded ---- */
+/* ---- recording ---- */
 
-/* A word as a shell reads it back. */
+/* A word quoted for a shell where needed. */
 static void put_word(struct bn_buf *out, const char *word)
 {
-    if (word[0] != '\0' && strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                        "._-+/:=,@%") == strlen(word)) {
+    static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+/:=,@%";
+    if (word[0] != '\0' && strspn(word, PLAIN) == strlen(word)) {
         bn_buf_puts(out, word);
         return;
     }
@@ -132,25 +182,29 @@ static void put_word(struct bn_buf *out, const char *word)
     bn_buf_putc(out, '\'');
 }
 
-/* The line that makes this again, with what the environment and the search for a model gave. */
-static void put_command(bn_json *about, const struct bn_args *args)
+/* Options that do not change what is recorded are left out of the command that makes it again. */
+static bool is_shown(const struct bn_args *args, size_t i)
 {
     static const char *const NOT[] = {"archive", "redraw", "json",         "quiet",
                                       "verbose", "color",  "deterministic"};
+    const struct bn_option *option = args->values[i].option;
+    for (size_t k = 0; k < BN_ARRAY_LEN(NOT); k++)
+        if (strcmp(NOT[k], option->name) == 0) return false;
+    for (size_t k = i + 1; k < args->n_values && !option->repeatable; k++)
+        if (args->values[k].option == option) return false;
+    return true;
+}
+
+static void put_command(bn_json *about, const struct bn_args *args)
+{
     struct bn_buf line = {.max = 1u << 16};
     bn_buf_puts(&line, "bn-flamegraph baseline");
     for (size_t i = 0; i < args->n_values; i++) {
-        const struct bn_value *v = &args->values[i];
-        bool shown = true;
-        for (size_t k = 0; k < BN_ARRAY_LEN(NOT); k++)
-            shown = shown && strcmp(NOT[k], v->option->name) != 0;
-        for (size_t k = i + 1; k < args->n_values && !v->option->repeatable; k++)
-            shown = shown && args->values[k].option != v->option;
-        if (!shown) continue;
-        bn_buf_printf(&line, " --%s", v->option->name);
-        if (v->text == NULL) continue;
+        if (!is_shown(args, i)) continue;
+        bn_buf_printf(&line, " --%s", args->values[i].option->name);
+        if (args->values[i].text == NULL) continue;
         bn_buf_putc(&line, ' ');
-        put_word(&line, v->text);
+        put_word(&line, args->values[i].text);
     }
     if (args->n_operands > 2) {
         bn_buf_puts(&line, " - - ");
@@ -160,50 +214,38 @@ static void put_command(bn_json *about, const struct bn_args *args)
     bn_buf_release(&line);
 }
 
-/* Several runs, so that comparisons know how they vary; of each as many samples as tell a percent from two.
- */
-static bn_status read_workload(struct bn_flamegraph_workload *w, const struct bn_args *args,
-                               const struct bn_baseline_work *work, bn_error *err)
+/* Five runs, so that comparisons know how runs vary, with enough samples to tell 1 % from 2 %. */
+static bn_status record(struct baseline *b, size_t i, bn_error *err)
 {
-    *w = (struct bn_flamegraph_workload){.prompt = work->prompt,
-                                         .n_predict = work->n_predict,
-                                         .n_threads = 1,
-                                         .runs = 5,
-                                         .seed = 42,
-                                         .seconds = 20,
-                                         .min_samples = 2000,
-                                         .level = BN_PROF_BRICK};
-    BN_TRY(bn_opt_u32(args, "threads", 1, 1024, &w->n_threads, err));
-    BN_TRY(bn_opt_u64(args, "seed", 0, UINT64_MAX, &w->seed, err));
-    BN_TRY(bn_opt_f64(args, "duration", 0.01, 1e6, &w->seconds, err));
-    if (bn_opt_given(args, "runs")) BN_TRY(bn_opt_u32(args, "runs", 1, BN_STACKS_MAX_RUNS, &w->runs, err));
-    return BN_OK;
-}
-
-static bn_status record(struct bn_baseline *b, size_t i, bn_error *err)
-{
-    struct bn_flamegraph_workload workload;
+    const struct bn_args *args = b->args;
+    const struct bn_stacks_view sorted = {0};
     struct bn_flamegraph_recorded recorded = {0};
-    const struct bn_baseline_work *work = &bn_baseline_works[i];
-    BN_TRY(read_workload(&workload, b->args, work, err));
-    bn_report_note(0, "recording %s: %s", work->name, work->title);
-    bn_status status = bn_flamegraph_record_model(&recorded, b->args, &workload, err);
-    if (status == BN_OK) {
-        const struct bn_stacks_view sorted = {0};
-        status = bn_stacks_copy(&b->stacks[i], recorded.stacks, &sorted, err);
-        if (status == BN_OK) put_command(b->stacks[i]->about, b->args);
-    }
+    struct bn_flamegraph_workload w = {.prompt = WORKS[i].prompt,
+                                       .n_predict = WORKS[i].n_predict,
+                                       .n_threads = 1,
+                                       .runs = 5,
+                                       .seed = 42,
+                                       .seconds = 20,
+                                       .min_samples = 2000,
+                                       .level = BN_PROF_BRICK};
+    BN_TRY(bn_opt_u32(args, "threads", 1, 1024, &w.n_threads, err));
+    BN_TRY(bn_opt_u64(args, "seed", 0, UINT64_MAX, &w.seed, err));
+    BN_TRY(bn_opt_f64(args, "duration", 0.01, 1e6, &w.seconds, err));
+    if (bn_opt_given(args, "runs")) BN_TRY(bn_opt_u32(args, "runs", 1, BN_STACKS_MAX_RUNS, &w.runs, err));
+    bn_report_note(0, "recording %s: %s", WORKS[i].name, WORKS[i].title);
+    bn_status status = bn_flamegraph_record_model(&recorded, args, &w, err);
+    if (status == BN_OK) status = bn_stacks_copy(&b->stacks[i], recorded.stacks, &sorted, err);
+    if (status == BN_OK) put_command(b->stacks[i]->about, args);
     bn_flamegraph_recorded_release(&recorded);
     return status;
 }
 
-static bn_status read_old(struct bn_baseline *b, size_t i, bn_error *err)
+static bn_status read_old(struct baseline *b, size_t i, bn_error *err)
 {
-    char path[4096];
     const struct bn_stacks_view sorted = {0};
     bn_stacks *read = NULL;
-    snprintf(path, sizeof path, "%s/%s.json", b->dir, bn_baseline_works[i].name);
-    BN_TRY(bn_stacks_read(&read, path, err));
+    BN_TRY(bn_stacks_read(&read, b->files[3 * i + 2].path, err));
+    bn_json_remove(read->about, "page"); /* older versions kept their page here */
     bn_status status = bn_stacks_copy(&b->stacks[i], read, &sorted, err);
     bn_stacks_close(read);
     return status;
@@ -211,162 +253,218 @@ static bn_status read_old(struct bn_baseline *b, size_t i, bn_error *err)
 
 /* ---- pictures and pages ---- */
 
-static bn_status draw(struct bn_baseline *b, size_t i, bn_error *err)
+static bn_status draw(struct bn_buf *out, const bn_stacks *stacks, bn_error *err)
 {
-    char title[120];
-    struct bn_buf subtitle = {.max = 4096};
-    const struct bn_baseline_work *work = &bn_baseline_works[i];
     const struct bn_stacks_view functions = {.drop = BN_FRAME_TAGS};
     struct bn_svg_options options = BN_SVG_OPTIONS_INIT;
+    struct bn_buf title = {.max = 65536}, subtitle = {.max = 65536};
     bn_stacks *view = NULL;
-    snprintf(title, sizeof title, "%s: \"%s\" and %s", work->name, work->prompt, work->title);
-    bn_flamegraph_put_subtitle(&subtitle, b->stacks[i]);
-    options.title = title;
+    bn_flamegraph_put_title(&title, stacks->about);
+    bn_flamegraph_put_subtitle(&subtitle, stacks);
+    options.title = title.data;
     options.subtitle = subtitle.data;
-    bn_status status = bn_stacks_copy(&view, b->stacks[i], &functions, err);
-    if (status == BN_OK)
-        status = bn_svg(bn_flamegraph_files_add(&b->files, b->dir, work->name, ".svg"), view, &options, err);
-    if (status == BN_OK)
-        status = bn_flamegraph_page_write(bn_flamegraph_files_add(&b->files, b->dir, work->name, ".md"),
-                                          b->stacks[i]->about, err);
-    if (status == BN_OK)
-        status = bn_stacks_write(b->stacks[i], BN_STACKS_DOCUMENT,
-                                 bn_flamegraph_files_add(&b->files, b->dir, work->name, ".json"), err);
+    bn_status status = bn_stacks_copy(&view, stacks, &functions, err);
+    if (status == BN_OK) status = bn_svg(out, view, &options, err);
     bn_stacks_close(view);
+    bn_buf_release(&title);
     bn_buf_release(&subtitle);
     return status;
 }
 
-/* The last archived recording of this name, of the same kind if there is one among the last. */
-static void find_before(struct bn_baseline *b, size_t i, struct bn_flamegraph_beside *beside,
-                        bn_stacks **found, char *why, size_t room)
+/* The last archived recording that can be compared with this one; else page->before_why says why not. An
+ * archived copy of this recording itself does not count. */
+static void find_before(struct bn_flamegraph_page *page, const struct bn_archive *archive, char why[200])
 {
-    const char *name = bn_baseline_works[i].name;
-    const bn_json *entries = bn_json_get(b->index, "entries");
-    size_t tried = 0;
-    snprintf(why, room, "there is no earlier one in %.100s/archives", b->dir);
-    beside->before_why = why;
-    for (size_t k = bn_json_size(entries); k > 0 && tried < LOOK_BACK; k--) {
-        const bn_json *entry = bn_json_at(entries, k - 1);
-        const char *digest = bn_flamegraph_archive_has(entry, name);
+    const char *created = bn_json_text_of(page->stacks->about, "created");
+    snprintf(why, 200, "there is no earlier recording in archives/");
+    page->before_why = why;
+    for (size_t i = archive->n; i-- > 0;) {
+        const struct bn_archived *a = &archive->list[i];
         char unlike[200];
-        bn_error broken = {0};
-        bn_stacks *stacks = NULL;
-        if (digest == NULL || strcmp(digest, b->digests[i]) == 0) continue;
-        if (bn_flamegraph_archive_open(&stacks, b->dir, entry, name, &broken) != BN_OK)
-            snprintf(unlike, sizeof unlike, "%.190s", broken.msg);
-        else
-            bn_flamegraph_unlike(unlike, sizeof unlike, stacks->about, b->stacks[i]->about);
-        if (unlike[0] == '\0') {
-            beside->before_name = bn_json_text_of(entry, "folder");
-            beside->before = *found = stacks;
-            return;
-        }
-        bn_stacks_close(stacks);
-        if (tried++ > 0) continue;
-        beside->before_name = bn_json_text_of(entry, "folder");
-        snprintf(why, room, "%s", unlike);
+        if (strcmp(bn_json_text_of(a->stacks->about, "created"), created) >= 0) continue;
+        bn_archive_unlike(unlike, sizeof unlike, a->stacks->about, page->stacks->about);
+        page->before_name = a->folder;
+        page->before = unlike[0] == '\0' ? a->stacks : NULL;
+        if (page->before != NULL) return;
+        snprintf(why, 200, "%.100s: %.90s", a->folder, unlike);
     }
 }
 
-static bn_status make_page(struct bn_baseline *b, size_t i, const struct bn_buf *timing, const char *why_none,
-                           bn_error *err)
+static bn_status make_files(struct baseline *b, size_t i, const struct bn_flamegraph_page *timing,
+                            bn_error *err)
 {
-    char why[320];
-    bn_stacks *before = NULL;
-    struct bn_flamegraph_beside beside = {.name = bn_baseline_works[i].name,
-                                          .timing_path = bn_opt_str(b->args, "timing"),
-                                          .timing_text = timing->data,
-                                          .timing_why = why_none};
-    BN_TRY(bn_flamegraph_archive_digest(b->digests[i], b->stacks[i], err));
-    find_before(b, i, &beside, &before, why, sizeof why);
-    bn_status status = bn_flamegraph_page_put(b->stacks[i], &beside, err);
-    bn_stacks_close(before);
+    char why[200];
+    struct file *files = &b->files[3 * i];
+    struct bn_flamegraph_page page = *timing;
+    struct bn_archive archive = {0};
+    page.name = WORKS[i].name;
+    page.stacks = b->stacks[i];
+    BN_TRY(bn_archive_read(&archive, b->dir, page.name, err));
+    find_before(&page, &archive, why);
+    bn_status status = draw(&files[0].bytes, page.stacks, err);
+    if (status == BN_OK) status = bn_flamegraph_page(&files[1].bytes, &page, err);
+    if (status == BN_OK) status = bn_stacks_write(page.stacks, BN_STACKS_DOCUMENT, &files[2].bytes, err);
+    bn_archive_release(&archive);
     return status;
 }
 
-/* Copies what was made into the archive, with the index that has it. */
-static bn_status keep(struct bn_baseline *b, bn_error *err)
+static void put_cell(struct bn_buf *out, const char *text)
 {
-    static const char *const EXTENSIONS[] = {".svg", ".md", ".json"};
-    const char *names[BN_BASELINE_RECORDINGS];
-    char folder[4096];
-    size_t n = b->files.n;
-    b->had_in = bn_flamegraph_archive_find(b->index, b->digests, BN_BASELINE_RECORDINGS);
-    if (b->had_in != NULL) return BN_OK;
-    bn_flamegraph_archive_name(b->folder, sizeof b->folder, b->index, b->stacks[0]->about);
-    if ((size_t)snprintf(folder, sizeof folder, "%s/archives/%s", b->dir, b->folder) >= sizeof folder)
-        return bn_fail(err, BN_ERR_ARG, "the folder's name is too long");
-    for (size_t i = 0; i < n; i++)
-        bn_flamegraph_files_copy(&b->files, folder, bn_baseline_works[i / 3].name, EXTENSIONS[i % 3],
-                                 &b->files.list[i]->bytes);
-    for (size_t i = 0; i < BN_BASELINE_RECORDINGS; i++)
-        names[i] = bn_baseline_works[i].name;
-    bn_flamegraph_archive_add(b->index, b->folder, b->stacks[0]->about, names, b->digests,
-                              BN_BASELINE_RECORDINGS);
-    snprintf(folder, sizeof folder, "%s/archives", b->dir);
-    struct bn_buf *index = bn_flamegraph_files_add(&b->files, folder, "index", ".json");
-    BN_TRY(bn_json_write(b->index, false, index, err));
-    bn_buf_putc(index, '\n');
+    bn_markdown_code(out, text[0] != '\0' ? text : "not known");
+    bn_buf_puts(out, " | ");
+}
+
+/* The class with the largest share. */
+static bn_status put_first_class(struct bn_buf *out, const bn_stacks *stacks, bn_error *err)
+{
+    const struct bn_stacks_view view = BN_HOTSPOTS_VIEW;
+    double shares[BN_CLASSES];
+    unsigned first = 0;
+    bn_stacks *functions = NULL;
+    BN_TRY(bn_stacks_copy(&functions, stacks, &view, err));
+    bn_class_shares(shares, functions);
+    bn_stacks_close(functions);
+    for (unsigned c = 1; c < BN_CLASSES; c++)
+        if (shares[c] > shares[first]) first = c;
+    bn_buf_printf(out, "%s %.2f %% |\n", bn_class_name((enum bn_class)first), 100 * shares[first]);
     return BN_OK;
 }
 
-/* ---- all ---- */
-
-static bn_status print(const struct bn_baseline *b, bn_error *err)
+static bn_status put_readme(struct baseline *b, bn_error *err)
 {
-    if (b->args->json) {
-        bn_json *doc = bn_json_new_object();
-        bn_json_put_string(doc, "schema", "bn.flamebaseline/1");
-        bn_json_put_string(doc, "folder", b->dir);
-        bn_json_put_string(doc, "archived", b->folder[0] != '\0' ? b->folder : b->had_in);
-        bn_json *list = bn_json_put_array(doc, "recordings");
-        for (size_t i = 0; i < BN_BASELINE_RECORDINGS; i++) {
-            bn_json *o = bn_json_add_object(list);
-            bn_json_put_string(o, "sha256", b->digests[i]);
-            bn_json_put_copy(o, "about", b->stacks[i]->about);
-        }
-        bn_status status = bn_cli_print_json(doc, err);
-        bn_json_free(doc);
-        return status;
+    struct bn_buf *out = &b->files[FILES - 1].bytes;
+    bn_buf_puts(out, "<!-- Written by bn-flamegraph baseline; manual changes are lost. -->\n"
+                     "# Flame graphs\n\n| picture | | | prompt | recorded | commit | model | processor | "
+                     "sampler | largest class |\n|---|---|---|---|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < RECORDINGS; i++) {
+        const bn_json *about = b->stacks[i]->about;
+        const char *name = WORKS[i].name;
+        bn_buf_printf(out, "| [%s](%s.svg) | [page](%s.md) | [stacks](%s.json) | ", name, name, name, name);
+        put_cell(out, bn_json_text_of(bn_json_get(about, "workload"), "prompt"));
+        put_cell(out, bn_json_text_of(about, "created"));
+        put_cell(out, bn_json_text_of(bn_json_get(about, "program"), "commit"));
+        put_cell(out, bn_json_text_of(bn_json_get(about, "model"), "name"));
+        put_cell(out, bn_json_text_of(bn_json_get(about, "machine"), "cpu_model"));
+        put_cell(out, bn_json_text_of(bn_json_get(about, "sampler"), "tier"));
+        BN_TRY(put_first_class(out, b->stacks[i], err));
     }
-    for (size_t i = 0; i < b->files.n; i++)
-        printf("%s\n", b->files.list[i]->path);
-    if (b->had_in != NULL) bn_report_note(0, "archives/%s has the same already", b->had_in);
+    bn_buf_puts(out,
+                "\n## Make them again\n\n    ci/phase2-flamegraph.sh [MODEL] [TOKENIZER] [DIR]\n\n"
+                "or, with built programs, `bn-flamegraph baseline`. Each page has the command of its "
+                "recording.\n\n"
+                "## Earlier recordings\n\n`bn-flamegraph baseline --archive` keeps a copy in `archives/`; "
+                "`bn-flamegraph timeline` shows what changed.\n\n"
+                "## Read them\n\n"
+                "- A picture opens in any browser. The width of a frame is its share of the samples, with "
+                "all functions that it called. Left and right have no meaning.\n"
+                "- Click a frame to zoom in; press Ctrl-F to search. Colours are classes of work; the page "
+                "lists them.\n"
+                "- Read on the page how the samples were taken, and how many were lost, before the figures.\n"
+                "- `bn-flamegraph diff OLD.json --vs NEW.json` compares two recordings; "
+                "`bn-flamegraph text FILE.json` prints tables.\n");
+    return bn_buf_check(out, err);
+}
+
+/* ---- writing ---- */
+
+static bn_status write_all(const struct baseline *b, const char *folder, bn_error *err)
+{
+    for (size_t i = 0; i < (folder[0] != '\0' ? FILES - 1 : FILES); i++) {
+        const struct file *f = &b->files[i];
+        char path[4096 + 160];
+        snprintf(path, sizeof path, "%s", f->path);
+        if (folder[0] != '\0')
+            snprintf(path, sizeof path, "%s/archives/%s%s", b->dir, folder, strrchr(f->path, '/'));
+        if (folder[0] != '\0' && i == 0) BN_TRY(bn_file_make_folders(path, err));
+        bool exists = access(path, F_OK) == 0;
+        BN_TRY(bn_file_write_atomic(path, f->bytes.data, f->bytes.len, err));
+        if (exists) bn_report_note(0, "replaced %s", path);
+        if (!b->args->json) printf("%s\n", path);
+    }
     return BN_OK;
 }
 
-static bn_status make(struct bn_baseline *b, bn_error *err)
+/* Whether a folder of the archive has the same recording. */
+static bool has_same(const struct baseline *b, const char *folder)
+{
+    char path[4096 + 160];
+    struct bn_buf old = {.max = BN_FLAMEGRAPH_MAX_BYTES};
+    const struct file *f = &b->files[2];
+    bn_error nothing = {0};
+    snprintf(path, sizeof path, "%s/archives/%s%s", b->dir, folder, strrchr(f->path, '/'));
+    bool equal = bn_file_read(path, &old, &nothing) == BN_OK && old.len == f->bytes.len &&
+                 memcmp(old.data, f->bytes.data, old.len) == 0;
+    bn_buf_release(&old);
+    return equal;
+}
+
+static void choose_folder(struct baseline *b)
+{
+    for (unsigned n = 1; n < 10000; n++) {
+        char path[4096 + 160];
+        bn_archive_folder(b->folder, b->stacks[0]->about, n);
+        snprintf(path, sizeof path, "%s/archives/%s", b->dir, b->folder);
+        b->archived = has_same(b, b->folder);
+        if (b->archived || access(path, F_OK) != 0) return;
+    }
+}
+
+static bn_status print_document(const struct baseline *b, bn_error *err)
+{
+    bn_json *doc = bn_json_new_object();
+    bn_json_put_string(doc, "schema", "bn.flamebaseline/1");
+    bn_json_put_string(doc, "folder", b->dir);
+    bn_json_put_string(doc, "archived", b->folder[0] != '\0' ? b->folder : NULL);
+    bn_json *list = bn_json_put_array(doc, "recordings");
+    for (size_t i = 0; i < RECORDINGS; i++) {
+        bn_json *o = bn_json_add_object(list);
+        bn_json_put_string(o, "name", WORKS[i].name);
+        bn_json_put_copy(o, "about", b->stacks[i]->about);
+    }
+    bn_status status = bn_cli_print_json(doc, err);
+    bn_json_free(doc);
+    return status;
+}
+
+static bn_status make(struct baseline *b, bn_error *err)
 {
     struct bn_buf timing = {.max = MAX_TIMING_BYTES};
     bn_error why = {0};
-    if (bn_file_read(bn_opt_str(b->args, "timing"), &timing, &why) != BN_OK) bn_buf_release(&timing);
-    bn_status status = bn_flamegraph_archive_read(&b->index, b->dir, err);
-    for (size_t i = 0; i < BN_BASELINE_RECORDINGS && status == BN_OK; i++)
-        status = make_page(b, i, &timing, why.msg, err);
+    struct bn_flamegraph_page page = {.timing_path = bn_opt_str(b->args, "timing"), .timing_why = why.msg};
+    if (bn_file_read(page.timing_path, &timing, &why) != BN_OK) bn_buf_release(&timing);
+    page.timing_text = timing.data;
+    bn_status status = BN_OK;
+    for (size_t i = 0; i < RECORDINGS && status == BN_OK; i++)
+        status = make_files(b, i, &page, err);
     bn_buf_release(&timing);
-    for (size_t i = 0; i < BN_BASELINE_RECORDINGS && status == BN_OK; i++)
-        status = draw(b, i, err);
-    if (status == BN_OK && bn_opt_flag(b->args, "archive")) status = keep(b, err);
-    if (status == BN_OK) bn_baseline_readme(b);
-    if (status == BN_OK) status = bn_flamegraph_files_write(&b->files, err);
-    return status == BN_OK ? print(b, err) : status;
+    if (status == BN_OK) status = put_readme(b, err);
+    if (status == BN_OK && bn_opt_flag(b->args, "archive")) choose_folder(b);
+    if (status == BN_OK) status = write_all(b, "", err);
+    if (status == BN_OK && b->archived)
+        bn_report_note(0, "archives/%s has this recording already", b->folder);
+    if (status == BN_OK && b->folder[0] != '\0' && !b->archived) status = write_all(b, b->folder, err);
+    return status == BN_OK && b->args->json ? print_document(b, err) : status;
 }
 
 bn_status bn_flamegraph_baseline(struct bn_args *args, bn_error *err)
 {
-    const char *dir = operand(args, 2);
-    struct bn_baseline b = {.args = args, .dir = dir != NULL ? dir : DIR_PRESET};
+    struct baseline *b = bn_alloc(1, sizeof *b);
     char *model = NULL;
     bool redraw = bn_opt_flag(args, "redraw");
-    bn_status status = redraw ? BN_OK : preflight(args, &b, &model, err);
-    for (size_t i = 0; i < BN_BASELINE_RECORDINGS && status == BN_OK; i++)
-        status = redraw ? read_old(&b, i, err) : record(&b, i, err);
-    if (status == BN_OK) status = make(&b, err);
-    for (size_t i = 0; i < BN_BASELINE_RECORDINGS; i++)
-        bn_stacks_close(b.stacks[i]);
-    bn_flamegraph_files_release(&b.files);
-    bn_json_free(b.index);
+    if (b == NULL) return bn_nomem(err);
+    b->args = args;
+    b->dir = operand(args, 2) != NULL ? operand(args, 2) : DIR_PRESET;
+    bn_status status = redraw ? BN_OK : prepare(args, &model, err);
+    if (status == BN_OK) status = check_files(b, err);
+    if (status == BN_OK && !redraw) status = check_recorder(args, err);
+    for (size_t i = 0; i < RECORDINGS && status == BN_OK; i++)
+        status = redraw ? read_old(b, i, err) : record(b, i, err);
+    if (status == BN_OK) status = make(b, err);
+    for (size_t i = 0; i < RECORDINGS; i++)
+        bn_stacks_close(b->stacks[i]);
+    for (size_t i = 0; i < FILES; i++)
+        bn_buf_release(&b->files[i].bytes);
     bn_free(model);
+    bn_free(b);
     return status;
 }

@@ -76,13 +76,13 @@ static bn_status put_tree(struct bn_buf *out, const bn_stacks *view, const doubl
     return BN_OK;
 }
 
-static bn_status print_tree(struct bn_buf *out, const bn_stacks *measured, const struct bn_args *args,
+static bn_status print_tree(struct bn_buf *out, const bn_stacks *measured, bool layers, bool threads,
                             bn_error *err)
 {
     bn_stacks *view = NULL;
     unsigned drop = BN_FRAME_BIT(BN_FRAME_PROCESS) | BN_FRAME_FUNCTIONS;
-    if (!bn_opt_flag(args, "layers")) drop |= BN_FRAME_BIT(BN_FRAME_LAYER);
-    if (!bn_opt_flag(args, "threads-apart")) drop |= BN_FRAME_BIT(BN_FRAME_THREAD);
+    if (!layers) drop |= BN_FRAME_BIT(BN_FRAME_LAYER);
+    if (!threads) drop |= BN_FRAME_BIT(BN_FRAME_THREAD);
     struct bn_stacks_view how = {.drop = drop, .merge_runs = true};
     BN_TRY(bn_stacks_copy(&view, measured, &how, err));
     double *totals = bn_alloc(view->n_nodes, sizeof *totals);
@@ -138,6 +138,16 @@ static void put_agreement(struct bn_buf *out, const struct bn_agreement *a)
             out, "%s: %llu samples in bricks, p = %.3g, runs vary %.1f times as much as samples explain\n",
             a->agrees ? "they agree" : "they do not agree", (unsigned long long)a->samples, a->p,
             a->dispersion);
+}
+
+bn_status bn_flamegraph_put_bricks(struct bn_buf *out, const bn_stacks *stacks, bn_error *err)
+{
+    struct bn_agreement agreement = {0};
+    BN_TRY(print_tree(out, stacks->measured, false, false, err));
+    BN_TRY(bn_agreement(&agreement, stacks, stacks->measured, err));
+    put_agreement(out, &agreement);
+    bn_agreement_release(&agreement);
+    return BN_OK;
 }
 
 /* ---- the document ---- */
@@ -200,7 +210,8 @@ static bn_status show(struct bn_args *args, const bn_stacks *measured, const str
 {
     struct bn_buf text = {.max = 1u << 28};
     if (args->json) return print_document(measured, agreement, err);
-    bn_status status = print_tree(&text, measured, args, err);
+    bn_status status =
+        print_tree(&text, measured, bn_opt_flag(args, "layers"), bn_opt_flag(args, "threads-apart"), err);
     if (status == BN_OK && agreement != NULL) put_agreement(&text, agreement);
     if (status == BN_OK) status = bn_flamegraph_write(args, &text, err);
     bn_buf_release(&text);

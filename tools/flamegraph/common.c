@@ -4,6 +4,7 @@
  */
 #include "tools/flamegraph/flamegraph.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -186,4 +187,23 @@ bn_status bn_flamegraph_write(const struct bn_args *args, const struct bn_buf *b
     if (fwrite(bytes->data, 1, bytes->len, stdout) != bytes->len)
         return bn_fail(err, BN_ERR_IO, "standard output cannot be written");
     return BN_OK;
+}
+
+void bn_flamegraph_put_weight(struct bn_buf *out, double value, const char *unit)
+{
+    static const struct {
+        const char *of, *name;
+        double size;
+    } UNITS[] = {{"ns", "s", 1e9},         {"ns", "ms", 1e6},        {"ns", "us", 1e3},
+                 {"bytes", "GiB", 0x1p30}, {"bytes", "MiB", 0x1p20}, {"bytes", "KiB", 0x1p10}};
+    if (!isfinite(value)) {
+        bn_buf_putc(out, '-');
+        return;
+    }
+    for (size_t i = 0; i < BN_ARRAY_LEN(UNITS); i++)
+        if (strcmp(unit, UNITS[i].of) == 0 && fabs(value) >= UNITS[i].size) {
+            bn_buf_printf(out, "%.4g %s", value / UNITS[i].size, UNITS[i].name);
+            return;
+        }
+    bn_buf_printf(out, "%.6g %s", value, unit);
 }

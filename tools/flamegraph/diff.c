@@ -188,38 +188,55 @@ static bn_status read_sides(struct sides *s, bn_error *err)
     return read_side(s, &s->after, at, args->n_operands - at, err);
 }
 
-/* "old1.json and 4 more (5 runs)": no folders, which say nothing to others. */
-static void put_side(struct bn_buf *out, const struct bn_args *args, size_t from, size_t n, size_t n_runs)
+/* "old1.json and 4 more": without folders, which mean nothing to others. */
+static void put_side(char *out, size_t room, const struct bn_args *args, size_t from, size_t n)
 {
     const char *path = args->operands[from], *slash = strrchr(path, '/');
-    bn_buf_puts(out, slash != NULL ? slash + 1 : path);
-    if (n > 1) bn_buf_printf(out, " and %zu more", n - 1);
-    bn_buf_printf(out, " (%zu run%s)", n_runs, n_runs == 1 ? "" : "s");
+    char more[40] = "";
+    if (n > 1) snprintf(more, sizeof more, " and %zu more", n - 1);
+    snprintf(out, room, "%.200s%s", slash != NULL ? slash + 1 : path, more);
 }
 
-static bn_status draw(struct bn_buf *out, const struct bn_args *args, const struct bn_diff_report *report,
+/* The model and prompt of both sides, or of each. */
+static void put_work(struct bn_buf *out, const struct sides *s)
+{
+    struct bn_buf before = {.max = 65536}, after = {.max = 65536};
+    bn_flamegraph_put_title(&before, s->before->about);
+    bn_flamegraph_put_title(&after, s->after->about);
+    if (bn_buf_check(&before, NULL) == BN_OK && bn_buf_check(&after, NULL) == BN_OK) {
+        bn_buf_puts(out, before.data);
+        if (strcmp(before.data, after.data) != 0) bn_buf_printf(out, " | %s", after.data);
+    }
+    bn_buf_release(&before);
+    bn_buf_release(&after);
+}
+
+static bn_status draw(struct bn_buf *out, const struct sides *s, const struct bn_diff_report *report,
                       const char *verdict, bn_error *err)
 {
+    const struct bn_args *args = s->args;
     struct bn_svg_options options;
-    struct bn_buf title = {.max = 2 * BN_STACKS_MAX_NAME};
-    size_t at = bn_opt_place(args, "vs");
+    struct bn_buf title = {.max = 2 * BN_STACKS_MAX_NAME}, subtitle = {.max = 4 * 65536};
     BN_TRY(bn_flamegraph_read_picture(&options, args, err));
-    put_side(&title, args, 0, at, report->diff->n_before);
-    bn_buf_puts(&title, " before, ");
-    put_side(&title, args, at, args->n_operands - at, report->diff->n_after);
-    bn_buf_puts(&title, " after");
+    bn_buf_printf(&title, "%s vs %s", report->after, report->before);
+    bn_buf_printf(&subtitle, "%s; ", verdict);
+    bn_diff_report_head(&subtitle, report);
+    bn_buf_puts(&subtitle, "; ");
+    put_work(&subtitle, s);
     options.widths = (enum bn_svg_widths)bn_opt_choice(args, "widths");
-    if (options.title == NULL) options.title = title.failed ? "Before and after" : title.data;
-    if (options.subtitle == NULL) options.subtitle = verdict;
+    if (options.title == NULL) options.title = title.failed ? "Comparison" : title.data;
+    if (options.subtitle == NULL) options.subtitle = subtitle.failed ? verdict : subtitle.data;
     if (options.notes == NULL) options.notes = report->diff->method;
     bn_status status = bn_svg_diff(out, report->diff, &options, err);
     bn_buf_release(&title);
+    bn_buf_release(&subtitle);
     return status;
 }
 
-static bn_status write_report(const struct bn_args *args, enum format format,
-                              const struct bn_diff_report *report, bn_error *err)
+static bn_status write_report(const struct sides *s, enum format format, const struct bn_diff_report *report,
+                              bn_error *err)
 {
+    const struct bn_args *args = s->args;
     struct bn_buf out = {.max = MAX_BYTES}, verdict = {.max = 2 * BN_STACKS_MAX_NAME};
     const char *path = bn_opt_str(args, "output");
     bool to_file = path != NULL && strcmp(path, "-") != 0;
@@ -232,7 +249,7 @@ static bn_status write_report(const struct bn_args *args, enum format format,
     else if (status == BN_OK && format == FORMAT_JSON)
         status = bn_diff_report_json(&out, report, err);
     else if (status == BN_OK)
-        status = draw(&out, args, report, verdict.data, err);
+        status = draw(&out, s, report, verdict.data, err);
     if (status == BN_OK && format == FORMAT_JSON && !to_file) bn_report_json_began();
     if (status == BN_OK) status = bn_flamegraph_write(args, &out, err);
     if (status == BN_OK && (format != FORMAT_TEXT || to_file)) bn_report_note(0, "%s", verdict.data);
@@ -241,18 +258,24 @@ static bn_status write_report(const struct bn_args *args, enum format format,
     return status;
 }
 
-static bn_status report(struct bn_args *args, enum format format, const struct bn_stacks_diff *diff,
-                        double min, bool generations, bn_error *err)
+static bn_status report(struct bn_args *args, const struct sides *s, enum format format,
+                        const struct bn_stacks_diff *diff, double min, bn_error *err)
 {
     struct bn_diff_report r;
+    char before[256], after[256];
     double fail_above = (double)NAN;
     uint32_t top = 0;
+    size_t at = bn_opt_place(args, "vs");
     BN_TRY(bn_opt_u32(args, "top", 0, UINT32_MAX, &top, err));
     if (bn_opt_given(args, "fail-above")) BN_TRY(bn_opt_f64(args, "fail-above", 0, 1e6, &fail_above, err));
     bn_status status = bn_diff_report_make(&r, diff, bn_opt_choice(args, "by") == 1, top, min,
                                            fail_above / 100, bn_opt_flag(args, "strict"), err);
-    r.generations = generations;
-    if (status == BN_OK) status = write_report(args, format, &r, err);
+    put_side(before, sizeof before, args, 0, at);
+    put_side(after, sizeof after, args, at, args->n_operands - at);
+    r.before = before;
+    r.after = after;
+    r.generations = s->generations;
+    if (status == BN_OK) status = write_report(s, format, &r, err);
     if (status == BN_OK && r.gate_failed) args->exit_code = BN_EXIT_NEGATIVE;
     bn_diff_report_release(&r);
     return status;
@@ -271,7 +294,7 @@ bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err)
     options.min_share = min / 100;
     bn_status status = read_sides(&sides, err);
     if (status == BN_OK) status = bn_stacks_diff(&diff, sides.before, sides.after, &options, err);
-    if (status == BN_OK) status = report(args, format, &diff, min / 100, sides.generations, err);
+    if (status == BN_OK) status = report(args, &sides, format, &diff, min / 100, err);
     bn_stacks_diff_release(&diff);
     bn_stacks_close(sides.before);
     bn_stacks_close(sides.after);

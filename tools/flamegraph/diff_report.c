@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See diff_report.h: which rows, which verdict, and both as text; the folded form.
+ * Chooses the rows of a comparison and its verdict; writes both as text, and the paths as folded text.
  */
 #include "tools/flamegraph/diff_report.h"
 
@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "tools/flamegraph/flamegraph.h"
 
 /* ---- values ---- */
 
@@ -51,7 +52,7 @@ static int by_size(const void *a, const void *b)
     return names != 0 ? names : (int)x->frame->kind - (int)y->frame->kind;
 }
 
-/* Whether a gain that is possible could have been found. */
+/* Whether a possible gain would have been detected. */
 static bool could_be_found(const struct bn_diff_report *r, const struct bn_diff_value *v)
 {
     double most = r->diff->same_work ? 1 : 1 - v->before;
@@ -145,9 +146,8 @@ void bn_diff_report_verdict(struct bn_buf *out, const struct bn_diff_report *r)
     double limit = 100 * r->fail_above, gain = 100 * (whole->after / whole->before - 1);
     if (r->n_judged == 0 && !r->whole_judged) {
         bn_buf_printf(out, "%s: nothing could be judged: %s", r->gate ? "FAILED" : "NOT JUDGED",
-                      r->diff->same_work && !r->diff->by_runs
-                          ? "weights need two runs or more on each side"
-                          : "there are too few samples, or runs that do not vary");
+                      r->diff->same_work && !r->diff->by_runs ? "weights need two runs or more on each side"
+                                                              : "too few samples, or runs that do not vary");
         return;
     }
     if (!r->gate) {
@@ -156,50 +156,67 @@ void bn_diff_report_verdict(struct bn_buf *out, const struct bn_diff_report *r)
         bn_buf_printf(out, "FAILED: %s gained %.2f %s, more than %g", r->diff->tree->frames[r->worst].name,
                       100 * r->worst_gain, unit_of(r), limit);
     } else if (r->gate_failed && whole->significant && gain > limit) {
-        bn_buf_printf(out, "FAILED: the whole gained %.2f %%, more than %g", gain, limit);
+        bn_buf_printf(out, "FAILED: the total gained %.2f %%, more than %g", gain, limit);
     } else {
         bn_buf_printf(out, "%s: no significant gain over %g %s", r->gate_failed ? "FAILED" : "PASSED", limit,
                       unit_of(r));
         if (r->misses > r->fail_above)
-            bn_buf_printf(out, "; one under %.2f may have been missed", 100 * r->misses);
+            bn_buf_printf(out, "; changes under %.2f are not detectable", 100 * r->misses);
     }
 }
 
-/* As bn-flamegraph text says the whole: times in the unit that they are read in. */
-static void put_amount(struct bn_buf *out, double weight, const char *unit)
-{
-    if (strcmp(unit, "ns") != 0)
-        bn_buf_printf(out, "%.6g %s", weight, unit);
-    else if (weight >= 1e9)
-        bn_buf_printf(out, "%.6g s", weight / 1e9);
-    else
-        bn_buf_printf(out, "%.6g ms", weight / 1e6);
-}
-
-static void put_sides(struct bn_buf *out, const struct bn_diff_report *r)
+static void put_side(struct bn_buf *out, const struct bn_diff_report *r, bool after)
 {
     const struct bn_stacks_diff *d = r->diff;
-    for (int after = 0; after < 2; after++) {
-        size_t n = after ? d->n_after : d->n_before;
-        uint64_t samples = 0;
-        for (size_t i = 0; i < d->tree->n_nodes; i++)
-            samples += after ? d->self[i].after_samples : d->self[i].before_samples;
-        bn_buf_printf(out, "%-8s %zu run%s", after ? "after" : "before", n, n == 1 ? "" : "s");
-        if (samples > 0) bn_buf_printf(out, ", %llu samples", (unsigned long long)samples);
-        if (strcmp(d->tree->unit, "samples") != 0) {
-            bn_buf_puts(out, ", ");
-            put_amount(out, after ? d->whole.after : d->whole.before, d->tree->unit);
-            if (r->generations || n > 1) bn_buf_puts(out, r->generations ? " a generation" : " each");
-        }
-        bn_buf_putc(out, '\n');
+    size_t n = after ? d->n_after : d->n_before;
+    uint64_t samples = 0;
+    for (size_t i = 0; i < d->tree->n_nodes; i++)
+        samples += after ? d->self[i].after_samples : d->self[i].before_samples;
+    bn_buf_printf(out, "%-8s %s: %zu run%s", after ? "after" : "before", after ? r->after : r->before, n,
+                  n == 1 ? "" : "s");
+    if (samples > 0)
+        bn_buf_printf(out, ", %llu sample%s", (unsigned long long)samples, samples == 1 ? "" : "s");
+    if (strcmp(d->tree->unit, "samples") != 0) {
+        bn_buf_puts(out, ", ");
+        bn_flamegraph_put_weight(out, after ? d->whole.after : d->whole.before, d->tree->unit);
+        if (r->generations || n > 1) bn_buf_puts(out, r->generations ? " a generation" : " each");
+    }
+    bn_buf_putc(out, '\n');
+}
+
+static void put_total(struct bn_buf *out, const struct bn_diff_report *r)
+{
+    const struct bn_diff_value *whole = &r->diff->whole;
+    double scale = 100 / whole->before;
+    bn_buf_printf(out, "%+.2f %%%s", 100 * (whole->after / whole->before - 1), whole->significant ? "*" : "");
+    if (!isnan(whole->low))
+        bn_buf_printf(out, " (95 %%: %+.2f to %+.2f)", scale * whole->low, scale * whole->high);
+    else
+        bn_buf_printf(out, " (no interval: %s)",
+                      r->diff->same_work ? "needs two runs on each side" : "needs --same-work");
+}
+
+void bn_diff_report_head(struct bn_buf *out, const struct bn_diff_report *r)
+{
+    bn_buf_printf(out, "%zu vs %zu runs, total ", r->diff->n_after, r->diff->n_before);
+    put_total(out, r);
+}
+
+/* The functions that changed most. */
+static void put_top(struct bn_buf *out, const struct bn_diff_report *r)
+{
+    for (size_t i = 0; i < r->n_functions && i < 3; i++) {
+        struct bn_diff_value v = value_of(r, r->by_total, r->functions[i]);
+        bn_buf_printf(out, "%-8s %+.2f%s %s\n", i == 0 ? "top 3" : "", 100 * (v.after - v.before),
+                      v.significant ? "*" : "", r->diff->tree->frames[r->functions[i]].name);
     }
 }
 
-static void put_interval(struct bn_buf *out, const struct bn_diff_value *v, double scale, int width)
+static void put_interval(struct bn_buf *out, const struct bn_diff_value *v)
 {
     char text[64] = "-";
-    if (!isnan(v->low)) snprintf(text, sizeof text, "%+.2f..%+.2f", scale * v->low, scale * v->high);
-    bn_buf_printf(out, " %*s", width, text);
+    if (!isnan(v->low)) snprintf(text, sizeof text, "%+.2f..%+.2f", 100 * v->low, 100 * v->high);
+    bn_buf_printf(out, " %16s", text);
 }
 
 static void put_value(struct bn_buf *out, const struct bn_diff_value *v, bool colour)
@@ -214,71 +231,61 @@ static void put_value(struct bn_buf *out, const struct bn_diff_value *v, bool co
 
 static void put_row(struct bn_buf *out, const struct bn_diff_report *r, uint32_t frame, bool colour)
 {
-    struct bn_diff_value self = value_of(r, false, frame), total = value_of(r, true, frame);
-    const struct bn_diff_value *v = r->by_total ? &total : &self;
-    double finds = 100 * bn_stacks_diff_detectable(v, r->diff->level, r->diff->n_judged_functions);
-    put_value(out, &self, colour);
-    bn_buf_puts(out, "  ");
-    put_value(out, &total, colour);
-    put_interval(out, v, 100, 15);
-    if (!could_be_found(r, v))
-        bn_buf_printf(out, " %7s  ", "-");
+    struct bn_diff_value total = value_of(r, true, frame), v = value_of(r, r->by_total, frame);
+    put_value(out, &v, colour);
+    put_interval(out, &v);
+    if (could_be_found(r, &v))
+        bn_buf_printf(out, " %7.2f",
+                      100 * bn_stacks_diff_detectable(&v, r->diff->level, r->diff->n_judged_functions));
     else
-        bn_buf_printf(out, " %7.2f  ", finds);
+        bn_buf_printf(out, " %7s", "-");
     const char *state = total.before > 0 ? total.after > 0 ? "" : "gone" : "new";
-    bn_buf_printf(out, "%-4s  %s\n", state, r->diff->tree->frames[frame].name);
+    bn_buf_printf(out, "  %-4s  %s\n", state, r->diff->tree->frames[frame].name);
 }
 
 static void put_summary(struct bn_buf *out, const struct bn_diff_report *r)
 {
     const struct bn_stacks_diff *d = r->diff;
-    bn_buf_printf(out, "%zu of %zu functions judged; %zu with significantly more %s, %zu with less",
-                  r->n_judged, d->tree->n_frames, r->n_more, r->by_total ? "in total" : "of their own",
-                  r->n_less);
+    bn_buf_printf(out, "%zu of %zu functions judged: %zu with significantly more %s, %zu with less\n",
+                  r->n_judged, d->tree->n_frames, r->n_more, r->by_total ? "in total" : "self", r->n_less);
     if (!isnan(r->finds))
-        bn_buf_printf(out, "; a change of %.2f to %.2f %s would have been found", 100 * r->finds,
-                      100 * r->misses, unit_of(r));
-    bn_buf_putc(out, '\n');
+        bn_buf_printf(out, "smallest detectable changes: %.2f to %.2f %s\n", 100 * r->finds, 100 * r->misses,
+                      unit_of(r));
     bn_diff_report_verdict(out, r);
-    bn_buf_putc(out, '\n');
-}
-
-static void put_whole(struct bn_buf *out, const struct bn_diff_value *whole)
-{
-    bn_buf_printf(out, "whole    %+.2f %%%s", 100 * (whole->after / whole->before - 1),
-                  whole->significant ? "*" : "");
-    if (!isnan(whole->low)) put_interval(out, whole, 100 / whole->before, 0);
     bn_buf_putc(out, '\n');
 }
 
 void bn_diff_report_text(struct bn_buf *out, const struct bn_diff_report *r, bool colour)
 {
     const struct bn_stacks_diff *d = r->diff;
-    put_sides(out, r);
-    if (d->same_work) put_whole(out, &d->whole);
+    put_side(out, r, false);
+    put_side(out, r, true);
+    bn_buf_puts(out, "total    ");
+    put_total(out, r);
+    bn_buf_putc(out, '\n');
+    put_top(out, r);
     bn_buf_printf(out, "judged   %s\n\n", d->method);
-    bn_buf_printf(out, "self, %-22s  total\n", d->same_work ? "% of the weight before" : "% of the time");
-    bn_buf_printf(out, "%8s %8s %8s   %8s %8s %8s  %15s %7s  %-4s  function\n", "before", "after", "change",
-                  "before", "after", "change", r->by_total ? "total, interval" : "self, interval", "finds",
-                  "");
+    bn_buf_printf(out, "%s, %s\n", r->by_total ? "total" : "self",
+                  d->same_work ? "% of the weight before" : "% of the time");
+    bn_buf_printf(out, "%8s %8s %8s  %16s %7s        function\n", "before", "after", "change", "interval",
+                  "MDE");
     for (size_t i = 0; i < r->n_shown; i++)
         put_row(out, r, r->functions[i], colour);
     if (r->n_shown < r->n_functions)
         bn_buf_printf(out, "and %zu more (--top %zu shows all)\n", r->n_functions - r->n_shown,
                       r->n_functions);
-    bn_buf_printf(
-        out,
-        "\nchange   after - before, in points of %s; interval at 95 %%; * significant at %g, corrected "
-        "for %zu tests\nfinds    the smallest change of %s that this would have found four times out "
-        "of five\n",
-        d->same_work ? "the weight before" : "share", d->level, d->n_judged_functions,
-        r->by_total ? "the total" : "self");
+    bn_buf_printf(out,
+                  "\nchange   after - before, in points of %s; * is significant at %g,\n"
+                  "         corrected for %zu tests\n"
+                  "interval of the change, at 95 %%\n"
+                  "MDE      smallest detectable change, with 80 %% power\n",
+                  d->same_work ? "the weight before" : "share", d->level, d->n_judged_functions);
     put_summary(out, r);
 }
 
 /* ---- folded ---- */
 
-/* ';' parts frames and line ends part stacks; kinds are marked as folded text marks them. */
+/* ';' separates frames and newlines separate stacks; kinds are marked as in folded text. */
 static void put_name(struct bn_buf *out, const struct bn_frame *frame)
 {
     for (const char *c = frame->name; *c != '\0'; c++)

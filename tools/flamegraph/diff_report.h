@@ -12,8 +12,9 @@
 
 struct bn_diff_report {
     const struct bn_stacks_diff *diff;
-    bool by_total;       /* order, --min and the gate look at totals, not at selves */
-    double min;          /* share of the whole that a row has on one side at least */
+    const char *before, *after; /* names of the sides */
+    bool by_total;              /* order, --min and the gate look at totals, not at selves */
+    double min;                 /* share of the whole that a row has on one side at least */
     double fail_above;   /* a gate: most that a function may significantly gain, in shares; NaN: none */
     uint32_t *functions; /* frames, those that changed first, then by the size of the difference */
     size_t n_functions;
@@ -42,6 +43,8 @@ struct bn_diff_value bn_diff_report_value(const struct bn_stacks_diff *diff,
 
 /* One line without its end: "FAILED: f gained 3.1 points, more than 1". */
 void bn_diff_report_verdict(struct bn_buf *out, const struct bn_diff_report *report);
+/* "5 vs 5 runs, total +37.01 %* (95 %: +30.26 to +43.75)". */
+void bn_diff_report_head(struct bn_buf *out, const struct bn_diff_report *report);
 void bn_diff_report_text(struct bn_buf *out, const struct bn_diff_report *report, bool colour);
 /* Lines "path before after" of mean weights in a run, as programs that colour differences read them. */
 void bn_diff_report_folded(struct bn_buf *out, const struct bn_stacks_diff *diff);

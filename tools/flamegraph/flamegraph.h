@@ -50,12 +50,22 @@ BN_MUST_CHECK bn_status bn_flamegraph_read_picture(struct bn_svg_options *out, c
 /* The picture of a view, as these options want it; what they do not say, title and subtitle, about does. */
 BN_MUST_CHECK bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *stacks,
                                            const struct bn_args *args, bn_error *err);
-/* How it was recorded, when, and where, in one line. */
+/* What was recorded, in one line: model, prompt and tokens, or the command of a program. */
+void bn_flamegraph_put_title(struct bn_buf *out, const bn_json *about);
+/* How, when and where it was recorded, in one line. */
 void bn_flamegraph_put_subtitle(struct bn_buf *out, const bn_stacks *stacks);
 /* The table of the functions with most of the time, for people. */
 BN_MUST_CHECK bn_status bn_flamegraph_put_table(struct bn_buf *out, const bn_stacks *stacks, bn_error *err);
 
+/* The bricks and whether samples agree with them, for people; of stacks with measured times. */
+BN_MUST_CHECK bn_status bn_flamegraph_put_bricks(struct bn_buf *out, const bn_stacks *stacks, bn_error *err);
+/* A value in its unit, for people: "12.31 ms", "48 KiB", "120 faults"; "-" for none. */
+void bn_flamegraph_put_weight(struct bn_buf *out, double value, const char *unit);
+
 /* ---- recording ---- */
+
+/* Whether a file can be written, without touching what is there. */
+BN_MUST_CHECK bn_status bn_flamegraph_check_file(const char *path, bn_error *err);
 
 /* --kind, --frequency, --sampler, --unwind, --runs, --duration, ...: what recording commands have in common.
  */

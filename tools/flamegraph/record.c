@@ -203,7 +203,7 @@ static bn_status try_beside(const char *path, bn_error *err)
 
 /* Whether a file can be made, before the program is run, which may take hours. What is there is not touched;
  * of a link its target counts, as when it is written. */
-static bn_status check_file(const char *path, bn_error *err)
+bn_status bn_flamegraph_check_file(const char *path, bn_error *err)
 {
     char target[PATH_MAX];
     struct stat at;
@@ -228,7 +228,7 @@ static bn_status check_outputs(const struct bn_args *args, bn_error *err)
         enum bn_stacks_format format = bn_stacks_format_by_name(path);
         if (format != BN_STACKS_NO_FORMAT) {
             BN_TRY(bn_flamegraph_check_callers(args, format, err));
-            BN_TRY(check_file(path, err));
+            BN_TRY(bn_flamegraph_check_file(path, err));
             continue;
         }
         bn_fail(err, BN_ERR_ARG, "--output: no format is known by the end of '%.100s'", path);

@@ -74,7 +74,7 @@ static void put_words(struct bn_buf *out, const bn_json *list)
         if (bn_json_string(w, &word)) bn_buf_printf(out, out->len > 0 ? " %s" : "%s", word);
 }
 
-static void put_title(struct bn_buf *out, const bn_json *about)
+void bn_flamegraph_put_title(struct bn_buf *out, const bn_json *about)
 {
     const bn_json *work = bn_json_get(about, "workload");
     if (work != NULL)
@@ -110,7 +110,7 @@ bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *stacks, const 
     struct bn_svg_options options;
     struct bn_buf title = {.max = MAX_TITLE}, subtitle = {.max = MAX_TITLE};
     BN_TRY(bn_flamegraph_read_picture(&options, args, err));
-    put_title(&title, stacks->about);
+    bn_flamegraph_put_title(&title, stacks->about);
     bn_flamegraph_put_subtitle(&subtitle, stacks);
     if (options.title == NULL) options.title = title.data;
     if (options.subtitle == NULL) options.subtitle = subtitle.data;
