@@ -36,20 +36,23 @@ says 0 "less is no gain" '^PASSED' diff_ new?.folded --vs old?.folded --fail-abo
 says 1 "of the others' shares, when one has less" 'FAILED: gemv' diff_ new?.folded --vs old?.folded --fail-above 1
 says 0 "that is no more work" 'PASSED' diff_ new?.folded --vs old?.folded --fail-above 1 --same-work
 says 1 "more work is" 'FAILED: softmax gained 5\.96 % of the weight before' diff_ old?.folded --vs new?.folded --fail-above 1 --same-work
-says 0 "the whole is judged too" '^whole    \+5\.96 %\* ' diff_ old?.folded --vs new?.folded --same-work
+says 0 "the total is judged too, with its interval" '^total    \+5\.96 %\* \(95 %: \+[0-9.]+ to \+[0-9.]+\)$' diff_ old?.folded --vs new?.folded --same-work
+says 0 "without it the total has no interval, and it says why" '^total    \+5\.96 % \(no interval: needs --same-work\)$' diff_ old?.folded --vs new?.folded
+says 0 "both sides are named" '^before   old1.folded and 3 more: 4 runs, [0-9]+ samples$' diff_ old?.folded --vs new?.folded
+says 0 "the three largest changes come first" '^top 3    \+5\.05\* softmax$' diff_ old?.folded --vs new?.folded
 printf 'main;p;a 1000\nmain;p;b 1000\nmain;q 8000\n' >calls
 printf 'main;p;a 1400\nmain;p;b 1400\nmain;q 7200\n' >calls_more
 says 0 "a gate of selves" '^PASSED' diff_ calls --vs calls_more --fail-above 6
 says 1 "a gate of totals" '^FAILED: p gained 8' diff_ calls --vs calls_more --fail-above 6 --by total
 says 0 "the same files pass" '^PASSED' diff_ old?.folded --vs old?.folded --fail-above 0
 says 0 "and nothing changed" '^NO CHANGE FOUND$' diff_ old?.folded --vs old?.folded
-says 1 "unless one may have been missed, with --strict" '^FAILED: no significant gain over 1 points; one under [0-9.]+ may have been missed$' \
+says 1 "unless one may have been missed, with --strict" '^FAILED: no significant gain over 1 points; changes under [0-9.]+ are not detectable$' \
     diff_ old?.folded --vs old?.folded --fail-above 1 --strict
 says 0 "which depends on the limit" '^PASSED: no significant gain over 3 points$' diff_ old?.folded --vs old?.folded --fail-above 3 --strict
 says 0 "what is gone stays" ' gone +sort$' diff_ old?.folded --vs other?.folded
 says 0 "what is new is marked" ' new +partial_sort$' diff_ old?.folded --vs other?.folded
 says 1 "what is new is a gain" 'FAILED: partial_sort gained 9' diff_ old?.folded --vs other?.folded --fail-above 5
-says 0 "it says what it could have found" 'a change of [0-9.]+ to [0-9.]+ points would have been found' diff_ old?.folded --vs old?.folded
+says 0 "it says what it could have found" '^smallest detectable changes: [0-9.]+ to [0-9.]+ points$' diff_ old?.folded --vs old?.folded
 
 # ---- edges of the limit: exactly 50 and 60 of 100 ----
 printf 'main;f 5000\nmain;g 5000\n' >half
@@ -88,12 +91,13 @@ says 0 "folded for other programs" '^main;f 5000 6000$' diff_ half --vs sixty --
 check "in which kinds are marked" sh -c "'$fg' diff old1.folded --vs new1.folded --format folded -q | grep -qx 'main;page_fault_\[k\] 40 40'"
 diff_ half --vs sixty -o out.folded 2>said
 check "the file's name says the form" grep -qx 'main;f 5000 6000' out.folded
-check "the verdict is told beside a file" grep -q 'CHANGED' said
+check "the verdict is printed too when a file is written" grep -q 'CHANGED' said
 check "a picture" sh -c "'$fg' diff old?.folded --vs other?.folded -q -o diff.svg && grep -q '<svg' diff.svg && grep -q 'new: only after' diff.svg"
 if command -v python3 >/dev/null; then check "it is XML" python3 -c 'import xml.dom.minidom; xml.dom.minidom.parse("diff.svg")'; fi
 mkdir -p sides && cp old1.folded sides
-says 0 "its title names both sides" '>old1.folded \(1 run\) before, other[0-9]+.folded and [0-9]+ more \([0-9]+ runs\) after<' \
+says 0 "its title names both sides" '>other[0-9]+.folded and [0-9]+ more vs old1.folded<' \
     diff_ sides/old1.folded --vs other?.folded --format svg
+says 0 "and its subtitle has runs and total" '; 4 vs 1 runs, total [+-]' diff_ sides/old1.folded --vs other?.folded --format svg
 says 1 "with the verdict, and the gate's end" '>FAILED: partial_sort gained' diff_ old?.folded --vs other?.folded --fail-above 5 --format svg
 same() { diff_ old?.folded --vs new?.folded "$@" >a 2>&1; diff_ old?.folded --vs new?.folded "$@" >b 2>&1; cmp a b; }
 check "the same text twice" same
@@ -103,7 +107,7 @@ lacks "no colours but on a terminal" $'\x1b' diff_ old?.folded --vs new?.folded
 says 0 "colours where asked" $'\x1b\\[31m' diff_ old?.folded --vs new?.folded --color always
 says 0 "--top" 'and [0-9]+ more' diff_ old?.folded --vs new?.folded --top 1
 lacks "--min" page_fault diff_ old?.folded --vs new?.folded --min 1
-says 0 "a view" '100\.00 +100\.00 .* forward$' diff_ old?.folded --vs new?.folded --root forward --by total
+says 0 "a view" '^ +100\.00 +100\.00 .* forward$' diff_ old?.folded --vs new?.folded --root forward --by total
 check "a side from standard input" sh -c "'$fg' diff half --vs - <sixty | grep -q CHANGED"
 
 # ---- the same work, for different times ----
@@ -126,11 +130,11 @@ model short2 1000 11
 model long 1000 20 26 24
 model slow 1300 31 33 35
 says 0 "runs of more generations are no more work" '^NO CHANGE FOUND$' diff_ short.json short2.json --vs long.json --same-work
-says 0 "weights are those of a generation" '^after    3 runs, [0-9]+ samples, 0\.0020001 ms a generation$' diff_ short.json short2.json --vs long.json --same-work
+says 0 "weights are those of a generation" '^after    long.json: 3 runs, [0-9]+ samples, 2 us a generation$' diff_ short.json short2.json --vs long.json --same-work
 says 1 "a slower generation is found, however many there are" 'FAILED: softmax gained 1[45]\.[0-9]+ % of the weight before' \
     diff_ short.json short2.json --vs slow.json --same-work --fail-above 5
 says 0 "the document says it" '"weights_of": "generation"' diff_ short.json --vs long.json --same-work --json
-says 0 "without --same-work nothing is divided" '^before   2 runs, 44000 samples, 0\.022003 ms each$' diff_ short.json --vs long.json
+says 0 "without --same-work nothing is divided" '^before   short.json: 2 runs, 44000 samples, 22 us each$' diff_ short.json --vs long.json
 prompt=other model other 1000 10 12
 says 2 "other prompts are other work" 'other.json is of other work than the first file: its prompt' diff_ short.json --vs other.json --same-work
 says 2 "also on one side" 'its prompt' diff_ short.json other.json --vs long.json --same-work

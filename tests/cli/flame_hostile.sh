@@ -34,7 +34,7 @@ mkdir -p out
 "$bn" export -q -f json -o out/phase2_1tok.json a.folded
 cp out/phase2_1tok.json out/phase2_10tok.json
 mkdir out/README.md
-says 8 "a folder in place of one of the files is named" 'README.md: cannot be replaced' "$bn" baseline --redraw -q - - out
+says 8 "a folder in place of one of the files is named" 'README.md: is a folder' "$bn" baseline --redraw -q - - out
 check "and none of the others is replaced" equal "$(cd out && echo *)" 'README.md phase2_10tok.json phase2_1tok.json'
 
 # ---- texts that a terminal would obey ----

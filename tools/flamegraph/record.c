@@ -209,7 +209,7 @@ bn_status bn_flamegraph_check_file(const char *path, bn_error *err)
     struct stat at;
     bool exists = stat(path, &at) == 0;
     if (exists && S_ISDIR(at.st_mode))
-        return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "this is a folder");
+        return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "is a folder");
     if (exists && !S_ISREG(at.st_mode)) { /* it is written to */
         if (access(path, W_OK) != 0)
             return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "cannot be written to");
