@@ -74,7 +74,7 @@ struct perf {
 
 /* ---- refusals ---- */
 
-bool bn_perf_setting(const char *name, long *value)
+static bool read_setting(const char *name, long *value)
 {
     char path[96], line[64] = "", *end;
     snprintf(path, sizeof path, "/proc/sys/kernel/%s", name);
@@ -90,7 +90,7 @@ bool bn_perf_setting(const char *name, long *value)
 static void not_permitted(bn_error *err, bool system)
 {
     long level = 0, least = system ? 1 : 2;
-    if (!bn_perf_setting("perf_event_paranoid", &level)) {
+    if (!read_setting("perf_event_paranoid", &level)) {
         bn_fail(err, BN_ERR_UNSUPPORTED,
                 "EACCES: not permitted, and kernel.perf_event_paranoid cannot be read");
     } else if (level > least) {
@@ -142,7 +142,7 @@ bn_status bn_perf_refuse(bn_error *err, int sys_errno, bool system)
 static bn_status refuse_memory(const struct perf *p, bn_error *err, int sys_errno)
 {
     long kb = 0;
-    (void)bn_perf_setting("perf_event_mlock_kb", &kb);
+    (void)read_setting("perf_event_mlock_kb", &kb);
     bn_fail(err, BN_ERR_UNSUPPORTED, "%s: cannot lock memory for rings of %zu KiB",
             sys_errno == EPERM ? "EPERM" : strerror(sys_errno), p->least_bytes >> 10);
     bn_error_hint(err, "ulimit -l unlimited, or sysctl -w kernel.perf_event_mlock_kb=%ld",
@@ -170,7 +170,7 @@ static void describe_event(struct perf *p, const struct bn_record_options *o)
 {
     struct perf_event_attr *a = &p->attr;
     long depth = 127;
-    (void)bn_perf_setting("perf_event_max_stack", &depth);
+    (void)read_setting("perf_event_max_stack", &depth);
     a->size = sizeof *a;
     a->type = PERF_TYPE_SOFTWARE;
     a->sample_type =

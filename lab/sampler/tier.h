@@ -45,8 +45,6 @@ extern const struct bn_record_tier_ops bn_record_cycles, bn_record_clock;
 /* Sets err to why perf_event_open failed with this errno, with a hint where one is known. system: the event
  * includes the kernel. Returns BN_ERR_UNSUPPORTED. */
 bn_status bn_perf_refuse(bn_error *err, int sys_errno, bool system);
-/* Reads /proc/sys/kernel/NAME. */
-bool bn_perf_setting(const char *name, long *value);
 /* timers.c */
 extern const struct bn_record_tier_ops bn_record_timer, bn_record_itimer;
 

@@ -198,11 +198,11 @@ if (D.subtitle) html("p", {class: "soft"}, head, D.subtitle);
 const form = html("form", {role: "search"}, head);
 const input = html("input", {type: "search", id: "search", placeholder: "search by regular expression   /", "aria-label": "search names by a regular expression",
   autocomplete: "off", spellcheck: "false"}, form);
-const caseButton = button("Aa", "upper and lower case differ", () => { state.case = !state.case; searched(); });
+const caseButton = button("Match case", "search is case-sensitive", () => { state.case = !state.case; searched(); });
 const previousButton = button("\u2039", "previous match (N)", () => go(-1));
 const nextButton = button("\u203a", "next match (n)", () => go(1));
 const resetButton = button("Reset zoom", "show all (Escape)", () => zoom(0));
-const callersButton = isDiff ? null : button("Callers", "upside down: first the functions that were running, then who called them", turn);
+const callersButton = isDiff ? null : button("Callers", "inverted: the running functions first, then their callers", turn);
 const icicleButton = button("Icicle", "the root on top", () => { state.icicle = !state.icicle; keep(true); draw(); });
 const output = html("output", {id: "matched", for: "search", "aria-live": "polite"}, form);
 const legend = html("ul", {"aria-label": "colours"}, head);

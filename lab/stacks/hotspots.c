@@ -200,7 +200,7 @@ void bn_class_shares(double out[BN_CLASSES], const bn_stacks *stacks)
     memset(out, 0, BN_CLASSES * sizeof *out);
     for (uint32_t i = 1; i < stacks->n_nodes; i++) {
         double self = bn_stacks_self(stacks, i, BN_STACKS_ALL_RUNS);
-        out[bn_class_of(bn_stacks_frame(stacks, i))] += self;
+        out[bn_class_at(stacks, i)] += self;
         whole += self;
     }
     for (unsigned c = 0; c < BN_CLASSES && whole > 0; c++)

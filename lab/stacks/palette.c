@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See palette.h. The first rule that a name matches decides; what comes first is what the more special names
- * are in, so that "rope_and_store" is not a store. A compiler's suffix, as in "dot.constprop.0" and
- * "pass._omp_fn.0", is left away before. What holds several classes, as a layer does, is of none of them.
+ * Classes of functions by their names, and colours of classes. The first matching rule decides, so special
+ * names come first: "rope_and_store" is not a store. A compiler's suffix, as in "dot.constprop.0" and
+ * "pass._omp_fn.0", is ignored. A function that contains several classes, such as a layer, has none of them.
  */
 #include "lab/stacks/palette.h"
 
@@ -25,17 +25,18 @@ static const struct rule RULES[] = {
                         "bn_screen_*"},
     {BN_CLASS_NORM, "*rmsnorm* *rms_norm* *layernorm* *layer_norm* RmsNorm LayerNorm "
                     "*relu* *silu* *gelu* Activation *residual* Residual* bn_add_* bn_exp_* expf*"},
-    {BN_CLASS_SYNC,
-     "*GOMP_* *gomp_* *[libgomp* *barrier* Barrier* Team bn_team_* *pthread_* *futex* "
-     "*mutex* *lll_lock* *clone clone3 *sem_wait* *sem_post* *cond_wait* start_thread *sched_yield*"},
+    {BN_CLASS_WAIT,
+     "*barrier* Barrier* Team *futex* *nanosleep* poll __poll ppoll epoll_wait epoll_pwait select pselect "
+     "*sched_yield* *sem_wait* *cond_wait* *cond_timedwait* *lock_wait* *pthread_join* wait4 waitpid"},
+    {BN_CLASS_SYNC, "*GOMP_* *gomp_* *[libgomp* bn_team_* *pthread_* *mutex* *lll_lock* *clone clone3 "
+                    "*sem_post* start_thread"},
     {BN_CLASS_MEMORY,
      "*memcpy* *memmove* *memset* *mempcpy* *memcmp* *malloc* *calloc* *realloc* free cfree _int_free* "
      "__libc_free *mmap* *munmap* *madvise* brk __brk sbrk *page_fault* *clear_page* *copy_page* "
      "*copy_user* *handle_mm_fault* *do_anonymous_page* *alloc_pages* bn_alloc bn_free KvStore Embedding "
      "*kv_store* *_to_f32* *f32_to_f16* operator?new* operator?delete*"},
     {BN_CLASS_SYSTEM, "*syscall* entry_SYSCALL* __x64_sys_* __arm64_sys_* do_sys_* ksys_* vfs_* *sysenter* "
-                      "__GI___* read write __read __write pread64 *nanosleep* ioctl poll "
-                      "epoll_wait"},
+                      "__GI___* read write __read __write pread64 ioctl"},
 };
 
 /* Names so short that other programs have them for something else: of this engine's own code only. */
@@ -44,7 +45,15 @@ static const struct rule OWN_RULES[] = {
     {BN_CLASS_MULTIPLY, "linear project head rescore bound_block fold fold_one fold8 fold16 ffn_down"},
     {BN_CLASS_NORM, "norm final_norm activate exp"},
     {BN_CLASS_MEMORY, "embed"},
-    {BN_CLASS_SYNC, "team_* spin_until_changed"},
+    {BN_CLASS_WAIT, "spin_until_changed team_wait*"},
+    {BN_CLASS_SYNC, "team_*"},
+};
+
+/* Kernel functions in which a thread waits; the functions that they call count with them. */
+static const struct rule SYSTEM_RULES[] = {
+    {BN_CLASS_WAIT,
+     "*futex* *nanosleep* *sched_yield* *sys_poll* *do_poll* ep_poll *epoll_wait* *sys_select* "
+     "*do_select* do_wait kernel_wait4"},
 };
 
 /* Whether text is pattern, of n bytes; "?" is a blank. */
@@ -90,7 +99,7 @@ static bool find_rule(enum bn_class *is, const struct rule *rules, size_t n, con
     return false;
 }
 
-bool bn_frame_is_own(const struct bn_frame *frame)
+static bool is_own(const struct bn_frame *frame)
 {
     const char *module = frame->module;
     return strcmp(module, "bn") == 0 || strncmp(module, "bn-", 3) == 0 || strncmp(module, "bn_", 3) == 0 ||
@@ -101,33 +110,35 @@ enum bn_class bn_class_of(const struct bn_frame *frame)
 {
     enum bn_class is = BN_CLASS_OTHER;
     if (frame->kind < BN_FRAME_BRICK) return BN_CLASS_TAG;
-    /* All of a stack of the operating system is one colour, whatever its parts are called. */
-    if (frame->kind == BN_FRAME_SYSTEM) return BN_CLASS_SYSTEM;
+    if (frame->kind == BN_FRAME_SYSTEM) {
+        is = BN_CLASS_SYSTEM; /* whatever its name */
+        (void)find_rule(&is, SYSTEM_RULES, BN_ARRAY_LEN(SYSTEM_RULES), frame->name, strlen(frame->name));
+        return is;
+    }
     size_t length = 1 + strcspn(frame->name + (frame->name[0] != '\0'), ".");
     if (frame->name[0] == '[' || frame->name[0] == '\0') length = strlen(frame->name);
-    if (!find_rule(&is, RULES, BN_ARRAY_LEN(RULES), frame->name, length) && bn_frame_is_own(frame))
+    if (!find_rule(&is, RULES, BN_ARRAY_LEN(RULES), frame->name, length) && is_own(frame))
         (void)find_rule(&is, OWN_RULES, BN_ARRAY_LEN(OWN_RULES), frame->name, length);
     return is;
 }
 
-const char *bn_class_name(enum bn_class which)
+enum bn_class bn_class_at(const bn_stacks *stacks, uint32_t node)
 {
-    static const char *const NAMES[] = {"quantisation",
-                                        "matrix multiplication",
-                                        "memory",
-                                        "system",
-                                        "attention",
-                                        "norms and activations",
-                                        "threads",
-                                        "other",
-                                        "thread, phase or layer"};
-    _Static_assert(BN_ARRAY_LEN(NAMES) == BN_CLASSES, "a name for each");
-    return (unsigned)which < BN_CLASSES ? NAMES[which] : "other";
+    enum bn_class is = bn_class_of(bn_stacks_frame(stacks, node));
+    uint32_t at = node;
+    enum bn_class around = is;
+    while (around == BN_CLASS_SYSTEM && (at = stacks->nodes[at].parent) != BN_STACKS_ROOT)
+        around = bn_class_of(bn_stacks_frame(stacks, at));
+    return around == BN_CLASS_WAIT ? BN_CLASS_WAIT : is;
 }
 
-const char *bn_palette_name(enum bn_palette palette)
+const char *bn_class_name(enum bn_class which)
 {
-    return palette == BN_PALETTE_SAFE ? "safe" : "bitnet";
+    static const char *const NAMES[] = {"quantisation", "matrix multiplication", "memory",  "system",
+                                        "attention",    "norms and activations", "threads", "waiting",
+                                        "other",        "thread, phase or layer"};
+    _Static_assert(BN_ARRAY_LEN(NAMES) == BN_CLASSES, "a name for each");
+    return (unsigned)which < BN_CLASSES ? NAMES[which] : "other";
 }
 
 /* ---- colours ---- */
@@ -145,25 +156,25 @@ static const struct scheme {
 } SCHEMES[BN_PALETTES][2] = {
     {{.ink = RGB(0x14171A),
       .classes = {RGB(0xF0746A), RGB(0x7CC682), RGB(0x7CB4F5), RGB(0xF6A543), RGB(0xAE93EC), RGB(0xF0D95C),
-                  RGB(0xE39CC0), RGB(0xCDCAC2), RGB(0xE3E8ED)},
+                  RGB(0xE39CC0), RGB(0x8698AA), RGB(0xCDCAC2), RGB(0xE3E8ED)},
       .none = RGB(0xE6E6E3),
       .less = {RGB(0xCFE2FA), RGB(0x5E9FEE)},
       .more = {RGB(0xFAD6D1), RGB(0xEB6257)}},
      {.ink = RGB(0xF4F5F6),
       .classes = {RGB(0xA8323A), RGB(0x1F6544), RGB(0x2358A8), RGB(0x8E480A), RGB(0x66409E), RGB(0x5C5A17),
-                  RGB(0x86346F), RGB(0x4E4C48), RGB(0x2D363F)},
+                  RGB(0x86346F), RGB(0x58697D), RGB(0x4E4C48), RGB(0x2D363F)},
       .none = RGB(0x3A3E42),
       .less = {RGB(0x32435A), RGB(0x1F5DBB)},
       .more = {RGB(0x5A3735), RGB(0xB3302D)}}},
     {{.ink = RGB(0x14171A),
       .classes = {RGB(0xEF7D33), RGB(0x2FB58C), RGB(0x8CCBF2), RGB(0xF0B429), RGB(0xDD92BD), RGB(0xF3E97A),
-                  RGB(0x5B9FE0), RGB(0xC6C6C6), RGB(0xE6EBEF)},
+                  RGB(0x5B9FE0), RGB(0x7C909C), RGB(0xC6C6C6), RGB(0xE6EBEF)},
       .none = RGB(0xE6E6E3),
       .less = {RGB(0xCDE6F7), RGB(0x4AA5E2)},
       .more = {RGB(0xFCE3C2), RGB(0xEE8A24)}},
      {.ink = RGB(0x0C0E10),
       .classes = {RGB(0xDC7430), RGB(0x2AA37E), RGB(0x7EB9DE), RGB(0xDCA522), RGB(0xCB86AE), RGB(0xE0D66C),
-                  RGB(0x5492CE), RGB(0xB0B0B0), RGB(0xD3D9DE)},
+                  RGB(0x5492CE), RGB(0xBCC8F0), RGB(0xB0B0B0), RGB(0xD3D9DE)},
       .none = RGB(0xC9C9C6),
       .less = {RGB(0xB4CFE1), RGB(0x4798D0)},
       .more = {RGB(0xE5CAA6), RGB(0xDB7F20)}}},
@@ -207,11 +218,6 @@ struct bn_colour bn_palette_shade(enum bn_palette palette, enum bn_class which, 
     int off = (int)shade - (int)(BN_SHADES / 2);
     unsigned part = off < 0 ? (unsigned)-off * 5u : (unsigned)off * (dark ? 3u : 9u);
     return mix(bn_palette_class(palette, which, dark), off < 0 ? BLACK : WHITE, part);
-}
-
-struct bn_colour bn_palette_frame(enum bn_palette palette, const struct bn_frame *frame, bool dark)
-{
-    return bn_palette_shade(palette, bn_class_of(frame), bn_shade_of(frame), dark);
 }
 
 struct bn_colour bn_palette_delta(enum bn_palette palette, int step, bool dark)

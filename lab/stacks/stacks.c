@@ -436,12 +436,3 @@ const struct bn_frame *bn_stacks_frame(const bn_stacks *stacks, uint32_t node)
 {
     return node == BN_STACKS_ROOT ? NULL : &stacks->frames[stacks->nodes[node].frame];
 }
-
-uint32_t bn_stacks_child(const bn_stacks *stacks, uint32_t node, enum bn_frame_kind kind, const char *name)
-{
-    for (uint32_t i = node + 1; i < stacks->n_nodes; i++) {
-        const struct bn_frame *f = bn_stacks_frame(stacks, i);
-        if (stacks->nodes[i].parent == node && f->kind == kind && strcmp(f->name, name) == 0) return i;
-    }
-    return BN_STACKS_NONE;
-}

@@ -83,8 +83,8 @@ typedef struct bn_stacks {
     size_t n_nodes, nodes_room;
     struct bn_stacks_run *runs;
     size_t n_runs;
-    /* The same runs as the profiler measured them (lab/stacks/bricks.h), beside the samples; NULL: not measured.
-     * Copies and appended stacks take it along. Owned. */
+    /* The same runs as the profiler measured them (lab/stacks/bricks.h), beside the samples; NULL: not
+     * measured. Copies and appended stacks take it along. Owned. */
     struct bn_stacks *measured;
     bn_json *about; /* where it comes from, how it was recorded (docs/reference/stacks.md); an object */
     struct bn_stacks_index *index;
@@ -125,10 +125,6 @@ void bn_stacks_totals(const bn_stacks *stacks, size_t run, double *out);
 void bn_stacks_total_samples(const bn_stacks *stacks, size_t run, uint64_t *out);
 /* NULL for the root. */
 const struct bn_frame *bn_stacks_frame(const bn_stacks *stacks, uint32_t node);
-/* The first child of a node with this kind and name (of any module); BN_STACKS_NONE when there is none. Looks
- * at all nodes. */
-uint32_t bn_stacks_child(const bn_stacks *stacks, uint32_t node, enum bn_frame_kind kind, const char *name);
-
 /* ---- making others of it ---- */
 
 /* What a view keeps. Zeroed: everything as it is. */

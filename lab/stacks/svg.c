@@ -80,7 +80,10 @@ static enum bn_class class_running(const bn_stacks *s, uint32_t node)
         i--;
     while (i > 1 && is_part(path[i - 1]))
         i--;
-    return bn_class_of(path[i - 1]);
+    enum bn_class is = bn_class_of(path[i - 1]), around = is; /* as bn_class_at, in the other direction */
+    while (around == BN_CLASS_SYSTEM && --i > 0)
+        around = bn_class_of(path[i - 1]);
+    return around == BN_CLASS_WAIT ? BN_CLASS_WAIT : is;
 }
 
 /* Classes that occur, and the share of time in their functions themselves. */
@@ -95,7 +98,7 @@ static void make_legend(struct bn_picture *p, const struct weights *w)
         shares[class] += w->self[i] / w->total[0];
     }
     for (unsigned c = 0; c < BN_CLASSES; c++) {
-        if (!there[c] && !(shares[c] > 0)) continue;
+        if (!(shares[c] > 0) && (!there[c] || c == BN_CLASS_TAG)) continue;
         struct bn_buf label = {.max = sizeof p->legend[0].label - 1};
         bn_buf_puts(&label, bn_class_name((enum bn_class)c));
         bn_buf_putc(&label, ' ');
@@ -133,7 +136,7 @@ static void class_parts(const bn_stacks *s, unsigned *classes)
     for (uint32_t i = 1; i < s->n_nodes; i++) {
         const struct bn_frame *f = bn_stacks_frame(s, i);
         unsigned around = classes[s->nodes[i].parent];
-        classes[i] = is_part(f) && around != BN_CLASS_TAG ? around : (unsigned)bn_class_of(f);
+        classes[i] = is_part(f) && around != BN_CLASS_TAG ? around : (unsigned)bn_class_at(s, i);
     }
 }
 

@@ -156,7 +156,7 @@ bn_status bn_debug_files_open(struct bn_debug_files *files, const char *folders,
     return files->folders == NULL ? bn_nomem(err) : BN_OK;
 }
 
-void bn_debug_files_close(struct bn_debug_files *files)
+static void close_debug_files(struct bn_debug_files *files)
 {
     bn_free(files->folders);
     bn_free(files->path);
@@ -547,8 +547,20 @@ bool bn_object_read(const struct bn_object *object, const struct bn_mapping *map
 
 /* ---- opening and closing ---- */
 
-bn_status bn_object_open(struct bn_object **out, const struct bn_mapping *mapping,
-                         struct bn_debug_files *files, bn_error *err)
+static void close_object(struct bn_object *object)
+{
+    if (object == NULL) return;
+    if (object->dwfl != NULL) dwfl_end(object->dwfl);
+    bn_free(object->path);
+    bn_free(object->loads);
+    bn_free(object->symbols);
+    bn_free(object->reach);
+    bn_free(object->units);
+    bn_free(object);
+}
+
+static bn_status open_object(struct bn_object **out, const struct bn_mapping *mapping,
+                             struct bn_debug_files *files, bn_error *err)
 {
     static const char DELETED[] = " (deleted)";
     size_t n = strlen(mapping->path), n_suffix = sizeof DELETED - 1;
@@ -570,20 +582,8 @@ bn_status bn_object_open(struct bn_object **out, const struct bn_mapping *mappin
     if (status == BN_OK)
         *out = o;
     else
-        bn_object_close(o);
+        close_object(o);
     return status;
-}
-
-void bn_object_close(struct bn_object *object)
-{
-    if (object == NULL) return;
-    if (object->dwfl != NULL) dwfl_end(object->dwfl);
-    bn_free(object->path);
-    bn_free(object->loads);
-    bn_free(object->symbols);
-    bn_free(object->reach);
-    bn_free(object->units);
-    bn_free(object);
 }
 
 /* ---- all of a recording ---- */
@@ -593,7 +593,7 @@ static bn_status add_object(struct bn_objects *objects, const struct bn_mapping 
     struct bn_object **list = bn_realloc(objects->list, objects->n + 1, sizeof(struct bn_object *));
     if (list == NULL) return bn_nomem(err);
     objects->list = list;
-    BN_TRY(bn_object_open(&list[objects->n], mapping, &objects->files, err));
+    BN_TRY(open_object(&list[objects->n], mapping, &objects->files, err));
     objects->n++;
     return BN_OK;
 }
@@ -628,9 +628,9 @@ bn_status bn_objects_find(struct bn_objects *objects, const bn_recording *record
 void bn_objects_release(struct bn_objects *objects)
 {
     for (uint32_t i = 0; i < objects->n; i++)
-        bn_object_close(objects->list[i]);
+        close_object(objects->list[i]);
     bn_free(objects->list);
     bn_free(objects->of_mapping);
-    bn_debug_files_close(&objects->files);
+    close_debug_files(&objects->files);
     *objects = (struct bn_objects){0};
 }

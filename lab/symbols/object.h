@@ -20,7 +20,6 @@ struct bn_debug_files {
     Dwfl_Callbacks callbacks;
 };
 BN_MUST_CHECK bn_status bn_debug_files_open(struct bn_debug_files *files, const char *folders, bn_error *err);
-void bn_debug_files_close(struct bn_debug_files *files);
 
 struct bn_object_symbol {
     uint64_t start, end;
@@ -78,11 +77,6 @@ bool bn_object_bias(const struct bn_object *object, const struct bn_mapping *map
  */
 bool bn_object_read(const struct bn_object *object, const struct bn_mapping *mapping, uint64_t address,
                     uint64_t *word);
-
-/* The file behind a mapping. */
-BN_MUST_CHECK bn_status bn_object_open(struct bn_object **out, const struct bn_mapping *mapping,
-                                       struct bn_debug_files *files, bn_error *err);
-void bn_object_close(struct bn_object *object);
 
 /* NULL when no symbol covers the address. */
 const struct bn_object_symbol *bn_object_symbol(const struct bn_object *object, uint64_t address);

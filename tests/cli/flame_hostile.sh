@@ -19,7 +19,7 @@ check "each is there once" equal "$(sort commands | uniq -d)" ""
 says 3 "a folder that is not there is named" 'none: there is no such folder' "$bn" record -o none/x.json -- touch ran
 mkdir folder.svg
 : >file
-says 8 "so is a folder in the place of a file" 'folder.svg: this is a folder' "$bn" record -o folder.svg -- touch ran
+says 8 "so is a folder in the place of a file" 'folder.svg: is a folder' "$bn" record -o folder.svg -- touch ran
 says 8 "a file in the place of a folder" 'file/x.json: cannot be made' "$bn" record -o file/x.json -- touch ran
 says 8 "a folder that takes no file" '/proc/x.json: cannot be made' "$bn" record -o /proc/x.json -- touch ran
 says 2 "a table of turned stacks" 'the table would show' "$bn" record --callers -o x.txt -- touch ran

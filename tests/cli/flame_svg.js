@@ -77,9 +77,9 @@ async function use() {
   tell("recursion", output.textContent);
   await type("upper");
   tell("any case", output.textContent);
-  await click(button("Aa"));
+  await click(button("Match case"));
   tell("case", output.textContent);
-  await click(button("Aa"));
+  await click(button("Match case"));
   await type("(");
   tell("wrong", output.className + " " + input.getAttribute("aria-invalid") + " " + (output.textContent.length > 10) + " " + button("\u203a").disabled);
   await type("");

@@ -12,6 +12,7 @@
 
 #include "lab/profile/document.h"
 #include "tests/unit/brick_maker.h"
+#include "tests/unit/stacks_child.h"
 
 static bn_stacks *open_stacks(void)
 {

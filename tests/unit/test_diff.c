@@ -18,6 +18,7 @@
 #include "lab/stats/distribution.h"
 #include "lab/stats/interval.h"
 #include "lab/stats/ranks.h"
+#include "tests/unit/stacks_child.h"
 
 static const struct bn_stacks_diff_options PLAIN = {0}, SAME_WORK = {.same_work = true};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * lab/stacks/palette: which names are of which class; that text on every colour can be read; that classes can be
- * told apart, in the palette for colour-blind eyes also by them.
+ * lab/stacks/palette: which names are of which class; that text on every colour can be read; that classes can
+ * be told apart, in the palette for colour-blind eyes also by them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,7 +46,7 @@ static void names_have_classes(void **state)
         {BN_FRAME_CODE, "_int_free", BN_CLASS_MEMORY},
         {BN_FRAME_SYSTEM, "asm_exc_page_fault", BN_CLASS_SYSTEM}, /* as all that stands on it */
         {BN_FRAME_SYSTEM, "handle_mm_fault", BN_CLASS_SYSTEM},
-        {BN_FRAME_SYSTEM, "do_futex", BN_CLASS_SYSTEM},
+        {BN_FRAME_SYSTEM, "do_futex", BN_CLASS_WAIT},
         {BN_FRAME_SYSTEM, "memset_orig", BN_CLASS_SYSTEM},
         {BN_FRAME_BRICK, "KvStore", BN_CLASS_MEMORY},
         {BN_FRAME_SYSTEM, "do_syscall_64", BN_CLASS_SYSTEM},
@@ -56,12 +56,17 @@ static void names_have_classes(void **state)
         {BN_FRAME_BRICK, "AttentionSoftmax", BN_CLASS_ATTENTION},
         {BN_FRAME_CODE, "bn_rmsnorm_neon", BN_CLASS_NORM},
         {BN_FRAME_BRICK, "ResidualAdd", BN_CLASS_NORM},
-        {BN_FRAME_CODE, "gomp_team_barrier_wait_end", BN_CLASS_SYNC},
+        {BN_FRAME_CODE, "gomp_team_barrier_wait_end", BN_CLASS_WAIT},
         {BN_FRAME_UNKNOWN, "[libgomp.so.1.0.0]", BN_CLASS_SYNC},
-        {BN_FRAME_BRICK, "BarrierWait", BN_CLASS_SYNC},
-        {BN_FRAME_CODE, "bn_team_barrier", BN_CLASS_SYNC},
-        {BN_FRAME_CODE, "futex_wait", BN_CLASS_SYNC},
-        {BN_FRAME_CODE, "__sched_yield", BN_CLASS_SYNC}, /* a thread that has nothing to do but wait */
+        {BN_FRAME_BRICK, "BarrierWait", BN_CLASS_WAIT},
+        {BN_FRAME_CODE, "bn_team_barrier", BN_CLASS_WAIT},
+        {BN_FRAME_CODE, "futex_wait", BN_CLASS_WAIT},
+        {BN_FRAME_CODE, "__sched_yield", BN_CLASS_WAIT}, /* a thread that has nothing to do but wait */
+        {BN_FRAME_CODE, "clock_nanosleep", BN_CLASS_WAIT},
+        {BN_FRAME_CODE, "poll", BN_CLASS_WAIT},
+        {BN_FRAME_BRICK, "Team", BN_CLASS_WAIT},
+        {BN_FRAME_SYSTEM, "__x64_sys_sched_yield", BN_CLASS_WAIT},
+        {BN_FRAME_CODE, "GOMP_parallel", BN_CLASS_SYNC},
         {BN_FRAME_CODE, "main", BN_CLASS_OTHER},
         {BN_FRAME_UNKNOWN, "[unknown]", BN_CLASS_OTHER},
         {BN_FRAME_CODE, "", BN_CLASS_OTHER},
@@ -116,6 +121,24 @@ static void inlined_functions_keep_their_class(void **state)
                                         "softmax",         "main", "bn_add_avx2"};
     for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++)
         assert_int_equal(class_of(BN_FRAME_CODE, NAMES[i]), class_of(BN_FRAME_INLINED, NAMES[i]));
+}
+
+/* Kernel frames under a function that waits are waiting; under any other function they are the kernel's. */
+static void the_kernel_waits_with_its_caller(void **state)
+{
+    (void)state;
+    static const char *const CALLERS[] = {"__sched_yield", "read"};
+    static const enum bn_class IS[] = {BN_CLASS_WAIT, BN_CLASS_SYSTEM};
+    for (size_t i = 0; i < BN_ARRAY_LEN(CALLERS); i++) {
+        bn_stacks *s = NULL;
+        uint32_t node = BN_STACKS_ROOT;
+        assert_int_equal(bn_stacks_open(&s, "ns", "cpu", NULL), BN_OK);
+        assert_int_equal(bn_stacks_push_name(s, &node, BN_FRAME_CODE, CALLERS[i], NULL), BN_OK);
+        assert_int_equal(bn_stacks_push_name(s, &node, BN_FRAME_SYSTEM, "do_syscall_64", NULL), BN_OK);
+        assert_int_equal(bn_stacks_push_name(s, &node, BN_FRAME_SYSTEM, "schedule", NULL), BN_OK);
+        assert_int_equal(bn_class_at(s, node), IS[i]);
+        bn_stacks_close(s);
+    }
 }
 
 /* Bricks that compute have a class; those that hold others, and what comes behind the pass, have none. */
@@ -173,12 +196,12 @@ static void text_can_be_read_on_every_colour(void **state)
                 for (unsigned s = 0; s < BN_SHADES; s++) {
                     struct bn_colour on = bn_palette_shade((enum bn_palette)p, (enum bn_class)c, s, dark);
                     if (contrast(ink, on) < 4.5)
-                        fail_msg("%s%s, %s, shade %u: %.2f", bn_palette_name((enum bn_palette)p),
+                        fail_msg("%s%s, %s, shade %u: %.2f", p == BN_PALETTE_SAFE ? "safe" : "bitnet",
                                  dark ? " dark" : "", bn_class_name((enum bn_class)c), s, contrast(ink, on));
                 }
             for (int d = -BN_DELTA_STEPS; d <= BN_DELTA_STEPS; d++)
                 if (contrast(ink, bn_palette_delta((enum bn_palette)p, d, dark)) < 4.5)
-                    fail_msg("%s%s, difference %d: %.2f", bn_palette_name((enum bn_palette)p),
+                    fail_msg("%s%s, difference %d: %.2f", p == BN_PALETTE_SAFE ? "safe" : "bitnet",
                              dark ? " dark" : "", d,
                              contrast(ink, bn_palette_delta((enum bn_palette)p, d, dark)));
         }
@@ -283,6 +306,7 @@ int main(void)
         cmocka_unit_test(names_have_classes),
         cmocka_unit_test(short_names_are_of_this_project_only),
         cmocka_unit_test(inlined_functions_keep_their_class),
+        cmocka_unit_test(the_kernel_waits_with_its_caller),
         cmocka_unit_test(every_brick_that_computes_has_a_class),
         cmocka_unit_test(contrast_is_as_defined),
         cmocka_unit_test(text_can_be_read_on_every_colour),

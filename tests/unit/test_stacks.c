@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "lab/formats/document.h"
 #include "lab/stacks/stacks.h"
+#include "tests/unit/stacks_child.h"
 
 #define OK(expr) assert_int_equal((expr), BN_OK)
 

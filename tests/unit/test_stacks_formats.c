@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "lab/formats/document.h"
 #include "lab/stacks/hotspots.h"
+#include "tests/unit/stacks_child.h"
 
 #define OK(expr) assert_int_equal((expr), BN_OK)
 

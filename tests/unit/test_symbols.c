@@ -28,6 +28,7 @@
 #include "lab/symbols/kernel.h"
 #include "lab/symbols/resolve.h"
 #include "tests/symbols/chain.h"
+#include "tests/unit/stacks_child.h"
 
 static char tmp[64];
 static char folder[900]; /* of the files that the Makefile made for this test */

@@ -112,14 +112,25 @@ static bool has_functions(const bn_stacks *stacks)
     return false;
 }
 
-bn_status bn_flamegraph_view(bn_stacks **out, const bn_stacks *stacks, const struct bn_args *args,
-                             bn_error *err)
+static bool has_threads(const bn_stacks *stacks)
 {
+    unsigned n = 0;
+    for (size_t i = 0; i < stacks->n_frames; i++)
+        n += stacks->frames[i].kind == BN_FRAME_THREAD;
+    return n > 1;
+}
+
+bn_status bn_flamegraph_view(bn_stacks **out, const bn_stacks *stacks, const struct bn_args *args,
+                             bool picture, bn_error *err)
+{
+    const bn_json *about = stacks->about;
     const char *tags = bn_opt_str(args, "tags");
     if (bn_opt_flag(args, "measured") && stacks->measured == NULL)
         return bn_fail(err, BN_ERR_NOT_FOUND, "nothing was measured beside the samples");
     if (bn_opt_flag(args, "measured")) stacks = stacks->measured;
-    unsigned keep = has_functions(stacks) ? 0 : BN_FRAME_TAGS;
+    unsigned keep = !has_functions(stacks)           ? BN_FRAME_TAGS
+                    : picture && has_threads(stacks) ? BN_FRAME_BIT(BN_FRAME_THREAD)
+                                                     : 0;
     if (tags != NULL) BN_TRY(read_tags(&keep, tags, err));
     unsigned inlined = bn_opt_flag(args, "merge-inlined") ? BN_FRAME_BIT(BN_FRAME_INLINED) : 0;
     struct bn_stacks_view view = {.drop = (BN_FRAME_TAGS & ~keep) | inlined,
@@ -127,13 +138,19 @@ bn_status bn_flamegraph_view(bn_stacks **out, const bn_stacks *stacks, const str
                                   .callers = bn_opt_flag(args, "callers"),
                                   .merge_repeats = bn_opt_flag(args, "merge-repeats")};
     BN_TRY(bn_stacks_copy(out, stacks, &view, err));
+    if (bn_opt_flag(args, "measured")) { /* they are of the same work */
+        bn_json_put_copy((*out)->about, "workload", bn_json_get(about, "workload"));
+        bn_json_put_copy((*out)->about, "model", bn_json_get(about, "model"));
+        bn_json_put_copy((*out)->about, "created", bn_json_get(about, "created"));
+        bn_json_put_copy((*out)->about, "machine", bn_json_get(about, "machine"));
+    }
     if (view.root == NULL || (*out)->n_nodes > 1) return BN_OK;
     bn_stacks_close(*out);
     *out = NULL;
     return bn_fail(err, BN_ERR_NOT_FOUND, "no stack has a frame '%s'", view.root);
 }
 
-bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args *args, bn_error *err)
+bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args *args, bool picture, bn_error *err)
 {
     static const char *const STANDARD_INPUT[] = {"-"};
     bn_stacks *stacks = NULL;
@@ -142,7 +159,7 @@ bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args *args, bn_err
         bn_report_note(0, "reading stacks from the terminal; Ctrl-D ends them");
     BN_TRY(bn_flamegraph_read(&stacks, given ? args->operands : STANDARD_INPUT, given ? args->n_operands : 1,
                               err));
-    bn_status status = bn_flamegraph_view(out, stacks, args, err);
+    bn_status status = bn_flamegraph_view(out, stacks, args, picture, err);
     bn_stacks_close(stacks);
     return status;
 }

@@ -166,7 +166,7 @@ static bn_status read_side(struct sides *s, bn_stacks **out, size_t from, size_t
         if (status == BN_OK) status = bn_stacks_append(stacks, more, err);
         bn_stacks_close(more);
     }
-    if (status == BN_OK) status = bn_flamegraph_view(out, stacks, s->args, err);
+    if (status == BN_OK) status = bn_flamegraph_view(out, stacks, s->args, false, err);
     bn_stacks_close(stacks);
     return status;
 }

@@ -13,8 +13,9 @@
 
 /* ---- values ---- */
 
-struct bn_diff_value bn_diff_report_value(const struct bn_stacks_diff *diff,
-                                          const struct bn_diff_entry *entry)
+/* The value that is compared: a share of the whole, with same_work of the whole before. */
+static struct bn_diff_value compared_value(const struct bn_stacks_diff *diff,
+                                           const struct bn_diff_entry *entry)
 {
     if (!diff->same_work) return entry->share;
     struct bn_diff_value v = entry->weight;
@@ -29,8 +30,8 @@ struct bn_diff_value bn_diff_report_value(const struct bn_stacks_diff *diff,
 
 static struct bn_diff_value value_of(const struct bn_diff_report *r, bool total, uint32_t frame)
 {
-    return bn_diff_report_value(r->diff,
-                                total ? &r->diff->functions_total[frame] : &r->diff->functions_self[frame]);
+    return compared_value(r->diff,
+                          total ? &r->diff->functions_total[frame] : &r->diff->functions_self[frame]);
 }
 
 /* ---- rows ---- */
@@ -275,8 +276,8 @@ void bn_diff_report_text(struct bn_buf *out, const struct bn_diff_report *r, boo
         bn_buf_printf(out, "and %zu more (--top %zu shows all)\n", r->n_functions - r->n_shown,
                       r->n_functions);
     bn_buf_printf(out,
-                  "\nchange   after - before, in points of %s; * is significant at %g,\n"
-                  "         corrected for %zu tests\n"
+                  "\nchange   after - before, in points of %s\n"
+                  "*        significant at %g, corrected for %zu tests\n"
                   "interval of the change, at 95 %%\n"
                   "MDE      smallest detectable change, with 80 %% power\n",
                   d->same_work ? "the weight before" : "share", d->level, d->n_judged_functions);

@@ -37,10 +37,6 @@ BN_MUST_CHECK bn_status bn_diff_report_make(struct bn_diff_report *out, const st
                                             bool strict, bn_error *err);
 void bn_diff_report_release(struct bn_diff_report *report);
 
-/* The value that is compared, in shares of the whole, or with same_work of the whole before. */
-struct bn_diff_value bn_diff_report_value(const struct bn_stacks_diff *diff,
-                                          const struct bn_diff_entry *entry);
-
 /* One line without its end: "FAILED: f gained 3.1 points, more than 1". */
 void bn_diff_report_verdict(struct bn_buf *out, const struct bn_diff_report *report);
 /* "5 vs 5 runs, total +37.01 %* (95 %: +30.26 to +43.75)". */

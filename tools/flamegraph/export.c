@@ -54,7 +54,7 @@ bn_status bn_flamegraph_export(struct bn_args *args, bn_error *err)
         BN_TRY(bn_flamegraph_read(&stacks, given ? args->operands : STANDARD_INPUT,
                                   given ? args->n_operands : 1, err));
     else
-        BN_TRY(bn_flamegraph_open(&stacks, args, err));
+        BN_TRY(bn_flamegraph_open(&stacks, args, false, err));
     bn_status status = bn_stacks_write(stacks, format, &out, err);
     if (status == BN_OK) status = bn_flamegraph_write(args, &out, err);
     bn_buf_release(&out);

@@ -23,12 +23,14 @@ extern const struct bn_option bn_flamegraph_output_option[];
 /* Reads files in any format, the runs of each behind those of the one before. "-" is standard input. */
 BN_MUST_CHECK bn_status bn_flamegraph_read(bn_stacks **out, const char *const *paths, size_t n,
                                            bn_error *err);
-/* The view that the options ask for, of these stacks, sorted. Without --tags, tags are left out, unless there
- * is nothing but tags. BN_ERR_NOT_FOUND when --root names a function that no stack has. */
+/* The sorted view of these stacks that the options select. Without --tags, tags are left out; but stacks of
+ * tags alone keep them, and a picture of several threads keeps the threads. BN_ERR_NOT_FOUND when no stack
+ * has the function that --root names. */
 BN_MUST_CHECK bn_status bn_flamegraph_view(bn_stacks **out, const bn_stacks *stacks,
-                                           const struct bn_args *args, bn_error *err);
-/* Both, of the command's operands; without any, of standard input. */
-BN_MUST_CHECK bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args *args, bn_error *err);
+                                           const struct bn_args *args, bool picture, bn_error *err);
+/* Reads the command's operands, or standard input, and makes the view. */
+BN_MUST_CHECK bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args *args, bool picture,
+                                           bn_error *err);
 /* A usage error when --output's name says by its end that the file is of another format than the one that is
  * written. Folded text is a text too. */
 BN_MUST_CHECK bn_status bn_flamegraph_check_name(const struct bn_args *args, enum bn_stacks_format written,

@@ -208,8 +208,7 @@ bn_status bn_flamegraph_check_file(const char *path, bn_error *err)
     char target[PATH_MAX];
     struct stat at;
     bool exists = stat(path, &at) == 0;
-    if (exists && S_ISDIR(at.st_mode))
-        return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "is a folder");
+    if (exists && S_ISDIR(at.st_mode)) return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "is a folder");
     if (exists && !S_ISREG(at.st_mode)) { /* it is written to */
         if (access(path, W_OK) != 0)
             return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "cannot be written to");
@@ -238,26 +237,28 @@ static bn_status check_outputs(const struct bn_args *args, bn_error *err)
     return BN_OK;
 }
 
-/* stacks: all of them; view: as the options want to see them. */
 static bn_status write_one(struct bn_buf *out, enum bn_stacks_format format, const bn_stacks *stacks,
-                           const bn_stacks *view, const struct bn_args *args, bn_error *err)
+                           const struct bn_args *args, bn_error *err)
 {
-    if (format == BN_STACKS_SVG) return bn_flamegraph_draw(out, view, args, err);
-    if (format == BN_STACKS_TEXT) return bn_flamegraph_put_table(out, view, err);
-    return bn_stacks_write(format == BN_STACKS_DOCUMENT ? stacks : view, format, out, err);
+    bn_stacks *view = NULL;
+    BN_TRY(bn_flamegraph_view(&view, stacks, args, format == BN_STACKS_SVG, err));
+    bn_status status = format == BN_STACKS_SVG ? bn_flamegraph_draw(out, view, args, err)
+                       : format == BN_STACKS_TEXT
+                           ? bn_flamegraph_put_table(out, view, err)
+                           : bn_stacks_write(format == BN_STACKS_DOCUMENT ? stacks : view, format, out, err);
+    bn_stacks_close(view);
+    return status;
 }
 
 static bn_status write_all(const struct bn_args *args, const bn_stacks *stacks, bn_error *err)
 {
-    bn_stacks *view = NULL;
     size_t n = bn_opt_count(args, "output");
-    BN_TRY(bn_flamegraph_view(&view, stacks, args, err));
     bn_status status = BN_OK;
     for (size_t i = 0; i < (n > 0 ? n : 1) && status == BN_OK; i++) {
         const char *path = n > 0 ? bn_opt_at(args, "output", i) : NULL;
         struct bn_buf bytes = {.max = MAX_OUTPUT_BYTES};
         status = write_one(&bytes, path != NULL ? bn_stacks_format_by_name(path) : BN_STACKS_TEXT, stacks,
-                           view, args, err);
+                           args, err);
         if (status == BN_OK) status = bn_buf_check(&bytes, err);
         if (status == BN_OK && path != NULL)
             status = bn_file_write_atomic(path, bytes.data, bytes.len, err);
@@ -265,7 +266,6 @@ static bn_status write_all(const struct bn_args *args, const bn_stacks *stacks, 
             status = bn_fail(err, BN_ERR_IO, "standard output cannot be written");
         bn_buf_release(&bytes);
     }
-    bn_stacks_close(view);
     return status;
 }
 

@@ -67,6 +67,20 @@ bn_status bn_flamegraph_read_picture(struct bn_svg_options *out, const struct bn
 
 /* ---- what a picture is of ---- */
 
+/* The beginning of a prompt, as long as a title has room for. */
+static void put_prompt(struct bn_buf *out, const char *prompt)
+{
+    size_t n = strlen(prompt), most = 60;
+    if (n <= most) {
+        bn_buf_puts(out, prompt);
+        return;
+    }
+    while (most > 0 && ((unsigned char)prompt[most] & 0xC0) == 0x80)
+        most--;
+    bn_buf_append(out, prompt, most);
+    bn_buf_puts(out, "...");
+}
+
 static void put_words(struct bn_buf *out, const bn_json *list)
 {
     const char *word;
@@ -77,10 +91,11 @@ static void put_words(struct bn_buf *out, const bn_json *list)
 void bn_flamegraph_put_title(struct bn_buf *out, const bn_json *about)
 {
     const bn_json *work = bn_json_get(about, "workload");
-    if (work != NULL)
-        bn_buf_printf(out, "%s: \"%s\" and %.0f tokens", bn_json_text_of(about, "model.name"),
-                      bn_json_text_of(work, "prompt"), bn_json_number_of(work, "n_predict"));
-    else
+    if (work != NULL) {
+        bn_buf_printf(out, "%s: \"", bn_json_text_of(bn_json_get(about, "model"), "name"));
+        put_prompt(out, bn_json_text_of(work, "prompt"));
+        bn_buf_printf(out, "\" and %.0f tokens", bn_json_number_of(work, "n_predict"));
+    } else
         put_words(out, bn_json_get(about, "command"));
     if (out->len == 0) bn_buf_puts(out, "Flame graph");
 }
@@ -111,6 +126,7 @@ bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *stacks, const 
     struct bn_buf title = {.max = MAX_TITLE}, subtitle = {.max = MAX_TITLE};
     BN_TRY(bn_flamegraph_read_picture(&options, args, err));
     bn_flamegraph_put_title(&title, stacks->about);
+    if (options.title != NULL) bn_buf_printf(&subtitle, "%s; ", title.data); /* the work is always named */
     bn_flamegraph_put_subtitle(&subtitle, stacks);
     if (options.title == NULL) options.title = title.data;
     if (options.subtitle == NULL) options.subtitle = subtitle.data;
@@ -125,7 +141,7 @@ bn_status bn_flamegraph_render(struct bn_args *args, bn_error *err)
     bn_stacks *stacks = NULL;
     struct bn_buf svg = {.max = MAX_BYTES};
     BN_TRY(bn_flamegraph_check_name(args, BN_STACKS_SVG, err));
-    BN_TRY(bn_flamegraph_open(&stacks, args, err));
+    BN_TRY(bn_flamegraph_open(&stacks, args, true, err));
     bn_status status = bn_flamegraph_draw(&svg, stacks, args, err);
     if (status == BN_OK) status = bn_flamegraph_write(args, &svg, err);
     bn_buf_release(&svg);

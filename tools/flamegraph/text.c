@@ -295,7 +295,7 @@ bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err)
     l.min /= 100;
     BN_TRY(bn_flamegraph_check_name(args, args->json ? BN_STACKS_DOCUMENT : BN_STACKS_TEXT, err));
     if (!l.tree) BN_TRY(bn_flamegraph_check_callers(args, BN_STACKS_TEXT, err));
-    BN_TRY(bn_flamegraph_open(&stacks, args, err));
+    BN_TRY(bn_flamegraph_open(&stacks, args, false, err));
     l.stacks = stacks;
     bn_status status = list(&l, args->json, &out, err);
     if (status == BN_OK && args->json) bn_report_json_began();

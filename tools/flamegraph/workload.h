@@ -53,9 +53,4 @@ BN_MUST_CHECK bn_status bn_work_open(struct bn_recorded_work *work, const struct
 BN_MUST_CHECK bn_status bn_work_run(struct bn_recorded_work *work, bn_error *err);
 void bn_work_close(struct bn_recorded_work *work);
 
-/* Adds a finished recording's samples, by runs and with tags, and what was measured beside them. */
-BN_MUST_CHECK bn_status bn_work_stacks(struct bn_flamegraph_recorded *out, struct bn_recorded_work *work,
-                                       bn_recording *recording, const struct bn_symbols_options *symbols,
-                                       bn_error *err);
-
 #endif

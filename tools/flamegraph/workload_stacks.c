@@ -225,8 +225,8 @@ static void put_workload(bn_json *about, const struct bn_recorded_work *w)
             full, w->n_runs);
 }
 
-bn_status bn_work_stacks(struct bn_flamegraph_recorded *out, struct bn_recorded_work *work,
-                         bn_recording *recording, const struct bn_symbols_options *symbols, bn_error *err)
+static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct bn_recorded_work *work,
+                             bn_recording *recording, const struct bn_symbols_options *symbols, bn_error *err)
 {
     enum bn_record_kind kind = recording->delivery.kind;
     struct bn_machine machine;
@@ -264,7 +264,7 @@ bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out, const s
     if (status == BN_OK) status = bn_work_run(&work, err);
     if (status == BN_OK) status = bn_recorder_stop(recorder, &recording, err);
     if (status == BN_OK) bn_flamegraph_warn(&recording.delivery);
-    if (status == BN_OK) status = bn_work_stacks(out, &work, &recording, &symbols, err);
+    if (status == BN_OK) status = make_stacks(out, &work, &recording, &symbols, err);
     bn_recorder_close(recorder);
     bn_recording_release(&recording);
     bn_work_close(&work);
