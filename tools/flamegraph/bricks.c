@@ -11,11 +11,9 @@
 #include "tools/flamegraph/flamegraph.h"
 
 const struct bn_option bn_flamegraph_bricks_options[] = {
-    {.name = "check",
-     .group = "Check",
-     .help = "end with 1 unless samples and measured times could be compared and agree"},
-    {.name = "layers", .group = "View", .help = "each layer by itself"},
-    {.name = "threads-apart", .group = "View", .help = "each thread by itself"},
+    {.name = "check", .group = "Check", .help = "exit 1 unless samples and measured times agree"},
+    {.name = "layers", .group = "View", .help = "list layers separately"},
+    {.name = "threads-apart", .group = "View", .help = "list threads separately"},
     {0},
 };
 

@@ -17,29 +17,20 @@ const struct bn_option bn_flamegraph_view_options[] = {
     {.name = "tags",
      .arg = "LIST",
      .group = "View",
-     .help =
-         "tags above the functions, in any order: process, thread, phase, layer, brick, kernel; or all, or "
-         "none. Without it none, unless the stacks are made of tags only"},
+     .help = "tags to show: process, thread, phase, layer, brick, kernel, all or none [none]"},
     {.name = "root",
      .arg = "NAME",
      .group = "View",
-     .help = "begin each stack at the first frame of this name, and leave out those without one"},
-    {.name = "measured",
-     .group = "View",
-     .help =
-         "the times of bricks and kernels that the profiler measured beside the samples, not the samples"},
-    {.name = "callers",
-     .group = "View",
-     .help = "upside down: first the functions that were running, then who called them"},
-    {.name = "merge-inlined",
-     .group = "View",
-     .help = "count functions that were inlined to the ones that they are in"},
-    {.name = "merge-repeats", .group = "View", .help = "show a function that calls itself as one frame"},
+     .help = "begin stacks at this function; leave out others"},
+    {.name = "measured", .group = "View", .help = "show the profiler's times instead of samples"},
+    {.name = "callers", .group = "View", .help = "invert: running functions first, then their callers"},
+    {.name = "merge-inlined", .group = "View", .help = "count inlined functions as part of their callers"},
+    {.name = "merge-repeats", .group = "View", .help = "show a recursive function as one frame"},
     {0},
 };
 
 const struct bn_option bn_flamegraph_output_option[] = {
-    {.name = "output", .letter = 'o', .arg = "FILE", .help = "write to this file, not to standard output"},
+    {.name = "output", .letter = 'o', .arg = "FILE", .help = "write to FILE instead of standard output"},
     {0},
 };
 

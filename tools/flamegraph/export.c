@@ -11,8 +11,7 @@ const struct bn_option bn_flamegraph_export_options[] = {
     {.name = "format",
      .letter = 'f',
      .arg = "json|folded|speedscope|firefox|pprof|chrome|callgrind",
-     .help = "what to write; without it by the end of --output's name (.json, .folded, .speedscope.json, "
-             ".firefox.json, .pb.gz, .trace.json, .callgrind), speedscope to standard output"},
+     .help = "output format [from FILE's name, or speedscope]"},
     {0},
 };
 

@@ -13,16 +13,10 @@
 #define TOP 25u
 
 const struct bn_option bn_flamegraph_text_options[] = {
-    {.name = "top", .letter = 'n', .arg = "N", .preset = "25", .help = "lines of the table; 0: all"},
-    {.name = "sort",
-     .arg = "self|total",
-     .preset = "self",
-     .help = "by what was spent in a function itself, or also in what it called"},
-    {.name = "tree", .help = "the tree of calls in place of the table"},
-    {.name = "min",
-     .arg = "PERCENT",
-     .preset = "1",
-     .help = "leave out calls of the tree that are less than so much of the whole"},
+    {.name = "top", .letter = 'n', .arg = "N", .preset = "25", .help = "number of rows; 0: all"},
+    {.name = "sort", .arg = "self|total", .preset = "self", .help = "order by self or total time"},
+    {.name = "tree", .help = "print the call tree instead of the table"},
+    {.name = "min", .arg = "PERCENT", .preset = "1", .help = "leave out calls below this percentage"},
     {0},
 };
 
