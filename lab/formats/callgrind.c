@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Callgrind's format, for KCachegrind and callgrind_annotate: of each function what it spent itself, and of
- * each pair of caller and callee what was spent below. Samples do not count calls: "calls=" counts call
- * paths. Weights are whole numbers there; their sum is the rounded sum. A pair that is on a path twice counts
- * once, and a function's calls of itself are left out, so that they do not swell its total.
+ * Callgrind's format, for KCachegrind and callgrind_annotate: the self weight of each function, and the
+ * weight below each pair of caller and callee. Samples do not count calls: "calls=" counts call paths.
+ * Weights are integers whose sum is the rounded sum. A pair that occurs twice on a path counts once, and a
+ * function's calls of itself are left out, so that they do not increase its total.
  */
 #include <stdlib.h>
 

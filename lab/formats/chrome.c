@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Chrome's trace events, for Perfetto and chrome://tracing: each run a thread, each call path a complete
- * event
- * ("X") as long as its weight, inside its caller's. When something ran is not known: siblings stand in their
- * order, what a frame spent itself comes behind what it called. Times are microseconds there; a weight that
- * is no time takes one each.
+ * Chrome's trace events, for Perfetto and chrome://tracing: each run is a thread, each call path a complete
+ * event ("X") as long as its weight, inside its caller's. The times of samples are not known, so siblings
+ * follow each other in order, and the self time of a frame follows its callees. Times are in microseconds;
+ * a weight in another unit takes one microsecond per unit.
  */
 #include "base/error.h"
 #include "lab/formats/formats.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stacks in files. What bn-flamegraph keeps is a document of the schema bn.stacks/1
- * (docs/reference/stacks.md): tables of texts and frames, the tree, and one list of weights and one of
- * samples for each run. What other programs write is read too:
+ * Stacks in files. bn-flamegraph writes documents of the schema bn.stacks/1 (docs/reference/stacks.md):
+ * tables of texts and frames, the tree, and a list of weights and one of samples for each run. Formats of
+ * other programs are read too:
  *
  *   bn.stacks/1   JSON
  *   bn.profile/1  JSON, of bn-run --profile and bn-bench profile: its bricks (lab/stacks/bricks.h)

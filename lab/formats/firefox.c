@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A processed profile for https://profiler.firefox.com, of its version 61 (newer readers upgrade it): tables
- * as columns, which all threads share, and one thread whose samples are the call paths with their weights.
- * Times are laid end to end: when something ran is not known, how long it ran is.
+ * A processed profile for https://profiler.firefox.com, version 61 (newer readers upgrade it): tables as
+ * columns, which all threads share, and one thread whose samples are the call paths with their weights. The
+ * times of samples are not known, so they are placed one after the other.
  */
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Folded stacks: a line for each call path, "outermost;...;innermost weight", as the stackcollapse programs
- * write them. A first line "# unit=ns what=cpu" names what the weights are; without it they are called
- * samples, but nothing is known of how many samples they are made of.
+ * write them. A first line "# unit=ns what=cpu" names the unit of the weights; without it they are called
+ * samples, but the number of samples is not known.
  */
 #define _GNU_SOURCE /* memrchr */
 #include <stdlib.h>

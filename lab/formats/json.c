@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The document bn.stacks/1 (docs/reference/stacks.md). Columns of numbers, nodes depth first by their depth,
- * and of each run only the nodes that have something: what JSON may hold is counted in values.
+ * The document bn.stacks/1 (docs/reference/stacks.md). Columns of numbers, nodes in depth-first order with
+ * their depths, and for each run only the nodes that have a weight, because JSON documents have a limit on
+ * the number of values.
  */
 #include <stdlib.h>
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What `perf script` prints: for each sample a line "comm pid/tid [cpu] time: period event:", then its
- * frames, the innermost first, "address symbol+0xoffset (module)", then an empty line. A name of a command
- * may have spaces, so a line is understood from its time on, which is the first thing that can be nothing
- * else.
+ * The output of `perf script`: for each sample a line "comm pid/tid [cpu] time: period event:", then its
+ * frames, innermost first, "address symbol+0xoffset (module)", then an empty line. A command name may
+ * contain spaces, so a line is parsed from its time on, the first part that is unambiguous.
  *
- * One event is read, the first; that there were others, and how often, is said in about.
+ * Only the first event is read; about lists the others with their numbers of samples.
  */
 #define _GNU_SOURCE /* memmem, memrchr */
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * A profile for pprof: the message Profile of its profile.proto, written field by field, in a gzip file
- * (RFC 1952) whose blocks are stored, so that no compressor is needed. Weights are whole numbers there; their
- * sum is the rounded sum.
+ * (RFC 1952) with stored blocks, so that no compressor is needed. Weights are integers whose sum is the
+ * rounded sum.
  */
 #include "base/error.h"
 #include "lab/formats/formats.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * speedscope's files (https://www.speedscope.app/file-format-schema.json). A list of frames, and profiles
- * that are either "sampled", with a list of frames and a weight for each sample, or "evented", with a moment
- * at which each frame was entered and left. What the format has no place for (kinds and modules of frames,
- * other units, numbers of samples) is written in members "bn", which others do not look at.
+ * speedscope files (https://www.speedscope.app/file-format-schema.json). A list of frames, and profiles
+ * that are either "sampled", with a list of frames and a weight for each sample, or "evented", with the
+ * times at which each frame was entered and left. What the format cannot express (kinds and modules of
+ * frames, other units, numbers of samples) is in members "bn", which other programs ignore.
  */
 #include <stdlib.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * See agent.h. Two parties: a signal handler that takes a sample of the thread that it interrupts
- * (agent_sample.c), and a thread, the watcher, which looks for new threads every 10 to 40 ms, gives each a
- * timer, and notes which files are mapped. Most of what it costs is that it wakes up.
+ * The agent has two parts: a signal handler that takes a sample of the interrupted thread (agent_sample.c),
+ * and a thread, the watcher, which looks for new threads every 10 to 40 ms, gives each a timer, and records
+ * which files are mapped. Most of its overhead is waking up.
  *
- * A timer's signal is a real-time one that nobody has a handler for: programs that profile themselves use
- * SIGPROF, and the interval timer can use no other. All signals are blocked while the handler runs, so that
- * no handler of the program can leave it by longjmp. Timers fire once and are set again by the handler, to a
- * period that varies by a tenth; so a slow handler cannot be overrun by its own timer.
+ * A timer's signal is a real-time signal without a handler: programs that profile themselves use SIGPROF,
+ * and the interval timer can use no other. All signals are blocked while the handler runs, so that no
+ * handler of the program can leave it by longjmp. Timers fire once, and the handler sets them again to a
+ * period that varies by a tenth, so a slow handler cannot be overrun by its own timer.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The agent: what takes samples from within a process, by timers and a signal. It is a part of this library
- * for recording this process, and of a library that is loaded into other programs (preload.c); it uses the
- * C library only, and allocates nothing.
+ * The agent takes samples from within a process, by timers and a signal. It is part of this library, to
+ * record this process, and of a library that is loaded into other programs (preload.c). It uses the C
+ * library only and allocates nothing.
  *
- * Everything it finds goes into a *log*, memory that it shares with who reads it, to which processes and
- * threads append without locks: so nothing is lost when a program crashes, is killed, or leaves by _exit. A
- * record is reserved by an atomic addition, written, and made valid by its mark, which is stored last. One
- * whose writer was killed meanwhile has no mark: the reader looks for the next one.
+ * It writes everything to a *log*, memory shared with the reader, to which processes and threads append
+ * without locks, so nothing is lost when a program crashes, is killed, or leaves by _exit. A record is
+ * reserved by an atomic addition, written, and made valid by its mark, which is stored last. If its writer
+ * is killed meanwhile it has no mark, and the reader continues with the next record.
  */
 #ifndef BN_SAMPLER_AGENT_H
 #define BN_SAMPLER_AGENT_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the agent reads from /proc of its own process, see agent.c: without stdio and without allocating.
+ * What the agent reads from /proc of its own process (see agent.c), without stdio and without allocating.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

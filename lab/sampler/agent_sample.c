@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The signal handler of the agent, see agent.c: what it calls is safe in one, it takes no lock, and it cannot
- * fault, since stacks are read by process_vm_readv(2). It finds what it keeps of a thread in a table, by the
- * thread's id, so that it touches no thread-local memory but errno and needs little of the stack that it runs
- * on.
+ * The signal handler of the agent (see agent.c). It calls only what is safe in a handler, takes no lock and
+ * cannot fault, because stacks are read by process_vm_readv(2). It keeps what it knows of a thread in a
+ * table indexed by the thread's id, so it touches no thread-local memory but errno and needs little stack.
  */
 #define _GNU_SOURCE
 #include <errno.h>

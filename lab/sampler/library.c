@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See library.h.
+ * Writes the sampler's library to a file in a directory that no other user can change.
  */
 #define _GNU_SOURCE
 #include "lab/sampler/library.h"

@@ -2,10 +2,10 @@
  *
  * The library that samples other programs (preload.c), as a file that LD_PRELOAD can name.
  *
- * A program that is recorded may start others long after the recording, and some keep the path in their
- * environment (preload_exec.c says which). So the path has to stay safe for ever: the file lies in a folder
- * of this user's own, mode 0700, below folders that nobody but this user and the owner of the system can
- * change. It is named by its digest and stays: a path that is still in use leads to the same library or to
+ * A recorded program may start others long after the recording, and some keep the path in their environment
+ * (see preload_exec.c). So the path has to stay safe for ever: the file is in a directory of this user,
+ * mode 0700, below directories that only this user and the owner of the system can change. The name of the
+ * file contains its digest and the file stays: a path that is still in use leads to the same library or to
  * nothing, never to another user's file.
  */
 #ifndef BN_SAMPLER_LIBRARY_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See lineage.h. Only what was sampled is looked at, and all look-ups are binary, so that a build that starts
- * ten thousand processes stays cheap.
+ * Answers which process or thread created another. Only sampled ones are looked up, by binary search, so a
+ * build that starts ten thousand processes stays fast.
  */
 #include "lab/sampler/lineage.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which thread and process came from which. A process that is forked has the memory of the one it came from,
- * and a thread its name, and nothing says so again: the recording gets it from here.
+ * Which thread and process created which. A forked process has the memory map of its parent, and a thread
+ * its parent's name, and no record repeats them: the recording gets them from here.
  */
 #ifndef BN_SAMPLER_LINEAGE_H
 #define BN_SAMPLER_LINEAGE_H

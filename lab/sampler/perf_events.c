@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sampling by perf_event_open(2), in two ways: the processor's cycle counter, and the operating system's
- * clock of a thread. There is one event for each processor, which the threads and processes that are started
- * later inherit, and a ring for each event. A thread of our own, started before the events are opened and so
- * not recorded, copies the rings' records away.
+ * Sampling by perf_event_open(2), in two ways: by the processor's cycle counter, and by the kernel's clock
+ * of a thread. There is one event for each processor, inherited by threads and processes that start later,
+ * and a ring buffer for each event. A thread of our own, started before the events are opened and so not
+ * recorded, copies the records out of the ring buffers.
  *
- * Weights. A sample of the clock stands for the period that was set. A tick that comes late is one sample
- * however late it is, but crediting the function it met with the time since the last one (PERF_SAMPLE_READ)
- * is no better: over 2 s of work on a virtual machine of two busy processors, samples times the period came
- * within 0.4 % of the thread's own time when the system's frames were recorded, while with the user's only,
- * the time of the system went to whatever ran behind it, up to ten periods at once; and before Linux 6.12
- * inherited events cannot be read that way at all. Samples that were lost by lateness show in what was
- * delivered. Cycles become time by the counter's own ratio of time to count over the whole recording.
+ * Weights. A sample of the clock stands for the requested period. A late tick is one sample however late it
+ * is; crediting the function with the time since the last sample (PERF_SAMPLE_READ) is not better: over 2 s
+ * of work on a virtual machine of two busy processors, samples times the period were within 0.4 % of the
+ * thread's own time when kernel frames were recorded, while with user frames only, the kernel's time went
+ * to whatever ran after it, up to ten periods at once; and before Linux 6.12 inherited events cannot be
+ * read that way. Samples lost by lateness show in the delivery. Cycles are converted to time by the
+ * counter's own ratio of time to count over the whole recording.
  *
- * The first sample of a thread comes after a whole period of its own, so one that ends before is not seen: of
- * a shell that started 600 programs of less than a millisecond, 40 % of the time was sampled at 991 Hz, 89 %
- * at 4999 Hz. perf itself has the same. What was delivered says so.
+ * The first sample of a thread comes after a whole period, so a shorter thread is not seen: of a shell that
+ * started 600 programs of less than a millisecond, 40 % of the time was sampled at 991 Hz, 89 % at 4999 Hz.
+ * perf has the same limit. The delivery shows it.
  *
- * The period cannot be varied from sample to sample, so a round one, into whose step the work might fall, is
+ * The period cannot vary from sample to sample, so a round one, which the work might be in step with, is
  * made a little longer.
  */
 #define _GNU_SOURCE

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See perf_records.h, and perf_event_open(2) for the records.
+ * Copies records out of the ring buffers of perf events, and reads them; perf_event_open(2) describes them.
  */
 #include "lab/sampler/perf_records.h"
 

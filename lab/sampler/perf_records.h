@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What perf_event_open(2) writes into its rings: taken out of a ring, kept, and read into a recording.
+ * The records that perf_event_open(2) writes into its ring buffers: copied, kept, and read into a
+ * recording.
  *
- * While a program is recorded its records are only copied (bn_perf_drain); they are read afterwards. What is
- * read is what the operating system wrote, but no length in it is believed: a record that contradicts itself
- * counts as lost.
+ * While a program is recorded its records are only copied (bn_perf_drain); they are read afterwards. The
+ * kernel wrote them, but no length in them is trusted: a record that contradicts itself counts as lost.
  */
 #ifndef BN_SAMPLER_PERF_RECORDS_H
 #define BN_SAMPLER_PERF_RECORDS_H

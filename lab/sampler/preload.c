@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * libbn-sampler.so: the agent in a program that knows nothing of it, loaded by LD_PRELOAD. The environment
- * names the log; without it, or with one that is not ours, the library does nothing. It writes nothing that
- * the program or its user would see.
+ * libbn-sampler.so: the agent in another program, loaded by LD_PRELOAD. The environment names the log;
+ * without it, or with a log that is not ours, the library does nothing. It prints nothing.
  *
- * Children of fork go on with the same log, and so does what is started by exec, to which preload_exec.c
- * gives the environment. Both only for as long as the recorder reads the log. Timers end with exec, except
+ * Children of fork continue with the same log, and so do programs started by exec, to which preload_exec.c
+ * gives the environment, in both cases only while the recorder reads the log. Timers end with exec, except
  * for the interval timer, whose signal would end a program that has no handler yet: it is stopped before.
  */
 #define _GNU_SOURCE

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the parts of the library in other programs share: preload.c, preload_exec.c.
+ * What the parts of the preloaded library share: preload.c, preload_exec.c.
  */
 #ifndef BN_SAMPLER_PRELOAD_H
 #define BN_SAMPLER_PRELOAD_H

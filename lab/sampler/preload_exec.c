@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * How a recorded program's environment gets the library and the log, and loses them. A program is loaded with
- * both; the library takes them out before main begins, and puts them into the environment of what is started
- * by exec, posix_spawn, system and popen while the recorder reads the log. So a program that goes on when the
- * recording is over starts others without them, whatever it keeps of its own environment.
+ * How a recorded program's environment gets the library and the log, and loses them. A program is loaded
+ * with both; the library removes them before main begins, and adds them to the environment of programs
+ * started by exec, posix_spawn, system and popen while the recorder reads the log. So a program that
+ * continues after the recording starts others without them, whatever it keeps of its own environment.
  *
- * Not recorded are programs that are started otherwise: by system calls without the C library's functions
- * (those of a static program, of Go), or within the C library (wordexp). A program that the library is not in
- * keeps the variables for ever, and gives them to what it starts; that is why the library's path has to be
- * safe after the recording too (library.h), and why a log is not believed (preload.c).
+ * Programs that are started otherwise are not recorded: by system calls without the C library's functions
+ * (by a static program, by Go), or within the C library (wordexp). A program without the library keeps the
+ * variables for ever, and passes them on; that is why the library's path has to be safe after the recording
+ * too (library.h), and why a log is not trusted (preload.c).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

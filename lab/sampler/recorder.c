@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See recorder.h: the ladder. A way of sampling is used when a short recording of this thread at work brought
- * samples, so that nothing is recorded by one that opens and is silent.
+ * Chooses a sampler: each is tried in a short recording of this thread at work, and the first one that
+ * takes samples is used. One that opens and stays silent is not.
  */
 #define _GNU_SOURCE
 #include "lab/sampler/recorder.h"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Recorders: they take samples of this process, or of a program that they start, by the best way that the
- * machine permits, and say why better ways were refused. No privilege is asked for.
+ * Recorders take samples of this process, or of a program that they start, with the best sampler ("tier")
+ * that works here, and report why better ones do not. They ask for no privilege.
  *
  *     struct bn_record_options options = BN_RECORD_OPTIONS_INIT;
  *     bn_recorder *recorder;
- *     bn_recorder_open(&recorder, &options, err);     before the threads that it is to see are started
+ *     bn_recorder_open(&recorder, &options, err);     before starting the threads to record
  *     ... work ...
- *     bn_recorder_stop(recorder, &recording, err);    recording is finished: in order
+ *     bn_recorder_stop(recorder, &recording, err);    the recording is complete and sorted
  *     bn_recorder_close(recorder);
  *
- * or for a program, with bn_record_program alone. What is recorded by which tier:
+ * or for a program bn_record_program alone. What each tier records:
  *
  *              cpu              wall             faults
  *   cycles     cycles as time   -                -

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A recording in memory: samples, mappings and names of threads, put in order when it ends; and what the
- * sampler was asked for and delivered, as members of a document.
+ * A recording in memory: samples, mappings and names of threads, sorted at its end; and what was requested
+ * of the sampler and delivered, as members of a document.
  */
 #include "lab/sampler/recording.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * A recording: what a sampler saw of a program that ran, before any address has a name. Samples with their
- * addresses, which file lay where in memory, the names of threads, and how much of what was asked for came.
+ * A recording: the samples of a program before addresses have names. Samples with their addresses, which
+ * file was mapped where, the names of threads, and how many of the requested samples were delivered.
  *
- * Times are CLOCK_MONOTONIC in nanoseconds, of this machine, in every process and by every sampler, so that
- * samples can be held against anything else that has such times.
+ * Times are CLOCK_MONOTONIC in nanoseconds, in every process and sampler, so that samples can be compared
+ * with anything else that has such times.
  */
 #ifndef BN_SAMPLER_RECORDING_H
 #define BN_SAMPLER_RECORDING_H

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a way of sampling is to the ladder (recorder.c): a table of four functions. The ladder tries the ways
- * in order; one that answers BN_ERR_UNSUPPORTED is refused here, and the error's message is the sentence that
- * says why, with the mend where there is one (its hint is added to it); any other error ends the recording.
+ * A way of sampling (a tier), as recorder.c sees it: a table of four functions. recorder.c tries the tiers
+ * in order. BN_ERR_UNSUPPORTED means that a tier does not work here; its message says why and its hint what
+ * changes that. Any other error ends the recording.
  *
- * The ladder does the rest: it asks a way for kinds that it has only; finds out by a short probe with
- * open_self, work and stop whether samples come at all; starts no program before that; waits for the program,
- * kills its group; sets delivery.tier, kind, asked_period_ns, wall_ns, dump_bytes and refused, and calls
- * bn_recording_finish.
+ * recorder.c does the rest: it asks a tier only for kinds that it has; finds out by a short probe with
+ * open_self, work and stop whether samples are taken at all; starts no program before that; waits for the
+ * program and kills its group; sets delivery.tier, kind, asked_period_ns, wall_ns, dump_bytes and refused,
+ * and calls bn_recording_finish.
  */
 #ifndef BN_SAMPLER_TIER_H
 #define BN_SAMPLER_TIER_H

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two tiers of the ladder, see tier.h: timers of each thread, and the interval timer of the process. What
- * samples is the agent (agent.h), in this process or, as a library that is handed over by LD_PRELOAD
- * (library.h), in a program and all that it starts. The log is memory with a descriptor of this process: a
- * program opens it as /proc/PID/fd/N, which stays right in children and when a program closes what it did not
- * open, and which no longer leads to it when this recording is over.
+ * Two tiers (see tier.h): timers of each thread, and the interval timer of the process. The agent (agent.h)
+ * samples, in this process or, as a library loaded by LD_PRELOAD (library.h), in a program and all that it
+ * starts. The log is memory with a descriptor of this process: a program opens it as /proc/PID/fd/N, which
+ * stays valid in children and when a program closes all descriptors, and which no longer leads to it after
+ * this recording.
  *
- * The weight of a sample is the processor time that its thread used since the last one (or the wall time):
- * ticks, delays and rates change how finely it is seen where time goes, not how much of it there is.
+ * The weight of a sample is the processor time (or wall time) that its thread used since the last one:
+ * ticks, delays and rates change the resolution, not the sum.
  *
  * Limits, which perf's tiers do not have:
- * - A program has one thread more, the agent's. One that changes the privileges or namespaces of its first
- *   thread alone, as setpriv and unshare do, finds it in the way: the C library's setuid and the like, which
- *   act on all threads, abort when they do not end alike in each.
- * - Another user's program cannot open the log: what has become somebody else and then another program is not
- *   recorded from then on. What goes on when the recording is over starts nothing with the library.
- * - Threads that live for less than a scan (10 to 40 ms) are not seen; those that block all signals have no
- *   samples, which the note says.
+ *
+ *     - A program has one more thread, the agent's. If it changes the privileges or namespaces of its first
+ *       thread alone, as setpriv and unshare do, the C library's setuid and the like, which act on all
+ * threads, abort when they do not end alike in each.
+ *     - Another user's program cannot open the log: a process that changes its user and then its program is
+ * not recorded from then on. A process that outlives the recording starts nothing with the library.
+ *     - Threads that live for less than a scan (10 to 40 ms) are not seen; those that block all signals have
+ * no samples, which the note says.
  */
 #define _GNU_SOURCE
 #include <errno.h>

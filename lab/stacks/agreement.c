@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See bricks.h: samples against measured times. Samples are taken at times that have nothing to do with the
- * work, so their number in each brick is binomial with the brick's share of time; those taken in step (one a
- * millisecond) vary less. Intervals are exact, since small bricks have few samples.
+ * Compares samples with measured times. Samples are taken at times that are independent of the work, so
+ * their number in each brick is binomial with the brick's share of time; periodic samples (one per
+ * millisecond) vary less. Intervals are exact, because small bricks have few samples.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See bricks.h: what a thread did at a time, found in the events that it wrote, when all is over. So the
- * sampler needs to know nothing of bricks, and the threads nothing of the sampler.
+ * Finds what a thread did at a time, in the events that it recorded, after the recording has ended. The
+ * sampler therefore needs no knowledge of bricks, and the threads none of the sampler.
  */
 #include "base/error.h"
 #include "lab/stacks/bricks.h"

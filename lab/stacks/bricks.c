@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * See bricks.h: measured times as stacks. Each event gives its whole time to its own node and takes it from
- * the one around it, the thread's unattributed time at the outermost; so what is left in each are exclusive
- * times, and their sum is the wall time whatever the events are. Numbers are whole and below 2^53: exact.
+ * Turns measured times into stacks. Each event adds its time to its own node and subtracts it from the
+ * enclosing one, the outermost from the thread's unattributed time. What is left in each node is exclusive
+ * time, and the sum is the wall time whatever the events are. Numbers are integers below 2^53, so they are
+ * exact.
  */
 #include "lab/stacks/bricks.h"
 

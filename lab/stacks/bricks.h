@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Bricks as stacks: what the profiler measured, by the same tags that samples are given, so that both are
- * drawn, compared and held against each other by the same means. Nothing here was sampled: weights are whole
- * nanoseconds, exclusive times.
+ * Bricks as stacks: what the profiler measured, under the same tags as samples, so that the same code draws
+ * and compares both. Nothing here was sampled: weights are integer nanoseconds of exclusive time.
  *
  *     THREAD "thread 0"; PHASE "prefill" or "decode"; LAYER "layer 03" or "outside layers"; BRICK
  *     "Attention"; bricks inside it; SLOT "attn_values_avx2" at the level of kernels
  *
- * and on each thread, what no brick accounts for as BRICK "(unattributed)". Each thread's times add up to the
- * wall time. A pass is decode when it reads one token that follows the logits of the pass before; all others
- * read a prompt. What comes behind a pass, sampling for one, belongs to it.
+ * and on each thread the unattributed time as BRICK "(unattributed)". The times of a thread add up to the
+ * wall time. A pass is decode when it reads one token after the logits of the pass before; all others read a
+ * prompt. What follows a pass, such as sampling, belongs to it.
  */
 #ifndef BN_STACKS_BRICKS_H
 #define BN_STACKS_BRICKS_H

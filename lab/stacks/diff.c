@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See diff.h. Both sides become the runs of one tree. Each list (nodes and functions, self and total) is a
- * table of weights, a row for each run, of which every column is judged alike: as shares of their run's
- * whole, and as shares of the longest run's whole, which is what compares weights.
+ * Compares two sides as the runs of one tree. Each list (nodes and functions, self and total) is a table of
+ * weights with one row per run; each column is tested in the same way, as shares of its run's whole and as
+ * shares of the longest run's whole, which compares weights.
  */
 #include "lab/stacks/diff.h"
 

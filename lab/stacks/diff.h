@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a change did to where the time goes: two sets of stacks on one tree, each with one or several runs.
+ * Compares two sets of stacks on one tree, each with one run or several.
  *
- * Compared are *shares* of the whole (how the time is divided), and, when both sides did the same amount of
- * work, *weights* per run (how much there is of it). A node of one side only stays: what is gone is a ghost.
+ * Compared are *shares* of the whole (how the time is divided), and, if both sides did the same amount of
+ * work, *weights* per run (how much time there is). A node that only one side has is kept.
  *
- * Significance: with at least two runs on each side by Welch's t over the runs' values. Where samples are
- * known, its standard error is at least that of sampling, and p at least that of Fisher's exact test of the
- * samples: runs that agree by chance, and frames with few samples, would give p that are too small. With a
- * single run on a side by Fisher's test alone, as if samples were independent of each other; that says
- * nothing of how runs differ, which is said with the result, and weights are not judged at all.
+ * Significance: with at least two runs on each side, Welch's t over the values of the runs. Where samples
+ * are known, the standard error is at least that of sampling, and p is at least that of Fisher's exact test
+ * of the samples, because runs that agree by chance and frames with few samples would make p too small.
+ * With a single run on a side, Fisher's test alone, as if samples were independent; this says nothing about
+ * how runs differ, which the result mentions, and weights are not tested.
  *
- * p of all nodes, self and total together, are corrected together (Benjamini and Hochberg); so are those of
- * all functions. Significant is q < level. Frames above each other share their samples, so their tests depend
- * on each other: positively for the most part, for which the correction holds. A p that could not become
- * significant, however the samples had fallen, is not had at all, and does not count in the correction.
+ * The p values of all nodes, self and total together, are corrected together (Benjamini and Hochberg); so
+ * are those of all functions. A value is significant if q < level. Nested frames share samples, so their
+ * tests depend on each other, mostly positively; the correction holds for that. A p that could not become
+ * significant with any distribution of the samples is not computed and does not count in the correction.
  */
 #ifndef BN_STACKS_DIFF_H
 #define BN_STACKS_DIFF_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which functions the time went into: for each frame, over all paths in which it occurs, its self weight and
- * its total, in which a function that calls itself counts once.
+ * The functions with the most time: for each frame, over all paths that contain it, its self weight and its
+ * total, in which a recursive function counts once.
  */
 #ifndef BN_STACKS_HOTSPOTS_H
 #define BN_STACKS_HOTSPOTS_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * See picture.h: the document of a flame graph.
+ * Writes the SVG document of a flame graph.
  *
- * It holds the tree twice: as boxes with titles, for those who cannot or will not run the script, and as
- * data, from which the script (flame.js) draws anew what is to be seen. Boxes are laid out in hundredths of a
- * px, as integers, so that children lie inside their parents to the last digit and no locale has a say.
+ * It contains the tree twice: as boxes with titles, for readers without scripts, and as data, from which
+ * the script (flame.js) draws the visible part. Boxes are laid out in integer hundredths of a px, so that
+ * children lie inside their parents exactly and the locale does not matter.
  */
 #include "lab/stacks/picture.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a flame graph and a comparison have in common: a tree whose nodes have a width, a look and a text, and
- * the document around it. svg.c makes pictures of stacks, svg_diff.c of comparisons, picture.c draws both.
- * For these files only.
+ * What a flame graph and a comparison have in common: a tree whose nodes have a width, a look and a text,
+ * and the document around it. svg.c makes pictures of stacks, svg_diff.c of comparisons, picture.c draws
+ * both. Private to these files.
  */
 #ifndef BN_STACKS_PICTURE_H
 #define BN_STACKS_PICTURE_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See stacks.h. Texts, frames and children are found by one open hash table each, which hold numbers only:
- * what they stand for is looked up and compared. Texts lie one behind the other in chunks that never move.
+ * The tree of call paths. Texts, frames and children are found by one open hash table each, which holds
+ * numbers only; what they refer to is looked up and compared. Texts are stored one after the other in
+ * chunks that never move.
  */
 #include "lab/stacks/stacks.h"
 

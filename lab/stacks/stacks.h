@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stacks: call paths and what was spent in each, merged into a tree. What samplers and the profiler give,
- * what files hold, and what pictures, tables and comparisons are made of.
+ * Stacks: call paths and the time spent in each, merged into a tree. Samplers and the profiler produce
+ * them, files hold them, and pictures, tables and comparisons are made from them.
  *
- * A *frame* is a function or a tag; a *node* is a call path: a parent and a frame. Node 0 is the root, which
- * has no frame. A parent always comes before its children, so that one walk from the back sums up.
+ * A *frame* is a function or a tag; a *node* is a call path: a parent and a frame. Node 0 is the root,
+ * which has no frame. A parent always comes before its children, so one walk from the end computes totals.
  *
- * A *run* is one recording of several of the same work. Each node has, for each run, its *self* weight (in
- * the unit of the whole) and the number of samples that it is made of; 0 samples with a weight: it was
+ * A *run* is one of several recordings of the same work. Each node has, for each run, its *self* weight (in
+ * the unit of the stacks) and the number of samples behind that weight; a weight with 0 samples was
  * measured, not sampled. The *total* of a node is its self weight and that of all nodes below it; it is
  * never stored.
  *
- * Tags are frames that are no functions: the thread, the phase, the layer, the brick in which a sample was
- * taken. They stand above (nearer to the root than) the functions, in the order of enum bn_frame_kind, so
- * that a view can leave some kinds out and gets the same stacks in another division.
+ * Tags are frames that are not functions: the thread, the phase, the layer, the brick in which a sample was
+ * taken. They are above the functions (nearer to the root), in the order of enum bn_frame_kind, so a view
+ * can leave some kinds out and divide the same stacks in another way.
  */
 #ifndef BN_STACKS_STACKS_H
 #define BN_STACKS_STACKS_H

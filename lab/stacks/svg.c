@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See svg.h: flame graphs of stacks. Widths are weights, colours are classes; tooltips say what was seen and
- * how sure it is.
+ * Flame graphs of stacks. Widths are weights, colours are classes; tooltips show weights, samples and
+ * intervals.
  */
 #include "lab/stacks/svg.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Flame graphs as SVG (after Brendan Gregg's): one file that loads nothing, readable without its script (each
- * frame has a <title>), and with it: zoom, search, keyboard, dark mode, an icicle, callers. The same stacks
- * and options give the same bytes. No text of the stacks can become markup or script.
+ * Flame graphs as SVG (after Brendan Gregg's): one file without external parts. Without its script it is
+ * readable, as each frame has a <title>; with it there are zoom, search, keyboard, dark mode, an icicle and
+ * callers. The same stacks and options give the same bytes. No text of the stacks can become markup or
+ * script.
  */
 #ifndef BN_STACKS_SVG_H
 #define BN_STACKS_SVG_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * See svg.h: the picture of a comparison. Colours say by how much of the whole a frame's share changed.
+ * The picture of a comparison. Colours show how many points of the whole a frame's share changed.
  *
- * Shares are taken in millionths, in what the boxes say as in what the script is given, so that both say the
- * same.
+ * Shares are rounded to millionths, both in the text of the boxes and in the data for the script, so that
+ * both agree.
  */
 #include <math.h>
 #include <stdio.h>

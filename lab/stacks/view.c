@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See stacks.h: copies of stacks that leave something out or turn it around, and several made one.
+ * Copies of stacks that leave frames out or invert them; appending runs.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * elfutils' libdwfl, which only this header includes, and what it asks of its users that is not the
- * library's way elsewhere: memory by malloc, which it gives away and takes over.
+ * elfutils' libdwfl, which only this header includes. It takes over and gives away memory of malloc, unlike
+ * the rest of the library.
  */
 #ifndef BN_SYMBOLS_DWFL_H
 #define BN_SYMBOLS_DWFL_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See kernel.h.
+ * Reads /proc/kallsyms and finds the kernel function at an address.
  */
 #include "lab/symbols/kernel.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Names of the operating system's functions, as /proc/kallsyms has them for those who may see addresses.
+ * Names of kernel functions from /proc/kallsyms, for users who may see addresses.
  */
 #ifndef BN_SYMBOLS_KERNEL_H
 #define BN_SYMBOLS_KERNEL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See object.h. Each file has a libdwfl session of its own, in which it lies at its own addresses: files that
- * are placed at fixed addresses cannot get into each other's way, nor can a broken one.
+ * Reads symbols, debug information and unwind tables of ELF files. Each file has a libdwfl session of its
+ * own, at its own addresses, so files with fixed addresses, or broken ones, do not affect others.
  */
 #define _GNU_SOURCE
 #include "lab/symbols/object.h"

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * An object: an ELF file that was mapped, and what its symbol table, its debugging information and its
- * unwinding tables say about addresses in it. Addresses here are those of the file, as its symbols have them.
+ * An object: an ELF file that was mapped, and what its symbol table, its debug information and its unwind
+ * tables say about addresses in it. Addresses here are those of the file, as its symbols have them.
  *
- * Nothing about a file is an error: one that is missing, that is another one now, or that makes no sense has
- * no names. Only short memory is.
+ * A missing, replaced or malformed file is not an error: it has no names. Only lack of memory is an error.
  */
 #ifndef BN_SYMBOLS_OBJECT_H
 #define BN_SYMBOLS_OBJECT_H

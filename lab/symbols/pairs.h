@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * From two numbers to a third: an open hash table that only grows.
+ * Maps two numbers to a third: an open hash table that only grows.
  */
 #ifndef BN_SYMBOLS_PAIRS_H
 #define BN_SYMBOLS_PAIRS_H

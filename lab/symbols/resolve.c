@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See resolve.h.
+ * Turns the samples of a recording into paths of tags and named functions.
  */
 #include "lab/symbols/resolve.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See symbols.h. Two tables keep what was found: one by process and address, which is what samples have and
- * which holds for a stretch of time; one by file and address in it, so that a function in a file that many
- * processes have mapped is looked up once. Both are no larger than the recording's addresses.
+ * Names of addresses. Two tables keep what was found: one by process and address, valid for a period of
+ * time; one by file and address in it, so that a function in a file that many processes map is looked up
+ * once. Neither is larger than the recording's addresses.
  */
 #define _GNU_SOURCE
 #include "lab/symbols/symbols.h"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Names of addresses: which functions a recording's addresses lie in, and which ones the compiler put into
- * others, by the symbol tables and debugging information of the files that were mapped (elfutils' libdwfl).
- * And call chains out of copied stacks, by the unwinding tables of these files.
+ * Names of addresses: the functions that contain a recording's addresses, and those inlined there, from the
+ * symbol tables and debug information of the mapped files (elfutils' libdwfl). And call chains from copied
+ * stacks, by the unwind tables of these files.
  *
- * The files are read as they are now. One whose build id is not that of what was mapped has no names: its
- * frames are unknown. No server for debugging information is asked. Only dwfl.h includes libdwfl.
+ * The files are read as they are now. A file with another build id than the mapped one has no names: its
+ * frames are unknown. No debug information server is used. Only dwfl.h includes libdwfl.
  *
  * A function's name is that of its symbol. Of several at one address a global one comes before a weak one
- * before a local one, then the shorter one, then the first in the order of bytes. The parts that compilers
- * make of one function (".cold", ".part.0", ".constprop.0", ".isra.0", ".lto_priv.0") are that function, and
- * versions ("@@GLIBC_2.34") are left off.
+ * before a local one, then the shorter one, then the first in byte order. The parts that compilers make of
+ * one function (".cold", ".part.0", ".constprop.0", ".isra.0", ".lto_priv.0") have the name of that
+ * function, and versions ("@@GLIBC_2.34") are left off.
  */
 #ifndef BN_SYMBOLS_H
 #define BN_SYMBOLS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Call chains out of copied stacks: libdwfl walks by the unwinding tables of the files, with the registers
- * and the stack of a sample in place of those of a process. See symbols.h.
+ * Call chains from copied stacks: libdwfl follows the unwind tables of the files, with the registers and
+ * the stack of a sample in place of those of a process. See symbols.h.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-flamegraph bricks: what the profiler measured as a table, and whether the samples beside it agree.
+ * bn-flamegraph bricks: prints what the profiler measured, and whether the samples agree.
  */
 #include <math.h>
 #include <stdio.h>

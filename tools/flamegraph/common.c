@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See flamegraph.h: reading stacks, the view of them, and writing results.
+ * Reads stacks, makes the view that the options select, and writes results.
  */
 #include "tools/flamegraph/flamegraph.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-flamegraph diff: what changed between two sets of recordings, and whether that is more than chance.
+ * bn-flamegraph diff: compares two sets of recordings and tests the changes for significance.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A comparison of stacks as a document of the schema bn.stacks-diff/1 (docs/reference/stacks-diff.md). Shares
- * are of 1; what was not judged is null.
+ * A comparison of stacks as a document of the schema bn.stacks-diff/1 (docs/reference/stacks-diff.md).
+ * Shares are fractions of 1; a value that was not tested is null.
  */
 #include <math.h>
 

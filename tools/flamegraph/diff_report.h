@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a comparison of stacks says: the rows that are shown, the verdict, and its forms as text, JSON and
- * folded stacks.
+ * The result of a comparison of stacks: the rows that are shown, the verdict, and its forms as text, JSON
+ * and folded stacks.
  */
 #ifndef BN_FLAMEGRAPH_DIFF_REPORT_H
 #define BN_FLAMEGRAPH_DIFF_REPORT_H

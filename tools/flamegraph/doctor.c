@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-flamegraph doctor: which ways of sampling work on this machine. Each is tried (lab/sampler/sources.h);
- * settings that limit sampling are listed with what they cost and the command that changes them.
+ * bn-flamegraph doctor: which samplers work on this machine. Each is tried (lab/sampler/sources.h);
+ * settings that limit sampling are listed with what is lost and the command that changes them.
  */
 #define _GNU_SOURCE
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-flamegraph export: stacks in a format that other programs show.
+ * bn-flamegraph export: writes stacks in the formats of other programs.
  */
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the commands of bn-flamegraph share, and the commands themselves.
+ * The commands of bn-flamegraph and what they share.
  */
 #ifndef BN_FLAMEGRAPH_FLAMEGRAPH_H
 #define BN_FLAMEGRAPH_FLAMEGRAPH_H

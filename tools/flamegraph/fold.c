@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-flamegraph fold: stacks of any format that is read as folded text.
+ * bn-flamegraph fold: writes stacks as folded text.
  */
 #include "base/error.h"
 #include "tools/flamegraph/flamegraph.h"

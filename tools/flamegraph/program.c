@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See flamegraph.h: recording a program, once for each run, and what is said about it.
+ * Records a program, once for each run, and describes the recording.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-flamegraph record: a program's stacks, or those of a model's generation, by the best sampler that works
- * here, into as many files as are wanted, each in the format that its name ends in.
+ * bn-flamegraph record: records a program or a generation with the best sampler that works here, and writes
+ * any number of files, each in the format that its name selects.
  */
 #define _GNU_SOURCE
 #include <errno.h>

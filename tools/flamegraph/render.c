@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-flamegraph render: stacks as a picture.
+ * bn-flamegraph render: draws stacks. Also the title and subtitle of all pictures.
  */
 #include "base/error.h"
 #include "lab/report/html.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-flamegraph text: where the time goes as a table of functions, or as a tree of calls.
+ * bn-flamegraph text: a table of functions, or the call tree.
  */
 #include <math.h>
 #include <stdlib.h>

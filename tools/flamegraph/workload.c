@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See workload.h: running. A generation is run again and again, and gives the same tokens each time, else
- * something is wrong with the engine. Each run has a profile of its own, since what its threads did is looked
- * up by the samples' times when all is over.
+ * Runs the recorded generation. It is repeated, and must give the same tokens each time. Each run has a
+ * profile of its own, in which the work of a thread is looked up by the times of samples afterwards.
  */
 #define _GNU_SOURCE /* gettid */
 #include "tools/flamegraph/workload.h"

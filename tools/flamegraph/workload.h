@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The engine's own workload while it is recorded: what the two files of it share. workload.c runs it,
- * workload_stacks.c makes stacks of what came.
+ * The generation that is recorded: workload.c runs it, workload_stacks.c makes stacks of its recording.
  */
 #ifndef BN_FLAMEGRAPH_WORKLOAD_H
 #define BN_FLAMEGRAPH_WORKLOAD_H

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See workload.h: what was recorded and what was measured become stacks, beside each other, and are held
- * against each other.
+ * Makes stacks of a recorded generation and of its measured bricks, and compares both.
  */
 #include <stdio.h>
 
