@@ -242,10 +242,8 @@ $(OUT)/tools/cli/default_model.o: fixtures/shakespeare-5m-i2_s.gguf
 $(OUT)/hub/registry_data.o: hub/registry.json
 $(OUT)/tools/crossval/thresholds.o: crossval/thresholds.json
 $(OUT)/tools/bench/thresholds.o: baselines/thresholds.json
-$(OUT)/tools/crossval/style.o: tools/crossval/report.css
-$(OUT)/tools/cli/page_style.o: tools/cli/page.css
+$(OUT)/lab/report/page_style.o: lab/report/page.css lab/report/page.js
 $(OUT)/lab/stacks/picture_parts.o: lab/stacks/flame.css lab/stacks/flame.js
-$(OUT)/tools/bench/style.o: tools/bench/report/report.css tools/bench/report/report.js
 
 # ---- tests ---------------------------------------------------------------------------------------------------
 

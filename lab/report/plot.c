@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See plot.h.
+ * Plots as SVG: ranges, axes, marks and bars.
  */
 #include "lab/report/plot.h"
 
@@ -58,6 +58,23 @@ void bn_plot_round(double *low, double *high, unsigned marks)
     *high = ceil(fmax(*high, middle + width / 2) / step - 1e-9) * step;
 }
 
+struct bn_plot bn_plot_of(double height)
+{
+    return (struct bn_plot){
+        .width = 480, .height = height, .left = 62, .right = 16, .top = 26, .bottom = 44, .x1 = 1, .y1 = 1};
+}
+
+void bn_plot_figure(struct bn_buf *out, const char *class_name, const char *title, const char *caption)
+{
+    bn_html(out, "<div class=\"figure %s\"><h4>%s</h4><p class=\"what\">%s</p>\n", class_name, title,
+            caption);
+}
+
+void bn_plot_figure_end(struct bn_buf *out)
+{
+    bn_buf_puts(out, "</div>\n");
+}
+
 void bn_plot_begin(struct bn_buf *out, const struct bn_plot *p, const char *title)
 {
     bn_html(out,
@@ -68,8 +85,10 @@ void bn_plot_begin(struct bn_buf *out, const struct bn_plot *p, const char *titl
 
 void bn_plot_end(struct bn_buf *out)
 {
-    bn_html(out, "</svg>\n");
+    bn_buf_puts(out, "</svg>\n");
 }
+
+/* ---- axes ---- */
 
 double bn_plot_step(double range, unsigned n)
 {
@@ -82,7 +101,7 @@ static void put_mark(struct bn_buf *out, double value, double most, double step)
 {
     double digits = step > 0 ? floor(log10(fmax(most, step))) - floor(log10(step) + 1e-9) + 1 : 3;
     char text[40];
-    value = fabs(value) < step * 1e-6 ? 0 : value; /* no minus in front of a zero */
+    value = fabs(value) < step * 1e-6 ? 0 : value; /* -0 is written as 0 */
     if (digits <= 3 && fabs(value) >= 1000 && fabs(value) < 1e6)
         bn_html(out, "%.6g", value);
     else if (digits <= 3)
@@ -149,4 +168,112 @@ void bn_plot_x_axis(struct bn_buf *out, const struct bn_plot *p, const char *lab
     }
     bn_html(out, "<text class=\"label\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", p->width - p->right,
             p->height - 4, label);
+}
+
+void bn_plot_y_label(struct bn_buf *out, const char *label)
+{
+    bn_html(out, "<text class=\"start\" x=\"4\" y=\"12\">%s</text>\n", label);
+}
+
+/* ---- marks ---- */
+
+void bn_plot_mark(struct bn_buf *out, const struct bn_plot *p, enum bn_plot_shape shape,
+                  const char *class_name, double x, double y, double r, const char *title)
+{
+    double at = bn_plot_x(p, x), up = bn_plot_y(p, y), side = 2 * r;
+    if (shape == BN_PLOT_DOT)
+        bn_html(out, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\">", class_name, at, up, r);
+    else if (shape == BN_PLOT_CROSS)
+        bn_html(out, "<path class=\"%s\" d=\"M%.1f %.1fl%.1f %.1fm0 -%.1fl-%.1f %.1f\">", class_name, at - r,
+                up - r, side, side, side, side, side);
+    else if (shape == BN_PLOT_TRIANGLE)
+        bn_html(out, "<path class=\"%s\" d=\"M%.1f %.1fl%.1f %.1fh-%.1fz\">", class_name, at, up - r, r, side,
+                side);
+    else
+        bn_html(out, "<path class=\"%s\" d=\"M%.1f %.1fh%.1fv%.1fh-%.1fz\">", class_name, at - r, up - r,
+                side, side, side);
+    if (title != NULL) bn_html(out, "<title>%s</title>", title);
+    bn_buf_puts(out, shape == BN_PLOT_DOT ? "</circle>\n" : "</path>\n");
+}
+
+void bn_plot_line(struct bn_buf *out, const struct bn_plot *p, const char *class_name, const double *x,
+                  const double *y, size_t n)
+{
+    char pen = 'M';
+    bn_html(out, "<path class=\"%s\" d=\"", class_name);
+    for (size_t i = 0; i < n; i++) {
+        bool there = isfinite(x[i]) && isfinite(y[i]);
+        if (there) {
+            bn_buf_putc(out, pen);
+            bn_html(out, "%.1f %.1f", bn_plot_x(p, x[i]), bn_plot_y(p, y[i]));
+        }
+        pen = there ? 'L' : 'M';
+    }
+    bn_buf_puts(out, "\"/>\n");
+}
+
+void bn_plot_interval(struct bn_buf *out, const struct bn_plot *p, const char *class_name, double x,
+                      double low, double high)
+{
+    if (!isfinite(low) || !isfinite(high)) return;
+    bn_html(out, "<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>", class_name, bn_plot_x(p, x), bn_plot_y(p, low),
+            bn_plot_y(p, high));
+}
+
+void bn_plot_rule_x(struct bn_buf *out, const struct bn_plot *p, const char *class_name, double x)
+{
+    bn_html(out, "<path class=\"%s\" d=\"M%.1f %.1fV%.1f\"/>\n", class_name, bn_plot_x(p, x), p->top,
+            p->height - p->bottom);
+}
+
+void bn_plot_rule_y(struct bn_buf *out, const struct bn_plot *p, const char *class_name, double y)
+{
+    bn_html(out, "<path class=\"%s\" d=\"M%.1f %.1fH%.1f\"/>\n", class_name, p->left, bn_plot_y(p, y),
+            p->width - p->right);
+}
+
+void bn_plot_band(struct bn_buf *out, const struct bn_plot *p, const char *class_name, double a, double b)
+{
+    double left = bn_plot_x(p, fmax(a, p->x0)), right = bn_plot_x(p, fmin(b, p->x1));
+    if (!(right > left)) return;
+    bn_html(out, "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>\n", class_name,
+            left, p->top, right - left, p->height - p->bottom - p->top);
+}
+
+void bn_plot_note(struct bn_buf *out, const struct bn_plot *p, const char *class_name, double x, double y,
+                  double dx, double dy, const char *text)
+{
+    double at = bn_plot_x(p, x), up = bn_plot_y(p, y) + dy;
+    bool right = at > p->width * 0.6;
+    bn_html(out, "<text class=\"note %s %s\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", class_name,
+            right ? "end" : "start", right ? at - dx : at + dx, fmax(up, 12), text);
+}
+
+/* ---- bars ---- */
+
+#define BAR_ROW 40.0
+
+/* The name above each bar, where a long one has room on a phone, too. */
+void bn_plot_bars(struct bn_buf *out, const char *title, const struct bn_plot_bar *bars, size_t n)
+{
+    struct bn_plot p = {.width = 480, .height = 6 + BAR_ROW * (double)n, .left = 4, .right = 130, .y1 = 1};
+    for (size_t i = 0; i < n; i++) {
+        bn_plot_include(&p.x0, &p.x1, bars[i].value);
+        bn_plot_include(&p.x0, &p.x1, bars[i].high);
+    }
+    bn_plot_begin(out, &p, title);
+    for (size_t i = 0; i < n; i++) {
+        const struct bn_plot_bar *b = &bars[i];
+        double y = BAR_ROW * (double)i, x = bn_plot_x(&p, fmax(b->value, 0)), end = x;
+        bn_html(out, "<text class=\"op start\" x=\"4\" y=\"%.1f\">%s</text>", y + 14, b->name);
+        bn_html(out, "<rect class=\"%s\" x=\"4\" y=\"%.1f\" width=\"%.1f\" height=\"14\"/>",
+                b->hollow ? "rest" : "brick", y + 20, fmax(x - p.left, 1));
+        if (isfinite(b->low) && isfinite(b->high)) {
+            end = fmax(x, bn_plot_x(&p, b->high));
+            bn_html(out, "<path class=\"bar\" d=\"M%.1f %.1fH%.1f\"/>", bn_plot_x(&p, b->low), y + 27, end);
+        }
+        bn_html(out, "<text class=\"value start\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", end + 8, y + 32,
+                b->text);
+    }
+    bn_plot_end(out);
 }

@@ -42,20 +42,20 @@ page exact 0 bn
 if sed 's/ --json//' "$tmp/pass.html" | cmp -s - <(sed 's/ -q//' "$tmp/again.html") || cmp -s <(grep -v 'bn-crossval ladder --' "$tmp/pass.html") <(grep -v 'bn-crossval ladder --' "$tmp/again.html")
 then ok "the same input gives the same page again"; else not_ok "the same input gives the same page again"; fi
 
-has "a pass says so" "$tmp/pass.html" '<h1>Both engines agree</h1>'
-has "a failure says so" "$tmp/fail.html" '<h1>The engines do not agree</h1>'
-has "a failure names the operation" "$tmp/fail.html" 'ffn_act of layer 0 is the first out of tolerance'
+has "the page of a pass begins with its verdict" "$tmp/pass.html" '<h1>oracle agrees with this engine on 8 tokens, within every limit</h1>'
+has "the page of a failure names the operation" "$tmp/fail.html" '<h1>oracle --fault silu differs from this engine: ffn_act of layer 0 is the first out of tolerance'
 has "a failure is marked in the plot" "$tmp/fail.html" 'first: ffn_act, layer 0'
-has_not "a failure nowhere says that engines agree" "$tmp/fail.html" 'engines agree'
-has "a reference that failed is no agreement" "$tmp/broken.html" 'failed, which is no agreement'
-has "the odd one out is named" "$tmp/three.html" 'The odd one out is <b>oracle --fault silu</b>'
-has "equal bits need no plot" "$tmp/exact.html" 'Zero at every one of the 8 positions.'
+has_not "a failure nowhere says that engines agree" "$tmp/fail.html" 'engines agree|agrees with'
+has "a reference that failed does not agree" "$tmp/broken.html" '<h1>exit 7 failed: '
+has "and its verdict is bad" "$tmp/broken.html" 'class="verdict bad"'
+has "the odd one out is named" "$tmp/three.html" '<h1>oracle --fault silu differs; the other engines agree with each other</h1>'
+has "equal bits need no plot" "$tmp/exact.html" 'Zero at each of the 8 positions.'
 has "the policy forbids loading" "$tmp/pass.html" "default-src 'none'"
 for fact in '<th scope="row">commit</th>' '<th scope="row">machine</th>' '<th scope="row">command</th>' '<th scope="row">model sha256</th>' bn-reference; do
     has "provenance: $fact" "$tmp/pass.html" "$fact"
 done
 has "the model's digest" "$tmp/pass.html" "$(sha256sum fixtures/shakespeare-5m-i2_s.gguf | cut -c 1-64)"
-for plot in 'aria-label="Direction of the logits' 'aria-label="Greatest difference' 'aria-label="logits of both sides' 'aria-label="nrmse of every' 'aria-label="what each operation'; do
+for plot in 'aria-label="Direction of the logits' 'aria-label="Largest difference' 'aria-label="logits of both sides' 'aria-label="nrmse of every' 'aria-label="what each operation'; do
     has "plot: $plot" "$tmp/pass.html" "$plot"
 done
 

@@ -13,105 +13,83 @@
 
 /* ---- CSV ---- */
 
-/* Text that programs can take for nothing but text: controls are written as \xNN, and what a spreadsheet
- * would evaluate as a formula is preceded by an apostrophe. Quoted where RFC 4180 asks for it. */
-static void put_field(struct bn_buf *out, const char *text)
+static void put_names(struct bn_table *t, const struct bn_report_source *source, const char *test,
+                      const char *metric, const char *unit)
 {
-    size_t n = strlen(text), room = 4 * n + 1;
-    char *shown = bn_alloc(room, 1);
-    if (shown == NULL) {
-        out->failed = true;
-        return;
-    }
-    bn_escape(shown, room, text, n);
-    bool formula = shown[0] != '\0' && strchr("=+-@", shown[0]) != NULL;
-    bool quoted = strcspn(shown, "\",") < strlen(shown);
-    if (quoted) bn_buf_putc(out, '"');
-    if (formula) bn_buf_putc(out, '\'');
-    for (const char *c = shown; *c != '\0'; c++) {
-        if (*c == '"') bn_buf_putc(out, '"');
-        bn_buf_putc(out, *c);
-    }
-    if (quoted) bn_buf_putc(out, '"');
-    bn_free(shown);
+    bn_table_text(t, source->label);
+    bn_table_text(t, test);
+    bn_table_text(t, metric);
+    bn_table_text(t, unit);
 }
 
-static void put_fields(struct bn_buf *out, const char *const *texts, size_t n)
+/* Writes a table and releases it. */
+static bn_status write_csv(struct bn_buf *out, struct bn_table *t, bn_error *err)
 {
-    for (size_t i = 0; i < n; i++) {
-        put_field(out, texts[i]);
-        bn_buf_putc(out, ',');
-    }
-}
-
-/* Empty when it cannot be had. */
-static void put_number(struct bn_buf *out, double value)
-{
-    if (isfinite(value)) bn_json_write_number(out, value);
-}
-
-static void put_names(struct bn_buf *out, const struct bn_report_series *s)
-{
-    const char *const names[] = {s->source->label, s->s->test, s->s->metric, s->s->unit};
-    put_fields(out, names, BN_ARRAY_LEN(names));
+    bn_table_put_csv(out, t);
+    bn_table_release(t);
+    return bn_buf_check(out, err);
 }
 
 bn_status bn_report_csv(struct bn_buf *out, const struct bn_report *r, bn_error *err)
 {
-    bn_buf_puts(out, "file,test,metric,unit,better,exact,n");
-    for (size_t f = 0; f < BN_FIGURES; f++)
-        bn_buf_printf(out, ",%s", bn_figure_names[f]);
-    bn_buf_puts(out, ",outliers\r\n");
+    static const char *const HEADS[] = {"file",   "test", "metric", "unit", "better",  "exact", "n",
+                                        "median", "low",  "high",   "min",  "max",     "mad",   "p5",
+                                        "q1",     "q3",   "p95",    "p99",  "outliers"};
+    struct bn_table t;
+    bn_table_begin(&t, HEADS, "llllllrrrrrrrrrrrrr");
     for (size_t i = 0; i < r->n_series; i++) {
         const struct bn_report_series *s = &r->series[i];
-        put_names(out, s);
-        bn_buf_printf(out, "%s,%s,%zu", s->s->higher ? "higher" : "lower", s->s->exact ? "true" : "false",
-                      s->s->n);
-        for (size_t f = 0; f < BN_FIGURES; f++) {
-            bn_buf_putc(out, ',');
-            put_number(out, s->figure[f]);
-        }
-        bn_buf_printf(out, ",%zu\r\n", s->n_outliers);
+        bn_table_row(&t, "");
+        put_names(&t, s->source, s->s->test, s->s->metric, s->s->unit);
+        bn_table_text(&t, s->s->higher ? "higher" : "lower");
+        bn_table_text(&t, s->s->exact ? "true" : "false");
+        bn_table_count(&t, s->s->n);
+        for (size_t f = 0; f < BN_FIGURES; f++)
+            bn_table_number(&t, s->figure[f]);
+        bn_table_count(&t, s->n_outliers);
     }
-    return bn_buf_check(out, err);
+    return write_csv(out, &t, err);
 }
 
 bn_status bn_report_csv_samples(struct bn_buf *out, const struct bn_report *r, bn_error *err)
 {
-    bn_buf_puts(out, "file,test,metric,unit,sample,value\r\n");
+    static const char *const HEADS[] = {"file", "test", "metric", "unit", "sample", "value"};
+    struct bn_table t;
+    bn_table_begin(&t, HEADS, "llllrr");
     for (size_t i = 0; i < r->n_series; i++)
         for (size_t k = 0; k < r->series[i].s->n; k++) {
-            put_names(out, &r->series[i]);
-            bn_buf_printf(out, "%zu,", k);
-            put_number(out, r->series[i].s->samples[k]);
-            bn_buf_puts(out, "\r\n");
+            const struct bn_series *s = r->series[i].s;
+            bn_table_row(&t, "");
+            put_names(&t, r->series[i].source, s->test, s->metric, s->unit);
+            bn_table_count(&t, k);
+            bn_table_number(&t, s->samples[k]);
         }
-    return bn_buf_check(out, err);
+    return write_csv(out, &t, err);
 }
 
 bn_status bn_report_csv_comparisons(struct bn_buf *out, const struct bn_report *r, bn_error *err)
 {
-    bn_buf_puts(
-        out,
-        "file,test,metric,unit,verdict,a,b,change,low,high,p,q,agreement,band,mde,n,n_needed,reason\r\n");
+    static const char *const HEADS[] = {"file",      "test",   "metric", "unit", "verdict",  "a",
+                                        "b",         "change", "low",    "high", "p",        "q",
+                                        "agreement", "band",   "mde",    "n",    "n_needed", "reason"};
+    struct bn_table t;
+    bn_table_begin(&t, HEADS, "lllllrrrrrrrrrrrrl");
     for (size_t i = 0; i < r->n_comparisons; i++) {
         const struct bn_comparison *c = &r->comparisons[i].c;
         const struct bn_judgement *j = &c->j;
         double a, b;
         bn_comparison_sides(c, &a, &b);
-        const char *const names[] = {r->comparisons[i].source->label, c->test, c->metric, c->unit,
-                                     bn_outcome_name(j->outcome)};
         const double values[] = {a, b, j->change, j->low, j->high, j->p, j->q, j->agreement, j->band, j->mde};
-        put_fields(out, names, BN_ARRAY_LEN(names));
-        for (size_t k = 0; k < BN_ARRAY_LEN(values); k++) {
-            put_number(out, values[k]);
-            bn_buf_putc(out, ',');
-        }
-        bn_buf_printf(out, "%zu,%zu,", j->n, j->n_needed);
-        put_field(out, j->reason);
-        bn_buf_puts(out, "\r\n");
+        bn_table_row(&t, "");
+        put_names(&t, r->comparisons[i].source, c->test, c->metric, c->unit);
+        bn_table_text(&t, bn_outcome_name(j->outcome));
+        for (size_t k = 0; k < BN_ARRAY_LEN(values); k++)
+            bn_table_number(&t, values[k]);
+        bn_table_count(&t, j->n);
+        bn_table_count(&t, j->n_needed);
+        bn_table_text(&t, j->reason);
     }
-    return bn_buf_check(out, err);
+    return write_csv(out, &t, err);
 }
 
 /* ---- JUnit ---- */

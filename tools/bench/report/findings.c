@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "lab/host/busy.h"
+#include "lab/report/units.h"
 #include "tools/bench/report/report.h"
 
 #define BOUND 0.85   /* share of a limit from which on the limit is what binds */
@@ -52,29 +53,24 @@ static bn_status find(struct bn_report *r, const char *rule, const char *kind, b
 
 static bn_status judge(struct bn_report *r, const struct bn_comparison *c, bn_error *err)
 {
-    struct bn_buf b = {.max = 200};
-    bn_status status = BN_OK;
-    bn_report_put_percent(&b, c->j.change, true);
-    bn_buf_puts(&b, ", interval ");
-    bn_report_put_percent(&b, c->j.low, true);
-    bn_buf_puts(&b, " to ");
-    bn_report_put_percent(&b, c->j.high, true);
-    const char *figures = b.data != NULL ? b.data : "";
+    char figures[200], change[BN_UNITS_ROOM], low[BN_UNITS_ROOM], high[BN_UNITS_ROOM];
+    snprintf(figures, sizeof figures, "%s, interval %s to %s",
+             bn_units_percent_text(change, c->j.change, true), bn_units_percent_text(low, c->j.low, true),
+             bn_units_percent_text(high, c->j.high, true));
     if (c->j.outcome == BN_OUTCOME_REGRESSED)
-        status = find(r, "regressed", "bad", err, "%.200s of %.200s costs more\t%s; %s%s", c->metric, c->test,
-                      figures, c->j.reason,
-                      c->severity == BN_SEVERITY_CRITICAL  ? "; critical"
-                      : c->severity == BN_SEVERITY_WARNING ? "; a warning"
-                                                           : "");
-    else if (c->j.outcome == BN_OUTCOME_INCONCLUSIVE && c->j.n_needed > 0)
-        status = find(r, "more-pairs", "warn", err,
-                      "%.200s of %.200s is undecided; about %zu pairs are needed\t%s, from %zu pairs; %s",
-                      c->metric, c->test, c->j.n_needed, figures, c->j.n, c->j.reason);
-    else if (c->j.outcome == BN_OUTCOME_INCONCLUSIVE)
-        status = find(r, "open", "warn", err, "%.200s of %.200s is undecided\t%s", c->metric, c->test,
-                      c->j.reason);
-    bn_buf_release(&b);
-    return status;
+        return find(r, "regressed", "bad", err, "%.200s of %.200s costs more\t%s; %s%s", c->metric, c->test,
+                    figures, c->j.reason,
+                    c->severity == BN_SEVERITY_CRITICAL  ? "; critical"
+                    : c->severity == BN_SEVERITY_WARNING ? "; a warning"
+                                                         : "");
+    if (c->j.outcome == BN_OUTCOME_INCONCLUSIVE && c->j.n_needed > 0)
+        return find(r, "more-pairs", "warn", err,
+                    "%.200s of %.200s is undecided; about %zu pairs are needed\t%s, from %zu pairs; %s",
+                    c->metric, c->test, c->j.n_needed, figures, c->j.n, c->j.reason);
+    if (c->j.outcome == BN_OUTCOME_INCONCLUSIVE)
+        return find(r, "open", "warn", err, "%.200s of %.200s is undecided\t%s", c->metric, c->test,
+                    c->j.reason);
+    return BN_OK;
 }
 
 /* ---- series ---- */

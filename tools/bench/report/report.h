@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench report: what documents of bn-bench say, in other forms. The documents are read into one struct
- * bn_report; every form takes its numbers from there, so that a figure is the same in all of them: exactly,
- * as JSON has it, in forms for programs; by one rounding in forms for people, where it comes from one table
- * of cells.
+ * bn-bench report: documents of bn-bench in other formats. The documents are read into one struct bn_report,
+ * and every format takes its numbers from there. Formats for programs have exact numbers, as in JSON. Formats
+ * for people round them in one place, lab/report/units.h.
  */
 #ifndef BN_BENCH_REPORT_H
 #define BN_BENCH_REPORT_H
 
 #include "base/digest.h"
 #include "lab/history/series.h"
+#include "lab/report/table.h"
 #include "lab/stats/comparison.h"
 #include "lab/stats/summary.h"
 
@@ -18,7 +18,7 @@
 /* ---- what was read ---- */
 
 struct bn_report_source {
-    const char *path, *label; /* as given; its last part, or all of it where two have the same */
+    const char *path, *label; /* as given; its last part, or all of it where two last parts are equal */
     bn_json *doc;
     char sha256[BN_SHA256_HEX];
     struct bn_series_list series;
@@ -44,23 +44,23 @@ extern const char *const bn_figure_names[BN_FIGURES];
 struct bn_report_series {
     const struct bn_series *s;
     const struct bn_report_source *source;
-    double figure[BN_FIGURES]; /* NaN: cannot be had, and why[] says the reason */
+    double figure[BN_FIGURES]; /* NaN: not available for the reason in why[] */
     const char *why[BN_FIGURES];
-    const char *method;     /* how the interval was had */
-    struct bn_tukey fences; /* beyond which samples are outliers: labels; no figure leaves a sample out */
+    const char *method;     /* how the interval was computed */
+    struct bn_tukey fences; /* samples outside are labelled outliers; every figure includes them */
     size_t n_outliers;
     double correlation; /* of each sample with the next, -1 to 1 */
-    double *warmup;     /* samples before, which do not count; n_warmup */
+    double *warmup;     /* n_warmup samples that do not count */
     size_t n_warmup;
 };
 
 struct bn_report_comparison {
     struct bn_comparison c;
     const struct bn_report_source *source;
-    double margin; /* that does not matter, NaN when the document does not say */
+    double margin; /* changes within it do not matter; NaN when the document has none */
 };
 
-/* A kernel beside its limits. */
+/* A kernel and its limits. */
 struct bn_report_point {
     const struct bn_report_source *source;
     const char *kernel, *shape, *isa, *limit; /* limit: "memory", "cache", "arithmetic", "" */
@@ -75,8 +75,8 @@ struct bn_report_brick {
     const char *name, *category;
     size_t count;
     double ns;    /* exclusive, of all threads */
-    double share; /* of all time, what no brick accounts for included */
-    bool rest;    /* that line: no brick, what no brick accounts for */
+    double share; /* of all time, unattributed time included */
+    bool rest;    /* not a brick: the unattributed time */
 };
 
 /* One series through the entries of a ledger. */
@@ -87,14 +87,14 @@ struct bn_report_moment {
     double median, low, high;
 };
 struct bn_report_change {
-    size_t at;     /* the first moment behind it */
-    double p;      /* that there is none, NaN when it is not known */
+    size_t at;     /* the first moment after it */
+    double p;      /* the p-value of no change, NaN when unknown */
     double change; /* of the cost: +0.05 is five per cent worse */
 };
 struct bn_report_trend {
     const struct bn_report_source *source;
-    const char *name;             /* that its runs were saved under; "" when it is not known */
-    const char *settings, *model; /* digests: runs of others are another trend */
+    const char *name;             /* of the baseline; "" when unknown */
+    const char *settings, *model; /* digests: other settings or models form another trend */
     const char *test, *metric, *unit;
     bool higher;
     struct bn_report_moment *moments;
@@ -103,12 +103,12 @@ struct bn_report_trend {
     size_t n_changes;
 };
 
-/* What a rule found, with the figures that it saw. */
+/* What a rule found, and the figures that it saw. */
 struct bn_report_finding {
     const char *rule; /* "regressed", "dirty-build", ... */
     const char *kind; /* "bad", "warn", "ok" */
     char *text, *evidence;
-    size_t n_more; /* of the same rule, that are only counted: behind the last that is told */
+    size_t n_more; /* more findings of the same rule, only counted; on the last one listed */
 };
 
 struct bn_report {
@@ -128,80 +128,67 @@ struct bn_report {
     size_t n_findings;
 };
 
-/* report_read.c: reads these files, whose paths are borrowed, into a zeroed report. BN_ERR_FORMAT for one
- * that is none of bn-bench's, BN_ERR_MISMATCH for one in which nothing was measured. Released in any case. */
+/* read.c: reads these files into a zeroed report, which borrows their paths. BN_ERR_FORMAT for a document
+ * that is not from bn-bench, BN_ERR_MISMATCH for one without measurements. The caller releases the report in
+ * any case. */
 BN_MUST_CHECK bn_status bn_report_read(struct bn_report *r, const char *const *paths, size_t n,
                                        bn_error *err);
 void bn_report_release(struct bn_report *r);
 
-/* report_read_trend.c: the lists of a ledger's records, and of what bn-bench trend wrote. */
+/* read_trend.c: the records of a ledger, and the histories of bn-bench trend. */
 BN_MUST_CHECK bn_status bn_report_read_ledger(struct bn_report *r, const struct bn_report_source *source,
                                               bn_error *err);
 BN_MUST_CHECK bn_status bn_report_read_trend(struct bn_report *r, const struct bn_report_source *source,
                                              bn_error *err);
 
-/* report_read.c: appends a zeroed element of `each` bytes to a list whose length is *n, at *element; NULL
- * there without memory. Returns the list. BN_REPORT_APPEND(list, n) gives the element. */
+/* read.c: appends a zeroed element of `each` bytes to a list of *n elements and returns the list. *element is
+ * the new element, NULL without memory. BN_REPORT_APPEND(list, n) gives the element. */
 void *bn_report_append(void *list, size_t *n, size_t each, void **element);
 #define BN_REPORT_APPEND(list, n) ((list) = bn_report_append((list), &(n), sizeof *(list), &element), element)
 
-/* report_figures.c */
+/* figures.c */
 BN_MUST_CHECK bn_status bn_report_figures(struct bn_report_series *series, bn_error *err);
-/* report_findings.c: all rules over all that was read. */
+/* findings.c: applies all rules. */
 BN_MUST_CHECK bn_status bn_report_find(struct bn_report *r, bn_error *err);
 
-/* ---- figures for people ---- */
+/* ---- for people ---- */
 
-/* "ms" for nanoseconds around 1e7: value * factor is in unit. */
-struct bn_report_scale {
-    double factor;
-    const char *unit;
+/* A part of a report as a table; it has no rows where nothing was read for it. */
+struct bn_report_part {
+    const char *title;
+    void (*fill)(struct bn_table *table, const struct bn_report *r);
 };
-struct bn_report_scale bn_report_scale(const char *unit, double value);
-/* Four digits, "-" when it is not finite. */
-void bn_report_put(struct bn_buf *out, double value, const struct bn_report_scale *scale);
-/* "+3.2 %" */
-void bn_report_put_percent(struct bn_buf *out, double share, bool sign);
+enum { BN_PART_COMPARISONS, BN_PART_SERIES, BN_PART_POINTS, BN_PART_BRICKS, BN_PART_TRENDS, BN_REPORT_PARTS };
+extern const struct bn_report_part bn_report_parts[BN_REPORT_PARTS];
 
-/* A table of cells, rendered as text, as Markdown, or as HTML. */
-struct bn_report_cell {
-    char *text;
-    char *exact; /* the figure as JSON has it, with its unit; NULL when the text is all */
-};
-struct bn_report_table {
-    const char *const *heads;
-    const char *align; /* 'l' or 'r' for each column */
-    size_t n_cols, n_rows, room;
-    struct bn_report_cell *cells;
-    const char **kinds; /* of a row: "bad", "warn", "ok", "" */
-    bool failed;        /* memory was short: checked by whoever renders */
-};
-/* Each makes a table, to be released; n_rows is 0 where nothing was read for it. */
-void bn_report_table_series(struct bn_report_table *t, const struct bn_report *r);
-void bn_report_table_comparisons(struct bn_report_table *t, const struct bn_report *r);
-void bn_report_table_points(struct bn_report_table *t, const struct bn_report *r);
-void bn_report_table_bricks(struct bn_report_table *t, const struct bn_report *r);
-void bn_report_table_trends(struct bn_report_table *t, const struct bn_report *r);
-void bn_report_table_release(struct bn_report_table *t);
-/* One sentence that says what the report holds: "2 REGRESSED, 5 STABLE" or "12 series". */
+/* "bad" for REGRESSED, "warn" for INCONCLUSIVE, else "ok". */
+const char *bn_report_kind(const struct bn_comparison *c);
+/* What the report holds: "2 REGRESSED, 5 STABLE" or "12 series measured". */
 void bn_report_headline(struct bn_buf *out, const struct bn_report *r);
-/* A line on where a source comes from. */
+/* Whether the series holds times per token of the tests whose names begin with that word, "decode" or
+ * "prompt". */
+bool bn_report_is_speed(const struct bn_report_series *s, const char *word);
+/* "decode 38.42 tok/s, prompt 271.3 tok/s, 2 threads, model.gguf, CPU"; false without such series. */
+bool bn_report_put_speeds(struct bn_buf *out, const struct bn_report *r);
+/* The sentence that a reader wants first: the worst verdict, else the speeds, else the headline. */
+void bn_report_sentence(struct bn_buf *out, const struct bn_report *r);
+/* Where a source comes from: command, time, commit, processor. */
 void bn_report_put_origin(struct bn_buf *out, const struct bn_report_source *source);
 
 /* ---- forms; each appends to out ---- */
 
 typedef bn_status (*bn_report_form)(struct bn_buf *out, const struct bn_report *r, bn_error *err);
-/* report_text.c */
+/* text.c */
 bn_status bn_report_text(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 bn_status bn_report_markdown(struct bn_buf *out, const struct bn_report *r, bn_error *err);
-/* report_json.c */
+/* json.c */
 bn_status bn_report_json(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 bn_status bn_report_json_lines(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 bn_status bn_report_json_comparisons(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 bn_status bn_report_json_systems(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 bn_status bn_report_github_smaller(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 bn_status bn_report_github_bigger(struct bn_buf *out, const struct bn_report *r, bn_error *err);
-/* report_export.c */
+/* export.c */
 bn_status bn_report_csv(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 bn_status bn_report_csv_samples(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 bn_status bn_report_csv_comparisons(struct bn_buf *out, const struct bn_report *r, bn_error *err);
@@ -209,10 +196,10 @@ bn_status bn_report_junit(struct bn_buf *out, const struct bn_report *r, bn_erro
 bn_status bn_report_benchstat(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 bn_status bn_report_libtest(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 bn_status bn_report_prometheus(struct bn_buf *out, const struct bn_report *r, bn_error *err);
-/* report_html.c */
+/* html.c */
 bn_status bn_report_html(struct bn_buf *out, const struct bn_report *r, bn_error *err);
 
-/* report_plots.c, report_plots_more.c: each appends one figure, nothing where there is nothing to draw. */
+/* plots.c, plots_compare.c: each appends one figure, or nothing where there is nothing to draw. */
 void bn_report_plot_distribution(struct bn_buf *out, const struct bn_report_series *s);
 void bn_report_plot_time(struct bn_buf *out, const struct bn_report_series *s);
 void bn_report_plot_forest(struct bn_buf *out, const struct bn_report *r);

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * An HTML page: its head with the policy, and the parts that all pages have.
+ */
+#include "lab/report/page.h"
+
+#include "base/digest.h"
+#include "base/error.h"
+
+/* lab/report/page.css and page.js */
+extern const char bn_page_style[], bn_page_script[];
+extern const uint64_t bn_page_style_bytes, bn_page_script_bytes;
+
+/* Without memory for the digest the policy allows no script; the page is readable without it. */
+static void allow_script(struct bn_buf *out)
+{
+    struct bn_sha256 *sha = NULL;
+    unsigned char digest[BN_SHA256_BYTES];
+    if (bn_sha256_open(&sha, NULL) != BN_OK) return;
+    bn_sha256_update(sha, bn_page_script, (size_t)bn_page_script_bytes);
+    bn_sha256_take(sha, digest);
+    bn_sha256_close(sha);
+    bn_buf_puts(out, "; script-src 'sha256-");
+    bn_base64_encode(out, digest, sizeof digest);
+    bn_buf_puts(out, "'");
+}
+
+void bn_page_begin(struct bn_buf *out, const char *title, const char *style, bool sortable)
+{
+    bn_html(out,
+            "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\"><head>\n"
+            "<meta charset=\"utf-8\"/>\n<meta http-equiv=\"Content-Security-Policy\" content=\"default-src "
+            "'none'; style-src 'unsafe-inline'");
+    if (sortable) allow_script(out);
+    bn_html(out,
+            "\"/>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<meta "
+            "name=\"color-scheme\" content=\"light dark\"/>\n<title>%s</title>\n<style>\n",
+            title);
+    bn_buf_append(out, bn_page_style, (size_t)bn_page_style_bytes);
+    bn_buf_puts(out, style);
+    bn_buf_puts(out, "</style>");
+    if (sortable) {
+        bn_buf_puts(out, "<script>");
+        bn_buf_append(out, bn_page_script, (size_t)bn_page_script_bytes);
+        bn_buf_puts(out, "</script>");
+    }
+    bn_buf_puts(out, "</head>\n<body><div class=\"page\" role=\"main\">\n");
+}
+
+void bn_page_end(struct bn_buf *out)
+{
+    bn_buf_puts(out, "</div></body></html>\n");
+}
+
+void bn_page_verdict(struct bn_buf *out, const char *kind, const char *kicker, const char *sentence)
+{
+    bn_html(out, "<div class=\"verdict %s\"><p class=\"kicker\">%s</p>\n<h1>%s</h1>\n", kind, kicker,
+            sentence);
+}
+
+void bn_page_verdict_end(struct bn_buf *out)
+{
+    bn_buf_puts(out, "</div>\n");
+}
+
+void bn_page_mark(struct bn_buf *out, const char *kind)
+{
+    static const char *const MARKS[][2] = {
+        {"ok", "\xE2\x9C\x93"}, {"bad", "\xE2\x9C\x95"}, {"warn", "!"}, {"skip", "\xE2\x80\x93"}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(MARKS); i++)
+        if (strcmp(MARKS[i][0], kind) == 0)
+            bn_html(out, "<span class=\"mark %s\">%s</span> ", kind, MARKS[i][1]);
+}
+
+void bn_page_details(struct bn_buf *out, bool open, const char *summary, const char *note)
+{
+    bn_buf_puts(out, open ? "<details open=\"open\"><summary>" : "<details><summary>");
+    bn_html(out, "<b>%s</b> %s</summary>\n", summary, note);
+}
+
+void bn_page_details_end(struct bn_buf *out)
+{
+    bn_buf_puts(out, "</details>\n");
+}
+
+void bn_page_facts(struct bn_buf *out, const char *caption)
+{
+    bn_buf_puts(out, "<table class=\"facts\">");
+    if (caption[0] != '\0') bn_html(out, "<caption>%s</caption>", caption);
+    bn_buf_puts(out, "<tbody>\n");
+}
+
+void bn_page_fact(struct bn_buf *out, const char *name, const char *text)
+{
+    bn_html(out, "<tr><th scope=\"row\">%s</th><td>%s</td></tr>\n", name,
+            text[0] != '\0' ? text : "not known");
+}
+
+void bn_page_facts_end(struct bn_buf *out)
+{
+    bn_buf_puts(out, "</tbody></table>\n");
+}
+
+void bn_page_words(struct bn_buf *out, const char *const (*words)[2], size_t n)
+{
+    bn_buf_puts(out, "<h2 id=\"words\">Words</h2>\n<dl>\n");
+    for (size_t i = 0; i < n; i++)
+        bn_html(out, "<dt>%s</dt><dd>%s</dd>\n", words[i][0], words[i][1]);
+    bn_buf_puts(out, "</dl>\n");
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * An HTML page that a program writes: one file that loads nothing, with a policy that forbids loading. All
+ * pages share one style sheet, lab/report/page.css, for screens, phones, dark mode and print.
+ */
+#ifndef BN_REPORT_PAGE_H
+#define BN_REPORT_PAGE_H
+
+#include "lab/report/html.h"
+
+/* Everything before the content. `style` is CSS in addition to that of all pages. With `sortable` the page
+ * has the script that sorts and filters tables of the class "sortable"; its digest is in the policy. */
+void bn_page_begin(struct bn_buf *out, const char *title, const char *style, bool sortable);
+void bn_page_end(struct bn_buf *out);
+
+/* The box at the top: the sentence that answers the reader's question. kind is "ok", "warn", "bad" or ""
+ * (neutral); kicker is the small line above it. Paragraphs may follow until bn_page_verdict_end. */
+void bn_page_verdict(struct bn_buf *out, const char *kind, const char *kicker, const char *sentence);
+void bn_page_verdict_end(struct bn_buf *out);
+/* A check mark, a cross, an exclamation mark or a dash for "ok", "bad", "warn", "skip"; nothing for other
+ * kinds. */
+void bn_page_mark(struct bn_buf *out, const char *kind);
+
+/* A folded section; its summary is the text. */
+void bn_page_details(struct bn_buf *out, bool open, const char *summary, const char *note);
+void bn_page_details_end(struct bn_buf *out);
+
+/* A table of names and values. A row without text says "not known". */
+void bn_page_facts(struct bn_buf *out, const char *caption);
+void bn_page_fact(struct bn_buf *out, const char *name, const char *text);
+void bn_page_facts_end(struct bn_buf *out);
+
+/* A list of words and their meanings under a heading. */
+void bn_page_words(struct bn_buf *out, const char *const (*words)[2], size_t n);
+
+#endif

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tables: the cells, and the four forms that they are written in.
+ */
+#include "lab/report/table.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "lab/report/page.h"
+#include "lab/report/units.h"
+
+#define CELL_MAX (1u << 16)
+#define TEXT_COLUMNS 80u
+#define COLUMNS_MAX 24u
+
+/* ---- cells ---- */
+
+void bn_table_begin(struct bn_table *t, const char *const *heads, const char *align)
+{
+    *t = (struct bn_table){.heads = heads, .align = align, .n_cols = strlen(align)};
+}
+
+void bn_table_release(struct bn_table *t)
+{
+    for (size_t i = 0; i < t->n_rows * t->n_cols; i++) {
+        bn_free(t->cells[i].text);
+        bn_free(t->cells[i].exact);
+    }
+    bn_free(t->cells);
+    bn_free(t->kinds);
+    *t = (struct bn_table){0};
+}
+
+void bn_table_row(struct bn_table *t, const char *kind)
+{
+    if (t->n_rows == t->room) {
+        size_t room = t->room * 2 + 16;
+        struct bn_table_cell *cells = bn_realloc(t->cells, room * t->n_cols, sizeof *cells);
+        if (cells != NULL) t->cells = cells;
+        const char **kinds = bn_realloc(t->kinds, room, sizeof *kinds);
+        if (kinds != NULL) t->kinds = kinds;
+        t->failed = t->failed || cells == NULL || kinds == NULL;
+        if (!t->failed) t->room = room;
+    }
+    if (t->failed) return;
+    for (size_t c = 0; c < t->n_cols; c++)
+        t->cells[t->n_rows * t->n_cols + c] = (struct bn_table_cell){.share = (double)NAN};
+    t->kinds[t->n_rows] = kind;
+    t->n_cells = t->n_rows++ * t->n_cols;
+}
+
+/* Moves the text into the next cell of the row. */
+static void take(struct bn_table *t, struct bn_buf *text)
+{
+    if (text->failed) t->failed = true;
+    if (!t->failed && t->n_cells < t->n_rows * t->n_cols) {
+        char *copy = bn_strndup(text->data != NULL ? text->data : "", text->len);
+        t->cells[t->n_cells++].text = copy;
+        t->failed = copy == NULL;
+    }
+    bn_buf_release(text);
+}
+
+void bn_table_text(struct bn_table *t, const char *text)
+{
+    struct bn_buf b = {.max = CELL_MAX};
+    bn_buf_puts(&b, text);
+    take(t, &b);
+}
+
+void bn_table_printf(struct bn_table *t, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    bn_table_text(t, text);
+}
+
+void bn_table_count(struct bn_table *t, size_t n)
+{
+    bn_table_printf(t, "%zu", n);
+}
+
+void bn_table_exact(struct bn_table *t, double value, const char *unit)
+{
+    struct bn_buf b = {.max = CELL_MAX};
+    if (t->failed || t->n_cells == 0 || !isfinite(value)) return;
+    bn_json_write_number(&b, value);
+    if (strcmp(unit, "1") != 0) bn_buf_printf(&b, " %s", unit);
+    char *copy = b.data != NULL ? bn_strndup(b.data, b.len) : NULL;
+    t->cells[t->n_cells - 1].exact = copy;
+    t->failed = copy == NULL || b.failed;
+    bn_buf_release(&b);
+}
+
+void bn_table_value(struct bn_table *t, double value, const char *unit)
+{
+    struct bn_buf b = {.max = CELL_MAX};
+    bn_units_value(&b, value, unit);
+    take(t, &b);
+    bn_table_exact(t, value, unit);
+}
+
+void bn_table_range(struct bn_table *t, double low, double high, double of, const char *unit)
+{
+    struct bn_units_scale scale = bn_units_scale(unit, of);
+    struct bn_buf b = {.max = CELL_MAX};
+    bn_units_number(&b, low, scale);
+    if (isfinite(low) && isfinite(high)) {
+        bn_buf_puts(&b, " \xE2\x80\x93 ");
+        bn_units_number(&b, high, scale);
+    }
+    take(t, &b);
+}
+
+void bn_table_percent(struct bn_table *t, double share, bool sign)
+{
+    struct bn_buf b = {.max = CELL_MAX};
+    bn_units_percent(&b, share, sign);
+    take(t, &b);
+    bn_table_exact(t, share, "1");
+}
+
+void bn_table_rounded(struct bn_table *t, const bn_json *value)
+{
+    struct bn_buf b = {.max = CELL_MAX};
+    double number = (double)NAN;
+    (void)bn_json_number(value, &number);
+    /* Of a number just below 1, the distance to 1 matters. */
+    bn_html(&b, fabs(number) > 0.99 && fabs(number) < 1 ? "%.7g" : "%.4g", number);
+    take(t, &b);
+    bn_table_exact(t, number, "1");
+}
+
+void bn_table_number(struct bn_table *t, double value)
+{
+    struct bn_buf b = {.max = CELL_MAX};
+    if (isfinite(value)) bn_json_write_number(&b, value);
+    take(t, &b);
+}
+
+void bn_table_meter(struct bn_table *t, double share, const char *text)
+{
+    bn_table_text(t, text);
+    if (!t->failed && t->n_cells > 0) t->cells[t->n_cells - 1].share = fmin(fmax(share, 0), 1);
+}
+
+/* The text of a cell; "" of one that was left out. */
+static const char *text_at(const struct bn_table *t, size_t row, size_t column)
+{
+    const char *text = t->cells[row * t->n_cols + column].text;
+    return text != NULL ? text : "";
+}
+
+/* ---- text ---- */
+
+static size_t width_of(const char *text)
+{
+    size_t n = 0;
+    for (const char *c = text; *c != '\0'; c++)
+        n += ((unsigned char)*c & 0xC0) != 0x80;
+    return n;
+}
+
+static void put_padded(struct bn_buf *out, const char *text, size_t width, bool right)
+{
+    char shown[1024];
+    bn_escape(shown, sizeof shown, text, strlen(text));
+    int pad = (int)width - (int)width_of(shown);
+    if (right && pad > 0) bn_buf_printf(out, "%*s", pad, "");
+    bn_buf_puts(out, shown);
+    if (!right && pad > 0) bn_buf_printf(out, "%*s", pad, "");
+}
+
+void bn_text_put(struct bn_buf *out, const char *text)
+{
+    put_padded(out, text, 0, false);
+}
+
+static void put_text_row(struct bn_buf *out, const struct bn_table *t, const size_t *width, size_t n,
+                         size_t row, bool head)
+{
+    size_t start = out->len;
+    for (size_t c = 0; c < n; c++) {
+        if (c > 0) bn_buf_puts(out, "  ");
+        put_padded(out, head ? t->heads[c] : text_at(t, row, c), width[c], t->align[c] == 'r');
+    }
+    while (!out->failed && out->len > start && out->data[out->len - 1] == ' ')
+        out->data[--out->len] = '\0';
+    bn_buf_putc(out, '\n');
+}
+
+void bn_table_put_text(struct bn_buf *out, const struct bn_table *t)
+{
+    size_t width[COLUMNS_MAX] = {0}, n = bn_min_size(t->n_cols, COLUMNS_MAX), all = 0, fit = 0;
+    bool numbers = false;
+    out->failed = out->failed || t->failed;
+    if (out->failed) return;
+    for (size_t c = 0; c < n; c++) {
+        width[c] = width_of(t->heads[c]);
+        for (size_t i = 0; i < t->n_rows; i++) {
+            char shown[1024];
+            const char *text = text_at(t, i, c);
+            size_t wide = width_of(bn_escape(shown, sizeof shown, text, strlen(text)));
+            if (wide > width[c]) width[c] = wide;
+        }
+        all += width[c] + (c > 0 ? 2 : 0);
+        /* Never less than the names and the first number. */
+        if (all <= TEXT_COLUMNS || !numbers) fit = c + 1;
+        if (all > TEXT_COLUMNS && numbers) break;
+        numbers = numbers || t->align[c] == 'r';
+    }
+    put_text_row(out, t, width, fit, 0, true);
+    for (size_t i = 0; i < t->n_rows; i++)
+        put_text_row(out, t, width, fit, i, false);
+    if (fit < t->n_cols) {
+        bn_buf_puts(out, "not shown:");
+        for (size_t c = fit; c < t->n_cols; c++)
+            bn_buf_printf(out, "%s %s", c > fit ? "," : "", t->heads[c]);
+        bn_buf_putc(out, '\n');
+    }
+}
+
+/* ---- Markdown ---- */
+
+/* No text becomes markup, a link or a new cell. */
+void bn_markdown_put(struct bn_buf *out, const char *text)
+{
+    char shown[1024];
+    bn_escape(shown, sizeof shown, text, strlen(text));
+    for (const char *c = shown; *c != '\0'; c++) {
+        if (*c == '<' || *c == '>' || *c == '&')
+            bn_buf_puts(out, *c == '<' ? "&lt;" : *c == '>' ? "&gt;" : "&amp;");
+        else if (strchr("\\`*_[]|~#!@", *c) != NULL)
+            bn_buf_printf(out, "\\%c", *c);
+        else
+            bn_buf_putc(out, *c);
+    }
+}
+
+void bn_table_put_markdown(struct bn_buf *out, const struct bn_table *t)
+{
+    out->failed = out->failed || t->failed;
+    for (size_t c = 0; c < t->n_cols; c++)
+        bn_buf_printf(out, "| %s ", t->heads[c]);
+    bn_buf_puts(out, "|\n");
+    for (size_t c = 0; c < t->n_cols; c++)
+        bn_buf_puts(out, t->align[c] == 'r' ? "|---:" : "|---");
+    bn_buf_puts(out, "|\n");
+    for (size_t i = 0; i < t->n_rows && !out->failed; i++) {
+        for (size_t c = 0; c < t->n_cols; c++) {
+            bn_buf_puts(out, "| ");
+            bn_markdown_put(out, text_at(t, i, c));
+            bn_buf_putc(out, ' ');
+        }
+        bn_buf_puts(out, "|\n");
+    }
+}
+
+/* ---- HTML ---- */
+
+static void put_html_cell(struct bn_buf *out, const struct bn_table *t, size_t row, size_t column)
+{
+    const struct bn_table_cell *cell = &t->cells[row * t->n_cols + column];
+    bn_html(out, column == 0 ? "<th scope=\"row\"" : "<td");
+    if (t->align[column] == 'l') bn_html(out, " class=\"left\"");
+    if (cell->exact != NULL) bn_html(out, " title=\"%s\"", cell->exact);
+    bn_html(out, ">");
+    if (column == 0) bn_page_mark(out, t->kinds[row]);
+    if (isfinite(cell->share))
+        bn_html(out, "<span class=\"meter\"><i style=\"width:%.1f%%\"></i></span> ", 100 * cell->share);
+    bn_html(out, "%s</%s>", text_at(t, row, column), column == 0 ? "th" : "td");
+}
+
+void bn_table_put_html(struct bn_buf *out, const struct bn_table *t, const char *class_name, size_t n_max)
+{
+    bool note = t->align[t->n_cols - 1] == 'n';
+    size_t n_cols = t->n_cols - note, n = bn_min_size(t->n_rows, n_max);
+    out->failed = out->failed || t->failed;
+    bn_html(out, "<div class=\"scroll\" tabindex=\"0\"><table class=\"figures %s %s\"><thead><tr>",
+            class_name, note ? "noted" : "");
+    for (size_t c = 0; c < n_cols; c++)
+        bn_html(out, "<th scope=\"col\" class=\"%s\">%s</th>", t->align[c] == 'l' ? "left" : "", t->heads[c]);
+    bn_html(out, "</tr></thead><tbody>\n");
+    for (size_t i = 0; i < n && !out->failed; i++) {
+        const char *broken = strcmp(t->kinds[i], "bad") == 0 ? "broken" : "";
+        bn_html(out, "<tr class=\"%s\">", broken);
+        for (size_t c = 0; c < n_cols; c++)
+            put_html_cell(out, t, i, c);
+        bn_html(out, "</tr>\n");
+        if (note)
+            bn_html(out, "<tr class=\"why %s\"><td colspan=\"%zu\"><div>%s</div></td></tr>\n", broken, n_cols,
+                    text_at(t, i, n_cols));
+    }
+    bn_html(out, "</tbody></table></div>\n");
+    if (n < t->n_rows)
+        bn_html(out, "<p class=\"what\">The first %zu of %zu rows; --format csv has all of them.</p>\n", n,
+                t->n_rows);
+}
+
+/* ---- CSV ---- */
+
+void bn_csv_put(struct bn_buf *out, const char *text)
+{
+    size_t n = strlen(text), room = 4 * n + 1;
+    char *shown = bn_alloc(room, 1);
+    if (shown == NULL) {
+        out->failed = true;
+        return;
+    }
+    bn_escape(shown, room, text, n);
+    bool formula = shown[0] != '\0' && strchr("=+-@", shown[0]) != NULL;
+    bool quoted = strcspn(shown, "\",") < strlen(shown);
+    if (quoted) bn_buf_putc(out, '"');
+    if (formula) bn_buf_putc(out, '\'');
+    for (const char *c = shown; *c != '\0'; c++) {
+        if (*c == '"') bn_buf_putc(out, '"');
+        bn_buf_putc(out, *c);
+    }
+    if (quoted) bn_buf_putc(out, '"');
+    bn_free(shown);
+}
+
+void bn_table_put_csv(struct bn_buf *out, const struct bn_table *t)
+{
+    out->failed = out->failed || t->failed;
+    for (size_t c = 0; c < t->n_cols; c++)
+        bn_buf_printf(out, "%s%s", c > 0 ? "," : "", t->heads[c]);
+    bn_buf_puts(out, "\r\n");
+    for (size_t i = 0; i < t->n_rows && !out->failed; i++) {
+        for (size_t c = 0; c < t->n_cols; c++) {
+            if (c > 0) bn_buf_putc(out, ',');
+            if (t->align[c] == 'r')
+                bn_buf_puts(out, text_at(t, i, c)); /* a number: -1 is not a formula */
+            else
+                bn_csv_put(out, text_at(t, i, c));
+        }
+        bn_buf_puts(out, "\r\n");
+    }
+}
