@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "lab/report/units.h"
 
 static const char *const SEVERITIES[] = {"none", "warning", "critical"};
 
@@ -173,31 +174,6 @@ void bn_comparison_sides(const struct bn_comparison *c, double *a, double *b)
 
 /* ---- the table ---- */
 
-/* Times in the unit that leaves one to three digits before the point, many bytes in thousands or millions;
- * everything else as it is. */
-static void print_value(char *out, size_t room, double value, const char *unit)
-{
-    static const struct {
-        double from, factor;
-        const char *unit;
-    } TIMES[] = {{1e9, 1e-9, " s"}, {1e6, 1e-6, " ms"}, {1e3, 1e-3, " us"}, {0, 1, " ns"}};
-    if (!isfinite(value)) {
-        snprintf(out, room, "-");
-    } else if (strcmp(unit, "ns") == 0) {
-        size_t i = 0;
-        while (value < TIMES[i].from)
-            i++;
-        snprintf(out, room, "%.4g%s", value * TIMES[i].factor, TIMES[i].unit);
-    } else if (strcmp(unit, "bytes") == 0 && value >= 1e6) {
-        snprintf(out, room, "%.5g MB", value * 1e-6);
-    } else if (strcmp(unit, "bytes") == 0 && value >= 1e5) {
-        snprintf(out, room, "%.5g kB", value * 1e-3);
-    } else {
-        snprintf(out, room, "%.5g%s%s", value, strcmp(unit, "1") == 0 ? "" : " ",
-                 strcmp(unit, "1") == 0 ? "" : unit);
-    }
-}
-
 static void print_share(char *out, size_t room, double share)
 {
     if (isfinite(share))
@@ -219,7 +195,7 @@ static void print_size(char *out, size_t room, double share)
 enum { CELL_A, CELL_B, CELL_CHANGE, CELL_INTERVAL, CELL_BAND, CELL_MDE, CELL_N, CELL_VERDICT, N_CELLS };
 static const char *const HEADS[N_CELLS] = {"A",      "B",     "change %", "interval",
                                            "band %", "MDE %", "n",        "verdict"};
-#define CELL_ROOM 56
+#define CELL_ROOM 56 /* at least BN_UNITS_ROOM */
 struct row {
     char cell[N_CELLS][CELL_ROOM];
 };
@@ -231,8 +207,8 @@ static struct row row_of(const struct bn_comparison *c)
     double a, b;
     bool labelled = c->severity != BN_SEVERITY_NONE;
     bn_comparison_sides(c, &a, &b);
-    print_value(row.cell[CELL_A], CELL_ROOM, a, c->unit);
-    print_value(row.cell[CELL_B], CELL_ROOM, b, c->unit);
+    bn_units_text(row.cell[CELL_A], a, c->unit);
+    bn_units_text(row.cell[CELL_B], b, c->unit);
     print_share(row.cell[CELL_CHANGE], CELL_ROOM, c->j.change);
     print_share(low, sizeof low, c->j.low);
     print_share(high, sizeof high, c->j.high);

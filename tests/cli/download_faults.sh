@@ -131,7 +131,7 @@ serve '* /m.gguf drip=100000'
 good 'slow' 1 --parallel 8
 serve '* /m.gguf drip=400000'
 good 'slow, for two seconds' 1 --parallel 1
-check 'lines tell how far it is, without a terminal' grep -qE '^bn-download: m.gguf: [0-9.]+ MB of 18.0 MB \([0-9]+ %\), [0-9.]+ MB/s, 0:[0-9]+ left$' "$tmp/err"
+check 'lines tell how far it is, without a terminal' grep -qE '^bn-download: m.gguf: [0-9.]+ [kM]B of 18.00 MB \([0-9]+ %\), [0-9.]+ [kM]B/s, 0:[0-9]+ left$' "$tmp/err"
 good 'the same with -q' 1 --parallel 1 -q
 check 'has none' test ! -s "$tmp/err"
 

@@ -159,7 +159,7 @@ static void the_table_tells_all(void **state)
     struct bn_buf out = {.max = 1 << 16};
     list[3].j.outcome = BN_OUTCOME_SAME;
     bn_comparisons_print(&out, list, 4);
-    assert_non_null(strstr(out.data, "12.5 ms"));
+    assert_non_null(strstr(out.data, "12.50 ms"));
     assert_non_null(strstr(out.data, "+8.00"));
     assert_non_null(strstr(out.data, "REGRESSED (warning)\n"));
     assert_non_null(strstr(out.data, "INCONCLUSIVE\n"));
@@ -230,7 +230,7 @@ static void sides_belong_to_the_change(void **state)
     c.median_b = 35.87e6;
     c.j.change = 0.0329;
     bn_comparisons_print(&out, &c, 1);
-    assert_non_null(strstr(out.data, "35.2 ms"));
+    assert_non_null(strstr(out.data, "35.20 ms"));
     assert_non_null(strstr(out.data, "36.36 ms"));
     assert_null(strstr(out.data, "35.68 ms"));
     bn_buf_release(&out);

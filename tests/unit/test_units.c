@@ -34,6 +34,8 @@ static void values_have_a_fitting_prefix(void **state)
         {4194304, "bytes", "4 MiB"},
         {1.2e9, "bytes", "1.118 GiB"},
         {0x1p41, "bytes", "2 TiB"},
+        {1187801280, "B", "1.188 GB"},
+        {999, "B", "999 B"},
         {23.45e9, "bytes/s", "23.45 GB/s"},
         {38.42, "tok/s", "38.42 tok/s"},
         {112.3e9, "MAC/s", "112.3 GMAC/s"},

@@ -94,11 +94,11 @@ static bn_status remove_blob(const struct clean *c, const struct bn_hub_cached *
 
 static void tell(struct clean *c, const struct bn_hub_cached *item, uint64_t bytes, bool busy)
 {
-    char size[BN_DOWNLOAD_BYTES_ROOM], shown[1200], name[1500];
+    char size[BN_UNITS_ROOM], shown[1200], name[1500];
     const char *reason = busy ? "in use by another process: kept" : reason_of(item);
     snprintf(name, sizeof name, "%s/%s", item->repo, item->file[0] != '\0' ? item->file : item->etag);
     if (!c->args->json) {
-        printf("%8s  %-20s  %s\n", bn_download_bytes(size, bytes), reason,
+        printf("%9s  %-20s  %s\n", bn_units_text(size, (double)bytes, "B"), reason,
                bn_escape(shown, sizeof shown, name, strlen(name)));
         return;
     }
@@ -130,7 +130,7 @@ static bn_status clean_item(struct clean *c, size_t i, bn_error *err)
 
 static bn_status clean(struct clean *c, bn_json *doc, bn_error *err)
 {
-    char size[BN_DOWNLOAD_BYTES_ROOM];
+    char size[BN_UNITS_ROOM];
     BN_TRY(bn_hub_cache_root(&c->root, err));
     BN_TRY(bn_hub_walk_open(&c->walk, c->root, err));
     for (size_t i = 0; i < c->walk.n; i++)
@@ -140,7 +140,7 @@ static bn_status clean(struct clean *c, bn_json *doc, bn_error *err)
     if (doc != NULL)
         BN_TRY(bn_cli_print_json(doc, err));
     else
-        printf("%8s  %s\n", bn_download_bytes(size, c->bytes), c->yes ? "removed" : "in all");
+        printf("%9s  %s\n", bn_units_text(size, (double)c->bytes, "B"), c->yes ? "removed" : "in all");
     if (!c->yes && c->n > 0) bn_report_note(0, "nothing was deleted; use --yes to delete");
     if (c->n_old > 0)
         bn_report_note(0, "%zu file%s of old snapshots kept; use --old to include them", c->n_old,

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "hub/fetch.h"
+#include "lab/report/units.h"
 #include "tools/cli/options.h"
 
 /* The options of all commands; each has some of them. */
@@ -36,10 +37,6 @@ bn_status bn_download_lock(struct bn_args *args, bn_error *err);
 /* Fills what the network options and the environment say. */
 BN_MUST_CHECK bn_status bn_download_settings(struct bn_hub_fetch *fetch, const struct bn_args *args,
                                              bn_error *err);
-
-/* "1.19 GB", "512 MB", "0 B": decimal units, three digits. Returns out. */
-#define BN_DOWNLOAD_BYTES_ROOM 16u
-char *bn_download_bytes(char out[BN_DOWNLOAD_BYTES_ROOM], uint64_t n);
 
 /* ---- show.c: what is shown during a download ---- */
 

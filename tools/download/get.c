@@ -138,11 +138,11 @@ static bn_status say_result(const struct bn_hub_fetch *f, const char *licence, u
 
 static void print_plan(const struct bn_hub_fetch *f)
 {
-    char size[BN_DOWNLOAD_BYTES_ROOM];
+    char size[BN_UNITS_ROOM];
     printf("%s\n", f->path);
     printf("  from    %s\n", f->from_cache ? "already downloaded" : f->url);
     if (f->commit[0] != '\0') printf("  commit  %s\n", f->commit);
-    printf("  size    %s\n", f->size > 0 ? bn_download_bytes(size, f->size) : "not known");
+    printf("  size    %s\n", f->size > 0 ? bn_units_text(size, (double)f->size, "B") : "not known");
     if (f->sha256_source != NULL)
         printf("  sha256  %s (%s)\n", f->sha256_wanted, f->sha256_source);
     else
@@ -152,7 +152,7 @@ static void print_plan(const struct bn_hub_fetch *f)
 /* Notes for the user, once per file. */
 static void print_notes(const struct bn_hub_fetch *f, const char *licence, uint64_t ns)
 {
-    char size[BN_DOWNLOAD_BYTES_ROOM], rate[BN_DOWNLOAD_BYTES_ROOM];
+    char size[BN_UNITS_ROOM], rate[BN_UNITS_ROOM];
     if (licence != NULL && licence[0] != '\0')
         bn_report_note(0, "licence %s%s%s", licence, f->licence_url[0] != '\0' ? ": " : "", f->licence_url);
     if (f->runs[0] != '\0' && strcmp(f->runs, "yes") != 0)
@@ -161,9 +161,9 @@ static void print_notes(const struct bn_hub_fetch *f, const char *licence, uint6
         bn_report_note(0, "first download: sha256 %.16s... is recorded; later downloads are compared with it",
                        f->transfer.digest);
     if (f->transfer.fetched > 0 && ns > 0)
-        bn_report_note(1, "%s in %.1f s, %s/s; sha256 %s (%s)", bn_download_bytes(size, f->transfer.fetched),
-                       (double)ns * 1e-9,
-                       bn_download_bytes(rate, (uint64_t)((double)f->transfer.fetched * 1e9 / (double)ns)),
+        bn_report_note(1, "%s in %.1f s, %s; sha256 %s (%s)",
+                       bn_units_text(size, (double)f->transfer.fetched, "B"), (double)ns * 1e-9,
+                       bn_units_text(rate, (double)f->transfer.fetched * 1e9 / (double)ns, "bytes/s"),
                        f->transfer.digest,
                        f->sha256_source != NULL ? f->sha256_source : "not compared: no digest is known");
 }

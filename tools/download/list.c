@@ -54,16 +54,16 @@ static char *cached_path(const char *root, const struct bn_hub_file *file)
 static void print_file(const struct bn_hub_model *m, const struct bn_hub_file *f, bool cached,
                        struct reasons *reasons)
 {
-    char name[128], size[BN_DOWNLOAD_BYTES_ROOM] = "-", runs[32] = "yes", shown[600];
+    char name[128], size[BN_UNITS_ROOM] = "-", runs[32] = "yes", shown[600];
     bool first = f == m->files;
     if (first)
         snprintf(name, sizeof name, "%s", m->name);
     else
         snprintf(name, sizeof name, "  :%s", f->variant);
-    if (f->size > 0) bn_download_bytes(size, f->size);
+    if (f->size > 0) bn_units_text(size, (double)f->size, "B");
     if (strcmp(f->runs, "yes") != 0) snprintf(runs, sizeof runs, "no [%zu]", number_of(reasons, f->runs));
     bn_escape(shown, sizeof shown, name, strlen(name));
-    printf("%-28s  %-6s  %-11s  %7s  %-6s  %-4s  %s\n", shown, first ? m->parameters : "", f->variant, size,
+    printf("%-28s  %-6s  %-11s  %8s  %-6s  %-4s  %s\n", shown, first ? m->parameters : "", f->variant, size,
            runs, cached ? "yes" : "", first ? m->licence : "");
 }
 
@@ -111,7 +111,7 @@ static bn_status list_registry(const char *root, bn_json *doc, bn_error *err)
     BN_TRY(bn_hub_registry_open(&registry, err));
     bn_json *models = doc != NULL ? bn_json_put_array(doc, "models") : NULL;
     if (doc == NULL)
-        printf("%-28s  %-6s  %-11s  %7s  %-6s  %-4s  %s\n", "NAME", "PARAM.", "VARIANT", "SIZE", "RUNS",
+        printf("%-28s  %-6s  %-11s  %8s  %-6s  %-4s  %s\n", "NAME", "PARAM.", "VARIANT", "SIZE", "RUNS",
                "HERE", "LICENCE");
     for (size_t i = 0; bn_hub_registry_at(registry, i) != NULL; i++)
         list_model(bn_hub_registry_at(registry, i), root, models, &reasons);
@@ -129,12 +129,12 @@ static const char *const KINDS[] = {"file", "blob of no snapshot", "unfinished",
 
 static void print_cached(const struct bn_hub_cached *c, bool new_repo)
 {
-    char size[BN_DOWNLOAD_BYTES_ROOM], shown[1200];
+    char size[BN_UNITS_ROOM], shown[1200];
     bn_escape(shown, sizeof shown, c->repo, strlen(c->repo));
     if (new_repo) printf("%s\n", shown);
     const char *name = c->kind == BN_HUB_CACHED_FILE ? c->file : c->etag;
     bn_escape(shown, sizeof shown, name, strlen(name));
-    printf("  %8s  ", bn_download_bytes(size, c->size));
+    printf("  %9s  ", bn_units_text(size, (double)c->size, "B"));
     if (c->kind == BN_HUB_CACHED_FILE)
         printf("%.8s%s  %s\n", c->commit, c->old ? " (old)" : "", shown);
     else
@@ -170,7 +170,7 @@ static uint64_t total_of(const struct bn_hub_walk *walk)
 static bn_status list_cache(const char *root, bn_json *doc, bn_error *err)
 {
     struct bn_hub_walk walk;
-    char size[BN_DOWNLOAD_BYTES_ROOM], shown[1200];
+    char size[BN_UNITS_ROOM], shown[1200];
     bn_status status = bn_hub_walk_open(&walk, root, err);
     bn_json *files = doc != NULL ? bn_json_put_array(doc, "files") : NULL;
     for (size_t i = 0; i < walk.n && status == BN_OK; i++) {
@@ -181,7 +181,7 @@ static bn_status list_cache(const char *root, bn_json *doc, bn_error *err)
             print_cached(c, i == 0 || strcmp(c->repo, walk.list[i - 1].repo) != 0);
     }
     if (status == BN_OK && doc == NULL)
-        printf("%s in %s\n", bn_download_bytes(size, total_of(&walk)),
+        printf("%s in %s\n", bn_units_text(size, (double)total_of(&walk), "B"),
                bn_escape(shown, sizeof shown, root, strlen(root)));
     if (status == BN_OK && doc != NULL) {
         bn_json_put_u64(doc, "bytes", total_of(&walk));

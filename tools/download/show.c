@@ -3,6 +3,7 @@
  * What is shown during a download: a bar, lines, or events.
  */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,24 +20,6 @@
 #define STEP_PERCENT 10u
 #define LINE_NS SECOND_NS         /* lines are this far apart, */
 #define QUIET_NS (10 * SECOND_NS) /* and this far when little happens */
-
-char *bn_download_bytes(char out[BN_DOWNLOAD_BYTES_ROOM], uint64_t n)
-{
-    static const char *const UNITS[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
-    double value = (double)n / 1e3;
-    size_t i = 0;
-    if (n < 1000) {
-        snprintf(out, BN_DOWNLOAD_BYTES_ROOM, "%u B", (unsigned)n);
-        return out;
-    }
-    while (value >= 999.5 && i + 1 < BN_ARRAY_LEN(UNITS)) {
-        value /= 1e3;
-        i++;
-    }
-    int digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-    snprintf(out, BN_DOWNLOAD_BYTES_ROOM, "%.*f %s", digits, value, UNITS[i]);
-    return out;
-}
 
 /* ---- events ---- */
 
@@ -84,15 +67,14 @@ static void say_event(const char *name, const struct bn_transfer_event *e)
 void bn_download_bar(char *out, size_t room, size_t columns, const char *name, uint64_t have, uint64_t size,
                      double bytes_per_s, uint64_t eta_s)
 {
-    char done[BN_DOWNLOAD_BYTES_ROOM], total[BN_DOWNLOAD_BYTES_ROOM], rate[BN_DOWNLOAD_BYTES_ROOM + 4];
+    char done[BN_UNITS_ROOM], total[BN_UNITS_ROOM], rate[BN_UNITS_ROOM];
     char shown[1200], left[BN_PROGRESS_TIME_ROOM + 2] = "", time[BN_PROGRESS_TIME_ROOM], percent[16] = "";
-    char tails[5][160];
+    char tails[5][240];
     double share = size == 0 ? -1 : have < size ? (double)have / (double)size : 1;
     bn_escape(shown, sizeof shown, name, strlen(name));
-    bn_download_bytes(done, have);
-    bn_download_bytes(total, size);
-    bn_download_bytes(rate, bytes_per_s > 0 ? (uint64_t)bytes_per_s : 0);
-    snprintf(rate + strlen(rate), 4, "/s");
+    bn_units_text(done, (double)have, "B");
+    bn_units_text(total, (double)size, "B");
+    bn_units_text(rate, fmax(bytes_per_s, 0), "bytes/s");
     if (eta_s != UINT64_MAX) snprintf(left, sizeof left, "  %s", bn_progress_time(time, eta_s));
     if (size > 0) {
         snprintf(percent, sizeof percent, "%3u %%", (unsigned)(100 * share));
@@ -121,15 +103,15 @@ bool bn_download_line_due(uint64_t passed_ns, unsigned percent, unsigned last_pe
 void bn_download_line(char *out, size_t room, const char *name, uint64_t have, uint64_t size,
                       double bytes_per_s, uint64_t eta_s)
 {
-    char done[BN_DOWNLOAD_BYTES_ROOM], total[BN_DOWNLOAD_BYTES_ROOM], rate[BN_DOWNLOAD_BYTES_ROOM];
+    char done[BN_UNITS_ROOM], total[BN_UNITS_ROOM], rate[BN_UNITS_ROOM];
     char shown[1200], time[BN_PROGRESS_TIME_ROOM];
     int n = snprintf(out, room, "%s: %s", bn_escape(shown, sizeof shown, name, strlen(name)),
-                     bn_download_bytes(done, have));
+                     bn_units_text(done, (double)have, "B"));
     if (size > 0 && n > 0 && (size_t)n < room)
-        n += snprintf(out + n, room - (size_t)n, " of %s (%u %%)", bn_download_bytes(total, size),
+        n += snprintf(out + n, room - (size_t)n, " of %s (%u %%)", bn_units_text(total, (double)size, "B"),
                       (unsigned)(100 * (have < size ? (double)have / (double)size : 1)));
     if (bytes_per_s >= 1 && n > 0 && (size_t)n < room)
-        n += snprintf(out + n, room - (size_t)n, ", %s/s", bn_download_bytes(rate, (uint64_t)bytes_per_s));
+        n += snprintf(out + n, room - (size_t)n, ", %s", bn_units_text(rate, bytes_per_s, "bytes/s"));
     if (size > 0 && eta_s != UINT64_MAX && n > 0 && (size_t)n < room)
         snprintf(out + n, room - (size_t)n, ", %s left", bn_progress_time(time, eta_s));
 }
@@ -201,10 +183,11 @@ static void progress(struct bn_download_show *s, const struct bn_transfer_event 
 
 static void note(struct bn_download_show *s, const struct bn_transfer_event *e)
 {
-    char have[BN_DOWNLOAD_BYTES_ROOM];
+    char have[BN_UNITS_ROOM];
     clear(s);
     if (e->phase == BN_TRANSFER_RESUME)
-        bn_report_note(0, "resuming: %s already downloaded and verified", bn_download_bytes(have, e->have));
+        bn_report_note(0, "resuming: %s already downloaded and verified",
+                       bn_units_text(have, (double)e->have, "B"));
     else if (e->phase == BN_TRANSFER_RETRY)
         bn_report_note(0, "%s; attempt %u in %.1f s", e->message, e->attempt + 1, (double)e->wait_ms / 1e3);
     else
