@@ -1,387 +1,186 @@
 /* SPDX-License-Identifier: MIT
  *
- * tools/cli/report.h and main: what programs print about errors, and how they end. Each case runs in a child
- * process with both streams in files.
+ * lab/report: tables show the same cells in every form, hostile texts stay texts, plots put marks where the
+ * data is.
  */
-#define _GNU_SOURCE
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/error.h"
-#include "base/file.h"
-#include "tools/cli/options.h"
-#include "tools/cli/print_json.h"
-#include "tools/cli/report.h"
+#include "lab/report/page.h"
+#include "lab/report/plot.h"
+#include "lab/report/table.h"
 
-static char out[4096], err_text[4096]; /* what the last child printed */
+/* ---- tables ---- */
 
-static void read_back(int fd, char *text, size_t room)
+static void fill(struct bn_table *t)
 {
-    ssize_t n = pread(fd, text, room - 1, 0);
-    assert_true(n >= 0);
-    text[n] = '\0';
+    static const char *const HEADS[] = {"test", "time", "change", "why"};
+    bn_table_begin(t, HEADS, "lrrn");
+    bn_table_row(t, "bad");
+    bn_table_text(t, "decode | <b>");
+    bn_table_value(t, 1234567, "ns");
+    bn_table_percent(t, 0.053, true);
+    bn_table_text(t, "above 1 %");
+    bn_table_row(t, "");
+    bn_table_text(t, "=SUM(A1)");
+    bn_table_value(t, (double)NAN, "ns");
 }
 
-/* Runs child() in a process of its own and returns its wait status. stdout_path NULL: a file. */
-static int run(int (*child)(void), const char *stdout_path)
+static void a_table_has_the_same_cells_in_every_form(void **state)
 {
-    int out_fd = memfd_create("out", 0), err_fd = memfd_create("err", 0);
-    assert_true(out_fd >= 0 && err_fd >= 0);
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) {
-        int to = stdout_path != NULL ? open(stdout_path, O_WRONLY) : out_fd;
-        if (dup2(to, STDOUT_FILENO) < 0 || dup2(err_fd, STDERR_FILENO) < 0) _exit(99);
-        _exit(child());
+    (void)state;
+    struct bn_table t;
+    struct bn_buf text = {.max = 4096}, markdown = {.max = 4096}, html = {.max = 4096}, csv = {.max = 4096};
+    fill(&t);
+    bn_table_put_text(&text, &t);
+    bn_table_put_markdown(&markdown, &t);
+    bn_table_put_html(&html, &t, "x", 10);
+    bn_table_put_csv(&csv, &t);
+    bn_table_release(&t);
+    assert_string_equal(text.data, "test              time   change  why\n"
+                                   "decode | <b>  1.235 ms  +5.30 %  above 1 %\n"
+                                   "=SUM(A1)             -\n");
+    assert_string_equal(markdown.data, "| test | time | change | why |\n|---|---:|---:|---|\n"
+                                       "| decode \\| &lt;b&gt; | 1.235 ms | +5.30 % | above 1 % |\n"
+                                       "| =SUM(A1) | - |  |  |\n");
+    assert_non_null(strstr(html.data, "decode | &lt;b&gt;</th><td title=\"1234567 ns\">1.235 ms</td>"
+                                      "<td title=\"0.053\">+5.30 %</td></tr>\n<tr class=\"why broken\">"
+                                      "<td colspan=\"3\"><div>above 1 %</div>"));
+    assert_string_equal(csv.data, "test,time,change,why\r\ndecode | <b>,1.235 ms,+5.30 %,above 1 %\r\n"
+                                  "'=SUM(A1),-,,\r\n");
+    bn_buf_release(&text);
+    bn_buf_release(&markdown);
+    bn_buf_release(&html);
+    bn_buf_release(&csv);
+}
+
+static void a_text_table_fits_80_columns(void **state)
+{
+    (void)state;
+    static const char *const HEADS[] = {"a long name", "n", "one", "two", "three"};
+    struct bn_table t;
+    struct bn_buf out = {.max = 4096};
+    bn_table_begin(&t, HEADS, "lrrrr");
+    bn_table_row(&t, "");
+    bn_table_text(&t, "a name of forty-two characters, no less ..");
+    for (int i = 0; i < 4; i++)
+        bn_table_text(&t, "12345678901234");
+    bn_table_put_text(&out, &t);
+    bn_table_release(&t);
+    assert_non_null(strstr(out.data, "\nnot shown: two, three\n"));
+    for (const char *line = out.data, *end; *line != '\0'; line = end + 1) {
+        end = strchr(line, '\n');
+        assert_true(end - line <= 80);
     }
-    int status = 0;
-    assert_true(pid > 0 && waitpid(pid, &status, 0) == pid);
-    read_back(out_fd, out, sizeof out);
-    read_back(err_fd, err_text, sizeof err_text);
-    close(out_fd);
-    close(err_fd);
-    return status;
+    bn_buf_release(&out);
 }
 
-static void exits(int (*child)(void), int code)
-{
-    int status = run(child, NULL);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), code);
-}
-
-/* ---- a program whose commands end in every way ---- */
-
-static bn_status succeed(struct bn_args *args, bn_error *err)
-{
-    (void)args;
-    (void)err;
-    puts("result");
-    return BN_OK;
-}
-
-static bn_status refuse(struct bn_args *args, bn_error *err)
-{
-    (void)err;
-    args->exit_code = BN_EXIT_NEGATIVE;
-    return BN_OK;
-}
-
-static bn_status fail_format(struct bn_args *args, bn_error *err)
-{
-    (void)args;
-    bn_fail_at(err, BN_ERR_FORMAT, 123, "a\x1b.gguf", "tensor 'x\"y': cut \\ short");
-    bn_error_hint(err, "fetch it again");
-    return BN_ERR_FORMAT;
-}
-
-static bn_status fail_late(struct bn_args *args, bn_error *err)
-{
-    bn_json *document = bn_json_new_object();
-    bn_json_put_string(document, "schema", "bn.test/1");
-    BN_TRY(bn_cli_print_json(document, err));
-    bn_json_free(document);
-    return fail_format(args, err);
-}
-
-static bn_status fail_bare(struct bn_args *args, bn_error *err)
-{
-    (void)args;
-    (void)err;
-    return BN_ERR_NOMEM;
-}
-
-/* Names that went into messages as they are. */
-static bn_status fail_hostile(struct bn_args *args, bn_error *err)
-{
-    (void)args;
-    bn_report_warning("%s\n%s", "\033[31m",
-                      "a\xE2\x80\xAE"
-                      "b\\x1B");
-    bn_report_note(0, "%s",
-                   "\xC2\x9B"
-                   "31m");
-    bn_fail(err, BN_ERR_FORMAT, "%s: \xC3\xA4 \x7F",
-            "\033[31m\xE2\x80\xAE"
-            "fdg");
-    bn_error_hint(err, "not \xFF %s",
-                  "\xE2\x81\xA6"
-                  "c\t");
-    return BN_ERR_FORMAT;
-}
-
-static bn_status write_too_much(struct bn_args *args, bn_error *err)
-{
-    (void)args;
-    char path[] = "/tmp/bn-test-XXXXXX";
-    int fd = mkstemp(path);
-    if (fd < 0 || close(fd) != 0) return BN_ERR_INTERNAL;
-    struct rlimit limit = {0}, before;
-    getrlimit(RLIMIT_FSIZE, &before);
-    limit.rlim_max = before.rlim_max;
-    setrlimit(RLIMIT_FSIZE, &limit);
-    bn_status status = bn_file_write_atomic(path, "text", 4, err);
-    setrlimit(RLIMIT_FSIZE, &before);
-    unlink(path);
-    return status;
-}
-
-static bn_status exclude(struct bn_args *args, bn_error *err)
-{
-    (void)args;
-    return bn_fail(err, BN_ERR_ARG, "--a and --b exclude each other");
-}
-
-static const struct bn_command COMMANDS[] = {
-    {.name = "succeed", .summary = "s", .synopsis = "", .json = true, .run = succeed},
-    {.name = "refuse", .summary = "s", .synopsis = "", .json = true, .run = refuse},
-    {.name = "fail", .summary = "s", .synopsis = "", .json = true, .run = fail_format},
-    {.name = "late", .summary = "s", .synopsis = "", .json = true, .run = fail_late},
-    {.name = "bare", .summary = "s", .synopsis = "", .run = fail_bare},
-    {.name = "hostile", .summary = "s", .synopsis = "", .json = true, .run = fail_hostile},
-    {.name = "large", .summary = "s", .synopsis = "", .run = write_too_much},
-    {.name = "exclude", .summary = "s", .synopsis = "", .json = true, .run = exclude},
-    {0},
-};
-static const struct bn_program PROGRAM = {
-    .name = "bn-test", .summary = "a test", .text = "Text.", .commands = COMMANDS};
-
-static char words[4][32];
-
-static int child_main(void)
-{
-    char *argv[] = {words[0], words[1], words[2], words[3], NULL};
-    int argc = 1;
-    while (argc < 4 && words[argc][0] != '\0')
-        argc++;
-    argv[argc] = NULL;
-    return bn_cli_main(&PROGRAM, argc, argv);
-}
-
-/* Runs `bn-test a b c`. */
-static void program_exits(const char *a, const char *b, const char *c, int code)
-{
-    snprintf(words[0], sizeof words[0], "bn-test");
-    snprintf(words[1], sizeof words[1], "%s", a);
-    snprintf(words[2], sizeof words[2], "%s", b);
-    snprintf(words[3], sizeof words[3], "%s", c);
-    exits(child_main, code);
-}
-
-static void errors_are_one_line_and_a_hint(void **state)
+static void rows_beyond_the_limit_are_counted(void **state)
 {
     (void)state;
-    program_exits("fail", "", "", BN_EXIT_FORMAT);
-    assert_string_equal(out, "");
-    assert_string_equal(err_text, "bn-test: error: a\\x1B.gguf: tensor 'x\"y': cut \\ short (at byte 123)\n"
-                                  "hint: fetch it again\n");
-    program_exits("fail", "--color", "always", BN_EXIT_FORMAT);
-    assert_non_null(strstr(err_text, "\033[1;31merror:\033[0m a\\x1B.gguf"));
-    program_exits("bare", "", "", BN_EXIT_INTERNAL);
-    assert_string_equal(err_text, "bn-test: error: out of memory\n");
-    program_exits("exclude", "", "", BN_EXIT_USAGE);
-    assert_string_equal(err_text, "bn-test: error: --a and --b exclude each other\n"
-                                  "hint: see bn-test exclude --help\n");
+    static const char *const HEADS[] = {"n"};
+    struct bn_table t;
+    struct bn_buf out = {.max = 1 << 16};
+    bn_table_begin(&t, HEADS, "r");
+    for (size_t i = 0; i < 100; i++) {
+        bn_table_row(&t, "");
+        bn_table_count(&t, i);
+    }
+    bn_table_put_html(&out, &t, "", 10);
+    bn_table_release(&t);
+    assert_non_null(strstr(out.data, "The first 10 of 100 rows"));
+    assert_null(strstr(out.data, ">10</th>"));
+    bn_buf_release(&out);
 }
 
-static void control_characters_do_not_reach_the_terminal(void **state)
+/* ---- plots ---- */
+
+static void marks_are_where_the_data_is(void **state)
 {
     (void)state;
-    program_exits("hostile", "", "", BN_EXIT_FORMAT);
-    assert_string_equal(err_text, "bn-test: warning: \\x1B[31m\\x0Aa\\xE2\\x80\\xAEb\\x1B\n"
-                                  "bn-test: \\xC2\\x9B31m\n"
-                                  "bn-test: error: \\x1B[31m\\xE2\\x80\\xAEfdg: \xC3\xA4 \\x7F\n"
-                                  "hint: not \\xFF \\xE2\\x81\\xA6c\\x09\n");
-    program_exits("hostile", "--json", "", BN_EXIT_FORMAT);
-    assert_null(strstr(out, "\xE2\x80\xAE"));
+    struct bn_plot p = {.width = 100, .height = 100, .x1 = 10, .y1 = 10};
+    struct bn_buf out = {.max = 4096};
+    const double x[] = {0, 5, 6, 10}, y[] = {0, 5, (double)NAN, 10};
+    bn_plot_mark(&out, &p, BN_PLOT_DOT, "dot", 5, 10, 3, "<t>");
+    bn_plot_line(&out, &p, "line", x, y, 4);
+    bn_plot_rule_y(&out, &p, "limit", 2);
+    bn_plot_interval(&out, &p, "bar", 1, 2, (double)NAN);
+    bn_plot_band(&out, &p, "band", -5, 1);
+    assert_string_equal(
+        out.data, "<circle class=\"dot\" cx=\"50.0\" cy=\"0.0\" r=\"3.0\"><title>&lt;t&gt;</title></circle>\n"
+                  "<path class=\"line\" d=\"M0.0 100.0L50.0 50.0M100.0 0.0\"/>\n"
+                  "<path class=\"limit\" d=\"M0.0 80.0H100.0\"/>\n"
+                  "<rect class=\"band\" x=\"0.0\" y=\"0.0\" width=\"10.0\" height=\"100.0\"/>\n");
+    bn_buf_release(&out);
 }
 
-static void a_limit_of_file_sizes_is_an_error(void **state)
+static void bars_begin_at_zero(void **state)
 {
     (void)state;
-    program_exits("large", "", "", BN_EXIT_IO);
-    assert_non_null(strstr(err_text, "File too large"));
+    const struct bn_plot_bar bars[] = {{"a", 10, 9, 12, "10 tok/s", false},
+                                       {"b", 6, (double)NAN, (double)NAN, "6", true}};
+    struct bn_buf out = {.max = 4096};
+    bn_plot_bars(&out, "rates", bars, 2);
+    /* 346 px are 12 units. */
+    assert_non_null(strstr(out.data, "class=\"brick\" x=\"4\" y=\"20.0\" width=\"288.3\""));
+    assert_non_null(strstr(out.data, "class=\"rest\" x=\"4\" y=\"60.0\" width=\"173.0\""));
+    assert_non_null(strstr(out.data, ">10 tok/s</text>"));
+    bn_buf_release(&out);
 }
 
-static void exit_codes_of_results(void **state)
+static void ranges_end_at_marks(void **state)
 {
     (void)state;
-    program_exits("succeed", "", "", BN_EXIT_OK);
-    assert_string_equal(out, "result\n");
-    assert_string_equal(err_text, "");
-    program_exits("refuse", "", "", BN_EXIT_NEGATIVE);
-    assert_string_equal(err_text, "");
+    double low = 0.13, high = 0.87;
+    bn_plot_round(&low, &high, 5);
+    assert_true(fabs(low) < 1e-12 && fabs(high - 1) < 1e-12);
+    low = high = 5;
+    bn_plot_round(&low, &high, 5);
+    assert_true(low < 5 && high > 5);
+    low = HUGE_VAL;
+    high = -HUGE_VAL;
+    bn_plot_cover(&low, &high, 0.02);
+    bn_plot_cover(&low, &high, 300);
+    assert_true(fabs(low - 0.01) < 1e-12 && fabs(high - 1000) < 1e-9);
 }
 
-static void json_errors_are_one_document(void **state)
+/* ---- pages ---- */
+
+static void a_page_loads_nothing(void **state)
 {
     (void)state;
-    program_exits("fail", "--json", "", BN_EXIT_FORMAT);
-    bn_json *document = NULL;
-    const char *text = NULL;
-    uint64_t number = 0;
-    assert_int_equal(bn_json_parse(&document, out, strlen(out), NULL), BN_OK);
-    assert_true(bn_json_string(bn_json_get(document, "schema"), &text));
-    assert_string_equal(text, "bn.error/1");
-    assert_true(bn_json_string(bn_json_get(document, "message"), &text));
-    assert_string_equal(text, "tensor 'x\"y': cut \\ short");
-    assert_true(bn_json_string(bn_json_get(document, "where"), &text));
-    assert_string_equal(text, "a\\x1B.gguf");
-    assert_true(bn_json_u64(bn_json_get(document, "exit"), &number) && number == BN_EXIT_FORMAT);
-    assert_true(bn_json_u64(bn_json_get(document, "offset"), &number) && number == 123);
-    bn_json_free(document);
-
-    program_exits("late", "--json", "", BN_EXIT_FORMAT);
-    assert_int_equal(bn_json_parse(&document, out, strlen(out), NULL), BN_OK);
-    assert_true(bn_json_string(bn_json_get(document, "schema"), &text));
-    assert_string_equal(text, "bn.test/1");
-    bn_json_free(document);
-
-    program_exits("fail", "--json", "--nonsense", BN_EXIT_USAGE);
-    assert_string_equal(out, "");
-}
-
-static void lost_output_overrides_the_result(void **state)
-{
-    (void)state;
-    snprintf(words[1], sizeof words[1], "succeed");
-    words[2][0] = words[3][0] = '\0';
-    int status = run(child_main, "/dev/full");
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), BN_EXIT_IO);
-    assert_string_equal(err_text,
-                        "bn-test: error: standard output: could not be written: No space left on device\n");
-}
-
-/* ---- the parts ---- */
-
-static int child_messages(void)
-{
-    bn_report_start("bn-test");
-    bn_report_set(BN_COLOR_NEVER, false, 1, false);
-    bn_report_warning("w%d", 1);
-    bn_report_note(0, "n%d", 0);
-    bn_report_note(1, "n%d", 1);
-    bn_report_note(2, "n%d", 2);
-    bn_report_set(BN_COLOR_NEVER, true, 0, false);
-    bn_report_warning("w%d", 2);
-    bn_report_note(0, "n%d", 3);
-    return bn_report_finish(5);
-}
-
-static void quiet_and_verbose(void **state)
-{
-    (void)state;
-    exits(child_messages, 5);
-    assert_string_equal(err_text, "bn-test: warning: w1\nbn-test: n0\nbn-test: n1\n");
-}
-
-static int child_closed(void)
-{
-    close(STDIN_FILENO);
-    close(STDOUT_FILENO);
-    bn_report_start("bn-test");
-    int fd = open("/dev/null", O_WRONLY); /* stands for a model file */
-    if (fd <= STDERR_FILENO) return 99;
-    char byte;
-    if (read(STDIN_FILENO, &byte, 1) >= 0) return 98;
-    puts("lost");
-    return bn_report_finish(0);
-}
-
-static void closed_descriptors_are_not_given_to_files(void **state)
-{
-    (void)state;
-    exits(child_closed, BN_EXIT_IO);
-}
-
-/* Reads a page that the file no longer has. */
-static int child_shrunk(void)
-{
-    bn_report_start("bn-test");
-    int fd = memfd_create("model", 0);
-    if (fd < 0 || ftruncate(fd, 1 << 16) != 0) return 99;
-    volatile const char *bytes = mmap(NULL, 1 << 16, PROT_READ, MAP_SHARED, fd, 0);
-    if (bytes == MAP_FAILED || ftruncate(fd, 0) != 0) return 99;
-    return bytes[1 << 15];
-}
-
-static void a_file_that_shrinks_gives_a_message(void **state)
-{
-    (void)state;
-    exits(child_shrunk, BN_EXIT_IO);
-    assert_non_null(strstr(err_text, "bn-test: error: a file in use became shorter"));
-}
-
-static int child_interrupted_once(void)
-{
-    bn_cli_catch_interrupt();
-    if (bn_cli_interrupted() != 0) return 99;
-    raise(SIGINT);
-    return bn_cli_interrupted() == SIGINT ? 0 : 98;
-}
-
-static int child_interrupted_twice(void)
-{
-    bn_cli_catch_interrupt();
-    raise(SIGTERM);
-    raise(SIGINT);
-    return 99;
-}
-
-static void the_second_interrupt_ends_the_process(void **state)
-{
-    (void)state;
-    exits(child_interrupted_once, 0);
-    int status = run(child_interrupted_twice, NULL);
-    assert_true(WIFSIGNALED(status));
-    assert_int_equal(WTERMSIG(status), SIGINT);
-}
-
-static int child_colors(void)
-{
-    setenv("TERM", "xterm", 1);
-    unsetenv("NO_COLOR");
-    bn_report_set(BN_COLOR_AUTO, false, 0, false);
-    if (bn_report_color(stderr)) return 99; /* a file is no terminal */
-    bn_report_set(BN_COLOR_ALWAYS, false, 0, false);
-    if (!bn_report_color(stderr)) return 98;
-    return (int)bn_report_columns(stdout);
-}
-
-static void colours_and_columns_of_a_file(void **state)
-{
-    (void)state;
-    exits(child_colors, 80);
+    struct bn_buf out = {.max = 1 << 18};
+    bn_page_begin(&out, "<title>", "", true);
+    bn_page_verdict(&out, "ok", "bn", "a & b");
+    bn_page_verdict_end(&out);
+    bn_page_end(&out);
+    assert_non_null(strstr(out.data, "<title>&lt;title&gt;</title>"));
+    assert_non_null(strstr(out.data, "<h1>a &amp; b</h1>"));
+    assert_non_null(strstr(out.data, "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-"));
+    assert_null(strstr(out.data, "src=\""));
+    bn_buf_release(&out);
+    bn_page_begin(&out, "t", "", false);
+    assert_null(strstr(out.data, "script"));
+    bn_buf_release(&out);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_are_one_line_and_a_hint),
-        cmocka_unit_test(control_characters_do_not_reach_the_terminal),
-        cmocka_unit_test(a_limit_of_file_sizes_is_an_error),
-        cmocka_unit_test(exit_codes_of_results),
-        cmocka_unit_test(json_errors_are_one_document),
-        cmocka_unit_test(lost_output_overrides_the_result),
-        cmocka_unit_test(quiet_and_verbose),
-        cmocka_unit_test(closed_descriptors_are_not_given_to_files),
-        cmocka_unit_test(a_file_that_shrinks_gives_a_message),
-        cmocka_unit_test(the_second_interrupt_ends_the_process),
-        cmocka_unit_test(colours_and_columns_of_a_file),
+        cmocka_unit_test(a_table_has_the_same_cells_in_every_form),
+        cmocka_unit_test(a_text_table_fits_80_columns),
+        cmocka_unit_test(rows_beyond_the_limit_are_counted),
+        cmocka_unit_test(marks_are_where_the_data_is),
+        cmocka_unit_test(bars_begin_at_zero),
+        cmocka_unit_test(ranges_end_at_marks),
+        cmocka_unit_test(a_page_loads_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
