@@ -195,13 +195,33 @@ static void put_text_row(struct bn_buf *out, const struct bn_table *t, const siz
     bn_buf_putc(out, '\n');
 }
 
+/* Below a row: the columns after the last text, as "head value", then the note. */
+static void put_text_rest(struct bn_buf *out, const struct bn_table *t, size_t from, size_t row)
+{
+    size_t at = 0, last = t->n_cols - 1;
+    for (size_t c = from; c < last; c++) {
+        const char *text = text_at(t, row, c);
+        size_t n = width_of(t->heads[c]) + 1 + width_of(text);
+        if (text[0] == '\0' || strcmp(text, "-") == 0) continue;
+        bool fits = at > 0 && at + 2 + n <= TEXT_COLUMNS;
+        bn_buf_puts(out, fits ? ", " : at > 0 ? "\n    " : "    ");
+        bn_buf_printf(out, "%s ", t->heads[c]);
+        bn_text_put(out, text);
+        at = (fits ? at + 2 : 4) + n;
+    }
+    if (at > 0) bn_buf_putc(out, '\n');
+    if (text_at(t, row, last)[0] == '\0') return;
+    bn_buf_puts(out, "    ");
+    bn_text_put(out, text_at(t, row, last));
+    bn_buf_putc(out, '\n');
+}
+
 void bn_table_put_text(struct bn_buf *out, const struct bn_table *t)
 {
-    size_t width[COLUMNS_MAX] = {0}, n = bn_min_size(t->n_cols, COLUMNS_MAX), all = 0, fit = 0;
-    bool numbers = false;
+    size_t width[COLUMNS_MAX] = {0}, all = 0, fit = 0;
+    bool noted = t->align[t->n_cols - 1] == 'n', numbers = false;
     out->failed = out->failed || t->failed;
-    if (out->failed) return;
-    for (size_t c = 0; c < n; c++) {
+    for (size_t c = 0; c < bn_min_size(t->n_cols - noted, COLUMNS_MAX) && !out->failed; c++) {
         width[c] = width_of(t->heads[c]);
         for (size_t i = 0; i < t->n_rows; i++) {
             char shown[1024];
@@ -210,20 +230,21 @@ void bn_table_put_text(struct bn_buf *out, const struct bn_table *t)
             if (wide > width[c]) width[c] = wide;
         }
         all += width[c] + (c > 0 ? 2 : 0);
-        /* Never less than the names and the first number. */
-        if (all <= TEXT_COLUMNS || !numbers) fit = c + 1;
-        if (all > TEXT_COLUMNS && numbers) break;
+        if (noted && t->align[c] == 'l') fit = c + 1;
+        if (!noted && (all <= TEXT_COLUMNS || !numbers)) fit = c + 1;
         numbers = numbers || t->align[c] == 'r';
     }
+    if (out->failed) return;
     put_text_row(out, t, width, fit, 0, true);
-    for (size_t i = 0; i < t->n_rows; i++)
+    for (size_t i = 0; i < t->n_rows; i++) {
         put_text_row(out, t, width, fit, i, false);
-    if (fit < t->n_cols) {
-        bn_buf_puts(out, "not shown:");
-        for (size_t c = fit; c < t->n_cols; c++)
-            bn_buf_printf(out, "%s %s", c > fit ? "," : "", t->heads[c]);
-        bn_buf_putc(out, '\n');
+        if (noted) put_text_rest(out, t, fit, i);
     }
+    if (noted || fit == t->n_cols) return;
+    bn_buf_puts(out, "not shown:");
+    for (size_t c = fit; c < t->n_cols; c++)
+        bn_buf_printf(out, "%s %s", c > fit ? "," : "", t->heads[c]);
+    bn_buf_putc(out, '\n');
 }
 
 /* ---- Markdown ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See comparison.h. Numbers that a judgement does not have (NaN) are null with a reason in JSON, "-" in the
- * table, and NaN again when they are read.
+ * Comparisons as JSON and as a table. A number that a judgement does not have (NaN) is null with a reason in
+ * JSON, "-" in the table, and NaN again when it is read.
  */
 #include "lab/stats/comparison.h"
 
@@ -151,7 +151,7 @@ bn_status bn_comparison_read(struct bn_comparison *out, const bn_json *o, bn_err
         return bn_fail(err, BN_ERR_FORMAT, "the comparison of '%s' of '%s' is malformed", out->metric,
                        out->test);
     out->higher = strcmp(better, "higher") == 0;
-    bool primary = true; /* documents of before do not say: all series decided */
+    bool primary = true; /* older documents lack it: all series decided */
     (void)bn_json_bool(bn_json_get(o, "primary"), &primary);
     out->secondary = !primary;
     return BN_OK;
@@ -174,119 +174,55 @@ void bn_comparison_sides(const struct bn_comparison *c, double *a, double *b)
 
 /* ---- the table ---- */
 
-static void print_share(char *out, size_t room, double share)
+const char *bn_comparison_kind(const struct bn_comparison *c)
 {
-    if (isfinite(share))
-        snprintf(out, room, "%+.2f", 100 * share);
-    else
-        snprintf(out, room, "-");
+    return c->j.outcome == BN_OUTCOME_REGRESSED      ? "bad"
+           : c->j.outcome == BN_OUTCOME_INCONCLUSIVE ? "warn"
+                                                     : "ok";
 }
 
-/* One that has no sign. */
-static void print_size(char *out, size_t room, double share)
+void bn_comparisons_begin(struct bn_table *t)
 {
-    if (isfinite(share))
-        snprintf(out, room, "%.2f", 100 * share);
-    else
-        snprintf(out, room, "-");
+    static const char *const HEADS[] = {"test", "metric", "change", "verdict", "interval", "A",
+                                        "B",    "p",      "n",      "band",    "MDE",      "why"};
+    bn_table_begin(t, HEADS, "llrlrrrrrrrn");
 }
 
-/* What a row says behind test and metric, in the order of HEADS. */
-enum { CELL_A, CELL_B, CELL_CHANGE, CELL_INTERVAL, CELL_BAND, CELL_MDE, CELL_N, CELL_VERDICT, N_CELLS };
-static const char *const HEADS[N_CELLS] = {"A",      "B",     "change %", "interval",
-                                           "band %", "MDE %", "n",        "verdict"};
-#define CELL_ROOM 56 /* at least BN_UNITS_ROOM */
-struct row {
-    char cell[N_CELLS][CELL_ROOM];
-};
-
-static struct row row_of(const struct bn_comparison *c)
+/* Of a p-value that is 0 only a bound is known. */
+static void put_p(struct bn_table *t, double p)
 {
-    struct row row = {{""}};
-    char low[24], high[24];
+    if (!isfinite(p))
+        bn_table_text(t, "-");
+    else if (p < 1e-4)
+        bn_table_text(t, "<1e-4");
+    else
+        bn_table_printf(t, "%.*f", p < 0.001 ? 4 : p < 0.1 ? 3 : 2, p);
+    bn_table_exact(t, p, "1");
+}
+
+void bn_comparison_row(struct bn_table *t, const struct bn_comparison *c, const char *document)
+{
+    char low[BN_UNITS_ROOM], high[BN_UNITS_ROOM];
+    bool bounded = isfinite(c->j.low) && isfinite(c->j.high);
     double a, b;
-    bool labelled = c->severity != BN_SEVERITY_NONE;
     bn_comparison_sides(c, &a, &b);
-    bn_units_text(row.cell[CELL_A], a, c->unit);
-    bn_units_text(row.cell[CELL_B], b, c->unit);
-    print_share(row.cell[CELL_CHANGE], CELL_ROOM, c->j.change);
-    print_share(low, sizeof low, c->j.low);
-    print_share(high, sizeof high, c->j.high);
-    bool bounded = isfinite(c->j.low);
-    snprintf(row.cell[CELL_INTERVAL], CELL_ROOM, "%s%s%s", low, bounded ? ".." : "", bounded ? high : "");
-    print_size(row.cell[CELL_BAND], CELL_ROOM, c->j.band > 0 ? c->j.band : (double)NAN);
-    print_size(row.cell[CELL_MDE], CELL_ROOM, c->j.mde);
-    snprintf(row.cell[CELL_N], CELL_ROOM, "%zu", c->j.n);
-    snprintf(row.cell[CELL_VERDICT], CELL_ROOM, "%s%s%s%s", bn_outcome_name(c->j.outcome),
-             labelled ? " (" : "", labelled ? SEVERITIES[c->severity] : "", labelled ? ")" : "");
-    return row;
-}
-
-static void widen(int *wide, const char *text, int most)
-{
-    int n = (int)bn_min_size(strlen(text), (size_t)most);
-    if (n > *wide) *wide = n;
-}
-
-/* Columns are as wide as what stands in them: names to the left, numbers to the right. */
-static void print_rows(struct bn_buf *out, const struct bn_comparison *list, size_t n)
-{
-    int test = 0, metric = 0, wide[N_CELLS] = {0};
-    widen(&test, "test", 60);
-    widen(&metric, "metric", 40);
-    for (size_t k = 0; k < N_CELLS; k++)
-        widen(&wide[k], HEADS[k], CELL_ROOM);
-    for (size_t i = 0; i < n; i++) {
-        struct row row = row_of(&list[i]);
-        widen(&test, list[i].test, 60);
-        widen(&metric, list[i].metric, 40);
-        for (size_t k = 0; k < N_CELLS; k++)
-            widen(&wide[k], row.cell[k], CELL_ROOM);
-    }
-    wide[CELL_VERDICT] = 0; /* the last one: nothing stands behind it */
-    bn_buf_printf(out, "%-*s  %-*s", test, "test", metric, "metric");
-    for (size_t k = 0; k < N_CELLS; k++)
-        bn_buf_printf(out, "  %*s", wide[k], HEADS[k]);
-    for (size_t i = 0; i < n; i++) {
-        struct row row = row_of(&list[i]);
-        bn_buf_printf(out, "\n%-*s  %-*s", test, list[i].test, metric, list[i].metric);
-        for (size_t k = 0; k < N_CELLS; k++)
-            bn_buf_printf(out, "  %*s", wide[k], row.cell[k]);
-    }
-    bn_buf_putc(out, '\n');
-}
-
-/* The numbers of the row are all the reason that an unchanged series has. */
-static bool is_unchanged(const struct bn_comparison *c)
-{
-    return c->j.outcome == BN_OUTCOME_SAME || c->j.outcome == BN_OUTCOME_STABLE;
-}
-
-static bool same_reason(const struct bn_comparison *a, const struct bn_comparison *b)
-{
-    return !is_unchanged(b) && strcmp(a->j.reason, b->j.reason) == 0;
-}
-
-/* Each reason once, where it first appears, with the series that it stands for. */
-static void print_reasons(struct bn_buf *out, const struct bn_comparison *list, size_t n)
-{
-    bool first = true;
-    for (size_t i = 0; i < n; i++) {
-        const struct bn_comparison *c = &list[i];
-        size_t before = 0, count = 1;
-        if (is_unchanged(c)) continue;
-        while (before < i && !same_reason(c, &list[before]))
-            before++;
-        if (before < i) continue;
-        for (size_t k = i + 1; k < n; k++)
-            count += same_reason(c, &list[k]);
-        if (first) bn_buf_putc(out, '\n');
-        first = false;
-        if (count == 1)
-            bn_buf_printf(out, "%s %s: %s\n", c->test, c->metric, c->j.reason);
-        else
-            bn_buf_printf(out, "%zu series: %s\n", count, c->j.reason);
-    }
+    bn_table_row(t, bn_comparison_kind(c));
+    bn_table_printf(t, "%s%s%s", document, document[0] != '\0' ? ": " : "", c->test);
+    bn_table_text(t, c->metric);
+    bn_table_percent(t, c->j.change, true);
+    if (c->severity == BN_SEVERITY_NONE)
+        bn_table_text(t, bn_outcome_name(c->j.outcome));
+    else
+        bn_table_printf(t, "%s (%s)", bn_outcome_name(c->j.outcome), SEVERITIES[c->severity]);
+    bn_table_printf(t, "%s%s%s", bn_units_percent_text(low, c->j.low, true), bounded ? " to " : "",
+                    bounded ? bn_units_percent_text(high, c->j.high, true) : "");
+    bn_table_value(t, a, c->unit);
+    bn_table_value(t, b, c->unit);
+    put_p(t, c->j.p);
+    bn_table_count(t, c->j.n);
+    bn_table_percent(t, c->j.band > 0 ? c->j.band : (double)NAN, false);
+    bn_table_percent(t, c->j.mde, false);
+    bn_table_text(t, c->j.reason);
 }
 
 static void print_counts(struct bn_buf *out, const struct bn_comparison *list, size_t n)
@@ -307,8 +243,13 @@ static void print_counts(struct bn_buf *out, const struct bn_comparison *list, s
 
 void bn_comparisons_print(struct bn_buf *out, const struct bn_comparison *list, size_t n)
 {
-    if (n > 0) print_rows(out, list, n);
-    print_reasons(out, list, n);
+    struct bn_table t;
+    bn_comparisons_begin(&t);
+    for (size_t i = 0; i < n; i++)
+        bn_comparison_row(&t, &list[i], "");
+    if (n > 0) bn_table_put_text(out, &t);
+    if (n > 0) bn_buf_putc(out, '\n');
+    bn_table_release(&t);
     print_counts(out, list, n);
 }
 

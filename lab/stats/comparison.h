@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a comparison says of one series: the medians on both sides, the judgement, how grave it is. A session
- * has a list of them; its printed table, its JSON (member "comparisons") and its exit code come from here, so
- * that no two renderings can differ.
+ * The comparison of one series: the medians of both sides, the judgement, its severity. A session has a list
+ * of comparisons; its table, its JSON (member "comparisons") and its exit code are made here from that list.
  */
 #ifndef BN_STATS_COMPARISON_H
 #define BN_STATS_COMPARISON_H
 
 #include "base/json.h"
+#include "lab/report/table.h"
 #include "lab/stats/judge.h"
 
-/* How grave a regression is: a label on top of the judgement, by the levels that somebody set. */
+/* The severity of a regression: a label in addition to the judgement, by the levels that are configured. */
 enum bn_severity { BN_SEVERITY_NONE, BN_SEVERITY_WARNING, BN_SEVERITY_CRITICAL };
 
 /* Texts are borrowed. A side that is missing has n 0, and its medians are NaN. */
@@ -19,18 +19,17 @@ struct bn_comparison {
     bool higher, exact;
     size_t n_a, n_b;
     double median_a, median_b;
-    bool secondary; /* it is watched, and does not decide: see bn_comparisons_worst */
+    bool secondary; /* measured, but not decisive: see bn_comparisons_worst */
     struct bn_judgement j;
     enum bn_severity severity;
 };
 
-/* Sizes of memory and files, which other work on the machine does not change. */
+/* Whether it is a size of memory or files, which other processes on the machine do not change. */
 bool bn_comparison_is_memory(const struct bn_comparison *c);
-/* The values of A and B that belong to the estimated change, for showing next to it. The estimate of a change
- * is the median of ratios, not the ratio of medians, and the two may even differ in sign when samples have
- * several modes. So the medians' geometric mean is parted by the change: *b / *a - 1 is the change of the
- * series. Where nothing was estimated (values without noise, single values, no change) they are the medians.
- */
+/* The values of A and B that belong to the estimated change, for display next to it. The estimated change is
+ * the median of ratios, not the ratio of medians; the two can differ even in sign when samples have several
+ * modes. So the geometric mean of the medians is split by the change: *b / *a - 1 is the change of the
+ * series. Where no change was estimated (exact values, single values), these are the medians. */
 void bn_comparison_sides(const struct bn_comparison *c, double *a, double *b);
 
 /* Puts the member "comparisons": an array of
@@ -40,11 +39,15 @@ void bn_comparison_sides(const struct bn_comparison *c, double *a, double *b);
 void bn_comparisons_put(bn_json *document, const struct bn_comparison *list, size_t n);
 /* Reads one element; texts point into it. BN_ERR_FORMAT when it is malformed. */
 BN_MUST_CHECK bn_status bn_comparison_read(struct bn_comparison *out, const bn_json *element, bn_error *err);
-/* Appends a table for people, a line each; under it the reasons, each once, with the series that it stands
- * for; and a last line that counts the outcomes: "3 SAME, 1 REGRESSED". */
+/* "bad" for REGRESSED, "warn" for INCONCLUSIVE, else "ok". */
+const char *bn_comparison_kind(const struct bn_comparison *c);
+/* A table of comparisons and its rows; the document is named before the test, "" for none. */
+void bn_comparisons_begin(struct bn_table *table);
+void bn_comparison_row(struct bn_table *table, const struct bn_comparison *c, const char *document);
+/* Appends the table as text, and a last line that counts the outcomes: "3 SAME, 1 REGRESSED". */
 void bn_comparisons_print(struct bn_buf *out, const struct bn_comparison *list, size_t n);
-/* The worst outcome of a session (bn_outcome_rank); INCONCLUSIVE of an empty one, since a gate without data
- * does not pass. A secondary series counts when its regression is critical, otherwise not. */
+/* The worst outcome of a session (bn_outcome_rank). INCONCLUSIVE for an empty session, since a gate without
+ * data does not pass. A secondary series counts only when its regression is critical. */
 enum bn_outcome bn_comparisons_worst(const struct bn_comparison *list, size_t n);
 
 #endif

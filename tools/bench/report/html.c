@@ -41,7 +41,7 @@ static const char *kind_of(const struct bn_report *r)
 {
     const char *kind = r->n_comparisons > 0 ? "ok" : count_findings(r) > 0 ? "warn" : "plain";
     for (size_t i = 0; i < r->n_comparisons; i++) {
-        const char *one = bn_report_kind(&r->comparisons[i].c);
+        const char *one = bn_comparison_kind(&r->comparisons[i].c);
         if (strcmp(one, "ok") != 0 && strcmp(kind, "bad") != 0) kind = one;
     }
     return kind;
@@ -261,7 +261,7 @@ bn_status bn_report_html(struct bn_buf *out, const struct bn_report *r, bn_error
         {"change of cost",
          "cost of B divided by cost of A, minus 1. The cost of a rate is its reciprocal, so + is "
          "always worse"},
-        {"A/A band", "how much A differed from itself in the same session"},
+        {"band", "how much A differed from itself in the same session"},
         {"MDE", "minimum detectable effect: the smallest change that is detected with 80 % power"}};
     struct bn_buf title = {.max = 1000};
     bn_buf_puts(&title, "bn-bench: ");

@@ -39,9 +39,9 @@ static void draw_comparison(struct bn_buf *out, const struct bn_plot *p, const s
                             double y)
 {
     const struct bn_judgement *j = &c->c.j;
-    const char *kind = j->outcome == BN_OUTCOME_IMPROVED          ? "good"
-                       : strcmp(bn_report_kind(&c->c), "ok") == 0 ? "same"
-                                                                  : bn_report_kind(&c->c);
+    const char *kind = j->outcome == BN_OUTCOME_IMPROVED              ? "good"
+                       : strcmp(bn_comparison_kind(&c->c), "ok") == 0 ? "same"
+                                                                      : bn_comparison_kind(&c->c);
     double low = 100 * j->low, high = 100 * j->high, change = fmin(fmax(100 * j->change, p->x0), p->x1);
     char name[48], text[BN_UNITS_ROOM];
     int n = snprintf(name, sizeof name, "%s \xC2\xB7 %s", c->c.test, c->c.metric);

@@ -161,8 +161,6 @@ struct bn_report_part {
 enum { BN_PART_COMPARISONS, BN_PART_SERIES, BN_PART_POINTS, BN_PART_BRICKS, BN_PART_TRENDS, BN_REPORT_PARTS };
 extern const struct bn_report_part bn_report_parts[BN_REPORT_PARTS];
 
-/* "bad" for REGRESSED, "warn" for INCONCLUSIVE, else "ok". */
-const char *bn_report_kind(const struct bn_comparison *c);
 /* What the report holds: "2 REGRESSED, 5 STABLE" or "12 series measured". */
 void bn_report_headline(struct bn_buf *out, const struct bn_report *r);
 /* Whether the series holds times per token of the tests whose names begin with that word, "decode" or

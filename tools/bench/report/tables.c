@@ -39,52 +39,12 @@ static void fill_series(struct bn_table *t, const struct bn_report *r)
     }
 }
 
-const char *bn_report_kind(const struct bn_comparison *c)
-{
-    return c->j.outcome == BN_OUTCOME_REGRESSED      ? "bad"
-           : c->j.outcome == BN_OUTCOME_INCONCLUSIVE ? "warn"
-                                                     : "ok";
-}
-
-/* A p-value is never 0: a test cannot show that. */
-static void put_chance(struct bn_table *t, double p)
-{
-    char text[16] = "-";
-    if (p < 1e-4)
-        snprintf(text, sizeof text, "<1e-4");
-    else if (isfinite(p))
-        snprintf(text, sizeof text, p < 0.001 ? "%.4f" : p < 0.1 ? "%.3f" : "%.2f", p);
-    bn_table_text(t, text);
-    bn_table_exact(t, p, "1");
-}
-
 static void fill_comparisons(struct bn_table *t, const struct bn_report *r)
 {
-    static const char *const HEADS[] = {
-        "verdict", "test", "metric", "change of cost", "95 % interval", "p",
-        "A",       "B",    "n",      "A/A band",       "MDE",           "why"};
-    bn_table_begin(t, HEADS, "lllrrrrrrrrn");
-    for (size_t i = 0; i < r->n_comparisons; i++) {
-        const struct bn_comparison *c = &r->comparisons[i].c;
-        char low[BN_UNITS_ROOM], high[BN_UNITS_ROOM];
-        bool bounded = isfinite(c->j.low) && isfinite(c->j.high);
-        double a, b;
-        bn_comparison_sides(c, &a, &b);
-        bn_table_row(t, bn_report_kind(c));
-        bn_table_text(t, bn_outcome_name(c->j.outcome));
-        put_name(t, SEVERAL(r, comparisons), r->comparisons[i].source, c->test);
-        bn_table_text(t, c->metric);
-        bn_table_percent(t, c->j.change, true);
-        bn_table_printf(t, "%s%s%s", bn_units_percent_text(low, c->j.low, true), bounded ? " to " : "",
-                        bounded ? bn_units_percent_text(high, c->j.high, true) : "");
-        put_chance(t, c->j.p);
-        bn_table_value(t, a, c->unit);
-        bn_table_value(t, b, c->unit);
-        bn_table_count(t, c->j.n);
-        bn_table_percent(t, c->j.band > 0 ? c->j.band : (double)NAN, false);
-        bn_table_percent(t, c->j.mde, false);
-        bn_table_text(t, c->j.reason);
-    }
+    bn_comparisons_begin(t);
+    for (size_t i = 0; i < r->n_comparisons; i++)
+        bn_comparison_row(t, &r->comparisons[i].c,
+                          SEVERAL(r, comparisons) ? r->comparisons[i].source->label : "");
 }
 
 static void fill_points(struct bn_table *t, const struct bn_report *r)
