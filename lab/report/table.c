@@ -195,6 +195,23 @@ static void put_text_row(struct bn_buf *out, const struct bn_table *t, const siz
     bn_buf_putc(out, '\n');
 }
 
+/* A note in lines of at most 80 columns. */
+static void put_wrapped(struct bn_buf *out, const char *text)
+{
+    char shown[1024];
+    bn_escape(shown, sizeof shown, text, strlen(text));
+    size_t at = 0;
+    for (const char *word = shown + strspn(shown, " "); *word != '\0'; word += strspn(word, " ")) {
+        size_t bytes = strcspn(word, " ");
+        bool fits = at > 0 && at + 1 + bytes <= TEXT_COLUMNS;
+        bn_buf_puts(out, fits ? " " : at > 0 ? "\n    " : "    ");
+        bn_buf_append(out, word, bytes);
+        at = (fits ? at + 1 : 4) + bytes;
+        word += bytes;
+    }
+    if (at > 0) bn_buf_putc(out, '\n');
+}
+
 /* Below a row: the columns after the last text, as "head value", then the note. */
 static void put_text_rest(struct bn_buf *out, const struct bn_table *t, size_t from, size_t row)
 {
@@ -210,10 +227,7 @@ static void put_text_rest(struct bn_buf *out, const struct bn_table *t, size_t f
         at = (fits ? at + 2 : 4) + n;
     }
     if (at > 0) bn_buf_putc(out, '\n');
-    if (text_at(t, row, last)[0] == '\0') return;
-    bn_buf_puts(out, "    ");
-    bn_text_put(out, text_at(t, row, last));
-    bn_buf_putc(out, '\n');
+    put_wrapped(out, text_at(t, row, last));
 }
 
 void bn_table_put_text(struct bn_buf *out, const struct bn_table *t)
