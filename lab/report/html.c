@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See html.h. Texts of a document are hostile: names of files and models, and what a child printed.
+ * HTML, SVG and XML: markup with escaped texts. Texts of documents are hostile: names of files and models,
+ * output of other programs.
  */
 #include "lab/report/html.h"
 
@@ -12,10 +13,10 @@
 
 /* ---- text ---- */
 
-/* How text is written where it goes. */
+/* Where a text goes. */
 enum place { MARKUP, JSON };
 
-/* What stands for a character there; NULL: itself. */
+/* What is written for a character there; NULL: the character itself. */
 static const char *entity_of(char c, enum place place)
 {
     switch (c) {
@@ -69,7 +70,7 @@ void bn_html_json(struct bn_buf *out, const char *text)
     bn_buf_putc(out, '"');
 }
 
-/* 1.2e-07 as 1.2e-7, and a true minus sign in no place: such numbers are copied into other programs. */
+/* 1.2e-07 as 1.2e-7. The minus sign is ASCII, since people copy such numbers into programs. */
 static void put_short(struct bn_buf *out, double value, int digits)
 {
     char text[100];
@@ -122,7 +123,7 @@ void bn_html_number(struct bn_buf *out, const bn_json *value)
     double number = (double)NAN;
     if (!bn_json_number(value, &number) || bn_json_write(value, true, &exact, NULL) != BN_OK)
         bn_html(out, "<span class=\"n\">\xE2\x80\x93</span>");
-    else if (fabs(number) > 0.99 && fabs(number) < 1) /* what is left to 1 is what matters */
+    else if (fabs(number) > 0.99 && fabs(number) < 1) /* the distance to 1 matters */
         bn_html(out, "<span class=\"n\" title=\"%s\">%.7g</span>", exact.data, number);
     else
         bn_html(out, "<span class=\"n\" title=\"%s\">%g</span>", exact.data, number);

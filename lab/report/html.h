@@ -8,13 +8,12 @@
 
 #include "base/json.h"
 
-/* Appends markup. Of the conversions there are %s, which escapes its text, for elements and for attributes;
- * %g, a number for people, which takes "%.Ng" digits and is a dash when it is not finite; %.1f, %u, %zu and
- * %%. */
+/* Appends markup. The conversions are: %s, an escaped text for elements and attributes; %g or %.Ng, a number with 4 or N
+ * digits, a dash when it is not finite; %.1f, %u, %zu and %%. */
 void bn_html(struct bn_buf *out, const char *fmt, ...) BN_PRINTF(2, 3);
-/* A string of JSON for a script element: the text that %s shows, with no '<', '>' or '&' in it. */
+/* A JSON string for a script element: the text as %s shows it, without '<', '>' and '&'. */
 void bn_html_json(struct bn_buf *out, const char *text);
-/* A number for people, its exact text as the document has it in the title. */
+/* A rounded number, with the exact text of the document in its title. */
 void bn_html_number(struct bn_buf *out, const bn_json *value);
 
 #endif

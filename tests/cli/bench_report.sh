@@ -46,7 +46,7 @@ check 'a median is that of the samples' equal "$(awk -F, '$3 == "peak_rss_bytes"
 middle=$(grep 'decode n=4' "$tmp/csv-samples" | cut -d, -f 6 | tr -d '\r' | sort -n | awk '{ x[NR] = $1 } END { printf "%.0f", (x[3] + x[4]) / 2 }')
 check 'or between two of them' equal "$(sed -n 2p "$tmp/csv" | cut -d, -f 8)" "$middle"
 check 'CSV has a line for each sample, none of them 0' equal "$(tail -n +2 "$tmp/csv-samples" | awk -F, '$6 + 0 > 0' | wc -l)" 167
-check 'times below a nanosecond are no zero' test "$(grep 'add 2560' "$tmp/csv" | cut -d, -f 8 | cut -c 1-3)" = 0.4
+check 'times below a nanosecond are not zero' test "$(grep 'add 2560' "$tmp/csv" | cut -d, -f 8 | cut -c 1-3)" = 0.4
 check 'CSV ends its lines as RFC 4180 has it' equal "$(grep -c "$(printf '\r')$" "$tmp/csv")" "$(wc -l <"$tmp/csv")"
 check 'every line of benchstat is one of its own' all_lines "$tmp/benchstat" \
     '^(file|goos|goarch|cpu|commit): .|^Unit [^ ]+ better=(lower|higher)( assume=exact)?$|^Benchmark/[^ ]+ 1 [0-9.e+-]+ [^ ]+$'
@@ -93,7 +93,7 @@ for f in many wide; do
     check "$f: a page of 100000 samples is below 1 MB" test "$(wc -c <"$tmp/$f.html")" -lt 1000000
     check "$f: and is well-formed" xmllint --noout "$tmp/$f.html"
 done
-check 'what is left out is said' has "$tmp/wide.html" 'of 2000 rows'
+check 'the page names what is left out' has "$tmp/wide.html" 'of 2000 rows'
 
 # ---- hostile names ----
 
@@ -130,7 +130,7 @@ status 0 'hostile: its own JSON is JSON' form text "$tmp/run.json"
 # ---- comparisons ----
 
 form junit -o "$tmp/junit.xml" "$tmp/compare.json"
-check 'JUnit: a regression fails, what is open is skipped' has "$tmp/junit.xml" 'tests="4" failures="1" errors="0" skipped="1"'
+check 'JUnit: a regression fails, an undecided comparison is skipped' has "$tmp/junit.xml" 'tests="4" failures="1" errors="0" skipped="1"'
 check 'JUnit is well-formed' xmllint --noout "$tmp/junit.xml"
 says 0 'the page begins with the worst verdict' '<h1>REGRESSED: ns_per_token of decode n=32 d=0 t=2, cost \+5.30 % ' form html "$tmp/compare.json"
 says 0 'text says the verdicts first' '^1 REGRESSED, 1 IMPROVED, 1 SAME, 1 INCONCLUSIVE$' form text "$tmp/compare.json"
@@ -155,10 +155,10 @@ rule changed "$tmp/ledger.json"
 change() { sed "$2" "$1" >"$tmp/changed.json"; }
 change "$tmp/kernels.json" 's/"share_of_limit": 0.91/"share_of_limit": 1.4/'
 rule beyond-limit "$tmp/changed.json"
-says 0 'which is worth a look, no more' '"kind": "warn",' bash -c "'$bench' report --format json '$tmp/changed.json' | grep -A1 beyond-limit"
+says 0 'as a warning' '"kind": "warn",' bash -c "'$bench' report --format json '$tmp/changed.json' | grep -A1 beyond-limit"
 sed 's/"verdict": "REGRESSED"/"verdict": "INCONCLUSIVE"/' "$tmp/compare.json" >"$tmp/open.json"
-says 0 'a headline with a regression is red' '<div class="verdict bad">' form html "$tmp/compare.json"
-says 0 'one that is inconclusive is amber' '<div class="verdict warn">' form html "$tmp/open.json" "$tmp/changed.json"
+says 0 'a regression is red' '<div class="verdict bad">' form html "$tmp/compare.json"
+says 0 'an inconclusive comparison is amber' '<div class="verdict warn">' form html "$tmp/open.json" "$tmp/changed.json"
 change "$tmp/kernels.json" 's/"dirty": false/"dirty": true/; s/"machine": {/"others": {"wall_ns": 1000000000, "cpus": 2, "used_cpus": 0.6, "stolen_cpus": 0}, &/'
 rule dirty-build "$tmp/changed.json"
 rule busy-machine "$tmp/changed.json"
@@ -181,23 +181,23 @@ check 'the files have their names' equal "$(find "$tmp/results" -type f -printf 
     'comparison-results.json junit.xml performance-report.csv performance-report.html performance-report.json performance-report.md samples.csv system-info.json'
 check 'the report has the samples' has "$tmp/results/performance-report.json" '"samples": ['
 check 'the machine is the one that measured' has "$tmp/results/system-info.json" '"cpu_model": "Synthetic 9000"'
-check 'no comparison is said to be none' has "$tmp/results/comparison-results.json" '"comparisons": "no document has any"'
+check 'without comparisons the file gives the reason' has "$tmp/results/comparison-results.json" '"comparisons": "no document has any"'
 "$bench" report -q --dir "$tmp/results" "$tmp/compare.json"
-check 'and one is there when there is one' has "$tmp/results/comparison-results.json" '"verdict": "REGRESSED"'
+check 'with comparisons it has them' has "$tmp/results/comparison-results.json" '"verdict": "REGRESSED"'
 status 2 '--dir chooses its own formats' "$bench" report --dir "$tmp/results" --format csv "$tmp/run.json"
-says 3 'a folder that is none' 'run.json/performance-report.json: ' "$bench" report --dir "$tmp/run.json" "$tmp/run.json"
+says 3 'a folder that is a file' 'run.json/performance-report.json: ' "$bench" report --dir "$tmp/run.json" "$tmp/run.json"
 
 # ---- nothing measured, nothing understood ----
 
 : >"$tmp/empty.json"
-says 1 'an empty file is no data' 'nothing was measured' form text "$tmp/empty.json"
+says 1 'an empty file has no data' 'nothing was measured' form text "$tmp/empty.json"
 says 1 'one among others, too' 'empty.json: the file is empty' form text "$tmp/run.json" "$tmp/empty.json"
 says 1 'no series' 'nothing was measured' form text <(echo '{"schema": "bn.bench/1", "series": []}')
 says 1 'a ledger without runs' 'the ledger has no runs' form text <(echo '{"schema": "bn.ledger/1", "records": []}')
 says 1 'a profile in which no brick ran' 'no brick ran' form text <(sed 's/"count": 960/"count": 0/' "$tmp/profile.json")
 says 1 'a format that has nothing to say' 'nothing to write in this format' form libtest "$tmp/compare.json"
 says 4 'no JSON' 'error: ' form text <(echo '{"schema": ')
-says 4 'another schema' 'none of bn-bench' form text <(echo '{"schema": "bn.crossval/1"}')
+says 4 'another schema' 'not one of bn-bench' form text <(echo '{"schema": "bn.crossval/1"}')
 says 4 'neither series nor comparisons' 'neither series nor comparisons' form text <(echo '{"schema": "bn.bench/1"}')
 says 4 'a series without a unit' "'ns_per_token' of 'decode n=4 d=0 t=1' is malformed" form text <(sed 's/"unit": "ns", //' "$tmp/run.json")
 says 4 'a negative time' 'sample 0 is -1' form text <(sed 's/"samples": \[1, 2/"samples": [-1, 2/' "$tmp/few.json")

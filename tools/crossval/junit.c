@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What was found, as JUnit XML: a test suite for each reference, a test case for each rung and for the trace.
+ * The result as JUnit XML: a test suite for each reference, a test case for each rung and for the trace.
  */
 #include "base/error.h"
 #include "base/file.h"
@@ -30,7 +30,7 @@ static void count(struct counts *c, enum bn_xstate state)
     c->all++;
 }
 
-/* A reference that failed outside any rung, or with which nothing was compared, is a case of its own. */
+/* The case "session" fails when the reference failed outside of a rung or nothing was compared. */
 static void put_suite(struct bn_buf *out, const struct bn_xref *ref)
 {
     struct counts c = {0};

@@ -10,7 +10,7 @@
 #include "tools/crossval/page.h"
 
 #define COLUMNS 200u /* positions drawn one by one; of more, the worst of each column */
-#define DOTS 80u     /* so many points are drawn as dots, too */
+#define DOTS 80u     /* up to this many points are drawn as dots, too */
 #define BEST 10u     /* tokens of either engine that are marked */
 
 /* ---- error at each position ---- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A sample of one row's logits, this engine's and the reference's, for a picture: at most SAMPLE of them
- * whatever the vocabulary is. What a picture has to show is in it in any case: the best of both sides and
- * those that are farthest apart; the rest is every n-th token.
+ * A sample of the logits of one row, of this engine and of the reference, for a scatter plot: at most SAMPLE
+ * tokens. It has the best tokens of both engines, those with the largest differences, and every n-th of the
+ * others.
  */
 #include <math.h>
 
@@ -40,7 +40,7 @@ static void take_farthest(struct row *row)
     }
 }
 
-/* Every n-th of the others, so that all fit. */
+/* Every n-th of the others. */
 static void take_evenly(struct row *row)
 {
     size_t room = SAMPLE - FARTHEST - 2 * BN_METRICS_K, step = (row->n + room - 1) / room;
@@ -74,7 +74,7 @@ void bn_crossval_put_scatter(const struct bn_crossval *x, const struct bn_xref *
     size_t at = ref->rungs[BN_RUNG_POSITIONS].sum.of[BN_METRIC_COSINE].worst_row, n = x->n_vocab;
     size_t k = bn_min_size(BN_METRICS_K, n), ours[BN_METRICS_K], theirs[BN_METRICS_K];
     struct row row = {x->logits + at * n, ref->logits + at * n, n, bn_alloc(n, 1)};
-    if (row.taken == NULL) return; /* a document without its picture */
+    if (row.taken == NULL) return; /* the document has no scatter plot */
     memset(row.taken, 0, n);
     take_best(&row, row.ours, ours, k);
     take_best(&row, row.theirs, theirs, k);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A report in the forms of other programs: CSV (RFC 4180), JUnit XML, the text that benchstat reads, lines of
- * Rust's libtest, and Prometheus' text format. Figures are exact, as in JSON; the decimal point is a point in
- * every locale.
+ * A report for other programs: CSV (RFC 4180), JUnit XML, the text format of benchstat, lines of Rust's
+ * libtest, and the text format of Prometheus. Numbers are exact, as in JSON, with a point in every locale.
  */
 #include <math.h>
 
@@ -113,7 +112,7 @@ static void put_case(struct bn_buf *out, const struct bn_report_comparison *c)
     bn_html(out, "</%s></testcase>\n", bad ? "failure" : "skipped");
 }
 
-/* A measurement that was taken is a case that passes; its time is one unit of work. */
+/* Without comparisons each measurement is a case that passes; its time is the median. */
 static void put_measured(struct bn_buf *out, const struct bn_report_series *s)
 {
     bn_html(out, "    <testcase classname=\"%s\" name=\"%s %s\"", s->source->label, s->s->test, s->s->metric);
@@ -154,9 +153,9 @@ bn_status bn_report_junit(struct bn_buf *out, const struct bn_report *r, bn_erro
     return bn_buf_check(out, err);
 }
 
-/* ---- names of other programs ---- */
+/* ---- benchstat and libtest ---- */
 
-/* One word: what is no printable character, or separates words, becomes an underscore. */
+/* One word: spaces and characters that are not printable become underscores. */
 static void put_word(struct bn_buf *out, const char *text)
 {
     for (const char *c = text; *c != '\0';) {
@@ -170,7 +169,7 @@ static void put_word(struct bn_buf *out, const char *text)
     }
 }
 
-/* benchstat knows "ns/call", not "ns_per_call". */
+/* benchstat reads "ns/call", not "ns_per_call". */
 static void put_unit(struct bn_buf *out, const char *metric)
 {
     struct bn_buf word = {.max = out->max};
@@ -183,7 +182,7 @@ static void put_unit(struct bn_buf *out, const char *metric)
     bn_buf_release(&word);
 }
 
-/* A value of a configuration line ends at the line's end. */
+/* A line "key: value". */
 static void put_key(struct bn_buf *out, const char *key, const char *value)
 {
     if (value[0] == '\0') return;
@@ -222,7 +221,7 @@ bn_status bn_report_benchstat(struct bn_buf *out, const struct bn_report *r, bn_
     return bn_buf_check(out, err);
 }
 
-/* Times only: the format knows nothing else. */
+/* Times only: the format has no other units. */
 bn_status bn_report_libtest(struct bn_buf *out, const struct bn_report *r, bn_error *err)
 {
     for (size_t i = 0; i < r->n_series; i++) {

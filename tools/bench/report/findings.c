@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the figures of a report mean: rules, each of which names the figures that made it speak. A rule that
- * has no data says nothing.
+ * Findings: what the numbers of a report mean. Each comes from a rule and names the numbers that it is based
+ * on. A rule without data reports nothing.
  */
 #include <math.h>
 #include <stdarg.h>
@@ -12,14 +12,14 @@
 #include "lab/report/units.h"
 #include "tools/bench/report/report.h"
 
-#define BOUND 0.85   /* share of a limit from which on the limit is what binds */
-#define IDLE 0.5     /* and below which there is room */
+#define BOUND 0.85   /* from this share of a limit on, the limit binds */
+#define IDLE 0.5     /* below this share a kernel could be faster */
 #define OUTLIERS 0.1 /* share of samples */
-#define COVERED 0.85 /* share of time that a profile has to account for */
+#define COVERED 0.85 /* share of time that a profile must attribute */
 #define FINDINGS_MAX 200u
-#define ALIKE_MAX 3u /* findings of one rule that are told one by one */
+#define ALIKE_MAX 3u /* findings of one rule that are listed; more are counted */
 
-/* Appends a finding; text and evidence are divided by a tab. */
+/* Appends a finding; a tab separates text and evidence. */
 static bn_status find(struct bn_report *r, const char *rule, const char *kind, bn_error *err, const char *fmt,
                       ...) BN_PRINTF(5, 6);
 static bn_status find(struct bn_report *r, const char *rule, const char *kind, bn_error *err, const char *fmt,
@@ -126,9 +126,9 @@ static bn_status place(struct bn_report *r, const struct bn_report_point *p, bn_
     return BN_OK;
 }
 
-/* ---- where figures come from ---- */
+/* ---- provenance ---- */
 
-/* What a measurement says of itself. */
+/* Measurements that their document marks as not valid. */
 static bn_status distrust(struct bn_report *r, const struct bn_report_source *source, const char *list,
                           const char *name, bn_error *err)
 {
@@ -174,7 +174,7 @@ static bn_status question(struct bn_report *r, const struct bn_report_source *so
 
 bn_status bn_report_find(struct bn_report *r, bn_error *err)
 {
-    /* The worst first, so that they are there when the list is cut. */
+    /* The worst first, so that a full list has them. */
     for (size_t i = 0; i < r->n_comparisons; i++)
         if (r->comparisons[i].c.j.outcome == BN_OUTCOME_REGRESSED)
             BN_TRY(judge(r, &r->comparisons[i].c, err));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A report as JSON: all of it, a line for each series, the comparisons, the machines, and the two lists that
- * github-action-benchmark reads.
+ * A report as JSON: the whole report, one line for each series, the comparisons, the machines, and the two
+ * lists that github-action-benchmark reads.
  */
 #include <math.h>
 
@@ -61,7 +61,7 @@ static void put_statistics(bn_json *object, const struct bn_report_series *s)
     bn_json_put_u64(outliers, "high_severe", s->fences.n_severe_high);
 }
 
-/* As measurements have them (series.h), and the file and what is made of the samples besides. */
+/* As in measurements (series.h), with the file and the statistics. */
 static void put_series(bn_json *o, const struct bn_report_series *s)
 {
     bn_json_put_string(o, "file", s->source->label);
@@ -213,7 +213,7 @@ bn_status bn_report_json_comparisons(struct bn_buf *out, const struct bn_report 
     return status;
 }
 
-/* Of the machines that measured, not of the one that makes the report. */
+/* The machines that measured, not the machine that makes the report. */
 bn_status bn_report_json_systems(struct bn_buf *out, const struct bn_report *r, bn_error *err)
 {
     bn_json *doc = begin("systems");
@@ -235,7 +235,7 @@ bn_status bn_report_json_systems(struct bn_buf *out, const struct bn_report *r, 
     return write_out(out, doc, err);
 }
 
-/* One list has one direction. The range is the interval of the median. */
+/* Each list has one direction. The range is the interval of the median. */
 static bn_status github(struct bn_buf *out, const struct bn_report *r, bool higher, bn_error *err)
 {
     bn_json *array = bn_json_new_array();

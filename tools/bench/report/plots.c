@@ -15,7 +15,7 @@
 #define CURVE 160u  /* points of a density */
 #define SKETCH 800u /* samples that a density is computed from */
 #define BLOCKS 24u  /* medians of consecutive samples, to show drift */
-#define FEW 100u    /* so many samples are drawn as large dots */
+#define FEW 100u    /* fewer samples are drawn as large dots */
 #define BEYOND 6.0  /* quartile distances outside the quartiles that are still in the picture */
 
 /* ---- the range in the picture ---- */

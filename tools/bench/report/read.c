@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reading documents of bn-bench into a report. A document that says nothing makes the report fail
- * (BN_ERR_MISMATCH: no data), one that cannot be understood does too (BN_ERR_FORMAT).
+ * Reads documents of bn-bench into a report. A document without measurements fails with BN_ERR_MISMATCH (no
+ * data), a document that cannot be understood with BN_ERR_FORMAT.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -30,29 +30,26 @@ void *bn_report_append(void *list, size_t *n, size_t each, void **element)
 
 #define APPEND(r, name) BN_REPORT_APPEND((r)->name, (r)->n_##name)
 
-/* ---- what a document of measurements has ---- */
+/* ---- a document of measurements ---- */
 
-/* The samples before those that count, from the configuration of that name: its samples' ns over its tokens,
- * when that is what the series holds too. */
+/* The samples of the warm-up, from the configuration of that name: ns per token. None when the other samples
+ * of the configuration are not those of the series. */
 static bn_status read_warmup(struct bn_report_series *s, bn_error *err)
 {
-    const bn_json *list = bn_json_get(s->source->doc, "configurations"), *config = bn_json_first(list);
+    const bn_json *config = bn_json_find(bn_json_get(s->source->doc, "configurations"), "name", s->s->test);
     size_t n = 0, counted = 0;
-    while (config != NULL && strcmp(bn_json_text_of(config, "name"), s->s->test) != 0)
-        config = bn_json_next(config);
     double tokens = bn_json_number_of(config, "tokens");
     if (strcmp(s->s->metric, "ns_per_token") != 0 || !(tokens > 0)) return BN_OK;
     const bn_json *samples = bn_json_get(config, "samples");
     double *early = bn_alloc(bn_json_size(samples), sizeof *early);
     if (early == NULL) return bn_nomem(err);
     for (const bn_json *e = bn_json_first(samples); e != NULL; e = bn_json_next(e)) {
-        bool warmup = false;
+        bool warmup = bn_json_flag_of(e, "warmup");
         double value = bn_json_number_of(e, "ns") / tokens;
-        (void)bn_json_bool(bn_json_get(e, "warmup"), &warmup);
         if (warmup && isfinite(value))
             early[n++] = value;
         else if (counted < s->s->n && fabs(value / s->s->samples[counted++] - 1) > 1e-9)
-            n = 0, counted = SIZE_MAX; /* it holds something else */
+            n = 0, counted = SIZE_MAX; /* the series holds something else */
     }
     s->warmup = early;
     s->n_warmup = counted == s->s->n ? n : 0;
@@ -166,7 +163,7 @@ static bn_status add_brick(struct bn_report *r, struct bn_report_brick brick, bn
     return BN_OK;
 }
 
-/* What the profile says of each brick; what its threads spent in none is a line of its own. */
+/* The bricks of a profile, and one entry for the unattributed time of its threads. */
 static bn_status read_profile(struct bn_report *r, struct bn_report_source *source, bn_error *err)
 {
     const bn_json *list = bn_json_path(source->doc, "profile.summary.bricks");
@@ -196,7 +193,7 @@ static bn_status read_profile(struct bn_report *r, struct bn_report_source *sour
     for (size_t i = first; i < r->n_bricks; i++)
         r->bricks[i].share = all > 0 ? r->bricks[i].ns / all : (double)NAN;
     qsort(r->bricks + first, r->n_bricks - first, sizeof *r->bricks, by_time);
-    /* bn-run writes none. */
+    /* Profiles of bn-run have no series. */
     return bn_json_size(bn_json_get(source->doc, "series")) > 0 ? read_series(r, source, err) : BN_OK;
 }
 
@@ -223,8 +220,8 @@ static bn_status read_source(struct bn_report *r, struct bn_report_source *sourc
     if (strcmp(schema, "bn.bench/1") == 0) return read_measurements(r, source, err);
     if (strcmp(schema, "bn.ledger/1") == 0) return bn_report_read_ledger(r, source, err);
     if (strcmp(schema, "bn.profile/1") == 0) return read_profile(r, source, err);
-    bn_error_hint(err, "documents of bn-bench --json, ledgers and profiles can be reported");
-    return bn_fail(err, BN_ERR_FORMAT, "the schema '%.40s' is none of bn-bench's", schema);
+    bn_error_hint(err, "give a document of bn-bench --json, a ledger or a profile");
+    return bn_fail(err, BN_ERR_FORMAT, "the schema '%.40s' is not one of bn-bench", schema);
 }
 
 static const char *base_name(const char *path)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reading what a series did from run to run: out of a ledger, whose runs are put into lines of the same name,
- * settings and model, each searched for changes of its level; or out of what bn-bench trend found.
+ * Reads series over time: from a ledger, where runs with the same name, settings and model form a trend that
+ * is searched for changes of its level; or from the histories that bn-bench trend wrote.
  */
 #include <math.h>
 
@@ -9,7 +9,7 @@
 #include "lab/stats/changepoint.h"
 #include "tools/bench/report/report.h"
 
-#define MARGIN 0.01 /* a change that does not matter, as bn-bench trend has it */
+#define MARGIN 0.01 /* smaller changes do not matter, as in bn-bench trend */
 
 static bool same(const struct bn_report_trend *a, const struct bn_report_trend *b)
 {
@@ -18,7 +18,7 @@ static bool same(const struct bn_report_trend *a, const struct bn_report_trend *
            strcmp(a->metric, b->metric) == 0;
 }
 
-/* The trend like this one; a new one when there is none. */
+/* The trend that is like this one, or a new one. */
 static struct bn_report_trend *trend_of(struct bn_report *r, const struct bn_report_trend *like)
 {
     void *element;
@@ -49,7 +49,7 @@ static bn_status add_change(struct bn_report_trend *t, const struct bn_report_ch
 
 /* ---- a ledger ---- */
 
-/* Texts of a list of series are released with it; those of the document stay. */
+/* Texts come from the document: those of the list of series are released with the list. */
 static bn_status add_run(struct bn_report *r, const struct bn_report_source *source, const bn_json *record,
                          const struct bn_series_list *series, bn_error *err)
 {
@@ -79,7 +79,7 @@ static bn_status add_run(struct bn_report *r, const struct bn_report_source *sou
     return BN_OK;
 }
 
-/* Of the logarithms of costs, as bn-bench trend does it. */
+/* Searches the logarithms of the costs, as bn-bench trend does. */
 static bn_status find_changes(struct bn_report_trend *t, bn_error *err)
 {
     struct bn_changepoint_rules rules = BN_CHANGEPOINT_RULES_INIT;
@@ -124,7 +124,7 @@ bn_status bn_report_read_ledger(struct bn_report *r, const struct bn_report_sour
     return BN_OK;
 }
 
-/* ---- what bn-bench trend found ---- */
+/* ---- histories of bn-bench trend ---- */
 
 static bn_status read_history(struct bn_report *r, const struct bn_report_source *source,
                               const bn_json *history, bn_error *err)

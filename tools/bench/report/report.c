@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench report: documents of bn-bench in other forms. The forms are in report_*.c; report.h says how they
- * hang together.
+ * bn-bench report: the command. It reads documents (read.c) and writes them in one format or, with --dir, as
+ * the files of a build server.
  */
 #include "tools/bench/report/report.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -23,10 +21,7 @@ const struct bn_option bn_bench_report_options[] = {
      .preset = "text",
      .help = "output format"},
     {.name = "output", .letter = 'o', .arg = "FILE", .help = "output file [standard output]"},
-    {.name = "dir",
-     .arg = "DIR",
-     .help = "write performance-report in .json, .md, .html and .csv, samples.csv, comparison-results.json, "
-             "system-info.json and junit.xml into this directory, which is made when it is not there"},
+    {.name = "dir", .arg = "DIR", .help = "write the report in all formats into this directory"},
     {0},
 };
 
@@ -62,12 +57,11 @@ static bn_status put(const struct bn_report *r, bn_report_form form, const char 
 
 static bn_status put_all(const struct bn_report *r, const char *dir, bn_error *err)
 {
-    if (mkdir(dir, 0777) != 0 && errno != EEXIST)
-        return bn_fail_errno(err, errno, dir, "cannot create the folder");
     for (size_t i = 0; i < BN_ARRAY_LEN(FILES); i++) {
         struct bn_buf path = {.max = 1u << 16};
         bn_buf_printf(&path, "%s/%s", dir, FILES[i].name);
         bn_status status = bn_buf_check(&path, err);
+        if (status == BN_OK) status = bn_file_make_folders(path.data, err);
         if (status == BN_OK) status = put(r, FILES[i].form, path.data, err);
         if (status == BN_OK) bn_report_note(0, "%s", path.data);
         bn_buf_release(&path);
