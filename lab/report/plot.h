@@ -54,7 +54,7 @@ void bn_plot_mark(struct bn_buf *out, const struct bn_plot *plot, enum bn_plot_s
 /* A line through n points; a value that is not finite breaks it. */
 void bn_plot_line(struct bn_buf *out, const struct bn_plot *plot, const char *class_name, const double *x,
                   const double *y, size_t n);
-/* A vertical interval at x, a horizontal one at y; nothing when an end is not finite. */
+/* A vertical interval at x; nothing when an end is not finite. */
 void bn_plot_interval(struct bn_buf *out, const struct bn_plot *plot, const char *class_name, double x,
                       double low, double high);
 /* A rule across the picture, at x or at y. */

@@ -340,7 +340,8 @@ void bn_table_put_html(struct bn_buf *out, const struct bn_table *t, const char 
 
 /* ---- CSV ---- */
 
-void bn_csv_put(struct bn_buf *out, const char *text)
+/* Control characters as \xNN, an apostrophe before a formula, quotes where RFC 4180 asks for them. */
+static void put_csv(struct bn_buf *out, const char *text)
 {
     size_t n = strlen(text), room = 4 * n + 1;
     char *shown = bn_alloc(room, 1);
@@ -373,7 +374,7 @@ void bn_table_put_csv(struct bn_buf *out, const struct bn_table *t)
             if (t->align[c] == 'r')
                 bn_buf_puts(out, text_at(t, i, c)); /* a number: -1 is not a formula */
             else
-                bn_csv_put(out, text_at(t, i, c));
+                put_csv(out, text_at(t, i, c));
         }
         bn_buf_puts(out, "\r\n");
     }

@@ -60,6 +60,5 @@ void bn_table_put_csv(struct bn_buf *out, const struct bn_table *table);
 /* One text with what its form escapes, for lines that are not in a table. */
 void bn_text_put(struct bn_buf *out, const char *text);
 void bn_markdown_put(struct bn_buf *out, const char *text);
-void bn_csv_put(struct bn_buf *out, const char *text);
 
 #endif

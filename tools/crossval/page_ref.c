@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "lab/report/page.h"
 #include "lab/report/table.h"
+#include "lab/report/units.h"
 #include "tools/crossval/page.h"
 
 #define AROUND 4u /* operations shown before and from the first one out of tolerance */
@@ -18,11 +19,11 @@ static void put_table(struct bn_buf *out, struct bn_table *t)
     bn_table_release(t);
 }
 
-/* "12 %" */
-static void put_meter(struct bn_table *t, double share, bool broken)
+static void put_meter(struct bn_table *t, double share, bool exceeded)
 {
-    char text[40];
-    snprintf(text, sizeof text, broken ? "%.2g %%, exceeded" : "%.2g %%", 100 * share);
+    char percent[BN_UNITS_ROOM], text[2 * BN_UNITS_ROOM];
+    snprintf(text, sizeof text, "%s%s", bn_units_percent_text(percent, share, false),
+             exceeded ? ", exceeded" : "");
     bn_table_meter(t, share, text);
 }
 
