@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "lab/report/plot.h"
 #include "lab/stacks/hotspots.h"
-#include "tools/cli/page.h"
+#include "lab/report/page.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/flamegraph/archive.h"
@@ -275,7 +275,7 @@ static bn_status write_page(const char *dir, const bn_json *series, bn_error *er
     bn_buf_puts(&style, "@media (prefers-color-scheme: dark) {\n");
     put_colours(&style, true);
     bn_buf_puts(&style, "}\n");
-    bn_page_begin(&page, "Flame graphs over time", style.data != NULL ? style.data : "", style.len, "");
+    bn_page_begin(&page, "Flame graphs over time", style.data != NULL ? style.data : "", false);
     bn_html(&page, "<h1>Flame graphs over time</h1>\n<p class=\"lead\">Archived recordings of the same work, "
                    "oldest first.</p>\n");
     for (const bn_json *s = bn_json_first(series); s != NULL; s = bn_json_next(s)) {
