@@ -53,12 +53,12 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench kernels --filter i2s_gemv --isa all -t 1", "one kernel, each instruction set"},
                   {"bn-bench kernels -m model.gguf --min-time 1 --json", "another model's shapes"}}},
     {.name = "memory",
-     .summary = "time allocation, pages, bandwidth and latency; check for leaks",
+     .summary = "time allocation, bandwidth and latency; check for leaks",
      .text =
-         "Times allocating and freeing blocks in three patterns, with the library's allocator and libc's in "
-         "turn; first touches of pages; fragmentation; bandwidth of loops that read and write, by size of "
-         "the set; latency of dependent loads; and the memory of a model and a session, which closing has to "
-         "free. A rate above the measured limit is INVALID.",
+         "Measures the time to allocate and free blocks in three patterns, next to calloc; "
+         "fragmentation; bandwidth of loops that read and write, by size of the set; latency of dependent "
+         "loads; and the memory of a model and a session, which closing has to free. A rate above the "
+         "measured limit is INVALID.",
      .synopsis = "[-m MODEL] [--filter PART] [--min-time SECONDS] [-t LIST]",
      .options = {bn_bench_memory_options, bn_bench_suite_options, bn_bench_threads_option},
      .json = true,

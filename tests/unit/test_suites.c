@@ -23,7 +23,6 @@
 #include "model/pack.h"
 #include "tools/bench/doctor/sources.h"
 #include "tools/bench/gate.h"
-#include "tools/bench/memory/fragment.h"
 #include "tools/bench/memory/memory.h"
 #include "tools/bench/quant/metrics.h"
 #include "tools/bench/quant/quant.h"
@@ -296,65 +295,6 @@ static void every_source_answers_or_says_why(void **state)
 }
 
 /* ---- memory ---- */
-
-static void fragmentation_by_definition(void **state)
-{
-    /* A heap made by hand: 100 bytes asked for, 128 given; free blocks of 64, 16, 16, 32. */
-    (void)state;
-    assert_true(bn_fragment_internal(100, 128) == 0.21875);
-    assert_true(bn_fragment_external(64, 64 + 16 + 16 + 32) == 0.5);
-    assert_true(bn_fragment_external(128, 128) == 0);
-    assert_true(bn_fragment_resident(192, 128) == 0.5);
-    assert_true(isnan(bn_fragment_internal(0, 0)) && isnan(bn_fragment_external(0, 0)));
-    assert_true(isnan(bn_fragment_resident(5, 0)));
-}
-
-/* Whatever the pattern, a slot is taken when it is free and given back when it is taken, and none stays. */
-static void check_trace(const struct bn_trace *t, size_t *n_taken)
-{
-    bool *live = bn_alloc(t->n_slots, sizeof *live);
-    size_t n_live = 0;
-    assert_non_null(live);
-    *n_taken = 0;
-    for (size_t i = 0; i < t->n; i++) {
-        bool take = t->ops[i] >= 0;
-        size_t slot = (size_t)(take ? t->ops[i] : ~t->ops[i]);
-        assert_true(slot < t->n_slots && live[slot] != take);
-        live[slot] = take;
-        n_live = take ? n_live + 1 : n_live - 1;
-        *n_taken += take;
-    }
-    assert_int_equal(n_live, 0);
-    bn_free(live);
-}
-
-static void traces_give_everything_back(void **state)
-{
-    struct bn_trace t[4];
-    size_t taken;
-    bn_error err = {0};
-    (void)state;
-    for (unsigned p = 0; p < 3; p++) {
-        assert_int_equal(bn_trace_make(&t[p], (enum bn_pattern)p, 1000, 100, 5, &err), BN_OK);
-        check_trace(&t[p], &taken);
-        assert_true(t[p].n <= 1000 && 2 * taken == t[p].n);
-    }
-    assert_int_equal(t[0].n, 200);
-    assert_int_equal(t[0].n_first, 100);
-    assert_int_equal(t[2].n_first, 0);
-    assert_true(t[2].n > 900);
-    assert_int_equal(bn_trace_make(&t[3], BN_PATTERN_RANDOM, 1000, 100, 5, &err), BN_OK);
-    assert_true(bn_trace_hash(&t[1]) == bn_trace_hash(&t[3])); /* the same each time */
-    assert_true(bn_trace_hash(&t[1]) != bn_trace_hash(&t[0]));
-    for (unsigned p = 0; p < 4; p++)
-        bn_trace_release(&t[p]);
-    /* Before anything must be given back for want of slots, seven of ten take. */
-    assert_int_equal(bn_trace_make(&t[0], BN_PATTERN_MIXED, 20000, 10000, 5, &err), BN_OK);
-    for (size_t i = taken = 0; i < 10000; i++)
-        taken += t[0].ops[i] >= 0;
-    assert_true(taken > 6800 && taken < 7200);
-    bn_trace_release(&t[0]);
-}
 
 static void leaks_are_found(void **state)
 {
@@ -664,8 +604,6 @@ int main(void)
         cmocka_unit_test(energy_wraps),
         cmocka_unit_test(perf_says_why_not),
         cmocka_unit_test(every_source_answers_or_says_why),
-        cmocka_unit_test(fragmentation_by_definition),
-        cmocka_unit_test(traces_give_everything_back),
         cmocka_unit_test(blocks_are_aligned),
         cmocka_unit_test(leaks_are_found),
         cmocka_unit_test(entropy_has_known_values),

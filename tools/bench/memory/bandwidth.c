@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * bn-bench memory: bandwidth and latency by the size of the set. The loops are those of the widest
- * instruction set (kernels/peak.h). Of a loop that writes, two rates are given: the bytes that it names, and
- * with one more for each byte that it stores, since a cache reads a line before it is written in part.
- * Stores past the caches need no such reading. Latency is a chain of loads through all lines of a set in a
- * random cycle: each address comes from the load before.
+ * instruction set (kernels/peak.h). A loop that writes has two rates: by the bytes
+ * that it names, and with one more for each byte that it stores, since a cache reads a line before a part of
+ * it is written (RFO). Stores past the caches do not read the line. Latency is a chain of loads through all
+ * lines of a set in a random cycle: each address comes from the load before.
  */
 #include <stdio.h>
 #include <string.h>
@@ -183,7 +183,7 @@ static void run_chase(void *arg, uint64_t first, uint64_t n, unsigned thread, un
     (void)first, (void)thread, (void)n_threads;
     for (uint64_t i = 0; i < n; i++)
         at = *at;
-    c->at = at; /* so that no load is left out, and the next ones go on from here */
+    c->at = at; /* keeps the loads, and the next call continues here */
 }
 
 /* One cycle through the first words of all lines (Sattolo's shuffle). */

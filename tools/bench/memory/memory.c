@@ -1,54 +1,299 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench memory: the command. Ranges that others expected are named as targets beside what is measured;
- * they are no measurements, and nothing depends on them.
+ * bn-bench memory: the command, and the allocator: time to allocate and free blocks, the overhead of counting
+ * them, fragmentation, peak memory.
+ *
+ * bn_alloc is calloc with a header and counters, so its overhead is the ratio of the two, measured in turn.
  */
+#define _GNU_SOURCE /* mallinfo2 */
 #include "tools/bench/memory/memory.h"
 
-#include "base/error.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-const struct bn_option bn_bench_memory_options[] = {
-    BN_OPTION_MODEL,
-    {.name = "ops",
-     .arg = "N",
-     .group = "Measurement",
-     .preset = "10000",
-     .help = "operations of one pass over a pattern of allocations"},
-    {0},
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/random.h"
+
+#define OPERATIONS 2000u
+#define MAX_ROUNDS 200u
+#define LIVE_BYTES ((size_t)256 << 20) /* at most, at once */
+#define PEAK_BYTES ((size_t)100 << 20)
+
+const struct bn_option bn_bench_memory_options[] = {BN_OPTION_MODEL, {0}};
+
+/* ---- allocation ---- */
+
+enum pattern { SEQUENTIAL, RANDOM, MIXED };
+static const char *const PATTERNS[] = {"sequential", "random", "mixed"};
+
+/* An operation allocates the block of its slot when the slot is empty, else it frees the block. */
+struct trace {
+    uint32_t slots[2 * OPERATIONS];
+    size_t n, n_slots;
+    size_t n_first; /* leading operations that only allocate; 0 of mixed */
 };
 
+/* sequential frees in the order of allocation, random in a random order; mixed takes random slots. */
+static void make_trace(struct trace *t, enum pattern pattern, size_t n_slots)
+{
+    bool full[OPERATIONS] = {false};
+    uint64_t state = n_slots;
+    *t = (struct trace){.n_slots = bn_min_size(n_slots, OPERATIONS / 2)};
+    for (; pattern == MIXED && t->n < OPERATIONS; t->n++) {
+        t->slots[t->n] = (uint32_t)bn_splitmix64_below(&state, t->n_slots);
+        full[t->slots[t->n]] = !full[t->slots[t->n]];
+    }
+    for (size_t i = 0; i < t->n_slots; i++)
+        if (pattern != MIXED || full[i]) t->slots[t->n++] = (uint32_t)i;
+    if (pattern == MIXED) return;
+    t->n_first = t->n;
+    for (size_t i = 0; i < t->n_slots; i++)
+        t->slots[t->n++] = (uint32_t)i;
+    for (size_t i = t->n_slots; pattern == RANDOM && i > 1; i--) {
+        size_t k = (size_t)bn_splitmix64_below(&state, i);
+        uint32_t last = t->slots[t->n_first + i - 1];
+        t->slots[t->n_first + i - 1] = t->slots[t->n_first + k];
+        t->slots[t->n_first + k] = last;
+    }
+}
+
+struct allocator {
+    void *(*take)(size_t n, size_t each);
+    void (*give)(void *block);
+};
+static const struct allocator LIBC = {calloc, free}, BN = {bn_alloc, bn_free};
+
+/* Time of the operations from .. to; 0 when an allocation failed. */
+static uint64_t run_operations(const struct trace *t, size_t from, size_t to, const struct allocator *a,
+                               size_t size, void **blocks)
+{
+    bool ok = true;
+    uint64_t start = bn_clock_ns();
+    for (size_t i = from; i < to; i++) {
+        void **block = &blocks[t->slots[i]];
+        if (*block == NULL) {
+            *block = a->take(size, 1);
+            ok = ok && *block != NULL;
+        } else {
+            a->give(*block);
+            *block = NULL;
+        }
+    }
+    return ok ? bn_clock_ns() - start : 0;
+}
+
+struct allocation {
+    struct trace trace;
+    void *blocks[OPERATIONS];
+    uint64_t first[MAX_ROUNDS], rest[MAX_ROUNDS]; /* nanoseconds of bn_alloc and bn_free */
+    double overhead[MAX_ROUNDS];                  /* their time by that of calloc and free */
+    size_t n;
+};
+
+/* Both allocators in turn, until min_ns is over; the first round warms up. */
+static bn_status run_rounds(struct allocation *a, size_t size, uint64_t min_ns, bn_error *err)
+{
+    const struct trace *t = &a->trace;
+    uint64_t begin = bn_clock_ns();
+    for (size_t round = 0; a->n < MAX_ROUNDS; round++) {
+        if (a->n >= BN_BENCH_MIN_SAMPLES && bn_clock_ns() - begin > 2 * min_ns) break;
+        uint64_t libc = run_operations(t, 0, t->n, &LIBC, size, a->blocks);
+        uint64_t first = run_operations(t, 0, t->n_first, &BN, size, a->blocks);
+        uint64_t rest = run_operations(t, t->n_first, t->n, &BN, size, a->blocks);
+        if (libc == 0 || rest == 0)
+            return bn_fail(err, BN_ERR_NOMEM, "no memory for %zu blocks of %zu bytes", t->n_slots, size);
+        if (round == 0) continue;
+        a->first[a->n] = first;
+        a->rest[a->n] = rest;
+        a->overhead[a->n++] = (double)(first + rest) / (double)libc;
+    }
+    return BN_OK;
+}
+
+static bn_status put_part(struct bn_suite *s, const char *test, const char *metric, const uint64_t *ns,
+                          size_t n, size_t n_operations, bn_json *r, struct bn_summary *out, bn_error *err)
+{
+    struct bn_suite_row row = {
+        .test = test, .metric = metric, .per_call = (double)n_operations, .n_threads = 1};
+    bn_json *part = bn_json_put_object(r, metric);
+    BN_TRY(bn_suite_put_samples(s, &row, 1, ns, n, part, err));
+    if (row.valid) bn_json_put_number(part, "operations_per_second", 1e9 / row.ns.median);
+    *out = row.ns;
+    return BN_OK;
+}
+
+static bn_status put_allocation(struct bn_suite *s, const struct allocation *a, const char *test,
+                                enum pattern pattern, size_t size, bn_json *all, bn_error *err)
+{
+    const struct trace *t = &a->trace;
+    struct bn_summary first = {0}, rest = {0}, overhead = {0};
+    bn_json *r = bn_json_add_object(all);
+    bn_json_put_string(r, "test", test);
+    bn_json_put_string(r, "pattern", PATTERNS[pattern]);
+    bn_json_put_u64(r, "bytes", size);
+    bn_json_put_u64(r, "operations", t->n);
+    bn_json_put_u64(r, "live_blocks", t->n_slots);
+    if (pattern != MIXED)
+        BN_TRY(put_part(s, test, "ns_per_allocation", a->first, a->n, t->n_first, r, &first, err));
+    BN_TRY(put_part(s, test, pattern == MIXED ? "ns_per_operation" : "ns_per_release", a->rest, a->n,
+                    t->n - t->n_first, r, &rest, err));
+    bn_bench_put_summary(r, "time_by_calloc", a->overhead, a->n);
+    if (!bn_summarize(&overhead, a->overhead, a->n)) return bn_nomem(err);
+    if (pattern == MIXED)
+        bn_suite_print(s, "%-28s %10s %10s %10.1f", test, "-", "-", rest.median);
+    else
+        bn_suite_print(s, "%-28s %10.1f %10.1f %10s", test, first.median, rest.median, "-");
+    bn_suite_print(s, " %10.2f\n", overhead.median);
+    return BN_OK;
+}
+
+static bn_status measure_allocation(struct bn_suite *s, bn_error *err)
+{
+    static const size_t SIZES[] = {64, 1024, 4096, (size_t)1 << 20, (size_t)16 << 20};
+    bn_json *all = bn_json_put_array(s->doc, "allocation");
+    bool head = false;
+    for (size_t i = 0; i < BN_ARRAY_LEN(SIZES) * BN_ARRAY_LEN(PATTERNS); i++) {
+        size_t size = SIZES[i / BN_ARRAY_LEN(PATTERNS)];
+        enum pattern pattern = (enum pattern)(i % BN_ARRAY_LEN(PATTERNS));
+        char test[96], text[24];
+        bn_suite_size(text, size);
+        snprintf(test, sizeof test, "bn_alloc %s %s", PATTERNS[pattern], text);
+        if (!bn_suite_wants(s, test)) continue;
+        if (!head)
+            bn_suite_print(s, "\n%-28s %10s %10s %10s %10s\n", "blocks", "ns/alloc", "ns/free", "ns/either",
+                           "by calloc");
+        head = true;
+        struct allocation *a = bn_alloc(1, sizeof *a);
+        if (a == NULL) return bn_nomem(err);
+        make_trace(&a->trace, pattern, LIVE_BYTES / size);
+        bn_status status = run_rounds(a, size, s->min_ns, err);
+        if (status == BN_OK) status = put_allocation(s, a, test, pattern, size, all, err);
+        bn_free(a);
+        BN_TRY(status);
+    }
+    return BN_OK;
+}
+
+/* ---- fragmentation, peak ---- */
+
+#define BLOCKS 20000u
+#define ROUNDS 5u
+
+/* Bytes that the heap holds, in use or free; 0 where the C library does not report it. */
+static uint64_t heap_bytes(void)
+{
+#ifdef __GLIBC__
+    struct mallinfo2 info = mallinfo2();
+    return info.arena + info.hblkhd;
+#else
+    return 0;
+#endif
+}
+
+/* Half of the blocks are freed, others of other sizes allocated. */
+static void churn(void **blocks, uint64_t *state)
+{
+    for (size_t i = 0; i < BLOCKS; i++) {
+        if (blocks[i] == NULL) {
+            blocks[i] = bn_alloc(16 + (size_t)bn_splitmix64_below(state, 4081), 1);
+        } else if (bn_splitmix64_below(state, 2) == 0) {
+            bn_free(blocks[i]);
+            blocks[i] = NULL;
+        }
+    }
+}
+
+/* The share of the heap that no block uses: headers, rounding and free memory. */
+static bn_status measure_fragmentation(struct bn_suite *s, bn_error *err)
+{
+    uint64_t state = 7, held = 0, live = 0;
+    if (!bn_suite_wants(s, "fragmentation")) return BN_OK;
+    void **blocks = bn_alloc(BLOCKS, sizeof *blocks);
+    if (blocks == NULL) return bn_nomem(err);
+    for (size_t round = 0; round < ROUNDS; round++)
+        churn(blocks, &state);
+    held = heap_bytes();
+    live = bn_mem_stats().bytes_now;
+    for (size_t i = 0; i < BLOCKS; i++)
+        bn_free(blocks[i]);
+    bn_free(blocks);
+    s->n_valid++;
+    if (held < live) {
+        bn_json_put_unavailable(s->doc, "fragmentation", "the C library does not report its heap");
+        return BN_OK;
+    }
+    double share = 1 - (double)live / (double)held;
+    bn_json *o = bn_json_put_object(s->doc, "fragmentation");
+    bn_json_put_u64(o, "live_bytes", live);
+    bn_json_put_u64(o, "heap_bytes", held);
+    bn_json_put_number(o, "share", share);
+    bn_suite_print(s, "\n%-28s %9.1f %% of %.1f MiB, after %u rounds of freeing half the blocks\n",
+                   "fragmentation", 100 * share, (double)held / 0x1p20, ROUNDS);
+    return BN_OK;
+}
+
+/* The system's high-water mark, next to a block of known size. */
+static void measure_peak(struct bn_suite *s)
+{
+    if (!bn_suite_wants(s, "peak")) return;
+    bn_json *o = bn_json_put_object(s->doc, "peak");
+    bool reset = bn_machine_reset_peak_rss();
+    uint64_t before = bn_machine_peak_rss_bytes();
+    void *block = bn_alloc(PEAK_BYTES, 1);
+    if (block != NULL) memset(block, 1, PEAK_BYTES);
+    uint64_t after = bn_machine_peak_rss_bytes();
+    bn_json_put_u64(o, "touched_bytes", PEAK_BYTES);
+    if (reset && block != NULL && before > 0) {
+        bn_json_put_u64(o, "high_water_growth_bytes", after - before);
+        s->n_valid++;
+        bn_suite_print(s, "%-28s touched %.1f MiB, the high-water mark grew by %.1f MiB\n", "peak",
+                       (double)PEAK_BYTES / 0x1p20, (double)(after - before) / 0x1p20);
+    } else {
+        bn_json_put_unavailable(o, "high_water_growth_bytes",
+                                "the system does not permit resetting the high-water mark");
+    }
+    bn_free(block);
+    bn_json_put_u64(o, "counted_peak_bytes", bn_mem_stats().bytes_peak);
+    bn_json_put_u64(o, "peak_rss_bytes", after);
+}
+
+/* ---- the command ---- */
+
+/* Published expectations for allocators; not measured, and nothing depends on them. */
 static void put_targets(bn_json *doc)
 {
     static const struct {
         const char *name;
         double low, high;
-    } TARGETS[] = {{"ns_per_small_allocation", 20, 100}, {"ns_per_large_allocation", 100, 500}};
+    } TARGETS[] = {{"ns_per_small_allocation", 20, 100},
+                   {"ns_per_large_allocation", 100, 500},
+                   {"fragmentation", 0, 0.05}};
     bn_json *targets = bn_json_put_object(doc, "targets");
-    bn_json_put_string(targets, "note", "expected by others, not measured");
+    bn_json_put_string(targets, "note", "published expectations, not measured");
     for (size_t i = 0; i < BN_ARRAY_LEN(TARGETS); i++) {
         bn_json *range = bn_json_put_array(targets, TARGETS[i].name);
         bn_json_add_number(range, TARGETS[i].low);
         bn_json_add_number(range, TARGETS[i].high);
     }
-    bn_json *fragmentation = bn_json_put_array(targets, "fragmentation");
-    bn_json_add_number(fragmentation, 0);
-    bn_json_add_number(fragmentation, 0.05);
-    bn_json_put_unavailable(doc, "garbage_collection", "not applicable: nothing here is collected");
+    bn_json_put_unavailable(doc, "garbage_collection", "not applicable: there is no garbage collector");
     bn_json_put_unavailable(doc, "pool_efficiency",
-                            "not applicable: there is no pool; a session's scratch is one block");
-    bn_json_put_unavailable(doc, "gpu_memory", "no kernel of this program runs on a graphics processor");
+                            "not applicable: there is no pool; the scratch memory of a session is one block");
+    bn_json_put_unavailable(doc, "gpu_memory", "no kernel of this program runs on a GPU");
 }
 
 static bn_status run(struct bn_suite *s, const struct bn_args *args, bn_error *err)
 {
-    uint32_t n_ops = 0;
-    BN_TRY(bn_opt_u32(args, "ops", 100, 1000000, &n_ops, err));
     BN_TRY(bn_suite_open(s, args, "memory", err));
-    bn_json_put_u64(s->settings, "ops", n_ops);
     put_targets(s->doc);
-    BN_TRY(bn_memory_allocation(s, n_ops, err));
-    BN_TRY(bn_memory_pages(s, err));
-    BN_TRY(bn_memory_fragmentation(s, err));
+    BN_TRY(measure_allocation(s, err));
+    BN_TRY(measure_fragmentation(s, err));
+    measure_peak(s);
     BN_TRY(bn_memory_bandwidth(s, err));
     BN_TRY(bn_memory_latency(s, err));
     return bn_memory_model(s, err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench memory: what a model and a session take, by what it is for; what opening, closing and starting
- * afresh cost; that everything is given back; that short memory is an error and no crash; and a model read by
- * mapping its file or by reading it.
+ * bn-bench memory: the memory of a model and a session, by purpose; the time to open, close and reset them;
+ * leaks; memory pressure, which has to be an error and not a crash; and loading a model by mapping its file
+ * or by reading it.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -20,7 +20,7 @@
 
 #define MAX_ROUNDS 100u
 #if defined(__SANITIZE_ADDRESS__)
-#define HAS_SANITIZER 1 /* which ends the program when memory is short, and reserves terabytes */
+#define HAS_SANITIZER 1 /* it ends the program when an allocation fails, and reserves terabytes */
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define HAS_SANITIZER 1
@@ -31,7 +31,7 @@
 #endif
 
 #define PRESSURE_SECONDS 30u
-#define PRESSURE_ROOM ((size_t)1 << 20) /* address space that may still be had */
+#define PRESSURE_ROOM ((size_t)1 << 20) /* address space that is left */
 
 /* ---- opening and closing ---- */
 
@@ -40,8 +40,7 @@ struct open_times {
     size_t n;
 };
 
-/* Opens some, evaluates a token with each, closes them; all of it once. What one alone takes can be less than
- * the clock tells apart. */
+/* A sample opens this many: the time of one can be too short for the clock. */
 #define AT_ONCE 8u
 
 static bn_status open_sessions(const struct bn_suite *s, struct open_times *t, bn_model **models,
@@ -81,7 +80,7 @@ static bn_status open_round(const struct bn_suite *s, struct open_times *t, bn_e
 const char *bn_memory_leak(char out[160], const struct bn_mem_stats *before, const struct bn_mem_stats *after)
 {
     if (after->bytes_now == before->bytes_now) return NULL;
-    snprintf(out, 160, "%llu bytes were in use before, %llu are after %llu allocations",
+    snprintf(out, 160, "%llu bytes were in use before, %llu after %llu allocations",
              (unsigned long long)before->bytes_now, (unsigned long long)after->bytes_now,
              (unsigned long long)(after->allocations - before->allocations));
     return out;
@@ -161,7 +160,7 @@ static uint64_t copies_of(const bn_model *m)
     return bytes;
 }
 
-/* Parts as the session and the model know them, the whole as the allocator counted it. */
+/* Parts as session and model report them, the sum as the allocator counted it. */
 static bn_status put_tags(struct bn_suite *s, const bn_model *m, const bn_session *session,
                           uint64_t model_heap, uint64_t session_heap, bn_error *err)
 {
@@ -179,18 +178,30 @@ static bn_status put_tags(struct bn_suite *s, const bn_model *m, const bn_sessio
     BN_TRY(bn_suite_put_exact(s, "session", "handle_bytes", "bytes", (double)parts.handle_bytes, o2, err));
     BN_TRY(bn_suite_put_exact(s, "session", "heap_bytes", "bytes", (double)session_heap, o2, err));
     bn_suite_state(s, o2, "parts_equal_whole", sum == session_heap);
-    bn_suite_print(s, "%-32s file %.1f MiB, heap %.1f MiB, of it copies of weights %.1f MiB\n", "tags model",
+    bn_suite_print(s, "%-14s file %.1f MiB, heap %.1f MiB (%.1f MiB are copies of weights)\n", "tags model",
                    (double)m->n_bytes / 0x1p20, (double)model_heap / 0x1p20, (double)copies_of(m) / 0x1p20);
-    bn_suite_print(s, "%-32s KV %.1f MiB + scratch %.1f MiB + handle %llu B %s the %.1f MiB counted\n",
+    bn_suite_print(s, "%-14s KV %.1f MiB + scratch %.1f MiB + handle %llu B %s the %.1f MiB counted\n",
                    "tags session", (double)parts.kv_bytes / 0x1p20, (double)parts.scratch_bytes / 0x1p20,
-                   (unsigned long long)parts.handle_bytes, sum == session_heap ? "are" : "ARE NOT",
+                   (unsigned long long)parts.handle_bytes, sum == session_heap ? "=" : "IS NOT",
                    (double)session_heap / 0x1p20);
     return BN_OK;
 }
 
-/* ---- short memory ---- */
+/* ---- memory pressure ---- */
 
-/* Takes all blocks that can still be had, large ones first. They go with the process. */
+/* The size of this process's address space; 0 when unknown. */
+static uint64_t address_space(void)
+{
+    char line[256];
+    uint64_t bytes = 0;
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file != NULL && bytes == 0 && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, "VmSize:", 7) == 0) bytes = strtoull(line + 7, NULL, 10) * 1024;
+    if (file != NULL) fclose(file);
+    return bytes;
+}
+
+/* Allocates all memory that is left, large blocks first. It is freed with the process. */
 static void take_the_rest(void)
 {
     void *volatile last = NULL;
@@ -199,14 +210,14 @@ static void take_the_rest(void)
             memcpy(block, (void *[]){last}, sizeof last);
 }
 
-/* In a child with next to no memory left: 0 when opening a session is refused as it should be. */
+/* In a child with almost no memory left: 0 when opening a session returns BN_ERR_NOMEM. */
 static int open_under_pressure(const bn_model *model)
 {
     bn_session *session = NULL;
     bn_session_options options = {.n_threads = 1};
     bn_error err = {0};
     struct rlimit limit = {0};
-    uint64_t used = bn_memory_status("VmSize");
+    uint64_t used = address_space();
     alarm(PRESSURE_SECONDS);
     limit.rlim_cur = limit.rlim_max = (rlim_t)(used + PRESSURE_ROOM);
     if (used == 0 || HAS_SANITIZER || setrlimit(RLIMIT_AS, &limit) != 0) return 2;
@@ -223,7 +234,7 @@ static void measure_pressure(struct bn_suite *s, const bn_model *model)
     pid_t child = fork();
     if (child == 0) _exit(open_under_pressure(model));
     if (child < 0 || waitpid(child, &status, 0) != child) {
-        bn_json_put_unavailable(o, "refused_with_error", "no process could be made");
+        bn_json_put_unavailable(o, "refused_with_error", "no process could be started");
         return;
     }
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
@@ -235,7 +246,7 @@ static void measure_pressure(struct bn_suite *s, const bn_model *model)
     }
     bn_suite_state(s, o, "refused_with_error", code == 0);
     bn_suite_print(s, "%-32s %s\n", "pressure",
-                   code == 0 ? "an error, as it should be" : "NO ERROR: a crash, or a wrong one");
+                   code == 0 ? "an error, as expected" : "FAILED: a crash, or the wrong error");
 }
 
 static bn_status measure_session(struct bn_suite *s, bn_json *all, bn_error *err)
@@ -267,7 +278,7 @@ static bn_status measure_load(struct bn_suite *s, bool map, bn_json *all, bn_err
     bn_json *r = bn_json_add_object(all);
     bn_json_put_string(r, "test", test);
     if (path == NULL) {
-        bn_json_put_unavailable(r, "ns_per_call", "the model lies in the program; give a file with --model");
+        bn_json_put_unavailable(r, "ns_per_call", "the built-in model is not a file; give one with --model");
         return BN_OK;
     }
     while (n < MAX_ROUNDS && (n < BN_BENCH_MIN_SAMPLES || bn_clock_ns() - start < s->min_ns)) {
