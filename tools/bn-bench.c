@@ -67,13 +67,12 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench memory --filter latency", "latency of a load, by size of the set"},
                   {"bn-bench memory -m model.gguf --filter load", "mapping a file and reading it"}}},
     {.name = "quant",
-     .summary = "time quantisation and packing, and measure what each format loses",
+     .summary = "time quantisation, and measure the error of each format",
      .text =
-         "Weights are quantised (absmean ternary, and 4 and 8 bits for comparison), packed, unpacked and "
-         "dequantised; activations are quantised. Each result is compared with the reference, bit for bit, "
-         "before and after it is timed; one that differs is INVALID. Then follow errors, entropy and bits of "
-         "every format, the formats that another one dominates, and the codes of a model. packed counts the "
-         "bytes of the format, as F16 two bytes per weight, both in GB/s.",
+         "Weights are quantised (absmean ternary, and 4 and 8 bits for comparison) and dequantised; "
+         "activations are quantised. Each result is compared with the reference, bit for bit, before and "
+         "after it is timed; one that differs is INVALID. Then follow errors, entropy and bits of every "
+         "format, the formats that another one dominates, and the codes of a model.",
      .synopsis = "[-m MODEL] [--shape ROWSxK]... [--isa NAME|all] [--filter PART] [-t LIST]",
      .options = {bn_bench_quant_options, bn_bench_suite_options, bn_bench_threads_option},
      .json = true,

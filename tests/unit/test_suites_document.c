@@ -234,10 +234,10 @@ static void quantising_is_complete(void **state)
     (void)state;
     bn_json *doc = document("quant --min-time 0 -t 1 --shape 16x1280 --isa all" NANO, &series);
     const bn_json *operations = bn_json_get(doc, "operations"), *quality = bn_json_get(doc, "quality");
-    assert_true(bn_json_size(operations) >= 2 * 9 + 2 * 4 + 1);
+    assert_true(bn_json_size(operations) >= 2 * 7 + 1);
     for (const bn_json *r = bn_json_first(operations); r != NULL; r = bn_json_next(r))
         check_operation(r, &series);
-    assert_int_equal(bn_json_size(quality), 9);
+    assert_int_equal(bn_json_size(quality), 7);
     for (const bn_json *q = bn_json_first(quality); q != NULL; q = bn_json_next(q))
         check_format(q, &series);
     const bn_json *choices = bn_json_get(doc, "tradeoff");

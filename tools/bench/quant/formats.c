@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See quant_formats.h.
+ * The formats of bn-bench quant, each as functions that encode and decode one row of a matrix.
  */
 #include "tools/bench/quant/formats.h"
 
@@ -10,8 +10,6 @@
 #include "model/pack.h"
 
 #define MAX_ROW_CODES 4096u /* bytes of I2_S codes of a row, on the stack: 16384 weights */
-#define ROW_SCALE_BYTES 4u
-#define G128_BYTES 34u
 #define Q4_1_BYTES 20u
 #define Q8_0_BYTES 34u
 
@@ -72,19 +70,14 @@ static uint8_t *packed_row(const struct bn_quant_job *j, size_t row)
     return j->packed + row * j->format->row_bytes(j->k);
 }
 
-/* ---- I2_S: one scale for the tensor, or one for the row behind its codes ---- */
+/* ---- I2_S: one scale for the tensor ---- */
 
 static size_t i2s_bytes(size_t k)
 {
     return k / 4;
 }
 
-static size_t i2s_row_bytes(size_t k)
-{
-    return k / 4 + ROW_SCALE_BYTES;
-}
-
-static void encode_i2s_scaled(uint8_t *out, const float *w, size_t k, float scale)
+static void to_i2s(uint8_t *out, const float *w, size_t k, float scale)
 {
     int8_t codes[BN_I2S_BLOCK];
     for (size_t i = 0; i < k; i += BN_I2S_BLOCK) {
@@ -93,79 +86,18 @@ static void encode_i2s_scaled(uint8_t *out, const float *w, size_t k, float scal
     }
 }
 
-static void decode_i2s_scaled(float *out, const uint8_t *in, size_t k, float scale)
-{
-    int8_t codes[BN_I2S_BLOCK];
-    for (size_t i = 0; i < k; i += BN_I2S_BLOCK) {
-        bn_unpack_i2s(codes, in + i / 4);
-        from_codes(out + i, codes, BN_I2S_BLOCK, scale);
-    }
-}
-
 static void encode_i2s(const struct bn_quant_job *j, size_t row)
 {
-    encode_i2s_scaled(packed_row(j, row), j->w + row * j->k, j->k, j->scale);
+    to_i2s(packed_row(j, row), j->w + row * j->k, j->k, j->scale);
 }
 
 static void decode_i2s(const struct bn_quant_job *j, size_t row)
 {
-    decode_i2s_scaled(j->back + row * j->k, packed_row(j, row), j->k, j->scale);
-}
-
-static void pack_i2s(const struct bn_quant_job *j, size_t row)
-{
-    for (size_t i = 0; i < j->k; i += BN_I2S_BLOCK)
-        bn_pack_i2s(packed_row(j, row) + i / 4, j->codes + row * j->k + i);
-}
-
-static void unpack_i2s(const struct bn_quant_job *j, size_t row)
-{
-    for (size_t i = 0; i < j->k; i += BN_I2S_BLOCK)
-        bn_unpack_i2s(j->codes + row * j->k + i, packed_row(j, row) + i / 4);
-}
-
-static void encode_i2s_row(const struct bn_quant_job *j, size_t row)
-{
-    const float *w = j->w + row * j->k;
-    float scale = mean_abs(w, j->k);
-    uint8_t *out = packed_row(j, row);
-    encode_i2s_scaled(out, w, j->k, scale);
-    memcpy(out + j->k / 4, &scale, sizeof scale);
-}
-
-static void decode_i2s_row(const struct bn_quant_job *j, size_t row)
-{
-    float scale;
+    int8_t codes[BN_I2S_BLOCK];
     const uint8_t *in = packed_row(j, row);
-    memcpy(&scale, in + j->k / 4, sizeof scale);
-    decode_i2s_scaled(j->back + row * j->k, in, j->k, scale);
-}
-
-/* ---- the same codes in groups of 128 with a binary16 scale each ---- */
-
-static size_t g128_bytes(size_t k)
-{
-    return k / BN_I2S_BLOCK * G128_BYTES;
-}
-
-static void encode_g128(const struct bn_quant_job *j, size_t row)
-{
-    const float *w = j->w + row * j->k;
-    uint8_t *out = packed_row(j, row);
-    for (size_t i = 0; i < j->k; i += BN_I2S_BLOCK, out += G128_BYTES) {
-        uint16_t half = narrow(mean_abs(w + i, BN_I2S_BLOCK));
-        encode_i2s_scaled(out, w + i, BN_I2S_BLOCK, widen(half));
-        memcpy(out + 32, &half, sizeof half);
-    }
-}
-
-static void decode_g128(const struct bn_quant_job *j, size_t row)
-{
-    const uint8_t *in = packed_row(j, row);
-    for (size_t i = 0; i < j->k; i += BN_I2S_BLOCK, in += G128_BYTES) {
-        uint16_t half;
-        memcpy(&half, in + 32, sizeof half);
-        decode_i2s_scaled(j->back + row * j->k + i, in, BN_I2S_BLOCK, widen(half));
+    for (size_t i = 0; i < j->k; i += BN_I2S_BLOCK) {
+        bn_unpack_i2s(codes, in + i / 4);
+        from_codes(j->back + row * j->k + i, codes, BN_I2S_BLOCK, j->scale);
     }
 }
 
@@ -206,20 +138,6 @@ static void decode_blocks(const struct bn_quant_job *j, size_t row, unpack_block
     }
 }
 
-static void pack_blocks(const struct bn_quant_job *j, size_t row, pack_block pack, size_t block_bytes)
-{
-    uint8_t *out = packed_row(j, row);
-    for (size_t i = 0; i < j->k; i += BN_TQ2_BLOCK, out += block_bytes)
-        pack(out, j->codes + row * j->k + i, 0x3C00); /* 1.0 */
-}
-
-static void unpack_blocks(const struct bn_quant_job *j, size_t row, unpack_block unpack, size_t block_bytes)
-{
-    const uint8_t *in = packed_row(j, row);
-    for (size_t i = 0; i < j->k; i += BN_TQ2_BLOCK, in += block_bytes)
-        (void)unpack(j->codes + row * j->k + i, in);
-}
-
 static void encode_tq2(const struct bn_quant_job *j, size_t row)
 {
     encode_blocks(j, row, bn_pack_tq2, BN_TQ2_BLOCK_BYTES);
@@ -227,14 +145,6 @@ static void encode_tq2(const struct bn_quant_job *j, size_t row)
 static void decode_tq2(const struct bn_quant_job *j, size_t row)
 {
     decode_blocks(j, row, bn_unpack_tq2, BN_TQ2_BLOCK_BYTES);
-}
-static void pack_tq2(const struct bn_quant_job *j, size_t row)
-{
-    pack_blocks(j, row, bn_pack_tq2, BN_TQ2_BLOCK_BYTES);
-}
-static void unpack_tq2(const struct bn_quant_job *j, size_t row)
-{
-    unpack_blocks(j, row, bn_unpack_tq2, BN_TQ2_BLOCK_BYTES);
 }
 static void encode_tq1(const struct bn_quant_job *j, size_t row)
 {
@@ -244,14 +154,6 @@ static void decode_tq1(const struct bn_quant_job *j, size_t row)
 {
     decode_blocks(j, row, bn_unpack_tq1, BN_TQ1_BLOCK_BYTES);
 }
-static void pack_tq1(const struct bn_quant_job *j, size_t row)
-{
-    pack_blocks(j, row, bn_pack_tq1, BN_TQ1_BLOCK_BYTES);
-}
-static void unpack_tq1(const struct bn_quant_job *j, size_t row)
-{
-    unpack_blocks(j, row, bn_unpack_tq1, BN_TQ1_BLOCK_BYTES);
-}
 
 /* ---- T5: made from a row of I2_S codes, as the engine does at load ---- */
 
@@ -260,29 +162,11 @@ static size_t t5_bytes(size_t k)
     return (k + BN_T5_BLOCK - 1) / BN_T5_BLOCK * BN_T5_BLOCK_BYTES;
 }
 
-static void pack_t5(const struct bn_quant_job *j, size_t row)
-{
-    uint8_t codes[MAX_ROW_CODES];
-    for (size_t i = 0; i < j->k; i += BN_I2S_BLOCK)
-        bn_pack_i2s(codes + i / 4, j->codes + row * j->k + i);
-    j->kernels->t5_pack(packed_row(j, row), codes, j->k);
-}
-
 static void encode_t5(const struct bn_quant_job *j, size_t row)
 {
     uint8_t codes[MAX_ROW_CODES];
-    encode_i2s_scaled(codes, j->w + row * j->k, j->k, j->scale);
+    to_i2s(codes, j->w + row * j->k, j->k, j->scale);
     j->kernels->t5_pack(packed_row(j, row), codes, j->k);
-}
-
-static void unpack_t5(const struct bn_quant_job *j, size_t row)
-{
-    int8_t codes[BN_T5_BLOCK];
-    const uint8_t *in = packed_row(j, row);
-    for (size_t i = 0; i < j->k; i += BN_T5_BLOCK, in += BN_T5_BLOCK_BYTES) {
-        bn_unpack_t5(codes, in);
-        memcpy(j->codes + row * j->k + i, codes, bn_min_size(BN_T5_BLOCK, j->k - i));
-    }
 }
 
 static void decode_t5(const struct bn_quant_job *j, size_t row)
@@ -402,23 +286,14 @@ void bn_quant_activations(const struct bn_quant_job *j, size_t row)
 #define PLAIN BN_KERNEL_COUNT
 
 static const struct bn_quant_format FORMATS[] = {
-    {"I2_S", "tensor", true, true, i2s_bytes, BN_I2S_TAIL_BYTES, encode_i2s, decode_i2s, pack_i2s, unpack_i2s,
-     PLAIN, PLAIN, PLAIN},
-    {"T5", "tensor", true, true, t5_bytes, 4, encode_t5, decode_t5, pack_t5, unpack_t5, BN_KERNEL_T5_PACK,
-     PLAIN, BN_KERNEL_T5_PACK},
-    {"TQ2_0", "256", true, false, tq2_bytes, 0, encode_tq2, decode_tq2, pack_tq2, unpack_tq2, PLAIN, PLAIN,
-     PLAIN},
-    {"TQ1_0", "256", true, false, tq1_bytes, 0, encode_tq1, decode_tq1, pack_tq1, unpack_tq1, PLAIN, PLAIN,
-     PLAIN},
-    {"ternary-row", "row", true, false, i2s_row_bytes, 0, encode_i2s_row, decode_i2s_row, NULL, NULL, PLAIN,
-     PLAIN, PLAIN},
-    {"ternary-128", "128", true, false, g128_bytes, 0, encode_g128, decode_g128, NULL, NULL, PLAIN, PLAIN,
-     PLAIN},
-    {"Q4_1", "32", false, false, q4_1_bytes, 0, encode_q4_1, decode_q4_1, NULL, NULL, PLAIN, PLAIN, PLAIN},
-    {"Q8_0", "32", false, false, q8_0_bytes, 0, encode_q8_0, decode_q8_0, NULL, NULL, PLAIN,
-     BN_KERNEL_Q8_0_TO_F32, PLAIN},
-    {"F16", "none", false, false, f16_bytes, 0, encode_f16, decode_f16, NULL, NULL, BN_KERNEL_F32_TO_F16,
-     BN_KERNEL_F16_TO_F32, PLAIN},
+    {"I2_S", "tensor", true, true, i2s_bytes, BN_I2S_TAIL_BYTES, encode_i2s, decode_i2s, PLAIN, PLAIN},
+    {"T5", "tensor", true, true, t5_bytes, 4, encode_t5, decode_t5, BN_KERNEL_T5_PACK, PLAIN},
+    {"TQ2_0", "256", true, false, tq2_bytes, 0, encode_tq2, decode_tq2, PLAIN, PLAIN},
+    {"TQ1_0", "256", true, false, tq1_bytes, 0, encode_tq1, decode_tq1, PLAIN, PLAIN},
+    {"Q4_1", "32", false, false, q4_1_bytes, 0, encode_q4_1, decode_q4_1, PLAIN, PLAIN},
+    {"Q8_0", "32", false, false, q8_0_bytes, 0, encode_q8_0, decode_q8_0, PLAIN, BN_KERNEL_Q8_0_TO_F32},
+    {"F16", "none", false, false, f16_bytes, 0, encode_f16, decode_f16, BN_KERNEL_F32_TO_F16,
+     BN_KERNEL_F16_TO_F32},
 };
 _Static_assert(BN_ARRAY_LEN(FORMATS) == BN_QUANT_FORMATS, "as many as the header says");
 

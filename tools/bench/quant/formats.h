@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * The formats that bn-bench quant compares, each as work on rows of a matrix. Where the engine has a kernel,
- * that is used; the rest is plain C, a yardstick and no more.
+ * The formats that bn-bench quant compares, each as functions on rows of a matrix. Where the engine has a
+ * kernel, the kernel runs; the rest is plain C, for comparison only.
  *
- * Ternary: w = s q with q in -1, 0, +1; s the mean of |w| over the tensor, the row, or the block (absmean),
- * q = w / s rounded half to even and clamped. Q4_1: w = d q + m, q in 0 .. 15, blocks of 32, m the least and
- * d a fifteenth of the range. Q8_0: w = d q, q in -127 .. 127, d the largest |w| of 32 by 127.
+ * Ternary: w = s q with q in -1, 0, +1; s the mean of |w| over the tensor or the block (absmean), q = w / s
+ * rounded half to even and clamped. Q4_1: w = d q + m, q in 0 .. 15, blocks of 32, m the least and d a
+ * fifteenth of the range. Q8_0: w = d q, q in -127 .. 127, d the largest |w| of 32 by 127.
  */
 #ifndef BN_BENCH_QUANT_FORMATS_H
 #define BN_BENCH_QUANT_FORMATS_H
@@ -21,9 +21,8 @@ struct bn_quant_job {
     const float *w;   /* rows x k */
     double *row_sums; /* of |w|; the mean of all is the scale of a tensor */
     float scale;      /* of the tensor, for formats that have one */
-    int8_t *codes;    /* rows x k values -1, 0, 1: what pack takes and unpack gives */
     uint8_t *packed;  /* rows x row_bytes */
-    float *back;      /* rows x k: what decode gives */
+    float *back;      /* rows x k: the output of decode */
     int8_t *act;      /* rows x (k + 8): activations, then their scale and sum */
 };
 
@@ -31,24 +30,23 @@ typedef void (*bn_quant_row)(const struct bn_quant_job *job, size_t row);
 
 struct bn_quant_format {
     const char *name;   /* "I2_S" */
-    const char *scales; /* "tensor", "row", "128": weights that share one */
+    const char *scales; /* "tensor", "256": weights that share one */
     bool ternary, tensor_scale;
     size_t (*row_bytes)(size_t k);
-    size_t tail_bytes;           /* behind all rows */
-    bn_quant_row encode, decode; /* floats to packed and back */
-    bn_quant_row pack, unpack;   /* codes to packed and back; NULL where the format has nothing of its own */
-    enum bn_kernel encode_slot, decode_slot, pack_slot; /* BN_KERNEL_COUNT: plain C */
+    size_t tail_bytes;                       /* after all rows */
+    bn_quant_row encode, decode;             /* floats to packed and back */
+    enum bn_kernel encode_slot, decode_slot; /* BN_KERNEL_COUNT: plain C */
 };
 
 /* The i-th, NULL past the end. */
 const struct bn_quant_format *bn_quant_format(size_t i);
-#define BN_QUANT_FORMATS 9u
+#define BN_QUANT_FORMATS 7u
 
-/* Sum of |w| of a row, in binary64: what the scale of a tensor is made of. */
+/* Sum of |w| of a row, in binary64. */
 double bn_quant_row_sum(const float *w, size_t k);
 /* The scale of a tensor from those of its rows, in their order. */
 float bn_quant_tensor_scale(const double *row_sums, size_t rows, size_t k);
-/* Bytes of all rows and what stands behind them; and that in bits a weight. */
+/* Bytes of all rows and the tail; and the same in bits per weight. */
 uint64_t bn_quant_bytes(const struct bn_quant_format *format, size_t rows, size_t k);
 double bn_quant_bits(const struct bn_quant_format *format, size_t rows, size_t k);
 /* Quantises a row of floats as activations. */

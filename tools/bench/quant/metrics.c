@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See quant_metrics.h.
+ * Errors of quantised weights, entropy of codes, and dominated choices.
  */
 #include "tools/bench/quant/metrics.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What quantising lost, what the codes contain, and which of several choices no other one beats.
+ * Errors of quantised weights, entropy of codes, and dominated choices.
  */
 #ifndef BN_BENCH_QUANT_METRICS_H
 #define BN_BENCH_QUANT_METRICS_H
@@ -9,14 +9,14 @@
 
 struct bn_quality {
     double mse, max_abs;
-    double sqnr_db;           /* 10 log10 (sum w^2 / sum (w - v)^2); infinite when nothing was lost */
+    double sqnr_db;           /* 10 log10 (sum w^2 / sum (w - v)^2); infinite without an error */
     double worst_row_sqnr_db; /* the least of all rows that are not zero */
     double cosine;            /* NaN when one side is all zeros */
-    double sign_agreement; /* share of the weights whose v has the same sign; of those that neither zeroes */
-    double zero_share;     /* of v */
+    double sign_agreement;    /* share of equal signs, among the weights that are zero on neither side */
+    double zero_share;        /* of v */
 };
 
-/* w: what was quantised, v: what came back; rows x k each. Sums are binary64 in index order. */
+/* w: the weights, v: the same after quantising; rows x k each. Sums are binary64 in index order. */
 void bn_quality_of(struct bn_quality *out, const float *w, const float *v, size_t rows, size_t k);
 
 /* Bits a symbol of this histogram needs at least: - sum p log2 p. NaN without symbols. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See quant.h: data, operations, and the comparison with the reference.
+ * bn-bench quant: test data, operations, and the comparison with the reference.
  */
 #include <stdio.h>
 #include <string.h>
@@ -28,42 +28,25 @@ static void fill_weights(struct bn_quant_data *d)
         }
 }
 
-static void fill_codes(struct bn_quant_data *d)
-{
-    struct bn_quant_job job = {.format = bn_quant_format(0), .kernels = &bn_kernels_ref, .rows = d->rows};
-    job.k = d->k;
-    job.w = d->w;
-    job.codes = d->codes;
-    job.packed = d->packed;
-    for (size_t r = 0; r < d->rows; r++)
-        d->row_sums[r] = bn_quant_row_sum(d->w + r * d->k, d->k);
-    job.scale = bn_quant_tensor_scale(d->row_sums, d->rows, d->k);
-    for (size_t r = 0; r < d->rows; r++) {
-        job.format->encode(&job, r);
-        job.format->unpack(&job, r);
-    }
-}
-
 bn_status bn_quant_prepare(struct bn_quant_data *d, size_t rows, size_t k, bn_error *err)
 {
     *d = (struct bn_quant_data){.rows = rows, .k = k};
     d->w = bn_alloc_aligned(rows * k, sizeof *d->w);
-    d->codes = bn_alloc_aligned(rows * k, 1);
-    d->packed = bn_alloc_aligned(rows * k, sizeof(float)); /* more than any format takes */
+    d->packed = bn_alloc_aligned(rows * k, sizeof(float)); /* larger than any format */
     d->out = bn_alloc_aligned(rows * k, sizeof(float));
     d->expected = bn_alloc_aligned(rows * k, sizeof(float));
     d->row_sums = bn_alloc_aligned(rows, sizeof *d->row_sums);
-    if (d->w == NULL || d->codes == NULL || d->packed == NULL || d->out == NULL || d->expected == NULL ||
-        d->row_sums == NULL)
+    if (d->w == NULL || d->packed == NULL || d->out == NULL || d->expected == NULL || d->row_sums == NULL)
         return bn_fail(err, BN_ERR_NOMEM, "no memory for a matrix of %zux%zu", rows, k);
     fill_weights(d);
-    fill_codes(d);
+    for (size_t r = 0; r < rows; r++)
+        d->row_sums[r] = bn_quant_row_sum(d->w + r * k, k);
     return BN_OK;
 }
 
 void bn_quant_release(struct bn_quant_data *d)
 {
-    void *blocks[] = {d->w, d->codes, d->packed, d->out, d->expected, d->row_sums};
+    void *blocks[] = {d->w, d->packed, d->out, d->expected, d->row_sums};
     for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++)
         bn_free(blocks[i]);
     *d = (struct bn_quant_data){0};
@@ -109,7 +92,7 @@ static void run_reference(struct bn_quant_op *op)
 
 static void choose(struct bn_quant_op *op, const struct bn_quant_format *f)
 {
-    static const char *const NAMES[] = {"quantise", "dequantise", "pack", "unpack", "activations"};
+    static const char *const NAMES[] = {"quantise", "dequantise", "activations"};
     size_t n = op->job.rows * op->job.k, packed = f != NULL ? op->job.rows * f->row_bytes(op->job.k) : 0;
     uint8_t *out = op->data->out;
     op->name = NAMES[op->kind];
@@ -126,16 +109,6 @@ static void choose(struct bn_quant_op *op, const struct bn_quant_format *f)
         op->read_bytes = packed, op->written_bytes = n * sizeof(float);
         op->job.back = (float *)(void *)out;
         break;
-    case BN_PACK:
-        op->row = f->pack, op->slot = f->pack_slot;
-        op->read_bytes = n, op->written_bytes = packed;
-        op->job.packed = out;
-        break;
-    case BN_UNPACK:
-        op->row = f->unpack;
-        op->read_bytes = packed, op->written_bytes = n;
-        op->job.codes = (int8_t *)out;
-        break;
     default:
         op->row = bn_quant_activations, op->slot = BN_KERNEL_QUANTIZE;
         op->read_bytes = n * sizeof(float), op->written_bytes = n + 8 * op->job.rows;
@@ -143,26 +116,20 @@ static void choose(struct bn_quant_op *op, const struct bn_quant_format *f)
     }
 }
 
-bool bn_quant_op_make(struct bn_quant_op *op, enum bn_quant_kind kind, const struct bn_quant_format *format,
+void bn_quant_op_make(struct bn_quant_op *op, enum bn_quant_kind kind, const struct bn_quant_format *format,
                       struct bn_quant_data *d)
 {
     struct bn_quant_job job = {
         .format = format, .kernels = &bn_kernels_ref, .rows = d->rows, .k = d->k, .w = d->w};
     job.row_sums = d->row_sums;
-    job.codes = d->codes;
     job.packed = d->packed;
     job.scale = bn_quant_tensor_scale(d->row_sums, d->rows, d->k);
     *op = (struct bn_quant_op){.kind = kind, .job = job, .data = d};
     choose(op, format);
-    if (op->row == NULL) return false;
-    /* What is taken apart was put together before. */
-    for (size_t r = 0; r < d->rows; r++) {
-        if (kind == BN_DEQUANTISE) format->encode(&job, r);
-        if (kind == BN_UNPACK) format->pack(&job, r);
-    }
+    for (size_t r = 0; r < d->rows && kind == BN_DEQUANTISE; r++)
+        format->encode(&job, r);
     run_reference(op);
     memcpy(d->expected, d->out, op->written_bytes);
-    return true;
 }
 
 const char *bn_quant_differs(char why[160], const void *arg)
@@ -175,11 +142,6 @@ const char *bn_quant_differs(char why[160], const void *arg)
                      d->expected[i]);
             return why;
         }
-    /* Codes that were packed and come back are those that went in. */
-    if (op->kind == BN_UNPACK && memcmp(d->out, d->codes, op->written_bytes) != 0) {
-        snprintf(why, 160, "the codes that come back are not those that were packed");
-        return why;
-    }
     return NULL;
 }
 

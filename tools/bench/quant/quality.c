@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench quant: what formats keep. Errors on one synthetic matrix, which says how formats compare and not
- * how good a model is; codes of a real model's layers; and the logits of a model whose weights were packed
- * otherwise, which must be the same.
+ * bn-bench quant: quality. Errors on one synthetic matrix, which compare formats and not models; codes of the
+ * layers of a real model; and the logits of a model whose weights are in another form, which have to be the
+ * same.
  */
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static void put_finite(bn_json *o, const char *name, double value, const char *w
         bn_json_put_unavailable(o, name, why);
 }
 
-/* Decibels can be less than zero, which the document says in another member. */
+/* No number in a document is negative; the member `negative` is true when the decibels are. */
 static void put_db(bn_json *o, const char *name, const char *negative, double db)
 {
     put_finite(o, name, db < 0 ? 0 : db, "nothing was lost");
@@ -71,7 +71,7 @@ static bn_status put_quality(struct bn_suite *s, struct bn_quant_data *d, size_t
     uint64_t counts[3] = {0};
     size_t n = d->rows * d->k;
     char test[96];
-    (void)bn_quant_op_make(&op, BN_DEQUANTISE, f, d); /* every format has it; its result is in expected */
+    bn_quant_op_make(&op, BN_DEQUANTISE, f, d);
     const float *back = (const float *)(const void *)d->expected;
     bn_quality_of(&q, d->w, back, d->rows, d->k);
     double bits = bn_quant_bits(f, d->rows, d->k);
@@ -98,8 +98,8 @@ static bn_status put_quality(struct bn_suite *s, struct bn_quant_data *d, size_t
     }
     s->n_valid++;
     *verdict = (struct verdict){q.sqnr_db, bits};
-    bn_suite_print(s, "%-12s %-7s %8.4f %7.2f %9.3f %9.3f %10.3e %8.5f %6.3f", f->name, f->scales, bits,
-                   16 / bits, q.sqnr_db, q.worst_row_sqnr_db, q.mse, q.cosine, q.zero_share);
+    bn_suite_print(s, "%-8s %-7s %8.4f %7.2f %9.3f %9.3f %10.3e %6.3f\n", f->name, f->scales, bits, 16 / bits,
+                   q.sqnr_db, q.worst_row_sqnr_db, q.mse, q.zero_share);
     return BN_OK;
 }
 
@@ -109,11 +109,10 @@ bn_status bn_quant_quality(struct bn_suite *s, struct bn_quant_data *d, const do
     struct verdict verdicts[BN_QUANT_FORMATS];
     double points[3 * BN_QUANT_FORMATS];
     bn_json *all = bn_json_put_array(s->doc, "quality");
-    bn_suite_print(s, "\n%-12s %-7s %8s %7s %9s %9s %10s %8s %6s\n", "quality", "scale", "bits", "of F16",
-                   "SQNR dB", "worst row", "MSE", "cosine", "zeros");
+    bn_suite_print(s, "\n%-8s %-7s %8s %7s %9s %9s %10s %6s\n", "quality", "scale", "bits", "of F16",
+                   "SQNR dB", "worst row", "MSE", "zeros");
     for (size_t i = 0; i < BN_QUANT_FORMATS; i++) {
         BN_TRY(put_quality(s, d, i, all, &verdicts[i], err));
-        bn_suite_print(s, "\n");
         points[3 * i] = verdicts[i].sqnr_db;
         points[3 * i + 1] = -verdicts[i].bits;
         points[3 * i + 2] = speed[i];
@@ -203,8 +202,8 @@ static void put_stored(const bn_model *m, const uint64_t counts[3], bn_json *o)
     }
     bn_json_put_u64(o, "ternary_weights", counts[0] + counts[1] + counts[2]);
     if (n == 0) {
-        bn_json_put_unavailable(o, "stored_bytes", "the file has its ternary layers in floats");
-        bn_json_put_unavailable(o, "bits_per_weight", "the file has its ternary layers in floats");
+        bn_json_put_unavailable(o, "stored_bytes", "the file stores its ternary layers as floats");
+        bn_json_put_unavailable(o, "bits_per_weight", "the file stores its ternary layers as floats");
         put_codes(o, counts, (double)NAN);
         return;
     }
@@ -214,7 +213,7 @@ static void put_stored(const bn_model *m, const uint64_t counts[3], bn_json *o)
     put_codes(o, counts, bits);
 }
 
-/* Logits of some tokens, all rows. */
+/* Logits of all positions. */
 static bn_status evaluate(const bn_model *m, const int32_t *ids, float *logits, bn_error *err)
 {
     bn_session *session = NULL;
@@ -225,8 +224,7 @@ static bn_status evaluate(const bn_model *m, const int32_t *ids, float *logits, 
     return status;
 }
 
-/* The same tokens through the weights as the file has them and through T5: the divergence is measured, and no
- * bit may differ. */
+/* The same tokens through the weights as stored in the file and through T5: no bit may differ. */
 static bn_status compare_logits(struct bn_suite *s, const bn_model *plain, bn_json *o, bn_error *err)
 {
     size_t n_vocab = plain->hp.n_vocab;
@@ -241,8 +239,7 @@ static bn_status compare_logits(struct bn_suite *s, const bn_model *plain, bn_js
     if (a == NULL || b == NULL) status = bn_nomem(err);
     if (status == BN_OK) status = bn_suite_open_model(s, BN_REPACK_ALWAYS, &packed, err);
     if (status == BN_OK && packed->packed_bytes == 0) {
-        bn_json_put_unavailable(o, "logits",
-                                "this model has no T5 form: its ternary layers are in TQ2 blocks");
+        bn_json_put_unavailable(o, "logits", "this model has no T5 form: its ternary layers are TQ2 blocks");
     } else if (status == BN_OK) {
         status = evaluate(plain, ids, b, err);
         if (status == BN_OK) status = evaluate(packed, ids, a, err);
@@ -257,8 +254,8 @@ static bn_status compare_logits(struct bn_suite *s, const bn_model *plain, bn_js
         put_finite(l, "kl_mean", fabs(bn_metrics_mean(&sum, BN_METRIC_KL)), "a logit is not finite");
         put_finite(l, "top_1_agreement", bn_metrics_mean(&sum, BN_METRIC_ARGMAX), "a logit is not finite");
         bn_suite_state(s, l, "same_bits", status == BN_OK && sum.n_same_bits == LOGIT_TOKENS);
-        bn_suite_print(s, "%-12s %zu of %u rows of logits through T5 have the bits of the file's own form\n",
-                       "model", sum.n_same_bits, LOGIT_TOKENS);
+        bn_suite_print(s, "%-12s %zu of %u rows of logits are bit-identical through T5\n", "model",
+                       sum.n_same_bits, LOGIT_TOKENS);
     }
     bn_model_close(packed);
     bn_free(a);
@@ -276,12 +273,12 @@ bn_status bn_quant_model(struct bn_suite *s, bn_error *err)
             count_row(bn_model_linear(m, i), r, counts);
     put_stored(m, counts, s->model);
     s->n_valid++;
-    bn_suite_print(s, "\n%-12s %s: entropy %.4f bits a weight, %.1f %% zeros\n", "model",
+    bn_suite_print(s, "\n%-12s %s: entropy %.4f bits per weight, %.1f %% zeros\n", "model",
                    bn_cli_model_name(s->args), bn_entropy_bits(counts, 3),
                    100.0 * (double)counts[1] / (double)(counts[0] + counts[1] + counts[2]));
     bn_status status = compare_logits(s, m, s->model, err);
     bn_json_put_unavailable(s->model, "perplexity_change",
-                            "no format here changes a ternary model, and no model in floats is read");
+                            "no format changes a ternary model, and float models are not quantised");
     bn_model_close(m);
     return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench quant, inside: one operation on a matrix that is checked and timed, and the parts of the command.
+ * bn-bench quant: one operation on a matrix, which is checked and timed, and the parts of the command.
  */
 #ifndef BN_BENCH_QUANT_H
 #define BN_BENCH_QUANT_H
@@ -13,7 +13,6 @@
 struct bn_quant_data {
     size_t rows, k;
     float *w;
-    int8_t *codes; /* of w by the scale of the tensor */
     uint8_t *packed, *out, *expected;
     double *row_sums;
 };
@@ -21,14 +20,7 @@ struct bn_quant_data {
 BN_MUST_CHECK bn_status bn_quant_prepare(struct bn_quant_data *data, size_t rows, size_t k, bn_error *err);
 void bn_quant_release(struct bn_quant_data *data);
 
-enum bn_quant_kind {
-    BN_QUANTISE,
-    BN_DEQUANTISE,
-    BN_PACK,
-    BN_UNPACK,
-    BN_QUANTISE_ACTIVATIONS,
-    BN_QUANT_KINDS
-};
+enum bn_quant_kind { BN_QUANTISE, BN_DEQUANTISE, BN_QUANTISE_ACTIVATIONS, BN_QUANT_KINDS };
 
 /* One operation: reads what its job points to, writes data->out. */
 struct bn_quant_op {
@@ -42,15 +34,15 @@ struct bn_quant_op {
     struct bn_quant_data *data;
     struct bn_barrier barrier;
 };
-/* False when the format has no such operation (format NULL: activations). Makes the input, and the result
- * that is expected, with the reference kernels on one thread. */
-bool bn_quant_op_make(struct bn_quant_op *op, enum bn_quant_kind kind, const struct bn_quant_format *format,
+/* Makes the input, and the expected result with the reference kernels on one thread. format is not used by
+ * BN_QUANTISE_ACTIVATIONS. */
+void bn_quant_op_make(struct bn_quant_op *op, enum bn_quant_kind kind, const struct bn_quant_format *format,
                       struct bn_quant_data *data);
-/* Runs it once on a buffer of other bytes and compares every one: NULL when they are those expected, else
- * which differs, in why. */
+/* Runs it once on a buffer of other bytes and compares every byte: NULL when all are as expected, else the
+ * first that differs, in why. */
 const char *bn_quant_wrong(char why[160], struct bn_quant_op *op, const struct bn_kernels *kernels,
                            unsigned n_threads);
-/* Compares what is in the buffer now. */
+/* Compares the buffer as it is. */
 const char *bn_quant_differs(char why[160], const void *op);
 /* A body for bn_suite_time, whose argument is the op. */
 void bn_quant_calls(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads);
@@ -59,9 +51,9 @@ void bn_quant_calls(void *arg, uint64_t first, uint64_t n, unsigned thread, unsi
  * second, 0 when not measured. */
 BN_MUST_CHECK bn_status bn_quant_quality(struct bn_suite *s, struct bn_quant_data *data,
                                          const double speed[BN_QUANT_FORMATS], bn_error *err);
-/* How well some of the weights tell the scale of all. */
+/* The error of a scale that is computed from some of the weights. */
 void bn_quant_calibration(struct bn_suite *s, const struct bn_quant_data *data);
-/* Codes of a model's ternary layers, and its logits with the weights packed otherwise. */
+/* Codes of a model's ternary layers, and its logits with the weights in another form. */
 BN_MUST_CHECK bn_status bn_quant_model(struct bn_suite *s, bn_error *err);
 
 #endif
