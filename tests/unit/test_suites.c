@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench's suites: definitions with exact answers, and gates that each catch the fault planted for them. No
- * test depends on how fast anything is.
+ * The suites of bn-bench: definitions with exact answers, and checks that each catch the fault planted for
+ * them. No test depends on the speed of the machine.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include <setjmp.h>
@@ -22,33 +22,32 @@
 #include "lab/host/energy.h"
 #include "model/pack.h"
 #include "tools/bench/doctor/sources.h"
-#include "tools/bench/gate.h"
 #include "tools/bench/memory/memory.h"
 #include "tools/bench/quant/metrics.h"
 #include "tools/bench/quant/quant.h"
 
-/* ---- the gate ---- */
+/* ---- checks of timings ---- */
 
 static const struct bn_bench_clock FINE = {.step_ns = 20, .cost_ns = 25};
 
-static const char *gate(const double *ns, size_t n, double rate, double roof,
-                        const struct bn_bench_clock *clock)
+static const char *refusal(const double *ns, size_t n, double rate, double roof,
+                           const struct bn_bench_clock *clock)
 {
     static char why[160];
-    struct bn_gate_claim claim = {ns, n, rate, roof};
-    return bn_gate_refuses(why, &claim, clock);
+    struct bn_bench_claim claim = {ns, n, rate, roof};
+    return bn_bench_refuses(why, &claim, clock);
 }
 
-static void gate_lets_what_can_be(void **state)
+static void valid_samples_pass(void **state)
 {
     static const double NS[] = {400, 401, 500};
     (void)state;
-    assert_null(gate(NS, 3, 0, 0, &FINE));
-    assert_null(gate(NS, 3, 105, 100, &FINE)); /* both were measured */
-    assert_null(gate(NS, 3, 1e30, 0, &FINE));  /* no roof is known */
+    assert_null(refusal(NS, 3, 0, 0, &FINE));
+    assert_null(refusal(NS, 3, 105, 100, &FINE)); /* both were measured */
+    assert_null(refusal(NS, 3, 1e30, 0, &FINE));  /* no roof is known */
 }
 
-static void gate_refuses_what_cannot(void **state)
+static void invalid_samples_are_refused(void **state)
 {
     static const double SHORT[] = {1000, 399, 1000}, LONG[] = {400, 401, 500};
     double same[10];
@@ -56,15 +55,15 @@ static void gate_refuses_what_cannot(void **state)
     (void)state;
     for (size_t i = 0; i < 10; i++)
         same[i] = 12345;
-    assert_non_null(strstr(gate(SHORT, 3, 0, 0, &FINE), "a sample took 399 ns, less than 20 steps"));
-    assert_non_null(strstr(gate(LONG, 3, 105.2, 100, &FINE), "1.05 times the measured limit"));
-    assert_non_null(strstr(gate(same, 10, 0, 0, &FINE), "all 10 samples took exactly 12345 ns"));
-    assert_null(gate(same, 9, 0, 0, &FINE));
+    assert_non_null(strstr(refusal(SHORT, 3, 0, 0, &FINE), "a sample took 399 ns, less than 20 steps"));
+    assert_non_null(strstr(refusal(LONG, 3, 105.2, 100, &FINE), "1.05 times the measured limit"));
+    assert_non_null(strstr(refusal(same, 10, 0, 0, &FINE), "all 10 samples took exactly 12345 ns"));
+    assert_null(refusal(same, 9, 0, 0, &FINE));
     back.n_backwards = 1;
-    assert_non_null(strstr(gate(LONG, 3, 0, 0, &back), "stepped back"));
+    assert_non_null(strstr(refusal(LONG, 3, 0, 0, &back), "stepped back"));
     still.step_ns = 0;
-    assert_non_null(strstr(gate(LONG, 3, 0, 0, &still), "stands still"));
-    assert_non_null(strstr(gate(LONG, 0, 0, 0, &FINE), "no samples"));
+    assert_non_null(strstr(refusal(LONG, 3, 0, 0, &still), "does not advance"));
+    assert_non_null(strstr(refusal(LONG, 0, 0, 0, &FINE), "no samples"));
 }
 
 static void nothing(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigned n_threads)
@@ -86,9 +85,9 @@ static void work_that_does_nothing_is_invalid(void **state)
     double ns[BN_BENCH_MIN_SAMPLES];
     for (size_t i = 0; i < BN_BENCH_MIN_SAMPLES; i++)
         ns[i] = (double)times->ns[i];
-    assert_non_null(gate(ns, BN_BENCH_MIN_SAMPLES, 0, 0, &coarse));
+    assert_non_null(refusal(ns, BN_BENCH_MIN_SAMPLES, 0, 0, &coarse));
     /* and a rate that it claims is above any roof */
-    assert_non_null(gate(ns, BN_BENCH_MIN_SAMPLES, 64e9 / times->per_call[0], 1e12, &FINE));
+    assert_non_null(refusal(ns, BN_BENCH_MIN_SAMPLES, 64e9 / times->per_call[0], 1e12, &FINE));
     bn_free(times);
 }
 
@@ -592,8 +591,8 @@ static void wrong_kernels_are_caught(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gate_lets_what_can_be),
-        cmocka_unit_test(gate_refuses_what_cannot),
+        cmocka_unit_test(valid_samples_pass),
+        cmocka_unit_test(invalid_samples_are_refused),
         cmocka_unit_test(work_that_does_nothing_is_invalid),
         cmocka_unit_test(invalid_rows_end_with_1),
         cmocka_unit_test(work_not_done_while_timed_is_invalid),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See check.h.
+ * Checks of timings: the clock that took them, and the samples.
  */
 #include "tools/bench/check.h"
 
@@ -43,7 +43,30 @@ bool bn_bench_believable(const double *ns, size_t n, uint64_t step_ns, char reas
         return false;
     }
     if (n < BN_BENCH_MOST_EQUAL || !all_equal(ns, n)) return true;
-    snprintf(reason, BN_BENCH_REASON, "all %zu samples took exactly %.0f ns: the clock does not run", n,
+    snprintf(reason, BN_BENCH_REASON, "all %zu samples took exactly %.0f ns: the clock does not advance", n,
              ns[0]);
     return false;
+}
+
+bool bn_bench_above_limit(const struct bn_bench_claim *claim)
+{
+    return claim->limit > 0 && claim->rate > BN_BENCH_MOST_SHARE * claim->limit;
+}
+
+const char *bn_bench_refuses(char out[BN_BENCH_REASON], const struct bn_bench_claim *claim,
+                             const struct bn_bench_clock *clock)
+{
+    if (clock->n_backwards > 0)
+        snprintf(out, BN_BENCH_REASON, "the clock stepped back %llu times",
+                 (unsigned long long)clock->n_backwards);
+    else if (clock->step_ns == 0)
+        snprintf(out, BN_BENCH_REASON, "the clock does not advance");
+    else if (!bn_bench_believable(claim->sample_ns, claim->n, clock->step_ns, out))
+        return out;
+    else if (bn_bench_above_limit(claim))
+        snprintf(out, BN_BENCH_REASON, "%.4g per second is more than %.2f times the measured limit, %.4g",
+                 claim->rate, BN_BENCH_MOST_SHARE, claim->limit);
+    else
+        return NULL;
+    return out;
 }

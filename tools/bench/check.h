@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whether times can be believed: the clock that took them, and the samples themselves. A measurement that
- * fails here has no figures.
+ * Checks of timings: the clock that took them, the samples themselves, and the limits of the machine. A
+ * measurement that fails is INVALID: it has no figures, and the reason is printed.
  */
 #ifndef BN_BENCH_CHECK_H
 #define BN_BENCH_CHECK_H
@@ -22,14 +22,25 @@ void bn_bench_clock_measure(struct bn_bench_clock *clock);
 
 #define BN_BENCH_REASON 160u
 
-/* A sample shorter than this many steps of its clock is no measurement, */
+/* Invalid: a sample shorter than this many steps of its clock, */
 #define BN_BENCH_LEAST_STEPS 20u
-/* and so many samples of exactly the same length were taken by a clock that stands still. */
+/* and this many samples of exactly the same length. */
 #define BN_BENCH_MOST_EQUAL 10u
-/* Reading faster than this multiple of what a plain loop reads is hard to believe. */
+/* Implausible: a rate above this multiple of its measured limit. */
 #define BN_BENCH_MOST_SHARE 1.05
 
-/* False, with the reason, for samples that are no measurement. */
+/* False, with the reason, for samples that are invalid. */
 bool bn_bench_believable(const double *ns, size_t n, uint64_t step_ns, char reason[BN_BENCH_REASON]);
+
+struct bn_bench_claim {
+    const double *sample_ns; /* whole samples, as read from the clock */
+    size_t n;
+    double rate, limit; /* in the same unit; limit 0: unknown */
+};
+/* NULL when the measurement is valid; else the reason, one line, in out. */
+const char *bn_bench_refuses(char out[BN_BENCH_REASON], const struct bn_bench_claim *claim,
+                             const struct bn_bench_clock *clock);
+/* Is the rate too high for the limit? */
+bool bn_bench_above_limit(const struct bn_bench_claim *claim);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See suite.h. The document is always built; --json decides what is shown.
+ * What bn-bench kernels, memory and quant share. The document is always built; --json decides whether it or
+ * the text is printed.
  */
 #include "tools/bench/suite.h"
 
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "model/model.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/provenance.h"
@@ -18,7 +20,7 @@ const struct bn_option bn_bench_suite_options[] = {
     {.name = "filter",
      .arg = "PART",
      .group = "Measurement",
-     .help = "only rows with this in their first columns"},
+     .help = "only rows with this text in their first columns"},
     {.name = "min-time",
      .arg = "SECONDS",
      .group = "Measurement",
@@ -36,10 +38,11 @@ bn_status bn_suite_open_model(const struct bn_suite *s, bn_repack repack, bn_mod
                                 BN_DEFAULT_MODEL_NAME, &options, err);
 }
 
-/* What needs the model comes last, and would find out after minutes that there is none. */
-static bn_status try_model(const struct bn_suite *s, bn_error *err)
+/* The rows that need the model come last, so it is tried first. */
+static bn_status try_model(const struct bn_suite *s, const char *command, bn_error *err)
 {
     bn_model *model = NULL;
+    if (strcmp(command, "kernels") == 0) return BN_OK; /* which take only the shapes of a model */
     BN_TRY(bn_suite_open_model(s, BN_REPACK_NEVER, &model, err));
     bn_model_close(model);
     return BN_OK;
@@ -53,12 +56,13 @@ bn_status bn_suite_open(struct bn_suite *s, const struct bn_args *args, const ch
     s->min_ns = (uint64_t)(seconds * 1e9);
     s->limits.budget_ns = s->min_ns < 50000000u ? s->min_ns : 50000000u;
     BN_TRY(bn_bench_threads(args, &s->threads, &s->n_threads, err));
-    BN_TRY(try_model(s, err));
+    BN_TRY(try_model(s, command, err));
     bn_machine_read(&s->machine);
     bn_busy_read(&s->before);
     bn_bench_clock_measure(&s->clock);
     s->doc = bn_bench_document(command, &s->machine);
-    s->model = bn_cli_put_model(s->doc, args);
+    if (strcmp(command, "kernels") != 0 || bn_opt_str(args, "model") != NULL)
+        s->model = bn_cli_put_model(s->doc, args);
     bn_json *settings = s->settings = bn_json_put_object(s->doc, "settings");
     bn_json_put_string(settings, "model", bn_opt_str(args, "model"));
     bn_json_put_string(settings, "filter", bn_opt_str(args, "filter"));
@@ -98,6 +102,26 @@ bn_status bn_suite_finish(struct bn_suite *s, struct bn_args *args, bn_status st
     return status;
 }
 
+bn_status bn_suite_choose_isas(struct bn_suite *s, bn_error *err)
+{
+    const char *name = bn_opt_str(s->args, "isa");
+    if (strcmp(name, "all") != 0) {
+        BN_TRY(bn_isa_select(name, err));
+        s->n_isas = 1;
+        return bn_isa_kernels(&s->isas[0], err);
+    }
+    for (size_t i = 0; bn_kernels_built(i) != NULL && s->n_isas < BN_SUITE_ISAS; i++)
+        if (bn_kernels_supported(bn_kernels_built(i))) s->isas[s->n_isas++] = bn_kernels_built(i);
+    return BN_OK;
+}
+
+bool bn_suite_is_repeated(const struct bn_suite *s, size_t isa, enum bn_kernel slot)
+{
+    for (size_t i = 0; i < isa; i++)
+        if (strcmp(s->isas[i]->name[slot], s->isas[isa]->name[slot]) == 0) return true;
+    return false;
+}
+
 bool bn_suite_wants(struct bn_suite *s, const char *name)
 {
     const char *part = bn_opt_str(s->args, "filter");
@@ -117,16 +141,16 @@ void bn_suite_refuse(struct bn_suite *s, struct bn_suite_row *row, bn_json *r, c
     bn_report_warning("INVALID: %s: %s", row->test, why);
 }
 
-/* What was read, compared with how fast that can be read. A limit that other work disturbed would refuse what
- * is right, so it is measured again before it counts. */
-static bn_status find_roof(struct bn_suite *s, const struct bn_suite_row *row, double ns_per_call,
-                           struct bn_gate_claim *claim, bn_error *err)
+/* The rate of reading, and its limit. A limit that other work disturbed would be too low, so it is measured
+ * again before a row is refused. */
+static bn_status find_limit(struct bn_suite *s, const struct bn_suite_row *row, double ns_per_call,
+                            struct bn_bench_claim *claim, bn_error *err)
 {
     if (row->set_bytes == 0) return BN_OK;
     claim->rate = row->read_bytes * 1e9 / ns_per_call;
-    BN_TRY(bn_bench_limits_read(&s->limits, row->set_bytes, row->n_threads, false, &claim->roof, err));
-    for (unsigned i = 0; i < 3 && bn_gate_above_roof(claim); i++)
-        BN_TRY(bn_bench_limits_read(&s->limits, row->set_bytes, row->n_threads, true, &claim->roof, err));
+    BN_TRY(bn_bench_limits_read(&s->limits, row->set_bytes, row->n_threads, false, &claim->limit, err));
+    for (unsigned i = 0; i < 3 && bn_bench_above_limit(claim); i++)
+        BN_TRY(bn_bench_limits_read(&s->limits, row->set_bytes, row->n_threads, true, &claim->limit, err));
     return BN_OK;
 }
 
@@ -150,7 +174,7 @@ bn_status bn_suite_put_samples(struct bn_suite *s, struct bn_suite_row *row, uin
     double *whole = bn_alloc(2 * n, sizeof *whole);
     if (whole == NULL) return bn_nomem(err);
     double *samples = whole + n;
-    struct bn_gate_claim claim = {.sample_ns = whole, .n = n};
+    struct bn_bench_claim claim = {.sample_ns = whole, .n = n};
     bn_json_put_u64(r, "calls_per_sample", calls);
     bn_json *raw = bn_json_put_array(r, "samples_ns");
     for (size_t i = 0; i < n; i++) {
@@ -160,9 +184,9 @@ bn_status bn_suite_put_samples(struct bn_suite *s, struct bn_suite_row *row, uin
     }
     bn_status status = BN_OK;
     if (bn_summarize(&row->ns, samples, n))
-        status = find_roof(s, row, row->ns.median * row->per_call, &claim, err);
+        status = find_limit(s, row, row->ns.median * row->per_call, &claim, err);
     if (row->differs != NULL) why = row->differs(text, row->arg);
-    if (why == NULL) why = bn_gate_refuses(text, &claim, &s->clock);
+    if (why == NULL) why = bn_bench_refuses(text, &claim, &s->clock);
     if (status == BN_OK && why != NULL)
         bn_suite_refuse(s, row, r, why);
     else if (status == BN_OK)

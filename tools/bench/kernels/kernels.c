@@ -7,43 +7,28 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "lab/history/series.h"
 #include "lab/host/noise.h"
 #include "lab/stats/changepoint.h"
 #include "lab/stats/summary.h"
 #include "model/model.h"
-#include "tools/bench/bench.h"
-#include "tools/bench/check.h"
-#include "tools/bench/kernels/limits.h"
-#include "tools/bench/kernels/timing.h"
+#include "tools/bench/suite.h"
 #include "tools/cli/default_model.h"
-#include "tools/cli/print_json.h"
 #include "tools/cli/progress.h"
-#include "tools/cli/provenance.h"
+#include "tools/cli/report.h"
 
-#define MAX_ISAS 8u
-#define LEAST_SET ((size_t)64 << 20) /* when the size of the caches is not known, too */
+#define LEAST_SET ((size_t)64 << 20) /* also when the size of the caches is unknown */
 #define MOST_SET ((size_t)256 << 20)
 
 struct job {
-    const struct bn_args *args;
-    struct bn_machine machine;
-    struct bn_busy before; /* the first kernel */
+    struct bn_suite suite;
     struct bn_bench_shape shape;
     struct bn_bench_case cases[BN_BENCH_CASES];
-    size_t n_cases; /* those that the filter lets pass */
-    const struct bn_kernels *isas[MAX_ISAS];
-    size_t n_isas;
-    uint32_t *threads;
-    size_t n_threads;
-    uint64_t set_bytes, min_ns;
-    struct bn_bench_limits limits;
+    size_t n_cases; /* those that --filter includes */
+    uint64_t set_bytes;
     unsigned char *pool;
-    struct bn_bench_clock clock;
-    struct bn_series_list series;
-    bn_json *doc, *results;
+    bn_json *results;
     struct bn_progress progress;
-    size_t n_done, n_invalid;
+    size_t n_done;
 };
 
 /* One kernel at one shape, timed. */
@@ -99,7 +84,7 @@ static const struct bn_bench_shape DEFAULT_SHAPE = {
 
 static bn_status choose_shape(struct job *job, bn_error *err)
 {
-    const char *path = bn_opt_str(job->args, "model");
+    const char *path = bn_opt_str(job->suite.args, "model");
     bn_model_options options = {.no_weights = true};
     bn_model *model = NULL;
     job->shape = DEFAULT_SHAPE;
@@ -121,48 +106,25 @@ static bn_status choose_shape(struct job *job, bn_error *err)
     return BN_OK;
 }
 
-static bn_status choose_isas(struct job *job, bn_error *err)
-{
-    const char *name = bn_opt_str(job->args, "isa");
-    if (strcmp(name, "all") != 0) {
-        BN_TRY(bn_isa_select(name, err));
-        job->n_isas = 1;
-        return bn_isa_kernels(&job->isas[0], err);
-    }
-    for (size_t i = 0; bn_kernels_built(i) != NULL && job->n_isas < MAX_ISAS; i++)
-        if (bn_kernels_supported(bn_kernels_built(i))) job->isas[job->n_isas++] = bn_kernels_built(i);
-    return BN_OK;
-}
-
-/* Some times the last cache, so that little of a set is found there when its turn comes again. */
+/* Several times the last cache, so that little of a set is left there when its turn comes again. */
 static bn_status choose_set(struct job *job, bn_error *err)
 {
-    job->set_bytes = job->machine.cache_l3_bytes * 8;
+    job->set_bytes = job->suite.machine.cache_l3_bytes * 8;
     if (job->set_bytes < LEAST_SET) job->set_bytes = LEAST_SET;
     if (job->set_bytes > MOST_SET) job->set_bytes = MOST_SET;
-    BN_TRY(bn_opt_bytes(job->args, "set", &job->set_bytes, err));
+    BN_TRY(bn_opt_bytes(job->suite.args, "set", &job->set_bytes, err));
     if (job->set_bytes >= 1u << 14 && job->set_bytes <= MOST_SET) return BN_OK;
     return bn_fail(err, BN_ERR_ARG, "--set: must be between 16K and 256M");
 }
 
-/* A table that has a slot from a lower one was timed there. */
-static bool is_repeated(const struct job *job, size_t isa, enum bn_kernel slot)
+static bool is_wanted(struct job *job, size_t isa, const struct bn_bench_case *c)
 {
-    for (size_t i = 0; i < isa; i++)
-        if (strcmp(job->isas[i]->name[slot], job->isas[isa]->name[slot]) == 0) return true;
-    return false;
-}
-
-static bool is_wanted(const struct job *job, size_t isa, const struct bn_bench_case *c)
-{
-    const char *part = bn_opt_str(job->args, "filter");
     char text[160];
-    if (is_repeated(job, isa, c->slot)) return false;
-    snprintf(text, sizeof text, "%s %s %s", job->isas[isa]->name[c->slot], c->shape, c->source);
-    return part == NULL || strstr(text, part) != NULL;
+    snprintf(text, sizeof text, "%s %s %s", job->suite.isas[isa]->name[c->slot], c->shape, c->source);
+    return !bn_suite_is_repeated(&job->suite, isa, c->slot) && bn_suite_wants(&job->suite, text);
 }
 
-/* Shapes that a model has twice, and sets that stay in the cache anyway, give cases that look the same. */
+/* A model may have a shape twice, and sets that stay in the cache anyway give equal cases. */
 static bool is_listed(const struct job *job, const struct bn_bench_case *c)
 {
     for (size_t i = 0; i < job->n_cases; i++)
@@ -172,35 +134,25 @@ static bool is_listed(const struct job *job, const struct bn_bench_case *c)
     return false;
 }
 
-static bn_status choose_cases(struct job *job, bn_error *err)
+static void choose_cases(struct job *job)
 {
-    size_t n =
-        bn_bench_cases(job->cases, &job->shape, (size_t)job->set_bytes, (size_t)job->machine.cache_l3_bytes);
+    size_t n = bn_bench_cases(job->cases, &job->shape, (size_t)job->set_bytes,
+                              (size_t)job->suite.machine.cache_l3_bytes);
     for (size_t i = 0; i < n; i++) {
         bool wanted = false;
         if (is_listed(job, &job->cases[i])) continue;
-        for (size_t k = 0; k < job->n_isas; k++)
+        for (size_t k = 0; k < job->suite.n_isas; k++)
             wanted = wanted || is_wanted(job, k, &job->cases[i]);
         if (wanted) job->cases[job->n_cases++] = job->cases[i];
     }
-    if (job->n_cases > 0) return BN_OK;
-    bn_fail(err, BN_ERR_ARG, "--filter: no kernel has '%.60s' in its name or shape",
-            bn_opt_str(job->args, "filter"));
-    bn_error_hint(err, "use a part of what the first three columns show, such as gemv");
-    return BN_ERR_ARG;
 }
 
 static bn_status prepare(struct job *job, bn_error *err)
 {
-    double seconds = 0;
-    bn_machine_read(&job->machine);
-    BN_TRY(bn_opt_f64(job->args, "min-time", 0, 3600, &seconds, err));
-    job->min_ns = (uint64_t)(seconds * 1e9);
-    BN_TRY(choose_isas(job, err));
-    BN_TRY(bn_bench_threads(job->args, &job->threads, &job->n_threads, err));
+    BN_TRY(bn_suite_choose_isas(&job->suite, err));
     BN_TRY(choose_set(job, err));
     BN_TRY(choose_shape(job, err));
-    BN_TRY(choose_cases(job, err));
+    choose_cases(job);
     size_t pool = 0;
     for (size_t i = 0; i < job->n_cases; i++) {
         size_t bytes = job->cases[i].copies * job->cases[i].weights_bytes;
@@ -212,12 +164,12 @@ static bn_status prepare(struct job *job, bn_error *err)
 
 static bn_status measure_limits(struct job *job, bn_error *err)
 {
-    job->limits.budget_ns = job->min_ns < 100000000u ? job->min_ns : 100000000u;
+    job->suite.limits.budget_ns = job->suite.min_ns < 100000000u ? job->suite.min_ns : 100000000u;
     for (size_t i = 0; i < job->n_cases; i++)
-        for (size_t k = 0; k < job->n_isas; k++)
-            for (size_t t = 0; t < job->n_threads && is_wanted(job, k, &job->cases[i]); t++)
-                BN_TRY(bn_bench_limits_measure(&job->limits, &job->cases[i], job->isas[k], job->threads[t],
-                                               false, err));
+        for (size_t k = 0; k < job->suite.n_isas; k++)
+            for (size_t t = 0; t < job->suite.n_threads && is_wanted(job, k, &job->cases[i]); t++)
+                BN_TRY(bn_bench_limits_measure(&job->suite.limits, &job->cases[i], job->suite.isas[k],
+                                               job->suite.threads[t], false, err));
     return BN_OK;
 }
 
@@ -231,10 +183,10 @@ static bool is_above_limit(const struct result *r)
 /* A limit that other work disturbed would be below what the kernel did, so it is measured again first. */
 static bn_status find_bound(struct job *job, struct result *r, bn_error *err)
 {
-    r->bound = bn_bench_bound(&job->limits, r->c, r->kernels, r->n_threads);
+    r->bound = bn_bench_bound(&job->suite.limits, r->c, r->kernels, r->n_threads);
     for (unsigned i = 0; i < 3 && is_above_limit(r); i++) {
-        BN_TRY(bn_bench_limits_measure(&job->limits, r->c, r->kernels, r->n_threads, true, err));
-        r->bound = bn_bench_bound(&job->limits, r->c, r->kernels, r->n_threads);
+        BN_TRY(bn_bench_limits_measure(&job->suite.limits, r->c, r->kernels, r->n_threads, true, err));
+        r->bound = bn_bench_bound(&job->suite.limits, r->c, r->kernels, r->n_threads);
     }
     if (is_above_limit(r))
         snprintf(r->implausible, sizeof r->implausible, "it is %.2f times as fast as the measured limit",
@@ -248,7 +200,7 @@ static bn_status judge(struct job *job, struct result *r, bn_error *err)
     double samples[BN_BENCH_MAX_SAMPLES];
     for (size_t i = 0; i < r->times.n; i++)
         samples[i] = (double)r->times.ns[i];
-    r->valid = bn_bench_believable(samples, r->times.n, job->clock.step_ns, r->reason);
+    r->valid = bn_bench_believable(samples, r->times.n, job->suite.clock.step_ns, r->reason);
     (void)bn_summarize(&r->ns, r->times.per_call, r->times.n);
     BN_TRY(find_bound(job, r, err));
     if (!bn_tukey(&r->outliers, r->times.per_call, r->times.n)) return bn_nomem(err);
@@ -263,7 +215,7 @@ static bn_status measure(struct job *job, struct result *r, const struct bn_benc
 {
     struct bn_noise then, now;
     bn_noise_read(&then);
-    BN_TRY(bn_bench_time(&r->times, work, r->kernels, r->n_threads, job->min_ns, err));
+    BN_TRY(bn_bench_time(&r->times, work, r->kernels, r->n_threads, job->suite.min_ns, err));
     bn_noise_read(&now);
     r->noise = bn_noise_since(&then, &now);
     return judge(job, r, err);
@@ -274,30 +226,33 @@ static bn_status add_series(struct job *job, const struct result *r, bn_error *e
     char test[120];
     struct bn_series s = {
         .test = test, .metric = "ns_per_call", .unit = "ns", .samples = r->times.per_call, .n = r->times.n};
+    r->valid ? job->suite.n_valid++ : job->suite.n_invalid++;
     snprintf(test, sizeof test, "%s %s %s t=%u", r->kernels->name[r->c->slot], r->c->shape, r->c->source,
              r->n_threads);
-    return r->valid ? bn_series_add(&job->series, &s, err) : BN_OK;
+    return r->valid ? bn_series_add(&job->suite.series, &s, err) : BN_OK;
 }
 
 /* ---- its row ---- */
 
+/* Warnings name what is wrong with a row. */
 static void print_row(const struct result *r)
 {
     const struct bn_bench_case *c = r->c;
-    char name[48], macs[24] = "-", share[40] = "-";
-    snprintf(name, sizeof name, "%s", r->kernels->name[c->slot]);
-    printf("%-24s %-21s %-6s %2u", name, c->shape, c->source, r->n_threads);
-    if (!r->valid) {
-        printf("      INVALID: %s\n", r->reason);
-        return;
+    const char *name = r->kernels->name[c->slot], *wrong = r->valid ? r->implausible : r->reason;
+    char macs[24] = "-", limit[24] = "-";
+    printf("%-22s %-19s %-6s%2u", name, c->shape, c->source, r->n_threads);
+    if (r->valid) {
+        double ns = r->ns.median;
+        if (c->macs > 0) snprintf(macs, sizeof macs, "%.1f", c->macs / ns);
+        if (r->bound.what != NULL)
+            snprintf(limit, sizeof limit, "%.0f%%%c", 100 * r->bound.ns / ns, r->bound.what[0]);
+        printf(" %8.0f %6.1f %6s %5s\n", ns, c->bytes / ns, macs, limit);
+    } else {
+        printf(" INVALID\n");
     }
-    double ns = r->ns.median;
-    if (c->macs > 0) snprintf(macs, sizeof macs, "%.1f", c->macs / ns);
-    if (r->bound.what != NULL)
-        snprintf(share, sizeof share, "%3.0f %% of %s", 100 * r->bound.ns / ns, r->bound.what);
-    printf(" %12.0f %5.1f %8.1f %8s  %s%s\n", ns, 100 * r->ns.mad / ns, c->bytes / ns, macs, share,
-           r->implausible[0] != '\0' ? " (above the limit)" : "");
     fflush(stdout);
+    if (wrong[0] != '\0')
+        bn_report_warning("%s%s %s: %s", r->valid ? "" : "INVALID: ", name, c->shape, wrong);
 }
 
 /* ---- its part of the document ---- */
@@ -369,17 +324,17 @@ static void put_result(const struct job *job, const struct result *r)
 static bn_status run_one(struct job *job, const struct bn_bench_work *work, size_t isa, size_t thread,
                          bn_error *err)
 {
-    BN_TRY(bn_bench_check(work, job->isas[isa], job->threads[thread], err));
+    BN_TRY(bn_bench_check(work, job->suite.isas[isa], job->suite.threads[thread], err));
     struct result *r = bn_alloc(1, sizeof *r);
     if (r == NULL) return bn_nomem(err);
-    *r = (struct result){.c = work->c, .kernels = job->isas[isa], .n_threads = job->threads[thread]};
+    *r = (struct result){
+        .c = work->c, .kernels = job->suite.isas[isa], .n_threads = job->suite.threads[thread]};
     bn_progress_show(&job->progress, job->n_done++);
     bn_status status = measure(job, r, work, err);
     bn_progress_clear(&job->progress);
     if (status == BN_OK) status = add_series(job, r, err);
-    if (status == BN_OK && job->results == NULL) print_row(r);
-    if (status == BN_OK && job->results != NULL) put_result(job, r);
-    if (!r->valid) job->n_invalid++;
+    if (status == BN_OK && !job->suite.args->json) print_row(r);
+    if (status == BN_OK) put_result(job, r);
     bn_free(r);
     return status;
 }
@@ -388,9 +343,9 @@ static bn_status run_case(struct job *job, const struct bn_bench_case *c, bn_err
 {
     struct bn_bench_work work;
     bn_status status = bn_bench_prepare(&work, c, job->pool, err);
-    if (status == BN_OK) status = bn_bench_expect(&work, job->threads[job->n_threads - 1], err);
-    for (size_t k = 0; k < job->n_isas; k++)
-        for (size_t t = 0; t < job->n_threads && status == BN_OK && is_wanted(job, k, c); t++)
+    if (status == BN_OK) status = bn_bench_expect(&work, job->suite.threads[job->suite.n_threads - 1], err);
+    for (size_t k = 0; k < job->suite.n_isas; k++)
+        for (size_t t = 0; t < job->suite.n_threads && status == BN_OK && is_wanted(job, k, c); t++)
             status = run_one(job, &work, k, t, err);
     bn_bench_release(&work);
     return status;
@@ -398,81 +353,60 @@ static bn_status run_case(struct job *job, const struct bn_bench_case *c, bn_err
 
 /* ---- the command ---- */
 
-static void begin_document(struct job *job)
+static void put_settings(struct job *job)
 {
     const struct bn_bench_shape *s = &job->shape;
-    job->doc = bn_bench_document("kernels", &job->machine);
-    if (bn_opt_str(job->args, "model") != NULL) (void)bn_cli_put_model(job->doc, job->args);
-    bn_json *settings = bn_json_put_object(job->doc, "settings");
-    bn_json_put_string(settings, "model", bn_opt_str(job->args, "model"));
-    bn_json_put_string(settings, "isa", bn_opt_str(job->args, "isa"));
-    bn_json_put_string(settings, "filter", bn_opt_str(job->args, "filter"));
-    bn_json_put_u64(settings, "min_time_ns", job->min_ns);
-    bn_json_put_u64(settings, "set_bytes", job->set_bytes);
-    bn_json *threads = bn_json_put_array(settings, "threads");
-    for (size_t i = 0; i < job->n_threads; i++)
-        bn_json_add_u64(threads, job->threads[i]);
-    bn_json *shape = bn_json_put_object(job->doc, "shape");
+    bn_json_put_string(job->suite.settings, "isa", bn_opt_str(job->suite.args, "isa"));
+    bn_json_put_u64(job->suite.settings, "set_bytes", job->set_bytes);
+    bn_json *shape = bn_json_put_object(job->suite.doc, "shape");
     bn_json_put_u64(shape, "n_embd", s->n_embd);
     bn_json_put_u64(shape, "n_ff", s->n_ff);
     bn_json_put_u64(shape, "n_head", s->n_head);
     bn_json_put_u64(shape, "n_head_kv", s->n_head_kv);
     bn_json_put_u64(shape, "head_dim", s->head_dim);
     bn_json_put_u64(shape, "n_vocab", s->n_vocab);
-    bn_bench_put_clock(job->doc, &job->clock);
-    job->results = bn_json_put_array(job->doc, "results");
+    job->results = bn_json_put_array(job->suite.doc, "results");
 }
 
 static void print_head(const struct job *job)
 {
-    bn_bench_print_machine(&job->machine);
-    bn_bench_limits_print(&job->limits);
-    printf("\n%-24s %-21s %-6s %2s %12s %5s %8s %8s  %s\n", "kernel", "shape", "from", "t", "ns", "+- %",
-           "GB/s", "GMAC/s", "share of the limit");
+    bn_bench_limits_print(&job->suite.limits);
+    printf("\n%-22s %-19s %-6s%2s %8s %6s %6s %5s\n", "kernel", "shape", "from", "t", "ns", "GB/s", "GMAC/s",
+           "limit");
     fflush(stdout);
 }
 
-static size_t count_lines(const struct job *job)
+static size_t count_lines(struct job *job)
 {
     size_t n = 0;
     for (size_t i = 0; i < job->n_cases; i++)
-        for (size_t k = 0; k < job->n_isas; k++)
-            n += is_wanted(job, k, &job->cases[i]) ? job->n_threads : 0;
+        for (size_t k = 0; k < job->suite.n_isas; k++)
+            n += is_wanted(job, k, &job->cases[i]) ? job->suite.n_threads : 0;
     return n;
 }
 
-static bn_status run(struct job *job, bn_error *err)
+static bn_status run(struct job *job, const struct bn_args *args, bn_error *err)
 {
+    BN_TRY(bn_suite_open(&job->suite, args, "kernels", err));
     BN_TRY(prepare(job, err));
-    bn_busy_read(&job->before);
-    bn_bench_clock_measure(&job->clock);
+    put_settings(job);
+    if (job->n_cases == 0) return BN_OK; /* bn_suite_finish reports that nothing matched */
     BN_TRY(measure_limits(job, err));
-    if (job->args->json)
-        begin_document(job);
-    else
-        print_head(job);
-    bn_progress_begin(&job->progress, "kernels", count_lines(job), job->args->quiet);
+    if (!args->json) print_head(job);
+    bn_progress_begin(&job->progress, "kernels", count_lines(job), args->quiet);
     for (size_t i = 0; i < job->n_cases; i++)
         BN_TRY(run_case(job, &job->cases[i], err));
-    const struct bn_others others = bn_bench_others(&job->before);
-    if (!job->args->json) return BN_OK;
-    bn_others_put(job->doc, &others);
-    bn_bench_limits_put(bn_json_put_array(job->doc, "limits"), &job->limits); /* some measured again */
-    bn_series_put(job->doc, &job->series);
-    return bn_cli_print_json(job->doc, err);
+    if (!args->json)
+        printf("\nlimit: percentage of the measured limit of memory (m), cache (c) or arithmetic (a)\n");
+    return BN_OK;
 }
 
 bn_status bn_bench_kernels(struct bn_args *args, bn_error *err)
 {
     struct job *job = bn_alloc(1, sizeof *job);
     if (job == NULL) return bn_nomem(err);
-    job->args = args;
-    bn_status status = run(job, err);
-    if (job->n_invalid > 0) args->exit_code = BN_EXIT_NEGATIVE;
-    bn_series_release(&job->series);
-    bn_json_free(job->doc);
-    bn_bench_limits_release(&job->limits);
-    bn_free(job->threads);
+    bn_status status = run(job, args, err);
+    status = bn_suite_finish(&job->suite, args, status, err);
     bn_free(job->pool);
     bn_free(job);
     return status;

@@ -24,7 +24,7 @@ struct bn_bench_body {
 };
 
 /* Samples for about min_ns, but three at least. A body that takes no time at all gets samples of many calls
- * which are as short as the clock is coarse: see gate.h. */
+ * which are as short as the clock is coarse: see check.h. */
 BN_MUST_CHECK bn_status bn_bench_time_body(struct bn_bench_times *times, const struct bn_bench_body *body,
                                            unsigned n_threads, uint64_t min_ns, bn_error *err);
 

@@ -11,7 +11,6 @@
 #include "model/model.h"
 #include "tools/bench/quant/quant.h"
 
-#define MAX_ISAS 8u
 #define MAX_ROWS 65536u
 #define MAX_K 16384u
 #define MAX_WEIGHTS ((uint64_t)1 << 26)
@@ -36,25 +35,10 @@ struct quant {
     struct bn_suite suite;
     struct bn_quant_data data;
     struct bn_quant_op op;
-    const struct bn_kernels *isas[MAX_ISAS];
-    size_t n_isas;
     double speed[BN_QUANT_FORMATS]; /* of dequantising the first shape, first threads and instruction set */
     bool first_shape, head;
     bn_json *operations;
 };
-
-static bn_status choose_isas(struct quant *q, bn_error *err)
-{
-    const char *name = bn_opt_str(q->suite.args, "isa");
-    if (strcmp(name, "all") != 0) {
-        BN_TRY(bn_isa_select(name, err));
-        q->n_isas = 1;
-        return bn_isa_kernels(&q->isas[0], err);
-    }
-    for (size_t i = 0; bn_kernels_built(i) != NULL && q->n_isas < MAX_ISAS; i++)
-        if (bn_kernels_supported(bn_kernels_built(i))) q->isas[q->n_isas++] = bn_kernels_built(i);
-    return BN_OK;
-}
 
 /* ---- one row ---- */
 
@@ -63,13 +47,10 @@ static const char *format_name(const struct bn_quant_op *op)
     return op->kind == BN_QUANTISE_ACTIVATIONS ? "int8" : op->job.format->name;
 }
 
-/* Was the same kernel timed as part of a lower instruction set? Plain C is timed once. */
+/* Plain C is timed once. */
 static bool is_repeated(const struct quant *q, size_t isa)
 {
-    if (q->op.slot == BN_KERNEL_COUNT) return isa > 0;
-    for (size_t i = 0; i < isa; i++)
-        if (strcmp(q->isas[i]->name[q->op.slot], q->isas[isa]->name[q->op.slot]) == 0) return true;
-    return false;
+    return q->op.slot == BN_KERNEL_COUNT ? isa > 0 : bn_suite_is_repeated(&q->suite, isa, q->op.slot);
 }
 
 static void put_rates(struct quant *q, const struct bn_suite_row *row, bn_json *r)
@@ -114,7 +95,7 @@ static bn_status time_row(struct quant *q, const char *test, const struct bn_ker
 static bn_status run_row(struct quant *q, size_t isa, unsigned n_threads, size_t format, bn_error *err)
 {
     const struct bn_quant_op *op = &q->op;
-    const struct bn_kernels *kernels = q->isas[isa];
+    const struct bn_kernels *kernels = q->suite.isas[isa];
     const char *kernel = op->slot == BN_KERNEL_COUNT ? "plain" : kernels->name[op->slot];
     struct bn_suite_row row;
     char test[120];
@@ -146,7 +127,7 @@ static bn_status run_op(struct quant *q, enum bn_quant_kind kind, size_t format,
 {
     bn_quant_op_make(&q->op, kind, kind == BN_QUANTISE_ACTIVATIONS ? NULL : bn_quant_format(format),
                      &q->data);
-    for (size_t isa = 0; isa < q->n_isas; isa++)
+    for (size_t isa = 0; isa < q->suite.n_isas; isa++)
         for (size_t t = 0; t < q->suite.n_threads && !is_repeated(q, isa); t++)
             BN_TRY(run_row(q, isa, q->suite.threads[t], format, err));
     return BN_OK;
@@ -197,12 +178,12 @@ static bn_status run(struct quant *q, const struct bn_args *args, bn_error *err)
     for (size_t i = 0; i < n; i++)
         BN_TRY(read_shape(bn_opt_at(args, "shape", i), &shape, err));
     BN_TRY(bn_suite_open(&q->suite, args, "quant", err));
-    BN_TRY(choose_isas(q, err));
+    BN_TRY(bn_suite_choose_isas(&q->suite, err));
     bn_json_put_string(q->suite.settings, "isa", bn_opt_str(args, "isa"));
     bn_json *shapes = bn_json_put_array(q->suite.settings, "shapes");
     for (size_t i = 0; i < n; i++)
         bn_json_add_string(shapes, bn_opt_at(args, "shape", i));
-    bn_json_put_unavailable(q->suite.doc, "gpu", "no kernel of this program runs on a graphics processor");
+    bn_json_put_unavailable(q->suite.doc, "gpu", "no kernel of this program runs on a GPU");
     q->operations = bn_json_put_array(q->suite.doc, "operations");
     for (size_t i = 0; i < (n > 0 ? n : BN_ARRAY_LEN(SHAPES)); i++) {
         shape = SHAPES[n > 0 ? 0 : i];
