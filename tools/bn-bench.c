@@ -113,12 +113,12 @@ static const struct bn_command COMMANDS[] = {
          "of "
          "sets that fit into each cache and of one that does not, and multiply-adds of bytes and floats with "
          "each instruction set; medians over repeated measurements.",
-     .synopsis = "[--require NAME]... [--no-roofs] [-t LIST]",
+     .synopsis = "[--require NAME]... [--no-limits] [-t LIST]",
      .options = {bn_bench_doctor_options, bn_bench_threads_option},
      .json = true,
      .run = bn_bench_doctor,
      .examples = {{"bn-bench doctor", "every source and limit"},
-                  {"bn-bench doctor --no-roofs --require perf-software", "may this process count events?"}}},
+                  {"bn-bench doctor --no-limits --require perf-software", "may this process count events?"}}},
     {.name = "ab",
      .summary = "compare two commands that run in turn",
      .text =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See energy.h. A package is a folder with one colon in its name, intel-rapl:0 (AMD's too); its parts,
- * intel-rapl:0:1, are counted in it.
+ * Reads the energy counters of Linux powercap. A package is a folder with one colon in its name, intel-rapl:0
+ * (also on AMD); its parts, intel-rapl:0:1, are included in it.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "lab/host/energy.h"
@@ -14,7 +14,7 @@
 
 static bool read_number(const char *root, const char *zone, const char *name, uint64_t *out)
 {
-    char path[512], text[32], *end;
+    char path[1024], text[32], *end;
     snprintf(path, sizeof path, "%s/%s/%s", root, zone, name);
     FILE *file = fopen(path, "re");
     if (file == NULL) return false;
@@ -51,22 +51,10 @@ void bn_energy_read(struct bn_energy *out, const char *root)
     snprintf(out->why, sizeof out->why, "no package has a counter");
     for (size_t i = 0; i < n; i++) {
         errno = 0;
-        if (read_number(root, names[i], "energy_uj", &out->uj[out->n]) &&
-            read_number(root, names[i], "max_energy_range_uj", &out->range[out->n]))
+        if (read_number(root, names[i], "energy_uj", &out->uj[out->n]))
             out->n++;
         else if (errno == EACCES)
             snprintf(out->why, sizeof out->why, "the counters are readable by root only");
     }
     if (out->n > 0) out->why[0] = '\0';
-}
-
-bool bn_energy_since(uint64_t *uj, const struct bn_energy *then, const struct bn_energy *now)
-{
-    *uj = 0;
-    if (then->n == 0 || then->n != now->n) return false;
-    for (size_t i = 0; i < now->n; i++) {
-        *uj += now->uj[i] - then->uj[i];
-        if (now->uj[i] < then->uj[i]) *uj += now->range[i];
-    }
-    return true;
 }

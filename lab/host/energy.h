@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Energy from the counters of processor packages (Linux powercap). Where there are none there is no figure:
- * no power is ever assumed.
+ * Energy from the counters of processor packages (Linux powercap). Without counters there is no figure: power
+ * is never assumed.
  */
 #ifndef BN_HOST_ENERGY_H
 #define BN_HOST_ENERGY_H
@@ -12,16 +12,11 @@
 #define BN_ENERGY_ZONES 8u
 
 struct bn_energy {
-    size_t n;                        /* packages; 0: there is no figure, and why says so */
-    uint64_t uj[BN_ENERGY_ZONES];    /* counters in microjoules */
-    uint64_t range[BN_ENERGY_ZONES]; /* at which a counter starts again from 0 */
-    char why[96];
+    size_t n;                     /* packages with a readable counter */
+    uint64_t uj[BN_ENERGY_ZONES]; /* counters in microjoules */
+    char why[96];                 /* why n is 0 */
 };
 
-/* Reads the counters below root. */
+/* Reads the counters in the folder root. */
 void bn_energy_read(struct bn_energy *out, const char *root);
-/* Microjoules from `then` to `now` over all packages; each counter may have started again once. False when
- * either has no figure, or they differ in their packages. */
-bool bn_energy_since(uint64_t *uj, const struct bn_energy *then, const struct bn_energy *now);
-
 #endif

@@ -18,17 +18,17 @@ run() { # STATUS TITLE COMMAND...
 }
 has() { check "$2" grep -qE -- "$1" "$tmp/out"; }
 
-run 0 "doctor lists sources" doctor --no-roofs -q
+run 0 "doctor lists sources" doctor --no-limits -q
 for source in clock-monotonic clock-tick steal pressure perf-software perf-cycles timer-cpu energy governor huge-pages cpu-quota \
     topology valgrind git gpu; do
     has "^$source +(yes|no) +[^ ]" "doctor tries $source"
 done
-check "without roofs" sh -c "! grep -q ^roof '$tmp/out'"
-says 0 "a source that is there" 'clock-monotonic +yes' "$bench" doctor --no-roofs --require clock-monotonic
-says 1 "a required source that is not" 'gpu is required and not available: ' "$bench" doctor --no-roofs --require gpu
+check "without limits" sh -c "! grep -q ^limit '$tmp/out'"
+says 0 "a source that is there" 'clock-monotonic +yes' "$bench" doctor --no-limits --require clock-monotonic
+says 1 "a required source that is not" 'gpu is required and not available: ' "$bench" doctor --no-limits --require gpu
 says 2 "an unknown source" "unknown source 'gpus'" "$bench" doctor --require gpus
-says 1 "a program that is not in PATH" 'no valgrind in PATH' env PATH=/nowhere "$bench" doctor --no-roofs --require valgrind
-status 2 "no measurement of a roof" "$bench" doctor --repeat 0
+says 1 "a program that is not in PATH" 'no valgrind in PATH' env PATH=/nowhere "$bench" doctor --no-limits --require valgrind
+status 2 "no repetition" "$bench" doctor --repeat 0
 
 quick=(memory --min-time 0 -t 1 -q -m "$nano")
 run 0 "memory: blocks" "${quick[@]}" --filter '64 B'

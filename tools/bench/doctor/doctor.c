@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench doctor: which sources of measurement this machine has, and the roofs that all speeds are held
- * against: reading by the size of the set, multiply-adds by instruction set, each by the number of threads.
+ * bn-bench doctor: the sources of measurement that this machine has, and its limits: read bandwidth by the
+ * size of the set, multiply-adds by instruction set, each by the number of threads. In the document the
+ * limits are called roofs.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 #define MAX_SOURCES 40u
 #define MAX_REPEATS 100u
 #define LEAST_MEMORY ((uint64_t)64 << 20)
-#define MOST_MEMORY ((uint64_t)256 << 20) /* bn_bandwidth_probe reads no larger set */
+#define MOST_MEMORY ((uint64_t)256 << 20) /* the largest set of bn_bandwidth_probe */
 
 const struct bn_option bn_bench_doctor_options[] = {
     {.name = "require",
@@ -27,11 +28,11 @@ const struct bn_option bn_bench_doctor_options[] = {
      .repeatable = true,
      .group = "Sources",
      .help = "exit with 1 when this source is missing (repeatable)"},
-    {.name = "no-roofs", .group = "Roofs", .help = "do not measure the limits"},
-    {.name = "repeat", .arg = "N", .group = "Roofs", .preset = "5", .help = "measurements of each limit"},
+    {.name = "no-limits", .group = "Limits", .help = "do not measure the limits"},
+    {.name = "repeat", .arg = "N", .group = "Limits", .preset = "5", .help = "measurements of each limit"},
     {.name = "min-time",
      .arg = "SECONDS",
-     .group = "Roofs",
+     .group = "Limits",
      .preset = "0.05",
      .help = "time per measurement; reads from memory take four times as long"},
     {0},
@@ -61,7 +62,7 @@ static bn_status check_names(const struct bn_args *args, bn_error *err)
             k++;
         if (bn_source_name(k) != NULL) continue;
         bn_fail(err, BN_ERR_ARG, "--require: unknown source '%.60s'", name);
-        bn_error_hint(err, "bn-bench doctor --no-roofs lists the sources");
+        bn_error_hint(err, "bn-bench doctor --no-limits lists the sources");
         return BN_ERR_ARG;
     }
     return BN_OK;
@@ -99,19 +100,19 @@ static void print_sources(const struct job *job)
 {
     for (size_t i = 0; i < job->n_sources; i++) {
         const struct bn_source *s = &job->sources[i];
-        printf("%-18s %-4s %s\n", s->name, s->available ? "yes" : "no", s->detail);
-        if (!s->available && s->remedy[0] != '\0') printf("%-18s      remedy: %s\n", "", s->remedy);
+        printf("%-17s %-3s %s\n", s->name, s->available ? "yes" : "no", s->detail);
+        if (!s->available && s->remedy[0] != '\0') printf("%-17s     remedy: %s\n", "", s->remedy);
     }
     fflush(stdout);
 }
 
-/* ---- roofs ---- */
+/* ---- limits ---- */
 
-/* Half of a cache, so that nothing else pushes the set out; several times the last one for memory. */
+/* Sets of half a cache, so that they stay in it; of several times the last cache for memory. */
 struct level {
     const char *name;
-    uint64_t cache_bytes, set_bytes; /* cache 0: not known */
-    bool each;                       /* every core has one */
+    uint64_t cache_bytes, set_bytes; /* cache 0: unknown */
+    bool each;                       /* one for each core */
 };
 #define LEVELS 4u
 
@@ -127,9 +128,9 @@ static void find_levels(const struct bn_machine *m, struct level levels[LEVELS])
     levels[3] = (struct level){"memory", last, 4 * last > LEAST_MEMORY ? 4 * last : LEAST_MEMORY, false};
 }
 
-/* Samples of one roof as a row of the document, a series, and a line. */
-static bn_status put_roof(struct job *job, bn_json *o, const char *test, const char *metric,
-                          const double *rates, struct bn_summary *s, bn_error *err)
+/* Samples of one limit, as a row of the document and a series. */
+static bn_status put_limit(struct job *job, bn_json *o, const char *test, const char *metric,
+                           const double *rates, struct bn_summary *s, bn_error *err)
 {
     bn_json *samples = bn_json_put_array(o, "samples");
     for (size_t i = 0; i < job->repeat; i++)
@@ -151,19 +152,19 @@ static bn_status take(struct job *job, struct bn_bench_limit *limit, uint64_t bu
     return BN_OK;
 }
 
-/* A nearer level must not be slower than a farther one; by 5 %, since both were measured. */
+/* A nearer level must not be slower than a farther one, with a tolerance of 5 %. */
 static void check_order(struct job *job, bn_json *o, double rate)
 {
     bool ordered = job->last_read <= 0 || rate <= 1.05 * job->last_read;
     bn_json_put_bool(o, "no_faster_than_nearer_level", ordered);
     if (!ordered)
         bn_report_warning(
-            "this level was read faster than a nearer one; other processes disturbed the measurement");
+            "this level was faster than a nearer one: other processes disturbed the measurement");
     job->last_read = rate;
 }
 
-static bn_status read_roof(struct job *job, const struct level *level, uint32_t n_threads, bn_json *all,
-                           bn_error *err)
+static bn_status read_limit(struct job *job, const struct level *level, uint32_t n_threads, bn_json *all,
+                            bn_error *err)
 {
     double rates[MAX_REPEATS];
     char test[64];
@@ -175,31 +176,29 @@ static bn_status read_roof(struct job *job, const struct level *level, uint32_t 
     bn_json_put_string(o, "level", level->name);
     bn_json_put_u64(o, "threads", n_threads);
     if (level->set_bytes == 0 || set > MOST_MEMORY) {
-        const char *why = level->set_bytes == 0
-                              ? "the size of this cache is not known"
-                              : "no set of more than 256 MiB is read, and the last cache holds "
-                                "a quarter of that";
+        const char *why = level->set_bytes == 0 ? "the size of this cache is unknown"
+                                                : "the last cache is too large: sets have at most 256 MiB";
         bn_json_put_unavailable(o, "set_bytes", why);
         bn_json_put_unavailable(o, "bytes_per_second", why);
         if (!job->args->json)
-            printf("roof  reads %-7s t=%-3u not measured: %s\n", level->name, n_threads, why);
+            printf("limit  reads %-7s t=%-3u not measured: %s\n", level->name, n_threads, why);
         return BN_OK;
     }
     struct bn_bench_limit limit = {.kind = BN_LIMIT_READ, .n_threads = n_threads, .set_bytes = (size_t)set};
     BN_TRY(take(job, &limit, job->min_ns * (memory ? 4 : 1), rates, err));
     bn_json_put_u64(o, "set_bytes", set);
     snprintf(test, sizeof test, "roof read %s t=%u", level->name, n_threads);
-    BN_TRY(put_roof(job, o, test, "bytes_per_second", rates, &s, err));
+    BN_TRY(put_limit(job, o, test, "bytes_per_second", rates, &s, err));
     check_order(job, o, s.median);
     if (!job->args->json)
-        printf("roof  reads %-7s t=%-3u %9.1f GB/s     +- %4.1f %%  a set of %llu KiB\n", level->name,
-               n_threads, s.median / 1e9, 100 * s.mad / s.median, (unsigned long long)(set >> 10));
+        printf("limit  reads %-7s t=%-3u %9.1f GB/s  +- %4.1f %%  set of %llu KiB\n", level->name, n_threads,
+               s.median / 1e9, 100 * s.mad / s.median, (unsigned long long)(set >> 10));
     fflush(stdout);
     return BN_OK;
 }
 
-static bn_status peak_roof(struct job *job, enum bn_bench_limit_kind kind, const struct bn_kernels *kernels,
-                           uint32_t n_threads, bn_json *all, bn_error *err)
+static bn_status peak_limit(struct job *job, enum bn_bench_limit_kind kind, const struct bn_kernels *kernels,
+                            uint32_t n_threads, bn_json *all, bn_error *err)
 {
     double rates[MAX_REPEATS];
     char test[64];
@@ -212,21 +211,21 @@ static bn_status peak_roof(struct job *job, enum bn_bench_limit_kind kind, const
     bn_json_put_string(o, "isa", kernels->isa);
     bn_json_put_u64(o, "threads", n_threads);
     if (limit.instruction == NULL) {
-        bn_json_put_unavailable(o, "instruction", "plain C, for which no loop is at a limit");
-        bn_json_put_unavailable(o, "macs_per_second", "plain C, for which no loop is at a limit");
+        bn_json_put_unavailable(o, "instruction", "there is no loop in plain C that reaches a limit");
+        bn_json_put_unavailable(o, "macs_per_second", "there is no loop in plain C that reaches a limit");
         return BN_OK;
     }
     bn_json_put_string(o, "instruction", limit.instruction);
     snprintf(test, sizeof test, "roof %s %s t=%u", name, kernels->isa, n_threads);
-    BN_TRY(put_roof(job, o, test, "macs_per_second", rates, &s, err));
+    BN_TRY(put_limit(job, o, test, "macs_per_second", rates, &s, err));
     if (!job->args->json)
-        printf("roof  %-5s %-11s t=%-3u %5.1f GMAC/s   +- %4.1f %%  %s\n", name, kernels->isa, n_threads,
+        printf("limit  %-5s %-10s t=%-3u %5.1f GMAC/s  +- %4.1f %%  %s\n", name, kernels->isa, n_threads,
                s.median / 1e9, 100 * s.mad / s.median, limit.instruction);
     fflush(stdout);
     return BN_OK;
 }
 
-static bn_status measure_roofs(struct job *job, bn_error *err)
+static bn_status measure_limits(struct job *job, bn_error *err)
 {
     struct level levels[LEVELS];
     find_levels(&job->machine, levels);
@@ -234,12 +233,12 @@ static bn_status measure_roofs(struct job *job, bn_error *err)
     for (size_t t = 0; t < job->n_threads; t++) {
         job->last_read = 0;
         for (size_t i = 0; i < LEVELS; i++)
-            BN_TRY(read_roof(job, &levels[i], job->threads[t], all, err));
+            BN_TRY(read_limit(job, &levels[i], job->threads[t], all, err));
     }
     for (size_t i = 0; bn_kernels_built(i) != NULL; i++)
         for (size_t t = 0; t < job->n_threads && bn_kernels_supported(bn_kernels_built(i)); t++) {
-            BN_TRY(peak_roof(job, BN_LIMIT_INT8, bn_kernels_built(i), job->threads[t], all, err));
-            BN_TRY(peak_roof(job, BN_LIMIT_FLOAT, bn_kernels_built(i), job->threads[t], all, err));
+            BN_TRY(peak_limit(job, BN_LIMIT_INT8, bn_kernels_built(i), job->threads[t], all, err));
+            BN_TRY(peak_limit(job, BN_LIMIT_FLOAT, bn_kernels_built(i), job->threads[t], all, err));
         }
     return BN_OK;
 }
@@ -249,7 +248,7 @@ static bn_status measure_roofs(struct job *job, bn_error *err)
 static bn_status run(struct job *job, bn_error *err)
 {
     double seconds = 0;
-    bool roofs = !bn_opt_flag(job->args, "no-roofs");
+    bool roofs = !bn_opt_flag(job->args, "no-limits");
     BN_TRY(check_names(job->args, err));
     BN_TRY(bn_opt_f64(job->args, "min-time", 0, 60, &seconds, err));
     BN_TRY(bn_opt_u32(job->args, "repeat", 1, MAX_REPEATS, &job->repeat, err));
@@ -274,7 +273,7 @@ static bn_status run(struct job *job, bn_error *err)
     if (roofs) {
         struct bn_busy before;
         bn_busy_read(&before);
-        BN_TRY(measure_roofs(job, err));
+        BN_TRY(measure_limits(job, err));
         const struct bn_others others = bn_bench_others(&before);
         bn_others_put(job->doc, &others);
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * See sources.h. Events and timers are in sources_perf.c.
+ * The sources of measurement of bn-bench doctor. Samplers and perf events are tried by lab/sampler/sources.h.
  */
 #define _GNU_SOURCE
 #include "tools/bench/doctor/sources.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +14,18 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "lab/host/busy.h"
 #include "lab/host/clocks.h"
 #include "lab/host/energy.h"
 #include "lab/host/git.h"
 #include "lab/host/noise.h"
-#include "tools/bench/doctor/sources_try.h"
+#include "lab/sampler/sources.h"
 
 /* ---- answers ---- */
 
-void bn_source_found(struct bn_source *s, const char *fmt, ...)
+static void found(struct bn_source *s, const char *fmt, ...) BN_PRINTF(2, 3);
+static void found(struct bn_source *s, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -32,7 +34,9 @@ void bn_source_found(struct bn_source *s, const char *fmt, ...)
     s->available = true;
 }
 
-void bn_source_lacks(struct bn_source *s, const char *remedy, const char *fmt, ...)
+/* remedy is "" when none is known. */
+static void missing(struct bn_source *s, const char *remedy, const char *fmt, ...) BN_PRINTF(3, 4);
+static void missing(struct bn_source *s, const char *remedy, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -42,7 +46,7 @@ void bn_source_lacks(struct bn_source *s, const char *remedy, const char *fmt, .
     s->available = false;
 }
 
-bool bn_source_line(const char *path, char out[256])
+static bool read_line(const char *path, char out[256])
 {
     FILE *file = fopen(path, "re");
     if (file == NULL) return false;
@@ -52,26 +56,12 @@ bool bn_source_line(const char *path, char out[256])
     return ok;
 }
 
-/* The first line of a file is the answer. */
-static void try_line(struct bn_source *s, const char *path, const char *remedy)
-{
-    char line[256];
-    if (bn_source_line(path, line))
-        bn_source_found(s, "%s", line);
-    else
-        bn_source_lacks(s, remedy, "%s: %s", path, strerror(errno));
-}
-
 /* ---- clocks ---- */
 
-struct posix_clock {
-    clockid_t id;
-};
-
-static uint64_t read_posix(void *arg)
+static uint64_t read_posix(void *id)
 {
     struct timespec t = {0};
-    clock_gettime(((struct posix_clock *)arg)->id, &t);
+    clock_gettime(*(clockid_t *)id, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
@@ -80,279 +70,313 @@ static uint64_t read_ticks(void *arg)
     return bn_ticks(arg);
 }
 
-static void tell_clock(struct bn_source *s, const struct bn_clock_facts *f, const char *more)
+static void report_clock(struct bn_source *s, const struct bn_clock_facts *f, const char *more)
 {
     if (!(f->resolution_ns > 0) || f->n_backward > 0)
-        bn_source_lacks(s, "", "%llu of %llu readings went back, smallest step %.3g ns",
-                        (unsigned long long)f->n_backward, (unsigned long long)f->n_readings,
-                        f->resolution_ns);
+        missing(s, "", "%llu of %llu readings stepped back, smallest step %.3g ns",
+                (unsigned long long)f->n_backward, (unsigned long long)f->n_readings, f->resolution_ns);
     else
-        bn_source_found(s, "steps of %.3g ns, a reading costs %.3g ns, none of %llu went back%s",
-                        f->resolution_ns, f->cost_ns, (unsigned long long)f->n_readings, more);
+        found(s, "steps of %.3g ns, %.3g ns per reading%s", f->resolution_ns, f->cost_ns, more);
 }
 
-static void try_monotonic(struct bn_source *s, const struct bn_machine *m)
+static void try_clock(struct bn_source *s, const struct bn_machine *m, int which)
 {
+    clockid_t id = which;
     struct bn_clock_facts facts;
     (void)m;
-    bn_clock_measure_default(&facts);
-    tell_clock(s, &facts, "");
+    bn_clock_measure(&facts, read_posix, &id, 1.0);
+    report_clock(s, &facts, "");
 }
 
-static void try_tick(struct bn_source *s, const struct bn_machine *m)
+static void try_tick(struct bn_source *s, const struct bn_machine *m, int which)
 {
     struct bn_tick_clock clock;
     struct bn_clock_facts facts;
     char more[64];
-    (void)m;
+    (void)m, (void)which;
     bn_tick_clock_open(&clock);
     if (!clock.counter) {
-        bn_source_lacks(s, "the monotonic clock takes its place",
-                        "the processor has no counter of constant rate that is fine enough");
+        missing(s, "none is needed: the monotonic clock is used instead",
+                "the processor has no fine counter of constant rate");
         return;
     }
     bn_clock_measure(&facts, read_ticks, &clock, clock.ns_per_tick);
     snprintf(more, sizeof more, "; %.1f MHz", 1e3 / clock.ns_per_tick);
-    tell_clock(s, &facts, more);
+    report_clock(s, &facts, more);
 }
 
-static void try_thread_cpu(struct bn_source *s, const struct bn_machine *m)
+static void try_clocksource(struct bn_source *s, const struct bn_machine *m, int which)
 {
-    struct posix_clock clock = {CLOCK_THREAD_CPUTIME_ID};
-    struct bn_clock_facts facts;
-    (void)m;
-    bn_clock_measure(&facts, read_posix, &clock, 1.0);
-    tell_clock(s, &facts, "");
-}
-
-static void try_clocksource(struct bn_source *s, const struct bn_machine *m)
-{
-    (void)m;
-    try_line(s, "/sys/devices/system/clocksource/clocksource0/current_clocksource", "");
+    char line[256];
+    (void)m, (void)which;
+    if (read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource", line))
+        found(s, "%s", line);
+    else
+        missing(s, "mount /sys", "no clocksource folder");
 }
 
 /* ---- what disturbs ---- */
 
-static void try_steal(struct bn_source *s, const struct bn_machine *m)
+static void try_steal(struct bn_source *s, const struct bn_machine *m, int which)
 {
     struct bn_noise noise;
-    (void)m;
+    (void)m, (void)which;
     bn_noise_read(&noise);
     if (noise.steal_known)
-        bn_source_found(s, "%.2f s since boot, over all CPUs", (double)noise.steal_ns * 1e-9);
+        found(s, "%.2f s since boot, over all CPUs", (double)noise.steal_ns * 1e-9);
     else
-        bn_source_lacks(s, "", "/proc/stat does not say");
+        missing(s, "", "/proc/stat has no such field");
 }
 
-static void try_pressure(struct bn_source *s, const struct bn_machine *m)
+static void try_pressure(struct bn_source *s, const struct bn_machine *m, int which)
 {
     struct bn_noise noise;
-    (void)m;
+    (void)m, (void)which;
     bn_noise_read(&noise);
     if (noise.pressure_known)
-        bn_source_found(
-            s, "waited since boot: %.1f s for CPUs, %.1f s for memory, %.1f s for input and output",
-            (double)noise.cpu_us * 1e-6, (double)noise.memory_us * 1e-6, (double)noise.io_us * 1e-6);
+        found(s, "since boot %.1f s for CPUs, %.1f s for memory, %.1f s for I/O", (double)noise.cpu_us * 1e-6,
+              (double)noise.memory_us * 1e-6, (double)noise.io_us * 1e-6);
     else
-        bn_source_lacks(s, "a kernel with CONFIG_PSI, started with psi=1", "/proc/pressure cannot be read");
+        missing(s, "a kernel with CONFIG_PSI, started with psi=1", "/proc/pressure cannot be read");
 }
 
-/* This process sleeps for 0.2 s: whoever used the CPUs meanwhile was another one. */
-static void try_others(struct bn_source *s, const struct bn_machine *m)
+/* This process sleeps for 0.2 s, so all CPU time in it was used by others. */
+static void try_others(struct bn_source *s, const struct bn_machine *m, int which)
 {
     const struct timespec pause = {.tv_nsec = 200000000};
     struct bn_busy then, now;
-    (void)m;
+    (void)m, (void)which;
     bn_busy_read(&then);
     (void)nanosleep(&pause, NULL);
     bn_busy_read(&now);
     const struct bn_others others = bn_busy_others(&then, &now);
     if (others.known)
-        bn_source_found(s, "%.1f of %u CPU%s during 0.2 s", others.used + others.stolen, others.n_cpus,
-                        others.n_cpus == 1 ? "" : "s");
+        found(s, "%.1f of %u CPU%s during 0.2 s", others.used + others.stolen, others.n_cpus,
+              others.n_cpus == 1 ? "" : "s");
     else
-        bn_source_lacks(s, "mount /proc", "%s", others.why);
+        missing(s, "mount /proc", "%s", others.why);
 }
 
 /* ---- the machine ---- */
 
-static void try_governor(struct bn_source *s, const struct bn_machine *m)
+static void try_governor(struct bn_source *s, const struct bn_machine *m, int which)
 {
+    (void)which;
     if (m->governor[0] != '\0')
-        bn_source_found(s, "%s%s", m->governor,
-                        strcmp(m->governor, "performance") == 0 ? ""
-                                                                : "; frequencies change while measuring");
+        found(s, "%s%s", m->governor,
+              strcmp(m->governor, "performance") == 0 ? "" : "; frequencies change while measuring");
     else
-        bn_source_lacks(s, m->hypervisor ? "ask the host" : "a kernel with a cpufreq driver",
-                        "no cpufreq folder for the first CPU");
+        missing(s, m->hypervisor ? "ask the host" : "a kernel with a cpufreq driver",
+                "no cpufreq folder for the first CPU");
 }
 
-static void try_frequency(struct bn_source *s, const struct bn_machine *m)
+static void try_frequency(struct bn_source *s, const struct bn_machine *m, int which)
 {
-    try_line(s, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq",
-             m->hypervisor ? "ask the host; the roof of floats shows what the clock allows"
-                           : "a kernel with a cpufreq driver");
+    char line[256];
+    (void)which;
+    if (read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", line))
+        found(s, "%s", line);
+    else
+        missing(s, m->hypervisor ? "ask the host" : "a kernel with a cpufreq driver",
+                "no cpufreq folder for the first CPU");
 }
 
-static void try_energy(struct bn_source *s, const struct bn_machine *m)
+static void try_energy(struct bn_source *s, const struct bn_machine *m, int which)
 {
+    (void)which;
     struct bn_energy energy;
     bn_energy_read(&energy, BN_ENERGY_ROOT);
     if (energy.n > 0)
-        bn_source_found(s, "%zu packages", energy.n);
+        found(s, "%zu packages", energy.n);
     else
-        bn_source_lacks(s,
-                        m->hypervisor ? "measure on the host: guests are not given the counters"
-                                      : "the intel_rapl drivers, and read permission on energy_uj",
-                        "%s", energy.why);
+        missing(s,
+                m->hypervisor ? "measure on the host: guests are not given the counters"
+                              : "the intel_rapl drivers, and read permission on energy_uj",
+                "%s", energy.why);
 }
 
-static void try_huge_pages(struct bn_source *s, const struct bn_machine *m)
+static void try_huge_pages(struct bn_source *s, const struct bn_machine *m, int which)
 {
     char line[256];
-    (void)m;
-    if (!bn_source_line("/sys/kernel/mm/transparent_hugepage/enabled", line))
-        bn_source_lacks(s, "a kernel with CONFIG_TRANSPARENT_HUGEPAGE", "no transparent_hugepage folder");
+    (void)m, (void)which;
+    if (!read_line("/sys/kernel/mm/transparent_hugepage/enabled", line))
+        missing(s, "a kernel with CONFIG_TRANSPARENT_HUGEPAGE", "no transparent_hugepage folder");
     else if (strstr(line, "[never]") != NULL)
-        bn_source_lacks(s, "write madvise to /sys/kernel/mm/transparent_hugepage/enabled", "%s", line);
+        missing(s, "write madvise to /sys/kernel/mm/transparent_hugepage/enabled", "%s", line);
     else
-        bn_source_found(s, "%s", line);
+        found(s, "%s", line);
 }
 
-static void try_quota(struct bn_source *s, const struct bn_machine *m)
+static void try_quota(struct bn_source *s, const struct bn_machine *m, int which)
 {
+    (void)which;
     if (!m->quota_known)
-        bn_source_lacks(s, "mount /sys/fs/cgroup", "control groups cannot be read");
+        missing(s, "mount /sys/fs/cgroup", "control groups cannot be read");
     else if (m->quota_us == 0)
-        bn_source_found(s, "no quota");
+        found(s, "no quota");
     else
-        bn_source_found(s, "%llu us of every %llu us; work beyond it is stopped, and looks like noise",
-                        (unsigned long long)m->quota_us, (unsigned long long)m->period_us);
+        found(s, "%llu us of every %llu us; work beyond it is paused", (unsigned long long)m->quota_us,
+              (unsigned long long)m->period_us);
 }
 
 /* Which hardware threads share a core, each set once. */
-static void try_topology(struct bn_source *s, const struct bn_machine *m)
+static void try_topology(struct bn_source *s, const struct bn_machine *m, int which)
 {
+    (void)which;
     char path[128], line[256], sets[120] = "";
     bool shared = false;
     size_t n = 0, len = 0;
     for (unsigned cpu = 0; cpu < 4096; cpu++) {
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%u/topology/thread_siblings_list", cpu);
-        if (!bn_source_line(path, line)) {
+        if (!read_line(path, line)) {
             if (cpu >= m->cpus_online) break;
             continue; /* offline */
         }
-        if (strtoul(line, NULL, 10) != cpu) continue; /* told at the set's first */
+        if (strtoul(line, NULL, 10) != cpu) continue; /* each set is listed at its first CPU */
         n++;
         shared = shared || strpbrk(line, ",-") != NULL;
         if (len + strlen(line) + 3 < sizeof sets)
             len += (size_t)snprintf(sets + len, sizeof sets - len, "%s%s", len > 0 ? " " : "", line);
     }
     if (n == 0)
-        bn_source_lacks(s, "mount /sys", "no CPU has a topology folder");
+        missing(s, "mount /sys", "no CPU has a topology folder");
     else
-        bn_source_found(s, "%zu cores, %s (%s)%s", n,
-                        shared ? "hardware threads share them" : "one hardware thread each", sets,
-                        m->hypervisor ? "; as the hypervisor tells it" : "");
+        found(s, "%zu cores, %s (%s)%s", n,
+              shared ? "hardware threads share them" : "one hardware thread each", sets,
+              m->hypervisor ? "; as reported by the hypervisor" : "");
+}
+
+/* ---- events and samplers ---- */
+
+static void report_trial(struct bn_source *s, const struct bn_record_trial *t, const char *unit)
+{
+    if (t->works)
+        found(s, "%llu %s in %.0f ms of work", (unsigned long long)t->samples, unit, (double)t->cpu_ns / 1e6);
+    else
+        missing(s, t->hint, "%s", t->why);
+}
+
+static void try_event(struct bn_source *s, const struct bn_machine *m, int which)
+{
+    struct bn_record_trial trial;
+    (void)m;
+    bn_perf_event_try(&trial, (enum bn_perf_event)which);
+    report_trial(s, &trial, bn_perf_event_unit((enum bn_perf_event)which));
+}
+
+static void try_sampler(struct bn_source *s, const struct bn_record_options *options)
+{
+    struct bn_record_trial trial;
+    bn_error err = {0};
+    if (bn_record_try(&trial, options, &err) == BN_OK)
+        report_trial(s, &trial, "samples");
+    else
+        missing(s, err.hint, "%s", err.msg);
+}
+
+static void try_tier(struct bn_source *s, const struct bn_machine *m, int which)
+{
+    struct bn_record_options options = BN_RECORD_OPTIONS_INIT;
+    (void)m;
+    options.tier = which;
+    try_sampler(s, &options);
+}
+
+static void try_wall(struct bn_source *s, const struct bn_machine *m, int which)
+{
+    struct bn_record_options options = BN_RECORD_OPTIONS_INIT;
+    (void)m;
+    options.kind = BN_RECORD_WALL;
+    options.tier = which;
+    try_sampler(s, &options);
 }
 
 /* ---- programs and devices ---- */
 
-static void try_program(struct bn_source *s, const char *name, const char *remedy)
+static void try_program(struct bn_source *s, const struct bn_machine *m, int which)
 {
+    static const char *const REMEDIES[] = {"apt install valgrind", "apt install linux-perf"};
     const char *path = getenv("PATH");
     char file[512];
+    (void)m;
     while (path != NULL && *path != '\0') {
         size_t n = strcspn(path, ":");
-        snprintf(file, sizeof file, "%.*s/%s", (int)n, path, name);
+        snprintf(file, sizeof file, "%.*s/%s", (int)n, path, s->name);
         if (n > 0 && access(file, X_OK) == 0) {
-            bn_source_found(s, "%s", file);
+            found(s, "%s", file);
             return;
         }
         path += path[n] == ':' ? n + 1 : n;
     }
-    bn_source_lacks(s, remedy, "no %s in PATH", name);
+    missing(s, REMEDIES[which], "no %s in PATH", s->name);
 }
 
-static void try_valgrind(struct bn_source *s, const struct bn_machine *m)
-{
-    (void)m;
-    try_program(s, "valgrind", "apt install valgrind");
-}
-
-static void try_perf(struct bn_source *s, const struct bn_machine *m)
-{
-    (void)m;
-    try_program(s, "perf", "apt install linux-perf");
-}
-
-static void try_git(struct bn_source *s, const struct bn_machine *m)
+static void try_git(struct bn_source *s, const struct bn_machine *m, int which)
 {
     struct bn_git git;
-    (void)m;
+    (void)m, (void)which;
     bn_git_read(&git, ".");
     if (git.known)
-        bn_source_found(s, "commit %.12s, %llu files changed", git.commit, (unsigned long long)git.n_changed);
+        found(s, "commit %.12s, %llu files changed", git.commit, (unsigned long long)git.n_changed);
     else
-        bn_source_lacks(s, "run it inside the repository that the result belongs to", "%s", git.why);
+        missing(s, "run it inside the repository of the program", "%s", git.why);
 }
 
-static void try_gpu(struct bn_source *s, const struct bn_machine *m)
+static void try_gpu(struct bn_source *s, const struct bn_machine *m, int which)
 {
     static const char *const NODES[] = {"/dev/nvidia0", "/dev/kfd", "/dev/dri/renderD128"};
-    (void)m;
+    (void)m, (void)which;
     for (size_t i = 0; i < BN_ARRAY_LEN(NODES); i++)
         if (access(NODES[i], F_OK) == 0) {
-            bn_source_lacks(s, "", "%s is there, but no kernel of this program runs on it", NODES[i]);
+            missing(s, "", "found %s, but no kernel of this program runs on a GPU", NODES[i]);
             return;
         }
-    bn_source_lacks(s, "", "no device");
+    missing(s, "", "no device");
 }
 
-/* Whether the high-water mark of resident memory can be set back. */
-static void try_peak_reset(struct bn_source *s, const struct bn_machine *m)
+static void try_peak_reset(struct bn_source *s, const struct bn_machine *m, int which)
 {
-    (void)m;
+    (void)m, (void)which;
     if (bn_machine_reset_peak_rss())
-        bn_source_found(s, "VmHWM can be set back");
+        found(s, "VmHWM can be reset");
     else
-        bn_source_lacks(s, "a kernel with CONFIG_PROC_PAGE_MONITOR", "/proc/self/clear_refs: %s",
-                        strerror(errno));
+        missing(s, "a kernel with CONFIG_PROC_PAGE_MONITOR", "/proc/self/clear_refs: %s", strerror(errno));
 }
 
 /* ---- the list ---- */
 
 static const struct {
     const char *name, *what;
-    void (*attempt)(struct bn_source *s, const struct bn_machine *m);
+    void (*attempt)(struct bn_source *s, const struct bn_machine *m, int which);
+    int which;
 } SOURCES[] = {
-    {"clock-monotonic", "time of samples", try_monotonic},
-    {"clock-tick", "time of kernels", try_tick},
-    {"clock-thread-cpu", "CPU time of a thread", try_thread_cpu},
-    {"clocksource", "what the kernel's clock reads", try_clocksource},
-    {"steal", "time taken by the hypervisor", try_steal},
-    {"pressure", "time that tasks waited", try_pressure},
-    {"others", "CPU use of other processes", try_others},
-    {"perf-software", "events of the kernel, own code", bn_try_perf_software},
-    {"perf-sampling", "stacks at intervals, own code", bn_try_perf_sampling},
-    {"perf-kernel", "events inside the kernel too", bn_try_perf_kernel},
-    {"perf-all-cpus", "all processes of a CPU", bn_try_perf_all_cpus},
-    {"perf-cycles", "cycles", bn_try_perf_cycles},
-    {"perf-instructions", "instructions", bn_try_perf_instructions},
-    {"perf-cache-misses", "misses of the last cache", bn_try_perf_cache_misses},
-    {"timer-cpu", "signals by CPU time", bn_try_timer_cpu},
-    {"timer-wall", "signals by wall time", bn_try_timer_wall},
-    {"energy", "joules of the processor", try_energy},
-    {"governor", "policy of frequencies", try_governor},
-    {"frequency", "frequency now, kHz", try_frequency},
-    {"huge-pages", "pages of 2 MiB", try_huge_pages},
-    {"cpu-quota", "limit of the control group", try_quota},
-    {"topology", "which hardware threads share a core", try_topology},
-    {"peak-reset", "peak memory of one measurement", try_peak_reset},
-    {"valgrind", "counting instructions", try_valgrind},
-    {"perf", "sampling by another program", try_perf},
-    {"git", "commit that results belong to", try_git},
-    {"gpu", "kernels on a graphics processor", try_gpu},
+    {"clock-monotonic", "time of samples", try_clock, CLOCK_MONOTONIC},
+    {"clock-tick", "time of kernels", try_tick, 0},
+    {"clock-thread-cpu", "CPU time of a thread", try_clock, CLOCK_THREAD_CPUTIME_ID},
+    {"clocksource", "hardware clock of the kernel", try_clocksource, 0},
+    {"steal", "time taken by the hypervisor", try_steal, 0},
+    {"pressure", "time that tasks waited", try_pressure, 0},
+    {"others", "CPU use of other processes", try_others, 0},
+    {"perf-software", "events of the kernel, own code", try_event, BN_PERF_TASK_CLOCK},
+    {"perf-sampling", "stacks at intervals, own code", try_tier, BN_RECORD_CLOCK},
+    {"perf-kernel", "events inside the kernel too", try_event, BN_PERF_KERNEL},
+    {"perf-all-cpus", "all processes of a CPU", try_event, BN_PERF_ALL_CPUS},
+    {"perf-cycles", "cycles", try_event, BN_PERF_CYCLES},
+    {"perf-instructions", "instructions", try_event, BN_PERF_INSTRUCTIONS},
+    {"perf-cache-misses", "misses of the last cache", try_event, BN_PERF_CACHE_MISSES},
+    {"timer-cpu", "stacks by CPU time", try_tier, BN_RECORD_TIMER},
+    {"timer-wall", "stacks by wall time", try_wall, BN_RECORD_TIMER},
+    {"energy", "joules of the processor", try_energy, 0},
+    {"governor", "frequency policy", try_governor, 0},
+    {"frequency", "current frequency, kHz", try_frequency, 0},
+    {"huge-pages", "pages of 2 MiB", try_huge_pages, 0},
+    {"cpu-quota", "limit of the control group", try_quota, 0},
+    {"topology", "hardware threads that share a core", try_topology, 0},
+    {"peak-reset", "peak memory of one measurement", try_peak_reset, 0},
+    {"valgrind", "instruction counts", try_program, 0},
+    {"perf", "sampling by another program", try_program, 1},
+    {"git", "commit of the results", try_git, 0},
+    {"gpu", "kernels on a GPU", try_gpu, 0},
 };
 
 const char *bn_source_name(size_t i)
@@ -363,5 +387,5 @@ const char *bn_source_name(size_t i)
 void bn_source_try(struct bn_source *out, size_t i, const struct bn_machine *machine)
 {
     *out = (struct bn_source){.name = SOURCES[i].name, .what = SOURCES[i].what};
-    SOURCES[i].attempt(out, machine);
+    SOURCES[i].attempt(out, machine, SOURCES[i].which);
 }
