@@ -4,7 +4,7 @@
  * commands; they are in bench/, each with its options.
  */
 #include "tools/bench/bench.h"
-#include "tools/bench/history/judging.h"
+#include "tools/bench/history/compare.h"
 #include "tools/bench/history/ledgers.h"
 #include "tools/bench/suite.h"
 #include "tools/cli/programs.h"
@@ -163,7 +163,7 @@ static const struct bn_command COMMANDS[] = {
          "list of values without samples, {\"baselines\": {PLATFORM: {IMPLEMENTATION: {METRIC: NUMBER}}}}, "
          "is read, too.",
      .synopsis = "[--drift PERCENT] [--thresholds FILE] A B",
-     .options = {bn_bench_thresholds_option, bn_bench_judging_options},
+     .options = {bn_bench_thresholds_option, bn_bench_compare_options},
      .json = true,
      .min_operands = 2,
      .max_operands = 2,
@@ -184,7 +184,7 @@ static const struct bn_command COMMANDS[] = {
      .synopsis = "save NAME FILE\nlist\nshow NAME|ID\ncheck FILE [--baseline NAME] [--save-baseline "
                  "NAME]\npromote ID",
      .options = {bn_bench_ledger_options, bn_bench_baseline_options, bn_bench_thresholds_option,
-                 bn_bench_judging_options},
+                 bn_bench_compare_options},
      .json = true,
      .max_operands = 3,
      .operand = "ACTION",

@@ -60,7 +60,7 @@ document "$docs/short.json" 100 flat=0
 says 0 'a small difference of two sessions is stable' '1 SAME, 5 STABLE' bench compare "$docs/a.json" "$docs/same.json"
 says 0 'and passes with --strict too' '^verdict  STABLE$' bench compare --strict "$docs/a.json" "$docs/same.json"
 says 0 'so does a document against itself' '^verdict  STABLE$' bench compare --strict "$docs/a.json" "$docs/a.json"
-says 0 'they are said not to be taken in turn' 'did not run in turn, so changes below 8 % may be drift' \
+says 0 'they are said not to be taken in turn' 'did not run in turn: changes below 8 % may be drift' \
     bench compare "$docs/a.json" "$docs/same.json"
 says 1 'a large one is a regression, and critical' 'ns_per_token.*REGRESSED \(critical\)' bench compare "$docs/a.json" "$docs/slow.json"
 says 0 'more drift may be allowed' 'STABLE' bench compare --drift 50 "$docs/a.json" "$docs/slow.json"

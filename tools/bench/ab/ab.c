@@ -7,12 +7,12 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "tools/bench/history/judging.h"
+#include "tools/bench/history/compare.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 
 #define OUTPUT "What is compared"
-#define RULES "Judging"
+#define RULES "Verdict"
 const struct bn_option bn_bench_ab_options[] = {
     {.name = "rounds",
      .letter = 'r',
@@ -100,7 +100,7 @@ static bn_status show(struct bn_args *args, const struct bn_ab_session *s, const
         return status;
     }
     struct bn_buf text = {.max = 64u << 20};
-    bn_ab_print(&text, s, c);
+    bn_ab_print(&text, s, c, args->verbose > 0);
     bn_status status = bn_buf_check(&text, err);
     if (status == BN_OK) {
         bn_bench_print_machine(machine);

@@ -10,20 +10,20 @@
 #include "tools/bench/ab/session.h"
 #include "tools/cli/options.h"
 
-/* A number that is looked for in what a command prints. */
+/* A number to find in the output of a command. */
 struct bn_ab_extract {
     char *name;
     regex_t regex; /* its first group is the number */
     bool higher;
 };
 
-/* How commands are run, and what is taken from them. */
+/* How commands are run, and which values are read from them. */
 struct bn_ab_commands {
     const char *const *argv[2]; /* of A, of B; end with NULL */
     char *shell[2];             /* the same as one line of shell; NULL without --shell */
     const char *prepare;        /* a line of shell before each run, NULL: none */
     const char *input;
-    const char *filter; /* only series whose test or metric has this in it; NULL: all */
+    const char *filter; /* only series with this in their test or metric; NULL: all */
     uint64_t timeout_ns;
     bool ignore_failure, series, output_only;
     struct bn_ab_extract *extracts;
@@ -37,12 +37,13 @@ BN_MUST_CHECK bn_status bn_ab_commands_read(struct bn_ab_commands *c, const stru
 BN_MUST_CHECK bn_status bn_ab_duration(const struct bn_args *args, const char *name, uint64_t *ns,
                                        bn_error *err);
 void bn_ab_commands_release(struct bn_ab_commands *c);
-/* The function of a session: runs the slot's side once. A time limit that is run into stops the session; a
- * failure that is not to be ignored is an error. A number that is not found is a value that is missing. */
+/* The function of a session: runs the side of the slot once. Exceeding the time limit stops the session; a
+ * failure is an error unless failures are ignored. A number that is not found is a missing value. */
 bn_status bn_ab_commands_run(void *commands, struct bn_ab_slot *slot, bn_error *err);
 
-/* The session for people, and as members of a document. */
-void bn_ab_print(struct bn_buf *out, const struct bn_ab_session *s, const struct bn_ab_commands *c);
+/* The session as text, and as members of a document. details: see bn_comparisons_print. */
+void bn_ab_print(struct bn_buf *out, const struct bn_ab_session *s, const struct bn_ab_commands *c,
+                 bool details);
 BN_MUST_CHECK bn_status bn_ab_put(bn_json *doc, const struct bn_ab_session *s, const struct bn_ab_commands *c,
                                   bn_error *err);
 

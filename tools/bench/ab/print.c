@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See ab.h: a session for people, and as a document.
+ * The output of bn-bench ab: tables and document of a session.
  */
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 /* ---- for people ---- */
 
-/* An argument as it would be typed. */
+/* An argument, quoted for the shell. */
 static void print_word(struct bn_buf *out, const char *word)
 {
     static const char PLAIN[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=./,:+@%";
@@ -73,15 +73,15 @@ static void print_control(struct bn_buf *out, const struct bn_ab_session *s)
         print_change(out, &s->control[k]);
         bn_buf_puts(out, " next to B, ");
         print_change(out, &s->drift[k]);
-        bn_buf_puts(out, " in the second half;");
+        bn_buf_printf(out, " in the second half%s", k + 1 < BN_AB_CONTROLS ? "\n        " : "");
     }
-    bn_buf_printf(out, " %s\n",
+    bn_buf_printf(out, ": %s\n",
                   s->contaminated[0] != '\0'             ? "CONTAMINATED"
                   : isfinite(s->control[BN_AB_SPIN].low) ? "not contaminated"
-                                                         : "too few rounds to tell");
+                                                         : "too few rounds");
 }
 
-/* What the machine did meanwhile: reasons to doubt, never corrections. */
+/* Disturbances during the session; they are never used to correct a number. */
 static void print_noise(struct bn_buf *out, const struct bn_ab_session *s)
 {
     struct bn_noise sum = {.steal_known = true, .pressure_known = true};
@@ -94,19 +94,19 @@ static void print_noise(struct bn_buf *out, const struct bn_ab_session *s)
         sum.memory_us += n->memory_us;
         sum.io_us += n->io_us;
     }
-    bn_buf_puts(out, "noise    while slots ran, ");
+    bn_buf_puts(out, "noise    stolen by the hypervisor: ");
     if (sum.steal_known)
-        bn_buf_printf(out, "the hypervisor stole %.2f CPU s; ", (double)sum.steal_ns * 1e-9);
+        bn_buf_printf(out, "%.2f CPU s; ", (double)sum.steal_ns * 1e-9);
     else
-        bn_buf_puts(out, "time stolen by a hypervisor is unknown; ");
+        bn_buf_puts(out, "unknown; ");
     if (sum.pressure_known)
-        bn_buf_printf(out, "some task waited %.2f s for a CPU, %.2f s for memory, %.2f s for I/O\n",
-                      (double)sum.cpu_us * 1e-6, (double)sum.memory_us * 1e-6, (double)sum.io_us * 1e-6);
+        bn_buf_printf(out, "waits: CPU %.2f s, memory %.2f s, I/O %.2f s\n", (double)sum.cpu_us * 1e-6,
+                      (double)sum.memory_us * 1e-6, (double)sum.io_us * 1e-6);
     else
-        bn_buf_puts(out, "and how long tasks waited for a CPU\n");
+        bn_buf_puts(out, "waits: unknown\n");
 }
 
-/* Which series decide, and what the others found. */
+/* The metrics that decide, and regressions of the others. */
 static void print_secondary(struct bn_buf *out, const struct bn_ab_session *s)
 {
     const char *comma = "decides  ";
@@ -123,7 +123,7 @@ static void print_secondary(struct bn_buf *out, const struct bn_ab_session *s)
         bn_buf_printf(out, "%s%s", comma, c->metric);
         comma = ", ";
     }
-    bn_buf_puts(out, "; a critical regression of the others counts, too (--metric NAME)\n");
+    bn_buf_puts(out, " (--metric NAME); of the others only critical regressions count\n");
     for (size_t i = 0; i < s->n_comparisons; i++) {
         const struct bn_comparison *c = &s->comparisons[i];
         if (c->secondary && c->severity != BN_SEVERITY_NONE)
@@ -162,7 +162,8 @@ static void print_failures(struct bn_buf *out, const struct bn_ab_session *s)
     bn_buf_printf(out, "stopped  %s: no verdict\n", what);
 }
 
-void bn_ab_print(struct bn_buf *out, const struct bn_ab_session *s, const struct bn_ab_commands *c)
+void bn_ab_print(struct bn_buf *out, const struct bn_ab_session *s, const struct bn_ab_commands *c,
+                 bool details)
 {
     print_command(out, "A", c->argv[0], c->shell[0]);
     print_command(out, "B", c->argv[1], c->shell[1]);
@@ -171,13 +172,12 @@ void bn_ab_print(struct bn_buf *out, const struct bn_ab_session *s, const struct
     bn_buf_putc(out, '\n');
     bn_comparisons_print(out, s->comparisons, s->n_comparisons);
     bn_buf_printf(
-        out,
-        "\nchange   cost of B compared with A: more is worse; %g %% interval; %g %% does not matter\n"
-        "         A and B are estimated together with the change; --json has the medians\n",
+        out, "\nchange   cost of B compared with A: more is worse; %g %% interval; %g %% does not matter\n",
         100 * s->rules.confidence, 100 * s->rules.margin);
-    if (s->null)
-        bn_buf_puts(out, "band     how much A differs from itself; a change within it does not count\n");
-    bn_buf_puts(out, "MDE      smallest change detectable with 80 % power\n");
+    if (details)
+        bn_buf_puts(out, "MDE      smallest change detectable with 80 % power\n");
+    else
+        bn_buf_puts(out, "         -v prints how much A differs from itself, and the detectable change\n");
     print_control(out, s);
     print_noise(out, s);
     print_secondary(out, s);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See ab.h: sessions over work in this process whose length is known, so that it is known what the answer
- * should be. What comes out holds for the rule on this machine in these minutes; processes have noise of
- * their own.
+ * bn-bench ab --self-test: sessions over work of known length in this process, so that the right verdict is
+ * known. The result is valid for this machine at this time; processes have additional noise.
  */
 #include <stdio.h>
 
@@ -48,7 +47,7 @@ static bn_status run_slot(void *user, struct bn_ab_slot *slot, bn_error *err)
     return bn_series_add(&slot->values, &s, err);
 }
 
-/* Steps that take about PIECE_NS, by the fastest of some tries. */
+/* Steps that take about PIECE_NS, by the fastest of 20 tries. */
 static uint64_t calibrate(struct work *w)
 {
     const uint64_t steps = 200000;
@@ -80,7 +79,7 @@ static bn_status one_session(const struct bn_ab_session *like, struct work *w, u
     return status;
 }
 
-/* The kinds take turns, so that what the machine does meets all of them. */
+/* The kinds take turns, so that a change of the machine affects all of them. */
 static bn_status run_sessions(struct bn_args *args, const struct bn_ab_session *like, uint32_t sessions,
                               struct tally tallies[N_INJECTED], bn_error *err)
 {
@@ -101,7 +100,7 @@ static bn_status run_sessions(struct bn_args *args, const struct bn_ab_session *
     return status;
 }
 
-/* ---- what came out ---- */
+/* ---- results ---- */
 
 static double share(const struct tally *t, enum bn_outcome outcome)
 {
@@ -125,27 +124,27 @@ static const enum bn_outcome COLUMNS[] = {BN_OUTCOME_REGRESSED, BN_OUTCOME_IMPRO
 
 static void print(const struct bn_ab_session *s, const struct tally tallies[N_INJECTED])
 {
-    printf("%u session%s of each, of %u round%s; a margin of %g %%; shares in %%, with 95 %% intervals "
-           "(Wilson)\n\n%-9s",
+    printf("%u session%s of each kind, %u round%s each, margin %g %%\n"
+           "percentage of sessions with each verdict, and its 95 %% interval (Wilson)\n\n%-9s",
            tallies[0].n, tallies[0].n == 1 ? "" : "s", s->rounds, s->rounds == 1 ? "" : "s",
            100 * s->rules.margin, "injected");
     for (size_t i = 0; i < BN_ARRAY_LEN(COLUMNS); i++)
-        printf("  %-20s", bn_outcome_name(COLUMNS[i]));
-    puts("  contaminated");
+        printf(" %-14s", bn_outcome_name(COLUMNS[i]));
+    puts(" disturbed");
     for (size_t k = 0; k < N_INJECTED; k++) {
         printf("%6.0f %% ", 100 * INJECTED[k]);
         for (size_t i = 0; i < BN_ARRAY_LEN(COLUMNS); i++) {
             struct bn_interval w = bn_interval_wilson(share(&tallies[k], COLUMNS[i]), tallies[k].n, 0.95);
-            printf("  %5.1f (%5.1f..%5.1f) ", 100 * w.estimate, 100 * w.low, 100 * w.high);
+            printf(" %3.0f (%3.0f..%3.0f)", 100 * w.estimate, 100 * w.low, 100 * w.high);
         }
-        printf("  %u\n", tallies[k].contaminated);
+        printf(" %u\n", tallies[k].contaminated);
     }
     printf("\nalarms   %s: without a change, at most %g %% of the sessions may show one\n",
            alarms_are_rare(&tallies[0]) ? "good" : "TOO MANY", 100 * ALARMS_MAX);
     printf("power    %s: of a change of %g %% and more, %g %% must be found\n",
            changes_are_found(tallies) ? "good" : "TOO LITTLE", 100 * POWER_AT, 100 * POWER_MIN);
     if (!changes_are_found(tallies))
-        puts("         this machine is too noisy now for so few rounds of work so short");
+        puts("         this machine is too noisy now for few rounds of short work");
 }
 
 static void put(bn_json *doc, const struct bn_ab_session *s, const struct tally tallies[N_INJECTED])

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "lab/host/git.h"
 #include "lab/stats/summary.h"
-#include "tools/bench/history/judging.h"
+#include "tools/bench/history/compare.h"
 #include "tools/bench/history/ledgers.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
@@ -48,24 +48,24 @@ static bn_json *begin_document(const struct bn_args *args)
 
 static bn_status compare_with(struct bn_offline *out, struct bn_series_list *series,
                               const struct bn_entry *entry, const struct bn_series_list *now,
-                              const char *contended, const char *binary, struct bn_bench_judging *judging,
-                              bn_error *err)
+                              const char *contended, const char *binary,
+                              struct bn_bench_compare_settings *settings, bn_error *err)
 {
     const char *then = "";
     (void)bn_json_string(bn_json_get(entry->json, "binary_sha256"), &then);
-    bn_bench_circumstances(judging, contended, NULL, then, binary);
+    bn_bench_compare_circumstances(settings, contended, NULL, then, binary);
     BN_TRY(bn_series_read(series, entry->json, err));
-    return bn_offline_compare(out, series, now, &judging->rules, err);
+    return bn_offline_compare(out, series, now, &settings->rules, err);
 }
 
 /* Whether series regressed against an entry; texts of the comparison do not outlive it. */
 static bn_status judge_against(enum bn_outcome *worst, size_t *n_missing, const struct bn_entry *entry,
                                const struct bn_series_list *now, const char *contended, const char *binary,
-                               struct bn_bench_judging *judging, bn_error *err)
+                               struct bn_bench_compare_settings *settings, bn_error *err)
 {
     struct bn_offline offline = {0};
     struct bn_series_list series = {0};
-    bn_status status = compare_with(&offline, &series, entry, now, contended, binary, judging, err);
+    bn_status status = compare_with(&offline, &series, entry, now, contended, binary, settings, err);
     *worst = offline.worst;
     *n_missing = offline.n_missing;
     bn_offline_release(&offline);
@@ -151,7 +151,8 @@ static bn_status show_saved(struct bn_args *args, const struct bn_ledger *l, con
 
 /* Decides the state of a new run: the first of its line is its baseline. */
 static bn_status decide(const struct bn_ledger *l, const char *name, const struct bn_result *r,
-                        struct bn_bench_judging *judging, struct bn_ledger_note *note, bn_error *err)
+                        struct bn_bench_compare_settings *settings, struct bn_ledger_note *note,
+                        bn_error *err)
 {
     const struct bn_likeness like = likeness(r);
     const struct bn_entry *unlike, *baseline = bn_ledger_baseline(l, name, &like, &unlike);
@@ -159,7 +160,7 @@ static bn_status decide(const struct bn_ledger *l, const char *name, const struc
     note->state = BN_ENTRY_PROMOTED;
     if (baseline == NULL) return BN_OK;
     BN_TRY(judge_against(&note->outcome, &n_missing, baseline, &r->series, r->contended, r->binary_sha256,
-                         judging, err));
+                         settings, err));
     note->against = baseline->id;
     note->state = note->outcome == BN_OUTCOME_REGRESSED ? BN_ENTRY_REGRESSED : BN_ENTRY_SAVED;
     if (n_missing > 0)
@@ -170,11 +171,11 @@ static bn_status decide(const struct bn_ledger *l, const char *name, const struc
 }
 
 static bn_status save_into(struct bn_args *args, struct bn_ledger *l, const char *name,
-                           const struct bn_result *r, struct bn_bench_judging *judging,
+                           const struct bn_result *r, struct bn_bench_compare_settings *settings,
                            struct bn_ledger_note *note, bn_error *err)
 {
     char against[BN_SHA256_HEX];
-    BN_TRY(decide(l, name, r, judging, note, err));
+    BN_TRY(decide(l, name, r, settings, note, err));
     if (note->against != NULL) { /* entries move */
         snprintf(against, sizeof against, "%s", note->against);
         note->against = against;
@@ -186,23 +187,23 @@ static bn_status save_into(struct bn_args *args, struct bn_ledger *l, const char
 }
 
 static bn_status save_result(struct bn_args *args, const char *name, const struct bn_result *r,
-                             struct bn_bench_judging *judging, bn_error *err)
+                             struct bn_bench_compare_settings *settings, bn_error *err)
 {
     struct bn_ledger_note note = {.reason = bn_opt_str(args, "reason")};
     struct bn_ledger l;
     BN_TRY(check_reason(args, err));
     BN_TRY(check_origin(args, r, &note, err));
     BN_TRY(bn_ledger_open(&l, bn_bench_ledger_folder(args), r->machine_label, r->suite, true, err));
-    bn_status status = save_into(args, &l, name, r, judging, &note, err);
+    bn_status status = save_into(args, &l, name, r, settings, &note, err);
     bn_ledger_close(&l);
     return status;
 }
 
-static bn_status save(struct bn_args *args, struct bn_bench_judging *judging, bn_error *err)
+static bn_status save(struct bn_args *args, struct bn_bench_compare_settings *settings, bn_error *err)
 {
     struct bn_result r;
     BN_TRY(bn_result_read(&r, args->operands[2], err));
-    bn_status status = save_result(args, args->operands[1], &r, judging, err);
+    bn_status status = save_result(args, args->operands[1], &r, settings, err);
     bn_result_release(&r);
     return status;
 }
@@ -225,12 +226,13 @@ static bn_status no_baseline(const char *name, bn_error *err)
 }
 
 static bn_status check_against(struct bn_args *args, const struct bn_entry *baseline,
-                               const struct bn_result *r, struct bn_bench_judging *judging, bn_error *err)
+                               const struct bn_result *r, struct bn_bench_compare_settings *settings,
+                               bn_error *err)
 {
     struct bn_offline offline = {0};
     struct bn_series_list series = {0};
     bn_status status =
-        compare_with(&offline, &series, baseline, &r->series, r->contended, r->binary_sha256, judging, err);
+        compare_with(&offline, &series, baseline, &r->series, r->contended, r->binary_sha256, settings, err);
     bn_json *doc = begin_document(args);
     if (args->json) {
         bn_json_put_string(doc, "baseline", baseline->id);
@@ -241,7 +243,7 @@ static bn_status check_against(struct bn_args *args, const struct bn_entry *base
                baseline->dirty ? "+dirty" : "");
         bn_bench_print_origin("B", args->operands[1], r);
     }
-    if (status == BN_OK) status = bn_bench_judging_show(args, judging, &offline, doc, err);
+    if (status == BN_OK) status = bn_bench_compare_show(args, settings, &offline, doc, err);
     bn_json_free(doc);
     bn_offline_release(&offline);
     bn_series_release(&series);
@@ -249,20 +251,20 @@ static bn_status check_against(struct bn_args *args, const struct bn_entry *base
 }
 
 static bn_status check_in(struct bn_args *args, const struct bn_ledger *l, const struct bn_result *r,
-                          struct bn_bench_judging *judging, bn_error *err)
+                          struct bn_bench_compare_settings *settings, bn_error *err)
 {
     const char *name = bn_opt_str(args, "baseline");
     const struct bn_likeness like = likeness(r);
     const struct bn_entry *unlike, *baseline = bn_ledger_baseline(l, name, &like, &unlike);
     if (baseline == NULL && unlike != NULL) {
-        if (!judging->unlike) return bn_result_like(&unlike->like, &like, err);
+        if (!settings->unlike) return bn_result_like(&unlike->like, &like, err);
         baseline = unlike;
     }
     if (baseline == NULL) return no_baseline(name, err);
-    return check_against(args, baseline, r, judging, err);
+    return check_against(args, baseline, r, settings, err);
 }
 
-static bn_status check(struct bn_args *args, struct bn_bench_judging *judging, bn_error *err)
+static bn_status check(struct bn_args *args, struct bn_bench_compare_settings *settings, bn_error *err)
 {
     struct bn_result r;
     struct bn_ledger l;
@@ -271,7 +273,7 @@ static bn_status check(struct bn_args *args, struct bn_bench_judging *judging, b
     BN_TRY(bn_result_read(&r, args->operands[1], err));
     bn_status status = bn_ledger_open(&l, folder, r.machine_label, r.suite, false, &why);
     if (status == BN_OK) {
-        status = check_in(args, &l, &r, judging, err);
+        status = check_in(args, &l, &r, settings, err);
         bn_ledger_close(&l);
     } else if (status == BN_ERR_NOT_FOUND) {
         status = bn_bench_each_ledger(folder, NULL, r.suite, other_machine, NULL, err);
@@ -281,7 +283,7 @@ static bn_status check(struct bn_args *args, struct bn_bench_judging *judging, b
     }
     const char *name = bn_opt_str(args, "save-baseline");
     if (status == BN_OK && args->exit_code == BN_EXIT_OK && name != NULL)
-        status = save_result(args, name, &r, judging, err);
+        status = save_result(args, name, &r, settings, err);
     bn_result_release(&r);
     return status;
 }
@@ -413,7 +415,7 @@ static bn_status search_ledger(void *arg, const struct bn_ledger *l, bn_error *e
 
 /* Compared with the present baseline, which may be another one than when it was saved. */
 static bn_status check_promotion(const struct bn_ledger *l, const struct bn_entry *e,
-                                 struct bn_bench_judging *judging, bn_error *err)
+                                 struct bn_bench_compare_settings *settings, bn_error *err)
 {
     struct bn_series_list now = {0};
     size_t n_missing = 0;
@@ -424,7 +426,7 @@ static bn_status check_promotion(const struct bn_ledger *l, const struct bn_entr
     if (e->state == BN_ENTRY_REGRESSED || baseline == NULL || baseline == e) return BN_OK;
     bn_status status = bn_series_read(&now, e->json, err);
     if (status == BN_OK)
-        status = judge_against(&worst, &n_missing, baseline, &now, NULL, binary, judging, err);
+        status = judge_against(&worst, &n_missing, baseline, &now, NULL, binary, settings, err);
     bn_series_release(&now);
     if (status == BN_OK && worst == BN_OUTCOME_REGRESSED)
         return bn_fail(err, BN_ERR_MISMATCH,
@@ -436,18 +438,18 @@ static bn_status check_promotion(const struct bn_ledger *l, const struct bn_entr
 }
 
 static bn_status promote_in(struct bn_args *args, struct bn_ledger *l, const char *id,
-                            struct bn_bench_judging *judging, bn_error *err)
+                            struct bn_bench_compare_settings *settings, bn_error *err)
 {
     const struct bn_entry *e;
     BN_TRY(bn_ledger_find(l, id, &e, err));
-    BN_TRY(check_promotion(l, e, judging, err));
+    BN_TRY(check_promotion(l, e, settings, err));
     BN_TRY(bn_ledger_promote(l, e, bn_opt_str(args, "reason"), err));
     BN_TRY(bn_ledger_write(l, err));
     BN_TRY(bn_ledger_find(l, id, &e, err));
     return show_saved(args, l, e, err);
 }
 
-static bn_status promote(struct bn_args *args, struct bn_bench_judging *judging, bn_error *err)
+static bn_status promote(struct bn_args *args, struct bn_bench_compare_settings *settings, bn_error *err)
 {
     const char *folder = bn_bench_ledger_folder(args);
     struct search s = {.id = args->operands[1]};
@@ -456,7 +458,7 @@ static bn_status promote(struct bn_args *args, struct bn_bench_judging *judging,
     if (s.found[0] == '\0')
         return bn_fail(err, BN_ERR_NOT_FOUND, "no run with the id '%.64s' (at least six digits)", s.id);
     BN_TRY(bn_ledger_open(&l, folder, s.machine, s.suite, true, err));
-    bn_status status = promote_in(args, &l, s.found, judging, err);
+    bn_status status = promote_in(args, &l, s.found, settings, err);
     bn_ledger_close(&l);
     return status;
 }
@@ -472,7 +474,7 @@ bn_status bn_bench_baseline(struct bn_args *args, bn_error *err)
                  {"show", 2, "NAME"},
                  {"check", 2, "FILE"},
                  {"promote", 2, "ID"}};
-    struct bn_bench_judging judging;
+    struct bn_bench_compare_settings settings;
     size_t verb = 0;
     if (args->n_operands == 0)
         return bn_fail(err, BN_ERR_ARG, "missing action: save, list, show, check or promote");
@@ -484,17 +486,17 @@ bn_status bn_bench_baseline(struct bn_args *args, bn_error *err)
                        args->operands[0]);
     if (args->n_operands != VERBS[verb].n_operands)
         return bn_fail(err, BN_ERR_ARG, "baseline %s: expected %s", VERBS[verb].verb, VERBS[verb].wants);
-    BN_TRY(bn_bench_judging_read(&judging, args, err));
+    BN_TRY(bn_bench_compare_read(&settings, args, err));
     switch (verb) {
     case 0:
-        return save(args, &judging, err);
+        return save(args, &settings, err);
     case 1:
         return look(args, NULL, err);
     case 2:
         return look(args, args->operands[1], err);
     case 3:
-        return check(args, &judging, err);
+        return check(args, &settings, err);
     default:
-        return promote(args, &judging, err);
+        return promote(args, &settings, err);
     }
 }

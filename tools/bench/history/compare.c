@@ -1,27 +1,205 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench compare: compares two existing documents.
+ * bn-bench compare: two documents that were not measured in turn. bn-bench baseline compares by the same
+ * settings and prints the same table.
  */
+#include "tools/bench/history/compare.h"
+
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "tools/bench/history/judging.h"
+#include "base/file.h"
+#include "tools/cli/print_json.h"
+#include "tools/cli/report.h"
+
+extern const char bn_bench_thresholds[];
+extern const uint64_t bn_bench_thresholds_bytes;
+
+const struct bn_option bn_bench_thresholds_option[] = {
+    {.name = "thresholds",
+     .arg = "FILE",
+     .group = "Verdict",
+     .help = "regression levels [built-in: baselines/thresholds.json]"},
+    {0},
+};
+
+const struct bn_option bn_bench_compare_options[] = {
+    {.name = "drift",
+     .arg = "PERCENT",
+     .group = "Verdict",
+     .preset = "8",
+     .help = "drift of the machine between two sessions"},
+    {.name = "margin",
+     .arg = "PERCENT",
+     .group = "Verdict",
+     .preset = "1",
+     .help = "a change that does not matter"},
+    {.name = "fail-on",
+     .arg = "any|warning|critical",
+     .group = "Verdict",
+     .preset = "any",
+     .help = "the least severe regression that exits with 1"},
+    {.name = "strict", .group = "Verdict", .help = "fail when any series is inconclusive"},
+    {.name = "unlike", .group = "Verdict", .help = "compare even if machine, settings or model differ"},
+    {0},
+};
+
+bn_status bn_bench_levels(struct bn_levels *out, const struct bn_args *args, bn_error *err)
+{
+    const char *path = bn_opt_str(args, "thresholds");
+    struct bn_buf text = {.max = 1u << 20};
+    if (path == NULL)
+        return bn_levels_parse(out, bn_bench_thresholds, (size_t)bn_bench_thresholds_bytes, err);
+    bn_status status = bn_file_read(path, &text, err);
+    if (status == BN_OK) status = bn_levels_parse(out, text.data, text.len, err);
+    if (status != BN_OK) bn_error_name(err, path);
+    bn_buf_release(&text);
+    return status;
+}
+
+bn_status bn_bench_compare_read(struct bn_bench_compare_settings *out, const struct bn_args *args,
+                                bn_error *err)
+{
+    *out = (struct bn_bench_compare_settings){.rules = {.judge = BN_JUDGE_RULES_INIT}};
+    double drift = 0, margin = 0;
+    BN_TRY(bn_bench_levels(&out->levels, args, err));
+    BN_TRY(bn_opt_f64(args, "drift", 0, 1000, &drift, err));
+    BN_TRY(bn_opt_f64(args, "margin", 0, 1000, &margin, err));
+    out->rules.drift = drift / 100;
+    out->rules.judge.margin = margin / 100;
+    out->rules.levels = &out->levels;
+    out->unlike = bn_opt_flag(args, "unlike");
+    out->strict = bn_opt_flag(args, "strict");
+    out->fail_on = (unsigned)bn_opt_choice(args, "fail-on");
+    return BN_OK;
+}
+
+void bn_bench_compare_circumstances(struct bn_bench_compare_settings *settings, const char *contended_a,
+                                    const char *contended_b, const char *binary_a, const char *binary_b)
+{
+    bool a = contended_a != NULL && contended_a[0] != '\0';
+    settings->rules.contended = a ? contended_a : contended_b;
+    settings->rules.same_program = binary_a[0] != '\0' && strcmp(binary_a, binary_b) == 0;
+}
+
+static size_t n_inconclusive(const struct bn_offline *o)
+{
+    return o->n - o->n_missing - o->n_extra - o->n_judged;
+}
+
+/* Why this does not pass; NULL when it does. */
+static const char *failure(const struct bn_bench_compare_settings *settings, const struct bn_offline *o)
+{
+    static const enum bn_severity LEAST[] = {BN_SEVERITY_NONE, BN_SEVERITY_WARNING, BN_SEVERITY_CRITICAL};
+    if (o->n_missing > 0) return "B lacks series of A";
+    if (o->n == o->n_extra) return "A and B have no series in common";
+    if (o->worst == BN_OUTCOME_REGRESSED && o->severity >= LEAST[settings->fail_on]) return "B regressed";
+    if (o->n_judged == 0) return "no data: every series is inconclusive";
+    if (o->n_timed > 0 && o->n_timed_judged == 0) return "no data: every time and rate is inconclusive";
+    if (settings->strict && n_inconclusive(o) > 0) return "a series is inconclusive (--strict)";
+    return NULL;
+}
+
+static void put(bn_json *doc, const struct bn_bench_compare_settings *settings, const struct bn_offline *o,
+                const char *why)
+{
+    bn_json_put_object(doc, "unavailable");
+    bn_json_put_string(doc, "verdict", bn_outcome_name(o->worst));
+    bn_json_put_bool(doc, "passed", why == NULL);
+    if (why != NULL)
+        bn_json_put_string(doc, "failure", why);
+    else
+        bn_json_put_unavailable(doc, "failure", "it passed");
+    bn_json_put_bool(doc, "in_turn", false);
+    bn_json_put_bool(doc, "points", settings->rules.points);
+    bn_json_put_number(doc, "drift", settings->rules.drift);
+    bn_json_put_u64(doc, "missing", o->n_missing);
+    bn_json_put_u64(doc, "extra", o->n_extra);
+    bn_comparisons_put(doc, o->list, o->n);
+}
+
+bn_status bn_bench_compare_show(struct bn_args *args, const struct bn_bench_compare_settings *settings,
+                                const struct bn_offline *offline, bn_json *doc, bn_error *err)
+{
+    const char *why = failure(settings, offline);
+    args->exit_code = why != NULL ? BN_EXIT_NEGATIVE : BN_EXIT_OK;
+    if (args->json) {
+        put(doc, settings, offline, why);
+        return bn_cli_print_json(doc, err);
+    }
+    struct bn_buf text = {.max = 16u << 20};
+    bn_comparisons_print(&text, offline->list, offline->n);
+    bn_status status = bn_buf_check(&text, err);
+    if (status == BN_OK) fwrite(text.data, 1, text.len, stdout);
+    bn_buf_release(&text);
+    if (status != BN_OK) return status;
+    if (!settings->rules.points)
+        printf("A and B did not run in turn: changes below %g %% may be drift. bn-bench ab finds\n"
+               "smaller ones.\n",
+               100 * settings->rules.drift);
+    if (offline->n_missing > 0)
+        printf("%zu series of A %s missing in B.\n", offline->n_missing,
+               offline->n_missing == 1 ? "is" : "are");
+    if (offline->n_extra > 0)
+        printf("%zu series %s only in B.\n", offline->n_extra, offline->n_extra == 1 ? "is" : "are");
+    printf("verdict  %s%s\n", bn_outcome_name(offline->worst),
+           offline->severity == BN_SEVERITY_CRITICAL  ? " (critical)"
+           : offline->severity == BN_SEVERITY_WARNING ? " (warning)"
+                                                      : "");
+    if (why != NULL) bn_report_note(0, "failed: %s", why);
+    return BN_OK;
+}
+
+void bn_bench_print_origin(const char *side, const char *name, const struct bn_result *r)
+{
+    printf("%s  %s", side, name);
+    if (r->points)
+        printf(", values without samples\n");
+    else
+        printf(": %s of %s, commit %.12s%s, %s\n", r->suite, r->created,
+               r->commit[0] != '\0' ? r->commit : "unknown", r->dirty ? "+dirty" : "",
+               r->machine_label[0] != '\0' ? r->machine_label : "unknown machine");
+}
+
+static void put_known(bn_json *o, const char *name, const char *text)
+{
+    if (text[0] != '\0')
+        bn_json_put_string(o, name, text);
+    else
+        bn_json_put_unavailable(o, name, "the document has no such member");
+}
+
+void bn_bench_put_origin(bn_json *doc, const char *side, const struct bn_result *r)
+{
+    bn_json *o = bn_json_put_object(doc, side);
+    bn_json_put_object(o, "unavailable");
+    put_known(o, "suite", r->suite);
+    put_known(o, "created", r->created);
+    put_known(o, "commit", r->commit);
+    put_known(o, "binary_sha256", r->binary_sha256);
+    put_known(o, "model_sha256", r->model_sha256);
+    put_known(o, "machine", r->machine_key);
+    put_known(o, "settings_sha256", r->settings_sha256);
+}
+
+/* ---- the command ---- */
 
 static struct bn_likeness likeness(const struct bn_result *r)
 {
     return (struct bn_likeness){r->machine_key, r->settings_sha256, r->model_sha256};
 }
 
-/* given: --thresholds was, which comes before the levels that a list of values has of its own. */
-static bn_status prepare(struct bn_bench_judging *judging, const struct bn_result *a,
+/* given: is --thresholds given? It precedes the levels in a list of values. */
+static bn_status prepare(struct bn_bench_compare_settings *settings, const struct bn_result *a,
                          const struct bn_result *b, bool given, bn_error *err)
 {
     const struct bn_likeness like_a = likeness(a), like_b = likeness(b);
     const bn_json *levels = bn_levels_of(a->document);
-    judging->rules.points = a->points || b->points;
-    bn_bench_circumstances(judging, a->contended, b->contended, a->binary_sha256, b->binary_sha256);
-    if (a->points && levels != NULL && !given) BN_TRY(bn_levels_import(&judging->levels, levels, err));
-    if (judging->rules.points || judging->unlike) return BN_OK;
+    settings->rules.points = a->points || b->points;
+    bn_bench_compare_circumstances(settings, a->contended, b->contended, a->binary_sha256, b->binary_sha256);
+    if (a->points && levels != NULL && !given) BN_TRY(bn_levels_import(&settings->levels, levels, err));
+    if (settings->rules.points || settings->unlike) return BN_OK;
     if (strcmp(a->suite, b->suite) != 0)
         return bn_fail(err, BN_ERR_UNSUPPORTED, "not alike: %.40s and %.40s measure different things",
                        a->suite, b->suite);
@@ -30,13 +208,13 @@ static bn_status prepare(struct bn_bench_judging *judging, const struct bn_resul
     return status;
 }
 
-static bn_status compare(struct bn_args *args, struct bn_bench_judging *judging, const struct bn_result *a,
-                         const struct bn_result *b, bn_error *err)
+static bn_status compare(struct bn_args *args, struct bn_bench_compare_settings *settings,
+                         const struct bn_result *a, const struct bn_result *b, bn_error *err)
 {
     struct bn_offline offline;
     struct bn_machine machine;
-    BN_TRY(prepare(judging, a, b, bn_opt_given(args, "thresholds"), err));
-    BN_TRY(bn_offline_compare(&offline, &a->series, &b->series, &judging->rules, err));
+    BN_TRY(prepare(settings, a, b, bn_opt_given(args, "thresholds"), err));
+    BN_TRY(bn_offline_compare(&offline, &a->series, &b->series, &settings->rules, err));
     bn_machine_read(&machine);
     bn_json *doc = args->json ? bn_bench_document("compare", &machine) : NULL;
     if (args->json) {
@@ -46,7 +224,7 @@ static bn_status compare(struct bn_args *args, struct bn_bench_judging *judging,
         bn_bench_print_origin("A", args->operands[0], a);
         bn_bench_print_origin("B", args->operands[1], b);
     }
-    bn_status status = bn_bench_judging_show(args, judging, &offline, doc, err);
+    bn_status status = bn_bench_compare_show(args, settings, &offline, doc, err);
     bn_json_free(doc);
     bn_offline_release(&offline);
     return status;
@@ -54,12 +232,12 @@ static bn_status compare(struct bn_args *args, struct bn_bench_judging *judging,
 
 bn_status bn_bench_compare(struct bn_args *args, bn_error *err)
 {
-    struct bn_bench_judging judging;
+    struct bn_bench_compare_settings settings;
     struct bn_result a = {0}, b = {0};
-    bn_status status = bn_bench_judging_read(&judging, args, err);
+    bn_status status = bn_bench_compare_read(&settings, args, err);
     if (status == BN_OK) status = bn_result_read(&a, args->operands[0], err);
     if (status == BN_OK) status = bn_result_read(&b, args->operands[1], err);
-    if (status == BN_OK) status = compare(args, &judging, &a, &b, err);
+    if (status == BN_OK) status = compare(args, &settings, &a, &b, err);
     bn_result_release(&a);
     bn_result_release(&b);
     return status;

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-bench compare and baseline: how two documents are compared, printed, and turned into an exit code; and
+ * the regression levels, which ab uses too.
+ */
+#ifndef BN_BENCH_COMPARE_H
+#define BN_BENCH_COMPARE_H
+
+#include "lab/history/offline.h"
+#include "lab/history/result.h"
+#include "tools/bench/bench.h"
+
+struct bn_bench_compare_settings {
+    struct bn_levels levels;
+    struct bn_offline_rules rules;
+    bool unlike;      /* compare also when machine, settings or model differ */
+    unsigned fail_on; /* --fail-on: 0 any regression, 1 warnings, 2 critical ones */
+    bool strict;
+};
+
+extern const struct bn_option bn_bench_compare_options[], bn_bench_thresholds_option[];
+/* Reads them; rules.levels points into out. */
+BN_MUST_CHECK bn_status bn_bench_compare_read(struct bn_bench_compare_settings *out,
+                                              const struct bn_args *args, bn_error *err);
+/* The levels of --thresholds, else the built-in ones. */
+BN_MUST_CHECK bn_status bn_bench_levels(struct bn_levels *out, const struct bn_args *args, bn_error *err);
+
+/* Sets the circumstances of two sessions: why one of them was contended (NULL or empty: it was not), and the
+ * digests of the two programs (empty when unknown). */
+void bn_bench_compare_circumstances(struct bn_bench_compare_settings *settings, const char *contended_a,
+                                    const char *contended_b, const char *binary_a, const char *binary_b);
+
+/* Prints a comparison as text or in the document doc, and sets the exit code: 1 for a regression of the
+ * severity of --fail-on, for a missing series, when no series or none of the times and rates has a verdict,
+ * and with
+ * --strict for anything inconclusive. */
+BN_MUST_CHECK bn_status bn_bench_compare_show(struct bn_args *args,
+                                              const struct bn_bench_compare_settings *settings,
+                                              const struct bn_offline *offline, bn_json *doc, bn_error *err);
+/* The origin of a result: file, date, commit, machine. */
+void bn_bench_print_origin(const char *side, const char *name, const struct bn_result *result);
+void bn_bench_put_origin(bn_json *doc, const char *side, const struct bn_result *result);
+
+#endif
