@@ -50,7 +50,7 @@ static void the_clock_has_steps(void **state)
 #define N 12u
 
 /* Two configurations of the same test, whose samples are good. */
-static void make_up(struct bn_bench_plan *plan, struct bn_bench_config configs[2],
+static void make_up(struct bn_bench_measurement *m, struct bn_bench_config configs[2],
                     struct bn_bench_sample samples[2][N], uint64_t tokens[2][N])
 {
     memset(samples, 0, 2 * sizeof samples[0]);
@@ -76,33 +76,34 @@ static void make_up(struct bn_bench_plan *plan, struct bn_bench_config configs[2
             memset(s->output, c == 0 ? 'a' : 'b', BN_SHA256_HEX - 1);
         }
     }
-    *plan = (struct bn_bench_plan){.configs = configs, .n_configs = 2, .n_rounds = N, .clock.step_ns = 20};
+    *m =
+        (struct bn_bench_measurement){.configs = configs, .n_configs = 2, .n_rounds = N, .clock.step_ns = 20};
 }
 
 static void good_samples_pass(void **state)
 {
     (void)state;
-    struct bn_bench_plan plan;
+    struct bn_bench_measurement m;
     struct bn_bench_config configs[2];
     struct bn_bench_sample samples[2][N];
     struct bn_bench_depth_fit fit;
     uint64_t tokens[2][N];
     bn_error err = {0};
-    make_up(&plan, configs, samples, tokens);
-    assert_int_equal(bn_bench_reserve(&plan, &err), BN_OK);
-    assert_int_equal(bn_bench_conclude(&plan, &err), BN_OK);
+    make_up(&m, configs, samples, tokens);
+    assert_int_equal(bn_bench_reserve(&m, &err), BN_OK);
+    assert_int_equal(bn_bench_conclude(&m, &err), BN_OK);
     for (unsigned c = 0; c < 2; c++) {
         assert_int_equal(configs[c].verdict, BN_BENCH_VALID);
         assert_string_equal(configs[c].implausible, "");
         assert_true(configs[c].steady);
     }
-    assert_int_equal(bn_bench_collect(&plan, &configs[0], bn_bench_ns_per_token), N - 2);
-    assert_int_equal(bn_bench_fit_depth(&fit, &plan, 1, 1, &err), BN_OK);
+    assert_int_equal(bn_bench_collect(&m, &configs[0], bn_bench_ns_per_token), N - 2);
+    assert_int_equal(bn_bench_fit_depth(&fit, &m, 1, 1, &err), BN_OK);
     assert_true(fit.n == N - 2 && fabs(fit.ns_per_position.estimate - 2) < 1e-9);
     assert_true(fabs(fit.base_ns.estimate - 50001) < 1.5);
-    assert_int_equal(bn_bench_fit_depth(&fit, &plan, 2, 1, &err), BN_OK);
+    assert_int_equal(bn_bench_fit_depth(&fit, &m, 2, 1, &err), BN_OK);
     assert_int_equal(fit.n, 0); /* there is no such test */
-    bn_free(plan.scratch);
+    bn_free(m.scratch);
 }
 
 static void faults_are_found(void **state)
@@ -111,12 +112,12 @@ static void faults_are_found(void **state)
     static const char *const WHAT[] = {"output",       "depth's output", "frozen clock",
                                        "coarse clock", "speed",          "trend"};
     for (unsigned fault = 0; fault < 6; fault++) {
-        struct bn_bench_plan plan;
+        struct bn_bench_measurement m;
         struct bn_bench_config configs[2];
         struct bn_bench_sample samples[2][N];
         uint64_t tokens[2][N];
         bn_error err = {0};
-        make_up(&plan, configs, samples, tokens);
+        make_up(&m, configs, samples, tokens);
         for (unsigned i = 0; i < N; i++) {
             if (fault == 2) samples[1][i].ns = 50000;
             if (fault == 4) samples[1][i].bandwidth = 18e9; /* 20e9 are read */
@@ -124,28 +125,28 @@ static void faults_are_found(void **state)
         }
         if (fault == 0) samples[1][7].output[63] = 'c';
         if (fault == 1) configs[1].depth = 0; /* now both are one test */
-        if (fault == 3) plan.clock.step_ns = 2511;
-        assert_int_equal(bn_bench_reserve(&plan, &err), BN_OK);
-        assert_int_equal(bn_bench_conclude(&plan, &err), BN_OK);
+        if (fault == 3) m.clock.step_ns = 2511;
+        assert_int_equal(bn_bench_reserve(&m, &err), BN_OK);
+        assert_int_equal(bn_bench_conclude(&m, &err), BN_OK);
         bool refused = configs[1].verdict == BN_BENCH_INVALID && configs[1].reason[0] != '\0';
         if (fault < 4 && !refused) fail_msg("%s passed", WHAT[fault]);
         if (fault >= 4) assert_int_equal(configs[1].verdict, BN_BENCH_VALID);
         assert_true((configs[1].implausible[0] != '\0') == (fault == 4));
         assert_true(configs[1].steady == (fault != 5));
         assert_true((configs[0].verdict == BN_BENCH_VALID) == (fault != 3));
-        bn_free(plan.scratch);
+        bn_free(m.scratch);
     }
 }
 
 static void outliers_are_labelled_and_explained(void **state)
 {
     (void)state;
-    struct bn_bench_plan plan;
+    struct bn_bench_measurement m;
     struct bn_bench_config configs[2];
     struct bn_bench_sample samples[2][N];
     uint64_t tokens[2][N];
     bn_error err = {0};
-    make_up(&plan, configs, samples, tokens);
+    make_up(&m, configs, samples, tokens);
     samples[0][1].ns = 900000; /* warm-up: no label */
     samples[0][5].ns = 90000;
     samples[0][5].noise = (struct bn_noise){.steal_known = true, .steal_ns = 10000000};
@@ -153,21 +154,21 @@ static void outliers_are_labelled_and_explained(void **state)
     samples[1][6].noise.involuntary_switches = 3;
     samples[1][7].noise.involuntary_switches = 2;
     samples[1][8].noise = (struct bn_noise){.pressure_known = true, .io_us = 40};
-    assert_int_equal(bn_bench_reserve(&plan, &err), BN_OK);
-    assert_int_equal(bn_bench_conclude(&plan, &err), BN_OK);
+    assert_int_equal(bn_bench_reserve(&m, &err), BN_OK);
+    assert_int_equal(bn_bench_conclude(&m, &err), BN_OK);
     assert_int_equal(samples[0][1].outlier, BN_OUTLIER_NONE);
     assert_int_equal(samples[0][5].outlier, BN_OUTLIER_SEVERE);
     assert_true(samples[0][5].stolen && !samples[0][5].pressed && !samples[0][5].switched);
     assert_int_equal(samples[1][6].outlier, BN_OUTLIER_SEVERE);
     assert_true(samples[1][6].switched && !samples[1][7].switched && samples[1][8].pressed);
-    assert_int_equal(bn_bench_collect(&plan, &configs[0], bn_bench_ns_per_token), N - 2); /* all count */
-    bn_free(plan.scratch);
+    assert_int_equal(bn_bench_collect(&m, &configs[0], bn_bench_ns_per_token), N - 2); /* all count */
+    bn_free(m.scratch);
 }
 
 /* ---- runs of a model ---- */
 
 struct real {
-    struct bn_bench_plan plan;
+    struct bn_bench_measurement m;
     struct bn_bench_config config;
     int32_t ids[8];
 };
@@ -177,12 +178,12 @@ static void open_real(struct real *r, bool decode)
     bn_session_options options = {.n_ctx = 16, .n_threads = 1};
     bn_error err = {0};
     *r = (struct real){.ids = {5, 6, 7, 8, 9, 10, 11, 12}};
-    if (bn_model_open(&r->plan.model, MODEL, NULL, &err) != BN_OK) fail_msg("%s", err.msg);
+    if (bn_model_open(&r->m.model, MODEL, NULL, &err) != BN_OK) fail_msg("%s", err.msg);
     r->config = (struct bn_bench_config){.decode = decode, .tokens = 4, .n_threads = 1, .n_batch = 128};
-    assert_int_equal(bn_session_open(&r->config.session, r->plan.model, &options, &err), BN_OK);
-    r->plan.ids = r->ids;
-    r->plan.configs = &r->config;
-    r->plan.n_configs = 1;
+    assert_int_equal(bn_session_open(&r->config.session, r->m.model, &options, &err), BN_OK);
+    r->m.ids = r->ids;
+    r->m.configs = &r->config;
+    r->m.n_configs = 1;
 }
 
 static void close_real(struct real *r)
@@ -191,7 +192,7 @@ static void close_real(struct real *r)
         bn_free(r->config.samples[i].token_ns);
     bn_free(r->config.samples);
     bn_session_close(r->config.session);
-    bn_model_close(r->plan.model);
+    bn_model_close(r->m.model);
 }
 
 /* The same prompt gives the same digest; another one, in the middle of the measurement, does not. */
@@ -203,11 +204,11 @@ static void another_output_is_refused(void **state)
         bn_error err = {0};
         open_real(&r, decode == 1);
         for (uint32_t round = 0; round < 3; round++)
-            assert_int_equal(bn_bench_take(&r.plan, &r.config, round, 0, &err), BN_OK);
+            assert_int_equal(bn_bench_take(&r.m, &r.config, round, 0, &err), BN_OK);
         bn_bench_check_outputs(&r.config, 1);
         assert_int_equal(r.config.verdict, BN_BENCH_VALID);
         r.ids[0] = 4;
-        assert_int_equal(bn_bench_take(&r.plan, &r.config, 3, 0, &err), BN_OK);
+        assert_int_equal(bn_bench_take(&r.m, &r.config, 3, 0, &err), BN_OK);
         bn_bench_check_outputs(&r.config, 1);
         assert_int_equal(r.config.verdict, BN_BENCH_INVALID);
         assert_non_null(strstr(r.config.reason, "round 3"));
@@ -222,9 +223,9 @@ static void a_late_sample_is_no_sample(void **state)
         struct real r;
         bn_error err = {0};
         open_real(&r, decode == 1);
-        assert_int_equal(bn_bench_take(&r.plan, &r.config, 0, 0, &err), BN_OK);
-        r.plan.timeout_ns = 1;
-        assert_int_equal(bn_bench_take(&r.plan, &r.config, 1, 0, &err), BN_OK);
+        assert_int_equal(bn_bench_take(&r.m, &r.config, 0, 0, &err), BN_OK);
+        r.m.set.timeout_ns = 1;
+        assert_int_equal(bn_bench_take(&r.m, &r.config, 1, 0, &err), BN_OK);
         assert_int_equal(r.config.verdict, BN_BENCH_TIMEOUT);
         assert_int_equal(r.config.n_samples, 1);
         assert_int_equal(bn_session_position(r.config.session), 0);
@@ -234,36 +235,36 @@ static void a_late_sample_is_no_sample(void **state)
 
 /* ---- generations at once ---- */
 
-static void crowds_are_judged(void **state)
+static void concurrent_generations_are_judged(void **state)
 {
     (void)state;
-    struct bn_bench_plan plan;
+    struct bn_bench_measurement m;
     struct bn_bench_config configs[2];
     struct bn_bench_sample samples[2][N];
     uint64_t tokens[2][N], requests[4] = {100, 300, 200, 200}, makespan[2] = {400, 200};
     char outputs[4][BN_SHA256_HEX];
-    make_up(&plan, configs, samples, tokens);
-    struct bn_bench_crowd crowd = {.config = configs, .n_requests = 2, .n_rounds = 2};
-    crowd.request_ns = requests;
-    crowd.makespan_ns = makespan;
-    crowd.outputs = outputs;
+    make_up(&m, configs, samples, tokens);
+    struct bn_bench_group group = {.config = configs, .n_requests = 2, .n_rounds = 2};
+    group.request_ns = requests;
+    group.makespan_ns = makespan;
+    group.outputs = outputs;
     for (unsigned i = 0; i < 4; i++)
         memcpy(outputs[i], samples[0][0].output, BN_SHA256_HEX);
-    bn_bench_crowd_judge(&plan, &crowd);
-    assert_int_equal(crowd.verdict, BN_BENCH_VALID);
-    assert_true(fabs(bn_bench_crowd_rate(&crowd, 0) - 2 * 2 * 1e9 / 400) < 1e-3);
-    assert_true(fabs(bn_bench_crowd_fairness(&crowd, 0) - 0.8) < 1e-12); /* (3 + 1)^2 / (2 (9 + 1)) */
-    assert_true(fabs(bn_bench_crowd_fairness(&crowd, 1) - 1) < 1e-12);
+    bn_bench_group_judge(&m, &group);
+    assert_int_equal(group.verdict, BN_BENCH_VALID);
+    assert_true(fabs(bn_bench_group_rate(&group, 0) - 2 * 2 * 1e9 / 400) < 1e-3);
+    assert_true(fabs(bn_bench_group_fairness(&group, 0) - 0.8) < 1e-12); /* (3 + 1)^2 / (2 (9 + 1)) */
+    assert_true(fabs(bn_bench_group_fairness(&group, 1) - 1) < 1e-12);
     outputs[3][0] = 'x';
-    bn_bench_crowd_judge(&plan, &crowd);
-    assert_int_equal(crowd.verdict, BN_BENCH_INVALID);
-    assert_non_null(strstr(crowd.reason, "generation 3"));
+    bn_bench_group_judge(&m, &group);
+    assert_int_equal(group.verdict, BN_BENCH_INVALID);
+    assert_non_null(strstr(group.reason, "generation 3"));
     requests[1] = 0; /* stopped */
-    bn_bench_crowd_judge(&plan, &crowd);
-    assert_int_equal(crowd.verdict, BN_BENCH_TIMEOUT);
+    bn_bench_group_judge(&m, &group);
+    assert_int_equal(group.verdict, BN_BENCH_TIMEOUT);
     configs[0].verdict = BN_BENCH_INVALID;
-    bn_bench_crowd_judge(&plan, &crowd);
-    assert_int_equal(crowd.verdict, BN_BENCH_INVALID);
+    bn_bench_group_judge(&m, &group);
+    assert_int_equal(group.verdict, BN_BENCH_INVALID);
 }
 
 int main(void)
@@ -276,7 +277,7 @@ int main(void)
         cmocka_unit_test(outliers_are_labelled_and_explained),
         cmocka_unit_test(another_output_is_refused),
         cmocka_unit_test(a_late_sample_is_no_sample),
-        cmocka_unit_test(crowds_are_judged),
+        cmocka_unit_test(concurrent_generations_are_judged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

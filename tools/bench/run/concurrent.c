@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench run --concurrent: several generations at once in one process, which share the model and nothing
- * else. What counts is what all of them get done together, and how evenly.
+ * bn-bench run --concurrent: concurrent generations in one process that share only the model. Measured are
+ * their combined rate and its fairness.
  *
- * Each request is a thread that lives through all rounds, so that the team of threads which it computes with
- * does, too. Two barriers a round: one to start together, one to begin the next round together.
+ * Each generation has a thread that lives through all rounds, so that its team of computing threads does too.
+ * Two barriers per round: one to start together, one to begin the next round together.
  */
 #define _POSIX_C_SOURCE 200809L /* barriers */
 #include <pthread.h>
@@ -16,12 +16,12 @@
 #include "tools/bench/run/run.h"
 
 struct gate {
-    const struct bn_bench_plan *plan;
-    struct bn_bench_crowd *crowd;
-    pthread_mutex_t open; /* held until all threads are there, or one is not */
+    const struct bn_bench_measurement *m;
+    struct bn_bench_group *group;
+    pthread_mutex_t open; /* held until all threads have started, or one has failed to */
     bool given_up;
     pthread_barrier_t start, end;
-    uint64_t *from_ns, *to_ns; /* n_requests: of the round in flight */
+    uint64_t *from_ns, *to_ns; /* n_requests: of the current round */
 };
 
 struct request {
@@ -36,43 +36,43 @@ struct request {
 
 static bn_status open_session(const struct gate *gate, bn_session **session, bn_error *err)
 {
-    const struct bn_bench_config *c = gate->crowd->config;
+    const struct bn_bench_config *c = gate->group->config;
     bn_session_options options = {.n_ctx = c->depth + c->tokens + 1, .n_threads = c->n_threads};
-    BN_TRY(bn_session_open(session, gate->plan->model, &options, err));
+    BN_TRY(bn_session_open(session, gate->m->model, &options, err));
     if (c->depth == 0) return BN_OK;
-    return bn_session_eval(*session, gate->plan->ids, c->depth, BN_LOGITS_NONE, NULL, err);
+    return bn_session_eval(*session, gate->m->ids, c->depth, BN_LOGITS_NONE, NULL, err);
 }
 
-/* A generation; rounds of the warm-up are negative. One that took too long is booked as 0 ns. */
+/* A generation; warm-up rounds are negative. One that was stopped is recorded as 0 ns. */
 static bn_status generate(struct request *r, bn_session *session, int64_t round, bn_error *err)
 {
     struct gate *gate = r->gate;
-    struct bn_bench_crowd *crowd = gate->crowd;
+    struct bn_bench_group *group = gate->group;
     struct bn_generation gen;
     uint64_t until_ns = UINT64_MAX;
-    bn_bench_ask(gate->plan, crowd->config, &gen);
+    bn_bench_ask(gate->m, group->config, &gen);
     bn_bench_watch(&gen, &until_ns);
     gate->from_ns[r->index] = bn_clock_ns();
-    if (gate->plan->timeout_ns > 0) until_ns = gate->from_ns[r->index] + gate->plan->timeout_ns;
-    BN_TRY(bn_generate(session, bn_model_tokenizer(gate->plan->model), &gen, err));
+    if (gate->m->set.timeout_ns > 0) until_ns = gate->from_ns[r->index] + gate->m->set.timeout_ns;
+    BN_TRY(bn_generate(session, bn_model_tokenizer(gate->m->model), &gen, err));
     gate->to_ns[r->index] = bn_clock_ns();
     bn_status status = BN_OK;
     if (round >= 0) {
-        size_t at = (size_t)round * crowd->n_requests + r->index;
-        crowd->request_ns[at] =
+        size_t at = (size_t)round * group->n_requests + r->index;
+        group->request_ns[at] =
             gen.n_ids == gen.n_predict ? gate->to_ns[r->index] - gate->from_ns[r->index] : 0;
-        status = bn_bench_digest(gate->plan, session, &gen, crowd->outputs[at], err);
+        status = bn_bench_digest(gate->m, session, &gen, group->outputs[at], err);
     }
     bn_generation_release(&gen);
-    return status != BN_OK ? status : bn_session_truncate(session, crowd->config->depth, err);
+    return status != BN_OK ? status : bn_session_truncate(session, group->config->depth, err);
 }
 
-/* The time from the first start to the last end of the round that is over. Nobody writes these before all are
- * at the next start. */
+/* The time from the first start to the last end of the finished round. These are not written before all
+ * threads are at the next start. */
 static uint64_t makespan(const struct gate *gate)
 {
     uint64_t first = UINT64_MAX, last = 0;
-    for (uint32_t k = 0; k < gate->crowd->n_requests; k++) {
+    for (uint32_t k = 0; k < gate->group->n_requests; k++) {
         if (gate->from_ns[k] < first) first = gate->from_ns[k];
         if (gate->to_ns[k] > last) last = gate->to_ns[k];
     }
@@ -89,12 +89,12 @@ static void *run_request(void *arg)
     pthread_mutex_unlock(&gate->open);
     if (given_up) return NULL;
     r->status = open_session(gate, &session, &r->err);
-    int64_t n_warmup = gate->plan->warmup, n = n_warmup + gate->crowd->n_rounds;
+    int64_t n_warmup = gate->m->set.warmup, n = n_warmup + gate->group->n_rounds;
     for (int64_t i = 0; i < n; i++) {
         pthread_barrier_wait(&gate->start);
         if (r->status == BN_OK) r->status = generate(r, session, i - n_warmup, &r->err);
         pthread_barrier_wait(&gate->end);
-        if (r->index == 0 && i >= n_warmup) gate->crowd->makespan_ns[i - n_warmup] = makespan(gate);
+        if (r->index == 0 && i >= n_warmup) gate->group->makespan_ns[i - n_warmup] = makespan(gate);
     }
     bn_session_close(session);
     return NULL;
@@ -105,7 +105,7 @@ static void *run_request(void *arg)
 /* Runs all requests to their end. */
 static bn_status run_threads(struct gate *gate, struct request *requests, bn_error *err)
 {
-    uint32_t n = gate->crowd->n_requests, n_started = 0;
+    uint32_t n = gate->group->n_requests, n_started = 0;
     bn_status status = BN_OK;
     pthread_mutex_init(&gate->open, NULL);
     pthread_mutex_lock(&gate->open);
@@ -129,20 +129,20 @@ static bn_status run_threads(struct gate *gate, struct request *requests, bn_err
     return status;
 }
 
-static bn_status measure(const struct bn_bench_plan *plan, struct bn_bench_crowd *crowd, bn_error *err)
+static bn_status measure(const struct bn_bench_measurement *m, struct bn_bench_group *group, bn_error *err)
 {
-    uint32_t n = crowd->n_requests;
-    size_t n_samples = (size_t)n * crowd->n_rounds;
-    struct gate gate = {.plan = plan, .crowd = crowd};
+    uint32_t n = group->n_requests;
+    size_t n_samples = (size_t)n * group->n_rounds;
+    struct gate gate = {.m = m, .group = group};
     struct request *requests = bn_alloc(n, sizeof *requests);
     gate.from_ns = bn_alloc(n, sizeof *gate.from_ns);
     gate.to_ns = bn_alloc(n, sizeof *gate.to_ns);
-    crowd->request_ns = bn_alloc(n_samples, sizeof *crowd->request_ns);
-    crowd->makespan_ns = bn_alloc(crowd->n_rounds, sizeof *crowd->makespan_ns);
-    crowd->outputs = bn_alloc(n_samples, sizeof *crowd->outputs);
+    group->request_ns = bn_alloc(n_samples, sizeof *group->request_ns);
+    group->makespan_ns = bn_alloc(group->n_rounds, sizeof *group->makespan_ns);
+    group->outputs = bn_alloc(n_samples, sizeof *group->outputs);
     bn_status status = BN_OK;
-    if (requests == NULL || gate.from_ns == NULL || gate.to_ns == NULL || crowd->request_ns == NULL ||
-        crowd->makespan_ns == NULL || crowd->outputs == NULL)
+    if (requests == NULL || gate.from_ns == NULL || gate.to_ns == NULL || group->request_ns == NULL ||
+        group->makespan_ns == NULL || group->outputs == NULL)
         status = bn_nomem(err);
     for (uint32_t i = 0; i < n && status == BN_OK; i++) {
         requests[i].gate = &gate;
@@ -155,48 +155,213 @@ static bn_status measure(const struct bn_bench_plan *plan, struct bn_bench_crowd
     return status;
 }
 
-void bn_bench_crowd_judge(const struct bn_bench_plan *plan, struct bn_bench_crowd *crowd)
+void bn_bench_group_judge(const struct bn_bench_measurement *m, struct bn_bench_group *group)
 {
-    const struct bn_bench_config *c = crowd->config;
-    crowd->verdict = c->verdict;
+    const struct bn_bench_config *c = group->config;
+    group->verdict = c->verdict;
     if (c->verdict != BN_BENCH_VALID)
-        snprintf(crowd->reason, sizeof crowd->reason, "one alone is not valid either");
-    for (size_t i = 0; i < (size_t)crowd->n_rounds * crowd->n_requests; i++) {
-        if (crowd->verdict != BN_BENCH_VALID) return;
-        if (crowd->request_ns[i] == 0 || (plan->timeout_ns > 0 && crowd->request_ns[i] > plan->timeout_ns)) {
-            crowd->verdict = BN_BENCH_TIMEOUT;
-            snprintf(crowd->reason, sizeof crowd->reason, "a generation took more than --timeout");
-        } else if (strcmp(crowd->outputs[i], c->samples[0].output) != 0) {
-            crowd->verdict = BN_BENCH_INVALID;
-            snprintf(crowd->reason, sizeof crowd->reason, "generation %zu computed something else than alone",
-                     i);
+        snprintf(group->reason, sizeof group->reason, "the configuration alone is not valid");
+    for (size_t i = 0; i < (size_t)group->n_rounds * group->n_requests; i++) {
+        if (group->verdict != BN_BENCH_VALID) return;
+        if (group->request_ns[i] == 0 ||
+            (m->set.timeout_ns > 0 && group->request_ns[i] > m->set.timeout_ns)) {
+            group->verdict = BN_BENCH_TIMEOUT;
+            snprintf(group->reason, sizeof group->reason, "a generation took more than --timeout");
+        } else if (strcmp(group->outputs[i], c->samples[0].output) != 0) {
+            group->verdict = BN_BENCH_INVALID;
+            snprintf(group->reason, sizeof group->reason,
+                     "the output of generation %zu differs from that of the configuration alone", i);
         }
     }
 }
 
-bn_status bn_bench_crowds(struct bn_bench_plan *plan, bn_error *err)
+bn_status bn_bench_concurrent(struct bn_bench_measurement *m, bn_error *err)
 {
-    plan->crowds = bn_alloc(plan->n_at_once * plan->n_configs + 1, sizeof *plan->crowds);
-    if (plan->crowds == NULL) return bn_nomem(err);
-    for (size_t k = 0; k < plan->n_at_once; k++)
-        for (size_t i = 0; i < plan->n_configs; i++) {
-            if (!plan->configs[i].decode) continue;
-            struct bn_bench_crowd *crowd = &plan->crowds[plan->n_crowds++];
-            *crowd = (struct bn_bench_crowd){
-                .config = &plan->configs[i], .n_requests = plan->at_once[k], .n_rounds = plan->reps};
-            BN_TRY(measure(plan, crowd, err));
-            bn_bench_crowd_judge(plan, crowd);
+    m->groups = bn_alloc(m->set.n_concurrent * m->n_configs + 1, sizeof *m->groups);
+    if (m->groups == NULL) return bn_nomem(err);
+    for (size_t k = 0; k < m->set.n_concurrent; k++)
+        for (size_t i = 0; i < m->n_configs; i++) {
+            if (!m->configs[i].decode) continue;
+            struct bn_bench_group *group = &m->groups[m->n_groups++];
+            *group = (struct bn_bench_group){
+                .config = &m->configs[i], .n_requests = m->set.concurrent[k], .n_rounds = m->set.reps};
+            BN_TRY(measure(m, group, err));
+            bn_bench_group_judge(m, group);
         }
     return BN_OK;
 }
 
-void bn_bench_crowds_release(struct bn_bench_plan *plan)
+void bn_bench_concurrent_release(struct bn_bench_measurement *m)
 {
-    for (size_t i = 0; i < plan->n_crowds; i++) {
-        bn_free(plan->crowds[i].request_ns);
-        bn_free(plan->crowds[i].makespan_ns);
-        bn_free(plan->crowds[i].outputs);
+    for (size_t i = 0; i < m->n_groups; i++) {
+        bn_free(m->groups[i].request_ns);
+        bn_free(m->groups[i].makespan_ns);
+        bn_free(m->groups[i].outputs);
     }
-    bn_free(plan->crowds);
-    bn_free(plan->at_once);
+    bn_free(m->groups);
+    bn_free(m->set.concurrent);
+}
+
+/* ---- figures ---- */
+
+static void group_name(const struct bn_bench_group *group, char *out, size_t room)
+{
+    const struct bn_bench_config *c = group->config;
+    snprintf(out, room, "concurrent k=%u n=%u d=%u t=%u", group->n_requests, c->tokens, c->depth,
+             c->n_threads);
+}
+
+double bn_bench_group_rate(const struct bn_bench_group *group, uint32_t round)
+{
+    double tokens = (double)group->n_requests * (group->config->tokens + 1.0);
+    return tokens * 1e9 / (double)group->makespan_ns[round];
+}
+
+double bn_bench_group_fairness(const struct bn_bench_group *group, uint32_t round)
+{
+    const uint64_t *ns = group->request_ns + (size_t)round * group->n_requests;
+    double sum = 0, squares = 0;
+    for (uint32_t i = 0; i < group->n_requests; i++) {
+        double rate = 1e9 / (double)ns[i];
+        sum += rate;
+        squares += rate * rate;
+    }
+    return sum * sum / (group->n_requests * squares);
+}
+
+typedef double (*figure)(const struct bn_bench_group *group, uint32_t round);
+
+/* The figure of every round in x, which has room for as many. */
+static size_t collect(const struct bn_bench_group *group, figure f, double *x)
+{
+    for (uint32_t i = 0; i < group->n_rounds; i++)
+        x[i] = f(group, i);
+    return group->n_rounds;
+}
+
+static size_t collect_requests(const struct bn_bench_group *group, double *x)
+{
+    size_t n = (size_t)group->n_rounds * group->n_requests;
+    for (size_t i = 0; i < n; i++)
+        x[i] = (double)group->request_ns[i];
+    return n;
+}
+
+static double *room_for(const struct bn_bench_group *group)
+{
+    return bn_alloc((size_t)group->n_rounds * group->n_requests, sizeof(double));
+}
+
+/* ---- the table ---- */
+
+static void print_one(const struct bn_bench_group *group, double *x)
+{
+    const struct bn_bench_config *c = group->config;
+    struct bn_summary rate, fair;
+    char range[40], p50[16], p95[16];
+    printf("%-10u %6u %5u %2u", group->n_requests, c->tokens, c->depth, c->n_threads);
+    if (group->verdict != BN_BENCH_VALID) {
+        printf(" %s: %s\n", group->verdict == BN_BENCH_TIMEOUT ? "TIMEOUT" : "INVALID", group->reason);
+        return;
+    }
+    (void)bn_summarize(&rate, x, collect(group, bn_bench_group_rate, x));
+    (void)bn_summarize(&fair, x, collect(group, bn_bench_group_fairness, x));
+    size_t n = collect_requests(group, x);
+    bn_bench_format_range(range, rate.min, rate.max);
+    bn_bench_format_quantile(p50, x, n, 0.5);
+    bn_bench_format_quantile(p95, x, n, 0.95);
+    printf(" %8.*f %16s %8s %8s %8.3f\n", bn_bench_decimals(rate.median), rate.median, range, p50, p95,
+           fair.median);
+}
+
+void bn_bench_concurrent_print(const struct bn_bench_measurement *m)
+{
+    if (m->n_groups == 0) return;
+    printf("%10s %6s %5s %2s %8s %16s %8s %8s %8s\n", "concurrent", "tokens", "depth", "t", "tok/s",
+           "min..max", "ms, p50", "p95", "fairness");
+    for (size_t i = 0; i < m->n_groups; i++) {
+        double *x = room_for(&m->groups[i]);
+        if (x != NULL) print_one(&m->groups[i], x);
+        bn_free(x);
+    }
+    printf("\nConcurrent: tok/s of all together, ms of each generation; fairness 1: all are equally fast.\n");
+}
+
+/* ---- the document ---- */
+
+static void put_round(bn_json *array, const struct bn_bench_group *group, uint32_t round)
+{
+    bn_json *o = bn_json_add_object(array);
+    bn_json_put_u64(o, "makespan_ns", group->makespan_ns[round]);
+    bn_json *requests = bn_json_put_array(o, "request_ns");
+    for (uint32_t i = 0; i < group->n_requests; i++)
+        bn_json_add_u64(requests, group->request_ns[(size_t)round * group->n_requests + i]);
+}
+
+static void put_one(bn_json *array, const struct bn_bench_group *group)
+{
+    char name[64];
+    double *x = room_for(group);
+    bn_json *o = bn_json_add_object(array);
+    group_name(group, name, sizeof name);
+    bn_json_put_object(o, "unavailable");
+    bn_json_put_string(o, "name", name);
+    bn_json_put_u64(o, "at_once", group->n_requests);
+    bn_json_put_u64(o, "tokens", group->config->tokens);
+    bn_json_put_u64(o, "depth", group->config->depth);
+    bn_json_put_u64(o, "threads", group->config->n_threads);
+    bn_json_put_string(o, "verdict", bn_bench_verdict_name(group->verdict));
+    bn_bench_put_text(o, "reason", group->reason);
+    bn_json *rounds = bn_json_put_array(o, "samples");
+    for (uint32_t i = 0; i < group->n_rounds; i++)
+        put_round(rounds, group, i);
+    if (group->verdict != BN_BENCH_VALID || x == NULL) {
+        bn_json_put_unavailable(o, "summary", x == NULL ? "out of memory" : group->reason);
+    } else {
+        bn_json *s = bn_json_put_object(o, "summary");
+        bn_json_put_object(s, "unavailable");
+        bn_bench_put_summary(s, "tokens_per_second", x, collect(group, bn_bench_group_rate, x));
+        bn_bench_put_summary(s, "fairness", x, collect(group, bn_bench_group_fairness, x));
+        bn_bench_put_summary(s, "request_ns", x, collect_requests(group, x));
+    }
+    bn_free(x);
+}
+
+void bn_bench_concurrent_put(const struct bn_bench_measurement *m, bn_json *doc)
+{
+    bn_json *array = bn_json_put_array(doc, "concurrent");
+    for (size_t i = 0; i < m->n_groups; i++)
+        put_one(array, &m->groups[i]);
+}
+
+static double makespan_of(const struct bn_bench_group *group, uint32_t round)
+{
+    return (double)group->makespan_ns[round];
+}
+
+static bn_status add_series(const struct bn_bench_group *group, double *x, struct bn_series_list *all,
+                            bn_error *err)
+{
+    char test[64];
+    group_name(group, test, sizeof test);
+    struct bn_series s = {.test = test, .metric = "makespan_ns", .unit = "ns", .samples = x};
+    s.n = collect(group, makespan_of, x);
+    BN_TRY(bn_series_add(all, &s, err));
+    s.metric = "request_ns";
+    s.n = collect_requests(group, x);
+    return bn_series_add(all, &s, err);
+}
+
+bn_status bn_bench_concurrent_series(const struct bn_bench_measurement *m, struct bn_series_list *all,
+                                     bn_error *err)
+{
+    bn_status status = BN_OK;
+    for (size_t i = 0; i < m->n_groups && status == BN_OK; i++) {
+        const struct bn_bench_group *group = &m->groups[i];
+        if (group->verdict != BN_BENCH_VALID) continue;
+        double *x = room_for(group);
+        status = x != NULL ? add_series(group, x, all, err) : bn_nomem(err);
+        bn_free(x);
+    }
+    return status;
 }

@@ -28,71 +28,71 @@ static void put_count(bn_json *o, const char *name, bool automatic, uint32_t n)
         bn_json_put_u64(o, name, n);
 }
 
-static void put_settings(const struct bn_bench_plan *plan, bn_json *doc)
+static void put_settings(const struct bn_bench_measurement *m, bn_json *doc)
 {
     bn_json *o = bn_json_put_object(doc, "settings");
-    put_list(o, "prompt_tokens", plan->prompts, plan->n_prompts);
-    put_list(o, "decode_tokens", plan->decodes, plan->n_decodes);
-    put_list(o, "depths", plan->depths, plan->n_depths);
-    put_list(o, "threads", plan->threads, plan->n_threads);
-    put_list(o, "batches", plan->batches, plan->n_batches);
-    put_list(o, "concurrent", plan->at_once, plan->n_at_once);
-    put_count(o, "reps", plan->auto_reps, plan->reps);
-    put_count(o, "warmup", plan->auto_warmup, plan->warmup);
-    bn_json_put_number(o, "precision", plan->precision);
-    bn_json_put_u64(o, "max_time_ns", plan->max_ns);
-    bn_json_put_u64(o, "timeout_ns", plan->timeout_ns);
-    bn_json_put_u64(o, "loads", plan->n_loads);
-    bn_json_put_bool(o, "cold", plan->cold);
-    bn_json_put_u64(o, "seed", plan->seed);
+    put_list(o, "prompt_tokens", m->set.prompts, m->set.n_prompts);
+    put_list(o, "decode_tokens", m->set.decodes, m->set.n_decodes);
+    put_list(o, "depths", m->set.depths, m->set.n_depths);
+    put_list(o, "threads", m->set.threads, m->set.n_threads);
+    put_list(o, "batches", m->set.batches, m->set.n_batches);
+    put_list(o, "concurrent", m->set.concurrent, m->set.n_concurrent);
+    put_count(o, "reps", m->set.auto_reps, m->set.reps);
+    put_count(o, "warmup", m->set.auto_warmup, m->set.warmup);
+    bn_json_put_number(o, "precision", m->set.precision);
+    bn_json_put_u64(o, "max_time_ns", m->set.max_ns);
+    bn_json_put_u64(o, "timeout_ns", m->set.timeout_ns);
+    bn_json_put_u64(o, "loads", m->set.n_loads);
+    bn_json_put_bool(o, "cold", m->set.cold);
+    bn_json_put_u64(o, "seed", m->set.seed);
     bn_json_put_string(o, "isa", bn_isa_name());
 }
 
-static void put_model(const struct bn_bench_plan *plan, bn_json *doc)
+static void put_model(const struct bn_bench_measurement *m, bn_json *doc)
 {
-    bn_json *model = bn_cli_put_model(doc, plan->args);
-    bn_json_put_u64(model, "kv_bytes_per_token", bn_bench_kv_bytes(plan->model));
+    bn_json *model = bn_cli_put_model(doc, m->set.args);
+    bn_json_put_u64(model, "kv_bytes_per_token", bn_bench_kv_bytes(m->model));
     bn_json *loads = bn_json_put_array(model, "loads");
-    for (uint32_t i = 0; i < plan->n_loads; i++) {
+    for (uint32_t i = 0; i < m->set.n_loads; i++) {
         bn_json *load = bn_json_add_object(loads);
-        bn_json_put_u64(load, "ns", plan->loads[i].ns);
-        if (plan->loads[i].cached >= 0)
-            bn_json_put_number(load, "page_cache_share", plan->loads[i].cached);
+        bn_json_put_u64(load, "ns", m->loads[i].ns);
+        if (m->loads[i].cached >= 0)
+            bn_json_put_number(load, "page_cache_share", m->loads[i].cached);
         else
             bn_json_put_unavailable(load, "page_cache_share",
-                                    bn_opt_str(plan->args, "model") == NULL
+                                    bn_opt_str(m->set.args, "model") == NULL
                                         ? "the model is part of the program"
                                         : "the system does not say");
     }
 }
 
-static void put_memory(const struct bn_bench_plan *plan, bn_json *doc)
+static void put_memory(const struct bn_bench_measurement *m, bn_json *doc)
 {
     bn_json *memory = bn_json_put_object(doc, "memory");
     bn_json_put_object(memory, "unavailable");
-    if (plan->peak_rss > 0)
-        bn_json_put_u64(memory, "peak_rss_bytes", plan->peak_rss);
+    if (m->memory.peak > 0)
+        bn_json_put_u64(memory, "peak_rss_bytes", m->memory.peak);
     else
         bn_json_put_unavailable(memory, "peak_rss_bytes", "the system does not say");
-    if (!plan->peak_resets) {
+    if (!m->memory.resets) {
         bn_json_put_unavailable(memory, "round_peak_rss_bytes", "the system does not let us reset the peak");
         return;
     }
     bn_json *rounds = bn_json_put_array(memory, "round_peak_rss_bytes"); /* warm-ups too */
-    for (size_t i = 0; i < plan->n_round_peak; i++)
-        bn_json_add_number(rounds, plan->round_peak[i]);
+    for (size_t i = 0; i < m->memory.n_rounds; i++)
+        bn_json_add_number(rounds, m->memory.rounds[i]);
 }
 
-static void put_bandwidth(const struct bn_bench_plan *plan, bn_json *doc)
+static void put_bandwidth(const struct bn_bench_measurement *m, bn_json *doc)
 {
     bn_json *array = bn_json_put_array(doc, "bandwidth");
-    for (size_t t = 0; t < plan->n_threads; t++) {
+    for (size_t t = 0; t < m->set.n_threads; t++) {
         bn_json *o = bn_json_add_object(array);
-        bn_json_put_u64(o, "threads", plan->threads[t]);
-        bn_json_put_u64(o, "set_bytes", plan->token_bytes);
+        bn_json_put_u64(o, "threads", m->set.threads[t]);
+        bn_json_put_u64(o, "set_bytes", m->token_bytes);
         bn_json *rates = bn_json_put_array(o, "bytes_per_second"); /* one a round, warm-ups too */
-        for (uint32_t i = 0; i < plan->n_rounds; i++)
-            bn_json_add_number(rates, plan->bandwidth[i * plan->n_threads + t]);
+        for (uint32_t i = 0; i < m->n_rounds; i++)
+            bn_json_add_number(rates, m->bandwidth[i * m->set.n_threads + t]);
     }
 }
 
@@ -155,13 +155,13 @@ static void put_kernels(bn_json *config, const struct bn_bench_config *c)
     }
 }
 
-static void put_figure(const struct bn_bench_plan *plan, const struct bn_bench_config *c, bn_json *object,
+static void put_figure(const struct bn_bench_measurement *m, const struct bn_bench_config *c, bn_json *object,
                        const char *name, bn_bench_figure f)
 {
-    bn_bench_put_summary(object, name, plan->scratch, bn_bench_collect(plan, c, f));
+    bn_bench_put_summary(object, name, m->scratch, bn_bench_collect(m, c, f));
 }
 
-static void put_share(const struct bn_bench_plan *plan, const struct bn_bench_config *c, bn_json *s)
+static void put_share(const struct bn_bench_measurement *m, const struct bn_bench_config *c, bn_json *s)
 {
     bool probed = true;
     for (size_t i = 0; i < c->n_samples; i++)
@@ -171,22 +171,22 @@ static void put_share(const struct bn_bench_plan *plan, const struct bn_bench_co
     else if (!probed)
         bn_json_put_unavailable(s, "share_of_bandwidth", "no memory for the probe");
     else
-        put_figure(plan, c, s, "share_of_bandwidth", bn_bench_share_of_bandwidth);
+        put_figure(m, c, s, "share_of_bandwidth", bn_bench_share_of_bandwidth);
 }
 
-static void put_cpu_use(const struct bn_bench_plan *plan, const struct bn_bench_config *c, bn_json *s)
+static void put_cpu_use(const struct bn_bench_measurement *m, const struct bn_bench_config *c, bn_json *s)
 {
     bool long_enough = true;
     for (size_t i = c->n_warmup; i < c->n_samples; i++)
         long_enough = long_enough && c->samples[i].total_ns >= CPU_CLOCK_NS;
     if (long_enough)
-        put_figure(plan, c, s, "cpu_use", bn_bench_cpu_use);
+        put_figure(m, c, s, "cpu_use", bn_bench_cpu_use);
     else
         bn_json_put_unavailable(s, "cpu_use",
                                 "samples are shorter than 0.1 s; the clock of CPU time is coarse");
 }
 
-static void put_summary(const struct bn_bench_plan *plan, const struct bn_bench_config *c, bn_json *o)
+static void put_summary(const struct bn_bench_measurement *m, const struct bn_bench_config *c, bn_json *o)
 {
     if (c->verdict != BN_BENCH_VALID) {
         bn_json_put_unavailable(o, "summary", c->reason);
@@ -194,21 +194,21 @@ static void put_summary(const struct bn_bench_plan *plan, const struct bn_bench_
     }
     bn_json *s = bn_json_put_object(o, "summary");
     bn_json_put_object(s, "unavailable");
-    put_figure(plan, c, s, "tokens_per_second", bn_bench_tokens_per_second);
-    put_figure(plan, c, s, "bytes_per_token", bn_bench_bytes_per_token);
-    put_figure(plan, c, s, "bytes_per_second", bn_bench_bytes_per_second);
-    put_cpu_use(plan, c, s);
-    put_share(plan, c, s);
+    put_figure(m, c, s, "tokens_per_second", bn_bench_tokens_per_second);
+    put_figure(m, c, s, "bytes_per_token", bn_bench_bytes_per_token);
+    put_figure(m, c, s, "bytes_per_second", bn_bench_bytes_per_second);
+    put_cpu_use(m, c, s);
+    put_share(m, c, s);
     if (c->decode) {
-        bn_bench_put_summary(s, "token_ns", plan->scratch, bn_bench_collect_tokens(plan, c));
+        bn_bench_put_summary(s, "token_ns", m->scratch, bn_bench_collect_tokens(m, c));
         bn_json_put_unavailable(s, "first_token_ns", "decoding starts after a prompt of one token");
     } else {
-        put_figure(plan, c, s, "first_token_ns", bn_bench_first_token_ns);
+        put_figure(m, c, s, "first_token_ns", bn_bench_first_token_ns);
         bn_json_put_unavailable(s, "token_ns", "the tokens of a prompt are evaluated together");
     }
 }
 
-static void put_config(const struct bn_bench_plan *plan, bn_json *array, const struct bn_bench_config *c)
+static void put_config(const struct bn_bench_measurement *m, bn_json *array, const struct bn_bench_config *c)
 {
     char name[64];
     bn_json *o = bn_json_add_object(array);
@@ -239,7 +239,7 @@ static void put_config(const struct bn_bench_plan *plan, bn_json *array, const s
     for (size_t i = 0; i < c->n_samples; i++)
         put_sample(samples, c, i);
     put_kernels(o, c);
-    put_summary(plan, c, o);
+    put_summary(m, c, o);
 }
 
 /* ---- depth ---- */
@@ -251,13 +251,13 @@ static void put_estimate(bn_json *object, const char *name, const struct bn_inte
     bn_bench_put_interval(o, "median_interval", interval);
 }
 
-static bn_status put_depth(const struct bn_bench_plan *plan, bn_json *doc, bn_error *err)
+static bn_status put_depth(const struct bn_bench_measurement *m, bn_json *doc, bn_error *err)
 {
     bn_json *array = bn_json_put_array(doc, "depth");
-    for (size_t i = 0; i < plan->n_decodes; i++)
-        for (size_t t = 0; t < plan->n_threads; t++) {
+    for (size_t i = 0; i < m->set.n_decodes; i++)
+        for (size_t t = 0; t < m->set.n_threads; t++) {
             struct bn_bench_depth_fit fit;
-            BN_TRY(bn_bench_fit_depth(&fit, plan, plan->decodes[i], plan->threads[t], err));
+            BN_TRY(bn_bench_fit_depth(&fit, m, m->set.decodes[i], m->set.threads[t], err));
             if (fit.n == 0) continue;
             bn_json *o = bn_json_add_object(array);
             bn_json_put_u64(o, "tokens", fit.tokens);
@@ -271,26 +271,26 @@ static bn_status put_depth(const struct bn_bench_plan *plan, bn_json *doc, bn_er
 
 /* ---- the whole ---- */
 
-bn_status bn_bench_run_document(bn_json **out, const struct bn_bench_plan *plan, bn_error *err)
+bn_status bn_bench_run_document(bn_json **out, const struct bn_bench_measurement *m, bn_error *err)
 {
     struct bn_series_list series = {0};
-    bn_json *doc = bn_bench_document("run", &plan->machine);
-    put_settings(plan, doc);
-    bn_others_put(doc, &plan->others);
-    bn_bench_put_clock(doc, &plan->clock);
-    put_model(plan, doc);
-    put_memory(plan, doc);
-    put_bandwidth(plan, doc);
+    bn_json *doc = bn_bench_document("run", &m->machine);
+    put_settings(m, doc);
+    bn_others_put(doc, &m->others);
+    bn_bench_put_clock(doc, &m->clock);
+    put_model(m, doc);
+    put_memory(m, doc);
+    put_bandwidth(m, doc);
     bn_json *rounds = bn_json_put_object(doc, "rounds");
-    bn_json_put_u64(rounds, "n", plan->n_rounds);
-    bn_json_put_string(rounds, "ended_by", plan->ended_by);
+    bn_json_put_u64(rounds, "n", m->n_rounds);
+    bn_json_put_string(rounds, "ended_by", m->ended_by);
     bn_json *configs = bn_json_put_array(doc, "configurations");
-    for (size_t i = 0; i < plan->n_configs; i++)
-        put_config(plan, configs, &plan->configs[i]);
-    bn_bench_crowds_put(plan, doc);
-    bn_status status = put_depth(plan, doc, err);
-    if (status == BN_OK) status = bn_bench_run_series(plan, &series, err);
-    if (status == BN_OK) status = bn_bench_crowds_series(plan, &series, err);
+    for (size_t i = 0; i < m->n_configs; i++)
+        put_config(m, configs, &m->configs[i]);
+    bn_bench_concurrent_put(m, doc);
+    bn_status status = put_depth(m, doc, err);
+    if (status == BN_OK) status = bn_bench_run_series(m, &series, err);
+    if (status == BN_OK) status = bn_bench_concurrent_series(m, &series, err);
     bn_series_put(doc, &series);
     bn_series_release(&series);
     if (status == BN_OK) {

@@ -72,21 +72,21 @@ void bn_bench_config_name(const struct bn_bench_config *c, char *out, size_t roo
         snprintf(out, room, "prompt n=%u d=%u t=%u b=%u", c->tokens, c->depth, c->n_threads, c->n_batch);
 }
 
-size_t bn_bench_collect(const struct bn_bench_plan *plan, const struct bn_bench_config *c,
+size_t bn_bench_collect(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
                         bn_bench_figure figure)
 {
     size_t n = 0;
     for (size_t i = c->n_warmup; i < c->n_samples; i++)
-        plan->scratch[n++] = figure(c, &c->samples[i]);
+        m->scratch[n++] = figure(c, &c->samples[i]);
     return n;
 }
 
-size_t bn_bench_collect_tokens(const struct bn_bench_plan *plan, const struct bn_bench_config *c)
+size_t bn_bench_collect_tokens(const struct bn_bench_measurement *m, const struct bn_bench_config *c)
 {
     size_t n = 0;
     for (size_t i = c->n_warmup; c->decode && i < c->n_samples; i++)
         for (uint32_t k = 0; k < c->tokens; k++)
-            plan->scratch[n++] = (double)c->samples[i].token_ns[k];
+            m->scratch[n++] = (double)c->samples[i].token_ns[k];
     return n;
 }
 
@@ -96,17 +96,17 @@ uint64_t bn_bench_kv_bytes(const bn_model *model)
     return 2ull * sizeof(uint16_t) * hp->n_layer * hp->n_head_kv * hp->head_dim;
 }
 
-bn_status bn_bench_reserve(struct bn_bench_plan *plan, bn_error *err)
+bn_status bn_bench_reserve(struct bn_bench_measurement *m, bn_error *err)
 {
-    size_t most = plan->n_rounds + 1u; /* of bandwidth */
-    for (size_t i = 0; i < plan->n_configs; i++) {
-        const struct bn_bench_config *c = &plan->configs[i];
+    size_t most = m->n_rounds + 1u; /* of bandwidth */
+    for (size_t i = 0; i < m->n_configs; i++) {
+        const struct bn_bench_config *c = &m->configs[i];
         size_t n = c->n_samples * (c->decode ? c->tokens : 1u);
         if (n > most) most = n;
     }
-    double *scratch = bn_realloc(plan->scratch, most, sizeof *scratch);
+    double *scratch = bn_realloc(m->scratch, most, sizeof *scratch);
     if (scratch == NULL) return bn_nomem(err);
-    plan->scratch = scratch;
+    m->scratch = scratch;
     return BN_OK;
 }
 
@@ -116,28 +116,28 @@ bool bn_bench_can_settle(size_t n)
 }
 
 /* Whether the last half of the samples is like the half before it. */
-bn_status bn_bench_is_steady(const struct bn_bench_plan *plan, const struct bn_bench_config *c, bool *out,
+bn_status bn_bench_is_steady(const struct bn_bench_measurement *m, const struct bn_bench_config *c, bool *out,
                              bn_error *err)
 {
     struct bn_steady steady;
-    size_t n = bn_bench_collect(plan, c, bn_bench_ns_per_token);
+    size_t n = bn_bench_collect(m, c, bn_bench_ns_per_token);
     *out = false;
     if (!bn_bench_can_settle(n)) return BN_OK;
-    BN_TRY(bn_steady(&steady, plan->scratch, n, bn_min_size(n / 2, MOST_WINDOW), STEADY_TOLERANCE, err));
+    BN_TRY(bn_steady(&steady, m->scratch, n, bn_min_size(n / 2, MOST_WINDOW), STEADY_TOLERANCE, err));
     *out = steady.steady;
     return BN_OK;
 }
 
-bn_status bn_bench_all_precise(const struct bn_bench_plan *plan, bool *all, bn_error *err)
+bn_status bn_bench_all_precise(const struct bn_bench_measurement *m, bool *all, bn_error *err)
 {
     *all = true;
-    for (size_t i = 0; i < plan->n_configs && *all; i++) {
+    for (size_t i = 0; i < m->n_configs && *all; i++) {
         struct bn_interval ci;
-        const struct bn_bench_config *c = &plan->configs[i];
+        const struct bn_bench_config *c = &m->configs[i];
         if (c->verdict != BN_BENCH_VALID) continue;
-        size_t n = bn_bench_collect(plan, c, bn_bench_ns_per_token);
-        BN_TRY(bn_interval_median(&ci, plan->scratch, n, BN_BENCH_CONFIDENCE, err));
-        *all = (ci.high - ci.low) / 2 <= plan->precision * ci.estimate; /* false without an interval */
+        size_t n = bn_bench_collect(m, c, bn_bench_ns_per_token);
+        BN_TRY(bn_interval_median(&ci, m->scratch, n, BN_BENCH_CONFIDENCE, err));
+        *all = (ci.high - ci.low) / 2 <= m->set.precision * ci.estimate; /* false without an interval */
     }
     return BN_OK;
 }
@@ -175,21 +175,21 @@ void bn_bench_check_outputs(struct bn_bench_config *configs, size_t n)
 }
 
 /* Labels what stands apart, and says of every sample whether something else went on meanwhile. */
-static bn_status label(const struct bn_bench_plan *plan, struct bn_bench_config *c, bn_error *err)
+static bn_status label(const struct bn_bench_measurement *m, struct bn_bench_config *c, bn_error *err)
 {
     struct bn_summary switches = {0};
     size_t n = c->n_samples - c->n_warmup;
     struct bn_bench_sample *samples = c->samples + c->n_warmup;
     struct bn_tukey fences;
     for (size_t i = 0; i < n; i++)
-        plan->scratch[i] = (double)samples[i].noise.involuntary_switches;
-    (void)bn_summarize(&switches, plan->scratch, n);
-    (void)bn_bench_collect(plan, c, bn_bench_ns_per_token);
-    if (n > 0 && !bn_tukey(&fences, plan->scratch, n)) return bn_nomem(err);
+        m->scratch[i] = (double)samples[i].noise.involuntary_switches;
+    (void)bn_summarize(&switches, m->scratch, n);
+    (void)bn_bench_collect(m, c, bn_bench_ns_per_token);
+    if (n > 0 && !bn_tukey(&fences, m->scratch, n)) return bn_nomem(err);
     for (size_t i = 0; i < n; i++) {
         const struct bn_noise *noise = &samples[i].noise;
         double stalled_us = (double)(noise->cpu_us + noise->memory_us + noise->io_us);
-        samples[i].outlier = bn_tukey_label(&fences, plan->scratch[i]);
+        samples[i].outlier = bn_tukey_label(&fences, m->scratch[i]);
         samples[i].stolen = noise->steal_known && noise->steal_ns > 0;
         samples[i].pressed = noise->pressure_known && stalled_us * 1000 > 0.01 * (double)samples[i].total_ns;
         samples[i].switched = (double)noise->involuntary_switches > 2 * switches.median + 2;
@@ -197,30 +197,30 @@ static bn_status label(const struct bn_bench_plan *plan, struct bn_bench_config 
     return BN_OK;
 }
 
-static void doubt(const struct bn_bench_plan *plan, struct bn_bench_config *c)
+static void doubt(const struct bn_bench_measurement *m, struct bn_bench_config *c)
 {
     struct bn_summary share;
-    size_t n = bn_bench_collect(plan, c, bn_bench_share_of_bandwidth);
-    if (!c->decode || !bn_summarize(&share, plan->scratch, n) || share.median <= BN_BENCH_MOST_SHARE) return;
+    size_t n = bn_bench_collect(m, c, bn_bench_share_of_bandwidth);
+    if (!c->decode || !bn_summarize(&share, m->scratch, n) || share.median <= BN_BENCH_MOST_SHARE) return;
     snprintf(c->implausible, sizeof c->implausible,
              "it reads %.2f times as fast as a plain loop over as many bytes did in the same round",
              share.median);
 }
 
-bn_status bn_bench_conclude(struct bn_bench_plan *plan, bn_error *err)
+bn_status bn_bench_conclude(struct bn_bench_measurement *m, bn_error *err)
 {
-    bn_bench_check_outputs(plan->configs, plan->n_configs);
-    for (size_t i = 0; i < plan->n_configs; i++) {
-        struct bn_bench_config *c = &plan->configs[i];
+    bn_bench_check_outputs(m->configs, m->n_configs);
+    for (size_t i = 0; i < m->n_configs; i++) {
+        struct bn_bench_config *c = &m->configs[i];
         char reason[BN_BENCH_REASON];
         c->n_warmup = bn_min_size(c->n_warmup, c->n_samples);
         for (size_t k = 0; k < c->n_samples - c->n_warmup; k++)
-            plan->scratch[k] = (double)c->samples[c->n_warmup + k].ns;
+            m->scratch[k] = (double)c->samples[c->n_warmup + k].ns;
         size_t n = c->n_samples - c->n_warmup;
-        if (!bn_bench_believable(plan->scratch, n, plan->clock.step_ns, reason)) refuse(c, reason);
-        BN_TRY(bn_bench_is_steady(plan, c, &c->steady, err));
-        BN_TRY(label(plan, c, err));
-        if (c->verdict == BN_BENCH_VALID) doubt(plan, c);
+        if (!bn_bench_believable(m->scratch, n, m->clock.step_ns, reason)) refuse(c, reason);
+        BN_TRY(bn_bench_is_steady(m, c, &c->steady, err));
+        BN_TRY(label(m, c, err));
+        if (c->verdict == BN_BENCH_VALID) doubt(m, c);
     }
     return BN_OK;
 }
@@ -228,12 +228,12 @@ bn_status bn_bench_conclude(struct bn_bench_plan *plan, bn_error *err)
 /* ---- depth ---- */
 
 /* Of one round: least squares through the configurations of this test, by depth. */
-static bool fit_round(const struct bn_bench_plan *plan, uint32_t tokens, uint32_t n_threads, size_t sample,
-                      double *base, double *slope)
+static bool fit_round(const struct bn_bench_measurement *m, uint32_t tokens, uint32_t n_threads,
+                      size_t sample, double *base, double *slope)
 {
     double n = 0, x = 0, y = 0, xx = 0, xy = 0;
-    for (size_t i = 0; i < plan->n_configs; i++) {
-        const struct bn_bench_config *c = &plan->configs[i];
+    for (size_t i = 0; i < m->n_configs; i++) {
+        const struct bn_bench_config *c = &m->configs[i];
         if (!c->decode || c->tokens != tokens || c->n_threads != n_threads) continue;
         if (c->verdict != BN_BENCH_VALID || sample >= c->n_samples) return false;
         double ns = bn_bench_ns_per_token(c, &c->samples[sample]);
@@ -250,20 +250,20 @@ static bool fit_round(const struct bn_bench_plan *plan, uint32_t tokens, uint32_
     return true;
 }
 
-bn_status bn_bench_fit_depth(struct bn_bench_depth_fit *out, const struct bn_bench_plan *plan,
+bn_status bn_bench_fit_depth(struct bn_bench_depth_fit *out, const struct bn_bench_measurement *m,
                              uint32_t tokens, uint32_t n_threads, bn_error *err)
 {
     size_t first = 0;
-    for (size_t i = 0; i < plan->n_configs; i++)
-        if (plan->configs[i].n_warmup > first) first = plan->configs[i].n_warmup;
-    size_t n = plan->n_rounds > first ? plan->n_rounds - first : 0;
+    for (size_t i = 0; i < m->n_configs; i++)
+        if (m->configs[i].n_warmup > first) first = m->configs[i].n_warmup;
+    size_t n = m->n_rounds > first ? m->n_rounds - first : 0;
     double *base = bn_alloc(n + 1, sizeof *base), *slope = bn_alloc(n + 1, sizeof *slope);
     bool ok = n > 0;
     bn_status status = BN_OK;
     *out = (struct bn_bench_depth_fit){.tokens = tokens, .n_threads = n_threads};
     if (base == NULL || slope == NULL) status = bn_nomem(err);
     for (size_t i = 0; i < n && ok && status == BN_OK; i++)
-        ok = fit_round(plan, tokens, n_threads, first + i, &base[i], &slope[i]);
+        ok = fit_round(m, tokens, n_threads, first + i, &base[i], &slope[i]);
     if (ok && status == BN_OK) {
         out->n = n;
         status = bn_interval_median(&out->base_ns, base, n, BN_BENCH_CONFIDENCE, err);
@@ -292,39 +292,39 @@ static bool all_equal(const double *x, size_t n)
     return true;
 }
 
-static bn_status add_config(const struct bn_bench_plan *plan, const struct bn_bench_config *c,
+static bn_status add_config(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
                             struct bn_series_list *all, bn_error *err)
 {
     char test[64];
-    double *x = plan->scratch;
+    double *x = m->scratch;
     bn_bench_config_name(c, test, sizeof test);
-    size_t n = bn_bench_collect(plan, c, bn_bench_ns_per_token);
+    size_t n = bn_bench_collect(m, c, bn_bench_ns_per_token);
     BN_TRY(add(all, test, "ns_per_token", "ns", false, x, n, err));
-    n = bn_bench_collect(plan, c, bn_bench_first_token_ns);
+    n = bn_bench_collect(m, c, bn_bench_first_token_ns);
     BN_TRY(add(all, test, "first_token_ns", "ns", false, x, n, err));
-    n = bn_bench_collect_tokens(plan, c);
+    n = bn_bench_collect_tokens(m, c);
     if (n > 0) BN_TRY(add(all, test, "token_ns", "ns", false, x, n, err));
-    n = bn_bench_collect(plan, c, bn_bench_bytes_per_token);
+    n = bn_bench_collect(m, c, bn_bench_bytes_per_token);
     return add(all, test, "bytes_per_token", "bytes", all_equal(x, n), x, n, err);
 }
 
-bn_status bn_bench_run_series(const struct bn_bench_plan *plan, struct bn_series_list *all, bn_error *err)
+bn_status bn_bench_run_series(const struct bn_bench_measurement *m, struct bn_series_list *all, bn_error *err)
 {
-    for (size_t i = 0; i < plan->n_configs; i++)
-        if (plan->configs[i].verdict == BN_BENCH_VALID) BN_TRY(add_config(plan, &plan->configs[i], all, err));
-    double kv = (double)bn_bench_kv_bytes(plan->model), peak = (double)plan->peak_rss;
-    size_t first = plan->warmup < plan->n_round_peak ? plan->warmup : plan->n_round_peak;
+    for (size_t i = 0; i < m->n_configs; i++)
+        if (m->configs[i].verdict == BN_BENCH_VALID) BN_TRY(add_config(m, &m->configs[i], all, err));
+    double kv = (double)bn_bench_kv_bytes(m->model), peak = (double)m->memory.peak;
+    size_t first = m->set.warmup < m->memory.n_rounds ? m->set.warmup : m->memory.n_rounds;
     BN_TRY(add(all, "session", "kv_bytes_per_token", "bytes", true, &kv, 1, err));
     if (peak > 0) BN_TRY(add(all, "process", "peak_rss_bytes", "bytes", false, &peak, 1, err));
-    if (plan->peak_resets && first < plan->n_round_peak)
-        BN_TRY(add(all, "round", "peak_rss_bytes", "bytes", false, plan->round_peak + first,
-                   plan->n_round_peak - first, err));
-    double *loads = bn_alloc(plan->n_loads, sizeof *loads);
+    if (m->memory.resets && first < m->memory.n_rounds)
+        BN_TRY(add(all, "round", "peak_rss_bytes", "bytes", false, m->memory.rounds + first,
+                   m->memory.n_rounds - first, err));
+    double *loads = bn_alloc(m->set.n_loads, sizeof *loads);
     if (loads == NULL) return bn_nomem(err);
-    for (uint32_t i = 0; i < plan->n_loads; i++)
-        loads[i] = (double)plan->loads[i].ns;
+    for (uint32_t i = 0; i < m->set.n_loads; i++)
+        loads[i] = (double)m->loads[i].ns;
     bn_status status =
-        add(all, plan->cold ? "load cold" : "load", "load_ns", "ns", false, loads, plan->n_loads, err);
+        add(all, m->set.cold ? "load cold" : "load", "load_ns", "ns", false, loads, m->set.n_loads, err);
     bn_free(loads);
     return status;
 }

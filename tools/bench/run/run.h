@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench run: what is measured, and how it is shown.
+ * bn-bench run: settings, samples and figures.
  *
- * All samples stay, in the order of time: those of the warm-up are marked, outliers are labelled, nothing is
- * dropped. Figures are made of the samples after the warm-up. A configuration whose samples cannot be
- * believed (another output, a clock that stands still) or did not come in time has no figures at all.
+ * All samples are kept, in the order of time: warm-ups are marked, outliers are labelled, nothing is dropped.
+ * Figures are computed from the samples after the warm-up. A configuration whose samples are invalid (another
+ * output, a clock that does not advance) or exceed --timeout has no figures.
  */
 #ifndef BN_BENCH_RUN_H
 #define BN_BENCH_RUN_H
@@ -25,18 +25,18 @@ struct bn_bench_sample {
     uint32_t round;
     uint64_t start_ns;       /* since the measurement began */
     uint64_t ns;             /* of evaluating the prompt; or of choosing all tokens after the first */
-    uint64_t total_ns;       /* of the whole call: what bytes and noise belong to */
+    uint64_t total_ns;       /* of the whole call, as are bytes and noise */
     uint64_t first_token_ns; /* from the call to the first token */
     uint64_t *token_ns;      /* decode: one for each token after the first */
-    uint64_t evaluated;      /* tokens that went through the network */
-    uint64_t bytes, ops;     /* that the kernels counted */
+    uint64_t evaluated;      /* tokens evaluated by the network */
+    uint64_t bytes, ops;     /* counted by the kernels */
     struct bn_noise noise;
-    double bandwidth; /* bytes a second that a plain loop read just before this round */
-    /* SHA-256 of the ids that came (u32 little endian) and the last hidden state (binary32). */
+    double bandwidth; /* bytes per second of a plain loop just before this round */
+    /* SHA-256 of the chosen ids (u32 little endian) and the last hidden state (binary32). */
     char output[BN_SHA256_HEX];
-    /* Behind the warm-up: */
+    /* After the warm-up: */
     enum bn_outlier outlier;        /* of its time */
-    bool stolen, pressed, switched; /* what else went on: see bn_bench_conclude */
+    bool stolen, pressed, switched; /* disturbances: see bn_bench_conclude */
 };
 
 /* A test at one depth with one number of threads and one size of batch. */
@@ -46,14 +46,14 @@ struct bn_bench_config {
     bn_session *session; /* its timeline holds depth tokens between samples */
     struct bn_bench_sample *samples;
     size_t n_samples, room;
-    size_t n_warmup;                         /* samples in front that do not count */
-    bool settled;                            /* there was no trend behind them: no more will be */
-    bool steady;                             /* there is no trend behind them */
+    size_t n_warmup;                         /* leading samples that do not count */
+    bool settled;                            /* there was no trend after them, so no further one is added */
+    bool steady;                             /* there is no trend after them */
     bn_kernel_stat kernels[BN_KERNEL_COUNT]; /* sums over all samples */
     size_t n_kernels;
     enum bn_bench_verdict verdict;
     char reason[160];      /* of a verdict other than BN_BENCH_VALID */
-    char implausible[160]; /* why its speed is hard to believe; empty when it is not */
+    char implausible[160]; /* why its speed is implausible; empty when it is plausible */
 };
 
 /* A session for each number of threads at each depth with each size of batch. */
@@ -68,9 +68,9 @@ struct bn_bench_load {
     double cached; /* share of the file that was in the page cache just before; -1: not known */
 };
 
-/* Generations at once, each with a session and threads of its own, of what a configuration of decoding asks
- * for. They start together, round by round. */
-struct bn_bench_crowd {
+/* Concurrent generations of one decode configuration, each with its own session and threads. They start
+ * together, round by round. */
+struct bn_bench_group {
     const struct bn_bench_config *config;
     uint32_t n_requests, n_rounds;
     uint64_t *request_ns;           /* n_rounds x n_requests: of the whole generation */
@@ -80,94 +80,90 @@ struct bn_bench_crowd {
     char reason[BN_BENCH_REASON];
 };
 
-struct bn_bench_plan {
+/* What was asked for. Read once, then constant. */
+struct bn_bench_settings {
     const struct bn_args *args;
-    bn_model *model;
-    struct bn_machine machine;
-    struct bn_others others; /* while samples were taken */
-    uint32_t *prompts, *decodes, *depths, *threads, *batches;
-    size_t n_prompts, n_decodes, n_depths, n_threads, n_batches;
-    uint32_t reps, warmup;
-    bool auto_reps, auto_warmup;
+    uint32_t *prompts, *decodes, *depths, *threads, *batches, *concurrent;
+    size_t n_prompts, n_decodes, n_depths, n_threads, n_batches, n_concurrent;
+    uint32_t reps, warmup, n_loads;
+    bool auto_reps, auto_warmup, cold;
     double precision;
-    uint64_t max_ns, timeout_ns; /* 0: no limit */
+    uint64_t max_ns, timeout_ns; /* timeout 0: no limit */
     uint64_t seed;
-
-    struct bn_bench_load *loads;
-    uint32_t n_loads;
-    bool cold;
-
-    uint64_t peak_rss;  /* of the process, from its start, in bytes; 0 when unknown */
-    double *round_peak; /* of each round, warm-ups too, in bytes */
-    size_t n_round_peak;
-    bool peak_resets; /* so far */
-
-    struct bn_progress progress;
-    struct bn_bench_clock clock;
-    uint64_t start_ns; /* of the measurement, behind loading and filling */
-    int32_t *ids;      /* the timeline: each prompt is a piece of it */
-    struct bn_bench_place *places;
-    size_t n_places;
-    struct bn_bench_config *configs;
-    size_t n_configs;
-    uint32_t *at_once; /* --concurrent */
-    size_t n_at_once;
-    struct bn_bench_crowd *crowds;
-    size_t n_crowds;
-    uint32_t n_rounds;    /* done */
-    bool settled;         /* no more samples will be warm-up */
-    const char *ended_by; /* the option that said it was enough */
-    uint64_t token_bytes; /* that the first token read; the bandwidth is probed with a set of this size */
-    double *bandwidth;    /* n_rounds x n_threads */
-    double *scratch;      /* room for the samples of a configuration, token by token */
 };
 
-/* ---- taking samples (run_sample.c) ---- */
+/* Peaks of resident memory, in bytes. */
+struct bn_bench_memory {
+    uint64_t peak;  /* of the process, from its start; 0 when unknown */
+    double *rounds; /* of each round, warm-ups too */
+    size_t n_rounds;
+    bool resets; /* the system permitted resetting the peak before each round */
+};
 
-/* What one token reads, from the counters of a fresh session. */
-BN_MUST_CHECK bn_status bn_bench_learn_bytes(struct bn_bench_plan *plan, bn_session *session, bn_error *err);
-/* What is asked of a generation: the prompt, or one token and those behind it. */
-void bn_bench_ask(const struct bn_bench_plan *plan, const struct bn_bench_config *config,
+/* A measurement in progress, and its samples. Figures are computed from these (figures.c). */
+struct bn_bench_measurement {
+    struct bn_bench_settings set;
+    bn_model *model;
+    int32_t *ids; /* the timeline: each prompt is a piece of it */
+    struct bn_bench_place *places;
+    size_t n_places;
+    struct bn_progress progress;
+    uint64_t start_ns; /* after loading and filling */
+    bool settled;      /* no further sample becomes warm-up */
+    double *scratch;   /* room for the samples of a configuration, token by token */
+
+    struct bn_machine machine;
+    struct bn_others others; /* during the measurement */
+    struct bn_bench_clock clock;
+    struct bn_bench_load *loads; /* set.n_loads */
+    struct bn_bench_memory memory;
+    uint64_t token_bytes; /* read by the first token; the bandwidth is measured with a set of this size */
+    double *bandwidth;    /* n_rounds x set.n_threads */
+    uint32_t n_rounds;
+    const char *ended_by; /* the option that ended the measurement */
+    struct bn_bench_config *configs;
+    size_t n_configs;
+    struct bn_bench_group *groups;
+    size_t n_groups;
+};
+
+/* ---- samples (sample.c) ---- */
+
+/* Sets token_bytes, from the counters of a new session. */
+BN_MUST_CHECK bn_status bn_bench_learn_bytes(struct bn_bench_measurement *m, bn_session *session,
+                                             bn_error *err);
+/* Sets up a generation: the prompt, or one token and the tokens decoded after it. */
+void bn_bench_ask(const struct bn_bench_measurement *m, const struct bn_bench_config *config,
                   struct bn_generation *gen);
-/* Has it stop at the first token behind *until_ns (bn_clock_ns). */
+/* Stops it at the first token after *until_ns (bn_clock_ns). */
 void bn_bench_watch(struct bn_generation *gen, uint64_t *until_ns);
-/* The digest of what it came to: see struct bn_bench_sample. */
-BN_MUST_CHECK bn_status bn_bench_digest(const struct bn_bench_plan *plan, const bn_session *session,
+/* The digest of its output: see struct bn_bench_sample. */
+BN_MUST_CHECK bn_status bn_bench_digest(const struct bn_bench_measurement *m, const bn_session *session,
                                         const struct bn_generation *gen, char hex[BN_SHA256_HEX],
                                         bn_error *err);
-/* Appends a sample. Afterwards the timeline is as long as before. One that takes too long is a verdict. */
-BN_MUST_CHECK bn_status bn_bench_take(struct bn_bench_plan *plan, struct bn_bench_config *config,
+/* Appends a sample. Afterwards the timeline is as long as before. A sample that exceeds --timeout sets the
+ * verdict of the configuration. */
+BN_MUST_CHECK bn_status bn_bench_take(struct bn_bench_measurement *m, struct bn_bench_config *config,
                                       uint32_t round, double bandwidth, bn_error *err);
 
-/* ---- generations at once (run_crowd.c) ---- */
+/* ---- concurrent generations (concurrent.c) ---- */
 
-/* Measures every configuration of decoding with every number of --concurrent: plan->warmup rounds that are
- * dropped, then plan->reps. */
-BN_MUST_CHECK bn_status bn_bench_crowds(struct bn_bench_plan *plan, bn_error *err);
-void bn_bench_crowds_release(struct bn_bench_plan *plan);
-/* Passes a verdict: all outputs have to be that of the configuration alone. */
-void bn_bench_crowd_judge(const struct bn_bench_plan *plan, struct bn_bench_crowd *crowd);
-/* "concurrent k=4 n=32 d=0 t=1" */
-void bn_bench_crowd_name(const struct bn_bench_crowd *crowd, char *out, size_t room);
-/* Tokens of all generations of a round, by its makespan. */
-double bn_bench_crowd_rate(const struct bn_bench_crowd *crowd, uint32_t round);
-/* Jain's index of the generations' rates: 1 when all are as fast, 1 / n_requests when one has it all. */
-double bn_bench_crowd_fairness(const struct bn_bench_crowd *crowd, uint32_t round);
-void bn_bench_crowds_print(const struct bn_bench_plan *plan);
-void bn_bench_crowds_put(const struct bn_bench_plan *plan, bn_json *doc);
-BN_MUST_CHECK bn_status bn_bench_crowds_series(const struct bn_bench_plan *plan, struct bn_series_list *all,
-                                               bn_error *err);
+/* Measures every configuration of decoding with every number of --concurrent: m->set.warmup rounds that are
+ * dropped, then m->set.reps. */
+BN_MUST_CHECK bn_status bn_bench_concurrent(struct bn_bench_measurement *m, bn_error *err);
+void bn_bench_concurrent_release(struct bn_bench_measurement *m);
+/* Sets the verdict: all outputs have to equal that of the configuration alone. */
+void bn_bench_group_judge(const struct bn_bench_measurement *m, struct bn_bench_group *group);
+/* Tokens per second of all generations of a round together. */
+double bn_bench_group_rate(const struct bn_bench_group *group, uint32_t round);
+/* Jain's index of the rates: 1 when all are equally fast, 1 / n_requests when only one advances. */
+double bn_bench_group_fairness(const struct bn_bench_group *group, uint32_t round);
+void bn_bench_concurrent_print(const struct bn_bench_measurement *m);
+void bn_bench_concurrent_put(const struct bn_bench_measurement *m, bn_json *doc);
+BN_MUST_CHECK bn_status bn_bench_concurrent_series(const struct bn_bench_measurement *m,
+                                                   struct bn_series_list *all, bn_error *err);
 
-/* ---- loading (run_load.c) ---- */
-
-/* Opens the model n_loads times, and leaves it open. */
-BN_MUST_CHECK bn_status bn_bench_open_model(struct bn_bench_plan *plan, bn_error *err);
-
-/* Around each round: the peak of its resident memory, where the system lets us set the mark back. */
-void bn_bench_memory_begin(struct bn_bench_plan *plan);
-BN_MUST_CHECK bn_status bn_bench_memory_end(struct bn_bench_plan *plan, bn_error *err);
-
-/* ---- figures (run_figures.c) ---- */
+/* ---- figures (figures.c) ---- */
 
 /* "decode n=32 d=0 t=2": the words of its series. */
 void bn_bench_config_name(const struct bn_bench_config *config, char *out, size_t room);
@@ -179,51 +175,58 @@ double bn_bench_bytes_per_token(const struct bn_bench_config *c, const struct bn
 double bn_bench_bytes_per_second(const struct bn_bench_config *c, const struct bn_bench_sample *s);
 double bn_bench_share_of_bandwidth(const struct bn_bench_config *c, const struct bn_bench_sample *s);
 double bn_bench_cpu_use(const struct bn_bench_config *c, const struct bn_bench_sample *s);
-/* The figure of every sample after the warm-up, in the plan's scratch; returns how many. */
-size_t bn_bench_collect(const struct bn_bench_plan *plan, const struct bn_bench_config *c,
+/* The figure of every sample after the warm-up, in the m's scratch; returns how many. */
+size_t bn_bench_collect(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
                         bn_bench_figure figure);
 /* The times of every token of these samples; only decoding has them. */
-size_t bn_bench_collect_tokens(const struct bn_bench_plan *plan, const struct bn_bench_config *c);
+size_t bn_bench_collect_tokens(const struct bn_bench_measurement *m, const struct bn_bench_config *c);
 /* Bytes of the KV cache that one position takes in a session. */
 uint64_t bn_bench_kv_bytes(const bn_model *model);
 
-/* What depth costs a token of decoding: ns = a + b * depth, fitted to each round by least squares; medians
- * over the rounds. */
+/* The time per token by depth: ns = base + slope * depth, fitted to each round by least squares; medians over
+ * the rounds. */
 struct bn_bench_depth_fit {
     uint32_t tokens, n_threads;
-    size_t n; /* rounds behind every warm-up */
+    size_t n; /* rounds after all warm-ups */
     struct bn_interval base_ns, ns_per_position;
 };
 /* n is 0 when there are fewer than two depths, or a configuration without figures. */
-BN_MUST_CHECK bn_status bn_bench_fit_depth(struct bn_bench_depth_fit *out, const struct bn_bench_plan *plan,
-                                           uint32_t tokens, uint32_t n_threads, bn_error *err);
+BN_MUST_CHECK bn_status bn_bench_fit_depth(struct bn_bench_depth_fit *out,
+                                           const struct bn_bench_measurement *m, uint32_t tokens,
+                                           uint32_t n_threads, bn_error *err);
 
 /* Makes room in scratch for the samples taken so far. */
-BN_MUST_CHECK bn_status bn_bench_reserve(struct bn_bench_plan *plan, bn_error *err);
-/* Whether this many samples are enough to tell a trend. */
+BN_MUST_CHECK bn_status bn_bench_reserve(struct bn_bench_measurement *m, bn_error *err);
+/* Are this many samples enough to detect a trend? */
 bool bn_bench_can_settle(size_t n);
-/* Whether a configuration shows no trend, whether all medians are known to plan->precision; of the samples
+/* Whether a configuration shows no trend, whether all medians are known to m->set.precision; of the samples
  * after the warm-up, so far. */
-BN_MUST_CHECK bn_status bn_bench_is_steady(const struct bn_bench_plan *plan, const struct bn_bench_config *c,
-                                           bool *steady, bn_error *err);
-BN_MUST_CHECK bn_status bn_bench_all_precise(const struct bn_bench_plan *plan, bool *all, bn_error *err);
+BN_MUST_CHECK bn_status bn_bench_is_steady(const struct bn_bench_measurement *m,
+                                           const struct bn_bench_config *c, bool *steady, bn_error *err);
+BN_MUST_CHECK bn_status bn_bench_all_precise(const struct bn_bench_measurement *m, bool *all, bn_error *err);
 
-/* Finds invalid what computed something else than the first sample of the same test: threads, batches and
- * rounds must not matter. */
+/* Marks configurations whose output differs from the first sample of the same test: threads, batches and
+ * rounds must not change it. */
 void bn_bench_check_outputs(struct bn_bench_config *configs, size_t n);
-/* When all samples are there: verdicts, steadiness, labels. A sample was stolen from when the hypervisor's
- * clock moved; pressed when tasks waited for more than a hundredth of it; switched when it was interrupted
- * more than twice as often as the median, and more than twice. */
-BN_MUST_CHECK bn_status bn_bench_conclude(struct bn_bench_plan *plan, bn_error *err);
+/* After the last sample: verdicts, steadiness, labels. A sample is stolen when the steal time of the
+ * hypervisor grew; pressed when tasks waited for more than a hundredth of it; switched when it was
+ * interrupted more than twice as often as the median, and more than twice. */
+BN_MUST_CHECK bn_status bn_bench_conclude(struct bn_bench_measurement *m, bn_error *err);
 
 /* The series of the document; configurations without figures have none. */
-BN_MUST_CHECK bn_status bn_bench_run_series(const struct bn_bench_plan *plan, struct bn_series_list *all,
+BN_MUST_CHECK bn_status bn_bench_run_series(const struct bn_bench_measurement *m, struct bn_series_list *all,
                                             bn_error *err);
 
-/* ---- results (run_report.c, run_document.c) ---- */
+/* ---- output (table.c, document.c) ---- */
 
-BN_MUST_CHECK bn_status bn_bench_print_plan(const struct bn_bench_plan *plan, bn_error *err);
+/* Cells of tables: 0 to 2 decimals by size; "12.3..14.5"; milliseconds, or "-" of too few samples. */
+int bn_bench_decimals(double value);
+void bn_bench_format_range(char out[40], double low, double high);
+void bn_bench_format_quantile(char out[16], const double *ns, size_t n, double p);
+
+BN_MUST_CHECK bn_status bn_bench_run_print(const struct bn_bench_measurement *m, bn_error *err);
 /* A document of the results, NULL when memory is short. */
-BN_MUST_CHECK bn_status bn_bench_run_document(bn_json **out, const struct bn_bench_plan *plan, bn_error *err);
+BN_MUST_CHECK bn_status bn_bench_run_document(bn_json **out, const struct bn_bench_measurement *m,
+                                              bn_error *err);
 
 #endif

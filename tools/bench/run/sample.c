@@ -66,39 +66,39 @@ static void add_up(struct bn_bench_config *config, const struct stats *stats)
     }
 }
 
-bn_status bn_bench_learn_bytes(struct bn_bench_plan *plan, bn_session *session, bn_error *err)
+bn_status bn_bench_learn_bytes(struct bn_bench_measurement *m, bn_session *session, bn_error *err)
 {
     struct stats stats;
     struct bn_generation gen = {
-        .prompt = plan->ids, .n_prompt = 1, .n_predict = 1, .sampling = BN_SAMPLER_OPTIONS_INIT};
+        .prompt = m->ids, .n_prompt = 1, .n_predict = 1, .sampling = BN_SAMPLER_OPTIONS_INIT};
     BN_TRY(bn_generate(session, NULL, &gen, err));
     bn_generation_release(&gen);
     read_stats(&stats, session);
     for (size_t i = 0; i < stats.n; i++)
-        plan->token_bytes += stats.list[i].bytes;
+        m->token_bytes += stats.list[i].bytes;
     return bn_session_truncate(session, 0, err);
 }
 
 /* ---- a sample ---- */
 
-void bn_bench_ask(const struct bn_bench_plan *plan, const struct bn_bench_config *c,
+void bn_bench_ask(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
                   struct bn_generation *gen)
 {
     *gen = (struct bn_generation){
-        .prompt = plan->ids + c->depth, .ignore_end = true, .sampling = BN_SAMPLER_OPTIONS_INIT};
+        .prompt = m->ids + c->depth, .ignore_end = true, .sampling = BN_SAMPLER_OPTIONS_INIT};
     gen->n_prompt = c->decode ? 1 : c->tokens;
     gen->n_predict = c->decode ? c->tokens + 1 : 1;
 }
 
 /* Every target is little endian. */
-bn_status bn_bench_digest(const struct bn_bench_plan *plan, const bn_session *session,
+bn_status bn_bench_digest(const struct bn_bench_measurement *m, const bn_session *session,
                           const struct bn_generation *gen, char hex[BN_SHA256_HEX], bn_error *err)
 {
     struct bn_sha256 *sha = NULL;
     unsigned char bytes[BN_SHA256_BYTES];
     BN_TRY(bn_sha256_open(&sha, err));
     bn_sha256_update(sha, gen->ids, gen->n_ids * sizeof *gen->ids);
-    bn_sha256_update(sha, bn_session_hidden(session), bn_model_hparams(plan->model)->n_embd * sizeof(float));
+    bn_sha256_update(sha, bn_session_hidden(session), bn_model_hparams(m->model)->n_embd * sizeof(float));
     bn_sha256_take(sha, bytes);
     bn_sha256_close(sha);
     bn_hex(hex, bytes, sizeof bytes);
@@ -117,8 +117,9 @@ static bool make_room(struct bn_bench_config *c)
 }
 
 /* Books what a generation took; stats is what its kernels did. */
-static bn_status book(const struct bn_bench_plan *plan, struct bn_bench_config *c, struct bn_bench_sample *s,
-                      const struct bn_generation *gen, const struct stats *stats, bn_error *err)
+static bn_status book(const struct bn_bench_measurement *m, struct bn_bench_config *c,
+                      struct bn_bench_sample *s, const struct bn_generation *gen, const struct stats *stats,
+                      bn_error *err)
 {
     s->ns = c->decode ? gen->decode_ns : gen->prefill_ns;
     s->total_ns = gen->total_ns;
@@ -128,7 +129,7 @@ static bn_status book(const struct bn_bench_plan *plan, struct bn_bench_config *
         s->bytes += stats->list[i].bytes;
         s->ops += stats->list[i].ops;
     }
-    BN_TRY(bn_bench_digest(plan, c->session, gen, s->output, err));
+    BN_TRY(bn_bench_digest(m, c->session, gen, s->output, err));
     if (!make_room(c)) return bn_nomem(err);
     if (c->decode) {
         s->token_ns = bn_alloc(c->tokens, sizeof *s->token_ns);
@@ -154,10 +155,10 @@ void bn_bench_watch(struct bn_generation *gen, uint64_t *until_ns)
 }
 
 /* Looks at a generation that came to an end: is it a sample? */
-static bn_status judge(const struct bn_bench_plan *plan, struct bn_bench_config *c,
+static bn_status judge(const struct bn_bench_measurement *m, struct bn_bench_config *c,
                        const struct bn_generation *gen, bn_error *err)
 {
-    if (gen->reason == BN_STOP_CALLER || (plan->timeout_ns > 0 && gen->total_ns > plan->timeout_ns)) {
+    if (gen->reason == BN_STOP_CALLER || (m->set.timeout_ns > 0 && gen->total_ns > m->set.timeout_ns)) {
         c->verdict = BN_BENCH_TIMEOUT;
         snprintf(c->reason, sizeof c->reason, "a sample took more than --timeout: %.3f s, %zu of %u tokens",
                  (double)gen->total_ns / 1e9, gen->n_ids, gen->n_predict);
@@ -167,7 +168,7 @@ static bn_status judge(const struct bn_bench_plan *plan, struct bn_bench_config 
     return bn_fail(err, BN_ERR_INTERNAL, "got %zu tokens, expected %u", gen->n_ids, gen->n_predict);
 }
 
-bn_status bn_bench_take(struct bn_bench_plan *plan, struct bn_bench_config *c, uint32_t round,
+bn_status bn_bench_take(struct bn_bench_measurement *m, struct bn_bench_config *c, uint32_t round,
                         double bandwidth, bn_error *err)
 {
     struct stats before, after;
@@ -175,20 +176,20 @@ bn_status bn_bench_take(struct bn_bench_plan *plan, struct bn_bench_config *c, u
     struct bn_bench_sample s = {.round = round, .bandwidth = bandwidth};
     struct bn_generation gen;
     uint64_t until_ns = UINT64_MAX;
-    bn_bench_ask(plan, c, &gen);
+    bn_bench_ask(m, c, &gen);
     bn_bench_watch(&gen, &until_ns);
     read_stats(&before, c->session);
     bn_noise_read(&then);
     uint64_t start = bn_clock_ns();
-    if (plan->timeout_ns > 0) until_ns = start + plan->timeout_ns;
-    BN_TRY(bn_generate(c->session, bn_model_tokenizer(plan->model), &gen, err));
+    if (m->set.timeout_ns > 0) until_ns = start + m->set.timeout_ns;
+    BN_TRY(bn_generate(c->session, bn_model_tokenizer(m->model), &gen, err));
     bn_noise_read(&now);
     read_stats(&after, c->session);
     subtract(&after, &before);
-    s.start_ns = start - plan->start_ns;
+    s.start_ns = start - m->start_ns;
     s.noise = bn_noise_since(&then, &now);
-    bn_status status = judge(plan, c, &gen, err);
-    if (status == BN_OK && c->verdict == BN_BENCH_VALID) status = book(plan, c, &s, &gen, &after, err);
+    bn_status status = judge(m, c, &gen, err);
+    if (status == BN_OK && c->verdict == BN_BENCH_VALID) status = book(m, c, &s, &gen, &after, err);
     bn_generation_release(&gen);
     return status != BN_OK ? status : bn_session_truncate(c->session, c->depth, err);
 }
