@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See ledger.h. The file is JSON with one record a line, so that a saved run is one added line to whoever
- * reviews it. The lock is held on the machine's folder, because the file itself is replaced.
+ * The ledger of saved runs. The file is JSON with one record per line, so that a saved run is one added line
+ * in a diff. The lock is on the folder of the machine, because the file itself is replaced.
  */
 #define _DEFAULT_SOURCE /* flock */
 #include "lab/history/ledger.h"
@@ -100,7 +100,7 @@ static bn_status take_run(struct bn_ledger *l, const bn_json *record, size_t i, 
     return BN_OK;
 }
 
-/* Verifies record i and takes what it says. */
+/* Verifies record i and adds it to the entries. */
 static bn_status take_record(struct bn_ledger *l, const bn_json *record, size_t i, const char *previous,
                              bn_error *err)
 {

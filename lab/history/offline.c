@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See offline.h.
+ * Compares two sets of series, each by statistics, by levels or exactly, and adds the result up.
  */
 #include "lab/history/offline.h"
 
@@ -35,7 +35,7 @@ static bool is_timed(const struct bn_comparison *c)
     return !bn_comparison_is_memory(c) && strcmp(c->unit, "1") != 0;
 }
 
-/* The medians, by the levels: what is too few for statistics has no spread that is known. */
+/* Compares medians by the levels: the spread of too few samples is unknown. */
 static void judge_values(struct bn_comparison *c, const struct bn_levels *levels)
 {
     static const char *const ABOVE[] = {[BN_SEVERITY_NONE] = "below the warning level",
@@ -92,8 +92,8 @@ static bool all_equal(const struct bn_series *s)
     return true;
 }
 
-/* s is the series itself, from whichever side has it; the other side's is NULL. statistics is set for what
- * bn_judge_session has the last word on. */
+/* s is the series of either side; a side without it is NULL. statistics is set when bn_judge_session has to
+ * correct the judgement. */
 static bn_status compare_one(struct bn_comparison *c, const struct bn_series *s, const struct bn_series *a,
                              const struct bn_series *b, const struct bn_offline_rules *rules,
                              bool *statistics, bn_error *err)
@@ -106,11 +106,11 @@ static bn_status compare_one(struct bn_comparison *c, const struct bn_series *s,
     c->median_b = median_of(b);
     *statistics = false;
     if (b == NULL)
-        set_inconclusive(&c->j, "missing in B: nothing to compare with");
+        set_inconclusive(&c->j, "missing in B");
     else if (a == NULL)
-        set_inconclusive(&c->j, "only in B: nothing to compare with");
+        set_inconclusive(&c->j, "only in B");
     else if (strcmp(a->unit, b->unit) != 0 || a->higher != b->higher || a->exact != b->exact)
-        set_inconclusive(&c->j, "the two sides do not mean the same: %s and %s", a->unit, b->unit);
+        set_inconclusive(&c->j, "the units differ: %s and %s", a->unit, b->unit);
     else if (!s->exact && are_the_same(a, b))
         set_unchanged(&c->j, a->n);
     else if (!s->exact && !rules->points && a->n + b->n > 2)
@@ -118,18 +118,18 @@ static bn_status compare_one(struct bn_comparison *c, const struct bn_series *s,
     else if (!s->exact || rules->points)
         judge_values(c, rules->levels);
     else if (!all_equal(a) || !all_equal(b))
-        set_inconclusive(&c->j, "should be the same each time, and is not on one side");
+        set_inconclusive(&c->j, "the samples of an exact series differ on one side");
     else
         bn_judge_exact(&c->j, bn_series_cost(a, c->median_a), bn_series_cost(b, c->median_b), &rules->judge);
     if (!*statistics) return BN_OK;
     BN_TRY(judge_samples(c, a, b, rules, err));
     if (!isnan(c->j.low)) return BN_OK;
-    *statistics = false; /* there is no interval */
+    *statistics = false; /* too few samples for an interval */
     judge_values(c, rules->levels);
     return BN_OK;
 }
 
-/* The last word over those that statistics judged. */
+/* Corrects the judgements by statistics for their number. */
 static bn_status judge_session(struct bn_offline *out, const bool *statistics,
                                const struct bn_offline_rules *rules, bn_error *err)
 {
@@ -152,7 +152,7 @@ static void withdraw(struct bn_judgement *j, const char *why)
     snprintf(j->reason, sizeof j->reason, "%s", why);
 }
 
-/* Takes back what the circumstances of the two sessions do not allow. */
+/* Withdraws judgements of times that the circumstances of the sessions do not allow. */
 static void doubt(struct bn_comparison *c, const struct bn_offline_rules *rules)
 {
     bool contended = rules->contended != NULL && rules->contended[0] != '\0';
@@ -161,11 +161,12 @@ static void doubt(struct bn_comparison *c, const struct bn_offline_rules *rules)
     if (contended)
         withdraw(&c->j, rules->contended);
     else if (changed && rules->same_program)
-        withdraw(&c->j,
-                 "both runs are of the same program, byte for byte, so the machine made the difference");
+        withdraw(
+            &c->j,
+            "both runs are of the same program, byte for byte, so the difference is that of the machine");
 }
 
-/* Is one set of series a copy of the other? Then nothing changed, under whatever circumstances. */
+/* Is one set of series a copy of the other? Then nothing changed, under any circumstances. */
 static bool is_copy(const struct bn_series_list *a, const struct bn_series_list *b)
 {
     bool copy = a->n == b->n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two sets of series that were taken at different times, compared. Series are paired by test and metric; one
- * that only one side has is reported, and nothing is ever summed up over different sets.
+ * Compares two sets of series that were taken at different times. Series are paired by test and metric; one
+ * that only one side has is reported.
  *
  * Samples are judged by statistics (bn_judge_samples). Single values, and samples that are too few for an
  * interval, are judged by the levels alone: worse by more than the warning level is REGRESSED, better by as
@@ -16,24 +16,23 @@
 #include "lab/history/series.h"
 #include "lab/stats/levels.h"
 
-/* What a machine may change by itself between two sessions, unless somebody says otherwise: 8 per cent, the
- * least that the default levels call a warning. */
+/* The default drift of a machine between two sessions: 8 per cent, the least change that the default levels
+ * call a warning. */
 #define BN_OFFLINE_DRIFT 0.08
 
 struct bn_offline_rules {
     struct bn_judge_rules judge;
     double drift;
     const struct bn_levels *levels;
-    bool points;           /* one side has values without samples: the levels alone judge */
+    bool points;           /* one side has values without samples: only the levels apply */
     const char *contended; /* why times of one of the sessions do not count; NULL or empty when they do */
-    bool same_program;     /* both are of one program, so that its times cannot have changed by themselves */
+    bool same_program;     /* both sessions ran the same program, byte for byte */
 };
 
 struct bn_offline {
-    struct bn_comparison
-        *list; /* those of A in its order, then what only B has; texts are those of A and B */
+    struct bn_comparison *list; /* those of A in its order, then those that only B has; texts are borrowed */
     size_t n;
-    size_t n_missing;          /* that only A has: nothing was measured that could have passed */
+    size_t n_missing;          /* that only A has */
     size_t n_extra;            /* that only B has */
     size_t n_timed;            /* that both have and that are times or rates */
     size_t n_timed_judged;     /* of these, not INCONCLUSIVE */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See result.h.
+ * Reads a document of bn-bench, or a list of point values.
  */
 #include "lab/history/result.h"
 
@@ -11,8 +11,8 @@
 #include "base/file.h"
 #include "lab/host/busy.h"
 
-/* Settings that say how often or how long something was measured, or which part of it; what was measured is
- * the same. A model is compared by its digest, not by its path. */
+/* Settings for how often or how long something was measured, or which part of it. They do not change what was
+ * measured. A model is compared by its digest, not by its path. */
 static const char *const EFFORT[] = {"reps",        "warmup",     "precision", "loads", "min_time_ns",
                                      "max_time_ns", "timeout_ns", "filter",    "model", "pairs"};
 
@@ -41,7 +41,7 @@ static bn_status digest_settings(struct bn_result *r, bn_error *err)
     return status;
 }
 
-/* What the measurement says of itself: as a whole, else of each configuration. */
+/* Marks of invalid measurements in the document: of the whole, of a configuration, of a row. */
 static void find_invalid(struct bn_result *r)
 {
     const char *said = text_at(r->document, "result_class");
@@ -66,7 +66,7 @@ static void find_invalid(struct bn_result *r)
                  (unsigned long long)n_invalid);
 }
 
-/* Documents of before this was measured do not say; their load average counts our own work too. */
+/* Older documents have no such member. */
 static void find_others(struct bn_result *r)
 {
     const struct bn_others others = bn_others_read(r->document);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A document of bn-bench read back: its samples, and what decides whether it may be held against another one.
- * Whatever can be computed from the document is, so that it cannot contradict itself.
+ * A document of bn-bench: its samples, and the facts that decide whether it can be compared with another one.
  */
 #ifndef BN_HISTORY_RESULT_H
 #define BN_HISTORY_RESULT_H
@@ -9,21 +8,21 @@
 #include "base/digest.h"
 #include "lab/history/series.h"
 
-/* Texts point into the document; they are empty when it does not say. */
+/* Texts point into the document; they are empty when it has no such member. */
 struct bn_result {
     bn_json *document;
-    bool points; /* single values that somebody else took, without samples (the format of import below) */
-    const char *suite;                                     /* the command that measured: "run", "kernels" */
-    const char *created;                                   /* RFC 3339 */
+    bool points;         /* values without samples (the second format of bn_result_parse) */
+    const char *suite;   /* the command that measured: "run", "kernels" */
+    const char *created; /* RFC 3339 */
     const char *commit, *compiler, *flags, *binary_sha256; /* of the program that measured */
-    bool dirty;               /* it was built from a tree that differs from its commit, or nobody knows */
+    bool dirty;               /* it was built from a tree that differs from its commit, or this is unknown */
     const char *branch;       /* that the working directory was on */
     uint64_t changed_sources; /* files there that programs are made of and that differ from the commit */
     const char *model_sha256;
     const char *machine_key, *machine_label;
     char settings_sha256[BN_SHA256_HEX]; /* of what was measured; not of how often */
-    char contended[160];                 /* why the machine was not free while it ran */
-    char invalid[160];                   /* why the measurement itself says that it does not count */
+    char contended[160];                 /* how busy other processes were; empty when they were not */
+    char invalid[160];                   /* why the measurement is marked invalid; empty when it is not */
     struct bn_series_list series;
 };
 
@@ -35,8 +34,8 @@ BN_MUST_CHECK bn_status bn_result_parse(struct bn_result *out, bn_json *document
 BN_MUST_CHECK bn_status bn_result_read(struct bn_result *out, const char *path, bn_error *err);
 void bn_result_release(struct bn_result *result);
 
-/* BN_ERR_UNSUPPORTED, naming what, unless machine, settings and model are the same: what was measured under
- * other ones cannot be held against each other. Each is a digest, empty when not known. */
+/* BN_ERR_UNSUPPORTED, naming the difference, unless machine, settings and model are the same. Each is a
+ * digest, empty when unknown. */
 struct bn_likeness {
     const char *machine, *settings, *model;
 };

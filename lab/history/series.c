@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See series.h.
+ * Lists of series, and their form in documents.
  */
 #include "lab/history/series.h"
 
@@ -13,7 +13,7 @@
 
 static void drop(const void *p)
 {
-    bn_free((void *)(uintptr_t)p); /* const to everybody but the list */
+    bn_free((void *)(uintptr_t)p); /* const to all but the list */
 }
 
 static void release(struct bn_series *s)
@@ -121,7 +121,7 @@ static bn_status read_one(struct bn_series_list *all, const bn_json *o, bn_error
         bn_error why = {0};
         s = (struct bn_series){test, metric, unit, s.higher, s.exact, values, s.n};
         status = bn_series_add(all, &s, &why);
-        /* What is no valid argument is no valid document either. */
+        /* An invalid argument is an invalid document here. */
         if (status != BN_OK)
             status = bn_fail(err, status == BN_ERR_ARG ? BN_ERR_FORMAT : status, "%s", why.msg);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See bandwidth.h. What reads is the widest loop that this processor has (kernels/peak.h): 16 bytes at a time
- * are enough for memory, but not for a cache.
+ * Measures read bandwidth with the widest loop of this processor (kernels/peak.h): loads of 16 bytes are
+ * enough for memory, but not for a cache.
  */
 #include "lab/host/bandwidth.h"
 
@@ -13,14 +13,14 @@
 
 #define MIN_BYTES ((size_t)16 << 10)
 #define MAX_BYTES ((size_t)256 << 20)
-#define TURN_BYTES ((size_t)4 << 20) /* read at least, so that starting the threads is no matter */
-#define SUM_GAP 16u                  /* sums of two threads are on lines of their own */
+#define TURN_BYTES ((size_t)4 << 20) /* read at least, so that starting the threads takes a small share */
+#define SUM_GAP 16u                  /* sums of two threads are on different cache lines */
 
 struct probe {
     uint64_t (*read)(const void *data, size_t n_bytes);
     const unsigned char *data;
     size_t n_bytes, passes;
-    uint64_t *sums; /* one a thread, so that the reads are not left out */
+    uint64_t *sums; /* one per thread, so that the reads are not optimised away */
 };
 
 static void read_share(void *arg, unsigned thread, unsigned n_threads)
@@ -45,7 +45,7 @@ uint64_t bn_bandwidth_probe(size_t n_bytes, unsigned n_threads, uint64_t budget_
     struct bn_team *team = bn_team_open(n_threads, true);
     uint64_t best = 0, start = bn_clock_ns(), now = start;
     if (data != NULL && probe.sums != NULL && team != NULL) {
-        memset(data, 1, n_bytes); /* every page is there */
+        memset(data, 1, n_bytes); /* allocates every page */
         bn_team_run(team, read_share, &probe);
         for (unsigned turn = 0; turn < 3 || now - start < budget_ns; turn++) {
             uint64_t before = bn_clock_ns();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See busy.h. Linux: proc(5), sched_getaffinity(2), getrusage(2).
+ * Measures the CPU use of other processes. Linux: proc(5), sched_getaffinity(2), getrusage(2).
  */
 #define _GNU_SOURCE
 #include "lab/host/busy.h"
@@ -154,7 +154,7 @@ void bn_others_put(bn_json *document, const struct bn_others *o)
 struct bn_others bn_others_read(const bn_json *document)
 {
     const bn_json *object = bn_json_get(document, "others");
-    struct bn_others out = {.why = "the document does not say"};
+    struct bn_others out = {.why = "the document has no such member"};
     uint64_t cpus = 0;
     out.known = bn_json_u64(bn_json_get(object, "wall_ns"), &out.wall_ns) &&
                 bn_json_u64(bn_json_get(object, "cpus"), &cpus) && cpus > 0 && cpus <= UINT32_MAX &&

@@ -3,10 +3,10 @@
  * How many CPUs other processes kept busy while something was measured. Both ends are totals: the busy time
  * of the CPUs that this process may use (/proc/stat), and what this process and its children used of it.
  * Their difference, over the time between two readings, is what others used. The load average is not such
- * measure: it counts waiting threads, our own among them, and remembers the last minutes.
+ * a measure: it counts waiting threads, ours included, over the last minutes.
  *
- * In a container /proc/stat is that of the host. What runs there on the same CPUs counts, since it takes the
- * same CPUs; what runs on CPUs that this process may not use does not.
+ * In a container /proc/stat is that of the host. Work on CPUs that this process may use counts; work on other
+ * CPUs does not.
  */
 #ifndef BN_HOST_BUSY_H
 #define BN_HOST_BUSY_H
@@ -22,14 +22,14 @@ struct bn_busy {
     uint64_t own_ns;    /* used by this process and by children that it waited for */
 };
 
-/* Shorter measurements cannot be judged: the counters advance in steps of 10 ms. */
+/* The shortest measurement for which this is known: the counters advance in steps of 10 ms. */
 #define BN_BUSY_LEAST_NS 100000000u
 /* Others disturb from this share of the usable CPUs on. */
 #define BN_BUSY_SHARE 0.25
 
 void bn_busy_read(struct bn_busy *out);
 /* Reads n_cpus, used_ns and stolen_ns from the text of /proc/stat: the lines "cpuN" for which usable[N] is
- * set. False when there is none. */
+ * set. False without such a line. */
 bool bn_busy_parse(struct bn_busy *out, const char *stat, const bool *usable, size_t n_usable,
                    uint64_t ticks_per_second);
 
@@ -39,13 +39,12 @@ struct bn_others {
     uint32_t n_cpus;
     uint64_t wall_ns;
     double used, stolen;
-    const char *why; /* it is not known; a literal */
+    const char *why; /* it is unknown; a literal */
 };
 struct bn_others bn_busy_others(const struct bn_busy *then, const struct bn_busy *now);
-/* Did they disturb? Not when it is not known. */
+/* Did they disturb? False when unknown. */
 bool bn_others_disturb(const struct bn_others *others);
-/* "other processes used 0.3 of 2 CPUs during the run", also when they did not disturb; or why that is not
- * known. */
+/* "other processes used 0.3 of 2 CPUs during the run", or why that is unknown. */
 void bn_others_describe(char *out, size_t room, const struct bn_others *others);
 
 /* Puts the member "others" into a document, and reads it. A document without it gives known = false. */

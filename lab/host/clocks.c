@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See clocks.h.
+ * Measures the step, the cost and the monotony of a clock.
  */
 #include "lab/host/clocks.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See git.h. bn-git is looked for next to the running program, then in PATH.
+ * Runs bn-git, which is searched next to the running program, then in PATH, and reads its document.
  */
 #include "lab/host/git.h"
 

@@ -10,7 +10,7 @@
 
 #define BN_GIT_SCHEMA "bn.git/1" /* of the document that bn-git prints */
 
-/* Texts are empty when there is no such thing: no repository, no commit yet, a detached head. */
+/* Texts are empty without a repository, before the first commit, or with a detached head. */
 struct bn_git {
     bool known; /* the folder is in a repository that could be read */
     char commit[65];
@@ -18,12 +18,12 @@ struct bn_git {
     bool dirty;         /* n_changed > 0 */
     uint64_t n_changed; /* files that differ from the commit: changed, added, deleted, untracked; ignored ones
                            and submodules do not count */
-    uint64_t n_relevant; /* of these, files that programs are made of: sources, fixtures, Makefile */
-    char why[160];       /* why it is not known */
+    uint64_t n_relevant; /* of these, files that programs are built from: sources, fixtures, Makefile */
+    char why[160];       /* why it is unknown */
 };
 
-/* Runs bn-git on the repository that holds folder. Never fails: what cannot be read is not known, and why
- * says so. */
+/* Runs bn-git on the repository that holds folder. Never fails: facts that cannot be read are unknown, with
+ * the reason in why. */
 void bn_git_read(struct bn_git *git, const char *folder);
 /* Puts commit, branch, dirty, changed_files into an object, null where unknown. */
 void bn_git_put(bn_json *object, const struct bn_git *git);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See machine.h. Linux: /proc/cpuinfo, /proc/meminfo, /proc/loadavg, the cpufreq and cache folders of the
- * first core, and the control group's quota (version 2, then version 1).
+ * Reads the facts of this machine. Linux: /proc/cpuinfo, /proc/meminfo, /proc/loadavg, the cpufreq and cache
+ * folders of the first core, and the control group's quota (version 2, then version 1).
  */
 #define _GNU_SOURCE
 #include "lab/host/machine.h"
@@ -50,7 +50,7 @@ static bool read_line(const char *path, char *out, size_t room)
     return true;
 }
 
-/* The value of the first line "name<blanks>:<blanks>value" at or behind *text, which moves behind that line.
+/* The value of the first line "name<blanks>:<blanks>value" from *text on; *text moves to the line after it.
  */
 static bool next_field(const char **text, const char *name, struct bn_str *value)
 {
@@ -179,7 +179,7 @@ static void read_load(struct bn_machine *m)
         m->load_milli[i] = (uint32_t)(load[i] * 1000 + 0.5);
 }
 
-/* Keeps a quota when it is tighter than the one that is known. */
+/* Keeps the tighter of two quotas. */
 static void take_quota(struct bn_machine *m, uint64_t quota_us, uint64_t period_us)
 {
     m->quota_known = true;
@@ -209,7 +209,7 @@ static void read_quota(struct bn_machine *m, const char *group)
     take_quota(m, line[0] == '-' ? 0 : strtoull(line, NULL, 10), strtoull(period, NULL, 10));
 }
 
-/* Lines "0::/path" (version 2) and "4:cpu,cpuacct:/path" (version 1); a quota holds for all groups below. */
+/* Lines "0::/path" (version 2) and "4:cpu,cpuacct:/path" (version 1); a quota applies to all groups below. */
 static void read_quotas(struct bn_machine *m)
 {
     struct bn_buf text;
@@ -299,8 +299,7 @@ void bn_machine_put(bn_json *object, const struct bn_machine *machine)
     put_count(object, "cpu_period_us", quota ? machine->period_us : 0);
 }
 
-/* The kernel's high water mark of this program; getrusage's also knows what ran in the process before exec.
- */
+/* The high-water mark of this program; that of getrusage includes the program that ran before exec. */
 uint64_t bn_machine_peak_rss_bytes(void)
 {
     struct bn_buf text;
@@ -312,7 +311,7 @@ uint64_t bn_machine_peak_rss_bytes(void)
     return bytes;
 }
 
-/* proc(5): writing 5 to clear_refs sets VmHWM back. */
+/* proc(5): writing 5 to clear_refs resets VmHWM. */
 bool bn_machine_reset_peak_rss(void)
 {
     int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);

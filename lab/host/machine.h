@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What this machine is, as far as an ordinary user can read it. Nothing is guessed: what cannot be read is
- * unknown, and null in JSON. No host name, user name or path is in it.
+ * Facts about this machine that an ordinary user can read. Nothing is guessed: a fact that cannot be read is
+ * unknown, and null in JSON. Host name, user name and paths are not included.
  */
 #ifndef BN_HOST_MACHINE_H
 #define BN_HOST_MACHINE_H
@@ -31,23 +31,23 @@ struct bn_machine {
     size_t n_flags;
 };
 
-/* Reads /proc and /sys; what is missing there stays unknown. */
+/* Reads /proc and /sys. */
 void bn_machine_read(struct bn_machine *machine);
 /* Puts its fields into an object. */
 void bn_machine_put(bn_json *object, const struct bn_machine *machine);
 
-/* Which machine this is, for holding like against like: made of what stays the same from boot to boot and
- * under any load (processor, instruction sets, hardware threads and cores, memory in whole GiB, architecture,
- * virtual or not), not of the operating system. */
+/* Identifies the machine, so that only runs of one machine are compared. Made of facts that are the same
+ * after every boot and under any load (processor, instruction sets, hardware threads and cores, memory in
+ * whole GiB, architecture, virtual or not), not of the operating system. */
 struct bn_machine_id {
     char key[65];   /* sha256 of those, hex */
-    char label[80]; /* for people and as the name of a folder: "amd-epyc-9b45-2cpu-1a2b3c4d" */
+    char label[80]; /* readable, the name of a folder: "amd-epyc-9b45-2cpu-1a2b3c4d" */
 };
 BN_MUST_CHECK bn_status bn_machine_identify(struct bn_machine_id *id, const struct bn_machine *machine,
                                             bn_error *err);
-/* Most memory that this process has had in use, in bytes; 0 when unknown. */
+/* Peak resident memory of this process, in bytes; 0 when unknown. */
 uint64_t bn_machine_peak_rss_bytes(void);
-/* Sets that back to what is in use now; false, with errno, where the system does not permit it. */
+/* Resets the peak to the current value; false, with errno, where the system does not permit it. */
 bool bn_machine_reset_peak_rss(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which machine this is: see bn_machine_identify in machine.h.
+ * bn_machine_identify: the key and the label of a machine.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -10,8 +10,7 @@
 #include "base/error.h"
 #include "lab/host/machine.h"
 
-/* Words of a processor's name that tell nothing: trade marks, what it is, how many cores (that is a field of
- * its own). */
+/* Words of a processor's name that do not identify it: trade marks, "processor", the number of cores. */
 static bool is_noise(const char *word)
 {
     static const char *const NOISE[] = {"r", "tm", "c", "cpu", "processor", "core", "with", "genuine"};
@@ -47,7 +46,7 @@ static void put_identity(bn_json *o, const struct bn_machine *m)
         bn_json_add_string(flags, m->flags[i]);
     bn_json_put_u64(o, "cpus_online", m->cpus_online);
     bn_json_put_u64(o, "cores", m->cores);
-    /* The kernel keeps some for itself, not always as much. */
+    /* The kernel reserves a varying part of it. */
     bn_json_put_u64(o, "memory_gib", (m->memory_bytes + (1u << 29)) >> 30);
     if (m->hypervisor_known)
         bn_json_put_bool(o, "hypervisor", m->hypervisor);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * See noise.h. Linux: /proc/stat and /proc/pressure (documentation of the kernel, "Pressure Stall
- * Information"). These are read with plain system calls, since the files are read around every sample.
+ * Reads the counters of disturbances. Linux: /proc/stat and /proc/pressure ("Pressure Stall Information" in
+ * the documentation of the kernel). They are read with plain system calls, since this happens around every
+ * sample.
  */
 #define _GNU_SOURCE
 #include "lab/host/noise.h"
@@ -105,8 +106,8 @@ void bn_noise_put(bn_json *object, const struct bn_noise *noise)
 {
     static const char NO_PRESSURE[] = "this system has no /proc/pressure";
     put_known(object, "cpu", noise->cpu >= 0, (uint64_t)(noise->cpu >= 0 ? noise->cpu : 0),
-              "the system does not say");
-    put_known(object, "steal_ns", noise->steal_known, noise->steal_ns, "/proc/stat does not say");
+              "the system does not report it");
+    put_known(object, "steal_ns", noise->steal_known, noise->steal_ns, "/proc/stat has no such field");
     put_known(object, "pressure_cpu_us", noise->pressure_known, noise->cpu_us, NO_PRESSURE);
     put_known(object, "pressure_memory_us", noise->pressure_known, noise->memory_us, NO_PRESSURE);
     put_known(object, "pressure_io_us", noise->pressure_known, noise->io_us, NO_PRESSURE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What else went on while a sample was taken: the time that the hypervisor stole, stalls that the operating
- * system counted, and what this process itself used. They explain a sample; they never correct it.
+ * Disturbances during a sample: time stolen by the hypervisor, stalls counted by the operating system, and
+ * the resource use of this process. They explain a sample; they never correct it.
  */
 #ifndef BN_HOST_NOISE_H
 #define BN_HOST_NOISE_H
@@ -23,9 +23,9 @@ struct bn_noise {
 void bn_noise_read(struct bn_noise *out);
 /* The growth from `then` to `now`; cpu is that of now. */
 struct bn_noise bn_noise_since(const struct bn_noise *then, const struct bn_noise *now);
-/* The times, switches and faults of a usage that was had otherwise (wait4) in place of this process's. */
+/* Replaces the times, switches and faults of this process by those of another usage (wait4). */
 void bn_noise_set_usage(struct bn_noise *noise, const struct rusage *usage);
-/* Puts its fields; null, and the reason in the object's member "unavailable", for what is not known. */
+/* Puts its fields; an unknown one is null, with the reason in the member "unavailable". */
 void bn_noise_put(bn_json *object, const struct bn_noise *noise);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See judge.h. Everything is reckoned on logarithms of ratios and turned into changes at the end.
+ * The rule that turns samples into a verdict. It works on logarithms of ratios; they become changes at the
+ * end.
  */
 #include "lab/stats/judge.h"
 
@@ -13,7 +14,7 @@
 #include "lab/stats/ranks.h"
 #include "lab/stats/summary.h"
 
-#define N_USEFUL_MAX 100000.0 /* more pairs than anybody would take are no help */
+#define N_USEFUL_MAX 100000.0 /* more pairs than this are not recommended */
 
 const char *bn_outcome_name(enum bn_outcome outcome)
 {
@@ -45,8 +46,8 @@ static bn_status check_rules(const struct bn_judge_rules *r, bn_error *err)
 
 /* ---- words ---- */
 
-static void say(struct bn_judgement *j, const char *fmt, ...) BN_PRINTF(2, 3);
-static void say(struct bn_judgement *j, const char *fmt, ...)
+static void set_reason(struct bn_judgement *j, const char *fmt, ...) BN_PRINTF(2, 3);
+static void set_reason(struct bn_judgement *j, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -91,15 +92,15 @@ static struct range enough(const struct bn_judgement *j, const char *what)
 
 /* ---- the rule ---- */
 
-/* What the rule needs to know beyond the judgement's own numbers. */
+/* The input of the rule that is not part of the judgement. */
 struct setting {
     const struct bn_judge_rules *rules;
-    double bias, spread; /* two copies may differ by the sum; more pairs take away from the spread only */
-    double within;       /* an interval that lies in this shows that nothing changed, which is called */
+    double bias, spread; /* two copies differ by up to the sum; more pairs reduce only the spread */
+    double within;       /* an interval within this has the verdict: */
     enum bn_outcome unchanged;
     const char *what;  /* "pairs", "samples" */
-    const char *cause; /* what the limit is, when it is not the margin, ... */
-    const char *limit; /* ... and the same as a clause before its value */
+    const char *cause; /* names the limit when it is not the margin, */
+    const char *limit; /* and the same as a clause before its value */
 };
 
 /* A change counts beyond it. */
@@ -108,8 +109,8 @@ static double limit_of(const struct setting *s)
     return fmax(s->rules->margin, s->bias + s->spread);
 }
 
-/* Of r times the width that it has, an interval about the same estimate would be decisive: half of it, and
- * the spread, fit between the estimate and what it must keep from. The width shrinks with the root of n. */
+/* The interval would be decisive if it were r times as wide: half of it and the spread would fit between the
+ * estimate and the limit. The width shrinks with the root of n. */
 static size_t needed(const struct bn_judgement *j, const struct setting *s)
 {
     double half = 0.5 * (j->high - j->low), size = fabs(j->change), margin = s->rules->margin, r = 0;
@@ -121,8 +122,8 @@ static size_t needed(const struct bn_judgement *j, const struct setting *s)
     return n <= N_USEFUL_MAX ? (size_t)fmax(n, (double)j->n + 1) : 0;
 }
 
-/* So many pairs would bring q below what is asked: the distance in standard deviations grows with the root
- * of n. */
+/* The number of pairs for which q would fall below the threshold: the distance in standard deviations grows
+ * with the root of n. */
 static size_t needed_for_p(const struct bn_judgement *j, double q)
 {
     double now = bn_normal_quantile(0.5 * j->p), then = bn_normal_quantile(0.5 * j->p * q / j->q);
@@ -135,10 +136,11 @@ static void decide_direction(struct bn_judgement *j, const struct setting *s, en
     const struct bn_judge_rules *r = s->rules;
     if (!(j->p < r->q)) {
         j->n_needed = needed_for_p(j, r->q);
-        say(j, "%s, but p is %.2g, not below %.2g%s", range(j).text, j->p, r->q, enough(j, s->what).text);
+        set_reason(j, "%s, but p is %.2g, not below %.2g%s", range(j).text, j->p, r->q,
+                   enough(j, s->what).text);
     } else if (j->agreement < r->agreement) {
-        say(j, "%s, but only %.0f of %zu pairs agree in sign; take longer samples, not more", range(j).text,
-            j->agreement * (double)j->n, j->n);
+        set_reason(j, "%s, but only %.0f of %zu pairs agree in sign; take longer samples, not more",
+                   range(j).text, j->agreement * (double)j->n, j->n);
     } else {
         j->outcome = outcome;
         int used = snprintf(j->reason, sizeof j->reason, "%s is beyond %s%s", range(j).text,
@@ -153,9 +155,9 @@ static void decide_unclear(struct bn_judgement *j, const struct setting *s)
 {
     bool margin = limit_of(s) <= s->rules->margin;
     j->n_needed = needed(j, s);
-    say(j, "the change is between %s and %s, %s %s%s", percent(j->low, true).text,
-        percent(j->high, true).text, margin ? "neither within nor beyond" : s->limit,
-        percent(limit_of(s), false).text, enough(j, s->what).text);
+    set_reason(j, "the change is between %s and %s, %s %s%s", percent(j->low, true).text,
+               percent(j->high, true).text, margin ? "neither within nor beyond" : s->limit,
+               percent(limit_of(s), false).text, enough(j, s->what).text);
 }
 
 /* Needs n, change, low, high, p, agreement; sets outcome, reason, n_needed. */
@@ -169,8 +171,8 @@ static void decide(struct bn_judgement *j, const struct setting *s)
         decide_direction(j, s, BN_OUTCOME_IMPROVED);
     } else if (j->low >= -s->within && j->high <= s->within) {
         j->outcome = s->unchanged;
-        say(j, "%s is within %s%s", range(j).text, percent(s->within, false).text,
-            s->within > s->rules->margin ? s->cause : "");
+        set_reason(j, "%s is within %s%s", range(j).text, percent(s->within, false).text,
+                   s->within > s->rules->margin ? s->cause : "");
     } else {
         decide_unclear(j, s);
     }
@@ -211,8 +213,8 @@ static size_t least_pairs(double confidence)
     return (size_t)ceil(1 - log2(1 - confidence) - 1e-9);
 }
 
-/* The farther end of the interval of a copy against itself (without one, the farthest pair), of which the
- * bias is what lies at the estimate. */
+/* The band is the farther end of the interval of A compared with its copy (without an interval, the farthest
+ * pair); the bias is its estimate. */
 static bn_status measure_band(double *band, double *bias, const double *null, size_t n_null,
                               double confidence, bn_error *err)
 {
@@ -242,10 +244,10 @@ static void too_few(struct bn_judgement *j, double sigma, const struct bn_judge_
     j->q = j->p;
     if (want <= N_USEFUL_MAX) j->n_needed = (size_t)fmax(want, (double)least);
     if (j->n == 0)
-        say(j, "there are no pairs");
+        set_reason(j, "there are no pairs");
     else
-        say(j, "%zu pair%s too few for an interval; at least %zu are needed", j->n,
-            j->n == 1 ? " is" : "s are", least);
+        set_reason(j, "%zu pair%s too few for an interval; at least %zu are needed", j->n,
+                   j->n == 1 ? " is" : "s are", least);
 }
 
 bn_status bn_judge_pairs(struct bn_judgement *out, const double *d, size_t n, const double *null,
@@ -255,7 +257,7 @@ bn_status bn_judge_pairs(struct bn_judgement *out, const double *d, size_t n, co
     double sigma, bias;
     size_t least = least_pairs(rules->confidence);
     *out = (struct bn_judgement){.n = n, .p = 1, .q = 1, .agreement = (double)NAN, .mde = (double)NAN};
-    say(out, "not judged");
+    set_reason(out, "not judged");
     BN_TRY(check_rules(rules, err));
     BN_TRY(check_finite(d, n, "pair", err));
     BN_TRY(check_finite(null, n_null, "pair of copies", err));
@@ -313,8 +315,8 @@ static bn_status judge_logs(struct bn_judgement *out, const double *a, size_t n_
                sqrt(sd_a * sd_a / (double)n_a + sd_b * sd_b / (double)n_b);
     if (isnan(out->low)) {
         out->n_needed = least_pairs(rules->confidence);
-        say(out, "%zu and %zu samples are too few for an interval; %zu on each side are needed", n_a, n_b,
-            out->n_needed);
+        set_reason(out, "%zu and %zu samples are too few for an interval; %zu on each side are needed", n_a,
+                   n_b, out->n_needed);
         return BN_OK;
     }
     struct setting setting = {rules,
@@ -334,7 +336,7 @@ bn_status bn_judge_samples(struct bn_judgement *out, const double *a, size_t n_a
 {
     *out = (struct bn_judgement){
         .n = bn_min_size(n_a, n_b), .p = 1, .q = 1, .agreement = (double)NAN, .mde = (double)NAN};
-    say(out, "not judged");
+    set_reason(out, "not judged");
     BN_TRY(check_rules(rules, err));
     if (!(drift >= 0)) return bn_fail(err, BN_ERR_ARG, "the drift is negative");
     double *log_a = NULL, *log_b = NULL;
@@ -350,20 +352,20 @@ bn_status bn_judge_samples(struct bn_judgement *out, const double *a, size_t n_a
 
 void bn_judge_exact(struct bn_judgement *out, double a, double b, const struct bn_judge_rules *rules)
 {
-    (void)rules; /* no difference is too small to count */
+    (void)rules; /* every difference counts */
     *out = (struct bn_judgement){.n = 1, .p = (double)NAN, .q = (double)NAN, .agreement = (double)NAN};
     if (!isfinite(a) || !isfinite(b)) {
         out->change = out->low = out->high = (double)NAN;
-        say(out, "a value is missing");
+        set_reason(out, "a value is missing");
         return;
     }
     bool same = a >= b && a <= b;
     out->change = out->low = out->high = same ? 0 : b / a - 1;
     out->outcome = same ? BN_OUTCOME_SAME : b > a ? BN_OUTCOME_REGRESSED : BN_OUTCOME_IMPROVED;
     if (same)
-        say(out, "the same value, %.17g", a);
+        set_reason(out, "the same value, %.17g", a);
     else
-        say(out, "%.17g became %.17g; these values have no noise", a, b);
+        set_reason(out, "%.17g became %.17g; these values have no noise", a, b);
 }
 
 /* ---- the session ---- */
@@ -380,12 +382,12 @@ static void apply(struct bn_judgement *j, size_t n_tests, const char *contaminat
     if (contaminated != NULL) {
         j->outcome = BN_OUTCOME_INCONCLUSIVE;
         j->n_needed = 0;
-        say(j, "%s", contaminated[0] != '\0' ? contaminated : "the machine was disturbed");
+        set_reason(j, "%s", contaminated[0] != '\0' ? contaminated : "the machine was disturbed");
     } else if (change && !(j->q < rules->q)) {
         j->outcome = BN_OUTCOME_INCONCLUSIVE;
         j->n_needed = needed_for_p(j, rules->q);
-        say(j, "%s, but among %zu comparisons such a p is expected by chance (q %.2g)%s", range(j).text,
-            n_tests, j->q, enough(j, "pairs").text);
+        set_reason(j, "%s, but among %zu comparisons such a p is expected by chance (q %.2g)%s",
+                   range(j).text, n_tests, j->q, enough(j, "pairs").text);
     }
 }
 

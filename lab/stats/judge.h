@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Did it get slower? One rule for every comparison, and five answers.
+ * Did it get slower? One rule for every comparison, and five verdicts.
  *
  * A *cost* is a measurement of which less is better (of rates, the reciprocal). A *change* is the cost's
  * ratio minus one: +0.05 is five per cent worse. Work is done on natural logarithms of ratios.
  *
- *   REGRESSED     the whole confidence interval lies above what does not matter, and above what two copies of
- *                 the same program differ by; the test says so after the correction for many comparisons; and
- *                 most pairs agree in sign
- *   IMPROVED      the same below
- *   SAME          the whole interval lies within what does not matter: shown, not merely unrefuted
- *   STABLE        of runs taken at different times: the whole interval lies within what a machine drifts by
- *                 between them, so a smaller change is not excluded
- *   INCONCLUSIVE  anything else, with the reason, and how many pairs would be enough
+ *   REGRESSED     the whole confidence interval lies above the margin and above the difference of two copies
+ * of the same program; the test is significant after the correction for many comparisons; and most pairs
+ * agree in sign IMPROVED      the same below SAME          the whole interval lies within the margin STABLE
+ * of runs taken at different times: the whole interval lies within the drift of a machine between them, so a
+ * smaller change is not excluded INCONCLUSIVE  anything else, with the reason, and the number of pairs that
+ * are needed
  */
 #ifndef BN_STATS_JUDGE_H
 #define BN_STATS_JUDGE_H
@@ -29,7 +27,7 @@ enum bn_outcome {
 };
 /* "INCONCLUSIVE", ... */
 const char *bn_outcome_name(enum bn_outcome outcome);
-/* How bad it is: SAME, STABLE, IMPROVED, INCONCLUSIVE, REGRESSED, ascending. */
+/* From good to bad: SAME, STABLE, IMPROVED, INCONCLUSIVE, REGRESSED. */
 int bn_outcome_rank(enum bn_outcome outcome);
 
 struct bn_judge_rules {
@@ -45,19 +43,19 @@ struct bn_judge_rules {
 
 struct bn_judgement {
     enum bn_outcome outcome;
-    char reason[200]; /* one line, for people: why this outcome; never empty */
+    char reason[200]; /* of the outcome, one line; never empty */
     size_t n;         /* pairs; of unpaired samples the smaller number */
     double change;    /* the estimate */
     double low, high; /* its interval; NaN when there are too few pairs for one */
-    double p;         /* of no change at all, two-sided; never 0; NaN of exact values, which no test is for */
+    double p;         /* of no change, two-sided; never 0; NaN of exact values, which are not tested */
     double q;         /* p corrected for the comparisons of the session; p until bn_judge_session */
     double agreement; /* share of pairs that have the sign of the change; NaN of unpaired samples */
-    double band;      /* what two copies of the same program may differ by (the farther end of the interval),
+    double band;      /* difference of two copies of the same program (the farther end of the interval),
                          |change|; 0 when not measured */
-    double mde;       /* smallest change that these pairs tell from none four times out of five: 2.8 standard
-                         deviations of the mean pair, those of the copies where there are some; 0 of exact
-                         values, NaN when unknown. Calling it takes the margin on top. */
-    size_t n_needed;  /* of an inconclusive result: pairs in all that would do; 0 when no number would help */
+    double mde;       /* smallest change detectable with 80 % power: 2.8 standard deviations of the mean pair
+                         (of the copies, if there are any); 0 of exact values, NaN when unknown. For a
+                         verdict the margin is added. */
+    size_t n_needed;  /* of an inconclusive result: pairs needed in total; 0 when more do not help */
 };
 
 /* Judges n pairs taken in turn: d[i] = ln(cost of B / cost of A) in round i. null are n_null such numbers of
@@ -68,20 +66,20 @@ BN_MUST_CHECK bn_status bn_judge_pairs(struct bn_judgement *out, const double *d
                                        const double *null, size_t n_null, const struct bn_judge_rules *rules,
                                        bn_error *err);
 
-/* Judges samples that were taken at different times: a before, b now, costs, all positive. The estimate is
+/* Judges samples that were taken at different times: a earlier, b later, costs, all positive. The estimate is
  * Hodges and Lehmann's shift of logarithms, the test Mann and Whitney's. The machine may have drifted
- * meanwhile, which no number of samples shows. So a change counts only beyond `drift` (0.08: eight per cent),
- * and an interval within it is STABLE; with a drift of no more than the margin it is SAME. */
+ * in between, which no number of samples shows. So a change counts only beyond `drift` (0.08: eight per
+ * cent), and an interval within it is STABLE; with a drift of no more than the margin it is SAME. */
 BN_MUST_CHECK bn_status bn_judge_samples(struct bn_judgement *out, const double *a, size_t n_a,
                                          const double *b, size_t n_b, double drift,
                                          const struct bn_judge_rules *rules, bn_error *err);
 
-/* Judges values that have no spread (bytes, counts, digests): any difference is a change. */
+/* Judges values without noise (bytes, counts, digests): any difference is a change. */
 void bn_judge_exact(struct bn_judgement *out, double a, double b, const struct bn_judge_rules *rules);
 
-/* The last word over all judgements of one session: fills q (Benjamini and Hochberg) and takes back outcomes
- * that do not survive it. With contaminated, the reason why the machine was not itself, nothing but
- * INCONCLUSIVE remains of those that are not exact. */
+/* Corrects all judgements of one session for their number: fills q (Benjamini and Hochberg) and withdraws
+ * changes with a large q. contaminated is NULL, or the reason why the machine was disturbed; then all
+ * judgements but exact ones become INCONCLUSIVE. */
 BN_MUST_CHECK bn_status bn_judge_session(struct bn_judgement *list, size_t n, const char *contaminated,
                                          const struct bn_judge_rules *rules, bn_error *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See levels.h.
+ * Reads regression levels and finds the severity of a change.
  */
 #define _POSIX_C_SOURCE 200809L /* fnmatch */
 #include "lab/stats/levels.h"
@@ -30,7 +30,7 @@ static bool read_number(struct bn_level *level, const char *of, const bn_json *m
     return bn_json_number(m, out);
 }
 
-/* The value of one member; false for a name that there is not, or a value that it cannot have. */
+/* Reads one member; false for an unknown name or an invalid value. */
 static bool read_member(struct bn_level *level, const bn_json *m)
 {
     const char *name = bn_json_name(m), *word;
@@ -102,12 +102,12 @@ const bn_json *bn_levels_of(const bn_json *document)
     return alerts != NULL ? alerts : bn_json_get(document, "thresholds");
 }
 
-/* The rows of an imported list, in the order in which they are tried. */
+/* The rows of an imported list, in the order of matching. */
 static const struct {
     const char *metric, *key;
     int better;
     bool absolute, rate;
-    double warning, critical; /* where the list has no such key; below 0: it must have it */
+    double warning, critical; /* defaults; negative: the key is required */
 } IMPORTED[] = {
     {"accuracy*", "accuracy_decrease", 0, true, false, 0.002, 0.005},
     {"memory*", "memory_increase_percent", -1, false, false, 20, 30},
@@ -141,7 +141,7 @@ bn_status bn_levels_import(struct bn_levels *out, const bn_json *thresholds, bn_
     return BN_OK;
 }
 
-/* How much worse, in the unit of the level; negative when it is better. */
+/* How much worse, in the unit of the level; negative: better. */
 static double worse(const struct bn_level *l, bool higher, double before, double after)
 {
     if (l->absolute) return higher ? before - after : after - before;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Levels: how large a regression has to be to be called a warning, or critical. They label what the
- * statistics found (judge.h), and they alone judge single values, for which there are no statistics. Read
- * from
+ * Regression levels: how large a regression is a warning or critical. They label regressions that statistics
+ * found (judge.h), and they alone judge single values, which have no statistics. Read from
  *
  *     {"schema": "bn.thresholds/1",
  *      "levels": [{"metric": "accuracy*", "warning_absolute": 0.002, "critical_absolute": 0.005},
@@ -14,7 +13,7 @@
  * The first row that fits counts: metric is a pattern (*, ?, [...]), better is "higher" or "lower" and may be
  * left out, test is a pattern and may be left out. Percentages are of the value before. With "as": "rate"
  * they are of its reciprocal: a time that grows by 8.7 % is a rate that falls by 8 %. Absolute levels are in
- * the metric's unit. Names are strict: a row that is spelt wrongly would label nothing.
+ * the unit of the metric. Unknown names are errors.
  */
 #ifndef BN_STATS_LEVELS_H
 #define BN_STATS_LEVELS_H
@@ -39,13 +38,13 @@ struct bn_levels {
 /* Reads the form above, or a list of point values with thresholds of its own (bn_levels_import).
  * BN_ERR_FORMAT names the row. Every metric has to have a level: the last row is for all of them. */
 BN_MUST_CHECK bn_status bn_levels_parse(struct bn_levels *out, const char *text, size_t n, bn_error *err);
-/* Those that lists of point values carry (result.h): "critical" and "warning", each with
+/* The levels in lists of point values (result.h): "critical" and "warning", each with
  * throughput_decrease_percent and latency_increase_percent, and optionally memory_increase_percent (default
  * 20 and 30) and accuracy_decrease, an absolute number (default 0.002 and 0.005). */
 const bn_json *bn_levels_of(const bn_json *document); /* its member "alerts", else "thresholds"; or NULL */
 BN_MUST_CHECK bn_status bn_levels_import(struct bn_levels *out, const bn_json *thresholds, bn_error *err);
 
-/* The label of a change of this metric from one value to another: a level is exceeded by more than its
+/* The severity of a change of this metric from one value to another. A level is exceeded by more than its
  * number, not by the number itself. */
 enum bn_severity bn_levels_severity(const struct bn_levels *levels, const char *test, const char *metric,
                                     bool higher, double before, double after);

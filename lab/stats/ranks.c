@@ -136,7 +136,7 @@ static double kth_pair(const struct pairs *p, uint64_t k)
     return of_key(low) + 0.0;
 }
 
-/* The median of the pairs, and those of rank k from both ends; k 0 stands for none. */
+/* The median of the pairs, and the pairs of rank k from both ends; k 0: no interval. */
 static struct bn_interval pair_interval(const struct pairs *p, uint64_t k, const char *method)
 {
     uint64_t n = count_pairs(p);

@@ -43,23 +43,23 @@ ok 'threads are counted once' lines '^add_' 2
 [ "$("$bin/bn-bench" --version | sed -n 's/^instruction.*: //p')" = ref ] ||
     ok 'others are compared with one' has out '^add_.* [0-9]+%c$'
 run kernels "${fast[@]}" -t 1 --filter 'i2s_gemm_ref'
-ok 'a filter that nothing passes is a mistake' ended 2
+ok 'a filter without a match is an error' ended 2
 ok 'and is named' has err "error: --filter: no row has 'i2s_gemm_ref'"
 run kernels --set 1G
 ok 'a set too large' ended 2
 run kernels --min-time soon
-ok 'a time that is none' ended 2
+ok 'an invalid time' ended 2
 run kernels --isa mmx
 ok 'an unknown instruction set' ended 2
 run kernels -m "$tmp/none"
-ok 'no such model' ended 3
+ok 'a missing model' ended 3
 
 run run -p 4 -n 3 -d 0,5 -t 1 -r 2
 ok 'run succeeds' ended 0
 ok 'it has a line for each test' lines '^(prompt|decode) +[0-9]' 4
-ok 'of the model that it carries' has out '^model +shakespeare-5m-i2_s.gguf, opened in '
+ok 'of the built-in model' has out '^model +shakespeare-5m-i2_s.gguf, opened in '
 ok 'and no p95 of six tokens' has out '^decode +3 +0 +1 .* - +[0-9.]+ +[0-9]+%$'
-ok 'warm-ups and batches do not show where there is one' lines '^ +tokens +depth +t +tok/s ' 1
+ok 'the table has no batches where there is one' lines '^ +tokens +depth +t +tok/s ' 1
 run run -p 4,9 -n 2 -b 2,128 -t 1 -r 6 --warmup 1 -q
 ok 'prompts have a line for each batch' lines '^prompt +(4|9)/(2|128) +0 +1 ' 4
 ok 'tokens are decoded one by one' lines '^decode +[0-9]' 1
@@ -67,9 +67,9 @@ ok 'six samples have an interval' has out ' 95 % interval '
 ok 'and are counted' has out '^samples +6 per row, in turn, after 1 warm-up$'
 run run -p 0 -n 2 -d 0,8 -t 1 -r 2 -q
 ok 'of two there is the range' has out ' min\.\.max '
-ok 'what depth costs is said' has out '^A token takes [0-9.]+ ms and -?[0-9.]+ us more for each 1000 tokens'
+ok 'the time by depth is printed' has out '^A token takes [0-9.]+ ms and -?[0-9.]+ us more for each 1000 tokens'
 run run -p 4 -n 2 -t 1 -r 2 --timeout 0.000001 -q
-ok 'what takes too long is a negative result' ended 1
+ok 'a sample that takes too long is a negative result' ended 1
 ok 'without a number' lines '^(prompt +4|decode +2) +0 +1 +TIMEOUT$' 2
 ok 'and says why' has out 'decode n=2 d=0 t=1: a sample took more than --timeout: .* of 3 tokens'
 run run -p 4 -n 2 -t 1 -r 1 --timeout 0.000001 -q --json
@@ -77,32 +77,32 @@ ok 'in the document, too' grep -q '"verdict": "timeout"' "$tmp/out"
 ok 'with exit code 1' ended 1
 ok 'and no series' has_not out '"ns_per_token"'
 run run --cold -p 4 -n 0
-ok 'what is no file cannot be cold' ended 2
+ok 'the built-in model cannot be cold' ended 2
 cp "$nano" "$tmp/model.gguf"
 run run -m "$tmp/model.gguf" --loads 3 --cold -p 4 -n 0 -t 1 -r 1 -q --json
 ok 'a file can be opened cold, thrice' ended 0
 ok 'each with its share in the page cache' [ "$(grep -c '"page_cache_share": [0-9]' "$tmp/out")" -eq 3 ]
 ok 'which names its series' has out '"test": "load cold"'
 run run -p 0 -n 3 -t 1 -r 2 --concurrent 1,2 -q
-ok 'several generations at once' ended 0
-ok 'have a line for each number of them' lines '^(1|2) +3 +0 +1 ' 2
+ok 'concurrent generations' ended 0
+ok 'have a row for each number' lines '^(1|2) +3 +0 +1 ' 2
 ok 'one is fair to itself' has out '^1 +3 +0 +1 .* 1\.000$'
 run run -p 0 -n 3 -t 1 -r 2 --concurrent 2 --timeout 0.000001 -q
-ok 'none has a number where one alone has none' has out '^2 +3 +0 +1 +TIMEOUT: the configuration alone is not valid$'
+ok 'no figures without those of one alone' has out '^2 +3 +0 +1 +TIMEOUT: the configuration alone is not valid$'
 ok 'and that is a negative result' ended 1
 run run -b 0
 ok 'a batch of nothing' ended 2
 run run -r some
-ok 'samples that are no number' ended 2
+ok 'an invalid number of samples' ended 2
 run run -m "$nano" -p 4 -n 0 -t 1 -r 1 -q
 ok 'of another model' has out '^model +fixtures/nano'
 ok 'without decoding' has_not out '^decode'
 ok '-q is quiet' test ! -s "$tmp/err"
 run run -p 0 -n 0
-ok 'nothing to do is a mistake' ended 2
+ok 'nothing to do is an error' ended 2
 for list in 1,x "1," ,1 -1 9999999999 1.5 ''; do
     run run -p "$list"
-    ok "a list that is none: '$list'" ended 2
+    ok "an invalid list: '$list'" ended 2
     ok 'its message names the option' has err '^bn-bench: error: -p: '
 done
 run run -t 0

@@ -56,7 +56,7 @@ check 'wall time, CPU time and memory are compared' has out '^command +wall_ns .
 check 'memory, too' has out '^command +max_rss_bytes '
 check '3 rounds ran A six times' test "$(grep -c a "$tmp/log")" -eq 6
 check 'B three times' test "$(grep -c b "$tmp/log")" -eq 3
-check 'each behind the preparation' test "$(tr -d '\n' <"$tmp/log" | sed 's/p[ab]//g')" = ''
+check 'each after its preparation' test "$(tr -d '\n' <"$tmp/log" | sed 's/p[ab]//g')" = ''
 : >"$tmp/log"
 log --no-null
 check 'without A again, three times' test "$(grep -c a "$tmp/log")" -eq 3
@@ -100,14 +100,14 @@ check 'one that is named decides alone' ended 0
 check 'which is said' has out '^decides  wall; a critical regression of the others counts, too'
 check 'and the verdict is its' has out '^verdict  SAME'
 metrics 1.2 100 --metric wall
-check 'a warning of another one is told' has out '^also     small of command regressed \(warning\)$'
+check 'a warning of another one is reported' has out '^also     small of command regressed \(warning\)$'
 check 'and passes' ended 0
 metrics 1 200 --metric wall
 check 'a critical one does not pass' ended 1
-check 'and is told' has out '^also     fat_bytes of command regressed \(critical\)$'
+check 'and is reported' has out '^also     fat_bytes of command regressed \(critical\)$'
 check 'as the verdict' has out '^verdict  REGRESSED'
 metrics 1 100 --metric none
-check 'a metric that there is not' has err "error: --metric: no series has the metric 'none'"
+check 'an unknown metric' has err "error: --metric: no series has the metric 'none'"
 ab -r 2 --warmup 0 --no-control -- true --vs true
 check 'without a name the elapsed time decides' has out '^decides  wall_ns;'
 
@@ -151,9 +151,9 @@ ab -r 2 --no-control --series --filter decode -- cat "$tmp/a.json" --vs cat "$tm
 check 'a filter leaves the others out' ended 0
 check 'all of them' [ "$(grep -cE '(SAME|INCONCLUSIVE)$' "$tmp/out")" -eq 2 ]
 ab -r 2 --no-control --series --filter nothing -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
-check 'a filter that nothing passes is no data' ended 1
+check 'a filter without a match fails' ended 1
 ab -r 1 --series -- echo hello --vs cat "$tmp/b.json"
-check 'a document that is none' ended 4
+check 'an invalid document' ended 4
 check 'names the side' has err "error: the output of command A is not a bn-bench document with series"
 ab -r 2 --json --no-control --output-only --series -- cat "$tmp/b.json" --vs cat "$tmp/b.json"
 check 'there is a document' ended 0
@@ -167,7 +167,7 @@ check 'and all that is null says why' test "$(grep -c ': null' "$tmp/out")" -gt 
 # The control is timed unless it is not wanted.
 ab -r 2 --json --output-only --series -- cat "$tmp/b.json" --vs cat "$tmp/b.json"
 check 'the control is timed' has out '"spin": [1-9][0-9]*'
-check 'exact values stand beside any noise' ended 0
+check 'exact values have a verdict despite noise' ended 0
 
 # Misuse.
 for args in '' '-- true' '-- true --vs' '-- --vs true' '-- true --vs true --vs true' '-r 0 -- true --vs true' \

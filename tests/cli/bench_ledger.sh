@@ -97,7 +97,7 @@ says 1 'levels come from a file' 'ns_per_token.*REGRESSED$' bench compare --thre
 echo '{"schema":"bn.thresholds/1","levels":[{"metrik":"*"}]}' >"$docs/levels.json"
 status 4 'whose mistakes are found' bench compare --thresholds "$docs/levels.json" "$docs/a.json" "$docs/slow.json"
 status 3 'a document that is not there' bench compare "$docs/a.json" "$docs/none.json"
-says 4 'one that is no measurement' 'not a bn-bench result' bench compare "$docs/a.json" <(echo '{}')
+says 4 'an invalid document' 'not a bn-bench result' bench compare "$docs/a.json" <(echo '{}')
 
 # points THROUGHPUT LATENCY: values without samples, with levels of their own.
 points() {
@@ -133,7 +133,7 @@ says 1 'a busy machine' 'not saved: other processes used 0.5 of 2 CPUs during th
 document "$docs/bad.json" 100 class=contended
 says 1 'a run that says it was contended' 'contended' baseline save main "$docs/bad.json"
 document "$docs/bad.json" 100 class=invalid
-says 1 'a run that says it is invalid, whatever is allowed' 'invalid' \
+says 1 'a run marked invalid, with every override' 'invalid' \
     baseline save --allow-dirty --allow-stale --allow-contended --reason x main "$docs/bad.json"
 echo two >engine/a.c
 says 1 'sources that are changed now' 'sources in the working directory' baseline save main "$docs/a.json"
@@ -143,7 +143,7 @@ document "$docs/bad.json" 100 label=../../x
 says 4 'a machine that is a path' 'not usable as a file name' baseline save main "$docs/bad.json"
 check 'nothing was saved by all that' test ! -e baselines/toy/run.json
 says 2 'no action' 'missing action: save, list, show, check or promote' baseline
-says 2 'a verb that there is not' 'save, list, show, check or promote' baseline keep
+says 2 'an unknown action' 'save, list, show, check or promote' baseline keep
 says 2 'operands that are missing' 'expected NAME FILE' baseline save main
 says 1 'checking without a baseline fails' "no baseline 'main'" baseline check "$docs/a.json"
 says 1 'so does a trend without runs' 'no saved run' bench trend
@@ -173,13 +173,13 @@ id() { baseline list | awk -v state="$1" '$2 == state && $3 == "main" { print $1
 says 1 'it cannot be promoted' 'regressed: it cannot become a baseline' baseline promote "$(id regressed)"
 says 0 'the faster one can' 'promoted' baseline promote --reason 'merged' "$(id saved)"
 says 1 'now what was the baseline regressed' 'REGRESSED' baseline check "$docs/a.json"
-says 3 'a run that there is not' 'no run' baseline promote 123456789abc
+says 3 'an unknown run' 'no run' baseline promote 123456789abc
 says 3 'an id that is too short' 'six digits' baseline promote 1
 status 0 'with a reason a dirty run is saved' baseline save --allow-dirty --reason 'to see' side <(document /dev/stdout 100 dirty=true)
 says 0 'and the reason is shown' 'reason +to see' baseline show side
 says 0 'and what was allowed is recorded' '"dirty"' baseline show --json side
 says 0 'list has them all' 'regressed +main' baseline list
-says 3 'show of what there is not' 'no baseline and no run' baseline show nobody
+says 3 'show of an unknown name' 'no baseline and no run' baseline show nobody
 document "$docs/b.json" 80
 document "$docs/later.json" 79
 baseline save line "$docs/slow.json" >/dev/null 2>&1
@@ -187,7 +187,7 @@ baseline save line "$docs/a.json" >/dev/null 2>&1
 baseline save line "$docs/later.json" >/dev/null 2>&1
 ids=$(baseline list | awk '$3 == "line" { print $1 }')
 status 0 'of two candidates the better one is promoted' baseline promote "$(sed -n 3p <<<"$ids")"
-says 1 'which the other one is held against when its turn comes' 'regressed against the baseline' baseline promote "$(sed -n 2p <<<"$ids")"
+says 1 'which the other one is compared with' 'regressed against the baseline' baseline promote "$(sed -n 2p <<<"$ids")"
 
 # ---- the file ----
 file=baselines/toy/run.json
@@ -202,13 +202,13 @@ says 5 'by trend' 'was changed' bench trend
 sed '3d' "$docs/kept" >"$file"
 says 5 'a record that was removed' 'does not follow' baseline list
 echo '{' >"$file"
-status 4 'a file that is none' baseline list
+status 4 'an invalid file' baseline list
 cp "$docs/kept" "$file"
-# A limit of 1 KiB on files stands for a full disk: writing fails behind it.
+# A limit of 1 KiB on files simulates a full disk: writing fails after it.
 full() { (trap '' XFSZ; ulimit -f 1; bench baseline "$@"); }
 says 8 'a full disk is an error' 'cannot write' full save main "$docs/b.json"
 check 'and leaves the ledger as it was' cmp "$file" "$docs/kept"
-check 'and nothing beside it' equal "$(ls baselines/toy)" run.json
+check 'and nothing else' equal "$(ls baselines/toy)" run.json
 n=$(baseline list | wc -l)
 for i in 1 2 3 4 5 6; do baseline save "p$i" "$docs/b.json" >/dev/null 2>&1 & done
 wait
@@ -220,7 +220,7 @@ for i in $(seq 1 13); do
     document "$docs/run.json" $((100 + 20 * (i > 11))) commit=$zeros
     baseline save -q --allow-stale --reason history late "$docs/run.json" >/dev/null 2>&1
 done
-lacks 'two runs that are slower are no change yet' 'worse|better' bench trend
+lacks 'two slower runs are not a change yet' 'worse|better' bench trend
 export BN_LEDGER=$tmp/longer
 for i in $(seq 1 16); do
     # 5 % in the middle; the other series only wavers.
@@ -232,7 +232,7 @@ says 0 'a step is found, with its date' 'worse by [45]\..* since 2026-01-10: run
 says 0 'and the commits that would confirm it' 'to confirm it: ci/bench-gate.sh 0' bench trend --metric ns_per_token
 lacks 'what only wavers is not' 'worse|better' bench trend --test prompt
 says 0 'in JSON too' '"date": "2026-01-10T00:00:00Z"' bench trend --json --metric ns_per_token
-says 1 'a suite that there is not' 'no saved run' bench trend --suite none
+says 1 'an unknown suite' 'no saved run' bench trend --suite none
 
 # ---- ci: the gate in a repository whose programs are scripts, which print documents that are made up ----
 mkdir -p "$tmp/gate/ci" "$tmp/gate/build/gcc" && cd "$tmp/gate" || exit 1
@@ -261,7 +261,7 @@ check 'and says so in its artefacts' grep -q '"status": 1' build/bench-gate/gate
 echo 'all: ; false' >Makefile
 git commit -q -a -m broken
 says 10 'one that does not build is named' "head .* does not build" gate HEAD~1
-check 'nothing is left behind' equal "$(git worktree list | wc -l)" 1
+check 'nothing is left' equal "$(git worktree list | wc -l)" 1
 cd "$top" || exit 1
 says 2 'the gate wants a commit' 'usage' ci/bench-gate.sh
 says 3 'one that there is' 'no such commit' ci/bench-gate.sh no-such-commit

@@ -185,7 +185,7 @@ check 'without comparisons the file gives the reason' has "$tmp/results/comparis
 "$bench" report -q --dir "$tmp/results" "$tmp/compare.json"
 check 'with comparisons it has them' has "$tmp/results/comparison-results.json" '"verdict": "REGRESSED"'
 status 2 '--dir chooses its own formats' "$bench" report --dir "$tmp/results" --format csv "$tmp/run.json"
-says 3 'a folder that is a file' 'run.json/performance-report.json: ' "$bench" report --dir "$tmp/run.json" "$tmp/run.json"
+says 3 'a file in place of a folder' 'run.json/performance-report.json: ' "$bench" report --dir "$tmp/run.json" "$tmp/run.json"
 
 # ---- nothing measured, nothing understood ----
 
@@ -205,7 +205,7 @@ says 4 'a comparison without a verdict' 'comparison of .* is malformed' form tex
 says 4 'a profile without bricks' 'no summary' form text <(echo '{"schema": "bn.profile/1", "profile": {}}')
 says 4 'a trend with a change beyond its points' 'malformed' form text \
     <(echo '{"schema": "bn.bench/1", "histories": [{"test": "a", "metric": "m", "unit": "ns", "points": [{"median": 1}], "changes": [{"at": 1, "change": 1}]}]}')
-# Kinds and sizes that nobody expects: an error, or a page that is well-formed.
+# Unexpected kinds and sizes: an error, or a well-formed page.
 for what in run compare kernels ledger profile; do
     for change in 's/: [0-9.e-]+([,}])/: "x"\1/g' 's/: [0-9.e-]+([,}])/: -1e300\1/g' 's/: [0-9.e-]+([,}])/: 1e300\1/g' 's/: [0-9.e-]+([,}])/: 0\1/g' \
         's/: \[/: [[], /g' 's/: "[^"]*"/: null/g' 's/: "([^"]{9,})"/: ""/g' 's/"samples": \[[^]]*\]/"samples": [1e300, 1e-300, 1e300]/g'; do

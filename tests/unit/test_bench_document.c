@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The documents of bn-bench: they parse, nothing is missing, no number is negative, every null says why, and
- * what is made of the samples agrees with them. How fast anything is, is no matter of tests.
+ * what is computed from the samples agrees with them. No test depends on the speed of the machine.
  */
 #define _POSIX_C_SOURCE 200809L /* popen */
 #include <setjmp.h>
@@ -289,7 +289,7 @@ static void one_test_alone(void **state)
     bn_json_free(doc);
 }
 
-/* With auto there are at least the samples asked for, behind at least one that does not count. */
+/* With auto there are at least the requested samples, after at least one warm-up. */
 static void warmup_is_bounded(void **state)
 {
     (void)state;

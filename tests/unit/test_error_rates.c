@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Simulations, seeded: how often the rules of measure/ err when the truth is known. The model of time is that
- * of a shared machine: noise of 0.5 %, spikes of up to 20 % in one slot of twenty, and a drift of 2 % that
- * fades by phi from one slot to the next. Each rate is printed; docs/explain/statistics.md quotes them.
+ * Simulations, seeded: how often the rules of lab/stats err when the truth is known. The model of time is a
+ * shared machine: noise of 0.5 %, spikes of up to 20 % in one slot of twenty, and a drift of 2 % that fades
+ * by phi from one slot to the next. Each rate is printed; docs/explain/statistics.md quotes them.
  *
- * That these tests can fail is shown on the rules that are not used: unpaired samples, peeking, and many
- * tests without correction break the same limits.
+ * Rules that are not used show that these tests can fail: unpaired samples, repeated testing, and many tests
+ * without correction break the same limits.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -133,7 +133,7 @@ static struct tally judge_many(double phi, double effect, bool with_copy, size_t
     return t;
 }
 
-static void pairs_keep_their_word_under_drift(void **state)
+static void pairs_keep_their_error_rates_under_drift(void **state)
 {
     (void)state;
     for (size_t i = 0; i < BN_ARRAY_LEN(PHIS); i++) {
@@ -160,7 +160,7 @@ static void pairs_find_five_per_cent(void **state)
     }
 }
 
-/* What is not done, and why: the same test of samples that were not taken in turn. */
+/* Why samples are taken in turn: the same test of samples that were not. */
 static void samples_apart_would_not(void **state)
 {
     (void)state;
@@ -188,8 +188,8 @@ static void samples_apart_would_not(void **state)
     }
 }
 
-/* An effect as large as the mde is found about as often as promised: ranks find a little less than the means
- * that the formula is of. */
+/* An effect as large as the mde is found about as often as documented: ranks find a little less than means,
+ * for which the formula is. */
 static void the_smallest_effect_is_that(void **state)
 {
     (void)state;
@@ -212,10 +212,9 @@ static void the_smallest_effect_is_that(void **state)
 
 /* ---- looking more than once ---- */
 
-/* Why a session has as many rounds as were asked for: whoever looks after every second pair and stops at the
- * first outcome finds what is not there. Any difference from nothing counts here, or the margin would hide
- * that. */
-static void peeking_finds_what_is_not_there(void **state)
+/* Why the number of rounds is fixed: testing after every second pair and stopping at the first outcome raises
+ * false alarms. The margin is almost 0 here, or it would hide that. */
+static void repeated_testing_raises_false_alarms(void **state)
 {
     (void)state;
     struct bn_judge_rules rules = RULES;
@@ -235,7 +234,7 @@ static void peeking_finds_what_is_not_there(void **state)
         }
         peeked += alarm;
     }
-    assert_true(report("no effect: a look after every second pair", -1, peeked, trials) > 0.1);
+    assert_true(report("no effect: a test after every second pair", -1, peeked, trials) > 0.1);
 }
 
 /* ---- many comparisons ---- */
@@ -272,7 +271,7 @@ static void a_hundred_nulls(void **state)
     assert_true(report("100 nulls: some q < 0.05", -1, corrected, sessions) <= 0.055);
     assert_true(report("80 nulls and 20 true: of the true, q < 0.05", -1, kept, 20 * sessions) > 0.95);
     double false_share = share / (double)sessions;
-    print_message("  %-58s           %5.1f %%\n", "of those called, false", 100 * false_share);
+    print_message("  %-58s           %5.1f %%\n", "of those found, false", 100 * false_share);
     assert_true(false_share <= 0.05);
 }
 
@@ -382,11 +381,11 @@ static void correlated_samples_are_covered_less(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_keep_their_word_under_drift),
+        cmocka_unit_test(pairs_keep_their_error_rates_under_drift),
         cmocka_unit_test(pairs_find_five_per_cent),
         cmocka_unit_test(samples_apart_would_not),
         cmocka_unit_test(the_smallest_effect_is_that),
-        cmocka_unit_test(peeking_finds_what_is_not_there),
+        cmocka_unit_test(repeated_testing_raises_false_alarms),
         cmocka_unit_test(a_hundred_nulls),
         cmocka_unit_test(intervals_cover),
         cmocka_unit_test(shifts_cover),

@@ -86,7 +86,7 @@ static void others_are_what_we_did_not_use(void **state)
     assert_false(bn_others_disturb(&o));
     bn_others_describe(text, sizeof text, &o);
     assert_string_equal(text, "other processes used 0.3 of 2 CPUs during the run");
-    /* All of our own: whoever computes on every CPU is not busy with others, whatever the load average says.
+    /* All use is our own: computing on every CPU does not count as others, whatever the load average is.
      */
     now.own_ns = then.own_ns + 13 * s;
     o = bn_busy_others(&then, &now);
@@ -197,7 +197,7 @@ static void bandwidth_is_measured(void **state)
 {
     (void)state;
     uint64_t rate = bn_bandwidth_probe(1, 1, 0);
-    assert_true(rate > 10000000u); /* 10 MB/s: any machine; the number itself is no matter of tests */
+    assert_true(rate > 10000000u); /* 10 MB/s: any machine */
     assert_true(rate < UINT64_C(100000000000000));
     bn_mem_fail_after(1);
     assert_int_equal(bn_bandwidth_probe(1, 1, 0), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * measure/result and measure/offline: what a document says of itself is read back; what is unlike is named;
- * two sessions are held against each other and nothing that is missing passes. And the machine's key: it
+ * two sessions are compared and nothing that is missing passes. And the machine's key: it
  * stays.
  */
 #include <setjmp.h>
@@ -87,7 +87,7 @@ static void documents_are_read_back(void **state)
     assert_string_equal(r.contended,
                         "other processes used 0.5 of 2 CPUs during the run, and the hypervisor took 0.1");
     bn_result_release(&r);
-    /* An older document does not say, and its load average is no reason. */
+    /* An older document has no such member, and its load average does not count. */
     assert_int_equal(read(&r, "", ",\"load_milli\":[65000,0,0],\"cpus_usable\":2", TIMES("t", FAST), &err),
                      BN_OK);
     assert_string_equal(r.contended, "");
@@ -271,7 +271,7 @@ static void compare(struct bn_offline *o, const char *a, const char *b, const st
     "{\"test\":\"process\",\"metric\":\"peak_rss_bytes\",\"unit\":\"bytes\",\"better\":\"lower\"," \
     "\"exact\":false,\"samples\":[" value "]}"
 
-/* Memory that doubled and times that tripled are found; the same document is stable, whoever was at work. */
+/* Memory that doubled and times that tripled are found; the same document is stable on a busy machine too. */
 static void every_kind_of_series_is_judged(void **state)
 {
     (void)state;

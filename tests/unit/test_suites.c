@@ -29,11 +29,11 @@
 
 static const struct bn_bench_clock FINE = {.step_ns = 20, .cost_ns = 25};
 
-static const char *refusal(const double *ns, size_t n, double rate, double roof,
+static const char *refusal(const double *ns, size_t n, double rate, double limit,
                            const struct bn_bench_clock *clock)
 {
     static char why[160];
-    struct bn_bench_claim claim = {ns, n, rate, roof};
+    struct bn_bench_claim claim = {ns, n, rate, limit};
     return bn_bench_refuses(why, &claim, clock);
 }
 
@@ -43,7 +43,7 @@ static void valid_samples_pass(void **state)
     (void)state;
     assert_null(refusal(NS, 3, 0, 0, &FINE));
     assert_null(refusal(NS, 3, 105, 100, &FINE)); /* both were measured */
-    assert_null(refusal(NS, 3, 1e30, 0, &FINE));  /* no roof is known */
+    assert_null(refusal(NS, 3, 1e30, 0, &FINE));  /* no limit is known */
 }
 
 static void invalid_samples_are_refused(void **state)
@@ -71,7 +71,7 @@ static void nothing(void *arg, uint64_t first, uint64_t n, unsigned thread, unsi
 }
 
 /* However many calls, a body that does nothing never fills a sample. Its samples are two readings of the
- * clock apart; a clock of 1 us is refused for certain, whatever this machine's is. */
+ * clock apart; a clock of 1 us is refused for certain, whatever the clock of this machine. */
 static void work_that_does_nothing_is_invalid(void **state)
 {
     struct bn_bench_times *times = bn_alloc(1, sizeof *times);
@@ -85,7 +85,7 @@ static void work_that_does_nothing_is_invalid(void **state)
     for (size_t i = 0; i < BN_BENCH_MIN_SAMPLES; i++)
         ns[i] = (double)times->ns[i];
     assert_non_null(refusal(ns, BN_BENCH_MIN_SAMPLES, 0, 0, &coarse));
-    /* and a rate that it claims is above any roof */
+    /* and the rate is above any limit */
     assert_non_null(refusal(ns, BN_BENCH_MIN_SAMPLES, 64e9 / times->per_call[0], 1e12, &FINE));
     bn_free(times);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The documents of bn-bench doctor, memory and quant: every null says why, no number is negative, series can
- * be read back and hold the samples, sums and quotients are what they are called. How fast anything is, is no
- * matter of tests.
+ * be read back and hold the samples, sums and quotients are what they are called. No test
+ * depends on the speed of the machine.
  */
 #define _POSIX_C_SOURCE 200809L /* popen */
 #include <setjmp.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the commands of bn-bench share, and the commands themselves.
+ * The commands of bn-bench, and what they share.
  *
- * Every document has the schema bn.bench/1 (docs/reference/bench.md): raw samples first, what is made of them
- * beside. A value that could not be had is null, and the member "unavailable" of the same object says why.
+ * Every document has the schema bn.bench/1 (docs/reference/bench.md): raw samples, and the figures computed
+ * from them. An unknown value is null, with the reason in the member "unavailable" of the same object.
  */
 #ifndef BN_BENCH_BENCH_H
 #define BN_BENCH_BENCH_H
@@ -15,30 +15,30 @@
 #include "tools/bench/check.h"
 #include "tools/cli/options.h"
 
-/* --threads as a list without repetitions; without it 1, and one per core that this process may use. *list is
- * allocated (bn_free). BN_ERR_UNSUPPORTED when this process does not get so many. */
+/* --threads as a list without repetitions; default: 1, and the number of usable cores. *list is allocated
+ * (bn_free). BN_ERR_UNSUPPORTED when this process cannot start as many threads. */
 BN_MUST_CHECK bn_status bn_bench_threads(const struct bn_args *args, uint32_t **list, size_t *n,
                                          bn_error *err);
 /* A list option without repetitions, in the order given. */
 BN_MUST_CHECK bn_status bn_bench_list(const struct bn_args *args, const char *name, uint32_t max,
                                       uint32_t **list, size_t *n, bn_error *err);
 
-/* A document with what every one begins with: schema, command, time, program, machine. */
+/* A document with its common members: schema, command, time, program, machine. */
 bn_json *bn_bench_document(const char *command, const struct bn_machine *machine);
-/* What other processes used since `then`; warns when that disturbed the measurement. */
+/* The CPU use of other processes since `then`; warns when it disturbed the measurement. */
 struct bn_others bn_bench_others(const struct bn_busy *then);
-/* One line for people: what other processes used. */
+/* Prints the CPU use of other processes, one line. */
 void bn_bench_print_others(const struct bn_others *others);
-/* One line for people. */
+/* Prints the machine, one line. */
 void bn_bench_print_machine(const struct bn_machine *machine);
 
-/* Puts what the clock of samples is like. */
+/* Puts the facts about the clock of samples. */
 void bn_bench_put_clock(bn_json *doc, const struct bn_bench_clock *clock);
-/* Puts a text that says what is wrong; null when it is empty, since nothing is. */
+/* Puts a text; null when it is empty. */
 void bn_bench_put_text(bn_json *object, const char *name, const char *text);
-/* Of every interval. */
+/* Confidence of every interval. */
 #define BN_BENCH_CONFIDENCE 0.95
-/* Puts [low, high] under a name, or says why there is none. */
+/* Puts [low, high] under a name, or null with the reason. */
 void bn_bench_put_interval(bn_json *object, const char *name, const struct bn_interval *interval);
 /* Puts {"n": ..., "min": ..., "median": ..., ...} under a name; without samples it is unavailable. */
 void bn_bench_put_summary(bn_json *object, const char *name, const double *samples, size_t n);

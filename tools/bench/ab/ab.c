@@ -11,52 +11,48 @@
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 
-#define OUTPUT "What is compared"
+#define OUTPUT "Metrics"
 #define RULES "Verdict"
 const struct bn_option bn_bench_ab_options[] = {
     {.name = "rounds",
      .letter = 'r',
      .arg = "N",
      .preset = "20",
-     .help = "rounds that count, at least 6; each runs A, B and A again"},
+     .help = "rounds, at least 6; each runs A, B and A again"},
     {.name = "warmup", .arg = "N", .preset = "1", .help = "warm-up rounds before them, not counted"},
-    {.name = "max-time", .arg = "TIME", .help = "start no pair of rounds after this time (90s, 15m)"},
-    {.name = "timeout", .arg = "TIME", .help = "kill a command that runs longer, and end without a verdict"},
+    {.name = "max-time", .arg = "TIME", .help = "start no more rounds after this time (90s, 15m)"},
+    {.name = "timeout", .arg = "TIME", .help = "kill a command that runs longer; there is no verdict then"},
     {.name = "prepare", .arg = "LINE", .help = "shell command to run before each run (not timed)"},
     {.name = "input", .arg = "FILE", .help = "standard input of the commands [empty]"},
     {.name = "shell", .help = "run each command through the shell, its words joined by spaces"},
     {.name = "ignore-failure", .help = "count runs that fail, too"},
     {.name = "seed", .arg = "N", .preset = "1", .help = "seed for the order within the rounds"},
-    {.name = "no-null", .help = "run A once a round, without measuring how it differs from itself"},
-    {.name = "no-control", .help = "time no control work (for numbers that are not about speed)"},
+    {.name = "no-null", .help = "run A once per round; do not measure its own variation"},
+    {.name = "no-control", .help = "do not time the control work (for numbers other than times)"},
     {.name = "extract",
      .arg = "NAME=REGEX",
      .group = OUTPUT,
      .repeatable = true,
-     .help = "a number that the commands print: the group of the last match, less is better "
-             "unless :higher follows"},
-    {.name = "series",
-     .group = OUTPUT,
-     .help = "the commands print a bn-bench document: the medians of its series"},
+     .help = "number in the output: the group of the last match; less is better unless "
+             ":higher follows"},
+    {.name = "series", .group = OUTPUT, .help = "compare the medians of the series that both print as JSON"},
     {.name = "filter",
      .arg = "PART",
      .group = OUTPUT,
-     .help = "only series with this in the name of their test or metric"},
-    {.name = "output-only",
-     .group = OUTPUT,
-     .help = "not the wall time, CPU time and memory of the commands"},
+     .help = "only series with this text in their test or metric"},
+    {.name = "output-only", .group = OUTPUT, .help = "do not compare wall time, CPU time and memory"},
     {.name = "metric",
      .arg = "NAME",
      .group = RULES,
-     .help = "the metric that decides [what the commands print, else wall_ns]"},
+     .help = "the metric that decides [printed metrics, else wall_ns]"},
     {.name = "margin",
      .arg = "PERCENT",
      .group = RULES,
      .help = "a change that does not matter [2, with --self-test 1]"},
-    {.name = "strict", .group = RULES, .help = "exit with 1 when the verdict is INCONCLUSIVE, too"},
+    {.name = "strict", .group = RULES, .help = "exit with 1 also when the verdict is INCONCLUSIVE"},
     {.name = "self-test",
      .group = "Self-test",
-     .help = "measure how often changes are found, and how often falsely"},
+     .help = "measure how often changes are detected, and false alarms"},
     {.name = "sessions", .arg = "N", .group = "Self-test", .preset = "100", .help = "sessions of each kind"},
     {0},
 };
@@ -75,7 +71,7 @@ static bn_status read_session(struct bn_ab_session *s, const struct bn_args *arg
     return BN_OK;
 }
 
-/* A pattern that never matched is a mistake in the question, not an answer. */
+/* A pattern without any match is an error of the user. */
 static bn_status check_extracts(const struct bn_ab_session *s, const struct bn_ab_commands *c, bn_error *err)
 {
     for (size_t i = 0; i < c->n_extracts; i++) {
@@ -111,7 +107,7 @@ static bn_status show(struct bn_args *args, const struct bn_ab_session *s, const
     return status;
 }
 
-/* A label on each regression that was found (levels.h); it decides nothing. */
+/* Labels each regression with its severity (levels.h). */
 static void label(struct bn_ab_session *s, const struct bn_levels *levels)
 {
     for (size_t i = 0; i < s->n_comparisons; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See ab.h: the two commands, and what one run of them gives: wall time, CPU time, memory, numbers found in
- * the output, series of a document in the output.
+ * bn-bench ab: runs the commands and reads the values of a run: wall time, CPU time, memory, numbers in the
+ * output, series of a document in the output.
  */
 #include <math.h>
 #include <stdio.h>
@@ -148,7 +148,7 @@ void bn_ab_commands_release(struct bn_ab_commands *c)
     bn_free(c->shell[1]);
 }
 
-/* ---- what a run gives ---- */
+/* ---- the values of a run ---- */
 
 static bn_status add(struct bn_ab_slot *slot, const struct bn_ab_commands *c, const struct bn_series *series,
                      bn_error *err)
@@ -163,7 +163,7 @@ static bn_status add_number(struct bn_ab_slot *slot, const struct bn_ab_commands
                             const char *unit, bool higher, double value, bn_error *err)
 {
     struct bn_series s = {TEST, metric, unit, higher, false, &value, 1};
-    /* A clock of coarse ticks may say 0 of a short run: that is no measurement. */
+    /* A coarse clock may report 0 for a short run; that is not a measurement. */
     return value > 0 ? add(slot, c, &s, err) : BN_OK;
 }
 
@@ -177,7 +177,7 @@ static bn_status add_usage(struct bn_ab_slot *slot, const struct bn_ab_commands 
     return add_number(slot, c, "max_rss_bytes", "bytes", false, (double)p->usage.ru_maxrss * 1024, err);
 }
 
-/* The last match counts: many programs print figures as they go, and the final one at the end. */
+/* The last match counts: many programs print intermediate numbers first. */
 static bool find_number(const struct bn_ab_extract *x, const struct bn_buf *text, double *out)
 {
     regmatch_t m[2];
@@ -322,7 +322,7 @@ bn_status bn_ab_commands_run(void *user, struct bn_ab_slot *slot, bn_error *err)
                                    .timeout_ns = c->timeout_ns,
                                    .cancelled = interrupted};
     struct bn_process p;
-    /* One that came while nothing waited has interrupted no wait. */
+    /* An interrupt between two runs. */
     bn_status status = interrupted() ? bn_fail(err, BN_ERR_CANCELLED, "interrupted") : prepare(c, slot, err);
     if (status == BN_OK) status = bn_process_run(&p, &o, err);
     if (status == BN_OK) status = take(slot, c, &p, &out, &errors, err);

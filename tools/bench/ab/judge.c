@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See ab_session.h: what follows from the slots of a session. Each series is judged over the rounds behind
- * the warm-up; one that lacks a value in any of them is judged by nothing, and says so.
+ * bn-bench ab: the verdicts of a session. Each series is judged over the rounds after the warm-up; a series
+ * that lacks a value in any of them is INCONCLUSIVE.
  */
 #include <math.h>
 #include <stdarg.h>
@@ -11,8 +11,7 @@
 #include "lab/stats/summary.h"
 #include "tools/bench/ab/session.h"
 
-/* The machine may be so much slower in one half of a session than in the other. Pairs cancel a drift, but
- * beyond this it was hardly the same machine. */
+/* The accepted drift between the halves of a session. Pairs cancel a drift, but not any. */
 #define DRIFT 0.10
 
 /* Room for one number of each round and side. */
@@ -22,8 +21,8 @@ struct work {
     double *d, *null;
 };
 
-static void say(char *out, size_t room, const char *fmt, ...) BN_PRINTF(3, 4);
-static void say(char *out, size_t room, const char *fmt, ...)
+static void set_reason(char *out, size_t room, const char *fmt, ...) BN_PRINTF(3, 4);
+static void set_reason(char *out, size_t room, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -70,11 +69,12 @@ static bn_status judge_controls(struct bn_ab_session *s, struct work *w, bn_erro
         s->drift[k] = all[BN_AB_CONTROLS + k];
         if (s->contaminated[0] != '\0') continue;
         if (alarms(&s->control[k]))
-            say(s->contaminated, sizeof s->contaminated,
-                "contaminated: the control (%s) took %+.1f %% next to B, compared with A", name,
-                100 * s->control[k].change);
+            set_reason(s->contaminated, sizeof s->contaminated,
+                       "contaminated: the control (%s) took %+.1f %% next to B, compared with A", name,
+                       100 * s->control[k].change);
         else if (alarms(&s->drift[k]))
-            say(s->contaminated, sizeof s->contaminated,
+            set_reason(
+                s->contaminated, sizeof s->contaminated,
                 "contaminated: the control (%s) took %+.1f %% in the second half, compared with the first",
                 name, 100 * s->drift[k].change);
     }
@@ -83,7 +83,7 @@ static bn_status judge_controls(struct bn_ab_session *s, struct work *w, bn_erro
 
 /* ---- one series ---- */
 
-/* A series that is not judged; p stays unknown, so that it is no test among the others. */
+/* A series without a judgement; with p unknown it does not count as a test of the session. */
 static void no_judgement(struct bn_ab_session *s, struct bn_comparison *c)
 {
     c->j = (struct bn_judgement){.outcome = BN_OUTCOME_INCONCLUSIVE,
@@ -97,7 +97,7 @@ static void no_judgement(struct bn_ab_session *s, struct bn_comparison *c)
     s->n_incomplete++;
 }
 
-/* The values of all sides; counts those that are there. */
+/* Collects the values of all sides and counts them. */
 static void collect(const struct bn_ab_session *s, struct work *w, const struct bn_comparison *c,
                     size_t there[BN_AB_SIDES], bool *alike)
 {
@@ -123,7 +123,7 @@ static bool constant(const double *values, size_t n)
     return true;
 }
 
-/* Logarithms of the ratio of costs; of rates, which are reciprocals, the other way round. */
+/* Logarithms of the ratio of costs; the cost of a rate is its reciprocal. */
 static void ratios(double *d, const double *a, const double *b, size_t n, bool higher)
 {
     for (size_t i = 0; i < n; i++)
@@ -137,7 +137,7 @@ static bool positive(const double *values, size_t n)
     return true;
 }
 
-static void say_incomplete(const struct bn_ab_session *s, struct bn_comparison *c, uint32_t n,
+static void set_incomplete(const struct bn_ab_session *s, struct bn_comparison *c, uint32_t n,
                            const size_t there[BN_AB_SIDES])
 {
     const struct bn_ab_slot *stop = bn_ab_session_stop(s);
@@ -146,16 +146,16 @@ static void say_incomplete(const struct bn_ab_session *s, struct bn_comparison *
     if (stop != NULL)
         bn_ab_slot_describe(out, room, stop);
     else if (n == 0)
-        say(out, room, "--max-time ended before a round that counts");
+        set_reason(out, room, "--max-time ended before a round that counts");
     else if (c->n_a == 0 || c->n_b == 0)
-        say(out, room, "command %s printed no such series", c->n_a == 0 ? "A" : "B");
+        set_reason(out, room, "command %s printed no such series", c->n_a == 0 ? "A" : "B");
     else
-        say(out, room, "of %u round%s, %zu of A and %zu of B have a value%s", n, n == 1 ? "" : "s",
-            there[BN_AB_A], there[BN_AB_B],
-            s->null && there[BN_AB_NULL] < n ? "; repeated runs of A lack some" : "");
+        set_reason(out, room, "of %u round%s, %zu of A and %zu of B have a value%s", n, n == 1 ? "" : "s",
+                   there[BN_AB_A], there[BN_AB_B],
+                   s->null && there[BN_AB_NULL] < n ? "; repeated runs of A lack some" : "");
 }
 
-/* The rule is one of costs: of what should be high, less is worse. */
+/* bn_judge_exact judges costs; of rates less is worse. */
 static void judge_exact(struct bn_comparison *c, double a, double b, const struct bn_judge_rules *rules)
 {
     bn_judge_exact(&c->j, a, b, rules);
@@ -176,12 +176,12 @@ static bn_status judge_series(struct bn_ab_session *s, struct work *w, struct bn
     c->median_b = bn_median(b, c->n_b);
     if (w->n == 0 || c->n_a < w->n || c->n_b < w->n || (null && there[BN_AB_NULL] < w->n)) {
         no_judgement(s, c);
-        say_incomplete(s, c, w->n, there);
+        set_incomplete(s, c, w->n, there);
         return BN_OK;
     }
     if (!alike) {
         no_judgement(s, c);
-        say(c->j.reason, sizeof c->j.reason, "A and B differ in its unit, direction or exactness");
+        set_reason(c->j.reason, sizeof c->j.reason, "A and B differ in its unit, direction or exactness");
         return BN_OK;
     }
     if (c->exact && constant(a, c->n_a) && constant(b, c->n_b)) {
@@ -190,7 +190,7 @@ static bn_status judge_series(struct bn_ab_session *s, struct work *w, struct bn
     }
     if (!positive(a, c->n_a) || !positive(b, c->n_b) || (null && !positive(w->value[BN_AB_NULL], w->n))) {
         no_judgement(s, c);
-        say(c->j.reason, sizeof c->j.reason, "it varies and is 0 at times, so there is no ratio");
+        set_reason(c->j.reason, sizeof c->j.reason, "some values are 0, so there is no ratio");
         return BN_OK;
     }
     ratios(w->d, a, b, w->n, c->higher);
@@ -208,7 +208,7 @@ static bool is_listed(const struct bn_ab_session *s, const struct bn_series *v)
     return false;
 }
 
-/* Every series that A or B had at least once, in the order of the first appearance. */
+/* Every series that a run printed, in the order of first appearance. */
 static bn_status list_series(struct bn_ab_session *s, bn_error *err)
 {
     size_t room = 0;
@@ -246,13 +246,13 @@ static bn_status last_word(struct bn_ab_session *s, bn_error *err)
         if (s->contaminated[0] == '\0' || isnan(c->j.p) || bn_comparison_is_memory(c)) continue;
         c->j.outcome = BN_OUTCOME_INCONCLUSIVE;
         c->j.n_needed = 0;
-        say(c->j.reason, sizeof c->j.reason, "%s", s->contaminated);
+        set_reason(c->j.reason, sizeof c->j.reason, "%s", s->contaminated);
     }
     bn_free(list);
     return status;
 }
 
-/* What is known of every process, printed or not. */
+/* Metrics that every process has. */
 static bool is_usage(const struct bn_comparison *c)
 {
     static const char *const USAGE[] = {"wall_ns", "cpu_ns", "max_rss_bytes"};
@@ -277,11 +277,11 @@ bn_status bn_ab_session_choose(struct bn_ab_session *s, const char *metric, bn_e
     if (n_primary == 0 && metric != NULL && s->n_comparisons > 0)
         return bn_fail(err, BN_ERR_MISMATCH, "--metric: no series has the metric '%.60s'", metric);
     for (size_t i = 0; i < s->n_comparisons && n_primary == 0; i++)
-        s->comparisons[i].secondary = false; /* --filter left no other */
+        s->comparisons[i].secondary = false; /* --filter left only other metrics */
     return BN_OK;
 }
 
-/* Rounds that count and were begun. */
+/* Started rounds after the warm-up. */
 static uint32_t rounds_done(const struct bn_ab_session *s)
 {
     uint32_t n = s->n_slots > 0 ? s->slots[s->n_slots - 1].round + 1 : 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See ab_session.h: the order of the slots, and the control. The judging is in ab_judge.c.
+ * Runs the slots of a session in their order, and times the control before each.
  */
 #define _GNU_SOURCE
 #include "tools/bench/ab/session.h"
@@ -52,7 +52,7 @@ struct triad {
     double *a, *b, *c;
 };
 
-static volatile double sink; /* what the control computes is used */
+static volatile double sink; /* keeps the computation of the control */
 
 static void time_control(const struct triad *t, double ns[BN_AB_CONTROLS])
 {
@@ -142,8 +142,8 @@ static bn_status run_rounds(struct bn_ab_session *s, const struct triad *triad, 
     return BN_OK;
 }
 
-/* The arrays are kept out of forked processes: Linux counts what those begin with as memory of the program
- * that they become. */
+/* The arrays are not copied to forked processes: Linux counts the memory at the fork for the program that is
+ * started. */
 static double *map_arrays(size_t n_bytes)
 {
     void *arrays = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -161,7 +161,7 @@ bn_status bn_ab_session_run(struct bn_ab_session *s, bn_error *err)
     if (arrays == NULL) return bn_nomem(err);
     struct triad triad = {arrays, arrays + TRIAD_LENGTH, arrays + 2 * (size_t)TRIAD_LENGTH};
     for (size_t i = 0; i < 3 * (size_t)TRIAD_LENGTH; i++)
-        arrays[i] = 1; /* pages that were never written would all be one page of zeros */
+        arrays[i] = 1; /* unwritten pages would share one page of zeros */
     bn_status status = run_rounds(s, &triad, err);
     (void)munmap(arrays, n_bytes);
     return status;

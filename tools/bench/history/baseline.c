@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench baseline: save, list, show, check, promote. What a run is compared with, and what may become that.
+ * bn-bench baseline: save, list, show, check, promote.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,14 +20,14 @@ const struct bn_option bn_bench_baseline_options[] = {
      .arg = "NAME",
      .preset = "main",
      .help = "check: the baseline to compare the run with"},
-    {.name = "save-baseline", .arg = "NAME", .help = "check: save the run under this name when it passes"},
-    {.name = "allow-dirty", .group = "Saving", .help = "save although sources differ from the commit"},
-    {.name = "allow-stale", .group = "Saving", .help = "save although the program is of another commit"},
-    {.name = "allow-contended", .group = "Saving", .help = "save although other processes were busy"},
+    {.name = "save-baseline", .arg = "NAME", .help = "check: save the run under this name if it passes"},
+    {.name = "allow-dirty", .group = "Saving", .help = "save even if sources differ from the commit"},
+    {.name = "allow-stale", .group = "Saving", .help = "save even if the program is of another commit"},
+    {.name = "allow-contended", .group = "Saving", .help = "save even if other processes were busy"},
     {.name = "reason",
      .arg = "TEXT",
      .group = "Saving",
-     .help = "the reason; recorded, and required by the options above"},
+     .help = "the reason; it is recorded, and required with --allow-..."},
     {0},
 };
 
@@ -58,7 +58,7 @@ static bn_status compare_with(struct bn_offline *out, struct bn_series_list *ser
     return bn_offline_compare(out, series, now, &settings->rules, err);
 }
 
-/* Whether series regressed against an entry; texts of the comparison do not outlive it. */
+/* Did series regress compared with an entry? */
 static bn_status judge_against(enum bn_outcome *worst, size_t *n_missing, const struct bn_entry *entry,
                                const struct bn_series_list *now, const char *contended, const char *binary,
                                struct bn_bench_compare_settings *settings, bn_error *err)
@@ -75,7 +75,7 @@ static bn_status judge_against(enum bn_outcome *worst, size_t *n_missing, const 
 
 /* ---- save ---- */
 
-/* One reason to refuse: an error, unless its option sets it aside, which is recorded. */
+/* A reason to refuse: an error, unless its option overrides it, which is recorded. */
 static bn_status refuse(const struct bn_args *args, const char *option, const char *what,
                         struct bn_ledger_note *note, bn_error *err)
 {
@@ -149,7 +149,7 @@ static bn_status show_saved(struct bn_args *args, const struct bn_ledger *l, con
     return status;
 }
 
-/* Decides the state of a new run: the first of its line is its baseline. */
+/* Decides the state of a new run: the first of its series is its baseline. */
 static bn_status decide(const struct bn_ledger *l, const char *name, const struct bn_result *r,
                         struct bn_bench_compare_settings *settings, struct bn_ledger_note *note,
                         bn_error *err)
@@ -210,7 +210,7 @@ static bn_status save(struct bn_args *args, struct bn_bench_compare_settings *se
 
 /* ---- check ---- */
 
-/* A gate without a baseline has no data, so it fails; that of another machine would be the wrong one. */
+/* A check without a baseline fails; a baseline of another machine is not used. */
 static bn_status other_machine(void *arg, const struct bn_ledger *l, bn_error *err)
 {
     (void)arg;
@@ -293,7 +293,7 @@ static bn_status check(struct bn_args *args, struct bn_bench_compare_settings *s
 struct view {
     struct bn_args *args;
     bn_json *array;   /* of the document */
-    const char *what; /* a name or the beginning of an id; NULL for everything */
+    const char *what; /* a name or the start of an id; NULL for everything */
     size_t n;
 };
 
@@ -366,7 +366,7 @@ static bool is_id_of(const char *text, const struct bn_entry *e)
     return strlen(text) >= 6 && strncmp(e->id, text, strlen(text)) == 0;
 }
 
-/* The run of that id; or of a name the baseline of each line. */
+/* The run of that id; or the baselines of that name. */
 static bn_status show_ledger(void *arg, const struct bn_ledger *l, bn_error *err)
 {
     struct view *v = arg;
@@ -413,7 +413,7 @@ static bn_status search_ledger(void *arg, const struct bn_ledger *l, bn_error *e
     return BN_OK;
 }
 
-/* Compared with the present baseline, which may be another one than when it was saved. */
+/* Compares with the current baseline, which may differ from that at the time of saving. */
 static bn_status check_promotion(const struct bn_ledger *l, const struct bn_entry *e,
                                  struct bn_bench_compare_settings *settings, bn_error *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See ledgers.h.
+ * Visits all ledgers of a folder.
  */
 #define _DEFAULT_SOURCE /* scandir, alphasort */
 #include "tools/bench/history/ledgers.h"

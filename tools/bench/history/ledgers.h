@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * All the ledgers of a folder, one after another in the order of their names.
+ * Visits all ledgers of a folder in the order of their names.
  */
 #ifndef BN_BENCH_LEDGERS_H
 #define BN_BENCH_LEDGERS_H
@@ -11,8 +11,8 @@
 extern const struct bn_option bn_bench_ledger_options[]; /* --ledger */
 const char *bn_bench_ledger_folder(const struct bn_args *args);
 
-/* Calls visit with each ledger that there is under the folder; machine and suite are NULL for all of them.
- * Stops at the first error. A folder that is not there has none. */
+/* Calls visit with each ledger in the folder; machine and suite are NULL for all of them. Stops at the first
+ * error. A missing folder has no ledgers. */
 typedef bn_status (*bn_bench_visit)(void *arg, const struct bn_ledger *ledger, bn_error *err);
 BN_MUST_CHECK bn_status bn_bench_each_ledger(const char *folder, const char *machine, const char *suite,
                                              bn_bench_visit visit, void *arg, bn_error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench trend: how each series went from run to run, and where it changed. Runs are taken in the order in
- * which they were saved; those of other settings or another model are a history of their own.
+ * bn-bench trend: each series from run to run, and where it changed. Runs are taken in the order in which
+ * they were saved; runs with other settings or another model are a separate history.
  */
 #define _POSIX_C_SOURCE 200809L /* fnmatch */
 #include <fnmatch.h>
@@ -33,13 +33,13 @@ const struct bn_option bn_bench_trend_options[] = {
     {0},
 };
 
-/* A run of one line with its samples. */
+/* A run with its samples. */
 struct point {
     const struct bn_entry *entry;
     struct bn_series_list series;
 };
 
-/* One series from run to run: of the runs that have it. */
+/* One series over the runs that have it. */
 struct history {
     const struct bn_series *series; /* of the first of them */
     const struct bn_entry **runs;
@@ -67,20 +67,20 @@ static void print_sparks(const struct history *h)
         high = fmax(high, h->medians[i]);
     }
     for (size_t i = from; i < h->n; i++) {
-        /* A range below 2 % is drawn flat: it would be noise blown up. */
+        /* A range below 2 % is drawn flat: it would only magnify noise. */
         double range = fmax(high - low, 0.02 * high);
         double share = range > 0 ? (h->medians[i] - low) / range : 0;
         fputs(BARS[(size_t)(share * 7.99)], stdout);
     }
 }
 
-/* The last run that was surely before a change, the first that is surely behind it. */
+/* The last run that is surely before a change, and the first that is surely after it. */
 static const struct bn_entry *before(const struct history *h, const struct bn_changepoint *c)
 {
     return h->runs[c->low > 0 ? c->low - 1 : 0];
 }
 
-static const struct bn_entry *behind(const struct history *h, const struct bn_changepoint *c)
+static const struct bn_entry *after(const struct history *h, const struct bn_changepoint *c)
 {
     return h->runs[c->high < h->n ? c->high : h->n - 1];
 }
@@ -92,9 +92,9 @@ static const char *known(const char *text)
 
 static void confirmation(char *out, size_t room, const struct history *h, const struct bn_changepoint *c)
 {
-    const struct bn_entry *a = before(h, c), *b = behind(h, c);
+    const struct bn_entry *a = before(h, c), *b = after(h, c);
     if (a->commit[0] == '\0' || b->commit[0] == '\0' || strcmp(a->commit, b->commit) == 0)
-        out[0] = '\0'; /* there are no two commits to build */
+        out[0] = '\0'; /* two commits to build are missing */
     else
         snprintf(out, room, "ci/bench-gate.sh %.12s %.12s", a->commit, b->commit);
 }
@@ -109,11 +109,11 @@ static void print_change(const struct history *h, const struct bn_changepoint *c
         printf(" (%+.1f..%+.1f %%)", 100 * expm1(c->shift.low), 100 * expm1(c->shift.high));
     printf(" since %.10s: run %zu of %zu (%zu..%zu), commits %.12s..%.12s, p %.2g\n",
            known(h->runs[c->at]->created), c->at + 1, h->n, c->low + 1, c->high + 1,
-           known(before(h, c)->commit), known(behind(h, c)->commit), c->p);
+           known(before(h, c)->commit), known(after(h, c)->commit), c->p);
     if (confirm[0] != '\0')
         printf("    to confirm it: %s\n", confirm);
     else
-        printf("    the runs do not name two commits that could confirm it\n");
+        printf("    to confirm it: the runs do not name two commits\n");
 }
 
 static void put_change(bn_json *array, const struct history *h, const struct bn_changepoint *c)
@@ -126,7 +126,7 @@ static void put_change(bn_json *array, const struct history *h, const struct bn_
     bn_json_put_u64(o, "at_high", c->high);
     bn_json_put_string(o, "date", known(h->runs[c->at]->created));
     bn_json_put_string(o, "commit_before", known(before(h, c)->commit));
-    bn_json_put_string(o, "commit_behind", known(behind(h, c)->commit));
+    bn_json_put_string(o, "commit_behind", known(after(h, c)->commit));
     bn_json_put_number(o, "p", c->p);
     bn_json_put_u64(o, "n_before", c->n_before);
     bn_json_put_u64(o, "n_after", c->n_after);
@@ -199,10 +199,9 @@ static bn_status show_history(struct trend *t, const struct bn_ledger *l, const 
     return BN_OK;
 }
 
-/* ---- a ledger's lines ---- */
+/* ---- the histories of a ledger ---- */
 
-/* Gathers test and metric of the series over the points; what cannot be a logarithm (an exact zero) is left
- * out. */
+/* Collects a series over the points; an exact zero, which has no logarithm, is left out. */
 static void gather(struct history *h, const struct point *points, size_t n, const struct bn_series *series)
 {
     h->series = series;
@@ -244,7 +243,7 @@ static bool same_line(const struct bn_entry *a, const struct bn_entry *b)
     return strcmp(a->like.settings, b->like.settings) == 0 && strcmp(a->like.model, b->like.model) == 0;
 }
 
-/* Reads the runs of the line of entry `first` into points and returns how many, by *n. */
+/* Reads the runs of the history of entry `first` into points, *n in number. */
 static bn_status read_line(struct trend *t, const struct bn_ledger *l, size_t first, struct point *points,
                            size_t *n, bn_error *err)
 {

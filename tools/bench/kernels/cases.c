@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Which kernels are timed, at which shapes, and what one call of each takes. See work.h.
+ * Lists the kernels that are timed, their shapes, and the bytes and multiply-adds of one call.
  */
 #include <stdio.h>
 
 #include "tools/bench/kernels/work.h"
 
-#define SOME_ROWS 8u /* of kernels that go row by row: a small batch, which stays in the second cache */
+#define SOME_ROWS 8u /* of kernels that work by rows: a small batch, which stays in the second cache */
 
 struct list {
     struct bn_bench_case *cases;
@@ -26,14 +26,14 @@ static struct bn_bench_case *append(struct list *l, enum bn_kernel slot, size_t 
     return c;
 }
 
-/* What follows from the bytes of one copy: how many there are, and what the reading is measured with. */
+/* Sets the number of copies, and the set with which the limit of reading is measured. */
 static void set_weights(const struct list *l, struct bn_bench_case *c, size_t bytes, bool streamed)
 {
     c->weights_bytes = bytes;
     c->streamed = streamed;
     if (streamed && l->set_bytes > l->cache_bytes) c->source = "memory";
     if (streamed && bytes < l->set_bytes) c->copies = l->set_bytes / bytes;
-    c->hot_bytes = streamed ? l->set_bytes : bytes; /* one measurement for all that are nearly as large */
+    c->hot_bytes = streamed ? l->set_bytes : bytes; /* one measurement for all sets of about this size */
     c->bytes = (double)bytes;
 }
 
@@ -72,7 +72,7 @@ static void ternary_cases(struct list *l)
         ternary(l, BN_KERNEL_TQ2_GEMM, ff, embd, BATCH[i], true);
 }
 
-/* As much of the head as the set has room for. */
+/* The part of the head that fits into the set. */
 static void head(struct list *l, enum bn_kernel slot, size_t each)
 {
     size_t k = l->shape->n_embd, rows = l->shape->n_vocab;

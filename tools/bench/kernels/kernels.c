@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench kernels: each kernel that a pass through the network calls, at the shapes of a model, timed and
- * compared with what this machine can do.
+ * bn-bench kernels: times each kernel of the forward pass at the shapes of a model, and compares it with the
+ * limits of this machine.
  */
 #include <stdio.h>
 #include <string.h>
@@ -63,7 +63,7 @@ const struct bn_option bn_bench_kernels_options[] = {
     {.name = "filter",
      .arg = "PART",
      .group = "Measurement",
-     .help = "only kernels with this in the first three columns: gemv, n=32, cache"},
+     .help = "only rows with this text in the first columns: gemv, n=32, cache"},
     {.name = "min-time",
      .arg = "SECONDS",
      .group = "Measurement",
@@ -76,7 +76,7 @@ const struct bn_option bn_bench_kernels_options[] = {
     {0},
 };
 
-/* ---- what is asked ---- */
+/* ---- options ---- */
 
 /* Microsoft's BitNet b1.58 2B4T. */
 static const struct bn_bench_shape DEFAULT_SHAPE = {
@@ -180,7 +180,7 @@ static bool is_above_limit(const struct result *r)
     return r->bound.what != NULL && r->bound.ns > BN_BENCH_MOST_SHARE * r->ns.median;
 }
 
-/* A limit that other work disturbed would be below what the kernel did, so it is measured again first. */
+/* A limit that other work disturbed may be too low, so it is measured again first. */
 static bn_status find_bound(struct job *job, struct result *r, bn_error *err)
 {
     r->bound = bn_bench_bound(&job->suite.limits, r->c, r->kernels, r->n_threads);
@@ -194,7 +194,7 @@ static bn_status find_bound(struct job *job, struct result *r, bn_error *err)
     return BN_OK;
 }
 
-/* Whether the times can be believed: as they come, and compared with the limits. */
+/* Are the times valid, and plausible compared with the limits? */
 static bn_status judge(struct job *job, struct result *r, bn_error *err)
 {
     double samples[BN_BENCH_MAX_SAMPLES];
@@ -307,7 +307,7 @@ static void put_result(const struct job *job, const struct result *r)
     bn_json_put_string(o, "shape", c->shape);
     bn_json_put_string(o, "source", c->source);
     bn_json_put_u64(o, "set_bytes", c->hot_bytes);
-    bn_json_put_bool(o, "equals_reference", true); /* or the command had ended */
+    bn_json_put_bool(o, "equals_reference", true); /* else the command ends */
     bn_json_put_number(o, "bytes_per_call", c->bytes);
     bn_json_put_number(o, "macs_per_call", c->macs);
     bn_json_put_string(o, "verdict", r->valid ? "valid" : "invalid");
@@ -316,7 +316,7 @@ static void put_result(const struct job *job, const struct result *r)
     if (r->times.n >= 6)
         bn_json_put_bool(o, "steady", r->steady);
     else
-        bn_json_put_unavailable(o, "steady", "there are too few samples to tell");
+        bn_json_put_unavailable(o, "steady", "too few samples");
     put_samples(o, r);
     put_figures(o, r);
 }

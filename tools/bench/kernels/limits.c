@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See limits.h.
+ * Measures the limits of this machine: read bandwidth and the peaks of arithmetic.
  */
 #include "tools/bench/kernels/limits.h"
 
@@ -12,7 +12,7 @@
 #include "kernels/peak.h"
 #include "lab/host/bandwidth.h"
 
-#define MEMORY_BYTES ((size_t)16 << 20) /* sets from here on get more time: memory is the noisiest limit */
+#define MEMORY_BYTES ((size_t)16 << 20) /* sets from this size on are measured longer: memory is noisy */
 #define TURNS 20000u                    /* of a loop of arithmetic: some 100 us */
 
 void bn_bench_limits_release(struct bn_bench_limits *limits)
@@ -30,7 +30,7 @@ struct peak_run {
 };
 #define RATE_GAP (BN_ALIGNMENT / sizeof(double))
 
-/* Each thread takes its own time: waiting for one that does not run is no part of what the machine can do. */
+/* Each thread measures its own time, so that waiting for a thread that is not running does not count. */
 static void run_peak(void *arg, unsigned thread, unsigned n_threads)
 {
     struct peak_run *p = arg;
@@ -39,7 +39,7 @@ static void run_peak(void *arg, unsigned thread, unsigned n_threads)
     p->rates[thread * RATE_GAP] = (double)done * 1e9 / (double)(ns > 0 ? ns : 1);
 }
 
-/* The best rate seen: other work on the machine can only slow it down. 0 when memory is short. */
+/* The best rate: other work on the machine can only slow it down. 0 when memory runs out. */
 static double peak_rate(uint64_t (*loop)(uint64_t), unsigned n_threads, uint64_t budget_ns)
 {
     double best = 0;
@@ -94,7 +94,7 @@ static uint64_t budget_of(const struct bn_bench_limits *limits, const struct bn_
     return limits->budget_ns * (memory ? 10 : 1);
 }
 
-/* Something was faster than a limit that is known: of longer measurements the greater rate is kept. */
+/* Something exceeded a known limit: measures longer, and keeps the greater rate. */
 static bn_status measure_again(const struct bn_bench_limits *limits, struct bn_bench_limit *known,
                                bn_error *err)
 {
@@ -180,7 +180,7 @@ struct bn_bench_bound bn_bench_bound(const struct bn_bench_limits *limits, const
     return (struct bn_bench_bound){.reason = "the limit was not measured"};
 }
 
-/* ---- showing them ---- */
+/* ---- output ---- */
 
 static const char *kind_name(enum bn_bench_limit_kind kind)
 {

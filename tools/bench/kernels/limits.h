@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What this machine can do at most, measured when it is asked for the first time and kept: reading a set of
- * some size, dot products of bytes, fused multiply-adds; by the number of threads. A kernel's time cannot be
- * less than what it reads and multiplies takes at these rates.
+ * The limits of this machine: reading a set of some size, dot products of bytes, fused multiply-adds; by the
+ * number of threads. Each is measured at its first use and kept. A kernel cannot take less time than its
+ * reads and its multiplications take at these rates.
  */
 #ifndef BN_BENCH_LIMITS_H
 #define BN_BENCH_LIMITS_H
@@ -29,11 +29,11 @@ struct bn_bench_limits {
 };
 void bn_bench_limits_release(struct bn_bench_limits *limits);
 
-/* Measures a limit now, for about budget_ns, whatever was measured before: sets its instruction and rate. */
+/* Measures a limit for about budget_ns, and sets its instruction and rate. */
 BN_MUST_CHECK bn_status bn_bench_limit_measure(struct bn_bench_limit *limit, uint64_t budget_ns,
                                                bn_error *err);
-/* The rate at which a set of this size is read. With again, a limit that is known is measured once more,
- * because something seemed to be faster; the greater rate is kept. */
+/* The rate at which a set of this size is read. With again, a known limit is measured once more, because
+ * something exceeded it; the greater rate is kept. */
 BN_MUST_CHECK bn_status bn_bench_limits_read(struct bn_bench_limits *limits, size_t set_bytes,
                                              unsigned n_threads, bool again, double *rate, bn_error *err);
 
@@ -44,15 +44,15 @@ BN_MUST_CHECK bn_status bn_bench_limits_measure(struct bn_bench_limits *limits, 
 
 /* What bounds a case. */
 struct bn_bench_bound {
-    const char *what;   /* "memory", "cache", "arithmetic"; NULL when nothing is claimed */
+    const char *what;   /* "memory", "cache", "arithmetic"; NULL without a limit */
     const char *reason; /* why not */
-    double ns;          /* less a call cannot take */
+    double ns;          /* the least time of a call */
 };
 struct bn_bench_bound bn_bench_bound(const struct bn_bench_limits *limits, const struct bn_bench_case *c,
                                      const struct bn_kernels *kernels, unsigned n_threads);
 
 void bn_bench_limits_print(const struct bn_bench_limits *limits);
-/* Those that there is a loop for. */
+/* Limits without a loop are left out. */
 void bn_bench_limits_put(bn_json *array, const struct bn_bench_limits *limits);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * See timing.h. The clock is read twice a sample, so a sample is made long enough for that not to matter (25
- * ns of 20 us), and short enough that a disturbance spoils few of them.
+ * Takes samples of several calls. The clock is read twice per sample, so a sample is long compared with that
+ * (25 ns of 20 us), and short enough that a disturbance affects few of them.
  */
 #include "tools/bench/kernels/timing.h"
 
@@ -11,7 +11,7 @@
 
 #define SAMPLE_NS 20000u
 #define LONG_SAMPLE_NS 5000000u
-#define MAX_CALLS ((uint64_t)1 << 32) /* in a sample; only what does nothing needs so many */
+#define MAX_CALLS ((uint64_t)1 << 32) /* in a sample; reached only by a body that does nothing */
 
 struct sample {
     const struct bn_bench_body *body;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Data of a case, one call of it, and the comparison with the reference. See work.h.
+ * The data of a case, one call of it, and the comparison with the reference.
  */
 #include "tools/bench/kernels/work.h"
 
@@ -46,7 +46,7 @@ static void fill_codes(unsigned char *out, size_t n, uint64_t *state)
         out[i] = (unsigned char)(out[i] & ~((out[i] & out[i] >> 1 & 0x55u) << 1));
 }
 
-/* Rows of T5 are packed from rows of codes, so that every byte is one that packing makes. */
+/* Rows of T5 are packed from rows of codes, so that every byte is valid. */
 static bool fill_t5(unsigned char *out, const struct bn_bench_case *c, uint64_t *state)
 {
     size_t row = c->k / BN_T5_BLOCK * BN_T5_BLOCK_BYTES, k = c->k / BN_I2S_BLOCK * BN_I2S_BLOCK;
@@ -286,7 +286,7 @@ static void run_once(void *arg, unsigned thread, unsigned n_threads)
     bn_bench_call(call->work, call->kernels, 0, thread, n_threads);
 }
 
-/* What is not written shows: it starts as NaNs. */
+/* The output starts as NaNs, so that missing writes are found. */
 static void call_afresh(const struct bn_bench_work *work, const struct bn_kernels *kernels,
                         unsigned n_threads)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One kernel at one shape: what a call reads and does, its data, the call itself divided among threads as the
- * forward pass divides it, and the comparison of its result with the reference's.
+ * One kernel at one shape: its reads and operations, its data, the call divided among threads as in the
+ * forward pass, and the comparison of its result with that of the reference.
  */
 #ifndef BN_BENCH_WORK_H
 #define BN_BENCH_WORK_H
@@ -25,7 +25,7 @@ struct bn_bench_case {
     size_t copies;        /* used in turn, so that they come from memory; 1: from a cache */
     bool streamed;        /* there may be several copies */
     const char *source;   /* where they come from: "memory", "cache" */
-    size_t hot_bytes;     /* what is read over and over, whose speed is the limit of reading */
+    size_t hot_bytes;     /* the set whose read bandwidth is the limit */
     bool hot_each;        /* each thread reads that much, of its own */
 
     /* One call. Bytes as the session's counters count them, or for kernels that these give none, the input.
@@ -34,10 +34,10 @@ struct bn_bench_case {
     double macs;       /* multiply-adds; 0: none */
     double int8_macs;  /* multiply-adds of bytes that they take, at least */
     double float_macs; /* the same in binary32 */
-    bool no_limit;     /* bound by something that no loop of kernels/peak.h does */
+    bool no_limit;     /* bound by work that no loop of kernels/peak.h measures */
 };
 
-/* Fills list (room for BN_BENCH_CASES) with what a model of this shape calls, and returns how many.
+/* Fills list (room for BN_BENCH_CASES) with the kernels of a model of this shape, and returns their number.
  * Weights that are used in turn take about set_bytes; when that is more than cache_bytes they come from
  * memory. */
 #define BN_BENCH_CASES 48u
@@ -67,9 +67,9 @@ void bn_bench_release(struct bn_bench_work *work);
 void bn_bench_call(const struct bn_bench_work *work, const struct bn_kernels *kernels, size_t copy,
                    unsigned thread, unsigned n_threads);
 
-/* Computes what the result must be with the reference kernels. */
+/* Computes the expected result with the reference kernels. */
 BN_MUST_CHECK bn_status bn_bench_expect(struct bn_bench_work *work, unsigned n_threads, bn_error *err);
-/* Makes one call and compares every bit; BN_ERR_MISMATCH names kernel, shape and the first that differs. */
+/* Makes one call and compares every bit; BN_ERR_MISMATCH names kernel, shape and the first difference. */
 BN_MUST_CHECK bn_status bn_bench_check(const struct bn_bench_work *work, const struct bn_kernels *kernels,
                                        unsigned n_threads, bn_error *err);
 

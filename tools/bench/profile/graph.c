@@ -20,8 +20,7 @@ const struct bn_option bn_bench_profile_graph_options[] = {
     {.name = "graph",
      .arg = "tree|dot|json|chrome|path",
      .group = "Execution graph",
-     .help = "what ran in what and after what, in place of the tables: a tree, Graphviz, JSON, trace events "
-             "for chrome://tracing and Perfetto, or the critical path"},
+     .help = "execution graph: a tree, Graphviz, JSON, a trace for Perfetto, or the critical path"},
     {.name = "pass",
      .arg = "PASS",
      .group = "Execution graph",
@@ -29,16 +28,16 @@ const struct bn_option bn_bench_profile_graph_options[] = {
      .help = "the pass to show: a number from 0, last, or all"},
     {.name = "wide",
      .group = "Execution graph",
-     .help = "tree: all dimensions, bytes, operations, code digests, and what each thread did"},
+     .help = "tree: also dimensions, bytes, operations, digests, threads"},
     {.name = "ascii", .group = "Execution graph", .help = "tree: only ASCII characters"},
     {.name = "what-if",
      .arg = "BRICK=FACTOR",
      .group = "Execution graph",
      .repeatable = true,
-     .help = "path: calculate its length if a brick were FACTOR times as fast"},
+     .help = "path: its length if a brick were FACTOR times as fast"},
     {.name = "roofline",
      .group = "Execution graph",
-     .help = "measure the limits, and show how close each brick comes"},
+     .help = "measure the limits, and how close each brick comes"},
     {0},
 };
 
@@ -152,7 +151,7 @@ static bn_status add_path(struct bn_buf *text, bn_json *document, const struct b
     return status;
 }
 
-/* How long each of the passes took; those of as many tokens together. */
+/* The time of each pass, one series for each number of tokens. */
 static bn_status put_series(bn_json *doc, const struct bn_bench_profile *p, const struct bn_graph *graph,
                             bn_error *err)
 {
@@ -188,7 +187,7 @@ static bn_status print_document(const struct bn_bench_profile *p, const struct b
         bn_json_put_unavailable(doc, "code", no_codes);
     bn_status status = put_series(doc, p, graph, err);
     if (status == BN_OK && graph->truncated)
-        bn_json_put_unavailable(doc, "schedule", "the graph is cut off");
+        bn_json_put_unavailable(doc, "schedule", "the graph is truncated");
     else if (status == BN_OK)
         status = add_path(NULL, doc, p, graph, err);
     if (status == BN_OK) status = bn_cli_print_json(doc, err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What bn-bench profile shows besides its tables: the execution graph of passes, their critical path, and how
- * far each brick is from the roofline.
+ * bn-bench profile: the execution graph of passes, their critical path, and the distance of each brick from
+ * the roofline.
  */
 #ifndef BN_BENCH_PROFILE_GRAPH_H
 #define BN_BENCH_PROFILE_GRAPH_H
@@ -9,11 +9,11 @@
 #include "lab/profile/graph_profile.h"
 #include "tools/bench/profile/profile.h"
 
-/* Was --graph given? Then bn_bench_profile_graph prints what it asks for, in place of anything else. */
+/* Is --graph given? Then bn_bench_profile_graph prints it in place of the tables. */
 bool bn_bench_profile_graph_wanted(const struct bn_args *args);
 BN_MUST_CHECK bn_status bn_bench_profile_graph(const struct bn_bench_profile *p, bn_error *err);
 
-/* Was --roofline given? Then bn_bench_profile_roofline measures the machine's limits, which takes a second or
+/* Is --roofline given? Then bn_bench_profile_roofline measures the limits of the machine, for a second or
  * two, and prints a table; or, when document is not NULL, puts its member "roofline". */
 bool bn_bench_profile_roofline_wanted(const struct bn_args *args);
 BN_MUST_CHECK bn_status bn_bench_profile_roofline(const struct bn_bench_profile *p, bn_json *document,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench profile: a prompt and some decoding under the profiler, in turn with the same work without it.
+ * bn-bench profile: a prompt and some decoding with and without the profiler, in turn.
  */
 #include "tools/bench/profile/graph.h"
 
@@ -53,7 +53,7 @@ const struct bn_option bn_bench_profile_options[] = {
      .arg = "deferred|per-layer|immediate",
      .group = "Profile",
      .preset = "deferred",
-     .help = "sum up at the end, after each layer, or after each brick; only the overhead differs"},
+     .help = "when sums are computed; only the overhead differs"},
     {.name = "pairs",
      .letter = 'r',
      .arg = "N",
@@ -64,11 +64,11 @@ const struct bn_option bn_bench_profile_options[] = {
      .arg = "FILE",
      .group = "Check",
      .repeatable = true,
-     .help = "check that a document is a measured profile; several are also compared with each other"},
+     .help = "check that a document was measured; several are compared, too"},
     {0},
 };
 
-/* Options that would do nothing are mistakes. */
+/* Options without effect are errors. */
 static bn_status check_options(const struct bn_args *args, bn_error *err)
 {
     static const char *const OF_GRAPH[] = {"pass", "wide", "ascii", "what-if"};
@@ -101,7 +101,7 @@ static bn_status read_options(struct bn_bench_profile *p, bn_error *err)
     bool graph = bn_bench_profile_graph_wanted(p->args);
     if ((graph || bn_bench_profile_roofline_wanted(p->args)) && !bn_opt_given(p->args, "level"))
         p->level = BN_PROF_KERNEL;
-    if (graph && !bn_opt_given(p->args, "pairs")) p->overhead.pairs = 1; /* what it costs is not shown */
+    if (graph && !bn_opt_given(p->args, "pairs")) p->overhead.pairs = 1; /* the overhead is not printed */
     p->mode = MODES[bn_opt_choice(p->args, "mode")];
     return BN_OK;
 }
@@ -177,7 +177,7 @@ static bn_status work(struct bn_bench_profile *p, bool on, double *ns, bn_error 
 #define BATCH 512u
 #define BATCHES 101u
 
-/* Events one after the other and nothing else: what the two readings of the clock, and the writing, take. */
+/* The time of an event in a loop: two readings of the clock, and the write. */
 static bn_status calibrate(struct bn_bench_profile *p, bn_error *err)
 {
     struct bn_prof_options options = {p->level, p->mode, 1, BATCH, 1};
@@ -212,7 +212,7 @@ static bn_status measure(struct bn_bench_profile *p, bn_error *err)
     if (d == NULL) return bn_nomem(err);
     bn_status status = BN_OK;
     for (size_t i = 0; i < o->pairs && status == BN_OK; i++) {
-        bool on_first = i % 2 == 1; /* so the last run of all need not be one with the profiler */
+        bool on_first = i % 2 == 1; /* alternates which of the two runs first */
         status = work(p, on_first, on_first ? &o->on_ns[i] : &o->off_ns[i], err);
         if (status == BN_OK) status = work(p, !on_first, on_first ? &o->off_ns[i] : &o->on_ns[i], err);
         if (status == BN_OK) d[i] = log(o->on_ns[i] / o->off_ns[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench profile: what is run, and how it is shown.
+ * bn-bench profile: the profiled work, its overhead and its output.
  */
 #ifndef BN_BENCH_PROFILE_H
 #define BN_BENCH_PROFILE_H
@@ -9,7 +9,7 @@
 #include "stamp/profiler.h"
 #include "tools/bench/bench.h"
 
-/* What profiling costs. */
+/* The overhead of profiling. */
 struct bn_bench_overhead {
     double event_ns_min, event_ns_median; /* of one event, in a loop of nothing else */
     uint64_t n_events;                    /* on the first thread */
@@ -26,7 +26,7 @@ struct bn_bench_profile {
     bn_sampler *sampler;
     bn_prof *prof; /* of the last run with it */
     struct bn_machine machine;
-    struct bn_others others; /* while it ran */
+    struct bn_others others; /* during the measurement */
     enum bn_prof_level level;
     enum bn_prof_mode mode;
     uint32_t n_prompt, n_predict, n_batch;
@@ -37,7 +37,7 @@ struct bn_bench_profile {
 };
 
 BN_MUST_CHECK bn_status bn_bench_profile_print(const struct bn_bench_profile *p, bn_error *err);
-/* A document with what every one of a profile begins with: bn_bench_document, model, work. */
+/* A document with the common members of all profiles. */
 bn_json *bn_bench_profile_begin(const struct bn_bench_profile *p);
 BN_MUST_CHECK bn_status bn_bench_profile_document(bn_json **out, const struct bn_bench_profile *p,
                                                   bn_error *err);

@@ -16,7 +16,7 @@
 
 #define MAX_TEXT (1u << 20)
 
-/* ---- for people ---- */
+/* ---- tables ---- */
 
 static void print_overhead(const struct bn_bench_profile *p)
 {
@@ -90,8 +90,7 @@ static void put_overhead(bn_json *doc, const struct bn_bench_profile *p)
     }
 }
 
-/* What one brick took on the first thread in each pass of one token; false when there is none of it in some
- * pass. */
+/* The time of one brick on the first thread in each pass of one token; false when a pass lacks the brick. */
 static bool times_in_passes(const bn_prof *prof, unsigned brick, double *out, size_t *n)
 {
     *n = 0;

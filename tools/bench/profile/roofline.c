@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench profile --roofline: each brick's speed beside what this machine can do, measured in the same run
- * with as many threads and the same instruction set.
+ * bn-bench profile --roofline: the speed of each brick compared with the limits of this machine, measured in
+ * the same run with the same number of threads and instruction set.
  *
- * Bytes are those that the counters count: weights and cache, no activations. So the roof by bytes is a
- * little high, and a distance from it too. The reading that it is held against is of a set as large as what a
- * pass reads; for attention, as large as one layer's part of the cache, which is read again for each token.
- * Kernels that neither multiply and add nor read weights or cache (norms, activations) count elements: their
- * rows have a speed, as the table of kernels has, and no roof.
+ * The counters count the bytes of weights and cache, not of activations. So the limit by bytes is a little
+ * high, and the distance from it too. Read bandwidth is measured with a set as large as the reads of a pass;
+ * for attention, as large as the part of one layer in the cache, which is read again for each token. Kernels
+ * that neither multiply and add nor read weights or cache (norms, activations) count elements: their rows
+ * have a speed and no limit.
  */
 #include <stdio.h>
 
@@ -149,7 +149,7 @@ static bn_status make_table(struct table *table, const struct bn_bench_profile *
     return BN_OK;
 }
 
-/* ---- beside what the machine can do ---- */
+/* ---- comparison with the limits ---- */
 
 static double rate_of(const struct bn_bench_limits *limits, enum bn_bench_limit_kind kind, size_t set_bytes)
 {
@@ -165,7 +165,7 @@ static const char *no_distance(const struct row *row)
 {
     if (row->mixed) return "its kernels multiply bytes and floats";
     if (row->arithmetic == NO_MACS && row->bytes <= 0)
-        return row->elements > 0 ? "counts elements, for which no roof is measured"
+        return row->elements > 0 ? "counts elements, for which no limit is measured"
                                  : "its kernels count neither operations nor bytes";
     return NULL;
 }
@@ -195,28 +195,23 @@ static bn_status place(struct bn_roofline *out, struct bn_bench_limits *limits, 
 
 static void print_row(const struct row *row, const struct bn_roofline *r)
 {
-    printf("%-20s", row->name);
-    if (!r->known && row->elements > 0 && row->median_ns > 0) {
-        printf(" %10.1f %9s %9.1f %9s %-6s  %-10s %s\n", row->median_ns / 1e3, "-",
-               row->elements / row->median_ns, "-", "Gop/s", "-", r->reason);
-        return;
-    }
-    if (!r->known) {
+    bool macs = row->macs > 0, counted = !r->known && row->elements > 0 && row->median_ns > 0;
+    char ratio[24] = "-";
+    printf("%-18s", row->name);
+    if (counted)
+        printf(" %8.1f %8s %7.1f %7s %-6s  no limit\n", row->median_ns / 1e3, "-",
+               row->elements / row->median_ns, "-", "Gop/s");
+    else if (!r->known)
         printf(" %s\n", r->reason);
-        return;
-    }
-    bool macs = row->macs > 0;
-    printf(" %10.1f", (macs ? row->macs : row->bytes) / r->achieved * 1e6);
-    if (row->bytes > 0)
-        printf(" %9.2f", row->macs / row->bytes);
-    else
-        printf(" %9s", "-");
-    printf(" %9.1f %9.1f %-6s  %-10s", r->achieved / 1e9, r->roof / 1e9, macs ? "GMAC/s" : "GB/s",
-           r->by_bytes ? "bytes" : "arithmetic");
+    if (!r->known) return;
+    if (row->bytes > 0) snprintf(ratio, sizeof ratio, "%.2f", row->macs / row->bytes);
+    printf(" %8.1f %8s %7.1f %7.1f %-6s", (macs ? row->macs : row->bytes) / r->achieved * 1e6, ratio,
+           r->achieved / 1e9, r->roof / 1e9, macs ? "GMAC/s" : "GB/s");
     if (r->invalid)
-        printf(" INVALID: %s (%.1f %%)\n", r->reason, 100 * r->raw.mid);
+        printf("  INVALID: %s (%.1f %%)\n", r->reason, 100 * r->raw.mid);
     else
-        printf(" %5.1f [%.1f %.1f]\n", 100 * r->distance.mid, 100 * r->distance.low, 100 * r->distance.high);
+        printf("%c %3.0f [%.0f..%.0f]\n", r->by_bytes ? ' ' : 'a', 100 * r->distance.mid,
+               100 * r->distance.low, 100 * r->distance.high);
 }
 
 static void put_row(bn_json *array, const struct row *row, const struct bn_roofline *r, size_t n_passes)
@@ -255,10 +250,10 @@ static bn_status show(struct table *table, struct bn_bench_limits *limits, const
     bn_json *rows = bn_json_put_array(object, "bricks");
     if (object == NULL)
         printf("\nroofline: passes of %u token%s, median of %zu, %u thread%s; a multiply-add counts 1\n"
-               "%-20s %10s %9s %9s %9s %-6s  %-10s %s\n",
+               "distance from the limit of reading, or of arithmetic (a)\n"
+               "%-18s %8s %8s %7s %7s %-6s  %s\n",
                table->n_tokens, bn_bench_s(table->n_tokens), table->n_passes, p->prof->n_threads,
-               bn_bench_s(p->prof->n_threads), "brick", "us a pass", "MAC/byte", "speed", "limit", "",
-               "bound", "distance, % [least most]");
+               bn_bench_s(p->prof->n_threads), "brick", "us", "MAC/byte", "speed", "limit", "", "distance %");
     for (size_t i = 0; i < table->n; i++) {
         struct bn_roofline r;
         BN_TRY(place(&r, limits, &table->rows[i], p, table->n_passes, err));

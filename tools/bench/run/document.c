@@ -11,7 +11,7 @@
 
 #define CPU_CLOCK_NS 100000000u
 
-/* ---- settings and surroundings ---- */
+/* ---- settings, model, memory ---- */
 
 static void put_list(bn_json *object, const char *name, const uint32_t *list, size_t n)
 {
@@ -61,8 +61,8 @@ static void put_model(const struct bn_bench_measurement *m, bn_json *doc)
         else
             bn_json_put_unavailable(load, "page_cache_share",
                                     bn_opt_str(m->set.args, "model") == NULL
-                                        ? "the model is part of the program"
-                                        : "the system does not say");
+                                        ? "the model is built in"
+                                        : "the system does not report it");
     }
 }
 
@@ -73,9 +73,10 @@ static void put_memory(const struct bn_bench_measurement *m, bn_json *doc)
     if (m->memory.peak > 0)
         bn_json_put_u64(memory, "peak_rss_bytes", m->memory.peak);
     else
-        bn_json_put_unavailable(memory, "peak_rss_bytes", "the system does not say");
+        bn_json_put_unavailable(memory, "peak_rss_bytes", "the system does not report it");
     if (!m->memory.resets) {
-        bn_json_put_unavailable(memory, "round_peak_rss_bytes", "the system does not let us reset the peak");
+        bn_json_put_unavailable(memory, "round_peak_rss_bytes",
+                                "the system does not permit resetting the peak");
         return;
     }
     bn_json *rounds = bn_json_put_array(memory, "round_peak_rss_bytes"); /* warm-ups too */
@@ -230,11 +231,11 @@ static void put_config(const struct bn_bench_measurement *m, bn_json *array, con
     if (bn_bench_can_settle(c->n_samples - c->n_warmup))
         bn_json_put_bool(o, "steady", c->steady);
     else
-        bn_json_put_unavailable(o, "steady", "there are too few samples to tell");
+        bn_json_put_unavailable(o, "steady", "too few samples");
     if (c->n_samples > 0 && c->verdict != BN_BENCH_INVALID)
         bn_json_put_string(o, "output_sha256", c->samples[0].output);
     else
-        bn_json_put_unavailable(o, "output_sha256", "no sample, or not the same of all");
+        bn_json_put_unavailable(o, "output_sha256", "no sample, or samples differ");
     bn_json *samples = bn_json_put_array(o, "samples");
     for (size_t i = 0; i < c->n_samples; i++)
         put_sample(samples, c, i);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench run: what is made of the samples, and whether they can be believed.
+ * bn-bench run: figures computed from the samples, and whether the samples are valid.
  */
 #include <math.h>
 #include <stdio.h>
@@ -165,16 +165,17 @@ void bn_bench_check_outputs(struct bn_bench_config *configs, size_t n)
         for (size_t k = 0; k < c->n_samples; k++) {
             char reason[BN_BENCH_REASON];
             if (strcmp(c->samples[k].output, same->samples[0].output) == 0) continue;
-            snprintf(reason, sizeof reason,
-                     "round %u computed something else than round %u did with %u thread%s and batches of %u",
-                     c->samples[k].round, same->samples[0].round, same->n_threads,
-                     bn_bench_s(same->n_threads), same->n_batch);
+            snprintf(
+                reason, sizeof reason,
+                "the output of round %u differs from that of round %u with %u thread%s and batches of %u",
+                c->samples[k].round, same->samples[0].round, same->n_threads, bn_bench_s(same->n_threads),
+                same->n_batch);
             refuse(c, reason);
         }
     }
 }
 
-/* Labels what stands apart, and says of every sample whether something else went on meanwhile. */
+/* Labels outliers, and the disturbances of every sample. */
 static bn_status label(const struct bn_bench_measurement *m, struct bn_bench_config *c, bn_error *err)
 {
     struct bn_summary switches = {0};
@@ -203,8 +204,7 @@ static void doubt(const struct bn_bench_measurement *m, struct bn_bench_config *
     size_t n = bn_bench_collect(m, c, bn_bench_share_of_bandwidth);
     if (!c->decode || !bn_summarize(&share, m->scratch, n) || share.median <= BN_BENCH_MOST_SHARE) return;
     snprintf(c->implausible, sizeof c->implausible,
-             "it reads %.2f times as fast as a plain loop over as many bytes did in the same round",
-             share.median);
+             "it reads %.2f times as fast as a plain loop did in the same round", share.median);
 }
 
 bn_status bn_bench_conclude(struct bn_bench_measurement *m, bn_error *err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * One sample of bn-bench run: a generation, what its kernels counted, what else went on, and the digest of
- * what it computed.
+ * One sample of bn-bench run: a generation, the counters of its kernels, the disturbances, and the digest of
+ * its output.
  */
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static bn_kernel_stat *find_stat(bn_kernel_stat *list, size_t n, const char *nam
     return NULL;
 }
 
-/* after -= before. Kernels that were not called in between go. */
+/* after -= before. Kernels that were not called in between are removed. */
 static void subtract(struct stats *after, struct stats *before)
 {
     size_t kept = 0;
@@ -116,7 +116,7 @@ static bool make_room(struct bn_bench_config *c)
     return true;
 }
 
-/* Books what a generation took; stats is what its kernels did. */
+/* Records a generation; stats has the counters of its kernels. */
 static bn_status book(const struct bn_bench_measurement *m, struct bn_bench_config *c,
                       struct bn_bench_sample *s, const struct bn_generation *gen, const struct stats *stats,
                       bn_error *err)
@@ -154,7 +154,7 @@ void bn_bench_watch(struct bn_generation *gen, uint64_t *until_ns)
     gen->user = until_ns;
 }
 
-/* Looks at a generation that came to an end: is it a sample? */
+/* Is a finished generation a sample? */
 static bn_status judge(const struct bn_bench_measurement *m, struct bn_bench_config *c,
                        const struct bn_generation *gen, bn_error *err)
 {

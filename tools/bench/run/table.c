@@ -21,7 +21,7 @@ static struct bn_summary summary_of(const struct bn_bench_measurement *m, const 
     return s;
 }
 
-/* ---- above the table ---- */
+/* ---- before the table ---- */
 
 static double median_bandwidth(const struct bn_bench_measurement *m, size_t t)
 {
@@ -158,7 +158,7 @@ static void print_table(const struct bn_bench_measurement *m)
         print_config(m, &m->configs[i]);
 }
 
-/* ---- below the table ---- */
+/* ---- after the table ---- */
 
 static bn_status print_depth(const struct bn_bench_measurement *m, bn_error *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See bench.h.
+ * What the commands of bn-bench share: options, the common part of documents, values of documents.
  */
 #include <math.h>
 #include <stdio.h>
@@ -67,7 +67,7 @@ bn_status bn_bench_threads(const struct bn_args *args, uint32_t **list, size_t *
     return BN_OK;
 }
 
-/* ---- what documents have in common ---- */
+/* ---- documents ---- */
 
 bn_json *bn_bench_document(const char *command, const struct bn_machine *machine)
 {
@@ -124,13 +124,13 @@ void bn_bench_put_text(bn_json *object, const char *name, const char *text)
     if (text[0] != '\0')
         bn_json_put_string(object, name, text);
     else
-        bn_json_put_unavailable(object, name, "nothing is wrong");
+        bn_json_put_unavailable(object, name, "there is none");
 }
 
 void bn_bench_put_interval(bn_json *object, const char *name, const struct bn_interval *interval)
 {
     if (!isfinite(interval->low) || !isfinite(interval->high)) {
-        bn_json_put_unavailable(object, name, "there are too few samples for an interval of 95 %");
+        bn_json_put_unavailable(object, name, "too few samples for an interval of 95 %");
         return;
     }
     bn_json *ends = bn_json_put_array(object, name);
@@ -142,7 +142,7 @@ static void put_quantile(bn_json *object, const char *name, const double *sorted
 {
     char reason[64], of[32];
     snprintf(of, sizeof of, "%s_interval", name);
-    snprintf(reason, sizeof reason, "needs %zu samples, there are %zu", bn_quantile_needs(p), n);
+    snprintf(reason, sizeof reason, "needs %zu samples, got %zu", bn_quantile_needs(p), n);
     if (n < bn_quantile_needs(p)) {
         bn_json_put_unavailable(object, name, reason);
         return;
