@@ -27,7 +27,7 @@ const struct bn_option bn_bench_doctor_options[] = {
      .arg = "NAME",
      .repeatable = true,
      .group = "Sources",
-     .help = "exit with 1 when this source is missing (repeatable)"},
+     .help = "exit with 1 when this source is missing"},
     {.name = "no-limits", .group = "Limits", .help = "do not measure the limits"},
     {.name = "repeat", .arg = "N", .group = "Limits", .preset = "5", .help = "measurements of each limit"},
     {.name = "min-time",
