@@ -85,13 +85,6 @@ static void set_unchanged(struct bn_judgement *j, size_t n)
     j->change = j->low = j->high = 0;
 }
 
-static bool all_equal(const struct bn_series *s)
-{
-    for (size_t i = 1; i < s->n; i++)
-        if (s->samples[i] != s->samples[0]) return false;
-    return true;
-}
-
 /* s is the series of either side; a side without it is NULL. statistics is set when bn_judge_session has to
  * correct the judgement. */
 static bn_status compare_one(struct bn_comparison *c, const struct bn_series *s, const struct bn_series *a,
@@ -117,7 +110,7 @@ static bn_status compare_one(struct bn_comparison *c, const struct bn_series *s,
         *statistics = true;
     else if (!s->exact || rules->points)
         judge_values(c, rules->levels);
-    else if (!all_equal(a) || !all_equal(b))
+    else if (!bn_all_equal(a->samples, a->n) || !bn_all_equal(b->samples, b->n))
         set_inconclusive(&c->j, "the samples of an exact series differ on one side");
     else
         bn_judge_exact(&c->j, bn_series_cost(a, c->median_a), bn_series_cost(b, c->median_b), &rules->judge);

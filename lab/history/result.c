@@ -183,6 +183,11 @@ void bn_result_release(struct bn_result *result)
     *result = (struct bn_result){0};
 }
 
+struct bn_likeness bn_result_likeness(const struct bn_result *r)
+{
+    return (struct bn_likeness){r->machine_key, r->settings_sha256, r->model_sha256};
+}
+
 bn_status bn_result_like(const struct bn_likeness *a, const struct bn_likeness *b, bn_error *err)
 {
     const struct {

@@ -39,6 +39,7 @@ void bn_result_release(struct bn_result *result);
 struct bn_likeness {
     const char *machine, *settings, *model;
 };
+struct bn_likeness bn_result_likeness(const struct bn_result *result);
 BN_MUST_CHECK bn_status bn_result_like(const struct bn_likeness *a, const struct bn_likeness *b,
                                        bn_error *err);
 

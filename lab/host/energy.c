@@ -12,15 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lab/host/machine.h"
+
 static bool read_number(const char *root, const char *zone, const char *name, uint64_t *out)
 {
     char path[1024], text[32], *end;
     snprintf(path, sizeof path, "%s/%s/%s", root, zone, name);
-    FILE *file = fopen(path, "re");
-    if (file == NULL) return false;
-    bool ok = fgets(text, sizeof text, file) != NULL;
-    fclose(file);
-    if (!ok) return false;
+    if (!bn_machine_line(path, text, sizeof text)) return false;
     *out = strtoull(text, &end, 10);
     return end != text;
 }

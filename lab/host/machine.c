@@ -14,6 +14,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 #define MAX_FILE (8u << 20) /* cpuinfo has some 1.5 KB a core */
 
 /* As /proc/cpuinfo spells them, x86 and ARM. */
@@ -24,24 +26,16 @@ static const char *const FLAGS[] = {
 };
 _Static_assert(BN_ARRAY_LEN(FLAGS) <= BN_MACHINE_FLAGS, "room for every flag");
 
-/* A file's text, released by bn_buf_release; false when it cannot be read. */
+/* The text of a file, released by bn_buf_release; false when it cannot be read. */
 static bool read_text(const char *path, struct bn_buf *buf)
 {
     *buf = (struct bn_buf){.max = MAX_FILE};
-    FILE *file = fopen(path, "re");
-    if (file == NULL) return false;
-    char chunk[4096];
-    size_t n;
-    while ((n = fread(chunk, 1, sizeof chunk, file)) > 0)
-        bn_buf_append(buf, chunk, n);
-    bool ok = ferror(file) == 0 && !buf->failed && buf->data != NULL;
-    fclose(file);
-    if (!ok) bn_buf_release(buf);
-    return ok;
+    if (bn_file_read(path, buf, NULL) == BN_OK && !buf->failed && buf->data != NULL) return true;
+    bn_buf_release(buf);
+    return false;
 }
 
-/* The first line of a small file. */
-static bool read_line(const char *path, char *out, size_t room)
+bool bn_machine_line(const char *path, char *out, size_t room)
 {
     struct bn_buf text;
     if (!read_text(path, &text)) return false;
@@ -144,9 +138,9 @@ static uint64_t cache_bytes(unsigned level)
     for (unsigned i = 0; i < 8; i++) {
         char path[96], text[32];
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%u/level", i);
-        if (!read_line(path, text, sizeof text) || strtoul(text, NULL, 10) != level) continue;
+        if (!bn_machine_line(path, text, sizeof text) || strtoul(text, NULL, 10) != level) continue;
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%u/size", i);
-        if (!read_line(path, text, sizeof text)) continue;
+        if (!bn_machine_line(path, text, sizeof text)) continue;
         char *unit;
         uint64_t n = strtoull(text, &unit, 10);
         found = *unit == 'K' ? n << 10 : *unit == 'M' ? n << 20 : n;
@@ -172,7 +166,7 @@ static void read_load(struct bn_machine *m)
 {
     char line[128];
     double load[3];
-    if (!read_line("/proc/loadavg", line, sizeof line)) return;
+    if (!bn_machine_line("/proc/loadavg", line, sizeof line)) return;
     if (sscanf(line, "%lf %lf %lf", &load[0], &load[1], &load[2]) != 3) return;
     m->load_known = true;
     for (size_t i = 0; i < 3; i++)
@@ -196,16 +190,16 @@ static void read_quota(struct bn_machine *m, const char *group)
 {
     char path[512], line[64], period[64];
     snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
-    if (read_line(path, line, sizeof line)) {
+    if (bn_machine_line(path, line, sizeof line)) {
         char *rest;
         uint64_t quota = strtoull(line, &rest, 10); /* "max" gives 0 */
         if (quota == 0) rest = strchr(line, ' ');
         take_quota(m, quota, rest == NULL ? 0 : strtoull(rest, NULL, 10));
     }
     snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", group);
-    if (!read_line(path, line, sizeof line)) return;
+    if (!bn_machine_line(path, line, sizeof line)) return;
     snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_period_us", group);
-    if (!read_line(path, period, sizeof period)) return;
+    if (!bn_machine_line(path, period, sizeof period)) return;
     take_quota(m, line[0] == '-' ? 0 : strtoull(line, NULL, 10), strtoull(period, NULL, 10));
 }
 
@@ -249,8 +243,8 @@ void bn_machine_read(struct bn_machine *machine)
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0) machine->cpus_usable = (uint32_t)CPU_COUNT(&set);
     read_memory(machine);
-    (void)read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", machine->governor,
-                    sizeof machine->governor);
+    (void)bn_machine_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", machine->governor,
+                          sizeof machine->governor);
     read_load(machine);
     read_quotas(machine);
 }
@@ -299,16 +293,21 @@ void bn_machine_put(bn_json *object, const struct bn_machine *machine)
     put_count(object, "cpu_period_us", quota ? machine->period_us : 0);
 }
 
-/* The high-water mark of this program; that of getrusage includes the program that ran before exec. */
-uint64_t bn_machine_peak_rss_bytes(void)
+uint64_t bn_machine_status_bytes(const char *name)
 {
     struct bn_buf text;
     struct bn_str value;
     uint64_t bytes = 0;
     if (!read_text("/proc/self/status", &text)) return 0;
-    if (field(text.data, "VmHWM", &value)) bytes = leading_u64(value) * 1024;
+    if (field(text.data, name, &value)) bytes = leading_u64(value) * 1024;
     bn_buf_release(&text);
     return bytes;
+}
+
+/* The high-water mark of this program; that of getrusage includes the program that ran before exec. */
+uint64_t bn_machine_peak_rss_bytes(void)
+{
+    return bn_machine_status_bytes("VmHWM");
 }
 
 /* proc(5): writing 5 to clear_refs resets VmHWM. */

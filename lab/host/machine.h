@@ -45,6 +45,10 @@ struct bn_machine_id {
 };
 BN_MUST_CHECK bn_status bn_machine_identify(struct bn_machine_id *id, const struct bn_machine *machine,
                                             bn_error *err);
+/* The first line of a small file, such as one of /sys; false when it cannot be read. */
+bool bn_machine_line(const char *path, char *out, size_t room);
+/* A field of /proc/self/status ("VmSize"), in bytes; 0 when unknown. */
+uint64_t bn_machine_status_bytes(const char *name);
 /* Peak resident memory of this process, in bytes; 0 when unknown. */
 uint64_t bn_machine_peak_rss_bytes(void);
 /* Resets the peak to the current value; false, with errno, where the system does not permit it. */

@@ -129,3 +129,10 @@ bool bn_tukey(struct bn_tukey *out, const double *samples, size_t n)
     }
     return true;
 }
+
+bool bn_all_equal(const double *x, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (x[i] > x[0] || x[i] < x[0]) return false;
+    return true;
+}

@@ -30,6 +30,9 @@ bool bn_quantile(double *out, const double *samples, size_t n, double p);
 /* The least number of samples of which one is expected beyond the quantile: 100 for 0.99. */
 size_t bn_quantile_needs(double p);
 
+/* Are all samples the same? */
+bool bn_all_equal(const double *x, size_t n);
+
 /* Ascending, in place. */
 void bn_sort(double *x, size_t n);
 /* The p-quantile of n >= 1 ascending samples, as above, without asking whether there are enough. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "lab/host/clocks.h"
+#include "lab/stats/summary.h"
 
 const char *bn_bench_verdict_name(enum bn_bench_verdict verdict)
 {
@@ -22,13 +23,6 @@ void bn_bench_clock_measure(struct bn_bench_clock *clock)
         (struct bn_bench_clock){(uint64_t)facts.resolution_ns, (uint64_t)facts.cost_ns, facts.n_backward};
 }
 
-static bool all_equal(const double *x, size_t n)
-{
-    for (size_t i = 1; i < n; i++)
-        if (x[i] > x[0] || x[i] < x[0]) return false;
-    return true;
-}
-
 bool bn_bench_believable(const double *ns, size_t n, uint64_t step_ns, char reason[BN_BENCH_REASON])
 {
     double least = (double)step_ns * BN_BENCH_LEAST_STEPS;
@@ -42,7 +36,7 @@ bool bn_bench_believable(const double *ns, size_t n, uint64_t step_ns, char reas
                  BN_BENCH_LEAST_STEPS, (unsigned long long)step_ns);
         return false;
     }
-    if (n < BN_BENCH_MOST_EQUAL || !all_equal(ns, n)) return true;
+    if (n < BN_BENCH_MOST_EQUAL || !bn_all_equal(ns, n)) return true;
     snprintf(reason, BN_BENCH_REASON, "all %zu samples took exactly %.0f ns: the clock does not advance", n,
              ns[0]);
     return false;

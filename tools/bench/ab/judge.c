@@ -116,13 +116,6 @@ static void collect(const struct bn_ab_session *s, struct work *w, const struct 
     }
 }
 
-static bool constant(const double *values, size_t n)
-{
-    for (size_t i = 1; i < n; i++)
-        if (values[i] < values[0] || values[i] > values[0]) return false;
-    return true;
-}
-
 /* Logarithms of the ratio of costs; the cost of a rate is its reciprocal. */
 static void ratios(double *d, const double *a, const double *b, size_t n, bool higher)
 {
@@ -184,7 +177,7 @@ static bn_status judge_series(struct bn_ab_session *s, struct work *w, struct bn
         set_reason(c->j.reason, sizeof c->j.reason, "A and B differ in its unit, direction or exactness");
         return BN_OK;
     }
-    if (c->exact && constant(a, c->n_a) && constant(b, c->n_b)) {
+    if (c->exact && bn_all_equal(a, c->n_a) && bn_all_equal(b, c->n_b)) {
         judge_exact(c, *a, *b, &s->rules);
         return BN_OK;
     }

@@ -46,16 +46,6 @@ static void missing(struct bn_source *s, const char *remedy, const char *fmt, ..
     s->available = false;
 }
 
-static bool read_line(const char *path, char out[256])
-{
-    FILE *file = fopen(path, "re");
-    if (file == NULL) return false;
-    bool ok = fgets(out, 256, file) != NULL;
-    fclose(file);
-    if (ok) out[strcspn(out, "\n")] = '\0';
-    return ok;
-}
-
 /* ---- clocks ---- */
 
 static uint64_t read_posix(void *id)
@@ -109,7 +99,8 @@ static void try_clocksource(struct bn_source *s, const struct bn_machine *m, int
 {
     char line[256];
     (void)m, (void)which;
-    if (read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource", line))
+    if (bn_machine_line("/sys/devices/system/clocksource/clocksource0/current_clocksource", line,
+                        sizeof line))
         found(s, "%s", line);
     else
         missing(s, "mount /sys", "no clocksource folder");
@@ -174,7 +165,7 @@ static void try_frequency(struct bn_source *s, const struct bn_machine *m, int w
 {
     char line[256];
     (void)which;
-    if (read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", line))
+    if (bn_machine_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", line, sizeof line))
         found(s, "%s", line);
     else
         missing(s, m->hypervisor ? "ask the host" : "a kernel with a cpufreq driver",
@@ -199,7 +190,7 @@ static void try_huge_pages(struct bn_source *s, const struct bn_machine *m, int 
 {
     char line[256];
     (void)m, (void)which;
-    if (!read_line("/sys/kernel/mm/transparent_hugepage/enabled", line))
+    if (!bn_machine_line("/sys/kernel/mm/transparent_hugepage/enabled", line, sizeof line))
         missing(s, "a kernel with CONFIG_TRANSPARENT_HUGEPAGE", "no transparent_hugepage folder");
     else if (strstr(line, "[never]") != NULL)
         missing(s, "write madvise to /sys/kernel/mm/transparent_hugepage/enabled", "%s", line);
@@ -228,7 +219,7 @@ static void try_topology(struct bn_source *s, const struct bn_machine *m, int wh
     size_t n = 0, len = 0;
     for (unsigned cpu = 0; cpu < 4096; cpu++) {
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%u/topology/thread_siblings_list", cpu);
-        if (!read_line(path, line)) {
+        if (!bn_machine_line(path, line, sizeof line)) {
             if (cpu >= m->cpus_online) break;
             continue; /* offline */
         }

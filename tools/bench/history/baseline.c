@@ -31,11 +31,6 @@ const struct bn_option bn_bench_baseline_options[] = {
     {0},
 };
 
-static struct bn_likeness likeness(const struct bn_result *r)
-{
-    return (struct bn_likeness){r->machine_key, r->settings_sha256, r->model_sha256};
-}
-
 static bn_json *begin_document(const struct bn_args *args)
 {
     struct bn_machine machine;
@@ -154,7 +149,7 @@ static bn_status decide(const struct bn_ledger *l, const char *name, const struc
                         struct bn_bench_compare_settings *settings, struct bn_ledger_note *note,
                         bn_error *err)
 {
-    const struct bn_likeness like = likeness(r);
+    const struct bn_likeness like = bn_result_likeness(r);
     const struct bn_entry *unlike, *baseline = bn_ledger_baseline(l, name, &like, &unlike);
     size_t n_missing = 0;
     note->state = BN_ENTRY_PROMOTED;
@@ -254,7 +249,7 @@ static bn_status check_in(struct bn_args *args, const struct bn_ledger *l, const
                           struct bn_bench_compare_settings *settings, bn_error *err)
 {
     const char *name = bn_opt_str(args, "baseline");
-    const struct bn_likeness like = likeness(r);
+    const struct bn_likeness like = bn_result_likeness(r);
     const struct bn_entry *unlike, *baseline = bn_ledger_baseline(l, name, &like, &unlike);
     if (baseline == NULL && unlike != NULL) {
         if (!settings->unlike) return bn_result_like(&unlike->like, &like, err);

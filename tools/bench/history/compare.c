@@ -185,16 +185,11 @@ void bn_bench_put_origin(bn_json *doc, const char *side, const struct bn_result 
 
 /* ---- the command ---- */
 
-static struct bn_likeness likeness(const struct bn_result *r)
-{
-    return (struct bn_likeness){r->machine_key, r->settings_sha256, r->model_sha256};
-}
-
 /* given: is --thresholds given? It precedes the levels in a list of values. */
 static bn_status prepare(struct bn_bench_compare_settings *settings, const struct bn_result *a,
                          const struct bn_result *b, bool given, bn_error *err)
 {
-    const struct bn_likeness like_a = likeness(a), like_b = likeness(b);
+    const struct bn_likeness like_a = bn_result_likeness(a), like_b = bn_result_likeness(b);
     const bn_json *levels = bn_levels_of(a->document);
     settings->rules.points = a->points || b->points;
     bn_bench_compare_circumstances(settings, a->contended, b->contended, a->binary_sha256, b->binary_sha256);

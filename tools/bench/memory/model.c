@@ -189,18 +189,6 @@ static bn_status put_tags(struct bn_suite *s, const bn_model *m, const bn_sessio
 
 /* ---- memory pressure ---- */
 
-/* The size of this process's address space; 0 when unknown. */
-static uint64_t address_space(void)
-{
-    char line[256];
-    uint64_t bytes = 0;
-    FILE *file = fopen("/proc/self/status", "re");
-    while (file != NULL && bytes == 0 && fgets(line, sizeof line, file) != NULL)
-        if (strncmp(line, "VmSize:", 7) == 0) bytes = strtoull(line + 7, NULL, 10) * 1024;
-    if (file != NULL) fclose(file);
-    return bytes;
-}
-
 /* Allocates all memory that is left, large blocks first. It is freed with the process. */
 static void take_the_rest(void)
 {
@@ -217,7 +205,7 @@ static int open_under_pressure(const bn_model *model)
     bn_session_options options = {.n_threads = 1};
     bn_error err = {0};
     struct rlimit limit = {0};
-    uint64_t used = address_space();
+    uint64_t used = bn_machine_status_bytes("VmSize");
     alarm(PRESSURE_SECONDS);
     limit.rlim_cur = limit.rlim_max = (rlim_t)(used + PRESSURE_ROOM);
     if (used == 0 || HAS_SANITIZER || setrlimit(RLIMIT_AS, &limit) != 0) return 2;

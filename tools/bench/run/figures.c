@@ -285,13 +285,6 @@ static bn_status add(struct bn_series_list *all, const char *test, const char *m
     return bn_series_add(all, &s, err);
 }
 
-static bool all_equal(const double *x, size_t n)
-{
-    for (size_t i = 1; i < n; i++)
-        if (x[i] > x[0] || x[i] < x[0]) return false;
-    return true;
-}
-
 static bn_status add_config(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
                             struct bn_series_list *all, bn_error *err)
 {
@@ -305,7 +298,7 @@ static bn_status add_config(const struct bn_bench_measurement *m, const struct b
     n = bn_bench_collect_tokens(m, c);
     if (n > 0) BN_TRY(add(all, test, "token_ns", "ns", false, x, n, err));
     n = bn_bench_collect(m, c, bn_bench_bytes_per_token);
-    return add(all, test, "bytes_per_token", "bytes", all_equal(x, n), x, n, err);
+    return add(all, test, "bytes_per_token", "bytes", bn_all_equal(x, n), x, n, err);
 }
 
 bn_status bn_bench_run_series(const struct bn_bench_measurement *m, struct bn_series_list *all, bn_error *err)
