@@ -314,9 +314,9 @@ static bn_status list_ledger(void *arg, const struct bn_ledger *l, bn_error *err
         if (v->args->json)
             put_entry(v->array, l, e, false);
         else
-            printf("  %.*s  %-9s  %-16s %s  %.12s%s%s%s\n", SHORT_ID, e->id, bn_entry_state_name(e->state),
+            printf("  %.*s %-9s %-12s %.10s %.12s%s%s%s\n", SHORT_ID, e->id, bn_entry_state_name(e->state),
                    e->name, e->created, e->commit[0] != '\0' ? e->commit : "no commit",
-                   e->dirty ? "+dirty" : "", e->branch[0] != '\0' ? "  " : "", e->branch);
+                   e->dirty ? "+dirty" : "", e->branch[0] != '\0' ? " " : "", e->branch);
     }
     return BN_OK;
 }
@@ -327,8 +327,8 @@ static void print_series(const struct bn_series_list *all)
         const struct bn_series *s = &all->list[i];
         struct bn_summary summary;
         if (bn_summarize(&summary, s->samples, s->n))
-            printf("  %-40s %-20s %12.6g %s, +- %.3g, %zu sample%s\n", s->test, s->metric, summary.median,
-                   s->unit, summary.mad, s->n, s->n == 1 ? "" : "s");
+            printf("  %-32s %-18s %8.4g %s +- %.2g (%zu)\n", s->test, s->metric, summary.median, s->unit,
+                   summary.mad, s->n);
     }
 }
 

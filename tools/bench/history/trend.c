@@ -107,9 +107,8 @@ static void print_change(const struct history *h, const struct bn_changepoint *c
     printf("    %s by %.1f %%", change > 0 ? "worse" : "better", 100 * fabs(change));
     if (isfinite(c->shift.low) && isfinite(c->shift.high))
         printf(" (%+.1f..%+.1f %%)", 100 * expm1(c->shift.low), 100 * expm1(c->shift.high));
-    printf(" since %.10s: run %zu of %zu (%zu..%zu), commits %.12s..%.12s, p %.2g\n",
-           known(h->runs[c->at]->created), c->at + 1, h->n, c->low + 1, c->high + 1,
-           known(before(h, c)->commit), known(after(h, c)->commit), c->p);
+    printf(" since %.10s: run %zu of %zu (%zu..%zu), p %.2g\n", known(h->runs[c->at]->created), c->at + 1,
+           h->n, c->low + 1, c->high + 1, c->p);
     if (confirm[0] != '\0')
         printf("    to confirm it: %s\n", confirm);
     else
@@ -183,9 +182,10 @@ static bn_status show_history(struct trend *t, const struct bn_ledger *l, const 
     BN_TRY(bn_changepoints(&list, &n_found, h->logs, h->n, &rules, err));
     bn_json *changes = t->args->json ? put_history(t, l, h) : NULL;
     if (!t->args->json) {
-        printf("  %-32s %-18s ", h->series->test, h->series->metric);
+        printf("  %s %s: %.4g %s in the last of %zu run%s\n    ", h->series->test, h->series->metric,
+               h->medians[h->n - 1], h->series->unit, h->n, h->n == 1 ? "" : "s");
         print_sparks(h);
-        printf("  %.6g %s, %zu run%s\n", h->medians[h->n - 1], h->series->unit, h->n, h->n == 1 ? "" : "s");
+        putchar('\n');
     }
     for (size_t i = 0; i < n_found; i++) {
         if (fabs(expm1(list[i].shift.estimate)) <= t->margin) continue;
