@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * measure/result and measure/offline: what a document says of itself is read back; what is unlike is named;
- * two sessions are compared and nothing that is missing passes. And the machine's key: it
- * stays.
+ * measure/result and measure/comparison: what a document says of itself is read back; what is unlike is
+ * named; two sessions are compared and nothing that is missing passes. And the machine's key: it stays.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lab/history/offline.h"
+#include "lab/history/compare.h"
 #include "lab/history/result.h"
 #include "lab/host/machine.h"
 
@@ -163,18 +162,18 @@ static struct bn_levels levels = {
              {.test = "*", .metric = "*", .better = 1, .warning = 8, .critical = 15},
              {.test = "*", .metric = "*", .warning = 15, .critical = 25}}};
 
-static struct bn_offline_rules rules(void)
+static struct bn_history_rules rules(void)
 {
-    return (struct bn_offline_rules){
-        .judge = BN_JUDGE_RULES_INIT, .drift = BN_OFFLINE_DRIFT, .levels = &levels};
+    return (struct bn_history_rules){
+        .judge = BN_JUDGE_RULES_INIT, .drift = BN_HISTORY_DRIFT, .levels = &levels};
 }
 
 static void sessions_are_compared(void **state)
 {
     (void)state;
     struct bn_result a, b;
-    struct bn_offline o;
-    struct bn_offline_rules with = rules();
+    struct bn_history_comparison o;
+    struct bn_history_rules with = rules();
     assert_int_equal(
         read(&a, "", "",
              TIMES("slower", FAST) "," TIMES("gone", FAST) "," BYTES("b", "7,7") "," BYTES("c", "7"), NULL),
@@ -183,7 +182,7 @@ static void sessions_are_compared(void **state)
         read(&b, "", "",
              BYTES("b", "7") "," TIMES("slower", SLOW) "," TIMES("new", FAST) "," BYTES("c", "7,8"), NULL),
         BN_OK);
-    assert_int_equal(bn_offline_compare(&o, &a.series, &b.series, &with, NULL), BN_OK);
+    assert_int_equal(bn_history_compare(&o, &a.series, &b.series, &with, NULL), BN_OK);
     assert_int_equal(o.n, 5);
     assert_int_equal(o.n_missing, 1);
     assert_int_equal(o.n_extra, 1);
@@ -194,20 +193,20 @@ static void sessions_are_compared(void **state)
     assert_int_equal(o.list[2].j.outcome, BN_OUTCOME_SAME);
     assert_int_equal(o.list[3].j.outcome, BN_OUTCOME_INCONCLUSIVE); /* not the same each time */
     assert_string_equal(o.list[4].test, "new");
-    bn_offline_release(&o);
+    bn_history_release(&o);
 
     with.same_program = true; /* then times cannot have changed by the program */
-    assert_int_equal(bn_offline_compare(&o, &a.series, &b.series, &with, NULL), BN_OK);
+    assert_int_equal(bn_history_compare(&o, &a.series, &b.series, &with, NULL), BN_OK);
     assert_int_equal(o.list[0].j.outcome, BN_OUTCOME_INCONCLUSIVE);
     assert_non_null(strstr(o.list[0].j.reason, "same program"));
-    bn_offline_release(&o);
+    bn_history_release(&o);
 
     with.contended = "somebody else was at work"; /* then times say nothing; what is exact still does */
-    assert_int_equal(bn_offline_compare(&o, &a.series, &b.series, &with, NULL), BN_OK);
+    assert_int_equal(bn_history_compare(&o, &a.series, &b.series, &with, NULL), BN_OK);
     assert_int_equal(o.list[0].j.outcome, BN_OUTCOME_INCONCLUSIVE);
     assert_int_equal(o.list[2].j.outcome, BN_OUTCOME_SAME);
     assert_int_equal(o.severity, BN_SEVERITY_NONE);
-    bn_offline_release(&o);
+    bn_history_release(&o);
     bn_result_release(&a);
     bn_result_release(&b);
 }
@@ -242,29 +241,30 @@ static void values_are_judged_by_levels(void **state)
     for (size_t i = 0; i < 2 * BN_ARRAY_LEN(CASES); i++) {
         size_t k = i / 2;
         struct bn_series_list a = {0}, b = {0};
-        struct bn_offline o;
-        struct bn_offline_rules with = rules();
+        struct bn_history_comparison o;
+        struct bn_history_rules with = rules();
         with.points = i % 2 == 1; /* lists of values and documents alike */
         add_point(&a, "m", CASES[k].higher, 100);
         add_point(&b, "m", CASES[k].higher, CASES[k].b);
-        assert_int_equal(bn_offline_compare(&o, &a, &b, &with, NULL), BN_OK);
+        assert_int_equal(bn_history_compare(&o, &a, &b, &with, NULL), BN_OK);
         assert_int_equal(o.severity, CASES[k].severity);
         assert_int_equal(o.list[0].j.outcome, CASES[k].outcome);
         assert_non_null(strstr(o.list[0].j.reason, "single values: "));
-        bn_offline_release(&o);
+        bn_history_release(&o);
         bn_series_release(&a);
         bn_series_release(&b);
     }
 }
 
-static void compare(struct bn_offline *o, const char *a, const char *b, const struct bn_offline_rules *with)
+static void compare(struct bn_history_comparison *o, const char *a, const char *b,
+                    const struct bn_history_rules *with)
 {
     static struct bn_result before, after; /* whose texts outlive the comparison */
     bn_result_release(&before);
     bn_result_release(&after);
     assert_int_equal(read(&before, "", "", a, NULL), BN_OK);
     assert_int_equal(read(&after, "", "", b, NULL), BN_OK);
-    assert_int_equal(bn_offline_compare(o, &before.series, &after.series, with, NULL), BN_OK);
+    assert_int_equal(bn_history_compare(o, &before.series, &after.series, with, NULL), BN_OK);
 }
 
 #define PEAK(value)                                                                                \
@@ -275,13 +275,13 @@ static void compare(struct bn_offline *o, const char *a, const char *b, const st
 static void every_kind_of_series_is_judged(void **state)
 {
     (void)state;
-    struct bn_offline o;
-    struct bn_offline_rules with = rules();
+    struct bn_history_comparison o;
+    struct bn_history_rules with = rules();
     compare(&o, TIMES("t", FAST) "," PEAK("1000"), TIMES("t", FAST) "," PEAK("2000"), &with);
     assert_int_equal(o.list[0].j.outcome, BN_OUTCOME_STABLE);
     assert_int_equal(o.list[1].j.outcome, BN_OUTCOME_REGRESSED);
     assert_int_equal(o.severity, BN_SEVERITY_CRITICAL);
-    bn_offline_release(&o);
+    bn_history_release(&o);
     with.contended = "others were at work"; /* which takes no memory of ours */
     compare(&o, TIMES("t", FAST) "," PEAK("1000"), TIMES("t", SLOW) "," PEAK("2000"), &with);
     assert_int_equal(o.list[0].j.outcome, BN_OUTCOME_INCONCLUSIVE);
@@ -289,24 +289,24 @@ static void every_kind_of_series_is_judged(void **state)
     assert_int_equal(o.n_timed, 1);
     assert_int_equal(o.n_timed_judged, 0);
     assert_int_equal(o.n_judged, 1);
-    bn_offline_release(&o);
+    bn_history_release(&o);
     compare(&o, TIMES("t", FAST) "," TIMES("load", "5"), TIMES("t", FAST) "," TIMES("load", "5"), &with);
     assert_int_equal(o.worst, BN_OUTCOME_STABLE);
     assert_int_equal(o.n_judged, 2);
-    bn_offline_release(&o);
+    bn_history_release(&o);
     with.contended = NULL;
     compare(&o, TIMES("load", "5"), TIMES("load", "15"), &with);
     assert_int_equal(o.severity, BN_SEVERITY_CRITICAL);
-    bn_offline_release(&o);
+    bn_history_release(&o);
     compare(&o, TIMES("load", "5,6"), TIMES("load", "15,16,17"), &with); /* too few for an interval */
     assert_int_equal(o.severity, BN_SEVERITY_CRITICAL);
     assert_non_null(strstr(o.list[0].j.reason, "2 and 3 samples are too few"));
-    bn_offline_release(&o);
+    bn_history_release(&o);
     compare(&o, TIMES("t", FAST), TIMES("t", "101,102,103,104,105,106,107,108,109,110"), &with);
     assert_int_equal(o.worst, BN_OUTCOME_STABLE);
-    bn_offline_release(&o);
+    bn_history_release(&o);
     compare(&o, PEAK("7"), PEAK("7"), &with); /* frees what the last one kept */
-    bn_offline_release(&o);
+    bn_history_release(&o);
 }
 
 /* ---- the machine ---- */

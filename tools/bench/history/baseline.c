@@ -41,7 +41,7 @@ static bn_json *begin_document(const struct bn_args *args)
 
 /* ---- comparing a run with an entry ---- */
 
-static bn_status compare_with(struct bn_offline *out, struct bn_series_list *series,
+static bn_status compare_with(struct bn_history_comparison *out, struct bn_series_list *series,
                               const struct bn_entry *entry, const struct bn_series_list *now,
                               const char *contended, const char *binary,
                               struct bn_bench_compare_settings *settings, bn_error *err)
@@ -50,7 +50,7 @@ static bn_status compare_with(struct bn_offline *out, struct bn_series_list *ser
     (void)bn_json_string(bn_json_get(entry->json, "binary_sha256"), &then);
     bn_bench_compare_circumstances(settings, contended, NULL, then, binary);
     BN_TRY(bn_series_read(series, entry->json, err));
-    return bn_offline_compare(out, series, now, &settings->rules, err);
+    return bn_history_compare(out, series, now, &settings->rules, err);
 }
 
 /* Did series regress compared with an entry? */
@@ -58,12 +58,12 @@ static bn_status judge_against(enum bn_outcome *worst, size_t *n_missing, const 
                                const struct bn_series_list *now, const char *contended, const char *binary,
                                struct bn_bench_compare_settings *settings, bn_error *err)
 {
-    struct bn_offline offline = {0};
+    struct bn_history_comparison comparison = {0};
     struct bn_series_list series = {0};
-    bn_status status = compare_with(&offline, &series, entry, now, contended, binary, settings, err);
-    *worst = offline.worst;
-    *n_missing = offline.n_missing;
-    bn_offline_release(&offline);
+    bn_status status = compare_with(&comparison, &series, entry, now, contended, binary, settings, err);
+    *worst = comparison.worst;
+    *n_missing = comparison.n_missing;
+    bn_history_release(&comparison);
     bn_series_release(&series);
     return status;
 }
@@ -224,10 +224,10 @@ static bn_status check_against(struct bn_args *args, const struct bn_entry *base
                                const struct bn_result *r, struct bn_bench_compare_settings *settings,
                                bn_error *err)
 {
-    struct bn_offline offline = {0};
+    struct bn_history_comparison comparison = {0};
     struct bn_series_list series = {0};
-    bn_status status =
-        compare_with(&offline, &series, baseline, &r->series, r->contended, r->binary_sha256, settings, err);
+    bn_status status = compare_with(&comparison, &series, baseline, &r->series, r->contended,
+                                    r->binary_sha256, settings, err);
     bn_json *doc = begin_document(args);
     if (args->json) {
         bn_json_put_string(doc, "baseline", baseline->id);
@@ -238,9 +238,9 @@ static bn_status check_against(struct bn_args *args, const struct bn_entry *base
                baseline->dirty ? "+dirty" : "");
         bn_bench_print_origin("B", args->operands[1], r);
     }
-    if (status == BN_OK) status = bn_bench_compare_show(args, settings, &offline, doc, err);
+    if (status == BN_OK) status = bn_bench_compare_show(args, settings, &comparison, doc, err);
     bn_json_free(doc);
-    bn_offline_release(&offline);
+    bn_history_release(&comparison);
     bn_series_release(&series);
     return status;
 }

@@ -83,13 +83,14 @@ void bn_bench_compare_circumstances(struct bn_bench_compare_settings *settings, 
     settings->rules.same_program = binary_a[0] != '\0' && strcmp(binary_a, binary_b) == 0;
 }
 
-static size_t n_inconclusive(const struct bn_offline *o)
+static size_t n_inconclusive(const struct bn_history_comparison *o)
 {
     return o->n - o->n_missing - o->n_extra - o->n_judged;
 }
 
 /* Why this does not pass; NULL when it does. */
-static const char *failure(const struct bn_bench_compare_settings *settings, const struct bn_offline *o)
+static const char *failure(const struct bn_bench_compare_settings *settings,
+                           const struct bn_history_comparison *o)
 {
     static const enum bn_severity LEAST[] = {BN_SEVERITY_NONE, BN_SEVERITY_WARNING, BN_SEVERITY_CRITICAL};
     if (o->n_missing > 0) return "B lacks series of A";
@@ -101,8 +102,8 @@ static const char *failure(const struct bn_bench_compare_settings *settings, con
     return NULL;
 }
 
-static void put(bn_json *doc, const struct bn_bench_compare_settings *settings, const struct bn_offline *o,
-                const char *why)
+static void put(bn_json *doc, const struct bn_bench_compare_settings *settings,
+                const struct bn_history_comparison *o, const char *why)
 {
     bn_json_put_object(doc, "unavailable");
     bn_json_put_string(doc, "verdict", bn_outcome_name(o->worst));
@@ -120,16 +121,16 @@ static void put(bn_json *doc, const struct bn_bench_compare_settings *settings, 
 }
 
 bn_status bn_bench_compare_show(struct bn_args *args, const struct bn_bench_compare_settings *settings,
-                                const struct bn_offline *offline, bn_json *doc, bn_error *err)
+                                const struct bn_history_comparison *comparison, bn_json *doc, bn_error *err)
 {
-    const char *why = failure(settings, offline);
+    const char *why = failure(settings, comparison);
     args->exit_code = why != NULL ? BN_EXIT_NEGATIVE : BN_EXIT_OK;
     if (args->json) {
-        put(doc, settings, offline, why);
+        put(doc, settings, comparison, why);
         return bn_cli_print_json(doc, err);
     }
     struct bn_buf text = {.max = 16u << 20};
-    bn_comparisons_print(&text, offline->list, offline->n);
+    bn_comparisons_print(&text, comparison->list, comparison->n);
     bn_status status = bn_buf_check(&text, err);
     if (status == BN_OK) fwrite(text.data, 1, text.len, stdout);
     bn_buf_release(&text);
@@ -138,15 +139,15 @@ bn_status bn_bench_compare_show(struct bn_args *args, const struct bn_bench_comp
         printf("A and B did not run in turn: changes below %g %% may be drift. bn-bench ab finds\n"
                "smaller ones.\n",
                100 * settings->rules.drift);
-    if (offline->n_missing > 0)
-        printf("%zu series of A %s missing in B.\n", offline->n_missing,
-               offline->n_missing == 1 ? "is" : "are");
-    if (offline->n_extra > 0)
-        printf("%zu series %s only in B.\n", offline->n_extra, offline->n_extra == 1 ? "is" : "are");
-    printf("verdict  %s%s\n", bn_outcome_name(offline->worst),
-           offline->severity == BN_SEVERITY_CRITICAL  ? " (critical)"
-           : offline->severity == BN_SEVERITY_WARNING ? " (warning)"
-                                                      : "");
+    if (comparison->n_missing > 0)
+        printf("%zu series of A %s missing in B.\n", comparison->n_missing,
+               comparison->n_missing == 1 ? "is" : "are");
+    if (comparison->n_extra > 0)
+        printf("%zu series %s only in B.\n", comparison->n_extra, comparison->n_extra == 1 ? "is" : "are");
+    printf("verdict  %s%s\n", bn_outcome_name(comparison->worst),
+           comparison->severity == BN_SEVERITY_CRITICAL  ? " (critical)"
+           : comparison->severity == BN_SEVERITY_WARNING ? " (warning)"
+                                                         : "");
     if (why != NULL) bn_report_note(0, "failed: %s", why);
     return BN_OK;
 }
@@ -206,10 +207,10 @@ static bn_status prepare(struct bn_bench_compare_settings *settings, const struc
 static bn_status compare(struct bn_args *args, struct bn_bench_compare_settings *settings,
                          const struct bn_result *a, const struct bn_result *b, bn_error *err)
 {
-    struct bn_offline offline;
+    struct bn_history_comparison comparison;
     struct bn_machine machine;
     BN_TRY(prepare(settings, a, b, bn_opt_given(args, "thresholds"), err));
-    BN_TRY(bn_offline_compare(&offline, &a->series, &b->series, &settings->rules, err));
+    BN_TRY(bn_history_compare(&comparison, &a->series, &b->series, &settings->rules, err));
     bn_machine_read(&machine);
     bn_json *doc = args->json ? bn_bench_document("compare", &machine) : NULL;
     if (args->json) {
@@ -219,9 +220,9 @@ static bn_status compare(struct bn_args *args, struct bn_bench_compare_settings 
         bn_bench_print_origin("A", args->operands[0], a);
         bn_bench_print_origin("B", args->operands[1], b);
     }
-    bn_status status = bn_bench_compare_show(args, settings, &offline, doc, err);
+    bn_status status = bn_bench_compare_show(args, settings, &comparison, doc, err);
     bn_json_free(doc);
-    bn_offline_release(&offline);
+    bn_history_release(&comparison);
     return status;
 }
 

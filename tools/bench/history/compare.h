@@ -6,13 +6,13 @@
 #ifndef BN_BENCH_COMPARE_H
 #define BN_BENCH_COMPARE_H
 
-#include "lab/history/offline.h"
+#include "lab/history/compare.h"
 #include "lab/history/result.h"
 #include "tools/bench/bench.h"
 
 struct bn_bench_compare_settings {
     struct bn_levels levels;
-    struct bn_offline_rules rules;
+    struct bn_history_rules rules;
     bool unlike;      /* compare also when machine, settings or model differ */
     unsigned fail_on; /* --fail-on: 0 any regression, 1 warnings, 2 critical ones */
     bool strict;
@@ -36,7 +36,8 @@ void bn_bench_compare_circumstances(struct bn_bench_compare_settings *settings, 
  * --strict for anything inconclusive. */
 BN_MUST_CHECK bn_status bn_bench_compare_show(struct bn_args *args,
                                               const struct bn_bench_compare_settings *settings,
-                                              const struct bn_offline *offline, bn_json *doc, bn_error *err);
+                                              const struct bn_history_comparison *comparison, bn_json *doc,
+                                              bn_error *err);
 /* The origin of a result: file, date, commit, machine. */
 void bn_bench_print_origin(const char *side, const char *name, const struct bn_result *result);
 void bn_bench_put_origin(bn_json *doc, const char *side, const struct bn_result *result);

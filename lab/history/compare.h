@@ -10,17 +10,17 @@
  * Times and rates of a contended session are INCONCLUSIVE, and so are their changes when both sessions are of
  * one program; not when one session is a copy of the other.
  */
-#ifndef BN_HISTORY_OFFLINE_H
-#define BN_HISTORY_OFFLINE_H
+#ifndef BN_HISTORY_COMPARE_H
+#define BN_HISTORY_COMPARE_H
 
 #include "lab/history/series.h"
 #include "lab/stats/levels.h"
 
 /* The default drift of a machine between two sessions: 8 per cent, the least change that the default levels
  * call a warning. */
-#define BN_OFFLINE_DRIFT 0.08
+#define BN_HISTORY_DRIFT 0.08
 
-struct bn_offline_rules {
+struct bn_history_rules {
     struct bn_judge_rules judge;
     double drift;
     const struct bn_levels *levels;
@@ -29,7 +29,7 @@ struct bn_offline_rules {
     bool same_program;     /* both sessions ran the same program, byte for byte */
 };
 
-struct bn_offline {
+struct bn_history_comparison {
     struct bn_comparison *list; /* those of A in its order, then those that only B has; texts are borrowed */
     size_t n;
     size_t n_missing;          /* that only A has */
@@ -41,9 +41,9 @@ struct bn_offline {
     enum bn_severity severity; /* the worst one */
 };
 
-BN_MUST_CHECK bn_status bn_offline_compare(struct bn_offline *out, const struct bn_series_list *a,
+BN_MUST_CHECK bn_status bn_history_compare(struct bn_history_comparison *out, const struct bn_series_list *a,
                                            const struct bn_series_list *b,
-                                           const struct bn_offline_rules *rules, bn_error *err);
-void bn_offline_release(struct bn_offline *result);
+                                           const struct bn_history_rules *rules, bn_error *err);
+void bn_history_release(struct bn_history_comparison *result);
 
 #endif

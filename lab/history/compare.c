@@ -2,7 +2,7 @@
  *
  * Compares two sets of series, each by statistics, by levels or exactly, and adds the result up.
  */
-#include "lab/history/offline.h"
+#include "lab/history/compare.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -58,7 +58,7 @@ static void judge_values(struct bn_comparison *c, const struct bn_levels *levels
 }
 
 static bn_status judge_samples(struct bn_comparison *c, const struct bn_series *a, const struct bn_series *b,
-                               const struct bn_offline_rules *rules, bn_error *err)
+                               const struct bn_history_rules *rules, bn_error *err)
 {
     double *costs = bn_alloc(a->n + b->n, sizeof *costs);
     if (costs == NULL) return bn_nomem(err);
@@ -88,7 +88,7 @@ static void set_unchanged(struct bn_judgement *j, size_t n)
 /* s is the series of either side; a side without it is NULL. statistics is set when bn_judge_session has to
  * correct the judgement. */
 static bn_status compare_one(struct bn_comparison *c, const struct bn_series *s, const struct bn_series *a,
-                             const struct bn_series *b, const struct bn_offline_rules *rules,
+                             const struct bn_series *b, const struct bn_history_rules *rules,
                              bool *statistics, bn_error *err)
 {
     *c = (struct bn_comparison){
@@ -123,8 +123,8 @@ static bn_status compare_one(struct bn_comparison *c, const struct bn_series *s,
 }
 
 /* Corrects the judgements by statistics for their number. */
-static bn_status judge_session(struct bn_offline *out, const bool *statistics,
-                               const struct bn_offline_rules *rules, bn_error *err)
+static bn_status judge_session(struct bn_history_comparison *out, const bool *statistics,
+                               const struct bn_history_rules *rules, bn_error *err)
 {
     struct bn_judgement *list = bn_alloc(out->n, sizeof *list);
     if (list == NULL) return bn_nomem(err);
@@ -146,7 +146,7 @@ static void withdraw(struct bn_judgement *j, const char *why)
 }
 
 /* Withdraws judgements of times that the circumstances of the sessions do not allow. */
-static void doubt(struct bn_comparison *c, const struct bn_offline_rules *rules)
+static void doubt(struct bn_comparison *c, const struct bn_history_rules *rules)
 {
     bool contended = rules->contended != NULL && rules->contended[0] != '\0';
     bool changed = c->j.outcome == BN_OUTCOME_REGRESSED || c->j.outcome == BN_OUTCOME_IMPROVED;
@@ -170,7 +170,7 @@ static bool is_copy(const struct bn_series_list *a, const struct bn_series_list 
     return copy;
 }
 
-static void sum_up(struct bn_offline *out, const struct bn_offline_rules *rules, bool copy)
+static void sum_up(struct bn_history_comparison *out, const struct bn_history_rules *rules, bool copy)
 {
     int worst = -1;
     out->worst = BN_OUTCOME_INCONCLUSIVE;
@@ -193,11 +193,11 @@ static void sum_up(struct bn_offline *out, const struct bn_offline_rules *rules,
     }
 }
 
-bn_status bn_offline_compare(struct bn_offline *out, const struct bn_series_list *a,
-                             const struct bn_series_list *b, const struct bn_offline_rules *rules,
+bn_status bn_history_compare(struct bn_history_comparison *out, const struct bn_series_list *a,
+                             const struct bn_series_list *b, const struct bn_history_rules *rules,
                              bn_error *err)
 {
-    *out = (struct bn_offline){0};
+    *out = (struct bn_history_comparison){0};
     bool *statistics = bn_alloc(a->n + b->n, sizeof *statistics);
     out->list = bn_alloc(a->n + b->n, sizeof *out->list);
     bn_status status = BN_OK;
@@ -218,12 +218,12 @@ bn_status bn_offline_compare(struct bn_offline *out, const struct bn_series_list
     if (status == BN_OK) status = judge_session(out, statistics, rules, err);
     if (status == BN_OK) sum_up(out, rules, is_copy(a, b));
     bn_free(statistics);
-    if (status != BN_OK) bn_offline_release(out);
+    if (status != BN_OK) bn_history_release(out);
     return status;
 }
 
-void bn_offline_release(struct bn_offline *result)
+void bn_history_release(struct bn_history_comparison *result)
 {
     bn_free(result->list);
-    *result = (struct bn_offline){0};
+    *result = (struct bn_history_comparison){0};
 }
