@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench: how fast this machine runs a model, and its limits. This file is the table of commands; each is in a
- * folder of tools/bench, with its options.
+ * bn-bench: how fast this machine runs a model, and its limits. This file is the table of commands; each is
+ * in a folder of tools/bench, with its options.
  */
 #include "tools/bench/bench.h"
 #include "tools/bench/history/compare.h"
@@ -12,16 +12,15 @@
 static const struct bn_command COMMANDS[] = {
     {.name = "run",
      .summary = "time prompts and decoding",
-     .text =
-         "A prompt test evaluates a prompt until its first token is chosen. A decode test chooses "
-         "tokens greedily after a prompt of one token. Tests take turns, so that a change of the "
-         "machine affects all of them. Before each round, the read bandwidth is measured on a set as "
-         "large as what one token reads. The table shows medians with their 95 % interval (from six "
-         "samples on, else the range). A quantile is shown when there are enough samples for it.\n\n"
-         "No sample is dropped. Outliers are counted, with the disturbances of the machine during "
-         "them. A test is invalid, and the exit code 1, when its output differs between rounds, "
-         "thread counts or batches, when the clock does not advance, or when a sample exceeds "
-         "--timeout.",
+     .text = "A prompt test evaluates a prompt until its first token is chosen. A decode test chooses "
+             "tokens greedily after a prompt of one token. Tests take turns, so that a change of the "
+             "machine affects all of them. Before each round, the read bandwidth is measured on a set as "
+             "large as what one token reads. The table shows medians with their 95 % interval (from six "
+             "samples on, else the range). A quantile is shown when there are enough samples for it.\n\n"
+             "No sample is dropped. Outliers are counted, with the disturbances of the machine during "
+             "them. A test is invalid, and the exit code 1, when its output differs between rounds, "
+             "thread counts or batches, when the clock does not advance, or when a sample exceeds "
+             "--timeout.",
      .synopsis = "[-m MODEL] [-p LIST] [-n LIST] [-d LIST] [-b LIST] [-t LIST] [-r N|auto]",
      .options = {bn_bench_run_options, bn_bench_threads_option},
      .json = true,
@@ -38,12 +37,11 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench run --json >before.json", "every sample, for later comparison"}}},
     {.name = "kernels",
      .summary = "time the kernels, and compare them with the limits of the machine",
-     .text =
-         "The limits are measured first: read bandwidth of memory and caches, dot products of bytes, "
-         "fused multiply-adds. Then each kernel is compared with the reference, bit for bit, and "
-         "timed. The last column is the percentage of the limit that the kernel reaches, and which "
-         "limit it is. A limit that a kernel exceeds is measured again. Kernels in plain C have no "
-         "limit.",
+     .text = "The limits are measured first: read bandwidth of memory and caches, dot products of bytes, "
+             "fused multiply-adds. Then each kernel is compared with the reference, bit for bit, and "
+             "timed. The last column is the percentage of the limit that the kernel reaches, and which "
+             "limit it is. A limit that a kernel exceeds is measured again. Kernels in plain C have no "
+             "limit.",
      .synopsis = "[-m MODEL] [--isa NAME|all] [--filter PART] [-t LIST]",
      .options = {bn_bench_kernels_options, bn_bench_threads_option},
      .json = true,
@@ -53,11 +51,10 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench kernels -m model.gguf --min-time 1 --json", "another model's shapes"}}},
     {.name = "memory",
      .summary = "time allocation, bandwidth and latency; check for leaks",
-     .text =
-         "Measures the time to allocate and free blocks in three patterns, next to calloc; "
-         "fragmentation; bandwidth of loops that read and write, by size of the set; latency of "
-         "dependent loads; and the memory of a model and a session, which closing has to free. A rate "
-         "above the measured limit is INVALID.",
+     .text = "Measures the time to allocate and free blocks in three patterns, next to calloc; "
+             "fragmentation; bandwidth of loops that read and write, by size of the set; latency of "
+             "dependent loads; and the memory of a model and a session, which closing has to free. A rate "
+             "above the measured limit is INVALID.",
      .synopsis = "[-m MODEL] [--filter PART] [--min-time SECONDS] [-t LIST]",
      .options = {bn_bench_memory_options, bn_bench_suite_options, bn_bench_threads_option},
      .json = true,
@@ -67,11 +64,10 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench memory -m model.gguf --filter load", "mapping a file and reading it"}}},
     {.name = "quant",
      .summary = "time quantisation, and measure the error of each format",
-     .text =
-         "Weights are quantised (absmean ternary, and 4 and 8 bits for comparison) and dequantised; "
-         "activations are quantised. Each result is compared with the reference, bit for bit, before "
-         "and after it is timed; one that differs is INVALID. Then follow errors, entropy and bits of "
-         "every format, the formats that another one dominates, and the codes of a model.",
+     .text = "Weights are quantised (absmean ternary, and 4 and 8 bits for comparison) and dequantised; "
+             "activations are quantised. Each result is compared with the reference, bit for bit, before "
+             "and after it is timed; one that differs is INVALID. Then follow errors, entropy and bits of "
+             "every format, the formats that another one dominates, and the codes of a model.",
      .synopsis = "[-m MODEL] [--shape ROWSxK]... [--isa NAME|all] [--filter PART] [-t LIST]",
      .options = {bn_bench_quant_options, bn_bench_suite_options, bn_bench_threads_option},
      .json = true,
@@ -81,13 +77,12 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench quant --filter activations --isa all", "one kernel, each instruction set"}}},
     {.name = "profile",
      .summary = "show where the time of a pass goes, brick by brick",
-     .text =
-         "A prompt and some decoding run with and without the profiler, in turn; the last profiled "
-         "run is shown. For every brick of the forward pass: its own time (self: without the bricks "
-         "inside it), its percentage of all bricks and of the wall time of all threads, and the "
-         "unattributed time. Every event has its begin and its end from one clock; no time is derived "
-         "from a percentage. The exit code is 1 when events were dropped, when sums are not exact, or "
-         "when bricks account for less than 85 % of the time.",
+     .text = "A prompt and some decoding run with and without the profiler, in turn; the last profiled "
+             "run is shown. For every brick of the forward pass: its own time (self: without the bricks "
+             "inside it), its percentage of all bricks and of the wall time of all threads, and the "
+             "unattributed time. Every event has its begin and its end from one clock; no time is derived "
+             "from a percentage. The exit code is 1 when events were dropped, when sums are not exact, or "
+             "when bricks account for less than 85 % of the time.",
      .synopsis = "[-m MODEL] [-p N] [-n N] [-t N] [--level LEVEL] [--mode MODE] [--roofline]\n--graph FORM "
                  "[--pass PASS] [--what-if BRICK=FACTOR]...\n--check FILE [--check FILE]...",
      .options = {bn_bench_profile_options, bn_bench_profile_graph_options},
@@ -103,12 +98,11 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench profile --check profile.json", "check that a profile was measured"}}},
     {.name = "doctor",
      .summary = "show what this machine can measure, and its limits",
-     .text =
-         "Tries each source of measurement: clocks, counters, timers, energy, pages, quotas, "
-         "programs. What is missing is shown with the reason and what would help. Then it measures "
-         "the limits: read bandwidth of sets that fit into each cache and of one that does not, and "
-         "multiply-adds of bytes and floats with each instruction set; medians over repeated "
-         "measurements.",
+     .text = "Tries each source of measurement: clocks, counters, timers, energy, pages, quotas, "
+             "programs. What is missing is shown with the reason and what would help. Then it measures "
+             "the limits: read bandwidth of sets that fit into each cache and of one that does not, and "
+             "multiply-adds of bytes and floats with each instruction set; medians over repeated "
+             "measurements.",
      .synopsis = "[--require NAME]... [--no-limits] [-t LIST]",
      .options = {bn_bench_doctor_options, bn_bench_threads_option},
      .json = true,
@@ -117,17 +111,16 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench doctor --no-limits --require perf-software", "may this process count events?"}}},
     {.name = "ab",
      .summary = "compare two commands that run in turn",
-     .text =
-         "Each round runs A, B, and A again (A'), in an order that cancels a drift of the machine; "
-         "every run is a fresh process. A series is REGRESSED or IMPROVED when the interval of its "
-         "change is beyond --margin and beyond the difference of A from itself, SAME when the "
-         "interval is within the margin, else INCONCLUSIVE. Before each run a fixed piece of work is "
-         "timed, the control. When its time differs next to A and next to B, or between the halves of "
-         "the session, the machine was disturbed, and every time is INCONCLUSIVE.\n\n"
-         "The metric named by --metric decides; without it what the commands print, else the elapsed "
-         "time. Other metrics count when their regression is critical. INCONCLUSIVE exits with 0 "
-         "unless --strict is given. A series that one side lacks, and a command that exceeds "
-         "--timeout, exit with 1.",
+     .text = "Each round runs A, B, and A again (A'), in an order that cancels a drift of the machine; "
+             "every run is a fresh process. A series is REGRESSED or IMPROVED when the interval of its "
+             "change is beyond --margin and beyond the difference of A from itself, SAME when the "
+             "interval is within the margin, else INCONCLUSIVE. Before each run a fixed piece of work is "
+             "timed, the control. When its time differs next to A and next to B, or between the halves of "
+             "the session, the machine was disturbed, and every time is INCONCLUSIVE.\n\n"
+             "The metric named by --metric decides; without it what the commands print, else the elapsed "
+             "time. Other metrics count when their regression is critical. INCONCLUSIVE exits with 0 "
+             "unless --strict is given. A series that one side lacks, and a command that exceeds "
+             "--timeout, exit with 1.",
      .synopsis = "[-r N] [--series] [--extract NAME=REGEX] -- COMMAND_A ... --vs COMMAND_B ...\n"
                  "--self-test [-r N] [--sessions N]",
      .options = {bn_bench_ab_options, bn_bench_thresholds_option},
@@ -144,13 +137,12 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench ab --self-test", "error rates of ab on this machine"}}},
     {.name = "compare",
      .summary = "compare two documents",
-     .text =
-         "Series are paired by test and metric. The two runs were not taken in turn, and the machine "
-         "may have drifted between them, so a change counts only beyond --drift; one within it is "
-         "STABLE, and one across it is INCONCLUSIVE. bn-bench ab finds smaller changes. Single values "
-         "are judged by their levels. When no time or rate can be judged, for instance because other "
-         "processes were busy, the exit code is 1. A list of values without samples, {\"baselines\": "
-         "{PLATFORM: {IMPLEMENTATION: {METRIC: NUMBER}}}}, is read, too.",
+     .text = "Series are paired by test and metric. The two runs were not taken in turn, and the machine "
+             "may have drifted between them, so a change counts only beyond --drift; one within it is "
+             "STABLE, and one across it is INCONCLUSIVE. bn-bench ab finds smaller changes. Single values "
+             "are judged by their levels. When no time or rate can be judged, for instance because other "
+             "processes were busy, the exit code is 1. A list of values without samples, {\"baselines\": "
+             "{PLATFORM: {IMPLEMENTATION: {METRIC: NUMBER}}}}, is read, too.",
      .synopsis = "[--drift PERCENT] [--thresholds FILE] A B",
      .options = {bn_bench_thresholds_option, bn_bench_compare_options},
      .json = true,
@@ -161,14 +153,13 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-bench compare before.json after.json", "what changed"}}},
     {.name = "baseline",
      .summary = "save runs, and compare later ones with them",
-     .text =
-         "save appends a run to the ledger of its machine and suite. It refuses runs that cannot be "
-         "trusted later: of sources that differ from the commit, of a program of another commit, or "
-         "while other processes were busy. The first run of a name is its baseline, for the same "
-         "machine, settings and model. Later ones are compared with it, and replace it when they are "
-         "promoted; a run that regressed cannot be promoted.\n\n"
-         "check compares a run with the baseline; without a baseline it fails. list and show print "
-         "what is saved. docs/howto/track-performance.md walks through it.",
+     .text = "save appends a run to the ledger of its machine and suite. It refuses runs that cannot be "
+             "trusted later: of sources that differ from the commit, of a program of another commit, or "
+             "while other processes were busy. The first run of a name is its baseline, for the same "
+             "machine, settings and model. Later ones are compared with it, and replace it when they are "
+             "promoted; a run that regressed cannot be promoted.\n\n"
+             "check compares a run with the baseline; without a baseline it fails. list and show print "
+             "what is saved. docs/howto/track-performance.md walks through it.",
      .synopsis = "save NAME FILE\nlist\nshow NAME|ID\ncheck FILE [--baseline NAME] [--save-baseline "
                  "NAME]\npromote ID",
      .options = {bn_bench_ledger_options, bn_bench_baseline_options, bn_bench_thresholds_option,
@@ -185,12 +176,11 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench baseline promote ID", "make a saved run the baseline"}}},
     {.name = "trend",
      .summary = "show figures from run to run, and where they changed",
-     .text =
-         "Prints a line for every series of the runs in the ledgers, in the order in which they were "
-         "saved. Where the runs before and after a point differ by more than shuffled runs do "
-         "(E-divisive, p < 0.01), and by more than --margin, it prints the change, its date, the "
-         "commits around it, and a command that confirms it. The last run alone never counts as a "
-         "change.",
+     .text = "Prints a line for every series of the runs in the ledgers, in the order in which they were "
+             "saved. Where the runs before and after a point differ by more than shuffled runs do "
+             "(E-divisive, p < 0.01), and by more than --margin, it prints the change, its date, the "
+             "commits around it, and a command that confirms it. The last run alone never counts as a "
+             "change.",
      .synopsis = "[--suite NAME] [--test PATTERN] [--metric PATTERN]",
      .options = {bn_bench_ledger_options, bn_bench_trend_options},
      .json = true,
@@ -199,12 +189,11 @@ static const struct bn_command COMMANDS[] = {
                    "time per token over all saved runs"}}},
     {.name = "report",
      .summary = "turn documents of bn-bench into text, tables, pages and other formats",
-     .text =
-         "Reads documents that bn-bench wrote with --json, ledgers of baselines and profiles, and "
-         "writes one report of all of them. Formats for programs have exact figures, formats for "
-         "people rounded ones. The HTML page is one file that includes its plots and loads nothing. "
-         "Findings are made by rules, and each names its figures. docs/reference/report.md describes "
-         "the formats.",
+     .text = "Reads documents that bn-bench wrote with --json, ledgers of baselines and profiles, and "
+             "writes one report of all of them. Formats for programs have exact figures, formats for "
+             "people rounded ones. The HTML page is one file that includes its plots and loads nothing. "
+             "Findings are made by rules, and each names its figures. docs/reference/report.md describes "
+             "the formats.",
      .synopsis = "[--format NAME] [-o FILE] FILE...\n--dir DIR FILE...",
      .options = {bn_bench_report_options},
      .json = true,
