@@ -20,7 +20,7 @@ struct bn_result {
     uint64_t changed_sources; /* files there that programs are made of and that differ from the commit */
     const char *model_sha256;
     const char *machine_key, *machine_label;
-    char settings_sha256[BN_SHA256_HEX]; /* of what was measured; not of how often */
+    char settings_sha256[BN_SHA256_HEX]; /* of the settings that change what is measured */
     char contended[160];                 /* how busy other processes were; empty when they were not */
     char invalid[160];                   /* why the measurement is marked invalid; empty when it is not */
     struct bn_series_list series;

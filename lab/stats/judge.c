@@ -156,7 +156,7 @@ static void decide_unclear(struct bn_judgement *j, const struct setting *s)
     bool margin = limit_of(s) <= s->rules->margin;
     j->n_needed = needed(j, s);
     set_reason(j, "the change is between %s and %s, %s %s%s", percent(j->low, true).text,
-               percent(j->high, true).text, margin ? "neither within nor beyond" : s->limit,
+               percent(j->high, true).text, margin ? "not clearly within or beyond" : s->limit,
                percent(limit_of(s), false).text, enough(j, s->what).text);
 }
 

@@ -61,7 +61,7 @@ static void four_outcomes(void **state)
     spread(d, 20, 0.02, 0.1);
     j = judge(d, 20, NULL, 0);
     assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
-    assert_non_null(strstr(j.reason, "neither within nor beyond 1 %; about "));
+    assert_non_null(strstr(j.reason, "not clearly within or beyond 1 %; about "));
     assert_true(j.n_needed > 20);
 }
 

@@ -38,7 +38,7 @@ static uint64_t take(struct sample *s, uint64_t calls)
     return s->ns > 0 ? s->ns : 1;
 }
 
-/* The shortest of three, unless they take long: one that was interrupted says nothing of the body. */
+/* The shortest of three, unless they take long, since a sample may be interrupted. */
 static uint64_t shortest(struct sample *s, uint64_t calls)
 {
     uint64_t best = take(s, calls);

@@ -295,7 +295,7 @@ static const struct bn_quant_format FORMATS[] = {
     {"F16", "none", false, false, f16_bytes, 0, encode_f16, decode_f16, BN_KERNEL_F32_TO_F16,
      BN_KERNEL_F16_TO_F32},
 };
-_Static_assert(BN_ARRAY_LEN(FORMATS) == BN_QUANT_FORMATS, "as many as the header says");
+_Static_assert(BN_ARRAY_LEN(FORMATS) == BN_QUANT_FORMATS, "one for each");
 
 const struct bn_quant_format *bn_quant_format(size_t i)
 {
