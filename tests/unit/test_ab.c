@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tools/bench/ab/session.h: the order of a session, and what follows from its slots. The values are made up
- * here, so are the times of the control: nothing depends on how fast the machine is.
+ * tools/bench/ab/session.h: the order of a session, and its verdicts. Values and control times are made up,
+ * so nothing depends on the speed of the machine.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -146,7 +146,7 @@ static void exact_values_have_no_noise(void **state)
     }
 }
 
-static void missing_values_are_no_result(void **state)
+static void missing_values_fail(void **state)
 {
     (void)state;
     struct fake f = plain(0);
@@ -202,7 +202,7 @@ static void a_control_that_differs_contaminates(void **state)
     }
 }
 
-static void a_time_that_is_over_leaves_no_data(void **state)
+static void max_time_may_leave_no_data(void **state)
 {
     (void)state;
     struct fake f = plain(0);
@@ -222,9 +222,9 @@ int main(void)
         cmocka_unit_test(rounds_have_each_side_once),
         cmocka_unit_test(changes_are_found_under_drift),
         cmocka_unit_test(exact_values_have_no_noise),
-        cmocka_unit_test(missing_values_are_no_result),
+        cmocka_unit_test(missing_values_fail),
         cmocka_unit_test(a_control_that_differs_contaminates),
-        cmocka_unit_test(a_time_that_is_over_leaves_no_data),
+        cmocka_unit_test(max_time_may_leave_no_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench's comparison of kernels with the reference: right ones pass in every case, on every instruction
+ * bn-bench kernels compares kernels with the reference: correct ones pass in every case, on every instruction
  * set and with several threads; wrong ones of each kind are caught.
  */
 #include <setjmp.h>
@@ -138,7 +138,7 @@ static void wrong_kernels_are_caught(void **state)
     check_caught(*state, &wrong, BN_KERNEL_ATTN_VALUES);
 }
 
-static void short_memory_is_an_error(void **state)
+static void out_of_memory_is_an_error(void **state)
 {
     for (uint64_t n = 1; n <= 3; n++) {
         struct bn_bench_work work;
@@ -187,7 +187,7 @@ int main(void)
         cmocka_unit_test(all_cases_have_sizes),
         cmocka_unit_test(right_kernels_pass),
         cmocka_unit_test(wrong_kernels_are_caught),
-        cmocka_unit_test(short_memory_is_an_error),
+        cmocka_unit_test(out_of_memory_is_an_error),
         cmocka_unit_test(disturbed_limits_are_measured_again),
     };
     return cmocka_run_group_tests(tests, list_cases, release);

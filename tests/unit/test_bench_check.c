@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-bench believes no sample that cannot be one: clocks that stand still or tick too seldom, runs that
- * computed something else, that came too late, that read faster than the machine can. Each fault is planted.
+ * bn-bench run refuses invalid samples: of clocks that do not advance or are too coarse, with another output,
+ * too late, or faster than the machine can read. Each fault is planted.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -216,7 +216,7 @@ static void another_output_is_refused(void **state)
     }
 }
 
-static void a_late_sample_is_no_sample(void **state)
+static void a_late_sample_does_not_count(void **state)
 {
     (void)state;
     for (unsigned decode = 0; decode < 2; decode++) {
@@ -276,7 +276,7 @@ int main(void)
         cmocka_unit_test(faults_are_found),
         cmocka_unit_test(outliers_are_labelled_and_explained),
         cmocka_unit_test(another_output_is_refused),
-        cmocka_unit_test(a_late_sample_is_no_sample),
+        cmocka_unit_test(a_late_sample_does_not_count),
         cmocka_unit_test(concurrent_generations_are_judged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -225,7 +225,7 @@ static void runs_are_complete(void **state)
 }
 
 /* Each position before a token makes it read its keys and values, and nothing else. */
-static void depth_costs_the_cache(void **state)
+static void depth_reads_the_cache(void **state)
 {
     (void)state;
     bn_json *doc = document("run -p 0 -n 4 -d 16,80 -t 1 --reps 1 --warmup 0");
@@ -250,7 +250,7 @@ static void outputs_agree(void **state)
     bn_json_free(doc);
 }
 
-static void generations_at_once(void **state)
+static void concurrent_generations(void **state)
 {
     (void)state;
     bn_json *doc = document("run -p 0 -n 5 -d 3 -t 1 --reps 2 --warmup 1 --concurrent 2");
@@ -372,10 +372,10 @@ static void plain_c_has_no_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_are_complete),    cmocka_unit_test(depth_costs_the_cache),
-        cmocka_unit_test(outputs_agree),        cmocka_unit_test(warmup_is_bounded),
-        cmocka_unit_test(generations_at_once),  cmocka_unit_test(one_test_alone),
-        cmocka_unit_test(bytes_are_counted),    cmocka_unit_test(kernels_are_complete),
+        cmocka_unit_test(runs_are_complete),      cmocka_unit_test(depth_reads_the_cache),
+        cmocka_unit_test(outputs_agree),          cmocka_unit_test(warmup_is_bounded),
+        cmocka_unit_test(concurrent_generations), cmocka_unit_test(one_test_alone),
+        cmocka_unit_test(bytes_are_counted),      cmocka_unit_test(kernels_are_complete),
         cmocka_unit_test(plain_c_has_no_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -161,7 +161,7 @@ static void pairs_find_five_per_cent(void **state)
 }
 
 /* Why samples are taken in turn: the same test of samples that were not. */
-static void samples_apart_would_not(void **state)
+static void samples_not_in_turn_raise_false_alarms(void **state)
 {
     (void)state;
     for (size_t i = 1; i < BN_ARRAY_LEN(PHIS); i++) {
@@ -190,7 +190,7 @@ static void samples_apart_would_not(void **state)
 
 /* An effect as large as the mde is found about as often as documented: ranks find a little less than means,
  * for which the formula is. */
-static void the_smallest_effect_is_that(void **state)
+static void the_mde_is_detected_as_documented(void **state)
 {
     (void)state;
     uint64_t random = 13;
@@ -362,7 +362,7 @@ static void shifts_cover(void **state)
 
 /* Why runs are taken in turn: correlated samples make an interval that takes them to be independent too
  * narrow. */
-static void correlated_samples_are_covered_less(void **state)
+static void correlated_samples_have_narrow_intervals(void **state)
 {
     (void)state;
     uint64_t random = 18;
@@ -383,13 +383,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_keep_their_error_rates_under_drift),
         cmocka_unit_test(pairs_find_five_per_cent),
-        cmocka_unit_test(samples_apart_would_not),
-        cmocka_unit_test(the_smallest_effect_is_that),
+        cmocka_unit_test(samples_not_in_turn_raise_false_alarms),
+        cmocka_unit_test(the_mde_is_detected_as_documented),
         cmocka_unit_test(repeated_testing_raises_false_alarms),
         cmocka_unit_test(a_hundred_nulls),
         cmocka_unit_test(intervals_cover),
         cmocka_unit_test(shifts_cover),
-        cmocka_unit_test(correlated_samples_are_covered_less),
+        cmocka_unit_test(correlated_samples_have_narrow_intervals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

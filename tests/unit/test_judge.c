@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * measure/judge: one rule, four outcomes, each with a reason; what must not be called is not called, and what
- * must be found is.
+ * lab/stats/judge: one rule, five outcomes, each with a reason, at its exact conditions.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -34,7 +33,7 @@ static struct bn_judgement judge(const double *d, size_t n, const double *null, 
     return j;
 }
 
-static void four_outcomes(void **state)
+static void each_outcome_is_reached(void **state)
 {
     (void)state;
     double d[20], minus[20];
@@ -66,7 +65,7 @@ static void four_outcomes(void **state)
 }
 
 /* So many pairs as an inconclusive result asks for, spread alike, do give an outcome. */
-static void enough_is_enough(void **state)
+static void n_needed_is_enough(void **state)
 {
     (void)state;
     static const double MIDDLES[] = {0, 0.004, 0.016, 0.03};
@@ -117,7 +116,7 @@ static void each_condition_counts(void **state)
 }
 
 /* Within on one side only is not within; and a test may ask for more than its interval does. */
-static void neither_side_is_forgotten(void **state)
+static void improvements_mirror_regressions(void **state)
 {
     (void)state;
     double d[20];
@@ -140,7 +139,7 @@ static void neither_side_is_forgotten(void **state)
     assert_true(judge(d, 8, NULL, 0).mde > 0.001);
 }
 
-static void nothing_is_not_a_pass(void **state)
+static void no_data_is_not_a_pass(void **state)
 {
     (void)state;
     struct bn_judgement j = judge(NULL, 0, NULL, 0);
@@ -242,7 +241,7 @@ static void exact_values(void **state)
 }
 
 /* A p of 0.03 is enough alone, not among twenty; exact values are not affected. */
-static void the_session_has_the_last_word(void **state)
+static void the_session_corrects_for_many_tests(void **state)
 {
     (void)state;
     struct bn_judgement list[20];
@@ -286,15 +285,15 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(four_outcomes),
-        cmocka_unit_test(enough_is_enough),
+        cmocka_unit_test(each_outcome_is_reached),
+        cmocka_unit_test(n_needed_is_enough),
         cmocka_unit_test(each_condition_counts),
-        cmocka_unit_test(neither_side_is_forgotten),
-        cmocka_unit_test(nothing_is_not_a_pass),
+        cmocka_unit_test(improvements_mirror_regressions),
+        cmocka_unit_test(no_data_is_not_a_pass),
         cmocka_unit_test(bad_numbers_are_refused),
         cmocka_unit_test(samples_of_different_times),
         cmocka_unit_test(exact_values),
-        cmocka_unit_test(the_session_has_the_last_word),
+        cmocka_unit_test(the_session_corrects_for_many_tests),
         cmocka_unit_test(names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * measure/ledger: what is saved is read back, in a chain that no edit survives; what regressed is never
- * promoted; a name has one baseline for each machine, settings and model; a failed write leaves the file as
- * it was.
+ * lab/history/ledger: saved runs are read back; every edit breaks the chain; a run that regressed is never
+ * promoted; a name has one baseline for each machine, settings and model; a failed write leaves the file
+ * unchanged.
  */
 #define _DEFAULT_SOURCE /* mkdtemp */
 #include <setjmp.h>
@@ -167,7 +167,7 @@ static const struct bn_entry *baseline(const struct bn_ledger *l, const char *se
 }
 
 /* Of each line the run that was promoted last, not the one that was saved last. */
-static void baselines_are_what_was_promoted(void **state)
+static void promoted_runs_are_baselines(void **state)
 {
     (void)state;
     struct bn_ledger l;
@@ -201,7 +201,7 @@ static void baselines_are_what_was_promoted(void **state)
     bn_ledger_close(&l);
 }
 
-static void strangers_are_refused(void **state)
+static void other_machines_are_refused(void **state)
 {
     (void)state;
     static const char *const NAMES[] = {"", ".", "..", "a/b", ".hidden", "a b", "\xc3\xa4"};
@@ -234,7 +234,7 @@ static void forget_short_memory(void)
 }
 
 /* Short memory at any point fails, and leaves the file as it was. */
-static void memory_may_end_anywhere(void **state)
+static void memory_may_run_out_anywhere(void **state)
 {
     (void)state;
     struct bn_ledger l;
@@ -263,9 +263,9 @@ int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(saved_runs_are_read_back),  IN_FOLDER(no_edit_survives),
-        IN_FOLDER(records_cannot_be_removed), IN_FOLDER(baselines_are_what_was_promoted),
-        IN_FOLDER(strangers_are_refused),     IN_FOLDER(memory_may_end_anywhere),
+        IN_FOLDER(saved_runs_are_read_back),   IN_FOLDER(no_edit_survives),
+        IN_FOLDER(records_cannot_be_removed),  IN_FOLDER(promoted_runs_are_baselines),
+        IN_FOLDER(other_machines_are_refused), IN_FOLDER(memory_may_run_out_anywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

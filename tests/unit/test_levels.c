@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * measure/levels: which regression is a warning, which is critical, at the numbers themselves; and files that
- * are wrong are refused, since a level that is spelt wrongly would label nothing.
+ * lab/stats/levels: which regression is a warning, which is critical, at the exact numbers; and invalid files
+ * are refused.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static enum bn_severity label(const struct bn_levels *levels, const char *metric
 
 /* The file that is built into the program says what people expect of it. A time per token is a rate: 8 % and
  * 15 % less of it are 8.7 % and 17.6 % more time. */
-static void defaults_are_those_announced(void **state)
+static void defaults_are_those_documented(void **state)
 {
     (void)state;
     enum { NONE = BN_SEVERITY_NONE, WARNING = BN_SEVERITY_WARNING, CRITICAL = BN_SEVERITY_CRITICAL };
@@ -160,7 +160,7 @@ static void wrong_files_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_those_announced),
+        cmocka_unit_test(defaults_are_those_documented),
         cmocka_unit_test(first_row_that_fits_counts),
         cmocka_unit_test(wrong_files_are_refused),
         cmocka_unit_test(lists_of_values_are_imported),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * measure/: what is said about machine, repository and bandwidth is what can be read, and null otherwise.
+ * lab/host: facts about machine, repository and bandwidth are those that can be read, and null otherwise.
  */
 #define _DEFAULT_SOURCE
 #include <math.h>
@@ -72,7 +72,7 @@ static struct bn_busy busy(unsigned a, unsigned b, unsigned stolen, uint64_t wal
     return out;
 }
 
-static void others_are_what_we_did_not_use(void **state)
+static void others_exclude_our_own_use(void **state)
 {
     (void)state;
     char text[160];
@@ -123,7 +123,7 @@ static void unknown_use_does_not_disturb(void **state)
     assert_true(now.known && now.n_cpus >= 1 && now.own_ns > 0);
 }
 
-static void documents_say_what_others_used(void **state)
+static void documents_record_other_processes(void **state)
 {
     (void)state;
     const struct bn_others written = {true, 2, 3000000000u, 0.25, 0.5, NULL}, unknown = {.why = "no /proc"};
@@ -205,7 +205,7 @@ static void bandwidth_is_measured(void **state)
 }
 
 /* What each loop claims to have done grows with its turns; plain C claims nothing. */
-static void peaks_count_what_they_do(void **state)
+static void peaks_are_counted(void **state)
 {
     (void)state;
     _Alignas(64) static unsigned char data[4 * BN_PEAK_READ];
@@ -279,11 +279,11 @@ int main(void)
         cmocka_unit_test(machine_is_described),
         cmocka_unit_test(unknown_is_null),
         cmocka_unit_test(repositories_are_stamped),
-        cmocka_unit_test(others_are_what_we_did_not_use),
+        cmocka_unit_test(others_exclude_our_own_use),
         cmocka_unit_test(unknown_use_does_not_disturb),
-        cmocka_unit_test(documents_say_what_others_used),
+        cmocka_unit_test(documents_record_other_processes),
         cmocka_unit_test(bandwidth_is_measured),
-        cmocka_unit_test(peaks_count_what_they_do),
+        cmocka_unit_test(peaks_are_counted),
         cmocka_unit_test(samples_are_summed_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

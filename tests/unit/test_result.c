@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * measure/result and measure/comparison: what a document says of itself is read back; what is unlike is
- * named; two sessions are compared and nothing that is missing passes. And the machine's key: it stays.
+ * lab/history/result and compare: documents are read back; differences of machine, settings and model are
+ * named; two sessions are compared, and missing series fail. And the key of the machine is stable.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,7 +54,7 @@ static void settings_of(char hex[BN_SHA256_HEX], const char *settings)
 }
 
 /* How often something is measured does not change what is measured; the order of members neither. */
-static void settings_are_what_was_measured(void **state)
+static void the_digest_covers_what_was_measured(void **state)
 {
     (void)state;
     char a[BN_SHA256_HEX], b[BN_SHA256_HEX];
@@ -95,7 +95,7 @@ static void documents_are_read_back(void **state)
 }
 
 /* Whatever a document calls invalid, in whichever of its lists, must not become a baseline. */
-static void invalid_parts_are_seen(void **state)
+static void invalid_parts_are_found(void **state)
 {
     static const char *const BAD[] = {
         "},\"configurations\":[{\"verdict\":\"invalid\",\"reason\":\"output differs\"}],\"rest\":{\"x\":1",
@@ -117,7 +117,7 @@ static void invalid_parts_are_seen(void **state)
     bn_result_release(&r);
 }
 
-static void what_is_unlike_is_named(void **state)
+static void differences_are_named(void **state)
 {
     (void)state;
     static const struct bn_likeness A = {"m", "s", "d"};
@@ -366,11 +366,16 @@ static void labels_are_names_of_folders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(settings_are_what_was_measured), cmocka_unit_test(documents_are_read_back),
-        cmocka_unit_test(invalid_parts_are_seen),         cmocka_unit_test(what_is_unlike_is_named),
-        cmocka_unit_test(points_have_no_samples),         cmocka_unit_test(sessions_are_compared),
-        cmocka_unit_test(values_are_judged_by_levels),    cmocka_unit_test(every_kind_of_series_is_judged),
-        cmocka_unit_test(key_stays_under_load),           cmocka_unit_test(labels_are_names_of_folders),
+        cmocka_unit_test(the_digest_covers_what_was_measured),
+        cmocka_unit_test(documents_are_read_back),
+        cmocka_unit_test(invalid_parts_are_found),
+        cmocka_unit_test(differences_are_named),
+        cmocka_unit_test(points_have_no_samples),
+        cmocka_unit_test(sessions_are_compared),
+        cmocka_unit_test(values_are_judged_by_levels),
+        cmocka_unit_test(every_kind_of_series_is_judged),
+        cmocka_unit_test(key_stays_under_load),
+        cmocka_unit_test(labels_are_names_of_folders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

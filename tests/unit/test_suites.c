@@ -72,7 +72,7 @@ static void nothing(void *arg, uint64_t first, uint64_t n, unsigned thread, unsi
 
 /* However many calls, a body that does nothing never fills a sample. Its samples are two readings of the
  * clock apart; a clock of 1 us is refused for certain, whatever the clock of this machine. */
-static void work_that_does_nothing_is_invalid(void **state)
+static void empty_work_is_invalid(void **state)
 {
     struct bn_bench_times *times = bn_alloc(1, sizeof *times);
     struct bn_bench_body body = {nothing, NULL};
@@ -125,7 +125,7 @@ static void idle(void *arg, uint64_t first, uint64_t n, unsigned thread, unsigne
         turns++;
 }
 
-static void work_not_done_while_timed_is_invalid(void **state)
+static void work_skipped_while_timed_is_invalid(void **state)
 {
     struct bn_quant_data d;
     struct bn_quant_op op;
@@ -362,7 +362,7 @@ static void dominated_choices(void **state)
 /* ---- quantising: formats ---- */
 
 /* TQ1_0 in its first 160 values has five of a byte 32 apart: all 243 groups, each in every byte. */
-static void tq1_gives_all_groups_back(void **state)
+static void tq1_unpacks_all_groups(void **state)
 {
     static const uint8_t POW3[] = {1, 3, 9, 27, 81};
     (void)state;
@@ -378,7 +378,7 @@ static void tq1_gives_all_groups_back(void **state)
 }
 
 /* The groups of T5 likewise, and the same values through the others. */
-static void packing_gives_all_groups_back(void **state)
+static void packing_unpacks_all_groups(void **state)
 {
     static const uint8_t POW3[] = {1, 3, 9, 27, 81};
     (void)state;
@@ -558,9 +558,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(valid_samples_pass),
         cmocka_unit_test(invalid_samples_are_refused),
-        cmocka_unit_test(work_that_does_nothing_is_invalid),
+        cmocka_unit_test(empty_work_is_invalid),
         cmocka_unit_test(invalid_rows_end_with_1),
-        cmocka_unit_test(work_not_done_while_timed_is_invalid),
+        cmocka_unit_test(work_skipped_while_timed_is_invalid),
         cmocka_unit_test(false_statements_end_with_1),
         cmocka_unit_test(clocks_are_measured),
         cmocka_unit_test(energy_counts_packages),
@@ -571,8 +571,8 @@ int main(void)
         cmocka_unit_test(ramp_has_the_noise_of_its_steps),
         cmocka_unit_test(the_worst_row_is_found),
         cmocka_unit_test(dominated_choices),
-        cmocka_unit_test(tq1_gives_all_groups_back),
-        cmocka_unit_test(packing_gives_all_groups_back),
+        cmocka_unit_test(tq1_unpacks_all_groups),
+        cmocka_unit_test(packing_unpacks_all_groups),
         cmocka_unit_test(bits_count_scales_and_padding),
         cmocka_unit_test(absmean_by_definition),
         cmocka_unit_test(finer_scales_lose_less),

@@ -191,7 +191,7 @@ static void sessions_add_up(void **state)
     bn_json_free(doc);
 }
 
-static void everything_is_given_back(void **state)
+static void everything_is_freed(void **state)
 {
     struct bn_series_list series;
     (void)state;
@@ -258,7 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(doctor_is_complete),     cmocka_unit_test(allocations_are_complete),
         cmocka_unit_test(fragmentation_adds_up),  cmocka_unit_test(bandwidth_counts_lines),
-        cmocka_unit_test(sessions_add_up),        cmocka_unit_test(everything_is_given_back),
+        cmocka_unit_test(sessions_add_up),        cmocka_unit_test(everything_is_freed),
         cmocka_unit_test(quantising_is_complete),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
