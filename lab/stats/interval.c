@@ -19,18 +19,30 @@
 
 /* ---- quantiles ---- */
 
-/* The number of samples below the p-quantile is binomial of n and p. */
+/* X is binomial of n and p: the least k <= n with P(X <= k) > tail; or, of the upper tail, with P(X > k) <=
+ * tail. */
+static size_t binomial_rank(size_t n, double p, double tail, bool upper)
+{
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t k = low + (high - low) / 2;
+        double below = bn_binomial_cdf(k, n, p);
+        if (upper ? 1 - below <= tail : below > tail)
+            high = k;
+        else
+            low = k + 1;
+    }
+    return low;
+}
+
+/* The number of samples below the p-quantile is binomial of n and p. Ranks count from 1. */
 struct bn_interval bn_interval_quantile(const double *sorted, size_t n, double p, double confidence)
 {
     struct bn_interval out = {NOT_A_NUMBER, NOT_A_NUMBER, NOT_A_NUMBER, "order statistics"};
     double tail = (1 - confidence) / 2;
-    size_t low = 0, high = n + 1; /* ranks, from 1 */
     if (n == 0) return out;
-    while (low < n && bn_binomial_cdf(low, n, p) <= tail)
-        low++;
-    while (high > 1 && 1 - bn_binomial_cdf(high - 2, n, p) <= tail)
-        high--;
     out.estimate = bn_sorted_quantile(sorted, n, p);
+    size_t low = binomial_rank(n, p, tail, false), high = binomial_rank(n, p, tail, true) + 1;
     if (low < 1 || high > n) return out;
     out.low = sorted[low - 1];
     out.high = sorted[high - 1];
