@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
-// bn-compare-logits A B --vocab N: how far two files of logits (raw little-endian float32, one row of N for
-// each position) are from each other. B is taken as the reference: KL is that of softmax(B) against
-// softmax(A), and margins are B's. Exit status 0, or 1 when a demanded limit is not met or there was nothing
-// to compare.
+// bn-compare-logits A B --vocab N: compares two files of logits (raw little-endian float32, one row of N per
+// position). B is the reference: KL is that of softmax(B) relative to softmax(A), and margins are B's. Exit
+// status 0, or 1 when a limit is not met or there was nothing to compare.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -35,7 +34,7 @@ std::vector<float> read_floats(const std::string &path)
     std::ifstream in(path, std::ios::binary);
     if (!in) throw Stop{3, path + ": cannot be opened"};
     const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-    if (bytes.size() % 4 != 0) throw Stop{4, path + ": no whole number of float32"};
+    if (bytes.size() % 4 != 0) throw Stop{4, path + ": not a whole number of float32 values"};
     std::vector<float> x(bytes.size() / 4);
     for (std::size_t i = 0; i < x.size(); i++) {
         std::uint32_t bits = 0;
@@ -85,7 +84,7 @@ std::size_t argmax(Row x, std::size_t n)
     return static_cast<std::size_t>(std::max_element(x, x + n) - x);
 }
 
-// How far the greatest value stands above the second.
+// The difference of the greatest value and the second.
 double margin(Row x, std::size_t n)
 {
     const std::size_t best = argmax(x, n);
@@ -101,7 +100,7 @@ struct Result {
     std::size_t cosine_min_row = 0;
     double max_abs = 0, rms = 0, kl_mean = 0;
     std::size_t argmax_equal = 0;
-    std::size_t clear = 0, clear_equal = 0; // rows whose margin in B is greater than the margin asked for
+    std::size_t clear = 0, clear_equal = 0; // rows whose margin in B is greater than --margin
     bool finite = true;
 };
 
@@ -154,17 +153,18 @@ void print(const Result &r, bool json)
 const char *const help_text =
     R"(usage: bn-compare-logits A.f32 B.f32 --vocab N [--json] [limits]
 
-Compares two files of logits, raw little-endian float32, N a row; B is the reference.
+Compares two files of logits, raw little-endian float32, N per row; B is the reference.
 
-  --margin X       a row is clear when B's best logit is more than X above its second, 0 by default
+  --margin X       a row is clear when B's best logit is more than X above its
+                   second [0]
   --skip-rows N    leave out the first N rows
 
-limits; when one is not met, or nothing was compared, the exit status is 1
+limits: when one is not met, or nothing was compared, the exit status is 1
   --min-cosine X   smallest cosine of a row
   --min-argmax K   rows with the same best token
   --max-abs X      greatest difference of two logits
   --max-kl X       mean divergence of the distributions
-  --clear-equal    every clear row has the same best token, and there is one at least
+  --clear-equal    every clear row has the same best token, and there is at least one
 )";
 
 struct Arguments {
@@ -236,9 +236,9 @@ int run(int argc, char **argv)
     const Arguments args = parse(argc, argv);
     std::vector<float> a = read_floats(args.files[0]), b = read_floats(args.files[1]);
     if (a.size() != b.size() || a.size() % args.vocab != 0)
-        throw Stop{4, "the files hold " + std::to_string(a.size()) + " and " + std::to_string(b.size()) +
+        throw Stop{4, "the files have " + std::to_string(a.size()) + " and " + std::to_string(b.size()) +
                           " values: not the same whole number of rows"};
-    if (a.size() / args.vocab <= args.skip) throw Stop{1, "there are no rows to compare"};
+    if (a.size() / args.vocab <= args.skip) throw Stop{1, "no rows to compare"};
     const auto skipped = static_cast<std::ptrdiff_t>(args.skip * args.vocab);
     a.erase(a.begin(), a.begin() + skipped);
     b.erase(b.begin(), b.begin() + skipped);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// What can go wrong, one type per exit code. Here, unlike in the engine, errors are exceptions: the reference
-// is a program that is read, not a library that is embedded.
+// Errors, one type per exit code. Unlike in the engine, errors are exceptions: the reference is a program,
+// not a library for other programs.
 #ifndef REFERENCE_ERRORS_HPP
 #define REFERENCE_ERRORS_HPP
 

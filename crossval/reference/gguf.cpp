@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Reading a GGUF file. Every read is held against the bytes that are left; whatever does not fit is
-// malformed.
+// Reads a GGUF file. Every read is compared with the remaining bytes; a file that is too short is malformed.
 #include "gguf.hpp"
 
 #include <cerrno>
@@ -61,7 +60,7 @@ class Gguf::Cursor
     const std::uint8_t *take(std::uint64_t n)
     {
         if (n > bytes_.size() - position_)
-            throw Malformed("the file ends early, at byte " + std::to_string(position_));
+            throw Malformed("the file ends too early, at byte " + std::to_string(position_));
         const std::uint8_t *p = bytes_.data() + position_;
         position_ += static_cast<std::size_t>(n);
         return p;
@@ -133,13 +132,13 @@ Gguf::Value Gguf::read_value(Cursor &at, std::uint32_t type)
     case ARRAY: {
         const std::uint32_t element = at.u32();
         const std::uint64_t length = at.u64();
-        if (element == ARRAY) throw Malformed("an array of arrays");
+        if (element == ARRAY) throw Malformed("an array of arrays is not supported");
         for (std::uint64_t i = 0; i < length; i++)
             read_value(at, element);
         return Array{length};
     }
     default:
-        throw Malformed("unknown type of value " + std::to_string(type) + " before byte " +
+        throw Malformed("unknown value type " + std::to_string(type) + " before byte " +
                         std::to_string(at.position()));
     }
 }
@@ -155,7 +154,8 @@ void Gguf::parse()
     for (std::uint64_t i = 0; i < n_keys; i++) {
         const std::string name = at.string();
         const std::uint32_t type = at.u32();
-        if (!values_.emplace(name, read_value(at, type)).second) throw Malformed("key '" + name + "' twice");
+        if (!values_.emplace(name, read_value(at, type)).second)
+            throw Malformed("duplicate key '" + name + "'");
     }
 
     std::vector<std::pair<Tensor, std::uint64_t>> found; // with the offset of each
@@ -163,11 +163,13 @@ void Gguf::parse()
         Tensor t;
         t.name = at.string();
         const std::uint32_t n_dimensions = at.u32();
-        if (n_dimensions < 1 || n_dimensions > 4) throw Malformed("tensor '" + t.name + "': dimensions");
+        if (n_dimensions < 1 || n_dimensions > 4)
+            throw Malformed("tensor '" + t.name + "': the number of dimensions is not 1 to 4");
         for (std::uint32_t d = 0; d < n_dimensions; d++) {
             const std::uint64_t n = at.u64();
             std::uint64_t &total = d == 0 ? t.columns : t.rows;
-            if (n == 0 || n > largest_dimension / total) throw Malformed("tensor '" + t.name + "': size");
+            if (n == 0 || n > largest_dimension / total)
+                throw Malformed("tensor '" + t.name + "': a dimension is 0, or the tensor is too large");
             total *= n;
         }
         t.type = at.u32();
@@ -180,11 +182,11 @@ void Gguf::parse()
     const std::uint64_t start = (at.position() + alignment - 1) / alignment * alignment;
     for (auto &[t, offset] : found) {
         if (start > bytes_.size() || offset > bytes_.size() - start)
-            throw Malformed("tensor '" + t.name + "' lies behind the end");
+            throw Malformed("tensor '" + t.name + "' is beyond the end of the file");
         t.data = bytes_.data() + start + offset;
         t.available = bytes_.size() - start - offset;
         const std::string name = t.name;
-        if (!tensors_.emplace(name, std::move(t)).second) throw Malformed("tensor '" + name + "' twice");
+        if (!tensors_.emplace(name, std::move(t)).second) throw Malformed("duplicate tensor '" + name + "'");
     }
 }
 
@@ -197,7 +199,7 @@ const Tensor *Gguf::find(const std::string &name) const
 const Tensor &Gguf::tensor(const std::string &name) const
 {
     const Tensor *t = find(name);
-    if (t == nullptr) throw Malformed("there is no tensor '" + name + "'");
+    if (t == nullptr) throw Malformed("tensor '" + name + "' is missing");
     return *t;
 }
 
@@ -209,14 +211,14 @@ bool Gguf::has(const std::string &key) const
 const Gguf::Value &Gguf::value(const std::string &key) const
 {
     const auto it = values_.find(key);
-    if (it == values_.end()) throw Malformed("there is no key '" + key + "'");
+    if (it == values_.end()) throw Malformed("key '" + key + "' is missing");
     return it->second;
 }
 
 std::string Gguf::text(const std::string &key) const
 {
     if (const auto *s = std::get_if<std::string>(&value(key))) return *s;
-    throw Malformed("key '" + key + "' is no text");
+    throw Malformed("key '" + key + "' is not a string");
 }
 
 std::string Gguf::text(const std::string &key, const std::string &otherwise) const
@@ -230,7 +232,7 @@ std::uint64_t Gguf::integer(const std::string &key) const
     if (const auto *u = std::get_if<std::uint64_t>(&v)) return *u;
     if (const auto *i = std::get_if<std::int64_t>(&v); i != nullptr && *i >= 0)
         return static_cast<std::uint64_t>(*i);
-    throw Malformed("key '" + key + "' is no count");
+    throw Malformed("key '" + key + "' is not a count");
 }
 
 std::uint64_t Gguf::integer(const std::string &key, std::uint64_t otherwise) const
@@ -241,7 +243,7 @@ std::uint64_t Gguf::integer(const std::string &key, std::uint64_t otherwise) con
 double Gguf::real(const std::string &key) const
 {
     if (const auto *d = std::get_if<double>(&value(key))) return *d;
-    throw Malformed("key '" + key + "' is no real number");
+    throw Malformed("key '" + key + "' is not a real number");
 }
 
 double Gguf::real(const std::string &key, double otherwise) const
@@ -252,7 +254,7 @@ double Gguf::real(const std::string &key, double otherwise) const
 std::uint64_t Gguf::array_length(const std::string &key) const
 {
     if (const auto *a = std::get_if<Array>(&value(key))) return a->length;
-    throw Malformed("key '" + key + "' is no array");
+    throw Malformed("key '" + key + "' is not an array");
 }
 
 } // namespace ref

@@ -6,8 +6,8 @@
 //   a = attention(q, k, v)  a = sub_norm(a) (BitNet)          x = x + Wo a
 //   h = norm(x)             m = act(Wgate h) * (Wup h)        m = sub_norm(m) (BitNet)    x = x + Wdown m
 //
-// and the logits are head . norm(x). BitNet's inner norms stand in front of Wo and Wdown because these inputs
-// are about to be rounded to eight bits, and a norm keeps outliers from eating the range (Wang et al. 2023,
+// and the logits are head . norm(x). BitNet's inner norms come before Wo and Wdown because these inputs
+// are rounded to eight bits next, and a norm keeps outliers from using up the range (Wang et al. 2023,
 // "BitNet", SubLN). All W are ternary layers when the file stores them so; a matrix of floats is multiplied
 // as it is, without rounding the activations.
 #include "graph.hpp"
@@ -25,7 +25,7 @@ namespace ref
 namespace
 {
 
-// A fault's name, and the switch that it turns on.
+// The name of a fault, and the switch that it turns on.
 struct Named {
     const char *name;
     bool &(*of)(Faults &);
@@ -65,9 +65,16 @@ void plant(Faults &faults, const std::string &name)
 
 std::string fault_names()
 {
-    std::string names;
-    for (const Named &fault : faults_by_name)
-        names += (names.empty() ? "" : ", ") + std::string(fault.name);
+    std::string names = " ";
+    std::size_t line = 0; // where it starts
+    for (const Named &fault : faults_by_name) {
+        const std::string name = std::string(" ") + fault.name;
+        if (names.size() - line + name.size() > 78) {
+            line = names.size() + 1;
+            names += "\n ";
+        }
+        names += name;
+    }
     return names;
 }
 
@@ -104,7 +111,8 @@ Graph::Graph(const Gguf &file, const Options &options) : file_(file), options_(o
     n_head_ = count("attention.head_count");
     n_head_kv_ = count_or("attention.head_count_kv", n_head_);
     head_dim_ = count_or("attention.key_length", n_embd_ / n_head_);
-    if (n_head_ % n_head_kv_ != 0) throw Malformed("the heads do not divide among the KV heads");
+    if (n_head_ % n_head_kv_ != 0)
+        throw Malformed("the number of heads is not a multiple of the number of KV heads");
     if (count_or("attention.value_length", head_dim_) != head_dim_)
         throw Unsupported("keys and values of different length");
     eps_ = file.real(arch + ".attention.layer_norm_rms_epsilon") * (options.faults.epsilon ? 100 : 1);
@@ -120,7 +128,8 @@ Graph::Graph(const Gguf &file, const Options &options) : file_(file), options_(o
     }
     Row factors;
     if (const Tensor *t = file.find("rope_freqs.weight")) factors = dense_vector(*t);
-    if (!factors.empty() && factors.size() != n_rot / 2) throw Malformed("tensor 'rope_freqs.weight': size");
+    if (!factors.empty() && factors.size() != n_rot / 2)
+        throw Malformed("tensor 'rope_freqs.weight' has the wrong size");
     const double base = file.real(arch + ".rope.freq_base", 10000.0) * (options.faults.rope_base ? 0.5 : 1);
     frequencies_ = rope_frequencies(n_rot, base, rope_scale, factors);
     const bool norm_pairs = llama != options.faults.rope_norm;
@@ -181,7 +190,7 @@ Table Graph::apply_linear(const Linear &layer, const Table &x) const
     for (std::size_t p = 0; ternary && p < x.rows; p++)
         quantised.push_back(quantise(x.row(p), options_.as));
     const auto finish = [&](double y, std::size_t r) {
-        // Engines round here once more; it is exact to do so in binary64 first, as 24 + 24 bits fit.
+        // Engines round here once more. Binary64 holds the product exactly, since 24 + 24 bits fit.
         if (layer.has_scale) y *= layer.scale;
         if (layer.has_scale && options_.as == As::Engines) y = static_cast<float>(y);
         if (!layer.bias.empty()) y += layer.bias[r];
@@ -378,7 +387,7 @@ std::vector<Step> Graph::output_steps() const
 
 Table Graph::forward(const std::vector<std::uint32_t> &tokens, bool all, const Observer &observer) const
 {
-    if (tokens.empty()) throw Usage("there are no tokens");
+    if (tokens.empty()) throw Usage("no tokens given");
     if (!options_.faults.no_bos || tokens.size() < 2) return run_all(tokens, all, observer);
     const auto repeated = [](const Table &x) {
         Table y(x.rows + 1, x.cols);
@@ -414,10 +423,10 @@ Table Graph::run_all(const std::vector<std::uint32_t> &tokens, bool all, const O
         run(layer_steps(layer));
         const std::string last = "L" + std::to_string(layer) + ".ffn_res";
         Table residual = std::move(values.at(last));
-        values.clear(); // only the residual stream goes on
+        values.clear(); // only the residual stream is used again
         values[last] = std::move(residual);
     }
-    if (!all) { // the head is the dearest step: one row of it will do
+    if (!all) { // the head is the slowest step, and one row is enough
         Table &residual = values.begin()->second;
         Table one(1, residual.cols);
         one.set_row(0, residual.row(residual.rows - 1));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 //
 // The transformer as a list of named steps. One list serves two purposes: run from the token ids, each step
-// fed by the steps before it, it is the forward pass; run step by step on inputs that another engine
-// recorded, it checks that engine operation by operation.
+// fed by the steps before it, it is the forward pass. Run step by step on the recorded inputs of
+// another engine, it checks that engine operation by operation.
 //
 // Three architectures (general.architecture):
-//   bitnet-b1.58, bitnet-25   squared ReLU, Neox rotation, norms in front of Wo and Wdown, head = embedding
+//   bitnet-b1.58, bitnet-25   squared ReLU, Neox rotation, norms before Wo and Wdown, head = embedding
 //   bitnet                    the same with SiLU
 //   llama                     SiLU, Norm rotation, no inner norms, a head of its own or the embedding
 #ifndef REFERENCE_GRAPH_HPP
@@ -51,24 +51,24 @@ struct Table {
 // Deliberate mistakes of the whole graph, for tests.
 struct Faults {
     bool silu = false;        // SiLU where squared ReLU belongs, and the other way round
-    bool rope_norm = false;   // the other pairing in the rotation
+    bool rope_norm = false;   // the other pairing of elements in the rotation
     bool no_sub_norm = false; // leaves out the inner norms
     bool head_map = false;    // query head h looks at KV head h mod n_head_kv
-    bool position = false;    // queries are rotated for the position behind theirs
+    bool position = false;    // queries are rotated for the next position
     bool rope_base = false;   // the rotation's base is half of the file's
-    bool epsilon = false;     // the norms' epsilon is a hundred times too great
-    bool swap_k = false;      // the heads of the keys stand in reverse order
-    bool swap_ffn = false;    // gate and up are mistaken for each other
+    bool epsilon = false;     // the epsilon of the norms is a hundred times too large
+    bool swap_k = false;      // the heads of the keys are in reverse order
+    bool swap_ffn = false;    // gate and up are exchanged
     bool no_residual = false; // attention's output replaces the residual stream
     bool sees_next = false;   // attention also sees the next position
     bool no_sqrt = false;     // scores are not divided by the root of the head's length
-    bool head_q8 = false;     // the head's weights are rounded to eight bits, 32 a scale
+    bool head_q8 = false;     // the head's weights are rounded to eight bits, 32 per scale
     bool embd_scale = false;  // embeddings are multiplied by the root of their length, as in Gemma
     bool no_bos = false;      // the first token is not evaluated; its row repeats the second's
     WeightFault weights;
 };
 
-// The fault of a name ("rope-norm"): plants it, or throws Usage. For help texts: the names.
+// Turns the fault of this name ("rope-norm") on, or throws Usage. fault_names() is for help texts.
 void plant(Faults &faults, const std::string &name);
 std::string fault_names();
 
@@ -115,7 +115,7 @@ class Graph
     std::vector<Step> output_steps() const; // "G.output_norm", "G.logits"
 
     using Observer = std::function<void(const std::string &name, const Table &value)>;
-    // The logits of all positions, or of the last alone. The observer, where there is one, sees every step.
+    // The logits of all positions, or of the last one only. The observer, if any, is called for every step.
     Table forward(const std::vector<std::uint32_t> &tokens, bool all, const Observer &observer = {}) const;
 
   private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Reading by recursive descent, one function for each kind of value.
+// Reads JSON by recursive descent, one function for each kind of value.
 #include "json.hpp"
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class Reader
     {
         Json value = read(0);
         skip_space();
-        if (at_ != text_.size()) fail("something stands behind the value");
+        if (at_ != text_.size()) fail("something follows the value");
         return value;
     }
 
@@ -74,7 +74,7 @@ class Reader
         }
     }
 
-    // True when the closing mark was there; else a comma was, unless this is the first element.
+    // True at the closing mark. Otherwise it reads a comma, except before the first element.
     bool ends(char mark, bool first)
     {
         skip_space();
@@ -95,7 +95,7 @@ class Reader
             const std::string name = read_string();
             skip_space();
             expect(":");
-            if (!members.emplace(name, read(depth + 1)).second) fail("a name stands there twice");
+            if (!members.emplace(name, read(depth + 1)).second) fail("duplicate name");
         }
         return members;
     }
@@ -113,7 +113,7 @@ class Reader
     {
         const std::size_t end = text_.find_first_not_of("+-.0123456789eE", at_);
         const std::string word = text_.substr(at_, end == std::string::npos ? end : end - at_);
-        if (word.empty() || (word[0] != '-' && (word[0] < '0' || word[0] > '9'))) fail("a value expected");
+        if (word.empty() || (word[0] != '-' && (word[0] < '0' || word[0] > '9'))) fail("value expected");
         std::size_t used = 0;
         double x = 0;
         try {
@@ -167,7 +167,7 @@ class Reader
             out += means[i];
             return;
         }
-        if (c != 'u') fail("an unknown escape");
+        if (c != 'u') fail("unknown escape");
         unsigned code = read_hex4();
         if (code >= 0xD800 && code < 0xDC00) { // the first half of a pair
             expect("\\u");
@@ -203,7 +203,7 @@ template <typename Kind> const Kind &member(const Json &object, const std::strin
 {
     const Json *found = object.find(name);
     if (found == nullptr || !std::holds_alternative<Kind>(found->value))
-        throw Malformed("member '" + name + "' is missing or is no " + kind);
+        throw Malformed("member '" + name + "' is missing or is not a " + kind);
     return std::get<Kind>(found->value);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // bn-reference: the independent oracle. A slow, plain implementation of the models that the engine runs, in
-// binary64, that shares no line with the engine; what it says, the engine is held against.
+// binary64, that shares no line with the engine. Tests compare the engine with it.
 #include <cmath>
 #include <cstdio>
 #include <exception>
@@ -26,31 +26,44 @@ using namespace ref;
 const char *const help_text =
     R"(usage: bn-reference COMMAND [options]
 
-The independent reference for ternary models: its own GGUF reader, binary64 arithmetic, no code of the engine.
+The independent reference for ternary models: its own GGUF reader, binary64
+arithmetic, no code of the engine.
 
 commands
-  logits       -m FILE --tokens IDS -o FILE [--all]   raw little-endian float32; --all: a row for every position
-  nll          -m FILE --tokens IDS                   mean negative log likelihood of the tokens after the first
-  trace        -m FILE --tokens IDS -o DIR            every intermediate, DIR/L<layer>.<op>.f32 and DIR/G.<op>.f32
-  check-trace  -m FILE --trace DIR [--tokens IDS]     recomputes each operation of a trace from its recorded input
-  info         -m FILE                                architecture, vocabulary, layers, width
-  op NAME                                             one operation on numbers from standard input
-  serve                                               answers bn-crossval, docs/reference/reference-protocol.md
+  logits -m FILE --tokens IDS -o FILE [--all]
+                     write logits, raw little-endian float32; --all: one row
+                     per position, else the last
+  nll -m FILE --tokens IDS
+                     print the mean negative log likelihood of the tokens after
+                     the first
+  trace -m FILE --tokens IDS -o DIR
+                     write every intermediate: DIR/L<layer>.<op>.f32 and
+                     DIR/G.<op>.f32
+  check-trace -m FILE --trace DIR [--tokens IDS]
+                     recompute each operation of a trace from its recorded
+                     input
+  info -m FILE       print architecture, vocabulary, layers, width
+  op NAME            run one operation on numbers from standard input
+  serve              answer bn-crossval (docs/reference/reference-protocol.md)
 
 options
-  -m FILE              the model (GGUF)
-  --tokens 1,2,3       token ids; or --tokens-file FILE, separated by commas or white space
-  -o PATH              where the result goes
-  --float-quant        ternary layers with the binary32 roundings of the engines (check-trace always does)
-  --kv f16|f64         how keys and values are kept; f16 by default, as in the engines
-  --tolerance X        check-trace: relative error allowed where bits need not agree, 1e-5 by default
-  -v                   check-trace: print every step
-  --fault NAME         a deliberate mistake, for tests; the names are at the end
-  --help
+  -m FILE            the model (GGUF)
+  --tokens 1,2,3     token ids
+  --tokens-file FILE token ids in a file, separated by commas or white space
+  -o PATH            the file or folder of the result
+  --float-quant      ternary layers with the binary32 roundings of the engines
+                     (check-trace always uses them)
+  --kv f16|f64       type of keys and values [f16, as in the engines]
+  --tolerance X      check-trace: allowed relative error where bits need not
+                     agree [1e-5]
+  -v                 check-trace: print every step
+  --fault NAME       make a deliberate mistake, for tests; listed at the end
+  --help             print this help
 
-exit status: 0 done; 1 the trace differs; 2 usage; 3 not found; 4 malformed; 8 I/O; 9 not supported; 10 internal
+exit status: 0 done; 1 the trace differs; 2 usage; 3 not found; 4 malformed;
+8 I/O; 9 not supported; 10 internal
 
-operations of `op`, and the numbers that each reads
+operations of `op`, and the numbers that each one reads
 )";
 
 struct Arguments {
@@ -74,7 +87,7 @@ std::vector<std::uint32_t> parse_ids(std::string text)
             throw Usage("not a token id: " + word);
         ids.push_back(static_cast<std::uint32_t>(std::stoul(word)));
     }
-    if (ids.empty()) throw Usage("there are no tokens");
+    if (ids.empty()) throw Usage("no tokens given");
     return ids;
 }
 
@@ -164,7 +177,7 @@ int logits(const Arguments &a, const Graph &graph)
 int nll(const Arguments &a, const Graph &graph)
 {
     const std::vector<std::uint32_t> &tokens = needed_tokens(a);
-    if (tokens.size() < 2) throw Usage("nll needs two tokens or more");
+    if (tokens.size() < 2) throw Usage("nll needs at least two tokens");
     const Table table = graph.forward(tokens, true);
     double sum = 0;
     for (std::size_t p = 0; p + 1 < tokens.size(); p++)
@@ -197,7 +210,7 @@ int run(int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         if (std::string(argv[i]) == "--help") {
-            std::cout << help_text << operations_help() << "\nfaults: " << fault_names() << "\n";
+            std::cout << help_text << operations_help() << "\nfaults\n" << fault_names() << "\n";
             return 0;
         }
     }

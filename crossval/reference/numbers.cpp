@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The small number formats, written from their definitions rather than with shifts and masks on binary32.
+// The small number formats, implemented by their definitions, not by shifts and masks on binary32.
 #include "numbers.hpp"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ double bfloat16_to_double(std::uint16_t bits)
 double round_half_even(double x)
 {
     const double below = std::floor(x);
-    const double distance = x - below; // exact: both lie within one unit of each other
+    const double distance = x - below; // exact: they differ by at most one unit
     if (distance < 0.5) return below;
     if (distance > 0.5) return below + 1.0;
     return std::fmod(below, 2.0) == 0.0 ? below : below + 1.0;
@@ -50,7 +50,7 @@ double round_to_half(double x)
     const double magnitude = std::fabs(x);
     if (std::isnan(x) || magnitude == 0.0) return x;
     if (magnitude >= 65520.0) return std::copysign(std::numeric_limits<double>::infinity(), x);
-    // Near x, neighbouring binary16 values lie one quantum apart: 2^(e-10) for 2^e <= |x| < 2^(e+1), and
+    // Near x, neighbouring binary16 values differ by one quantum: 2^(e-10) for 2^e <= |x| < 2^(e+1), and
     // 2^-24 for everything below 2^-14. Dividing by a power of two is exact, so there is one rounding in all.
     const int e = std::max(std::ilogb(magnitude), -14);
     const double quantum = std::ldexp(1.0, e - 10);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The small number formats, each turned into binary64, which holds every value of them exactly.
+// Converts the small number formats to binary64, which holds each of their values exactly.
 #ifndef REFERENCE_NUMBERS_HPP
 #define REFERENCE_NUMBERS_HPP
 
@@ -16,7 +16,7 @@ double bfloat16_to_double(std::uint16_t bits);
 
 // The nearest value that binary16 can hold, ties to even; infinity from 65520 on.
 double round_to_half(double x);
-// The nearest integer, ties to even, whatever the rounding mode of the machine is.
+// The nearest integer, ties to even, in any rounding mode of the machine.
 double round_half_even(double x);
 
 // Little-endian bytes in a file, at any alignment.

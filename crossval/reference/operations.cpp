@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Single operations from a stream of numbers.
+// Runs single operations on a stream of numbers.
 #include "operations.hpp"
 
 #include <cmath>
@@ -19,7 +19,7 @@ namespace ref
 namespace
 {
 
-// The numbers read, taken from the front.
+// The numbers that were read, taken in order.
 class Numbers
 {
   public:
@@ -88,7 +88,7 @@ Row each(const Row &x, const std::function<double(double)> &f)
 
 Row product(const Row &a, const Row &b)
 {
-    if (a.size() != b.size()) throw Malformed("two rows of different length");
+    if (a.size() != b.size()) throw Malformed("two rows have different lengths");
     Row y;
     for (std::size_t i = 0; i < a.size(); i++)
         y.push_back(a[i] * b[i]);
@@ -99,7 +99,7 @@ Row op_rmsnorm(Numbers &in, As)
 {
     const double eps = in.next();
     const Row x = in.half_of_rest(), w = in.rest();
-    if (x.size() != w.size() || x.empty()) throw Malformed("two rows of different length");
+    if (x.size() != w.size() || x.empty()) throw Malformed("two rows have different lengths");
     return rmsnorm(x, w, eps);
 }
 
@@ -126,7 +126,7 @@ Row op_linear(Numbers &in, As as)
 {
     const std::size_t rows = in.count(), columns = in.count(), block = in.count();
     if (columns == 0 || (block != 0 && columns % block != 0))
-        throw Malformed("the blocks do not fit the rows");
+        throw Malformed("the row is not a whole number of blocks");
     const Row scales = in.take(block == 0 ? 1 : rows * columns / block);
     const auto codes = in.integers<std::int8_t>(rows * columns, -1, 1);
     const Quantised x = quantise(in.take(columns), as);
@@ -198,11 +198,13 @@ const std::vector<Operation> &operations()
         {"rope-norm", "position base n_rot head[n]",
          [](Numbers &in, As as) { return op_rope(in, as, RopeStyle::Norm); }},
         {"quantise", "x[n]; prints the scale, then the codes", op_quantise},
-        {"linear", "rows columns block scales codes[rows*columns] x[columns]; block 0: one scale", op_linear},
+        {"linear",
+         "rows columns block scales codes[rows*columns] x[columns];\n              block 0: one scale",
+         op_linear},
         {"dot", "a[n] b[n]",
          [](Numbers &in, As) {
              const Row a = in.half_of_rest(), b = in.rest();
-             if (a.size() != b.size()) throw Malformed("two rows of different length");
+             if (a.size() != b.size()) throw Malformed("two rows have different lengths");
              return Row{dot(a, b)};
          }},
         {"decode", "type n bytes; a row of n weights from its bytes in a file", op_decode},

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// `bn-reference op NAME`: one operation on numbers from a stream, for tests of single operations of an
-// engine.
+// `bn-reference op NAME`: one operation on numbers from a stream, to test single operations of an engine.
 #ifndef REFERENCE_OPERATIONS_HPP
 #define REFERENCE_OPERATIONS_HPP
 
@@ -13,7 +12,7 @@
 namespace ref
 {
 
-// Reads white-space separated numbers (decimal or hexadecimal floats), prints one result a line with 17
+// Reads numbers separated by white space (decimal or hexadecimal floats). Prints one result per line with 17
 // digits.
 void run_operation(const std::string &name, std::istream &in, As as);
 

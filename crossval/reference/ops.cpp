@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The operations, each as its formula.
+// The operations, each written as its formula.
 #include "ops.hpp"
 
 #include <algorithm>

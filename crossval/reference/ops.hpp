@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // The operations of a transformer, one function each, on single rows of binary64. These are the definitions;
-// nothing is fused, cached or reordered. The one exception to binary64 is `As::Engines` in the ternary layer,
-// which repeats the binary32 roundings that the file format's engines have, so that results can be compared
-// bit for bit.
+// nothing is fused, cached or reordered. The one exception to binary64 is `As::Engines` in the ternary layer:
+// it repeats the binary32 roundings of the engines, so that results can be compared bit for bit.
 #ifndef REFERENCE_OPS_HPP
 #define REFERENCE_OPS_HPP
 
@@ -20,8 +19,7 @@ using Row = std::vector<double>;
 // Root-mean-square norm (Zhang and Sennrich 2019): y_i = w_i * x_i / sqrt(mean(x^2) + eps).
 Row rmsnorm(const Row &x, const Row &weight, double eps);
 
-// p_i = exp(x_i) / sum_j exp(x_j). The maximum is taken out of numerator and denominator, so nothing
-// overflows.
+// p_i = exp(x_i) / sum_j exp(x_j). Numerator and denominator are divided by exp(max x), so nothing overflows.
 Row softmax(const Row &x);
 
 // silu(x) = x / (1 + exp(-x)); relu2(x) = max(x, 0)^2, the activation of BitNet b1.58 2B4T.
@@ -29,12 +27,12 @@ double silu(double x);
 double relu2(double x);
 
 // Rotary position embedding (Su et al. 2021). A head's elements are taken in pairs (a, b), and pair i is
-// turned by the angle position * frequency_i, so that the product of a query and a key depends on their
-// distance alone. Neox pairs element i with i + n/2; Norm pairs 2i with 2i + 1.
+// rotated by the angle position * frequency_i, so that the product of a query and a key depends only on
+// their distance. Neox pairs element i with i + n/2; Norm pairs 2i with 2i + 1.
 enum class RopeStyle { Neox, Norm };
 // frequency_i = base^(-2i/n) / factor_i * scale, i < n/2. No factors: all are 1.
 Row rope_frequencies(std::size_t n, double base, double scale, const Row &factors);
-// Turns the first 2 * |frequencies| elements of the head; the rest stay.
+// Rotates the first 2 * |frequencies| elements of the head; the others do not change.
 void rope(double *head, const Row &frequencies, double position, RopeStyle style);
 
 // How a ternary layer computes.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// One function for each operation of the protocol. A request that fails is answered with the reason; only an
-// input that is no request at all ends the program.
+// One function for each operation of the protocol. A request that fails is answered with the reason. Only
+// input that is not a request ends the program.
 #include "serve.hpp"
 
 #include <cmath>
@@ -20,7 +20,7 @@ namespace ref
 namespace
 {
 
-// What an answer says besides id and ok, and the numbers behind it.
+// The members of an answer besides id and ok, and the numbers after it.
 struct Answer {
     std::string members; // ", \"rows\": 3"
     std::string floats;  // binary32, little endian
@@ -62,7 +62,7 @@ class Server
 
     Answer open(const Json &request)
     {
-        graph_.reset(); // it looks into the file
+        graph_.reset(); // it refers to the file
         file_ = std::make_unique<Gguf>(request.text("model"));
         graph_ = std::make_unique<Graph>(*file_, options_);
         const std::string arch = graph_->architecture();
@@ -85,7 +85,8 @@ class Server
         std::set<std::string> wanted;
         if (request.find("names") != nullptr) {
             for (const Json &name : request.list("names")) {
-                if (!std::holds_alternative<std::string>(name.value)) throw Malformed("names are texts");
+                if (!std::holds_alternative<std::string>(name.value))
+                    throw Malformed("names must be strings");
                 wanted.insert(std::get<std::string>(name.value));
             }
         }
@@ -128,7 +129,7 @@ class Server
         for (const Json &element : request.list("tokens")) {
             const double *id = std::get_if<double>(&element.value);
             if (id == nullptr || *id < 0 || *id >= 4294967296.0 || *id != std::floor(*id))
-                throw Usage("tokens are whole numbers");
+                throw Usage("tokens must be whole numbers");
             ids.push_back(static_cast<std::uint32_t>(*id));
         }
         return ids;
@@ -177,7 +178,7 @@ int serve(const Options &options, std::istream &in, std::ostream &out)
         if (!out) throw Disk("the answer cannot be written");
         if (request.text("op") == "close") return 0;
     }
-    return 0; // whoever asked went away
+    return 0; // the client has ended
 }
 
 } // namespace ref

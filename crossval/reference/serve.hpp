@@ -12,7 +12,7 @@
 namespace ref
 {
 
-// Answers one request a line until `close` or the end of the input. Returns the exit status.
+// Answers one request per line until `close` or the end of the input. Returns the exit status.
 int serve(const Options &options, std::istream &in, std::ostream &out);
 
 } // namespace ref

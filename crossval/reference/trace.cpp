@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Writing and checking traces.
+// Writes and checks traces.
 #include "trace.hpp"
 
 #include <cmath>
@@ -37,10 +37,10 @@ void write_f32(const std::string &path, const Table &table)
 Table read_f32_table(const std::string &path, std::size_t columns)
 {
     std::ifstream in(path, std::ios::binary);
-    if (!in) throw NotFound(path + ": there is no such record");
+    if (!in) throw NotFound(path + ": no such record");
     const std::vector<char> bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
     if (bytes.size() % (4 * columns) != 0)
-        throw Malformed(path + ": no whole number of rows of " + std::to_string(columns) + " values");
+        throw Malformed(path + ": not a whole number of rows of " + std::to_string(columns) + " values");
     Table table(bytes.size() / 4 / columns, columns);
     for (std::size_t i = 0; i < table.values.size(); i++)
         table.values[i] = read_f32(reinterpret_cast<const std::uint8_t *>(bytes.data()) + 4 * i);
@@ -75,7 +75,7 @@ Difference difference(const Table &engine, const Table &ours)
             const double a = engine.at(r)[c];
             const double b = ours.at(r)[c];
             d.compared++;
-            // -0 and +0 are one number here: no result depends on the sign of zero.
+            // -0 and +0 count as equal: no result depends on the sign of zero.
             if (static_cast<float>(b) != static_cast<float>(a)) d.unequal++;
             if (!std::isfinite(a) || !std::isfinite(b)) apart = std::numeric_limits<double>::infinity();
             apart = std::max(apart, std::fabs(a - b));
@@ -90,7 +90,7 @@ Difference difference(const Table &engine, const Table &ours)
     return d;
 }
 
-// The recorded tables, each read once, dropped when a layer is done.
+// The recorded tables. Each is read once, and dropped after its layer.
 class Records
 {
   public:
@@ -104,12 +104,12 @@ class Records
         if (it == tables_.end())
             it = tables_.emplace(name, read_f32_table(folder_ + "/" + name + ".f32", columns)).first;
         Table &table = it->second;
-        if (table.rows == 0) throw Malformed(name + ": an empty record");
+        if (table.rows == 0) throw Malformed(name + ": the record is empty");
         if (positions_ == 0) positions_ = table.rows;
-        // After the last layer an engine may go on with the last position alone.
+        // After the last layer an engine may continue with the last position only.
         const bool shorter = name == "G.output_norm" || name == "G.logits";
         if (table.rows != positions_ && !(shorter && table.rows < positions_))
-            throw Malformed(name + ": " + std::to_string(table.rows) + " rows, not " +
+            throw Malformed(name + ": " + std::to_string(table.rows) + " rows, expected " +
                             std::to_string(positions_));
         return table;
     }
@@ -225,7 +225,7 @@ class Checker
     Records &records_;
     double tolerance_;
     bool verbose_;
-    std::vector<std::string> order_; // of operations, as they first came
+    std::vector<std::string> order_; // of operations, by their first occurrence
     std::map<std::string, Summary> summaries_;
 };
 
@@ -234,7 +234,7 @@ class Checker
 bool check_trace(const Graph &graph, const std::vector<std::uint32_t> &tokens, const std::string &folder,
                  double tolerance, bool verbose)
 {
-    if (!std::filesystem::is_directory(folder)) throw NotFound(folder + ": there is no such folder");
+    if (!std::filesystem::is_directory(folder)) throw NotFound(folder + ": no such folder");
     Records records(folder, tokens.size());
     Checker checker(records, tolerance, verbose);
     if (!tokens.empty()) {

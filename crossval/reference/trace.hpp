@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Traces: a folder with one file of raw little-endian binary32 per step, "L3.q_rope.f32", rows in the order
-// of positions. Written by this program or by an engine, and checked step by step.
+// of positions. This program or an engine writes them; this program checks them step by step.
 #ifndef REFERENCE_TRACE_HPP
 #define REFERENCE_TRACE_HPP
 
@@ -19,12 +19,12 @@ Table read_f32_table(const std::string &path, std::size_t columns);
 
 void write_trace(const Graph &graph, const std::vector<std::uint32_t> &tokens, const std::string &folder);
 
-// For each step: its recorded inputs go through this program's own operation, and the result is held against
+// For each step, this program's own operation runs on the recorded inputs, and the result is compared with
 // the recorded output. Ternary layers and sums must agree in every bit, everything else to `tolerance`,
-// measured in each row as max |a - b| / max |b|. Since every step starts afresh from the engine's own input,
-// errors do not add up, and a failure names the layer and the operation. With tokens, the embedding is
-// checked too (to the bit). Prints what differs (with verbose, every step), then one line for each operation
-// and a summary. True when something was compared and nothing failed; a record that is missing fails.
+// measured in each row as max |a - b| / max |b|. Every step starts from the engine's own input, so errors do
+// not add up, and a failure names the layer and the operation. With tokens, the embedding is checked too (to
+// the bit). Prints what differs (with verbose, every step), then one line for each operation and a summary.
+// True when something was compared and nothing failed; a missing record fails.
 bool check_trace(const Graph &graph, const std::vector<std::uint32_t> &tokens, const std::string &folder,
                  double tolerance, bool verbose);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// Decoding of the tensor types. Each decoder states the formula of one element; speed is no aim.
+// Decodes the tensor types. Each decoder states the formula of one element and is not made for speed.
 #include "weights.hpp"
 
 #include <cmath>
@@ -16,7 +16,7 @@ namespace
 
 struct Format {
     std::uint64_t block;       // elements
-    std::uint64_t block_bytes; // 0 for I2_S, which has no blocks of its own but one flat run of codes
+    std::uint64_t block_bytes; // 0 for I2_S: one flat run of codes, no blocks
 };
 
 Format format_of(const Tensor &t)
@@ -40,7 +40,7 @@ Format format_of(const Tensor &t)
     case I2_S:
         return {4, 0};
     default:
-        throw Unsupported("tensor '" + t.name + "': type " + std::to_string(t.type) + " is not known here");
+        throw Unsupported("tensor '" + t.name + "': type " + std::to_string(t.type) + " is not supported");
     }
 }
 
@@ -92,7 +92,7 @@ int tq2_0_code(const std::uint8_t *block, std::size_t i)
 
 // TQ1_0: 48 bytes of five digits in base 3, 4 bytes of four digits, binary16 d. The number v of a byte, first
 // digit most significant, is stored as the fraction ceil(v * 256 / 243) / 256; multiplying by 3 moves the
-// next digit in front of the point.
+// next digit before the point.
 int tq1_0_code(const std::uint8_t *block, std::size_t i)
 {
     std::size_t byte, digit;
@@ -112,7 +112,7 @@ int tq1_0_code(const std::uint8_t *block, std::size_t i)
     return static_cast<int>(fraction * 3 / 256);
 }
 
-// The mistake of WeightFault::block_64: the order of I2_S files that are made on ARM.
+// The mistake of WeightFault::block_64: the order of I2_S files made on ARM.
 int i2_s_code_64(const std::uint8_t *data, std::uint64_t element)
 {
     const std::uint64_t j = element % 64;
@@ -131,10 +131,11 @@ Matrix::Matrix(const Tensor &tensor, WeightFault fault) : tensor_(&tensor), faul
     std::uint64_t bytes = row_bytes_ * tensor.rows;
     if (tensor.type == I2_S) {
         if (tensor.columns * tensor.rows % 128 != 0)
-            throw Malformed("tensor '" + tensor.name + "': no whole number of 128 elements");
-        bytes = tensor.columns * tensor.rows / 4 + 4; // the scale stands behind the codes
+            throw Malformed("tensor '" + tensor.name + "': not a multiple of 128 elements");
+        bytes = tensor.columns * tensor.rows / 4 + 4; // the scale follows the codes
     }
-    if (bytes > tensor.available) throw Malformed("tensor '" + tensor.name + "' is cut off");
+    if (bytes > tensor.available)
+        throw Malformed("tensor '" + tensor.name + "' is incomplete: the file ends too early");
 }
 
 bool Matrix::is_ternary() const
@@ -190,7 +191,7 @@ TernaryRow Matrix::ternary_row(std::size_t row) const
             code = tq1 ? tq1_0_code(block, i % 256) : tq2_0_code(block, i % 256);
             if (i % 256 == 0) out.scales.push_back(half_to_double(read_u16(block + (tq1 ? 52 : 64))));
         }
-        if (code == 3) throw Malformed("tensor '" + tensor_->name + "' holds the unused code 3");
+        if (code == 3) throw Malformed("tensor '" + tensor_->name + "' contains the unused code 3");
         if (fault_.code_map) code = (code + 1) % 3;
         out.codes[i] = static_cast<std::int8_t>(code - 1);
     }
@@ -230,7 +231,7 @@ std::vector<double> Matrix::floats(std::size_t row) const
         case Q8_0:
             out[i] = q8_0(p + i / 32 * 34, i % 32);
             break;
-        default: // Q6_K: format_of has refused everything else
+        default: // Q6_K: format_of refuses all other types
             out[i] = q6_k(p + i / 256 * 210, i % 256);
             break;
         }

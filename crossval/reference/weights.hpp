@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Weight matrices as numbers. A matrix is either *dense*, rows of binary64, or *ternary*, codes -1, 0, +1
-// with scales. Rows are decoded from the file's bytes whenever they are asked for; nothing is repacked.
+// with scales. Rows are decoded from the file's bytes at each call; nothing is repacked.
 #ifndef REFERENCE_WEIGHTS_HPP
 #define REFERENCE_WEIGHTS_HPP
 
@@ -20,11 +20,11 @@ struct TernaryRow {
     std::size_t block = 0; // elements that share a scale
 };
 
-// Deliberate mistakes, so that tests can see that they are noticed.
+// Deliberate mistakes, for tests that must detect them.
 struct WeightFault {
     bool code_map = false; // reads 0, 1, 2 as 0, +1, -1
     bool scale = false;    // takes every scale of I2_S as 1
-    bool block_64 = false; // takes I2_S for the layout of another machine: 64 elements in 16 bytes
+    bool block_64 = false; // reads I2_S in the layout of another machine: 64 elements in 16 bytes
 };
 
 class Matrix
@@ -42,8 +42,8 @@ class Matrix
     {
         return static_cast<std::size_t>(tensor_->columns);
     }
-    // Some files spell a ternary matrix out in floats, all of them -s, 0 or +s. This sees it, and the matrix
-    // counts as ternary from then on.
+    // Some files store a ternary matrix as floats, all of them -s, 0 or +s. This function detects that; the
+    // matrix then counts as ternary.
     void recognise_ternary();
     bool is_ternary() const;
     // I2_S: one scale for the whole matrix. TQ1_0, TQ2_0: one per 256 elements.
