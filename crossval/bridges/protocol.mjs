@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// The protocol's side of the bridges that are written in JavaScript: reads bn.reference/1 requests from standard input, calls one
+// The protocol for the bridges in JavaScript: reads bn.reference/1 requests from standard input, calls one
 // function for each operation, writes the answers. See docs/reference/reference-protocol.md.
 import {endianness} from "node:os";
 import {open} from "node:fs/promises";
 
 const LONGEST_LINE = 16 * 1024 * 1024;
 
-// What becomes an answer with "ok": false.
+// An error that becomes an answer with "ok": false.
 export class Failure extends Error {
     constructor(kind, message) {
         super(message);
@@ -26,7 +26,7 @@ export function countOf(request, name, otherwise = 0) {
     return n;
 }
 
-// The token ids of a request, each below nVocab (which may be unknown: Infinity), at most nContext of them.
+// The token ids of a request: at most nContext, each below nVocab (Infinity if unknown).
 export function tokensOf(request, nVocab, nContext) {
     const tokens = request.tokens;
     if (!Array.isArray(tokens) || tokens.length === 0) throw new Failure("argument", '"tokens" must be a list of ids');
@@ -36,7 +36,7 @@ export function tokensOf(request, nVocab, nContext) {
     return tokens;
 }
 
-// The model's file, as far as it can be judged without the engine.
+// Checks the model file as far as possible without the engine.
 export async function checkModel(path) {
     let file;
     try {
@@ -65,7 +65,7 @@ async function* lines(input) {
         }
         parts.push(chunk.subarray(from));
         length += chunk.length - from;
-        if (length > LONGEST_LINE) throw new Error("a line of more than 16 MiB");
+        if (length > LONGEST_LINE) throw new Error("the line is longer than 16 MiB");
     }
 }
 
@@ -73,11 +73,11 @@ function write(bytes) {
     return new Promise((resolve, reject) => process.stdout.write(bytes, (e) => (e ? reject(e) : resolve())));
 }
 
-// A function of `operations` takes the request and returns the answer's fields; `floats` among them is a Float32Array, of which the
-// length goes into the line and the numbers behind it.
+// A function of `operations` takes the request and returns the answer's fields. `floats` among them is a
+// Float32Array: its length is written into the line, its numbers after the line.
 async function answer(operations, request) {
     const op = textOf(request, "op");
-    if (!Object.hasOwn(operations, op)) throw new Failure("unsupported", `no operation "${op}"`);
+    if (!Object.hasOwn(operations, op)) throw new Failure("unsupported", `unknown operation "${op}"`);
     const fields = (await operations[op](request)) ?? {};
     const {floats} = fields;
     if (!floats) return [fields];
@@ -100,7 +100,7 @@ export async function serve(operations) {
                 throw new Failure("argument", `not a request: ${e.message}`);
             }
             if (request === null || typeof request !== "object" || Array.isArray(request))
-                throw new Failure("argument", "a request is an object");
+                throw new Failure("argument", "a request must be an object");
             if (["number", "string"].includes(typeof request.id)) id = request.id;
             [fields, bytes] = await answer(operations, request);
             last = request.op === "close";

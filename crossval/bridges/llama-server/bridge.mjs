@@ -1,25 +1,25 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: MIT
 //
-// Speaks bn.reference/1 for a llama-server that is running already: tokens, and the most likely next tokens with their
-// log-probabilities. The server's answers have had two shapes; both are read:
+// Speaks bn.reference/1 for a running llama-server: tokens, and the most likely next tokens with their
+// log-probabilities. The server's answers have two forms; both are read:
 //
 //   new: "completion_probabilities": [{"id": 5, "logprob": -0.1, "top_logprobs": [{"id": 5, "token": " a", "logprob": -0.1}, ...]}]
 //   old: "completion_probabilities": [{"content": " a", "probs": [{"tok_str": " a", "prob": 0.9}, ...]}]
 //
-// The old one names tokens by their text, which is turned into ids with /tokenize; a text that is not one token has no id, and is
-// reported as null.
+// The old form names tokens by their text, which /tokenize turns into ids. A text that is not one token has no
+// id and is reported as null.
 import {Failure, checkModel, countOf, serve, textOf, tokensOf} from "../protocol.mjs";
 
 const usage = `usage: bridge.mjs [--url URL] [--timeout SECONDS]
 
 Speaks bn.reference/1 on standard input and output for a running llama-server.
 
-  --url URL          where it listens [http://127.0.0.1:8080]; LLAMA_SERVER_URL says the same
+  --url URL          address of the server [$LLAMA_SERVER_URL, else http://127.0.0.1:8080]
   --timeout SECONDS  for one of its answers [120]
   --help
 
-The server's model is the one that it was started with; open only compares the file's name.
+The server runs the model that it was started with; open only compares the file's name.
 `;
 
 function options(argv) {
@@ -46,7 +46,7 @@ const {url, timeout} = options(process.argv.slice(2));
 let opened = false;
 let nContext = Infinity;
 
-// What the server says to a request; `body` makes it a POST.
+// The server's answer to a request; `body` makes it a POST.
 async function call(path, body) {
     let response, text;
     try {
@@ -85,7 +85,7 @@ async function hello() {
     };
 }
 
-// Old servers do not say what they run; then the name cannot be compared.
+// Old servers do not report their model; then the name cannot be compared.
 async function open(request) {
     const path = textOf(request, "model");
     await checkModel(path);
@@ -104,7 +104,7 @@ function mustBeOpen() {
     if (!opened) throw new Failure("argument", "no model is open");
 }
 
-// The server parses special tokens always where it is too old to know the field.
+// A server that is too old to know the field always parses special tokens.
 async function tokenize(request) {
     mustBeOpen();
     const content = textOf(request, "text");
@@ -114,7 +114,7 @@ async function tokenize(request) {
         add_special: request.bos === true,
         parse_special: request.special === true
     });
-    if (!Array.isArray(tokens) || !tokens.every(Number.isInteger)) throw new Failure("internal", "no ids came back");
+    if (!Array.isArray(tokens) || !tokens.every(Number.isInteger)) throw new Failure("internal", "the answer has no token ids");
     return {tokens};
 }
 
@@ -125,7 +125,7 @@ async function idOfText(text) {
 
 async function candidates(first) {
     if (Array.isArray(first?.top_logprobs)) return first.top_logprobs.map((c) => ({id: c.id ?? null, logprob: c.logprob}));
-    // Some versions between have the probability itself under the new name.
+    // Some versions in between have the probability itself under the new name.
     const list = first?.probs ?? first?.top_probs;
     if (!Array.isArray(list)) throw new Failure("internal", "the answer has no probabilities");
     return Promise.all(
@@ -133,7 +133,8 @@ async function candidates(first) {
     );
 }
 
-// Old servers compute the probabilities of the bare softmax only at a temperature below 0; new ones always do, and refuse that.
+// Old servers compute the probabilities of the plain softmax only at a temperature below 0. New ones always
+// compute them, and refuse such a temperature.
 async function complete(body) {
     try {
         return await call("/completion", {...body, temperature: -1});
@@ -143,7 +144,7 @@ async function complete(body) {
     }
 }
 
-// After the last token, best first, of the whole vocabulary: no sampler cuts it short.
+// After the last token, best first, over the whole vocabulary: no sampler shortens the list.
 async function topLogprobs(request) {
     mustBeOpen();
     const n = countOf(request, "n", 10);
@@ -158,7 +159,7 @@ async function topLogprobs(request) {
         stream: false
     });
     const list = (await candidates(answer.completion_probabilities?.[0])).slice(0, n);
-    // A probability of 0 has no logarithm that JSON could carry.
+    // The logarithm of a probability of 0 cannot be written in JSON.
     const usable = list.filter((c) => Number.isFinite(c.logprob)).sort((a, b) => b.logprob - a.logprob);
     return {ids: usable.map((c) => c.id), logprobs: usable.map((c) => c.logprob)};
 }

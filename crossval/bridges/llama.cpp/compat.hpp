@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 //
-// llama.h has changed its names over the years, and forks have stayed behind at different points. Each
-// function here takes the form that the header at hand declares: the overload with `int` is the newer one and
-// drops out (SFINAE) where the header lacks it, the one with `long` is the older. The calls are found by
-// their arguments' types, which all are of the global namespace, so that a name that is not declared is no
-// error before the overload is tried.
+// llama.h has changed its names over the years, and forks have stopped at different versions. Each function
+// here has the form that the present header declares: the overload with `int` is the newer one and drops out
+// (SFINAE) where the header lacks it; the overload with `long` is the older one. The calls are found by the
+// types of their arguments, which are all of the global namespace, so an undeclared name is not an error
+// before the overload is tried.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 #include "llama.h"
 
-// Functions without arguments cannot be found that way; a weak declaration is null where the library lacks
+// Functions without arguments cannot be found that way. A weak declaration is null where the library lacks
 // them.
 extern "C" {
 __attribute__((weak)) void ggml_backend_load_all(void);
@@ -91,7 +91,7 @@ template <class M> auto n_ctx_train(const M *m, long) -> decltype(llama_n_ctx_tr
 
 using Token = llama_token;
 
-// Some headers declare both; the one that takes the model is the older, and then still there.
+// Some headers declare both. The one that takes the model is the older one and still exists then.
 template <class M>
 auto tokenize(const M *m, const char *text, std::size_t bytes, Token *out, std::size_t room, bool add,
               bool special, int)
@@ -107,7 +107,7 @@ auto tokenize(const M *m, const char *text, std::size_t bytes, Token *out, std::
     return llama_tokenize(m, text, static_cast<int>(bytes), out, static_cast<int>(room), add, special);
 }
 
-// Sets a field of the parameters where there is one of that name; has_NAME says whether there is.
+// Sets a field of the parameters if it exists; has_NAME reports whether it exists.
 #define COMPAT_FIELD(name)                                                                           \
     template <class P, class T> auto set_##name(P &p, T v, int)->decltype(static_cast<void>(p.name)) \
     {                                                                                                \
@@ -132,11 +132,10 @@ COMPAT_FIELD(rope_cache)
 COMPAT_FIELD(graph_reuse)
 #undef COMPAT_FIELD
 
-// ik_llama.cpp alone has this field, and alone applies some scales of `bitnet` models later than where they
-// stand.
+// Only ik_llama.cpp has this field, and only it applies some scales of `bitnet` models at a later node.
 constexpr bool is_ik = decltype(has_fused_up_gate<llama_context_params>(0))::value;
 
-// Every operation by itself and exact attention, so that what is computed can be seen and named.
+// Separate operations and exact attention, so that each computed value can be seen and named.
 inline void plain_graph(llama_context_params &p)
 {
     set_flash_attn(p, false, 0);

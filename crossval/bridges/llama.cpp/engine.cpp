@@ -13,7 +13,7 @@ namespace
 
 struct Log {
     bool verbose = false;
-    std::string last; // the last warning or error, for the answer to a request that failed
+    std::string last; // the last warning or error, for the answer to a failed request
 };
 Log the_log;
 
@@ -33,7 +33,7 @@ std::string with_log(const std::string &what)
     return the_log.last.empty() ? what : what + ": " + the_log.last;
 }
 
-// Frees the batch on every way out.
+// Frees the batch when its scope ends.
 struct Batch {
     explicit Batch(int n) : b(llama_batch_init(n, 0, 1))
     {
@@ -134,7 +134,7 @@ void Engine::prepare(std::size_t n_tokens, bool tracing, int batch, int threads)
         return;
     }
     if (context_) llama_free(context_);
-    // Some engines pad what attention sees to 256, and want that much.
+    // Some engines pad the visible positions of attention to 256, and need that much.
     room_ = std::max<std::size_t>(512, (n_tokens + 255) / 256 * 256);
     tracing_ = tracing;
     batch_ = batch;
@@ -155,8 +155,8 @@ void Engine::prepare(std::size_t n_tokens, bool tracing, int batch, int threads)
     the_log.last.clear();
     context_ = compat::new_context(model_, p, 0);
     if (!context_)
-        throw Failure("internal",
-                      with_log("the engine made no context for " + std::to_string(n_tokens) + " tokens"));
+        throw Failure("internal", with_log("the engine did not make a context for " +
+                                           std::to_string(n_tokens) + " tokens"));
 }
 
 void Engine::feed(const llama_token *tokens, std::size_t n, std::size_t start, bool last,
@@ -183,7 +183,7 @@ void Engine::feed(const llama_token *tokens, std::size_t n, std::size_t start, b
         for (std::size_t i = 0; rows && i < now; i++) {
             if (!b.logits[i]) continue;
             const float *row = llama_get_logits_ith(context_, static_cast<int>(i));
-            if (!row) throw Failure("internal", "the engine has no logits for a position that was asked for");
+            if (!row) throw Failure("internal", "the engine has no logits for a requested position");
             rows->insert(rows->end(), row, row + width);
         }
         done += now;
@@ -205,7 +205,7 @@ std::vector<Record> Engine::trace(const std::vector<llama_token> &tokens,
 {
     prepare(tokens.size(), true, settings_.batch, threads_);
     tracer_.start(std::move(names), compat::is_ik && arch() == "bitnet");
-    // Rows of the last layer are dropped where nobody asks for their logits, hence not only the last.
+    // The engine drops rows of the last layer whose logits are not requested, so request all of them.
     feed(tokens.data(), tokens.size(), 0, false, nullptr);
     return tracer_.take();
 }
@@ -220,7 +220,7 @@ Engine::Times Engine::bench(int prompt, int decode, int threads)
     std::vector<llama_token> tokens(n_prompt + n_decode + 1);
     for (std::size_t i = 0; i < tokens.size(); i++)
         tokens[i] = static_cast<llama_token>((i * 7919 + 1) % static_cast<std::size_t>(n_vocab()));
-    // One call for the whole prompt; the engine splits it as it does by itself.
+    // One call for the whole prompt; the engine splits it by itself.
     prepare(tokens.size(), false, std::max(prompt, settings_.batch), threads > 0 ? threads : threads_);
     feed(tokens.data(), 1, 0, true, nullptr); // touches the weights
     compat::clear(context_, 0);

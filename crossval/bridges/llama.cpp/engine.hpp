@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// The engine behind llama.h, as the protocol wants to see it: each call starts with an empty context.
+// The engine with llama.h, as the protocol needs it: each call starts with an empty context.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 #include "compat.hpp"
 #include "trace.hpp"
 
-// What goes into an answer with "ok": false.
+// The contents of an answer with "ok": false.
 struct Failure : std::runtime_error {
     Failure(const char *kind_, const std::string &what) : std::runtime_error(what), kind(kind_)
     {
@@ -23,7 +23,7 @@ struct Failure : std::runtime_error {
 
 struct Settings {
     int batch = 512;          // tokens evaluated together
-    bool kv_f32 = false;      // keys and values in binary32 in place of the engine's default, binary16
+    bool kv_f32 = false;      // keys and values in binary32 instead of the engine's default, binary16
     bool fused = false;       // the engine's own choice of fused operations and flash attention
     bool verbose = false;     // every message of the library
     std::string backend_path; // folder of backends that are loaded at run time
@@ -51,7 +51,7 @@ class Engine
     std::string arch() const;
 
     std::vector<llama_token> tokenize(const std::string &text, bool bos, bool special) const;
-    // Rows of n_vocab numbers: one for each token, or that of the last.
+    // Rows of n_vocab numbers: one for each token, or for the last one.
     std::vector<float> logits(const std::vector<llama_token> &tokens, bool last);
     std::vector<Record> trace(const std::vector<llama_token> &tokens,
                               std::optional<std::set<std::string>> names);
@@ -59,10 +59,9 @@ class Engine
 
   private:
     void close();
-    // An empty context for that many tokens; the one at hand where it fits.
+    // An empty context for that many tokens; reuses the present one if it is large enough.
     void prepare(std::size_t n_tokens, bool tracing, int batch, int threads);
-    // Evaluates tokens behind those that are there. Rows, all or the last, are appended to `rows` unless that
-    // is null.
+    // Evaluates tokens after the present ones. Appends all rows, or the last, to `rows` unless that is null.
     void feed(const llama_token *tokens, std::size_t n, std::size_t start, bool last,
               std::vector<float> *rows);
 
@@ -72,7 +71,7 @@ class Engine
     llama_context *context_ = nullptr;
     int threads_ = 0;
     std::size_t room_ = 0; // tokens that context_ holds
-    bool tracing_ = false; // whether it has the callback
-    int batch_ = 0;        // tokens that it takes at once
+    bool tracing_ = false; // whether the callback is set
+    int batch_ = 0;        // tokens that it evaluates at once
     int context_threads_ = 0;
 };

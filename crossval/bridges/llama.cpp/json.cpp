@@ -113,7 +113,7 @@ class Parser
         const std::string digits(text_.substr(at_, end - at_));
         char *stop = nullptr;
         const double x = std::strtod(digits.c_str(), &stop);
-        if (digits.empty() || *stop != '\0') fail("not a value");
+        if (digits.empty() || *stop != '\0') fail("value expected");
         at_ = end;
         return x;
     }
@@ -125,7 +125,7 @@ class Parser
             const char c = at_ < text_.size() ? text_[at_] : '\0';
             const char *const digits = "0123456789abcdefABCDEF";
             const std::size_t d = c ? std::string_view(digits).find(c) : std::string_view::npos;
-            if (d == std::string_view::npos) fail("not four hexadecimal digits");
+            if (d == std::string_view::npos) fail("four hexadecimal digits expected");
             x = x * 16 + static_cast<std::uint32_t>(d < 16 ? d : d - 6);
         }
         return x;
@@ -158,7 +158,7 @@ class Parser
         std::string out;
         while (at_ < text_.size() && text_[at_] != '"') {
             const char c = text_[at_++];
-            if (static_cast<unsigned char>(c) < 0x20) fail("a control character in a text");
+            if (static_cast<unsigned char>(c) < 0x20) fail("a control character in a string");
             if (c != '\\') {
                 out += c;
                 continue;
@@ -170,9 +170,9 @@ class Parser
             else if (known != std::string_view::npos)
                 out += "\"\\/\b\f\n\r\t"[known];
             else
-                fail("no such escape");
+                fail("unknown escape");
         }
-        if (!take('"')) fail("the text is not closed");
+        if (!take('"')) fail("the string is not closed");
         return out;
     }
 
@@ -180,7 +180,7 @@ class Parser
     std::size_t at_ = 0;
 };
 
-// The length of the UTF-8 sequence that starts here, 0 where none does.
+// The length of the UTF-8 sequence that starts here; 0 if none starts here.
 std::size_t sequence(std::string_view s)
 {
     const auto byte = [&s](std::size_t i) { return i < s.size() ? static_cast<unsigned char>(s[i]) : 0U; };
@@ -193,7 +193,7 @@ std::size_t sequence(std::string_view s)
                                          : 0;
     for (std::size_t i = 1; i < n; i++)
         if ((byte(i) & 0xc0) != 0x80) return 0;
-    // Overlong forms, surrogates, beyond U+10FFFF.
+    // Overlong forms, surrogates, values beyond U+10FFFF.
     const unsigned second = byte(1);
     if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
         (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// As much JSON as the protocol needs: reading one object a line, and writing text. A bridge is compiled in
-// other people's trees, so that it asks for no library.
+// The part of JSON that the protocol needs: reading one object per line, and writing text. A bridge is
+// compiled in other projects' trees, so it needs no library.
 #pragma once
 
 #include <map>
@@ -27,14 +27,14 @@ struct Value {
     std::vector<Value> array;
     std::map<std::string, Value> object;
 
-    // The member of an object, or null where there is none.
+    // The member of an object, or null if it is missing.
     const Value *find(const std::string &key) const;
 };
 
-// One value and nothing behind it; throws Error with the offset of what is wrong.
+// One value and nothing after it; throws Error with the offset of the fault.
 Value parse(std::string_view text);
 
-// The text with quotes around it. Bytes that are no UTF-8 become U+FFFD, as a log message may hold anything.
+// The text in quotes. Bytes that are not UTF-8 become U+FFFD, since a log message may contain anything.
 std::string quote(std::string_view text);
 
 } // namespace json

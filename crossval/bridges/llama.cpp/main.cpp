@@ -28,28 +28,30 @@ namespace
 const char *const usage =
     R"(usage: bridge [options]
 
-Speaks bn.reference/1 on standard input and output for the engine that it is linked with.
+Speaks bn.reference/1 on standard input and output for its engine.
 
   --name NAME      the name in the answer to hello
-  --batch N        tokens evaluated together in logits and trace, 512 by default; 1 is one at a time
-  --kv f16|f32     how keys and values are kept; f16 by default, as in the engine
-  --fused          flash attention and fused operations as the engine chooses; without it each operation is
-                   computed by itself, so that a trace can name it
-  --backends DIR   folder with backends that the library loads at run time; known where it was built with them
-  -v               every message of the library, on standard error
-  --help
+  --batch N        tokens evaluated together in logits and trace; 1: one at a
+                   time [512]
+  --kv f16|f32     type of keys and values [f16, as in the engine]
+  --fused          allow flash attention and fused operations; without it each
+                   operation is computed separately, so that a trace can name it
+  --backends DIR   folder with backends that the library loads at run time [of
+                   the build]
+  -v               print every message of the library on standard error
+  --help           print this help
 )";
 
 constexpr std::size_t longest_line = 16U << 20;
 
 struct Answer {
-    std::string fields;        // what follows "ok": true, with a comma in front of each
-    std::vector<float> floats; // behind the line
+    std::string fields;        // what follows "ok": true, with a comma before each
+    std::vector<float> floats; // after the line
     bool has_floats = false;
     bool last = false; // the program ends
 };
 
-// What the engine's libraries print must not end up between answers.
+// Output of the engine's libraries must not mix with the answers.
 FILE *take_standard_output()
 {
     const int own = dup(STDOUT_FILENO);
@@ -107,7 +109,7 @@ class Server
         if (op == "open") return open(request);
         if (op == "close") return Answer{"", {}, false, true};
         if (op != "tokenize" && op != "logits" && op != "trace" && op != "bench")
-            throw Failure("unsupported", "no operation " + json::quote(op));
+            throw Failure("unsupported", "unknown operation " + json::quote(op));
         if (!engine_.is_open()) throw Failure("argument", "no model is open");
         if (op == "tokenize") return tokenize(request);
         if (op == "logits") return logits(request);
@@ -161,13 +163,13 @@ class Server
         for (const json::Value &v : member(request, "tokens", json::Kind::array, "a list of ids").array) {
             if (v.kind != json::Kind::number || !whole(v.number, 0, engine_.n_vocab() - 1))
                 throw Failure("argument",
-                              "\"tokens\" must hold ids from 0 to " + std::to_string(engine_.n_vocab() - 1));
+                              "\"tokens\" must be ids from 0 to " + std::to_string(engine_.n_vocab() - 1));
             tokens.push_back(static_cast<llama_token>(v.number));
         }
         if (tokens.empty()) throw Failure("argument", "\"tokens\" is empty");
         if (tokens.size() > static_cast<std::size_t>(engine_.n_ctx()))
             throw Failure("argument",
-                          "more tokens than the model's context, " + std::to_string(engine_.n_ctx()));
+                          "more tokens than the model's context of " + std::to_string(engine_.n_ctx()));
         return tokens;
     }
 
@@ -225,8 +227,7 @@ void write_answer(FILE *out, const std::string &id, const Answer &a)
     if (a.has_floats) line += ", \"floats\": " + std::to_string(a.floats.size());
     line += "}\n";
     std::fwrite(line.data(), 1, line.size(), out);
-    // The protocol is little endian, and so is every machine that these engines run on with binary32 in
-    // memory.
+    // The protocol is little endian, and so are all machines that these engines run on.
     std::fwrite(a.floats.data(), sizeof(float), a.floats.size(), out);
     std::fflush(out);
 }
@@ -272,8 +273,8 @@ void serve(FILE *out, const Settings &settings, const std::string &name)
     }
 }
 
-// Some engines keep a batch's products on the stack of each thread, more than the usual 8 MiB where layers
-// are wide.
+// Some engines keep a batch's products on the stack of each thread. Wide layers need more than the usual
+// 8 MiB.
 void large_stacks()
 {
 #ifdef __GLIBC__

@@ -12,7 +12,7 @@
 namespace
 {
 
-// In the order of computing; those behind `ffn_res` come after all layers.
+// In the order of computing; those after `ffn_res` come after all layers.
 const char *const order[] = {
     "embd",     "attn_norm",     "q",      "k",        "v",           "q_rope", "k_rope",
     "attn_out", "attn_sub_norm", "attn_o", "attn_res", "ffn_norm",    "gate",   "up",
@@ -68,7 +68,7 @@ bool is_linear(const std::string &op)
     return op == "logits";
 }
 
-// Whether the tokens are the outermost dimension, so that memory holds row after row.
+// Whether the tokens are the outermost dimension, so that the rows follow one another in memory.
 bool rows_of_tokens(const ggml_tensor *t, std::size_t n_tokens)
 {
     const auto n = static_cast<std::int64_t>(n_tokens);
@@ -113,7 +113,7 @@ void Tracer::end_batch()
         const std::size_t cols = values.size() / n_tokens_;
         if (r.rows != 0 && r.cols != cols) broken_.insert(key);
         r.op = order[key.second];
-        // The two that follow all layers sort behind them; they have no layer.
+        // The last two come after all layers and have no layer.
         r.layer = key.first == std::numeric_limits<int>::max() ? -1 : key.first;
         r.rows += n_tokens_;
         r.cols = cols;
@@ -123,7 +123,7 @@ void Tracer::end_batch()
     known_.clear();
 }
 
-// Asked first whether the values are wanted, then told that they are there.
+// Called twice per node: first to ask whether the values are needed, then when they are computed.
 bool Tracer::visit(ggml_tensor *t, bool ask)
 {
     if (!active_) return !ask;
@@ -134,7 +134,7 @@ bool Tracer::visit(ggml_tensor *t, bool ask)
         return wanted(t, *m);
     }
     if (const Meaning *m = known(t)) copy(t, *m);
-    return true; // go on computing
+    return true; // continue computing
 }
 
 const Tracer::Meaning *Tracer::known(const ggml_tensor *t) const
@@ -157,7 +157,7 @@ std::optional<Tracer::Meaning> Tracer::meaning(const ggml_tensor *t) const
         return Meaning{"embd", -1, true};
     if (op == "ADD") return sum(t);
     if (op == "CONT" || op == "RESHAPE") {
-        // Named kqv_out in one fork is also the projection behind it, but that is a product.
+        // One fork also names the next projection kqv_out, but that is a product.
         int used = 0;
         if ((std::sscanf(t->name, "kqv_out-%d%n", &layer, &used) == 1 && t->name[used] == '\0') ||
             (std::sscanf(t->name, "kqv_merged_cont-%d%n", &layer, &used) == 1 && t->name[used] == '\0'))
@@ -171,7 +171,7 @@ std::optional<Tracer::Meaning> Tracer::meaning(const ggml_tensor *t) const
     return scaled_or_gated(t);
 }
 
-// A linear layer, or both of the gated half and their activation in one.
+// A linear layer, or both layers of the gated half fused with their activation.
 std::optional<Tracer::Meaning> Tracer::product(const ggml_tensor *t) const
 {
     int layer = 0;
@@ -185,8 +185,8 @@ std::optional<Tracer::Meaning> Tracer::product(const ggml_tensor *t) const
     return op ? std::optional<Meaning>(Meaning{op, layer, true}) : std::nullopt;
 }
 
-// A product with one number belongs to the linear layer in front of it; one with a norm's weight is the norm;
-// anything else that joins `up` with another tensor is the activation times it.
+// A product with one number belongs to the linear layer before it. A product with a norm's weight is the
+// norm. Anything else that combines `up` with another tensor is the activation times it.
 std::optional<Tracer::Meaning> Tracer::scaled_or_gated(const ggml_tensor *t) const
 {
     const std::string_view op = ggml_op_name(t->op);
@@ -210,7 +210,7 @@ std::optional<Tracer::Meaning> Tracer::scaled_or_gated(const ggml_tensor *t) con
     return std::nullopt;
 }
 
-// A bias belongs to the linear layer; otherwise it is the residual stream behind one.
+// A sum with a bias belongs to the linear layer; any other sum is the residual stream after one.
 std::optional<Tracer::Meaning> Tracer::sum(const ggml_tensor *t) const
 {
     for (int i = 0; i < 2; i++) {

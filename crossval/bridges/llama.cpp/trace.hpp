@@ -3,10 +3,10 @@
 // Intermediate tensors, taken from the evaluation callback and given the protocol's names.
 //
 // The names that graphs give their nodes differ between forks, and some are wrong (one calls the residual
-// "ffn_norm"). What is the same everywhere is the names of the weights, which the file sets. So a node is
-// known by its inputs: the product with blk.3.attn_q.weight is q of layer 3, its rotation q_rope. Only the
-// weighted values in front of a norm or of the output projection have no weight, and go by the node's name. A
-// node whose meaning or layout is not certain is left out.
+// "ffn_norm"). Only the names of the weights are the same everywhere: the file sets them. So a node is
+// identified by its inputs: the product with blk.3.attn_q.weight is q of layer 3, its rotation q_rope. Only
+// the weighted values before a norm or the output projection have no weight; the node's name identifies them.
+// A node of uncertain meaning or layout is left out.
 #pragma once
 
 #include <map>
@@ -29,22 +29,22 @@ struct Record {
 class Tracer
 {
   public:
-    // A run over several batches is one trace: start, then next_batch in front of each, then take. Without a
-    // list of names everything is kept. deferred_scales: leave out what the engine scales later than where it
-    // stands.
+    // A run over several batches is one trace: start, then next_batch before each batch, then take. Without a
+    // list of names everything is kept. deferred_scales: leave out values whose scale the engine applies at a
+    // later node.
     void start(std::optional<std::set<std::string>> names, bool deferred_scales);
     void next_batch(std::size_t n_tokens);
     // In the order of computing.
     std::vector<Record> take();
 
-    // What the library calls; user_data is the Tracer. It returns bool in most trees, int in one.
+    // The callback of the library; user_data is the Tracer. It returns bool in most trees, int in one.
     template <class R> static R callback(ggml_tensor *t, bool ask, void *user_data)
     {
         return static_cast<Tracer *>(user_data)->visit(t, ask);
     }
 
   private:
-    // recorded: the values are those of the operation; otherwise a view or a selection of rows of them.
+    // recorded: the values are those of the operation. Otherwise they are a view or a selection of its rows.
     struct Meaning {
         std::string op;
         int layer;
@@ -66,8 +66,8 @@ class Tracer
     bool deferred_scales_ = false;
     std::optional<std::set<std::string>> names_;
     std::size_t n_tokens_ = 0;
-    std::unordered_map<const ggml_tensor *, Meaning> known_; // of the graph at hand
-    std::map<Key, std::vector<float>> batch_; // a later node of the same meaning replaces an earlier
+    std::unordered_map<const ggml_tensor *, Meaning> known_; // of the present graph
+    std::map<Key, std::vector<float>> batch_; // a later node of the same meaning replaces an earlier one
     std::map<Key, Record> records_;
-    std::set<Key> broken_; // changed their width between batches
+    std::set<Key> broken_; // their width changed between batches
 };

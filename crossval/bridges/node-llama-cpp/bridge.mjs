@@ -1,12 +1,12 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: MIT
 //
-// Speaks bn.reference/1 for the llama.cpp that node-llama-cpp carries, prebuilt, on the CPU. Its evaluation returns the logits
-// of every position that is asked for. README.md says how it is installed and what it loads.
+// Speaks bn.reference/1 for the prebuilt llama.cpp in node-llama-cpp, on the CPU. Its evaluation returns the
+// logits of every requested position. README.md describes how to install it and what it loads.
 import {getLlama, getModuleVersion} from "node-llama-cpp";
 import {Failure, checkModel, countOf, serve, textOf, tokensOf} from "../protocol.mjs";
 
-// Each row arrives as a map of all ids, some 50 bytes for each; that many entries are held at a time.
+// Each row arrives as a map of all ids, some 50 bytes per id. This is the limit of entries in memory.
 const ENTRIES_AT_ONCE = 2_000_000;
 
 if (process.argv.length > 2) {
@@ -77,7 +77,7 @@ async function open(request) {
     return {n_vocab: nVocab, n_ctx: model.trainContextSize, arch: model.fileInfo.metadata.general.architecture ?? null};
 }
 
-// A begin token is put in front only where the file asks for one, as llama.cpp does by itself.
+// A begin token is added only where the file asks for one, as llama.cpp does by itself.
 function tokenize(request) {
     const text = textOf(request, "text");
     const {bos, shouldPrependBosToken} = opened().tokens;
@@ -97,7 +97,7 @@ async function logits(request) {
     const first = request.last === true ? tokens.length - 1 : 0;
     const rows = tokens.length - first;
     const floats = new Float32Array(rows * nVocab);
-    // Temperature 0 selects the greatest and leaves the logits alone; what is selected is not used.
+    // Temperature 0 selects the greatest logit and does not change the logits; the selected token is not used.
     const wanted = {generateNext: {logits: true, temperature: 0}};
     const step = request.last === true ? tokens.length : Math.max(1, Math.floor(ENTRIES_AT_ONCE / nVocab));
     for (let at = 0; at < tokens.length; at += step) {
