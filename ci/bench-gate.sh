@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Is HEAD slower than BASE? Builds both commits in folders of their own outside the tree, lets their bn-bench take turns (bn-bench
-# ab), and ends with its verdict. When every time and rate is INCONCLUSIVE, as on a busy machine, the gate had no data and fails.
+# Is HEAD slower than BASE? Builds both commits in folders outside the tree, runs their bn-bench in alternation (bn-bench ab),
+# and ends with its verdict. When every time and rate is INCONCLUSIVE, as on a busy machine, the gate has no data and fails.
 #
 #     ci/bench-gate.sh BASE [HEAD] [-- ARGUMENTS of bn-bench run]
 #
-# HEAD is the commit that is checked out unless it is named. What the two measure is `bn-bench run` with the arguments, by
-# default one short answer of the embedded model. In the environment:
+# The default of HEAD is the commit that is checked out. Both commits run `bn-bench run` with the arguments, by default one
+# short answer of the built-in model. Environment variables:
 #
 #     BENCH_ROUNDS   rounds that count (20)
 #     BENCH_MARGIN   change in per cent that does not matter (2)
 #     BENCH_STRICT   1: fail when any series is inconclusive
-#     BENCH_OUT      folder for the artefacts (build/bench-gate): ab.json, and what bn-bench report makes of it
+#     BENCH_OUT      folder for the artefacts (build/bench-gate): ab.json, and the reports of bn-bench report
 #     BENCH_TIMEOUT  for one run (10m)
 #     BENCH_AB       more options of bn-bench ab
 #
@@ -71,13 +71,13 @@ ab=(ab --json --series --output-only --rounds "${BENCH_ROUNDS:-20}" --margin "${
 # shellcheck disable=SC2206 # words on purpose
 ab+=(${BENCH_AB:-})
 complain "bn-bench run ${arguments[*]}, ${BENCH_ROUNDS:-20} rounds"
-# The judge is that of the tree that this script belongs to when it is built, else the one of head.
+# The judge is the bn-bench of this script's tree if it is built, else that of HEAD.
 judge=$tmp/head/$programs/bn-bench
 [ ! -x "$programs/bn-bench" ] || judge=$PWD/$programs/bn-bench
 "$judge" "${ab[@]}" -- "$tmp/base/$programs/bn-bench" run --json -q "${arguments[@]}" \
     --vs "$tmp/head/$programs/bn-bench" run --json -q "${arguments[@]}" >"$out/ab.json"
 verdict=$?
-# Of the columns file, test, metric, unit, verdict: series that are not sizes and that were decided.
+# The columns are file, test, metric, unit, verdict. Counts the series that are not sizes and that were decided.
 judged=$("$judge" report --format csv-comparisons "$out/ab.json" | awk -F, 'NR > 1 && $4 != "bytes" && $5 != "INCONCLUSIVE"' | wc -l)
 if [ "$verdict" -eq 0 ] && [ "$judged" -eq 0 ]; then
     complain "no data: every time and rate is inconclusive; use a quieter machine or more rounds (BENCH_ROUNDS)"

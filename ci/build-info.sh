@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints a header that says what is being built: the commit, whether the tree differed from it, the compiler and the flags that
-# it was given ($1, $2). Stored baselines do not count: the programs write them.
+# Prints a header about the build: the commit, whether the tree differs from it, the compiler and its flags ($1, $2). Stored
+# baselines do not count as differences: the programs write them.
 cd "$(dirname "$0")/.." || exit 1
 commit=unknown
 dirty=0

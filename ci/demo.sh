@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The main job, told in ten lines: run a model, write a receipt, verify it, replay it, see a forgery refused.
+# Shows the main job in ten lines: run a model, write a receipt, verify it, replay it, refuse a forgery.
 # Usage: ci/demo.sh BUILD-FOLDER
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Writes what is generated from the programs' option tables.
+# Writes the files that are generated from the programs' option tables.
 #   ci/docs.sh pages BUILD TARGET      man pages and completions into TARGET/man, TARGET/completions (make install)
 #   ci/docs.sh reference BUILD DOCS    the committed pages DOCS/reference/bn*.md (make docs)
-#   ci/docs.sh check BUILD DOCS        changes nothing: names the reference pages that are not up to date (make lint)
-# The exit status is 1 when check finds one.
+#   ci/docs.sh check BUILD DOCS        lists the reference pages that are not up to date; writes nothing (make lint)
+# The exit status is 1 when check lists a page.
 set -eu
 what=$1 out=$2 target=$3
 

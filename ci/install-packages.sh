@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the packages of sections of ci/packages.txt that this machine lacks. Changes nothing when all are installed.
+# Installs the missing packages of sections of ci/packages.txt. Changes nothing when all are installed.
 #
 #     ci/install-packages.sh SECTION...        build, test, lint, fuzz
 set -eu

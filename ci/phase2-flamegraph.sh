@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Builds bn-flamegraph and records the two workloads that are kept: pictures, pages and an index in docs/baselines/perf/flamegraphs.
+# Builds bn-flamegraph and records the two baseline workloads: pictures, pages and an index in docs/baselines/perf/flamegraphs.
 #
 #     ci/phase2-flamegraph.sh [MODEL [TOKENIZER [DIR]]] [OPTIONS]
 #
-# Arguments and options are those of bn-flamegraph baseline, which looks for a model when none is named; "-" stands for an
-# argument that is not given. Nothing is installed and no privilege is asked for. In the environment: BITNET_SKIP_BUILD=1 takes the
-# programs as they are, BITNET_SEED, BITNET_FLAMEGRAPH_TOOL (auto, cycles, clock, timer, itimer; names of other programs are
-# auto), BN_MODEL, BN_THREADS, OUT (build/gcc).
+# Arguments and options are those of bn-flamegraph baseline, which searches for a model when none is named. "-" means an
+# argument that is not given. Installs nothing and needs no privilege. Environment variables: BITNET_SKIP_BUILD=1 (do not
+# build), BITNET_SEED, BITNET_FLAMEGRAPH_TOOL (auto, cycles, clock, timer, itimer; names of other programs mean auto),
+# BN_MODEL, BN_THREADS, OUT (build/gcc).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${OUT:-build/gcc}

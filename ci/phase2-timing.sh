@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Writes docs/baselines/perf/phase2_timing_i2s.md: how long the parts of a decoded token take, measured now, on this machine, with
-# the programs that are built. Nothing in the document is typed by hand; a figure that was not measured makes this fail.
+# the built programs. Every figure in the document is measured; a missing figure makes the script fail.
 #
 #     ci/phase2-timing.sh [MODEL]
 #
-# Without MODEL it is the one that the programs carry. In the environment: OUT (build/gcc), PHASE2_OUT (the document),
+# The default of MODEL is the built-in model. Environment variables: OUT (build/gcc), PHASE2_OUT (the document),
 # PHASE2_TOKENS (128 decoded tokens of a run), PHASE2_THREADS (1).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,7 +16,7 @@ model=()
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 
-# A measurement that does not believe itself (exit 1: the machine was taken away in the middle of it) is taken anew.
+# A measurement that reports itself invalid (exit 1: the machine was disturbed) is repeated.
 measure() { # file, arguments
     local file=$1 try
     shift
@@ -31,7 +31,7 @@ for level in layer brick; do
     measure "$level" profile -p 4 -n "$tokens" -t "$threads" --level "$level"
 done
 
-# The value of a member in an indented document, the first of that name.
+# The value of the first member of this name in an indented document.
 member() { # file, name
     local value
     value=$(sed -nE 's/^ *"'"$2"'": "?([^"]*[^",])"?,?$/\1/p' "$1" | head -n 1)
@@ -41,7 +41,7 @@ member() { # file, name
     }
     echo "$value"
 }
-# For each series whose metric has the pattern: metric, median, median distance from it, least, most (us), samples.
+# For each series whose metric matches: metric, median, median distance from it, least, greatest (us), samples.
 summarize() { # file, pattern
     awk -v pattern="$2" '
         function sort(x, n,   i, j, t) { for (i = 2; i <= n; i++) for (j = i; j > 1 && x[j - 1] > x[j]; j--) { t = x[j]; x[j] = x[j - 1]; x[j - 1] = t } }

@@ -6,7 +6,7 @@
 #   ok TITLE, not_ok TITLE WHY..., skip TITLE REASON
 #   check TITLE COMMAND...             passes when the command exits with 0; its output is shown when it does not
 #   status N TITLE COMMAND...          passes when it exits with N
-#   says N TITLE PATTERN COMMAND...    passes when it exits with N and its output matches the extended regular expression
+#   says N TITLE PATTERN COMMAND...    passes when it exits with N and its output matches PATTERN, an extended regular expression
 #   lacks TITLE PATTERN COMMAND...     passes when its output does not match
 #   equal A B                          for check
 #   wait_for COMMAND...                repeats a command until it succeeds, for some minutes; its output is lost

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A program against hostile files: every case of the corpus ends with its exit code and one clear error, within
-# bounded memory; and things that are no regular files at all.
+# Hostile files: every case of the corpus ends with its exit code and one clear error, within bounded memory. Also
+# paths that are not regular files.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=${OUT:-build/gcc}
@@ -15,7 +15,7 @@ open_model() {
     (ulimit -v $limit; exec timeout 600 "$out/bn-run" logits -m "$1" --tokens 1 --digest -t 1) >"$tmp/out" 2>"$tmp/err"
     status=$?
 }
-# clean: one error line of printable characters, perhaps a hint, nothing on standard output
+# clean: one error line of printable characters, an optional hint, nothing on standard output
 clean() {
     [ ! -s "$tmp/out" ] && [ "$(grep -c '^bn-run: error: ' "$tmp/err")" -eq 1 ] &&
         ! grep -vqE '^(bn-run: error|hint): ' "$tmp/err" && ! LC_ALL=C grep -qP '[^\x20-\x7e\x80-\xff]' "$tmp/err"
@@ -43,7 +43,7 @@ while IFS=$'\t' read -r name status_name code _ _ what; do
     refused "$code" "$name: $what ($status_name)" "$tmp/bad/$name.gguf"
 done <"$tmp/bad/cases.tsv"
 
-# hints that people need
+# important hints
 hints() { open_model "$tmp/bad/$1.gguf"; if grep -q "$2" "$tmp/err"; then ok "$1 tells of $2"; else not_ok "$1" "$(cat "$tmp/err")"; fi; }
 hints lfs_pointer 'git lfs pull'
 hints html_page '/resolve/'
@@ -51,7 +51,7 @@ hints type_tl2 'I2_S file'
 hints version_swapped 'little endian'
 hints version_1 'convert the model again'
 
-# ---- what is no regular file ----
+# ---- not a regular file ----
 mkfifo "$tmp/fifo"
 refused 4 "a pipe" "$tmp/fifo"
 refused 4 "a folder" "$tmp"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bn-run on the model that it carries: what each command prints, and how each kind of misuse ends. TAP on standard output.
+# bn-run with the built-in model: the output of each command, and the error of each kind of misuse. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
@@ -21,7 +21,7 @@ is() {
         sed 's/^/# /' "$tmp/err"
     fi
 }
-# tells DESCRIPTION STATUS TEXT COMMAND...: the command ends with STATUS, and TEXT is in what it prints on standard error.
+# tells DESCRIPTION STATUS TEXT COMMAND...: the command ends with STATUS, and its standard error contains TEXT.
 tells() {
     local what=$1 status=$2 want=$3
     shift 3

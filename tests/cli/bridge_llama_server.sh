@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The bridge to llama-server, against a server of the test's own that answers as old and as new versions do: the protocol, and
-# what comes out. TAP on standard output.
+# The bridge to llama-server, with a small server that answers like old and like new versions: the protocol and the results.
+# TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 if ! command -v node >/dev/null || [ "$(node -p 'process.versions.node.split(".")[0]')" -lt 20 ]; then

@@ -3,9 +3,9 @@
 #
 #   tests/cli/bridge_protocol.sh [COMMAND...]
 #
-# Without a command: the oracle, every bridge that lies beside it, and those of BN_BRIDGES, one command a line; and a
-# reference with planted faults, each of which must be seen. BN_BRIDGE_MODEL is a model that it can open; without it, one in F16 of
-# architecture `bitnet`, which all engines read. TAP on standard output.
+# Without a command it checks the oracle, every bridge next to it, and those of BN_BRIDGES (one command per line). It also checks a
+# reference with planted faults, each of which must be found. BN_BRIDGE_MODEL is a model that the reference can open. The default
+# is a model in F16 of architecture `bitnet`, which all engines read. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=${OUT:-build/gcc}
@@ -16,7 +16,7 @@ trap 'rm -rf "$tmp"' EXIT
 count=0
 wrong=0
 subject=
-quiet= # when a fault is planted: failures are counted and not shown
+quiet= # set while a fault is planted: failures are counted and not shown
 result() { # description, status of the check
     count=$((count + 1))
     [ "$2" -eq 0 ] || wrong=$((wrong + 1))
@@ -42,7 +42,7 @@ refused() {
     ask "$2" || return 1
     [ "$(member ok)" = false ] || { echo "# not refused: ${answer:0:200}"; return 1; }
     [[ $(member kind) =~ ^($1)$ ]] || { echo "# kind '$(member kind)' instead of $1"; return 1; }
-    [ -n "$(member error)" ] || { echo "# no reason is given"; return 1; }
+    [ -n "$(member error)" ] || { echo "# the error has no message"; return 1; }
 }
 can() { [[ $capabilities == *"\"$1\""* ]]; }
 numbers() { od -An -v -tf4 -w4 "$1"; }
@@ -61,7 +61,7 @@ check_hello() {
     check "hello has a name" test -n "$(member name)"
     capabilities=$(printf '%s' "$answer" | grep -oE '"capabilities": *\[[^]]*\]')
     check "hello lists capabilities" test -n "$capabilities"
-    check "an operation that is none is refused" refused unsupported '"op": "no-such-thing"'
+    check "an unknown operation is refused" refused unsupported '"op": "no-such-thing"'
     can logits && check "logits before open are refused" refused '[a-z_]+' '"op": "logits", "tokens": [1], "last": false'
 }
 
@@ -69,11 +69,11 @@ check_open() {
     local least
     if [ -z "${no_files:-}" ]; then
         check "a model that is not there" refused not_found "\"op\": \"open\", \"model\": \"$tmp/none.gguf\", \"threads\": 1"
-        check "a file that is no model" refused 'format|unsupported' "\"op\": \"open\", \"model\": \"$PWD/Makefile\", \"threads\": 1"
+        check "a file that is not a model is refused" refused 'format|unsupported' "\"op\": \"open\", \"model\": \"$PWD/Makefile\", \"threads\": 1"
     fi
     check "open" good "\"op\": \"open\", \"model\": \"$model\", \"threads\": 1"
     n_vocab=$(member n_vocab)
-    if can logits; then least=4; else least=0; fi # 0: not known
+    if can logits; then least=4; else least=0; fi # 0: unknown
     check "n_vocab" at_least "$n_vocab" $least
     check "n_ctx" at_least "$(member n_ctx)" $least
 }
@@ -88,7 +88,7 @@ check_tokenize() {
     check "bos adds one id at most" test "$(tokens_of)" = "$plain" -o "$(tokens_of | cut -d, -f2-)" = "$plain"
     check "an empty text has no ids" good '"op": "tokenize", "text": "", "bos": false, "special": false'
     check "none at all" is "$(tokens_of)" ''
-    check "a text that is none is refused" refused argument '"op": "tokenize", "text": 5, "bos": false, "special": false'
+    check "a text that is not a string is refused" refused argument '"op": "tokenize", "text": 5, "bos": false, "special": false'
 }
 
 check_logits() {
@@ -100,7 +100,7 @@ check_logits() {
     check "last" good '"op": "logits", "tokens": [1, 2, 3], "last": true'
     check "one row" is "$(member rows) $(member cols) $(member floats)" "1 $n_vocab $n_vocab"
     tail -c $((n_vocab * 4)) "$tmp/all" >"$tmp/last"
-    # Some engines compute one row otherwise than several, with a head rounded to binary16.
+    # Some engines compute a single row with another method than several rows: with a head rounded to binary16.
     check "the same as the last of all" near "$floats" "$tmp/last" 0.02
     check "each request starts with an empty context" good '"op": "logits", "tokens": [1, 2, 3], "last": false'
     check "so that the answer is the same" cmp -s "$floats" "$tmp/all"
@@ -110,7 +110,7 @@ check_logits() {
     check "what follows changes nothing" near "$tmp/others" "$tmp/first" 0.001
     check "an id beyond the vocabulary is refused" refused argument "\"op\": \"logits\", \"tokens\": [$n_vocab], \"last\": false"
     check "an id below 0 is refused" refused argument '"op": "logits", "tokens": [-1], "last": false'
-    check "tokens that are no list are refused" refused '[a-z_]+' '"op": "logits", "tokens": "1,2", "last": false'
+    check "tokens that are not a list are refused" refused '[a-z_]+' '"op": "logits", "tokens": "1,2", "last": false'
     check "it goes on after that" good '"op": "logits", "tokens": [1], "last": true'
 }
 
@@ -146,7 +146,7 @@ check_others() {
     fi
 }
 
-# It may answer that this is no request, or end; but it may not agree.
+# It may answer that this is not a request, or end. It must not answer "ok".
 survives_garbage() {
     reference_start "$tmp" "$@"
     if ask_line '{"id": 1, "op": ' >/dev/null && [ "$(member ok)" != false ]; then
@@ -160,7 +160,7 @@ survives_garbage() {
 conforms() { # name, command...
     subject=$1
     shift
-    if [ -z "$quiet" ]; then check "half a line is no request" survives_garbage "$@"; fi
+    if [ -z "$quiet" ]; then check "half a line is not a request" survives_garbage "$@"; fi
     reference_start "$tmp" "$@"
     check_hello
     check_open
@@ -190,7 +190,7 @@ if "$bin/crossval/bn-reference" --help 2>/dev/null | grep -qE '^ +serve'; then
     tried=1
 fi
 for program in "$bin"/crossval/bn-bridge-*; do
-    "$program" --help >/dev/null 2>&1 </dev/null || continue # its engine may have gone
+    "$program" --help >/dev/null 2>&1 </dev/null || continue # its engine may have been removed
     conforms "$(basename "$program")" "$program"
     tried=1
 done
@@ -200,7 +200,7 @@ while read -r -a command; do
     tried=1
 done <<<"${BN_BRIDGES:-}"
 
-# The checks themselves: a toy that follows the protocol, and the same with one fault each.
+# The checks themselves: a toy reference that follows the protocol, then with one fault each.
 toy_model=$model
 model=$PWD/README.md no_files=1
 conforms toy tests/protocol/toy_reference.sh none
@@ -213,4 +213,4 @@ for fault in wrong-id short-floats not-json nan acausal remembers any-token last
     result "$fault is seen" $?
 done
 model=$toy_model
-[ "$tried" -eq 1 ] || echo "ok $((count + 1)) - references and bridges # SKIP none is built that speaks the protocol"
+[ "$tried" -eq 1 ] || echo "ok $((count + 1)) - references and bridges # SKIP no built reference speaks the protocol"

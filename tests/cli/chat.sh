@@ -12,7 +12,7 @@ chat() {
     printf '%b' "$1" | "$bin/bn-run" chat "${@:2}" >"$tmp/out" 2>"$tmp/err"
     status=$?
 }
-# typed SCRIPT [-o] ARGUMENTS...: what the terminal shows goes to $tmp/out, with line ends as in files.
+# typed SCRIPT [-o] ARGUMENTS...: the output of the terminal goes to $tmp/out, with line ends as in files.
 typed() {
     local script=$1 option=()
     shift
@@ -52,7 +52,7 @@ check 'a full context drops the oldest turns' has "$tmp/err" 'dropped the '
 check 'and every message is answered' equal "$(answers)" 4
 check 'which is not an error' ended 0
 check 'nothing is rejected' hasnt "$tmp/err" error
-# The first turn is dropped: what is left is evaluated as if it had been all.
+# The first turn is dropped: the rest is evaluated as if it were the whole conversation.
 chat "$words\n$words\nThe king\n" --ctx 64 -n 1
 cp "$tmp/out" "$tmp/whole"
 chat "$words\n$words\nThe king\n" --ctx 40 -n 1
@@ -129,7 +129,7 @@ check 'on a line of its own too' equal "$(tail -c 1 "$tmp/out" | od -An -c | tr 
 
 chat 'ROMEO:\nROMEO:\n' -n 7
 cp "$tmp/out" "$tmp/wanted"
-# A typing error, the arrow to the left; then the line before, by the arrow up.
+# A typing error, corrected with the left arrow; then the previous line, by the up arrow.
 typed 'expect Ctrl-D ends
 expect > 
 send ROMO:\e[D\e[DE
@@ -145,7 +145,7 @@ check 'lines are edited' ended 0
 sed '1,/^-- output$/d' "$tmp/out" >"$tmp/answers"
 check 'and recalled' same "$tmp/answers" "$tmp/wanted"
 
-# Nobody reads the pipe that gets the answer, so that the answer cannot have ended when Ctrl-C is typed.
+# No process reads the pipe of the answer, so the answer cannot have ended when Ctrl-C is typed.
 typed 'expect Ctrl-D ends
 expect > 
 send hello\n

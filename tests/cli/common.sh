@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What all programs have in common: help, version, usage errors, lost output, man pages, completions; and the
-# front door bn. TAP on standard output.
+# Common to all programs: help, version, usage errors, lost output, man pages, completions. Also the program bn.
+# TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=$(cd "${OUT:-build/gcc}" && pwd)
@@ -21,10 +21,10 @@ has_hlep() { has "$1" "unknown option '--hlep'"; }
 has_commands() { has "$1" 'Usage: bn COMMAND [ARGUMENTS]'; }
 is_beside() { has "$1" 'beside: -p a b --x'; }
 names_page() { has "$1" '/reference/bn.md is not up to date'; }
-# All but the lines of examples, which are as typed.
+# All lines but the examples, which may be longer.
 narrow() { ! grep -vE '^ +bn' "$1" | grep -E '.{81}' | sed 's/^/# /' | grep .; }
 
-# A pipe whose reader has gone away, on descriptor 5.
+# A pipe whose reader has closed it, on descriptor 5.
 mkfifo "$tmp/pipe"
 # shellcheck disable=SC2094 # opened for both so that opening waits for nobody
 exec 4<>"$tmp/pipe" 5>"$tmp/pipe" 4>&-
@@ -153,7 +153,7 @@ for shell in zsh fish; do
     done
 done
 
-# ---- the front door ----
+# ---- the program bn ----
 run "$out/bn"
 check "bn alone succeeds and lists programs" both status_is 0 has_commands "$tmp/out"
 cp "$tmp/out" "$tmp/help"
@@ -179,7 +179,7 @@ printf '#!/bin/sh\necho "beside: $*"\nexit 7\n' >"$tmp/bin/bn-run"
 printf '#!/bin/sh\necho "path: $*"\n' >"$tmp/path/bn-run"
 printf '#!/bin/sh\necho "extra: $*"\n' >"$tmp/path/bn-own-thing"
 chmod +x "$tmp"/bin/* "$tmp"/path/*
-# Folders of PATH that this user may not enter are another matter.
+# Folders of PATH that this user may not enter are not tested here.
 PATH=$tmp/path:/usr/bin:/bin
 run "$tmp/bin/bn" run -p 'a b' --x
 check "bn runs the program beside it and takes its exit status" both status_is 7 is_beside "$tmp/out"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bn-crossval: agreement with the oracle on every fixture, planted faults that are found and named, references that
-# misbehave and never agree, tokens, dumps, three-way comparison, JSON, JUnit and exit codes. TAP on standard output.
+# bn-crossval: agreement with the oracle on every fixture; planted faults, found and named; references that
+# misbehave, which never count as agreeing; tokens, dumps, three-way comparison, JSON, JUnit and exit codes. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=$(cd "${OUT:-build/gcc}" && pwd)
@@ -33,7 +33,7 @@ says 0 "the same weights in another format" '^agree: 24 tokens, 1 reference$' \
 says 1 "other weights are no other format" 'has a vocabulary of 512, this engine of 320' \
     "$xval" ladder -q -m "$tiny" --tokens $ids --ref oracle --ref-model fixtures/nano-bitnet-b1.58-i2_s-42.gguf
 
-# ---- planted faults: each is seen, and attributed to the operation where it sits ----
+# ---- planted faults: each is found, and attributed to its operation ----
 
 # fault NAME MODEL WANTED: the ladder fails, and its last line names the operation
 fault() {
@@ -98,9 +98,9 @@ says 1 "the first difference is marked" 'there +314 51 \[7\] 296 68' "$xval" tok
 says 1 "another pre-tokenizer is guessed" 'likely another pre-tokenizer' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$tmp/tokens")"
 tokens 314,51,78,296,68,315 320
 says 1 "an end-of-sequence token is guessed" 'likely one side goes on' "$xval" tokens -m $tiny -p 'To be' --ref "$(canned "$tmp/tokens")"
-says 1 "ids in place of a text compare no tokens: no data is no success" 'NOTHING was compared' \
+says 1 "ids in place of a text compare no tokens: no data is a failure" 'NOTHING was compared' \
     "$xval" tokens --tokens 1,2 --ref bn
-says 1 "a reference that cannot tokenize: no data is no success" 'NOTHING was compared' "$xval" tokens -p 'To be' --ref oracle
+says 1 "a reference that cannot tokenize: no data is a failure" 'NOTHING was compared' "$xval" tokens -p 'To be' --ref oracle
 
 # ---- references that misbehave ----
 
@@ -132,7 +132,7 @@ says 1 "one that fails beside one that agrees" '^sh -c .exit 1.: FAILED, no agre
     "$xval" ladder -q --tokens 1,2,3 --ref oracle --ref "sh -c 'exit 1'"
 lacks "then there is no agreement" '^agree' "$xval" ladder -q --tokens 1,2,3 --ref oracle --ref 'exit 1'
 
-# ---- what references leave ----
+# ---- processes that references leave ----
 
 gone() { local pid; for pid; do ! kill -0 "$pid" 2>/dev/null || return 1; done; }
 mkfifo "$tmp/left"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The engine against the llama.cpp of node-llama-cpp, which nobody here wrote: token ids, and logits of every position, for what
-# both can read. And the other way round: llama.cpp computes `bitnet-b1.58` as `bitnet`, with SiLU for squared ReLU, and that must be
-# seen. `make crossval-npm` installs it; without that this skips. TAP on standard output.
+# The engine compared with the llama.cpp of node-llama-cpp, from other authors: token ids, and logits of every position, for models
+# that both can read. llama.cpp computes `bitnet-b1.58` as `bitnet`, with SiLU instead of squared ReLU, and that must be found.
+# `make crossval-npm` installs it; without that the test skips. TAP on standard output.
 # shellcheck disable=SC2317 # functions are called through check
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -32,7 +32,7 @@ generate() { "$bin/bn-fixtures" gen --size tiny --vocab $vocab --arch "$1" --for
 # engine_logits MODEL FILE
 engine_logits() { "$bin/bn-run" logits -q -m "$1" --tokens "$ids" --all -o "$2"; }
 peer_logits() { good "\"op\": \"logits\", \"tokens\": [$ids], \"last\": false" && cp "$tmp/floats" "$1"; }
-# A net of random weights amplifies rounding, and llama.cpp rounds activations in blocks of 256 or not at all, the engine in rows.
+# A network of random weights amplifies rounding. llama.cpp rounds activations in blocks of 256 or not at all, the engine in rows.
 limits=(--vocab "$vocab" --min-cosine 0.998 --min-argmax 33 --max-abs 0.3)
 
 check "the protocol" bash tests/cli/bridge_protocol.sh node "$bridge"
@@ -52,7 +52,7 @@ for text in 'To be, or not to be' "What is 2+2? I'm 1234567." '  spaces  and\tta
     check "tokens of '$text'" same "$engine" "$peer"
 done
 
-# The same seed gives the same matrices for both architectures; only what the file calls itself differs.
+# The same seed gives the same matrices for both architectures; only the architecture's name in the file differs.
 generate bitnet-b1.58 f16
 engine_logits "$(echo "$tmp"/tiny-bitnet-b1.58-f16-*.gguf)" "$tmp/engine.f32"
 good "\"op\": \"open\", \"model\": \"$(echo "$tmp"/tiny-bitnet-f16-*.gguf)\", \"threads\": 1"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The page of bn-crossval (--html, report): well-formed, the same bytes for the same result, safe against hostile names, with
-# the numbers of the JSON document; and bn-crossval bench, without a word on how fast anything is. TAP on standard output.
+# the numbers of the JSON document. Also bn-crossval bench, without assertions on speed. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=$(cd "${OUT:-build/gcc}" && pwd)
@@ -16,7 +16,7 @@ well_formed() {
     local text
     text=$(xmllint --noout "$2" 2>&1; xmllint --html --noout "$2" 2>&1 | grep error | grep -vE 'Tag (svg|path|circle|rect|text) invalid')
     if [ -z "$text" ]; then ok "$1 is well-formed"; else not_ok "$1 is well-formed" "$text"; fi
-    # Names stand for themselves in a namespace, nothing is fetched there.
+    # Names of namespaces are only names; nothing is downloaded from there.
     text=$(sed 's/xmlns="[^"]*"//g' "$2" | grep -nEi '(src|href|action|data|srcset|poster)="?[^#"]|url\(|@import|<(script|link|iframe|object|embed|img|base|form)')
     if [ -z "$text" ]; then ok "$1 loads nothing"; else not_ok "$1 loads nothing" "$text"; fi
 }
@@ -59,7 +59,7 @@ for plot in 'aria-label="Direction of the logits' 'aria-label="Largest differenc
     has "plot: $plot" "$tmp/pass.html" "$plot"
 done
 
-# Every limit's value, bound and margin stands in the page as the document spells it.
+# The page has every limit's value, bound and margin as the document spells it.
 missing=0 seen=0
 while read -r number; do
     seen=$((seen + 1))
@@ -78,12 +78,12 @@ has "hostile: a character that reorders is shown" "$tmp/hostile.html" '\u{202e}'
 has "hostile: the name of the model" "$tmp/hostile.html" '&lt;script&gt;&quot;]]&gt;&#39;&amp;.gguf'
 has_not "hostile: no script" "$tmp/hostile.html" '<script|<svg/|<!--'
 if iconv -f utf-8 -t utf-8 "$tmp/hostile.html" >/dev/null 2>&1; then ok "hostile: the page is UTF-8"; else not_ok "hostile: the page is UTF-8"; fi
-# The same out of a document that somebody else wrote, in every text that it has.
+# The same with a document from another program: hostile names in each of its texts.
 sed -E '/"schema"/!s#: "[^"]*"#: "<script>\\u0001\\"]]>\x27\&"#' "$tmp/three.json" >"$tmp/all.json"
 "$xval" report "$tmp/all.json" -o "$tmp/all.html"
 well_formed "every text hostile" "$tmp/all.html"
 has_not "every text hostile: no script" "$tmp/all.html" '<script'
-# Kinds and sizes that nobody expects.
+# Unexpected kinds and sizes.
 for change in 's/"ops?": "[^"]*"/"op": [1]/' 's/: [0-9.e-]+(,?)$/: "x"\1/' 's/: [0-9.e-]+(,?)$/: -1e300\1/' 's/"layer": [0-9]+/"layer": 4e9/' 's/"(ids|here|there|rungs|limits|operations|pairs)": \[/"\1x": [/'; do
     sed -E "$change" "$tmp/three.json" >"$tmp/odd.json"
     if "$xval" report "$tmp/odd.json" -o "$tmp/odd.html" 2>"$tmp/err"; then well_formed "a document changed by $change" "$tmp/odd.html"

@@ -37,9 +37,9 @@ status 0 "as sha256sum does" sh -c "cd '$tmp/f' && sha256sum --check --quiet SHA
 fresh; mkdir "$tmp/f/sub"; echo >"$tmp/f/sub/new.txt"
 prints "sub/new.txt" "an unlisted file in a folder below" "$fixtures" verify -o "$tmp/f"
 fresh; : >"$tmp/f/SHA256SUMS"
-status 1 "an empty list is no pass" "$fixtures" verify -o "$tmp/f"
+status 1 "an empty list does not pass" "$fixtures" verify -o "$tmp/f"
 fresh; echo "no digest" >>"$tmp/f/SHA256SUMS"
-status 4 "a list that is none" "$fixtures" verify -o "$tmp/f"
+status 4 "an invalid list" "$fixtures" verify -o "$tmp/f"
 fresh; sed -i 's|  validation.txt|  ../f/validation.txt|' "$tmp/f/SHA256SUMS"
 status 4 "a name that leaves the folder" "$fixtures" verify -o "$tmp/f"
 
@@ -69,7 +69,7 @@ status 2 "an unknown size" "$fixtures" gen --size huge -o "$tmp/g"
 status 2 "a vocabulary that is too small" "$fixtures" gen --vocab 261 -o "$tmp/g"
 status 2 "both kinds of vocabulary" "$fixtures" gen --vocab 300 --tokenizer x -o "$tmp/g"
 status 3 "no such rank file" "$fixtures" gen --tokenizer "$tmp/none" -o "$tmp/g"
-status 4 "a rank file that is none" "$fixtures" gen --tokenizer fixtures/validation.txt -o "$tmp/g"
+status 4 "an invalid rank file" "$fixtures" gen --tokenizer fixtures/validation.txt -o "$tmp/g"
 status 1 "failures leave no temporary files" compgen -G "$tmp/g/*.tmp-*"
 "$fixtures" golden -o "$tmp/gold" >/dev/null
 status 0 "golden gives the committed outputs" cmp "$tmp/gold/golden.json" fixtures/golden.json

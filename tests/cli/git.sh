@@ -23,7 +23,7 @@ says 0 'the commit' "commit +$commit" "$bin/bn-git"
 says 0 'of a directory inside' 'branch +trunk' "$bin/bn-git" lab
 says 0 'and no changes' 'changes +0 files' "$bin/bn-git"
 echo two >notes
-says 0 'a document is no source' 'changes +1 file, 0 of them sources' "$bin/bn-git"
+says 0 'a document does not count as a source' 'changes +1 file, 0 of them sources' "$bin/bn-git"
 echo two >lab/a.c
 says 0 'a source is one' 'changes +2 files, 1 of them source$' "$bin/bn-git"
 git config core.fsmonitor "touch $tmp/ran; false"

@@ -31,7 +31,7 @@ on() { # cpu, arguments of checkkern
     qemu-x86_64 -cpu "$cpu" "$checkkern" "$@" 2>/dev/null
 }
 tables() { on "$1" --list | grep -v -e '^ ' -e 'not supported' | tr '\n' ' '; }
-passes() { # cpu, at least so many checks, arguments of checkkern
+passes() { # cpu, least number of checks, arguments of checkkern
     local cpu=$1 least=$2 status count
     shift 2
     on "$cpu" --quick "$@" >"$work/tap"

@@ -34,7 +34,7 @@ for mode in per-layer immediate; do
     check "mode $mode" genuine "$tmp/$mode.json" "${work[@]}" --mode "$mode" -t 1
     says 0 "mode $mode keeps every rule" '^ok +sums ' bench profile --check "$tmp/$mode.json"
 done
-says 0 'two measurements are no copies' '^ok +summary ' bench profile --check "$tmp/a.json" --check "$tmp/immediate.json"
+says 0 'two measurements are not copies' '^ok +summary ' bench profile --check "$tmp/a.json" --check "$tmp/immediate.json"
 says 1 'a document and itself are' '^FAIL +copies ' bench profile --check "$tmp/a.json" --check "$tmp/a.json"
 says 1 'so says the JSON' '"ok": false' bench profile --json --check "$tmp/a.json" --check "$tmp/a.json"
 

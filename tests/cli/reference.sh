@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The independent reference against what nobody here wrote: logits of bitnet.cpp and ik_llama.cpp (folder
-# BN_TEST_DATA), block formats as ggml decodes them, hand-computed operations; and that planted faults are seen.
+# The independent reference compared with results from elsewhere: logits of bitnet.cpp and ik_llama.cpp (folder
+# BN_TEST_DATA), block formats as ggml decodes them, operations computed by hand. Also planted faults, which must be found.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 ref=${OUT:-build/gcc}/crossval/bn-reference
@@ -64,7 +64,7 @@ decodes Q6_K 14 256 "$(bytes 210 208)" 472b341a1f514b51
 decodes TQ1_0 34 256 "$(bytes 54 52)" f9fbeaebaa9be34e
 decodes TQ2_0 35 256 "$(bytes 66 64 ternary)" 3047cb741455ed0b
 status 4 "the unused ternary code is refused" sh -c "echo 35 256 $(bytes 66 64) | $ref op decode"
-status 4 "a block that is cut off is refused" sh -c "echo 2 64 $(bytes 18 0) | $ref op decode"
+status 4 "an incomplete block is refused" sh -c "echo 2 64 $(bytes 18 0) | $ref op decode"
 status 9 "an unknown type is refused" sh -c "echo 38 256 $(bytes 66 64) | $ref op decode"
 
 # ---- the trained model ----
@@ -86,18 +86,18 @@ for fault in silu rope-norm no-sub-norm head-map code-map scale; do
     nll=$("$ref" nll -m $model --tokens-file $ids --fault $fault)
     if within_nll "$nll"; then not_ok "fault $fault leaves the likelihood ($nll)"; else ok "fault $fault spoils the likelihood ($nll)"; fi
     "$ref" logits -m $model --tokens "$ids64" --all --fault $fault -o "$tmp/$fault.f32"
-    status 1 "fault $fault is seen by the comparison of logits" \
+    status 1 "fault $fault is found by the comparison of logits" \
         "$cmp_logits" "$tmp/$fault.f32" "$tmp/sound.f32" --vocab 2048 --min-cosine 0.9995
 done
 
 # ---- the comparison itself ----
 
 check "equal files are equal" "$cmp_logits" "$tmp/sound.f32" "$tmp/again.f32" --vocab 2048 --min-cosine 1 --min-argmax 64 --max-abs 0 --max-kl 0 --clear-equal
-status 1 "no rows: no success" "$cmp_logits" /dev/null /dev/null --vocab 2048
-status 1 "no rows left: no success" "$cmp_logits" "$tmp/sound.f32" "$tmp/again.f32" --vocab 2048 --skip-rows 64
-status 1 "no clear row: no success" "$cmp_logits" "$tmp/sound.f32" "$tmp/again.f32" --vocab 2048 --margin 1e9 --clear-equal
+status 1 "no rows: a failure" "$cmp_logits" /dev/null /dev/null --vocab 2048
+status 1 "no rows left: a failure" "$cmp_logits" "$tmp/sound.f32" "$tmp/again.f32" --vocab 2048 --skip-rows 64
+status 1 "no clear row: a failure" "$cmp_logits" "$tmp/sound.f32" "$tmp/again.f32" --vocab 2048 --margin 1e9 --clear-equal
 status 4 "files of different length are refused" "$cmp_logits" "$tmp/sound.f32" "$tmp/last.f32" --vocab 2048
-status 4 "a vocabulary that does not fit is refused" "$cmp_logits" "$tmp/sound.f32" "$tmp/again.f32" --vocab 2047
+status 4 "a wrong size of the vocabulary is refused" "$cmp_logits" "$tmp/sound.f32" "$tmp/again.f32" --vocab 2047
 status 1 "a cosine below the limit" "$cmp_logits" "$tmp/silu.f32" "$tmp/sound.f32" --vocab 2048 --min-cosine 0.9995
 status 1 "a difference above the limit" "$cmp_logits" "$tmp/silu.f32" "$tmp/sound.f32" --vocab 2048 --max-abs 0.5
 status 1 "too few equal argmax" "$cmp_logits" "$tmp/silu.f32" "$tmp/sound.f32" --vocab 2048 --min-argmax 64
@@ -158,7 +158,7 @@ status 2 "a token outside the vocabulary" "$ref" nll -m $model --tokens 1,2048
 status 3 "no such file" "$ref" nll -m "$tmp/none.gguf" --tokens 1,2
 status 4 "not a GGUF file" "$ref" nll -m $ids --tokens 1,2
 head -c 2000000 $model >"$tmp/short.gguf"
-status 4 "a file that is cut off" "$ref" nll -m "$tmp/short.gguf" --tokens 1,2
+status 4 "an incomplete file" "$ref" nll -m "$tmp/short.gguf" --tokens 1,2
 check "--help lists the operations" sh -c "$ref --help | grep -q '^  rmsnorm '"
 
 # ---- other engines ----

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs libFuzzer targets one after the other, FUZZ_SECONDS each (60), from the fixtures, the bad-input corpus
-# and tests/fuzz/seeds/<target>. What they learn stays in build/fuzz/<target>. Ends with 1 when one broke; the
-# input that broke it then lies in build/fuzz and belongs, made small, into tests/fuzz/seeds/<target>.
+# and tests/fuzz/seeds/<target>. Their corpus stays in build/fuzz/<target>. Ends with 1 when a target failed; the
+# input is then in build/fuzz. Minimise it and add it to tests/fuzz/seeds/<target>.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 seconds=${FUZZ_SECONDS:-60} bad=0

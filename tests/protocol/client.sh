@@ -17,7 +17,7 @@ reference_start() {
     "$@" <"$reference_dir/to" >"$reference_dir/from" 2>"$reference_dir/err" &
     reference_pid=$!
     exec {reference_to}>"$reference_dir/to" {reference_from}<"$reference_dir/from"
-    # A reference that has gone away is a failed check, not the end of the script.
+    # A reference that has ended is a failed check; it does not end the script.
     trap '' PIPE
     request_id=0
 }
@@ -37,7 +37,7 @@ ask_line() {
     local n
     answer=
     : >"$reference_dir/floats"
-    { printf '%s\n' "$1" >&"$reference_to"; } 2>/dev/null || { echo "# it does not read: ${1:0:200}"; return 1; }
+    { printf '%s\n' "$1" >&"$reference_to"; } 2>/dev/null || { echo "# the reference does not read: ${1:0:200}"; return 1; }
     if ! IFS= read -r -t "${REFERENCE_TIMEOUT:-600}" answer <&"$reference_from"; then
         echo "# no answer to ${1:0:200}; $(tail -n 2 "$reference_dir/err" | tr '\n' ' ')"
         return 1
@@ -52,7 +52,7 @@ ask_line() {
 
 reference_end() {
     exec {reference_to}>&-
-    # What it may still write, so that it can end.
+    # Reads the rest of its output, so that it can end.
     timeout "${REFERENCE_TIMEOUT:-600}" cat <&"$reference_from" >"$reference_dir/rest" || kill "$reference_pid" 2>/dev/null
     exec {reference_from}<&-
     wait "$reference_pid" 2>/dev/null

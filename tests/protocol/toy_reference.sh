@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# A reference of five tokens that computes next to nothing, and makes the mistake that its argument names. What checks references
-# is checked with it.
+# A trivial reference with five tokens. It makes the mistake that its argument names, to test the checks of references.
 fault=${1:-none}
 opened=0
 calls=0

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# What sampling costs a program: the processor time of a fixed amount of work, recorded by each tier and not, in
-# turn. By hand, on a machine that is quiet: it takes some minutes, and make check has no use for it.
+# The overhead of sampling: the processor time of a fixed amount of work, with each tier and without recording, in
+# alternation. Run it by hand on a quiet machine: it takes some minutes and is not part of make check.
 #
 #     tests/sampled/overhead.sh [-r ROUNDS] [-t TURNS] [TIER ...]     20, 1000 (millions), all of them
 #
-# A tier may have options: "timer --kind wall". A tier that does not work here is told.
+# A tier may have options: "timer --kind wall". A tier that does not work here is reported.
 OUT=${OUT:-build/gcc}
 rounds=20 turns=1000
 while getopts r:t: option; do

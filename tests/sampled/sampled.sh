@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # Sourced by the scripts that record programs whose stacks are known (tests/sampled).
 #
-# How many samples a recording gets in a time depends on the machine: timers fire at the ticks of the operating system, and next
-# to other programs at few of them. So recordings last as long as it takes:
+# The number of samples in a given time depends on the machine: timers fire at the ticks of the operating system, and next
+# to other programs at few of them. So recordings last until they have enough samples:
 #
 #   longer MS COMMAND...           runs COMMAND MS, again with more milliseconds while it exits with 1, up to a minute
 #   enough N FILE COMMAND...       runs COMMAND, which writes FILE; exits with 1 when there are fewer than N samples in it
