@@ -10,7 +10,7 @@ for candidate in "${BENCH_BASE_PULL:-}" "${BENCH_BASE_MANUAL:-}" "${BENCH_BASE_P
     [ -n "$candidate" ] && base=$(git rev-parse --verify --quiet "$candidate^{commit}") && break
 done
 [ -n "$base" ] || {
-    echo "bench-ci: there is no commit to compare with" >&2
+    echo "bench-ci: no commit to compare with" >&2
     exit 1
 }
 # A pull request is compared with its branch point, not with later commits of the branch.

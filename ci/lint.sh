@@ -18,7 +18,7 @@ cppcheck --quiet --enable=warning,portability --inline-suppr --error-exitcode=1 
 # shellcheck disable=SC2046
 shellcheck -x $(c_files '*.sh' .ci/run) || complain "shellcheck"
 
-# Who may include whom: kernels <- engine <- lab, hub <- tools; inside the engine base <- gguf <- tokenizer <- model <- infer, base <- stamp <- infer.
+# Include rules: kernels <- engine <- lab, hub <- tools; inside the engine base <- gguf <- tokenizer <- model <- infer, base <- stamp <- infer.
 may() { # folder, allowed first path parts of its quoted includes
     local f
     for f in $(c_files "$1/*.[ch]"); do

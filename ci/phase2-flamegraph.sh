@@ -20,14 +20,14 @@ for argument; do
 done
 case ${BITNET_FLAMEGRAPH_TOOL:-} in
 cargo-flamegraph | flamegraph | samply | perf)
-    echo "phase2-flamegraph: note: BITNET_FLAMEGRAPH_TOOL=$BITNET_FLAMEGRAPH_TOOL: bn-flamegraph samples by itself; auto is used" >&2
+    echo "phase2-flamegraph: note: BITNET_FLAMEGRAPH_TOOL=$BITNET_FLAMEGRAPH_TOOL: other samplers are not used; using auto" >&2
     export BITNET_FLAMEGRAPH_TOOL=auto
     ;;
 esac
 if [ "${BITNET_SKIP_BUILD:-0}" != 1 ]; then
     make --no-print-directory -s "$out/bn-flamegraph" >&2
 elif [ ! -x "$out/bn-flamegraph" ]; then
-    echo "phase2-flamegraph: error: BITNET_SKIP_BUILD=1, and there is no $out/bn-flamegraph" >&2
+    echo "phase2-flamegraph: error: BITNET_SKIP_BUILD=1, but $out/bn-flamegraph does not exist" >&2
     exit 3
 fi
 exec "$out/bn-flamegraph" baseline "$@"

@@ -22,7 +22,7 @@ measure() { # file, arguments
     shift
     for try in 1 2 3 4 5; do
         "$bench" "$@" --json -q "${model[@]}" >"$tmp/$file" && return
-        echo "phase2-timing: try $try of bn-bench $1 failed" >&2
+        echo "phase2-timing: attempt $try of bn-bench $1 failed" >&2
     done
     return 1
 }

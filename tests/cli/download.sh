@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # bn-download and a hub on this machine (tests/httpd): which file a reference means, the cache that other tools share, digests,
-# what is told, and the commands that need no network. Faults of servers are in download_faults.sh. TAP on standard output.
+# messages, and the commands that need no network. Faults of servers are in download_faults.sh. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
@@ -32,9 +32,9 @@ server=$!
 wait_for test -s port
 HF_ENDPOINT=http://127.0.0.1:$(cat port)
 export HF_ENDPOINT
-# large FILE REVISION COMMIT CDN: rules of a large file, which lies elsewhere
+# large FILE REVISION COMMIT CDN: rules of a large file, which another server has
 large() { echo "* /acme/$1 redirect=%p/cdn/$4 header=X-Repo-Commit:$3 header=X-Linked-Etag:\"$(digest "root/cdn/$4")\" header=X-Linked-Size:$(size "root/cdn/$4")"; }
-# small FILE COMMIT CDN: one that the hub itself has
+# small FILE COMMIT CDN: rules of a small file, which the hub itself has
 small() { echo "* /acme/$1 file=/cdn/$3 header=X-Repo-Commit:$2 etag=\"$(blob "root/cdn/$3")\""; }
 listing() { # NAME FILES...
     local name=$1 f comma=
@@ -82,7 +82,7 @@ cat >registry.json <<END
    "files": [{"variant": "s", "repo": "acme/m", "file": null, "runs": "weights in safetensors, in several files"}]}
 ]}
 END
-# settle: waits until the server has noticed that its clients are gone, so that its log is complete
+# settle: waits until the server has noticed that its clients have ended, so that its log is complete
 settle() {
     { exec 3<>"/dev/tcp/127.0.0.1/$(cat port)" && printf 'GET /-/quiet HTTP/1.1\r\n\r\n' >&3 && read -r -t 600 _ <&3 && exec 3>&-; } 2>/dev/null
 }
@@ -94,7 +94,7 @@ get() {
     status=$?
     settle
 }
-# is TITLE STATUS PATTERN ARGUMENTS...: of a run, that status, and the pattern on standard error
+# is TITLE STATUS PATTERN ARGUMENTS...: a run ends with STATUS, and its standard error matches PATTERN
 is() {
     local title=$1 want=$2 pattern=$3
     shift 3

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# bn-download against a server that misbehaves (tests/httpd): for each fault the outcome, the exit code, how many bytes were
-# sent in all, and that nothing is left half-done; then killed processes, full disks, two at once. TAP on standard output.
-# BN_KILLS says how often it is killed (12).
+# bn-download with a server that misbehaves (tests/httpd): for each fault the outcome, the exit code, the number of bytes sent,
+# and that no incomplete file remains. Then killed processes, full disks, two downloads at once. TAP on standard output.
+# BN_KILLS is the number of kills (12).
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
@@ -12,12 +12,12 @@ cleanup() { [ -z "$server" ] || kill $server 2>/dev/null; tap_end; }
 trap cleanup EXIT
 export HOME=$tmp/home HF_HOME=$tmp/hf XDG_STATE_HOME=$tmp/state
 unset CURL_CA_BUNDLE SSL_CERT_FILE HF_TOKEN HF_ENDPOINT HF_HUB_OFFLINE HF_HUB_CACHE https_proxy HTTPS_PROXY
-# Proxies of the environment must not matter for a server on this machine; here nobody listens.
+# Proxies of the environment must not be used for a server on this machine; no proxy listens at this address.
 export http_proxy=http://127.0.0.1:9 ALL_PROXY=http://127.0.0.1:9
 unset no_proxy NO_PROXY all_proxy
 mkdir -p "$tmp/root" "$tmp/home"
 piece=4194304
-# random KEY SIZE: a file that begins as a model does
+# random KEY SIZE: a file that begins like a model
 random() { printf GGUF && openssl enc -aes-128-ctr -nosalt -K "$1" -iv 00 </dev/zero 2>/dev/null | head -c $(($2 - 4)); }
 size=18000001
 random 01 $size >"$tmp/root/m.gguf"
@@ -37,7 +37,7 @@ serve() {
     port=$(cat "$tmp/port")
     url=http://127.0.0.1:$port
 }
-# settle: waits until the server has noticed that its clients are gone, so that its log is complete
+# settle: waits until the server has noticed that its clients have ended, so that its log is complete
 settle() {
     { exec 3<>"/dev/tcp/127.0.0.1/$port" && printf 'GET /-/quiet HTTP/1.1\r\n\r\n' >&3 && read -r -t 600 _ <&3 && exec 3>&-; } 2>/dev/null
 }
@@ -54,7 +54,7 @@ get() {
     timeout 600 "$bin/bn-download" "$url/m.gguf" --to "$tmp/to" "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
     status=$?
 }
-# whole [FILE]: it succeeded, and the file is all that is in the folder
+# whole [FILE]: the download succeeded, and the folder contains only the file
 whole() { [ "$status" -eq 0 ] && cmp -s "$tmp/to/m.gguf" "$tmp/root/${1:-m.gguf}" && [ "$(cat "$tmp/out")" = "$tmp/to/m.gguf" ] && [ "$(ls -A "$tmp/to")" = m.gguf ]; }
 nothing() { [ ! -e "$tmp/to/m.gguf" ] && [ ! -e "$tmp/to/m.gguf.lock" ]; }
 report() { echo "status $status, $(sent) bytes sent:"; cat "$tmp/err" "$tmp/log"; ls -l "$tmp/to" 2>/dev/null; }
@@ -68,7 +68,7 @@ good() {
     local extra=$(($(sent) - size))
     if whole && [ $extra -le "$most" ]; then ok "$title ($extra bytes beyond the file's)"; else not_ok "$title" "$(report)"; fi
 }
-# bad TITLE STATUS PATTERN ARGUMENTS...: that exit status, one error that says why, no file
+# bad TITLE STATUS PATTERN ARGUMENTS...: this exit status, one error with the reason, no file
 bad() {
     local title=$1 want=$2 pattern=$3
     shift 3
@@ -92,7 +92,7 @@ bad 'a digest that is wrong' 5 'sha256 is .*, expected' --sha256 "${sha/[0-9]/f}
 check 'keeps the bytes as .bad' cmp "$tmp/to/m.gguf.bad" "$tmp/root/m.gguf"
 good 'limited' 1 --limit-rate 30M
 
-# offline TITLE STATUS PATTERN ARGUMENTS...: nobody is asked
+# offline TITLE STATUS PATTERN ARGUMENTS...: no request is sent
 offline() {
     local title=$1 want=$2 pattern=$3
     shift 3
@@ -291,7 +291,7 @@ bad 'a header of 70 kB' 6 'header'
 
 # ---- what an earlier run left ----
 serve ''
-# half: a part and a journal of it, as a killed run leaves them
+# half: a part and its journal, as a killed run leaves them
 half() {
     rm -rf "$tmp/to"
     serve '1 /m.gguf' "2 /m.gguf cut=$((3 * piece + 1000))" '* /m.gguf status=503'
@@ -338,7 +338,7 @@ while [ $kills -lt "${BN_KILLS:-12}" ]; do
 done 2>/dev/null
 get
 again=$((($(sent) - files * size) / kills))
-# At most a piece of each connection, and what the kernel had buffered.
+# At most a piece per connection, and the bytes that the kernel had buffered.
 if whole && [ $again -le $((4 * piece)) ]; then ok "killed $kills times during $files files, each whole in the end ($again bytes sent again for each kill)"; else not_ok "killed $kills times, $again bytes again" "$(report)"; fi
 for signal in INT TERM; do
     serve '* /m.gguf stall=5000000' # a piece, and a part of the next one

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The engine against the independent reference, on every model in fixtures/ (and in BN_TEST_DATA): each operation
-# on the engine's own input, ternary layers to the bit; then whole logits, which are near but not equal, because
-# one activation that falls on the other side of a rounding makes a small difference.
+# The engine compared with the independent reference, on every model in fixtures/ (and in BN_TEST_DATA): each
+# operation on the engine's own input, ternary layers to the bit; then whole logits. These are close but not equal,
+# because an activation that falls on the other side of a rounding makes a small difference.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=${OUT:-build/gcc}
@@ -9,7 +9,7 @@ run=$out/bn-run ref=$out/crossval/bn-reference cmp_logits=$out/crossval/bn-compa
 ids=fixtures/validation-ids-256.txt
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
-# shows TITLE COMMAND...: as check, with the last line of what it says
+# shows TITLE COMMAND...: like check, with the last line of the output
 shows() { local title=$1 text; shift; if text=$("$@" 2>&1); then ok "$title: $(echo "$text" | tail -n 1)"; else not_ok "$title" "status $?" "$text"; fi; }
 value() { tr ' ' '\n' | sed -n "s/^$1=//p"; }
 
@@ -30,9 +30,9 @@ agree() {
     if cmp -s "$trace/G.logits.f32" "$tmp/engine.f32"; then ok "$name: the trace's logits are those of -o"; else not_ok "$name: the trace's logits are those of -o"; fi
 }
 
-# A trained model damps such differences, random weights amplify them: bitnet.cpp agrees with itself (batch, single
+# A trained model reduces such differences, random weights amplify them: bitnet.cpp agrees with itself (batch, single
 # tokens) to cosine 0.9997 on random weights, and with ik_llama.cpp to 0.9991. A row is clear when its best token
-# stands 0.3 above the next, which is more than any logit is off.
+# is 0.3 above the next, which is more than the error of any logit.
 trained=(--min-cosine 0.9995 --max-abs 0.3 --max-kl 0.0005 --margin 0.3 --clear-equal)
 random=(--min-cosine 0.9985 --max-abs 0.3 --max-kl 0.002 --margin 0.3 --clear-equal)
 
@@ -73,7 +73,7 @@ else
     skip "every architecture and format" "bn-fixtures is not built"
 fi
 
-# One position has no attention to speak of: nothing can flip but by rounding in the last bit.
+# A single position has trivial attention: only rounding in the last bit can flip a value.
 model=fixtures/shakespeare-5m-i2_s.gguf
 "$run" logits -m $model --tokens 1541 --all -o "$tmp/engine.f32"
 "$ref" logits -m $model --tokens 1541 --all --float-quant -o "$tmp/reference.f32"
@@ -86,7 +86,7 @@ else
     not_ok "a trace in batches of 7" "$(cat "$tmp/err")"
 fi
 
-# Planted faults are seen in the engine's trace, and named; and by the comparison of logits.
+# Planted faults are found in the engine's trace, and named; the comparison of logits finds them too.
 trace=$tmp/trace
 tokens=$(cut -d, -f1-64 $ids)
 "$run" logits -m $model --tokens "$tokens" --all -o "$tmp/engine.f32" --trace "$trace"
@@ -99,7 +99,7 @@ for pair in silu:L0.ffn_act rope-norm:L0.q_rope no-sub-norm:L0.attn_o head-map:L
 done
 status 1 "a trace against the tokens of another" "$ref" check-trace -m $model --tokens "1,$(echo "$tokens" | cut -d, -f2-)" --trace "$trace"
 
-# The engine against what other engines said.
+# The engine compared with the results of other engines.
 data=${BN_TEST_DATA:-}
 if [ -n "$data" ] && [ -d "$data/foreign" ]; then
     tiny=$data/foreign/tiny-i2_s.gguf

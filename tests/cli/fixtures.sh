@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bn-fixtures: what is committed is what comes out, and each kind of damage is seen.
+# bn-fixtures: the committed files are reproduced, and each kind of damage is found.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 fixtures=${OUT:-build/gcc}/bn-fixtures

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# bn-git, and the stamp that other programs get from it.
+# bn-git, and the stamp that other programs take from it.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
@@ -34,7 +34,7 @@ check 'nothing that the configuration names is executed' test ! -e "$tmp/ran"
 stamp() { grep -A 1 '"git": {' "$1" | sed -nE 's/.*"commit": (.*),/\1/p'; }
 "$bin/bn-run" -q --tokens 1 -n 2 --receipt r.json >/dev/null
 check 'a receipt has the stamp' equal "$(stamp r.json)" "\"$commit\""
-# A bn-git that prints something else, or nothing, gives no stamp and stops nothing.
+# A bn-git with other output, or none, gives no stamp and stops no program.
 mkdir "$tmp/alone" && cp "$bin/bn-run" "$tmp/alone/"
 for script in 'exit 0' 'echo garbage' 'kill -9 $$' 'head -c 200000 /dev/zero' 'echo "{\"schema\": \"bn.git/2\", \"known\": true, \"commit\": \"aa\"}"'; do
     printf '#!/bin/sh\n%s\n' "$script" >"$tmp/alone/bn-git" && chmod +x "$tmp/alone/bn-git"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What the built programs and the sampler's library have against exploits, read from the files.
+# Protections against exploits in the built programs and the sampler's library, read from the files.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=$(cd "${OUT:-build/gcc}" && pwd)
@@ -9,7 +9,7 @@ segments() { readelf -lW "$1"; }
 position_independent() { readelf -hW "$1" | grep -q 'Type: *DYN'; }
 read_only_relocations() { segments "$1" | grep -q GNU_RELRO && readelf -dW "$1" | grep -qE 'BIND_NOW|FLAGS.*NOW'; }
 stack_not_executable() { segments "$1" | grep -q 'GNU_STACK.* RW '; }
-# No page is both written and run, and code shares no page with data: the first segment, of headers, is not executable.
+# No page is both writable and executable, and code shares no page with data: the first segment, of headers, is not executable.
 pages_apart() {
     ! segments "$1" | grep -E 'LOAD|GNU_STACK' | grep -q 'RWE' && segments "$1" | grep -m 1 LOAD | grep -q ' R  '
 }
@@ -29,7 +29,7 @@ for file in "$out"/bn-* "$out"/crossval/bn-reference "$out"/libbn-sampler.so; do
     check "$name has no executable stack" stack_not_executable "$file"
     check "$name keeps code and data on different pages" pages_apart "$file"
     check "$name has stack canaries" canaries "$file"
-    # The oracle is C++: it may call none that has a checked form.
+    # The oracle is C++: perhaps it calls no function that has a checked form.
     [ -z "$plain" ] || [ "$name" = bn-reference ] || check "$name calls checked functions of the C library" checked_calls "$file"
 done
 # SECURITY.md: bn-download alone opens connections.
@@ -41,7 +41,7 @@ for file in "$out"/bn "$out"/bn-*; do
         check "$(basename "$file") calls no function of the network" silent "$file"
     fi
 done
-# They load few libraries, none of which opens connections. Those of the C library itself are not counted, nor a sanitizer's.
+# They load few libraries, and none that opens connections. Libraries of the C library and of sanitizers do not count.
 loaded() { ldd "$1" | awk '{ print $1 }' | grep -vE '^(linux-vdso|libc|libm|libpthread|libdl|lib[a-z]+san)\.so|ld-linux'; }
 few() { [ "$(loaded "$1" | wc -l)" -le "$2" ] || { loaded "$1"; return 1; }; }
 no_network() { ! loaded "$1" | grep -E 'curl|git2|ssh|krb5|http|tls|ssl'; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What `make install` puts down is complete: the programs find each other, the oracle, and the documents; the examples build
-# against the header and the library, shared and static, as C and as C++, and run from Python.
+# `make install` is complete: the programs find each other, the oracle, and the documents; the examples build with the header
+# and the library, shared and static, as C and as C++, and run from Python.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 root=$PWD
@@ -65,7 +65,7 @@ shared=$(cd "$root" && readlink -f "${OUT:-build/gcc}/libbn.so")
 if command -v python3 >/dev/null; then
     check "embed.py generates the same" equal "$(BN_LIBRARY=$shared text python3 embed.py)" "$expected"
 fi
-# libbn.so exports what bn.h declares and nothing else; libbn.a has it too.
+# libbn.so exports exactly what bn.h declares; libbn.a has it too.
 grep -oE '\bbn_[a-z0-9_]+\(' "$tmp/usr/include/bn.h" | tr -d '(' | grep -v '_fn$' | sort -u >declared
 nm -D --defined-only "$shared" | awk '{ print $3 }' | sort -u >exported
 check "libbn.so exports the functions of bn.h and no other" equal "$(cat exported)" "$(cat declared)"

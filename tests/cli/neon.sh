@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The NEON kernels on a machine without them: checkkern is built for AArch64 and runs under qemu-user. Then the
-# digests of all outputs are compared with those of this machine's build: every table of both must print the same.
-# On AArch64 itself checkkern does the first part, and there is nothing to compare with.
+# digests of all outputs are compared with those of this machine's build: all tables of both must print the same.
+# On AArch64 checkkern runs directly, and there is nothing to compare with.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 cross=aarch64-linux-gnu-gcc

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Processors that this machine is not, emulated: one without AVX must get the reference, meet no instruction that it
-# does not know, and compute the same bits (there is no FMA, so libm does it in software); one with AVX2 alone must
-# get that table. Of AVX2 only the integer kernels are run: QEMU 7.2 reads 16 bytes for the 4 of a scalar FMA, which
-# guard pages see.
+# Older processors, emulated. One without AVX must use the reference, execute no instruction that it lacks, and compute
+# the same bits (without FMA, libm computes it in software). One with only AVX2 must use that table. Of AVX2 only the
+# integer kernels run: QEMU 7.2 reads 16 bytes for the 4 of a scalar FMA, which guard pages detect.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=${OUT:-build/gcc}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Whole programs when memory is short: at a sample of positions an allocation fails, alone or with all that follow it, in the
-# programs and in the libraries that they use. A program then ends with 0 (it could do without) or 10, never by a signal and
-# never with a verdict. BN_OOM_POSITIONS (40) positions a command; more find more.
+# Whole programs without memory: at a sample of positions an allocation fails, alone or with all later ones, in the programs
+# and in their libraries. The program then ends with 0 (it did not need the memory) or 10, never by a signal and never with a
+# verdict. BN_OOM_POSITIONS (40) is the number of positions per command; more positions find more.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=$(cd "${OUT:-build/gcc}" && pwd)

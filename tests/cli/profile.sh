@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bn-bench profile and bn-run --profile: what they print, that results stay the same, and that documents which were not measured
-# are refused. How fast anything is does not matter here. TAP on standard output.
+# bn-bench profile and bn-run --profile: the output, unchanged results, and the refusal of documents that were not measured.
+# No assertions on speed. TAP on standard output.
 # shellcheck disable=SC2016 # programs for awk
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -13,8 +13,8 @@ broken() { # title, rule, file: exactly this rule, or at least this one, is brok
     says 1 "$1" "^FAIL +$2 " bench profile --check "$3"
 }
 
-# A machine that takes the processor away between two bricks makes a bad profile, which the exit status says; so it is repeated
-# until there was a moment of calm.
+# When the machine suspends the process between two bricks, the profile is bad and the exit status reports it. So it is repeated
+# until it passes.
 genuine() { # file, arguments...
     local file=$1 try
     shift
@@ -38,7 +38,7 @@ says 0 'two measurements are not copies' '^ok +summary ' bench profile --check "
 says 1 'a document and itself are' '^FAIL +copies ' bench profile --check "$tmp/a.json" --check "$tmp/a.json"
 says 1 'so says the JSON' '"ok": false' bench profile --json --check "$tmp/a.json" --check "$tmp/a.json"
 
-# Tables. The status may be 1 where the machine was busy, so only the text is looked at.
+# Tables. The status may be 1 on a busy machine, so only the text is checked.
 bench profile -q "${work[@]}" --level kernel >"$tmp/table" 2>&1
 for line in 'RmsNorm ' 'QkvProjection ' 'RopeEmbedding ' 'AttentionScore ' 'AttentionSoftmax ' 'AttentionOutput ' \
     'OutputProjection ' 'GateProjection ' 'UpProjection ' 'Activation ' 'DownProjection ' 'Embedding ' 'LmHead ' 'Sampling ' \

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bn-bench profile --graph and --roofline: every form is what it says, whatever the times. A profile that is incomplete
-# ends with 1, which a busy machine may cause; both are taken. TAP on standard output.
+# bn-bench profile --graph and --roofline: every form is valid, for any times. An incomplete profile ends with 1, which a
+# busy machine may cause; both statuses are accepted. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The sessions in README.md and in the tutorial, run as they are printed: each "$ command" must print the lines below it. A
-# session is every block of code of a file that follows the comment with this script's name.
+# Runs the sessions in README.md and in the tutorial: each "$ command" must print the lines below it. A session is the blocks of
+# code in a file that follow a comment with this script's name.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 root=$PWD

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Receipts as bn-run and bn-crossval write them are valid by ci/schemas, in the eyes of a validator that knows nothing of
-# this project, and what the schemas rule out is not. TAP on standard output.
+# Receipts of bn-run and bn-crossval are valid by ci/schemas, according to an independent validator; receipts that the
+# schemas exclude are not. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 out=$(cd "${OUT:-build/gcc}" && pwd)

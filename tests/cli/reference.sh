@@ -168,7 +168,7 @@ if [ -z "$data" ] || [ ! -d "$data/foreign" ]; then
     skip "logits of bitnet.cpp and ik_llama.cpp" "BN_TEST_DATA is not set"
     exit
 fi
-# peers TITLE OURS A B VOCAB: ours is as near to A and to B as these are to each other, by rms within a fifth
+# peers TITLE OURS A B VOCAB: ours is as close to A and to B as these are to each other, by rms within a fifth
 peers() {
     local ab oa ob
     ab=$("$cmp_logits" "$3" "$4" --vocab "$5" | value rms)

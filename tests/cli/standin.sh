@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The stand-in of microsoft/bitnet-b1.58-2B-4T-gguf: same keys, same tensors, same size to the byte as ggml-model-i2_s.gguf, the real
-# vocabulary. It must open as that file would, use little memory beyond itself, and decode the same on every instruction set.
+# vocabulary. It must open like that file, use little additional memory, and decode the same on every instruction set.
 # Needs the rank file of the vocabulary (BN_TEST_DATA) and 1.3 GB of disk. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bn-verify-receipt: every fixture receipt leads to its exit status and to exactly the rules that its line in
-# fixtures/receipts/index.txt names; and a receipt of a run made here is written, verified, replayed, forged, signed.
+# bn-verify-receipt: every fixture receipt gives the exit status and exactly the failed rules of its line in
+# fixtures/receipts/index.txt. A receipt of a new run is written, verified, replayed, forged and signed.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
@@ -129,7 +129,7 @@ result "signing is deterministic" $?
 expect 5 signature "another key does not verify it" signed.json --public-key "$OLDPWD/fixtures/receipts/test-key.pub"
 expect 4 - "a private key is not a public one" signed.json --public-key key
 expect 3 - "a key that is not there" signed.json --public-key nokey
-# What is signed, by another program: openssl verifies the signature over the bytes that DSSE names.
+# The signature, checked by another program: openssl verifies it over the bytes that DSSE names.
 if command -v openssl >/dev/null; then
     sed -n 's/^  "payload": "\(.*\)",$/\1/p' signed.json | base64 -d >payload
     sed -n 's/^ *"sig": "\(.*\)"$/\1/p' signed.json | base64 -d >sig
