@@ -44,7 +44,7 @@ while IFS=$'\t' read -r name status_name code _ _ what; do
 done <"$tmp/bad/cases.tsv"
 
 # important hints
-hints() { open_model "$tmp/bad/$1.gguf"; if grep -q "$2" "$tmp/err"; then ok "$1 tells of $2"; else not_ok "$1" "$(cat "$tmp/err")"; fi; }
+hints() { open_model "$tmp/bad/$1.gguf"; if grep -q "$2" "$tmp/err"; then ok "$1 mentions $2"; else not_ok "$1" "$(cat "$tmp/err")"; fi; }
 hints lfs_pointer 'git lfs pull'
 hints html_page '/resolve/'
 hints type_tl2 'I2_S file'

@@ -51,8 +51,8 @@ is 'one final newline of a file is dropped, so that it gives what -p gives' 0 "$
 is 'only one' 0 "$(run -p $'ROMEO:\n' -n 7)" piped 'ROMEO:\n\n' -f - -n 7
 is 'a text that is piped in needs no option' 0 "$text" piped 'ROMEO:\n' -n 7
 is 'tokenize takes every byte of a file' 0 845,268 piped 'ROMEO:\n' tokenize --ids -f -
-is 'and of what is piped in' 0 845,268 piped 'ROMEO:\n' tokenize --ids
-is 'score takes what is piped in' 0 'tokens 2, scored 1' bash -c "printf ROMEO: | '$bin/bn-run' score -q | head -n 1"
+is 'and of piped input' 0 845,268 piped 'ROMEO:\n' tokenize --ids
+is 'score reads piped input' 0 'tokens 2, scored 1' bash -c "printf ROMEO: | '$bin/bn-run' score -q | head -n 1"
 is 'a prompt without an option' 0 "$text" run -n 7 ROMEO:
 is 'as the first word' 0 "$text" "$bin/bn-run" ROMEO: -n 7 -q
 is 'a single word after the name of the command' 0 "$(run -p Hello -n 3)" "$bin/bn-run" generate Hello -n 3 -q
@@ -101,7 +101,7 @@ tells 'in inspect too' 2 'error: --model: empty model name' bn_run inspect --mod
 tells 'an option of llama.cpp is not help' 2 'here: bn-run -m hf:microsoft/bitnet' bn_run -hf microsoft/bitnet
 tells 'an unknown option that begins like a hidden one' 2 "error: unknown option '--dump-logit-steps'" bn_run --dump-logit-steps 4 -p x
 tells 'a prompt that is too long' 4 'error: prompt too long: 6 tokens, the context holds 2' bn_run -p 'ROMEO: ROMEO:' --ctx 2
-tells 'a hint that can be followed' 4 'hint: use a shorter text, or a larger context (--ctx, at most 1024)' bn_run -p 'ROMEO: ROMEO:' --ctx 2
+tells 'its hint works' 4 'hint: use a shorter text, or a larger context (--ctx, at most 1024)' bn_run -p 'ROMEO: ROMEO:' --ctx 2
 is 'text and tokens' 2 '' run -p x --tokens 1
 is 'tokens and a system message' 2 '' run --tokens 1 --system x
 is 'a token outside the vocabulary' 2 '' run --tokens 2048
@@ -130,5 +130,5 @@ if "$deny" EPERM clone3 true; then
 fi
 echo '{"require": ["replay"]}' >"$tmp/policy"
 is 'a policy may demand the replay' 0 '' "$bin/bn-verify-receipt" -q --policy "$tmp/policy" --replay "$tmp/one.json"
-is 'and it is missed' 1 'FAIL  replay                required by the policy: not asked for (--replay)' \
+is 'and it must not be missing' 1 'FAIL  replay                required by the policy: not asked for (--replay)' \
     bash -c "'$bin/bn-verify-receipt' -q --policy '$tmp/policy' '$tmp/one.json' | grep '^FAIL'; exit \${PIPESTATUS[0]}"

@@ -111,7 +111,7 @@ check_logits() {
     check "an id beyond the vocabulary is refused" refused argument "\"op\": \"logits\", \"tokens\": [$n_vocab], \"last\": false"
     check "an id below 0 is refused" refused argument '"op": "logits", "tokens": [-1], "last": false'
     check "tokens that are not a list are refused" refused '[a-z_]+' '"op": "logits", "tokens": "1,2", "last": false'
-    check "it goes on after that" good '"op": "logits", "tokens": [1], "last": true'
+    check "it continues after that" good '"op": "logits", "tokens": [1], "last": true'
 }
 
 records() { printf '%s' "$answer" | grep -oE '\{[^{}]*"op": *"[^"]*"[^{}]*\}'; }
@@ -210,7 +210,7 @@ for fault in wrong-id short-floats not-json nan acausal remembers any-token last
     quiet=
     [ "$wrong" -gt 0 ]
     subject="planted fault"
-    result "$fault is seen" $?
+    result "$fault is found" $?
 done
 model=$toy_model
 [ "$tried" -eq 1 ] || echo "ok $((count + 1)) - references and bridges # SKIP no built reference speaks the protocol"

@@ -30,7 +30,7 @@ same() { [ "$(cat "$1")" = "$(cat "$2")" ] || diff "$1" "$2"; }
 # ---- answers ----
 
 chat 'hello\n'
-check 'an answer goes on to the end of its paragraph' printed "$("$bin/bn-run" -q -p hello -n 60 | sed '/^$/q')"
+check 'an answer ends at the end of its paragraph' printed "$("$bin/bn-run" -q -p hello -n 60 | sed '/^$/q')"
 chat 'hello\n' --template instruct --ctx 300
 check 'without an end of the turn the context ends it' has "$tmp/err" 'the answer is cut: the context of 300 tokens is full'
 check 'which is longer than the limit of generate' test "$(wc -c <"$tmp/out")" -gt 300
@@ -157,7 +157,7 @@ send /stats\n
 expect 1 turn
 expect > 
 send /bye\n' -o --template instruct
-check 'Ctrl-C stops an answer, and the program goes on' ended 0
+check 'Ctrl-C stops an answer, and the program continues' ended 0
 sed '1,/^-- output$/d' "$tmp/out" >"$tmp/answers"
 chat 'hello\n' --template instruct
 check 'the answer is shorter' test "$(wc -c <"$tmp/answers")" -lt "$(wc -c <"$tmp/out")"

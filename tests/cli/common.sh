@@ -26,7 +26,7 @@ narrow() { ! grep -vE '^ +bn' "$1" | grep -E '.{81}' | sed 's/^/# /' | grep .; }
 
 # A pipe whose reader has closed it, on descriptor 5.
 mkfifo "$tmp/pipe"
-# shellcheck disable=SC2094 # opened for both so that opening waits for nobody
+# shellcheck disable=SC2094 # opened for both directions, so that opening does not block
 exec 4<>"$tmp/pipe" 5>"$tmp/pipe" 4>&-
 
 # The long options that a help text lists.
@@ -111,7 +111,7 @@ instruction sets of this machine: ref" "$tmp/out"
     check "$name fails with 8 when the disk is full" both status_is 8 has_lost_output "$tmp/err"
     "$program" --help >&5 2>"$tmp/err"
     status=$?
-    check "$name ends by SIGPIPE, quietly, when the reader is gone" both status_is 141 empty "$tmp/err"
+    check "$name ends by SIGPIPE, quietly, when the reader has closed the pipe" both status_is 141 empty "$tmp/err"
     (trap '' PIPE; exec "$program" --help >&5 2>"$tmp/err")
     status=$?
     check "$name ends with 141, quietly, when SIGPIPE is ignored" both status_is 141 empty "$tmp/err"
@@ -182,7 +182,7 @@ chmod +x "$tmp"/bin/* "$tmp"/path/*
 # Folders of PATH that this user may not enter are not tested here.
 PATH=$tmp/path:/usr/bin:/bin
 run "$tmp/bin/bn" run -p 'a b' --x
-check "bn runs the program beside it and takes its exit status" both status_is 7 is_beside "$tmp/out"
+check "bn runs the program next to it and returns its exit status" both status_is 7 is_beside "$tmp/out"
 rm "$tmp/bin/bn-run"
 run "$tmp/bin/bn" run x
 check "bn finds programs in PATH" has "$tmp/out" 'path: x'
@@ -198,7 +198,7 @@ rm "$tmp/path/bn-run"
 PATH=$tmp/path run "$tmp/bin/bn" run
 check "bn says with status 3 that a program is not installed" status_is 3
 run "$tmp/bin/bn" ../bn/run
-check "bn takes no paths for commands" status_is 2
+check "bn does not accept paths as commands" status_is 2
 run "$tmp/bin/bn" -v run
 check "bn refuses options before the command" status_is 2
 

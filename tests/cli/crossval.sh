@@ -74,7 +74,7 @@ says 1 "the odd one out is a reference" '^odd one out: oracle --fault silu$' \
     "$xval" logits -q --tokens $ids --ref oracle --ref 'oracle --fault silu'
 says 1 "the odd one out is this engine" '^odd one out: this engine$' \
     "$xval" logits -q --tokens $ids --ref 'oracle --fault silu' --ref 'oracle --fault silu --float-quant'
-says 1 "no majority, nobody is odd" '^odd one out: none' \
+says 1 "without a majority no engine is the odd one out" '^odd one out: none' \
     "$xval" logits -q --tokens $ids --ref 'oracle --fault silu' --ref 'oracle --fault code-map'
 lacks "three that agree have no odd one" 'odd one out' "$xval" logits -q --tokens $ids --ref oracle --ref bn
 
@@ -128,7 +128,7 @@ broken "logits that are not numbers" 'sent a logit that is not finite, 0 at posi
 broken "a reference that ends in between" 'ended with status 0 without an answer' "$open; $row; head -c 8192 /dev/zero"
 broken "a reference that is killed" 'ended by signal 9' "$open; kill -9 \$\$"
 broken "an empty trace" 'sent an empty trace' "$open; $row; head -c 8192 /dev/zero; read x; echo '{\"id\":4,\"ok\":true,\"rows\":18,\"cols\":2048,\"floats\":36864}'; head -c 147456 /dev/zero; read x; echo '{\"id\":5,\"ok\":true,\"records\":[],\"floats\":0}'; sleep 100"
-says 1 "one that fails beside one that agrees" '^sh -c .exit 1.: FAILED, no agreement$' \
+says 1 "one that fails next to one that agrees" '^sh -c .exit 1.: FAILED, no agreement$' \
     "$xval" ladder -q --tokens 1,2,3 --ref oracle --ref "sh -c 'exit 1'"
 lacks "then there is no agreement" '^agree' "$xval" ladder -q --tokens 1,2,3 --ref oracle --ref 'exit 1'
 
@@ -162,7 +162,7 @@ says 9 "a reference that cannot read the model" 'refused: I2_S' "$xval" ladder -
 says 4 "thresholds that are misspelt" 'unknown measure "cosin"' "$xval" ladder --tokens 1,2 --ref oracle \
     --thresholds <(sed 's/"cosine"/"cosin"/' crossval/thresholds.json)
 sed 's/"cosine": {"min": 0.998/"cosine": {"min": 1.1/' crossval/thresholds.json >"$tmp/strict.json"
-says 1 "thresholds that nobody meets" 'BROKEN' "$xval" ladder --tokens 1,2 --ref oracle --thresholds "$tmp/strict.json"
+says 1 "thresholds that no reference meets" 'BROKEN' "$xval" ladder --tokens 1,2 --ref oracle --thresholds "$tmp/strict.json"
 
 # ---- dumps ----
 
@@ -181,7 +181,7 @@ says 1 "one wrong number in a dump is found to the bit" 'up of layer 3 is the fi
 says 0 "JSON has the parity block" '"status": "diverged"' cat "$tmp/r.json"
 says 0 "JSON names the operation" '"op": "ffn_act"' cat "$tmp/r.json"
 says 0 "JUnit counts failures" '<testsuite name="oracle --fault silu" tests="7" failures="5"' cat "$tmp/r.xml"
-says 0 "JUnit counts what is sound" '<testsuite name="oracle" tests="6" failures="0" errors="0" skipped="1">' cat "$tmp/r.xml"
+says 0 "JUnit counts what passed" '<testsuite name="oracle" tests="6" failures="0" errors="0" skipped="1">' cat "$tmp/r.xml"
 says 0 "parity is ok when all agree" '"status": "ok"' "$xval" ladder --json --tokens $ids --ref oracle
 
 # ---- receipts ----

@@ -132,7 +132,7 @@ says 0 "bench: text has the ratio and its interval" 'prompt: this engine is .* t
 says 0 "bench: too few rounds have no interval" 'undecided, 2 pairs are too few' \
     "$xval" bench --ref 'bn --isa ref' -p 4 -n 2 --reps 2 --threads 1
 says 1 "bench: a reference that cannot is said" 'not measured: .*capability bench' "$xval" bench --ref oracle -p 4 -n 2 --reps 2
-says 1 "bench: one that can is measured beside one that cannot" '"status": "skipped"' \
+says 1 "bench: a capable reference is measured, another one is skipped" '"status": "skipped"' \
     "$xval" bench --json --ref oracle --ref bn -p 4 -n 0 --reps 2 --threads 1
 says 1 "bench: one that fails" 'not measured: .*vocabulary of 5' "$xval" bench --ref tests/protocol/toy_reference.sh -p 4 -n 2 --reps 2
 hello='{"id":1,"ok":true,"protocol":"bn.reference/1","name":"c","version":"1","commit":null,"capabilities":["bench"]}'

@@ -113,9 +113,9 @@ check 'the branch is recorded, without a newline' equal "$(od -An -v -c cache/mo
 check 'nothing else is left there' equal "$(find cache -type f -o -type l | sort | tr '\n' ' ')" \
     "cache/.locks/models--acme--m/$a.lock cache/models--acme--m/blobs/$a cache/models--acme--m/refs/main cache/models--acme--m/snapshots/$one/a.gguf "
 get hf:acme/m:a.gguf
-check 'a branch is asked for again, its bytes are not' bash -c "grep -q resolve/main log && awk '{ n += \$8 } END { exit n > 1 }' log"
+check 'a branch is requested again, its bytes are not' bash -c "grep -q resolve/main log && awk '{ n += \$8 } END { exit n > 1 }' log"
 get "hf:acme/m:a.gguf@$one"
-check 'a commit that is here asks nobody' bash -c "[ $status -eq 0 ] && [ ! -s log ]"
+check 'a commit that is here needs no request' bash -c "[ $status -eq 0 ] && [ ! -s log ]"
 get hf:acme/m:dir/sub/c.gguf
 check 'a file in folders links back over them' equal "$(readlink "cache/models--acme--m/snapshots/$one/dir/sub/c.gguf")" "../../../../blobs/$b"
 get hf:acme/m:a.gguf@feature/x
@@ -146,7 +146,7 @@ is 'no such file' 3 'no such file' hf:acme/m:none.gguf
 is 'no such revision' 3 'no such revision' hf:acme/m:a.gguf@v9
 is 'a server that is not a hub' 4 'not a Hugging Face hub: .* X-Repo-Commit' hf:acme/plain:a.gguf
 is 'a commit that is not one' 4 'not a Hugging Face hub: .* X-Repo-Commit' hf:acme/evil:a.gguf
-check 'is refused before the body is asked for' bash -c "[ \$(grep -c 'GET /cdn' log) -le 1 ] && awk '{ n += \$8 } END { exit n > 1 }' log && ! find cache/models--acme--evil -type f 2>/dev/null | grep -q ."
+check 'is refused before the body is requested' bash -c "[ \$(grep -c 'GET /cdn' log) -le 1 ] && awk '{ n += \$8 } END { exit n > 1 }' log && ! find cache/models--acme--evil -type f 2>/dev/null | grep -q ."
 limit=25 is '--stall counts while the hub is asked' 6 'slow' hf:acme/mute:a.gguf --stall 1 --retries 0
 
 is 'an argument that is not a reference' 2 'not a model name' ../x
@@ -160,7 +160,7 @@ get p
 check 'a name, with a pin' bash -c "[ $status -eq 0 ] && cmp -s \"\$(cat out)\" root/cdn/a.gguf"
 check 'its licence is said' grep -q 'licence MIT: https://example.org/licence' err
 get PINNED
-check 'a second time nobody is asked' bash -c "[ $status -eq 0 ] && [ ! -s log ]"
+check 'a second time no request is sent' bash -c "[ $status -eq 0 ] && [ ! -s log ]"
 printf 'x' | dd of="cache/models--acme--m/blobs/$a" bs=1 seek=100 conv=notrunc 2>/dev/null
 is 'offline, a file that was damaged' 5 'sha256 is' pinned --offline
 get pinned
@@ -202,16 +202,16 @@ get hf:acme/m:a.gguf
 
 # ---- offline, path, folders ----
 get --offline hf:acme/m:a.gguf
-check 'offline, what is here: nobody is asked' bash -c "[ $status -eq 0 ] && [ ! -s log ]"
-HF_HUB_OFFLINE=1 is 'offline, what is not' 3 'the network is off' hf:acme/one
+check 'offline, a file that is here: no request is sent' bash -c "[ $status -eq 0 ] && [ ! -s log ]"
+HF_HUB_OFFLINE=1 is 'offline, a file that is not here' 3 'the network is off' hf:acme/one
 get path hf:acme/m:a.gguf
 check 'path' bash -c "[ $status -eq 0 ] && cmp -s \"\$(cat out)\" root/cdn/b.gguf && [ ! -s log ]"
-is 'path of what is not here' 3 'hint: bn-download hf:acme/one' path hf:acme/one
+is 'path of a file that is not here' 3 'hint: bn-download hf:acme/one' path hf:acme/one
 get hf:acme/m:dir/sub/c.gguf --to out.d
 get hf:acme/m:dir/sub/c.gguf --to out.d --offline
-check '--to, offline: what is there' bash -c "[ $status -eq 0 ] && [ \"\$(cat out)\" = out.d/dir/sub/c.gguf ] && [ ! -s log ]"
+check '--to, offline: a file that is there' bash -c "[ $status -eq 0 ] && [ \"\$(cat out)\" = out.d/dir/sub/c.gguf ] && [ ! -s log ]"
 get pinned --to out.d --offline
-check '--to, offline: what is not' test $status -eq 3
+check '--to, offline: a file that is not there' test $status -eq 3
 cp root/cdn/b.gguf out.d/a.gguf
 is '--to, offline: another file of that name' 5 'expected' pinned --to out.d --offline
 get hf:acme/m:dir/sub/c.gguf --to out.d
@@ -270,7 +270,7 @@ cp root/cdn/a.gguf plain.gguf
 is 'a plain file that the registry knows' 0 '1 ok' verify plain.gguf
 is 'one that has the digest' 0 '1 ok' verify root/cdn/b.gguf --sha256 "$b"
 is 'one that has not' 5 '1 bad' verify root/cdn/b.gguf --sha256 "$a"
-is 'one that nobody knows' 1 '1 unknown' verify root/cdn/config.json
+is 'a file without a known digest' 1 '1 unknown' verify root/cdn/config.json
 is 'one that is not there' 3 'nothere' verify ./nothere.gguf
 printf 'x' | dd of="cache/models--acme--m/blobs/$a" bs=1 seek=100 conv=notrunc 2>/dev/null
 get verify
@@ -292,12 +292,12 @@ check 'the same models give the same bytes' cmp one.lock two.lock
 sed "s#/resolve/main/#/resolve/$one/#" script >script.more
 cat script.more >>script
 get --lock one.lock
-check '--lock fetches what it lists' bash -c "[ $status -eq 0 ] && [ \$(wc -l <out) -eq 2 ] && cmp -s \"\$(tail -n 1 out)\" root/cdn/a.gguf"
+check '--lock downloads the listed files' bash -c "[ $status -eq 0 ] && [ \$(wc -l <out) -eq 2 ] && cmp -s \"\$(tail -n 1 out)\" root/cdn/a.gguf"
 get --lock one.lock --offline
 check 'and finds it later without the network' bash -c "[ $status -eq 0 ] && [ ! -s log ]"
 is 'verify --lock' 0 '2 ok' verify --lock one.lock
 get lock --offline -o cache.lock
-check 'lock of the whole cache asks nobody' bash -c "[ $status -eq 0 ] && [ ! -s log ] && grep -q '\"id\": \"hf:acme/m:a.gguf@$one\"' cache.lock"
+check 'lock of the whole cache sends no request' bash -c "[ $status -eq 0 ] && [ ! -s log ] && grep -q '\"id\": \"hf:acme/m:a.gguf@$one\"' cache.lock"
 sed "s/$a/$b/" one.lock >bad.lock
 rm -rf cache
 is 'a lock file with another digest' 5 'expected .* \(--sha256\)' --lock bad.lock
@@ -336,7 +336,7 @@ check 'then it goes' bash -c "[ $status -eq 0 ] && [ \$(ls $blobs | wc -l) -eq 2
 get clean --old --yes
 check '--old: the snapshot that no branch is at, and its bytes' bash -c "[ $status -eq 0 ] && [ ! -e $blobs/$a ] && [ ! -e cache/models--acme--m/snapshots/$one ] && [ -e $blobs/$b ]"
 get hf:acme/m:a.gguf --offline
-check 'what is current is there still' cmp "$(cat out)" root/cdn/b.gguf
+check 'the current file is still there' cmp "$(cat out)" root/cdn/b.gguf
 
 mkdir precious
 echo mine >"precious/$(printf '%064d' 5).part"

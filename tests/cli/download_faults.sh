@@ -84,7 +84,7 @@ good 'four connections' 1
 good 'a digest that is right, in capitals' 1 --sha256 "${sha^^}"
 forget
 get --sha256 "$sha"
-if whole && [ ! -s "$tmp/log" ]; then ok 'what is here is not asked for'; else not_ok 'what is here is not asked for' "$(report)"; fi
+if whole && [ ! -s "$tmp/log" ]; then ok 'a file that is here is not requested'; else not_ok 'a file that is here is not requested' "$(report)"; fi
 printf 'x' | dd of="$tmp/to/m.gguf" bs=1 seek=12345 conv=notrunc 2>/dev/null
 get --sha256 "$sha"
 if whole; then ok 'a damaged file is fetched anew'; else not_ok 'a damaged file is fetched anew' "$(report)"; fi
@@ -100,18 +100,18 @@ offline() {
     get --offline "$@"
     if [ "$status" -eq "$want" ] && [ ! -s "$tmp/log" ] && cat "$tmp/out" "$tmp/err" | grep -qE "$pattern"; then ok "$title"; else not_ok "$title" "$(report)"; fi
 }
-offline '--offline: what is here, with its digest' 0 '/to/m.gguf' --sha256 "$sha"
+offline '--offline: a file that is here, with its digest' 0 '/to/m.gguf' --sha256 "$sha"
 offline 'without a digest' 0 '/to/m.gguf'
 offline 'with another digest' 5 'sha256 is' --sha256 "${sha/[0-9]/f}"
 HF_HUB_OFFLINE=1 offline 'HF_HUB_OFFLINE' 0 '"cached":true.*"sha256":"'"$sha" --json
 offline '--force contradicts it' 2 'force needs the network' --force
 rm "$tmp/to/m.gguf"
-offline 'what is not here' 3 'not on this machine'
+offline 'a file that is not here' 3 'not on this machine'
 check 'no folder or file is made for it' test -z "$(ls -A "$tmp/to")"
 
 # ---- connections ----
 url=http://127.0.0.1:9
-bad 'nobody listens' 6 '[Cc]onnect' --retries 1
+bad 'no server listens' 6 '[Cc]onnect' --retries 1
 serve '1-2 /m.gguf cut=-1'
 good 'hung up before the header, twice' 1
 for at in 0 1 $((piece - 1)) $piece $((piece * 3 + 5)); do
@@ -159,7 +159,7 @@ good 'ranges ignored' $size
 serve '3- /m.gguf whole'
 good 'ranges ignored from the third request on' $((size + 4 * piece))
 serve '2-3 /m.gguf from=7'
-good 'another range than asked for' $size --parallel 1
+good 'another range than requested' $size --parallel 1
 serve '2-3 /m.gguf norange'
 good '206 without Content-Range' $size --parallel 1
 serve '* /m.gguf star'
@@ -170,7 +170,7 @@ serve '* /m.gguf total=1125899906842624'
 bad 'a total of 2^50 bytes' 4 'limit is 16 TiB'
 serve '1 /m.gguf total=60000000' '2 /m.gguf total=60000000 cut=100' '* /m.gguf status=503'
 bad 'a total that is a lie, and 100 bytes' 6 'attempts' --retries 1 --parallel 1
-check 'takes no disk space' test -z "$(ls -A "$tmp/to")"
+check 'uses no disk space' test -z "$(ls -A "$tmp/to")"
 serve '2 /m.gguf length=5000'
 good 'a length that is too small' $piece --parallel 1
 serve '* /m.gguf chunked whole'
@@ -305,7 +305,7 @@ resumes() {
 }
 rest=$((size - 3 * piece))
 half
-resumes 'a later run fetches what is missing' $((rest + 1))
+resumes 'a later run downloads the missing pieces' $((rest + 1))
 half
 printf 'x' | dd of="$tmp/to/m.gguf.part" bs=1 seek=$((piece + 7)) conv=notrunc 2>/dev/null
 resumes 'a piece that was damaged meanwhile is fetched again, and no other' $((rest + piece + 1))
@@ -382,7 +382,7 @@ if mount -t tmpfs -o size=6m none "$tmp/small" 2>/dev/null; then
     echo old >"$tmp/small/m.gguf"
     serve ''
     status 8 'a disk that is too small' "$bin/bn-download" "$url/m.gguf" --to "$tmp/small" --force
-    check 'is seen before anything is fetched' test "$(sent)" -le 1
+    check 'is found before anything is downloaded' test "$(sent)" -le 1
     check 'and the old file stays' test "$(cat "$tmp/small/m.gguf")" = old
     umount "$tmp/small"
 else
@@ -399,7 +399,7 @@ tls=$!
 wait_for grep -q ACCEPT "$tmp/tls"
 tls_port=$(sed -n 's/.*ACCEPT.*:\([0-9]*\)$/\1/p' "$tmp/tls")
 rm -rf "$tmp/to"
-says 6 'a certificate that nobody vouches for' 'certificate' "$bin/bn-download" "https://localhost:$tls_port/m.gguf" --to "$tmp/to"
+says 6 'an untrusted certificate' 'certificate' "$bin/bn-download" "https://localhost:$tls_port/m.gguf" --to "$tmp/to"
 check 'and nothing is there' nothing
 says 0 'one that SSL_CERT_FILE vouches for' 'm.gguf' env SSL_CERT_FILE="$tmp/cert" "$bin/bn-download" "https://localhost:$tls_port/m.gguf" --to "$tmp/to"
 says 6 'of another host' 'certificate|host' env SSL_CERT_FILE="$tmp/cert" "$bin/bn-download" "https://127.0.0.1:$tls_port/other.gguf" --to "$tmp/to"

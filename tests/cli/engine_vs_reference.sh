@@ -95,7 +95,7 @@ for pair in silu:L0.ffn_act rope-norm:L0.q_rope no-sub-norm:L0.attn_o head-map:L
     first=$("$ref" check-trace -m $model --tokens "$tokens" --trace "$trace" --fault "$fault" | sed -n 's/^DIFFERS \([^ ]*\) .*/\1/p' | head -n 1)
     if [ "$first" = "${pair##*:}" ]; then ok "fault $fault is named: $first"; else not_ok "fault $fault is named" "$first"; fi
     "$ref" logits -m $model --tokens "$tokens" --all --fault "$fault" -o "$tmp/fault.f32"
-    status 1 "fault $fault is seen in the logits" "$cmp_logits" "$tmp/engine.f32" "$tmp/fault.f32" --vocab 2048 "${trained[@]}"
+    status 1 "fault $fault is found in the logits" "$cmp_logits" "$tmp/engine.f32" "$tmp/fault.f32" --vocab 2048 "${trained[@]}"
 done
 status 1 "a trace against the tokens of another" "$ref" check-trace -m $model --tokens "1,$(echo "$tokens" | cut -d, -f2-)" --trace "$trace"
 

@@ -25,7 +25,7 @@ status 0 "the committed fixtures hold" "$fixtures" verify
 prints "0 do not" "and it says so" "$fixtures" verify
 
 fresh; flip "$tmp/f/validation.txt" 100
-status 5 "a flipped bit is seen by its digest" "$fixtures" verify -o "$tmp/f"
+status 5 "a flipped bit is found by its digest" "$fixtures" verify -o "$tmp/f"
 prints "validation.txt" "and the file is named" "$fixtures" verify -o "$tmp/f"
 fresh; rm "$tmp/f/validation.txt"
 status 3 "a missing file" "$fixtures" verify -o "$tmp/f"

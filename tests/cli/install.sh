@@ -37,7 +37,7 @@ dangling() {
 }
 check "links between installed documents lead somewhere" equal "$(dangling)" ''
 
-# ---- a program of somebody else, in an empty folder: the examples, by pkg-config ----
+# ---- a program outside the tree, in an empty folder: the examples, by pkg-config ----
 cp "$tmp"/usr/share/doc/bn/examples/* .
 export PKG_CONFIG_PATH=$tmp/usr/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$tmp LD_LIBRARY_PATH=$tmp/usr/lib
 check "pkg-config knows the library" pkg-config --exists bn

@@ -50,6 +50,6 @@ different=$(differing <"$work/all")
 check 4 "neon: $slots slots have the same digest in $tables" "$?"
 [ -z "$different" ] || echo "# differing: $different"
 [ "$(sed 's/^exp neon ./exp neon x/' "$work/all" | differing)" = exp ]
-check 5 "neon: a changed digest is seen" "$?"
+check 5 "neon: a changed digest is found" "$?"
 echo 1..5
 exit "$failed"

@@ -52,7 +52,7 @@ else
 fi
 check 'the critical path' done_with --graph path -t 2 --what-if DownProjection=2 --what-if LmHead=1.5
 check 'is of bricks' has '^GateProjection +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+$'
-check 'what is not measured says so' lines '^model: (DownProjection 2|LmHead 1.5) times as fast: path ' 2
+check 'a modelled path is marked as a model' lines '^model: (DownProjection 2|LmHead 1.5) times as fast: path ' 2
 check 'bricks are enough for it' done_with --graph path -t 2 --level brick
 check 'the same at the level of kernels' done_with --roofline -t 1
 check 'places bricks' has '^(GateProjection +[0-9.]+ +4\.00 |GateProjection +the roof of operations)'

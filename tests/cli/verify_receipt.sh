@@ -187,7 +187,7 @@ BITNET_ALLOW_CORRECTIONS=1 "$verify" -q "$OLDPWD/fixtures/receipts/bad-correctio
 [ $? -eq 1 ] && has out 'FAIL  corrections'
 result "but not against a policy" $? "$(cat out)"
 expect 0 - "which the option adds to" "$OLDPWD/fixtures/receipts/bad-corrections.json" --policy policy.json --allow-corrections
-expect 1 - "what is refused alone is not compared" "$OLDPWD/fixtures/receipts/bad-mock-path.json" --diff "$OLDPWD/fixtures/receipts/bad-mock-path.json"
+expect 1 - "a receipt that is refused alone is not compared" "$OLDPWD/fixtures/receipts/bad-mock-path.json" --diff "$OLDPWD/fixtures/receipts/bad-mock-path.json"
 expect 1 - "nor is it compared with" a.json --diff "$OLDPWD/fixtures/receipts/bad-mock-path.json"
 expect 5 - "nor what was edited" a.json --diff forged.json
 echo '{"accept_statement": false}' >policy.json
@@ -204,7 +204,7 @@ result "and is one document that says so" $? "$(head -n 12 out.json)"
 result "--json keeps the exit status" $? "$(head -n 12 out.json)"
 "$verify" "$OLDPWD/fixtures/receipts/malformed-comma.json" --json >out.json 2>err
 [ $? -eq 4 ] && grep -q '"schema": "bn.error/1"' out.json
-result "--json says what is malformed" $? "$(cat out.json)"
+result "--json names the malformed part" $? "$(cat out.json)"
 rules=$("$verify" rules | wc -l)
 shown=$("$verify" -v a.json | grep -cE '^(pass|skip|FAIL)  ')
 [ "$rules" -gt 40 ] && [ "$rules" -eq "$shown" ]
