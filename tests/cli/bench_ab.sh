@@ -39,11 +39,11 @@ drifting 0.95 --extract 'cost=cost ([0-9.]+)'
 check 'a cost 5 % lower is good' ended 0
 check 'IMPROVED' has out '^command +cost .* IMPROVED$'
 drifting 1 --extract 'cost=cost ([0-9.]+)'
-check 'the same twice is no negative result' ended 0
+check 'the same command twice is not a negative result' ended 0
 check 'and no change' has out '^command +cost .* (SAME|INCONCLUSIVE)'
 drifting 1 -r 3 --extract 'cost=cost ([0-9.]+)'
 check 'three rounds show nothing' has out '^command +cost .* INCONCLUSIVE$'
-check 'which is no failure' ended 0
+check 'which is not a failure' ended 0
 drifting 1 -r 3 --extract 'cost=cost ([0-9.]+)' --strict
 check 'unless it is asked for' ended 1
 
@@ -74,7 +74,7 @@ ab -r 2 --no-control --ignore-failure -- true --vs false
 check 'failures can be ignored' ended 0
 check 'and are counted' has out '^failures A 0, B 3$'
 ab -r 2 --timeout 5 -- true --vs sleep 1000
-check 'a command that does not end is no data' ended 1
+check 'a command that does not end gives no data' ended 1
 check 'it is said which, when, and that nothing is shown' has out '^stopped  command B exceeded --timeout 5 s \(round 1\): no verdict$'
 check 'no verdict is none' has out '^verdict  none$'
 check 'and gives no number' has out '^command +wall_ns +- +INCONCLUSIVE$'

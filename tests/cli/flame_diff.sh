@@ -32,7 +32,7 @@ says 0 "a planted regression is found" '^ +10\.18 +15\.23 +\+5\.05\* .* softmax$
 says 0 "it is called a change" '^CHANGED$' diff_ old?.folded --vs new?.folded
 says 1 "the gate fails, and names it" '^FAILED: softmax gained 5\.05 points, more than 1$' diff_ old?.folded --vs new?.folded --fail-above 1
 says 0 "a limit above it passes" '^PASSED: no significant gain over 6 points' diff_ old?.folded --vs new?.folded --fail-above 6
-says 0 "less is no gain" '^PASSED' diff_ new?.folded --vs old?.folded --fail-above 20
+says 0 "a smaller share passes" '^PASSED' diff_ new?.folded --vs old?.folded --fail-above 20
 says 1 "of the others' shares, when one has less" 'FAILED: gemv' diff_ new?.folded --vs old?.folded --fail-above 1
 says 0 "that is no more work" 'PASSED' diff_ new?.folded --vs old?.folded --fail-above 1 --same-work
 says 1 "more work is" 'FAILED: softmax gained 5\.96 % of the weight before' diff_ old?.folded --vs new?.folded --fail-above 1 --same-work
@@ -67,7 +67,7 @@ says 1 "too few samples fail a gate" '^FAILED: nothing could be judged' diff_ fe
 says 0 "without a gate it says so" '^NOT JUDGED' diff_ few --vs few
 says 1 "weights of single runs fail a gate" 'FAILED: nothing could be judged: weights need two runs' diff_ half --vs sixty --same-work --fail-above 50
 echo 'main;g 100' >without
-says 1 "a run without weight is no run" 'run 2 after has no weight' diff_ half --vs half without --root f --fail-above 50
+says 1 "a run without weight does not count" 'run 2 after has no weight' diff_ half --vs half without --root f --fail-above 50
 echo 'main;f 0' >zero
 says 4 "a file without any is malformed" 'no stack' diff_ half --vs zero --fail-above 50
 
@@ -151,7 +151,7 @@ says 2 "nothing before" 'two sides are needed' diff_ --vs half sixty
 says 2 "nothing behind" 'two sides are needed' diff_ half sixty --vs
 says 2 "three sides" 'more than once' diff_ half --vs sixty --vs few
 says 2 "standard input twice" 'once only' diff_ - --vs -
-says 2 "a limit that is none" 'fail-above' diff_ half --vs sixty --fail-above much
+says 2 "an invalid limit" 'fail-above' diff_ half --vs sixty --fail-above much
 says 3 "a file that is not there" 'nowhere' diff_ half --vs nowhere
-says 4 "a file that is none" 'line 1' diff_ half --vs "$fg"
+says 4 "an invalid file" 'line 1' diff_ half --vs "$fg"
 says 3 "a root that is not there" 'nothere' diff_ half --vs sixty --root nothere

@@ -1,5 +1,5 @@
 // Uses a flame graph as a reader does, and writes what it sees as lines into the document; flame_svg.sh puts it into a copy of the
-// picture, in two parts: what stands above the mark goes before the script of the picture, the rest behind it.
+// picture, in two parts: the part above the mark goes before the script of the picture, the rest after it.
 window.told = [];
 window.faults = [];
 window.addEventListener("error", event => window.faults.push(event.message));

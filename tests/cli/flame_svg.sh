@@ -30,7 +30,7 @@ lacks 'it loads nothing' '.' grep -nE '(href|src|srcset)=|xlink|@import|url\([^#
 lacks 'its script makes no code and no markup of text, nor styles that a policy forbids' '.' \
     grep -nE '\beval\(|new Function|innerHTML|insertAdjacent|document\.write| on[a-z]+="| style="|setAttribute\("style"' tree.svg
 check 'the script is small' test "$(wc -c <"$root/lab/stacks/flame.js")" -lt 25600
-check 'and the address of nobody is in it' equal "$(grep -oE 'https?://[^" ]*' tree.svg | sort -u | tr '\n' ' ')" \
+check 'and it contains no foreign address' equal "$(grep -oE 'https?://[^" ]*' tree.svg | sort -u | tr '\n' ' ')" \
     'http://www.w3.org/1999/xhtml http://www.w3.org/2000/svg '
 : >empty.folded
 echo '# nothing' >comment.folded
@@ -39,8 +39,8 @@ for f in empty comment zero; do says 4 "$f: no empty picture" 'nothing to draw|n
 check 'and no file' bash -c '! ls empty.svg comment.svg zero.svg 2>/dev/null | grep -q .'
 says 3 'a file that is not there' 'none.folded' "$bn" render none.folded
 says 3 'a root that is not there' "no stack has a frame 'nobody'" "$bn" render tree.folded --root nobody
-says 2 'a palette that is none' 'palette' "$bn" render tree.folded --palette red
-says 2 'a width that is none' 'width' "$bn" render tree.folded --width 5
+says 2 'an invalid palette' 'palette' "$bn" render tree.folded --palette red
+says 2 'an invalid width' 'width' "$bn" render tree.folded --width 5
 printf '%s 5\n' 'a</script>"&<]]>;--><x>;"quotes'\''' $'b\xe2\x80\xaegnp;\xff\xfe' "$(printf 'n%.0s' {1..4200})" >hostile.folded
 status 0 'hostile names' "$bn" render hostile.folded -o names.svg --title '</title>' --subtitle ']]>' --notes '<&' --count-name '"' --search '</script>'
 check 'are well-formed' xmllint --noout names.svg
@@ -113,7 +113,7 @@ told use 'as does Ctrl-F' ctrl-f search
 told use 'an icicle' icicle true
 told use 'a flame' flame true
 told use 'callers: each function with its own time' callers 'Upper 1, a 40, b 600, c 200, d 150, r 9'
-told use 'by whom they were called' 'of a' 'main 1, d 40, a 600, a 200, main 150, r 9'
+told use 'by their callers' 'of a' 'main 1, d 40, a 600, a 200, main 150, r 9'
 told use 'up to the first' 'of d' 'main 40, main 600, main 200, r 9'
 told use 'all of it is of main' everything '7 frames, 1 not drawn: 100.00 %'
 told use 'and back' calls 'a 800, b 600'
