@@ -34,7 +34,7 @@ __asm__(".text\n .balign 16\n"
         FUNCTION("whole.part.0")
         FUNCTION("whole.constprop.0.isra.12")
         FUNCTION("whole.omp_fn.0")
-        BODY /* no name: behind the end of the function in front */
+        BODY /* no name: after the end of the function before */
         "plain_label:\n" BODY
         "next_label:\n" BODY
         ".globl with_label\n" TYPE("with_label")

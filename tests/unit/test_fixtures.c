@@ -70,7 +70,7 @@ static void halves(void **state)
         assert_int_equal(bn_half_from_fixed(value, 24), h);
         assert_int_equal(bn_half_from_fixed(-value, 24), h | 0x8000);
         assert_int_equal(bn_half_from_fixed(value * 8, 27), h);
-        if (h == 0x7BFF) continue; /* beyond are no finite ones */
+        if (h == 0x7BFF) continue; /* the next values are not finite */
         /* Four times finer: a quarter of the way rounds down, the middle to even, three quarters up. */
         int64_t step = next - value;
         assert_int_equal(bn_half_from_fixed(4 * value + step, 26), h);

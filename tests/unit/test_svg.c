@@ -128,7 +128,7 @@ static size_t count(const char *text, const char *what)
 
 /* ---- layout ---- */
 
-/* Every box but the root's lies on one box of the level below, and those on it are no wider than it. */
+/* Each box but the root's is on one box of the level below, and the boxes on it are together at most as wide. */
 static void check_nesting(const struct rect *boxes, size_t n, bool icicle)
 {
     for (size_t i = 1; i < n; i++) {
