@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * record/timers.c and record/agent.c: the two tiers that need no perf, in this process and in programs whose
+ * lab/sampler/timers.c and agent.c: the two tiers that need no perf, in this process and in programs whose
  * stacks and times are known (tests/sampled). The programs measure themselves, by their own processor time.
  * How many samples a timer takes in that time depends on the machine: it fires at the ticks of the operating
  * system, and next to other programs at few of them. So each program runs until it has enough samples. Shares

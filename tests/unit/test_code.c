@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * profile/code: digests of machine code are those that other tools compute, differ where the code does, and
+ * lab/profile/code: digests of machine code are those that other tools compute, differ where the code does, and
  * are refused where the file is not what runs.
  */
 #define _GNU_SOURCE

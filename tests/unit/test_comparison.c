@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * measure/comparison.h: what is written is read again, missing numbers stay missing, the table and the worst
+ * lab/stats/comparison.h: what is written is read again, missing numbers stay missing, the table and the worst
  * outcome tell what is in the list.
  */
 #include <math.h>

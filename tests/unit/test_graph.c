@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * profile/graph: the tree byte for byte, scopes and budget, DOT taken apart again, JSON and Chrome traces
+ * lab/profile/graph: the tree byte for byte, scopes and budget, DOT taken apart again, JSON and Chrome traces
  * whose times add up.
  */
 #include <setjmp.h>

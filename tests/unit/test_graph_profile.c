@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * profile/graph_profile: a made-up pass of two threads comes out exactly; passes of a real model come out
+ * lab/profile/graph_profile: a made-up pass of two threads comes out exactly; passes of a real model come out
  * whole, their times add up, and their critical path is no longer than the clock says.
  */
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * profile/schedule and profile/roofline: by hand, against brute force on random graphs, and where they must
+ * lab/profile/schedule and roofline: by hand, against brute force on random graphs, and where they must
  * refuse.
  */
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * record/symbols and record/resolve: addresses of programs of every kind have the names that they should,
+ * lab/symbols/symbols and resolve: addresses of programs of every kind have the names that they should,
  * files that are not those that ran have none, no server is asked, copied stacks give the chain that was, and
  * samples become the stacks that they are.
  */
