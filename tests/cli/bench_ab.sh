@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bn-bench ab from the command line. The commands print numbers that are known beforehand, so nothing here
-# depends on how fast the machine is. TAP on standard output.
+# bn-bench ab from the command line. The commands print known numbers, so no test depends on the speed of the
+# machine. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
@@ -15,7 +15,7 @@ shown() { "$@" || { cat "$tmp/out" "$tmp/err"; return 1; }; }
 ended() { shown [ "$status" -eq "$1" ]; }
 has() { shown grep -qE -- "$2" "$tmp/$1"; }
 
-# cost.sh FACTOR: prints a cost that drifts by 1 % a run, whichever side it is, with noise of 0.3 %.
+# cost.sh FACTOR: prints a cost that drifts by 1 % per run, on both sides, with noise of 0.3 %.
 cat >"$tmp/cost.sh" <<'SH'
 n=$(cat "$tmp/n"); n=$((n + 1)); echo "$n" >"$tmp/n"
 awk -v n="$n" -v f="$1" 'BEGIN { c = f * 100 * (1 + n / 100) * (1 + 0.003 * ((n * 37 % 19) / 9.5 - 1));
@@ -164,7 +164,7 @@ done
 check 'its slots are all there' test "$(grep -c '"side": ' "$tmp/out")" -eq 9
 check 'and all that is null says why' test "$(grep -c ': null' "$tmp/out")" -gt 0
 
-# The control is timed unless it is not wanted.
+# The control is timed unless --no-control is given.
 ab -r 2 --json --output-only --series -- cat "$tmp/b.json" --vs cat "$tmp/b.json"
 check 'the control is timed' has out '"spin": [1-9][0-9]*'
 check 'exact values have a verdict despite noise' ended 0
@@ -179,7 +179,7 @@ for args in '' '-- true' '-- true --vs' '-- --vs true' '-- true --vs true --vs t
     check "misuse: $args" ended 2
 done
 
-# The self-test: three rounds can show nothing, so its power is too little, and it says so.
+# The self-test: three rounds are too few, so its power is too low, and it reports that.
 ab --self-test --sessions 1 -r 3 --warmup 0
 check 'a self-test without power fails' ended 1
 check 'and says so' has out '^power    TOO LITTLE'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bn-bench compare, baseline and trend from the command line: every refusal is planted and seen. Documents are made up, and so
-# are their times; repositories are temporary ones. TAP on standard output.
+# bn-bench compare, baseline and trend from the command line: a test plants the cause of each refusal. Documents and their times
+# are made up; repositories are temporary. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 top=$PWD
@@ -21,7 +21,7 @@ git add engine && git commit -q -m one
 head=$(git rev-parse HEAD)
 zeros=0000000000000000000000000000000000000000
 
-# document FILE LEVEL [NAME=VALUE...]: a run whose times are LEVEL per cent of what they are otherwise. Samples differ a little, the same
+# document FILE LEVEL [NAME=VALUE...]: a run whose times are LEVEL per cent of the usual ones. Samples differ a little, in the same
 # way each time.
 document() {
     local file=$1 level=$2 commit=$head dirty=false changed=0 key=k label=toy others=0.1 model=m threads=1 suite=run class='' \
@@ -99,7 +99,7 @@ status 4 'whose mistakes are found' bench compare --thresholds "$docs/levels.jso
 status 3 'a document that is not there' bench compare "$docs/a.json" "$docs/none.json"
 says 4 'an invalid document' 'not a bn-bench result' bench compare "$docs/a.json" <(echo '{}')
 
-# points THROUGHPUT LATENCY: values without samples, with levels of their own.
+# points THROUGHPUT LATENCY: values without samples, with their own levels.
 points() {
     echo '{"baselines":{"linux-x86_64":{"c":{"throughput_tokens_per_second":'"$1"',"latency_p50_ms":'"$2"'}}},"thresholds":{
         "critical":{"throughput_decrease_percent":15,"latency_increase_percent":25},
@@ -223,7 +223,7 @@ done
 lacks 'two slower runs are not a change yet' 'worse|better' bench trend
 export BN_LEDGER=$tmp/longer
 for i in $(seq 1 16); do
-    # 5 % in the middle; the other series only wavers.
+    # a change of 5 % in the middle; the other series only varies.
     document "$docs/run.json" $((100 + 5 * (i > 9) + i % 2)) flat=$((100 + i * 7 % 4)) commit=${zeros:2}$((i + 10)) \
         created="$(printf '2026-01-%02dT00:00:00Z' "$i")"
     baseline save -q --allow-stale --reason history main "$docs/run.json" >/dev/null 2>&1

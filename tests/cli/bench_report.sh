@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bn-bench report: a figure is the same in every format, hostile names stay names, pages are well-formed, load nothing and stay small,
-# nothing is reported where nothing was measured. The documents are made up (bench_documents.awk). TAP on standard output.
+# bn-bench report: a figure is the same in every format, hostile names are escaped, pages are well-formed, small and load nothing,
+# and nothing is reported where nothing was measured. The documents are made up (bench_documents.awk). TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 # shellcheck source=tests/tap.sh
@@ -40,7 +40,7 @@ while IFS=, read -r _ test metric unit _ _ _ median low high _; do
     grep -qF "\"high\": $high," "$tmp/json" || [ -z "$high" ] || wrong+="high: $test $metric;"
 done < <(tail -n +2 "$tmp/csv" | tr -d '\r')
 check 'text, Markdown and HTML show each median and its interval alike, HTML beside the exact one' equal "$wrong" ''
-# Of an odd number of samples the median is one of them: recomputed here.
+# The median of an odd number of samples is one of them: it is recomputed here.
 check 'a median is that of the samples' equal "$(awk -F, '$3 == "peak_rss_bytes" { print $6 }' "$tmp/csv-samples")" \
     "$(awk -F, '$3 == "peak_rss_bytes" { print $8 }' "$tmp/csv")$(printf '\r')"
 middle=$(grep 'decode n=4' "$tmp/csv-samples" | cut -d, -f 6 | tr -d '\r' | sort -n | awk '{ x[NR] = $1 } END { printf "%.0f", (x[3] + x[4]) / 2 }')

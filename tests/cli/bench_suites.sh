@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bn-bench doctor, memory and quant from the command line: their tables, what they refuse. Their documents are read by
-# tests/unit/test_suites_document.c. Nothing here depends on how fast the machine is.
+# bn-bench doctor, memory and quant from the command line: their tables and errors. Their documents are tested by
+# tests/unit/test_suites_document.c. No test depends on the speed of the machine.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bench=${OUT:-build/gcc}/bn-bench
@@ -8,7 +8,7 @@ unset BN_MODEL BN_ISA BN_THREADS
 # shellcheck source=tests/tap.sh
 . tests/tap.sh
 nano=fixtures/nano-bitnet-i2_s-42.gguf
-# has PATTERN TITLE: in what the last `run` printed
+# has PATTERN TITLE: in the output of the last `run`
 run() { # STATUS TITLE COMMAND...
     local want=$1 title=$2 got
     shift 2

@@ -216,7 +216,7 @@ esac
 
 # ---- recorded in truth ----
 if "$bn" doctor -q >/dev/null 2>&1; then
-    # Until there are samples enough for shares: on a busy machine they are few in a time.
+    # Until there are enough samples for percentages: a busy machine gives few samples per second.
     record() {
         local seconds samples
         for seconds in 0.4 2 10 50; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bn-flamegraph bricks: measured times of profiles, sums, and whether samples agree with them. A machine that is busy cannot be
-# compared, which the program says; so nothing here demands that they agree, only that it is told. TAP on standard output.
+# bn-flamegraph bricks: measured times of profiles, sums, and whether samples agree with them. On a busy machine the program reports
+# that it cannot compare. So no test requires agreement, only that the result is reported. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
@@ -59,8 +59,8 @@ case $? in
     status "$want" 'without a comparison there is no agreement' flame bricks --check "$tmp/r.json"
     says 0 'bricks are rows' ' LmHead$' grep LmHead "$tmp/table"
     says 0 'kernels are rows by their functions' 'i2s_gemv_.*by its function' cat "$tmp/table"
-    # A sample's own function is the kernel that the profiler says ran then, whatever else the machine does: a tenth is a bound
-    # that chance does not reach.
+    # The function of a sample is the kernel that the profiler names for that moment, on any machine. Chance does not reach the bound
+    # of a tenth.
     read -r other both < <(sed -nE 's/^kernels: in ([0-9]+) of ([0-9]+) samples.*/\1 \2/p' "$tmp/table")
     if [ "${both:-0}" -lt 20 ]; then
         skip "functions are those of the profiler's kernels" 'too few samples: the machine is busy'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bn-flamegraph diff: a planted regression is found and fails the gate, the same files pass, a gate without data fails; the forms
-# of the result; what is refused. TAP on standard output.
+# bn-flamegraph diff: a planted regression is found and fails the gate, equal files pass, a gate without data fails; the formats of
+# the result; refused input. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)

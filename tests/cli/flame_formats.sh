@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bn-flamegraph fold, text and export: what is written is read back, totals agree in all formats, broken files are refused with their
-# place; and perf's own count against what is made of `perf script`. TAP on standard output.
+# bn-flamegraph fold, text and export: output is read back, totals agree in all formats, broken files are refused with the place of
+# the fault; perf's own count is compared with the result from `perf script`. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)

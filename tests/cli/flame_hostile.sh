@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# bn-flamegraph against those who mean harm or ask for what cannot be: programs that write to the log of the sampler that records
-# them, files that a program has mapped and that are broken, texts that a terminal would obey, outputs that cannot be written.
-# TAP on standard output.
+# bn-flamegraph with hostile and impossible input: programs that write to the log of the sampler that records them, broken files that
+# a program has mapped, control characters for terminals, outputs that cannot be written. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)

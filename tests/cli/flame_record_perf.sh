@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bn-flamegraph record and doctor: perf events as far as this user may have them, the next way when they are refused and why,
-# shares against the program's own clock and against perf, what is written and how it ends. TAP on standard output.
+# bn-flamegraph record and doctor: perf events as far as this user may use them, the next sampler and the reason when they are refused,
+# percentages compared with the program's own clock and with perf, output and exit status. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
@@ -67,7 +67,7 @@ if [ "$clock" -eq 1 ]; then
     check "a program is recorded" record_split all
     check "by the best way that works" grep -qE '"tier":"(cycles|clock)"' all.json
     check "shares are those of the program's own clock" shares_of all
-    # The same bound finds the two mixed up.
+    # The same bound detects it when the two are exchanged.
     check "a wrong share would be found" mixed_up
     check "why the cycle counter is not used is in the document" grep -qE '"tier":"cycles"|"cycles":"[A-Z]+: ' all.json
     check "the command is in the document" grep -qF '"300"' all.json
@@ -92,7 +92,7 @@ else
 fi
 
 # ---- another user ----
-# One that has nothing else running: users have limits, such as the memory that perf may lock.
+# A user without other processes: users have limits, such as the memory that perf may lock.
 uid=$((61000 + $$ % 1000))
 other="setpriv --reuid $uid --regid $uid --clear-groups"
 if [ "$(id -u)" -eq 0 ] && $other true 2>/dev/null; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bn-flamegraph record by timers, which need no perf events: both tiers and kinds, shares against the program's own clock, what
-# is told of programs that end badly or cannot be recorded so. TAP on standard output.
+# bn-flamegraph record by timers, without perf events: both tiers and kinds, percentages compared with the program's own clock, and
+# the reports about programs that crash or cannot be recorded this way. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
@@ -58,7 +58,7 @@ if "$sampled/deny_perf" EPERM perf_event_open true; then
         "$flame" record --allow-empty -o told.json -- "$sampled/split" 60
     says 0 "and that fewer samples came" "warning: [0-9]+ of [0-9]+ samples came: timer samples at the operating system's ticks" \
         longer 200 "$sampled/deny_perf" EACCES perf_event_open "$flame" record -F 20000 -o told.json -- "$sampled/split"
-    # Periods that are long beside any machine's ticks.
+    # Periods that are long compared with the ticks of any machine.
     lacks "unless it did" 'samples came' "$sampled/deny_perf" EACCES perf_event_open \
         "$flame" record -F 4 -o told.json -- "$sampled/split" 1300
     check "of which there are some" test "$(samples told.json)" -ge 2
@@ -117,7 +117,7 @@ check "an environment is not changed for them to see" "$flame" record --sampler 
     sh -c 'LD_PRELOAD=/nowhere.so "$@" >start.environ 2>start.errors; env >>start.environ' sh "$sampled/start" "$env"
 check "but for what was there before" equal "$(grep -E 'LD_PRELOAD|BN_SAMPLER' start.environ | sort -u)" LD_PRELOAD=/nowhere.so
 
-# owned PATH: whether nobody but this user and root can put another file in place of it.
+# owned PATH: whether only this user and root can replace the file.
 owned() {
     local path=$1
     while :; do

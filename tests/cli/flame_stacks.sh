@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Do recorded stacks reach from where a thread begins to where it runs, with the callers in between? Of programs with and without
-# frame pointers, and of the team of a model. TAP on standard output.
+# Do recorded stacks reach from the start of a thread to the running function, with all callers? For programs with and without frame
+# pointers, and for the threads of a model. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)
@@ -11,9 +11,9 @@ bin=$(cd "${OUT:-build/gcc}" && pwd)
 cd "$tmp" || exit 1
 once() { "$bin/bn-flamegraph" record -q -F 1999 -o "$1.json" -o "$1.folded" "${@:2}" >/dev/null; }
 record() { longer 300 enough 300 "$1.json" once "$@"; } # NAME ARGUMENTS... PROGRAM
-# The share of a recording's samples, in per cent, whose stacks are as they should be.
+# The percentage of a recording's samples whose stacks are right.
 rooted() { grep -oE '"rooted_share":[0-9.e-]+' "$1.json" | cut -d: -f2 | awk '{ print int(100 * $1) }'; }
-# The share of weight, in per cent, of folded lines with a pattern. Where the C library has no debug information, its functions that
+# The percentage of weight of folded lines that match a pattern. Where the C library has no debug information, its functions that
 # start a thread have no names; these frames are left out.
 weight() {
     sed -E 's/^(\[libc[^];]*\];)+//' "$1.folded" |

@@ -65,7 +65,7 @@ harness() {
         $0 == "</svg>" { put("behind.js") }
         { print }' "$2"
 }
-# browse NAME FRAGMENT FLAGS...: leaves what the harness tells of NAME.svg in NAME.told
+# browse NAME FRAGMENT FLAGS...: writes the harness's report about NAME.svg to NAME.told
 browse() {
     local name=$1 fragment=$2
     shift 2
@@ -80,11 +80,11 @@ for f in sampled hostile diff; do
 done
 harness use tree.svg >use.svg
 harness look tree.svg >dark.svg
-# A script whose share counts a match inside a match again.
+# A script whose percentage counts a match inside a match twice.
 sed 's/^    if (i < end) continue;$//' use.svg >twice.svg
 { browse use '' --blink-settings=preferredColorScheme=1 & browse twice '' & browse with_diff '' & wait; }
 { browse dark '#zoom=3&search=c&icicle=1' --blink-settings=preferredColorScheme=0 & browse with_sampled '' & browse with_hostile '' & wait; }
-# told FILE TITLE KEY VALUE: what the harness told of a thing
+# told FILE TITLE KEY VALUE: a value that the harness reported
 told() { check "$2" equal "$(sed -n "s/^$3: //p" "$1.told")" "$4"; }
 told use 'frames that are wide enough are drawn, in the order of the tree' drawn 'all main Upper a b c d a r r r'
 told use 'as wide as their weights' start 'all 1000, main 1000, a 800, b 600, c 200, hidden -'
