@@ -121,8 +121,8 @@ broken "a reference with the wrong id" 'answered with the wrong id' "read x; ech
 broken "a reference of another vocabulary" 'has a vocabulary of 32000, this engine of 2048' "${open/2048/32000}; cat >/dev/null"
 broken "numbers that are cut off" 'after 4000 of 8192 bytes of numbers' "$open; $row; head -c 4000 /dev/zero"
 limit=5 broken "numbers that stop" 'did not answer within the time limit' "$open; $row; head -c 4000 /dev/zero; exec sleep 1000"
-broken "fewer columns than the vocabulary" 'another number of rows or columns' "$open; ${row/cols\":2048/cols\":1024}; sleep 100"
-broken "other rows than columns say" 'another number of floats' "$open; ${row/floats\":2048/floats\":2047}; sleep 100"
+broken "fewer columns than the vocabulary" 'wrong number of rows or columns' "$open; ${row/cols\":2048/cols\":1024}; sleep 100"
+broken "other rows than columns say" 'is not rows times columns' "$open; ${row/floats\":2048/floats\":2047}; sleep 100"
 broken "logits that are not numbers" 'sent a logit that is not finite, 0 at position 0' \
     "$open; $row; head -c 8192 /dev/zero | tr '\\0' '\\377'; cat >/dev/null"
 broken "a reference that ends in between" 'ended with status 0 without an answer' "$open; $row; head -c 8192 /dev/zero"

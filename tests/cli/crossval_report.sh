@@ -136,7 +136,7 @@ says 1 "bench: a capable reference is measured, another one is skipped" '"status
     "$xval" bench --json --ref oracle --ref bn -p 4 -n 0 --reps 2 --threads 1
 says 1 "bench: one that fails" 'not measured: .*vocabulary of 5' "$xval" bench --ref tests/protocol/toy_reference.sh -p 4 -n 2 --reps 2
 hello='{"id":1,"ok":true,"protocol":"bn.reference/1","name":"c","version":"1","commit":null,"capabilities":["bench"]}'
-says 1 "bench: an answer without times" 'not measured: .*without saying prompt_ns' "$xval" bench -p 4 -n 2 --reps 2 --timeout 600 \
+says 1 "bench: an answer without times" 'not measured: .*has no prompt_ns' "$xval" bench -p 4 -n 2 --reps 2 --timeout 600 \
     --ref "read x; echo '$hello'; read x; echo '{\"id\":2,\"ok\":true,\"n_vocab\":2048,\"n_ctx\":512}'; read x; echo '{\"id\":3,\"ok\":true,\"prompt_ns\":0}'; cat >/dev/null"
 says 2 "bench: no reference" 'no reference is given' "$xval" bench
 

@@ -62,7 +62,7 @@ static void other_faults_fail_the_gate(void **state)
     fake.now -= 20;
     bn_prof_stop_brick(timer, 1);
     fake.now += 20;
-    check_fails(prof, &fake, "an event ends before it began");
+    check_fails(prof, &fake, "an event ends before it begins");
 
     prof = open_prof(&fake, BN_PROF_DEFERRED, 1, 4);
     timer = bn_prof_start_brick(prof, BN_BRICK_LM_HEAD);
