@@ -5,7 +5,7 @@
 #ifndef BN_KIT_PROGRAM_H
 #define BN_KIT_PROGRAM_H
 
-#include <limits.h>
+#include <linux/limits.h>
 #include <stdbool.h>
 
 /* The file of the running program; empty when /proc cannot be read. */

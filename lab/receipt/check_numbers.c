@@ -53,11 +53,11 @@ bool bn_check_token_ids(const struct bn_rules_input *in, struct bn_rule_result *
         if (!bn_rule_list(in, LISTS[i], &ids, &n, out)) return false;
         while (bad < n && ids[bad] < n_vocab)
             bad++;
-        if (bad < n)
-            return bn_rule_fail(out, "%s has %llu, the vocabulary ends at %llu", LISTS[i], (ull)ids[bad],
-                                (ull)n_vocab - 1);
+        uint64_t id = bad < n ? ids[bad] : 0;
         bn_free(ids);
-        if (bad < n) return false;
+        if (bad < n)
+            return bn_rule_fail(out, "%s has %llu, the vocabulary ends at %llu", LISTS[i], (ull)id,
+                                (ull)n_vocab - 1);
     }
     return bn_rule_pass(out, "all below %llu", (ull)n_vocab);
 }
