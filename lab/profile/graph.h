@@ -91,7 +91,8 @@ struct bn_graph {
 void bn_graph_open(struct bn_graph *graph, uint32_t max_nodes);
 void bn_graph_close(struct bn_graph *graph);
 
-/* Adds a node to the scope that is open, or as a root; BN_NODE_NONE when there is no room. */
+/* For programs that build a graph themselves; bn_graph_add_profile builds one from a profile.
+ * Adds a node to the scope that is open, or as a root; BN_NODE_NONE when there is no room. */
 uint32_t bn_graph_add(struct bn_graph *graph, const struct bn_graph_node *node);
 /* The same under a parent that is there already. */
 uint32_t bn_graph_add_under(struct bn_graph *graph, uint32_t parent, const struct bn_graph_node *node);
