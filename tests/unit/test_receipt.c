@@ -503,6 +503,23 @@ static void diffs_are_grouped(void **state)
     bn_json_free(b);
 }
 
+/* Checking a receipt takes at most ten times its size, so what would take more is refused before it is built.
+ */
+static void a_long_list_of_zeros_takes_no_memory(void **state)
+{
+    (void)state;
+    size_t n = (2u << 20) + 1;
+    struct bn_receipt receipt;
+    char *text = bn_alloc(n, 1);
+    assert_non_null(text);
+    for (size_t i = 0; i < n; i++)
+        text[i] = i == 0 ? '[' : i == n - 1 ? ']' : i % 2 == 1 ? '0' : ',';
+    uint64_t before = bn_mem_stats().bytes_total;
+    assert_int_equal(bn_receipt_open(&receipt, text, n, NULL, NULL), BN_ERR_LIMIT);
+    assert_int_equal(bn_mem_stats().bytes_total, before);
+    bn_free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -518,6 +535,7 @@ int main(void)
         cmocka_unit_test(a_mapped_file_is_not_replayed),
         cmocka_unit_test(rates_and_percentiles),
         cmocka_unit_test(diffs_are_grouped),
+        cmocka_unit_test(a_long_list_of_zeros_takes_no_memory),
     };
     return cmocka_run_group_tests(tests, open_model, close_model);
 }
