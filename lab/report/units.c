@@ -9,6 +9,11 @@
 
 #include "base/error.h"
 
+const char *bn_units_of(const char *metric, const char *unit)
+{
+    return strcmp(unit, "1/s") == 0 && strstr(metric, "token") != NULL ? "tok/s" : unit;
+}
+
 struct bn_units_scale bn_units_scale(const char *unit, double value)
 {
     static const struct {

@@ -20,6 +20,8 @@ struct bn_units_scale {
     const char *name;
 };
 
+/* The unit in which people read a series: "tok/s" for a metric of tokens in "1/s", else the unit itself. */
+const char *bn_units_of(const char *metric, const char *unit);
 /* The scale that suits the value; a table uses one scale for a column or for both ends of an interval. */
 struct bn_units_scale bn_units_scale(const char *unit, double value);
 /* The number alone: "5.343", "12", "-" when it is not finite. */

@@ -216,8 +216,8 @@ void bn_comparison_row(struct bn_table *t, const struct bn_comparison *c, const 
         bn_table_printf(t, "%s (%s)", bn_outcome_name(c->j.outcome), SEVERITIES[c->severity]);
     bn_table_printf(t, "%s%s%s", bn_units_percent_text(low, c->j.low, true), bounded ? " to " : "",
                     bounded ? bn_units_percent_text(high, c->j.high, true) : "");
-    bn_table_value(t, a, c->unit);
-    bn_table_value(t, b, c->unit);
+    bn_table_value(t, a, bn_units_of(c->metric, c->unit));
+    bn_table_value(t, b, bn_units_of(c->metric, c->unit));
     put_p(t, c->j.p);
     bn_table_count(t, c->j.n);
     bn_table_percent(t, c->j.band > 0 ? c->j.band : (double)NAN, false);

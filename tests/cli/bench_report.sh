@@ -31,6 +31,7 @@ check 'github-action-benchmark has them, by direction' equal \
 wrong=''
 while IFS=, read -r _ test metric unit _ _ _ median low high _; do
     [ "$unit" = 1 ] || exact="$median $unit"
+    [ "$metric" != tokens_per_second ] || exact="$median tok/s"
     row=$(awk -F '  +' -v t="$test" -v m="$metric" '$1 == t && $2 == m { print $3 "|" $4 }' "$tmp/text")
     shown=${row%%|*} interval=${row#*|}
     [ -n "$shown" ] && grep -qF "title=\"$exact\">$shown</td><td>$interval</td>" "$tmp/html" || wrong+="html: $test $metric;"

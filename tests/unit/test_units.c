@@ -62,6 +62,9 @@ static void one_scale_serves_both_ends_of_an_interval(void **state)
     bn_units_number(&text, 1.25e6, scale);
     assert_string_equal(text.data, "0.9500 1.250");
     assert_string_equal(scale.name, "ms");
+    assert_string_equal(bn_units_of("tokens_per_second", "1/s"), "tok/s");
+    assert_string_equal(bn_units_of("calls_per_second", "1/s"), "1/s");
+    assert_string_equal(bn_units_of("token_ns", "ns"), "ns");
     bn_buf_release(&text);
 }
 

@@ -31,7 +31,7 @@ struct view {
 static struct view view_of(const struct bn_report_series *s, bool early)
 {
     const double *f = s->figure;
-    struct view v = {.scale = bn_units_scale(s->s->unit, f[BN_FIGURE_MEDIAN])};
+    struct view v = {.scale = bn_units_scale(bn_units_of(s->s->metric, s->s->unit), f[BN_FIGURE_MEDIAN])};
     double low = f[BN_FIGURE_MIN], high = f[BN_FIGURE_MAX],
            reach = BEYOND * (f[BN_FIGURE_Q3] - f[BN_FIGURE_Q1]);
     if (s->s->n >= 8 && reach > 0) {
@@ -59,12 +59,13 @@ static bool is_inside(const struct view *v, double scaled)
 /* Ends the picture and the figure; counts the samples outside. */
 static void end_figure(struct bn_buf *out, const struct bn_report_series *s, const struct view *v)
 {
+    const char *unit = bn_units_of(s->s->metric, s->s->unit);
     char low[BN_UNITS_ROOM], high[BN_UNITS_ROOM];
     bn_plot_end(out);
     if (v->outside > 0)
         bn_html(out, "<p class=\"what\">%zu of %zu samples are outside the picture, between %s and %s.</p>",
-                v->outside, s->s->n, bn_units_text(low, s->figure[BN_FIGURE_MIN], s->s->unit),
-                bn_units_text(high, s->figure[BN_FIGURE_MAX], s->s->unit));
+                v->outside, s->s->n, bn_units_text(low, s->figure[BN_FIGURE_MIN], unit),
+                bn_units_text(high, s->figure[BN_FIGURE_MAX], unit));
     bn_plot_figure_end(out);
 }
 
@@ -164,7 +165,8 @@ void bn_report_plot_distribution(struct bn_buf *out, const struct bn_report_seri
         bn_html(out, "<path class=\"bar\" d=\"M%.1f %.1fH%.1f\"/>\n",
                 bn_plot_x(&p, f[BN_FIGURE_LOW] * v.scale.factor), bn_plot_y(&p, 0.9),
                 bn_plot_x(&p, f[BN_FIGURE_HIGH] * v.scale.factor));
-    snprintf(text, sizeof text, "median %s", bn_units_text(median, f[BN_FIGURE_MEDIAN], s->s->unit));
+    snprintf(text, sizeof text, "median %s",
+             bn_units_text(median, f[BN_FIGURE_MEDIAN], bn_units_of(s->s->metric, s->s->unit)));
     bn_plot_note(out, &p, "", at, 1, 4, 8, text);
     bn_plot_x_axis(out, &p, v.label);
     end_figure(out, s, &v);

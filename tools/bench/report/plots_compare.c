@@ -111,7 +111,7 @@ static void draw_moment(struct bn_buf *out, const struct bn_plot *p, const struc
     char title[200], value[BN_UNITS_ROOM];
     snprintf(title, sizeof title, "%.10s%s, %.40s: %s", m->commit,
              m->dirty ? " with uncommitted changes" : "", m->created,
-             bn_units_text(value, m->median, t->unit));
+             bn_units_text(value, m->median, bn_units_of(t->metric, t->unit)));
     bn_plot_interval(out, p, "bar", (double)i + 1, m->low * factor, m->high * factor);
     bn_plot_mark(out, p, BN_PLOT_DOT, "dot", (double)i + 1, m->median * factor, 3, title);
 }
@@ -129,7 +129,7 @@ static void draw_change(struct bn_buf *out, const struct bn_plot *p, const struc
 
 void bn_report_plot_trend(struct bn_buf *out, const struct bn_report_trend *t)
 {
-    struct bn_units_scale scale = bn_units_scale(t->unit, t->moments[0].median);
+    struct bn_units_scale scale = bn_units_scale(bn_units_of(t->metric, t->unit), t->moments[0].median);
     struct bn_plot p = bn_plot_of(260);
     double *x = bn_alloc(2 * t->n, sizeof *x), *y = x + t->n;
     char label[200];

@@ -27,15 +27,16 @@ static void fill_series(struct bn_table *t, const struct bn_report *r)
     for (size_t i = 0; i < r->n_series; i++) {
         const struct bn_report_series *s = &r->series[i];
         const double *f = s->figure, median = f[BN_FIGURE_MEDIAN];
+        const char *unit = bn_units_of(s->s->metric, s->s->unit);
         bn_table_row(t, "");
         put_name(t, SEVERAL(r, series), s->source, s->s->test);
         bn_table_text(t, s->s->metric);
-        bn_table_value(t, median, s->s->unit);
-        bn_table_range(t, f[BN_FIGURE_LOW], f[BN_FIGURE_HIGH], median, s->s->unit);
+        bn_table_value(t, median, unit);
+        bn_table_range(t, f[BN_FIGURE_LOW], f[BN_FIGURE_HIGH], median, unit);
         bn_table_percent(t, median > 0 ? f[BN_FIGURE_MAD] / median : (double)NAN, false);
         bn_table_count(t, s->s->n);
         bn_table_count(t, s->n_outliers);
-        bn_table_range(t, f[BN_FIGURE_MIN], f[BN_FIGURE_MAX], median, s->s->unit);
+        bn_table_range(t, f[BN_FIGURE_MIN], f[BN_FIGURE_MAX], median, unit);
     }
 }
 
@@ -102,8 +103,8 @@ static void fill_trends(struct bn_table *t, const struct bn_report *r)
         bn_table_row(t, "");
         put_name(t, SEVERAL(r, trends), h->source, h->test);
         bn_table_text(t, h->metric);
-        bn_table_value(t, h->moments[h->n - 1].median, h->unit);
-        bn_table_value(t, h->moments[0].median, h->unit);
+        bn_table_value(t, h->moments[h->n - 1].median, bn_units_of(h->metric, h->unit));
+        bn_table_value(t, h->moments[0].median, bn_units_of(h->metric, h->unit));
         bn_table_count(t, h->n);
         bn_table_text(t, changes.len > 0 ? changes.data : "none found");
         bn_buf_release(&changes);
