@@ -26,9 +26,9 @@ static bn_status parse_document(bn_stacks **out, const bn_json *document, bn_err
     if (bn_json_path(document, "shared.frames") != NULL)
         return bn_formats_read_speedscope(out, document, err);
     if (schema[0] != '\0')
-        return bn_fail(err, BN_ERR_FORMAT, "a document of the schema %s holds no stacks", schema);
-    bn_status status = bn_fail(err, BN_ERR_FORMAT, "JSON that holds no stacks");
-    bn_error_hint(err, "JSON that is read: bn.stacks/1, bn.profile/1, speedscope");
+        return bn_fail(err, BN_ERR_FORMAT, "a document of schema %s has no stacks", schema);
+    bn_status status = bn_fail(err, BN_ERR_FORMAT, "no stacks in this JSON document");
+    bn_error_hint(err, "expected bn.stacks/1, bn.profile/1 or speedscope");
     return status;
 }
 
@@ -68,7 +68,7 @@ bn_status bn_stacks_parse(bn_stacks **out, const char *text, size_t n, const cha
     bn_status status = BN_OK;
     *out = NULL;
     if (n == 0)
-        status = bn_fail(&inner, BN_ERR_FORMAT, "it is empty; expected " BN_FORMATS_READ);
+        status = bn_fail(&inner, BN_ERR_FORMAT, "empty; expected " BN_FORMATS_READ);
     else if (is_json(text, n))
         status = parse_json(out, text, n, &inner);
     else if (bn_formats_is_perf_script(text, n))

@@ -68,7 +68,8 @@ static bn_status take_comment(struct reading *r, struct bn_str line, bn_error *e
         const char *word = line.ptr + i + 5;
         char *target = unit ? r->stacks->unit : r->stacks->what;
         if ((unit || what) && !bn_formats_is_word(word, n - 5, what))
-            return malformed(r, unit ? "names a unit that is no word" : "says what it is in no word", err);
+            return malformed(r, unit ? "has an invalid unit" : "has an invalid name of what was recorded",
+                             err);
         bool same = (unit || what) && strlen(target) == n - 5 && memcmp(target, word, n - 5) == 0;
         if (unit && r->begun && !same) return malformed(r, "changes the unit", err);
         if (unit || what) {
@@ -86,10 +87,9 @@ static bn_status take_line(struct reading *r, struct bn_str line, bn_error *err)
     const char *space = memrchr(line.ptr, ' ', line.len), *end = line.ptr + line.len;
     double weight = 0;
     if (space == NULL || !bn_formats_weight((struct bn_str){space + 1, (size_t)(end - space) - 1}, &weight)) {
-        bn_status status = malformed(r, "does not end in a weight", err);
-        bn_error_hint(err,
-                      "what is read: bn.stacks/1, bn.profile/1, speedscope, perf script, or folded lines "
-                      "as \"main;work 12\"");
+        bn_status status = malformed(r, "does not end with a weight", err);
+        bn_error_hint(err, "expected bn.stacks/1, bn.profile/1, speedscope, perf script, or folded lines "
+                           "as \"main;work 12\"");
         return status;
     }
     uint32_t node = BN_STACKS_ROOT;

@@ -110,9 +110,9 @@ void bn_formats_number(struct bn_buf *out, double value, bool first)
 bn_status bn_formats_too_large(const bn_stacks *s, bn_error *err)
 {
     bn_status status =
-        bn_fail(err, BN_ERR_LIMIT, "%zu call paths in %zu runs make a document larger than what is read back",
+        bn_fail(err, BN_ERR_LIMIT, "%zu call paths in %zu runs exceed the size limit of a document",
                 s->n_nodes, s->n_runs);
-    bn_error_hint(err, "leave some out with --tags none or --root, or write folded text: bn-flamegraph "
+    bn_error_hint(err, "use --tags none or --root, or write folded text: bn-flamegraph "
                        "export --format folded");
     return status;
 }

@@ -131,8 +131,8 @@ static bn_status open_columns(struct columns *out, const bn_json *object, const 
         const bn_json *column = bn_json_get(object, names[i]);
         size_t size = bn_json_size(column);
         if (column == NULL || bn_json_kind(column) != BN_JSON_ARRAY || (i > 0 && size != length))
-            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, where,
-                              "'%s' is no list, or not as long as '%s'", names[i], names[0]);
+            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, where, "'%s' is not a list as long as '%s'",
+                              names[i], names[0]);
         out->at[i] = bn_json_first(column);
         length = size;
     }
@@ -155,7 +155,7 @@ static bn_status column_number(const struct columns *columns, size_t which, uint
                                const char *where, bn_error *err)
 {
     if (bn_json_u64(columns->at[which], out) && *out < limit) return BN_OK;
-    return malformed(err, where, "a number that stands for nothing");
+    return malformed(err, where, "an index out of range");
 }
 
 /* A document's lists, as arrays. */
@@ -259,7 +259,7 @@ static bn_status read_run(const struct lists *lists, bn_stacks *s, size_t run, c
         double self;
         BN_TRY(column_number(&columns, 0, lists->n_nodes, &node, "runs", err));
         if (!bn_json_number(columns.at[1], &self) || !(self >= 0))
-            return malformed(err, "runs", "a weight that is none");
+            return malformed(err, "runs", "an invalid weight");
         if (sampled) BN_TRY(column_number(&columns, 2, UINT64_MAX, &samples, "runs", err));
         BN_TRY(bn_formats_add(s, &tally, lists->nodes[node], run, self, samples, err));
     }
@@ -271,7 +271,7 @@ static bn_status read_runs(const struct lists *lists, bn_stacks *s, const bn_jso
     const bn_json *runs = bn_json_get(document, "runs");
     size_t n = 0;
     if (runs == NULL || bn_json_kind(runs) != BN_JSON_ARRAY || bn_json_size(runs) == 0)
-        return malformed(err, "runs", "no list of runs");
+        return malformed(err, "runs", "not a list of runs");
     for (const bn_json *run = bn_json_first(runs); run != NULL; run = bn_json_next(run), n++) {
         if (n > 0) BN_TRY(bn_stacks_add_run(s, err));
         BN_TRY(read_run(lists, s, n, run, err));
@@ -296,7 +296,7 @@ static bn_status read_about(bn_stacks *s, const bn_json *document, bn_error *err
 {
     const bn_json *about = bn_json_get(document, "about");
     if (about == NULL) return BN_OK;
-    if (bn_json_kind(about) != BN_JSON_OBJECT) return malformed(err, "about", "no object");
+    if (bn_json_kind(about) != BN_JSON_OBJECT) return malformed(err, "about", "not an object");
     for (const bn_json *m = bn_json_first(about); m != NULL; m = bn_json_next(m))
         bn_json_put_copy(s->about, bn_json_name(m), m);
     return bn_json_size(s->about) == bn_json_size(about) ? BN_OK : bn_nomem(err);
@@ -334,7 +334,7 @@ bn_status bn_formats_read_document(bn_stacks **out, const bn_json *document, bn_
     if (measured == NULL || bn_json_kind(measured) == BN_JSON_NULL) return BN_OK;
     bn_status status = read_stacks(&(*out)->measured, measured, err);
     if (status == BN_OK && (*out)->measured->n_runs != (*out)->n_runs)
-        status = malformed(err, "measured", "it has other runs than the samples");
+        status = malformed(err, "measured", "the number of runs differs from that of the samples");
     if (status != BN_OK) {
         bn_stacks_close(*out);
         *out = NULL;

@@ -409,7 +409,7 @@ bn_status bn_formats_read_perf_script(bn_stacks **out, const char *text, size_t 
     }
     if (status == BN_OK) status = end_sample(&r, err);
     if (status == BN_OK && !r.begun)
-        status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, name, "it holds no sample");
+        status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, name, "no samples found");
     if (status == BN_OK) {
         name_unit(&r);
         describe(&r);

@@ -127,7 +127,7 @@ static bn_status read_frame(struct reading *r, const bn_json *value, bn_error *e
     uint64_t line = 0;
     const bn_json *ours = bn_json_get(value, "bn");
     if (!bn_json_string(bn_json_get(value, "name"), &name))
-        return malformed(err, "frames", "one has no name");
+        return malformed(err, "frames", "a frame without a name");
     if (!bn_json_u64(bn_json_get(value, "line"), &line) || line > UINT32_MAX) line = 0;
     struct bn_frame frame = {name, text_of(ours, "module"), text_of(value, "file"), (uint32_t)line,
                              BN_FRAME_CODE};
@@ -163,7 +163,7 @@ static bn_status read_unit(struct reading *r, const bn_json *profile, bn_error *
     if (bn_formats_is_word(ours, strlen(ours), false)) unit = ours;
     if (!bn_formats_is_word(what, strlen(what), true)) what = "";
     if (r->n_profiles++ > 0 && strcmp(unit, r->unit) != 0)
-        return malformed(err, "profiles", "they have different units");
+        return malformed(err, "profiles", "profiles of different units");
     memcpy(r->unit, unit, strlen(unit) + 1);
     memcpy(r->what, what, strlen(what) + 1);
     return BN_OK;
@@ -173,7 +173,7 @@ static bn_status frame_number(const struct reading *r, const bn_json *value, uin
 {
     uint64_t number;
     if (!bn_json_u64(value, &number) || number >= r->n_frames)
-        return malformed(err, "profiles", "a number of a frame that does not exist");
+        return malformed(err, "profiles", "a frame index out of range");
     *out = r->frames[number];
     return BN_OK;
 }
@@ -190,8 +190,9 @@ static bn_status read_sampled(struct reading *r, const bn_json *profile, bn_erro
         double value;
         uint64_t n = 0;
         uint32_t node = BN_STACKS_ROOT, frame;
-        if (bn_json_kind(sample) != BN_JSON_ARRAY) return malformed(err, "samples", "one is no list");
-        if (!bn_json_number(weight, &value) || !(value >= 0)) return malformed(err, "weights", "one is none");
+        if (bn_json_kind(sample) != BN_JSON_ARRAY) return malformed(err, "samples", "a sample is not a list");
+        if (!bn_json_number(weight, &value) || !(value >= 0))
+            return malformed(err, "weights", "an invalid weight");
         for (const bn_json *f = bn_json_first(sample); f != NULL; f = bn_json_next(f)) {
             BN_TRY(frame_number(r, f, &frame, err));
             BN_TRY(bn_stacks_push_frame(r->stacks, &node, frame, err));
@@ -216,11 +217,11 @@ static bn_status take_event(struct reading *r, struct open_frames *open, const b
     BN_TRY(frame_number(r, bn_json_get(event, "frame"), &frame, err));
     if (strcmp(type, "C") == 0) {
         if (open->depth == 0 || open->frames[open->depth] != frame)
-            return malformed(err, "events", "a frame is closed that is not the innermost open one");
+            return malformed(err, "events", "a closed frame is not the innermost open one");
         open->depth--;
         return BN_OK;
     }
-    if (strcmp(type, "O") != 0) return malformed(err, "events", "one neither opens nor closes a frame");
+    if (strcmp(type, "O") != 0) return malformed(err, "events", "an event neither opens nor closes a frame");
     if (open->depth == BN_STACKS_MAX_DEPTH)
         return bn_fail(err, BN_ERR_LIMIT, "events nested deeper than %u", BN_STACKS_MAX_DEPTH);
     open->nodes[open->depth + 1] = open->nodes[open->depth];
@@ -244,7 +245,8 @@ static bn_status read_evented(struct reading *r, const bn_json *profile, bn_erro
     bool begun = false;
     if (events == NULL || bn_json_kind(events) != BN_JSON_ARRAY) return malformed(err, "events", "no list");
     for (const bn_json *e = bn_json_first(events); e != NULL; e = bn_json_next(e)) {
-        if (!bn_json_number(bn_json_get(e, "at"), &at)) return malformed(err, "events", "one has no time");
+        if (!bn_json_number(bn_json_get(e, "at"), &at))
+            return malformed(err, "events", "an event without a time");
         if (begun) BN_TRY(spend(r, &open, now, at, err));
         begun = true;
         now = at;
@@ -259,7 +261,7 @@ static bn_status read_profiles(struct reading *r, const bn_json *document, bn_er
 {
     const bn_json *profiles = bn_json_get(document, "profiles");
     if (profiles == NULL || bn_json_kind(profiles) != BN_JSON_ARRAY || bn_json_size(profiles) == 0)
-        return malformed(err, "profiles", "there are none");
+        return malformed(err, "profiles", "none found");
     for (const bn_json *p = bn_json_first(profiles); p != NULL; p = bn_json_next(p)) {
         const char *type = text_of(p, "type");
         BN_TRY(read_unit(r, p, err));

@@ -130,9 +130,10 @@ bn_status bn_sampler_library_path(char path[BN_SAMPLER_PATH_BYTES], bn_error *er
         try_base(path, getenv("XDG_CACHE_HOME"), false) || try_home(path) ||
         (!root && (try_base(path, temporary, true) || try_base(path, "/tmp", true))))
         return BN_OK;
-    bn_fail(err, BN_ERR_UNSUPPORTED,
-            "no folder for the sampler's library: it needs one that only this user can change, not mounted "
-            "noexec");
-    bn_error_hint(err, "set XDG_RUNTIME_DIR to one with mode 0700");
+    bn_fail(
+        err, BN_ERR_UNSUPPORTED,
+        "no directory for the sampler's library: only this user may write to it, and it must not be mounted "
+        "noexec");
+    bn_error_hint(err, "set XDG_RUNTIME_DIR to a directory of mode 0700");
     return BN_ERR_UNSUPPORTED;
 }

@@ -92,7 +92,7 @@ static bn_status record_work(struct bn_record_trial *out, const struct bn_record
 bn_status bn_record_try(struct bn_record_trial *out, const struct bn_record_options *options, bn_error *err)
 {
     *out = (struct bn_record_trial){0};
-    if ((unsigned)options->tier >= BN_RECORD_TIERS) return bn_fail(err, BN_ERR_ARG, "no tier to try");
+    if ((unsigned)options->tier >= BN_RECORD_TIERS) return bn_fail(err, BN_ERR_ARG, "invalid sampler");
     const struct bn_record_tier_ops *ops = ops_of((enum bn_record_tier)options->tier);
     struct bn_record_options own = *options;
     bn_error why = {0};
@@ -126,11 +126,11 @@ bn_status bn_record_try(struct bn_record_trial *out, const struct bn_record_opti
 static bn_status check(const struct bn_record_options *o, bn_error *err)
 {
     if ((unsigned)o->kind >= BN_RECORD_KINDS || o->tier < -1 || o->tier >= (int)BN_RECORD_TIERS)
-        return bn_fail(err, BN_ERR_ARG, "no such kind or way of sampling");
+        return bn_fail(err, BN_ERR_ARG, "invalid kind or sampler");
     if (o->kind != BN_RECORD_FAULTS && (o->period_ns < 10000 || o->period_ns > UINT64_C(10000000000)))
-        return bn_fail(err, BN_ERR_ARG, "periods are from 10 microseconds to 10 seconds");
+        return bn_fail(err, BN_ERR_ARG, "the period must be from 10 microseconds to 10 seconds");
     if (o->dump_bytes % 8 != 0 || o->dump_bytes > 65528)
-        return bn_fail(err, BN_ERR_ARG, "copies of stacks are multiples of 8 bytes up to 65528");
+        return bn_fail(err, BN_ERR_ARG, "the size of stack copies must be a multiple of 8 up to 65528 bytes");
     return BN_OK;
 }
 
@@ -148,8 +148,8 @@ static bn_status nothing_works(const struct bn_delivery *delivery, int only, bn_
                               : t + 1 == BN_RECORD_TIERS ? " and "
                                                          : ", ",
                               bn_record_tier_name((enum bn_record_tier)t));
-    bn_fail(err, BN_ERR_UNSUPPORTED, "nothing here can be sampled: %s are refused", names);
-    bn_error_hint(err, "bn-flamegraph doctor says why, and what would change it");
+    bn_fail(err, BN_ERR_UNSUPPORTED, "no sampler works: %s are unavailable", names);
+    bn_error_hint(err, "bn-flamegraph doctor shows why");
     return BN_ERR_UNSUPPORTED;
 }
 

@@ -114,7 +114,7 @@ static bn_status open_timers(struct timers **out, const struct bn_record_options
 {
     if (o->period_ns == 0 || o->dump_bytes % 8 != 0 || o->dump_bytes > 65528)
         return bn_fail(err, BN_ERR_ARG,
-                       "a sampler's period of 0, or a stack that is not a multiple of 8 bytes");
+                       "the period is 0, or the size of stack copies is not a multiple of 8 bytes");
     struct timers *t = bn_alloc(1, sizeof *t);
     if (t == NULL) return bn_nomem(err);
     *t = (struct timers){.log_fd = -1, .is_self = is_self};
@@ -207,7 +207,7 @@ static bn_status open_program(void **state, pid_t *pid, const struct bn_record_o
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), t->log_fd);
     bn_status status = BN_OK;
     if (access(path, R_OK | W_OK) != 0)
-        status = bn_fail(err, BN_ERR_UNSUPPORTED, "%s: %s, which is where a program would find the log", path,
+        status = bn_fail(err, BN_ERR_UNSUPPORTED, "%s: %s; recorded programs need this path", path,
                          strerror(errno));
     t->cpu_before_ns = cpu_used(false);
     if (status == BN_OK) status = spawn(t, library, pid, argv, fds, err);
@@ -326,10 +326,9 @@ static bn_status stop_timers(void *state, bn_recording *out, bn_error *err)
     uint64_t used = cpu_used(t->is_self) - t->cpu_before_ns, agent = atomic_load(&t->log->agent_ns);
     if (atomic_load(&t->log->processes) == 0) {
         bn_fail_at(err, BN_ERR_UNSUPPORTED, BN_NO_OFFSET, t->name,
-                   "did not load the sampler: it is linked statically, has privileges of its own, or is for "
+                   "did not load the sampler: it is statically linked, set-user-ID, or for "
                    "another architecture");
-        bn_error_hint(err,
-                      "timers can record only what the dynamic loader starts; perf_event_open needs nothing");
+        bn_error_hint(err, "timers can only record dynamically linked programs; perf events can record any");
         return BN_ERR_UNSUPPORTED;
     }
     out->delivery.lost += atomic_load(&t->log->dropped);

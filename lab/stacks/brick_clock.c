@@ -33,7 +33,7 @@ bn_status bn_brick_clock_open(bn_brick_clock **out, const bn_prof *prof, const u
 {
     *out = NULL;
     if (pairs[1].ticks <= pairs[0].ticks || pairs[1].ns <= pairs[0].ns)
-        return bn_fail(err, BN_ERR_ARG, "two readings of the clocks that are not one after the other");
+        return bn_fail(err, BN_ERR_ARG, "the two clock readings are not in order");
     bn_brick_clock *clock = bn_alloc(1, sizeof *clock);
     if (clock == NULL) return bn_nomem(err);
     clock->prof = prof;

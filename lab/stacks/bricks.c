@@ -42,7 +42,7 @@ bn_status bn_brick_parents(uint32_t **parents, const bn_prof *prof, unsigned thr
         if (lost || disordered) {
             bn_free(parent);
             return bn_fail(err, BN_ERR_FORMAT, "thread %u: event %zu is %s", thread, i,
-                           lost ? "not inside the brick around it" : "out of order");
+                           lost ? "not inside the enclosing brick" : "out of order");
         }
         end = bn_prof_end_ns(prof, e);
         if (e->kernel == BN_PROF_NO_KERNEL) open[e->depth] = (uint32_t)i;
@@ -123,7 +123,7 @@ bn_status bn_bricks_add(bn_stacks *stacks, size_t run, const bn_prof *prof, bn_e
         BN_TRY(add_thread(stacks, run, prof, t, err));
     for (uint32_t i = 1; i < stacks->n_nodes; i++)
         if (bn_stacks_self(stacks, i, run) < 0)
-            return bn_fail(err, BN_ERR_FORMAT, "%s: what is inside takes longer than the whole",
+            return bn_fail(err, BN_ERR_FORMAT, "%s: nested events take longer than the thread",
                            bn_stacks_frame(stacks, i)->name);
     return BN_OK;
 }

@@ -23,10 +23,10 @@
 static bn_status same_recording(const bn_stacks *before, const bn_stacks *after, bn_error *err)
 {
     if (strcmp(before->unit, after->unit) != 0)
-        return bn_fail(err, BN_ERR_ARG, "stacks of %s and of %s cannot be compared", before->unit,
+        return bn_fail(err, BN_ERR_ARG, "cannot compare stacks of %s with stacks of %s", before->unit,
                        after->unit);
     if (before->what[0] != '\0' && after->what[0] != '\0' && strcmp(before->what, after->what) != 0)
-        return bn_fail(err, BN_ERR_ARG, "recordings of %s and of %s cannot be compared", before->what,
+        return bn_fail(err, BN_ERR_ARG, "cannot compare recordings of %s with recordings of %s", before->what,
                        after->what);
     return BN_OK;
 }
@@ -357,7 +357,7 @@ static bn_status measure_runs(struct work *w, bn_error *err)
         for (size_t i = 0; i < tree->n_nodes; i++)
             w->wholes[r] += run->self[i];
         if (!(w->wholes[r] > 0 && isfinite(w->wholes[r])))
-            return bn_fail(err, BN_ERR_MISMATCH, "run %zu %s has no weight: there is nothing to compare",
+            return bn_fail(err, BN_ERR_MISMATCH, "run %zu %s has no weight",
                            r - (after ? w->d->n_before : 0) + 1, after ? "after" : "before");
         count_weights(tree, run);
         w->values[r] = effective_samples(tree, run, w->wholes[r]);

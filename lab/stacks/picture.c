@@ -178,7 +178,7 @@ static bn_status lay_out(struct layout *l, const struct bn_picture *p, bn_error 
     l->font = fmin(12, l->frame_height * 0.72);
     if (!is_sorted(p->tree)) return bn_fail(err, BN_ERR_ARG, "these stacks are not sorted");
     if (n < 2 || !(p->widths[0] > 0) || !isfinite(p->widths[0]))
-        return bn_fail(err, BN_ERR_FORMAT, "there is nothing to draw: no stack has a weight");
+        return bn_fail(err, BN_ERR_FORMAT, "nothing to draw: no stack has a weight");
     for (size_t i = 0; i < n; i++)
         if (!(p->widths[i] >= 0 && p->widths[i] <= p->widths[0] * 1.000001))
             return bn_fail(err, BN_ERR_FORMAT, "a stack has a negative weight");

@@ -247,8 +247,8 @@ static uint64_t hash_of_node(const bn_stacks *s, uint32_t number)
 static bn_status check_cells(size_t n_nodes, size_t n_runs, bn_error *err)
 {
     if (n_nodes <= BN_STACKS_MAX_CELLS / n_runs) return BN_OK;
-    return bn_fail(err, BN_ERR_LIMIT, "%zu call paths in %zu runs: the product may be %u", n_nodes, n_runs,
-                   BN_STACKS_MAX_CELLS);
+    return bn_fail(err, BN_ERR_LIMIT, "%zu call paths in %zu runs: their product is over the limit of %u",
+                   n_nodes, n_runs, BN_STACKS_MAX_CELLS);
 }
 
 static bn_status grow_nodes(bn_stacks *s, bn_error *err)

@@ -316,8 +316,7 @@ bn_status bn_stacks_append(bn_stacks *stacks, const bn_stacks *from, bn_error *e
 {
     if (stacks == from) return bn_fail(err, BN_ERR_ARG, "stacks cannot be appended to themselves");
     if (strcmp(stacks->unit, from->unit) != 0)
-        return bn_fail(err, BN_ERR_ARG, "stacks of %s and of %s have no common unit", stacks->unit,
-                       from->unit);
+        return bn_fail(err, BN_ERR_ARG, "cannot add stacks of %s and stacks of %s", stacks->unit, from->unit);
     size_t first_run = stacks->n_runs;
     for (size_t r = 0; r < from->n_runs; r++)
         BN_TRY(bn_stacks_add_run(stacks, err));

@@ -613,7 +613,8 @@ bn_status bn_objects_find(struct bn_objects *objects, const bn_recording *record
         if (objects->of_mapping == NULL) return bn_nomem(err);
         objects->n_mappings = recording->n_mappings;
     }
-    if (at >= objects->n_mappings) return bn_fail(err, BN_ERR_INTERNAL, "the recording has grown");
+    if (at >= objects->n_mappings)
+        return bn_fail(err, BN_ERR_INTERNAL, "internal error: the recording changed");
     for (size_t i = 0; objects->of_mapping[at] == 0 && i < objects->n_mappings; i++)
         if (objects->of_mapping[i] != 0 && is_same_file(&recording->mappings[i], mapping))
             objects->of_mapping[at] = objects->of_mapping[i];

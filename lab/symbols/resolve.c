@@ -250,7 +250,8 @@ bn_status bn_resolve(bn_stacks *stacks, const bn_recording *recording, bn_symbol
                           .quality = quality};
     size_t runs = r.options->first_run + (r.options->windows != NULL ? r.options->n_windows : 1);
     if (runs > stacks->n_runs)
-        return bn_fail(err, BN_ERR_ARG, "samples of %zu runs for stacks that have %zu", runs, stacks->n_runs);
+        return bn_fail(err, BN_ERR_ARG, "the recording has %zu runs, the stacks have %zu", runs,
+                       stacks->n_runs);
     bn_status status = read_names(&r, err);
     for (size_t i = 0; i < recording->n_samples && status == BN_OK; i++)
         status = resolve_sample(&r, &recording->samples[i], err);

@@ -4,7 +4,7 @@
  * symbol tables and debug information of the mapped files (elfutils' libdwfl). And call chains from copied
  * stacks, by the unwind tables of these files.
  *
- * The files are read as they are now. A file with another build id than the mapped one has no names: its
+ * The files are read as they are now. A file with another build id than the mapped a frame without a names: its
  * frames are unknown. No debug information server is used. Only dwfl.h includes libdwfl.
  *
  * A function's name is that of its symbol. Of several at one address a global one comes before a weak one

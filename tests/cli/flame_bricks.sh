@@ -32,11 +32,11 @@ status 1 'a profile alone is not an agreement' flame bricks --check "$tmp/p.json
 status 2 'options of recording are not for files' flame bricks -t 2 "$tmp/p.json"
 status 2 'without bricks there is nothing to show' flame bricks --level off
 echo 'main;work 12' >"$tmp/plain.folded"
-says 3 'samples without measured times' 'nothing was measured' flame bricks "$tmp/plain.folded"
+says 3 'samples without measured times' 'no measured times' flame bricks "$tmp/plain.folded"
 sed 's/"dropped": 0/"dropped": 3/' "$tmp/p.json" >"$tmp/dropped.json"
 says 1 'a profile that dropped events is not whole' 'dropped' flame bricks "$tmp/dropped.json"
 sed 's/"wall_ns": [0-9]*/"wall_ns": 5000/' "$tmp/p.json" >"$tmp/short.json"
-says 4 'more time in bricks than there was' 'takes longer than the whole' flame bricks "$tmp/short.json"
+says 4 'more time in bricks than there was' 'take longer than the thread' flame bricks "$tmp/short.json"
 
 # A model, recorded now.
 work=(-n 8 -t 2 --min-samples 250 -r 2)

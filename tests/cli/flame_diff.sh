@@ -136,22 +136,22 @@ says 1 "a slower generation is found, however many there are" 'FAILED: softmax g
 says 0 "the document says it" '"weights_of": "generation"' diff_ short.json --vs long.json --same-work --json
 says 0 "without --same-work nothing is divided" '^before   short.json: 2 runs, 44000 samples, 22 us each$' diff_ short.json --vs long.json
 prompt=other model other 1000 10 12
-says 2 "other prompts are other work" 'other.json is of other work than the first file: its prompt' diff_ short.json --vs other.json --same-work
+says 2 "other prompts are other work" 'other.json differs from the first file in its prompt' diff_ short.json --vs other.json --same-work
 says 2 "also on one side" 'its prompt' diff_ short.json other.json --vs long.json --same-work
-says 2 "a program is no model's generation" 'is no recording of a model, others are' diff_ short.json --vs old1.folded --same-work
-says 2 "nor the other way" "is of a model's generations, others are not" diff_ old1.folded --vs short.json --same-work
+says 2 "a program is no model's generation" 'is not a recording of a model, other files are not' diff_ short.json --vs old1.folded --same-work
+says 2 "nor the other way" "is a recording of a model, other files are not" diff_ old1.folded --vs short.json --same-work
 sed 's/"repetitions": \[10, 12\]/"repetitions": [10]/' short.json >unknown.json
-says 2 "numbers that are missing" 'unknown.json does not say how many generations' diff_ short.json --vs unknown.json --same-work
-says 2 "a name that says another format" "'x.callgrind' says callgrind" diff_ half --vs sixty -o x.callgrind
-says 2 "so does --format" 'leave out --format' diff_ half --vs sixty --format json -o x.svg
+says 2 "numbers that are missing" 'unknown.json lacks the number of generations' diff_ short.json --vs unknown.json --same-work
+says 2 "a name that says another format" "'x.callgrind' is for callgrind" diff_ half --vs sixty -o x.callgrind
+says 2 "so does --format" 'omit --format' diff_ half --vs sixty --format json -o x.svg
 
 # ---- what is refused ----
-says 2 "one side" 'two sides are needed' diff_ half sixty
-says 2 "nothing before" 'two sides are needed' diff_ --vs half sixty
-says 2 "nothing behind" 'two sides are needed' diff_ half sixty --vs
+says 2 "one side" 'two sides are required' diff_ half sixty
+says 2 "nothing before" 'two sides are required' diff_ --vs half sixty
+says 2 "nothing behind" 'two sides are required' diff_ half sixty --vs
 says 2 "three sides" 'more than once' diff_ half --vs sixty --vs few
-says 2 "standard input twice" 'once only' diff_ - --vs -
-says 2 "an invalid limit" 'fail-above' diff_ half --vs sixty --fail-above much
+says 2 "standard input twice" 'only once' diff_ - --vs -
+says 2 "a limit that is none" 'fail-above' diff_ half --vs sixty --fail-above much
 says 3 "a file that is not there" 'nowhere' diff_ half --vs nowhere
 says 4 "an invalid file" 'line 1' diff_ half --vs "$fg"
 says 3 "a root that is not there" 'nothere' diff_ half --vs sixty --root nothere

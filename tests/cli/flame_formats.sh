@@ -40,14 +40,14 @@ for pair in json:json folded:folded speedscope:speedscope.json firefox:firefox.j
     check "export -o named.${pair#*:} writes ${pair%:*}" cmp -s "named.${pair#*:}" "a.${pair%:*}"
 done
 check "standard output gets speedscope's" equal "$("$bn" export -q a.folded)" "$(cat a.speedscope)"
-says 2 "an end that says nothing needs --format" "no format is known by the end of 'x.foo'" "$bn" export -o x.foo a.folded
-says 2 "--format does not contradict a name" "'x.callgrind' says callgrind, but what is written is speedscope" \
+says 2 "an end that says nothing needs --format" "unknown format 'x.foo'" "$bn" export -o x.foo a.folded
+says 2 "--format does not contradict a name" "'x.callgrind' is for callgrind, but the output is speedscope" \
     "$bn" export -f speedscope -o x.callgrind a.folded
-says 2 "export draws no picture" 'bn-flamegraph render draws' "$bn" export -o x.svg a.folded
-says 2 "nor makes a table" 'bn-flamegraph text makes' "$bn" export -o x.txt a.folded
-says 2 "render writes nothing but pictures" 'export --format json writes that' "$bn" render -o x.json a.folded
-says 2 "fold nothing but folded text" 'render draws pictures' "$bn" fold -o x.svg a.folded
-says 2 "text nothing but tables" "'x.json' says json" "$bn" text -o x.json a.folded
+says 2 "export draws no picture" 'use bn-flamegraph render' "$bn" export -o x.svg a.folded
+says 2 "nor makes a table" 'use bn-flamegraph text' "$bn" export -o x.txt a.folded
+says 2 "render writes nothing but pictures" 'use bn-flamegraph export --format json' "$bn" render -o x.json a.folded
+says 2 "fold nothing but folded text" 'use bn-flamegraph render' "$bn" fold -o x.svg a.folded
+says 2 "text nothing but tables" "'x.json' is for json" "$bn" text -o x.json a.folded
 check "nothing is written of these" equal "$(echo x.*)" 'x.*'
 status 0 "text is a document with --json" "$bn" text --json -o t.json a.folded
 status 0 "folded text is a text" "$bn" fold -o t.txt a.folded
@@ -63,9 +63,9 @@ says 0 "the tree is indented" '^ *70\.00 +70\.00      slow$' "$bn" text --tree s
 lacks "--min cuts it" fast "$bn" text --tree --min 50 s.folded
 says 0 "--root begins there" '^ 100\.00.*slow' "$bn" text --tree --root slow s.folded
 says 0 "--callers turns it around" '^slow;main 70$' "$bn" fold --callers s.folded
-says 2 "turned stacks have no table" 'not what functions did themselves' "$bn" text --callers s.folded
+says 2 "turned stacks have no table" 'which lists self times' "$bn" text --callers s.folded
 says 0 "they have a tree" '^ *70\.00 .*  slow$' "$bn" text --callers --tree s.folded
-for format in callgrind pprof; do says 2 "nor $format" "--callers: $format would show" "$bn" export -f $format --callers s.folded; done
+for format in callgrind pprof; do says 2 "nor $format" "--callers: not possible with $format" "$bn" export -f $format --callers s.folded; done
 status 0 "a page for the browser has them" "$bn" export -q --callers -o turned.speedscope.json s.folded
 cat >names.json <<'END'
 {"schema": "bn.stacks/1", "unit": "samples", "what": "cpu", "about": {}, "kinds": ["code", "inlined"], "texts": ["", "a.c", "b.c", "main", "part", "x"],
@@ -80,16 +80,16 @@ says 0 "and reasons for what cannot be had" '"low": "no number of samples' "$bn"
 
 # ---- refusals ----
 printf 'a;b 1\na;b\n' >broken
-says 4 "a line without a weight is named" 'broken: line 2 does not end in a weight' "$bn" fold broken
-says 4 "so is JSON that holds no stacks" 'no stacks' "$bn" fold <(echo '{"a": 1}')
+says 4 "a line without a weight is named" 'broken: line 2 does not end with a weight' "$bn" fold broken
+says 4 "so is JSON without stacks" 'no stacks' "$bn" fold <(echo '{"a": 1}')
 : >empty
-says 4 "an empty file has no stacks" 'empty: it is empty; expected folded stacks, perf script output or JSON$' "$bn" text empty
-says 4 "nor has standard input" 'error: standard input: it is empty; expected folded stacks' "$bn" render
+says 4 "an empty file has no stacks" 'empty: empty; expected folded stacks, perf script output or JSON$' "$bn" text empty
+says 4 "nor has standard input" 'error: standard input: empty; expected folded stacks' "$bn" render
 says 4 "standard input that is malformed is called so" 'error: standard input: line 1 ' sh -c "printf 'a;b\n' | '$bn' render"
 says 3 "a file that is not there" 'none.json' "$bn" text none.json
 says 3 "a root that is not there" "no stack has a frame 'nobody'" "$bn" fold --root nobody a.folded
 status 2 "a format that there is not" "$bn" export --format svg a.folded
-says 2 "units do not mix" 'have no common unit' "$bn" fold a.folded s.folded
+says 2 "units do not mix" 'cannot add stacks of ns' "$bn" fold a.folded s.folded
 
 # ---- perf ----
 cat >work.c <<'END'

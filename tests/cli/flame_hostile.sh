@@ -15,14 +15,14 @@ bn=$bin/bn-flamegraph
 "$bn" --help | sed -n '/^Commands/,/^$/s/^  \([a-z]*\) .*/\1/p' >commands
 check "there are commands" test "$(wc -l <commands)" -ge 10
 check "each is there once" equal "$(sort commands | uniq -d)" ""
-says 3 "a folder that is not there is named" 'none: there is no such folder' "$bn" record -o none/x.json -- touch ran
+says 3 "a folder that is not there is named" 'none: no such directory' "$bn" record -o none/x.json -- touch ran
 mkdir folder.svg
 : >file
-says 8 "so is a folder in the place of a file" 'folder.svg: is a folder' "$bn" record -o folder.svg -- touch ran
-says 8 "a file in the place of a folder" 'file/x.json: cannot be made' "$bn" record -o file/x.json -- touch ran
-says 8 "a folder that takes no file" '/proc/x.json: cannot be made' "$bn" record -o /proc/x.json -- touch ran
-says 2 "a table of turned stacks" 'the table would show' "$bn" record --callers -o x.txt -- touch ran
-says 2 "a frequency of page faults" 'each page fault is recorded' "$bn" record --kind faults -F 99 -o x.json -- touch ran
+says 8 "so is a folder in the place of a file" 'folder.svg: is a directory' "$bn" record -o folder.svg -- touch ran
+says 8 "a file in the place of a folder" 'file/x.json: cannot create' "$bn" record -o file/x.json -- touch ran
+says 8 "a folder that takes no file" '/proc/x.json: cannot create' "$bn" record -o /proc/x.json -- touch ran
+says 2 "a table of turned stacks" 'not possible with the table' "$bn" record --callers -o x.txt -- touch ran
+says 2 "a frequency of page faults" 'not possible with page faults' "$bn" record --kind faults -F 99 -o x.json -- touch ran
 check "before the program is run" test ! -e ran
 echo kept >kept.json
 status 2 "what is there stays" "$bn" record -o kept.json -o x.foo -- touch ran
@@ -33,7 +33,7 @@ mkdir -p out
 "$bn" export -q -f json -o out/phase2_1tok.json a.folded
 cp out/phase2_1tok.json out/phase2_10tok.json
 mkdir out/README.md
-says 8 "a folder in place of one of the files is named" 'README.md: is a folder' "$bn" baseline --redraw -q - - out
+says 8 "a folder in place of one of the files is named" 'README.md: is a directory' "$bn" baseline --redraw -q - - out
 check "and none of the others is replaced" equal "$(cd out && echo *)" 'README.md phase2_10tok.json phase2_1tok.json'
 
 # ---- texts that a terminal would obey ----
@@ -42,7 +42,7 @@ cat >left.json <<'END'
  "kinds": ["code"], "texts": ["", "a\u009b31mb"], "frames": {"kind": [0], "name": [1], "module": [0], "file": [0], "line": [0]},
  "nodes": {"depth": [1], "frame": [0]}, "runs": [{"node": [1], "self": [1]}]}
 END
-says 0 "events that are left out are named, escaped" ': \\x1B\[31mx is read; 3 samples of y\\xC2\\x9Bz are left out' "$bn" fold left.json
+says 0 "events that are left out are named, escaped" ': reading event \\x1B\[31mx; ignoring 3 samples of y\\xC2\\x9Bz' "$bn" fold left.json
 says 0 "those without a name have none" '4 samples of other events' "$bn" fold left.json
 check "a name has no control character" test -z "$("$bn" fold -q left.json | LC_ALL=C grep -a "$(printf '\302\233')")"
 

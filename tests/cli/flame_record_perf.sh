@@ -81,7 +81,7 @@ if [ "$clock" -eq 1 ]; then
     fi
     # 60 processes of a fifth of a period each, which have no sample, and one that has.
     # shellcheck disable=SC2016
-    says 0 "a warning tells of threads too short to be sampled" "only [1-7]?[0-9] % of the time on processors was sampled" \
+    says 0 "a warning tells of threads too short to be sampled" "only [1-7]?[0-9] % of the processor time was sampled" \
         "$flame" record --sampler clock -F 10 -o short.json -- sh -c '"$1" 400 >&2; i=0; while [ $i -lt 60 ]; do "$1" 20 >&2; i=$((i+1)); done' sh "$split"
     check "page faults are recorded" "$flame" record --kind faults --allow-empty -o faults.json -- "$split" 10
     check "they count faults" grep -q '"unit":"faults"' faults.json
@@ -129,12 +129,12 @@ fi
 
 # ---- how it ends ----
 says 3 "no such program" "nosuch.* cannot start" "$flame" record -o x.json -- ./nosuch
-says 2 "no such format" "no format is known by the end of 'x.xyz'" "$flame" record -o x.xyz -- true
-says 1 "without a sample" "no sample, so nothing is written" "$flame" record -F 1 -o x.json -- true
+says 2 "no such format" "unknown format 'x.xyz'" "$flame" record -o x.xyz -- true
+says 1 "without a sample" "no samples, so no file is written" "$flame" record -F 1 -o x.json -- true
 check "nothing is written" test ! -e x.json
 status 0 "unless that is wanted" "$flame" record -F 1 --allow-empty -o x.json -- true
 check "then it is" test -s x.json
-says 0 "few samples: how much they say" "only [0-9]+ samples: a share of 50 % could be [0-9]+ % to" some 40 -o few.json -- "$split"
+says 0 "few samples: how much they say" "only [0-9]+ samples: a share of 50 % has an interval of [0-9]+ to" some 40 -o few.json -- "$split"
 says 0 "a program that fails is told" "warning: sh ended with status 7" "$flame" record --allow-empty -o x.json -- sh -c 'exit 7'
 check "runs are kept apart" some 30 -r 3 -o runs.json -- "$split"
 check "there are three" equal "$(grep -o '"status":0' runs.json | wc -l)" 3

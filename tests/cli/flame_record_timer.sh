@@ -54,15 +54,15 @@ if "$sampled/deny_perf" EPERM perf_event_open true; then
     check "perf events are refused: the timer is chosen" "$sampled/deny_perf" EACCES perf_event_open \
         "$flame" record --allow-empty -o auto.json -- "$sampled/split" 60
     check "it says so" equal "$(member tier auto.json)" timer
-    says 0 "the user is told why" 'sampled by timer, since not by cycles, clock: EACCES: ' "$sampled/deny_perf" EACCES perf_event_open \
+    says 0 "the user is told why" 'sampler: timer; unavailable: cycles, clock: EACCES: ' "$sampled/deny_perf" EACCES perf_event_open \
         "$flame" record --allow-empty -o told.json -- "$sampled/split" 60
-    says 0 "and that fewer samples came" "warning: [0-9]+ of [0-9]+ samples came: timer samples at the operating system's ticks" \
+    says 0 "and that fewer samples came" "warning: got [0-9]+ of [0-9]+ samples: timer samples at kernel ticks" \
         longer 200 "$sampled/deny_perf" EACCES perf_event_open "$flame" record -F 20000 -o told.json -- "$sampled/split"
-    # Periods that are long compared with the ticks of any machine.
-    lacks "unless it did" 'samples came' "$sampled/deny_perf" EACCES perf_event_open \
+    # Periods that are long beside any machine's ticks.
+    lacks "unless it did" 'warning: got [0-9]+ of' "$sampled/deny_perf" EACCES perf_event_open \
         "$flame" record -F 4 -o told.json -- "$sampled/split" 1300
     check "of which there are some" test "$(samples told.json)" -ge 2
-    says 9 "nothing works: the error names the ways" 'error: nothing here can be sampled: cycles, clock, timer and itimer are refused$' \
+    says 9 "nothing works: the error names the ways" 'error: no sampler works: cycles, clock, timer and itimer are unavailable$' \
         "$sampled/deny_perf" EPERM $all "$flame" record -F 20000 -o none.json -- "$sampled/split" 10
     check "the reasons stand before it, once" equal "$(grep -c 'EPERM: ' tap)" 1
     check "and why" grep -qE '"refused":\{"clock":"EACCES: .*"cycles":"EACCES: ' auto.json
@@ -86,12 +86,12 @@ says 9 "the interval timer does not record it" "itimer: it does not record wall"
     "$flame" record --kind wall --sampler itimer -o none.json -- "$sampled/split" 10
 
 # ---- poor stacks ----
-says 0 "stacks that lack callers are told" 'warning: [0-9]+ % of the stacks do not reach the beginning of their thread: ' \
+says 0 "stacks that lack callers are told" 'warning: [0-9]+ % of the stacks are incomplete: ' \
     recorded 40 poor --sampler timer --unwind fp -- "$sampled/nofp"
 lacks "others are not" 'do not reach' recorded 40 good --sampler timer -- "$sampled/split"
 
 # ---- programs ----
-says 9 "a static program cannot be recorded so" "split-static.* did not load the sampler: it is linked statically" \
+says 9 "a static program cannot be recorded so" "split-static.* did not load the sampler: it is statically linked" \
     "$flame" record --sampler timer -o none.json -- "$sampled/split-static" 20
 check "nothing is written of it" test ! -e none.json
 segv() { "$flame" record --sampler timer -o crash.json -o crash.folded -- "$sampled/crash" "$1" segv; }

@@ -35,7 +35,7 @@ check 'and it contains no foreign address' equal "$(grep -oE 'https?://[^" ]*' t
 : >empty.folded
 echo '# nothing' >comment.folded
 echo 'main;a 0' >zero.folded
-for f in empty comment zero; do says 4 "$f: no empty picture" 'nothing to draw|no stack|holds no|is empty|without' "$bn" render $f.folded -o $f.svg; done
+for f in empty comment zero; do says 4 "$f: no empty picture" 'nothing to draw|no stack|empty|without' "$bn" render $f.folded -o $f.svg; done
 check 'and no file' bash -c '! ls empty.svg comment.svg zero.svg 2>/dev/null | grep -q .'
 says 3 'a file that is not there' 'none.folded' "$bn" render none.folded
 says 3 'a root that is not there' "no stack has a frame 'nobody'" "$bn" render tree.folded --root nobody

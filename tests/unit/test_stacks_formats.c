@@ -480,10 +480,10 @@ static void refuse(const char *text, bn_status want, const char *said)
 static void broken_text_is_refused(void **state)
 {
     (void)state;
-    refuse("", BN_ERR_FORMAT, "it is empty; expected folded stacks, perf script output or JSON");
+    refuse("", BN_ERR_FORMAT, "empty; expected folded stacks, perf script output or JSON");
     refuse("# unit=ns\n", BN_ERR_FORMAT, "no stacks found; expected folded stacks");
     refuse("a 0\n", BN_ERR_FORMAT, "no stacks found");
-    refuse("a;b 1\na;b\n", BN_ERR_FORMAT, "line 2 does not end in a weight");
+    refuse("a;b 1\na;b\n", BN_ERR_FORMAT, "line 2 does not end with a weight");
     refuse("a;b 1\n\na;b x\n", BN_ERR_FORMAT, "line 3");
     refuse("a -1\n", BN_ERR_FORMAT, "line 1");
     refuse("a nan\n", BN_ERR_FORMAT, "line 1");
@@ -491,7 +491,7 @@ static void broken_text_is_refused(void **state)
     refuse("a 1e999\n", BN_ERR_FORMAT, "line 1");
     refuse("a 1e299\na 9.5e299\n", BN_ERR_LIMIT, "1e300");
     refuse("# unit=ns\na 1\n# unit=bytes\na 1\n", BN_ERR_FORMAT, "line 3 changes the unit");
-    refuse("# unit=a_very_long_unit_indeed\na 1\n", BN_ERR_FORMAT, "line 1 names a unit");
+    refuse("# unit=a_very_long_unit_indeed\na 1\n", BN_ERR_FORMAT, "line 1 has an invalid unit");
 }
 
 /* ---- perf script ---- */
@@ -593,15 +593,15 @@ static void broken_json_is_refused(void **state)
     refuse("{\"a\":", BN_ERR_FORMAT, "ends");
     refuse("{\"a\":1}", BN_ERR_FORMAT, "no stacks");
     refuse("{\"schema\":\"bn.bench/1\"}", BN_ERR_FORMAT, "bn.bench/1");
-    refuse(FRAMES "]}", BN_ERR_FORMAT, "there are none");
+    refuse(FRAMES "]}", BN_ERR_FORMAT, "none found");
     refuse(FRAMES "{\"type\":\"x\",\"unit\":\"none\"}]}", BN_ERR_FORMAT, "neither");
     refuse(FRAMES "{\"type\":\"sampled\",\"unit\":\"years\"}]}", BN_ERR_FORMAT, "unknown");
     refuse(FRAMES "{\"type\":\"sampled\",\"unit\":\"none\",\"samples\":[[0]],\"weights\":[1,2]}]}",
            BN_ERR_FORMAT, "as many");
     refuse(FRAMES "{\"type\":\"sampled\",\"unit\":\"none\",\"samples\":[[2]],\"weights\":[1]}]}",
-           BN_ERR_FORMAT, "exist");
+           BN_ERR_FORMAT, "frame index");
     refuse(FRAMES "{\"type\":\"sampled\",\"unit\":\"none\",\"samples\":[[1]],\"weights\":[-1]}]}",
-           BN_ERR_FORMAT, "is none");
+           BN_ERR_FORMAT, "invalid");
     refuse(FRAMES "{\"type\":\"sampled\",\"unit\":\"none\",\"samples\":[[1]],\"weights\":[1]},"
                   "{\"type\":\"sampled\",\"unit\":\"bytes\",\"samples\":[[1]],\"weights\":[1]}]}",
            BN_ERR_FORMAT, "different units");
@@ -623,18 +623,19 @@ static void broken_documents_are_refused(void **state)
     assert_int_equal(s->nodes[2].depth, 2);
     assert_true(whole_of(s) == 1.5);
     bn_stacks_close(s);
-    refuse(TABLES(ONE_FRAME, TWO_NODES, ""), BN_ERR_FORMAT, "no list of runs");
-    refuse(TABLES(ONE_FRAME, TWO_NODES, "{\"node\":[3],\"self\":[1]}"), BN_ERR_FORMAT, "stands for nothing");
+    refuse(TABLES(ONE_FRAME, TWO_NODES, ""), BN_ERR_FORMAT, "not a list of runs");
+    refuse(TABLES(ONE_FRAME, TWO_NODES, "{\"node\":[3],\"self\":[1]}"), BN_ERR_FORMAT,
+           "an index out of range");
     refuse(TABLES(ONE_FRAME, TWO_NODES, "{\"node\":[1],\"self\":[-1]}"), BN_ERR_FORMAT, "weight");
     refuse(TABLES(ONE_FRAME, TWO_NODES, "{\"node\":[1],\"self\":[1,2]}"), BN_ERR_FORMAT, "as long");
     refuse(TABLES(ONE_FRAME, "{\"depth\":[2],\"frame\":[0]}", "{}"), BN_ERR_FORMAT, "without a parent");
     refuse(TABLES(ONE_FRAME, "{\"depth\":[0],\"frame\":[0]}", "{}"), BN_ERR_FORMAT, "without a parent");
-    refuse(TABLES(ONE_FRAME, "{\"depth\":[1],\"frame\":[1]}", "{}"), BN_ERR_FORMAT, "stands for nothing");
+    refuse(TABLES(ONE_FRAME, "{\"depth\":[1],\"frame\":[1]}", "{}"), BN_ERR_FORMAT, "an index out of range");
     refuse(TABLES("{\"kind\":[1],\"name\":[1],\"module\":[0],\"file\":[0],\"line\":[0]}", TWO_NODES, "{}"),
-           BN_ERR_FORMAT, "stands for nothing");
+           BN_ERR_FORMAT, "an index out of range");
     refuse(TABLES("{\"kind\":[0],\"name\":[2],\"module\":[0],\"file\":[0],\"line\":[0]}", TWO_NODES, "{}"),
-           BN_ERR_FORMAT, "stands for nothing");
-    refuse(TABLES("{\"kind\":[0]}", TWO_NODES, "{}"), BN_ERR_FORMAT, "no list");
+           BN_ERR_FORMAT, "an index out of range");
+    refuse(TABLES("{\"kind\":[0]}", TWO_NODES, "{}"), BN_ERR_FORMAT, "is not a list");
     refuse("{\"schema\":\"bn.stacks/1\",\"unit\":\"n s\"}", BN_ERR_FORMAT, "not a word");
 }
 

@@ -115,20 +115,18 @@ static void put_row(struct bn_buf *out, const struct bn_agreement_row *r, bool v
 static void put_agreement(struct bn_buf *out, const struct bn_agreement *a)
 {
     bool waits = false;
-    bn_buf_puts(out, "\nshares in per cent of what is compared\n");
+    bn_buf_puts(out, "\nshares of the compared time in %\n");
     bn_buf_printf(out, "%8s %9s %9s  %16s\n", "measured", "sampled", "samples", "95 %, all rows");
     for (size_t i = 0; i < a->n; i++) {
         put_row(out, &a->rows[i], a->why[0] == '\0');
         waits = waits || !a->rows[i].compared;
     }
-    if (waits)
-        bn_buf_puts(out, "-: waits, which samples of processor time may not see, or too few samples\n");
+    if (waits) bn_buf_puts(out, "-: waiting, which samples of processor time may miss, or too few samples\n");
     if (a->both > 0)
-        bn_buf_printf(
-            out, "kernels: in %llu of %llu samples the profiler names another than the function that ran\n",
-            (unsigned long long)a->other, (unsigned long long)a->both);
+        bn_buf_printf(out, "kernels: in %llu of %llu samples the profiler names another function\n",
+                      (unsigned long long)a->other, (unsigned long long)a->both);
     if (a->busy_runs > 0 && a->why[0] == '\0')
-        bn_buf_printf(out, "left out: %zu runs in which the machine was too busy\n", a->busy_runs);
+        bn_buf_printf(out, "ignored: %zu runs on a busy machine\n", a->busy_runs);
     if (a->why[0] != '\0')
         bn_buf_printf(out, "not compared: %s\n", a->why);
     else
@@ -181,7 +179,7 @@ static bn_status print_document(const bn_stacks *measured, const struct bn_agree
         if (agreement != NULL)
             bn_agreement_put(doc, agreement);
         else
-            bn_json_put_unavailable(doc, "agreement", "nothing was sampled beside it");
+            bn_json_put_unavailable(doc, "agreement", "nothing was sampled");
         status = bn_cli_print_json(doc, err);
     }
     bn_json_free(doc);
@@ -198,8 +196,8 @@ static bn_status find_measured(const bn_stacks **measured, const bn_stacks *stac
     bool itself = strcmp(stacks->what, "bricks") == 0;
     *measured = itself ? stacks : stacks->measured;
     if (*measured != NULL) return BN_OK;
-    bn_fail(err, BN_ERR_NOT_FOUND, "nothing was measured beside the samples");
-    bn_error_hint(err, "bn-flamegraph record without a program does, and bn-run --profile");
+    bn_fail(err, BN_ERR_NOT_FOUND, "the recording has no measured times");
+    bn_error_hint(err, "bn-flamegraph record without a program, or bn-run --profile, measures them");
     return BN_ERR_NOT_FOUND;
 }
 
@@ -255,8 +253,7 @@ bn_status bn_flamegraph_bricks(struct bn_args *args, bn_error *err)
         BN_TRY(bn_flamegraph_read(&recorded.stacks, args->operands, args->n_operands, err));
     } else {
         BN_TRY(bn_flamegraph_read_workload(&workload, args, err));
-        if (workload.level == BN_PROF_OFF)
-            return bn_fail(err, BN_ERR_ARG, "with --level off there are no bricks");
+        if (workload.level == BN_PROF_OFF) return bn_fail(err, BN_ERR_ARG, "--level off records no bricks");
         BN_TRY(bn_flamegraph_record_model(&recorded, args, &workload, err));
     }
     bn_status status = report(args, recorded.stacks, err);

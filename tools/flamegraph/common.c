@@ -46,7 +46,7 @@ static void warn_of_others(const bn_stacks *stacks, const char *path)
         uint64_t samples = 0;
         (void)bn_json_string(bn_json_get(o, "event"), &name);
         (void)bn_json_u64(bn_json_get(o, "samples"), &samples);
-        bn_report_warning("%s: %s is read; %llu samples of %s are left out", path,
+        bn_report_warning("%s: reading event %s; ignoring %llu samples of %s", path,
                           bn_escape(of_read, sizeof of_read, read, strlen(read)), (unsigned long long)samples,
                           bn_escape(of_name, sizeof of_name, name, strlen(name)));
     }
@@ -88,8 +88,8 @@ static bn_status read_tags(unsigned *keep, const char *list, bn_error *err)
             if (bn_str_equal(word, bn_frame_kind_name((enum bn_frame_kind)kind))) bit = BN_FRAME_BIT(kind);
         if (bit == 0 && !bn_str_equal(word, "none"))
             return bn_fail(err, BN_ERR_ARG,
-                           "--tags: '%.*s' is none of process, thread, phase, layer, brick, kernel", (int)n,
-                           at);
+                           "--tags: '%.*s' is not process, thread, phase, layer, brick, kernel, all or none",
+                           (int)n, at);
         *keep |= bit;
         at += n + (at[n] == ',');
     }
@@ -117,7 +117,7 @@ bn_status bn_flamegraph_view(bn_stacks **out, const bn_stacks *stacks, const str
     const bn_json *about = stacks->about;
     const char *tags = bn_opt_str(args, "tags");
     if (bn_opt_flag(args, "measured") && stacks->measured == NULL)
-        return bn_fail(err, BN_ERR_NOT_FOUND, "nothing was measured beside the samples");
+        return bn_fail(err, BN_ERR_NOT_FOUND, "the recording has no measured times");
     if (bn_opt_flag(args, "measured")) stacks = stacks->measured;
     unsigned keep = !has_functions(stacks)           ? BN_FRAME_TAGS
                     : picture && has_threads(stacks) ? BN_FRAME_BIT(BN_FRAME_THREAD)
@@ -147,7 +147,7 @@ bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args *args, bool p
     bn_stacks *stacks = NULL;
     bool given = args->n_operands > 0;
     if (!given && isatty(STDIN_FILENO) == 1)
-        bn_report_note(0, "reading stacks from the terminal; Ctrl-D ends them");
+        bn_report_note(0, "reading stacks from the terminal; end with Ctrl-D");
     BN_TRY(bn_flamegraph_read(&stacks, given ? args->operands : STANDARD_INPUT, given ? args->n_operands : 1,
                               err));
     bn_status status = bn_flamegraph_view(out, stacks, args, picture, err);
@@ -161,16 +161,16 @@ bn_status bn_flamegraph_check_name(const struct bn_args *args, enum bn_stacks_fo
     enum bn_stacks_format named = path != NULL ? bn_stacks_format_by_name(path) : BN_STACKS_NO_FORMAT;
     if (named == BN_STACKS_NO_FORMAT || named == written) return BN_OK;
     if (named == BN_STACKS_TEXT && written == BN_STACKS_FOLDED) return BN_OK;
-    bn_fail(err, BN_ERR_ARG, "--output: the name '%.100s' says %s, but what is written is %s", path,
+    bn_fail(err, BN_ERR_ARG, "--output: the name '%.100s' is for %s, but the output is %s", path,
             bn_stacks_format_name(named), bn_stacks_format_name(written));
     if (bn_opt_exists(args, "format") && bn_opt_given(args, "format"))
-        bn_error_hint(err, "leave out --format, or name the file otherwise");
+        bn_error_hint(err, "omit --format, or use another file name");
     else if (named == BN_STACKS_SVG)
-        bn_error_hint(err, "bn-flamegraph render draws pictures");
+        bn_error_hint(err, "use bn-flamegraph render");
     else if (named == BN_STACKS_TEXT)
-        bn_error_hint(err, "bn-flamegraph text makes tables");
+        bn_error_hint(err, "use bn-flamegraph text");
     else
-        bn_error_hint(err, "bn-flamegraph export --format %s writes that", bn_stacks_format_name(named));
+        bn_error_hint(err, "use bn-flamegraph export --format %s", bn_stacks_format_name(named));
     return BN_ERR_ARG;
 }
 
@@ -180,9 +180,9 @@ bn_status bn_flamegraph_check_callers(const struct bn_args *args, enum bn_stacks
     if (!bn_opt_flag(args, "callers") ||
         (written != BN_STACKS_TEXT && written != BN_STACKS_PPROF && written != BN_STACKS_CALLGRIND))
         return BN_OK;
-    bn_fail(err, BN_ERR_ARG, "--callers: %s would show what callers spent, not what functions did themselves",
+    bn_fail(err, BN_ERR_ARG, "--callers: not possible with %s, which lists self times",
             written == BN_STACKS_TEXT ? "the table" : bn_stacks_format_name(written));
-    bn_error_hint(err, "turned stacks are shown by render, fold, and text --tree");
+    bn_error_hint(err, "use render, fold or text --tree");
     return BN_ERR_ARG;
 }
 
@@ -193,7 +193,7 @@ bn_status bn_flamegraph_write(const struct bn_args *args, const struct bn_buf *b
     if (path != NULL && strcmp(path, "-") != 0)
         return bn_file_write_atomic(path, bytes->data, bytes->len, err);
     if (fwrite(bytes->data, 1, bytes->len, stdout) != bytes->len)
-        return bn_fail(err, BN_ERR_IO, "standard output cannot be written");
+        return bn_fail(err, BN_ERR_IO, "cannot write standard output");
     return BN_OK;
 }
 

@@ -81,8 +81,8 @@ static bn_status weigh_generations(bn_stacks *stacks, const char *path, bn_error
     for (size_t run = 0; run < stacks->n_runs; run++) {
         uint64_t n = 0;
         if (bn_json_size(list) != stacks->n_runs || !bn_json_u64(bn_json_at(list, run), &n) || n == 0)
-            return bn_fail(err, BN_ERR_ARG,
-                           "--same-work: %.120s does not say how many generations its runs are", path);
+            return bn_fail(err, BN_ERR_ARG, "--same-work: %.120s lacks the number of generations of its runs",
+                           path);
         scale(stacks, run, 1 / (double)n);
         if (stacks->measured != NULL && run < stacks->measured->n_runs)
             scale(stacks->measured, run, 1 / (double)n);
@@ -107,12 +107,11 @@ static bn_status check_work(const bn_json *about, const bn_json *other, const ch
     const bn_json *a = bn_json_get(about, "workload"), *b = bn_json_get(other, "workload");
     if (a == NULL && b == NULL) return BN_OK;
     if (a == NULL || b == NULL)
-        return bn_fail(err, BN_ERR_ARG, "--same-work: %.120s is %s, others are not", path,
-                       b != NULL ? "of a model's generations" : "no recording of a model");
+        return bn_fail(err, BN_ERR_ARG, "--same-work: %.120s is %s, other files are not", path,
+                       b != NULL ? "a recording of a model" : "not a recording of a model");
     for (size_t i = 0; i < BN_ARRAY_LEN(MEMBERS); i++)
         if (!equal(bn_json_get(a, MEMBERS[i]), bn_json_get(b, MEMBERS[i])))
-            return bn_fail(err, BN_ERR_ARG,
-                           "--same-work: %.120s is of other work than the first file: its %s", path,
+            return bn_fail(err, BN_ERR_ARG, "--same-work: %.120s differs from the first file in its %s", path,
                            MEMBERS[i]);
     return BN_OK;
 }
@@ -166,13 +165,13 @@ static bn_status read_sides(struct sides *s, bn_error *err)
     size_t at = bn_opt_place(args, "vs"), n_inputs = 0;
     if (bn_opt_count(args, "vs") != 1 || at == 0 || at == args->n_operands) {
         bn_fail(err, BN_ERR_ARG, "%s",
-                bn_opt_count(args, "vs") > 1 ? "--vs stands there more than once" : "two sides are needed");
+                bn_opt_count(args, "vs") > 1 ? "--vs given more than once" : "two sides are required");
         bn_error_hint(err, "bn-flamegraph diff BEFORE... --vs AFTER... [options]");
         return BN_ERR_ARG;
     }
     for (size_t i = 0; i < args->n_operands; i++)
         n_inputs += strcmp(args->operands[i], "-") == 0;
-    if (n_inputs > 1) return bn_fail(err, BN_ERR_ARG, "standard input can be read once only");
+    if (n_inputs > 1) return bn_fail(err, BN_ERR_ARG, "standard input can be read only once");
     BN_TRY(read_side(s, &s->before, 0, at, err));
     return read_side(s, &s->after, at, args->n_operands - at, err);
 }

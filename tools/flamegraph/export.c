@@ -32,8 +32,8 @@ static bn_status choose(enum bn_stacks_format *out, const struct bn_args *args, 
         enum bn_stacks_format named = bn_stacks_format_by_name(path);
         if (named < BN_STACKS_FORMATS) *out = named;
         if (named == BN_STACKS_NO_FORMAT) {
-            bn_fail(err, BN_ERR_ARG, "--output: no format is known by the end of '%.100s'", path);
-            bn_error_hint(err, "--format names one");
+            bn_fail(err, BN_ERR_ARG, "--output: unknown format '%.100s'", path);
+            bn_error_hint(err, "use --format");
             return BN_ERR_ARG;
         }
     }

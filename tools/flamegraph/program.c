@@ -94,9 +94,10 @@ static bn_status run_once(struct job *job, struct bn_flamegraph_recorded *out, s
             bn_report_warning("%.200s %s", job->argv[0], text);
         if (process.end == BN_PROCESS_SIGNALLED && process.code == SIGABRT &&
             recording.delivery.tier >= BN_RECORD_TIMER)
-            bn_report_warning("the sampler's own thread may be why: programs that change the privileges of a "
-                              "single thread, as setpriv does, cannot be recorded by --sampler %s",
-                              bn_record_tier_name(recording.delivery.tier));
+            bn_report_warning(
+                "the sampler's own thread may be the reason: programs that change the privileges of a "
+                "single thread, as setpriv does, cannot be recorded by --sampler %s",
+                bn_record_tier_name(recording.delivery.tier));
         status = resolve(job, out, &recording, run, err);
     }
     bn_recording_release(&recording);
@@ -109,10 +110,9 @@ static void warn_of_gaps(const struct job *job)
     const struct bn_delivery *d = &job->delivery.delivery;
     double ran = d->system && d->cpu_known ? (double)d->cpu_ns : job->user_s * 1e9;
     if (d->kind != BN_RECORD_CPU || ran < LEAST_NS || job->delivery.weight >= LEAST_SHARE * ran) return;
-    bn_report_warning(
-        "only %.0f %% of the time on processors was sampled: threads that end before their first "
-        "sample are not seen; a higher --frequency sees more of them",
-        100 * job->delivery.weight / ran);
+    bn_report_warning("only %.0f %% of the processor time was sampled: threads that end before their first "
+                      "sample are missing; use a higher --frequency",
+                      100 * job->delivery.weight / ran);
 }
 
 static bn_status run_all(struct job *job, struct bn_flamegraph_recorded *out, bn_error *err)

@@ -83,7 +83,7 @@ static bn_status read_kind(struct bn_record_options *o, const struct bn_args *ar
     BN_TRY(bn_opt_f64(args, "frequency", 1, 20000, &hz, err));
     o->kind = (enum bn_record_kind)bn_opt_choice(args, "kind");
     if (o->kind == BN_RECORD_FAULTS && bn_opt_given(args, "frequency"))
-        return bn_fail(err, BN_ERR_ARG, "--frequency: each page fault is recorded, so there is none");
+        return bn_fail(err, BN_ERR_ARG, "--frequency: not possible with page faults, which are all recorded");
     o->tier = bn_opt_choice(args, "sampler") - 1;
     o->period_ns = (uint64_t)(1e9 / hz + 0.5);
     /* Of faults there are too many at once. */
@@ -138,26 +138,25 @@ static void note_tier(const struct bn_delivery *d)
     bool told = bn_buf_check(&why, NULL) == BN_OK && why.len > 0;
     bool worse = d->tier == BN_RECORD_TIMER || d->tier == BN_RECORD_ITIMER;
     if (told && !worse) bn_report_note(1, "not used: %s", why.data);
-    bn_report_note(0, "sampled by %s%s%s", bn_record_tier_name(d->tier),
-                   told && worse ? ", since not by " : "", told && worse ? why.data : "");
+    bn_report_note(0, "sampler: %s%s%s", bn_record_tier_name(d->tier), told && worse ? "; unavailable: " : "",
+                   told && worse ? why.data : "");
     bn_buf_release(&why);
 }
 
 void bn_flamegraph_warn(const struct bn_delivery *d)
 {
     note_tier(d);
-    if (d->system_refused[0] != '\0')
-        bn_report_note(0, "without the operating system's frames: %s", d->system_refused);
+    if (d->system_refused[0] != '\0') bn_report_note(0, "without kernel frames: %s", d->system_refused);
     if (d->note[0] != '\0') bn_report_warning("%s", d->note);
     if (d->lost > 0 && d->kind == BN_RECORD_FAULTS)
-        bn_report_warning("%llu page faults were lost: they came faster than they could be kept",
+        bn_report_warning("%llu page faults were lost: too many in a short time",
                           (unsigned long long)d->lost);
     else if (d->lost > 0)
-        bn_report_warning("%llu samples were lost: what ran at these times is missing; a lower --frequency "
+        bn_report_warning("%llu samples were lost; a lower --frequency "
                           "loses fewer",
                           (unsigned long long)d->lost);
     if (d->throttled > 0)
-        bn_report_warning("the operating system held the sampler back %llu times: "
+        bn_report_warning("the kernel throttled the sampler %llu times: "
                           "kernel.perf_event_max_sample_rate",
                           (unsigned long long)d->throttled);
 }
@@ -174,7 +173,7 @@ static bn_status check_folder(const char *path, bn_error *err)
     struct stat at;
     bn_status status = BN_OK;
     if (stat(folder, &at) != 0 && errno == ENOENT)
-        status = bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, folder, "there is no such folder");
+        status = bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, folder, "no such directory");
     bn_free(folder);
     return status;
 }
@@ -185,7 +184,7 @@ static bn_status try_beside(const char *path, bn_error *err)
     char beside[PATH_MAX];
     int fd;
     if (bn_file_temp_open(&fd, beside, sizeof beside, path, 0600, NULL) != BN_OK)
-        return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "cannot be made: %s", strerror(errno));
+        return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "cannot create: %s", strerror(errno));
     close(fd);
     (void)unlink(beside);
     return BN_OK;
@@ -198,10 +197,10 @@ bn_status bn_flamegraph_check_file(const char *path, bn_error *err)
     char target[PATH_MAX];
     struct stat at;
     bool exists = stat(path, &at) == 0;
-    if (exists && S_ISDIR(at.st_mode)) return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "is a folder");
+    if (exists && S_ISDIR(at.st_mode))
+        return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "is a directory");
     if (exists && !S_ISREG(at.st_mode)) { /* it is written to */
-        if (access(path, W_OK) != 0)
-            return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "cannot be written to");
+        if (access(path, W_OK) != 0) return bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "cannot write");
         return BN_OK;
     }
     BN_TRY(check_folder(path, err));
@@ -220,8 +219,8 @@ static bn_status check_outputs(const struct bn_args *args, bn_error *err)
             BN_TRY(bn_flamegraph_check_file(path, err));
             continue;
         }
-        bn_fail(err, BN_ERR_ARG, "--output: no format is known by the end of '%.100s'", path);
-        bn_error_hint(err, ".json keeps everything; bn-flamegraph export makes the others of it");
+        bn_fail(err, BN_ERR_ARG, "--output: unknown format '%.100s'", path);
+        bn_error_hint(err, "use .json, and bn-flamegraph export for other formats");
         return BN_ERR_ARG;
     }
     return BN_OK;
@@ -253,7 +252,7 @@ static bn_status write_all(const struct bn_args *args, const bn_stacks *stacks, 
         if (status == BN_OK && path != NULL)
             status = bn_file_write_atomic(path, bytes.data, bytes.len, err);
         else if (status == BN_OK && fwrite(bytes.data, 1, bytes.len, stdout) != bytes.len)
-            status = bn_fail(err, BN_ERR_IO, "standard output cannot be written");
+            status = bn_fail(err, BN_ERR_IO, "cannot write standard output");
         bn_buf_release(&bytes);
     }
     return status;
@@ -282,10 +281,9 @@ static void warn_of_rate(const bn_json *sampler)
         !bn_json_number(bn_json_get(sampler, "delivered_period_ns"), &came) ||
         !bn_json_number(bn_json_get(sampler, "samples"), &samples) || came < LEAST_OF_ASKED * asked)
         return;
-    bn_report_warning(
-        "%.0f of %.0f samples came: %s samples at the operating system's ticks, about 250 a second "
-        "on most machines",
-        samples, samples * came / asked, tier);
+    bn_report_warning("got %.0f of %.0f samples: %s samples at kernel ticks, about 250 a second "
+                      "on most machines",
+                      samples, samples * came / asked, tier);
 }
 
 /* Why the way up ends early, by how callers were looked for. */
@@ -293,8 +291,8 @@ static const char *why_not_rooted(const struct bn_args *args)
 {
     if (bn_opt_choice(args, "unwind") != 0) return "programs without frame pointers need --unwind auto";
     return bn_opt_choice(args, "kind") == (int)BN_RECORD_FAULTS
-               ? "those of page faults are found by frame pointers alone"
-               : "programs without frame pointers and without unwinding tables do not show their callers";
+               ? "callers of page faults are found by frame pointers only"
+               : "the program has neither frame pointers nor unwind tables";
 }
 
 /* Stacks that lack callers look like functions that nobody called. */
@@ -304,10 +302,10 @@ static void warn_of_quality(const struct bn_args *args, const bn_json *quality)
     (void)bn_json_number(bn_json_get(quality, "rooted_share"), &rooted);
     (void)bn_json_number(bn_json_get(quality, "cut_share"), &cut);
     if (1 - rooted > MOST_POOR)
-        bn_report_warning("%.0f %% of the stacks do not reach the beginning of their thread: %s",
-                          100 * (1 - rooted), why_not_rooted(args));
+        bn_report_warning("%.0f %% of the stacks are incomplete: %s", 100 * (1 - rooted),
+                          why_not_rooted(args));
     if (cut > MOST_POOR)
-        bn_report_warning("%.0f %% of the stacks are deeper than what is kept: their outermost callers are "
+        bn_report_warning("%.0f %% of the stacks are too deep: their outermost callers are "
                           "missing",
                           100 * cut);
 }
@@ -318,14 +316,14 @@ static void judge(struct bn_args *args, const bn_stacks *stacks, bool *write)
     uint64_t n = count_samples(stacks);
     *write = n > 0 || bn_opt_flag(args, "allow-empty");
     if (n == 0) {
-        bn_report_warning("there is no sample%s", *write ? "" : ", so nothing is written");
+        bn_report_warning("no samples%s", *write ? "" : ", so no file is written");
         args->exit_code = *write ? BN_EXIT_OK : BN_EXIT_NEGATIVE;
         return;
     }
     if (n < FEW_SAMPLES) {
         struct bn_interval half = bn_interval_wilson(0.5, (double)n, 0.95);
         bn_report_warning(
-            "only %llu samples: a share of 50 %% could be %.0f %% to %.0f %%; record for longer%s",
+            "only %llu samples: a share of 50 %% has an interval of %.0f to %.0f %%; record for longer%s",
             (unsigned long long)n, half.low * 100, half.high * 100,
             bn_opt_choice(args, "kind") == (int)BN_RECORD_FAULTS ? "" : " or with a higher --frequency");
     }
@@ -372,7 +370,7 @@ bn_status bn_flamegraph_record(struct bn_args *args, bn_error *err)
     }
     if (status == BN_ERR_UNSUPPORTED) {
         explain(args);
-        bn_error_hint(err, "bn-flamegraph doctor says what would change it");
+        bn_error_hint(err, "bn-flamegraph doctor shows what changes that");
     }
     if (status == BN_OK) judge(args, recorded.stacks, &write);
     if (status == BN_OK && write) status = write_all(args, recorded.stacks, err);

@@ -98,7 +98,7 @@ static bn_status check_ids(struct bn_recorded_work *w, struct bn_generation *gen
         return BN_OK;
     }
     if (gen->n_ids == w->n_ids && memcmp(gen->ids, w->ids, w->n_ids * sizeof *w->ids) == 0) return BN_OK;
-    return bn_fail(err, BN_ERR_INTERNAL, "the same generation gave other tokens than the first time");
+    return bn_fail(err, BN_ERR_INTERNAL, "repeating the generation gave different tokens");
 }
 
 static bn_status generate(struct bn_recorded_work *w, struct bn_work_phases *phases, bn_error *err)
@@ -210,8 +210,7 @@ static bn_status warm_up(struct bn_recorded_work *w, bn_error *err)
                                      w->n_prompt + w->asked->n_predict);
     uint64_t most = MAX_EVENTS / (w->n_threads * (uint64_t)w->asked->runs);
     if (w->asked->level != BN_PROF_OFF && room > most) {
-        bn_fail(err, BN_ERR_LIMIT,
-                "a generation may leave %llu events on each thread, and there is room for %llu",
+        bn_fail(err, BN_ERR_LIMIT, "a generation may record %llu events per thread; the limit is %llu",
                 (unsigned long long)room, (unsigned long long)most);
         bn_error_hint(err, "fewer tokens (-n), fewer --runs, or a lower --level");
         return BN_ERR_LIMIT;

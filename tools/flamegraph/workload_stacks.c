@@ -219,8 +219,8 @@ static void put_workload(bn_json *about, const struct bn_recorded_work *w)
     if (full > 0)
         bn_report_note(
             0,
-            "%zu of %zu runs ended early, since the profiler's room was full; a lower --level or fewer "
-            "--runs make them longer",
+            "%zu of %zu runs ended early because the profiler was full; use a lower --level or fewer "
+            "--runs",
             full, w->n_runs);
 }
 
