@@ -172,7 +172,7 @@ struct frame {
     enum bn_frame_kind kind;
 };
 
-/* Cuts " (module)" off the end of text, whose name may have parentheses and " (deleted)" behind it. */
+/* Cuts " (module)" off the end of a text. A name may contain parentheses and end in " (deleted)". */
 static bool cut_module(struct bn_str *text, struct bn_str *module)
 {
     static const char DELETED[] = " (deleted))";
@@ -239,7 +239,7 @@ static struct frame read_frame(struct bn_str line)
     return f;
 }
 
-/* Module and name are no terminated texts: they are copied to where both fit. */
+/* Module and name are not terminated: both are copied to a buffer. */
 static bn_status push(bn_stacks *stacks, uint32_t *node, const struct frame *f, bn_error *err)
 {
     char module[256], unknown[BN_ARRAY_LEN(module) + 2];

@@ -455,7 +455,7 @@ static bool read_count(int fd, struct count *count)
     return fd >= 0 && read(fd, count, sizeof *count) == (ssize_t)sizeof *count;
 }
 
-/* Cycles become nanoseconds: the counter ran for so long while it counted so many. */
+/* Converts cycles to nanoseconds by the counter's own time and count. */
 static void weigh_cycles(const struct perf *p, bn_recording *out)
 {
     struct count all = {0}, one;

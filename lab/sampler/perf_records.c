@@ -30,7 +30,7 @@ static void copy_out(unsigned char *to, const struct bn_perf_ring *ring, uint64_
     memcpy(to + first, ring->data, n - first);
 }
 
-/* Room for n more bytes, behind the last record; NULL when there is none. */
+/* Room for n more bytes after the last record; NULL when there is none. */
 static unsigned char *make_room(struct bn_perf_store *store, size_t n)
 {
     if (n > store->max - store->bytes) return NULL;
@@ -62,7 +62,7 @@ void bn_perf_drain(struct bn_perf_store *store, struct bn_perf_ring *ring)
             store->lost++;
         ring->tail += header.size;
     }
-    /* What is left is no record; where the next one begins cannot be known. */
+    /* The rest is not a record, and the start of the next one is not known. */
     if (ring->tail != ring->head) store->lost++;
     ring->tail = ring->head;
 }

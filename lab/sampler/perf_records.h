@@ -17,12 +17,12 @@ struct bn_perf_ring {
     uint64_t size, head, tail;
 };
 
-/* Records, one behind the other, in blocks. Zeroed except max, it is empty. */
+/* Records, one after the other, in blocks. Zeroed except max, it is empty. */
 struct bn_perf_block;
 struct bn_perf_store {
     struct bn_perf_block *first, *last;
     uint64_t bytes, max;
-    uint64_t lost; /* records for which there was no room, or no memory, or that were no records */
+    uint64_t lost; /* records without room or memory, or malformed */
 };
 
 /* Copies what lies between tail and head; a record that wraps becomes whole. tail is head then. */

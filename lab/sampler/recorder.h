@@ -53,7 +53,7 @@ BN_MUST_CHECK bn_status bn_recorder_stop(bn_recorder *recorder, bn_recording *ou
 void bn_recorder_close(bn_recorder *recorder); /* NULL is fine */
 
 /* Starts a program, records it and all that it starts until it ends. process is filled as bn_process_run
- * does; a program that fails is no error. Its descriptors 0 to 2 are fds. */
+ * does; a program that fails is not an error. Its descriptors 0 to 2 are fds. */
 BN_MUST_CHECK bn_status bn_record_program(bn_recording *out, struct bn_process *process,
                                           const struct bn_record_options *options, const char *const *argv,
                                           const int fds[3], bn_error *err);

@@ -107,7 +107,7 @@ typedef struct bn_recording {
 #define BN_RECORDING_MAX_SAMPLES (1u << 24)
 #define BN_RECORDING_MAX_CHAIN 512u
 #define BN_RECORDING_MAX_MAPPINGS (1u << 18)     /* code in others has no name; the note says so */
-#define BN_RECORDING_MAX_DUMPS ((size_t)1 << 30) /* bytes; samples behind them have none */
+#define BN_RECORDING_MAX_DUMPS ((size_t)1 << 30) /* bytes; later samples have none */
 
 /* Zeroed, a recording is empty. */
 void bn_recording_release(bn_recording *recording);

@@ -62,7 +62,7 @@ static bn_status find_row(struct work *w, uint32_t *out, enum bn_frame_kind kind
 }
 
 /* The row of each frame: of a brick, of a kernel by the profiler, and of a function that is a measured
- * kernel's: bn_i2s_gemv_avx2, or a part of it that the compiler took out, with a dot behind its name. */
+ * kernel's: bn_i2s_gemv_avx2, or a part of it that the compiler split off, with a dot after its name. */
 static bn_status frame_rows(struct work *w, const bn_stacks *stacks, bool measured, uint32_t *rows,
                             bn_error *err)
 {
@@ -170,7 +170,7 @@ static bool counts(const struct row *row, enum bn_frame_kind kind)
     return row->out.kind == kind && row->out.compared;
 }
 
-/* Of the rows of a kind that are compared, in each run (and behind the runs, of all): weight of samples,
+/* Of the rows of a kind that are compared, in each run (and after the runs, of all): weight of samples,
  * measured time, samples. */
 struct whole {
     double sampled, measured, samples;

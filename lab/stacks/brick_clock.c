@@ -72,7 +72,7 @@ static double since_begin(const bn_brick_clock *clock, uint64_t reading, bool in
     return (double)(int64_t)(reading - clock->begin.ticks) * clock->ns_per_tick;
 }
 
-/* The innermost event that the time lies in: the first that ends behind it, or one around that. */
+/* The innermost event that contains the time: the first that ends after it, or one around that. */
 static uint32_t find(const bn_brick_clock *clock, const struct timeline *line, double time)
 {
     size_t low = 0, high = line->n;

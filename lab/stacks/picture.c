@@ -18,7 +18,7 @@
 extern const char bn_flame_style[], bn_flame_script[]; /* picture_parts.S */
 
 #define MARGIN 10.0           /* px around the boxes */
-#define MAX_STATIC_BOXES 2000 /* so many are drawn without the script: some 300 bytes each */
+#define MAX_STATIC_BOXES 2000 /* drawn without the script: some 300 bytes each */
 #define THIN 300              /* hundredths of a px: narrower boxes have no edge */
 #define KEY_FONT 11.0         /* px, of the legend, in the same typeface as the boxes */
 #define CHARACTER 0.605       /* a column of the typeface of the boxes, in its size; it is a monospaced one */
@@ -236,7 +236,7 @@ static size_t step(const char *text, size_t n)
     return length > 0 ? length : 1;
 }
 
-/* The name, or as much of it as so many columns hold. */
+/* The name, or as much of it as fits into the columns. */
 static void put_label(struct bn_buf *out, const char *name, double columns, bool cut_left)
 {
     double needs = 0, has = 1; /* the ellipsis */

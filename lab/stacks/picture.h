@@ -19,7 +19,7 @@ struct bn_picture {
 
     struct bn_colour looks[2][BN_PICTURE_LOOKS]; /* of boxes: light, dark */
     unsigned n_looks;
-    unsigned gone; /* this look and those behind it are hatched; n_looks: none is */
+    unsigned gone; /* this look and later ones are hatched; n_looks: none is */
     struct {
         unsigned look;
         char label[64];
@@ -29,7 +29,7 @@ struct bn_picture {
     unsigned (*look)(const struct bn_picture *picture, uint32_t node); /* not of the root */
     /* What a tooltip says below name and place: plain lines, each with a newline before it. */
     void (*text)(struct bn_buf *out, const struct bn_picture *picture, uint32_t node);
-    /* What the script knows besides the tree: members of an object of JSON, each with a comma behind it. */
+    /* Data for the script besides the tree: members of a JSON object, each followed by a comma. */
     void (*data)(struct bn_buf *out, const struct bn_picture *picture);
     const void *of; /* what these three know */
 };

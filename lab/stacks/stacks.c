@@ -160,7 +160,7 @@ static size_t clean_text(char *out, const char *text, size_t n)
     return used;
 }
 
-/* A copy with a NUL behind it, at most BN_STACKS_MAX_NAME bytes long. */
+/* A copy with a NUL after it, at most BN_STACKS_MAX_NAME bytes long. */
 static const char *keep_text(struct bn_stacks_index *x, struct bn_str text)
 {
     if (x->chunk == NULL || CHUNK_BYTES - x->chunk->used < text.len + 1) {

@@ -7,7 +7,7 @@
  * which has no frame. A parent always comes before its children, so one walk from the end computes totals.
  *
  * A *run* is one of several recordings of the same work. Each node has, for each run, its *self* weight (in
- * the unit of the stacks) and the number of samples behind that weight; a weight with 0 samples was
+ * the unit of the stacks) and the number of its samples; a weight with 0 samples was
  * measured, not sampled. The *total* of a node is its self weight and that of all nodes below it; it is
  * never stored.
  *

@@ -121,7 +121,7 @@ static void class_parts_by_callers(const bn_stacks *s, unsigned *classes)
         const struct bn_frame *f = bn_stacks_frame(s, i);
         classes[i] = is_part(f) ? not_yet : (unsigned)bn_class_of(f);
     }
-    for (uint32_t i = (uint32_t)s->n_nodes; i-- > 1;) { /* children are behind their parents */
+    for (uint32_t i = (uint32_t)s->n_nodes; i-- > 1;) { /* children come after their parents */
         uint32_t parent = s->nodes[i].parent;
         if (classes[i] == not_yet) classes[i] = BN_CLASS_OTHER;
         if (parent == BN_STACKS_ROOT || !is_part(bn_stacks_frame(s, parent))) continue;

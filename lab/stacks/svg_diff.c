@@ -14,7 +14,7 @@
 #include "lab/stacks/svg.h"
 
 #define MILLION 1e6
-/* Looks: -5 to 5, and behind them what is gone, hatched, in the colours of 0 to -5. */
+/* Looks: -5 to 5, then frames that are gone, hatched, in the colours of 0 to -5. */
 #define LOOK_GONE (2u * BN_DELTA_STEPS + 1u)
 #define LOOKS (LOOK_GONE + BN_DELTA_STEPS + 1u)
 

@@ -33,7 +33,7 @@ static bool is_vdso(const char *path)
     return strcmp(path, "[vdso]") == 0;
 }
 
-/* ---- the vdso, which is no file: the one of this process is that of all ---- */
+/* ---- the vdso, which is not a file: all processes have the same ---- */
 
 static Elf *open_vdso(void)
 {

@@ -63,7 +63,7 @@ struct bn_objects {
     size_t n_mappings;
 };
 void bn_objects_release(struct bn_objects *objects);
-/* The number in the list of the file behind a mapping of the recording. */
+/* The number in the list of the file of a mapping of the recording. */
 BN_MUST_CHECK bn_status bn_objects_find(struct bn_objects *objects, const bn_recording *recording,
                                         const struct bn_mapping *mapping, uint32_t *number, bn_error *err);
 /* Where an address in a mapping is in the file; false when that is not known. */

@@ -59,7 +59,7 @@ struct bn_symbols {
     uint64_t thread_call;
 };
 
-/* Numbers that are no files'. */
+/* Numbers that do not belong to files. */
 #define NO_FILE UINT64_MAX
 #define KERNEL (UINT64_MAX - 1)
 

@@ -56,7 +56,7 @@ BN_MUST_CHECK bn_status bn_symbols_chain(bn_symbols *symbols, const struct bn_sa
 BN_MUST_CHECK bn_status bn_symbols_rooted(bn_symbols *symbols, const struct bn_sample *sample,
                                           const uint64_t *chain, size_t n_chain, bool *rooted, bn_error *err);
 
-/* For unwind.c: the files behind the mappings. */
+/* For unwind.c: the files of the mappings. */
 struct bn_objects *bn_symbols_objects(bn_symbols *symbols);
 
 /* Whether an address of a chain is a return address: all but where the thread was, in the operating system

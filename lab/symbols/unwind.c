@@ -10,7 +10,7 @@
 #include "lab/symbols/symbols.h"
 
 /* How many of the numbers of a sample libdwfl takes as registers; the program counter is the last of them, or
- * stands behind them. */
+ * comes after them. */
 #if defined __x86_64__
 #define N_REGISTERS 17u
 #define PROGRAM_COUNTER 16u
@@ -26,7 +26,7 @@
 #if defined N_REGISTERS
 
 #define N_SESSIONS 8u             /* processes whose files are kept open */
-#define LARGEST_STACK (64u << 20) /* bytes; what lies further above the stack pointer is no stack */
+#define LARGEST_STACK (64u << 20) /* bytes; memory further above the stack pointer is not stack */
 
 /* The files of a process, at its addresses. */
 struct session {
@@ -219,7 +219,7 @@ static bn_status replace_chain(struct unwinding *u, struct bn_sample *sample, bn
     return BN_OK;
 }
 
-/* Where the copy of the stack ended, frame pointers may know the rest: behind the outermost address that both
+/* Where the copy of the stack ended, frame pointers may have the rest: after the outermost address that both
  * chains have. */
 static void splice(struct unwinding *u, const uint64_t *old, size_t n_old)
 {

@@ -137,7 +137,7 @@ check 'the page has what changed' grep -qE '^ +8[0-9]\.[0-9]+ +5[0-9]\.[0-9]+ +-
 both 2026-11-21T10:00:01Z $new true "$digest" 505 445
 status 0 'another one of the same day and commit' baseline --archive
 check 'has a folder of its own' test -d $dir/archives/2026-11-21-222222222222-dirty-2
-check 'chance is no change' grep -q '^    NO CHANGE FOUND$' $page
+check 'chance is not a change' grep -q '^    NO CHANGE FOUND$' $page
 both 2026-11-22T10:00:00Z $new true "${digest/a/c}" 505 445
 status 0 'one of another model' baseline --archive
 check 'is not compared with them, and why' grep -q 'Not compared: `2026-11-20-111111111111: another model`' $page
@@ -179,7 +179,7 @@ looks() { says "$1" "$2" "$3" "$bn" baseline --sampler none "${@:4}"; }
 looks 2 'a sampler that there is not' "--sampler: 'none'"
 says 2 'by the variable, too' "BITNET_FLAMEGRAPH_TOOL: 'samply' is not one of auto" env BITNET_FLAMEGRAPH_TOOL=samply "$bn" baseline
 says 2 'not deterministic is not possible' "BITNET_DETERMINISTIC: '0'" env BITNET_DETERMINISTIC=0 "$bn" baseline
-says 2 'a seed that is none' 'BITNET_SEED' env BITNET_SEED=x "$bn" baseline
+says 2 'an invalid seed' 'BITNET_SEED' env BITNET_SEED=x "$bn" baseline
 # A folder that cannot be made ends the command after the choice of a model.
 : >file
 finds() { says 3 "$1" "^bn-flamegraph: model: $2" "$bn" baseline "${@:3}" "${operands[@]}"; }

@@ -28,7 +28,7 @@ flame bricks --json "$tmp/p.json" "$tmp/layer.json" >"$tmp/two.json"
 check 'two profiles are two runs' equal "$(field runs "$tmp/two.json")" 2
 check 'and their times are added' equal "$(field total_ns "$tmp/two.json")" $((2 * wall + 2 * $(field wall_ns "$tmp/layer.json")))
 
-status 1 'a profile alone is not an agreement' flame bricks --check "$tmp/p.json"
+status 1 'a profile alone cannot agree' flame bricks --check "$tmp/p.json"
 status 2 'options of recording are not for files' flame bricks -t 2 "$tmp/p.json"
 status 2 'without bricks there is nothing to show' flame bricks --level off
 echo 'main;work 12' >"$tmp/plain.folded"
@@ -56,7 +56,7 @@ case $? in
     check 'the exit status says it too' equal "$code" "$want"
     want=1
     grep -q '^they agree' "$tmp/table" && want=0
-    status "$want" 'without a comparison there is no agreement' flame bricks --check "$tmp/r.json"
+    status "$want" 'what was not compared does not agree' flame bricks --check "$tmp/r.json"
     says 0 'bricks are rows' ' LmHead$' grep LmHead "$tmp/table"
     says 0 'kernels are rows by their functions' 'i2s_gemv_.*by its function' cat "$tmp/table"
     # The function of a sample is the kernel that the profiler names for that moment, on any machine. Chance does not reach the bound

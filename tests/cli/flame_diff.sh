@@ -32,7 +32,7 @@ says 0 "a planted regression is found" '^ +10\.18 +15\.23 +\+5\.05\* .* softmax$
 says 0 "it is called a change" '^CHANGED$' diff_ old?.folded --vs new?.folded
 says 1 "the gate fails, and names it" '^FAILED: softmax gained 5\.05 points, more than 1$' diff_ old?.folded --vs new?.folded --fail-above 1
 says 0 "a limit above it passes" '^PASSED: no significant gain over 6 points' diff_ old?.folded --vs new?.folded --fail-above 6
-says 0 "a smaller share passes" '^PASSED' diff_ new?.folded --vs old?.folded --fail-above 20
+says 0 "less is not a gain" '^PASSED' diff_ new?.folded --vs old?.folded --fail-above 20
 says 1 "of the others' shares, when one has less" 'FAILED: gemv' diff_ new?.folded --vs old?.folded --fail-above 1
 says 0 "that is no more work" 'PASSED' diff_ new?.folded --vs old?.folded --fail-above 1 --same-work
 says 1 "more work is" 'FAILED: softmax gained 5\.96 % of the weight before' diff_ old?.folded --vs new?.folded --fail-above 1 --same-work
@@ -67,7 +67,7 @@ says 1 "too few samples fail a gate" '^FAILED: nothing could be judged' diff_ fe
 says 0 "without a gate it says so" '^NOT JUDGED' diff_ few --vs few
 says 1 "weights of single runs fail a gate" 'FAILED: nothing could be judged: weights need two runs' diff_ half --vs sixty --same-work --fail-above 50
 echo 'main;g 100' >without
-says 1 "a run without weight does not count" 'run 2 after has no weight' diff_ half --vs half without --root f --fail-above 50
+says 1 "a run without weight is refused" 'run 2 after has no weight' diff_ half --vs half without --root f --fail-above 50
 echo 'main;f 0' >zero
 says 4 "a file without any is malformed" 'no stack' diff_ half --vs zero --fail-above 50
 
@@ -138,7 +138,7 @@ says 0 "without --same-work nothing is divided" '^before   short.json: 2 runs, 4
 prompt=other model other 1000 10 12
 says 2 "other prompts are other work" 'other.json differs from the first file in its prompt' diff_ short.json --vs other.json --same-work
 says 2 "also on one side" 'its prompt' diff_ short.json other.json --vs long.json --same-work
-says 2 "a program is no model's generation" 'is not a recording of a model, other files are not' diff_ short.json --vs old1.folded --same-work
+says 2 "a program is not a generation" 'is not a recording of a model, other files are not' diff_ short.json --vs old1.folded --same-work
 says 2 "nor the other way" "is a recording of a model, other files are not" diff_ old1.folded --vs short.json --same-work
 sed 's/"repetitions": \[10, 12\]/"repetitions": [10]/' short.json >unknown.json
 says 2 "numbers that are missing" 'unknown.json lacks the number of generations' diff_ short.json --vs unknown.json --same-work
@@ -151,7 +151,7 @@ says 2 "nothing before" 'two sides are required' diff_ --vs half sixty
 says 2 "nothing behind" 'two sides are required' diff_ half sixty --vs
 says 2 "three sides" 'more than once' diff_ half --vs sixty --vs few
 says 2 "standard input twice" 'only once' diff_ - --vs -
-says 2 "a limit that is none" 'fail-above' diff_ half --vs sixty --fail-above much
+says 2 "an invalid limit" 'fail-above' diff_ half --vs sixty --fail-above much
 says 3 "a file that is not there" 'nowhere' diff_ half --vs nowhere
-says 4 "an invalid file" 'line 1' diff_ half --vs "$fg"
+says 4 "a file of another format" 'line 1' diff_ half --vs "$fg"
 says 3 "a root that is not there" 'nothere' diff_ half --vs sixty --root nothere

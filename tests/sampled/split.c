@@ -23,7 +23,7 @@ int main(int argc, char **argv)
     uint64_t all = argument(argc, argv, 1000) * 1000000u, used[2] = {0, 0}, x = 1, random = 1;
     while (used[0] + used[1] < all) {
         uint64_t turns = 20000 + next_random(&random) % 300000, before = cpu_ns();
-        /* The function that has done less than its part runs next. */
+        /* The part that lacks more of its share goes next. */
         int who = used[0] * 3 > used[1] * 7;
         x = who == 0 ? seventy(x, turns) : thirty(x, turns);
         used[who] += cpu_ns() - before;

@@ -140,7 +140,7 @@ static double said(const struct run *run, const char *path)
     return value;
 }
 
-/* Whether an address is in a function of the program; the next function begins somewhere after it. */
+/* Whether an address lies in a function of the program, the next of which begins after it. */
 static bool is_in(const struct run *run, const char *function, uint64_t address)
 {
     const bn_json *functions = bn_json_get(run->said, "functions"), *best = NULL;
@@ -201,7 +201,7 @@ static double untaken(const bn_recording *recording)
     return 2 * (double)most;
 }
 
-/* Whether the weights of `threads` threads together are near the time that they took, in nanoseconds. */
+/* The weights of all threads together, in nanoseconds, and the time that they took. */
 static bool is_near(const bn_recording *recording, double got, double want, double within, size_t threads)
 {
     double slack = want * within + 20e6 + (double)threads * untaken(recording);

@@ -141,7 +141,7 @@ static void the_kernel_waits_with_its_caller(void **state)
     }
 }
 
-/* Bricks that compute have a class; those that hold others, and what comes behind the pass, have none. */
+/* Bricks that compute have a class; those that contain others, and those after the pass, have none. */
 static void every_brick_that_computes_has_a_class(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * lab/sampler/recorder.h: recordings of this process and of programs, by each sampler that works here. The
- * expected share of a function comes from the thread's own clock, never from wall time. Bounds are 5.5 standard
- * deviations of that many independent samples, which chance exceeds less than once in ten million.
+ * record/recorder: recordings of this process and of programs, by each way that works here. What a function's
+ * share should be is what the thread's own clock says, never a time on the wall; bounds are 5.5 standard
+ * deviations of as many independent samples, which chance exceeds less than once in ten million.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>

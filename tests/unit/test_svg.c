@@ -128,7 +128,7 @@ static size_t count(const char *text, const char *what)
 
 /* ---- layout ---- */
 
-/* Each box but the root is on one box of the level below; the boxes on one box are not wider than it. */
+/* Every box but the root's lies on one box of the level below, and those on it are not wider than it. */
 static void check_nesting(const struct rect *boxes, size_t n, bool icicle)
 {
     for (size_t i = 1; i < n; i++) {

@@ -39,7 +39,7 @@ BN_MUST_CHECK bn_status bn_flamegraph_check_name(const struct bn_args *args, enu
  * the outermost caller, which spent nothing. */
 BN_MUST_CHECK bn_status bn_flamegraph_check_callers(const struct bn_args *args, enum bn_stacks_format written,
                                                     bn_error *err);
-/* Writes a result to --output, whole or not at all; without it to standard output. */
+/* Writes a result to --output atomically; without it to standard output. */
 BN_MUST_CHECK bn_status bn_flamegraph_write(const struct bn_args *args, const struct bn_buf *bytes,
                                             bn_error *err);
 

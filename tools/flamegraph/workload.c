@@ -166,7 +166,7 @@ static uint64_t passes_of(const struct bn_recorded_work *w)
     return (w->n_prompt + batch - 1) / batch + w->asked->n_predict;
 }
 
-/* Room for so many generations. */
+/* Room for this many generations. */
 static bn_status open_prof(struct bn_recorded_work *w, bn_prof **out, uint64_t generations, size_t n_events,
                            bn_error *err)
 {
