@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,152 +27,18 @@
 #define NATIVE_MACHINE EM_NONE
 #endif
 
-static bool is_vdso(const char *path)
-{
-    return strcmp(path, "[vdso]") == 0;
-}
-
-/* ---- the vdso, which is not a file: all processes have the same ---- */
-
-static Elf *open_vdso(void)
-{
-    uintptr_t at = (uintptr_t)getauxval(AT_SYSINFO_EHDR);
-    if (at == 0) return NULL;
-    Elf64_Ehdr header;
-    memcpy(&header, (const void *)at, sizeof header);
-    size_t n = header.e_shoff + (size_t)header.e_shnum * header.e_shentsize;
-    /* libelf does not write to it: the image is opened for reading. */
-    return memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_ident[EI_CLASS] == ELFCLASS64
-               ? elf_memory((char *)at, n)
-               : NULL;
-}
-
-static int find_elf(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base, char **path,
-                    Elf **elf)
-{
-    (void)module, (void)user, (void)base, (void)path;
-    if (is_vdso(name)) *elf = open_vdso();
-    return -1;
-}
-
-/* ---- separate debugging files ---- */
-
-/* As in IEEE 802.3, which .gnu_debuglink has. */
-static bool has_crc(int fd, uint32_t wanted)
-{
-    unsigned char bytes[16384];
-    uint32_t table[256], crc = UINT32_MAX;
-    ssize_t n;
-    for (uint32_t i = 0; i < 256; i++) {
-        table[i] = i;
-        for (int bit = 0; bit < 8; bit++)
-            table[i] = (table[i] >> 1) ^ ((table[i] & 1) != 0 ? UINT32_C(0xEDB88320) : 0);
-    }
-    for (off_t at = 0; (n = pread(fd, bytes, sizeof bytes, at)) > 0; at += n)
-        for (ssize_t i = 0; i < n; i++)
-            crc = table[(crc ^ bytes[i]) & 255] ^ (crc >> 8);
-    return n == 0 && ~crc == wanted;
-}
-
-/* A regular ELF file; -1 for anything else. Opening a pipe does not wait. */
-static int open_elf_file(const char *path)
-{
-    char magic[SELFMAG];
-    struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-        pread(fd, magic, sizeof magic, 0) == (ssize_t)sizeof magic && memcmp(magic, ELFMAG, SELFMAG) == 0)
-        return fd;
-    if (fd >= 0) close(fd);
-    return -1;
-}
-
-static bool has_build_id(int fd, const void *id, size_t n)
-{
-    const void *own;
-    Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-    if (elf == NULL) return false;
-    ssize_t n_own = dwelf_elf_gnu_build_id(elf, &own);
-    bool same = n_own > 0 && (size_t)n_own >= n && memcmp(own, id, n) == 0;
-    elf_end(elf);
-    return same;
-}
-
-/* The debugging file of this name, if it belongs to the module: by build id, by checksum without one. */
-static int try_debug_file(Dwfl_Module *module, const char *path, GElf_Word crc, char **found)
-{
-    const unsigned char *id;
-    GElf_Addr where;
-    int n_id = dwfl_module_build_id(module, &id, &where);
-    int fd = open_elf_file(path);
-    if (fd < 0) return -1;
-    if (n_id > 0 ? has_build_id(fd, id, (size_t)n_id) : crc != 0 && has_crc(fd, crc)) {
-        *found = strdup(path); /* libdwfl frees it */
-        if (*found != NULL) return fd;
-    }
-    close(fd);
-    return -1;
-}
-
-/* What dwfl_standard_find_debuginfo does, except that no server is asked when nothing is found. By build id,
- * then by name: beside the file, in .debug there, and under each folder with the file's own folder. */
-static int find_debug_file(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base,
-                           const char *file, const char *link, GElf_Word crc, char **found)
-{
-    const struct bn_debug_files *files = *user;
-    char path[4096];
-    int fd = dwfl_build_id_find_debuginfo(module, user, name, base, file, link, crc, found);
-    if (fd >= 0 || files == NULL || file == NULL || link == NULL || file[0] != '/' ||
-        strchr(link, '/') != NULL)
-        return fd;
-    int n_folder = (int)(strrchr(file, '/') - file);
-    for (int i = 0; i < 2 && fd < 0; i++)
-        if (snprintf(path, sizeof path, "%.*s%s/%s", n_folder, file, i == 0 ? "" : "/.debug", link) <
-                (int)sizeof path &&
-            strcmp(path, file) != 0)
-            fd = try_debug_file(module, path, crc, found);
-    for (const char *folder = files->folders; fd < 0 && *folder != '\0';) {
-        int n = (int)strcspn(folder, ":");
-        if (n > 0 &&
-            snprintf(path, sizeof path, "%.*s%.*s/%s", n, folder, n_folder, file, link) < (int)sizeof path)
-            fd = try_debug_file(module, path, crc, found);
-        folder += n + (folder[n] == ':');
-    }
-    return fd;
-}
-
-bn_status bn_debug_files_open(struct bn_debug_files *files, const char *folders, bn_error *err)
-{
-    struct bn_buf path = {.max = 1u << 16};
-    if (folders == NULL) folders = "/usr/lib/debug";
-    bn_buf_puts(&path, "-");
-    bn_buf_puts(&path, folders);
-    BN_TRY(bn_buf_check(&path, err));
-    files->folders = bn_strndup(folders, strlen(folders));
-    files->path = path.data;
-    files->callbacks = (Dwfl_Callbacks){
-        .find_elf = find_elf, .find_debuginfo = find_debug_file, .debuginfo_path = &files->path};
-    return files->folders == NULL ? bn_nomem(err) : BN_OK;
-}
-
-static void close_debug_files(struct bn_debug_files *files)
-{
-    bn_free(files->folders);
-    bn_free(files->path);
-}
-
 /* ---- opening ---- */
 
 bool bn_object_report(const struct bn_object *object, Dwfl *dwfl, uint64_t bias, struct bn_debug_files *files)
 {
     Dwfl_Module *module;
     void **user;
-    if (is_vdso(object->path)) {
+    if (bn_object_is_vdso(object->path)) {
         const struct bn_load *load = object->loads;
         module = dwfl_report_module(dwfl, object->path, bias + load->address,
                                     bias + load->address + load->n_bytes);
     } else {
-        int fd = open_elf_file(object->path);
+        int fd = bn_elf_open(object->path);
         if (fd < 0) return false;
         module = dwfl_report_elf(dwfl, object->path, object->path, fd, bias, true);
         if (module == NULL) close(fd);
@@ -214,8 +79,8 @@ static bool is_same_build(Elf *elf, const struct bn_mapping *mapping, bool delet
 
 static Elf *open_elf(const struct bn_object *o, int *fd)
 {
-    if (is_vdso(o->path)) return open_vdso();
-    *fd = o->path[0] == '/' ? open_elf_file(o->path) : -1;
+    if (bn_object_is_vdso(o->path)) return bn_vdso_open();
+    *fd = o->path[0] == '/' ? bn_elf_open(o->path) : -1;
     return *fd < 0 ? NULL : elf_begin(*fd, ELF_C_READ_MMAP, NULL);
 }
 
@@ -503,7 +368,7 @@ bool bn_object_has_no_caller(const struct bn_object *object, uint64_t address)
 /* Where a mapping begins in the file. Of the vdso recorders say different things; it is mapped as a whole. */
 static uint64_t mapped_offset(const struct bn_object *object, const struct bn_mapping *mapping)
 {
-    return is_vdso(object->path) ? 0 : mapping->file_offset;
+    return bn_object_is_vdso(object->path) ? 0 : mapping->file_offset;
 }
 
 bool bn_object_place(const struct bn_object *object, const struct bn_mapping *mapping, uint64_t address,
@@ -632,6 +497,6 @@ void bn_objects_release(struct bn_objects *objects)
         close_object(objects->list[i]);
     bn_free(objects->list);
     bn_free(objects->of_mapping);
-    close_debug_files(&objects->files);
+    bn_debug_files_close(&objects->files);
     *objects = (struct bn_objects){0};
 }

@@ -8,6 +8,8 @@
 #ifndef BN_SYMBOLS_OBJECT_H
 #define BN_SYMBOLS_OBJECT_H
 
+#include <string.h>
+
 #include "base/mem.h"
 #include "lab/sampler/recording.h"
 #include "lab/symbols/dwfl.h"
@@ -19,6 +21,13 @@ struct bn_debug_files {
     Dwfl_Callbacks callbacks;
 };
 BN_MUST_CHECK bn_status bn_debug_files_open(struct bn_debug_files *files, const char *folders, bn_error *err);
+void bn_debug_files_close(struct bn_debug_files *files);
+static inline bool bn_object_is_vdso(const char *path)
+{
+    return strcmp(path, "[vdso]") == 0;
+}
+Elf *bn_vdso_open(void);           /* NULL when there is none */
+int bn_elf_open(const char *path); /* a descriptor of a regular file; -1 */
 
 struct bn_object_symbol {
     uint64_t start, end;
