@@ -247,6 +247,86 @@ $(OUT)/lab/stacks/picture_parts.o: lab/stacks/flame.css lab/stacks/flame.js
 
 # ---- tests ---------------------------------------------------------------------------------------------------
 
+$(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIBS)
+	$(SAY) LD $@
+	$(Q)$(LINK) -lcmocka
+# Tests of generated files link what generates them.
+$(OUT)/tests/unit/test_fixtures $(OUT)/tests/unit/test_gguf_bad: $(call obj,tools/fixtures/*.c)
+# What bn-bench believes is tested with kernels, samples, sessions and work that are wrong.
+$(addprefix $(OUT)/tests/unit/,test_bench test_bench_check test_ab test_suites): $(call obj,tools/bench/*.[cS] tools/bench/*/*.[cS])
+
+$(OUT)/tests/unit/test_measure: $(call obj,tools/git/*.c)
+
+# The bar of bn-download is tested beside what it shows.
+$(OUT)/tests/unit/test_hub: $(call obj,tools/download/show.c)
+
+# Files that have names of every kind, and a call chain without frame pointers, for the names of addresses.
+SYMBOL_FILES := $(addprefix $(OUT)/tests/symbols/,pie fixed static library.so)
+$(OUT)/tests/symbols/pie: LINKED := -fPIE -pie
+$(OUT)/tests/symbols/fixed: LINKED := -fno-pie -no-pie
+$(OUT)/tests/symbols/static: LINKED := -fno-pie -static
+$(OUT)/tests/symbols/library.so: LINKED := -fPIC -shared
+$(addprefix $(OUT)/tests/symbols/,pie fixed static): tests/symbols/program.c
+$(OUT)/tests/symbols/library.so: tests/symbols/library.c
+$(SYMBOL_FILES): $(OUT)/flags
+	$(SAY) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra $(LINKED) -Wl,--build-id -o $@ $(filter %.c,$^)
+$(OUT)/tests/symbols/chain.o: KERNEL_FLAGS := -O2 -fomit-frame-pointer -fno-optimize-sibling-calls
+$(OUT)/tests/unit/test_symbols $(OUT)/tests/unit/test_unwind: $(OUT)/tests/symbols/chain.o | $(SYMBOL_FILES)
+
+# Pages of recordings, beside the data that they are made of.
+$(OUT)/tests/unit/test_flame_page: $(call obj,tools/flamegraph/*.c)
+
+# A web server that misbehaves, for the tests of bn-download.
+HTTPD := $(OUT)/tests/httpd/httpd
+$(HTTPD): $(OUT)/tests/httpd/httpd.o
+	$(SAY) LD $@
+	$(Q)$(CC) $(BN_LDFLAGS) $(LDFLAGS) -o $@ $^ -lpthread
+
+# A terminal, and somebody who types on it.
+PTY := $(OUT)/tests/pty/pty
+$(PTY): $(OUT)/tests/pty/pty.o
+	$(SAY) LD $@
+	$(Q)$(CC) $(BN_LDFLAGS) $(LDFLAGS) -o $@ $^
+run-tests: $(PTY)
+
+# Makes allocations fail, in the programs and in the libraries that they use.
+OOM := $(OUT)/tests/oom/oom.so
+$(OOM): tests/oom/oom.c $(OUT)/flags
+	$(SAY) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -Wall -Wextra $(if $(WERROR),-Werror) -O2 -fPIC -shared -o $@ $< -ldl
+
+# Programs whose stacks are known, for the tests of samplers: frame pointers, no calls turned into jumps, no sanitizers.
+SAMPLED := $(addprefix $(OUT)/tests/sampled/,split threads recursion calls storm nofp fork crash sigprof fixed start split-static)
+SAMPLED_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) -g -O1 -fPIE -fno-omit-frame-pointer -fno-optimize-sibling-calls \
+    $(if $(filter x86_64,$(ARCH)),-mno-omit-leaf-frame-pointer) -ffile-prefix-map="$(CURDIR)=." -MMD -MP
+$(OUT)/tests/sampled/%.o: tests/sampled/%.c $(OUT)/flags Makefile
+	$(SAY) CC $<
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(SAMPLED_CFLAGS) -c -o $@ $<
+$(OUT)/tests/sampled/nofp_middle.o: SAMPLED_CFLAGS += -fomit-frame-pointer
+$(OUT)/tests/sampled/storm_library.o: SAMPLED_CFLAGS += -fPIC
+$(OUT)/tests/sampled/nofp: $(OUT)/tests/sampled/nofp_middle.o
+$(OUT)/tests/sampled/storm: | $(OUT)/tests/sampled/storm_library.so
+$(OUT)/tests/sampled/storm_library.so: $(OUT)/tests/sampled/storm_library.o
+	$(SAY) LD $@
+	$(Q)$(CC) -shared -o $@ $^
+# The same without the dynamic loader, which timers cannot record.
+$(OUT)/tests/sampled/split-static: $(OUT)/tests/sampled/split.o
+	$(SAY) LD $@
+	$(Q)$(CC) -static -o $@ $^
+$(filter-out %-static,$(SAMPLED)): %: %.o
+	$(SAY) LD $@
+	$(Q)$(CC) -pie -o $@ $^ -lpthread -ldl
+
+$(OUT)/tests/unit/test_agent: | $(SAMPLED)
+
+$(CHECKKERN): $(call obj,tests/checkkern/*.c) $(KERNEL_OBJ)
+	$(SAY) LD $@
+	$(Q)$(CC) $(BN_LDFLAGS) $(LDFLAGS) -o $@ $^ -lm
+
 # The independent reference, and the comparison of logits, which only tests need.
 $(OUT)/crossval/%.o: crossval/%.cpp $(OUT)/flags
 	$(SAY) CXX $<
