@@ -131,7 +131,7 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_bench_ab,
      .examples = {{"bn-bench ab -- old/bn-run -q -p To -n 64 --vs new/bn-run -q -p To -n 64",
                    "wall time, CPU time, memory"},
-                  {"bn-bench ab --series -- old/bn-bench run --json --vs new/bn-bench run --json",
+                  {"bn-bench ab --series -- a/bn-bench run --json --vs b/bn-bench run --json",
                    "every series that both print"},
                   {"bn-bench ab --extract 'tps=([0-9.]+) tok/s:higher' -- ./a --vs ./b",
                    "a number that they print"},
