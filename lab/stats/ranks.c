@@ -182,6 +182,36 @@ static double p_by_count(const double *count, size_t n_count, double middle, dou
     return extreme / all;
 }
 
+/* ---- room to work in ---- */
+
+struct work {
+    double *values; /* signed ranks: sizes of the differences that are not 0; rank sums: a, then b */
+    double *sorted; /* the samples; of rank sums each half ascends */
+    double *count;  /* ways for each value of the statistic */
+    size_t *ranks;
+    struct ranked *scratch;
+};
+
+static bool open_work(struct work *w, size_t n, size_t n_count)
+{
+    *w = (struct work){.values = bn_alloc(n, sizeof *w->values),
+                       .sorted = bn_alloc(n, sizeof *w->sorted),
+                       .count = bn_alloc(n_count, sizeof *w->count),
+                       .ranks = bn_alloc(n, sizeof *w->ranks),
+                       .scratch = bn_alloc(n, sizeof *w->scratch)};
+    return w->values != NULL && w->sorted != NULL && w->count != NULL && w->ranks != NULL &&
+           w->scratch != NULL;
+}
+
+static void close_work(struct work *w)
+{
+    bn_free(w->values);
+    bn_free(w->sorted);
+    bn_free(w->count);
+    bn_free(w->ranks);
+    bn_free(w->scratch);
+}
+
 /* ---- signed ranks ---- */
 
 /* count[s]: subsets of the ranks whose sum is s; sums go up to n_count - 1. */
@@ -194,18 +224,12 @@ static void count_subsets(double *count, size_t n_count, const size_t *ranks, si
             count[s] += count[s - ranks[i]];
 }
 
-struct signed_rank_work {
-    double *sorted, *size, *count;
-    size_t *ranks;
-    struct ranked *scratch;
-};
-
-static void test_signs(struct bn_signed_rank *out, const double *d, size_t n, struct signed_rank_work *w)
+static void test_signs(struct bn_signed_rank *out, const double *d, size_t n, struct work *w)
 {
     size_t m = 0, sum = 0;
     for (size_t i = 0; i < n; i++)
-        if (d[i] < 0 || d[i] > 0) w->size[m++] = fabs(d[i]);
-    double ties = double_midranks(w->ranks, w->size, m, w->scratch);
+        if (d[i] < 0 || d[i] > 0) w->values[m++] = fabs(d[i]);
+    double ties = double_midranks(w->ranks, w->values, m, w->scratch);
     for (size_t i = 0, at = 0; i < n; i++) {
         if (d[i] > 0) sum += w->ranks[at];
         at += d[i] < 0 || d[i] > 0;
@@ -223,8 +247,7 @@ static void test_signs(struct bn_signed_rank *out, const double *d, size_t n, st
 }
 
 /* Pairs without a difference count here: they are evidence for a shift near 0. */
-static void shift_of_pairs(struct bn_signed_rank *out, size_t n, double confidence,
-                           const struct signed_rank_work *w)
+static void shift_of_pairs(struct bn_signed_rank *out, size_t n, double confidence, const struct work *w)
 {
     double k = (double)n;
     uint64_t rank;
@@ -246,25 +269,15 @@ bn_status bn_signed_rank(struct bn_signed_rank *out, const double *d, size_t n, 
     *out = (struct bn_signed_rank){.p = 1, .shift = {(double)NAN, (double)NAN, (double)NAN, "signed ranks"}};
     BN_TRY(check(d, n, err));
     if (n == 0) return BN_OK;
-    struct signed_rank_work w = {
-        .sorted = bn_alloc(n, sizeof *w.sorted),
-        .size = bn_alloc(n, sizeof *w.size),
-        .count = bn_alloc(SIGNED_RANK_EXACT * (SIGNED_RANK_EXACT + 1) + 1, sizeof *w.count),
-        .ranks = bn_alloc(n, sizeof *w.ranks),
-        .scratch = bn_alloc(n, sizeof *w.scratch),
-    };
-    bool ok = w.sorted != NULL && w.size != NULL && w.count != NULL && w.ranks != NULL && w.scratch != NULL;
+    struct work w;
+    bool ok = open_work(&w, n, SIGNED_RANK_EXACT * (SIGNED_RANK_EXACT + 1) + 1);
     if (ok) {
         memcpy(w.sorted, d, n * sizeof *d);
         bn_sort(w.sorted, n);
         test_signs(out, d, n, &w);
         shift_of_pairs(out, n, confidence, &w);
     }
-    bn_free(w.sorted);
-    bn_free(w.size);
-    bn_free(w.count);
-    bn_free(w.ranks);
-    bn_free(w.scratch);
+    close_work(&w);
     return ok ? BN_OK : bn_nomem(err);
 }
 
@@ -285,31 +298,24 @@ static const double *count_choices(double *rows, size_t n_count, const size_t *r
     return rows + k * n_count;
 }
 
-struct rank_sum_work {
-    double *both, *sorted; /* a, then b; each half ascends in sorted */
-    double *rows;          /* (RANK_SUM_EXACT + 1) rows, when the count is exact */
-    size_t *ranks;
-    struct ranked *scratch;
-};
-
 /* Doubled ranks of n samples sum up to n * (n + 1). */
-static void test_sums(struct bn_rank_sum *out, size_t n_a, size_t n_b, struct rank_sum_work *w)
+static void test_sums(struct bn_rank_sum *out, size_t n_a, size_t n_b, struct work *w)
 {
     size_t n = n_a + n_b, sum = 0, n_count = n * (n + 1) + 1;
-    double ties = double_midranks(w->ranks, w->both, n, w->scratch);
+    double ties = double_midranks(w->ranks, w->values, n, w->scratch);
     for (size_t i = 0; i < n_a; i++)
         sum += w->ranks[i];
     double a = (double)n_a, b = (double)n_b, all = (double)n;
     out->u = 0.5 * (double)sum - a * (a + 1) / 2;
     if (out->exact)
-        out->p = p_by_count(count_choices(w->rows, n_count, w->ranks, n, n_a), n_count, a * (all + 1),
+        out->p = p_by_count(count_choices(w->count, n_count, w->ranks, n, n_a), n_count, a * (all + 1),
                             (double)sum);
     else
         out->p = normal_p(out->u - a * b / 2, 0.5, a * b / 12 * (all + 1 - ties / (all * (all - 1))));
 }
 
 static void shift_of_samples(struct bn_rank_sum *out, size_t n_a, size_t n_b, double confidence,
-                             const struct rank_sum_work *w)
+                             const struct work *w)
 {
     double a = (double)n_a, b = (double)n_b;
     size_t n = n_a + n_b, least = n_a * (n_a + 1) / 2;
@@ -317,7 +323,7 @@ static void shift_of_samples(struct bn_rank_sum *out, size_t n_a, size_t n_b, do
     if (out->exact) {
         for (size_t i = 0; i < n; i++)
             w->ranks[i] = i + 1;
-        const double *count = count_choices(w->rows, n * (n + 1) / 2 + 1, w->ranks, n, n_a);
+        const double *count = count_choices(w->count, n * (n + 1) / 2 + 1, w->ranks, n, n_a);
         rank = rank_by_count(count + least, n_a * n_b + 1, confidence);
     } else {
         rank = rank_by_normal(a * b, a * b * (a + b + 1) / 12, confidence);
@@ -336,28 +342,18 @@ bn_status bn_rank_sum(struct bn_rank_sum *out, const double *a, size_t n_a, cons
     BN_TRY(check(a, n_a, err));
     BN_TRY(check(b, n_b, err));
     if (n_a == 0 || n_b == 0) return BN_OK;
-    struct rank_sum_work w = {
-        .both = bn_alloc(n, sizeof *w.both),
-        .sorted = bn_alloc(n, sizeof *w.sorted),
-        .rows = bn_alloc(exact ? (n_a + 1) * (n * (n + 1) + 1) : 0, sizeof *w.rows),
-        .ranks = bn_alloc(n, sizeof *w.ranks),
-        .scratch = bn_alloc(n, sizeof *w.scratch),
-    };
-    bool ok = w.both != NULL && w.sorted != NULL && w.rows != NULL && w.ranks != NULL && w.scratch != NULL;
+    struct work w;
+    bool ok = open_work(&w, n, exact ? (n_a + 1) * (n * (n + 1) + 1) : 0);
     if (ok) {
-        memcpy(w.both, a, n_a * sizeof *a);
-        memcpy(w.both + n_a, b, n_b * sizeof *b);
-        memcpy(w.sorted, w.both, n * sizeof *a);
+        memcpy(w.values, a, n_a * sizeof *a);
+        memcpy(w.values + n_a, b, n_b * sizeof *b);
+        memcpy(w.sorted, w.values, n * sizeof *a);
         bn_sort(w.sorted, n_a);
         bn_sort(w.sorted + n_a, n_b);
         test_sums(out, n_a, n_b, &w);
         shift_of_samples(out, n_a, n_b, confidence, &w);
     }
-    bn_free(w.both);
-    bn_free(w.sorted);
-    bn_free(w.rows);
-    bn_free(w.ranks);
-    bn_free(w.scratch);
+    close_work(&w);
     return ok ? BN_OK : bn_nomem(err);
 }
 
