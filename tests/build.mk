@@ -27,7 +27,7 @@ $(SYMBOL_FILES): $(OUT)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra $(LINKED) -Wl,--build-id -o $@ $(filter %.c,$^)
 $(OUT)/tests/symbols/chain.o: KERNEL_FLAGS := -O2 -fomit-frame-pointer -fno-optimize-sibling-calls
-$(OUT)/tests/unit/test_symbols: $(OUT)/tests/symbols/chain.o | $(SYMBOL_FILES)
+$(OUT)/tests/unit/test_symbols $(OUT)/tests/unit/test_unwind: $(OUT)/tests/symbols/chain.o | $(SYMBOL_FILES)
 
 # Pages of recordings, and their data.
 $(OUT)/tests/unit/test_flame_page: $(call obj,tools/flamegraph/*.c)

@@ -44,24 +44,6 @@ void bn_recording_release(bn_recording *recording)
     *recording = (bn_recording){0};
 }
 
-/* Room for more elements after the first n. */
-static bn_status grow(void *array, size_t n, size_t more, size_t *room, size_t each, bn_error *err)
-{
-    void *p, **at = array;
-    uint64_t wanted;
-    if (!bn_add_ok(n, more, &wanted)) return bn_fail(err, BN_ERR_LIMIT, "the recording is too large");
-    if (wanted <= *room) return BN_OK;
-    size_t wider = *room < 64 ? 64 : *room;
-    while (wider < wanted)
-        wider *= 2;
-    memcpy(&p, at, sizeof p);
-    p = bn_realloc(p, wider, each);
-    if (p == NULL) return bn_nomem(err);
-    memcpy(at, &p, sizeof p);
-    *room = wider;
-    return BN_OK;
-}
-
 bn_status bn_recording_add_sample(bn_recording *recording, const struct bn_sample *sample,
                                   const uint64_t *chain, const void *dump, const uint64_t *registers,
                                   bn_error *err)

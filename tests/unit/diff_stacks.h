@@ -18,7 +18,7 @@
 #include "lab/formats/formats.h"
 #include "lab/stacks/diff.h"
 #include "lab/stats/distribution.h"
-#include "lab/stats/proportions.h"
+#include "lab/stats/interval.h"
 #include "lab/stats/ranks.h"
 #include "tests/unit/stacks_child.h"
 

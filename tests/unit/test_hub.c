@@ -336,8 +336,7 @@ static void test_bar(void **state)
     (void)state;
     char line[512];
     bn_download_bar(line, sizeof line, 99, "m.gguf", 512000000, 1024000000, 2e6, 256);
-    assert_string_equal(line,
-                        "m.gguf  [############            ]   50 %  512 MB of 1.024 GB  2 MB/s  4:16");
+    assert_string_equal(line, "m.gguf  [############            ]   50 %  512 MB of 1.024 GB  2 MB/s  4:16");
     bn_download_bar(line, sizeof line, 99, "m.gguf", 0, 1024, 0, UINT64_MAX);
     assert_string_equal(line, "m.gguf  [                        ]    0 %  0 B of 1.024 kB  0 B/s");
     bn_download_bar(line, sizeof line, 99, "m.gguf", 4096, 0, 1000, UINT64_MAX);

@@ -32,7 +32,8 @@ static int is_name(const struct dirent *entry)
 static int by_time(const void *a, const void *b)
 {
     const struct bn_archived *x = a, *y = b;
-    int c = strcmp(bn_json_text_of(x->stacks->about, "created"), bn_json_text_of(y->stacks->about, "created"));
+    int c =
+        strcmp(bn_json_text_of(x->stacks->about, "created"), bn_json_text_of(y->stacks->about, "created"));
     return c != 0 ? c : strcmp(x->folder, y->folder);
 }
 

@@ -14,9 +14,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "lab/report/page.h"
 #include "lab/report/plot.h"
 #include "lab/stacks/hotspots.h"
-#include "lab/report/page.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/flamegraph/archive.h"
@@ -127,7 +127,8 @@ static void print_changes(const bn_json *since)
 {
     if (since == NULL) return;
     if (!bn_json_flag_of(since, "compared")) {
-        printf("    not compared with %s: %s\n", bn_json_text_of(since, "name"), bn_json_text_of(since, "why"));
+        printf("    not compared with %s: %s\n", bn_json_text_of(since, "name"),
+               bn_json_text_of(since, "why"));
         return;
     }
     const bn_json *changes = bn_json_get(since, "changes");
@@ -135,7 +136,8 @@ static void print_changes(const bn_json *since)
         char name[120];
         const char *text = bn_json_text_of(c, "name");
         printf("  ! %-40s %-5s %6.2f %% -> %6.2f %%\n", bn_escape(name, sizeof name, text, strlen(text)),
-               bn_json_text_of(c, "of"), 100 * bn_json_number_of(c, "before"), 100 * bn_json_number_of(c, "after"));
+               bn_json_text_of(c, "of"), 100 * bn_json_number_of(c, "before"),
+               100 * bn_json_number_of(c, "after"));
     }
     if (bn_json_size(changes) == 0) printf("    no share changed significantly\n");
 }
@@ -245,7 +247,8 @@ static void put_changes(struct bn_buf *out, const bn_json *since)
         bn_html(out, "nothing");
     for (const bn_json *c = bn_json_first(changes); c != NULL; c = bn_json_next(c))
         bn_html(out, "<p><code>%s</code> %s %.1f %% to %.1f %%</p>", bn_json_text_of(c, "name"),
-                bn_json_text_of(c, "of"), 100 * bn_json_number_of(c, "before"), 100 * bn_json_number_of(c, "after"));
+                bn_json_text_of(c, "of"), 100 * bn_json_number_of(c, "before"),
+                100 * bn_json_number_of(c, "after"));
 }
 
 static void put_table(struct bn_buf *out, const bn_json *entries, const char *name)
