@@ -131,12 +131,13 @@ void bn_report_plot_trend(struct bn_buf *out, const struct bn_report_trend *t)
 {
     struct bn_units_scale scale = bn_units_scale(bn_units_of(t->metric, t->unit), t->moments[0].median);
     struct bn_plot p = bn_plot_of(260);
-    double *x = bn_alloc(2 * t->n, sizeof *x), *y = x + t->n;
+    double *x = bn_alloc(t->n, 2 * sizeof *x), *y;
     char label[200];
     if (x == NULL) {
         out->failed = true;
         return;
     }
+    y = x + t->n;
     p.x0 = 0.5;
     p.x1 = (double)t->n + 0.5;
     p.y0 = HUGE_VAL;
