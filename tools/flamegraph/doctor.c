@@ -337,7 +337,7 @@ static void put_finding(bn_json *list, const struct finding *f)
     else
         bn_json_put_unavailable(o, "value", f->value);
     if (f->lost[0] != '\0') bn_json_put_string(o, "lost", f->lost);
-    if (f->fix[0] != '\0') bn_json_put_string(o, "mend", f->fix);
+    if (f->fix[0] != '\0') bn_json_put_string(o, "fix", f->fix);
 }
 
 static bn_status put_all(const struct doctor *d, bn_error *err)
