@@ -49,7 +49,7 @@ static void put_function(struct writing *w, uint32_t frame, bool called)
 
 /* ---- costs ---- */
 
-/* Does this call stand above already, or is it one of a function by itself? */
+/* Whether an ancestor makes the same call, or a function calls itself. */
 static bool repeats(const bn_stacks *s, uint32_t node)
 {
     const struct bn_stacks_node *n = &s->nodes[node];

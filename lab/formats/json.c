@@ -279,7 +279,7 @@ static bn_status read_runs(const struct lists *lists, bn_stacks *s, const bn_jso
     return BN_OK;
 }
 
-/* Words as unit and what are: short, without white space, so that they can stand in a line of folded text. */
+/* Words as unit and what are: short, without white space, so that they fit into a line of folded text. */
 static bn_status read_word(char out[16], const bn_json *document, const char *member, bool empty,
                            bn_error *err)
 {

@@ -12,11 +12,11 @@
 #include "base/error.h"
 #include "lab/formats/formats.h"
 
-#define MAX_FRAMES 4096u /* of a sample; more are not looked at */
-#define MAX_EVENTS 32u   /* told apart in about */
+#define MAX_FRAMES 4096u /* of a sample; more are ignored */
+#define MAX_EVENTS 32u   /* listed in about */
 
 struct header {
-    struct bn_str comm, event, rest; /* rest: a frame that stands on the same line, or nothing */
+    struct bn_str comm, event, rest; /* rest: a frame on the same line, or nothing */
     bool timed, periodic;
     double period;
 };
@@ -92,7 +92,7 @@ static bool is_address(struct bn_str word)
 
 /* ---- the line of a sample ---- */
 
-/* Where the number of the process stands, in front of the time: [cpu] and flags may lie between. */
+/* The position of the process id, before the time: [cpu] and flags may be between them. */
 static bool find_comm(struct bn_str line, size_t end, struct bn_str *comm)
 {
     for (size_t i = 0; i < end;) {

@@ -137,7 +137,7 @@ static void put_profile(struct writing *w)
         put_bytes(w->out, PROFILE_STRING, WORDS[i], strlen(WORDS[i]));
     put_bytes(w->out, PROFILE_STRING, type, strlen(type));
     put_number(w->out, 13, word(w, WORD_COMMENT));
-    put_number(w->out, 14, word(w, WORD_TYPE)); /* shown when nothing else is asked for */
+    put_number(w->out, 14, word(w, WORD_TYPE)); /* shown by default */
 }
 
 /* ---- gzip ---- */

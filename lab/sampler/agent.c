@@ -252,7 +252,7 @@ static void look_around(unsigned round, bool *calm)
     account();
 }
 
-/* Of a log that nobody will read the watcher takes leave; the handler stays, for a signal that is on its way
+/* The watcher ends when the reader of the log has gone; the handler stays, for a signal that is on its way
  * or that somebody else sends. */
 static void *watch(void *unused)
 {

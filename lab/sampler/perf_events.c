@@ -46,7 +46,7 @@
 #define RING_BYTES_LEAST(dumps) ((size_t)((dumps) ? 256 : 16) << 10)
 #define WAKE_BYTES(dumps) ((uint32_t)((dumps) ? 64 : 8) << 10)
 #define STORE_BYTES (UINT64_C(2) << 30) /* of records, at most */
-#define DRAIN_MS 50                     /* rings are looked at so often, at least */
+#define DRAIN_MS 50                     /* rings are read at least this often */
 #define MAX_EVENTS 4096u                /* processors */
 #define COUNTERS "real hardware, or a virtual machine with performance counters"
 
@@ -64,7 +64,7 @@ struct perf {
     struct ring *rings;
     struct pollfd *polled; /* of each ring, and the last one is quit */
     size_t n_rings, page, ring_bytes, least_bytes;
-    int clock; /* counts the time of all that is recorded; -1: it cannot be had */
+    int clock; /* counts the time of all that is recorded; -1: not available */
     int quit;  /* eventfd */
     pthread_t drainer;
     bool draining;

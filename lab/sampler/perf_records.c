@@ -114,7 +114,7 @@ static uint32_t take_u32(struct cursor *c)
     return value;
 }
 
-/* The time that stands at the end of all records but samples. */
+/* The time at the end of all records but samples. */
 static uint64_t take_end_time(struct cursor *c)
 {
     if (c->left < 8) c->bad = true;

@@ -29,7 +29,7 @@ struct bn_perf_store {
 void bn_perf_drain(struct bn_perf_store *store, struct bn_perf_ring *ring);
 void bn_perf_store_release(struct bn_perf_store *store);
 
-/* The registers that are asked for with a copied stack, as perf numbers them, in the order of rising bits. */
+/* The registers requested with a copied stack, as perf numbers them, in the order of rising bits. */
 #if defined(__x86_64__)
 #define BN_PERF_REGISTERS ((UINT64_C(0xff) << 16) | UINT64_C(0x1ff))
 #elif defined(__aarch64__)
@@ -43,11 +43,11 @@ void bn_perf_store_release(struct bn_perf_store *store);
 struct bn_perf_layout {
     uint64_t weight;     /* of a sample; 0: the period that it says */
     uint32_t max_chain;  /* most addresses that the operating system puts into a chain */
-    uint32_t dump_bytes; /* that were asked for */
+    uint32_t dump_bytes; /* requested */
 };
 
 /* Reads all records into the recording: samples, mappings, names of threads, what was lost and how often the
- * sampler was held back. Processes that were forked get the mappings and names of those they came from.
+ * sampler was throttled. Processes that were forked get the mappings and names of those they came from.
  * Blocks are freed as they are read. The recording is in order afterwards. */
 BN_MUST_CHECK bn_status bn_perf_read(bn_recording *out, struct bn_perf_store *store,
                                      const struct bn_perf_layout *layout, bn_error *err);

@@ -45,7 +45,7 @@ struct bn_record_options {
 typedef struct bn_recorder bn_recorder;
 
 /* Records this process from now on: the calling thread and all that it starts later. BN_ERR_UNSUPPORTED when
- * no tier works (or the one that was asked for): the message says why, for each. */
+ * no tier works (or the requested one does not): the message says why. */
 BN_MUST_CHECK bn_status bn_recorder_open(bn_recorder **out, const struct bn_record_options *options,
                                          bn_error *err);
 /* Ends it and gives what was recorded; once. */
@@ -62,7 +62,7 @@ BN_MUST_CHECK bn_status bn_record_program(bn_recording *out, struct bn_process *
 struct bn_record_trial {
     bool works;
     uint64_t asked_period_ns; /* 0 for faults */
-    uint64_t samples;         /* that came */
+    uint64_t samples;         /* taken */
     uint64_t cpu_ns;          /* of this thread, meanwhile */
     bool system;              /* frames of the operating system are recorded */
     char why[200];            /* why it does not work; "" when it works */

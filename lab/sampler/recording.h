@@ -70,7 +70,7 @@ struct bn_thread_name {
     char name[16];
 };
 
-/* What was asked and what came. */
+/* What was requested and what was delivered. */
 struct bn_delivery {
     enum bn_record_tier tier;
     enum bn_record_kind kind;
@@ -80,11 +80,11 @@ struct bn_delivery {
     uint64_t wall_ns;         /* from start to stop */
     uint64_t cpu_ns;          /* that the recorded threads used meanwhile, by the system's own account */
     bool cpu_known;
-    bool system;              /* the operating system's own time and frames are in it */
-    char system_refused[200]; /* why not, when they were asked for */
-    uint64_t period_ns;       /* the period that was set, where it had to be another than the one asked for */
-    uint32_t dump_bytes;      /* of stack copied with each sample; 0: frame pointers only */
-    char note[240];           /* what else limits what was seen, a sentence; "": nothing */
+    bool system;                        /* the operating system's own time and frames are in it */
+    char system_refused[200];           /* why not, when requested */
+    uint64_t period_ns;                 /* the period in use, where it differs from the requested one */
+    uint32_t dump_bytes;                /* of stack copied with each sample; 0: frame pointers only */
+    char note[240];                     /* what else limits what was seen, a sentence; "": nothing */
     char refused[BN_RECORD_TIERS][200]; /* why a better tier was not used; "" for those not tried */
 };
 
@@ -138,7 +138,7 @@ const struct bn_mapping *bn_recording_mapping(const bn_recording *recording, uin
  * throttled, why better tiers were refused. A value that could not be had is null with its reason. */
 void bn_recording_put(bn_json *document, const bn_recording *recording);
 
-/* The same of several recordings together, which were taken in the same way. Zeroed, there is none. */
+/* The sum over recordings that were taken in the same way. Zeroed, there are none. */
 struct bn_delivery_sum {
     struct bn_delivery delivery; /* of the last one, with the sums of what can be added up */
     uint64_t recordings, samples;

@@ -16,7 +16,7 @@
 
 #define CONFIDENCE 0.95
 #define POWER 0.8
-#define MOST_WHOLE 0x1p53 /* whole numbers up to here are told apart */
+#define MOST_WHOLE 0x1p53 /* integers up to here are exact */
 
 /* ---- one tree ---- */
 

@@ -23,7 +23,7 @@
 
 struct bn_diff_value {
     double before, after; /* means over the runs of a side: share, or weight */
-    double low, high;     /* 95 % interval of after - before; NaN when it cannot be had */
+    double low, high;     /* 95 % interval of after - before; NaN when it is not known */
     double p, q;          /* NaN when it was not judged */
     double error, df;     /* standard error of after - before and its degrees of freedom (infinity: by
                              samples); NaN likewise */

@@ -19,7 +19,7 @@ void bn_hotspots_release(struct bn_hotspots *hotspots)
     *hotspots = (struct bn_hotspots){0};
 }
 
-/* Does a frame stand above this node already? Then it is counted there. */
+/* Whether an ancestor of this node has the same frame, and counts it. */
 static bool repeats(const bn_stacks *s, uint32_t node)
 {
     for (uint32_t at = s->nodes[node].parent; at != BN_STACKS_ROOT; at = s->nodes[at].parent)

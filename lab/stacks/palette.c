@@ -15,7 +15,7 @@ struct rule {
     const char *patterns; /* with blanks between them */
 };
 
-/* "*" stands for any text, also none. Names are those of this engine's functions in kernels/ and engine/, of
+/* "*" matches any text, also none. Names are those of this engine's functions in kernels/ and engine/, of
  * its bricks and kernel slots, of the C library, of OpenMP libraries, and of Linux. */
 static const struct rule RULES[] = {
     {BN_CLASS_QUANTIZE, "*quantize* *Quantize* *quantise* *quant_row* *t5_pack* *repack* *dequant*"},

@@ -159,7 +159,7 @@ static double key_width(const char *label)
     return 16 + CHARACTER * KEY_FONT * (double)strlen(label) + 16;
 }
 
-/* Where it stands; labels flow into lines. */
+/* The place of a label; labels flow into lines. */
 static void flow(const struct layout *l, const char *label, double *x, size_t *row)
 {
     if (*x > MARGIN && *x + key_width(label) > (double)l->width / 100 - MARGIN) {
@@ -229,7 +229,7 @@ static unsigned columns_of(const char *c)
     return first == 0xC2 || first == 0xD8 || first == 0xE2 || first == 0xEF ? 9 : 2;
 }
 
-/* Frames' texts are valid UTF-8; if one were not, the walk goes on all the same. */
+/* Frames' texts are valid UTF-8; the walk continues even if one is not. */
 static size_t step(const char *text, size_t n)
 {
     size_t length = bn_utf8_length(text, n);

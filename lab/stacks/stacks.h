@@ -21,7 +21,7 @@
 #include "base/json.h"
 
 enum bn_frame_kind {
-    /* ---- tags, in the order in which they stand ---- */
+    /* ---- tags, outermost first ---- */
     BN_FRAME_PROCESS, /* "bn-run" */
     BN_FRAME_THREAD,  /* "bn-run 2": the second thread of this name */
     BN_FRAME_PHASE,   /* "prefill", "decode" */
@@ -83,7 +83,7 @@ typedef struct bn_stacks {
     size_t n_nodes, nodes_room;
     struct bn_stacks_run *runs;
     size_t n_runs;
-    /* The same runs as the profiler measured them (lab/stacks/bricks.h), beside the samples; NULL: not
+    /* The same runs as the profiler measured them (lab/stacks/bricks.h), in addition to samples; NULL: not
      * measured. Copies and appended stacks take it along. Owned. */
     struct bn_stacks *measured;
     bn_json *about; /* where it comes from, how it was recorded (docs/reference/stacks.md); an object */
@@ -105,7 +105,7 @@ BN_MUST_CHECK bn_status bn_stacks_push(bn_stacks *stacks, uint32_t *node, const 
 /* The same for a name and nothing else. */
 BN_MUST_CHECK bn_status bn_stacks_push_name(bn_stacks *stacks, uint32_t *node, enum bn_frame_kind kind,
                                             const char *name, bn_error *err);
-/* Both in two steps, for whoever meets the same frames again and again: the number of a frame, and the child
+/* Both in two steps, for callers that push the same frames repeatedly: the number of a frame, and the child
  * with it. */
 BN_MUST_CHECK bn_status bn_stacks_intern(bn_stacks *stacks, uint32_t *number, const struct bn_frame *frame,
                                          size_t n_name, bn_error *err);
@@ -134,7 +134,7 @@ struct bn_stacks_view {
     bool callers;       /* upside down: the function that was running is the root's child, its caller below */
     bool merge_repeats; /* a function that calls itself is one frame */
     bool merge_runs;    /* one run, the sum of all */
-    bool drop_modules;  /* frames are told apart by kind and name only */
+    bool drop_modules;  /* frames are the same if kind and name are */
 };
 /* A copy, sorted: nodes in depth-first order, siblings by kind, name, module and file, so that the same
  * stacks are the same bytes wherever they come from. about is copied. */

@@ -15,7 +15,7 @@
 enum bn_svg_widths {
     BN_SVG_UNION,  /* the mean of both sides' shares: all that either side has is there */
     BN_SVG_BEFORE, /* its share before; what is new is not there */
-    BN_SVG_AFTER,  /* its share after; what is gone stands beside it as a ghost of the width that it had */
+    BN_SVG_AFTER,  /* its share after; a gone frame has its width before */
 };
 
 struct bn_svg_options {

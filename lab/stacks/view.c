@@ -34,7 +34,7 @@ static int by_parent(const void *a, const void *b)
     return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-/* The nodes besides the root by parent, siblings in order; first[i] is where the children of i begin. */
+/* All nodes but the root, by parent, siblings in order; first[i] is where the children of i begin. */
 static bn_status siblings_of(const bn_stacks *s, struct sibling **out, uint32_t **first, bn_error *err)
 {
     struct ranked *frames = bn_alloc(s->n_frames, sizeof *frames);

@@ -96,7 +96,7 @@ static int try_debug_file(Dwfl_Module *module, const char *path, GElf_Word crc, 
 }
 
 /* What dwfl_standard_find_debuginfo does, except that no server is asked when nothing is found. By build id,
- * then by name: beside the file, in .debug there, and under each folder with the file's own folder. */
+ * then by name: next to the file, in .debug there, and under each folder with the file's own folder. */
 static int find_debug_file(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base,
                            const char *file, const char *link, GElf_Word crc, char **found)
 {

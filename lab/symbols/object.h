@@ -68,7 +68,7 @@ struct bn_objects {
     struct bn_debug_files files;
     struct bn_object **list;
     uint32_t n;
-    uint32_t *of_mapping; /* + 1 for each mapping of the recording; 0: not looked at yet */
+    uint32_t *of_mapping; /* + 1 for each mapping of the recording; 0: not read yet */
     size_t n_mappings;
 };
 void bn_objects_release(struct bn_objects *objects);

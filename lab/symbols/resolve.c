@@ -153,7 +153,7 @@ static bn_status push_frames(struct resolving *r, const struct bn_frame *frames,
     return bn_pairs_put(&r->below, from, key, *node, err);
 }
 
-/* What stands around main, or around a thread's function, in every program. How much of it is seen hangs on
+/* Frames around main, or around a thread's function, in every program. How many of them are found depends on
  * how a stack was walked, so none of it is shown: paths that are the same look the same. */
 static bool is_around_main(const struct bn_frame *frame)
 {
@@ -171,7 +171,7 @@ static bool is_around_main(const struct bn_frame *frame)
     return false;
 }
 
-/* The sampler's library in the program: it stands between exec and who called it, and begins before main. */
+/* The sampler's library in the program: it is between exec and its caller, and begins before main. */
 static bool is_of_sampler(const struct bn_frame *frame)
 {
     return strncmp(frame->module, BN_AGENT_LIBRARY, strlen(BN_AGENT_LIBRARY)) == 0;

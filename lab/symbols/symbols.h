@@ -4,8 +4,8 @@
  * symbol tables and debug information of the mapped files (elfutils' libdwfl). And call chains from copied
  * stacks, by the unwind tables of these files.
  *
- * The files are read as they are now. A file with another build id than the mapped a frame without a names: its
- * frames are unknown. No debug information server is used. Only dwfl.h includes libdwfl.
+ * The files are read as they are now. A file with another build id than the mapped a frame without a names:
+ * its frames are unknown. No debug information server is used. Only dwfl.h includes libdwfl.
  *
  * A function's name is that of its symbol. Of several at one address a global one comes before a weak one
  * before a local one, then the shorter one, then the first in byte order. The parts that compilers make of
@@ -26,7 +26,7 @@ struct bn_symbols_options {
 };
 
 struct bn_symbols_counts {
-    uint64_t addresses;    /* different ones that were asked for */
+    uint64_t addresses;    /* different ones looked up */
     uint64_t unknown;      /* without a name */
     uint64_t other_builds; /* in files that are not those that ran */
 };

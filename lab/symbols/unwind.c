@@ -44,7 +44,7 @@ struct unwinding {
     struct session sessions[N_SESSIONS];
     size_t next_session;
     size_t n_chain;
-    bool past_dump; /* the stack goes on where its copy ends */
+    bool past_dump; /* the stack continues where its copy ends */
     bool deeper;
     bool no_memory;
     uint64_t chain[BN_RECORDING_MAX_CHAIN];

@@ -190,7 +190,7 @@ static bn_status print_document(const bn_stacks *measured, const struct bn_agree
 
 /* ---- the command ---- */
 
-/* Stacks with samples have the measured ones beside them; others are measured themselves. */
+/* The measured times of stacks with samples, or the stacks themselves when they are measured. */
 static bn_status find_measured(const bn_stacks **measured, const bn_stacks *stacks, bn_error *err)
 {
     bool itself = strcmp(stacks->what, "bricks") == 0;
@@ -222,7 +222,7 @@ static bn_status report(struct bn_args *args, const bn_stacks *stacks, bn_error 
     bool sampled = measured != stacks, agrees = false;
     bn_status status = sampled ? bn_agreement(&agreement, stacks, measured, err) : BN_OK;
     if (status == BN_OK) status = show(args, measured, sampled ? &agreement : NULL, err);
-    /* What could be compared and differs is a negative result; what could not, when a result was asked for.
+    /* A difference is a negative result; so is, with --check, that nothing could be compared.
      */
     agrees = sampled && agreement.agrees;
     bool differs = sampled && agreement.why[0] == '\0' && !agreement.agrees;

@@ -72,7 +72,7 @@ static void scale(bn_stacks *stacks, size_t run, double factor)
         stacks->runs[run].self[i] *= factor;
 }
 
-/* A run of a model goes on for a time, so that runs are of different numbers of generations: weights become
+/* A run of a model lasts for a time, so runs have different numbers of generations: weights become
  * those of one generation. Numbers of samples stay: they say how exact that is. */
 static bn_status weigh_generations(bn_stacks *stacks, const char *path, bn_error *err)
 {

@@ -20,7 +20,7 @@ extern const struct bn_option bn_flamegraph_output_option[];
 
 #define BN_FLAMEGRAPH_MAX_BYTES ((size_t)1 << 30) /* of a result */
 
-/* Reads files in any format, the runs of each behind those of the one before. "-" is standard input. */
+/* Reads files in any format and appends their runs. "-" is standard input. */
 BN_MUST_CHECK bn_status bn_flamegraph_read(bn_stacks **out, const char *const *paths, size_t n,
                                            bn_error *err);
 /* The sorted view of these stacks that the options select. Without --tags, tags are left out; but stacks of
@@ -94,7 +94,7 @@ struct bn_flamegraph_workload {
     uint32_t n_predict, n_threads, runs;
     uint64_t seed;
     double seconds;           /* of a run, at most */
-    uint64_t min_samples;     /* of a run: it goes on until there are as many, or the time is over */
+    uint64_t min_samples;     /* of a run, which ends with as many or when the time is over */
     enum bn_prof_level level; /* BN_PROF_OFF: no bricks */
 };
 BN_MUST_CHECK bn_status bn_flamegraph_read_workload(struct bn_flamegraph_workload *out,

@@ -15,7 +15,7 @@
 #include "tools/cli/report.h"
 #include "tools/flamegraph/flamegraph.h"
 
-#define LEAST_SHARE 0.9 /* of the time that ran: less than that sampled is told */
+#define LEAST_SHARE 0.9 /* of the processor time: warn when less was sampled */
 #define LEAST_NS 1e8    /* of time, for that to mean anything */
 
 struct job {
@@ -141,7 +141,7 @@ static void put_about(struct job *job, struct bn_flamegraph_recorded *out)
     bn_cli_put_provenance(about, &machine);
 }
 
-/* Its standard input is ours, unless it cannot be: for several runs, or from a terminal, which a process
+/* Its standard input is ours, except for several runs, or from a terminal, which a process
  * group in the background may not read. What it prints goes to standard error when results go to standard
  * output. */
 static bn_status choose_fds(struct job *job, int *opened, bn_error *err)

@@ -22,8 +22,8 @@
 
 #define MAX_RUNS 256u
 #define FEW_SAMPLES 100u
-#define LEAST_OF_ASKED 2.0 /* times the period that was asked for: longer than that is told */
-#define MOST_POOR 0.1      /* share of stacks without all of their callers: more than that is told */
+#define LEAST_OF_ASKED 2.0 /* times the requested period: warn when it is longer */
+#define MOST_POOR 0.1      /* share of incomplete stacks: warn above that */
 /* Of stack with each sample: the kernels with the largest frames, and what is above them. */
 #define STACK_BYTES 49152u
 #define MAX_OUTPUT_BYTES ((size_t)1 << 30)
@@ -178,7 +178,7 @@ static bn_status check_folder(const char *path, bn_error *err)
     return status;
 }
 
-/* A file beside it is made and removed again, which shows all that may be in the way. */
+/* Creates and removes a temporary file next to it, which finds all obstacles. */
 static bn_status try_beside(const char *path, bn_error *err)
 {
     char beside[PATH_MAX];
@@ -268,7 +268,7 @@ static uint64_t count_samples(const bn_stacks *stacks)
     return n;
 }
 
-/* Of what was asked for; timers come at the system's ticks at most. */
+/* Warns when timers deliver fewer samples than requested: they fire at kernel ticks. */
 static void warn_of_rate(const bn_json *sampler)
 {
     const char *tier = "";
@@ -295,7 +295,7 @@ static const char *why_not_rooted(const struct bn_args *args)
                : "the program has neither frame pointers nor unwind tables";
 }
 
-/* Stacks that lack callers look like functions that nobody called. */
+/* Incomplete stacks look like functions without callers. */
 static void warn_of_quality(const struct bn_args *args, const bn_json *quality)
 {
     double rooted = 1, cut = 0;

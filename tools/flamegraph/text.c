@@ -78,7 +78,7 @@ static size_t columns(const char *text)
     return n;
 }
 
-/* How long names may be so that modules stand in a column: a few longer ones put theirs behind. */
+/* The width of the column of names; the modules of longer names follow them directly. */
 static size_t name_width(const struct listing *l, size_t n)
 {
     size_t width = strlen("function");

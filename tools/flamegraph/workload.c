@@ -122,7 +122,7 @@ static bn_status generate(struct bn_recorded_work *w, struct bn_work_phases *pha
 
 /* ---- opening ---- */
 
-/* A page of a stack that nobody has touched yet ends the copy that a sampler takes of it. */
+/* A page of the stack that was never touched ends the copy that a sampler takes. */
 static void touch_stack(void)
 {
     volatile char pages[1u << 16];
