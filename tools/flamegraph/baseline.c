@@ -59,6 +59,7 @@ const struct bn_option bn_flamegraph_baseline_options[] = {
      .help = "number of compute threads"},
     BN_OPTION_ISA,
     {.name = "seed",
+     .rare = true,
      .arg = "N",
      .env = "BITNET_SEED",
      .preset = "42",

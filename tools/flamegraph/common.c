@@ -15,17 +15,25 @@
 
 const struct bn_option bn_flamegraph_view_options[] = {
     {.name = "tags",
+     .rare = true,
      .arg = "LIST",
      .group = "View",
      .help = "tags to show: process, thread, phase, layer, brick, kernel, all or none [none]"},
     {.name = "root",
+     .rare = true,
      .arg = "NAME",
      .group = "View",
      .help = "begin stacks at this function; leave out others"},
     {.name = "measured", .group = "View", .help = "show the profiler's times instead of samples"},
     {.name = "callers", .group = "View", .help = "invert: running functions first, then their callers"},
-    {.name = "merge-inlined", .group = "View", .help = "count inlined functions as part of their callers"},
-    {.name = "merge-repeats", .group = "View", .help = "show a recursive function as one frame"},
+    {.name = "merge-inlined",
+     .rare = true,
+     .group = "View",
+     .help = "count inlined functions as part of their callers"},
+    {.name = "merge-repeats",
+     .rare = true,
+     .group = "View",
+     .help = "show a recursive function as one frame"},
     {0},
 };
 

@@ -18,6 +18,7 @@ extern const uint64_t bn_bench_thresholds_bytes;
 
 const struct bn_option bn_bench_thresholds_option[] = {
     {.name = "thresholds",
+     .rare = true,
      .arg = "FILE",
      .group = "Verdict",
      .help = "regression levels [built-in: baselines/thresholds.json]"},
@@ -26,11 +27,13 @@ const struct bn_option bn_bench_thresholds_option[] = {
 
 const struct bn_option bn_bench_compare_options[] = {
     {.name = "drift",
+     .rare = true,
      .arg = "PERCENT",
      .group = "Verdict",
      .preset = "8",
      .help = "drift of the machine between two sessions"},
     {.name = "margin",
+     .rare = true,
      .arg = "PERCENT",
      .group = "Verdict",
      .preset = "1",
@@ -41,7 +44,10 @@ const struct bn_option bn_bench_compare_options[] = {
      .preset = "any",
      .help = "the least severe regression that exits with 1"},
     {.name = "strict", .group = "Verdict", .help = "fail when any series is inconclusive"},
-    {.name = "unlike", .group = "Verdict", .help = "compare even if machine, settings or model differ"},
+    {.name = "unlike",
+     .rare = true,
+     .group = "Verdict",
+     .help = "compare even if machine, settings or model differ"},
     {0},
 };
 

@@ -16,6 +16,7 @@
 
 const struct bn_option bn_bench_ledger_options[] = {
     {.name = "ledger",
+     .rare = true,
      .arg = "DIR",
      .env = "BN_LEDGER",
      .preset = "baselines",

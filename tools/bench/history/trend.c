@@ -29,7 +29,11 @@ const struct bn_option bn_bench_trend_options[] = {
      .arg = "N",
      .preset = "5",
      .help = "least number of runs on each side of a change, 3 or more"},
-    {.name = "margin", .arg = "PERCENT", .preset = "1", .help = "a change that does not matter"},
+    {.name = "margin",
+     .rare = true,
+     .arg = "PERCENT",
+     .preset = "1",
+     .help = "a change that does not matter"},
     {0},
 };
 
