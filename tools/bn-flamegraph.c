@@ -54,8 +54,8 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_flamegraph_text},
     {.name = "fold",
      .summary = "print stacks as folded text, one line for each call path",
-     .text = "Reads documents of `bn-flamegraph record`, profiles of bn-run, `perf script` output, "
-             "speedscope files and folded text, and adds them up. Each line is a call path, outermost frame "
+     .text = "Adds up documents of record, profiles of bn-run, output of `perf script`, speedscope files and "
+             "folded text. Each line is a call path, outermost frame "
              "first, and its weight. Kernel frames end in _[k], inlined ones in _[i].",
      .synopsis = "[--tags LIST] [--root NAME] [-o FILE] [FILE...]",
      .options = {bn_flamegraph_output_option, bn_flamegraph_view_options},

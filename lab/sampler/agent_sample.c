@@ -92,7 +92,7 @@ static bool stack_word(struct bn_agent_thread *slot, uint64_t address, uint64_t 
 
 struct place {
     uint64_t pc, sp, fp;
-    unsigned char code[16]; /* from CODE_BEFORE bytes in front of pc; zeros where it cannot be read */
+    unsigned char code[16]; /* from CODE_BEFORE bytes before pc; zeros where it cannot be read */
 };
 
 #if defined(__x86_64__)

@@ -37,7 +37,7 @@ void bn_symbols_close(bn_symbols *symbols);
 struct bn_symbols_counts bn_symbols_counts(const bn_symbols *symbols);
 
 /* The frames at an address, the outermost first: the function that has a place in memory, then those inlined
- * into it there. caller: it is a return address, so that the call in front of it is meant. Borrowed until
+ * into it there. caller: it is a return address, so the call before it is meant. Borrowed until
  * close. At least one frame: an unknown one is BN_FRAME_UNKNOWN. system: an address of the operating system.
  */
 BN_MUST_CHECK bn_status bn_symbols_at(bn_symbols *symbols, uint32_t pid, uint64_t address, uint64_t time_ns,

@@ -113,7 +113,7 @@ check 'without a name the elapsed time decides' has out '^decides  wall_ns;'
 
 # Missing numbers.
 ab -r 2 --no-control --output-only --extract 'x=x ([0-9]+)' -- echo x 1 --vs echo y 1
-check 'a number that one side lacks is no data' ended 1
+check 'a number that one side lacks gives no data' ended 1
 check 'which is said' has out '^    command B printed no such series$'
 ab -r 2 --no-control --output-only --extract 'x=x ([0-9]+)' -- echo y --vs echo y
 check 'one that both lack is a mistake' ended 1
@@ -143,7 +143,7 @@ ab -r 1 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/
 check 'exact ones need one round' has out '^decode +bytes .* REGRESSED'
 printf '{"series": [%s, %s]}' "$(series decode bytes true 1000)" "$(series prompt bytes true 7)" >"$tmp/b.json"
 ab -r 2 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
-check 'sets that differ are no data' ended 1
+check 'different sets of series give no data' ended 1
 check 'what is missing is reported' has out '^prompt +bytes +- +INCONCLUSIVE$'
 check 'what is missing is reported, in full' has out '^    command A printed no such series$'
 check 'what is there is compared' has out '^decode +bytes .* SAME$'

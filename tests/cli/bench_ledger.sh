@@ -84,7 +84,7 @@ for what in key=other:another.machine threads=2:other.settings model=other:anoth
     status 0 'unless told' bench compare --unlike "$docs/a.json" "$docs/unlike.json"
 done
 document "$docs/busy.json" 130 others=0.7
-says 1 'times of a busy machine are no data' 'failed: no data: every time and rate is inconclusive' bench compare "$docs/a.json" "$docs/busy.json"
+says 1 'times of a busy machine give no data' 'failed: no data: every time and rate is inconclusive' bench compare "$docs/a.json" "$docs/busy.json"
 says 1 'and it is said why' 'other processes used 0.7 of 2 CPUs during the run' bench compare "$docs/a.json" "$docs/busy.json"
 says 1 'memory is judged on a busy machine too' 'peak_rss_bytes.*REGRESSED \(critical\)' \
     bench compare "$docs/a.json" <(document /dev/stdout 100 others=2 peak=2000)

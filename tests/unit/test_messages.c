@@ -356,7 +356,7 @@ static int child_colors(void)
     setenv("TERM", "xterm", 1);
     unsetenv("NO_COLOR");
     bn_report_set(BN_COLOR_AUTO, false, 0, false);
-    if (bn_report_color(stderr)) return 99; /* a file is no terminal */
+    if (bn_report_color(stderr)) return 99; /* a file is not a terminal */
     bn_report_set(BN_COLOR_ALWAYS, false, 0, false);
     if (!bn_report_color(stderr)) return 98;
     return (int)bn_report_columns(stdout);

@@ -20,9 +20,9 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/suggest.h"
-#include "tools/cli/help.h"
 #include "tools/cli/number.h"
 #include "tools/cli/options.h"
+#include "tools/cli/program/help.h"
 
 /* ---- a program to parse for ---- */
 
@@ -333,7 +333,7 @@ struct made {
     float temp;
     double share;
     struct bn_texts stops;
-    struct bn_ids ids;
+    struct bn_id_list ids;
 };
 static const struct bn_option FIELDS[] = {
     {.name = "dry", .help = "h", BN_TO_BOOL(struct made, dry)},

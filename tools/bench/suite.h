@@ -10,8 +10,8 @@
 #include "lab/stats/summary.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/check.h"
-#include "tools/bench/kernels/limits.h"
-#include "tools/bench/kernels/timing.h"
+#include "tools/bench/limits.h"
+#include "tools/bench/timing.h"
 
 #define BN_SUITE_ISAS 8u
 

@@ -20,11 +20,11 @@ static bn_status fill_texts(const struct bn_args *args, const char *name, struct
     return BN_OK;
 }
 
-static bn_status fill_ids(const struct bn_args *args, const char *name, struct bn_ids *out, bn_error *err)
+static bn_status fill_ids(const struct bn_args *args, const char *name, struct bn_id_list *out, bn_error *err)
 {
     if (bn_opt_count(args, name) == 0) return BN_OK;
     bn_free(out->list);
-    *out = (struct bn_ids){0};
+    *out = (struct bn_id_list){0};
     return bn_opt_i32_list(args, name, 0, INT32_MAX, &out->list, &out->n, err);
 }
 
@@ -89,7 +89,7 @@ void bn_fields_release(struct bn_args *args)
             bn_free(texts->list);
             texts->list = NULL;
         } else if (o->to == BN_FIELD_IDS) {
-            struct bn_ids *ids = field;
+            struct bn_id_list *ids = field;
             bn_free(ids->list);
             ids->list = NULL;
         }

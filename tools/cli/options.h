@@ -72,13 +72,13 @@ enum bn_field_type {
     BN_FIELD_SECONDS, /* uint64_t: "90" or "90s", "15m", "36h", "7d" */
     BN_FIELD_BYTES,   /* uint64_t: "4096", "64K", "512M", "4G", in powers of 1024 */
     BN_FIELD_TEXTS,   /* struct bn_texts: all values of a repeatable option */
-    BN_FIELD_IDS      /* struct bn_ids: "1,2,3", over all uses of a repeatable option */
+    BN_FIELD_IDS      /* struct bn_id_list: "1,2,3", over all uses of a repeatable option */
 };
 struct bn_texts {
     const char **list; /* n of them, then NULL */
     size_t n;
 };
-struct bn_ids {
+struct bn_id_list {
     int32_t *list;
     size_t n;
 };
@@ -103,7 +103,7 @@ struct bn_ids {
 #define BN_TO_SECONDS(type, field) BN_FIELD(BN_FIELD_SECONDS, type, field, uint64_t)
 #define BN_TO_BYTES(type, field) BN_FIELD(BN_FIELD_BYTES, type, field, uint64_t)
 #define BN_TO_TEXTS(type, field) BN_FIELD(BN_FIELD_TEXTS, type, field, struct bn_texts)
-#define BN_TO_IDS(type, field) BN_FIELD(BN_FIELD_IDS, type, field, struct bn_ids)
+#define BN_TO_IDS(type, field) BN_FIELD(BN_FIELD_IDS, type, field, struct bn_id_list)
 
 /* One option. A table ends with an empty row. */
 struct bn_option {

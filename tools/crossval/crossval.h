@@ -82,7 +82,7 @@ struct bn_xthree {
 struct bn_crossval_options {
     struct bn_texts refs, ref_models;
     uint64_t timeout_s;
-    struct bn_ids tokens;
+    struct bn_id_list tokens;
     uint32_t positions, n_threads, n_batch; /* 0: not given */
     uint32_t n_prompt, n_decode, n_reps;
     bool exact;

@@ -82,7 +82,7 @@ static bn_status open_model(struct bn_crossval *x, bn_error *err)
 static bn_status read_prompt(struct bn_crossval *x, bn_error *err)
 {
     int32_t *ids = NULL;
-    const struct bn_ids *given = &x->options->tokens;
+    const struct bn_id_list *given = &x->options->tokens;
     if (given->n > 0) {
         if (bn_opt_given(x->args, "prompt") || bn_opt_given(x->args, "file"))
             return bn_fail(err, BN_ERR_ARG, "--tokens cannot be combined with a text");

@@ -15,8 +15,8 @@
 #include "kernels/kernels.h"
 #include "lab/profile/code.h"
 #include "lab/sampler/sources.h"
-#include "tools/cli/help.h"
 #include "tools/cli/print_json.h"
+#include "tools/cli/program/help.h"
 #include "tools/flamegraph/flamegraph.h"
 
 #define DOCTOR_SCHEMA "bn.samplers/1"

@@ -18,12 +18,12 @@
 struct bn_run_options {
     uint32_t n_threads, n_ctx, n_batch; /* 0: not given */
     const char *system, *template_name;
-    struct bn_ids tokens;
+    struct bn_id_list tokens;
     uint32_t n_predict; /* UINT32_MAX: no limit; 0 (chat): not given */
     bn_sampler_options sampling;
     /* generate */
     struct bn_texts stops;
-    struct bn_ids stop_ids;
+    struct bn_id_list stop_ids;
     bool ignore_end, receipt_text;
     const char *receipt, *profile;
     int profile_level; /* layer, brick, kernel */

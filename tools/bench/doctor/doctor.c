@@ -13,7 +13,7 @@
 #include "lab/stats/summary.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/doctor/sources.h"
-#include "tools/bench/kernels/limits.h"
+#include "tools/bench/limits.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 

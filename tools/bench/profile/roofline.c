@@ -15,7 +15,7 @@
 #include "lab/profile/roofline.h"
 #include "lab/stats/summary.h"
 #include "model/model.h"
-#include "tools/bench/kernels/limits.h"
+#include "tools/bench/limits.h"
 #include "tools/bench/profile/graph.h"
 
 #define BUDGET_NS 100000000u /* for each limit */

@@ -2,7 +2,7 @@
  *
  * Prints --help, --help=all and --version; see help.h.
  */
-#include "tools/cli/help.h"
+#include "tools/cli/program/help.h"
 
 #include <string.h>
 

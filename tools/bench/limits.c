@@ -2,7 +2,7 @@
  *
  * Measures the limits of this machine: read bandwidth and the peaks of arithmetic.
  */
-#include "tools/bench/kernels/limits.h"
+#include "tools/bench/limits.h"
 
 #include <stdio.h>
 

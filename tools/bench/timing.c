@@ -3,7 +3,7 @@
  * Takes samples of several calls. The clock is read twice per sample, so a sample is long compared with that
  * (25 ns of 20 us), and short enough that a disturbance affects few of them.
  */
-#include "tools/bench/kernels/timing.h"
+#include "tools/bench/timing.h"
 
 #include "base/clock.h"
 #include "base/error.h"

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "tools/cli/dump/dump.h"
+#include "tools/cli/program/dump.h"
 #include "tools/cli/table.h"
 
 /* bn-verify-receipt as part of a function's name. */
@@ -121,9 +121,11 @@ void bn_dump_bash(FILE *out, const struct bn_program *program)
     const struct bn_command *usual = bn_table_default(program);
     fprintf(out, "# bash completion for %s; written by make docs\n_", program->name);
     put_name(out, program->name);
-    fprintf(out,
-            "()\n{\n    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command='' at "
-            "words=''\n    COMPREPLY=()\n");
+    fprintf(
+        out,
+        "()\n{\n    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command='' %swords=''\n"
+        "    COMPREPLY=()\n",
+        bn_table_has_commands(program) ? "at " : "");
     fputs("    if [[ $cur == '=' ]]; then\n        cur=''\n"
           "    elif [[ $prev == '=' ]]; then\n        prev=${COMP_WORDS[COMP_CWORD - 2]}\n    fi\n",
           out);

@@ -5,8 +5,8 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "tools/cli/dump/dump.h"
-#include "tools/cli/help.h"
+#include "tools/cli/program/dump.h"
+#include "tools/cli/program/help.h"
 #include "tools/cli/table.h"
 
 #define LINE_COLUMNS 76u
@@ -151,7 +151,8 @@ static void put_options(FILE *out, const struct bn_command *command)
     const char *group;
     for (size_t i = 0; (group = bn_help_group(command, i)) != NULL; i++) {
         if (strcmp(group, bn_table_common[0].group) == 0 && command->run != NULL) continue;
-        if (command->run != NULL) fprintf(out, ".PP\n%s:\n", group);
+        bool first = i == 0 && command->name[0] == '\0'; /* a paragraph after a section's heading */
+        if (command->run != NULL) fprintf(out, "%s%s:\n", first ? "" : ".PP\n", group);
         for (size_t j = 0; j < n; j++)
             if (strcmp(bn_help_group_of(list[j]), group) == 0) put_option(out, list[j]);
     }

@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
-#include "tools/cli/dump/dump.h"
-#include "tools/cli/help.h"
+#include "tools/cli/program/dump.h"
+#include "tools/cli/program/help.h"
 #include "tools/cli/table.h"
 
 /* Text in a table's cell: bars would end it, angle brackets would be tags. */

@@ -2,7 +2,7 @@
  *
  * Writes man pages, Markdown pages and completions from the option tables; see dump.h.
  */
-#include "tools/cli/dump/dump.h"
+#include "tools/cli/program/dump.h"
 
 #include <string.h>
 

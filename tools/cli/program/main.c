@@ -3,9 +3,9 @@
  * The main function that all programs share; see options.h.
  */
 #include "base/error.h"
-#include "tools/cli/dump/dump.h"
-#include "tools/cli/help.h"
 #include "tools/cli/options.h"
+#include "tools/cli/program/dump.h"
+#include "tools/cli/program/help.h"
 #include "tools/cli/report.h"
 
 static bn_status run(const struct bn_program *program, struct bn_args *args, int argc, char **argv,
