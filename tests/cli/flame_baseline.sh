@@ -250,7 +250,7 @@ fi
 
 # ---- the script ----
 says 0 'the script: help' 'BITNET_SKIP_BUILD' env OUT="$bin" "$root/ci/phase2-flamegraph.sh" --help
-says 3 'the script: nothing is built' 'there is no' env OUT="$tmp/none" BITNET_SKIP_BUILD=1 "$root/ci/phase2-flamegraph.sh"
+says 3 'the script: nothing is built' 'does not exist' env OUT="$tmp/none" BITNET_SKIP_BUILD=1 "$root/ci/phase2-flamegraph.sh"
 for tool in samply cargo-flamegraph perf; do
     says 0 "the script: $tool is not needed" "BITNET_FLAMEGRAPH_TOOL=$tool" env OUT="$bin" BITNET_SKIP_BUILD=1 BITNET_FLAMEGRAPH_TOOL=$tool \
         "$root/ci/phase2-flamegraph.sh" --redraw -q - - "$tmp/work/first"
