@@ -11,8 +11,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "tools/bench/kernels/work.h"
 #include "tools/bench/limits.h"
+#include "tools/bench/work.h"
 
 static const struct bn_bench_shape SMALL = {
     .n_embd = 256, .n_ff = 384, .n_head = 4, .n_head_kv = 2, .head_dim = 64, .n_vocab = 320};

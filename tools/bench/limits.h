@@ -8,7 +8,7 @@
 #define BN_BENCH_LIMITS_H
 
 #include "base/json.h"
-#include "tools/bench/kernels/work.h"
+#include "tools/bench/work.h"
 
 enum bn_bench_limit_kind { BN_LIMIT_READ, BN_LIMIT_INT8, BN_LIMIT_FLOAT };
 

@@ -5,7 +5,7 @@
 #ifndef BN_BENCH_TIMING_H
 #define BN_BENCH_TIMING_H
 
-#include "tools/bench/kernels/work.h"
+#include "tools/bench/work.h"
 
 #define BN_BENCH_MAX_SAMPLES 1000u
 #define BN_BENCH_MIN_SAMPLES 3u

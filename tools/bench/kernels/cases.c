@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "tools/bench/kernels/work.h"
+#include "tools/bench/work.h"
 
 #define SOME_ROWS 8u /* of kernels that work by rows: a small batch, which stays in the second cache */
 

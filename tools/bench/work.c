@@ -2,7 +2,7 @@
  *
  * The data of a case, one call of it, and the comparison with the reference.
  */
-#include "tools/bench/kernels/work.h"
+#include "tools/bench/work.h"
 
 #include <string.h>
 
