@@ -212,7 +212,6 @@ Libs.private: -lm -pthread
 Requires.private: $(SHARED_PACKAGES)
 Cflags: -I$${includedir}
 endef
-export PC
 
 LINK = $(CC) $(BN_LDFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(BN_LDLIBS) $(LDLIBS)
 
@@ -350,7 +349,8 @@ install-files:
 	$(INSTALL) -m 755 $(SHARED) $(DESTDIR)$(LIBDIR)
 	ln -sf libbn.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$(SONAME); ln -sf $(SONAME) $(DESTDIR)$(LIBDIR)/libbn.so
 	$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig
-	printf '%s\n' "$$PC" >$(DESTDIR)$(LIBDIR)/pkgconfig/bn.pc
+	$(file >$(OUT)/bn.pc,$(PC))
+	$(INSTALL) -m 644 $(OUT)/bn.pc $(DESTDIR)$(LIBDIR)/pkgconfig/bn.pc
 	$(INSTALL) -m 644 engine/bn.h $(DESTDIR)$(INCLUDEDIR)/bn.h
 	$(INSTALL) -m 644 $(TOOLS:%=$(OUT)/pages/man/%.1) $(MAN1DIR)
 	$(INSTALL) -m 644 docs/man/bn.7 $(MAN7DIR)
