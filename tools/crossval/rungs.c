@@ -206,7 +206,7 @@ bn_status bn_xrung_positions(struct bn_crossval *x, struct bn_xref *ref, bn_erro
 /* ---- decode ---- */
 
 /* Step i: this engine's choice x->ids[n_prompt + i], compared with the reference's row of the same tokens. A
- * difference is a tie when the reference's two candidates are no farther apart than the rows are. */
+ * difference is a tie when the reference's two candidates differ by at most the difference of the rows. */
 static void judge_step(const struct bn_crossval *x, const struct bn_xref *ref, struct bn_xrung *rung,
                        size_t i)
 {
