@@ -288,7 +288,7 @@ bridges: ## bridges to the engines in BITNET_CPP_DIR, LLAMA_CPP_DIR, IK_LLAMA_CP
 	@$(foreach d,$(BITNET_CPP_DIR) $(LLAMA_CPP_DIR) $(IK_LLAMA_CPP_DIR),$(MAKE) --no-print-directory -C crossval/bridges/llama.cpp \
 	    LLAMA_DIR=$(abspath $(d)) OUT=$(abspath $(OUT))/crossval &&) :
 
-run-tests: $(PROGRAMS) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD) $(SAMPLED) $(OOM)
+run-tests: $(PROGRAMS) $(SHARED) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD) $(SAMPLED) $(OOM)
 	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(CLI_TESTS)
 
 test: check
