@@ -120,7 +120,7 @@ static bn_status show(struct bn_args *args, const struct bn_ab_session *s, const
         return status;
     }
     struct bn_buf text = {.max = 64u << 20};
-    bn_ab_print(&text, s, c, args->verbose > 0);
+    bn_ab_print(&text, s, c);
     bn_status status = bn_buf_check(&text, err);
     if (status == BN_OK) {
         bn_bench_print_machine(machine);

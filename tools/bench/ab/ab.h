@@ -41,9 +41,8 @@ void bn_ab_commands_release(struct bn_ab_commands *c);
  * failure is an error unless failures are ignored. A number that is not found is a missing value. */
 bn_status bn_ab_commands_run(void *commands, struct bn_ab_slot *slot, bn_error *err);
 
-/* The session as text, and as members of a document. details: see bn_comparisons_print. */
-void bn_ab_print(struct bn_buf *out, const struct bn_ab_session *s, const struct bn_ab_commands *c,
-                 bool details);
+/* The session as text, and as members of a document. */
+void bn_ab_print(struct bn_buf *out, const struct bn_ab_session *s, const struct bn_ab_commands *c);
 BN_MUST_CHECK bn_status bn_ab_put(bn_json *doc, const struct bn_ab_session *s, const struct bn_ab_commands *c,
                                   bn_error *err);
 

@@ -162,8 +162,7 @@ static void print_failures(struct bn_buf *out, const struct bn_ab_session *s)
     bn_buf_printf(out, "stopped  %s: no verdict\n", what);
 }
 
-void bn_ab_print(struct bn_buf *out, const struct bn_ab_session *s, const struct bn_ab_commands *c,
-                 bool details)
+void bn_ab_print(struct bn_buf *out, const struct bn_ab_session *s, const struct bn_ab_commands *c)
 {
     print_command(out, "A", c->argv[0], c->shell[0]);
     print_command(out, "B", c->argv[1], c->shell[1]);
@@ -174,10 +173,8 @@ void bn_ab_print(struct bn_buf *out, const struct bn_ab_session *s, const struct
     bn_buf_printf(
         out, "\nchange   cost of B compared with A: more is worse; %g %% interval; %g %% does not matter\n",
         100 * s->rules.confidence, 100 * s->rules.margin);
-    if (details)
-        bn_buf_puts(out, "MDE      smallest change detectable with 80 % power\n");
-    else
-        bn_buf_puts(out, "         -v prints how much A differs from itself, and the detectable change\n");
+    bn_buf_puts(out, "band     how much A differs from itself; a change within it does not count\n"
+                     "MDE      smallest change detectable with 80 % power\n");
     print_control(out, s);
     print_noise(out, s);
     print_secondary(out, s);
