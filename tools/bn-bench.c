@@ -120,7 +120,7 @@ static const struct bn_command COMMANDS[] = {
              "The metric named by --metric decides; without it what the commands print, else the elapsed "
              "time. Other metrics count when their regression is critical. INCONCLUSIVE exits with 0 "
              "unless --strict is given. A series that one side lacks, and a command that exceeds "
-             "--timeout, exit with 1. With -v each row also shows how much A differs from itself, and the "
+             "--timeout, exit with 1. Each row also shows how much A differs from itself (band) and the "
              "smallest detectable change (MDE).",
      .synopsis = "[-r N] [--series] [--extract NAME=REGEX] -- COMMAND_A ... --vs COMMAND_B ...\n"
                  "--self-test [-r N] [--sessions N]",
