@@ -2,11 +2,11 @@
  *
  * For assembler files (.S): puts a file into the program as read-only data.
  *
- *   EMBED(name, bytes, "path")   const unsigned char name[]; const uint64_t bytes, its length without the
- * final NUL EMBED_END                    last line of each file: no executable stack
+ *   EMBED(name, bytes, "path")   defines unsigned char name[], the file, and uint64_t bytes, its length
+ *   EMBED_END                    is the last line of each assembler file: no executable stack
  *
- * The data are 64-byte aligned and end with a NUL, so that text can be used as a string. Paths are relative
- * to the root of the sources; the Makefile names the file as a dependency.
+ * The data are 64-byte aligned. A NUL that is not counted follows, so that text can be used as a string.
+ * Paths are relative to the root of the sources; the Makefile names the file as a dependency.
  */
 #ifndef BN_BASE_EMBED_H
 #define BN_BASE_EMBED_H

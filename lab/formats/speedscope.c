@@ -114,13 +114,6 @@ static bn_status malformed(bn_error *err, const char *member, const char *what)
     return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, member, "%s", what);
 }
 
-static const char *text_of(const bn_json *object, const char *member)
-{
-    const char *text = "";
-    (void)bn_json_string(bn_json_get(object, member), &text);
-    return text;
-}
-
 static bn_status read_frame(struct reading *r, const bn_json *value, bn_error *err)
 {
     const char *name = NULL;
@@ -129,10 +122,10 @@ static bn_status read_frame(struct reading *r, const bn_json *value, bn_error *e
     if (!bn_json_string(bn_json_get(value, "name"), &name))
         return malformed(err, "frames", "a frame without a name");
     if (!bn_json_u64(bn_json_get(value, "line"), &line) || line > UINT32_MAX) line = 0;
-    struct bn_frame frame = {name, text_of(ours, "module"), text_of(value, "file"), (uint32_t)line,
-                             BN_FRAME_CODE};
+    struct bn_frame frame = {name, bn_json_text_of(ours, "module"), bn_json_text_of(value, "file"),
+                             (uint32_t)line, BN_FRAME_CODE};
     for (unsigned kind = 0; kind < BN_FRAME_KINDS; kind++)
-        if (strcmp(text_of(ours, "kind"), bn_frame_kind_name((enum bn_frame_kind)kind)) == 0)
+        if (strcmp(bn_json_text_of(ours, "kind"), bn_frame_kind_name((enum bn_frame_kind)kind)) == 0)
             frame.kind = (enum bn_frame_kind)kind;
     return bn_stacks_intern(r->stacks, &r->frames[r->n_frames++], &frame, SIZE_MAX, err);
 }
@@ -151,9 +144,9 @@ static bn_status read_frames(struct reading *r, const bn_json *document, bn_erro
 /* All profiles are one run, so they must have one unit. */
 static bn_status read_unit(struct reading *r, const bn_json *profile, bn_error *err)
 {
-    const char *name = text_of(profile, "unit"), *unit = NULL;
-    const char *ours = text_of(bn_json_get(profile, "bn"), "unit");
-    const char *what = text_of(bn_json_get(profile, "bn"), "what");
+    const char *name = bn_json_text_of(profile, "unit"), *unit = NULL;
+    const char *ours = bn_json_text_of(bn_json_get(profile, "bn"), "unit");
+    const char *what = bn_json_text_of(bn_json_get(profile, "bn"), "what");
     for (size_t i = 0; i < BN_ARRAY_LEN(UNITS); i++) {
         if (strcmp(UNITS[i].name, name) != 0) continue;
         unit = UNITS[i].unit;
@@ -212,7 +205,7 @@ struct open_frames {
 
 static bn_status take_event(struct reading *r, struct open_frames *open, const bn_json *event, bn_error *err)
 {
-    const char *type = text_of(event, "type");
+    const char *type = bn_json_text_of(event, "type");
     uint32_t frame;
     BN_TRY(frame_number(r, bn_json_get(event, "frame"), &frame, err));
     if (strcmp(type, "C") == 0) {
@@ -263,7 +256,7 @@ static bn_status read_profiles(struct reading *r, const bn_json *document, bn_er
     if (profiles == NULL || bn_json_kind(profiles) != BN_JSON_ARRAY || bn_json_size(profiles) == 0)
         return malformed(err, "profiles", "none found");
     for (const bn_json *p = bn_json_first(profiles); p != NULL; p = bn_json_next(p)) {
-        const char *type = text_of(p, "type");
+        const char *type = bn_json_text_of(p, "type");
         BN_TRY(read_unit(r, p, err));
         if (strcmp(type, "sampled") == 0)
             BN_TRY(read_sampled(r, p, err));

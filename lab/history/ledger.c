@@ -30,13 +30,6 @@ const char *bn_entry_state_name(enum bn_entry_state state)
     return (unsigned)state < BN_ARRAY_LEN(STATES) ? STATES[state] : "?";
 }
 
-static const char *text_at(const bn_json *o, const char *name)
-{
-    const char *text = "";
-    (void)bn_json_string(bn_json_get(o, name), &text);
-    return text;
-}
-
 /* ---- the chain ---- */
 
 /* sha256 of a record's canonical form without its id. */
@@ -58,9 +51,9 @@ static bn_status check_link(const bn_json *record, size_t i, const char *previou
 {
     char hex[BN_SHA256_HEX];
     BN_TRY(digest(record, hex, err));
-    if (strcmp(hex, text_at(record, "id")) != 0)
+    if (strcmp(hex, bn_json_text_of(record, "id")) != 0)
         return bn_fail(err, BN_ERR_INTEGRITY, "record %zu was changed: its id is not its digest", i);
-    if (strcmp(text_at(record, "previous"), previous) != 0)
+    if (strcmp(bn_json_text_of(record, "previous"), previous) != 0)
         return bn_fail(err, BN_ERR_INTEGRITY, "record %zu does not follow the one before it", i);
     return BN_OK;
 }
@@ -77,17 +70,18 @@ static struct bn_entry *entry_of(struct bn_ledger *l, const char *id)
 static bn_status take_run(struct bn_ledger *l, const bn_json *record, size_t i, bn_error *err)
 {
     struct bn_entry *e = &l->entries[l->n];
-    const char *state = text_at(record, "state");
+    const char *state = bn_json_text_of(record, "state");
     *e = (struct bn_entry){.json = record, .dirty = true};
-    e->id = text_at(record, "id");
-    e->name = text_at(record, "name");
-    e->created = text_at(record, "created");
-    e->commit = text_at(record, "commit");
-    e->branch = text_at(record, "branch");
-    e->reason = text_at(record, "reason");
+    e->id = bn_json_text_of(record, "id");
+    e->name = bn_json_text_of(record, "name");
+    e->created = bn_json_text_of(record, "created");
+    e->commit = bn_json_text_of(record, "commit");
+    e->branch = bn_json_text_of(record, "branch");
+    e->reason = bn_json_text_of(record, "reason");
     (void)bn_json_bool(bn_json_get(record, "dirty"), &e->dirty);
-    e->like = (struct bn_likeness){text_at(record, "machine"), text_at(record, "settings_sha256"),
-                                   text_at(record, "model_sha256")};
+    e->like =
+        (struct bn_likeness){bn_json_text_of(record, "machine"), bn_json_text_of(record, "settings_sha256"),
+                             bn_json_text_of(record, "model_sha256")};
     unsigned s = 0;
     while (s < BN_ARRAY_LEN(STATES) && strcmp(STATES[s], state) != 0)
         s++;
@@ -104,10 +98,10 @@ static bn_status take_run(struct bn_ledger *l, const bn_json *record, size_t i, 
 static bn_status take_record(struct bn_ledger *l, const bn_json *record, size_t i, const char *previous,
                              bn_error *err)
 {
-    const char *kind = text_at(record, "kind");
+    const char *kind = bn_json_text_of(record, "kind");
     BN_TRY(check_link(record, i, previous, err));
     if (strcmp(kind, "run") == 0) return take_run(l, record, i, err);
-    struct bn_entry *e = strcmp(kind, "promotion") == 0 ? entry_of(l, text_at(record, "run")) : NULL;
+    struct bn_entry *e = strcmp(kind, "promotion") == 0 ? entry_of(l, bn_json_text_of(record, "run")) : NULL;
     if (e == NULL || e->state == BN_ENTRY_REGRESSED)
         return bn_fail(err, BN_ERR_FORMAT, "record %zu is neither a run nor a promotion", i);
     e->state = BN_ENTRY_PROMOTED;
@@ -120,10 +114,10 @@ static bn_status index_records(struct bn_ledger *l, bn_error *err)
 {
     const bn_json *records = bn_json_get(l->document, "records");
     const char *previous = "";
-    l->suite = text_at(l->document, "suite");
-    l->machine_key = text_at(bn_json_get(l->document, "machine"), "key");
-    l->machine_label = text_at(bn_json_get(l->document, "machine"), "label");
-    if (strcmp(text_at(l->document, "schema"), SCHEMA) != 0 || bn_json_kind(records) != BN_JSON_ARRAY)
+    l->suite = bn_json_text_of(l->document, "suite");
+    l->machine_key = bn_json_text_of(bn_json_get(l->document, "machine"), "key");
+    l->machine_label = bn_json_text_of(bn_json_get(l->document, "machine"), "label");
+    if (strcmp(bn_json_text_of(l->document, "schema"), SCHEMA) != 0 || bn_json_kind(records) != BN_JSON_ARRAY)
         return bn_fail(err, BN_ERR_FORMAT, "not a ledger (schema " SCHEMA " expected)");
     bn_free(l->entries);
     l->n = 0;
@@ -133,7 +127,7 @@ static bn_status index_records(struct bn_ledger *l, bn_error *err)
     size_t i = 0;
     for (const bn_json *r = bn_json_first(records); r != NULL; r = bn_json_next(r)) {
         BN_TRY(take_record(l, r, i++, previous, err));
-        previous = text_at(r, "id");
+        previous = bn_json_text_of(r, "id");
     }
     return BN_OK;
 }
@@ -160,8 +154,8 @@ static void start_empty(struct bn_ledger *l, const char *label, const char *suit
     bn_json_put_null(machine, "key");
     bn_json_put_string(machine, "label", label);
     bn_json_put_array(l->document, "records");
-    l->suite = text_at(l->document, "suite");
-    l->machine_label = text_at(machine, "label");
+    l->suite = bn_json_text_of(l->document, "suite");
+    l->machine_label = bn_json_text_of(machine, "label");
     l->machine_key = "";
 }
 
@@ -231,7 +225,7 @@ static bn_status seal(struct bn_ledger *l, bn_json *record, bn_error *err)
     char hex[BN_SHA256_HEX];
     const bn_json *records = bn_json_get(l->document, "records");
     size_t n = bn_json_size(records);
-    const char *previous = n > 1 ? text_at(bn_json_at(records, n - 2), "id") : NULL;
+    const char *previous = n > 1 ? bn_json_text_of(bn_json_at(records, n - 2), "id") : NULL;
     bn_json_put_string(record, "previous", previous);
     BN_TRY(digest(record, hex, err));
     bn_json_put_string(record, "id", hex);

@@ -16,13 +16,6 @@
 static const char *const EFFORT[] = {"reps",        "warmup",     "precision", "loads", "min_time_ns",
                                      "max_time_ns", "timeout_ns", "filter",    "model", "pairs"};
 
-static const char *text_at(const bn_json *document, const char *path)
-{
-    const char *text = "";
-    (void)bn_json_string(bn_json_path(document, path), &text);
-    return text;
-}
-
 static bn_status digest_settings(struct bn_result *r, bn_error *err)
 {
     struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
@@ -44,7 +37,7 @@ static bn_status digest_settings(struct bn_result *r, bn_error *err)
 /* Marks of invalid measurements in the document: of the whole, of a configuration, of a row. */
 static void find_invalid(struct bn_result *r)
 {
-    const char *said = text_at(r->document, "result_class");
+    const char *said = bn_json_text_of(r->document, "result_class");
     if (strcmp(said, "invalid") == 0) snprintf(r->invalid, sizeof r->invalid, "the run is marked invalid");
     if (strcmp(said, "contended") == 0)
         snprintf(r->contended, sizeof r->contended, "the run is marked contended");
@@ -52,11 +45,11 @@ static void find_invalid(struct bn_result *r)
     for (size_t i = 0; i < BN_ARRAY_LEN(LISTS); i++) {
         const bn_json *list = bn_json_get(r->document, LISTS[i]);
         for (const bn_json *c = bn_json_first(list); c != NULL; c = bn_json_next(c)) {
-            const char *verdict = text_at(c, "verdict");
+            const char *verdict = bn_json_text_of(c, "verdict");
             bool bad = strcmp(verdict, "invalid") == 0 || strcmp(verdict, "timeout") == 0;
             if (bad && r->invalid[0] == '\0')
                 snprintf(r->invalid, sizeof r->invalid, "something in '%s' is %s: %.100s", LISTS[i], verdict,
-                         text_at(c, "reason"));
+                         bn_json_text_of(c, "reason"));
         }
     }
     uint64_t n_invalid = 0;
@@ -77,19 +70,19 @@ static void find_others(struct bn_result *r)
 static bn_status read_document(struct bn_result *r, bn_error *err)
 {
     const bn_json *doc = r->document;
-    r->suite = text_at(doc, "command");
-    r->created = text_at(doc, "created");
-    r->commit = text_at(doc, "program.commit");
-    r->compiler = text_at(doc, "program.compiler");
-    r->flags = text_at(doc, "program.flags");
-    r->binary_sha256 = text_at(doc, "program.binary_sha256");
+    r->suite = bn_json_text_of(doc, "command");
+    r->created = bn_json_text_of(doc, "created");
+    r->commit = bn_json_text_of(doc, "program.commit");
+    r->compiler = bn_json_text_of(doc, "program.compiler");
+    r->flags = bn_json_text_of(doc, "program.flags");
+    r->binary_sha256 = bn_json_text_of(doc, "program.binary_sha256");
     r->dirty = true;
     (void)bn_json_bool(bn_json_path(doc, "program.dirty"), &r->dirty);
-    r->branch = text_at(doc, "git.branch");
+    r->branch = bn_json_text_of(doc, "git.branch");
     (void)bn_json_u64(bn_json_path(doc, "git.changed_sources"), &r->changed_sources);
-    r->model_sha256 = text_at(doc, "model.sha256");
-    r->machine_key = text_at(doc, "machine.key");
-    r->machine_label = text_at(doc, "machine.label");
+    r->model_sha256 = bn_json_text_of(doc, "model.sha256");
+    r->machine_key = bn_json_text_of(doc, "machine.key");
+    r->machine_label = bn_json_text_of(doc, "machine.label");
     if (r->suite[0] == '\0') return bn_fail(err, BN_ERR_FORMAT, "the document has no member 'command'");
     find_invalid(r);
     find_others(r);
@@ -149,7 +142,7 @@ bn_status bn_result_parse(struct bn_result *out, bn_json *document, bn_error *er
 {
     *out = (struct bn_result){.document = document};
     bn_status status;
-    const char *schema = text_at(document, "schema");
+    const char *schema = bn_json_text_of(document, "schema");
     if (strcmp(schema, "bn.bench/1") == 0 || strcmp(schema, "bn.profile/1") == 0)
         status = read_document(out, err);
     else if (bn_json_kind(bn_json_get(document, "baselines")) == BN_JSON_OBJECT)
