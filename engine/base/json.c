@@ -311,11 +311,6 @@ void bn_json_put_copy(bn_json *object, const char *name, const bn_json *value)
     if (object != NULL && value != NULL) put(object, name, cJSON_Duplicate((const cJSON *)value, 1));
 }
 
-void bn_json_add_copy(bn_json *array, const bn_json *value)
-{
-    if (array != NULL && value != NULL) put(array, NULL, cJSON_Duplicate((const cJSON *)value, 1));
-}
-
 void bn_json_remove(bn_json *object, const char *name)
 {
     cJSON_DeleteItemFromObjectCaseSensitive((cJSON *)object, name);

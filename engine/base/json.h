@@ -90,9 +90,8 @@ bn_json *bn_json_add_array(bn_json *array);
 void bn_json_add_string(bn_json *array, const char *value);
 void bn_json_add_u64(bn_json *array, uint64_t value);
 void bn_json_add_number(bn_json *array, double value);
-/* A deep copy put under a name, or added. */
+/* A deep copy put under a name. */
 void bn_json_put_copy(bn_json *object, const char *name, const bn_json *value);
-void bn_json_add_copy(bn_json *array, const bn_json *value);
 void bn_json_remove(bn_json *object, const char *name);
 
 /* Whether every put into the value and into those inside it had memory; false for NULL. */
