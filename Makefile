@@ -289,7 +289,7 @@ bridges: ## bridges to the engines in BITNET_CPP_DIR, LLAMA_CPP_DIR, IK_LLAMA_CP
 	    LLAMA_DIR=$(abspath $(d)) OUT=$(abspath $(OUT))/crossval &&) :
 
 run-tests: $(PROGRAMS) $(SHARED) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD) $(SAMPLED) $(OOM)
-	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(CLI_TESTS)
+	@OUT=$(OUT) CC="$(CC)" tests/run.sh $(CLI_TESTS) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS)
 
 test: check
 
