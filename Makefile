@@ -92,22 +92,22 @@ ALL_CFLAGS = $(BN_CPPFLAGS) $(CPPFLAGS) $(BN_CFLAGS) $(CFLAGS) $(KERNEL_FLAGS)
 # zeroing and probing those would only cost time.
 KERNEL_ALL := -O3 $(if $(findstring -ftrivial-auto-var-init,$(HARDEN)),-ftrivial-auto-var-init=uninitialized) \
     $(if $(findstring -fstack-clash,$(HARDEN)),-fno-stack-clash-protection)
+AVX512 := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mprefer-vector-width=512
 $(OUT)/kernels/%.o: KERNEL_FLAGS := $(KERNEL_ALL)
-$(OUT)/kernels/x86_avx2_%.o: KERNEL_FLAGS := $(KERNEL_ALL) -mavx2 -mfma -mf16c
-$(OUT)/kernels/x86_avxvnni_%.o: KERNEL_FLAGS := $(KERNEL_ALL) -mavx2 -mavxvnni
-$(OUT)/kernels/x86_avx512_%.o: KERNEL_FLAGS := $(KERNEL_ALL) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq \
-    -mavx512vnni -mprefer-vector-width=512
-$(OUT)/kernels/x86_avx512vbmi_%.o: KERNEL_FLAGS := $(KERNEL_ALL) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq \
-    -mavx512vnni -mavx512vbmi -mprefer-vector-width=512
-$(OUT)/kernels/arm_neon_%.o: KERNEL_FLAGS := $(KERNEL_ALL) -march=armv8.2-a+dotprod
+$(OUT)/kernels/x86/avx2_%.o: KERNEL_FLAGS := $(KERNEL_ALL) -mavx2 -mfma -mf16c
+$(OUT)/kernels/x86/avxvnni_%.o: KERNEL_FLAGS := $(KERNEL_ALL) -mavx2 -mavxvnni
+$(OUT)/kernels/x86/avx512_%.o: KERNEL_FLAGS := $(KERNEL_ALL) $(AVX512)
+$(OUT)/kernels/x86/avx512vbmi_%.o: KERNEL_FLAGS := $(KERNEL_ALL) $(AVX512) -mavx512vbmi
+$(OUT)/kernels/arm/neon_%.o: KERNEL_FLAGS := $(KERNEL_ALL) -march=armv8.2-a+dotprod
 
 # ---- files ---------------------------------------------------------------------------------------------------
 
 src = $(sort $(wildcard $(1)))
 obj = $(patsubst %,$(OUT)/%.o,$(basename $(call src,$(1))))
 
-KERNEL_SRC := $(call src,kernels/dispatch.c kernels/peak.c kernels/ref_*.c) \
-    $(if $(filter x86_64,$(ARCH)),$(call src,kernels/x86_*.c)) $(if $(filter aarch64,$(ARCH)),$(call src,kernels/arm_*.c))
+KERNEL_DIR_x86_64 := kernels/x86
+KERNEL_DIR_aarch64 := kernels/arm
+KERNEL_SRC := $(call src,kernels/*.c $(KERNEL_DIR_$(ARCH):%=%/*.c))
 KERNEL_OBJ := $(KERNEL_SRC:%.c=$(OUT)/%.o)
 # libbn.a runs models. libbnlab.a measures, proves and compares; libbnhub.a downloads. Only libbn.a is installed.
 # preload*.c is for other programs, not for ours: it is in the library that bn-flamegraph gives them.
@@ -119,19 +119,19 @@ HUB := $(OUT)/libbnhub.a
 LIBS := $(HUB) $(LAB) $(LIB)
 LIB_OBJ := $(call obj,engine/*/*.[cS]) $(KERNEL_OBJ)
 LAB_OBJ := $(filter-out $(OUT)/lab/sampler/preload%,$(call obj,lab/*/*.[cS]))
-HUB_OBJ := $(call obj,hub/*.[cS])
+HUB_OBJ := $(call obj,hub/*.[cS] hub/*/*.[cS])
 
 TOOLS := $(patsubst tools/%.c,%,$(call src,tools/bn*.c))
 PROGRAMS := $(TOOLS:%=$(OUT)/%)
 CLI_OBJ := $(call obj,tools/cli/*.[cS] tools/cli/*/*.[cS])
 CLI_LIB := $(OUT)/libcli.a
-UNIT_TESTS := $(patsubst tests/unit/%.c,$(OUT)/tests/unit/%,$(call src,tests/unit/*.c))
+UNIT_TESTS := $(patsubst %.c,$(OUT)/%,$(call src,tests/unit/*/*.c))
 CHECKKERN := $(OUT)/tests/checkkern/checkkern
 REFERENCE := $(OUT)/crossval/bn-reference $(OUT)/crossval/bn-compare-logits
 CLI_TESTS := $(call src,tests/cli/*.sh)
 FUZZERS := $(patsubst tests/fuzz/%.c,$(OUT)/tests/fuzz/%,$(call src,tests/fuzz/fuzz_*.c))
 REPLAYS := $(patsubst $(OUT)/tests/fuzz/%,$(OUT)/tests/fuzz/replay_%,$(FUZZERS))
-C_FILES := $(call src,engine/*.h engine/*/*.[ch] kernels/*.[ch] lab/*/*.[ch] hub/*.[ch] tools/*.[ch] tools/*/*.[ch] tools/*/*/*.[ch] tests/*/*.[ch] examples/*.c)
+C_FILES := $(call src,$(foreach d,engine kernels lab hub tools tests examples,$(d)/*.[ch] $(d)/*/*.[ch] $(d)/*/*/*.[ch]))
 
 .SUFFIXES:
 .SECONDARY:
@@ -180,7 +180,7 @@ $(OUT)/%.o: %.S $(OUT)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(BN_CPPFLAGS) $(HARDEN_AS) -MMD -MP -c -o $@ $<
 
-$(call obj,lab/receipt/*.c lab/host/*.c lab/history/*.c tools/cli/*.c tools/bench/*.c tools/bench/*/*.c tools/crossval/*.c tools/run/*.c): | $(OUT)/build_info.h
+$(call obj,lab/receipt/*.c tools/cli/*.c tools/cli/program/*.c tools/crossval/*.c): | $(OUT)/build_info.h
 
 $(LIB): $(LIB_OBJ)
 $(LAB): $(LAB_OBJ)
@@ -238,7 +238,7 @@ endef
 $(foreach t,$(TOOLS),$(eval $(call program,$(t))))
 # The default model; a program carries it when it calls bn_cli_open_model.
 $(OUT)/tools/cli/default_model.o: fixtures/shakespeare-5m-i2_s.gguf
-$(OUT)/hub/registry_data.o: hub/registry.json
+$(OUT)/hub/registry_data.o: hub/names/registry.json
 $(OUT)/tools/crossval/thresholds.o: crossval/thresholds.json
 $(OUT)/tools/bench/thresholds.o: baselines/thresholds.json
 $(OUT)/lab/report/page_style.o: lab/report/page.css lab/report/page.js
@@ -318,7 +318,7 @@ format: ## apply .clang-format
 
 # Those of one instruction set compile with its files only.
 check-headers: ## every header compiles alone; bn.h as C++ too
-	@for h in $(filter-out kernels/x86_%,$(call src,engine/*.h engine/*/*.h kernels/*.h lab/*/*.h hub/*.h tools/*/*.h tools/*/*/*.h)); do \
+	@for h in $(filter-out kernels/x86/% tests/% examples/%,$(filter %.h,$(C_FILES))); do \
 	    $(CC) $(BN_CPPFLAGS) -std=c11 -Wall -Wextra -Werror -fsyntax-only -x c $$h || exit 1; done
 	@$(CXX) -std=c++17 -Wall -Wextra -Werror -fsyntax-only -x c++ engine/bn.h
 

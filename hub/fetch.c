@@ -14,13 +14,13 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "hub/cache.h"
-#include "hub/digests.h"
-#include "hub/http.h"
-#include "hub/lock.h"
-#include "hub/pins.h"
-#include "hub/reference.h"
-#include "hub/registry.h"
+#include "hub/cache/cache.h"
+#include "hub/cache/digests.h"
+#include "hub/cache/lock.h"
+#include "hub/cache/pins.h"
+#include "hub/names/reference.h"
+#include "hub/names/registry.h"
+#include "hub/net/http.h"
 
 #define MAX_URLS 9u
 

@@ -6,8 +6,8 @@
 #ifndef BN_HUB_FETCH_H
 #define BN_HUB_FETCH_H
 
-#include "hub/resolve.h"
-#include "hub/transfer.h"
+#include "hub/net/resolve.h"
+#include "hub/net/transfer.h"
 
 struct bn_hub_fetch {
     const char *reference;      /* reference.h */

@@ -4,7 +4,7 @@
  * A set needs the processor's flag and, for wide registers, the operating system's: one that does not save
  * them on a task switch leaves xcr0 clear.
  */
-#include "kernels_table.h"
+#include "kernels/kernels_table.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #ifndef BN_KERNELS_TABLE_H
 #define BN_KERNELS_TABLE_H
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 /* clang-format off */
 #define BN_KERNEL_TABLE(X)                                                                      \

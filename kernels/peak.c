@@ -2,12 +2,12 @@
  *
  * See peak.h: which loops belong to which table, and those that every target has.
  */
-#include "peak.h"
+#include "kernels/peak.h"
 
 #include <string.h>
 
-#include "peak_loops.h"
-#include "peak_stream.h"
+#include "kernels/peak_loops.h"
+#include "kernels/peak_stream.h"
 
 /* With 16-byte vectors, which every target has. */
 static uint64_t read_plain(const void *data, size_t n_bytes)

@@ -9,7 +9,7 @@
 #ifndef BN_KERNELS_PEAK_H
 #define BN_KERNELS_PEAK_H
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 /* What is written to an array, from one or two others; the last one past the caches. */
 enum bn_peak_stream {

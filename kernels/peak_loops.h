@@ -5,7 +5,7 @@
 #ifndef BN_KERNELS_PEAK_LOOPS_H
 #define BN_KERNELS_PEAK_LOOPS_H
 
-#include "peak.h"
+#include "kernels/peak.h"
 
 uint64_t bn_peak_int8_avx2(uint64_t turns);
 uint64_t bn_peak_int8_avxvnni(uint64_t turns);

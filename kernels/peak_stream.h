@@ -13,7 +13,7 @@
 #ifndef BN_KERNELS_PEAK_STREAM_H
 #define BN_KERNELS_PEAK_STREAM_H
 
-#include "peak.h"
+#include "kernels/peak.h"
 
 #ifndef STREAM_BYTES
 #define STREAM_BYTES 16

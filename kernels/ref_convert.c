@@ -3,8 +3,8 @@
  * The reference of the conversions: stored types to binary32 and binary32 to binary16. The block formats are
  * those of GGUF; quantised types that no matrix kernel knows are only read, row by row, for embeddings.
  */
-#include "kernels_table.h"
-#include "ref.h"
+#include "kernels/kernels_table.h"
+#include "kernels/ref.h"
 
 void bn_f32_to_f16_ref(uint16_t *y, const float *x, size_t n)
 {

@@ -3,8 +3,8 @@
  * The reference of the float kernels: norm, positions, attention, activation functions, float matrices. Here
  * the order of every sum is part of the result; see the head of kernels.h for lane sums.
  */
-#include "kernels_table.h"
-#include "ref.h"
+#include "kernels/kernels_table.h"
+#include "kernels/ref.h"
 
 /* Lane j takes lane j + n/2, n/4, ... 1. */
 static float fold16(float lane[16])

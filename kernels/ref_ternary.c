@@ -4,8 +4,8 @@
  * activations, and 8-bit matrices times 16-bit vectors. Plain C, written to be read; sums of integers are
  * exact, so the others may add in any order.
  */
-#include "kernels_table.h"
-#include "ref.h"
+#include "kernels/kernels_table.h"
+#include "kernels/ref.h"
 
 /* Sum of (code - 1) * q over one 128-element block of I2_S. */
 static int32_t i2s_block(const uint8_t *codes, const int8_t *q)

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
-# Included by the Makefile: the programs that tests need, besides one unit test for each tests/unit/*.c.
+# Included by the Makefile: the programs that tests need, besides one unit test for each tests/unit/*/*.c.
 
 $(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIBS)
 	$(SAY) LD $@
 	$(Q)$(LINK) -lcmocka
 # Tests of generated files link what generates them.
-$(OUT)/tests/unit/test_fixtures $(OUT)/tests/unit/test_gguf_bad: $(call obj,tools/fixtures/*.c)
+$(OUT)/tests/unit/tools/test_fixtures $(OUT)/tests/unit/engine/test_gguf_bad: $(call obj,tools/fixtures/*.c)
 # What bn-bench believes is tested with kernels, samples, sessions and work that are wrong.
-$(addprefix $(OUT)/tests/unit/,test_bench test_bench_check test_ab test_suites): $(call obj,tools/bench/*.[cS] tools/bench/*/*.[cS])
+$(addprefix $(OUT)/tests/unit/tools/,test_bench test_bench_check test_ab test_suites): $(call obj,tools/bench/*.[cS] tools/bench/*/*.[cS])
 
-$(OUT)/tests/unit/test_measure: $(call obj,tools/git/*.c)
+$(OUT)/tests/unit/lab/test_measure: $(call obj,tools/git/*.c)
 
 # Tests of the progress bar of bn-download.
-$(OUT)/tests/unit/test_hub: $(call obj,tools/download/show.c)
+$(OUT)/tests/unit/hub/test_hub: $(call obj,tools/download/show.c)
 
 # Files that have names of every kind, and a call chain without frame pointers, for the names of addresses.
 SYMBOL_FILES := $(addprefix $(OUT)/tests/symbols/,pie fixed static library.so)
@@ -27,10 +27,10 @@ $(SYMBOL_FILES): $(OUT)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra $(LINKED) -Wl,--build-id -o $@ $(filter %.c,$^)
 $(OUT)/tests/symbols/chain.o: KERNEL_FLAGS := -O2 -fomit-frame-pointer -fno-optimize-sibling-calls
-$(OUT)/tests/unit/test_symbols $(OUT)/tests/unit/test_unwind: $(OUT)/tests/symbols/chain.o | $(SYMBOL_FILES)
+$(OUT)/tests/unit/stacks/test_symbols $(OUT)/tests/unit/stacks/test_unwind: $(OUT)/tests/symbols/chain.o | $(SYMBOL_FILES)
 
 # Pages of recordings, and their data.
-$(OUT)/tests/unit/test_flame_page: $(call obj,tools/flamegraph/*.c)
+$(OUT)/tests/unit/stacks/test_flame_page: $(call obj,tools/flamegraph/*.c)
 
 # A web server that misbehaves, for the tests of bn-download.
 HTTPD := $(OUT)/tests/httpd/httpd
@@ -75,7 +75,7 @@ $(filter-out %-static,$(SAMPLED)): %: %.o
 	$(SAY) LD $@
 	$(Q)$(CC) -pie -o $@ $^ -lpthread -ldl
 
-$(OUT)/tests/unit/test_agent: | $(SAMPLED)
+$(OUT)/tests/unit/stacks/test_agent: | $(SAMPLED)
 
 $(CHECKKERN): $(call obj,tests/checkkern/*.c) $(KERNEL_OBJ)
 	$(SAY) LD $@

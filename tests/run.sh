@@ -46,6 +46,7 @@ trap 'rm -rf "$work"' EXIT
 export work
 export -f run_one
 : >"$work/counts"
+# shellcheck disable=SC2016 # the inner shell expands it
 [ "$#" -eq 0 ] || printf '%s\0' "$@" | xargs -0 -n 1 -P "${JOBS:-$(nproc)}" bash -c 'run_one "$1"' _
 read -r passed failed skipped missing < <(awk -v n="$#" '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0, n - NR }' \
     "$work/counts")

@@ -5,7 +5,7 @@
  * a function looks the same in every picture.
  *
  * Text on every colour has a contrast of at least 4.5 to 1 (WCAG 2, 1.4.3). In the palette for colour-blind
- * eyes they can tell any two classes apart. tests/unit/test_palette.c computes both.
+ * eyes they can tell any two classes apart. tests/unit/stacks/test_palette.c computes both.
  */
 #ifndef BN_STACKS_PALETTE_H
 #define BN_STACKS_PALETTE_H

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # bn-bench from the command line: its tables, misuse, and what it must never do. Its documents are tested by
-# tests/unit/test_bench_document.c. No test depends on the speed of the machine. TAP on standard output.
+# tests/unit/tools/test_bench_document.c. No test depends on the speed of the machine. TAP on standard output.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bin=$(cd "${OUT:-build/gcc}" && pwd)

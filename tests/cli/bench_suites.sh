@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # bn-bench doctor, memory and quant from the command line: their tables and errors. Their documents are tested by
-# tests/unit/test_suites_document.c. No test depends on the speed of the machine.
+# tests/unit/tools/test_suites_document.c. No test depends on the speed of the machine.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 bench=${OUT:-build/gcc}/bn-bench

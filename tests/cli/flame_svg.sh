@@ -73,7 +73,7 @@ browse() {
         --virtual-time-budget=20000 --enable-logging=stderr "$@" --dump-dom "file://$tmp/$name.svg$fragment" >"$name.dom" 2>"$name.log"
     sed -n '/^TOLD$/,/^END$/p' "$name.dom" | sed -e 's/&lt;/</g' -e 's/&gt;/>/g' -e 's/&amp;/\&/g' >"$name.told"
 }
-check 'pictures with samples, of hostile names, of a comparison' "$bin/tests/unit/test_svg" "$tmp"
+check 'pictures with samples, of hostile names, of a comparison' "$bin/tests/unit/stacks/test_svg" "$tmp"
 for f in sampled hostile diff; do
     check "$f: well-formed" xmllint --noout $f.svg
     harness compare $f.svg >with_$f.svg

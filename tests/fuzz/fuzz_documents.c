@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "hub/lockfile.h"
-#include "hub/reference.h"
-#include "hub/registry.h"
+#include "hub/cache/lockfile.h"
+#include "hub/names/reference.h"
+#include "hub/names/registry.h"
 #include "lab/compare/thresholds.h"
 #include "lab/history/ledger.h"
 #include "lab/history/result.h"

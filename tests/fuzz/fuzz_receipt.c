@@ -6,9 +6,9 @@
  */
 #include <stdlib.h>
 
-#include "lab/receipt/diff.h"
 #include "lab/receipt/receipt.h"
-#include "lab/receipt/rules.h"
+#include "lab/verify/diff.h"
+#include "lab/verify/rules.h"
 #include "tests/fuzz/fuzz.h"
 
 static void hold(bool condition)

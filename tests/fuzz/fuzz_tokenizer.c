@@ -9,7 +9,7 @@
  */
 #include <stdlib.h>
 
-#include "../unit/vocab_maker.h"
+#include "tests/unit/engine/vocab_maker.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/team.h"
-#include "hub/cache.h"
-#include "hub/reference.h"
+#include "hub/cache/cache.h"
+#include "hub/names/reference.h"
 #include "tools/cli/report.h"
 
 const char *bn_cli_model_name(const struct bn_args *args)

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "hub/cache.h"
-#include "hub/lock.h"
-#include "hub/walk.h"
+#include "hub/cache/cache.h"
+#include "hub/cache/lock.h"
+#include "hub/cache/walk.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/download/download.h"

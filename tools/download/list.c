@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "hub/cache.h"
-#include "hub/registry.h"
-#include "hub/walk.h"
+#include "hub/cache/cache.h"
+#include "hub/cache/walk.h"
+#include "hub/names/registry.h"
 #include "tools/cli/print_json.h"
 #include "tools/download/download.h"
 

@@ -7,10 +7,10 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "hub/cache.h"
-#include "hub/lockfile.h"
-#include "hub/reference.h"
-#include "hub/walk.h"
+#include "hub/cache/cache.h"
+#include "hub/cache/lockfile.h"
+#include "hub/cache/walk.h"
+#include "hub/names/reference.h"
 #include "tools/cli/report.h"
 #include "tools/download/download.h"
 

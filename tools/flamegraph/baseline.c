@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "hub/cache.h"
+#include "hub/cache/cache.h"
 #include "lab/report/html.h"
 #include "lab/stacks/hotspots.h"
 #include "tools/cli/default_model.h"

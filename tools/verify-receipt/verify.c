@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "lab/host/bandwidth.h"
 #include "lab/host/machine.h"
-#include "lab/receipt/replay.h"
+#include "lab/verify/replay.h"
 #include "tools/cli/default_model.h"
 #include "tools/verify-receipt/verify_receipt.h"
 

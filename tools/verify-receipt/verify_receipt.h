@@ -5,8 +5,8 @@
 #ifndef BN_VERIFY_RECEIPT_H
 #define BN_VERIFY_RECEIPT_H
 
-#include "lab/receipt/diff.h"
-#include "lab/receipt/rules.h"
+#include "lab/verify/diff.h"
+#include "lab/verify/rules.h"
 #include "tools/cli/options.h"
 
 /* The options of all commands; each has some of them. */

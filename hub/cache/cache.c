@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The cache on disk, in the layout of huggingface_hub ("How the cache-system works" in its documentation).
+ */
+#define _GNU_SOURCE
+#include "hub/cache/cache.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "hub/cache/digests.h"
+#include "hub/cache/pins.h"
+#include "hub/names/reference.h"
+#include "hub/names/registry.h"
+
+#define MAX_PATH BN_HUB_PATH_MAX
+#define MAX_REF_BYTES 256u
+
+/* ---- paths ---- */
+
+/* A printed path, allocated. */
+static bn_status make_path(char **out, bn_error *err, const char *fmt, ...) BN_PRINTF(3, 4);
+static bn_status make_path(char **out, bn_error *err, const char *fmt, ...)
+{
+    va_list args;
+    char text[MAX_PATH];
+    va_start(args, fmt);
+    int n = vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    *out = NULL;
+    if (n < 0 || (size_t)n >= sizeof text) return bn_fail(err, BN_ERR_LIMIT, "a path is over 4095 bytes");
+    *out = bn_strndup(text, (size_t)n);
+    return *out != NULL ? BN_OK : bn_nomem(err);
+}
+
+/* "models--owner--repo" */
+static bn_status repo_folder(char out[256], const char *repo, bn_error *err)
+{
+    const char *slash = strchr(repo, '/');
+    if (slash == NULL || !bn_hub_safe_path(repo) || strchr(slash + 1, '/') != NULL)
+        return bn_fail(err, BN_ERR_ARG, "'%s' is not a repository (OWNER/REPO)", repo);
+    int n = snprintf(out, 256, "models--%.*s--%s", (int)(slash - repo), repo, slash + 1);
+    return n < 256 ? BN_OK : bn_fail(err, BN_ERR_LIMIT, "the repository name is too long");
+}
+
+bn_status bn_hub_cache_root(char **out, bn_error *err)
+{
+    static const struct {
+        const char *variable, *below;
+    } PLACES[] = {{"HF_HUB_CACHE", ""},
+                  {"HF_HOME", "/hub"},
+                  {"XDG_CACHE_HOME", "/huggingface/hub"},
+                  {"HOME", "/.cache/huggingface/hub"}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(PLACES); i++) {
+        const char *folder = getenv(PLACES[i].variable);
+        if (folder != NULL && folder[0] != '\0') return make_path(out, err, "%s%s", folder, PLACES[i].below);
+    }
+    *out = NULL;
+    bn_fail(err, BN_ERR_NOT_FOUND,
+            "no cache folder: HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME and HOME are not set");
+    bn_error_hint(err, "set HF_HUB_CACHE, or give a folder with --to");
+    return BN_ERR_NOT_FOUND;
+}
+
+bool bn_hub_state_path(char out[BN_HUB_PATH_MAX], const char *name)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    int n = 0;
+    if (state != NULL && state[0] != '\0')
+        n = snprintf(out, BN_HUB_PATH_MAX, "%s/bn/%s", state, name);
+    else if (home != NULL && home[0] != '\0')
+        n = snprintf(out, BN_HUB_PATH_MAX, "%s/.local/state/bn/%s", home, name);
+    return n > 0 && (size_t)n < BN_HUB_PATH_MAX;
+}
+
+/* ---- finding ---- */
+
+/* The commit that refs/REVISION names; a commit is its own. */
+static bn_status find_commit(char commit[65], const char *root, const char *folder, const char *revision,
+                             bn_error *err)
+{
+    char *path = NULL;
+    struct bn_buf text = {.max = MAX_REF_BYTES};
+    if (bn_hub_is_commit(revision)) {
+        memcpy(commit, revision, strlen(revision) + 1);
+        return BN_OK;
+    }
+    BN_TRY(make_path(&path, err, "%s/%s/refs/%s", root, folder, revision));
+    bn_status status = bn_file_read_regular(path, &text, err);
+    if (status == BN_OK) {
+        size_t n = strcspn(text.data != NULL ? text.data : "", "\r\n");
+        snprintf(commit, 65, "%.*s", n > 64 ? 0 : (int)n, text.data != NULL ? text.data : "");
+        if (!bn_hub_is_commit(commit))
+            status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, path, "does not contain a commit");
+    }
+    bn_buf_release(&text);
+    bn_free(path);
+    return status;
+}
+
+static bool is_whole(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* The only file of a snapshot that ends in .gguf; NULL when there is none, or more than one. */
+static char *only_model(const char *snapshot)
+{
+    char *found = NULL;
+    bool several = false;
+    DIR *dir = opendir(snapshot);
+    for (struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;) {
+        size_t n = strlen(e->d_name);
+        if (n < 6 || strcmp(e->d_name + n - 5, ".gguf") != 0) continue;
+        several = several || found != NULL;
+        bn_free(found);
+        found = bn_strndup(e->d_name, n);
+    }
+    if (dir != NULL) closedir(dir);
+    if (several) bn_free(found);
+    return several ? NULL : found;
+}
+
+bn_status bn_hub_cache_find(char **out, const char *root, const char *repo, const char *file,
+                            const char *revision, bn_error *err)
+{
+    char folder[256], commit[65], *snapshot = NULL, *only = NULL;
+    bn_error why = {0};
+    *out = NULL;
+    BN_TRY(repo_folder(folder, repo, err));
+    if (!bn_hub_safe_path(revision) || (file[0] != '\0' && !bn_hub_safe_path(file)))
+        return bn_fail(err, BN_ERR_ARG, "not a valid path in a repository");
+    if (find_commit(commit, root, folder, revision, &why) == BN_OK) {
+        BN_TRY(make_path(&snapshot, err, "%s/%s/snapshots/%s", root, folder, commit));
+        if (file[0] == '\0') only = only_model(snapshot);
+        bn_status status = BN_OK;
+        if (file[0] != '\0' || only != NULL)
+            status = make_path(out, err, "%s/%s", snapshot, only != NULL ? only : file);
+        bn_free(snapshot);
+        bn_free(only);
+        BN_TRY(status);
+    }
+    if (*out != NULL && is_whole(*out)) return BN_OK;
+    bn_free(*out);
+    *out = NULL;
+    return bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, repo, "%s at '%s' is not in the cache",
+                      file[0] != '\0' ? file : "a single GGUF file", revision);
+}
+
+/* ---- adding ---- */
+
+static bool is_digest(const char *text)
+{
+    size_t n = strspn(text, "0123456789abcdef");
+    return n >= 32 && n <= 64 && text[n] == '\0';
+}
+
+bn_status bn_hub_cache_blob(char **out, const char *root, const char *repo, const char *etag, bn_error *err)
+{
+    char folder[256];
+    *out = NULL;
+    BN_TRY(repo_folder(folder, repo, err));
+    if (!is_digest(etag)) return bn_fail(err, BN_ERR_FORMAT, "the server's ETag is not a digest");
+    BN_TRY(make_path(out, err, "%s/%s/blobs/%s", root, folder, etag));
+    bn_status status = bn_file_make_folders(*out, err);
+    if (status == BN_OK) return BN_OK;
+    bn_free(*out);
+    *out = NULL;
+    return status;
+}
+
+bn_status bn_hub_cache_lock(char **out, const char *root, const char *repo, const char *etag, bn_error *err)
+{
+    const char *slash = strchr(repo, '/'); /* old repositories have no owner */
+    int owner = slash != NULL ? (int)(slash - repo) : (int)strlen(repo);
+    return make_path(out, err, "%s/.locks/models--%.*s%s%s/%s.lock", root, owner, repo,
+                     slash != NULL ? "--" : "", slash != NULL ? slash + 1 : "", etag);
+}
+
+/* A link next to its final name, then renamed over it, so that there is always the old one or the new one.
+ * Where links are not possible the bytes are: a hard link. One that is right already stays. */
+static bn_status place_link(const char *target, const char *blob, const char *path, bn_error *err)
+{
+    char beside[MAX_PATH + BN_TEMP_SUFFIX_BYTES], now[MAX_PATH];
+    ssize_t n = readlink(path, now, sizeof now);
+    if (n >= 0 && (size_t)n == strlen(target) && memcmp(now, target, (size_t)n) == 0) return BN_OK;
+    BN_TRY(bn_file_temp_name(beside, sizeof beside, path, err));
+    if (symlink(target, beside) != 0 && link(blob, beside) != 0)
+        return bn_fail_errno(err, errno, path, "cannot make a symbolic or hard link");
+    if (rename(beside, path) == 0) return BN_OK;
+    int why = errno;
+    (void)unlink(beside);
+    return bn_fail_errno(err, why, path, "cannot rename the link");
+}
+
+/* refs/REVISION: the commit; one that is right already stays. */
+static bn_status place_ref(const char *root, const char *folder, const char *revision, const char *commit,
+                           bn_error *err)
+{
+    char now[65], *ref = NULL;
+    if (find_commit(now, root, folder, revision, NULL) == BN_OK && strcmp(now, commit) == 0) return BN_OK;
+    BN_TRY(make_path(&ref, err, "%s/%s/refs/%s", root, folder, revision));
+    bn_status status = bn_file_make_folders(ref, err);
+    if (status == BN_OK) status = bn_file_write_atomic(ref, commit, strlen(commit), err);
+    bn_free(ref);
+    return status;
+}
+
+/* "../../" for each folder of the file, down to blobs/. */
+static bn_status link_target(char out[MAX_PATH], const char *file, const char *etag, bn_error *err)
+{
+    struct bn_buf text = {.max = MAX_PATH - 1};
+    bn_buf_puts(&text, "../../");
+    for (const char *c = file; *c != '\0'; c++)
+        if (*c == '/') bn_buf_puts(&text, "../");
+    bn_buf_printf(&text, "blobs/%s", etag);
+    bn_status status = bn_buf_check(&text, err);
+    if (status == BN_OK) memcpy(out, text.data, text.len + 1);
+    bn_buf_release(&text);
+    return status;
+}
+
+bn_status bn_hub_cache_link(char **out, const char *root, const char *repo, const char *etag,
+                            const char *commit, const char *revision, const char *file, bn_error *err)
+{
+    char folder[256], target[MAX_PATH], *blob = NULL;
+    *out = NULL;
+    BN_TRY(repo_folder(folder, repo, err));
+    if (!bn_hub_is_commit(commit)) return bn_fail(err, BN_ERR_FORMAT, "the server's answer has no commit");
+    if (!bn_hub_safe_path(file) || !bn_hub_safe_path(revision))
+        return bn_fail(err, BN_ERR_ARG, "not a valid path in a repository");
+    BN_TRY(link_target(target, file, etag, err));
+    BN_TRY(bn_hub_cache_blob(&blob, root, repo, etag, err));
+    bn_status status = make_path(out, err, "%s/%s/snapshots/%s/%s", root, folder, commit, file);
+    if (status == BN_OK) status = bn_file_make_folders(*out, err);
+    if (status == BN_OK) status = place_link(target, blob, *out, err);
+    if (status == BN_OK && !bn_hub_is_commit(revision))
+        status = place_ref(root, folder, revision, commit, err);
+    bn_free(blob);
+    if (status != BN_OK) {
+        bn_free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* ---- what a reference names ---- */
+
+/* A file of the cache, and the digest that is known of it beforehand ("": none). */
+struct found {
+    char *path;
+    char sha256[BN_SHA256_HEX];
+    const char *source;
+};
+
+static bn_status find_name(struct found *out, const struct bn_hub_registry *registry,
+                           const struct bn_hub_reference *ref, const char *root, bn_error *err)
+{
+    const struct bn_hub_file *file;
+    char key[1400];
+    BN_TRY(bn_hub_registry_look_up(NULL, &file, registry, ref->name, ref->variant, err));
+    BN_TRY(bn_hub_cache_find(&out->path, root, file->repo, file->file, file->revision, err));
+    out->source = file->sha256 != NULL ? "registry" : "first use";
+    snprintf(out->sha256, sizeof out->sha256, "%s", file->sha256 != NULL ? file->sha256 : "");
+    if (file->sha256 != NULL) return BN_OK;
+    snprintf(key, sizeof key, "hf:%s:%s", file->repo, file->file);
+    return bn_hub_pin_find(out->sha256, key, err);
+}
+
+static bn_status find(struct found *out, const char *text, bn_error *err)
+{
+    struct bn_hub_reference ref;
+    struct bn_hub_registry *registry = NULL;
+    char *root = NULL;
+    *out = (struct found){0};
+    BN_TRY(bn_hub_reference_parse(&ref, text, err));
+    BN_TRY(bn_hub_cache_root(&root, err));
+    bn_status status = BN_OK;
+    if (ref.kind == BN_HUB_URL)
+        status = bn_fail(err, BN_ERR_NOT_FOUND, "a URL is not a file on this machine");
+    else if (ref.kind == BN_HUB_REPO)
+        status = bn_hub_cache_find(&out->path, root, ref.repo, ref.file, ref.revision, err);
+    else
+        status = bn_hub_registry_open(&registry, err);
+    if (registry != NULL) status = find_name(out, registry, &ref, root, err);
+    bn_hub_registry_close(registry);
+    bn_free(root);
+    if (status == BN_ERR_NOT_FOUND) bn_error_hint(err, "bn-download %s", text);
+    return status;
+}
+
+bn_status bn_hub_find(char **path, const char *text, bn_error *err)
+{
+    struct found found;
+    bn_status status = find(&found, text, err);
+    *path = found.path;
+    return status;
+}
+
+/* The name of the blob, when it is a digest. */
+static void want_blob_name(struct found *f)
+{
+    char target[MAX_PATH];
+    ssize_t n = readlink(f->path, target, sizeof target - 1);
+    target[n > 0 ? n : 0] = '\0';
+    const char *slash = strrchr(target, '/');
+    if (f->sha256[0] != '\0' || slash == NULL || !bn_is_sha256(slash + 1)) return;
+    snprintf(f->sha256, sizeof f->sha256, "%s", slash + 1);
+    f->source = "hub";
+}
+
+bn_status bn_hub_locate(char **path, const char *text, bn_error *err)
+{
+    struct found f;
+    char sha256[BN_SHA256_HEX] = "";
+    *path = NULL;
+    bn_status status = find(&f, text, err);
+    if (status == BN_OK) want_blob_name(&f);
+    if (status == BN_OK && f.sha256[0] != '\0') status = bn_hub_digest(sha256, f.path, err);
+    if (status == BN_OK && strcmp(sha256, f.sha256) != 0) {
+        status = bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, f.path, "sha256 is %s, expected %s (%s)",
+                            sha256, f.sha256, f.source);
+        bn_error_hint(err, "the file is damaged or of another version; bn-download %s gets the right one",
+                      text);
+    }
+    if (status == BN_OK)
+        *path = f.path;
+    else
+        bn_free(f.path);
+    return status;
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Asks the hub for the commit, size and digest of a file, and for the files of a repository.
+ */
+#define _GNU_SOURCE
+#include "hub/net/resolve.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "hub/names/reference.h"
+#include "hub/net/ask.h"
+
+#define MAX_LISTING_BYTES (4u << 20)
+#define MAX_FILES 100000u
+#define MAX_HOPS 3u
+#define TICK_NS 100000000L
+#define FIRST_WAIT_NS UINT64_C(300000000)
+#define MAX_RETRY_AFTER_S 300
+
+/* ---- where, and who asks ---- */
+
+static const char *setting(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+/* A token is one printable word; anything else would break out of its header. */
+static bn_status keep_token(struct bn_hub_server *server, const char *text, const char *from, bn_error *err)
+{
+    size_t n = strcspn(text, " \t\r\n");
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)text[i] < 0x21 || (unsigned char)text[i] > 0x7E)
+            return bn_fail(err, BN_ERR_ARG, "%s is not a token (one printable word)", from);
+    if (n >= sizeof server->token || text[n + strspn(text + n, " \t\r\n")] != '\0')
+        return bn_fail(err, BN_ERR_ARG, "%s is not a token (one printable word)", from);
+    memcpy(server->token, text, n);
+    server->token[n] = '\0';
+    return BN_OK;
+}
+
+static bn_status read_token_file(struct bn_hub_server *server, bn_error *err)
+{
+    char path[4096];
+    const char *named = setting("HF_TOKEN_PATH"), *home = setting("HF_HOME"), *user = setting("HOME");
+    struct bn_buf text = {.max = 4096};
+    if (named != NULL)
+        snprintf(path, sizeof path, "%s", named);
+    else if (home != NULL)
+        snprintf(path, sizeof path, "%s/token", home);
+    else if (user != NULL)
+        snprintf(path, sizeof path, "%s/.cache/huggingface/token", user);
+    else
+        return BN_OK;
+    bn_status status = bn_file_read(path, &text, named != NULL ? err : NULL);
+    if (status == BN_OK && text.data != NULL) status = keep_token(server, text.data, path, err);
+    bn_buf_release(&text);
+    return named != NULL || status == BN_ERR_ARG ? status : BN_OK; /* the usual place may be empty */
+}
+
+bn_status bn_hub_server_read(struct bn_hub_server *server, bn_error *err)
+{
+    const char *endpoint = setting("HF_ENDPOINT"), *token = setting("HF_TOKEN"), *offline;
+    struct bn_hub_reference checked;
+    *server = (struct bn_hub_server){0};
+    if (endpoint == NULL) endpoint = "https://huggingface.co";
+    if (bn_hub_reference_parse(&checked, endpoint, err) != BN_OK || checked.kind != BN_HUB_URL ||
+        strlen(endpoint) >= sizeof server->endpoint) {
+        bn_error_name(err, "HF_ENDPOINT");
+        return bn_fail(err, BN_ERR_ARG, "HF_ENDPOINT is not a valid URL");
+    }
+    memcpy(server->endpoint, endpoint, strlen(endpoint) + 1);
+    for (size_t n = strlen(server->endpoint); n > 0 && server->endpoint[n - 1] == '/'; n--)
+        server->endpoint[n - 1] = '\0';
+    offline = setting("HF_HUB_OFFLINE");
+    server->offline = offline != NULL && strcmp(offline, "0") != 0;
+    return token != NULL ? keep_token(server, token, "HF_TOKEN", err) : read_token_file(server, err);
+}
+
+/* ---- URLs ---- */
+
+/* Appends a path, percent-encoded but for its slashes. */
+static void put_path(struct bn_buf *out, const char *path)
+{
+    for (const char *c = path; *c != '\0'; c++) {
+        if (isalnum((unsigned char)*c) || strchr("-._~/", *c) != NULL)
+            bn_buf_putc(out, *c);
+        else
+            bn_buf_printf(out, "%%%02X", (unsigned char)*c);
+    }
+}
+
+/* A revision is one part of the path: its slashes are encoded. */
+static void put_revision(struct bn_buf *out, const char *revision)
+{
+    for (const char *c = revision; *c != '\0'; c++) {
+        char one[2] = {*c, '\0'};
+        if (*c == '/')
+            bn_buf_puts(out, "%2F");
+        else
+            put_path(out, one);
+    }
+}
+
+static bn_status make_url(char out[2049], const struct bn_hub_server *server, const char *repo,
+                          const char *file, const char *revision, bn_error *err)
+{
+    struct bn_buf url = {.max = 2048};
+    bool safe = bn_hub_safe_path(repo) && bn_hub_safe_path(revision);
+    if (!safe || (file != NULL && !bn_hub_safe_path(file)))
+        return bn_fail(err, BN_ERR_ARG, "not a valid path in a repository");
+    bn_buf_printf(&url, "%s/", server->endpoint);
+    if (file == NULL) bn_buf_puts(&url, "api/models/");
+    put_path(&url, repo);
+    bn_buf_puts(&url, file == NULL ? "/revision/" : "/resolve/");
+    put_revision(&url, revision);
+    if (file != NULL) bn_buf_putc(&url, '/');
+    put_path(&url, file != NULL ? file : "");
+    if (file == NULL) bn_buf_puts(&url, "?blobs=true");
+    bn_status status = bn_buf_check(&url, err);
+    if (status == BN_OK) memcpy(out, url.data, url.len + 1);
+    bn_buf_release(&url);
+    return status;
+}
+
+bn_status bn_hub_url(char out[2049], const struct bn_hub_server *server, const char *repo, const char *file,
+                     const char *revision, bn_error *err)
+{
+    return make_url(out, server, repo, file, revision, err);
+}
+
+static const char *token_of(const struct bn_hub_server *server)
+{
+    return server->token[0] != '\0' ? server->token : NULL;
+}
+
+static bn_status refuse_offline(const struct bn_hub_server *server, bn_error *err)
+{
+    if (!server->offline) return BN_OK;
+    bn_fail(err, BN_ERR_NOT_FOUND, "not in the cache, and the network is off");
+    bn_error_hint(err, "run without --offline and HF_HUB_OFFLINE to download it");
+    return BN_ERR_NOT_FOUND;
+}
+
+/* ---- asking again ---- */
+
+/* Waits before the next attempt: twice as long as before, at least what the server asks for. */
+static bn_status wait_for(const struct bn_hub_server *server, unsigned attempt, int64_t retry_after_s,
+                          bn_error *err)
+{
+    const struct timespec pause = {0, TICK_NS};
+    uint64_t wait_ns = (uint64_t)FIRST_WAIT_NS << (attempt < 5 ? attempt : 5);
+    if (retry_after_s > MAX_RETRY_AFTER_S) retry_after_s = MAX_RETRY_AFTER_S;
+    if (retry_after_s > 0 && (uint64_t)retry_after_s * 1000000000u > wait_ns)
+        wait_ns = (uint64_t)retry_after_s * 1000000000u;
+    for (uint64_t until = bn_clock_ns() + wait_ns; bn_clock_ns() < until;) {
+        (void)nanosleep(&pause, NULL);
+        if (server->tick != NULL && !server->tick(server->user))
+            return bn_fail(err, BN_ERR_CANCELLED, "stopped");
+    }
+    return BN_OK;
+}
+
+/* One attempt of a question; *again and *retry_after_s say whether another one may help. */
+struct question {
+    const struct bn_hub_server *server;
+    struct bn_http *http;
+    const char *url;
+    void *out;
+};
+typedef bn_status (*ask_fn)(const struct question *q, bool *again, int64_t *retry_after_s, bn_error *err);
+
+static bn_status ask(ask_fn fn, const struct bn_hub_server *server, const char *url, void *out, bn_error *err)
+{
+    struct question q = {server, NULL, url, out};
+    const struct bn_http_options options = {.stall_s = server->stall_s};
+    BN_TRY(bn_http_open(&q.http, &options, err));
+    bn_status status = BN_OK;
+    for (unsigned attempt = 0;; attempt++) {
+        bn_error why = {0};
+        bool again = false;
+        int64_t retry_after_s = -1;
+        status = fn(&q, &again, &retry_after_s, &why);
+        if (status != BN_OK && again && attempt < server->retries) {
+            status = wait_for(server, attempt, retry_after_s, err);
+            if (status == BN_OK) continue;
+        } else if (status != BN_OK && err != NULL && err->code == BN_OK) {
+            *err = why;
+        }
+        break;
+    }
+    bn_http_close(q.http);
+    return status;
+}
+
+/* ---- one file ---- */
+
+/* "abc", W/"abc": the text within. Only digits of a digest are a blob's name. */
+static void strip_etag(char out[129], const char *etag)
+{
+    if (strncmp(etag, "W/", 2) == 0) etag += 2;
+    if (*etag == '"') etag++;
+    size_t n = strspn(etag, "0123456789abcdef");
+    bool ok = (etag[n] == '\0' || strcmp(etag + n, "\"") == 0) && n >= 32 && n <= 64;
+    snprintf(out, 129, "%.*s", ok ? (int)n : 0, etag);
+}
+
+static bn_status ask_source(const struct question *q, bool *again, int64_t *retry_after_s, bn_error *err)
+{
+    struct bn_http_source *source = q->out;
+    const struct bn_hub_server *s = q->server;
+    bn_status status = bn_http_ask(source, q->http, q->url, token_of(s), s->tick, s->user, again, err);
+    *retry_after_s = source->last.retry_after_s;
+    return status;
+}
+
+bn_status bn_hub_resolve(struct bn_hub_metadata *out, const struct bn_hub_server *server, const char *repo,
+                         const char *file, const char *revision, bn_error *err)
+{
+    struct bn_http_source source;
+    *out = (struct bn_hub_metadata){0};
+    BN_TRY(refuse_offline(server, err));
+    BN_TRY(make_url(out->url, server, repo, file, revision, err));
+    BN_TRY(ask(ask_source, server, out->url, &source, err));
+    const struct bn_http_answer *first = &source.first;
+    snprintf(out->commit, sizeof out->commit, "%s", bn_hub_is_commit(first->commit) ? first->commit : "");
+    strip_etag(out->etag, first->linked_etag[0] != '\0' ? first->linked_etag : first->etag);
+    if (strlen(out->etag) == 64) memcpy(out->sha256, out->etag, 65);
+    out->size = first->linked_size > 0 ? first->linked_size : source.size;
+    if (out->etag[0] == '\0' || out->commit[0] == '\0') {
+        bn_fail(err, BN_ERR_FORMAT, "the server is not a Hugging Face hub: its answer has no valid %s",
+                out->commit[0] == '\0' ? "X-Repo-Commit" : "ETag");
+        bn_error_hint(err, "check HF_ENDPOINT");
+        return BN_ERR_FORMAT;
+    }
+    return BN_OK;
+}
+
+/* ---- a repository ---- */
+
+static bool keep(void *user, const void *bytes, size_t n)
+{
+    struct bn_buf *text = user;
+    bn_buf_append(text, bytes, n);
+    return !text->failed;
+}
+
+static bn_status read_listed(struct bn_hub_listing *out, const bn_json *o, bn_error *err)
+{
+    const char *name, *sha256;
+    struct bn_hub_listed *f = &out->list[out->n];
+    if (!bn_json_string(bn_json_get(o, "rfilename"), &name) || !bn_hub_safe_path(name))
+        return bn_fail(err, BN_ERR_FORMAT, "the server lists a file with an unsafe name");
+    (void)bn_json_u64(bn_json_get(o, "size"), &f->size);
+    if (bn_json_string(bn_json_path(o, "lfs.sha256"), &sha256) && strlen(sha256) == 64)
+        memcpy(f->sha256, sha256, 65);
+    f->file = bn_strndup(name, strlen(name));
+    if (f->file == NULL) return bn_nomem(err);
+    out->n++;
+    return BN_OK;
+}
+
+static bn_status read_listing(struct bn_hub_listing *out, const struct bn_buf *text, bn_error *err)
+{
+    bn_json *doc = NULL;
+    const char *commit;
+    BN_TRY(bn_json_parse(&doc, text->data != NULL ? text->data : "", text->len, err));
+    const bn_json *files = bn_json_get(doc, "siblings");
+    bn_status status = BN_OK;
+    if (bn_json_string(bn_json_get(doc, "sha"), &commit) && strlen(commit) < sizeof out->commit)
+        memcpy(out->commit, commit, strlen(commit) + 1);
+    if (bn_json_kind(files) != BN_JSON_ARRAY || bn_json_size(files) > MAX_FILES)
+        status = bn_fail(err, BN_ERR_FORMAT, "the server's answer is not a list of files");
+    if (status == BN_OK) {
+        out->list = bn_alloc(bn_json_size(files), sizeof *out->list);
+        if (out->list == NULL) status = bn_nomem(err);
+    }
+    for (const bn_json *o = bn_json_first(files); o != NULL && status == BN_OK; o = bn_json_next(o))
+        status = read_listed(out, o, err);
+    bn_json_free(doc);
+    return status;
+}
+
+static bn_status ask_list(const struct question *q, bool *again, int64_t *retry_after_s, bn_error *err)
+{
+    struct bn_buf *text = q->out;
+    char url[BN_HTTP_URL_MAX], next[BN_HTTP_URL_MAX];
+    struct bn_http_request request = {
+        .url = url, .token = token_of(q->server), .on_body = keep, .user = text};
+    struct bn_http_result result;
+    snprintf(url, sizeof url, "%s", q->url);
+    for (unsigned n = 0;; n++) {
+        text->len = 0;
+        BN_TRY(bn_http_get(q->http, &request, q->server->tick, q->server->user, &result, err));
+        /* A repository that was renamed; its new name is at the same server. */
+        if (result.answer.location[0] == '\0' || n == MAX_HOPS) break;
+        BN_TRY(bn_http_join(next, url, result.answer.location, err));
+        if (!bn_http_same_origin(next, url)) break;
+        memcpy(url, next, sizeof url);
+    }
+    *again = result.end == BN_HTTP_BROKEN;
+    *retry_after_s = result.answer.retry_after_s;
+    if (result.end != BN_HTTP_DONE)
+        return bn_fail(err, BN_ERR_NETWORK, "%s",
+                       text->failed ? "the list of files is too long" : result.message);
+    return result.answer.status == 200 ? BN_OK : bn_http_fail(&result.answer, q->url, again, err);
+}
+
+bn_status bn_hub_list(struct bn_hub_listing *out, const struct bn_hub_server *server, const char *repo,
+                      const char *revision, bn_error *err)
+{
+    char url[2049];
+    struct bn_buf text = {.max = MAX_LISTING_BYTES};
+    *out = (struct bn_hub_listing){0};
+    BN_TRY(refuse_offline(server, err));
+    BN_TRY(make_url(url, server, repo, NULL, revision, err));
+    bn_status status = ask(ask_list, server, url, &text, err);
+    if (status == BN_OK) status = read_listing(out, &text, err);
+    bn_buf_release(&text);
+    if (status != BN_OK) bn_hub_listing_release(out);
+    return status;
+}
+
+void bn_hub_listing_release(struct bn_hub_listing *listing)
+{
+    for (size_t i = 0; i < listing->n; i++)
+        bn_free(listing->list[i].file);
+    bn_free(listing->list);
+    *listing = (struct bn_hub_listing){0};
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Ternary kernels for AArch64 with the dot product instructions. sdot multiplies signed bytes, so codes 0..3
+ * go in as they are, and adds four products to an int32; the activations' own sum is taken away once per row.
+ * All sums are exact, so their order is free.
+ */
+#include "kernels/kernels_table.h"
+#include "kernels/ref.h"
+
+#include <arm_neon.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* The four codes of 16 bytes, the one in the low bits first. */
+INLINE void unpack(int8x16_t out[4], uint8x16_t codes)
+{
+    const uint8x16_t three = vdupq_n_u8(3);
+    out[0] = vreinterpretq_s8_u8(vandq_u8(codes, three));
+    out[1] = vreinterpretq_s8_u8(vandq_u8(vshrq_n_u8(codes, 2), three));
+    out[2] = vreinterpretq_s8_u8(vandq_u8(vshrq_n_u8(codes, 4), three));
+    out[3] = vreinterpretq_s8_u8(vshrq_n_u8(codes, 6));
+}
+
+/* ---- I2_S ---- */
+
+#define TILE 4u
+
+/* n_rows rows times n tokens, constants of at most TILE whose product is at most 2 * TILE: each code is
+ * unpacked once and each activation loaded once. A block is two registers of codes; their fields are 32
+ * elements apart, high bits first. */
+INLINE void i2s_tile(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t row,
+                     const size_t n_rows, const size_t n)
+{
+    int32x4_t sum[2 * TILE];
+    for (size_t a = 0; a < 2 * TILE; a++)
+        sum[a] = vdupq_n_s32(0);
+    for (size_t i = 0; i < w->k; i += BN_I2S_BLOCK)
+        for (size_t half = 0; half < 2; half++) {
+            int8x16_t code[TILE][4];
+            for (size_t r = 0; r < n_rows; r++)
+                unpack(code[r], vld1q_u8(w->codes + (row + r) * w->row_bytes + i / 4 + 16 * half));
+            for (size_t g = 0; g < 4; g++)
+                for (size_t j = 0; j < n; j++) {
+                    int8x16_t act = vld1q_s8(x[j].q + i + 32 * g + 16 * half);
+                    for (size_t r = 0; r < n_rows; r++)
+                        sum[j * n_rows + r] = vdotq_s32(sum[j * n_rows + r], code[r][3 - g], act);
+                }
+        }
+    for (size_t j = 0; j < n; j++)
+        for (size_t r = 0; r < n_rows; r++)
+            y[j * ldy + row + r] =
+                (float)(vaddvq_s32(sum[j * n_rows + r]) - x[j].sum) / x[j].scale * w->scale;
+}
+
+void bn_i2s_gemv_neon(float *y, const struct bn_ternary *w, const struct bn_act *x)
+{
+    size_t row = 0;
+    for (; row + TILE <= w->rows; row += TILE)
+        i2s_tile(y, 0, w, x, row, TILE, 1);
+    for (; row < w->rows; row++)
+        i2s_tile(y, 0, w, x, row, 1, 1);
+}
+
+void bn_i2s_gemm_neon(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
+{
+    size_t j = 0;
+    for (; j + TILE <= n; j += TILE) {
+        size_t row = 0;
+        for (; row + 2 <= w->rows; row += 2)
+            i2s_tile(y + j * ldy, ldy, w, x + j, row, 2, TILE);
+        if (row < w->rows) i2s_tile(y + j * ldy, ldy, w, x + j, row, 1, TILE);
+    }
+    for (; j < n; j++)
+        bn_i2s_gemv_neon(y + j * ldy, w, x + j);
+}
+
+/* ---- TQ2 ---- */
+
+#define TQ2_TOKENS 32u /* whose sums are kept while the blocks of four rows are gone through */
+
+/* Four rows of one block times one token, minus the activations' own sum. */
+INLINE int32x4_t tq2_block(int8x16_t code[TILE][16], const int8_t *q)
+{
+    int32x4_t sum[TILE], own = vdupq_n_s32(0);
+    for (size_t r = 0; r < TILE; r++)
+        sum[r] = vdupq_n_s32(0);
+    for (size_t v = 0; v < 16; v++) {
+        int8x16_t act = vld1q_s8(q + 16 * v);
+        own = vdotq_s32(own, vdupq_n_s8(1), act);
+        for (size_t r = 0; r < TILE; r++)
+            sum[r] = vdotq_s32(sum[r], code[r][v], act);
+    }
+    int32x4_t low = vpaddq_s32(sum[0], sum[1]), high = vpaddq_s32(sum[2], sum[3]);
+    return vsubq_s32(vpaddq_s32(low, high), vdupq_n_s32(vaddvq_s32(own)));
+}
+
+/* Four rows for n <= TQ2_TOKENS tokens; y is that of the first row and token. */
+static void tq2_rows(float *y, size_t ldy, const struct bn_ternary *w, size_t row, const struct bn_act *x,
+                     size_t n)
+{
+    int8x16_t code[TILE][16]; /* in the order of the activations */
+    float32x4_t acc[TQ2_TOKENS];
+    const uint8_t *rows[TILE];
+    size_t left = w->rows - row;
+    for (size_t r = 0; r < TILE; r++)
+        rows[r] = w->codes + (r < left ? row + r : w->rows - 1) * w->row_bytes;
+    for (size_t j = 0; j < n; j++)
+        acc[j] = vdupq_n_f32(0.0f);
+    for (size_t i = 0; i < w->k; i += BN_TQ2_BLOCK) {
+        float d[TILE];
+        for (size_t r = 0; r < TILE; r++) {
+            for (size_t v = 0; v < 4; v++) { /* elements 128 (v / 2) + 16 (v mod 2) + 0, 32, 64, 96 */
+                int8x16_t four[4];
+                unpack(four, vld1q_u8(rows[r] + 16 * v));
+                for (size_t g = 0; g < 4; g++)
+                    code[r][v / 2 * 8 + g * 2 + v % 2] = four[g];
+            }
+            d[r] = bn_ref_widen_f16(bn_load_u16(rows[r] + 64));
+            rows[r] += BN_TQ2_BLOCK_BYTES;
+        }
+        for (size_t j = 0; j < n; j++)
+            acc[j] = vfmaq_f32(acc[j], vcvtq_f32_s32(tq2_block(code, x[j].q + i)), vld1q_f32(d));
+    }
+    for (size_t j = 0; j < n; j++) {
+        float result[TILE];
+        vst1q_f32(result, vdivq_f32(acc[j], vdupq_n_f32(x[j].scale)));
+        for (size_t r = 0; r < TILE && r < left; r++)
+            y[j * ldy + r] = result[r];
+    }
+}
+
+void bn_tq2_gemm_neon(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n)
+{
+    for (size_t j = 0; j < n; j += TQ2_TOKENS) {
+        size_t batch = n - j < TQ2_TOKENS ? n - j : TQ2_TOKENS;
+        for (size_t row = 0; row < w->rows; row += TILE)
+            tq2_rows(y + j * ldy + row, ldy, w, row, x + j, batch);
+    }
+}
+
+void bn_tq2_gemv_neon(float *y, const struct bn_ternary *w, const struct bn_act *x)
+{
+    bn_tq2_gemm_neon(y, w->rows, w, x, 1);
+}
+
+/* ---- 8-bit weights ---- */
+
+/* Bound: all lanes together have 2^14 * 2^16 at the most. Two chains of additions for each plane. */
+void bn_i8_gemv_neon(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high, const int8_t *low)
+{
+    for (size_t r = 0; r < rows; r++, w += k) {
+        int32x4_t highs[2] = {vdupq_n_s32(0), vdupq_n_s32(0)}, lows[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};
+        size_t i = 0;
+        for (; i + 32 <= k; i += 32)
+            for (size_t a = 0; a < 2; a++) {
+                int8x16_t weights = vld1q_s8(w + i + 16 * a);
+                highs[a] = vdotq_s32(highs[a], weights, vld1q_s8(high + i + 16 * a));
+                lows[a] = vdotq_s32(lows[a], weights, vld1q_s8(low + i + 16 * a));
+            }
+        int64_t dot = 256 * (int64_t)vaddvq_s32(vaddq_s32(highs[0], highs[1])) +
+                      vaddvq_s32(vaddq_s32(lows[0], lows[1]));
+        for (; i < k; i++)
+            dot += w[i] * (256 * high[i] + low[i]);
+        y[r] = (float)dot;
+    }
+}
+
+/* ---- activations ---- */
+
+void bn_quantize_neon(int8_t *q, float *scale, int32_t *sum, const float *x, size_t n)
+{
+    float32x4_t maxima = vdupq_n_f32(0.0f);
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        maxima = vmaxq_f32(maxima, vabsq_f32(vld1q_f32(x + i)));
+    float max = vmaxvq_f32(maxima);
+    for (; i < n; i++)
+        max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
+    float s = (float)(127.0 / ((double)max > 1e-5 ? (double)max : 1e-5));
+    int32x4_t sums = vdupq_n_s32(0);
+    for (i = 0; i + 16 <= n; i += 16) {
+        int32x4_t v[4]; /* to nearest even; at most 127, as |x| <= max */
+        for (size_t j = 0; j < 4; j++) {
+            v[j] = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i + 4 * j), s));
+            sums = vaddq_s32(sums, v[j]);
+        }
+        int16x8_t low = vcombine_s16(vmovn_s32(v[0]), vmovn_s32(v[1]));
+        int16x8_t high = vcombine_s16(vmovn_s32(v[2]), vmovn_s32(v[3]));
+        vst1q_s8(q + i, vcombine_s8(vmovn_s16(low), vmovn_s16(high)));
+    }
+    int32_t total = vaddvq_s32(sums);
+    for (; i < n; i++) {
+        q[i] = (int8_t)rintf(x[i] * s);
+        total += q[i];
+    }
+    *scale = s;
+    *sum = total;
+}
+
+bool bn_has_code3_neon(const uint8_t *codes, size_t n)
+{
+    uint8x16_t found = vdupq_n_u8(0);
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        uint8x16_t v = vld1q_u8(codes + i);
+        found = vorrq_u8(found, vandq_u8(v, vshrq_n_u8(v, 1)));
+    }
+    return vmaxvq_u8(vandq_u8(found, vdupq_n_u8(0x55))) != 0 || bn_has_code3_ref(codes + i, n - i);
+}

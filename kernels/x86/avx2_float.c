@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Float kernels for AVX2 with FMA and F16C. The 16 lanes of a dot product are two registers; the eight
+ * binary64 lanes of a sum are two as well. Ends of rows go value by value, through the functions of ref.h.
+ */
+#include "kernels/kernels_table.h"
+#include "kernels/ref.h"
+
+#include <immintrin.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* ---- dot products ---- */
+
+/* 16 lanes: 0..7 and 8..15. */
+struct lanes {
+    __m256 low, high;
+};
+
+/* The dot of each v[i] in lane i. The steps are those of the header: j += j + 8, 4, 2, 1. */
+INLINE __m128 fold_four(const struct lanes v[4])
+{
+    __m256 eight[4];
+    for (size_t i = 0; i < 4; i++)
+        eight[i] = _mm256_add_ps(v[i].low, v[i].high);
+    __m256 a = _mm256_add_ps(_mm256_permute2f128_ps(eight[0], eight[2], 0x20),
+                             _mm256_permute2f128_ps(eight[0], eight[2], 0x31));
+    __m256 b = _mm256_add_ps(_mm256_permute2f128_ps(eight[1], eight[3], 0x20),
+                             _mm256_permute2f128_ps(eight[1], eight[3], 0x31));
+    __m256 c = _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x44), _mm256_shuffle_ps(a, b, 0xEE));
+    __m256 d = _mm256_add_ps(_mm256_shuffle_ps(c, c, 0x88), _mm256_shuffle_ps(c, c, 0xDD));
+    return _mm_movelh_ps(_mm256_castps256_ps128(d), _mm256_extractf128_ps(d, 1));
+}
+
+INLINE struct lanes load_weights(const uint8_t *at, const bool half)
+{
+    if (half)
+        return (struct lanes){_mm256_cvtph_ps(_mm_loadu_si128((const void *)at)),
+                              _mm256_cvtph_ps(_mm_loadu_si128((const void *)(at + 16)))};
+    return (struct lanes){_mm256_loadu_ps((const void *)at), _mm256_loadu_ps((const void *)(at + 32))};
+}
+
+INLINE struct lanes fma_lanes(struct lanes acc, struct lanes w, struct lanes x)
+{
+    return (struct lanes){_mm256_fmadd_ps(w.low, x.low, acc.low), _mm256_fmadd_ps(w.high, x.high, acc.high)};
+}
+
+/* The last n < 16 terms; lanes without one stay as they are. */
+static struct lanes fma_last(struct lanes acc, const uint8_t *w, const float *x, size_t n, const bool half)
+{
+    float lane[16];
+    _mm256_storeu_ps(lane, acc.low);
+    _mm256_storeu_ps(lane + 8, acc.high);
+    for (size_t i = 0; i < n; i++)
+        lane[i] =
+            fmaf(half ? bn_ref_widen_f16(bn_load_u16(w + 2 * i)) : bn_load_f32(w + 4 * i), x[i], lane[i]);
+    return (struct lanes){_mm256_loadu_ps(lane), _mm256_loadu_ps(lane + 8)};
+}
+
+/* Dots of n_rows rows and n_tokens vectors, constants whose product is 4: lane j * n_rows + r. ahead: bytes
+ * from a row to the one to prefetch meanwhile, 0 for none. */
+INLINE __m128 dot_four(const uint8_t *const row[], const size_t n_rows, const float *const x[],
+                       const size_t n_tokens, size_t k, size_t ahead, const bool half)
+{
+    const size_t size = half ? 2 : 4;
+    struct lanes acc[4];
+    size_t i = 0;
+    for (size_t a = 0; a < 4; a++)
+        acc[a] = (struct lanes){_mm256_setzero_ps(), _mm256_setzero_ps()};
+    for (; i + 16 <= k; i += 16)
+        for (size_t r = 0; r < n_rows; r++) {
+            struct lanes weights = load_weights(row[r] + size * i, half);
+            if (ahead > 0 && (!half || i % 32 == 0))
+                _mm_prefetch((const char *)row[r] + size * i + ahead, _MM_HINT_T0);
+            for (size_t j = 0; j < n_tokens; j++) {
+                struct lanes v = {_mm256_loadu_ps(x[j] + i), _mm256_loadu_ps(x[j] + i + 8)};
+                acc[j * n_rows + r] = fma_lanes(acc[j * n_rows + r], weights, v);
+            }
+        }
+    for (size_t a = 0; i < k && a < 4; a++)
+        acc[a] = fma_last(acc[a], row[a % n_rows] + size * i, x[a / n_rows] + i, k - i, half);
+    return fold_four(acc);
+}
+
+/* Up to four rows, stride bytes apart, times one vector. */
+INLINE __m128 dot_rows(const uint8_t *w, size_t stride, size_t n_rows, const float *x, size_t k, size_t ahead,
+                       const bool half)
+{
+    const uint8_t *row[4];
+    for (size_t r = 0; r < 4; r++)
+        row[r] = w + (r < n_rows ? r : n_rows - 1) * stride;
+    return dot_four(row, 4, &x, 1, k, ahead, half);
+}
+
+INLINE void store_some(float *y, __m128 v, size_t n)
+{
+    float lane[4];
+    _mm_storeu_ps(lane, v);
+    for (size_t i = 0; i < 4 && i < n; i++)
+        y[i] = lane[i];
+}
+
+INLINE void gemm(float *y, size_t ldy, const uint8_t *w, size_t rows, size_t k, const float *x, size_t ldx,
+                 size_t n, const bool half)
+{
+    size_t j = 0, stride = k * (half ? 2 : 4);
+    for (; j + 2 <= n; j += 2)
+        for (size_t r = 0; r < rows; r += 2) {
+            bool both = r + 1 < rows;
+            const uint8_t *row[2] = {w + r * stride, w + (both ? r + 1 : r) * stride};
+            const float *token[2] = {x + j * ldx, x + (j + 1) * ldx};
+            float dot[4];
+            _mm_storeu_ps(dot, dot_four(row, 2, token, 2, k, 0, half));
+            for (size_t a = 0; a < 4; a++)
+                if (a % 2 == 0 || both) y[(j + a / 2) * ldy + r + a % 2] = dot[a];
+        }
+    for (size_t r = 0; r < rows && j < n; r += 4)
+        store_some(y + j * ldy + r,
+                   dot_rows(w + r * stride, stride, rows - r, x + j * ldx, k, 4 * stride, half), rows - r);
+}
+
+void bn_f16_gemm_avx2(float *y, size_t ldy, const uint16_t *w, size_t rows, size_t k, const float *x,
+                      size_t ldx, size_t n)
+{
+    gemm(y, ldy, (const void *)w, rows, k, x, ldx, n, true);
+}
+
+void bn_f32_gemm_avx2(float *y, size_t ldy, const float *w, size_t rows, size_t k, const float *x, size_t ldx,
+                      size_t n)
+{
+    gemm(y, ldy, (const void *)w, rows, k, x, ldx, n, false);
+}
+
+/* ---- attention ---- */
+
+void bn_attn_scores_avx2(float *s, size_t lds, const float *q, size_t ldq, size_t n, const struct bn_kv *k,
+                         float factor)
+{
+    for (size_t j = 0; j < n; j++)
+        for (size_t p = 0; p < k->n_pos; p += 4) {
+            __m128 dots = dot_rows((const void *)(k->rows + p * k->ld), 2 * k->ld, k->n_pos - p, q + j * ldq,
+                                   k->head_dim, 0, true);
+            store_some(s + j * lds + p, _mm_mul_ps(dots, _mm_set1_ps(factor)), k->n_pos - p);
+        }
+}
+
+/* n (a constant) registers of y. */
+INLINE void add_values(float *y, const float *s, const uint16_t *v, size_t ld, size_t n_pos, const size_t n)
+{
+    __m256 acc[8];
+    for (size_t i = 0; i < n; i++)
+        acc[i] = _mm256_loadu_ps(y + 8 * i);
+    for (size_t p = 0; p < n_pos; p++, v += ld) {
+        __m256 weight = _mm256_broadcast_ss(s + p);
+        for (size_t i = 0; i < n; i++)
+            acc[i] =
+                _mm256_fmadd_ps(weight, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(v + 8 * i))), acc[i]);
+    }
+    for (size_t i = 0; i < n; i++)
+        _mm256_storeu_ps(y + 8 * i, acc[i]);
+}
+
+static void one_row_of_values(float *y, const float *s, const struct bn_kv *v)
+{
+    size_t d = 0;
+    for (; d + 64 <= v->head_dim; d += 64)
+        add_values(y + d, s, v->rows + d, v->ld, v->n_pos, 8);
+    for (; d + 8 <= v->head_dim; d += 8)
+        add_values(y + d, s, v->rows + d, v->ld, v->n_pos, 1);
+    for (; d < v->head_dim; d++)
+        for (size_t p = 0; p < v->n_pos; p++)
+            y[d] = fmaf(s[p], bn_ref_widen_f16(v->rows[p * v->ld + d]), y[d]);
+}
+
+void bn_attn_values_avx2(float *y, size_t ldy, const float *s, size_t lds, size_t n, const struct bn_kv *v)
+{
+    for (size_t j = 0; j < n; j++)
+        one_row_of_values(y + j * ldy, s + j * lds, v);
+}
+
+/* ---- exp and what needs it ---- */
+
+INLINE __m256 exp8(__m256 x)
+{
+    /* min returns its second operand for a NaN, which then reaches the result. */
+    __m256 v = _mm256_min_ps(_mm256_set1_ps(BN_EXP_MAX), x);
+    __m256 j = _mm256_round_ps(_mm256_mul_ps(v, _mm256_set1_ps(BN_EXP_LOG2E)), 8);
+    __m256 r = _mm256_fnmadd_ps(j, _mm256_set1_ps(BN_EXP_LN2_HIGH), v);
+    r = _mm256_fnmadd_ps(j, _mm256_set1_ps(BN_EXP_LN2_LOW), r);
+    __m256 p = _mm256_set1_ps(BN_EXP_C6);
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(BN_EXP_C5));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(BN_EXP_C4));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(BN_EXP_C3));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(BN_EXP_C2));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f));
+    __m256i power = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(j), _mm256_set1_epi32(127)), 23);
+    __m256 small = _mm256_cmp_ps(x, _mm256_set1_ps(BN_EXP_MIN), _CMP_LT_OQ);
+    return _mm256_andnot_ps(small, _mm256_mul_ps(p, _mm256_castsi256_ps(power)));
+}
+
+void bn_exp_avx2(float *y, const float *x, size_t n)
+{
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(y + i, exp8(_mm256_loadu_ps(x + i)));
+    for (; i < n; i++)
+        y[i] = bn_ref_exp(x[i]);
+}
+
+/* Eight lanes in binary64: 0..3 and 4..7. */
+struct sums {
+    __m256d low, high;
+};
+
+INLINE struct sums add_terms(struct sums sum, __m256 v)
+{
+    return (struct sums){_mm256_add_pd(sum.low, _mm256_cvtps_pd(_mm256_castps256_ps128(v))),
+                         _mm256_add_pd(sum.high, _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1)))};
+}
+
+/* Lanes j += lanes j + 4, 2, 1, after the last n < 8 terms. */
+INLINE double fold_sums(struct sums sum, const float *last, size_t n)
+{
+    double lane[8];
+    _mm256_storeu_pd(lane, sum.low);
+    _mm256_storeu_pd(lane + 4, sum.high);
+    for (size_t i = 0; i < n; i++)
+        lane[i] += (double)last[i];
+    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+}
+
+void bn_softmax_avx2(float *x, size_t n)
+{
+    float max = x[0];
+    size_t i = 0;
+    if (n >= 8) {
+        __m256 maxima = _mm256_loadu_ps(x);
+        for (i = 8; i + 8 <= n; i += 8)
+            maxima = _mm256_max_ps(maxima, _mm256_loadu_ps(x + i));
+        float lane[8];
+        _mm256_storeu_ps(lane, maxima);
+        for (size_t j = 0; j < 8; j++)
+            max = lane[j] > max ? lane[j] : max;
+    }
+    for (; i < n; i++)
+        max = x[i] > max ? x[i] : max;
+    struct sums sum = {_mm256_setzero_pd(), _mm256_setzero_pd()};
+    for (i = 0; i + 8 <= n; i += 8) {
+        __m256 e = exp8(_mm256_sub_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(max)));
+        _mm256_storeu_ps(x + i, e);
+        sum = add_terms(sum, e);
+    }
+    for (size_t j = i; j < n; j++)
+        x[j] = bn_ref_exp(x[j] - max);
+    float factor = (float)(1.0 / fold_sums(sum, x + i, n - i));
+    for (i = 0; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(x + i, _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(factor)));
+    for (; i < n; i++)
+        x[i] *= factor;
+}
+
+void bn_silu_mul_avx2(float *y, const float *gate, const float *up, size_t n)
+{
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        __m256 g = _mm256_loadu_ps(gate + i);
+        __m256 e = exp8(_mm256_xor_ps(g, _mm256_set1_ps(-0.0f)));
+        __m256 silu = _mm256_div_ps(g, _mm256_add_ps(_mm256_set1_ps(1.0f), e));
+        _mm256_storeu_ps(y + i, _mm256_mul_ps(silu, _mm256_loadu_ps(up + i)));
+    }
+    for (; i < n; i++)
+        y[i] = gate[i] / (1.0f + bn_ref_exp(-gate[i])) * up[i];
+}
+
+/* ---- norm, positions, element by element ---- */
+
+void bn_residual_avx2(double *size, double *rest, const float *x, const int8_t *q, float step, size_t n)
+{
+    struct sums sizes = {_mm256_setzero_pd(), _mm256_setzero_pd()}, rests = sizes;
+    float last[2][8];
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        __m256 v = _mm256_loadu_ps(x + i);
+        __m256 whole = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(q + i))));
+        __m256 d = _mm256_fnmadd_ps(whole, _mm256_set1_ps(step), v);
+        sizes = add_terms(sizes, _mm256_mul_ps(v, v));
+        rests = add_terms(rests, _mm256_mul_ps(d, d));
+    }
+    for (size_t j = i; j < n; j++) {
+        float d = fmaf(-(float)q[j], step, x[j]);
+        last[0][j - i] = x[j] * x[j];
+        last[1][j - i] = d * d;
+    }
+    *size = fold_sums(sizes, last[0], n - i);
+    *rest = fold_sums(rests, last[1], n - i);
+}
+
+void bn_rmsnorm_avx2(float *y, const float *x, const float *w, size_t n, float eps)
+{
+    struct sums sum = {_mm256_setzero_pd(), _mm256_setzero_pd()};
+    float last[8];
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        sum = add_terms(sum, _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_loadu_ps(x + i)));
+    for (size_t j = i; j < n; j++)
+        last[j - i] = x[j] * x[j];
+    float r = 1.0f / sqrtf((float)(fold_sums(sum, last, n - i) / (double)n) + eps);
+    for (i = 0; i + 8 <= n; i += 8) {
+        __m256 v = _mm256_mul_ps(_mm256_loadu_ps(x + i), _mm256_set1_ps(r));
+        _mm256_storeu_ps(y + i, _mm256_mul_ps(v, _mm256_loadu_ps(w + i)));
+    }
+    for (; i < n; i++)
+        y[i] = x[i] * r * w[i];
+}
+
+void bn_rope_neox_avx2(float *x, const float *cos, const float *sin, size_t n_rot)
+{
+    float *other = x + n_rot / 2;
+    size_t i = 0;
+    for (; i + 8 <= n_rot / 2; i += 8) {
+        __m256 a = _mm256_loadu_ps(x + i), b = _mm256_loadu_ps(other + i);
+        __m256 c = _mm256_loadu_ps(cos + i), s = _mm256_loadu_ps(sin + i);
+        _mm256_storeu_ps(x + i, _mm256_sub_ps(_mm256_mul_ps(a, c), _mm256_mul_ps(b, s)));
+        _mm256_storeu_ps(other + i, _mm256_add_ps(_mm256_mul_ps(a, s), _mm256_mul_ps(b, c)));
+    }
+    for (; i < n_rot / 2; i++) {
+        float a = x[i], b = other[i];
+        x[i] = a * cos[i] - b * sin[i];
+        other[i] = a * sin[i] + b * cos[i];
+    }
+}
+
+/* Four values, each twice in a row. */
+INLINE __m256 load_twice(const float *at)
+{
+    __m256 v = _mm256_castps128_ps256(_mm_loadu_ps(at));
+    return _mm256_permutevar8x32_ps(v, _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
+}
+
+void bn_rope_norm_avx2(float *x, const float *cos, const float *sin, size_t n_rot)
+{
+    size_t i = 0;
+    for (; i + 4 <= n_rot / 2; i += 4) {
+        __m256 v = _mm256_loadu_ps(x + 2 * i), swapped = _mm256_permute_ps(v, 0xB1);
+        /* even lanes a*cos - b*sin, odd ones b*cos + a*sin */
+        _mm256_storeu_ps(x + 2 * i, _mm256_addsub_ps(_mm256_mul_ps(v, load_twice(cos + i)),
+                                                     _mm256_mul_ps(swapped, load_twice(sin + i))));
+    }
+    for (; i < n_rot / 2; i++) {
+        float a = x[2 * i], b = x[2 * i + 1];
+        x[2 * i] = a * cos[i] - b * sin[i];
+        x[2 * i + 1] = a * sin[i] + b * cos[i];
+    }
+}
+
+void bn_relu2_mul_avx2(float *y, const float *gate, const float *up, size_t n)
+{
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        /* max returns its second operand for -0 and NaN. */
+        __m256 g = _mm256_max_ps(_mm256_loadu_ps(gate + i), _mm256_setzero_ps());
+        _mm256_storeu_ps(y + i, _mm256_mul_ps(_mm256_mul_ps(g, g), _mm256_loadu_ps(up + i)));
+    }
+    for (; i < n; i++) {
+        float g = gate[i] > 0.0f ? gate[i] : 0.0f;
+        y[i] = g * g * up[i];
+    }
+}
+
+void bn_add_avx2(float *y, const float *x, size_t n)
+{
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(y + i, _mm256_add_ps(_mm256_loadu_ps(y + i), _mm256_loadu_ps(x + i)));
+    for (; i < n; i++)
+        y[i] += x[i];
+}

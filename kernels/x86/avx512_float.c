@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Float kernels for AVX-512. A dot product is one register of 16 lanes, which is what the order of kernels.h
+ * asks for; since each is one chain of fma, several rows are done at once to hide its latency. Ends of rows
+ * use masks, so that lanes without a term stay as they are.
+ */
+#include "kernels/kernels_table.h"
+#include "kernels/ref.h"
+
+#include <immintrin.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* The first n of 16 lanes, all when n >= 16. */
+INLINE __mmask16 first16(size_t n)
+{
+    return (__mmask16)(n < 16 ? (1u << n) - 1u : 0xFFFFu);
+}
+
+/* ---- dot products ---- */
+
+/* The step of all folds: lane j of the lower halves takes lane j of the upper ones, for two at once. */
+INLINE __m512 fold_256(__m512 a, __m512 b)
+{
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
+}
+
+INLINE __m512 fold_128(__m512 a, __m512 b)
+{
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
+}
+
+INLINE __m512 fold_64(__m512 a, __m512 b)
+{
+    return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x44), _mm512_shuffle_ps(a, b, 0xEE));
+}
+
+INLINE __m512 fold_32(__m512 a, __m512 b)
+{
+    return _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xDD));
+}
+
+/* Lanes of four dots; 128-bit lane i of the result belongs to dot i. */
+INLINE __m512 fold_four(__m512 a, __m512 b, __m512 c, __m512 d)
+{
+    return fold_128(fold_256(a, b), fold_256(c, d));
+}
+
+/* Lane i of the result is dot i. Each 128-bit lane of the last steps ends with dots 4i .. 4i + 3. */
+INLINE __m512 fold16(const __m512 v[16])
+{
+    __m512 a = fold_64(fold_four(v[0], v[4], v[8], v[12]), fold_four(v[1], v[5], v[9], v[13]));
+    __m512 b = fold_64(fold_four(v[2], v[6], v[10], v[14]), fold_four(v[3], v[7], v[11], v[15]));
+    return fold_32(a, b);
+}
+
+/* A matrix of binary16 or binary32 whose rows start stride bytes apart. */
+struct rows {
+    const uint8_t *at;
+    size_t stride;
+};
+
+INLINE __m512 load_weights(const uint8_t *row, size_t i, const bool half)
+{
+    return half ? _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(row + 2 * i)))
+                : _mm512_loadu_ps((const void *)(row + 4 * i));
+}
+
+INLINE __m512 load_last_weights(const uint8_t *row, size_t i, __mmask16 here, const bool half)
+{
+    return half ? _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(here, row + 2 * i))
+                : _mm512_maskz_loadu_ps(here, row + 4 * i);
+}
+
+/* acc[j * n_rows + r] = the lanes of row r times token j; n_rows and n_tokens are constants. row[] and x[]
+ * may name one row twice. ahead: bytes from a row to the one to prefetch meanwhile. */
+INLINE void dot_lanes(__m512 *acc, const uint8_t *const row[], const size_t n_rows, const float *const x[],
+                      const size_t n_tokens, size_t k, size_t ahead, const bool half)
+{
+    size_t i = 0;
+    for (size_t a = 0; a < n_rows * n_tokens; a++)
+        acc[a] = _mm512_setzero_ps();
+    for (; i + 16 <= k; i += 16) {
+        __m512 v[4];
+        for (size_t j = 0; j < n_tokens; j++)
+            v[j] = _mm512_loadu_ps(x[j] + i);
+        for (size_t r = 0; r < n_rows; r++) {
+            __m512 weights = load_weights(row[r], i, half);
+            if (ahead > 0 && (!half || i % 32 == 0))
+                _mm_prefetch((const char *)row[r] + (half ? 2 : 4) * i + ahead, _MM_HINT_T0);
+            for (size_t j = 0; j < n_tokens; j++)
+                acc[j * n_rows + r] = _mm512_fmadd_ps(weights, v[j], acc[j * n_rows + r]);
+        }
+    }
+    if (i == k) return;
+    __mmask16 here = first16(k - i);
+    for (size_t j = 0; j < n_tokens; j++) {
+        __m512 v = _mm512_maskz_loadu_ps(here, x[j] + i);
+        for (size_t r = 0; r < n_rows; r++)
+            acc[j * n_rows + r] =
+                _mm512_mask3_fmadd_ps(load_last_weights(row[r], i, here, half), v, acc[j * n_rows + r], here);
+    }
+}
+
+/* Up to 16 rows times one vector. */
+INLINE __m512 dot_sixteen(struct rows w, size_t n_rows, const float *x, size_t k, const bool half)
+{
+    const uint8_t *row[16];
+    __m512 acc[16];
+    for (size_t r = 0; r < 16; r++)
+        row[r] = w.at + (r < n_rows ? r : n_rows - 1) * w.stride;
+    dot_lanes(acc, row, 16, &x, 1, k, 0, half);
+    return fold16(acc);
+}
+
+/* Up to eight rows times one vector, for matrices that come from memory. Lanes 4i and 4i + 1 of the folded
+ * register hold rows i and i + 4. */
+INLINE __m256 dot_eight(struct rows w, size_t n_rows, const float *x, size_t k, const bool half)
+{
+    const uint8_t *row[8];
+    __m512 acc[8];
+    for (size_t r = 0; r < 8; r++)
+        row[r] = w.at + (r < n_rows ? r : n_rows - 1) * w.stride;
+    dot_lanes(acc, row, 8, &x, 1, k, 8 * w.stride, half);
+    __m512 s = fold_64(fold_four(acc[0], acc[1], acc[2], acc[3]), fold_four(acc[4], acc[5], acc[6], acc[7]));
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 0, 0, 0, 0, 0, 0, 0, 0);
+    return _mm512_castps512_ps256(_mm512_permutexvar_ps(order, fold_32(s, s)));
+}
+
+/* A binary16 matrix of this many bytes or more comes from memory: it is read row after row, in the order of
+ * its addresses, which keeps one core at the memory's rate where eight rows at a time reach two thirds of it.
+ */
+#define STREAM_BYTES (4u << 20)
+#define STREAM_AHEAD 8192u
+
+static void f16_stream(float *y, const uint16_t *w, size_t rows, size_t k, const float *x)
+{
+    for (size_t r = 0; r < rows; r++) {
+        const uint8_t *row = (const void *)(w + r * k);
+        __m512 acc = _mm512_setzero_ps();
+        size_t i = 0;
+        for (; i + 32 <= k; i += 32) { /* one cache line */
+            _mm_prefetch((const char *)row + 2 * i + STREAM_AHEAD, _MM_HINT_T0);
+            acc = _mm512_fmadd_ps(load_weights(row, i, true), _mm512_loadu_ps(x + i), acc);
+            acc = _mm512_fmadd_ps(load_weights(row, i + 16, true), _mm512_loadu_ps(x + i + 16), acc);
+        }
+        for (; i < k; i += 16) {
+            __mmask16 here = first16(k - i);
+            __m512 v = _mm512_maskz_loadu_ps(here, x + i);
+            acc = _mm512_mask3_fmadd_ps(load_last_weights(row, i, here, true), v, acc, here);
+        }
+        __m512 s = fold_four(acc, acc, acc, acc);
+        s = fold_64(s, s);
+        y[r] = _mm512_cvtss_f32(fold_32(s, s));
+    }
+}
+
+/* Up to four rows times up to four vectors: 128-bit lane j of the result holds the rows of token j. */
+INLINE __m512 dot_four_by_four(struct rows w, size_t n_rows, const float *x, size_t ldx, size_t n, size_t k,
+                               const bool half)
+{
+    const uint8_t *row[4];
+    const float *token[4];
+    __m512 acc[16];
+    for (size_t i = 0; i < 4; i++) {
+        row[i] = w.at + (i < n_rows ? i : n_rows - 1) * w.stride;
+        token[i] = x + (i < n ? i : n - 1) * ldx;
+    }
+    dot_lanes(acc, row, 4, token, 4, k, 0, half);
+    return fold16(acc);
+}
+
+INLINE void gemm(float *y, size_t ldy, struct rows w, size_t rows, size_t k, const float *x, size_t ldx,
+                 size_t n, const bool half)
+{
+    size_t j = 0;
+    for (; n - j >= 2; j += n - j < 4 ? n - j : 4) {
+        size_t tokens = n - j < 4 ? n - j : 4;
+        for (size_t r = 0; r < rows; r += 4) {
+            struct rows from = {w.at + r * w.stride, w.stride};
+            size_t count = rows - r < 4 ? rows - r : 4;
+            __m512 dots = dot_four_by_four(from, count, x + j * ldx, ldx, tokens, k, half);
+            float lane[16];
+            _mm512_storeu_ps(lane, dots);
+            for (size_t t = 0; t < tokens; t++)
+                memcpy(y + (j + t) * ldy + r, lane + 4 * t, count * sizeof *y);
+        }
+    }
+    for (size_t r = 0; r < rows && j < n; r += 8) {
+        struct rows from = {w.at + r * w.stride, w.stride};
+        size_t count = rows - r < 8 ? rows - r : 8;
+        _mm256_mask_storeu_ps(y + j * ldy + r, (__mmask8)first16(count),
+                              dot_eight(from, count, x + j * ldx, k, half));
+    }
+}
+
+void bn_f16_gemm_avx512vnni(float *y, size_t ldy, const uint16_t *w, size_t rows, size_t k, const float *x,
+                            size_t ldx, size_t n)
+{
+    if (n == 1 && rows * k * sizeof *w >= STREAM_BYTES)
+        f16_stream(y, w, rows, k, x);
+    else
+        gemm(y, ldy, (struct rows){(const void *)w, 2 * k}, rows, k, x, ldx, n, true);
+}
+
+void bn_f32_gemm_avx512vnni(float *y, size_t ldy, const float *w, size_t rows, size_t k, const float *x,
+                            size_t ldx, size_t n)
+{
+    gemm(y, ldy, (struct rows){(const void *)w, 4 * k}, rows, k, x, ldx, n, false);
+}
+
+/* ---- attention ---- */
+
+static void scores_of_one(float *s, const float *q, const struct bn_kv *k)
+{
+    for (size_t p = 0; p < k->n_pos; p += 16) {
+        struct rows from = {(const void *)(k->rows + p * k->ld), 2 * k->ld};
+        size_t count = k->n_pos - p < 16 ? k->n_pos - p : 16;
+        _mm512_mask_storeu_ps(s + p, first16(count), dot_sixteen(from, count, q, k->head_dim, true));
+    }
+}
+
+/* Keys are widened once for four queries. */
+void bn_attn_scores_avx512vnni(float *s, size_t lds, const float *q, size_t ldq, size_t n,
+                               const struct bn_kv *k, float factor)
+{
+    struct rows keys = {(const void *)k->rows, 2 * k->ld};
+    if (n == 1)
+        scores_of_one(s, q, k);
+    else
+        gemm(s, lds, keys, k->n_pos, k->head_dim, q, ldq, n, true);
+    for (size_t j = 0; j < n; j++)
+        for (size_t p = 0; p < k->n_pos; p += 16) {
+            __mmask16 here = first16(k->n_pos - p);
+            float *at = s + j * lds + p;
+            _mm512_mask_storeu_ps(at, here,
+                                  _mm512_mul_ps(_mm512_maskz_loadu_ps(here, at), _mm512_set1_ps(factor)));
+        }
+}
+
+/* n_q rows of y, n registers of each (constants, at most 16 together); the last register has only the lanes
+ * of here. Values are widened once for all rows. */
+INLINE void add_values(float *y, size_t ldy, const float *s, size_t lds, const size_t n_q, const uint16_t *v,
+                       const struct bn_kv *kv, const size_t n, __mmask16 here)
+{
+    __m512 acc[16];
+    for (size_t j = 0; j < n_q; j++)
+        for (size_t i = 0; i < n; i++)
+            acc[j * n + i] = _mm512_maskz_loadu_ps(i + 1 < n ? first16(16) : here, y + j * ldy + 16 * i);
+    for (size_t p = 0; p < kv->n_pos; p++, v += kv->ld) {
+        __m512 value[8];
+        for (size_t i = 0; i < n; i++)
+            value[i] = i + 1 < n ? load_weights((const void *)v, 16 * i, true)
+                                 : load_last_weights((const void *)v, 16 * i, here, true);
+        for (size_t j = 0; j < n_q; j++)
+            for (size_t i = 0; i < n; i++)
+                acc[j * n + i] = _mm512_fmadd_ps(_mm512_set1_ps(s[j * lds + p]), value[i], acc[j * n + i]);
+    }
+    for (size_t j = 0; j < n_q; j++)
+        for (size_t i = 0; i < n; i++)
+            _mm512_mask_storeu_ps(y + j * ldy + 16 * i, i + 1 < n ? first16(16) : here, acc[j * n + i]);
+}
+
+/* n_q is a constant. */
+INLINE void values_of(float *y, size_t ldy, const float *s, size_t lds, const size_t n_q,
+                      const struct bn_kv *v)
+{
+    const size_t n = n_q == 1 ? 8 : 4;
+    size_t d = 0;
+    for (; d + 16 * n <= v->head_dim; d += 16 * n)
+        add_values(y + d, ldy, s, lds, n_q, v->rows + d, v, n, first16(16));
+    for (; d < v->head_dim; d += 16)
+        add_values(y + d, ldy, s, lds, n_q, v->rows + d, v, 1, first16(v->head_dim - d));
+}
+
+void bn_attn_values_avx512vnni(float *y, size_t ldy, const float *s, size_t lds, size_t n,
+                               const struct bn_kv *v)
+{
+    size_t j = 0;
+    for (; j + 4 <= n; j += 4)
+        values_of(y + j * ldy, ldy, s + j * lds, lds, 4, v);
+    for (; j + 2 <= n; j += 2)
+        values_of(y + j * ldy, ldy, s + j * lds, lds, 2, v);
+    if (j < n) values_of(y + j * ldy, ldy, s + j * lds, lds, 1, v);
+}
+
+/* ---- exp and what needs it ---- */
+
+INLINE __m512 exp16(__m512 x)
+{
+    /* min returns its second operand for a NaN, which then reaches the result. */
+    __m512 v = _mm512_min_ps(_mm512_set1_ps(BN_EXP_MAX), x);
+    __m512 j = _mm512_roundscale_ps(_mm512_mul_ps(v, _mm512_set1_ps(BN_EXP_LOG2E)), 0);
+    __m512 r = _mm512_fnmadd_ps(j, _mm512_set1_ps(BN_EXP_LN2_HIGH), v);
+    r = _mm512_fnmadd_ps(j, _mm512_set1_ps(BN_EXP_LN2_LOW), r);
+    __m512 p = _mm512_set1_ps(BN_EXP_C6);
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(BN_EXP_C5));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(BN_EXP_C4));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(BN_EXP_C3));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(BN_EXP_C2));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+    __m512i power = _mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(j), _mm512_set1_epi32(127)), 23);
+    __mmask16 small = _mm512_cmp_ps_mask(x, _mm512_set1_ps(BN_EXP_MIN), _CMP_LT_OQ);
+    return _mm512_mask_mul_ps(_mm512_setzero_ps(), (__mmask16)~small, p, _mm512_castsi512_ps(power));
+}
+
+void bn_exp_avx512vnni(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 here = first16(n - i);
+        _mm512_mask_storeu_ps(y + i, here, exp16(_mm512_maskz_loadu_ps(here, x + i)));
+    }
+}
+
+INLINE __m512d widen_low(__m512 v)
+{
+    return _mm512_cvtps_pd(_mm512_castps512_ps256(v));
+}
+
+INLINE __m512d widen_high(__m512 v)
+{
+    return _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));
+}
+
+/* Lanes j += lanes j + 4, 2, 1. */
+INLINE double fold8(__m512d lanes)
+{
+    __m256d four = _mm256_add_pd(_mm512_castpd512_pd256(lanes), _mm512_extractf64x4_pd(lanes, 1));
+    __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+}
+
+/* The lane sum takes 16 terms: eight, then eight more. */
+INLINE __m512d add_terms(__m512d sum, __m512 v, __mmask16 here)
+{
+    sum = _mm512_mask_add_pd(sum, (__mmask8)here, sum, widen_low(v));
+    return _mm512_mask_add_pd(sum, (__mmask8)(here >> 8), sum, widen_high(v));
+}
+
+void bn_softmax_avx512vnni(float *x, size_t n)
+{
+    __m512 max = _mm512_set1_ps(x[0]);
+    __m512d sum = _mm512_setzero_pd();
+    for (size_t i = 0; i < n; i += 16)
+        max = _mm512_mask_max_ps(max, first16(n - i), max, _mm512_maskz_loadu_ps(first16(n - i), x + i));
+    max = _mm512_set1_ps(_mm512_reduce_max_ps(max));
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 here = first16(n - i);
+        __m512 e = exp16(_mm512_sub_ps(_mm512_maskz_loadu_ps(here, x + i), max));
+        _mm512_mask_storeu_ps(x + i, here, e);
+        sum = add_terms(sum, e, here);
+    }
+    __m512 factor = _mm512_set1_ps((float)(1.0 / fold8(sum)));
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 here = first16(n - i);
+        _mm512_mask_storeu_ps(x + i, here, _mm512_mul_ps(_mm512_maskz_loadu_ps(here, x + i), factor));
+    }
+}
+
+void bn_silu_mul_avx512vnni(float *y, const float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 here = first16(n - i);
+        __m512 g = _mm512_maskz_loadu_ps(here, gate + i);
+        __m512 e = exp16(_mm512_xor_ps(g, _mm512_set1_ps(-0.0f)));
+        __m512 silu = _mm512_div_ps(g, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
+        _mm512_mask_storeu_ps(y + i, here, _mm512_mul_ps(silu, _mm512_maskz_loadu_ps(here, up + i)));
+    }
+}
+
+/* ---- norm, element by element ---- */
+
+void bn_residual_avx512vnni(double *size, double *rest, const float *x, const int8_t *q, float step, size_t n)
+{
+    __m512d sizes = _mm512_setzero_pd(), rests = _mm512_setzero_pd();
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 here = first16(n - i);
+        __m512 v = _mm512_maskz_loadu_ps(here, x + i);
+        __m512 whole = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(here, q + i)));
+        __m512 d = _mm512_fnmadd_ps(whole, _mm512_set1_ps(step), v);
+        sizes = add_terms(sizes, _mm512_mul_ps(v, v), here);
+        rests = add_terms(rests, _mm512_mul_ps(d, d), here);
+    }
+    *size = fold8(sizes);
+    *rest = fold8(rests);
+}
+
+void bn_rmsnorm_avx512vnni(float *y, const float *x, const float *w, size_t n, float eps)
+{
+    __m512d sum = _mm512_setzero_pd();
+    for (size_t i = 0; i < n; i += 16) {
+        __m512 v = _mm512_maskz_loadu_ps(first16(n - i), x + i);
+        sum = add_terms(sum, _mm512_mul_ps(v, v), first16(n - i));
+    }
+    __m512 r = _mm512_set1_ps(1.0f / sqrtf((float)(fold8(sum) / (double)n) + eps));
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 here = first16(n - i);
+        __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(here, x + i), r);
+        _mm512_mask_storeu_ps(y + i, here, _mm512_mul_ps(v, _mm512_maskz_loadu_ps(here, w + i)));
+    }
+}
+
+void bn_relu2_mul_avx512vnni(float *y, const float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 here = first16(n - i);
+        /* max returns its second operand for -0 and NaN. */
+        __m512 g = _mm512_max_ps(_mm512_maskz_loadu_ps(here, gate + i), _mm512_setzero_ps());
+        __m512 v = _mm512_mul_ps(_mm512_mul_ps(g, g), _mm512_maskz_loadu_ps(here, up + i));
+        _mm512_mask_storeu_ps(y + i, here, v);
+    }
+}
+
+void bn_add_avx512vnni(float *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 here = first16(n - i);
+        __m512 v = _mm512_add_ps(_mm512_maskz_loadu_ps(here, y + i), _mm512_maskz_loadu_ps(here, x + i));
+        _mm512_mask_storeu_ps(y + i, here, v);
+    }
+}
+
+/* ---- conversions ---- */
+
+void bn_f32_to_f16_avx512vnni(uint16_t *y, const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 here = first16(n - i);
+        __m256i v = _mm512_cvtps_ph(_mm512_maskz_loadu_ps(here, x + i), _MM_FROUND_TO_NEAREST_INT);
+        _mm256_mask_storeu_epi16(y + i, here, v);
+    }
+}
+
+void bn_f16_to_f32_avx512vnni(float *y, const void *x, size_t n)
+{
+    const uint8_t *from = x;
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 here = first16(n - i);
+        _mm512_mask_storeu_ps(y + i, here, load_last_weights(from, i, here, true));
+    }
+}

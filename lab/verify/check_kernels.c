@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Rules about the names of kernels and the way of computing. Names prove nothing by themselves; for receipts
+ * of other tools they are all there is. For receipts of this toolchain, check_work.c checks their numbers
+ * too.
+ */
+#include <stdio.h>
+#include <strings.h>
+
+#include "kernels/kernels.h"
+#include "lab/verify/checks.h"
+
+#define MAX_NAME_BYTES 128u
+#define MAX_KERNELS 10000u
+
+/* ---- classes of names ---- */
+
+static bool starts_with(const char *name, const char *const *prefixes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return true;
+    return false;
+}
+
+static bool is_gpu(const char *name)
+{
+    static const char *const PREFIXES[] = {"gemm_", "wmma_",    "cublas_",  "cutlass_",
+                                           "cuda_", "tl1_gpu_", "tl2_gpu_", "i2s_gpu_"};
+    return starts_with(name, PREFIXES, BN_ARRAY_LEN(PREFIXES)) || strcmp(name, "i2s_quantize") == 0 ||
+           strcmp(name, "i2s_dequantize") == 0;
+}
+
+/* Computing in floats on dequantised weights. */
+static bool is_fallback(const char *name)
+{
+    static const char *const PREFIXES[] = {"fp32_", "fallback_", "dequant_", "scalar_"};
+    size_t n = strlen(name);
+    return starts_with(name, PREFIXES, BN_ARRAY_LEN(PREFIXES)) || strcmp(name, "matmul_f32") == 0 ||
+           (n >= 8 && strcmp(name + n - 8, "_dequant") == 0);
+}
+
+static bool is_ternary(const char *name)
+{
+    static const char *const PREFIXES[] = {"i2s_", "t5_", "tl1_", "tl2_", "tq1_", "tq2_"};
+    return starts_with(name, PREFIXES, BN_ARRAY_LEN(PREFIXES));
+}
+
+static bool is_cpu_ternary(const char *name)
+{
+    return is_ternary(name) && !is_gpu(name) && !is_fallback(name);
+}
+
+/* Works on quantised weights, on whatever device. */
+static bool is_quantized(const char *name)
+{
+    static const char *const PREFIXES[] = {"gemm_i2s_", "wmma_i2s_", "quantized_matmul_"};
+    return !is_fallback(name) && (is_ternary(name) || starts_with(name, PREFIXES, BN_ARRAY_LEN(PREFIXES)));
+}
+
+/* ---- walking the list ---- */
+
+/* The next kernel's name after *at (NULL: the first), false at the end. Elements of another kind are
+ * skipped: the rule kernels-present is about them. */
+static bool next_name(const struct bn_rules_input *in, const bn_json **at, const char **name)
+{
+    const bn_json *list = bn_json_get(in->receipt->predicate, "kernels");
+    if (bn_json_kind(list) != BN_JSON_ARRAY) return false;
+    do
+        *at = *at == NULL ? bn_json_first(list) : bn_json_next(*at);
+    while (*at != NULL && !bn_json_string(*at, name));
+    return *at != NULL;
+}
+
+/* Is this kernel in the table that the receipt claims? The kernels of other tools are not known here, and
+ * their names are taken as they are. */
+static bool is_known(const struct bn_rules_input *in, const char *name)
+{
+    const char *isa = "";
+    if (in->receipt->statement == NULL) return true;
+    (void)bn_json_string(bn_json_path(in->receipt->predicate, "resolved.isa"), &isa);
+    return bn_kernels_set_has(isa, name);
+}
+
+/* The first kernel that is not in the table, NULL when all are. */
+static const char *find_unknown(const struct bn_rules_input *in)
+{
+    const bn_json *at = NULL;
+    const char *name = NULL;
+    while (next_name(in, &at, &name))
+        if (!is_known(in, name)) return name;
+    return NULL;
+}
+
+/* The first known kernel of a class, NULL when there is none. */
+static const char *find_real(const struct bn_rules_input *in, bool (*is)(const char *))
+{
+    const bn_json *at = NULL;
+    const char *name = NULL;
+    while (next_name(in, &at, &name))
+        if (is(name) && is_known(in, name)) return name;
+    return NULL;
+}
+
+/* The first kernel of a class by its name alone, NULL when there is none. */
+static const char *find_kernel(const struct bn_rules_input *in, bool (*is)(const char *))
+{
+    const bn_json *at = NULL;
+    const char *name = NULL;
+    while (next_name(in, &at, &name))
+        if (is(name)) return name;
+    return NULL;
+}
+
+/* cpu when the receipt names none. */
+static const char *backend_of(const struct bn_rules_input *in)
+{
+    const char *backend = "cpu";
+    (void)bn_json_string(bn_json_get(in->receipt->predicate, "backend"), &backend);
+    return backend;
+}
+
+static bool is_gpu_backend(const char *backend)
+{
+    return strcasecmp(backend, "cuda") == 0 || strcasecmp(backend, "gpu") == 0;
+}
+
+/* ---- how it was computed ---- */
+
+bool bn_check_compute_path(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    const char *path = NULL;
+    char quoted[80];
+    if (!bn_json_string(bn_json_get(in->receipt->predicate, "compute_path"), &path))
+        return bn_rule_fail(out, "compute_path is missing");
+    if (strcmp(path, "real") != 0)
+        return bn_rule_fail(out, "compute_path is \"%s\", not \"real\"", bn_rule_quote(quoted, path));
+    return bn_rule_pass(out, "real");
+}
+
+bool bn_check_backend(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    static const char *const KNOWN[] = {"cpu", "cuda", "gpu", "metal"};
+    const char *backend = NULL;
+    char quoted[80];
+    if (!bn_rule_text(in, "backend", &backend, out)) return false;
+    if (in->receipt->statement != NULL && strcmp(backend, "cpu") != 0)
+        return bn_rule_fail(out, "\"%s\": this toolchain computes on the CPU only",
+                            bn_rule_quote(quoted, backend));
+    for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN); i++)
+        if (strcmp(backend, KNOWN[i]) == 0) return bn_rule_pass(out, "%s", backend);
+    return bn_rule_fail(out, "unknown backend \"%s\"", bn_rule_quote(quoted, backend));
+}
+
+bool bn_check_backend_summary(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    const char *text = NULL;
+    const bn_json *summary = bn_json_get(in->receipt->predicate, "backend_summary");
+    if (summary == NULL) return bn_rule_skip(out, "backend_summary is not claimed");
+    if (!bn_json_string(summary, &text)) return bn_rule_fail(out, "backend_summary is not a text");
+    if (text[0] != '\0' && strstr(text, "selected=") == NULL)
+        return bn_rule_fail(out, "backend_summary does not say what was selected");
+    return bn_rule_pass(out, "%s", text[0] == '\0' ? "empty" : "says what was selected");
+}
+
+/* ---- the list itself ---- */
+
+bool bn_check_kernels_present(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    const bn_json *list = bn_json_get(in->receipt->predicate, "kernels");
+    size_t n = bn_json_size(list);
+    if (bn_json_kind(list) != BN_JSON_ARRAY) return bn_rule_fail(out, "kernels is not a list");
+    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e))
+        if (bn_json_kind(e) != BN_JSON_STRING)
+            return bn_rule_fail(out, "kernels has an element that is not a text");
+    if (n == 0) return bn_rule_fail(out, "kernels is empty: nothing was computed");
+    return bn_rule_pass(out, "%zu kernels", n);
+}
+
+bool bn_check_kernels_blank(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    const bn_json *at = NULL;
+    const char *name = NULL;
+    while (next_name(in, &at, &name))
+        if (name[strspn(name, " \t\r\n\v\f")] == '\0') return bn_rule_fail(out, "a kernel without a name");
+    return bn_rule_pass(out, "every kernel has a name");
+}
+
+bool bn_check_kernels_length(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    const bn_json *at = NULL;
+    const char *name = NULL;
+    while (next_name(in, &at, &name))
+        if (strlen(name) > MAX_NAME_BYTES)
+            return bn_rule_fail(out, "a kernel's name of %zu bytes, at most %u are allowed", strlen(name),
+                                MAX_NAME_BYTES);
+    return bn_rule_pass(out, "at most %u bytes each", MAX_NAME_BYTES);
+}
+
+bool bn_check_kernels_count(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    size_t n = bn_json_size(bn_json_get(in->receipt->predicate, "kernels"));
+    if (n > MAX_KERNELS) return bn_rule_fail(out, "%zu kernels, at most %u are allowed", n, MAX_KERNELS);
+    return bn_rule_pass(out, "at most %u", MAX_KERNELS);
+}
+
+/* Our dispatcher names each kernel once. Other tools may repeat: that is reported and passes. */
+bool bn_check_kernels_repeated(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    size_t n = bn_json_size(bn_json_get(in->receipt->predicate, "kernels")), repeated = 0, i = 0;
+    const bn_json *at = NULL;
+    const char *name = NULL;
+    if (n > MAX_KERNELS) return bn_rule_fail(out, "%zu kernels are too many to compare", n);
+    const char **names = bn_alloc(n, sizeof *names);
+    if (names == NULL) return bn_rule_error(out, BN_ERR_NOMEM);
+    for (; next_name(in, &at, &name); names[i++] = name)
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(names[j], name) == 0) {
+                repeated++;
+                break;
+            }
+    bn_free(names);
+    if (repeated > 0 && in->receipt->statement != NULL)
+        return bn_rule_fail(out, "%zu of %zu names are duplicates", repeated, n);
+    if (repeated > 0) return bn_rule_pass(out, "warning: %zu of %zu names are duplicates", repeated, n);
+    return bn_rule_pass(out, "each name once");
+}
+
+/* One of these words between underscores, or "mock" anywhere; in any case of letters. */
+static bool is_mock(const char *name)
+{
+    static const char *const WORDS[] = {"placeholder", "fake", "dummy", "stub", "test", "simulated"};
+    size_t n = strlen(name);
+    for (size_t i = 0; i + 4 <= n; i++)
+        if (strncasecmp(name + i, "mock", 4) == 0) return true;
+    for (size_t i = 0; i < n; i += strcspn(name + i, "_-.:") + 1) {
+        size_t length = strcspn(name + i, "_-.:");
+        for (size_t w = 0; w < BN_ARRAY_LEN(WORDS); w++)
+            if (strlen(WORDS[w]) == length && strncasecmp(name + i, WORDS[w], length) == 0) return true;
+    }
+    return false;
+}
+
+bool bn_check_kernels_mock(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    char quoted[80];
+    const char *name = find_kernel(in, is_mock);
+    if (name != NULL)
+        return bn_rule_fail(out, "\"%s\" is not a kernel of a real computation", bn_rule_quote(quoted, name));
+    return bn_rule_pass(out, "no name says mock");
+}
+
+/* Whatever version the receipt names: a version is only a claim, and a table that is not known proves
+ * nothing.
+ */
+bool bn_check_kernels_known(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    const char *version = NULL, *isa = NULL;
+    char quoted[80], set[80];
+    if (in->receipt->statement == NULL) return bn_rule_skip(out, "another tool's kernels are not known here");
+    if (!bn_rule_text(in, "resolved.program.version", &version, out)) return false;
+    if (!bn_rule_text(in, "resolved.isa", &isa, out)) return false;
+    const char *name = find_unknown(in);
+    if (name == NULL) return bn_rule_pass(out, "all in the table of %s", bn_rule_quote(set, isa));
+    return bn_rule_fail(out, "the table of %s in version %s has no kernel \"%s\"", bn_rule_quote(set, isa),
+                        bn_version(), bn_rule_quote(quoted, name));
+}
+
+/* ---- which kind of kernels ---- */
+
+/* An empty list is the matter of kernels-present, not of every rule after it. */
+static bool no_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    if (bn_json_size(bn_json_get(in->receipt->predicate, "kernels")) > 0) return false;
+    bn_rule_skip(out, "there are no kernels");
+    return true;
+}
+
+bool bn_check_gpu_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    char quoted[80];
+    if (no_kernels(in, out)) return false;
+    bool claimed = is_gpu_backend(backend_of(in));
+    if (!claimed && !in->policy->require_gpu_kernels)
+        return bn_rule_skip(out, "no GPU is claimed, nor asked for (--require-gpu-kernels)");
+    const char *name = find_real(in, is_gpu);
+    if (name == NULL)
+        return bn_rule_fail(out, "%s, and no %skernel of a GPU ran",
+                            claimed ? "the backend is a GPU" : "a GPU is required",
+                            in->receipt->statement != NULL ? "known " : "");
+    return bn_rule_pass(out, "%s", bn_rule_quote(quoted, name));
+}
+
+bool bn_check_cpu_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    char quoted[80];
+    if (no_kernels(in, out)) return false;
+    if (strcasecmp(backend_of(in), "cpu") != 0) return bn_rule_skip(out, "the backend is not the CPU");
+    const char *name = find_real(in, is_cpu_ternary);
+    if (name == NULL)
+        return bn_rule_fail(
+            out, "the backend is the CPU, and no ternary kernel (i2s_, t5_, tl1_, tl2_, tq2_) ran");
+    return bn_rule_pass(out, "%s", bn_rule_quote(quoted, name));
+}
+
+bool bn_check_quantization_claim(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    char quoted[80];
+    const char *fallback = find_kernel(in, is_fallback);
+    if (fallback != NULL && find_kernel(in, is_quantized) == NULL)
+        return bn_rule_fail(out, "compute_path is real, but the kernels are \"%s\" and other fallbacks",
+                            bn_rule_quote(quoted, fallback));
+    return bn_rule_pass(out, "%s",
+                        fallback == NULL ? "no fallback kernel" : "quantised kernels and a fallback");
+}
+
+/* What --require-quantized-kernels asks: quantised ones, and no fallback. A name that is not in the table may
+ * be anything. */
+bool bn_check_quantized_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    char quoted[80];
+    const char *fallback = find_kernel(in, is_fallback), *name = find_real(in, is_quantized),
+               *unknown = find_unknown(in);
+    if (!in->policy->require_quantized_kernels)
+        return bn_rule_skip(out, "not asked for (--require-quantized-kernels)");
+    if (fallback != NULL)
+        return bn_rule_fail(out, "\"%s\" computes on dequantised weights", bn_rule_quote(quoted, fallback));
+    if (unknown != NULL)
+        return bn_rule_fail(out, "\"%s\" is not a known kernel", bn_rule_quote(quoted, unknown));
+    if (name == NULL) return bn_rule_fail(out, "no quantised kernel ran");
+    return bn_rule_pass(out, "%s", bn_rule_quote(quoted, name));
+}

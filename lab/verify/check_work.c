@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Rules about the work of kernels: how many multiply-adds, calls and bytes a generation of
+ * this many tokens through a model of this shape must have cost. Whether a machine can do that in the time
+ * claimed is in check_speed.c.
+ *
+ * P tokens of prompt and G generated ones are E = P + G - 1 evaluated tokens (the last one is not evaluated)
+ * in ceil(P / batch) + G - 1 passes. A pass of one token may read packed copies of the ternary weights; the
+ * best logits of the G passes that end in the head may come from a screened head.
+ */
+#include <stdio.h>
+
+#include "kernels/kernels.h"
+#include "lab/verify/work.h"
+
+typedef unsigned long long ull;
+
+/* ---- the shape ---- */
+
+struct shape {
+    uint64_t n_embd, n_layer, n_ff, n_head, n_head_kv, head_dim, n_rot, n_vocab, ternary_weights,
+        ternary_bytes, head_bytes, bytes;
+};
+
+/* Every number is positive and below 2^32, products of a few of them are done in double or checked. */
+static bool read_shape(const struct bn_rules_input *in, struct shape *s, struct bn_rule_result *out)
+{
+    const struct {
+        const char *path;
+        uint64_t *value;
+    } FIELDS[] = {
+        {"model.n_embd", &s->n_embd}, {"model.n_layer", &s->n_layer},     {"model.n_ff", &s->n_ff},
+        {"model.n_head", &s->n_head}, {"model.n_head_kv", &s->n_head_kv}, {"model.head_dim", &s->head_dim},
+        {"model.n_rot", &s->n_rot},   {"model.n_vocab", &s->n_vocab},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) {
+        if (!bn_rule_u64(in, FIELDS[i].path, FIELDS[i].value, out)) return false;
+        if (*FIELDS[i].value > 0 && *FIELDS[i].value < 1u << 20) continue;
+        if (FIELDS[i].value == &s->n_vocab && *FIELDS[i].value > 0 && *FIELDS[i].value < 1u << 30) continue;
+        return bn_rule_fail(out, "%s is %llu", FIELDS[i].path, (ull)*FIELDS[i].value);
+    }
+    return bn_rule_u64(in, "model.ternary_weights", &s->ternary_weights, out) &&
+           bn_rule_u64(in, "model.ternary_bytes", &s->ternary_bytes, out) &&
+           bn_rule_u64(in, "model.head_bytes", &s->head_bytes, out) &&
+           bn_rule_u64(in, "model.bytes", &s->bytes, out);
+}
+
+/* The head is a matrix of the file, in a type of half a byte to four bytes a weight. */
+static bool head_fits(const struct shape *s)
+{
+    uint64_t weights = s->n_vocab * s->n_embd; /* below 2^50 */
+    return s->head_bytes % s->n_vocab == 0 && s->head_bytes >= weights / 2 && s->head_bytes <= 4 * weights;
+}
+
+bool bn_check_model_shape(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    struct shape s;
+    if (!read_shape(in, &s, out)) return false;
+    uint64_t q_dim = s.n_head * s.head_dim, kv_dim = s.n_head_kv * s.head_dim, layer, weights;
+    if (s.n_head % s.n_head_kv != 0 || s.n_rot > s.head_dim)
+        return bn_rule_fail(out, "%llu heads on %llu, %llu of %llu elements rotated", (ull)s.n_head,
+                            (ull)s.n_head_kv, (ull)s.n_rot, (ull)s.head_dim);
+    bool fits = bn_mul_ok(s.n_embd, 2 * (q_dim + kv_dim) + 3 * s.n_ff, &layer) &&
+                bn_mul_ok(layer, s.n_layer, &weights);
+    if (!fits || weights != s.ternary_weights)
+        return bn_rule_fail(out, "a model of this shape does not have %llu ternary weights",
+                            (ull)s.ternary_weights);
+    if (s.ternary_bytes < weights / 5 || s.ternary_bytes / 8 > weights)
+        return bn_rule_fail(out, "%llu weights in %llu bytes", (ull)weights, (ull)s.ternary_bytes);
+    if (!head_fits(&s))
+        return bn_rule_fail(out, "a head of %llu rows with %llu weights each in %llu bytes", (ull)s.n_vocab,
+                            (ull)s.n_embd, (ull)s.head_bytes);
+    if (s.bytes < s.head_bytes || s.bytes - s.head_bytes < weights / 5)
+        return bn_rule_fail(out, "a file of %llu bytes cannot hold a head of %llu and %llu ternary weights",
+                            (ull)s.bytes, (ull)s.head_bytes, (ull)weights);
+    return bn_rule_pass(out, "%llu ternary weights", (ull)weights);
+}
+
+#define SCREEN_ROW_BYTES 12u /* three numbers in binary32 next to each row of the 8-bit copy */
+
+/* ---- the counters ---- */
+
+bool bn_check_kernel_stats(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    const bn_json *stats = bn_rule_claim(in, "measurement.kernel_stats", out);
+    if (stats == NULL) return false;
+    const bn_json *names = bn_json_get(in->receipt->predicate, "kernels"), *name = bn_json_first(names);
+    if (bn_json_kind(stats) != BN_JSON_ARRAY || bn_json_size(stats) == 0)
+        return bn_rule_fail(out, "measurement.kernel_stats is empty");
+    for (const bn_json *e = bn_json_first(stats); e != NULL; e = bn_json_next(e), name = bn_json_next(name)) {
+        uint64_t calls, ns, bytes, ops;
+        const char *counted = NULL, *listed = NULL;
+        char quoted[80];
+        if (!bn_json_string(bn_json_get(e, "name"), &counted) ||
+            !bn_json_u64(bn_json_get(e, "calls"), &calls) || !bn_json_u64(bn_json_get(e, "ns"), &ns) ||
+            !bn_json_u64(bn_json_get(e, "bytes"), &bytes) || !bn_json_u64(bn_json_get(e, "ops"), &ops))
+            return bn_rule_fail(out, "an entry of kernel_stats without name, calls, ns, bytes and ops");
+        if (!bn_json_string(name, &listed) || strcmp(counted, listed) != 0)
+            return bn_rule_fail(out, "kernel_stats has \"%s\" where kernels has another",
+                                bn_rule_quote(quoted, counted));
+        if (calls == 0)
+            return bn_rule_fail(out, "\"%s\" is listed and was never called", bn_rule_quote(quoted, counted));
+    }
+    if (name != NULL) return bn_rule_fail(out, "kernels has more names than kernel_stats");
+    return bn_rule_pass(out, "%zu kernels, each counted", bn_json_size(stats));
+}
+
+/* Whether name is a kernel of slot: "slot_isa". */
+static bool is_slot(const char *name, enum bn_kernel slot)
+{
+    const char *base = bn_kernel_slot_name(slot);
+    size_t n = strlen(base);
+    return strncmp(name, base, n) == 0 && name[n] == '_';
+}
+
+struct bn_receipt_work bn_receipt_work_sum(const struct bn_rules_input *in, const enum bn_kernel *slots,
+                                           size_t n_slots)
+{
+    struct bn_receipt_work sum = {0};
+    const bn_json *stats = bn_json_path(in->receipt->predicate, "measurement.kernel_stats");
+    for (const bn_json *e = bn_json_first(stats); e != NULL; e = bn_json_next(e)) {
+        const char *name = "";
+        bool wanted = n_slots == 0;
+        (void)bn_json_string(bn_json_get(e, "name"), &name);
+        for (size_t i = 0; i < n_slots; i++)
+            if (is_slot(name, slots[i])) wanted = true;
+        struct {
+            const char *name;
+            uint64_t *sum;
+        } parts[] = {{"calls", &sum.calls}, {"ns", &sum.ns}, {"bytes", &sum.bytes}, {"ops", &sum.ops}};
+        for (size_t i = 0; i < BN_ARRAY_LEN(parts) && wanted; i++) {
+            uint64_t value = 0;
+            (void)bn_json_u64(bn_json_get(e, parts[i].name), &value);
+            if (!bn_add_ok(*parts[i].sum, value, parts[i].sum)) *parts[i].sum = UINT64_MAX;
+        }
+    }
+    return sum;
+}
+
+bool bn_check_kernel_time(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    uint64_t total;
+    if (!bn_rule_u64(in, "measurement.total_ns", &total, out)) return false;
+    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
+    uint64_t ns = bn_receipt_work_sum(in, NULL, 0).ns;
+    if (ns > total) return bn_rule_fail(out, "kernels ran for %llu ns of %llu", (ull)ns, (ull)total);
+    if (ns == 0) return bn_rule_fail(out, "kernels took no time");
+    return bn_rule_pass(out, "%.1f %% of the time in kernels", 100.0 * (double)ns / (double)total);
+}
+
+struct effort {
+    uint64_t evaluated, passes, generated;
+    uint64_t single; /* passes of one token */
+};
+
+static bool read_effort(const struct bn_rules_input *in, struct effort *e, struct bn_rule_result *out)
+{
+    uint64_t prompt, generated, batch;
+    if (!bn_rule_u64(in, "result.prompt_tokens", &prompt, out)) return false;
+    if (!bn_rule_u64(in, "tokens_generated", &generated, out)) return false;
+    if (!bn_rule_u64(in, "resolved.batch", &batch, out)) return false;
+    if (prompt == 0 || generated == 0 || batch == 0 || prompt >= 1u << 30 || generated >= 1u << 30)
+        return bn_rule_fail(out, "%llu prompt tokens, %llu generated ones, batches of %llu", (ull)prompt,
+                            (ull)generated, (ull)batch);
+    e->evaluated = prompt + generated - 1;
+    e->generated = generated;
+    e->passes = prompt / batch + (prompt % batch != 0) + generated - 1;
+    e->single = generated - 1 + (batch == 1 ? prompt : prompt % batch == 1);
+    return true;
+}
+
+/* Compares one number with what it must be. */
+static bool agrees(const char *what, uint64_t claimed, bool fits, uint64_t want, struct bn_rule_result *out)
+{
+    if (fits && claimed == want) return true;
+    if (fits)
+        return bn_rule_fail(out, "%s: %llu are claimed, it must be %llu", what, (ull)claimed, (ull)want);
+    return bn_rule_fail(out, "%s: more than a number can hold", what);
+}
+
+/* Bytes of ternary weights that a pass of one token reads: of the packed copies when there are any. */
+static bool read_packed(const struct bn_rules_input *in, const struct shape *s, uint64_t *bytes,
+                        struct bn_rule_result *out)
+{
+    uint64_t packed = 0;
+    *bytes = s->ternary_bytes;
+    if (bn_json_path(in->receipt->predicate, "resolved.packed_bytes") == NULL) return true;
+    if (!bn_rule_u64(in, "resolved.packed_bytes", &packed, out)) return false;
+    if (packed == 0) return true;
+    *bytes = packed;
+    if (packed >= s->ternary_weights / 5) return true;
+    return bn_rule_fail(out, "%llu weights in %llu packed bytes", (ull)s->ternary_weights, (ull)packed);
+}
+
+/* The type of the first layer's query matrix says which kernels ran: those of blocks with a scale each (TQ1_0
+ * becomes TQ2_0 in memory), or those of one scale. */
+static bool type_fits(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    static const enum bn_kernel BLOCKED[] = {BN_KERNEL_TQ2_GEMV, BN_KERNEL_TQ2_GEMM},
+                                PLAIN[] = {BN_KERNEL_I2S_GEMV, BN_KERNEL_I2S_GEMM, BN_KERNEL_T5_GEMV};
+    const char *type = NULL;
+    char quoted[80];
+    if (!bn_json_string(bn_json_path(in->receipt->predicate, "model.quantization"), &type)) return true;
+    bool blocked = strncmp(type, "TQ", 2) == 0;
+    if ((blocked ? bn_receipt_work_sum(in, BLOCKED, 2) : bn_receipt_work_sum(in, PLAIN, 3)).calls > 0)
+        return true;
+    return bn_rule_fail(out, "model.quantization is \"%s\", and no kernel for it ran",
+                        bn_rule_quote(quoted, type));
+}
+
+bool bn_check_kernel_work(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    static const enum bn_kernel SLOTS[] = {BN_KERNEL_I2S_GEMV, BN_KERNEL_I2S_GEMM, BN_KERNEL_TQ2_GEMV,
+                                           BN_KERNEL_TQ2_GEMM, BN_KERNEL_T5_GEMV};
+    struct shape s;
+    struct effort e;
+    uint64_t want = 0, packed, together;
+    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
+    if (!read_shape(in, &s, out) || !read_effort(in, &e, out) || !read_packed(in, &s, &packed, out))
+        return false;
+    struct bn_receipt_work done = bn_receipt_work_sum(in, SLOTS, BN_ARRAY_LEN(SLOTS));
+    bool fits = bn_mul_ok(e.evaluated, s.ternary_weights, &want);
+    if (!agrees("multiply-adds of the ternary kernels", done.ops, fits, want, out)) return false;
+    fits = bn_mul_ok(e.passes, 7 * s.n_layer, &want);
+    if (!agrees("calls of the ternary kernels", done.calls, fits, want, out)) return false;
+    fits = bn_mul_ok(e.single, packed, &together) && bn_mul_ok(e.passes - e.single, s.ternary_bytes, &want) &&
+           bn_add_ok(want, together, &want);
+    if (!agrees("bytes of the ternary kernels", done.bytes, fits, want, out)) return false;
+    if (!type_fits(in, out)) return false;
+    return bn_rule_pass(out, "%llu multiply-adds for %llu tokens in %llu passes", (ull)done.ops,
+                        (ull)e.evaluated, (ull)e.passes);
+}
+
+bool bn_check_attention_work(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    static const enum bn_kernel SCORES[] = {BN_KERNEL_ATTN_SCORES}, VALUES[] = {BN_KERNEL_ATTN_VALUES};
+    struct shape s;
+    struct effort e;
+    uint64_t want = 0;
+    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
+    if (!read_shape(in, &s, out) || !read_effort(in, &e, out)) return false;
+    bool fits = bn_mul_ok(e.evaluated * (e.evaluated + 1) / 2, s.n_layer * s.n_head, &want) &&
+                bn_mul_ok(want, s.head_dim, &want);
+    if (!agrees("multiply-adds of attn_scores", bn_receipt_work_sum(in, SCORES, 1).ops, fits, want, out))
+        return false;
+    if (!agrees("multiply-adds of attn_values", bn_receipt_work_sum(in, VALUES, 1).ops, fits, want, out))
+        return false;
+    uint64_t group = s.n_head / s.n_head_kv, scores = bn_receipt_work_sum(in, SCORES, 1).bytes,
+             values = bn_receipt_work_sum(in, VALUES, 1).bytes;
+    /* Two bytes a value, which as many heads as share it may read together. */
+    if (scores != values || scores / 2 > want || scores / 2 < want / (group == 0 ? 1 : group))
+        return bn_rule_fail(out, "%llu and %llu bytes for %llu multiply-adds", (ull)scores, (ull)values,
+                            (ull)want);
+    return bn_rule_pass(out, "%llu multiply-adds each way", (ull)want);
+}
+
+/* How the logits came about; without a claim, every head was computed row by row. */
+static bool read_screen(const struct bn_rules_input *in, const struct effort *e, bn_screen_stat *screen,
+                        struct bn_rule_result *out)
+{
+    *screen = (bn_screen_stat){.full = e->generated};
+    if (bn_json_path(in->receipt->predicate, "measurement.screen") == NULL) return true;
+    if (!bn_rule_u64(in, "measurement.screen.screened", &screen->screened, out) ||
+        !bn_rule_u64(in, "measurement.screen.full", &screen->full, out) ||
+        !bn_rule_u64(in, "measurement.screen.rows", &screen->rows, out))
+        return false;
+    uint64_t heads;
+    return agrees("heads", screen->full,
+                  bn_add_ok(screen->full, screen->screened, &heads) && heads == e->generated, screen->full,
+                  out);
+}
+
+bool bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    static const enum bn_kernel FULL[] = {BN_KERNEL_F16_GEMM, BN_KERNEL_F32_GEMM},
+                                SCREEN[] = {BN_KERNEL_I8_GEMV};
+    struct shape s;
+    struct effort e;
+    bn_screen_stat screen;
+    uint64_t want = 0;
+    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
+    if (!read_shape(in, &s, out) || !read_effort(in, &e, out) || !read_screen(in, &e, &screen, out))
+        return false;
+    bool fits = bn_mul_ok(screen.full, s.n_vocab, &want) && bn_add_ok(want, screen.rows, &want) &&
+                bn_mul_ok(want, s.n_embd, &want);
+    if (!agrees("multiply-adds of the head", bn_receipt_work_sum(in, FULL, 2).ops, fits, want, out))
+        return false;
+    struct bn_receipt_work full = bn_receipt_work_sum(in, FULL, 2),
+                           screened = bn_receipt_work_sum(in, SCREEN, 1);
+    uint64_t row_bytes = s.head_bytes / s.n_vocab, rest;
+    if (!agrees("calls of the head", full.calls, true, e.generated, out)) return false;
+    fits = bn_mul_ok(screen.full, s.head_bytes, &want) && bn_mul_ok(screen.rows, row_bytes, &rest) &&
+           bn_add_ok(want, rest, &want);
+    if (!agrees("bytes of the head", full.bytes, fits, want, out)) return false;
+    if (!agrees("calls of i8_gemv", screened.calls, true, screen.screened, out)) return false;
+    fits = bn_mul_ok(screen.screened, s.n_vocab * s.n_embd, &want);
+    if (!agrees("multiply-adds of i8_gemv", screened.ops, fits, want, out)) return false;
+    fits = bn_mul_ok(screen.screened, s.n_vocab * (s.n_embd + SCREEN_ROW_BYTES), &want);
+    if (!agrees("bytes of i8_gemv", screened.bytes, fits, want, out)) return false;
+    if (screen.screened > 0)
+        return bn_rule_pass(out, "%llu heads screened, %llu of their rows computed, %llu heads in full",
+                            (ull)screen.screened, (ull)screen.rows, (ull)screen.full);
+    return bn_rule_pass(out, "%llu heads in full", (ull)screen.full);
+}
+
+/* ---- everything else ---- */
+
+/* What one kind of kernel must have done. */
+struct part {
+    const char *what;
+    enum bn_kernel slots[2];
+    size_t n_slots;
+    uint64_t width;   /* elements a token and layer */
+    uint64_t calls;   /* a pass and layer */
+    uint64_t n_bytes; /* an element */
+    uint64_t once;    /* elements of each pass that ends in the head, which is one more call */
+};
+
+static bool part_agrees(const struct bn_rules_input *in, const struct shape *s, const struct effort *e,
+                        const struct part *part, struct bn_rule_result *out)
+{
+    char what[64];
+    uint64_t want = 0, rest, bytes = 0;
+    struct bn_receipt_work done = bn_receipt_work_sum(in, part->slots, part->n_slots);
+    bool fits = bn_mul_ok(e->evaluated, s->n_layer, &want) && bn_mul_ok(want, part->width, &want) &&
+                bn_mul_ok(e->generated, part->once, &rest) && bn_add_ok(want, rest, &want);
+    snprintf(what, sizeof what, "elements of %s", part->what);
+    if (!agrees(what, done.ops, fits, want, out)) return false;
+    fits = bn_mul_ok(want, part->n_bytes, &bytes);
+    snprintf(what, sizeof what, "bytes of %s", part->what);
+    if (!agrees(what, done.bytes, fits, bytes, out)) return false;
+    fits = bn_mul_ok(e->passes, part->calls * s->n_layer, &want) &&
+           bn_add_ok(want, part->once > 0 ? e->generated : 0, &want);
+    snprintf(what, sizeof what, "calls of %s", part->what);
+    return agrees(what, done.calls, fits, want, out);
+}
+
+/* The rows of the embedding are widened, unless they are stored in binary32. */
+static bool embedding_agrees(const struct bn_rules_input *in, const struct shape *s, const struct effort *e,
+                             struct bn_rule_result *out)
+{
+    static const enum bn_kernel WIDEN[] = {BN_KERNEL_F16_TO_F32, BN_KERNEL_BF16_TO_F32, BN_KERNEL_Q8_0_TO_F32,
+                                           BN_KERNEL_Q6_K_TO_F32, BN_KERNEL_Q4_0_TO_F32};
+    struct bn_receipt_work done = bn_receipt_work_sum(in, WIDEN, BN_ARRAY_LEN(WIDEN));
+    uint64_t want = e->evaluated * s->n_embd; /* below 2^51 */
+    if (done.calls == 0) return true;
+    if (!agrees("calls of the embedding", done.calls, true, e->passes, out)) return false;
+    if (!agrees("elements of the embedding", done.ops, true, want, out)) return false;
+    if (done.bytes >= want / 2 && done.bytes <= want * 2) return true;
+    return bn_rule_fail(out, "%llu elements of the embedding in %llu bytes", (ull)want, (ull)done.bytes);
+}
+
+bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    static const enum bn_kernel NORM[] = {BN_KERNEL_RMSNORM},
+                                NEVER[] = {BN_KERNEL_RESIDUAL, BN_KERNEL_T5_PACK, BN_KERNEL_HAS_CODE3,
+                                           BN_KERNEL_EXP};
+    struct shape s;
+    struct effort e;
+    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
+    if (!read_shape(in, &s, out) || !read_effort(in, &e, out)) return false;
+    uint64_t q_dim = s.n_head * s.head_dim, kv_dim = s.n_head_kv * s.head_dim;
+    /* Some architectures have no norms inside attention and the feed-forward part. */
+    uint64_t plain = bn_receipt_work_sum(in, NORM, 1).calls == e.passes * 2 * s.n_layer + e.generated;
+    const struct part PARTS[] = {
+        {"quantize", {BN_KERNEL_QUANTIZE}, 1, 2 * s.n_embd + q_dim + s.n_ff, 4, 0, 0},
+        {"rmsnorm",
+         {BN_KERNEL_RMSNORM},
+         1,
+         2 * s.n_embd + (plain ? 0 : q_dim + s.n_ff),
+         plain ? 2 : 4,
+         0,
+         s.n_embd},
+        {"rope", {BN_KERNEL_ROPE_NEOX, BN_KERNEL_ROPE_NORM}, 2, (s.n_head + s.n_head_kv) * s.n_rot, 1, 0, 0},
+        {"the activation", {BN_KERNEL_RELU2_MUL, BN_KERNEL_SILU_MUL}, 2, s.n_ff, 1, 0, 0},
+        {"add", {BN_KERNEL_ADD}, 1, 2 * s.n_embd, 2, 0, 0},
+        {"f32_to_f16", {BN_KERNEL_F32_TO_F16}, 1, 2 * kv_dim, 1, 2, 0},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++)
+        if (!part_agrees(in, &s, &e, &PARTS[i], out)) return false;
+    static const enum bn_kernel SOFTMAX[] = {BN_KERNEL_SOFTMAX};
+    uint64_t want = 0;
+    bool fits = bn_mul_ok(e.evaluated * (e.evaluated + 1) / 2, s.n_layer * s.n_head, &want);
+    if (!agrees("elements of softmax", bn_receipt_work_sum(in, SOFTMAX, 1).ops, fits, want, out))
+        return false;
+    if (!embedding_agrees(in, &s, &e, out)) return false;
+    if (bn_receipt_work_sum(in, NEVER, BN_ARRAY_LEN(NEVER)).calls > 0)
+        return bn_rule_fail(out, "residual, t5_pack, has_code3 and exp are not called by a generation");
+    return bn_rule_pass(out, "norms, positions, activations and sums of %llu layers", (ull)s.n_layer);
+}

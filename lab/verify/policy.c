@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reads a policy of receipts.
+ */
+#include "lab/verify/policy.h"
+
+#include <stddef.h>
+
+#include "base/error.h"
+#include "lab/verify/checks.h"
+
+#define FLAG(field)                                       \
+    {                                                     \
+#field, offsetof(struct bn_receipt_policy, field) \
+    }
+
+static const struct {
+    const char *name;
+    size_t offset;
+} FLAGS[] =
+    {
+        FLAG(accept_bare),          FLAG(accept_statement),      FLAG(accept_envelope),
+        FLAG(require_signature),    FLAG(require_gpu_kernels),   FLAG(require_quantized_kernels),
+        FLAG(validate_performance), FLAG(require_clean_program), FLAG(require_clean_git),
+        FLAG(allow_corrections),
+},
+  NUMBERS[] = {
+      FLAG(signature_threshold),
+      FLAG(max_age_s),
+      FLAG(clock_skew_s),
+      FLAG(rate_tolerance_milli),
+      FLAG(bandwidth_bytes_per_s),
+      FLAG(bandwidth_percent),
+      FLAG(limit_i2s),
+      FLAG(limit_tl1),
+      FLAG(limit_tl2),
+      FLAG(limit_fp16),
+      FLAG(limit_bf16),
+};
+
+static const char *const LISTS[] = {"model_sha256", "program_sha256", "off", "require"};
+
+void bn_receipt_policy_defaults(struct bn_receipt_policy *policy)
+{
+    *policy = (struct bn_receipt_policy){
+        .accept_bare = true,
+        .accept_statement = true,
+        .accept_envelope = true,
+        .signature_threshold = 1,
+        .clock_skew_s = 300,
+        .rate_tolerance_milli = 10,
+        .bandwidth_percent = 150,
+        .limit_i2s = 40,
+        .limit_tl1 = 35,
+        .limit_tl2 = 30,
+        .limit_fp16 = 150,
+        .limit_bf16 = 180,
+    };
+}
+
+static bn_status refuse(const bn_json *member, const char *what, bn_error *err)
+{
+    return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, bn_json_name(member), "%s", what);
+}
+
+static bn_status check_list(const bn_json *list, bn_error *err)
+{
+    bool rules = strcmp(bn_json_name(list), "off") == 0 || strcmp(bn_json_name(list), "require") == 0;
+    if (bn_json_kind(list) != BN_JSON_ARRAY) return refuse(list, "a list of texts is expected", err);
+    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
+        const char *text;
+        if (!bn_json_string(e, &text)) return refuse(list, "a list of texts is expected", err);
+        if (rules && bn_rules_find(text) == NULL) {
+            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, text, "there is no rule of this name");
+        }
+        if (!rules && !bn_is_sha256(text)) return refuse(list, "64 hex digits are expected", err);
+    }
+    return BN_OK;
+}
+
+static bn_status read_member(struct bn_receipt_policy *policy, const bn_json *member, bn_error *err)
+{
+    const char *name = bn_json_name(member);
+    char *base = (char *)policy;
+    for (size_t i = 0; i < BN_ARRAY_LEN(FLAGS); i++) {
+        bool flag;
+        if (strcmp(name, FLAGS[i].name) != 0) continue;
+        if (!bn_json_bool(member, &flag)) return refuse(member, "true or false is expected", err);
+        memcpy(base + FLAGS[i].offset, &flag, sizeof flag);
+        return BN_OK;
+    }
+    for (size_t i = 0; i < BN_ARRAY_LEN(NUMBERS); i++) {
+        uint64_t number;
+        if (strcmp(name, NUMBERS[i].name) != 0) continue;
+        if (!bn_json_u64(member, &number)) return refuse(member, "a whole number is expected", err);
+        memcpy(base + NUMBERS[i].offset, &number, sizeof number);
+        return BN_OK;
+    }
+    for (size_t i = 0; i < BN_ARRAY_LEN(LISTS); i++)
+        if (strcmp(name, LISTS[i]) == 0) return check_list(member, err);
+    if (strcmp(name, "comment") == 0) return BN_OK;
+    return refuse(member, "a policy has no such member", err);
+}
+
+/* A number of keys that must verify is a demand for signatures. */
+static bn_status check_threshold(struct bn_receipt_policy *policy, bn_error *err)
+{
+    const bn_json *threshold = bn_json_get(policy->source, "signature_threshold");
+    if (threshold == NULL) return BN_OK;
+    if (policy->signature_threshold == 0) return refuse(threshold, "at least 1 key is expected", err);
+    if (bn_json_get(policy->source, "require_signature") != NULL && !policy->require_signature)
+        return refuse(threshold, "contradicts require_signature false", err);
+    policy->require_signature = true;
+    return BN_OK;
+}
+
+bn_status bn_receipt_policy_read(struct bn_receipt_policy *policy, const char *text, size_t n, bn_error *err)
+{
+    bn_receipt_policy_defaults(policy);
+    BN_TRY(bn_json_parse(&policy->source, text, n, err));
+    bn_status status = BN_OK;
+    if (bn_json_kind(policy->source) != BN_JSON_OBJECT)
+        status = bn_fail(err, BN_ERR_FORMAT, "a policy is an object");
+    for (const bn_json *m = bn_json_first(policy->source); m != NULL && status == BN_OK; m = bn_json_next(m))
+        status = read_member(policy, m, err);
+    if (status == BN_OK) status = check_threshold(policy, err);
+    if (status != BN_OK) bn_receipt_policy_release(policy);
+    return status;
+}
+
+void bn_receipt_policy_release(struct bn_receipt_policy *policy)
+{
+    bn_json_free(policy->source);
+    bn_receipt_policy_defaults(policy);
+}
+
+bool bn_receipt_policy_lists(const struct bn_receipt_policy *policy, const char *list, const char *text,
+                             size_t *n_listed)
+{
+    const bn_json *array = bn_json_get(policy->source, list);
+    bool found = false;
+    if (n_listed != NULL) *n_listed = bn_json_size(array);
+    for (const bn_json *e = bn_json_first(array); e != NULL; e = bn_json_next(e)) {
+        const char *element;
+        if (bn_json_string(e, &element) && strcmp(element, text) == 0) found = true;
+    }
+    return found;
+}

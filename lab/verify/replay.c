@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Repeats the generation of a receipt. The request is read strictly: a field that is missing or malformed is
+ * an error, never a default.
+ */
+#include "lab/verify/replay.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "lab/receipt/receipt.h"
+#include "model/model.h"
+#include "tokenizer/tokenizer.h"
+
+struct replay {
+    const bn_json *predicate;
+    struct bn_generation gen;
+    int32_t *prompt, *stop_ids, *want;
+    const char **stops;
+    size_t n_want;
+    const char *reason, *chain; /* claimed; chain may be NULL */
+    uint32_t n_ctx;
+    bn_error *err;
+};
+
+static bn_status missing(const struct replay *r, const char *path)
+{
+    return bn_fail_at(r->err, BN_ERR_FORMAT, BN_NO_OFFSET, path,
+                      "needed for a replay, and missing or malformed");
+}
+
+static bn_status read_u32(const struct replay *r, const char *path, uint32_t *out)
+{
+    uint64_t value;
+    if (!bn_json_u64(bn_json_path(r->predicate, path), &value) || value > UINT32_MAX) return missing(r, path);
+    *out = (uint32_t)value;
+    return BN_OK;
+}
+
+static bn_status read_f32(const struct replay *r, const char *path, float *out)
+{
+    double value;
+    if (!bn_json_number(bn_json_path(r->predicate, path), &value)) return missing(r, path);
+    *out = (float)value;
+    return BN_OK;
+}
+
+/* A number, or from 2^53 on a text of digits. */
+static bn_status read_seed(const struct replay *r, uint64_t *out)
+{
+    const bn_json *seed = bn_json_path(r->predicate, "request.seed");
+    const char *digits = NULL;
+    if (bn_json_u64(seed, out)) return BN_OK;
+    if (!bn_json_string(seed, &digits) || digits[0] == '\0' || strlen(digits) > 20)
+        return missing(r, "request.seed");
+    *out = 0;
+    for (; *digits != '\0'; digits++)
+        if (*digits < '0' || *digits > '9' || !bn_mul_ok(*out, 10, out) ||
+            !bn_add_ok(*out, (uint64_t)(*digits - '0'), out))
+            return missing(r, "request.seed");
+    return BN_OK;
+}
+
+static bn_status read_ids(const struct replay *r, const char *path, int32_t **ids, size_t *n)
+{
+    const bn_json *list = bn_json_path(r->predicate, path);
+    if (bn_json_kind(list) != BN_JSON_ARRAY) return missing(r, path);
+    *n = bn_json_size(list);
+    *ids = bn_alloc(*n, sizeof **ids);
+    if (*ids == NULL) return bn_nomem(r->err);
+    size_t i = 0;
+    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
+        uint64_t id;
+        if (!bn_json_u64(e, &id) || id > INT32_MAX) return missing(r, path);
+        (*ids)[i++] = (int32_t)id;
+    }
+    return BN_OK;
+}
+
+#define MAX_STOPS 1024u /* each costs time with each token */
+
+static bn_status read_stops(struct replay *r)
+{
+    const bn_json *list = bn_json_path(r->predicate, "request.stops");
+    if (bn_json_kind(list) != BN_JSON_ARRAY) return missing(r, "request.stops");
+    r->gen.n_stops = bn_json_size(list);
+    if (r->gen.n_stops > MAX_STOPS)
+        return bn_fail(r->err, BN_ERR_LIMIT, "%zu stop texts are more than %u", r->gen.n_stops, MAX_STOPS);
+    r->stops = bn_alloc(r->gen.n_stops, sizeof *r->stops);
+    if (r->stops == NULL) return bn_nomem(r->err);
+    size_t i = 0;
+    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e))
+        if (!bn_json_string(e, &r->stops[i++])) return missing(r, "request.stops");
+    r->gen.stops = r->stops;
+    return BN_OK;
+}
+
+static bn_status read_request(struct replay *r)
+{
+    bn_sampler_options *s = &r->gen.sampling;
+    BN_TRY(read_ids(r, "request.prompt_ids", &r->prompt, &r->gen.n_prompt));
+    BN_TRY(read_ids(r, "request.stop_ids", &r->stop_ids, &r->gen.n_stop_ids));
+    BN_TRY(read_ids(r, "result.ids", &r->want, &r->n_want));
+    BN_TRY(read_stops(r));
+    BN_TRY(read_u32(r, "request.n_predict", &r->gen.n_predict));
+    BN_TRY(read_f32(r, "request.temperature", &s->temperature));
+    BN_TRY(read_u32(r, "request.top_k", &s->top_k));
+    BN_TRY(read_f32(r, "request.top_p", &s->top_p));
+    BN_TRY(read_f32(r, "request.min_p", &s->min_p));
+    BN_TRY(read_f32(r, "request.repeat_penalty", &s->repeat_penalty));
+    BN_TRY(read_u32(r, "request.repeat_last", &s->repeat_last));
+    BN_TRY(read_seed(r, &s->seed));
+    BN_TRY(read_u32(r, "resolved.ctx", &r->n_ctx));
+    if (!bn_json_bool(bn_json_path(r->predicate, "request.ignore_end"), &r->gen.ignore_end))
+        return missing(r, "request.ignore_end");
+    if (!bn_json_string(bn_json_path(r->predicate, "result.stop_reason"), &r->reason))
+        return missing(r, "result.stop_reason");
+    if (!bn_json_string(bn_json_path(r->predicate, "result.chain"), &r->chain))
+        return missing(r, "result.chain");
+    r->gen.prompt = r->prompt;
+    r->gen.stop_ids = r->stop_ids;
+    r->gen.want_chain = true;
+    return BN_OK;
+}
+
+/* A claimed text next to what this model gives; NULL: the receipt must have null. */
+static bool text_claim_differs(const struct replay *r, const char *path, const char *actual,
+                               struct bn_replay_result *out)
+{
+    const char *claimed = NULL;
+    (void)bn_json_string(bn_json_path(r->predicate, path), &claimed);
+    if (claimed == NULL ? actual == NULL : actual != NULL && strcmp(claimed, actual) == 0) return false;
+    snprintf(out->reason, sizeof out->reason, "%s is %.64s here, the receipt has another", path,
+             actual == NULL ? "null" : actual);
+    return true;
+}
+
+/* A model without a vocabulary has no tokenizer and gives no text. */
+static bn_status tokenizer_differs(const struct replay *r, const bn_tokenizer *tok, bool *differs,
+                                   struct bn_replay_result *out)
+{
+    char hex[BN_SHA256_HEX];
+    if (tok != NULL) BN_TRY(bn_tokenizer_digest(tok, hex, r->err));
+    *differs = text_claim_differs(r, "resolved.tokenizer_sha256", tok == NULL ? NULL : hex, out);
+    return BN_OK;
+}
+
+static bn_status text_differs(const struct replay *r, const bn_tokenizer *tok, bool *differs,
+                              struct bn_replay_result *out)
+{
+    char *text = NULL, hex[BN_SHA256_HEX];
+    size_t n;
+    if (tok != NULL) {
+        BN_TRY(bn_detokenize(tok, r->gen.ids, r->gen.n_ids, false, &text, &n, r->err));
+        bn_status status = bn_sha256_hex(text, n, hex, r->err);
+        bn_free(text);
+        BN_TRY(status);
+    }
+    *differs = text_claim_differs(r, "result.text_sha256", tok == NULL ? NULL : hex, out);
+    return BN_OK;
+}
+
+static bn_status model_differs(const struct replay *r, const struct bn_model *model, bool *differs,
+                               struct bn_replay_result *out)
+{
+    const char *claimed = NULL;
+    char hex[BN_SHA256_HEX];
+    if (!bn_json_string(bn_json_path(r->predicate, "model.sha256"), &claimed))
+        return missing(r, "model.sha256");
+    BN_TRY(bn_sha256_hex(model->bytes, model->n_bytes, hex, r->err));
+    *differs = strcmp(hex, claimed) != 0;
+    if (*differs)
+        snprintf(out->reason, sizeof out->reason, "the model has sha256 %.16s..., the receipt's is %.16s...",
+                 hex, claimed);
+    return BN_OK;
+}
+
+/* The shape that the rules about work have computed with, against the model itself. */
+static bool shape_differs(const struct replay *r, const struct bn_model *model, struct bn_replay_result *out)
+{
+    const bn_hparams *hp = &model->hp;
+    const struct {
+        const char *path;
+        uint64_t value;
+    } FIELDS[] = {
+        {"model.bytes", model->n_bytes},
+        {"model.n_vocab", hp->n_vocab},
+        {"model.n_ctx", hp->n_ctx},
+        {"model.n_embd", hp->n_embd},
+        {"model.n_layer", hp->n_layer},
+        {"model.n_ff", hp->n_ff},
+        {"model.n_head", hp->n_head},
+        {"model.n_head_kv", hp->n_head_kv},
+        {"model.head_dim", hp->head_dim},
+        {"model.n_rot", hp->n_rot},
+        {"model.ternary_weights", model->ternary_weights},
+        {"model.ternary_bytes", model->ternary_bytes},
+        {"model.head_bytes", model->head_bytes},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) {
+        uint64_t claimed;
+        if (bn_json_u64(bn_json_path(r->predicate, FIELDS[i].path), &claimed) && claimed == FIELDS[i].value)
+            continue;
+        snprintf(out->reason, sizeof out->reason, "%s is %llu in the model, the receipt has another",
+                 FIELDS[i].path, (unsigned long long)FIELDS[i].value);
+        return true;
+    }
+    return text_claim_differs(r, "model.arch", hp->arch, out) ||
+           text_claim_differs(r, "model.quantization", bn_receipt_quantization(model), out);
+}
+
+/* Compares what came with what is claimed. A generation that its caller ended is compared as far as it went.
+ */
+static void compare(const struct replay *r, struct bn_replay_result *out)
+{
+    const struct bn_generation *gen = &r->gen;
+    bool was_cancelled = strcmp(r->reason, bn_stop_reason_name(BN_STOP_CALLER)) == 0;
+    size_t i = 0;
+    while (i < gen->n_ids && i < r->n_want && gen->ids[i] == r->want[i])
+        i++;
+    out->n_tokens = i;
+    if (i < gen->n_ids && i < r->n_want)
+        snprintf(out->reason, sizeof out->reason, "token %zu is %d here, the receipt has %d", i,
+                 (int)gen->ids[i], (int)r->want[i]);
+    else if (gen->n_ids != r->n_want)
+        snprintf(out->reason, sizeof out->reason, "%s tokens came than the %zu of the receipt",
+                 gen->n_ids > r->n_want ? "more" : "fewer", r->n_want);
+    else if (!was_cancelled && strcmp(bn_stop_reason_name(gen->reason), r->reason) != 0)
+        snprintf(out->reason, sizeof out->reason, "it stopped for \"%s\", the receipt has another reason",
+                 bn_stop_reason_name(gen->reason));
+    else if (r->chain != NULL && strcmp(gen->chain, r->chain) != 0)
+        snprintf(out->reason, sizeof out->reason,
+                 "the same tokens, but the chain of digests differs: %.16s... here", gen->chain);
+    else
+        out->same = true;
+    out->chain = r->chain != NULL;
+}
+
+static bn_status run(struct replay *r, const bn_model *model, uint32_t n_threads, uint32_t n_batch,
+                     struct bn_replay_result *out)
+{
+    const bn_tokenizer *tok = bn_model_tokenizer(model);
+    bn_session *session = NULL;
+    bool differs = false;
+    if (model->map.mapped)
+        return bn_fail(r->err, BN_ERR_ARG, "a replay needs a model whose file is read, not mapped");
+    BN_TRY(read_request(r));
+    BN_TRY(model_differs(r, model, &differs, out));
+    if (differs) return BN_OK;
+    bn_session_options options = {.n_ctx = r->n_ctx, .n_batch = n_batch, .n_threads = n_threads};
+    BN_TRY(tokenizer_differs(r, tok, &differs, out));
+    if (differs || shape_differs(r, model, out)) return BN_OK;
+    /* No more work than the receipt itself claims to have done, and one token to see that it would go on. A
+     * generation that its caller ended is ended at the same token. */
+    bool was_cancelled = strcmp(r->reason, bn_stop_reason_name(BN_STOP_CALLER)) == 0;
+    size_t most = r->n_want + (was_cancelled ? 0 : 1);
+    if (r->gen.n_predict > most) r->gen.n_predict = (uint32_t)most;
+    BN_TRY(bn_session_open(&session, model, &options, r->err));
+    bn_status status = bn_generate(session, tok, &r->gen, r->err);
+    bn_session_close(session);
+    BN_TRY(status);
+    compare(r, out);
+    if (!out->same) return BN_OK;
+    BN_TRY(text_differs(r, tok, &differs, out));
+    out->same = !differs;
+    return BN_OK;
+}
+
+bn_status bn_receipt_replay(const struct bn_receipt *receipt, const bn_model *model, uint32_t n_threads,
+                            uint32_t n_batch, struct bn_replay_result *result, bn_error *err)
+{
+    struct replay r = {.predicate = receipt->predicate, .err = err};
+    *result = (struct bn_replay_result){0};
+    bn_status status = run(&r, model, n_threads, n_batch, result);
+    bn_generation_release(&r.gen);
+    bn_free(r.prompt);
+    bn_free(r.stop_ids);
+    bn_free(r.want);
+    bn_free(r.stops);
+    return status;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Replay: the request of a receipt is run again, and must give the same tokens and the same chain of digests.
+ * Any instruction set, thread count and batch can be used, because the engine's results do not depend on
+ * them.
+ */
+#ifndef BN_RECEIPT_REPLAY_H
+#define BN_RECEIPT_REPLAY_H
+
+#include "lab/verify/rules.h"
+
+/* Runs the request of a statement on a model that the caller has opened, from memory or with no_mmap, so that
+ * no other program can write to its bytes (else BN_ERR_ARG). The digest of these very bytes is compared with
+ * model.sha256. n_threads and n_batch 0 are the engine's defaults. When something differs the result is BN_OK
+ * with result->same false; an error means that the replay was not possible. */
+BN_MUST_CHECK bn_status bn_receipt_replay(const struct bn_receipt *receipt, const bn_model *model,
+                                          uint32_t n_threads, uint32_t n_batch,
+                                          struct bn_replay_result *result, bn_error *err);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Runs the rules of checks.h over a receipt and judges the results.
+ */
+#include "lab/verify/rules.h"
+
+#include "base/error.h"
+#include "lab/verify/checks.h"
+
+#define INTEGRITY BN_LEVEL_INTEGRITY
+
+static const struct bn_rule RULES[] = {
+#define X(id, name, level, demand) {id, demand, BN_LEVEL_##level, bn_check_##name},
+    BN_RULES(X)
+#undef X
+};
+_Static_assert(BN_ARRAY_LEN(RULES) <= BN_RULES_MAX, "a report has room for every rule");
+
+const struct bn_rule *bn_rules_at(size_t i)
+{
+    return i < BN_ARRAY_LEN(RULES) ? &RULES[i] : NULL;
+}
+
+const struct bn_rule *bn_rules_find(const char *id)
+{
+    for (size_t i = 0; i < BN_ARRAY_LEN(RULES); i++)
+        if (strcmp(RULES[i].id, id) == 0) return &RULES[i];
+    return NULL;
+}
+
+const char *bn_rule_level_name(enum bn_rule_level level)
+{
+    static const char *const NAMES[BN_LEVEL_COUNT] = {"integrity", "consistency", "replay"};
+    return (unsigned)level < BN_LEVEL_COUNT ? NAMES[level] : "none";
+}
+
+const char *bn_verdict_name(enum bn_receipt_verdict verdict)
+{
+    static const char *const NAMES[BN_VERDICT_COUNT] = {"skip", "pass", "FAIL", "undecided"};
+    return (unsigned)verdict < BN_VERDICT_COUNT ? NAMES[verdict] : "?";
+}
+
+static void run_rule(const struct bn_rule *rule, const struct bn_rules_input *in, struct bn_rule_result *out)
+{
+    *out = (struct bn_rule_result){0};
+    if (bn_receipt_policy_lists(in->policy, "off", rule->id, NULL)) {
+        bn_rule_skip(out, "switched off by the policy");
+        return;
+    }
+    (void)rule->check(in, out);
+    if (out->status != BN_OK) return;
+    if (out->verdict == BN_VERDICT_SKIP && bn_receipt_policy_lists(in->policy, "require", rule->id, NULL)) {
+        char why[sizeof out->reason];
+        memcpy(why, out->reason, sizeof why);
+        bn_rule_fail(out, "required by the policy: %.200s", why);
+        out->no_data = true;
+    }
+}
+
+/* Were the kernels of a statement compared with the table, or is that rule switched off? */
+static bool kernels_unknown(const struct bn_rules_report *report, const struct bn_receipt *r)
+{
+    size_t i = (size_t)(bn_rules_find("kernels-known") - RULES);
+    return r->statement != NULL && report->results[i].verdict == BN_VERDICT_SKIP;
+}
+
+/* Nothing that failed: the highest level of which something passed, without a gap. */
+static void judge(struct bn_rules_report *report, const struct bn_rules_input *in, const size_t *failed,
+                  const size_t *passed)
+{
+    const struct bn_receipt *r = in->receipt;
+    const struct bn_rule_result *signature = &report->results[0], *self = &report->results[1];
+    report->verified = report->n_failed == 0 && report->n_undecided == 0;
+    report->bound = r->root != NULL &&
+                    (signature->verdict == BN_VERDICT_PASS || self->verdict == BN_VERDICT_PASS) &&
+                    failed[INTEGRITY] == 0;
+    for (int level = 0; level < BN_LEVEL_COUNT && failed[level] == 0; level++) {
+        if (level != INTEGRITY && (passed[level] == 0 || kernels_unknown(report, r))) break;
+        report->reached = r->root != NULL;
+        report->level = (enum bn_rule_level)level;
+    }
+    report->exit_code = failed[INTEGRITY] > 0     ? BN_EXIT_INTEGRITY
+                        : report->n_failed > 0    ? BN_EXIT_NEGATIVE
+                        : report->n_undecided > 0 ? BN_EXIT_UNSUPPORTED
+                                                  : BN_EXIT_OK;
+}
+
+bn_status bn_rules_run(struct bn_rules_report *report, const struct bn_rules_input *in, bn_error *err)
+{
+    size_t failed[BN_LEVEL_COUNT] = {0}, passed[BN_LEVEL_COUNT] = {0};
+    *report = (struct bn_rules_report){0};
+    for (size_t i = 0; i < BN_ARRAY_LEN(RULES); i++) {
+        struct bn_rule_result *out = &report->results[i];
+        bool unread = i > 0 && in->receipt->root == NULL;
+        if (unread || (RULES[i].level != INTEGRITY && failed[INTEGRITY] > 0))
+            bn_rule_skip(out, "not reached");
+        else
+            run_rule(&RULES[i], in, out);
+        if (out->status != BN_OK) {
+            bn_status status = out->status;
+            *report = (struct bn_rules_report){0};
+            return bn_fail(err, status, "rule %s could not be checked: %s", RULES[i].id,
+                           status == BN_ERR_NOMEM ? "out of memory" : bn_status_name(status));
+        }
+        failed[out->no_data ? BN_LEVEL_CONSISTENCY : RULES[i].level] +=
+            out->verdict == BN_VERDICT_FAIL || out->verdict == BN_VERDICT_UNDECIDED;
+        passed[RULES[i].level] += out->verdict == BN_VERDICT_PASS;
+        report->n_failed += out->verdict == BN_VERDICT_FAIL;
+        report->n_passed += out->verdict == BN_VERDICT_PASS;
+        report->n_skipped += out->verdict == BN_VERDICT_SKIP;
+        report->n_undecided += out->verdict == BN_VERDICT_UNDECIDED;
+    }
+    judge(report, in, failed, passed);
+    return BN_OK;
+}
+
+size_t bn_rules_first_bad(const struct bn_rules_report *report)
+{
+    enum bn_receipt_verdict wanted = report->n_failed > 0 ? BN_VERDICT_FAIL : BN_VERDICT_UNDECIDED;
+    for (size_t i = 0; i < BN_ARRAY_LEN(RULES); i++)
+        if (report->results[i].verdict == wanted) return i;
+    return SIZE_MAX;
+}

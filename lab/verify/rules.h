@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The rules of receipts: one table, each rule with its id, its demand, and a function that gives a verdict
+ * and a reason. docs/reference/receipt.md lists them.
+ *
+ * A statement of this toolchain claims everything, so a missing field fails the rule that needs it. A bare
+ * predicate claims what it names; rules about the rest skip. Rules that were asked for by an option or a
+ * policy never skip: a gate without data fails. A rule that cannot be checked for lack of memory gives no
+ * verdict at all: bn_rules_run then fails.
+ */
+#ifndef BN_RECEIPT_RULES_H
+#define BN_RECEIPT_RULES_H
+
+#include "lab/receipt/open.h"
+#include "lab/verify/policy.h"
+
+enum bn_rule_level {
+    BN_LEVEL_INTEGRITY,   /* digests and signatures hold */
+    BN_LEVEL_CONSISTENCY, /* what is claimed fits together, and the policy's demands are met */
+    BN_LEVEL_REPLAY,      /* a replay gave the same tokens */
+    BN_LEVEL_COUNT
+};
+const char *bn_rule_level_name(enum bn_rule_level level);
+
+enum bn_receipt_verdict {
+    BN_VERDICT_SKIP,
+    BN_VERDICT_PASS,
+    BN_VERDICT_FAIL,
+    BN_VERDICT_UNDECIDED, /* it was asked for, and this verifier cannot decide it */
+    BN_VERDICT_COUNT
+};
+const char *bn_verdict_name(enum bn_receipt_verdict verdict);
+
+/* The result of a replay, see replay.h. */
+struct bn_replay_result {
+    bool same;
+    size_t n_tokens; /* that were compared */
+    bool chain;      /* the chain of digests was compared too */
+    char reason[200];
+};
+
+/* What the receipt is compared with; borrowed. */
+struct bn_rules_input {
+    const struct bn_receipt *receipt;
+    const struct bn_receipt_policy *policy;
+    int64_t now_utc;
+    const char *model_sha256;              /* of the model that the verifier has; NULL: none was given */
+    bool model_is_default;                 /* the built-in model: another one is not a fault */
+    const char *cpu_model;                 /* of this machine; NULL when unknown */
+    uint64_t bandwidth_bytes_per_s;        /* the best rate measured here; 0: not measured */
+    const struct bn_replay_result *replay; /* NULL: not asked for */
+};
+
+struct bn_rule_result {
+    enum bn_receipt_verdict verdict;
+    bool no_data;     /* it failed because a policy requires it, and there was nothing to check */
+    bn_status status; /* not BN_OK: it could not be checked, and verdict means nothing */
+    char reason[240];
+};
+
+struct bn_rule {
+    const char *id;
+    const char *demand;
+    enum bn_rule_level level;
+    bool (*check)(const struct bn_rules_input *in, struct bn_rule_result *out);
+};
+
+#define BN_RULES_MAX 64u
+
+/* The i-th rule, NULL past the end; and by id, NULL when there is none. */
+const struct bn_rule *bn_rules_at(size_t i);
+const struct bn_rule *bn_rules_find(const char *id);
+
+struct bn_rules_report {
+    struct bn_rule_result results[BN_RULES_MAX]; /* in the order of the table */
+    size_t n_passed, n_failed, n_skipped, n_undecided;
+    bool verified;            /* nothing failed, nothing is undecided */
+    bool bound;               /* a digest or a signature covers the whole receipt */
+    bool reached;             /* some level was reached: */
+    enum bn_rule_level level; /* the highest one */
+    bn_exit exit_code; /* 0; 5: a digest or signature does not hold; 1: another rule failed; 9: none did,
+                          and one is undecided */
+};
+
+/* Runs all rules. When one about integrity fails, the later ones skip. BN_ERR_NOMEM when a rule could not be
+ * checked; the report is then empty. */
+BN_MUST_CHECK bn_status bn_rules_run(struct bn_rules_report *report, const struct bn_rules_input *in,
+                                     bn_error *err);
+/* The rate at which a receipt claims to have read memory, which a measurement must reach; 0 without counters.
+ */
+uint64_t bn_rules_claimed_bandwidth(const struct bn_receipt *receipt);
+/* The first rule that failed or, when none did, that is undecided; bn_rules_at gives it. SIZE_MAX for none.
+ */
+size_t bn_rules_first_bad(const struct bn_rules_report *report);
+
+#endif

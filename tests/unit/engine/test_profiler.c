@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The profiler: the ten claims F101 to F110 about a profiler of bricks, each with what would refute it. No
+ * test looks at how long something took: the clock is a fake one, or only structure and sums are compared.
+ */
+#include "tests/unit/engine/profiler_maker.h"
+
+/* ---- F101, F102: the list ---- */
+
+static void f101_fifteen_bricks_have_fixed_numbers(void **state)
+{
+    static const char *const NAMES[] = {
+        "RmsNorm",          "LayerNorm",       "QkvProjection",    "RopeEmbedding",  "AttentionScore",
+        "AttentionSoftmax", "AttentionOutput", "OutputProjection", "GateProjection", "UpProjection",
+        "Activation",       "DownProjection",  "Embedding",        "LmHead",         "Sampling"};
+    (void)state;
+    assert_int_equal(BN_BRICK_COUNT, 15);
+    assert_int_equal(BN_ARRAY_LEN(NAMES), BN_BRICK_COUNT);
+    for (unsigned i = 0; i < BN_BRICK_COUNT; i++)
+        assert_string_equal(bn_brick_name(i), NAMES[i]);
+    assert_true(BN_BRICK_ACTIVATION_QUANTIZE >= BN_BRICK_COUNT && BN_BRICK_BARRIER_WAIT >= BN_BRICK_COUNT);
+    assert_null(bn_brick_name(BN_BRICK_KNOWN));
+}
+
+static void f102_each_has_its_category(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < BN_BRICK_COUNT; i++) {
+        enum bn_brick_category expected = i < 2    ? BN_CATEGORY_NORM
+                                          : i < 8  ? BN_CATEGORY_ATTENTION
+                                          : i < 12 ? BN_CATEGORY_FFN
+                                          : i < 14 ? BN_CATEGORY_HEAD
+                                                   : BN_CATEGORY_OTHER;
+        assert_int_equal(bn_brick_category(i), expected);
+    }
+    assert_int_equal(bn_brick_find("Qkv"), BN_BRICK_QKV_PROJECTION);
+    assert_int_equal(bn_brick_find("rope"), BN_BRICK_ROPE_EMBEDDING);
+    assert_int_equal(bn_brick_find("Softmax"), BN_BRICK_ATTENTION_SOFTMAX);
+    assert_int_equal(bn_brick_find("SiLU"), BN_BRICK_ACTIVATION);
+    assert_int_equal(bn_brick_find("GELU"), BN_BRICK_ACTIVATION);
+    assert_int_equal(bn_brick_find("ReLU"), BN_BRICK_ACTIVATION);
+    assert_int_equal(bn_brick_find("lmhead"), BN_BRICK_LM_HEAD);
+    assert_int_equal(bn_brick_find("si"), BN_BRICK_NONE);
+    assert_int_equal(bn_brick_find(""), BN_BRICK_NONE);
+    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++)
+        assert_int_equal(bn_brick_find(bn_brick_name(i)), i);
+}
+
+static void names_are_interned_before_measuring(void **state)
+{
+    struct fake fake = {0};
+    bn_error err = {0};
+    uint8_t mine = 0, again = 0, known = 0, late = 77;
+    bn_prof *prof = open_prof(&fake, BN_PROF_DEFERRED, 1, 16);
+    (void)state;
+    bn_prof_disable(prof);
+    assert_int_equal(bn_prof_intern(prof, "Mine", BN_CATEGORY_OTHER, &mine, &err), BN_OK);
+    assert_int_equal(bn_prof_intern(prof, "qkv", BN_CATEGORY_OTHER, &known, &err), BN_OK);
+    assert_int_equal(mine, BN_BRICK_KNOWN);
+    assert_int_equal(known, BN_BRICK_QKV_PROJECTION);
+    bn_prof_enable(prof);
+    assert_int_equal(bn_prof_intern(prof, "Mine", BN_CATEGORY_FFN, &again, &err), BN_OK);
+    assert_int_equal(again, mine);
+    assert_int_equal(bn_prof_intern(prof, "Late", BN_CATEGORY_OTHER, &late, &err), BN_ERR_ARG);
+    assert_int_equal(late, 77);
+    work(prof, &fake, mine, 5);
+    bn_prof_finalize(prof, bn_prof_elapsed_ns(prof));
+    assert_int_equal(bn_prof_stats_for(prof, mine, 0).exclusive_ns, 5);
+    assert_string_equal(bn_prof_brick_name(prof, mine), "Mine");
+    assert_int_equal(bn_prof_brick_category(prof, mine), BN_CATEGORY_OTHER);
+    bn_prof_disable(prof);
+    char name[] = "brick-00";
+    bn_status status = BN_OK;
+    for (unsigned i = BN_BRICK_KNOWN + 1u; i <= BN_BRICK_MAX; i++) {
+        name[6] = (char)('0' + i / 10);
+        name[7] = (char)('0' + i % 10);
+        assert_int_equal(status, BN_OK);
+        status = bn_prof_intern(prof, name, BN_CATEGORY_OTHER, &late, NULL);
+    }
+    assert_int_equal(status, BN_ERR_LIMIT);
+    bn_prof_close(prof);
+}
+
+/* ---- F103, F104, F110: summing up ---- */
+
+#define N_SPINS 100u
+#define SPIN_NS 1000u
+
+static void f103_deferred_events_wait_unchanged(void **state)
+{
+    struct fake fake = {.now = 500};
+    bn_prof *prof = open_prof(&fake, BN_PROF_DEFERRED, 1, 256);
+    (void)state;
+    for (unsigned i = 0; i < N_SPINS; i++)
+        bn_prof_record_deferred(prof, 0, BN_BRICK_ATTENTION_SCORE, i * SPIN_NS, (i + 1) * SPIN_NS, 7);
+    assert_int_equal(bn_prof_pending(prof), N_SPINS);
+    assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_ATTENTION_SCORE, 0).count, 0);
+    size_t n = 0;
+    const struct bn_prof_event *events = bn_prof_events(prof, 0, &n);
+    assert_int_equal(n, N_SPINS);
+    for (unsigned i = 0; i < N_SPINS; i++) {
+        assert_int_equal(events[i].begin, i * SPIN_NS);
+        assert_int_equal(events[i].end, (i + 1) * SPIN_NS);
+        assert_int_equal(events[i].elements, 7);
+    }
+    bn_prof_close(prof);
+}
+
+static void f104_finalize_sums_each_event_by_its_own_ends(void **state)
+{
+    struct fake fake = {0};
+    bn_prof *prof = open_prof(&fake, BN_PROF_DEFERRED, 1, 256);
+    (void)state;
+    for (unsigned i = 0; i < N_SPINS; i++)
+        bn_prof_record_deferred(prof, 0, BN_BRICK_ATTENTION_SCORE, i * SPIN_NS, (i + 1) * SPIN_NS, 1);
+    bn_prof_finalize(prof, N_SPINS * SPIN_NS);
+    assert_int_equal(bn_prof_pending(prof), 0);
+    struct bn_brick_stats b = bn_prof_stats_for(prof, BN_BRICK_ATTENTION_SCORE, 0);
+    /* With one end for all it would be N (N + 1) / 2 times the length. */
+    assert_int_equal(b.inclusive_ns, N_SPINS * SPIN_NS);
+    assert_int_not_equal(b.inclusive_ns, N_SPINS * (N_SPINS + 1) / 2 * SPIN_NS);
+    assert_int_equal(b.min_ns, SPIN_NS);
+    assert_int_equal(b.max_ns, SPIN_NS);
+    bn_prof_finalize(prof, 5 * N_SPINS * SPIN_NS);
+    struct bn_brick_stats again = bn_prof_stats_for(prof, BN_BRICK_ATTENTION_SCORE, 0);
+    assert_memory_equal(&again, &b, sizeof b);
+    assert_int_equal(prof->wall_ns, N_SPINS * SPIN_NS);
+    assert_int_equal(bn_prof_check(prof, NULL), BN_OK);
+    bn_prof_close(prof);
+}
+
+/* A made-up pass: bricks inside a brick, others next to it, unattributed pauses. */
+static void play(bn_prof *prof, struct fake *fake)
+{
+    for (unsigned layer = 0; layer < 3; layer++) {
+        prof->trails[0].layer = (int16_t)layer;
+        struct bn_brick_timer timer = bn_prof_start_brick(prof, BN_BRICK_ATTENTION);
+        fake->now += 3;
+        work(prof, fake, BN_BRICK_ATTENTION_SCORE, 100 + layer);
+        work(prof, fake, BN_BRICK_ATTENTION_SOFTMAX, 40);
+        fake->now += 2;
+        bn_prof_stop_brick(timer, 1);
+        fake->now += 1;
+        work(prof, fake, BN_BRICK_GATE_PROJECTION, 200);
+        work(prof, fake, BN_BRICK_RMS_NORM, 11);
+        prof->trails[0].layer = -1;
+    }
+    work(prof, fake, BN_BRICK_LM_HEAD, 333);
+}
+
+static void f110_all_sums_agree_to_the_nanosecond(void **state)
+{
+    (void)state;
+    struct bn_brick_stats first[BN_BRICK_MAX];
+    for (int mode = BN_PROF_PER_LAYER; mode < BN_PROF_MODES; mode++) {
+        struct fake fake = {.now = 123456};
+        bn_prof *prof = open_prof(&fake, (enum bn_prof_mode)mode, 1, 256);
+        play(prof, &fake);
+        bn_prof_finalize(prof, bn_prof_elapsed_ns(prof));
+        struct bn_brick_stats categories[BN_CATEGORY_COUNT];
+        uint64_t sum = 0, by_brick[BN_CATEGORY_COUNT] = {0};
+        bn_prof_category_stats(prof, 0, categories);
+        for (unsigned i = 0; i < BN_BRICK_MAX; i++)
+            by_brick[bn_prof_brick_category(prof, i)] += bn_prof_stats_for(prof, i, 0).exclusive_ns;
+        for (unsigned c = 0; c < BN_CATEGORY_COUNT; c++) {
+            assert_int_equal(categories[c].exclusive_ns, by_brick[c]);
+            sum += categories[c].exclusive_ns;
+        }
+        assert_int_equal(sum, bn_prof_total_ns(prof, 0));
+        assert_int_equal(prof->wall_ns, 3 * (3 + 140 + 2 + 1 + 200 + 11) + 3 + 333);
+        assert_int_equal(prof->wall_ns - sum, 3); /* the pauses: unattributed */
+        struct bn_brick_stats attention = bn_prof_stats_for(prof, BN_BRICK_ATTENTION, 0);
+        assert_int_equal(attention.inclusive_ns, 3 * 145 + 3);
+        assert_int_equal(attention.exclusive_ns, 3 * 5);
+        assert_int_equal(bn_prof_check(prof, NULL), BN_OK);
+        /* The result is the same in every mode. */
+        for (unsigned i = 0; i < BN_BRICK_MAX; i++) {
+            struct bn_brick_stats b = bn_prof_stats_for(prof, i, 0);
+            if (mode == BN_PROF_PER_LAYER) first[i] = b;
+            assert_memory_equal(&b, &first[i], sizeof b);
+        }
+        bn_prof_close(prof);
+    }
+}
+
+static void every_mode_but_none_records(void **state)
+{
+    (void)state;
+    for (int mode = BN_PROF_NONE; mode < BN_PROF_MODES; mode++) {
+        struct fake fake = {0};
+        bn_prof *prof = open_prof(&fake, (enum bn_prof_mode)mode, 1, 256);
+        work(prof, &fake, BN_BRICK_RMS_NORM, 5);
+        assert_int_equal(bn_prof_pending(prof), mode != BN_PROF_NONE);
+        assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_RMS_NORM, 0).count, 0);
+        bn_prof_finalize(prof, fake.now);
+        assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_RMS_NORM, 0).count, mode != BN_PROF_NONE);
+        assert_int_equal(bn_prof_check(prof, NULL), mode != BN_PROF_NONE ? BN_OK : BN_ERR_MISMATCH);
+        bn_prof_close(prof);
+    }
+}
+
+/* ---- F105 to F109: cost ---- */
+
+static void f105_disabled_reads_no_clock(void **state)
+{
+    struct fake fake = {0};
+    bn_prof *prof = open_prof(&fake, BN_PROF_DEFERRED, 1, 256);
+    (void)state;
+    uint64_t before = fake.n_reads;
+    work(prof, &fake, BN_BRICK_RMS_NORM, 1);
+    assert_int_equal(fake.n_reads, before + 2);
+    for (int how = 0; how < 3; how++) {
+        if (how == 0) bn_prof_disable(prof);
+        if (how == 1) bn_prof_enable(prof), bn_prof_set_sync_mode(prof, BN_PROF_NONE);
+        if (how == 2) bn_prof_set_sync_mode(prof, BN_PROF_DEFERRED), prof->level = BN_PROF_OFF;
+        bn_prof_reset_epoch(prof);
+        before = fake.n_reads;
+        play(prof, &fake);
+        bn_prof_begin_pass(prof, 0, 1, 1);
+        bn_prof_end_pass(prof);
+        assert_int_equal(bn_prof_elapsed_ns(prof), 0);
+        assert_int_equal(fake.n_reads, before);
+        assert_int_equal(bn_prof_pending(prof), 0);
+    }
+    bn_prof_close(prof);
+}
+
+/* Each number reaches its own place and no other. */
+static void f106_a_brick_is_an_index(void **state)
+{
+    struct fake fake = {0};
+    bn_prof *prof = open_prof(&fake, BN_PROF_IMMEDIATE, 1, 4096);
+    (void)state;
+    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++)
+        work(prof, &fake, i, 100 + i);
+    bn_prof_finalize(prof, fake.now);
+    for (unsigned i = 0; i < BN_BRICK_KNOWN; i++) {
+        assert_int_equal(bn_prof_stats_for(prof, i, 0).exclusive_ns, 100 + i);
+        assert_int_equal(prof->trails[0].bricks[i].exclusive_ns, 100 + i);
+    }
+    bn_prof_close(prof);
+}
+
+#define N_RECORDS 1000000u
+
+static void record_many(void *arg, unsigned thread, unsigned n_threads)
+{
+    bn_prof *prof = arg;
+    (void)n_threads;
+    struct bn_prof_trail *trail = bn_prof_trail(prof, thread);
+    for (unsigned i = 0; i < N_RECORDS; i++)
+        bn_prof_stop(bn_prof_start(trail, thread == 0 ? BN_BRICK_RMS_NORM : BN_BRICK_ACTIVATION), 3);
+}
+
+static void f107_two_threads_lose_nothing(void **state)
+{
+    bn_prof *prof = open_prof(NULL, BN_PROF_DEFERRED, 2, N_RECORDS);
+    (void)state;
+    bn_team_once(2, record_many, prof);
+    bn_prof_finalize(prof, bn_prof_elapsed_ns(prof));
+    assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_RMS_NORM, 0).count, N_RECORDS);
+    assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_RMS_NORM, 1).count, 0);
+    assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_ACTIVATION, 1).count, N_RECORDS);
+    assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_ACTIVATION, 0).count, 0);
+    assert_int_equal(bn_prof_stats_for(prof, BN_BRICK_ACTIVATION, BN_PROF_ALL_THREADS).elements,
+                     3 * N_RECORDS);
+    assert_int_equal(bn_prof_dropped(prof), 0);
+    bn_prof_close(prof);
+}
+
+static void f108_timers_are_small_and_nothing_allocates(void **state)
+{
+    struct fake fake = {0};
+    (void)state;
+    assert_true(sizeof(struct bn_brick_timer) <= 32);
+    for (int mode = BN_PROF_PER_LAYER; mode < BN_PROF_MODES; mode++) {
+        bn_prof *prof = open_prof(&fake, (enum bn_prof_mode)mode, 1, 16);
+        uint64_t hits = bn_mem_guard_hits();
+        bn_mem_guard(true);
+        play(prof, &fake); /* more events than fit: a full trail must not grow either */
+        play(prof, &fake);
+        bn_prof_finalize(prof, bn_prof_elapsed_ns(prof));
+        bn_mem_guard(false);
+        assert_int_equal(bn_mem_guard_hits(), hits);
+        bn_prof_close(prof);
+    }
+}
+
+struct watch {
+    bn_prof *prof;
+    atomic_uint_fast64_t latest;
+    atomic_bool failed;
+};
+
+/* Each reading is taken after the latest one was published, on whichever thread. */
+static void read_often(void *arg, unsigned thread, unsigned n_threads)
+{
+    struct watch *w = arg;
+    (void)thread, (void)n_threads;
+    for (unsigned i = 0; i < 200000; i++) {
+        uint64_t before = atomic_load(&w->latest), now = bn_prof_elapsed_ns(w->prof);
+        if (now < before) w->failed = true;
+        while (before < now && !atomic_compare_exchange_weak(&w->latest, &before, now)) {
+        }
+    }
+}
+
+static void f109_elapsed_time_never_goes_back(void **state)
+{
+    struct watch w = {.prof = open_prof(NULL, BN_PROF_DEFERRED, 2, 16)};
+    uint64_t before = 0;
+    (void)state;
+    for (unsigned i = 0; i < 1000000; i++) {
+        uint64_t now = bn_prof_elapsed_ns(w.prof);
+        assert_true(now >= before);
+        before = now;
+    }
+    bn_team_once(2, read_often, &w);
+    assert_false(w.failed);
+    bn_prof_close(w.prof);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(f101_fifteen_bricks_have_fixed_numbers),
+        cmocka_unit_test(f102_each_has_its_category),
+        cmocka_unit_test(names_are_interned_before_measuring),
+        cmocka_unit_test(f103_deferred_events_wait_unchanged),
+        cmocka_unit_test(f104_finalize_sums_each_event_by_its_own_ends),
+        cmocka_unit_test(f110_all_sums_agree_to_the_nanosecond),
+        cmocka_unit_test(every_mode_but_none_records),
+        cmocka_unit_test(f105_disabled_reads_no_clock),
+        cmocka_unit_test(f106_a_brick_is_an_index),
+        cmocka_unit_test(f107_two_threads_lose_nothing),
+        cmocka_unit_test(f108_timers_are_small_and_nothing_allocates),
+        cmocka_unit_test(f109_elapsed_time_never_goes_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * hub without a network: references, safe paths, the registry, the settings of a server, and the bar of
+ * bn-download.
+ */
+#define _GNU_SOURCE
+#include "tests/unit/hub/hub_folder.h"
+
+/* ---- references ---- */
+
+static void test_good_references(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        enum bn_hub_kind kind;
+        const char *name, *variant, *repo, *file, *revision;
+    } GOOD[] = {
+        {"BitNet-b1.58-2B-4T", BN_HUB_NAME, "bitnet-b1.58-2b-4t", "", "", "", ""},
+        {"name:bf16", BN_HUB_NAME, "name", "bf16", "", "", ""},
+        {"hf:a/b", BN_HUB_REPO, "", "", "a/b", "", "main"},
+        {"a/b", BN_HUB_REPO, "", "", "a/b", "", "main"},
+        {"microsoft/bitnet-b1.58-2B-4T-gguf", BN_HUB_REPO, "", "", "microsoft/bitnet-b1.58-2B-4T-gguf", "",
+         "main"},
+        {"a/b@v1.0", BN_HUB_REPO, "", "", "a/b", "", "v1.0"},
+        {"a/b:dir/c.gguf@x/y", BN_HUB_REPO, "", "", "a/b", "dir/c.gguf", "x/y"},
+        {"hf:a/b@v1.0", BN_HUB_REPO, "", "", "a/b", "", "v1.0"},
+        {"hf:a/b:c.gguf", BN_HUB_REPO, "", "", "a/b", "c.gguf", "main"},
+        {"hf:a/b:dir/c d.gguf@x/y", BN_HUB_REPO, "", "", "a/b", "dir/c d.gguf", "x/y"},
+        {"hf:a/b:c@d.gguf@" ONE, BN_HUB_REPO, "", "", "a/b", "c@d.gguf", ONE},
+        {"https://example.org/m.gguf?x=1", BN_HUB_URL, "", "", "", "", ""},
+        {"http://127.0.0.1:80/m.gguf", BN_HUB_URL, "", "", "", "", ""},
+        {"http://localhost/m.gguf", BN_HUB_URL, "", "", "", "", ""},
+        {"http://[::1]:8080/m.gguf", BN_HUB_URL, "", "", "", "", ""},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(GOOD); i++) {
+        struct bn_hub_reference ref;
+        print_message("%s\n", GOOD[i].text);
+        assert_true(bn_hub_is_reference(GOOD[i].text));
+        assert_int_equal(bn_hub_reference_parse(&ref, GOOD[i].text, NULL), BN_OK);
+        assert_int_equal(ref.kind, GOOD[i].kind);
+        assert_string_equal(ref.name, GOOD[i].name);
+        assert_string_equal(ref.variant, GOOD[i].variant);
+        assert_string_equal(ref.repo, GOOD[i].repo);
+        assert_string_equal(ref.file, GOOD[i].file);
+        assert_string_equal(ref.revision, GOOD[i].revision);
+    }
+}
+
+static void test_bad_references(void **state)
+{
+    (void)state;
+    static const char *const BAD[] = {"",
+                                      "a b",
+                                      "../x",
+                                      "-x",
+                                      ".x",
+                                      "a/",
+                                      "/a",
+                                      "a/b/c",
+                                      "./a",
+                                      "a/.b",
+                                      "a/-b",
+                                      "a/b:../c",
+                                      "hf:",
+                                      "hf:a",
+                                      "hf:a/",
+                                      "hf:/b",
+                                      "hf:a/b/c",
+                                      "hf:../b",
+                                      "hf:a/..",
+                                      "hf:-a/b",
+                                      "hf:a/b:",
+                                      "hf:a/b:/c",
+                                      "hf:a/b:../c",
+                                      "hf:a/b:c/../d",
+                                      "hf:a/b:c//d",
+                                      "hf:a/b:c\\d",
+                                      "hf:a/b:c\nd",
+                                      "hf:a/b:-c",
+                                      "hf:a/b:c@",
+                                      "hf:a/b:c@../x",
+                                      "hf:a/b:c@x?y",
+                                      "hf:a/b:c@x%2e",
+                                      "hf:a/b@-x",
+                                      "http://example.org/m.gguf",
+                                      "http://localhost.example.org/x",
+                                      "http://127.0.0.1.example.org/x",
+                                      "https://",
+                                      "https:///x",
+                                      "https://user@example.org/x",
+                                      "https://u:p@example.org/x",
+                                      "https://example.org/a b",
+                                      "https://example.org/\x01",
+                                      "http://localhost@example.org/x"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(BAD); i++) {
+        struct bn_hub_reference ref;
+        bn_error err = {0};
+        print_message("%s\n", BAD[i]);
+        assert_int_equal(bn_hub_reference_parse(&ref, BAD[i], &err), BN_ERR_ARG);
+        assert_true(err.msg[0] != '\0');
+    }
+    char longer[5000];
+    struct bn_hub_reference ref;
+    memset(longer, 'a', sizeof longer - 1);
+    longer[sizeof longer - 1] = '\0';
+    assert_int_equal(bn_hub_reference_parse(&ref, longer, NULL), BN_ERR_ARG);
+    memcpy(longer, "hf:a/b:", 7);
+    assert_int_equal(bn_hub_reference_parse(&ref, longer, NULL), BN_ERR_ARG);
+    memcpy(longer, "https://", 8);
+    assert_int_equal(bn_hub_reference_parse(&ref, longer, NULL), BN_ERR_ARG);
+}
+
+static void test_paths_are_no_references(void **state)
+{
+    (void)state;
+    static const char *const PATHS[] = {"model.gguf", "./model", "dir/model.gguf", "a/b/c", "/abs/model",
+                                        "MODEL.GGUF", "../x"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(PATHS); i++)
+        assert_false(bn_hub_is_reference(PATHS[i]));
+}
+
+static void test_safe_paths(void **state)
+{
+    (void)state;
+    static const char *const SAFE[] = {"a",    "a/b",     "a.b/c-d",       "...",
+                                       "a..b", ".hidden", "\xc3\xa4.gguf", "a b"};
+    static const char *const UNSAFE[] = {"",
+                                         "/",
+                                         "/a",
+                                         "a/",
+                                         "a//b",
+                                         ".",
+                                         "..",
+                                         "a/..",
+                                         "./a",
+                                         "../a",
+                                         "a\\b",
+                                         "a\nb",
+                                         "a\x7f"
+                                         "b",
+                                         "\x1b[31m",
+                                         "-a",
+                                         "a/-b",
+                                         "a/./b",
+                                         "\xc2\x9b"
+                                         "31m"};
+    char name[257];
+    for (size_t i = 0; i < BN_ARRAY_LEN(SAFE); i++)
+        assert_true(bn_hub_safe_path(SAFE[i]));
+    for (size_t i = 0; i < BN_ARRAY_LEN(UNSAFE); i++)
+        assert_false(bn_hub_safe_path(UNSAFE[i]));
+    memset(name, 'x', 256);
+    name[256] = '\0';
+    assert_false(bn_hub_safe_path(name));
+    name[255] = '\0';
+    assert_true(bn_hub_safe_path(name));
+    assert_true(bn_hub_is_commit(ONE));
+    assert_true(bn_hub_is_commit(SHA_A));
+    assert_false(bn_hub_is_commit("main"));
+    assert_false(bn_hub_is_commit("1111111"));
+    assert_false(bn_hub_is_commit("gggggggggggggggggggggggggggggggggggggggg"));
+    assert_false(bn_hub_is_commit("a-branch-with-a-name-of-more-than-40-letters"));
+}
+
+/* ---- the registry ---- */
+
+#define FILE_OF(more) "{\"variant\": \"v\", \"repo\": \"a/b\", \"file\": \"c\", \"runs\": \"yes\"" more "}"
+#define MODEL_OF(files)                                                                                     \
+    "{\"name\": \"n\", \"aliases\": [\"nn\"], \"title\": \"t\", \"parameters\": \"1 B\", \"arch\": \"x\", " \
+    "\"licence\": \"MIT\", \"licence_url\": \"u\", \"files\": [" files "]}"
+#define REGISTRY_OF(models) "{\"schema\": \"bn.registry/1\", \"models\": [" models "]}"
+
+static void test_registry_reads(void **state)
+{
+    (void)state;
+    static const char TEXT[] = REGISTRY_OF(
+        MODEL_OF(FILE_OF(", \"size\": 5, \"sha256\": \"" SHA_A "\"") ", {\"variant\": \"w\", \"repo\": "
+                                                                     "\"a/c\", \"revision\": \"v1\", "
+                                                                     "\"file\": null, \"runs\": \"no\"}"));
+    struct bn_hub_registry *r;
+    assert_int_equal(bn_hub_registry_parse(&r, TEXT, sizeof TEXT - 1, NULL), BN_OK);
+    const struct bn_hub_model *m = bn_hub_registry_find(r, "NN");
+    assert_non_null(m);
+    assert_ptr_equal(m, bn_hub_registry_find(r, "n"));
+    assert_ptr_equal(m, bn_hub_registry_at(r, 0));
+    assert_null(bn_hub_registry_at(r, 1));
+    assert_null(bn_hub_registry_find(r, "x"));
+    const struct bn_hub_file *v = bn_hub_model_file(m, ""), *w = bn_hub_model_file(m, "W");
+    assert_string_equal(v->sha256, SHA_A);
+    assert_int_equal(v->size, 5);
+    assert_string_equal(v->revision, "main");
+    assert_string_equal(w->revision, "v1");
+    assert_string_equal(w->file, "");
+    assert_null(bn_hub_model_file(m, "x"));
+    bn_hub_registry_close(r);
+}
+
+static void test_registry_suggests(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *variant, *hint;
+    } CASES[] = {
+        {"bitnet-b1.58-2b-4", "", "did you mean 'bitnet-b1.58-2b-4t'?"},
+        {"bitnet-b1.58-2b4t", "", "did you mean 'bitnet-b1.58-2b-4t'?"},
+        {"bitent-2b", "", "did you mean 'bitnet-2b'?"},
+        {"nothing-like-it", "", "'bn-download list' shows the names"},
+        {"bitnet-2b", "f16", "its variants are i2_s, packed, bf16"},
+    };
+    struct bn_hub_registry *r;
+    unsetenv("BN_REGISTRY");
+    assert_int_equal(bn_hub_registry_open(&r, NULL), BN_OK);
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        bn_error err = {0};
+        const struct bn_hub_file *file;
+        assert_int_equal(bn_hub_registry_look_up(NULL, &file, r, CASES[i].name, CASES[i].variant, &err),
+                         BN_ERR_NOT_FOUND);
+        assert_null(file);
+        assert_memory_equal(err.hint, CASES[i].hint, strlen(CASES[i].hint));
+    }
+    bn_hub_registry_close(r);
+}
+
+static void test_registry_refuses(void **state)
+{
+    (void)state;
+    static const char *const BAD[] = {
+        "{}",
+        "{\"schema\": \"bn.registry/2\", \"models\": []}",
+        "{\"schema\": \"bn.registry/1\"}",
+        REGISTRY_OF("{}"),
+        REGISTRY_OF(MODEL_OF("")),
+        REGISTRY_OF(MODEL_OF("{}")),
+        REGISTRY_OF(MODEL_OF(FILE_OF(", \"size\": 0"))),
+        REGISTRY_OF(MODEL_OF(FILE_OF(", \"size\": -1"))),
+        REGISTRY_OF(MODEL_OF(FILE_OF(", \"sha256\": \"abc\""))),
+        REGISTRY_OF(MODEL_OF(
+            FILE_OF(", \"sha256\": \"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\""))),
+        REGISTRY_OF(MODEL_OF(FILE_OF(", \"revision\": \"../x\""))),
+        REGISTRY_OF(MODEL_OF(FILE_OF(", \"revision\": \"\\u001b[31m\""))),
+        REGISTRY_OF(MODEL_OF(FILE_OF(", \"revision\": 1"))),
+        REGISTRY_OF(
+            "{\"name\": \"n\", \"title\": \"t\", \"parameters\": \"1\", \"arch\": \"x\", \"licence\": "
+            "\"\\u009b31m\", \"licence_url\": \"u\", \"files\": [" FILE_OF("") "]}"),
+        REGISTRY_OF(
+            MODEL_OF("{\"variant\": \"v\\u001b\", \"repo\": \"a/b\", \"file\": \"c\", \"runs\": \"yes\"}")),
+        REGISTRY_OF(
+            MODEL_OF("{\"variant\": \"v\", \"repo\": \"a/b\", \"file\": \"c\", \"runs\": \"no\\u0007\"}")),
+        REGISTRY_OF(MODEL_OF("{\"variant\": \"v\", \"repo\": \"../b\", \"file\": \"c\", \"runs\": \"yes\"}")),
+        REGISTRY_OF(MODEL_OF("{\"variant\": \"v\", \"repo\": \"a/b\", \"file\": \"/c\", \"runs\": \"yes\"}")),
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(BAD); i++) {
+        struct bn_hub_registry *r;
+        print_message("%s\n", BAD[i]);
+        bn_error err = {0};
+        assert_int_equal(bn_hub_registry_parse(&r, BAD[i], strlen(BAD[i]), &err), BN_ERR_FORMAT);
+        assert_null(r);
+        assert_null(strpbrk(err.where, "\x1b\x07"));
+        assert_null(strpbrk(err.msg, "\x1b\x07"));
+    }
+}
+
+/* The carried one: names are words, unique, each file is in a repository, and the model that the toolchain
+ * was made for is pinned. */
+static void test_registry_carried(void **state)
+{
+    (void)state;
+    struct bn_hub_registry *r;
+    const struct bn_hub_model *m;
+    unsetenv("BN_REGISTRY");
+    assert_int_equal(bn_hub_registry_open(&r, NULL), BN_OK);
+    for (size_t i = 0; (m = bn_hub_registry_at(r, i)) != NULL; i++) {
+        struct bn_hub_reference ref;
+        assert_ptr_equal(bn_hub_registry_find(r, m->name), m);
+        assert_int_equal(bn_hub_reference_parse(&ref, m->name, NULL), BN_OK);
+        assert_int_equal(ref.kind, BN_HUB_NAME);
+        assert_true(bn_hub_is_reference(m->name));
+        for (size_t k = 0; k < m->n_files; k++) {
+            assert_ptr_equal(bn_hub_model_file(m, m->files[k].variant), &m->files[k]);
+            assert_non_null(strchr(m->files[k].repo, '/'));
+        }
+    }
+    m = bn_hub_registry_find(r, "bitnet-2b");
+    assert_non_null(m);
+    assert_string_equal(m->files[0].sha256,
+                        "4221b252fdd5fd25e15847adfeb5ee88886506ba50b8a34548374492884c2162");
+    assert_int_equal(m->files[0].size, 1187801280);
+    bn_hub_registry_close(r);
+}
+
+/* ---- the server's settings ---- */
+
+static bn_status read_server(struct bn_hub_server *server, const char *endpoint, const char *token)
+{
+    unsetenv("HF_ENDPOINT");
+    unsetenv("HF_TOKEN");
+    if (endpoint != NULL) setenv("HF_ENDPOINT", endpoint, 1);
+    if (token != NULL) setenv("HF_TOKEN", token, 1);
+    bn_status status = bn_hub_server_read(server, NULL);
+    unsetenv("HF_ENDPOINT");
+    unsetenv("HF_TOKEN");
+    return status;
+}
+
+static void test_server(void **state)
+{
+    (void)state;
+    struct bn_hub_server s;
+    char url[2049];
+    setenv("HF_HOME", folder, 1);
+    assert_int_equal(read_server(&s, NULL, NULL), BN_OK);
+    assert_string_equal(s.endpoint, "https://huggingface.co");
+    assert_string_equal(s.token, "");
+    write_text(below("token"), "hf_file\n");
+    assert_int_equal(read_server(&s, "https://mirror.example//", NULL), BN_OK);
+    assert_string_equal(s.endpoint, "https://mirror.example");
+    assert_string_equal(s.token, "hf_file");
+    assert_int_equal(read_server(&s, NULL, "hf_x"), BN_OK);
+    assert_string_equal(s.token, "hf_x");
+    assert_int_equal(read_server(&s, "http://example.org", NULL), BN_ERR_ARG);
+    assert_int_equal(read_server(&s, "example.org", NULL), BN_ERR_ARG);
+    assert_int_equal(read_server(&s, NULL, "a b"), BN_ERR_ARG);
+    assert_int_equal(read_server(&s, NULL, "a\r\nX-Evil: 1"), BN_ERR_ARG);
+    assert_int_equal(read_server(&s, NULL, NULL), BN_OK);
+    assert_int_equal(bn_hub_url(url, &s, "a/b", "d r/\xc3\xa4#?.gguf", "x/y", NULL), BN_OK);
+    assert_string_equal(url, "https://huggingface.co/a/b/resolve/x%2Fy/d%20r/%C3%A4%23%3F.gguf");
+    assert_int_equal(bn_hub_url(url, &s, "a/b", "../c", "main", NULL), BN_ERR_ARG);
+    unsetenv("HF_HOME");
+}
+
+/* ---- what is shown ---- */
+
+static void test_bar(void **state)
+{
+    (void)state;
+    char line[512];
+    bn_download_bar(line, sizeof line, 99, "m.gguf", 512000000, 1024000000, 2e6, 256);
+    assert_string_equal(line, "m.gguf  [############            ]   50 %  512 MB of 1.024 GB  2 MB/s  4:16");
+    bn_download_bar(line, sizeof line, 99, "m.gguf", 0, 1024, 0, UINT64_MAX);
+    assert_string_equal(line, "m.gguf  [                        ]    0 %  0 B of 1.024 kB  0 B/s");
+    bn_download_bar(line, sizeof line, 99, "m.gguf", 4096, 0, 1000, UINT64_MAX);
+    assert_string_equal(line, "m.gguf  4.096 kB  1 kB/s");
+    bn_download_bar(line, sizeof line, 99, "m\x1b.gguf", 10, 10, 1, 0);
+    assert_null(strchr(line, '\x1b'));
+    static const struct {
+        size_t columns;
+        const char *want;
+    } NARROW[] = {
+        {79, "ggml-model-i2_s.gguf  [####      ]   47 %  564 MB of 1.188 GB  12.35 MB/s  0:50"},
+        {49, "ggml-model-i2_s.gguf  [#####       ]   47 %  0:50"},
+        {39, "ggml-...gguf  [####      ]   47 %  0:50"},
+        {24, "[#######        ]   47 %"},
+        {19, "[####      ]   47 %"},
+        {10, " 47 %"},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(NARROW); i++) {
+        bn_download_bar(line, sizeof line, NARROW[i].columns, "ggml-model-i2_s.gguf", 564000000, 1187801280,
+                        12345678, 50);
+        assert_string_equal(line, NARROW[i].want);
+    }
+    for (size_t columns = 0; columns <= 120; columns++)
+        for (uint64_t size = 0; size < 2; size++) {
+            bn_download_bar(line, sizeof line, columns,
+                            "a-model-with-a-rather-long-name-that-must-be-cut.gguf", 1187801279,
+                            size * 1187801280, 123456789, size > 0 ? 360000 : UINT64_MAX);
+            assert_in_range(strlen(line), 0, columns);
+            if (columns >= 79) assert_non_null(strstr(line, size > 0 ? "[####" : "1.188 GB"));
+        }
+}
+
+static void test_lines_without_a_terminal(void **state)
+{
+    (void)state;
+    const uint64_t second = 1000000000;
+    char line[512];
+    bn_download_line(line, sizeof line, "m.gguf", 512000000, 1187801280, 12.3e6, 55);
+    assert_string_equal(line, "m.gguf: 512 MB of 1.188 GB (43 %), 12.30 MB/s, 0:55 left");
+    bn_download_line(line, sizeof line, "m\x1b.gguf", 512000000, 0, 0, UINT64_MAX);
+    assert_string_equal(line, "m\\x1B.gguf: 512 MB");
+    assert_false(bn_download_line_due(9 * second, 19, 10)); /* too little happened */
+    assert_true(bn_download_line_due(10 * second, 10, 10)); /* but after ten seconds even nothing is told */
+    assert_true(bn_download_line_due(2 * second, 20, 19));
+    assert_false(bn_download_line_due(second / 2, 90, 0)); /* a fast download needs no lines */
+}
+
+int main(void)
+{
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good_references),
+        cmocka_unit_test(test_bad_references),
+        cmocka_unit_test(test_paths_are_no_references),
+        cmocka_unit_test(test_safe_paths),
+        cmocka_unit_test(test_registry_reads),
+        cmocka_unit_test(test_registry_suggests),
+        cmocka_unit_test(test_registry_refuses),
+        cmocka_unit_test(test_registry_carried),
+        IN_FOLDER(test_server),
+        cmocka_unit_test(test_bar),
+        cmocka_unit_test(test_lines_without_a_terminal),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

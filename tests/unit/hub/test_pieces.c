@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * hub/pieces: what an unfinished download takes of the disk and of memory, what it leaves, and what
+ * an earlier run may have left.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "hub/net/pieces.h"
+
+static char folder[64]; /* of this test, removed at its end */
+static char path[128], part[160], journal[160];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/bn-pieces-XXXXXX");
+    if (mkdtemp(folder) == NULL) return -1;
+    snprintf(path, sizeof path, "%s/m.gguf", folder);
+    snprintf(part, sizeof part, "%s.part", path);
+    snprintf(journal, sizeof journal, "%s.part.json", path);
+    return 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+static bn_status open_pieces(struct bn_pieces **out, uint64_t size, bool reserve, bn_error *err)
+{
+    const struct bn_pieces_origin origin = {"id", "\"etag\"", "", size, reserve};
+    uint64_t kept, lost;
+    bool other;
+    return bn_pieces_open(out, path, &origin, NULL, NULL, &kept, &lost, &other, err);
+}
+
+static uint64_t bytes_on_disk(void)
+{
+    struct stat st;
+    assert_int_equal(stat(part, &st), 0);
+    return (uint64_t)st.st_blocks * 512;
+}
+
+static void write_piece(struct bn_pieces *p, size_t i)
+{
+    static const char zeros[BN_PIECE_BYTES];
+    assert_int_equal(bn_pieces_write(p, (uint64_t)i * BN_PIECE_BYTES, zeros, sizeof zeros, NULL), BN_OK);
+    assert_int_equal(bn_pieces_done(p, i, NULL), BN_OK);
+}
+
+static void assert_nothing_left(void)
+{
+    assert_int_not_equal(access(part, F_OK), 0);
+    assert_int_not_equal(access(journal, F_OK), 0);
+}
+
+#define EIGHT_PIECES (8u * (uint64_t)BN_PIECE_BYTES)
+
+static void test_a_claimed_size_takes_no_disk_space(void **state)
+{
+    (void)state;
+    struct bn_pieces *p;
+    assert_int_equal(open_pieces(&p, EIGHT_PIECES, false, NULL), BN_OK);
+    assert_int_equal(bytes_on_disk(), 0);
+    assert_int_equal(bn_pieces_write(p, 0, "GGUF", 4, NULL), BN_OK);
+    bn_pieces_close(p);
+    assert_nothing_left();
+}
+
+static void test_reserved_space_is_given_back(void **state)
+{
+    (void)state;
+    struct bn_pieces *p;
+    assert_int_equal(open_pieces(&p, EIGHT_PIECES, true, NULL), BN_OK);
+    bool reserves = bytes_on_disk() >= EIGHT_PIECES; /* not every file system does */
+    write_piece(p, 0);
+    bn_pieces_close(p);
+    assert_in_range(bytes_on_disk(), 0, 2 * BN_PIECE_BYTES);
+    assert_int_equal(access(journal, F_OK), 0);
+    assert_int_equal(open_pieces(&p, EIGHT_PIECES, true, NULL), BN_OK);
+    if (reserves) assert_true(bytes_on_disk() >= EIGHT_PIECES);
+    assert_true(bn_pieces_has(p, 0));
+    assert_false(bn_pieces_has(p, 1));
+    bn_pieces_close(p);
+    assert_int_equal(open_pieces(&p, 2 * EIGHT_PIECES, true, NULL), BN_OK); /* another file */
+    bn_pieces_close(p);
+    assert_nothing_left();
+}
+
+static void test_bytes_of_no_use_are_removed(void **state)
+{
+    (void)state;
+    struct bn_pieces *p;
+    assert_int_equal(open_pieces(&p, EIGHT_PIECES, false, NULL), BN_OK);
+    write_piece(p, 3);
+    bn_pieces_drop(p);
+    bn_pieces_close(p);
+    assert_nothing_left();
+}
+
+static void test_a_size_beyond_the_disk(void **state)
+{
+    (void)state;
+    struct bn_pieces *p;
+    struct statvfs disk;
+    bn_error err = {0};
+    uint64_t before = bn_mem_stats().bytes_total;
+    assert_int_equal(statvfs(folder, &disk), 0);
+    if ((uint64_t)disk.f_bavail * disk.f_frsize < BN_PIECES_MAX_BYTES) {
+        assert_int_equal(open_pieces(&p, BN_PIECES_MAX_BYTES, false, &err), BN_ERR_IO);
+        assert_non_null(strstr(err.msg, "not enough disk space"));
+        assert_null(p);
+        assert_nothing_left();
+    }
+    for (unsigned shift = 45; shift < 64; shift += 9) {
+        assert_int_equal(open_pieces(&p, UINT64_C(1) << shift, false, NULL), BN_ERR_LIMIT);
+        assert_int_equal(open_pieces(&p, UINT64_C(1) << shift, true, NULL), BN_ERR_LIMIT);
+        assert_nothing_left();
+    }
+    assert_int_equal(open_pieces(&p, UINT64_MAX, true, NULL), BN_ERR_LIMIT);
+    assert_in_range(bn_mem_stats().bytes_total - before, 0, 16u << 20); /* no table for the claim */
+}
+
+static void test_a_stream_beyond_the_limit(void **state)
+{
+    (void)state;
+    struct bn_pieces *p;
+    assert_int_equal(open_pieces(&p, 0, false, NULL), BN_OK);
+    assert_int_equal(bn_pieces_write(p, BN_PIECES_MAX_BYTES - 1, "xy", 2, NULL), BN_ERR_LIMIT);
+    assert_int_equal(bn_pieces_write(p, UINT64_MAX - 1, "xy", 2, NULL), BN_ERR_LIMIT);
+    bn_pieces_close(p);
+    assert_nothing_left();
+}
+
+/* A journal is a file that somebody may have edited: its numbers make no tables. */
+static void test_a_journal_of_pieces_that_are_not_there(void **state)
+{
+    (void)state;
+    static const char *const INDEX[] = {"1", "4194303", "4294967295", "9007199254740991"};
+    struct bn_pieces *p;
+    char text[600];
+    for (size_t i = 0; i < BN_ARRAY_LEN(INDEX); i++) {
+        int n = snprintf(text, sizeof text,
+                         "{\"schema\":\"bn.part/1\",\"identity\":\"id\",\"etag\":\"\\\"etag\\\"\",\"sha256\":"
+                         "\"\",\"size\":0,\"piece_bytes\":%u}\n{\"piece\": %s, \"n\": %u, \"gmac\": "
+                         "\"00112233445566778899aabbccddeeff\"}\n",
+                         BN_PIECE_BYTES, INDEX[i], BN_PIECE_BYTES);
+        assert_int_equal(bn_file_write_atomic(journal, text, (size_t)n, NULL), BN_OK);
+        assert_int_equal(bn_file_write_atomic(part, "x", 1, NULL), BN_OK);
+        uint64_t before = bn_mem_stats().bytes_total;
+        assert_int_equal(open_pieces(&p, 0, false, NULL), BN_OK);
+        assert_in_range(bn_mem_stats().bytes_total - before, 0, 16u << 20);
+        assert_false(bn_pieces_has(p, 1));
+        bn_pieces_close(p);
+        assert_nothing_left();
+    }
+}
+
+/* Neither waits for a writer. */
+static void test_a_pipe_in_its_place(void **state)
+{
+    (void)state;
+    struct bn_pieces *p;
+    const char *const PLACES[] = {part, journal};
+    alarm(20);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(mkfifo(PLACES[i], 0600), 0);
+        assert_int_equal(open_pieces(&p, 5, false, NULL), BN_ERR_FORMAT);
+        assert_int_equal(unlink(PLACES[i]), 0);
+    }
+    alarm(0);
+}
+
+int main(void)
+{
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(test_a_claimed_size_takes_no_disk_space),
+        IN_FOLDER(test_reserved_space_is_given_back),
+        IN_FOLDER(test_bytes_of_no_use_are_removed),
+        IN_FOLDER(test_a_size_beyond_the_disk),
+        IN_FOLDER(test_a_stream_beyond_the_limit),
+        IN_FOLDER(test_a_journal_of_pieces_that_are_not_there),
+        IN_FOLDER(test_a_pipe_in_its_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A receipt that is edited and checked, for tests of rules.
+ */
+#ifndef BN_TESTS_RULES_MAKER_H
+#define BN_TESTS_RULES_MAKER_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "lab/receipt/receipt.h"
+#include "lab/verify/rules.h"
+
+#define NOW 1772360000 /* some minutes after the fixture's timestamp */
+
+static inline bn_json *load(const char *path)
+{
+    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+    bn_json *root;
+    assert_int_equal(bn_file_read(path, &text, NULL), BN_OK);
+    assert_int_equal(bn_json_parse(&root, text.data, text.len, NULL), BN_OK);
+    bn_buf_release(&text);
+    return root;
+}
+
+/* The value at a path such as "predicate.measurement.kernel_stats.9": numbers index lists. */
+static inline bn_json *find(bn_json *root, const char *path, size_t n)
+{
+    const bn_json *at = root;
+    for (const char *p = path; p < path + n;) {
+        char name[64];
+        size_t length = strcspn(p, ".");
+        if (p + length > path + n) length = (size_t)(path + n - p);
+        snprintf(name, sizeof name, "%.*s", (int)length, p);
+        at = bn_json_kind(at) == BN_JSON_ARRAY ? bn_json_at(at, strtoul(name, NULL, 10))
+                                               : bn_json_get(at, name);
+        p += length + 1;
+    }
+    if (at == NULL) print_message("no %.*s\n", (int)n, path);
+    assert_non_null(at);
+    return (bn_json *)(uintptr_t)at;
+}
+
+/* Puts the JSON text value at path; "" removes the member, and "+" for a name appends to a list. */
+static inline void edit(bn_json *root, const char *path, const char *value)
+{
+    const char *dot = strrchr(path, '.');
+    bn_json *parent = find(root, path, dot == NULL ? 0 : (size_t)(dot - path));
+    const char *name = dot == NULL ? path : dot + 1;
+    bn_json *literal;
+    const char *text;
+    if (value[0] == '\0') {
+        bn_json_remove(parent, name);
+        return;
+    }
+    assert_int_equal(bn_json_parse(&literal, value, strlen(value), NULL), BN_OK);
+    if (strcmp(name, "+") != 0) {
+        bn_json_put_copy(parent, name, literal);
+    } else if (bn_json_string(literal, &text)) {
+        bn_json_add_string(parent, text);
+    } else {
+        bn_json *object = bn_json_add_object(parent);
+        for (const bn_json *m = bn_json_first(literal); m != NULL; m = bn_json_next(m))
+            bn_json_put_copy(object, bn_json_name(m), m);
+    }
+    bn_json_free(literal);
+}
+
+static inline void write_text(const bn_json *root, struct bn_buf *text)
+{
+    *text = (struct bn_buf){.max = BN_JSON_MAX_BYTES};
+    assert_int_equal(bn_json_write(root, false, text, NULL), BN_OK);
+}
+
+/* Runs the rules over a tree, as if it had been read from a file. */
+static inline void run_rules(const bn_json *root, struct bn_rules_input *in, struct bn_rules_report *report)
+{
+    static struct bn_receipt_policy defaults;
+    struct bn_receipt receipt;
+    struct bn_buf text;
+    bn_receipt_policy_defaults(&defaults);
+    write_text(root, &text);
+    assert_int_equal(bn_receipt_open(&receipt, text.data, text.len, NULL, NULL), BN_OK);
+    bn_buf_release(&text);
+    in->receipt = &receipt;
+    if (in->policy == NULL) in->policy = &defaults;
+    if (in->now_utc == 0) in->now_utc = NOW;
+    assert_int_equal(bn_rules_run(report, in, NULL), BN_OK);
+    bn_receipt_release(&receipt);
+}
+
+/* The ids of the rules that failed, joined by commas. */
+static inline const char *failures(const struct bn_rules_report *report)
+{
+    static char list[512];
+    list[0] = '\0';
+    for (size_t i = 0; bn_rules_at(i) != NULL; i++)
+        if (report->results[i].verdict == BN_VERDICT_FAIL) {
+            size_t n = strlen(list);
+            snprintf(list + n, sizeof list - n, "%s%s", n > 0 ? "," : "", bn_rules_at(i)->id);
+        }
+    return list;
+}
+
+static inline const char *reason_of(const struct bn_rules_report *report, const char *id)
+{
+    for (size_t i = 0; bn_rules_at(i) != NULL; i++)
+        if (strcmp(bn_rules_at(i)->id, id) == 0) return report->results[i].reason;
+    return "";
+}
+
+#define P "predicate."
+#define M P "measurement."
+
+struct fault {
+    const char *rule;
+    const char *path, *value;
+    const char *path2, *value2; /* a second edit, where one cannot do it alone */
+};
+
+#endif

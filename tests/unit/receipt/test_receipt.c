@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Receipts: their fields, what building demands, replay, and small computations.
+ */
+#include "tests/unit/receipt/receipt_maker.h"
+
+/* ---- the fields ---- */
+
+static bool is_kind(const char *type, const bn_json *value)
+{
+    uint64_t whole;
+    enum bn_json_kind kind = bn_json_kind(value);
+    return (strcmp(type, "null") == 0 && kind == BN_JSON_NULL) ||
+           (strcmp(type, "boolean") == 0 && kind == BN_JSON_BOOL) ||
+           (strcmp(type, "string") == 0 && kind == BN_JSON_STRING) ||
+           (strcmp(type, "number") == 0 && kind == BN_JSON_NUMBER) ||
+           (strcmp(type, "integer") == 0 && bn_json_u64(value, &whole)) ||
+           (strcmp(type, "array") == 0 && kind == BN_JSON_ARRAY) ||
+           (strcmp(type, "object") == 0 && kind == BN_JSON_OBJECT);
+}
+
+static void complain(const char *path, const char *what)
+{
+    print_message("%s %s\n", path, what);
+    fail();
+}
+
+/* The part of JSON Schema that ci/schemas uses: type, const, enum, pattern of a digest, properties, required,
+ * additionalProperties, items. */
+static void conforms(const bn_json *schema, const bn_json *value, const char *path)
+{
+    const char *text = NULL, *other = NULL;
+    char longer[200];
+    const bn_json *type = bn_json_get(schema, "type");
+    bool ok = type == NULL || (bn_json_string(type, &text) && is_kind(text, value));
+    for (const bn_json *t = bn_json_kind(type) == BN_JSON_ARRAY ? bn_json_first(type) : NULL; t != NULL;
+         t = bn_json_next(t))
+        ok = ok || (bn_json_string(t, &text) && is_kind(text, value));
+    if (!ok) complain(path, "has another type");
+    if (bn_json_string(bn_json_get(schema, "const"), &text) &&
+        (!bn_json_string(value, &other) || strcmp(text, other) != 0))
+        complain(path, "has another value");
+    const bn_json *values = bn_json_get(schema, "enum");
+    ok = values == NULL;
+    for (const bn_json *e = bn_json_first(values); e != NULL; e = bn_json_next(e))
+        ok = ok || (bn_json_string(e, &text) && bn_json_string(value, &other) && strcmp(text, other) == 0);
+    if (!ok) complain(path, "is none of the values");
+    if (bn_json_get(schema, "pattern") != NULL && bn_json_string(value, &text) &&
+        (strlen(text) != 64 || strspn(text, "0123456789abcdef") != 64))
+        complain(path, "is not a digest");
+    const bn_json *items = bn_json_get(schema, "items"), *properties = bn_json_get(schema, "properties");
+    for (const bn_json *e = items == NULL ? NULL : bn_json_first(value); e != NULL; e = bn_json_next(e)) {
+        snprintf(longer, sizeof longer, "%.180s[]", path);
+        conforms(items, e, longer);
+    }
+    for (const bn_json *m = properties == NULL ? NULL : bn_json_first(value); m != NULL;
+         m = bn_json_next(m)) {
+        snprintf(longer, sizeof longer, "%.100s.%.80s", path, bn_json_name(m));
+        const bn_json *property = bn_json_get(properties, bn_json_name(m));
+        if (property == NULL) complain(longer, "is not in the schema");
+        conforms(property, m, longer);
+    }
+    for (const bn_json *r = bn_json_first(bn_json_get(schema, "required")); r != NULL; r = bn_json_next(r)) {
+        assert_true(bn_json_string(r, &text));
+        snprintf(longer, sizeof longer, "%.100s.%.80s", path, text);
+        if (bn_json_get(value, text) == NULL) complain(longer, "is missing");
+    }
+}
+
+static bn_json *load(const char *path)
+{
+    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+    bn_json *root;
+    assert_int_equal(bn_file_read(path, &text, NULL), BN_OK);
+    assert_int_equal(bn_json_parse(&root, text.data, text.len, NULL), BN_OK);
+    bn_buf_release(&text);
+    return root;
+}
+
+static void a_receipt_has_the_fields_of_the_schema(void **state)
+{
+    (void)state;
+    bn_json *schema = load("ci/schemas/receipt.schema.json"), *statement = greedy_receipt(6);
+    conforms(schema, bn_json_get(statement, "predicate"), "");
+    static const char *const MEMBERS[] = {"_type", "subject", "predicateType", "predicate", "receipt_sha256"};
+    size_t i = 0;
+    for (const bn_json *m = bn_json_first(statement); m != NULL; m = bn_json_next(m), i++) {
+        assert_true(i < BN_ARRAY_LEN(MEMBERS));
+        assert_string_equal(bn_json_name(m), MEMBERS[i]);
+    }
+    assert_int_equal(i, BN_ARRAY_LEN(MEMBERS));
+    bn_json_free(statement);
+    bn_json_free(schema);
+}
+
+/* Every property of the schema has its line in the reference page. */
+static void check_documented(const bn_json *schema, const char *prefix, const char *page)
+{
+    const bn_json *properties = bn_json_get(schema, "properties");
+    for (const bn_json *p = bn_json_first(properties); p != NULL; p = bn_json_next(p)) {
+        char path[160], cell[170];
+        snprintf(path, sizeof path, "%.90s%s%.60s", prefix, prefix[0] == '\0' ? "" : ".", bn_json_name(p));
+        snprintf(cell, sizeof cell, "| `%s` |", path);
+        if (strstr(page, cell) == NULL) complain(path, "is not in docs/reference/receipt.md");
+        check_documented(p, path, page);
+        const bn_json *items = bn_json_get(p, "items");
+        snprintf(cell, sizeof cell, "%.150s[]", path);
+        if (bn_json_get(items, "properties") != NULL) check_documented(items, cell, page);
+    }
+}
+
+static void every_field_is_documented(void **state)
+{
+    (void)state;
+    bn_json *schema = load("ci/schemas/receipt.schema.json");
+    struct bn_buf page = {.max = 1u << 20};
+    assert_int_equal(bn_file_read("docs/reference/receipt.md", &page, NULL), BN_OK);
+    check_documented(schema, "", page.data);
+    bn_buf_release(&page);
+    bn_json_free(schema);
+}
+
+/* ---- building ---- */
+
+static void a_receipt_says_what_ran(void **state)
+{
+    (void)state;
+    static const bn_sampler_options SAMPLED = {0.7f, 40, 0.9f, 0.05f, 1.1f, 64, UINT64_MAX};
+    static const char TEXT[] = "a prompt\nof two lines";
+    struct run run;
+    const char *text = NULL;
+    double number = 0;
+    uint64_t count = 0;
+    generate(&run, &SAMPLED, 5);
+    run.in.prompt = TEXT;
+    run.in.n_prompt_bytes = strlen(TEXT);
+    run.in.show_text = true;
+    run.in.bandwidth_bytes_per_s = 12345;
+    bn_json *statement = build(&run);
+    const bn_json *p = bn_json_get(statement, "predicate");
+    assert_true(bn_json_string(bn_json_path(p, "model.path"), &text));
+    assert_string_equal(text, "model.gguf");
+    assert_true(bn_json_string(bn_json_path(p, "request.prompt"), &text));
+    assert_string_equal(text, TEXT);
+    assert_true(bn_json_string(bn_json_path(p, "request.seed"), &text));
+    assert_string_equal(text, "18446744073709551615");
+    assert_true(bn_json_number(bn_json_path(p, "request.temperature"), &number));
+    assert_true(number == 0.7);
+    assert_true(bn_json_u64(bn_json_path(p, "measurement.bandwidth_probe_bytes_per_s"), &count));
+    assert_int_equal(count, 12345);
+    assert_int_equal(bn_json_size(bn_json_path(p, "result.ids")), run.gen.n_ids);
+    struct bn_receipt receipt;
+    open_text(&receipt, statement);
+    assert_true(verifies(&receipt));
+    struct bn_replay_result result;
+    assert_int_equal(bn_receipt_replay(&receipt, model, 1, 7, &result, NULL), BN_OK);
+    if (!result.same) print_message("%s\n", result.reason);
+    assert_true(result.same && result.chain);
+    bn_receipt_release(&receipt);
+    bn_json_free(statement);
+
+    run.in.prompt = "NUL \0 inside";
+    run.in.n_prompt_bytes = 12;
+    run.in.show_path = true;
+    statement = build(&run);
+    assert_null(bn_json_path(statement, "predicate.request.prompt"));
+    assert_true(bn_json_string(bn_json_path(statement, "predicate.model.path"), &text));
+    assert_string_equal(text, "/some/where/model.gguf");
+    open_text(&receipt, statement);
+    assert_true(verifies(&receipt));
+    bn_receipt_release(&receipt);
+    bn_json_free(statement);
+    release(&run);
+}
+
+/* A thread whose share of the heads is empty counts no call; the kernel ran all the same. */
+static void more_threads_than_heads_give_a_receipt(void **state)
+{
+    (void)state;
+    bn_session_options options = {.n_ctx = 64, .n_threads = 9};
+    struct run run = {.gen = {.prompt = PROMPT,
+                              .n_prompt = 1,
+                              .n_predict = 2,
+                              .sampling = BN_SAMPLER_OPTIONS_INIT,
+                              .want_chain = true}};
+    struct bn_receipt receipt;
+    assert_int_equal(bn_session_open(&run.session, model, &options, NULL), BN_OK);
+    assert_int_equal(bn_generate(run.session, bn_model_tokenizer(model), &run.gen, NULL), BN_OK);
+    run.in = (struct bn_receipt_input){.model = model, .session = run.session, .generation = &run.gen};
+    bn_json *statement = build(&run);
+    open_text(&receipt, statement);
+    assert_true(verifies(&receipt));
+    bn_receipt_release(&receipt);
+    bn_json_free(statement);
+    release(&run);
+}
+
+static void without_evidence_there_is_no_receipt(void **state)
+{
+    (void)state;
+    static const bn_sampler_options GREEDY = BN_SAMPLER_OPTIONS_INIT;
+    struct run run;
+    bn_json *statement;
+    bn_session *fresh;
+    bn_error err = {0};
+    generate(&run, &GREEDY, 3);
+    assert_int_equal(bn_session_open(&fresh, model, NULL, NULL), BN_OK);
+    run.in.session = fresh;
+    assert_int_equal(bn_receipt_build(&statement, &run.in, &err), BN_ERR_ARG);
+    assert_string_equal(err.msg, "no receipt: no kernel was counted");
+    assert_null(statement);
+    bn_session_close(fresh);
+    run.in.session = run.session;
+    float *logits = bn_alloc(bn_model_hparams(model)->n_vocab, sizeof *logits);
+    assert_int_equal(bn_session_eval(run.session, PROMPT, 1, BN_LOGITS_LAST, logits, NULL), BN_OK);
+    bn_free(logits);
+    err = (bn_error){0};
+    assert_int_equal(bn_receipt_build(&statement, &run.in, &err), BN_ERR_ARG);
+    assert_string_equal(err.msg, "no receipt: the session holds more than this generation");
+    run.gen.n_ids = 0;
+    assert_int_equal(bn_receipt_build(&statement, &run.in, NULL), BN_ERR_ARG);
+    release(&run);
+}
+
+static void short_memory_gives_no_receipt(void **state)
+{
+    (void)state;
+    static const bn_sampler_options GREEDY = BN_SAMPLER_OPTIONS_INIT;
+    struct run run;
+    generate(&run, &GREEDY, 2);
+    run.in.prompt = "text";
+    run.in.n_prompt_bytes = 4;
+    run.in.show_text = true;
+    uint64_t before = bn_mem_stats().allocations;
+    bn_json_free(build(&run));
+    uint64_t n_allocations = bn_mem_stats().allocations - before;
+    assert_true(n_allocations > 100);
+    size_t failed = 0;
+    for (uint64_t n = 1; n <= n_allocations; n += 1 + n / 64) {
+        bn_json *statement;
+        struct bn_receipt receipt;
+        bn_mem_fail_after(n);
+        bn_status status = bn_receipt_build(&statement, &run.in, NULL);
+        bn_mem_fail_after(0);
+        if (status != BN_OK) {
+            assert_int_equal(status, BN_ERR_NOMEM);
+            assert_null(statement);
+            failed++;
+            continue;
+        }
+        /* What cannot be read about the machine is unknown; all the rest has to be there. */
+        open_text(&receipt, statement);
+        assert_true(verifies(&receipt));
+        assert_int_equal(bn_json_size(receipt.predicate), 17);
+        bn_receipt_release(&receipt);
+        bn_json_free(statement);
+    }
+    assert_true(failed > 50);
+    release(&run);
+}
+
+/* ---- replay ---- */
+
+/* Puts JSON text at a path of the predicate; replays; says whether it was the same, "error" when it could not
+ * be made. */
+static const char *replay_with(const char *path, const char *value)
+{
+    static char outcome[220];
+    static bn_json *six;
+    bn_json *literal, *statement = bn_json_new_object();
+    if (six == NULL) six = greedy_receipt(6);
+    for (const bn_json *m = bn_json_first(six); m != NULL; m = bn_json_next(m))
+        bn_json_put_copy(statement, bn_json_name(m), m);
+    struct bn_receipt receipt;
+    struct bn_replay_result result;
+    if (path != NULL) {
+        const char *dot = strrchr(path, '.');
+        char parent[64];
+        snprintf(parent, sizeof parent, "predicate.%.*s", (int)(dot - path), path);
+        bn_json *object = (bn_json *)(uintptr_t)bn_json_path(statement, parent);
+        assert_non_null(object);
+        bn_json_remove(object, dot + 1);
+        if (value[0] != '\0') {
+            assert_int_equal(bn_json_parse(&literal, value, strlen(value), NULL), BN_OK);
+            bn_json_put_copy(object, dot + 1, literal);
+            bn_json_free(literal);
+        }
+    }
+    open_text(&receipt, statement);
+    bn_error err = {0};
+    bn_status status = bn_receipt_replay(&receipt, model, 0, 0, &result, &err);
+    snprintf(outcome, sizeof outcome, "%s", status != BN_OK ? "error" : result.same ? "same" : result.reason);
+    bn_receipt_release(&receipt);
+    bn_json_free(statement);
+    return outcome;
+}
+
+static void replay_sees_any_difference(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *value, *begins;
+    } CASES[] = {
+        {"request.prompt_ids", "[845,25,198,405]", "token "},
+        {"request.ignore_end", "true", "same"},
+        {"request.n_predict", "7", "more tokens"},
+        {"request.n_predict", "5", "fewer tokens"},
+        {"result.ids", "[1,2,3,4,5,6]", "token 0 is"},
+        {"result.ids", "[]", "more tokens"},
+        {"result.stop_reason", "\"end\"", "it stopped for \"length\""},
+        {"result.chain", "\"0000000000000000000000000000000000000000000000000000000000000000\"",
+         "the same tokens, but"},
+        {"result.chain", "null", "error"}, /* a replay without it would compare too little */
+        {"result.text_sha256", "\"00\"", "result.text_sha256 is "},
+        {"resolved.tokenizer_sha256", "\"00\"", "resolved.tokenizer_sha256 is "},
+        {"model.n_layer", "7", "model.n_layer is 6 in the model"},
+        {"model.ternary_bytes", "1179649", "model.ternary_bytes is"},
+        {"model.head_bytes", "", "model.head_bytes is"},
+        {"model.n_ctx", "4096", "model.n_ctx is 1024"},
+        {"model.arch", "\"llama\"", "model.arch is bitnet-b1.58"},
+        {"model.quantization", "null", "model.quantization is I2_S"},
+        {"resolved.tokenizer_sha256", "null", "resolved.tokenizer_sha256 is "},
+        {"result.text_sha256", "null", "result.text_sha256 is "},
+        {"model.sha256", "\"0000000000000000000000000000000000000000000000000000000000000000\"",
+         "the model has sha256"},
+        {"model.sha256", "", "error"},
+        {"request.seed", "\"18446744073709551615\"", "same"}, /* greedy asks for no random number */
+        {"request.seed", "\"18446744073709551616\"", "error"},
+        {"request.seed", "\"\"", "error"},
+        {"request.seed", "-1", "error"},
+        {"request.seed", "", "error"},
+        {"request.temperature", "", "error"},
+        {"request.temperature", "\"hot\"", "error"},
+        {"request.temperature", "-1", "error"},
+        {"request.top_k", "4294967296", "error"},
+        {"request.stops", "[1]", "error"},
+        {"request.stops", "{}", "error"},
+        {"request.stop_ids", "", "error"},
+        {"request.prompt_ids", "[99999]", "error"},
+        {"request.prompt_ids", "[]", "error"},
+        {"request.ignore_end", "0", "error"},
+        {"resolved.ctx", "3", "error"},
+        {"resolved.ctx", "99999999", "error"},
+        {"result.stop_reason", "", "error"},
+    };
+    assert_string_equal(replay_with(NULL, NULL), "same");
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        const char *outcome = replay_with(CASES[i].path, CASES[i].value);
+        if (strncmp(outcome, CASES[i].begins, strlen(CASES[i].begins)) != 0)
+            print_message("%s = %s: %s\n", CASES[i].path, CASES[i].value, outcome);
+        assert_memory_equal(outcome, CASES[i].begins, strlen(CASES[i].begins));
+    }
+}
+
+/* Puts the digest of other bytes into a receipt: a lie that only the bytes themselves contradict. */
+static void claim_digest(bn_json *statement, const void *bytes, size_t n)
+{
+    char hex[BN_SHA256_HEX];
+    bn_json *object = (bn_json *)(uintptr_t)bn_json_path(statement, "predicate.model");
+    assert_int_equal(bn_sha256_hex(bytes, n, hex, NULL), BN_OK);
+    bn_json_put_string(object, "sha256", hex);
+}
+
+/* One bit of one weight: the digest differs, and so does what the network computes. */
+static void replay_sees_one_changed_weight(void **state)
+{
+    (void)state;
+    struct bn_file_map map;
+    bn_model *changed;
+    struct bn_receipt receipt;
+    struct bn_replay_result result;
+    bn_json *statement = greedy_receipt(16);
+    assert_int_equal(bn_file_map_open(&map, MODEL, true, NULL), BN_OK);
+    unsigned char *bytes = (unsigned char *)(uintptr_t)map.data;
+    bytes[map.n_bytes - 100000] ^= 1;
+    assert_int_equal(bn_model_open_memory(&changed, map.data, map.n_bytes, "changed", NULL, NULL), BN_OK);
+    open_text(&receipt, statement);
+    assert_int_equal(bn_receipt_replay(&receipt, changed, 0, 0, &result, NULL), BN_OK);
+    assert_false(result.same);
+    assert_non_null(strstr(result.reason, "sha256"));
+    bn_receipt_release(&receipt);
+    claim_digest(statement, map.data, map.n_bytes);
+    open_text(&receipt, statement);
+    assert_int_equal(bn_receipt_replay(&receipt, changed, 0, 0, &result, NULL), BN_OK);
+    assert_false(result.same);
+    assert_true(strstr(result.reason, "token ") != NULL || strstr(result.reason, "chain") != NULL);
+    bn_model_close(changed);
+    bn_file_map_close(&map);
+    bn_receipt_release(&receipt);
+    bn_json_free(statement);
+}
+
+/* The receipt was made on other bytes than it names, and the file had the named ones when somebody took its
+ * digest: the bytes that the replay reads count, and nothing that was hashed before. */
+static void a_replay_hashes_the_bytes_that_it_reads(void **state)
+{
+    (void)state;
+    static const bn_sampler_options GREEDY = BN_SAMPLER_OPTIONS_INIT;
+    struct bn_file_map map;
+    struct bn_receipt receipt;
+    struct bn_replay_result result;
+    struct run run;
+    bn_model *right = model;
+    assert_int_equal(bn_file_map_open(&map, MODEL, true, NULL), BN_OK);
+    ((unsigned char *)(uintptr_t)map.data)[map.n_bytes - 100000] ^= 1;
+    assert_int_equal(bn_model_open_memory(&model, map.data, map.n_bytes, "changed", NULL, NULL), BN_OK);
+    generate(&run, &GREEDY, 8);
+    bn_json *statement = build(&run);
+    release(&run);
+    open_text(&receipt, statement);
+    assert_int_equal(bn_receipt_replay(&receipt, model, 0, 0, &result, NULL), BN_OK);
+    assert_true(result.same);
+    bn_receipt_release(&receipt);
+    claim_digest(statement, right->bytes, right->n_bytes);
+    open_text(&receipt, statement);
+    assert_int_equal(bn_receipt_replay(&receipt, model, 0, 0, &result, NULL), BN_OK);
+    assert_false(result.same);
+    bn_receipt_release(&receipt);
+    bn_json_free(statement);
+    bn_model_close(model);
+    bn_file_map_close(&map);
+    model = right;
+}
+
+/* Another program may write to a file that is mapped, and what it writes is what the replay computes with. */
+static void a_mapped_file_is_not_replayed(void **state)
+{
+    (void)state;
+    struct bn_receipt receipt;
+    struct bn_replay_result result;
+    bn_model *mapped;
+    bn_error err = {0};
+    bn_json *statement = greedy_receipt(2);
+    assert_int_equal(bn_model_open(&mapped, MODEL, NULL, NULL), BN_OK);
+    open_text(&receipt, statement);
+    assert_int_equal(bn_receipt_replay(&receipt, mapped, 0, 0, &result, &err), BN_ERR_ARG);
+    assert_false(result.same);
+    bn_receipt_release(&receipt);
+    bn_json_free(statement);
+    bn_model_close(mapped);
+}
+
+/* ---- small computations ---- */
+
+static void rates_and_percentiles(void **state)
+{
+    (void)state;
+    static const uint64_t TEN[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+    assert_int_equal(bn_receipt_percentile(TEN, 10, 50), 5);
+    assert_int_equal(bn_receipt_percentile(TEN, 10, 95), 10);
+    assert_int_equal(bn_receipt_percentile(TEN, 10, 100), 10);
+    assert_int_equal(bn_receipt_percentile(TEN, 1, 50), 1);
+    assert_int_equal(bn_receipt_percentile(TEN, 3, 50), 2);
+    assert_int_equal(bn_receipt_rate_milli(12, 24191584), 496040);
+    assert_int_equal(bn_receipt_rate_milli(1, 1000000000), 1000);
+    assert_int_equal(bn_receipt_rate_milli(1, 0), 0);
+    assert_int_equal(bn_receipt_rate_milli(UINT64_MAX, 1), 0);
+    char hex[BN_SHA256_HEX], want[BN_SHA256_HEX];
+    static const int32_t IDS[] = {1, 0x01020304};
+    assert_int_equal(bn_receipt_ids_digest(IDS, 2, hex, NULL), BN_OK);
+    assert_int_equal(bn_sha256_hex("\1\0\0\0\4\3\2\1", 8, want, NULL), BN_OK);
+    assert_string_equal(hex, want);
+}
+
+static void count_diff(void *user, const struct bn_receipt_diff *diff)
+{
+    struct bn_receipt_diff *last = user;
+    *last = *diff;
+}
+
+static void diffs_are_grouped(void **state)
+{
+    (void)state;
+    bn_json *a = load("fixtures/receipts/statement.json"), *b = load("fixtures/receipts/statement.json");
+    struct bn_receipt left, right;
+    struct bn_receipt_diff last = {0};
+    size_t n[BN_DIFF_GROUP_COUNT];
+    bn_json *measurement = (bn_json *)(uintptr_t)bn_json_path(b, "predicate.measurement");
+    open_text(&left, a);
+    open_text(&right, b);
+    assert_int_equal(bn_receipt_diff(&left, &right, count_diff, &last, n, NULL), BN_OK);
+    assert_int_equal(n[BN_DIFF_IDENTITY] + n[BN_DIFF_RESULT] + n[BN_DIFF_MEASUREMENT], 0);
+    bn_receipt_release(&right);
+    bn_json_put_u64(measurement, "load_ns", 3894688);
+    open_text(&right, b);
+    assert_int_equal(bn_receipt_diff(&left, &right, count_diff, &last, n, NULL), BN_OK);
+    assert_int_equal(n[BN_DIFF_MEASUREMENT], 1);
+    assert_string_equal(last.path, "measurement.load_ns");
+    assert_true(last.has_ratio && last.ratio == 2.0);
+    bn_receipt_release(&right);
+    bn_json_put_u64(measurement, "load_ns", 1947344);
+    bn_json_put_string((bn_json *)(uintptr_t)bn_json_path(b, "predicate.result"), "extra",
+                       "\xC2\x9B"
+                       "31m");
+    open_text(&right, b);
+    assert_int_equal(bn_receipt_diff(&left, &right, count_diff, &last, n, NULL), BN_OK);
+    assert_int_equal(n[BN_DIFF_RESULT], 1);
+    assert_string_equal(last.left, "");
+    assert_string_equal(last.right, "\"??31m\"");
+    bn_receipt_release(&right);
+    bn_receipt_release(&left);
+    bn_json_free(a);
+    bn_json_free(b);
+}
+
+/* Checking a receipt takes at most ten times its size, so what would take more is refused before it is built.
+ */
+static void a_long_list_of_zeros_takes_no_memory(void **state)
+{
+    (void)state;
+    size_t n = (2u << 20) + 1;
+    struct bn_receipt receipt;
+    char *text = bn_alloc(n, 1);
+    assert_non_null(text);
+    for (size_t i = 0; i < n; i++)
+        text[i] = i == 0 ? '[' : i == n - 1 ? ']' : i % 2 == 1 ? '0' : ',';
+    uint64_t before = bn_mem_stats().bytes_total;
+    assert_int_equal(bn_receipt_open(&receipt, text, n, NULL, NULL), BN_ERR_LIMIT);
+    assert_int_equal(bn_mem_stats().bytes_total, before);
+    bn_free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_receipt_has_the_fields_of_the_schema),
+        cmocka_unit_test(every_field_is_documented),
+        cmocka_unit_test(a_receipt_says_what_ran),
+        cmocka_unit_test(more_threads_than_heads_give_a_receipt),
+        cmocka_unit_test(without_evidence_there_is_no_receipt),
+        cmocka_unit_test(short_memory_gives_no_receipt),
+        cmocka_unit_test(replay_sees_any_difference),
+        cmocka_unit_test(replay_sees_one_changed_weight),
+        cmocka_unit_test(a_replay_hashes_the_bytes_that_it_reads),
+        cmocka_unit_test(a_mapped_file_is_not_replayed),
+        cmocka_unit_test(rates_and_percentiles),
+        cmocka_unit_test(diffs_are_grouped),
+        cmocka_unit_test(a_long_list_of_zeros_takes_no_memory),
+    };
+    return cmocka_run_group_tests(tests, open_model, close_model);
+}

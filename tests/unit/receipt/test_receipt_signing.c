@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Signed receipts: no changed bit is accepted, envelopes are read strictly, lack of memory is reported as
+ * such.
+ */
+#include "tests/unit/receipt/receipt_maker.h"
+
+/* ---- tampering ---- */
+
+static struct bn_key *fresh_key(void)
+{
+    struct bn_key *key;
+    assert_int_equal(bn_key_generate(&key, NULL), BN_OK);
+    return key;
+}
+
+static bool same_text(const bn_json *a, const struct bn_buf *canonical)
+{
+    struct bn_buf text;
+    to_text(a, true, &text);
+    bool same = text.len == canonical->len && memcmp(text.data, canonical->data, text.len) == 0;
+    bn_buf_release(&text);
+    return same;
+}
+
+/* Pure PAE, from the specification's example. */
+static void the_signed_bytes_are_those_of_dsse(void **state)
+{
+    (void)state;
+    struct bn_buf pae = {.max = 1000};
+    bn_envelope_pae(&pae, "http://example.com/HelloWorld", "hello world", 11);
+    assert_string_equal(pae.data, "DSSEv1 29 http://example.com/HelloWorld 11 hello world");
+    bn_buf_release(&pae);
+}
+
+/* Every bit of a small envelope: what still opens says what was signed. */
+static void no_changed_bit_of_an_envelope_changes_what_is_read(void **state)
+{
+    (void)state;
+    static const char STATEMENT[] =
+        "{\"_type\":\"https://in-toto.io/Statement/v1\",\"predicate\":{\"kernels\":[\"i2s_gemv\"]},"
+        "\"predicateType\":\"https://bn.invalid/inference-receipt/v1\"}";
+    struct bn_key *key = fresh_key();
+    struct bn_buf envelope = {.max = 10000}, canonical = {.max = 10000};
+    const struct bn_key *keys[] = {key};
+    struct bn_receipt_keys trusted = {keys, 1, 1, false};
+    bn_buf_puts(&canonical, STATEMENT);
+    assert_int_equal(
+        bn_envelope_sign(&envelope, key, BN_RECEIPT_PAYLOAD_TYPE, STATEMENT, strlen(STATEMENT), NULL), BN_OK);
+    size_t accepted = 0, refused = 0;
+    for (size_t bit = 0; bit < envelope.len * 8; bit++) {
+        struct bn_receipt receipt;
+        envelope.data[bit / 8] = (char)(envelope.data[bit / 8] ^ (1 << bit % 8));
+        bn_status status = bn_receipt_open(&receipt, envelope.data, envelope.len, &trusted, NULL);
+        if (status == BN_OK && receipt.root != NULL) {
+            accepted++;
+            assert_true(same_text(receipt.root, &canonical));
+        } else {
+            refused++;
+        }
+        bn_receipt_release(&receipt);
+        envelope.data[bit / 8] = (char)(envelope.data[bit / 8] ^ (1 << bit % 8));
+    }
+    /* What may change: the keyid, the URL alphabet of base64 in place of a single + or /, white space. */
+    assert_true(accepted < 200);
+    assert_true(refused > envelope.len * 7);
+    bn_buf_release(&envelope);
+    bn_buf_release(&canonical);
+    bn_key_close(key);
+}
+
+/* Every byte of a whole signed receipt. */
+static void no_changed_byte_of_a_signed_receipt_is_accepted(void **state)
+{
+    (void)state;
+    bn_json *statement = greedy_receipt(3);
+    struct bn_key *key = fresh_key(), *other = fresh_key();
+    struct bn_buf canonical, envelope = {.max = 100000};
+    const struct bn_key *keys[] = {other, key};
+    struct bn_receipt_keys trusted = {keys, 2, 1, false};
+    to_text(statement, true, &canonical);
+    assert_int_equal(
+        bn_envelope_sign(&envelope, key, BN_RECEIPT_PAYLOAD_TYPE, canonical.data, canonical.len, NULL),
+        BN_OK);
+    for (size_t i = 0; i < envelope.len; i++) {
+        struct bn_receipt receipt;
+        char was = envelope.data[i];
+        envelope.data[i] = (char)(was ^ (1 << (i % 7)));
+        if (bn_receipt_open(&receipt, envelope.data, envelope.len, &trusted, NULL) == BN_OK &&
+            receipt.root != NULL)
+            assert_true(same_text(receipt.root, &canonical));
+        bn_receipt_release(&receipt);
+        envelope.data[i] = was;
+    }
+    struct bn_receipt receipt;
+    assert_int_equal(bn_receipt_open(&receipt, envelope.data, envelope.len, &trusted, NULL), BN_OK);
+    assert_true(receipt.root != NULL && receipt.n_good == 1 && verifies(&receipt));
+    bn_receipt_release(&receipt);
+    trusted.threshold = 2;
+    assert_int_equal(bn_receipt_open(&receipt, envelope.data, envelope.len, &trusted, NULL), BN_OK);
+    assert_null(receipt.root);
+    bn_receipt_release(&receipt);
+    bn_buf_release(&envelope);
+    bn_buf_release(&canonical);
+    bn_json_free(statement);
+    bn_key_close(key);
+    bn_key_close(other);
+}
+
+/* Without a signature, the receipt's own digest does the same. */
+static void no_changed_byte_of_a_statement_is_accepted(void **state)
+{
+    (void)state;
+    bn_json *statement = greedy_receipt(2);
+    struct bn_buf text, canonical;
+    size_t accepted = 0;
+    to_text(statement, false, &text);
+    to_text(statement, true, &canonical);
+    for (size_t i = 0; i < text.len; i++) {
+        static const char FLIPS[] = {1, 0x20};
+        char was = text.data[i];
+        for (size_t f = 0; f < sizeof FLIPS; f++) {
+            struct bn_receipt receipt;
+            text.data[i] = (char)(was ^ FLIPS[f]);
+            if (bn_receipt_open(&receipt, text.data, text.len, NULL, NULL) == BN_OK &&
+                receipt.statement != NULL && verifies(&receipt)) {
+                accepted++;
+                assert_true(same_text(receipt.root, &canonical));
+            }
+            bn_receipt_release(&receipt);
+        }
+        text.data[i] = was;
+    }
+    assert_int_equal(accepted, 0); /* no flip of these turns one kind of white space into another */
+    bn_buf_release(&text);
+    bn_buf_release(&canonical);
+    bn_json_free(statement);
+}
+
+/* A statement of another writer need not carry its own digest, when it is signed. */
+static void a_signature_stands_in_for_the_own_digest(void **state)
+{
+    (void)state;
+    bn_json *statement = greedy_receipt(2);
+    struct bn_key *key = fresh_key();
+    struct bn_buf canonical, envelope = {.max = 100000};
+    const struct bn_key *keys[] = {key};
+    struct bn_receipt_keys trusted = {keys, 1, 1, false};
+    struct bn_receipt receipt;
+    bn_json_remove(statement, "receipt_sha256");
+    open_text(&receipt, statement);
+    assert_false(verifies(&receipt));
+    bn_receipt_release(&receipt);
+    to_text(statement, true, &canonical);
+    assert_int_equal(
+        bn_envelope_sign(&envelope, key, BN_RECEIPT_PAYLOAD_TYPE, canonical.data, canonical.len, NULL),
+        BN_OK);
+    assert_int_equal(bn_receipt_open(&receipt, envelope.data, envelope.len, &trusted, NULL), BN_OK);
+    assert_true(verifies(&receipt));
+    bn_receipt_release(&receipt);
+    bn_buf_release(&canonical);
+    bn_buf_release(&envelope);
+    bn_json_free(statement);
+    bn_key_close(key);
+}
+
+static void envelopes_are_read_strictly(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bn_status want;
+    } CASES[] = {
+        {"{\"payload\":\"e30=\"}", BN_ERR_FORMAT},
+        {"{\"signatures\":[]}", BN_ERR_FORMAT},
+        {"{\"payload\":\"e30=\",\"payloadType\":\"application/vnd.in-toto+json\",\"signatures\":[]}",
+         BN_ERR_FORMAT},
+        {"{\"payload\":\"e30=\",\"payloadType\":\"application/vnd.in-toto+json\",\"signatures\":{}}",
+         BN_ERR_FORMAT},
+        {"{\"payload\":\"e30=\",\"payloadType\":\"application/vnd.in-toto+json\",\"signatures\":[1]}",
+         BN_ERR_FORMAT},
+        {"{\"payload\":\"e30=\",\"payloadType\":\"application/vnd.in-toto+json\",\"signatures\":[{}]}",
+         BN_ERR_FORMAT},
+        {"{\"payload\":\"e30=\",\"payloadType\":\"application/"
+         "vnd.in-toto+json\",\"signatures\":[{\"sig\":1}]}",
+         BN_ERR_FORMAT},
+        {"{\"payload\":\"e30=\",\"payloadType\":\"application/"
+         "vnd.in-toto+json\",\"signatures\":[{\"sig\":\"?\"}]}",
+         BN_ERR_FORMAT},
+        {"{\"payload\":\"e30=\",\"payloadType\":\"application/"
+         "vnd.in-toto+json\",\"signatures\":[{\"sig\":\"\","
+         "\"keyid\":7}]}",
+         BN_ERR_FORMAT},
+        {"{\"payload\":\"e30=\",\"payloadType\":\"application/"
+         "vnd.in-toto+json\",\"signatures\":[{\"sig\":\"\","
+         "\"cert\":\"\"}]}",
+         BN_ERR_FORMAT},
+        {"{\"payload\":\"e30=\",\"payloadType\":1,\"signatures\":[{\"sig\":\"\"}]}", BN_ERR_FORMAT},
+        {"{\"payload\":1,\"payloadType\":\"application/vnd.in-toto+json\",\"signatures\":[{\"sig\":\"\"}]}",
+         BN_ERR_FORMAT},
+        {"{\"payload\":\"e30\",\"payloadType\":\"application/"
+         "vnd.in-toto+json\",\"signatures\":[{\"sig\":\"\"}]}",
+         BN_ERR_FORMAT},
+        {"{\"payload\":\"e30=\",\"payloadType\":\"text/plain\",\"signatures\":[{\"sig\":\"\"}]}",
+         BN_ERR_FORMAT},
+        /* well formed, and nobody's */
+        {"{\"payload\":\"e30=\",\"payloadType\":\"application/"
+         "vnd.in-toto+json\",\"signatures\":[{\"sig\":\"\"}]}",
+         BN_OK},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        struct bn_receipt receipt;
+        bn_status got = bn_receipt_open(&receipt, CASES[i].text, strlen(CASES[i].text), NULL, NULL);
+        if (got != CASES[i].want) print_message("%s\n", CASES[i].text);
+        assert_int_equal(got, CASES[i].want);
+        assert_null(receipt.root);
+        bn_receipt_release(&receipt);
+    }
+    struct bn_buf many = {.max = 10000};
+    struct bn_receipt receipt;
+    bn_buf_puts(&many,
+                "{\"payload\":\"e30=\",\"payloadType\":\"application/vnd.in-toto+json\",\"signatures\":[");
+    for (int i = 0; i < 17; i++)
+        bn_buf_printf(&many, "%s{\"sig\":\"\"}", i > 0 ? "," : "");
+    bn_buf_puts(&many, "]}");
+    assert_int_equal(bn_receipt_open(&receipt, many.data, many.len, NULL, NULL), BN_ERR_LIMIT);
+    bn_receipt_release(&receipt);
+    bn_buf_release(&many);
+}
+
+/* ---- short memory ---- */
+
+struct signing {
+    struct bn_key *key;
+    struct bn_buf plain, envelope;
+};
+
+static bn_status verify_envelope(struct signing *s, bn_error *err)
+{
+    const struct bn_key *keys[] = {s->key};
+    struct bn_receipt_keys trusted = {keys, 1, 1, false};
+    struct bn_receipt receipt;
+    struct bn_receipt_policy policy;
+    struct bn_rules_report report;
+    bn_receipt_policy_defaults(&policy);
+    BN_TRY(bn_receipt_open(&receipt, s->envelope.data, s->envelope.len, &trusted, err));
+    struct bn_rules_input in = {.receipt = &receipt, .policy = &policy, .now_utc = bn_clock_utc()};
+    bn_status status = bn_rules_run(&report, &in, err);
+    if (status == BN_OK) assert_true(report.verified);
+    bn_receipt_release(&receipt);
+    return status;
+}
+
+static bn_status sign_again(struct signing *s, bn_error *err)
+{
+    struct bn_receipt receipt;
+    struct bn_buf payload = {.max = BN_JSON_MAX_BYTES}, envelope = {.max = BN_JSON_MAX_BYTES};
+    BN_TRY(bn_receipt_open(&receipt, s->plain.data, s->plain.len, NULL, err));
+    bn_status status = bn_json_write(receipt.statement, true, &payload, err);
+    if (status == BN_OK)
+        status = bn_envelope_sign(&envelope, s->key, BN_RECEIPT_PAYLOAD_TYPE, payload.data, payload.len, err);
+    if (status == BN_OK) assert_int_equal(envelope.len, s->envelope.len);
+    if (status == BN_OK) assert_memory_equal(envelope.data, s->envelope.data, envelope.len);
+    bn_buf_release(&payload);
+    bn_buf_release(&envelope);
+    bn_receipt_release(&receipt);
+    return status;
+}
+
+static void ignore_diff(void *user, const struct bn_receipt_diff *diff)
+{
+    (void)user;
+    (void)diff;
+}
+
+static bn_status compare_two(struct signing *s, bn_error *err)
+{
+    struct bn_receipt left, right = {0};
+    size_t n[BN_DIFF_GROUP_COUNT];
+    BN_TRY(bn_receipt_open(&left, s->plain.data, s->plain.len, NULL, err));
+    bn_status status = bn_receipt_open(&right, s->plain.data, s->plain.len, NULL, err);
+    if (status == BN_OK) {
+        bn_json_put_u64((bn_json *)(uintptr_t)right.predicate, "tokens_generated", 1);
+        bn_json_remove((bn_json *)(uintptr_t)right.predicate, "git");
+        status = bn_receipt_diff(&left, &right, ignore_diff, NULL, n, err);
+    }
+    bn_receipt_release(&left);
+    bn_receipt_release(&right);
+    return status;
+}
+
+/* Every allocation of verifying, signing and comparing fails once: the outcome is the right one, or that
+ * memory is short. */
+static void short_memory_is_reported_as_such(void **state)
+{
+    (void)state;
+    bn_status (*const ACTIONS[])(struct signing *, bn_error *) = {sign_again, verify_envelope, compare_two};
+    struct signing s = {.key = fresh_key(), .envelope = {.max = BN_JSON_MAX_BYTES}};
+    struct bn_buf canonical;
+    bn_json *statement = greedy_receipt(2);
+    to_text(statement, false, &s.plain);
+    to_text(statement, true, &canonical);
+    assert_int_equal(
+        bn_envelope_sign(&s.envelope, s.key, BN_RECEIPT_PAYLOAD_TYPE, canonical.data, canonical.len, NULL),
+        BN_OK);
+    for (size_t a = 0; a < BN_ARRAY_LEN(ACTIONS); a++) {
+        uint64_t most = 0, failed = 0;
+        for (uint64_t n = 0; n <= most; n++) { /* the first round only counts */
+            uint64_t before = bn_mem_stats().allocations;
+            bn_error err = {0};
+            bn_mem_fail_after(n);
+            bn_status status = ACTIONS[a](&s, &err);
+            bn_mem_fail_after(0);
+            if (n == 0) most = bn_mem_stats().allocations - before;
+            if (status == BN_OK) continue;
+            assert_int_equal(status, BN_ERR_NOMEM);
+            assert_true(n > 0);
+            failed++;
+            struct bn_buf told = {.max = 100}; /* that a put was short is told to the next to write */
+            bn_json *object = bn_json_new_object();
+            (void)!bn_json_write(object, true, &told, NULL);
+            bn_json_free(object);
+            bn_buf_release(&told);
+        }
+        assert_true(failed > 100);
+    }
+    bn_buf_release(&s.plain);
+    bn_buf_release(&s.envelope);
+    bn_buf_release(&canonical);
+    bn_json_free(statement);
+    bn_key_close(s.key);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_signed_bytes_are_those_of_dsse),
+        cmocka_unit_test(no_changed_bit_of_an_envelope_changes_what_is_read),
+        cmocka_unit_test(no_changed_byte_of_a_signed_receipt_is_accepted),
+        cmocka_unit_test(no_changed_byte_of_a_statement_is_accepted),
+        cmocka_unit_test(a_signature_stands_in_for_the_own_digest),
+        cmocka_unit_test(envelopes_are_read_strictly),
+        cmocka_unit_test(short_memory_is_reported_as_such),
+    };
+    return cmocka_run_group_tests(tests, open_model, close_model);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Stacks by hand for the tests of comparisons.
+ */
+#ifndef BN_TESTS_DIFF_STACKS_H
+#define BN_TESTS_DIFF_STACKS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "lab/formats/formats.h"
+#include "lab/stacks/diff.h"
+#include "lab/stats/distribution.h"
+#include "lab/stats/interval.h"
+#include "lab/stats/ranks.h"
+#include "tests/unit/stacks/stacks_child.h"
+
+static const struct bn_stacks_diff_options PLAIN = {0}, SAME_WORK = {.same_work = true};
+
+static inline void assert_near(double got, double want, double within)
+{
+    if (!(fabs(got - want) <= within)) fail_msg("%.17g, not %.17g", got, want);
+}
+
+/* ---- stacks by hand ---- */
+
+static inline void append(bn_stacks **to, const char *folded)
+{
+    bn_error err = {0};
+    bn_stacks *more = NULL;
+    assert_int_equal(bn_formats_read_folded(&more, folded, strlen(folded), "test", &err), BN_OK);
+    if (*to == NULL) {
+        *to = more;
+        return;
+    }
+    assert_int_equal(bn_stacks_append(*to, more, &err), BN_OK);
+    bn_stacks_close(more);
+}
+
+static inline void compare(struct bn_stacks_diff *d, bn_stacks *before, bn_stacks *after,
+                           const struct bn_stacks_diff_options *how)
+{
+    bn_error err = {0};
+    assert_int_equal(bn_stacks_diff(d, before, after, how, &err), BN_OK);
+    bn_stacks_close(before);
+    bn_stacks_close(after);
+}
+
+/* The function's entry. */
+static inline const struct bn_diff_entry *of(const struct bn_stacks_diff *d, const struct bn_diff_entry *list,
+                                             const char *name)
+{
+    for (size_t i = 0; i < d->tree->n_frames; i++)
+        if (strcmp(d->tree->frames[i].name, name) == 0) return &list[i];
+    fail_msg("no function %s", name);
+    return list; /* not reached */
+}
+
+static inline size_t count_significant(const struct bn_diff_entry *list, size_t n, bool weights)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += weights ? list[i].weight.significant : list[i].share.significant;
+    return count;
+}
+
+static inline size_t significant_nodes(const struct bn_stacks_diff *d, bool weights)
+{
+    return count_significant(d->self, d->tree->n_nodes, weights) +
+           count_significant(d->total, d->tree->n_nodes, weights);
+}
+
+static inline size_t significant_functions(const struct bn_stacks_diff *d, bool weights)
+{
+    return count_significant(d->functions_self, d->tree->n_frames, weights) +
+           count_significant(d->functions_total, d->tree->n_frames, weights);
+}
+
+#endif
