@@ -2,8 +2,8 @@
 #
 # CC, CFLAGS, CPPFLAGS, LDFLAGS and LDLIBS belong to the user; what the project needs is in BN_*. Objects go to
 # build/<variant>, so that different builds do not mix. V=1 shows commands, WERROR=1 makes warnings errors,
-# SAN=address,undefined, DEBUG=1, LTO=1, COVER=1 and GIT=0 (no libgit2) are variants. File lists are sorted wildcards: a new file is
-# built because it lies in its folder.
+# SAN=address,undefined, DEBUG=1, LTO=1, COVER=1 and GIT=0 (no libgit2) are variants. File lists are
+# sorted wildcards: a new file is built because it lies in its folder.
 
 CC ?= gcc
 ifeq ($(origin CC),default)
@@ -23,7 +23,8 @@ DOCDIR ?= $(PREFIX)/share/doc/bn
 INSTALL ?= install
 
 comma := ,
-OUT := $(BUILD)/$(notdir $(firstword $(CC)))$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(DEBUG),-debug)$(if $(LTO),-lto)$(if $(COVER),-cover)$(if $(filter 0,$(GIT)),-nogit)
+VARIANT := $(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(DEBUG),-debug)$(if $(LTO),-lto)$(if $(COVER),-cover)
+OUT := $(BUILD)/$(notdir $(firstword $(CC)))$(VARIANT)$(if $(filter 0,$(GIT)),-nogit)
 Q := $(if $(V),,@)
 SAY = $(if $(V),@:,@printf '  %-5s %s\n')
 
@@ -42,16 +43,18 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Ws
 # What the compiler knows of these; a probe costs some milliseconds. -Werror, since clang only warns of an unknown one.
 takes = $(if $(shell $(CC) -Werror -O2 $(1) -include string.h -x c -c -o /dev/null /dev/null 2>&1 || echo no),,$(1))
 FORTIFY := $(or $(call takes,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+HARDEN_x86_64 := -fcf-protection
+HARDEN_aarch64 := -mbranch-protection=standard
 HARDEN := $(foreach flag,-fstack-protector-strong -fstack-clash-protection -ftrivial-auto-var-init=zero \
-    $(if $(filter x86_64,$(ARCH)),-fcf-protection) $(if $(filter aarch64,$(ARCH)),-mbranch-protection=standard),$(call takes,$(flag))) \
-    $(if $(SAN)$(DEBUG),,$(FORTIFY))
+    $(HARDEN_$(ARCH)),$(call takes,$(flag))) $(if $(SAN)$(DEBUG),,$(FORTIFY))
 HARDEN_LD := -pie -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code,--as-needed
 # Files of data take part in the protection of indirect jumps.
 HARDEN_AS := $(if $(findstring -fcf-protection,$(HARDEN)),-fcf-protection -include cet.h)
 # Frame pointers are what samplers walk; gcc leaves them out of leaf functions that use no stack all the same.
 BN_CPPFLAGS := -Iengine -I. -I$(OUT)
-BN_CFLAGS := -std=c11 $(WARNINGS) -fPIE $(HARDEN) -pthread -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer -ffp-contract=off -fno-fast-math \
-    -fexcess-precision=standard -ffile-prefix-map="$(CURDIR)=." -MMD -MP $(if $(WERROR),-Werror)
+BN_CFLAGS := -std=c11 $(WARNINGS) -fPIE $(HARDEN) -pthread -fno-omit-frame-pointer -mno-omit-leaf-frame-pointer \
+    -ffp-contract=off -fno-fast-math -fexcess-precision=standard -ffile-prefix-map="$(CURDIR)=." -MMD -MP \
+    $(if $(WERROR),-Werror)
 ifneq ($(IS_CLANG),)
 BN_CFLAGS := $(filter-out -fexcess-precision=standard,$(BN_CFLAGS))
 endif
@@ -88,8 +91,8 @@ ENGINE_CFLAGS := -fPIC -fvisibility=hidden
 $(OUT)/engine/%.o $(OUT)/kernels/%.o: BN_CFLAGS += $(ENGINE_CFLAGS)
 ALL_CFLAGS = $(BN_CPPFLAGS) $(CPPFLAGS) $(BN_CFLAGS) $(CFLAGS) $(KERNEL_FLAGS)
 
-# Only kernels get instruction-set flags, by the file's name. They write their local rows, of a known size, before they read them:
-# zeroing and probing those would only cost time.
+# Only kernels get instruction-set flags, by the file's name. They write their local rows before they read them, and
+# the rows have a known size: no zeroing and no probing is needed.
 KERNEL_ALL := -O3 $(if $(findstring -ftrivial-auto-var-init,$(HARDEN)),-ftrivial-auto-var-init=uninitialized) \
     $(if $(findstring -fstack-clash,$(HARDEN)),-fno-stack-clash-protection)
 AVX512 := -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mprefer-vector-width=512
@@ -131,13 +134,14 @@ REFERENCE := $(OUT)/crossval/bn-reference $(OUT)/crossval/bn-compare-logits
 CLI_TESTS := $(call src,tests/cli/*.sh)
 FUZZERS := $(patsubst tests/fuzz/%.c,$(OUT)/tests/fuzz/%,$(call src,tests/fuzz/fuzz_*.c))
 REPLAYS := $(patsubst $(OUT)/tests/fuzz/%,$(OUT)/tests/fuzz/replay_%,$(FUZZERS))
-C_FILES := $(call src,$(foreach d,engine kernels lab hub tools tests examples,$(d)/*.[ch] $(d)/*/*.[ch] $(d)/*/*/*.[ch]))
+C_FILES := $(call src,$(foreach d,engine kernels lab hub tools tests examples,\
+    $(d)/*.[ch] $(d)/*/*.[ch] $(d)/*/*/*.[ch]))
 
 .SUFFIXES:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all help deps demo reference bridges crossval-npm check run-tests run-lint fuzz fuzz-run fuzz-replay test lint docs format check-headers bench \
-    cover repro dist packages install install-files uninstall clean distclean FORCE
+.PHONY: all help deps demo reference bridges crossval-npm check run-tests run-lint fuzz fuzz-run fuzz-replay test lint \
+    docs format check-headers bench cover repro dist packages install install-files uninstall clean distclean FORCE
 
 # The oracle is of use to everybody who compares; without a C++ compiler the rest is built.
 ORACLE := $(if $(shell command -v $(firstword $(CXX))),$(OUT)/crossval/bn-reference)
@@ -145,7 +149,8 @@ ORACLE := $(if $(shell command -v $(firstword $(CXX))),$(OUT)/crossval/bn-refere
 all: $(LIBS) $(SHARED) $(PROGRAMS) $(ORACLE) ## library and programs (the default)
 
 help: ## this list
-	@grep -hE '^[a-z][a-z-]*:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z][a-z-]*:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | sort | \
+	    awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
 # A build without -j takes all processors.
 ALL_CPUS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
@@ -161,7 +166,8 @@ packages:
 	    echo "error: $$p not found by $(PKG_CONFIG); 'make deps' installs what is missing" >&2; exit 1; }; done
 
 # Objects are rebuilt when the flags change.
-FLAGS_LINE = $(CC) $(BN_CPPFLAGS) $(CPPFLAGS) $(BN_CFLAGS) $(CFLAGS) $(BN_LDFLAGS) $(LDFLAGS) $(CXX) $(BN_CXXFLAGS) $(CXXFLAGS)
+FLAGS_LINE = $(CC) $(BN_CPPFLAGS) $(CPPFLAGS) $(BN_CFLAGS) $(CFLAGS) $(BN_LDFLAGS) $(LDFLAGS) \
+    $(CXX) $(BN_CXXFLAGS) $(CXXFLAGS)
 $(OUT)/flags: FORCE
 	@mkdir -p $(@D); echo '$(FLAGS_LINE)' | cmp -s - $@ || echo '$(FLAGS_LINE)' > $@
 
@@ -194,8 +200,9 @@ $(LIBS) $(CLI_LIB):
 SHARED_PACKAGES := libcrypto libpcre2-8
 $(SHARED): engine/bn.map $(filter-out $(OUT)/engine/base/json%,$(LIB_OBJ))
 	$(SAY) LD $@
-	$(Q)$(CC) -shared $(filter-out -pie,$(BN_LDFLAGS)) $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(SONAME) -Wl,--version-script=engine/bn.map \
-	    $(if $(SAN),,-Wl,-z,defs) -o $@ $(filter %.o,$^) $(shell $(PKG_CONFIG) --libs $(SHARED_PACKAGES)) -lm $(LDLIBS)
+	$(Q)$(CC) -shared $(filter-out -pie,$(BN_LDFLAGS)) $(CFLAGS) $(LDFLAGS) -Wl,-soname,$(SONAME) \
+	    -Wl,--version-script=engine/bn.map $(if $(SAN),,-Wl,-z,defs) -o $@ $(filter %.o,$^) \
+	    $(shell $(PKG_CONFIG) --libs $(SHARED_PACKAGES)) -lm $(LDLIBS)
 	$(Q)ln -sf $(notdir $@) $(OUT)/$(SONAME); ln -sf $(SONAME) $(OUT)/libbn.so
 
 # What pkg-config says of the library, for the place where it is installed.
@@ -215,14 +222,15 @@ endef
 
 LINK = $(CC) $(BN_LDFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(BN_LDLIBS) $(LDLIBS)
 
-# What takes samples in other programs: the C library only, no sanitizers, every symbol bound when it is loaded. libbn.a carries it.
+# The library that takes samples in other programs: needs only the C library, has no sanitizers, binds every symbol
+# when it is loaded. libbnlab.a carries it.
 SAMPLER := $(OUT)/libbn-sampler.so
 SAMPLER_OBJ := $(patsubst %,$(OUT)/lab/sampler/preload/%.o,agent agent_sample agent_proc preload preload_exec)
 $(SAMPLER_OBJ): $(OUT)/lab/sampler/preload/%.o: lab/sampler/%.c $(OUT)/flags Makefile
 	$(SAY) CC $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) -Iengine -I. $(CPPFLAGS) $(CFLAGS) -std=c11 $(WARNINGS) $(if $(WERROR),-Werror) -O2 -g0 -fPIC $(HARDEN) -fvisibility=hidden \
-	    -fno-omit-frame-pointer -ffile-prefix-map="$(CURDIR)=." -MMD -MP -c -o $@ $<
+	$(Q)$(CC) -Iengine -I. $(CPPFLAGS) $(CFLAGS) -std=c11 $(WARNINGS) $(if $(WERROR),-Werror) -O2 -g0 \
+	    -fPIC $(HARDEN) -fvisibility=hidden -fno-omit-frame-pointer -ffile-prefix-map="$(CURDIR)=." -MMD -MP -c -o $@ $<
 $(SAMPLER): $(SAMPLER_OBJ)
 	$(SAY) LD $@
 	$(Q)$(CC) -shared -Wl,-s $(filter-out -pie,$(HARDEN_LD)) $(LDFLAGS) -o $@ $^ -lpthread -ldl
@@ -231,7 +239,7 @@ $(OUT)/lab/sampler/sampler_library.o: BN_CPPFLAGS += -Wa,-I$(OUT)
 
 # A program is tools/bn-x.c, what lies in tools/x/, and what it uses of the things that all programs share.
 define program
-$(OUT)/$(1): $(OUT)/tools/$(1).o $(call obj,$(foreach d,tools/$(patsubst bn-%,%,$(1)),$(d)/*.[cS] $(d)/*/*.[cS])) $(CLI_LIB) $(LIBS)
+$(OUT)/$(1): $(OUT)/tools/$(1).o $(call obj,$(foreach d,tools/$(1:bn-%=%),$(d)/*.[cS] $(d)/*/*.[cS])) $(CLI_LIB) $(LIBS)
 	$$(SAY) LD $$@
 	$$(Q)$$(LINK)
 endef
@@ -283,9 +291,10 @@ crossval-npm: $(PROGRAMS) $(REFERENCE) ## compare the engine with llama.cpp (nod
 	@OUT=$(OUT) BN_BRIDGE_DIR=$(OUT)/crossval BN_NPM_INSTALL=1 tests/cli/crossval_npm.sh
 
 # Engines of llama.cpp's family, against trees that are built already: README of crossval/bridges/llama.cpp.
+BRIDGE_DIRS = $(BITNET_CPP_DIR) $(LLAMA_CPP_DIR) $(IK_LLAMA_CPP_DIR)
 bridges: ## bridges to the engines in BITNET_CPP_DIR, LLAMA_CPP_DIR, IK_LLAMA_CPP_DIR
-	@$(if $(BITNET_CPP_DIR)$(LLAMA_CPP_DIR)$(IK_LLAMA_CPP_DIR),:,echo "set one of BITNET_CPP_DIR, LLAMA_CPP_DIR, IK_LLAMA_CPP_DIR"; exit 2)
-	@$(foreach d,$(BITNET_CPP_DIR) $(LLAMA_CPP_DIR) $(IK_LLAMA_CPP_DIR),$(MAKE) --no-print-directory -C crossval/bridges/llama.cpp \
+	@$(if $(strip $(BRIDGE_DIRS)),:,echo "set one of BITNET_CPP_DIR, LLAMA_CPP_DIR, IK_LLAMA_CPP_DIR"; exit 2)
+	@$(foreach d,$(BRIDGE_DIRS),$(MAKE) --no-print-directory -C crossval/bridges/llama.cpp \
 	    LLAMA_DIR=$(abspath $(d)) OUT=$(abspath $(OUT))/crossval &&) :
 
 run-tests: $(PROGRAMS) $(SHARED) $(REFERENCE) $(UNIT_TESTS) $(CHECKKERN) $(REPLAYS) $(HTTPD) $(SAMPLED) $(OOM)
@@ -298,7 +307,8 @@ bench: $(CHECKKERN) ## time every kernel
 
 cover: ## test coverage of the library, file by file
 	@$(MAKE) --no-print-directory COVER=1 run-tests
-	@cd $(BUILD)/$(notdir $(firstword $(CC)))-cover && find engine lab hub -name '*.gcda' | sort | xargs gcov -n 2>/dev/null | \
+	@cd $(BUILD)/$(notdir $(firstword $(CC)))-cover && find engine lab hub -name '*.gcda' | sort | \
+	    xargs gcov -n 2>/dev/null | \
 	    sed -nE "/^File '(engine|lab|hub)/{s/File '(.*)'/\\1/;N;s/\n.*:([0-9.]+%) of ([0-9]+)/ \\1 of \\2/p}"
 
 # ---- style and structure -------------------------------------------------------------------------------------
@@ -332,7 +342,8 @@ FISHDIR = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
 # The documents that a person reads; the reference pages of programs are their man pages.
 EXAMPLES := $(call src,examples/*)
-DOCS := README.md LICENSE SECURITY.md CHANGELOG.md docs/tutorial.md $(call src,docs/howto/*.md docs/explain/*.md docs/reference/*.md)
+DOCS := README.md LICENSE SECURITY.md CHANGELOG.md docs/tutorial.md \
+    $(call src,docs/howto/*.md docs/explain/*.md docs/reference/*.md)
 
 install: all ## into DESTDIR, PREFIX, BINDIR, LIBDIR, LIBEXECDIR, INCLUDEDIR, MANDIR, DOCDIR
 	@$(MAKE) --no-print-directory install-files
@@ -370,8 +381,8 @@ repro: ## build twice, in two folders, and compare the bytes
 
 dist: ## reproducible source archive of the commit, bn-VERSION.tar.gz
 	@mkdir -p $(BUILD)
-	git archive --format=tar --prefix=bn-$(VERSION)/ --add-virtual-file=bn-$(VERSION)/VERSION:$$(git rev-parse HEAD) HEAD | \
-	    gzip -n -9 > $(BUILD)/bn-$(VERSION).tar.gz
+	git archive --format=tar --prefix=bn-$(VERSION)/ \
+	    --add-virtual-file=bn-$(VERSION)/VERSION:$$(git rev-parse HEAD) HEAD | gzip -n -9 > $(BUILD)/bn-$(VERSION).tar.gz
 
 clean: ## remove build/
 	rm -rf $(BUILD)

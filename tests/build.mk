@@ -7,7 +7,8 @@ $(OUT)/tests/unit/%: $(OUT)/tests/unit/%.o $(CLI_LIB) $(LIBS)
 # Tests of generated files link what generates them.
 $(OUT)/tests/unit/tools/test_fixtures $(OUT)/tests/unit/engine/test_gguf_bad: $(call obj,tools/fixtures/*.c)
 # What bn-bench believes is tested with kernels, samples, sessions and work that are wrong.
-$(addprefix $(OUT)/tests/unit/tools/,test_bench test_bench_check test_ab test_suites): $(call obj,tools/bench/*.[cS] tools/bench/*/*.[cS])
+$(addprefix $(OUT)/tests/unit/tools/,test_bench test_bench_check test_ab test_suites): \
+    $(call obj,tools/bench/*.[cS] tools/bench/*/*.[cS])
 
 $(OUT)/tests/unit/lab/test_measure: $(call obj,tools/git/*.c)
 
@@ -27,7 +28,7 @@ $(SYMBOL_FILES): $(OUT)/flags
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -g -O2 -Wall -Wextra $(LINKED) -Wl,--build-id -o $@ $(filter %.c,$^)
 $(OUT)/tests/symbols/chain.o: KERNEL_FLAGS := -O2 -fomit-frame-pointer -fno-optimize-sibling-calls
-$(OUT)/tests/unit/stacks/test_symbols $(OUT)/tests/unit/stacks/test_unwind: $(OUT)/tests/symbols/chain.o | $(SYMBOL_FILES)
+$(addprefix $(OUT)/tests/unit/stacks/,test_symbols test_unwind): $(OUT)/tests/symbols/chain.o | $(SYMBOL_FILES)
 
 # Pages of recordings, and their data.
 $(OUT)/tests/unit/stacks/test_flame_page: $(call obj,tools/flamegraph/*.c)
@@ -53,9 +54,11 @@ $(OOM): tests/oom/oom.c $(OUT)/flags
 	$(Q)$(CC) -std=c11 -Wall -Wextra $(if $(WERROR),-Werror) -O2 -fPIC -shared -o $@ $< -ldl
 
 # Programs whose stacks are known, for the tests of samplers: frame pointers, no calls turned into jumps, no sanitizers.
-SAMPLED := $(addprefix $(OUT)/tests/sampled/,split threads recursion calls storm nofp fork crash sigprof fixed start split-static)
-SAMPLED_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) -g -O1 -fPIE -fno-omit-frame-pointer -fno-optimize-sibling-calls \
-    $(if $(filter x86_64,$(ARCH)),-mno-omit-leaf-frame-pointer) -ffile-prefix-map="$(CURDIR)=." -MMD -MP
+SAMPLED := $(addprefix $(OUT)/tests/sampled/,split threads recursion calls storm nofp fork crash sigprof fixed start \
+    split-static)
+SAMPLED_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) $(if $(WERROR),-Werror) -g -O1 -fPIE -fno-omit-frame-pointer \
+    -fno-optimize-sibling-calls $(if $(filter x86_64,$(ARCH)),-mno-omit-leaf-frame-pointer) \
+    -ffile-prefix-map="$(CURDIR)=." -MMD -MP
 $(OUT)/tests/sampled/%.o: tests/sampled/%.c $(OUT)/flags Makefile
 	$(SAY) CC $<
 	@mkdir -p $(@D)
