@@ -1,22 +1,32 @@
 #!/usr/bin/env bash
-# .github/workflows/benchmark.yml runs this script. It finds the commit to compare with and runs the gate: the base of a pull
-# request, the commit that a push replaced, the one that was entered, or else (nightly) the newest commit of the day before.
+# .github/workflows/benchmark.yml runs this script. It finds the commit to compare with (base_commit in ci/commits.sh), runs
+# the gate, and prepares what the later steps publish, in build/bench-gate:
+#
+#     performance-report.md   also into the summary of the job
+#     issue.md                when the gate failed: title, then the text of an issue
 set -u
 cd "$(dirname "$0")/.." || exit 10
-base=
-for candidate in "${BENCH_BASE_PULL:-}" "${BENCH_BASE_MANUAL:-}" "${BENCH_BASE_PUSH:-}" \
-    "$(git rev-list -n 1 --before='24 hours ago' HEAD)" 'HEAD~1'; do
-    # A first push "replaces" a commit of zeros, which is not a candidate.
-    [ -n "$candidate" ] && base=$(git rev-parse --verify --quiet "$candidate^{commit}") && break
-done
-[ -n "$base" ] || {
-    echo "bench-ci: no commit to compare with" >&2
-    exit 1
-}
-# A pull request is compared with its branch point, not with later commits of the branch.
-base=$(git merge-base "$base" HEAD) || exit 1
+script=bench-ci
+# shellcheck source=ci/commits.sh
+. ci/commits.sh
+base=$(base_commit) || exit 1
+out=${BENCH_OUT:-build/bench-gate}
 ci/bench-gate.sh "$base" HEAD
 status=$?
-[ -z "${GITHUB_STEP_SUMMARY:-}" ] || [ ! -f build/bench-gate/performance-report.md ] ||
-    cat build/bench-gate/performance-report.md >>"$GITHUB_STEP_SUMMARY"
+report=$out/performance-report.md
+[ -z "${GITHUB_STEP_SUMMARY:-}" ] || [ ! -f "$report" ] || cat "$report" >>"$GITHUB_STEP_SUMMARY"
+rm -f "$out/issue.md"
+if [ "$status" -ne 0 ]; then
+    title='performance: the benchmark failed'
+    ! grep -qs '"verdict": "REGRESSED"' "$out/ab.json" || title='performance: slower'
+    ! grep -qs '"severity": "critical"' "$out/ab.json" || title='performance: critically slower'
+    {
+        echo "$title"
+        echo
+        echo "$(git rev-parse HEAD), compared with $base: exit status $status."
+        echo "To repeat it: \`ci/bench-gate.sh $base $(git rev-parse HEAD)\`"
+        echo
+        cat "$report" 2>/dev/null || echo 'There is no report; the log of the job says why.'
+    } >"$out/issue.md"
+fi
 exit "$status"

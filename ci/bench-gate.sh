@@ -10,7 +10,8 @@
 #     BENCH_ROUNDS   rounds that count (20)
 #     BENCH_MARGIN   change in per cent that does not matter (2)
 #     BENCH_STRICT   1: fail when any series is inconclusive
-#     BENCH_OUT      folder for the artefacts (build/bench-gate): ab.json, and the reports of bn-bench report
+#     BENCH_OUT      folder for the artefacts (build/bench-gate): ab.json, the reports of bn-bench report, and
+#                    github-smaller.json, github-bigger.json for github-action-benchmark
 #     BENCH_TIMEOUT  for one run (10m)
 #     BENCH_AB       more options of bn-bench ab
 #
@@ -18,7 +19,9 @@
 # those of bn-bench.
 set -u
 cd "$(dirname "$0")/.." || exit 10
-complain() { echo "bench-gate: $*" >&2; }
+script=bench-gate
+# shellcheck source=ci/commits.sh
+. ci/commits.sh
 usage() {
     complain "usage: ci/bench-gate.sh BASE [HEAD] [-- ARGUMENTS of bn-bench run]"
     exit 2
@@ -35,47 +38,27 @@ done
 arguments=("$@")
 [ ${#arguments[@]} -gt 0 ] || arguments=(-p 32 -n 32 -r 3)
 
-commit_of() {
-    git rev-parse --verify --quiet "$1^{commit}" || {
-        complain "no such commit: $1"
-        exit 3
-    }
-}
 base=$(commit_of "${commits[0]}") || exit
 head=$(commit_of "${commits[1]:-HEAD}") || exit
 
 out=${BENCH_OUT:-build/bench-gate}
 mkdir -p "$out" || exit 8
 out=$(cd "$out" && pwd)
-tmp=$(mktemp -d) || exit 8
-trap 'rm -rf "$tmp"; git worktree prune' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+commits_start
+build_commit base "$base" bn-bench "$out"
+build_commit head "$head" bn-bench "$out"
 
-build() { # name, commit
-    git worktree add --quiet --detach "$tmp/$1" "$2" >&2 || exit 8
-    if ! make -C "$tmp/$1" BUILD=build CC="${CC:-gcc}" -j"$(nproc)" build/"$(basename "${CC:-gcc}")"/bn-bench >"$out/build-$1.log" 2>&1; then
-        tail -n 20 "$out/build-$1.log" >&2
-        complain "$1 ($2) does not build: $out/build-$1.log"
-        exit 10
-    fi
-}
-complain "base $base"
-build base "$base"
-complain "head $head"
-build head "$head"
-
-programs=build/$(basename "${CC:-gcc}")
+programs=$(programs)
 ab=(ab --json --series --output-only --rounds "${BENCH_ROUNDS:-20}" --margin "${BENCH_MARGIN:-2}" --timeout "${BENCH_TIMEOUT:-10m}")
 [ "${BENCH_STRICT:-0}" = 0 ] || ab+=(--strict)
 # shellcheck disable=SC2206 # words on purpose
 ab+=(${BENCH_AB:-})
 complain "bn-bench run ${arguments[*]}, ${BENCH_ROUNDS:-20} rounds"
 # The judge is the bn-bench of this script's tree if it is built, else that of HEAD.
-judge=$tmp/head/$programs/bn-bench
+judge=$commits_dir/head/$programs/bn-bench
 [ ! -x "$programs/bn-bench" ] || judge=$PWD/$programs/bn-bench
-"$judge" "${ab[@]}" -- "$tmp/base/$programs/bn-bench" run --json -q "${arguments[@]}" \
-    --vs "$tmp/head/$programs/bn-bench" run --json -q "${arguments[@]}" >"$out/ab.json"
+"$judge" "${ab[@]}" -- "$commits_dir/base/$programs/bn-bench" run --json -q "${arguments[@]}" \
+    --vs "$commits_dir/head/$programs/bn-bench" run --json -q "${arguments[@]}" >"$out/ab.json"
 verdict=$?
 # The columns are file, test, metric, unit, verdict. Counts the series that are not sizes and that were decided.
 judged=$("$judge" report --format csv-comparisons "$out/ab.json" | awk -F, 'NR > 1 && $4 != "bytes" && $5 != "INCONCLUSIVE"' | wc -l)
@@ -86,6 +69,7 @@ fi
 printf '{"base": "%s", "head": "%s", "status": %d}\n' "$base" "$head" "$verdict" >"$out/gate.json"
 if "$judge" report --help >/dev/null 2>&1; then
     "$judge" report --dir "$out" "$out/ab.json" || complain "no report"
+    for format in github-smaller github-bigger; do "$judge" report --format $format -o "$out/$format.json" "$out/ab.json"; done
     "$judge" report "$out/ab.json" || true
 fi
 complain "status $verdict; artefacts in $out"

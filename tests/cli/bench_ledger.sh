@@ -236,7 +236,7 @@ says 1 'an unknown suite' 'no saved run' bench trend --suite none
 
 # ---- ci: the gate in a repository whose programs are scripts, which print documents that are made up ----
 mkdir -p "$tmp/gate/ci" "$tmp/gate/build/gcc" && cd "$tmp/gate" || exit 1
-cp "$top/ci/bench-gate.sh" ci/
+cp "$top"/ci/{bench-gate,bench-ci,commits}.sh ci/
 ln -s "$bin/bn-bench" build/gcc/bn-bench
 git init -q -b main . && echo build >.gitignore
 printf 'build/gcc/bn-bench: program\n\tmkdir -p build/gcc && cp program $@ && chmod +x $@\n' >Makefile
@@ -254,10 +254,19 @@ gate3() { BENCH_ROUNDS=3 BENCH_AB='--no-control --warmup 0' ci/bench-gate.sh "$@
 says 1 'a commit that is slower does not pass the gate' 'status 1; artefacts' gate HEAD~1
 check 'its artefacts name the commits' grep -q "\"head\": \"$(git rev-parse HEAD)\"" build/bench-gate/gate.json
 check 'and have the verdict' grep -q '"verdict": "REGRESSED"' build/bench-gate/ab.json
+check 'and results for github-action-benchmark' python3 -c "import json; assert json.load(open('build/bench-gate/github-smaller.json'))[0]['value']"
 says 0 'one that is within the margin does' 'status 0; artefacts' gate HEAD~2 HEAD~1
 says 0 'and one that is faster' 'status 0; artefacts' gate HEAD HEAD~1
 says 1 'a gate without data fails' 'no data: every time and rate is inconclusive' gate3 HEAD~2 HEAD~1
 check 'and says so in its artefacts' grep -q '"status": 1' build/bench-gate/gate.json
+nightly() { BENCH_BASE_MANUAL=$1 BENCH_ROUNDS=8 BENCH_AB='--no-control --warmup 0' ci/bench-ci.sh; }
+says 1 'the night after a slower commit fails' 'status 1; artefacts' nightly HEAD~1
+check 'and has an issue to open' equal "$(head -n 1 build/bench-gate/issue.md)" 'performance: critically slower'
+check 'which names both commits' grep -q "^$(git rev-parse HEAD), compared with $(git rev-parse HEAD~1)" build/bench-gate/issue.md
+git checkout -q HEAD~1
+says 0 'the night after one that is not slower passes' 'status 0; artefacts' nightly HEAD~1
+check 'and opens no issue' test ! -e build/bench-gate/issue.md
+git checkout -q main
 echo 'all: ; false' >Makefile
 git commit -q -a -m broken
 says 10 'one that does not build is named' "head .* does not build" gate HEAD~1
@@ -265,11 +274,3 @@ check 'nothing is left' equal "$(git worktree list | wc -l)" 1
 cd "$top" || exit 1
 says 2 'the gate wants a commit' 'usage' ci/bench-gate.sh
 says 3 'one that there is' 'no such commit' ci/bench-gate.sh no-such-commit
-workflow=.github/workflows/benchmark.yml
-check 'the workflow calls make and scripts of ci only' equal "$(sed -nE 's/^ *(- )?run: *//p' "$workflow" | grep -vcE '^(make|ci/)')" 0
-check 'and they are there' test -x ci/bench-ci.sh -a -x ci/bench-gate.sh
-if python3 -c 'import yaml' 2>/dev/null; then
-    check 'the workflow is YAML' python3 -c "import yaml; yaml.safe_load(open('$workflow'))['jobs']"
-else
-    skip 'the workflow is YAML' 'no python3-yaml'
-fi
