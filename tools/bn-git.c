@@ -18,7 +18,7 @@ static bn_status print_json(const struct bn_git *git, bn_error *err)
     bn_json_put_bool(doc, "known", git->known);
     bn_git_put(doc, git);
     bn_json_put_u64(doc, "changed_sources", git->n_relevant);
-    bn_json_put_string(doc, "why", git->why[0] == '\0' ? NULL : git->why);
+    bn_json_put_text(doc, "why", git->why);
     return bn_cli_print_json(doc, err);
 }
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/utf8.h"
 
 #define EXACT 9007199254740992.0 /* 2^53: below it, every whole number is itself */
@@ -83,6 +84,17 @@ bn_status bn_json_parse_within(bn_json **out, const char *text, size_t n, size_t
 bn_status bn_json_parse(bn_json **out, const char *text, size_t n, bn_error *err)
 {
     return bn_json_parse_within(out, text, n, BN_JSON_MAX_TREE, err);
+}
+
+bn_status bn_json_read_file(bn_json **out, const char *path, bn_error *err)
+{
+    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+    *out = NULL;
+    bn_status status = bn_file_read(path, &text, err);
+    if (status == BN_OK) status = bn_json_parse(out, text.data != NULL ? text.data : "", text.len, err);
+    if (status != BN_OK) bn_error_name(err, path);
+    bn_buf_release(&text);
+    return status;
 }
 
 void bn_json_free(bn_json *root)
@@ -270,6 +282,37 @@ void bn_json_put_bool(bn_json *object, const char *name, bool value)
 void bn_json_put_null(bn_json *object, const char *name)
 {
     if (object != NULL) put(object, name, cJSON_CreateNull());
+}
+
+void bn_json_put_text(bn_json *object, const char *name, const char *text)
+{
+    bn_json_put_string(object, name, text != NULL && text[0] != '\0' ? text : NULL);
+}
+
+void bn_json_put_count(bn_json *object, const char *name, uint64_t n)
+{
+    if (object != NULL) put(object, name, n != 0 ? number_of_u64(n) : cJSON_CreateNull());
+}
+
+void bn_json_put_texts(bn_json *object, const char *name, const char *const *texts, size_t n)
+{
+    bn_json *array = bn_json_put_array(object, name);
+    for (size_t i = 0; i < n; i++)
+        bn_json_add_string(array, texts[i]);
+}
+
+void bn_json_put_ids(bn_json *object, const char *name, const int32_t *ids, size_t n)
+{
+    bn_json *array = bn_json_put_array(object, name);
+    for (size_t i = 0; i < n; i++)
+        bn_json_add_u64(array, (uint64_t)ids[i]);
+}
+
+void bn_json_put_numbers(bn_json *object, const char *name, const double *numbers, size_t n)
+{
+    bn_json *array = bn_json_put_array(object, name);
+    for (size_t i = 0; i < n; i++)
+        bn_json_add_number(array, numbers[i]);
 }
 
 void bn_json_put_unavailable(bn_json *object, const char *name, const char *reason)

@@ -12,6 +12,7 @@
 #define BN_BASE_JSON_H
 
 #include "base/buf.h"
+#include "base/digest.h"
 
 #define BN_JSON_MAX_BYTES (8u << 20)
 #define BN_JSON_MAX_DEPTH 64u
@@ -32,6 +33,8 @@ BN_MUST_CHECK bn_status bn_json_parse(bn_json **out, const char *text, size_t n,
 /* The same with a lower limit for the memory of the tree. */
 BN_MUST_CHECK bn_status bn_json_parse_within(bn_json **out, const char *text, size_t n, size_t max_tree,
                                              bn_error *err);
+/* The same with the text of a file, which errors name. */
+BN_MUST_CHECK bn_status bn_json_read_file(bn_json **out, const char *path, bn_error *err);
 /* The first part of it: whether the text is JSON whose tree takes at most max_tree bytes. Allocates nothing.
  */
 BN_MUST_CHECK bn_status bn_json_check(const char *text, size_t n, size_t max_tree, bn_error *err);
@@ -69,6 +72,8 @@ bool bn_json_flag_of(const bn_json *object, const char *path);
 bool bn_json_text_is(const bn_json *object, const char *path, const char *text);
 /* The first element of an array whose member is this text; NULL when there is none. */
 const bn_json *bn_json_find(const bn_json *array, const char *member, const char *text);
+/* Whether one of an array's elements is this text. */
+bool bn_json_has_text(const bn_json *array, const char *text);
 
 /* Building. A NULL parent makes a call do nothing and return NULL. A put that fails for lack of memory marks
  * its parent as incomplete, and bn_json_write of the parent or of a value around it fails: a long chain of
@@ -82,6 +87,12 @@ void bn_json_put_u64(bn_json *object, const char *name, uint64_t value);       /
 void bn_json_put_number(bn_json *object, const char *name, double value);      /* not finite writes null */
 void bn_json_put_bool(bn_json *object, const char *name, bool value);
 void bn_json_put_null(bn_json *object, const char *name);
+void bn_json_put_text(bn_json *object, const char *name, const char *text); /* NULL and "" write null */
+void bn_json_put_count(bn_json *object, const char *name, uint64_t n);      /* 0 writes null */
+/* Arrays of n values. */
+void bn_json_put_texts(bn_json *object, const char *name, const char *const *texts, size_t n);
+void bn_json_put_ids(bn_json *object, const char *name, const int32_t *ids, size_t n);
+void bn_json_put_numbers(bn_json *object, const char *name, const double *numbers, size_t n);
 /* A value that could not be obtained: null, and the reason under the same name in the member "unavailable" of
  * the same object, which is created when it is missing. */
 void bn_json_put_unavailable(bn_json *object, const char *name, const char *reason);
@@ -101,6 +112,13 @@ bool bn_json_is_complete(const bn_json *value);
  * building. */
 BN_MUST_CHECK bn_status bn_json_write(const bn_json *value, bool canonical, struct bn_buf *out,
                                       bn_error *err);
+/* The same and a line feed. */
+BN_MUST_CHECK bn_status bn_json_write_line(const bn_json *value, bool canonical, struct bn_buf *out,
+                                           bn_error *err);
+/* Writes the indented text and a line feed to a file, by bn_file_write_atomic. */
+BN_MUST_CHECK bn_status bn_json_write_file(const bn_json *value, const char *path, bn_error *err);
+/* The SHA-256 of the canonical form. */
+BN_MUST_CHECK bn_status bn_json_digest(const bn_json *value, char hex[BN_SHA256_HEX], bn_error *err);
 /* A number as documents have it, in whatever locale: the shortest digits that read back as the same value, as
  * ECMAScript's Number.prototype.toString writes them; null when it is not finite. */
 void bn_json_write_number(struct bn_buf *out, double value);

@@ -48,3 +48,11 @@ const bn_json *bn_json_find(const bn_json *array, const char *member, const char
         e = bn_json_next(e);
     return e;
 }
+
+bool bn_json_has_text(const bn_json *array, const char *text)
+{
+    const char *element;
+    for (const bn_json *e = bn_json_first(array); e != NULL; e = bn_json_next(e))
+        if (bn_json_string(e, &element) && strcmp(element, text) == 0) return true;
+    return false;
+}

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/utf8.h"
 
@@ -199,4 +200,29 @@ bn_status bn_json_write(const bn_json *value, bool canonical, struct bn_buf *out
     if (!bn_json_is_complete(value)) return bn_nomem(err);
     write_value(value, canonical, 0, out);
     return bn_buf_check(out, err);
+}
+
+bn_status bn_json_write_line(const bn_json *value, bool canonical, struct bn_buf *out, bn_error *err)
+{
+    BN_TRY(bn_json_write(value, canonical, out, err));
+    bn_buf_putc(out, '\n');
+    return bn_buf_check(out, err);
+}
+
+bn_status bn_json_write_file(const bn_json *value, const char *path, bn_error *err)
+{
+    struct bn_buf text = {.max = BN_JSON_MAX_BYTES}; /* what can be read again */
+    bn_status status = bn_json_write_line(value, false, &text, err);
+    if (status == BN_OK) status = bn_file_write_atomic(path, text.data, text.len, err);
+    bn_buf_release(&text);
+    return status;
+}
+
+bn_status bn_json_digest(const bn_json *value, char hex[BN_SHA256_HEX], bn_error *err)
+{
+    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+    bn_status status = bn_json_write(value, true, &text, err);
+    if (status == BN_OK) status = bn_sha256_hex(text.data, text.len, hex, err);
+    bn_buf_release(&text);
+    return status;
 }

@@ -35,14 +35,11 @@ const char *bn_entry_state_name(enum bn_entry_state state)
 /* sha256 of a record's canonical form without its id. */
 static bn_status digest(const bn_json *record, char hex[BN_SHA256_HEX], bn_error *err)
 {
-    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
     bn_json *holder = bn_json_new_object();
     bn_json_put_copy(holder, "record", record);
     bn_json *copy = (bn_json *)(uintptr_t)bn_json_get(holder, "record");
     if (copy != NULL) bn_json_remove(copy, "id");
-    bn_status status = copy == NULL ? bn_nomem(err) : bn_json_write(copy, true, &text, err);
-    if (status == BN_OK) status = bn_sha256_hex(text.data, text.len, hex, err);
-    bn_buf_release(&text);
+    bn_status status = bn_json_digest(copy, hex, err);
     bn_json_free(holder);
     return status;
 }
@@ -117,7 +114,7 @@ static bn_status index_records(struct bn_ledger *l, bn_error *err)
     l->suite = bn_json_text_of(l->document, "suite");
     l->machine_key = bn_json_text_of(bn_json_get(l->document, "machine"), "key");
     l->machine_label = bn_json_text_of(bn_json_get(l->document, "machine"), "label");
-    if (strcmp(bn_json_text_of(l->document, "schema"), SCHEMA) != 0 || bn_json_kind(records) != BN_JSON_ARRAY)
+    if (!bn_json_text_is(l->document, "schema", SCHEMA) || bn_json_kind(records) != BN_JSON_ARRAY)
         return bn_fail(err, BN_ERR_FORMAT, "not a ledger (schema " SCHEMA " expected)");
     bn_free(l->entries);
     l->n = 0;
@@ -134,14 +131,9 @@ static bn_status index_records(struct bn_ledger *l, bn_error *err)
 
 static bn_status read_file(struct bn_ledger *l, bn_error *err)
 {
-    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
-    bn_status status = bn_file_read(l->path, &text, err);
-    if (status == BN_OK) {
-        status = bn_json_parse(&l->document, text.data, text.len, err);
-        if (status == BN_OK) status = index_records(l, err);
-        if (status != BN_OK) bn_error_name(err, l->path);
-    }
-    bn_buf_release(&text);
+    BN_TRY(bn_json_read_file(&l->document, l->path, err));
+    bn_status status = index_records(l, err);
+    if (status != BN_OK) bn_error_name(err, l->path);
     return status;
 }
 
@@ -244,30 +236,23 @@ static bn_json *new_record(struct bn_ledger *l, const char *kind, const char *na
     return record;
 }
 
-static void put_known(bn_json *record, const char *name, const char *text)
-{
-    bn_json_put_string(record, name, text[0] != '\0' ? text : NULL);
-}
-
 static void put_run(bn_json *r, const struct bn_result *result, const struct bn_ledger_note *note)
 {
-    put_known(r, "created", result->created);
-    put_known(r, "commit", result->commit);
+    bn_json_put_text(r, "created", result->created);
+    bn_json_put_text(r, "commit", result->commit);
     bn_json_put_bool(r, "dirty", result->dirty || result->changed_sources > 0);
-    put_known(r, "branch", result->branch);
-    put_known(r, "binary_sha256", result->binary_sha256);
-    put_known(r, "compiler", result->compiler);
-    put_known(r, "flags", result->flags);
-    put_known(r, "model_sha256", result->model_sha256);
-    put_known(r, "machine", result->machine_key);
+    bn_json_put_text(r, "branch", result->branch);
+    bn_json_put_text(r, "binary_sha256", result->binary_sha256);
+    bn_json_put_text(r, "compiler", result->compiler);
+    bn_json_put_text(r, "flags", result->flags);
+    bn_json_put_text(r, "model_sha256", result->model_sha256);
+    bn_json_put_text(r, "machine", result->machine_key);
     bn_json_put_string(r, "settings_sha256", result->settings_sha256);
     bn_json_put_copy(r, "settings", bn_json_get(result->document, "settings"));
     bn_json_put_string(r, "state", bn_entry_state_name(note->state));
     bn_json_put_string(r, "against", note->against);
     bn_json_put_string(r, "verdict", note->against != NULL ? bn_outcome_name(note->outcome) : NULL);
-    bn_json *allowed = bn_json_put_array(r, "allowed");
-    for (size_t i = 0; i < note->n_allowed; i++)
-        bn_json_add_string(allowed, note->allowed[i]);
+    bn_json_put_texts(r, "allowed", note->allowed, note->n_allowed);
     bn_json_put_string(r, "reason", note->reason);
     bn_series_put(r, &result->series);
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "lab/host/busy.h"
 
 /* Settings for how often or how long something was measured, or which part of it. They do not change what was
@@ -18,7 +17,6 @@ static const char *const EFFORT[] = {"reps",        "warmup",     "precision", "
 
 static bn_status digest_settings(struct bn_result *r, bn_error *err)
 {
-    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
     bn_json *o = bn_json_new_object();
     const bn_json *settings = bn_json_get(r->document, "settings");
     for (const bn_json *s = bn_json_first(settings); s != NULL; s = bn_json_next(s)) {
@@ -27,9 +25,7 @@ static bn_status digest_settings(struct bn_result *r, bn_error *err)
             i++;
         if (i == BN_ARRAY_LEN(EFFORT)) bn_json_put_copy(o, bn_json_name(s), s);
     }
-    bn_status status = bn_json_write(o, true, &text, err);
-    if (status == BN_OK) status = bn_sha256_hex(text.data, text.len, r->settings_sha256, err);
-    bn_buf_release(&text);
+    bn_status status = bn_json_digest(o, r->settings_sha256, err);
     bn_json_free(o);
     return status;
 }
@@ -156,16 +152,11 @@ bn_status bn_result_parse(struct bn_result *out, bn_json *document, bn_error *er
 
 bn_status bn_result_read(struct bn_result *out, const char *path, bn_error *err)
 {
-    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
-    bn_json *doc = NULL;
+    bn_json *doc;
     *out = (struct bn_result){0};
-    bn_status status = bn_file_read(path, &text, err);
-    if (status == BN_OK) {
-        status = bn_json_parse(&doc, text.data, text.len, err);
-        if (status == BN_OK) status = bn_result_parse(out, doc, err);
-        if (status != BN_OK) bn_error_name(err, path);
-    }
-    bn_buf_release(&text);
+    BN_TRY(bn_json_read_file(&doc, path, err));
+    bn_status status = bn_result_parse(out, doc, err);
+    if (status != BN_OK) bn_error_name(err, path);
     return status;
 }
 

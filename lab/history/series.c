@@ -90,9 +90,7 @@ void bn_series_put(bn_json *document, const struct bn_series_list *all)
         bn_json_put_string(o, "unit", s->unit);
         bn_json_put_string(o, "better", s->higher ? "higher" : "lower");
         bn_json_put_bool(o, "exact", s->exact);
-        bn_json *samples = bn_json_put_array(o, "samples");
-        for (size_t k = 0; k < s->n; k++)
-            bn_json_add_number(samples, s->samples[k]);
+        bn_json_put_numbers(o, "samples", s->samples, s->n);
     }
 }
 

@@ -14,25 +14,18 @@
 #define TIMEOUT_NS 60000000000u
 #define MAX_BYTES 65536u
 
-static void copy_string(char *out, size_t room, const bn_json *value)
-{
-    const char *text = NULL;
-    if (bn_json_string(value, &text)) snprintf(out, room, "%s", text);
-}
-
 static bn_status parse(struct bn_git *git, const struct bn_buf *text, bn_error *err)
 {
     bn_json *doc = NULL;
-    const char *schema = NULL;
     BN_TRY(bn_json_parse(&doc, text->data, text->len, err));
-    if (!bn_json_string(bn_json_get(doc, "schema"), &schema) || strcmp(schema, BN_GIT_SCHEMA) != 0 ||
+    if (!bn_json_text_is(doc, "schema", BN_GIT_SCHEMA) ||
         !bn_json_bool(bn_json_get(doc, "known"), &git->known)) {
         bn_json_free(doc);
         return bn_fail(err, BN_ERR_FORMAT, "bn-git printed another document than " BN_GIT_SCHEMA);
     }
-    copy_string(git->commit, sizeof git->commit, bn_json_get(doc, "commit"));
-    copy_string(git->branch, sizeof git->branch, bn_json_get(doc, "branch"));
-    copy_string(git->why, sizeof git->why, bn_json_get(doc, "why"));
+    snprintf(git->commit, sizeof git->commit, "%s", bn_json_text_of(doc, "commit"));
+    snprintf(git->branch, sizeof git->branch, "%s", bn_json_text_of(doc, "branch"));
+    snprintf(git->why, sizeof git->why, "%s", bn_json_text_of(doc, "why"));
     (void)bn_json_u64(bn_json_get(doc, "changed_files"), &git->n_changed);
     (void)bn_json_u64(bn_json_get(doc, "changed_sources"), &git->n_relevant);
     git->dirty = git->n_changed > 0;
@@ -64,8 +57,8 @@ void bn_git_read(struct bn_git *git, const char *folder)
 
 void bn_git_put(bn_json *object, const struct bn_git *git)
 {
-    bn_json_put_string(object, "commit", git->commit[0] == '\0' ? NULL : git->commit);
-    bn_json_put_string(object, "branch", git->branch[0] == '\0' ? NULL : git->branch);
+    bn_json_put_text(object, "commit", git->commit);
+    bn_json_put_text(object, "branch", git->branch);
     if (git->known) {
         bn_json_put_bool(object, "dirty", git->dirty);
         bn_json_put_u64(object, "changed_files", git->n_changed);

@@ -249,48 +249,33 @@ void bn_machine_read(struct bn_machine *machine)
     read_quotas(machine);
 }
 
-static void put_text(bn_json *object, const char *name, const char *text)
-{
-    bn_json_put_string(object, name, text[0] == '\0' ? NULL : text);
-}
-
-static void put_count(bn_json *object, const char *name, uint64_t value)
-{
-    if (value == 0)
-        bn_json_put_null(object, name);
-    else
-        bn_json_put_u64(object, name, value);
-}
-
 void bn_machine_put(bn_json *object, const struct bn_machine *machine)
 {
-    put_text(object, "os", machine->os);
-    put_text(object, "kernel", machine->kernel);
-    put_text(object, "arch", machine->arch);
-    put_text(object, "cpu_model", machine->cpu_model);
-    put_text(object, "microcode", machine->microcode);
-    bn_json *flags = bn_json_put_array(object, "cpu_flags");
-    for (size_t i = 0; i < machine->n_flags; i++)
-        bn_json_add_string(flags, machine->flags[i]);
-    put_count(object, "cpus_online", machine->cpus_online);
-    put_count(object, "cpus_usable", machine->cpus_usable);
-    put_count(object, "cores", machine->cores);
-    put_count(object, "cache_l2_bytes", machine->cache_l2_bytes);
-    put_count(object, "cache_l3_bytes", machine->cache_l3_bytes);
-    put_count(object, "memory_bytes", machine->memory_bytes);
-    put_count(object, "page_bytes", machine->page_bytes);
+    bn_json_put_text(object, "os", machine->os);
+    bn_json_put_text(object, "kernel", machine->kernel);
+    bn_json_put_text(object, "arch", machine->arch);
+    bn_json_put_text(object, "cpu_model", machine->cpu_model);
+    bn_json_put_text(object, "microcode", machine->microcode);
+    bn_json_put_texts(object, "cpu_flags", machine->flags, machine->n_flags);
+    bn_json_put_count(object, "cpus_online", machine->cpus_online);
+    bn_json_put_count(object, "cpus_usable", machine->cpus_usable);
+    bn_json_put_count(object, "cores", machine->cores);
+    bn_json_put_count(object, "cache_l2_bytes", machine->cache_l2_bytes);
+    bn_json_put_count(object, "cache_l3_bytes", machine->cache_l3_bytes);
+    bn_json_put_count(object, "memory_bytes", machine->memory_bytes);
+    bn_json_put_count(object, "page_bytes", machine->page_bytes);
     if (machine->hypervisor_known)
         bn_json_put_bool(object, "hypervisor", machine->hypervisor);
     else
         bn_json_put_null(object, "hypervisor");
-    put_text(object, "governor", machine->governor);
+    bn_json_put_text(object, "governor", machine->governor);
     bn_json *load = machine->load_known ? bn_json_put_array(object, "load_milli") : NULL;
     for (size_t i = 0; i < 3; i++)
         bn_json_add_u64(load, machine->load_milli[i]);
     if (load == NULL) bn_json_put_null(object, "load_milli");
     bool quota = machine->quota_known && machine->quota_us != 0;
-    put_count(object, "cpu_quota_us", quota ? machine->quota_us : 0);
-    put_count(object, "cpu_period_us", quota ? machine->period_us : 0);
+    bn_json_put_count(object, "cpu_quota_us", quota ? machine->quota_us : 0);
+    bn_json_put_count(object, "cpu_period_us", quota ? machine->period_us : 0);
 }
 
 uint64_t bn_machine_status_bytes(const char *name)

@@ -41,9 +41,7 @@ static void put_identity(bn_json *o, const struct bn_machine *m)
 {
     bn_json_put_string(o, "arch", m->arch);
     bn_json_put_string(o, "cpu_model", m->cpu_model);
-    bn_json *flags = bn_json_put_array(o, "cpu_flags");
-    for (size_t i = 0; i < m->n_flags; i++)
-        bn_json_add_string(flags, m->flags[i]);
+    bn_json_put_texts(o, "cpu_flags", m->flags, m->n_flags);
     bn_json_put_u64(o, "cpus_online", m->cpus_online);
     bn_json_put_u64(o, "cores", m->cores);
     /* The kernel reserves a varying part of it. */
@@ -57,14 +55,11 @@ static void put_identity(bn_json *o, const struct bn_machine *m)
 bn_status bn_machine_identify(struct bn_machine_id *id, const struct bn_machine *machine, bn_error *err)
 {
     char slug[40];
-    struct bn_buf text = {.max = 8192};
     bn_json *o = bn_json_new_object();
     put_identity(o, machine);
-    bn_status status = bn_json_write(o, true, &text, err);
-    if (status == BN_OK) status = bn_sha256_hex(text.data, text.len, id->key, err);
-    bn_buf_release(&text);
+    bn_status status = bn_json_digest(o, id->key, err);
     bn_json_free(o);
-    if (status != BN_OK) return status;
+    BN_TRY(status);
     put_slug(slug, sizeof slug, machine->cpu_model[0] != '\0' ? machine->cpu_model : machine->arch);
     snprintf(id->label, sizeof id->label, "%s%s%ucpu-%.8s", slug, slug[0] != '\0' ? "-" : "",
              machine->cpus_online, id->key);
