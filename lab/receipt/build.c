@@ -27,14 +27,6 @@ struct build {
     bn_error *err;
 };
 
-static void put_count(bn_json *object, const char *name, uint64_t value)
-{
-    if (value == 0)
-        bn_json_put_null(object, name);
-    else
-        bn_json_put_u64(object, name, value);
-}
-
 /* The shortest decimal that gives this binary32 back, so that 0.7 is written as 0.7. */
 static void put_float(bn_json *object, const char *name, float value)
 {
@@ -44,13 +36,6 @@ static void put_float(bn_json *object, const char *name, float value)
         snprintf(text, sizeof text, "%.*g", digits, (double)value);
     while (strtof(text, NULL) != value && digits++ < 9);
     bn_json_put_number(object, name, strtod(text, NULL));
-}
-
-static void put_ids(bn_json *object, const char *name, const int32_t *ids, size_t n)
-{
-    bn_json *array = bn_json_put_array(object, name);
-    for (size_t i = 0; i < n; i++)
-        bn_json_add_u64(array, (uint64_t)ids[i]);
 }
 
 static bn_status put_ids_digest(bn_json *object, const char *name, const int32_t *ids, size_t n,
@@ -142,7 +127,7 @@ static bn_status put_request(struct build *b, bn_json *predicate)
     const struct bn_generation *gen = b->gen;
     bn_json *request = bn_json_put_object(predicate, "request");
     BN_TRY(put_text(b, request, "prompt", "prompt_sha256", in->prompt, in->n_prompt_bytes));
-    put_ids(request, "prompt_ids", gen->prompt, gen->n_prompt);
+    bn_json_put_ids(request, "prompt_ids", gen->prompt, gen->n_prompt);
     BN_TRY(put_ids_digest(request, "prompt_ids_sha256", gen->prompt, gen->n_prompt, b->err));
     bn_json_put_u64(request, "n_predict", gen->n_predict);
     put_float(request, "temperature", gen->sampling.temperature);
@@ -152,16 +137,14 @@ static bn_status put_request(struct build *b, bn_json *predicate)
     put_float(request, "repeat_penalty", gen->sampling.repeat_penalty);
     bn_json_put_u64(request, "repeat_last", gen->sampling.repeat_last);
     bn_json_put_u64(request, "seed", gen->sampling.seed);
-    put_ids(request, "stop_ids", gen->stop_ids, gen->n_stop_ids);
-    bn_json *stops = bn_json_put_array(request, "stops");
-    for (size_t i = 0; i < gen->n_stops; i++)
-        bn_json_add_string(stops, gen->stops[i]);
+    bn_json_put_ids(request, "stop_ids", gen->stop_ids, gen->n_stop_ids);
+    bn_json_put_texts(request, "stops", gen->stops, gen->n_stops);
     bn_json_put_bool(request, "ignore_end", gen->ignore_end);
     bn_json_put_string(request, "template", in->template_name);
     bn_json_put_string(request, "isa", in->isa);
-    put_count(request, "threads", in->n_threads);
-    put_count(request, "ctx", in->n_ctx);
-    put_count(request, "batch", in->n_batch);
+    bn_json_put_count(request, "threads", in->n_threads);
+    bn_json_put_count(request, "ctx", in->n_ctx);
+    bn_json_put_count(request, "batch", in->n_batch);
     return BN_OK;
 }
 
@@ -171,7 +154,7 @@ static void put_program(struct build *b, bn_json *resolved)
     bn_json *program = bn_json_put_object(resolved, "program");
     char path[PATH_MAX], hex[BN_SHA256_HEX];
     bn_program_path(path);
-    bn_json_put_string(program, "name", path[0] != '\0' ? bn_receipt_base_name(path) : NULL);
+    bn_json_put_text(program, "name", bn_receipt_base_name(path));
     bn_json_put_string(program, "version", bn_version());
     if (bn_sha256_file("/proc/self/exe", hex, NULL) == BN_OK)
         bn_json_put_string(program, "sha256", hex);
@@ -184,7 +167,7 @@ static void put_program(struct build *b, bn_json *resolved)
     else
         bn_json_put_null(program, "dirty");
     bn_json_put_string(program, "compiler", BN_BUILD_COMPILER);
-    bn_json_put_string(program, "arch", b->machine.arch[0] == '\0' ? NULL : b->machine.arch);
+    bn_json_put_text(program, "arch", b->machine.arch);
 }
 
 static bn_status put_resolved(struct build *b, bn_json *predicate)
@@ -212,22 +195,18 @@ static bn_status put_result(struct build *b, bn_json *predicate)
     char *text = NULL;
     size_t n_bytes = 0;
     bn_json_put_u64(result, "prompt_tokens", gen->n_prompt);
-    put_ids(result, "ids", gen->ids, gen->n_ids);
+    bn_json_put_ids(result, "ids", gen->ids, gen->n_ids);
     bn_json_put_string(result, "ids_sha256", b->ids_sha256);
     if (b->tok != NULL) BN_TRY(bn_detokenize(b->tok, gen->ids, gen->n_ids, false, &text, &n_bytes, b->err));
     bn_status status = put_text(b, result, "text", "text_sha256", text, n_bytes);
     bn_free(text);
     bn_json_put_string(result, "stop_reason", bn_stop_reason_name(gen->reason));
-    bn_json_put_string(result, "chain", gen->chain[0] == '\0' ? NULL : gen->chain);
+    bn_json_put_text(result, "chain", gen->chain);
     return status;
 }
 
 static bn_status put_samples(struct build *b, bn_json *measurement)
 {
-    static const struct {
-        const char *name;
-        unsigned percent;
-    } PERCENTILES[] = {{"p50_ns", 50}, {"p95_ns", 95}, {"p99_ns", 99}, {"max_ns", 100}};
     const struct bn_generation *gen = b->gen;
     uint64_t *sorted;
     size_t n;
@@ -235,9 +214,9 @@ static bn_status put_samples(struct build *b, bn_json *measurement)
     for (size_t i = 0; i < gen->n_ids; i++)
         bn_json_add_u64(samples, gen->token_ns[i]);
     BN_TRY(bn_receipt_sort_samples(gen->token_ns, gen->n_ids, &sorted, &n, b->err));
-    for (size_t i = 0; i < BN_ARRAY_LEN(PERCENTILES); i++)
-        bn_json_put_u64(measurement, PERCENTILES[i].name,
-                        bn_receipt_percentile(sorted, n, PERCENTILES[i].percent));
+    for (size_t i = 0; i < BN_RECEIPT_PERCENTILES; i++)
+        bn_json_put_u64(measurement, bn_receipt_percentiles[i].name,
+                        bn_receipt_percentile(sorted, n, bn_receipt_percentiles[i].percent));
     bn_free(sorted);
     return BN_OK;
 }
@@ -246,7 +225,7 @@ static bn_status put_measurement(struct build *b, bn_json *predicate)
 {
     const struct bn_generation *gen = b->gen;
     bn_json *measurement = bn_json_put_object(predicate, "measurement");
-    put_count(measurement, "load_ns", b->in->load_ns);
+    bn_json_put_count(measurement, "load_ns", b->in->load_ns);
     bn_json_put_u64(measurement, "prefill_ns", gen->prefill_ns);
     bn_json_put_u64(measurement, "decode_ns", gen->decode_ns);
     bn_json_put_u64(measurement, "total_ns", gen->total_ns);
@@ -273,8 +252,8 @@ static bn_status put_measurement(struct build *b, bn_json *predicate)
     bn_json_put_u64(head, "screened", screen.screened);
     bn_json_put_u64(head, "full", screen.full);
     bn_json_put_u64(head, "rows", screen.rows);
-    put_count(measurement, "peak_rss_bytes", bn_machine_peak_rss_bytes());
-    put_count(measurement, "bandwidth_probe_bytes_per_s", b->in->bandwidth_bytes_per_s);
+    bn_json_put_count(measurement, "peak_rss_bytes", bn_machine_peak_rss_bytes());
+    bn_json_put_count(measurement, "bandwidth_probe_bytes_per_s", b->in->bandwidth_bytes_per_s);
     return BN_OK;
 }
 
@@ -362,13 +341,8 @@ bn_status bn_receipt_build(bn_json **statement, const struct bn_receipt_input *i
 bn_status bn_receipt_write(const char *path, const struct bn_receipt_input *input, bn_error *err)
 {
     bn_json *statement;
-    struct bn_buf text = {.max = BN_JSON_MAX_BYTES}; /* what can be read again */
     BN_TRY(bn_receipt_build(&statement, input, err));
-    bn_status status = bn_json_write(statement, false, &text, err);
-    bn_buf_putc(&text, '\n');
-    if (status == BN_OK) status = bn_buf_check(&text, err);
-    if (status == BN_OK) status = bn_file_write_atomic(path, text.data, text.len, err);
-    bn_buf_release(&text);
+    bn_status status = bn_json_write_file(statement, path, err);
     bn_json_free(statement);
     return status;
 }

@@ -83,6 +83,17 @@ bn_status bn_receipt_ids_digest(const int32_t *ids, size_t n, char hex[BN_SHA256
     return BN_OK;
 }
 
+bool bn_receipt_seed(const bn_json *seed, uint64_t *value)
+{
+    const char *digits = "";
+    if (bn_json_u64(seed, value)) return true;
+    if (!bn_json_string(seed, &digits) || digits[0] == '\0' || strlen(digits) > 20) return false;
+    for (*value = 0; *digits >= '0' && *digits <= '9'; digits++)
+        if (!bn_mul_ok(*value, 10, value) || !bn_add_ok(*value, (uint64_t)(*digits - '0'), value))
+            return false;
+    return *digits == '\0';
+}
+
 uint64_t bn_receipt_rate_milli(uint64_t n, uint64_t ns)
 {
     uint64_t scaled;
@@ -90,6 +101,9 @@ uint64_t bn_receipt_rate_milli(uint64_t n, uint64_t ns)
     if (!bn_mul_ok(n, UINT64_C(1000000000000), &scaled) || !bn_add_ok(scaled, ns / 2, &scaled)) return 0;
     return scaled / ns;
 }
+
+const struct bn_receipt_percentile bn_receipt_percentiles[BN_RECEIPT_PERCENTILES] = {
+    {"p50_ns", 50}, {"p95_ns", 95}, {"p99_ns", 99}, {"max_ns", 100}};
 
 uint64_t bn_receipt_percentile(const uint64_t *sorted, size_t n, unsigned percent)
 {

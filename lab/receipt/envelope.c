@@ -42,12 +42,11 @@ bn_status bn_envelope_sign(struct bn_buf *out, const struct bn_key *key, const c
         bn_json_put_string(entry, "keyid", key_id);
         put_base64(entry, "sig", signature, sizeof signature, &work);
         status = bn_buf_check(&work, err);
-        if (status == BN_OK) status = bn_json_write(envelope, false, out, err);
-        bn_buf_putc(out, '\n');
+        if (status == BN_OK) status = bn_json_write_line(envelope, false, out, err);
         bn_json_free(envelope);
     }
     bn_buf_release(&work);
-    return status == BN_OK ? bn_buf_check(out, err) : status;
+    return status;
 }
 
 bool bn_envelope_is(const bn_json *object)

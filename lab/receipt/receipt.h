@@ -24,6 +24,7 @@
 #define BN_RECEIPT_PREDICATE_TYPE "https://bn.invalid/inference-receipt/v1"
 #define BN_RECEIPT_PAYLOAD_TYPE "application/vnd.in-toto+json"
 #define BN_RECEIPT_SCHEMA_VERSION "1.0.0"
+#define BN_RECEIPT_MAX_STOPS 1024u /* each costs time with each token */
 
 /* Borrowed. NULL and 0 mean "not asked for" or "not known" unless said otherwise. */
 struct bn_receipt_input {
@@ -73,10 +74,18 @@ const char *bn_receipt_quantization(const bn_model *model);
 /* sha256 over token ids, each as u32 little endian. */
 BN_MUST_CHECK bn_status bn_receipt_ids_digest(const int32_t *ids, size_t n, char hex[BN_SHA256_HEX],
                                               bn_error *err);
+/* request.seed: a number, or from 2^53 on a text of digits. */
+bool bn_receipt_seed(const bn_json *seed, uint64_t *value);
 /* n things in ns nanoseconds as thousandths of things a second, rounded; 0 when ns is 0. */
 uint64_t bn_receipt_rate_milli(uint64_t n, uint64_t ns);
 /* The smallest of n > 0 ascending samples that percent of all samples do not exceed (nearest rank). */
 uint64_t bn_receipt_percentile(const uint64_t *sorted, size_t n, unsigned percent);
+/* What a receipt says of the samples: "p50_ns" and so on. */
+#define BN_RECEIPT_PERCENTILES 4u
+extern const struct bn_receipt_percentile {
+    const char *name;
+    unsigned percent;
+} bn_receipt_percentiles[BN_RECEIPT_PERCENTILES];
 /* Samples of single tokens in ascending order: those after the first, which holds the prompt; the only one
  * when there is no other. *sorted is released with bn_free. */
 BN_MUST_CHECK bn_status bn_receipt_sort_samples(const uint64_t *token_ns, size_t n, uint64_t **sorted,

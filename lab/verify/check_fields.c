@@ -48,16 +48,6 @@ static const struct {
     {"machine.cpu_period_us", COUNT, NULLABLE},
 };
 
-static bool is_list(const bn_json *value, bool of_texts)
-{
-    const char *text;
-    uint64_t number;
-    if (bn_json_kind(value) != BN_JSON_ARRAY) return false;
-    for (const bn_json *e = bn_json_first(value); e != NULL; e = bn_json_next(e))
-        if (of_texts ? !bn_json_string(e, &text) : !bn_json_u64(e, &number)) return false;
-    return true;
-}
-
 /* What cannot be read is null: a text is not empty, and a count is not 0. */
 static const char *fault_of(const bn_json *value, enum kind kind)
 {
@@ -72,9 +62,9 @@ static const char *fault_of(const bn_json *value, enum kind kind)
     case COUNT:
         return bn_json_u64(value, &number) && number > 0 ? NULL : "a whole number from 1 on";
     case TEXTS:
-        return is_list(value, true) ? NULL : "a list of texts";
+        return bn_rule_is_list(value, true) ? NULL : "a list of texts";
     case NUMBERS:
-        return is_list(value, false) ? NULL : "a list of whole numbers";
+        return bn_rule_is_list(value, false) ? NULL : "a list of whole numbers";
     }
     return "known";
 }

@@ -81,33 +81,16 @@ static bool is_known(const struct bn_rules_input *in, const char *name)
     return bn_kernels_set_has(isa, name);
 }
 
-/* The first kernel that is not in the table, NULL when all are. */
-static const char *find_unknown(const struct bn_rules_input *in)
-{
-    const bn_json *at = NULL;
-    const char *name = NULL;
-    while (next_name(in, &at, &name))
-        if (!is_known(in, name)) return name;
-    return NULL;
-}
+enum known { ANY, KNOWN, UNKNOWN };
 
-/* The first known kernel of a class, NULL when there is none. */
-static const char *find_real(const struct bn_rules_input *in, bool (*is)(const char *))
+/* The first kernel of a class (NULL: of any) that is in the table, is not in it, or either; NULL when there
+ * is none. */
+static const char *find_kernel(const struct bn_rules_input *in, bool (*is)(const char *), enum known known)
 {
     const bn_json *at = NULL;
     const char *name = NULL;
     while (next_name(in, &at, &name))
-        if (is(name) && is_known(in, name)) return name;
-    return NULL;
-}
-
-/* The first kernel of a class by its name alone, NULL when there is none. */
-static const char *find_kernel(const struct bn_rules_input *in, bool (*is)(const char *))
-{
-    const bn_json *at = NULL;
-    const char *name = NULL;
-    while (next_name(in, &at, &name))
-        if (is(name)) return name;
+        if ((is == NULL || is(name)) && (known == ANY || is_known(in, name) == (known == KNOWN))) return name;
     return NULL;
 }
 
@@ -139,15 +122,15 @@ bool bn_check_compute_path(const struct bn_rules_input *in, struct bn_rule_resul
 
 bool bn_check_backend(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
-    static const char *const KNOWN[] = {"cpu", "cuda", "gpu", "metal"};
+    static const char *const BACKENDS[] = {"cpu", "cuda", "gpu", "metal"};
     const char *backend = NULL;
     char quoted[80];
     if (!bn_rule_text(in, "backend", &backend, out)) return false;
     if (in->receipt->statement != NULL && strcmp(backend, "cpu") != 0)
         return bn_rule_fail(out, "\"%s\": this toolchain computes on the CPU only",
                             bn_rule_quote(quoted, backend));
-    for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN); i++)
-        if (strcmp(backend, KNOWN[i]) == 0) return bn_rule_pass(out, "%s", backend);
+    for (size_t i = 0; i < BN_ARRAY_LEN(BACKENDS); i++)
+        if (strcmp(backend, BACKENDS[i]) == 0) return bn_rule_pass(out, "%s", backend);
     return bn_rule_fail(out, "unknown backend \"%s\"", bn_rule_quote(quoted, backend));
 }
 
@@ -176,23 +159,28 @@ bool bn_check_kernels_present(const struct bn_rules_input *in, struct bn_rule_re
     return bn_rule_pass(out, "%zu kernels", n);
 }
 
+static bool is_blank(const char *name)
+{
+    return name[strspn(name, " \t\r\n\v\f")] == '\0';
+}
+
 bool bn_check_kernels_blank(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
-    const bn_json *at = NULL;
-    const char *name = NULL;
-    while (next_name(in, &at, &name))
-        if (name[strspn(name, " \t\r\n\v\f")] == '\0') return bn_rule_fail(out, "a kernel without a name");
+    if (find_kernel(in, is_blank, ANY) != NULL) return bn_rule_fail(out, "a kernel without a name");
     return bn_rule_pass(out, "every kernel has a name");
+}
+
+static bool is_long(const char *name)
+{
+    return strlen(name) > MAX_NAME_BYTES;
 }
 
 bool bn_check_kernels_length(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
-    const bn_json *at = NULL;
-    const char *name = NULL;
-    while (next_name(in, &at, &name))
-        if (strlen(name) > MAX_NAME_BYTES)
-            return bn_rule_fail(out, "a kernel's name of %zu bytes, at most %u are allowed", strlen(name),
-                                MAX_NAME_BYTES);
+    const char *name = find_kernel(in, is_long, ANY);
+    if (name != NULL)
+        return bn_rule_fail(out, "a kernel's name of %zu bytes, at most %u are allowed", strlen(name),
+                            MAX_NAME_BYTES);
     return bn_rule_pass(out, "at most %u bytes each", MAX_NAME_BYTES);
 }
 
@@ -243,7 +231,7 @@ static bool is_mock(const char *name)
 bool bn_check_kernels_mock(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     char quoted[80];
-    const char *name = find_kernel(in, is_mock);
+    const char *name = find_kernel(in, is_mock, ANY);
     if (name != NULL)
         return bn_rule_fail(out, "\"%s\" is not a kernel of a real computation", bn_rule_quote(quoted, name));
     return bn_rule_pass(out, "no name says mock");
@@ -259,7 +247,7 @@ bool bn_check_kernels_known(const struct bn_rules_input *in, struct bn_rule_resu
     if (in->receipt->statement == NULL) return bn_rule_skip(out, "another tool's kernels are not known here");
     if (!bn_rule_text(in, "resolved.program.version", &version, out)) return false;
     if (!bn_rule_text(in, "resolved.isa", &isa, out)) return false;
-    const char *name = find_unknown(in);
+    const char *name = find_kernel(in, NULL, UNKNOWN);
     if (name == NULL) return bn_rule_pass(out, "all in the table of %s", bn_rule_quote(set, isa));
     return bn_rule_fail(out, "the table of %s in version %s has no kernel \"%s\"", bn_rule_quote(set, isa),
                         bn_version(), bn_rule_quote(quoted, name));
@@ -282,7 +270,7 @@ bool bn_check_gpu_kernels(const struct bn_rules_input *in, struct bn_rule_result
     bool claimed = is_gpu_backend(backend_of(in));
     if (!claimed && !in->policy->require_gpu_kernels)
         return bn_rule_skip(out, "no GPU is claimed, nor asked for (--require-gpu-kernels)");
-    const char *name = find_real(in, is_gpu);
+    const char *name = find_kernel(in, is_gpu, KNOWN);
     if (name == NULL)
         return bn_rule_fail(out, "%s, and no %skernel of a GPU ran",
                             claimed ? "the backend is a GPU" : "a GPU is required",
@@ -295,7 +283,7 @@ bool bn_check_cpu_kernels(const struct bn_rules_input *in, struct bn_rule_result
     char quoted[80];
     if (no_kernels(in, out)) return false;
     if (strcasecmp(backend_of(in), "cpu") != 0) return bn_rule_skip(out, "the backend is not the CPU");
-    const char *name = find_real(in, is_cpu_ternary);
+    const char *name = find_kernel(in, is_cpu_ternary, KNOWN);
     if (name == NULL)
         return bn_rule_fail(
             out, "the backend is the CPU, and no ternary kernel (i2s_, t5_, tl1_, tl2_, tq2_) ran");
@@ -305,8 +293,8 @@ bool bn_check_cpu_kernels(const struct bn_rules_input *in, struct bn_rule_result
 bool bn_check_quantization_claim(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     char quoted[80];
-    const char *fallback = find_kernel(in, is_fallback);
-    if (fallback != NULL && find_kernel(in, is_quantized) == NULL)
+    const char *fallback = find_kernel(in, is_fallback, ANY);
+    if (fallback != NULL && find_kernel(in, is_quantized, ANY) == NULL)
         return bn_rule_fail(out, "compute_path is real, but the kernels are \"%s\" and other fallbacks",
                             bn_rule_quote(quoted, fallback));
     return bn_rule_pass(out, "%s",
@@ -318,8 +306,8 @@ bool bn_check_quantization_claim(const struct bn_rules_input *in, struct bn_rule
 bool bn_check_quantized_kernels(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     char quoted[80];
-    const char *fallback = find_kernel(in, is_fallback), *name = find_real(in, is_quantized),
-               *unknown = find_unknown(in);
+    const char *fallback = find_kernel(in, is_fallback, ANY), *name = find_kernel(in, is_quantized, KNOWN),
+               *unknown = find_kernel(in, NULL, UNKNOWN);
     if (!in->policy->require_quantized_kernels)
         return bn_rule_skip(out, "not asked for (--require-quantized-kernels)");
     if (fallback != NULL)

@@ -220,13 +220,6 @@ bool bn_check_times(const struct bn_rules_input *in, struct bn_rule_result *out)
 
 bool bn_check_samples(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
-    static const struct {
-        const char *path;
-        unsigned percent;
-    } CLAIMS[] = {{"measurement.p50_ns", 50},
-                  {"measurement.p95_ns", 95},
-                  {"measurement.p99_ns", 99},
-                  {"measurement.max_ns", 100}};
     uint64_t tokens, claim, *samples, *sorted = NULL;
     size_t n, n_sorted = 0;
     if (!bn_rule_u64(in, "tokens_generated", &tokens, out)) return false;
@@ -235,12 +228,13 @@ bool bn_check_samples(const struct bn_rules_input *in, struct bn_rule_result *ou
     bn_free(samples);
     bool ok = status == BN_OK ? n > 0 && n == tokens : bn_rule_error(out, status);
     if (status == BN_OK && !ok) bn_rule_fail(out, "%zu samples for %llu tokens", n, (ull)tokens);
-    for (size_t i = 0; i < BN_ARRAY_LEN(CLAIMS) && ok; i++) {
-        uint64_t want = bn_receipt_percentile(sorted, n_sorted, CLAIMS[i].percent);
-        ok = bn_rule_u64(in, CLAIMS[i].path, &claim, out);
+    for (size_t i = 0; i < BN_RECEIPT_PERCENTILES && ok; i++) {
+        uint64_t want = bn_receipt_percentile(sorted, n_sorted, bn_receipt_percentiles[i].percent);
+        char path[40];
+        snprintf(path, sizeof path, "measurement.%s", bn_receipt_percentiles[i].name);
+        ok = bn_rule_u64(in, path, &claim, out);
         if (ok && claim != want)
-            ok =
-                bn_rule_fail(out, "%s is %llu, the samples give %llu", CLAIMS[i].path, (ull)claim, (ull)want);
+            ok = bn_rule_fail(out, "%s is %llu, the samples give %llu", path, (ull)claim, (ull)want);
     }
     bn_free(sorted);
     return ok && bn_rule_pass(out, "%zu samples, percentiles as claimed", n);

@@ -56,9 +56,9 @@ static bool same_digest(const struct bn_rules_input *in, const bn_json *parity, 
 static bool comparison_holds(const struct bn_rules_input *in, const bn_json *parity,
                              struct bn_rule_result *out)
 {
-    const char *schema = NULL, *thresholds = NULL;
+    const char *thresholds = NULL;
     uint64_t tokens = 0, prompt = 0;
-    if (!bn_json_string(bn_json_get(parity, "schema"), &schema) || strcmp(schema, "bn.parity/1") != 0)
+    if (!bn_json_text_is(parity, "schema", "bn.parity/1"))
         return bn_rule_fail(out, "parity is ok, and does not say what was compared (schema bn.parity/1)");
     if (!references_agree(parity, out)) return false;
     if (!same_digest(in, parity, "model_sha256", "model.sha256", "another model was compared", out) ||

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "lab/verify/checks.h"
+#include "lab/receipt/receipt.h"
 
 typedef unsigned long long ull;
 
@@ -14,7 +15,6 @@ typedef unsigned long long ull;
 #define MAX_THREADS 1024u
 #define MAX_BATCH 4096u
 #define MAX_PREDICT (1u << 24)
-#define MAX_STOPS 1024u
 
 static bool is_bare(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
@@ -61,14 +61,6 @@ static const struct {
     {"neon", "aarch64", NULL},
 };
 
-static bool has_flag(const bn_json *flags, const char *flag)
-{
-    const char *text;
-    for (const bn_json *e = bn_json_first(flags); e != NULL; e = bn_json_next(e))
-        if (bn_json_string(e, &text) && strcmp(text, flag) == 0) return true;
-    return false;
-}
-
 bool bn_check_isa(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     const char *isa = NULL, *asked, *arch;
@@ -88,7 +80,7 @@ bool bn_check_isa(const struct bn_rules_input *in, struct bn_rule_result *out)
                             isa);
     if (SETS[i].arch != NULL && arch != NULL && strcmp(arch, SETS[i].arch) != 0)
         return bn_rule_fail(out, "%s on a machine of type \"%s\"", isa, bn_rule_quote(quoted, arch));
-    if (SETS[i].flag != NULL && bn_json_size(flags) > 0 && !has_flag(flags, SETS[i].flag))
+    if (SETS[i].flag != NULL && bn_json_size(flags) > 0 && !bn_json_has_text(flags, SETS[i].flag))
         return bn_rule_fail(out, "%s on a CPU without %s", isa, SETS[i].flag);
     return bn_rule_pass(out, "%s on %s", isa, arch == NULL ? "a machine of unknown type" : arch);
 }
@@ -133,26 +125,6 @@ bool bn_check_resources(const struct bn_rules_input *in, struct bn_rule_result *
 }
 
 /* ---- sampling ---- */
-
-static bool read_seed(const bn_json *seed)
-{
-    const char *digits = NULL;
-    uint64_t value;
-    if (bn_json_u64(seed, &value)) return true;
-    if (!bn_json_string(seed, &digits)) return false;
-    size_t n = strlen(digits);
-    return n > 0 && n <= 20 && strspn(digits, "0123456789") == n &&
-           (n < 20 || strcmp(digits, "18446744073709551615") <= 0);
-}
-
-static bool stops_are_texts(const bn_json *stops)
-{
-    const char *text;
-    if (bn_json_kind(stops) != BN_JSON_ARRAY || bn_json_size(stops) > MAX_STOPS) return false;
-    for (const bn_json *e = bn_json_first(stops); e != NULL; e = bn_json_next(e))
-        if (!bn_json_string(e, &text)) return false;
-    return true;
-}
 
 static bool whole_settings(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
@@ -199,7 +171,7 @@ static bool real_settings(const struct bn_rules_input *in, struct bn_rule_result
 bool bn_check_sampling(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     bool flag;
-    uint64_t *ids;
+    uint64_t *ids, seed;
     size_t n;
     const bn_json *request = bn_json_get(in->receipt->predicate, "request");
     if (is_bare(in, out)) return false;
@@ -210,10 +182,11 @@ bool bn_check_sampling(const struct bn_rules_input *in, struct bn_rule_result *o
         if (ids[i] > largest) largest = ids[i];
     bn_free(ids);
     if (largest > INT32_MAX) return bn_rule_fail(out, "request.stop_ids has %llu", (ull)largest);
-    if (!read_seed(bn_json_get(request, "seed")))
+    if (!bn_receipt_seed(bn_json_get(request, "seed"), &seed))
         return bn_rule_fail(out, "request.seed is not a number below 2^64");
-    if (!stops_are_texts(bn_json_get(request, "stops")))
-        return bn_rule_fail(out, "request.stops is not a list of at most %u texts", MAX_STOPS);
+    const bn_json *stops = bn_json_get(request, "stops");
+    if (!bn_rule_is_list(stops, true) || bn_json_size(stops) > BN_RECEIPT_MAX_STOPS)
+        return bn_rule_fail(out, "request.stops is not a list of at most %u texts", BN_RECEIPT_MAX_STOPS);
     if (!bn_json_bool(bn_json_get(request, "ignore_end"), &flag))
         return bn_rule_fail(out, "request.ignore_end is not true or false");
     return bn_rule_pass(out, "every setting is one that the sampler takes");

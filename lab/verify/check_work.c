@@ -148,7 +148,9 @@ bool bn_check_kernel_time(const struct bn_rules_input *in, struct bn_rule_result
     return bn_rule_pass(out, "%.1f %% of the time in kernels", 100.0 * (double)ns / (double)total);
 }
 
+/* The work that a receipt claims: on which shape, and how often. */
 struct effort {
+    struct shape shape;
     uint64_t evaluated, passes, generated;
     uint64_t single; /* passes of one token */
 };
@@ -156,6 +158,8 @@ struct effort {
 static bool read_effort(const struct bn_rules_input *in, struct effort *e, struct bn_rule_result *out)
 {
     uint64_t prompt, generated, batch;
+    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
+    if (!read_shape(in, &e->shape, out)) return false;
     if (!bn_rule_u64(in, "result.prompt_tokens", &prompt, out)) return false;
     if (!bn_rule_u64(in, "tokens_generated", &generated, out)) return false;
     if (!bn_rule_u64(in, "resolved.batch", &batch, out)) return false;
@@ -169,13 +173,25 @@ static bool read_effort(const struct bn_rules_input *in, struct effort *e, struc
     return true;
 }
 
-/* Compares one number with what it must be. */
-static bool agrees(const char *what, uint64_t claimed, bool fits, uint64_t want, struct bn_rule_result *out)
+/* Products and sums of claims stay at UINT64_MAX once they exceed a number. */
+static uint64_t times(uint64_t a, uint64_t b)
 {
-    if (fits && claimed == want) return true;
-    if (fits)
-        return bn_rule_fail(out, "%s: %llu are claimed, it must be %llu", what, (ull)claimed, (ull)want);
-    return bn_rule_fail(out, "%s: more than a number can hold", what);
+    uint64_t product;
+    return bn_mul_ok(a, b, &product) ? product : UINT64_MAX;
+}
+
+static uint64_t plus(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return bn_add_ok(a, b, &sum) ? sum : UINT64_MAX;
+}
+
+/* Compares one number with what it must be. */
+static bool agrees(const char *what, uint64_t claimed, uint64_t want, struct bn_rule_result *out)
+{
+    if (want == UINT64_MAX) return bn_rule_fail(out, "%s: more than a number can hold", what);
+    if (claimed == want) return true;
+    return bn_rule_fail(out, "%s: %llu are claimed, it must be %llu", what, (ull)claimed, (ull)want);
 }
 
 /* Bytes of ternary weights that a pass of one token reads: of the packed copies when there are any. */
@@ -212,45 +228,43 @@ bool bn_check_kernel_work(const struct bn_rules_input *in, struct bn_rule_result
 {
     static const enum bn_kernel SLOTS[] = {BN_KERNEL_I2S_GEMV, BN_KERNEL_I2S_GEMM, BN_KERNEL_TQ2_GEMV,
                                            BN_KERNEL_TQ2_GEMM, BN_KERNEL_T5_GEMV};
-    struct shape s;
     struct effort e;
-    uint64_t want = 0, packed, together;
-    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
-    if (!read_shape(in, &s, out) || !read_effort(in, &e, out) || !read_packed(in, &s, &packed, out))
-        return false;
+    uint64_t packed;
+    if (!read_effort(in, &e, out) || !read_packed(in, &e.shape, &packed, out)) return false;
+    const struct shape *s = &e.shape;
     struct bn_receipt_work done = bn_receipt_work_sum(in, SLOTS, BN_ARRAY_LEN(SLOTS));
-    bool fits = bn_mul_ok(e.evaluated, s.ternary_weights, &want);
-    if (!agrees("multiply-adds of the ternary kernels", done.ops, fits, want, out)) return false;
-    fits = bn_mul_ok(e.passes, 7 * s.n_layer, &want);
-    if (!agrees("calls of the ternary kernels", done.calls, fits, want, out)) return false;
-    fits = bn_mul_ok(e.single, packed, &together) && bn_mul_ok(e.passes - e.single, s.ternary_bytes, &want) &&
-           bn_add_ok(want, together, &want);
-    if (!agrees("bytes of the ternary kernels", done.bytes, fits, want, out)) return false;
-    if (!type_fits(in, out)) return false;
+    uint64_t bytes = plus(times(e.single, packed), times(e.passes - e.single, s->ternary_bytes));
+    if (!agrees("multiply-adds of the ternary kernels", done.ops, times(e.evaluated, s->ternary_weights),
+                out) ||
+        !agrees("calls of the ternary kernels", done.calls, times(e.passes, 7 * s->n_layer), out) ||
+        !agrees("bytes of the ternary kernels", done.bytes, bytes, out) || !type_fits(in, out))
+        return false;
     return bn_rule_pass(out, "%llu multiply-adds for %llu tokens in %llu passes", (ull)done.ops,
                         (ull)e.evaluated, (ull)e.passes);
+}
+
+/* Pairs of a token and one that it attends to, over all heads of all layers. */
+static uint64_t attended(const struct effort *e)
+{
+    return times(e->evaluated * (e->evaluated + 1) / 2, e->shape.n_layer * e->shape.n_head);
 }
 
 bool bn_check_attention_work(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const enum bn_kernel SCORES[] = {BN_KERNEL_ATTN_SCORES}, VALUES[] = {BN_KERNEL_ATTN_VALUES};
-    struct shape s;
     struct effort e;
-    uint64_t want = 0;
-    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
-    if (!read_shape(in, &s, out) || !read_effort(in, &e, out)) return false;
-    bool fits = bn_mul_ok(e.evaluated * (e.evaluated + 1) / 2, s.n_layer * s.n_head, &want) &&
-                bn_mul_ok(want, s.head_dim, &want);
-    if (!agrees("multiply-adds of attn_scores", bn_receipt_work_sum(in, SCORES, 1).ops, fits, want, out))
+    if (!read_effort(in, &e, out)) return false;
+    struct bn_receipt_work scores = bn_receipt_work_sum(in, SCORES, 1),
+                           values = bn_receipt_work_sum(in, VALUES, 1);
+    uint64_t want = times(attended(&e), e.shape.head_dim), group = e.shape.n_head / e.shape.n_head_kv;
+    if (!agrees("multiply-adds of attn_scores", scores.ops, want, out) ||
+        !agrees("multiply-adds of attn_values", values.ops, want, out))
         return false;
-    if (!agrees("multiply-adds of attn_values", bn_receipt_work_sum(in, VALUES, 1).ops, fits, want, out))
-        return false;
-    uint64_t group = s.n_head / s.n_head_kv, scores = bn_receipt_work_sum(in, SCORES, 1).bytes,
-             values = bn_receipt_work_sum(in, VALUES, 1).bytes;
     /* Two bytes a value, which as many heads as share it may read together. */
-    if (scores != values || scores / 2 > want || scores / 2 < want / (group == 0 ? 1 : group))
-        return bn_rule_fail(out, "%llu and %llu bytes for %llu multiply-adds", (ull)scores, (ull)values,
-                            (ull)want);
+    if (scores.bytes != values.bytes || scores.bytes / 2 > want ||
+        scores.bytes / 2 < want / (group == 0 ? 1 : group))
+        return bn_rule_fail(out, "%llu and %llu bytes for %llu multiply-adds", (ull)scores.bytes,
+                            (ull)values.bytes, (ull)want);
     return bn_rule_pass(out, "%llu multiply-adds each way", (ull)want);
 }
 
@@ -264,39 +278,37 @@ static bool read_screen(const struct bn_rules_input *in, const struct effort *e,
         !bn_rule_u64(in, "measurement.screen.full", &screen->full, out) ||
         !bn_rule_u64(in, "measurement.screen.rows", &screen->rows, out))
         return false;
-    uint64_t heads;
-    return agrees("heads", screen->full,
-                  bn_add_ok(screen->full, screen->screened, &heads) && heads == e->generated, screen->full,
-                  out);
+    return plus(screen->full, screen->screened) == e->generated ||
+           bn_rule_fail(out, "%llu heads screened and %llu in full for %llu tokens", (ull)screen->screened,
+                        (ull)screen->full, (ull)e->generated);
 }
 
 bool bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const enum bn_kernel FULL[] = {BN_KERNEL_F16_GEMM, BN_KERNEL_F32_GEMM},
                                 SCREEN[] = {BN_KERNEL_I8_GEMV};
-    struct shape s;
     struct effort e;
     bn_screen_stat screen;
-    uint64_t want = 0;
-    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
-    if (!read_shape(in, &s, out) || !read_effort(in, &e, out) || !read_screen(in, &e, &screen, out))
-        return false;
-    bool fits = bn_mul_ok(screen.full, s.n_vocab, &want) && bn_add_ok(want, screen.rows, &want) &&
-                bn_mul_ok(want, s.n_embd, &want);
-    if (!agrees("multiply-adds of the head", bn_receipt_work_sum(in, FULL, 2).ops, fits, want, out))
-        return false;
+    if (!read_effort(in, &e, out) || !read_screen(in, &e, &screen, out)) return false;
+    const struct shape *s = &e.shape;
     struct bn_receipt_work full = bn_receipt_work_sum(in, FULL, 2),
                            screened = bn_receipt_work_sum(in, SCREEN, 1);
-    uint64_t row_bytes = s.head_bytes / s.n_vocab, rest;
-    if (!agrees("calls of the head", full.calls, true, e.generated, out)) return false;
-    fits = bn_mul_ok(screen.full, s.head_bytes, &want) && bn_mul_ok(screen.rows, row_bytes, &rest) &&
-           bn_add_ok(want, rest, &want);
-    if (!agrees("bytes of the head", full.bytes, fits, want, out)) return false;
-    if (!agrees("calls of i8_gemv", screened.calls, true, screen.screened, out)) return false;
-    fits = bn_mul_ok(screen.screened, s.n_vocab * s.n_embd, &want);
-    if (!agrees("multiply-adds of i8_gemv", screened.ops, fits, want, out)) return false;
-    fits = bn_mul_ok(screen.screened, s.n_vocab * (s.n_embd + SCREEN_ROW_BYTES), &want);
-    if (!agrees("bytes of i8_gemv", screened.bytes, fits, want, out)) return false;
+    const struct {
+        const char *what;
+        uint64_t claimed, want;
+    } COUNTS[] = {
+        {"multiply-adds of the head", full.ops,
+         times(plus(times(screen.full, s->n_vocab), screen.rows), s->n_embd)},
+        {"calls of the head", full.calls, e.generated},
+        {"bytes of the head", full.bytes,
+         plus(times(screen.full, s->head_bytes), times(screen.rows, s->head_bytes / s->n_vocab))},
+        {"calls of i8_gemv", screened.calls, screen.screened},
+        {"multiply-adds of i8_gemv", screened.ops, times(screen.screened, s->n_vocab * s->n_embd)},
+        {"bytes of i8_gemv", screened.bytes,
+         times(screen.screened, s->n_vocab * (s->n_embd + SCREEN_ROW_BYTES))},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(COUNTS); i++)
+        if (!agrees(COUNTS[i].what, COUNTS[i].claimed, COUNTS[i].want, out)) return false;
     if (screen.screened > 0)
         return bn_rule_pass(out, "%llu heads screened, %llu of their rows computed, %llu heads in full",
                             (ull)screen.screened, (ull)screen.rows, (ull)screen.full);
@@ -316,36 +328,34 @@ struct part {
     uint64_t once;    /* elements of each pass that ends in the head, which is one more call */
 };
 
-static bool part_agrees(const struct bn_rules_input *in, const struct shape *s, const struct effort *e,
-                        const struct part *part, struct bn_rule_result *out)
+static bool part_agrees(const struct bn_rules_input *in, const struct effort *e, const struct part *part,
+                        struct bn_rule_result *out)
 {
     char what[64];
-    uint64_t want = 0, rest, bytes = 0;
+    uint64_t n_layer = e->shape.n_layer;
     struct bn_receipt_work done = bn_receipt_work_sum(in, part->slots, part->n_slots);
-    bool fits = bn_mul_ok(e->evaluated, s->n_layer, &want) && bn_mul_ok(want, part->width, &want) &&
-                bn_mul_ok(e->generated, part->once, &rest) && bn_add_ok(want, rest, &want);
+    uint64_t elements =
+        plus(times(times(e->evaluated, n_layer), part->width), times(e->generated, part->once));
     snprintf(what, sizeof what, "elements of %s", part->what);
-    if (!agrees(what, done.ops, fits, want, out)) return false;
-    fits = bn_mul_ok(want, part->n_bytes, &bytes);
+    if (!agrees(what, done.ops, elements, out)) return false;
     snprintf(what, sizeof what, "bytes of %s", part->what);
-    if (!agrees(what, done.bytes, fits, bytes, out)) return false;
-    fits = bn_mul_ok(e->passes, part->calls * s->n_layer, &want) &&
-           bn_add_ok(want, part->once > 0 ? e->generated : 0, &want);
+    if (!agrees(what, done.bytes, times(elements, part->n_bytes), out)) return false;
     snprintf(what, sizeof what, "calls of %s", part->what);
-    return agrees(what, done.calls, fits, want, out);
+    return agrees(what, done.calls,
+                  plus(times(e->passes, part->calls * n_layer), part->once > 0 ? e->generated : 0), out);
 }
 
 /* The rows of the embedding are widened, unless they are stored in binary32. */
-static bool embedding_agrees(const struct bn_rules_input *in, const struct shape *s, const struct effort *e,
+static bool embedding_agrees(const struct bn_rules_input *in, const struct effort *e,
                              struct bn_rule_result *out)
 {
     static const enum bn_kernel WIDEN[] = {BN_KERNEL_F16_TO_F32, BN_KERNEL_BF16_TO_F32, BN_KERNEL_Q8_0_TO_F32,
                                            BN_KERNEL_Q6_K_TO_F32, BN_KERNEL_Q4_0_TO_F32};
     struct bn_receipt_work done = bn_receipt_work_sum(in, WIDEN, BN_ARRAY_LEN(WIDEN));
-    uint64_t want = e->evaluated * s->n_embd; /* below 2^51 */
+    uint64_t want = e->evaluated * e->shape.n_embd; /* below 2^51 */
     if (done.calls == 0) return true;
-    if (!agrees("calls of the embedding", done.calls, true, e->passes, out)) return false;
-    if (!agrees("elements of the embedding", done.ops, true, want, out)) return false;
+    if (!agrees("calls of the embedding", done.calls, e->passes, out)) return false;
+    if (!agrees("elements of the embedding", done.ops, want, out)) return false;
     if (done.bytes >= want / 2 && done.bytes <= want * 2) return true;
     return bn_rule_fail(out, "%llu elements of the embedding in %llu bytes", (ull)want, (ull)done.bytes);
 }
@@ -355,10 +365,9 @@ bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result 
     static const enum bn_kernel NORM[] = {BN_KERNEL_RMSNORM},
                                 NEVER[] = {BN_KERNEL_RESIDUAL, BN_KERNEL_T5_PACK, BN_KERNEL_HAS_CODE3,
                                            BN_KERNEL_EXP};
-    struct shape s;
     struct effort e;
-    if (bn_rule_claim(in, "measurement.kernel_stats", out) == NULL) return false;
-    if (!read_shape(in, &s, out) || !read_effort(in, &e, out)) return false;
+    if (!read_effort(in, &e, out)) return false;
+    const struct shape s = e.shape;
     uint64_t q_dim = s.n_head * s.head_dim, kv_dim = s.n_head_kv * s.head_dim;
     /* Some architectures have no norms inside attention and the feed-forward part. */
     uint64_t plain = bn_receipt_work_sum(in, NORM, 1).calls == e.passes * 2 * s.n_layer + e.generated;
@@ -377,13 +386,11 @@ bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result 
         {"f32_to_f16", {BN_KERNEL_F32_TO_F16}, 1, 2 * kv_dim, 1, 2, 0},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++)
-        if (!part_agrees(in, &s, &e, &PARTS[i], out)) return false;
+        if (!part_agrees(in, &e, &PARTS[i], out)) return false;
     static const enum bn_kernel SOFTMAX[] = {BN_KERNEL_SOFTMAX};
-    uint64_t want = 0;
-    bool fits = bn_mul_ok(e.evaluated * (e.evaluated + 1) / 2, s.n_layer * s.n_head, &want);
-    if (!agrees("elements of softmax", bn_receipt_work_sum(in, SOFTMAX, 1).ops, fits, want, out))
+    if (!agrees("elements of softmax", bn_receipt_work_sum(in, SOFTMAX, 1).ops, attended(&e), out))
         return false;
-    if (!embedding_agrees(in, &s, &e, out)) return false;
+    if (!embedding_agrees(in, &e, out)) return false;
     if (bn_receipt_work_sum(in, NEVER, BN_ARRAY_LEN(NEVER)).calls > 0)
         return bn_rule_fail(out, "residual, t5_pack, has_code3 and exp are not called by a generation");
     return bn_rule_pass(out, "norms, positions, activations and sums of %llu layers", (ull)s.n_layer);

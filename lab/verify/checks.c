@@ -85,3 +85,13 @@ bool bn_rule_list(const struct bn_rules_input *in, const char *path, uint64_t **
     if (ok) return bn_rule_error(out, BN_ERR_NOMEM);
     return bn_rule_fail(out, "%s is not a list of whole numbers", path);
 }
+
+bool bn_rule_is_list(const bn_json *value, bool of_texts)
+{
+    const char *text;
+    uint64_t number;
+    if (bn_json_kind(value) != BN_JSON_ARRAY) return false;
+    for (const bn_json *e = bn_json_first(value); e != NULL; e = bn_json_next(e))
+        if (of_texts ? !bn_json_string(e, &text) : !bn_json_u64(e, &number)) return false;
+    return true;
+}

@@ -32,6 +32,8 @@ bool bn_rule_digest(const struct bn_rules_input *in, const char *path, const cha
 /* An array of whole numbers, released with bn_free. */
 bool bn_rule_list(const struct bn_rules_input *in, const char *path, uint64_t **values, size_t *n,
                   struct bn_rule_result *out);
+/* Whether a value is an array of texts, or of whole numbers. */
+bool bn_rule_is_list(const bn_json *value, bool of_texts);
 
 /* ---- the table ---- */
 

@@ -92,16 +92,6 @@ static bn_status walk_lists(struct walk *w, const char *path, const bn_json *lef
     return BN_OK;
 }
 
-/* The entry of a list of kernel_stats with this name. */
-static const bn_json *find_entry(const bn_json *list, const char *name)
-{
-    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
-        const char *other;
-        if (bn_json_string(bn_json_get(e, "name"), &other) && strcmp(other, name) == 0) return e;
-    }
-    return NULL;
-}
-
 static bn_status walk_objects(struct walk *w, const char *path, const bn_json *left, const bn_json *right);
 
 static bn_status walk_stats(struct walk *w, const char *path, const bn_json *left, const bn_json *right)
@@ -111,7 +101,7 @@ static bn_status walk_stats(struct walk *w, const char *path, const bn_json *lef
     for (int side = 0; side < 2; side++) {
         for (const bn_json *e = bn_json_first(side == 0 ? left : right); e != NULL; e = bn_json_next(e)) {
             if (!bn_json_string(bn_json_get(e, "name"), &name)) continue;
-            const bn_json *other = find_entry(side == 0 ? right : left, name);
+            const bn_json *other = bn_json_find(side == 0 ? right : left, "name", name);
             snprintf(longer, sizeof longer, "%.100s.%.40s", path, name);
             if (other == NULL) BN_TRY(tell(w, longer, side == 0 ? e : NULL, side == 0 ? NULL : e));
             if (other != NULL && side == 0) BN_TRY(walk_objects(w, longer, e, other));

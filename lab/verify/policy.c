@@ -138,11 +138,6 @@ bool bn_receipt_policy_lists(const struct bn_receipt_policy *policy, const char 
                              size_t *n_listed)
 {
     const bn_json *array = bn_json_get(policy->source, list);
-    bool found = false;
     if (n_listed != NULL) *n_listed = bn_json_size(array);
-    for (const bn_json *e = bn_json_first(array); e != NULL; e = bn_json_next(e)) {
-        const char *element;
-        if (bn_json_string(e, &element) && strcmp(element, text) == 0) found = true;
-    }
-    return found;
+    return bn_json_has_text(array, text);
 }

@@ -45,22 +45,6 @@ static bn_status read_f32(const struct replay *r, const char *path, float *out)
     return BN_OK;
 }
 
-/* A number, or from 2^53 on a text of digits. */
-static bn_status read_seed(const struct replay *r, uint64_t *out)
-{
-    const bn_json *seed = bn_json_path(r->predicate, "request.seed");
-    const char *digits = NULL;
-    if (bn_json_u64(seed, out)) return BN_OK;
-    if (!bn_json_string(seed, &digits) || digits[0] == '\0' || strlen(digits) > 20)
-        return missing(r, "request.seed");
-    *out = 0;
-    for (; *digits != '\0'; digits++)
-        if (*digits < '0' || *digits > '9' || !bn_mul_ok(*out, 10, out) ||
-            !bn_add_ok(*out, (uint64_t)(*digits - '0'), out))
-            return missing(r, "request.seed");
-    return BN_OK;
-}
-
 static bn_status read_ids(const struct replay *r, const char *path, int32_t **ids, size_t *n)
 {
     const bn_json *list = bn_json_path(r->predicate, path);
@@ -77,15 +61,14 @@ static bn_status read_ids(const struct replay *r, const char *path, int32_t **id
     return BN_OK;
 }
 
-#define MAX_STOPS 1024u /* each costs time with each token */
-
 static bn_status read_stops(struct replay *r)
 {
     const bn_json *list = bn_json_path(r->predicate, "request.stops");
     if (bn_json_kind(list) != BN_JSON_ARRAY) return missing(r, "request.stops");
     r->gen.n_stops = bn_json_size(list);
-    if (r->gen.n_stops > MAX_STOPS)
-        return bn_fail(r->err, BN_ERR_LIMIT, "%zu stop texts are more than %u", r->gen.n_stops, MAX_STOPS);
+    if (r->gen.n_stops > BN_RECEIPT_MAX_STOPS)
+        return bn_fail(r->err, BN_ERR_LIMIT, "%zu stop texts are more than %u", r->gen.n_stops,
+                       BN_RECEIPT_MAX_STOPS);
     r->stops = bn_alloc(r->gen.n_stops, sizeof *r->stops);
     if (r->stops == NULL) return bn_nomem(r->err);
     size_t i = 0;
@@ -109,7 +92,8 @@ static bn_status read_request(struct replay *r)
     BN_TRY(read_f32(r, "request.min_p", &s->min_p));
     BN_TRY(read_f32(r, "request.repeat_penalty", &s->repeat_penalty));
     BN_TRY(read_u32(r, "request.repeat_last", &s->repeat_last));
-    BN_TRY(read_seed(r, &s->seed));
+    if (!bn_receipt_seed(bn_json_path(r->predicate, "request.seed"), &s->seed))
+        return missing(r, "request.seed");
     BN_TRY(read_u32(r, "resolved.ctx", &r->n_ctx));
     if (!bn_json_bool(bn_json_path(r->predicate, "request.ignore_end"), &r->gen.ignore_end))
         return missing(r, "request.ignore_end");
