@@ -18,6 +18,7 @@ struct bn_reference {
     struct bn_child *child;
     uint64_t timeout_ns, next_id, deadline;
     bool broken;
+    bn_json *answer; /* the last one */
     struct bn_reference_info info;
 };
 
@@ -43,9 +44,7 @@ static bn_status broken(struct bn_reference *ref, bn_error *err, const char *wha
 static bn_status send(struct bn_reference *ref, const bn_json *request, bn_error *err)
 {
     struct bn_buf line = {.max = MAX_REQUEST_BYTES};
-    bn_status status = bn_json_write(request, true, &line, err);
-    bn_buf_putc(&line, '\n');
-    if (status == BN_OK) status = bn_buf_check(&line, err);
+    bn_status status = bn_json_write_line(request, true, &line, err);
     if (status == BN_OK) {
         status = bn_child_write(ref->child, line.data, line.len, ref->deadline, err);
         ref->broken = status != BN_OK;
@@ -54,15 +53,16 @@ static bn_status send(struct bn_reference *ref, const bn_json *request, bn_error
     return status;
 }
 
-static bn_status read_answer(struct bn_reference *ref, bn_json **answer, bn_error *err)
+static bn_status read_answer(struct bn_reference *ref, bn_error *err)
 {
     struct bn_buf line = {.max = BN_JSON_MAX_BYTES};
     bn_error why = {0};
     bn_status status = bn_child_read_line(ref->child, &line, ref->deadline, err);
-    if (status == BN_OK) status = bn_json_parse(answer, line.data != NULL ? line.data : "", line.len, &why);
+    if (status == BN_OK)
+        status = bn_json_parse(&ref->answer, line.data != NULL ? line.data : "", line.len, &why);
     if (why.code == BN_ERR_NOMEM) {
         *err = why;
-    } else if (why.code != BN_OK || (status == BN_OK && bn_json_kind(*answer) != BN_JSON_OBJECT)) {
+    } else if (why.code != BN_OK || (status == BN_OK && bn_json_kind(ref->answer) != BN_JSON_OBJECT)) {
         char shown[80];
         status = bn_fail(err, BN_ERR_MISMATCH, "answered with something that is not a JSON object: %s",
                          bn_escape(shown, sizeof shown, line.data != NULL ? line.data : "", line.len));
@@ -73,7 +73,7 @@ static bn_status read_answer(struct bn_reference *ref, bn_json **answer, bn_erro
 }
 
 /* The status of an answer with "ok": false. */
-static bn_status refused(struct bn_reference *ref, const bn_json *answer, bn_error *err)
+static bn_status refused(struct bn_reference *ref, bn_error *err)
 {
     static const struct {
         const char *kind;
@@ -85,8 +85,8 @@ static bn_status refused(struct bn_reference *ref, const bn_json *answer, bn_err
                  {"internal", BN_ERR_MISMATCH}};
     const char *text = NULL, *kind = NULL;
     char shown[180];
-    if (!bn_json_string(bn_json_get(answer, "error"), &text) ||
-        !bn_json_string(bn_json_get(answer, "kind"), &kind))
+    if (!bn_json_string(bn_json_get(ref->answer, "error"), &text) ||
+        !bn_json_string(bn_json_get(ref->answer, "kind"), &kind))
         return broken(ref, err, "refused a request without saying why");
     for (size_t i = 0; i < BN_ARRAY_LEN(KINDS); i++)
         if (strcmp(kind, KINDS[i].kind) == 0)
@@ -95,28 +95,24 @@ static bn_status refused(struct bn_reference *ref, const bn_json *answer, bn_err
     return broken(ref, err, "refused a request with an error of an unknown kind");
 }
 
-/* Sends the request, whose op and members are there, and reads the answer. */
-static bn_status ask(struct bn_reference *ref, bn_json *request, bn_json **answer, bn_error *err)
+/* Sends the request, whose op and members are set, and frees it. The answer is in ref. */
+static bn_status ask(struct bn_reference *ref, bn_json *request, bn_error *err)
 {
     uint64_t id = ++ref->next_id, got = 0;
     bool ok = false;
-    *answer = NULL;
-    if (ref->broken) return bn_fail(err, BN_ERR_MISMATCH, "failed before");
+    bn_json_free(ref->answer);
+    ref->answer = NULL;
     ref->deadline = bn_clock_ns() + ref->timeout_ns;
     bn_json_put_u64(request, "id", id);
-    BN_TRY(send(ref, request, err));
-    BN_TRY(read_answer(ref, answer, err));
-    bn_status status = BN_OK;
-    if (!bn_json_u64(bn_json_get(*answer, "id"), &got) || got != id)
-        status = broken(ref, err, "answered with the wrong id");
-    else if (!bn_json_bool(bn_json_get(*answer, "ok"), &ok))
-        status = broken(ref, err, "answered without \"ok\"");
-    else if (!ok)
-        status = refused(ref, *answer, err);
-    if (status == BN_OK) return BN_OK;
-    bn_json_free(*answer);
-    *answer = NULL;
-    return status;
+    bn_status status = ref->broken ? bn_fail(err, BN_ERR_MISMATCH, "failed before") : send(ref, request, err);
+    bn_json_free(request);
+    BN_TRY(status);
+    BN_TRY(read_answer(ref, err));
+    if (!bn_json_u64(bn_json_get(ref->answer, "id"), &got) || got != id)
+        return broken(ref, err, "answered with the wrong id");
+    if (!bn_json_bool(bn_json_get(ref->answer, "ok"), &ok))
+        return broken(ref, err, "answered without \"ok\"");
+    return ok ? BN_OK : refused(ref, err);
 }
 
 static bn_json *new_request(const char *op)
@@ -126,19 +122,11 @@ static bn_json *new_request(const char *op)
     return request;
 }
 
-static void put_ids(bn_json *request, const int32_t *ids, size_t n_ids)
-{
-    bn_json *list = bn_json_put_array(request, "tokens");
-    for (size_t i = 0; i < n_ids; i++)
-        bn_json_add_u64(list, (uint64_t)ids[i]);
-}
-
 /* The numbers after an answer; their count must be the wanted one. */
-static bn_status read_floats(struct bn_reference *ref, const bn_json *answer, uint64_t wanted, float **out,
-                             bn_error *err)
+static bn_status read_floats(struct bn_reference *ref, uint64_t wanted, float **out, bn_error *err)
 {
     uint64_t n = 0;
-    if (!bn_json_u64(bn_json_get(answer, "floats"), &n) || n != wanted || n > MAX_FLOATS)
+    if (!bn_json_u64(bn_json_get(ref->answer, "floats"), &n) || n != wanted || n > MAX_FLOATS)
         return broken(ref, err, "its number of floats is not rows times columns");
     float *floats = bn_alloc(n, sizeof *floats);
     if (floats == NULL) {
@@ -163,22 +151,19 @@ static void copy_text(char *out, size_t room, const bn_json *value)
     if (bn_json_string(value, &text)) bn_escape(out, room, text, strlen(text));
 }
 
-static bn_status read_hello(struct bn_reference *ref, const bn_json *answer, bn_error *err)
+static bn_status read_hello(struct bn_reference *ref, bn_error *err)
 {
-    const char *protocol = NULL, *word = NULL;
+    static const char *const WORDS[] = {"tokenize", "logits", "trace", "bench"};
+    const bn_json *answer = ref->answer;
     struct bn_reference_info *info = &ref->info;
-    if (!bn_json_string(bn_json_get(answer, "protocol"), &protocol) ||
-        strcmp(protocol, BN_REFERENCE_PROTOCOL) != 0)
+    if (!bn_json_text_is(answer, "protocol", BN_REFERENCE_PROTOCOL))
         return broken(ref, err, "does not speak " BN_REFERENCE_PROTOCOL);
     copy_text(info->name, sizeof info->name, bn_json_get(answer, "name"));
     copy_text(info->version, sizeof info->version, bn_json_get(answer, "version"));
     copy_text(info->commit, sizeof info->commit, bn_json_get(answer, "commit"));
     const bn_json *list = bn_json_get(answer, "capabilities");
-    for (const bn_json *c = bn_json_first(list); c != NULL; c = bn_json_next(c)) {
-        static const char *const WORDS[] = {"tokenize", "logits", "trace", "bench"};
-        for (unsigned i = 0; i < BN_ARRAY_LEN(WORDS); i++)
-            if (bn_json_string(c, &word) && strcmp(word, WORDS[i]) == 0) info->can |= 1u << i;
-    }
+    for (unsigned i = 0; i < BN_ARRAY_LEN(WORDS); i++)
+        if (bn_json_has_text(list, WORDS[i])) info->can |= 1u << i;
     if (info->name[0] == '\0' || bn_json_kind(list) != BN_JSON_ARRAY)
         return broken(ref, err, "its hello has no name or no capabilities");
     return BN_OK;
@@ -192,27 +177,21 @@ bn_status bn_reference_start(struct bn_reference **out, const struct bn_referenc
     if (ref == NULL) return bn_nomem(err);
     ref->timeout_ns = options->timeout_ns;
     BN_TRY(bn_child_start(&ref->child, &child, err));
-    bn_json *request = new_request("hello"), *answer = NULL;
-    bn_status status = ask(ref, request, &answer, err);
-    if (status == BN_OK) status = read_hello(ref, answer, err);
-    bn_json_free(answer);
-    bn_json_free(request);
-    return status;
+    BN_TRY(ask(ref, new_request("hello"), err));
+    return read_hello(ref, err);
 }
 
 bn_status bn_reference_open(struct bn_reference *ref, const char *model, uint32_t n_threads, bn_error *err)
 {
-    bn_json *request = new_request("open"), *answer = NULL;
+    bn_json *request = new_request("open");
     bn_json_put_string(request, "model", model);
     bn_json_put_u64(request, "threads", n_threads);
-    bn_status status = ask(ref, request, &answer, err);
-    if (status == BN_OK && (!bn_json_u64(bn_json_get(answer, "n_vocab"), &ref->info.n_vocab) ||
-                            !bn_json_u64(bn_json_get(answer, "n_ctx"), &ref->info.n_ctx)))
-        status = broken(ref, err, "its answer to open has no n_vocab or no n_ctx");
-    if (status == BN_OK) copy_text(ref->info.arch, sizeof ref->info.arch, bn_json_get(answer, "arch"));
-    bn_json_free(answer);
-    bn_json_free(request);
-    return status;
+    BN_TRY(ask(ref, request, err));
+    if (!bn_json_u64(bn_json_get(ref->answer, "n_vocab"), &ref->info.n_vocab) ||
+        !bn_json_u64(bn_json_get(ref->answer, "n_ctx"), &ref->info.n_ctx))
+        return broken(ref, err, "its answer to open has no n_vocab or no n_ctx");
+    copy_text(ref->info.arch, sizeof ref->info.arch, bn_json_get(ref->answer, "arch"));
+    return BN_OK;
 }
 
 static bn_status read_ids(struct bn_reference *ref, const bn_json *list, int32_t **ids, size_t *n_ids,
@@ -235,37 +214,31 @@ static bn_status read_ids(struct bn_reference *ref, const bn_json *list, int32_t
     return BN_OK;
 }
 
-bn_status bn_reference_tokenize(struct bn_reference *ref, const char *text, size_t n_bytes, bool bos,
-                                bool special, int32_t **ids, size_t *n_ids, bn_error *err)
+bn_status bn_reference_tokenize(struct bn_reference *ref, const char *text, size_t n_bytes, int32_t **ids,
+                                size_t *n_ids, bn_error *err)
 {
     if (strlen(text) != n_bytes)
         return bn_fail(err, BN_ERR_UNSUPPORTED, "the protocol cannot send a text with NUL bytes");
-    bn_json *request = new_request("tokenize"), *answer = NULL;
+    bn_json *request = new_request("tokenize");
     bn_json_put_string(request, "text", text);
-    bn_json_put_bool(request, "bos", bos);
-    bn_json_put_bool(request, "special", special);
-    bn_status status = ask(ref, request, &answer, err);
-    if (status == BN_OK) status = read_ids(ref, bn_json_get(answer, "tokens"), ids, n_ids, err);
-    bn_json_free(answer);
-    bn_json_free(request);
-    return status;
+    bn_json_put_bool(request, "bos", true);
+    bn_json_put_bool(request, "special", false);
+    BN_TRY(ask(ref, request, err));
+    return read_ids(ref, bn_json_get(ref->answer, "tokens"), ids, n_ids, err);
 }
 
-bn_status bn_reference_logits(struct bn_reference *ref, const int32_t *ids, size_t n_ids, bool last,
-                              float **logits, bn_error *err)
+bn_status bn_reference_logits(struct bn_reference *ref, const int32_t *ids, size_t n_ids, float **logits,
+                              bn_error *err)
 {
-    uint64_t rows = 0, cols = 0, n_rows = last ? 1 : n_ids;
-    bn_json *request = new_request("logits"), *answer = NULL;
-    put_ids(request, ids, n_ids);
-    bn_json_put_bool(request, "last", last);
-    bn_status status = ask(ref, request, &answer, err);
-    if (status == BN_OK && (!bn_json_u64(bn_json_get(answer, "rows"), &rows) || rows != n_rows ||
-                            !bn_json_u64(bn_json_get(answer, "cols"), &cols) || cols != ref->info.n_vocab))
-        status = broken(ref, err, "sent logits with a wrong number of rows or columns");
-    if (status == BN_OK) status = read_floats(ref, answer, rows * cols, logits, err);
-    bn_json_free(answer);
-    bn_json_free(request);
-    return status;
+    uint64_t rows = 0, cols = 0;
+    bn_json *request = new_request("logits");
+    bn_json_put_ids(request, "tokens", ids, n_ids);
+    bn_json_put_bool(request, "last", false);
+    BN_TRY(ask(ref, request, err));
+    if (!bn_json_u64(bn_json_get(ref->answer, "rows"), &rows) || rows != n_ids ||
+        !bn_json_u64(bn_json_get(ref->answer, "cols"), &cols) || cols != ref->info.n_vocab)
+        return broken(ref, err, "sent logits with a wrong number of rows or columns");
+    return read_floats(ref, rows * cols, logits, err);
 }
 
 /* One record of the list, without its numbers. */
@@ -284,19 +257,18 @@ static bool read_shape(const bn_json *record, struct shape *out)
            out->cols <= UINT32_MAX;
 }
 
-static bn_status take_records(struct bn_reference *ref, const bn_json *answer, struct bn_records *records,
-                              bn_error *err)
+static bn_status take_records(struct bn_reference *ref, struct bn_records *records, bn_error *err)
 {
     struct shape s;
     uint64_t total = 0;
-    const bn_json *list = bn_json_get(answer, "records");
+    const bn_json *list = bn_json_get(ref->answer, "records");
     for (const bn_json *r = bn_json_first(list); r != NULL; r = bn_json_next(r)) {
         if (!read_shape(r, &s) || !bn_add_ok(total, s.rows * s.cols, &total) || total > MAX_FLOATS)
             return broken(ref, err, "sent a trace record without op, layer, rows and cols");
     }
     if (total == 0) return broken(ref, err, "sent an empty trace");
     float *floats = NULL;
-    BN_TRY(read_floats(ref, answer, total, &floats, err));
+    BN_TRY(read_floats(ref, total, &floats, err));
     const float *at = floats;
     bn_status status = BN_OK;
     for (const bn_json *r = bn_json_first(list); r != NULL && status == BN_OK; r = bn_json_next(r)) {
@@ -315,31 +287,26 @@ static bn_status take_records(struct bn_reference *ref, const bn_json *answer, s
 bn_status bn_reference_trace(struct bn_reference *ref, const int32_t *ids, size_t n_ids,
                              struct bn_records *records, bn_error *err)
 {
-    bn_json *request = new_request("trace"), *answer = NULL;
-    put_ids(request, ids, n_ids);
+    bn_json *request = new_request("trace");
+    bn_json_put_ids(request, "tokens", ids, n_ids);
     bn_json_put_null(request, "names");
-    bn_status status = ask(ref, request, &answer, err);
-    if (status == BN_OK) status = take_records(ref, answer, records, err);
-    bn_json_free(answer);
-    bn_json_free(request);
-    return status;
+    BN_TRY(ask(ref, request, err));
+    return take_records(ref, records, err);
 }
 
 bn_status bn_reference_bench(struct bn_reference *ref, uint32_t n_prompt, uint32_t n_decode,
                              uint32_t n_threads, uint64_t *prompt_ns, uint64_t *decode_ns, bn_error *err)
 {
-    bn_json *request = new_request("bench"), *answer = NULL;
+    bn_json *request = new_request("bench");
     bn_json_put_u64(request, "prompt", n_prompt);
     bn_json_put_u64(request, "decode", n_decode);
     bn_json_put_u64(request, "threads", n_threads);
-    bn_status status = ask(ref, request, &answer, err);
-    if (status == BN_OK && (!bn_json_u64(bn_json_get(answer, "prompt_ns"), prompt_ns) ||
-                            !bn_json_u64(bn_json_get(answer, "decode_ns"), decode_ns) || *prompt_ns == 0 ||
-                            (*decode_ns == 0 && n_decode > 0)))
-        status = broken(ref, err, "its answer to bench has no prompt_ns or no decode_ns, or a time of 0");
-    bn_json_free(answer);
-    bn_json_free(request);
-    return status;
+    BN_TRY(ask(ref, request, err));
+    if (bn_json_u64(bn_json_get(ref->answer, "prompt_ns"), prompt_ns) &&
+        bn_json_u64(bn_json_get(ref->answer, "decode_ns"), decode_ns) && *prompt_ns > 0 &&
+        (*decode_ns > 0 || n_decode == 0))
+        return BN_OK;
+    return broken(ref, err, "its answer to bench has no prompt_ns or no decode_ns, or a time of 0");
 }
 
 /* ---- the end ---- */
@@ -347,17 +314,14 @@ bn_status bn_reference_bench(struct bn_reference *ref, uint32_t n_prompt, uint32
 bn_status bn_reference_finish(struct bn_reference *ref, bn_error *err)
 {
     if (ref->child == NULL) return BN_OK; /* it never started */
-    bn_json *request = new_request("close"), *answer = NULL;
-    bn_status status = ask(ref, request, &answer, err);
-    if (status == BN_OK) status = bn_child_finish(ref->child, ref->deadline, err);
-    bn_json_free(answer);
-    bn_json_free(request);
-    return status;
+    BN_TRY(ask(ref, new_request("close"), err));
+    return bn_child_finish(ref->child, ref->deadline, err);
 }
 
 void bn_reference_close(struct bn_reference *ref)
 {
     if (ref == NULL) return;
     bn_child_close(ref->child);
+    bn_json_free(ref->answer);
     bn_free(ref);
 }

@@ -6,7 +6,7 @@
  *
  *     BN_TRY(bn_reference_start(&ref, &options, err));
  *     BN_TRY(bn_reference_open(ref, "model.gguf", 0, err));
- *     BN_TRY(bn_reference_logits(ref, ids, n, false, &floats, err));      n x n_vocab
+ *     BN_TRY(bn_reference_logits(ref, ids, n, &floats, err));      n x n_vocab
  *     BN_TRY(bn_reference_finish(ref, err));
  *     bn_reference_close(ref);
  */
@@ -49,10 +49,10 @@ const struct bn_reference_info *bn_reference_info(const struct bn_reference *ref
 /* An answer of the kind "unsupported" gives BN_ERR_UNSUPPORTED, and the reference can be asked other things.
  * Results are allocated, for bn_free. */
 BN_MUST_CHECK bn_status bn_reference_tokenize(struct bn_reference *ref, const char *text, size_t n_bytes,
-                                              bool bos, bool special, int32_t **ids, size_t *n_ids,
-                                              bn_error *err);
+                                              int32_t **ids, size_t *n_ids, bn_error *err);
+/* n_ids rows of logits. */
 BN_MUST_CHECK bn_status bn_reference_logits(struct bn_reference *ref, const int32_t *ids, size_t n_ids,
-                                            bool last, float **logits, bn_error *err);
+                                            float **logits, bn_error *err);
 /* Adds the operations that it can name to the records. */
 BN_MUST_CHECK bn_status bn_reference_trace(struct bn_reference *ref, const int32_t *ids, size_t n_ids,
                                            struct bn_records *records, bn_error *err);

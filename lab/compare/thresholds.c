@@ -122,9 +122,7 @@ static bn_status read_references(struct bn_thresholds *t, const bn_json *referen
 static bn_status read_document(struct bn_thresholds *t, const bn_json *doc, const char *reference,
                                bn_error *err)
 {
-    const char *schema = NULL;
-    if (!bn_json_string(bn_json_get(doc, "schema"), &schema) ||
-        strcmp(schema, "bn.crossval-thresholds/1") != 0)
+    if (!bn_json_text_is(doc, "schema", "bn.crossval-thresholds/1"))
         return bn_fail(err, BN_ERR_FORMAT, "thresholds: schema is not \"bn.crossval-thresholds/1\"");
     const bn_json *layers = bn_json_get(doc, "layers");
     if (layers != NULL && (!bn_json_number(layers, &t->layers) || !(t->layers >= 0)))

@@ -214,9 +214,7 @@ static void put_phase(bn_json *object, const struct bench *b, const struct runne
 {
     const struct bn_summary *s = &r->of[p];
     bn_json *phase = bn_json_put_object(object, PHASE_NAMES[p]);
-    bn_json *samples = bn_json_put_array(phase, "ns");
-    for (size_t i = 0; i < b->n_reps; i++)
-        bn_json_add_number(samples, r->ns[p][i]);
+    bn_json_put_numbers(phase, "ns", r->ns[p], b->n_reps);
     bn_json_put_number(phase, "median_ns", s->median);
     bn_json_put_number(phase, "min_ns", s->min);
     bn_json_put_number(phase, "max_ns", s->max);
@@ -231,8 +229,8 @@ static void put_runner(bn_json *list, const struct bench *b, const struct runner
     bn_json *o = bn_json_add_object(list);
     bn_json_put_string(o, "reference", bn_xref_label(r->ref));
     bn_json_put_string(o, "name", info->name);
-    bn_json_put_string(o, "version", info->version[0] != '\0' ? info->version : NULL);
-    bn_json_put_string(o, "commit", info->commit[0] != '\0' ? info->commit : NULL);
+    bn_json_put_text(o, "version", info->version);
+    bn_json_put_text(o, "commit", info->commit);
     bn_json_put_string(o, "run_as", r->ref->command);
     bn_json_put_string(o, "model", r->ref->model != b->x.model_path ? r->ref->model : NULL);
     bn_json_put_string(o, "status", r->ref->broken ? "failed" : r->can ? "measured" : "skipped");

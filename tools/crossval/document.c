@@ -78,8 +78,8 @@ static void put_finding(bn_json *list, const struct bn_finding *f)
     bn_json_put_string(o, "found", bn_found_name(f->found));
     bn_json_put_u64(o, "rows", f->rows);
     bn_json_put_u64(o, "cols", f->cols);
-    bn_json_put_string(o, "sha256", f->sha_a[0] != '\0' ? f->sha_a : NULL);
-    bn_json_put_string(o, "sha256_reference", f->sha_b[0] != '\0' ? f->sha_b : NULL);
+    bn_json_put_text(o, "sha256", f->sha_a);
+    bn_json_put_text(o, "sha256_reference", f->sha_b);
     bn_json_put_bool(o, "same_bits", f->same_bits);
     if (f->sha_a[0] == '\0' || f->sha_b[0] == '\0' || f->found == BN_FOUND_SHAPE) return;
     bn_json_put_number(o, "nrmse", f->nrmse);
@@ -133,14 +133,19 @@ static const char *result_of(const struct bn_xref *ref)
     return bn_xref_compared(ref) > 0 ? "agree" : "no_data";
 }
 
+static void put_program(bn_json *o, const struct bn_reference_info *info)
+{
+    bn_json_put_string(o, "name", info->name);
+    bn_json_put_text(o, "version", info->version);
+    bn_json_put_text(o, "commit", info->commit);
+}
+
 static void put_reference(bn_json *list, const struct bn_crossval *x, const struct bn_xref *ref)
 {
     bn_json *o = bn_json_add_object(list);
     bn_json_put_string(o, "reference", bn_xref_label(ref));
-    bn_json_put_string(o, "name", ref->info.name);
-    bn_json_put_string(o, "version", ref->info.version[0] != '\0' ? ref->info.version : NULL);
-    bn_json_put_string(o, "commit", ref->info.commit[0] != '\0' ? ref->info.commit : NULL);
-    bn_json_put_string(o, "arch", ref->info.arch[0] != '\0' ? ref->info.arch : NULL);
+    put_program(o, &ref->info);
+    bn_json_put_text(o, "arch", ref->info.arch);
     bn_json_put_string(o, "run_as", ref->command);
     /* null: the model above, or none. A carried model's file has a name that means nothing. */
     bn_json_put_string(o, "model", ref->model != x->model_path ? ref->model : NULL);
@@ -194,9 +199,7 @@ void bn_crossval_put_parity(const struct bn_crossval *x, bn_json *object)
     for (size_t i = 0; i < x->n_refs; i++) {
         const struct bn_xref *ref = &x->refs[i];
         bn_json *o = bn_json_add_object(list);
-        bn_json_put_string(o, "name", ref->info.name);
-        bn_json_put_string(o, "version", ref->info.version[0] != '\0' ? ref->info.version : NULL);
-        bn_json_put_string(o, "commit", ref->info.commit[0] != '\0' ? ref->info.commit : NULL);
+        put_program(o, &ref->info);
         bn_json_put_string(o, "result", result_of(ref));
         bn_json_put_u64(o, "compared", bn_xref_compared(ref));
         bn_json *rungs = bn_json_put_object(o, "rungs");
@@ -270,12 +273,8 @@ bn_json *bn_crossval_document(const struct bn_crossval *x, const char *schema, c
 bn_json *bn_crossval_results(const struct bn_crossval *x, const char *command)
 {
     bn_json *doc = bn_crossval_document(x, BN_CROSSVAL_SCHEMA, command);
-    bn_json *tokens = bn_json_put_array(doc, "tokens");
-    for (size_t i = 0; i < x->n_prompt; i++)
-        bn_json_add_u64(tokens, (uint64_t)x->ids[i]);
-    bn_json *decoded = bn_json_put_array(doc, "decoded");
-    for (size_t i = x->n_prompt; i < x->n_ids; i++)
-        bn_json_add_u64(decoded, (uint64_t)x->ids[i]);
+    bn_json_put_ids(doc, "tokens", x->ids, x->n_prompt);
+    bn_json_put_ids(doc, "decoded", x->ids + x->n_prompt, x->n_ids - x->n_prompt);
     bn_json *list = bn_json_put_array(doc, "references");
     for (size_t i = 0; i < x->n_refs; i++)
         put_reference(list, x, &x->refs[i]);

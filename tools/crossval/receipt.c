@@ -6,7 +6,6 @@
 #include "lab/receipt/receipt.h"
 
 #include "base/error.h"
-#include "base/file.h"
 #include "tools/crossval/crossval.h"
 
 /* The prompt of the receipt as an option, where that fits into a hint. */
@@ -52,28 +51,18 @@ static bn_status check(const struct bn_crossval *x, const bn_json *statement, bn
 
 static bn_status add(const struct bn_crossval *x, bn_json *statement, const char *path, bn_error *err)
 {
-    struct bn_buf out = {.max = BN_JSON_MAX_BYTES};
     BN_TRY(check(x, statement, err));
     bn_crossval_put_parity(x, (bn_json *)(uintptr_t)bn_json_get(statement, "predicate"));
     BN_TRY(bn_receipt_seal(statement, err));
-    bn_status status = bn_json_write(statement, false, &out, err);
-    bn_buf_putc(&out, '\n');
-    if (status == BN_OK) status = bn_buf_check(&out, err);
-    if (status == BN_OK) status = bn_file_write_atomic(path, out.data, out.len, err);
-    bn_buf_release(&out);
-    return status;
+    return bn_json_write_file(statement, path, err);
 }
 
 bn_status bn_crossval_add_to_receipt(const struct bn_crossval *x, const char *path, bn_error *err)
 {
-    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
-    bn_json *statement = NULL;
-    bn_status status = bn_file_read(path, &text, err);
-    if (status == BN_OK)
-        status = bn_json_parse(&statement, text.data != NULL ? text.data : "", text.len, err);
-    if (status == BN_OK) status = add(x, statement, path, err);
+    bn_json *statement;
+    BN_TRY(bn_json_read_file(&statement, path, err));
+    bn_status status = add(x, statement, path, err);
     if (status != BN_OK) bn_error_name(err, path);
     bn_json_free(statement);
-    bn_buf_release(&text);
     return status;
 }

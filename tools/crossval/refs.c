@@ -222,9 +222,8 @@ bn_status bn_xref_logits(struct bn_crossval *x, struct bn_xref *ref, size_t n, f
     bn_error why = {0};
     *logits = NULL;
     if (ref->broken) return BN_OK;
-    bn_status status = ref->folder != NULL
-                           ? read_dump(x, ref, n, logits, &why)
-                           : bn_reference_logits(ref->process, x->ids, n, false, logits, &why);
+    bn_status status = ref->folder != NULL ? read_dump(x, ref, n, logits, &why)
+                                           : bn_reference_logits(ref->process, x->ids, n, logits, &why);
     return note(ref, status, &why, err);
 }
 

@@ -83,8 +83,8 @@ bn_status bn_xrung_tokens(struct bn_crossval *x, struct bn_xref *ref, bn_error *
         say(rung, BN_X_SKIP, "the prompt was given as ids");
         return BN_OK;
     }
-    bn_status status = bn_reference_tokenize(ref->process, x->text.data, x->text.len, true, false, &rung->ids,
-                                             &rung->n_ids, &why);
+    bn_status status =
+        bn_reference_tokenize(ref->process, x->text.data, x->text.len, &rung->ids, &rung->n_ids, &why);
     if (status == BN_ERR_NOMEM || status == BN_ERR_CANCELLED) {
         *err = why;
         return status;

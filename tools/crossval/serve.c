@@ -57,10 +57,8 @@ static bn_status hello(struct server *s, const bn_json *request, bn_error *err)
     bn_json_put_string(s->answer, "protocol", BN_REFERENCE_PROTOCOL);
     bn_json_put_string(s->answer, "name", "bn");
     bn_json_put_string(s->answer, "version", bn_version());
-    bn_json *can = bn_json_put_array(s->answer, "capabilities");
     static const char *const CAN[] = {"tokenize", "logits", "trace", "bench"};
-    for (size_t i = 0; i < BN_ARRAY_LEN(CAN); i++)
-        bn_json_add_string(can, CAN[i]);
+    bn_json_put_texts(s->answer, "capabilities", CAN, BN_ARRAY_LEN(CAN));
     bn_json_put_string(bn_json_put_object(s->answer, "details"), "isa", bn_isa_name());
     return BN_OK;
 }
@@ -106,9 +104,7 @@ static bn_status tokenize(struct server *s, const bn_json *request, bn_error *er
     (void)bn_json_bool(bn_json_get(request, "special"), &special);
     unsigned flags = (bos ? BN_TOKENIZE_BOS : 0u) | (special ? BN_TOKENIZE_SPECIAL : 0u);
     BN_TRY(bn_tokenize(bn_model_tokenizer(s->model), text, strlen(text), flags, &ids, &n, err));
-    bn_json *list = bn_json_put_array(s->answer, "tokens");
-    for (size_t i = 0; i < n; i++)
-        bn_json_add_u64(list, (uint64_t)ids[i]);
+    bn_json_put_ids(s->answer, "tokens", ids, n);
     bn_free(ids);
     return BN_OK;
 }
@@ -137,14 +133,6 @@ static bn_status logits(struct server *s, const bn_json *request, bn_error *err)
     return status;
 }
 
-static bool is_wanted(const bn_json *names, const char *op)
-{
-    const char *name;
-    for (const bn_json *e = bn_json_first(names); e != NULL; e = bn_json_next(e))
-        if (bn_json_string(e, &name) && strcmp(name, op) == 0) return true;
-    return bn_json_kind(names) != BN_JSON_ARRAY;
-}
-
 /* The records that were asked for, one after the other in s->floats. */
 static bn_status gather(struct server *s, const bn_json *names, bn_error *err)
 {
@@ -159,7 +147,7 @@ static bn_status gather(struct server *s, const bn_json *names, bn_error *err)
     if (s->floats == NULL) return bn_fail(err, BN_ERR_NOMEM, "no memory for a trace");
     for (size_t i = 0; i < s->records.n; i++) {
         const struct bn_record *r = &s->records.list[i];
-        if (!is_wanted(names, bn_op_name(r->op))) continue;
+        if (bn_json_kind(names) == BN_JSON_ARRAY && !bn_json_has_text(names, bn_op_name(r->op))) continue;
         bn_json *record = bn_json_add_object(list);
         bn_json_put_string(record, "op", bn_op_name(r->op));
         bn_json_put_number(record, "layer", r->layer);
@@ -250,9 +238,7 @@ static bn_status write_answer(struct server *s, bool ok, bn_error *err)
     struct bn_buf line = {.max = MAX_LINE};
     bool numbers = ok && s->n_floats > 0;
     if (numbers) bn_json_put_u64(s->answer, "floats", s->n_floats);
-    bn_status status = bn_json_write(s->answer, true, &line, err);
-    bn_buf_putc(&line, '\n');
-    if (status == BN_OK) status = bn_buf_check(&line, err);
+    bn_status status = bn_json_write_line(s->answer, true, &line, err);
     if (status == BN_OK) {
         fwrite(line.data, 1, line.len, stdout);
         if (numbers) fwrite(s->floats, sizeof *s->floats, s->n_floats, stdout);

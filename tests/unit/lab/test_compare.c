@@ -326,7 +326,7 @@ static bn_status talk(const char *command, uint64_t timeout_s, bn_error *err, fl
     *err = (bn_error){0};
     bn_status status = bn_reference_start(&ref, &options, err);
     if (status == BN_OK) status = bn_reference_open(ref, "m.gguf", 1, err);
-    if (status == BN_OK) status = bn_reference_logits(ref, &id, 1, true, &logits, err);
+    if (status == BN_OK) status = bn_reference_logits(ref, &id, 1, &logits, err);
     if (status == BN_OK && first != NULL) *first = logits[1];
     if (status == BN_OK) status = bn_reference_finish(ref, err);
     bn_free(logits);
@@ -425,8 +425,8 @@ static void unsupported_is_no_failure(void **state)
     size_t n = 0;
     assert_int_equal(bn_reference_start(&ref, &options, NULL), BN_OK);
     assert_int_equal(bn_reference_open(ref, "m", 1, NULL), BN_OK);
-    assert_int_equal(bn_reference_tokenize(ref, "a", 1, true, false, &ids, &n, NULL), BN_ERR_UNSUPPORTED);
-    assert_int_equal(bn_reference_tokenize(ref, "a", 1, true, false, &ids, &n, NULL), BN_OK);
+    assert_int_equal(bn_reference_tokenize(ref, "a", 1, &ids, &n, NULL), BN_ERR_UNSUPPORTED);
+    assert_int_equal(bn_reference_tokenize(ref, "a", 1, &ids, &n, NULL), BN_OK);
     assert_true(n == 2 && ids[0] == 5 && ids[1] == 6);
     bn_free(ids);
     bn_reference_close(ref);
