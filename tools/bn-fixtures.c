@@ -153,20 +153,13 @@ static bn_status golden(struct bn_args *args, bn_error *err)
     const struct options *o = args->fields;
     char path[BN_FIXTURE_PATH_BYTES];
     const char *dir = o->output;
-    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
     bn_json *doc = bn_json_new_object();
     bn_status status = compute_all(doc, o->fixtures, err);
     if (status == BN_OK) status = bn_fixture_make_dir(dir, err);
     if (status == BN_OK) status = bn_fixture_join(path, dir, BN_GOLDEN_FILE, err);
-    if (status == BN_OK) status = bn_json_write(doc, false, &text, err);
-    if (status == BN_OK) {
-        bn_buf_putc(&text, '\n');
-        status = bn_buf_check(&text, err);
-    }
-    if (status == BN_OK) status = bn_file_write_atomic(path, text.data, text.len, err);
+    if (status == BN_OK) status = bn_json_write_file(doc, path, err);
     if (status == BN_OK) printf("%s\n", path);
     bn_json_free(doc);
-    bn_buf_release(&text);
     return status;
 }
 

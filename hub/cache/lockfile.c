@@ -64,9 +64,7 @@ static bn_status read_file(struct bn_hub_locked *f, const bn_json *o, bn_error *
 static bn_status read_all(struct bn_hub_lockfile *out, bn_error *err)
 {
     const bn_json *files = bn_json_get(out->document, "files");
-    const char *schema = "";
-    (void)text(out->document, "schema", &schema);
-    if (schema == NULL || strcmp(schema, SCHEMA) != 0 || bn_json_kind(files) != BN_JSON_ARRAY)
+    if (!bn_json_text_is(out->document, "schema", SCHEMA) || bn_json_kind(files) != BN_JSON_ARRAY)
         return bn_fail(err, BN_ERR_FORMAT, "not a lock file (schema " SCHEMA " expected)");
     if (bn_json_size(files) > MAX_FILES) return bn_fail(err, BN_ERR_LIMIT, "more than %u files", MAX_FILES);
     out->list = bn_alloc(bn_json_size(files), sizeof *out->list);
@@ -78,13 +76,9 @@ static bn_status read_all(struct bn_hub_lockfile *out, bn_error *err)
 
 bn_status bn_hub_lockfile_read(struct bn_hub_lockfile *out, const char *path, bn_error *err)
 {
-    struct bn_buf json = {.max = BN_JSON_MAX_BYTES};
     *out = (struct bn_hub_lockfile){0};
-    bn_status status = bn_file_read(path, &json, err);
-    if (status == BN_OK)
-        status = bn_json_parse(&out->document, json.data != NULL ? json.data : "", json.len, err);
-    bn_buf_release(&json);
-    if (status == BN_OK) status = read_all(out, err);
+    BN_TRY(bn_json_read_file(&out->document, path, err));
+    bn_status status = read_all(out, err);
     if (status != BN_OK) bn_error_name(err, path);
     return status;
 }
@@ -120,13 +114,10 @@ bn_status bn_hub_lockfile_write(struct bn_buf *out, struct bn_hub_locked *list, 
         bn_json_put_string(o, "file", f->file);
         bn_json_put_string(o, "sha256", f->sha256);
         bn_json_put_u64(o, "size", f->size);
-        bn_json *urls = bn_json_put_array(o, "urls");
-        for (size_t k = 0; k < f->n_urls; k++)
-            bn_json_add_string(urls, f->urls[k]);
+        bn_json_put_texts(o, "urls", f->urls, f->n_urls);
         bn_json_put_string(o, "licence", f->licence);
     }
-    bn_status status = bn_json_write(document, false, out, err);
+    bn_status status = bn_json_write_line(document, false, out, err);
     bn_json_free(document);
-    bn_buf_putc(out, '\n');
-    return status == BN_OK ? bn_buf_check(out, err) : status;
+    return status;
 }

@@ -18,7 +18,6 @@
 static bn_status load(bn_json **out, const char *path, bn_error *err)
 {
     struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
-    const char *schema = "";
     bn_status status = bn_file_read_regular(path, &text, NULL);
     *out = NULL;
     if (status == BN_ERR_NOT_FOUND) {
@@ -31,9 +30,8 @@ static bn_status load(bn_json **out, const char *path, bn_error *err)
     if (status != BN_OK) return bn_fail_at(err, status, BN_NO_OFFSET, path, "cannot read");
     status = bn_json_parse(out, text.data != NULL ? text.data : "", text.len, err);
     bn_buf_release(&text);
-    if (status == BN_OK &&
-        (!bn_json_string(bn_json_get(*out, "schema"), &schema) || strcmp(schema, SCHEMA) != 0 ||
-         bn_json_kind(bn_json_get(*out, "pins")) != BN_JSON_OBJECT))
+    if (status == BN_OK && (!bn_json_text_is(*out, "schema", SCHEMA) ||
+                            bn_json_kind(bn_json_get(*out, "pins")) != BN_JSON_OBJECT))
         status = bn_fail(err, BN_ERR_FORMAT, "not a list of digests (schema %s expected)", SCHEMA);
     if (status == BN_OK) return BN_OK;
     bn_json_free(*out);
@@ -59,24 +57,15 @@ bn_status bn_hub_pin_find(char sha256[BN_SHA256_HEX], const char *key, bn_error 
 
 static bn_status add(const char *path, const char *key, const char *sha256, bn_error *err)
 {
-    bn_json *doc = NULL, *more;
-    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
+    bn_json *doc = NULL;
     BN_TRY(load(&doc, path, err));
-    const bn_json *old = bn_json_get(doc, "pins");
-    bool known = bn_json_get(old, key) != NULL;
-    more = bn_json_new_object();
-    bn_json_put_string(more, "schema", SCHEMA);
-    bn_json *pins = bn_json_put_object(more, "pins");
-    for (const bn_json *m = bn_json_first(old); m != NULL; m = bn_json_next(m))
-        bn_json_put_copy(pins, bn_json_name(m), m);
-    bn_json_put_string(pins, key, sha256);
-    bn_status status = bn_json_write(more, false, &text, err);
-    bn_buf_putc(&text, '\n');
-    if (status == BN_OK) status = bn_buf_check(&text, err);
-    if (status == BN_OK && !known) status = bn_file_write_atomic(path, text.data, text.len, err);
-    bn_buf_release(&text);
+    bn_json *pins = (bn_json *)(uintptr_t)bn_json_get(doc, "pins");
+    bn_status status = BN_OK;
+    if (bn_json_get(pins, key) == NULL) {
+        bn_json_put_string(pins, key, sha256);
+        status = bn_json_write_file(doc, path, err);
+    }
     bn_json_free(doc);
-    bn_json_free(more);
     return status;
 }
 

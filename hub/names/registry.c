@@ -85,10 +85,8 @@ static bn_status read_model(struct bn_hub_registry *r, const bn_json *o, struct 
 static bn_status read_models(struct bn_hub_registry *r, bn_error *err)
 {
     const bn_json *models = bn_json_get(r->document, "models");
-    const char *schema = "";
     size_t n_files = 0;
-    (void)bn_json_string(bn_json_get(r->document, "schema"), &schema);
-    if (strcmp(schema, "bn.registry/1") != 0 || bn_json_kind(models) != BN_JSON_ARRAY)
+    if (!bn_json_text_is(r->document, "schema", "bn.registry/1") || bn_json_kind(models) != BN_JSON_ARRAY)
         return bn_fail(err, BN_ERR_FORMAT, "not a model registry (schema bn.registry/1 expected)");
     if (bn_json_size(models) > MAX_MODELS)
         return bn_fail(err, BN_ERR_LIMIT, "more than %u models", MAX_MODELS);

@@ -201,10 +201,8 @@ static bn_status write_origin(struct bn_pieces *p, const struct bn_pieces_origin
     bn_json_put_string(o, "sha256", origin->sha256);
     bn_json_put_u64(o, "size", origin->size);
     bn_json_put_u64(o, "piece_bytes", BN_PIECE_BYTES);
-    bn_status status = bn_json_write(o, true, &line, err);
+    bn_status status = bn_json_write_line(o, true, &line, err);
     bn_json_free(o);
-    bn_buf_putc(&line, '\n');
-    if (status == BN_OK) status = bn_buf_check(&line, err);
     if (status == BN_OK) status = write_line(p, line.data, line.len, err);
     bn_buf_release(&line);
     return status;
@@ -219,11 +217,11 @@ static bool text_of(const bn_json *o, const char *name, const char **out)
  * identity must be the same. */
 static bool is_same(const bn_json *head, const struct bn_pieces_origin *origin)
 {
-    const char *schema, *identity, *etag, *sha256;
+    const char *identity, *etag, *sha256;
     uint64_t size, piece;
-    if (!text_of(head, "schema", &schema) || strcmp(schema, "bn.part/1") != 0 ||
-        !text_of(head, "identity", &identity) || !text_of(head, "etag", &etag) ||
-        !text_of(head, "sha256", &sha256) || !bn_json_u64(bn_json_get(head, "size"), &size) ||
+    if (!bn_json_text_is(head, "schema", "bn.part/1") || !text_of(head, "identity", &identity) ||
+        !text_of(head, "etag", &etag) || !text_of(head, "sha256", &sha256) ||
+        !bn_json_u64(bn_json_get(head, "size"), &size) ||
         !bn_json_u64(bn_json_get(head, "piece_bytes"), &piece) || piece != BN_PIECE_BYTES)
         return false;
     if (size != origin->size) return false;

@@ -33,13 +33,6 @@ static const char *const PASS_COLUMNS[] = {"begin", "end", "position", "tokens",
 
 /* ---- writing ---- */
 
-static void put_names(bn_json *object, const char *name, const char *const *names, size_t n)
-{
-    bn_json *array = bn_json_put_array(object, name);
-    for (size_t i = 0; i < n; i++)
-        bn_json_add_string(array, names[i]);
-}
-
 static void put_clock(bn_json *profile, const bn_prof *prof)
 {
     bn_json *clock = bn_json_put_object(profile, "clock");
@@ -63,7 +56,7 @@ static void put_bricks(bn_json *profile, const bn_prof *prof)
 
 static void put_passes(bn_json *profile, const bn_prof *prof)
 {
-    put_names(profile, "pass_columns", PASS_COLUMNS, N_PASS_COLUMNS);
+    bn_json_put_texts(profile, "pass_columns", PASS_COLUMNS, N_PASS_COLUMNS);
     bn_json *array = bn_json_put_array(profile, "passes");
     for (size_t i = 0; i < prof->n_passes; i++) {
         const struct bn_prof_pass *pass = &prof->passes[i];
@@ -102,7 +95,7 @@ static void put_events(bn_json *profile, const bn_prof *prof)
         for (size_t i = 0; i < prof->trails[t].n; i++)
             n_given += prof->trails[t].events[i].in_ns;
     }
-    put_names(profile, "event_columns", COLUMN_NAMES, N_COLUMNS);
+    bn_json_put_texts(profile, "event_columns", COLUMN_NAMES, N_COLUMNS);
     snprintf(reason, sizeof reason, "there are %zu, a document holds %u", n, BN_PROF_DOCUMENT_EVENTS);
     if (n_given > 0 || n > BN_PROF_DOCUMENT_EVENTS) {
         bn_json_put_unavailable(profile, "events", n_given > 0 ? "some were given in nanoseconds" : reason);
@@ -227,7 +220,7 @@ static void put_speed(bn_json *summary, const bn_prof *prof)
 bn_status bn_prof_put_summary(bn_json *profile, const bn_prof *prof, bn_error *err)
 {
     bn_json *summary = bn_json_put_object(profile, "summary");
-    put_names(summary, "from", (const char *const[]){"clock", "events", "passes", "wall_ns"}, 4);
+    bn_json_put_texts(summary, "from", (const char *const[]){"clock", "events", "passes", "wall_ns"}, 4);
     bn_json_put_number(summary, "coverage", bn_prof_coverage(prof));
     bn_json *bricks = bn_json_put_array(summary, "bricks");
     for (unsigned i = 0; i < prof->n_bricks; i++)
@@ -444,10 +437,9 @@ bn_status bn_prof_read(bn_prof **out, struct bn_prof_network *network, const bn_
     struct reader r = {.profile = bn_json_get(document, "profile"), .err = err};
     const bn_json *events = bn_json_get(r.profile, "events"), *passes = bn_json_get(r.profile, "passes");
     struct bn_prof_options options = {.n_events = 1, .n_passes = bn_json_size(passes) + 1};
-    const char *schema;
     uint64_t n_threads, wall_ns;
     *out = NULL;
-    if (!bn_json_string(bn_json_get(document, "schema"), &schema) || strcmp(schema, BN_PROF_SCHEMA) != 0)
+    if (!bn_json_text_is(document, "schema", BN_PROF_SCHEMA))
         return bn_fail(err, BN_ERR_FORMAT, "the document is not a " BN_PROF_SCHEMA);
     if (bn_json_kind(events) != BN_JSON_ARRAY || bn_json_size(events) == 0)
         return bn_fail(err, BN_ERR_FORMAT, "the profile holds no events");

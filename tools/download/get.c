@@ -95,39 +95,26 @@ bn_status bn_download_settings(struct bn_hub_fetch *fetch, const struct bn_args 
 
 /* ---- results ---- */
 
-static void put_text(bn_json *o, const char *name, const char *text)
-{
-    bn_json_put_string(o, name, text != NULL && text[0] != '\0' ? text : NULL);
-}
-
-static void put_size(bn_json *o, const char *name, uint64_t size)
-{
-    if (size > 0)
-        bn_json_put_u64(o, name, size);
-    else
-        bn_json_put_null(o, name);
-}
-
 static bn_status say_result(const struct bn_hub_fetch *f, const char *licence, uint64_t ns, bn_error *err)
 {
     bn_json *o = bn_download_event(f->dry_run ? "plan" : "done");
     bn_json_put_string(o, "path", f->path);
-    put_text(o, "repo", f->repo);
-    put_text(o, "file", f->file);
-    put_text(o, "commit", f->commit);
-    put_text(o, "url", f->url);
-    put_text(o, "licence", licence);
-    put_text(o, "runs", f->runs);
+    bn_json_put_text(o, "repo", f->repo);
+    bn_json_put_text(o, "file", f->file);
+    bn_json_put_text(o, "commit", f->commit);
+    bn_json_put_text(o, "url", f->url);
+    bn_json_put_text(o, "licence", licence);
+    bn_json_put_text(o, "runs", f->runs);
     bn_json_put_bool(o, "cached", f->from_cache);
     if (f->dry_run) {
-        put_size(o, "bytes", f->size);
-        put_text(o, "sha256", f->sha256_wanted);
-        put_text(o, "sha256_source", f->sha256_source);
+        bn_json_put_count(o, "bytes", f->size);
+        bn_json_put_text(o, "sha256", f->sha256_wanted);
+        bn_json_put_text(o, "sha256_source", f->sha256_source);
         return bn_download_say(o, err);
     }
-    put_size(o, "bytes", f->transfer.final_size);
-    put_text(o, "sha256", f->transfer.digest);
-    put_text(o, "sha256_source", f->sha256_source);
+    bn_json_put_count(o, "bytes", f->transfer.final_size);
+    bn_json_put_text(o, "sha256", f->transfer.digest);
+    bn_json_put_text(o, "sha256_source", f->sha256_source);
     bn_json_put_bool(o, "first_use", f->first_use);
     bn_json_put_u64(o, "fetched", f->transfer.fetched);
     bn_json_put_u64(o, "resumed", f->transfer.resumed);

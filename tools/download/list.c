@@ -72,7 +72,7 @@ static void put_file(bn_json *files, const struct bn_hub_file *f, const char *pa
     bn_json *o = bn_json_add_object(files);
     bn_json_put_string(o, "variant", f->variant);
     bn_json_put_string(o, "repo", f->repo);
-    bn_json_put_string(o, "file", f->file[0] != '\0' ? f->file : NULL);
+    bn_json_put_text(o, "file", f->file);
     bn_json_put_string(o, "revision", f->revision);
     if (f->size > 0)
         bn_json_put_u64(o, "bytes", f->size);
@@ -148,7 +148,7 @@ static void put_cached(bn_json *files, const struct bn_hub_cached *c)
     bn_json_put_string(o, "repo", c->repo);
     bn_json_put_string(o, "file", c->kind == BN_HUB_CACHED_FILE ? c->file : NULL);
     bn_json_put_string(o, "commit", c->kind == BN_HUB_CACHED_FILE ? c->commit : NULL);
-    bn_json_put_string(o, "etag", c->etag[0] != '\0' ? c->etag : NULL);
+    bn_json_put_text(o, "etag", c->etag);
     bn_json_put_u64(o, "bytes", c->size);
     bn_json_put_bool(o, "old", c->old);
     bn_json_put_string(o, "path", c->link[0] != '\0' ? c->link : c->path);

@@ -48,10 +48,7 @@ static void say_event(const char *name, const struct bn_transfer_event *e)
 {
     bn_json *o = bn_download_event(name);
     bn_json_put_string(o, "url", e->url);
-    if (e->size > 0)
-        bn_json_put_u64(o, "size", e->size);
-    else
-        bn_json_put_null(o, "size");
+    bn_json_put_count(o, "size", e->size);
     bn_json_put_u64(o, "have", e->have);
     bn_json_put_u64(o, "fetched", e->fetched);
     if (e->phase == BN_TRANSFER_RETRY) {

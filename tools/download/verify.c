@@ -91,8 +91,8 @@ static void tell(struct verify *v, const char *name, const char *path, const str
     bn_json_put_string(o, "path", path);
     bn_json_put_string(o, "state", state);
     bn_json_put_string(o, "sha256", f->sha256);
-    bn_json_put_string(o, "held_against", f->ok[0] != '\0' ? f->ok : NULL);
-    bn_json_put_string(o, "contradicts", f->bad[0] != '\0' ? f->bad : NULL);
+    bn_json_put_text(o, "held_against", f->ok);
+    bn_json_put_text(o, "contradicts", f->bad);
 }
 
 /* ---- files of the cache ---- */

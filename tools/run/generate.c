@@ -114,12 +114,8 @@ static bn_status print_document(const struct bn_args *args, const struct job *jo
     bn_json_put_string(doc, "model", bn_cli_model_name(args));
     bn_json_put_string(doc, "template", bn_template_name(job->prompt.tmpl));
     bn_json_put_string(doc, "text", job->text.data != NULL ? job->text.data : "");
-    bn_json *prompt = bn_json_put_array(doc, "prompt_ids");
-    for (size_t i = 0; i < gen->n_prompt; i++)
-        bn_json_add_u64(prompt, (uint64_t)gen->prompt[i]);
-    bn_json *ids = bn_json_put_array(doc, "ids");
-    for (size_t i = 0; i < gen->n_ids; i++)
-        bn_json_add_u64(ids, (uint64_t)gen->ids[i]);
+    bn_json_put_ids(doc, "prompt_ids", gen->prompt, gen->n_prompt);
+    bn_json_put_ids(doc, "ids", gen->ids, gen->n_ids);
     bn_json_put_string(doc, "stop", bn_stop_reason_name(gen->reason));
     bn_json_put_string(doc, "chain", gen->chain);
     bn_json_put_string(doc, "isa", bn_isa_name());

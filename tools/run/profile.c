@@ -44,9 +44,8 @@ static void put_steps(bn_json *doc, const struct bn_generation *gen)
 {
     static const char *const COLUMNS[] = {"token",     "embed_ns", "forward_ns", "logits_ns",
                                           "sample_ns", "other_ns", "total_ns"};
-    bn_json *columns = bn_json_put_array(doc, "step_columns"), *steps = bn_json_put_array(doc, "steps");
-    for (size_t i = 0; i < BN_ARRAY_LEN(COLUMNS); i++)
-        bn_json_add_string(columns, COLUMNS[i]);
+    bn_json_put_texts(doc, "step_columns", COLUMNS, BN_ARRAY_LEN(COLUMNS));
+    bn_json *steps = bn_json_put_array(doc, "steps");
     for (size_t i = 0; i < gen->n_ids; i++) {
         const struct bn_step_timing *s = &gen->steps[i];
         uint64_t sum = s->embed_ns + s->forward_ns + s->head_ns + s->sample_ns;

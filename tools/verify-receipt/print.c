@@ -156,8 +156,8 @@ static void print_one(void *user, const struct bn_receipt_diff *diff)
     }
     bn_json *entry = bn_json_add_object(p->list);
     bn_json_put_string(entry, "path", path);
-    bn_json_put_string(entry, "left", diff->left[0] == '\0' ? NULL : diff->left);
-    bn_json_put_string(entry, "right", diff->right[0] == '\0' ? NULL : diff->right);
+    bn_json_put_text(entry, "left", diff->left);
+    bn_json_put_text(entry, "right", diff->right);
     if (diff->has_ratio)
         bn_json_put_number(entry, "ratio", diff->ratio);
     else
