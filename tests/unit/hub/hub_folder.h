@@ -5,16 +5,7 @@
 #ifndef BN_TESTS_HUB_FOLDER_H
 #define BN_TESTS_HUB_FOLDER_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -26,10 +17,11 @@
 #include "hub/cache/lock.h"
 #include "hub/cache/lockfile.h"
 #include "hub/cache/pins.h"
-#include "hub/cache/walk.h"
 #include "hub/names/reference.h"
 #include "hub/names/registry.h"
 #include "hub/net/resolve.h"
+#include "hub/cache/walk.h"
+#include "tests/unit/unit.h"
 #include "tools/download/download.h"
 
 #define ONE "1111111111111111111111111111111111111111"

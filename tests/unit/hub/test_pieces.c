@@ -4,22 +4,15 @@
  * an earlier run may have left.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "hub/net/pieces.h"
+#include "tests/unit/unit.h"
 
 static char folder[64]; /* of this test, removed at its end */
 static char path[128], part[160], journal[160];

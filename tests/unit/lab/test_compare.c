@@ -4,20 +4,13 @@
  * adds an error, and references that misbehave in every way the client has to notice.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "lab/compare/bisect.h"
 #include "lab/compare/reference.h"
+#include "tests/unit/unit.h"
 
 static void assert_near(double a, double b)
 {

@@ -6,19 +6,11 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "lab/kit/process.h"
+#include "tests/unit/unit.h"
 
 /* Descriptors that this test was given by its caller are not its subject. */
 static void keep_what_we_were_given(void)

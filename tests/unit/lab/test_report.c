@@ -4,18 +4,11 @@
  * data is.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "lab/report/page.h"
 #include "lab/report/plot.h"
 #include "lab/report/table.h"
+#include "tests/unit/unit.h"
 
 /* ---- tables ---- */
 

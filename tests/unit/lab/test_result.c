@@ -3,19 +3,12 @@
  * lab/history/result and compare: documents are read back; differences of machine, settings and model are
  * named; two sessions are compared, and missing series fail. And the key of the machine is stable.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "lab/history/compare.h"
 #include "lab/history/result.h"
 #include "lab/host/machine.h"
+#include "tests/unit/unit.h"
 
 /* A document around the given settings, machine fields and series. */
 static bn_status read(struct bn_result *r, const char *settings, const char *machine, const char *series,

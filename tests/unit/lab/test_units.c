@@ -3,15 +3,10 @@
  * lab/report/units: numbers have four significant digits and the prefix that fits.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/error.h"
 #include "lab/report/units.h"
+#include "tests/unit/unit.h"
 
 static void values_have_a_fitting_prefix(void **state)
 {

@@ -3,17 +3,9 @@
  * The rules of a profile's document: one that was measured (here with a clock that moves by random steps)
  * keeps them all; each forgery breaks the rule that is meant for it, though its own summary is made anew.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include <string.h>
-
 #include "base/random.h"
 #include "lab/profile/audit.h"
+#include "tests/unit/unit.h"
 
 #define N_THREADS 2u
 #define N_LAYERS 3u

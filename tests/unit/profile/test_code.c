@@ -4,18 +4,11 @@
  * are refused where the file is not what runs.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "lab/profile/code.h"
+#include "tests/unit/unit.h"
 
 static char own_path[1000];
 

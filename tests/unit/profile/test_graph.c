@@ -3,15 +3,8 @@
  * lab/profile/graph: the tree byte for byte, scopes and budget, DOT taken apart again, JSON and Chrome traces
  * whose times add up.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-
 #include "lab/profile/graph.h"
+#include "tests/unit/unit.h"
 
 static struct bn_graph_node layer(uint32_t index)
 {

@@ -4,17 +4,8 @@
  * is made of the nodes agrees with them when it is made again here.
  */
 #define _POSIX_C_SOURCE 200809L /* popen */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/unit/tools/bench_document.h"
+#include "tests/unit/unit.h"
 
 static bn_json *run(const char *arguments)
 {

@@ -3,16 +3,10 @@
  * lab/profile/graph_profile: a made-up pass of two threads comes out exactly; passes of a real model come out
  * whole, their times add up, and their critical path is no longer than the clock says.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "infer/session.h"
 #include "lab/profile/graph_profile.h"
 #include "lab/profile/schedule.h"
+#include "tests/unit/unit.h"
 
 #define MODEL "fixtures/nano-bitnet-b1.58-i2_s-42.gguf"
 

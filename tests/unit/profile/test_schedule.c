@@ -3,16 +3,11 @@
  * lab/profile/schedule and roofline: by hand, against brute force on random graphs, and where they must
  * refuse.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 
 #include "lab/profile/roofline.h"
 #include "lab/profile/schedule.h"
+#include "tests/unit/unit.h"
 
 static uint32_t add(struct bn_graph *graph, const char *name, uint64_t ns)
 {

@@ -5,15 +5,6 @@
 #ifndef BN_TESTS_RECEIPT_MAKER_H
 #define BN_TESTS_RECEIPT_MAKER_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -21,6 +12,7 @@
 #include "lab/verify/diff.h"
 #include "lab/verify/replay.h"
 #include "model/model.h"
+#include "tests/unit/unit.h"
 
 #define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
 

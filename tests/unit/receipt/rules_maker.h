@@ -5,29 +5,18 @@
 #ifndef BN_TESTS_RULES_MAKER_H
 #define BN_TESTS_RULES_MAKER_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "base/clock.h"
 #include "base/file.h"
 #include "lab/receipt/receipt.h"
 #include "lab/verify/rules.h"
+#include "tests/unit/unit.h"
 
 #define NOW 1772360000 /* some minutes after the fixture's timestamp */
 
 static inline bn_json *load(const char *path)
 {
-    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
     bn_json *root;
-    assert_int_equal(bn_file_read(path, &text, NULL), BN_OK);
-    assert_int_equal(bn_json_parse(&root, text.data, text.len, NULL), BN_OK);
-    bn_buf_release(&text);
+    assert_int_equal(bn_json_read_file(&root, path, NULL), BN_OK);
     return root;
 }
 
@@ -125,5 +114,31 @@ struct fault {
     const char *path, *value;
     const char *path2, *value2; /* a second edit, where one cannot do it alone */
 };
+
+/* Makes the fault in a receipt, which is sealed again, and runs the rules. */
+static inline void run_fault(bn_json *root, const struct fault *fault, struct bn_rules_input *in,
+                             struct bn_rules_report *report)
+{
+    edit(root, fault->path, fault->value);
+    if (fault->path2 != NULL) edit(root, fault->path2, fault->value2);
+    assert_int_equal(bn_receipt_seal(root, NULL), BN_OK);
+    run_rules(root, in, report);
+}
+
+/* Whether it fails its own rule, and that one alone. */
+static inline void check_fault(bn_json *root, const struct fault *fault, struct bn_rules_input *in,
+                               struct bn_rules_report *report)
+{
+    run_fault(root, fault, in, report);
+    if (strcmp(failures(report), fault->rule) != 0) print_message("%s = %s\n", fault->path, fault->value);
+    assert_string_equal(failures(report), fault->rule);
+}
+
+static inline struct bn_receipt_policy read_policy(const char *text)
+{
+    struct bn_receipt_policy policy;
+    assert_int_equal(bn_receipt_policy_read(&policy, text, strlen(text), NULL), BN_OK);
+    return policy;
+}
 
 #endif

@@ -69,11 +69,8 @@ static void conforms(const bn_json *schema, const bn_json *value, const char *pa
 
 static bn_json *load(const char *path)
 {
-    struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
     bn_json *root;
-    assert_int_equal(bn_file_read(path, &text, NULL), BN_OK);
-    assert_int_equal(bn_json_parse(&root, text.data, text.len, NULL), BN_OK);
-    bn_buf_release(&text);
+    assert_int_equal(bn_json_read_file(&root, path, NULL), BN_OK);
     return root;
 }
 

@@ -167,52 +167,31 @@ static void a_signature_stands_in_for_the_own_digest(void **state)
 static void envelopes_are_read_strictly(void **state)
 {
     (void)state;
-    static const struct {
-        const char *text;
-        bn_status want;
-    } CASES[] = {
-        {"{\"payload\":\"e30=\"}", BN_ERR_FORMAT},
-        {"{\"signatures\":[]}", BN_ERR_FORMAT},
-        {"{\"payload\":\"e30=\",\"payloadType\":\"application/vnd.in-toto+json\",\"signatures\":[]}",
-         BN_ERR_FORMAT},
-        {"{\"payload\":\"e30=\",\"payloadType\":\"application/vnd.in-toto+json\",\"signatures\":{}}",
-         BN_ERR_FORMAT},
-        {"{\"payload\":\"e30=\",\"payloadType\":\"application/vnd.in-toto+json\",\"signatures\":[1]}",
-         BN_ERR_FORMAT},
-        {"{\"payload\":\"e30=\",\"payloadType\":\"application/vnd.in-toto+json\",\"signatures\":[{}]}",
-         BN_ERR_FORMAT},
-        {"{\"payload\":\"e30=\",\"payloadType\":\"application/"
-         "vnd.in-toto+json\",\"signatures\":[{\"sig\":1}]}",
-         BN_ERR_FORMAT},
-        {"{\"payload\":\"e30=\",\"payloadType\":\"application/"
-         "vnd.in-toto+json\",\"signatures\":[{\"sig\":\"?\"}]}",
-         BN_ERR_FORMAT},
-        {"{\"payload\":\"e30=\",\"payloadType\":\"application/"
-         "vnd.in-toto+json\",\"signatures\":[{\"sig\":\"\","
-         "\"keyid\":7}]}",
-         BN_ERR_FORMAT},
-        {"{\"payload\":\"e30=\",\"payloadType\":\"application/"
-         "vnd.in-toto+json\",\"signatures\":[{\"sig\":\"\","
-         "\"cert\":\"\"}]}",
-         BN_ERR_FORMAT},
-        {"{\"payload\":\"e30=\",\"payloadType\":1,\"signatures\":[{\"sig\":\"\"}]}", BN_ERR_FORMAT},
-        {"{\"payload\":1,\"payloadType\":\"application/vnd.in-toto+json\",\"signatures\":[{\"sig\":\"\"}]}",
-         BN_ERR_FORMAT},
-        {"{\"payload\":\"e30\",\"payloadType\":\"application/"
-         "vnd.in-toto+json\",\"signatures\":[{\"sig\":\"\"}]}",
-         BN_ERR_FORMAT},
-        {"{\"payload\":\"e30=\",\"payloadType\":\"text/plain\",\"signatures\":[{\"sig\":\"\"}]}",
-         BN_ERR_FORMAT},
-        /* well formed, and nobody's */
-        {"{\"payload\":\"e30=\",\"payloadType\":\"application/"
-         "vnd.in-toto+json\",\"signatures\":[{\"sig\":\"\"}]}",
-         BN_OK},
+#define ENVELOPE(signatures) \
+    "{\"payload\":\"e30=\",\"payloadType\":\"application/vnd.in-toto+json\",\"signatures\":" signatures "}"
+    static const char *const BAD[] = {
+        "{\"payload\":\"e30=\"}",
+        "{\"signatures\":[]}",
+        ENVELOPE("[]"),
+        ENVELOPE("{}"),
+        ENVELOPE("[1]"),
+        ENVELOPE("[{}]"),
+        ENVELOPE("[{\"sig\":1}]"),
+        ENVELOPE("[{\"sig\":\"?\"}]"),
+        ENVELOPE("[{\"sig\":\"\",\"keyid\":7}]"),
+        ENVELOPE("[{\"sig\":\"\",\"cert\":\"\"}]"),
+        "{\"payload\":\"e30=\",\"payloadType\":1,\"signatures\":[{\"sig\":\"\"}]}",
+        "{\"payload\":1,\"payloadType\":\"application/vnd.in-toto+json\",\"signatures\":[{\"sig\":\"\"}]}",
+        "{\"payload\":\"e30\",\"payloadType\":\"application/vnd.in-toto+json\",\"signatures\":[{\"sig\":\"\"}]}",
+        "{\"payload\":\"e30=\",\"payloadType\":\"text/plain\",\"signatures\":[{\"sig\":\"\"}]}",
+        ENVELOPE("[{\"sig\":\"\"}]"), /* the last one is well formed, and nobody's */
     };
-    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+    for (size_t i = 0; i < BN_ARRAY_LEN(BAD); i++) {
         struct bn_receipt receipt;
-        bn_status got = bn_receipt_open(&receipt, CASES[i].text, strlen(CASES[i].text), NULL, NULL);
-        if (got != CASES[i].want) print_message("%s\n", CASES[i].text);
-        assert_int_equal(got, CASES[i].want);
+        bn_status got = bn_receipt_open(&receipt, BAD[i], strlen(BAD[i]), NULL, NULL),
+                  want = i + 1 < BN_ARRAY_LEN(BAD) ? BN_ERR_FORMAT : BN_OK;
+        if (got != want) print_message("%s\n", BAD[i]);
+        assert_int_equal(got, want);
         assert_null(receipt.root);
         bn_receipt_release(&receipt);
     }
@@ -316,11 +295,6 @@ static void short_memory_is_reported_as_such(void **state)
             assert_int_equal(status, BN_ERR_NOMEM);
             assert_true(n > 0);
             failed++;
-            struct bn_buf told = {.max = 100}; /* that a put was short is told to the next to write */
-            bn_json *object = bn_json_new_object();
-            (void)!bn_json_write(object, true, &told, NULL);
-            bn_json_free(object);
-            bn_buf_release(&told);
         }
         assert_true(failed > 100);
     }

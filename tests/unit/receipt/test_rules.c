@@ -206,13 +206,7 @@ static void each_fault_fails_its_own_rule(void **state)
         bn_json *root = load("fixtures/receipts/statement.json");
         struct bn_rules_input in = {0};
         struct bn_rules_report report;
-        edit(root, f->path, f->value);
-        if (f->path2 != NULL) edit(root, f->path2, f->value2);
-        assert_int_equal(bn_receipt_seal(root, NULL), BN_OK);
-        run_rules(root, &in, &report);
-        if (strcmp(failures(&report), f->rule) != 0)
-            print_message("%s = %s: %s\n", f->path, f->value, failures(&report));
-        assert_string_equal(failures(&report), f->rule);
+        check_fault(root, f, &in, &report);
         assert_false(report.verified);
         enum bn_rule_level level = bn_rules_find(f->rule)->level;
         assert_int_equal(report.exit_code,
@@ -289,14 +283,11 @@ static void faults_that_several_rules_see(void **state)
         struct bn_rules_input in = {0};
         struct bn_rules_report report;
         char list[600], wanted[40];
-        edit(root, MANY[i].path, MANY[i].value);
-        if (MANY[i].path2 != NULL) edit(root, MANY[i].path2, MANY[i].value2);
-        assert_int_equal(bn_receipt_seal(root, NULL), BN_OK);
-        run_rules(root, &in, &report);
+        run_fault(root, &MANY[i], &in, &report);
         snprintf(list, sizeof list, ",%s,", failures(&report));
         snprintf(wanted, sizeof wanted, ",%.30s%s", MANY[i].rule,
                  strchr(MANY[i].rule, ',') == NULL ? "," : "");
-        if (strstr(list, wanted) == NULL) print_message("%s = %s: %s\n", MANY[i].path, MANY[i].value, list);
+        if (strstr(list, wanted) == NULL) print_message("%s = %s\n", MANY[i].path, MANY[i].value);
         assert_non_null(strstr(list, wanted));
         assert_int_equal(report.exit_code, BN_EXIT_NEGATIVE);
         bn_json_free(root);
@@ -327,9 +318,7 @@ static void another_version_excuses_no_unknown_kernel(void **state)
     edit(root, M "kernel_stats.+", ENTRY("gemm_fp16"));
     assert_int_equal(bn_receipt_seal(root, NULL), BN_OK);
     for (size_t i = 0; i < BN_ARRAY_LEN(POLICIES); i++) {
-        struct bn_receipt_policy policy;
-        assert_int_equal(bn_receipt_policy_read(&policy, POLICIES[i][0], strlen(POLICIES[i][0]), NULL),
-                         BN_OK);
+        struct bn_receipt_policy policy = read_policy(POLICIES[i][0]);
         struct bn_rules_input in = {.policy = &policy};
         run_rules(root, &in, &report);
         assert_string_equal(failures(&report), POLICIES[i][1]);
@@ -343,7 +332,6 @@ static void another_version_excuses_no_unknown_kernel(void **state)
 static void suspicious_rates_need_data(void **state)
 {
     (void)state;
-    static const char POLICY[] = "{\"validate_performance\":true}";
     static const struct fault EDITS[] = {
         {"", "tokens_per_second", "", NULL, NULL}, /* left out: that rule skips, this one does not */
         {"", "kernels", "[\"rope_apply\"]", NULL, NULL},
@@ -351,11 +339,10 @@ static void suspicious_rates_need_data(void **state)
         {"", "measurement", "{\"kernel_stats\":[]}", NULL, NULL},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(EDITS); i++) {
-        struct bn_receipt_policy policy;
+        struct bn_receipt_policy policy = read_policy("{\"validate_performance\":true}");
         struct bn_rules_report report;
         bn_json *root = load("fixtures/receipts/valid-cpu.json");
         edit(root, EDITS[i].path, EDITS[i].value);
-        assert_int_equal(bn_receipt_policy_read(&policy, POLICY, strlen(POLICY), NULL), BN_OK);
         struct bn_rules_input in = {.policy = &policy};
         run_rules(root, &in, &report);
         assert_non_null(strstr(failures(&report), "performance-"));
@@ -401,7 +388,6 @@ static void each_missing_field_is_noticed(void **state)
     }
 }
 
-/* Demands that come from the verifier, not from the receipt. */
 /* Every allocation fails in turn: no verdict is made of that. */
 static void short_memory_is_no_verdict(void **state)
 {

@@ -36,10 +36,8 @@ static void demands_are_met_or_refused(void **state)
         {"{\"off\":[\"freshness\"],\"require\":[\"freshness\"]}", ""},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
-        struct bn_receipt_policy policy;
+        struct bn_receipt_policy policy = read_policy(CASES[i].policy);
         struct bn_rules_report report;
-        assert_int_equal(bn_receipt_policy_read(&policy, CASES[i].policy, strlen(CASES[i].policy), NULL),
-                         BN_OK);
         struct bn_rules_input in = {.policy = &policy};
         run_rules(root, &in, &report);
         if (strcmp(failures(&report), CASES[i].fails) != 0) print_message("%s\n", CASES[i].policy);
@@ -67,15 +65,11 @@ static void clean_trees_can_be_demanded(void **state)
          NULL},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(EDITS); i++) {
-        struct bn_receipt_policy policy;
+        struct bn_receipt_policy policy = read_policy(POLICY);
         struct bn_rules_report report;
         bn_json *root = load("fixtures/receipts/statement.json");
-        edit(root, EDITS[i].path, EDITS[i].value);
-        if (EDITS[i].path2 != NULL) edit(root, EDITS[i].path2, EDITS[i].value2);
-        assert_int_equal(bn_receipt_seal(root, NULL), BN_OK);
-        assert_int_equal(bn_receipt_policy_read(&policy, POLICY, strlen(POLICY), NULL), BN_OK);
         struct bn_rules_input in = {.policy = &policy};
-        run_rules(root, &in, &report);
+        run_fault(root, &EDITS[i], &in, &report);
         if (i != 3) /* without a program its version is missing, too */
             assert_string_equal(failures(&report), EDITS[i].rule);
         assert_non_null(strstr(failures(&report), EDITS[i].rule));
@@ -162,7 +156,6 @@ static const char *verdict_of(const struct bn_rules_report *report, const char *
 static void a_measurement_never_refuses(void **state)
 {
     (void)state;
-    static const char POLICY[] = "{\"validate_performance\":true}";
     static const struct {
         const char *cpu, *probe; /* in the receipt */
         uint64_t measured;
@@ -177,9 +170,8 @@ static void a_measurement_never_refuses(void **state)
         {"\"Another CPU\"", "null", 1000, "undecided"},
         {"\"Another CPU\"", "null", 1000000000, "pass"},
     };
-    struct bn_receipt_policy policy;
+    struct bn_receipt_policy policy = read_policy("{\"validate_performance\":true}");
     bn_json *root = load("fixtures/receipts/statement.json");
-    assert_int_equal(bn_receipt_policy_read(&policy, POLICY, strlen(POLICY), NULL), BN_OK);
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
         struct bn_rules_report report;
         edit(root, M "bandwidth_probe_bytes_per_s", CASES[i].probe);
@@ -257,13 +249,7 @@ static void parity_is_that_of_the_receipt(void **state)
         struct bn_rules_input in = {0};
         struct bn_rules_report report;
         edit(root, P "parity", BLOCK);
-        edit(root, EDITS[i].path, EDITS[i].value);
-        if (EDITS[i].path2 != NULL) edit(root, EDITS[i].path2, EDITS[i].value2);
-        assert_int_equal(bn_receipt_seal(root, NULL), BN_OK);
-        run_rules(root, &in, &report);
-        if (strcmp(failures(&report), EDITS[i].rule) != 0)
-            print_message("%s = %s\n", EDITS[i].path, EDITS[i].value);
-        assert_string_equal(failures(&report), EDITS[i].rule);
+        check_fault(root, &EDITS[i], &in, &report);
         bn_json_free(root);
     }
 }

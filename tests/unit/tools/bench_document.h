@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * For tests of what bn-bench prints: runs it, parses its document, and checks what holds of every document.
- * Included behind cmocka.h by files that define _POSIX_C_SOURCE, for popen.
+ * Included by files that define _POSIX_C_SOURCE, for popen.
  */
 #ifndef BN_TESTS_BENCH_DOCUMENT_H
 #define BN_TESTS_BENCH_DOCUMENT_H
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/json.h"
+#include "tests/unit/unit.h"
 
 /* What bn-bench prints with these arguments, and how it ended, as pclose says it. */
 static inline bn_json *bench_document(const char *arguments, int *status)

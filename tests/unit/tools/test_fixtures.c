@@ -3,15 +3,9 @@
  * Generated models: the formats hold the same matrices, decoded here by the formulas of their description;
  * the numbers are those that every machine must get; the files are what the reader expects.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/error.h"
 #include "gguf/gguf.h"
+#include "tests/unit/unit.h"
 #include "tools/fixtures/spec.h"
 #include "tools/fixtures/vocab.h"
 #include "tools/fixtures/weights.h"
