@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "tools/cli/options.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/programs.h"

@@ -31,6 +31,12 @@ struct bn_buf {
     bool full; /* it failed because of max, not for lack of memory */
 };
 
+/* The text, "" when nothing was appended. */
+static inline const char *bn_buf_text(const struct bn_buf *buf)
+{
+    return buf->data != NULL ? buf->data : "";
+}
+
 void bn_buf_append(struct bn_buf *buf, const void *bytes, size_t n);
 void bn_buf_puts(struct bn_buf *buf, const char *text);
 void bn_buf_putc(struct bn_buf *buf, char c);

@@ -14,7 +14,6 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/utf8.h"
 
 #define EXACT 9007199254740992.0 /* 2^53: below it, every whole number is itself */
 #define EXACT_U64 (UINT64_C(1) << 53)
@@ -91,7 +90,7 @@ bn_status bn_json_read_file(bn_json **out, const char *path, bn_error *err)
     struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
     *out = NULL;
     bn_status status = bn_file_read(path, &text, err);
-    if (status == BN_OK) status = bn_json_parse(out, text.data != NULL ? text.data : "", text.len, err);
+    if (status == BN_OK) status = bn_json_parse(out, bn_buf_text(&text), text.len, err);
     if (status != BN_OK) bn_error_name(err, path);
     bn_buf_release(&text);
     return status;

@@ -95,8 +95,8 @@ static bn_status find_commit(char commit[65], const char *root, const char *fold
     BN_TRY(make_path(&path, err, "%s/%s/refs/%s", root, folder, revision));
     bn_status status = bn_file_read_regular(path, &text, err);
     if (status == BN_OK) {
-        size_t n = strcspn(text.data != NULL ? text.data : "", "\r\n");
-        snprintf(commit, 65, "%.*s", n > 64 ? 0 : (int)n, text.data != NULL ? text.data : "");
+        size_t n = strcspn(bn_buf_text(&text), "\r\n");
+        snprintf(commit, 65, "%.*s", n > 64 ? 0 : (int)n, bn_buf_text(&text));
         if (!bn_hub_is_commit(commit))
             status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, path, "does not contain a commit");
     }

@@ -9,7 +9,6 @@
 
 #include "base/digest.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "hub/names/reference.h"
 
 #define SCHEMA "bn.lock/1"

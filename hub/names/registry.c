@@ -119,8 +119,7 @@ static bn_status open_private(struct bn_hub_registry **out, const char *path, bn
 {
     struct bn_buf json = {.max = BN_JSON_MAX_BYTES};
     bn_status status = bn_file_read(path, &json, err);
-    if (status == BN_OK)
-        status = bn_hub_registry_parse(out, json.data != NULL ? json.data : "", json.len, err);
+    if (status == BN_OK) status = bn_hub_registry_parse(out, bn_buf_text(&json), json.len, err);
     bn_buf_release(&json);
     if (status == BN_OK) return BN_OK;
     bn_error_name(err, path);

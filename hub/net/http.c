@@ -103,8 +103,6 @@ static void read_field(struct bn_http_answer *a, const char *line)
         a->has_length = read_u64(value, &a->length);
     else if (is_field(line, "Content-Range", &value))
         read_range(a, value);
-    else if (is_field(line, "Accept-Ranges", &value))
-        a->accepts_ranges = strcasecmp(value, "bytes") == 0;
     else if (is_field(line, "Retry-After", &value))
         a->retry_after_s = read_retry_after(value);
     else if (is_field(line, "X-Linked-Size", &value))

@@ -18,8 +18,7 @@ struct bn_http_answer {
     uint64_t length;          /* Content-Length */
     bool has_range;           /* a Content-Range "bytes from-to/total" that could be read */
     uint64_t from, to, total; /* total 0: "*" */
-    bool accepts_ranges;
-    char etag[256]; /* as sent, with quotes and W/ */
+    char etag[256];           /* as sent, with quotes and W/ */
     char last_modified[64], content_type[96], content_encoding[32];
     char location[BN_HTTP_URL_MAX];
     int64_t retry_after_s; /* -1: none; a date becomes the seconds until then */

@@ -418,7 +418,7 @@ static bn_status load(struct bn_pieces *p, const struct bn_pieces_origin *origin
     struct bn_buf text = {.max = MAX_JOURNAL_BYTES};
     bn_json *head = NULL;
     bn_status status = bn_file_read_regular(p->journal, &text, err);
-    const char *lines = text.data != NULL ? text.data : "";
+    const char *lines = bn_buf_text(&text);
     size_t n = strcspn(lines, "\n");
     bool same = lines[n] == '\n' && bn_json_parse(&head, lines, n, NULL) == BN_OK && is_same(head, origin);
     bn_json_free(head);

@@ -271,7 +271,7 @@ static bn_status read_listing(struct bn_hub_listing *out, const struct bn_buf *t
 {
     bn_json *doc = NULL;
     const char *commit;
-    BN_TRY(bn_json_parse(&doc, text->data != NULL ? text->data : "", text->len, err));
+    BN_TRY(bn_json_parse(&doc, bn_buf_text(text), text->len, err));
     const bn_json *files = bn_json_get(doc, "siblings");
     bn_status status = BN_OK;
     if (bn_json_string(bn_json_get(doc, "sha"), &commit) && strlen(commit) < sizeof out->commit)

@@ -17,7 +17,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "base/random.h"
 #include "hub/net/ask.h"
 #include "hub/net/pieces.h"

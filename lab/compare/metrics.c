@@ -93,14 +93,6 @@ static size_t first_not_finite(const float *x, size_t n)
     return i;
 }
 
-static double margin(const float *x, size_t n, size_t best)
-{
-    double second = -HUGE_VAL;
-    for (size_t i = 0; i < n; i++)
-        if (i != best && (double)x[i] > second) second = (double)x[i];
-    return n > 1 ? (double)x[best] - second : 0.0;
-}
-
 /* x / y where y may be 0: no difference means no error, whatever it is relative to. */
 static double ratio(double x, double y)
 {
@@ -156,8 +148,6 @@ static void measure_order(struct bn_metrics *out, const float *a, const float *b
     out->of[BN_METRIC_KENDALL] = k > 1 ? bn_kendall(of_a, of_b, k) : 1.0;
     out->argmax_a = best_a[0];
     out->argmax_b = best_b[0];
-    out->margin_a = margin(a, n, best_a[0]);
-    out->margin_b = margin(b, n, best_b[0]);
     out->of[BN_METRIC_ARGMAX] = best_a[0] == best_b[0];
     out->of[BN_METRIC_MARGIN] = (double)b[best_b[0]] - (double)b[best_a[0]];
 }

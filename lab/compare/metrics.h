@@ -34,7 +34,6 @@ enum bn_metric bn_metric_from_name(const char *name);
 struct bn_metrics {
     double of[BN_METRIC_COUNT];
     size_t argmax_a, argmax_b; /* the lowest index of the greatest value */
-    double margin_a, margin_b; /* how far that is above the second */
     size_t bad_a, bad_b;       /* index of the first value that is not finite; n: all are */
     bool same_bits;
 };

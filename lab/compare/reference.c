@@ -58,14 +58,13 @@ static bn_status read_answer(struct bn_reference *ref, bn_error *err)
     struct bn_buf line = {.max = BN_JSON_MAX_BYTES};
     bn_error why = {0};
     bn_status status = bn_child_read_line(ref->child, &line, ref->deadline, err);
-    if (status == BN_OK)
-        status = bn_json_parse(&ref->answer, line.data != NULL ? line.data : "", line.len, &why);
+    if (status == BN_OK) status = bn_json_parse(&ref->answer, bn_buf_text(&line), line.len, &why);
     if (why.code == BN_ERR_NOMEM) {
         *err = why;
     } else if (why.code != BN_OK || (status == BN_OK && bn_json_kind(ref->answer) != BN_JSON_OBJECT)) {
         char shown[80];
         status = bn_fail(err, BN_ERR_MISMATCH, "answered with something that is not a JSON object: %s",
-                         bn_escape(shown, sizeof shown, line.data != NULL ? line.data : "", line.len));
+                         bn_escape(shown, sizeof shown, bn_buf_text(&line), line.len));
     }
     if (status != BN_OK) ref->broken = true;
     bn_buf_release(&line);

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/digest.h"
 #include "base/error.h"
 #include "lab/host/machine.h"
 

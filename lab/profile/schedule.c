@@ -120,7 +120,7 @@ static bn_status name_circle(const struct work *w, bn_error *err)
         bn_buf_printf(&text, "%s (%u) after ", bn_node_label(&w->graph->node[at], room), at);
         at = waiting_before(w, at);
     } while (at != start);
-    bn_fail(err, BN_ERR_ARG, "the order has a cycle: %s%s (%u)", text.data != NULL ? text.data : "",
+    bn_fail(err, BN_ERR_ARG, "the order has a cycle: %s%s (%u)", bn_buf_text(&text),
             text.failed ? "... " : bn_node_label(&w->graph->node[at], room), at);
     bn_buf_release(&text);
     return BN_ERR_ARG;
@@ -158,7 +158,6 @@ static void backward(struct work *w)
             if (next->latest_start < latest) latest = next->latest_start;
             if (next->start < next_start) next_start = next->start;
         }
-        slot[i].latest_finish = latest;
         slot[i].latest_start = latest - slot[i].ns;
         slot[i].slack = slot[i].latest_start - slot[i].start;
         slot[i].free_slack = next_start - slot[i].finish;

@@ -7,7 +7,7 @@
  * over edges of order only, since a container lasts as long as what is in it. Each leaf has
  *
  *     start, finish                  the earliest: all that it waits for takes its time and no more
- *     latest_start, latest_finish    the latest that leaves the length of the whole as it is
+ *     latest_start                   the latest that leaves the length of the whole as it is
  *     slack       latest_start - start: what it could take longer
  *     free_slack  what it could take longer without any other leaf starting later
  *
@@ -21,7 +21,7 @@
 struct bn_slot {
     bool leaf;
     uint64_t ns; /* its duration here */
-    uint64_t start, finish, latest_start, latest_finish, slack, free_slack;
+    uint64_t start, finish, latest_start, slack, free_slack;
 };
 
 struct bn_schedule {

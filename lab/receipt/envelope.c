@@ -125,7 +125,7 @@ static bn_status check_envelope(struct opening *o, const bn_json *object)
     if (e->n_signatures > BN_ENVELOPE_MAX_SIGNATURES)
         return bn_fail(o->err, BN_ERR_LIMIT, "more than %u signatures", BN_ENVELOPE_MAX_SIGNATURES);
     BN_TRY(bn_base64_decode(&e->payload, payload, strlen(payload), o->err));
-    bn_envelope_pae(&o->pae, type, e->payload.data == NULL ? "" : e->payload.data, e->payload.len);
+    bn_envelope_pae(&o->pae, type, bn_buf_text(&e->payload), e->payload.len);
     BN_TRY(bn_buf_check(&o->pae, o->err));
     for (const bn_json *entry = bn_json_first(signatures); entry != NULL; entry = bn_json_next(entry))
         BN_TRY(check_signature(o, entry));

@@ -57,8 +57,7 @@ static bn_status unwrap(struct bn_receipt *r, const struct bn_receipt_keys *keys
     r->payload_unverified = r->n_good < threshold && keys->unverified;
     bn_status status = BN_OK;
     if (r->n_good >= threshold || keys->unverified)
-        status = parse(&r->root, envelope.payload.data == NULL ? "" : envelope.payload.data,
-                       envelope.payload.len, err);
+        status = parse(&r->root, bn_buf_text(&envelope.payload), envelope.payload.len, err);
     bn_envelope_release(&envelope);
     return status;
 }

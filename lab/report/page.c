@@ -5,7 +5,6 @@
 #include "lab/report/page.h"
 
 #include "base/digest.h"
-#include "base/error.h"
 
 /* lab/report/page.css and page.js */
 extern const char bn_page_style[], bn_page_script[];

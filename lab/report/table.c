@@ -57,7 +57,7 @@ static void take(struct bn_table *t, struct bn_buf *text)
 {
     if (text->failed) t->failed = true;
     if (!t->failed && t->n_cells < t->n_rows * t->n_cols) {
-        char *copy = bn_strndup(text->data != NULL ? text->data : "", text->len);
+        char *copy = bn_strndup(bn_buf_text(text), text->len);
         t->cells[t->n_cells++].text = copy;
         t->failed = copy == NULL;
     }

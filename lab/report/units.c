@@ -7,8 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/error.h"
-
 const char *bn_units_of(const char *metric, const char *unit)
 {
     return strcmp(unit, "1/s") == 0 && strstr(metric, "token") != NULL ? "tok/s" : unit;

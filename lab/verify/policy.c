@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
-#include "lab/verify/checks.h"
+#include "lab/verify/rules.h"
 
 #define FLAG(field)                                       \
     {                                                     \

@@ -9,10 +9,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "lab/host/machine.h"
 #include "lab/stats/judge.h"
 #include "lab/stats/summary.h"
-#include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/crossval/crossval.h"

@@ -149,8 +149,6 @@ void bn_xrung_decode(struct bn_crossval *x, struct bn_xref *ref);
 void bn_xrung_likelihood(struct bn_crossval *x, struct bn_xref *ref);
 BN_MUST_CHECK bn_status bn_xrung_trace(struct bn_crossval *x, struct bn_xref *ref, size_t n, bool exact,
                                        bn_error *err);
-/* Compares everybody with everybody, where two references or more sent logits. */
-void bn_crossval_three(struct bn_crossval *x);
 const char *bn_crossval_participant(const struct bn_crossval *x, size_t participant);
 
 /* The worst of what was found: 0 all compared and alike; 1 something differs, failed, or nothing was

@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "build_info.h"
 #include "lab/host/machine.h"
 #include "tools/cli/default_model.h"

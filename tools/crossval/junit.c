@@ -2,7 +2,6 @@
  *
  * The result as JUnit XML: a test suite for each reference, a test case for each rung and for the trace.
  */
-#include "base/error.h"
 #include "base/file.h"
 #include "lab/report/html.h"
 #include "tools/crossval/crossval.h"

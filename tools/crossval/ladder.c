@@ -88,7 +88,8 @@ static bool is_odd(const struct bn_xthree *t, size_t who)
     return true;
 }
 
-void bn_crossval_three(struct bn_crossval *x)
+/* Compares everybody with everybody, where two references or more sent logits. */
+static void compare_all(struct bn_crossval *x)
 {
     struct bn_xthree *t = &x->three;
     *t = (struct bn_xthree){.n = 1, .all_agree = true};
@@ -179,7 +180,7 @@ static bn_status compare(struct bn_crossval *x, unsigned what, bn_error *err)
         /* It has to end in good order. */
         if (!x->refs[i].broken) bn_xref_finish(&x->refs[i]);
     }
-    if (x->logits != NULL) bn_crossval_three(x);
+    if (x->logits != NULL) compare_all(x);
     return BN_OK;
 }
 

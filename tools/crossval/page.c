@@ -107,11 +107,11 @@ static void put_verdict(struct bn_buf *out, const bn_json *doc)
     bool ok = bn_json_count_of(doc, "exit_code") == 0 && count_of(doc, "agree") == n && n > 0;
     snprintf(kicker, sizeof kicker, "bn-crossval %.40s", bn_json_text_of(doc, "command"));
     put_headline(&text, doc);
-    bn_page_verdict(out, ok ? "ok" : "bad", kicker, text.data != NULL ? text.data : "");
+    bn_page_verdict(out, ok ? "ok" : "bad", kicker, bn_buf_text(&text));
     for (const bn_json *r = bn_json_first(references(doc)); r != NULL && n > 1; r = bn_json_next(r)) {
         text.len = 0;
         put_sentence(&text, doc, r);
-        bn_html(out, "<p class=\"lead\">%s.</p>\n", text.data != NULL ? text.data : "");
+        bn_html(out, "<p class=\"lead\">%s.</p>\n", bn_buf_text(&text));
     }
     out->failed = out->failed || text.failed;
     bn_buf_release(&text);
@@ -168,7 +168,7 @@ static void put_facts(struct bn_buf *out, const char *name, const bn_json *objec
         else
             bn_buf_printf(&text, "%s %zu", strrchr(paths[i], '.') + 1, bn_json_count_of(object, paths[i]));
     }
-    bn_page_fact(out, name, text.data != NULL ? text.data : "");
+    bn_page_fact(out, name, bn_buf_text(&text));
     bn_buf_release(&text);
 }
 
@@ -183,7 +183,7 @@ static void put_command(struct bn_buf *out, const bn_json *doc)
         bool plain = text[0] != '\0' && strcspn(text, " \t\n\"'\\$`<>|&;()*?[]#~{}!") == strlen(text);
         bn_buf_printf(&line, plain ? " %s" : " '%s'", text);
     }
-    bn_page_fact(out, "command", line.data != NULL ? line.data : "");
+    bn_page_fact(out, "command", bn_buf_text(&line));
     bn_buf_release(&line);
 }
 
@@ -287,7 +287,7 @@ bn_status bn_crossval_report(struct bn_args *args, bn_error *err)
     struct bn_buf text = {.max = BN_JSON_MAX_BYTES}, page = {0};
     const char *path = ((const struct bn_crossval_options *)args->fields)->output;
     bn_status status = bn_file_read(args->operands[0], &text, err);
-    if (status == BN_OK) status = make_page(text.data != NULL ? text.data : "", text.len, &page, err);
+    if (status == BN_OK) status = make_page(bn_buf_text(&text), text.len, &page, err);
     if (status != BN_OK) bn_error_name(err, args->operands[0]);
     if (status == BN_OK && path != NULL) status = bn_file_write_atomic(path, page.data, page.len, err);
     if (status == BN_OK && path == NULL) fwrite(page.data, 1, page.len, stdout);

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/error.h"
 #include "lab/report/page.h"
 #include "lab/report/table.h"
 #include "lab/report/units.h"

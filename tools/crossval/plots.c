@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/error.h"
 #include "lab/report/plot.h"
 #include "tools/crossval/page.h"
 

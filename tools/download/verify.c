@@ -10,13 +10,12 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "hub/cache/cache.h"
 #include "hub/cache/lockfile.h"
 #include "hub/cache/pins.h"
-#include "hub/cache/walk.h"
 #include "hub/names/reference.h"
 #include "hub/names/registry.h"
+#include "hub/cache/walk.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/download/download.h"

@@ -154,8 +154,7 @@ static bn_status finish_answer(struct chat *chat, const struct bn_generation *ge
                                         .prefill_ns = gen->prefill_ns,
                                         .decode_ns = gen->decode_ns};
     BN_TRY(bn_buf_check(&chat->answer, err));
-    return insert(chat, chat->n_messages, "assistant", chat->answer.data != NULL ? chat->answer.data : "",
-                  chat->n_shown, err);
+    return insert(chat, chat->n_messages, "assistant", bn_buf_text(&chat->answer), chat->n_shown, err);
 }
 
 static bn_status generate(struct chat *chat, const int32_t *ids, size_t n_ids, bn_error *err)

@@ -113,7 +113,7 @@ static bn_status print_document(const struct bn_args *args, const struct job *jo
     bn_json_put_string(doc, "schema", "bn.run/1");
     bn_json_put_string(doc, "model", bn_cli_model_name(args));
     bn_json_put_string(doc, "template", bn_template_name(job->prompt.tmpl));
-    bn_json_put_string(doc, "text", job->text.data != NULL ? job->text.data : "");
+    bn_json_put_string(doc, "text", bn_buf_text(&job->text));
     bn_json_put_ids(doc, "prompt_ids", gen->prompt, gen->n_prompt);
     bn_json_put_ids(doc, "ids", gen->ids, gen->n_ids);
     bn_json_put_string(doc, "stop", bn_stop_reason_name(gen->reason));

@@ -29,7 +29,7 @@ static bn_status add_key(struct bn_verify_keys *keys, const char *path, bn_error
     struct bn_key *key = NULL;
     char id[17], other[17];
     bn_status status = bn_file_read(path, &pem, err);
-    if (status == BN_OK) status = bn_key_read_public(&key, pem.data == NULL ? "" : pem.data, pem.len, err);
+    if (status == BN_OK) status = bn_key_read_public(&key, bn_buf_text(&pem), pem.len, err);
     bn_buf_release(&pem);
     if (status == BN_OK) status = bn_key_id(key, id, err);
     bool known = false;
@@ -47,25 +47,25 @@ static bn_status add_key(struct bn_verify_keys *keys, const char *path, bn_error
     return status;
 }
 
-bn_status bn_verify_keys_open(struct bn_verify_keys *keys, const struct bn_args *args, bn_error *err)
+static void close_keys(struct bn_verify_keys *keys)
+{
+    for (size_t i = 0; i < keys->n; i++)
+        bn_key_close(keys->list[i]);
+    *keys = (struct bn_verify_keys){0};
+}
+
+static bn_status open_keys(struct bn_verify_keys *keys, const struct bn_args *args, bn_error *err)
 {
     const struct bn_verify_options *o = args->fields;
     *keys = (struct bn_verify_keys){0};
     for (size_t i = 0; i < o->keys.n; i++) {
         bn_status status = add_key(keys, o->keys.list[i], err);
         if (status != BN_OK) {
-            bn_verify_keys_close(keys);
+            close_keys(keys);
             return status;
         }
     }
     return BN_OK;
-}
-
-void bn_verify_keys_close(struct bn_verify_keys *keys)
-{
-    for (size_t i = 0; i < keys->n; i++)
-        bn_key_close(keys->list[i]);
-    *keys = (struct bn_verify_keys){0};
 }
 
 bn_status bn_verify_read(struct bn_receipt *receipt, const char *path, const struct bn_verify_keys *keys,
@@ -77,8 +77,7 @@ bn_status bn_verify_read(struct bn_receipt *receipt, const char *path, const str
         list[i] = keys->list[i];
     struct bn_receipt_keys open = {list, keys->n, (size_t)threshold, unverified};
     bn_status status = bn_file_read(path, &text, err);
-    if (status == BN_OK)
-        status = bn_receipt_open(receipt, text.data == NULL ? "" : text.data, text.len, &open, err);
+    if (status == BN_OK) status = bn_receipt_open(receipt, bn_buf_text(&text), text.len, &open, err);
     bn_buf_release(&text);
     bn_error_name(err, path);
     return status;
@@ -102,8 +101,7 @@ static bn_status read_policy(struct bn_receipt_policy *policy, const struct bn_a
     if (path != NULL) {
         struct bn_buf text = {.max = BN_JSON_MAX_BYTES};
         bn_status status = bn_file_read(path, &text, err);
-        if (status == BN_OK)
-            status = bn_receipt_policy_read(policy, text.data == NULL ? "" : text.data, text.len, err);
+        if (status == BN_OK) status = bn_receipt_policy_read(policy, bn_buf_text(&text), text.len, err);
         bn_buf_release(&text);
         bn_error_name(err, path);
         BN_TRY(status);
@@ -302,7 +300,7 @@ bn_status bn_verify_verify(struct bn_args *args, bn_error *err)
     BN_TRY(find_path(args, &s.path, err));
     BN_TRY(read_policy(&v.policy, args, err));
     bn_machine_read(&v.machine);
-    bn_status status = bn_verify_keys_open(&v.keys, args, err);
+    bn_status status = open_keys(&v.keys, args, err);
     if (status == BN_OK) status = check(&v, &s, err);
     if (status == BN_OK && o->other != NULL) {
         status = diff(&v, &s, err);
@@ -312,7 +310,7 @@ bn_status bn_verify_verify(struct bn_args *args, bn_error *err)
     }
     bn_receipt_release(&s.receipt);
     bn_file_map_close(&v.map);
-    bn_verify_keys_close(&v.keys);
+    close_keys(&v.keys);
     bn_receipt_policy_release(&v.policy);
     return status;
 }

@@ -27,9 +27,6 @@ struct bn_verify_keys {
     struct bn_key *list[BN_ENVELOPE_MAX_KEYS];
     size_t n;
 };
-BN_MUST_CHECK bn_status bn_verify_keys_open(struct bn_verify_keys *keys, const struct bn_args *args,
-                                            bn_error *err);
-void bn_verify_keys_close(struct bn_verify_keys *keys);
 
 /* Reads and opens a receipt. */
 BN_MUST_CHECK bn_status bn_verify_read(struct bn_receipt *receipt, const char *path,

@@ -81,8 +81,6 @@ static void argmax_comes_with_its_margin(void **state)
     assert_true(m.argmax_a == 0 && m.argmax_b == 1);
     assert_near(m.of[BN_METRIC_ARGMAX], 0);
     assert_near(m.of[BN_METRIC_MARGIN], 0.25);
-    assert_near(m.margin_a, 1);
-    assert_near(m.margin_b, 0.25);
     assert_near(m.of[BN_METRIC_TOP_K], 1);
     float wide_a[20], wide_b[20];
     for (int i = 0; i < 20; i++) {

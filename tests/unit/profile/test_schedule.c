@@ -188,7 +188,8 @@ static void check_random(const struct bn_graph *graph)
         uint64_t finish = longest_to(graph, i);
         assert_int_equal(s.slot[i].finish, finish);
         assert_int_equal(s.slot[i].start, finish - graph->node[i].ns);
-        assert_true(s.slot[i].latest_start >= s.slot[i].start && s.slot[i].latest_finish <= s.path_ns);
+        assert_true(s.slot[i].latest_start >= s.slot[i].start &&
+                    s.slot[i].latest_start + s.slot[i].ns <= s.path_ns);
         assert_true(s.slot[i].free_slack <= s.slot[i].slack);
         if (finish > longest) longest = finish;
         work += graph->node[i].ns;
