@@ -29,15 +29,7 @@ static const struct bn_option REPACK[] = {BN_OPTION_REPACK, {0}};
 
 static const struct bn_option VOCABULARY[] = {BN_OPTION_MODEL, {0}};
 
-static const struct bn_option TEXT[] = {
-    {.name = "prompt", .letter = 'p', .arg = "TEXT", .group = "Input", .help = "the text"},
-    {.name = "file",
-     .letter = 'f',
-     .arg = "FILE",
-     .group = "Input",
-     .help = "read the text from FILE (- for standard input)"},
-    {0},
-};
+static const struct bn_option TEXT[] = {BN_OPTION_PROMPT, BN_OPTION_FILE, {0}};
 
 static const struct bn_option IDS[] = {
     {.name = "tokens",
@@ -175,7 +167,13 @@ static const struct bn_option GENERATE[] = {
 };
 
 static const struct bn_option CHAT[] = {
-    {.name = "prompt", .letter = 'p', .arg = "TEXT", .group = "Input", .help = "first message"},
+    {.name = "prompt",
+     .letter = 'p',
+     .arg = "TEXT",
+     .group = "Input",
+     .help = "first message",
+     BN_TO_TEXT(struct bn_args, prompt),
+     .shared = true},
     {.name = "n-predict",
      .letter = 'n',
      .arg = "N",

@@ -13,8 +13,8 @@ extern const unsigned char bn_default_model_data[];
 extern const uint64_t bn_default_model_bytes;
 #define BN_DEFAULT_MODEL_NAME "shakespeare-5m-i2_s.gguf"
 
-/* Selects the instruction set when the command has --isa, then opens what --model names, or the built-in
- * model. The command has BN_OPTION_MODEL among its options. options may be NULL. */
+/* Selects the instruction set args->isa, then opens args->model, or the built-in model. args->repack wins over
+ * options->repack; options may be NULL. */
 BN_MUST_CHECK bn_status bn_cli_open_model(bn_model **out, const struct bn_args *args,
                                           const bn_model_options *options, bn_error *err);
 

@@ -1,67 +1,299 @@
 /* SPDX-License-Identifier: MIT
  *
- * Fills the struct of a command with the values of its options (bn_option.to), before the command runs.
+ * Reads the values of a command's options and puts them into its struct (bn_option.to), before it runs.
  */
 #include "tools/cli/fields.h"
 
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "tools/cli/number.h"
+#include "tools/cli/table.h"
 
-static bn_status fill_texts(const struct bn_args *args, const char *name, struct bn_texts *out, bn_error *err)
+/* ---- values ---- */
+
+const struct bn_value *bn_fields_value(const struct bn_args *args, const struct bn_option *o)
 {
-    size_t n = bn_opt_count(args, name);
-    if (n == 0) return BN_OK;
-    bn_free(out->list); /* another option set the field */
-    out->n = 0;
-    out->list = bn_alloc(n + 1, sizeof *out->list);
-    if (out->list == NULL) return bn_nomem(err);
-    for (; out->n < n; out->n++)
-        out->list[out->n] = bn_opt_at(args, name, out->n);
+    for (size_t i = args->n_values; i > 0; i--)
+        if (args->values[i - 1].option->name == o->name) return &args->values[i - 1];
+    return NULL;
+}
+
+const char *bn_fields_text(const struct bn_args *args, const struct bn_option *o)
+{
+    const struct bn_value *v = bn_fields_value(args, o);
+    return v != NULL ? v->text : o->preset;
+}
+
+static void *field_of(struct bn_args *args, const struct bn_option *o)
+{
+    return (unsigned char *)(o->shared ? args : args->fields) + o->at;
+}
+
+static bool sets(const struct bn_args *args, const struct bn_option *o, const void *field)
+{
+    const void *base = o->shared ? args : args->fields;
+    return o->to != BN_FIELD_NONE && (const unsigned char *)base + o->at == (const unsigned char *)field;
+}
+
+/* The option that sets a field: the one that was given last, else the first one of the table. */
+static const struct bn_option *setter(const struct bn_args *args, const void *field,
+                                      const struct bn_value **v)
+{
+    for (size_t i = args->n_values; i > 0; i--) {
+        *v = &args->values[i - 1];
+        if (sets(args, (*v)->option, field)) return (*v)->option;
+    }
+    *v = NULL;
+    for (size_t i = 0; i < args->n_options; i++)
+        if (sets(args, args->options[i], field)) return args->options[i];
+    return NULL;
+}
+
+bool bn_args_given(const struct bn_args *args, const void *field)
+{
+    const struct bn_value *v;
+    return setter(args, field, &v) != NULL && v != NULL;
+}
+
+const char *bn_args_typed(const struct bn_args *args, const void *field, char out[BN_TYPED])
+{
+    const struct bn_value *v;
+    const struct bn_option *o = setter(args, field, &v);
+    out[0] = '\0';
+    return o != NULL ? bn_fields_typed(o, v, out) : out;
+}
+
+/* ---- messages ---- */
+
+struct bn_quoted bn_fields_quote(const char *text, size_t n)
+{
+    struct bn_quoted q = {.text = ""};
+    bn_escape(q.text, sizeof q.text, text, n);
+    return q;
+}
+
+const char *bn_fields_typed(const struct bn_option *o, const struct bn_value *v, char out[BN_TYPED])
+{
+    if (v != NULL && v->from_env)
+        snprintf(out, BN_TYPED, "%s", o->env);
+    else if (v != NULL && v->by_letter)
+        snprintf(out, BN_TYPED, "-%c", o->letter);
+    else
+        snprintf(out, BN_TYPED, "--%s", o->name);
+    return out;
+}
+
+/* Fails with "-t: 'x' what", or "BN_THREADS: ..." when the value is the variable's. */
+static bn_status bad_value(const struct bn_args *args, const struct bn_option *o, struct bn_str text,
+                           const char *what, bn_error *err)
+{
+    char typed[BN_TYPED];
+    return bn_fail(err, BN_ERR_ARG, "%s: '%s' %s", bn_fields_typed(o, bn_fields_value(args, o), typed),
+                   bn_fields_quote(text.ptr, text.len).text, what);
+}
+
+/* Fails with "-n must be between 1 and 100 (got -5)". A text that is not a number is put in quotes. */
+static bn_status out_of_range(const struct bn_args *args, const struct bn_option *o, const char *range,
+                              bool number, bn_error *err)
+{
+    char typed[BN_TYPED];
+    const char *text = bn_fields_text(args, o), *mark = number ? "" : "'";
+    return bn_fail(err, BN_ERR_ARG, "%s must be %s (got %s%s%s)",
+                   bn_fields_typed(o, bn_fields_value(args, o), typed), range, mark,
+                   bn_fields_quote(text, strlen(text)).text, mark);
+}
+
+/* ---- numbers ---- */
+
+static bool is_whole_number(const char *text)
+{
+    text += text[0] == '-';
+    return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
+}
+
+static bn_status read_whole(const struct bn_args *args, const struct bn_option *o, uint64_t *out,
+                            bn_error *err)
+{
+    const char *text = bn_fields_text(args, o);
+    uint64_t value, min = (uint64_t)o->min, max = o->max > 0 ? (uint64_t)o->max : UINT64_MAX;
+    if (o->to == BN_FIELD_U32_ALL && strcmp(text, "-1") == 0)
+        value = UINT32_MAX;
+    else if (!bn_number_u64(text, strlen(text), &value) || value < min || value > max) {
+        bool whole = is_whole_number(text);
+        char range[96];
+        snprintf(range, sizeof range, "%s%sbetween %llu and %llu", o->to == BN_FIELD_U32_ALL ? "-1 or " : "",
+                 whole ? "" : "a whole number ", (unsigned long long)min, (unsigned long long)max);
+        return out_of_range(args, o, range, whole, err);
+    }
+    *out = value;
     return BN_OK;
 }
 
-static bn_status fill_ids(const struct bn_args *args, const char *name, struct bn_id_list *out, bn_error *err)
+static bn_status read_u32(const struct bn_args *args, const struct bn_option *o, uint32_t *out, bn_error *err)
 {
-    if (bn_opt_count(args, name) == 0) return BN_OK;
-    bn_free(out->list);
-    *out = (struct bn_id_list){0};
-    return bn_opt_i32_list(args, name, 0, INT32_MAX, &out->list, &out->n, err);
+    uint64_t value = 0;
+    BN_TRY(read_whole(args, o, &value, err));
+    *out = (uint32_t)value;
+    return BN_OK;
 }
 
-static bn_status fill(const struct bn_args *args, const struct bn_option *o, void *field, bn_error *err)
+static bn_status float_out_of_range(const struct bn_args *args, const struct bn_option *o, bn_error *err)
 {
-    const char *text = o->arg != NULL ? bn_opt_str(args, o->name) : NULL;
+    char range[96];
+    double value;
+    bool number = bn_number_f64(bn_fields_text(args, o), &value);
+    snprintf(range, sizeof range, "%sbetween %g and %g", number ? "" : "a number ", o->min, o->max);
+    return out_of_range(args, o, range, number, err);
+}
+
+static bn_status read_f64(const struct bn_args *args, const struct bn_option *o, double *out, bn_error *err)
+{
+    double value;
+    if (!bn_number_f64(bn_fields_text(args, o), &value) || !(value >= o->min && value <= o->max))
+        return float_out_of_range(args, o, err);
+    *out = value;
+    return BN_OK;
+}
+
+static bn_status read_f32(const struct bn_args *args, const struct bn_option *o, float *out, bn_error *err)
+{
+    float value;
+    if (!bn_number_f32(bn_fields_text(args, o), &value) ||
+        !(value >= (float)o->min && value <= (float)o->max))
+        return float_out_of_range(args, o, err);
+    *out = value;
+    return BN_OK;
+}
+
+/* A time or a size. */
+static bn_status read_scaled(const struct bn_args *args, const struct bn_option *o, uint64_t *out,
+                             bn_error *err)
+{
+    static const struct bn_unit TIMES[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}},
+                                SIZES[] = {{'K', UINT64_C(1) << 10},
+                                           {'M', UINT64_C(1) << 20},
+                                           {'G', UINT64_C(1) << 30}};
+    bool time = o->to == BN_FIELD_SECONDS;
+    const char *text = bn_fields_text(args, o);
+    if (bn_number_scaled(text, time ? TIMES : SIZES, time ? BN_ARRAY_LEN(TIMES) : BN_ARRAY_LEN(SIZES), out))
+        return BN_OK;
+    return bad_value(args, o, (struct bn_str){text, strlen(text)},
+                     time ? "is not a time such as 90s, 15m, 36h or 7d"
+                          : "is not a size such as 4096, 64K, 512M or 4G",
+                     err);
+}
+
+/* ---- lists ---- */
+
+/* The texts of all uses, or the preset: n of them. Without list they are only counted. */
+static size_t texts_of(const struct bn_args *args, const struct bn_option *o, const char **list)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < args->n_values; i++)
+        if (args->values[i].option->name == o->name) {
+            if (list != NULL) list[n] = args->values[i].text;
+            n++;
+        }
+    if (n > 0 || o->preset == NULL) return n;
+    if (list != NULL) list[0] = o->preset;
+    return 1;
+}
+
+static bn_status read_texts(const struct bn_args *args, const struct bn_option *o, struct bn_texts *out,
+                            bn_error *err)
+{
+    bn_free(out->list); /* another option set the field */
+    out->list = bn_alloc(texts_of(args, o, NULL) + 1, sizeof *out->list);
+    if (out->list == NULL) return bn_nomem(err);
+    out->n = texts_of(args, o, out->list);
+    return BN_OK;
+}
+
+/* Appends the numbers of one text, "1,2,3", to a list that has room for them. */
+static bn_status add_ids(const struct bn_args *args, const struct bn_option *o, const char *at,
+                         struct bn_id_list *out, bn_error *err)
+{
+    for (;; at++) {
+        size_t n = strcspn(at, ",");
+        char what[96];
+        int64_t value;
+        snprintf(what, sizeof what, "is not a whole number between %.0f and %.0f", o->min, o->max);
+        if (!bn_number_i64(at, n, &value) || (double)value < o->min || (double)value > o->max)
+            return bad_value(args, o, (struct bn_str){at, n}, what, err);
+        out->list[out->n++] = (int32_t)value;
+        at += n;
+        if (*at == '\0') return BN_OK;
+    }
+}
+
+static bn_status read_ids(const struct bn_args *args, const struct bn_option *o, struct bn_id_list *out,
+                          bn_error *err)
+{
+    struct bn_texts uses = {0};
+    BN_TRY(read_texts(args, o, &uses, err));
+    size_t room = 0;
+    for (size_t i = 0; i < uses.n; i++)
+        room += strlen(uses.list[i]) / 2 + 1;
+    bn_free(out->list);
+    *out = (struct bn_id_list){.list = bn_alloc(room, sizeof *out->list)};
+    bn_status status = out->list != NULL ? BN_OK : bn_nomem(err);
+    for (size_t i = o->repeatable ? 0 : uses.n - 1; i < uses.n && status == BN_OK; i++)
+        status = add_ids(args, o, uses.list[i], out, err);
+    if (status != BN_OK) {
+        bn_free(out->list);
+        *out = (struct bn_id_list){0};
+    }
+    bn_free(uses.list);
+    return status;
+}
+
+/* ---- the struct ---- */
+
+static bn_status read_place(const struct bn_args *args, const struct bn_option *o, size_t *out, bn_error *err)
+{
+    if (texts_of(args, o, NULL) > 1) return bn_fail(err, BN_ERR_ARG, "--%s given more than once", o->name);
+    const struct bn_value *v = bn_fields_value(args, o);
+    if (v != NULL) *out = v->place;
+    return BN_OK;
+}
+
+bn_status bn_fields_read(const struct bn_args *args, const struct bn_option *o, void *field, bn_error *err)
+{
+    if (texts_of(args, o, NULL) == 0) return BN_OK;
     switch (o->to) {
     case BN_FIELD_NONE:
         break;
     case BN_FIELD_BOOL:
-        *(bool *)field |= bn_opt_flag(args, o->name);
+        *(bool *)field = true;
         break;
+    case BN_FIELD_PLACE:
+        return read_place(args, o, field, err);
     case BN_FIELD_TEXT:
-        if (text != NULL) *(const char **)field = text;
+        *(const char **)field = bn_fields_text(args, o);
         break;
     case BN_FIELD_CHOICE:
-        if (text != NULL) *(int *)field = bn_opt_choice(args, o->name);
+        *(int *)field = bn_table_chosen(o, bn_fields_text(args, o));
         break;
     case BN_FIELD_U32:
-        return bn_opt_u32(args, o->name, (uint32_t)o->min, (uint32_t)o->max, field, err);
     case BN_FIELD_U32_ALL:
-        return bn_opt_u32_or_all(args, o->name, (uint32_t)o->min, (uint32_t)o->max, field, err);
+        return read_u32(args, o, field, err);
     case BN_FIELD_U64:
-        return bn_opt_u64(args, o->name, (uint64_t)o->min, o->max > 0 ? (uint64_t)o->max : UINT64_MAX, field,
-                          err);
+        return read_whole(args, o, field, err);
     case BN_FIELD_F32:
-        return bn_opt_f32(args, o->name, (float)o->min, (float)o->max, field, err);
+        return read_f32(args, o, field, err);
     case BN_FIELD_F64:
-        return bn_opt_f64(args, o->name, o->min, o->max, field, err);
+        return read_f64(args, o, field, err);
     case BN_FIELD_SECONDS:
-        return bn_opt_seconds(args, o->name, field, err);
     case BN_FIELD_BYTES:
-        return bn_opt_bytes(args, o->name, field, err);
+        return read_scaled(args, o, field, err);
     case BN_FIELD_TEXTS:
-        return fill_texts(args, o->name, field, err);
+        return read_texts(args, o, field, err);
     case BN_FIELD_IDS:
-        return fill_ids(args, o->name, field, err);
+        return read_ids(args, o, field, err);
     }
     return BN_OK;
 }
@@ -69,31 +301,27 @@ static bn_status fill(const struct bn_args *args, const struct bn_option *o, voi
 bn_status bn_fields_fill(struct bn_args *args, bn_error *err)
 {
     size_t bytes = args->command->bytes;
-    if (bytes == 0) return BN_OK;
-    unsigned char *fields = bn_alloc(1, bytes);
-    if (fields == NULL) return bn_nomem(err);
-    args->fields = fields;
+    if (bytes > 0 && (args->fields = bn_alloc(1, bytes)) == NULL) return bn_nomem(err);
     for (size_t i = 0; i < args->n_options; i++)
-        BN_TRY(fill(args, args->options[i], fields + args->options[i]->at, err));
+        if (args->options[i]->to != BN_FIELD_NONE)
+            BN_TRY(bn_fields_read(args, args->options[i], field_of(args, args->options[i]), err));
     return BN_OK;
 }
 
 void bn_fields_release(struct bn_args *args)
 {
-    unsigned char *fields = args->fields;
-    for (size_t i = 0; fields != NULL && i < args->n_options; i++) {
+    for (size_t i = 0; args->fields != NULL && i < args->n_options; i++) {
         const struct bn_option *o = args->options[i];
-        void *field = fields + o->at;
         if (o->to == BN_FIELD_TEXTS) {
-            struct bn_texts *texts = field;
+            struct bn_texts *texts = field_of(args, o);
             bn_free(texts->list);
             texts->list = NULL;
         } else if (o->to == BN_FIELD_IDS) {
-            struct bn_id_list *ids = field;
+            struct bn_id_list *ids = field_of(args, o);
             bn_free(ids->list);
             ids->list = NULL;
         }
     }
-    bn_free(fields);
+    bn_free(args->fields);
     args->fields = NULL;
 }

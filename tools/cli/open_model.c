@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See default_model.h. The bytes are in default_model.S.
+ * Opens the model that the command line names, or the built-in one, whose bytes are in default_model.S.
  */
 #define _GNU_SOURCE
 #include "tools/cli/default_model.h"
@@ -17,8 +17,7 @@
 
 const char *bn_cli_model_name(const struct bn_args *args)
 {
-    const char *path = bn_opt_str(args, "model");
-    return path != NULL ? path : BN_DEFAULT_MODEL_NAME;
+    return args->model != NULL ? args->model : BN_DEFAULT_MODEL_NAME;
 }
 
 bn_status bn_cli_model_path(char **path, const char *text, bn_error *err)
@@ -43,36 +42,27 @@ bn_status bn_cli_model_path(char **path, const char *text, bn_error *err)
     return status;
 }
 
-/* --repack, for commands that have it; auto leaves the command's own choice. */
-static bn_repack read_repack(const struct bn_args *args, bn_repack chosen)
-{
-    const char *name = bn_opt_exists(args, "repack") ? bn_opt_str(args, "repack") : "auto";
-    if (strcmp(name, "auto") == 0) return chosen;
-    return strcmp(name, "always") == 0 ? BN_REPACK_ALWAYS : BN_REPACK_NEVER;
-}
-
 bn_status bn_cli_open_model(bn_model **out, const struct bn_args *args, const bn_model_options *options,
                             bn_error *err)
 {
-    const char *path = bn_opt_str(args, "model");
+    static const bn_repack REPACK[] = {BN_REPACK_AUTO, BN_REPACK_NEVER, BN_REPACK_ALWAYS};
+    const char *path = args->model;
     bn_model_options with = {0};
     *out = NULL;
     if (options != NULL) with = *options;
-    with.repack = read_repack(args, with.repack);
-    if (bn_opt_exists(args, "isa")) {
-        const char *isa = bn_opt_str(args, "isa");
-        if (isa != NULL) BN_TRY(bn_isa_select(isa, err));
-    }
+    if (args->repack != 0) with.repack = REPACK[args->repack]; /* auto leaves the command's own choice */
+    if (args->isa != NULL) BN_TRY(bn_isa_select(args->isa, err));
     if (path == NULL)
         return bn_model_open_memory(out, bn_default_model_data, (size_t)bn_default_model_bytes,
                                     BN_DEFAULT_MODEL_NAME, &with, err);
-    char *file = NULL, typed[BN_OPT_TYPED];
+    char *file = NULL, typed[BN_TYPED];
     bn_status status = bn_cli_model_path(&file, path, err);
-    if (path[0] == '\0') bn_error_name(err, bn_opt_typed(args, "model", typed));
+    if (path[0] == '\0') bn_error_name(err, bn_args_typed(args, &args->model, typed));
     if (status == BN_OK) status = bn_model_open(out, file, &with, err);
     bn_free(file);
     if (status == BN_ERR_NOT_FOUND || path[0] == '\0')
-        bn_error_hint(err, "leave %s out to use the built-in model", bn_opt_typed(args, "model", typed));
+        bn_error_hint(err, "leave %s out to use the built-in model",
+                      bn_args_typed(args, &args->model, typed));
     return status;
 }
 

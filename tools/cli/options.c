@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See options.h: parsing a command line, and asking for the values.
+ * Parses command lines by the table of a program; see options.h.
  *
  * getopt_long is not used: it accepts abbreviations of long options and cannot be told not to, it obeys
  * POSIXLY_CORRECT, and it keeps its place in global variables.
@@ -18,19 +18,6 @@
 #include "tools/cli/fields.h"
 #include "tools/cli/number.h"
 #include "tools/cli/table.h"
-
-#define SHOWN 80u /* most bytes of an argument that a message quotes */
-
-struct quoted {
-    char text[SHOWN];
-};
-
-static struct quoted quote(const char *text, size_t n)
-{
-    struct quoted q = {.text = ""};
-    bn_escape(q.text, sizeof q.text, text, n);
-    return q;
-}
 
 /* ---- parsing ---- */
 
@@ -70,7 +57,7 @@ void bn_args_help_hint(const struct bn_args *args, bn_error *err, const char *da
 
 static bn_status unknown_long(const struct parser *p, const char *name, size_t n)
 {
-    struct quoted q = quote(name, n);
+    struct bn_quoted q = bn_fields_quote(name, n);
     struct bn_suggestion s = {.typed = q.text};
     for (size_t i = 0; i < p->args->n_options; i++)
         bn_suggest(&s, p->args->options[i]->name);
@@ -81,23 +68,11 @@ static bn_status unknown_long(const struct parser *p, const char *name, size_t n
 
 static bn_status unknown_letter(const struct parser *p, const char *word, char letter)
 {
-    struct quoted q = quote(&letter, 1);
+    struct bn_quoted q = bn_fields_quote(&letter, 1);
     const struct bn_option *spelled = find_name(p->args, word + 1, strcspn(word + 1, "="));
     bn_fail(p->err, BN_ERR_ARG, "unknown option '-%s'", q.text);
     bn_args_help_hint(p->args, p->err, "--", spelled != NULL ? spelled->name : NULL);
     return BN_ERR_ARG;
-}
-
-/* An option as it was given. */
-static const char *spell(const struct bn_option *o, bool from_env, bool by_letter, char out[BN_OPT_TYPED])
-{
-    if (from_env)
-        snprintf(out, BN_OPT_TYPED, "%s", o->env);
-    else if (by_letter)
-        snprintf(out, BN_OPT_TYPED, "-%c", o->letter);
-    else
-        snprintf(out, BN_OPT_TYPED, "--%s", o->name);
-    return out;
 }
 
 /* BN_OK when a text is one of an option's listed values, or when it has no list. */
@@ -109,16 +84,14 @@ static bn_status check_choice(const struct bn_value *v, bn_error *err)
     char words[16][32];
     const char *choice;
     size_t n;
-    for (size_t i = 0; (choice = bn_table_choice(o, i, &n)) != NULL; i++) {
-        if (strlen(text) == n && memcmp(choice, text, n) == 0) return BN_OK;
-        if (i >= BN_ARRAY_LEN(words)) continue;
+    if (bn_table_choice(o, 0, &n) == NULL || bn_table_chosen(o, text) >= 0) return BN_OK;
+    for (size_t i = 0; i < BN_ARRAY_LEN(words) && (choice = bn_table_choice(o, i, &n)) != NULL; i++) {
         snprintf(words[i], sizeof words[i], "%.*s", (int)n, choice);
         bn_suggest(&s, words[i]);
     }
-    if (bn_table_choice(o, 0, &n) == NULL) return BN_OK;
-    char typed[BN_OPT_TYPED];
-    bn_fail(err, BN_ERR_ARG, "%s: '%s' is not one of %s", spell(o, v->from_env, v->by_letter, typed),
-            quote(text, strlen(text)).text, o->arg);
+    char typed[BN_TYPED];
+    bn_fail(err, BN_ERR_ARG, "%s: '%s' is not one of %s", bn_fields_typed(o, v, typed),
+            bn_fields_quote(text, strlen(text)).text, o->arg);
     if (s.best != NULL) bn_error_hint(err, "did you mean %s?", s.best);
     return BN_ERR_ARG;
 }
@@ -134,14 +107,16 @@ static bn_status take(struct bn_args *args, struct bn_value v, bn_error *err)
     if (strcmp(o->name, "version") == 0) args->want_version = true;
     if (strcmp(o->name, "quiet") == 0) args->quiet = true;
     if (strcmp(o->name, "verbose") == 0) args->verbose++;
+    if (strcmp(o->name, "color") == 0) args->color = bn_table_chosen(o, v.text);
     if (o == bn_table_json) args->json = true;
     return BN_OK;
 }
 
 static bn_status missing_value(const struct parser *p, const struct bn_option *o, bool by_letter)
 {
-    char typed[BN_OPT_TYPED];
-    bn_fail(p->err, BN_ERR_ARG, "option %s needs a value: %s", spell(o, false, by_letter, typed), o->arg);
+    char typed[BN_TYPED];
+    const struct bn_value v = {.by_letter = by_letter};
+    bn_fail(p->err, BN_ERR_ARG, "option %s needs a value: %s", bn_fields_typed(o, &v, typed), o->arg);
     bn_args_help_hint(p->args, p->err, NULL, NULL);
     return BN_ERR_ARG;
 }
@@ -173,8 +148,8 @@ static bn_status refuse_cluster(const struct parser *p, const char *word, char l
 {
     const struct bn_command *c = p->args->command;
     bn_fail(p->err, BN_ERR_ARG, "-%c cannot be combined with other options (got '%s')", letter,
-            quote(word, strlen(word)).text);
-    bool option = bn_opt_exists(p->args, "model");
+            bn_fields_quote(word, strlen(word)).text);
+    bool option = find_name(p->args, "model", 5) != NULL;
     bool operand = c != NULL && c->operand != NULL && strcmp(c->operand, "MODEL") == 0;
     if (strcmp(word, "-hf") != 0 || !(option || operand)) {
         bn_args_help_hint(p->args, p->err, NULL, NULL);
@@ -185,7 +160,7 @@ static bn_status refuse_cluster(const struct parser *p, const char *word, char l
     const char *repo = named ? p->argv[p->at + 1] : "OWNER/REPO";
     bn_error_hint(p->err, "-hf is llama.cpp's option; here: %s%s%s%s hf:%s", p->args->program->name,
                   usual ? "" : " ", usual ? "" : c->name, operand ? "" : " -m",
-                  quote(repo, strlen(repo)).text);
+                  bn_fields_quote(repo, strlen(repo)).text);
     return BN_ERR_ARG;
 }
 
@@ -260,7 +235,7 @@ static bool is_plain_word(const char *word)
 static bn_status unknown_command(const struct bn_args *args, const char *word, bn_error *err)
 {
     const struct bn_command *usual = bn_table_default(args->program);
-    struct quoted q = quote(word, strlen(word));
+    struct bn_quoted q = bn_fields_quote(word, strlen(word));
     struct bn_suggestion s = {.typed = q.text};
     for (const struct bn_command *c = args->program->commands; c->run != NULL; c++)
         bn_suggest(&s, c->name);
@@ -305,7 +280,7 @@ static bn_status take_environment(struct bn_args *args, bn_error *err)
     for (size_t i = 0; i < args->n_options; i++) {
         const struct bn_option *o = args->options[i];
         const char *text = o->env != NULL ? getenv(o->env) : NULL;
-        if (text == NULL || text[0] == '\0' || bn_opt_given(args, o->name)) continue;
+        if (text == NULL || text[0] == '\0' || bn_fields_value(args, o) != NULL) continue;
         struct bn_value v = {.option = o, .text = o->arg != NULL ? text : NULL, .from_env = true};
         if (o->arg != NULL || strcmp(text, "0") != 0) BN_TRY(take(args, v, err));
     }
@@ -320,7 +295,7 @@ static bn_status check_operands(struct bn_args *args, bool named, bool ended, bn
         return unknown_command(args, args->operands[0], err);
     if (args->n_operands > c->max_operands) {
         const char *extra = args->operands[c->max_operands];
-        bn_fail(err, BN_ERR_ARG, "unexpected argument '%s'", quote(extra, strlen(extra)).text);
+        bn_fail(err, BN_ERR_ARG, "unexpected argument '%s'", bn_fields_quote(extra, strlen(extra)).text);
     } else if (args->n_operands < c->min_operands) {
         bn_fail(err, BN_ERR_ARG, "%s is missing", c->operand);
         args->want_usage = true;
@@ -369,253 +344,4 @@ void bn_args_release(struct bn_args *args)
     args->values = NULL;
     args->operands = NULL;
     args->n_values = args->n_operands = 0;
-}
-
-/* ---- asking ---- */
-
-static const struct bn_option *must_find(const struct bn_args *args, const char *name)
-{
-    const struct bn_option *o = find_name(args, name, strlen(name));
-    if (o == NULL) {
-        fprintf(stderr, "bug: command '%s' has no option '%s'\n", args->command->name, name);
-        abort();
-    }
-    return o;
-}
-
-bn_status bn_args_set(struct bn_args *args, const char *name, const char *text, bn_error *err)
-{
-    const struct bn_option *o = must_find(args, name);
-    struct bn_value *wider = bn_realloc(args->values, args->n_values + 1, sizeof *wider);
-    if (wider == NULL) return bn_nomem(err);
-    args->values = wider;
-    return take(args, (struct bn_value){.option = o, .text = text}, err);
-}
-
-/* The last value of an option, NULL when it was not given. */
-static const struct bn_value *last_value(const struct bn_args *args, const struct bn_option *o)
-{
-    for (size_t i = args->n_values; i > 0; i--)
-        if (args->values[i - 1].option == o) return &args->values[i - 1];
-    return NULL;
-}
-
-bool bn_opt_exists(const struct bn_args *args, const char *name)
-{
-    return find_name(args, name, strlen(name)) != NULL;
-}
-
-bool bn_opt_given(const struct bn_args *args, const char *name)
-{
-    return last_value(args, must_find(args, name)) != NULL;
-}
-
-bool bn_opt_flag(const struct bn_args *args, const char *name)
-{
-    const struct bn_option *o = must_find(args, name);
-    if (o->arg != NULL) {
-        fprintf(stderr, "bug: option '%s' is not a flag\n", name);
-        abort();
-    }
-    return last_value(args, o) != NULL;
-}
-
-const char *bn_opt_str(const struct bn_args *args, const char *name)
-{
-    const struct bn_option *o = must_find(args, name);
-    const struct bn_value *v = last_value(args, o);
-    return v != NULL ? v->text : o->preset;
-}
-
-size_t bn_opt_count(const struct bn_args *args, const char *name)
-{
-    const struct bn_option *o = must_find(args, name);
-    size_t n = 0;
-    for (size_t i = 0; i < args->n_values; i++)
-        n += args->values[i].option == o;
-    return n == 0 && o->preset != NULL ? 1 : n;
-}
-
-const char *bn_opt_at(const struct bn_args *args, const char *name, size_t i)
-{
-    const struct bn_option *o = must_find(args, name);
-    for (size_t j = 0; j < args->n_values; j++)
-        if (args->values[j].option == o && i-- == 0) return args->values[j].text;
-    return o->preset;
-}
-
-size_t bn_opt_place(const struct bn_args *args, const char *name)
-{
-    const struct bn_value *v = last_value(args, must_find(args, name));
-    return v != NULL ? v->place : args->n_operands;
-}
-
-int bn_opt_choice(const struct bn_args *args, const char *name)
-{
-    const char *text = bn_opt_str(args, name), *choice;
-    size_t n;
-    for (size_t i = 0; text != NULL && (choice = bn_table_choice(must_find(args, name), i, &n)) != NULL; i++)
-        if (strlen(text) == n && memcmp(choice, text, n) == 0) return (int)i;
-    return -1;
-}
-
-const char *bn_opt_typed(const struct bn_args *args, const char *name, char out[BN_OPT_TYPED])
-{
-    const struct bn_option *o = must_find(args, name);
-    const struct bn_value *v = last_value(args, o);
-    return spell(o, v != NULL && v->from_env, v != NULL && v->by_letter, out);
-}
-
-/* Fails with "-t: 'x' what", or "BN_THREADS: ..." when the value is the variable's. */
-static bn_status bad_value(const struct bn_args *args, const char *name, const char *text, const char *what,
-                           bn_error *err)
-{
-    char typed[BN_OPT_TYPED];
-    return bn_fail(err, BN_ERR_ARG, "%s: '%s' %s", bn_opt_typed(args, name, typed),
-                   quote(text, strlen(text)).text, what);
-}
-
-/* Fails with "-n must be between 1 and 100 (got -5)". A text that is not a number is put in quotes. */
-static bn_status out_of_range(const struct bn_args *args, const char *name, const char *range, bool number,
-                              bn_error *err)
-{
-    char typed[BN_OPT_TYPED];
-    const char *text = bn_opt_str(args, name), *mark = number ? "" : "'";
-    return bn_fail(err, BN_ERR_ARG, "%s must be %s (got %s%s%s)", bn_opt_typed(args, name, typed), range,
-                   mark, quote(text, strlen(text)).text, mark);
-}
-
-static bool is_whole_number(const char *text)
-{
-    text += text[0] == '-';
-    return text[0] != '\0' && text[strspn(text, "0123456789")] == '\0';
-}
-
-static bn_status read_whole(const struct bn_args *args, const char *name, const char *also, uint64_t min,
-                            uint64_t max, uint64_t *out, bn_error *err)
-{
-    const char *text = bn_opt_str(args, name);
-    char range[96];
-    uint64_t value;
-    if (text == NULL) return BN_OK;
-    if (!bn_number_u64(text, strlen(text), &value) || value < min || value > max) {
-        bool whole = is_whole_number(text);
-        snprintf(range, sizeof range, "%s%sbetween %llu and %llu", also, whole ? "" : "a whole number ",
-                 (unsigned long long)min, (unsigned long long)max);
-        return out_of_range(args, name, range, whole, err);
-    }
-    *out = value;
-    return BN_OK;
-}
-
-bn_status bn_opt_u64(const struct bn_args *args, const char *name, uint64_t min, uint64_t max, uint64_t *out,
-                     bn_error *err)
-{
-    return read_whole(args, name, "", min, max, out, err);
-}
-
-bn_status bn_opt_u32(const struct bn_args *args, const char *name, uint32_t min, uint32_t max, uint32_t *out,
-                     bn_error *err)
-{
-    uint64_t value = *out;
-    BN_TRY(read_whole(args, name, "", min, max, &value, err));
-    *out = (uint32_t)value;
-    return BN_OK;
-}
-
-bn_status bn_opt_u32_or_all(const struct bn_args *args, const char *name, uint32_t min, uint32_t max,
-                            uint32_t *out, bn_error *err)
-{
-    const char *text = bn_opt_str(args, name);
-    uint64_t value = *out;
-    if (text != NULL && strcmp(text, "-1") == 0)
-        value = UINT32_MAX;
-    else
-        BN_TRY(read_whole(args, name, "-1 or ", min, max, &value, err));
-    *out = (uint32_t)value;
-    return BN_OK;
-}
-
-static bn_status float_out_of_range(const struct bn_args *args, const char *name, double min, double max,
-                                    bn_error *err)
-{
-    char range[96];
-    double value;
-    bool number = bn_number_f64(bn_opt_str(args, name), &value);
-    snprintf(range, sizeof range, "%sbetween %g and %g", number ? "" : "a number ", min, max);
-    return out_of_range(args, name, range, number, err);
-}
-
-bn_status bn_opt_f64(const struct bn_args *args, const char *name, double min, double max, double *out,
-                     bn_error *err)
-{
-    const char *text = bn_opt_str(args, name);
-    double value;
-    if (text == NULL) return BN_OK;
-    if (!bn_number_f64(text, &value) || !(value >= min && value <= max))
-        return float_out_of_range(args, name, min, max, err);
-    *out = value;
-    return BN_OK;
-}
-
-bn_status bn_opt_f32(const struct bn_args *args, const char *name, float min, float max, float *out,
-                     bn_error *err)
-{
-    const char *text = bn_opt_str(args, name);
-    float value;
-    if (text == NULL) return BN_OK;
-    if (!bn_number_f32(text, &value) || !(value >= min && value <= max))
-        return float_out_of_range(args, name, (double)min, (double)max, err);
-    *out = value;
-    return BN_OK;
-}
-
-bn_status bn_opt_seconds(const struct bn_args *args, const char *name, uint64_t *out, bn_error *err)
-{
-    static const struct bn_unit units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
-    const char *text = bn_opt_str(args, name);
-    if (text == NULL || bn_number_scaled(text, units, BN_ARRAY_LEN(units), out)) return BN_OK;
-    return bad_value(args, name, text, "is not a time such as 90s, 15m, 36h or 7d", err);
-}
-
-bn_status bn_opt_bytes(const struct bn_args *args, const char *name, uint64_t *out, bn_error *err)
-{
-    static const struct bn_unit units[] = {
-        {'K', UINT64_C(1) << 10}, {'M', UINT64_C(1) << 20}, {'G', UINT64_C(1) << 30}};
-    const char *text = bn_opt_str(args, name);
-    if (text == NULL || bn_number_scaled(text, units, BN_ARRAY_LEN(units), out)) return BN_OK;
-    return bad_value(args, name, text, "is not a size such as 4096, 64K, 512M or 4G", err);
-}
-
-bn_status bn_opt_i32_list(const struct bn_args *args, const char *name, int32_t min, int32_t max,
-                          int32_t **list, size_t *n, bn_error *err)
-{
-    size_t n_uses = bn_opt_count(args, name), room = 0;
-    bool all = must_find(args, name)->repeatable;
-    *list = NULL;
-    *n = 0;
-    if (n_uses == 0) return BN_OK;
-    for (size_t i = 0; i < n_uses; i++)
-        room += strlen(bn_opt_at(args, name, i)) / 2 + 1;
-    int32_t *ids = bn_alloc(room, sizeof *ids);
-    if (ids == NULL) return bn_nomem(err);
-    for (size_t i = all ? 0 : n_uses - 1; i < n_uses; i++) {
-        const char *at = bn_opt_at(args, name, i);
-        for (;;) {
-            size_t length = strcspn(at, ",");
-            char what[96];
-            int64_t value;
-            snprintf(what, sizeof what, "is not a whole number between %ld and %ld", (long)min, (long)max);
-            if (!bn_number_i64(at, length, &value) || value < min || value > max) {
-                bn_free(ids);
-                *n = 0;
-                return bad_value(args, name, quote(at, length).text, what, err);
-            }
-            ids[(*n)++] = (int32_t)value;
-            if (at[length] == '\0') break;
-            at += length + 1;
-        }
-    }
-    *list = ids;
-    return BN_OK;
 }

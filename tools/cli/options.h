@@ -62,8 +62,9 @@
 enum bn_field_type {
     BN_FIELD_NONE,
     BN_FIELD_BOOL,    /* a flag */
+    BN_FIELD_PLACE,   /* size_t: a flag given once that separates operands: how many are before it */
     BN_FIELD_TEXT,    /* const char *; borrowed */
-    BN_FIELD_CHOICE,  /* int: which one of "a|b|c", counted from 0 */
+    BN_FIELD_CHOICE,  /* int or enum: which one of "a|b|c", counted from 0 */
     BN_FIELD_U32,     /* min <= value <= max, as the next three */
     BN_FIELD_U32_ALL, /* the same; -1 gives UINT32_MAX: no limit */
     BN_FIELD_U64,
@@ -87,8 +88,12 @@ struct bn_id_list {
 #define BN_FIELD(kind, type, field, c_type) \
     .to = (kind), .at = offsetof(type, field) + 0 * sizeof(_Generic(((type *)0)->field, c_type : 1))
 #define BN_TO_BOOL(type, field) BN_FIELD(BN_FIELD_BOOL, type, field, bool)
+#define BN_TO_PLACE(type, field) BN_FIELD(BN_FIELD_PLACE, type, field, size_t)
 #define BN_TO_TEXT(type, field) BN_FIELD(BN_FIELD_TEXT, type, field, const char *)
-#define BN_TO_CHOICE(type, field) BN_FIELD(BN_FIELD_CHOICE, type, field, int)
+/* An int or an enum. */
+#define BN_TO_CHOICE(type, field) \
+    .to = BN_FIELD_CHOICE,        \
+    .at = offsetof(type, field) + 0 * sizeof(_Generic(((type *)0)->field, int : 1, unsigned : 1))
 #define BN_TO_U32(type, field, least, most) \
     BN_FIELD(BN_FIELD_U32, type, field, uint32_t), .min = (least), .max = (most)
 #define BN_TO_U32_ALL(type, field, least, most) \
@@ -103,7 +108,7 @@ struct bn_id_list {
 #define BN_TO_SECONDS(type, field) BN_FIELD(BN_FIELD_SECONDS, type, field, uint64_t)
 #define BN_TO_BYTES(type, field) BN_FIELD(BN_FIELD_BYTES, type, field, uint64_t)
 #define BN_TO_TEXTS(type, field) BN_FIELD(BN_FIELD_TEXTS, type, field, struct bn_texts)
-#define BN_TO_IDS(type, field) BN_FIELD(BN_FIELD_IDS, type, field, struct bn_id_list)
+#define BN_TO_IDS(type, field) BN_FIELD(BN_FIELD_IDS, type, field, struct bn_id_list), .max = INT32_MAX
 
 /* One option. A table ends with an empty row. */
 struct bn_option {
@@ -120,6 +125,7 @@ struct bn_option {
     bool repeatable;
     bool rare;             /* only --help=all shows it */
     enum bn_field_type to; /* BN_TO_...; several options may set one field, the last one given counts */
+    bool shared;           /* the field is in struct bn_args, not in the command's struct */
     size_t at;
     double min, max;
 };
@@ -188,8 +194,15 @@ struct bn_args {
     size_t n_operands;
     bool json, quiet;
     unsigned verbose; /* how many -v */
+    int color;        /* auto, always, never */
     int exit_code;    /* of a run that returns BN_OK; starts as BN_EXIT_OK */
     void *fields;     /* the command's struct; NULL without one */
+
+    /* From the rows below that several programs share. */
+    const char *model; /* NULL: the built-in model */
+    const char *isa;
+    int repack;                /* auto, never, always */
+    const char *prompt, *file; /* the text; NULL: not given */
 
     bool want_help, want_version; /* the rest of the command line was not parsed */
     bool want_all;                /* --help=all */
@@ -204,7 +217,8 @@ struct bn_args {
 #define BN_OPTION_MODEL                                                                      \
     {                                                                                        \
         .name = "model", .letter = 'm', .arg = "MODEL", .group = "Model", .env = "BN_MODEL", \
-        .help = "GGUF file or downloaded model [the built-in model]",                        \
+        .help = "GGUF file or downloaded model [the built-in model]", .shared = true,        \
+        BN_TO_TEXT(struct bn_args, model),                                                   \
     }
 #define BN_OPTION_THREADS                                                                      \
     {                                                                                          \
@@ -218,17 +232,29 @@ struct bn_args {
         .help = "number of threads [one per usable core]", BN_TO_U32(type, field, 1, 1024),    \
     }
 #define BN_ISA_NAMES "auto|ref|avx2|avxvnni|avx512vnni|avx512vbmi|neon"
-#define BN_OPTION_ISA                                                                          \
-    {                                                                                          \
-        .name = "isa", .rare = true, .arg = BN_ISA_NAMES, .group = "Machine", .env = "BN_ISA", \
-        .preset = "auto", .help = "instruction set; same results",                             \
+#define BN_OPTION_ISA                                                                               \
+    {                                                                                               \
+        .name = "isa", .rare = true, .arg = BN_ISA_NAMES, .group = "Machine", .env = "BN_ISA",      \
+        .preset = "auto", .help = "instruction set; same results", BN_TO_TEXT(struct bn_args, isa), \
+        .shared = true,                                                                             \
     }
-
 /* Without it a command decides for itself: see bn_cli_open_model. */
 #define BN_OPTION_REPACK                                                                                  \
     {                                                                                                     \
         .name = "repack", .rare = true, .arg = "auto|never|always", .group = "Machine", .preset = "auto", \
-        .help = "faster copies of the weights in memory; same results",                                   \
+        .help = "faster copies of the weights in memory; same results", .shared = true,                   \
+        BN_TO_CHOICE(struct bn_args, repack),                                                             \
+    }
+#define BN_OPTION_PROMPT                                                                      \
+    {                                                                                         \
+        .name = "prompt", .letter = 'p', .arg = "TEXT", .group = "Input", .help = "the text", \
+        BN_TO_TEXT(struct bn_args, prompt), .shared = true,                                   \
+    }
+#define BN_OPTION_FILE                                                            \
+    {                                                                             \
+        .name = "file", .letter = 'f', .arg = "FILE", .group = "Input",           \
+        .help = "read the text from FILE (- for standard input)", .shared = true, \
+        BN_TO_TEXT(struct bn_args, file),                                         \
     }
 
 /* All that main does: streams and signals made safe, the line parsed, --help and --version and the
@@ -243,55 +269,42 @@ void bn_args_release(struct bn_args *args);
 /* Adds the hint of a usage error, "see bn-run tokenize --help", after "did you mean --threads?" when there is
  * something that was meant (dashes go before it). */
 void bn_args_help_hint(const struct bn_args *args, bn_error *err, const char *dashes, const char *meant);
-/* Gives an option the value that the program found by itself, as if it had been the last one on the command
- * line; the text is borrowed. */
-BN_MUST_CHECK bn_status bn_args_set(struct bn_args *args, const char *name, const char *text, bn_error *err);
+/* Whether the command line or the environment gave a field its value: of the command's struct, or &args->model
+ * and the like. */
+bool bn_args_given(const struct bn_args *args, const void *field);
+/* The option that sets a field as the user typed it, "-n" or "--n-predict", or the environment variable that
+ * gave it; its long name when it was not given. For messages. Returns out. */
+#define BN_TYPED 64u
+const char *bn_args_typed(const struct bn_args *args, const void *field, char out[BN_TYPED]);
 /* Stops the process when a table contradicts itself: names twice, presets outside the list, no text. */
 void bn_program_check(const struct bn_program *program);
 
-/* ---- Asking. A name that the command's tables do not have stops the process: it is a bug. ---- */
+/* ---- Values by name, for commands without a struct; by_name.c. A name that the command's tables do not have
+ * stops the process. ---- */
 
-/* Whether the command has such an option at all: for helpers that several programs share. */
-bool bn_opt_exists(const struct bn_args *args, const char *name);
 /* Given on the command line or by the environment (not merely preset). */
 bool bn_opt_given(const struct bn_args *args, const char *name);
-/* A flag; by environment it is set unless the variable is empty or "0". */
 bool bn_opt_flag(const struct bn_args *args, const char *name);
 /* The last value, else the environment's, else the preset, else NULL. */
 const char *bn_opt_str(const struct bn_args *args, const char *name);
 /* Values of a repeatable option, in order; those of the command line hide the environment's. */
 size_t bn_opt_count(const struct bn_args *args, const char *name);
 const char *bn_opt_at(const struct bn_args *args, const char *name, size_t i);
-/* An option as the user typed it, "-n" or "--n-predict", or the environment variable that gave it; its long
- * name when it was not given. For messages. Returns out. */
-#define BN_OPT_TYPED 64u
-const char *bn_opt_typed(const struct bn_args *args, const char *name, char out[BN_OPT_TYPED]);
-/* How many operands stood before an option that was given, the last one: for flags that part operands. */
-size_t bn_opt_place(const struct bn_args *args, const char *name);
 /* Which one of "a|b|c" was chosen, counted from 0; -1 when nothing chose. */
 int bn_opt_choice(const struct bn_args *args, const char *name);
 
-/* Numbers: the whole text must be one, min <= value <= max. BN_ERR_ARG names the option (and the variable
- * that it came from). Without any value *out stays as it is. */
+/* Numbers, as BN_TO_U32 and the like read them. Without any value *out stays as it is. */
 BN_MUST_CHECK bn_status bn_opt_u32(const struct bn_args *args, const char *name, uint32_t min, uint32_t max,
                                    uint32_t *out, bn_error *err);
-/* The same; -1 is accepted too, and gives UINT32_MAX: no limit. */
-BN_MUST_CHECK bn_status bn_opt_u32_or_all(const struct bn_args *args, const char *name, uint32_t min,
-                                          uint32_t max, uint32_t *out, bn_error *err);
 BN_MUST_CHECK bn_status bn_opt_u64(const struct bn_args *args, const char *name, uint64_t min, uint64_t max,
                                    uint64_t *out, bn_error *err);
-BN_MUST_CHECK bn_status bn_opt_f32(const struct bn_args *args, const char *name, float min, float max,
-                                   float *out, bn_error *err);
 BN_MUST_CHECK bn_status bn_opt_f64(const struct bn_args *args, const char *name, double min, double max,
                                    double *out, bn_error *err);
-/* "90" or "90s", "15m", "36h", "7d" as seconds. */
 BN_MUST_CHECK bn_status bn_opt_seconds(const struct bn_args *args, const char *name, uint64_t *out,
                                        bn_error *err);
-/* "4096", "64K", "512M", "4G" as bytes, in powers of 1024. */
 BN_MUST_CHECK bn_status bn_opt_bytes(const struct bn_args *args, const char *name, uint64_t *out,
                                      bn_error *err);
-/* "1,2,3", also over several uses of a repeatable option; each min <= id <= max. *list is allocated
- * (bn_free); NULL and 0 without any value. */
+/* *list is allocated (bn_free); NULL and 0 without any value. */
 BN_MUST_CHECK bn_status bn_opt_i32_list(const struct bn_args *args, const char *name, int32_t min,
                                         int32_t max, int32_t **list, size_t *n, bn_error *err);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where a document comes from: which program, built how, in which repository, on which machine, with which
- * model. Digests are taken by the process that measures, since a file can be another one later; so these are
- * called when nothing is timed. A value that could not be had is null, and "unavailable" beside it says why.
+ * Where a document comes from: program and build, repository, machine and model. The process that measures
+ * computes the digests, because files change later; it calls these when nothing is timed. A value that is not
+ * known is null, and the member "unavailable" has the reason.
  */
 #ifndef BN_CLI_PROVENANCE_H
 #define BN_CLI_PROVENANCE_H
@@ -14,10 +14,10 @@
 /* Puts "program" (version, commit, dirty, compiler, flags, binary_sha256), "git" (of the working folder) and
  * "machine". */
 void bn_cli_put_provenance(bn_json *document, const struct bn_machine *machine);
-/* Puts the digest of a file under a name, or why there is none. */
+/* Puts the digest of a file under a name, or the reason why there is none. */
 void bn_cli_put_file_digest(bn_json *object, const char *name, const char *path);
 /* Puts "model", and returns it: name and sha256 of the model that --model names, or of the built-in one;
- * all of it is read. A program that calls this carries that model (tools/cli/default_model.h). */
+ * all of it is read. A program that calls this contains that model (tools/cli/default_model.h). */
 bn_json *bn_cli_put_model(bn_json *document, const struct bn_args *args);
 
 #endif

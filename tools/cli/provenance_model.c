@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See provenance.h; in a file of its own, since who calls it carries a model.
+ * Puts the model into a document; in a file of its own because a program that calls it contains a model.
  */
 #include "base/digest.h"
 #include "base/error.h"
@@ -15,7 +15,7 @@ bn_json *bn_cli_put_model(bn_json *document, const struct bn_args *args)
     bn_json *model = bn_json_put_object(document, "model");
     bn_json_put_object(model, "unavailable");
     bn_json_put_string(model, "name", bn_cli_model_name(args));
-    if (bn_cli_model_path(&path, bn_opt_str(args, "model"), &err) != BN_OK)
+    if (bn_cli_model_path(&path, args->model, &err) != BN_OK)
         bn_json_put_unavailable(model, "sha256", err.msg);
     else if (path != NULL)
         bn_cli_put_file_digest(model, "sha256", path);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * See table.h. Also the check of a table, which stops the process: a table is code, and wrong ones are bugs.
+ * Looks things up in a program's table, and checks it: a table is code, so a wrong one stops the process.
  */
 #include "tools/cli/table.h"
 
@@ -91,6 +91,15 @@ const char *bn_table_choice(const struct bn_option *option, size_t i, size_t *n)
     }
 }
 
+int bn_table_chosen(const struct bn_option *option, const char *text)
+{
+    const char *choice;
+    size_t n;
+    for (size_t i = 0; (choice = bn_table_choice(option, i, &n)) != NULL; i++)
+        if (strlen(text) == n && memcmp(choice, text, n) == 0) return (int)i;
+    return -1;
+}
+
 /* ---- the check ---- */
 
 static _Noreturn void wrong(const struct bn_command *command, const char *name, const char *what)
@@ -102,8 +111,10 @@ static _Noreturn void wrong(const struct bn_command *command, const char *name, 
 static void check_field(const struct bn_command *command, const struct bn_option *o)
 {
     if (o->to == BN_FIELD_NONE) return;
-    if (o->at >= command->bytes) wrong(command, o->name, "a field outside of the command's struct");
-    if ((o->to == BN_FIELD_BOOL) != (o->arg == NULL)) wrong(command, o->name, "a field of another kind");
+    if (o->at >= (o->shared ? sizeof(struct bn_args) : command->bytes))
+        wrong(command, o->name, "a field outside of the command's struct");
+    if ((o->to == BN_FIELD_BOOL || o->to == BN_FIELD_PLACE) != (o->arg == NULL))
+        wrong(command, o->name, "a field of another kind");
     if (o->to == BN_FIELD_CHOICE && bn_table_choice(o, 0, &(size_t){0}) == NULL)
         wrong(command, o->name, "a choice without a list");
 }
@@ -113,12 +124,8 @@ static void check_option(const struct bn_command *command, const struct bn_optio
     check_field(command, o);
     if (o->help == NULL) wrong(command, o->name, "no help text");
     if (o->arg == NULL && o->preset != NULL) wrong(command, o->name, "a flag with a preset");
-    bool listed = bn_table_choice(o, 0, &(size_t){0}) == NULL || o->preset == NULL;
-    const char *choice;
-    size_t n;
-    for (size_t i = 0; !listed && (choice = bn_table_choice(o, i, &n)) != NULL; i++)
-        listed = strlen(o->preset) == n && memcmp(choice, o->preset, n) == 0;
-    if (!listed) wrong(command, o->name, "a preset that is not in its list");
+    if (o->preset != NULL && bn_table_choice(o, 0, &(size_t){0}) != NULL && bn_table_chosen(o, o->preset) < 0)
+        wrong(command, o->name, "a preset that is not in its list");
 }
 
 static void check_command(const struct bn_command *command)

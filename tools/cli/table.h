@@ -27,4 +27,7 @@ bool bn_table_has_commands(const struct bn_program *program);
 /* The i-th value of a list "a|b|c" (not terminated); NULL past the end and for an arg that is not a list. */
 const char *bn_table_choice(const struct bn_option *option, size_t i, size_t *n);
 
+/* Which value of its list a text is, counted from 0; -1 for none. */
+int bn_table_chosen(const struct bn_option *option, const char *text);
+
 #endif

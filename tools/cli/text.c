@@ -24,14 +24,14 @@ struct source {
     const char *text, *file; /* one of them, or none */
 };
 
-static bn_status find_text(struct source *source, const struct bn_args *args, bn_error *err)
+static bn_status find_text(struct source *source, const struct bn_args *args, bool ids, bn_error *err)
 {
     const char *argument = args->command->operand_is_text && args->n_operands > 0 ? args->operands[0] : NULL;
-    *source = (struct source){bn_opt_str(args, "prompt"), bn_opt_str(args, "file")};
+    *source = (struct source){args->prompt, args->file};
     if ((source->text != NULL) + (source->file != NULL) + (argument != NULL) > 1) {
-        char prompt[BN_OPT_TYPED], file[BN_OPT_TYPED];
-        bn_opt_typed(args, "prompt", prompt);
-        bn_opt_typed(args, "file", file);
+        char prompt[BN_TYPED], file[BN_TYPED];
+        bn_args_typed(args, &args->prompt, prompt);
+        bn_args_typed(args, &args->file, file);
         if (argument == NULL) return bn_fail(err, BN_ERR_ARG, "%s and %s both give a text", prompt, file);
         return bn_fail(err, BN_ERR_ARG, "%s and the argument both give a text",
                        source->text != NULL ? prompt : file);
@@ -40,25 +40,25 @@ static bn_status find_text(struct source *source, const struct bn_args *args, bn
     if (source->text == NULL && source->file == NULL && input_is_piped()) source->file = "-";
     if (source->text != NULL || source->file != NULL) return BN_OK;
     bn_fail(err, BN_ERR_ARG, "no text is given");
-    bn_error_hint(err, "-p TEXT, or -f FILE (- is standard input)%s",
-                  bn_opt_exists(args, "tokens") ? ", or --tokens IDS" : "");
+    bn_error_hint(err, "-p TEXT, or -f FILE (- is standard input)%s", ids ? ", or --tokens IDS" : "");
     return BN_ERR_ARG;
 }
 
-bn_status bn_cli_text(const struct bn_args *args, struct bn_buf *text, bn_error *err)
+bn_status bn_cli_text(const struct bn_args *args, const struct bn_id_list *ids, struct bn_buf *text,
+                      bn_error *err)
 {
     struct source source;
-    BN_TRY(find_text(&source, args, err));
+    BN_TRY(find_text(&source, args, ids != NULL, err));
     if (source.file != NULL) BN_TRY(bn_file_read(source.file, text, err));
     bn_buf_puts(text, source.file != NULL ? "" : source.text); /* an empty file is a text too */
     return bn_buf_check(text, err);
 }
 
-bn_status bn_cli_text_check(struct bn_args *args, bn_error *err)
+bn_status bn_cli_text_check(struct bn_args *args, const struct bn_id_list *ids, bn_error *err)
 {
     struct source source;
-    if (bn_opt_exists(args, "tokens") && bn_opt_given(args, "tokens")) return BN_OK;
-    bn_status status = find_text(&source, args, err);
+    if (ids != NULL && ids->n > 0) return BN_OK;
+    bn_status status = find_text(&source, args, ids != NULL, err);
     args->want_usage = source.text == NULL && source.file == NULL;
     return status;
 }

@@ -8,14 +8,15 @@
 #include "base/buf.h"
 #include "tools/cli/options.h"
 
-/* Appends the text of --prompt, of the file that --file names ("-": standard input), of the argument where
- * the command takes a text as one, or, without any of these, of standard input when that is a pipe or a file.
- * The bytes are taken as they are; text->max bounds them. BN_ERR_ARG when there is no text, or more than one;
- * where the command has --tokens, the hint names that too. */
-BN_MUST_CHECK bn_status bn_cli_text(const struct bn_args *args, struct bn_buf *text, bn_error *err);
-/* Fails as bn_cli_text does when there is no text or more than one, without reading it: for a check before
- * the model is opened. */
-BN_MUST_CHECK bn_status bn_cli_text_check(struct bn_args *args, bn_error *err);
+/* Appends the text args->prompt, the file args->file ("-": standard input), the argument of a command that
+ * takes a text as one, or, without any of these, standard input when that is a pipe or a file. The bytes are
+ * taken as they are; text->max bounds them. BN_ERR_ARG when there is no text, or more than one. ids: the value
+ * of --tokens in a command that has it, for the hint; else NULL. */
+BN_MUST_CHECK bn_status bn_cli_text(const struct bn_args *args, const struct bn_id_list *ids,
+                                    struct bn_buf *text, bn_error *err);
+/* Fails as bn_cli_text does, without reading the text: for a check before the model is opened. With ids no
+ * text is needed. */
+BN_MUST_CHECK bn_status bn_cli_text_check(struct bn_args *args, const struct bn_id_list *ids, bn_error *err);
 /* The vocabulary of a model; an error with advice when its file has none. */
 BN_MUST_CHECK bn_status bn_cli_tokenizer(const bn_model *model, const bn_tokenizer **out, bn_error *err);
 

@@ -261,7 +261,7 @@ static bn_status print_json(const struct bench *b, bn_error *err)
 
 static bn_status read_options(struct bench *b, const struct bn_args *args, bn_error *err)
 {
-    const char *isa = bn_opt_given(args, "isa") ? bn_opt_str(args, "isa") : "";
+    const char *isa = bn_args_given(args, &args->isa) ? args->isa : "";
     const struct bn_crossval_options *o = args->fields;
     size_t n = o->refs.n;
     if (n == 0 || n > BN_XREFS_MAX) {

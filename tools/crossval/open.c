@@ -69,7 +69,7 @@ static bn_status open_model(struct bn_crossval *x, bn_error *err)
     BN_TRY(bn_cli_open_model(&x->model, x->args, &with, err));
     x->n_vocab = bn_model_hparams(x->model)->n_vocab;
     bn_thresholds_deepen(&x->thresholds, bn_model_hparams(x->model)->n_layer);
-    BN_TRY(bn_cli_model_path(&x->located, bn_opt_str(x->args, "model"), err));
+    BN_TRY(bn_cli_model_path(&x->located, x->args->model, err));
     x->model_path = x->located;
     if (x->model_path == NULL) BN_TRY(write_carried(x, err));
     /* The bytes that are computed with; references open the file themselves. */
@@ -84,7 +84,7 @@ static bn_status read_prompt(struct bn_crossval *x, bn_error *err)
     int32_t *ids = NULL;
     const struct bn_id_list *given = &x->options->tokens;
     if (given->n > 0) {
-        if (bn_opt_given(x->args, "prompt") || bn_opt_given(x->args, "file"))
+        if (x->args->prompt != NULL || x->args->file != NULL)
             return bn_fail(err, BN_ERR_ARG, "--tokens cannot be combined with a text");
         ids = bn_alloc(given->n, sizeof *ids);
         if (ids == NULL) return bn_nomem(err);
@@ -93,7 +93,7 @@ static bn_status read_prompt(struct bn_crossval *x, bn_error *err)
     } else {
         const bn_tokenizer *tok = NULL;
         x->text.max = MAX_TEXT_BYTES;
-        BN_TRY(bn_cli_text(x->args, &x->text, err));
+        BN_TRY(bn_cli_text(x->args, &x->options->tokens, &x->text, err));
         BN_TRY(bn_cli_tokenizer(x->model, &tok, err));
         BN_TRY(bn_tokenize(tok, x->text.data, x->text.len, BN_TOKENIZE_BOS, &ids, &x->n_prompt, err));
     }

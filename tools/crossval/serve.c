@@ -289,8 +289,7 @@ bn_status bn_crossval_serve(struct bn_args *args, bn_error *err)
     struct bn_buf line = {.max = MAX_LINE};
     bn_status status = BN_OK;
     bool closed = false;
-    const char *isa = bn_opt_str(args, "isa");
-    if (isa != NULL) BN_TRY(bn_isa_select(isa, err));
+    BN_TRY(bn_isa_select(args->isa, err));
     for (int c = 0; status == BN_OK && !closed && c != EOF;) {
         while ((c = getc(stdin)) != EOF && c != '\n')
             bn_buf_putc(&line, (char)c);

@@ -56,14 +56,16 @@ const struct bn_option bn_flamegraph_baseline_options[] = {
      .group = "Machine",
      .env = "BN_THREADS",
      .preset = "1",
-     .help = "number of compute threads"},
+     .help = "number of compute threads",
+     BN_TO_U32(struct bn_flamegraph_options, work.n_threads, 1, 1024)},
     BN_OPTION_ISA,
     {.name = "seed",
      .rare = true,
      .arg = "N",
      .env = "BITNET_SEED",
      .preset = "42",
-     .help = "recorded; decoding is greedy"},
+     .help = "recorded; decoding is greedy",
+     BN_TO_U64(struct bn_flamegraph_options, work.seed, 0, 0)},
     {.name = "deterministic",
      .arg = "1|on|true|yes",
      .env = "BITNET_DETERMINISTIC",
@@ -72,9 +74,14 @@ const struct bn_option bn_flamegraph_baseline_options[] = {
     {.name = "timing",
      .arg = "FILE",
      .preset = "docs/baselines/perf/phase2_timing_i2s.md",
-     .help = "timing document to compare with"},
-    {.name = "archive", .help = "keep a copy in DIR/archives/<date>-<commit>/"},
-    {.name = "redraw", .help = "do not record: draw the recordings in DIR again"},
+     .help = "timing document to compare with",
+     BN_TO_TEXT(struct bn_flamegraph_options, baseline.timing)},
+    {.name = "archive",
+     .help = "keep a copy in DIR/archives/<date>-<commit>/",
+     BN_TO_BOOL(struct bn_flamegraph_options, baseline.archive)},
+    {.name = "redraw",
+     .help = "do not record: draw the recordings in DIR again",
+     BN_TO_BOOL(struct bn_flamegraph_options, baseline.redraw)},
     {0},
 };
 
@@ -106,7 +113,7 @@ static bn_status find_model(char **path, const char **why, const struct bn_args 
     *why = "named as MODEL";
     if (operand(args, 0) != NULL) return take_model(path, operand(args, 0), err);
     *why = "named by --model or BN_MODEL";
-    if (bn_opt_str(args, "model") != NULL) return take_model(path, bn_opt_str(args, "model"), err);
+    if (args->model != NULL) return take_model(path, args->model, err);
     *why = "found there";
     for (size_t i = 0; i < BN_ARRAY_LEN(PLACES); i++)
         if (access(PLACES[i], R_OK) == 0) return take_model(path, PLACES[i], err);
@@ -146,21 +153,20 @@ static bn_status check_recorder(const struct bn_args *args, bn_error *err)
 {
     struct bn_record_options options;
     struct bn_symbols_options symbols;
-    uint32_t runs;
     bn_recorder *recorder = NULL;
-    BN_TRY(bn_flamegraph_read_sampler(&options, &symbols, &runs, args, err));
+    BN_TRY(bn_flamegraph_read_sampler(&options, &symbols, args, err));
     bn_status status = bn_recorder_open(&recorder, &options, err);
     bn_recorder_close(recorder);
     return status;
 }
 
-/* Passes the model on in --model, which recording reads. The caller frees *path afterwards. */
+/* Passes the model on as the value of --model, which recording opens. The caller frees *path afterwards. */
 static bn_status prepare(struct bn_args *args, char **path, bn_error *err)
 {
     const char *why;
     BN_TRY(find_model(path, &why, args, err));
     bn_report_note(0, "model: %s (%s)", *path != NULL ? *path : "the built-in model", why);
-    if (*path != NULL) BN_TRY(bn_args_set(args, "model", *path, err));
+    args->model = *path;
     return check_tokenizer(operand(args, 1), err);
 }
 
@@ -186,8 +192,8 @@ static void put_word(struct bn_buf *out, const char *word)
 /* Options that do not change what is recorded are left out of the command that makes it again. */
 static bool is_shown(const struct bn_args *args, size_t i)
 {
-    static const char *const NOT[] = {"archive", "redraw", "json",         "quiet",
-                                      "verbose", "color",  "deterministic"};
+    static const char *const NOT[] = {"archive", "redraw", "json",          "quiet",
+                                      "verbose", "color",  "deterministic", "model"};
     const struct bn_option *option = args->values[i].option;
     for (size_t k = 0; k < BN_ARRAY_LEN(NOT); k++)
         if (strcmp(NOT[k], option->name) == 0) return false;
@@ -207,6 +213,10 @@ static void put_command(bn_json *about, const struct bn_args *args)
         bn_buf_putc(&line, ' ');
         put_word(&line, args->values[i].text);
     }
+    if (args->model != NULL) {
+        bn_buf_puts(&line, " --model ");
+        put_word(&line, args->model);
+    }
     if (args->n_operands > 2) {
         bn_buf_puts(&line, " - - ");
         put_word(&line, args->operands[2]);
@@ -219,20 +229,17 @@ static void put_command(bn_json *about, const struct bn_args *args)
 static bn_status record(struct baseline *b, size_t i, bn_error *err)
 {
     const struct bn_args *args = b->args;
+    const struct bn_flamegraph_options *o = args->fields;
     const struct bn_stacks_view sorted = {0};
     struct bn_flamegraph_recorded recorded = {0};
     struct bn_flamegraph_workload w = {.prompt = WORKS[i].prompt,
                                        .n_predict = WORKS[i].n_predict,
-                                       .n_threads = 1,
-                                       .runs = 5,
-                                       .seed = 42,
-                                       .seconds = 20,
+                                       .n_threads = o->work.n_threads,
+                                       .runs = bn_args_given(args, &o->work.runs) ? o->work.runs : 5,
+                                       .seed = o->work.seed,
+                                       .seconds = o->work.seconds > 0 ? o->work.seconds : 20,
                                        .min_samples = 2000,
                                        .level = BN_PROF_BRICK};
-    BN_TRY(bn_opt_u32(args, "threads", 1, 1024, &w.n_threads, err));
-    BN_TRY(bn_opt_u64(args, "seed", 0, UINT64_MAX, &w.seed, err));
-    BN_TRY(bn_opt_f64(args, "duration", 0.01, 1e6, &w.seconds, err));
-    if (bn_opt_given(args, "runs")) BN_TRY(bn_opt_u32(args, "runs", 1, BN_STACKS_MAX_RUNS, &w.runs, err));
     bn_report_note(0, "recording %s: %s", WORKS[i].name, WORKS[i].title);
     bn_status status = bn_flamegraph_record_model(&recorded, args, &w, err);
     if (status == BN_OK) status = bn_stacks_copy(&b->stacks[i], recorded.stacks, &sorted, err);
@@ -431,7 +438,8 @@ static bn_status make(struct baseline *b, bn_error *err)
 {
     struct bn_buf timing = {.max = MAX_TIMING_BYTES};
     bn_error why = {0};
-    struct bn_flamegraph_page page = {.timing_path = bn_opt_str(b->args, "timing"), .timing_why = why.msg};
+    const struct bn_flamegraph_options *o = b->args->fields;
+    struct bn_flamegraph_page page = {.timing_path = o->baseline.timing, .timing_why = why.msg};
     if (bn_file_read(page.timing_path, &timing, &why) != BN_OK) bn_buf_release(&timing);
     page.timing_text = timing.data;
     bn_status status = BN_OK;
@@ -439,7 +447,7 @@ static bn_status make(struct baseline *b, bn_error *err)
         status = make_files(b, i, &page, err);
     bn_buf_release(&timing);
     if (status == BN_OK) status = put_readme(b, err);
-    if (status == BN_OK && bn_opt_flag(b->args, "archive")) choose_folder(b);
+    if (status == BN_OK && o->baseline.archive) choose_folder(b);
     if (status == BN_OK) status = write_all(b, "", err);
     if (status == BN_OK && b->archived)
         bn_report_note(0, "archives/%s has this recording already", b->folder);
@@ -451,7 +459,7 @@ bn_status bn_flamegraph_baseline(struct bn_args *args, bn_error *err)
 {
     struct baseline *b = bn_alloc(1, sizeof *b);
     char *model = NULL;
-    bool redraw = bn_opt_flag(args, "redraw");
+    bool redraw = ((const struct bn_flamegraph_options *)args->fields)->baseline.redraw;
     if (b == NULL) return bn_nomem(err);
     b->args = args;
     b->dir = operand(args, 2) != NULL ? operand(args, 2) : DIR_PRESET;

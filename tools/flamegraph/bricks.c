@@ -11,9 +11,18 @@
 #include "tools/flamegraph/flamegraph.h"
 
 const struct bn_option bn_flamegraph_bricks_options[] = {
-    {.name = "check", .group = "Check", .help = "exit 1 unless samples and measured times agree"},
-    {.name = "layers", .group = "View", .help = "list layers separately"},
-    {.name = "threads-apart", .group = "View", .help = "list threads separately"},
+    {.name = "check",
+     .group = "Check",
+     .help = "exit 1 unless samples and measured times agree",
+     BN_TO_BOOL(struct bn_flamegraph_options, bricks.check)},
+    {.name = "layers",
+     .group = "View",
+     .help = "list layers separately",
+     BN_TO_BOOL(struct bn_flamegraph_options, bricks.layers)},
+    {.name = "threads-apart",
+     .group = "View",
+     .help = "list threads separately",
+     BN_TO_BOOL(struct bn_flamegraph_options, bricks.threads)},
     {0},
 };
 
@@ -204,10 +213,10 @@ static bn_status find_measured(const bn_stacks **measured, const bn_stacks *stac
 static bn_status show(struct bn_args *args, const bn_stacks *measured, const struct bn_agreement *agreement,
                       bn_error *err)
 {
+    const struct bn_flamegraph_options *o = args->fields;
     struct bn_buf text = {.max = 1u << 28};
     if (args->json) return print_document(measured, agreement, err);
-    bn_status status =
-        print_tree(&text, measured, bn_opt_flag(args, "layers"), bn_opt_flag(args, "threads-apart"), err);
+    bn_status status = print_tree(&text, measured, o->bricks.layers, o->bricks.threads, err);
     if (status == BN_OK && agreement != NULL) put_agreement(&text, agreement);
     if (status == BN_OK) status = bn_flamegraph_write(args, &text, err);
     bn_buf_release(&text);
@@ -226,7 +235,8 @@ static bn_status report(struct bn_args *args, const bn_stacks *stacks, bn_error 
      */
     agrees = sampled && agreement.agrees;
     bool differs = sampled && agreement.why[0] == '\0' && !agreement.agrees;
-    if (differs || (bn_opt_flag(args, "check") && !agrees)) args->exit_code = BN_EXIT_NEGATIVE;
+    if (differs || (((const struct bn_flamegraph_options *)args->fields)->bricks.check && !agrees))
+        args->exit_code = BN_EXIT_NEGATIVE;
     bn_agreement_release(&agreement);
     return status;
 }
@@ -247,14 +257,13 @@ static bn_status check_options(const struct bn_args *args, bn_error *err)
 bn_status bn_flamegraph_bricks(struct bn_args *args, bn_error *err)
 {
     struct bn_flamegraph_recorded recorded = {0};
-    struct bn_flamegraph_workload workload;
+    const struct bn_flamegraph_options *o = args->fields;
     BN_TRY(check_options(args, err));
     if (args->n_operands > 0) {
         BN_TRY(bn_flamegraph_read(&recorded.stacks, args->operands, args->n_operands, err));
     } else {
-        BN_TRY(bn_flamegraph_read_workload(&workload, args, err));
-        if (workload.level == BN_PROF_OFF) return bn_fail(err, BN_ERR_ARG, "--level off records no bricks");
-        BN_TRY(bn_flamegraph_record_model(&recorded, args, &workload, err));
+        if (o->work.level == BN_PROF_OFF) return bn_fail(err, BN_ERR_ARG, "--level off records no bricks");
+        BN_TRY(bn_flamegraph_record_model(&recorded, args, &o->work, err));
     }
     bn_status status = report(args, recorded.stacks, err);
     bn_flamegraph_recorded_release(&recorded);

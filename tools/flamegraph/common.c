@@ -18,27 +18,41 @@ const struct bn_option bn_flamegraph_view_options[] = {
      .rare = true,
      .arg = "LIST",
      .group = "View",
-     .help = "tags to show: process, thread, phase, layer, brick, kernel, all or none [none]"},
+     .help = "tags to show: process, thread, phase, layer, brick, kernel, all or none [none]",
+     BN_TO_TEXT(struct bn_flamegraph_options, tags)},
     {.name = "root",
      .rare = true,
      .arg = "NAME",
      .group = "View",
-     .help = "begin stacks at this function; leave out others"},
-    {.name = "measured", .group = "View", .help = "show the profiler's times instead of samples"},
-    {.name = "callers", .group = "View", .help = "invert: running functions first, then their callers"},
+     .help = "begin stacks at this function; leave out others",
+     BN_TO_TEXT(struct bn_flamegraph_options, root)},
+    {.name = "measured",
+     .group = "View",
+     .help = "show the profiler's times instead of samples",
+     BN_TO_BOOL(struct bn_flamegraph_options, measured)},
+    {.name = "callers",
+     .group = "View",
+     .help = "invert: running functions first, then their callers",
+     BN_TO_BOOL(struct bn_flamegraph_options, callers)},
     {.name = "merge-inlined",
      .rare = true,
      .group = "View",
-     .help = "count inlined functions as part of their callers"},
+     .help = "count inlined functions as part of their callers",
+     BN_TO_BOOL(struct bn_flamegraph_options, merge_inlined)},
     {.name = "merge-repeats",
      .rare = true,
      .group = "View",
-     .help = "show a recursive function as one frame"},
+     .help = "show a recursive function as one frame",
+     BN_TO_BOOL(struct bn_flamegraph_options, merge_repeats)},
     {0},
 };
 
 const struct bn_option bn_flamegraph_output_option[] = {
-    {.name = "output", .letter = 'o', .arg = "FILE", .help = "write to FILE instead of standard output"},
+    {.name = "output",
+     .letter = 'o',
+     .arg = "FILE",
+     .help = "write to FILE instead of standard output",
+     BN_TO_TEXT(struct bn_flamegraph_options, output)},
     {0},
 };
 
@@ -122,22 +136,22 @@ static bool has_threads(const bn_stacks *stacks)
 bn_status bn_flamegraph_view(bn_stacks **out, const bn_stacks *stacks, const struct bn_args *args,
                              bool picture, bn_error *err)
 {
+    const struct bn_flamegraph_options *o = args->fields;
     const bn_json *about = stacks->about;
-    const char *tags = bn_opt_str(args, "tags");
-    if (bn_opt_flag(args, "measured") && stacks->measured == NULL)
+    if (o->measured && stacks->measured == NULL)
         return bn_fail(err, BN_ERR_NOT_FOUND, "the recording has no measured times");
-    if (bn_opt_flag(args, "measured")) stacks = stacks->measured;
+    if (o->measured) stacks = stacks->measured;
     unsigned keep = !has_functions(stacks)           ? BN_FRAME_TAGS
                     : picture && has_threads(stacks) ? BN_FRAME_BIT(BN_FRAME_THREAD)
                                                      : 0;
-    if (tags != NULL) BN_TRY(read_tags(&keep, tags, err));
-    unsigned inlined = bn_opt_flag(args, "merge-inlined") ? BN_FRAME_BIT(BN_FRAME_INLINED) : 0;
+    if (o->tags != NULL) BN_TRY(read_tags(&keep, o->tags, err));
+    unsigned inlined = o->merge_inlined ? BN_FRAME_BIT(BN_FRAME_INLINED) : 0;
     struct bn_stacks_view view = {.drop = (BN_FRAME_TAGS & ~keep) | inlined,
-                                  .root = bn_opt_str(args, "root"),
-                                  .callers = bn_opt_flag(args, "callers"),
-                                  .merge_repeats = bn_opt_flag(args, "merge-repeats")};
+                                  .root = o->root,
+                                  .callers = o->callers,
+                                  .merge_repeats = o->merge_repeats};
     BN_TRY(bn_stacks_copy(out, stacks, &view, err));
-    if (bn_opt_flag(args, "measured")) { /* they are of the same work */
+    if (o->measured) { /* they are of the same work */
         bn_json_put_copy((*out)->about, "workload", bn_json_get(about, "workload"));
         bn_json_put_copy((*out)->about, "model", bn_json_get(about, "model"));
         bn_json_put_copy((*out)->about, "created", bn_json_get(about, "created"));
@@ -165,13 +179,14 @@ bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args *args, bool p
 
 bn_status bn_flamegraph_check_name(const struct bn_args *args, enum bn_stacks_format written, bn_error *err)
 {
-    const char *path = bn_opt_str(args, "output");
+    const struct bn_flamegraph_options *o = args->fields;
+    const char *path = o->output;
     enum bn_stacks_format named = path != NULL ? bn_stacks_format_by_name(path) : BN_STACKS_NO_FORMAT;
     if (named == BN_STACKS_NO_FORMAT || named == written) return BN_OK;
     if (named == BN_STACKS_TEXT && written == BN_STACKS_FOLDED) return BN_OK;
     bn_fail(err, BN_ERR_ARG, "--output: the name '%.100s' is for %s, but the output is %s", path,
             bn_stacks_format_name(named), bn_stacks_format_name(written));
-    if (bn_opt_exists(args, "format") && bn_opt_given(args, "format"))
+    if (bn_args_given(args, &o->format) || bn_args_given(args, &o->diff.format))
         bn_error_hint(err, "omit --format, or use another file name");
     else if (named == BN_STACKS_SVG)
         bn_error_hint(err, "use bn-flamegraph render");
@@ -185,7 +200,7 @@ bn_status bn_flamegraph_check_name(const struct bn_args *args, enum bn_stacks_fo
 bn_status bn_flamegraph_check_callers(const struct bn_args *args, enum bn_stacks_format written,
                                       bn_error *err)
 {
-    if (!bn_opt_flag(args, "callers") ||
+    if (!((const struct bn_flamegraph_options *)args->fields)->callers ||
         (written != BN_STACKS_TEXT && written != BN_STACKS_PPROF && written != BN_STACKS_CALLGRIND))
         return BN_OK;
     bn_fail(err, BN_ERR_ARG, "--callers: not possible with %s, which lists self times",
@@ -196,7 +211,7 @@ bn_status bn_flamegraph_check_callers(const struct bn_args *args, enum bn_stacks
 
 bn_status bn_flamegraph_write(const struct bn_args *args, const struct bn_buf *bytes, bn_error *err)
 {
-    const char *path = bn_opt_str(args, "output");
+    const char *path = ((const struct bn_flamegraph_options *)args->fields)->output;
     BN_TRY(bn_buf_check(bytes, err));
     if (path != NULL && strcmp(path, "-") != 0)
         return bn_file_write_atomic(path, bytes->data, bytes->len, err);

@@ -15,32 +15,55 @@
 #define MAX_BYTES (512u << 20)
 
 const struct bn_option bn_flamegraph_diff_options[] = {
-    {.name = "vs", .help = "separates the files: before on the left, after on the right"},
-    {.name = "format", .arg = "text|json|svg|folded", .help = "output format [from FILE's name, or text]"},
-    {.name = "same-work", .rare = true, .help = "all runs did the same work: compare amounts, not shares"},
-    {.name = "by", .arg = "self|total", .preset = "self", .help = "order and judge by self or total time"},
-    {.name = "top", .arg = "N", .preset = "30", .help = "number of rows of text; 0: all"},
+    {.name = "vs",
+     .help = "separates the files: before on the left, after on the right",
+     BN_TO_PLACE(struct bn_flamegraph_options, diff.vs)},
+    {.name = "format",
+     .arg = "text|json|svg|folded",
+     .help = "output format [from FILE's name, or text]",
+     BN_TO_CHOICE(struct bn_flamegraph_options, diff.format)},
+    {.name = "same-work",
+     .rare = true,
+     .help = "all runs did the same work: compare amounts, not shares",
+     BN_TO_BOOL(struct bn_flamegraph_options, diff.same_work)},
+    {.name = "by",
+     .arg = "self|total",
+     .preset = "self",
+     .help = "order and judge by self or total time",
+     BN_TO_CHOICE(struct bn_flamegraph_options, order)},
+    {.name = "top",
+     .arg = "N",
+     .preset = "30",
+     .help = "number of rows of text; 0: all",
+     BN_TO_U32(struct bn_flamegraph_options, top, 0, UINT32_MAX)},
     {.name = "min",
      .arg = "PERCENT",
      .preset = "0.1",
-     .help = "leave out and do not judge smaller functions"},
+     .help = "leave out and do not judge smaller functions",
+     BN_TO_F64(struct bn_flamegraph_options, min, 0, 100)},
     {.name = "fail-above",
      .arg = "PERCENT",
      .group = "Gate",
-     .help = "exit 1 if a function grew by more (percentage points)"},
-    {.name = "strict", .group = "Gate", .help = "also exit 1 if such growth was not detectable"},
+     .help = "exit 1 if a function grew by more (percentage points)",
+     BN_TO_F64(struct bn_flamegraph_options, diff.fail_above, 0, 1e6)},
+    {.name = "strict",
+     .group = "Gate",
+     .help = "also exit 1 if such growth was not detectable",
+     BN_TO_BOOL(struct bn_flamegraph_options, diff.strict)},
     {.name = "level",
      .rare = true,
      .arg = "P",
      .group = "Gate",
      .preset = "0.05",
-     .help = "significance level, corrected for all functions"},
+     .help = "significance level, corrected for all functions",
+     BN_TO_F64(struct bn_flamegraph_options, diff.level, 1e-9, 0.5)},
     {.name = "widths",
      .rare = true,
      .arg = "union|before|after",
      .group = "Picture",
      .preset = "union",
-     .help = "width of frames: mean of both sides, or one side"},
+     .help = "width of frames: mean of both sides, or one side",
+     BN_TO_CHOICE(struct bn_flamegraph_options, picture.widths)},
     {0},
 };
 
@@ -52,10 +75,11 @@ static const enum bn_stacks_format FORMS[] = {BN_STACKS_TEXT, BN_STACKS_DOCUMENT
 
 static bn_status choose(enum format *out, const struct bn_args *args, bn_error *err)
 {
-    const char *path = bn_opt_str(args, "output");
+    const struct bn_flamegraph_options *o = args->fields;
+    const char *path = o->output;
     *out = FORMAT_TEXT;
-    if (bn_opt_given(args, "format")) {
-        *out = (enum format)bn_opt_choice(args, "format");
+    if (bn_args_given(args, &o->diff.format)) {
+        *out = (enum format)o->diff.format;
     } else if (args->json) {
         *out = FORMAT_JSON;
     } else if (path != NULL) {
@@ -122,6 +146,7 @@ static bn_status check_work(const bn_json *about, const bn_json *other, const ch
 
 struct sides {
     const struct bn_args *args;
+    const struct bn_flamegraph_options *o;
     bn_stacks *before, *after;
     bn_json *first; /* what the first file is about, with --same-work; NULL while none was read */
     bool generations;
@@ -130,7 +155,7 @@ struct sides {
 static bn_status read_file(struct sides *s, bn_stacks **out, const char *path, bn_error *err)
 {
     BN_TRY(bn_flamegraph_read(out, &path, 1, err));
-    if (!bn_opt_flag(s->args, "same-work")) return BN_OK;
+    if (!s->o->diff.same_work) return BN_OK;
     if (s->first == NULL) {
         s->first = bn_json_new_object();
         const bn_json *workload = bn_json_get((*out)->about, "workload");
@@ -164,10 +189,9 @@ static bn_status read_side(struct sides *s, bn_stacks **out, size_t from, size_t
 static bn_status read_sides(struct sides *s, bn_error *err)
 {
     const struct bn_args *args = s->args;
-    size_t at = bn_opt_place(args, "vs"), n_inputs = 0;
-    if (bn_opt_count(args, "vs") != 1 || at == 0 || at == args->n_operands) {
-        bn_fail(err, BN_ERR_ARG, "%s",
-                bn_opt_count(args, "vs") > 1 ? "--vs given more than once" : "two sides are required");
+    size_t at = s->o->diff.vs, n_inputs = 0;
+    if (at == 0 || at == args->n_operands) {
+        bn_fail(err, BN_ERR_ARG, "two sides are required");
         bn_error_hint(err, "bn-flamegraph diff BEFORE... --vs AFTER... [options]");
         return BN_ERR_ARG;
     }
@@ -204,16 +228,14 @@ static void put_work(struct bn_buf *out, const struct sides *s)
 static bn_status draw(struct bn_buf *out, const struct sides *s, const struct bn_diff_report *report,
                       const char *verdict, bn_error *err)
 {
-    const struct bn_args *args = s->args;
-    struct bn_svg_options options;
+    struct bn_svg_options options = s->o->picture;
     struct bn_buf title = {.max = 2 * BN_STACKS_MAX_NAME}, subtitle = {.max = 4 * 65536};
-    BN_TRY(bn_flamegraph_read_picture(&options, args, err));
+    options.callers = s->o->callers;
     bn_buf_printf(&title, "%s vs %s", report->after, report->before);
     bn_buf_printf(&subtitle, "%s; ", verdict);
     bn_diff_report_head(&subtitle, report);
     bn_buf_puts(&subtitle, "; ");
     put_work(&subtitle, s);
-    options.widths = (enum bn_svg_widths)bn_opt_choice(args, "widths");
     if (options.title == NULL) options.title = title.failed ? "Comparison" : title.data;
     if (options.subtitle == NULL) options.subtitle = subtitle.failed ? verdict : subtitle.data;
     if (options.notes == NULL) options.notes = report->diff->method;
@@ -226,9 +248,8 @@ static bn_status draw(struct bn_buf *out, const struct sides *s, const struct bn
 static bn_status write_report(const struct sides *s, enum format format, const struct bn_diff_report *report,
                               bn_error *err)
 {
-    const struct bn_args *args = s->args;
     struct bn_buf out = {.max = MAX_BYTES}, verdict = {.max = 2 * BN_STACKS_MAX_NAME};
-    const char *path = bn_opt_str(args, "output");
+    const char *path = s->o->output;
     bool to_file = path != NULL && strcmp(path, "-") != 0;
     bn_diff_report_verdict(&verdict, report);
     bn_status status = bn_buf_check(&verdict, err);
@@ -241,7 +262,7 @@ static bn_status write_report(const struct sides *s, enum format format, const s
     else if (status == BN_OK)
         status = draw(&out, s, report, verdict.data, err);
     if (status == BN_OK && format == FORMAT_JSON && !to_file) bn_report_json_began();
-    if (status == BN_OK) status = bn_flamegraph_write(args, &out, err);
+    if (status == BN_OK) status = bn_flamegraph_write(s->args, &out, err);
     if (status == BN_OK && (format != FORMAT_TEXT || to_file)) bn_report_note(0, "%s", verdict.data);
     bn_buf_release(&out);
     bn_buf_release(&verdict);
@@ -249,19 +270,16 @@ static bn_status write_report(const struct sides *s, enum format format, const s
 }
 
 static bn_status report(struct bn_args *args, const struct sides *s, enum format format,
-                        const struct bn_stacks_diff *diff, double min, bn_error *err)
+                        const struct bn_stacks_diff *diff, bn_error *err)
 {
+    const struct bn_flamegraph_options *o = s->o;
     struct bn_diff_report r;
     char before[256], after[256];
-    double fail_above = (double)NAN;
-    uint32_t top = 0;
-    size_t at = bn_opt_place(args, "vs");
-    BN_TRY(bn_opt_u32(args, "top", 0, UINT32_MAX, &top, err));
-    if (bn_opt_given(args, "fail-above")) BN_TRY(bn_opt_f64(args, "fail-above", 0, 1e6, &fail_above, err));
-    bn_status status = bn_diff_report_make(&r, diff, bn_opt_choice(args, "by") == 1, top, min,
-                                           fail_above / 100, bn_opt_flag(args, "strict"), err);
-    put_side(before, sizeof before, args, 0, at);
-    put_side(after, sizeof after, args, at, args->n_operands - at);
+    double fail_above = bn_args_given(args, &o->diff.fail_above) ? o->diff.fail_above : (double)NAN;
+    bn_status status = bn_diff_report_make(&r, diff, o->order == ORDER_TOTAL, o->top, o->min / 100,
+                                           fail_above / 100, o->diff.strict, err);
+    put_side(before, sizeof before, args, 0, o->diff.vs);
+    put_side(after, sizeof after, args, o->diff.vs, args->n_operands - o->diff.vs);
     r.before = before;
     r.after = after;
     r.generations = s->generations;
@@ -273,18 +291,16 @@ static bn_status report(struct bn_args *args, const struct sides *s, enum format
 
 bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err)
 {
-    struct sides sides = {.args = args};
+    const struct bn_flamegraph_options *o = args->fields;
+    struct sides sides = {.args = args, .o = o};
     struct bn_stacks_diff diff = {0};
-    struct bn_stacks_diff_options options = {.same_work = bn_opt_flag(args, "same-work")};
+    struct bn_stacks_diff_options options = {
+        .same_work = o->diff.same_work, .level = o->diff.level, .min_share = o->min / 100};
     enum format format;
-    double min = 0;
     BN_TRY(choose(&format, args, err));
-    BN_TRY(bn_opt_f64(args, "min", 0, 100, &min, err));
-    BN_TRY(bn_opt_f64(args, "level", 1e-9, 0.5, &options.level, err));
-    options.min_share = min / 100;
     bn_status status = read_sides(&sides, err);
     if (status == BN_OK) status = bn_stacks_diff(&diff, sides.before, sides.after, &options, err);
-    if (status == BN_OK) status = report(args, &sides, format, &diff, min / 100, err);
+    if (status == BN_OK) status = report(args, &sides, format, &diff, err);
     bn_stacks_diff_release(&diff);
     bn_stacks_close(sides.before);
     bn_stacks_close(sides.after);

@@ -11,23 +11,24 @@ const struct bn_option bn_flamegraph_export_options[] = {
     {.name = "format",
      .letter = 'f',
      .arg = "json|folded|speedscope|firefox|pprof|chrome|callgrind",
-     .help = "output format [from FILE's name, or speedscope]"},
+     .help = "output format [from FILE's name, or speedscope]",
+     BN_TO_CHOICE(struct bn_flamegraph_options, format)},
     {0},
 };
 
-static bool has_view(const struct bn_args *args)
+static bool has_view(const struct bn_flamegraph_options *o)
 {
-    for (const struct bn_option *o = bn_flamegraph_view_options; o->name != NULL; o++)
-        if (bn_opt_given(args, o->name)) return true;
-    return false;
+    return o->tags != NULL || o->root != NULL || o->measured || o->callers || o->merge_inlined ||
+           o->merge_repeats;
 }
 
 static bn_status choose(enum bn_stacks_format *out, const struct bn_args *args, bn_error *err)
 {
-    const char *path = bn_opt_str(args, "output");
+    const struct bn_flamegraph_options *o = args->fields;
+    const char *path = o->output;
     *out = BN_STACKS_SPEEDSCOPE;
-    if (bn_opt_given(args, "format")) {
-        *out = (enum bn_stacks_format)bn_opt_choice(args, "format");
+    if (bn_args_given(args, &o->format)) {
+        *out = o->format;
     } else if (path != NULL && strcmp(path, "-") != 0) {
         enum bn_stacks_format named = bn_stacks_format_by_name(path);
         if (named < BN_STACKS_FORMATS) *out = named;
@@ -49,7 +50,7 @@ bn_status bn_flamegraph_export(struct bn_args *args, bn_error *err)
     bn_stacks *stacks = NULL;
     bool given = args->n_operands > 0;
     BN_TRY(choose(&format, args, err));
-    if (format == BN_STACKS_DOCUMENT && !has_view(args))
+    if (format == BN_STACKS_DOCUMENT && !has_view(args->fields))
         BN_TRY(bn_flamegraph_read(&stacks, given ? args->operands : STANDARD_INPUT,
                                   given ? args->n_operands : 1, err));
     else

@@ -12,6 +12,56 @@
 #include "lab/symbols/resolve.h"
 #include "tools/cli/options.h"
 
+/* A model's generation, repeated in this process until there are enough samples; workload.c. */
+struct bn_flamegraph_workload {
+    const char *prompt;
+    uint32_t n_predict, n_threads, runs; /* n_threads 0: one per usable core */
+    uint64_t seed;
+    double seconds;           /* of a run, at most; 0: 10 */
+    uint64_t min_samples;     /* of a run, which ends with as many or when the time is over */
+    enum bn_prof_level level; /* BN_PROF_OFF: no bricks */
+};
+
+enum { ORDER_SELF, ORDER_TOTAL };
+
+/* The options of all commands; each has some of them. */
+struct bn_flamegraph_options {
+    const char *output;
+    struct bn_texts outputs;      /* record */
+    enum bn_stacks_format format; /* export */
+    /* the view */
+    const char *tags, *root;
+    bool measured, callers, merge_inlined, merge_repeats;
+    /* tables: text, diff */
+    uint32_t top;
+    double min; /* percent */
+    int order;  /* ORDER_SELF, ORDER_TOTAL */
+    bool tree;
+    struct bn_svg_options picture; /* callers is set later */
+    /* recording */
+    enum bn_record_kind kind;
+    int sampler; /* enum bn_record_tier + 1; 0: the first that works */
+    double frequency;
+    int unwind; /* auto, fp */
+    bool user_only, no_inline, allow_empty;
+    const char *debug_path;
+    struct bn_flamegraph_workload work;
+    struct {
+        size_t vs;
+        int format;
+        bool same_work, strict;
+        double fail_above, level;
+    } diff;
+    struct {
+        bool check, layers, threads;
+    } bricks;
+    struct {
+        const char *timing;
+        bool archive, redraw;
+    } baseline;
+    bool html; /* timeline */
+};
+
 /* --tags, --root, --measured, --callers, --merge-inlined, --merge-repeats: which view of stacks a command
  * takes. */
 extern const struct bn_option bn_flamegraph_view_options[];
@@ -47,8 +97,6 @@ BN_MUST_CHECK bn_status bn_flamegraph_write(const struct bn_args *args, const st
 
 /* --title, --width, --palette, ...: how a picture looks. */
 extern const struct bn_option bn_flamegraph_picture_options[];
-BN_MUST_CHECK bn_status bn_flamegraph_read_picture(struct bn_svg_options *out, const struct bn_args *args,
-                                                   bn_error *err);
 /* The picture of a view, as these options want it; what they do not say, title and subtitle, about does. */
 BN_MUST_CHECK bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *stacks,
                                            const struct bn_args *args, bn_error *err);
@@ -74,7 +122,7 @@ BN_MUST_CHECK bn_status bn_flamegraph_check_file(const char *path, bn_error *err
 extern const struct bn_option bn_flamegraph_record_options[];
 /* How these options say that is to be recorded, and how names are to be looked up. */
 BN_MUST_CHECK bn_status bn_flamegraph_read_sampler(struct bn_record_options *options,
-                                                   struct bn_symbols_options *symbols, uint32_t *runs,
+                                                   struct bn_symbols_options *symbols,
                                                    const struct bn_args *args, bn_error *err);
 /* Warns of what was refused or lost, as far as it changes what the stacks say. */
 void bn_flamegraph_warn(const struct bn_delivery *delivery);
@@ -88,17 +136,6 @@ struct bn_flamegraph_recorded {
 };
 void bn_flamegraph_recorded_release(struct bn_flamegraph_recorded *recorded);
 
-/* A model's generation, over and over in this process until there are enough samples; workload.c. */
-struct bn_flamegraph_workload {
-    const char *prompt;
-    uint32_t n_predict, n_threads, runs;
-    uint64_t seed;
-    double seconds;           /* of a run, at most */
-    uint64_t min_samples;     /* of a run, which ends with as many or when the time is over */
-    enum bn_prof_level level; /* BN_PROF_OFF: no bricks */
-};
-BN_MUST_CHECK bn_status bn_flamegraph_read_workload(struct bn_flamegraph_workload *out,
-                                                    const struct bn_args *args, bn_error *err);
 BN_MUST_CHECK bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out,
                                                    const struct bn_args *args,
                                                    const struct bn_flamegraph_workload *workload,

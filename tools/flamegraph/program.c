@@ -19,11 +19,10 @@
 #define LEAST_NS 1e8    /* of time, for that to mean anything */
 
 struct job {
-    const struct bn_args *args;
+    const struct bn_flamegraph_options *asked;
     const char *const *argv;
     struct bn_record_options options;
     struct bn_symbols_options symbol_options;
-    uint32_t runs;
     int fds[3];
     bn_json *processes;
     double user_s; /* of all runs */
@@ -118,7 +117,7 @@ static void warn_of_gaps(const struct job *job)
 static bn_status run_all(struct job *job, struct bn_flamegraph_recorded *out, bn_error *err)
 {
     char refused[sizeof job->delivery.delivery.refused];
-    for (size_t run = 0; run < job->runs && !interrupted(); run++) {
+    for (size_t run = 0; run < job->asked->work.runs && !interrupted(); run++) {
         BN_TRY(run_once(job, out, run, err));
         struct bn_delivery *d = &job->delivery.delivery;
         if (run == 0)
@@ -147,11 +146,10 @@ static void put_about(struct job *job, struct bn_flamegraph_recorded *out)
 static bn_status choose_fds(struct job *job, int *opened, bn_error *err)
 {
     *opened = -1;
-    bool results = bn_opt_exists(job->args, "output") && !bn_opt_given(job->args, "output");
     job->fds[0] = 0;
-    job->fds[1] = results ? 2 : 1;
+    job->fds[1] = job->asked->outputs.n == 0 ? 2 : 1;
     job->fds[2] = 2;
-    if (job->runs == 1 && !isatty(0)) return BN_OK;
+    if (job->asked->work.runs == 1 && !isatty(0)) return BN_OK;
     *opened = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (*opened < 0) return bn_fail_errno(err, errno, "/dev/null", "cannot open");
     job->fds[0] = *opened;
@@ -172,10 +170,10 @@ static void begin_about(struct job *job, bn_json *about)
 bn_status bn_flamegraph_record_program(struct bn_flamegraph_recorded *out, const struct bn_args *args,
                                        const char *const *argv, bn_error *err)
 {
-    struct job job = {.args = args, .argv = argv};
+    struct job job = {.asked = args->fields, .argv = argv};
     int opened = -1;
     *out = (struct bn_flamegraph_recorded){0};
-    BN_TRY(bn_flamegraph_read_sampler(&job.options, &job.symbol_options, &job.runs, args, err));
+    BN_TRY(bn_flamegraph_read_sampler(&job.options, &job.symbol_options, args, err));
     enum bn_record_kind kind = job.options.kind;
     BN_TRY(choose_fds(&job, &opened, err));
     bn_cli_catch_interrupt();

@@ -20,55 +20,70 @@
 #include "tools/cli/report.h"
 #include "tools/flamegraph/flamegraph.h"
 
-#define MAX_RUNS 256u
 #define FEW_SAMPLES 100u
 #define LEAST_OF_ASKED 2.0 /* times the requested period: warn when it is longer */
 #define MOST_POOR 0.1      /* share of incomplete stacks: warn above that */
 /* Of stack with each sample: the kernels with the largest frames, and what is above them. */
 #define STACK_BYTES 49152u
-#define MAX_OUTPUT_BYTES ((size_t)1 << 30)
+
+enum { UNWIND_AUTO, UNWIND_FP };
 
 const struct bn_option bn_flamegraph_record_options[] = {
     {.name = "kind",
      .arg = "cpu|wall|faults",
      .group = "Sampling",
      .preset = "cpu",
-     .help = "processor time, wall-clock time or page faults"},
+     .help = "processor time, wall-clock time or page faults",
+     BN_TO_CHOICE(struct bn_flamegraph_options, kind)},
     {.name = "frequency",
      .letter = 'F',
      .arg = "HZ",
      .group = "Sampling",
      .preset = "991",
-     .help = "samples per second of each thread, 1 to 20000"},
+     .help = "samples per second of each thread, 1 to 20000",
+     BN_TO_F64(struct bn_flamegraph_options, frequency, 1, 20000)},
     {.name = "sampler",
      .arg = "auto|cycles|clock|timer|itimer",
      .group = "Sampling",
      .env = "BITNET_FLAMEGRAPH_TOOL",
      .preset = "auto",
-     .help = "how to sample; auto: the first that works"},
+     .help = "how to sample; auto: the first that works",
+     BN_TO_CHOICE(struct bn_flamegraph_options, sampler)},
     {.name = "unwind",
      .rare = true,
      .arg = "auto|fp",
      .group = "Sampling",
      .preset = "auto",
-     .help = "find callers by unwind tables (auto) or frame pointers (fp)"},
+     .help = "find callers by unwind tables (auto) or frame pointers (fp)",
+     BN_TO_CHOICE(struct bn_flamegraph_options, unwind)},
     {.name = "user-only",
      .rare = true,
      .group = "Sampling",
-     .help = "leave out the time and frames of the kernel"},
+     .help = "leave out the time and frames of the kernel",
+     BN_TO_BOOL(struct bn_flamegraph_options, user_only)},
     {.name = "runs",
      .letter = 'r',
      .arg = "N",
      .group = "Sampling",
      .preset = "1",
-     .help = "record N runs and keep them apart"},
-    {.name = "duration", .arg = "SECONDS", .group = "Sampling", .help = "end each run after this time"},
-    {.name = "no-inline", .rare = true, .group = "Names", .help = "no frames for inlined functions"},
+     .help = "record N runs and keep them apart",
+     BN_TO_U32(struct bn_flamegraph_options, work.runs, 1, BN_STACKS_MAX_RUNS)},
+    {.name = "duration",
+     .arg = "SECONDS",
+     .group = "Sampling",
+     .help = "end each run after this time",
+     BN_TO_F64(struct bn_flamegraph_options, work.seconds, 0.01, 1e6)},
+    {.name = "no-inline",
+     .rare = true,
+     .group = "Names",
+     .help = "no frames for inlined functions",
+     BN_TO_BOOL(struct bn_flamegraph_options, no_inline)},
     {.name = "debug-path",
      .rare = true,
      .arg = "DIRS",
      .group = "Names",
-     .help = "directories of debug files, separated by colons"},
+     .help = "directories of debug files, separated by colons",
+     BN_TO_TEXT(struct bn_flamegraph_options, debug_path)},
     {0},
 };
 
@@ -77,39 +92,30 @@ const struct bn_option bn_flamegraph_record_outputs[] = {
      .letter = 'o',
      .arg = "FILE",
      .repeatable = true,
-     .help = "write this file; its name selects the format"},
-    {.name = "allow-empty", .help = "write files even without a sample"},
+     .help = "write this file; its name selects the format",
+     BN_TO_TEXTS(struct bn_flamegraph_options, outputs)},
+    {.name = "allow-empty",
+     .help = "write files even without a sample",
+     BN_TO_BOOL(struct bn_flamegraph_options, allow_empty)},
     {0},
 };
 
-static bn_status read_kind(struct bn_record_options *o, const struct bn_args *args, bn_error *err)
-{
-    double hz = 991;
-    BN_TRY(bn_opt_f64(args, "frequency", 1, 20000, &hz, err));
-    o->kind = (enum bn_record_kind)bn_opt_choice(args, "kind");
-    if (o->kind == BN_RECORD_FAULTS && bn_opt_given(args, "frequency"))
-        return bn_fail(err, BN_ERR_ARG, "--frequency: not possible with page faults, which are all recorded");
-    o->tier = bn_opt_choice(args, "sampler") - 1;
-    o->period_ns = (uint64_t)(1e9 / hz + 0.5);
-    /* Of faults there are too many at once. */
-    bool copies = bn_opt_choice(args, "unwind") == 0 && o->kind != BN_RECORD_FAULTS;
-    o->dump_bytes = copies ? STACK_BYTES : 0;
-    o->user_only = bn_opt_flag(args, "user-only");
-    return BN_OK;
-}
-
 bn_status bn_flamegraph_read_sampler(struct bn_record_options *options, struct bn_symbols_options *symbols,
-                                     uint32_t *runs, const struct bn_args *args, bn_error *err)
+                                     const struct bn_args *args, bn_error *err)
 {
-    double seconds = 0;
-    *options = (struct bn_record_options)BN_RECORD_OPTIONS_INIT;
-    *runs = 1;
-    BN_TRY(read_kind(options, args, err));
-    BN_TRY(bn_opt_u32(args, "runs", 1, MAX_RUNS, runs, err));
-    BN_TRY(bn_opt_f64(args, "duration", 0.01, 1e6, &seconds, err));
-    options->timeout_ns = (uint64_t)(seconds * 1e9);
-    *symbols = (struct bn_symbols_options){.inlined = !bn_opt_flag(args, "no-inline"),
-                                           .debug_path = bn_opt_str(args, "debug-path")};
+    const struct bn_flamegraph_options *o = args->fields;
+    bool faults = o->kind == BN_RECORD_FAULTS;
+    if (faults && bn_args_given(args, &o->frequency))
+        return bn_fail(err, BN_ERR_ARG, "--frequency: not possible with page faults, which are all recorded");
+    *options = (struct bn_record_options){
+        .kind = o->kind,
+        .tier = o->sampler - 1,
+        .period_ns = (uint64_t)(1e9 / o->frequency + 0.5),
+        .dump_bytes = o->unwind == UNWIND_AUTO && !faults ? STACK_BYTES : 0, /* too many faults at once */
+        .user_only = o->user_only,
+        .timeout_ns = (uint64_t)(o->work.seconds * 1e9),
+    };
+    *symbols = (struct bn_symbols_options){.inlined = !o->no_inline, .debug_path = o->debug_path};
     return BN_OK;
 }
 
@@ -214,10 +220,10 @@ bn_status bn_flamegraph_check_file(const char *path, bn_error *err)
 
 static bn_status check_outputs(const struct bn_args *args, bn_error *err)
 {
-    size_t n = bn_opt_count(args, "output");
-    if (n == 0) BN_TRY(bn_flamegraph_check_callers(args, BN_STACKS_TEXT, err));
-    for (size_t i = 0; i < n; i++) {
-        const char *path = bn_opt_at(args, "output", i);
+    const struct bn_texts *outputs = &((const struct bn_flamegraph_options *)args->fields)->outputs;
+    if (outputs->n == 0) BN_TRY(bn_flamegraph_check_callers(args, BN_STACKS_TEXT, err));
+    for (size_t i = 0; i < outputs->n; i++) {
+        const char *path = outputs->list[i];
         enum bn_stacks_format format = bn_stacks_format_by_name(path);
         if (format != BN_STACKS_NO_FORMAT) {
             BN_TRY(bn_flamegraph_check_callers(args, format, err));
@@ -246,11 +252,11 @@ static bn_status write_one(struct bn_buf *out, enum bn_stacks_format format, con
 
 static bn_status write_all(const struct bn_args *args, const bn_stacks *stacks, bn_error *err)
 {
-    size_t n = bn_opt_count(args, "output");
+    const struct bn_texts *outputs = &((const struct bn_flamegraph_options *)args->fields)->outputs;
     bn_status status = BN_OK;
-    for (size_t i = 0; i < (n > 0 ? n : 1) && status == BN_OK; i++) {
-        const char *path = n > 0 ? bn_opt_at(args, "output", i) : NULL;
-        struct bn_buf bytes = {.max = MAX_OUTPUT_BYTES};
+    for (size_t i = 0; i < (outputs->n > 0 ? outputs->n : 1) && status == BN_OK; i++) {
+        const char *path = outputs->n > 0 ? outputs->list[i] : NULL;
+        struct bn_buf bytes = {.max = BN_FLAMEGRAPH_MAX_BYTES};
         status = write_one(&bytes, path != NULL ? bn_stacks_format_by_name(path) : BN_STACKS_TEXT, stacks,
                            args, err);
         if (status == BN_OK) status = bn_buf_check(&bytes, err);
@@ -292,23 +298,21 @@ static void warn_of_rate(const bn_json *sampler)
 }
 
 /* Why the way up ends early, by how callers were looked for. */
-static const char *why_not_rooted(const struct bn_args *args)
+static const char *why_not_rooted(const struct bn_flamegraph_options *o)
 {
-    if (bn_opt_choice(args, "unwind") != 0) return "programs without frame pointers need --unwind auto";
-    return bn_opt_choice(args, "kind") == (int)BN_RECORD_FAULTS
-               ? "callers of page faults are found by frame pointers only"
-               : "the program has neither frame pointers nor unwind tables";
+    if (o->unwind != UNWIND_AUTO) return "programs without frame pointers need --unwind auto";
+    return o->kind == BN_RECORD_FAULTS ? "callers of page faults are found by frame pointers only"
+                                       : "the program has neither frame pointers nor unwind tables";
 }
 
 /* Incomplete stacks look like functions without callers. */
-static void warn_of_quality(const struct bn_args *args, const bn_json *quality)
+static void warn_of_quality(const struct bn_flamegraph_options *o, const bn_json *quality)
 {
     double rooted = 1, cut = 0;
     (void)bn_json_number(bn_json_get(quality, "rooted_share"), &rooted);
     (void)bn_json_number(bn_json_get(quality, "cut_share"), &cut);
     if (1 - rooted > MOST_POOR)
-        bn_report_warning("%.0f %% of the stacks are incomplete: %s", 100 * (1 - rooted),
-                          why_not_rooted(args));
+        bn_report_warning("%.0f %% of the stacks are incomplete: %s", 100 * (1 - rooted), why_not_rooted(o));
     if (cut > MOST_POOR)
         bn_report_warning("%.0f %% of the stacks are too deep: their outermost callers are "
                           "missing",
@@ -318,8 +322,9 @@ static void warn_of_quality(const struct bn_args *args, const bn_json *quality)
 /* Whether there is anything to write, and what its reader has to know. */
 static void judge(struct bn_args *args, const bn_stacks *stacks, bool *write)
 {
+    const struct bn_flamegraph_options *o = args->fields;
     uint64_t n = count_samples(stacks);
-    *write = n > 0 || bn_opt_flag(args, "allow-empty");
+    *write = n > 0 || o->allow_empty;
     if (n == 0) {
         bn_report_warning("no samples%s", *write ? "" : ", so no file is written");
         args->exit_code = *write ? BN_EXIT_OK : BN_EXIT_NEGATIVE;
@@ -330,10 +335,10 @@ static void judge(struct bn_args *args, const bn_stacks *stacks, bool *write)
         bn_report_warning(
             "only %llu samples: a share of 50 %% has an interval of %.0f to %.0f %%; record for longer%s",
             (unsigned long long)n, half.low * 100, half.high * 100,
-            bn_opt_choice(args, "kind") == (int)BN_RECORD_FAULTS ? "" : " or with a higher --frequency");
+            o->kind == BN_RECORD_FAULTS ? "" : " or with a higher --frequency");
     }
     warn_of_rate(bn_json_get(stacks->about, "sampler"));
-    warn_of_quality(args, bn_json_get(stacks->about, "quality"));
+    warn_of_quality(o, bn_json_get(stacks->about, "quality"));
 }
 
 /* Why each way was refused, in full; the error's own line is too short for that. */
@@ -341,9 +346,7 @@ static void explain(const struct bn_args *args)
 {
     struct bn_record_options options;
     struct bn_symbols_options symbols;
-    uint32_t runs;
-    if (bn_flamegraph_read_sampler(&options, &symbols, &runs, args, NULL) != BN_OK || options.tier >= 0)
-        return;
+    if (bn_flamegraph_read_sampler(&options, &symbols, args, NULL) != BN_OK || options.tier >= 0) return;
     struct bn_delivery refusals = {0};
     for (int t = 0; t < (int)BN_RECORD_TIERS; t++) {
         struct bn_record_trial trial;
@@ -363,16 +366,12 @@ static void explain(const struct bn_args *args)
 bn_status bn_flamegraph_record(struct bn_args *args, bn_error *err)
 {
     struct bn_flamegraph_recorded recorded = {0};
-    struct bn_flamegraph_workload workload;
-    bool program = args->n_operands > 0, write = false;
+    const struct bn_flamegraph_options *o = args->fields;
+    bool write = false;
     BN_TRY(check_outputs(args, err));
-    bn_status status = BN_OK;
-    if (program) {
-        status = bn_flamegraph_record_program(&recorded, args, args->operands, err);
-    } else {
-        status = bn_flamegraph_read_workload(&workload, args, err);
-        if (status == BN_OK) status = bn_flamegraph_record_model(&recorded, args, &workload, err);
-    }
+    bn_status status = args->n_operands > 0
+                           ? bn_flamegraph_record_program(&recorded, args, args->operands, err)
+                           : bn_flamegraph_record_model(&recorded, args, &o->work, err);
     if (status == BN_ERR_UNSUPPORTED) {
         explain(args);
         bn_error_hint(err, "bn-flamegraph doctor shows what changes that");

@@ -11,57 +11,73 @@
 #define MAX_TITLE 65536u
 
 const struct bn_option bn_flamegraph_picture_options[] = {
-    {.name = "title", .arg = "TEXT", .group = "Picture", .help = "heading of the picture"},
-    {.name = "subtitle", .rare = true, .arg = "TEXT", .group = "Picture", .help = "line below the heading"},
-    {.name = "notes", .rare = true, .arg = "TEXT", .group = "Picture", .help = "line below the picture"},
+    {.name = "title",
+     .arg = "TEXT",
+     .group = "Picture",
+     .help = "heading of the picture",
+     BN_TO_TEXT(struct bn_flamegraph_options, picture.title)},
+    {.name = "subtitle",
+     .rare = true,
+     .arg = "TEXT",
+     .group = "Picture",
+     .help = "line below the heading",
+     BN_TO_TEXT(struct bn_flamegraph_options, picture.subtitle)},
+    {.name = "notes",
+     .rare = true,
+     .arg = "TEXT",
+     .group = "Picture",
+     .help = "line below the picture",
+     BN_TO_TEXT(struct bn_flamegraph_options, picture.notes)},
     {.name = "width",
      .rare = true,
      .arg = "PX",
      .group = "Picture",
-     .help = "width of the picture, 100 to 20000 [window width]"},
+     .help = "width of the picture, 100 to 20000 [window width]",
+     BN_TO_F64(struct bn_flamegraph_options, picture.width, 100, 20000)},
     {.name = "frame-height",
      .rare = true,
      .arg = "PX",
      .group = "Picture",
      .preset = "16",
-     .help = "height of a frame, 8 to 100"},
+     .help = "height of a frame, 8 to 100",
+     BN_TO_F64(struct bn_flamegraph_options, picture.frame_height, 8, 100)},
     {.name = "min-width",
      .rare = true,
      .arg = "PX",
      .group = "Picture",
      .preset = "0.1",
-     .help = "do not draw narrower frames until zoomed"},
+     .help = "do not draw narrower frames until zoomed",
+     BN_TO_F64(struct bn_flamegraph_options, picture.min_width, 0, 1000)},
     {.name = "count-name",
      .rare = true,
      .arg = "TEXT",
      .group = "Picture",
-     .help = "name of what weights count [their unit]"},
+     .help = "name of what weights count [their unit]",
+     BN_TO_TEXT(struct bn_flamegraph_options, picture.count_name)},
     {.name = "palette",
      .arg = "bitnet|safe",
      .group = "Picture",
      .preset = "bitnet",
-     .help = "colours; safe: for colour-blind readers"},
-    {.name = "search", .rare = true, .arg = "RE", .group = "Picture", .help = "initial search"},
-    {.name = "icicle", .rare = true, .group = "Picture", .help = "root at the top"},
-    {.name = "cut-left", .rare = true, .group = "Picture", .help = "shorten long names at their start"},
+     .help = "colours; safe: for colour-blind readers",
+     BN_TO_CHOICE(struct bn_flamegraph_options, picture.palette)},
+    {.name = "search",
+     .rare = true,
+     .arg = "RE",
+     .group = "Picture",
+     .help = "initial search",
+     BN_TO_TEXT(struct bn_flamegraph_options, picture.search)},
+    {.name = "icicle",
+     .rare = true,
+     .group = "Picture",
+     .help = "root at the top",
+     BN_TO_BOOL(struct bn_flamegraph_options, picture.icicle)},
+    {.name = "cut-left",
+     .rare = true,
+     .group = "Picture",
+     .help = "shorten long names at their start",
+     BN_TO_BOOL(struct bn_flamegraph_options, picture.cut_left)},
     {0},
 };
-
-bn_status bn_flamegraph_read_picture(struct bn_svg_options *out, const struct bn_args *args, bn_error *err)
-{
-    *out = (struct bn_svg_options){.title = bn_opt_str(args, "title"),
-                                   .subtitle = bn_opt_str(args, "subtitle"),
-                                   .notes = bn_opt_str(args, "notes"),
-                                   .count_name = bn_opt_str(args, "count-name"),
-                                   .search = bn_opt_str(args, "search"),
-                                   .palette = (enum bn_palette)bn_opt_choice(args, "palette"),
-                                   .callers = bn_opt_flag(args, "callers"),
-                                   .icicle = bn_opt_flag(args, "icicle"),
-                                   .cut_left = bn_opt_flag(args, "cut-left")};
-    BN_TRY(bn_opt_f64(args, "width", 100, 20000, &out->width, err));
-    BN_TRY(bn_opt_f64(args, "frame-height", 8, 100, &out->frame_height, err));
-    return bn_opt_f64(args, "min-width", 0, 1000, &out->min_width, err);
-}
 
 /* ---- what a picture is of ---- */
 
@@ -120,9 +136,10 @@ void bn_flamegraph_put_subtitle(struct bn_buf *out, const bn_stacks *stacks)
 bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *stacks, const struct bn_args *args,
                              bn_error *err)
 {
-    struct bn_svg_options options;
+    const struct bn_flamegraph_options *o = args->fields;
+    struct bn_svg_options options = o->picture;
     struct bn_buf title = {.max = MAX_TITLE}, subtitle = {.max = MAX_TITLE};
-    BN_TRY(bn_flamegraph_read_picture(&options, args, err));
+    options.callers = o->callers;
     bn_flamegraph_put_title(&title, stacks->about);
     if (options.title != NULL) bn_buf_printf(&subtitle, "%s; ", title.data); /* the work is always named */
     bn_flamegraph_put_subtitle(&subtitle, stacks);

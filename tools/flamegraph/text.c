@@ -13,10 +13,25 @@
 #define TOP 25u
 
 const struct bn_option bn_flamegraph_text_options[] = {
-    {.name = "top", .letter = 'n', .arg = "N", .preset = "25", .help = "number of rows; 0: all"},
-    {.name = "sort", .arg = "self|total", .preset = "self", .help = "order by self or total time"},
-    {.name = "tree", .help = "print the call tree instead of the table"},
-    {.name = "min", .arg = "PERCENT", .preset = "1", .help = "leave out calls below this percentage"},
+    {.name = "top",
+     .letter = 'n',
+     .arg = "N",
+     .preset = "25",
+     .help = "number of rows; 0: all",
+     BN_TO_U32(struct bn_flamegraph_options, top, 0, UINT32_MAX)},
+    {.name = "sort",
+     .arg = "self|total",
+     .preset = "self",
+     .help = "order by self or total time",
+     BN_TO_CHOICE(struct bn_flamegraph_options, order)},
+    {.name = "tree",
+     .help = "print the call tree instead of the table",
+     BN_TO_BOOL(struct bn_flamegraph_options, tree)},
+    {.name = "min",
+     .arg = "PERCENT",
+     .preset = "1",
+     .help = "leave out calls below this percentage",
+     BN_TO_F64(struct bn_flamegraph_options, min, 0, 100)},
     {0},
 };
 
@@ -282,11 +297,10 @@ bn_status bn_flamegraph_put_table(struct bn_buf *out, const bn_stacks *stacks, b
 bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err)
 {
     struct bn_buf out = {.max = BN_FLAMEGRAPH_MAX_BYTES};
-    struct listing l = {.by_total = bn_opt_choice(args, "sort") == 1, .tree = bn_opt_flag(args, "tree")};
+    const struct bn_flamegraph_options *o = args->fields;
+    struct listing l = {
+        .by_total = o->order == ORDER_TOTAL, .tree = o->tree, .top = o->top, .min = o->min / 100};
     bn_stacks *stacks = NULL;
-    BN_TRY(bn_opt_u32(args, "top", 0, UINT32_MAX, &l.top, err));
-    BN_TRY(bn_opt_f64(args, "min", 0, 100, &l.min, err));
-    l.min /= 100;
     BN_TRY(bn_flamegraph_check_name(args, args->json ? BN_STACKS_DOCUMENT : BN_STACKS_TEXT, err));
     if (!l.tree) BN_TRY(bn_flamegraph_check_callers(args, BN_STACKS_TEXT, err));
     BN_TRY(bn_flamegraph_open(&stacks, args, false, err));

@@ -26,7 +26,9 @@
 #define TOP 6u
 
 const struct bn_option bn_flamegraph_timeline_options[] = {
-    {.name = "html", .help = "also write a page with plots, DIR/timeline.html"},
+    {.name = "html",
+     .help = "also write a page with plots, DIR/timeline.html",
+     BN_TO_BOOL(struct bn_flamegraph_options, html)},
     {0},
 };
 
@@ -310,7 +312,8 @@ bn_status bn_flamegraph_timeline(struct bn_args *args, bn_error *err)
         status = bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, dir, "no recordings in archives/");
         bn_error_hint(err, "bn-flamegraph baseline --archive");
     }
-    if (status == BN_OK && bn_opt_flag(args, "html")) status = write_page(dir, series, err);
+    if (status == BN_OK && ((const struct bn_flamegraph_options *)args->fields)->html)
+        status = write_page(dir, series, err);
     if (status == BN_OK && args->json) status = bn_cli_print_json(document, err);
     if (status == BN_OK && !args->json) print_all(series);
     bn_json_free(document);

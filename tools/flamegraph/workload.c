@@ -22,55 +22,45 @@
 const struct bn_option bn_flamegraph_workload_options[] = {
     BN_OPTION_MODEL,
     BN_OPTION_ISA,
-    BN_OPTION_THREADS,
+    BN_OPTION_THREADS_TO(struct bn_flamegraph_options, work.n_threads),
     BN_OPTION_REPACK,
     {.name = "prompt",
      .letter = 'p',
      .arg = "TEXT",
      .group = "Work",
      .preset = "What is 2+2?",
-     .help = "prompt of the generation"},
+     .help = "prompt of the generation",
+     BN_TO_TEXT(struct bn_flamegraph_options, work.prompt)},
     {.name = "n-predict",
      .letter = 'n',
      .arg = "N",
      .group = "Work",
      .preset = "10",
-     .help = "tokens per generation, chosen greedily"},
+     .help = "tokens per generation, chosen greedily",
+     BN_TO_U32(struct bn_flamegraph_options, work.n_predict, 1, 1u << 16)},
     {.name = "seed",
      .rare = true,
      .arg = "N",
      .group = "Work",
      .preset = "42",
-     .help = "recorded; decoding is greedy"},
+     .help = "recorded; decoding is greedy",
+     BN_TO_U64(struct bn_flamegraph_options, work.seed, 0, (1ull << 53) - 1)},
     {.name = "level",
      .rare = true,
      .arg = "off|layer|brick|kernel",
      .group = "Work",
      .preset = "brick",
-     .help = "what the profiler measures and tags"},
+     .help = "what the profiler measures and tags",
+     BN_TO_CHOICE(struct bn_flamegraph_options, work.level)},
     {.name = "min-samples",
      .rare = true,
      .arg = "N",
      .group = "Work",
      .preset = "2000",
-     .help = "end a run at this many samples or after 10 s"},
+     .help = "end a run at this many samples or after 10 s",
+     BN_TO_U64(struct bn_flamegraph_options, work.min_samples, 1, 1u << 22)},
     {0},
 };
-
-bn_status bn_flamegraph_read_workload(struct bn_flamegraph_workload *out, const struct bn_args *args,
-                                      bn_error *err)
-{
-    *out = (struct bn_flamegraph_workload){.runs = 1, .seconds = 10};
-    out->prompt = bn_opt_str(args, "prompt");
-    out->level = (enum bn_prof_level)bn_opt_choice(args, "level");
-    BN_TRY(bn_opt_u32(args, "n-predict", 1, 1u << 16, &out->n_predict, err));
-    BN_TRY(bn_opt_u32(args, "threads", 1, 1024, &out->n_threads, err));
-    BN_TRY(bn_opt_u64(args, "seed", 0, (1ull << 53) - 1, &out->seed, err));
-    if (bn_opt_exists(args, "duration")) BN_TRY(bn_opt_f64(args, "duration", 0.01, 1e6, &out->seconds, err));
-    BN_TRY(bn_opt_u64(args, "min-samples", 1, 1u << 22, &out->min_samples, err));
-    if (bn_opt_exists(args, "runs")) BN_TRY(bn_opt_u32(args, "runs", 1, BN_STACKS_MAX_RUNS, &out->runs, err));
-    return BN_OK;
-}
 
 /* ---- one generation ---- */
 
@@ -94,7 +84,7 @@ static void add_phases(struct bn_work_phases *sum, const struct bn_generation *g
     }
 }
 
-/* Keeps the first generation's tokens, and holds all others against them. */
+/* Keeps the tokens of the first generation, and compares all others with them. */
 static bn_status check_ids(struct bn_recorded_work *w, struct bn_generation *gen, bn_error *err)
 {
     if (gen->reason == BN_STOP_CALLER) return bn_fail(err, BN_ERR_CANCELLED, "interrupted");
@@ -296,11 +286,16 @@ static bool has_room(const struct bn_recorded_work *w, const struct bn_work_run 
     return true;
 }
 
+static double seconds_of(const struct bn_recorded_work *w)
+{
+    return w->asked->seconds > 0 ? w->asked->seconds : 10;
+}
+
 /* Until the threads have computed for cpu_ns together, or the time is over. */
 static bn_status repeat(struct bn_recorded_work *w, struct bn_work_run *run, uint64_t cpu_ns,
                         uint64_t generations, bn_error *err)
 {
-    uint64_t cpu = bn_clock_process_cpu_ns(), most_ns = (uint64_t)(1e9 * w->asked->seconds);
+    uint64_t cpu = bn_clock_process_cpu_ns(), most_ns = (uint64_t)(1e9 * seconds_of(w));
     if (run->prof != NULL) {
         bn_prof_reset_epoch(run->prof);
         run->pairs[0] = bn_clock_pair_now(run->prof);
@@ -323,7 +318,7 @@ static bn_status repeat(struct bn_recorded_work *w, struct bn_work_run *run, uin
 bn_status bn_work_run(struct bn_recorded_work *w, bn_error *err)
 {
     double seconds = (double)w->asked->min_samples * (double)w->period_ns / 1e9;
-    uint64_t cpu_ns = (uint64_t)(1e9 * fmin(seconds, w->asked->seconds * w->n_threads));
+    uint64_t cpu_ns = (uint64_t)(1e9 * fmin(seconds, seconds_of(w) * w->n_threads));
     while (w->n_runs < w->asked->runs) {
         struct bn_work_run *run = &w->runs[w->n_runs++];
         uint64_t cpu[2], waited[2], generations = plan(w, cpu_ns);

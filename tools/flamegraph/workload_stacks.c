@@ -252,12 +252,11 @@ bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out, const s
 {
     struct bn_record_options options;
     struct bn_symbols_options symbols;
-    uint32_t runs; /* those of the workload count */
     bn_recording recording = {0};
     bn_recorder *recorder = NULL;
     struct bn_recorded_work work = {0};
     *out = (struct bn_flamegraph_recorded){0};
-    BN_TRY(bn_flamegraph_read_sampler(&options, &symbols, &runs, args, err));
+    BN_TRY(bn_flamegraph_read_sampler(&options, &symbols, args, err));
     BN_TRY(bn_recorder_open(&recorder, &options, err)); /* before the model, which starts threads */
     bn_status status = bn_work_open(&work, args, workload, options.period_ns, err);
     if (status == BN_OK) status = bn_work_run(&work, err);

@@ -342,7 +342,7 @@ static bn_status converse(struct chat *chat, struct bn_args *args, bn_error *err
 {
     struct bn_run_lines *lines = NULL;
     struct bn_buf line = {.max = 1u << 20};
-    const char *first = bn_opt_str(args, "prompt");
+    const char *first = args->prompt;
     if (chat->on_terminal) greet(chat, args);
     bn_status status = bn_run_lines_open(&lines, chat->on_terminal, err);
     if (status == BN_OK && first != NULL) status = say(chat, first, err);

@@ -146,7 +146,7 @@ static bn_status write_receipt(const struct bn_args *args, struct job *job, bn_e
         .prompt = job->prompt.text.data,
         .n_prompt_bytes = job->prompt.text.len,
         .template_name = bn_template_name(job->prompt.tmpl),
-        .isa = bn_opt_str(args, "isa"),
+        .isa = args->isa,
         .load_ns = job->engine.load_ns,
         .show_text = o->receipt_text,
         .n_threads = o->n_threads,
@@ -190,8 +190,9 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
 
 bn_status bn_run_generate(struct bn_args *args, bn_error *err)
 {
+    const struct bn_run_options *o = args->fields;
     struct job job = {.text = {.max = BN_RUN_MAX_TEXT_BYTES}};
-    BN_TRY(bn_cli_text_check(args, err));
+    BN_TRY(bn_cli_text_check(args, &o->tokens, err));
     job.gen.n_predict = ((const struct bn_run_options *)args->fields)->n_predict;
     BN_TRY(bn_run_open(&job.engine, args,
                        job.gen.n_predict < REPACK_TOKENS ? BN_REPACK_NEVER : BN_REPACK_AUTO, err));

@@ -24,15 +24,15 @@ struct file {
 
 static bn_status open_file(struct file *file, const struct bn_args *args, bn_error *err)
 {
-    const char *path = bn_opt_str(args, "model");
+    const char *path = args->model;
     const void *data = bn_default_model_data;
     size_t n = (size_t)bn_default_model_bytes;
     *file = (struct file){0};
     if (path != NULL) {
         char *found = NULL;
         bn_status named = bn_cli_model_path(&found, path, err);
-        char typed[BN_OPT_TYPED];
-        if (path[0] == '\0') bn_error_name(err, bn_opt_typed(args, "model", typed));
+        char typed[BN_TYPED];
+        if (path[0] == '\0') bn_error_name(err, bn_args_typed(args, &args->model, typed));
         BN_TRY(named);
         bn_status opened = bn_file_map_open(&file->map, found, false, err);
         bn_free(found);

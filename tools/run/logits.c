@@ -53,7 +53,7 @@ bn_status bn_run_logits(struct bn_args *args, bn_error *err)
         bn_error_hint(err, "add -o FILE, --digest or --trace DIR");
         return BN_ERR_ARG;
     }
-    BN_TRY(bn_cli_text_check(args, err));
+    BN_TRY(bn_cli_text_check(args, &o->tokens, err));
     BN_TRY(bn_run_open(&engine, args, BN_REPACK_NEVER, err));
     bn_status status = bn_run_prompt(&prompt, args, engine.model, false, err);
     if (status == BN_OK) {

@@ -83,8 +83,9 @@ bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args
     const struct bn_run_options *o = args->fields;
     *prompt = (struct bn_run_prompt){.tmpl = BN_TEMPLATE_RAW};
     if (o->tokens.n > 0) {
-        bool wrapped = o->system != NULL || (o->template_name != NULL && bn_opt_given(args, "template"));
-        if (bn_opt_given(args, "prompt") || bn_opt_given(args, "file") || args->n_operands > 0 || wrapped)
+        bool wrapped =
+            o->system != NULL || (o->template_name != NULL && bn_args_given(args, &o->template_name));
+        if (args->prompt != NULL || args->file != NULL || args->n_operands > 0 || wrapped)
             return bn_fail(err, BN_ERR_ARG,
                            "--tokens cannot be combined with a text, a template or a system message");
         prompt->ids = bn_alloc(o->tokens.n, sizeof *prompt->ids);
@@ -100,8 +101,8 @@ bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args
         prompt->tmpl = bn_template_resolve(prompt->tmpl, tok);
     }
     prompt->text.max = BN_RUN_MAX_TEXT_BYTES;
-    bn_status status = bn_cli_text(args, &prompt->text, err);
-    bool typed = bn_opt_given(args, "prompt") || args->n_operands > 0;
+    bn_status status = bn_cli_text(args, &o->tokens, &prompt->text, err);
+    bool typed = args->prompt != NULL || args->n_operands > 0;
     struct bn_buf *text = &prompt->text;
     if (trim && !typed && text->len > 0 && text->data[text->len - 1] == '\n') text->data[--text->len] = '\0';
     if (status == BN_OK) status = encode(prompt, args, tok, err);

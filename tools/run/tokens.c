@@ -117,7 +117,7 @@ bn_status bn_run_tokenize(struct bn_args *args, bn_error *err)
     const struct bn_run_options *o = args->fields;
     unsigned flags =
         (o->no_bos ? 0u : (unsigned)BN_TOKENIZE_BOS) | (o->special ? (unsigned)BN_TOKENIZE_SPECIAL : 0u);
-    if (!o->jsonl) BN_TRY(bn_cli_text_check(args, err));
+    if (!o->jsonl) BN_TRY(bn_cli_text_check(args, NULL, err));
     BN_TRY(open_vocabulary(&model, &tok, args, err));
     struct bn_buf text = {.max = BN_RUN_MAX_TEXT_BYTES};
     int32_t *ids = NULL;
@@ -126,7 +126,7 @@ bn_status bn_run_tokenize(struct bn_args *args, bn_error *err)
     if (o->jsonl) {
         status = tokenize_lines(tok, flags, err);
     } else {
-        status = bn_cli_text(args, &text, err);
+        status = bn_cli_text(args, NULL, &text, err);
         if (status == BN_OK) status = bn_tokenize(tok, text.data, text.len, flags, &ids, &n_ids, err);
         if (status == BN_OK && args->json)
             status = print_document(tok, ids, n_ids, err);

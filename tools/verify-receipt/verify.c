@@ -112,7 +112,7 @@ static bn_status read_policy(struct bn_receipt_policy *policy, const struct bn_a
     policy->require_signature |= o->keys.n > 0;
     if (o->allow_corrections && (path == NULL || on_command_line(args, "allow-corrections")))
         policy->allow_corrections = true;
-    if (bn_opt_given(args, "max-age")) policy->max_age_s = o->max_age_s;
+    if (bn_args_given(args, &o->max_age_s)) policy->max_age_s = o->max_age_s;
     return BN_OK;
 }
 
@@ -144,7 +144,7 @@ struct subject {
 static bn_status open_model(struct verify *v, bn_error *err)
 {
     const struct bn_verify_options *o = v->args->fields;
-    const char *path = bn_opt_str(v->args, "model");
+    const char *path = v->args->model;
     char *file = NULL;
     if (v->has_model) return BN_OK;
     if (path == NULL) {
@@ -193,7 +193,7 @@ static bn_status run_replay(const struct verify *v, struct subject *s, bn_error 
     bn_model *model = NULL;
     const struct bn_verify_options *o = v->args->fields;
     bn_error why = {0};
-    BN_TRY(bn_isa_select(bn_opt_str(v->args, "isa"), err));
+    BN_TRY(bn_isa_select(v->args->isa, err));
     BN_TRY(bn_model_open_memory(&model, v->model_bytes, v->n_model_bytes, bn_cli_model_name(v->args), NULL,
                                 err));
     bn_status status = bn_receipt_replay(&s->receipt, model, o->n_threads, o->n_batch, &s->replay, &why);
@@ -244,7 +244,7 @@ static bn_status check(struct verify *v, struct subject *s, bn_error *err)
     if (s->receipt.root != NULL) {
         BN_TRY(open_model(v, err));
         in.model_sha256 = v->model_sha256;
-        in.model_is_default = bn_opt_str(v->args, "model") == NULL;
+        in.model_is_default = v->args->model == NULL;
         in.bandwidth_bytes_per_s = probe_bandwidth(v, &s->receipt);
     }
     BN_TRY(bn_rules_run(&s->report, &in, err));
@@ -284,7 +284,7 @@ static bn_status find_path(const struct bn_args *args, const char **path, bn_err
 {
     const struct bn_verify_options *o = args->fields;
     *path = args->n_operands > 0 ? args->operands[0] : o->path;
-    if (args->n_operands > 0 || bn_opt_given(args, "path") || access(*path, F_OK) == 0) return BN_OK;
+    if (args->n_operands > 0 || bn_args_given(args, &o->path) || access(*path, F_OK) == 0) return BN_OK;
     char name[96];
     snprintf(name, sizeof name, "%.60s (the default path)", *path);
     bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, name, "not found");

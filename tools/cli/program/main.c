@@ -15,7 +15,7 @@ static bn_status run(const struct bn_program *program, struct bn_args *args, int
     *args = (struct bn_args){.program = program};
     if (bn_dump(stdout, program, argc, argv, &status, err)) return status;
     BN_TRY(bn_args_parse(args, program, argc, argv, err));
-    bn_report_set((enum bn_color)bn_opt_choice(args, "color"), args->quiet, args->verbose, args->json);
+    bn_report_set((enum bn_color)args->color, args->quiet, args->verbose, args->json);
     if (args->want_help) {
         bn_help_print(stdout, program, args->command, args->want_all, bn_report_columns(stdout));
         return BN_OK;
