@@ -19,13 +19,7 @@ void bn_lineage_release(struct bn_lineage *lineage)
 
 bn_status bn_lineage_add(struct bn_lineage *lineage, const struct bn_birth *birth, bn_error *err)
 {
-    if (lineage->n == lineage->room) {
-        size_t wider = lineage->room < 64 ? 64 : lineage->room * 2;
-        struct bn_birth *list = bn_realloc(lineage->list, wider, sizeof *list);
-        if (list == NULL) return bn_nomem(err);
-        lineage->list = list;
-        lineage->room = wider;
-    }
+    BN_TRY(bn_array_grow(&lineage->list, &lineage->room, lineage->n + 1, sizeof *lineage->list, err));
     lineage->list[lineage->n++] = *birth;
     return BN_OK;
 }

@@ -36,6 +36,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "lab/host/machine.h"
 #include "lab/kit/spawn.h"
 #include "lab/sampler/perf_records.h"
 #include "lab/sampler/tier.h"
@@ -76,14 +77,11 @@ struct perf {
 
 static bool read_setting(const char *name, long *value)
 {
-    char path[96], line[64] = "", *end;
+    char path[96], line[64], *end;
     snprintf(path, sizeof path, "/proc/sys/kernel/%s", name);
-    FILE *f = fopen(path, "re");
-    if (f == NULL) return false;
-    bool ok = fgets(line, sizeof line, f) != NULL;
-    fclose(f);
+    if (!bn_machine_line(path, line, sizeof line)) return false;
     *value = strtol(line, &end, 10);
-    return ok && end != line;
+    return end != line;
 }
 
 /* EACCES: forbidden by the level when that is high enough, else by something that has no level. */
@@ -351,7 +349,7 @@ static void stop_drainer(struct perf *p)
     p->draining = false;
 }
 
-/* ---- the table's functions ---- */
+/* ---- the functions of the table ---- */
 
 static void perf_close(void *state)
 {
@@ -369,12 +367,15 @@ static void perf_close(void *state)
     bn_free(p);
 }
 
-static bn_status prepare(struct perf **out, enum bn_record_tier tier, const struct bn_record_options *o,
-                         bn_error *err)
+static bn_status prepare(struct perf **out, const struct bn_record_options *o, bn_error *err)
 {
     struct perf *p = bn_alloc(1, sizeof *p);
     if (p == NULL) return bn_nomem(err);
-    *p = (struct perf){.tier = tier, .kind = o->kind, .clock = -1, .quit = -1, .system = !o->user_only};
+    *p = (struct perf){.tier = (enum bn_record_tier)o->tier,
+                       .kind = o->kind,
+                       .clock = -1,
+                       .quit = -1,
+                       .system = !o->user_only};
     p->store.max = STORE_BYTES;
     p->page = (size_t)sysconf(_SC_PAGESIZE);
     p->ring_bytes = RING_BYTES(o->dump_bytes > 0);
@@ -397,11 +398,10 @@ static void switch_all(struct perf *p, unsigned long request)
         (void)ioctl(p->rings[i].fd, request, 0);
 }
 
-static bn_status open_self(void **state, enum bn_record_tier tier, const struct bn_record_options *o,
-                           bn_error *err)
+static bn_status open_self(void **state, const struct bn_record_options *o, bn_error *err)
 {
     struct perf *p = NULL;
-    BN_TRY(prepare(&p, tier, o, err));
+    BN_TRY(prepare(&p, o, err));
     bn_status status = open_rings(p, 0, err);
     if (status != BN_OK) {
         perf_close(p);
@@ -414,13 +414,12 @@ static bn_status open_self(void **state, enum bn_record_tier tier, const struct 
     return BN_OK;
 }
 
-static bn_status open_program(void **state, enum bn_record_tier tier, pid_t *pid,
-                              const struct bn_record_options *o, const char *const *argv, const int fds[3],
-                              bn_error *err)
+static bn_status open_program(void **state, pid_t *pid, const struct bn_record_options *o,
+                              const char *const *argv, const int fds[3], bn_error *err)
 {
     struct perf *p = NULL;
     struct bn_spawned spawned;
-    BN_TRY(prepare(&p, tier, o, err));
+    BN_TRY(prepare(&p, o, err));
     p->attr.enable_on_exec = 1;
     int failed = bn_spawn_hold(&spawned, argv, fds);
     if (failed != 0) {
@@ -488,35 +487,4 @@ static bn_status perf_stop(void *state, bn_recording *out, bn_error *err)
     return BN_OK;
 }
 
-static bn_status cycles_self(void **state, const struct bn_record_options *options, bn_error *err)
-{
-    return open_self(state, BN_RECORD_CYCLES, options, err);
-}
-
-static bn_status clock_self(void **state, const struct bn_record_options *options, bn_error *err)
-{
-    return open_self(state, BN_RECORD_CLOCK, options, err);
-}
-
-static bn_status cycles_program(void **state, pid_t *pid, const struct bn_record_options *options,
-                                const char *const *argv, const int fds[3], bn_error *err)
-{
-    return open_program(state, BN_RECORD_CYCLES, pid, options, argv, fds, err);
-}
-
-static bn_status clock_program(void **state, pid_t *pid, const struct bn_record_options *options,
-                               const char *const *argv, const int fds[3], bn_error *err)
-{
-    return open_program(state, BN_RECORD_CLOCK, pid, options, argv, fds, err);
-}
-
-const struct bn_record_tier_ops bn_record_cycles = {.kinds = 1u << BN_RECORD_CPU,
-                                                    .open_self = cycles_self,
-                                                    .open_program = cycles_program,
-                                                    .stop = perf_stop,
-                                                    .close = perf_close};
-const struct bn_record_tier_ops bn_record_clock = {.kinds = 1u << BN_RECORD_CPU | 1u << BN_RECORD_FAULTS,
-                                                   .open_self = clock_self,
-                                                   .open_program = clock_program,
-                                                   .stop = perf_stop,
-                                                   .close = perf_close};
+const struct bn_record_ops bn_record_perf = {open_self, open_program, perf_stop, perf_close};

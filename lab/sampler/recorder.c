@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "lab/host/machine.h"
 #include "lab/sampler/tier.h"
 
 /* Periods are at most this long, so that a trial is short however rare samples are to be. */
@@ -22,16 +23,19 @@
 #define TRIAL_MOST_NS UINT64_C(2000000000) /* timers of a busy machine may be silent for a tenth of it */
 #define TRIAL_PAGES 64u                    /* that are touched where faults are recorded */
 
-static const struct bn_record_tier_ops *ops_of(enum bn_record_tier tier)
-{
-    static const struct bn_record_tier_ops *const OPS[] = {&bn_record_cycles, &bn_record_clock,
-                                                           &bn_record_timer, &bn_record_itimer};
-    _Static_assert(BN_ARRAY_LEN(OPS) == BN_RECORD_TIERS, "functions for each");
-    return OPS[tier];
-}
+static const struct {
+    const struct bn_record_ops *ops;
+    unsigned kinds; /* that it records: bits, 1u << enum bn_record_kind */
+} TIERS[] = {
+    {&bn_record_perf, 1u << BN_RECORD_CPU},
+    {&bn_record_perf, 1u << BN_RECORD_CPU | 1u << BN_RECORD_FAULTS},
+    {&bn_record_timers, 1u << BN_RECORD_CPU | 1u << BN_RECORD_WALL},
+    {&bn_record_timers, 1u << BN_RECORD_CPU},
+};
+_Static_assert(BN_ARRAY_LEN(TIERS) == BN_RECORD_TIERS, "a row for each");
 
 struct bn_recorder {
-    const struct bn_record_tier_ops *ops;
+    const struct bn_record_ops *ops;
     void *state;
     struct bn_record_options options;
     bn_recording recording; /* what is known before it is stopped */
@@ -70,7 +74,7 @@ static bool is_refusal(bn_status status)
     return status == BN_ERR_UNSUPPORTED;
 }
 
-static bn_status record_work(struct bn_record_trial *out, const struct bn_record_tier_ops *ops,
+static bn_status record_work(struct bn_record_trial *out, const struct bn_record_ops *ops,
                              const struct bn_record_options *options, uint64_t ns, bn_error *err)
 {
     bn_recording recording = {0};
@@ -93,10 +97,10 @@ bn_status bn_record_try(struct bn_record_trial *out, const struct bn_record_opti
 {
     *out = (struct bn_record_trial){0};
     if ((unsigned)options->tier >= BN_RECORD_TIERS) return bn_fail(err, BN_ERR_ARG, "invalid sampler");
-    const struct bn_record_tier_ops *ops = ops_of((enum bn_record_tier)options->tier);
+    const struct bn_record_ops *ops = TIERS[options->tier].ops;
     struct bn_record_options own = *options;
     bn_error why = {0};
-    if (!(ops->kinds >> options->kind & 1)) {
+    if (!(TIERS[options->tier].kinds >> options->kind & 1)) {
         snprintf(out->why, sizeof out->why, "it does not record %s", bn_record_kind_name(options->kind));
         return BN_OK;
     }
@@ -167,7 +171,7 @@ static bn_status climb(bn_recorder *r, open_fn *open, void *user, bn_error *err)
         BN_TRY(bn_record_try(&trial, &r->options, err));
         join(delivery->refused[t], sizeof delivery->refused[t], trial.why, trial.hint);
         if (!trial.works) continue;
-        r->ops = ops_of((enum bn_record_tier)t);
+        r->ops = TIERS[t].ops;
         bn_status status = open(r, user, &why);
         if (is_refusal(status)) {
             join(delivery->refused[t], sizeof delivery->refused[t], why.msg, why.hint);
@@ -207,13 +211,9 @@ void bn_recorder_close(bn_recorder *recorder)
 
 static bn_status add_name(bn_recording *r, const char *path, uint32_t tid, bn_error *err)
 {
-    char name[64] = "";
-    FILE *f = fopen(path, "re");
-    if (f == NULL) return BN_OK; /* a thread without a name is shown by its number */
-    if (fgets(name, sizeof name, f) == NULL) name[0] = '\0';
-    fclose(f);
-    name[strcspn(name, "\n")] = '\0';
-    if (name[0] == '\0') return BN_OK;
+    char name[64];
+    if (!bn_machine_line(path, name, sizeof name) || name[0] == '\0')
+        return BN_OK; /* a thread without a name is shown by its number */
     return bn_recording_add_thread(r, bn_clock_ns(), (uint32_t)getpid(), tid, name, err);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A way of sampling (a tier), as recorder.c sees it: a table of four functions. recorder.c tries the tiers
- * in order. BN_ERR_UNSUPPORTED means that a tier does not work here; its message says why and its hint what
+ * The ways of sampling as recorder.c sees them: a table of four functions, for two tiers each; options->tier
+ * says which one. recorder.c tries the tiers in order. BN_ERR_UNSUPPORTED means that a tier does not work here; its message says why and its hint what
  * changes that. Any other error ends the recording.
  *
  * recorder.c does the rest: it asks a tier only for kinds that it has; finds out by a short probe with
@@ -16,9 +16,7 @@
 
 #include "lab/sampler/recorder.h"
 
-struct bn_record_tier_ops {
-    unsigned kinds; /* bits, 1u << enum bn_record_kind */
-
+struct bn_record_ops {
     /* Begins to record the calling thread and all threads that are started later. *state is the way's own,
      * not NULL when this succeeds, and is given to stop and close. May be opened while no other state of the
      * same way is. */
@@ -40,12 +38,12 @@ struct bn_record_tier_ops {
     void (*close)(void *state);
 };
 
-/* perf_events.c */
-extern const struct bn_record_tier_ops bn_record_cycles, bn_record_clock;
+/* perf_events.c: BN_RECORD_CYCLES, BN_RECORD_CLOCK */
+extern const struct bn_record_ops bn_record_perf;
 /* Sets err to why perf_event_open failed with this errno, with a hint where one is known. system: the event
  * includes the kernel. Returns BN_ERR_UNSUPPORTED. */
 bn_status bn_perf_refuse(bn_error *err, int sys_errno, bool system);
-/* timers.c */
-extern const struct bn_record_tier_ops bn_record_timer, bn_record_itimer;
+/* timers.c: BN_RECORD_TIMER, BN_RECORD_ITIMER */
+extern const struct bn_record_ops bn_record_timers;
 
 #endif

@@ -86,7 +86,7 @@ static void close_timers(void *state)
     bn_free(t);
 }
 
-static bn_status open_log(struct timers *t, const struct bn_record_options *o, bool interval, bn_error *err)
+static bn_status open_log(struct timers *t, const struct bn_record_options *o, bn_error *err)
 {
     t->log_bytes = o->dump_bytes > 0 ? LOG_BYTES_WITH_DUMPS : LOG_BYTES;
     t->log_fd = memfd_create("bn-sampler-log", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -100,7 +100,7 @@ static bn_status open_log(struct timers *t, const struct bn_record_options *o, b
     t->log->version = BN_AGENT_VERSION;
     t->log->size = t->log_bytes;
     t->log->period_ns = o->period_ns;
-    t->log->clock = interval                    ? BN_AGENT_ITIMER
+    t->log->clock = o->tier == BN_RECORD_ITIMER ? BN_AGENT_ITIMER
                     : o->kind == BN_RECORD_WALL ? BN_AGENT_MONOTONIC
                                                 : BN_AGENT_THREAD_CPU;
     t->log->dump_bytes = o->dump_bytes;
@@ -109,8 +109,8 @@ static bn_status open_log(struct timers *t, const struct bn_record_options *o, b
     return BN_OK;
 }
 
-static bn_status open_timers(struct timers **out, const struct bn_record_options *o, bool interval,
-                             bool is_self, bn_error *err)
+static bn_status open_timers(struct timers **out, const struct bn_record_options *o, bool is_self,
+                             bn_error *err)
 {
     if (o->period_ns == 0 || o->dump_bytes % 8 != 0 || o->dump_bytes > 65528)
         return bn_fail(err, BN_ERR_ARG,
@@ -118,7 +118,7 @@ static bn_status open_timers(struct timers **out, const struct bn_record_options
     struct timers *t = bn_alloc(1, sizeof *t);
     if (t == NULL) return bn_nomem(err);
     *t = (struct timers){.log_fd = -1, .is_self = is_self};
-    bn_status status = open_log(t, o, interval, err);
+    bn_status status = open_log(t, o, err);
     if (status == BN_OK)
         *out = t;
     else
@@ -126,12 +126,11 @@ static bn_status open_timers(struct timers **out, const struct bn_record_options
     return status;
 }
 
-static bn_status open_self(void **state, const struct bn_record_options *options, bool interval,
-                           bn_error *err)
+static bn_status open_self(void **state, const struct bn_record_options *options, bn_error *err)
 {
     struct timers *t;
     const char *what;
-    BN_TRY(open_timers(&t, options, interval, true, err));
+    BN_TRY(open_timers(&t, options, true, err));
     t->cpu_before_ns = cpu_used(true);
     int failed = bn_agent_begin(t->log, NULL, &what);
     if (failed != 0) {
@@ -197,12 +196,12 @@ static bn_status spawn(const struct timers *t, const char *library, pid_t *pid, 
 }
 
 static bn_status open_program(void **state, pid_t *pid, const struct bn_record_options *options,
-                              bool interval, const char *const *argv, const int fds[3], bn_error *err)
+                              const char *const *argv, const int fds[3], bn_error *err)
 {
     struct timers *t;
     char path[48], library[BN_SAMPLER_PATH_BYTES];
     BN_TRY(bn_sampler_library_path(library, err));
-    BN_TRY(open_timers(&t, options, interval, false, err));
+    BN_TRY(open_timers(&t, options, false, err));
     snprintf(t->name, sizeof t->name, "%s", argv[0]);
     snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), t->log_fd);
     bn_status status = BN_OK;
@@ -338,37 +337,4 @@ static bn_status stop_timers(void *state, bn_recording *out, bn_error *err)
     return read_log(out, t, err);
 }
 
-/* ---- the tables ---- */
-
-static bn_status open_timer_self(void **state, const struct bn_record_options *options, bn_error *err)
-{
-    return open_self(state, options, false, err);
-}
-
-static bn_status open_itimer_self(void **state, const struct bn_record_options *options, bn_error *err)
-{
-    return open_self(state, options, true, err);
-}
-
-static bn_status open_timer_program(void **state, pid_t *pid, const struct bn_record_options *options,
-                                    const char *const *argv, const int fds[3], bn_error *err)
-{
-    return open_program(state, pid, options, false, argv, fds, err);
-}
-
-static bn_status open_itimer_program(void **state, pid_t *pid, const struct bn_record_options *options,
-                                     const char *const *argv, const int fds[3], bn_error *err)
-{
-    return open_program(state, pid, options, true, argv, fds, err);
-}
-
-const struct bn_record_tier_ops bn_record_timer = {.kinds = 1u << BN_RECORD_CPU | 1u << BN_RECORD_WALL,
-                                                   .open_self = open_timer_self,
-                                                   .open_program = open_timer_program,
-                                                   .stop = stop_timers,
-                                                   .close = close_timers};
-const struct bn_record_tier_ops bn_record_itimer = {.kinds = 1u << BN_RECORD_CPU,
-                                                    .open_self = open_itimer_self,
-                                                    .open_program = open_itimer_program,
-                                                    .stop = stop_timers,
-                                                    .close = close_timers};
+const struct bn_record_ops bn_record_timers = {open_self, open_program, stop_timers, close_timers};

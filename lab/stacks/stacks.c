@@ -111,7 +111,6 @@ static bn_status insert(struct table *t, const bn_stacks *s, hash_fn *hash_of, u
     return BN_OK;
 }
 
-/* Room for one more in an array of which n are used. */
 /* ---- texts ---- */
 
 static bool same_text(const bn_stacks *s, uint32_t number, const void *key)

@@ -230,13 +230,7 @@ static int unit_order(const void *a, const void *b)
 
 static bn_status add_unit(struct bn_object *o, size_t *room, const struct bn_object_unit *unit, bn_error *err)
 {
-    if (o->n_units == *room) {
-        size_t wider = *room == 0 ? 256 : 2 * *room;
-        void *units = bn_realloc(o->units, wider, sizeof *o->units);
-        if (units == NULL) return bn_nomem(err);
-        o->units = units;
-        *room = wider;
-    }
+    BN_TRY(bn_array_grow(&o->units, room, o->n_units + 1, sizeof *o->units, err));
     o->units[o->n_units++] = *unit;
     return BN_OK;
 }

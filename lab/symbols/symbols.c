@@ -63,11 +63,6 @@ struct bn_symbols {
 #define NO_FILE UINT64_MAX
 #define KERNEL (UINT64_MAX - 1)
 
-static bn_status no_memory(bn_error *err)
-{
-    return bn_nomem(err);
-}
-
 /* ---- memory ---- */
 
 static void *keep(bn_symbols *s, size_t n)
@@ -94,7 +89,6 @@ static const char *keep_text(bn_symbols *s, const char *text, size_t n)
     return copy;
 }
 
-/* Room for one more in an array. */
 /* ---- where threads begin ---- */
 
 static void *return_address(void *unused)
@@ -189,7 +183,7 @@ static bn_status unknown_place(bn_symbols *s, struct place *place, const char *n
                                enum bn_frame_kind kind, bn_error *err)
 {
     struct bn_frame *frame = keep(s, sizeof *frame);
-    if (frame == NULL) return no_memory(err);
+    if (frame == NULL) return bn_nomem(err);
     *frame = (struct bn_frame){name, module, "", 0, kind};
     *place = (struct place){.frames = frame, .n = 1, .unknown = true};
     return BN_OK;
@@ -204,7 +198,7 @@ static bn_status unknown_in(bn_symbols *s, struct place *place, const struct bn_
         return unknown_place(s, place, "[unknown]", "", BN_FRAME_UNKNOWN, err);
     snprintf(name, sizeof name, "[%.255s]", o->module);
     const char *kept = keep_text(s, name, strlen(name));
-    return kept == NULL ? no_memory(err) : unknown_place(s, place, kept, o->module, BN_FRAME_UNKNOWN, err);
+    return kept == NULL ? bn_nomem(err) : unknown_place(s, place, kept, o->module, BN_FRAME_UNKNOWN, err);
 }
 
 static bn_status known_place(bn_symbols *s, struct place *place, const struct bn_object *o, uint64_t address,
@@ -222,9 +216,9 @@ static bn_status known_place(bn_symbols *s, struct place *place, const struct bn
     }
     if (n == 0 || !s->options.inlined) n = 1;
     struct bn_frame *frames = keep(s, n * sizeof *frames);
-    if (frames == NULL) return no_memory(err);
+    if (frames == NULL) return bn_nomem(err);
     scopes[0].name = keep_text(s, name, function_name_bytes(name));
-    if (scopes[0].name == NULL) return no_memory(err);
+    if (scopes[0].name == NULL) return bn_nomem(err);
     for (size_t i = 0; i < n; i++)
         frames[i] = (struct bn_frame){scopes[i].name != NULL ? scopes[i].name : "[unknown]", o->module,
                                       scopes[i].file != NULL ? scopes[i].file : "", scopes[i].line,
@@ -240,7 +234,7 @@ static bn_status kernel_place(bn_symbols *s, struct place *place, uint64_t addre
     BN_TRY(bn_kernel_symbol(&s->kernel, NULL, address, &symbol, err));
     if (symbol == NULL) return unknown_place(s, place, "[kernel]", "[kernel]", BN_FRAME_SYSTEM, err);
     const char *name = keep_text(s, symbol->name, function_name_bytes(symbol->name));
-    if (name == NULL) return no_memory(err);
+    if (name == NULL) return bn_nomem(err);
     const char *module = symbol->module[0] != '\0' ? symbol->module : "[kernel]";
     BN_TRY(unknown_place(s, place, name, module, BN_FRAME_SYSTEM, err));
     place->unknown = false;
@@ -375,7 +369,7 @@ bn_status bn_symbols_open(bn_symbols **out, const bn_recording *recording,
 {
     *out = NULL;
     bn_symbols *s = bn_alloc(1, sizeof *s);
-    if (s == NULL) return no_memory(err);
+    if (s == NULL) return bn_nomem(err);
     s->recording = recording;
     if (options != NULL) s->options = *options;
     bn_status status = bn_debug_files_open(&s->objects.files, s->options.debug_path, err);

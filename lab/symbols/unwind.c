@@ -199,13 +199,8 @@ static bn_status replace_chain(struct unwinding *u, struct bn_sample *sample, bn
     bn_recording *r = u->recording;
     size_t n = sample->n_system + u->n_chain;
     if (n > sample->n_chain) {
-        if (r->addresses_room - r->n_addresses < n) {
-            size_t room = 2 * r->addresses_room + BN_RECORDING_MAX_CHAIN;
-            uint64_t *addresses = bn_realloc(r->addresses, room, sizeof *addresses);
-            if (addresses == NULL) return bn_nomem(err);
-            r->addresses = addresses;
-            r->addresses_room = room;
-        }
+        BN_TRY(
+            bn_array_grow(&r->addresses, &r->addresses_room, r->n_addresses + n, sizeof *r->addresses, err));
         memcpy(r->addresses + r->n_addresses, r->addresses + sample->chain,
                sample->n_system * sizeof *r->addresses);
         sample->chain = r->n_addresses;

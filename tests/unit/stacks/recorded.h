@@ -60,22 +60,25 @@ struct run {
     int wait_status;
 };
 
-static inline bn_status record(struct run *run, const struct bn_record_tier_ops *tier,
+static inline bn_status record(struct run *run, enum bn_record_tier tier,
                                const struct bn_record_options *options, const char *const *argv,
                                bn_error *err)
 {
     char text[4096];
     void *state = NULL;
     pid_t pid = 0;
+    struct bn_record_options own = *options;
+    own.tier = (int)tier;
     *run = (struct run){0};
     int null = open("/dev/null", O_RDWR | O_CLOEXEC), out = memfd_create("out", MFD_CLOEXEC);
-    bn_status status = tier->open_program(&state, &pid, options, argv, (const int[3]){null, out, 2}, err);
+    bn_status status =
+        bn_record_timers.open_program(&state, &pid, &own, argv, (const int[3]){null, out, 2}, err);
     if (status == BN_OK) {
         alarm(1200); /* a program that hangs fails */
         assert_int_equal(waitpid(pid, &run->wait_status, 0), pid);
         alarm(0);
-        status = tier->stop(state, &run->recording, err);
-        tier->close(state);
+        status = bn_record_timers.stop(state, &run->recording, err);
+        bn_record_timers.close(state);
         bn_recording_finish(&run->recording);
     }
     ssize_t n = pread(out, text, sizeof text, 0);
@@ -92,7 +95,7 @@ static inline void release(struct run *run)
     bn_json_free(run->said);
 }
 
-static inline struct run record_ok(const struct bn_record_tier_ops *tier, struct bn_record_options options,
+static inline struct run record_ok(enum bn_record_tier tier, struct bn_record_options options,
                                    const char *const *argv)
 {
     struct run run;
@@ -115,7 +118,7 @@ static inline unsigned longer(unsigned ms, size_t n, size_t enough)
 
 /* Records a program, in whose arguments "@" is a time in milliseconds, for longer and longer until there are
  * enough. */
-static inline struct run record_until(size_t enough, counted *of, const struct bn_record_tier_ops *tier,
+static inline struct run record_until(size_t enough, counted *of, enum bn_record_tier tier,
                                       struct bn_record_options options, const char *const *argv)
 {
     char text[16];

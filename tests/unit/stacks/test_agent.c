@@ -16,7 +16,7 @@ static size_t in_split(const struct run *run)
     return count(run, "seventy", NULL) + count(run, "thirty", NULL);
 }
 
-static void check_split(const struct bn_record_tier_ops *tier)
+static void check_split(enum bn_record_tier tier)
 {
     struct run run =
         record_until(60, in_split, tier, CPU(1009000), (const char *const[]){sampled("split"), "@", NULL});
@@ -37,13 +37,13 @@ static void check_split(const struct bn_record_tier_ops *tier)
 static void a_split_is_found(void **state)
 {
     (void)state;
-    check_split(&bn_record_timer);
+    check_split(BN_RECORD_TIMER);
 }
 
 static void a_split_is_found_by_the_interval_timer(void **state)
 {
     (void)state;
-    check_split(&bn_record_itimer);
+    check_split(BN_RECORD_ITIMER);
 }
 
 static size_t in_bottom(const struct run *run)
@@ -63,7 +63,7 @@ static void a_recursion_has_its_depth(void **state)
 {
     (void)state;
     size_t right = 0, in = 0;
-    struct run run = record_until(40, in_bottom, &bn_record_timer, CPU(1009000),
+    struct run run = record_until(40, in_bottom, BN_RECORD_TIMER, CPU(1009000),
                                   (const char *const[]){sampled("recursion"), "@", "20", NULL});
     for (size_t i = 0; i < run.recording.n_samples; i++) {
         const struct bn_sample *s = &run.recording.samples[i];
@@ -76,7 +76,7 @@ static void a_recursion_has_its_depth(void **state)
     assert_true((double)right >= 0.99 * (double)in);
     release(&run);
     /* One that is deeper than what is kept says so. */
-    run = record_until(10, cut_short, &bn_record_timer, CPU(1009000),
+    run = record_until(10, cut_short, BN_RECORD_TIMER, CPU(1009000),
                        (const char *const[]){sampled("recursion"), "@", "400", NULL});
     for (size_t i = 0; i < run.recording.n_samples; i++) {
         const struct bn_sample *s = &run.recording.samples[i];
@@ -122,7 +122,7 @@ static size_t of_busy(const struct run *run)
 static void threads_are_told_apart(void **state)
 {
     (void)state;
-    struct run run = record_until(60, of_busy, &bn_record_timer, CPU(1009000),
+    struct run run = record_until(60, of_busy, BN_RECORD_TIMER, CPU(1009000),
                                   (const char *const[]){sampled("threads"), "@", NULL});
     assert_near(&run.recording, weight_of(&run, "busy"), said(&run, "busy.cpu_ns"), 0.1, 1);
     assert_true(weight_of(&run, "idle") <= 1.1 * said(&run, "idle.cpu_ns") + 5e6);
@@ -152,7 +152,7 @@ static void threads_that_wait_have_their_time(void **state)
 {
     (void)state;
     struct bn_record_options wall = {.kind = BN_RECORD_WALL, .tier = -1, .period_ns = 1009000};
-    struct run run = record_until(2, that_have_their_time, &bn_record_timer, wall,
+    struct run run = record_until(2, that_have_their_time, BN_RECORD_TIMER, wall,
                                   (const char *const[]){sampled("threads"), "@", NULL});
     assert_true(of_thread(&run, "idle") >= 10);
     release(&run);
@@ -162,7 +162,7 @@ static void threads_that_wait_have_their_time(void **state)
 static void threads_that_start_late_are_found(void **state)
 {
     (void)state;
-    struct run run = record_until(40, of_busy, &bn_record_timer, CPU(1009000),
+    struct run run = record_until(40, of_busy, BN_RECORD_TIMER, CPU(1009000),
                                   (const char *const[]){sampled("threads"), "@", "300", NULL});
     assert_near(&run.recording, weight_of(&run, "busy"), said(&run, "busy.cpu_ns"), 0.1, 1);
     assert_true(has_name(&run.recording, (uint32_t)said(&run, "busy.tid"), "busy"));
@@ -181,7 +181,7 @@ static void a_storm_passes(void **state)
     const char *ms = getenv("BN_STORM_MS");
     const char *const argv[] = {sampled("storm"), sampled("storm_library.so"), ms != NULL ? ms : "@", NULL};
     struct bn_record_options o = {.kind = BN_RECORD_WALL, .tier = -1, .period_ns = 250000};
-    struct run run = record_until(5000, all_samples, &bn_record_timer, o, argv);
+    struct run run = record_until(5000, all_samples, BN_RECORD_TIMER, o, argv);
     assert_int_equal(run.wait_status, 0);
     release(&run);
 }
@@ -194,7 +194,7 @@ static size_t in_callback(const struct run *run)
 static void a_chain_without_frame_pointers_has_no_root(void **state)
 {
     (void)state;
-    struct run run = record_until(40, in_callback, &bn_record_timer, CPU(1009000),
+    struct run run = record_until(40, in_callback, BN_RECORD_TIMER, CPU(1009000),
                                   (const char *const[]){sampled("nofp"), "@", NULL});
     assert_true(count(&run, "main", NULL) * 20 <= in_callback(&run));
     release(&run);
@@ -232,7 +232,7 @@ static void children_are_recorded(void **state)
 {
     (void)state;
     struct run run =
-        record_until(20, of_each_child, &bn_record_timer, CPU(1009000),
+        record_until(20, of_each_child, BN_RECORD_TIMER, CPU(1009000),
                      (const char *const[]){sampled("fork"), "@", sampled("crash"), "@", "exit", NULL});
     const bn_recording *r = &run.recording;
     double ns = said(&run, "ns");
@@ -269,7 +269,7 @@ static void what_ends_badly_keeps_its_samples(void **state)
     (void)state;
     static const char *const HOW[] = {"segv", "kill", "exit"};
     for (int i = 0; i < 3; i++) {
-        struct run run = record_until(10, in_crash, &bn_record_timer, CPU(1009000),
+        struct run run = record_until(10, in_crash, BN_RECORD_TIMER, CPU(1009000),
                                       (const char *const[]){sampled("crash"), "@", HOW[i], NULL});
         assert_int_equal(WIFSIGNALED(run.wait_status), i < 2);
         release(&run);
@@ -286,7 +286,7 @@ static void what_is_loaded_late_is_known(void **state)
 {
     (void)state;
     const char *const argv[] = {sampled("crash"), "@", "load", sampled("storm_library.so"), NULL};
-    struct run run = record_until(10, in_storm_library, &bn_record_timer, CPU(1009000), argv);
+    struct run run = record_until(10, in_storm_library, BN_RECORD_TIMER, CPU(1009000), argv);
     assert_true(WIFSIGNALED(run.wait_status));
     release(&run);
 }
@@ -302,7 +302,7 @@ static void a_program_may_become_another(void **state)
 {
     (void)state;
     static const char *const HOW[] = {"execv", "execl"};
-    const struct bn_record_tier_ops *const tiers[] = {&bn_record_timer, &bn_record_itimer};
+    static const enum bn_record_tier tiers[] = {BN_RECORD_TIMER, BN_RECORD_ITIMER};
     for (int i = 0; i < 4; i++) {
         const char *const argv[] = {sampled("crash"), "@", HOW[i / 2], sampled("split"), "@", NULL};
         struct run run = record_until(5, before_and_after, tiers[i % 2], CPU(1009000), argv);
@@ -328,7 +328,7 @@ static void a_caller_is_not_lost_while_a_frame_is_made(void **state)
 {
     (void)state;
     size_t right = 0;
-    struct run run = record_until(25, in_inner, &bn_record_timer, CPU(1009000),
+    struct run run = record_until(25, in_inner, BN_RECORD_TIMER, CPU(1009000),
                                   (const char *const[]){sampled("calls"), "@", NULL});
     for (size_t i = 0; i < run.recording.n_samples; i++) {
         const struct bn_sample *s = &run.recording.samples[i];
@@ -354,10 +354,10 @@ static void a_program_that_profiles_itself_is_left_alone(void **state)
 {
     (void)state;
     const char *const argv[] = {sampled("sigprof"), "@", NULL};
-    struct run run = record_until(5, own_ticks_and_samples, &bn_record_timer, CPU(1009000), argv);
+    struct run run = record_until(5, own_ticks_and_samples, BN_RECORD_TIMER, CPU(1009000), argv);
     assert_string_equal(run.recording.delivery.note, "");
     release(&run);
-    run = record_until(5, own_ticks, &bn_record_itimer, CPU(1009000), argv);
+    run = record_until(5, own_ticks, BN_RECORD_ITIMER, CPU(1009000), argv);
     assert_non_null(strstr(run.recording.delivery.note, "for itself"));
     release(&run);
 }
@@ -369,12 +369,12 @@ static void what_cannot_be_recorded_is_said(void **state)
     bn_error err = {0};
     struct bn_record_options o = CPU(1009000);
     bn_status status =
-        record(&run, &bn_record_timer, &o, (const char *const[]){sampled("split-static"), "20", NULL}, &err);
+        record(&run, BN_RECORD_TIMER, &o, (const char *const[]){sampled("split-static"), "20", NULL}, &err);
     assert_int_equal(status, BN_ERR_UNSUPPORTED);
     assert_non_null(strstr(err.msg, "statically"));
     release(&run);
     err = (bn_error){0};
-    status = record(&run, &bn_record_timer, &o, (const char *const[]){"/nowhere/at/all", NULL}, &err);
+    status = record(&run, BN_RECORD_TIMER, &o, (const char *const[]){"/nowhere/at/all", NULL}, &err);
     assert_int_equal(status, BN_ERR_NOT_FOUND);
     release(&run);
 }
@@ -406,7 +406,7 @@ static void stacks_are_copied(void **state)
     struct bn_record_options o = CPU(1009000);
     for (o.dump_bytes = 512; o.dump_bytes <= 65528; o.dump_bytes += 65016) {
         struct run run =
-            record_until(10, o.dump_bytes == 512 ? copied_in_part : copied_whole, &bn_record_timer, o,
+            record_until(10, o.dump_bytes == 512 ? copied_in_part : copied_whole, BN_RECORD_TIMER, o,
                          (const char *const[]){sampled("recursion"), "@", NULL});
         for (size_t i = 0; i < run.recording.n_samples; i++) {
             const struct bn_sample *s = &run.recording.samples[i];

@@ -69,20 +69,21 @@ struct self {
     size_t hits[2], of_thread[2];
 };
 
-static void record_self(struct self *self, const struct bn_record_tier_ops *tier, uint64_t ns)
+static void record_self(struct self *self, enum bn_record_tier tier, uint64_t ns)
 {
     struct bn_record_options o = CPU(1009000);
     pthread_t threads[2];
     void *state = NULL;
     bn_error err = {0};
+    o.tier = (int)tier;
     *self = (struct self){.jobs = {{.ns = ns, .random = 1}, {.ns = ns, .random = 2}}};
-    assert_ok(tier->open_self(&state, &o, &err), &err);
+    assert_ok(bn_record_timers.open_self(&state, &o, &err), &err);
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, work, &self->jobs[i]), 0);
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
-    assert_ok(tier->stop(state, &self->recording, &err), &err);
-    tier->close(state);
+    assert_ok(bn_record_timers.stop(state, &self->recording, &err), &err);
+    bn_record_timers.close(state);
     bn_recording_finish(&self->recording);
     for (size_t i = 0; i < self->recording.n_samples; i++) {
         const struct bn_sample *s = &self->recording.samples[i];
@@ -95,7 +96,7 @@ static void record_self(struct self *self, const struct bn_record_tier_ops *tier
     }
 }
 
-static void check_self(const struct bn_record_tier_ops *tier)
+static void check_self(enum bn_record_tier tier)
 {
     struct self self;
     for (unsigned ms = FIRST_MS;;) {
@@ -118,14 +119,14 @@ static void check_self(const struct bn_record_tier_ops *tier)
 static void this_process_is_recorded(void **state)
 {
     (void)state;
-    check_self(&bn_record_timer);
-    check_self(&bn_record_timer); /* once more, since the first left a handler */
+    check_self(BN_RECORD_TIMER);
+    check_self(BN_RECORD_TIMER); /* once more, since the first left a handler */
 }
 
 static void this_process_is_recorded_by_the_interval_timer(void **state)
 {
     (void)state;
-    check_self(&bn_record_itimer);
+    check_self(BN_RECORD_ITIMER);
 }
 
 static void one_recording_at_a_time(void **state)
@@ -134,13 +135,14 @@ static void one_recording_at_a_time(void **state)
     void *first = NULL, *second = NULL;
     bn_error err = {0};
     struct bn_record_options o = CPU(1009000);
-    assert_ok(bn_record_timer.open_self(&first, &o, &err), &err);
-    assert_int_equal(bn_record_itimer.open_self(&second, &o, &err), BN_ERR_UNSUPPORTED);
+    assert_ok(bn_record_timers.open_self(&first, &o, &err), &err);
+    o.tier = BN_RECORD_ITIMER;
+    assert_int_equal(bn_record_timers.open_self(&second, &o, &err), BN_ERR_UNSUPPORTED);
     assert_null(second);
-    bn_record_timer.close(first); /* without a stop */
+    bn_record_timers.close(first); /* without a stop */
     err = (bn_error){0};
-    assert_ok(bn_record_itimer.open_self(&second, &o, &err), &err);
-    bn_record_itimer.close(second);
+    assert_ok(bn_record_timers.open_self(&second, &o, &err), &err);
+    bn_record_timers.close(second);
 }
 
 /* Denies one system call to this process, for good. */
@@ -179,10 +181,10 @@ static int without_reading_memory(void)
         bn_recording recording = {0};
         void *state = NULL;
         size_t walked = 0;
-        if (bn_record_timer.open_self(&state, &o, &err) != BN_OK) return 1;
+        if (bn_record_timers.open_self(&state, &o, &err) != BN_OK) return 1;
         work(&job);
-        if (bn_record_timer.stop(state, &recording, &err) != BN_OK) return 2;
-        bn_record_timer.close(state);
+        if (bn_record_timers.stop(state, &recording, &err) != BN_OK) return 2;
+        bn_record_timers.close(state);
         if (strstr(recording.delivery.note, "process_vm_readv") == NULL) return 3;
         for (size_t i = 0; i < recording.n_samples; i++)
             walked += recording.samples[i].n_chain > 2;
@@ -199,11 +201,12 @@ static int without_timers(void)
     void *state = NULL;
     bn_error err = {0};
     deny(SYS_timer_create);
-    if (bn_record_timer.open_self(&state, &o, &err) != BN_ERR_UNSUPPORTED) return 1;
+    if (bn_record_timers.open_self(&state, &o, &err) != BN_ERR_UNSUPPORTED) return 1;
     if (strstr(err.msg, "timer_create: Operation not permitted") == NULL) return 2;
     err = (bn_error){0};
-    if (bn_record_itimer.open_self(&state, &o, &err) != BN_OK) return 3;
-    bn_record_itimer.close(state);
+    o.tier = BN_RECORD_ITIMER;
+    if (bn_record_timers.open_self(&state, &o, &err) != BN_OK) return 3;
+    bn_record_timers.close(state);
     return 0;
 }
 
@@ -227,11 +230,11 @@ static void the_agents_own_time_is_not_sampled(void **state)
         bn_recording recording = {0};
         void *tier = NULL;
         bn_error err = {0};
-        assert_ok(bn_record_timer.open_self(&tier, &o, &err), &err);
+        assert_ok(bn_record_timers.open_self(&tier, &o, &err), &err);
         clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
         uint64_t end = bn_clock_ns();
-        assert_ok(bn_record_timer.stop(tier, &recording, &err), &err);
-        bn_record_timer.close(tier);
+        assert_ok(bn_record_timers.stop(tier, &recording, &err), &err);
+        bn_record_timers.close(tier);
         for (size_t i = 0; i < recording.n_samples; i++) {
             if (recording.samples[i].tid != (uint32_t)gettid()) continue;
             before += recording.samples[i].time_ns < end;
