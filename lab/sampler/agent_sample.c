@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <ucontext.h>
 
+#include "lab/kit/order.h"
 #include "lab/sampler/agent_inside.h"
 
 #define MAX_FRAME (1u << 20)
@@ -223,16 +224,10 @@ void bn_agent_set_timer(struct bn_agent_thread *slot)
 static bool is_new_code(uint64_t pc)
 {
     const struct bn_agent_code *code = &bn_agent.code[atomic_load(&bn_agent.code_turn)];
-    size_t n = code->n, low = 0, high = n;
+    size_t n = code->n, at;
     if (n == 0 || n > BN_AGENT_CODE) return false;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (code->list[middle].to <= pc)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low >= n || pc < code->list[low].from;
+    BN_SEARCH(at, n, code->list[at].to <= pc);
+    return at >= n || pc < code->list[at].from;
 }
 
 static void on_tick(int tid, const ucontext_t *context)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "lab/kit/order.h"
 
 #define MAX_GENERATIONS 256u
 
@@ -26,38 +27,27 @@ bn_status bn_lineage_add(struct bn_lineage *lineage, const struct bn_birth *birt
 
 /* ---- order ---- */
 
-static int compare(uint64_t a, uint64_t b)
-{
-    return a < b ? -1 : a > b;
-}
-
 static int births_by_thread(const void *a, const void *b)
 {
     const struct bn_birth *x = a, *y = b;
-    int c = compare(x->tid, y->tid);
-    return c != 0 ? c : compare(x->time_ns, y->time_ns);
+    int c = bn_compare_u64(x->tid, y->tid);
+    return c != 0 ? c : bn_compare_u64(x->time_ns, y->time_ns);
 }
 
 static int names_by_thread(const void *a, const void *b)
 {
     const struct bn_thread_name *x = a, *y = b;
-    int c = compare(x->tid, y->tid);
-    return c != 0 ? c : compare(x->time_ns, y->time_ns);
+    int c = bn_compare_u64(x->tid, y->tid);
+    return c != 0 ? c : bn_compare_u64(x->time_ns, y->time_ns);
 }
 
 /* The latest birth of a thread that is not after a time; NULL for none. */
 static const struct bn_birth *birth_of(const struct bn_lineage *lineage, uint32_t tid, uint64_t time_ns)
 {
-    size_t low = 0, high = lineage->n;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        const struct bn_birth *b = &lineage->list[mid];
-        if (b->tid < tid || (b->tid == tid && b->time_ns <= time_ns))
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low > 0 && lineage->list[low - 1].tid == tid ? &lineage->list[low - 1] : NULL;
+    const struct bn_birth *list = lineage->list;
+    size_t at;
+    BN_SEARCH(at, lineage->n, list[at].tid < tid || (list[at].tid == tid && list[at].time_ns <= time_ns));
+    return at > 0 && list[at - 1].tid == tid ? &list[at - 1] : NULL;
 }
 
 /* ---- who was sampled ---- */
@@ -74,8 +64,8 @@ struct threads {
 static int by_process(const void *a, const void *b)
 {
     const struct thread *x = a, *y = b;
-    int c = compare(x->pid, y->pid);
-    return c != 0 ? c : compare(x->tid, y->tid);
+    int c = bn_compare_u64(x->pid, y->pid);
+    return c != 0 ? c : bn_compare_u64(x->tid, y->tid);
 }
 
 /* Each thread of which there are samples, and the first thread of its process, once. */
@@ -103,15 +93,9 @@ static bn_status find_sampled(struct threads *out, const bn_recording *r, bn_err
 /* The first of the mappings, sorted by process, that is of a process. */
 static size_t first_mapping(const bn_recording *r, size_t n, uint32_t pid)
 {
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (r->mappings[mid].pid < pid)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low;
+    size_t at;
+    BN_SEARCH(at, n, r->mappings[at].pid < pid);
+    return at;
 }
 
 /* Adds what the processes that a process came from had mapped when it, or the one between, was forked. n:
@@ -140,15 +124,9 @@ static bn_status give_mappings(const struct bn_lineage *lineage, bn_recording *r
 static const struct bn_thread_name *name_of(const struct bn_thread_name *names, size_t n, uint32_t tid,
                                             uint64_t time_ns)
 {
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if (names[mid].tid < tid || (names[mid].tid == tid && names[mid].time_ns <= time_ns))
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low > 0 && names[low - 1].tid == tid ? &names[low - 1] : NULL;
+    size_t at;
+    BN_SEARCH(at, n, names[at].tid < tid || (names[at].tid == tid && names[at].time_ns <= time_ns));
+    return at > 0 && names[at - 1].tid == tid ? &names[at - 1] : NULL;
 }
 
 static bn_status give_name(const struct bn_lineage *lineage, bn_recording *r,

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "lab/kit/order.h"
 
 const char *bn_record_tier_name(enum bn_record_tier tier)
 {
@@ -110,33 +111,28 @@ bn_status bn_recording_add_thread(bn_recording *recording, uint64_t time_ns, uin
 
 /* ---- the order of time ---- */
 
-static int compare(uint64_t a, uint64_t b)
-{
-    return a < b ? -1 : a > b;
-}
-
 static int samples_by_time(const void *a, const void *b)
 {
     const struct bn_sample *x = a, *y = b;
-    int c = compare(x->time_ns, y->time_ns);
-    if (c == 0) c = compare(x->tid, y->tid);
-    return c != 0 ? c : compare(x->chain, y->chain);
+    int c = bn_compare_u64(x->time_ns, y->time_ns);
+    if (c == 0) c = bn_compare_u64(x->tid, y->tid);
+    return c != 0 ? c : bn_compare_u64(x->chain, y->chain);
 }
 
 /* By process, then by time. */
 static int mappings_by_time(const void *a, const void *b)
 {
     const struct bn_mapping *x = a, *y = b;
-    int c = compare(x->pid, y->pid);
-    if (c == 0) c = compare(x->time_ns, y->time_ns);
-    return c != 0 ? c : compare(x->start, y->start);
+    int c = bn_compare_u64(x->pid, y->pid);
+    if (c == 0) c = bn_compare_u64(x->time_ns, y->time_ns);
+    return c != 0 ? c : bn_compare_u64(x->start, y->start);
 }
 
 static int threads_by_time(const void *a, const void *b)
 {
     const struct bn_thread_name *x = a, *y = b;
-    int c = compare(x->time_ns, y->time_ns);
-    return c != 0 ? c : compare(x->tid, y->tid);
+    int c = bn_compare_u64(x->time_ns, y->time_ns);
+    return c != 0 ? c : bn_compare_u64(x->tid, y->tid);
 }
 
 void bn_recording_finish(bn_recording *recording)
@@ -150,15 +146,9 @@ void bn_recording_finish(bn_recording *recording)
 /* The first that is not of a process before this one. */
 static size_t first_mapping(const bn_recording *r, uint64_t pid)
 {
-    size_t low = 0, high = r->n_mappings;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (r->mappings[middle].pid < pid)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    size_t at;
+    BN_SEARCH(at, r->n_mappings, r->mappings[at].pid < pid);
+    return at;
 }
 
 const struct bn_mapping *bn_recording_mappings_of(const bn_recording *recording, uint32_t pid, size_t *n)

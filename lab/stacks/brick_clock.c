@@ -4,6 +4,7 @@
  * sampler therefore needs no knowledge of bricks, and the threads none of the sampler.
  */
 #include "base/error.h"
+#include "lab/kit/order.h"
 #include "lab/stacks/bricks.h"
 
 struct timeline {
@@ -75,15 +76,9 @@ static double since_begin(const bn_brick_clock *clock, uint64_t reading, bool in
 /* The innermost event that contains the time: the first that ends after it, or one around that. */
 static uint32_t find(const bn_brick_clock *clock, const struct timeline *line, double time)
 {
-    size_t low = 0, high = line->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (since_begin(clock, line->events[middle].end, line->events[middle].in_ns) > time)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    uint32_t i = low < line->n ? (uint32_t)low : BN_STACKS_NONE;
+    size_t at;
+    BN_SEARCH(at, line->n, since_begin(clock, line->events[at].end, line->events[at].in_ns) <= time);
+    uint32_t i = at < line->n ? (uint32_t)at : BN_STACKS_NONE;
     while (i != BN_STACKS_NONE && since_begin(clock, line->events[i].begin, line->events[i].in_ns) > time)
         i = line->parents[i];
     return i;

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "lab/kit/order.h"
 
 #define MAX_BYTES (64u << 20)
 
@@ -67,16 +68,10 @@ bn_status bn_kernel_symbol(struct bn_kernel_names *kernel, const char *path, uin
 {
     *found = NULL;
     if (!kernel->read) BN_TRY(read_symbols(kernel, path != NULL ? path : "/proc/kallsyms", err));
-    size_t low = 0, high = kernel->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (kernel->symbols[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0) return BN_OK;
-    const struct bn_kernel_symbol *s = &kernel->symbols[low - 1];
+    size_t at;
+    BN_SEARCH(at, kernel->n, kernel->symbols[at].start <= address);
+    if (at == 0) return BN_OK;
+    const struct bn_kernel_symbol *s = &kernel->symbols[at - 1];
     while (s > kernel->symbols && s[-1].start == s->start) /* the first of aliases */
         s--;
     *found = s;

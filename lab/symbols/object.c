@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "lab/kit/order.h"
 
 #define MAX_SYMBOLS (1u << 23)
 #define MAX_UNITS (1u << 20)
@@ -205,17 +206,11 @@ static bn_status read_symbols(struct bn_object *o, bn_error *err)
 
 const struct bn_object_symbol *bn_object_symbol(const struct bn_object *object, uint64_t address)
 {
-    size_t low = 0, high = object->n_symbols;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (object->symbols[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t at;
+    BN_SEARCH(at, object->n_symbols, object->symbols[at].start <= address);
     /* The innermost of those around the address. */
-    for (size_t tries = 0; low > 0 && tries < MAX_NESTED && object->reach[low - 1] > address; tries++)
-        if (object->symbols[--low].end > address) return &object->symbols[low];
+    for (size_t tries = 0; at > 0 && tries < MAX_NESTED && object->reach[at - 1] > address; tries++)
+        if (object->symbols[--at].end > address) return &object->symbols[at];
     return NULL;
 }
 
@@ -259,16 +254,10 @@ static bn_status read_units(struct bn_object *o, bn_error *err)
 
 static bool find_unit(const struct bn_object *o, uint64_t address, Dwarf_Die *die)
 {
-    size_t low = 0, high = o->n_units;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (o->units[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (size_t tries = 0; low > 0 && tries < MAX_NESTED; tries++)
-        if (o->units[--low].end > address) return dwarf_offdie(o->dwarf, o->units[low].offset, die) != NULL;
+    size_t at;
+    BN_SEARCH(at, o->n_units, o->units[at].start <= address);
+    for (size_t tries = 0; at > 0 && tries < MAX_NESTED; tries++)
+        if (o->units[--at].end > address) return dwarf_offdie(o->dwarf, o->units[at].offset, die) != NULL;
     return false;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "lab/kit/order.h"
 #include "lab/sampler/agent.h"
 #include "lab/symbols/pairs.h"
 
@@ -34,42 +35,31 @@ struct resolving {
 
 /* ---- threads ---- */
 
-static int compare(uint64_t a, uint64_t b)
-{
-    return a < b ? -1 : a > b;
-}
-
 static int names_by_thread(const void *a, const void *b)
 {
     const struct name *x = a, *y = b;
-    int c = compare(x->pid, y->pid);
-    if (c == 0) c = compare(x->tid, y->tid);
-    return c != 0 ? c : compare(x->time_ns, y->time_ns);
+    int c = bn_compare_u64(x->pid, y->pid);
+    if (c == 0) c = bn_compare_u64(x->tid, y->tid);
+    return c != 0 ? c : bn_compare_u64(x->time_ns, y->time_ns);
 }
 
 /* Those of one text in one process together, in the order in which they were given. */
 static int names_by_text(const void *a, const void *b)
 {
     const struct name *x = *(struct name *const *)a, *y = *(struct name *const *)b;
-    int c = compare(x->pid, y->pid);
+    int c = bn_compare_u64(x->pid, y->pid);
     if (c == 0) c = strcmp(x->text, y->text);
-    if (c == 0) c = compare(x->time_ns, y->time_ns);
-    return c != 0 ? c : compare(x->tid, y->tid);
+    if (c == 0) c = bn_compare_u64(x->time_ns, y->time_ns);
+    return c != 0 ? c : bn_compare_u64(x->tid, y->tid);
 }
 
 /* The name that a thread has at a time, else its first one; NULL when it has none. */
 static struct name *find_name(const struct resolving *r, uint32_t pid, uint32_t tid, uint64_t time_ns)
 {
     const struct name key = {.time_ns = time_ns, .pid = pid, .tid = tid};
-    size_t low = 0, high = r->n_names;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (names_by_thread(&r->names[middle], &key) <= 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (size_t i = low > 0 ? low - 1 : 0; i <= low && i < r->n_names; i++)
+    size_t at;
+    BN_SEARCH(at, r->n_names, names_by_thread(&r->names[at], &key) <= 0);
+    for (size_t i = at > 0 ? at - 1 : 0; i <= at && i < r->n_names; i++)
         if (r->names[i].pid == pid && r->names[i].tid == tid) return &r->names[i];
     return NULL;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "lab/kit/order.h"
 #include "tools/cli/print_json.h"
 #include "tools/flamegraph/flamegraph.h"
 
@@ -45,15 +46,9 @@ static int by_parent(const void *a, const void *b)
 /* The lines of a parent's children begin here. */
 static size_t first_line(const struct line *lines, size_t n, uint32_t parent)
 {
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (lines[middle].parent < parent)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    size_t at;
+    BN_SEARCH(at, n, lines[at].parent < parent);
+    return at;
 }
 
 static void put_below(struct bn_buf *out, const bn_stacks *view, const struct line *lines, uint32_t parent,
