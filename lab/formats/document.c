@@ -75,12 +75,9 @@ bn_status bn_stacks_parse(bn_stacks **out, const char *text, size_t n, const cha
         status = bn_formats_read_perf_script(out, text, n, name, &inner);
     else
         status = bn_formats_read_folded(out, text, n, name, &inner);
-    if (status == BN_OK && is_empty(*out) && is_empty((*out)->measured)) {
+    if (status == BN_OK && is_empty(*out) && is_empty((*out)->measured))
         status = bn_fail(&inner, BN_ERR_FORMAT, "no stacks found; expected " BN_FORMATS_READ);
-        bn_stacks_close(*out);
-        *out = NULL;
-    }
-    if (status == BN_OK) return BN_OK;
+    if (bn_stacks_keep(out, status) == BN_OK) return BN_OK;
     bn_error_name(&inner, name);
     if (err != NULL && err->code == BN_OK) *err = inner;
     return status;

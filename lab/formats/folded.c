@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "lab/formats/document.h"
 #include "lab/formats/formats.h"
 
 bool bn_formats_is_word(const char *word, size_t n, bool empty)
@@ -109,8 +110,8 @@ bn_status bn_formats_read_folded(bn_stacks **out, const char *text, size_t n, co
 {
     struct reading r = {.name = name};
     struct bn_str line;
-    *out = NULL;
-    BN_TRY(bn_stacks_open(&r.stacks, "samples", "", err));
+    BN_TRY(bn_stacks_open(out, "samples", "", err));
+    r.stacks = *out;
     bn_json_put_string(r.stacks->about, "format", "folded");
     bn_status status = bn_formats_check_about(r.stacks, err);
     for (size_t at = 0; status == BN_OK && bn_formats_line(&line, text, n, &at);) {
@@ -121,11 +122,7 @@ bn_status bn_formats_read_folded(bn_stacks **out, const char *text, size_t n, co
     if (status == BN_OK && !r.begun)
         status =
             bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, name, "no stacks found; expected " BN_FORMATS_READ);
-    if (status == BN_OK)
-        *out = r.stacks;
-    else
-        bn_stacks_close(r.stacks);
-    return status;
+    return bn_stacks_keep(out, status);
 }
 
 /* ---- writing ---- */
@@ -138,21 +135,19 @@ static void write_name(struct bn_buf *out, const struct bn_frame *f)
     if (f->kind == BN_FRAME_INLINED) bn_buf_puts(out, "_[i]");
 }
 
-static void write_line(struct bn_buf *out, const bn_stacks *s, uint32_t node, double weight)
+void bn_stacks_put_path(struct bn_buf *out, const bn_stacks *stacks, uint32_t node)
 {
     uint32_t path[BN_STACKS_MAX_DEPTH];
-    size_t depth = s->nodes[node].depth, begin = out->len;
-    for (size_t i = depth; i-- > 0; node = s->nodes[node].parent)
+    size_t depth = stacks->nodes[node].depth, begin = out->len;
+    for (size_t i = depth; i-- > 0; node = stacks->nodes[node].parent)
         path[i] = node;
     for (size_t i = 0; i < depth; i++) {
         if (i > 0) bn_buf_putc(out, ';');
-        write_name(out, bn_stacks_frame(s, path[i]));
+        write_name(out, bn_stacks_frame(stacks, path[i]));
     }
     /* It would be a comment. */
     if (!out->failed && out->len > begin && out->data[begin] == '#') out->data[begin] = ':';
     bn_buf_putc(out, ' ');
-    bn_json_write_number(out, weight);
-    bn_buf_putc(out, '\n');
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -188,7 +183,9 @@ bn_status bn_formats_write_folded(const bn_stacks *s, struct bn_buf *out, bn_err
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         double weight = bn_stacks_self(s, i, BN_STACKS_ALL_RUNS);
         if (weight == 0) continue;
-        write_line(&text, s, i, weight);
+        bn_stacks_put_path(&text, s, i);
+        bn_json_write_number(&text, weight);
+        bn_buf_putc(&text, '\n');
         n++;
     }
     bn_status status = bn_buf_check(&text, err);

@@ -316,11 +316,7 @@ static bn_status read_stacks(bn_stacks **out, const bn_json *document, bn_error 
     if (status == BN_OK) status = read_nodes(&lists, *out, document, err);
     if (status == BN_OK) status = read_runs(&lists, *out, document, err);
     release_lists(&lists);
-    if (status != BN_OK) {
-        bn_stacks_close(*out);
-        *out = NULL;
-    }
-    return status;
+    return bn_stacks_keep(out, status);
 }
 
 bn_status bn_formats_read_document(bn_stacks **out, const bn_json *document, bn_error *err)
@@ -335,11 +331,7 @@ bn_status bn_formats_read_document(bn_stacks **out, const bn_json *document, bn_
     bn_status status = read_stacks(&(*out)->measured, measured, err);
     if (status == BN_OK && (*out)->measured->n_runs != (*out)->n_runs)
         status = malformed(err, "measured", "the number of runs differs from that of the samples");
-    if (status != BN_OK) {
-        bn_stacks_close(*out);
-        *out = NULL;
-    }
-    return status;
+    return bn_stacks_keep(out, status);
 }
 
 bn_status bn_formats_write_document(const bn_stacks *s, struct bn_buf *out, bn_error *err)

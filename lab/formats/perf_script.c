@@ -399,8 +399,8 @@ bn_status bn_formats_read_perf_script(bn_stacks **out, const char *text, size_t 
 {
     struct reading r = {.name = name};
     struct bn_str line;
-    *out = NULL;
-    BN_TRY(bn_stacks_open(&r.stacks, "samples", "", err));
+    BN_TRY(bn_stacks_open(out, "samples", "", err));
+    r.stacks = *out;
     r.frames = bn_alloc(MAX_FRAMES, sizeof *r.frames);
     bn_status status = r.frames != NULL ? BN_OK : bn_nomem(err);
     for (size_t at = 0; status == BN_OK && bn_formats_line(&line, text, n, &at);) {
@@ -416,9 +416,5 @@ bn_status bn_formats_read_perf_script(bn_stacks **out, const char *text, size_t 
         status = bn_formats_check_about(r.stacks, err);
     }
     bn_free(r.frames);
-    if (status == BN_OK)
-        *out = r.stacks;
-    else
-        bn_stacks_close(r.stacks);
-    return status;
+    return bn_stacks_keep(out, status);
 }

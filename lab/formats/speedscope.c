@@ -273,16 +273,12 @@ static bn_status read_profiles(struct reading *r, const bn_json *document, bn_er
 bn_status bn_formats_read_speedscope(bn_stacks **out, const bn_json *document, bn_error *err)
 {
     struct reading r = {0};
-    *out = NULL;
-    BN_TRY(bn_stacks_open(&r.stacks, "samples", "", err));
+    BN_TRY(bn_stacks_open(out, "samples", "", err));
+    r.stacks = *out;
     bn_json_put_string(r.stacks->about, "format", "speedscope");
     bn_status status = bn_formats_check_about(r.stacks, err);
     if (status == BN_OK) status = read_frames(&r, document, err);
     if (status == BN_OK) status = read_profiles(&r, document, err);
     bn_free(r.frames);
-    if (status == BN_OK)
-        *out = r.stacks;
-    else
-        bn_stacks_close(r.stacks);
-    return status;
+    return bn_stacks_keep(out, status);
 }

@@ -150,10 +150,6 @@ bn_status bn_stacks_from_profile(bn_stacks **out, const bn_json *document, bn_er
     bn_status status = bn_stacks_open(out, "ns", "bricks", err);
     if (status == BN_OK) status = bn_bricks_add(*out, 0, prof, err);
     if (status == BN_OK) put_about((*out)->about, document);
-    if (status != BN_OK) {
-        bn_stacks_close(*out);
-        *out = NULL;
-    }
     bn_prof_close(prof);
-    return status;
+    return bn_stacks_keep(out, status);
 }

@@ -145,12 +145,8 @@ struct row {
 static int by_self(const void *a, const void *b)
 {
     const struct row *x = a, *y = b;
-    const struct bn_frame *f = x->frame, *g = y->frame;
     if (x->spot.self != y->spot.self) return x->spot.self > y->spot.self ? -1 : 1;
-    if (f->kind != g->kind) return f->kind < g->kind ? -1 : 1;
-    int names = strcmp(f->name, g->name);
-    if (names == 0) names = strcmp(f->module, g->module);
-    return names != 0 ? names : strcmp(f->file, g->file);
+    return bn_frame_compare(x->frame, y->frame);
 }
 
 /* Leaves those of the kinds that are wanted and were seen, in their order. */

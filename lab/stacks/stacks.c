@@ -377,6 +377,14 @@ void bn_stacks_close(bn_stacks *stacks)
     bn_free(stacks);
 }
 
+bn_status bn_stacks_keep(bn_stacks **out, bn_status status)
+{
+    if (status == BN_OK) return BN_OK;
+    bn_stacks_close(*out);
+    *out = NULL;
+    return status;
+}
+
 bn_status bn_stacks_add_run(bn_stacks *stacks, bn_error *err)
 {
     if (stacks->n_runs == BN_STACKS_MAX_RUNS)
@@ -430,6 +438,22 @@ void bn_stacks_total_samples(const bn_stacks *stacks, size_t run, uint64_t *out)
         out[i] = bn_stacks_samples(stacks, i, run);
     for (size_t i = stacks->n_nodes; i-- > 1;)
         out[stacks->nodes[i].parent] += out[i];
+}
+
+uint64_t bn_stacks_count_samples(const bn_stacks *stacks)
+{
+    uint64_t n = 0;
+    for (uint32_t node = 0; node < stacks->n_nodes; node++)
+        n += bn_stacks_samples(stacks, node, BN_STACKS_ALL_RUNS);
+    return n;
+}
+
+int bn_frame_compare(const struct bn_frame *a, const struct bn_frame *b)
+{
+    if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
+    int names = strcmp(a->name, b->name);
+    if (names == 0) names = strcmp(a->module, b->module);
+    return names != 0 ? names : strcmp(a->file, b->file);
 }
 
 const struct bn_frame *bn_stacks_frame(const bn_stacks *stacks, uint32_t node)

@@ -93,6 +93,9 @@ typedef struct bn_stacks {
 /* One run, and no node but the root. */
 BN_MUST_CHECK bn_status bn_stacks_open(bn_stacks **out, const char *unit, const char *what, bn_error *err);
 void bn_stacks_close(bn_stacks *stacks);
+/* The end of a function that makes stacks: unless status is BN_OK, closes *out and sets it to NULL. Returns
+ * status. */
+bn_status bn_stacks_keep(bn_stacks **out, bn_status status);
 /* One run more, the last. BN_ERR_LIMIT over BN_STACKS_MAX_RUNS. */
 BN_MUST_CHECK bn_status bn_stacks_add_run(bn_stacks *stacks, bn_error *err);
 
@@ -123,8 +126,13 @@ uint64_t bn_stacks_samples(const bn_stacks *stacks, uint32_t node, size_t run);
  */
 void bn_stacks_totals(const bn_stacks *stacks, size_t run, double *out);
 void bn_stacks_total_samples(const bn_stacks *stacks, size_t run, uint64_t *out);
+/* The number of all samples. */
+uint64_t bn_stacks_count_samples(const bn_stacks *stacks);
+/* The order of frames: by kind, name, module and file. */
+int bn_frame_compare(const struct bn_frame *a, const struct bn_frame *b);
 /* NULL for the root. */
 const struct bn_frame *bn_stacks_frame(const bn_stacks *stacks, uint32_t node);
+
 /* ---- making others of it ---- */
 
 /* What a view keeps. Zeroed: everything as it is. */

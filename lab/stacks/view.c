@@ -16,11 +16,7 @@ struct ranked {
 
 static int by_frame(const void *a, const void *b)
 {
-    const struct bn_frame *f = ((const struct ranked *)a)->frame, *g = ((const struct ranked *)b)->frame;
-    if (f->kind != g->kind) return f->kind < g->kind ? -1 : 1;
-    int names = strcmp(f->name, g->name);
-    if (names == 0) names = strcmp(f->module, g->module);
-    return names != 0 ? names : strcmp(f->file, g->file);
+    return bn_frame_compare(((const struct ranked *)a)->frame, ((const struct ranked *)b)->frame);
 }
 
 struct sibling {
@@ -78,11 +74,7 @@ static bn_status make_like(bn_stacks **out, const bn_stacks *s, bool merge_runs,
     bn_status status = bn_json_is_complete(about) ? BN_OK : bn_nomem(err);
     for (size_t r = 1; r < s->n_runs && !merge_runs && status == BN_OK; r++)
         status = bn_stacks_add_run(*out, err);
-    if (status != BN_OK) {
-        bn_stacks_close(*out);
-        *out = NULL;
-    }
-    return status;
+    return bn_stacks_keep(out, status);
 }
 
 /* The numbers of all frames of s in another one: frames[s->n_frames]. */
@@ -139,11 +131,7 @@ static bn_status sorted(bn_stacks **out, const bn_stacks *s, bn_error *err)
     bn_free(first);
     bn_free(work);
     bn_free(frames);
-    if (status != BN_OK) {
-        bn_stacks_close(*out);
-        *out = NULL;
-    }
-    return status;
+    return bn_stacks_keep(out, status);
 }
 
 /* ---- views ---- */
@@ -282,11 +270,7 @@ bn_status bn_stacks_copy(bn_stacks **out, const bn_stacks *stacks, const struct 
     bn_stacks_close(filled);
     if (status == BN_OK && stacks->measured != NULL)
         status = bn_stacks_copy(&(*out)->measured, stacks->measured, view, err);
-    if (status != BN_OK) {
-        bn_stacks_close(*out);
-        *out = NULL;
-    }
-    return status;
+    return bn_stacks_keep(out, status);
 }
 
 /* Measured times stay only when both have them. */

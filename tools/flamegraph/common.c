@@ -4,7 +4,6 @@
  */
 #include "tools/flamegraph/flamegraph.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -91,11 +90,7 @@ bn_status bn_flamegraph_read(bn_stacks **out, const char *const *paths, size_t n
         if (status == BN_OK) status = bn_stacks_append(*out, more, err);
         bn_stacks_close(more);
     }
-    if (status != BN_OK) {
-        bn_stacks_close(*out);
-        *out = NULL;
-    }
-    return status;
+    return bn_stacks_keep(out, status);
 }
 
 /* The kinds that a list of words names. */
@@ -158,20 +153,21 @@ bn_status bn_flamegraph_view(bn_stacks **out, const bn_stacks *stacks, const str
         bn_json_put_copy((*out)->about, "machine", bn_json_get(about, "machine"));
     }
     if (view.root == NULL || (*out)->n_nodes > 1) return BN_OK;
-    bn_stacks_close(*out);
-    *out = NULL;
-    return bn_fail(err, BN_ERR_NOT_FOUND, "no stack has a frame '%s'", view.root);
+    return bn_stacks_keep(out, bn_fail(err, BN_ERR_NOT_FOUND, "no stack has a frame '%s'", view.root));
+}
+
+bn_status bn_flamegraph_read_operands(bn_stacks **out, const struct bn_args *args, bn_error *err)
+{
+    static const char *const STANDARD_INPUT[] = {"-"};
+    if (args->n_operands > 0) return bn_flamegraph_read(out, args->operands, args->n_operands, err);
+    if (isatty(STDIN_FILENO) == 1) bn_report_note(0, "reading stacks from the terminal; end with Ctrl-D");
+    return bn_flamegraph_read(out, STANDARD_INPUT, 1, err);
 }
 
 bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args *args, bool picture, bn_error *err)
 {
-    static const char *const STANDARD_INPUT[] = {"-"};
     bn_stacks *stacks = NULL;
-    bool given = args->n_operands > 0;
-    if (!given && isatty(STDIN_FILENO) == 1)
-        bn_report_note(0, "reading stacks from the terminal; end with Ctrl-D");
-    BN_TRY(bn_flamegraph_read(&stacks, given ? args->operands : STANDARD_INPUT, given ? args->n_operands : 1,
-                              err));
+    BN_TRY(bn_flamegraph_read_operands(&stacks, args, err));
     bn_status status = bn_flamegraph_view(out, stacks, args, picture, err);
     bn_stacks_close(stacks);
     return status;
@@ -218,23 +214,4 @@ bn_status bn_flamegraph_write(const struct bn_args *args, const struct bn_buf *b
     if (fwrite(bytes->data, 1, bytes->len, stdout) != bytes->len)
         return bn_fail(err, BN_ERR_IO, "cannot write standard output");
     return BN_OK;
-}
-
-void bn_flamegraph_put_weight(struct bn_buf *out, double value, const char *unit)
-{
-    static const struct {
-        const char *of, *name;
-        double size;
-    } UNITS[] = {{"ns", "s", 1e9},         {"ns", "ms", 1e6},        {"ns", "us", 1e3},
-                 {"bytes", "GiB", 0x1p30}, {"bytes", "MiB", 0x1p20}, {"bytes", "KiB", 0x1p10}};
-    if (!isfinite(value)) {
-        bn_buf_putc(out, '-');
-        return;
-    }
-    for (size_t i = 0; i < BN_ARRAY_LEN(UNITS); i++)
-        if (strcmp(unit, UNITS[i].of) == 0 && fabs(value) >= UNITS[i].size) {
-            bn_buf_printf(out, "%.4g %s", value / UNITS[i].size, UNITS[i].name);
-            return;
-        }
-    bn_buf_printf(out, "%.6g %s", value, unit);
 }

@@ -164,10 +164,7 @@ static bn_status read_file(struct sides *s, bn_stacks **out, const char *path, b
     }
     bn_status status = check_work(s->first, (*out)->about, path, err);
     if (status == BN_OK) status = weigh_generations(*out, path, err);
-    if (status == BN_OK) return BN_OK;
-    bn_stacks_close(*out);
-    *out = NULL;
-    return status;
+    return bn_stacks_keep(out, status);
 }
 
 static bn_status read_side(struct sides *s, bn_stacks **out, size_t from, size_t n, bn_error *err)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "lab/formats/document.h"
+#include "lab/report/units.h"
 #include "tools/flamegraph/flamegraph.h"
 
 /* ---- values ---- */
@@ -173,13 +175,15 @@ static void put_side(struct bn_buf *out, const struct bn_diff_report *r, bool af
     uint64_t samples = 0;
     for (size_t i = 0; i < d->tree->n_nodes; i++)
         samples += after ? d->self[i].after_samples : d->self[i].before_samples;
-    bn_buf_printf(out, "%-8s %s: %zu run%s", after ? "after" : "before", after ? r->after : r->before, n,
-                  n == 1 ? "" : "s");
-    if (samples > 0)
-        bn_buf_printf(out, ", %llu sample%s", (unsigned long long)samples, samples == 1 ? "" : "s");
+    bn_buf_printf(out, "%-8s %s: ", after ? "after" : "before", after ? r->after : r->before);
+    bn_units_count(out, n, "run");
+    if (samples > 0) {
+        bn_buf_puts(out, ", ");
+        bn_units_count(out, samples, "sample");
+    }
     if (strcmp(d->tree->unit, "samples") != 0) {
         bn_buf_puts(out, ", ");
-        bn_flamegraph_put_weight(out, after ? d->whole.after : d->whole.before, d->tree->unit);
+        bn_units_value(out, after ? d->whole.after : d->whole.before, d->tree->unit);
         if (r->generations || n > 1) bn_buf_puts(out, r->generations ? " a generation" : " each");
     }
     bn_buf_putc(out, '\n');
@@ -286,30 +290,13 @@ void bn_diff_report_text(struct bn_buf *out, const struct bn_diff_report *r, boo
 
 /* ---- folded ---- */
 
-/* ';' separates frames and newlines separate stacks; kinds are marked as in folded text. */
-static void put_name(struct bn_buf *out, const struct bn_frame *frame)
-{
-    for (const char *c = frame->name; *c != '\0'; c++)
-        bn_buf_putc(out, *c == ';' ? ':' : *c);
-    if (frame->kind == BN_FRAME_SYSTEM) bn_buf_puts(out, "_[k]");
-    if (frame->kind == BN_FRAME_INLINED) bn_buf_puts(out, "_[i]");
-}
-
 void bn_diff_report_folded(struct bn_buf *out, const struct bn_stacks_diff *diff)
 {
     const bn_stacks *tree = diff->tree;
     for (uint32_t i = 1; i < tree->n_nodes; i++) {
         const struct bn_diff_entry *e = &diff->self[i];
-        const struct bn_frame *path[BN_STACKS_MAX_DEPTH];
-        uint32_t depth = tree->nodes[i].depth, node = i;
         if (!(e->before > 0 || e->after > 0)) continue;
-        for (uint32_t k = depth; k-- > 0; node = tree->nodes[node].parent)
-            path[k] = bn_stacks_frame(tree, node);
-        for (uint32_t k = 0; k < depth; k++) {
-            if (k > 0) bn_buf_putc(out, ';');
-            put_name(out, path[k]);
-        }
-        bn_buf_putc(out, ' ');
+        bn_stacks_put_path(out, tree, i);
         bn_json_write_number(out, e->before);
         bn_buf_putc(out, ' ');
         bn_json_write_number(out, e->after);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-flamegraph export: writes stacks in the formats of other programs.
+ * bn-flamegraph export and fold: write stacks in the formats of other programs.
  */
 #include <string.h>
 
@@ -42,22 +42,33 @@ static bn_status choose(enum bn_stacks_format *out, const struct bn_args *args, 
     return bn_flamegraph_check_callers(args, *out, err);
 }
 
-bn_status bn_flamegraph_export(struct bn_args *args, bn_error *err)
+static bn_status write_and_close(const struct bn_args *args, bn_stacks *stacks, enum bn_stacks_format format,
+                                 bn_error *err)
 {
-    static const char *const STANDARD_INPUT[] = {"-"};
-    enum bn_stacks_format format;
     struct bn_buf out = {.max = BN_FLAMEGRAPH_MAX_BYTES};
-    bn_stacks *stacks = NULL;
-    bool given = args->n_operands > 0;
-    BN_TRY(choose(&format, args, err));
-    if (format == BN_STACKS_DOCUMENT && !has_view(args->fields))
-        BN_TRY(bn_flamegraph_read(&stacks, given ? args->operands : STANDARD_INPUT,
-                                  given ? args->n_operands : 1, err));
-    else
-        BN_TRY(bn_flamegraph_open(&stacks, args, false, err));
     bn_status status = bn_stacks_write(stacks, format, &out, err);
     if (status == BN_OK) status = bn_flamegraph_write(args, &out, err);
     bn_buf_release(&out);
     bn_stacks_close(stacks);
     return status;
+}
+
+bn_status bn_flamegraph_fold(struct bn_args *args, bn_error *err)
+{
+    bn_stacks *stacks = NULL;
+    BN_TRY(bn_flamegraph_check_name(args, BN_STACKS_FOLDED, err));
+    BN_TRY(bn_flamegraph_open(&stacks, args, false, err));
+    return write_and_close(args, stacks, BN_STACKS_FOLDED, err);
+}
+
+bn_status bn_flamegraph_export(struct bn_args *args, bn_error *err)
+{
+    enum bn_stacks_format format;
+    bn_stacks *stacks = NULL;
+    BN_TRY(choose(&format, args, err));
+    if (format == BN_STACKS_DOCUMENT && !has_view(args->fields))
+        BN_TRY(bn_flamegraph_read_operands(&stacks, args, err));
+    else
+        BN_TRY(bn_flamegraph_open(&stacks, args, false, err));
+    return write_and_close(args, stacks, format, err);
 }

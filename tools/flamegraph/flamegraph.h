@@ -78,7 +78,10 @@ BN_MUST_CHECK bn_status bn_flamegraph_read(bn_stacks **out, const char *const *p
  * has the function that --root names. */
 BN_MUST_CHECK bn_status bn_flamegraph_view(bn_stacks **out, const bn_stacks *stacks,
                                            const struct bn_args *args, bool picture, bn_error *err);
-/* Reads the command's operands, or standard input, and makes the view. */
+/* Reads the command's operands, or standard input. */
+BN_MUST_CHECK bn_status bn_flamegraph_read_operands(bn_stacks **out, const struct bn_args *args,
+                                                    bn_error *err);
+/* The same, and makes the view. */
 BN_MUST_CHECK bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args *args, bool picture,
                                            bn_error *err);
 /* A usage error when --output's name says by its end that the file is of another format than the one that is
@@ -109,8 +112,6 @@ BN_MUST_CHECK bn_status bn_flamegraph_put_table(struct bn_buf *out, const bn_sta
 
 /* The bricks and whether samples agree with them, for people; of stacks with measured times. */
 BN_MUST_CHECK bn_status bn_flamegraph_put_bricks(struct bn_buf *out, const bn_stacks *stacks, bn_error *err);
-/* A value in its unit, for people: "12.31 ms", "48 KiB", "120 faults"; "-" for none. */
-void bn_flamegraph_put_weight(struct bn_buf *out, double value, const char *unit);
 
 /* ---- recording ---- */
 

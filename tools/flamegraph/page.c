@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "lab/report/html.h"
+#include "lab/report/units.h"
 #include "lab/stacks/hotspots.h"
 #include "tools/flamegraph/archive.h"
 #include "tools/flamegraph/diff_report.h"
@@ -146,11 +147,11 @@ static bool ends_with(const char *name, const char *end)
 static void put_number(struct bn_buf *out, const char *name, double value)
 {
     if (ends_with(name, "_ns"))
-        bn_flamegraph_put_weight(out, value, "ns");
+        bn_units_value(out, value, "ns");
     else if (ends_with(name, "share"))
         bn_buf_printf(out, "%.2f %%", 100 * value);
     else if (ends_with(name, "_bytes"))
-        bn_flamegraph_put_weight(out, value, "bytes");
+        bn_units_value(out, value, "bytes");
     else if (ends_with(name, "_milli"))
         bn_json_write_number(out, value / 1e3);
     else
@@ -323,9 +324,9 @@ static void put_timing(struct bn_buf *out, const struct bn_flamegraph_page *page
         if (PARTS[i].rows[1] != NULL) there += timing_of(page->timing_text, PARTS[i].rows[1]);
         (void)bn_json_number(bn_json_get(phases, PARTS[i].member), &here);
         bn_buf_printf(out, "| %s | ", PARTS[i].label);
-        bn_flamegraph_put_weight(out, there * 1e3, "ns");
+        bn_units_value(out, there * 1e3, "ns");
         bn_buf_puts(out, " | ");
-        bn_flamegraph_put_weight(out, here, "ns");
+        bn_units_value(out, here, "ns");
         bn_buf_puts(out, " |\n");
     }
 }

@@ -271,14 +271,6 @@ static bn_status write_all(const struct bn_args *args, const bn_stacks *stacks, 
 
 /* ---- is it worth anything? ---- */
 
-static uint64_t count_samples(const bn_stacks *stacks)
-{
-    uint64_t n = 0;
-    for (uint32_t node = 0; node < stacks->n_nodes; node++)
-        n += bn_stacks_samples(stacks, node, BN_STACKS_ALL_RUNS);
-    return n;
-}
-
 /* Warns when timers deliver fewer samples than requested: they fire at kernel ticks. */
 static void warn_of_rate(const bn_json *sampler)
 {
@@ -323,7 +315,7 @@ static void warn_of_quality(const struct bn_flamegraph_options *o, const bn_json
 static void judge(struct bn_args *args, const bn_stacks *stacks, bool *write)
 {
     const struct bn_flamegraph_options *o = args->fields;
-    uint64_t n = count_samples(stacks);
+    uint64_t n = bn_stacks_count_samples(stacks);
     *write = n > 0 || o->allow_empty;
     if (n == 0) {
         bn_report_warning("no samples%s", *write ? "" : ", so no file is written");

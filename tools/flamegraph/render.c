@@ -119,9 +119,7 @@ void bn_flamegraph_put_subtitle(struct bn_buf *out, const bn_stacks *stacks)
     const bn_json *about = stacks->about;
     const char *tier = bn_json_text_of(about, "sampler.tier"), *commit = NULL;
     const char *cpu = bn_json_text_of(about, "machine.cpu_model");
-    uint64_t samples = 0;
-    for (uint32_t i = 0; i < stacks->n_nodes; i++)
-        samples += bn_stacks_samples(stacks, i, BN_STACKS_ALL_RUNS);
+    uint64_t samples = bn_stacks_count_samples(stacks);
     if (stacks->what[0] != '\0') bn_buf_printf(out, "%s", stacks->what);
     if (samples > 0)
         bn_buf_printf(out, "%s%llu samples", out->len > 0 ? ", " : "", (unsigned long long)samples);
