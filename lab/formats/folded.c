@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "lab/formats/document.h"
 #include "lab/formats/formats.h"
+#include "lab/kit/order.h"
 
 bool bn_formats_is_word(const char *word, size_t n, bool empty)
 {
@@ -150,11 +151,6 @@ void bn_stacks_put_path(struct bn_buf *out, const bn_stacks *stacks, uint32_t no
     bn_buf_putc(out, ' ');
 }
 
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* The lines of a text with n newlines, sorted as bytes; text loses its newlines. */
 static bn_status write_sorted(struct bn_buf *out, char *text, size_t n, bn_error *err)
 {
@@ -166,7 +162,7 @@ static bn_status write_sorted(struct bn_buf *out, char *text, size_t n, bn_error
         *end = '\0';
         text = end + 1;
     }
-    qsort(lines, n, sizeof *lines, by_bytes);
+    qsort(lines, n, sizeof *lines, bn_compare_texts);
     for (size_t i = 0; i < n; i++) {
         bn_buf_puts(out, lines[i]);
         bn_buf_putc(out, '\n');

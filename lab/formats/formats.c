@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "lab/kit/order.h"
 
 #define MAX_COUNT ((UINT64_C(1) << 53) - 1) /* the largest integer that JSON numbers hold exactly */
 
@@ -71,11 +72,6 @@ bn_status bn_formats_whole(const bn_stacks *stacks, uint64_t *out, bn_error *err
     return BN_OK;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 bn_status bn_formats_texts(struct bn_formats_texts *out, const bn_stacks *s, unsigned which, bn_error *err)
 {
     size_t n = 0;
@@ -88,7 +84,7 @@ bn_status bn_formats_texts(struct bn_formats_texts *out, const bn_stacks *s, uns
         if ((which & BN_FORMATS_MODULES) != 0) out->list[n++] = s->frames[i].module;
         if ((which & BN_FORMATS_FILES) != 0) out->list[n++] = s->frames[i].file;
     }
-    qsort(out->list, n, sizeof *out->list, by_text);
+    qsort(out->list, n, sizeof *out->list, bn_compare_texts);
     for (size_t i = 0; i < n; i++)
         if (out->n == 0 || strcmp(out->list[out->n - 1], out->list[i]) != 0)
             out->list[out->n++] = out->list[i];
@@ -97,7 +93,7 @@ bn_status bn_formats_texts(struct bn_formats_texts *out, const bn_stacks *s, uns
 
 uint32_t bn_formats_text(const struct bn_formats_texts *texts, const char *text)
 {
-    const char **found = bsearch(&text, texts->list, texts->n, sizeof *texts->list, by_text);
+    const char **found = bsearch(&text, texts->list, texts->n, sizeof *texts->list, bn_compare_texts);
     return found != NULL ? (uint32_t)(found - texts->list) : 0;
 }
 

@@ -7,10 +7,17 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 static inline int bn_compare_u64(uint64_t a, uint64_t b)
 {
     return a < b ? -1 : a > b;
+}
+
+/* Texts by their bytes, for lists of const char *. */
+static inline int bn_compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
 /* Sets at, a size_t, to the first index in 0 to n - 1 for which `before` is false, or to n. `before` is an

@@ -142,8 +142,6 @@ struct filling {
     const bn_stacks *from;
     const struct bn_stacks_view *view;
     uint32_t *frames; /* of from: the number in to; of those that are left out BN_STACKS_NONE */
-    uint32_t *places; /* of from's nodes: the node in to, BN_STACKS_NONE where nothing has begun yet */
-    bool *needed;     /* of from's nodes: it or something below it has a weight */
 };
 
 static bool has_weight(const bn_stacks *s, uint32_t node)
@@ -151,39 +149,6 @@ static bool has_weight(const bn_stacks *s, uint32_t node)
     for (size_t r = 0; r < s->n_runs; r++)
         if (s->runs[r].self[node] != 0 || s->runs[r].samples[node] != 0) return true;
     return false;
-}
-
-static bool begins(const struct filling *f, uint32_t node)
-{
-    return f->view->root == NULL || strcmp(bn_stacks_frame(f->from, node)->name, f->view->root) == 0;
-}
-
-/* Where a node's weight goes, from where its parent's goes. */
-static bn_status place(const struct filling *f, uint32_t node, bn_error *err)
-{
-    uint32_t *at = &f->places[node], frame = f->frames[f->from->nodes[node].frame];
-    *at = f->places[f->from->nodes[node].parent];
-    if (!f->needed[node] || frame == BN_STACKS_NONE) return BN_OK;
-    if (*at == BN_STACKS_NONE && !begins(f, node)) return BN_OK;
-    if (*at == BN_STACKS_NONE) *at = BN_STACKS_ROOT;
-    bool repeats = *at != BN_STACKS_ROOT && f->to->nodes[*at].frame == frame;
-    return repeats && f->view->merge_repeats ? BN_OK : bn_stacks_push_frame(f->to, at, frame, err);
-}
-
-static bn_status fill_downwards(const struct filling *f, bn_error *err)
-{
-    for (size_t i = f->from->n_nodes; i-- > 0;) {
-        f->needed[i] = f->needed[i] || has_weight(f->from, (uint32_t)i);
-        if (f->needed[i]) f->needed[f->from->nodes[i].parent] = true;
-    }
-    for (uint32_t i = 0; i < f->from->n_nodes; i++) {
-        if (i == BN_STACKS_ROOT)
-            f->places[i] = f->view->root == NULL ? BN_STACKS_ROOT : BN_STACKS_NONE;
-        else
-            BN_TRY(place(f, i, err));
-        if (f->places[i] != BN_STACKS_NONE) add_runs(f->to, f->places[i], 0, f->from, i, f->view->merge_runs);
-    }
-    return BN_OK;
 }
 
 /* The frames of a node's path in the view, the outermost first, in path[0] to path[*n - 1]; false when it is
@@ -197,7 +162,7 @@ static bool path_of(const struct filling *f, uint32_t node, uint32_t path[BN_STA
         if (frame == BN_STACKS_NONE) continue;
         path[--room] = frame;
         /* The outermost of that name is the last one that is met. */
-        if (f->view->root != NULL && begins(f, node)) {
+        if (f->view->root != NULL && strcmp(bn_stacks_frame(f->from, node)->name, f->view->root) == 0) {
             begun = true;
             length = BN_STACKS_MAX_DEPTH - room;
         }
@@ -224,14 +189,14 @@ static void turn(const bn_stacks *to, uint32_t *path, size_t n)
     }
 }
 
-static bn_status fill_upwards(const struct filling *f, bn_error *err)
+static bn_status fill_paths(const struct filling *f, bn_error *err)
 {
     uint32_t path[BN_STACKS_MAX_DEPTH];
     for (uint32_t i = 0; i < f->from->n_nodes; i++) {
         size_t n;
         uint32_t node = BN_STACKS_ROOT;
         if (!has_weight(f->from, i) || !path_of(f, i, path, &n)) continue;
-        turn(f->to, path, n);
+        if (f->view->callers) turn(f->to, path, n);
         for (size_t k = 0; k < n; k++)
             BN_TRY(bn_stacks_push_frame(f->to, &node, path[k], err));
         add_runs(f->to, node, 0, f->from, i, f->view->merge_runs);
@@ -241,21 +206,13 @@ static bn_status fill_upwards(const struct filling *f, bn_error *err)
 
 static bn_status fill(bn_stacks *to, const bn_stacks *s, const struct bn_stacks_view *view, bn_error *err)
 {
-    struct filling f = {to,
-                        s,
-                        view,
-                        bn_alloc(s->n_frames, sizeof *f.frames),
-                        bn_alloc(s->n_nodes, sizeof *f.places),
-                        bn_alloc(s->n_nodes, sizeof *f.needed)};
-    bn_status status = BN_OK;
-    if (f.frames == NULL || f.places == NULL || f.needed == NULL) status = bn_nomem(err);
-    if (status == BN_OK) status = copy_frames(to, s, view->drop_modules, f.frames, err);
+    struct filling f = {to, s, view, bn_alloc(s->n_frames, sizeof *f.frames)};
+    bn_status status =
+        f.frames != NULL ? copy_frames(to, s, view->drop_modules, f.frames, err) : bn_nomem(err);
     for (size_t i = 0; i < s->n_frames && status == BN_OK; i++)
         if ((view->drop & BN_FRAME_BIT(s->frames[i].kind)) != 0) f.frames[i] = BN_STACKS_NONE;
-    if (status == BN_OK) status = view->callers ? fill_upwards(&f, err) : fill_downwards(&f, err);
+    if (status == BN_OK) status = fill_paths(&f, err);
     bn_free(f.frames);
-    bn_free(f.places);
-    bn_free(f.needed);
     return status;
 }
 

@@ -130,11 +130,11 @@ model short2 1000 11
 model long 1000 20 26 24
 model slow 1300 31 33 35
 says 0 "runs of more generations are no more work" '^NO CHANGE FOUND$' diff_ short.json short2.json --vs long.json --same-work
-says 0 "weights are those of a generation" '^after    long.json: 3 runs, [0-9]+ samples, 2 us a generation$' diff_ short.json short2.json --vs long.json --same-work
+says 0 "weights are those of a generation" '^after    long.json: 3 runs, [0-9]+ samples, 2\.000 us a generation$' diff_ short.json short2.json --vs long.json --same-work
 says 1 "a slower generation is found, however many there are" 'FAILED: softmax gained 1[45]\.[0-9]+ % of the weight before' \
     diff_ short.json short2.json --vs slow.json --same-work --fail-above 5
 says 0 "the document says it" '"weights_of": "generation"' diff_ short.json --vs long.json --same-work --json
-says 0 "without --same-work nothing is divided" '^before   short.json: 2 runs, 44000 samples, 22 us each$' diff_ short.json --vs long.json
+says 0 "without --same-work nothing is divided" '^before   short.json: 2 runs, 44000 samples, 22\.00 us each$' diff_ short.json --vs long.json
 prompt=other model other 1000 10 12
 says 2 "other prompts are other work" 'other.json differs from the first file in its prompt' diff_ short.json --vs other.json --same-work
 says 2 "also on one side" 'its prompt' diff_ short.json other.json --vs long.json --same-work

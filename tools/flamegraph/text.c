@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "lab/kit/order.h"
 #include "lab/stacks/hotspots.h"
 #include "tools/cli/report.h"
 #include "tools/flamegraph/flamegraph.h"
@@ -104,11 +105,6 @@ static size_t name_width(const struct listing *l, size_t n)
     return width;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* The names of n rows, sorted. */
 static bn_status sort_names(struct listing *l, size_t n, bn_error *err)
 {
@@ -116,14 +112,14 @@ static bn_status sort_names(struct listing *l, size_t n, bn_error *err)
     if (l->names == NULL) return bn_nomem(err);
     for (size_t i = 0; i < n; i++)
         l->names[i] = l->stacks->frames[l->spots.list[i].frame].name;
-    if (n > 0) qsort(l->names, n, sizeof *l->names, by_text);
+    if (n > 0) qsort(l->names, n, sizeof *l->names, bn_compare_texts);
     return BN_OK;
 }
 
 /* Whether two of the rows have this name: functions of two files, or one that is also inlined. */
 static bool is_ambiguous(const struct listing *l, size_t n, const char *name)
 {
-    const char **found = bsearch(&name, l->names, n, sizeof *l->names, by_text);
+    const char **found = bsearch(&name, l->names, n, sizeof *l->names, bn_compare_texts);
     if (found == NULL) return false;
     return (found > l->names && strcmp(found[-1], name) == 0) ||
            (found + 1 < l->names + n && strcmp(found[1], name) == 0);
