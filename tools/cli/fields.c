@@ -4,10 +4,8 @@
  */
 #include "tools/cli/fields.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "tools/cli/number.h"
@@ -122,10 +120,15 @@ static bn_status read_whole(const struct bn_args *args, const struct bn_option *
     uint64_t value, min = (uint64_t)o->min, max = o->max > 0 ? (uint64_t)o->max : UINT64_MAX;
     if (o->to == BN_FIELD_U32_ALL && strcmp(text, "-1") == 0)
         value = UINT32_MAX;
+    else if (o->to == BN_FIELD_U32_AUTO && strcmp(text, "auto") == 0)
+        value = UINT32_MAX;
     else if (!bn_number_u64(text, strlen(text), &value) || value < min || value > max) {
         bool whole = is_whole_number(text);
         char range[96];
-        snprintf(range, sizeof range, "%s%sbetween %llu and %llu", o->to == BN_FIELD_U32_ALL ? "-1 or " : "",
+        snprintf(range, sizeof range, "%s%sbetween %llu and %llu",
+                 o->to == BN_FIELD_U32_ALL    ? "-1 or "
+                 : o->to == BN_FIELD_U32_AUTO ? "auto or "
+                                              : "",
                  whole ? "" : "a whole number ", (unsigned long long)min, (unsigned long long)max);
         return out_of_range(args, o, range, whole, err);
     }
@@ -251,6 +254,21 @@ static bn_status read_ids(const struct bn_args *args, const struct bn_option *o,
     return status;
 }
 
+static bn_status read_list(const struct bn_args *args, const struct bn_option *o, struct bn_list *out,
+                           bn_error *err)
+{
+    struct bn_id_list all = {0};
+    BN_TRY(read_ids(args, o, &all, err));
+    bn_free(out->list);
+    *out = (struct bn_list){.list = (uint32_t *)all.list};
+    for (size_t i = 0, at; i < all.n; i++) {
+        for (at = 0; at < out->n && out->list[at] != out->list[i];)
+            at++;
+        if (at == out->n) out->list[out->n++] = out->list[i];
+    }
+    return BN_OK;
+}
+
 /* ---- the struct ---- */
 
 static bn_status read_place(const struct bn_args *args, const struct bn_option *o, size_t *out, bn_error *err)
@@ -280,6 +298,7 @@ bn_status bn_fields_read(const struct bn_args *args, const struct bn_option *o, 
         break;
     case BN_FIELD_U32:
     case BN_FIELD_U32_ALL:
+    case BN_FIELD_U32_AUTO:
         return read_u32(args, o, field, err);
     case BN_FIELD_U64:
         return read_whole(args, o, field, err);
@@ -294,6 +313,8 @@ bn_status bn_fields_read(const struct bn_args *args, const struct bn_option *o, 
         return read_texts(args, o, field, err);
     case BN_FIELD_IDS:
         return read_ids(args, o, field, err);
+    case BN_FIELD_LIST:
+        return read_list(args, o, field, err);
     }
     return BN_OK;
 }
@@ -320,6 +341,10 @@ void bn_fields_release(struct bn_args *args)
             struct bn_id_list *ids = field_of(args, o);
             bn_free(ids->list);
             ids->list = NULL;
+        } else if (o->to == BN_FIELD_LIST) {
+            struct bn_list *list = field_of(args, o);
+            bn_free(list->list);
+            list->list = NULL;
         }
     }
     bn_free(args->fields);

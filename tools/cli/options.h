@@ -61,19 +61,21 @@
  * stays zero. */
 enum bn_field_type {
     BN_FIELD_NONE,
-    BN_FIELD_BOOL,    /* a flag */
-    BN_FIELD_PLACE,   /* size_t: a flag given once that separates operands: how many are before it */
-    BN_FIELD_TEXT,    /* const char *; borrowed */
-    BN_FIELD_CHOICE,  /* int or enum: which one of "a|b|c", counted from 0 */
-    BN_FIELD_U32,     /* min <= value <= max, as the next three */
-    BN_FIELD_U32_ALL, /* the same; -1 gives UINT32_MAX: no limit */
+    BN_FIELD_BOOL,     /* a flag */
+    BN_FIELD_PLACE,    /* size_t: a flag given once that separates operands: how many are before it */
+    BN_FIELD_TEXT,     /* const char *; borrowed */
+    BN_FIELD_CHOICE,   /* int or enum: which one of "a|b|c", counted from 0 */
+    BN_FIELD_U32,      /* min <= value <= max, as the next four */
+    BN_FIELD_U32_ALL,  /* the same; -1 gives UINT32_MAX: no limit */
+    BN_FIELD_U32_AUTO, /* the same; "auto" gives UINT32_MAX */
     BN_FIELD_U64,
     BN_FIELD_F32,
     BN_FIELD_F64,
     BN_FIELD_SECONDS, /* uint64_t: "90" or "90s", "15m", "36h", "7d" */
     BN_FIELD_BYTES,   /* uint64_t: "4096", "64K", "512M", "4G", in powers of 1024 */
     BN_FIELD_TEXTS,   /* struct bn_texts: all values of a repeatable option */
-    BN_FIELD_IDS      /* struct bn_id_list: "1,2,3", over all uses of a repeatable option */
+    BN_FIELD_IDS,     /* struct bn_id_list: "1,2,3", over all uses of a repeatable option */
+    BN_FIELD_LIST     /* struct bn_list: "1,2,4" without repetitions, min <= each <= max */
 };
 struct bn_texts {
     const char **list; /* n of them, then NULL */
@@ -81,6 +83,10 @@ struct bn_texts {
 };
 struct bn_id_list {
     int32_t *list;
+    size_t n;
+};
+struct bn_list {
+    uint32_t *list;
     size_t n;
 };
 
@@ -98,6 +104,8 @@ struct bn_id_list {
     BN_FIELD(BN_FIELD_U32, type, field, uint32_t), .min = (least), .max = (most)
 #define BN_TO_U32_ALL(type, field, least, most) \
     BN_FIELD(BN_FIELD_U32_ALL, type, field, uint32_t), .min = (least), .max = (most)
+#define BN_TO_U32_AUTO(type, field, least, most) \
+    BN_FIELD(BN_FIELD_U32_AUTO, type, field, uint32_t), .min = (least), .max = (most)
 /* most 0: any. */
 #define BN_TO_U64(type, field, least, most) \
     BN_FIELD(BN_FIELD_U64, type, field, uint64_t), .min = (least), .max = (most)
@@ -109,6 +117,8 @@ struct bn_id_list {
 #define BN_TO_BYTES(type, field) BN_FIELD(BN_FIELD_BYTES, type, field, uint64_t)
 #define BN_TO_TEXTS(type, field) BN_FIELD(BN_FIELD_TEXTS, type, field, struct bn_texts)
 #define BN_TO_IDS(type, field) BN_FIELD(BN_FIELD_IDS, type, field, struct bn_id_list), .max = INT32_MAX
+#define BN_TO_LIST(type, field, least, most) \
+    BN_FIELD(BN_FIELD_LIST, type, field, struct bn_list), .min = (least), .max = (most)
 
 /* One option. A table ends with an empty row. */
 struct bn_option {
@@ -226,6 +236,11 @@ struct bn_args {
         .help = "number of threads [one per usable core]",                                     \
     }
 /* The same, put into a field. */
+#define BN_OPTION_MODEL_TO(type, field)                                                        \
+    {                                                                                          \
+        .name = "model", .letter = 'm', .arg = "MODEL", .group = "Model", .env = "BN_MODEL",   \
+        .help = "GGUF file or downloaded model [the built-in model]", BN_TO_TEXT(type, field), \
+    }
 #define BN_OPTION_THREADS_TO(type, field)                                                      \
     {                                                                                          \
         .name = "threads", .letter = 't', .arg = "N", .group = "Machine", .env = "BN_THREADS", \
