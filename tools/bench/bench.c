@@ -14,55 +14,22 @@
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
 
-const struct bn_option bn_bench_threads_option[] = {
-    {.name = "threads",
-     .letter = 't',
-     .arg = "LIST",
-     .group = "Machine",
-     .env = "BN_THREADS",
-     .help = "thread counts, e.g. 1,2 (default: 1 and all usable cores)"},
-    {0},
-};
-
-/* ---- options ---- */
-
-bn_status bn_bench_list(const struct bn_args *args, const char *name, uint32_t max, uint32_t **list,
-                        size_t *n, bn_error *err)
+bn_status bn_bench_threads(struct bn_list *threads, bn_error *err)
 {
-    int32_t *values = NULL;
-    size_t n_values = 0;
-    *list = NULL;
-    *n = 0;
-    BN_TRY(bn_opt_i32_list(args, name, 0, (int32_t)max, &values, &n_values, err));
-    *list = bn_alloc(n_values, sizeof **list);
-    for (size_t i = 0; *list != NULL && i < n_values; i++) {
-        size_t at = 0;
-        while (at < *n && (*list)[at] != (uint32_t)values[i])
-            at++;
-        if (at == *n) (*list)[(*n)++] = (uint32_t)values[i];
+    if (threads->n == 0) {
+        threads->list = bn_alloc(2, sizeof *threads->list);
+        if (threads->list == NULL) return bn_nomem(err);
+        threads->list[threads->n++] = 1;
+        if (bn_team_cores() > 1) threads->list[threads->n++] = bn_team_cores();
     }
-    bn_free(values);
-    return *list != NULL ? BN_OK : bn_nomem(err);
-}
-
-bn_status bn_bench_threads(const struct bn_args *args, uint32_t **list, size_t *n, bn_error *err)
-{
-    BN_TRY(bn_bench_list(args, "threads", 1024, list, n, err));
-    if (*n == 0) {
-        bn_free(*list);
-        *list = bn_alloc(2, sizeof **list);
-        if (*list == NULL) return bn_nomem(err);
-        (*list)[(*n)++] = 1;
-        if (bn_team_cores() > 1) (*list)[(*n)++] = bn_team_cores();
-    }
-    for (size_t i = 0; i < *n; i++) {
-        if ((*list)[i] == 0) return bn_fail(err, BN_ERR_ARG, "--threads: must be at least 1");
-        struct bn_team *team = bn_team_open((*list)[i], true);
+    for (size_t i = 0; i < threads->n; i++) {
+        unsigned n = threads->list[i];
+        if (n == 0) return bn_fail(err, BN_ERR_ARG, "--threads: must be at least 1");
+        struct bn_team *team = bn_team_open(n, true);
         unsigned got = team != NULL ? bn_team_size(team) : 0;
         bn_team_close(team);
-        if (got != (*list)[i])
-            return bn_fail(err, BN_ERR_UNSUPPORTED, "asked for %u thread%s, got %u", (*list)[i],
-                           bn_bench_s((*list)[i]), got);
+        if (got != n)
+            return bn_fail(err, BN_ERR_UNSUPPORTED, "asked for %u thread%s, got %u", n, bn_bench_s(n), got);
     }
     return BN_OK;
 }
@@ -117,6 +84,13 @@ void bn_bench_put_clock(bn_json *doc, const struct bn_bench_clock *clock)
     bn_json_put_u64(o, "step_ns", clock->step_ns);
     bn_json_put_u64(o, "cost_ns", clock->cost_ns);
     bn_json_put_u64(o, "backward_steps", clock->n_backwards);
+}
+
+void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *list)
+{
+    bn_json *array = bn_json_put_array(object, name);
+    for (size_t i = 0; i < list->n; i++)
+        bn_json_add_u64(array, list->list[i]);
 }
 
 void bn_bench_put_text(bn_json *object, const char *name, const char *text)

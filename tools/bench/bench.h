@@ -15,13 +15,62 @@
 #include "tools/bench/check.h"
 #include "tools/cli/options.h"
 
-/* --threads as a list without repetitions; default: 1, and the number of usable cores. *list is allocated
- * (bn_free). BN_ERR_UNSUPPORTED when this process cannot start as many threads. */
-BN_MUST_CHECK bn_status bn_bench_threads(const struct bn_args *args, uint32_t **list, size_t *n,
-                                         bn_error *err);
-/* A list option without repetitions, in the order given. */
-BN_MUST_CHECK bn_status bn_bench_list(const struct bn_args *args, const char *name, uint32_t max,
-                                      uint32_t **list, size_t *n, bn_error *err);
+/* The options of all commands; each has some of them. Texts that are not given are NULL, numbers are 0. */
+struct bn_bench_options {
+    const char *model, *isa, *repack;
+    struct bn_list threads; /* see bn_bench_threads */
+    uint64_t seed;
+    double min_time; /* seconds */
+    const char *filter;
+    /* run */
+    struct bn_list prompts, decodes, depths, batches, concurrent;
+    uint32_t reps, warmup; /* UINT32_MAX: auto */
+    uint32_t n_loads;
+    double precision, max_time, timeout; /* per cent, seconds, seconds */
+    bool cold;
+    /* kernels, quant */
+    uint64_t set_bytes;
+    struct bn_texts shapes;
+    /* doctor */
+    struct bn_texts require;
+    bool no_limits;
+    uint32_t repeat;
+    /* profile */
+    uint32_t n_threads, n_batch, n_prompt, n_predict, pairs;
+    const char *level, *graph, *pass;
+    int mode; /* deferred, per-layer, immediate */
+    struct bn_texts check, what_if;
+    bool wide, ascii, roofline;
+    /* ab */
+    uint32_t rounds, n_warmup, sessions;
+    uint64_t max_seconds, timeout_seconds;
+    const char *prepare, *input;
+    struct bn_texts extract;
+    bool shell, ignore_failure, no_null, no_control, series, output_only, self_test;
+    /* ab, compare, baseline */
+    const char *thresholds;
+    double drift, margin; /* per cent */
+    int fail_on;          /* any, warning, critical */
+    bool strict, unlike;
+    /* baseline, trend */
+    const char *ledger, *baseline, *save_baseline, *reason;
+    bool allow_dirty, allow_stale, allow_contended;
+    const char *suite, *machine, *name, *test, *metric; /* metric: ab, too */
+    uint32_t last, least;
+    /* report */
+    const char *format, *output, *dir;
+};
+
+/* --threads: a list; see bn_bench_threads. */
+#define BN_BENCH_THREADS                                                                          \
+    {                                                                                             \
+        .name = "threads", .letter = 't', .arg = "LIST", .group = "Machine", .env = "BN_THREADS", \
+        .help = "thread counts, e.g. 1,2 (default: 1 and all usable cores)",                      \
+        BN_TO_LIST(struct bn_bench_options, threads, 0, 1024),                                    \
+    }
+/* Fills an empty list of --threads with 1 and the number of usable cores. BN_ERR_UNSUPPORTED when this process
+ * cannot start as many threads. */
+BN_MUST_CHECK bn_status bn_bench_threads(struct bn_list *threads, bn_error *err);
 
 /* A document with its common members: schema, command, time, program, machine. */
 bn_json *bn_bench_document(const char *command, const struct bn_machine *machine);
@@ -34,6 +83,8 @@ void bn_bench_print_machine(const struct bn_machine *machine);
 
 /* Puts the facts about the clock of samples. */
 void bn_bench_put_clock(bn_json *doc, const struct bn_bench_clock *clock);
+/* Puts the numbers of a list option. */
+void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *list);
 /* Puts a text; null when it is empty. */
 void bn_bench_put_text(bn_json *object, const char *name, const char *text);
 /* Confidence of every interval. */
@@ -50,7 +101,6 @@ static inline const char *bn_bench_s(size_t n)
 }
 
 /* The commands, and their options. */
-extern const struct bn_option bn_bench_threads_option[];
 extern const struct bn_option bn_bench_run_options[], bn_bench_kernels_options[], bn_bench_memory_options[],
     bn_bench_quant_options[], bn_bench_profile_options[], bn_bench_profile_graph_options[],
     bn_bench_doctor_options[], bn_bench_ab_options[], bn_bench_baseline_options[], bn_bench_trend_options[],

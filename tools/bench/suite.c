@@ -20,18 +20,21 @@ const struct bn_option bn_bench_suite_options[] = {
     {.name = "filter",
      .arg = "PART",
      .group = "Measurement",
-     .help = "only rows with this text in their first columns"},
+     .help = "only rows with this text in their first columns",
+     BN_TO_TEXT(struct bn_bench_options, filter)},
     {.name = "min-time",
      .arg = "SECONDS",
      .group = "Measurement",
      .preset = "0.1",
-     .help = "time per row; at least three samples are taken"},
+     .help = "time per row; at least three samples are taken",
+     BN_TO_F64(struct bn_bench_options, min_time, 0, 3600)},
+    BN_BENCH_THREADS,
     {0},
 };
 
 bn_status bn_suite_open_model(const struct bn_suite *s, bn_repack repack, bn_model **out, bn_error *err)
 {
-    const char *path = bn_opt_str(s->args, "model");
+    const char *path = s->o->model;
     bn_model_options options = {.repack = repack};
     if (path != NULL) return bn_model_open(out, path, &options, err);
     return bn_model_open_memory(out, bn_default_model_data, (size_t)bn_default_model_bytes,
@@ -48,37 +51,32 @@ static bn_status try_model(const struct bn_suite *s, const char *command, bn_err
     return BN_OK;
 }
 
-bn_status bn_suite_open(struct bn_suite *s, const struct bn_args *args, const char *command, bn_error *err)
+bn_status bn_suite_open(struct bn_suite *s, struct bn_args *args, const char *command, bn_error *err)
 {
-    double seconds = 0;
-    *s = (struct bn_suite){.args = args};
-    BN_TRY(bn_opt_f64(args, "min-time", 0, 3600, &seconds, err));
-    s->min_ns = (uint64_t)(seconds * 1e9);
+    *s = (struct bn_suite){.args = args, .o = args->fields};
+    s->min_ns = (uint64_t)(s->o->min_time * 1e9);
     s->limits.budget_ns = s->min_ns < 50000000u ? s->min_ns : 50000000u;
-    BN_TRY(bn_bench_threads(args, &s->threads, &s->n_threads, err));
+    BN_TRY(bn_bench_threads(&s->o->threads, err));
     BN_TRY(try_model(s, command, err));
     bn_machine_read(&s->machine);
     bn_busy_read(&s->before);
     bn_bench_clock_measure(&s->clock);
     s->doc = bn_bench_document(command, &s->machine);
-    if (strcmp(command, "kernels") != 0 || bn_opt_str(args, "model") != NULL)
-        s->model = bn_cli_put_model(s->doc, args);
+    if (strcmp(command, "kernels") != 0 || s->o->model != NULL) s->model = bn_cli_put_model(s->doc, args);
     bn_json *settings = s->settings = bn_json_put_object(s->doc, "settings");
-    bn_json_put_string(settings, "model", bn_opt_str(args, "model"));
-    bn_json_put_string(settings, "filter", bn_opt_str(args, "filter"));
+    bn_json_put_string(settings, "model", s->o->model);
+    bn_json_put_string(settings, "filter", s->o->filter);
     bn_json_put_u64(settings, "min_time_ns", s->min_ns);
-    bn_json *threads = bn_json_put_array(settings, "threads");
-    for (size_t i = 0; i < s->n_threads; i++)
-        bn_json_add_u64(threads, s->threads[i]);
+    bn_bench_put_list(settings, "threads", &s->o->threads);
     bn_bench_put_clock(s->doc, &s->clock);
     if (!args->json) bn_bench_print_machine(&s->machine);
     return BN_OK;
 }
 
-static bn_status verdict(struct bn_suite *s, struct bn_args *args, bn_error *err)
+static bn_status verdict(struct bn_suite *s, bn_error *err)
 {
     if (!s->matched) {
-        bn_fail(err, BN_ERR_ARG, "--filter: no row has '%.60s' in its name", bn_opt_str(args, "filter"));
+        bn_fail(err, BN_ERR_ARG, "--filter: no row has '%.60s' in its name", s->o->filter);
         bn_error_hint(err, "use a part of what the first columns show");
         return BN_ERR_ARG;
     }
@@ -88,23 +86,22 @@ static bn_status verdict(struct bn_suite *s, struct bn_args *args, bn_error *err
     bn_json_put_u64(s->doc, "false_statements", s->n_failed);
     bn_bench_limits_put(bn_json_put_array(s->doc, "limits"), &s->limits);
     bn_series_put(s->doc, &s->series);
-    if (s->n_invalid + s->n_failed > 0 || s->n_valid == 0) args->exit_code = BN_EXIT_NEGATIVE;
-    return args->json ? bn_cli_print_json(s->doc, err) : BN_OK;
+    if (s->n_invalid + s->n_failed > 0 || s->n_valid == 0) s->args->exit_code = BN_EXIT_NEGATIVE;
+    return s->args->json ? bn_cli_print_json(s->doc, err) : BN_OK;
 }
 
-bn_status bn_suite_finish(struct bn_suite *s, struct bn_args *args, bn_status status, bn_error *err)
+bn_status bn_suite_finish(struct bn_suite *s, bn_status status, bn_error *err)
 {
-    if (status == BN_OK) status = verdict(s, args, err);
+    if (status == BN_OK) status = verdict(s, err);
     bn_json_free(s->doc);
     bn_series_release(&s->series);
     bn_bench_limits_release(&s->limits);
-    bn_free(s->threads);
     return status;
 }
 
 bn_status bn_suite_choose_isas(struct bn_suite *s, bn_error *err)
 {
-    const char *name = bn_opt_str(s->args, "isa");
+    const char *name = s->o->isa;
     if (strcmp(name, "all") != 0) {
         BN_TRY(bn_isa_select(name, err));
         s->n_isas = 1;
@@ -124,7 +121,7 @@ bool bn_suite_is_repeated(const struct bn_suite *s, size_t isa, enum bn_kernel s
 
 bool bn_suite_wants(struct bn_suite *s, const char *name)
 {
-    const char *part = bn_opt_str(s->args, "filter");
+    const char *part = s->o->filter;
     bool wanted = part == NULL || strstr(name, part) != NULL;
     s->matched = s->matched || wanted;
     return wanted;

@@ -16,15 +16,14 @@
 #define BN_SUITE_ISAS 8u
 
 struct bn_suite {
-    const struct bn_args *args;
+    struct bn_args *args;
+    struct bn_bench_options *o;
     struct bn_machine machine;
     struct bn_busy before;       /* read before the first row */
     struct bn_bench_clock clock; /* of all samples */
     struct bn_bench_limits limits;
     struct bn_bench_times times;
     struct bn_series_list series;
-    uint32_t *threads;
-    size_t n_threads;
     const struct bn_kernels *isas[BN_SUITE_ISAS]; /* of bn_suite_choose_isas */
     size_t n_isas;
     uint64_t min_ns;                     /* for each row */
@@ -47,17 +46,16 @@ struct bn_suite_row {
     bool valid;
 };
 
-extern const struct bn_option bn_bench_suite_options[]; /* --min-time and --filter */
+extern const struct bn_option bn_bench_suite_options[]; /* --min-time, --filter, --threads */
 
 /* Reads the options, measures the clock, begins the document with model and settings, to which the command
  * adds its own. Opens the model once, so that an invalid one fails first; kernels use only its shapes.
  * Released by bn_suite_finish in any case. */
-BN_MUST_CHECK bn_status bn_suite_open(struct bn_suite *s, const struct bn_args *args, const char *command,
+BN_MUST_CHECK bn_status bn_suite_open(struct bn_suite *s, struct bn_args *args, const char *command,
                                       bn_error *err);
 /* With --json the document; exit code 1 when a row was invalid, a statement false, or nothing was measured.
  * Passes on status when that is an error. */
-BN_MUST_CHECK bn_status bn_suite_finish(struct bn_suite *s, struct bn_args *args, bn_status status,
-                                        bn_error *err);
+BN_MUST_CHECK bn_status bn_suite_finish(struct bn_suite *s, bn_status status, bn_error *err);
 
 /* --isa: the instruction set of that name, or with "all" every one of this machine. */
 BN_MUST_CHECK bn_status bn_suite_choose_isas(struct bn_suite *s, bn_error *err);

@@ -224,7 +224,7 @@ static void a_late_sample_does_not_count(void **state)
         bn_error err = {0};
         open_real(&r, decode == 1);
         assert_int_equal(bn_bench_take(&r.m, &r.config, 0, 0, &err), BN_OK);
-        r.m.set.timeout_ns = 1;
+        r.m.timeout_ns = 1;
         assert_int_equal(bn_bench_take(&r.m, &r.config, 1, 0, &err), BN_OK);
         assert_int_equal(r.config.verdict, BN_BENCH_TIMEOUT);
         assert_int_equal(r.config.n_samples, 1);

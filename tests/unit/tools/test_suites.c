@@ -112,7 +112,7 @@ static void invalid_rows_end_with_1(void **state)
     assert_true(bn_json_bool(bn_json_get(bad, "valid"), &valid) && !valid);
     assert_int_equal(bn_json_kind(bn_json_get(bad, "ns_per_call")), BN_JSON_NULL);
     assert_int_equal(bn_json_size(bn_json_get(bad, "samples_ns")), 3); /* what was seen stays */
-    assert_int_equal(bn_suite_finish(&s, &args, BN_OK, &err), BN_OK);
+    assert_int_equal(bn_suite_finish(&s, BN_OK, &err), BN_OK);
     assert_int_equal(args.exit_code, BN_EXIT_NEGATIVE);
 }
 
@@ -150,7 +150,7 @@ static void work_skipped_while_timed_is_invalid(void **state)
         assert_int_equal(row.valid, i == 0);
         assert_int_equal(s->series.n, 1); /* the honest one's */
     }
-    assert_int_equal(bn_suite_finish(s, &args, BN_OK, &err), BN_OK);
+    assert_int_equal(bn_suite_finish(s, BN_OK, &err), BN_OK);
     assert_int_equal(args.exit_code, BN_EXIT_NEGATIVE);
     bn_quant_release(&d);
     bn_free(s);
@@ -165,7 +165,7 @@ static void false_statements_end_with_1(void **state)
     s.args = &args;
     bn_suite_state(&s, s.doc, "right", true);
     bn_suite_state(&s, s.doc, "wrong", false);
-    assert_int_equal(bn_suite_finish(&s, &args, BN_OK, &err), BN_OK);
+    assert_int_equal(bn_suite_finish(&s, BN_OK, &err), BN_OK);
     assert_int_equal(args.exit_code, BN_EXIT_NEGATIVE);
 }
 

@@ -18,81 +18,116 @@ const struct bn_option bn_bench_ab_options[] = {
      .letter = 'r',
      .arg = "N",
      .preset = "20",
-     .help = "rounds, at least 6; each runs A, B and A again"},
+     .help = "rounds, at least 6; each runs A, B and A again",
+     BN_TO_U32(struct bn_bench_options, rounds, 1, 10000)},
     {.name = "warmup",
      .rare = true,
      .arg = "N",
      .preset = "1",
-     .help = "warm-up rounds before them, not counted"},
+     .help = "warm-up rounds before them, not counted",
+     BN_TO_U32(struct bn_bench_options, n_warmup, 0, 1000)},
     {.name = "max-time",
      .rare = true,
      .arg = "TIME",
-     .help = "start no more rounds after this time (90s, 15m)"},
+     .help = "start no more rounds after this time (90s, 15m)",
+     BN_TO_SECONDS(struct bn_bench_options, max_seconds)},
     {.name = "timeout",
      .rare = true,
      .arg = "TIME",
-     .help = "kill a command that runs longer; there is no verdict then"},
+     .help = "kill a command that runs longer; there is no verdict then",
+     BN_TO_SECONDS(struct bn_bench_options, timeout_seconds)},
     {.name = "prepare",
      .rare = true,
      .arg = "LINE",
-     .help = "shell command to run before each run (not timed)"},
-    {.name = "input", .rare = true, .arg = "FILE", .help = "standard input of the commands [empty]"},
-    {.name = "shell", .help = "run each command through the shell, its words joined by spaces"},
-    {.name = "ignore-failure", .rare = true, .help = "count runs that fail, too"},
-    {.name = "seed", .rare = true, .arg = "N", .preset = "1", .help = "seed for the order within the rounds"},
-    {.name = "no-null", .rare = true, .help = "run A once per round; do not measure its own variation"},
+     .help = "shell command to run before each run (not timed)",
+     BN_TO_TEXT(struct bn_bench_options, prepare)},
+    {.name = "input",
+     .rare = true,
+     .arg = "FILE",
+     .help = "standard input of the commands [empty]",
+     BN_TO_TEXT(struct bn_bench_options, input)},
+    {.name = "shell",
+     .help = "run each command through the shell, its words joined by spaces",
+     BN_TO_BOOL(struct bn_bench_options, shell)},
+    {.name = "ignore-failure",
+     .rare = true,
+     .help = "count runs that fail, too",
+     BN_TO_BOOL(struct bn_bench_options, ignore_failure)},
+    {.name = "seed",
+     .rare = true,
+     .arg = "N",
+     .preset = "1",
+     .help = "seed for the order within the rounds",
+     BN_TO_U64(struct bn_bench_options, seed, 0, 0)},
+    {.name = "no-null",
+     .rare = true,
+     .help = "run A once per round; do not measure its own variation",
+     BN_TO_BOOL(struct bn_bench_options, no_null)},
     {.name = "no-control",
      .rare = true,
-     .help = "do not time the control work (for numbers other than times)"},
+     .help = "do not time the control work (for numbers other than times)",
+     BN_TO_BOOL(struct bn_bench_options, no_control)},
     {.name = "extract",
      .arg = "NAME=REGEX",
      .group = OUTPUT,
      .repeatable = true,
      .help = "number in the output: the group of the last match; less is better unless "
-             ":higher follows"},
-    {.name = "series", .group = OUTPUT, .help = "compare the medians of the series that both print as JSON"},
+             ":higher follows",
+     BN_TO_TEXTS(struct bn_bench_options, extract)},
+    {.name = "series",
+     .group = OUTPUT,
+     .help = "compare the medians of the series that both print as JSON",
+     BN_TO_BOOL(struct bn_bench_options, series)},
     {.name = "filter",
      .rare = true,
      .arg = "PART",
      .group = OUTPUT,
-     .help = "only series with this text in their test or metric"},
+     .help = "only series with this text in their test or metric",
+     BN_TO_TEXT(struct bn_bench_options, filter)},
     {.name = "output-only",
      .rare = true,
      .group = OUTPUT,
-     .help = "do not compare wall time, CPU time and memory"},
+     .help = "do not compare wall time, CPU time and memory",
+     BN_TO_BOOL(struct bn_bench_options, output_only)},
     {.name = "metric",
      .arg = "NAME",
      .group = RULES,
-     .help = "the metric that decides [printed metrics, else wall_ns]"},
+     .help = "the metric that decides [printed metrics, else wall_ns]",
+     BN_TO_TEXT(struct bn_bench_options, metric)},
     {.name = "margin",
      .arg = "PERCENT",
      .group = RULES,
-     .help = "a change that does not matter [2, with --self-test 1]"},
-    {.name = "strict", .group = RULES, .help = "exit with 1 also when the verdict is INCONCLUSIVE"},
+     .help = "a change that does not matter [2, with --self-test 1]",
+     BN_TO_F64(struct bn_bench_options, margin, 0.001, 99)},
+    {.name = "strict",
+     .group = RULES,
+     .help = "exit with 1 also when the verdict is INCONCLUSIVE",
+     BN_TO_BOOL(struct bn_bench_options, strict)},
     {.name = "self-test",
      .group = "Self-test",
-     .help = "measure how often changes are detected, and false alarms"},
+     .help = "measure how often changes are detected, and false alarms",
+     BN_TO_BOOL(struct bn_bench_options, self_test)},
     {.name = "sessions",
      .rare = true,
      .arg = "N",
      .group = "Self-test",
      .preset = "100",
-     .help = "sessions of each kind"},
+     .help = "sessions of each kind",
+     BN_TO_U32(struct bn_bench_options, sessions, 1, 100000)},
     {0},
 };
 
-static bn_status read_session(struct bn_ab_session *s, const struct bn_args *args, bn_error *err)
+static bn_status read_session(struct bn_ab_session *s, const struct bn_bench_options *o, bn_error *err)
 {
-    double percent = bn_opt_flag(args, "self-test") ? 1 : 2;
-    BN_TRY(bn_opt_u32(args, "rounds", 1, 10000, &s->rounds, err));
-    BN_TRY(bn_opt_u32(args, "warmup", 0, 1000, &s->warmup, err));
-    BN_TRY(bn_opt_u64(args, "seed", 0, UINT64_MAX, &s->seed, err));
-    BN_TRY(bn_opt_f64(args, "margin", 0.001, 99, &percent, err));
-    BN_TRY(bn_ab_duration(args, "max-time", &s->max_ns, err));
-    s->null = !bn_opt_flag(args, "no-null");
-    s->no_control = bn_opt_flag(args, "no-control");
+    double percent = o->margin > 0 ? o->margin : o->self_test ? 1 : 2;
+    *s = (struct bn_ab_session){.rounds = o->rounds,
+                                .warmup = o->n_warmup,
+                                .seed = o->seed,
+                                .null = !o->no_null,
+                                .no_control = o->no_control,
+                                .rules = BN_JUDGE_RULES_INIT};
     s->rules.margin = percent / 100;
-    return BN_OK;
+    return bn_ab_duration("max-time", o->max_seconds, &s->max_ns, err);
 }
 
 /* A pattern without any match is an error of the user. */
@@ -102,7 +137,7 @@ static bn_status check_extracts(const struct bn_ab_session *s, const struct bn_a
         bool found = false;
         for (size_t k = 0; k < s->n_comparisons && !found; k++)
             found = strcmp(s->comparisons[k].metric, c->extracts[i].name) == 0;
-        if (!found && c->filter == NULL && s->n_slots > 0 && bn_ab_session_stop(s) == NULL)
+        if (!found && c->o->filter == NULL && s->n_slots > 0 && bn_ab_session_stop(s) == NULL)
             return bn_fail(err, BN_ERR_MISMATCH, "--extract: neither command printed a match for '%s'",
                            c->extracts[i].name);
     }
@@ -146,9 +181,10 @@ static void label(struct bn_ab_session *s, const struct bn_levels *levels)
 static bn_status compare(struct bn_args *args, struct bn_ab_session *s, struct bn_ab_commands *c,
                          bn_error *err)
 {
+    const struct bn_bench_options *o = args->fields;
     struct bn_machine machine;
     struct bn_levels levels;
-    BN_TRY(bn_bench_levels(&levels, args, err));
+    BN_TRY(bn_bench_levels(&levels, o->thresholds, err));
     BN_TRY(bn_ab_commands_read(c, args, err));
     bn_machine_read(&machine);
     struct bn_busy before;
@@ -168,21 +204,22 @@ static bn_status compare(struct bn_args *args, struct bn_ab_session *s, struct b
     s->others = bn_bench_others(&before);
     BN_TRY(bn_ab_session_judge(s, err));
     BN_TRY(check_extracts(s, c, err));
-    BN_TRY(bn_ab_session_choose(s, bn_opt_str(args, "metric"), err));
+    BN_TRY(bn_ab_session_choose(s, o->metric, err));
     label(s, &levels);
     enum bn_outcome worst = bn_comparisons_worst(s->comparisons, s->n_comparisons);
     if (worst == BN_OUTCOME_REGRESSED || s->n_incomplete > 0 || s->n_comparisons == 0 ||
-        (worst == BN_OUTCOME_INCONCLUSIVE && bn_opt_flag(args, "strict")))
+        (worst == BN_OUTCOME_INCONCLUSIVE && o->strict))
         args->exit_code = BN_EXIT_NEGATIVE;
     return show(args, s, c, &machine, err);
 }
 
 bn_status bn_bench_ab(struct bn_args *args, bn_error *err)
 {
-    struct bn_ab_session s = {.rules = BN_JUDGE_RULES_INIT};
+    const struct bn_bench_options *o = args->fields;
+    struct bn_ab_session s;
     struct bn_ab_commands c = {0};
-    BN_TRY(read_session(&s, args, err));
-    if (bn_opt_flag(args, "self-test")) return bn_ab_self_test(args, &s, err);
+    BN_TRY(read_session(&s, o, err));
+    if (o->self_test) return bn_ab_self_test(args, &s, err);
     bn_status status = compare(args, &s, &c, err);
     bn_ab_session_release(&s);
     bn_ab_commands_release(&c);

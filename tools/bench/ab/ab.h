@@ -8,7 +8,7 @@
 #include <regex.h>
 
 #include "tools/bench/ab/session.h"
-#include "tools/cli/options.h"
+#include "tools/bench/bench.h"
 
 /* A number to find in the output of a command. */
 struct bn_ab_extract {
@@ -21,11 +21,8 @@ struct bn_ab_extract {
 struct bn_ab_commands {
     const char *const *argv[2]; /* of A, of B; end with NULL */
     char *shell[2];             /* the same as one line of shell; NULL without --shell */
-    const char *prepare;        /* a line of shell before each run, NULL: none */
-    const char *input;
-    const char *filter; /* only series with this in their test or metric; NULL: all */
+    const struct bn_bench_options *o;
     uint64_t timeout_ns;
-    bool ignore_failure, series, output_only;
     struct bn_ab_extract *extracts;
     size_t n_extracts;
 };
@@ -33,9 +30,8 @@ struct bn_ab_commands {
 /* Reads options and operands. Released also after a failure. */
 BN_MUST_CHECK bn_status bn_ab_commands_read(struct bn_ab_commands *c, const struct bn_args *args,
                                             bn_error *err);
-/* An option as nanoseconds; 0 without one. */
-BN_MUST_CHECK bn_status bn_ab_duration(const struct bn_args *args, const char *name, uint64_t *ns,
-                                       bn_error *err);
+/* The nanoseconds of an option's seconds; more than a year is an error. */
+BN_MUST_CHECK bn_status bn_ab_duration(const char *name, uint64_t seconds, uint64_t *ns, bn_error *err);
 void bn_ab_commands_release(struct bn_ab_commands *c);
 /* The function of a session: runs the side of the slot once. Exceeding the time limit stops the session; a
  * failure is an error unless failures are ignored. A number that is not found is a missing value. */

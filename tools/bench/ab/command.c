@@ -59,14 +59,13 @@ static bn_status read_extract(struct bn_ab_extract *out, const char *text, bn_er
     return status;
 }
 
-static bn_status read_extracts(struct bn_ab_commands *c, const struct bn_args *args, bn_error *err)
+static bn_status read_extracts(struct bn_ab_commands *c, const struct bn_texts *texts, bn_error *err)
 {
-    size_t n = bn_opt_count(args, "extract");
-    c->extracts = bn_alloc(n, sizeof *c->extracts);
+    c->extracts = bn_alloc(texts->n, sizeof *c->extracts);
     if (c->extracts == NULL) return bn_nomem(err);
-    for (; c->n_extracts < n; c->n_extracts++) {
+    for (; c->n_extracts < texts->n; c->n_extracts++) {
         struct bn_ab_extract *x = &c->extracts[c->n_extracts];
-        BN_TRY(read_extract(x, bn_opt_at(args, "extract", c->n_extracts), err));
+        BN_TRY(read_extract(x, texts->list[c->n_extracts], err));
         for (size_t i = 0; i < c->n_extracts; i++)
             if (strcmp(c->extracts[i].name, x->name) == 0) {
                 c->n_extracts++;
@@ -110,10 +109,8 @@ static bn_status join(char **out, const char *const *argv, bn_error *err)
     return status;
 }
 
-bn_status bn_ab_duration(const struct bn_args *args, const char *name, uint64_t *ns, bn_error *err)
+bn_status bn_ab_duration(const char *name, uint64_t seconds, uint64_t *ns, bn_error *err)
 {
-    uint64_t seconds = 0;
-    BN_TRY(bn_opt_seconds(args, name, &seconds, err));
     if (seconds > MAX_SECONDS) return bn_fail(err, BN_ERR_ARG, "--%s: more than a year", name);
     *ns = seconds * 1000000000u;
     return BN_OK;
@@ -121,18 +118,13 @@ bn_status bn_ab_duration(const struct bn_args *args, const char *name, uint64_t 
 
 bn_status bn_ab_commands_read(struct bn_ab_commands *c, const struct bn_args *args, bn_error *err)
 {
-    *c = (struct bn_ab_commands){.prepare = bn_opt_str(args, "prepare"),
-                                 .input = bn_opt_str(args, "input"),
-                                 .filter = bn_opt_str(args, "filter"),
-                                 .ignore_failure = bn_opt_flag(args, "ignore-failure"),
-                                 .series = bn_opt_flag(args, "series"),
-                                 .output_only = bn_opt_flag(args, "output-only")};
-    BN_TRY(bn_ab_duration(args, "timeout", &c->timeout_ns, err));
+    const struct bn_bench_options *o = c->o = args->fields;
+    BN_TRY(bn_ab_duration("timeout", o->timeout_seconds, &c->timeout_ns, err));
     BN_TRY(read_sides(c, args, err));
-    BN_TRY(read_extracts(c, args, err));
-    if (c->output_only && !c->series && c->n_extracts == 0)
+    BN_TRY(read_extracts(c, &o->extract, err));
+    if (o->output_only && !o->series && c->n_extracts == 0)
         return bn_fail(err, BN_ERR_ARG, "--output-only needs --extract or --series");
-    for (int i = 0; i < 2 && bn_opt_flag(args, "shell"); i++)
+    for (int i = 0; i < 2 && o->shell; i++)
         BN_TRY(join(&c->shell[i], c->argv[i], err));
     return BN_OK;
 }
@@ -153,8 +145,8 @@ void bn_ab_commands_release(struct bn_ab_commands *c)
 static bn_status add(struct bn_ab_slot *slot, const struct bn_ab_commands *c, const struct bn_series *series,
                      bn_error *err)
 {
-    if (c->filter != NULL && strstr(series->test, c->filter) == NULL &&
-        strstr(series->metric, c->filter) == NULL)
+    if (c->o->filter != NULL && strstr(series->test, c->o->filter) == NULL &&
+        strstr(series->metric, c->o->filter) == NULL)
         return BN_OK;
     return bn_series_add(&slot->values, series, err);
 }
@@ -264,9 +256,9 @@ static bn_status prepare(const struct bn_ab_commands *c, const struct bn_ab_slot
 {
     struct bn_process p;
     char what[64];
-    const char *const argv[] = {"/bin/sh", "-c", c->prepare, NULL};
+    const char *const argv[] = {"/bin/sh", "-c", c->o->prepare, NULL};
     struct bn_process_options o = {.argv = argv, .timeout_ns = c->timeout_ns, .cancelled = interrupted};
-    if (c->prepare == NULL) return BN_OK;
+    if (c->o->prepare == NULL) return BN_OK;
     BN_TRY(bn_process_run(&p, &o, err));
     if (p.end == BN_PROCESS_EXITED && p.code == 0) return BN_OK;
     describe(what, sizeof what, &p, c->timeout_ns);
@@ -299,13 +291,13 @@ static bn_status take(struct bn_ab_slot *slot, const struct bn_ab_commands *c, c
         describe(slot->failed, sizeof slot->failed, p, c->timeout_ns);
     slot->stop = p->end == BN_PROCESS_TIMEOUT;
     if (slot->stop) return BN_OK;
-    if (slot->failed[0] != '\0' && !c->ignore_failure) return refuse(slot, errors, err);
-    if (!c->output_only) BN_TRY(add_usage(slot, c, p, err));
-    if (out->failed && (c->series || c->n_extracts > 0))
+    if (slot->failed[0] != '\0' && !c->o->ignore_failure) return refuse(slot, errors, err);
+    if (!c->o->output_only) BN_TRY(add_usage(slot, c, p, err));
+    if (out->failed && (c->o->series || c->n_extracts > 0))
         return bn_fail(err, BN_ERR_LIMIT, "%s printed more than %u bytes", bn_ab_command_name(slot->side),
                        OUTPUT_MAX);
     BN_TRY(add_extracts(slot, c, out, errors, err));
-    return c->series ? add_series(slot, c, out, err) : BN_OK;
+    return c->o->series ? add_series(slot, c, out, err) : BN_OK;
 }
 
 bn_status bn_ab_commands_run(void *user, struct bn_ab_slot *slot, bn_error *err)
@@ -313,10 +305,10 @@ bn_status bn_ab_commands_run(void *user, struct bn_ab_slot *slot, bn_error *err)
     const struct bn_ab_commands *c = user;
     int b = slot->side == BN_AB_B;
     const char *const shell[] = {"/bin/sh", "-c", c->shell[b], NULL};
-    bool read = c->series || c->n_extracts > 0;
+    bool read = c->o->series || c->n_extracts > 0;
     struct bn_buf out = {.max = OUTPUT_MAX}, errors = {.max = OUTPUT_MAX};
     struct bn_process_options o = {.argv = c->shell[b] != NULL ? shell : c->argv[b],
-                                   .input = c->input,
+                                   .input = c->o->input,
                                    .out = read ? &out : NULL,
                                    .errors = &errors,
                                    .timeout_ns = c->timeout_ns,

@@ -200,10 +200,10 @@ static void put_settings(bn_json *doc, const struct bn_ab_session *s, const stru
     bn_json_put_u64(o, "max_ns", s->max_ns);
     bn_json_put_u64(o, "timeout_ns", c->timeout_ns);
     bn_json_put_bool(o, "shell", c->shell[0] != NULL);
-    bn_json_put_bool(o, "ignore_failure", c->ignore_failure);
-    bn_json_put_string(o, "prepare", c->prepare);
-    bn_json_put_string(o, "input", c->input);
-    bn_json_put_string(o, "filter", c->filter);
+    bn_json_put_bool(o, "ignore_failure", c->o->ignore_failure);
+    bn_json_put_string(o, "prepare", c->o->prepare);
+    bn_json_put_string(o, "input", c->o->input);
+    bn_json_put_string(o, "filter", c->o->filter);
     bn_json_put_number(o, "margin", s->rules.margin);
     bn_json_put_number(o, "confidence", s->rules.confidence);
     bn_json_put_number(o, "q", s->rules.q);

@@ -173,8 +173,7 @@ bn_status bn_ab_self_test(struct bn_args *args, struct bn_ab_session *s, bn_erro
 {
     struct bn_machine machine;
     struct tally tallies[N_INJECTED] = {{0}};
-    uint32_t sessions = 0;
-    BN_TRY(bn_opt_u32(args, "sessions", 1, 100000, &sessions, err));
+    uint32_t sessions = ((const struct bn_bench_options *)args->fields)->sessions;
     if (args->n_operands > 0) return bn_fail(err, BN_ERR_ARG, "--self-test takes no commands");
     bn_machine_read(&machine);
     struct bn_busy before;

@@ -27,24 +27,34 @@ const struct bn_option bn_bench_doctor_options[] = {
      .arg = "NAME",
      .repeatable = true,
      .group = "Sources",
-     .help = "exit with 1 when this source is missing"},
-    {.name = "no-limits", .group = "Limits", .help = "do not measure the limits"},
-    {.name = "repeat", .arg = "N", .group = "Limits", .preset = "5", .help = "measurements of each limit"},
+     .help = "exit with 1 when this source is missing",
+     BN_TO_TEXTS(struct bn_bench_options, require)},
+    {.name = "no-limits",
+     .group = "Limits",
+     .help = "do not measure the limits",
+     BN_TO_BOOL(struct bn_bench_options, no_limits)},
+    {.name = "repeat",
+     .arg = "N",
+     .group = "Limits",
+     .preset = "5",
+     .help = "measurements of each limit",
+     BN_TO_U32(struct bn_bench_options, repeat, 1, MAX_REPEATS)},
     {.name = "min-time",
      .arg = "SECONDS",
      .group = "Limits",
      .preset = "0.05",
-     .help = "time per measurement; reads from memory take four times as long"},
+     .help = "time per measurement; reads from memory take four times as long",
+     BN_TO_F64(struct bn_bench_options, min_time, 0, 60)},
+    BN_BENCH_THREADS,
     {0},
 };
 
 struct job {
     struct bn_args *args;
+    struct bn_bench_options *o;
     struct bn_machine machine;
     struct bn_source sources[MAX_SOURCES];
     size_t n_sources;
-    uint32_t *threads, repeat;
-    size_t n_threads;
     uint64_t min_ns;
     struct bn_series_list series;
     bn_json *doc;
@@ -53,10 +63,10 @@ struct job {
 
 /* ---- sources ---- */
 
-static bn_status check_names(const struct bn_args *args, bn_error *err)
+static bn_status check_names(const struct bn_texts *names, bn_error *err)
 {
-    for (size_t i = 0; i < bn_opt_count(args, "require"); i++) {
-        const char *name = bn_opt_at(args, "require", i);
+    for (size_t i = 0; i < names->n; i++) {
+        const char *name = names->list[i];
         size_t k = 0;
         while (bn_source_name(k) != NULL && strcmp(bn_source_name(k), name) != 0)
             k++;
@@ -70,10 +80,10 @@ static bn_status check_names(const struct bn_args *args, bn_error *err)
 
 static void check_required(struct job *job)
 {
-    for (size_t i = 0; i < bn_opt_count(job->args, "require"); i++)
+    for (size_t i = 0; i < job->o->require.n; i++)
         for (size_t k = 0; k < job->n_sources; k++) {
             const struct bn_source *s = &job->sources[k];
-            if (s->available || strcmp(s->name, bn_opt_at(job->args, "require", i)) != 0) continue;
+            if (s->available || strcmp(s->name, job->o->require.list[i]) != 0) continue;
             bn_report_warning("%s is required and not available: %s", s->name, s->detail);
             job->args->exit_code = BN_EXIT_NEGATIVE;
         }
@@ -133,19 +143,19 @@ static bn_status put_limit(struct job *job, bn_json *o, const char *test, const 
                            const double *rates, struct bn_summary *s, bn_error *err)
 {
     bn_json *samples = bn_json_put_array(o, "samples");
-    for (size_t i = 0; i < job->repeat; i++)
+    for (size_t i = 0; i < job->o->repeat; i++)
         bn_json_add_number(samples, rates[i]);
-    bn_bench_put_summary(o, metric, rates, job->repeat);
-    if (!bn_summarize(s, rates, job->repeat)) return bn_nomem(err);
+    bn_bench_put_summary(o, metric, rates, job->o->repeat);
+    if (!bn_summarize(s, rates, job->o->repeat)) return bn_nomem(err);
     struct bn_series series = {
-        .test = test, .metric = metric, .unit = "1/s", .higher = true, .samples = rates, .n = job->repeat};
+        .test = test, .metric = metric, .unit = "1/s", .higher = true, .samples = rates, .n = job->o->repeat};
     return bn_series_add(&job->series, &series, err);
 }
 
 static bn_status take(struct job *job, struct bn_bench_limit *limit, uint64_t budget_ns, double *rates,
                       bn_error *err)
 {
-    for (size_t i = 0; i < job->repeat; i++) {
+    for (size_t i = 0; i < job->o->repeat; i++) {
         BN_TRY(bn_bench_limit_measure(limit, budget_ns, err));
         rates[i] = limit->rate;
     }
@@ -230,15 +240,15 @@ static bn_status measure_limits(struct job *job, bn_error *err)
     struct level levels[LEVELS];
     find_levels(&job->machine, levels);
     bn_json *all = bn_json_put_array(job->doc, "roofs");
-    for (size_t t = 0; t < job->n_threads; t++) {
+    for (size_t t = 0; t < job->o->threads.n; t++) {
         job->last_read = 0;
         for (size_t i = 0; i < LEVELS; i++)
-            BN_TRY(read_limit(job, &levels[i], job->threads[t], all, err));
+            BN_TRY(read_limit(job, &levels[i], job->o->threads.list[t], all, err));
     }
     for (size_t i = 0; bn_kernels_built(i) != NULL; i++)
-        for (size_t t = 0; t < job->n_threads && bn_kernels_supported(bn_kernels_built(i)); t++) {
-            BN_TRY(peak_limit(job, BN_LIMIT_INT8, bn_kernels_built(i), job->threads[t], all, err));
-            BN_TRY(peak_limit(job, BN_LIMIT_FLOAT, bn_kernels_built(i), job->threads[t], all, err));
+        for (size_t t = 0; t < job->o->threads.n && bn_kernels_supported(bn_kernels_built(i)); t++) {
+            BN_TRY(peak_limit(job, BN_LIMIT_INT8, bn_kernels_built(i), job->o->threads.list[t], all, err));
+            BN_TRY(peak_limit(job, BN_LIMIT_FLOAT, bn_kernels_built(i), job->o->threads.list[t], all, err));
         }
     return BN_OK;
 }
@@ -247,19 +257,16 @@ static bn_status measure_limits(struct job *job, bn_error *err)
 
 static bn_status run(struct job *job, bn_error *err)
 {
-    double seconds = 0;
-    bool roofs = !bn_opt_flag(job->args, "no-limits");
-    BN_TRY(check_names(job->args, err));
-    BN_TRY(bn_opt_f64(job->args, "min-time", 0, 60, &seconds, err));
-    BN_TRY(bn_opt_u32(job->args, "repeat", 1, MAX_REPEATS, &job->repeat, err));
-    BN_TRY(bn_bench_threads(job->args, &job->threads, &job->n_threads, err));
-    job->min_ns = (uint64_t)(seconds * 1e9);
+    bool roofs = !job->o->no_limits;
+    BN_TRY(check_names(&job->o->require, err));
+    BN_TRY(bn_bench_threads(&job->o->threads, err));
+    job->min_ns = (uint64_t)(job->o->min_time * 1e9);
     bn_machine_read(&job->machine);
     for (; bn_source_name(job->n_sources) != NULL && job->n_sources < MAX_SOURCES; job->n_sources++)
         bn_source_try(&job->sources[job->n_sources], job->n_sources, &job->machine);
     job->doc = bn_bench_document("doctor", &job->machine);
     bn_json *settings = bn_json_put_object(job->doc, "settings");
-    bn_json_put_u64(settings, "repeat", job->repeat);
+    bn_json_put_u64(settings, "repeat", job->o->repeat);
     bn_json_put_u64(settings, "min_time_ns", job->min_ns);
     bn_json_put_bool(settings, "roofs", roofs);
     struct bn_bench_clock clock;
@@ -287,10 +294,10 @@ bn_status bn_bench_doctor(struct bn_args *args, bn_error *err)
     struct job *job = bn_alloc(1, sizeof *job);
     if (job == NULL) return bn_nomem(err);
     job->args = args;
+    job->o = args->fields;
     bn_status status = run(job, err);
     bn_json_free(job->doc);
     bn_series_release(&job->series);
-    bn_free(job->threads);
     bn_free(job);
     return status;
 }

@@ -19,15 +19,29 @@ const struct bn_option bn_bench_baseline_options[] = {
     {.name = "baseline",
      .arg = "NAME",
      .preset = "main",
-     .help = "check: the baseline to compare the run with"},
-    {.name = "save-baseline", .arg = "NAME", .help = "check: save the run under this name if it passes"},
-    {.name = "allow-dirty", .group = "Saving", .help = "save even if sources differ from the commit"},
-    {.name = "allow-stale", .group = "Saving", .help = "save even if the program is of another commit"},
-    {.name = "allow-contended", .group = "Saving", .help = "save even if other processes were busy"},
+     .help = "check: the baseline to compare the run with",
+     BN_TO_TEXT(struct bn_bench_options, baseline)},
+    {.name = "save-baseline",
+     .arg = "NAME",
+     .help = "check: save the run under this name if it passes",
+     BN_TO_TEXT(struct bn_bench_options, save_baseline)},
+    {.name = "allow-dirty",
+     .group = "Saving",
+     .help = "save even if sources differ from the commit",
+     BN_TO_BOOL(struct bn_bench_options, allow_dirty)},
+    {.name = "allow-stale",
+     .group = "Saving",
+     .help = "save even if the program is of another commit",
+     BN_TO_BOOL(struct bn_bench_options, allow_stale)},
+    {.name = "allow-contended",
+     .group = "Saving",
+     .help = "save even if other processes were busy",
+     BN_TO_BOOL(struct bn_bench_options, allow_contended)},
     {.name = "reason",
      .arg = "TEXT",
      .group = "Saving",
-     .help = "the reason; it is recorded, and required with --allow-..."},
+     .help = "the reason; it is recorded, and required with --allow-...",
+     BN_TO_TEXT(struct bn_bench_options, reason)},
     {0},
 };
 
@@ -71,10 +85,10 @@ static bn_status judge_against(enum bn_outcome *worst, size_t *n_missing, const 
 /* ---- save ---- */
 
 /* A reason to refuse: an error, unless its option overrides it, which is recorded. */
-static bn_status refuse(const struct bn_args *args, const char *option, const char *what,
-                        struct bn_ledger_note *note, bn_error *err)
+static bn_status refuse(bool allowed, const char *option, const char *what, struct bn_ledger_note *note,
+                        bn_error *err)
 {
-    if (option == NULL || !bn_opt_flag(args, option)) {
+    if (!allowed) {
         bn_fail(err, BN_ERR_MISMATCH, "not saved: %s", what);
         if (option != NULL) bn_error_hint(err, "use --%s --reason TEXT to save it anyway", option);
         return BN_ERR_MISMATCH;
@@ -84,45 +98,46 @@ static bn_status refuse(const struct bn_args *args, const char *option, const ch
     return BN_OK;
 }
 
-static bn_status check_origin(const struct bn_args *args, const struct bn_result *r,
+static bn_status check_origin(const struct bn_bench_options *o, const struct bn_result *r,
                               struct bn_ledger_note *note, bn_error *err)
 {
     struct bn_git git;
     char what[256];
     bn_git_read(&git, ".");
-    if (r->points) return refuse(args, NULL, "values without samples", note, err);
-    if (r->invalid[0] != '\0') return refuse(args, NULL, r->invalid, note, err);
+    if (r->points) return refuse(false, NULL, "values without samples", note, err);
+    if (r->invalid[0] != '\0') return refuse(false, NULL, r->invalid, note, err);
     if (r->dirty)
-        BN_TRY(refuse(args, "allow-dirty",
+        BN_TRY(refuse(o->allow_dirty, "allow-dirty",
                       "the program was built from uncommitted changes (its tree differs from its commit)",
                       note, err));
     else if (r->changed_sources > 0 || git.n_relevant > 0)
-        BN_TRY(refuse(args, "allow-dirty", "sources in the working directory differ from the commit", note,
-                      err));
+        BN_TRY(refuse(o->allow_dirty, "allow-dirty",
+                      "sources in the working directory differ from the commit", note, err));
     if (!git.known || git.commit[0] == '\0' || r->commit[0] == '\0') {
         snprintf(what, sizeof what,
                  "cannot tell whether the program was built from the checked-out commit: %s",
                  r->commit[0] == '\0' ? "it was built outside a repository"
                  : git.known          ? "no commit yet"
                                       : git.why);
-        BN_TRY(refuse(args, "allow-stale", what, note, err));
+        BN_TRY(refuse(o->allow_stale, "allow-stale", what, note, err));
     } else if (strcmp(git.commit, r->commit) != 0) {
         snprintf(what, sizeof what, "the program is of commit %.12s, and %.12s is checked out", r->commit,
                  git.commit);
-        BN_TRY(refuse(args, "allow-stale", what, note, err));
+        BN_TRY(refuse(o->allow_stale, "allow-stale", what, note, err));
     }
-    if (r->contended[0] != '\0') BN_TRY(refuse(args, "allow-contended", r->contended, note, err));
+    if (r->contended[0] != '\0')
+        BN_TRY(refuse(o->allow_contended, "allow-contended", r->contended, note, err));
     return BN_OK;
 }
 
-static bn_status check_reason(const struct bn_args *args, bn_error *err)
+static bn_status check_reason(const struct bn_bench_options *o, bn_error *err)
 {
-    static const char *const NEED[] = {"allow-dirty", "allow-stale", "allow-contended"};
-    const char *reason = bn_opt_str(args, "reason");
-    for (size_t i = 0; i < BN_ARRAY_LEN(NEED); i++)
-        if (bn_opt_flag(args, NEED[i]) && (reason == NULL || reason[0] == '\0'))
-            return bn_fail(err, BN_ERR_ARG, "--%s: --reason TEXT is missing", NEED[i]);
-    return BN_OK;
+    const char *need = o->allow_dirty       ? "dirty"
+                       : o->allow_stale     ? "stale"
+                       : o->allow_contended ? "contended"
+                                            : NULL;
+    if (need == NULL || (o->reason != NULL && o->reason[0] != '\0')) return BN_OK;
+    return bn_fail(err, BN_ERR_ARG, "--allow-%s: --reason TEXT is missing", need);
 }
 
 static bn_status show_saved(struct bn_args *args, const struct bn_ledger *l, const struct bn_entry *e,
@@ -184,11 +199,11 @@ static bn_status save_into(struct bn_args *args, struct bn_ledger *l, const char
 static bn_status save_result(struct bn_args *args, const char *name, const struct bn_result *r,
                              struct bn_bench_compare_settings *settings, bn_error *err)
 {
-    struct bn_ledger_note note = {.reason = bn_opt_str(args, "reason")};
+    struct bn_ledger_note note = {.reason = settings->o->reason};
     struct bn_ledger l;
-    BN_TRY(check_reason(args, err));
-    BN_TRY(check_origin(args, r, &note, err));
-    BN_TRY(bn_ledger_open(&l, bn_bench_ledger_folder(args), r->machine_label, r->suite, true, err));
+    BN_TRY(check_reason(settings->o, err));
+    BN_TRY(check_origin(settings->o, r, &note, err));
+    BN_TRY(bn_ledger_open(&l, settings->o->ledger, r->machine_label, r->suite, true, err));
     bn_status status = save_into(args, &l, name, r, settings, &note, err);
     bn_ledger_close(&l);
     return status;
@@ -248,11 +263,11 @@ static bn_status check_against(struct bn_args *args, const struct bn_entry *base
 static bn_status check_in(struct bn_args *args, const struct bn_ledger *l, const struct bn_result *r,
                           struct bn_bench_compare_settings *settings, bn_error *err)
 {
-    const char *name = bn_opt_str(args, "baseline");
+    const char *name = settings->o->baseline;
     const struct bn_likeness like = bn_result_likeness(r);
     const struct bn_entry *unlike, *baseline = bn_ledger_baseline(l, name, &like, &unlike);
     if (baseline == NULL && unlike != NULL) {
-        if (!settings->unlike) return bn_result_like(&unlike->like, &like, err);
+        if (!settings->o->unlike) return bn_result_like(&unlike->like, &like, err);
         baseline = unlike;
     }
     if (baseline == NULL) return no_baseline(name, err);
@@ -264,7 +279,7 @@ static bn_status check(struct bn_args *args, struct bn_bench_compare_settings *s
     struct bn_result r;
     struct bn_ledger l;
     bn_error why = {0};
-    const char *folder = bn_bench_ledger_folder(args);
+    const char *folder = settings->o->ledger;
     BN_TRY(bn_result_read(&r, args->operands[1], err));
     bn_status status = bn_ledger_open(&l, folder, r.machine_label, r.suite, false, &why);
     if (status == BN_OK) {
@@ -272,11 +287,11 @@ static bn_status check(struct bn_args *args, struct bn_bench_compare_settings *s
         bn_ledger_close(&l);
     } else if (status == BN_ERR_NOT_FOUND) {
         status = bn_bench_each_ledger(folder, NULL, r.suite, other_machine, NULL, err);
-        if (status == BN_OK) status = no_baseline(bn_opt_str(args, "baseline"), err);
+        if (status == BN_OK) status = no_baseline(settings->o->baseline, err);
     } else {
         *err = why;
     }
-    const char *name = bn_opt_str(args, "save-baseline");
+    const char *name = settings->o->save_baseline;
     if (status == BN_OK && args->exit_code == BN_EXIT_OK && name != NULL)
         status = save_result(args, name, &r, settings, err);
     bn_result_release(&r);
@@ -376,10 +391,11 @@ static bn_status show_ledger(void *arg, const struct bn_ledger *l, bn_error *err
 
 static bn_status look(struct bn_args *args, const char *what, bn_error *err)
 {
+    const struct bn_bench_options *o = args->fields;
     bn_json *doc = begin_document(args);
     struct view v = {.args = args, .what = what, .array = bn_json_put_array(doc, "entries")};
-    bn_status status = bn_bench_each_ledger(bn_bench_ledger_folder(args), NULL, NULL,
-                                            what != NULL ? show_ledger : list_ledger, &v, err);
+    bn_status status =
+        bn_bench_each_ledger(o->ledger, NULL, NULL, what != NULL ? show_ledger : list_ledger, &v, err);
     if (status == BN_OK && v.n == 0 && what != NULL)
         status = bn_fail(err, BN_ERR_NOT_FOUND, "no baseline and no run named '%.64s'", what);
     if (status == BN_OK && args->json) status = bn_cli_print_json(doc, err);
@@ -438,7 +454,7 @@ static bn_status promote_in(struct bn_args *args, struct bn_ledger *l, const cha
     const struct bn_entry *e;
     BN_TRY(bn_ledger_find(l, id, &e, err));
     BN_TRY(check_promotion(l, e, settings, err));
-    BN_TRY(bn_ledger_promote(l, e, bn_opt_str(args, "reason"), err));
+    BN_TRY(bn_ledger_promote(l, e, settings->o->reason, err));
     BN_TRY(bn_ledger_write(l, err));
     BN_TRY(bn_ledger_find(l, id, &e, err));
     return show_saved(args, l, e, err);
@@ -446,7 +462,7 @@ static bn_status promote_in(struct bn_args *args, struct bn_ledger *l, const cha
 
 static bn_status promote(struct bn_args *args, struct bn_bench_compare_settings *settings, bn_error *err)
 {
-    const char *folder = bn_bench_ledger_folder(args);
+    const char *folder = settings->o->ledger;
     struct search s = {.id = args->operands[1]};
     struct bn_ledger l;
     BN_TRY(bn_bench_each_ledger(folder, NULL, NULL, search_ledger, &s, err));
@@ -481,7 +497,7 @@ bn_status bn_bench_baseline(struct bn_args *args, bn_error *err)
                        args->operands[0]);
     if (args->n_operands != VERBS[verb].n_operands)
         return bn_fail(err, BN_ERR_ARG, "baseline %s: expected %s", VERBS[verb].verb, VERBS[verb].wants);
-    BN_TRY(bn_bench_compare_read(&settings, args, err));
+    BN_TRY(bn_bench_compare_read(&settings, args->fields, err));
     switch (verb) {
     case 0:
         return save(args, &settings, err);

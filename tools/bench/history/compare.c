@@ -21,7 +21,8 @@ const struct bn_option bn_bench_thresholds_option[] = {
      .rare = true,
      .arg = "FILE",
      .group = "Verdict",
-     .help = "regression levels [built-in: baselines/thresholds.json]"},
+     .help = "regression levels [built-in: baselines/thresholds.json]",
+     BN_TO_TEXT(struct bn_bench_options, thresholds)},
     {0},
 };
 
@@ -31,29 +32,35 @@ const struct bn_option bn_bench_compare_options[] = {
      .arg = "PERCENT",
      .group = "Verdict",
      .preset = "8",
-     .help = "drift of the machine between two sessions"},
+     .help = "drift of the machine between two sessions",
+     BN_TO_F64(struct bn_bench_options, drift, 0, 1000)},
     {.name = "margin",
      .rare = true,
      .arg = "PERCENT",
      .group = "Verdict",
      .preset = "1",
-     .help = "a change that does not matter"},
+     .help = "a change that does not matter",
+     BN_TO_F64(struct bn_bench_options, margin, 0, 1000)},
     {.name = "fail-on",
      .arg = "any|warning|critical",
      .group = "Verdict",
      .preset = "any",
-     .help = "the least severe regression that exits with 1"},
-    {.name = "strict", .group = "Verdict", .help = "fail when any series is inconclusive"},
+     .help = "the least severe regression that exits with 1",
+     BN_TO_CHOICE(struct bn_bench_options, fail_on)},
+    {.name = "strict",
+     .group = "Verdict",
+     .help = "fail when any series is inconclusive",
+     BN_TO_BOOL(struct bn_bench_options, strict)},
     {.name = "unlike",
      .rare = true,
      .group = "Verdict",
-     .help = "compare even if machine, settings or model differ"},
+     .help = "compare even if machine, settings or model differ",
+     BN_TO_BOOL(struct bn_bench_options, unlike)},
     {0},
 };
 
-bn_status bn_bench_levels(struct bn_levels *out, const struct bn_args *args, bn_error *err)
+bn_status bn_bench_levels(struct bn_levels *out, const char *path, bn_error *err)
 {
-    const char *path = bn_opt_str(args, "thresholds");
     struct bn_buf text = {.max = 1u << 20};
     if (path == NULL)
         return bn_levels_parse(out, bn_bench_thresholds, (size_t)bn_bench_thresholds_bytes, err);
@@ -64,21 +71,14 @@ bn_status bn_bench_levels(struct bn_levels *out, const struct bn_args *args, bn_
     return status;
 }
 
-bn_status bn_bench_compare_read(struct bn_bench_compare_settings *out, const struct bn_args *args,
+bn_status bn_bench_compare_read(struct bn_bench_compare_settings *out, const struct bn_bench_options *o,
                                 bn_error *err)
 {
-    *out = (struct bn_bench_compare_settings){.rules = {.judge = BN_JUDGE_RULES_INIT}};
-    double drift = 0, margin = 0;
-    BN_TRY(bn_bench_levels(&out->levels, args, err));
-    BN_TRY(bn_opt_f64(args, "drift", 0, 1000, &drift, err));
-    BN_TRY(bn_opt_f64(args, "margin", 0, 1000, &margin, err));
-    out->rules.drift = drift / 100;
-    out->rules.judge.margin = margin / 100;
+    *out = (struct bn_bench_compare_settings){.o = o, .rules = {.judge = BN_JUDGE_RULES_INIT}};
+    out->rules.drift = o->drift / 100;
+    out->rules.judge.margin = o->margin / 100;
     out->rules.levels = &out->levels;
-    out->unlike = bn_opt_flag(args, "unlike");
-    out->strict = bn_opt_flag(args, "strict");
-    out->fail_on = (unsigned)bn_opt_choice(args, "fail-on");
-    return BN_OK;
+    return bn_bench_levels(&out->levels, o->thresholds, err);
 }
 
 void bn_bench_compare_circumstances(struct bn_bench_compare_settings *settings, const char *contended_a,
@@ -101,10 +101,10 @@ static const char *failure(const struct bn_bench_compare_settings *settings,
     static const enum bn_severity LEAST[] = {BN_SEVERITY_NONE, BN_SEVERITY_WARNING, BN_SEVERITY_CRITICAL};
     if (o->n_missing > 0) return "B lacks series of A";
     if (o->n == o->n_extra) return "A and B have no series in common";
-    if (o->worst == BN_OUTCOME_REGRESSED && o->severity >= LEAST[settings->fail_on]) return "B regressed";
+    if (o->worst == BN_OUTCOME_REGRESSED && o->severity >= LEAST[settings->o->fail_on]) return "B regressed";
     if (o->n_judged == 0) return "no data: every series is inconclusive";
     if (o->n_timed > 0 && o->n_timed_judged == 0) return "no data: every time and rate is inconclusive";
-    if (settings->strict && n_inconclusive(o) > 0) return "a series is inconclusive (--strict)";
+    if (settings->o->strict && n_inconclusive(o) > 0) return "a series is inconclusive (--strict)";
     return NULL;
 }
 
@@ -192,16 +192,17 @@ void bn_bench_put_origin(bn_json *doc, const char *side, const struct bn_result 
 
 /* ---- the command ---- */
 
-/* given: is --thresholds given? It precedes the levels in a list of values. */
+/* --thresholds precedes the levels in a list of values. */
 static bn_status prepare(struct bn_bench_compare_settings *settings, const struct bn_result *a,
-                         const struct bn_result *b, bool given, bn_error *err)
+                         const struct bn_result *b, bn_error *err)
 {
     const struct bn_likeness like_a = bn_result_likeness(a), like_b = bn_result_likeness(b);
     const bn_json *levels = bn_levels_of(a->document);
     settings->rules.points = a->points || b->points;
     bn_bench_compare_circumstances(settings, a->contended, b->contended, a->binary_sha256, b->binary_sha256);
-    if (a->points && levels != NULL && !given) BN_TRY(bn_levels_import(&settings->levels, levels, err));
-    if (settings->rules.points || settings->unlike) return BN_OK;
+    if (a->points && levels != NULL && settings->o->thresholds == NULL)
+        BN_TRY(bn_levels_import(&settings->levels, levels, err));
+    if (settings->rules.points || settings->o->unlike) return BN_OK;
     if (strcmp(a->suite, b->suite) != 0)
         return bn_fail(err, BN_ERR_UNSUPPORTED, "not alike: %.40s and %.40s measure different things",
                        a->suite, b->suite);
@@ -215,7 +216,7 @@ static bn_status compare(struct bn_args *args, struct bn_bench_compare_settings 
 {
     struct bn_history_comparison comparison;
     struct bn_machine machine;
-    BN_TRY(prepare(settings, a, b, bn_opt_given(args, "thresholds"), err));
+    BN_TRY(prepare(settings, a, b, err));
     BN_TRY(bn_history_compare(&comparison, &a->series, &b->series, &settings->rules, err));
     bn_machine_read(&machine);
     bn_json *doc = args->json ? bn_bench_document("compare", &machine) : NULL;
@@ -236,7 +237,7 @@ bn_status bn_bench_compare(struct bn_args *args, bn_error *err)
 {
     struct bn_bench_compare_settings settings;
     struct bn_result a = {0}, b = {0};
-    bn_status status = bn_bench_compare_read(&settings, args, err);
+    bn_status status = bn_bench_compare_read(&settings, args->fields, err);
     if (status == BN_OK) status = bn_result_read(&a, args->operands[0], err);
     if (status == BN_OK) status = bn_result_read(&b, args->operands[1], err);
     if (status == BN_OK) status = compare(args, &settings, &a, &b, err);

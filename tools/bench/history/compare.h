@@ -13,17 +13,15 @@
 struct bn_bench_compare_settings {
     struct bn_levels levels;
     struct bn_history_rules rules;
-    bool unlike;      /* compare also when machine, settings or model differ */
-    unsigned fail_on; /* --fail-on: 0 any regression, 1 warnings, 2 critical ones */
-    bool strict;
+    const struct bn_bench_options *o;
 };
 
 extern const struct bn_option bn_bench_compare_options[], bn_bench_thresholds_option[];
 /* Reads them; rules.levels points into out. */
 BN_MUST_CHECK bn_status bn_bench_compare_read(struct bn_bench_compare_settings *out,
-                                              const struct bn_args *args, bn_error *err);
-/* The levels of --thresholds, else the built-in ones. */
-BN_MUST_CHECK bn_status bn_bench_levels(struct bn_levels *out, const struct bn_args *args, bn_error *err);
+                                              const struct bn_bench_options *o, bn_error *err);
+/* The levels of a file; NULL: the built-in ones. */
+BN_MUST_CHECK bn_status bn_bench_levels(struct bn_levels *out, const char *path, bn_error *err);
 
 /* Sets the circumstances of two sessions: why one of them was contended (NULL or empty: it was not), and the
  * digests of the two programs (empty when unknown). */

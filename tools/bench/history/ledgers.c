@@ -20,14 +20,10 @@ const struct bn_option bn_bench_ledger_options[] = {
      .arg = "DIR",
      .env = "BN_LEDGER",
      .preset = "baselines",
-     .help = "folder of the ledgers: DIR/<machine>/<suite>.json"},
+     .help = "folder of the ledgers: DIR/<machine>/<suite>.json",
+     BN_TO_TEXT(struct bn_bench_options, ledger)},
     {0},
 };
-
-const char *bn_bench_ledger_folder(const struct bn_args *args)
-{
-    return bn_opt_str(args, "ledger");
-}
 
 static int visible(const struct dirent *entry)
 {

@@ -9,7 +9,6 @@
 #include "tools/bench/bench.h"
 
 extern const struct bn_option bn_bench_ledger_options[]; /* --ledger */
-const char *bn_bench_ledger_folder(const struct bn_args *args);
 
 /* Calls visit with each ledger in the folder; machine and suite are NULL for all of them. Stops at the first
  * error. A missing folder has no ledgers. */

@@ -19,21 +19,44 @@
 #define SPARKS 60u /* points that a line shows */
 
 const struct bn_option bn_bench_trend_options[] = {
-    {.name = "suite", .arg = "NAME", .help = "only this suite: run, kernels"},
-    {.name = "machine", .arg = "LABEL", .help = "only this machine"},
-    {.name = "name", .arg = "NAME", .help = "only runs saved under this name"},
-    {.name = "test", .arg = "PATTERN", .preset = "*", .help = "only tests that match"},
-    {.name = "metric", .arg = "PATTERN", .preset = "*", .help = "only metrics that match"},
-    {.name = "last", .arg = "N", .preset = "200", .help = "use at most the newest N runs"},
+    {.name = "suite",
+     .arg = "NAME",
+     .help = "only this suite: run, kernels",
+     BN_TO_TEXT(struct bn_bench_options, suite)},
+    {.name = "machine",
+     .arg = "LABEL",
+     .help = "only this machine",
+     BN_TO_TEXT(struct bn_bench_options, machine)},
+    {.name = "name",
+     .arg = "NAME",
+     .help = "only runs saved under this name",
+     BN_TO_TEXT(struct bn_bench_options, name)},
+    {.name = "test",
+     .arg = "PATTERN",
+     .preset = "*",
+     .help = "only tests that match",
+     BN_TO_TEXT(struct bn_bench_options, test)},
+    {.name = "metric",
+     .arg = "PATTERN",
+     .preset = "*",
+     .help = "only metrics that match",
+     BN_TO_TEXT(struct bn_bench_options, metric)},
+    {.name = "last",
+     .arg = "N",
+     .preset = "200",
+     .help = "use at most the newest N runs",
+     BN_TO_U32(struct bn_bench_options, last, 1, BN_CHANGEPOINT_SAMPLES_MAX)},
     {.name = "least",
      .arg = "N",
      .preset = "5",
-     .help = "least number of runs on each side of a change, 3 or more"},
+     .help = "least number of runs on each side of a change, 3 or more",
+     BN_TO_U32(struct bn_bench_options, least, BN_CHANGEPOINT_LEAST, 1000)},
     {.name = "margin",
      .rare = true,
      .arg = "PERCENT",
      .preset = "1",
-     .help = "a change that does not matter"},
+     .help = "a change that does not matter",
+     BN_TO_F64(struct bn_bench_options, margin, 0, 1000)},
     {0},
 };
 
@@ -53,9 +76,8 @@ struct history {
 
 struct trend {
     struct bn_args *args;
+    const struct bn_bench_options *o;
     bn_json *array;
-    uint32_t last, least;
-    double margin;
     size_t n_shown;
 };
 
@@ -182,7 +204,7 @@ static bn_status show_history(struct trend *t, const struct bn_ledger *l, const 
     struct bn_changepoint_rules rules = BN_CHANGEPOINT_RULES_INIT;
     struct bn_changepoint *list = NULL;
     size_t n_found = 0;
-    rules.least = t->least;
+    rules.least = t->o->least;
     BN_TRY(bn_changepoints(&list, &n_found, h->logs, h->n, &rules, err));
     bn_json *changes = t->args->json ? put_history(t, l, h) : NULL;
     if (!t->args->json) {
@@ -192,7 +214,7 @@ static bn_status show_history(struct trend *t, const struct bn_ledger *l, const 
         putchar('\n');
     }
     for (size_t i = 0; i < n_found; i++) {
-        if (fabs(expm1(list[i].shift.estimate)) <= t->margin) continue;
+        if (fabs(expm1(list[i].shift.estimate)) <= t->o->margin / 100) continue;
         if (t->args->json)
             put_change(changes, h, &list[i]);
         else
@@ -233,8 +255,8 @@ static bn_status show_line(struct trend *t, const struct bn_ledger *l, const str
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < points[i].series.n; k++) {
             const struct bn_series *s = &points[i].series.list[k];
-            if (fnmatch(bn_opt_str(t->args, "test"), s->test, 0) != 0 ||
-                fnmatch(bn_opt_str(t->args, "metric"), s->metric, 0) != 0 || seen_before(points, i, s))
+            if (fnmatch(t->o->test, s->test, 0) != 0 || fnmatch(t->o->metric, s->metric, 0) != 0 ||
+                seen_before(points, i, s))
                 continue;
             gather(h, points, n, s);
             if (h->n > 0) BN_TRY(show_history(t, l, h, err));
@@ -251,12 +273,12 @@ static bool same_line(const struct bn_entry *a, const struct bn_entry *b)
 static bn_status read_line(struct trend *t, const struct bn_ledger *l, size_t first, struct point *points,
                            size_t *n, bn_error *err)
 {
-    const char *name = bn_opt_str(t->args, "name");
+    const char *name = t->o->name;
     size_t n_line = 0, skip;
     for (size_t i = first; i < l->n; i++)
         n_line += same_line(&l->entries[first], &l->entries[i]) &&
                   (name == NULL || strcmp(name, l->entries[i].name) == 0);
-    skip = n_line > t->last ? n_line - t->last : 0;
+    skip = n_line > t->o->last ? n_line - t->o->last : 0;
     *n = 0;
     for (size_t i = first; i < l->n; i++) {
         const struct bn_entry *e = &l->entries[i];
@@ -317,18 +339,12 @@ static bn_status show_ledger(void *arg, const struct bn_ledger *l, bn_error *err
 
 bn_status bn_bench_trend(struct bn_args *args, bn_error *err)
 {
-    struct trend t = {.args = args};
+    struct trend t = {.args = args, .o = args->fields};
     struct bn_machine machine;
-    double margin = 0;
-    BN_TRY(bn_opt_u32(args, "last", 1, BN_CHANGEPOINT_SAMPLES_MAX, &t.last, err));
-    BN_TRY(bn_opt_u32(args, "least", BN_CHANGEPOINT_LEAST, 1000, &t.least, err));
-    BN_TRY(bn_opt_f64(args, "margin", 0, 1000, &margin, err));
-    t.margin = margin / 100;
     bn_machine_read(&machine);
     bn_json *doc = args->json ? bn_bench_document("trend", &machine) : NULL;
     t.array = bn_json_put_array(doc, "histories");
-    bn_status status = bn_bench_each_ledger(bn_bench_ledger_folder(args), bn_opt_str(args, "machine"),
-                                            bn_opt_str(args, "suite"), show_ledger, &t, err);
+    bn_status status = bn_bench_each_ledger(t.o->ledger, t.o->machine, t.o->suite, show_ledger, &t, err);
     if (status == BN_OK && t.n_shown == 0)
         status = bn_fail(err, BN_ERR_MISMATCH, "no saved run has a matching series");
     if (status == BN_OK && args->json) status = bn_cli_print_json(doc, err);

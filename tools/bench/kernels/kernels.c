@@ -53,26 +53,32 @@ const struct bn_option bn_bench_kernels_options[] = {
      .arg = "MODEL",
      .group = "Model",
      .env = "BN_MODEL",
-     .help = "take the shapes of this model [the 2B model]"},
+     .help = "take the shapes of this model [the 2B model]",
+     BN_TO_TEXT(struct bn_bench_options, model)},
     {.name = "isa",
      .arg = BN_ISA_NAMES "|all",
      .group = "Machine",
      .env = "BN_ISA",
      .preset = "auto",
-     .help = "instruction set; all: every one of this machine"},
+     .help = "instruction set; all: every one of this machine",
+     BN_TO_TEXT(struct bn_bench_options, isa)},
     {.name = "filter",
      .arg = "PART",
      .group = "Measurement",
-     .help = "only rows with this text in the first columns: gemv, n=32, cache"},
+     .help = "only rows with this text in the first columns: gemv, n=32, cache",
+     BN_TO_TEXT(struct bn_bench_options, filter)},
     {.name = "min-time",
      .arg = "SECONDS",
      .group = "Measurement",
      .preset = "0.3",
-     .help = "time per line; at least three samples are taken"},
+     .help = "time per line; at least three samples are taken",
+     BN_TO_F64(struct bn_bench_options, min_time, 0, 3600)},
     {.name = "set",
      .arg = "SIZE",
      .group = "Measurement",
-     .help = "bytes of weights used in turn, 16K to 256M [8 x last cache]"},
+     .help = "bytes of weights used in turn, 16K to 256M [8 x last cache]",
+     BN_TO_BYTES(struct bn_bench_options, set_bytes)},
+    BN_BENCH_THREADS,
     {0},
 };
 
@@ -84,7 +90,7 @@ static const struct bn_bench_shape DEFAULT_SHAPE = {
 
 static bn_status choose_shape(struct job *job, bn_error *err)
 {
-    const char *path = bn_opt_str(job->suite.args, "model");
+    const char *path = job->suite.o->model;
     bn_model_options options = {.no_weights = true};
     bn_model *model = NULL;
     job->shape = DEFAULT_SHAPE;
@@ -112,7 +118,7 @@ static bn_status choose_set(struct job *job, bn_error *err)
     job->set_bytes = job->suite.machine.cache_l3_bytes * 8;
     if (job->set_bytes < LEAST_SET) job->set_bytes = LEAST_SET;
     if (job->set_bytes > MOST_SET) job->set_bytes = MOST_SET;
-    BN_TRY(bn_opt_bytes(job->suite.args, "set", &job->set_bytes, err));
+    if (job->suite.o->set_bytes > 0) job->set_bytes = job->suite.o->set_bytes;
     if (job->set_bytes >= 1u << 14 && job->set_bytes <= MOST_SET) return BN_OK;
     return bn_fail(err, BN_ERR_ARG, "--set: must be between 16K and 256M");
 }
@@ -167,9 +173,9 @@ static bn_status measure_limits(struct job *job, bn_error *err)
     job->suite.limits.budget_ns = job->suite.min_ns < 100000000u ? job->suite.min_ns : 100000000u;
     for (size_t i = 0; i < job->n_cases; i++)
         for (size_t k = 0; k < job->suite.n_isas; k++)
-            for (size_t t = 0; t < job->suite.n_threads && is_wanted(job, k, &job->cases[i]); t++)
+            for (size_t t = 0; t < job->suite.o->threads.n && is_wanted(job, k, &job->cases[i]); t++)
                 BN_TRY(bn_bench_limits_measure(&job->suite.limits, &job->cases[i], job->suite.isas[k],
-                                               job->suite.threads[t], false, err));
+                                               job->suite.o->threads.list[t], false, err));
     return BN_OK;
 }
 
@@ -324,11 +330,11 @@ static void put_result(const struct job *job, const struct result *r)
 static bn_status run_one(struct job *job, const struct bn_bench_work *work, size_t isa, size_t thread,
                          bn_error *err)
 {
-    BN_TRY(bn_bench_check(work, job->suite.isas[isa], job->suite.threads[thread], err));
+    BN_TRY(bn_bench_check(work, job->suite.isas[isa], job->suite.o->threads.list[thread], err));
     struct result *r = bn_alloc(1, sizeof *r);
     if (r == NULL) return bn_nomem(err);
     *r = (struct result){
-        .c = work->c, .kernels = job->suite.isas[isa], .n_threads = job->suite.threads[thread]};
+        .c = work->c, .kernels = job->suite.isas[isa], .n_threads = job->suite.o->threads.list[thread]};
     bn_progress_show(&job->progress, job->n_done++);
     bn_status status = measure(job, r, work, err);
     bn_progress_clear(&job->progress);
@@ -343,9 +349,10 @@ static bn_status run_case(struct job *job, const struct bn_bench_case *c, bn_err
 {
     struct bn_bench_work work;
     bn_status status = bn_bench_prepare(&work, c, job->pool, err);
-    if (status == BN_OK) status = bn_bench_expect(&work, job->suite.threads[job->suite.n_threads - 1], err);
+    if (status == BN_OK)
+        status = bn_bench_expect(&work, job->suite.o->threads.list[job->suite.o->threads.n - 1], err);
     for (size_t k = 0; k < job->suite.n_isas; k++)
-        for (size_t t = 0; t < job->suite.n_threads && status == BN_OK && is_wanted(job, k, c); t++)
+        for (size_t t = 0; t < job->suite.o->threads.n && status == BN_OK && is_wanted(job, k, c); t++)
             status = run_one(job, &work, k, t, err);
     bn_bench_release(&work);
     return status;
@@ -356,7 +363,7 @@ static bn_status run_case(struct job *job, const struct bn_bench_case *c, bn_err
 static void put_settings(struct job *job)
 {
     const struct bn_bench_shape *s = &job->shape;
-    bn_json_put_string(job->suite.settings, "isa", bn_opt_str(job->suite.args, "isa"));
+    bn_json_put_string(job->suite.settings, "isa", job->suite.o->isa);
     bn_json_put_u64(job->suite.settings, "set_bytes", job->set_bytes);
     bn_json *shape = bn_json_put_object(job->suite.doc, "shape");
     bn_json_put_u64(shape, "n_embd", s->n_embd);
@@ -381,11 +388,11 @@ static size_t count_lines(struct job *job)
     size_t n = 0;
     for (size_t i = 0; i < job->n_cases; i++)
         for (size_t k = 0; k < job->suite.n_isas; k++)
-            n += is_wanted(job, k, &job->cases[i]) ? job->suite.n_threads : 0;
+            n += is_wanted(job, k, &job->cases[i]) ? job->suite.o->threads.n : 0;
     return n;
 }
 
-static bn_status run(struct job *job, const struct bn_args *args, bn_error *err)
+static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
 {
     BN_TRY(bn_suite_open(&job->suite, args, "kernels", err));
     BN_TRY(prepare(job, err));
@@ -406,7 +413,7 @@ bn_status bn_bench_kernels(struct bn_args *args, bn_error *err)
     struct job *job = bn_alloc(1, sizeof *job);
     if (job == NULL) return bn_nomem(err);
     bn_status status = run(job, args, err);
-    status = bn_suite_finish(&job->suite, args, status, err);
+    status = bn_suite_finish(&job->suite, status, err);
     bn_free(job->pool);
     bn_free(job);
     return status;

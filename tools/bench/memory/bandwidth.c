@@ -165,8 +165,8 @@ bn_status bn_memory_bandwidth(struct bn_suite *s, bn_error *err)
     bool head = false;
     bn_json *all = bn_json_put_array(s->doc, "bandwidth");
     for (size_t i = 0; i < n; i++)
-        for (size_t t = 0; t < s->n_threads; t++)
-            BN_TRY(run_streams_of(s, sets[i], i == 0, s->threads[t], all, &head, err));
+        for (size_t t = 0; t < s->o->threads.n; t++)
+            BN_TRY(run_streams_of(s, sets[i], i == 0, s->o->threads.list[t], all, &head, err));
     return BN_OK;
 }
 

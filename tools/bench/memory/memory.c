@@ -25,7 +25,7 @@
 #define LIVE_BYTES ((size_t)256 << 20) /* at most, at once */
 #define PEAK_BYTES ((size_t)100 << 20)
 
-const struct bn_option bn_bench_memory_options[] = {BN_OPTION_MODEL, {0}};
+const struct bn_option bn_bench_memory_options[] = {BN_OPTION_MODEL_TO(struct bn_bench_options, model), {0}};
 
 /* ---- allocation ---- */
 
@@ -287,7 +287,7 @@ static void put_targets(bn_json *doc)
     bn_json_put_unavailable(doc, "gpu_memory", "no kernel of this program runs on a GPU");
 }
 
-static bn_status run(struct bn_suite *s, const struct bn_args *args, bn_error *err)
+static bn_status run(struct bn_suite *s, struct bn_args *args, bn_error *err)
 {
     BN_TRY(bn_suite_open(s, args, "memory", err));
     put_targets(s->doc);
@@ -304,7 +304,7 @@ bn_status bn_bench_memory(struct bn_args *args, bn_error *err)
     struct bn_suite *s = bn_alloc(1, sizeof *s);
     if (s == NULL) return bn_nomem(err);
     bn_status status = run(s, args, err);
-    status = bn_suite_finish(s, args, status, err);
+    status = bn_suite_finish(s, status, err);
     bn_free(s);
     return status;
 }

@@ -47,7 +47,8 @@ static void show(const char *path, const struct bn_prof_audit *audit, bool json,
 }
 
 /* Each pair of documents. Returns how many are copies. */
-static size_t compare(const struct bn_prof_audit *audits, size_t n, const struct bn_args *args, bn_json *doc)
+static size_t compare(const struct bn_prof_audit *audits, size_t n, const struct bn_args *args,
+                      const char *const *paths, bn_json *doc)
 {
     size_t n_copies = 0;
     bn_json *array = bn_json_put_array(doc, "copies");
@@ -55,7 +56,7 @@ static size_t compare(const struct bn_prof_audit *audits, size_t n, const struct
         for (size_t j = i + 1; j < n; j++) {
             bn_error why = {0};
             if (bn_prof_check_copies(&audits[i], &audits[j], &why) == BN_OK) continue;
-            const char *a = bn_opt_at(args, "check", i), *b = bn_opt_at(args, "check", j);
+            const char *a = paths[i], *b = paths[j];
             bn_json *o = bn_json_add_object(array);
             bn_json_put_string(o, "a", a);
             bn_json_put_string(o, "b", b);
@@ -68,17 +69,18 @@ static size_t compare(const struct bn_prof_audit *audits, size_t n, const struct
 
 static bn_status check_all(struct bn_args *args, struct bn_prof_audit *audits, bn_json *doc, bn_error *err)
 {
-    size_t n = bn_opt_count(args, "check"), n_bad = 0;
+    const struct bn_texts *paths = &((const struct bn_bench_options *)args->fields)->check;
+    size_t n = paths->n, n_bad = 0;
     bn_json_put_string(doc, "schema", "bn.profile-check/1");
     bn_json *files = bn_json_put_array(doc, "files");
     for (size_t i = 0; i < n; i++) {
-        const char *path = bn_opt_at(args, "check", i);
+        const char *path = paths->list[i];
         BN_TRY(audit_file(&audits[i], path, err));
         if (!args->json && n > 1) printf("%s%s\n", i > 0 ? "\n" : "", path);
         show(path, &audits[i], args->json, files);
         n_bad += audits[i].n_failed;
     }
-    n_bad += compare(audits, n, args, doc);
+    n_bad += compare(audits, n, args, paths->list, doc);
     bn_json_put_bool(doc, "ok", n_bad == 0);
     if (n_bad > 0) args->exit_code = BN_EXIT_NEGATIVE;
     return args->json ? bn_cli_print_json(doc, err) : BN_OK;
@@ -86,7 +88,8 @@ static bn_status check_all(struct bn_args *args, struct bn_prof_audit *audits, b
 
 bn_status bn_bench_profile_check(struct bn_args *args, bn_error *err)
 {
-    struct bn_prof_audit *audits = bn_alloc(bn_opt_count(args, "check"), sizeof *audits);
+    const struct bn_bench_options *o = args->fields;
+    struct bn_prof_audit *audits = bn_alloc(o->check.n, sizeof *audits);
     if (audits == NULL) return bn_nomem(err);
     bn_json *doc = bn_json_new_object();
     bn_status status = check_all(args, audits, doc, err);

@@ -6,11 +6,13 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "lab/history/series.h"
 #include "lab/profile/schedule.h"
 #include "model/model.h"
+#include "tools/cli/number.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 
@@ -20,55 +22,51 @@ const struct bn_option bn_bench_profile_graph_options[] = {
     {.name = "graph",
      .arg = "tree|dot|json|chrome|path",
      .group = "Execution graph",
-     .help = "execution graph: a tree, Graphviz, JSON, a trace for Perfetto, or the critical path"},
+     .help = "execution graph: a tree, Graphviz, JSON, a trace for Perfetto, or the critical path",
+     BN_TO_TEXT(struct bn_bench_options, graph)},
     {.name = "pass",
      .rare = true,
      .arg = "PASS",
      .group = "Execution graph",
-     .preset = "last",
-     .help = "the pass to show: a number from 0, last, or all"},
+     .help = "the pass to show: a number from 0, last, or all [last]",
+     BN_TO_TEXT(struct bn_bench_options, pass)},
     {.name = "wide",
      .rare = true,
      .group = "Execution graph",
-     .help = "tree: also dimensions, bytes, operations, digests, threads"},
-    {.name = "ascii", .rare = true, .group = "Execution graph", .help = "tree: only ASCII characters"},
+     .help = "tree: also dimensions, bytes, operations, digests, threads",
+     BN_TO_BOOL(struct bn_bench_options, wide)},
+    {.name = "ascii",
+     .rare = true,
+     .group = "Execution graph",
+     .help = "tree: only ASCII characters",
+     BN_TO_BOOL(struct bn_bench_options, ascii)},
     {.name = "what-if",
      .rare = true,
      .arg = "BRICK=FACTOR",
      .group = "Execution graph",
      .repeatable = true,
-     .help = "path: its length if a brick were FACTOR times as fast"},
+     .help = "path: its length if a brick were FACTOR times as fast",
+     BN_TO_TEXTS(struct bn_bench_options, what_if)},
     {.name = "roofline",
      .group = "Execution graph",
-     .help = "measure the limits, and how close each brick comes"},
+     .help = "measure the limits, and how close each brick comes",
+     BN_TO_BOOL(struct bn_bench_options, roofline)},
     {0},
 };
 
-enum form { FORM_TREE, FORM_DOT, FORM_JSON, FORM_CHROME, FORM_PATH };
-
-bool bn_bench_profile_graph_wanted(const struct bn_args *args)
-{
-    return bn_opt_given(args, "graph");
-}
-
 /* ---- which passes ---- */
 
-static bn_status choose_passes(const struct bn_bench_profile *p, size_t *first, size_t *n, bn_error *err)
+bn_status bn_bench_profile_pass(size_t *pass, const struct bn_bench_profile *p, bn_error *err)
 {
-    const char *text = bn_opt_str(p->args, "pass");
-    size_t n_passes = p->prof->n_passes;
-    uint32_t pass = 0;
-    if (n_passes == 0) return bn_fail(err, BN_ERR_MISMATCH, "the profile has no passes");
-    *first = n_passes - 1;
-    *n = 1;
-    if (strcmp(text, "last") == 0) return BN_OK;
-    if (strcmp(text, "all") == 0) {
-        *first = 0;
-        *n = n_passes;
-        return BN_OK;
-    }
-    BN_TRY(bn_opt_u32(p->args, "pass", 0, (uint32_t)bn_min_size(n_passes - 1, UINT32_MAX), &pass, err));
-    *first = pass;
+    const char *text = p->o->pass;
+    uint64_t n = 0;
+    if (p->prof->n_passes == 0) return bn_fail(err, BN_ERR_MISMATCH, "the profile has no passes");
+    *pass = p->prof->n_passes - 1;
+    if (text == NULL || strcmp(text, "last") == 0 || strcmp(text, "all") == 0) return BN_OK;
+    if (!bn_number_u64(text, strlen(text), &n) || n > *pass)
+        return bn_fail(err, BN_ERR_ARG,
+                       "--pass must be last, all or a number between 0 and %zu (got '%.60s')", *pass, text);
+    *pass = (size_t)n;
     return BN_OK;
 }
 
@@ -84,8 +82,8 @@ static bn_status print_text(struct bn_buf *text, bn_error *err)
 
 static void append_tree(struct bn_buf *text, const struct bn_bench_profile *p, const struct bn_graph *graph)
 {
-    bool wide = bn_opt_flag(p->args, "wide");
-    struct bn_tree_style style = {.wide = wide, .ascii = bn_opt_flag(p->args, "ascii")};
+    bool wide = p->o->wide;
+    struct bn_tree_style style = {.wide = wide, .ascii = p->o->ascii};
     for (uint32_t i = graph->first_root; wide && i != BN_NODE_NONE; i = graph->node[i].next)
         style.wall_ns += graph->node[i].ns;
     bn_graph_tree(text, graph, &style);
@@ -145,10 +143,9 @@ static bn_status add_path(struct bn_buf *text, bn_json *document, const struct b
     else
         bn_schedule_report(text, &schedule, graph);
     bn_status status = BN_OK;
-    size_t n = bn_opt_count(p->args, "what-if");
-    for (size_t i = 0; i < n && status == BN_OK; i++) {
+    for (size_t i = 0; i < p->o->what_if.n && status == BN_OK; i++) {
         if (i == 0 && document == NULL) bn_buf_putc(text, '\n');
-        status = add_what_if(text, array, graph, &schedule, bn_opt_at(p->args, "what-if", i), err);
+        status = add_what_if(text, array, graph, &schedule, p->o->what_if.list[i], err);
     }
     bn_schedule_close(&schedule);
     return status;
@@ -210,13 +207,13 @@ static bn_status print_graph(const struct bn_bench_profile *p, const struct bn_g
                              const struct bn_codes *codes, const char *no_codes, bn_error *err)
 {
     struct bn_buf text = {.max = MAX_TEXT};
-    enum form form = (enum form)bn_opt_choice(p->args, "graph");
-    if (form == FORM_JSON) return print_document(p, graph, codes, no_codes, err);
-    if (form == FORM_CHROME) return print_chrome(graph, err);
+    const char *form = p->o->graph;
+    if (strcmp(form, "json") == 0) return print_document(p, graph, codes, no_codes, err);
+    if (strcmp(form, "chrome") == 0) return print_chrome(graph, err);
     bn_status status = BN_OK;
-    if (form == FORM_TREE) append_tree(&text, p, graph);
-    if (form == FORM_DOT) bn_graph_dot(&text, graph);
-    if (form == FORM_PATH) status = add_path(&text, NULL, p, graph, err);
+    if (strcmp(form, "tree") == 0) append_tree(&text, p, graph);
+    if (strcmp(form, "dot") == 0) bn_graph_dot(&text, graph);
+    if (strcmp(form, "path") == 0) status = add_path(&text, NULL, p, graph, err);
     if (status == BN_OK) status = print_text(&text, err);
     bn_buf_release(&text);
     return status;
@@ -227,8 +224,9 @@ bn_status bn_bench_profile_graph(const struct bn_bench_profile *p, bn_error *err
     struct bn_codes codes = {0};
     struct bn_graph graph;
     bn_error no_codes = {0};
-    size_t first = 0, n = 0;
-    BN_TRY(choose_passes(p, &first, &n, err));
+    bool all = p->o->pass != NULL && strcmp(p->o->pass, "all") == 0;
+    size_t first = 0;
+    BN_TRY(bn_bench_profile_pass(&first, p, err));
     bn_status status = bn_codes_read(&codes, p->model->kernels, NULL, &no_codes);
     if (status == BN_ERR_UNSUPPORTED) {
         bn_report_warning("no digests of kernels: %s", no_codes.msg);
@@ -237,7 +235,9 @@ bn_status bn_bench_profile_graph(const struct bn_bench_profile *p, bn_error *err
         if (err != NULL) *err = no_codes;
     }
     bn_graph_open(&graph, 0);
-    if (status == BN_OK) status = bn_graph_add_profile(&graph, p->prof, &codes, first, n, err);
+    if (status == BN_OK)
+        status =
+            bn_graph_add_profile(&graph, p->prof, &codes, all ? 0 : first, all ? p->prof->n_passes : 1, err);
     if (status == BN_OK) status = bn_graph_finish(&graph, err);
     if (status == BN_OK && graph.truncated)
         bn_report_warning("the graph is truncated: %llu nodes did not fit", (unsigned long long)graph.n_lost);

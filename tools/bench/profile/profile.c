@@ -19,72 +19,77 @@
 #define MAX_EVENTS (1u << 23) /* of a trail: half a gigabyte */
 
 const struct bn_option bn_bench_profile_options[] = {
-    BN_OPTION_MODEL,
+    BN_OPTION_MODEL_TO(struct bn_bench_options, model),
     BN_OPTION_ISA,
     BN_OPTION_REPACK,
-    BN_OPTION_THREADS,
+    BN_OPTION_THREADS_TO(struct bn_bench_options, n_threads),
     {.name = "batch",
      .rare = true,
      .arg = "N",
      .group = "Machine",
-     .help = "prompt tokens evaluated together, 1 to 4096 [128]"},
+     .help = "prompt tokens evaluated together, 1 to 4096 [128]",
+     BN_TO_U32(struct bn_bench_options, n_batch, 1, 4096)},
     {.name = "n-prompt",
      .letter = 'p',
      .arg = "N",
      .group = "Work",
      .preset = "32",
-     .help = "prompt length in tokens"},
+     .help = "prompt length in tokens",
+     BN_TO_U32(struct bn_bench_options, n_prompt, 1, MAX_TOKENS)},
     {.name = "n-predict",
      .letter = 'n',
      .arg = "N",
      .group = "Work",
      .preset = "16",
-     .help = "tokens to decode, one by one"},
+     .help = "tokens to decode, one by one",
+     BN_TO_U32(struct bn_bench_options, n_predict, 1, MAX_TOKENS)},
     {.name = "seed",
      .rare = true,
      .arg = "N",
      .group = "Work",
      .preset = "42",
-     .help = "seed for the random prompt tokens"},
+     .help = "seed for the random prompt tokens",
+     BN_TO_U64(struct bn_bench_options, seed, 0, 9007199254740991)},
     {.name = "level",
      .arg = "layer|brick|kernel",
      .group = "Profile",
-     .preset = "brick",
-     .help = "what is timed; kernel also splits attention"},
+     .help = "what is timed; kernel also splits attention [brick]",
+     BN_TO_TEXT(struct bn_bench_options, level)},
     {.name = "mode",
      .rare = true,
      .arg = "deferred|per-layer|immediate",
      .group = "Profile",
      .preset = "deferred",
-     .help = "when sums are computed; only the overhead differs"},
+     .help = "when sums are computed; only the overhead differs",
+     BN_TO_CHOICE(struct bn_bench_options, mode)},
     {.name = "pairs",
      .letter = 'r',
      .arg = "N",
      .group = "Profile",
-     .preset = "10",
-     .help = "runs with and without the profiler, in turn"},
+     .help = "runs with and without the profiler, in turn [10]",
+     BN_TO_U32(struct bn_bench_options, pairs, 1, 10000)},
     {.name = "check",
      .arg = "FILE",
      .group = "Check",
      .repeatable = true,
-     .help = "check that a document was measured; several are compared, too"},
+     .help = "check that a document was measured; several are compared, too",
+     BN_TO_TEXTS(struct bn_bench_options, check)},
     {0},
 };
 
 /* Options without effect are errors. */
-static bn_status check_options(const struct bn_args *args, bn_error *err)
+static bn_status check_options(const struct bn_bench_options *o, bool json, bn_error *err)
 {
-    static const char *const OF_GRAPH[] = {"pass", "wide", "ascii", "what-if"};
-    bool graph = bn_bench_profile_graph_wanted(args);
-    for (size_t i = 0; i < BN_ARRAY_LEN(OF_GRAPH) && !graph; i++)
-        if (bn_opt_given(args, OF_GRAPH[i]))
-            return bn_fail(err, BN_ERR_ARG, "--%s needs --graph", OF_GRAPH[i]);
-    if (graph && args->json)
-        return bn_fail(err, BN_ERR_ARG, "--graph cannot be combined with --json; use --graph json");
-    if (graph && bn_bench_profile_roofline_wanted(args))
-        return bn_fail(err, BN_ERR_ARG, "--graph cannot be combined with --roofline");
-    if (bn_opt_given(args, "what-if") && strcmp(bn_opt_str(args, "graph"), "path") != 0 &&
-        strcmp(bn_opt_str(args, "graph"), "json") != 0)
+    const char *of_graph = o->pass != NULL    ? "pass"
+                           : o->wide          ? "wide"
+                           : o->ascii         ? "ascii"
+                           : o->what_if.n > 0 ? "what-if"
+                                              : NULL;
+    if (o->graph == NULL)
+        return of_graph == NULL ? BN_OK : bn_fail(err, BN_ERR_ARG, "--%s needs --graph", of_graph);
+    if (json) return bn_fail(err, BN_ERR_ARG, "--graph cannot be combined with --json; use --graph json");
+    if (o->roofline) return bn_fail(err, BN_ERR_ARG, "--graph cannot be combined with --roofline");
+    if (o->what_if.n > 0 && strcmp(o->graph, "path") != 0 && strcmp(o->graph, "json") != 0)
         return bn_fail(err, BN_ERR_ARG, "--what-if needs --graph path or json");
     return BN_OK;
 }
@@ -92,29 +97,24 @@ static bn_status check_options(const struct bn_args *args, bn_error *err)
 static bn_status read_options(struct bn_bench_profile *p, bn_error *err)
 {
     static const enum bn_prof_mode MODES[] = {BN_PROF_DEFERRED, BN_PROF_PER_LAYER, BN_PROF_IMMEDIATE};
-    uint32_t pairs = 0;
-    BN_TRY(check_options(p->args, err));
-    BN_TRY(bn_opt_u32(p->args, "n-prompt", 1, MAX_TOKENS, &p->n_prompt, err));
-    BN_TRY(bn_opt_u32(p->args, "n-predict", 1, MAX_TOKENS, &p->n_predict, err));
-    BN_TRY(bn_opt_u32(p->args, "batch", 1, 4096, &p->n_batch, err));
-    BN_TRY(bn_opt_u64(p->args, "seed", 0, (1ull << 53) - 1, &p->seed, err));
-    BN_TRY(bn_opt_u32(p->args, "pairs", 1, 10000, &pairs, err));
-    p->overhead.pairs = pairs;
-    p->level = (enum bn_prof_level)(BN_PROF_LAYER + bn_opt_choice(p->args, "level"));
-    bool graph = bn_bench_profile_graph_wanted(p->args);
-    if ((graph || bn_bench_profile_roofline_wanted(p->args)) && !bn_opt_given(p->args, "level"))
-        p->level = BN_PROF_KERNEL;
-    if (graph && !bn_opt_given(p->args, "pairs")) p->overhead.pairs = 1; /* the overhead is not printed */
-    p->mode = MODES[bn_opt_choice(p->args, "mode")];
+    const struct bn_bench_options *o = p->o;
+    BN_TRY(check_options(o, p->args->json, err));
+    /* With --graph the overhead is not printed. */
+    p->overhead.pairs = o->pairs > 0 ? o->pairs : o->graph != NULL ? 1 : 10;
+    p->level = o->graph != NULL || o->roofline ? BN_PROF_KERNEL : BN_PROF_BRICK;
+    for (int i = BN_PROF_LAYER; i <= BN_PROF_KERNEL && o->level != NULL; i++)
+        if (strcmp(o->level, bn_prof_level_name((enum bn_prof_level)i)) == 0)
+            p->level = (enum bn_prof_level)i;
+    p->mode = MODES[o->mode];
     return BN_OK;
 }
 
 static bn_status open_prof(struct bn_bench_profile *p, bn_error *err)
 {
     uint64_t batch = bn_session_n_batch(p->session);
-    uint64_t n_passes = (p->n_prompt + batch - 1) / batch + p->n_predict;
+    uint64_t n_passes = (p->o->n_prompt + batch - 1) / batch + p->o->n_predict;
     uint64_t n_events =
-        bn_prof_room_for(bn_model_hparams(p->model), p->level, n_passes, p->n_prompt + p->n_predict);
+        bn_prof_room_for(bn_model_hparams(p->model), p->level, n_passes, p->o->n_prompt + p->o->n_predict);
     if (n_events > MAX_EVENTS) {
         bn_fail(err, BN_ERR_LIMIT, "up to %llu events per thread, at most %u are possible",
                 (unsigned long long)n_events, MAX_EVENTS);
@@ -131,20 +131,20 @@ static bn_status prepare(struct bn_bench_profile *p, bn_error *err)
 {
     static const bn_model_options with = {.repack = BN_REPACK_AUTO};
     static const bn_sampler_options greedy = BN_SAMPLER_OPTIONS_INIT;
-    bn_session_options options = {.n_ctx = p->n_prompt + p->n_predict, .n_batch = p->n_batch};
-    uint64_t state = p->seed;
-    BN_TRY(bn_opt_u32(p->args, "threads", 1, 1024, &options.n_threads, err));
+    bn_session_options options = {
+        .n_ctx = p->o->n_prompt + p->o->n_predict, .n_batch = p->o->n_batch, .n_threads = p->o->n_threads};
+    uint64_t state = p->o->seed;
     options.exact_threads = true; /* as while it is profiled */
     BN_TRY(bn_cli_open_model(&p->model, p->args, &with, err));
     BN_TRY(bn_session_open(&p->session, p->model, &options, err));
     size_t n_vocab = bn_model_hparams(p->model)->n_vocab;
-    p->ids = bn_alloc(p->n_prompt + p->n_predict, sizeof *p->ids);
+    p->ids = bn_alloc(p->o->n_prompt + p->o->n_predict, sizeof *p->ids);
     p->logits = bn_alloc_aligned(n_vocab, sizeof *p->logits);
     p->overhead.on_ns = bn_alloc(p->overhead.pairs, sizeof(double));
     p->overhead.off_ns = bn_alloc(p->overhead.pairs, sizeof(double));
     if (p->ids == NULL || p->logits == NULL || p->overhead.on_ns == NULL || p->overhead.off_ns == NULL)
         return bn_nomem(err);
-    for (size_t i = 0; i < p->n_prompt; i++)
+    for (size_t i = 0; i < p->o->n_prompt; i++)
         p->ids[i] = (int32_t)((bn_splitmix64(&state) >> 32) * n_vocab >> 32);
     BN_TRY(bn_sampler_open(&p->sampler, &greedy, n_vocab, err));
     return open_prof(p, err);
@@ -154,7 +154,7 @@ static bn_status prepare(struct bn_bench_profile *p, bn_error *err)
 static bn_status work(struct bn_bench_profile *p, bool on, double *ns, bn_error *err)
 {
     int32_t *next = p->ids;
-    size_t n = p->n_prompt, n_best = bn_sampler_reach(p->sampler);
+    size_t n = p->o->n_prompt, n_best = bn_sampler_reach(p->sampler);
     BN_TRY(bn_session_truncate(p->session, 0, err));
     if (on)
         bn_prof_enable(p->prof);
@@ -162,7 +162,7 @@ static bn_status work(struct bn_bench_profile *p, bool on, double *ns, bn_error 
         bn_prof_disable(p->prof);
     uint64_t start = bn_clock_ns();
     if (on) bn_prof_reset_epoch(p->prof);
-    for (uint32_t i = 0; i < p->n_predict; i++) {
+    for (uint32_t i = 0; i < p->o->n_predict; i++) {
         BN_TRY(bn_session_eval_best(p->session, next, n, n_best, p->logits, err));
         next += n;
         n = 1;
@@ -234,8 +234,8 @@ static bn_status measure(struct bn_bench_profile *p, bn_error *err)
 static bn_status show(const struct bn_bench_profile *p, bn_error *err)
 {
     bn_json *doc = NULL;
-    bool roofline = bn_bench_profile_roofline_wanted(p->args);
-    if (bn_bench_profile_graph_wanted(p->args)) return bn_bench_profile_graph(p, err);
+    bool roofline = p->o->roofline;
+    if (p->o->graph != NULL) return bn_bench_profile_graph(p, err);
     if (!p->args->json) {
         BN_TRY(bn_bench_profile_print(p, err));
         return roofline ? bn_bench_profile_roofline(p, NULL, err) : BN_OK;
@@ -261,8 +261,8 @@ static void release(struct bn_bench_profile *p)
 
 bn_status bn_bench_profile(struct bn_args *args, bn_error *err)
 {
-    struct bn_bench_profile p = {.args = args};
-    if (bn_opt_count(args, "check") > 0) return bn_bench_profile_check(args, err);
+    struct bn_bench_profile p = {.args = args, .o = args->fields};
+    if (p.o->check.n > 0) return bn_bench_profile_check(args, err);
     BN_TRY(read_options(&p, err));
     bn_machine_read(&p.machine);
     struct bn_busy before;

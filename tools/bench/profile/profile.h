@@ -21,6 +21,7 @@ struct bn_bench_overhead {
 
 struct bn_bench_profile {
     const struct bn_args *args;
+    const struct bn_bench_options *o;
     bn_model *model;
     bn_session *session;
     bn_sampler *sampler;
@@ -29,8 +30,6 @@ struct bn_bench_profile {
     struct bn_others others; /* during the measurement */
     enum bn_prof_level level;
     enum bn_prof_mode mode;
-    uint32_t n_prompt, n_predict, n_batch;
-    uint64_t seed;
     int32_t *ids; /* prompt, then what was decoded */
     float *logits;
     struct bn_bench_overhead overhead;

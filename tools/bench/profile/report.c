@@ -45,8 +45,8 @@ bn_status bn_bench_profile_print(const struct bn_bench_profile *p, bn_error *err
     bn_bench_print_others(&p->others);
     printf("profile  %s, %s, %u thread%s; a prompt of %u token%s, then %u token%s\n\n",
            bn_cli_model_name(p->args), bn_isa_name(), bn_session_n_threads(p->session),
-           bn_bench_s(bn_session_n_threads(p->session)), p->n_prompt, bn_bench_s(p->n_prompt), p->n_predict,
-           bn_bench_s(p->n_predict));
+           bn_bench_s(bn_session_n_threads(p->session)), p->o->n_prompt, bn_bench_s(p->o->n_prompt),
+           p->o->n_predict, bn_bench_s(p->o->n_predict));
     bn_status status = bn_prof_report(p->prof, &text, err);
     if (status == BN_OK) {
         fwrite(text.data, 1, text.len, stdout);
@@ -123,8 +123,8 @@ static bn_status put_series(bn_json *doc, const struct bn_bench_profile *p, bn_e
     char test[96], metric[64];
     double *samples = bn_alloc(p->prof->n_passes + 1, sizeof *samples);
     if (samples == NULL) return bn_nomem(err);
-    snprintf(test, sizeof test, "profile %s p=%u n=%u t=%u", bn_prof_level_name(p->level), p->n_prompt,
-             p->n_predict, bn_session_n_threads(p->session));
+    snprintf(test, sizeof test, "profile %s p=%u n=%u t=%u", bn_prof_level_name(p->level), p->o->n_prompt,
+             p->o->n_predict, bn_session_n_threads(p->session));
     struct bn_series series = {.test = test, .metric = "ns_per_token", .unit = "ns", .samples = samples};
     times_of_passes(p->prof, samples, &series.n);
     bn_status status = series.n > 0 ? bn_series_add(&all, &series, err) : BN_OK;
@@ -145,14 +145,14 @@ bn_json *bn_bench_profile_begin(const struct bn_bench_profile *p)
     bn_json *doc = bn_bench_document("profile", &p->machine);
     (void)bn_cli_put_model(doc, p->args);
     bn_json *settings = bn_json_put_object(doc, "settings");
-    bn_json_put_string(settings, "model", bn_opt_str(p->args, "model"));
+    bn_json_put_string(settings, "model", p->o->model);
     bn_json_put_string(settings, "isa", bn_isa_name());
-    bn_json_put_string(settings, "repack", bn_opt_str(p->args, "repack"));
+    bn_json_put_string(settings, "repack", p->o->repack);
     bn_json_put_u64(settings, "threads", bn_session_n_threads(p->session));
-    bn_json_put_u64(settings, "prompt_tokens", p->n_prompt);
-    bn_json_put_u64(settings, "decoded_tokens", p->n_predict);
+    bn_json_put_u64(settings, "prompt_tokens", p->o->n_prompt);
+    bn_json_put_u64(settings, "decoded_tokens", p->o->n_predict);
     bn_json_put_u64(settings, "batch", bn_session_n_batch(p->session));
-    bn_json_put_u64(settings, "seed", p->seed);
+    bn_json_put_u64(settings, "seed", p->o->seed);
     bn_json_put_string(settings, "level", bn_prof_level_name(p->level));
     bn_json_put_string(settings, "mode", bn_prof_mode_name(p->mode));
     bn_json_put_u64(settings, "pairs", p->overhead.pairs);

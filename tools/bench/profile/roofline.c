@@ -39,11 +39,6 @@ struct table {
     double pass_bytes;
 };
 
-bool bn_bench_profile_roofline_wanted(const struct bn_args *args)
-{
-    return bn_opt_flag(args, "roofline");
-}
-
 /* ---- what ran ---- */
 
 /* Multiply-adds in one of the operations that a kernel counts. */
@@ -132,13 +127,9 @@ static bn_status add_pass(struct table *table, const struct bn_bench_profile *p,
 static bn_status make_table(struct table *table, const struct bn_bench_profile *p, bn_error *err)
 {
     const bn_prof *prof = p->prof;
-    uint32_t chosen = 0;
+    size_t chosen = 0;
     if (prof->level != BN_PROF_KERNEL) return bn_fail(err, BN_ERR_ARG, "--roofline needs --level kernel");
-    if (prof->n_passes == 0) return bn_fail(err, BN_ERR_MISMATCH, "the profile has no passes");
-    chosen = (uint32_t)prof->n_passes - 1;
-    const char *pass = bn_opt_str(p->args, "pass");
-    if (strcmp(pass, "last") != 0 && strcmp(pass, "all") != 0)
-        BN_TRY(bn_opt_u32(p->args, "pass", 0, chosen, &chosen, err));
+    BN_TRY(bn_bench_profile_pass(&chosen, p, err));
     table->n_tokens = prof->passes[chosen].n_tokens;
     for (size_t i = 0; i < prof->n_passes; i++)
         table->n_passes += prof->passes[i].n_tokens == table->n_tokens;

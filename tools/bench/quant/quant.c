@@ -16,18 +16,20 @@
 #define MAX_WEIGHTS ((uint64_t)1 << 26)
 
 const struct bn_option bn_bench_quant_options[] = {
-    BN_OPTION_MODEL,
+    BN_OPTION_MODEL_TO(struct bn_bench_options, model),
     {.name = "isa",
      .arg = BN_ISA_NAMES "|all",
      .group = "Machine",
      .env = "BN_ISA",
      .preset = "auto",
-     .help = "instruction set; all: every one of this machine"},
+     .help = "instruction set; all: every one of this machine",
+     BN_TO_TEXT(struct bn_bench_options, isa)},
     {.name = "shape",
      .arg = "ROWSxK",
      .group = "Measurement",
      .repeatable = true,
-     .help = "matrix shape, K a multiple of 256 [shapes of the 2B model, squares]"},
+     .help = "matrix shape, K a multiple of 256 [shapes of the 2B model, squares]",
+     BN_TO_TEXTS(struct bn_bench_options, shapes)},
     {0},
 };
 
@@ -117,7 +119,7 @@ static bn_status run_row(struct quant *q, size_t isa, unsigned n_threads, size_t
     BN_TRY(time_row(q, test, kernels, n_threads, &row, r, err));
     if (!row.valid) return BN_OK;
     put_rates(q, &row, r);
-    bool first = q->first_shape && isa == 0 && n_threads == q->suite.threads[0];
+    bool first = q->first_shape && isa == 0 && n_threads == q->suite.o->threads.list[0];
     if (first && op->kind == BN_DEQUANTISE)
         q->speed[format] = (double)op->job.rows * (double)op->job.k * 1e9 / row.ns.median;
     return BN_OK;
@@ -128,8 +130,8 @@ static bn_status run_op(struct quant *q, enum bn_quant_kind kind, size_t format,
     bn_quant_op_make(&q->op, kind, kind == BN_QUANTISE_ACTIVATIONS ? NULL : bn_quant_format(format),
                      &q->data);
     for (size_t isa = 0; isa < q->suite.n_isas; isa++)
-        for (size_t t = 0; t < q->suite.n_threads && !is_repeated(q, isa); t++)
-            BN_TRY(run_row(q, isa, q->suite.threads[t], format, err));
+        for (size_t t = 0; t < q->suite.o->threads.n && !is_repeated(q, isa); t++)
+            BN_TRY(run_row(q, isa, q->suite.o->threads.list[t], format, err));
     return BN_OK;
 }
 
@@ -169,25 +171,25 @@ static bn_status run_shape(struct quant *q, const struct shape *shape, bool firs
     return status;
 }
 
-static bn_status run(struct quant *q, const struct bn_args *args, bn_error *err)
+static bn_status run(struct quant *q, struct bn_args *args, bn_error *err)
 {
     static const struct shape SHAPES[] = {{2560, 2560}, {2560, 6912}, {6912, 2560}, {640, 2560},
                                           {1024, 1024}, {2048, 2048}, {4096, 4096}};
+    const struct bn_texts *asked = &((const struct bn_bench_options *)args->fields)->shapes;
     struct shape shape;
-    size_t n = bn_opt_count(args, "shape");
-    for (size_t i = 0; i < n; i++)
-        BN_TRY(read_shape(bn_opt_at(args, "shape", i), &shape, err));
+    for (size_t i = 0; i < asked->n; i++)
+        BN_TRY(read_shape(asked->list[i], &shape, err));
     BN_TRY(bn_suite_open(&q->suite, args, "quant", err));
     BN_TRY(bn_suite_choose_isas(&q->suite, err));
-    bn_json_put_string(q->suite.settings, "isa", bn_opt_str(args, "isa"));
+    bn_json_put_string(q->suite.settings, "isa", q->suite.o->isa);
     bn_json *shapes = bn_json_put_array(q->suite.settings, "shapes");
-    for (size_t i = 0; i < n; i++)
-        bn_json_add_string(shapes, bn_opt_at(args, "shape", i));
+    for (size_t i = 0; i < asked->n; i++)
+        bn_json_add_string(shapes, asked->list[i]);
     bn_json_put_unavailable(q->suite.doc, "gpu", "no kernel of this program runs on a GPU");
     q->operations = bn_json_put_array(q->suite.doc, "operations");
-    for (size_t i = 0; i < (n > 0 ? n : BN_ARRAY_LEN(SHAPES)); i++) {
-        shape = SHAPES[n > 0 ? 0 : i];
-        if (n > 0) BN_TRY(read_shape(bn_opt_at(args, "shape", i), &shape, err));
+    for (size_t i = 0; i < (asked->n > 0 ? asked->n : BN_ARRAY_LEN(SHAPES)); i++) {
+        shape = SHAPES[asked->n > 0 ? 0 : i];
+        if (asked->n > 0) BN_TRY(read_shape(asked->list[i], &shape, err));
         BN_TRY(run_shape(q, &shape, i == 0, err));
     }
     return bn_suite_wants(&q->suite, "model") ? bn_quant_model(&q->suite, err) : BN_OK;
@@ -198,7 +200,7 @@ bn_status bn_bench_quant(struct bn_args *args, bn_error *err)
     struct quant *q = bn_alloc(1, sizeof *q);
     if (q == NULL) return bn_nomem(err);
     bn_status status = run(q, args, err);
-    status = bn_suite_finish(&q->suite, args, status, err);
+    status = bn_suite_finish(&q->suite, status, err);
     bn_free(q);
     return status;
 }

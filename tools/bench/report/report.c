@@ -18,25 +18,40 @@ const struct bn_option bn_bench_report_options[] = {
     {.name = "format",
      .arg = "text|json|jsonl|csv|csv-samples|csv-comparisons|markdown|junit|html|benchstat|libtest|github-"
             "smaller|github-bigger|prometheus",
-     .preset = "text",
-     .help = "output format"},
-    {.name = "output", .letter = 'o', .arg = "FILE", .help = "output file [standard output]"},
-    {.name = "dir", .arg = "DIR", .help = "write the report in all formats into this directory"},
+     .help = "output format [text]",
+     BN_TO_TEXT(struct bn_bench_options, format)},
+    {.name = "output",
+     .letter = 'o',
+     .arg = "FILE",
+     .help = "output file [standard output]",
+     BN_TO_TEXT(struct bn_bench_options, output)},
+    {.name = "dir",
+     .arg = "DIR",
+     .help = "write the report in all formats into this directory",
+     BN_TO_TEXT(struct bn_bench_options, dir)},
     {0},
 };
 
-/* In the order of --format's list. */
-static const bn_report_form FORMS[] = {
-    bn_report_text,          bn_report_json,        bn_report_json_lines,
-    bn_report_csv,           bn_report_csv_samples, bn_report_csv_comparisons,
-    bn_report_markdown,      bn_report_junit,       bn_report_html,
-    bn_report_benchstat,     bn_report_libtest,     bn_report_github_smaller,
-    bn_report_github_bigger, bn_report_prometheus};
-
-static const struct {
+static const struct form {
     const char *name;
     bn_report_form form;
-} FILES[] = {
+} FORMS[] = {{"text", bn_report_text},
+             {"json", bn_report_json},
+             {"jsonl", bn_report_json_lines},
+             {"csv", bn_report_csv},
+             {"csv-samples", bn_report_csv_samples},
+             {"csv-comparisons", bn_report_csv_comparisons},
+             {"markdown", bn_report_markdown},
+             {"junit", bn_report_junit},
+             {"html", bn_report_html},
+             {"benchstat", bn_report_benchstat},
+             {"libtest", bn_report_libtest},
+             {"github-smaller", bn_report_github_smaller},
+             {"github-bigger", bn_report_github_bigger},
+             {"prometheus", bn_report_prometheus}};
+
+/* What --dir writes. */
+static const struct form FILES[] = {
     {"performance-report.json", bn_report_json},  {"performance-report.md", bn_report_markdown},
     {"performance-report.html", bn_report_html},  {"performance-report.csv", bn_report_csv},
     {"samples.csv", bn_report_csv_samples},       {"comparison-results.json", bn_report_json_comparisons},
@@ -73,18 +88,20 @@ static bn_status put_all(const struct bn_report *r, const char *dir, bn_error *e
 bn_status bn_bench_report(struct bn_args *args, bn_error *err)
 {
     struct bn_report r = {0};
-    const char *dir = bn_opt_str(args, "dir"), *path = bn_opt_str(args, "output");
-    bool chosen = bn_opt_given(args, "format") || path != NULL;
-    if (dir != NULL && chosen)
+    const struct bn_bench_options *o = args->fields;
+    if (o->dir != NULL && (o->format != NULL || o->output != NULL))
         return bn_fail(err, BN_ERR_ARG, "--dir cannot be combined with --format or --output");
-    if (args->json && bn_opt_given(args, "format") && strcmp(bn_opt_str(args, "format"), "json") != 0)
-        return bn_fail(err, BN_ERR_ARG, "--json cannot be combined with --format %s",
-                       bn_opt_str(args, "format"));
+    if (args->json && o->format != NULL && strcmp(o->format, "json") != 0)
+        return bn_fail(err, BN_ERR_ARG, "--json cannot be combined with --format %s", o->format);
+    const char *name = args->json ? "json" : o->format != NULL ? o->format : "text";
+    const struct form *form = FORMS;
+    while (strcmp(form->name, name) != 0)
+        form++;
     bn_status status = bn_report_read(&r, args->operands, args->n_operands, err);
-    if (status == BN_OK && dir != NULL)
-        status = put_all(&r, dir, err);
+    if (status == BN_OK && o->dir != NULL)
+        status = put_all(&r, o->dir, err);
     else if (status == BN_OK)
-        status = put(&r, args->json ? bn_report_json : FORMS[bn_opt_choice(args, "format")], path, err);
+        status = put(&r, form->form, o->output, err);
     bn_report_release(&r);
     return status;
 }

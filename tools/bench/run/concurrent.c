@@ -53,7 +53,7 @@ static bn_status generate(struct request *r, bn_session *session, int64_t round,
     bn_bench_ask(gate->m, group->config, &gen);
     bn_bench_watch(&gen, &until_ns);
     gate->from_ns[r->index] = bn_clock_ns();
-    if (gate->m->set.timeout_ns > 0) until_ns = gate->from_ns[r->index] + gate->m->set.timeout_ns;
+    if (gate->m->timeout_ns > 0) until_ns = gate->from_ns[r->index] + gate->m->timeout_ns;
     BN_TRY(bn_generate(session, bn_model_tokenizer(gate->m->model), &gen, err));
     gate->to_ns[r->index] = bn_clock_ns();
     bn_status status = BN_OK;
@@ -89,7 +89,7 @@ static void *run_request(void *arg)
     pthread_mutex_unlock(&gate->open);
     if (given_up) return NULL;
     r->status = open_session(gate, &session, &r->err);
-    int64_t n_warmup = gate->m->set.warmup, n = n_warmup + gate->group->n_rounds;
+    int64_t n_warmup = gate->m->warmup, n = n_warmup + gate->group->n_rounds;
     for (int64_t i = 0; i < n; i++) {
         pthread_barrier_wait(&gate->start);
         if (r->status == BN_OK) r->status = generate(r, session, i - n_warmup, &r->err);
@@ -163,8 +163,7 @@ void bn_bench_group_judge(const struct bn_bench_measurement *m, struct bn_bench_
         snprintf(group->reason, sizeof group->reason, "the configuration alone is not valid");
     for (size_t i = 0; i < (size_t)group->n_rounds * group->n_requests; i++) {
         if (group->verdict != BN_BENCH_VALID) return;
-        if (group->request_ns[i] == 0 ||
-            (m->set.timeout_ns > 0 && group->request_ns[i] > m->set.timeout_ns)) {
+        if (group->request_ns[i] == 0 || (m->timeout_ns > 0 && group->request_ns[i] > m->timeout_ns)) {
             group->verdict = BN_BENCH_TIMEOUT;
             snprintf(group->reason, sizeof group->reason, "a generation took more than --timeout");
         } else if (strcmp(group->outputs[i], c->samples[0].output) != 0) {
@@ -177,14 +176,14 @@ void bn_bench_group_judge(const struct bn_bench_measurement *m, struct bn_bench_
 
 bn_status bn_bench_concurrent(struct bn_bench_measurement *m, bn_error *err)
 {
-    m->groups = bn_alloc(m->set.n_concurrent * m->n_configs + 1, sizeof *m->groups);
+    m->groups = bn_alloc(m->o->concurrent.n * m->n_configs + 1, sizeof *m->groups);
     if (m->groups == NULL) return bn_nomem(err);
-    for (size_t k = 0; k < m->set.n_concurrent; k++)
+    for (size_t k = 0; k < m->o->concurrent.n; k++)
         for (size_t i = 0; i < m->n_configs; i++) {
             if (!m->configs[i].decode) continue;
             struct bn_bench_group *group = &m->groups[m->n_groups++];
             *group = (struct bn_bench_group){
-                .config = &m->configs[i], .n_requests = m->set.concurrent[k], .n_rounds = m->set.reps};
+                .config = &m->configs[i], .n_requests = m->o->concurrent.list[k], .n_rounds = m->reps};
             BN_TRY(measure(m, group, err));
             bn_bench_group_judge(m, group);
         }
@@ -199,7 +198,6 @@ void bn_bench_concurrent_release(struct bn_bench_measurement *m)
         bn_free(m->groups[i].outputs);
     }
     bn_free(m->groups);
-    bn_free(m->set.concurrent);
 }
 
 /* ---- figures ---- */

@@ -13,16 +13,9 @@
 
 /* ---- settings, model, memory ---- */
 
-static void put_list(bn_json *object, const char *name, const uint32_t *list, size_t n)
+static void put_count(bn_json *o, const char *name, uint32_t n)
 {
-    bn_json *array = bn_json_put_array(object, name);
-    for (size_t i = 0; i < n; i++)
-        bn_json_add_u64(array, list[i]);
-}
-
-static void put_count(bn_json *o, const char *name, bool automatic, uint32_t n)
-{
-    if (automatic)
+    if (n == UINT32_MAX)
         bn_json_put_string(o, name, "auto");
     else
         bn_json_put_u64(o, name, n);
@@ -31,38 +24,37 @@ static void put_count(bn_json *o, const char *name, bool automatic, uint32_t n)
 static void put_settings(const struct bn_bench_measurement *m, bn_json *doc)
 {
     bn_json *o = bn_json_put_object(doc, "settings");
-    put_list(o, "prompt_tokens", m->set.prompts, m->set.n_prompts);
-    put_list(o, "decode_tokens", m->set.decodes, m->set.n_decodes);
-    put_list(o, "depths", m->set.depths, m->set.n_depths);
-    put_list(o, "threads", m->set.threads, m->set.n_threads);
-    put_list(o, "batches", m->set.batches, m->set.n_batches);
-    put_list(o, "concurrent", m->set.concurrent, m->set.n_concurrent);
-    put_count(o, "reps", m->set.auto_reps, m->set.reps);
-    put_count(o, "warmup", m->set.auto_warmup, m->set.warmup);
-    bn_json_put_number(o, "precision", m->set.precision);
-    bn_json_put_u64(o, "max_time_ns", m->set.max_ns);
-    bn_json_put_u64(o, "timeout_ns", m->set.timeout_ns);
-    bn_json_put_u64(o, "loads", m->set.n_loads);
-    bn_json_put_bool(o, "cold", m->set.cold);
-    bn_json_put_u64(o, "seed", m->set.seed);
+    bn_bench_put_list(o, "prompt_tokens", &m->o->prompts);
+    bn_bench_put_list(o, "decode_tokens", &m->o->decodes);
+    bn_bench_put_list(o, "depths", &m->o->depths);
+    bn_bench_put_list(o, "threads", &m->o->threads);
+    bn_bench_put_list(o, "batches", &m->o->batches);
+    bn_bench_put_list(o, "concurrent", &m->o->concurrent);
+    put_count(o, "reps", m->o->reps);
+    put_count(o, "warmup", m->o->warmup);
+    bn_json_put_number(o, "precision", m->precision);
+    bn_json_put_u64(o, "max_time_ns", m->max_ns);
+    bn_json_put_u64(o, "timeout_ns", m->timeout_ns);
+    bn_json_put_u64(o, "loads", m->o->n_loads);
+    bn_json_put_bool(o, "cold", m->o->cold);
+    bn_json_put_u64(o, "seed", m->o->seed);
     bn_json_put_string(o, "isa", bn_isa_name());
 }
 
 static void put_model(const struct bn_bench_measurement *m, bn_json *doc)
 {
-    bn_json *model = bn_cli_put_model(doc, m->set.args);
+    bn_json *model = bn_cli_put_model(doc, m->args);
     bn_json_put_u64(model, "kv_bytes_per_token", bn_bench_kv_bytes(m->model));
     bn_json *loads = bn_json_put_array(model, "loads");
-    for (uint32_t i = 0; i < m->set.n_loads; i++) {
+    for (uint32_t i = 0; i < m->o->n_loads; i++) {
         bn_json *load = bn_json_add_object(loads);
         bn_json_put_u64(load, "ns", m->loads[i].ns);
         if (m->loads[i].cached >= 0)
             bn_json_put_number(load, "page_cache_share", m->loads[i].cached);
         else
             bn_json_put_unavailable(load, "page_cache_share",
-                                    bn_opt_str(m->set.args, "model") == NULL
-                                        ? "the model is built in"
-                                        : "the system does not report it");
+                                    m->o->model == NULL ? "the model is built in"
+                                                        : "the system does not report it");
     }
 }
 
@@ -87,13 +79,13 @@ static void put_memory(const struct bn_bench_measurement *m, bn_json *doc)
 static void put_bandwidth(const struct bn_bench_measurement *m, bn_json *doc)
 {
     bn_json *array = bn_json_put_array(doc, "bandwidth");
-    for (size_t t = 0; t < m->set.n_threads; t++) {
+    for (size_t t = 0; t < m->o->threads.n; t++) {
         bn_json *o = bn_json_add_object(array);
-        bn_json_put_u64(o, "threads", m->set.threads[t]);
+        bn_json_put_u64(o, "threads", m->o->threads.list[t]);
         bn_json_put_u64(o, "set_bytes", m->token_bytes);
         bn_json *rates = bn_json_put_array(o, "bytes_per_second"); /* one a round, warm-ups too */
         for (uint32_t i = 0; i < m->n_rounds; i++)
-            bn_json_add_number(rates, m->bandwidth[i * m->set.n_threads + t]);
+            bn_json_add_number(rates, m->bandwidth[i * m->o->threads.n + t]);
     }
 }
 
@@ -255,10 +247,10 @@ static void put_estimate(bn_json *object, const char *name, const struct bn_inte
 static bn_status put_depth(const struct bn_bench_measurement *m, bn_json *doc, bn_error *err)
 {
     bn_json *array = bn_json_put_array(doc, "depth");
-    for (size_t i = 0; i < m->set.n_decodes; i++)
-        for (size_t t = 0; t < m->set.n_threads; t++) {
+    for (size_t i = 0; i < m->o->decodes.n; i++)
+        for (size_t t = 0; t < m->o->threads.n; t++) {
             struct bn_bench_depth_fit fit;
-            BN_TRY(bn_bench_fit_depth(&fit, m, m->set.decodes[i], m->set.threads[t], err));
+            BN_TRY(bn_bench_fit_depth(&fit, m, m->o->decodes.list[i], m->o->threads.list[t], err));
             if (fit.n == 0) continue;
             bn_json *o = bn_json_add_object(array);
             bn_json_put_u64(o, "tokens", fit.tokens);

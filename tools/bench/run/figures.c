@@ -137,7 +137,7 @@ bn_status bn_bench_all_precise(const struct bn_bench_measurement *m, bool *all, 
         if (c->verdict != BN_BENCH_VALID) continue;
         size_t n = bn_bench_collect(m, c, bn_bench_ns_per_token);
         BN_TRY(bn_interval_median(&ci, m->scratch, n, BN_BENCH_CONFIDENCE, err));
-        *all = (ci.high - ci.low) / 2 <= m->set.precision * ci.estimate; /* false without an interval */
+        *all = (ci.high - ci.low) / 2 <= m->precision * ci.estimate; /* false without an interval */
     }
     return BN_OK;
 }
@@ -306,18 +306,18 @@ bn_status bn_bench_run_series(const struct bn_bench_measurement *m, struct bn_se
     for (size_t i = 0; i < m->n_configs; i++)
         if (m->configs[i].verdict == BN_BENCH_VALID) BN_TRY(add_config(m, &m->configs[i], all, err));
     double kv = (double)bn_bench_kv_bytes(m->model), peak = (double)m->memory.peak;
-    size_t first = m->set.warmup < m->memory.n_rounds ? m->set.warmup : m->memory.n_rounds;
+    size_t first = m->warmup < m->memory.n_rounds ? m->warmup : m->memory.n_rounds;
     BN_TRY(add(all, "session", "kv_bytes_per_token", "bytes", true, &kv, 1, err));
     if (peak > 0) BN_TRY(add(all, "process", "peak_rss_bytes", "bytes", false, &peak, 1, err));
     if (m->memory.resets && first < m->memory.n_rounds)
         BN_TRY(add(all, "round", "peak_rss_bytes", "bytes", false, m->memory.rounds + first,
                    m->memory.n_rounds - first, err));
-    double *loads = bn_alloc(m->set.n_loads, sizeof *loads);
+    double *loads = bn_alloc(m->o->n_loads, sizeof *loads);
     if (loads == NULL) return bn_nomem(err);
-    for (uint32_t i = 0; i < m->set.n_loads; i++)
+    for (uint32_t i = 0; i < m->o->n_loads; i++)
         loads[i] = (double)m->loads[i].ns;
     bn_status status =
-        add(all, m->set.cold ? "load cold" : "load", "load_ns", "ns", false, loads, m->set.n_loads, err);
+        add(all, m->o->cold ? "load cold" : "load", "load_ns", "ns", false, loads, m->o->n_loads, err);
     bn_free(loads);
     return status;
 }

@@ -38,7 +38,7 @@
 #define MEMORY_BYTES (16u << 20)
 
 const struct bn_option bn_bench_run_options[] = {
-    BN_OPTION_MODEL,
+    BN_OPTION_MODEL_TO(struct bn_bench_options, model),
     BN_OPTION_ISA,
     BN_OPTION_REPACK,
     {.name = "n-prompt",
@@ -46,152 +46,138 @@ const struct bn_option bn_bench_run_options[] = {
      .arg = "LIST",
      .group = "Tests",
      .preset = "128,512",
-     .help = "prompt lengths in tokens; 0: no prompt test"},
+     .help = "prompt lengths in tokens; 0: no prompt test",
+     BN_TO_LIST(struct bn_bench_options, prompts, 0, MAX_TOKENS)},
     {.name = "n-predict",
      .letter = 'n',
      .arg = "LIST",
      .group = "Tests",
      .preset = "32",
-     .help = "tokens to decode, one by one; 0: no decode test"},
+     .help = "tokens to decode, one by one; 0: no decode test",
+     BN_TO_LIST(struct bn_bench_options, decodes, 0, MAX_TOKENS)},
     {.name = "depth",
      .letter = 'd',
      .arg = "LIST",
      .group = "Tests",
      .preset = "0",
-     .help = "tokens already in the context (filling it is not timed)"},
+     .help = "tokens already in the context (filling it is not timed)",
+     BN_TO_LIST(struct bn_bench_options, depths, 0, MAX_TOKENS)},
     {.name = "batch",
      .letter = 'b',
      .arg = "LIST",
      .group = "Tests",
      .preset = "128",
-     .help = "tokens of a prompt evaluated together, 1 to 4096"},
+     .help = "tokens of a prompt evaluated together, 1 to 4096",
+     BN_TO_LIST(struct bn_bench_options, batches, 0, 4096)},
     {.name = "concurrent",
      .rare = true,
      .arg = "LIST",
      .group = "Tests",
-     .help = "also run this many generations concurrently, each with its own threads"},
+     .help = "also run this many generations concurrently, each with its own threads",
+     BN_TO_LIST(struct bn_bench_options, concurrent, 0, 256)},
     {.name = "reps",
      .letter = 'r',
      .arg = "N",
      .group = "Measurement",
      .preset = "6",
-     .help = "samples of each test; auto: until --precision is reached"},
+     .help = "samples of each test; auto: until --precision is reached",
+     BN_TO_U32_AUTO(struct bn_bench_options, reps, 1, MAX_REPS)},
     {.name = "warmup",
      .rare = true,
      .arg = "N",
      .group = "Measurement",
      .preset = "auto",
-     .help = "discarded samples before them; auto: until times show no trend"},
+     .help = "discarded samples before them; auto: until times show no trend",
+     BN_TO_U32_AUTO(struct bn_bench_options, warmup, 0, 1000)},
     {.name = "precision",
      .rare = true,
      .arg = "PERCENT",
      .group = "Measurement",
      .preset = "1",
-     .help = "with --reps auto: stop once the median is known to within this"},
+     .help = "with --reps auto: stop once the median is known to within this",
+     BN_TO_F64(struct bn_bench_options, precision, 0.01, 50)},
     {.name = "max-time",
      .rare = true,
      .arg = "SECONDS",
      .group = "Measurement",
      .preset = "300",
-     .help = "with auto: stop sampling after this time"},
+     .help = "with auto: stop sampling after this time",
+     BN_TO_F64(struct bn_bench_options, max_time, 0, 1e6)},
     {.name = "timeout",
      .rare = true,
      .arg = "SECONDS",
      .group = "Measurement",
      .preset = "600",
-     .help = "abort a sample after this time; its test has no result; 0: no limit"},
+     .help = "abort a sample after this time; its test has no result; 0: no limit",
+     BN_TO_F64(struct bn_bench_options, timeout, 0, 1e6)},
     {.name = "loads",
      .rare = true,
      .arg = "N",
      .group = "Measurement",
      .preset = "6",
-     .help = "how many times to open the model"},
+     .help = "how many times to open the model",
+     BN_TO_U32(struct bn_bench_options, n_loads, 1, 1000)},
     {.name = "cold",
      .rare = true,
      .group = "Measurement",
-     .help = "drop the model file from the page cache before opening it"},
+     .help = "drop the model file from the page cache before opening it",
+     BN_TO_BOOL(struct bn_bench_options, cold)},
     {.name = "seed",
      .rare = true,
      .arg = "N",
      .group = "Measurement",
      .preset = "42",
-     .help = "seed for the random prompt tokens"},
+     .help = "seed for the random prompt tokens",
+     BN_TO_U64(struct bn_bench_options, seed, 0, 9007199254740991)},
+    BN_BENCH_THREADS,
     {0},
 };
 
 /* ---- options ---- */
 
-static uint32_t largest(const uint32_t *list, size_t n)
+static uint32_t largest(const struct bn_list *all)
 {
     uint32_t most = 0;
-    for (size_t i = 0; i < n; i++)
-        if (list[i] > most) most = list[i];
+    for (size_t i = 0; i < all->n; i++)
+        if (all->list[i] > most) most = all->list[i];
     return most;
 }
 
 /* A size of 0 means no test of that kind. */
-static void drop_zeros(uint32_t *list, size_t *n)
+static void drop_zeros(struct bn_list *list)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < *n; i++)
-        if (list[i] != 0) list[kept++] = list[i];
-    *n = kept;
-}
-
-/* A number, or "auto". */
-static bn_status read_count(const struct bn_args *args, const char *name, uint32_t min, uint32_t max,
-                            bool *automatic, uint32_t *out, bn_error *err)
-{
-    *automatic = strcmp(bn_opt_str(args, name), "auto") == 0;
-    return *automatic ? BN_OK : bn_opt_u32(args, name, min, max, out, err);
-}
-
-static bn_status read_measurement(struct bn_bench_measurement *m, bn_error *err)
-{
-    const struct bn_args *args = m->set.args;
-    double percent = 0, max_s = 0, timeout_s = 0;
-    m->set.reps = LEAST_AUTO_REPS;
-    m->set.warmup = 1;
-    BN_TRY(read_count(args, "reps", 1, MAX_REPS, &m->set.auto_reps, &m->set.reps, err));
-    BN_TRY(read_count(args, "warmup", 0, 1000, &m->set.auto_warmup, &m->set.warmup, err));
-    BN_TRY(bn_opt_f64(args, "precision", 0.01, 50, &percent, err));
-    BN_TRY(bn_opt_f64(args, "max-time", 0, 1e6, &max_s, err));
-    BN_TRY(bn_opt_f64(args, "timeout", 0, 1e6, &timeout_s, err));
-    BN_TRY(bn_opt_u32(args, "loads", 1, 1000, &m->set.n_loads, err));
-    m->set.precision = percent / 100;
-    m->set.max_ns = (uint64_t)(max_s * 1e9);
-    m->set.timeout_ns = (uint64_t)(timeout_s * 1e9);
-    m->set.cold = bn_opt_flag(args, "cold");
-    return bn_opt_u64(args, "seed", 0, (1ull << 53) - 1, &m->set.seed, err);
+    size_t n = list->n;
+    list->n = 0;
+    for (size_t i = 0; i < n; i++)
+        if (list->list[i] != 0) list->list[list->n++] = list->list[i];
 }
 
 static bn_status read_options(struct bn_bench_measurement *m, bn_error *err)
 {
-    const struct bn_args *args = m->set.args;
-    BN_TRY(bn_bench_list(args, "n-prompt", MAX_TOKENS, &m->set.prompts, &m->set.n_prompts, err));
-    BN_TRY(bn_bench_list(args, "n-predict", MAX_TOKENS, &m->set.decodes, &m->set.n_decodes, err));
-    BN_TRY(bn_bench_list(args, "depth", MAX_TOKENS, &m->set.depths, &m->set.n_depths, err));
-    BN_TRY(bn_bench_list(args, "batch", 4096, &m->set.batches, &m->set.n_batches, err));
-    BN_TRY(bn_bench_list(args, "concurrent", 256, &m->set.concurrent, &m->set.n_concurrent, err));
-    BN_TRY(read_measurement(m, err));
-    drop_zeros(m->set.concurrent, &m->set.n_concurrent);
-    drop_zeros(m->set.prompts, &m->set.n_prompts);
-    drop_zeros(m->set.decodes, &m->set.n_decodes);
-    drop_zeros(m->set.batches, &m->set.n_batches);
-    if (m->set.n_prompts + m->set.n_decodes == 0)
+    struct bn_bench_options *o = m->o;
+    m->reps = o->reps == UINT32_MAX ? LEAST_AUTO_REPS : o->reps;
+    m->warmup = o->warmup == UINT32_MAX ? 1 : o->warmup;
+    m->precision = o->precision / 100;
+    m->max_ns = (uint64_t)(o->max_time * 1e9);
+    m->timeout_ns = (uint64_t)(o->timeout * 1e9);
+    drop_zeros(&o->concurrent);
+    drop_zeros(&o->prompts);
+    drop_zeros(&o->decodes);
+    drop_zeros(&o->batches);
+    if (o->prompts.n + o->decodes.n == 0)
         return bn_fail(err, BN_ERR_ARG,
                        "nothing to measure: give prompt lengths (-p), tokens to decode (-n), or both");
-    if (m->set.n_batches == 0) return bn_fail(err, BN_ERR_ARG, "--batch: must be at least 1");
-    if (m->set.n_prompts == 0) m->set.n_batches = 1; /* tokens are decoded one by one */
-    return bn_bench_threads(args, &m->set.threads, &m->set.n_threads, err);
+    if (o->batches.n == 0) return bn_fail(err, BN_ERR_ARG, "--batch: must be at least 1");
+    if (o->prompts.n == 0) o->batches.n = 1; /* tokens are decoded one by one */
+    return bn_bench_threads(&o->threads, err);
 }
 
 /* Random ids from the seed; all of them are valid. */
 static bn_status make_timeline(struct bn_bench_measurement *m, bn_error *err)
 {
-    size_t longest = (size_t)largest(m->set.depths, m->set.n_depths) + 1;
-    longest += largest(m->set.prompts, m->set.n_prompts);
-    uint64_t state = m->set.seed, n_vocab = bn_model_hparams(m->model)->n_vocab;
+    size_t longest = (size_t)largest(&m->o->depths) + 1;
+    longest += largest(&m->o->prompts);
+    uint64_t state = m->o->seed, n_vocab = bn_model_hparams(m->model)->n_vocab;
     m->ids = bn_alloc(longest, sizeof *m->ids);
     if (m->ids == NULL) return bn_nomem(err);
     for (size_t i = 0; i < longest; i++)
@@ -237,18 +223,18 @@ static double cached_share(const char *path, bool cold)
 static bn_status open_model(struct bn_bench_measurement *m, bn_error *err)
 {
     static const bn_model_options options = {.repack = BN_REPACK_AUTO};
-    const char *path = bn_opt_str(m->set.args, "model");
-    if (m->set.cold && path == NULL)
+    const char *path = m->o->model;
+    if (m->o->cold && path == NULL)
         return bn_fail(err, BN_ERR_ARG,
                        "--cold needs a file (--model): the built-in model is part of the program");
-    m->loads = bn_alloc(m->set.n_loads, sizeof *m->loads);
+    m->loads = bn_alloc(m->o->n_loads, sizeof *m->loads);
     if (m->loads == NULL) return bn_nomem(err);
-    for (uint32_t i = 0; i < m->set.n_loads; i++) {
+    for (uint32_t i = 0; i < m->o->n_loads; i++) {
         bn_model_close(m->model);
         m->model = NULL;
-        m->loads[i].cached = cached_share(path, m->set.cold);
+        m->loads[i].cached = cached_share(path, m->o->cold);
         uint64_t start = bn_clock_ns();
-        BN_TRY(bn_cli_open_model(&m->model, m->set.args, &options, err));
+        BN_TRY(bn_cli_open_model(&m->model, m->args, &options, err));
         m->loads[i].ns = bn_clock_ns() - start;
     }
     return BN_OK;
@@ -281,8 +267,8 @@ static bn_status memory_end(struct bn_bench_measurement *m, bn_error *err)
 
 static bn_status open_session(struct bn_bench_measurement *m, struct bn_bench_place *place, bn_error *err)
 {
-    uint32_t prompt = largest(m->set.prompts, m->set.n_prompts);
-    uint32_t decode = largest(m->set.decodes, m->set.n_decodes) + 1; /* after a prompt of one token */
+    uint32_t prompt = largest(&m->o->prompts);
+    uint32_t decode = largest(&m->o->decodes) + 1; /* after a prompt of one token */
     bn_session_options options = {.n_batch = place->n_batch, .n_threads = place->n_threads};
     options.n_ctx = place->depth + (prompt > decode ? prompt : decode);
     options.exact_threads =
@@ -297,14 +283,14 @@ static bn_status open_session(struct bn_bench_measurement *m, struct bn_bench_pl
 
 static bn_status open_sessions(struct bn_bench_measurement *m, bn_error *err)
 {
-    m->places = bn_alloc(m->set.n_threads * m->set.n_depths * m->set.n_batches, sizeof *m->places);
+    m->places = bn_alloc(m->o->threads.n * m->o->depths.n * m->o->batches.n, sizeof *m->places);
     if (m->places == NULL) return bn_nomem(err);
-    for (size_t b = 0; b < m->set.n_batches; b++)
-        for (size_t d = 0; d < m->set.n_depths; d++)
-            for (size_t t = 0; t < m->set.n_threads; t++) {
+    for (size_t b = 0; b < m->o->batches.n; b++)
+        for (size_t d = 0; d < m->o->depths.n; d++)
+            for (size_t t = 0; t < m->o->threads.n; t++) {
                 struct bn_bench_place *place = &m->places[m->n_places++];
-                *place =
-                    (struct bn_bench_place){m->set.threads[t], m->set.depths[d], m->set.batches[b], NULL};
+                *place = (struct bn_bench_place){m->o->threads.list[t], m->o->depths.list[d],
+                                                 m->o->batches.list[b], NULL};
                 BN_TRY(open_session(m, place, err));
             }
     return BN_OK;
@@ -323,15 +309,15 @@ static void add_config(struct bn_bench_measurement *m, const struct bn_bench_pla
 
 static bn_status make_configs(struct bn_bench_measurement *m, bn_error *err)
 {
-    m->configs = bn_alloc((m->set.n_prompts + m->set.n_decodes) * m->n_places, sizeof *m->configs);
+    m->configs = bn_alloc((m->o->prompts.n + m->o->decodes.n) * m->n_places, sizeof *m->configs);
     if (m->configs == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < m->set.n_prompts; i++)
+    for (size_t i = 0; i < m->o->prompts.n; i++)
         for (size_t k = 0; k < m->n_places; k++)
-            add_config(m, &m->places[k], false, m->set.prompts[i]);
-    for (size_t i = 0; i < m->set.n_decodes; i++)
+            add_config(m, &m->places[k], false, m->o->prompts.list[i]);
+    for (size_t i = 0; i < m->o->decodes.n; i++)
         for (size_t k = 0; k < m->n_places; k++) /* single tokens have no batch */
-            if (m->places[k].n_batch == m->set.batches[0])
-                add_config(m, &m->places[k], true, m->set.decodes[i]);
+            if (m->places[k].n_batch == m->o->batches.list[0])
+                add_config(m, &m->places[k], true, m->o->decodes.list[i]);
     return BN_OK;
 }
 
@@ -340,21 +326,21 @@ static bn_status make_configs(struct bn_bench_measurement *m, bn_error *err)
 static bn_status probe(struct bn_bench_measurement *m, bn_error *err)
 {
     uint64_t budget_ns = m->token_bytes < MEMORY_BYTES ? PROBE_NS : MEMORY_PROBE_NS;
-    size_t at = (size_t)m->n_rounds * m->set.n_threads;
-    double *rates = bn_realloc(m->bandwidth, at + m->set.n_threads, sizeof *rates);
+    size_t at = (size_t)m->n_rounds * m->o->threads.n;
+    double *rates = bn_realloc(m->bandwidth, at + m->o->threads.n, sizeof *rates);
     if (rates == NULL) return bn_nomem(err);
     m->bandwidth = rates;
-    for (size_t t = 0; t < m->set.n_threads; t++)
-        rates[at + t] = (double)bn_bandwidth_probe((size_t)m->token_bytes, m->set.threads[t], budget_ns);
+    for (size_t t = 0; t < m->o->threads.n; t++)
+        rates[at + t] = (double)bn_bandwidth_probe((size_t)m->token_bytes, m->o->threads.list[t], budget_ns);
     return BN_OK;
 }
 
 static double bandwidth_of(const struct bn_bench_measurement *m, uint32_t round, uint32_t n_threads)
 {
     size_t at = 0;
-    while (m->set.threads[at] != n_threads)
+    while (m->o->threads.list[at] != n_threads)
         at++;
-    return m->bandwidth[round * m->set.n_threads + at];
+    return m->bandwidth[round * m->o->threads.n + at];
 }
 
 static bn_status run_round(struct bn_bench_measurement *m, bn_error *err)
@@ -375,13 +361,13 @@ static bn_status run_round(struct bn_bench_measurement *m, bn_error *err)
 
 static bool is_late(const struct bn_bench_measurement *m)
 {
-    return bn_clock_ns() - m->start_ns >= m->set.max_ns;
+    return bn_clock_ns() - m->start_ns >= m->max_ns;
 }
 
 /* Auto warm-up: moves the window of each configuration with a trend. */
 static bn_status settle(struct bn_bench_measurement *m, bn_error *err)
 {
-    bool last = is_late(m) || !bn_bench_can_settle(m->set.reps);
+    bool last = is_late(m) || !bn_bench_can_settle(m->reps);
     m->settled = true;
     for (size_t i = 0; i < m->n_configs; i++) {
         struct bn_bench_config *c = &m->configs[i];
@@ -396,16 +382,16 @@ static bn_status settle(struct bn_bench_measurement *m, bn_error *err)
 /* Is another round needed? */
 static bn_status want_more(struct bn_bench_measurement *m, bool *more, bn_error *err)
 {
-    bool enough = !m->set.auto_reps;
+    bool enough = m->o->reps != UINT32_MAX;
     *more = true;
-    if (m->n_rounds < m->set.warmup + m->set.reps) return BN_OK;
-    if (m->set.auto_warmup && !m->settled) {
+    if (m->n_rounds < m->warmup + m->reps) return BN_OK;
+    if (m->o->warmup == UINT32_MAX && !m->settled) {
         BN_TRY(settle(m, err));
         if (!m->settled) return BN_OK;
     }
     m->ended_by = "reps";
     if (!enough) BN_TRY(bn_bench_all_precise(m, &enough, err));
-    if (m->set.auto_reps && enough) m->ended_by = "precision";
+    if (m->o->reps == UINT32_MAX && enough) m->ended_by = "precision";
     if (!enough && is_late(m)) m->ended_by = "max-time";
     *more = !enough && !is_late(m) && m->n_rounds < MOST_AUTO_ROUNDS;
     return BN_OK;
@@ -418,13 +404,13 @@ static bn_status measure(struct bn_bench_measurement *m, bn_error *err)
     bn_bench_clock_measure(&m->clock);
     m->start_ns = bn_clock_ns();
     for (size_t i = 0; i < m->n_configs; i++)
-        m->configs[i].n_warmup = m->set.warmup;
-    bn_progress_begin(&m->progress, "samples", m->n_configs * ((uint64_t)m->set.warmup + m->set.reps),
-                      m->set.args->quiet);
+        m->configs[i].n_warmup = m->warmup;
+    bn_progress_begin(&m->progress, "samples", m->n_configs * ((uint64_t)m->warmup + m->reps),
+                      m->args->quiet);
     bool more = true;
     bn_status status = want_more(m, &more, err);
     while (status == BN_OK && more) {
-        uint64_t rounds = m->set.warmup + m->set.reps; /* at least */
+        uint64_t rounds = m->warmup + m->reps; /* at least */
         m->progress.total = m->n_configs * (rounds > m->n_rounds ? rounds : m->n_rounds + 1u);
         status = run_round(m, err);
         if (status == BN_OK) status = want_more(m, &more, err);
@@ -441,7 +427,7 @@ static bn_status measure(struct bn_bench_measurement *m, bn_error *err)
 static bn_status show(const struct bn_bench_measurement *m, bn_error *err)
 {
     bn_json *doc = NULL;
-    if (!m->set.args->json) return bn_bench_run_print(m, err);
+    if (!m->args->json) return bn_bench_run_print(m, err);
     bn_status status = bn_bench_run_document(&doc, m, err);
     if (status == BN_OK) status = bn_cli_print_json(doc, err);
     bn_json_free(doc);
@@ -471,16 +457,14 @@ static void release(struct bn_bench_measurement *m)
         bn_session_close(m->places[i].session);
     bn_bench_concurrent_release(m);
     bn_model_close(m->model);
-    void *blocks[] = {m->set.prompts, m->set.decodes, m->set.depths, m->set.threads,
-                      m->set.batches, m->loads,       m->ids,        m->places,
-                      m->configs,     m->bandwidth,   m->scratch,    m->memory.rounds};
+    void *blocks[] = {m->loads, m->ids, m->places, m->configs, m->bandwidth, m->scratch, m->memory.rounds};
     for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++)
         bn_free(blocks[i]);
 }
 
 bn_status bn_bench_run(struct bn_args *args, bn_error *err)
 {
-    struct bn_bench_measurement m = {.set.args = args};
+    struct bn_bench_measurement m = {.args = args, .o = args->fields};
     bn_status status = run(&m, err);
     for (size_t i = 0; i < m.n_configs && status == BN_OK; i++)
         if (m.configs[i].verdict != BN_BENCH_VALID) args->exit_code = BN_EXIT_NEGATIVE;

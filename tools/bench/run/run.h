@@ -80,18 +80,6 @@ struct bn_bench_group {
     char reason[BN_BENCH_REASON];
 };
 
-/* What was asked for. Read once, then constant. */
-struct bn_bench_settings {
-    const struct bn_args *args;
-    uint32_t *prompts, *decodes, *depths, *threads, *batches, *concurrent;
-    size_t n_prompts, n_decodes, n_depths, n_threads, n_batches, n_concurrent;
-    uint32_t reps, warmup, n_loads;
-    bool auto_reps, auto_warmup, cold;
-    double precision;
-    uint64_t max_ns, timeout_ns; /* timeout 0: no limit */
-    uint64_t seed;
-};
-
 /* Peaks of resident memory, in bytes. */
 struct bn_bench_memory {
     uint64_t peak;  /* of the process, from its start; 0 when unknown */
@@ -102,7 +90,11 @@ struct bn_bench_memory {
 
 /* A measurement in progress, and its samples. Figures are computed from these (figures.c). */
 struct bn_bench_measurement {
-    struct bn_bench_settings set;
+    const struct bn_args *args;
+    struct bn_bench_options *o;
+    uint32_t reps, warmup; /* at first, when they are automatic */
+    double precision;
+    uint64_t max_ns, timeout_ns; /* timeout 0: no limit */
     bn_model *model;
     int32_t *ids; /* the timeline: each prompt is a piece of it */
     struct bn_bench_place *places;
@@ -148,8 +140,8 @@ BN_MUST_CHECK bn_status bn_bench_take(struct bn_bench_measurement *m, struct bn_
 
 /* ---- concurrent generations (concurrent.c) ---- */
 
-/* Measures every configuration of decoding with every number of --concurrent: m->set.warmup rounds that are
- * dropped, then m->set.reps. */
+/* Measures every configuration of decoding with every number of --concurrent: m->warmup rounds that are
+ * dropped, then m->reps. */
 BN_MUST_CHECK bn_status bn_bench_concurrent(struct bn_bench_measurement *m, bn_error *err);
 void bn_bench_concurrent_release(struct bn_bench_measurement *m);
 /* Sets the verdict: all outputs have to equal that of the configuration alone. */
@@ -199,7 +191,7 @@ BN_MUST_CHECK bn_status bn_bench_fit_depth(struct bn_bench_depth_fit *out,
 BN_MUST_CHECK bn_status bn_bench_reserve(struct bn_bench_measurement *m, bn_error *err);
 /* Are this many samples enough to detect a trend? */
 bool bn_bench_can_settle(size_t n);
-/* Whether a configuration shows no trend, whether all medians are known to m->set.precision; of the samples
+/* Whether a configuration shows no trend, whether all medians are known to m->precision; of the samples
  * after the warm-up, so far. */
 BN_MUST_CHECK bn_status bn_bench_is_steady(const struct bn_bench_measurement *m,
                                            const struct bn_bench_config *c, bool *steady, bn_error *err);

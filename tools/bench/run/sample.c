@@ -158,7 +158,7 @@ void bn_bench_watch(struct bn_generation *gen, uint64_t *until_ns)
 static bn_status judge(const struct bn_bench_measurement *m, struct bn_bench_config *c,
                        const struct bn_generation *gen, bn_error *err)
 {
-    if (gen->reason == BN_STOP_CALLER || (m->set.timeout_ns > 0 && gen->total_ns > m->set.timeout_ns)) {
+    if (gen->reason == BN_STOP_CALLER || (m->timeout_ns > 0 && gen->total_ns > m->timeout_ns)) {
         c->verdict = BN_BENCH_TIMEOUT;
         snprintf(c->reason, sizeof c->reason, "a sample took more than --timeout: %.3f s, %zu of %u tokens",
                  (double)gen->total_ns / 1e9, gen->n_ids, gen->n_predict);
@@ -181,7 +181,7 @@ bn_status bn_bench_take(struct bn_bench_measurement *m, struct bn_bench_config *
     read_stats(&before, c->session);
     bn_noise_read(&then);
     uint64_t start = bn_clock_ns();
-    if (m->set.timeout_ns > 0) until_ns = start + m->set.timeout_ns;
+    if (m->timeout_ns > 0) until_ns = start + m->timeout_ns;
     BN_TRY(bn_generate(c->session, bn_model_tokenizer(m->model), &gen, err));
     bn_noise_read(&now);
     read_stats(&after, c->session);

@@ -28,15 +28,15 @@ static double median_bandwidth(const struct bn_bench_measurement *m, size_t t)
     struct bn_summary s;
     size_t n = 0;
     for (uint32_t i = 0; i < m->n_rounds; i++)
-        m->scratch[n++] = m->bandwidth[i * m->set.n_threads + t];
+        m->scratch[n++] = m->bandwidth[i * m->o->threads.n + t];
     (void)bn_summarize(&s, m->scratch, n);
     return s.median;
 }
 
 static void print_model(const struct bn_bench_measurement *m)
 {
-    const struct bn_bench_load *load = &m->loads[m->set.n_loads - 1];
-    printf("model    %s, opened in %.1f ms", bn_cli_model_name(m->set.args), (double)load->ns / 1e6);
+    const struct bn_bench_load *load = &m->loads[m->o->n_loads - 1];
+    printf("model    %s, opened in %.1f ms", bn_cli_model_name(m->args), (double)load->ns / 1e6);
     if (load->cached >= 0) printf(" (%.0f %% of it was in the page cache)", 100 * load->cached);
     printf("; %s; peak memory %.0f MB\n", bn_isa_name(), (double)m->memory.peak / 1e6);
 }
@@ -84,9 +84,9 @@ static void print_head(const struct bn_bench_measurement *m)
     bn_bench_print_machine(&m->machine);
     print_model(m);
     printf("reading  %.3f MB, read by one token:", (double)m->token_bytes / 1e6);
-    for (size_t t = 0; t < m->set.n_threads; t++)
+    for (size_t t = 0; t < m->o->threads.n; t++)
         printf("%s %.1f GB/s with %u thread%s", t > 0 ? "," : "", median_bandwidth(m, t) / 1e9,
-               m->set.threads[t], bn_bench_s(m->set.threads[t]));
+               m->o->threads.list[t], bn_bench_s(m->o->threads.list[t]));
     putchar('\n');
     bn_bench_print_others(&m->others);
     print_samples(m);
@@ -127,7 +127,7 @@ static void print_rate(const struct bn_bench_measurement *m, const struct bn_ben
 static void print_config(const struct bn_bench_measurement *m, const struct bn_bench_config *c)
 {
     char tokens[32], p50[16], p95[16] = "-";
-    bool batched = m->set.n_batches > 1 && !c->decode;
+    bool batched = m->o->batches.n > 1 && !c->decode;
     snprintf(tokens, sizeof tokens, batched ? "%u/%u" : "%u", c->tokens, c->n_batch);
     printf("%-6s %8s %5u %2u", c->decode ? "decode" : "prompt", tokens, c->depth, c->n_threads);
     if (c->verdict != BN_BENCH_VALID) {
@@ -151,7 +151,7 @@ static void print_config(const struct bn_bench_measurement *m, const struct bn_b
 
 static void print_table(const struct bn_bench_measurement *m)
 {
-    printf("%-6s %8s %5s %2s %8s %16s %8s %8s %6s %4s\n", "", m->set.n_batches > 1 ? "n/batch" : "tokens",
+    printf("%-6s %8s %5s %2s %8s %16s %8s %8s %6s %4s\n", "", m->o->batches.n > 1 ? "n/batch" : "tokens",
            "depth", "t", "tok/s", has_interval(m) ? "95 % interval" : "min..max", "ms, p50", "p95", "GB/s",
            "read");
     for (size_t i = 0; i < m->n_configs; i++)
@@ -162,10 +162,10 @@ static void print_table(const struct bn_bench_measurement *m)
 
 static bn_status print_depth(const struct bn_bench_measurement *m, bn_error *err)
 {
-    for (size_t i = 0; i < m->set.n_decodes; i++)
-        for (size_t t = 0; t < m->set.n_threads; t++) {
+    for (size_t i = 0; i < m->o->decodes.n; i++)
+        for (size_t t = 0; t < m->o->threads.n; t++) {
             struct bn_bench_depth_fit fit;
-            BN_TRY(bn_bench_fit_depth(&fit, m, m->set.decodes[i], m->set.threads[t], err));
+            BN_TRY(bn_bench_fit_depth(&fit, m, m->o->decodes.list[i], m->o->threads.list[t], err));
             if (fit.n == 0) continue;
             printf("A token takes %.3f ms and %.1f us more for each 1000 tokens before it",
                    fit.base_ns.estimate / 1e6, fit.ns_per_position.estimate);
@@ -220,7 +220,7 @@ bn_status bn_bench_run_print(const struct bn_bench_measurement *m, bn_error *err
     print_table(m);
     putchar('\n');
     bn_bench_concurrent_print(m);
-    if (m->set.n_prompts > 0)
+    if (m->o->prompts.n > 0)
         printf("read: percentage of the read bandwidth. Prompts: ms to the first token; arithmetic is\ntheir "
                "limit.\n");
     BN_TRY(print_depth(m, err));
