@@ -31,7 +31,7 @@ fast=(--min-time 0 --set 64K -m "$nano")
 run kernels "${fast[@]}" -t 1 --isa all
 ok 'kernels succeeds' ended 0
 ok 'it names the machine first' grep -qE '^machine ' <(head -n 1 "$tmp/out")
-ok 'it measures reading' has out '^limit +1 thread +reads +64 KiB +[0-9.]+ GB/s'
+ok 'it measures reading' has out '^reads 64 KiB +1 +[0-9.]+ GB/s'
 for kernel in i2s_gemv t5_gemv tq2_gemv i2s_gemm tq2_gemm f16_gemm i8_gemv attn_scores attn_values softmax rmsnorm quantize \
     relu2_mul add; do
     ok "$kernel is timed" has out "^${kernel}_ref "
@@ -58,15 +58,15 @@ run run -p 4 -n 3 -d 0,5 -t 1 -r 2
 ok 'run succeeds' ended 0
 ok 'it has a line for each test' lines '^(prompt|decode) +[0-9]' 4
 ok 'of the built-in model' has out '^model +shakespeare-5m-i2_s.gguf, opened in '
-ok 'and no p95 of six tokens' has out '^decode +3 +0 +1 .* - +[0-9.]+ +[0-9]+%$'
-ok 'the table has no batches where there is one' lines '^ +tokens +depth +t +tok/s ' 1
+ok 'and no p95 of six tokens' has out '^decode +3 +0 +1 .* - +[0-9.]+ +[0-9]+ %$'
+ok 'the table has no batches where there is one' lines '^test +tokens +depth +t +tok/s ' 1
 run run -p 4,9 -n 2 -b 2,128 -t 1 -r 6 --warmup 1 -q
 ok 'prompts have a line for each batch' lines '^prompt +(4|9)/(2|128) +0 +1 ' 4
 ok 'tokens are decoded one by one' lines '^decode +[0-9]' 1
 ok 'six samples have an interval' has out ' 95 % interval '
 ok 'and are counted' has out '^samples +6 per row, in turn, after 1 warm-up$'
 run run -p 0 -n 2 -d 0,8 -t 1 -r 2 -q
-ok 'of two there is the range' has out ' min\.\.max '
+ok 'of two there is the range' has out ' min – max '
 ok 'the time by depth is printed' has out '^A token takes [0-9.]+ ms and -?[0-9.]+ us more for each 1000 tokens'
 run run -p 4 -n 2 -t 1 -r 2 --timeout 0.000001 -q
 ok 'a sample that takes too long is a negative result' ended 1
@@ -85,10 +85,10 @@ ok 'each with its share in the page cache' [ "$(grep -c '"page_cache_share": [0-
 ok 'which names its series' has out '"test": "load cold"'
 run run -p 0 -n 3 -t 1 -r 2 --concurrent 1,2 -q
 ok 'concurrent generations' ended 0
-ok 'have a row for each number' lines '^(1|2) +3 +0 +1 ' 2
-ok 'one is fair to itself' has out '^1 +3 +0 +1 .* 1\.000$'
+ok 'have a row for each number' lines '^ +(1|2) +3 +0 +1 ' 2
+ok 'one is fair to itself' has out '^ +1 +3 +0 +1 .* 1\.000$'
 run run -p 0 -n 3 -t 1 -r 2 --concurrent 2 --timeout 0.000001 -q
-ok 'no figures without those of one alone' has out '^2 +3 +0 +1 +TIMEOUT: the configuration alone is not valid$'
+ok 'no figures without those of one alone' has out '^2 concurrent: the configuration alone is not valid\.$'
 ok 'and that is a negative result' ended 1
 run run -b 0
 ok 'a batch of nothing' ended 2

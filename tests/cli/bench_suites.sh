@@ -32,10 +32,10 @@ status 2 "no repetition" "$bench" doctor --repeat 0
 
 quick=(memory --min-time 0 -t 1 -q -m "$nano")
 run 0 "memory: blocks" "${quick[@]}" --filter '64 B'
-has '^bn_alloc sequential 64 B +[0-9.]+ +[0-9.]+ +- +[0-9.]+$' "in order, next to calloc"
-has '^bn_alloc mixed 64 B +- +- +[0-9.]+ +[0-9.]+$' "in random order"
+has '^bn_alloc sequential 64 B +[0-9.]+ ns +[0-9.]+ ns +- +[0-9.]+$' "in order, next to calloc"
+has '^bn_alloc mixed 64 B +- +- +[0-9.]+ ns +[0-9.]+$' "in random order"
 run 0 "memory: latency" "${quick[@]}" --filter 'latency 4 KiB'
-has '^latency 4 KiB +[0-9.]+ ' "a chain of loads"
+has '^latency 4 KiB +[0-9.]+ ns ' "a chain of loads"
 run 0 "memory: what a session holds" "${quick[@]}" --filter tags
 has '^tags session .* = the [0-9.]+ MiB counted' "its parts are the whole"
 run 0 "memory: leaks" "${quick[@]}" --filter leaks
@@ -43,8 +43,8 @@ has '^leaks +none$' "none are found"
 run 0 "memory: fragmentation" "${quick[@]}" --filter fragmentation
 has '^fragmentation +[0-9.]+ % of [0-9.]+ MiB' "of the heap"
 run 0 "memory: loading" "${quick[@]}" --filter load
-has '^load map +[0-9]+ ns' "by mapping"
-has '^load read +[0-9]+ ns' "by reading"
+has '^load map +[0-9.]+ [mun]?s +[0-9.]+ % +[0-9.]+ .B/s' "by mapping"
+has '^load read +[0-9.]+ [mun]?s +[0-9.]+ % +[0-9.]+ .B/s' "by reading"
 case ${OUT:-} in
 *address*) skip "memory: pressure" "a sanitizer ends the program when memory is short" ;;
 *)
@@ -62,7 +62,7 @@ has "\"sha256\": \"$(sha256sum <"$nano" | cut -d' ' -f1)\"" "names the model by 
 small=(quant --min-time 0 -t 1 -q -m "$nano" --shape 16x256)
 run 0 "quant: one format" "${small[@]}" --filter TQ1_0
 for operation in quantise dequantise; do
-    has "^$operation TQ1_0 16x256 plain t=1 +[0-9]+ " "$operation"
+    has "^$operation TQ1_0 16x256 plain t=1 +[0-9.]+ [mun]?s " "$operation"
 done
 run 0 "quant: a kernel of every instruction set" "${small[@]}" --isa all --filter activations
 has '^activations int8 16x256 quantize_ref t=1 ' "the reference is one"

@@ -75,6 +75,22 @@ void bn_bench_print_machine(const struct bn_machine *m)
                                 : "not virtual");
 }
 
+bn_status bn_bench_print_text(struct bn_buf *text, bn_error *err)
+{
+    bn_status status = bn_buf_check(text, err);
+    if (status == BN_OK) fwrite(text->data, 1, text->len, stdout);
+    bn_buf_release(text);
+    return status;
+}
+
+bn_status bn_bench_print_table(struct bn_table *table, bn_error *err)
+{
+    struct bn_buf text = {.max = 16u << 20};
+    bn_table_put_text(&text, table);
+    bn_table_release(table);
+    return bn_bench_print_text(&text, err);
+}
+
 /* ---- values ---- */
 
 void bn_bench_put_clock(bn_json *doc, const struct bn_bench_clock *clock)

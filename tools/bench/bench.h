@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "lab/host/busy.h"
 #include "lab/host/machine.h"
+#include "lab/report/table.h"
 #include "lab/stats/interval.h"
 #include "tools/bench/check.h"
 #include "tools/cli/options.h"
@@ -80,6 +81,10 @@ struct bn_others bn_bench_others(const struct bn_busy *then);
 void bn_bench_print_others(const struct bn_others *others);
 /* Prints the machine, one line. */
 void bn_bench_print_machine(const struct bn_machine *machine);
+
+/* Prints and releases a text, or a table. */
+BN_MUST_CHECK bn_status bn_bench_print_text(struct bn_buf *text, bn_error *err);
+BN_MUST_CHECK bn_status bn_bench_print_table(struct bn_table *table, bn_error *err);
 
 /* Puts the facts about the clock of samples. */
 void bn_bench_put_clock(bn_json *doc, const struct bn_bench_clock *clock);

@@ -4,13 +4,15 @@
  */
 #include "tools/bench/limits.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/team.h"
 #include "kernels/peak.h"
 #include "lab/host/bandwidth.h"
+#include "lab/report/units.h"
+#include "tools/bench/bench.h"
 
 #define MEMORY_BYTES ((size_t)16 << 20) /* sets from this size on are measured longer: memory is noisy */
 #define TURNS 20000u                    /* of a loop of arithmetic: some 100 us */
@@ -187,54 +189,42 @@ static const char *kind_name(enum bn_bench_limit_kind kind)
     return kind == BN_LIMIT_READ ? "read" : kind == BN_LIMIT_INT8 ? "int8" : "float";
 }
 
-static void print_size(char out[24], size_t bytes)
+void bn_bench_limit_row(struct bn_table *t, const struct bn_bench_limit *l, const char *name)
 {
-    if (bytes >= (size_t)10 << 20)
-        snprintf(out, 24, "%zu MiB", bytes >> 20);
+    char size[BN_UNITS_ROOM];
+    bn_table_row(t, "");
+    if (l->kind == BN_LIMIT_READ)
+        bn_table_printf(t, "reads %s%s%s", name, name[0] != '\0' ? ", " : "",
+                        bn_units_text(size, (double)l->set_bytes, "bytes"));
     else
-        snprintf(out, 24, "%zu KiB", bytes >> 10);
+        bn_table_printf(t, "%s, %s", l->kind == BN_LIMIT_INT8 ? "bytes" : "floats", l->kernels->isa);
+    bn_table_count(t, l->n_threads);
+    bn_table_value(t, l->rate, l->kind == BN_LIMIT_READ ? "bytes/s" : "MAC/s");
 }
 
-/* Sets in ascending order, each number of threads and each instruction set together. */
-static void print_reads(const struct bn_bench_limits *limits, unsigned n_threads)
+/* By threads, then reads before arithmetic, then by the size of the set. */
+static int by_threads(const void *a, const void *b)
 {
-    char size[24];
-    size_t last = 0;
-    for (;;) {
-        const struct bn_bench_limit *next = NULL;
-        for (size_t i = 0; i < limits->n; i++) {
-            const struct bn_bench_limit *l = &limits->list[i];
-            if (l->kind != BN_LIMIT_READ || l->n_threads != n_threads || l->set_bytes <= last) continue;
-            if (next == NULL || l->set_bytes < next->set_bytes) next = l;
-        }
-        if (next == NULL) break;
-        print_size(size, next->set_bytes);
-        printf("limit  %2u thread%c  reads %8s   %7.1f GB/s\n", n_threads, n_threads > 1 ? 's' : ' ', size,
-               next->rate / 1e9);
-        last = next->set_bytes;
-    }
+    const struct bn_bench_limit *x = a, *y = b;
+    if (x->n_threads != y->n_threads) return x->n_threads < y->n_threads ? -1 : 1;
+    if (x->kind != BN_LIMIT_READ || y->kind != BN_LIMIT_READ)
+        return (x->kind != BN_LIMIT_READ) - (y->kind != BN_LIMIT_READ);
+    return (x->set_bytes > y->set_bytes) - (x->set_bytes < y->set_bytes);
 }
 
-void bn_bench_limits_print(const struct bn_bench_limits *limits)
+bn_status bn_bench_limits_print(struct bn_bench_limits *limits, bn_error *err)
 {
-    unsigned done = 0;
-    for (;;) {
-        unsigned n_threads = 0;
-        for (size_t i = 0; i < limits->n; i++) {
-            unsigned t = limits->list[i].n_threads;
-            if (t > done && (n_threads == 0 || t < n_threads)) n_threads = t;
-        }
-        if (n_threads == 0) break;
-        print_reads(limits, n_threads);
-        for (size_t i = 0; i < limits->n; i++) {
-            const struct bn_bench_limit *l = &limits->list[i];
-            if (l->kind == BN_LIMIT_READ || l->n_threads != n_threads || l->rate <= 0) continue;
-            printf("limit  %2u thread%c  %-16s %7.1f GMAC/s  %s (%s)\n", n_threads, n_threads > 1 ? 's' : ' ',
-                   l->kind == BN_LIMIT_INT8 ? "bytes" : "floats", l->rate / 1e9, l->instruction,
-                   l->kernels->isa);
-        }
-        done = n_threads;
+    static const char *const HEADS[] = {"limit", "threads", "rate", "measured with"};
+    struct bn_table t;
+    bn_table_begin(&t, HEADS, "lrrl");
+    qsort(limits->list, limits->n, sizeof *limits->list, by_threads);
+    for (size_t i = 0; i < limits->n; i++) {
+        const struct bn_bench_limit *l = &limits->list[i];
+        if (l->rate <= 0) continue;
+        bn_bench_limit_row(&t, l, "");
+        bn_table_text(&t, l->instruction != NULL ? l->instruction : "");
     }
+    return bn_bench_print_table(&t, err);
 }
 
 void bn_bench_limits_put(bn_json *array, const struct bn_bench_limits *limits)

@@ -8,6 +8,7 @@
 #define BN_BENCH_LIMITS_H
 
 #include "base/json.h"
+#include "lab/report/table.h"
 #include "tools/bench/work.h"
 
 enum bn_bench_limit_kind { BN_LIMIT_READ, BN_LIMIT_INT8, BN_LIMIT_FLOAT };
@@ -51,7 +52,10 @@ struct bn_bench_bound {
 struct bn_bench_bound bn_bench_bound(const struct bn_bench_limits *limits, const struct bn_bench_case *c,
                                      const struct bn_kernels *kernels, unsigned n_threads);
 
-void bn_bench_limits_print(const struct bn_bench_limits *limits);
+/* Prints them as a table. */
+BN_MUST_CHECK bn_status bn_bench_limits_print(struct bn_bench_limits *limits, bn_error *err);
+/* A row of a table with what limits, the threads and the rate. The name is that of a cache, "" for none. */
+void bn_bench_limit_row(struct bn_table *table, const struct bn_bench_limit *limit, const char *name);
 /* Limits without a loop are left out. */
 void bn_bench_limits_put(bn_json *array, const struct bn_bench_limits *limits);
 

@@ -92,6 +92,8 @@ static bn_status verdict(struct bn_suite *s, bn_error *err)
 
 bn_status bn_suite_finish(struct bn_suite *s, bn_status status, bn_error *err)
 {
+    bn_status printed = bn_suite_flush(s, status == BN_OK ? err : NULL);
+    if (status == BN_OK) status = printed;
     if (status == BN_OK) status = verdict(s, err);
     bn_json_free(s->doc);
     bn_series_release(&s->series);
@@ -229,12 +231,33 @@ void bn_suite_print(const struct bn_suite *s, const char *fmt, ...)
     fflush(stdout);
 }
 
-void bn_suite_size(char out[24], uint64_t bytes)
+bn_status bn_suite_flush(struct bn_suite *s, bn_error *err)
 {
-    if (bytes >= 1u << 20 && bytes % (1u << 20) == 0)
-        snprintf(out, 24, "%llu MiB", (unsigned long long)(bytes >> 20));
-    else if (bytes >= 1u << 10 && bytes % (1u << 10) == 0)
-        snprintf(out, 24, "%llu KiB", (unsigned long long)(bytes >> 10));
-    else
-        snprintf(out, 24, "%llu B", (unsigned long long)bytes);
+    struct bn_table table = s->table;
+    s->table = (struct bn_table){0};
+    if ((table.n_rows > 0 || table.failed) && !s->args->json) {
+        putchar('\n');
+        return bn_bench_print_table(&table, err);
+    }
+    bn_table_release(&table);
+    return BN_OK;
+}
+
+bn_status bn_suite_table(struct bn_suite *s, const char *const *heads, const char *align, bn_error *err)
+{
+    BN_TRY(bn_suite_flush(s, err));
+    bn_table_begin(&s->table, heads, align);
+    return BN_OK;
+}
+
+void bn_suite_put_row(struct bn_suite *s, const struct bn_suite_row *row)
+{
+    bn_table_row(&s->table, "");
+    bn_table_text(&s->table, row->test);
+    if (!row->valid) {
+        bn_table_text(&s->table, "INVALID");
+        return;
+    }
+    bn_table_value(&s->table, row->ns.median, "ns");
+    bn_table_percent(&s->table, row->ns.mad / row->ns.median, false);
 }

@@ -28,6 +28,7 @@ struct bn_suite {
     size_t n_isas;
     uint64_t min_ns;                     /* for each row */
     bn_json *doc, *model, *settings;     /* the document, and its members */
+    struct bn_table table;               /* of bn_suite_table */
     bool matched;                        /* --filter included a row */
     size_t n_valid, n_invalid, n_failed; /* rows and true statements; rows; false statements */
 };
@@ -86,7 +87,12 @@ void bn_suite_state(struct bn_suite *s, bn_json *r, const char *name, bool truth
 
 /* Prints text unless --json is given. */
 void bn_suite_print(const struct bn_suite *s, const char *fmt, ...) BN_PRINTF(2, 3);
-/* "64 B", "16 KiB", "4 MiB" */
-void bn_suite_size(char out[24], uint64_t bytes);
+/* Begins a table, which is filled as rows are measured. It is printed after a blank line, without --json, by
+ * bn_suite_flush: when the next one begins, and at the end of the command. */
+BN_MUST_CHECK bn_status bn_suite_table(struct bn_suite *s, const char *const *heads, const char *align,
+                                       bn_error *err);
+BN_MUST_CHECK bn_status bn_suite_flush(struct bn_suite *s, bn_error *err);
+/* A row of the table with the test, the median time and its spread (MAD). */
+void bn_suite_put_row(struct bn_suite *s, const struct bn_suite_row *row);
 
 #endif

@@ -156,14 +156,9 @@ static bn_status show(struct bn_args *args, const struct bn_ab_session *s, const
     }
     struct bn_buf text = {.max = 64u << 20};
     bn_ab_print(&text, s, c);
-    bn_status status = bn_buf_check(&text, err);
-    if (status == BN_OK) {
-        bn_bench_print_machine(machine);
-        bn_bench_print_others(&s->others);
-        fwrite(text.data, 1, text.len, stdout);
-    }
-    bn_buf_release(&text);
-    return status;
+    bn_bench_print_machine(machine);
+    bn_bench_print_others(&s->others);
+    return bn_bench_print_text(&text, err);
 }
 
 /* Labels each regression with its severity (levels.h). */

@@ -122,29 +122,32 @@ static bool changes_are_found(const struct tally tallies[N_INJECTED])
 static const enum bn_outcome COLUMNS[] = {BN_OUTCOME_REGRESSED, BN_OUTCOME_IMPROVED, BN_OUTCOME_SAME,
                                           BN_OUTCOME_INCONCLUSIVE};
 
-static void print(const struct bn_ab_session *s, const struct tally tallies[N_INJECTED])
+static bn_status print(const struct bn_ab_session *s, const struct tally tallies[N_INJECTED], bn_error *err)
 {
+    static const char *const HEADS[] = {"injected", "REGRESSED",    "IMPROVED",
+                                        "SAME",     "INCONCLUSIVE", "disturbed"};
+    struct bn_table t;
     printf("%u session%s of each kind, %u round%s each, margin %g %%\n"
-           "percentage of sessions with each verdict, and its 95 %% interval (Wilson)\n\n%-9s",
-           tallies[0].n, tallies[0].n == 1 ? "" : "s", s->rounds, s->rounds == 1 ? "" : "s",
-           100 * s->rules.margin, "injected");
-    for (size_t i = 0; i < BN_ARRAY_LEN(COLUMNS); i++)
-        printf(" %-14s", bn_outcome_name(COLUMNS[i]));
-    puts(" disturbed");
+           "percentage of sessions with each verdict, and its 95 %% interval (Wilson)\n\n",
+           tallies[0].n, bn_bench_s(tallies[0].n), s->rounds, bn_bench_s(s->rounds), 100 * s->rules.margin);
+    bn_table_begin(&t, HEADS, "rrrrrr");
     for (size_t k = 0; k < N_INJECTED; k++) {
-        printf("%6.0f %% ", 100 * INJECTED[k]);
+        bn_table_row(&t, "");
+        bn_table_printf(&t, "%.0f %%", 100 * INJECTED[k]);
         for (size_t i = 0; i < BN_ARRAY_LEN(COLUMNS); i++) {
             struct bn_interval w = bn_interval_wilson(share(&tallies[k], COLUMNS[i]), tallies[k].n, 0.95);
-            printf(" %3.0f (%3.0f..%3.0f)", 100 * w.estimate, 100 * w.low, 100 * w.high);
+            bn_table_printf(&t, "%.0f (%.0f..%.0f)", 100 * w.estimate, 100 * w.low, 100 * w.high);
         }
-        printf(" %u\n", tallies[k].contaminated);
+        bn_table_count(&t, tallies[k].contaminated);
     }
+    BN_TRY(bn_bench_print_table(&t, err));
     printf("\nalarms   %s: without a change, at most %g %% of the sessions may show one\n",
            alarms_are_rare(&tallies[0]) ? "good" : "TOO MANY", 100 * ALARMS_MAX);
     printf("power    %s: of a change of %g %% and more, %g %% must be found\n",
            changes_are_found(tallies) ? "good" : "TOO LITTLE", 100 * POWER_AT, 100 * POWER_MIN);
     if (!changes_are_found(tallies))
         puts("         this machine is too noisy now for few rounds of short work");
+    return BN_OK;
 }
 
 static void put(bn_json *doc, const struct bn_ab_session *s, const struct tally tallies[N_INJECTED])
@@ -190,8 +193,7 @@ bn_status bn_ab_self_test(struct bn_args *args, struct bn_ab_session *s, bn_erro
     if (!args->json) {
         bn_bench_print_machine(&machine);
         bn_bench_print_others(&others);
-        print(s, tallies);
-        return BN_OK;
+        return print(s, tallies, err);
     }
     bn_json *doc = bn_bench_document("ab", &machine);
     bn_others_put(doc, &others);

@@ -57,6 +57,7 @@ struct job {
     size_t n_sources;
     uint64_t min_ns;
     struct bn_series_list series;
+    struct bn_table table; /* of limits */
     bn_json *doc;
     double last_read; /* median of the set before, with as many threads */
 };
@@ -106,14 +107,20 @@ static void put_sources(struct job *job)
     }
 }
 
-static void print_sources(const struct job *job)
+static bn_status print_sources(const struct job *job, bn_error *err)
 {
+    static const char *const HEADS[] = {"source", "", "detail", "remedy"};
+    struct bn_table t;
+    bn_table_begin(&t, HEADS, "llln");
     for (size_t i = 0; i < job->n_sources; i++) {
         const struct bn_source *s = &job->sources[i];
-        printf("%-17s %-3s %s\n", s->name, s->available ? "yes" : "no", s->detail);
-        if (!s->available && s->remedy[0] != '\0') printf("%-17s     remedy: %s\n", "", s->remedy);
+        bn_table_row(&t, "");
+        bn_table_text(&t, s->name);
+        bn_table_text(&t, s->available ? "yes" : "no");
+        bn_table_text(&t, s->detail);
+        if (!s->available && s->remedy[0] != '\0') bn_table_printf(&t, "remedy: %s", s->remedy);
     }
-    fflush(stdout);
+    return bn_bench_print_table(&t, err);
 }
 
 /* ---- limits ---- */
@@ -173,6 +180,15 @@ static void check_order(struct job *job, bn_json *o, double rate)
     job->last_read = rate;
 }
 
+static void put_row(struct job *job, struct bn_bench_limit *limit, const char *name,
+                    const struct bn_summary *s)
+{
+    limit->rate = s->median;
+    bn_bench_limit_row(&job->table, limit, name);
+    bn_table_percent(&job->table, s->mad / s->median, false);
+    bn_table_text(&job->table, limit->instruction != NULL ? limit->instruction : "");
+}
+
 static bn_status read_limit(struct job *job, const struct level *level, uint32_t n_threads, bn_json *all,
                             bn_error *err)
 {
@@ -190,8 +206,13 @@ static bn_status read_limit(struct job *job, const struct level *level, uint32_t
                                                 : "the last cache is too large: sets have at most 256 MiB";
         bn_json_put_unavailable(o, "set_bytes", why);
         bn_json_put_unavailable(o, "bytes_per_second", why);
-        if (!job->args->json)
-            printf("limit  reads %-7s t=%-3u not measured: %s\n", level->name, n_threads, why);
+        bn_table_row(&job->table, "");
+        bn_table_printf(&job->table, "reads %s", level->name);
+        bn_table_count(&job->table, n_threads);
+        bn_table_text(&job->table, "-");
+        bn_table_text(&job->table, "-");
+        bn_table_text(&job->table, "");
+        bn_table_printf(&job->table, "not measured: %s", why);
         return BN_OK;
     }
     struct bn_bench_limit limit = {.kind = BN_LIMIT_READ, .n_threads = n_threads, .set_bytes = (size_t)set};
@@ -200,10 +221,7 @@ static bn_status read_limit(struct job *job, const struct level *level, uint32_t
     snprintf(test, sizeof test, "roof read %s t=%u", level->name, n_threads);
     BN_TRY(put_limit(job, o, test, "bytes_per_second", rates, &s, err));
     check_order(job, o, s.median);
-    if (!job->args->json)
-        printf("limit  reads %-7s t=%-3u %9.1f GB/s  +- %4.1f %%  set of %llu KiB\n", level->name, n_threads,
-               s.median / 1e9, 100 * s.mad / s.median, (unsigned long long)(set >> 10));
-    fflush(stdout);
+    put_row(job, &limit, level->name, &s);
     return BN_OK;
 }
 
@@ -228,17 +246,16 @@ static bn_status peak_limit(struct job *job, enum bn_bench_limit_kind kind, cons
     bn_json_put_string(o, "instruction", limit.instruction);
     snprintf(test, sizeof test, "roof %s %s t=%u", name, kernels->isa, n_threads);
     BN_TRY(put_limit(job, o, test, "macs_per_second", rates, &s, err));
-    if (!job->args->json)
-        printf("limit  %-5s %-10s t=%-3u %5.1f GMAC/s  +- %4.1f %%  %s\n", name, kernels->isa, n_threads,
-               s.median / 1e9, 100 * s.mad / s.median, limit.instruction);
-    fflush(stdout);
+    put_row(job, &limit, "", &s);
     return BN_OK;
 }
 
 static bn_status measure_limits(struct job *job, bn_error *err)
 {
     struct level levels[LEVELS];
+    static const char *const HEADS[] = {"limit", "threads", "rate", "spread", "measured with", "why"};
     find_levels(&job->machine, levels);
+    bn_table_begin(&job->table, HEADS, "lrrrln");
     bn_json *all = bn_json_put_array(job->doc, "roofs");
     for (size_t t = 0; t < job->o->threads.n; t++) {
         job->last_read = 0;
@@ -250,7 +267,9 @@ static bn_status measure_limits(struct job *job, bn_error *err)
             BN_TRY(peak_limit(job, BN_LIMIT_INT8, bn_kernels_built(i), job->o->threads.list[t], all, err));
             BN_TRY(peak_limit(job, BN_LIMIT_FLOAT, bn_kernels_built(i), job->o->threads.list[t], all, err));
         }
-    return BN_OK;
+    if (job->args->json) return BN_OK;
+    putchar('\n');
+    return bn_bench_print_table(&job->table, err);
 }
 
 /* ---- the command ---- */
@@ -275,7 +294,7 @@ static bn_status run(struct job *job, bn_error *err)
     put_sources(job);
     if (!job->args->json) {
         bn_bench_print_machine(&job->machine);
-        print_sources(job);
+        BN_TRY(print_sources(job, err));
     }
     if (roofs) {
         struct bn_busy before;
@@ -298,6 +317,7 @@ bn_status bn_bench_doctor(struct bn_args *args, bn_error *err)
     bn_status status = run(job, err);
     bn_json_free(job->doc);
     bn_series_release(&job->series);
+    bn_table_release(&job->table);
     bn_free(job);
     return status;
 }

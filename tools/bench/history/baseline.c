@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "lab/host/git.h"
+#include "lab/report/units.h"
 #include "lab/stats/summary.h"
 #include "tools/bench/history/compare.h"
 #include "tools/bench/history/ledgers.h"
@@ -336,15 +337,23 @@ static bn_status list_ledger(void *arg, const struct bn_ledger *l, bn_error *err
     return BN_OK;
 }
 
-static void print_series(const struct bn_series_list *all)
+static bn_status print_series(const struct bn_series_list *all, bn_error *err)
 {
+    static const char *const HEADS[] = {"test", "metric", "median", "MAD", "n"};
+    struct bn_table t;
+    bn_table_begin(&t, HEADS, "llrrr");
     for (size_t i = 0; i < all->n; i++) {
         const struct bn_series *s = &all->list[i];
         struct bn_summary summary;
-        if (bn_summarize(&summary, s->samples, s->n))
-            printf("  %-32s %-18s %8.4g %s +- %.2g (%zu)\n", s->test, s->metric, summary.median, s->unit,
-                   summary.mad, s->n);
+        if (!bn_summarize(&summary, s->samples, s->n)) continue;
+        bn_table_row(&t, "");
+        bn_table_text(&t, s->test);
+        bn_table_text(&t, s->metric);
+        bn_table_value(&t, summary.median, bn_units_of(s->metric, s->unit));
+        bn_table_value(&t, summary.mad, bn_units_of(s->metric, s->unit));
+        bn_table_count(&t, s->n);
     }
+    return bn_bench_print_table(&t, err);
 }
 
 static bn_status show_entry(struct view *v, const struct bn_ledger *l, const struct bn_entry *e,
@@ -366,7 +375,7 @@ static bn_status show_entry(struct view *v, const struct bn_ledger *l, const str
     }
     struct bn_series_list series = {0};
     bn_status status = bn_series_read(&series, e->json, err);
-    if (status == BN_OK) print_series(&series);
+    if (status == BN_OK) status = print_series(&series, err);
     bn_series_release(&series);
     return status;
 }

@@ -137,10 +137,7 @@ bn_status bn_bench_compare_show(struct bn_args *args, const struct bn_bench_comp
     }
     struct bn_buf text = {.max = 16u << 20};
     bn_comparisons_print(&text, comparison->list, comparison->n);
-    bn_status status = bn_buf_check(&text, err);
-    if (status == BN_OK) fwrite(text.data, 1, text.len, stdout);
-    bn_buf_release(&text);
-    if (status != BN_OK) return status;
+    BN_TRY(bn_bench_print_text(&text, err));
     if (!settings->rules.points)
         printf("A and B did not run in turn: changes below %g %% may be drift. bn-bench ab finds\n"
                "smaller ones.\n",

@@ -375,12 +375,13 @@ static void put_settings(struct job *job)
     job->results = bn_json_put_array(job->suite.doc, "results");
 }
 
-static void print_head(const struct job *job)
+static bn_status print_head(struct job *job, bn_error *err)
 {
-    bn_bench_limits_print(&job->suite.limits);
+    BN_TRY(bn_bench_limits_print(&job->suite.limits, err));
     printf("\n%-22s %-19s %-6s%2s %8s %6s %6s %5s\n", "kernel", "shape", "from", "t", "ns", "GB/s", "GMAC/s",
            "limit");
     fflush(stdout);
+    return BN_OK;
 }
 
 static size_t count_lines(struct job *job)
@@ -399,7 +400,7 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     put_settings(job);
     if (job->n_cases == 0) return BN_OK; /* bn_suite_finish reports that nothing matched */
     BN_TRY(measure_limits(job, err));
-    if (!args->json) print_head(job);
+    if (!args->json) BN_TRY(print_head(job, err));
     bn_progress_begin(&job->progress, "kernels", count_lines(job), args->quiet);
     for (size_t i = 0; i < job->n_cases; i++)
         BN_TRY(run_case(job, &job->cases[i], err));

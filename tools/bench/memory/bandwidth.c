@@ -6,6 +6,7 @@
  * it is written (RFO). Stores past the caches do not read the line. Latency is a chain of loads through all
  * lines of a set in a random cycle: each address comes from the load before.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "base/random.h"
 #include "base/team.h"
 #include "kernels/peak.h"
+#include "lab/report/units.h"
 #include "tools/bench/memory/memory.h"
 
 #define LINE 64u
@@ -82,7 +84,7 @@ static void put_rates(struct bn_suite *s, const struct stream_work *w, const str
     bool past = w->stream->stream == BN_STREAM_COPY_PAST;
     double each = (double)(w->n * sizeof(float)), counted = each * (w->stream->n_read + 1);
     double traffic = counted + (past ? 0 : each);
-    char more[16] = "-";
+    double with_lines = (double)NAN;
     bn_json_put_number(r, "bytes_per_call", counted);
     bn_json_put_number(r, "bytes_per_second", counted * 1e9 / row->ns.median);
     if (near && !past) {
@@ -90,11 +92,14 @@ static void put_rates(struct bn_suite *s, const struct stream_work *w, const str
         bn_json_put_unavailable(r, "bytes_per_second_with_lines_read", "the lines stay in the first cache");
     } else {
         bn_json_put_number(r, "bytes_per_call_with_lines_read", traffic);
-        bn_json_put_number(r, "bytes_per_second_with_lines_read", traffic * 1e9 / row->ns.median);
-        snprintf(more, sizeof more, "%.1f", traffic / row->ns.median);
+        with_lines = traffic * 1e9 / row->ns.median;
+        bn_json_put_number(r, "bytes_per_second_with_lines_read", with_lines);
     }
-    bn_suite_print(s, "%-44s %9.1f %9s  +- %4.1f %%\n", row->test, counted / row->ns.median, more,
-                   100 * row->ns.mad / row->ns.median);
+    bn_table_row(&s->table, "");
+    bn_table_text(&s->table, row->test);
+    bn_table_value(&s->table, counted * 1e9 / row->ns.median, "bytes/s");
+    bn_table_value(&s->table, with_lines, "bytes/s");
+    bn_table_percent(&s->table, row->ns.mad / row->ns.median, false);
 }
 
 /* near: the set stays in the first cache. */
@@ -123,7 +128,7 @@ static bn_status put_stream(struct bn_suite *s, struct stream_work *w, const cha
 }
 
 static bn_status run_streams_of(struct bn_suite *s, size_t set, bool near, unsigned n_threads, bn_json *all,
-                                bool *head, bn_error *err)
+                                bn_error *err)
 {
     struct stream_work w = {.peak = bn_peak_of(bn_kernels_find("auto"))};
     bn_status status = BN_OK;
@@ -137,14 +142,11 @@ static bn_status run_streams_of(struct bn_suite *s, size_t set, bool near, unsig
     for (size_t i = 0; i < w.n && status == BN_OK; i++)
         w.b[i] = 1.0f, w.c[i] = 2.0f;
     for (size_t i = 0; i < BN_ARRAY_LEN(STREAMS) && status == BN_OK; i++) {
-        char test[96], size[24];
+        char test[96], size[BN_UNITS_ROOM];
         w.stream = &STREAMS[i];
-        bn_suite_size(size, set);
-        snprintf(test, sizeof test, "bandwidth %s %s t=%u", w.stream->name, size, n_threads);
+        snprintf(test, sizeof test, "bandwidth %s %s t=%u", w.stream->name,
+                 bn_units_text(size, (double)set, "bytes"), n_threads);
         if (!bn_suite_wants(s, test)) continue;
-        if (!*head)
-            bn_suite_print(s, "\n%-44s %9s %9s\n", "bandwidth, three arrays together", "GB/s", "with RFO");
-        *head = true;
         if (w.stream->stream == BN_STREAM_COPY_PAST && !w.peak->can_store_past) {
             bn_json *r = bn_json_add_object(all);
             bn_json_put_string(r, "test", test);
@@ -162,11 +164,12 @@ static bn_status run_streams_of(struct bn_suite *s, size_t set, bool near, unsig
 bn_status bn_memory_bandwidth(struct bn_suite *s, bn_error *err)
 {
     size_t sets[4], n = choose_sets(&s->machine, sets);
-    bool head = false;
+    static const char *const HEADS[] = {"bandwidth, three arrays together", "rate", "with RFO", "spread"};
     bn_json *all = bn_json_put_array(s->doc, "bandwidth");
+    BN_TRY(bn_suite_table(s, HEADS, "lrrr", err));
     for (size_t i = 0; i < n; i++)
         for (size_t t = 0; t < s->o->threads.n; t++)
-            BN_TRY(run_streams_of(s, sets[i], i == 0, s->o->threads.list[t], all, &head, err));
+            BN_TRY(run_streams_of(s, sets[i], i == 0, s->o->threads.list[t], all, err));
     return BN_OK;
 }
 
@@ -224,9 +227,7 @@ static bn_status chase_set(struct bn_suite *s, size_t set, bool huge, const char
         bn_json_put_bool(r, "huge_pages_advised", huge);
         run_chase(&chase, 0, set / LINE, 0, 1); /* once around, so that caches hold what they can */
         status = bn_suite_time(s, &row, &body, r, err);
-        if (status == BN_OK && row.valid)
-            bn_suite_print(s, "%-32s %9.2f  +- %4.1f %%\n", test, row.ns.median,
-                           100 * row.ns.mad / row.ns.median);
+        if (status == BN_OK) bn_suite_put_row(s, &row);
     }
     bn_free(block);
     bn_free(order);
@@ -236,16 +237,15 @@ static bn_status chase_set(struct bn_suite *s, size_t set, bool huge, const char
 bn_status bn_memory_latency(struct bn_suite *s, bn_error *err)
 {
     size_t sets[4], n = choose_sets(&s->machine, sets);
-    bool head = false;
+    static const char *const HEADS[] = {"latency", "a load", "spread"};
     bn_json *all = bn_json_put_array(s->doc, "latency");
+    BN_TRY(bn_suite_table(s, HEADS, "lrr", err));
     for (size_t set = 4096; set <= sets[n - 1]; set *= 4)
         for (unsigned huge = 0; huge < (set < HUGE_PAGE ? 1u : 2u); huge++) {
-            char test[96], size[24];
-            bn_suite_size(size, set);
-            snprintf(test, sizeof test, "latency %s%s", size, huge ? " huge" : "");
+            char test[96], size[BN_UNITS_ROOM];
+            snprintf(test, sizeof test, "latency %s%s", bn_units_text(size, (double)set, "bytes"),
+                     huge ? " huge" : "");
             if (!bn_suite_wants(s, test)) continue;
-            if (!head) bn_suite_print(s, "\n%-32s %9s\n", "latency", "ns/load");
-            head = true;
             BN_TRY(chase_set(s, set, huge == 1, test, all, err));
         }
     return BN_OK;

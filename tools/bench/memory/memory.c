@@ -8,6 +8,7 @@
 #define _GNU_SOURCE /* mallinfo2 */
 #include "tools/bench/memory/memory.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "lab/report/units.h"
 
 #define OPERATIONS 2000u
 #define MAX_ROUNDS 200u
@@ -145,11 +147,13 @@ static bn_status put_allocation(struct bn_suite *s, const struct allocation *a, 
                     t->n - t->n_first, r, &rest, err));
     bn_bench_put_summary(r, "time_by_calloc", a->overhead, a->n);
     if (!bn_summarize(&overhead, a->overhead, a->n)) return bn_nomem(err);
-    if (pattern == MIXED)
-        bn_suite_print(s, "%-28s %10s %10s %10.1f", test, "-", "-", rest.median);
-    else
-        bn_suite_print(s, "%-28s %10.1f %10.1f %10s", test, first.median, rest.median, "-");
-    bn_suite_print(s, " %10.2f\n", overhead.median);
+    const double none = (double)NAN;
+    bn_table_row(&s->table, "");
+    bn_table_text(&s->table, test);
+    bn_table_value(&s->table, pattern == MIXED ? none : first.median, "ns");
+    bn_table_value(&s->table, pattern == MIXED ? none : rest.median, "ns");
+    bn_table_value(&s->table, pattern == MIXED ? rest.median : none, "ns");
+    bn_table_printf(&s->table, "%.2f", overhead.median);
     return BN_OK;
 }
 
@@ -157,18 +161,15 @@ static bn_status measure_allocation(struct bn_suite *s, bn_error *err)
 {
     static const size_t SIZES[] = {64, 1024, 4096, (size_t)1 << 20, (size_t)16 << 20};
     bn_json *all = bn_json_put_array(s->doc, "allocation");
-    bool head = false;
+    static const char *const HEADS[] = {"blocks", "to allocate", "to free", "either", "by calloc"};
+    BN_TRY(bn_suite_table(s, HEADS, "lrrrr", err));
     for (size_t i = 0; i < BN_ARRAY_LEN(SIZES) * BN_ARRAY_LEN(PATTERNS); i++) {
         size_t size = SIZES[i / BN_ARRAY_LEN(PATTERNS)];
         enum pattern pattern = (enum pattern)(i % BN_ARRAY_LEN(PATTERNS));
-        char test[96], text[24];
-        bn_suite_size(text, size);
-        snprintf(test, sizeof test, "bn_alloc %s %s", PATTERNS[pattern], text);
+        char test[96], text[BN_UNITS_ROOM];
+        snprintf(test, sizeof test, "bn_alloc %s %s", PATTERNS[pattern],
+                 bn_units_text(text, (double)size, "bytes"));
         if (!bn_suite_wants(s, test)) continue;
-        if (!head)
-            bn_suite_print(s, "\n%-28s %10s %10s %10s %10s\n", "blocks", "ns/alloc", "ns/free", "ns/either",
-                           "by calloc");
-        head = true;
         struct allocation *a = bn_alloc(1, sizeof *a);
         if (a == NULL) return bn_nomem(err);
         make_trace(&a->trace, pattern, LIVE_BYTES / size);
@@ -292,6 +293,7 @@ static bn_status run(struct bn_suite *s, struct bn_args *args, bn_error *err)
     BN_TRY(bn_suite_open(s, args, "memory", err));
     put_targets(s->doc);
     BN_TRY(measure_allocation(s, err));
+    BN_TRY(bn_suite_flush(s, err));
     BN_TRY(measure_fragmentation(s, err));
     measure_peak(s);
     BN_TRY(bn_memory_bandwidth(s, err));

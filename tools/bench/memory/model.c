@@ -94,8 +94,7 @@ static bn_status put_opening(struct bn_suite *s, const char *test, const uint64_
     bn_json *r = bn_json_add_object(all);
     bn_json_put_string(r, "test", test);
     BN_TRY(bn_suite_put_samples(s, &row, AT_ONCE, ns, n, r, err));
-    bn_suite_print(s, "%-32s %10.0f ns  +- %4.1f %%\n", test, row.ns.median,
-                   100 * row.ns.mad / row.ns.median);
+    bn_suite_put_row(s, &row);
     return BN_OK;
 }
 
@@ -147,8 +146,7 @@ static bn_status measure_reset(struct bn_suite *s, bn_session *session, bn_json 
     bn_json *r = bn_json_add_object(all);
     bn_json_put_string(r, "test", row.test);
     BN_TRY(bn_suite_time(s, &row, &body, r, err));
-    bn_suite_print(s, "%-32s %10.1f ns  +- %4.1f %%\n", row.test, row.ns.median,
-                   100 * row.ns.mad / row.ns.median);
+    bn_suite_put_row(s, &row);
     return BN_OK;
 }
 
@@ -281,10 +279,10 @@ static bn_status measure_load(struct bn_suite *s, bool map, bn_json *all, bn_err
     struct bn_suite_row row = {.test = test, .metric = "ns_per_call", .per_call = 1, .n_threads = 1};
     bn_json_put_u64(r, "file_bytes", bytes);
     BN_TRY(bn_suite_put_samples(s, &row, 1, ns, n, r, err));
+    bn_suite_put_row(s, &row);
     if (!row.valid) return BN_OK;
     bn_json_put_number(r, "bytes_per_second", (double)bytes * 1e9 / row.ns.median);
-    bn_suite_print(s, "%-32s %10.0f ns  +- %4.1f %%  %.2f GB/s\n", test, row.ns.median,
-                   100 * row.ns.mad / row.ns.median, (double)bytes / row.ns.median);
+    bn_table_value(&s->table, (double)bytes * 1e9 / row.ns.median, "bytes/s");
     return BN_OK;
 }
 
@@ -299,6 +297,8 @@ bn_status bn_memory_model(struct bn_suite *s, bn_error *err)
     for (size_t i = 0; i < BN_ARRAY_LEN(OPENING); i++)
         opening = opening || bn_suite_wants(s, OPENING[i]);
     bn_json *all = bn_json_put_array(s->doc, "opening");
+    static const char *const HEADS[] = {"model", "time", "spread", "rate"};
+    BN_TRY(bn_suite_table(s, HEADS, "lrrr", err));
     if (session || opening) bn_suite_print(s, "\nmodel %s\n", bn_cli_model_name(s->args));
     if (session) BN_TRY(measure_session(s, all, err));
     if (opening) BN_TRY(measure_opening(s, all, err));

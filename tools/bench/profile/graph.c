@@ -72,14 +72,6 @@ bn_status bn_bench_profile_pass(size_t *pass, const struct bn_bench_profile *p, 
 
 /* ---- forms ---- */
 
-static bn_status print_text(struct bn_buf *text, bn_error *err)
-{
-    BN_TRY(bn_buf_check(text, err));
-    fwrite(text->data, 1, text->len, stdout);
-    if (text->len > 0 && text->data[text->len - 1] != '\n') putchar('\n');
-    return BN_OK;
-}
-
 static void append_tree(struct bn_buf *text, const struct bn_bench_profile *p, const struct bn_graph *graph)
 {
     bool wide = p->o->wide;
@@ -214,7 +206,8 @@ static bn_status print_graph(const struct bn_bench_profile *p, const struct bn_g
     if (strcmp(form, "tree") == 0) append_tree(&text, p, graph);
     if (strcmp(form, "dot") == 0) bn_graph_dot(&text, graph);
     if (strcmp(form, "path") == 0) status = add_path(&text, NULL, p, graph, err);
-    if (status == BN_OK) status = print_text(&text, err);
+    if (text.len > 0 && text.data[text.len - 1] != '\n') bn_buf_putc(&text, '\n');
+    if (status == BN_OK) return bn_bench_print_text(&text, err);
     bn_buf_release(&text);
     return status;
 }

@@ -48,16 +48,17 @@ bn_status bn_bench_profile_print(const struct bn_bench_profile *p, bn_error *err
            bn_bench_s(bn_session_n_threads(p->session)), p->o->n_prompt, bn_bench_s(p->o->n_prompt),
            p->o->n_predict, bn_bench_s(p->o->n_predict));
     bn_status status = bn_prof_report(p->prof, &text, err);
-    if (status == BN_OK) {
-        fwrite(text.data, 1, text.len, stdout);
-        print_overhead(p);
-        if (bn_prof_check(p->prof, &why) == BN_OK)
-            printf("\nsums are exact, %.1f %% is accounted for\n", 100 * bn_prof_coverage(p->prof));
-        else
-            printf("\nthis profile is invalid: %s\n", why.msg);
+    if (status != BN_OK) {
+        bn_buf_release(&text);
+        return status;
     }
-    bn_buf_release(&text);
-    return status;
+    BN_TRY(bn_bench_print_text(&text, err));
+    print_overhead(p);
+    if (bn_prof_check(p->prof, &why) == BN_OK)
+        printf("\nsums are exact, %.1f %% is accounted for\n", 100 * bn_prof_coverage(p->prof));
+    else
+        printf("\nthis profile is invalid: %s\n", why.msg);
+    return BN_OK;
 }
 
 /* ---- the document ---- */

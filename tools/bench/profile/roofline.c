@@ -9,6 +9,7 @@
  * that neither multiply and add nor read weights or cache (norms, activations) count elements: their rows
  * have a speed and no limit.
  */
+#include <math.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -184,25 +185,25 @@ static bn_status place(struct bn_roofline *out, struct bn_bench_limits *limits, 
     return BN_OK;
 }
 
-static void print_row(const struct row *row, const struct bn_roofline *r)
+static void fill_row(struct bn_table *t, const struct row *row, const struct bn_roofline *r)
 {
     bool macs = row->macs > 0, counted = !r->known && row->elements > 0 && row->median_ns > 0;
-    char ratio[24] = "-";
-    printf("%-18s", row->name);
-    if (counted)
-        printf(" %8.1f %8s %7.1f %7s %-6s  no limit\n", row->median_ns / 1e3, "-",
-               row->elements / row->median_ns, "-", "Gop/s");
-    else if (!r->known)
-        printf(" %s\n", r->reason);
-    if (!r->known) return;
-    if (row->bytes > 0) snprintf(ratio, sizeof ratio, "%.2f", row->macs / row->bytes);
-    printf(" %8.1f %8s %7.1f %7.1f %-6s", (macs ? row->macs : row->bytes) / r->achieved * 1e6, ratio,
-           r->achieved / 1e9, r->roof / 1e9, macs ? "GMAC/s" : "GB/s");
-    if (r->invalid)
-        printf("  INVALID: %s (%.1f %%)\n", r->reason, 100 * r->raw.mid);
-    else
-        printf("%c %3.0f [%.0f..%.0f]\n", r->by_bytes ? ' ' : 'a', 100 * r->distance.mid,
-               100 * r->distance.low, 100 * r->distance.high);
+    const double none = (double)NAN;
+    const char *unit = counted ? "ops/s" : macs ? "MAC/s" : "bytes/s";
+    double ns = r->known ? (macs ? row->macs : row->bytes) * 1e9 / r->achieved : row->median_ns;
+    bn_table_row(t, "");
+    bn_table_text(t, row->name);
+    bn_table_value(t, ns, "ns");
+    bn_table_value(t, r->known && row->bytes > 0 ? row->macs / row->bytes : none, "1");
+    bn_table_value(t, r->known ? r->achieved : counted ? row->elements * 1e9 / row->median_ns : none, unit);
+    bn_table_value(t, r->known ? r->roof : none, unit);
+    if (!r->known || r->invalid) {
+        bn_table_text(t, r->invalid ? "INVALID" : "no limit");
+        if (!counted) bn_table_text(t, r->reason);
+        return;
+    }
+    bn_table_printf(t, "%.0f%s [%.0f..%.0f]", 100 * r->distance.mid, r->by_bytes ? "" : " a",
+                    100 * r->distance.low, 100 * r->distance.high);
 }
 
 static void put_row(bn_json *array, const struct row *row, const struct bn_roofline *r, size_t n_passes)
@@ -239,25 +240,31 @@ static bn_status show(struct table *table, struct bn_bench_limits *limits, const
 {
     bn_json *object = document != NULL ? bn_json_put_object(document, "roofline") : NULL;
     bn_json *rows = bn_json_put_array(object, "bricks");
+    static const char *const HEADS[] = {"brick", "time", "MAC/byte", "speed", "limit", "distance %", "why"};
+    struct bn_table t;
+    bn_status status = BN_OK;
     if (object == NULL)
         printf("\nroofline: passes of %u token%s, median of %zu, %u thread%s; a multiply-add counts 1\n"
-               "distance from the limit of reading, or of arithmetic (a)\n"
-               "%-18s %8s %8s %7s %7s %-6s  %s\n",
+               "distance from the limit of reading, or of arithmetic (a)\n",
                table->n_tokens, bn_bench_s(table->n_tokens), table->n_passes, p->prof->n_threads,
-               bn_bench_s(p->prof->n_threads), "brick", "us", "MAC/byte", "speed", "limit", "", "distance %");
-    for (size_t i = 0; i < table->n; i++) {
+               bn_bench_s(p->prof->n_threads));
+    bn_table_begin(&t, HEADS, "lrrrrln");
+    for (size_t i = 0; i < table->n && status == BN_OK; i++) {
         struct bn_roofline r;
-        BN_TRY(place(&r, limits, &table->rows[i], p, table->n_passes, err));
+        status = place(&r, limits, &table->rows[i], p, table->n_passes, err);
+        if (status != BN_OK) break;
         if (object == NULL)
-            print_row(&table->rows[i], &r);
+            fill_row(&t, &table->rows[i], &r);
         else
             put_row(rows, &table->rows[i], &r, table->n_passes);
     }
+    if (object == NULL && status == BN_OK) return bn_bench_print_table(&t, err);
+    bn_table_release(&t);
     bn_json_put_u64(object, "tokens", table->n_tokens);
     bn_json_put_u64(object, "threads", p->prof->n_threads);
     bn_json *list = bn_json_put_array(object, "limits");
     if (list != NULL) bn_bench_limits_put(list, limits);
-    return BN_OK;
+    return status;
 }
 
 bn_status bn_bench_profile_roofline(const struct bn_bench_profile *p, bn_json *document, bn_error *err)

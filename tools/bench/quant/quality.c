@@ -98,8 +98,16 @@ static bn_status put_quality(struct bn_suite *s, struct bn_quant_data *d, size_t
     }
     s->n_valid++;
     *verdict = (struct verdict){q.sqnr_db, bits};
-    bn_suite_print(s, "%-8s %-7s %8.4f %7.2f %9.3f %9.3f %10.3e %6.3f\n", f->name, f->scales, bits, 16 / bits,
-                   q.sqnr_db, q.worst_row_sqnr_db, q.mse, q.zero_share);
+    struct bn_table *t = &s->table;
+    bn_table_row(t, "");
+    bn_table_text(t, f->name);
+    bn_table_text(t, f->scales);
+    bn_table_printf(t, "%.4f", bits);
+    bn_table_printf(t, "%.2f", 16 / bits);
+    bn_table_printf(t, "%.3f", q.sqnr_db);
+    bn_table_printf(t, "%.3f", q.worst_row_sqnr_db);
+    bn_table_printf(t, "%.3e", q.mse);
+    bn_table_printf(t, "%.3f", q.zero_share);
     return BN_OK;
 }
 
@@ -109,8 +117,9 @@ bn_status bn_quant_quality(struct bn_suite *s, struct bn_quant_data *d, const do
     struct verdict verdicts[BN_QUANT_FORMATS];
     double points[3 * BN_QUANT_FORMATS];
     bn_json *all = bn_json_put_array(s->doc, "quality");
-    bn_suite_print(s, "\n%-8s %-7s %8s %7s %9s %9s %10s %6s\n", "quality", "scale", "bits", "of F16",
-                   "SQNR dB", "worst row", "MSE", "zeros");
+    static const char *const HEADS[] = {"quality", "scale",     "bits", "of F16",
+                                        "SQNR dB", "worst row", "MSE",  "zeros"};
+    BN_TRY(bn_suite_table(s, HEADS, "llrrrrrr", err));
     for (size_t i = 0; i < BN_QUANT_FORMATS; i++) {
         BN_TRY(put_quality(s, d, i, all, &verdicts[i], err));
         points[3 * i] = verdicts[i].sqnr_db;
@@ -118,7 +127,8 @@ bn_status bn_quant_quality(struct bn_suite *s, struct bn_quant_data *d, const do
         points[3 * i + 2] = speed[i];
     }
     bn_json *choices = bn_json_put_array(s->doc, "tradeoff");
-    bn_suite_print(s, "\n%-12s %9s %8s %14s\n", "tradeoff", "SQNR dB", "bits", "dequant. G/s");
+    static const char *const CHOICES[] = {"tradeoff", "SQNR dB", "bits", "dequantised", ""};
+    BN_TRY(bn_suite_table(s, CHOICES, "lrrrl", err));
     for (size_t i = 0; i < BN_QUANT_FORMATS; i++) {
         bn_json *o = bn_json_add_object(choices);
         bool measured = speed[i] > 0, dominated = bn_is_dominated(points, BN_QUANT_FORMATS, 3, i);
@@ -134,13 +144,14 @@ bn_status bn_quant_quality(struct bn_suite *s, struct bn_quant_data *d, const do
             bn_json_put_bool(o, "dominated", dominated);
         else
             bn_json_put_unavailable(o, "dominated", "dequantising was not measured");
-        bn_suite_print(s, "%-12s %9.3f %8.4f %14.3f  %s\n", bn_quant_format(i)->name, verdicts[i].sqnr_db,
-                       verdicts[i].bits, speed[i] / 1e9,
-                       !measured   ? "not timed"
-                       : dominated ? "dominated"
-                                   : "");
+        bn_table_row(&s->table, "");
+        bn_table_text(&s->table, bn_quant_format(i)->name);
+        bn_table_printf(&s->table, "%.3f", verdicts[i].sqnr_db);
+        bn_table_printf(&s->table, "%.4f", verdicts[i].bits);
+        bn_table_value(&s->table, measured ? speed[i] : (double)NAN, "1/s");
+        bn_table_text(&s->table, !measured ? "not timed" : dominated ? "dominated" : "");
     }
-    return BN_OK;
+    return bn_suite_flush(s, err);
 }
 
 /* ---- the scale from some of the weights ---- */

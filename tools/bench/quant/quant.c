@@ -38,7 +38,7 @@ struct quant {
     struct bn_quant_data data;
     struct bn_quant_op op;
     double speed[BN_QUANT_FORMATS]; /* of dequantising the first shape, first threads and instruction set */
-    bool first_shape, head;
+    bool first_shape;
     bn_json *operations;
 };
 
@@ -69,8 +69,8 @@ static void put_rates(struct quant *q, const struct bn_suite_row *row, bn_json *
         bn_json_put_number(r, "share_of_reading", (double)op->read_bytes * per_second / roof);
     else
         bn_json_put_unavailable(r, "share_of_reading", "out of memory");
-    bn_suite_print(&q->suite, "%-50s %10.0f %9.3f +- %.1f\n", row->test, row->ns.median,
-                   weights / row->ns.median, 100 * row->ns.mad / row->ns.median);
+    bn_suite_put_row(&q->suite, row);
+    bn_table_value(&q->suite.table, weights * per_second, "1/s");
 }
 
 static bn_status time_row(struct quant *q, const char *test, const struct bn_kernels *kernels,
@@ -104,8 +104,6 @@ static bn_status run_row(struct quant *q, size_t isa, unsigned n_threads, size_t
     snprintf(test, sizeof test, "%s %s %zux%zu %s t=%u", op->name, format_name(op), op->job.rows, op->job.k,
              kernel, n_threads);
     if (!bn_suite_wants(&q->suite, test)) return BN_OK;
-    if (!q->head) bn_suite_print(&q->suite, "\n%-50s %10s %9s +- %%\n", "operation", "ns", "Gweight/s");
-    q->head = true;
     bn_json *r = bn_json_add_object(q->operations);
     bn_json_put_string(r, "test", test);
     bn_json_put_string(r, "operation", op->name);
@@ -157,7 +155,9 @@ static bn_status read_shape(const char *text, struct shape *out, bn_error *err)
 
 static bn_status run_shape(struct quant *q, const struct shape *shape, bool first, bn_error *err)
 {
+    static const char *const HEADS[] = {"operation", "time", "spread", "weights"};
     q->first_shape = first;
+    BN_TRY(bn_suite_table(&q->suite, HEADS, "lrrr", err));
     bn_status status = bn_quant_prepare(&q->data, shape->rows, shape->k, err);
     for (size_t f = 0; f < BN_QUANT_FORMATS && status == BN_OK; f++)
         for (unsigned kind = 0; kind < BN_QUANTISE_ACTIVATIONS && status == BN_OK; kind++)
@@ -165,6 +165,7 @@ static bn_status run_shape(struct quant *q, const struct shape *shape, bool firs
     if (status == BN_OK) status = run_op(q, BN_QUANTISE_ACTIVATIONS, 0, err);
     if (status == BN_OK && first && bn_suite_wants(&q->suite, "quality"))
         status = bn_quant_quality(&q->suite, &q->data, q->speed, err);
+    if (status == BN_OK) status = bn_suite_flush(&q->suite, err);
     if (status == BN_OK && first && bn_suite_wants(&q->suite, "calibration"))
         bn_quant_calibration(&q->suite, &q->data);
     bn_quant_release(&q->data);

@@ -252,37 +252,44 @@ static double *room_for(const struct bn_bench_group *group)
 
 /* ---- the table ---- */
 
-static void print_one(const struct bn_bench_group *group, double *x)
+static void put_row(struct bn_table *t, const struct bn_bench_group *group, double *x)
 {
     const struct bn_bench_config *c = group->config;
-    struct bn_summary rate, fair;
-    char range[40], p50[16], p95[16];
-    printf("%-10u %6u %5u %2u", group->n_requests, c->tokens, c->depth, c->n_threads);
+    struct bn_summary rate;
+    bn_table_row(t, "");
+    bn_table_count(t, group->n_requests);
+    bn_table_count(t, c->tokens);
+    bn_table_count(t, c->depth);
+    bn_table_count(t, c->n_threads);
     if (group->verdict != BN_BENCH_VALID) {
-        printf(" %s: %s\n", group->verdict == BN_BENCH_TIMEOUT ? "TIMEOUT" : "INVALID", group->reason);
+        bn_table_text(t, group->verdict == BN_BENCH_TIMEOUT ? "TIMEOUT" : "INVALID");
         return;
     }
     (void)bn_summarize(&rate, x, collect(group, bn_bench_group_rate, x));
-    (void)bn_summarize(&fair, x, collect(group, bn_bench_group_fairness, x));
-    size_t n = collect_requests(group, x);
-    bn_bench_format_range(range, rate.min, rate.max);
-    bn_bench_format_quantile(p50, x, n, 0.5);
-    bn_bench_format_quantile(p95, x, n, 0.95);
-    printf(" %8.*f %16s %8s %8s %8.3f\n", bn_bench_decimals(rate.median), rate.median, range, p50, p95,
-           fair.median);
+    bn_table_value(t, rate.median, "1");
+    bn_table_range(t, rate.min, rate.max, rate.median, "1");
+    bn_bench_put_times(t, x, collect_requests(group, x));
+    bn_table_printf(t, "%.3f", bn_median(x, collect(group, bn_bench_group_fairness, x)));
 }
 
-void bn_bench_concurrent_print(const struct bn_bench_measurement *m)
+bn_status bn_bench_concurrent_print(const struct bn_bench_measurement *m, bn_error *err)
 {
-    if (m->n_groups == 0) return;
-    printf("%10s %6s %5s %2s %8s %16s %8s %8s %8s\n", "concurrent", "tokens", "depth", "t", "tok/s",
-           "min..max", "ms, p50", "p95", "fairness");
+    static const char *const HEADS[] = {"concurrent",           "tokens", "depth", "t",       "tok/s",
+                                        "min \xE2\x80\x93 max", "ms p50", "p95",   "fairness"};
+    struct bn_table t;
+    if (m->n_groups == 0) return BN_OK;
+    bn_table_begin(&t, HEADS, "rrrrrrrrr");
     for (size_t i = 0; i < m->n_groups; i++) {
         double *x = room_for(&m->groups[i]);
-        if (x != NULL) print_one(&m->groups[i], x);
+        if (x != NULL) put_row(&t, &m->groups[i], x);
         bn_free(x);
     }
+    BN_TRY(bn_bench_print_table(&t, err));
+    for (size_t i = 0; i < m->n_groups; i++)
+        if (m->groups[i].verdict != BN_BENCH_VALID)
+            printf("%u concurrent: %s.\n", m->groups[i].n_requests, m->groups[i].reason);
     printf("\nConcurrent: tok/s of all together, ms of each generation; fairness 1: all are equally fast.\n");
+    return BN_OK;
 }
 
 /* ---- the document ---- */

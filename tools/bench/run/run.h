@@ -150,7 +150,7 @@ void bn_bench_group_judge(const struct bn_bench_measurement *m, struct bn_bench_
 double bn_bench_group_rate(const struct bn_bench_group *group, uint32_t round);
 /* Jain's index of the rates: 1 when all are equally fast, 1 / n_requests when only one advances. */
 double bn_bench_group_fairness(const struct bn_bench_group *group, uint32_t round);
-void bn_bench_concurrent_print(const struct bn_bench_measurement *m);
+BN_MUST_CHECK bn_status bn_bench_concurrent_print(const struct bn_bench_measurement *m, bn_error *err);
 void bn_bench_concurrent_put(const struct bn_bench_measurement *m, bn_json *doc);
 BN_MUST_CHECK bn_status bn_bench_concurrent_series(const struct bn_bench_measurement *m,
                                                    struct bn_series_list *all, bn_error *err);
@@ -211,11 +211,8 @@ BN_MUST_CHECK bn_status bn_bench_run_series(const struct bn_bench_measurement *m
 
 /* ---- output (table.c, document.c) ---- */
 
-/* Cells of tables: 0 to 2 decimals by size; "12.3..14.5"; milliseconds, or "-" of too few samples. */
-int bn_bench_decimals(double value);
-void bn_bench_format_range(char out[40], double low, double high);
-void bn_bench_format_quantile(char out[16], const double *ns, size_t n, double p);
-
+/* Two cells: the median and the 95 % quantile of times, in milliseconds. */
+void bn_bench_put_times(struct bn_table *table, const double *ns, size_t n);
 BN_MUST_CHECK bn_status bn_bench_run_print(const struct bn_bench_measurement *m, bn_error *err);
 /* A document of the results, NULL when memory is short. */
 BN_MUST_CHECK bn_status bn_bench_run_document(bn_json **out, const struct bn_bench_measurement *m,

@@ -94,68 +94,63 @@ static void print_head(const struct bn_bench_measurement *m)
 
 /* ---- the table ---- */
 
-int bn_bench_decimals(double value)
-{
-    return value >= 1000 ? 0 : value >= 100 ? 1 : 2;
-}
-
-void bn_bench_format_range(char out[40], double low, double high)
-{
-    snprintf(out, 40, "%.*f..%.*f", bn_bench_decimals(low), low, bn_bench_decimals(high), high);
-}
-
-void bn_bench_format_quantile(char out[16], const double *ns, size_t n, double p)
-{
-    double value;
-    snprintf(out, 16, "-");
-    if (bn_quantile(&value, ns, n, p)) snprintf(out, 16, "%.3f", value / 1e6);
-}
-
-/* The interval of the median, or of too few samples the range. */
-static void print_rate(const struct bn_bench_measurement *m, const struct bn_bench_config *c)
+/* The median, and its interval or of too few samples the range. */
+static void put_rate(struct bn_table *t, const struct bn_bench_measurement *m,
+                     const struct bn_bench_config *c)
 {
     struct bn_summary s = summary_of(m, c, bn_bench_tokens_per_second);
     struct bn_interval ci = {.low = s.min, .high = s.max};
-    char range[40];
     if (has_interval(m) && bn_interval_median(&ci, m->scratch, s.n, BN_BENCH_CONFIDENCE, NULL) != BN_OK)
         ci = (struct bn_interval){.low = s.min, .high = s.max};
-    bn_bench_format_range(range, ci.low, ci.high);
-    printf(" %8.*f %16s", bn_bench_decimals(s.median), s.median, range);
+    bn_table_value(t, s.median, "1");
+    bn_table_range(t, ci.low, ci.high, s.median, "1");
 }
 
 /* A prompt has a batch, and the time to its first token; decoding has the times of its tokens. */
-static void print_config(const struct bn_bench_measurement *m, const struct bn_bench_config *c)
+static void put_config(struct bn_table *t, const struct bn_bench_measurement *m,
+                       const struct bn_bench_config *c)
 {
-    char tokens[32], p50[16], p95[16] = "-";
-    bool batched = m->o->batches.n > 1 && !c->decode;
-    snprintf(tokens, sizeof tokens, batched ? "%u/%u" : "%u", c->tokens, c->n_batch);
-    printf("%-6s %8s %5u %2u", c->decode ? "decode" : "prompt", tokens, c->depth, c->n_threads);
+    bn_table_row(t, "");
+    bn_table_text(t, c->decode ? "decode" : "prompt");
+    bn_table_printf(t, m->o->batches.n > 1 && !c->decode ? "%u/%u" : "%u", c->tokens, c->n_batch);
+    bn_table_count(t, c->depth);
+    bn_table_count(t, c->n_threads);
     if (c->verdict != BN_BENCH_VALID) {
-        printf(" %s\n", c->verdict == BN_BENCH_TIMEOUT ? "TIMEOUT" : "INVALID");
+        bn_table_text(t, c->verdict == BN_BENCH_TIMEOUT ? "TIMEOUT" : "INVALID");
         return;
     }
-    print_rate(m, c);
-    if (c->decode) {
-        size_t n = bn_bench_collect_tokens(m, c);
-        bn_bench_format_quantile(p50, m->scratch, n, 0.5);
-        bn_bench_format_quantile(p95, m->scratch, n, 0.95);
-    } else {
-        snprintf(p50, sizeof p50, "%.3f", summary_of(m, c, bn_bench_first_token_ns).median / 1e6);
-    }
-    printf(" %8s %8s %6.1f", p50, p95, summary_of(m, c, bn_bench_bytes_per_second).median / 1e9);
+    put_rate(t, m, c);
     if (c->decode)
-        printf(" %3.0f%%\n", 100 * summary_of(m, c, bn_bench_share_of_bandwidth).median);
+        bn_bench_put_times(t, m->scratch, bn_bench_collect_tokens(m, c));
     else
-        printf(" %4s\n", "-");
+        bn_bench_put_times(t, m->scratch, bn_bench_collect(m, c, bn_bench_first_token_ns));
+    bn_table_value(t, summary_of(m, c, bn_bench_bytes_per_second).median / 1e9, "1");
+    if (c->decode)
+        bn_table_printf(t, "%.0f %%", 100 * summary_of(m, c, bn_bench_share_of_bandwidth).median);
+    else
+        bn_table_text(t, "-");
 }
 
-static void print_table(const struct bn_bench_measurement *m)
+void bn_bench_put_times(struct bn_table *t, const double *ns, size_t n)
 {
-    printf("%-6s %8s %5s %2s %8s %16s %8s %8s %6s %4s\n", "", m->o->batches.n > 1 ? "n/batch" : "tokens",
-           "depth", "t", "tok/s", has_interval(m) ? "95 % interval" : "min..max", "ms, p50", "p95", "GB/s",
-           "read");
+    double p95 = (double)NAN;
+    (void)bn_quantile(&p95, ns, n, 0.95);
+    bn_table_value(t, bn_median(ns, n) / 1e6, "1");
+    bn_table_value(t, p95 / 1e6, "1");
+}
+
+static bn_status print_table(const struct bn_bench_measurement *m, bn_error *err)
+{
+    struct bn_table t;
+    const char *const heads[] = {"test",   m->o->batches.n > 1 ? "n/batch" : "tokens",
+                                 "depth",  "t",
+                                 "tok/s",  has_interval(m) ? "95 % interval" : "min \xE2\x80\x93 max",
+                                 "ms p50", "p95",
+                                 "GB/s",   "read"};
+    bn_table_begin(&t, heads, "lrrrrrrrrr");
     for (size_t i = 0; i < m->n_configs; i++)
-        print_config(m, &m->configs[i]);
+        put_config(&t, m, &m->configs[i]);
+    return bn_bench_print_table(&t, err);
 }
 
 /* ---- after the table ---- */
@@ -217,9 +212,9 @@ static void print_remarks(const struct bn_bench_measurement *m)
 bn_status bn_bench_run_print(const struct bn_bench_measurement *m, bn_error *err)
 {
     print_head(m);
-    print_table(m);
+    BN_TRY(print_table(m, err));
     putchar('\n');
-    bn_bench_concurrent_print(m);
+    BN_TRY(bn_bench_concurrent_print(m, err));
     if (m->o->prompts.n > 0)
         printf("read: percentage of the read bandwidth. Prompts: ms to the first token; arithmetic is\ntheir "
                "limit.\n");
