@@ -18,7 +18,7 @@
 
 /* The options of all commands; each has some of them. Texts that are not given are NULL, numbers are 0. */
 struct bn_bench_options {
-    const char *model, *isa, *repack;
+    const char *isa; /* kernels, quant: "all" too */
     struct bn_list threads; /* see bn_bench_threads */
     uint64_t seed;
     double min_time; /* seconds */

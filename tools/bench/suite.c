@@ -34,7 +34,7 @@ const struct bn_option bn_bench_suite_options[] = {
 
 bn_status bn_suite_open_model(const struct bn_suite *s, bn_repack repack, bn_model **out, bn_error *err)
 {
-    const char *path = s->o->model;
+    const char *path = s->args->model;
     bn_model_options options = {.repack = repack};
     if (path != NULL) return bn_model_open(out, path, &options, err);
     return bn_model_open_memory(out, bn_default_model_data, (size_t)bn_default_model_bytes,
@@ -62,9 +62,9 @@ bn_status bn_suite_open(struct bn_suite *s, struct bn_args *args, const char *co
     bn_busy_read(&s->before);
     bn_bench_clock_measure(&s->clock);
     s->doc = bn_bench_document(command, &s->machine);
-    if (strcmp(command, "kernels") != 0 || s->o->model != NULL) s->model = bn_cli_put_model(s->doc, args);
+    if (strcmp(command, "kernels") != 0 || s->args->model != NULL) s->model = bn_cli_put_model(s->doc, args);
     bn_json *settings = s->settings = bn_json_put_object(s->doc, "settings");
-    bn_json_put_string(settings, "model", s->o->model);
+    bn_json_put_string(settings, "model", s->args->model);
     bn_json_put_string(settings, "filter", s->o->filter);
     bn_json_put_u64(settings, "min_time_ns", s->min_ns);
     bn_bench_put_list(settings, "threads", &s->o->threads);

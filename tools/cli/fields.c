@@ -4,8 +4,10 @@
  */
 #include "tools/cli/fields.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "tools/cli/number.h"

@@ -230,17 +230,6 @@ struct bn_args {
         .help = "GGUF file or downloaded model [the built-in model]", .shared = true,        \
         BN_TO_TEXT(struct bn_args, model),                                                   \
     }
-#define BN_OPTION_THREADS                                                                      \
-    {                                                                                          \
-        .name = "threads", .letter = 't', .arg = "N", .group = "Machine", .env = "BN_THREADS", \
-        .help = "number of threads [one per usable core]",                                     \
-    }
-/* The same, put into a field. */
-#define BN_OPTION_MODEL_TO(type, field)                                                        \
-    {                                                                                          \
-        .name = "model", .letter = 'm', .arg = "MODEL", .group = "Model", .env = "BN_MODEL",   \
-        .help = "GGUF file or downloaded model [the built-in model]", BN_TO_TEXT(type, field), \
-    }
 #define BN_OPTION_THREADS_TO(type, field)                                                      \
     {                                                                                          \
         .name = "threads", .letter = 't', .arg = "N", .group = "Machine", .env = "BN_THREADS", \
@@ -293,34 +282,5 @@ bool bn_args_given(const struct bn_args *args, const void *field);
 const char *bn_args_typed(const struct bn_args *args, const void *field, char out[BN_TYPED]);
 /* Stops the process when a table contradicts itself: names twice, presets outside the list, no text. */
 void bn_program_check(const struct bn_program *program);
-
-/* ---- Values by name, for commands without a struct; by_name.c. A name that the command's tables do not have
- * stops the process. ---- */
-
-/* Given on the command line or by the environment (not merely preset). */
-bool bn_opt_given(const struct bn_args *args, const char *name);
-bool bn_opt_flag(const struct bn_args *args, const char *name);
-/* The last value, else the environment's, else the preset, else NULL. */
-const char *bn_opt_str(const struct bn_args *args, const char *name);
-/* Values of a repeatable option, in order; those of the command line hide the environment's. */
-size_t bn_opt_count(const struct bn_args *args, const char *name);
-const char *bn_opt_at(const struct bn_args *args, const char *name, size_t i);
-/* Which one of "a|b|c" was chosen, counted from 0; -1 when nothing chose. */
-int bn_opt_choice(const struct bn_args *args, const char *name);
-
-/* Numbers, as BN_TO_U32 and the like read them. Without any value *out stays as it is. */
-BN_MUST_CHECK bn_status bn_opt_u32(const struct bn_args *args, const char *name, uint32_t min, uint32_t max,
-                                   uint32_t *out, bn_error *err);
-BN_MUST_CHECK bn_status bn_opt_u64(const struct bn_args *args, const char *name, uint64_t min, uint64_t max,
-                                   uint64_t *out, bn_error *err);
-BN_MUST_CHECK bn_status bn_opt_f64(const struct bn_args *args, const char *name, double min, double max,
-                                   double *out, bn_error *err);
-BN_MUST_CHECK bn_status bn_opt_seconds(const struct bn_args *args, const char *name, uint64_t *out,
-                                       bn_error *err);
-BN_MUST_CHECK bn_status bn_opt_bytes(const struct bn_args *args, const char *name, uint64_t *out,
-                                     bn_error *err);
-/* *list is allocated (bn_free); NULL and 0 without any value. */
-BN_MUST_CHECK bn_status bn_opt_i32_list(const struct bn_args *args, const char *name, int32_t min,
-                                        int32_t max, int32_t **list, size_t *n, bn_error *err);
 
 #endif

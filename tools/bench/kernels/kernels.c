@@ -54,7 +54,8 @@ const struct bn_option bn_bench_kernels_options[] = {
      .group = "Model",
      .env = "BN_MODEL",
      .help = "take the shapes of this model [the 2B model]",
-     BN_TO_TEXT(struct bn_bench_options, model)},
+     .shared = true,
+     BN_TO_TEXT(struct bn_args, model)},
     {.name = "isa",
      .arg = BN_ISA_NAMES "|all",
      .group = "Machine",
@@ -90,7 +91,7 @@ static const struct bn_bench_shape DEFAULT_SHAPE = {
 
 static bn_status choose_shape(struct job *job, bn_error *err)
 {
-    const char *path = job->suite.o->model;
+    const char *path = job->suite.args->model;
     bn_model_options options = {.no_weights = true};
     bn_model *model = NULL;
     job->shape = DEFAULT_SHAPE;

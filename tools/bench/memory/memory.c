@@ -27,7 +27,7 @@
 #define LIVE_BYTES ((size_t)256 << 20) /* at most, at once */
 #define PEAK_BYTES ((size_t)100 << 20)
 
-const struct bn_option bn_bench_memory_options[] = {BN_OPTION_MODEL_TO(struct bn_bench_options, model), {0}};
+const struct bn_option bn_bench_memory_options[] = {BN_OPTION_MODEL, {0}};
 
 /* ---- allocation ---- */
 

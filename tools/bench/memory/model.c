@@ -257,7 +257,7 @@ static bn_status measure_session(struct bn_suite *s, bn_json *all, bn_error *err
 
 static bn_status measure_load(struct bn_suite *s, bool map, bn_json *all, bn_error *err)
 {
-    const char *path = s->o->model, *test = map ? "load map" : "load read";
+    const char *path = s->args->model, *test = map ? "load map" : "load read";
     uint64_t ns[MAX_ROUNDS], bytes = 0, start = bn_clock_ns();
     size_t n = 0;
     if (!bn_suite_wants(s, test)) return BN_OK;

@@ -19,7 +19,7 @@
 #define MAX_EVENTS (1u << 23) /* of a trail: half a gigabyte */
 
 const struct bn_option bn_bench_profile_options[] = {
-    BN_OPTION_MODEL_TO(struct bn_bench_options, model),
+    BN_OPTION_MODEL,
     BN_OPTION_ISA,
     BN_OPTION_REPACK,
     BN_OPTION_THREADS_TO(struct bn_bench_options, n_threads),

@@ -146,9 +146,10 @@ bn_json *bn_bench_profile_begin(const struct bn_bench_profile *p)
     bn_json *doc = bn_bench_document("profile", &p->machine);
     (void)bn_cli_put_model(doc, p->args);
     bn_json *settings = bn_json_put_object(doc, "settings");
-    bn_json_put_string(settings, "model", p->o->model);
+    bn_json_put_string(settings, "model", p->args->model);
     bn_json_put_string(settings, "isa", bn_isa_name());
-    bn_json_put_string(settings, "repack", p->o->repack);
+    static const char *const REPACKS[] = {"auto", "never", "always"};
+    bn_json_put_string(settings, "repack", REPACKS[p->args->repack]);
     bn_json_put_u64(settings, "threads", bn_session_n_threads(p->session));
     bn_json_put_u64(settings, "prompt_tokens", p->o->n_prompt);
     bn_json_put_u64(settings, "decoded_tokens", p->o->n_predict);

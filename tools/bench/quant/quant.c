@@ -16,7 +16,7 @@
 #define MAX_WEIGHTS ((uint64_t)1 << 26)
 
 const struct bn_option bn_bench_quant_options[] = {
-    BN_OPTION_MODEL_TO(struct bn_bench_options, model),
+    BN_OPTION_MODEL,
     {.name = "isa",
      .arg = BN_ISA_NAMES "|all",
      .group = "Machine",

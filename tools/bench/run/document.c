@@ -53,7 +53,7 @@ static void put_model(const struct bn_bench_measurement *m, bn_json *doc)
             bn_json_put_number(load, "page_cache_share", m->loads[i].cached);
         else
             bn_json_put_unavailable(load, "page_cache_share",
-                                    m->o->model == NULL ? "the model is built in"
+                                    m->args->model == NULL ? "the model is built in"
                                                         : "the system does not report it");
     }
 }

@@ -38,7 +38,7 @@
 #define MEMORY_BYTES (16u << 20)
 
 const struct bn_option bn_bench_run_options[] = {
-    BN_OPTION_MODEL_TO(struct bn_bench_options, model),
+    BN_OPTION_MODEL,
     BN_OPTION_ISA,
     BN_OPTION_REPACK,
     {.name = "n-prompt",
@@ -223,7 +223,7 @@ static double cached_share(const char *path, bool cold)
 static bn_status open_model(struct bn_bench_measurement *m, bn_error *err)
 {
     static const bn_model_options options = {.repack = BN_REPACK_AUTO};
-    const char *path = m->o->model;
+    const char *path = m->args->model;
     if (m->o->cold && path == NULL)
         return bn_fail(err, BN_ERR_ARG,
                        "--cold needs a file (--model): the built-in model is part of the program");
