@@ -373,6 +373,12 @@ typedef struct bn_step_timing {
     uint64_t embed_ns, forward_ns, head_ns, sample_ns;
 } bn_step_timing;
 
+/* A token and its logit. */
+typedef struct bn_candidate {
+    int32_t id;
+    float logit;
+} bn_candidate;
+
 /* Called for each token with the text that it completed: whole code points, without stop texts; it may be
  * empty. False stops the generation. */
 typedef bool (*bn_token_fn)(void *user, int32_t id, const char *text, size_t n_bytes);
@@ -391,6 +397,7 @@ typedef struct bn_generation {
     size_t n_stops;
     bool ignore_end;      /* end-of-generation tokens do not stop */
     bool want_chain;      /* compute chain, which receipts hold */
+    uint32_t n_top;       /* keep that many of the best tokens of each step in top, at most 1000 */
     bn_token_fn on_token; /* may be NULL */
     void *user;           /* handed to on_token */
 
@@ -398,6 +405,7 @@ typedef struct bn_generation {
     int32_t *ids;          /* n_ids tokens, the one that stopped the generation included */
     uint64_t *token_ns;    /* n_ids wall times; the first one includes the prompt's evaluation */
     bn_step_timing *steps; /* n_ids */
+    bn_candidate *top; /* n_ids times n_top, best first, ties by id; -1 for the id where there are fewer */
     size_t n_ids;
     bn_stop_reason reason;
     uint64_t prefill_ns; /* evaluating the prompt */

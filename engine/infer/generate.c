@@ -11,6 +11,8 @@
 #include "infer/chain.h"
 #include "infer/session.h"
 
+#define BN_TOP_MAX 1000u
+
 struct loop {
     bn_session *session;
     const bn_tokenizer *tok;
@@ -54,17 +56,17 @@ static void put_f32(struct bn_sha256 *sha, float x)
     put_u32(sha, bits);
 }
 
-/* Fills top with the ids of the n best logits, best first, ties by id; returns how many there are. */
-static size_t best_logits(const float *logits, size_t n_vocab, int32_t top[BN_CHAIN_TOP])
+/* Fills top with the best logits, best first, ties by id; returns how many there are: at most "most". */
+static size_t best_logits(const float *logits, size_t n_vocab, bn_candidate *top, size_t most)
 {
     size_t n = 0;
     for (size_t i = 0; i < n_vocab; i++) {
-        if (n == BN_CHAIN_TOP && !(logits[i] > logits[top[n - 1]])) continue;
-        if (n < BN_CHAIN_TOP) n++;
+        if (n == most && !(logits[i] > top[n - 1].logit)) continue;
+        if (n < most) n++;
         size_t at = n - 1;
-        for (; at > 0 && logits[i] > logits[top[at - 1]]; at--)
+        for (; at > 0 && logits[i] > top[at - 1].logit; at--)
             top[at] = top[at - 1];
-        top[at] = (int32_t)i;
+        top[at] = (bn_candidate){(int32_t)i, logits[i]};
     }
     return n;
 }
@@ -73,17 +75,26 @@ static void chain_step(struct loop *l, int32_t token)
 {
     const bn_hparams *hp = bn_model_hparams(l->session->model);
     const float *hidden = bn_session_hidden(l->session);
-    int32_t top[BN_CHAIN_TOP];
-    size_t n_top = best_logits(l->logits, hp->n_vocab, top);
+    bn_candidate top[BN_CHAIN_TOP];
+    size_t n_top = best_logits(l->logits, hp->n_vocab, top, BN_CHAIN_TOP);
     bn_sha256_update(l->sha, l->link, sizeof l->link);
     put_u32(l->sha, bn_session_position(l->session) - 1);
     bn_sha256_update(l->sha, hidden, hp->n_embd * sizeof *hidden); /* every target is little endian */
     for (size_t i = 0; i < n_top; i++) {
-        put_u32(l->sha, (uint32_t)top[i]);
-        put_f32(l->sha, l->logits[top[i]]);
+        put_u32(l->sha, (uint32_t)top[i].id);
+        put_f32(l->sha, top[i].logit);
     }
     put_u32(l->sha, (uint32_t)token);
     bn_sha256_take(l->sha, l->link);
+}
+
+static void keep_top(struct loop *l)
+{
+    bn_generation *gen = l->gen;
+    bn_candidate *row = gen->top + gen->n_ids * gen->n_top;
+    size_t n = best_logits(l->logits, bn_model_hparams(l->session->model)->n_vocab, row, gen->n_top);
+    for (; n < gen->n_top; n++)
+        row[n] = (bn_candidate){-1, 0.0f};
 }
 
 /* ---- text and stop texts ---- */
@@ -193,6 +204,7 @@ static bool choose(struct loop *l, uint64_t since)
     uint64_t done = bn_clock_ns();
     struct bn_brick_timer rest = bn_prof_start_brick(l->session->prof, BN_BRICK_EMIT);
     if (gen->want_chain) chain_step(l, id);
+    if (gen->n_top > 0) keep_top(l);
     l->history[l->n_history++] = id;
     gen->ids[gen->n_ids] = id;
     gen->steps[gen->n_ids] =
@@ -240,14 +252,16 @@ static bn_status prepare(struct loop *l, bn_error *err)
     gen->ids = bn_alloc(gen->n_predict, sizeof *gen->ids);
     gen->token_ns = bn_alloc(gen->n_predict, sizeof *gen->token_ns);
     gen->steps = bn_alloc(gen->n_predict, sizeof *gen->steps);
+    if (gen->n_top > 0) gen->top = bn_alloc((size_t)gen->n_predict * gen->n_top, sizeof *gen->top);
     if (l->logits == NULL || l->history == NULL || l->held == NULL || l->fresh == NULL || gen->ids == NULL ||
-        gen->token_ns == NULL || gen->steps == NULL)
+        gen->token_ns == NULL || gen->steps == NULL || (gen->n_top > 0 && gen->top == NULL))
         return bn_nomem(err);
     memcpy(l->history, gen->prompt, gen->n_prompt * sizeof *l->history);
     l->n_history = gen->n_prompt;
     BN_TRY(bn_sampler_open(&l->sampler, &gen->sampling, n_vocab, err));
     l->n_best = bn_sampler_reach(l->sampler);
     if (gen->want_chain && l->n_best < BN_CHAIN_TOP) l->n_best = BN_CHAIN_TOP;
+    if (l->n_best < gen->n_top) l->n_best = gen->n_top;
     if (!gen->want_chain) return BN_OK;
     BN_TRY(bn_sha256_open(&l->sha, err));
     bn_sha256_update(l->sha, "bn.chain/1", 10);
@@ -264,6 +278,8 @@ bn_status bn_generate(bn_session *session, const bn_tokenizer *tok, bn_generatio
     }
     if (gen->n_predict == 0 || gen->n_predict > 1u << 24)
         return bn_fail(err, BN_ERR_ARG, "cannot generate %u tokens", gen->n_predict);
+    if (gen->n_top > BN_TOP_MAX)
+        return bn_fail(err, BN_ERR_ARG, "cannot keep the best %u tokens of a step", gen->n_top);
     struct loop l = {.session = session, .tok = tok, .gen = gen};
     bn_status status = prepare(&l, err);
     if (status == BN_OK) status = run(&l, err);
@@ -283,6 +299,8 @@ void bn_generation_release(bn_generation *gen)
     bn_free(gen->ids);
     bn_free(gen->token_ns);
     bn_free(gen->steps);
+    bn_free(gen->top);
+    gen->top = NULL;
     gen->ids = NULL;
     gen->token_ns = NULL;
     gen->steps = NULL;

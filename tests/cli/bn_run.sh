@@ -132,3 +132,26 @@ echo '{"require": ["replay"]}' >"$tmp/policy"
 is 'a policy may demand the replay' 0 '' "$bin/bn-verify-receipt" -q --policy "$tmp/policy" --replay "$tmp/one.json"
 is 'and it must not be missing' 1 'FAIL  replay                required by the policy: not asked for (--replay)' \
     bash -c "'$bin/bn-verify-receipt' -q --policy '$tmp/policy' '$tmp/one.json' | grep '^FAIL'; exit \${PIPESTATUS[0]}"
+
+# ---- variables and options of other toolchains' scripts ----
+is 'BITNET_TRACE_TIMING prints a line for each token' 0 3 bash -c "BITNET_TRACE_TIMING=1 '$bin/bn-run' -q -p x -n 3 2>&1 >/dev/null |
+    grep -cE '^timing: embed_us=[0-9.]+ forward_us=[0-9.]+ logits_us=[0-9.]+ sample_us=[0-9.]+ total_us=[0-9.]+$'"
+is 'and with 0 none' 1 0 bash -c "BITNET_TRACE_TIMING=0 '$bin/bn-run' -q -p x -n 3 2>&1 >/dev/null | grep -c timing"
+is 'BITNET_TRACE_QUANT names the kernels of the receipt' 0 "$(run -p x -n 2 --receipt "$tmp/k.json" >/dev/null
+    sed -nE 's/^ *"name": "([a-z0-9_]+_(ref|avx2|avxvnni|avx512vnni|avx512vbmi|neon))".*/\1/p' "$tmp/k.json" | sort -u)" \
+    bash -c "BITNET_TRACE_QUANT=1 '$bin/bn-run' -q -p x -n 2 2>&1 >/dev/null | sed -nE 's/^quant_dispatch: kernel=([^ ]+) calls=[1-9][0-9]* .*/\1/p' | sort -u"
+is 'a file with them' 0 '' env OUT="$bin" PHASE1_OUT="$tmp/phase1.txt" ci/phase1-quant-probe.sh
+is 'has facts and kernels' 0 2 grep -c '^#' "$tmp/phase1.txt"
+is 'threads from RAYON_NUM_THREADS' 0 1 bash -c "RAYON_NUM_THREADS=1 '$bin/bn-run' -q -p x -n 1 --json | sed -n 's/^ *\"threads\": //p' | tr -d ,"
+tells 'a value that is wrong names its variable' 2 'error: RAYON_NUM_THREADS must be between 1 and 1024 (got 5000)' env RAYON_NUM_THREADS=5000 "$bin/bn-run" -p x
+tells 'strict: no model is named' 2 'error: --strict: no model is named' env BITNET_STRICT_MODE=1 "$bin/bn-run" -p x
+is 'strict: nothing is wrong' 0 "$text" "$bin/bn-run" -q --strict -m fixtures/shakespeare-5m-i2_s.gguf -p ROMEO: -n 7 -t 1
+tells 'strict: a warning is an error' 2 'error: --strict: a warning is an error' \
+    taskset -c "$cpu" "$bin/bn-run" --strict -m fixtures/shakespeare-5m-i2_s.gguf -p ROMEO: -n 7 -t 8
+is 'greedy decoding is greedy' 0 "$text" run -p ROMEO: -n 7 --assert-greedy
+tells 'sampling is not' 1 'error: not greedy: ' bn_run -p ROMEO: -n 7 --temp 5 --assert-greedy
+is 'the best tokens of each step' 0 "$(run -p ROMEO: -n 3 --json | tr -d ' \n' | grep -oE '"ids":\[[^]]*' | grep -oE '[0-9]+')" \
+    bash -c "'$bin/bn-run' -q -p ROMEO: -n 3 --json --show-top 2 | tr -d ' \n' | grep -oE '\[\{\"id\":[0-9]+' | grep -oE '[0-9]+'"
+tells 'are part of the document only' 2 'error: --show-top needs --json' bn_run -p x --show-top 2
+is 'a seed from the environment' 0 "$(run -p x -n 5 --temp 1 --seed 7)" env BITNET_SEED=7 "$bin/bn-run" -q -p x -n 5 --temp 1
+is 'which an option precedes' 0 "$(run -p x -n 5 --temp 1 --seed 7)" env BITNET_SEED=8 "$bin/bn-run" -q -p x -n 5 --temp 1 --seed 7

@@ -18,7 +18,7 @@
 
 /* The options of all commands; each has some of them. Texts that are not given are NULL, numbers are 0. */
 struct bn_bench_options {
-    const char *isa; /* kernels, quant: "all" too */
+    const char *isa;        /* kernels, quant: "all" too */
     struct bn_list threads; /* see bn_bench_threads */
     uint64_t seed;
     double min_time; /* seconds */
@@ -63,11 +63,11 @@ struct bn_bench_options {
 };
 
 /* --threads: a list; see bn_bench_threads. */
-#define BN_BENCH_THREADS                                                                          \
-    {                                                                                             \
-        .name = "threads", .letter = 't', .arg = "LIST", .group = "Machine", .env = "BN_THREADS", \
-        .help = "thread counts, e.g. 1,2 (default: 1 and all usable cores)",                      \
-        BN_TO_LIST(struct bn_bench_options, threads, 0, 1024),                                    \
+#define BN_BENCH_THREADS                                                                                     \
+    {                                                                                                        \
+        .name = "threads", .letter = 't', .arg = "LIST", .group = "Machine", .env = "BN_THREADS",            \
+        .env_too = "RAYON_NUM_THREADS", .help = "thread counts, e.g. 1,2 (default: 1 and all usable cores)", \
+        BN_TO_LIST(struct bn_bench_options, threads, 0, 1024),                                               \
     }
 /* Fills an empty list of --threads with 1 and the number of usable cores. BN_ERR_UNSUPPORTED when this process
  * cannot start as many threads. */

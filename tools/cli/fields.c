@@ -78,8 +78,8 @@ struct bn_quoted bn_fields_quote(const char *text, size_t n)
 
 const char *bn_fields_typed(const struct bn_option *o, const struct bn_value *v, char out[BN_TYPED])
 {
-    if (v != NULL && v->from_env)
-        snprintf(out, BN_TYPED, "%s", o->env);
+    if (v != NULL && v->env != NULL)
+        snprintf(out, BN_TYPED, "%s", v->env);
     else if (v != NULL && v->by_letter)
         snprintf(out, BN_TYPED, "-%c", o->letter);
     else

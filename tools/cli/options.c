@@ -279,9 +279,10 @@ static bn_status take_environment(struct bn_args *args, bn_error *err)
 {
     for (size_t i = 0; i < args->n_options; i++) {
         const struct bn_option *o = args->options[i];
-        const char *text = o->env != NULL ? getenv(o->env) : NULL;
+        const char *env = o->env, *text = env != NULL ? getenv(env) : NULL;
+        if (text == NULL && o->env_too != NULL) text = getenv(env = o->env_too);
         if (text == NULL || text[0] == '\0' || bn_fields_value(args, o) != NULL) continue;
-        struct bn_value v = {.option = o, .text = o->arg != NULL ? text : NULL, .from_env = true};
+        struct bn_value v = {.option = o, .text = o->arg != NULL ? text : NULL, .env = env};
         if (o->arg != NULL || strcmp(text, "0") != 0) BN_TRY(take(args, v, err));
     }
     return BN_OK;

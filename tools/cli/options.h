@@ -130,8 +130,9 @@ struct bn_option {
     const char *group; /* heading in the help; NULL is "Options" */
     const char *help;  /* lower case, no full stop */
     const char *env;   /* environment variable that counts when the option is not given */
-    const char *preset; /* the value when nothing gives one; the help shows it. NULL: none */
-    const char *words;  /* values that completion offers, "oracle bn"; others are accepted too */
+    const char *env_too; /* another one, which counts when that is not set */
+    const char *preset;  /* the value when nothing gives one; the help shows it. NULL: none */
+    const char *words;   /* values that completion offers, "oracle bn"; others are accepted too */
     bool repeatable;
     bool rare;             /* only --help=all shows it */
     enum bn_field_type to; /* BN_TO_...; several options may set one field, the last one given counts */
@@ -189,9 +190,9 @@ struct bn_program {
 struct bn_value {
     const struct bn_option *option;
     const char *text;
-    bool from_env;
-    bool by_letter; /* typed as -n */
-    size_t place;   /* operands that stood before it */
+    const char *env; /* the environment variable that gave it, or NULL */
+    bool by_letter;  /* typed as -n */
+    size_t place;    /* operands that stood before it */
 };
 
 #define BN_OPTIONS_MAX 96u
@@ -233,7 +234,8 @@ struct bn_args {
 #define BN_OPTION_THREADS_TO(type, field)                                                      \
     {                                                                                          \
         .name = "threads", .letter = 't', .arg = "N", .group = "Machine", .env = "BN_THREADS", \
-        .help = "number of threads [one per usable core]", BN_TO_U32(type, field, 1, 1024),    \
+        .env_too = "RAYON_NUM_THREADS", .help = "number of threads [one per usable core]",     \
+        BN_TO_U32(type, field, 1, 1024),                                                       \
     }
 #define BN_ISA_NAMES "auto|ref|avx2|avxvnni|avx512vnni|avx512vbmi|neon"
 #define BN_OPTION_ISA                                                                               \

@@ -23,6 +23,7 @@ static struct {
     enum bn_color color;
     bool quiet, json, json_began;
     unsigned verbose;
+    size_t n_warnings;
 } state = {.program = "bn"};
 
 static volatile sig_atomic_t interrupted;
@@ -97,12 +98,18 @@ int bn_report_error(const bn_error *err)
 
 void bn_report_warning(const char *fmt, ...)
 {
+    state.n_warnings++;
     if (state.quiet) return;
     va_list args;
     va_start(args, fmt);
     prefix("warning", "\033[1;33m");
     put_message(fmt, args);
     va_end(args);
+}
+
+size_t bn_report_n_warnings(void)
+{
+    return state.n_warnings;
 }
 
 void bn_report_note(unsigned level, const char *fmt, ...)

@@ -20,6 +20,7 @@
 int bn_report_error(const bn_error *err);
 /* "bn-run: warning: ..."; nothing with -q. */
 void bn_report_warning(const char *fmt, ...) BN_PRINTF(1, 2);
+size_t bn_report_n_warnings(void); /* so far; those that -q hides too */
 /* "bn-run: ..."; only with level times -v or more (level 0: unless -q). */
 void bn_report_note(unsigned level, const char *fmt, ...) BN_PRINTF(2, 3);
 

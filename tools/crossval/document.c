@@ -224,7 +224,7 @@ static void put_arguments(bn_json *doc, const struct bn_args *args)
     char name[64];
     for (size_t i = 0; i < args->n_values; i++) {
         const struct bn_value *v = &args->values[i];
-        if (v->from_env) continue;
+        if (v->env != NULL) continue;
         snprintf(name, sizeof name, "--%s", v->option->name);
         bn_json_add_string(list, name);
         if (v->option->arg != NULL) bn_json_add_string(list, v->text);

@@ -243,7 +243,7 @@ static bn_status check_options(const struct bn_args *args, bn_error *err)
     for (size_t i = 0; i < args->n_values && args->n_operands > 0; i++)
         for (size_t t = 0; t < BN_ARRAY_LEN(TABLES); t++)
             for (const struct bn_option *o = TABLES[t]; o->name != NULL; o++)
-                if (args->values[i].option == o && !args->values[i].from_env)
+                if (args->values[i].option == o && args->values[i].env == NULL)
                     return bn_fail(err, BN_ERR_ARG, "--%s only applies when recording, not to existing files",
                                    o->name);
     return BN_OK;

@@ -90,6 +90,7 @@ static bn_status prepare(struct job *job, const struct bn_args *args, bn_error *
     gen->n_prompt = job->prompt.n_ids;
     gen->ignore_end = o->ignore_end;
     gen->want_chain = o->receipt != NULL || args->json;
+    gen->n_top = o->assert_greedy && o->n_top == 0 ? 1 : o->n_top;
     gen->on_token = on_token;
     gen->user = job;
     job->stream = !args->json;
@@ -106,6 +107,59 @@ static void print_summary(const struct job *job)
     bn_run_note_kernels(job->engine.session);
 }
 
+/* --timing and --kernels: a line for each token and for each kernel, for scripts. Microseconds. */
+static void print_traces(const struct bn_run_options *o, const struct job *job)
+{
+    const struct bn_generation *gen = &job->gen;
+    for (size_t i = 0; o->timing && i < gen->n_ids; i++) {
+        const bn_step_timing *s = &gen->steps[i];
+        fprintf(stderr, "timing: embed_us=%.2f forward_us=%.2f logits_us=%.2f sample_us=%.2f total_us=%.2f\n",
+                (double)s->embed_ns / 1e3, (double)s->forward_ns / 1e3, (double)s->head_ns / 1e3,
+                (double)s->sample_ns / 1e3, (double)gen->token_ns[i] / 1e3);
+    }
+    bn_kernel_stat k;
+    for (size_t i = 0; o->kernels && bn_session_kernel_stat(job->engine.session, i, &k); i++)
+        fprintf(stderr, "quant_dispatch: kernel=%s calls=%llu total_us=%.2f\n", k.name,
+                (unsigned long long)k.calls, (double)k.ns / 1e3);
+}
+
+/* --assert-greedy: every token is the one with the greatest logit of its step. */
+static void check_greedy(const struct job *job, struct bn_args *args)
+{
+    const struct bn_generation *gen = &job->gen;
+    size_t n_other = 0, first = 0;
+    for (size_t i = gen->n_ids; i > 0; i--)
+        if (gen->ids[i - 1] != gen->top[(i - 1) * gen->n_top].id) {
+            n_other++;
+            first = i - 1;
+        }
+    if (n_other == 0) {
+        bn_report_note(0, "each of %zu tokens had the greatest logit of its step", gen->n_ids);
+        return;
+    }
+    bn_error no = {0};
+    bn_fail(&no, BN_ERR_ARG,
+            "not greedy: %zu of %zu tokens did not have the greatest logit; token %zu is %d, the best was %d",
+            n_other, gen->n_ids, first + 1, (int)gen->ids[first], (int)gen->top[first * gen->n_top].id);
+    (void)bn_report_error(&no);
+    args->exit_code = BN_EXIT_NEGATIVE;
+}
+
+/* --show-top: for each step an array of {id, logit}, best first. */
+static void put_top(bn_json *doc, const struct bn_generation *gen)
+{
+    bn_json *steps = bn_json_put_array(doc, "top");
+    for (size_t i = 0; i < gen->n_ids; i++) {
+        const bn_candidate *row = &gen->top[i * gen->n_top];
+        bn_json *step = bn_json_add_array(steps);
+        for (size_t k = 0; k < gen->n_top && row[k].id >= 0; k++) {
+            bn_json *one = bn_json_add_object(step);
+            bn_json_put_u64(one, "id", (uint64_t)row[k].id);
+            bn_json_put_number(one, "logit", (double)row[k].logit);
+        }
+    }
+}
+
 static bn_status print_document(const struct bn_args *args, const struct job *job, bn_error *err)
 {
     const struct bn_generation *gen = &job->gen;
@@ -116,6 +170,7 @@ static bn_status print_document(const struct bn_args *args, const struct job *jo
     bn_json_put_string(doc, "text", bn_buf_text(&job->text));
     bn_json_put_ids(doc, "prompt_ids", gen->prompt, gen->n_prompt);
     bn_json_put_ids(doc, "ids", gen->ids, gen->n_ids);
+    if (((const struct bn_run_options *)args->fields)->n_top > 0) put_top(doc, gen);
     bn_json_put_string(doc, "stop", bn_stop_reason_name(gen->reason));
     bn_json_put_string(doc, "chain", gen->chain);
     bn_json_put_string(doc, "isa", bn_isa_name());
@@ -179,7 +234,10 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     if (profile != NULL) BN_TRY(bn_run_profile_write(job->prof, profile, args, &job->engine, &job->gen, err));
     if (args->json) BN_TRY(print_document(args, job, err));
     print_summary(job);
+    print_traces(o, job);
+    if (o->assert_greedy) check_greedy(job, args);
     if (o->receipt != NULL) BN_TRY(write_receipt(args, job, err));
+    if (o->strict && bn_report_n_warnings() > 0) args->exit_code = BN_EXIT_NEGATIVE;
     if (bn_cli_interrupted() != 0) args->exit_code = 128 + bn_cli_interrupted();
     return BN_OK;
 }
@@ -193,11 +251,15 @@ bn_status bn_run_generate(struct bn_args *args, bn_error *err)
     const struct bn_run_options *o = args->fields;
     struct job job = {.text = {.max = BN_RUN_MAX_TEXT_BYTES}};
     BN_TRY(bn_cli_text_check(args, &o->tokens, err));
-    job.gen.n_predict = ((const struct bn_run_options *)args->fields)->n_predict;
+    if (o->n_top > 0 && !args->json) return bn_fail(err, BN_ERR_ARG, "--show-top needs --json");
+    if (o->strict && args->model == NULL) return bn_fail(err, BN_ERR_ARG, "--strict: no model is named");
+    job.gen.n_predict = o->n_predict;
     BN_TRY(bn_run_open(&job.engine, args,
                        job.gen.n_predict < REPACK_TOKENS ? BN_REPACK_NEVER : BN_REPACK_AUTO, err));
     bn_cli_catch_interrupt();
     bn_status status = prepare(&job, args, err);
+    if (status == BN_OK && o->strict && bn_report_n_warnings() > 0)
+        status = bn_fail(err, BN_ERR_ARG, "--strict: a warning is an error");
     if (status == BN_OK) status = run(&job, args, err);
     bn_generation_release(&job.gen);
     bn_run_prompt_release(&job.prompt);

@@ -25,6 +25,8 @@ struct bn_run_options {
     struct bn_texts stops;
     struct bn_id_list stop_ids;
     bool ignore_end, receipt_text;
+    bool assert_greedy, timing, kernels, strict;
+    uint32_t n_top;
     const char *receipt, *profile;
     int profile_level; /* layer, brick, kernel */
     /* generate, logits */

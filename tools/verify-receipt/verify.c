@@ -87,7 +87,7 @@ bn_status bn_verify_read(struct bn_receipt *receipt, const char *path, const str
 static bool on_command_line(const struct bn_args *args, const char *name)
 {
     for (size_t i = 0; i < args->n_values; i++)
-        if (strcmp(args->values[i].option->name, name) == 0 && !args->values[i].from_env) return true;
+        if (strcmp(args->values[i].option->name, name) == 0 && args->values[i].env == NULL) return true;
     return false;
 }
 

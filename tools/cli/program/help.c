@@ -117,11 +117,12 @@ static void put_option(FILE *out, const struct bn_option *o, bool all, size_t co
     }
     if (o->letter != '\0') snprintf(letter, sizeof letter, "-%c, ", o->letter);
     snprintf(word, sizeof word, "%s--%s%s%s", letter, o->name, arg[0] != '\0' ? " " : "", arg);
-    snprintf(text, sizeof text, "%s%s%s%s%s%s%s%s%s", o->help, values,
+    snprintf(text, sizeof text, "%s%s%s%s%s%s", o->help, values,
              all && o->repeatable ? "; may be repeated" : "", o->preset != NULL ? " [" : "",
-             o->preset != NULL ? o->preset : "", o->preset != NULL ? "]" : "",
-             all && o->env != NULL ? " [$" : "", all && o->env != NULL ? o->env : "",
-             all && o->env != NULL ? "]" : "");
+             o->preset != NULL ? o->preset : "", o->preset != NULL ? "]" : "");
+    const char *variables[] = {o->env, o->env_too};
+    for (size_t i = 0; all && i < 2 && variables[i] != NULL; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), " [$%s]", variables[i]);
     put_row(out, word, text, columns);
 }
 

@@ -140,7 +140,9 @@ static void put_option(FILE *out, const struct bn_option *o)
         put_typed(out, o->preset, strlen(o->preset));
         fputs(".\n", out);
     }
-    if (o->env != NULL) fprintf(out, "Environment: \\fB%s\\fR.\n", o->env);
+    if (o->env != NULL)
+        fprintf(out, "Environment: \\fB%s\\fR%s%s%s.\n", o->env, o->env_too != NULL ? " or \\fB" : "",
+                o->env_too != NULL ? o->env_too : "", o->env_too != NULL ? "\\fR" : "");
 }
 
 /* A command's own options under their groups; the common ones for the command that does nothing. */

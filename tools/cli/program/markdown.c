@@ -42,6 +42,10 @@ static void put_option(FILE *out, const struct bn_option *o)
     if (o->preset != NULL && o->preset[0] != '\0') put_code(out, o->preset);
     fputs(" | ", out);
     if (o->env != NULL) put_code(out, o->env);
+    if (o->env_too != NULL) {
+        fputs(", ", out);
+        put_code(out, o->env_too);
+    }
     fputs(" |\n", out);
 }
 
