@@ -48,6 +48,7 @@ const struct bn_option bn_bench_profile_options[] = {
      .arg = "N",
      .group = "Work",
      .preset = "42",
+     .env = "BITNET_SEED",
      .help = "seed for the random prompt tokens",
      BN_TO_U64(struct bn_bench_options, seed, 0, 9007199254740991)},
     {.name = "level",

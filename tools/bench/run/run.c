@@ -127,6 +127,7 @@ const struct bn_option bn_bench_run_options[] = {
      .arg = "N",
      .group = "Measurement",
      .preset = "42",
+     .env = "BITNET_SEED",
      .help = "seed for the random prompt tokens",
      BN_TO_U64(struct bn_bench_options, seed, 0, 9007199254740991)},
     BN_BENCH_THREADS,
