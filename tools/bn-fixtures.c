@@ -11,10 +11,7 @@
 #include "tools/cli/print_json.h"
 #include "tools/cli/programs.h"
 #include "tools/fixtures/corpus.h"
-#include "tools/fixtures/files.h"
-#include "tools/fixtures/golden.h"
-#include "tools/fixtures/listing.h"
-#include "tools/fixtures/verify.h"
+#include "tools/fixtures/fixtures.h"
 
 /* The options of all commands; each has some of them. */
 struct options {

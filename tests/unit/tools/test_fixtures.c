@@ -6,9 +6,8 @@
 #include "base/error.h"
 #include "gguf/gguf.h"
 #include "tests/unit/unit.h"
-#include "tools/fixtures/spec.h"
-#include "tools/fixtures/vocab.h"
-#include "tools/fixtures/weights.h"
+#include "tools/fixtures/fixtures.h"
+#include "tools/fixtures/random.h"
 
 #define ROOM (16u << 20)
 
