@@ -9,7 +9,7 @@
  */
 #include <stdio.h>
 
-#include "lab/verify/work.h"
+#include "lab/verify/checks.h"
 
 typedef unsigned long long ull;
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "kernels/kernels.h"
-#include "lab/verify/work.h"
+#include "lab/verify/checks.h"
 
 typedef unsigned long long ull;
 

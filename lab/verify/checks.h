@@ -5,6 +5,7 @@
 #ifndef BN_RECEIPT_CHECKS_H
 #define BN_RECEIPT_CHECKS_H
 
+#include "kernels/kernels.h"
 #include "lab/verify/rules.h"
 
 /* Sets verdict and reason; true for a pass. */
@@ -34,6 +35,17 @@ bool bn_rule_list(const struct bn_rules_input *in, const char *path, uint64_t **
                   struct bn_rule_result *out);
 /* Whether a value is an array of texts, or of whole numbers. */
 bool bn_rule_is_list(const bn_json *value, bool of_texts);
+
+/* ---- work (check_work.c) ---- */
+
+struct bn_receipt_work {
+    uint64_t calls, ns, bytes, ops;
+};
+
+/* The sum over the kernels of these slots in measurement.kernel_stats; n_slots 0: over all. Sums that wrap
+ * stay at the largest number. */
+struct bn_receipt_work bn_receipt_work_sum(const struct bn_rules_input *in, const enum bn_kernel *slots,
+                                           size_t n_slots);
 
 /* ---- the table ---- */
 

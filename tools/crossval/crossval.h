@@ -176,6 +176,18 @@ void bn_crossval_put_parity(const struct bn_crossval *x, bn_json *object);
 BN_MUST_CHECK bn_status bn_crossval_add_to_receipt(const struct bn_crossval *x, const char *path,
                                                    bn_error *err);
 
+/* ---- the page ---- */
+
+/* page.c: "ok", "bad" or "skip" for a state of a result: "pass", "differ", "no_data", ... */
+const char *bn_crossval_kind(const char *state);
+/* page_ref.c: the section of one reference, the index-th. */
+void bn_crossval_put_reference(struct bn_buf *out, const bn_json *ref, size_t index);
+/* plots.c, plots_trace.c: each appends nothing where the document has no data for it. */
+void bn_crossval_plot_positions(struct bn_buf *out, const bn_json *ref);
+void bn_crossval_plot_scatter(struct bn_buf *out, const bn_json *ref);
+void bn_crossval_plot_layers(struct bn_buf *out, const bn_json *ref);
+void bn_crossval_plot_path(struct bn_buf *out, const bn_json *ref);
+
 /* The commands. */
 bn_status bn_crossval_ladder(struct bn_args *args, bn_error *err);
 bn_status bn_crossval_tokens(struct bn_args *args, bn_error *err);

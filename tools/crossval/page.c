@@ -3,7 +3,6 @@
  * A result as one HTML page: the verdict in a sentence, a section for each reference, the provenance of all
  * engines. The page is made from the document alone, so the same document gives the same bytes.
  */
-#include "tools/crossval/page.h"
 
 #include <stdio.h>
 

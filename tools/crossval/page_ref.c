@@ -8,7 +8,7 @@
 #include "lab/report/page.h"
 #include "lab/report/table.h"
 #include "lab/report/units.h"
-#include "tools/crossval/page.h"
+#include "tools/crossval/crossval.h"
 
 #define AROUND 4u /* operations shown before and from the first one out of tolerance */
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "lab/report/plot.h"
-#include "tools/crossval/page.h"
+#include "tools/crossval/crossval.h"
 
 #define COLUMNS 200u /* positions drawn one by one; of more, the worst of each column */
 #define DOTS 80u     /* up to this many points are drawn as dots, too */

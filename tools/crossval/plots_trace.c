@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "lab/report/plot.h"
-#include "tools/crossval/page.h"
+#include "tools/crossval/crossval.h"
 
 #define OPS_MAX 32u
 #define LAYERS_MAX 256.0 /* of a map; the table shows deeper models */

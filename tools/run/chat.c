@@ -16,7 +16,6 @@
 #include "tools/cli/default_model.h"
 #include "tools/cli/report.h"
 #include "tools/cli/text.h"
-#include "tools/run/line.h"
 #include "tools/run/run.h"
 
 #define MAX_MESSAGES 1024u

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * See line.h. The one file that includes libedit. The history is kept in memory only: what was said to a
+ * Lines of a conversation. The one file that includes libedit. The history is kept in memory only: what was said to a
  * model is nobody else's business.
  */
 #define _POSIX_C_SOURCE 200809L
-#include "tools/run/line.h"
+#include "tools/run/run.h"
 
 #include <errno.h>
 #include <histedit.h>
