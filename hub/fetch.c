@@ -68,7 +68,7 @@ static bn_status from_registry(struct work *w, bn_error *err)
         want(f, file->sha256, "registry");
         w->size = file->size;
         if (file->file[0] == '\0') {
-            status = bn_fail_at(err, BN_ERR_UNSUPPORTED, BN_NO_OFFSET, model->name, "%s", file->runs);
+            status = bn_fail_in(err, BN_ERR_UNSUPPORTED, model->name, "%s", file->runs);
             bn_error_hint(err, "download each of its files by hf:%s:FILE", file->repo);
         }
         if (file->sha256 == NULL) snprintf(w->pin_key, sizeof w->pin_key, "hf:%s:%s", file->repo, file->file);
@@ -105,10 +105,10 @@ static bn_status choose_file(struct work *w, bn_error *err)
     if (n == 1) return BN_OK;
     bn_status status = n == 0 ? BN_ERR_NOT_FOUND : BN_ERR_ARG;
     if (n == 0) {
-        bn_fail_at(err, status, BN_NO_OFFSET, f->repo, "the repository has no GGUF file");
+        bn_fail_in(err, status, f->repo, "the repository has no GGUF file");
         bn_error_hint(err, "to download another file: bn-download %s:FILE", f->repo);
     } else {
-        bn_fail_at(err, status, BN_NO_OFFSET, f->repo, "the repository has %zu GGUF files: %s", n, names);
+        bn_fail_in(err, status, f->repo, "the repository has %zu GGUF files: %s", n, names);
         bool main = strcmp(f->revision, "main") == 0;
         bn_error_hint(err, "choose one: bn-download %s:%s%s%s", f->repo, f->file, main ? "" : "@",
                       main ? "" : f->revision);
@@ -237,7 +237,7 @@ static bn_status use_plain(struct work *w, bn_error *err)
     w->f->size = w->f->transfer.final_size;
     if (status == BN_OK) return BN_OK;
     if (status == BN_ERR_NOT_FOUND)
-        bn_fail_at(err, status, BN_NO_OFFSET, w->f->path, "not on this machine, and the network is off");
+        bn_fail_in(err, status, w->f->path, "not on this machine, and the network is off");
     else if (err != NULL && err->code == BN_OK)
         *err = why;
     bn_error_hint(err, "run without --offline and HF_HUB_OFFLINE to download it");
@@ -343,11 +343,10 @@ static bn_status agree(const struct work *w, bn_error *err)
     if (f->sha256_wanted[0] == '\0' || w->meta.sha256[0] == '\0' ||
         strcasecmp(f->sha256_wanted, w->meta.sha256) == 0)
         return BN_OK;
-    bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, f->file,
-               "the hub has sha256 %.16s..., expected %.16s... (%s)", w->meta.sha256, f->sha256_wanted,
-               f->sha256_source);
-    bn_error_hint(err, "the file was replaced, or it is another one; @COMMIT names an older revision");
-    return BN_ERR_INTEGRITY;
+    return bn_hint(bn_fail_in(err, BN_ERR_INTEGRITY, f->file,
+                              "the hub has sha256 %.16s..., expected %.16s... (%s)", w->meta.sha256,
+                              f->sha256_wanted, f->sha256_source),
+                   err, "the file was replaced, or it is another one; @COMMIT names an older revision");
 }
 
 static bn_status fetch_repo(struct work *w, bn_error *err)

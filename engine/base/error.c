@@ -140,6 +140,15 @@ bn_status bn_fail_at(bn_error *err, bn_status code, uint64_t offset, const char 
     return code;
 }
 
+bn_status bn_fail_in(bn_error *err, bn_status code, const char *where, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    set(err, code, 0, BN_NO_OFFSET, where, fmt, args);
+    va_end(args);
+    return code;
+}
+
 bn_status bn_fail_errno(bn_error *err, int sys_errno, const char *where, const char *fmt, ...)
 {
     bn_status code = BN_ERR_IO;
@@ -161,6 +170,16 @@ void bn_error_hint(bn_error *err, const char *fmt, ...)
     va_start(args, fmt);
     format(err->hint, sizeof err->hint, fmt, args);
     va_end(args);
+}
+
+bn_status bn_hint(bn_status failed, bn_error *err, const char *fmt, ...)
+{
+    va_list args;
+    if (err == NULL || err->hint[0] != '\0') return failed;
+    va_start(args, fmt);
+    format(err->hint, sizeof err->hint, fmt, args);
+    va_end(args);
+    return failed;
 }
 
 void bn_error_name(bn_error *err, const char *where)

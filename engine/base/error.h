@@ -12,6 +12,8 @@ bn_status bn_fail(bn_error *err, bn_status code, const char *fmt, ...) BN_PRINTF
 /* The same with a byte offset and the object's name, which is escaped; where may be NULL. */
 bn_status bn_fail_at(bn_error *err, bn_status code, uint64_t offset, const char *where, const char *fmt, ...)
     BN_PRINTF(5, 6);
+/* The same with the object's name alone. */
+bn_status bn_fail_in(bn_error *err, bn_status code, const char *where, const char *fmt, ...) BN_PRINTF(4, 5);
 /* The same for a system call that failed: appends strerror, and maps ENOENT, EACCES and so on to a status. */
 bn_status bn_fail_errno(bn_error *err, int sys_errno, const char *where, const char *fmt, ...)
     BN_PRINTF(4, 5);
@@ -19,6 +21,9 @@ bn_status bn_fail_errno(bn_error *err, int sys_errno, const char *where, const c
 bn_status bn_nomem(bn_error *err);
 /* Adds a hint to an error that has none; err may be NULL. */
 void bn_error_hint(bn_error *err, const char *fmt, ...) BN_PRINTF(2, 3);
+/* The same for an error that has just been set, whose code it returns:
+ * return bn_hint(bn_fail(err, BN_ERR_ARG, "no file is given"), err, "--output FILE"); */
+bn_status bn_hint(bn_status failed, bn_error *err, const char *fmt, ...) BN_PRINTF(3, 4);
 /* Says which file an error is about, e.g. when a parser was given its bytes: alone, or, by its base name, in
  * front of the object that the error names already. */
 void bn_error_name(bn_error *err, const char *where);

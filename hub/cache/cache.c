@@ -63,10 +63,9 @@ bn_status bn_hub_cache_root(char **out, bn_error *err)
         if (folder != NULL && folder[0] != '\0') return make_path(out, err, "%s%s", folder, PLACES[i].below);
     }
     *out = NULL;
-    bn_fail(err, BN_ERR_NOT_FOUND,
-            "no cache folder: HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME and HOME are not set");
-    bn_error_hint(err, "set HF_HUB_CACHE, or give a folder with --to");
-    return BN_ERR_NOT_FOUND;
+    return bn_hint(bn_fail(err, BN_ERR_NOT_FOUND,
+                           "no cache folder: HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME and HOME are not set"),
+                   err, "set HF_HUB_CACHE, or give a folder with --to");
 }
 
 bool bn_hub_state_path(char out[BN_HUB_PATH_MAX], const char *name)
@@ -98,7 +97,7 @@ static bn_status find_commit(char commit[65], const char *root, const char *fold
         size_t n = strcspn(bn_buf_text(&text), "\r\n");
         snprintf(commit, 65, "%.*s", n > 64 ? 0 : (int)n, bn_buf_text(&text));
         if (!bn_hub_is_commit(commit))
-            status = bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, path, "does not contain a commit");
+            status = bn_fail_in(err, BN_ERR_FORMAT, path, "does not contain a commit");
     }
     bn_buf_release(&text);
     bn_free(path);
@@ -151,7 +150,7 @@ bn_status bn_hub_cache_find(char **out, const char *root, const char *repo, cons
     if (*out != NULL && is_whole(*out)) return BN_OK;
     bn_free(*out);
     *out = NULL;
-    return bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, repo, "%s at '%s' is not in the cache",
+    return bn_fail_in(err, BN_ERR_NOT_FOUND, repo, "%s at '%s' is not in the cache",
                       file[0] != '\0' ? file : "a single GGUF file", revision);
 }
 
@@ -326,8 +325,8 @@ bn_status bn_hub_locate(char **path, const char *text, bn_error *err)
     if (status == BN_OK) want_blob_name(&f);
     if (status == BN_OK && f.sha256[0] != '\0') status = bn_hub_digest(sha256, f.path, err);
     if (status == BN_OK && strcmp(sha256, f.sha256) != 0) {
-        status = bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, f.path, "sha256 is %s, expected %s (%s)",
-                            sha256, f.sha256, f.source);
+        status = bn_fail_in(err, BN_ERR_INTEGRITY, f.path, "sha256 is %s, expected %s (%s)", sha256, f.sha256,
+                            f.source);
         bn_error_hint(err, "the file is damaged or of another version; bn-download %s gets the right one",
                       text);
     }

@@ -124,9 +124,8 @@ static bn_status take(struct bn_hub_lock *lock, const char *path, unsigned flags
         if (tick != NULL && !tick(user)) return bn_fail(err, BN_ERR_CANCELLED, "stopped while waiting");
         (void)nanosleep(&pause, NULL);
     }
-    bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, path, "another process is downloading this file");
-    bn_error_hint(err, "wait for that process or stop it; then run the command again");
-    return BN_ERR_IO;
+    return bn_hint(bn_fail_in(err, BN_ERR_IO, path, "another process is downloading this file"), err,
+                   "wait for that process or stop it; then run the command again");
 }
 
 bn_status bn_hub_lock_take(struct bn_hub_lock **out, const char *path, unsigned flags,

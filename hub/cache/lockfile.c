@@ -27,15 +27,15 @@ static bn_status check_place(const struct bn_hub_locked *f, bn_error *err)
 {
     struct bn_hub_reference ref;
     if (f->repo == NULL && f->n_urls == 0)
-        return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, f->id, "has neither a repository nor a URL");
+        return bn_fail_in(err, BN_ERR_FORMAT, f->id, "has neither a repository nor a URL");
     if (f->repo != NULL && (!bn_hub_safe_path(f->repo) || strchr(f->repo, '/') == NULL))
-        return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, f->id, "'repo' is not a repository (OWNER/REPO)");
+        return bn_fail_in(err, BN_ERR_FORMAT, f->id, "'repo' is not a repository (OWNER/REPO)");
     if (f->repo != NULL && (f->revision == NULL || !bn_hub_is_commit(f->revision) || f->file == NULL ||
                             !bn_hub_safe_path(f->file)))
-        return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, f->id, "has no valid file or commit");
+        return bn_fail_in(err, BN_ERR_FORMAT, f->id, "has no valid file or commit");
     for (size_t i = 0; i < f->n_urls; i++)
         if (bn_hub_reference_parse(&ref, f->urls[i], NULL) != BN_OK || ref.kind != BN_HUB_URL)
-            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, f->id, "a URL is not valid, or is not https");
+            return bn_fail_in(err, BN_ERR_FORMAT, f->id, "a URL is not valid, or is not https");
     return BN_OK;
 }
 
@@ -47,15 +47,14 @@ static bn_status read_file(struct bn_hub_locked *f, const bn_json *o, bn_error *
     (void)text(o, "file", &f->file);
     (void)text(o, "licence", &f->licence);
     if (!text(o, "sha256", &f->sha256) || !bn_is_sha256(f->sha256))
-        return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, f->id, "sha256 is not 64 hexadecimal digits");
+        return bn_fail_in(err, BN_ERR_FORMAT, f->id, "sha256 is not 64 hexadecimal digits");
     if (!bn_json_u64(bn_json_get(o, "size"), &f->size))
-        return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, f->id, "has no 'size'");
+        return bn_fail_in(err, BN_ERR_FORMAT, f->id, "has no 'size'");
     for (const bn_json *u = bn_json_first(bn_json_get(o, "urls")); u != NULL; u = bn_json_next(u)) {
         if (f->n_urls == BN_HUB_LOCKED_URLS)
-            return bn_fail_at(err, BN_ERR_LIMIT, BN_NO_OFFSET, f->id, "more than %u URLs",
-                              BN_HUB_LOCKED_URLS);
+            return bn_fail_in(err, BN_ERR_LIMIT, f->id, "more than %u URLs", BN_HUB_LOCKED_URLS);
         if (!bn_json_string(u, &f->urls[f->n_urls++]))
-            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, f->id, "a URL is not a string");
+            return bn_fail_in(err, BN_ERR_FORMAT, f->id, "a URL is not a string");
     }
     return check_place(f, err);
 }

@@ -27,7 +27,7 @@ static bn_status load(bn_json **out, const char *path, bn_error *err)
         *out = doc;
         return doc != NULL ? BN_OK : bn_nomem(err);
     }
-    if (status != BN_OK) return bn_fail_at(err, status, BN_NO_OFFSET, path, "cannot read");
+    if (status != BN_OK) return bn_fail_in(err, status, path, "cannot read");
     status = bn_json_parse(out, bn_buf_text(&text), text.len, err);
     bn_buf_release(&text);
     if (status == BN_OK && (!bn_json_text_is(*out, "schema", SCHEMA) ||

@@ -322,7 +322,7 @@ bn_status bn_hub_walk_remove(const char *root, const char *path, bool folder, bn
     size_t n = strlen(root), length;
     const char *name = path + n + 1;
     if (strncmp(root, path, n) != 0 || path[n] != '/')
-        return bn_fail_at(err, BN_ERR_ARG, BN_NO_OFFSET, path, "not in the cache");
+        return bn_fail_in(err, BN_ERR_ARG, path, "not in the cache");
     int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (; fd >= 0 && name[length = strcspn(name, "/")] == '/'; name += length + 1) {
         snprintf(part, sizeof part, "%.*s", (int)length, name);

@@ -116,17 +116,14 @@ static bn_status parse_url(struct bn_hub_reference *out, const char *text, bn_er
     const char *host = strstr(text, "://") + 3;
     size_t n = strcspn(host, "/?#");
     if (!is_safe_url_text(text) || n == 0) return bn_fail(err, BN_ERR_ARG, "not a valid URL");
-    if (memchr(host, '@', n) != NULL) {
-        bn_fail(err, BN_ERR_ARG, "a URL must not contain a user name or a password");
-        bn_error_hint(err, "set HF_TOKEN instead");
-        return BN_ERR_ARG;
-    }
-    if (strncasecmp(text, "http://", 7) == 0 && !bn_hub_is_loopback(host)) {
-        bn_fail(err, BN_ERR_ARG,
-                "http is allowed for this machine only: others could change the bytes on the way");
-        bn_error_hint(err, "use https");
-        return BN_ERR_ARG;
-    }
+    if (memchr(host, '@', n) != NULL)
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "a URL must not contain a user name or a password"), err,
+                       "set HF_TOKEN instead");
+    if (strncasecmp(text, "http://", 7) == 0 && !bn_hub_is_loopback(host))
+        return bn_hint(
+            bn_fail(err, BN_ERR_ARG,
+                    "http is allowed for this machine only: others could change the bytes on the way"),
+            err, "use https");
     return BN_OK;
 }
 
@@ -136,11 +133,9 @@ static bn_status parse_repo(struct bn_hub_reference *out, const char *text, bn_e
 {
     out->kind = BN_HUB_REPO;
     size_t n_all = strlen(text), n_repo = strcspn(text, ":@");
-    if (!is_repo(text)) {
-        bn_fail_at(err, BN_ERR_ARG, BN_NO_OFFSET, text, "not a repository");
-        bn_error_hint(err, "write OWNER/REPO, OWNER/REPO:FILE or OWNER/REPO:FILE@REVISION");
-        return BN_ERR_ARG;
-    }
+    if (!is_repo(text))
+        return bn_hint(bn_fail_in(err, BN_ERR_ARG, text, "not a repository"), err,
+                       "write OWNER/REPO, OWNER/REPO:FILE or OWNER/REPO:FILE@REVISION");
     BN_TRY(copy(out->repo, sizeof out->repo, text, n_repo, "repository", err));
     const char *at = strrchr(text + n_repo, '@');
     size_t end = at != NULL ? (size_t)(at - text) : n_all;
@@ -149,10 +144,9 @@ static bn_status parse_repo(struct bn_hub_reference *out, const char *text, bn_e
     if (text[n_repo] == ':')
         BN_TRY(copy(out->file, sizeof out->file, text + n_repo + 1, end - n_repo - 1, "file name", err));
     if (text[n_repo] == ':' && !bn_hub_safe_path(out->file))
-        return bn_fail_at(err, BN_ERR_ARG, BN_NO_OFFSET, out->file, "not a valid path in a repository");
+        return bn_fail_in(err, BN_ERR_ARG, out->file, "not a valid path in a repository");
     if (!bn_hub_safe_path(out->revision) || strpbrk(out->revision, " ?#%") != NULL)
-        return bn_fail_at(err, BN_ERR_ARG, BN_NO_OFFSET, out->revision,
-                          "not a valid revision (branch, tag or commit)");
+        return bn_fail_in(err, BN_ERR_ARG, out->revision, "not a valid revision (branch, tag or commit)");
     return BN_OK;
 }
 
@@ -162,11 +156,9 @@ bn_status bn_hub_reference_parse(struct bn_hub_reference *out, const char *text,
     if (is_url(text)) return parse_url(out, text, err);
     if (strncmp(text, "hf:", 3) == 0) return parse_repo(out, text + 3, err);
     if (is_repo(text)) return parse_repo(out, text, err);
-    if (!is_name(text)) {
-        bn_fail_at(err, BN_ERR_ARG, BN_NO_OFFSET, text, "not a model name, OWNER/REPO or URL");
-        bn_error_hint(err, "'bn-download list' shows the names");
-        return BN_ERR_ARG;
-    }
+    if (!is_name(text))
+        return bn_hint(bn_fail_in(err, BN_ERR_ARG, text, "not a model name, OWNER/REPO or URL"), err,
+                       "'bn-download list' shows the names");
     size_t n = strcspn(text, ":");
     for (size_t i = 0; i < n; i++)
         out->name[i] = (char)tolower((unsigned char)text[i]);

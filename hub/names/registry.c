@@ -38,8 +38,8 @@ static bn_status text(const char **out, const bn_json *object, const char *name,
     if (!bn_json_string(bn_json_get(object, name), out))
         return bn_fail(err, BN_ERR_FORMAT, "an entry of the registry has no text '%s'", name);
     if (strcmp(bn_escape(shown, sizeof shown, *out, strlen(*out)), *out) == 0) return BN_OK;
-    return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, *out,
-                      "'%s' has control characters or more than %u bytes", name, MAX_TEXT_BYTES);
+    return bn_fail_in(err, BN_ERR_FORMAT, *out, "'%s' has control characters or more than %u bytes", name,
+                      MAX_TEXT_BYTES);
 }
 
 static bn_status read_file(struct bn_hub_file *out, const bn_json *o, bn_error *err)
@@ -52,12 +52,12 @@ static bn_status read_file(struct bn_hub_file *out, const bn_json *o, bn_error *
     if (bn_json_get(o, "revision") != NULL) BN_TRY(text(&out->revision, o, "revision", err));
     if (!bn_json_string(bn_json_get(o, "file"), &out->file)) out->file = "";
     if (size != NULL && (!bn_json_u64(size, &out->size) || out->size == 0))
-        return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, out->repo, "the size is not a positive number");
+        return bn_fail_in(err, BN_ERR_FORMAT, out->repo, "the size is not a positive number");
     if (sha256 != NULL && (!bn_json_string(sha256, &out->sha256) || !bn_is_sha256(out->sha256)))
-        return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, out->repo, "sha256 is not 64 hexadecimal digits");
+        return bn_fail_in(err, BN_ERR_FORMAT, out->repo, "sha256 is not 64 hexadecimal digits");
     if (!bn_hub_safe_path(out->repo) || !bn_hub_safe_path(out->revision) ||
         (out->file[0] != '\0' && !bn_hub_safe_path(out->file)))
-        return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, out->repo,
+        return bn_fail_in(err, BN_ERR_FORMAT, out->repo,
                           "the repository, revision or file is not a safe path");
     return BN_OK;
 }
@@ -79,7 +79,7 @@ static bn_status read_model(struct bn_hub_registry *r, const bn_json *o, struct 
         m->n_files++;
     }
     if (m->n_files > 0) return BN_OK;
-    return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, m->name, "the model has no files");
+    return bn_fail_in(err, BN_ERR_FORMAT, m->name, "the model has no files");
 }
 
 static bn_status read_models(struct bn_hub_registry *r, bn_error *err)
@@ -207,7 +207,6 @@ bn_status bn_hub_registry_look_up(const struct bn_hub_model **model, const struc
     if (m == NULL) return fail_name(registry, name, err);
     for (size_t i = 0, n = 0; i < m->n_files && n < sizeof names; i++)
         n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i > 0 ? ", " : "", m->files[i].variant);
-    bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, m->name, "the model has no variant '%s'", variant);
-    bn_error_hint(err, "its variants are %s", names);
-    return BN_ERR_NOT_FOUND;
+    return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, m->name, "the model has no variant '%s'", variant), err,
+                   "its variants are %s", names);
 }

@@ -29,16 +29,14 @@ static bool is_redirect(long status)
 static bn_status fail_auth(const struct bn_http_answer *a, const char *url, bn_error *err)
 {
     if (strcmp(a->error_code, "GatedRepo") == 0) {
-        bn_fail_at(err, BN_ERR_AUTH, BN_NO_OFFSET, url,
-                   "access needs the approval of the repository's owners");
+        bn_fail_in(err, BN_ERR_AUTH, url, "access needs the approval of the repository's owners");
         bn_error_hint(err, "request access on the repository's page, then set HF_TOKEN");
     } else if (strcmp(a->error_code, "RepoNotFound") == 0) {
         /* The hub does not tell strangers whether a private repository exists. */
-        bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, url, "no such repository, or it is private");
-        bn_error_hint(err, "check the name; for a private repository set HF_TOKEN");
-        return BN_ERR_NOT_FOUND;
+        return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, url, "no such repository, or it is private"), err,
+                       "check the name; for a private repository set HF_TOKEN");
     } else {
-        bn_fail_at(err, BN_ERR_AUTH, BN_NO_OFFSET, url, "access denied (HTTP %ld)", a->status);
+        bn_fail_in(err, BN_ERR_AUTH, url, "access denied (HTTP %ld)", a->status);
         bn_error_hint(err, "set HF_TOKEN to a token with read access");
     }
     return BN_ERR_AUTH;
@@ -50,7 +48,7 @@ static bn_status fail_not_found(const struct bn_http_answer *a, const char *url,
                        : strcmp(a->error_code, "RevisionNotFound") == 0 ? "no such revision in the repository"
                        : strcmp(a->error_code, "EntryNotFound") == 0    ? "no such file in the repository"
                                                                         : "not found";
-    return bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, url, "%s (HTTP %ld)", what, a->status);
+    return bn_fail_in(err, BN_ERR_NOT_FOUND, url, "%s (HTTP %ld)", what, a->status);
 }
 
 bn_status bn_http_fail(const struct bn_http_answer *a, const char *url, bool *again, bn_error *err)
@@ -60,9 +58,8 @@ bn_status bn_http_fail(const struct bn_http_answer *a, const char *url, bool *ag
     *again = a->status == 408 || a->status == 425 || a->status == 429 || a->status >= 500;
     if (a->status == 401 || a->status == 403) return fail_auth(a, shown, err);
     if (a->status == 404 || a->status == 410) return fail_not_found(a, shown, err);
-    if (a->status == 429)
-        return bn_fail_at(err, BN_ERR_NETWORK, BN_NO_OFFSET, shown, "too many requests (HTTP 429)");
-    return bn_fail_at(err, BN_ERR_NETWORK, BN_NO_OFFSET, shown, "the server answered HTTP %ld", a->status);
+    if (a->status == 429) return bn_fail_in(err, BN_ERR_NETWORK, shown, "too many requests (HTTP 429)");
+    return bn_fail_in(err, BN_ERR_NETWORK, shown, "the server answered HTTP %ld", a->status);
 }
 
 /* ---- asking ---- */
@@ -103,7 +100,7 @@ static bn_status fail_connection(const struct bn_http_result *r, const char *url
     char shown[200];
     bn_http_show(shown, sizeof shown, url);
     *again = r->end == BN_HTTP_BROKEN;
-    return bn_fail_at(err, BN_ERR_NETWORK, BN_NO_OFFSET, shown, "%s", r->message);
+    return bn_fail_in(err, BN_ERR_NETWORK, shown, "%s", r->message);
 }
 
 bn_status bn_http_ask(struct bn_http_source *out, struct bn_http *http, const char *url, const char *token,

@@ -333,7 +333,7 @@ static bn_status open_regular(int *fd, const char *path, bn_error *err)
     if (fstat(*fd, &st) == 0 && S_ISREG(st.st_mode)) return BN_OK;
     close(*fd);
     *fd = -1;
-    return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, path, "not a regular file");
+    return bn_fail_in(err, BN_ERR_FORMAT, path, "not a regular file");
 }
 
 static bn_status open_files(struct bn_pieces *p, const char *path, bn_error *err)
@@ -352,11 +352,10 @@ static bn_status open_files(struct bn_pieces *p, const char *path, bn_error *err
 
 static bn_status fail_space(const struct bn_pieces *p, uint64_t needed, uint64_t available, bn_error *err)
 {
-    bn_fail_at(err, BN_ERR_IO, BN_NO_OFFSET, p->part,
-               "not enough disk space: %llu bytes are needed, %llu are free", (unsigned long long)needed,
-               (unsigned long long)available);
-    bn_error_hint(err, "free some space or choose another folder; a later run continues from here");
-    return BN_ERR_IO;
+    return bn_hint(bn_fail_in(err, BN_ERR_IO, p->part,
+                              "not enough disk space: %llu bytes are needed, %llu are free",
+                              (unsigned long long)needed, (unsigned long long)available),
+                   err, "free some space or choose another folder; a later run continues from here");
 }
 
 /* Is there space for a file of this size? Asked before anything is downloaded or allocated for it. */
@@ -366,8 +365,8 @@ static bn_status check_space(const struct bn_pieces *p, uint64_t size, uint64_t 
     struct stat st;
     *available = UINT64_MAX;
     if (size > BN_PIECES_MAX_BYTES)
-        return bn_fail_at(err, BN_ERR_LIMIT, BN_NO_OFFSET, p->path,
-                          "a file of %llu bytes; the limit is 16 TiB", (unsigned long long)size);
+        return bn_fail_in(err, BN_ERR_LIMIT, p->path, "a file of %llu bytes; the limit is 16 TiB",
+                          (unsigned long long)size);
     if (fstat(p->fd, &st) != 0 || fstatvfs(p->fd, &disk) != 0 || disk.f_blocks == 0) return BN_OK;
     uint64_t have = (uint64_t)st.st_blocks * 512;
     if (!bn_mul_ok(disk.f_bavail, disk.f_frsize, available)) *available = UINT64_MAX;

@@ -28,20 +28,16 @@ bn_status bn_transfer_check_start(bool gguf, uint64_t at, const void *bytes, siz
     const char *text = bytes;
     size_t blank = begins_with(text, n, "\xEF\xBB\xBF") ? 3 : 0;
     if (at >= sizeof MAGIC - 1) return BN_OK;
-    if (at == 0 && begins_with(text, n, "version https://git-lfs.github.com/")) {
-        bn_fail(err, BN_ERR_FORMAT, "the server sent a git-lfs pointer, not the file itself");
-        bn_error_hint(err, "on the hub, use the address with /resolve/, not /raw/");
-        return BN_ERR_FORMAT;
-    }
+    if (at == 0 && begins_with(text, n, "version https://git-lfs.github.com/"))
+        return bn_hint(bn_fail(err, BN_ERR_FORMAT, "the server sent a git-lfs pointer, not the file itself"),
+                       err, "on the hub, use the address with /resolve/, not /raw/");
     size_t rest = bn_min_size(n, sizeof MAGIC - 1 - (size_t)at);
     if (!gguf || memcmp(text, MAGIC + at, rest) == 0) return BN_OK;
     while (blank < n && strchr(" \t\r\n", text[blank]) != NULL && text[blank] != '\0')
         blank++;
-    if (at == 0 && blank < n && text[blank] == '<') {
-        bn_fail(err, BN_ERR_FORMAT, "the server sent a web page (HTML), not a GGUF file");
-        bn_error_hint(err, "open the address in a browser: it may be a login page, or a page of a proxy");
-        return BN_ERR_FORMAT;
-    }
+    if (at == 0 && blank < n && text[blank] == '<')
+        return bn_hint(bn_fail(err, BN_ERR_FORMAT, "the server sent a web page (HTML), not a GGUF file"), err,
+                       "open the address in a browser: it may be a login page, or a page of a proxy");
     char shown[64];
     return bn_fail(err, BN_ERR_FORMAT,
                    "not a GGUF file: the server sent '%s', not 'GGUF', as its first bytes",
@@ -89,12 +85,12 @@ static bn_status verify(const char *path, uint64_t size, const char *sha256, cha
     hex[0] = '\0';
     if (stat(path, &st) != 0) return bn_fail_errno(err, errno, path, "cannot open");
     if (size > 0 && (uint64_t)st.st_size != size)
-        return bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, path, "size is %llu bytes, expected %llu",
+        return bn_fail_in(err, BN_ERR_INTEGRITY, path, "size is %llu bytes, expected %llu",
                           (unsigned long long)st.st_size, (unsigned long long)size);
     if (sha256 == NULL) return BN_OK;
     BN_TRY(bn_sha256_file(path, hex, err));
     if (strcasecmp(hex, sha256) == 0) return BN_OK;
-    return bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, path, "sha256 is %s, expected %s", hex, sha256);
+    return bn_fail_in(err, BN_ERR_INTEGRITY, path, "sha256 is %s, expected %s", hex, sha256);
 }
 
 bn_status bn_transfer_verify(const char *path, uint64_t size, const char *sha256, bn_error *err)
@@ -110,7 +106,7 @@ static bn_status check_magic(const char *path, bn_error *err)
     ssize_t n = fd >= 0 ? read(fd, start, sizeof start) : -1;
     if (fd >= 0) close(fd);
     if (n == (ssize_t)sizeof start && memcmp(start, "GGUF", sizeof start) == 0) return BN_OK;
-    return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, path, "not a GGUF file");
+    return bn_fail_in(err, BN_ERR_FORMAT, path, "not a GGUF file");
 }
 
 bn_status bn_transfer_here(struct bn_transfer *t, bn_error *err)

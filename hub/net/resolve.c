@@ -144,9 +144,8 @@ static const char *token_of(const struct bn_hub_server *server)
 static bn_status refuse_offline(const struct bn_hub_server *server, bn_error *err)
 {
     if (!server->offline) return BN_OK;
-    bn_fail(err, BN_ERR_NOT_FOUND, "not in the cache, and the network is off");
-    bn_error_hint(err, "run without --offline and HF_HUB_OFFLINE to download it");
-    return BN_ERR_NOT_FOUND;
+    return bn_hint(bn_fail(err, BN_ERR_NOT_FOUND, "not in the cache, and the network is off"), err,
+                   "run without --offline and HF_HUB_OFFLINE to download it");
 }
 
 /* ---- asking again ---- */
@@ -234,12 +233,11 @@ bn_status bn_hub_resolve(struct bn_hub_metadata *out, const struct bn_hub_server
     strip_etag(out->etag, first->linked_etag[0] != '\0' ? first->linked_etag : first->etag);
     if (strlen(out->etag) == 64) memcpy(out->sha256, out->etag, 65);
     out->size = first->linked_size > 0 ? first->linked_size : source.size;
-    if (out->etag[0] == '\0' || out->commit[0] == '\0') {
-        bn_fail(err, BN_ERR_FORMAT, "the server is not a Hugging Face hub: its answer has no valid %s",
-                out->commit[0] == '\0' ? "X-Repo-Commit" : "ETag");
-        bn_error_hint(err, "check HF_ENDPOINT");
-        return BN_ERR_FORMAT;
-    }
+    if (out->etag[0] == '\0' || out->commit[0] == '\0')
+        return bn_hint(bn_fail(err, BN_ERR_FORMAT,
+                               "the server is not a Hugging Face hub: its answer has no valid %s",
+                               out->commit[0] == '\0' ? "X-Repo-Commit" : "ETag"),
+                       err, "check HF_ENDPOINT");
     return BN_OK;
 }
 

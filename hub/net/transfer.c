@@ -381,7 +381,7 @@ static bn_status retry(struct job *job, struct stream *s, int64_t retry_after_s,
         if (job->url + 1 >= job->t->n_urls) {
             char url[200];
             bn_http_show(url, sizeof url, job->source.url);
-            return bn_fail_at(err, BN_ERR_NETWORK, BN_NO_OFFSET, url, "%s; %u attempts", why, s->attempt);
+            return bn_fail_in(err, BN_ERR_NETWORK, url, "%s; %u attempts", why, s->attempt);
         }
         job->url++;
         set_verdict(job, ASK_AGAIN);
@@ -539,10 +539,9 @@ static bn_status fetch_right(struct job *job, bn_error *err)
     struct bn_pieces *pieces = job->pieces;
     job->pieces = NULL;
     BN_TRY(bn_pieces_discard(pieces, err));
-    bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, job->t->path, "sha256 is %.16s..., expected %.16s...",
-               job->t->digest, job->sha256);
-    bn_error_hint(err, "the bytes are kept as .bad; check that the digest is of this version of the file");
-    return BN_ERR_INTEGRITY;
+    return bn_hint(bn_fail_in(err, BN_ERR_INTEGRITY, job->t->path, "sha256 is %.16s..., expected %.16s...",
+                              job->t->digest, job->sha256),
+                   err, "the bytes are kept as .bad; check that the digest is of this version of the file");
 }
 
 static bn_status run(struct job *job, bn_error *err)

@@ -150,8 +150,7 @@ static bn_status read_record(struct bn_records *records, const char *path, const
     bn_status status = BN_OK;
     size_t row_bytes = map.n_bytes / n_rows;
     if (row_bytes == 0 || map.n_bytes % n_rows != 0 || row_bytes % sizeof(float) != 0)
-        status =
-            bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, path, "not %zu rows of binary32 numbers", n_rows);
+        status = bn_fail_in(err, BN_ERR_FORMAT, path, "not %zu rows of binary32 numbers", n_rows);
     else
         status = bn_records_add(records, op, layer, n_rows, row_bytes / sizeof(float),
                                 (const float *)(const void *)map.data, err);

@@ -38,7 +38,7 @@ bn_status bn_codes_add(struct bn_codes *codes, const char *name, const void *byt
     BN_TRY(bn_sha256_hex(bytes, n, code.sha256, err));
     const struct bn_code *known = bn_codes_find(codes, name);
     if (known != NULL && (known->n_bytes != n || strcmp(known->sha256, code.sha256) != 0))
-        return bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, name,
+        return bn_fail_in(err, BN_ERR_INTEGRITY, name,
                           "two pieces of machine code under one name (sha256 %.16s and %.16s)", known->sha256,
                           code.sha256);
     if (known != NULL) return BN_OK;
@@ -116,10 +116,10 @@ static bn_status read_kernels(struct bn_codes *codes, const struct program *prog
         size_t n = 0;
         const void *bytes = function_bytes(program, address, &n);
         if (bytes == NULL)
-            return bn_fail_at(err, BN_ERR_UNSUPPORTED, BN_NO_OFFSET, kernels->name[slot],
+            return bn_fail_in(err, BN_ERR_UNSUPPORTED, kernels->name[slot],
                               "the program's symbol table has no function at its address");
         if (memcmp(bytes, (const void *)address, n) != 0)
-            return bn_fail_at(err, BN_ERR_INTEGRITY, BN_NO_OFFSET, kernels->name[slot],
+            return bn_fail_in(err, BN_ERR_INTEGRITY, kernels->name[slot],
                               "the code in memory is not the code in the program's file");
         BN_TRY(bn_codes_add(codes, kernels->name[slot], bytes, n, err));
     }

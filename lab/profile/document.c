@@ -266,8 +266,7 @@ struct reader {
 
 static bn_status malformed(struct reader *r, const char *what)
 {
-    return bn_fail_at(r->err, BN_ERR_FORMAT, BN_NO_OFFSET, NULL, "the profile's %s is missing or malformed",
-                      what);
+    return bn_fail_in(r->err, BN_ERR_FORMAT, NULL, "the profile's %s is missing or malformed", what);
 }
 
 /* n whole numbers from -1 on; -1 becomes UINT64_MAX. */

@@ -137,7 +137,7 @@ bn_status bn_graph_finish(struct bn_graph *graph, bn_error *err)
 {
     char room[32];
     if (graph->scope != BN_NODE_NONE)
-        bn_fail_at(&graph->error, BN_ERR_ARG, BN_NO_OFFSET, bn_node_label(&graph->node[graph->scope], room),
+        bn_fail_in(&graph->error, BN_ERR_ARG, bn_node_label(&graph->node[graph->scope], room),
                    "the graph ends inside an open scope");
     else if (graph->n_lost_scopes > 0)
         bn_fail(&graph->error, BN_ERR_ARG, "the graph ends inside an open scope");

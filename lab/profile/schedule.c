@@ -63,7 +63,7 @@ static bn_status find_leaves(struct work *w, const struct bn_what_if *what_if, b
         w->out->work_ns += slot[i].ns;
     }
     if (found) return BN_OK;
-    return bn_fail_at(err, BN_ERR_ARG, BN_NO_OFFSET, what_if->name, "nothing in the graph has this name");
+    return bn_fail_in(err, BN_ERR_ARG, what_if->name, "nothing in the graph has this name");
 }
 
 static bn_status check_edges(const struct work *w, bn_error *err)
@@ -73,7 +73,7 @@ static bn_status check_edges(const struct work *w, bn_error *err)
         const struct bn_edge *e = &w->graph->edge[i];
         uint32_t bad = !w->out->slot[e->from].leaf ? e->from : e->to;
         if (w->out->slot[bad].leaf) continue;
-        return bn_fail_at(err, BN_ERR_ARG, BN_NO_OFFSET, bn_node_label(&w->graph->node[bad], room),
+        return bn_fail_in(err, BN_ERR_ARG, bn_node_label(&w->graph->node[bad], room),
                           "an edge of order (%s, %u to %u) ends at a node that has no time of its own",
                           bn_edge_kind_name(e->kind), e->from, e->to);
     }

@@ -64,8 +64,7 @@ static bn_status check_members(const bn_json *object, const char *const *names, 
         size_t i = 0;
         while (i < n && strcmp(bn_json_name(m), names[i]) != 0)
             i++;
-        if (i == n)
-            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, bn_json_name(m), "not a member of %s", what);
+        if (i == n) return bn_fail_in(err, BN_ERR_FORMAT, bn_json_name(m), "not a member of %s", what);
     }
     return BN_OK;
 }
@@ -130,8 +129,7 @@ static bn_status check_envelope(struct opening *o, const bn_json *object)
     for (const bn_json *entry = bn_json_first(signatures); entry != NULL; entry = bn_json_next(entry))
         BN_TRY(check_signature(o, entry));
     if (strcmp(type, BN_RECEIPT_PAYLOAD_TYPE) != 0)
-        return bn_fail_at(o->err, BN_ERR_FORMAT, BN_NO_OFFSET, type,
-                          "a payloadType that is not an in-toto statement");
+        return bn_fail_in(o->err, BN_ERR_FORMAT, type, "a payloadType that is not an in-toto statement");
     return BN_OK;
 }
 

@@ -60,7 +60,7 @@ void bn_receipt_policy_defaults(struct bn_receipt_policy *policy)
 
 static bn_status refuse(const bn_json *member, const char *what, bn_error *err)
 {
-    return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, bn_json_name(member), "%s", what);
+    return bn_fail_in(err, BN_ERR_FORMAT, bn_json_name(member), "%s", what);
 }
 
 static bn_status check_list(const bn_json *list, bn_error *err)
@@ -71,7 +71,7 @@ static bn_status check_list(const bn_json *list, bn_error *err)
         const char *text;
         if (!bn_json_string(e, &text)) return refuse(list, "a list of texts is expected", err);
         if (rules && bn_rules_find(text) == NULL) {
-            return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, text, "there is no rule of this name");
+            return bn_fail_in(err, BN_ERR_FORMAT, text, "there is no rule of this name");
         }
         if (!rules && !bn_is_sha256(text)) return refuse(list, "64 hex digits are expected", err);
     }

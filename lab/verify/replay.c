@@ -25,8 +25,7 @@ struct replay {
 
 static bn_status missing(const struct replay *r, const char *path)
 {
-    return bn_fail_at(r->err, BN_ERR_FORMAT, BN_NO_OFFSET, path,
-                      "needed for a replay, and missing or malformed");
+    return bn_fail_in(r->err, BN_ERR_FORMAT, path, "needed for a replay, and missing or malformed");
 }
 
 static bn_status read_u32(const struct replay *r, const char *path, uint32_t *out)

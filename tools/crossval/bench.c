@@ -264,11 +264,10 @@ static bn_status read_options(struct bench *b, const struct bn_args *args, bn_er
     const char *isa = bn_args_given(args, &args->isa) ? args->isa : "";
     const struct bn_crossval_options *o = args->fields;
     size_t n = o->refs.n;
-    if (n == 0 || n > BN_XREFS_MAX) {
-        bn_fail(err, BN_ERR_ARG, n == 0 ? "no reference is given" : "more than 8 references are given");
-        bn_error_hint(err, "--ref 'bn --isa ref', or --ref 'COMMAND'; at most 8");
-        return BN_ERR_ARG;
-    }
+    if (n == 0 || n > BN_XREFS_MAX)
+        return bn_hint(
+            bn_fail(err, BN_ERR_ARG, n == 0 ? "no reference is given" : "more than 8 references are given"),
+            err, "--ref 'bn --isa ref', or --ref 'COMMAND'; at most 8");
     b->tokens[PROMPT] = o->n_prompt;
     b->tokens[DECODE] = o->n_decode;
     b->n_reps = o->n_reps;

@@ -166,11 +166,9 @@ static bn_status climb(struct bn_crossval *x, struct bn_xref *ref, unsigned what
 static bn_status compare(struct bn_crossval *x, unsigned what, bn_error *err)
 {
     size_t n = x->options->refs.n;
-    if (n == 0) {
-        bn_fail(err, BN_ERR_ARG, "no reference is given");
-        bn_error_hint(err, "--ref oracle, --ref bn, --ref 'COMMAND', or --ref dump:DIR");
-        return BN_ERR_ARG;
-    }
+    if (n == 0)
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "no reference is given"), err,
+                       "--ref oracle, --ref bn, --ref 'COMMAND', or --ref dump:DIR");
     if (n > BN_XREFS_MAX) return bn_fail(err, BN_ERR_ARG, "at most %u references are compared", BN_XREFS_MAX);
     if (what & (CLIMB_LOGITS | CLIMB_ALL)) BN_TRY(bn_crossval_evaluate(x, err));
     for (size_t i = 0; i < n; i++) {

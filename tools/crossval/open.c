@@ -114,11 +114,10 @@ static bn_status open_session(struct bn_crossval *x, bn_error *err)
 {
     bn_session_options options = {.n_threads = x->options->n_threads};
     uint32_t most = bn_model_hparams(x->model)->n_ctx;
-    if (x->n_prompt > most) {
-        bn_fail(err, BN_ERR_LIMIT, "%zu tokens do not fit into the context of %u", x->n_prompt, most);
-        bn_error_hint(err, "--positions N takes the first N");
-        return BN_ERR_LIMIT;
-    }
+    if (x->n_prompt > most)
+        return bn_hint(
+            bn_fail(err, BN_ERR_LIMIT, "%zu tokens do not fit into the context of %u", x->n_prompt, most),
+            err, "--positions N takes the first N");
     if (x->n_prompt + x->n_decode > most) x->n_decode = most - (uint32_t)x->n_prompt;
     options.n_ctx = (uint32_t)x->n_prompt + x->n_decode;
     BN_TRY(bn_session_open(&x->session, x->model, &options, err));
@@ -167,11 +166,9 @@ bn_status bn_crossval_evaluate(struct bn_crossval *x, bn_error *err)
 {
     size_t n_rows = x->n_prompt + x->n_decode;
     x->logits = bn_alloc(n_rows, x->n_vocab * sizeof *x->logits);
-    if (x->logits == NULL) {
-        bn_fail(err, BN_ERR_NOMEM, "no memory for %zu rows of logits", n_rows);
-        bn_error_hint(err, "--positions N takes the first N tokens of the prompt");
-        return BN_ERR_NOMEM;
-    }
+    if (x->logits == NULL)
+        return bn_hint(bn_fail(err, BN_ERR_NOMEM, "no memory for %zu rows of logits", n_rows), err,
+                       "--positions N takes the first N tokens of the prompt");
     BN_TRY(bn_session_eval(x->session, x->ids, x->n_prompt, BN_LOGITS_ALL, x->logits, err));
     for (uint32_t step = 0; step < x->n_decode; step++) {
         const float *row = x->logits + (x->n_ids - 1) * x->n_vocab;

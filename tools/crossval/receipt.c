@@ -30,12 +30,10 @@ static bn_status check(const struct bn_crossval *x, const bn_json *statement, bn
     char actual[BN_SHA256_HEX];
     if (!bn_json_string(bn_json_path(statement, "predicate.model.sha256"), &model) ||
         !bn_json_string(bn_json_path(statement, "predicate.request.prompt_ids_sha256"), &prompt) ||
-        !bn_json_string(bn_json_get(statement, "receipt_sha256"), &claimed)) {
-        bn_fail(err, BN_ERR_FORMAT,
-                "is not a statement with digests of the model, of the prompt and of itself");
-        bn_error_hint(err, "bn-run --receipt writes one; sign it afterwards");
-        return BN_ERR_FORMAT;
-    }
+        !bn_json_string(bn_json_get(statement, "receipt_sha256"), &claimed))
+        return bn_hint(bn_fail(err, BN_ERR_FORMAT,
+                               "is not a statement with digests of the model, of the prompt and of itself"),
+                       err, "bn-run --receipt writes one; sign it afterwards");
     BN_TRY(bn_receipt_self_digest(statement, actual, err));
     if (strcmp(claimed, actual) != 0)
         return bn_fail(err, BN_ERR_INTEGRITY, "was changed: its own digest does not hold");

@@ -50,10 +50,9 @@ static bn_status make_command(const char *given, struct bn_buf *command, bn_erro
     if (bn) {
         bn_program_path(path);
     } else if (oracle && !find_program("bn-reference", path)) {
-        bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, "bn-reference",
-                   "not found next to bn-crossval, nor in libexec/bn");
-        bn_error_hint(err, "`make` builds it when there is a C++ compiler, and `make install` installs it");
-        return BN_ERR_NOT_FOUND;
+        return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, "bn-reference",
+                                  "not found next to bn-crossval, nor in libexec/bn"),
+                       err, "`make` builds it when there is a C++ compiler, and `make install` installs it");
     } else if (!oracle && (strchr(name, '/') != NULL || !find_program(name, path))) {
         bn_buf_puts(command, given);
         return bn_buf_check(command, err);
@@ -153,7 +152,7 @@ bn_status bn_xref_start(struct bn_crossval *x, struct bn_xref *ref, bn_error *er
         struct stat st;
         if (stat(ref->folder, &st) == 0 && !S_ISDIR(st.st_mode)) ref->info.can = BN_CAN_LOGITS;
         if (access(ref->folder, R_OK) != 0)
-            status = bn_fail_at(&why, BN_ERR_NOT_FOUND, BN_NO_OFFSET, ref->folder, "no such file or folder");
+            status = bn_fail_in(&why, BN_ERR_NOT_FOUND, ref->folder, "no such file or folder");
     } else {
         status = start_process(x, ref, &why);
     }

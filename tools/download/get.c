@@ -227,11 +227,9 @@ static bn_status get(struct get *g, bn_error *err)
     struct bn_hub_fetch *f = &g->fetch;
     const struct bn_download_options *o = args->fields;
     const char *lock = o->lock;
-    if (lock == NULL && args->n_operands == 0) {
-        bn_fail(err, BN_ERR_ARG, "no MODEL given");
-        bn_error_hint(err, "bn-download bitnet-2b, or --lock FILE; 'bn-download list' shows the names");
-        return BN_ERR_ARG;
-    }
+    if (lock == NULL && args->n_operands == 0)
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "no MODEL given"), err,
+                       "bn-download bitnet-2b, or --lock FILE; 'bn-download list' shows the names");
     if (lock != NULL && (args->n_operands > 0 || o->sha256 != NULL))
         return bn_fail(err, BN_ERR_ARG, "--lock names the models and digests: give no MODEL and no --sha256");
     f->to = o->to;

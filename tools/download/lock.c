@@ -65,17 +65,14 @@ static bn_status lock_model(struct lock *l, const char *reference, bn_error *err
     struct bn_hub_reference ref;
     BN_TRY(bn_hub_reference_parse(&ref, reference, err));
     if (ref.kind == BN_HUB_URL)
-        return bn_fail_at(err, BN_ERR_ARG, BN_NO_OFFSET, reference,
-                          "a URL cannot be locked: it has no commit");
+        return bn_fail_in(err, BN_ERR_ARG, reference, "a URL cannot be locked: it has no commit");
     f->reference = reference;
     f->dry_run = true;
     BN_TRY(bn_hub_fetch(f, err));
     const char *sha256 = f->sha256_wanted;
-    if (sha256[0] == '\0' || f->commit[0] == '\0') {
-        bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, reference, "its digest is not known yet");
-        bn_error_hint(err, "bn-download %s first", reference);
-        return BN_ERR_NOT_FOUND;
-    }
+    if (sha256[0] == '\0' || f->commit[0] == '\0')
+        return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, reference, "its digest is not known yet"), err,
+                       "bn-download %s first", reference);
     snprintf(e->id, sizeof e->id, "%s", reference);
     snprintf(e->repo, sizeof e->repo, "%s", f->repo);
     snprintf(e->revision, sizeof e->revision, "%s", f->commit);

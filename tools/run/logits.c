@@ -48,11 +48,9 @@ bn_status bn_run_logits(struct bn_args *args, bn_error *err)
     struct bn_run_engine engine;
     struct bn_run_prompt prompt;
     const struct bn_run_options *o = args->fields;
-    if (o->output == NULL && !o->digest && o->trace == NULL) {
-        bn_fail(err, BN_ERR_ARG, "no output is named");
-        bn_error_hint(err, "add -o FILE, --digest or --trace DIR");
-        return BN_ERR_ARG;
-    }
+    if (o->output == NULL && !o->digest && o->trace == NULL)
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "no output is named"), err,
+                       "add -o FILE, --digest or --trace DIR");
     BN_TRY(bn_cli_text_check(args, &o->tokens, err));
     BN_TRY(bn_run_open(&engine, args, BN_REPACK_NEVER, err));
     bn_status status = bn_run_prompt(&prompt, args, engine.model, false, err);

@@ -148,11 +148,8 @@ bn_status bn_run_detokenize(struct bn_args *args, bn_error *err)
     const struct bn_run_options *o = args->fields;
     size_t n_bytes = 0;
     char *text = NULL;
-    if (o->tokens.n == 0) {
-        bn_fail(err, BN_ERR_ARG, "no tokens are given");
-        bn_error_hint(err, "--tokens 1,2,3");
-        return BN_ERR_ARG;
-    }
+    if (o->tokens.n == 0)
+        return bn_hint(bn_fail(err, BN_ERR_ARG, "no tokens are given"), err, "--tokens 1,2,3");
     BN_TRY(open_vocabulary(&model, &tok, args, err));
     bn_status status = bn_detokenize(tok, o->tokens.list, o->tokens.n, o->special, &text, &n_bytes, err);
     if (status == BN_OK) bn_print_model_text(stdout, text, n_bytes);

@@ -41,11 +41,9 @@ bn_status bn_run_trace_start(struct bn_run_trace *trace, bn_session *session, co
     char path[4096 + 64];
     struct stat st;
     snprintf(path, sizeof path, "%s/G.embd.f32", folder);
-    if (stat(path, &st) == 0) {
-        bn_fail_at(err, BN_ERR_ARG, BN_NO_OFFSET, folder, "already holds a trace");
-        bn_error_hint(err, "name an empty folder");
-        return BN_ERR_ARG;
-    }
+    if (stat(path, &st) == 0)
+        return bn_hint(bn_fail_in(err, BN_ERR_ARG, folder, "already holds a trace"), err,
+                       "name an empty folder");
     bn_session_set_trace(session, write_record, trace);
     return BN_OK;
 }

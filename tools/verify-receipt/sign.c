@@ -40,11 +40,9 @@ static bn_status read_private_key(struct bn_key **key, const char *path, bn_erro
     struct bn_buf pem;
     *key = NULL;
     if (stat(path, &st) != 0) return bn_fail_errno(err, errno, path, "cannot open");
-    if ((st.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-        bn_fail_at(err, BN_ERR_AUTH, BN_NO_OFFSET, path, "others may read this private key");
-        bn_error_hint(err, "chmod 600, and think about who has read it");
-        return BN_ERR_AUTH;
-    }
+    if ((st.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+        return bn_hint(bn_fail_in(err, BN_ERR_AUTH, path, "others may read this private key"), err,
+                       "chmod 600, and think about who has read it");
     BN_TRY(secret_buffer(&pem, err));
     bn_status status = bn_file_read(path, &pem, err);
     if (status == BN_OK) status = bn_key_read_private(key, pem.data, pem.len, err);

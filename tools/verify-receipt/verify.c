@@ -261,7 +261,7 @@ static bn_status must_hold(const struct subject *s, bn_error *err)
     bn_status status = s->report.exit_code == BN_EXIT_INTEGRITY  ? BN_ERR_INTEGRITY
                        : s->report.exit_code == BN_EXIT_NEGATIVE ? BN_ERR_MISMATCH
                                                                  : BN_ERR_UNSUPPORTED;
-    bn_fail_at(err, status, BN_NO_OFFSET, s->path, "not compared: rule %s: %.180s", bn_rules_at(i)->id,
+    bn_fail_in(err, status, s->path, "not compared: rule %s: %.180s", bn_rules_at(i)->id,
                s->report.results[i].reason);
     char path[120];
     bn_error_hint(err, "bn-verify-receipt %s", bn_escape(path, sizeof path, s->path, strlen(s->path)));
@@ -287,9 +287,7 @@ static bn_status find_path(const struct bn_args *args, const char **path, bn_err
     if (args->n_operands > 0 || bn_args_given(args, &o->path) || access(*path, F_OK) == 0) return BN_OK;
     char name[96];
     snprintf(name, sizeof name, "%.60s (the default path)", *path);
-    bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, name, "not found");
-    bn_error_hint(err, "bn-verify-receipt FILE");
-    return BN_ERR_NOT_FOUND;
+    return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, name, "not found"), err, "bn-verify-receipt FILE");
 }
 
 bn_status bn_verify_verify(struct bn_args *args, bn_error *err)
