@@ -323,6 +323,14 @@ void bn_json_put_unavailable(bn_json *object, const char *name, const char *reas
     bn_json_put_string(why, name, reason);
 }
 
+void bn_json_put_number_or(bn_json *object, const char *name, double value, const char *reason)
+{
+    if (isfinite(value))
+        bn_json_put_number(object, name, value);
+    else
+        bn_json_put_unavailable(object, name, reason);
+}
+
 bn_json *bn_json_add_object(bn_json *array)
 {
     return array == NULL ? NULL : put(array, NULL, cJSON_CreateObject());

@@ -114,7 +114,7 @@ bn_status bn_formats_read_folded(bn_stacks **out, const char *text, size_t n, co
     BN_TRY(bn_stacks_open(out, "samples", "", err));
     r.stacks = *out;
     bn_json_put_string(r.stacks->about, "format", "folded");
-    bn_status status = bn_formats_check_about(r.stacks, err);
+    bn_status status = bn_json_is_complete(r.stacks->about) ? BN_OK : bn_nomem(err);
     for (size_t at = 0; status == BN_OK && bn_formats_line(&line, text, n, &at);) {
         r.line++;
         if (line.len > 0)

@@ -48,14 +48,6 @@ bn_status bn_formats_add(bn_stacks *stacks, struct bn_tally *tally, uint32_t nod
     return BN_OK;
 }
 
-bn_status bn_formats_check_about(const bn_stacks *stacks, bn_error *err)
-{
-    struct bn_buf text = {.max = 64u << 10};
-    bn_status status = bn_json_write(stacks->about, true, &text, err);
-    bn_buf_release(&text);
-    return status;
-}
-
 /* ---- shared by writers ---- */
 
 bn_status bn_formats_whole(const bn_stacks *stacks, uint64_t *out, bn_error *err)

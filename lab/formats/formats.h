@@ -37,8 +37,6 @@ struct bn_tally {
 };
 BN_MUST_CHECK bn_status bn_formats_add(bn_stacks *stacks, struct bn_tally *tally, uint32_t node, size_t run,
                                        double weight, uint64_t samples, bn_error *err);
-/* BN_ERR_NOMEM when a member could not be added to stacks->about: bn_json_put_... do not report that. */
-BN_MUST_CHECK bn_status bn_formats_check_about(const bn_stacks *stacks, bn_error *err);
 bool bn_formats_is_perf_script(const char *text, size_t n);
 
 /* ---- writing ---- */

@@ -413,7 +413,7 @@ bn_status bn_formats_read_perf_script(bn_stacks **out, const char *text, size_t 
     if (status == BN_OK) {
         name_unit(&r);
         describe(&r);
-        status = bn_formats_check_about(r.stacks, err);
+        status = bn_json_is_complete(r.stacks->about) ? BN_OK : bn_nomem(err);
     }
     bn_free(r.frames);
     return bn_stacks_keep(out, status);

@@ -276,7 +276,7 @@ bn_status bn_formats_read_speedscope(bn_stacks **out, const bn_json *document, b
     BN_TRY(bn_stacks_open(out, "samples", "", err));
     r.stacks = *out;
     bn_json_put_string(r.stacks->about, "format", "speedscope");
-    bn_status status = bn_formats_check_about(r.stacks, err);
+    bn_status status = bn_json_is_complete(r.stacks->about) ? BN_OK : bn_nomem(err);
     if (status == BN_OK) status = read_frames(&r, document, err);
     if (status == BN_OK) status = read_profiles(&r, document, err);
     bn_free(r.frames);

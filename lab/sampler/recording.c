@@ -5,6 +5,7 @@
  */
 #include "lab/sampler/recording.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -275,14 +276,10 @@ static void put_rates(bn_json *o, const struct bn_delivery_sum *sum)
     else
         bn_json_put_unavailable(o, "cpu_ns", "the time of the recorded threads is not known");
     const char *why = why_no_rate(sum);
-    if (why == NULL) {
-        /* By all of their time, the system's part too, whether that is sampled or not. */
-        bn_json_put_number(o, "delivered_period_ns", (double)d->cpu_ns / (double)sum->samples);
-        bn_json_put_number(o, "delivered_share", sum->weight / (double)d->cpu_ns);
-    } else {
-        bn_json_put_unavailable(o, "delivered_period_ns", why);
-        bn_json_put_unavailable(o, "delivered_share", why);
-    }
+    /* By all of their time, the system's part too, whether that is sampled or not. */
+    double ns = why == NULL ? (double)d->cpu_ns : (double)NAN;
+    bn_json_put_number_or(o, "delivered_period_ns", ns / (double)sum->samples, why);
+    bn_json_put_number_or(o, "delivered_share", sum->weight / ns, why);
 }
 
 void bn_delivery_put(bn_json *document, const struct bn_delivery_sum *sum)

@@ -467,17 +467,14 @@ static void put_row(bn_json *array, const struct bn_agreement_row *row)
     bn_json_put_u64(o, "samples", row->samples);
     if (row->kind == BN_FRAME_SLOT) bn_json_put_u64(o, "besides", row->besides);
     bn_json_put_bool(o, "compared", row->compared);
-    if (row->compared) {
-        bn_json_put_number(o, "low", row->low);
-        bn_json_put_number(o, "high", row->high);
-        bn_json_put_bool(o, "agrees", row->agrees);
-        return;
-    }
     const char *reason = row->kind == BN_FRAME_SLOT ? "too few samples have a kernel's function"
                                                     : "a wait, which samples of processor time may not see";
-    bn_json_put_unavailable(o, "low", reason);
-    bn_json_put_unavailable(o, "high", reason);
-    bn_json_put_unavailable(o, "agrees", reason);
+    bn_json_put_number_or(o, "low", row->low, reason);
+    bn_json_put_number_or(o, "high", row->high, reason);
+    if (row->compared)
+        bn_json_put_bool(o, "agrees", row->agrees);
+    else
+        bn_json_put_unavailable(o, "agrees", reason);
 }
 
 void bn_agreement_put(bn_json *document, const struct bn_agreement *agreement)

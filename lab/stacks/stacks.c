@@ -206,8 +206,8 @@ static uint64_t hash_of_frame(const bn_stacks *s, uint32_t number)
     return hash_frame(&s->frames[number]);
 }
 
-static bn_status intern_frame(bn_stacks *s, uint32_t *out, const struct bn_frame *frame, size_t n_name,
-                              bn_error *err)
+bn_status bn_stacks_intern(bn_stacks *s, uint32_t *out, const struct bn_frame *frame, size_t n_name,
+                           bn_error *err)
 {
     struct bn_frame own = *frame;
     size_t n = n_name == SIZE_MAX ? strlen(frame->name) : n_name;
@@ -282,18 +282,12 @@ static uint32_t find_child(const bn_stacks *s, uint32_t parent, uint32_t frame)
     return find(&s->index->child_table, s, hash_child(parent, frame), same_child, &key);
 }
 
-bn_status bn_stacks_intern(bn_stacks *stacks, uint32_t *number, const struct bn_frame *frame, size_t n_name,
-                           bn_error *err)
-{
-    return intern_frame(stacks, number, frame, n_name, err);
-}
-
 bn_status bn_stacks_push_frame(bn_stacks *stacks, uint32_t *node, uint32_t frame, bn_error *err)
 {
     static const struct bn_frame deeper = {"[deeper]", "", "", 0, BN_FRAME_UNKNOWN};
     uint32_t depth = stacks->nodes[*node].depth;
     if (depth >= BN_STACKS_MAX_DEPTH) return BN_OK;
-    if (depth + 1 == BN_STACKS_MAX_DEPTH) BN_TRY(intern_frame(stacks, &frame, &deeper, SIZE_MAX, err));
+    if (depth + 1 == BN_STACKS_MAX_DEPTH) BN_TRY(bn_stacks_intern(stacks, &frame, &deeper, SIZE_MAX, err));
     uint32_t number = find_child(stacks, *node, frame);
     if (number == BN_STACKS_NONE) {
         struct bn_stacks_node child = {.parent = *node, .frame = frame, .depth = depth + 1};
@@ -310,7 +304,7 @@ bn_status bn_stacks_push(bn_stacks *stacks, uint32_t *node, const struct bn_fram
     uint32_t number;
     if (stacks->nodes[*node].depth + 1 >= BN_STACKS_MAX_DEPTH)
         return bn_stacks_push_frame(stacks, node, BN_STACKS_NONE, err);
-    BN_TRY(intern_frame(stacks, &number, frame, n_name, err));
+    BN_TRY(bn_stacks_intern(stacks, &number, frame, n_name, err));
     return bn_stacks_push_frame(stacks, node, number, err);
 }
 

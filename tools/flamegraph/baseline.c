@@ -264,18 +264,11 @@ static bn_status read_old(struct baseline *b, size_t i, bn_error *err)
 static bn_status draw(struct bn_buf *out, const bn_stacks *stacks, bn_error *err)
 {
     const struct bn_stacks_view functions = {.drop = BN_FRAME_TAGS};
-    struct bn_svg_options options = BN_SVG_OPTIONS_INIT;
-    struct bn_buf title = {.max = 65536}, subtitle = {.max = 65536};
     bn_stacks *view = NULL;
-    bn_flamegraph_put_title(&title, stacks->about);
-    bn_flamegraph_put_subtitle(&subtitle, stacks);
-    options.title = title.data;
-    options.subtitle = subtitle.data;
     bn_status status = bn_stacks_copy(&view, stacks, &functions, err);
-    if (status == BN_OK) status = bn_svg(out, view, &options, err);
+    if (status == BN_OK)
+        status = bn_flamegraph_draw(out, view, (struct bn_svg_options)BN_SVG_OPTIONS_INIT, err);
     bn_stacks_close(view);
-    bn_buf_release(&title);
-    bn_buf_release(&subtitle);
     return status;
 }
 

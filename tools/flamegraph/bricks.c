@@ -213,7 +213,7 @@ static bn_status show(struct bn_args *args, const bn_stacks *measured, const str
     if (args->json) return print_document(measured, agreement, err);
     bn_status status = print_tree(&text, measured, o->bricks.layers, o->bricks.threads, err);
     if (status == BN_OK && agreement != NULL) put_agreement(&text, agreement);
-    if (status == BN_OK) status = bn_flamegraph_write(args, &text, err);
+    if (status == BN_OK) status = bn_flamegraph_write(o->output, &text, err);
     bn_buf_release(&text);
     return status;
 }

@@ -32,7 +32,7 @@ const struct bn_option bn_flamegraph_view_options[] = {
     {.name = "callers",
      .group = "View",
      .help = "invert: running functions first, then their callers",
-     BN_TO_BOOL(struct bn_flamegraph_options, callers)},
+     BN_TO_BOOL(struct bn_flamegraph_options, picture.callers)},
     {.name = "merge-inlined",
      .rare = true,
      .group = "View",
@@ -143,7 +143,7 @@ bn_status bn_flamegraph_view(bn_stacks **out, const bn_stacks *stacks, const str
     unsigned inlined = o->merge_inlined ? BN_FRAME_BIT(BN_FRAME_INLINED) : 0;
     struct bn_stacks_view view = {.drop = (BN_FRAME_TAGS & ~keep) | inlined,
                                   .root = o->root,
-                                  .callers = o->callers,
+                                  .callers = o->picture.callers,
                                   .merge_repeats = o->merge_repeats};
     BN_TRY(bn_stacks_copy(out, stacks, &view, err));
     if (o->measured) { /* they are of the same work */
@@ -196,7 +196,7 @@ bn_status bn_flamegraph_check_name(const struct bn_args *args, enum bn_stacks_fo
 bn_status bn_flamegraph_check_callers(const struct bn_args *args, enum bn_stacks_format written,
                                       bn_error *err)
 {
-    if (!((const struct bn_flamegraph_options *)args->fields)->callers ||
+    if (!((const struct bn_flamegraph_options *)args->fields)->picture.callers ||
         (written != BN_STACKS_TEXT && written != BN_STACKS_PPROF && written != BN_STACKS_CALLGRIND))
         return BN_OK;
     bn_fail(err, BN_ERR_ARG, "--callers: not possible with %s, which lists self times",
@@ -205,9 +205,8 @@ bn_status bn_flamegraph_check_callers(const struct bn_args *args, enum bn_stacks
     return BN_ERR_ARG;
 }
 
-bn_status bn_flamegraph_write(const struct bn_args *args, const struct bn_buf *bytes, bn_error *err)
+bn_status bn_flamegraph_write(const char *path, const struct bn_buf *bytes, bn_error *err)
 {
-    const char *path = ((const struct bn_flamegraph_options *)args->fields)->output;
     BN_TRY(bn_buf_check(bytes, err));
     if (path != NULL && strcmp(path, "-") != 0)
         return bn_file_write_atomic(path, bytes->data, bytes->len, err);

@@ -227,7 +227,6 @@ static bn_status draw(struct bn_buf *out, const struct sides *s, const struct bn
 {
     struct bn_svg_options options = s->o->picture;
     struct bn_buf title = {.max = 2 * BN_STACKS_MAX_NAME}, subtitle = {.max = 4 * 65536};
-    options.callers = s->o->callers;
     bn_buf_printf(&title, "%s vs %s", report->after, report->before);
     bn_buf_printf(&subtitle, "%s; ", verdict);
     bn_diff_report_head(&subtitle, report);
@@ -259,7 +258,7 @@ static bn_status write_report(const struct sides *s, enum format format, const s
     else if (status == BN_OK)
         status = draw(&out, s, report, verdict.data, err);
     if (status == BN_OK && format == FORMAT_JSON && !to_file) bn_report_json_began();
-    if (status == BN_OK) status = bn_flamegraph_write(s->args, &out, err);
+    if (status == BN_OK) status = bn_flamegraph_write(path, &out, err);
     if (status == BN_OK && (format != FORMAT_TEXT || to_file)) bn_report_note(0, "%s", verdict.data);
     bn_buf_release(&out);
     bn_buf_release(&verdict);

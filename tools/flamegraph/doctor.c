@@ -4,6 +4,7 @@
  * settings that limit sampling are listed with what is lost and the command that changes them.
  */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -293,10 +294,9 @@ static void print_all(const struct doctor *d)
 /* A number, or null with the reason why the trial has none. */
 static void put_hz(bn_json *o, const char *name, const struct bn_record_trial *trial, double hz)
 {
-    if (trial->works && trial->asked_period_ns > 0 && trial->cpu_ns > 0)
-        bn_json_put_number(o, name, hz);
-    else
-        bn_json_put_unavailable(o, name, trial->works ? "each event is recorded" : trial->why);
+    bool known = trial->works && trial->asked_period_ns > 0 && trial->cpu_ns > 0;
+    bn_json_put_number_or(o, name, known ? hz : (double)NAN,
+                          trial->works ? "each event is recorded" : trial->why);
 }
 
 static void put_count(bn_json *o, const struct bn_record_trial *trial)

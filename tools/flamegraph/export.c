@@ -18,7 +18,7 @@ const struct bn_option bn_flamegraph_export_options[] = {
 
 static bool has_view(const struct bn_flamegraph_options *o)
 {
-    return o->tags != NULL || o->root != NULL || o->measured || o->callers || o->merge_inlined ||
+    return o->tags != NULL || o->root != NULL || o->measured || o->picture.callers || o->merge_inlined ||
            o->merge_repeats;
 }
 
@@ -42,12 +42,12 @@ static bn_status choose(enum bn_stacks_format *out, const struct bn_args *args, 
     return bn_flamegraph_check_callers(args, *out, err);
 }
 
-static bn_status write_and_close(const struct bn_args *args, bn_stacks *stacks, enum bn_stacks_format format,
+static bn_status write_and_close(const char *path, bn_stacks *stacks, enum bn_stacks_format format,
                                  bn_error *err)
 {
     struct bn_buf out = {.max = BN_FLAMEGRAPH_MAX_BYTES};
     bn_status status = bn_stacks_write(stacks, format, &out, err);
-    if (status == BN_OK) status = bn_flamegraph_write(args, &out, err);
+    if (status == BN_OK) status = bn_flamegraph_write(path, &out, err);
     bn_buf_release(&out);
     bn_stacks_close(stacks);
     return status;
@@ -55,20 +55,22 @@ static bn_status write_and_close(const struct bn_args *args, bn_stacks *stacks, 
 
 bn_status bn_flamegraph_fold(struct bn_args *args, bn_error *err)
 {
+    const struct bn_flamegraph_options *o = args->fields;
     bn_stacks *stacks = NULL;
     BN_TRY(bn_flamegraph_check_name(args, BN_STACKS_FOLDED, err));
     BN_TRY(bn_flamegraph_open(&stacks, args, false, err));
-    return write_and_close(args, stacks, BN_STACKS_FOLDED, err);
+    return write_and_close(o->output, stacks, BN_STACKS_FOLDED, err);
 }
 
 bn_status bn_flamegraph_export(struct bn_args *args, bn_error *err)
 {
+    const struct bn_flamegraph_options *o = args->fields;
     enum bn_stacks_format format;
     bn_stacks *stacks = NULL;
     BN_TRY(choose(&format, args, err));
-    if (format == BN_STACKS_DOCUMENT && !has_view(args->fields))
+    if (format == BN_STACKS_DOCUMENT && !has_view(o))
         BN_TRY(bn_flamegraph_read_operands(&stacks, args, err));
     else
         BN_TRY(bn_flamegraph_open(&stacks, args, false, err));
-    return write_and_close(args, stacks, format, err);
+    return write_and_close(o->output, stacks, format, err);
 }

@@ -31,13 +31,13 @@ struct bn_flamegraph_options {
     enum bn_stacks_format format; /* export */
     /* the view */
     const char *tags, *root;
-    bool measured, callers, merge_inlined, merge_repeats;
+    bool measured, merge_inlined, merge_repeats;
     /* tables: text, diff */
     uint32_t top;
     double min; /* percent */
     int order;  /* ORDER_SELF, ORDER_TOTAL */
     bool tree;
-    struct bn_svg_options picture; /* callers is set later */
+    struct bn_svg_options picture; /* its callers is an option of the view too */
     /* recording */
     enum bn_record_kind kind;
     int sampler; /* enum bn_record_tier + 1; 0: the first that works */
@@ -92,17 +92,16 @@ BN_MUST_CHECK bn_status bn_flamegraph_check_name(const struct bn_args *args, enu
  * the outermost caller, which spent nothing. */
 BN_MUST_CHECK bn_status bn_flamegraph_check_callers(const struct bn_args *args, enum bn_stacks_format written,
                                                     bn_error *err);
-/* Writes a result to --output atomically; without it to standard output. */
-BN_MUST_CHECK bn_status bn_flamegraph_write(const struct bn_args *args, const struct bn_buf *bytes,
-                                            bn_error *err);
+/* Writes a result to a file atomically; NULL or "-": to standard output. */
+BN_MUST_CHECK bn_status bn_flamegraph_write(const char *path, const struct bn_buf *bytes, bn_error *err);
 
 /* ---- tables and pictures ---- */
 
 /* --title, --width, --palette, ...: how a picture looks. */
 extern const struct bn_option bn_flamegraph_picture_options[];
-/* The picture of a view, as these options want it; what they do not say, title and subtitle, about does. */
+/* The picture of a view. Title and subtitle that the options lack come from about. */
 BN_MUST_CHECK bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *stacks,
-                                           const struct bn_args *args, bn_error *err);
+                                           struct bn_svg_options options, bn_error *err);
 /* What was recorded, in one line: model, prompt and tokens, or the command of a program. */
 void bn_flamegraph_put_title(struct bn_buf *out, const bn_json *about);
 /* How, when and where it was recorded, in one line. */

@@ -242,10 +242,13 @@ static bn_status write_one(struct bn_buf *out, enum bn_stacks_format format, con
 {
     bn_stacks *view = NULL;
     BN_TRY(bn_flamegraph_view(&view, stacks, args, format == BN_STACKS_SVG, err));
-    bn_status status = format == BN_STACKS_SVG ? bn_flamegraph_draw(out, view, args, err)
-                       : format == BN_STACKS_TEXT
-                           ? bn_flamegraph_put_table(out, view, err)
-                           : bn_stacks_write(format == BN_STACKS_DOCUMENT ? stacks : view, format, out, err);
+    bn_status status =
+        format == BN_STACKS_SVG
+            ? bn_flamegraph_draw(out, view, ((const struct bn_flamegraph_options *)args->fields)->picture,
+                                 err)
+        : format == BN_STACKS_TEXT
+            ? bn_flamegraph_put_table(out, view, err)
+            : bn_stacks_write(format == BN_STACKS_DOCUMENT ? stacks : view, format, out, err);
     bn_stacks_close(view);
     return status;
 }
@@ -259,11 +262,7 @@ static bn_status write_all(const struct bn_args *args, const bn_stacks *stacks, 
         struct bn_buf bytes = {.max = BN_FLAMEGRAPH_MAX_BYTES};
         status = write_one(&bytes, path != NULL ? bn_stacks_format_by_name(path) : BN_STACKS_TEXT, stacks,
                            args, err);
-        if (status == BN_OK) status = bn_buf_check(&bytes, err);
-        if (status == BN_OK && path != NULL)
-            status = bn_file_write_atomic(path, bytes.data, bytes.len, err);
-        else if (status == BN_OK && fwrite(bytes.data, 1, bytes.len, stdout) != bytes.len)
-            status = bn_fail(err, BN_ERR_IO, "cannot write standard output");
+        if (status == BN_OK) status = bn_flamegraph_write(path, &bytes, err);
         bn_buf_release(&bytes);
     }
     return status;

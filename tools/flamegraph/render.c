@@ -131,13 +131,10 @@ void bn_flamegraph_put_subtitle(struct bn_buf *out, const bn_stacks *stacks)
     if (cpu[0] != '\0') bn_buf_printf(out, ", %s", cpu);
 }
 
-bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *stacks, const struct bn_args *args,
+bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *stacks, struct bn_svg_options options,
                              bn_error *err)
 {
-    const struct bn_flamegraph_options *o = args->fields;
-    struct bn_svg_options options = o->picture;
     struct bn_buf title = {.max = MAX_TITLE}, subtitle = {.max = MAX_TITLE};
-    options.callers = o->callers;
     bn_flamegraph_put_title(&title, stacks->about);
     if (options.title != NULL) bn_buf_printf(&subtitle, "%s; ", title.data); /* the work is always named */
     bn_flamegraph_put_subtitle(&subtitle, stacks);
@@ -151,12 +148,13 @@ bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *stacks, const 
 
 bn_status bn_flamegraph_render(struct bn_args *args, bn_error *err)
 {
+    const struct bn_flamegraph_options *o = args->fields;
     bn_stacks *stacks = NULL;
     struct bn_buf svg = {.max = MAX_BYTES};
     BN_TRY(bn_flamegraph_check_name(args, BN_STACKS_SVG, err));
     BN_TRY(bn_flamegraph_open(&stacks, args, true, err));
-    bn_status status = bn_flamegraph_draw(&svg, stacks, args, err);
-    if (status == BN_OK) status = bn_flamegraph_write(args, &svg, err);
+    bn_status status = bn_flamegraph_draw(&svg, stacks, o->picture, err);
+    if (status == BN_OK) status = bn_flamegraph_write(o->output, &svg, err);
     bn_buf_release(&svg);
     bn_stacks_close(stacks);
     return status;

@@ -184,13 +184,8 @@ static void put_share(bn_json *object, const char *name, const struct bn_interva
     const char *why =
         sampled ? "the whole is nothing" : "no number of samples is known, and there is one run";
     bn_json_put_number(s, "estimate", share->estimate);
-    if (isfinite(share->low)) {
-        bn_json_put_number(s, "low", share->low);
-        bn_json_put_number(s, "high", share->high);
-    } else {
-        bn_json_put_unavailable(s, "low", why);
-        bn_json_put_unavailable(s, "high", why);
-    }
+    bn_json_put_number_or(s, "low", share->low, why);
+    bn_json_put_number_or(s, "high", share->high, why);
     bn_json_put_string(s, "method", share->method);
 }
 
@@ -303,7 +298,7 @@ bn_status bn_flamegraph_text(struct bn_args *args, bn_error *err)
     l.stacks = stacks;
     bn_status status = list(&l, args->json, &out, err);
     if (status == BN_OK && args->json) bn_report_json_began();
-    if (status == BN_OK) status = bn_flamegraph_write(args, &out, err);
+    if (status == BN_OK) status = bn_flamegraph_write(o->output, &out, err);
     release(&l);
     bn_buf_release(&out);
     bn_stacks_close(stacks);
