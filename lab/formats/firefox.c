@@ -17,16 +17,14 @@ struct writing {
     struct bn_formats_texts texts, modules, files;
 };
 
-/* A column of a table: one value for each of n rows. */
-typedef double value_fn(const struct writing *w, size_t row); /* NaN: null */
-
-static void column(const struct writing *w, const char *name, size_t n, value_fn *value)
-{
-    bn_buf_printf(w->out, "\"%s\":[", name);
-    for (size_t i = 0; i < n; i++)
-        bn_formats_number(w->out, value(w, i), i == 0);
-    bn_buf_puts(w->out, "],");
-}
+/* A column of a table: the value, an expression of row, for each of n rows; NaN is null. */
+#define COLUMN(name, n, value)                            \
+    do {                                                  \
+        bn_buf_puts(w->out, "\"" name "\":[");            \
+        for (size_t row = 0; row < (n); row++)            \
+            bn_formats_number(w->out, (value), row == 0); \
+        bn_buf_puts(w->out, "],");                        \
+    } while (0)
 
 static void column_of(const struct writing *w, const char *name, size_t n, const char *literal)
 {
@@ -43,11 +41,6 @@ static double or_null(bool known, double value)
     return known ? value : (double)NAN;
 }
 
-static const struct bn_frame *frame_at(const struct writing *w, size_t row)
-{
-    return &w->s->frames[row];
-}
-
 /* ---- categories ---- */
 
 static const char CATEGORIES[] = "[{\"name\":\"Other\",\"color\":\"grey\",\"subcategories\":[\"Other\"]},"
@@ -55,61 +48,10 @@ static const char CATEGORIES[] = "[{\"name\":\"Other\",\"color\":\"grey\",\"subc
                                  "{\"name\":\"Kernel\",\"color\":\"orange\",\"subcategories\":[\"Other\"]},"
                                  "{\"name\":\"Tag\",\"color\":\"blue\",\"subcategories\":[\"Other\"]}]";
 
-static double category(const struct writing *w, size_t row)
+static unsigned category(enum bn_frame_kind kind)
 {
-    enum bn_frame_kind kind = frame_at(w, row)->kind;
     if (BN_FRAME_IS_TAG(kind)) return 3;
     return kind == BN_FRAME_SYSTEM ? 2 : kind == BN_FRAME_UNKNOWN ? 0 : 1;
-}
-
-/* ---- columns ---- */
-
-static double row_itself(const struct writing *w, size_t row)
-{
-    (void)w;
-    return (double)row;
-}
-
-static double stack_frame(const struct writing *w, size_t row)
-{
-    return w->s->nodes[row + 1].frame;
-}
-
-static double stack_prefix(const struct writing *w, size_t row)
-{
-    uint32_t parent = w->s->nodes[row + 1].parent;
-    return or_null(parent != BN_STACKS_ROOT, (double)parent - 1);
-}
-
-static double func_name(const struct writing *w, size_t row)
-{
-    return bn_formats_text(&w->texts, frame_at(w, row)->name);
-}
-
-static double func_resource(const struct writing *w, size_t row)
-{
-    return (double)bn_formats_text(&w->modules, frame_at(w, row)->module) - 1;
-}
-
-static double func_source(const struct writing *w, size_t row)
-{
-    uint32_t file = bn_formats_text(&w->files, frame_at(w, row)->file);
-    return or_null(file > 0, (double)file - 1);
-}
-
-static double func_line(const struct writing *w, size_t row)
-{
-    return or_null(frame_at(w, row)->line != 0, frame_at(w, row)->line);
-}
-
-static double module_name(const struct writing *w, size_t row)
-{
-    return bn_formats_text(&w->texts, w->modules.list[row + 1]);
-}
-
-static double file_name(const struct writing *w, size_t row)
-{
-    return bn_formats_text(&w->texts, w->files.list[row + 1]);
 }
 
 static void end_table(const struct writing *w, size_t n)
@@ -147,30 +89,32 @@ static void write_strings(const struct writing *w)
 
 static void write_functions(const struct writing *w)
 {
+    const struct bn_frame *frames = w->s->frames;
     size_t n = w->s->n_frames, n_files = w->files.n - 1, n_modules = w->modules.n - 1;
     bn_buf_puts(w->out, "\"frameTable\":{");
     column_of(w, "address", n, "-1");
     column_of(w, "inlineDepth", n, "0");
-    column(w, "category", n, category);
+    COLUMN("category", n, category(frames[row].kind));
     column_of(w, "subcategory", n, "0");
-    column(w, "func", n, row_itself);
+    COLUMN("func", n, (double)row);
     column_of(w, "nativeSymbol", n, "null");
     column_of(w, "innerWindowID", n, "null");
-    column(w, "line", n, func_line);
+    COLUMN("line", n, or_null(frames[row].line != 0, frames[row].line));
     column_of(w, "column", n, "null");
     end_table(w, n);
     bn_buf_puts(w->out, ",\n\"funcTable\":{");
-    column(w, "name", n, func_name);
+    COLUMN("name", n, bn_formats_text(&w->texts, frames[row].name));
     column_of(w, "isJS", n, "false");
     column_of(w, "relevantForJS", n, "false");
-    column(w, "resource", n, func_resource);
-    column(w, "source", n, func_source);
-    column(w, "lineNumber", n, func_line);
+    COLUMN("resource", n, (double)bn_formats_text(&w->modules, frames[row].module) - 1);
+    COLUMN("source", n,
+           or_null(frames[row].file[0] != '\0', (double)bn_formats_text(&w->files, frames[row].file) - 1));
+    COLUMN("lineNumber", n, or_null(frames[row].line != 0, frames[row].line));
     column_of(w, "columnNumber", n, "null");
     end_table(w, n);
     bn_buf_puts(w->out, ",\n\"resourceTable\":{");
-    column(w, "lib", n_modules, row_itself);
-    column(w, "name", n_modules, module_name);
+    COLUMN("lib", n_modules, (double)row);
+    COLUMN("name", n_modules, bn_formats_text(&w->texts, w->modules.list[row + 1]));
     column_of(w, "host", n_modules, "null");
     column_of(w, "type", n_modules, "1");
     end_table(w, n_modules);
@@ -178,7 +122,7 @@ static void write_functions(const struct writing *w)
                 ",\n\"nativeSymbols\":{\"libIndex\":[],\"address\":[],\"name\":[],\"functionSize\":[],"
                 "\"length\":0},\n\"sources\":{");
     column_of(w, "id", n_files, "null");
-    column(w, "filename", n_files, file_name);
+    COLUMN("filename", n_files, bn_formats_text(&w->texts, w->files.list[row + 1]));
     column_of(w, "startLine", n_files, "1");
     column_of(w, "startColumn", n_files, "1");
     column_of(w, "sourceMapURL", n_files, "null");
@@ -229,6 +173,7 @@ static void write_thread(const struct writing *w)
 
 static void write_all(const struct writing *w)
 {
+    const struct bn_stacks_node *nodes = w->s->nodes + 1; /* without the root */
     size_t n = w->s->n_nodes - 1;
     bn_buf_printf(
         w->out,
@@ -241,8 +186,8 @@ static void write_all(const struct writing *w)
     bn_buf_puts(w->out, "\"shared\":{");
     write_strings(w);
     bn_buf_puts(w->out, "\"stackTable\":{");
-    column(w, "frame", n, stack_frame);
-    column(w, "prefix", n, stack_prefix);
+    COLUMN("frame", n, nodes[row].frame);
+    COLUMN("prefix", n, or_null(nodes[row].parent != BN_STACKS_ROOT, (double)nodes[row].parent - 1));
     end_table(w, n);
     bn_buf_puts(w->out, ",\n");
     write_functions(w);

@@ -13,9 +13,10 @@
 #include "base/utf8.h"
 
 struct table {
-    uint32_t *slots; /* number + 1; 0: free */
-    size_t room;     /* a power of two */
-    size_t n;
+    uint32_t *slots;  /* number + 1; 0: free */
+    uint64_t *hashes; /* [n], by number */
+    size_t room;      /* of slots, a power of two */
+    size_t n, hashes_room;
 };
 
 #define CHUNK_BYTES (64u << 10)
@@ -76,7 +77,6 @@ static uint64_t hash_child(uint32_t parent, uint32_t frame)
 }
 
 typedef bool same_fn(const bn_stacks *s, uint32_t number, const void *key);
-typedef uint64_t hash_fn(const bn_stacks *s, uint32_t number);
 
 /* The number of an equal one; BN_STACKS_NONE when there is none. */
 static uint32_t find(const struct table *t, const bn_stacks *s, uint64_t hash, same_fn *same, const void *key)
@@ -96,16 +96,19 @@ static void place(struct table *t, uint64_t hash, uint32_t number)
 }
 
 /* Numbers 0 to n - 1 are in it; the next one is put. */
-static bn_status insert(struct table *t, const bn_stacks *s, hash_fn *hash_of, uint64_t hash, bn_error *err)
+static bn_status insert(struct table *t, uint64_t hash, bn_error *err)
 {
+    BN_TRY(bn_array_grow(&t->hashes, &t->hashes_room, t->n + 1, sizeof *t->hashes, err));
+    t->hashes[t->n] = hash;
     if (2 * (t->n + 1) > t->room) {
-        struct table wider = {.room = t->room == 0 ? 64 : 2 * t->room, .n = t->n};
-        wider.slots = bn_alloc(wider.room, sizeof *wider.slots);
-        if (wider.slots == NULL) return bn_nomem(err);
-        for (uint32_t i = 0; i < t->n; i++)
-            place(&wider, hash_of(s, i), i);
+        size_t room = t->room == 0 ? 64 : 2 * t->room;
+        uint32_t *slots = bn_alloc(room, sizeof *slots);
+        if (slots == NULL) return bn_nomem(err);
         bn_free(t->slots);
-        *t = wider;
+        t->slots = slots;
+        t->room = room;
+        for (uint32_t i = 0; i < t->n; i++)
+            place(t, t->hashes[i], i);
     }
     place(t, hash, (uint32_t)t->n++);
     return BN_OK;
@@ -117,11 +120,6 @@ static bool same_text(const bn_stacks *s, uint32_t number, const void *key)
 {
     const struct bn_str *text = key;
     return bn_str_equal(*text, s->index->texts[number]);
-}
-
-static uint64_t hash_of_text(const bn_stacks *s, uint32_t number)
-{
-    return hash_text(s->index->texts[number], strlen(s->index->texts[number]));
 }
 
 /* Bytes of the character at the beginning of text, 0 when a frame's text cannot have it. */
@@ -186,7 +184,7 @@ static bn_status intern(bn_stacks *s, const char **out, const char *text, size_t
         BN_TRY(bn_array_grow(&x->texts, &x->texts_room, x->n_texts + 1, sizeof *x->texts, err));
         x->texts[x->n_texts] = keep_text(x, key);
         if (x->texts[x->n_texts] == NULL) return bn_nomem(err);
-        BN_TRY(insert(&x->text_table, s, hash_of_text, hash, err));
+        BN_TRY(insert(&x->text_table, hash, err));
         number = (uint32_t)x->n_texts++;
     }
     *out = x->texts[number];
@@ -199,11 +197,6 @@ static bool same_frame(const bn_stacks *s, uint32_t number, const void *key)
 {
     const struct bn_frame *f = key, *g = &s->frames[number];
     return f->kind == g->kind && f->name == g->name && f->module == g->module && f->file == g->file;
-}
-
-static uint64_t hash_of_frame(const bn_stacks *s, uint32_t number)
-{
-    return hash_frame(&s->frames[number]);
 }
 
 bn_status bn_stacks_intern(bn_stacks *s, uint32_t *out, const struct bn_frame *frame, size_t n_name,
@@ -225,7 +218,7 @@ bn_status bn_stacks_intern(bn_stacks *s, uint32_t *out, const struct bn_frame *f
     }
     BN_TRY(bn_array_grow(&s->frames, &s->frames_room, s->n_frames + 1, sizeof *s->frames, err));
     s->frames[s->n_frames] = own;
-    BN_TRY(insert(&s->index->frame_table, s, hash_of_frame, hash, err));
+    BN_TRY(insert(&s->index->frame_table, hash, err));
     *out = (uint32_t)s->n_frames++;
     return BN_OK;
 }
@@ -235,11 +228,6 @@ static bool same_child(const bn_stacks *s, uint32_t number, const void *key)
     const struct bn_stacks_node *n = key;
     return number != BN_STACKS_ROOT && s->nodes[number].parent == n->parent &&
            s->nodes[number].frame == n->frame;
-}
-
-static uint64_t hash_of_node(const bn_stacks *s, uint32_t number)
-{
-    return hash_child(s->nodes[number].parent, s->nodes[number].frame);
 }
 
 /* Each node costs memory in each run. */
@@ -271,7 +259,7 @@ static bn_status add_node(bn_stacks *s, const struct bn_stacks_node *node, bn_er
         s->runs[r].self[s->n_nodes] = 0;
         s->runs[r].samples[s->n_nodes] = 0;
     }
-    BN_TRY(insert(&s->index->child_table, s, hash_of_node, hash_child(node->parent, node->frame), err));
+    BN_TRY(insert(&s->index->child_table, hash_child(node->parent, node->frame), err));
     s->n_nodes++;
     return BN_OK;
 }
@@ -364,8 +352,11 @@ void bn_stacks_close(bn_stacks *stacks)
         }
         bn_free(x->texts);
         bn_free(x->text_table.slots);
+        bn_free(x->text_table.hashes);
         bn_free(x->frame_table.slots);
+        bn_free(x->frame_table.hashes);
         bn_free(x->child_table.slots);
+        bn_free(x->child_table.hashes);
     }
     bn_free(x);
     bn_free(stacks);
