@@ -157,10 +157,16 @@ static bn_status nothing_works(const struct bn_delivery *delivery, int only, bn_
     return BN_ERR_UNSUPPORTED;
 }
 
-/* Opens the first way that works by `open`; those that do not are noted. */
-typedef bn_status open_fn(bn_recorder *r, void *user, bn_error *err);
+/* A program to start. */
+struct start {
+    pid_t pid;
+    const char *const *argv;
+    const int *fds;
+};
 
-static bn_status climb(bn_recorder *r, open_fn *open, void *user, bn_error *err)
+/* Opens the first way that works, for a program or, when start is NULL, for this process; notes why the others
+ * do not work. */
+static bn_status climb(bn_recorder *r, struct start *start, bn_error *err)
 {
     struct bn_delivery *delivery = &r->recording.delivery;
     int asked = r->options.tier, works = -1;
@@ -172,7 +178,10 @@ static bn_status climb(bn_recorder *r, open_fn *open, void *user, bn_error *err)
         join(delivery->refused[t], sizeof delivery->refused[t], trial.why, trial.hint);
         if (!trial.works) continue;
         r->ops = TIERS[t].ops;
-        bn_status status = open(r, user, &why);
+        r->began_ns = bn_clock_ns();
+        bn_status status = start == NULL ? r->ops->open_self(&r->state, &r->options, &why)
+                                         : r->ops->open_program(&r->state, &start->pid, &r->options,
+                                                                start->argv, start->fds, &why);
         if (is_refusal(status)) {
             join(delivery->refused[t], sizeof delivery->refused[t], why.msg, why.hint);
             if (works < 0) works = t;
@@ -217,13 +226,6 @@ static bn_status add_name(bn_recording *r, const char *path, uint32_t tid, bn_er
     return bn_recording_add_thread(r, bn_clock_ns(), (uint32_t)getpid(), tid, name, err);
 }
 
-static bn_status open_here(bn_recorder *r, void *user, bn_error *err)
-{
-    (void)user;
-    r->began_ns = bn_clock_ns();
-    return r->ops->open_self(&r->state, &r->options, err);
-}
-
 bn_status bn_recorder_open(bn_recorder **out, const struct bn_record_options *options, bn_error *err)
 {
     bn_recorder *r = NULL;
@@ -232,7 +234,7 @@ bn_status bn_recorder_open(bn_recorder **out, const struct bn_record_options *op
     bn_status status = bn_recording_read_maps(&r->recording, 0, err);
     if (status == BN_OK) status = add_name(&r->recording, "/proc/self/comm", pid, err);
     if (status == BN_OK && tid != pid) status = add_name(&r->recording, "/proc/thread-self/comm", tid, err);
-    if (status == BN_OK) status = climb(r, open_here, NULL, err);
+    if (status == BN_OK) status = climb(r, NULL, err);
     if (status != BN_OK) {
         bn_recorder_close(r);
         return status;
@@ -261,19 +263,6 @@ bn_status bn_recorder_stop(bn_recorder *recorder, bn_recording *out, bn_error *e
 
 /* ---- a program ---- */
 
-struct start {
-    pid_t pid;
-    const char *const *argv;
-    const int *fds;
-};
-
-static bn_status open_there(bn_recorder *r, void *user, bn_error *err)
-{
-    struct start *start = user;
-    r->began_ns = bn_clock_ns();
-    return r->ops->open_program(&r->state, &start->pid, &r->options, start->argv, start->fds, err);
-}
-
 bn_status bn_record_program(bn_recording *out, struct bn_process *process,
                             const struct bn_record_options *options, const char *const *argv,
                             const int fds[3], bn_error *err)
@@ -283,7 +272,7 @@ bn_status bn_record_program(bn_recording *out, struct bn_process *process,
     *out = (bn_recording){0};
     *process = (struct bn_process){0};
     BN_TRY(make(&r, options, err));
-    bn_status status = climb(r, open_there, &start, err);
+    bn_status status = climb(r, &start, err);
     if (status == BN_OK)
         status =
             bn_process_await(process, start.pid, r->began_ns, options->timeout_ns, options->cancelled, err);

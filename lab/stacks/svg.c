@@ -160,24 +160,19 @@ bn_status bn_svg(struct bn_buf *out, const bn_stacks *stacks, const struct bn_sv
                  bn_error *err)
 {
     size_t n = stacks->n_nodes;
-    struct weights w = {bn_alloc(n, sizeof *w.self),
-                        bn_alloc(n, sizeof *w.total),
-                        bn_alloc(n, sizeof *w.samples),
-                        bn_alloc(n, sizeof *w.sums),
-                        bn_alloc(n, sizeof *w.samples_as_numbers),
-                        bn_alloc(n, sizeof *w.look)};
-    struct bn_picture picture = {.tree = stacks,
-                                 .options = options,
-                                 .widths = w.total,
-                                 .look = look_of,
-                                 .text = put_text,
-                                 .data = put_data,
-                                 .of = &w};
-    bn_status status = BN_OK;
-    if (w.self == NULL || w.total == NULL || w.samples == NULL || w.sums == NULL ||
-        w.samples_as_numbers == NULL || w.look == NULL)
-        status = bn_nomem(err);
+    double *numbers = bn_alloc(n, 3 * sizeof *numbers);
+    uint64_t *counts = bn_alloc(n, 2 * sizeof *counts);
+    unsigned *look = bn_alloc(n, sizeof *look);
+    bn_status status = numbers == NULL || counts == NULL || look == NULL ? bn_nomem(err) : BN_OK;
     if (status == BN_OK) {
+        struct weights w = {numbers, numbers + n, counts, counts + n, numbers + 2 * n, look};
+        struct bn_picture picture = {.tree = stacks,
+                                     .options = options,
+                                     .widths = w.total,
+                                     .look = look_of,
+                                     .text = put_text,
+                                     .data = put_data,
+                                     .of = &w};
         for (uint32_t i = 0; i < n; i++) {
             w.self[i] = bn_stacks_self(stacks, i, BN_STACKS_ALL_RUNS);
             w.samples[i] = bn_stacks_samples(stacks, i, BN_STACKS_ALL_RUNS);
@@ -189,11 +184,8 @@ bn_status bn_svg(struct bn_buf *out, const bn_stacks *stacks, const struct bn_sv
         make_legend(&picture, &w);
         status = bn_picture_write(out, &picture, err);
     }
-    bn_free(w.self);
-    bn_free(w.total);
-    bn_free(w.samples);
-    bn_free(w.sums);
-    bn_free(w.samples_as_numbers);
-    bn_free(w.look);
+    bn_free(numbers);
+    bn_free(counts);
+    bn_free(look);
     return status;
 }
