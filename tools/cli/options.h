@@ -7,12 +7,12 @@
  *
  *     static const struct bn_option MODEL[] = {
  *         BN_OPTION_MODEL,
- *         {.name = "temp", .arg = "T", .group = "Sampling", .preset = "0", .help = "temperature",
- *          BN_TO_F32(struct generate, temperature, 0, 100)},
- *         {.name = "stop", .arg = "TEXT", .repeatable = true, .help = "end when this text appears",
- *          BN_TO_TEXTS(struct generate, stops)},
- *         {.name = "template", .arg = "auto|raw|bitnet", .preset = "auto", .help = "chat template",
- *          BN_TO_CHOICE(struct generate, template)},
+ *         BN_OPTION("temp", "temperature", .arg = "T", .group = "Sampling", .preset = "0",
+ *                   BN_TO_F32(struct generate, temperature, 0, 100)),
+ *         BN_OPTION("stop", "end when this text appears", .arg = "TEXT", .repeatable = true,
+ *                   BN_TO_TEXTS(struct generate, stops)),
+ *         BN_OPTION("template", "chat template", .arg = "auto|raw|bitnet", .preset = "auto",
+ *                   BN_TO_CHOICE(struct generate, template)),
  *         {0},
  *     };
  *
@@ -141,6 +141,12 @@ struct bn_option {
     double min, max;
 };
 
+/* A row of a table: name and help, which every option has, then the other members that it needs. */
+#define BN_OPTION(the_name, the_help, ...)                  \
+    {                                                       \
+        .name = (the_name), .help = (the_help), __VA_ARGS__ \
+    }
+
 struct bn_example {
     const char *line; /* as typed */
     const char *what; /* what it does */
@@ -225,43 +231,28 @@ struct bn_args {
 };
 
 /* Rows that several programs have; so they are spelled alike everywhere. */
-#define BN_OPTION_MODEL                                                                      \
-    {                                                                                        \
-        .name = "model", .letter = 'm', .arg = "MODEL", .group = "Model", .env = "BN_MODEL", \
-        .help = "GGUF file or downloaded model [the built-in model]", .shared = true,        \
-        BN_TO_TEXT(struct bn_args, model),                                                   \
-    }
-#define BN_OPTION_THREADS_TO(type, field)                                                      \
-    {                                                                                          \
-        .name = "threads", .letter = 't', .arg = "N", .group = "Machine", .env = "BN_THREADS", \
-        .env_too = "RAYON_NUM_THREADS", .help = "number of threads [one per usable core]",     \
-        BN_TO_U32(type, field, 1, 1024),                                                       \
-    }
+#define BN_OPTION_MODEL                                                                                     \
+    BN_OPTION("model", "GGUF file or downloaded model [the built-in model]", .letter = 'm', .arg = "MODEL", \
+              .group = "Model", .env = "BN_MODEL", BN_TO_TEXT(struct bn_args, model), .shared = true)
+#define BN_THREADS_HELP "number of threads [one per usable core]"
+#define BN_OPTION_THREADS_TO(type, field)                                                \
+    BN_OPTION("threads", BN_THREADS_HELP, .letter = 't', .arg = "N", .group = "Machine", \
+              .env = "BN_THREADS", .env_too = "RAYON_NUM_THREADS", BN_TO_U32(type, field, 1, 1024))
 #define BN_ISA_NAMES "auto|ref|avx2|avxvnni|avx512vnni|avx512vbmi|neon"
-#define BN_OPTION_ISA                                                                               \
-    {                                                                                               \
-        .name = "isa", .rare = true, .arg = BN_ISA_NAMES, .group = "Machine", .env = "BN_ISA",      \
-        .preset = "auto", .help = "instruction set; same results", BN_TO_TEXT(struct bn_args, isa), \
-        .shared = true,                                                                             \
-    }
+#define BN_OPTION_ISA                                                                                        \
+    BN_OPTION("isa", "instruction set; same results", .rare = true, .arg = BN_ISA_NAMES, .group = "Machine", \
+              .env = "BN_ISA", .preset = "auto", BN_TO_TEXT(struct bn_args, isa), .shared = true)
 /* Without it a command decides for itself: see bn_cli_open_model. */
-#define BN_OPTION_REPACK                                                                                  \
-    {                                                                                                     \
-        .name = "repack", .rare = true, .arg = "auto|never|always", .group = "Machine", .preset = "auto", \
-        .help = "faster copies of the weights in memory; same results", .shared = true,                   \
-        BN_TO_CHOICE(struct bn_args, repack),                                                             \
-    }
-#define BN_OPTION_PROMPT                                                                      \
-    {                                                                                         \
-        .name = "prompt", .letter = 'p', .arg = "TEXT", .group = "Input", .help = "the text", \
-        BN_TO_TEXT(struct bn_args, prompt), .shared = true,                                   \
-    }
-#define BN_OPTION_FILE                                                            \
-    {                                                                             \
-        .name = "file", .letter = 'f', .arg = "FILE", .group = "Input",           \
-        .help = "read the text from FILE (- for standard input)", .shared = true, \
-        BN_TO_TEXT(struct bn_args, file),                                         \
-    }
+#define BN_OPTION_REPACK                                                                      \
+    BN_OPTION("repack", "faster copies of the weights in memory; same results", .rare = true, \
+              .arg = "auto|never|always", .group = "Machine", .preset = "auto",               \
+              BN_TO_CHOICE(struct bn_args, repack), .shared = true)
+#define BN_OPTION_PROMPT                                                            \
+    BN_OPTION("prompt", "the text", .letter = 'p', .arg = "TEXT", .group = "Input", \
+              BN_TO_TEXT(struct bn_args, prompt), .shared = true)
+#define BN_OPTION_FILE                                                                                \
+    BN_OPTION("file", "read the text from FILE (- for standard input)", .letter = 'f', .arg = "FILE", \
+              .group = "Input", BN_TO_TEXT(struct bn_args, file), .shared = true)
 
 /* All that main does: streams and signals made safe, the line parsed, --help and --version and the
  * generators of documents served, the command run, its error printed, standard output flushed and checked.

@@ -10,30 +10,18 @@
 
 #define GROUP "Common"
 const struct bn_option bn_table_common[] = {
-    {.name = "quiet", .letter = 'q', .group = GROUP, .help = "print no warnings and no progress"},
-    {.name = "verbose",
-     .letter = 'v',
-     .group = GROUP,
-     .repeatable = true,
-     .help = "print more details on standard error; -vv prints all"},
-    {.name = "color",
-     .arg = "auto|always|never",
-     .group = GROUP,
-     .preset = "auto",
-     .help = "colours in messages; auto: on a terminal, without NO_COLOR"},
-    {.name = "help",
-     .letter = 'h',
-     .group = GROUP,
-     .help = "print help and exit; --help=all shows every option"},
-    {.name = "version",
-     .letter = 'V',
-     .group = GROUP,
-     .help = "print version, commit and compiler, and exit"},
+    BN_OPTION("quiet", "print no warnings and no progress", .letter = 'q', .group = GROUP),
+    BN_OPTION("verbose", "print more details on standard error; -vv prints all", .letter = 'v',
+              .group = GROUP, .repeatable = true),
+    BN_OPTION("color", "colours in messages; auto: on a terminal, without NO_COLOR",
+              .arg = "auto|always|never", .group = GROUP, .preset = "auto"),
+    BN_OPTION("help", "print help and exit; --help=all shows every option", .letter = 'h', .group = GROUP),
+    BN_OPTION("version", "print version, commit and compiler, and exit", .letter = 'V', .group = GROUP),
     {0},
 };
 
 const struct bn_option bn_table_json[] = {
-    {.name = "json", .group = "Output", .help = "print JSON on standard output"},
+    BN_OPTION("json", "print JSON on standard output", .group = "Output"),
     {0},
 };
 

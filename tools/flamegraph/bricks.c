@@ -12,18 +12,12 @@
 #include "tools/flamegraph/flamegraph.h"
 
 const struct bn_option bn_flamegraph_bricks_options[] = {
-    {.name = "check",
-     .group = "Check",
-     .help = "exit 1 unless samples and measured times agree",
-     BN_TO_BOOL(struct bn_flamegraph_options, bricks.check)},
-    {.name = "layers",
-     .group = "View",
-     .help = "list layers separately",
-     BN_TO_BOOL(struct bn_flamegraph_options, bricks.layers)},
-    {.name = "threads-apart",
-     .group = "View",
-     .help = "list threads separately",
-     BN_TO_BOOL(struct bn_flamegraph_options, bricks.threads)},
+    BN_OPTION("check", "exit 1 unless samples and measured times agree", .group = "Check",
+              BN_TO_BOOL(struct bn_flamegraph_options, bricks.check)),
+    BN_OPTION("layers", "list layers separately", .group = "View",
+              BN_TO_BOOL(struct bn_flamegraph_options, bricks.layers)),
+    BN_OPTION("threads-apart", "list threads separately", .group = "View",
+              BN_TO_BOOL(struct bn_flamegraph_options, bricks.threads)),
     {0},
 };
 

@@ -8,11 +8,9 @@
 #include "tools/flamegraph/flamegraph.h"
 
 const struct bn_option bn_flamegraph_export_options[] = {
-    {.name = "format",
-     .letter = 'f',
-     .arg = "json|folded|speedscope|firefox|pprof|chrome|callgrind",
-     .help = "output format [from FILE's name, or speedscope]",
-     BN_TO_CHOICE(struct bn_flamegraph_options, format)},
+    BN_OPTION("format", "output format [from FILE's name, or speedscope]", .letter = 'f',
+              .arg = "json|folded|speedscope|firefox|pprof|chrome|callgrind",
+              BN_TO_CHOICE(struct bn_flamegraph_options, format)),
     {0},
 };
 

@@ -14,25 +14,14 @@
 #define TOP 25u
 
 const struct bn_option bn_flamegraph_text_options[] = {
-    {.name = "top",
-     .letter = 'n',
-     .arg = "N",
-     .preset = "25",
-     .help = "number of rows; 0: all",
-     BN_TO_U32(struct bn_flamegraph_options, top, 0, UINT32_MAX)},
-    {.name = "sort",
-     .arg = "self|total",
-     .preset = "self",
-     .help = "order by self or total time",
-     BN_TO_CHOICE(struct bn_flamegraph_options, order)},
-    {.name = "tree",
-     .help = "print the call tree instead of the table",
-     BN_TO_BOOL(struct bn_flamegraph_options, tree)},
-    {.name = "min",
-     .arg = "PERCENT",
-     .preset = "1",
-     .help = "leave out calls below this percentage",
-     BN_TO_F64(struct bn_flamegraph_options, min, 0, 100)},
+    BN_OPTION("top", "number of rows; 0: all", .letter = 'n', .arg = "N", .preset = "25",
+              BN_TO_U32(struct bn_flamegraph_options, top, 0, UINT32_MAX)),
+    BN_OPTION("sort", "order by self or total time", .arg = "self|total", .preset = "self",
+              BN_TO_CHOICE(struct bn_flamegraph_options, order)),
+    BN_OPTION("tree", "print the call tree instead of the table",
+              BN_TO_BOOL(struct bn_flamegraph_options, tree)),
+    BN_OPTION("min", "leave out calls below this percentage", .arg = "PERCENT", .preset = "1",
+              BN_TO_F64(struct bn_flamegraph_options, min, 0, 100)),
     {0},
 };
 

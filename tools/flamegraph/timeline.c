@@ -26,9 +26,8 @@
 #define TOP 6u
 
 const struct bn_option bn_flamegraph_timeline_options[] = {
-    {.name = "html",
-     .help = "also write a page with plots, DIR/timeline.html",
-     BN_TO_BOOL(struct bn_flamegraph_options, html)},
+    BN_OPTION("html", "also write a page with plots, DIR/timeline.html",
+              BN_TO_BOOL(struct bn_flamegraph_options, html)),
     {0},
 };
 
