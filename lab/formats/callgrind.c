@@ -123,28 +123,27 @@ bn_status bn_formats_write_callgrind(const bn_stacks *s, struct bn_buf *out, bn_
     struct writing w = {.out = out, .s = s};
     bn_status status = bn_formats_texts(&w.modules, s, BN_FORMATS_MODULES, err);
     if (status == BN_OK) status = bn_formats_texts(&w.files, s, BN_FORMATS_FILES, err);
-    size_t sizes[] = {w.modules.n, w.files.n, s->n_frames};
-    w.total = bn_alloc(s->n_nodes, sizeof *w.total);
-    w.below = bn_alloc(s->n_nodes, sizeof *w.below);
-    w.of_frame = bn_alloc(s->n_frames, sizeof *w.of_frame);
+    size_t n_said = w.modules.n + w.files.n + s->n_frames;
+    uint64_t *sums = bn_alloc(2 * s->n_nodes + s->n_frames, sizeof *sums);
+    bool *said = bn_alloc(n_said, sizeof *said);
     w.calls = bn_alloc(s->n_nodes, sizeof *w.calls);
-    bool memory = w.total != NULL && w.below != NULL && w.of_frame != NULL && w.calls != NULL;
-    for (size_t i = 0; i < BN_ARRAY_LEN(sizes); i++)
-        memory = (w.said[i] = bn_alloc(sizes[i], sizeof *w.said[i])) != NULL && memory;
-    if (status == BN_OK && !memory) status = bn_nomem(err);
-    if (status == BN_OK) status = bn_formats_whole(s, w.total, err);
+    if (status == BN_OK && (sums == NULL || said == NULL || w.calls == NULL)) status = bn_nomem(err);
+    if (status == BN_OK) status = bn_formats_whole(s, sums, err);
     if (status == BN_OK) {
+        w.total = sums;
+        w.below = sums + s->n_nodes;
+        w.of_frame = w.below + s->n_nodes;
+        w.said[0] = said;
+        w.said[1] = said + w.modules.n;
+        w.said[2] = w.said[1] + w.files.n;
         sum_up(&w);
         write_all(&w);
         status = bn_buf_check(out, err);
     }
-    for (size_t i = 0; i < BN_ARRAY_LEN(sizes); i++)
-        bn_free(w.said[i]);
     bn_free(w.modules.list);
     bn_free(w.files.list);
-    bn_free(w.total);
-    bn_free(w.below);
-    bn_free(w.of_frame);
+    bn_free(sums);
+    bn_free(said);
     bn_free(w.calls);
     return status;
 }

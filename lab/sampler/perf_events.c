@@ -225,27 +225,23 @@ static int open_what_works(struct perf *p, pid_t pid, int cpu)
     }
 }
 
-static bn_status map_ring(struct perf *p, struct ring *ring, bn_error *err)
+/* All rings are of one size, so that none is smaller only because its processor comes last. */
+static bn_status map_rings(struct perf *p, bn_error *err)
 {
-    for (;;) {
-        ring->map = mmap(NULL, p->page + p->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd, 0);
-        if (ring->map != MAP_FAILED) return BN_OK;
+    for (;; p->ring_bytes /= 2) {
+        size_t n = 0, n_bytes = p->page + p->ring_bytes;
+        for (; n < p->n_rings; n++) {
+            void *map = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, p->rings[n].fd, 0);
+            if (map == MAP_FAILED) break;
+            p->rings[n].map = map;
+        }
         int failed = errno;
-        ring->map = NULL;
-        /* All rings are of one size, so that none is smaller only because its processor comes last. */
+        if (n == p->n_rings) return BN_OK;
         if ((failed != EPERM && failed != ENOMEM) || p->ring_bytes / 2 < p->least_bytes)
             return refuse_memory(p, err, failed);
-        for (struct ring *r = p->rings; r != ring; r++) {
-            munmap(r->map, p->page + p->ring_bytes);
-            r->map = NULL;
-        }
-        p->ring_bytes /= 2;
-        for (struct ring *r = p->rings; r != ring; r++) {
-            r->map = mmap(NULL, p->page + p->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
-            if (r->map != MAP_FAILED) continue;
-            failed = errno;
-            r->map = NULL;
-            return refuse_memory(p, err, failed);
+        while (n-- > 0) {
+            munmap(p->rings[n].map, n_bytes);
+            p->rings[n].map = NULL;
         }
     }
 }
@@ -258,19 +254,16 @@ static bn_status open_rings(struct perf *p, pid_t pid, bn_error *err)
     p->rings = bn_alloc(n_cpus, sizeof *p->rings);
     p->polled = bn_alloc(n_cpus + 1, sizeof *p->polled);
     if (p->rings == NULL || p->polled == NULL) return bn_nomem(err);
-    int missing = ENODEV;
     for (size_t cpu = 0; cpu < n_cpus; cpu++) {
         int fd = open_what_works(p, pid, (int)cpu);
         if (fd == -ENODEV) continue; /* it is switched off */
         if (fd < 0) return bn_perf_refuse(err, -fd, false);
-        struct ring *ring = &p->rings[p->n_rings++];
-        ring->fd = fd;
-        BN_TRY(map_ring(p, ring, err));
-        p->polled[p->n_rings - 1] = (struct pollfd){.fd = fd, .events = POLLIN};
+        p->polled[p->n_rings] = (struct pollfd){.fd = fd, .events = POLLIN};
+        p->rings[p->n_rings++].fd = fd;
     }
-    if (p->n_rings == 0) return bn_perf_refuse(err, missing, false);
+    if (p->n_rings == 0) return bn_perf_refuse(err, ENODEV, false);
     p->polled[p->n_rings] = (struct pollfd){.fd = p->quit, .events = POLLIN};
-    return BN_OK;
+    return map_rings(p, err);
 }
 
 /* An event that only counts: the time of all that is recorded, whatever the samples say. */

@@ -169,23 +169,20 @@ static bn_status arrange(struct bn_hotspots *out, const bn_stacks *s, unsigned k
 bn_status bn_hotspots(struct bn_hotspots *out, const bn_stacks *stacks, unsigned kinds, bn_error *err)
 {
     *out = (struct bn_hotspots){.list = bn_alloc(stacks->n_frames, sizeof *out->list)};
+    size_t n_shares = stacks->n_frames * stacks->n_runs;
     bool *again = bn_alloc(stacks->n_nodes, sizeof *again);
-    double *sums = bn_alloc(2 * stacks->n_frames, sizeof *sums);
-    double *work = bn_alloc(stacks->n_nodes, sizeof *work);
-    struct by_run runs = {bn_alloc(stacks->n_frames, stacks->n_runs * sizeof *runs.selfs),
-                          bn_alloc(stacks->n_frames, stacks->n_runs * sizeof *runs.totals)};
-    bool memory = out->list != NULL && again != NULL && sums != NULL && work != NULL && runs.selfs != NULL &&
-                  runs.totals != NULL;
-    bn_status status = memory ? BN_OK : bn_nomem(err);
+    double *numbers = bn_alloc(2 * stacks->n_frames + stacks->n_nodes + 2 * n_shares, sizeof *numbers);
+    bn_status status = out->list != NULL && again != NULL && numbers != NULL ? BN_OK : bn_nomem(err);
     for (uint32_t i = 1; i < stacks->n_nodes && status == BN_OK; i++)
         again[i] = repeats(stacks, i);
-    if (status == BN_OK) status = fill(out, stacks, again, &runs, sums, work, err);
+    if (status == BN_OK) {
+        double *work = numbers + 2 * stacks->n_frames, *shares = work + stacks->n_nodes;
+        struct by_run runs = {shares, shares + n_shares};
+        status = fill(out, stacks, again, &runs, numbers, work, err);
+    }
     if (status == BN_OK) status = arrange(out, stacks, kinds, err);
     bn_free(again);
-    bn_free(sums);
-    bn_free(work);
-    bn_free(runs.selfs);
-    bn_free(runs.totals);
+    bn_free(numbers);
     if (status != BN_OK) bn_hotspots_release(out);
     return status;
 }
