@@ -26,7 +26,7 @@ BN_MUST_CHECK bn_status bn_stacks_parse(bn_stacks **out, const char *text, size_
 BN_MUST_CHECK bn_status bn_stacks_read(bn_stacks **out, const char *path,
                                        bn_error *err); /* "-": standard input */
 
-/* What others read: all runs together. Each is the same bytes for the same stacks. */
+/* Formats that are written. The same stacks give the same bytes. Most formats add up all runs. */
 enum bn_stacks_format {
     BN_STACKS_DOCUMENT, /* bn.stacks/1 */
     BN_STACKS_FOLDED,
@@ -36,13 +36,13 @@ enum bn_stacks_format {
     BN_STACKS_CHROME,    /* trace events */
     BN_STACKS_CALLGRIND, /* for KCachegrind */
     BN_STACKS_FORMATS,
-    /* What else files are that are made of stacks; bn_stacks_write does not. */
+    /* Other files that are made from stacks, but not by bn_stacks_write. */
     BN_STACKS_SVG = BN_STACKS_FORMATS,
     BN_STACKS_TEXT, /* a table */
     BN_STACKS_NO_FORMAT
 };
 const char *bn_stacks_format_name(enum bn_stacks_format format); /* "json", "folded", "speedscope", ... */
-/* Which one a file's name says by its end: .json, .folded, .speedscope.json, .firefox.json, .pb.gz,
+/* The format of a file name by its ending: .json, .folded, .speedscope.json, .firefox.json, .pb.gz,
  * .trace.json, .callgrind, .svg, .txt; BN_STACKS_NO_FORMAT for any other. */
 enum bn_stacks_format bn_stacks_format_by_name(const char *path);
 BN_MUST_CHECK bn_status bn_stacks_write(const bn_stacks *stacks, enum bn_stacks_format format,

@@ -104,21 +104,21 @@ static bool find_comm(struct bn_str line, size_t end, struct bn_str *comm)
     return comm->ptr != NULL;
 }
 
-/* "period event:" and what is behind. */
+/* "period event:" and the rest of the line. */
 static void read_event(struct header *h, struct bn_str line, size_t at)
 {
-    size_t behind = at;
+    size_t after = at;
     struct bn_str word = next_word(line, &at);
     if (word.len > 0 && digits_at(word, 0) == word.len) {
         h->periodic = bn_formats_weight(word, &h->period);
-        behind = at;
+        after = at;
         word = next_word(line, &at);
     }
     if (word.len > 1 && word.ptr[word.len - 1] == ':') {
         h->event = (struct bn_str){word.ptr, word.len - 1};
-        behind = at;
+        after = at;
     }
-    h->rest = trim((struct bn_str){line.ptr + behind, line.len - behind});
+    h->rest = trim((struct bn_str){line.ptr + after, line.len - after});
 }
 
 static bool read_header(struct header *h, struct bn_str line)

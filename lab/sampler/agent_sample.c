@@ -149,7 +149,7 @@ static uint64_t frameless(const struct place *at)
 #error "no registers are known for this architecture"
 #endif
 
-/* Follows frame pointers: each points to the caller's, behind which lies the return address. */
+/* Follows frame pointers: each points to the caller's, and the return address is after it. */
 static uint32_t walk(struct bn_agent_thread *slot, const struct place *at, uint32_t *flags)
 {
     uint64_t fp = at->fp, low = at->sp, next, address;

@@ -50,7 +50,7 @@ static const struct bn_birth *birth_of(const struct bn_lineage *lineage, uint32_
     return at > 0 && list[at - 1].tid == tid ? &list[at - 1] : NULL;
 }
 
-/* ---- who was sampled ---- */
+/* ---- sampled threads ---- */
 
 struct thread {
     uint32_t pid, tid;

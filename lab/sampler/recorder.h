@@ -33,9 +33,9 @@ struct bn_record_options {
                             A multiple of 8, at most 65528 */
     bool user_only;      /* leave out the operating system's own frames and time, which are else recorded
                             where that is permitted (delivery.system) */
-    uint64_t timeout_ns; /* of a program; 0: none. It is ended then, and what was recorded is kept */
-    bool (*cancelled)(void); /* asked when a signal interrupts the wait for a program; when it says so, the
-                                same happens. NULL: never */
+    uint64_t timeout_ns; /* of a program, which is then ended; its samples are kept. 0: none */
+    bool (*cancelled)(void); /* called when a signal interrupts the wait for a program; true ends it as the
+                                timeout does. NULL: never */
 };
 #define BN_RECORD_OPTIONS_INIT                                  \
     {                                                           \
@@ -48,7 +48,7 @@ typedef struct bn_recorder bn_recorder;
  * no tier works (or the requested one does not): the message says why. */
 BN_MUST_CHECK bn_status bn_recorder_open(bn_recorder **out, const struct bn_record_options *options,
                                          bn_error *err);
-/* Ends it and gives what was recorded; once. */
+/* Stops the recording and moves it to out. Call it once. */
 BN_MUST_CHECK bn_status bn_recorder_stop(bn_recorder *recorder, bn_recording *out, bn_error *err);
 void bn_recorder_close(bn_recorder *recorder); /* NULL is fine */
 
@@ -58,7 +58,7 @@ BN_MUST_CHECK bn_status bn_record_program(bn_recording *out, struct bn_process *
                                           const struct bn_record_options *options, const char *const *argv,
                                           const int fds[3], bn_error *err);
 
-/* Whether one way works here, by a recording of this thread at work for some milliseconds. */
+/* Whether one sampler works here: it records some milliseconds of work of this thread. */
 struct bn_record_trial {
     bool works;
     uint64_t asked_period_ns; /* 0 for faults */
@@ -69,7 +69,8 @@ struct bn_record_trial {
     char hint[160];           /* the command or setting that changes that; "" when none is known */
     char system_refused[200]; /* why system frames are not recorded */
 };
-/* options->tier is the one that is tried. An error only for what has to do with no way of sampling. */
+/* options->tier is the one that is tried. Returns an error only for other causes, such as
+ * memory. */
 BN_MUST_CHECK bn_status bn_record_try(struct bn_record_trial *out, const struct bn_record_options *options,
                                       bn_error *err);
 

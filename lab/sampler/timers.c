@@ -90,7 +90,7 @@ static bn_status open_log(struct timers *t, const struct bn_record_options *o, b
 {
     t->log_bytes = o->dump_bytes > 0 ? LOG_BYTES_WITH_DUMPS : LOG_BYTES;
     t->log_fd = memfd_create("bn-sampler-log", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    /* Sealed: who is recorded could else make it shorter, and reading it would end with SIGBUS. */
+    /* Sealed: otherwise a recorded program could truncate it, and reading would end with SIGBUS. */
     if (t->log_fd < 0 || ftruncate(t->log_fd, (off_t)t->log_bytes) != 0 ||
         fcntl(t->log_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return bn_fail(err, BN_ERR_UNSUPPORTED, "memfd_create: %s", strerror(errno));
@@ -281,7 +281,7 @@ static bn_status read_log(bn_recording *out, const struct timers *t, bn_error *e
     for (uint64_t at = (sizeof *t->log + 63) & ~(uint64_t)63; at + sizeof(struct bn_agent_record) <= end;) {
         const struct bn_agent_record *record = (const void *)((const char *)t->log + at);
         bool marked = atomic_load_explicit(&record->mark, memory_order_acquire) == bn_agent_mark(at);
-        /* Read once: who writes may still be there. */
+        /* Read once: a program may still write to it. */
         uint32_t n_bytes = *(const volatile uint32_t *)&record->n_bytes;
         if (!marked || n_bytes < sizeof *record || n_bytes % 8 != 0 || n_bytes > end - at) {
             at += 8;

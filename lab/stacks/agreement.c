@@ -390,7 +390,7 @@ static bn_status judge(struct work *w, struct bn_agreement *out, bn_error *err)
         n_rows += w->rows[i].out.compared;
         stamps += w->rows[i].stamps_ns;
     }
-    /* So many equal samples are as good as one of these. */
+    /* The number of samples of equal weight that are as informative as one of these. */
     double equal = w->squares > 0 && samples > 0 ? fmin(weight * weight / w->squares / samples, 1) : 1;
     judge_kind(w, out, BN_FRAME_BRICK, wholes, equal, n_rows);
     judge_kind(w, out, BN_FRAME_SLOT, wholes + w->n_runs, equal, n_rows);

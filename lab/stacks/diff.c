@@ -54,7 +54,7 @@ static void count_weights(bn_stacks *tree, struct bn_stacks_run *run)
         run->samples[i] = (uint64_t)run->self[i];
 }
 
-/* So many samples of equal weight are as good as the run's: (sum w)^2 / sum w^2 over all samples, those of
+/* The number of samples of equal weight that are as informative as the run's: (sum w)^2 / sum w^2, those of
  * a node being equal. 0 when something has a weight and no samples. */
 static double effective_samples(const bn_stacks *tree, const struct bn_stacks_run *run, double whole)
 {

@@ -57,8 +57,8 @@ static bn_status sum_samples(struct bn_hotspots *out, const bn_stacks *s, const 
     return BN_OK;
 }
 
-/* So many samples of equal weight are as good as these: (sum w)^2 / sum w^2, a path's samples taken as
- * equal. */
+/* The number of samples of equal weight that are as informative: (sum w)^2 / sum w^2, where the samples of a
+ * path are equal. */
 static double equal_samples(const bn_stacks *s, double whole)
 {
     double squares = 0;

@@ -117,7 +117,7 @@ BN_MUST_CHECK bn_status bn_stacks_push_frame(bn_stacks *stacks, uint32_t *node, 
 /* Adds to a node's own weight in a run. */
 void bn_stacks_add(bn_stacks *stacks, uint32_t node, size_t run, double weight, uint64_t samples);
 
-/* ---- asking ---- */
+/* ---- reading ---- */
 
 #define BN_STACKS_ALL_RUNS SIZE_MAX
 double bn_stacks_self(const bn_stacks *stacks, uint32_t node, size_t run);
@@ -133,13 +133,13 @@ int bn_frame_compare(const struct bn_frame *a, const struct bn_frame *b);
 /* NULL for the root. */
 const struct bn_frame *bn_stacks_frame(const bn_stacks *stacks, uint32_t node);
 
-/* ---- making others of it ---- */
+/* ---- copies and views ---- */
 
 /* What a view keeps. Zeroed: everything as it is. */
 struct bn_stacks_view {
     unsigned drop;      /* bits of kinds whose frames are left out; their children move up */
     const char *root;   /* stacks begin at the first frame with this name; those without one are left out */
-    bool callers;       /* upside down: the function that was running is the root's child, its caller below */
+    bool callers;       /* inverted: the running function is the root's child, its caller is below */
     bool merge_repeats; /* a function that calls itself is one frame */
     bool merge_runs;    /* one run, the sum of all */
     bool drop_modules;  /* frames are the same if kind and name are */
@@ -148,7 +148,7 @@ struct bn_stacks_view {
  * stacks are the same bytes wherever they come from. about is copied. */
 BN_MUST_CHECK bn_status bn_stacks_copy(bn_stacks **out, const bn_stacks *stacks,
                                        const struct bn_stacks_view *view, bn_error *err);
-/* Adds the runs of from behind those of stacks; nodes that are not there are made. BN_ERR_ARG for another
+/* Appends the runs of from to those of stacks; missing nodes are made. BN_ERR_ARG for another
  * unit. about stays as it is. */
 BN_MUST_CHECK bn_status bn_stacks_append(bn_stacks *stacks, const bn_stacks *from, bn_error *err);
 

@@ -67,8 +67,8 @@ static bool is_part(const struct bn_frame *f)
     return f->kind == BN_FRAME_INLINED && bn_class_of(f) == BN_CLASS_OTHER;
 }
 
-/* The class of what was running when a turned stack that ends here was seen: that of its first function, or
- * of the one that this is a part of. Without functions, of its last tag. */
+/* The class of the running function of an inverted stack that ends at this node: of its first function, or of
+ * the function that contains it. Without functions, of its last tag. */
 static enum bn_class class_running(const bn_stacks *s, uint32_t node)
 {
     const struct bn_frame *path[BN_STACKS_MAX_DEPTH];
@@ -113,7 +113,8 @@ static void make_legend(struct bn_picture *p, const struct weights *w)
     }
 }
 
-/* In a turned tree what a part is a part of is below it; parts of different classes have none. */
+/* In an inverted tree the function that contains a part is below the part. A part whose containing functions have
+ * different classes has none. */
 static void class_parts_by_callers(const bn_stacks *s, unsigned *classes)
 {
     const unsigned not_yet = BN_CLASSES;

@@ -27,10 +27,9 @@ struct bn_svg_options {
     const char *search;     /* what is searched for when it is opened; NULL: nothing */
     enum bn_palette palette;
     enum bn_svg_widths widths; /* of bn_svg_diff */
-    bool
-        callers; /* the stacks are turned (bn_stacks_view.callers): what was running is nearest to the root */
-    bool icicle; /* the root on top, growing downwards */
-    bool cut_left; /* names that are too long lose their beginning, not their end */
+    bool callers;              /* the stacks are inverted: the running function is nearest to the root */
+    bool icicle;               /* the root on top, growing downwards */
+    bool cut_left;             /* names that are too long lose their beginning, not their end */
 };
 #define BN_SVG_OPTIONS_INIT \
     {                       \

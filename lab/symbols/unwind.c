@@ -124,7 +124,7 @@ static int take_frame(Dwfl_Frame *frame, void *user)
         u->deeper = true;
         return DWARF_CB_ABORT;
     }
-    /* In a chain all but the first are looked up at the address in front. */
+    /* All addresses of a chain but the first are looked up at the address before. */
     u->chain[u->n_chain] = exact && u->n_chain > 0 ? address + 1 : address;
     u->n_chain++;
     return DWARF_CB_OK;

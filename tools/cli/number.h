@@ -12,7 +12,7 @@
 
 /* Decimal digits only. */
 bool bn_number_u64(const char *text, size_t n, uint64_t *out);
-/* The same with an optional minus in front. */
+/* The same after an optional minus. */
 bool bn_number_i64(const char *text, size_t n, int64_t *out);
 /* Decimal floating point; no hexadecimal, no "inf", no "nan", and nothing that rounds to infinity. */
 bool bn_number_f32(const char *text, float *out);

@@ -84,12 +84,12 @@ BN_MUST_CHECK bn_status bn_flamegraph_read_operands(bn_stacks **out, const struc
 /* The same, and makes the view. */
 BN_MUST_CHECK bn_status bn_flamegraph_open(bn_stacks **out, const struct bn_args *args, bool picture,
                                            bn_error *err);
-/* A usage error when --output's name says by its end that the file is of another format than the one that is
- * written. Folded text is a text too. */
+/* A usage error when the ending of --output names another format than the one that is written. Folded text
+ * may be named .txt. */
 BN_MUST_CHECK bn_status bn_flamegraph_check_name(const struct bn_args *args, enum bn_stacks_format written,
                                                  bn_error *err);
-/* A usage error when --callers meets a format that says what functions spent themselves: turned stacks end in
- * the outermost caller, which spent nothing. */
+/* A usage error when --callers is given with a format that lists self times: inverted stacks end in the
+ * outermost caller, which has none. */
 BN_MUST_CHECK bn_status bn_flamegraph_check_callers(const struct bn_args *args, enum bn_stacks_format written,
                                                     bn_error *err);
 /* Writes a result to a file atomically; NULL or "-": to standard output. */
@@ -120,11 +120,11 @@ BN_MUST_CHECK bn_status bn_flamegraph_check_file(const char *path, bn_error *err
 /* --kind, --frequency, --sampler, --unwind, --runs, --duration, ...: what recording commands have in common.
  */
 extern const struct bn_option bn_flamegraph_record_options[];
-/* How these options say that is to be recorded, and how names are to be looked up. */
+/* What to record and how to find names, from the options. */
 BN_MUST_CHECK bn_status bn_flamegraph_read_sampler(struct bn_record_options *options,
                                                    struct bn_symbols_options *symbols,
                                                    const struct bn_args *args, bn_error *err);
-/* Warns of what was refused or lost, as far as it changes what the stacks say. */
+/* Prints warnings about samplers that were refused and samples that were lost. */
 void bn_flamegraph_warn(const struct bn_delivery *delivery);
 /* What is recorded when no program is named: model, prompt, tokens, threads, seed, level. */
 extern const struct bn_option bn_flamegraph_workload_options[];
