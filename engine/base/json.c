@@ -323,7 +323,7 @@ void bn_json_put_unavailable(bn_json *object, const char *name, const char *reas
     bn_json_put_string(why, name, reason);
 }
 
-void bn_json_put_number_or(bn_json *object, const char *name, double value, const char *reason)
+void bn_json_put_finite(bn_json *object, const char *name, double value, const char *reason)
 {
     if (isfinite(value))
         bn_json_put_number(object, name, value);

@@ -278,8 +278,8 @@ static void put_rates(bn_json *o, const struct bn_delivery_sum *sum)
     const char *why = why_no_rate(sum);
     /* By all of their time, the system's part too, whether that is sampled or not. */
     double ns = why == NULL ? (double)d->cpu_ns : (double)NAN;
-    bn_json_put_number_or(o, "delivered_period_ns", ns / (double)sum->samples, why);
-    bn_json_put_number_or(o, "delivered_share", sum->weight / ns, why);
+    bn_json_put_finite(o, "delivered_period_ns", ns / (double)sum->samples, why);
+    bn_json_put_finite(o, "delivered_share", sum->weight / ns, why);
 }
 
 void bn_delivery_put(bn_json *document, const struct bn_delivery_sum *sum)

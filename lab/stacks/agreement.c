@@ -469,8 +469,8 @@ static void put_row(bn_json *array, const struct bn_agreement_row *row)
     bn_json_put_bool(o, "compared", row->compared);
     const char *reason = row->kind == BN_FRAME_SLOT ? "too few samples have a kernel's function"
                                                     : "a wait, which samples of processor time may not see";
-    bn_json_put_number_or(o, "low", row->low, reason);
-    bn_json_put_number_or(o, "high", row->high, reason);
+    bn_json_put_finite(o, "low", row->low, reason);
+    bn_json_put_finite(o, "high", row->high, reason);
     if (row->compared)
         bn_json_put_bool(o, "agrees", row->agrees);
     else

@@ -113,8 +113,8 @@ static void make_legend(struct bn_picture *p, const struct weights *w)
     }
 }
 
-/* In an inverted tree the function that contains a part is below the part. A part whose containing functions have
- * different classes has none. */
+/* In an inverted tree the function that contains a part is below the part. A part whose containing functions
+ * have different classes has none. */
 static void class_parts_by_callers(const bn_stacks *s, unsigned *classes)
 {
     const unsigned not_yet = BN_CLASSES;

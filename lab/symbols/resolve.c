@@ -256,7 +256,7 @@ static void put_count(bn_json *object, const char *name, const char *name_of_sha
                       uint64_t whole, const char *no_whole)
 {
     bn_json_put_u64(object, name, part);
-    bn_json_put_number_or(object, name_of_share, (double)part / (double)whole, no_whole);
+    bn_json_put_finite(object, name_of_share, (double)part / (double)whole, no_whole);
 }
 
 void bn_stack_quality_put(bn_json *document, const struct bn_stack_quality *quality,

@@ -295,8 +295,8 @@ static void print_all(const struct doctor *d)
 static void put_hz(bn_json *o, const char *name, const struct bn_record_trial *trial, double hz)
 {
     bool known = trial->works && trial->asked_period_ns > 0 && trial->cpu_ns > 0;
-    bn_json_put_number_or(o, name, known ? hz : (double)NAN,
-                          trial->works ? "each event is recorded" : trial->why);
+    bn_json_put_finite(o, name, known ? hz : (double)NAN,
+                       trial->works ? "each event is recorded" : trial->why);
 }
 
 static void put_count(bn_json *o, const struct bn_record_trial *trial)

@@ -173,8 +173,8 @@ static void put_share(bn_json *object, const char *name, const struct bn_interva
     const char *why =
         sampled ? "the whole is nothing" : "no number of samples is known, and there is one run";
     bn_json_put_number(s, "estimate", share->estimate);
-    bn_json_put_number_or(s, "low", share->low, why);
-    bn_json_put_number_or(s, "high", share->high, why);
+    bn_json_put_finite(s, "low", share->low, why);
+    bn_json_put_finite(s, "high", share->high, why);
     bn_json_put_string(s, "method", share->method);
 }
 

@@ -152,7 +152,7 @@ static bn_status compare(bn_stacks *stacks, const struct bn_recorded_work *w, bn
 
 static void put_mean(bn_json *o, const char *name, uint64_t ns, uint64_t tokens)
 {
-    bn_json_put_number_or(o, name, (double)ns / (double)tokens, "no token was decoded after the first");
+    bn_json_put_finite(o, name, (double)ns / (double)tokens, "no token was decoded after the first");
 }
 
 /* By the engine's own stamps, while it was sampled: means of one token of decoding. */
