@@ -15,6 +15,7 @@
 #define CELL_MAX (1u << 16)
 #define TEXT_COLUMNS 80u
 #define COLUMNS_MAX 24u
+#define NAMES_MAX 3u /* rows that a note names; of more, only the first */
 
 /* ---- cells ---- */
 
@@ -182,13 +183,66 @@ void bn_text_put(struct bn_buf *out, const char *text)
     put_padded(out, text, 0, false);
 }
 
-static void put_text_row(struct bn_buf *out, const struct bn_table *t, const size_t *width, size_t n,
-                         size_t row, bool head)
+/* How a table is laid out as text: the widths, and the columns that are shown. */
+struct layout {
+    size_t width[COLUMNS_MAX];
+    size_t first, end;
+};
+
+/* The columns from `first` on that fit; texts before the first number are shown in any case. */
+static size_t end_of(const struct layout *l, const struct bn_table *t, size_t n_cols, size_t first)
 {
-    size_t start = out->len;
+    size_t at = 0, end = first;
+    for (size_t c = first; c < n_cols; c++) {
+        at += l->width[c] + (c > 0 ? 2 : 0);
+        if (at <= TEXT_COLUMNS || c <= strcspn(t->align, "r")) end = c + 1;
+    }
+    return end;
+}
+
+static void lay_out(struct layout *l, const struct bn_table *t, size_t n_cols)
+{
+    size_t needed = n_cols;
+    *l = (struct layout){0};
+    for (size_t c = 0; c < n_cols; c++) {
+        l->width[c] = width_of(t->heads[c]);
+        for (size_t i = 0; i < t->n_rows; i++) {
+            char shown[1024];
+            const char *text = text_at(t, i, c);
+            size_t wide = width_of(bn_escape(shown, sizeof shown, text, strlen(text)));
+            if (wide > l->width[c]) l->width[c] = wide;
+        }
+    }
+    while (needed > 0 && t->align[needed - 1] != 'l')
+        needed--;
+    l->end = end_of(l, t, n_cols, 0);
+    while (l->end < needed && t->align[l->first] == 'l' && t->align[l->first + 1] != '\0')
+        l->end = end_of(l, t, n_cols, ++l->first);
+}
+
+/* The first n texts of a row. */
+static void put_name(struct bn_buf *out, const struct bn_table *t, size_t row, size_t n)
+{
     for (size_t c = 0; c < n; c++) {
+        if (c > 0) bn_buf_putc(out, ' ');
+        put_padded(out, text_at(t, row, c), 0, false);
+    }
+}
+
+static void put_text_row(struct bn_buf *out, const struct bn_table *t, const struct layout *l, size_t row,
+                         bool head)
+{
+    bool same = row > 0 && !head;
+    for (size_t c = 0; c < l->first && same; c++)
+        same = strcmp(text_at(t, row, c), text_at(t, row - 1, c)) == 0;
+    if (l->first > 0 && !head && !same) {
+        put_name(out, t, row, l->first);
+        bn_buf_putc(out, '\n');
+    }
+    size_t start = out->len;
+    for (size_t c = l->first; c < l->end; c++) {
         if (c > 0) bn_buf_puts(out, "  ");
-        put_padded(out, head ? t->heads[c] : text_at(t, row, c), width[c], t->align[c] == 'r');
+        put_padded(out, head ? t->heads[c] : text_at(t, row, c), l->width[c], t->align[c] == 'r');
     }
     while (!out->failed && out->len > start && out->data[out->len - 1] == ' ')
         out->data[--out->len] = '\0';
@@ -212,53 +266,55 @@ static void put_wrapped(struct bn_buf *out, const char *text)
     if (at > 0) bn_buf_putc(out, '\n');
 }
 
-/* Below a row: the columns after the last text, as "head value", then the note. */
-static void put_text_rest(struct bn_buf *out, const struct bn_table *t, size_t from, size_t row)
+/* Whether row k shows the same note as row i. */
+static bool shares_note(const struct bn_table *t, size_t i, size_t k)
 {
-    size_t at = 0, last = t->n_cols - 1;
-    for (size_t c = from; c < last; c++) {
-        const char *text = text_at(t, row, c);
-        size_t n = width_of(t->heads[c]) + 1 + width_of(text);
-        if (text[0] == '\0' || strcmp(text, "-") == 0) continue;
-        bool fits = at > 0 && at + 2 + n <= TEXT_COLUMNS;
-        bn_buf_puts(out, fits ? ", " : at > 0 ? "\n    " : "    ");
-        bn_buf_printf(out, "%s ", t->heads[c]);
-        bn_text_put(out, text);
-        at = (fits ? at + 2 : 4) + n;
+    size_t note = t->n_cols - 1;
+    return strcmp(t->kinds[k], "ok") != 0 && strcmp(text_at(t, i, note), text_at(t, k, note)) == 0;
+}
+
+/* The notes below a table, each once, with the names of its rows. */
+static void put_notes(struct bn_buf *out, const struct bn_table *t)
+{
+    size_t n_texts = strcspn(t->align, "r");
+    if (n_texts == t->n_cols) n_texts = 1;
+    for (size_t i = 0; i < t->n_rows; i++) {
+        struct bn_buf line = {.max = CELL_MAX};
+        size_t n = 0;
+        bool first = text_at(t, i, t->n_cols - 1)[0] != '\0' && strcmp(t->kinds[i], "ok") != 0;
+        for (size_t k = 0; k < i && first; k++)
+            first = !shares_note(t, i, k);
+        for (size_t k = i; k < t->n_rows && first; k++)
+            n += shares_note(t, i, k);
+        for (size_t k = i, named = 0; k < t->n_rows && named < (n > NAMES_MAX ? 1 : n); k++) {
+            if (!shares_note(t, i, k)) continue;
+            if (named++ > 0) bn_buf_puts(&line, ", ");
+            put_name(&line, t, k, n_texts);
+        }
+        if (n > NAMES_MAX) bn_buf_printf(&line, " and %zu more", n - 1);
+        if (first) bn_buf_printf(&line, ": %s", text_at(t, i, t->n_cols - 1));
+        out->failed = out->failed || line.failed;
+        if (first && !line.failed) put_wrapped(out, line.data);
+        bn_buf_release(&line);
     }
-    if (at > 0) bn_buf_putc(out, '\n');
-    put_wrapped(out, text_at(t, row, last));
 }
 
 void bn_table_put_text(struct bn_buf *out, const struct bn_table *t)
 {
-    size_t width[COLUMNS_MAX] = {0}, all = 0, fit = 0;
-    bool noted = t->align[t->n_cols - 1] == 'n', numbers = false;
+    bool noted = t->align[t->n_cols - 1] == 'n';
+    size_t n_cols = bn_min_size(t->n_cols - noted, COLUMNS_MAX);
+    struct layout l;
     out->failed = out->failed || t->failed;
-    for (size_t c = 0; c < bn_min_size(t->n_cols - noted, COLUMNS_MAX) && !out->failed; c++) {
-        width[c] = width_of(t->heads[c]);
-        for (size_t i = 0; i < t->n_rows; i++) {
-            char shown[1024];
-            const char *text = text_at(t, i, c);
-            size_t wide = width_of(bn_escape(shown, sizeof shown, text, strlen(text)));
-            if (wide > width[c]) width[c] = wide;
-        }
-        all += width[c] + (c > 0 ? 2 : 0);
-        if (noted && t->align[c] == 'l') fit = c + 1;
-        if (!noted && (all <= TEXT_COLUMNS || !numbers)) fit = c + 1;
-        numbers = numbers || t->align[c] == 'r';
-    }
     if (out->failed) return;
-    put_text_row(out, t, width, fit, 0, true);
-    for (size_t i = 0; i < t->n_rows; i++) {
-        put_text_row(out, t, width, fit, i, false);
-        if (noted) put_text_rest(out, t, fit, i);
-    }
-    if (noted || fit == t->n_cols) return;
-    bn_buf_puts(out, "not shown:");
-    for (size_t c = fit; c < t->n_cols; c++)
-        bn_buf_printf(out, "%s %s", c > fit ? "," : "", t->heads[c]);
-    bn_buf_putc(out, '\n');
+    lay_out(&l, t, n_cols);
+    put_text_row(out, t, &l, 0, true);
+    for (size_t i = 0; i < t->n_rows; i++)
+        put_text_row(out, t, &l, i, false);
+    if (l.end < n_cols) bn_buf_puts(out, "not shown:");
+    for (size_t c = l.end; c < n_cols; c++)
+        bn_buf_printf(out, "%s %s", c > l.end ? "," : "", t->heads[c]);
+    if (l.end < n_cols) bn_buf_putc(out, '\n');
+    if (noted) put_notes(out, t);
 }
 
 /* ---- Markdown ---- */

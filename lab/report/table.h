@@ -46,9 +46,10 @@ void bn_table_exact(struct bn_table *table, double value, const char *unit);
 void bn_table_number(struct bn_table *table, double value);
 void bn_table_meter(struct bn_table *table, double share, const char *text);
 
-/* As many columns as fit into 80; the others are named below the table. A table with notes has the columns up
- * to its last text on the first line of a row, and the others below it. Control characters are written as
- * \xNN. */
+/* As many columns as fit into 80; the others are named below the table. When the columns up to the last text
+ * do not fit, the first texts become lines above the rows. Notes follow the table, each once with the names of
+ * its rows: the texts before the first number. Notes of rows that are "ok" are left out. Control characters
+ * are written as \xNN. */
 void bn_table_put_text(struct bn_buf *out, const struct bn_table *table);
 void bn_table_put_markdown(struct bn_buf *out, const struct bn_table *table);
 /* At most n_max rows, the rest is counted below. The class "sortable" needs the script of the page. */

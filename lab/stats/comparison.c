@@ -183,9 +183,9 @@ const char *bn_comparison_kind(const struct bn_comparison *c)
 
 void bn_comparisons_begin(struct bn_table *t)
 {
-    static const char *const HEADS[] = {"test", "metric", "change", "verdict", "interval", "A",
-                                        "B",    "p",      "n",      "band",    "MDE",      "why"};
-    bn_table_begin(t, HEADS, "llrlrrrrrrrn");
+    static const char *const HEADS[] = {"test",     "metric", "A", "B",    "change", "verdict",
+                                        "interval", "p",      "n", "band", "MDE",    "why"};
+    bn_table_begin(t, HEADS, "llrrrlrrrrrn");
 }
 
 /* Of a p-value that is 0 only a bound is known. */
@@ -200,24 +200,31 @@ static void put_p(struct bn_table *t, double p)
     bn_table_exact(t, p, "1");
 }
 
-void bn_comparison_row(struct bn_table *t, const struct bn_comparison *c, const char *document)
+/* The cells that all tables of comparisons have. */
+static void put_cells(struct bn_table *t, const struct bn_comparison *c, const char *document)
 {
-    char low[BN_UNITS_ROOM], high[BN_UNITS_ROOM];
-    bool bounded = isfinite(c->j.low) && isfinite(c->j.high);
+    const char *unit = bn_units_of(c->metric, c->unit);
     double a, b;
     bn_comparison_sides(c, &a, &b);
-    bn_table_row(t, bn_comparison_kind(c));
     bn_table_printf(t, "%s%s%s", document, document[0] != '\0' ? ": " : "", c->test);
     bn_table_text(t, c->metric);
+    bn_table_value(t, a, unit);
+    bn_table_value(t, b, unit);
     bn_table_percent(t, c->j.change, true);
     if (c->severity == BN_SEVERITY_NONE)
         bn_table_text(t, bn_outcome_name(c->j.outcome));
     else
         bn_table_printf(t, "%s (%s)", bn_outcome_name(c->j.outcome), SEVERITIES[c->severity]);
+}
+
+void bn_comparison_row(struct bn_table *t, const struct bn_comparison *c, const char *document)
+{
+    char low[BN_UNITS_ROOM], high[BN_UNITS_ROOM];
+    bool bounded = isfinite(c->j.low) && isfinite(c->j.high);
+    bn_table_row(t, bn_comparison_kind(c));
+    put_cells(t, c, document);
     bn_table_printf(t, "%s%s%s", bn_units_percent_text(low, c->j.low, true), bounded ? " to " : "",
                     bounded ? bn_units_percent_text(high, c->j.high, true) : "");
-    bn_table_value(t, a, bn_units_of(c->metric, c->unit));
-    bn_table_value(t, b, bn_units_of(c->metric, c->unit));
     put_p(t, c->j.p);
     bn_table_count(t, c->j.n);
     bn_table_percent(t, c->j.band > 0 ? c->j.band : (double)NAN, false);
@@ -241,12 +248,22 @@ static void print_counts(struct bn_buf *out, const struct bn_comparison *list, s
     bn_buf_puts(out, first ? "nothing was compared\n" : "\n");
 }
 
+/* SAME and STABLE need no reason. The smallest detectable change matters where one was tested for. */
 void bn_comparisons_print(struct bn_buf *out, const struct bn_comparison *list, size_t n)
 {
+    static const char *const HEADS[] = {"test", "metric", "A", "B", "change", "verdict", "why"};
     struct bn_table t;
-    bn_comparisons_begin(&t);
-    for (size_t i = 0; i < n; i++)
-        bn_comparison_row(&t, &list[i], "");
+    char mde[BN_UNITS_ROOM];
+    bn_table_begin(&t, HEADS, "llrrrln");
+    for (size_t i = 0; i < n; i++) {
+        const struct bn_judgement *j = &list[i].j;
+        bn_table_row(&t, bn_outcome_rank(j->outcome) <= bn_outcome_rank(BN_OUTCOME_STABLE) ? "ok" : "");
+        put_cells(&t, &list[i], "");
+        if (j->mde > 0 && (j->n_needed > 0 || j->outcome == BN_OUTCOME_REGRESSED))
+            bn_table_printf(&t, "%s; MDE %s", j->reason, bn_units_percent_text(mde, j->mde, false));
+        else
+            bn_table_text(&t, j->reason);
+    }
     if (n > 0) bn_table_put_text(out, &t);
     if (n > 0) bn_buf_putc(out, '\n');
     bn_table_release(&t);

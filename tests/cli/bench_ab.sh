@@ -77,7 +77,7 @@ ab -r 2 --timeout 5 -- true --vs sleep 1000
 check 'a command that does not end gives no data' ended 1
 check 'it is said which, when, and that nothing is shown' has out '^stopped  command B exceeded --timeout 5 s \(round 1\): no verdict$'
 check 'no verdict is none' has out '^verdict  none$'
-check 'and gives no number' has out '^command +wall_ns +- +INCONCLUSIVE$'
+check 'and gives no number' has out '^command +wall_ns +- +- +- +INCONCLUSIVE$'
 ab -- "$tmp/none" --vs true
 check 'a command that is not there' ended 3
 
@@ -114,12 +114,12 @@ check 'without a name the elapsed time decides' has out '^decides  wall_ns '
 # Missing numbers.
 ab -r 2 --no-control --output-only --extract 'x=x ([0-9]+)' -- echo x 1 --vs echo y 1
 check 'a number that one side lacks gives no data' ended 1
-check 'which is said' has out '^    command B printed no such series$'
+check 'which is said' has out '^    command x: command B printed no such series$'
 ab -r 2 --no-control --output-only --extract 'x=x ([0-9]+)' -- echo y --vs echo y
 check 'one that both lack is a mistake' ended 1
 check 'which names it' has err "error: --extract: neither command printed a match for 'x'"
 ab -r 6 --no-control --output-only --extract 'x=x ([0-9]+)' -- sh -c 'echo x 5 >&2' --vs sh -c 'echo x 5 >&2'
-check 'standard error is read, too' has out '^command +x +[+-]?0.00 % +SAME$'
+check 'standard error is read, too' has out '^command +x +5\.000 +5\.000 +[+-]?0.00 % +SAME$'
 
 # Documents.
 doc() { # name, test, metric, exact, samples
@@ -129,8 +129,7 @@ series() { printf '{"test": "%s", "metric": "%s", "unit": "ns", "better": "lower
 doc a decode ns_per_token false 10,12,11
 doc b decode ns_per_token false 13,9,14
 ab -r 6 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
-check 'series are compared by their medians' has out '^decode +ns_per_token +\+18\.2 % +REGRESSED'
-check 'series are compared by their medians, in full' has out 'A 11.00 ns, B 13.00 ns'
+check 'series are compared by their medians' has out '^decode +ns_per_token +11\.00 ns +13\.00 ns +\+18\.2 % +REGRESSED'
 check 'and a regression has a severity' has out ' REGRESSED \(critical\)$'
 printf '{"schema": "bn.thresholds/1", "levels": [{"metric": "*", "warning_percent": 1, "critical_percent": 5}]}' >"$tmp/levels"
 ab -r 6 --no-control --output-only --series --thresholds "$tmp/levels" -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
@@ -144,8 +143,8 @@ check 'exact ones need one round' has out '^decode +bytes .* REGRESSED'
 printf '{"series": [%s, %s]}' "$(series decode bytes true 1000)" "$(series prompt bytes true 7)" >"$tmp/b.json"
 ab -r 2 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
 check 'different sets of series give no data' ended 1
-check 'what is missing is reported' has out '^prompt +bytes +- +INCONCLUSIVE$'
-check 'what is missing is reported, in full' has out '^    command A printed no such series$'
+check 'what is missing is reported' has out '^prompt +bytes +- +7 ns +- +INCONCLUSIVE$'
+check 'what is missing is reported, in full' has out '^    prompt bytes: command A printed no such series$'
 check 'what is there is compared' has out '^decode +bytes .* SAME$'
 ab -r 2 --no-control --series --filter decode -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
 check 'a filter leaves the others out' ended 0

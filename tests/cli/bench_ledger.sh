@@ -71,12 +71,12 @@ document "$docs/worse.json" 120
 says 1 '20 % more is critical' 'ns_per_token.*REGRESSED \(critical\)$' bench compare --fail-on critical "$docs/a.json" "$docs/worse.json"
 says 0 '--fail-on lets it pass' 'tokens_per_second.*REGRESSED \(warning\)' bench compare --fail-on critical "$docs/a.json" "$docs/mild.json"
 status 1 'but not a warning that is asked for' bench compare --fail-on warning "$docs/a.json" "$docs/mild.json"
-says 1 'a series that is missing fails' '^    missing in B$' bench compare "$docs/a.json" "$docs/short.json"
-says 0 'one that is new is told' '^    only in B' bench compare "$docs/short.json" "$docs/a.json"
+says 1 'a series that is missing fails' '^    prompt ns: missing in B$' bench compare "$docs/a.json" "$docs/short.json"
+says 0 'one that is new is told' '^    prompt ns: only in B$' bench compare "$docs/short.json" "$docs/a.json"
 document "$docs/fat.json" 100 binary=other peak=2000
-says 1 'memory that doubled is critical' 'peak_rss_bytes.*REGRESSED \(critical\)' bench compare --fail-on critical "$docs/a.json" "$docs/fat.json"
+says 1 'memory that doubled is critical' 'peak_rss_bytes: single values: 100\.0 % worse, above the critical$' bench compare --fail-on critical "$docs/a.json" "$docs/fat.json"
 document "$docs/slack.json" 100 binary=other loading=30000
-says 1 'so is a model that opens in three times the time' 'load_ns.*REGRESSED \(critical\)' \
+says 1 'so is a model that opens in three times the time' 'load_ns: single values: 200\.0 % worse, above the critical level$' \
     bench compare --fail-on critical "$docs/a.json" "$docs/slack.json"
 for what in key=other:another.machine threads=2:other.settings model=other:another.model; do
     document "$docs/unlike.json" 100 "${what%%:*}"
@@ -85,12 +85,12 @@ for what in key=other:another.machine threads=2:other.settings model=other:anoth
 done
 document "$docs/busy.json" 130 others=0.7
 says 1 'times of a busy machine give no data' 'failed: no data: every time and rate is inconclusive' bench compare "$docs/a.json" "$docs/busy.json"
-says 1 'and it is said why' 'other processes used 0.7 of 2 CPUs during the run' bench compare "$docs/a.json" "$docs/busy.json"
-says 1 'memory is judged on a busy machine too' 'peak_rss_bytes.*REGRESSED \(critical\)' \
+says 1 'and it is said why' 'ns_per_token and 3 more: other processes used 0\.7 of 2 CPUs during$' bench compare "$docs/a.json" "$docs/busy.json"
+says 1 'memory is judged on a busy machine too' 'peak_rss_bytes: single values: 100\.0 % worse, above the critical$' \
     bench compare "$docs/a.json" <(document /dev/stdout 100 others=2 peak=2000)
 says 0 'and a document is like itself' '^verdict  STABLE$' bench compare --strict "$docs/busy.json" "$docs/busy.json"
 document "$docs/twin.json" 130 binary=b100
-says 0 'a program that is the same, byte for byte, did not change' 'same program' bench compare "$docs/a.json" "$docs/twin.json"
+says 0 'a program that is the same, byte for byte, did not change' 'tokens_per_second: both runs are of the same$' bench compare "$docs/a.json" "$docs/twin.json"
 status 1 'which --strict does not let pass' bench compare --strict "$docs/a.json" "$docs/twin.json"
 echo '{"schema":"bn.thresholds/1","levels":[{"metric":"*","warning_percent":50,"critical_percent":60}]}' >"$docs/levels.json"
 says 1 'levels come from a file' 'ns_per_token.*REGRESSED$' bench compare --thresholds "$docs/levels.json" "$docs/a.json" "$docs/slow.json"
@@ -106,10 +106,10 @@ points() {
         "warning":{"throughput_decrease_percent":8,"latency_increase_percent":15}}}'
 }
 points 100 100 >"$docs/points.json"
-says 0 'single values: levels are met at their numbers' '25.0 % worse, above the warning' \
+says 0 'single values: levels are met at their numbers' 'latency_p50_ms: single values: 25\.0 % worse, above the$' \
     bench compare --fail-on critical "$docs/points.json" <(points 85 125)
-says 1 'a warning is a regression' 'throughput.*REGRESSED \(warning\)' bench compare "$docs/points.json" <(points 85 100)
-says 1 'and exceeded beyond' 'throughput_tokens_per_second .*REGRESSED \(critical\)' bench compare --fail-on critical "$docs/points.json" <(points 84.9 125)
+says 1 'a warning is a regression' 'throughput_tokens_per_second: single values: 15\.0 % worse,$' bench compare "$docs/points.json" <(points 85 100)
+says 1 'and exceeded beyond' 'tok/s +84\.90 tok/s +\+17\.8 % +REGRESSED \(critical\)$' bench compare --fail-on critical "$docs/points.json" <(points 84.9 125)
 says 0 'within the levels they are stable' '^verdict  STABLE$' bench compare --strict "$docs/points.json" <(points 92 115)
 echo '{"schema":"bn.thresholds/1","levels":[{"metric":"*","warning_percent":0.2,"critical_percent":0.5}]}' >"$docs/levels.json"
 says 1 '--thresholds comes before the levels of the list' 'REGRESSED \(critical\)' \

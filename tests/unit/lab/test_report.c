@@ -37,11 +37,10 @@ static void a_table_has_the_same_cells_in_every_form(void **state)
     bn_table_put_html(&html, &t, "x", 10);
     bn_table_put_csv(&csv, &t);
     bn_table_release(&t);
-    assert_string_equal(text.data, "test\n"
-                                   "decode | <b>\n"
-                                   "    time 1.235 ms, change +5.30 %\n"
-                                   "    above 1 %\n"
-                                   "=SUM(A1)\n");
+    assert_string_equal(text.data, "test              time   change\n"
+                                   "decode | <b>  1.235 ms  +5.30 %\n"
+                                   "=SUM(A1)             -\n"
+                                   "    decode | <b>: above 1 %\n");
     assert_string_equal(markdown.data, "| test | time | change | why |\n|---|---:|---:|---|\n"
                                        "| decode \\| &lt;b&gt; | 1.235 ms | +5.30 % | above 1 % |\n"
                                        "| =SUM(A1) | - |  |  |\n");
@@ -74,6 +73,32 @@ static void a_text_table_fits_80_columns(void **state)
         end = strchr(line, '\n');
         assert_true(end - line <= 80);
     }
+    bn_buf_release(&out);
+}
+
+/* A verdict is shown in any case: names that leave no room for it become lines above their rows. */
+static void the_last_text_is_shown(void **state)
+{
+    (void)state;
+    static const char *const HEADS[] = {"test", "metric", "one", "verdict", "two"};
+    struct bn_table t;
+    struct bn_buf out = {.max = 4096};
+    bn_table_begin(&t, HEADS, "llrlr");
+    for (int i = 0; i < 2; i++) {
+        bn_table_row(&t, "");
+        bn_table_text(&t, "a name of forty-two characters, no less ..");
+        bn_table_text(&t, i == 0 ? "the first metric" : "the second metric");
+        bn_table_text(&t, "12345678901234");
+        bn_table_text(&t, "decided");
+        bn_table_text(&t, "12345678901234567890123456789012345678");
+    }
+    bn_table_put_text(&out, &t);
+    bn_table_release(&t);
+    assert_string_equal(out.data, "  metric                        one  verdict\n"
+                                  "a name of forty-two characters, no less ..\n"
+                                  "  the first metric   12345678901234  decided\n"
+                                  "  the second metric  12345678901234  decided\n"
+                                  "not shown: two\n");
     bn_buf_release(&out);
 }
 
@@ -171,6 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_table_has_the_same_cells_in_every_form),
         cmocka_unit_test(a_text_table_fits_80_columns),
+        cmocka_unit_test(the_last_text_is_shown),
         cmocka_unit_test(rows_beyond_the_limit_are_counted),
         cmocka_unit_test(marks_are_where_the_data_is),
         cmocka_unit_test(bars_begin_at_zero),

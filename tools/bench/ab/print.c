@@ -173,8 +173,7 @@ void bn_ab_print(struct bn_buf *out, const struct bn_ab_session *s, const struct
     bn_buf_printf(
         out, "\nchange   cost of B compared with A: more is worse; %g %% interval; %g %% does not matter\n",
         100 * s->rules.confidence, 100 * s->rules.margin);
-    bn_buf_puts(out, "band     how much A differs from itself; a change within it does not count\n"
-                     "MDE      smallest change detectable with 80 % power\n");
+    bn_buf_puts(out, "MDE      smallest change detectable with 80 % power; --json has all intervals\n");
     print_control(out, s);
     print_noise(out, s);
     print_secondary(out, s);
