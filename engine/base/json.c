@@ -331,6 +331,21 @@ void bn_json_put_finite(bn_json *object, const char *name, double value, const c
         bn_json_put_unavailable(object, name, reason);
 }
 
+void bn_json_put_known(bn_json *object, const char *name, const char *text, const char *reason)
+{
+    if (text[0] != '\0')
+        bn_json_put_string(object, name, text);
+    else
+        bn_json_put_unavailable(object, name, reason);
+}
+
+void bn_json_put_u64s(bn_json *object, const char *name, const uint64_t *values, size_t n)
+{
+    bn_json *array = bn_json_put_array(object, name);
+    for (size_t i = 0; i < n; i++)
+        bn_json_add_u64(array, values[i]);
+}
+
 bn_json *bn_json_add_object(bn_json *array)
 {
     return array == NULL ? NULL : put(array, NULL, cJSON_CreateObject());

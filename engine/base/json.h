@@ -93,8 +93,10 @@ void bn_json_put_count(bn_json *object, const char *name, uint64_t n);      /* 0
 void bn_json_put_texts(bn_json *object, const char *name, const char *const *texts, size_t n);
 void bn_json_put_ids(bn_json *object, const char *name, const int32_t *ids, size_t n);
 void bn_json_put_numbers(bn_json *object, const char *name, const double *numbers, size_t n);
-/* A number that is finite, else unavailable for the reason. */
+void bn_json_put_u64s(bn_json *object, const char *name, const uint64_t *values, size_t n);
+/* A number that is finite, else unavailable for the reason. A text likewise, when it is not empty. */
 void bn_json_put_finite(bn_json *object, const char *name, double value, const char *reason);
+void bn_json_put_known(bn_json *object, const char *name, const char *text, const char *reason);
 /* A value that could not be obtained: null, and the reason under the same name in the member "unavailable" of
  * the same object, which is created when it is missing. */
 void bn_json_put_unavailable(bn_json *object, const char *name, const char *reason);

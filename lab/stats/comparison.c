@@ -36,19 +36,11 @@ static void numbers_of(const struct bn_judgement *j, double out[N_NUMBERS])
     memcpy(out, numbers, sizeof numbers);
 }
 
-static void put_finite(bn_json *object, const char *name, double value, const char *why)
-{
-    if (isfinite(value))
-        bn_json_put_number(object, name, value);
-    else
-        bn_json_put_unavailable(object, name, why);
-}
-
 static void put_side(bn_json *object, const char *name, size_t n, double median)
 {
     bn_json *side = bn_json_put_object(object, name);
     bn_json_put_u64(side, "n", n);
-    put_finite(side, "median", median, "there are no samples");
+    bn_json_put_finite(side, "median", median, "there are no samples");
 }
 
 void bn_comparisons_put(bn_json *document, const struct bn_comparison *list, size_t n)
@@ -70,7 +62,7 @@ void bn_comparisons_put(bn_json *document, const struct bn_comparison *list, siz
         bn_json_put_string(o, "reason", c->j.reason);
         numbers_of(&c->j, numbers);
         for (size_t k = 0; k < N_NUMBERS; k++)
-            put_finite(o, NUMBERS[k].name, numbers[k], NUMBERS[k].why);
+            bn_json_put_finite(o, NUMBERS[k].name, numbers[k], NUMBERS[k].why);
         bn_json_put_u64(o, "n", c->j.n);
         bn_json_put_u64(o, "n_needed", c->j.n_needed);
         bn_json_put_string(o, "severity", SEVERITIES[c->severity]);

@@ -109,14 +109,6 @@ void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *
         bn_json_add_u64(array, list->list[i]);
 }
 
-void bn_bench_put_text(bn_json *object, const char *name, const char *text)
-{
-    if (text[0] != '\0')
-        bn_json_put_string(object, name, text);
-    else
-        bn_json_put_unavailable(object, name, "there is none");
-}
-
 void bn_bench_put_interval(bn_json *object, const char *name, const struct bn_interval *interval)
 {
     if (!isfinite(interval->low) || !isfinite(interval->high)) {

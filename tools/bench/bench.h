@@ -90,8 +90,6 @@ BN_MUST_CHECK bn_status bn_bench_print_table(struct bn_table *table, bn_error *e
 void bn_bench_put_clock(bn_json *doc, const struct bn_bench_clock *clock);
 /* Puts the numbers of a list option. */
 void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *list);
-/* Puts a text; null when it is empty. */
-void bn_bench_put_text(bn_json *object, const char *name, const char *text);
 /* Confidence of every interval. */
 #define BN_BENCH_CONFIDENCE 0.95
 /* Puts [low, high] under a name, or null with the reason. */

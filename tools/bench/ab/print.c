@@ -253,12 +253,8 @@ static void put_control(bn_json *doc, const struct bn_ab_session *s)
             bn_json_put_unavailable(o, "change", "--no-control");
             continue;
         }
-        for (size_t i = 0; i < BN_ARRAY_LEN(values); i++) {
-            if (isfinite(values[i]))
-                bn_json_put_number(o, NUMBERS[i], values[i]);
-            else
-                bn_json_put_unavailable(o, NUMBERS[i], "too few rounds");
-        }
+        for (size_t i = 0; i < BN_ARRAY_LEN(values); i++)
+            bn_json_put_finite(o, NUMBERS[i], values[i], "too few rounds");
         bn_json_put_string(o, "verdict", bn_outcome_name(j->outcome));
     }
     if (s->no_control)

@@ -168,10 +168,7 @@ void bn_bench_print_origin(const char *side, const char *name, const struct bn_r
 
 static void put_known(bn_json *o, const char *name, const char *text)
 {
-    if (text[0] != '\0')
-        bn_json_put_string(o, name, text);
-    else
-        bn_json_put_unavailable(o, name, "the document has no such member");
+    bn_json_put_known(o, name, text, "the document has no such member");
 }
 
 void bn_bench_put_origin(bn_json *doc, const char *side, const struct bn_result *r)

@@ -156,19 +156,11 @@ static void put_change(bn_json *array, const struct history *h, const struct bn_
     bn_json_put_u64(o, "n_before", c->n_before);
     bn_json_put_u64(o, "n_after", c->n_after);
     bn_json_put_number(o, "change", expm1(c->shift.estimate));
-    if (isfinite(c->shift.low) && isfinite(c->shift.high)) {
-        bn_json_put_number(o, "change_low", expm1(c->shift.low));
-        bn_json_put_number(o, "change_high", expm1(c->shift.high));
-    } else {
-        bn_json_put_unavailable(o, "change_low", "too few runs for an interval");
-        bn_json_put_unavailable(o, "change_high", "too few runs for an interval");
-    }
+    bn_json_put_finite(o, "change_low", expm1(c->shift.low), "too few runs for an interval");
+    bn_json_put_finite(o, "change_high", expm1(c->shift.high), "too few runs for an interval");
     bn_json_put_bool(o, "confirmed", false);
     confirmation(confirm, sizeof confirm, h, c);
-    if (confirm[0] != '\0')
-        bn_json_put_string(o, "confirm", confirm);
-    else
-        bn_json_put_unavailable(o, "confirm", "the runs do not name two commits");
+    bn_json_put_known(o, "confirm", confirm, "the runs do not name two commits");
 }
 
 static bn_json *put_history(const struct trend *t, const struct bn_ledger *l, const struct history *h)
@@ -178,10 +170,7 @@ static bn_json *put_history(const struct trend *t, const struct bn_ledger *l, co
     bn_json_put_string(o, "suite", l->suite);
     bn_json_put_string(o, "settings_sha256", h->runs[0]->like.settings);
     bn_json_put_object(o, "unavailable");
-    if (h->runs[0]->like.model[0] != '\0')
-        bn_json_put_string(o, "model_sha256", h->runs[0]->like.model);
-    else
-        bn_json_put_unavailable(o, "model_sha256", "the runs name no model");
+    bn_json_put_known(o, "model_sha256", h->runs[0]->like.model, "the runs name no model");
     bn_json_put_string(o, "test", h->series->test);
     bn_json_put_string(o, "metric", h->series->metric);
     bn_json_put_string(o, "unit", h->series->unit);

@@ -267,9 +267,7 @@ static void print_row(const struct result *r)
 static void put_samples(bn_json *o, const struct result *r)
 {
     bn_json_put_u64(o, "calls_per_sample", r->times.calls);
-    bn_json *samples = bn_json_put_array(o, "samples_ns");
-    for (size_t i = 0; i < r->times.n; i++)
-        bn_json_add_u64(samples, r->times.ns[i]);
+    bn_json_put_u64s(o, "samples_ns", r->times.ns, r->times.n);
     bn_json *outliers = bn_json_put_object(o, "outliers");
     bn_json_put_u64(outliers, "mild_low", r->outliers.n_mild_low);
     bn_json_put_u64(outliers, "mild_high", r->outliers.n_mild_high);
@@ -318,8 +316,8 @@ static void put_result(const struct job *job, const struct result *r)
     bn_json_put_number(o, "bytes_per_call", c->bytes);
     bn_json_put_number(o, "macs_per_call", c->macs);
     bn_json_put_string(o, "verdict", r->valid ? "valid" : "invalid");
-    bn_bench_put_text(o, "reason", r->reason);
-    bn_bench_put_text(o, "implausible", r->implausible);
+    bn_json_put_known(o, "reason", r->reason, "there is none");
+    bn_json_put_known(o, "implausible", r->implausible, "there is none");
     if (r->times.n >= 6)
         bn_json_put_bool(o, "steady", r->steady);
     else

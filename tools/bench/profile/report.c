@@ -76,19 +76,11 @@ static void put_overhead(bn_json *doc, const struct bn_bench_profile *p)
     bn_json_add_string(from, "events");
     bn_json_add_string(from, "wall_ns");
     bn_json_put_number(object, "measured_share", o->measured.change);
-    if (isfinite(o->measured.low)) {
-        bn_json_put_number(object, "measured_low", o->measured.low);
-        bn_json_put_number(object, "measured_high", o->measured.high);
-    } else {
-        bn_json_put_unavailable(object, "measured_low", "too few pairs");
-        bn_json_put_unavailable(object, "measured_high", "too few pairs");
-    }
+    bn_json_put_finite(object, "measured_low", o->measured.low, "too few pairs");
+    bn_json_put_finite(object, "measured_high", o->measured.high, "too few pairs");
     bn_json_put_u64(object, "dropped", bn_prof_dropped(p->prof));
-    bn_json *on = bn_json_put_array(object, "on_ns"), *off = bn_json_put_array(object, "off_ns");
-    for (size_t i = 0; i < o->pairs; i++) {
-        bn_json_add_number(on, o->on_ns[i]);
-        bn_json_add_number(off, o->off_ns[i]);
-    }
+    bn_json_put_numbers(object, "on_ns", o->on_ns, o->pairs);
+    bn_json_put_numbers(object, "off_ns", o->off_ns, o->pairs);
 }
 
 /* The time of one brick on the first thread in each pass of one token; false when a pass lacks the brick. */

@@ -215,9 +215,7 @@ static void put_row(bn_json *array, const struct row *row, const struct bn_roofl
     bn_json_put_number(object, "bytes_per_pass", row->bytes);
     bn_json_put_number(object, "elements_per_pass", row->elements);
     bn_json_put_number(object, "set_bytes", row->set_bytes);
-    bn_json *samples = bn_json_put_array(object, "samples_ns");
-    for (size_t i = 0; i < n_passes; i++)
-        bn_json_add_number(samples, row->ns[i]);
+    bn_json_put_numbers(object, "samples_ns", row->ns, n_passes);
     for (size_t i = 0; !r->known && i < BN_ARRAY_LEN(NAMES); i++)
         bn_json_put_unavailable(object, NAMES[i], r->reason);
     if (!r->known) return;

@@ -21,18 +21,10 @@
 #define LOGIT_TOKENS 16u
 #define DRAWS 101u
 
-static void put_finite(bn_json *o, const char *name, double value, const char *why)
-{
-    if (isfinite(value))
-        bn_json_put_number(o, name, value);
-    else
-        bn_json_put_unavailable(o, name, why);
-}
-
 /* No number in a document is negative; the member `negative` is true when the decibels are. */
 static void put_db(bn_json *o, const char *name, const char *negative, double db)
 {
-    put_finite(o, name, db < 0 ? 0 : db, "nothing was lost");
+    bn_json_put_finite(o, name, db < 0 ? 0 : db, "nothing was lost");
     bn_json_put_bool(o, negative, db < 0);
 }
 
@@ -46,8 +38,8 @@ static void put_codes(bn_json *o, const uint64_t counts[3], double bits)
     bn_json_put_u64(codes, "zero", counts[1]);
     bn_json_put_u64(codes, "plus", counts[2]);
     bn_json_put_number(o, "zero_share", (double)counts[1] / all);
-    put_finite(o, "entropy_bits_per_weight", entropy, "there are no codes");
-    put_finite(o, "entropy_share_of_bits", entropy / bits, "there are no codes");
+    bn_json_put_finite(o, "entropy_bits_per_weight", entropy, "there are no codes");
+    bn_json_put_finite(o, "entropy_share_of_bits", entropy / bits, "there are no codes");
 }
 
 /* ---- one format ---- */
@@ -88,8 +80,8 @@ static bn_status put_quality(struct bn_suite *s, struct bn_quant_data *d, size_t
     bn_json_put_number(o, "max_abs", q.max_abs);
     put_db(o, "sqnr_db", "sqnr_below_zero", q.sqnr_db);
     put_db(o, "worst_row_sqnr_db", "worst_row_sqnr_below_zero", q.worst_row_sqnr_db);
-    put_finite(o, "cosine", q.cosine, "all weights are zero");
-    put_finite(o, "sign_agreement", q.sign_agreement, "all weights are zero");
+    bn_json_put_finite(o, "cosine", q.cosine, "all weights are zero");
+    bn_json_put_finite(o, "sign_agreement", q.sign_agreement, "all weights are zero");
     if (f->ternary) {
         count_signs(back, n, counts);
         put_codes(o, counts, bits);
@@ -138,8 +130,8 @@ bn_status bn_quant_quality(struct bn_suite *s, struct bn_quant_data *d, const do
                            slot == BN_KERNEL_COUNT ? "plain C" : bn_kernel_slot_name(slot));
         put_db(o, "sqnr_db", "sqnr_below_zero", verdicts[i].sqnr_db);
         bn_json_put_number(o, "bits_per_weight", verdicts[i].bits);
-        put_finite(o, "weights_per_second", measured ? speed[i] : (double)NAN,
-                   "dequantising was not measured");
+        bn_json_put_finite(o, "weights_per_second", measured ? speed[i] : (double)NAN,
+                           "dequantising was not measured");
         if (measured)
             bn_json_put_bool(o, "dominated", dominated);
         else
@@ -262,8 +254,9 @@ static bn_status compare_logits(struct bn_suite *s, const bn_model *plain, bn_js
         bn_json *l = bn_json_put_object(o, "logits");
         bn_json_put_string(l, "compared", "T5 with the file's own form");
         bn_json_put_u64(l, "tokens", LOGIT_TOKENS);
-        put_finite(l, "kl_mean", fabs(bn_metrics_mean(&sum, BN_METRIC_KL)), "a logit is not finite");
-        put_finite(l, "top_1_agreement", bn_metrics_mean(&sum, BN_METRIC_ARGMAX), "a logit is not finite");
+        bn_json_put_finite(l, "kl_mean", fabs(bn_metrics_mean(&sum, BN_METRIC_KL)), "a logit is not finite");
+        bn_json_put_finite(l, "top_1_agreement", bn_metrics_mean(&sum, BN_METRIC_ARGMAX),
+                           "a logit is not finite");
         bn_suite_state(s, l, "same_bits", status == BN_OK && sum.n_same_bits == LOGIT_TOKENS);
         bn_suite_print(s, "%-12s %zu of %u rows of logits are bit-identical through T5\n", "model",
                        sum.n_same_bits, LOGIT_TOKENS);

@@ -34,21 +34,13 @@ static void put_sources(bn_json *doc, const struct bn_report *r)
     }
 }
 
-static void put_known(bn_json *object, const char *name, double value, const char *why)
-{
-    if (isfinite(value))
-        bn_json_put_number(object, name, value);
-    else
-        bn_json_put_unavailable(object, name, why);
-}
-
 static void put_statistics(bn_json *object, const struct bn_report_series *s)
 {
     bn_json *o = bn_json_put_object(object, "statistics");
     bn_json_put_object(o, "unavailable");
     bn_json_put_u64(o, "n", s->s->n);
     for (size_t f = 0; f < BN_FIGURES; f++)
-        put_known(o, bn_figure_names[f], s->figure[f], s->why[f]);
+        bn_json_put_finite(o, bn_figure_names[f], s->figure[f], s->why[f]);
     if (s->method != NULL)
         bn_json_put_string(o, "method", s->method);
     else
@@ -71,9 +63,7 @@ static void put_series(bn_json *o, const struct bn_report_series *s)
     bn_json_put_string(o, "better", s->s->higher ? "higher" : "lower");
     bn_json_put_bool(o, "exact", s->s->exact);
     put_statistics(o, s);
-    bn_json *samples = bn_json_put_array(o, "samples");
-    for (size_t i = 0; i < s->s->n; i++)
-        bn_json_add_number(samples, s->s->samples[i]);
+    bn_json_put_numbers(o, "samples", s->s->samples, s->s->n);
 }
 
 static bn_status put_comparisons(bn_json *doc, const struct bn_report *r, bn_error *err)
@@ -100,7 +90,7 @@ static void put_bricks(bn_json *doc, const struct bn_report *r)
         bn_json_put_string(o, "brick", b->name);
         bn_json_put_string(o, "category", b->category);
         bn_json_put_number(o, "exclusive_ns", b->ns);
-        put_known(o, "share", b->share, "no time was measured");
+        bn_json_put_finite(o, "share", b->share, "no time was measured");
         if (!b->rest) bn_json_put_u64(o, "count", b->count);
     }
 }
@@ -117,9 +107,9 @@ static void put_points(bn_json *doc, const struct bn_report *r)
         bn_json_put_string(o, "isa", p->isa);
         bn_json_put_u64(o, "threads", p->threads);
         bn_json_put_number(o, "ns_per_call", p->ns);
-        put_known(o, "low", p->low, "needs 6 samples");
-        put_known(o, "high", p->high, "needs 6 samples");
-        put_known(o, "share_of_limit", p->share, "it has no limit");
+        bn_json_put_finite(o, "low", p->low, "needs 6 samples");
+        bn_json_put_finite(o, "high", p->high, "needs 6 samples");
+        bn_json_put_finite(o, "share_of_limit", p->share, "it has no limit");
     }
 }
 

@@ -316,7 +316,7 @@ static void put_one(bn_json *array, const struct bn_bench_group *group)
     bn_json_put_u64(o, "depth", group->config->depth);
     bn_json_put_u64(o, "threads", group->config->n_threads);
     bn_json_put_string(o, "verdict", bn_bench_verdict_name(group->verdict));
-    bn_bench_put_text(o, "reason", group->reason);
+    bn_json_put_known(o, "reason", group->reason, "there is none");
     bn_json *rounds = bn_json_put_array(o, "samples");
     for (uint32_t i = 0; i < group->n_rounds; i++)
         put_round(rounds, group, i);

@@ -49,12 +49,9 @@ static void put_model(const struct bn_bench_measurement *m, bn_json *doc)
     for (uint32_t i = 0; i < m->o->n_loads; i++) {
         bn_json *load = bn_json_add_object(loads);
         bn_json_put_u64(load, "ns", m->loads[i].ns);
-        if (m->loads[i].cached >= 0)
-            bn_json_put_number(load, "page_cache_share", m->loads[i].cached);
-        else
-            bn_json_put_unavailable(load, "page_cache_share",
-                                    m->args->model == NULL ? "the model is built in"
-                                                        : "the system does not report it");
+        bn_json_put_finite(load, "page_cache_share",
+                           m->loads[i].cached >= 0 ? m->loads[i].cached : (double)NAN,
+                           m->args->model == NULL ? "the model is built in" : "the system does not report it");
     }
 }
 
@@ -71,9 +68,7 @@ static void put_memory(const struct bn_bench_measurement *m, bn_json *doc)
                                 "the system does not permit resetting the peak");
         return;
     }
-    bn_json *rounds = bn_json_put_array(memory, "round_peak_rss_bytes"); /* warm-ups too */
-    for (size_t i = 0; i < m->memory.n_rounds; i++)
-        bn_json_add_number(rounds, m->memory.rounds[i]);
+    bn_json_put_numbers(memory, "round_peak_rss_bytes", m->memory.rounds, m->memory.n_rounds);
 }
 
 static void put_bandwidth(const struct bn_bench_measurement *m, bn_json *doc)
@@ -118,10 +113,8 @@ static void put_sample(bn_json *array, const struct bn_bench_config *c, size_t i
     bn_json_put_u64(o, "bytes", s->bytes);
     bn_json_put_u64(o, "ops", s->ops);
     bn_noise_put(o, &s->noise);
-    if (s->bandwidth > 0)
-        bn_json_put_number(o, "bandwidth_bytes_per_second", s->bandwidth);
-    else
-        bn_json_put_unavailable(o, "bandwidth_bytes_per_second", "no memory for the probe");
+    bn_json_put_finite(o, "bandwidth_bytes_per_second", s->bandwidth > 0 ? s->bandwidth : (double)NAN,
+                       "no memory for the probe");
     if (warmup) {
         bn_json_put_unavailable(o, "outlier", "it is warm-up");
         bn_json_put_unavailable(o, "disturbances", "it is warm-up");
@@ -217,8 +210,8 @@ static void put_config(const struct bn_bench_measurement *m, bn_json *array, con
     else
         bn_json_put_u64(o, "batch", c->n_batch);
     bn_json_put_string(o, "verdict", bn_bench_verdict_name(c->verdict));
-    bn_bench_put_text(o, "reason", c->reason);
-    bn_bench_put_text(o, "implausible", c->implausible);
+    bn_json_put_known(o, "reason", c->reason, "there is none");
+    bn_json_put_known(o, "implausible", c->implausible, "there is none");
     bn_json_put_u64(o, "warmup_samples", c->n_warmup);
     if (bn_bench_can_settle(c->n_samples - c->n_warmup))
         bn_json_put_bool(o, "steady", c->steady);
