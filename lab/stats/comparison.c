@@ -13,6 +13,11 @@
 
 static const char *const SEVERITIES[] = {"none", "warning", "critical"};
 
+const char *bn_severity_name(enum bn_severity severity)
+{
+    return SEVERITIES[severity];
+}
+
 /* ---- JSON ---- */
 
 /* The numbers of a judgement that may be missing, for writing and reading alike. */

@@ -12,6 +12,8 @@
 
 /* The severity of a regression: a label in addition to the judgement, by the levels that are configured. */
 enum bn_severity { BN_SEVERITY_NONE, BN_SEVERITY_WARNING, BN_SEVERITY_CRITICAL };
+/* "none", "warning", "critical" */
+const char *bn_severity_name(enum bn_severity severity);
 
 /* Texts are borrowed. A side that is missing has n 0, and its medians are NaN. */
 struct bn_comparison {

@@ -9,7 +9,6 @@
 #include "lab/stats/interval.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "lab/stats/distribution.h"
@@ -54,10 +53,8 @@ bn_status bn_interval_median(struct bn_interval *out, const double *samples, siz
 {
     for (size_t i = 0; i < n; i++)
         if (!isfinite(samples[i])) return bn_fail(err, BN_ERR_ARG, "sample %zu is not finite", i);
-    double *sorted = bn_alloc(n, sizeof *sorted);
+    double *sorted = bn_sorted_copy(samples, n);
     if (sorted == NULL) return bn_nomem(err);
-    memcpy(sorted, samples, n * sizeof *sorted);
-    bn_sort(sorted, n);
     *out = bn_interval_quantile(sorted, n, 0.5, confidence);
     bn_free(sorted);
     return BN_OK;

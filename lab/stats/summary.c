@@ -19,7 +19,7 @@ void bn_sort(double *x, size_t n)
     qsort(x, n, sizeof *x, ascending);
 }
 
-static double *sorted_copy(const double *samples, size_t n)
+double *bn_sorted_copy(const double *samples, size_t n)
 {
     double *copy = bn_alloc(n, sizeof *copy);
     if (copy == NULL) return NULL;
@@ -51,7 +51,7 @@ double bn_median(const double *samples, size_t n)
 bool bn_summarize(struct bn_summary *out, const double *samples, size_t n)
 {
     *out = (struct bn_summary){0};
-    double *sorted = n > 0 ? sorted_copy(samples, n) : NULL;
+    double *sorted = n > 0 ? bn_sorted_copy(samples, n) : NULL;
     if (sorted == NULL) return false;
     *out = (struct bn_summary){.n = n, .min = sorted[0], .max = sorted[n - 1]};
     out->median = bn_sorted_quantile(sorted, n, 0.5);
@@ -71,7 +71,7 @@ size_t bn_quantile_needs(double p)
 
 bool bn_quantile(double *out, const double *samples, size_t n, double p)
 {
-    double *sorted = n >= bn_quantile_needs(p) ? sorted_copy(samples, n) : NULL;
+    double *sorted = n >= bn_quantile_needs(p) ? bn_sorted_copy(samples, n) : NULL;
     if (sorted == NULL) return false;
     *out = bn_sorted_quantile(sorted, n, p);
     bn_free(sorted);
@@ -110,7 +110,7 @@ bool bn_tukey(struct bn_tukey *out, const double *samples, size_t n)
 {
     struct bn_summary of;
     *out = (struct bn_tukey){0};
-    double *sorted = bn_summarize(&of, samples, n) ? sorted_copy(samples, n) : NULL;
+    double *sorted = bn_summarize(&of, samples, n) ? bn_sorted_copy(samples, n) : NULL;
     if (sorted == NULL) return false;
     double q1 = bn_sorted_quantile(sorted, n, 0.25), q3 = bn_sorted_quantile(sorted, n, 0.75), span = q3 - q1;
     bn_free(sorted);

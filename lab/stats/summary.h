@@ -35,6 +35,8 @@ bool bn_all_equal(const double *x, size_t n);
 
 /* Ascending, in place. */
 void bn_sort(double *x, size_t n);
+/* The samples in ascending order, allocated (bn_free); NULL without memory. */
+double *bn_sorted_copy(const double *samples, size_t n);
 /* The p-quantile of n >= 1 ascending samples, as above, without asking whether there are enough. */
 double bn_sorted_quantile(const double *sorted, size_t n, double p);
 

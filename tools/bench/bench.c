@@ -39,12 +39,14 @@ bn_status bn_bench_threads(struct bn_list *threads, bn_error *err)
 bn_json *bn_bench_document(const char *command, const struct bn_machine *machine)
 {
     char now[21];
+    struct bn_machine here;
     bn_json *doc = bn_json_new_object();
+    if (machine == NULL) bn_machine_read(&here);
     bn_json_put_string(doc, "schema", "bn.bench/1");
     bn_json_put_string(doc, "command", command);
     bn_clock_format(bn_clock_utc(), now);
     bn_json_put_string(doc, "created", now);
-    bn_cli_put_provenance(doc, machine);
+    bn_cli_put_provenance(doc, machine != NULL ? machine : &here);
     return doc;
 }
 
@@ -141,14 +143,12 @@ void bn_bench_put_summary(bn_json *object, const char *name, const double *sampl
         double p;
     } QUANTILES[] = {{"p5", 0.05}, {"p90", 0.9}, {"p95", 0.95}, {"p99", 0.99}};
     struct bn_summary s;
-    double *sorted = n > 0 ? bn_alloc(n, sizeof *sorted) : NULL;
+    double *sorted = n > 0 ? bn_sorted_copy(samples, n) : NULL;
     if (sorted == NULL || !bn_summarize(&s, samples, n)) {
         bn_json_put_unavailable(object, name, n == 0 ? "there are no samples" : "out of memory");
         bn_free(sorted);
         return;
     }
-    memcpy(sorted, samples, n * sizeof *sorted);
-    bn_sort(sorted, n);
     struct bn_interval interval = bn_interval_quantile(sorted, n, 0.5, BN_BENCH_CONFIDENCE);
     bn_json *out = bn_json_put_object(object, name);
     bn_json_put_u64(out, "n", s.n);

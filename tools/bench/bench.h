@@ -73,7 +73,7 @@ struct bn_bench_options {
  * cannot start as many threads. */
 BN_MUST_CHECK bn_status bn_bench_threads(struct bn_list *threads, bn_error *err);
 
-/* A document with its common members: schema, command, time, program, machine. */
+/* A document with its common members: schema, command, time, program, machine (NULL: read now). */
 bn_json *bn_bench_document(const char *command, const struct bn_machine *machine);
 /* The CPU use of other processes since `then`; warns when it disturbed the measurement. */
 struct bn_others bn_bench_others(const struct bn_busy *then);

@@ -111,13 +111,7 @@ static bn_status measure(struct bn_bench_limits *limits, struct bn_bench_limit w
 {
     struct bn_bench_limit *known = find(limits, &wanted);
     if (known != NULL) return again ? measure_again(limits, known, err) : BN_OK;
-    if (limits->n == limits->room) {
-        size_t room = limits->room * 2 + 16;
-        struct bn_bench_limit *list = bn_realloc(limits->list, room, sizeof *list);
-        if (list == NULL) return bn_nomem(err);
-        limits->list = list;
-        limits->room = room;
-    }
+    BN_TRY(bn_array_grow(&limits->list, &limits->room, limits->n + 1, sizeof *limits->list, err));
     BN_TRY(bn_bench_limit_measure(&wanted, budget_of(limits, &wanted), err));
     limits->list[limits->n++] = wanted;
     return BN_OK;

@@ -210,12 +210,7 @@ static bn_status list_series(struct bn_ab_session *s, bn_error *err)
         for (size_t k = 0; k < slot->values.n; k++) {
             const struct bn_series *v = &slot->values.list[k];
             if (is_listed(s, v)) continue;
-            if (s->n_comparisons == room) {
-                room = room * 2 + 16;
-                struct bn_comparison *list = bn_realloc(s->comparisons, room, sizeof *list);
-                if (list == NULL) return bn_nomem(err);
-                s->comparisons = list;
-            }
+            BN_TRY(bn_array_grow(&s->comparisons, &room, s->n_comparisons + 1, sizeof *s->comparisons, err));
             s->comparisons[s->n_comparisons++] = (struct bn_comparison){.test = v->test,
                                                                         .metric = v->metric,
                                                                         .unit = v->unit,

@@ -128,7 +128,7 @@ static void print_secondary(struct bn_buf *out, const struct bn_ab_session *s)
         const struct bn_comparison *c = &s->comparisons[i];
         if (c->secondary && c->severity != BN_SEVERITY_NONE)
             bn_buf_printf(out, "also     %s of %s regressed (%s)\n", c->metric, c->test,
-                          c->severity == BN_SEVERITY_CRITICAL ? "critical" : "warning");
+                          bn_severity_name(c->severity));
     }
 }
 

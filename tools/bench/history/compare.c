@@ -147,10 +147,9 @@ bn_status bn_bench_compare_show(struct bn_args *args, const struct bn_bench_comp
                comparison->n_missing == 1 ? "is" : "are");
     if (comparison->n_extra > 0)
         printf("%zu series %s only in B.\n", comparison->n_extra, comparison->n_extra == 1 ? "is" : "are");
-    printf("verdict  %s%s\n", bn_outcome_name(comparison->worst),
-           comparison->severity == BN_SEVERITY_CRITICAL  ? " (critical)"
-           : comparison->severity == BN_SEVERITY_WARNING ? " (warning)"
-                                                         : "");
+    printf("verdict  %s", bn_outcome_name(comparison->worst));
+    if (comparison->severity != BN_SEVERITY_NONE) printf(" (%s)", bn_severity_name(comparison->severity));
+    putchar('\n');
     if (why != NULL) bn_report_note(0, "failed: %s", why);
     return BN_OK;
 }
@@ -209,11 +208,9 @@ static bn_status compare(struct bn_args *args, struct bn_bench_compare_settings 
                          const struct bn_result *a, const struct bn_result *b, bn_error *err)
 {
     struct bn_history_comparison comparison;
-    struct bn_machine machine;
     BN_TRY(prepare(settings, a, b, err));
     BN_TRY(bn_history_compare(&comparison, &a->series, &b->series, &settings->rules, err));
-    bn_machine_read(&machine);
-    bn_json *doc = args->json ? bn_bench_document("compare", &machine) : NULL;
+    bn_json *doc = args->json ? bn_bench_document("compare", NULL) : NULL;
     if (args->json) {
         bn_bench_put_origin(doc, "a", a);
         bn_bench_put_origin(doc, "b", b);

@@ -329,9 +329,7 @@ static bn_status show_ledger(void *arg, const struct bn_ledger *l, bn_error *err
 bn_status bn_bench_trend(struct bn_args *args, bn_error *err)
 {
     struct trend t = {.args = args, .o = args->fields};
-    struct bn_machine machine;
-    bn_machine_read(&machine);
-    bn_json *doc = args->json ? bn_bench_document("trend", &machine) : NULL;
+    bn_json *doc = args->json ? bn_bench_document("trend", NULL) : NULL;
     t.array = bn_json_put_array(doc, "histories");
     bn_status status = bn_bench_each_ledger(t.o->ledger, t.o->machine, t.o->suite, show_ledger, &t, err);
     if (status == BN_OK && t.n_shown == 0)

@@ -71,15 +71,6 @@ static void end_figure(struct bn_buf *out, const struct bn_report_series *s, con
 
 /* ---- distribution ---- */
 
-static double *sorted_of(const struct bn_series *s)
-{
-    double *copy = bn_alloc(s->n, sizeof *copy);
-    if (copy == NULL) return NULL;
-    memcpy(copy, s->samples, s->n * sizeof *copy);
-    bn_sort(copy, s->n);
-    return copy;
-}
-
 /* The ranges in which samples are labelled outliers. */
 static void draw_bands(struct bn_buf *out, const struct bn_plot *p, const struct bn_report_series *s,
                        double factor)
@@ -143,7 +134,7 @@ void bn_report_plot_distribution(struct bn_buf *out, const struct bn_report_seri
     struct view v = view_of(s, false);
     struct bn_plot p = bn_plot_of(250);
     char median[BN_UNITS_ROOM], text[80];
-    double *sorted = sorted_of(s->s), at = f[BN_FIGURE_MEDIAN] * v.scale.factor;
+    double *sorted = bn_sorted_copy(s->s->samples, s->s->n), at = f[BN_FIGURE_MEDIAN] * v.scale.factor;
     if (sorted == NULL) {
         out->failed = true;
         return;

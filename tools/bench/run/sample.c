@@ -105,17 +105,6 @@ bn_status bn_bench_digest(const struct bn_bench_measurement *m, const bn_session
     return BN_OK;
 }
 
-static bool make_room(struct bn_bench_config *c)
-{
-    if (c->n_samples < c->room) return true;
-    size_t room = c->room * 2 + 16;
-    struct bn_bench_sample *samples = bn_realloc(c->samples, room, sizeof *samples);
-    if (samples == NULL) return false;
-    c->samples = samples;
-    c->room = room;
-    return true;
-}
-
 /* Records a generation; stats has the counters of its kernels. */
 static bn_status book(const struct bn_bench_measurement *m, struct bn_bench_config *c,
                       struct bn_bench_sample *s, const struct bn_generation *gen, const struct stats *stats,
@@ -130,7 +119,7 @@ static bn_status book(const struct bn_bench_measurement *m, struct bn_bench_conf
         s->ops += stats->list[i].ops;
     }
     BN_TRY(bn_bench_digest(m, c->session, gen, s->output, err));
-    if (!make_room(c)) return bn_nomem(err);
+    BN_TRY(bn_array_grow(&c->samples, &c->room, c->n_samples + 1, sizeof *c->samples, err));
     if (c->decode) {
         s->token_ns = bn_alloc(c->tokens, sizeof *s->token_ns);
         if (s->token_ns == NULL) return bn_nomem(err);
