@@ -67,15 +67,10 @@ static float mean_abs(const float *w, size_t n)
 
 static uint8_t *packed_row(const struct bn_quant_job *j, size_t row)
 {
-    return j->packed + row * j->format->row_bytes(j->k);
+    return j->packed + row * bn_quant_row_bytes(j->format, j->k);
 }
 
 /* ---- I2_S: one scale for the tensor ---- */
-
-static size_t i2s_bytes(size_t k)
-{
-    return k / 4;
-}
 
 static void to_i2s(uint8_t *out, const float *w, size_t k, float scale)
 {
@@ -102,16 +97,6 @@ static void decode_i2s(const struct bn_quant_job *j, size_t row)
 }
 
 /* ---- TQ2_0 and TQ1_0: blocks of 256 with a binary16 scale each ---- */
-
-static size_t tq2_bytes(size_t k)
-{
-    return k / BN_TQ2_BLOCK * BN_TQ2_BLOCK_BYTES;
-}
-
-static size_t tq1_bytes(size_t k)
-{
-    return k / BN_TQ2_BLOCK * BN_TQ1_BLOCK_BYTES;
-}
 
 typedef void (*pack_block)(uint8_t *out, const int8_t *values, uint16_t scale);
 typedef uint16_t (*unpack_block)(int8_t *values, const uint8_t *block);
@@ -157,11 +142,6 @@ static void decode_tq1(const struct bn_quant_job *j, size_t row)
 
 /* ---- T5: made from a row of I2_S codes, as the engine does at load ---- */
 
-static size_t t5_bytes(size_t k)
-{
-    return (k + BN_T5_BLOCK - 1) / BN_T5_BLOCK * BN_T5_BLOCK_BYTES;
-}
-
 static void encode_t5(const struct bn_quant_job *j, size_t row)
 {
     uint8_t codes[MAX_ROW_CODES];
@@ -180,11 +160,6 @@ static void decode_t5(const struct bn_quant_job *j, size_t row)
 }
 
 /* ---- more bits, for comparison ---- */
-
-static size_t q4_1_bytes(size_t k)
-{
-    return k / 32 * Q4_1_BYTES;
-}
 
 /* Byte j of 16 holds elements j (low) and 16 + j. */
 static void encode_q4_1(const struct bn_quant_job *j, size_t row)
@@ -227,11 +202,6 @@ static void decode_q4_1(const struct bn_quant_job *j, size_t row)
     }
 }
 
-static size_t q8_0_bytes(size_t k)
-{
-    return k / 32 * Q8_0_BYTES;
-}
-
 static void encode_q8_0(const struct bn_quant_job *j, size_t row)
 {
     const float *w = j->w + row * j->k;
@@ -254,11 +224,6 @@ static void encode_q8_0(const struct bn_quant_job *j, size_t row)
 static void decode_q8_0(const struct bn_quant_job *j, size_t row)
 {
     j->kernels->q8_0_to_f32(j->back + row * j->k, packed_row(j, row), j->k);
-}
-
-static size_t f16_bytes(size_t k)
-{
-    return 2 * k;
 }
 
 static void encode_f16(const struct bn_quant_job *j, size_t row)
@@ -286,13 +251,15 @@ void bn_quant_activations(const struct bn_quant_job *j, size_t row)
 #define PLAIN BN_KERNEL_COUNT
 
 static const struct bn_quant_format FORMATS[] = {
-    {"I2_S", "tensor", true, true, i2s_bytes, BN_I2S_TAIL_BYTES, encode_i2s, decode_i2s, PLAIN, PLAIN},
-    {"T5", "tensor", true, true, t5_bytes, 4, encode_t5, decode_t5, BN_KERNEL_T5_PACK, PLAIN},
-    {"TQ2_0", "256", true, false, tq2_bytes, 0, encode_tq2, decode_tq2, PLAIN, PLAIN},
-    {"TQ1_0", "256", true, false, tq1_bytes, 0, encode_tq1, decode_tq1, PLAIN, PLAIN},
-    {"Q4_1", "32", false, false, q4_1_bytes, 0, encode_q4_1, decode_q4_1, PLAIN, PLAIN},
-    {"Q8_0", "32", false, false, q8_0_bytes, 0, encode_q8_0, decode_q8_0, PLAIN, BN_KERNEL_Q8_0_TO_F32},
-    {"F16", "none", false, false, f16_bytes, 0, encode_f16, decode_f16, BN_KERNEL_F32_TO_F16,
+    {"I2_S", "tensor", true, true, BN_I2S_BLOCK, BN_I2S_BLOCK / 4, BN_I2S_TAIL_BYTES, encode_i2s, decode_i2s,
+     PLAIN, PLAIN},
+    {"T5", "tensor", true, true, BN_T5_BLOCK, BN_T5_BLOCK_BYTES, 4, encode_t5, decode_t5, BN_KERNEL_T5_PACK,
+     PLAIN},
+    {"TQ2_0", "256", true, false, BN_TQ2_BLOCK, BN_TQ2_BLOCK_BYTES, 0, encode_tq2, decode_tq2, PLAIN, PLAIN},
+    {"TQ1_0", "256", true, false, BN_TQ2_BLOCK, BN_TQ1_BLOCK_BYTES, 0, encode_tq1, decode_tq1, PLAIN, PLAIN},
+    {"Q4_1", "32", false, false, 32, Q4_1_BYTES, 0, encode_q4_1, decode_q4_1, PLAIN, PLAIN},
+    {"Q8_0", "32", false, false, 32, Q8_0_BYTES, 0, encode_q8_0, decode_q8_0, PLAIN, BN_KERNEL_Q8_0_TO_F32},
+    {"F16", "none", false, false, 1, 2, 0, encode_f16, decode_f16, BN_KERNEL_F32_TO_F16,
      BN_KERNEL_F16_TO_F32},
 };
 _Static_assert(BN_ARRAY_LEN(FORMATS) == BN_QUANT_FORMATS, "one for each");
@@ -302,9 +269,14 @@ const struct bn_quant_format *bn_quant_format(size_t i)
     return i < BN_QUANT_FORMATS ? &FORMATS[i] : NULL;
 }
 
+size_t bn_quant_row_bytes(const struct bn_quant_format *format, size_t k)
+{
+    return (k + format->block - 1) / format->block * format->block_bytes;
+}
+
 uint64_t bn_quant_bytes(const struct bn_quant_format *format, size_t rows, size_t k)
 {
-    return (uint64_t)rows * format->row_bytes(k) + format->tail_bytes;
+    return (uint64_t)rows * bn_quant_row_bytes(format, k) + format->tail_bytes;
 }
 
 double bn_quant_bits(const struct bn_quant_format *format, size_t rows, size_t k)

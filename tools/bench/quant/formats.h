@@ -32,7 +32,7 @@ struct bn_quant_format {
     const char *name;   /* "I2_S" */
     const char *scales; /* "tensor", "256": weights that share one */
     bool ternary, tensor_scale;
-    size_t (*row_bytes)(size_t k);
+    size_t block, block_bytes;               /* weights stored together, and their bytes */
     size_t tail_bytes;                       /* after all rows */
     bn_quant_row encode, decode;             /* floats to packed and back */
     enum bn_kernel encode_slot, decode_slot; /* BN_KERNEL_COUNT: plain C */
@@ -46,7 +46,8 @@ const struct bn_quant_format *bn_quant_format(size_t i);
 double bn_quant_row_sum(const float *w, size_t k);
 /* The scale of a tensor from those of its rows, in their order. */
 float bn_quant_tensor_scale(const double *row_sums, size_t rows, size_t k);
-/* Bytes of all rows and the tail; and the same in bits per weight. */
+/* Bytes of a row; of all rows and the tail; and the same in bits per weight. */
+size_t bn_quant_row_bytes(const struct bn_quant_format *format, size_t k);
 uint64_t bn_quant_bytes(const struct bn_quant_format *format, size_t rows, size_t k);
 double bn_quant_bits(const struct bn_quant_format *format, size_t rows, size_t k);
 /* Quantises a row of floats as activations. */

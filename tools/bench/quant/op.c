@@ -93,7 +93,8 @@ static void run_reference(struct bn_quant_op *op)
 static void choose(struct bn_quant_op *op, const struct bn_quant_format *f)
 {
     static const char *const NAMES[] = {"quantise", "dequantise", "activations"};
-    size_t n = op->job.rows * op->job.k, packed = f != NULL ? op->job.rows * f->row_bytes(op->job.k) : 0;
+    size_t n = op->job.rows * op->job.k,
+           packed = f != NULL ? op->job.rows * bn_quant_row_bytes(f, op->job.k) : 0;
     uint8_t *out = op->data->out;
     op->name = NAMES[op->kind];
     op->slot = BN_KERNEL_COUNT;
