@@ -266,59 +266,61 @@ static bn_status memory_end(struct bn_bench_measurement *m, bn_error *err)
 
 /* ---- sessions ---- */
 
-static bn_status open_session(struct bn_bench_measurement *m, struct bn_bench_place *place, bn_error *err)
+static bn_status open_session(struct bn_bench_measurement *m, struct bn_bench_config *c, bn_error *err)
 {
     uint32_t prompt = largest(&m->o->prompts);
     uint32_t decode = largest(&m->o->decodes) + 1; /* after a prompt of one token */
-    bn_session_options options = {.n_batch = place->n_batch, .n_threads = place->n_threads};
-    options.n_ctx = place->depth + (prompt > decode ? prompt : decode);
+    bn_session_options options = {.n_batch = c->n_batch, .n_threads = c->n_threads};
+    options.n_ctx = c->depth + (prompt > decode ? prompt : decode);
     options.exact_threads =
         options.n_threads > bn_team_cores(); /* also when threads have to wait for one another */
-    BN_TRY(bn_session_open(&place->session, m->model, &options, err));
-    if (m->token_bytes == 0) BN_TRY(bn_bench_learn_bytes(m, place->session, err));
-    if (place->depth == 0) return BN_OK;
-    bn_report_note(0, "filling the context with %u token%s, %u thread%s", place->depth,
-                   bn_bench_s(place->depth), place->n_threads, bn_bench_s(place->n_threads));
-    return bn_session_eval(place->session, m->ids, place->depth, BN_LOGITS_NONE, NULL, err);
+    BN_TRY(bn_session_open(&c->session, m->model, &options, err));
+    if (m->token_bytes == 0) BN_TRY(bn_bench_learn_bytes(m, c->session, err));
+    if (c->depth == 0) return BN_OK;
+    bn_report_note(0, "filling the context with %u token%s, %u thread%s", c->depth, bn_bench_s(c->depth),
+                   c->n_threads, bn_bench_s(c->n_threads));
+    return bn_session_eval(c->session, m->ids, c->depth, BN_LOGITS_NONE, NULL, err);
 }
 
-static bn_status open_sessions(struct bn_bench_measurement *m, bn_error *err)
+/* The first configuration with the same threads, depth and batch, which share a session. */
+static struct bn_bench_config *first_like(const struct bn_bench_measurement *m,
+                                          const struct bn_bench_config *c)
 {
-    m->places = bn_alloc(m->o->threads.n * m->o->depths.n * m->o->batches.n, sizeof *m->places);
-    if (m->places == NULL) return bn_nomem(err);
-    for (size_t b = 0; b < m->o->batches.n; b++)
-        for (size_t d = 0; d < m->o->depths.n; d++)
-            for (size_t t = 0; t < m->o->threads.n; t++) {
-                struct bn_bench_place *place = &m->places[m->n_places++];
-                *place = (struct bn_bench_place){m->o->threads.list[t], m->o->depths.list[d],
-                                                 m->o->batches.list[b], NULL};
-                BN_TRY(open_session(m, place, err));
-            }
+    struct bn_bench_config *like = m->configs;
+    while (like->n_threads != c->n_threads || like->depth != c->depth || like->n_batch != c->n_batch)
+        like++;
+    return like;
+}
+
+/* A test with every number of threads at each depth with each size of batch. */
+static bn_status add_configs(struct bn_bench_measurement *m, bool decode, uint32_t tokens, bn_error *err)
+{
+    const struct bn_bench_options *o = m->o;
+    size_t n_batches = decode ? 1 : o->batches.n; /* single tokens have no batch */
+    for (size_t i = 0; i < n_batches * o->depths.n * o->threads.n; i++) {
+        struct bn_bench_config *c = &m->configs[m->n_configs++];
+        *c = (struct bn_bench_config){.decode = decode,
+                                      .tokens = tokens,
+                                      .depth = o->depths.list[i / o->threads.n % o->depths.n],
+                                      .n_threads = o->threads.list[i % o->threads.n],
+                                      .n_batch = o->batches.list[i / o->threads.n / o->depths.n]};
+        struct bn_bench_config *like = first_like(m, c);
+        if (like == c) BN_TRY(open_session(m, c, err));
+        c->session = like->session;
+    }
     return BN_OK;
-}
-
-static void add_config(struct bn_bench_measurement *m, const struct bn_bench_place *place, bool decode,
-                       uint32_t tokens)
-{
-    m->configs[m->n_configs++] = (struct bn_bench_config){.decode = decode,
-                                                          .tokens = tokens,
-                                                          .depth = place->depth,
-                                                          .n_threads = place->n_threads,
-                                                          .n_batch = place->n_batch,
-                                                          .session = place->session};
 }
 
 static bn_status make_configs(struct bn_bench_measurement *m, bn_error *err)
 {
-    m->configs = bn_alloc((m->o->prompts.n + m->o->decodes.n) * m->n_places, sizeof *m->configs);
+    const struct bn_bench_options *o = m->o;
+    size_t n_places = o->threads.n * o->depths.n * o->batches.n;
+    m->configs = bn_alloc((o->prompts.n + o->decodes.n) * n_places, sizeof *m->configs);
     if (m->configs == NULL) return bn_nomem(err);
-    for (size_t i = 0; i < m->o->prompts.n; i++)
-        for (size_t k = 0; k < m->n_places; k++)
-            add_config(m, &m->places[k], false, m->o->prompts.list[i]);
-    for (size_t i = 0; i < m->o->decodes.n; i++)
-        for (size_t k = 0; k < m->n_places; k++) /* single tokens have no batch */
-            if (m->places[k].n_batch == m->o->batches.list[0])
-                add_config(m, &m->places[k], true, m->o->decodes.list[i]);
+    for (size_t i = 0; i < o->prompts.n; i++)
+        BN_TRY(add_configs(m, false, o->prompts.list[i], err));
+    for (size_t i = 0; i < o->decodes.n; i++)
+        BN_TRY(add_configs(m, true, o->decodes.list[i], err));
     return BN_OK;
 }
 
@@ -441,7 +443,6 @@ static bn_status run(struct bn_bench_measurement *m, bn_error *err)
     bn_machine_read(&m->machine);
     BN_TRY(open_model(m, err));
     BN_TRY(make_timeline(m, err));
-    BN_TRY(open_sessions(m, err));
     BN_TRY(make_configs(m, err));
     BN_TRY(measure(m, err));
     return show(m, err);
@@ -450,15 +451,14 @@ static bn_status run(struct bn_bench_measurement *m, bn_error *err)
 static void release(struct bn_bench_measurement *m)
 {
     for (size_t i = 0; i < m->n_configs; i++) {
+        if (first_like(m, &m->configs[i]) == &m->configs[i]) bn_session_close(m->configs[i].session);
         for (size_t k = 0; k < m->configs[i].n_samples; k++)
             bn_free(m->configs[i].samples[k].token_ns);
         bn_free(m->configs[i].samples);
     }
-    for (size_t i = 0; i < m->n_places; i++)
-        bn_session_close(m->places[i].session);
     bn_bench_concurrent_release(m);
     bn_model_close(m->model);
-    void *blocks[] = {m->loads, m->ids, m->places, m->configs, m->bandwidth, m->scratch, m->memory.rounds};
+    void *blocks[] = {m->loads, m->ids, m->configs, m->bandwidth, m->scratch, m->memory.rounds};
     for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++)
         bn_free(blocks[i]);
 }

@@ -43,7 +43,7 @@ struct bn_bench_sample {
 struct bn_bench_config {
     bool decode;
     uint32_t tokens, depth, n_threads, n_batch;
-    bn_session *session; /* its timeline holds depth tokens between samples */
+    bn_session *session; /* shared; its timeline holds depth tokens between samples */
     struct bn_bench_sample *samples;
     size_t n_samples, room;
     size_t n_warmup;                         /* leading samples that do not count */
@@ -54,12 +54,6 @@ struct bn_bench_config {
     enum bn_bench_verdict verdict;
     char reason[160];      /* of a verdict other than BN_BENCH_VALID */
     char implausible[160]; /* why its speed is implausible; empty when it is plausible */
-};
-
-/* A session for each number of threads at each depth with each size of batch. */
-struct bn_bench_place {
-    uint32_t n_threads, depth, n_batch;
-    bn_session *session;
 };
 
 /* Opening the model once. */
@@ -97,8 +91,6 @@ struct bn_bench_measurement {
     uint64_t max_ns, timeout_ns; /* timeout 0: no limit */
     bn_model *model;
     int32_t *ids; /* the timeline: each prompt is a piece of it */
-    struct bn_bench_place *places;
-    size_t n_places;
     struct bn_progress progress;
     uint64_t start_ns; /* after loading and filling */
     bool settled;      /* no further sample becomes warm-up */
