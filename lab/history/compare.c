@@ -5,7 +5,6 @@
 #include "lab/history/compare.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,18 +14,6 @@
 static double median_of(const struct bn_series *s)
 {
     return s != NULL ? bn_median(s->samples, s->n) : (double)NAN;
-}
-
-static void set_inconclusive(struct bn_judgement *j, const char *fmt, ...) BN_PRINTF(2, 3);
-static void set_inconclusive(struct bn_judgement *j, const char *fmt, ...)
-{
-    va_list list;
-    const double none = (double)NAN;
-    *j = (struct bn_judgement){
-        .change = none, .low = none, .high = none, .p = none, .q = none, .agreement = none, .mde = none};
-    va_start(list, fmt);
-    vsnprintf(j->reason, sizeof j->reason, fmt, list);
-    va_end(list);
 }
 
 /* Times and rates, which other work on the machine changes; memory and counts it does not. */
@@ -48,8 +35,8 @@ static void judge_values(struct bn_comparison *c, const struct bn_levels *levels
     char counts[80] = "single values";
     if (c->n_a > 1 || c->n_b > 1)
         snprintf(counts, sizeof counts, "%zu and %zu samples are too few for statistics", c->n_a, c->n_b);
-    set_inconclusive(&c->j, "%s: %.1f %% %s%s%s", counts, fabs(worse), worse > 0 ? "worse" : "better",
-                     worse > 0 ? ", " : "", worse > 0 ? ABOVE[severity] : "");
+    bn_judge_none(&c->j, "%s: %.1f %% %s%s%s", counts, fabs(worse), worse > 0 ? "worse" : "better",
+                  worse > 0 ? ", " : "", worse > 0 ? ABOVE[severity] : "");
     c->j.n = bn_min_size(c->n_a, c->n_b);
     c->j.change = c->higher ? a / b - 1 : b / a - 1;
     c->j.outcome = severity != BN_SEVERITY_NONE ? BN_OUTCOME_REGRESSED
@@ -79,7 +66,7 @@ static bool are_the_same(const struct bn_series *a, const struct bn_series *b)
 
 static void set_unchanged(struct bn_judgement *j, size_t n)
 {
-    set_inconclusive(j, "the same samples on both sides");
+    bn_judge_none(j, "the same samples on both sides");
     j->outcome = BN_OUTCOME_STABLE;
     j->n = n;
     j->change = j->low = j->high = 0;
@@ -99,11 +86,11 @@ static bn_status compare_one(struct bn_comparison *c, const struct bn_series *s,
     c->median_b = median_of(b);
     *statistics = false;
     if (b == NULL)
-        set_inconclusive(&c->j, "missing in B");
+        bn_judge_none(&c->j, "missing in B");
     else if (a == NULL)
-        set_inconclusive(&c->j, "only in B");
+        bn_judge_none(&c->j, "only in B");
     else if (strcmp(a->unit, b->unit) != 0 || a->higher != b->higher || a->exact != b->exact)
-        set_inconclusive(&c->j, "the units differ: %s and %s", a->unit, b->unit);
+        bn_judge_none(&c->j, "the units differ: %s and %s", a->unit, b->unit);
     else if (!s->exact && are_the_same(a, b))
         set_unchanged(&c->j, a->n);
     else if (!s->exact && !rules->points && a->n + b->n > 2)
@@ -111,7 +98,7 @@ static bn_status compare_one(struct bn_comparison *c, const struct bn_series *s,
     else if (!s->exact || rules->points)
         judge_values(c, rules->levels);
     else if (!bn_all_equal(a->samples, a->n) || !bn_all_equal(b->samples, b->n))
-        set_inconclusive(&c->j, "the samples of an exact series differ on one side");
+        bn_judge_none(&c->j, "the samples of an exact series differ on one side");
     else
         bn_judge_exact(&c->j, bn_series_cost(a, c->median_a), bn_series_cost(b, c->median_b), &rules->judge);
     if (!*statistics) return BN_OK;

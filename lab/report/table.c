@@ -184,13 +184,13 @@ void bn_text_put(struct bn_buf *out, const char *text)
 }
 
 /* How a table is laid out as text: the widths, and the columns that are shown. */
-struct layout {
+struct text_layout {
     size_t width[COLUMNS_MAX];
     size_t first, end;
 };
 
 /* The columns from `first` on that fit; texts before the first number are shown in any case. */
-static size_t end_of(const struct layout *l, const struct bn_table *t, size_t n_cols, size_t first)
+static size_t end_of(const struct text_layout *l, const struct bn_table *t, size_t n_cols, size_t first)
 {
     size_t at = 0, end = first;
     for (size_t c = first; c < n_cols; c++) {
@@ -200,10 +200,10 @@ static size_t end_of(const struct layout *l, const struct bn_table *t, size_t n_
     return end;
 }
 
-static void lay_out(struct layout *l, const struct bn_table *t, size_t n_cols)
+static void lay_out(struct text_layout *l, const struct bn_table *t, size_t n_cols)
 {
     size_t needed = n_cols;
-    *l = (struct layout){0};
+    *l = (struct text_layout){0};
     for (size_t c = 0; c < n_cols; c++) {
         l->width[c] = width_of(t->heads[c]);
         for (size_t i = 0; i < t->n_rows; i++) {
@@ -229,8 +229,8 @@ static void put_name(struct bn_buf *out, const struct bn_table *t, size_t row, s
     }
 }
 
-static void put_text_row(struct bn_buf *out, const struct bn_table *t, const struct layout *l, size_t row,
-                         bool head)
+static void put_text_row(struct bn_buf *out, const struct bn_table *t, const struct text_layout *l,
+                         size_t row, bool head)
 {
     bool same = row > 0 && !head;
     for (size_t c = 0; c < l->first && same; c++)
@@ -303,7 +303,7 @@ void bn_table_put_text(struct bn_buf *out, const struct bn_table *t)
 {
     bool noted = t->align[t->n_cols - 1] == 'n';
     size_t n_cols = bn_min_size(t->n_cols - noted, COLUMNS_MAX);
-    struct layout l;
+    struct text_layout l;
     out->failed = out->failed || t->failed;
     if (out->failed) return;
     lay_out(&l, t, n_cols);

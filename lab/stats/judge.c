@@ -46,10 +46,20 @@ static bn_status check_rules(const struct bn_judge_rules *r, bn_error *err)
 
 /* ---- words ---- */
 
-static void set_reason(struct bn_judgement *j, const char *fmt, ...) BN_PRINTF(2, 3);
-static void set_reason(struct bn_judgement *j, const char *fmt, ...)
+void bn_judge_reason(struct bn_judgement *j, const char *fmt, ...)
 {
     va_list args;
+    va_start(args, fmt);
+    vsnprintf(j->reason, sizeof j->reason, fmt, args);
+    va_end(args);
+}
+
+void bn_judge_none(struct bn_judgement *j, const char *fmt, ...)
+{
+    const double none = (double)NAN;
+    va_list args;
+    *j = (struct bn_judgement){
+        .change = none, .low = none, .high = none, .p = none, .q = none, .agreement = none, .mde = none};
     va_start(args, fmt);
     vsnprintf(j->reason, sizeof j->reason, fmt, args);
     va_end(args);
@@ -136,11 +146,11 @@ static void decide_direction(struct bn_judgement *j, const struct setting *s, en
     const struct bn_judge_rules *r = s->rules;
     if (!(j->p < r->q)) {
         j->n_needed = needed_for_p(j, r->q);
-        set_reason(j, "%s, but p is %.2g, not below %.2g%s", range(j).text, j->p, r->q,
-                   enough(j, s->what).text);
+        bn_judge_reason(j, "%s, but p is %.2g, not below %.2g%s", range(j).text, j->p, r->q,
+                        enough(j, s->what).text);
     } else if (j->agreement < r->agreement) {
-        set_reason(j, "%s, but only %.0f of %zu pairs agree in sign; take longer samples, not more",
-                   range(j).text, j->agreement * (double)j->n, j->n);
+        bn_judge_reason(j, "%s, but only %.0f of %zu pairs agree in sign; take longer samples, not more",
+                        range(j).text, j->agreement * (double)j->n, j->n);
     } else {
         j->outcome = outcome;
         int used = snprintf(j->reason, sizeof j->reason, "%s is beyond %s%s", range(j).text,
@@ -155,9 +165,9 @@ static void decide_unclear(struct bn_judgement *j, const struct setting *s)
 {
     bool margin = limit_of(s) <= s->rules->margin;
     j->n_needed = needed(j, s);
-    set_reason(j, "the change is between %s and %s, %s %s%s", percent(j->low, true).text,
-               percent(j->high, true).text, margin ? "not clearly within or beyond" : s->limit,
-               percent(limit_of(s), false).text, enough(j, s->what).text);
+    bn_judge_reason(j, "the change is between %s and %s, %s %s%s", percent(j->low, true).text,
+                    percent(j->high, true).text, margin ? "not clearly within or beyond" : s->limit,
+                    percent(limit_of(s), false).text, enough(j, s->what).text);
 }
 
 /* Needs n, change, low, high, p, agreement; sets outcome, reason, n_needed. */
@@ -171,8 +181,8 @@ static void decide(struct bn_judgement *j, const struct setting *s)
         decide_direction(j, s, BN_OUTCOME_IMPROVED);
     } else if (j->low >= -s->within && j->high <= s->within) {
         j->outcome = s->unchanged;
-        set_reason(j, "%s is within %s%s", range(j).text, percent(s->within, false).text,
-                   s->within > s->rules->margin ? s->cause : "");
+        bn_judge_reason(j, "%s is within %s%s", range(j).text, percent(s->within, false).text,
+                        s->within > s->rules->margin ? s->cause : "");
     } else {
         decide_unclear(j, s);
     }
@@ -244,10 +254,10 @@ static void too_few(struct bn_judgement *j, double sigma, const struct bn_judge_
     j->q = j->p;
     if (want <= N_USEFUL_MAX) j->n_needed = (size_t)fmax(want, (double)least);
     if (j->n == 0)
-        set_reason(j, "there are no pairs");
+        bn_judge_reason(j, "there are no pairs");
     else
-        set_reason(j, "%zu pair%s too few for an interval; at least %zu are needed", j->n,
-                   j->n == 1 ? " is" : "s are", least);
+        bn_judge_reason(j, "%zu pair%s too few for an interval; at least %zu are needed", j->n,
+                        j->n == 1 ? " is" : "s are", least);
 }
 
 bn_status bn_judge_pairs(struct bn_judgement *out, const double *d, size_t n, const double *null,
@@ -257,7 +267,7 @@ bn_status bn_judge_pairs(struct bn_judgement *out, const double *d, size_t n, co
     double sigma, bias;
     size_t least = least_pairs(rules->confidence);
     *out = (struct bn_judgement){.n = n, .p = 1, .q = 1, .agreement = (double)NAN, .mde = (double)NAN};
-    set_reason(out, "not judged");
+    bn_judge_reason(out, "not judged");
     BN_TRY(check_rules(rules, err));
     BN_TRY(check_finite(d, n, "pair", err));
     BN_TRY(check_finite(null, n_null, "pair of copies", err));
@@ -315,8 +325,8 @@ static bn_status judge_logs(struct bn_judgement *out, const double *a, size_t n_
                sqrt(sd_a * sd_a / (double)n_a + sd_b * sd_b / (double)n_b);
     if (isnan(out->low)) {
         out->n_needed = least_pairs(rules->confidence);
-        set_reason(out, "%zu and %zu samples are too few for an interval; %zu on each side are needed", n_a,
-                   n_b, out->n_needed);
+        bn_judge_reason(out, "%zu and %zu samples are too few for an interval; %zu on each side are needed",
+                        n_a, n_b, out->n_needed);
         return BN_OK;
     }
     struct setting setting = {rules,
@@ -336,7 +346,7 @@ bn_status bn_judge_samples(struct bn_judgement *out, const double *a, size_t n_a
 {
     *out = (struct bn_judgement){
         .n = bn_min_size(n_a, n_b), .p = 1, .q = 1, .agreement = (double)NAN, .mde = (double)NAN};
-    set_reason(out, "not judged");
+    bn_judge_reason(out, "not judged");
     BN_TRY(check_rules(rules, err));
     if (!(drift >= 0)) return bn_fail(err, BN_ERR_ARG, "the drift is negative");
     double *log_a = NULL, *log_b = NULL;
@@ -356,16 +366,16 @@ void bn_judge_exact(struct bn_judgement *out, double a, double b, const struct b
     *out = (struct bn_judgement){.n = 1, .p = (double)NAN, .q = (double)NAN, .agreement = (double)NAN};
     if (!isfinite(a) || !isfinite(b)) {
         out->change = out->low = out->high = (double)NAN;
-        set_reason(out, "a value is missing");
+        bn_judge_reason(out, "a value is missing");
         return;
     }
     bool same = a >= b && a <= b;
     out->change = out->low = out->high = same ? 0 : b / a - 1;
     out->outcome = same ? BN_OUTCOME_SAME : b > a ? BN_OUTCOME_REGRESSED : BN_OUTCOME_IMPROVED;
     if (same)
-        set_reason(out, "the same value, %.17g", a);
+        bn_judge_reason(out, "the same value, %.17g", a);
     else
-        set_reason(out, "%.17g became %.17g; these values have no noise", a, b);
+        bn_judge_reason(out, "%.17g became %.17g; these values have no noise", a, b);
 }
 
 /* ---- the session ---- */
@@ -382,12 +392,12 @@ static void apply(struct bn_judgement *j, size_t n_tests, const char *contaminat
     if (contaminated != NULL) {
         j->outcome = BN_OUTCOME_INCONCLUSIVE;
         j->n_needed = 0;
-        set_reason(j, "%s", contaminated[0] != '\0' ? contaminated : "the machine was disturbed");
+        bn_judge_reason(j, "%s", contaminated[0] != '\0' ? contaminated : "the machine was disturbed");
     } else if (change && !(j->q < rules->q)) {
         j->outcome = BN_OUTCOME_INCONCLUSIVE;
         j->n_needed = needed_for_p(j, rules->q);
-        set_reason(j, "%s, but among %zu comparisons such a p is expected by chance (q %.2g)%s",
-                   range(j).text, n_tests, j->q, enough(j, "pairs").text);
+        bn_judge_reason(j, "%s, but among %zu comparisons such a p is expected by chance (q %.2g)%s",
+                        range(j).text, n_tests, j->q, enough(j, "pairs").text);
     }
 }
 

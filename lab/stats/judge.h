@@ -58,6 +58,11 @@ struct bn_judgement {
     size_t n_needed;  /* of an inconclusive result: pairs needed in total; 0 when more do not help */
 };
 
+/* INCONCLUSIVE for this reason, without any number; it is not a test of the session. */
+void bn_judge_none(struct bn_judgement *out, const char *fmt, ...) BN_PRINTF(2, 3);
+/* Replaces the reason. */
+void bn_judge_reason(struct bn_judgement *judgement, const char *fmt, ...) BN_PRINTF(2, 3);
+
 /* Judges n pairs taken in turn: d[i] = ln(cost of B / cost of A) in round i. null are n_null such numbers of
  * a copy of A against A, from the same rounds; NULL when there was no copy. The estimate is Hodges and
  * Lehmann's, the interval Wilcoxon's signed rank test inverted. BN_ERR_ARG for numbers that are not finite.

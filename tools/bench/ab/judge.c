@@ -4,7 +4,6 @@
  * that lacks a value in any of them is INCONCLUSIVE.
  */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/error.h"
@@ -20,15 +19,6 @@ struct work {
     double *value[BN_AB_SIDES];
     double *d, *null;
 };
-
-static void set_reason(char *out, size_t room, const char *fmt, ...) BN_PRINTF(3, 4);
-static void set_reason(char *out, size_t room, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(out, room, fmt, args);
-    va_end(args);
-}
 
 /* ---- the control ---- */
 
@@ -69,11 +59,11 @@ static bn_status judge_controls(struct bn_ab_session *s, struct work *w, bn_erro
         s->drift[k] = all[BN_AB_CONTROLS + k];
         if (s->contaminated[0] != '\0') continue;
         if (alarms(&s->control[k]))
-            set_reason(s->contaminated, sizeof s->contaminated,
-                       "contaminated: the control (%s) took %+.1f %% next to B, compared with A", name,
-                       100 * s->control[k].change);
+            snprintf(s->contaminated, sizeof s->contaminated,
+                     "contaminated: the control (%s) took %+.1f %% next to B, compared with A", name,
+                     100 * s->control[k].change);
         else if (alarms(&s->drift[k]))
-            set_reason(
+            snprintf(
                 s->contaminated, sizeof s->contaminated,
                 "contaminated: the control (%s) took %+.1f %% in the second half, compared with the first",
                 name, 100 * s->drift[k].change);
@@ -82,20 +72,6 @@ static bn_status judge_controls(struct bn_ab_session *s, struct work *w, bn_erro
 }
 
 /* ---- one series ---- */
-
-/* A series without a judgement; with p unknown it does not count as a test of the session. */
-static void no_judgement(struct bn_ab_session *s, struct bn_comparison *c)
-{
-    c->j = (struct bn_judgement){.outcome = BN_OUTCOME_INCONCLUSIVE,
-                                 .change = (double)NAN,
-                                 .low = (double)NAN,
-                                 .high = (double)NAN,
-                                 .p = (double)NAN,
-                                 .q = (double)NAN,
-                                 .agreement = (double)NAN,
-                                 .mde = (double)NAN};
-    s->n_incomplete++;
-}
 
 /* Collects the values of all sides and counts them. */
 static void collect(const struct bn_ab_session *s, struct work *w, const struct bn_comparison *c,
@@ -134,18 +110,19 @@ static void set_incomplete(const struct bn_ab_session *s, struct bn_comparison *
                            const size_t there[BN_AB_SIDES])
 {
     const struct bn_ab_slot *stop = bn_ab_session_stop(s);
-    char *out = c->j.reason;
-    size_t room = sizeof c->j.reason;
-    if (stop != NULL)
-        bn_ab_slot_describe(out, room, stop);
-    else if (n == 0)
-        set_reason(out, room, "--max-time ended before a round that counts");
-    else if (c->n_a == 0 || c->n_b == 0)
-        set_reason(out, room, "command %s printed no such series", c->n_a == 0 ? "A" : "B");
-    else
-        set_reason(out, room, "of %u round%s, %zu of A and %zu of B have a value%s", n, n == 1 ? "" : "s",
-                   there[BN_AB_A], there[BN_AB_B],
-                   s->null && there[BN_AB_NULL] < n ? "; repeated runs of A lack some" : "");
+    char what[256];
+    if (stop != NULL) {
+        bn_ab_slot_describe(what, sizeof what, stop);
+        bn_judge_none(&c->j, "%.199s", what);
+    } else if (n == 0) {
+        bn_judge_none(&c->j, "--max-time ended before a round that counts");
+    } else if (c->n_a == 0 || c->n_b == 0) {
+        bn_judge_none(&c->j, "command %s printed no such series", c->n_a == 0 ? "A" : "B");
+    } else {
+        bn_judge_none(&c->j, "of %u round%s, %zu of A and %zu of B have a value%s", n, n == 1 ? "" : "s",
+                      there[BN_AB_A], there[BN_AB_B],
+                      s->null && there[BN_AB_NULL] < n ? "; repeated runs of A lack some" : "");
+    }
 }
 
 /* bn_judge_exact judges costs; of rates less is worse. */
@@ -167,28 +144,26 @@ static bn_status judge_series(struct bn_ab_session *s, struct work *w, struct bn
     c->n_b = there[BN_AB_B];
     c->median_a = bn_median(a, c->n_a);
     c->median_b = bn_median(b, c->n_b);
-    if (w->n == 0 || c->n_a < w->n || c->n_b < w->n || (null && there[BN_AB_NULL] < w->n)) {
-        no_judgement(s, c);
-        set_incomplete(s, c, w->n, there);
-        return BN_OK;
-    }
-    if (!alike) {
-        no_judgement(s, c);
-        set_reason(c->j.reason, sizeof c->j.reason, "A and B differ in its unit, direction or exactness");
-        return BN_OK;
-    }
-    if (c->exact && bn_all_equal(a, c->n_a) && bn_all_equal(b, c->n_b)) {
+    bool complete = w->n > 0 && c->n_a == w->n && c->n_b == w->n && (!null || there[BN_AB_NULL] == w->n);
+    bool ratio =
+        positive(a, c->n_a) && positive(b, c->n_b) && (!null || positive(w->value[BN_AB_NULL], w->n));
+    if (complete && alike && c->exact && bn_all_equal(a, c->n_a) && bn_all_equal(b, c->n_b)) {
         judge_exact(c, *a, *b, &s->rules);
         return BN_OK;
     }
-    if (!positive(a, c->n_a) || !positive(b, c->n_b) || (null && !positive(w->value[BN_AB_NULL], w->n))) {
-        no_judgement(s, c);
-        set_reason(c->j.reason, sizeof c->j.reason, "some values are 0, so there is no ratio");
-        return BN_OK;
+    if (complete && alike && ratio) {
+        ratios(w->d, a, b, w->n, c->higher);
+        if (null) ratios(w->null, a, w->value[BN_AB_NULL], w->n, c->higher);
+        return bn_judge_pairs(&c->j, w->d, w->n, null ? w->null : NULL, null ? w->n : 0, &s->rules, err);
     }
-    ratios(w->d, a, b, w->n, c->higher);
-    if (null) ratios(w->null, a, w->value[BN_AB_NULL], w->n, c->higher);
-    return bn_judge_pairs(&c->j, w->d, w->n, null ? w->null : NULL, null ? w->n : 0, &s->rules, err);
+    s->n_incomplete++;
+    if (!complete)
+        set_incomplete(s, c, w->n, there);
+    else
+        bn_judge_none(&c->j, "%s",
+                      alike ? "some values are 0, so there is no ratio"
+                            : "A and B differ in its unit, direction or exactness");
+    return BN_OK;
 }
 
 /* ---- all of them ---- */
@@ -234,7 +209,7 @@ static bn_status last_word(struct bn_ab_session *s, bn_error *err)
         if (s->contaminated[0] == '\0' || isnan(c->j.p) || bn_comparison_is_memory(c)) continue;
         c->j.outcome = BN_OUTCOME_INCONCLUSIVE;
         c->j.n_needed = 0;
-        set_reason(c->j.reason, sizeof c->j.reason, "%s", s->contaminated);
+        bn_judge_reason(&c->j, "%s", s->contaminated);
     }
     bn_free(list);
     return status;

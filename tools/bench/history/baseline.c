@@ -86,7 +86,7 @@ static bn_status judge_against(enum bn_outcome *worst, size_t *n_missing, const 
 static bn_status refuse(bool allowed, const char *option, const char *what, struct bn_ledger_note *note,
                         bn_error *err)
 {
-    if (!allowed) {
+    if (!allowed || option == NULL) {
         bn_fail(err, BN_ERR_MISMATCH, "not saved: %s", what);
         if (option != NULL) bn_error_hint(err, "use --%s --reason TEXT to save it anyway", option);
         return BN_ERR_MISMATCH;

@@ -32,7 +32,7 @@ const struct bn_option bn_bench_report_options[] = {
     {0},
 };
 
-static const struct form {
+static const struct named_form {
     const char *name;
     bn_report_form form;
 } FORMS[] = {{"text", bn_report_text},
@@ -51,7 +51,7 @@ static const struct form {
              {"prometheus", bn_report_prometheus}};
 
 /* What --dir writes. */
-static const struct form FILES[] = {
+static const struct named_form FILES[] = {
     {"performance-report.json", bn_report_json},  {"performance-report.md", bn_report_markdown},
     {"performance-report.html", bn_report_html},  {"performance-report.csv", bn_report_csv},
     {"samples.csv", bn_report_csv_samples},       {"comparison-results.json", bn_report_json_comparisons},
@@ -94,7 +94,7 @@ bn_status bn_bench_report(struct bn_args *args, bn_error *err)
     if (args->json && o->format != NULL && strcmp(o->format, "json") != 0)
         return bn_fail(err, BN_ERR_ARG, "--json cannot be combined with --format %s", o->format);
     const char *name = args->json ? "json" : o->format != NULL ? o->format : "text";
-    const struct form *form = FORMS;
+    const struct named_form *form = FORMS;
     while (strcmp(form->name, name) != 0)
         form++;
     bn_status status = bn_report_read(&r, args->operands, args->n_operands, err);
