@@ -24,50 +24,22 @@ struct options {
 /* ---- gen ---- */
 
 static const struct bn_option GEN[] = {
-    {.name = "size",
-     .arg = "nano|tiny|small|medium|2b",
-     .group = "Model",
-     .preset = "tiny",
-     .help = "shape; 2b is that of microsoft/bitnet-b1.58-2B-4T",
-     BN_TO_TEXT(struct options, size)},
-    {.name = "arch",
-     .arg = "bitnet-b1.58|bitnet|llama",
-     .group = "Model",
-     .preset = "bitnet-b1.58",
-     .help = "architecture",
-     BN_TO_TEXT(struct options, arch)},
-    {.name = "format",
-     .arg = "i2_s|tq2_0|tq1_0|f16",
-     .group = "Model",
-     .preset = "i2_s",
-     .help = "storage of the ternary matrices; same values in all",
-     BN_TO_TEXT(struct options, format)},
-    {.name = "vocab",
-     .arg = "N",
-     .group = "Model",
-     .help = "size of a synthetic vocabulary, 262 or more [by size]",
-     BN_TO_U32(struct options, n_vocab, 262, 1u << 20)},
-    {.name = "tokenizer",
-     .arg = "FILE",
-     .group = "Model",
-     .help = "tiktoken rank file with the vocabulary",
-     BN_TO_TEXT(struct options, tokenizer)},
-    {.name = "tied",
-     .group = "Model",
-     .help = "llama: use the embedding as the head",
-     BN_TO_BOOL(struct options, tied)},
-    {.name = "seed",
-     .arg = "N",
-     .group = "Model",
-     .preset = "42",
-     .help = "seed of the random numbers",
-     BN_TO_U64(struct options, seed, 0, 0)},
-    {.name = "output",
-     .letter = 'o',
-     .arg = "DIR",
-     .preset = ".",
-     .help = "folder to write into",
-     BN_TO_TEXT(struct options, output)},
+    BN_OPTION("size", "shape; 2b is that of microsoft/bitnet-b1.58-2B-4T", .arg = "nano|tiny|small|medium|2b",
+              .group = "Model", .preset = "tiny", BN_TO_TEXT(struct options, size)),
+    BN_OPTION("arch", "architecture", .arg = "bitnet-b1.58|bitnet|llama", .group = "Model",
+              .preset = "bitnet-b1.58", BN_TO_TEXT(struct options, arch)),
+    BN_OPTION("format", "storage of the ternary matrices; same values in all", .arg = "i2_s|tq2_0|tq1_0|f16",
+              .group = "Model", .preset = "i2_s", BN_TO_TEXT(struct options, format)),
+    BN_OPTION("vocab", "size of a synthetic vocabulary, 262 or more [by size]", .arg = "N", .group = "Model",
+              BN_TO_U32(struct options, n_vocab, 262, 1u << 20)),
+    BN_OPTION("tokenizer", "tiktoken rank file with the vocabulary", .arg = "FILE", .group = "Model",
+              BN_TO_TEXT(struct options, tokenizer)),
+    BN_OPTION("tied", "llama: use the embedding as the head", .group = "Model",
+              BN_TO_BOOL(struct options, tied)),
+    BN_OPTION("seed", "seed of the random numbers", .arg = "N", .group = "Model", .preset = "42",
+              BN_TO_U64(struct options, seed, 0, 0)),
+    BN_OPTION("output", "folder to write into", .letter = 'o', .arg = "DIR", .preset = ".",
+              BN_TO_TEXT(struct options, output)),
     {0},
 };
 
@@ -115,17 +87,10 @@ static bn_status gen(struct bn_args *args, bn_error *err)
 /* ---- golden ---- */
 
 static const struct bn_option GOLDEN[] = {
-    {.name = "fixtures",
-     .arg = "DIR",
-     .preset = "fixtures",
-     .help = "folder with the models",
-     BN_TO_TEXT(struct options, fixtures)},
-    {.name = "output",
-     .letter = 'o',
-     .arg = "DIR",
-     .preset = "fixtures",
-     .help = "folder to write golden.json into",
-     BN_TO_TEXT(struct options, output)},
+    BN_OPTION("fixtures", "folder with the models", .arg = "DIR", .preset = "fixtures",
+              BN_TO_TEXT(struct options, fixtures)),
+    BN_OPTION("output", "folder to write golden.json into", .letter = 'o', .arg = "DIR", .preset = "fixtures",
+              BN_TO_TEXT(struct options, output)),
     {0},
 };
 
@@ -162,11 +127,8 @@ static bn_status golden(struct bn_args *args, bn_error *err)
 /* ---- corrupt ---- */
 
 static const struct bn_option CORRUPT[] = {
-    {.name = "output",
-     .letter = 'o',
-     .arg = "DIR",
-     .help = "folder to write into (required)",
-     BN_TO_TEXT(struct options, output)},
+    BN_OPTION("output", "folder to write into (required)", .letter = 'o', .arg = "DIR",
+              BN_TO_TEXT(struct options, output)),
     {0},
 };
 
@@ -183,12 +145,8 @@ static bn_status corrupt(struct bn_args *args, bn_error *err)
 /* ---- verify ---- */
 
 static const struct bn_option VERIFY[] = {
-    {.name = "output",
-     .letter = 'o',
-     .arg = "DIR",
-     .preset = "fixtures",
-     .help = "folder of fixtures",
-     BN_TO_TEXT(struct options, output)},
+    BN_OPTION("output", "folder of fixtures", .letter = 'o', .arg = "DIR", .preset = "fixtures",
+              BN_TO_TEXT(struct options, output)),
     {0},
 };
 

@@ -17,17 +17,10 @@
 #include "tools/cli/report.h"
 
 const struct bn_option bn_bench_suite_options[] = {
-    {.name = "filter",
-     .arg = "PART",
-     .group = "Measurement",
-     .help = "only rows with this text in their first columns",
-     BN_TO_TEXT(struct bn_bench_options, filter)},
-    {.name = "min-time",
-     .arg = "SECONDS",
-     .group = "Measurement",
-     .preset = "0.1",
-     .help = "time per row; at least three samples are taken",
-     BN_TO_F64(struct bn_bench_options, min_time, 0, 3600)},
+    BN_OPTION("filter", "only rows with this text in their first columns", .arg = "PART",
+              .group = "Measurement", BN_TO_TEXT(struct bn_bench_options, filter)),
+    BN_OPTION("min-time", "time per row; at least three samples are taken", .arg = "SECONDS",
+              .group = "Measurement", .preset = "0.1", BN_TO_F64(struct bn_bench_options, min_time, 0, 3600)),
     BN_BENCH_THREADS,
     {0},
 };

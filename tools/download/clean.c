@@ -15,13 +15,10 @@
 #include "tools/download/download.h"
 
 const struct bn_option bn_download_clean_options[] = {
-    {.name = "yes",
-     .letter = 'y',
-     .help = "delete the files (without it they are only listed)",
-     BN_TO_BOOL(struct bn_download_options, yes)},
-    {.name = "old",
-     .help = "also snapshots that no branch or tag points to",
-     BN_TO_BOOL(struct bn_download_options, old)},
+    BN_OPTION("yes", "delete the files (without it they are only listed)", .letter = 'y',
+              BN_TO_BOOL(struct bn_download_options, yes)),
+    BN_OPTION("old", "also snapshots that no branch or tag points to",
+              BN_TO_BOOL(struct bn_download_options, old)),
     {0},
 };
 

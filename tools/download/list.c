@@ -15,12 +15,9 @@
 #define MAX_REASONS 9u
 
 const struct bn_option bn_download_list_options[] = {
-    {.name = "names",
-     .help = "print the names only, one a line",
-     BN_TO_BOOL(struct bn_download_options, names)},
-    {.name = "cached",
-     .help = "list the files in the cache, of other tools too",
-     BN_TO_BOOL(struct bn_download_options, cached)},
+    BN_OPTION("names", "print the names only, one a line", BN_TO_BOOL(struct bn_download_options, names)),
+    BN_OPTION("cached", "list the files in the cache, of other tools too",
+              BN_TO_BOOL(struct bn_download_options, cached)),
     {0},
 };
 

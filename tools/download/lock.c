@@ -15,11 +15,8 @@
 #include "tools/download/download.h"
 
 const struct bn_option bn_download_lock_options[] = {
-    {.name = "output",
-     .letter = 'o',
-     .arg = "FILE",
-     .help = "write to FILE [standard output]",
-     BN_TO_TEXT(struct bn_download_options, output)},
+    BN_OPTION("output", "write to FILE [standard output]", .letter = 'o', .arg = "FILE",
+              BN_TO_TEXT(struct bn_download_options, output)),
     {0},
 };
 

@@ -13,22 +13,18 @@
 #include "hub/cache/cache.h"
 #include "hub/cache/lockfile.h"
 #include "hub/cache/pins.h"
+#include "hub/cache/walk.h"
 #include "hub/names/reference.h"
 #include "hub/names/registry.h"
-#include "hub/cache/walk.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/download/download.h"
 
 const struct bn_option bn_download_verify_options[] = {
-    {.name = "lock",
-     .arg = "FILE",
-     .help = "also compare with the digests of a lock file",
-     BN_TO_TEXT(struct bn_download_options, lock)},
-    {.name = "sha256",
-     .arg = "HEX",
-     .help = "required SHA-256 of the file",
-     BN_TO_TEXT(struct bn_download_options, sha256)},
+    BN_OPTION("lock", "also compare with the digests of a lock file", .arg = "FILE",
+              BN_TO_TEXT(struct bn_download_options, lock)),
+    BN_OPTION("sha256", "required SHA-256 of the file", .arg = "HEX",
+              BN_TO_TEXT(struct bn_download_options, sha256)),
     {0},
 };
 

@@ -15,13 +15,8 @@
 #include "base/error.h"
 
 const struct bn_option bn_bench_ledger_options[] = {
-    {.name = "ledger",
-     .rare = true,
-     .arg = "DIR",
-     .env = "BN_LEDGER",
-     .preset = "baselines",
-     .help = "folder of the ledgers: DIR/<machine>/<suite>.json",
-     BN_TO_TEXT(struct bn_bench_options, ledger)},
+    BN_OPTION("ledger", "folder of the ledgers: DIR/<machine>/<suite>.json", .rare = true, .arg = "DIR",
+              .env = "BN_LEDGER", .preset = "baselines", BN_TO_TEXT(struct bn_bench_options, ledger)),
     {0},
 };
 

@@ -15,20 +15,15 @@
 #define MAX_OUTPUT (256u << 20)
 
 const struct bn_option bn_bench_report_options[] = {
-    {.name = "format",
-     .arg = "text|json|jsonl|csv|csv-samples|csv-comparisons|markdown|junit|html|benchstat|libtest|github-"
-            "smaller|github-bigger|prometheus",
-     .help = "output format [text]",
-     BN_TO_TEXT(struct bn_bench_options, format)},
-    {.name = "output",
-     .letter = 'o',
-     .arg = "FILE",
-     .help = "output file [standard output]",
-     BN_TO_TEXT(struct bn_bench_options, output)},
-    {.name = "dir",
-     .arg = "DIR",
-     .help = "write the report in all formats into this directory",
-     BN_TO_TEXT(struct bn_bench_options, dir)},
+    BN_OPTION(
+        "format", "output format [text]",
+        .arg = "text|json|jsonl|csv|csv-samples|csv-comparisons|markdown|junit|html|benchstat|libtest|github-"
+               "smaller|github-bigger|prometheus",
+        BN_TO_TEXT(struct bn_bench_options, format)),
+    BN_OPTION("output", "output file [standard output]", .letter = 'o', .arg = "FILE",
+              BN_TO_TEXT(struct bn_bench_options, output)),
+    BN_OPTION("dir", "write the report in all formats into this directory", .arg = "DIR",
+              BN_TO_TEXT(struct bn_bench_options, dir)),
     {0},
 };
 
