@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
+
 #define GROUP "Common"
 const struct bn_option bn_table_common[] = {
     BN_OPTION("quiet", "print no warnings and no progress", .letter = 'q', .group = GROUP),
@@ -25,28 +27,20 @@ const struct bn_option bn_table_json[] = {
     {0},
 };
 
-const struct bn_option *bn_table_at(const struct bn_command *command, size_t i)
+static size_t add_table(const struct bn_option **list, size_t n, const struct bn_option *table)
 {
-    size_t n = 0;
-    while (n < sizeof command->options / sizeof command->options[0] && command->options[n] != NULL)
-        n++;
-    if (i < n) return command->options[i];
-    i -= n;
-    if (command->json) {
-        if (i == 0) return bn_table_json;
-        i--;
-    }
-    return i == 0 ? bn_table_common : NULL;
+    for (; table->name != NULL && n < BN_OPTIONS_MAX; table++)
+        list[n++] = table;
+    return n;
 }
 
 size_t bn_table_options(const struct bn_command *command, const struct bn_option **list)
 {
     size_t n = 0;
-    const struct bn_option *table;
-    for (size_t i = 0; (table = bn_table_at(command, i)) != NULL; i++)
-        for (; table->name != NULL && n < BN_OPTIONS_MAX; table++)
-            list[n++] = table;
-    return n;
+    for (size_t i = 0; i < BN_ARRAY_LEN(command->options) && command->options[i] != NULL; i++)
+        n = add_table(list, n, command->options[i]);
+    if (command->json) n = add_table(list, n, bn_table_json);
+    return add_table(list, n, bn_table_common);
 }
 
 const struct bn_command *bn_table_command(const struct bn_program *program, const char *name, size_t n)

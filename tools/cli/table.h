@@ -11,10 +11,8 @@
 extern const struct bn_option bn_table_common[];
 extern const struct bn_option bn_table_json[];
 
-/* The i-th table of a command: its own, then --json where it is taken, then the common ones; NULL past the
- * end. */
-const struct bn_option *bn_table_at(const struct bn_command *command, size_t i);
-/* Fills list (room for BN_OPTIONS_MAX) with all options of a command and returns how many. */
+/* Fills list (room for BN_OPTIONS_MAX) with all options of a command and returns how many: its own, then --json
+ * where it is taken, then the common ones. */
 size_t bn_table_options(const struct bn_command *command, const struct bn_option **list);
 
 /* The command of that name (n characters), NULL when there is none. */
