@@ -244,16 +244,10 @@ bn_status bn_ab_session_choose(struct bn_ab_session *s, const char *metric, bn_e
     return BN_OK;
 }
 
-/* Started rounds after the warm-up. */
-static uint32_t rounds_done(const struct bn_ab_session *s)
-{
-    uint32_t n = s->n_slots > 0 ? s->slots[s->n_slots - 1].round + 1 : 0;
-    return n > s->warmup ? n - s->warmup : 0;
-}
-
 bn_status bn_ab_session_judge(struct bn_ab_session *s, bn_error *err)
 {
-    struct work w = {.n = rounds_done(s)};
+    uint32_t rounds = bn_ab_session_rounds(s);
+    struct work w = {.n = rounds > s->warmup ? rounds - s->warmup : 0};
     double *room = bn_alloc((size_t)w.n * (BN_AB_SIDES + 2), sizeof *room);
     if (room == NULL) return bn_nomem(err);
     for (int side = 0; side < BN_AB_SIDES; side++)

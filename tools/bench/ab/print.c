@@ -40,14 +40,9 @@ static void print_command(struct bn_buf *out, const char *side, const char *cons
     bn_buf_putc(out, '\n');
 }
 
-static uint32_t rounds_run(const struct bn_ab_session *s)
-{
-    return s->n_slots > 0 ? s->slots[s->n_slots - 1].round + 1 : 0;
-}
-
 static void print_session(struct bn_buf *out, const struct bn_ab_session *s)
 {
-    uint32_t all = rounds_run(s), warm = all < s->warmup ? all : s->warmup;
+    uint32_t all = bn_ab_session_rounds(s), warm = all < s->warmup ? all : s->warmup;
     bn_buf_printf(out, "session  %u round%s of %s in turn, after %u of warm-up; %.1f s; seed %llu\n",
                   all - warm, all - warm == 1 ? "" : "s", s->null ? "A, B, A' (A again)" : "A, B", warm,
                   (double)s->took_ns * 1e-9, (unsigned long long)s->seed);

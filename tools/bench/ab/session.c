@@ -173,6 +173,11 @@ const struct bn_ab_slot *bn_ab_session_stop(const struct bn_ab_session *s)
     return last != NULL && last->stop ? last : NULL;
 }
 
+uint32_t bn_ab_session_rounds(const struct bn_ab_session *s)
+{
+    return s->n_slots > 0 ? s->slots[s->n_slots - 1].round + 1 : 0;
+}
+
 void bn_ab_session_release(struct bn_ab_session *s)
 {
     for (size_t i = 0; i < s->n_slots; i++)

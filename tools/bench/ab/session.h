@@ -73,6 +73,8 @@ BN_MUST_CHECK bn_status bn_ab_session_run(struct bn_ab_session *s, bn_error *err
 /* Sets comparisons, control, drift and contaminated from the slots. */
 BN_MUST_CHECK bn_status bn_ab_session_judge(struct bn_ab_session *s, bn_error *err);
 void bn_ab_session_release(struct bn_ab_session *s);
+/* Started rounds, warm-ups too. */
+uint32_t bn_ab_session_rounds(const struct bn_ab_session *s);
 /* The slot that stopped the session: then there is no verdict. NULL when none did. */
 const struct bn_ab_slot *bn_ab_session_stop(const struct bn_ab_session *s);
 

@@ -304,19 +304,27 @@ static void put_entry(bn_json *array, const struct bn_ledger *l, const struct bn
 
 static bn_status list_ledger(void *arg, const struct bn_ledger *l, bn_error *err)
 {
+    static const char *const HEADS[] = {"id", "state", "name", "date", "commit", "branch"};
     struct view *v = arg;
-    (void)err;
-    if (!v->args->json) printf("%s\n", l->path);
+    struct bn_table t;
+    bn_table_begin(&t, HEADS, "llllll");
+    v->n += l->n;
     for (size_t i = 0; i < l->n; i++) {
         const struct bn_entry *e = &l->entries[i];
-        v->n++;
-        if (v->args->json)
-            put_entry(v->array, l, e, false);
-        else
-            printf("  %.*s %-9s %-12s %.10s %.12s%s%s%s\n", SHORT_ID, e->id, bn_entry_state_name(e->state),
-                   e->name, e->created, e->commit[0] != '\0' ? e->commit : "no commit",
-                   e->dirty ? "+dirty" : "", e->branch[0] != '\0' ? " " : "", e->branch);
+        if (v->args->json) put_entry(v->array, l, e, false);
+        bn_table_row(&t, "");
+        bn_table_printf(&t, "%.*s", SHORT_ID, e->id);
+        bn_table_text(&t, bn_entry_state_name(e->state));
+        bn_table_text(&t, e->name);
+        bn_table_printf(&t, "%.10s", e->created);
+        bn_table_printf(&t, "%.12s%s", e->commit[0] != '\0' ? e->commit : "none", e->dirty ? "+dirty" : "");
+        bn_table_text(&t, e->branch);
     }
+    if (!v->args->json) {
+        printf("%s\n", l->path);
+        return bn_bench_print_table(&t, err);
+    }
+    bn_table_release(&t);
     return BN_OK;
 }
 

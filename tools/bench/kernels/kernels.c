@@ -50,9 +50,7 @@ struct result {
 const struct bn_option bn_bench_kernels_options[] = {
     BN_OPTION("model", "take the shapes of this model [the 2B model]", .letter = 'm', .arg = "MODEL",
               .group = "Model", .env = "BN_MODEL", .shared = true, BN_TO_TEXT(struct bn_args, model)),
-    BN_OPTION("isa", "instruction set; all: every one of this machine", .arg = BN_ISA_NAMES "|all",
-              .group = "Machine", .env = "BN_ISA", .preset = "auto",
-              BN_TO_TEXT(struct bn_bench_options, isa)),
+    BN_SUITE_ISA,
     BN_OPTION("filter", "only rows with this text in the first columns: gemv, n=32, cache", .arg = "PART",
               .group = "Measurement", BN_TO_TEXT(struct bn_bench_options, filter)),
     BN_OPTION("min-time", "time per line; at least three samples are taken", .arg = "SECONDS",

@@ -17,9 +17,7 @@
 
 const struct bn_option bn_bench_quant_options[] = {
     BN_OPTION_MODEL,
-    BN_OPTION("isa", "instruction set; all: every one of this machine", .arg = BN_ISA_NAMES "|all",
-              .group = "Machine", .env = "BN_ISA", .preset = "auto",
-              BN_TO_TEXT(struct bn_bench_options, isa)),
+    BN_SUITE_ISA,
     BN_OPTION("shape", "matrix shape, K a multiple of 256 [shapes of the 2B model, squares]", .arg = "ROWSxK",
               .group = "Measurement", .repeatable = true, BN_TO_TEXTS(struct bn_bench_options, shapes)),
     {0},
