@@ -48,11 +48,10 @@ struct bn_suite_row {
 };
 
 /* --isa with "all"; see bn_suite_choose_isas. */
-#define BN_SUITE_ISA                                                                                         \
-    {                                                                                                        \
-        .name = "isa", .arg = BN_ISA_NAMES "|all", .group = "Machine", .env = "BN_ISA", .preset = "auto",    \
-        .help = "instruction set; all: every one of this machine", BN_TO_TEXT(struct bn_bench_options, isa), \
-    }
+#define BN_SUITE_ISA                                                                                \
+    BN_OPTION("isa", "instruction set; all: every one of this machine", .arg = BN_ISA_NAMES "|all", \
+              .group = "Machine", .env = "BN_ISA", .preset = "auto",                                \
+              BN_TO_TEXT(struct bn_bench_options, isa))
 extern const struct bn_option bn_bench_suite_options[]; /* --min-time, --filter, --threads */
 
 /* Reads the options, measures the clock, begins the document with model and settings, to which the command

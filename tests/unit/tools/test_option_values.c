@@ -20,6 +20,8 @@ struct made {
     double share;
     struct bn_texts stops;
     struct bn_id_list ids;
+    uint32_t reps;
+    struct bn_list sizes;
 };
 static const struct bn_option FIELDS[] = {
     {.name = "dry", .help = "h", BN_TO_BOOL(struct made, dry)},
@@ -40,6 +42,8 @@ static const struct bn_option FIELDS[] = {
     {.name = "share", .arg = "X", .help = "h", BN_TO_F64(struct made, share, 0, 1)},
     {.name = "stop", .arg = "TEXT", .repeatable = true, .help = "h", BN_TO_TEXTS(struct made, stops)},
     {.name = "ids", .arg = "IDS", .repeatable = true, .help = "h", BN_TO_IDS(struct made, ids)},
+    {.name = "reps", .arg = "N", .preset = "6", .help = "h", BN_TO_U32_AUTO(struct made, reps, 1, 100)},
+    {.name = "sizes", .arg = "LIST", .help = "h", BN_TO_LIST(struct made, sizes, 0, 64)},
     {0},
 };
 static const struct bn_command COMMAND[] = {
@@ -61,7 +65,8 @@ static void values_go_into_the_struct(void **state)
     accept_for(
         &PROGRAM,
         "--dry --alias one --kind chat --most -1 --seed 9007199254740991 --age 2m --room 3K --temp 0.5 "
-        "--share 0.25 --stop a --stop b --ids 1,2 --ids 3",
+        "--share 0.25 --stop a --stop b --ids 1,2 --ids 3 --reps auto "
+        "--sizes 8,4,8,0,4",
         &args);
     const struct made *m = args.fields;
     assert_true(m->dry && m->kind == 2 && m->count == 32 && m->most == UINT32_MAX);
@@ -73,6 +78,9 @@ static void values_go_into_the_struct(void **state)
     assert_null(m->stops.list[2]);
     assert_int_equal(m->ids.n, 3);
     assert_int_equal(m->ids.list[2], 3);
+    assert_int_equal(m->reps, UINT32_MAX);
+    assert_int_equal(m->sizes.n, 3); /* without repetitions */
+    assert_true(m->sizes.list[0] == 8 && m->sizes.list[1] == 4 && m->sizes.list[2] == 0);
     bn_args_release(&args);
     accept_for(&PROGRAM, "", &args);
     m = args.fields;
@@ -80,6 +88,9 @@ static void values_go_into_the_struct(void **state)
                 m->stops.n == 0);
     bn_args_release(&args);
     refuse_for(&PROGRAM, "--count 101", "--count must be between 1 and 100 (got 101)", "");
+    refuse_for(&PROGRAM, "--reps some", "--reps must be auto or a whole number between 1 and 100 (got 'some')",
+               "");
+    refuse_for(&PROGRAM, "--sizes 1,65", "--sizes: '65' is not a whole number between 0 and 64", "");
     refuse_for(&PROGRAM, "--stop a --ids 1,x", "--ids: 'x' is not a whole number between 0 and 2147483647",
                "");
 }
