@@ -194,16 +194,15 @@ static void fill_row(struct bn_table *t, const struct row *row, const struct bn_
     bn_table_row(t, "");
     bn_table_text(t, row->name);
     bn_table_value(t, ns, "ns");
-    bn_table_value(t, r->known && row->bytes > 0 ? row->macs / row->bytes : none, "1");
     bn_table_value(t, r->known ? r->achieved : counted ? row->elements * 1e9 / row->median_ns : none, unit);
     bn_table_value(t, r->known ? r->roof : none, unit);
-    if (!r->known || r->invalid) {
+    if (!r->known || r->invalid)
         bn_table_text(t, r->invalid ? "INVALID" : "no limit");
-        if (!counted) bn_table_text(t, r->reason);
-        return;
-    }
-    bn_table_printf(t, "%.0f%s [%.0f..%.0f]", 100 * r->distance.mid, r->by_bytes ? "" : " a",
-                    100 * r->distance.low, 100 * r->distance.high);
+    else
+        bn_table_printf(t, "%.0f%s [%.0f..%.0f]", 100 * r->distance.mid, r->by_bytes ? "" : " a",
+                        100 * r->distance.low, 100 * r->distance.high);
+    bn_table_value(t, r->known && row->bytes > 0 ? row->macs / row->bytes : none, "1");
+    if ((!r->known && !counted) || r->invalid) bn_table_text(t, r->reason);
 }
 
 static void put_row(bn_json *array, const struct row *row, const struct bn_roofline *r, size_t n_passes)
@@ -238,7 +237,7 @@ static bn_status show(struct table *table, struct bn_bench_limits *limits, const
 {
     bn_json *object = document != NULL ? bn_json_put_object(document, "roofline") : NULL;
     bn_json *rows = bn_json_put_array(object, "bricks");
-    static const char *const HEADS[] = {"brick", "time", "MAC/byte", "speed", "limit", "distance %", "why"};
+    static const char *const HEADS[] = {"brick", "time", "speed", "limit", "distance %", "MAC/B", "why"};
     struct bn_table t;
     bn_status status = BN_OK;
     if (object == NULL)
@@ -246,7 +245,7 @@ static bn_status show(struct table *table, struct bn_bench_limits *limits, const
                "distance from the limit of reading, or of arithmetic (a)\n",
                table->n_tokens, bn_bench_s(table->n_tokens), table->n_passes, p->prof->n_threads,
                bn_bench_s(p->prof->n_threads));
-    bn_table_begin(&t, HEADS, "lrrrrln");
+    bn_table_begin(&t, HEADS, "lrrrlrn");
     for (size_t i = 0; i < table->n && status == BN_OK; i++) {
         struct bn_roofline r;
         status = place(&r, limits, &table->rows[i], p, table->n_passes, err);
