@@ -68,11 +68,7 @@ static bn_status measure(struct bench *b, struct runner *r, size_t rep, bool cou
     if (!is_measured(r)) return BN_OK;
     bn_status status = bn_reference_bench(r->ref->process, b->tokens[PROMPT], b->tokens[DECODE],
                                           b->x.n_threads, &ns[PROMPT], &ns[DECODE], &why);
-    if (status == BN_ERR_NOMEM || status == BN_ERR_CANCELLED) {
-        *err = why;
-        return status;
-    }
-    if (status != BN_OK) bn_xref_failed(r->ref, &why);
+    BN_TRY(bn_xref_note(r->ref, status, &why, err));
     for (size_t p = 0; p < PHASES && counts && status == BN_OK; p++)
         r->ns[p][rep] = (double)ns[p];
     return BN_OK;

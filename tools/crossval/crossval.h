@@ -131,6 +131,9 @@ BN_MUST_CHECK bn_status bn_crossval_trace_own(struct bn_crossval *x, size_t n, b
 BN_MUST_CHECK bn_status bn_xref_start(struct bn_crossval *x, struct bn_xref *ref, bn_error *err);
 /* Notes what status and err say, as the reference's failure. */
 void bn_xref_failed(struct bn_xref *ref, const bn_error *why);
+/* What the status of a call means: a reference's own failure is noted and forgiven, ours is passed on. */
+BN_MUST_CHECK bn_status bn_xref_note(struct bn_xref *ref, bn_status status, const bn_error *why,
+                                     bn_error *err);
 /* Asks it to end; a failure there is one. */
 void bn_xref_finish(struct bn_xref *ref);
 void bn_xref_end(struct bn_xref *ref);

@@ -96,8 +96,7 @@ void bn_xref_failed(struct bn_xref *ref, const bn_error *why)
     keep_last_words(ref);
 }
 
-/* What a failed call means: a reference's own failure is noted and forgiven, ours is passed on. */
-static bn_status note(struct bn_xref *ref, bn_status status, const bn_error *why, bn_error *err)
+bn_status bn_xref_note(struct bn_xref *ref, bn_status status, const bn_error *why, bn_error *err)
 {
     if (status == BN_OK) return BN_OK;
     if (status == BN_ERR_NOMEM || status == BN_ERR_CANCELLED || status == BN_ERR_ARG) {
@@ -162,7 +161,7 @@ bn_status bn_xref_start(struct bn_crossval *x, struct bn_xref *ref, bn_error *er
     ref->started = status == BN_OK;
     BN_TRY(bn_thresholds_parse(&ref->limits, x->limits.data, x->limits.len, ref->info.name, err));
     bn_thresholds_deepen(&ref->limits, bn_model_hparams(x->model)->n_layer);
-    return note(ref, status, &why, err);
+    return bn_xref_note(ref, status, &why, err);
 }
 
 void bn_xref_finish(struct bn_xref *ref)
@@ -222,7 +221,7 @@ bn_status bn_xref_logits(struct bn_crossval *x, struct bn_xref *ref, size_t n, f
     if (ref->broken) return BN_OK;
     bn_status status = ref->folder != NULL ? read_dump(x, ref, n, logits, &why)
                                            : bn_reference_logits(ref->process, x->ids, n, logits, &why);
-    return note(ref, status, &why, err);
+    return bn_xref_note(ref, status, &why, err);
 }
 
 bn_status bn_xref_trace(struct bn_crossval *x, struct bn_xref *ref, size_t n, struct bn_records *records,
@@ -234,5 +233,5 @@ bn_status bn_xref_trace(struct bn_crossval *x, struct bn_xref *ref, size_t n, st
                                            : bn_reference_trace(ref->process, x->ids, n, records, &why);
     if (status == BN_OK && records->n == 0)
         status = bn_fail(&why, BN_ERR_MISMATCH, "holds no record that this program knows");
-    return note(ref, status, &why, err);
+    return bn_xref_note(ref, status, &why, err);
 }

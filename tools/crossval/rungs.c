@@ -15,14 +15,16 @@ const char *bn_xstate_name(enum bn_xstate state)
     return (unsigned)state < BN_ARRAY_LEN(NAMES) ? NAMES[state] : "?";
 }
 
-static void say(struct bn_xrung *rung, enum bn_xstate state, const char *fmt, ...) BN_PRINTF(3, 4);
-static void say(struct bn_xrung *rung, enum bn_xstate state, const char *fmt, ...)
+/* Sets state and reason; BN_OK. */
+static bn_status say(struct bn_xrung *rung, enum bn_xstate state, const char *fmt, ...) BN_PRINTF(3, 4);
+static bn_status say(struct bn_xrung *rung, enum bn_xstate state, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
     vsnprintf(rung->reason, sizeof rung->reason, fmt, args);
     va_end(args);
     rung->state = state;
+    return BN_OK;
 }
 
 /* True when the rung cannot be climbed, and says why. */
@@ -79,25 +81,12 @@ bn_status bn_xrung_tokens(struct bn_crossval *x, struct bn_xref *ref, bn_error *
     struct bn_xrung *rung = &ref->rungs[BN_RUNG_TOKENS];
     bn_error why = {0};
     if (blocked(ref, rung, BN_CAN_TOKENIZE, "tokenize")) return BN_OK;
-    if (x->text.data == NULL) {
-        say(rung, BN_X_SKIP, "the prompt was given as ids");
-        return BN_OK;
-    }
+    if (x->text.data == NULL) return say(rung, BN_X_SKIP, "the prompt was given as ids");
     bn_status status =
         bn_reference_tokenize(ref->process, x->text.data, x->text.len, &rung->ids, &rung->n_ids, &why);
-    if (status == BN_ERR_NOMEM || status == BN_ERR_CANCELLED) {
-        *err = why;
-        return status;
-    }
-    if (status == BN_ERR_UNSUPPORTED) {
-        say(rung, BN_X_SKIP, "%s", why.msg);
-        return BN_OK;
-    }
-    if (status != BN_OK) {
-        bn_xref_failed(ref, &why);
-        (void)blocked(ref, rung, BN_CAN_TOKENIZE, "tokenize");
-        return BN_OK;
-    }
+    if (status == BN_ERR_UNSUPPORTED) return say(rung, BN_X_SKIP, "%s", why.msg);
+    BN_TRY(bn_xref_note(ref, status, &why, err));
+    if (blocked(ref, rung, BN_CAN_TOKENIZE, "tokenize")) return BN_OK;
     /* --positions may have cut this engine's list. */
     bool cut = x->options->positions != 0;
     size_t n = cut ? bn_min_size(x->n_prompt, rung->n_ids) : x->n_prompt;
@@ -177,11 +166,9 @@ bn_status bn_xrung_positions(struct bn_crossval *x, struct bn_xref *ref, bn_erro
 {
     struct bn_xrung *rung = &ref->rungs[BN_RUNG_POSITIONS];
     if (blocked(ref, rung, BN_CAN_LOGITS, "give logits")) return BN_OK;
-    if (ref->info.n_ctx < x->n_prompt) {
-        say(rung, BN_X_SKIP, "the reference's context of %llu is shorter than the prompt",
-            (unsigned long long)ref->info.n_ctx);
-        return BN_OK;
-    }
+    if (ref->info.n_ctx < x->n_prompt)
+        return say(rung, BN_X_SKIP, "the reference's context of %llu is shorter than the prompt",
+                   (unsigned long long)ref->info.n_ctx);
     /* Nothing after the last decoded token is judged. */
     size_t n = x->n_ids > x->n_prompt ? x->n_ids - 1 : x->n_prompt;
     if (ref->info.n_ctx < n) n = (size_t)ref->info.n_ctx;
