@@ -5,18 +5,11 @@
 #ifndef BN_TESTS_PROFILER_MAKER_H
 #define BN_TESTS_PROFILER_MAKER_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/mem.h"
 #include "base/team.h"
 #include "infer/session.h"
 #include "stamp/profiler.h"
+#include "tests/unit/unit.h"
 
 #define NANO "fixtures/nano-bitnet-b1.58-i2_s-42.gguf"
 

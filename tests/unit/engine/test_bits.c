@@ -6,17 +6,11 @@
  * this can fail.
  */
 #include <glob.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
 
 #include "base/digest.h"
 #include "base/mem.h"
 #include "model/model.h"
+#include "tests/unit/unit.h"
 
 #define N_TOKENS 67u
 #define MAX_RECORDS 20000u

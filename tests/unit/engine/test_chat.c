@@ -2,14 +2,8 @@
  *
  * Chat templates: their text, their ids, that contents cannot become marks, and what auto means.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "tests/unit/engine/vocab_maker.h"
+#include "tests/unit/unit.h"
+#include "vocab_maker.h"
 
 static const bn_message TALK[] = {
     {"system", " Be brief.\n"}, {"user", "hello"}, {"assistant", "Hi."}, {"user", "\tworld "}};

@@ -2,15 +2,8 @@
  *
  * base/digest.h: published vectors, strictness of base64 and of key files.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-
 #include "base/digest.h"
+#include "tests/unit/unit.h"
 
 /* FIPS 180-4 examples, and the empty message. */
 static void sha256_vectors(void **state)

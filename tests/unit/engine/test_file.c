@@ -3,24 +3,17 @@
  * base/file.h: what replacing a file keeps, and that leftovers of killed programs are in nobody's way.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "tests/unit/unit.h"
 
 static char folder[] = "/tmp/bn-test-XXXXXX", file[64], other[64];
 

@@ -3,17 +3,10 @@
  * GGUF: what is written is read back, every accessor, wrong types, limits, the rules for type 36.
  * Malformed files are the business of test_gguf_bad.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <cmocka.h>
-
 #include "base/error.h"
 #include "base/file.h"
 #include "gguf/gguf.h"
+#include "tests/unit/unit.h"
 
 #define ROOM (64u << 20)
 

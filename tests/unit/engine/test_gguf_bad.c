@@ -5,18 +5,11 @@
  * beyond the bytes. Two openers are tried alike: the container's reader and the whole model.
  */
 #define _POSIX_C_SOURCE 200809L
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/error.h"
 #include "gguf/gguf.h"
+#include "tests/unit/unit.h"
 #include "tools/fixtures/corpus.h"
 #include "tools/fixtures/corpus_make.h"
 

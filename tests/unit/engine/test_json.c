@@ -2,16 +2,11 @@
  *
  * base/json.h: what is refused, what is read, and that writing gives one text only.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <malloc.h>
 #include <math.h>
 
 #include "base/json.h"
+#include "tests/unit/unit.h"
 
 static bn_json *parse(const char *text)
 {

@@ -3,14 +3,8 @@
  * Splitting rules: the pieces of known texts, white space that engines disagree on, invalid UTF-8, long runs,
  * and the interpreter against machine code.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/utf8.h"
+#include "tests/unit/unit.h"
 #include "tokenizer/pretokenize.h"
 
 static struct bn_str str(const char *text)

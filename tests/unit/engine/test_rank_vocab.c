@@ -2,16 +2,8 @@
  *
  * tiktoken rank files: tokens and merges of a small one, of LLaMA 3's (BN_TEST_DATA), and malformed ones.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/file.h"
+#include "tests/unit/unit.h"
 #include "tokenizer/tokenizer.h"
 
 /* The strings of an array's body, each followed by "|". */

@@ -3,15 +3,10 @@
  * The engine's own log, exp, sin and cos against libm's, and the table of angles against the formula.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/mem.h"
 #include "infer/rope.h"
+#include "tests/unit/unit.h"
 
 static void assert_near(double a, double b, double tolerance)
 {

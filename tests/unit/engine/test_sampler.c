@@ -3,15 +3,10 @@
  * Sampling: what each option keeps, that draws follow the probabilities, that seeds repeat.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/mem.h"
 #include "bn.h"
+#include "tests/unit/unit.h"
 
 #define N 6u
 #define DRAWS 20000u

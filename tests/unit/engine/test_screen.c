@@ -5,16 +5,10 @@
  * number of threads. Faults planted in the copies are seen.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "base/mem.h"
 #include "infer/session.h"
+#include "tests/unit/unit.h"
 
 #define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
 #define N_TOKENS 12u

@@ -2,16 +2,9 @@
  *
  * Sessions: bad calls change nothing, the token loop allocates nothing, counters count what ran.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/mem.h"
 #include "infer/session.h"
+#include "tests/unit/unit.h"
 
 #define MODEL "fixtures/shakespeare-5m-i2_s.gguf"
 #define N_VOCAB 2048u

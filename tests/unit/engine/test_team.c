@@ -3,14 +3,8 @@
  * Teams: every thread runs every task once, barriers hold, and a team whose threads do not run at the same
  * time goes on with fewer. The rule for that is driven with times that are made up.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "base/team.h"
+#include "tests/unit/unit.h"
 
 #define MS 1000000u
 

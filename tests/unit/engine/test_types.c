@@ -2,14 +2,8 @@
  *
  * Tensor types: names, sizes, what is refused.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "gguf/types.h"
+#include "tests/unit/unit.h"
 
 static void names_and_readability(void **state)
 {

@@ -3,14 +3,8 @@
  * Vocabularies that have to be refused: each fault is planted into one that opens, and the status, the key
  * and the place in the message are checked.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
-#include "tests/unit/engine/vocab_maker.h"
+#include "tests/unit/unit.h"
+#include "vocab_maker.h"
 
 /* Opens, expects the status with the key in where or msg, an offset inside the file where one is given, and
  * nothing left behind. */

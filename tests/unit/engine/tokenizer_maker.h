@@ -5,17 +5,10 @@
 #ifndef BN_TESTS_TOKENIZER_MAKER_H
 #define BN_TESTS_TOKENIZER_MAKER_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "base/file.h"
 #include "base/utf8.h"
-#include "tests/unit/engine/vocab_maker.h"
+#include "tests/unit/unit.h"
+#include "vocab_maker.h"
 
 #define N_BIG 10000000u
 

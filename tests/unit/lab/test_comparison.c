@@ -4,17 +4,10 @@
  * outcome tell what is in the list.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/json.h"
 #include "lab/stats/comparison.h"
+#include "tests/unit/unit.h"
 
 static struct bn_comparison regressed(void)
 {

@@ -8,18 +8,13 @@
  * without correction break the same limits.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "base/random.h"
 #include "lab/stats/distribution.h"
 #include "lab/stats/interval.h"
 #include "lab/stats/judge.h"
 #include "lab/stats/ranks.h"
+#include "tests/unit/unit.h"
 
 #define assert_close(a, b, most) assert_true(fabs((a) - (b)) <= (most))
 #define N 20u /* pairs */

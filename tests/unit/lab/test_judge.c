@@ -3,15 +3,9 @@
  * lab/stats/judge: one rule, five outcomes, each with a reason, at its exact conditions.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
 
 #include "lab/stats/judge.h"
+#include "tests/unit/unit.h"
 
 #define assert_close(a, b, most) assert_true(fabs((a) - (b)) <= (most))
 

@@ -3,16 +3,9 @@
  * lab/stats/levels: which regression is a warning, which is critical, at the exact numbers; and invalid files
  * are refused.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
 #include "base/file.h"
 #include "lab/stats/levels.h"
+#include "tests/unit/unit.h"
 
 static void parse(struct bn_levels *levels, const char *text)
 {

@@ -4,15 +4,7 @@
  */
 #define _DEFAULT_SOURCE
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -22,6 +14,7 @@
 #include "lab/host/git.h"
 #include "lab/host/machine.h"
 #include "lab/stats/summary.h"
+#include "tests/unit/unit.h"
 #include "tools/git/repository.h"
 
 static void machine_is_described(void **state)

@@ -4,19 +4,13 @@
  * that were computed independently (by hand, or in Python), and against properties that hold for all input.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
 
 #include "base/random.h"
 #include "lab/stats/changepoint.h"
 #include "lab/stats/distribution.h"
 #include "lab/stats/ranks.h"
 #include "lab/stats/summary.h"
+#include "tests/unit/unit.h"
 
 #define assert_close(a, b, most) assert_true(fabs((a) - (b)) <= (most))
 #define EXACT 1e-12

@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "lab/stacks/bricks.h"
+#include "tests/unit/unit.h"
 
 #define MAKER_THREADS 2u
 

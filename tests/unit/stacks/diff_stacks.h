@@ -5,14 +5,7 @@
 #ifndef BN_TESTS_DIFF_STACKS_H
 #define BN_TESTS_DIFF_STACKS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/random.h"
 #include "lab/formats/formats.h"
@@ -21,6 +14,7 @@
 #include "lab/stats/interval.h"
 #include "lab/stats/ranks.h"
 #include "tests/unit/stacks/stacks_child.h"
+#include "tests/unit/unit.h"
 
 static const struct bn_stacks_diff_options PLAIN = {0}, SAME_WORK = {.same_work = true};
 

@@ -5,20 +5,12 @@
 #ifndef BN_TESTS_KNOWN_PROGRAM_H
 #define BN_TESTS_KNOWN_PROGRAM_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <dlfcn.h>
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -29,6 +21,7 @@
 #include "lab/symbols/resolve.h"
 #include "tests/symbols/chain.h"
 #include "tests/unit/stacks/stacks_child.h"
+#include "tests/unit/unit.h"
 
 static char tmp[64] __attribute__((unused));
 static char folder[900] __attribute__((unused)); /* of the files that the Makefile made for this test */

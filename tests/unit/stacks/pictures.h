@@ -5,19 +5,12 @@
 #ifndef BN_TESTS_PICTURES_H
 #define BN_TESTS_PICTURES_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "base/file.h"
 #include "lab/formats/document.h"
 #include "lab/stacks/svg.h"
+#include "tests/unit/unit.h"
 
 #define MAX_BYTES (64u << 20)
 

@@ -10,14 +10,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -25,11 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "base/clock.h"
 #include "lab/sampler/agent.h"
 #include "lab/sampler/tier.h"
+#include "tests/unit/unit.h"
 
 #define FIRST_MS 200u  /* of processor time; then longer */
 #define MOST_MS 51200u /* too few samples after that: the sampler does not work */

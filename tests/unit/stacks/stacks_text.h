@@ -5,19 +5,13 @@
 #ifndef BN_TESTS_STACKS_TEXT_H
 #define BN_TESTS_STACKS_TEXT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <math.h>
 
 #include "base/error.h"
 #include "lab/formats/document.h"
 #include "lab/stacks/hotspots.h"
 #include "tests/unit/stacks/stacks_child.h"
+#include "tests/unit/unit.h"
 
 #define OK(expr) assert_int_equal((expr), BN_OK)
 

@@ -4,16 +4,10 @@
  * do; then something is wrong with the clock, the bricks or the sampler, and they do not. Seeds are fixed.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "lab/stats/distribution.h"
 #include "tests/unit/stacks/brick_maker.h"
+#include "tests/unit/unit.h"
 
 static const uint32_t TIDS[] = {21, 22};
 

@@ -2,17 +2,10 @@
  *
  * Measured times as stacks, and the question what a thread did at a time.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "lab/profile/document.h"
 #include "tests/unit/stacks/brick_maker.h"
 #include "tests/unit/stacks/stacks_child.h"
+#include "tests/unit/unit.h"
 
 static bn_stacks *open_stacks(void)
 {

@@ -3,17 +3,9 @@
  * tools/flamegraph/page.h: a page has the facts and tables of its recording, missing facts have reasons,
  * untrusted texts stay inside their cells, and a malformed timing document does no harm.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "base/error.h"
 #include "lab/stacks/stacks.h"
+#include "tests/unit/unit.h"
 #include "tools/flamegraph/archive.h"
 #include "tools/flamegraph/page.h"
 

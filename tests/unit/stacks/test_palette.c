@@ -3,17 +3,11 @@
  * lab/stacks/palette: which names are of which class; that text on every colour can be read; that classes can
  * be told apart, in the palette for colour-blind eyes also by them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "lab/stacks/palette.h"
 #include "stamp/brick.h"
+#include "tests/unit/unit.h"
 
 static enum bn_class class_of(enum bn_frame_kind kind, const char *name)
 {

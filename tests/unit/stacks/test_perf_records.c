@@ -3,16 +3,10 @@
  * Records of perf_event_open, made by hand: rings that wrap, records that lie about their lengths, what is
  * lost, and what processes inherit.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <linux/perf_event.h>
-#include <string.h>
 
 #include "lab/sampler/perf_records.h"
+#include "tests/unit/unit.h"
 
 #define RING 4096u
 

@@ -5,24 +5,18 @@
  * deviations of as many independent samples, which chance exceeds less than once in ten million.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/random.h"
 #include "lab/sampler/recorder.h"
+#include "tests/unit/unit.h"
 
 #define PERIOD_NS 200003u
 

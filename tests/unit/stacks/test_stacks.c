@@ -3,18 +3,11 @@
  * Stacks: merging, limits, hostile names, views against hand-made answers, sorted copies whatever the order
  * of arrival, runs behind runs, and memory that fails at every point.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "base/error.h"
 #include "lab/formats/document.h"
 #include "lab/stacks/stacks.h"
 #include "tests/unit/stacks/stacks_child.h"
+#include "tests/unit/unit.h"
 
 #define OK(expr) assert_int_equal((expr), BN_OK)
 

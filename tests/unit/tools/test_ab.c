@@ -4,17 +4,10 @@
  * so nothing depends on the speed of the machine.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/error.h"
 #include "base/random.h"
+#include "tests/unit/unit.h"
 #include "tools/bench/ab/session.h"
 
 /* What the made-up sides give. */

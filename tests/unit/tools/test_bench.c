@@ -3,14 +3,7 @@
  * bn-bench kernels compares kernels with the reference: correct ones pass in every case, on every instruction
  * set and with several threads; wrong ones of each kind are caught.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
+#include "tests/unit/unit.h"
 #include "tools/bench/limits.h"
 #include "tools/bench/work.h"
 

@@ -3,16 +3,9 @@
  * bn-bench run refuses invalid samples: of clocks that do not advance or are too coarse, with another output,
  * too late, or faster than the machine can read. Each fault is planted.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
+#include "tests/unit/unit.h"
 #include "tools/bench/run/run.h"
 
 #define MODEL "fixtures/nano-bitnet-b1.58-i2_s-42.gguf"

@@ -4,21 +4,13 @@
  * what is computed from the samples agrees with them. No test depends on the speed of the machine.
  */
 #define _POSIX_C_SOURCE 200809L /* popen */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/json.h"
 #include "base/mem.h"
 #include "lab/history/series.h"
 #include "tests/unit/tools/bench_document.h"
+#include "tests/unit/unit.h"
 
 static bn_json *document(const char *arguments)
 {

@@ -4,17 +4,9 @@
  * process with both streams in files.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -22,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "tests/unit/unit.h"
 #include "tools/cli/options.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"

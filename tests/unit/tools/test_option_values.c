@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include <locale.h>
 
-#include "command_line.h"
+#include "tests/unit/tools/command_line.h"
 #include "tools/cli/number.h"
 
 /* ---- values that go into a struct ---- */
@@ -88,8 +88,8 @@ static void values_go_into_the_struct(void **state)
                 m->stops.n == 0);
     bn_args_release(&args);
     refuse_for(&PROGRAM, "--count 101", "--count must be between 1 and 100 (got 101)", "");
-    refuse_for(&PROGRAM, "--reps some", "--reps must be auto or a whole number between 1 and 100 (got 'some')",
-               "");
+    refuse_for(&PROGRAM, "--reps some",
+               "--reps must be auto or a whole number between 1 and 100 (got 'some')", "");
     refuse_for(&PROGRAM, "--sizes 1,65", "--sizes: '65' is not a whole number between 0 and 64", "");
     refuse_for(&PROGRAM, "--stop a --ids 1,x", "--ids: 'x' is not a whole number between 0 and 2147483647",
                "");

@@ -3,13 +3,16 @@
  * tools/cli: reading command lines by a table, the texts of usage errors, suggestions, help.
  */
 #define _GNU_SOURCE
+
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/suggest.h"
-#include "command_line.h"
+#include "tests/unit/tools/command_line.h"
+#include "tests/unit/unit.h"
+#include "tools/cli/number.h"
+#include "tools/cli/options.h"
 #include "tools/cli/program/help.h"
 
 /* ---- a program to parse for ---- */
@@ -293,91 +296,6 @@ static void options_of_llama_cpp_are_explained(void **state)
                "see bn-test --help");
 }
 
-<<<<<<< HEAD:tests/unit/tools/test_options.c
-=======
-/* ---- values that go into a struct ---- */
-
-struct made {
-    bool dry;
-    const char *name;
-    int kind;
-    uint32_t count, most;
-    uint64_t seed, age, room;
-    float temp;
-    double share;
-    struct bn_texts stops;
-    struct bn_id_list ids;
-    uint32_t reps;
-    struct bn_list sizes;
-};
-static const struct bn_option FIELDS[] = {
-    {.name = "dry", .help = "h", BN_TO_BOOL(struct made, dry)},
-    {.name = "name", .arg = "TEXT", .help = "h", BN_TO_TEXT(struct made, name)},
-    {.name = "alias", .arg = "TEXT", .help = "h", BN_TO_TEXT(struct made, name)},
-    {.name = "kind", .arg = "auto|raw|chat", .preset = "raw", .help = "h", BN_TO_CHOICE(struct made, kind)},
-    {.name = "count", .arg = "N", .preset = "32", .help = "h", BN_TO_U32(struct made, count, 1, 100)},
-    {.name = "most", .arg = "N", .help = "h", BN_TO_U32_ALL(struct made, most, 1, 100)},
-    {.name = "seed", .arg = "N", .help = "h", BN_TO_U64(struct made, seed, 0, 9007199254740991)},
-    {.name = "age", .arg = "DUR", .help = "h", BN_TO_SECONDS(struct made, age)},
-    {.name = "room", .arg = "SIZE", .help = "h", BN_TO_BYTES(struct made, room)},
-    {.name = "temp", .arg = "T", .help = "h", BN_TO_F32(struct made, temp, 0, 2)},
-    {.name = "share", .arg = "X", .help = "h", BN_TO_F64(struct made, share, 0, 1)},
-    {.name = "stop", .arg = "TEXT", .repeatable = true, .help = "h", BN_TO_TEXTS(struct made, stops)},
-    {.name = "ids", .arg = "IDS", .repeatable = true, .help = "h", BN_TO_IDS(struct made, ids)},
-    {.name = "reps", .arg = "N", .preset = "6", .help = "h", BN_TO_U32_AUTO(struct made, reps, 1, 100)},
-    {.name = "sizes", .arg = "LIST", .help = "h", BN_TO_LIST(struct made, sizes, 0, 64)},
-    {0},
-};
-static const struct bn_command FIELD_COMMAND[] = {
-    {.name = "",
-     .summary = "s",
-     .synopsis = "",
-     .options = {FIELDS},
-     .bytes = sizeof(struct made),
-     .run = nothing},
-    {0},
-};
-static const struct bn_program FIELD_PROGRAM = {
-    .name = "bn-test", .summary = "a test", .text = "Text.", .commands = FIELD_COMMAND};
-
-static void values_go_into_the_struct(void **state)
-{
-    (void)state;
-    struct bn_args args;
-    accept_for(
-        &FIELD_PROGRAM,
-        "--dry --alias one --kind chat --most -1 --seed 9007199254740991 --age 2m --room 3K --temp 0.5 "
-        "--share 0.25 --stop a --stop b --ids 1,2 --ids 3 --reps auto "
-        "--sizes 8,4,8,0,4",
-        &args);
-    const struct made *m = args.fields;
-    assert_true(m->dry && m->kind == 2 && m->count == 32 && m->most == UINT32_MAX);
-    assert_string_equal(m->name, "one");
-    assert_true(m->seed == 9007199254740991u && m->age == 120 && m->room == 3072);
-    assert_true(m->temp == 0.5f && m->share == 0.25);
-    assert_int_equal(m->stops.n, 2);
-    assert_string_equal(m->stops.list[1], "b");
-    assert_null(m->stops.list[2]);
-    assert_int_equal(m->ids.n, 3);
-    assert_int_equal(m->ids.list[2], 3);
-    assert_int_equal(m->reps, UINT32_MAX);
-    assert_int_equal(m->sizes.n, 3); /* without repetitions */
-    assert_true(m->sizes.list[0] == 8 && m->sizes.list[1] == 4 && m->sizes.list[2] == 0);
-    bn_args_release(&args);
-    accept_for(&FIELD_PROGRAM, "", &args);
-    m = args.fields;
-    assert_true(!m->dry && m->name == NULL && m->kind == 1 && m->count == 32 && m->most == 0 &&
-                m->stops.n == 0 && m->reps == 6 && m->sizes.n == 0);
-    bn_args_release(&args);
-    refuse_for(&FIELD_PROGRAM, "--count 101", "--count must be between 1 and 100 (got 101)", "");
-    refuse_for(&FIELD_PROGRAM, "--reps some", "--reps must be a whole number between 1 and 100 (got 'some')",
-               "");
-    refuse_for(&FIELD_PROGRAM, "--sizes 1,65", "--sizes: '65' is not a whole number between 0 and 64", "");
-    refuse_for(&FIELD_PROGRAM, "--stop a --ids 1,x",
-               "--ids: 'x' is not a whole number between 0 and 2147483647", "");
-}
-
->>>>>>> 19d6b93 (tests: cover lists of numbers and auto in option tables):tests/unit/test_options.c
 static void the_environment_counts_when_the_line_is_silent(void **state)
 {
     (void)state;

@@ -2,15 +2,8 @@
  *
  * tools/cli/progress.h: the line, and that there is none where nobody looks at it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
-
 #include "base/utf8.h"
+#include "tests/unit/unit.h"
 #include "tools/cli/progress.h"
 
 static void the_line_tells_rate_and_rest(void **state)

@@ -4,22 +4,14 @@
  * them. No test depends on the speed of the machine.
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "lab/host/clocks.h"
 #include "lab/host/energy.h"
 #include "model/pack.h"
+#include "tests/unit/unit.h"
 #include "tools/bench/doctor/sources.h"
 #include "tools/bench/memory/memory.h"
 #include "tools/bench/quant/metrics.h"

@@ -5,19 +5,11 @@
  * depends on the speed of the machine.
  */
 #define _POSIX_C_SOURCE 200809L /* popen */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "lab/history/series.h"
 #include "tests/unit/tools/bench_document.h"
+#include "tests/unit/unit.h"
 
 #define NANO " -m fixtures/nano-bitnet-i2_s-42.gguf"
 #define QUICK " --min-time 0 -t 1" NANO
