@@ -2,8 +2,10 @@
  *
  * base/json.h: what is refused, what is read, and that writing gives one text only.
  */
+#define _GNU_SOURCE
 #include <malloc.h>
 #include <math.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "tests/unit/unit.h"
@@ -378,6 +380,38 @@ static void values_are_small(void **state)
     bn_free(text);
 }
 
+/* What is written to a file is read back; a file that is not JSON is named. */
+static void files_are_written_and_read(void **state)
+{
+    (void)state;
+    static const int32_t IDS[] = {7, 0};
+    static const char *const TEXTS[] = {"a", "b"};
+    char path[] = "/tmp/bn-json-XXXXXX", digest[BN_SHA256_HEX], again[BN_SHA256_HEX];
+    int fd = mkstemp(path);
+    bn_json *o = bn_json_new_object(), *back = NULL;
+    bn_error err = {0};
+    bn_json_put_text(o, "none", "");
+    bn_json_put_count(o, "zero", 0);
+    bn_json_put_ids(o, "ids", IDS, 2);
+    bn_json_put_texts(o, "texts", TEXTS, 2);
+    assert_int_equal(bn_json_write_file(o, path, NULL), BN_OK);
+    assert_int_equal(bn_json_read_file(&back, path, NULL), BN_OK);
+    assert_int_equal(bn_json_digest(o, digest, NULL), BN_OK);
+    assert_int_equal(bn_json_digest(back, again, NULL), BN_OK);
+    assert_string_equal(digest, again);
+    assert_int_equal(bn_json_kind(bn_json_get(back, "none")), BN_JSON_NULL);
+    assert_int_equal(bn_json_kind(bn_json_get(back, "zero")), BN_JSON_NULL);
+    assert_true(bn_json_has_text(bn_json_get(back, "texts"), "b"));
+    assert_false(bn_json_has_text(bn_json_get(back, "ids"), "7"));
+    assert_int_equal(truncate(path, 3), 0);
+    bn_json_free(back);
+    assert_int_equal(bn_json_read_file(&back, path, &err), BN_ERR_FORMAT);
+    assert_string_equal(err.where, path);
+    bn_json_free(o);
+    close(fd);
+    unlink(path);
+}
+
 static void short_memory_is_told(void **state)
 {
     (void)state;
@@ -447,6 +481,7 @@ int main(void)
         cmocka_unit_test(members_are_found_by_exact_name),
         cmocka_unit_test(building_and_indenting),
         cmocka_unit_test(values_are_small),
+        cmocka_unit_test(files_are_written_and_read),
         cmocka_unit_test(short_memory_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
