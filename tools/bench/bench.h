@@ -87,7 +87,7 @@ BN_MUST_CHECK bn_status bn_bench_print_text(struct bn_buf *text, bn_error *err);
 BN_MUST_CHECK bn_status bn_bench_print_table(struct bn_table *table, bn_error *err);
 
 /* Puts the facts about the clock of samples. */
-void bn_bench_put_clock(bn_json *doc, const struct bn_bench_clock *clock);
+void bn_bench_put_clock(bn_json *doc, const struct bn_clock_facts *clock);
 /* Puts the numbers of a list option. */
 void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *list);
 /* Confidence of every interval. */

@@ -6,7 +6,6 @@
 
 #include <stdio.h>
 
-#include "lab/host/clocks.h"
 #include "lab/stats/summary.h"
 
 const char *bn_bench_verdict_name(enum bn_bench_verdict verdict)
@@ -15,25 +14,17 @@ const char *bn_bench_verdict_name(enum bn_bench_verdict verdict)
     return NAMES[verdict];
 }
 
-void bn_bench_clock_measure(struct bn_bench_clock *clock)
+bool bn_bench_believable(const double *ns, size_t n, double step_ns, char reason[BN_BENCH_REASON])
 {
-    struct bn_clock_facts facts;
-    bn_clock_measure_default(&facts);
-    *clock =
-        (struct bn_bench_clock){(uint64_t)facts.resolution_ns, (uint64_t)facts.cost_ns, facts.n_backward};
-}
-
-bool bn_bench_believable(const double *ns, size_t n, uint64_t step_ns, char reason[BN_BENCH_REASON])
-{
-    double least = (double)step_ns * BN_BENCH_LEAST_STEPS;
+    double least = step_ns * BN_BENCH_LEAST_STEPS;
     reason[0] = '\0';
     if (n == 0) snprintf(reason, BN_BENCH_REASON, "there are no samples");
     if (n == 0) return false;
     for (size_t i = 0; i < n; i++) {
         if (ns[i] >= least) continue;
         snprintf(reason, BN_BENCH_REASON,
-                 "a sample took %.0f ns, less than %u steps of the clock (%llu ns each)", ns[i],
-                 BN_BENCH_LEAST_STEPS, (unsigned long long)step_ns);
+                 "a sample took %.0f ns, less than %u steps of the clock (%.0f ns each)", ns[i],
+                 BN_BENCH_LEAST_STEPS, step_ns);
         return false;
     }
     if (n < BN_BENCH_MOST_EQUAL || !bn_all_equal(ns, n)) return true;
@@ -48,14 +39,14 @@ bool bn_bench_above_limit(const struct bn_bench_claim *claim)
 }
 
 const char *bn_bench_refuses(char out[BN_BENCH_REASON], const struct bn_bench_claim *claim,
-                             const struct bn_bench_clock *clock)
+                             const struct bn_clock_facts *clock)
 {
-    if (clock->n_backwards > 0)
+    if (clock->n_backward > 0)
         snprintf(out, BN_BENCH_REASON, "the clock stepped back %llu times",
-                 (unsigned long long)clock->n_backwards);
-    else if (clock->step_ns == 0)
+                 (unsigned long long)clock->n_backward);
+    else if (!(clock->resolution_ns > 0))
         snprintf(out, BN_BENCH_REASON, "the clock does not advance");
-    else if (!bn_bench_believable(claim->sample_ns, claim->n, clock->step_ns, out))
+    else if (!bn_bench_believable(claim->sample_ns, claim->n, clock->resolution_ns, out))
         return out;
     else if (bn_bench_above_limit(claim))
         snprintf(out, BN_BENCH_REASON, "%.4g per second is more than %.2f times the measured limit, %.4g",

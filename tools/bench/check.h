@@ -7,18 +7,11 @@
 #define BN_BENCH_CHECK_H
 
 #include "base/mem.h"
+#include "lab/host/clocks.h"
 
 enum bn_bench_verdict { BN_BENCH_VALID, BN_BENCH_INVALID, BN_BENCH_TIMEOUT };
 /* "valid", "invalid", "timeout". */
 const char *bn_bench_verdict_name(enum bn_bench_verdict verdict);
-
-/* The clock of samples, measured. */
-struct bn_bench_clock {
-    uint64_t step_ns; /* smallest difference of two readings that differ */
-    uint64_t cost_ns; /* of one reading */
-    uint64_t n_backwards;
-};
-void bn_bench_clock_measure(struct bn_bench_clock *clock);
 
 #define BN_BENCH_REASON 160u
 
@@ -30,7 +23,7 @@ void bn_bench_clock_measure(struct bn_bench_clock *clock);
 #define BN_BENCH_MOST_SHARE 1.05
 
 /* False, with the reason, for samples that are invalid. */
-bool bn_bench_believable(const double *ns, size_t n, uint64_t step_ns, char reason[BN_BENCH_REASON]);
+bool bn_bench_believable(const double *ns, size_t n, double step_ns, char reason[BN_BENCH_REASON]);
 
 struct bn_bench_claim {
     const double *sample_ns; /* whole samples, as read from the clock */
@@ -39,7 +32,7 @@ struct bn_bench_claim {
 };
 /* NULL when the measurement is valid; else the reason, one line, in out. */
 const char *bn_bench_refuses(char out[BN_BENCH_REASON], const struct bn_bench_claim *claim,
-                             const struct bn_bench_clock *clock);
+                             const struct bn_clock_facts *clock);
 /* Is the rate too high for the limit? */
 bool bn_bench_above_limit(const struct bn_bench_claim *claim);
 

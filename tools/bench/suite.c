@@ -53,7 +53,7 @@ bn_status bn_suite_open(struct bn_suite *s, struct bn_args *args, const char *co
     BN_TRY(try_model(s, command, err));
     bn_machine_read(&s->machine);
     bn_busy_read(&s->before);
-    bn_bench_clock_measure(&s->clock);
+    bn_clock_measure_default(&s->clock);
     s->doc = bn_bench_document(command, &s->machine);
     if (strcmp(command, "kernels") != 0 || s->args->model != NULL) s->model = bn_cli_put_model(s->doc, args);
     bn_json *settings = s->settings = bn_json_put_object(s->doc, "settings");

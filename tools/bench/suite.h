@@ -20,7 +20,7 @@ struct bn_suite {
     struct bn_bench_options *o;
     struct bn_machine machine;
     struct bn_busy before;       /* read before the first row */
-    struct bn_bench_clock clock; /* of all samples */
+    struct bn_clock_facts clock; /* of all samples */
     struct bn_bench_limits limits;
     struct bn_bench_times times;
     struct bn_series_list series;

@@ -19,10 +19,10 @@
 
 /* ---- checks of timings ---- */
 
-static const struct bn_bench_clock FINE = {.step_ns = 20, .cost_ns = 25};
+static const struct bn_clock_facts FINE = {.resolution_ns = 20, .cost_ns = 25};
 
 static const char *refusal(const double *ns, size_t n, double rate, double limit,
-                           const struct bn_bench_clock *clock)
+                           const struct bn_clock_facts *clock)
 {
     static char why[160];
     struct bn_bench_claim claim = {ns, n, rate, limit};
@@ -42,7 +42,7 @@ static void invalid_samples_are_refused(void **state)
 {
     static const double SHORT[] = {1000, 399, 1000}, LONG[] = {400, 401, 500};
     double same[10];
-    struct bn_bench_clock back = FINE, still = FINE;
+    struct bn_clock_facts back = FINE, still = FINE;
     (void)state;
     for (size_t i = 0; i < 10; i++)
         same[i] = 12345;
@@ -50,9 +50,9 @@ static void invalid_samples_are_refused(void **state)
     assert_non_null(strstr(refusal(LONG, 3, 105.2, 100, &FINE), "1.05 times the measured limit"));
     assert_non_null(strstr(refusal(same, 10, 0, 0, &FINE), "all 10 samples took exactly 12345 ns"));
     assert_null(refusal(same, 9, 0, 0, &FINE));
-    back.n_backwards = 1;
+    back.n_backward = 1;
     assert_non_null(strstr(refusal(LONG, 3, 0, 0, &back), "stepped back"));
-    still.step_ns = 0;
+    still.resolution_ns = 0;
     assert_non_null(strstr(refusal(LONG, 3, 0, 0, &still), "does not advance"));
     assert_non_null(strstr(refusal(LONG, 0, 0, 0, &FINE), "no samples"));
 }
@@ -68,7 +68,7 @@ static void empty_work_is_invalid(void **state)
 {
     struct bn_bench_times *times = bn_alloc(1, sizeof *times);
     struct bn_bench_body body = {nothing, NULL};
-    struct bn_bench_clock coarse = {.step_ns = 1000000};
+    struct bn_clock_facts coarse = {.resolution_ns = 1000000};
     (void)state;
     assert_non_null(times);
     assert_int_equal(bn_bench_time_body(times, &body, 1, 0, NULL), BN_OK);

@@ -274,8 +274,8 @@ static bn_status run(struct job *job, bn_error *err)
     bn_json_put_u64(settings, "repeat", job->o->repeat);
     bn_json_put_u64(settings, "min_time_ns", job->min_ns);
     bn_json_put_bool(settings, "roofs", roofs);
-    struct bn_bench_clock clock;
-    bn_bench_clock_measure(&clock);
+    struct bn_clock_facts clock;
+    bn_clock_measure_default(&clock);
     bn_bench_put_clock(job->doc, &clock);
     put_sources(job);
     if (!job->args->json) {

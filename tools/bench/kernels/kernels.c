@@ -185,7 +185,7 @@ static bn_status judge(struct job *job, struct result *r, bn_error *err)
     double samples[BN_BENCH_MAX_SAMPLES];
     for (size_t i = 0; i < r->times.n; i++)
         samples[i] = (double)r->times.ns[i];
-    r->valid = bn_bench_believable(samples, r->times.n, job->suite.clock.step_ns, r->reason);
+    r->valid = bn_bench_believable(samples, r->times.n, job->suite.clock.resolution_ns, r->reason);
     (void)bn_summarize(&r->ns, r->times.per_call, r->times.n);
     BN_TRY(find_bound(job, r, err));
     if (!bn_tukey(&r->outliers, r->times.per_call, r->times.n)) return bn_nomem(err);

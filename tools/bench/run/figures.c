@@ -217,7 +217,7 @@ bn_status bn_bench_conclude(struct bn_bench_measurement *m, bn_error *err)
         for (size_t k = 0; k < c->n_samples - c->n_warmup; k++)
             m->scratch[k] = (double)c->samples[c->n_warmup + k].ns;
         size_t n = c->n_samples - c->n_warmup;
-        if (!bn_bench_believable(m->scratch, n, m->clock.step_ns, reason)) refuse(c, reason);
+        if (!bn_bench_believable(m->scratch, n, m->clock.resolution_ns, reason)) refuse(c, reason);
         BN_TRY(bn_bench_is_steady(m, c, &c->steady, err));
         BN_TRY(label(m, c, err));
         if (c->verdict == BN_BENCH_VALID) doubt(m, c);

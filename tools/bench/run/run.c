@@ -349,7 +349,7 @@ static bn_status measure(struct bn_bench_measurement *m, bn_error *err)
 {
     struct bn_busy before;
     bn_busy_read(&before);
-    bn_bench_clock_measure(&m->clock);
+    bn_clock_measure_default(&m->clock);
     m->start_ns = bn_clock_ns();
     for (size_t i = 0; i < m->n_configs; i++)
         m->configs[i].n_warmup = m->warmup;

@@ -98,7 +98,7 @@ struct bn_bench_measurement {
 
     struct bn_machine machine;
     struct bn_others others; /* during the measurement */
-    struct bn_bench_clock clock;
+    struct bn_clock_facts clock;
     struct bn_bench_load *loads; /* set.n_loads */
     struct bn_bench_memory memory;
     uint64_t token_bytes; /* read by the first token; the bandwidth is measured with a set of this size */
