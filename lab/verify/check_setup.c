@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "lab/verify/checks.h"
 #include "lab/receipt/receipt.h"
+#include "lab/verify/checks.h"
 
 typedef unsigned long long ull;
 

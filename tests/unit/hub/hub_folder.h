@@ -17,10 +17,10 @@
 #include "hub/cache/lock.h"
 #include "hub/cache/lockfile.h"
 #include "hub/cache/pins.h"
+#include "hub/cache/walk.h"
 #include "hub/names/reference.h"
 #include "hub/names/registry.h"
 #include "hub/net/resolve.h"
-#include "hub/cache/walk.h"
 #include "tests/unit/unit.h"
 #include "tools/download/download.h"
 

@@ -49,9 +49,9 @@ static void put_model(const struct bn_bench_measurement *m, bn_json *doc)
     for (uint32_t i = 0; i < m->o->n_loads; i++) {
         bn_json *load = bn_json_add_object(loads);
         bn_json_put_u64(load, "ns", m->loads[i].ns);
-        bn_json_put_finite(load, "page_cache_share",
-                           m->loads[i].cached >= 0 ? m->loads[i].cached : (double)NAN,
-                           m->args->model == NULL ? "the model is built in" : "the system does not report it");
+        bn_json_put_finite(
+            load, "page_cache_share", m->loads[i].cached >= 0 ? m->loads[i].cached : (double)NAN,
+            m->args->model == NULL ? "the model is built in" : "the system does not report it");
     }
 }
 
