@@ -170,6 +170,23 @@ static void put_program(struct build *b, bn_json *resolved)
     bn_json_put_text(program, "arch", b->machine.arch);
 }
 
+/* Kernels that the instruction set shares with a smaller one: their names end with that one's. */
+static void put_fallbacks(struct build *b, bn_json *resolved)
+{
+    const char *isa = b->model->kernels->isa;
+    bn_json *list = bn_json_put_array(resolved, "fallbacks");
+    bn_kernel_stat stat;
+    for (size_t i = 0; bn_session_kernel_stat(b->in->session, i, &stat); i++) {
+        const char *of = strrchr(stat.name, '_');
+        if (of == NULL || strcmp(of + 1, isa) == 0) continue;
+        char reason[120];
+        snprintf(reason, sizeof reason, "%s has no such kernel of its own and uses that of %s", isa, of + 1);
+        bn_json *entry = bn_json_add_object(list);
+        bn_json_put_string(entry, "kernel", stat.name);
+        bn_json_put_string(entry, "reason", reason);
+    }
+}
+
 static bn_status put_resolved(struct build *b, bn_json *predicate)
 {
     bn_json *resolved = bn_json_put_object(predicate, "resolved");
@@ -184,6 +201,7 @@ static bn_status put_resolved(struct build *b, bn_json *predicate)
         bn_json_put_string(resolved, "tokenizer_sha256", hex);
     }
     bn_json_put_u64(resolved, "packed_bytes", b->model->packed_bytes);
+    put_fallbacks(b, resolved);
     put_program(b, resolved);
     return BN_OK;
 }

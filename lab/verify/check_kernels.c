@@ -237,6 +237,30 @@ bool bn_check_kernels_mock(const struct bn_rules_input *in, struct bn_rule_resul
     return bn_rule_pass(out, "no name says mock");
 }
 
+/* Whether a kernel's name ends with another instruction set than isa. */
+static bool is_of_another(const char *name, const char *isa)
+{
+    const char *of = strrchr(name, '_');
+    return of != NULL && strcmp(of + 1, isa) != 0;
+}
+
+/* resolved.fallbacks, where a receipt has it, lists exactly the kernels of another instruction set. */
+static const char *wrong_fallback(const struct bn_rules_input *in, const char *isa)
+{
+    const bn_json *list = bn_json_path(in->receipt->predicate, "resolved.fallbacks"), *at = NULL;
+    const bn_json *entry = bn_json_first(list);
+    const char *name = NULL, *listed = NULL;
+    if (list == NULL) return NULL;
+    while (next_name(in, &at, &name)) {
+        if (!is_of_another(name, isa)) continue;
+        if (entry == NULL || !bn_json_string(bn_json_get(entry, "kernel"), &listed) ||
+            strcmp(listed, name) != 0)
+            return name;
+        entry = bn_json_next(entry);
+    }
+    return entry != NULL ? "one that did not run" : NULL;
+}
+
 /* Whatever version the receipt names: a version is only a claim, and a table that is not known proves
  * nothing.
  */
@@ -248,6 +272,9 @@ bool bn_check_kernels_known(const struct bn_rules_input *in, struct bn_rule_resu
     if (!bn_rule_text(in, "resolved.program.version", &version, out)) return false;
     if (!bn_rule_text(in, "resolved.isa", &isa, out)) return false;
     const char *name = find_kernel(in, NULL, UNKNOWN);
+    const char *fallback = wrong_fallback(in, isa);
+    if (name == NULL && fallback != NULL)
+        return bn_rule_fail(out, "resolved.fallbacks is wrong about \"%s\"", bn_rule_quote(quoted, fallback));
     if (name == NULL) return bn_rule_pass(out, "all in the table of %s", bn_rule_quote(set, isa));
     return bn_rule_fail(out, "the table of %s in version %s has no kernel \"%s\"", bn_rule_quote(set, isa),
                         bn_version(), bn_rule_quote(quoted, name));

@@ -121,6 +121,23 @@ result "keygen overwrites nothing" $(($? == 0))
 "$verify" sign a.json --key key -o signed.json
 result "sign" $?
 expect 0 - "the signed receipt verifies and replays" signed.json --public-key key.pub --require-signature --replay
+# claimed WANT DESCRIPTION ARGUMENTS...: whether the receipt is claimable
+claimed() {
+    local want=$1 what=$2 out
+    shift 2
+    out=$("$verify" --json "$@")
+    [ "$(grep -o '"claimable": [a-z]*' <<<"$out")" = "\"claimable\": $want" ]
+    result "$what" $? "$out"
+}
+# A rate that is given does not depend on how busy this machine is.
+echo '{"validate_performance": true, "bandwidth_bytes_per_s": 1000000000000}' >speed.json
+claimed true "signed, replayed and fast enough: claimable" signed.json --public-key key.pub --replay --policy speed.json
+claimed false "not without a replay" signed.json --public-key key.pub --policy speed.json
+claimed false "nor without its speed" signed.json --public-key key.pub --replay
+claimed false "nor without a signature" a.json --replay --policy speed.json
+"$verify" -v signed.json --public-key key.pub --replay >claims
+sed -n '/^not shown:/,$p' claims | grep -q '^  speed .*(--validate-performance)'
+result "what is not claimed is listed, with what would show it" $? "$(cat claims)"
 grep -q "\"keyid\": \"$(cat id)\"" signed.json
 result "it names the key's id" $?
 "$verify" sign a.json --key key >signed2.json

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "lab/verify/claims.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
 #include "tools/verify-receipt/verify_receipt.h"
@@ -61,7 +62,23 @@ static void print_verdict(const struct bn_args *args, const char *path, const st
     print_count(", ", report->n_failed, "failed");
     print_count(", ", report->n_undecided, "undecided");
     print_count(", ", report->n_skipped, "skipped");
+    if (bn_claimable(report)) fputs("; claimable", stdout);
     puts(args->verbose == 0 ? " (-v lists them)" : "");
+}
+
+/* What the rules show and what they do not, and what would show it. */
+static void print_claims(const struct bn_rules_report *report)
+{
+    const struct bn_claim *c;
+    for (int holds = 1; holds >= 0; holds--) {
+        size_t n = 0;
+        for (size_t i = 0; (c = bn_claims_at(i)) != NULL; i++) {
+            if (bn_claim_holds(c, report) != (holds == 1)) continue;
+            if (n++ == 0) puts(holds == 1 ? "shown:" : "not shown:");
+            printf("  %-8s %s%s%s%s\n", c->id, c->text, holds == 1 ? "" : " (", holds == 1 ? "" : c->missing,
+                   holds == 1 ? "" : ")");
+        }
+    }
 }
 
 static void print_claim(const bn_json *predicate, const char *title, const char *path)
@@ -107,6 +124,17 @@ static bn_json *make_document(const char *path, const struct bn_receipt *receipt
     bn_json_put_u64(doc, "failed", report->n_failed);
     bn_json_put_u64(doc, "skipped", report->n_skipped);
     bn_json_put_u64(doc, "undecided", report->n_undecided);
+    bn_json_put_bool(doc, "claimable", bn_claimable(report));
+    bn_json *claims = bn_json_put_array(doc, "claims");
+    const struct bn_claim *c;
+    for (size_t i = 0; (c = bn_claims_at(i)) != NULL; i++) {
+        bn_json *claim = bn_json_add_object(claims);
+        bool holds = bn_claim_holds(c, report);
+        bn_json_put_string(claim, "id", c->id);
+        bn_json_put_string(claim, "text", c->text);
+        bn_json_put_bool(claim, "shown", holds);
+        bn_json_put_text(claim, "missing", holds ? NULL : c->missing);
+    }
     bn_json *rules = bn_json_put_array(doc, "rules");
     for (size_t i = 0; bn_rules_at(i) != NULL; i++) {
         bn_json *rule = bn_json_add_object(rules);
@@ -131,6 +159,7 @@ bn_status bn_verify_print(const struct bn_args *args, const char *path, const st
     if (!args->quiet || !report->verified) print_verdict(args, path, receipt, report);
     print_rules(args, report);
     if (!args->quiet && report->verified) print_summary(receipt);
+    if (!args->quiet && report->verified && args->verbose > 0) print_claims(report);
     return BN_OK;
 }
 

@@ -124,6 +124,7 @@ static const struct fault FAULTS[] = {
     {"backend", P "backend", "\"rocm\"", NULL, NULL},
     {"backend", P "backend", "null", NULL, NULL},
     {"backend-summary", P "backend_summary", "\"requested=auto\"", NULL, NULL},
+    {"kernels-known", P "resolved.fallbacks", "[{\"kernel\":\"add_avx2\",\"reason\":\"x\"}]", NULL, NULL},
     {"kernels-known", P "kernels.+", "\"gemm_fp16\"", M "kernel_stats.+", ENTRY("gemm_fp16")},
     {"kernels-known", P "kernels.+", "\"addref\"", M "kernel_stats.+", ENTRY("addref")},
     {"kernel-stats", P "kernels.+", "\"exp_ref\"", NULL, NULL},
