@@ -27,6 +27,7 @@ is() { [ "$1" = "$2" ] || { echo "'$1' instead of '$2'"; return 1; }; }
 good() { ask "$1" && [ "$(member ok)" = true ]; }
 list() { printf '%s' "$answer" | grep -oE "\"$1\": *\[[^]]*\]" | sed -E 's/^[^[]*\[//; s/\]$//'; }
 start_server() { # old or new, model
+    rm -f "$tmp/port" # of the server before
     node tests/protocol/fake_llama_server.mjs "$1" "$2" >"$tmp/port" &
     server_pid=$!
     for _ in $(seq 1200); do [ -s "$tmp/port" ] && break; sleep 0.1; done

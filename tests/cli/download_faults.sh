@@ -237,7 +237,7 @@ check 'and is in no message' bash -c "! grep -q secret '$tmp/err' '$tmp/out'"
 : >"$tmp/proxy.log"
 "$bin/tests/httpd/httpd" "$tmp/root" /dev/null "$tmp/proxy.log" >"$tmp/proxy.port" &
 proxy=$!
-for _ in $(seq 200); do [ -s "$tmp/proxy.port" ] && break; sleep 0.01; done
+wait_for test -s "$tmp/proxy.port"
 for name in http_proxy ALL_PROXY all_proxy; do
     serve ''
     rm -rf "$tmp/to"

@@ -53,7 +53,7 @@ check "bn-download loads libcurl, as this test can see" bash -c "ldd '$out/bn-do
 if [ "$(uname -m)" = x86_64 ]; then
     check "indirect jumps land where they may: bn-run" landing_pads "$out/bn-run" 500
     check "indirect jumps land where they may: libbn-sampler.so" landing_pads "$out/libbn-sampler.so" 10
-    for object in engine/base/json.o kernels/dispatch.o hub/registry_data.o; do
+    for object in engine/base/json.o kernels/dispatch.o hub/names/registry_data.o; do
         check "$object is marked for indirect branch tracking" tracked "$out/$object"
     done
 fi
