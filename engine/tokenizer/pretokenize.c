@@ -17,15 +17,23 @@
 
 #define WS "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 
+/* The beginning and the end that the rules of LLaMA 3 and of Qwen share; a letter is of class letters. */
+#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
+#define SYMBOLS(letters) "| ?[^" WS letters "\\p{N}]++[\\r\\n]*+|"
+#define SPACES "[" WS "]*[\\r\\n]++|[" WS "]+(?![^" WS "])|[" WS "]++"
+
 /* Possessive repeats change no match here, since what follows them can never take from them; they keep long
  * runs free of backtracking. To add a rule: one entry, with the expression that the model's own tokenizer
  * has, and a test. falcon_e is what converters write for Falcon-E, the ternary one. The GPT-2 rule also
  * serves "default": converters write that, or nothing, when they do not know the vocabulary. */
 static const struct bn_split_rule RULES[] = {
     {"llama-bpe", " llama3 llama-v3 falcon3 falcon-h1 falcon_e falcon-e ",
-     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}++|\\p{N}{1,3}+| ?[^" WS
-     "\\p{L}\\p{N}]++[\\r\\n]*+|[" WS "]*[\\r\\n]++|[" WS "]+(?![^" WS "])|[" WS "]++",
-     true, true},
+     CONTRACTIONS "[^\\r\\n\\p{L}\\p{N}]?\\p{L}++|\\p{N}{1,3}+" SYMBOLS("\\p{L}") SPACES, true, true},
+    {"qwen2", " ", CONTRACTIONS "[^\\r\\n\\p{L}\\p{N}]?\\p{L}++|\\p{N}" SYMBOLS("\\p{L}") SPACES, false,
+     false},
+    {"qwen35", " ",
+     CONTRACTIONS "[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]++|\\p{N}" SYMBOLS("\\p{L}\\p{M}") SPACES, false,
+     false},
     {"gpt-2", " gpt2 default ",
      "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}++| ?\\p{N}++| ?[^" WS "\\p{L}\\p{N}]++|[" WS "]+(?![^" WS "])|[" WS
      "]++",
