@@ -19,7 +19,7 @@ static double median_of(const struct bn_series *s)
 /* Times and rates, which other work on the machine changes; memory and counts it does not. */
 static bool is_timed(const struct bn_comparison *c)
 {
-    return !bn_comparison_is_memory(c) && strcmp(c->unit, "1") != 0;
+    return !c->exact && !bn_comparison_is_memory(c) && strcmp(c->unit, "1") != 0;
 }
 
 /* Compares medians by the levels: the spread of too few samples is unknown. */
@@ -29,14 +29,19 @@ static void judge_values(struct bn_comparison *c, const struct bn_levels *levels
                                         [BN_SEVERITY_WARNING] = "above the warning level",
                                         [BN_SEVERITY_CRITICAL] = "above the critical level"};
     double a = c->median_a, b = c->median_b;
-    double worse = 100 * (c->higher ? a - b : b - a) / a;
+    const struct bn_level *level = bn_levels_find(levels, c->test, c->metric, c->higher);
+    bool absolute = level != NULL && level->absolute;
+    double worse = (c->higher ? a - b : b - a) / (absolute ? 1 : a / 100);
     enum bn_severity severity = bn_levels_severity(levels, c->test, c->metric, c->higher, a, b);
     bool better = bn_levels_severity(levels, c->test, c->metric, c->higher, b, a) != BN_SEVERITY_NONE;
     char counts[80] = "single values";
-    if (c->n_a > 1 || c->n_b > 1)
+    if (absolute && c->n_a + c->n_b > 2)
+        snprintf(counts, sizeof counts, "medians of %zu and %zu samples", c->n_a, c->n_b);
+    else if (c->n_a > 1 || c->n_b > 1)
         snprintf(counts, sizeof counts, "%zu and %zu samples are too few for statistics", c->n_a, c->n_b);
-    bn_judge_none(&c->j, "%s: %.1f %% %s%s%s", counts, fabs(worse), worse > 0 ? "worse" : "better",
-                  worse > 0 ? ", " : "", worse > 0 ? ABOVE[severity] : "");
+    bn_judge_none(&c->j, absolute ? "%s: %.4g%s %s%s%s" : "%s: %.1f%s %s%s%s", counts, fabs(worse),
+                  absolute ? "" : " %", worse > 0 ? "worse" : "better", worse > 0 ? ", " : "",
+                  worse > 0 ? ABOVE[severity] : "");
     c->j.n = bn_min_size(c->n_a, c->n_b);
     c->j.change = c->higher ? a / b - 1 : b / a - 1;
     c->j.outcome = severity != BN_SEVERITY_NONE ? BN_OUTCOME_REGRESSED
@@ -53,8 +58,9 @@ static bn_status judge_samples(struct bn_comparison *c, const struct bn_series *
         costs[i] = bn_series_cost(a, a->samples[i]);
     for (size_t i = 0; i < b->n; i++)
         costs[a->n + i] = bn_series_cost(b, b->samples[i]);
-    bn_status status =
-        bn_judge_samples(&c->j, costs, a->n, costs + a->n, b->n, rules->drift, &rules->judge, err);
+    const struct bn_level *level = bn_levels_find(rules->levels, c->test, c->metric, c->higher);
+    double drift = level != NULL ? fmax(rules->drift, level->drift) : rules->drift;
+    bn_status status = bn_judge_samples(&c->j, costs, a->n, costs + a->n, b->n, drift, &rules->judge, err);
     bn_free(costs);
     return status;
 }
@@ -85,6 +91,8 @@ static bn_status compare_one(struct bn_comparison *c, const struct bn_series *s,
     c->median_a = median_of(a);
     c->median_b = median_of(b);
     *statistics = false;
+    const struct bn_level *level = bn_levels_find(rules->levels, s->test, s->metric, s->higher);
+    bool by_levels = rules->points || (level != NULL && level->absolute);
     if (b == NULL)
         bn_judge_none(&c->j, "missing in B");
     else if (a == NULL)
@@ -93,14 +101,14 @@ static bn_status compare_one(struct bn_comparison *c, const struct bn_series *s,
         bn_judge_none(&c->j, "the units differ: %s and %s", a->unit, b->unit);
     else if (!s->exact && are_the_same(a, b))
         set_unchanged(&c->j, a->n);
-    else if (!s->exact && !rules->points && a->n + b->n > 2)
+    else if (!s->exact && !by_levels && a->n + b->n > 2)
         *statistics = true;
     else if (!s->exact || rules->points)
         judge_values(c, rules->levels);
     else if (!bn_all_equal(a->samples, a->n) || !bn_all_equal(b->samples, b->n))
         bn_judge_none(&c->j, "the samples of an exact series differ on one side");
     else
-        bn_judge_exact(&c->j, bn_series_cost(a, c->median_a), bn_series_cost(b, c->median_b), &rules->judge);
+        bn_judge_exact(&c->j, c->median_a, c->median_b, c->higher);
     if (!*statistics) return BN_OK;
     BN_TRY(judge_samples(c, a, b, rules, err));
     if (!isnan(c->j.low)) return BN_OK;

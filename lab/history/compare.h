@@ -3,8 +3,8 @@
  * Compares two sets of series that were taken at different times. Series are paired by test and metric; one
  * that only one side has is reported.
  *
- * Samples are judged by statistics (bn_judge_samples). Single values, and samples that are too few for an
- * interval, are judged by the levels alone: worse by more than the warning level is REGRESSED, better by as
+ * Samples are judged by statistics (bn_judge_samples). Single values, samples that are too few for an
+ * interval, and metrics with absolute levels are judged by the levels alone, by medians: worse by more than the warning level is REGRESSED, better by as
  * much is IMPROVED, anything else STABLE. The same samples on both sides are STABLE.
  *
  * Times and rates of a contended session are INCONCLUSIVE, and so are their changes when both sessions are of

@@ -94,6 +94,11 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
+static bool starts_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
 static const char *unit_of(const char *metric)
 {
     static const char *const UNITS[][2] = {{"_per_second", "1/s"}, {"_ns", "ns"}, {"_us", "us"},
@@ -110,7 +115,8 @@ static bn_status add_point(struct bn_result *r, const char *test, const bn_json 
     if (!bn_json_number(value, &x) || !(x > 0))
         return bn_fail(err, BN_ERR_FORMAT, "'%.60s' of '%.80s' is not a positive number", metric, test);
     struct bn_series s = {.test = test, .metric = metric, .unit = unit_of(metric), .samples = &x, .n = 1};
-    s.higher = ends_with(metric, "_per_second") || ends_with(metric, "_score");
+    s.higher = ends_with(metric, "_per_second") || ends_with(metric, "_score") ||
+               starts_with(metric, "throughput") || starts_with(metric, "accuracy");
     return bn_series_add(&r->series, &s, err);
 }
 

@@ -360,18 +360,17 @@ bn_status bn_judge_samples(struct bn_judgement *out, const double *a, size_t n_a
 
 /* ---- exact values ---- */
 
-void bn_judge_exact(struct bn_judgement *out, double a, double b, const struct bn_judge_rules *rules)
+void bn_judge_exact(struct bn_judgement *out, double a, double b, bool higher)
 {
-    (void)rules; /* every difference counts */
     *out = (struct bn_judgement){.n = 1, .p = (double)NAN, .q = (double)NAN, .agreement = (double)NAN};
     if (!isfinite(a) || !isfinite(b)) {
         out->change = out->low = out->high = (double)NAN;
         bn_judge_reason(out, "a value is missing");
         return;
     }
-    bool same = a >= b && a <= b;
-    out->change = out->low = out->high = same ? 0 : b / a - 1;
-    out->outcome = same ? BN_OUTCOME_SAME : b > a ? BN_OUTCOME_REGRESSED : BN_OUTCOME_IMPROVED;
+    bool same = a >= b && a <= b, worse = higher ? b < a : b > a;
+    out->change = out->low = out->high = same ? 0 : higher ? a / b - 1 : b / a - 1;
+    out->outcome = same ? BN_OUTCOME_SAME : worse ? BN_OUTCOME_REGRESSED : BN_OUTCOME_IMPROVED;
     if (same)
         bn_judge_reason(out, "the same value, %.17g", a);
     else

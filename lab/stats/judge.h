@@ -80,7 +80,7 @@ BN_MUST_CHECK bn_status bn_judge_samples(struct bn_judgement *out, const double 
                                          const struct bn_judge_rules *rules, bn_error *err);
 
 /* Judges values without noise (bytes, counts, digests): any difference is a change. */
-void bn_judge_exact(struct bn_judgement *out, double a, double b, const struct bn_judge_rules *rules);
+void bn_judge_exact(struct bn_judgement *out, double a, double b, bool higher);
 
 /* Corrects all judgements of one session for their number: fills q (Benjamini and Hochberg) and withdraws
  * changes with a large q. contaminated is NULL, or the reason why the machine was disturbed; then all

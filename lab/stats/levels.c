@@ -30,6 +30,14 @@ static bool read_number(struct bn_level *level, const char *of, const bn_json *m
     return bn_json_number(m, out);
 }
 
+static bool read_drift(struct bn_level *level, const bn_json *m)
+{
+    double percent;
+    if (!bn_json_number(m, &percent) || !(percent >= 0 && percent <= 1000)) return false;
+    level->drift = percent / 100;
+    return true;
+}
+
 /* Reads one member; false for an unknown name or an invalid value. */
 static bool read_member(struct bn_level *level, const bn_json *m)
 {
@@ -37,6 +45,7 @@ static bool read_member(struct bn_level *level, const bn_json *m)
     if (strcmp(name, "metric") == 0) return copy(level->metric, sizeof level->metric, m);
     if (strcmp(name, "test") == 0) return copy(level->test, sizeof level->test, m);
     if (strcmp(name, "as") == 0) return level->rate = bn_json_string(m, &word) && strcmp(word, "rate") == 0;
+    if (strcmp(name, "drift_percent") == 0) return read_drift(level, m);
     if (strncmp(name, "warning_", 8) == 0) return read_number(level, name + 8, m, &level->warning);
     if (strncmp(name, "critical_", 9) == 0) return read_number(level, name + 9, m, &level->critical);
     if (strcmp(name, "better") != 0 || !bn_json_string(m, &word)) return false;
@@ -110,6 +119,8 @@ static const struct {
     double warning, critical; /* defaults; negative: the key is required */
 } IMPORTED[] = {
     {"accuracy*", "accuracy_decrease", 0, true, false, 0.002, 0.005},
+    {"nll*", "nll_increase", -1, true, false, 0.005, 0.01},
+    {"perplexity*", "perplexity_increase_percent", -1, false, false, 0.5, 1},
     {"memory*", "memory_increase_percent", -1, false, false, 20, 30},
     {"*bytes*", "memory_increase_percent", -1, false, false, 20, 30},
     {"*", "throughput_decrease_percent", 1, false, false, -1, -1},
@@ -149,19 +160,26 @@ static double worse(const struct bn_level *l, bool higher, double before, double
     return 100 * (higher ? before - after : after - before) / before;
 }
 
+const struct bn_level *bn_levels_find(const struct bn_levels *levels, const char *test, const char *metric,
+                                      bool higher)
+{
+    for (size_t i = 0; i < levels->n; i++) {
+        const struct bn_level *l = &levels->list[i];
+        if ((l->better == 0 || (l->better > 0) == higher) && fnmatch(l->metric, metric, 0) == 0 &&
+            fnmatch(l->test, test, 0) == 0)
+            return l;
+    }
+    return NULL;
+}
+
 enum bn_severity bn_levels_severity(const struct bn_levels *levels, const char *test, const char *metric,
                                     bool higher, double before, double after)
 {
     const double exceeded = 1 + 1e-9; /* by more than rounding */
-    for (size_t i = 0; i < levels->n; i++) {
-        const struct bn_level *l = &levels->list[i];
-        if ((l->better != 0 && (l->better > 0) != higher) || fnmatch(l->metric, metric, 0) != 0 ||
-            fnmatch(l->test, test, 0) != 0)
-            continue;
-        double by = worse(l, higher, before, after);
-        return by > l->critical * exceeded  ? BN_SEVERITY_CRITICAL
-               : by > l->warning * exceeded ? BN_SEVERITY_WARNING
-                                            : BN_SEVERITY_NONE;
-    }
-    return BN_SEVERITY_NONE;
+    const struct bn_level *l = bn_levels_find(levels, test, metric, higher);
+    if (l == NULL) return BN_SEVERITY_NONE;
+    double by = worse(l, higher, before, after);
+    return by > l->critical * exceeded  ? BN_SEVERITY_CRITICAL
+           : by > l->warning * exceeded ? BN_SEVERITY_WARNING
+                                        : BN_SEVERITY_NONE;
 }

@@ -5,6 +5,7 @@
  *
  *     {"schema": "bn.thresholds/1",
  *      "levels": [{"metric": "accuracy*", "warning_absolute": 0.002, "critical_absolute": 0.005},
+ *                 {"metric": "jitter*", "drift_percent": 100, "warning_percent": 100, "critical_percent": 200},
  *                 {"metric": "*_bytes", "warning_percent": 20, "critical_percent": 30},
  *                 {"metric": "ns_per_*", "as": "rate", "warning_percent": 8, "critical_percent": 15},
  *                 {"metric": "*", "better": "higher", "warning_percent": 8, "critical_percent": 15},
@@ -13,7 +14,9 @@
  * The first row that fits counts: metric is a pattern (*, ?, [...]), better is "higher" or "lower" and may be
  * left out, test is a pattern and may be left out. Percentages are of the value before. With "as": "rate"
  * they are of its reciprocal: a time that grows by 8.7 % is a rate that falls by 8 %. Absolute levels are in
- * the unit of the metric. Unknown names are errors.
+ * the unit of the metric; they judge medians, also of samples with statistics. drift_percent, which may be
+ * left out, is by how much the metric differs between two sessions of the same program. Unknown names are
+ * errors.
  */
 #ifndef BN_STATS_LEVELS_H
 #define BN_STATS_LEVELS_H
@@ -28,6 +31,7 @@ struct bn_level {
     bool absolute; /* the levels are in the metric's unit; else per cent of the value before, */
     bool rate;     /* or of its reciprocal */
     double warning, critical;
+    double drift; /* share, 0.08 is eight per cent; 0: not given */
 };
 
 struct bn_levels {
@@ -40,10 +44,14 @@ struct bn_levels {
 BN_MUST_CHECK bn_status bn_levels_parse(struct bn_levels *out, const char *text, size_t n, bn_error *err);
 /* The levels in lists of point values (result.h): "critical" and "warning", each with
  * throughput_decrease_percent and latency_increase_percent, and optionally memory_increase_percent (default
- * 20 and 30) and accuracy_decrease, an absolute number (default 0.002 and 0.005). */
+ * 20 and 30), accuracy_decrease, an absolute number (default 0.002 and 0.005), nll_increase, absolute (0.005
+ * and 0.01) and perplexity_increase_percent (0.5 and 1). */
 const bn_json *bn_levels_of(const bn_json *document); /* its member "alerts", else "thresholds"; or NULL */
 BN_MUST_CHECK bn_status bn_levels_import(struct bn_levels *out, const bn_json *thresholds, bn_error *err);
 
+/* The row for a metric; NULL without one. */
+const struct bn_level *bn_levels_find(const struct bn_levels *levels, const char *test, const char *metric,
+                                      bool higher);
 /* The severity of a change of this metric from one value to another. A level is exceeded by more than its
  * number, not by the number itself. */
 enum bn_severity bn_levels_severity(const struct bn_levels *levels, const char *test, const char *metric,

@@ -25,7 +25,7 @@ zeros=0000000000000000000000000000000000000000
 # way each time.
 document() {
     local file=$1 level=$2 commit=$head dirty=false changed=0 key=k label=toy others=0.1 model=m threads=1 suite=run class='' \
-        created=2026-01-02T03:04:05Z flat=100 binary=b$2 peak=1000 loading=10000 series='' i
+        created=2026-01-02T03:04:05Z flat=100 binary=b$2 peak=1000 loading=10000 extra='' series='' i
     shift 2
     [ $# -eq 0 ] || local "$@"
     local decode='' rate='' other=''
@@ -38,6 +38,7 @@ document() {
     series=$series',
         {"test":"process","metric":"peak_rss_bytes","unit":"bytes","better":"lower","exact":false,"samples":['$peak']},
         {"test":"load","metric":"load_ns","unit":"ns","better":"lower","exact":false,"samples":['$loading']}'
+    series=$series${extra:+,$extra}
     [ "$flat" = 0 ] || series=$series',
         {"test":"prompt","metric":"ns","unit":"ns","better":"lower","exact":false,"samples":['${other#,}']}'
     cat >"$file" <<END
@@ -78,6 +79,53 @@ says 1 'memory that doubled is critical' 'peak_rss_bytes: single values: 100\.0 
 document "$docs/slack.json" 100 binary=other loading=30000
 says 1 'so is a model that opens in three times the time' 'load_ns: single values: 200\.0 % worse, above the critical level$' \
     bench compare --fail-on critical "$docs/a.json" "$docs/slack.json"
+
+# ---- each level, by its number: on exact values, on single values, and on samples with statistics ----
+# scored ACCURACY[,ACCURACY...] [EXACT] [METRIC] [BETTER]: a series of a score.
+scored() { echo '{"test":"score text","metric":"'"${3:-accuracy}"'","unit":"1","better":"'"${4:-higher}"'","exact":'"${2:-true}"',"samples":['"$1"']}'; }
+rounds() { local x; for x in 1 2 3 4 5 6; do printf '%s,' $(($1 + x)); done | sed 's/,$//'; }
+peaks() { echo '{"test":"round","metric":"peak_rss_bytes","unit":"bytes","better":"lower","exact":false,"samples":['"$(rounds "$1")"']}'; }
+# planted BEFORE AFTER [OPTION...]: compares two documents that differ in one series.
+planted() {
+    document "$docs/before.json" 100 "extra=$1"
+    document "$docs/after.json" 100 binary=other "extra=$2"
+    shift 2
+    bench compare "$docs/before.json" "$docs/after.json" "$@"
+}
+says 0 'the same accuracy is the same' '^verdict  STABLE$' planted "$(scored 0.3)" "$(scored 0.3)" --strict
+says 1 'accuracy: 0.006 less is critical' '^verdict  REGRESSED \(critical\)$' planted "$(scored 0.3)" "$(scored 0.294)" --fail-on critical
+says 1 '0.003 less is a warning' '^verdict  REGRESSED \(warning\)$' planted "$(scored 0.3)" "$(scored 0.297)" --fail-on warning
+status 0 'which is not critical' planted "$(scored 0.3)" "$(scored 0.297)" --fail-on critical
+says 1 'any difference is a change' 'accuracy .*REGRESSED$' planted "$(scored 0.3)" "$(scored 0.299)"
+status 0 'but less than 0.002 is not a warning' planted "$(scored 0.3)" "$(scored 0.299)" --fail-on warning
+says 1 'an accuracy of nothing is critical' '^verdict  REGRESSED \(critical\)$' planted "$(scored 0.3)" "$(scored 0)" --fail-on critical
+says 0 'a better one is an improvement' 'IMPROVED' planted "$(scored 0.3)" "$(scored 0.4)"
+many=0.3001,0.3002,0.3,0.2999,0.3003,0.2998,0.3004,0.2997
+says 1 'accuracy of several samples: 0.006 less is critical' 'medians of 8 and 8 samples: 0\.0059' \
+    planted "$(scored $many false)" "$(scored "$(sed 's/0\.[0-9]*/0.2941/g' <<<$many)" false)" --fail-on critical
+says 1 'nll: 0.02 more is critical' '^verdict  REGRESSED \(critical\)$' planted "$(scored 4.5 true nll lower)" "$(scored 4.52 true nll lower)" --fail-on critical
+says 1 'perplexity: 0.7 % more is a warning' '^verdict  REGRESSED \(warning\)$' \
+    planted "$(scored 90 true perplexity lower)" "$(scored 90.63 true perplexity lower)" --fail-on warning
+says 1 'memory of a process: 21 % more is a warning' '^verdict  REGRESSED \(warning\)$' \
+    bench compare --fail-on warning "$docs/a.json" <(document /dev/stdout 100 binary=other peak=1210)
+status 0 '20 % is not' bench compare "$docs/a.json" <(document /dev/stdout 100 binary=other peak=1200)
+says 1 'memory of rounds: 25 % more is a warning' '^verdict  REGRESSED \(warning\)$' \
+    planted "$(peaks 100000)" "$(peaks 125000)" --fail-on warning
+says 1 '35 % more is critical' '^verdict  REGRESSED \(critical\)$' planted "$(peaks 100000)" "$(peaks 135000)" --fail-on critical
+says 0 '3 % more is stable' '^verdict  STABLE$' planted "$(peaks 100000)" "$(peaks 103000)" --strict
+says 1 'a single latency: 16 % more is a warning' '^verdict  REGRESSED \(warning\)$' \
+    bench compare --fail-on warning "$docs/a.json" <(document /dev/stdout 100 binary=other loading=11600)
+says 1 '26 % more is critical' '^verdict  REGRESSED \(critical\)$' \
+    bench compare --fail-on critical "$docs/a.json" <(document /dev/stdout 100 binary=other loading=12600)
+says 1 'latencies with statistics: 20 % more is a warning' '^verdict  REGRESSED \(warning\)$' \
+    bench compare --fail-on warning "$docs/a.json" <(document /dev/stdout 100 binary=other flat=120)
+says 1 '30 % more is critical' '^verdict  REGRESSED \(critical\)$' \
+    bench compare --fail-on critical "$docs/a.json" <(document /dev/stdout 100 binary=other flat=130)
+echo '{"schema":"bn.thresholds/1","levels":[{"metric":"ns","drift_percent":50,"warning_percent":1,"critical_percent":2},
+    {"metric":"*","warning_percent":15,"critical_percent":25}]}' >"$docs/levels.json"
+says 0 'a metric may have its own drift' '^verdict  STABLE$' \
+    bench compare --thresholds "$docs/levels.json" "$docs/a.json" <(document /dev/stdout 100 binary=other flat=130)
+
 for what in key=other:another.machine threads=2:other.settings model=other:another.model; do
     document "$docs/unlike.json" 100 "${what%%:*}"
     says 9 "${what##*:} is refused, and named" "not alike: ${what##*:}" bench compare "$docs/a.json" "$docs/unlike.json"
@@ -117,6 +165,24 @@ says 1 '--thresholds comes before the levels of the list' 'REGRESSED \(critical\
 says 1 'a list of values may be the thresholds, too' 'ns_per_token.*REGRESSED \(warning\)' \
     bench compare --thresholds "$docs/points.json" "$docs/a.json" "$docs/mild.json"
 says 1 'they cannot be saved' 'values without samples' baseline save main "$docs/points.json"
+
+# A list of values as other projects keep it, with all their keys: THROUGHPUT LATENCY MEMORY ACCURACY.
+seed() {
+    echo '{"baselines":{"linux-x86_64":{"c":{"throughput_tokens_per_second":'"$1"',"latency_p50_ms":'"$2"',"memory_usage_mb":'"$3"',
+        "accuracy_score":'"$4"'}}},"thresholds":{"critical":{"throughput_decrease_percent":15,"latency_increase_percent":25,
+        "memory_increase_percent":30,"accuracy_decrease":0.005},"warning":{"throughput_decrease_percent":8,
+        "latency_increase_percent":15,"memory_increase_percent":20,"accuracy_decrease":0.002}}}'
+}
+seed 100 100 100 0.9987 >"$docs/seed.json"
+says 0 'at their warning levels, values are stable' '^verdict  STABLE$' bench compare --strict "$docs/seed.json" <(seed 92 115 120 0.9967)
+for fault in 'throughput:91 100 100 0.9987:84 100 100 0.9987' 'latency:100 116 100 0.9987:100 126 100 0.9987' \
+    'memory:100 100 121 0.9987:100 100 131 0.9987' 'accuracy:100 100 100 0.9966:100 100 100 0.9936'; do
+    IFS=: read -r name warns fails <<<"$fault"
+    # shellcheck disable=SC2086 # four values
+    says 1 "$name: a warning" '^verdict  REGRESSED \(warning\)$' bench compare --fail-on warning "$docs/seed.json" <(seed $warns)
+    # shellcheck disable=SC2086
+    says 1 "$name: critical" '^verdict  REGRESSED \(critical\)$' bench compare --fail-on critical "$docs/seed.json" <(seed $fails)
+done
 
 # ---- save: what it refuses ----
 document "$docs/bad.json" 100 dirty=true
@@ -158,6 +224,12 @@ check 'indeed' test "$(baseline list | grep -c next)" -eq 0
 says 0 'what passes is' 'saved as next: .* promoted' baseline check "$docs/fast.json" --save-baseline next
 baseline check --json -q "$docs/fast.json" --save-baseline next >"$docs/out.json"
 check 'with one document on standard output' equal "$(grep -c '"schema": "bn.bench' "$docs/out.json")" 1
+document "$docs/scored.json" 100 "extra=$(scored 0.3)"
+document "$docs/mistaken.json" 100 "extra=$(scored 0.294)"
+status 0 'a run with an accuracy is saved' baseline save scored "$docs/scored.json"
+says 1 'one whose accuracy is 0.006 lower does not pass' '^verdict  REGRESSED \(critical\)$' \
+    baseline check --baseline scored --fail-on critical "$docs/mistaken.json"
+says 0 'a trend has the accuracy, too' 'accuracy' bench trend --name scored
 says 1 'one that regressed does not' '2 REGRESSED' baseline check "$docs/slow.json"
 says 1 'nor one that lacks a series' 'B lacks series of A' baseline check "$docs/short.json"
 says 1 'nor another name' "no baseline 'other'" baseline check --baseline other "$docs/a.json"

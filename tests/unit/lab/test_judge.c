@@ -219,19 +219,26 @@ static void exact_values(void **state)
 {
     (void)state;
     struct bn_judgement j;
-    bn_judge_exact(&j, 4096, 4096, &RULES);
+    bn_judge_exact(&j, 4096, 4096, false);
     assert_int_equal(j.outcome, BN_OUTCOME_SAME);
-    bn_judge_exact(&j, 4096, 4097, &RULES);
+    bn_judge_exact(&j, 4096, 4097, false);
     assert_int_equal(j.outcome, BN_OUTCOME_REGRESSED);
     assert_string_equal(j.reason, "4096 became 4097; these values have no noise");
-    bn_judge_exact(&j, 4096, 4095, &RULES);
+    bn_judge_exact(&j, 4096, 4095, false);
     assert_int_equal(j.outcome, BN_OUTCOME_IMPROVED);
-    bn_judge_exact(&j, 0, 1, &RULES);
+    bn_judge_exact(&j, 0, 1, false);
     assert_int_equal(j.outcome, BN_OUTCOME_REGRESSED);
-    bn_judge_exact(&j, 0, 0, &RULES);
+    bn_judge_exact(&j, 0, 0, false);
     assert_int_equal(j.outcome, BN_OUTCOME_SAME);
-    bn_judge_exact(&j, (double)NAN, 1, &RULES);
+    bn_judge_exact(&j, (double)NAN, 1, false);
     assert_int_equal(j.outcome, BN_OUTCOME_INCONCLUSIVE);
+    bn_judge_exact(&j, 0.3, 0.2, true);
+    assert_int_equal(j.outcome, BN_OUTCOME_REGRESSED);
+    assert_close(j.change, 0.5, 1e-12);
+    bn_judge_exact(&j, 0.2, 0, true);
+    assert_int_equal(j.outcome, BN_OUTCOME_REGRESSED);
+    bn_judge_exact(&j, 0, 0.2, true);
+    assert_int_equal(j.outcome, BN_OUTCOME_IMPROVED);
 }
 
 /* A p of 0.03 is enough alone, not among twenty; exact values are not affected. */
@@ -248,7 +255,7 @@ static void the_session_corrects_for_many_tests(void **state)
     spread(d, 6, 0, 0.005);
     for (size_t i = 1; i < 19; i++)
         list[i] = judge(d, 6, NULL, 0);
-    bn_judge_exact(&list[19], 1, 2, &RULES);
+    bn_judge_exact(&list[19], 1, 2, false);
     assert_int_equal(bn_judge_session(list, 20, NULL, &RULES, NULL), BN_OK);
     assert_int_equal(list[0].outcome, BN_OUTCOME_INCONCLUSIVE);
     assert_close(list[0].q, 19 * 2.0 / 64, 1e-12);

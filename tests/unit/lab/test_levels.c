@@ -55,7 +55,14 @@ static void defaults_are_those_documented(void **state)
                  {"memory_usage_mb", false, 100, 130.1, CRITICAL},
                  {"accuracy_score", true, 0.9987, 0.9967, NONE},
                  {"accuracy_score", true, 0.9987, 0.9966, WARNING},
-                 {"accuracy_score", true, 0.9987, 0.9936, CRITICAL}};
+                 {"accuracy_score", true, 0.9987, 0.9936, CRITICAL},
+                 {"accuracy", true, 0.3, 0.294, CRITICAL},
+                 {"nll", false, 4.5, 4.505, NONE},
+                 {"nll", false, 4.5, 4.506, WARNING},
+                 {"nll", false, 4.5, 4.511, CRITICAL},
+                 {"perplexity", false, 90, 90.45, NONE},
+                 {"perplexity", false, 90, 90.5, WARNING},
+                 {"perplexity", false, 90, 91, CRITICAL}};
     struct bn_buf text = {.max = 65536};
     struct bn_levels levels;
     assert_int_equal(bn_file_read("baselines/thresholds.json", &text, NULL), BN_OK);
@@ -136,6 +143,8 @@ static void wrong_files_are_refused(void **state)
         "1\",\"levels\":[{\"metric\":\"x\",\"warning_percent\":1,\"critical_percent\":2}]}",
         "{\"schema\":\"bn.thresholds/"
         "1\",\"levels\":[{\"metric\":\"x\",\"warning_percent\":1,\"critical_absolute\":2}," LAST "]}",
+        "{\"schema\":\"bn.thresholds/1\",\"levels\":[{\"metric\":\"x\",\"drift_percent\":-1,"
+        "\"warning_percent\":1,\"critical_percent\":2}," LAST "]}",
         "{\"schema\":\"bn.thresholds/1\",\"levels\":[{\"metric\":\"x\",\"as\":\"time\",\"warning_percent\":1,"
         "\"critical_percent\":2}," LAST "]}",
         "{\"schema\":\"bn.thresholds/"

@@ -125,15 +125,6 @@ static void set_incomplete(const struct bn_ab_session *s, struct bn_comparison *
     }
 }
 
-/* bn_judge_exact judges costs; of rates less is worse. */
-static void judge_exact(struct bn_comparison *c, double a, double b, const struct bn_judge_rules *rules)
-{
-    bn_judge_exact(&c->j, a, b, rules);
-    if (!c->higher || c->j.outcome == BN_OUTCOME_SAME) return;
-    c->j.outcome = b < a ? BN_OUTCOME_REGRESSED : BN_OUTCOME_IMPROVED;
-    c->j.change = c->j.low = c->j.high = a / b - 1;
-}
-
 static bn_status judge_series(struct bn_ab_session *s, struct work *w, struct bn_comparison *c, bn_error *err)
 {
     size_t there[BN_AB_SIDES];
@@ -148,7 +139,7 @@ static bn_status judge_series(struct bn_ab_session *s, struct work *w, struct bn
     bool ratio =
         positive(a, c->n_a) && positive(b, c->n_b) && (!null || positive(w->value[BN_AB_NULL], w->n));
     if (complete && alike && c->exact && bn_all_equal(a, c->n_a) && bn_all_equal(b, c->n_b)) {
-        judge_exact(c, *a, *b, &s->rules);
+        bn_judge_exact(&c->j, *a, *b, c->higher);
         return BN_OK;
     }
     if (complete && alike && ratio) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The default severity levels of bn-bench; see tools/bench/history/judging.h.
+ * The default severity levels of bn-bench.
  */
 #include "base/embed.h"
 
