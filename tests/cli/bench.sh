@@ -90,6 +90,22 @@ ok 'one is fair to itself' has out '^ +1 +3 +0 +1 .* 1\.000$'
 run run -p 0 -n 3 -t 1 -r 2 --concurrent 2 --timeout 0.000001 -q
 ok 'no figures without those of one alone' has out '^2 concurrent: the configuration alone is not valid\.$'
 ok 'and that is a negative result' ended 1
+head -c 3000 fixtures/validation.txt >"$tmp/text"
+value() { sed -n "s/^ *\"$1\": \([-0-9.e]*\),*\$/\1/p" "$tmp/$2" | head -n 1 | cut -c 1-9; }
+"$bin/bn-run" score -q --json -f "$tmp/text" >"$tmp/score"
+run run -p 4 -n 0 -t 1 -r 1 -q --json --score "$tmp/text"
+ok 'a text can be scored' ended 0
+ok 'as bn-run scores it: accuracy' [ "$(value accuracy out)" = "$(value accuracy score)" ]
+ok 'perplexity' [ "$(value perplexity out)" = "$(value perplexity score)" ]
+ok 'nll' [ "$(value nll out)" = "$(value nll_mean score)" ]
+ok 'which are exact series' grep -q '"test": "score text"' "$tmp/out"
+run run -p 4 -n 0 -t 1 -r 1 -q --score validation --score-tokens 64
+ok 'the built-in text has a name' has out '^score +validation, 63 tokens: nll [0-9.]+ \+- [0-9.]+, perplexity [0-9.]+, accuracy [0-9.]+ %$'
+run run -p 4 -n 0 -t 1 -r 1 -q --score "$tmp/none"
+ok 'a text that does not exist' ended 3
+echo -n >"$tmp/empty"
+run run -p 4 -n 0 -t 1 -r 1 -q --score "$tmp/empty"
+ok 'an empty text' ended 2
 run run -b 0
 ok 'a batch of nothing' ended 2
 run run -r some

@@ -39,6 +39,7 @@ static void put_settings(const struct bn_bench_measurement *m, bn_json *doc)
     bn_json_put_bool(o, "cold", m->o->cold);
     bn_json_put_u64(o, "seed", m->o->seed);
     bn_json_put_string(o, "isa", bn_isa_name());
+    bn_bench_score_settings(m, o);
 }
 
 static void put_model(const struct bn_bench_measurement *m, bn_json *doc)
@@ -274,9 +275,11 @@ bn_status bn_bench_run_document(bn_json **out, const struct bn_bench_measurement
     for (size_t i = 0; i < m->n_configs; i++)
         put_config(m, configs, &m->configs[i]);
     bn_bench_concurrent_put(m, doc);
+    bn_bench_score_put(m, doc);
     bn_status status = put_depth(m, doc, err);
     if (status == BN_OK) status = bn_bench_run_series(m, &series, err);
     if (status == BN_OK) status = bn_bench_concurrent_series(m, &series, err);
+    if (status == BN_OK) status = bn_bench_score_series(m, &series, err);
     bn_series_put(doc, &series);
     bn_series_release(&series);
     if (status == BN_OK) {

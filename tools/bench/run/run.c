@@ -54,6 +54,10 @@ const struct bn_option bn_bench_run_options[] = {
     BN_OPTION("concurrent", "also run this many generations concurrently, each with its own threads",
               .rare = true, .arg = "LIST", .group = "Tests",
               BN_TO_LIST(struct bn_bench_options, concurrent, 0, 256)),
+    BN_OPTION("score", "also score a text; validation: the built-in one", .arg = "FILE", .group = "Tests",
+              BN_TO_TEXT(struct bn_bench_options, score)),
+    BN_OPTION("score-tokens", "score at most this many tokens; 0: all", .rare = true, .arg = "N",
+              .group = "Tests", .preset = "0", BN_TO_U32(struct bn_bench_options, score_tokens, 0, 1u << 30)),
     BN_OPTION("reps", "samples of each test; auto: until --precision is reached", .letter = 'r', .arg = "N",
               .group = "Measurement", .preset = "6",
               BN_TO_U32_AUTO(struct bn_bench_options, reps, 1, MAX_REPS)),
@@ -390,6 +394,7 @@ static bn_status run(struct bn_bench_measurement *m, bn_error *err)
     BN_TRY(make_timeline(m, err));
     BN_TRY(make_configs(m, err));
     BN_TRY(measure(m, err));
+    BN_TRY(bn_bench_score_take(m, err));
     return show(m, err);
 }
 

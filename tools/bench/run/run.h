@@ -12,6 +12,7 @@
 #include "base/digest.h"
 #include "bn.h"
 #include "kernels/kernels.h"
+#include "lab/compare/score.h"
 #include "lab/history/series.h"
 #include "lab/host/noise.h"
 #include "lab/stats/interval.h"
@@ -82,6 +83,14 @@ struct bn_bench_memory {
     bool resets; /* the system permitted resetting the peak before each round */
 };
 
+/* The text of --score, and how well the model predicts it. */
+struct bn_bench_score {
+    char name[64];
+    char sha256[BN_SHA256_HEX];
+    size_t n_tokens;
+    struct bn_score score; /* n is 0 without --score */
+};
+
 /* A measurement in progress, and its samples. Figures are computed from these (figures.c). */
 struct bn_bench_measurement {
     const struct bn_args *args;
@@ -101,6 +110,7 @@ struct bn_bench_measurement {
     struct bn_clock_facts clock;
     struct bn_bench_load *loads; /* set.n_loads */
     struct bn_bench_memory memory;
+    struct bn_bench_score score;
     uint64_t token_bytes; /* read by the first token; the bandwidth is measured with a set of this size */
     double *bandwidth;    /* n_rounds x set.n_threads */
     uint32_t n_rounds;
@@ -146,6 +156,16 @@ BN_MUST_CHECK bn_status bn_bench_concurrent_print(const struct bn_bench_measurem
 void bn_bench_concurrent_put(const struct bn_bench_measurement *m, bn_json *doc);
 BN_MUST_CHECK bn_status bn_bench_concurrent_series(const struct bn_bench_measurement *m,
                                                    struct bn_series_list *all, bn_error *err);
+
+/* ---- the score of a text (score.c) ---- */
+
+/* Reads the text of --score and scores it, after the measurement. */
+BN_MUST_CHECK bn_status bn_bench_score_take(struct bn_bench_measurement *m, bn_error *err);
+BN_MUST_CHECK bn_status bn_bench_score_series(const struct bn_bench_measurement *m,
+                                              struct bn_series_list *all, bn_error *err);
+void bn_bench_score_put(const struct bn_bench_measurement *m, bn_json *doc);
+void bn_bench_score_settings(const struct bn_bench_measurement *m, bn_json *settings);
+void bn_bench_score_print(const struct bn_bench_measurement *m);
 
 /* ---- figures (figures.c) ---- */
 

@@ -215,6 +215,7 @@ bn_status bn_bench_run_print(const struct bn_bench_measurement *m, bn_error *err
     BN_TRY(print_table(m, err));
     putchar('\n');
     BN_TRY(bn_bench_concurrent_print(m, err));
+    bn_bench_score_print(m);
     if (m->o->prompts.n > 0)
         printf("read: percentage of the read bandwidth. Prompts: ms to the first token; arithmetic is\ntheir "
                "limit.\n");
