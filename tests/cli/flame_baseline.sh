@@ -85,6 +85,15 @@ for command in "${commands[@]}"; do
     status 0 "it can be run: $command" "$bn" "${words[@]:1}"
 done
 says 0 'a comparison has times as people read them' '^before +phase2_1tok.json: 3 runs, [0-9]+ samples, 97[0-9.]+ ms each$' "$bn" diff $dir/phase2_1tok.json --vs $dir/phase2_10tok.json
+check 'the page has the fingerprint' grep -qE '^\| fingerprint \| `[0-9a-f]{12}`: model `[0-9a-f]{8}`, work `[0-9a-f]{8}`, program `[0-9a-f]{8}`, settings `[0-9a-f]{8}`, machine `[0-9a-f]{8}` \|$' $page
+sed 's/"isa":"avx2"/"isa":"avx512vnni"/; s/"key":"k1"/"key":"k2"/; s/aaaabbbb/aaaabbbc/g' $dir/phase2_1tok.json >unlike.json
+warns='warning: before and after are not recordings of the same thing; they differ in: machine, model, instruction set$'
+says 0 'a comparison of other things warns, and names them' "$warns" "$bn" diff $dir/phase2_1tok.json --vs unlike.json
+says 0 'files of one side are checked, too' "$dir/phase2_1tok.json and unlike.json are not.* machine, model, instruction set, program$" "$bn" diff $dir/phase2_1tok.json unlike.json --vs $dir/phase2_1tok.json
+says 0 'the document has them' '"differ_in": *\[' "$bn" diff --json $dir/phase2_1tok.json --vs unlike.json
+sed 's/"binary_sha256":"aaaa/"binary_sha256":"cccc/' $dir/phase2_1tok.json >built.json
+check 'the program was replaced' grep -q '"cccc' built.json
+check 'another program is what a comparison is for' test -z "$("$bn" diff $dir/phase2_1tok.json --vs built.json 2>&1 >/dev/null)"
 check 'no earlier recording: the page says so' grep -q 'Not compared: `there is no earlier recording' $page
 check 'no timing document: the page says so' grep -q 'phase2_timing_i2s.md`: not compared: `' $page
 cp -r $dir first

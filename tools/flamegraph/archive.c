@@ -15,7 +15,6 @@
 #include "lab/formats/document.h"
 #include "lab/report/html.h"
 #include "lab/stacks/hotspots.h"
-#include "tools/flamegraph/page.h"
 
 #define MIN_SHARE 0.001 /* of functions that are compared */
 
@@ -99,40 +98,6 @@ void bn_archive_folder(char out[128], const bn_json *about, unsigned n)
 }
 
 /* ---- comparing ---- */
-
-static bool same(const bn_json *x, const bn_json *y)
-{
-    struct bn_buf a = {.max = 4096}, b = {.max = 4096};
-    bool equal = x == NULL && y == NULL;
-    if (x != NULL && y != NULL && bn_json_write(x, true, &a, NULL) == BN_OK &&
-        bn_json_write(y, true, &b, NULL) == BN_OK)
-        equal = a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
-    bn_buf_release(&a);
-    bn_buf_release(&b);
-    return equal;
-}
-
-const char *bn_archive_unlike(char *out, size_t room, const bn_json *before, const bn_json *after)
-{
-    static const struct {
-        const char *what, *paths[4];
-    } MUST[] = {{"machine", {"machine.key"}},
-                {"model", {"model.sha256", "workload.model.sha256"}},
-                {"instruction set", {"workload.isa", "isa"}},
-                {"number of threads", {"workload.threads", "workload.n_threads"}},
-                {"prompt", {"workload.prompt"}},
-                {"number of tokens", {"workload.n_predict", "workload.tokens"}},
-                {"sampler", {"sampler.tier"}}};
-    out[0] = '\0';
-    for (size_t i = 0; i < BN_ARRAY_LEN(MUST); i++) {
-        const bn_json *x = bn_flamegraph_member(before, MUST[i].paths);
-        const bn_json *y = bn_flamegraph_member(after, MUST[i].paths);
-        if (same(x, y)) continue;
-        snprintf(out, room, x == NULL || y == NULL ? "one of them lacks its %s" : "another %s", MUST[i].what);
-        break;
-    }
-    return out;
-}
 
 bn_status bn_archive_compare(struct bn_stacks_diff *out, const bn_stacks *before, const bn_stacks *after,
                              bn_error *err)

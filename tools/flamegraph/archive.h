@@ -24,9 +24,6 @@ void bn_archive_release(struct bn_archive *archive);
 /* The name of a new folder for a recording: its date and commit. n > 1 is appended. */
 void bn_archive_folder(char out[128], const bn_json *about, unsigned n);
 
-/* Why two recordings cannot be compared (another machine, model, prompt, sampler, ...); "" when they can.
- * Returns out. */
-const char *bn_archive_unlike(char *out, size_t room, const bn_json *before, const bn_json *after);
 /* Compares the functions of two recordings; inlined functions count towards their callers. */
 BN_MUST_CHECK bn_status bn_archive_compare(struct bn_stacks_diff *out, const bn_stacks *before,
                                            const bn_stacks *after, bn_error *err);

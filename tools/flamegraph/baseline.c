@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "hub/cache/cache.h"
 #include "lab/report/html.h"
+#include "lab/stacks/fingerprint.h"
 #include "lab/stacks/hotspots.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/print_json.h"
@@ -266,7 +267,8 @@ static void find_before(struct bn_flamegraph_page *page, const struct bn_archive
         const struct bn_archived *a = &archive->list[i];
         char unlike[200];
         if (strcmp(bn_json_text_of(a->stacks->about, "created"), created) >= 0) continue;
-        bn_archive_unlike(unlike, sizeof unlike, a->stacks->about, page->stacks->about);
+        bn_fingerprint_unlike(unlike, sizeof unlike, a->stacks->about, page->stacks->about,
+                              BN_FINGERPRINT_COMPARED);
         page->before_name = a->folder;
         page->before = unlike[0] == '\0' ? a->stacks : NULL;
         if (page->before != NULL) return;

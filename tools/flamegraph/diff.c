@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "lab/stacks/fingerprint.h"
 #include "lab/stacks/svg.h"
 #include "tools/cli/report.h"
 #include "tools/flamegraph/diff_report.h"
@@ -121,7 +122,8 @@ struct sides {
     const struct bn_args *args;
     const struct bn_flamegraph_options *o;
     bn_stacks *before, *after;
-    bn_json *first; /* what the first file is about, with --same-work; NULL while none was read */
+    bn_json *first;  /* what the first file is about, with --same-work; NULL while none was read */
+    bn_json *differ; /* names of the facts in which the sides differ, and should not */
     bool generations;
 };
 
@@ -140,6 +142,31 @@ static bn_status read_file(struct sides *s, bn_stacks **out, const char *path, b
     return bn_stacks_keep(out, status);
 }
 
+/* Shares of different things may differ for that reason alone. */
+static void warn_of_differences(const bn_json *names, const char *before, const char *after)
+{
+    struct bn_buf list = {.max = 4096};
+    for (const bn_json *e = bn_json_first(names); e != NULL; e = bn_json_next(e)) {
+        const char *name = "";
+        (void)bn_json_string(e, &name);
+        bn_buf_printf(&list, "%s%s", list.len > 0 ? ", " : "", name);
+    }
+    if (list.len > 0 && bn_buf_check(&list, NULL) == BN_OK)
+        bn_report_warning("%s and %s are not recordings of the same thing; they differ in: %s", before, after,
+                          list.data);
+    bn_buf_release(&list);
+}
+
+/* Runs of one side are of the same program, too. */
+static void check_side(const struct sides *s, const bn_stacks *first, const bn_stacks *other, size_t from,
+                       size_t at)
+{
+    bn_json *names = bn_json_new_array();
+    bn_fingerprint_differences(names, first->about, other->about, BN_FINGERPRINT_ALL);
+    warn_of_differences(names, s->args->operands[from], s->args->operands[at]);
+    bn_json_free(names);
+}
+
 static bn_status read_side(struct sides *s, bn_stacks **out, size_t from, size_t n, bn_error *err)
 {
     bn_stacks *stacks = NULL;
@@ -148,6 +175,7 @@ static bn_status read_side(struct sides *s, bn_stacks **out, size_t from, size_t
     for (size_t i = 1; i < n && status == BN_OK; i++) {
         bn_stacks *more = NULL;
         status = read_file(s, &more, s->args->operands[from + i], err);
+        if (status == BN_OK) check_side(s, stacks, more, from, from + i);
         if (status == BN_OK) status = bn_stacks_append(stacks, more, err);
         bn_stacks_close(more);
     }
@@ -169,7 +197,10 @@ static bn_status read_sides(struct sides *s, bn_error *err)
         n_inputs += strcmp(args->operands[i], "-") == 0;
     if (n_inputs > 1) return bn_fail(err, BN_ERR_ARG, "standard input can be read only once");
     BN_TRY(read_side(s, &s->before, 0, at, err));
-    return read_side(s, &s->after, at, args->n_operands - at, err);
+    BN_TRY(read_side(s, &s->after, at, args->n_operands - at, err));
+    bn_fingerprint_differences(s->differ, s->before->about, s->after->about, BN_FINGERPRINT_COMPARED);
+    warn_of_differences(s->differ, "before", "after");
+    return BN_OK;
 }
 
 /* "old1.json and 4 more": without folders, which mean nothing to others. */
@@ -252,6 +283,7 @@ static bn_status report(struct bn_args *args, const struct sides *s, enum format
     r.before = before;
     r.after = after;
     r.generations = s->generations;
+    r.differ = s->differ;
     if (status == BN_OK) status = write_report(s, format, &r, err);
     if (status == BN_OK && r.gate_failed) args->exit_code = BN_EXIT_NEGATIVE;
     bn_diff_report_release(&r);
@@ -261,18 +293,19 @@ static bn_status report(struct bn_args *args, const struct sides *s, enum format
 bn_status bn_flamegraph_diff(struct bn_args *args, bn_error *err)
 {
     const struct bn_flamegraph_options *o = args->fields;
-    struct sides sides = {.args = args, .o = o};
+    struct sides sides = {.args = args, .o = o, .differ = bn_json_new_array()};
     struct bn_stacks_diff diff = {0};
     struct bn_stacks_diff_options options = {
         .same_work = o->diff.same_work, .level = o->diff.level, .min_share = o->min / 100};
     enum format format;
-    BN_TRY(choose(&format, args, err));
-    bn_status status = read_sides(&sides, err);
+    bn_status status = choose(&format, args, err);
+    if (status == BN_OK) status = read_sides(&sides, err);
     if (status == BN_OK) status = bn_stacks_diff(&diff, sides.before, sides.after, &options, err);
     if (status == BN_OK) status = report(args, &sides, format, &diff, err);
     bn_stacks_diff_release(&diff);
     bn_stacks_close(sides.before);
     bn_stacks_close(sides.after);
     bn_json_free(sides.first);
+    bn_json_free(sides.differ);
     return status;
 }

@@ -118,6 +118,7 @@ bn_status bn_diff_report_json(struct bn_buf *out, const struct bn_diff_report *r
     bn_json_put_string(doc, "method", d->method);
     bn_json_put_number(doc, "level", d->level);
     bn_json_put_bool(doc, "same_work", d->same_work);
+    bn_json_put_copy(doc, "differ_in", r->differ); /* machine, model, prompt, ... */
     bn_json_put_string(doc, "weights_of", r->generations ? "generation" : "run");
     bn_json_put_string(doc, "by", r->by_total ? "total" : "self");
     bn_json_put_number(doc, "min_share", r->min);

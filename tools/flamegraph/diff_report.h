@@ -13,6 +13,7 @@
 struct bn_diff_report {
     const struct bn_stacks_diff *diff;
     const char *before, *after; /* names of the sides */
+    const bn_json *differ;      /* names of the facts in which they differ, and should not; NULL: none */
     bool by_total;              /* order, --min and the gate look at totals, not at selves */
     double min;                 /* share of the whole that a row has on one side at least */
     double fail_above;   /* a gate: most that a function may significantly gain, in shares; NaN: none */

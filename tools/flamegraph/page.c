@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "lab/report/html.h"
 #include "lab/report/units.h"
+#include "lab/stacks/fingerprint.h"
 #include "lab/stacks/hotspots.h"
 #include "tools/flamegraph/archive.h"
 #include "tools/flamegraph/diff_report.h"
@@ -63,15 +64,6 @@ static void put_block(struct bn_buf *out, const struct bn_buf *text)
 }
 
 /* ---- facts ---- */
-
-const bn_json *bn_flamegraph_member(const bn_json *about, const char *const *paths)
-{
-    for (; *paths != NULL; paths++) {
-        const bn_json *found = bn_json_path(about, *paths);
-        if (found != NULL && bn_json_kind(found) != BN_JSON_NULL) return found;
-    }
-    return NULL;
-}
 
 /* A row of the table, and where its value may be. */
 struct fact {
@@ -193,11 +185,25 @@ static const char *why_missing(const bn_json *about, const char *const *paths)
     return "the recording does not say";
 }
 
-static void put_facts(struct bn_buf *out, const bn_json *about)
+/* What must be the same for two pictures to be of the same thing. */
+static bn_status put_fingerprint(struct bn_buf *out, const bn_json *about, bn_error *err)
+{
+    struct bn_fingerprint fingerprint;
+    BN_TRY(bn_fingerprint_of(&fingerprint, about, err));
+    bn_buf_printf(out, "| fingerprint | `%.12s`:", fingerprint.whole);
+    for (unsigned p = 0; p < BN_FINGERPRINT_PARTS; p++)
+        bn_buf_printf(out, "%s %s `%.8s`", p > 0 ? "," : "", bn_fingerprint_part_name(p),
+                      fingerprint.parts[p][0] != '\0' ? fingerprint.parts[p] : "unknown");
+    bn_buf_puts(out, " |\n");
+    return BN_OK;
+}
+
+static bn_status put_facts(struct bn_buf *out, const bn_json *about, bn_error *err)
 {
     bn_buf_puts(out, "\n## What was recorded\n\n| | |\n|---|---|\n");
+    BN_TRY(put_fingerprint(out, about, err));
     for (size_t i = 0; i < BN_ARRAY_LEN(FACTS); i++) {
-        const bn_json *value = bn_flamegraph_member(about, FACTS[i].paths);
+        const bn_json *value = bn_about_member(about, FACTS[i].paths);
         bn_buf_printf(out, "| %s | ", FACTS[i].label);
         if (value != NULL) {
             put_value(out, bn_json_name(value), value);
@@ -215,6 +221,7 @@ static void put_facts(struct bn_buf *out, const bn_json *about)
         put_value(out, "", m);
         bn_buf_puts(out, " |\n");
     }
+    return BN_OK;
 }
 
 /* ---- where the time goes ---- */
@@ -275,7 +282,7 @@ static bool says(const char *timing, const char *fmt, const bn_json *about, cons
     char value[80] = "", wanted[120];
     const char *text = NULL;
     uint64_t number = 0;
-    const bn_json *member = bn_flamegraph_member(about, paths);
+    const bn_json *member = bn_about_member(about, paths);
     if (bn_json_string(member, &text))
         snprintf(value, sizeof value, "%s", text);
     else if (bn_json_u64(member, &number))
@@ -380,7 +387,7 @@ bn_status bn_flamegraph_page(struct bn_buf *out, const struct bn_flamegraph_page
                   "\n\n[![flame graph](%s.svg)](%s.svg)\n\nPicture: [%s.svg](%s.svg), stacks: "
                   "[%s.json](%s.json).\n",
                   name, name, name, name, name, name);
-    put_facts(out, page->stacks->about);
+    BN_TRY(put_facts(out, page->stacks->about, err));
     BN_TRY(put_functions(out, page->stacks, err));
     BN_TRY(put_bricks(out, page->stacks, err));
     put_timing(out, page);

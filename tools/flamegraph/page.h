@@ -21,9 +21,6 @@ struct bn_flamegraph_page {
 BN_MUST_CHECK bn_status bn_flamegraph_page(struct bn_buf *out, const struct bn_flamegraph_page *page,
                                            bn_error *err);
 
-/* The member at the first of these paths that has a value; NULL for none. The list ends with NULL. */
-const bn_json *bn_flamegraph_member(const bn_json *about, const char *const *paths);
-
 /* Appends untrusted text as a code span: control characters as \xNN, backticks inside a longer fence, bars
  * escaped, so that the cells of a table stay apart. */
 void bn_markdown_code(struct bn_buf *out, const char *text);

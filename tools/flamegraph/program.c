@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "lab/stacks/fingerprint.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
 #include "tools/flamegraph/flamegraph.h"
@@ -130,7 +131,7 @@ static bn_status run_all(struct job *job, struct bn_flamegraph_recorded *out, bn
     return BN_OK;
 }
 
-static void put_about(struct job *job, struct bn_flamegraph_recorded *out)
+static bn_status put_about(struct job *job, struct bn_flamegraph_recorded *out, bn_error *err)
 {
     bn_json *about = out->stacks->about;
     struct bn_machine machine;
@@ -138,6 +139,7 @@ static void put_about(struct job *job, struct bn_flamegraph_recorded *out)
     bn_delivery_put(about, &job->delivery);
     bn_stack_quality_put(about, &out->quality, &job->symbols);
     bn_cli_put_provenance(about, &machine);
+    return bn_fingerprint_put(about, err);
 }
 
 /* Its standard input is ours, except for several runs, or from a terminal, which a process
@@ -184,7 +186,7 @@ bn_status bn_flamegraph_record_program(struct bn_flamegraph_recorded *out, const
         begin_about(&job, out->stacks->about);
         status = run_all(&job, out, err);
     }
-    if (status == BN_OK) put_about(&job, out);
+    if (status == BN_OK) status = put_about(&job, out, err);
     if (opened >= 0) close(opened);
     if (status != BN_OK) bn_flamegraph_recorded_release(out);
     return status;

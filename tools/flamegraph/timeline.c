@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "lab/report/page.h"
 #include "lab/report/plot.h"
+#include "lab/stacks/fingerprint.h"
 #include "lab/stacks/hotspots.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
@@ -82,7 +83,8 @@ static bn_status put_since(bn_json *entry, const struct bn_archived *before, con
     struct bn_stacks_diff diff = {0};
     bn_json *o = bn_json_put_object(entry, "since");
     bn_json_put_string(o, "name", before->folder);
-    bn_archive_unlike(why, sizeof why, before->stacks->about, after->stacks->about);
+    bn_fingerprint_unlike(why, sizeof why, before->stacks->about, after->stacks->about,
+                          BN_FINGERPRINT_COMPARED);
     bn_json_put_bool(o, "compared", why[0] == '\0');
     if (why[0] != '\0') {
         bn_json_put_string(o, "why", why);

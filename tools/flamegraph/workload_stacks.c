@@ -7,6 +7,7 @@
 #include "base/digest.h"
 #include "base/error.h"
 #include "lab/sampler/recorder.h"
+#include "lab/stacks/fingerprint.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
@@ -240,6 +241,7 @@ static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct bn_recor
     put_workload(about, work);
     put_phases(about, work);
     bn_recording_put(about, recording);
+    BN_TRY(bn_fingerprint_put(about, err));
     BN_TRY(add_samples(out, work, recording, symbols, err));
     return compare(out->stacks, work, err);
 }

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "lab/stacks/stacks.h"
 #include "tests/unit/unit.h"
-#include "tools/flamegraph/archive.h"
 #include "tools/flamegraph/page.h"
 
 #define DIGEST "aaaabbbbccccddddeeeeffff0000111122223333444455556666777788889999"
@@ -235,34 +234,6 @@ static void texts_stay_in_their_cells(void **state)
     (void)state;
 }
 
-static void recordings_of_other_kinds_are_not_compared(void **state)
-{
-    static const struct {
-        const char *find, *put, *why;
-    } CHANGES[] = {{"\"key\": \"k\"", "\"key\": \"l\"", "another machine"},
-                   {"\"isa\": \"avx2\"", "\"isa\": \"neon\"", "another instruction set"},
-                   {"\"threads\": 1", "\"threads\": 2", "another number of threads"},
-                   {"\"n_predict\": 1", "\"n_predict\": 2", "another number of tokens"},
-                   {"\"tier\": \"timer\"", "\"tier\": \"clock\"", "another sampler"},
-                   {"\"threads\": 1,", "", "one of them lacks its number of threads"}};
-    char why[200];
-    bn_json *about = NULL, *other = NULL;
-    assert_int_equal(bn_json_parse(&about, ABOUT, strlen(ABOUT), NULL), BN_OK);
-    assert_string_equal(bn_archive_unlike(why, sizeof why, about, about), "");
-    for (size_t i = 0; i < BN_ARRAY_LEN(CHANGES); i++) {
-        char text[sizeof ABOUT + 64];
-        const char *at = strstr(ABOUT, CHANGES[i].find);
-        assert_non_null(at);
-        snprintf(text, sizeof text, "%.*s%s%s", (int)(at - ABOUT), ABOUT, CHANGES[i].put,
-                 at + strlen(CHANGES[i].find));
-        assert_int_equal(bn_json_parse(&other, text, strlen(text), NULL), BN_OK);
-        assert_string_equal(bn_archive_unlike(why, sizeof why, about, other), CHANGES[i].why);
-        bn_json_free(other);
-    }
-    bn_json_free(about);
-    (void)state;
-}
-
 /* Cut or changed anywhere, the timing document is compared or not, and nothing worse. */
 static void timing_documents_are_hostile(void **state)
 {
@@ -286,7 +257,6 @@ int main(void)
         cmocka_unit_test(facts_and_tables_are_on_the_page),
         cmocka_unit_test(missing_facts_have_reasons),
         cmocka_unit_test(texts_stay_in_their_cells),
-        cmocka_unit_test(recordings_of_other_kinds_are_not_compared),
         cmocka_unit_test(timing_documents_are_hostile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
