@@ -5,8 +5,8 @@
  *     httpd ROOT SCRIPT LOG [PORT]
  *
  * serves the files below ROOT on a port of 127.0.0.1, a free one unless it is given, which it prints. It
- * speaks HTTP/1.1 with single ranges, If-Range, HEAD and strong ETags made of size and time. LOG gets a line
- * for each request that has been answered:
+ * speaks HTTP/1.1 with single ranges, If-Range, If-None-Match, If-Modified-Since, HEAD and strong ETags made of
+ * size and time. LOG gets a line for each request that has been answered:
  *
  *     number method path range if-range auth status sent
  *
@@ -72,6 +72,7 @@ static struct {
 
 struct request {
     char method[16], path[1024], range[128], if_range[256], auth[256];
+    char if_none_match[256], if_modified_since[64];
     unsigned number; /* among those with this path */
     bool close;
 };
@@ -217,7 +218,8 @@ static bool read_request(int fd, struct request *r)
 {
     static _Thread_local char text[MAX_HEADER];
     size_t n = 0;
-    *r = (struct request){.range = "-", .if_range = "-", .auth = "-"};
+    *r = (struct request){
+        .range = "-", .if_range = "-", .auth = "-", .if_none_match = "-", .if_modified_since = "-"};
     while (n < 4 || memcmp(text + n - 4, "\r\n\r\n", 4) != 0) {
         if (n + 1 >= sizeof text || recv(fd, text + n, 1, 0) != 1) return false;
         n++;
@@ -229,6 +231,8 @@ static bool read_request(int fd, struct request *r)
         keep(r->range, sizeof r->range, line, "Range");
         keep(r->if_range, sizeof r->if_range, line, "If-Range");
         keep(r->auth, sizeof r->auth, line, "Authorization");
+        keep(r->if_none_match, sizeof r->if_none_match, line, "If-None-Match");
+        keep(r->if_modified_since, sizeof r->if_modified_since, line, "If-Modified-Since");
     }
     pthread_mutex_lock(&lock);
     size_t i = 0;
@@ -311,6 +315,20 @@ static const char *etag_of(const struct plan *plan, const struct stat *st, char 
     return out;
 }
 
+/* Does the client have this version? Of the two conditions an ETag counts more; weak ones are compared too. */
+static bool is_known(const struct request *r, const struct plan *plan, const char *etag, const char *modified)
+{
+    const char *theirs = r->if_none_match;
+    char wanted[64];
+    if (strcmp(theirs, "-") != 0 && !plan->noetag)
+        return strcmp(theirs + (strncmp(theirs, "W/", 2) == 0 ? 2 : 0),
+                      etag + (strncmp(etag, "W/", 2) == 0 ? 2 : 0)) == 0;
+    snprintf(wanted, sizeof wanted, "%s", modified);
+    for (char *c = wanted; *c != '\0'; c++)
+        if (*c == ' ') *c = '_';
+    return !plan->nolastmod && strcmp(r->if_modified_since, wanted) == 0;
+}
+
 /* The part that is asked for, when it is to be had and If-Range agrees. */
 static bool part_of(const struct request *r, const struct plan *plan, struct body *body, const char *etag,
                     const char *modified, bool *beyond)
@@ -370,6 +388,7 @@ static bool answer_file(int fd, const struct request *r, const struct plan *plan
     strftime(modified, sizeof modified, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&st.st_mtime, &tm));
     const char *etag = etag_of(plan, &st, tag);
     int status = plan->status > 0 ? (int)plan->status : found ? 200 : 404;
+    if (status == 200 && is_known(r, plan, etag, modified)) status = 304;
     if (status == 200) part = part_of(r, plan, &body, etag, modified, &beyond);
     if (part) status = beyond ? 416 : 206;
     if (!found || beyond || status >= 300) body.from = 0, body.to = -1;
