@@ -18,9 +18,11 @@
 #include "hub/cache/digests.h"
 #include "hub/cache/lock.h"
 #include "hub/cache/pins.h"
+#include "hub/cache/validators.h"
 #include "hub/names/reference.h"
 #include "hub/names/registry.h"
 #include "hub/net/http.h"
+#include "hub/revalidate.h"
 
 #define MAX_URLS 9u
 
@@ -77,12 +79,6 @@ static bn_status from_registry(struct work *w, bn_error *err)
     return status;
 }
 
-static bool is_model_file(const char *name)
-{
-    size_t n = strlen(name);
-    return n > 5 && strcasecmp(name + n - 5, ".gguf") == 0;
-}
-
 /* The only GGUF file of a repository; when there are more, they are listed. */
 static bn_status choose_file(struct work *w, bn_error *err)
 {
@@ -93,7 +89,7 @@ static bn_status choose_file(struct work *w, bn_error *err)
     BN_TRY(bn_hub_list(&listing, &f->server, f->repo, f->revision, err));
     for (size_t i = 0; i < listing.n; i++) {
         const char *name = listing.list[i].file;
-        if (!is_model_file(name)) continue;
+        if (bn_hub_format_of(name) != BN_HUB_GGUF) continue;
         if (n++ == 0) snprintf(f->file, sizeof f->file, "%s", name);
         bool fits = used + strlen(name) + sizeof ", , ..." <= sizeof names;
         if (used < sizeof names)
@@ -197,7 +193,7 @@ static void prepare(struct work *w, const char *path, const char *name, size_t n
                                        .stall_s = f->stall_s,
                                        .force = f->force,
                                        .offline = f->server.offline,
-                                       .gguf = is_model_file(name),
+                                       .format = bn_hub_format_of(name),
                                        .fn = f->fn,
                                        .user = f->user};
     if (f->sha256_wanted[0] != '\0') f->transfer.sha256 = f->sha256_wanted;
@@ -215,15 +211,49 @@ static bool tick(void *user)
     return f->fn == NULL || f->fn(f->user, &event);
 }
 
+/* The file of a URL is here. When the server has another one, that is to be downloaded. */
+static bn_status revalidate(struct work *w, bn_error *err)
+{
+    struct bn_hub_fetch *f = w->f;
+    enum bn_hub_freshness freshness;
+    bn_status status = bn_hub_revalidate(&freshness, &f->server, w->ref.url, f->transfer.final_size,
+                                         f->transfer.digest, err);
+    if (status == BN_ERR_NETWORK) bn_error_hint(err, "--offline uses the file that is here");
+    BN_TRY(status);
+    f->unchanged = freshness == BN_HUB_UNCHANGED;
+    f->same_size = freshness == BN_HUB_SAME_SIZE;
+    if (freshness != BN_HUB_CHANGED) return BN_OK;
+    memcpy(f->replaced, f->transfer.digest, sizeof f->replaced);
+    f->transfer.force = true;
+    struct bn_transfer_event event = {.phase = BN_TRANSFER_RESTART,
+                                      .url = f->reference,
+                                      .message = "the file here is not the one on the server"};
+    if (f->fn == NULL || f->fn(f->user, &event)) return BN_OK;
+    return bn_fail(err, BN_ERR_CANCELLED, "stopped");
+}
+
+/* Another process may have replaced the file while this one waited for the lock. */
+static bn_status run_locked(struct work *w, bn_error *err)
+{
+    struct bn_transfer *t = &w->f->transfer;
+    const char *old = w->f->replaced;
+    if (old[0] != '\0' && bn_transfer_here(t, NULL) == BN_OK && strcmp(t->digest, old) != 0) return BN_OK;
+    return bn_transfer_run(t, err);
+}
+
 /* A file that is complete needs no lock, so that it is found in a folder that cannot be written to. */
 static bn_status transfer(struct work *w, const char *lock_path, unsigned flags, bn_error *err)
 {
     struct bn_hub_fetch *f = w->f;
     struct bn_hub_lock *lock = NULL;
-    if (!f->force && bn_transfer_here(&f->transfer, NULL) == BN_OK) return BN_OK;
+    if (!f->force && bn_transfer_here(&f->transfer, NULL) == BN_OK) {
+        if (w->ref.kind != BN_HUB_URL || f->sha256_wanted[0] != '\0') return BN_OK;
+        BN_TRY(revalidate(w, err));
+        if (f->unchanged || f->same_size) return BN_OK;
+    }
     if (!f->no_wait) flags |= BN_HUB_LOCK_WAIT;
     BN_TRY(bn_hub_lock_take(&lock, lock_path, flags, tick, f, err));
-    bn_status status = bn_transfer_run(&f->transfer, err);
+    bn_status status = run_locked(w, err);
     bn_hub_lock_release(lock);
     return status;
 }
@@ -260,6 +290,15 @@ static bn_status fetch_plain(struct work *w, const char *folder, const char *nam
     return transfer(w, lock, BN_HUB_LOCK_REMOVE, err);
 }
 
+static void remember(const struct bn_transfer *t, const char *url)
+{
+    struct bn_hub_validators v;
+    memcpy(v.sha256, t->digest, sizeof v.sha256);
+    memcpy(v.etag, t->etag, sizeof v.etag);
+    memcpy(v.last_modified, t->last_modified, sizeof v.last_modified);
+    bn_hub_validators_record(&v, url);
+}
+
 /* The last part of the URL's path. */
 static bn_status fetch_url(struct work *w, bn_error *err)
 {
@@ -273,7 +312,9 @@ static bn_status fetch_url(struct work *w, bn_error *err)
     if (!bn_hub_safe_path(name)) return bn_fail(err, BN_ERR_ARG, "the URL has no file name");
     BN_TRY(copy(w->urls[0], sizeof w->urls[0], url, err));
     snprintf(w->f->url, sizeof w->f->url, "%s", url);
-    return fetch_plain(w, w->f->to != NULL ? w->f->to : ".", name, 1, url, err);
+    BN_TRY(fetch_plain(w, w->f->to != NULL ? w->f->to : ".", name, 1, url, err));
+    if (w->f->transfer.n_requests > 0) remember(&w->f->transfer, url);
+    return BN_OK;
 }
 
 /* The endpoint's URL, then those of the mirrors. */
@@ -356,10 +397,6 @@ static bn_status fetch_repo(struct work *w, bn_error *err)
     size_t n_urls;
     char identity[1600];
     if (f->to == NULL) BN_TRY(bn_hub_cache_root(&w->root, err));
-    f->server.retries = f->retries;
-    f->server.stall_s = f->stall_s;
-    f->server.tick = still_wanted;
-    f->server.user = f;
     BN_TRY(first_use(w, err));
     BN_TRY(look_in_cache(w, &found, err));
     if (found) return BN_OK;
@@ -396,7 +433,12 @@ bn_status bn_hub_fetch(struct bn_hub_fetch *fetch, bn_error *err)
     fetch->sha256_wanted[0] = '\0';
     fetch->sha256_source = NULL;
     fetch->size = 0;
-    fetch->from_cache = fetch->first_use = false;
+    fetch->from_cache = fetch->first_use = fetch->unchanged = fetch->same_size = false;
+    fetch->replaced[0] = '\0';
+    fetch->server.retries = fetch->retries;
+    fetch->server.stall_s = fetch->stall_s;
+    fetch->server.tick = still_wanted;
+    fetch->server.user = fetch;
     bn_status status = identify(w, err);
     if (status == BN_OK) status = w->ref.kind == BN_HUB_URL ? fetch_url(w, err) : fetch_repo(w, err);
     fetch->transfer.urls = NULL; /* it was ours */

@@ -36,11 +36,15 @@ struct bn_hub_fetch {
     uint64_t size;                     /* 0: not known */
     bool from_cache;                   /* without any network request */
     bool first_use;                    /* its digest was recorded, for later downloads */
+    bool unchanged;                    /* a URL's file was here, and the server still has it, */
+    bool same_size;                    /* or has one of this size and names no version */
+    char replaced[BN_SHA256_HEX];      /* the digest of a URL's file that was here before; else "" */
     struct bn_transfer transfer;       /* its results */
 };
 
 /* Does not use the network when the file is in the cache and the revision is a commit or a pin of the
- * registry, or with offline. The path is that of a complete file. */
+ * registry, or with offline. A URL's file that is here, and whose digest is not known, is downloaded when the
+ * server has another version (revalidate.h). The path is that of a complete file. */
 BN_MUST_CHECK bn_status bn_hub_fetch(struct bn_hub_fetch *fetch, bn_error *err);
 
 #endif

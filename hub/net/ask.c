@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "base/error.h"
 
 #define MAX_HOPS 5u
@@ -66,7 +67,7 @@ bn_status bn_http_fail(const struct bn_http_answer *a, const char *url, bool *ag
 
 struct asking {
     struct bn_http *http;
-    const char *first_url, *token;
+    const struct bn_http_request *wanted;
     bool (*tick)(void *user);
     void *user;
 };
@@ -74,12 +75,27 @@ struct asking {
 /* One hop. A range that is refused, as of an empty file, is asked for without. */
 static bn_status hop(struct bn_http_result *out, const struct asking *a, const char *url, bn_error *err)
 {
-    struct bn_http_request request = {.url = url, .ranged = true, .on_answer = stop_at_header};
-    if (bn_http_same_origin(a->first_url, url)) request.token = a->token;
+    struct bn_http_request request = {.url = url,
+                                      .ranged = true,
+                                      .if_none_match = a->wanted->if_none_match,
+                                      .if_modified_since = a->wanted->if_modified_since,
+                                      .on_answer = stop_at_header};
+    if (bn_http_same_origin(a->wanted->url, url)) request.token = a->wanted->token;
     BN_TRY(bn_http_get(a->http, &request, a->tick, a->user, out, err));
     if (out->answer.status != 416) return BN_OK;
     request.ranged = false;
     return bn_http_get(a->http, &request, a->tick, a->user, out, err);
+}
+
+/* The digest that the hub gives for the file: its etag, without quotes. */
+static void linked_sha256(char out[BN_SHA256_HEX], const struct bn_http_answer *a)
+{
+    const char *etag = a->linked_etag;
+    size_t n = strlen(etag);
+    out[0] = '\0';
+    if (n == 66 && etag[0] == '"') snprintf(out, BN_SHA256_HEX, "%.64s", etag + 1);
+    if (n == 64) snprintf(out, BN_SHA256_HEX, "%s", etag);
+    if (!bn_is_sha256(out)) out[0] = '\0';
 }
 
 static void understand(struct bn_http_source *out)
@@ -88,6 +104,7 @@ static void understand(struct bn_http_source *out)
     out->ranges = a->status == 206 && a->has_range;
     out->size = out->ranges ? a->total : a->status == 200 && a->has_length ? a->length : 0;
     if (out->size == 0) out->size = out->first.linked_size;
+    linked_sha256(out->sha256, &out->first);
     out->validator[0] = '\0';
     if (a->etag[0] == '"')
         memcpy(out->validator, a->etag, strlen(a->etag) + 1);
@@ -103,10 +120,12 @@ static bn_status fail_connection(const struct bn_http_result *r, const char *url
     return bn_fail_in(err, BN_ERR_NETWORK, shown, "%s", r->message);
 }
 
-bn_status bn_http_ask(struct bn_http_source *out, struct bn_http *http, const char *url, const char *token,
+bn_status bn_http_ask(struct bn_http_source *out, struct bn_http *http, const struct bn_http_request *wanted,
                       bool (*tick)(void *user), void *user, bool *again, bn_error *err)
 {
-    struct asking a = {http, url, token, tick, user};
+    const char *url = wanted->url;
+    bool conditional = wanted->if_none_match != NULL || wanted->if_modified_since != NULL;
+    struct asking a = {http, wanted, tick, user};
     struct bn_http_result r;
     char next[BN_HTTP_URL_MAX];
     *out = (struct bn_http_source){.last.retry_after_s = -1};
@@ -121,10 +140,9 @@ bn_status bn_http_ask(struct bn_http_source *out, struct bn_http *http, const ch
         /* A repository that was renamed redirects to its new name, and that answer names the commit. */
         bool speaks = out->first.commit[0] == '\0' && r.answer.commit[0] != '\0';
         if (n == 0 || (speaks && bn_http_same_origin(url, out->url))) out->first = r.answer;
-        if (r.answer.status == 200 || r.answer.status == 206) {
-            understand(out);
+        if (r.answer.status == 200 || r.answer.status == 206) understand(out);
+        if (r.answer.status == 200 || r.answer.status == 206 || (r.answer.status == 304 && conditional))
             return BN_OK;
-        }
         if (!is_redirect(r.answer.status)) return bn_http_fail(&r.answer, out->url, again, err);
         BN_TRY(bn_http_join(next, out->url, r.answer.location, err));
         memcpy(out->url, next, sizeof next);

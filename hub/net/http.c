@@ -187,6 +187,8 @@ static bool set_fields(struct bn_http_call *call)
         snprintf(range, sizeof range, "%llu-%llu", (unsigned long long)r->from, (unsigned long long)r->to);
     if (r->ranged) ok = ok && curl_easy_setopt(call->easy, CURLOPT_RANGE, range) == CURLE_OK;
     if (r->if_range != NULL) ok = ok && add_field(call, "If-Range", r->if_range);
+    if (r->if_none_match != NULL) ok = ok && add_field(call, "If-None-Match", r->if_none_match);
+    if (r->if_modified_since != NULL) ok = ok && add_field(call, "If-Modified-Since", r->if_modified_since);
     return ok && curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, call->fields) == CURLE_OK;
 }
 

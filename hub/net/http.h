@@ -33,7 +33,9 @@ struct bn_http_request {
     bool ranged; /* ask for bytes from .. to; to UINT64_MAX: until the end */
     uint64_t from, to;
     const char *if_range; /* a strong validator; NULL: none */
-    const char *token;    /* for this URL; NULL: none */
+    /* Conditions, as the server once gave them; NULL: none. An unchanged file is answered with 304. */
+    const char *if_none_match, *if_modified_since;
+    const char *token; /* for this URL; NULL: none */
     /* Called once after the headers and before the body; then for the body. Returning
      * false ends the call (BN_HTTP_STOPPED). Either may be NULL. */
     bool (*on_answer)(void *user, const struct bn_http_answer *answer);

@@ -15,7 +15,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "hub/names/reference.h"
-#include "hub/net/ask.h"
 
 #define MAX_LISTING_BYTES (4u << 20)
 #define MAX_FILES 100000u
@@ -171,14 +170,16 @@ static bn_status wait_for(const struct bn_hub_server *server, unsigned attempt, 
 struct question {
     const struct bn_hub_server *server;
     struct bn_http *http;
-    const char *url;
+    struct bn_http_request request;
     void *out;
 };
 typedef bn_status (*ask_fn)(const struct question *q, bool *again, int64_t *retry_after_s, bn_error *err);
 
-static bn_status ask(ask_fn fn, const struct bn_hub_server *server, const char *url, void *out, bn_error *err)
+static bn_status ask(ask_fn fn, const struct bn_hub_server *server, const struct bn_http_request *request,
+                     void *out, bn_error *err)
 {
-    struct question q = {server, NULL, url, out};
+    struct question q = {server, NULL, *request, out};
+    if (bn_http_same_origin(request->url, server->endpoint)) q.request.token = token_of(server);
     const struct bn_http_options options = {.stall_s = server->stall_s};
     BN_TRY(bn_http_open(&q.http, &options, err));
     bn_status status = BN_OK;
@@ -215,9 +216,16 @@ static bn_status ask_source(const struct question *q, bool *again, int64_t *retr
 {
     struct bn_http_source *source = q->out;
     const struct bn_hub_server *s = q->server;
-    bn_status status = bn_http_ask(source, q->http, q->url, token_of(s), s->tick, s->user, again, err);
+    bn_status status = bn_http_ask(source, q->http, &q->request, s->tick, s->user, again, err);
     *retry_after_s = source->last.retry_after_s;
     return status;
+}
+
+bn_status bn_hub_ask(struct bn_http_source *out, const struct bn_hub_server *server,
+                     const struct bn_http_request *request, bn_error *err)
+{
+    BN_TRY(refuse_offline(server, err));
+    return ask(ask_source, server, request, out, err);
 }
 
 bn_status bn_hub_resolve(struct bn_hub_metadata *out, const struct bn_hub_server *server, const char *repo,
@@ -225,9 +233,9 @@ bn_status bn_hub_resolve(struct bn_hub_metadata *out, const struct bn_hub_server
 {
     struct bn_http_source source;
     *out = (struct bn_hub_metadata){0};
-    BN_TRY(refuse_offline(server, err));
     BN_TRY(make_url(out->url, server, repo, file, revision, err));
-    BN_TRY(ask(ask_source, server, out->url, &source, err));
+    const struct bn_http_request request = {.url = out->url};
+    BN_TRY(bn_hub_ask(&source, server, &request, err));
     const struct bn_http_answer *first = &source.first;
     snprintf(out->commit, sizeof out->commit, "%s", bn_hub_is_commit(first->commit) ? first->commit : "");
     strip_etag(out->etag, first->linked_etag[0] != '\0' ? first->linked_etag : first->etag);
@@ -290,10 +298,9 @@ static bn_status ask_list(const struct question *q, bool *again, int64_t *retry_
 {
     struct bn_buf *text = q->out;
     char url[BN_HTTP_URL_MAX], next[BN_HTTP_URL_MAX];
-    struct bn_http_request request = {
-        .url = url, .token = token_of(q->server), .on_body = keep, .user = text};
+    struct bn_http_request request = {.url = url, .token = q->request.token, .on_body = keep, .user = text};
     struct bn_http_result result;
-    snprintf(url, sizeof url, "%s", q->url);
+    snprintf(url, sizeof url, "%s", q->request.url);
     for (unsigned n = 0;; n++) {
         text->len = 0;
         BN_TRY(bn_http_get(q->http, &request, q->server->tick, q->server->user, &result, err));
@@ -308,7 +315,7 @@ static bn_status ask_list(const struct question *q, bool *again, int64_t *retry_
     if (result.end != BN_HTTP_DONE)
         return bn_fail(err, BN_ERR_NETWORK, "%s",
                        text->failed ? "the list of files is too long" : result.message);
-    return result.answer.status == 200 ? BN_OK : bn_http_fail(&result.answer, q->url, again, err);
+    return result.answer.status == 200 ? BN_OK : bn_http_fail(&result.answer, q->request.url, again, err);
 }
 
 bn_status bn_hub_list(struct bn_hub_listing *out, const struct bn_hub_server *server, const char *repo,
@@ -319,7 +326,8 @@ bn_status bn_hub_list(struct bn_hub_listing *out, const struct bn_hub_server *se
     *out = (struct bn_hub_listing){0};
     BN_TRY(refuse_offline(server, err));
     BN_TRY(make_url(url, server, repo, NULL, revision, err));
-    bn_status status = ask(ask_list, server, url, &text, err);
+    const struct bn_http_request request = {.url = url};
+    bn_status status = ask(ask_list, server, &request, &text, err);
     if (status == BN_OK) status = read_listing(out, &text, err);
     bn_buf_release(&text);
     if (status != BN_OK) bn_hub_listing_release(out);

@@ -7,6 +7,7 @@
 #define BN_HUB_RESOLVE_H
 
 #include "base/json.h"
+#include "hub/net/ask.h"
 
 struct bn_hub_server {
     char endpoint[512];       /* HF_ENDPOINT, else https://huggingface.co; no slash at the end */
@@ -35,6 +36,11 @@ struct bn_hub_metadata {
 BN_MUST_CHECK bn_status bn_hub_resolve(struct bn_hub_metadata *out, const struct bn_hub_server *server,
                                        const char *repo, const char *file, const char *revision,
                                        bn_error *err);
+
+/* What a server says of a URL, with the conditions of the request; asked again like all of these. The token
+ * goes to the endpoint only. */
+BN_MUST_CHECK bn_status bn_hub_ask(struct bn_http_source *out, const struct bn_hub_server *server,
+                                   const struct bn_http_request *request, bn_error *err);
 
 /* Files of a repository; names that are not safe paths are an error (BN_ERR_FORMAT). Released by _release. */
 struct bn_hub_listing {

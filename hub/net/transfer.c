@@ -123,7 +123,8 @@ static void set_origin(struct job *job)
     uint64_t size = job->source.size > 0 ? job->source.size : job->t->size;
     job->origin = (struct bn_pieces_origin){job->t->identity, job->source.validator, job->sha256, size,
                                             job->t->size > 0};
-    snprintf(job->t->etag, sizeof job->t->etag, "%s", job->source.validator);
+    memcpy(job->t->etag, job->source.last.etag, sizeof job->t->etag);
+    memcpy(job->t->last_modified, job->source.last.last_modified, sizeof job->t->last_modified);
     /* Without ranges, or without a size, there is one stream from the beginning. */
     job->n_streams = job->source.ranges && size > 0 && !job->no_ranges ? job->t->parallel : 1;
     if (job->n_streams < 1) job->n_streams = 1;
@@ -137,11 +138,12 @@ static bn_status ask(struct job *job, bn_error *err)
         bn_error why = {0};
         bool again = false;
         const char *url = job->t->urls[job->url];
-        const char *token = bn_http_same_origin(job->t->urls[0], url) ? job->t->token : NULL;
+        struct bn_http_request wanted = {.url = url};
+        if (bn_http_same_origin(job->t->urls[0], url)) wanted.token = job->t->token;
         snprintf(job->source.url, sizeof job->source.url, "%s", url);
         if (!tell(job, BN_TRANSFER_ASK, 0, attempt, NULL)) return stopped(err);
         job->t->n_requests++;
-        bn_status status = bn_http_ask(&job->source, job->http, url, token, tick, job, &again, &why);
+        bn_status status = bn_http_ask(&job->source, job->http, &wanted, tick, job, &again, &why);
         if (status == BN_OK) status = bn_transfer_check_source(job->t, &job->source, job->sha256, &why);
         if (status == BN_OK) {
             set_origin(job);
@@ -235,7 +237,7 @@ static bool accept_start(struct stream *s, const void *bytes, size_t n)
 {
     struct job *job = s->job;
     bn_error why = {0};
-    if (bn_transfer_check_start(job->t->gguf, s->at, bytes, n, &why) == BN_OK) return true;
+    if (bn_hub_check_start(job->t->format, s->at, bytes, n, &why) == BN_OK) return true;
     if (job->url + 1 < job->t->n_urls) {
         job->url++;
         set_verdict(job, ASK_AGAIN);
@@ -439,7 +441,8 @@ static bn_status act_on_verdict(struct job *job, bn_error *err)
     end_streams(job);
     job->verdict = FINE;
     if (verdict == FATAL) {
-        if (job->why.code == BN_ERR_FORMAT) bn_pieces_drop(job->pieces); /* it is not the file at all */
+        /* It is not the file at all. */
+        if (job->why.code == BN_ERR_FORMAT || job->why.code == BN_ERR_LIMIT) bn_pieces_drop(job->pieces);
         if (err != NULL && err->code == BN_OK) *err = job->why;
         return job->why.code;
     }
@@ -544,13 +547,24 @@ static bn_status fetch_right(struct job *job, bn_error *err)
                    err, "the bytes are kept as .bad; check that the digest is of this version of the file");
 }
 
+/* The header, before the file gets its name. */
+static bn_status check_file(struct job *job, bn_error *err)
+{
+    char part[4200];
+    if (job->t->format == BN_HUB_GGUF && job->origin.size < 4)
+        return bn_fail(err, BN_ERR_FORMAT, "not a GGUF file: the server sent only %u bytes",
+                       (unsigned)job->origin.size);
+    snprintf(part, sizeof part, "%s.part", job->t->path);
+    bn_status status = bn_hub_check_file(job->t->format, part, err);
+    if (status == BN_ERR_FORMAT || status == BN_ERR_LIMIT) bn_pieces_drop(job->pieces);
+    return status;
+}
+
 static bn_status run(struct job *job, bn_error *err)
 {
     BN_TRY(ask(job, err));
     BN_TRY(fetch_right(job, err));
-    if (job->t->gguf && job->origin.size < 4)
-        return bn_fail(err, BN_ERR_FORMAT, "not a GGUF file: the server sent only %u bytes",
-                       (unsigned)job->origin.size);
+    BN_TRY(check_file(job, err));
     struct bn_pieces *pieces = job->pieces;
     job->t->final_size = job->origin.size;
     job->pieces = NULL;

@@ -14,6 +14,7 @@
 #define BN_HUB_TRANSFER_H
 
 #include "base/digest.h"
+#include "hub/net/format.h"
 
 enum bn_transfer_phase {
     BN_TRANSFER_ASK,      /* headers are requested */
@@ -51,19 +52,19 @@ struct bn_transfer {
     unsigned stall_s;     /* http.h; 0: 30 */
     bool force;           /* download even when path is there */
     bool offline;         /* use the file at path, or fail */
-    bool gguf;            /* it must begin as a GGUF file does */
-    bn_transfer_fn fn;    /* may be NULL */
+    enum bn_hub_format format; /* of the file; other bytes are refused */
+    bn_transfer_fn fn;         /* may be NULL */
     void *user;
 
     /* Results, set on success and on failure. */
     char digest[BN_SHA256_HEX]; /* of the finished file */
     uint64_t final_size, fetched, resumed;
     unsigned n_requests;
-    char etag[256];
+    char etag[256], last_modified[64]; /* of the server's last answer */
 };
 
 /* BN_ERR_NETWORK after the retries; BN_ERR_NOT_FOUND, BN_ERR_AUTH as the server says; BN_ERR_FORMAT
- * when the server sends something else (see bn_transfer_check_start); BN_ERR_INTEGRITY when the digest is
+ * when the server sends something else (see format.h); BN_ERR_INTEGRITY when the digest is
  * wrong (the .part is kept as .bad); BN_ERR_IO for the disk: too little space is reported before the
  * download; BN_ERR_CANCELLED. On any failure an old file at path is untouched. */
 BN_MUST_CHECK bn_status bn_transfer_run(struct bn_transfer *transfer, bn_error *err);
@@ -77,10 +78,6 @@ struct bn_http_source;
 BN_MUST_CHECK bn_status bn_transfer_check_source(const struct bn_transfer *t,
                                                  const struct bn_http_source *source,
                                                  char sha256[BN_SHA256_HEX], bn_error *err);
-/* BN_ERR_FORMAT when bytes that a server sends, n of them from offset at, are a git-lfs pointer; or, with
- * gguf, when they do not fit the beginning of a GGUF file. */
-BN_MUST_CHECK bn_status bn_transfer_check_start(bool gguf, uint64_t at, const void *bytes, size_t n,
-                                                bn_error *err);
 
 /* Whether path is the expected file. BN_ERR_INTEGRITY with both digests; BN_ERR_NOT_FOUND. Nothing is
  * downloaded.

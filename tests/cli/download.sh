@@ -19,7 +19,8 @@ bn=$bin/bn-download
 one=1111111111111111111111111111111111111111 two=2222222222222222222222222222222222222222
 model=$OLDPWD/fixtures/nano-bitnet-b1.58-i2_s-42.gguf
 cp "$model" root/cdn/a.gguf
-printf 'GGUF, another version\n' >root/cdn/b.gguf
+head_of_model() { printf 'GGUF\3\0\0\0' && head -c 16 /dev/zero; } # without keys and tensors
+{ head_of_model; echo 'another version'; } >root/cdn/b.gguf
 printf '{"small": true}\n' >root/cdn/config.json
 digest() { sha256sum <"$1" | cut -d' ' -f1; }
 a=$(digest root/cdn/a.gguf) b=$(digest root/cdn/b.gguf)
@@ -217,7 +218,7 @@ is '--to, offline: another file of that name' 5 'expected' pinned --to out.d --o
 get hf:acme/m:dir/sub/c.gguf --to out.d
 check '--to' bash -c "[ \"\$(cat out)\" = out.d/dir/sub/c.gguf ] && cmp -s out.d/dir/sub/c.gguf root/cdn/b.gguf"
 get --dry-run hf:acme/m:dir/sub/c.gguf --to none.d
-check '--dry-run says what, and fetches nothing' bash -c "grep -q 'sha256  $b (hub)' out && grep -q 'size    22 B' out && [ ! -e none.d ]"
+check '--dry-run says what, and fetches nothing' bash -c "grep -q 'sha256  $b (hub)' out && grep -q 'size    40 B' out && [ ! -e none.d ]"
 get hf:acme/one:a.gguf hf:acme/m:config.json
 check 'two at once' equal "$(wc -l <out)" 2
 
@@ -233,7 +234,7 @@ check 'of what was here too' grep -q '"cached":true.*"event":"done"' out
 get --json nobody
 check 'an error is the last line' bash -c "tail -n 1 out | grep -q '\"schema\": \"bn.error/1\".*\"exit\": 3'"
 fresh
-{ printf GGUF; head -c 6000000 /dev/zero; } >root/cdn/zero.gguf
+{ head_of_model; head -c 6000000 /dev/zero; } >root/cdn/zero.gguf
 large slow/resolve/main/z.gguf main $one zero.gguf >>script
 echo '* /cdn/zero.gguf stall=5000000' >>script # one piece of 4 MiB, and a part of the next one
 "$bn" --json hf:acme/slow:z.gguf --parallel 1 >out 2>err &

@@ -17,8 +17,10 @@ export http_proxy=http://127.0.0.1:9 ALL_PROXY=http://127.0.0.1:9
 unset no_proxy NO_PROXY all_proxy
 mkdir -p "$tmp/root" "$tmp/home"
 piece=4194304
+# head_of_model: a GGUF file without keys and tensors
+head_of_model() { printf 'GGUF\3\0\0\0' && head -c 16 /dev/zero; }
 # random KEY SIZE: a file that begins like a model
-random() { printf GGUF && openssl enc -aes-128-ctr -nosalt -K "$1" -iv 00 </dev/zero 2>/dev/null | head -c $(($2 - 4)); }
+random() { head_of_model && openssl enc -aes-128-ctr -nosalt -K "$1" -iv 00 </dev/zero 2>/dev/null | head -c $(($2 - 24)); }
 size=18000001
 random 01 $size >"$tmp/root/m.gguf"
 random 02 $size >"$tmp/root/other.gguf"
@@ -271,7 +273,7 @@ for how in '' whole 'chunked whole'; do
     bad "a file of three bytes ${how:+($how)}" 4 'not a GGUF file: the server sent only 3 bytes'
 done
 serve '* /m.gguf drip=1 file=/tiny'
-printf 'GGUF and a little more' >"$tmp/root/tiny"
+{ head_of_model; printf 'and a little more'; } >"$tmp/root/tiny"
 rm -rf "$tmp/to"
 get
 if whole tiny; then ok 'a model whose bytes come one by one'; else not_ok 'a model whose bytes come one by one' "$(report)"; fi

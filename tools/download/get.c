@@ -79,6 +79,8 @@ static bn_status say_result(const struct bn_hub_fetch *f, const char *licence, u
     bn_json_put_text(o, "sha256", f->transfer.digest);
     bn_json_put_text(o, "sha256_source", f->sha256_source);
     bn_json_put_bool(o, "first_use", f->first_use);
+    bn_json_put_bool(o, "unchanged", f->unchanged);
+    bn_json_put_text(o, "replaced", f->replaced);
     bn_json_put_u64(o, "fetched", f->transfer.fetched);
     bn_json_put_u64(o, "resumed", f->transfer.resumed);
     bn_json_put_u64(o, "requests", f->transfer.n_requests);
@@ -99,6 +101,20 @@ static void print_plan(const struct bn_hub_fetch *f)
         printf("  sha256  not known before the download\n");
 }
 
+/* What became of the file of a URL that was here before. */
+static void print_versions(const struct bn_hub_fetch *f)
+{
+    if (f->unchanged) bn_report_note(0, "%s: unchanged on the server", f->path);
+    if (f->same_size)
+        bn_report_note(0,
+                       "%s: kept; the server names no version, and its file has the same size "
+                       "(--force downloads it again)",
+                       f->path);
+    if (f->replaced[0] != '\0')
+        bn_report_note(0, "%s: replaced sha256 %.16s... with %.16s...", f->path, f->replaced,
+                       f->transfer.digest);
+}
+
 /* Notes for the user, once per file. */
 static void print_notes(const struct bn_hub_fetch *f, const char *licence, uint64_t ns)
 {
@@ -110,6 +126,7 @@ static void print_notes(const struct bn_hub_fetch *f, const char *licence, uint6
     if (f->first_use)
         bn_report_note(0, "first download: sha256 %.16s... is recorded; later downloads are compared with it",
                        f->transfer.digest);
+    print_versions(f);
     if (f->transfer.fetched > 0 && ns > 0)
         bn_report_note(1, "%s in %.1f s, %s; sha256 %s (%s)",
                        bn_units_text(size, (double)f->transfer.fetched, "B"), (double)ns * 1e-9,

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Checks the bytes of GGUF and safetensors files: the first ones as they arrive, the header of a complete
+ * file. GGUF headers are read by the engine's own reader. A safetensors file is a length of 8 bytes (little
+ * endian), a JSON object of that length, and the tensors at the offsets that the object lists.
+ */
+#include "hub/net/format.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "gguf/gguf.h"
+
+#define GGUF_HEAD_BYTES 24u
+#define SAFETENSORS_MAX_HEADER 100000000u
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t n = strlen(name), k = strlen(end);
+    return n > k && strcasecmp(name + n - k, end) == 0;
+}
+
+enum bn_hub_format bn_hub_format_of(const char *name)
+{
+    if (ends_with(name, ".gguf")) return BN_HUB_GGUF;
+    return ends_with(name, ".safetensors") ? BN_HUB_SAFETENSORS : BN_HUB_ANY_FORMAT;
+}
+
+static const char *name_of(enum bn_hub_format format)
+{
+    return format == BN_HUB_GGUF ? "GGUF" : "safetensors";
+}
+
+static bool begins_with(const char *bytes, size_t n, const char *text)
+{
+    size_t length = strlen(text);
+    return n >= length && memcmp(bytes, text, length) == 0;
+}
+
+static uint64_t little_endian(const unsigned char *bytes, unsigned n)
+{
+    uint64_t value = 0;
+    while (n-- > 0)
+        value = value << 8 | bytes[n];
+    return value;
+}
+
+/* ---- the first bytes ---- */
+
+static bool is_markup(const char *text, size_t n)
+{
+    size_t blank = begins_with(text, n, "\xEF\xBB\xBF") ? 3 : 0;
+    while (blank < n && strchr(" \t\r\n", text[blank]) != NULL && text[blank] != '\0')
+        blank++;
+    return blank < n && text[blank] == '<';
+}
+
+static bool fits_gguf(const char *bytes, uint64_t at, size_t n)
+{
+    static const char MAGIC[] = "GGUF";
+    return at >= 4 || memcmp(bytes, MAGIC + at, bn_min_size(n, 4 - (size_t)at)) == 0;
+}
+
+static bool fits_safetensors(const unsigned char *bytes, uint64_t at, size_t n)
+{
+    if (at > 0 || n < 9) return true; /* the complete file is checked */
+    uint64_t header = little_endian(bytes, 8);
+    return header >= 2 && header <= SAFETENSORS_MAX_HEADER && bytes[8] == '{';
+}
+
+/* The version and the two counts, before gigabytes follow. */
+static bn_status check_gguf_head(const unsigned char *bytes, bn_error *err)
+{
+    uint64_t version = little_endian(bytes + 4, 4);
+    uint64_t n_tensors = little_endian(bytes + 8, 8), n_keys = little_endian(bytes + 16, 8);
+    if (version != 2 && version != 3)
+        return bn_fail(err, BN_ERR_FORMAT, "not a valid GGUF file: its version is %llu, expected 2 or 3",
+                       (unsigned long long)version);
+    if (n_tensors > BN_GGUF_MAX_TENSORS || n_keys > BN_GGUF_MAX_KV)
+        return bn_fail(err, BN_ERR_LIMIT,
+                       "not a usable GGUF file: it names %llu tensors (limit %u) and %llu keys (limit %u)",
+                       (unsigned long long)n_tensors, BN_GGUF_MAX_TENSORS, (unsigned long long)n_keys,
+                       BN_GGUF_MAX_KV);
+    return BN_OK;
+}
+
+bn_status bn_hub_check_start(enum bn_hub_format format, uint64_t at, const void *bytes, size_t n,
+                             bn_error *err)
+{
+    char shown[64];
+    if (at == 0 && begins_with(bytes, n, "version https://git-lfs.github.com/"))
+        return bn_hint(bn_fail(err, BN_ERR_FORMAT, "the server sent a git-lfs pointer, not the file itself"),
+                       err, "on the hub, use the address with /resolve/, not /raw/");
+    if (format == BN_HUB_ANY_FORMAT) return BN_OK;
+    bool fits = format == BN_HUB_GGUF ? fits_gguf(bytes, at, n) : fits_safetensors(bytes, at, n);
+    if (fits && format == BN_HUB_GGUF && at == 0 && n >= GGUF_HEAD_BYTES) return check_gguf_head(bytes, err);
+    if (fits) return BN_OK;
+    if (at == 0 && is_markup(bytes, n))
+        return bn_hint(
+            bn_fail(err, BN_ERR_FORMAT, "the server sent a web page (HTML), not a %s file", name_of(format)),
+            err, "open the address in a browser: it may be a login page, or a page of a proxy");
+    bn_escape(shown, sizeof shown, bytes, n < 8 ? n : 8);
+    if (format == BN_HUB_GGUF)
+        return bn_fail(err, BN_ERR_FORMAT,
+                       "not a GGUF file: the server sent '%s', not 'GGUF', as its first bytes", shown);
+    return bn_fail(err, BN_ERR_FORMAT,
+                   "not a safetensors file: the server sent '%s', not the length of a header, as its first "
+                   "bytes",
+                   shown);
+}
+
+/* ---- a complete file ---- */
+
+static bn_status check_gguf(const unsigned char *data, size_t n, bn_error *err)
+{
+    struct bn_gguf gguf;
+    bn_error why = {0};
+    if (n >= GGUF_HEAD_BYTES && fits_gguf((const char *)data, 0, n)) BN_TRY(check_gguf_head(data, err));
+    bn_status status = bn_gguf_open(&gguf, data, n, &why);
+    if (status == BN_OK) bn_gguf_close(&gguf);
+    /* Types of tensors that this engine does not run; they are another program's model. */
+    if (status == BN_ERR_UNSUPPORTED) status = BN_OK;
+    if (status != BN_OK && err != NULL && err->code == BN_OK) *err = why;
+    return status;
+}
+
+/* The end of the last tensor, counted from the end of the header. */
+static bn_status end_of_tensors(uint64_t *end, const bn_json *header, bn_error *err)
+{
+    *end = 0;
+    if (bn_json_kind(header) != BN_JSON_OBJECT)
+        return bn_fail(err, BN_ERR_FORMAT, "not a safetensors file: its header is not a JSON object");
+    for (const bn_json *o = bn_json_first(header); o != NULL; o = bn_json_next(o)) {
+        uint64_t from, to;
+        const bn_json *offsets = bn_json_get(o, "data_offsets");
+        if (strcmp(bn_json_name(o), "__metadata__") == 0) continue;
+        if (bn_json_kind(offsets) != BN_JSON_ARRAY || bn_json_size(offsets) != 2 ||
+            !bn_json_u64(bn_json_at(offsets, 0), &from) || !bn_json_u64(bn_json_at(offsets, 1), &to) ||
+            from > to)
+            return bn_fail(err, BN_ERR_FORMAT, "not a safetensors file: a tensor has no valid data_offsets");
+        if (to > *end) *end = to;
+    }
+    return BN_OK;
+}
+
+static bn_status check_safetensors(const unsigned char *data, size_t n, bn_error *err)
+{
+    uint64_t end, header = n >= 9 ? little_endian(data, 8) : 0;
+    bn_json *json = NULL;
+    if (n < 9) return bn_fail(err, BN_ERR_FORMAT, "not a safetensors file: it has only %zu bytes", n);
+    BN_TRY(bn_hub_check_start(BN_HUB_SAFETENSORS, 0, data, n, err));
+    if (header > n - 8)
+        return bn_fail(err, BN_ERR_FORMAT,
+                       "the file is truncated: its header has %llu bytes, but %zu bytes follow its length",
+                       (unsigned long long)header, n - 8);
+    bn_error why = {0};
+    if (bn_json_parse(&json, (const char *)data + 8, (size_t)header, &why) != BN_OK)
+        return bn_fail(err, why.code == BN_ERR_NOMEM ? why.code : BN_ERR_FORMAT,
+                       "not a valid safetensors file: its header is not JSON: %s", why.msg);
+    bn_status status = end_of_tensors(&end, json, err);
+    bn_json_free(json);
+    if (status != BN_OK || end == n - 8 - header) return status;
+    return bn_fail(err, BN_ERR_FORMAT, "the file %s: its tensors take %llu bytes, but %llu bytes are there",
+                   end > n - 8 - header ? "is truncated" : "has the wrong size", (unsigned long long)end,
+                   (unsigned long long)(n - 8 - header));
+}
+
+bn_status bn_hub_check_file(enum bn_hub_format format, const char *path, bn_error *err)
+{
+    struct bn_file_map map;
+    if (format == BN_HUB_ANY_FORMAT) return BN_OK;
+    BN_TRY(bn_file_map_open(&map, path, false, err));
+    bn_status status = format == BN_HUB_GGUF ? check_gguf(map.data, map.n_bytes, err)
+                                             : check_safetensors(map.data, map.n_bytes, err);
+    bn_file_map_close(&map);
+    return status;
+}
