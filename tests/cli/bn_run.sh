@@ -143,6 +143,7 @@ is 'BITNET_TRACE_QUANT names the kernels of the receipt' 0 "$(run -p x -n 2 --re
 is 'a file with them' 0 '' env OUT="$bin" PHASE1_OUT="$tmp/phase1.txt" ci/phase1-quant-probe.sh
 is 'has facts and kernels' 0 2 grep -c '^#' "$tmp/phase1.txt"
 is 'threads from RAYON_NUM_THREADS' 0 1 bash -c "RAYON_NUM_THREADS=1 '$bin/bn-run' -q -p x -n 1 --json | sed -n 's/^ *\"threads\": //p' | tr -d ,"
+is 'where 0 leaves the choice to the program' 0 "$text" env RAYON_NUM_THREADS=0 "$bin/bn-run" -q -p ROMEO: -n 7
 tells 'a value that is wrong names its variable' 2 'error: RAYON_NUM_THREADS must be between 1 and 1024 (got 5000)' env RAYON_NUM_THREADS=5000 "$bin/bn-run" -p x
 tells 'strict: no model is named' 2 'error: --strict: no model is named' env BITNET_STRICT_MODE=1 "$bin/bn-run" -p x
 is 'strict: nothing is wrong' 0 "$text" "$bin/bn-run" -q --strict -m fixtures/shakespeare-5m-i2_s.gguf -p ROMEO: -n 7 -t 1

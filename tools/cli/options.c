@@ -280,7 +280,10 @@ static bn_status take_environment(struct bn_args *args, bn_error *err)
     for (size_t i = 0; i < args->n_options; i++) {
         const struct bn_option *o = args->options[i];
         const char *env = o->env, *text = env != NULL ? getenv(env) : NULL;
-        if (text == NULL && o->env_too != NULL) text = getenv(env = o->env_too);
+        if (text == NULL && o->env_too != NULL) {
+            text = getenv(env = o->env_too);
+            if (text != NULL && strcmp(text, "0") == 0) continue; /* there it means: choose yourself */
+        }
         if (text == NULL || text[0] == '\0' || bn_fields_value(args, o) != NULL) continue;
         struct bn_value v = {.option = o, .text = o->arg != NULL ? text : NULL, .env = env};
         if (o->arg != NULL || strcmp(text, "0") != 0) BN_TRY(take(args, v, err));
