@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,4 +56,15 @@ void bn_energy_read(struct bn_energy *out, const char *root)
             snprintf(out->why, sizeof out->why, "the counters are readable by root only");
     }
     if (out->n > 0) out->why[0] = '\0';
+}
+
+double bn_energy_since(const struct bn_energy *then, const struct bn_energy *now)
+{
+    double joules = 0;
+    if (then->n == 0 || then->n != now->n) return (double)NAN;
+    for (size_t i = 0; i < now->n; i++) {
+        if (now->uj[i] < then->uj[i]) return (double)NAN;
+        joules += (double)(now->uj[i] - then->uj[i]) / 1e6;
+    }
+    return joules;
 }

@@ -19,4 +19,6 @@ struct bn_energy {
 
 /* Reads the counters in the folder root. */
 void bn_energy_read(struct bn_energy *out, const char *root);
+/* Joules of all packages between two readings; NaN without counters, or when one of them started again. */
+double bn_energy_since(const struct bn_energy *then, const struct bn_energy *now);
 #endif

@@ -59,20 +59,27 @@ static void work(void)
         }
 }
 
-void bn_perf_event_try(struct bn_record_trial *out, enum bn_perf_event event)
+int bn_perf_event_open(enum bn_perf_event event, bool inherit, bn_error *why)
 {
     struct perf_event_attr attr = {.type = EVENTS[event].type,
                                    .size = sizeof attr,
                                    .config = EVENTS[event].config,
                                    .exclude_kernel = !EVENTS[event].kernel,
-                                   .exclude_hv = 1};
+                                   .exclude_hv = 1,
+                                   .inherit = inherit};
     bool all = EVENTS[event].all_cpus;
+    int fd = (int)syscall(SYS_perf_event_open, &attr, all ? -1 : 0, all ? 0 : -1, -1, PERF_FLAG_FD_CLOEXEC);
+    if (fd < 0) (void)bn_perf_refuse(why, errno, EVENTS[event].kernel);
+    return fd;
+}
+
+void bn_perf_event_try(struct bn_record_trial *out, enum bn_perf_event event)
+{
+    bn_error why = {0};
     uint64_t begin = bn_clock_thread_cpu_ns();
     *out = (struct bn_record_trial){.system = EVENTS[event].kernel};
-    int fd = (int)syscall(SYS_perf_event_open, &attr, all ? -1 : 0, all ? 0 : -1, -1, PERF_FLAG_FD_CLOEXEC);
+    int fd = bn_perf_event_open(event, false, &why);
     if (fd < 0) {
-        bn_error why = {0};
-        (void)bn_perf_refuse(&why, errno, EVENTS[event].kernel);
         snprintf(out->why, sizeof out->why, "%.199s", why.msg);
         snprintf(out->hint, sizeof out->hint, "%s", why.hint);
         return;

@@ -28,6 +28,9 @@ struct bn_sampling_sources {
     struct bn_record_trial events[BN_PERF_EVENTS]; /* samples is what the event counted */
 };
 
+/* Opens an event of this thread, and with inherit of the threads that it starts later, which counts at once;
+ * read(2) gives the count. -1 without it; why is the reason. */
+int bn_perf_event_open(enum bn_perf_event event, bool inherit, bn_error *why);
 /* Counts one event during 5 ms of work. */
 void bn_perf_event_try(struct bn_record_trial *out, enum bn_perf_event event);
 /* Tries all of them; takes 0.1 s, and some seconds where a sampler opens and takes no sample. */

@@ -90,6 +90,41 @@ ok 'one is fair to itself' has out '^ +1 +3 +0 +1 .* 1\.000$'
 run run -p 0 -n 3 -t 1 -r 2 --concurrent 2 --timeout 0.000001 -q
 ok 'no figures without those of one alone' has out '^2 concurrent: the configuration alone is not valid\.$'
 ok 'and that is a negative result' ended 1
+run run -p 0 -n 24 --generate 4+3 -t 1 -r 2 -q --json
+ok 'a prompt and its answer in one call' ended 0
+cat >"$tmp/check.py" <<'END'
+import json, statistics, sys
+doc = json.load(open(sys.argv[1]))
+series = {(s["test"], s["metric"]): s["samples"] for s in doc["series"]}
+def near(a, b):
+    assert abs(a - b) <= 1e-6 * abs(b) + 1e-6, (a, b)
+for c in doc["configurations"]:
+    n = c["tokens"] + c.get("answer", 0)
+    kept = [s for s in c["samples"] if not s["warmup"]]
+    for s in kept:
+        assert s["cpu_ns"] > 0
+        assert s["tokens_per_second"] > 0
+        near(s["tokens_per_second"], n * 1e9 / s["ns"])
+        for name in ["joules", "cycles", "instructions", "cache_misses", "peak_rss_bytes"]:
+            assert s[name] is not None or s["unavailable"][name]
+    for k, s in enumerate(kept):
+        t = s["token_ns"]
+        if c["test"] == "generate":
+            assert s["ns"] == s["total_ns"] and len(t) == c["answer"] - 1 and s["evaluated_tokens"] == n - 1
+        if len(t) >= 3:
+            near(series[c["name"], "token_jitter_ns"][k], max(1, statistics.median(abs(a - b) for a, b in zip(t, t[1:]))))
+        if len(t) >= 20:
+            p95 = sorted(t)[21] + 0.85 * (sorted(t)[22] - sorted(t)[21])
+            near(series[c["name"], "token_spread_ns"][k], max(1, p95 - statistics.median(t)))
+        near(series[c["name"], "cpu_ns_per_token"][k], s["cpu_ns"] / n)
+assert ("generate n=4+3 d=0 t=1 b=128", "ns_per_token") in series
+assert len(series["tokenize", "ns_per_token"]) == 2
+END
+ok 'its numbers agree with its samples' python3 "$tmp/check.py" "$tmp/out"
+for pair in 4 4+ +4 4+0 0+4 4+3x x; do
+    run run --generate "$pair"
+    ok "an invalid pair: $pair" ended 2
+done
 head -c 3000 fixtures/validation.txt >"$tmp/text"
 value() { sed -n "s/^ *\"$1\": \([-0-9.e]*\),*\$/\1/p" "$tmp/$2" | head -n 1 | cut -c 1-9; }
 "$bin/bn-run" score -q --json -f "$tmp/text" >"$tmp/score"

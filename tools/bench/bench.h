@@ -29,8 +29,9 @@ struct bn_bench_options {
     uint32_t n_loads;
     double precision, max_time, timeout; /* per cent, seconds, seconds */
     bool cold;
-    const char *score;     /* a file, or the name of the built-in text */
-    uint32_t score_tokens; /* 0: all of it */
+    struct bn_texts generates; /* P+N */
+    const char *score;         /* a file, or the name of the built-in text */
+    uint32_t score_tokens;     /* 0: all of it */
     /* kernels, quant */
     uint64_t set_bytes;
     struct bn_texts shapes;

@@ -226,6 +226,12 @@ static void energy_counts_packages(void **state)
     write_text(folder, "intel-rapl:0:0", "energy_uj", "7\n");
     bn_energy_read(&energy, folder);
     assert_true(energy.n == 2 && energy.uj[0] == 1000 && energy.uj[1] == 99000);
+    struct bn_energy later = energy, none = {0};
+    later.uj[0] += 2000000;
+    later.uj[1] += 500000;
+    assert_true(fabs(bn_energy_since(&energy, &later) - 2.5) < 1e-9);
+    assert_true(isnan(bn_energy_since(&later, &energy))); /* a counter that started again */
+    assert_true(isnan(bn_energy_since(&none, &none)));
     remove_zone(folder, "intel-rapl:0:0");
     remove_zone(folder, "intel-rapl:1");
     remove_zone(folder, "intel-rapl:0");

@@ -305,7 +305,7 @@ static void put_round(bn_json *array, const struct bn_bench_group *group, uint32
 
 static void put_one(bn_json *array, const struct bn_bench_group *group)
 {
-    char name[64];
+    char name[BN_BENCH_NAME];
     double *x = room_for(group);
     bn_json *o = bn_json_add_object(array);
     group_name(group, name, sizeof name);

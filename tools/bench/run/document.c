@@ -9,8 +9,6 @@
 #include "tools/bench/run/run.h"
 #include "tools/cli/provenance.h"
 
-#define CPU_CLOCK_NS 100000000u
-
 /* ---- settings, model, memory ---- */
 
 static void put_count(bn_json *o, const char *name, uint32_t n)
@@ -36,6 +34,11 @@ static void put_settings(const struct bn_bench_measurement *m, bn_json *doc)
     bn_json_put_u64(o, "max_time_ns", m->max_ns);
     bn_json_put_u64(o, "timeout_ns", m->timeout_ns);
     bn_json_put_u64(o, "loads", m->o->n_loads);
+    if (m->n_pairs > 0) { /* a new setting would make older runs unlike */
+        bn_json *pairs = bn_json_put_array(o, "generate");
+        for (size_t i = 0; i < m->n_pairs; i++)
+            bn_json_add_string(pairs, m->o->generates.list[i]);
+    }
     bn_json_put_bool(o, "cold", m->o->cold);
     bn_json_put_u64(o, "seed", m->o->seed);
     bn_json_put_string(o, "isa", bn_isa_name());
@@ -64,7 +67,7 @@ static void put_memory(const struct bn_bench_measurement *m, bn_json *doc)
         bn_json_put_u64(memory, "peak_rss_bytes", m->memory.peak);
     else
         bn_json_put_unavailable(memory, "peak_rss_bytes", "the system does not report it");
-    if (!m->memory.resets) {
+    if (!m->meters.resets) {
         bn_json_put_unavailable(memory, "round_peak_rss_bytes",
                                 "the system does not permit resetting the peak");
         return;
@@ -95,7 +98,8 @@ static void put_disturbances(bn_json *o, const struct bn_bench_sample *s)
     if (s->switched) bn_json_add_string(list, "switches");
 }
 
-static void put_sample(bn_json *array, const struct bn_bench_config *c, size_t i)
+static void put_sample(const struct bn_bench_measurement *m, bn_json *array, const struct bn_bench_config *c,
+                       size_t i)
 {
     static const char *const LABELS[] = {
         [BN_OUTLIER_NONE] = "none", [BN_OUTLIER_MILD] = "mild", [BN_OUTLIER_SEVERE] = "severe"};
@@ -114,6 +118,7 @@ static void put_sample(bn_json *array, const struct bn_bench_config *c, size_t i
     bn_json_put_u64(o, "bytes", s->bytes);
     bn_json_put_u64(o, "ops", s->ops);
     bn_noise_put(o, &s->noise);
+    bn_bench_usage_put(m, o, &s->usage);
     bn_json_put_finite(o, "bandwidth_bytes_per_second", s->bandwidth > 0 ? s->bandwidth : (double)NAN,
                        "no memory for the probe");
     if (warmup) {
@@ -125,7 +130,7 @@ static void put_sample(bn_json *array, const struct bn_bench_config *c, size_t i
     }
     bn_json_put_string(o, "output_sha256", s->output);
     bn_json *tokens = bn_json_put_array(o, "token_ns");
-    for (size_t k = 0; c->decode && k < c->tokens; k++)
+    for (size_t k = 0; k < bn_bench_n_times(c); k++)
         bn_json_add_u64(tokens, s->token_ns[k]);
 }
 
@@ -161,16 +166,13 @@ static void put_share(const struct bn_bench_measurement *m, const struct bn_benc
         put_figure(m, c, s, "share_of_bandwidth", bn_bench_share_of_bandwidth);
 }
 
-static void put_cpu_use(const struct bn_bench_measurement *m, const struct bn_bench_config *c, bn_json *s)
+static void put_jitter(bn_json *s, const char *name, const struct bn_bench_measurement *m, size_t n,
+                       const char *why)
 {
-    bool long_enough = true;
-    for (size_t i = c->n_warmup; i < c->n_samples; i++)
-        long_enough = long_enough && c->samples[i].total_ns >= CPU_CLOCK_NS;
-    if (long_enough)
-        put_figure(m, c, s, "cpu_use", bn_bench_cpu_use);
+    if (n > 0)
+        bn_bench_put_summary(s, name, m->scratch, n);
     else
-        bn_json_put_unavailable(s, "cpu_use",
-                                "samples are shorter than 0.1 s; the clock of CPU time is coarse");
+        bn_json_put_unavailable(s, name, why);
 }
 
 static void put_summary(const struct bn_bench_measurement *m, const struct bn_bench_config *c, bn_json *o)
@@ -184,26 +186,30 @@ static void put_summary(const struct bn_bench_measurement *m, const struct bn_be
     put_figure(m, c, s, "tokens_per_second", bn_bench_tokens_per_second);
     put_figure(m, c, s, "bytes_per_token", bn_bench_bytes_per_token);
     put_figure(m, c, s, "bytes_per_second", bn_bench_bytes_per_second);
-    put_cpu_use(m, c, s);
+    put_figure(m, c, s, "cpu_use", bn_bench_cpu_use);
     put_share(m, c, s);
-    if (c->decode) {
-        bn_bench_put_summary(s, "token_ns", m->scratch, bn_bench_collect_tokens(m, c));
+    if (c->decode)
         bn_json_put_unavailable(s, "first_token_ns", "decoding starts after a prompt of one token");
-    } else {
+    else
         put_figure(m, c, s, "first_token_ns", bn_bench_first_token_ns);
+    if (bn_bench_n_times(c) > 0)
+        bn_bench_put_summary(s, "token_ns", m->scratch, bn_bench_collect_tokens(m, c));
+    else
         bn_json_put_unavailable(s, "token_ns", "the tokens of a prompt are evaluated together");
-    }
+    put_jitter(s, "token_jitter_ns", m, bn_bench_collect_jitter(m, c), "fewer than 3 tokens have a time");
+    put_jitter(s, "token_spread_ns", m, bn_bench_collect_spread(m, c), "fewer than 20 tokens have a time");
 }
 
 static void put_config(const struct bn_bench_measurement *m, bn_json *array, const struct bn_bench_config *c)
 {
-    char name[64];
+    char name[BN_BENCH_NAME];
     bn_json *o = bn_json_add_object(array);
     bn_bench_config_name(c, name, sizeof name);
     bn_json_put_object(o, "unavailable");
     bn_json_put_string(o, "name", name);
-    bn_json_put_string(o, "test", c->decode ? "decode" : "prompt");
+    bn_json_put_string(o, "test", c->decode ? "decode" : c->answer > 0 ? "generate" : "prompt");
     bn_json_put_u64(o, "tokens", c->tokens);
+    if (c->answer > 0) bn_json_put_u64(o, "answer", c->answer);
     bn_json_put_u64(o, "depth", c->depth);
     bn_json_put_u64(o, "threads", c->n_threads);
     if (c->decode)
@@ -224,7 +230,7 @@ static void put_config(const struct bn_bench_measurement *m, bn_json *array, con
         bn_json_put_unavailable(o, "output_sha256", "no sample, or samples differ");
     bn_json *samples = bn_json_put_array(o, "samples");
     for (size_t i = 0; i < c->n_samples; i++)
-        put_sample(samples, c, i);
+        put_sample(m, samples, c, i);
     put_kernels(o, c);
     put_summary(m, c, o);
 }
@@ -275,11 +281,11 @@ bn_status bn_bench_run_document(bn_json **out, const struct bn_bench_measurement
     for (size_t i = 0; i < m->n_configs; i++)
         put_config(m, configs, &m->configs[i]);
     bn_bench_concurrent_put(m, doc);
-    bn_bench_score_put(m, doc);
+    bn_bench_text_put(m, doc);
     bn_status status = put_depth(m, doc, err);
     if (status == BN_OK) status = bn_bench_run_series(m, &series, err);
     if (status == BN_OK) status = bn_bench_concurrent_series(m, &series, err);
-    if (status == BN_OK) status = bn_bench_score_series(m, &series, err);
+    if (status == BN_OK) status = bn_bench_text_series(m, &series, err);
     bn_series_put(doc, &series);
     bn_series_release(&series);
     if (status == BN_OK) {

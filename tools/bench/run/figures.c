@@ -23,14 +23,24 @@ static double per_second(double what, uint64_t ns)
     return ns > 0 ? what * 1e9 / (double)ns : 0;
 }
 
+uint32_t bn_bench_n_rated(const struct bn_bench_config *c)
+{
+    return c->tokens + c->answer;
+}
+
+uint32_t bn_bench_n_times(const struct bn_bench_config *c)
+{
+    return c->decode ? c->tokens : c->answer > 0 ? c->answer - 1 : 0;
+}
+
 double bn_bench_ns_per_token(const struct bn_bench_config *c, const struct bn_bench_sample *s)
 {
-    return (double)s->ns / c->tokens;
+    return (double)s->ns / bn_bench_n_rated(c);
 }
 
 double bn_bench_tokens_per_second(const struct bn_bench_config *c, const struct bn_bench_sample *s)
 {
-    return per_second(c->tokens, s->ns);
+    return per_second(bn_bench_n_rated(c), s->ns);
 }
 
 double bn_bench_first_token_ns(const struct bn_bench_config *c, const struct bn_bench_sample *s)
@@ -58,8 +68,7 @@ double bn_bench_share_of_bandwidth(const struct bn_bench_config *c, const struct
 
 double bn_bench_cpu_use(const struct bn_bench_config *c, const struct bn_bench_sample *s)
 {
-    double used = (double)(s->noise.user_ns + s->noise.system_ns);
-    return s->total_ns > 0 ? used / (double)s->total_ns / c->n_threads : 0;
+    return s->total_ns > 0 ? (double)s->usage.cpu_ns / (double)s->total_ns / c->n_threads : 0;
 }
 
 /* ---- of all samples ---- */
@@ -68,6 +77,9 @@ void bn_bench_config_name(const struct bn_bench_config *c, char *out, size_t roo
 {
     if (c->decode)
         snprintf(out, room, "decode n=%u d=%u t=%u", c->tokens, c->depth, c->n_threads);
+    else if (c->answer > 0)
+        snprintf(out, room, "generate n=%u+%u d=%u t=%u b=%u", c->tokens, c->answer, c->depth, c->n_threads,
+                 c->n_batch);
     else
         snprintf(out, room, "prompt n=%u d=%u t=%u b=%u", c->tokens, c->depth, c->n_threads, c->n_batch);
 }
@@ -84,9 +96,37 @@ size_t bn_bench_collect(const struct bn_bench_measurement *m, const struct bn_be
 size_t bn_bench_collect_tokens(const struct bn_bench_measurement *m, const struct bn_bench_config *c)
 {
     size_t n = 0;
-    for (size_t i = c->n_warmup; c->decode && i < c->n_samples; i++)
-        for (uint32_t k = 0; k < c->tokens; k++)
+    for (size_t i = c->n_warmup; i < c->n_samples; i++)
+        for (uint32_t k = 0; k < bn_bench_n_times(c); k++)
             m->scratch[n++] = (double)c->samples[i].token_ns[k];
+    return n;
+}
+
+/* The numbers of a sample are computed in scratch after those of the samples before it. */
+size_t bn_bench_collect_jitter(const struct bn_bench_measurement *m, const struct bn_bench_config *c)
+{
+    size_t n = 0, n_gaps = bn_bench_n_times(c) - 1u;
+    if (bn_bench_n_times(c) < 3) return 0;
+    for (size_t i = c->n_warmup; i < c->n_samples; i++, n++) {
+        const uint64_t *ns = c->samples[i].token_ns;
+        for (size_t k = 0; k < n_gaps; k++)
+            m->scratch[n + k] = fabs((double)ns[k + 1] - (double)ns[k]);
+        m->scratch[n] = fmax(1, bn_median_in_place(m->scratch + n, n_gaps));
+    }
+    return n;
+}
+
+size_t bn_bench_collect_spread(const struct bn_bench_measurement *m, const struct bn_bench_config *c)
+{
+    size_t n = 0, n_times = bn_bench_n_times(c);
+    if (n_times < bn_quantile_needs(0.95)) return 0;
+    for (size_t i = c->n_warmup; i < c->n_samples; i++, n++) {
+        double *x = m->scratch + n;
+        for (size_t k = 0; k < n_times; k++)
+            x[k] = (double)c->samples[i].token_ns[k];
+        bn_sort(x, n_times);
+        x[0] = fmax(1, bn_sorted_quantile(x, n_times, 0.95) - bn_sorted_quantile(x, n_times, 0.5));
+    }
     return n;
 }
 
@@ -101,7 +141,7 @@ bn_status bn_bench_reserve(struct bn_bench_measurement *m, bn_error *err)
     size_t most = m->n_rounds + 1u; /* of bandwidth */
     for (size_t i = 0; i < m->n_configs; i++) {
         const struct bn_bench_config *c = &m->configs[i];
-        size_t n = c->n_samples * (c->decode ? c->tokens : 1u);
+        size_t n = c->n_samples * (1u + bn_bench_n_times(c));
         if (n > most) most = n;
     }
     double *scratch = bn_realloc(m->scratch, most, sizeof *scratch);
@@ -153,7 +193,7 @@ static void refuse(struct bn_bench_config *c, const char *reason)
 
 static bool is_same_test(const struct bn_bench_config *a, const struct bn_bench_config *b)
 {
-    return a->decode == b->decode && a->tokens == b->tokens && a->depth == b->depth;
+    return a->decode == b->decode && a->tokens == b->tokens && a->answer == b->answer && a->depth == b->depth;
 }
 
 void bn_bench_check_outputs(struct bn_bench_config *configs, size_t n)
@@ -288,7 +328,7 @@ static bn_status add(struct bn_series_list *all, const char *test, const char *m
 static bn_status add_config(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
                             struct bn_series_list *all, bn_error *err)
 {
-    char test[64];
+    char test[BN_BENCH_NAME];
     double *x = m->scratch;
     bn_bench_config_name(c, test, sizeof test);
     size_t n = bn_bench_collect(m, c, bn_bench_ns_per_token);
@@ -297,6 +337,11 @@ static bn_status add_config(const struct bn_bench_measurement *m, const struct b
     BN_TRY(add(all, test, "first_token_ns", "ns", false, x, n, err));
     n = bn_bench_collect_tokens(m, c);
     if (n > 0) BN_TRY(add(all, test, "token_ns", "ns", false, x, n, err));
+    n = bn_bench_collect_jitter(m, c);
+    if (n > 0) BN_TRY(add(all, test, "token_jitter_ns", "ns", false, x, n, err));
+    n = bn_bench_collect_spread(m, c);
+    if (n > 0) BN_TRY(add(all, test, "token_spread_ns", "ns", false, x, n, err));
+    BN_TRY(bn_bench_usage_series(m, c, all, err));
     n = bn_bench_collect(m, c, bn_bench_bytes_per_token);
     return add(all, test, "bytes_per_token", "bytes", bn_all_equal(x, n), x, n, err);
 }
@@ -309,7 +354,7 @@ bn_status bn_bench_run_series(const struct bn_bench_measurement *m, struct bn_se
     size_t first = m->warmup < m->memory.n_rounds ? m->warmup : m->memory.n_rounds;
     BN_TRY(add(all, "session", "kv_bytes_per_token", "bytes", true, &kv, 1, err));
     if (peak > 0) BN_TRY(add(all, "process", "peak_rss_bytes", "bytes", false, &peak, 1, err));
-    if (m->memory.resets && first < m->memory.n_rounds)
+    if (m->meters.resets && first < m->memory.n_rounds)
         BN_TRY(add(all, "round", "peak_rss_bytes", "bytes", false, m->memory.rounds + first,
                    m->memory.n_rounds - first, err));
     double *loads = bn_alloc(m->o->n_loads, sizeof *loads);

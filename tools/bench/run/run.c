@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -54,6 +55,8 @@ const struct bn_option bn_bench_run_options[] = {
     BN_OPTION("concurrent", "also run this many generations concurrently, each with its own threads",
               .rare = true, .arg = "LIST", .group = "Tests",
               BN_TO_LIST(struct bn_bench_options, concurrent, 0, 256)),
+    BN_OPTION("generate", "prompt and answer in one call, e.g. 128+32", .arg = "P+N", .group = "Tests",
+              .repeatable = true, BN_TO_TEXTS(struct bn_bench_options, generates)),
     BN_OPTION("score", "also score a text; validation: the built-in one", .arg = "FILE", .group = "Tests",
               BN_TO_TEXT(struct bn_bench_options, score)),
     BN_OPTION("score-tokens", "score at most this many tokens; 0: all", .rare = true, .arg = "N",
@@ -102,6 +105,46 @@ static void drop_zeros(struct bn_list *list)
         if (list->list[i] != 0) list->list[list->n++] = list->list[i];
 }
 
+/* "128+32", of --generate. */
+static bool read_pair(const char *text, struct bn_bench_pair *out)
+{
+    char *end;
+    unsigned long prompt = strtoul(text, &end, 10), answer = 0;
+    if (*text < '0' || *text > '9' || *end != '+' || end[1] < '0' || end[1] > '9') return false;
+    answer = strtoul(end + 1, &end, 10);
+    *out = (struct bn_bench_pair){(uint32_t)prompt, (uint32_t)answer};
+    return *end == '\0' && prompt >= 1 && prompt <= MAX_TOKENS && answer >= 1 && answer <= MAX_TOKENS;
+}
+
+static bn_status read_pairs(struct bn_bench_measurement *m, bn_error *err)
+{
+    const struct bn_texts *texts = &m->o->generates;
+    m->pairs = bn_alloc(texts->n + 1, sizeof *m->pairs);
+    if (m->pairs == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < texts->n; i++)
+        if (!read_pair(texts->list[i], &m->pairs[m->n_pairs++]))
+            return bn_fail(err, BN_ERR_ARG, "--generate: '%.40s' is not P+N, such as 128+32", texts->list[i]);
+    return BN_OK;
+}
+
+/* The most tokens of a prompt, and of a prompt with its answer. */
+static uint32_t longest_prompt(const struct bn_bench_measurement *m)
+{
+    uint32_t most = largest(&m->o->prompts);
+    for (size_t i = 0; i < m->n_pairs; i++)
+        if (m->pairs[i].prompt > most) most = m->pairs[i].prompt;
+    return most;
+}
+
+static uint32_t longest_test(const struct bn_bench_measurement *m)
+{
+    uint32_t most = largest(&m->o->prompts), decode = largest(&m->o->decodes) + 1; /* a prompt of 1 */
+    if (decode > most) most = decode;
+    for (size_t i = 0; i < m->n_pairs; i++)
+        if (m->pairs[i].prompt + m->pairs[i].answer > most) most = m->pairs[i].prompt + m->pairs[i].answer;
+    return most;
+}
+
 static bn_status read_options(struct bn_bench_measurement *m, bn_error *err)
 {
     struct bn_bench_options *o = m->o;
@@ -114,11 +157,12 @@ static bn_status read_options(struct bn_bench_measurement *m, bn_error *err)
     drop_zeros(&o->prompts);
     drop_zeros(&o->decodes);
     drop_zeros(&o->batches);
-    if (o->prompts.n + o->decodes.n == 0)
+    BN_TRY(read_pairs(m, err));
+    if (o->prompts.n + o->decodes.n + m->n_pairs == 0)
         return bn_fail(err, BN_ERR_ARG,
-                       "nothing to measure: give prompt lengths (-p), tokens to decode (-n), or both");
+                       "nothing to measure: give prompt lengths (-p), tokens to decode (-n), or --generate");
     if (o->batches.n == 0) return bn_fail(err, BN_ERR_ARG, "--batch: must be at least 1");
-    if (o->prompts.n == 0) o->batches.n = 1; /* tokens are decoded one by one */
+    if (o->prompts.n + m->n_pairs == 0) o->batches.n = 1; /* tokens are decoded one by one */
     return bn_bench_threads(&o->threads, err);
 }
 
@@ -126,7 +170,7 @@ static bn_status read_options(struct bn_bench_measurement *m, bn_error *err)
 static bn_status make_timeline(struct bn_bench_measurement *m, bn_error *err)
 {
     size_t longest = (size_t)largest(&m->o->depths) + 1;
-    longest += largest(&m->o->prompts);
+    longest += longest_prompt(m);
     uint64_t state = m->o->seed, n_vocab = bn_model_hparams(m->model)->n_vocab;
     m->ids = bn_alloc(longest, sizeof *m->ids);
     if (m->ids == NULL) return bn_nomem(err);
@@ -190,26 +234,15 @@ static bn_status open_model(struct bn_bench_measurement *m, bn_error *err)
     return BN_OK;
 }
 
-static void note_peak(struct bn_bench_measurement *m)
+/* The peak of a round is that of its samples. */
+static bn_status book_peak(struct bn_bench_measurement *m, bn_error *err)
 {
-    uint64_t peak = bn_machine_peak_rss_bytes();
-    if (peak > m->memory.peak) m->memory.peak = peak;
-}
-
-static void memory_begin(struct bn_bench_measurement *m)
-{
-    note_peak(m);
-    m->memory.resets = bn_machine_reset_peak_rss() && (m->n_rounds == 0 || m->memory.resets);
-}
-
-static bn_status memory_end(struct bn_bench_measurement *m, bn_error *err)
-{
-    note_peak(m);
-    if (!m->memory.resets) return BN_OK;
+    if (!m->meters.resets || m->memory.round == 0) return BN_OK;
     double *peaks = bn_realloc(m->memory.rounds, m->memory.n_rounds + 1, sizeof *peaks);
     if (peaks == NULL) return bn_nomem(err);
-    peaks[m->memory.n_rounds++] = (double)bn_machine_peak_rss_bytes();
+    peaks[m->memory.n_rounds++] = (double)m->memory.round;
     m->memory.rounds = peaks;
+    m->memory.round = 0;
     return BN_OK;
 }
 
@@ -217,10 +250,8 @@ static bn_status memory_end(struct bn_bench_measurement *m, bn_error *err)
 
 static bn_status open_session(struct bn_bench_measurement *m, struct bn_bench_config *c, bn_error *err)
 {
-    uint32_t prompt = largest(&m->o->prompts);
-    uint32_t decode = largest(&m->o->decodes) + 1; /* after a prompt of one token */
     bn_session_options options = {.n_batch = c->n_batch, .n_threads = c->n_threads};
-    options.n_ctx = c->depth + (prompt > decode ? prompt : decode);
+    options.n_ctx = c->depth + longest_test(m);
     options.exact_threads =
         options.n_threads > bn_team_cores(); /* also when threads have to wait for one another */
     BN_TRY(bn_session_open(&c->session, m->model, &options, err));
@@ -242,7 +273,8 @@ static struct bn_bench_config *first_like(const struct bn_bench_measurement *m,
 }
 
 /* A test with every number of threads at each depth with each size of batch. */
-static bn_status add_configs(struct bn_bench_measurement *m, bool decode, uint32_t tokens, bn_error *err)
+static bn_status add_configs(struct bn_bench_measurement *m, bool decode, uint32_t tokens, uint32_t answer,
+                             bn_error *err)
 {
     const struct bn_bench_options *o = m->o;
     size_t n_batches = decode ? 1 : o->batches.n; /* single tokens have no batch */
@@ -250,6 +282,7 @@ static bn_status add_configs(struct bn_bench_measurement *m, bool decode, uint32
         struct bn_bench_config *c = &m->configs[m->n_configs++];
         *c = (struct bn_bench_config){.decode = decode,
                                       .tokens = tokens,
+                                      .answer = answer,
                                       .depth = o->depths.list[i / o->threads.n % o->depths.n],
                                       .n_threads = o->threads.list[i % o->threads.n],
                                       .n_batch = o->batches.list[i / o->threads.n / o->depths.n]};
@@ -264,12 +297,14 @@ static bn_status make_configs(struct bn_bench_measurement *m, bn_error *err)
 {
     const struct bn_bench_options *o = m->o;
     size_t n_places = o->threads.n * o->depths.n * o->batches.n;
-    m->configs = bn_alloc((o->prompts.n + o->decodes.n) * n_places, sizeof *m->configs);
+    m->configs = bn_alloc((o->prompts.n + o->decodes.n + m->n_pairs) * n_places, sizeof *m->configs);
     if (m->configs == NULL) return bn_nomem(err);
     for (size_t i = 0; i < o->prompts.n; i++)
-        BN_TRY(add_configs(m, false, o->prompts.list[i], err));
+        BN_TRY(add_configs(m, false, o->prompts.list[i], 0, err));
     for (size_t i = 0; i < o->decodes.n; i++)
-        BN_TRY(add_configs(m, true, o->decodes.list[i], err));
+        BN_TRY(add_configs(m, true, o->decodes.list[i], 0, err));
+    for (size_t i = 0; i < m->n_pairs; i++)
+        BN_TRY(add_configs(m, false, m->pairs[i].prompt, m->pairs[i].answer, err));
     return BN_OK;
 }
 
@@ -299,14 +334,14 @@ static bn_status run_round(struct bn_bench_measurement *m, bn_error *err)
 {
     uint32_t round = m->n_rounds;
     BN_TRY(probe(m, err));
-    memory_begin(m);
+    BN_TRY(bn_bench_tokenize(m, err));
     for (size_t i = 0; i < m->n_configs; i++) {
         struct bn_bench_config *c = &m->configs[round % 2 == 0 ? i : m->n_configs - 1 - i];
         bn_progress_show(&m->progress, round * m->n_configs + i);
         if (c->verdict == BN_BENCH_VALID)
             BN_TRY(bn_bench_take(m, c, round, bandwidth_of(m, round, c->n_threads), err));
     }
-    BN_TRY(memory_end(m, err));
+    BN_TRY(book_peak(m, err));
     m->n_rounds++;
     return bn_bench_reserve(m, err);
 }
@@ -390,7 +425,9 @@ static bn_status run(struct bn_bench_measurement *m, bn_error *err)
 {
     BN_TRY(read_options(m, err));
     bn_machine_read(&m->machine);
+    bn_bench_meters_open(&m->meters);
     BN_TRY(open_model(m, err));
+    BN_TRY(bn_bench_score_read(m, err));
     BN_TRY(make_timeline(m, err));
     BN_TRY(make_configs(m, err));
     BN_TRY(measure(m, err));
@@ -407,8 +444,10 @@ static void release(struct bn_bench_measurement *m)
         bn_free(m->configs[i].samples);
     }
     bn_bench_concurrent_release(m);
+    bn_bench_text_release(m);
+    bn_bench_meters_close(&m->meters);
     bn_model_close(m->model);
-    void *blocks[] = {m->loads, m->ids, m->configs, m->bandwidth, m->scratch, m->memory.rounds};
+    void *blocks[] = {m->loads, m->ids, m->pairs, m->configs, m->bandwidth, m->scratch, m->memory.rounds};
     for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++)
         bn_free(blocks[i]);
 }

@@ -14,24 +14,47 @@
 #include "kernels/kernels.h"
 #include "lab/compare/score.h"
 #include "lab/history/series.h"
+#include "lab/host/energy.h"
 #include "lab/host/noise.h"
+#include "lab/sampler/sources.h"
 #include "lab/stats/interval.h"
 #include "lab/stats/summary.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/check.h"
 #include "tools/cli/progress.h"
 
+#define BN_BENCH_NAME 64u /* of a configuration, with the NUL */
+
+/* Sources of what a sample used. */
+#define BN_BENCH_COUNTERS 3u
+struct bn_bench_meters {
+    struct bn_bench_counter {
+        int fd; /* of all threads; open when it works */
+        bool works;
+        char why[160];
+    } counters[BN_BENCH_COUNTERS];
+    struct bn_energy energy; /* at the beginning of a sample */
+    bool resets;             /* the system permitted resetting the peak of memory before each sample */
+};
+
+/* What a sample used (usage.c). */
+struct bn_bench_usage {
+    uint64_t cpu_ns, peak_rss_bytes, counts[BN_BENCH_COUNTERS];
+    double joules; /* NaN when unknown */
+};
+
 /* One run of bn_generate. */
 struct bn_bench_sample {
     uint32_t round;
     uint64_t start_ns;       /* since the measurement began */
-    uint64_t ns;             /* of evaluating the prompt; or of choosing all tokens after the first */
+    uint64_t ns;             /* of the prompt, of all tokens after the first, or of both: the whole call */
     uint64_t total_ns;       /* of the whole call, as are bytes and noise */
     uint64_t first_token_ns; /* from the call to the first token */
-    uint64_t *token_ns;      /* decode: one for each token after the first */
+    uint64_t *token_ns;      /* bn_bench_n_times: one for each token after the first */
     uint64_t evaluated;      /* tokens evaluated by the network */
     uint64_t bytes, ops;     /* counted by the kernels */
     struct bn_noise noise;
+    struct bn_bench_usage usage;
     double bandwidth; /* bytes per second of a plain loop just before this round */
     /* SHA-256 of the chosen ids (u32 little endian) and the last hidden state (binary32). */
     char output[BN_SHA256_HEX];
@@ -44,6 +67,7 @@ struct bn_bench_sample {
 struct bn_bench_config {
     bool decode;
     uint32_t tokens, depth, n_threads, n_batch;
+    uint32_t answer;     /* tokens generated after the prompt; 0: the test is of the prompt alone */
     bn_session *session; /* shared; its timeline holds depth tokens between samples */
     struct bn_bench_sample *samples;
     size_t n_samples, room;
@@ -78,16 +102,29 @@ struct bn_bench_group {
 /* Peaks of resident memory, in bytes. */
 struct bn_bench_memory {
     uint64_t peak;  /* of the process, from its start; 0 when unknown */
-    double *rounds; /* of each round, warm-ups too */
+    uint64_t round; /* of the samples of this round so far */
+    double *rounds; /* of each round, warm-ups too; none unless the peak can be reset */
     size_t n_rounds;
-    bool resets; /* the system permitted resetting the peak before each round */
+};
+
+/* Tokenizing the built-in text, once a round. */
+struct bn_bench_tokenize {
+    size_t n_bytes, n_tokens;
+    double *ns; /* of each round, warm-ups too */
+    size_t n;   /* 0: the model has no vocabulary */
+};
+
+/* A test of a prompt of this many tokens and an answer of as many. */
+struct bn_bench_pair {
+    uint32_t prompt, answer;
 };
 
 /* The text of --score, and how well the model predicts it. */
 struct bn_bench_score {
     char name[64];
     char sha256[BN_SHA256_HEX];
-    size_t n_tokens;
+    int32_t *ids;
+    size_t n_ids;
     struct bn_score score; /* n is 0 without --score */
 };
 
@@ -99,7 +136,9 @@ struct bn_bench_measurement {
     double precision;
     uint64_t max_ns, timeout_ns; /* timeout 0: no limit */
     bn_model *model;
-    int32_t *ids; /* the timeline: each prompt is a piece of it */
+    int32_t *ids;                /* the timeline: each prompt is a piece of it */
+    struct bn_bench_pair *pairs; /* of --generate */
+    size_t n_pairs;
     struct bn_progress progress;
     uint64_t start_ns; /* after loading and filling */
     bool settled;      /* no further sample becomes warm-up */
@@ -110,6 +149,8 @@ struct bn_bench_measurement {
     struct bn_clock_facts clock;
     struct bn_bench_load *loads; /* set.n_loads */
     struct bn_bench_memory memory;
+    struct bn_bench_meters meters;
+    struct bn_bench_tokenize tokenize;
     struct bn_bench_score score;
     uint64_t token_bytes; /* read by the first token; the bandwidth is measured with a set of this size */
     double *bandwidth;    /* n_rounds x set.n_threads */
@@ -157,18 +198,38 @@ void bn_bench_concurrent_put(const struct bn_bench_measurement *m, bn_json *doc)
 BN_MUST_CHECK bn_status bn_bench_concurrent_series(const struct bn_bench_measurement *m,
                                                    struct bn_series_list *all, bn_error *err);
 
-/* ---- the score of a text (score.c) ---- */
+/* ---- what samples use (usage.c) ---- */
 
-/* Reads the text of --score and scores it, after the measurement. */
+/* Before the sessions are opened: their threads are counted. */
+void bn_bench_meters_open(struct bn_bench_meters *meters);
+void bn_bench_meters_close(struct bn_bench_meters *meters);
+void bn_bench_usage_begin(struct bn_bench_measurement *m, struct bn_bench_usage *usage);
+void bn_bench_usage_end(struct bn_bench_measurement *m, struct bn_bench_usage *usage);
+void bn_bench_usage_put(const struct bn_bench_measurement *m, bn_json *o, const struct bn_bench_usage *usage);
+BN_MUST_CHECK bn_status bn_bench_usage_series(const struct bn_bench_measurement *m,
+                                              const struct bn_bench_config *c, struct bn_series_list *all,
+                                              bn_error *err);
+
+/* ---- texts (text.c) ---- */
+
+/* Tokenizes the built-in text. */
+BN_MUST_CHECK bn_status bn_bench_tokenize(struct bn_bench_measurement *m, bn_error *err);
+/* Reads and tokenizes the text of --score; */
+BN_MUST_CHECK bn_status bn_bench_score_read(struct bn_bench_measurement *m, bn_error *err);
+/* scores it, after the measurement. */
 BN_MUST_CHECK bn_status bn_bench_score_take(struct bn_bench_measurement *m, bn_error *err);
-BN_MUST_CHECK bn_status bn_bench_score_series(const struct bn_bench_measurement *m,
-                                              struct bn_series_list *all, bn_error *err);
-void bn_bench_score_put(const struct bn_bench_measurement *m, bn_json *doc);
+BN_MUST_CHECK bn_status bn_bench_text_series(const struct bn_bench_measurement *m, struct bn_series_list *all,
+                                             bn_error *err);
+void bn_bench_text_put(const struct bn_bench_measurement *m, bn_json *doc);
 void bn_bench_score_settings(const struct bn_bench_measurement *m, bn_json *settings);
-void bn_bench_score_print(const struct bn_bench_measurement *m);
+void bn_bench_text_print(const struct bn_bench_measurement *m);
+void bn_bench_text_release(struct bn_bench_measurement *m);
 
 /* ---- figures (figures.c) ---- */
 
+/* Tokens that its rate counts, and tokens of one sample that have a time of their own. */
+uint32_t bn_bench_n_rated(const struct bn_bench_config *c);
+uint32_t bn_bench_n_times(const struct bn_bench_config *c);
 /* "decode n=32 d=0 t=2": the words of its series. */
 void bn_bench_config_name(const struct bn_bench_config *config, char *out, size_t room);
 typedef double (*bn_bench_figure)(const struct bn_bench_config *c, const struct bn_bench_sample *s);
@@ -184,6 +245,11 @@ size_t bn_bench_collect(const struct bn_bench_measurement *m, const struct bn_be
                         bn_bench_figure figure);
 /* The times of every token of these samples; only decoding has them. */
 size_t bn_bench_collect_tokens(const struct bn_bench_measurement *m, const struct bn_bench_config *c);
+/* How evenly tokens stream, one number of each sample: the median of the absolute differences of neighbouring
+ * times (0 samples: fewer than 3 tokens have a time), and the 95 % quantile of the times less their median
+ * (fewer than 20). At least 1 ns. */
+size_t bn_bench_collect_jitter(const struct bn_bench_measurement *m, const struct bn_bench_config *c);
+size_t bn_bench_collect_spread(const struct bn_bench_measurement *m, const struct bn_bench_config *c);
 /* Bytes of the KV cache that one position takes in a session. */
 uint64_t bn_bench_kv_bytes(const bn_model *model);
 

@@ -87,7 +87,7 @@ void bn_bench_ask(const struct bn_bench_measurement *m, const struct bn_bench_co
     *gen = (struct bn_generation){
         .prompt = m->ids + c->depth, .ignore_end = true, .sampling = BN_SAMPLER_OPTIONS_INIT};
     gen->n_prompt = c->decode ? 1 : c->tokens;
-    gen->n_predict = c->decode ? c->tokens + 1 : 1;
+    gen->n_predict = 1 + bn_bench_n_times(c);
 }
 
 /* Every target is little endian. */
@@ -110,20 +110,21 @@ static bn_status book(const struct bn_bench_measurement *m, struct bn_bench_conf
                       struct bn_bench_sample *s, const struct bn_generation *gen, const struct stats *stats,
                       bn_error *err)
 {
-    s->ns = c->decode ? gen->decode_ns : gen->prefill_ns;
+    s->ns = c->decode ? gen->decode_ns : c->answer > 0 ? gen->total_ns : gen->prefill_ns;
     s->total_ns = gen->total_ns;
     s->first_token_ns = gen->token_ns[0];
-    s->evaluated = c->decode ? c->tokens + 1u : c->tokens;
+    s->evaluated = gen->n_prompt + bn_bench_n_times(c);
     for (size_t i = 0; i < stats->n; i++) {
         s->bytes += stats->list[i].bytes;
         s->ops += stats->list[i].ops;
     }
     BN_TRY(bn_bench_digest(m, c->session, gen, s->output, err));
     BN_TRY(bn_array_grow(&c->samples, &c->room, c->n_samples + 1, sizeof *c->samples, err));
-    if (c->decode) {
-        s->token_ns = bn_alloc(c->tokens, sizeof *s->token_ns);
+    uint32_t n_times = bn_bench_n_times(c);
+    if (n_times > 0) {
+        s->token_ns = bn_alloc(n_times, sizeof *s->token_ns);
         if (s->token_ns == NULL) return bn_nomem(err);
-        memcpy(s->token_ns, gen->token_ns + 1, c->tokens * sizeof *s->token_ns);
+        memcpy(s->token_ns, gen->token_ns + 1, n_times * sizeof *s->token_ns);
     }
     add_up(c, stats);
     c->samples[c->n_samples++] = *s;
@@ -168,11 +169,13 @@ bn_status bn_bench_take(struct bn_bench_measurement *m, struct bn_bench_config *
     bn_bench_ask(m, c, &gen);
     bn_bench_watch(&gen, &until_ns);
     read_stats(&before, c->session);
+    bn_bench_usage_begin(m, &s.usage);
     bn_noise_read(&then);
     uint64_t start = bn_clock_ns();
     if (m->timeout_ns > 0) until_ns = start + m->timeout_ns;
     BN_TRY(bn_generate(c->session, bn_model_tokenizer(m->model), &gen, err));
     bn_noise_read(&now);
+    bn_bench_usage_end(m, &s.usage);
     read_stats(&after, c->session);
     subtract(&after, &before);
     s.start_ns = start - m->start_ns;

@@ -111,8 +111,12 @@ static void put_config(struct bn_table *t, const struct bn_bench_measurement *m,
                        const struct bn_bench_config *c)
 {
     bn_table_row(t, "");
-    bn_table_text(t, c->decode ? "decode" : "prompt");
-    bn_table_printf(t, m->o->batches.n > 1 && !c->decode ? "%u/%u" : "%u", c->tokens, c->n_batch);
+    bool batch = m->o->batches.n > 1 && !c->decode;
+    bn_table_text(t, c->decode ? "decode" : c->answer > 0 ? "generate" : "prompt");
+    if (c->answer > 0)
+        bn_table_printf(t, batch ? "%u+%u/%u" : "%u+%u", c->tokens, c->answer, c->n_batch);
+    else
+        bn_table_printf(t, batch ? "%u/%u" : "%u", c->tokens, c->n_batch);
     bn_table_count(t, c->depth);
     bn_table_count(t, c->n_threads);
     if (c->verdict != BN_BENCH_VALID) {
@@ -194,7 +198,7 @@ static void print_remarks(const struct bn_bench_measurement *m)
     size_t n_changing = 0;
     for (size_t i = 0; i < m->n_configs; i++) {
         const struct bn_bench_config *c = &m->configs[i];
-        char name[64];
+        char name[BN_BENCH_NAME];
         bn_bench_config_name(c, name, sizeof name);
         if (c->verdict != BN_BENCH_VALID)
             printf("%s: %s.\n", name, c->reason);
@@ -215,10 +219,11 @@ bn_status bn_bench_run_print(const struct bn_bench_measurement *m, bn_error *err
     BN_TRY(print_table(m, err));
     putchar('\n');
     BN_TRY(bn_bench_concurrent_print(m, err));
-    bn_bench_score_print(m);
-    if (m->o->prompts.n > 0)
+    bn_bench_text_print(m);
+    if (m->o->prompts.n + m->n_pairs > 0)
         printf("read: percentage of the read bandwidth. Prompts: ms to the first token; arithmetic is\ntheir "
-               "limit.\n");
+               "limit.%s\n",
+               m->n_pairs > 0 ? " generate: tok/s of prompt and answer together." : "");
     BN_TRY(print_depth(m, err));
     print_outliers(m);
     print_remarks(m);
