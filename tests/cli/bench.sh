@@ -118,7 +118,7 @@ for c in doc["configurations"]:
             near(series[c["name"], "token_spread_ns"][k], max(1, p95 - statistics.median(t)))
         near(series[c["name"], "cpu_ns_per_token"][k], s["cpu_ns"] / n)
 assert ("generate n=4+3 d=0 t=1 b=128", "ns_per_token") in series
-assert len(series["tokenize", "ns_per_token"]) == 2
+assert len(series["tokenize", "tokenize_ns_per_token"]) == 2
 END
 ok 'its numbers agree with its samples' python3 "$tmp/check.py" "$tmp/out"
 for pair in 4 4+ +4 4+0 0+4 4+3x x; do
@@ -141,6 +141,39 @@ ok 'a text that does not exist' ended 3
 echo -n >"$tmp/empty"
 run run -p 4 -n 0 -t 1 -r 1 -q --score "$tmp/empty"
 ok 'an empty text' ended 2
+met=(--target 'decode>=0.001' --target 'prompt n=4>=0.001 tok/s' --target 'first-token<=10000s' --target 'memory<=1000GB'
+    --target 'load<=10000s' --target 'nll<=100' --target 'accuracy>=0 %' --target 'tokenize>=0.001')
+run run -p 4,8 -n 3 -t 1 -r 2 -q --score validation --score-tokens 64 "${met[@]}"
+ok 'targets that are reached' ended 0
+ok 'have a line each' lines '^target   met     ' 8
+ok 'with what was found and wanted' has out '^target   met     decode>=0\.001: found [0-9.]+ tok/s, decode n=3 d=0 t=1$'
+ok 'words restrict the tests' has out 'prompt n=4>=.*, prompt n=4 d=0 t=1 b=128$'
+for target in 'decode>=1e12' 'first-token<=1ns' 'memory<=1kB' 'load<=1ns' 'accuracy>=99%' 'perplexity<=1' 'nll<=0.001' 'token<=1ns'; do
+    run run -p 4 -n 3 -t 1 -r 1 -q --score validation --score-tokens 64 --target 'decode>=0.001' --target "$target"
+    ok "a target that is missed: $target" ended 1
+    ok 'is named' has out "^target   missed  $target: found [0-9.]"
+done
+for target in 'accuracy>=0' 'generate>=0' 'decode t=7>=0' 'token-p95<=10000s' 'token-spread<=10000s'; do
+    run run -p 4 -n 3 -t 1 -r 1 -q --target "$target"
+    ok "a target without data is missed: $target" ended 1
+    ok 'and has no data' has out "^target   missed  $target: found no data"
+done
+run run -p 4 -n 3 -t 1 -r 1 -q --timeout 0.000001 --target 'decode>=0'
+ok 'so is that of an invalid test' has out '^target   missed  decode>=0: found no data'
+run run -p 4 -n 3 -t 1 -r 1 --json --target 'decode>=1e12' --target 'prompt>=0'
+ok 'a target is missed with --json too' ended 1
+ok 'and is in the document' [ "$(python3 -c 'import json,sys; print([t["met"] for t in json.load(open(sys.argv[1]))["targets"]])' "$tmp/out")" = '[False, True]' ]
+ok 'and on standard error' has err 'warning: target missed  decode>=1e12: found '
+for target in speed\>=3 decode 'decode>3' 'decode>=3ms' 'load<=3' 'memory<=x' 'decode=3' '>=3' 'decode>=-1' 'decode>=nan'; do
+    run run --target "$target"
+    ok "an invalid target: $target" ended 2
+    ok 'is named' has err "error: --target '$target'"
+done
+run run -p 4 -n 2 -t 1 -r 5 --warmup 1 -q --confidence 90 --price-per-hour 0.5
+ok 'five samples have an interval of 90 %' has out ' 90 % interval '
+ok 'a million tokens have a price' lines '^price    [0-9.e-]+ per million tokens: (prompt n=4|decode n=2) ' 2
+run run -p 4 -n 2 -t 1 -r 5 --warmup 1 -q --confidence 10
+ok 'an invalid confidence' ended 2
 run run -b 0
 ok 'a batch of nothing' ended 2
 run run -r some

@@ -114,7 +114,7 @@ void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *
 void bn_bench_put_interval(bn_json *object, const char *name, const struct bn_interval *interval)
 {
     if (!isfinite(interval->low) || !isfinite(interval->high)) {
-        bn_json_put_unavailable(object, name, "too few samples for an interval of 95 %");
+        bn_json_put_unavailable(object, name, "too few samples for an interval");
         return;
     }
     bn_json *ends = bn_json_put_array(object, name);
@@ -122,7 +122,8 @@ void bn_bench_put_interval(bn_json *object, const char *name, const struct bn_in
     bn_json_add_number(ends, interval->high);
 }
 
-static void put_quantile(bn_json *object, const char *name, const double *sorted, size_t n, double p)
+static void put_quantile(bn_json *object, const char *name, const double *sorted, size_t n, double p,
+                         double confidence)
 {
     char reason[64], of[32];
     snprintf(of, sizeof of, "%s_interval", name);
@@ -131,12 +132,18 @@ static void put_quantile(bn_json *object, const char *name, const double *sorted
         bn_json_put_unavailable(object, name, reason);
         return;
     }
-    struct bn_interval interval = bn_interval_quantile(sorted, n, p, BN_BENCH_CONFIDENCE);
+    struct bn_interval interval = bn_interval_quantile(sorted, n, p, confidence);
     bn_json_put_number(object, name, interval.estimate);
     bn_bench_put_interval(object, of, &interval);
 }
 
 void bn_bench_put_summary(bn_json *object, const char *name, const double *samples, size_t n)
+{
+    bn_bench_put_summary_at(object, name, samples, n, BN_BENCH_CONFIDENCE);
+}
+
+void bn_bench_put_summary_at(bn_json *object, const char *name, const double *samples, size_t n,
+                             double confidence)
 {
     static const struct {
         const char *name;
@@ -149,7 +156,7 @@ void bn_bench_put_summary(bn_json *object, const char *name, const double *sampl
         bn_free(sorted);
         return;
     }
-    struct bn_interval interval = bn_interval_quantile(sorted, n, 0.5, BN_BENCH_CONFIDENCE);
+    struct bn_interval interval = bn_interval_quantile(sorted, n, 0.5, confidence);
     bn_json *out = bn_json_put_object(object, name);
     bn_json_put_u64(out, "n", s.n);
     bn_json_put_number(out, "min", s.min);
@@ -159,6 +166,6 @@ void bn_bench_put_summary(bn_json *object, const char *name, const double *sampl
     bn_json_put_object(out, "unavailable");
     bn_bench_put_interval(out, "median_interval", &interval);
     for (size_t i = 0; i < BN_ARRAY_LEN(QUANTILES); i++)
-        put_quantile(out, QUANTILES[i].name, sorted, n, QUANTILES[i].p);
+        put_quantile(out, QUANTILES[i].name, sorted, n, QUANTILES[i].p, confidence);
     bn_free(sorted);
 }

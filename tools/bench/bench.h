@@ -30,8 +30,11 @@ struct bn_bench_options {
     double precision, max_time, timeout; /* per cent, seconds, seconds */
     bool cold;
     struct bn_texts generates; /* P+N */
-    const char *score;         /* a file, or the name of the built-in text */
-    uint32_t score_tokens;     /* 0: all of it */
+    struct bn_texts targets;
+    double confidence;     /* per cent */
+    double price_per_hour; /* 0: not given */
+    const char *score;     /* a file, or the name of the built-in text */
+    uint32_t score_tokens; /* 0: all of it */
     /* kernels, quant */
     uint64_t set_bytes;
     struct bn_texts shapes;
@@ -93,12 +96,19 @@ BN_MUST_CHECK bn_status bn_bench_print_table(struct bn_table *table, bn_error *e
 void bn_bench_put_clock(bn_json *doc, const struct bn_clock_facts *clock);
 /* Puts the numbers of a list option. */
 void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *list);
-/* Confidence of every interval. */
+/* Confidence of every interval, unless --confidence gives another one. */
 #define BN_BENCH_CONFIDENCE 0.95
+#define BN_BENCH_CONFIDENCE_OPTION                                                     \
+    BN_OPTION("confidence", "confidence of intervals", .rare = true, .arg = "PERCENT", \
+              .group = "Measurement", .preset = "95",                                  \
+              BN_TO_F64(struct bn_bench_options, confidence, 51, 99.99))
 /* Puts [low, high] under a name, or null with the reason. */
 void bn_bench_put_interval(bn_json *object, const char *name, const struct bn_interval *interval);
 /* Puts {"n": ..., "min": ..., "median": ..., ...} under a name; without samples it is unavailable. */
 void bn_bench_put_summary(bn_json *object, const char *name, const double *samples, size_t n);
+/* The same with another confidence. */
+void bn_bench_put_summary_at(bn_json *object, const char *name, const double *samples, size_t n,
+                             double confidence);
 
 /* The ending of a plural: "" for 1, else "s". */
 static inline const char *bn_bench_s(size_t n)

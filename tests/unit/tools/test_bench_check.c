@@ -70,7 +70,7 @@ static void make_up(struct bn_bench_measurement *m, struct bn_bench_config confi
         }
     }
     *m = (struct bn_bench_measurement){
-        .configs = configs, .n_configs = 2, .n_rounds = N, .clock.resolution_ns = 20};
+        .configs = configs, .n_configs = 2, .n_rounds = N, .confidence = 0.95, .clock.resolution_ns = 20};
 }
 
 static void good_samples_pass(void **state)
@@ -177,6 +177,7 @@ static void open_real(struct real *r, bool decode)
     r->m.ids = r->ids;
     r->m.configs = &r->config;
     r->m.n_configs = 1;
+    r->m.confidence = 0.95;
 }
 
 static void close_real(struct real *r)

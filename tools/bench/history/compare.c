@@ -25,6 +25,7 @@ const struct bn_option bn_bench_thresholds_option[] = {
 const struct bn_option bn_bench_compare_options[] = {
     BN_OPTION("drift", "drift of the machine between two sessions", .rare = true, .arg = "PERCENT",
               .group = "Verdict", .preset = "8", BN_TO_F64(struct bn_bench_options, drift, 0, 1000)),
+    BN_BENCH_CONFIDENCE_OPTION,
     BN_OPTION("margin", "a change that does not matter", .rare = true, .arg = "PERCENT", .group = "Verdict",
               .preset = "1", BN_TO_F64(struct bn_bench_options, margin, 0, 1000)),
     BN_OPTION("fail-on", "the least severe regression that exits with 1", .arg = "any|warning|critical",
@@ -54,6 +55,7 @@ bn_status bn_bench_compare_read(struct bn_bench_compare_settings *out, const str
     *out = (struct bn_bench_compare_settings){.o = o, .rules = {.judge = BN_JUDGE_RULES_INIT}};
     out->rules.drift = o->drift / 100;
     out->rules.judge.margin = o->margin / 100;
+    out->rules.judge.confidence = o->confidence / 100;
     out->rules.levels = &out->levels;
     return bn_bench_levels(&out->levels, o->thresholds, err);
 }

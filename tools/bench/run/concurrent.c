@@ -303,7 +303,7 @@ static void put_round(bn_json *array, const struct bn_bench_group *group, uint32
         bn_json_add_u64(requests, group->request_ns[(size_t)round * group->n_requests + i]);
 }
 
-static void put_one(bn_json *array, const struct bn_bench_group *group)
+static void put_one(const struct bn_bench_measurement *m, bn_json *array, const struct bn_bench_group *group)
 {
     char name[BN_BENCH_NAME];
     double *x = room_for(group);
@@ -325,9 +325,10 @@ static void put_one(bn_json *array, const struct bn_bench_group *group)
     } else {
         bn_json *s = bn_json_put_object(o, "summary");
         bn_json_put_object(s, "unavailable");
-        bn_bench_put_summary(s, "tokens_per_second", x, collect(group, bn_bench_group_rate, x));
-        bn_bench_put_summary(s, "fairness", x, collect(group, bn_bench_group_fairness, x));
-        bn_bench_put_summary(s, "request_ns", x, collect_requests(group, x));
+        bn_bench_put_summary_at(s, "tokens_per_second", x, collect(group, bn_bench_group_rate, x),
+                                m->confidence);
+        bn_bench_put_summary_at(s, "fairness", x, collect(group, bn_bench_group_fairness, x), m->confidence);
+        bn_bench_put_summary_at(s, "request_ns", x, collect_requests(group, x), m->confidence);
     }
     bn_free(x);
 }
@@ -336,7 +337,7 @@ void bn_bench_concurrent_put(const struct bn_bench_measurement *m, bn_json *doc)
 {
     bn_json *array = bn_json_put_array(doc, "concurrent");
     for (size_t i = 0; i < m->n_groups; i++)
-        put_one(array, &m->groups[i]);
+        put_one(m, array, &m->groups[i]);
 }
 
 static double makespan_of(const struct bn_bench_group *group, uint32_t round)

@@ -31,6 +31,7 @@ static void put_settings(const struct bn_bench_measurement *m, bn_json *doc)
     put_count(o, "reps", m->o->reps);
     put_count(o, "warmup", m->o->warmup);
     bn_json_put_number(o, "precision", m->precision);
+    bn_json_put_number(o, "confidence", m->confidence);
     bn_json_put_u64(o, "max_time_ns", m->max_ns);
     bn_json_put_u64(o, "timeout_ns", m->timeout_ns);
     bn_json_put_u64(o, "loads", m->o->n_loads);
@@ -150,7 +151,7 @@ static void put_kernels(bn_json *config, const struct bn_bench_config *c)
 static void put_figure(const struct bn_bench_measurement *m, const struct bn_bench_config *c, bn_json *object,
                        const char *name, bn_bench_figure f)
 {
-    bn_bench_put_summary(object, name, m->scratch, bn_bench_collect(m, c, f));
+    bn_bench_put_summary_at(object, name, m->scratch, bn_bench_collect(m, c, f), m->confidence);
 }
 
 static void put_share(const struct bn_bench_measurement *m, const struct bn_bench_config *c, bn_json *s)
@@ -170,7 +171,7 @@ static void put_jitter(bn_json *s, const char *name, const struct bn_bench_measu
                        const char *why)
 {
     if (n > 0)
-        bn_bench_put_summary(s, name, m->scratch, n);
+        bn_bench_put_summary_at(s, name, m->scratch, n, m->confidence);
     else
         bn_json_put_unavailable(s, name, why);
 }
@@ -184,6 +185,9 @@ static void put_summary(const struct bn_bench_measurement *m, const struct bn_be
     bn_json *s = bn_json_put_object(o, "summary");
     bn_json_put_object(s, "unavailable");
     put_figure(m, c, s, "tokens_per_second", bn_bench_tokens_per_second);
+    bn_json_put_finite(s, "price_per_million_tokens",
+                       m->o->price_per_hour > 0 ? bn_bench_price(m, c) : (double)NAN,
+                       "no price was given (--price-per-hour)");
     put_figure(m, c, s, "bytes_per_token", bn_bench_bytes_per_token);
     put_figure(m, c, s, "bytes_per_second", bn_bench_bytes_per_second);
     put_figure(m, c, s, "cpu_use", bn_bench_cpu_use);
@@ -193,7 +197,7 @@ static void put_summary(const struct bn_bench_measurement *m, const struct bn_be
     else
         put_figure(m, c, s, "first_token_ns", bn_bench_first_token_ns);
     if (bn_bench_n_times(c) > 0)
-        bn_bench_put_summary(s, "token_ns", m->scratch, bn_bench_collect_tokens(m, c));
+        bn_bench_put_summary_at(s, "token_ns", m->scratch, bn_bench_collect_tokens(m, c), m->confidence);
     else
         bn_json_put_unavailable(s, "token_ns", "the tokens of a prompt are evaluated together");
     put_jitter(s, "token_jitter_ns", m, bn_bench_collect_jitter(m, c), "fewer than 3 tokens have a time");
@@ -266,7 +270,6 @@ static bn_status put_depth(const struct bn_bench_measurement *m, bn_json *doc, b
 
 bn_status bn_bench_run_document(bn_json **out, const struct bn_bench_measurement *m, bn_error *err)
 {
-    struct bn_series_list series = {0};
     bn_json *doc = bn_bench_document("run", &m->machine);
     put_settings(m, doc);
     bn_others_put(doc, &m->others);
@@ -283,11 +286,8 @@ bn_status bn_bench_run_document(bn_json **out, const struct bn_bench_measurement
     bn_bench_concurrent_put(m, doc);
     bn_bench_text_put(m, doc);
     bn_status status = put_depth(m, doc, err);
-    if (status == BN_OK) status = bn_bench_run_series(m, &series, err);
-    if (status == BN_OK) status = bn_bench_concurrent_series(m, &series, err);
-    if (status == BN_OK) status = bn_bench_text_series(m, &series, err);
-    bn_series_put(doc, &series);
-    bn_series_release(&series);
+    bn_bench_targets_put(m, doc);
+    bn_series_put(doc, &m->series);
     if (status == BN_OK) {
         *out = doc;
         return BN_OK;

@@ -176,7 +176,7 @@ bn_status bn_bench_all_precise(const struct bn_bench_measurement *m, bool *all, 
         const struct bn_bench_config *c = &m->configs[i];
         if (c->verdict != BN_BENCH_VALID) continue;
         size_t n = bn_bench_collect(m, c, bn_bench_ns_per_token);
-        BN_TRY(bn_interval_median(&ci, m->scratch, n, BN_BENCH_CONFIDENCE, err));
+        BN_TRY(bn_interval_median(&ci, m->scratch, n, m->confidence, err));
         *all = (ci.high - ci.low) / 2 <= m->precision * ci.estimate; /* false without an interval */
     }
     return BN_OK;
@@ -306,10 +306,10 @@ bn_status bn_bench_fit_depth(struct bn_bench_depth_fit *out, const struct bn_ben
         ok = fit_round(m, tokens, n_threads, first + i, &base[i], &slope[i]);
     if (ok && status == BN_OK) {
         out->n = n;
-        status = bn_interval_median(&out->base_ns, base, n, BN_BENCH_CONFIDENCE, err);
+        status = bn_interval_median(&out->base_ns, base, n, m->confidence, err);
     }
     if (ok && status == BN_OK)
-        status = bn_interval_median(&out->ns_per_position, slope, n, BN_BENCH_CONFIDENCE, err);
+        status = bn_interval_median(&out->ns_per_position, slope, n, m->confidence, err);
     bn_free(base);
     bn_free(slope);
     return status;
@@ -346,8 +346,9 @@ static bn_status add_config(const struct bn_bench_measurement *m, const struct b
     return add(all, test, "bytes_per_token", "bytes", bn_all_equal(x, n), x, n, err);
 }
 
-bn_status bn_bench_run_series(const struct bn_bench_measurement *m, struct bn_series_list *all, bn_error *err)
+bn_status bn_bench_run_series(struct bn_bench_measurement *m, bn_error *err)
 {
+    struct bn_series_list *all = &m->series;
     for (size_t i = 0; i < m->n_configs; i++)
         if (m->configs[i].verdict == BN_BENCH_VALID) BN_TRY(add_config(m, &m->configs[i], all, err));
     double kv = (double)bn_bench_kv_bytes(m->model), peak = (double)m->memory.peak;
@@ -364,5 +365,7 @@ bn_status bn_bench_run_series(const struct bn_bench_measurement *m, struct bn_se
     bn_status status =
         add(all, m->o->cold ? "load cold" : "load", "load_ns", "ns", false, loads, m->o->n_loads, err);
     bn_free(loads);
+    if (status == BN_OK) status = bn_bench_concurrent_series(m, all, err);
+    if (status == BN_OK) status = bn_bench_text_series(m, all, err);
     return status;
 }

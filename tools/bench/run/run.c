@@ -61,6 +61,8 @@ const struct bn_option bn_bench_run_options[] = {
               BN_TO_TEXT(struct bn_bench_options, score)),
     BN_OPTION("score-tokens", "score at most this many tokens; 0: all", .rare = true, .arg = "N",
               .group = "Tests", .preset = "0", BN_TO_U32(struct bn_bench_options, score_tokens, 0, 1u << 30)),
+    BN_OPTION("target", "fail unless reached, e.g. decode>=30, first-token<=200ms", .arg = "TARGET",
+              .group = "Verdict", .repeatable = true, BN_TO_TEXTS(struct bn_bench_options, targets)),
     BN_OPTION("reps", "samples of each test; auto: until --precision is reached", .letter = 'r', .arg = "N",
               .group = "Measurement", .preset = "6",
               BN_TO_U32_AUTO(struct bn_bench_options, reps, 1, MAX_REPS)),
@@ -70,6 +72,10 @@ const struct bn_option bn_bench_run_options[] = {
     BN_OPTION("precision", "with --reps auto: stop once the median is known to within this", .rare = true,
               .arg = "PERCENT", .group = "Measurement", .preset = "1",
               BN_TO_F64(struct bn_bench_options, precision, 0.01, 50)),
+    BN_BENCH_CONFIDENCE_OPTION,
+    BN_OPTION("price-per-hour", "price of the machine; prints that of a million tokens", .rare = true,
+              .arg = "PRICE", .group = "Output",
+              BN_TO_F64(struct bn_bench_options, price_per_hour, 1e-9, 1e9)),
     BN_OPTION("max-time", "with auto: stop sampling after this time", .rare = true, .arg = "SECONDS",
               .group = "Measurement", .preset = "300", BN_TO_F64(struct bn_bench_options, max_time, 0, 1e6)),
     BN_OPTION("timeout", "abort a sample after this time; its test has no result; 0: no limit", .rare = true,
@@ -151,6 +157,7 @@ static bn_status read_options(struct bn_bench_measurement *m, bn_error *err)
     m->reps = o->reps == UINT32_MAX ? LEAST_AUTO_REPS : o->reps;
     m->warmup = o->warmup == UINT32_MAX ? 1 : o->warmup;
     m->precision = o->precision / 100;
+    m->confidence = o->confidence / 100;
     m->max_ns = (uint64_t)(o->max_time * 1e9);
     m->timeout_ns = (uint64_t)(o->timeout * 1e9);
     drop_zeros(&o->concurrent);
@@ -418,12 +425,14 @@ static bn_status show(const struct bn_bench_measurement *m, bn_error *err)
     bn_status status = bn_bench_run_document(&doc, m, err);
     if (status == BN_OK) status = bn_cli_print_json(doc, err);
     bn_json_free(doc);
+    bn_bench_targets_print(m);
     return status;
 }
 
 static bn_status run(struct bn_bench_measurement *m, bn_error *err)
 {
     BN_TRY(read_options(m, err));
+    BN_TRY(bn_bench_targets_read(m, err));
     bn_machine_read(&m->machine);
     bn_bench_meters_open(&m->meters);
     BN_TRY(open_model(m, err));
@@ -432,6 +441,8 @@ static bn_status run(struct bn_bench_measurement *m, bn_error *err)
     BN_TRY(make_configs(m, err));
     BN_TRY(measure(m, err));
     BN_TRY(bn_bench_score_take(m, err));
+    BN_TRY(bn_bench_run_series(m, err));
+    bn_bench_targets_judge(m, &m->series);
     return show(m, err);
 }
 
@@ -445,9 +456,11 @@ static void release(struct bn_bench_measurement *m)
     }
     bn_bench_concurrent_release(m);
     bn_bench_text_release(m);
+    bn_series_release(&m->series);
     bn_bench_meters_close(&m->meters);
     bn_model_close(m->model);
-    void *blocks[] = {m->loads, m->ids, m->pairs, m->configs, m->bandwidth, m->scratch, m->memory.rounds};
+    void *blocks[] = {m->loads,   m->ids,       m->pairs,   m->targets,
+                      m->configs, m->bandwidth, m->scratch, m->memory.rounds};
     for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++)
         bn_free(blocks[i]);
 }
@@ -460,6 +473,8 @@ bn_status bn_bench_run(struct bn_args *args, bn_error *err)
         if (m.configs[i].verdict != BN_BENCH_VALID) args->exit_code = BN_EXIT_NEGATIVE;
     for (size_t i = 0; i < m.n_groups && status == BN_OK; i++)
         if (m.groups[i].verdict != BN_BENCH_VALID) args->exit_code = BN_EXIT_NEGATIVE;
+    for (size_t i = 0; i < m.n_targets && status == BN_OK; i++)
+        if (!m.targets[i].met) args->exit_code = BN_EXIT_NEGATIVE;
     release(&m);
     return status;
 }

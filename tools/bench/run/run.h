@@ -128,15 +128,28 @@ struct bn_bench_score {
     struct bn_score score; /* n is 0 without --score */
 };
 
+/* A value that a run has to reach (targets.c). */
+struct bn_bench_target {
+    const char *text; /* as typed */
+    const struct bn_bench_quantity *quantity;
+    char words[48];       /* that the test must have, too */
+    bool least;           /* at least wanted, else at most */
+    double wanted, found; /* in the unit of the quantity; found is NaN without data */
+    char test[80];        /* the worst test; empty without one */
+    bool met;
+};
+
 /* A measurement in progress, and its samples. Figures are computed from these (figures.c). */
 struct bn_bench_measurement {
     const struct bn_args *args;
     struct bn_bench_options *o;
-    uint32_t reps, warmup; /* at first, when they are automatic */
-    double precision;
-    uint64_t max_ns, timeout_ns; /* timeout 0: no limit */
+    uint32_t reps, warmup;        /* at first, when they are automatic */
+    double precision, confidence; /* shares */
+    uint64_t max_ns, timeout_ns;  /* timeout 0: no limit */
     bn_model *model;
-    int32_t *ids;                /* the timeline: each prompt is a piece of it */
+    int32_t *ids; /* the timeline: each prompt is a piece of it */
+    struct bn_bench_target *targets;
+    size_t n_targets;
     struct bn_bench_pair *pairs; /* of --generate */
     size_t n_pairs;
     struct bn_progress progress;
@@ -152,6 +165,7 @@ struct bn_bench_measurement {
     struct bn_bench_meters meters;
     struct bn_bench_tokenize tokenize;
     struct bn_bench_score score;
+    struct bn_series_list series; /* of the document, after the measurement */
     uint64_t token_bytes; /* read by the first token; the bandwidth is measured with a set of this size */
     double *bandwidth;    /* n_rounds x set.n_threads */
     uint32_t n_rounds;
@@ -225,6 +239,15 @@ void bn_bench_score_settings(const struct bn_bench_measurement *m, bn_json *sett
 void bn_bench_text_print(const struct bn_bench_measurement *m);
 void bn_bench_text_release(struct bn_bench_measurement *m);
 
+/* ---- targets (targets.c) ---- */
+
+/* Reads --target. BN_ERR_ARG, with a hint, for one that is not understood. */
+BN_MUST_CHECK bn_status bn_bench_targets_read(struct bn_bench_measurement *m, bn_error *err);
+/* Judges them by the series of the run; one that is missed sets the exit code. */
+void bn_bench_targets_judge(struct bn_bench_measurement *m, const struct bn_series_list *all);
+void bn_bench_targets_print(const struct bn_bench_measurement *m);
+void bn_bench_targets_put(const struct bn_bench_measurement *m, bn_json *doc);
+
 /* ---- figures (figures.c) ---- */
 
 /* Tokens that its rate counts, and tokens of one sample that have a time of their own. */
@@ -283,14 +306,15 @@ void bn_bench_check_outputs(struct bn_bench_config *configs, size_t n);
  * interrupted more than twice as often as the median, and more than twice. */
 BN_MUST_CHECK bn_status bn_bench_conclude(struct bn_bench_measurement *m, bn_error *err);
 
-/* The series of the document; configurations without figures have none. */
-BN_MUST_CHECK bn_status bn_bench_run_series(const struct bn_bench_measurement *m, struct bn_series_list *all,
-                                            bn_error *err);
+/* Fills m->series; configurations without figures have none. */
+BN_MUST_CHECK bn_status bn_bench_run_series(struct bn_bench_measurement *m, bn_error *err);
 
 /* ---- output (table.c, document.c) ---- */
 
 /* Two cells: the median and the 95 % quantile of times, in milliseconds. */
 void bn_bench_put_times(struct bn_table *table, const double *ns, size_t n);
+/* Price of a million tokens at the median rate, by --price-per-hour. */
+double bn_bench_price(const struct bn_bench_measurement *m, const struct bn_bench_config *c);
 BN_MUST_CHECK bn_status bn_bench_run_print(const struct bn_bench_measurement *m, bn_error *err);
 /* A document of the results, NULL when memory is short. */
 BN_MUST_CHECK bn_status bn_bench_run_document(bn_json **out, const struct bn_bench_measurement *m,

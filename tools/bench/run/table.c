@@ -11,8 +11,6 @@
 #include "tools/bench/run/run.h"
 #include "tools/cli/default_model.h"
 
-#define LEAST_INTERVAL 6u /* samples: fewer have no interval of 95 % */
-
 static struct bn_summary summary_of(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
                                     bn_bench_figure f)
 {
@@ -41,13 +39,14 @@ static void print_model(const struct bn_bench_measurement *m)
     printf("; %s; peak memory %.0f MB\n", bn_isa_name(), (double)m->memory.peak / 1e6);
 }
 
-/* Does every row have enough samples for an interval of its median? */
+/* Does every row have enough samples for an interval of its median? 6 are enough for 95 %. */
 static bool has_interval(const struct bn_bench_measurement *m)
 {
+    double least = ceil(1 - log2(1 - m->confidence) - 1e-9);
     bool has = true;
     for (size_t i = 0; i < m->n_configs; i++) {
         const struct bn_bench_config *c = &m->configs[i];
-        if (c->verdict == BN_BENCH_VALID) has = has && c->n_samples - c->n_warmup >= LEAST_INTERVAL;
+        if (c->verdict == BN_BENCH_VALID) has = has && (double)(c->n_samples - c->n_warmup) >= least;
     }
     return has;
 }
@@ -100,7 +99,7 @@ static void put_rate(struct bn_table *t, const struct bn_bench_measurement *m,
 {
     struct bn_summary s = summary_of(m, c, bn_bench_tokens_per_second);
     struct bn_interval ci = {.low = s.min, .high = s.max};
-    if (has_interval(m) && bn_interval_median(&ci, m->scratch, s.n, BN_BENCH_CONFIDENCE, NULL) != BN_OK)
+    if (has_interval(m) && bn_interval_median(&ci, m->scratch, s.n, m->confidence, NULL) != BN_OK)
         ci = (struct bn_interval){.low = s.min, .high = s.max};
     bn_table_value(t, s.median, "1");
     bn_table_range(t, ci.low, ci.high, s.median, "1");
@@ -146,9 +145,11 @@ void bn_bench_put_times(struct bn_table *t, const double *ns, size_t n)
 static bn_status print_table(const struct bn_bench_measurement *m, bn_error *err)
 {
     struct bn_table t;
+    char interval[32];
+    snprintf(interval, sizeof interval, "%g %% interval", 100 * m->confidence);
     const char *const heads[] = {"test",   m->o->batches.n > 1 ? "n/batch" : "tokens",
                                  "depth",  "t",
-                                 "tok/s",  has_interval(m) ? "95 % interval" : "min \xE2\x80\x93 max",
+                                 "tok/s",  has_interval(m) ? interval : "min \xE2\x80\x93 max",
                                  "ms p50", "p95",
                                  "GB/s",   "read"};
     bn_table_begin(&t, heads, "lrrrrrrrrr");
@@ -158,6 +159,22 @@ static bn_status print_table(const struct bn_bench_measurement *m, bn_error *err
 }
 
 /* ---- after the table ---- */
+
+/* Of a machine with this price, busy with nothing else. */
+double bn_bench_price(const struct bn_bench_measurement *m, const struct bn_bench_config *c)
+{
+    return m->o->price_per_hour / 3600 * 1e6 / summary_of(m, c, bn_bench_tokens_per_second).median;
+}
+
+static void print_prices(const struct bn_bench_measurement *m)
+{
+    for (size_t i = 0; i < m->n_configs && m->o->price_per_hour > 0; i++) {
+        char name[BN_BENCH_NAME];
+        bn_bench_config_name(&m->configs[i], name, sizeof name);
+        if (m->configs[i].verdict == BN_BENCH_VALID)
+            printf("price    %.4g per million tokens: %s\n", bn_bench_price(m, &m->configs[i]), name);
+    }
+}
 
 static bn_status print_depth(const struct bn_bench_measurement *m, bn_error *err)
 {
@@ -220,6 +237,7 @@ bn_status bn_bench_run_print(const struct bn_bench_measurement *m, bn_error *err
     putchar('\n');
     BN_TRY(bn_bench_concurrent_print(m, err));
     bn_bench_text_print(m);
+    print_prices(m);
     if (m->o->prompts.n + m->n_pairs > 0)
         printf("read: percentage of the read bandwidth. Prompts: ms to the first token; arithmetic is\ntheir "
                "limit.%s\n",
@@ -227,5 +245,6 @@ bn_status bn_bench_run_print(const struct bn_bench_measurement *m, bn_error *err
     BN_TRY(print_depth(m, err));
     print_outliers(m);
     print_remarks(m);
+    bn_bench_targets_print(m);
     return BN_OK;
 }

@@ -66,7 +66,8 @@ static bn_status tokenize_series(const struct bn_bench_measurement *m, struct bn
                                  bn_error *err)
 {
     const struct bn_bench_tokenize *t = &m->tokenize;
-    struct bn_series s = {.test = "tokenize", .metric = "ns_per_token", .unit = "ns", .samples = m->scratch};
+    struct bn_series s = {
+        .test = "tokenize", .metric = "tokenize_ns_per_token", .unit = "ns", .samples = m->scratch};
     for (size_t i = m->warmup; i < t->n; i++)
         m->scratch[s.n++] = t->ns[i] / (double)t->n_tokens;
     return s.n > 0 ? bn_series_add(all, &s, err) : BN_OK;
