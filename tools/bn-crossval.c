@@ -6,6 +6,7 @@
 #include "lab/kit/child.h"
 #include "tools/cli/programs.h"
 #include "tools/crossval/crossval.h"
+#include "tools/crossval/setup.h"
 
 #define REF_MODEL                                                                                    \
     {                                                                                                \
@@ -179,6 +180,30 @@ static const struct bn_command COMMANDS[] = {
      .options = {SERVE},
      .bytes = sizeof(struct bn_crossval_options),
      .run = bn_crossval_serve},
+    {.name = "setup",
+     .summary = "build a reference engine of llama.cpp's family",
+     .text = "Takes the source tree of an engine that has llama.h: a folder, or a git URL at a commit, which "
+             "is downloaded. Builds it with its own cmake outside the tree, builds the bridge with it, "
+             "checks that the bridge answers, and remembers it. Then --ref NAME starts it. The digest of a "
+             "tree is printed; --sha256 requires it. docs/howto/set-up-a-reference.md describes each step.",
+     .synopsis = "--source DIR|URL@COMMIT [--sha256 DIGEST] [--name NAME] [--cmake OPTION]...",
+     .options = {bn_crossval_setup_options},
+     .bytes = sizeof(struct bn_setup_options),
+     .run = bn_crossval_setup,
+     .examples = {{"bn-crossval setup --source ~/src/engine --name engine",
+                   "build the tree in a folder; then --ref engine"}}},
+    {.name = "refs",
+     .summary = "list the references that were set up",
+     .synopsis = "",
+     .json = true,
+     .run = bn_crossval_refs},
+    {.name = "remove",
+     .summary = "remove a reference that was set up",
+     .synopsis = "NAME",
+     .min_operands = 1,
+     .max_operands = 1,
+     .operand = "NAME",
+     .run = bn_crossval_remove},
     {0},
 };
 

@@ -14,6 +14,7 @@
 #include "lab/kit/program.h"
 #include "tools/cli/report.h"
 #include "tools/crossval/crossval.h"
+#include "tools/crossval/setup.h"
 
 #define DUMP "dump:"
 
@@ -40,6 +41,16 @@ static void put_quoted(struct bn_buf *out, const char *path)
     bn_buf_putc(out, '\'');
 }
 
+/* The bridge that bn-crossval setup built and checked under this name; *found is false when there is none. */
+static bn_status find_stored(const char *name, char out[PATH_MAX], bool *found, bn_error *err)
+{
+    struct bn_stored stored;
+    *found = strchr(name, '/') == NULL && bn_stored_find(&stored, name);
+    if (!*found) return BN_OK;
+    BN_TRY(bn_stored_check(&stored, err));
+    return bn_stored_program(out, &stored, err);
+}
+
 /* Turns "oracle --float-quant" into a command; anything else stays as it is. */
 static bn_status make_command(const char *given, struct bn_buf *command, bn_error *err)
 {
@@ -47,13 +58,15 @@ static bn_status make_command(const char *given, struct bn_buf *command, bn_erro
     size_t n = strcspn(given, " ");
     snprintf(name, sizeof name, "bn-bridge-%.*s", (int)bn_min_size(n, 60), given);
     bool oracle = n == 6 && strncmp(given, "oracle", n) == 0, bn = n == 2 && strncmp(given, "bn", n) == 0;
+    bool stored = false;
+    if (!oracle && !bn) BN_TRY(find_stored(name + strlen("bn-bridge-"), path, &stored, err));
     if (bn) {
         bn_program_path(path);
     } else if (oracle && !find_program("bn-reference", path)) {
         return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, "bn-reference",
                                   "not found next to bn-crossval, nor in libexec/bn"),
                        err, "`make` builds it when there is a C++ compiler, and `make install` installs it");
-    } else if (!oracle && (strchr(name, '/') != NULL || !find_program(name, path))) {
+    } else if (!oracle && !stored && (strchr(name, '/') != NULL || !find_program(name, path))) {
         bn_buf_puts(command, given);
         return bn_buf_check(command, err);
     }

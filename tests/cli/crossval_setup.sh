@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# bn-crossval setup, refs, remove and doctor, with a small engine that this script makes: a cmake tree in a git repository, and
+# a bridge to it that answers by bn-crossval serve. Faults are planted in each step. TAP on standard output.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+out=$(cd "${OUT:-build/gcc}" && pwd)
+xval=$out/bn-crossval
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+for program in git cmake make cc; do
+    command -v "$program" >/dev/null || { skip "setup of references" "no $program"; exit; }
+done
+export XDG_CACHE_HOME=$tmp/cache GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
+refs=$XDG_CACHE_HOME/bn/reference
+
+# ---- a small engine ----
+
+engine=$tmp/src/engine
+mkdir -p "$engine/src" "$tmp/bridge"
+cat >"$engine/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.10)
+project(engine C)
+add_library(llama src/engine.c)
+if(WITH_FAULT)
+    target_compile_definitions(llama PRIVATE FAULT)
+endif()
+END
+cat >"$engine/src/engine.c" <<'END'
+#ifdef FAULT
+#error "planted fault"
+#endif
+const char *engine_name(void);
+const char *engine_name(void) { return "small engine"; }
+END
+ln -s src/engine.c "$engine/link.c"
+cat >"$tmp/bridge/Makefile" <<'END'
+$(OUT)/bn-bridge-$(NAME): main.c $(BUILD_DIR)/libllama.a
+	cc -o $@ $^
+END
+cat >"$tmp/bridge/main.c" <<END
+#include <stdio.h>
+#include <unistd.h>
+const char *engine_name(void);
+int main(void)
+{
+    fprintf(stderr, "bridge to %s\n", engine_name());
+    return execl("$xval", "bn-crossval", "serve", "--threads", "1", (char *)NULL);
+}
+END
+commit_engine() { # MESSAGE; prints the commit
+    git -C "$engine" add -A
+    git -C "$engine" -c user.name=n -c user.email=e@example.org commit -q -m "$1" && git -C "$engine" rev-parse HEAD
+}
+git init -q "$engine"
+commit=$(commit_engine first)
+setup() { "$xval" setup --bridge "$tmp/bridge" "$@"; }
+state() { "$xval" refs --json | grep -oE '"state": "[a-z ]*"'; }
+
+# ---- a folder ----
+
+cp -R "$engine" "$tmp/plain"
+rm -r "$tmp/plain/.git" "$tmp/plain/link.c"
+digest=$(cd "$tmp/plain" && find . -name .git -prune -o -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -d' ' -f1)
+says 0 "nothing is set up at first" 'no reference is set up' "$xval" refs
+says 0 "a folder is built and remembered" '^reference +plain is set up' setup --source "$tmp/plain"
+says 0 "its digest is that of sha256sum" "^digest +$digest, 2 files" setup --source "$tmp/plain"
+says 0 "the second time there is nothing to do" 'already set up, nothing to do' setup --source "$tmp/plain" --sha256 "$digest"
+lacks "and nothing is compiled" '^(configure|build|bridge)' setup --source "$tmp/plain"
+says 0 "it is listed" '^plain +ready +- ' "$xval" refs
+says 0 "--ref finds it by its name" '^agree: 3 tokens' "$xval" ladder -q --tokens 1,2,3 --ref plain
+says 0 "the document names compiler and digest" '"compiler": ".+"' cat "$refs"/plain-"${digest:0:16}"/reference.json
+check "the folder itself is as it was" equal "$(cd "$tmp/plain" && find . -type f | wc -l)" 2
+says 0 "--force builds it again" '^build +ok' setup --source "$tmp/plain" --force
+
+# ---- a commit of a repository ----
+
+says 0 "a commit is downloaded and built" '^fetch +ok' setup --source "$engine@$commit"
+says 0 "the commit is remembered" "^engine +ready +${commit:0:12}" "$xval" refs
+mv "$engine" "$tmp/away"
+says 0 "the second time the repository is not needed" 'already set up' setup --source "$engine@$commit"
+says 3 "a repository that is gone names the log" 'error: .*/fetch\.log: fetch failed: sh ended with status' \
+    setup --source "$engine@$commit" --name other
+mv "$tmp/away" "$engine"
+says 3 "a commit that the repository does not have" 'fetch.log: fetch failed' setup --source "$engine@${commit//[0-9]/0}" --name other
+says 2 "a branch is not a commit" 'URL@COMMIT with a commit of 40' setup --source "$engine@main"
+says 3 "a folder that does not exist" 'no such folder' setup --source "$tmp/none"
+says 2 "a source is required" 'no source tree is given' "$xval" setup
+says 2 "a name with a slash is refused" 'cannot be the name' setup --source "$engine@$commit" --name a/b
+says 2 "the oracle's name is refused" 'cannot be the name' setup --source "$engine@$commit" --name oracle
+
+# ---- faults: none of them is remembered ----
+
+says 5 "a wrong digest is refused" 'the tree has the digest [0-9a-f]+\.\.\., --sha256 is 000' \
+    setup --source "$engine@$commit" --name pinned --sha256 "$(printf '%064d' 0)"
+says 2 "a digest of the wrong length is refused" 'is not a digest' setup --source "$tmp/plain" --sha256 00ff
+says 1 "a tree that does not compile names the log" 'error: .*/build\.log: build failed: cmake ended with status' \
+    setup --source "$tmp/plain" --name broken --cmake -DWITH_FAULT=ON
+check "the log has the message of the compiler" grep -q 'planted fault' "$refs"/broken-*/build.log
+says 1 "a tree that cmake refuses names the log" 'configure\.log: configure failed' \
+    setup --source "$tmp/bridge" --name broken2
+says 1 "a bridge that does not compile names the log" 'bridge\.log: bridge failed: make' \
+    setup --source "$tmp/plain" --name broken3 --bridge "$engine/src"
+mkdir "$tmp/mute"
+# shellcheck disable=SC2016 # for make
+printf '$(OUT)/bn-bridge-$(NAME):\n\tprintf "#!/bin/sh\\necho cannot load >&2; exit 3\\n" >$@; chmod +x $@\n' >"$tmp/mute/Makefile"
+says 1 "a bridge that does not answer fails the handshake" '^handshake +FAILED' \
+    setup --source "$tmp/plain" --name mute --bridge "$tmp/mute"
+says 1 "and its last output is shown" 'its last output: cannot load' setup --source "$tmp/plain" --name mute --bridge "$tmp/mute"
+for name in pinned broken broken2 broken3 mute; do
+    lacks "$name is not ready" "^$name +ready" "$xval" refs
+    lacks "$name is not used as a reference" '^agree' "$xval" ladder -q --tokens 1,2 --ref $name
+done
+
+# An interrupted build: the compiler is the signal.
+mkdir "$tmp/slow"
+printf 'cmake_minimum_required(VERSION 3.10)\nproject(slow NONE)\nadd_custom_target(llama COMMAND sh -c "echo >%s; exec sleep 1000")\n' \
+    "$tmp/started" >"$tmp/slow/CMakeLists.txt"
+"$xval" setup --bridge "$tmp/bridge" --source "$tmp/slow" >"$tmp/slow.out" 2>&1 &
+pid=$!
+wait_for test -e "$tmp/started"
+kill -TERM $pid
+wait $pid
+check "an interrupted setup ends with the signal's status" equal $? 143
+check "it says so" grep -qE '^build +interrupted' "$tmp/slow.out"
+lacks "it is not remembered" '^slow +ready' "$xval" refs
+
+# A rebuild that fails leaves no reference.
+says 1 "a rebuild that fails" 'build failed' setup --source "$tmp/plain" --force --cmake -DWITH_FAULT=ON
+lacks "is not remembered either" '^plain +ready' "$xval" refs
+says 0 "the next setup repairs it" '^reference +plain is set up' setup --source "$tmp/plain"
+
+# ---- another tree, another bridge, a changed program ----
+
+echo >>"$tmp/plain/src/engine.c"
+says 2 "a changed tree does not replace it silently" 'from a tree with another digest' setup --source "$tmp/plain"
+says 0 "--force replaces it" '^reference +plain is set up' setup --source "$tmp/plain" --force
+check "one folder of the name is left" equal "$(find "$refs" -maxdepth 1 -name 'plain-*' | wc -l)" 1
+echo '/* newer */' >>"$tmp/bridge/main.c"
+says 0 "another bridge is built" '^bridge +ok' setup --source "$tmp/plain"
+echo >>"$(echo "$refs"/plain-*/bn-bridge-plain)"
+says 0 "a changed program is listed as changed" '^plain +changed' "$xval" refs
+says 5 "and is not started" 'bridge has sha256' "$xval" ladder -q --tokens 1,2 --ref plain
+says 0 "setup repairs it" '^reference +plain is set up' setup --source "$tmp/plain"
+says 0 "remove" '^removed .*/plain-' "$xval" remove plain
+lacks "it is no longer listed" '^plain ' "$xval" refs
+says 3 "what is not there cannot be removed" 'no such reference' "$xval" remove plain
+mkdir "$tmp/a b"
+says 2 "a folder with a space is refused" 'make cannot handle' env XDG_CACHE_HOME="$tmp/a b" "$xval" setup --source "$tmp/plain"
