@@ -204,6 +204,13 @@ static const struct bn_command COMMANDS[] = {
      .max_operands = 1,
      .operand = "NAME",
      .run = bn_crossval_remove},
+    {.name = "doctor",
+     .summary = "list what comparisons need, and what is missing",
+     .text = "Looks for the programs that setup needs, for free disk space, for the oracle and for the "
+             "references that were set up. The exit status is 1 when no reference can be used.",
+     .synopsis = "",
+     .json = true,
+     .run = bn_crossval_doctor},
     {0},
 };
 

@@ -141,6 +141,16 @@ echo >>"$(echo "$refs"/plain-*/bn-bridge-plain)"
 says 0 "a changed program is listed as changed" '^plain +changed' "$xval" refs
 says 5 "and is not started" 'bridge has sha256' "$xval" ladder -q --tokens 1,2 --ref plain
 says 0 "setup repairs it" '^reference +plain is set up' setup --source "$tmp/plain"
+says 0 "doctor counts references that can be used" '^references +yes +--ref NAME +[1-9] of [1-9]' "$xval" doctor
+echo >>"$(echo "$refs"/plain-*/bn-bridge-plain)"
+says 0 "doctor names a reference that cannot be used" 'unusable: plain; remedy: bn-crossval' "$xval" doctor
+mkdir -p "$tmp/alone/bin"
+cp "$xval" "$tmp/alone/bin/bn-crossval"
+says 1 "without any reference doctor ends with 1" 'no reference can be used' \
+    env XDG_CACHE_HOME="$tmp/empty" PATH="$tmp/alone/bin" "$tmp/alone/bin/bn-crossval" doctor
+says 1 "and names what is missing, and how to get it" 'cmake: not found; remedy: apt-get install cmake' \
+    env XDG_CACHE_HOME="$tmp/empty" PATH="$tmp/alone/bin" "$tmp/alone/bin/bn-crossval" doctor
+says 1 "as JSON too" '"remedy": "make reference' env XDG_CACHE_HOME="$tmp/empty" "$tmp/alone/bin/bn-crossval" doctor --json
 says 0 "remove" '^removed .*/plain-' "$xval" remove plain
 lacks "it is no longer listed" '^plain ' "$xval" refs
 says 3 "what is not there cannot be removed" 'no such reference' "$xval" remove plain
