@@ -93,6 +93,8 @@ static const struct bn_option BENCH[] = {
               BN_TO_U32(struct bn_crossval_options, n_decode, 0, 1u << 20)),
     BN_OPTION("reps", "rounds to measure, after one warm-up round", .arg = "N", .group = "Measurement",
               .preset = "10", BN_TO_U32(struct bn_crossval_options, n_reps, 2, BN_CROSSVAL_MAX_REPS)),
+    BN_OPTION("fail-below", "exit with 1 when bn is below RATIO times a reference", .arg = "RATIO",
+              .group = "Judgement", BN_TO_F64(struct bn_crossval_options, fail_below, 1e-6, 1e6)),
     BN_OPTION_THREADS_TO(struct bn_crossval_options, n_threads),
     BN_OPTION_ISA,
     {0},
@@ -161,10 +163,13 @@ static const struct bn_command COMMANDS[] = {
      .examples = {{"bn-crossval report result.json -o result.html", "a page of a recorded result"}}},
     {.name = "bench",
      .summary = "time this engine and others in turn",
-     .text = "Every engine runs in a process of its own and is asked through the protocol, this one too. "
-             "Rounds go forwards and backwards in turn (A B B A), so that a machine that slows down slows "
-             "all of them. Shown are medians, and how many times as fast this engine is, with a 95 % "
-             "interval and the verdict of bn-bench ab. Fewer than 6 rounds have no interval.",
+     .text =
+         "Every engine runs in a process of its own and is asked through the protocol, this one too. "
+         "Rounds go forwards and backwards in turn (A B B A), so that a machine that slows down slows "
+         "all of them. Shown are medians, and how many times as fast this engine is, with a 95 % "
+         "interval and the verdict of bn-bench ab. Fewer than 6 rounds have no interval. --fail-below makes "
+         "a gate of it: the exit status is 1 when a ratio of speeds is below it, or was not measured. "
+         "bn-bench report shows the document of --json.",
      .synopsis = "[-m MODEL] --ref REFERENCE... [-p N] [-n N] [--threads N] [--reps N]",
      .options = {BENCH},
      .json = true,

@@ -110,6 +110,7 @@ check=$(awk '
         for (i = 0; i < 6; i++) for (j = 0; j < 5; j++) if (x[j] > x[j + 1]) { t = x[j]; x[j] = x[j + 1]; x[j + 1] = t }
         return exp((x[2] + x[3]) / 2)
     }
+    /"comparisons": / { exit } # the same figures, in the form of bn-bench
     /"ns": \[/ { sub(/.*\[/, ""); k = split($0, t, /[], ]+/) - 1; for (i = 0; i < 3; i++) s[i] = t[i + 1] + 0; next }
     { value = $2; sub(/,/, "", value); value += 0 } # a number: as text, 175 is less than 98
     /"median_ns"/ {
@@ -138,5 +139,26 @@ says 1 "bench: one that fails" 'not measured: .*vocabulary of 5' "$xval" bench -
 hello='{"id":1,"ok":true,"protocol":"bn.reference/1","name":"c","version":"1","commit":null,"capabilities":["bench"]}'
 says 1 "bench: an answer without times" 'not measured: .*has no prompt_ns' "$xval" bench -p 4 -n 2 --reps 2 --timeout 600 \
     --ref "read x; echo '$hello'; read x; echo '{\"id\":2,\"ok\":true,\"n_vocab\":2048,\"n_ctx\":512}'; read x; echo '{\"id\":3,\"ok\":true,\"prompt_ns\":0}'; cat >/dev/null"
+
+# The gate. The ratios are beyond what any machine measures.
+says 0 "gate: a low ratio passes" '^gate: pass, prompt is .* at least 1e-06 is required$' \
+    "$xval" bench --ref bn -p 4 -n 2 --reps 2 --threads 1 --fail-below 0.000001
+says 1 "gate: a high ratio fails" '^gate: FAIL, decode is .* at least 1e\+06 is required$' \
+    "$xval" bench --ref bn -p 4 -n 2 --reps 2 --threads 1 --fail-below 1000000
+says 1 "gate: no data is a failure" '^gate: FAIL, no data: prompt of oracle was not measured$' \
+    "$xval" bench --ref oracle -p 4 -n 0 --reps 2 --threads 1 --fail-below 0.000001
+"$xval" bench --json --ref bn --ref 'bn --isa ref' -p 4 -n 2 --reps 6 --threads 1 --fail-below 1000000 >"$tmp/gate.json"
+check "gate: the exit status with --json is the same" equal $? 1
+says 0 "gate: it is in the document" '"status": "fail"' cat "$tmp/gate.json"
+says 0 "bn-bench report shows the engines" '^prompt n=4 t=1 reference bn --isa ref +ns_per_token' \
+    "$out/bn-bench" report "$tmp/gate.json"
+says 0 "and compares them" '^decode n=2 t=1 reference bn --isa ref$' "$out/bn-bench" report "$tmp/gate.json"
+says 0 "as a page, too" 'reference bn --isa ref' "$out/bn-bench" report --format html "$tmp/gate.json"
+"$xval" ladder --json --tokens 1,2,3 --ref oracle --ref 'oracle --fault silu' >"$tmp/ladder.json"
+says 0 "bn-bench report shows a ladder: agreement" '^ok: oracle computes the same as this engine \(3 tokens\)$' \
+    "$out/bn-bench" report "$tmp/ladder.json"
+says 0 "and difference" '^bad: oracle --fault silu does not agree' "$out/bn-bench" report "$tmp/ladder.json"
+echo '{"schema": "bn.crossval/1", "references": []}' >"$tmp/empty.json"
+says 1 "a ladder without references is no data" 'nothing was compared' "$out/bn-bench" report "$tmp/empty.json"
 says 2 "bench: no reference" 'no reference is given' "$xval" bench
 

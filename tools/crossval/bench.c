@@ -9,7 +9,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
-#include "lab/stats/judge.h"
+#include "lab/history/series.h"
+#include "lab/stats/comparison.h"
 #include "lab/stats/summary.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
@@ -127,6 +128,32 @@ static double speedup(double change)
     return 1 / (1 + change);
 }
 
+/* ---- the gate ---- */
+
+enum gate { GATE_NONE, GATE_PASS, GATE_FAIL, GATE_NO_DATA };
+static const char *const GATE_NAMES[] = {NULL, "pass", "fail", "no_data"};
+
+/* Of one reference and phase, by the estimated ratio of speeds. */
+static enum gate gate_of(const struct bench *b, const struct runner *r, enum phase p)
+{
+    double limit = b->x.options->fail_below;
+    if (!(limit > 0) || b->tokens[p] == 0) return GATE_NONE;
+    if (!is_measured(&b->runners[0]) || !is_measured(r)) return GATE_NO_DATA;
+    double ratio = speedup(r->own[p].change);
+    if (!isfinite(ratio)) return GATE_NO_DATA;
+    return ratio >= limit ? GATE_PASS : GATE_FAIL;
+}
+
+/* The worst of all. */
+static enum gate gate_of_all(const struct bench *b)
+{
+    enum gate worst = GATE_NONE;
+    for (size_t i = 1; i < b->n; i++)
+        for (enum phase p = PROMPT; p < PHASES; p++)
+            if (gate_of(b, &b->runners[i], p) > worst) worst = gate_of(b, &b->runners[i], p);
+    return worst;
+}
+
 /* ---- output ---- */
 
 static const char *why_not(const struct runner *r)
@@ -168,6 +195,22 @@ static void print_comparison(const struct runner *r, enum phase p)
         printf(": undecided, %s\n", j->reason);
 }
 
+static void print_gate(const struct bench *b)
+{
+    for (size_t i = 1; i < b->n; i++)
+        for (enum phase p = PROMPT; p < PHASES; p++) {
+            enum gate gate = gate_of(b, &b->runners[i], p);
+            char label[400];
+            escape_label(label, &b->runners[i]);
+            if (gate == GATE_NO_DATA)
+                printf("gate: FAIL, no data: %s of %s was not measured\n", PHASE_NAMES[p], label);
+            else if (gate != GATE_NONE)
+                printf("gate: %s, %s is %.3g times as fast as %s, at least %g is required\n",
+                       gate == GATE_PASS ? "pass" : "FAIL", PHASE_NAMES[p],
+                       speedup(b->runners[i].own[p].change), label, b->x.options->fail_below);
+        }
+}
+
 static void print_text(const struct bench *b)
 {
     printf("%u thread%s; %u rounds in the order A B B A, after 1 warm-up round\n\n", b->x.n_threads,
@@ -186,6 +229,7 @@ static void print_text(const struct bench *b)
         for (enum phase p = PROMPT; p < PHASES && i > 0; p++)
             if (is_measured(r) && is_measured(&b->runners[0]) && b->tokens[p] > 0) print_comparison(r, p);
     }
+    print_gate(b);
 }
 
 static void put_ratio(bn_json *phase, const struct bn_judgement *j)
@@ -215,6 +259,74 @@ static void put_phase(bn_json *object, const struct bench *b, const struct runne
     bn_json_put_number(phase, "mad_ns", s->mad);
     bn_json_put_number(phase, "tokens_per_second", b->tokens[p] * 1e9 / s->median);
     if (r != &b->runners[0] && is_measured(&b->runners[0])) put_ratio(phase, &r->own[p]);
+    if (r != &b->runners[0] && gate_of(b, r, p) != GATE_NONE)
+        bn_json_put_string(phase, "gate", GATE_NAMES[gate_of(b, r, p)]);
+}
+
+/* "decode n=32 t=2 llama.cpp"; the same words in every run. */
+static void name_test(char out[500], const struct bench *b, const struct runner *r, enum phase p)
+{
+    char label[400];
+    escape_label(label, r);
+    snprintf(out, 500, "%s n=%u t=%u %s%s", PHASE_NAMES[p], b->tokens[p], b->x.n_threads,
+             r == &b->runners[0] ? "" : "reference ", label);
+}
+
+/* The samples as series, for bn-bench report and the ledger: ns per token. */
+static bn_status put_series(bn_json *doc, const struct bench *b, bn_error *err)
+{
+    struct bn_series_list all = {0};
+    char test[500];
+    bn_status status = BN_OK;
+    double *ns = bn_alloc(b->n_reps, sizeof *ns);
+    if (ns == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < b->n; i++)
+        for (enum phase p = PROMPT; p < PHASES && status == BN_OK; p++) {
+            const struct runner *r = &b->runners[i];
+            if (!is_measured(r) || b->tokens[p] == 0) continue;
+            for (size_t k = 0; k < b->n_reps; k++)
+                ns[k] = r->ns[p][k] / b->tokens[p];
+            name_test(test, b, r, p);
+            struct bn_series one = {test, "ns_per_token", "ns", false, false, ns, b->n_reps};
+            /* The same reference twice is one series. */
+            if (bn_series_find(&all, test, one.metric) == NULL) status = bn_series_add(&all, &one, err);
+        }
+    if (status == BN_OK) bn_series_put(doc, &all);
+    bn_series_release(&all);
+    bn_free(ns);
+    return status;
+}
+
+/* The judgements as comparisons: A is the reference, B this engine. */
+static void put_comparisons(bn_json *doc, const struct bench *b)
+{
+    struct bn_comparison list[PHASES * BN_XREFS_MAX] = {0};
+    char tests[PHASES * BN_XREFS_MAX][500];
+    size_t n = 0;
+    for (size_t i = 1; i < b->n && is_measured(&b->runners[0]); i++)
+        for (enum phase p = PROMPT; p < PHASES; p++) {
+            const struct runner *r = &b->runners[i];
+            if (!is_measured(r) || b->tokens[p] == 0) continue;
+            name_test(tests[n], b, r, p);
+            list[n] = (struct bn_comparison){.test = tests[n],
+                                             .metric = "ns_per_token",
+                                             .unit = "ns",
+                                             .n_a = b->n_reps,
+                                             .n_b = b->n_reps,
+                                             .median_a = r->of[p].median / b->tokens[p],
+                                             .median_b = b->runners[0].of[p].median / b->tokens[p],
+                                             .j = r->own[p]};
+            n++;
+        }
+    bn_comparisons_put(doc, list, n);
+}
+
+static void put_gate(bn_json *doc, const struct bench *b)
+{
+    if (gate_of_all(b) == GATE_NONE) return;
+    bn_json *gate = bn_json_put_object(doc, "gate");
+    bn_json_put_number(gate, "fail_below", b->x.options->fail_below);
+    bn_json_put_string(gate, "status", GATE_NAMES[gate_of_all(b)]);
 }
 
 static void put_runner(bn_json *list, const struct bench *b, const struct runner *r)
@@ -247,8 +359,11 @@ static bn_status print_json(const struct bench *b, bn_error *err)
     bn_json *list = bn_json_put_array(doc, "engines");
     for (size_t i = 0; i < b->n; i++)
         put_runner(list, b, &b->runners[i]);
+    put_gate(doc, b);
+    put_comparisons(doc, b);
     bn_json_put_u64(doc, "exit_code", (uint64_t)b->x.args->exit_code);
-    bn_status status = bn_cli_print_json(doc, err);
+    bn_status status = put_series(doc, b, err);
+    if (status == BN_OK) status = bn_cli_print_json(doc, err);
     bn_json_free(doc);
     return status;
 }
@@ -282,10 +397,10 @@ static bn_status read_options(struct bench *b, const struct bn_args *args, bn_er
     return BN_OK;
 }
 
-/* 0 only when every engine was measured. */
+/* 0 only when every engine was measured, and the gate passed. */
 static int exit_of(const struct bench *b)
 {
-    int code = BN_EXIT_OK;
+    int code = gate_of_all(b) > GATE_PASS ? BN_EXIT_NEGATIVE : BN_EXIT_OK;
     for (size_t i = 0; i < b->n; i++)
         if (!is_measured(&b->runners[i])) code = BN_EXIT_NEGATIVE;
     return code;

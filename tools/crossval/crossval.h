@@ -85,6 +85,7 @@ struct bn_crossval_options {
     struct bn_id_list tokens;
     uint32_t positions, n_threads, n_batch; /* 0: not given */
     uint32_t n_prompt, n_decode, n_reps;
+    double fail_below; /* 0: not given */
     bool exact;
     const char *thresholds, *junit, *html, *receipt, *trace, *output;
 };

@@ -172,12 +172,35 @@ static bn_status question(struct bn_report *r, const struct bn_report_source *so
     return BN_OK;
 }
 
+/* ---- comparisons with other engines ---- */
+
+static bn_status agree(struct bn_report *r, const struct bn_report_source *source, bn_error *err)
+{
+    const bn_json *list = bn_json_get(source->doc, "references"),
+                  *parity = bn_json_get(source->doc, "parity");
+    if (!bn_json_text_is(source->doc, "schema", "bn.crossval/1")) return BN_OK;
+    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e)) {
+        const char *name = bn_json_text_of(e, "reference"), *rung = bn_json_text_of(e, "parted_at");
+        const char *result = bn_json_text_of(e, "result");
+        if (strcmp(result, "agree") == 0)
+            BN_TRY(find(r, "engines-agree", "ok", err, "%.200s computes the same as this engine\t%zu tokens",
+                        name, bn_json_count_of(parity, "tokens")));
+        else
+            BN_TRY(find(r, "engines-differ", "bad", err,
+                        "%.200s does not agree with this engine\t%.40s%s%.40s", name, result,
+                        rung[0] != '\0' ? " from rung " : "", rung));
+    }
+    return BN_OK;
+}
+
 bn_status bn_report_find(struct bn_report *r, bn_error *err)
 {
     /* The worst first, so that a full list has them. */
     for (size_t i = 0; i < r->n_comparisons; i++)
         if (r->comparisons[i].c.j.outcome == BN_OUTCOME_REGRESSED)
             BN_TRY(judge(r, &r->comparisons[i].c, err));
+    for (size_t i = 0; i < r->n_sources; i++)
+        BN_TRY(agree(r, &r->sources[i], err));
     for (size_t i = 0; i < r->n_sources; i++)
         BN_TRY(question(r, &r->sources[i], err));
     for (size_t i = 0; i < r->n_comparisons; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads documents of bn-bench into a report. A document without measurements fails with BN_ERR_MISMATCH (no
+ * Reads documents of bn-bench and bn-crossval into a report. A document without measurements fails with BN_ERR_MISMATCH (no
  * data), a document that cannot be understood with BN_ERR_FORMAT.
  */
 #include <math.h>
@@ -197,6 +197,22 @@ static bn_status read_profile(struct bn_report *r, struct bn_report_source *sour
     return bn_json_size(bn_json_get(source->doc, "series")) > 0 ? read_series(r, source, err) : BN_OK;
 }
 
+/* ---- a comparison with other engines ---- */
+
+/* A document of bn-crossval ladder and the like: its results become findings. */
+static bn_status check_crossval(const struct bn_report_source *source, bn_error *err)
+{
+    const bn_json *list = bn_json_get(source->doc, "references");
+    if (bn_json_kind(list) != BN_JSON_ARRAY)
+        return bn_fail(err, BN_ERR_FORMAT, "the document has no list of references");
+    if (bn_json_size(list) == 0)
+        return bn_fail(err, BN_ERR_MISMATCH, "nothing was compared: there are no references");
+    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e))
+        if (bn_json_text_of(e, "reference")[0] == '\0' || bn_json_text_of(e, "result")[0] == '\0')
+            return bn_fail(err, BN_ERR_FORMAT, "a reference has no name or no result");
+    return BN_OK;
+}
+
 /* ---- a file ---- */
 
 static bn_status read_document(struct bn_report_source *source, bn_error *err)
@@ -217,11 +233,13 @@ static bn_status read_source(struct bn_report *r, struct bn_report_source *sourc
     const char *schema = bn_json_text_of(source->doc, "schema");
     if (strcmp(schema, "bn.bench/1") == 0 && bn_json_get(source->doc, "histories") != NULL)
         return bn_report_read_trend(r, source, err);
-    if (strcmp(schema, "bn.bench/1") == 0) return read_measurements(r, source, err);
+    if (strcmp(schema, "bn.bench/1") == 0 || strcmp(schema, "bn.crossval-bench/1") == 0)
+        return read_measurements(r, source, err);
+    if (strcmp(schema, "bn.crossval/1") == 0) return check_crossval(source, err);
     if (strcmp(schema, "bn.ledger/1") == 0) return bn_report_read_ledger(r, source, err);
     if (strcmp(schema, "bn.profile/1") == 0) return read_profile(r, source, err);
-    bn_error_hint(err, "give a document of bn-bench --json, a ledger or a profile");
-    return bn_fail(err, BN_ERR_FORMAT, "the schema '%.40s' is not one of bn-bench", schema);
+    bn_error_hint(err, "give a document of bn-bench or bn-crossval --json, a ledger or a profile");
+    return bn_fail(err, BN_ERR_FORMAT, "the schema '%.40s' is not one of bn-bench or bn-crossval", schema);
 }
 
 static const char *base_name(const char *path)
