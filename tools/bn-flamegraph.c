@@ -130,12 +130,17 @@ static const struct bn_command COMMANDS[] = {
      .summary = "record the two reference workloads with pictures and pages",
      .text = "Records \"2+2=\" with one token and \"What is 2+2?\" with ten, and writes phase2_1tok and "
              "phase2_10tok (.svg, .md, .json) and README.md into DIR [docs/baselines/perf/flamegraphs]."
+             "\n\nSeveral models, instruction sets and numbers of threads are recorded in every "
+             "combination. The first of each list is the default configuration; the names of other files "
+             "have the value: phase2_1tok-avx2-t2. A recording with the same fingerprint (model, work, "
+             "program, settings, machine) is kept."
              "\n\nThe model is MODEL, --model, "
              "models/microsoft-bitnet-b1.58-2B-4T-gguf/ggml-model-i2_s.gguf, "
              "models/ggml-model-i2_s.gguf, ./ggml-model-i2_s.gguf, the download bitnet-b1.58-2b-4t or "
              "the built-in model: the first one found. TOKENIZER is not used: a GGUF file has its own. "
              "\"-\" omits an argument.",
-     .synopsis = "[MODEL [TOKENIZER [DIR]]] [--archive] [--redraw]",
+     .synopsis = "[MODEL [TOKENIZER [DIR]]] [-m MODEL]... [-t LIST] [--isa LIST] [--archive]\n"
+                 "--redraw [- - DIR]",
      .options = {bn_flamegraph_baseline_options, bn_flamegraph_record_options},
      .json = true,
      .max_operands = 3,
@@ -143,6 +148,8 @@ static const struct bn_command COMMANDS[] = {
      .bytes = sizeof(struct bn_flamegraph_options),
      .run = bn_flamegraph_baseline,
      .examples = {{"bn-flamegraph baseline", "record with the first model found"},
+                  {"bn-flamegraph baseline -m a.gguf -m b.gguf -t 1,2 --isa auto,avx2",
+                   "record eight configurations"},
                   {"bn-flamegraph baseline --archive model.gguf - /tmp/graphs",
                    "record into another directory and archive a copy"},
                   {"bn-flamegraph baseline --redraw", "draw the existing recordings again"}}},

@@ -229,7 +229,7 @@ if "$bn" doctor -q >/dev/null 2>&1; then
     record() {
         local seconds samples
         for seconds in 0.4 2 10 50; do
-            "$bn" baseline -q --runs 2 --duration $seconds "$@" || return
+            "$bn" baseline -q --force --runs 2 --duration $seconds "$@" || return
             samples=$(sed -nE 's/^\| samples \| ([0-9]+).*/\1/p' real/phase2_1tok.md)
             [ "${samples:-0}" -lt 100 ] || return 0
         done
@@ -253,6 +253,39 @@ if "$bn" doctor -q >/dev/null 2>&1; then
     check 'left the old files' diff -r kept real
     status 0 'recorded files are drawn anew' "$bn" baseline --redraw -q - - real
     check 'to the same bytes' diff -r kept real
+
+    # ---- configurations ----
+    nano=$root/fixtures/nano-bitnet-b1.58-i2_s-42.gguf
+    cp "$nano" other.gguf
+    many() { "$bn" baseline --runs 2 --duration 0.1 -m "$nano" "$@" - - many; }
+    names() { (cd many && echo *.json); }
+    status 0 'several configurations' many --isa ref,auto -t 1,2
+    check 'have a file each, and the default one has the plain name' equal "$(names)" \
+        'phase2_10tok-auto-t2.json phase2_10tok-auto.json phase2_10tok-t2.json phase2_10tok.json phase2_1tok-auto-t2.json phase2_1tok-auto.json phase2_1tok-t2.json phase2_1tok.json'
+    check 'a file has what its name says' grep -q '| threads | 2 |' many/phase2_1tok-t2.md
+    check 'and the default one has the first of each list' grep -q '| instruction set | `ref` |' many/phase2_1tok.md
+    check 'the index has all, the default configuration first' equal "$(grep -oE '^\| \[[^]]*' many/README.md | head -3 | tr -d '|[ ' | xargs)" 'phase2_1tok phase2_10tok phase2_1tok-auto'
+    check 'each once' equal "$(grep -c '^| \[phase2_' many/README.md)" 8
+    check 'their fingerprints differ' equal "$(grep -oE '`[0-9a-f]{12}` \|$' many/README.md | sort -u | wc -l)" 8
+    cp -r many kept_many
+    says 0 'again: they are there' 'phase2_1tok-t2 is there with the same fingerprint; --force' many --isa ref,auto -t 1,2
+    check 'so nothing is recorded' test -z "$(grep 'recording phase2' "$tmp/tap")"
+    check 'and nothing changes' diff -r kept_many many
+    says 0 'a model more' 'recording phase2_1tok-other: ' many --isa ref -m other.gguf
+    check 'is recorded alone' equal "$(grep -c 'recording phase2' "$tmp/tap")" 2
+    check 'next to what was there' equal "$(grep -c '^| \[phase2_' many/README.md)" 10
+    says 0 'with --force' 'recording phase2_1tok: ' many --force --isa ref
+    says 0 'another period is another recording' 'recording phase2_1tok: ' many --isa ref -F 499
+    sed -i 's/"n_predict":1,/"n_predict":3,/' many/phase2_1tok.json
+    says 0 'a recording of other work is replaced' 'recording phase2_1tok: ' many --isa ref -F 499
+    says 0 'all of them are drawn again' 'many/phase2_10tok-auto-t2.svg' "$bn" baseline --redraw - - many
+    status 0 'and archived' "$bn" baseline --redraw --archive -q - - many
+    says 0 'the timeline has all of them' '^phase2_10tok-auto-t2$' "$bn" timeline many
+    says 2 'a model twice' 'two models have the name nano-bitnet' many -m "$nano"
+    says 2 'an instruction set twice' 'two instruction sets have the name ref' many --isa ref,ref
+    status 2 'an unknown instruction set' many --isa ref,z80
+    says 3 'a model that is not there' 'none.gguf: no such model' many -m none.gguf
+    check 'ends the command before anything is recorded' test -z "$(grep 'recording phase2' "$tmp/tap")"
 else
     skip 'recording' 'nothing samples here'
 fi

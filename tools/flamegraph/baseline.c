@@ -1,60 +1,58 @@
 /* SPDX-License-Identifier: MIT
  *
- * bn-flamegraph baseline: records two fixed workloads and writes a picture, a page and a document of each,
- * an index of them, and a copy in the archive. All files are made in memory and checked before one is
- * written.
+ * bn-flamegraph baseline: records two fixed workloads in each configuration of model, instruction set and
+ * threads, unless the folder has a recording with the same fingerprint. Nothing is written before all
+ * recordings are complete.
  */
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include "tools/flamegraph/baseline.h"
+
 #include "base/error.h"
-#include "base/file.h"
 #include "hub/cache/cache.h"
-#include "lab/report/html.h"
 #include "lab/stacks/fingerprint.h"
-#include "lab/stacks/hotspots.h"
 #include "tools/cli/default_model.h"
-#include "tools/cli/print_json.h"
+#include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
-#include "tools/flamegraph/archive.h"
-#include "tools/flamegraph/flamegraph.h"
-#include "tools/flamegraph/page.h"
 
 #define DIR_PRESET "docs/baselines/perf/flamegraphs"
 #define MODEL_NAME "bitnet-b1.58-2b-4t"
-#define MAX_TIMING_BYTES (1u << 20)
-#define RECORDINGS 2u
-#define FILES (3u * RECORDINGS + 1u)
+#define MAX_ISAS 8u
+#define MAX_RECORDINGS 256u
+#define LEVEL BN_PROF_BRICK
 
 /* The same two workloads every time, so that recordings can be compared. */
 static const struct {
     const char *name, *title, *prompt;
     uint32_t n_predict;
-} WORKS[RECORDINGS] = {
+} WORKS[] = {
     {"phase2_1tok", "one token", "2+2=", 1},
     {"phase2_10tok", "ten tokens", "What is 2+2?", 10},
 };
 
-struct file {
-    char path[4096];
-    struct bn_buf bytes;
-};
-
-struct baseline {
-    const struct bn_args *args;
-    const char *dir;
-    bn_stacks *stacks[RECORDINGS];
-    struct file files[FILES]; /* picture, page and document of each recording; README.md */
-    char folder[128];         /* of the archive; "" without --archive */
-    bool archived;            /* before this run */
+/* What is recorded: every combination of these. The first of each list is the default configuration. */
+struct choices {
+    char **models; /* paths; NULL is the built-in model */
+    size_t n_models;
+    char isa_text[128]; /* the list, with a NUL after each name */
+    const char *isas[MAX_ISAS];
+    size_t n_isas;
+    struct bn_list threads;
 };
 
 const struct bn_option bn_flamegraph_baseline_options[] = {
-    BN_OPTION_MODEL,
-    BN_OPTION("threads", "number of compute threads", .letter = 't', .arg = "N", .group = "Machine",
-              .env = "BN_THREADS", .preset = "1",
-              BN_TO_U32(struct bn_flamegraph_options, work.n_threads, 1, 1024)),
-    BN_OPTION_ISA,
+    BN_OPTION("model", "GGUF file or downloaded model; several may be given", .letter = 'm', .arg = "MODEL",
+              .group = "Configurations", .env = "BN_MODEL", .repeatable = true,
+              BN_TO_TEXTS(struct bn_flamegraph_options, baseline.models)),
+    BN_OPTION("threads", "numbers of compute threads, as 1,2", .letter = 't', .arg = "LIST",
+              .group = "Configurations", .env = "BN_THREADS", .preset = "1",
+              BN_TO_LIST(struct bn_flamegraph_options, baseline.threads, 1, 1024)),
+    BN_OPTION("isa", "instruction sets, as avx2,avx512vnni", .arg = "LIST", .group = "Configurations",
+              .env = "BN_ISA", .preset = "auto", .words = "auto ref avx2 avxvnni avx512vnni avx512vbmi neon",
+              BN_TO_TEXT(struct bn_flamegraph_options, baseline.isas)),
     BN_OPTION("seed", "recorded; decoding is greedy", .rare = true, .arg = "N", .env = "BITNET_SEED",
               .preset = "42", BN_TO_U64(struct bn_flamegraph_options, work.seed, 0, 0)),
     BN_OPTION("deterministic", "accepted; always on", .arg = "1|on|true|yes", .env = "BITNET_DETERMINISTIC",
@@ -64,6 +62,8 @@ const struct bn_option bn_flamegraph_baseline_options[] = {
               BN_TO_TEXT(struct bn_flamegraph_options, baseline.timing)),
     BN_OPTION("archive", "keep a copy in DIR/archives/<date>-<commit>/",
               BN_TO_BOOL(struct bn_flamegraph_options, baseline.archive)),
+    BN_OPTION("force", "record even if the fingerprint is the same",
+              BN_TO_BOOL(struct bn_flamegraph_options, baseline.force)),
     BN_OPTION("redraw", "do not record: draw the recordings in DIR again",
               BN_TO_BOOL(struct bn_flamegraph_options, baseline.redraw)),
     {0},
@@ -75,35 +75,92 @@ static const char *operand(const struct bn_args *args, size_t i)
     return strcmp(text, "-") == 0 ? NULL : text;
 }
 
-/* ---- checks before recording ---- */
+/* ---- configurations ---- */
 
-static bn_status take_model(char **path, const char *text, bn_error *err)
+/* The name of a model's file without its ending, of characters that need no quoting. */
+static void put_model(char *out, size_t room, const char *path)
 {
-    BN_TRY(bn_cli_model_path(path, text, err));
-    if (access(*path, R_OK) == 0) return BN_OK;
-    bn_free(*path);
-    *path = NULL;
-    bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, text, "no such model");
-    bn_error_hint(err, "bn-download " MODEL_NAME);
-    return BN_ERR_NOT_FOUND;
+    const char *slash = path != NULL ? strrchr(path, '/') : NULL;
+    snprintf(out, room, "%.64s", path == NULL ? "built-in" : slash != NULL ? slash + 1 : path);
+    char *end = strrchr(out, '.');
+    if (end != NULL && strcmp(end, ".gguf") == 0) *end = '\0';
+    for (char *p = out; *p != '\0'; p++)
+        if (!isalnum((unsigned char)*p) && strchr("._-", *p) == NULL) *p = '_';
 }
 
-/* *path stays NULL for the built-in model. */
-static bn_status find_model(char **path, const char **why, const struct bn_args *args, bn_error *err)
+static bn_status twice(const char *what, const char *name, bn_error *err)
+{
+    bn_fail(err, BN_ERR_ARG, "two %s have the name %s", what, name);
+    bn_error_hint(err, "files are named after configurations; give each name once");
+    return BN_ERR_ARG;
+}
+
+static bn_status take_model(struct choices *c, const char *text, const char *why, bn_error *err)
+{
+    char *path = NULL, name[80], other[80];
+    if (text != NULL) {
+        BN_TRY(bn_cli_model_path(&path, text, err));
+        if (access(path, R_OK) != 0) {
+            bn_free(path);
+            bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, text, "no such model");
+            bn_error_hint(err, "bn-download " MODEL_NAME);
+            return BN_ERR_NOT_FOUND;
+        }
+    }
+    put_model(name, sizeof name, path);
+    for (size_t i = 0; i < c->n_models; i++) {
+        put_model(other, sizeof other, c->models[i]);
+        if (strcmp(name, other) != 0) continue;
+        bn_free(path);
+        return twice("models", name, err);
+    }
+    bn_report_note(0, "model: %s (%s)", path != NULL ? path : "the built-in model", why);
+    c->models[c->n_models++] = path;
+    return BN_OK;
+}
+
+static bn_status find_model(struct choices *c, bn_error *err)
 {
     static const char *const PLACES[] = {"models/microsoft-bitnet-b1.58-2B-4T-gguf/ggml-model-i2_s.gguf",
                                          "models/ggml-model-i2_s.gguf", "./ggml-model-i2_s.gguf"};
     bn_error nothing = {0};
-    *why = "named as MODEL";
-    if (operand(args, 0) != NULL) return take_model(path, operand(args, 0), err);
-    *why = "named by --model or BN_MODEL";
-    if (args->model != NULL) return take_model(path, args->model, err);
-    *why = "found there";
+    char *path = NULL;
     for (size_t i = 0; i < BN_ARRAY_LEN(PLACES); i++)
-        if (access(PLACES[i], R_OK) == 0) return take_model(path, PLACES[i], err);
-    *why = "downloaded as " MODEL_NAME;
-    if (bn_hub_locate(path, MODEL_NAME, &nothing) == BN_OK) return BN_OK;
-    *why = "none was named or found";
+        if (access(PLACES[i], R_OK) == 0) return take_model(c, PLACES[i], "found there", err);
+    if (bn_hub_locate(&path, MODEL_NAME, &nothing) != BN_OK)
+        return take_model(c, NULL, "none was named or found", err);
+    bn_status status = take_model(c, path, "downloaded as " MODEL_NAME, err);
+    bn_free(path);
+    return status;
+}
+
+static bn_status choose_models(struct choices *c, const struct bn_args *args, bn_error *err)
+{
+    const struct bn_texts *named = &((const struct bn_flamegraph_options *)args->fields)->baseline.models;
+    c->models = bn_alloc(named->n + 1, sizeof *c->models);
+    if (c->models == NULL) return bn_nomem(err);
+    if (operand(args, 0) != NULL) return take_model(c, operand(args, 0), "named as MODEL", err);
+    for (size_t i = 0; i < named->n; i++)
+        BN_TRY(take_model(c, named->list[i], "named by --model or BN_MODEL", err));
+    return named->n > 0 ? BN_OK : find_model(c, err);
+}
+
+/* Each must work here: the last one may be hours away. */
+static bn_status choose_isas(struct choices *c, const char *list, bn_error *err)
+{
+    if ((size_t)snprintf(c->isa_text, sizeof c->isa_text, "%s", list) >= sizeof c->isa_text)
+        return bn_fail(err, BN_ERR_ARG, "--isa: the list is longer than %zu bytes", sizeof c->isa_text - 1);
+    for (char *name = c->isa_text; name != NULL;) {
+        char *next = strchr(name, ',');
+        if (next != NULL) *next++ = '\0';
+        if (c->n_isas == MAX_ISAS)
+            return bn_fail(err, BN_ERR_ARG, "--isa: more than %u instruction sets", MAX_ISAS);
+        BN_TRY(bn_isa_select(name, err));
+        for (size_t i = 0; i < c->n_isas; i++)
+            if (strcmp(c->isas[i], name) == 0) return twice("instruction sets", name, err);
+        c->isas[c->n_isas++] = name;
+        name = next;
+    }
     return BN_OK;
 }
 
@@ -116,42 +173,161 @@ static bn_status check_tokenizer(const char *path, bn_error *err)
     return BN_OK;
 }
 
-static bn_status check_files(struct baseline *b, bn_error *err)
+static bn_status choose(struct choices *c, const struct bn_args *args, bn_error *err)
 {
-    static const char *const ENDS[] = {".svg", ".md", ".json"};
-    for (size_t i = 0; i < FILES; i++) {
-        struct file *f = &b->files[i];
-        bool last = i == FILES - 1;
-        if ((size_t)snprintf(f->path, sizeof f->path, "%s/%s%s", b->dir, last ? "README" : WORKS[i / 3].name,
-                             last ? ".md" : ENDS[i % 3]) >= sizeof f->path)
-            return bn_fail(err, BN_ERR_ARG, "the name of the folder is too long");
-        f->bytes.max = BN_FLAMEGRAPH_MAX_BYTES;
-        if (i == 0) BN_TRY(bn_file_make_folders(f->path, err));
-        BN_TRY(bn_flamegraph_check_file(f->path, err));
+    const struct bn_flamegraph_options *o = args->fields;
+    BN_TRY(choose_models(c, args, err));
+    BN_TRY(choose_isas(c, o->baseline.isas, err));
+    c->threads = o->baseline.threads;
+    return check_tokenizer(operand(args, 1), err);
+}
+
+static void release_choices(struct choices *c)
+{
+    for (size_t i = 0; i < c->n_models; i++)
+        bn_free(c->models[i]);
+    bn_free(c->models);
+}
+
+/* The name of a workload and of each choice that is not the first of its list. */
+static void name_recording(struct bn_baseline_recording *r, const struct choices *c, size_t isa,
+                           size_t thread)
+{
+    char model[80];
+    size_t room = sizeof r->name, n = (size_t)snprintf(r->name, room, "%s", WORKS[r->work].name);
+    put_model(model, sizeof model, c->models[r->model]);
+    if (r->model > 0) n += (size_t)snprintf(r->name + n, room - n, "-%s", model);
+    if (isa > 0) n += (size_t)snprintf(r->name + n, room - n, "-%.16s", r->isa);
+    if (thread > 0) snprintf(r->name + n, room - n, "-t%u", r->n_threads);
+}
+
+static struct bn_baseline_recording *find_recording(const struct bn_baseline *b, const char *name)
+{
+    for (size_t i = 0; i < b->n; i++)
+        if (strcmp(b->list[i].name, name) == 0) return &b->list[i];
+    return NULL;
+}
+
+static bn_status add_configurations(struct bn_baseline *b, const struct choices *c, bn_error *err)
+{
+    size_t per_model = c->n_isas * c->threads.n * BN_ARRAY_LEN(WORKS);
+    if (c->n_models * per_model > MAX_RECORDINGS)
+        return bn_fail(err, BN_ERR_ARG, "%zu recordings were asked for; the limit is %u",
+                       c->n_models * per_model, MAX_RECORDINGS);
+    for (size_t i = 0; i < c->n_models * per_model; i++) {
+        size_t isa = i / BN_ARRAY_LEN(WORKS) / c->threads.n % c->n_isas,
+               thread = i / BN_ARRAY_LEN(WORKS) % c->threads.n;
+        struct bn_baseline_recording r = {.asked = true,
+                                          .work = i % BN_ARRAY_LEN(WORKS),
+                                          .model = i / per_model,
+                                          .isa = c->isas[isa],
+                                          .n_threads = c->threads.list[thread]};
+        name_recording(&r, c, isa, thread);
+        if (find_recording(b, r.name) != NULL) return twice("configurations", r.name, err);
+        b->list[b->n++] = r;
     }
     return BN_OK;
 }
 
-/* Whether the requested sampler works. */
-static bn_status check_recorder(const struct bn_args *args, bn_error *err)
+/* ---- the recordings in the folder ---- */
+
+static int by_place(const void *a, const void *b)
 {
-    struct bn_record_options options;
-    struct bn_symbols_options symbols;
-    bn_recorder *recorder = NULL;
-    BN_TRY(bn_flamegraph_read_sampler(&options, &symbols, args, err));
-    bn_status status = bn_recorder_open(&recorder, &options, err);
-    bn_recorder_close(recorder);
+    const struct bn_baseline_recording *x = a, *y = b;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+/* All that are asked for or in the folder, in the order of their names. */
+static bn_status list_recordings(struct bn_baseline *b, const struct choices *c, bn_error *err)
+{
+    static const char *const FIRST[] = {BN_ARCHIVE_FIRST};
+    struct bn_archive_names names = {0};
+    bn_status status = bn_archive_find_names(&names, b->dir, err);
+    b->list = bn_alloc(MAX_RECORDINGS + names.n + BN_ARRAY_LEN(FIRST), sizeof *b->list);
+    if (status == BN_OK && b->list == NULL) status = bn_nomem(err);
+    if (status == BN_OK) status = add_configurations(b, c, err);
+    for (size_t i = 0; i < b->n && status == BN_OK; i++)
+        status = bn_archive_add_name(&names, b->list[i].name, err);
+    for (size_t i = 0; i < BN_ARRAY_LEN(FIRST) && status == BN_OK; i++)
+        status = bn_archive_add_name(&names, FIRST[i], err);
+    for (size_t i = 0; i < names.n && status == BN_OK; i++) {
+        struct bn_baseline_recording *r = find_recording(b, names.list[i]);
+        if (r == NULL) {
+            r = &b->list[b->n++];
+            snprintf(r->name, sizeof r->name, "%s", names.list[i]);
+        }
+        r->place = i;
+    }
+    if (status == BN_OK) qsort(b->list, b->n, sizeof *b->list, by_place);
+    bn_free(names.list);
     return status;
 }
 
-/* Passes the model on as the value of --model, which recording opens. The caller frees *path afterwards. */
-static bn_status prepare(struct bn_args *args, char **path, bn_error *err)
+static bn_status read_old(struct bn_baseline_recording *r, bn_error *err)
 {
-    const char *why;
-    BN_TRY(find_model(path, &why, args, err));
-    bn_report_note(0, "model: %s (%s)", *path != NULL ? *path : "the built-in model", why);
-    args->model = *path;
-    return check_tokenizer(operand(args, 1), err);
+    const struct bn_stacks_view sorted = {0};
+    bn_stacks *read = NULL;
+    BN_TRY(bn_stacks_read(&read, r->files[BN_BASELINE_JSON].path, err));
+    bn_json_remove(read->about, "page"); /* older versions kept their page here */
+    bn_status status = bn_stacks_copy(&r->stacks, read, &sorted, err);
+    bn_stacks_close(read);
+    return status;
+}
+
+/* What does not depend on the configuration: program, machine, sampler. Fails when the sampler does not
+ * work. */
+static bn_status expect_all(bn_json *about, const struct bn_args *args, bn_error *err)
+{
+    struct bn_record_options options;
+    struct bn_symbols_options symbols;
+    struct bn_machine machine;
+    bn_recorder *recorder = NULL;
+    bn_recording recording = {0};
+    BN_TRY(bn_flamegraph_read_sampler(&options, &symbols, args, err));
+    bn_status status = bn_recorder_open(&recorder, &options, err);
+    if (status == BN_OK) status = bn_recorder_stop(recorder, &recording, err);
+    bn_recorder_close(recorder);
+    if (status != BN_OK) return status;
+    bn_machine_read(&machine);
+    bn_cli_put_provenance(about, &machine);
+    bn_recording_put(about, &recording);
+    bn_recording_release(&recording);
+    return BN_OK;
+}
+
+/* The facts of which a fingerprint is made, as this recording would have them. The token ids follow from the
+ * others: those of the old recording are taken. */
+static bn_status expect(bn_json *about, const struct bn_baseline_recording *r, const bn_json *old,
+                        bn_error *err)
+{
+    bn_json_remove(about, "workload");
+    bn_json *work = bn_json_put_object(about, "workload");
+    bn_json_put_string(work, "prompt", WORKS[r->work].prompt);
+    bn_json_put_u64(work, "n_predict", WORKS[r->work].n_predict);
+    bn_json_put_copy(work, "ids_sha256", bn_json_path(old, "workload.ids_sha256"));
+    bn_json_put_u64(work, "threads", r->n_threads);
+    BN_TRY(bn_isa_select(r->isa, err));
+    bn_json_put_string(work, "isa", bn_isa_name());
+    bn_json_put_string(work, "level", bn_prof_level_name(LEVEL));
+    return BN_OK;
+}
+
+/* Takes the recording in the folder, if it has the same fingerprint. One that cannot be read is replaced. */
+static bn_status reuse(struct bn_baseline_recording *r, bn_json *about, bn_error *err)
+{
+    struct bn_fingerprint old, wanted;
+    bn_error nothing = {0};
+    if (read_old(r, &nothing) != BN_OK) return BN_OK;
+    bn_status status = expect(about, r, r->stacks->about, err);
+    if (status == BN_OK) status = bn_fingerprint_of(&old, r->stacks->about, err);
+    if (status == BN_OK) status = bn_fingerprint_of(&wanted, about, err);
+    if (status == BN_OK && strcmp(old.whole, wanted.whole) == 0) {
+        bn_report_note(0, "%s is there with the same fingerprint; --force records it again", r->name);
+        return BN_OK;
+    }
+    bn_stacks_close(r->stacks);
+    r->stacks = NULL;
+    return status;
 }
 
 /* ---- recording ---- */
@@ -177,16 +353,16 @@ static void put_word(struct bn_buf *out, const char *word)
 static bool is_shown(const struct bn_args *args, size_t i)
 {
     static const char *const NOT[] = {"archive", "redraw", "json",          "quiet",
-                                      "verbose", "color",  "deterministic", "model"};
+                                      "verbose", "color",  "deterministic", "force"};
     const struct bn_option *option = args->values[i].option;
     for (size_t k = 0; k < BN_ARRAY_LEN(NOT); k++)
         if (strcmp(NOT[k], option->name) == 0) return false;
     for (size_t k = i + 1; k < args->n_values && !option->repeatable; k++)
         if (args->values[k].option == option) return false;
-    return true;
+    return strcmp(option->name, "model") != 0;
 }
 
-static void put_command(bn_json *about, const struct bn_args *args)
+static void put_command(bn_json *about, const struct bn_args *args, const struct choices *c)
 {
     struct bn_buf line = {.max = 1u << 16};
     bn_buf_puts(&line, "bn-flamegraph baseline");
@@ -197,9 +373,10 @@ static void put_command(bn_json *about, const struct bn_args *args)
         bn_buf_putc(&line, ' ');
         put_word(&line, args->values[i].text);
     }
-    if (args->model != NULL) {
+    for (size_t i = 0; i < c->n_models; i++) {
+        if (c->models[i] == NULL) continue;
         bn_buf_puts(&line, " --model ");
-        put_word(&line, args->model);
+        put_word(&line, c->models[i]);
     }
     if (args->n_operands > 2) {
         bn_buf_puts(&line, " - - ");
@@ -210,248 +387,76 @@ static void put_command(bn_json *about, const struct bn_args *args)
 }
 
 /* Five runs, so that comparisons know how runs vary, with enough samples to tell 1 % from 2 %. */
-static bn_status record(struct baseline *b, size_t i, bn_error *err)
+static bn_status record(struct bn_baseline_recording *r, struct bn_args *args, const struct choices *c,
+                        bn_error *err)
 {
-    const struct bn_args *args = b->args;
     const struct bn_flamegraph_options *o = args->fields;
     const struct bn_stacks_view sorted = {0};
     struct bn_flamegraph_recorded recorded = {0};
-    struct bn_flamegraph_workload w = {.prompt = WORKS[i].prompt,
-                                       .n_predict = WORKS[i].n_predict,
-                                       .n_threads = o->work.n_threads,
+    struct bn_flamegraph_workload w = {.prompt = WORKS[r->work].prompt,
+                                       .n_predict = WORKS[r->work].n_predict,
+                                       .n_threads = r->n_threads,
                                        .runs = bn_args_given(args, &o->work.runs) ? o->work.runs : 5,
                                        .seed = o->work.seed,
                                        .seconds = o->work.seconds > 0 ? o->work.seconds : 20,
                                        .min_samples = 2000,
-                                       .level = BN_PROF_BRICK};
-    bn_report_note(0, "recording %s: %s", WORKS[i].name, WORKS[i].title);
+                                       .level = LEVEL};
+    bn_report_note(0, "recording %s: %s", r->name, WORKS[r->work].title);
+    args->model = c->models[r->model];
+    args->isa = r->isa;
     bn_status status = bn_flamegraph_record_model(&recorded, args, &w, err);
-    if (status == BN_OK) status = bn_stacks_copy(&b->stacks[i], recorded.stacks, &sorted, err);
-    if (status == BN_OK) put_command(b->stacks[i]->about, args);
+    if (status == BN_OK) status = bn_stacks_copy(&r->stacks, recorded.stacks, &sorted, err);
+    if (status == BN_OK) put_command(r->stacks->about, args, c);
     bn_flamegraph_recorded_release(&recorded);
     return status;
 }
 
-static bn_status read_old(struct baseline *b, size_t i, bn_error *err)
-{
-    const struct bn_stacks_view sorted = {0};
-    bn_stacks *read = NULL;
-    BN_TRY(bn_stacks_read(&read, b->files[3 * i + 2].path, err));
-    bn_json_remove(read->about, "page"); /* older versions kept their page here */
-    bn_status status = bn_stacks_copy(&b->stacks[i], read, &sorted, err);
-    bn_stacks_close(read);
-    return status;
-}
-
-/* ---- pictures and pages ---- */
-
-static bn_status draw(struct bn_buf *out, const bn_stacks *stacks, bn_error *err)
-{
-    const struct bn_stacks_view functions = {.drop = BN_FRAME_TAGS};
-    bn_stacks *view = NULL;
-    bn_status status = bn_stacks_copy(&view, stacks, &functions, err);
-    if (status == BN_OK)
-        status = bn_flamegraph_draw(out, view, (struct bn_svg_options)BN_SVG_OPTIONS_INIT, err);
-    bn_stacks_close(view);
-    return status;
-}
-
-/* The last archived recording that can be compared with this one; else page->before_why says why not. An
- * archived copy of this recording itself does not count. */
-static void find_before(struct bn_flamegraph_page *page, const struct bn_archive *archive, char why[200])
-{
-    const char *created = bn_json_text_of(page->stacks->about, "created");
-    snprintf(why, 200, "there is no earlier recording in archives/");
-    page->before_why = why;
-    for (size_t i = archive->n; i-- > 0;) {
-        const struct bn_archived *a = &archive->list[i];
-        char unlike[200];
-        if (strcmp(bn_json_text_of(a->stacks->about, "created"), created) >= 0) continue;
-        bn_fingerprint_unlike(unlike, sizeof unlike, a->stacks->about, page->stacks->about,
-                              BN_FINGERPRINT_COMPARED);
-        page->before_name = a->folder;
-        page->before = unlike[0] == '\0' ? a->stacks : NULL;
-        if (page->before != NULL) return;
-        snprintf(why, 200, "%.100s: %.90s", a->folder, unlike);
-    }
-}
-
-static bn_status make_files(struct baseline *b, size_t i, const struct bn_flamegraph_page *timing,
+/* Those of the folder are read first: a malformed one ends the command before anything is recorded. */
+static bn_status record_all(struct bn_baseline *b, struct bn_args *args, const struct choices *c,
                             bn_error *err)
 {
-    char why[200];
-    struct file *files = &b->files[3 * i];
-    struct bn_flamegraph_page page = *timing;
-    struct bn_archive archive = {0};
-    page.name = WORKS[i].name;
-    page.stacks = b->stacks[i];
-    BN_TRY(bn_archive_read(&archive, b->dir, page.name, err));
-    find_before(&page, &archive, why);
-    bn_status status = draw(&files[0].bytes, page.stacks, err);
-    if (status == BN_OK) status = bn_flamegraph_page(&files[1].bytes, &page, err);
-    if (status == BN_OK) status = bn_stacks_write(page.stacks, BN_STACKS_DOCUMENT, &files[2].bytes, err);
-    bn_archive_release(&archive);
+    bool force = ((const struct bn_flamegraph_options *)args->fields)->baseline.force;
+    size_t model = SIZE_MAX;
+    bn_json *about = bn_json_new_object();
+    bn_status status = c->n_models > 0 ? expect_all(about, args, err) : BN_OK;
+    for (size_t i = 0; i < b->n && status == BN_OK; i++) {
+        struct bn_baseline_recording *r = &b->list[i];
+        if (!r->asked) {
+            status = read_old(r, err);
+        } else if (!force && access(r->files[BN_BASELINE_JSON].path, R_OK) == 0) {
+            args->model = c->models[r->model];
+            if (r->model != model) bn_json_remove(about, "model"), bn_cli_put_model(about, args);
+            model = r->model;
+            status = reuse(r, about, err);
+        }
+    }
+    bn_json_free(about);
+    for (size_t i = 0; i < b->n && status == BN_OK; i++)
+        if (b->list[i].stacks == NULL) status = record(&b->list[i], args, c, err);
     return status;
-}
-
-static void put_cell(struct bn_buf *out, const char *text)
-{
-    bn_markdown_code(out, text[0] != '\0' ? text : "not known");
-    bn_buf_puts(out, " | ");
-}
-
-/* The class with the largest share. */
-static bn_status put_first_class(struct bn_buf *out, const bn_stacks *stacks, bn_error *err)
-{
-    const struct bn_stacks_view view = BN_HOTSPOTS_VIEW;
-    double shares[BN_CLASSES];
-    unsigned first = 0;
-    bn_stacks *functions = NULL;
-    BN_TRY(bn_stacks_copy(&functions, stacks, &view, err));
-    bn_class_shares(shares, functions);
-    bn_stacks_close(functions);
-    for (unsigned c = 1; c < BN_CLASSES; c++)
-        if (shares[c] > shares[first]) first = c;
-    bn_buf_printf(out, "%s %.2f %% |\n", bn_class_name((enum bn_class)first), 100 * shares[first]);
-    return BN_OK;
-}
-
-static bn_status put_readme(struct baseline *b, bn_error *err)
-{
-    struct bn_buf *out = &b->files[FILES - 1].bytes;
-    bn_buf_puts(out, "<!-- Written by bn-flamegraph baseline; manual changes are lost. -->\n"
-                     "# Flame graphs\n\n| picture | | | prompt | recorded | commit | model | processor | "
-                     "sampler | largest class |\n|---|---|---|---|---|---|---|---|---|---|\n");
-    for (size_t i = 0; i < RECORDINGS; i++) {
-        const bn_json *about = b->stacks[i]->about;
-        const char *name = WORKS[i].name;
-        bn_buf_printf(out, "| [%s](%s.svg) | [page](%s.md) | [stacks](%s.json) | ", name, name, name, name);
-        put_cell(out, bn_json_text_of(bn_json_get(about, "workload"), "prompt"));
-        put_cell(out, bn_json_text_of(about, "created"));
-        put_cell(out, bn_json_text_of(bn_json_get(about, "program"), "commit"));
-        put_cell(out, bn_json_text_of(bn_json_get(about, "model"), "name"));
-        put_cell(out, bn_json_text_of(bn_json_get(about, "machine"), "cpu_model"));
-        put_cell(out, bn_json_text_of(bn_json_get(about, "sampler"), "tier"));
-        BN_TRY(put_first_class(out, b->stacks[i], err));
-    }
-    bn_buf_puts(out,
-                "\n## Make them again\n\n    ci/phase2-flamegraph.sh [MODEL] [TOKENIZER] [DIR]\n\n"
-                "or, with built programs, `bn-flamegraph baseline`. Each page has the command of its "
-                "recording.\n\n"
-                "## Earlier recordings\n\n`bn-flamegraph baseline --archive` keeps a copy in `archives/`; "
-                "`bn-flamegraph timeline` shows what changed.\n\n"
-                "## Read them\n\n"
-                "- A picture opens in any browser. The width of a frame is its share of the samples, with "
-                "all functions that it called. Left and right have no meaning.\n"
-                "- Click a frame to zoom in; press Ctrl-F to search. Colours are classes of work; the page "
-                "lists them.\n"
-                "- Read on the page how the samples were taken, and how many were lost, before the figures.\n"
-                "- `bn-flamegraph diff OLD.json --vs NEW.json` compares two recordings; "
-                "`bn-flamegraph text FILE.json` prints tables.\n");
-    return bn_buf_check(out, err);
-}
-
-/* ---- writing ---- */
-
-static bn_status write_all(const struct baseline *b, const char *folder, bn_error *err)
-{
-    for (size_t i = 0; i < (folder[0] != '\0' ? FILES - 1 : FILES); i++) {
-        const struct file *f = &b->files[i];
-        char path[4096 + 160];
-        snprintf(path, sizeof path, "%s", f->path);
-        if (folder[0] != '\0')
-            snprintf(path, sizeof path, "%s/archives/%s%s", b->dir, folder, strrchr(f->path, '/'));
-        if (folder[0] != '\0' && i == 0) BN_TRY(bn_file_make_folders(path, err));
-        bool exists = access(path, F_OK) == 0;
-        BN_TRY(bn_file_write_atomic(path, f->bytes.data, f->bytes.len, err));
-        if (exists) bn_report_note(0, "replaced %s", path);
-        if (!b->args->json) printf("%s\n", path);
-    }
-    return BN_OK;
-}
-
-/* Whether a folder of the archive has the same recording. */
-static bool has_same(const struct baseline *b, const char *folder)
-{
-    char path[4096 + 160];
-    struct bn_buf old = {.max = BN_FLAMEGRAPH_MAX_BYTES};
-    const struct file *f = &b->files[2];
-    bn_error nothing = {0};
-    snprintf(path, sizeof path, "%s/archives/%s%s", b->dir, folder, strrchr(f->path, '/'));
-    bool equal = bn_file_read(path, &old, &nothing) == BN_OK && old.len == f->bytes.len &&
-                 memcmp(old.data, f->bytes.data, old.len) == 0;
-    bn_buf_release(&old);
-    return equal;
-}
-
-static void choose_folder(struct baseline *b)
-{
-    for (unsigned n = 1; n < 10000; n++) {
-        char path[4096 + 160];
-        bn_archive_folder(b->folder, b->stacks[0]->about, n);
-        snprintf(path, sizeof path, "%s/archives/%s", b->dir, b->folder);
-        b->archived = has_same(b, b->folder);
-        if (b->archived || access(path, F_OK) != 0) return;
-    }
-}
-
-static bn_status print_document(const struct baseline *b, bn_error *err)
-{
-    bn_json *doc = bn_json_new_object();
-    bn_json_put_string(doc, "schema", "bn.flamebaseline/1");
-    bn_json_put_string(doc, "folder", b->dir);
-    bn_json_put_string(doc, "archived", b->folder[0] != '\0' ? b->folder : NULL);
-    bn_json *list = bn_json_put_array(doc, "recordings");
-    for (size_t i = 0; i < RECORDINGS; i++) {
-        bn_json *o = bn_json_add_object(list);
-        bn_json_put_string(o, "name", WORKS[i].name);
-        bn_json_put_copy(o, "about", b->stacks[i]->about);
-    }
-    bn_status status = bn_cli_print_json(doc, err);
-    bn_json_free(doc);
-    return status;
-}
-
-static bn_status make(struct baseline *b, bn_error *err)
-{
-    struct bn_buf timing = {.max = MAX_TIMING_BYTES};
-    bn_error why = {0};
-    const struct bn_flamegraph_options *o = b->args->fields;
-    struct bn_flamegraph_page page = {.timing_path = o->baseline.timing, .timing_why = why.msg};
-    if (bn_file_read(page.timing_path, &timing, &why) != BN_OK) bn_buf_release(&timing);
-    page.timing_text = timing.data;
-    bn_status status = BN_OK;
-    for (size_t i = 0; i < RECORDINGS && status == BN_OK; i++)
-        status = make_files(b, i, &page, err);
-    bn_buf_release(&timing);
-    if (status == BN_OK) status = put_readme(b, err);
-    if (status == BN_OK && o->baseline.archive) choose_folder(b);
-    if (status == BN_OK) status = write_all(b, "", err);
-    if (status == BN_OK && b->archived)
-        bn_report_note(0, "archives/%s has this recording already", b->folder);
-    if (status == BN_OK && b->folder[0] != '\0' && !b->archived) status = write_all(b, b->folder, err);
-    return status == BN_OK && b->args->json ? print_document(b, err) : status;
 }
 
 bn_status bn_flamegraph_baseline(struct bn_args *args, bn_error *err)
 {
-    struct baseline *b = bn_alloc(1, sizeof *b);
-    char *model = NULL;
-    bool redraw = ((const struct bn_flamegraph_options *)args->fields)->baseline.redraw;
+    struct bn_baseline *b = bn_alloc(1, sizeof *b);
+    struct choices choices = {0};
     if (b == NULL) return bn_nomem(err);
     b->args = args;
     b->dir = operand(args, 2) != NULL ? operand(args, 2) : DIR_PRESET;
-    bn_status status = redraw ? BN_OK : prepare(args, &model, err);
-    if (status == BN_OK) status = check_files(b, err);
-    if (status == BN_OK && !redraw) status = check_recorder(args, err);
-    for (size_t i = 0; i < RECORDINGS && status == BN_OK; i++)
-        status = redraw ? read_old(b, i, err) : record(b, i, err);
-    if (status == BN_OK) status = make(b, err);
-    for (size_t i = 0; i < RECORDINGS; i++)
-        bn_stacks_close(b->stacks[i]);
-    for (size_t i = 0; i < FILES; i++)
-        bn_buf_release(&b->files[i].bytes);
-    bn_free(model);
+    bool redraw = ((const struct bn_flamegraph_options *)args->fields)->baseline.redraw;
+    bn_status status = redraw ? BN_OK : choose(&choices, args, err);
+    if (status == BN_OK) status = list_recordings(b, &choices, err);
+    if (status == BN_OK) status = bn_baseline_check_files(b, err);
+    if (status == BN_OK) status = record_all(b, args, &choices, err);
+    if (status == BN_OK) status = bn_baseline_write(b, err);
+    for (size_t i = 0; i < b->n; i++) {
+        bn_stacks_close(b->list[i].stacks);
+        for (size_t k = 0; k < BN_BASELINE_FILES; k++)
+            bn_buf_release(&b->list[i].files[k].bytes);
+    }
+    bn_buf_release(&b->readme.bytes);
+    bn_free(b->list);
     bn_free(b);
+    release_choices(&choices);
     return status;
 }

@@ -56,8 +56,10 @@ struct bn_flamegraph_options {
         bool check, layers, threads;
     } bricks;
     struct {
-        const char *timing;
-        bool archive, redraw;
+        const char *timing, *isas;
+        struct bn_texts models;
+        struct bn_list threads;
+        bool archive, force, redraw;
     } baseline;
     bool html; /* timeline */
 };

@@ -300,15 +300,16 @@ static bn_status write_page(const char *dir, const bn_json *series, bn_error *er
 
 bn_status bn_flamegraph_timeline(struct bn_args *args, bn_error *err)
 {
-    static const char *const NAMES[] = {"phase2_1tok", "phase2_10tok"};
+    struct bn_archive_names names = {0};
     const char *dir = args->n_operands > 0 ? args->operands[0] : DIR_PRESET;
     size_t n = 0;
     bn_json *document = bn_json_new_object();
     bn_json_put_string(document, "schema", "bn.flametimeline/1");
     bn_json *series = bn_json_put_array(document, "series");
-    bn_status status = BN_OK;
-    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES) && status == BN_OK; i++)
-        status = put_series(series, dir, NAMES[i], &n, err);
+    bn_status status = bn_archive_find_all_names(&names, dir, err);
+    for (size_t i = 0; i < names.n && status == BN_OK; i++)
+        status = put_series(series, dir, names.list[i], &n, err);
+    bn_free(names.list);
     if (status == BN_OK && n == 0) {
         status = bn_fail_at(err, BN_ERR_NOT_FOUND, BN_NO_OFFSET, dir, "no recordings in archives/");
         bn_error_hint(err, "bn-flamegraph baseline --archive");
