@@ -114,6 +114,12 @@ says 1 'memory of rounds: 25 % more is a warning' '^verdict  REGRESSED \(warning
     planted "$(peaks 100000)" "$(peaks 125000)" --fail-on warning
 says 1 '35 % more is critical' '^verdict  REGRESSED \(critical\)$' planted "$(peaks 100000)" "$(peaks 135000)" --fail-on critical
 says 0 '3 % more is stable' '^verdict  STABLE$' planted "$(peaks 100000)" "$(peaks 103000)" --strict
+loads() { peaks "$1" | sed 's/"round"/"load cold"/; s/peak_rss_bytes/load_ns/; s/"unit":"bytes"/"unit":"ns"/'; }
+says 1 'opening the model, from several rounds: 20 % more is a warning' '^verdict  REGRESSED \(warning\)$' \
+    planted "$(loads 100000)" "$(loads 120000)" --fail-on warning
+says 1 '30 % more is critical' '^verdict  REGRESSED \(critical\)$' planted "$(loads 100000)" "$(loads 130000)" --fail-on critical
+says 0 '3 % more is stable' '^verdict  STABLE$' planted "$(loads 100000)" "$(loads 103000)" --strict
+says 0 'the same, measured again, is stable' '^verdict  STABLE$' planted "$(loads 100000)" "$(loads 100000)" --strict
 says 1 'a single latency: 16 % more is a warning' '^verdict  REGRESSED \(warning\)$' \
     bench compare --fail-on warning "$docs/a.json" <(document /dev/stdout 100 binary=other loading=11600)
 says 1 '26 % more is critical' '^verdict  REGRESSED \(critical\)$' \
@@ -306,6 +312,15 @@ says 0 'and the commits that would confirm it' 'to confirm it: ci/bench-gate.sh 
 lacks 'what only wavers is not' 'worse|better' bench trend --test prompt
 says 0 'in JSON too' '"date": "2026-01-10T00:00:00Z"' bench trend --json --metric ns_per_token
 says 1 'an unknown suite' 'no saved run' bench trend --suite none
+export BN_LEDGER=$tmp/exact
+for accuracy in 0.9987 0.9987 0.9987 0.9927; do
+    document "$docs/run.json" 100 binary=$accuracy "extra=$(scored $accuracy)"
+    baseline save -q main "$docs/run.json" >/dev/null 2>&1
+done
+says 0 'an accuracy that fell once is a change, with no more runs' 'worse by 0\.604 % since .* run 4 of 4; these values have no noise' \
+    bench trend --metric accuracy
+says 0 'in JSON too' '"at": 3' bench trend --json --metric accuracy
+lacks 'what did not change is not one' 'worse|better' bench trend --metric bytes
 
 # ---- ci: the gate in a repository whose programs are scripts, which print documents that are made up ----
 mkdir -p "$tmp/gate/ci" "$tmp/gate/build/gcc" && cd "$tmp/gate" || exit 1

@@ -107,11 +107,15 @@ static void print_change(const struct history *h, const struct bn_changepoint *c
     char confirm[96];
     double change = expm1(c->shift.estimate);
     confirmation(confirm, sizeof confirm, h, c);
-    printf("    %s by %.1f %%", change > 0 ? "worse" : "better", 100 * fabs(change));
-    if (isfinite(c->shift.low) && isfinite(c->shift.high))
+    printf("    %s by %.*f %%", change > 0 ? "worse" : "better", h->series->exact ? 3 : 1,
+           100 * fabs(change));
+    if (!h->series->exact && isfinite(c->shift.low) && isfinite(c->shift.high))
         printf(" (%+.1f..%+.1f %%)", 100 * expm1(c->shift.low), 100 * expm1(c->shift.high));
-    printf(" since %.10s: run %zu of %zu (%zu..%zu), p %.2g\n", known(h->runs[c->at]->created), c->at + 1,
-           h->n, c->low + 1, c->high + 1, c->p);
+    printf(" since %.10s: run %zu of %zu", known(h->runs[c->at]->created), c->at + 1, h->n);
+    if (h->series->exact)
+        printf("; these values have no noise\n");
+    else
+        printf(" (%zu..%zu), p %.2g\n", c->low + 1, c->high + 1, c->p);
     if (confirm[0] != '\0')
         printf("    to confirm it: %s\n", confirm);
     else
@@ -129,7 +133,7 @@ static void put_change(bn_json *array, const struct history *h, const struct bn_
     bn_json_put_string(o, "date", known(h->runs[c->at]->created));
     bn_json_put_string(o, "commit_before", known(before(h, c)->commit));
     bn_json_put_string(o, "commit_behind", known(after(h, c)->commit));
-    bn_json_put_number(o, "p", c->p);
+    bn_json_put_finite(o, "p", c->p, "exact values are not tested");
     bn_json_put_u64(o, "n_before", c->n_before);
     bn_json_put_u64(o, "n_after", c->n_after);
     bn_json_put_number(o, "change", expm1(c->shift.estimate));
@@ -164,6 +168,27 @@ static bn_json *put_history(const struct trend *t, const struct bn_ledger *l, co
     return bn_json_put_array(o, "changes");
 }
 
+/* Of exact values every difference is a change. */
+static bn_status find_exact(struct bn_changepoint **out, size_t *n_found, const struct history *h,
+                            bn_error *err)
+{
+    struct bn_changepoint *list = bn_alloc(h->n, sizeof *list);
+    size_t n = 0, since = 0;
+    if (list == NULL) return bn_nomem(err);
+    for (size_t i = 1; i < h->n; i++) {
+        if (h->medians[i] >= h->medians[i - 1] && h->medians[i] <= h->medians[i - 1]) continue;
+        double shift = h->logs[i] - h->logs[i - 1];
+        if (n > 0) list[n - 1].n_after = i - since;
+        list[n] = (struct bn_changepoint){
+            .at = i, .low = i, .high = i, .p = (double)NAN, .n_before = i - since, .n_after = h->n - i};
+        list[n++].shift = (struct bn_interval){.estimate = shift, .low = shift, .high = shift};
+        since = i;
+    }
+    *out = list;
+    *n_found = n;
+    return BN_OK;
+}
+
 static bn_status show_history(struct trend *t, const struct bn_ledger *l, const struct history *h,
                               bn_error *err)
 {
@@ -171,16 +196,19 @@ static bn_status show_history(struct trend *t, const struct bn_ledger *l, const 
     struct bn_changepoint *list = NULL;
     size_t n_found = 0;
     rules.least = t->o->least;
-    BN_TRY(bn_changepoints(&list, &n_found, h->logs, h->n, &rules, err));
+    bool exact = h->series->exact;
+    BN_TRY(exact ? find_exact(&list, &n_found, h, err)
+                 : bn_changepoints(&list, &n_found, h->logs, h->n, &rules, err));
     bn_json *changes = t->args->json ? put_history(t, l, h) : NULL;
     if (!t->args->json) {
-        printf("  %s %s: %.4g %s in the last of %zu run%s\n    ", h->series->test, h->series->metric,
-               h->medians[h->n - 1], h->series->unit, h->n, h->n == 1 ? "" : "s");
+        printf("  %s %s: %.4g%s%s in the last of %zu run%s\n    ", h->series->test, h->series->metric,
+               h->medians[h->n - 1], strcmp(h->series->unit, "1") == 0 ? "" : " ",
+               strcmp(h->series->unit, "1") == 0 ? "" : h->series->unit, h->n, h->n == 1 ? "" : "s");
         print_sparks(h);
         putchar('\n');
     }
     for (size_t i = 0; i < n_found; i++) {
-        if (fabs(expm1(list[i].shift.estimate)) <= t->o->margin / 100) continue;
+        if (!exact && fabs(expm1(list[i].shift.estimate)) <= t->o->margin / 100) continue;
         if (t->args->json)
             put_change(changes, h, &list[i]);
         else
