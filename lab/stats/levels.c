@@ -33,7 +33,7 @@ static bool read_number(struct bn_level *level, const char *of, const bn_json *m
 static bool read_drift(struct bn_level *level, const bn_json *m)
 {
     double percent;
-    if (!bn_json_number(m, &percent) || !(percent >= 0 && percent <= 1000)) return false;
+    if (!bn_json_number(m, &percent) || !(percent >= 0 && percent < 100)) return false;
     level->drift = percent / 100;
     return true;
 }

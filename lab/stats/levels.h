@@ -5,7 +5,7 @@
  *
  *     {"schema": "bn.thresholds/1",
  *      "levels": [{"metric": "accuracy*", "warning_absolute": 0.002, "critical_absolute": 0.005},
- *                 {"metric": "jitter*", "drift_percent": 100, "warning_percent": 100, "critical_percent": 200},
+ *                 {"metric": "jitter*", "drift_percent": 50, "warning_percent": 100, "critical_percent": 200},
  *                 {"metric": "*_bytes", "warning_percent": 20, "critical_percent": 30},
  *                 {"metric": "ns_per_*", "as": "rate", "warning_percent": 8, "critical_percent": 15},
  *                 {"metric": "*", "better": "higher", "warning_percent": 8, "critical_percent": 15},
@@ -15,8 +15,8 @@
  * left out, test is a pattern and may be left out. Percentages are of the value before. With "as": "rate"
  * they are of its reciprocal: a time that grows by 8.7 % is a rate that falls by 8 %. Absolute levels are in
  * the unit of the metric; they judge medians, also of samples with statistics. drift_percent, which may be
- * left out, is by how much the metric differs between two sessions of the same program. Unknown names are
- * errors.
+ * left out and is below 100, is by how much the metric differs between two sessions of the same program.
+ * Unknown names are errors.
  */
 #ifndef BN_STATS_LEVELS_H
 #define BN_STATS_LEVELS_H

@@ -140,6 +140,11 @@ doc a decode bytes true 1000
 doc b decode bytes true 1001
 ab -r 1 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
 check 'exact ones need one round' has out '^decode +bytes .* REGRESSED'
+printf '{"series": [%s]}' "$(series decode token_jitter_ns false 10,11,12)" >"$tmp/a.json"
+printf '{"series": [%s]}' "$(series decode token_jitter_ns false 13,14,15)" >"$tmp/b.json"
+ab -r 6 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
+check 'a change within the drift of its metric is not a regression' has out '^decode +token_jitter_ns .* SAME$'
+printf '{"series": [%s]}' "$(series decode bytes true 1000)" >"$tmp/a.json"
 printf '{"series": [%s, %s]}' "$(series decode bytes true 1000)" "$(series prompt bytes true 7)" >"$tmp/b.json"
 ab -r 2 --no-control --output-only --series -- cat "$tmp/a.json" --vs cat "$tmp/b.json"
 check 'different sets of series give no data' ended 1

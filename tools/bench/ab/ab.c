@@ -123,6 +123,7 @@ static bn_status compare(struct bn_args *args, struct bn_ab_session *s, struct b
     struct bn_machine machine;
     struct bn_levels levels;
     BN_TRY(bn_bench_levels(&levels, o->thresholds, err));
+    s->levels = &levels;
     BN_TRY(bn_ab_commands_read(c, args, err));
     bn_machine_read(&machine);
     struct bn_busy before;

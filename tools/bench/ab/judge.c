@@ -130,6 +130,10 @@ static bn_status judge_series(struct bn_ab_session *s, struct work *w, struct bn
     size_t there[BN_AB_SIDES];
     bool alike, null = s->null;
     const double *a = w->value[BN_AB_A], *b = w->value[BN_AB_B];
+    struct bn_judge_rules rules = s->rules;
+    const struct bn_level *level =
+        s->levels != NULL ? bn_levels_find(s->levels, c->test, c->metric, c->higher) : NULL;
+    if (level != NULL) rules.margin = fmax(rules.margin, level->drift);
     collect(s, w, c, there, &alike);
     c->n_a = there[BN_AB_A];
     c->n_b = there[BN_AB_B];
@@ -145,7 +149,7 @@ static bn_status judge_series(struct bn_ab_session *s, struct work *w, struct bn
     if (complete && alike && ratio) {
         ratios(w->d, a, b, w->n, c->higher);
         if (null) ratios(w->null, a, w->value[BN_AB_NULL], w->n, c->higher);
-        return bn_judge_pairs(&c->j, w->d, w->n, null ? w->null : NULL, null ? w->n : 0, &s->rules, err);
+        return bn_judge_pairs(&c->j, w->d, w->n, null ? w->null : NULL, null ? w->n : 0, &rules, err);
     }
     s->n_incomplete++;
     if (!complete)
