@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/team.h"
 #include "lab/stats/summary.h"
+#include "model/model.h"
 #include "tools/bench/bench.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
@@ -94,6 +95,16 @@ bn_status bn_bench_print_table(struct bn_table *table, bn_error *err)
 }
 
 /* ---- values ---- */
+
+uint64_t bn_bench_parameters(const bn_model *model)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < model->gguf.n_tensors; i++) {
+        const uint64_t *ne = model->gguf.tensors[i].ne;
+        n += ne[0] * ne[1] * ne[2] * ne[3];
+    }
+    return n;
+}
 
 void bn_bench_put_clock(bn_json *doc, const struct bn_clock_facts *clock)
 {

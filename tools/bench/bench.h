@@ -66,6 +66,8 @@ struct bn_bench_options {
     uint32_t last, least;
     /* report */
     const char *format, *output, *dir;
+    /* suite */
+    bool force, dry_run;
 };
 
 /* --threads: a list; see bn_bench_threads. */
@@ -92,6 +94,8 @@ void bn_bench_print_machine(const struct bn_machine *machine);
 BN_MUST_CHECK bn_status bn_bench_print_text(struct bn_buf *text, bn_error *err);
 BN_MUST_CHECK bn_status bn_bench_print_table(struct bn_table *table, bn_error *err);
 
+/* The parameters of a model: the elements of all tensors of its file. */
+uint64_t bn_bench_parameters(const bn_model *model);
 /* Puts the facts about the clock of samples. */
 void bn_bench_put_clock(bn_json *doc, const struct bn_clock_facts *clock);
 /* Puts the numbers of a list option. */
@@ -120,7 +124,7 @@ static inline const char *bn_bench_s(size_t n)
 extern const struct bn_option bn_bench_run_options[], bn_bench_kernels_options[], bn_bench_memory_options[],
     bn_bench_quant_options[], bn_bench_profile_options[], bn_bench_profile_graph_options[],
     bn_bench_doctor_options[], bn_bench_ab_options[], bn_bench_baseline_options[], bn_bench_trend_options[],
-    bn_bench_report_options[];
+    bn_bench_report_options[], bn_bench_suite_command_options[];
 bn_status bn_bench_run(struct bn_args *args, bn_error *err);
 bn_status bn_bench_kernels(struct bn_args *args, bn_error *err);
 bn_status bn_bench_memory(struct bn_args *args, bn_error *err);
@@ -132,5 +136,6 @@ bn_status bn_bench_compare(struct bn_args *args, bn_error *err);
 bn_status bn_bench_baseline(struct bn_args *args, bn_error *err);
 bn_status bn_bench_trend(struct bn_args *args, bn_error *err);
 bn_status bn_bench_report(struct bn_args *args, bn_error *err);
+bn_status bn_bench_suite(struct bn_args *args, bn_error *err);
 
 #endif

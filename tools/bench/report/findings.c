@@ -210,6 +210,12 @@ bn_status bn_report_find(struct bn_report *r, bn_error *err)
         BN_TRY(place(r, &r->points[i], err));
     for (size_t i = 0; i < r->n_series; i++)
         BN_TRY(look_at(r, &r->series[i], err));
+    if (r->n_machines > 1)
+        BN_TRY(
+            find(r, "machines", "warn", err,
+                 "the documents come from %zu machines; their figures differ by machine\t%.300s and %.300s%s",
+                 r->n_machines, r->machines[0].label, r->machines[1].label,
+                 r->n_machines > 2 ? " and others" : ""));
     for (size_t i = 0; i < r->n_trends; i++)
         for (size_t k = 0; k < r->trends[i].n_changes; k++) {
             const struct bn_report_trend *t = &r->trends[i];

@@ -105,9 +105,16 @@ static struct bn_plot_bar bar_of(const struct bn_report_series *s, bool speed)
 static bool put_speeds(struct bn_buf *out, const struct bn_report *r, const char *word, const char *title)
 {
     struct bn_plot_bar bars[BARS_MAX];
+    char names[BARS_MAX][96];
     size_t n = 0;
-    for (size_t i = 0; i < r->n_series && n < BARS_MAX; i++)
-        if (bn_report_is_speed(&r->series[i], word)) bars[n++] = bar_of(&r->series[i], true);
+    for (size_t i = 0; i < r->n_series && n < BARS_MAX; i++) {
+        const struct bn_report_series *s = &r->series[i];
+        if (!bn_report_is_speed(s, word)) continue;
+        bars[n] = bar_of(s, true);
+        snprintf(names[n], sizeof names[n], "%.50s: %.40s", s->source->label, s->s->test);
+        if (r->n_models > 1) bars[n].name = names[n];
+        n++;
+    }
     if (n == 0) return false;
     bn_plot_figure(out, "", title, "Median rate; the line is its 95 % interval.");
     bn_plot_bars(out, title, bars, n);
@@ -143,6 +150,20 @@ static void put_chart(struct bn_buf *out, const struct bn_report *r)
         if (!decode && !prompt) put_medians(out, r);
         bn_html(out, "</div>\n");
     }
+}
+
+/* A table of its own section; nothing without rows. */
+static void put_section(struct bn_buf *out, const struct bn_report *r, unsigned part, const char *id,
+                        const char *what)
+{
+    struct bn_table t;
+    bn_report_parts[part].fill(&t, r);
+    if (t.n_rows > 0 || t.failed) {
+        bn_html(out, "<h2 id=\"%s\">%s</h2>\n<p class=\"what\">%s</p>\n", id, bn_report_parts[part].title,
+                what);
+        bn_table_put_html(out, &t, "sortable", ROWS_MAX);
+    }
+    bn_table_release(&t);
 }
 
 static void put_measurements(struct bn_buf *out, const struct bn_report *r)
@@ -269,6 +290,14 @@ bn_status bn_report_html(struct bn_buf *out, const struct bn_report *r, bn_error
     bn_buf_release(&title);
     put_verdict(out, r);
     put_chart(out, r);
+    put_section(out, r, BN_PART_MODELS, "models", "The fastest decode and prompt test of each model.");
+    put_section(
+        out, r, BN_PART_MODEL_MEMORY, "model-memory",
+        "Peak memory is that of the process. The last column is the percentage of the bandwidth that was "
+        "measured in the same rounds.");
+    put_section(out, r, BN_PART_MACHINES, "machines",
+                "Medians. The documents come from different machines: a difference between columns is not a "
+                "change of the program.");
     put_kernels(out, r);
     put_bricks(out, r);
     put_trends(out, r);

@@ -265,6 +265,8 @@ bn_status bn_report_read(struct bn_report *r, const char *const *paths, size_t n
             return status;
         }
     }
+    BN_TRY(bn_report_read_models(r, err));
+    BN_TRY(bn_report_read_machines(r, err));
     return bn_report_find(r, err);
 }
 
@@ -290,6 +292,8 @@ void bn_report_release(struct bn_report *r)
     bn_free(r->points);
     bn_free(r->bricks);
     bn_free(r->trends);
+    bn_free(r->models);
+    bn_free(r->machines);
     bn_free(r->findings);
     *r = (struct bn_report){0};
 }

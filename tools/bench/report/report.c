@@ -46,11 +46,17 @@ static const struct named_form {
              {"prometheus", bn_report_prometheus}};
 
 /* What --dir writes. */
-static const struct named_form FILES[] = {
-    {"performance-report.json", bn_report_json},  {"performance-report.md", bn_report_markdown},
-    {"performance-report.html", bn_report_html},  {"performance-report.csv", bn_report_csv},
-    {"samples.csv", bn_report_csv_samples},       {"comparison-results.json", bn_report_json_comparisons},
-    {"system-info.json", bn_report_json_systems}, {"junit.xml", bn_report_junit}};
+static const struct dir_file {
+    const char *name, *format;
+    bn_report_form form;
+} FILES[] = {{"performance-report.json", "json", bn_report_json},
+             {"performance-report.md", "markdown", bn_report_markdown},
+             {"performance-report.html", "html", bn_report_html},
+             {"performance-report.csv", "csv", bn_report_csv},
+             {"samples.csv", "csv", bn_report_csv_samples},
+             {"comparison-results.json", "json", bn_report_json_comparisons},
+             {"system-info.json", "json", bn_report_json_systems},
+             {"junit.xml", "junit", bn_report_junit}};
 
 /* To a file, or to standard output. */
 static bn_status put(const struct bn_report *r, bn_report_form form, const char *path, bn_error *err)
@@ -65,10 +71,19 @@ static bn_status put(const struct bn_report *r, bn_report_form form, const char 
     return status;
 }
 
-static bn_status put_all(const struct bn_report *r, const char *dir, bn_error *err)
+static bool is_one_of(const char *format, const struct bn_texts *formats)
+{
+    for (size_t i = 0; formats != NULL && i < formats->n; i++)
+        if (strcmp(formats->list[i], format) == 0) return true;
+    return formats == NULL || formats->n == 0;
+}
+
+bn_status bn_report_write_dir(const struct bn_report *r, const char *dir, const struct bn_texts *formats,
+                              bn_error *err)
 {
     for (size_t i = 0; i < BN_ARRAY_LEN(FILES); i++) {
         struct bn_buf path = {.max = 1u << 16};
+        if (!is_one_of(FILES[i].format, formats)) continue;
         bn_buf_printf(&path, "%s/%s", dir, FILES[i].name);
         bn_status status = bn_buf_check(&path, err);
         if (status == BN_OK) status = bn_file_make_folders(path.data, err);
@@ -94,7 +109,7 @@ bn_status bn_bench_report(struct bn_args *args, bn_error *err)
         form++;
     bn_status status = bn_report_read(&r, args->operands, args->n_operands, err);
     if (status == BN_OK && o->dir != NULL)
-        status = put_all(&r, o->dir, err);
+        status = bn_report_write_dir(&r, o->dir, NULL, err);
     else if (status == BN_OK)
         status = put(&r, form->form, o->output, err);
     bn_report_release(&r);

@@ -103,6 +103,23 @@ struct bn_report_trend {
     size_t n_changes;
 };
 
+/* A model that bn-bench run measured: its sizes, and its fastest tests. */
+struct bn_report_model {
+    const struct bn_report_source *source;
+    const char *name, *sha256;
+    double parameters, file_bytes;                  /* NaN when unknown */
+    const struct bn_report_series *decode, *prompt; /* ns_per_token; NULL when not measured */
+    double first_token_ns;                          /* of that prompt test; NaN when unknown */
+    double peak_bytes;                              /* resident memory of the process, likewise */
+    double share;                                   /* of the measured bandwidth, while decoding, likewise */
+};
+
+/* The machines that the sources come from, in the order of the sources. */
+#define BN_REPORT_MACHINES 8u /* with a column; findings count the others */
+struct bn_report_machine {
+    const char *key, *label;
+};
+
 /* What a rule found, and the figures that it saw. */
 struct bn_report_finding {
     const char *rule; /* "regressed", "dirty-build", ... */
@@ -124,6 +141,11 @@ struct bn_report {
     size_t n_bricks;
     struct bn_report_trend *trends;
     size_t n_trends;
+    struct bn_report_model *models;
+    size_t n_models;
+    struct bn_report_machine *machines;
+    size_t n_machines;
+    const char *machine_heads[BN_REPORT_MACHINES + 2]; /* of the table of machines */
     struct bn_report_finding *findings;
     size_t n_findings;
 };
@@ -146,6 +168,20 @@ BN_MUST_CHECK bn_status bn_report_read_trend(struct bn_report *r, const struct b
 void *bn_report_append(void *list, size_t *n, size_t each, void **element);
 #define BN_REPORT_APPEND(list, n) ((list) = bn_report_append((list), &(n), sizeof *(list), &element), element)
 
+/* models.c: the models of the sources by size, and the machines. */
+BN_MUST_CHECK bn_status bn_report_read_models(struct bn_report *r, bn_error *err);
+BN_MUST_CHECK bn_status bn_report_read_machines(struct bn_report *r, bn_error *err);
+/* Where the median of a series is on one machine: the last source that has it; NULL without one. */
+const struct bn_report_series *bn_report_on_machine(const struct bn_report *r,
+                                                    const struct bn_report_series *s,
+                                                    const struct bn_report_machine *machine);
+/* Its name without folders and ".gguf". */
+void bn_report_put_model_name(struct bn_buf *out, const struct bn_report_model *m);
+/* Tables of models, when there are several: speed, memory; and of machines, likewise. */
+void bn_report_fill_models(struct bn_table *table, const struct bn_report *r);
+void bn_report_fill_model_memory(struct bn_table *table, const struct bn_report *r);
+void bn_report_fill_machines(struct bn_table *table, const struct bn_report *r);
+
 /* figures.c */
 BN_MUST_CHECK bn_status bn_report_figures(struct bn_report_series *series, bn_error *err);
 /* findings.c: applies all rules. */
@@ -158,7 +194,17 @@ struct bn_report_part {
     const char *title;
     void (*fill)(struct bn_table *table, const struct bn_report *r);
 };
-enum { BN_PART_COMPARISONS, BN_PART_SERIES, BN_PART_POINTS, BN_PART_BRICKS, BN_PART_TRENDS, BN_REPORT_PARTS };
+enum {
+    BN_PART_COMPARISONS,
+    BN_PART_MODELS,
+    BN_PART_MODEL_MEMORY,
+    BN_PART_MACHINES,
+    BN_PART_SERIES,
+    BN_PART_POINTS,
+    BN_PART_BRICKS,
+    BN_PART_TRENDS,
+    BN_REPORT_PARTS
+};
 extern const struct bn_report_part bn_report_parts[BN_REPORT_PARTS];
 
 /* What the report holds: "2 REGRESSED, 5 STABLE" or "12 series measured". */
@@ -166,12 +212,20 @@ void bn_report_headline(struct bn_buf *out, const struct bn_report *r);
 /* Whether the series holds times per token of the tests whose names begin with that word, "decode" or
  * "prompt". */
 bool bn_report_is_speed(const struct bn_report_series *s, const char *word);
+/* The number of threads of a test of bn-bench run; 0 when unknown. */
+size_t bn_report_threads(const struct bn_report_series *s);
 /* "decode 38.42 tok/s, prompt 271.3 tok/s, 2 threads, model.gguf, CPU"; false without such series. */
 bool bn_report_put_speeds(struct bn_buf *out, const struct bn_report *r);
 /* The sentence that a reader wants first: the worst verdict, else the speeds, else the headline. */
 void bn_report_sentence(struct bn_buf *out, const struct bn_report *r);
 /* Where a source comes from: command, time, commit, processor. */
 void bn_report_put_origin(struct bn_buf *out, const struct bn_report_source *source);
+
+/* report.c: writes the files of --dir; formats NULL: all of them, else those whose name ends with one of
+ * "html", "json", "csv", "markdown", "junit". */
+struct bn_texts;
+BN_MUST_CHECK bn_status bn_report_write_dir(const struct bn_report *r, const char *dir,
+                                            const struct bn_texts *formats, bn_error *err);
 
 /* ---- forms; each appends to out ---- */
 

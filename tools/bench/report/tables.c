@@ -113,6 +113,9 @@ static void fill_trends(struct bn_table *t, const struct bn_report *r)
 
 const struct bn_report_part bn_report_parts[BN_REPORT_PARTS] = {
     [BN_PART_COMPARISONS] = {"Comparisons", fill_comparisons},
+    [BN_PART_MODELS] = {"Models by size", bn_report_fill_models},
+    [BN_PART_MODEL_MEMORY] = {"Memory by model size", bn_report_fill_model_memory},
+    [BN_PART_MACHINES] = {"Machines side by side", bn_report_fill_machines},
     [BN_PART_SERIES] = {"Measurements", fill_series},
     [BN_PART_POINTS] = {"Kernels and their limits", fill_points},
     [BN_PART_BRICKS] = {"Bricks", fill_bricks},
@@ -169,7 +172,7 @@ bool bn_report_is_speed(const struct bn_report_series *s, const char *word)
            s->figure[BN_FIGURE_MEDIAN] > 0;
 }
 
-static size_t threads_of(const struct bn_report_series *s)
+size_t bn_report_threads(const struct bn_report_series *s)
 {
     const bn_json *list = bn_json_get(s->source->doc, "configurations");
     return bn_json_count_of(bn_json_find(list, "name", s->s->test), "threads");
@@ -182,9 +185,9 @@ static void put_speed(struct bn_buf *out, const struct bn_report_series *s, cons
     bn_units_value(out, 1e9 / f[BN_FIGURE_MEDIAN], "tok/s");
     if (isfinite(spread))
         bn_buf_printf(out, spread < 0.1 ? " \xC2\xB1 %.2g %%" : " \xC2\xB1 %.0f %%", 100 * spread);
-    if (!threads || threads_of(s) == 0) return;
+    if (!threads || bn_report_threads(s) == 0) return;
     bn_buf_puts(out, " with ");
-    bn_units_count(out, threads_of(s), "thread");
+    bn_units_count(out, bn_report_threads(s), "thread");
 }
 
 bool bn_report_put_speeds(struct bn_buf *out, const struct bn_report *r)
@@ -192,12 +195,12 @@ bool bn_report_put_speeds(struct bn_buf *out, const struct bn_report *r)
     const struct bn_report_series *decode = fastest(r, "decode"), *prompt = fastest(r, "prompt");
     const struct bn_report_series *either = decode != NULL ? decode : prompt;
     if (either == NULL) return false;
-    bool differ = decode != NULL && prompt != NULL && threads_of(decode) != threads_of(prompt);
+    bool differ = decode != NULL && prompt != NULL && bn_report_threads(decode) != bn_report_threads(prompt);
     if (decode != NULL) put_speed(out, decode, "decode", differ);
     if (prompt != NULL) put_speed(out, prompt, "prompt", differ);
-    if (!differ && threads_of(either) > 0) {
+    if (!differ && bn_report_threads(either) > 0) {
         bn_buf_puts(out, ", ");
-        bn_units_count(out, threads_of(either), "thread");
+        bn_units_count(out, bn_report_threads(either), "thread");
     }
     static const char *const PATHS[] = {"model.name", "machine.cpu_model"};
     for (size_t i = 0; i < BN_ARRAY_LEN(PATHS); i++) {

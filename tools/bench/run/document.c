@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "lab/stats/summary.h"
+#include "model/model.h"
 #include "tools/bench/run/run.h"
 #include "tools/cli/provenance.h"
 
@@ -49,6 +50,8 @@ static void put_settings(const struct bn_bench_measurement *m, bn_json *doc)
 static void put_model(const struct bn_bench_measurement *m, bn_json *doc)
 {
     bn_json *model = bn_cli_put_model(doc, m->args);
+    bn_json_put_u64(model, "file_bytes", m->model->n_bytes);
+    bn_json_put_u64(model, "parameters", bn_bench_parameters(m->model));
     bn_json_put_u64(model, "kv_bytes_per_token", bn_bench_kv_bytes(m->model));
     bn_json *loads = bn_json_put_array(model, "loads");
     for (uint32_t i = 0; i < m->o->n_loads; i++) {
