@@ -217,6 +217,24 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-bench report --format html -o report.html run.json ab.json", "a page to look at"},
                   {"bn-bench report --dir benchmark-results run.json", "all files that a build server keeps"},
                   {"bn-bench kernels --json | bn-bench report --format csv -", "figures for a spreadsheet"}}},
+    {.name = "suite",
+     .summary = "run the parts of a configuration file, and report on all of them",
+     .text = "The file is YAML: sections of keys (docs/howto/run-a-suite.md lists them). Each part, such as "
+             "run, kernels, quant or memory, is a process of its own. Its document is kept in the directory, "
+             "and the report of all documents next to it. A part is not measured again when its document is "
+             "of the same program, model, machine and settings; --force measures all.\n\n"
+             "The exit code is 1 when a part failed or a target was missed.",
+     .synopsis = "[-o DIR] [--force] [--dry-run] CONFIG.yaml",
+     .options = {bn_bench_suite_command_options},
+     .json = true,
+     .min_operands = 1,
+     .max_operands = 1,
+     .operand = "CONFIG.yaml",
+     .bytes = sizeof(struct bn_bench_options),
+     .run = bn_bench_suite,
+     .examples = {{"bn-bench suite baselines/suite.yaml", "the example: three small models"},
+                  {"bn-bench suite -o results my.yaml", "another file, another directory"},
+                  {"bn-bench suite --dry-run my.yaml", "the commands that it would run"}}},
     {0},
 };
 

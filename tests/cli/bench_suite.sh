@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# bn-bench suite: what a configuration file runs, what is reused, which files are refused, and the report of several models
+# and machines. No test depends on the speed of the machine. TAP on standard output.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+bench=$(cd "${OUT:-build/gcc}" && pwd)/bn-bench
+unset BN_MODEL BN_ISA BN_THREADS RAYON_NUM_THREADS BITNET_SEED
+nano=fixtures/nano-bitnet-i2_s-42.gguf
+other=fixtures/nano-llama-i2_s-42.gguf
+has() { grep -qE -- "$2" "$1"; }
+suite() { "$bench" suite "$@"; }
+config() { printf '%s\n' "$@" >"$tmp/suite.yaml"; }
+
+# ---- the files that are refused, with the line ----
+
+refused() { # TITLE PATTERN LINE...
+    local title=$1 pattern=$2
+    shift 2
+    config "$@"
+    says 4 "refused: $title" "suite.yaml: $pattern" suite --dry-run "$tmp/suite.yaml"
+}
+refused 'an unknown key' "line 3: unknown key 'iteration'" 'framework:' '  seed: 1' '  iteration: 3'
+says 4 'the key that is meant' 'did you mean framework.iterations' suite --dry-run "$tmp/suite.yaml"
+refused 'an unknown section' "line 2: unknown section 'frame'" 'frame:' '  iterations: 3'
+refused 'a text in place of a number' 'line 2: framework.iterations must be .* \(got .many.\)' 'framework:' '  iterations: many'
+refused 'a number in quotes' 'line 2: framework.iterations: "3" is text' 'framework:' '  iterations: "3"'
+refused 'a number out of range' 'line 2: framework.iterations must be .* between 1 and 10000' 'framework:' '  iterations: 0'
+refused 'a list in place of a value' 'line 2: framework.iterations: a list' 'framework:' '  iterations: [1, 2]'
+refused 'an invalid number in a list' "line 2: inference.depths: 'x' is not" 'inference:' '  depths: [0, x]'
+refused 'a value that is not in the list' "line 2: framework.parts: 'walk' is not one of" 'framework:' '  parts: [run, walk]'
+refused 'a duplicate key' "line 3: duplicate key 'seed' \(first in line 2\)" 'framework:' '  seed: 1' '  seed: 2'
+refused 'a duplicate section' "line 3: duplicate section 'framework'" 'framework:' '  seed: 1' 'framework:' '  iterations: 2'
+refused 'an anchor' 'line 2: an anchor' 'framework:' '  seed: &a 1'
+refused 'an alias' 'line 3: an alias' 'framework:' '  seed: 1' '  iterations: *a'
+refused 'a tag' 'line 2: a tag' 'framework:' '  seed: !!int 1'
+refused 'a second document' 'line 3: a second document' 'framework:' '  seed: 1' '---' 'memory:' '  filter: x'
+refused 'deep nesting' 'line 3: nested too deep' 'framework:' '  seed:' '    more: 1'
+refused 'a list as the file' 'line 1: expected a section' '- framework'
+refused 'an empty value' 'line 2: an empty value' 'framework:' '  seed:'
+refused 'an empty file' 'the file has no sections' ''
+refused 'what is not YAML' 'line [23]: not YAML' 'framework:' '  seed: [1'
+refused 'another confidence' 'line 2: framework.confidence_level: 0.9: expected 0.95' 'framework:' '  confidence_level: 0.9'
+refused 'an upload' 'line 2: reporting.upload_results: true' 'reporting:' '  upload_results: true'
+refused 'a page without charts' 'line 2: reporting.charts: false' 'reporting:' '  charts: false'
+refused 'a duplicate model' "inference.models: 'a' is a duplicate" 'inference:' '  models: [a, a]'
+{ echo 'framework:'; head -c 70000 /dev/zero | tr '\0' '#'; } >"$tmp/large.yaml"
+status 4 'refused: a huge file' suite --dry-run "$tmp/large.yaml"
+status 3 'a missing file' suite "$tmp/none.yaml"
+status 2 'no file' suite
+status 2 '--dry-run prints no document' suite --dry-run --json "$tmp/suite.yaml"
+
+# ---- what a file runs ----
+
+says 0 'the example of the repository is valid' "^bn-bench run --json --reps 6 .*>run-built-in.json" \
+    suite --dry-run baselines/suite.yaml
+cat >"$tmp/published.yaml" <<'YAML'
+framework:
+  iterations: 1000
+  warmup_iterations: 100
+  confidence_level: 0.95
+  timeout_seconds: 300
+memory:
+  allocation_sizes: [1024, 4096, 1048576, 16777216]
+  allocation_patterns: ["sequential", "random", "mixed"]
+  tracking_levels: ["none", "basic", "detailed"]
+quantization:
+  bit_widths: [1.58, 2.0, 4.0, 8.0]
+  tensor_sizes: [[1024, 1024], [2048, 2048], [4096, 4096]]
+  calibration_samples: [128, 512, 2048]
+inference:
+  model_sizes: ["7B", "13B", "30B"]
+  batch_sizes: [1, 8, 16, 32, 64]
+  sequence_lengths: [512, 1024, 2048, 4096]
+hardware:
+  platforms: ["cpu", "gpu", "neural_engine"]
+  devices: ["auto", "m1_pro", "m2_max", "a100"]
+reporting:
+  formats: ["html", "json", "csv"]
+  charts: true
+  dashboard: true
+  upload_results: false
+YAML
+suite --dry-run "$tmp/published.yaml" >"$tmp/plan"
+check 'a published file is understood: run' has "$tmp/plan" \
+    '^bn-bench run --json --reps 1000 --warmup 100 --n-prompt 512,1024,2048,4096 --concurrent 1,8,16,32,64 >run-built-in.json$'
+check 'a published file is understood: quant' has "$tmp/plan" \
+    '^bn-bench quant --json --shape 1024x1024 --shape 2048x2048 --shape 4096x4096 >quant.json$'
+check 'it has four parts' equal "$(wc -l <"$tmp/plan")" 4
+
+config 'framework:' '  parts: [run, memory]' '  iterations: 2' '  warmup_iterations: 0' '  min_time_seconds: 0' \
+    'memory:' '  filter: "latency 4 KiB"' 'inference:' "  models: [$nano, $other]" \
+    '  sequence_lengths: 4' '  decode_lengths: 2' 'hardware:' '  threads: 1' '  platforms: [cpu, gpu]' \
+    'reporting:' '  formats: [json, html]' 'targets:' '  peak_memory_mib: 100000'
+status 0 'a suite runs' suite -q -o "$tmp/results" "$tmp/suite.yaml"
+cp "$tmp/tap" "$tmp/first"
+check 'a line for each part' has "$tmp/first" '^\[1/3\] run nano-bitnet-i2_s-42 +measured in [0-9.]+ s$'
+check 'what is not measured has a reason' has "$tmp/first" "^not measured: hardware.platforms 'gpu': no kernel"
+check 'the models by size: text' has "$tmp/first" '^nano-bitnet-i2_s-42 +[0-9.]+ k +[0-9.]+ k?tok/s'
+check 'the models by size: memory' has "$tmp/first" '^nano-bitnet-i2_s-42 +[0-9.]+ k +182\.2 KiB +[0-9.]+ MiB +[0-9.]+ %'
+check 'a target that is met' has "$tmp/first" '^peak memory .* met$'
+check 'the documents and the formats of the file, no others' equal "$(cd "$tmp/results" && printf '%s ' *)" \
+    'comparison-results.json memory.json performance-report.html performance-report.json run-nano-bitnet-i2_s-42.json run-nano-llama-i2_s-42.json suite.json system-info.json '
+check 'the report has the models by size' has "$tmp/results/performance-report.html" '<h2 id="models">Models by size'
+check 'and is well-formed' xmllint --noout "$tmp/results/performance-report.html"
+
+# ---- what did not change is reused ----
+
+suite -q -o "$tmp/results" "$tmp/suite.yaml" >"$tmp/second"
+check 'unchanged parts are reused, with their time' equal "$(grep -cE '^\[./3\] .* reused, measured at 20[0-9-]+T[0-9:]+Z$' "$tmp/second")" 3
+suite -q --force -o "$tmp/results" "$tmp/suite.yaml" >"$tmp/third"
+check '--force measures all' equal "$(grep -c ' measured in ' "$tmp/third")" 3
+sed -i 's/decode_lengths: 2/decode_lengths: 3/' "$tmp/suite.yaml"
+suite -q -o "$tmp/results" "$tmp/suite.yaml" >"$tmp/fourth"
+check 'other settings: only their parts are measured' equal "$(grep -c ' measured in ' "$tmp/fourth")/$(grep -c ' reused' "$tmp/fourth")" 2/1
+BN_ISA=ref suite -q -o "$tmp/results" "$tmp/suite.yaml" >"$tmp/fifth"
+check 'another environment: all are measured' equal "$(grep -c ' measured in ' "$tmp/fifth")" 3
+plant() { # TITLE SED: a document that is of something else is not reused
+    suite -q -o "$tmp/results" "$tmp/suite.yaml" >/dev/null
+    sed -i "$2" "$tmp/results/memory.json"
+    suite -q -o "$tmp/results" "$tmp/suite.yaml" >"$tmp/planted"
+    check "$1: measured again" equal "$(grep -c ' measured in ' "$tmp/planted")" 1
+}
+plant 'another program' 's/"binary_sha256": "./"binary_sha256": "x/'
+plant 'another machine' 's/"key": "./"key": "x/'
+plant 'another model' 's/"sha256": "./"sha256": "x/'
+plant 'a failed run' 's/"exit_code": 0/"exit_code": 1/'
+plant 'a damaged document' '1s/{/{{/'
+
+# ---- failures ----
+
+sed 's/peak_memory_mib: 100000/peak_memory_mib: 0.001/' "$tmp/suite.yaml" >"$tmp/missed.yaml"
+says 1 'a target that is missed' '^peak memory .* MISSED$' suite -q -o "$tmp/results" "$tmp/missed.yaml"
+sed "s#$other#$tmp/none.gguf#" "$tmp/suite.yaml" >"$tmp/failed.yaml"
+suite -q -o "$tmp/results" "$tmp/failed.yaml" >"$tmp/sixth"
+check 'a part that fails: the exit code' equal $? 1
+check 'a part that fails: the reason' has "$tmp/sixth" '^\[2/3\] run none +FAILED: .*none.gguf'
+check 'the other parts are measured or reused' has "$tmp/sixth" '^\[3/3\] memory '
+check 'its document of an earlier run is not in the report' bash -c "! grep -q nano-llama '$tmp/results/performance-report.json'"
+suite -q --json -o "$tmp/results" "$tmp/failed.yaml" >"$tmp/suite.json"
+check 'a failed part: the document' has "$tmp/suite.json" '"state": "failed"'
+check 'is that of suite.json' cmp "$tmp/suite.json" "$tmp/results/suite.json"
+config 'framework:' '  parts: memory' '  timeout_seconds: 1' '  min_time_seconds: 3600'
+says 1 'a part that takes too long' 'FAILED: .*time limit' suite -q -o "$tmp/late" "$tmp/suite.yaml"
+config 'framework:' '  parts: memory' '  min_time_seconds: 0' 'memory:' '  filter: "latency 4 KiB"' 'targets:' '  first_token_ms: 1'
+status 1 'a target without a measurement' suite -q -o "$tmp/nothing" "$tmp/suite.yaml"
+
+# ---- several machines ----
+
+run=$tmp/results/run-nano-bitnet-i2_s-42.json
+sed 's/"key": "[^"]*"/"key": "ffff"/; s/"label": "[^"]*cpu-[^"]*"/"label": "another-machine-64cpu-ffff"/' "$run" >"$tmp/far.json"
+"$bench" report "$run" "$tmp/far.json" >"$tmp/machines"
+check 'machines side by side: a table' has "$tmp/machines" '^Machines side by side$'
+check 'the finding names them' has "$tmp/machines" '^warn: the documents come from 2 machines; .*another-machine-64cpu-ffff'
+"$bench" report --format markdown "$run" "$tmp/far.json" >"$tmp/machines.md"
+check 'a column for each machine, a row for each series' has "$tmp/machines.md" \
+    '^\| test \| metric \| .*cpu-[^|]* \| another\\?-machine'
+lacks 'documents of one machine have no such table' 'Machines side by side' "$bench" report "$run" "$run"
+"$bench" report --format html -o "$tmp/machines.html" "$run" "$tmp/far.json"
+check 'the page has it' has "$tmp/machines.html" '<h2 id="machines">'
+check 'and is well-formed' xmllint --noout "$tmp/machines.html"
