@@ -103,6 +103,34 @@ static void doctor_is_complete(void **state)
     bn_json_free(doc);
 }
 
+/* Higher levels record more, in more memory; off records nothing. */
+static void tracking_is_complete(void **state)
+{
+    static const char *const LEVELS[] = {"off", "layer", "brick", "kernel"};
+    struct bn_series_list series;
+    double events = -1, bytes = 0;
+    size_t i = 0;
+    (void)state;
+    bn_json *doc = document("memory --filter tracking" QUICK, &series);
+    const bn_json *all = bn_json_get(doc, "tracking");
+    assert_int_equal(bn_json_size(all), BN_ARRAY_LEN(LEVELS));
+    for (const bn_json *r = bn_json_first(all); r != NULL; r = bn_json_next(r), i++) {
+        assert_string_equal(word(r, "level"), LEVELS[i]);
+        check_row(r, word(r, "test"), "ns_per_token", &series);
+        assert_true(number(r, "events_per_token") > events && number(r, "tracking_bytes") >= bytes);
+        events = number(r, "events_per_token");
+        bytes = number(r, "tracking_bytes");
+        assert_true(i > 0 || (number(r, "time_by_off.median") <= 1 && number(r, "time_by_off.min") >= 1));
+        assert_true(i > 0 || (events < 0.5 && bytes < 0.5));
+    }
+    bn_series_release(&series);
+    bn_json_free(doc);
+    doc = document("memory --filter 'tracking brick'" QUICK, &series);
+    assert_int_equal(bn_json_size(bn_json_get(doc, "tracking")), 1);
+    bn_series_release(&series);
+    bn_json_free(doc);
+}
+
 /* What is allocated is freed, whatever the pattern, so the number of operations is even. */
 static void allocations_are_complete(void **state)
 {
@@ -249,9 +277,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(doctor_is_complete),     cmocka_unit_test(allocations_are_complete),
-        cmocka_unit_test(fragmentation_adds_up),  cmocka_unit_test(bandwidth_counts_lines),
-        cmocka_unit_test(sessions_add_up),        cmocka_unit_test(everything_is_freed),
-        cmocka_unit_test(quantising_is_complete),
+        cmocka_unit_test(tracking_is_complete),   cmocka_unit_test(fragmentation_adds_up),
+        cmocka_unit_test(bandwidth_counts_lines), cmocka_unit_test(sessions_add_up),
+        cmocka_unit_test(everything_is_freed),    cmocka_unit_test(quantising_is_complete),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

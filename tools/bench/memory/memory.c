@@ -298,6 +298,7 @@ static bn_status run(struct bn_suite *s, struct bn_args *args, bn_error *err)
     measure_peak(s);
     BN_TRY(bn_memory_bandwidth(s, err));
     BN_TRY(bn_memory_latency(s, err));
+    BN_TRY(bn_memory_tracking(s, err));
     return bn_memory_model(s, err);
 }
 
