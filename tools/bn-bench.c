@@ -20,8 +20,9 @@ static const struct bn_command COMMANDS[] = {
              "No sample is dropped. Outliers are counted, with the disturbances of the machine during "
              "them. A test is invalid, and the exit code 1, when its output differs between rounds, "
              "thread counts or batches, when the clock does not advance, or when a sample exceeds "
-             "--timeout.",
-     .synopsis = "[-m MODEL] [-p LIST] [-n LIST] [-d LIST] [-b LIST] [-t LIST] [-r N|auto]",
+             "--timeout. It is 1, too, when a --target is missed or the run has no data for it.",
+     .synopsis = "[-m MODEL] [-p LIST] [-n LIST] [-d LIST] [-b LIST] [-t LIST] [-r N|auto]\n"
+                 "[--generate P+N]... [--score FILE] [--target TARGET]...",
      .options = {bn_bench_run_options},
      .json = true,
      .bytes = sizeof(struct bn_bench_options),
@@ -35,6 +36,8 @@ static const struct bn_command COMMANDS[] = {
                    "until the median is known to 0.5 %"},
                   {"bn-bench run -m model.gguf -p 0 -t 1 --concurrent 1,2,4", "concurrent generations"},
                   {"bn-bench run -m model.gguf --cold --loads 5 -p 0 -n 1", "opening the file from disk"},
+                  {"bn-bench run --score validation --target 'decode>=30' --target 'accuracy>=15%'",
+                   "fail when it is too slow or predicts too little"},
                   {"bn-bench run --json >before.json", "every sample, for later comparison"}}},
     {.name = "kernels",
      .summary = "time the kernels, and compare them with the limits of the machine",
