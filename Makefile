@@ -246,9 +246,10 @@ endef
 $(foreach t,$(TOOLS),$(eval $(call program,$(t))))
 # The default model; a program carries it when it calls bn_cli_open_model.
 $(OUT)/tools/cli/default_model.o: fixtures/shakespeare-5m-i2_s.gguf
-$(OUT)/hub/registry_data.o: hub/names/registry.json
+$(OUT)/hub/names/registry_data.o: hub/names/registry.json
 $(OUT)/tools/crossval/thresholds.o: crossval/thresholds.json
-$(OUT)/tools/bench/thresholds.o: baselines/thresholds.json
+$(OUT)/tools/bench/history/thresholds.o: baselines/thresholds.json
+$(OUT)/tools/bench/run/validation.o: fixtures/validation.txt
 $(OUT)/lab/report/page_style.o: lab/report/page.css lab/report/page.js
 $(OUT)/lab/stacks/picture_parts.o: lab/stacks/flame.css lab/stacks/flame.js
 

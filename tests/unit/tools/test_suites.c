@@ -5,11 +5,14 @@
  */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include <math.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "lab/host/clocks.h"
 #include "lab/host/energy.h"
+#include "lab/sampler/sources.h"
 #include "model/pack.h"
 #include "tests/unit/unit.h"
 #include "tools/bench/doctor/sources.h"
@@ -239,6 +242,42 @@ static void energy_counts_packages(void **state)
     bn_energy_read(&energy, folder);
     assert_int_equal(energy.n, 0);
     assert_string_equal(energy.why, "no powercap folder");
+}
+
+static void *burn(void *arg)
+{
+    uint64_t *used = arg;
+    while (bn_clock_thread_cpu_ns() < 20000000)
+        for (volatile unsigned i = 0; i < 10000; i++) {
+        }
+    *used = bn_clock_thread_cpu_ns();
+    return NULL;
+}
+
+/* What an event counts while a thread works that was started after it was opened. */
+static uint64_t counted_of_thread(bool inherit, uint64_t *used)
+{
+    bn_error why = {0};
+    uint64_t count = 0;
+    pthread_t thread;
+    int fd = bn_perf_event_open(BN_PERF_TASK_CLOCK, inherit, &why);
+    if (fd < 0) {
+        assert_true(why.msg[0] != '\0');
+        skip();
+    }
+    assert_int_equal(pthread_create(&thread, NULL, burn, used), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(read(fd, &count, sizeof count), sizeof count);
+    close(fd);
+    return count;
+}
+
+static void counters_count_threads_that_start_later(void **state)
+{
+    (void)state;
+    uint64_t used = 0;
+    assert_true(counted_of_thread(true, &used) > used / 2);
+    assert_true(counted_of_thread(false, &used) < used / 2);
 }
 
 static void every_source_works_or_has_a_reason(void **state)
@@ -562,6 +601,7 @@ int main(void)
         cmocka_unit_test(false_statements_end_with_1),
         cmocka_unit_test(clocks_are_measured),
         cmocka_unit_test(energy_counts_packages),
+        cmocka_unit_test(counters_count_threads_that_start_later),
         cmocka_unit_test(every_source_works_or_has_a_reason),
         cmocka_unit_test(blocks_are_aligned),
         cmocka_unit_test(leaks_are_found),
