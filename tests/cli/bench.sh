@@ -133,6 +133,11 @@ ok 'a text can be scored' ended 0
 ok 'as bn-run scores it: accuracy' [ "$(value accuracy out)" = "$(value accuracy score)" ]
 ok 'perplexity' [ "$(value perplexity out)" = "$(value perplexity score)" ]
 ok 'nll' [ "$(value nll out)" = "$(value nll_mean score)" ]
+cp "$tmp/out" "$tmp/first"
+run run -p 4 -n 0 -t 2 -r 1 -q --json --isa ref --score "$tmp/text"
+for name in nll perplexity accuracy; do
+    ok "$name is the same with other threads and instructions" [ "$(grep "\"$name\": [0-9]" "$tmp/out")" = "$(grep "\"$name\": [0-9]" "$tmp/first")" ]
+done
 ok 'which are exact series' grep -q '"test": "score text"' "$tmp/out"
 run run -p 4 -n 0 -t 1 -r 1 -q --score validation --score-tokens 64
 ok 'the built-in text has a name' has out '^score +validation, 63 tokens: nll [0-9.]+ \+- [0-9.]+, perplexity [0-9.]+, accuracy [0-9.]+ %$'
