@@ -102,10 +102,9 @@ void bn_bench_put_clock(bn_json *doc, const struct bn_clock_facts *clock);
 void bn_bench_put_list(bn_json *object, const char *name, const struct bn_list *list);
 /* Confidence of every interval, unless --confidence gives another one. */
 #define BN_BENCH_CONFIDENCE 0.95
-#define BN_BENCH_CONFIDENCE_OPTION                                                     \
-    BN_OPTION("confidence", "confidence of intervals", .rare = true, .arg = "PERCENT", \
-              .group = "Measurement", .preset = "95",                                  \
-              BN_TO_F64(struct bn_bench_options, confidence, 51, 99.99))
+#define BN_BENCH_CONFIDENCE_OPTION(heading)                                                                \
+    BN_OPTION("confidence", "confidence of intervals", .rare = true, .arg = "PERCENT", .group = (heading), \
+              .preset = "95", BN_TO_F64(struct bn_bench_options, confidence, 51, 99.99))
 /* Puts [low, high] under a name, or null with the reason. */
 void bn_bench_put_interval(bn_json *object, const char *name, const struct bn_interval *interval);
 /* Puts {"n": ..., "min": ..., "median": ..., ...} under a name; without samples it is unavailable. */

@@ -51,6 +51,7 @@ const struct bn_option bn_bench_ab_options[] = {
               .group = RULES, BN_TO_TEXT(struct bn_bench_options, metric)),
     BN_OPTION("margin", "a change that does not matter [2, with --self-test 1]", .arg = "PERCENT",
               .group = RULES, BN_TO_F64(struct bn_bench_options, margin, 0.001, 99)),
+    BN_BENCH_CONFIDENCE_OPTION(RULES),
     BN_OPTION("strict", "exit with 1 also when the verdict is INCONCLUSIVE", .group = RULES,
               BN_TO_BOOL(struct bn_bench_options, strict)),
     BN_OPTION("self-test", "measure how often changes are detected, and false alarms", .group = "Self-test",
@@ -70,6 +71,7 @@ static bn_status read_session(struct bn_ab_session *s, const struct bn_bench_opt
                                 .no_control = o->no_control,
                                 .rules = BN_JUDGE_RULES_INIT};
     s->rules.margin = percent / 100;
+    s->rules.confidence = o->confidence / 100;
     return bn_ab_duration("max-time", o->max_seconds, &s->max_ns, err);
 }
 

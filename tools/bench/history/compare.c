@@ -25,7 +25,7 @@ const struct bn_option bn_bench_thresholds_option[] = {
 const struct bn_option bn_bench_compare_options[] = {
     BN_OPTION("drift", "drift of the machine between two sessions", .rare = true, .arg = "PERCENT",
               .group = "Verdict", .preset = "8", BN_TO_F64(struct bn_bench_options, drift, 0, 1000)),
-    BN_BENCH_CONFIDENCE_OPTION,
+    BN_BENCH_CONFIDENCE_OPTION("Verdict"),
     BN_OPTION("margin", "a change that does not matter", .rare = true, .arg = "PERCENT", .group = "Verdict",
               .preset = "1", BN_TO_F64(struct bn_bench_options, margin, 0, 1000)),
     BN_OPTION("fail-on", "the least severe regression that exits with 1", .arg = "any|warning|critical",
@@ -100,6 +100,7 @@ static void put(bn_json *doc, const struct bn_bench_compare_settings *settings,
     bn_json_put_bool(doc, "in_turn", false);
     bn_json_put_bool(doc, "points", settings->rules.points);
     bn_json_put_number(doc, "drift", settings->rules.drift);
+    bn_json_put_number(doc, "confidence", settings->rules.judge.confidence);
     bn_json_put_u64(doc, "missing", o->n_missing);
     bn_json_put_u64(doc, "extra", o->n_extra);
     bn_comparisons_put(doc, o->list, o->n);

@@ -72,7 +72,7 @@ const struct bn_option bn_bench_run_options[] = {
     BN_OPTION("precision", "with --reps auto: stop once the median is known to within this", .rare = true,
               .arg = "PERCENT", .group = "Measurement", .preset = "1",
               BN_TO_F64(struct bn_bench_options, precision, 0.01, 50)),
-    BN_BENCH_CONFIDENCE_OPTION,
+    BN_BENCH_CONFIDENCE_OPTION("Measurement"),
     BN_OPTION("price-per-hour", "price of the machine; prints that of a million tokens", .rare = true,
               .arg = "PRICE", .group = "Output",
               BN_TO_F64(struct bn_bench_options, price_per_hour, 1e-9, 1e9)),
@@ -442,7 +442,7 @@ static bn_status run(struct bn_bench_measurement *m, bn_error *err)
     BN_TRY(measure(m, err));
     BN_TRY(bn_bench_score_take(m, err));
     BN_TRY(bn_bench_run_series(m, err));
-    bn_bench_targets_judge(m, &m->series);
+    BN_TRY(bn_bench_targets_judge(m, &m->series, err));
     return show(m, err);
 }
 

@@ -243,8 +243,9 @@ void bn_bench_text_release(struct bn_bench_measurement *m);
 
 /* Reads --target. BN_ERR_ARG, with a hint, for one that is not understood. */
 BN_MUST_CHECK bn_status bn_bench_targets_read(struct bn_bench_measurement *m, bn_error *err);
-/* Judges them by the series of the run; one that is missed sets the exit code. */
-void bn_bench_targets_judge(struct bn_bench_measurement *m, const struct bn_series_list *all);
+/* Judges them by the series of the run. */
+BN_MUST_CHECK bn_status bn_bench_targets_judge(struct bn_bench_measurement *m,
+                                               const struct bn_series_list *all, bn_error *err);
 void bn_bench_targets_print(const struct bn_bench_measurement *m);
 void bn_bench_targets_put(const struct bn_bench_measurement *m, bn_json *doc);
 

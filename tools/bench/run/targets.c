@@ -164,7 +164,8 @@ static bool meets(const struct bn_bench_target *t, double x)
     return t->least ? x >= t->wanted : x <= t->wanted; /* NaN does not */
 }
 
-void bn_bench_targets_judge(struct bn_bench_measurement *m, const struct bn_series_list *all)
+bn_status bn_bench_targets_judge(struct bn_bench_measurement *m, const struct bn_series_list *all,
+                                 bn_error *err)
 {
     for (size_t i = 0; i < m->n_targets; i++) {
         struct bn_bench_target *t = &m->targets[i];
@@ -174,6 +175,7 @@ void bn_bench_targets_judge(struct bn_bench_measurement *m, const struct bn_seri
             if (!is_meant(t, &all->list[k])) continue;
             double x = value_of(t->quantity, &all->list[k]);
             known = !isnan(x);
+            if (!known && !t->quantity->p95) return bn_nomem(err); /* every series has a median */
             if (isnan(x) || isnan(t->found) || (t->least ? x < t->found : x > t->found)) {
                 t->found = x;
                 snprintf(t->test, sizeof t->test, "%.79s", all->list[k].test);
@@ -181,6 +183,7 @@ void bn_bench_targets_judge(struct bn_bench_measurement *m, const struct bn_seri
         }
         t->met = meets(t, t->found);
     }
+    return BN_OK;
 }
 
 /* ---- output ---- */
