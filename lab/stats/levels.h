@@ -15,7 +15,7 @@
  * left out, test is a pattern and may be left out. Percentages are of the value before. With "as": "rate"
  * they are of its reciprocal: a time that grows by 8.7 % is a rate that falls by 8 %. Absolute levels are in
  * the unit of the metric; they judge medians, also of samples with statistics. drift_percent, which may be
- * left out and is below 100, is by how much the metric differs between two sessions of the same program.
+ * left out and is below 100, is by how much the metric differs between two runs of the same program.
  * Unknown names are errors.
  */
 #ifndef BN_STATS_LEVELS_H
