@@ -138,6 +138,19 @@ run run -p 4 -n 0 -t 2 -r 1 -q --json --isa ref --score "$tmp/text"
 for name in nll perplexity accuracy; do
     ok "$name is the same with other threads and instructions" [ "$(grep "\"$name\": [0-9]" "$tmp/out")" = "$(grep "\"$name\": [0-9]" "$tmp/first")" ]
 done
+cat >"$tmp/plant.py" <<'END'
+import json, sys
+doc = json.load(open(sys.argv[1]))
+for s in doc["series"]:
+    if s["metric"] == "accuracy":
+        s["samples"] = [s["samples"][0] - 0.006]
+json.dump(doc, sys.stdout)
+END
+python3 "$tmp/plant.py" "$tmp/first" >"$tmp/planted"
+run compare --fail-on critical "$tmp/first" "$tmp/planted"
+ok 'an accuracy of a run that is 0.006 lower fails' ended 1
+ok 'as critical' has out '^verdict  REGRESSED \(critical\)$'
+cp "$tmp/first" "$tmp/out"
 ok 'which are exact series' grep -q '"test": "score text"' "$tmp/out"
 run run -p 4 -n 0 -t 1 -r 1 -q --score validation --score-tokens 64
 ok 'the built-in text has a name' has out '^score +validation, 63 tokens: nll [0-9.]+ \+- [0-9.]+, perplexity [0-9.]+, accuracy [0-9.]+ %$'
