@@ -65,6 +65,28 @@ static const struct bn_option EXACT[] = {
     {0},
 };
 
+static const struct bn_option SWEEP[] = {
+    BN_OPTION_MODEL,
+    BN_OPTION("ref", "engine to compare with: oracle, bn or a command", .arg = "REFERENCE",
+              .words = "oracle bn dump:", .group = "References", .repeatable = true,
+              BN_TO_TEXTS(struct bn_crossval_options, refs)),
+    REF_MODEL,
+    TIMEOUT,
+    BN_OPTION("prompts", "JSON lines, each with a prompt or tokens", .arg = "FILE", .group = "Input",
+              BN_TO_TEXT(struct bn_crossval_options, prompts)),
+    BN_OPTION("seeds", "also sample continuations with these seeds", .arg = "N,...", .group = "Input",
+              BN_TO_LIST(struct bn_crossval_options, seeds, 0, UINT32_MAX)),
+    BN_OPTION("n-predict", "tokens to generate after each prompt", .letter = 'n', .arg = "N",
+              .group = "Input", .preset = "16", BN_TO_U32(struct bn_crossval_options, n_decode, 0, 4096)),
+    BN_OPTION("record", "write the prompts with the computed tokens to FILE", .rare = true, .arg = "FILE",
+              .group = "Output", BN_TO_TEXT(struct bn_crossval_options, record)),
+    BN_OPTION_THREADS_TO(struct bn_crossval_options, n_threads),
+    BN_OPTION_ISA,
+    BN_OPTION("thresholds", "limits as JSON [crossval/thresholds.json]", .rare = true, .arg = "FILE",
+              .group = "Judgement", BN_TO_TEXT(struct bn_crossval_options, thresholds)),
+    {0},
+};
+
 static const struct bn_option SERVE[] = {
     BN_OPTION_THREADS_TO(struct bn_crossval_options, n_threads),
     BN_OPTION_ISA,
@@ -122,6 +144,21 @@ static const struct bn_command COMMANDS[] = {
          {{"bn-crossval ladder --ref oracle -p 'ROMEO:'", "the built-in model and the oracle"},
           {"bn-crossval ladder -m model.gguf --ref oracle --ref 'node bridge.mjs' -f text.txt --junit r.xml",
            "three engines, and a report for CI"}}},
+    {.name = "sweep",
+     .summary = "compare many prompts, and check expected tokens",
+     .text = "Each line of the file is a JSON object with \"prompt\" (a text) or \"tokens\" (ids), and "
+             "optionally \"name\", \"expect\" (the greedy continuation that this engine must compute) and "
+             "\"model_sha256\" (the model for which it holds). Every prompt goes through the ladder, and "
+             "again with a sampled continuation for each seed. The exit status is 1 when one differs, and "
+             "when nothing was compared. --record writes the file again with the tokens that were computed, "
+             "only when all runs pass.",
+     .synopsis = "--prompts FILE [--ref REFERENCE]... [--seeds N,...]",
+     .options = {SWEEP, TRACE_WHEN},
+     .json = true,
+     .bytes = sizeof(struct bn_crossval_options),
+     .run = bn_crossval_sweep,
+     .examples = {{"bn-crossval sweep --prompts fixtures/prompts.jsonl --ref oracle --seeds 1,2",
+                   "all prompts, greedy and with two seeds"}}},
     {.name = "tokens",
      .summary = "compare the ids of a text",
      .synopsis = "[-m MODEL] --ref REFERENCE... -p TEXT | -f FILE",

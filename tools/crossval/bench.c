@@ -130,11 +130,11 @@ static double speedup(double change)
 
 /* ---- the gate ---- */
 
-enum gate { GATE_NONE, GATE_PASS, GATE_FAIL, GATE_NO_DATA };
+enum speed_gate { GATE_NONE, GATE_PASS, GATE_FAIL, GATE_NO_DATA };
 static const char *const GATE_NAMES[] = {NULL, "pass", "fail", "no_data"};
 
 /* Of one reference and phase, by the estimated ratio of speeds. */
-static enum gate gate_of(const struct bench *b, const struct runner *r, enum phase p)
+static enum speed_gate gate_of(const struct bench *b, const struct runner *r, enum phase p)
 {
     double limit = b->x.options->fail_below;
     if (!(limit > 0) || b->tokens[p] == 0) return GATE_NONE;
@@ -145,9 +145,9 @@ static enum gate gate_of(const struct bench *b, const struct runner *r, enum pha
 }
 
 /* The worst of all. */
-static enum gate gate_of_all(const struct bench *b)
+static enum speed_gate gate_of_all(const struct bench *b)
 {
-    enum gate worst = GATE_NONE;
+    enum speed_gate worst = GATE_NONE;
     for (size_t i = 1; i < b->n; i++)
         for (enum phase p = PROMPT; p < PHASES; p++)
             if (gate_of(b, &b->runners[i], p) > worst) worst = gate_of(b, &b->runners[i], p);
@@ -199,7 +199,7 @@ static void print_gate(const struct bench *b)
 {
     for (size_t i = 1; i < b->n; i++)
         for (enum phase p = PROMPT; p < PHASES; p++) {
-            enum gate gate = gate_of(b, &b->runners[i], p);
+            enum speed_gate gate = gate_of(b, &b->runners[i], p);
             char label[400];
             escape_label(label, &b->runners[i]);
             if (gate == GATE_NO_DATA)

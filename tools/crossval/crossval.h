@@ -88,6 +88,8 @@ struct bn_crossval_options {
     double fail_below; /* 0: not given */
     bool exact;
     const char *thresholds, *junit, *html, *receipt, *trace, *output;
+    const char *prompts, *record;
+    struct bn_list seeds;
 };
 
 struct bn_crossval {
@@ -102,7 +104,9 @@ struct bn_crossval {
     struct bn_buf text; /* the prompt as text; data NULL when ids were given */
     int32_t *ids;       /* the prompt, then what was decoded */
     size_t n_prompt, n_ids;
-    uint32_t n_decode;  /* greedy steps asked for */
+    uint32_t n_decode; /* steps asked for */
+    bool sampled;      /* the steps are sampled with this seed; else they are greedy */
+    uint32_t seed;
     uint32_t n_threads; /* of this engine, and asked of references */
     float *logits;      /* of this engine: n_ids x n_vocab */
     size_t n_vocab;
@@ -122,7 +126,12 @@ void bn_crossval_close(struct bn_crossval *x);
 /* The same without a prompt: nothing can be evaluated here. */
 BN_MUST_CHECK bn_status bn_crossval_open_model(struct bn_crossval *x, const struct bn_args *args,
                                                bn_error *err);
-/* Logits of the prompt, then greedy steps. */
+/* Sets the prompt of a model that is open: n_bytes of text, or, when text is NULL, n ids. */
+BN_MUST_CHECK bn_status bn_crossval_set_prompt(struct bn_crossval *x, const char *text, size_t n_bytes,
+                                               const int32_t *ids, size_t n, bn_error *err);
+/* Releases the prompt, all results and the references; the model stays open. */
+void bn_crossval_reset(struct bn_crossval *x);
+/* Logits of the prompt, then the steps. */
 BN_MUST_CHECK bn_status bn_crossval_evaluate(struct bn_crossval *x, bn_error *err);
 /* This engine's trace of the first n tokens, unless it is there. */
 BN_MUST_CHECK bn_status bn_crossval_trace_own(struct bn_crossval *x, size_t n, bn_error *err);
@@ -153,6 +162,8 @@ void bn_xrung_decode(struct bn_crossval *x, struct bn_xref *ref);
 void bn_xrung_likelihood(struct bn_crossval *x, struct bn_xref *ref);
 BN_MUST_CHECK bn_status bn_xrung_trace(struct bn_crossval *x, struct bn_xref *ref, size_t n, bool exact,
                                        bn_error *err);
+/* ladder.c: all rungs against all references. */
+BN_MUST_CHECK bn_status bn_crossval_compare(struct bn_crossval *x, bn_error *err);
 const char *bn_crossval_participant(const struct bn_crossval *x, size_t participant);
 
 /* The worst of what was found: 0 all compared and alike; 1 something differs, failed, or nothing was
@@ -164,6 +175,8 @@ size_t bn_xref_compared(const struct bn_xref *ref);
 
 /* print.c, document.c, scatter.c, junit.c, html.c */
 void bn_crossval_print(const struct bn_crossval *x);
+/* document.c: "agree", "differ", "failed" or "no_data". */
+const char *bn_xref_result(const struct bn_xref *ref);
 /* A document with what every one begins with: command, model, engine, machine. */
 bn_json *bn_crossval_document(const struct bn_crossval *x, const char *schema, const char *command);
 /* All that was found; the document of --json, from which the report is made. */
@@ -199,6 +212,7 @@ bn_status bn_crossval_logits(struct bn_args *args, bn_error *err);
 bn_status bn_crossval_trace(struct bn_args *args, bn_error *err);
 bn_status bn_crossval_report(struct bn_args *args, bn_error *err);
 bn_status bn_crossval_bench(struct bn_args *args, bn_error *err);
+bn_status bn_crossval_sweep(struct bn_args *args, bn_error *err);
 bn_status bn_crossval_serve(struct bn_args *args, bn_error *err);
 
 #endif

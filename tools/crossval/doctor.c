@@ -19,7 +19,7 @@
 #define LEAST_DISK ((uint64_t)2 << 30) /* a tree, its build and some margin */
 
 /* One line of the result. */
-struct check {
+struct requirement {
     const char *name, *needed_for;
     bool good;
     char detail[300];
@@ -27,28 +27,30 @@ struct check {
 };
 #define CHECKS_MAX 16u
 
-struct doctor {
-    struct check list[CHECKS_MAX];
+struct reference_doctor {
+    struct requirement list[CHECKS_MAX];
     size_t n, n_usable; /* references that can be used */
     struct bn_stored_list stored;
 };
 
-static struct check *add(struct doctor *d, const char *name, const char *needed_for, const char *remedy)
+static struct requirement *add(struct reference_doctor *d, const char *name, const char *needed_for,
+                               const char *remedy)
 {
-    struct check *c = &d->list[d->n++];
-    *c = (struct check){.name = name, .needed_for = needed_for, .remedy = remedy};
+    struct requirement *c = &d->list[d->n++];
+    *c = (struct requirement){.name = name, .needed_for = needed_for, .remedy = remedy};
     return c;
 }
 
 /* A program in PATH that answers --version with status 0. */
-static void check_program(struct doctor *d, const char *name, const char *needed_for, const char *remedy)
+static void check_program(struct reference_doctor *d, const char *name, const char *needed_for,
+                          const char *remedy)
 {
     const char *argv[] = {name, "--version", NULL};
     struct bn_buf text = {.max = 4096};
     struct bn_process_options options = {.argv = argv, .out = &text, .timeout_ns = 60ull * 1000000000u};
     struct bn_process process;
     bn_error why = {0};
-    struct check *c = add(d, name, needed_for, remedy);
+    struct requirement *c = add(d, name, needed_for, remedy);
     bn_status status = bn_process_run(&process, &options, &why);
     c->good = status == BN_OK && process.end == BN_PROCESS_EXITED && process.code == 0;
     if (c->good)
@@ -62,12 +64,13 @@ static void check_program(struct doctor *d, const char *name, const char *needed
 }
 
 /* Free space of the folder that setup builds in, or of the nearest one above it that exists. */
-static void check_disk(struct doctor *d)
+static void check_disk(struct reference_doctor *d)
 {
     char path[PATH_MAX];
     struct statvfs fs;
     bn_error why = {0};
-    struct check *c = add(d, "disk", "setup", "free 2 GiB there, or set XDG_CACHE_HOME to another disk");
+    struct requirement *c =
+        add(d, "disk", "setup", "free 2 GiB there, or set XDG_CACHE_HOME to another disk");
     if (bn_stored_root(path, &why) != BN_OK) {
         snprintf(c->detail, sizeof c->detail, "%s", why.msg);
         return;
@@ -82,10 +85,11 @@ static void check_disk(struct doctor *d)
     snprintf(c->detail, sizeof c->detail, "%.1f GiB free in %.150s", (double)bytes / (1u << 30), path);
 }
 
-static void check_oracle(struct doctor *d)
+static void check_oracle(struct reference_doctor *d)
 {
     char path[PATH_MAX];
-    struct check *c = add(d, "oracle", "--ref oracle", "make reference, and make install to install it");
+    struct requirement *c =
+        add(d, "oracle", "--ref oracle", "make reference, and make install to install it");
     c->good = bn_program_near(path, "", "bn-reference") ||
               bn_program_near(path, "crossval/", "bn-reference") ||
               bn_program_near(path, "../libexec/bn/", "bn-reference");
@@ -93,10 +97,10 @@ static void check_oracle(struct doctor *d)
     d->n_usable += c->good;
 }
 
-static void check_stored(struct doctor *d)
+static void check_stored(struct reference_doctor *d)
 {
     bn_error why = {0};
-    struct check *c =
+    struct requirement *c =
         add(d, "references", "--ref NAME", "bn-crossval setup --source DIR builds one; --force again");
     size_t n_ready = 0, n_good = 0;
     if (bn_stored_read(&d->stored, &why) != BN_OK) {
@@ -120,7 +124,7 @@ static void check_stored(struct doctor *d)
     d->n_usable += n_good;
 }
 
-static void check_all(struct doctor *d)
+static void check_all(struct reference_doctor *d)
 {
     check_program(d, "cc", "setup", "apt-get install gcc");
     check_program(d, "c++", "setup, oracle", "apt-get install g++");
@@ -133,14 +137,14 @@ static void check_all(struct doctor *d)
     check_stored(d);
 }
 
-static bn_status print_text(const struct doctor *d, bn_error *err)
+static bn_status print_text(const struct reference_doctor *d, bn_error *err)
 {
     static const char *const HEADS[] = {"", "found", "needed for", "detail", "remedy"};
     struct bn_buf text = {.max = 1u << 16};
     struct bn_table t;
     bn_table_begin(&t, HEADS, "lllln");
     for (size_t i = 0; i < d->n; i++) {
-        const struct check *c = &d->list[i];
+        const struct requirement *c = &d->list[i];
         bn_table_row(&t, c->good ? "ok" : "bad");
         bn_table_text(&t, c->name);
         bn_table_text(&t, c->good ? "yes" : "NO");
@@ -161,13 +165,13 @@ static bn_status print_text(const struct doctor *d, bn_error *err)
     return status;
 }
 
-static bn_status print_json(const struct doctor *d, int exit_code, bn_error *err)
+static bn_status print_json(const struct reference_doctor *d, int exit_code, bn_error *err)
 {
     bn_json *doc = bn_json_new_object();
     bn_json_put_string(doc, "schema", "bn.crossval-doctor/1");
     bn_json *list = bn_json_put_array(doc, "checks");
     for (size_t i = 0; i < d->n; i++) {
-        const struct check *c = &d->list[i];
+        const struct requirement *c = &d->list[i];
         bn_json *o = bn_json_add_object(list);
         bn_json_put_string(o, "name", c->name);
         bn_json_put_bool(o, "found", c->good);
@@ -184,7 +188,7 @@ static bn_status print_json(const struct doctor *d, int exit_code, bn_error *err
 
 bn_status bn_crossval_doctor(struct bn_args *args, bn_error *err)
 {
-    struct doctor *d = bn_alloc(1, sizeof *d);
+    struct reference_doctor *d = bn_alloc(1, sizeof *d);
     if (d == NULL) return bn_nomem(err);
     check_all(d);
     args->exit_code = d->n_usable > 0 ? BN_EXIT_OK : BN_EXIT_NEGATIVE;

@@ -125,7 +125,7 @@ static void put_positions(bn_json *reference, const struct bn_crossval *x, const
     }
 }
 
-static const char *result_of(const struct bn_xref *ref)
+const char *bn_xref_result(const struct bn_xref *ref)
 {
     if (ref->broken) return "failed";
     if (bn_xref_parted(ref) != BN_RUNG_COUNT || ref->traced == BN_X_FAIL) return "differ";
@@ -148,7 +148,7 @@ static void put_reference(bn_json *list, const struct bn_crossval *x, const stru
     bn_json_put_string(o, "run_as", ref->command);
     /* null: the model above, or none. A carried model's file has a name that means nothing. */
     bn_json_put_string(o, "model", ref->model != x->model_path ? ref->model : NULL);
-    bn_json_put_string(o, "result", result_of(ref));
+    bn_json_put_string(o, "result", bn_xref_result(ref));
     enum bn_rung parted = bn_xref_parted(ref);
     bn_json_put_string(o, "parted_at", parted != BN_RUNG_COUNT ? bn_rung_name(parted) : NULL);
     if (ref->broken) {
@@ -199,7 +199,7 @@ void bn_crossval_put_parity(const struct bn_crossval *x, bn_json *object)
         const struct bn_xref *ref = &x->refs[i];
         bn_json *o = bn_json_add_object(list);
         put_program(o, &ref->info);
-        bn_json_put_string(o, "result", result_of(ref));
+        bn_json_put_string(o, "result", bn_xref_result(ref));
         bn_json_put_u64(o, "compared", bn_xref_compared(ref));
         bn_json *rungs = bn_json_put_object(o, "rungs");
         for (unsigned r = 0; r < BN_RUNG_COUNT; r++)

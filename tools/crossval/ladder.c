@@ -182,6 +182,11 @@ static bn_status compare(struct bn_crossval *x, unsigned what, bn_error *err)
     return BN_OK;
 }
 
+bn_status bn_crossval_compare(struct bn_crossval *x, bn_error *err)
+{
+    return compare(x, CLIMB_ALL, err);
+}
+
 static bn_status write_results(const struct bn_crossval *x, const char *command, bn_error *err)
 {
     const char *html = x->options->html, *junit = x->options->junit;

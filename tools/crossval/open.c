@@ -79,35 +79,16 @@ static bn_status open_model(struct bn_crossval *x, bn_error *err)
 /* ---- the prompt ---- */
 
 /* Also room for the tokens that are decoded. */
-static bn_status read_prompt(struct bn_crossval *x, bn_error *err)
+static bn_status take_ids(struct bn_crossval *x, const int32_t *ids, size_t n, bn_error *err)
 {
-    int32_t *ids = NULL;
-    const struct bn_id_list *given = &x->options->tokens;
-    if (given->n > 0) {
-        if (x->args->prompt != NULL || x->args->file != NULL)
-            return bn_fail(err, BN_ERR_ARG, "--tokens cannot be combined with a text");
-        ids = bn_alloc(given->n, sizeof *ids);
-        if (ids == NULL) return bn_nomem(err);
-        memcpy(ids, given->list, given->n * sizeof *ids);
-        x->n_prompt = given->n;
-    } else {
-        const bn_tokenizer *tok = NULL;
-        x->text.max = MAX_TEXT_BYTES;
-        BN_TRY(bn_cli_text(x->args, &x->options->tokens, &x->text, err));
-        BN_TRY(bn_cli_tokenizer(x->model, &tok, err));
-        BN_TRY(bn_tokenize(tok, x->text.data, x->text.len, BN_TOKENIZE_BOS, &ids, &x->n_prompt, err));
-    }
     uint32_t most = x->options->positions;
-    bn_status status = BN_OK;
-    if (most != 0 && x->n_prompt > most) x->n_prompt = most;
-    if (x->n_prompt == 0) status = bn_fail(err, BN_ERR_ARG, "the prompt has no tokens");
+    x->n_prompt = most != 0 && n > most ? most : n;
+    if (x->n_prompt == 0) return bn_fail(err, BN_ERR_ARG, "the prompt has no tokens");
     x->ids = bn_alloc(x->n_prompt + x->n_decode, sizeof *x->ids);
-    if (x->ids == NULL && status == BN_OK) status = bn_nomem(err);
-    if (status == BN_OK) memcpy(x->ids, ids, x->n_prompt * sizeof *ids);
-    if (status == BN_OK) status = bn_receipt_ids_digest(ids, x->n_prompt, x->prompt_sha, err);
-    bn_free(ids);
+    if (x->ids == NULL) return bn_nomem(err);
+    memcpy(x->ids, ids, x->n_prompt * sizeof *ids);
     x->n_ids = x->n_prompt;
-    return status;
+    return bn_receipt_ids_digest(ids, x->n_prompt, x->prompt_sha, err);
 }
 
 static bn_status open_session(struct bn_crossval *x, bn_error *err)
@@ -126,6 +107,48 @@ static bn_status open_session(struct bn_crossval *x, bn_error *err)
     return BN_OK;
 }
 
+/* The ids of x->text. */
+static bn_status tokenize(struct bn_crossval *x, bn_error *err)
+{
+    const bn_tokenizer *tok = NULL;
+    int32_t *ids = NULL;
+    size_t n = 0;
+    BN_TRY(bn_cli_tokenizer(x->model, &tok, err));
+    BN_TRY(bn_tokenize(tok, x->text.data, x->text.len, BN_TOKENIZE_BOS, &ids, &n, err));
+    bn_status status = take_ids(x, ids, n, err);
+    bn_free(ids);
+    return status == BN_OK ? open_session(x, err) : status;
+}
+
+bn_status bn_crossval_set_prompt(struct bn_crossval *x, const char *text, size_t n_bytes, const int32_t *ids,
+                                 size_t n, bn_error *err)
+{
+    x->n_decode = x->options->n_decode;
+    if (text == NULL) {
+        BN_TRY(take_ids(x, ids, n, err));
+        return open_session(x, err);
+    }
+    x->text.max = MAX_TEXT_BYTES;
+    bn_buf_append(&x->text, text, n_bytes);
+    BN_TRY(bn_buf_check(&x->text, err));
+    return tokenize(x, err);
+}
+
+/* The prompt that the options give. */
+static bn_status read_prompt(struct bn_crossval *x, bn_error *err)
+{
+    const struct bn_id_list *given = &x->options->tokens;
+    if (given->n > 0) {
+        if (x->args->prompt != NULL || x->args->file != NULL)
+            return bn_fail(err, BN_ERR_ARG, "--tokens cannot be combined with a text");
+        return bn_crossval_set_prompt(x, NULL, 0, given->list, given->n, err);
+    }
+    x->n_decode = x->options->n_decode;
+    x->text.max = MAX_TEXT_BYTES;
+    BN_TRY(bn_cli_text(x->args, given, &x->text, err));
+    return tokenize(x, err);
+}
+
 bn_status bn_crossval_open_model(struct bn_crossval *x, const struct bn_args *args, bn_error *err)
 {
     const struct bn_crossval_options *o = args->fields;
@@ -137,25 +160,34 @@ bn_status bn_crossval_open_model(struct bn_crossval *x, const struct bn_args *ar
 
 bn_status bn_crossval_open(struct bn_crossval *x, const struct bn_args *args, bn_error *err)
 {
-    const struct bn_crossval_options *o = args->fields;
-    *x = (struct bn_crossval){.args = args, .options = o, .n_decode = o->n_decode};
-    BN_TRY(read_thresholds(x, err));
-    BN_TRY(open_model(x, err));
-    BN_TRY(read_prompt(x, err));
-    return open_session(x, err);
+    BN_TRY(bn_crossval_open_model(x, args, err));
+    return read_prompt(x, err);
+}
+
+void bn_crossval_reset(struct bn_crossval *x)
+{
+    for (size_t i = 0; i < x->n_refs; i++) {
+        bn_xref_end(&x->refs[i]);
+        x->refs[i] = (struct bn_xref){0};
+    }
+    x->n_refs = 0;
+    x->three = (struct bn_xthree){0};
+    bn_records_release(&x->trace);
+    bn_buf_release(&x->text);
+    bn_free(x->ids);
+    bn_free(x->logits);
+    bn_session_close(x->session);
+    x->ids = NULL;
+    x->logits = NULL;
+    x->session = NULL;
+    x->n_traced = 0;
 }
 
 void bn_crossval_close(struct bn_crossval *x)
 {
-    for (size_t i = 0; i < x->n_refs; i++)
-        bn_xref_end(&x->refs[i]);
-    bn_records_release(&x->trace);
-    bn_buf_release(&x->text);
+    bn_crossval_reset(x);
     bn_buf_release(&x->limits);
     bn_free(x->located);
-    bn_free(x->ids);
-    bn_free(x->logits);
-    bn_session_close(x->session);
     bn_model_close(x->model);
     if (x->carried[0] != '\0') unlink(x->carried);
 }
@@ -170,14 +202,21 @@ bn_status bn_crossval_evaluate(struct bn_crossval *x, bn_error *err)
         return bn_hint(bn_fail(err, BN_ERR_NOMEM, "no memory for %zu rows of logits", n_rows), err,
                        "--positions N takes the first N tokens of the prompt");
     BN_TRY(bn_session_eval(x->session, x->ids, x->n_prompt, BN_LOGITS_ALL, x->logits, err));
-    for (uint32_t step = 0; step < x->n_decode; step++) {
+    bn_sampler_options sampling = BN_SAMPLER_OPTIONS_INIT;
+    bn_sampler *sampler = NULL;
+    sampling.temperature = x->sampled ? 1.0f : 0.0f;
+    sampling.seed = x->seed;
+    BN_TRY(bn_sampler_open(&sampler, &sampling, x->n_vocab, err));
+    bn_status status = BN_OK;
+    for (uint32_t step = 0; step < x->n_decode && status == BN_OK; step++) {
         const float *row = x->logits + (x->n_ids - 1) * x->n_vocab;
-        x->ids[x->n_ids] = (int32_t)bn_argmax(row, x->n_vocab);
+        x->ids[x->n_ids] = bn_sampler_next(sampler, row, x->ids, x->n_ids);
         float *next = x->logits + x->n_ids * x->n_vocab;
-        BN_TRY(bn_session_eval(x->session, x->ids + x->n_ids, 1, BN_LOGITS_LAST, next, err));
+        status = bn_session_eval(x->session, x->ids + x->n_ids, 1, BN_LOGITS_LAST, next, err);
         x->n_ids++;
     }
-    return BN_OK;
+    bn_sampler_close(sampler);
+    return status;
 }
 
 bn_status bn_crossval_trace_own(struct bn_crossval *x, size_t n, bn_error *err)

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# bn-crossval sweep: the suite of prompts in fixtures/prompts.jsonl against the oracle and against the expected tokens, with
+# seeds, as text and JSON; faults are planted in the expected tokens, in the reference and in the file. TAP on standard output.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+out=$(cd "${OUT:-build/gcc}" && pwd)
+xval=$out/bn-crossval
+suite=fixtures/prompts.jsonl
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+sweep() { "$xval" sweep --prompts "$@"; }
+n=$(wc -l <"$suite")
+
+says 0 "the engine computes the expected tokens" "^$n of $n runs pass\$" sweep $suite
+says 0 "with every instruction set" "^$n of $n runs pass\$" sweep $suite --isa ref -n 4
+says 0 "the oracle agrees on every prompt" "^$n of $n runs pass\$" sweep $suite --ref oracle
+says 0 "one line for each prompt" '^pass  speaker: 2 tokens, 16 decoded, as expected$' sweep $suite
+lacks "-q shows what fails" '^pass' sweep $suite -q
+head -n 2 $suite >"$tmp/two.jsonl"
+says 0 "seeds are runs of their own" '^6 of 6 runs pass$' sweep "$tmp/two.jsonl" --ref oracle --seeds 1,2
+sweep "$tmp/two.jsonl" --ref oracle --seeds 1,2 --json >"$tmp/a.json"
+sweep "$tmp/two.jsonl" --ref oracle --seeds 1,2 --json >"$tmp/b.json"
+decoded() { grep '"decoded"' "$1"; }
+check "a seed gives the same tokens again" equal "$(decoded "$tmp/a.json")" "$(decoded "$tmp/b.json")"
+check "two seeds and greedy give different tokens" equal "$(decoded "$tmp/a.json" | sort -u | wc -l)" 6
+says 0 "JSON has the result of each reference" '"result": "agree"' cat "$tmp/a.json"
+says 0 "and the digest of the prompt's ids" '"prompt_ids_sha256": "[0-9a-f]{64}"' cat "$tmp/a.json"
+
+# ---- recording ----
+
+check "--record gives the same file again" sweep $suite --ref oracle --record "$tmp/again.jsonl"
+check "to the byte" cmp "$tmp/again.jsonl" $suite
+
+# ---- planted faults ----
+
+sed '2s/"expect":\[46,11,/"expect":[46,12,/' $suite >"$tmp/bad.jsonl"
+says 1 "a wrong expected token is found" '^      this engine differs from the expected tokens at step 1$' sweep "$tmp/bad.jsonl"
+says 1 "and counted" "^$((n - 1)) of $n runs pass\$" sweep "$tmp/bad.jsonl" -q
+says 1 "as JSON" '"differs_at": 1' sweep "$tmp/bad.jsonl" --json
+says 1 "a suite with a failure is not recorded" 'runs pass' sweep "$tmp/bad.jsonl" --record "$tmp/none.jsonl"
+check "no file is written" test ! -e "$tmp/none.jsonl"
+says 1 "a wrong reference is found" '^      oracle --fault silu: differ from rung first; ffn_act of layer 0' \
+    sweep "$tmp/two.jsonl" --ref 'oracle --fault silu'
+says 1 "a reference that fails" 'failed' sweep "$tmp/two.jsonl" --ref 'exit 1'
+says 1 "one wrong reference of two" '^0 of 2 runs pass$' sweep "$tmp/two.jsonl" --ref oracle --ref 'oracle --fault silu'
+tiny=fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf
+says 1 "expected tokens of another model prove nothing" 'expected of another model' sweep "$tmp/two.jsonl" -m $tiny
+says 0 "a reference does, with that model too" '^2 of 2 runs pass$' sweep "$tmp/two.jsonl" -m $tiny --ref oracle
+: >"$tmp/empty.jsonl"
+says 1 "no prompts: no data is a failure" 'NOTHING was compared' sweep "$tmp/empty.jsonl" --ref oracle
+echo '{"prompt": "a"}' >"$tmp/bare.jsonl"
+says 1 "neither a reference nor expected tokens: no data" '^0 of 1 runs pass$' sweep "$tmp/bare.jsonl"
+
+# ---- files that cannot be read ----
+
+bad() { echo "$2" >"$tmp/line.jsonl"; says 4 "$1" "$3" sweep "$tmp/line.jsonl" --ref oracle; }
+bad "a line that is not JSON" 'prompt' 'line.jsonl'
+bad "a line without a prompt" '{"name": "x"}' 'line 1: it needs a prompt or tokens'
+bad "a line with a misspelt member" '{"prompt": "a", "expct": [1]}' 'line 1: it has an unknown member'
+bad "ids that are texts" '{"tokens": ["a"]}' 'an id is not a whole number'
+bad "a prompt that is a number" '{"prompt": 5}' 'the prompt is not a text'
+bad "expected tokens that are not a list" '{"prompt": "a", "expect": 5}' 'the ids are not a list'
+says 2 "no file is given" 'no file of prompts is given' "$xval" sweep --ref oracle
+says 3 "no such file" 'none' sweep "$tmp/none" --ref oracle
