@@ -12,6 +12,9 @@ $(addprefix $(OUT)/tests/unit/tools/,test_bench test_bench_check test_ab test_su
 
 $(OUT)/tests/unit/lab/test_measure: $(call obj,tools/git/*.c)
 
+# Rungs of bn-crossval with results that are wrong.
+$(OUT)/tests/unit/tools/test_crossval: $(call obj,tools/crossval/*.[cS])
+
 # Tests of the progress bar of bn-download.
 $(OUT)/tests/unit/hub/test_hub: $(call obj,tools/download/show.c)
 

@@ -127,8 +127,9 @@ static const struct bn_command COMMANDS[] = {
     {.name = "ladder",
      .summary = "compare tokens, logits and continuation",
      .text =
-         "Compares in five steps: the tokens of the text, the logits of the first position, those of all "
-         "positions, the greedy continuation, and the likelihood of the text. Each measure is shown with "
+         "Compares in six steps: the tokens of the text, the logits of the first position, those of all "
+         "positions, the greedy continuation, the likelihood of the text, and the mask: later tokens must "
+         "not change earlier logits. Each measure is shown with "
          "its limit. A step that a reference cannot do is reported as skipped. When nothing was compared, "
          "the result is a failure. Where logits differ, the intermediate results are compared, and the "
          "first operation out of tolerance is named. With two or more references the one that differs "

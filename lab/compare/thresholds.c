@@ -10,7 +10,8 @@
 #include "base/error.h"
 #include "base/json.h"
 
-static const char *const RUNGS[BN_RUNG_COUNT] = {"tokens", "first", "positions", "decode", "likelihood"};
+static const char *const RUNGS[BN_RUNG_COUNT] = {"tokens", "first",      "positions",
+                                                 "decode", "likelihood", "mask"};
 static const char *const KINDS[BN_OP_KIND_COUNT] = {"embd",      "norm",       "linear", "rope",
                                                     "attention", "activation", "sum",    "head"};
 
@@ -76,7 +77,8 @@ static bn_status read_rung(struct bn_thresholds *t, const bn_json *measures, bn_
             continue;
         }
         enum bn_metric metric = bn_metric_from_name(name);
-        bool has_rows = rung == BN_RUNG_FIRST || rung == BN_RUNG_POSITIONS || rung == BN_RUNG_DECODE;
+        bool has_rows = rung == BN_RUNG_FIRST || rung == BN_RUNG_POSITIONS || rung == BN_RUNG_DECODE ||
+                        rung == BN_RUNG_MASK;
         if (metric == BN_METRIC_COUNT || !has_rows) return unknown(err, "measure", m);
         BN_TRY(read_limit(&t->limit[rung][metric], m, err));
     }
@@ -140,6 +142,7 @@ bn_status bn_thresholds_parse(struct bn_thresholds *out, const char *text, size_
     for (size_t r = 0; r < BN_RUNG_COUNT; r++)
         for (size_t m = 0; m < BN_METRIC_COUNT; m++)
             out->limit[r][m] = (struct bn_limit){-HUGE_VAL, HUGE_VAL, -HUGE_VAL, HUGE_VAL};
+    out->limit[BN_RUNG_MASK][BN_METRIC_NRMSE].max = BN_MASK_NRMSE;
     BN_TRY(bn_json_parse(&doc, text, n, err));
     bn_status status = read_document(out, doc, reference, err);
     bn_json_free(doc);

@@ -23,6 +23,7 @@ enum bn_rung {
     BN_RUNG_POSITIONS,  /* logits of every position, both sides given the same tokens */
     BN_RUNG_DECODE,     /* this engine's greedy continuation, judged token by token */
     BN_RUNG_LIKELIHOOD, /* mean negative log likelihood of the text */
+    BN_RUNG_MASK,       /* attention is causal: other later tokens do not change earlier logits */
     BN_RUNG_COUNT
 };
 const char *bn_rung_name(enum bn_rung rung); /* "tokens", "first", ... */
@@ -50,6 +51,9 @@ enum bn_op_kind {
 struct bn_growth {
     double floor, gain, flip;
 };
+
+/* Of the mask rung, where a document does not limit it: nrmse of a row when later tokens change. */
+#define BN_MASK_NRMSE 1e-3
 
 struct bn_thresholds {
     double layers; /* that a model may have at most for the limits of logits to apply as they are; 0: any

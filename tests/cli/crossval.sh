@@ -66,6 +66,14 @@ says 1 "the layers are listed" '^ +0 .* ffn_act$' "$xval" logits --tokens $ids -
 says 1 "the decode rung sees a fault, too" 'FAIL +decode +step [0-9]+: token' \
     "$xval" ladder --tokens $ids --ref 'oracle --fault silu' --trace never
 says 1 "the likelihood rung sees a fault, too" 'FAIL +likelihood' "$xval" ladder -q --tokens $ids --ref 'oracle --fault silu'
+says 1 "the mask rung sees a fault, too" 'FAIL +mask +[0-9]+ of [0-9]+ limits broken: nrmse' \
+    "$xval" ladder --tokens $ids --ref 'oracle --fault sees-next' --trace never
+says 1 "and guesses the cause" 'likely the attention of the reference sees later tokens: tokens from 12 on' \
+    "$xval" ladder --tokens $ids --ref 'oracle --fault sees-next' --trace never
+says 1 "a fault elsewhere leaves the mask alone" 'pass +mask +12 rows' "$xval" ladder --tokens $ids --ref 'oracle --fault silu'
+says 0 "this engine's mask holds to the bit" 'pass +mask +12 rows, [0-9]+ logits, 12 rows equal to the bit' \
+    "$xval" ladder --tokens $ids --ref 'bn --isa ref --batch 5'
+says 0 "one token has no later ones" 'skip +mask +a prompt of one token' "$xval" ladder --tokens 5 --ref oracle
 says 1 "a trace alone sees a fault" 'swap-k: DIFFERS; k of layer 0' "$xval" trace -q --tokens $ids --ref 'oracle --fault swap-k'
 
 # ---- three-way ----
@@ -180,8 +188,8 @@ says 1 "one wrong number in a dump is found to the bit" 'up of layer 3 is the fi
 "$xval" ladder --json --tokens $ids --ref oracle --ref 'oracle --fault silu' --junit "$tmp/r.xml" >"$tmp/r.json"
 says 0 "JSON has the parity block" '"status": "diverged"' cat "$tmp/r.json"
 says 0 "JSON names the operation" '"op": "ffn_act"' cat "$tmp/r.json"
-says 0 "JUnit counts failures" '<testsuite name="oracle --fault silu" tests="7" failures="5"' cat "$tmp/r.xml"
-says 0 "JUnit counts what passed" '<testsuite name="oracle" tests="6" failures="0" errors="0" skipped="1">' cat "$tmp/r.xml"
+says 0 "JUnit counts failures" '<testsuite name="oracle --fault silu" tests="8" failures="5"' cat "$tmp/r.xml"
+says 0 "JUnit counts what passed" '<testsuite name="oracle" tests="7" failures="0" errors="0" skipped="1">' cat "$tmp/r.xml"
 says 0 "parity is ok when all agree" '"status": "ok"' "$xval" ladder --json --tokens $ids --ref oracle
 
 # ---- receipts ----

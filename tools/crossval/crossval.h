@@ -110,6 +110,8 @@ struct bn_crossval {
     uint32_t n_threads; /* of this engine, and asked of references */
     float *logits;      /* of this engine: n_ids x n_vocab */
     size_t n_vocab;
+    bool mask_checked;       /* this engine's own mask was, and */
+    size_t leak;             /* the first row that later tokens changed; n_prompt: none */
     struct bn_records trace; /* of this engine, of n_traced tokens */
     size_t n_traced;
     struct bn_buf limits;            /* the document of thresholds */
@@ -160,6 +162,7 @@ BN_MUST_CHECK bn_status bn_xrung_first(struct bn_crossval *x, struct bn_xref *re
 BN_MUST_CHECK bn_status bn_xrung_positions(struct bn_crossval *x, struct bn_xref *ref, bn_error *err);
 void bn_xrung_decode(struct bn_crossval *x, struct bn_xref *ref);
 void bn_xrung_likelihood(struct bn_crossval *x, struct bn_xref *ref);
+BN_MUST_CHECK bn_status bn_xrung_mask(struct bn_crossval *x, struct bn_xref *ref, bn_error *err);
 BN_MUST_CHECK bn_status bn_xrung_trace(struct bn_crossval *x, struct bn_xref *ref, size_t n, bool exact,
                                        bn_error *err);
 /* ladder.c: all rungs against all references. */

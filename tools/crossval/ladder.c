@@ -136,7 +136,7 @@ static size_t traced_tokens(const struct bn_crossval *x, const struct bn_xref *r
     return x->n_prompt;
 }
 
-static bn_status climb(struct bn_crossval *x, struct bn_xref *ref, unsigned what, bn_error *err)
+static bn_status climb_rungs(struct bn_crossval *x, struct bn_xref *ref, unsigned what, bn_error *err)
 {
     BN_TRY(bn_xref_start(x, ref, err));
     if (what & (CLIMB_TOKENS | CLIMB_ALL)) BN_TRY(bn_xrung_tokens(x, ref, err));
@@ -148,6 +148,11 @@ static bn_status climb(struct bn_crossval *x, struct bn_xref *ref, unsigned what
         bn_xrung_decode(x, ref);
         bn_xrung_likelihood(x, ref);
     }
+    return BN_OK;
+}
+
+static bn_status climb_trace(struct bn_crossval *x, struct bn_xref *ref, unsigned what, bn_error *err)
+{
     const char *when = x->options->trace;
     if (what & CLIMB_TRACE) return bn_xrung_trace(x, ref, x->n_prompt, x->options->exact, err);
     if (when == NULL) return BN_OK; /* the command has no --trace */
@@ -161,6 +166,13 @@ static bn_status climb(struct bn_crossval *x, struct bn_xref *ref, unsigned what
     /* An error that appears only after that needs the whole prompt. */
     if (ref->traced != BN_X_PASS || n == x->n_prompt) return BN_OK;
     return bn_xrung_trace(x, ref, x->n_prompt, false, err);
+}
+
+static bn_status climb(struct bn_crossval *x, struct bn_xref *ref, unsigned what, bn_error *err)
+{
+    BN_TRY(climb_rungs(x, ref, what, err));
+    BN_TRY(climb_trace(x, ref, what, err));
+    return what & CLIMB_ALL ? bn_xrung_mask(x, ref, err) : BN_OK;
 }
 
 static bn_status compare(struct bn_crossval *x, unsigned what, bn_error *err)

@@ -181,6 +181,7 @@ void bn_crossval_reset(struct bn_crossval *x)
     x->logits = NULL;
     x->session = NULL;
     x->n_traced = 0;
+    x->mask_checked = false;
 }
 
 void bn_crossval_close(struct bn_crossval *x)

@@ -41,7 +41,7 @@ static void print_details(const struct bn_args *args, enum bn_rung which, const 
     if (r->state != BN_X_PASS) printf("%s\n", r->reason);
     if (which == BN_RUNG_TOKENS) print_tokens(r);
     if (r->hint[0] != '\0') printf("        %s\n", r->hint);
-    if (which == BN_RUNG_FIRST || which == BN_RUNG_POSITIONS) {
+    if (which == BN_RUNG_FIRST || which == BN_RUNG_POSITIONS || which == BN_RUNG_MASK) {
         if (r->state == BN_X_PASS)
             printf("%zu row%s, %zu logits, %zu rows equal to the bit\n", r->sum.n_rows,
                    r->sum.n_rows == 1 ? "" : "s", r->sum.n_values, r->sum.n_same_bits);

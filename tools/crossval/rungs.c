@@ -265,6 +265,91 @@ void bn_xrung_likelihood(struct bn_crossval *x, struct bn_xref *ref)
     if (!(delta <= rung->bound)) say(rung, BN_X_FAIL, "the likelihoods differ by %.5f", delta);
 }
 
+/* ---- mask ---- */
+
+/* The rows that must not change: those before the tokens that are replaced. */
+static size_t kept_rows(const struct bn_crossval *x)
+{
+    return x->n_prompt / 2;
+}
+
+/* The prompt with other tokens from kept_rows on, allocated; NULL when memory is short. */
+static int32_t *replace_tail(const struct bn_crossval *x)
+{
+    int32_t *ids = bn_alloc(x->n_prompt, sizeof *ids);
+    for (size_t i = 0; ids != NULL && i < x->n_prompt; i++)
+        ids[i] = i < kept_rows(x) ? x->ids[i] : (int32_t)(((size_t)x->ids[i] + 1) % x->n_vocab);
+    return ids;
+}
+
+/* Sets x->leak to the first of the kept rows whose bits change when n of these ids are evaluated. */
+static bn_status find_leak(struct bn_crossval *x, const int32_t *ids, size_t n, float *logits, bn_error *err)
+{
+    size_t row = 0, bytes = x->n_vocab * sizeof *logits;
+    BN_TRY(bn_session_truncate(x->session, 0, err));
+    BN_TRY(bn_session_eval(x->session, ids, n, BN_LOGITS_ALL, logits, err));
+    while (row < kept_rows(x) && memcmp(logits + row * x->n_vocab, x->logits + row * x->n_vocab, bytes) == 0)
+        row++;
+    if (row < kept_rows(x) && row < x->leak) x->leak = row;
+    return BN_OK;
+}
+
+/* This engine: the first half of the prompt must have the same bits before other tokens, and alone. */
+static bn_status check_own_mask(struct bn_crossval *x, const int32_t *changed, bn_error *err)
+{
+    if (x->mask_checked) return BN_OK;
+    float *logits = bn_alloc(x->n_prompt, x->n_vocab * sizeof *logits);
+    if (logits == NULL) return bn_nomem(err);
+    x->leak = x->n_prompt;
+    bn_status status = find_leak(x, changed, x->n_prompt, logits, err);
+    if (status == BN_OK) status = find_leak(x, x->ids, kept_rows(x), logits, err);
+    x->mask_checked = status == BN_OK;
+    bn_free(logits);
+    return status;
+}
+
+/* The reference's rows of the changed prompt, compared with those of the prompt. */
+static bn_status compare_masked(struct bn_crossval *x, struct bn_xref *ref, const int32_t *changed,
+                                bn_error *err)
+{
+    struct bn_xrung *rung = &ref->rungs[BN_RUNG_MASK];
+    struct bn_metrics m;
+    bn_error why = {0};
+    float *logits = NULL;
+    bn_status status = bn_reference_logits(ref->process, changed, x->n_prompt, &logits, &why);
+    BN_TRY(bn_xref_note(ref, status, &why, err));
+    if (blocked(ref, rung, BN_CAN_LOGITS, "")) return BN_OK;
+    for (size_t r = 0; r < kept_rows(x); r++) {
+        bn_metrics_of(&m, logits + r * x->n_vocab, ref->logits + r * x->n_vocab, x->n_vocab);
+        bn_metrics_add(&rung->sum, &m, r, x->n_vocab);
+    }
+    judge(ref, BN_RUNG_MASK, rung);
+    bn_free(logits);
+    if (rung->state == BN_X_FAIL)
+        snprintf(rung->hint, sizeof rung->hint,
+                 "likely the attention of the reference sees later tokens: tokens from %zu on were replaced",
+                 kept_rows(x));
+    return BN_OK;
+}
+
+bn_status bn_xrung_mask(struct bn_crossval *x, struct bn_xref *ref, bn_error *err)
+{
+    struct bn_xrung *rung = &ref->rungs[BN_RUNG_MASK];
+    if (blocked(ref, rung, BN_CAN_LOGITS, "give logits")) return BN_OK;
+    if (ref->folder != NULL) return say(rung, BN_X_SKIP, "recorded logits are of one prompt");
+    if (x->n_prompt < 2) return say(rung, BN_X_SKIP, "a prompt of one token has no later tokens");
+    if (ref->logits == NULL || ref->n_rows < x->n_prompt) return say(rung, BN_X_SKIP, "no logits");
+    int32_t *changed = replace_tail(x);
+    if (changed == NULL) return bn_nomem(err);
+    bn_status status = check_own_mask(x, changed, err);
+    if (status == BN_OK && x->leak < x->n_prompt)
+        say(rung, BN_X_FAIL, "position %zu of this engine changes with later tokens", x->leak);
+    else if (status == BN_OK)
+        status = compare_masked(x, ref, changed, err);
+    bn_free(changed);
+    return status;
+}
+
 /* ---- trace ---- */
 
 static void name_first(struct bn_xref *ref, const struct bn_bisection *b, bool exact)
