@@ -100,6 +100,9 @@ says 1 "a tree that cmake refuses names the log" 'configure\.log: configure fail
     setup --source "$tmp/bridge" --name broken2
 says 1 "a bridge that does not compile names the log" 'bridge\.log: bridge failed: make' \
     setup --source "$tmp/plain" --name broken3 --bridge "$engine/src"
+says 1 "the bridge that bn-crossval carries needs llama.h" 'bridge\.log: bridge failed: make' \
+    "$xval" setup --source "$tmp/plain" --name broken4
+check "it is that of the repository" diff -r -x README.md crossval/bridges/llama.cpp "$refs/.bridge"
 mkdir "$tmp/mute"
 # shellcheck disable=SC2016 # for make
 printf '$(OUT)/bn-bridge-$(NAME):\n\tprintf "#!/bin/sh\\necho cannot load >&2; exit 3\\n" >$@; chmod +x $@\n' >"$tmp/mute/Makefile"

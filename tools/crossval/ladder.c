@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The commands that compare: which rungs are climbed, when the trace is asked for, who stands alone among
- * three, and what the exit status is.
+ * The commands that compare: which rungs are climbed, when traces are compared, which of three engines differs
+ * from the others, and the exit status.
  */
 #include <math.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ int bn_crossval_exit(const struct bn_crossval *x)
         n_bad += ref->broken || bn_xref_parted(ref) != BN_RUNG_COUNT || ref->traced == BN_X_FAIL ||
                  bn_xref_compared(ref) == 0;
     }
-    /* Nobody could be asked: say why, as any program would. */
+    /* No reference could be started: the exit status gives the reason. */
     if (n_broken > 0 && n_broken == x->n_refs) return (int)bn_status_exit(x->refs[0].failure.code);
     return n_bad > 0 ? BN_EXIT_NEGATIVE : BN_EXIT_OK;
 }
@@ -79,7 +79,7 @@ static void compare_two(struct bn_crossval *x, size_t i, size_t j)
     t->distance[i][j] = t->distance[j][i] = bn_metrics_mean(&sum, BN_METRIC_NRMSE);
 }
 
-/* The odd one out agrees with nobody, while all others agree with each other. */
+/* The odd one out agrees with no other, while all others agree with each other. */
 static bool is_odd(const struct bn_xthree *t, size_t who)
 {
     for (size_t i = 0; i < t->n; i++)
@@ -88,7 +88,7 @@ static bool is_odd(const struct bn_xthree *t, size_t who)
     return true;
 }
 
-/* Compares everybody with everybody, where two references or more sent logits. */
+/* Compares all pairs of engines, when two references or more sent logits. */
 static void compare_all(struct bn_crossval *x)
 {
     struct bn_xthree *t = &x->three;

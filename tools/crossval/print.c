@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What was found, as text for people: a line for each rung, its limits with their margins below it, the table
- * of the layers where a trace was compared, and a last line that says it all.
+ * The result as text: a line for each rung, its limits with their margins below it, the table of the layers
+ * where a trace was compared, and a last line with the verdict.
  */
 #include <math.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static void print_tokens(const struct bn_xrung *r)
     printf("        here      %s\n        there     %s\n", r->ours, r->theirs);
 }
 
-/* Behind the state and the name of a rung. */
+/* What follows the state and the name of a rung. */
 static void print_details(const struct bn_args *args, enum bn_rung which, const struct bn_xrung *r)
 {
     if (r->state != BN_X_PASS) printf("%s\n", r->reason);
