@@ -23,7 +23,7 @@
 
 static const struct bn_option COMMON[] = {
     BN_OPTION_MODEL,
-    BN_OPTION("ref", "engine to compare with: oracle, bn, dump:PATH or a command", .arg = "REFERENCE",
+    BN_OPTION("ref", "engine: oracle, bn, dump:PATH, a name or a command", .arg = "REFERENCE",
               .words = "oracle bn dump:", .group = "References", .repeatable = true,
               BN_TO_TEXTS(struct bn_crossval_options, refs)),
     REF_MODEL,
@@ -54,7 +54,7 @@ static const struct bn_option DECODE[] = {
 };
 
 static const struct bn_option TRACE_WHEN[] = {
-    BN_OPTION("trace", "compare every operation; auto: when logits differ", .arg = "auto|always|never",
+    BN_OPTION("trace", "compare operations; auto: when logits differ", .arg = "auto|always|never",
               .group = "Judgement", .preset = "auto", BN_TO_TEXT(struct bn_crossval_options, trace)),
     {0},
 };
@@ -135,7 +135,8 @@ static const struct bn_command COMMANDS[] = {
          "first operation out of tolerance is named. With two or more references the one that differs "
          "from the others is named.\n\nA REFERENCE is oracle (bn-reference), bn (this engine in another "
          "process, with options: 'bn --isa ref --threads 1'), dump:PATH (files of bn-run logits --all -o "
-         "or --trace), the name of a bridge, or a command that speaks the reference protocol.",
+         "or --trace), a name (of a reference that setup built, or of a bridge), or a command that speaks "
+         "the reference protocol.",
      .synopsis = "--ref REFERENCE... " INPUT,
      .options = {COMMON, DECODE, TRACE_WHEN},
      .json = true,
@@ -260,9 +261,8 @@ static const struct bn_command COMMANDS[] = {
 static const struct bn_program PROGRAM = {
     .name = "bn-crossval",
     .summary = BN_SUMMARY_CROSSVAL,
-    .text = "Compares this engine with other engines (references). Reports whether they agree, how "
-            "closely, and the first position, layer and operation that differ. A reference that fails "
-            "never counts as agreeing.",
+    .text = "Compares this engine with other engines (references): whether they agree, how closely, and "
+            "the first operation that differs. A reference that fails never counts as agreeing.",
     .commands = COMMANDS,
     .default_command = "ladder",
     .exits = {{"1", "results differ, a reference failed, or nothing was compared"},
