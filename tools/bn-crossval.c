@@ -261,8 +261,8 @@ static const struct bn_command COMMANDS[] = {
 static const struct bn_program PROGRAM = {
     .name = "bn-crossval",
     .summary = BN_SUMMARY_CROSSVAL,
-    .text = "Compares this engine with other engines (references): whether they agree, how closely, and "
-            "the first operation that differs. A reference that fails never counts as agreeing.",
+    .text = "Compares this engine with other engines (references) and names the first operation that "
+            "differs. A reference that fails never counts as agreeing.",
     .commands = COMMANDS,
     .default_command = "ladder",
     .exits = {{"1", "results differ, a reference failed, or nothing was compared"},
