@@ -198,7 +198,7 @@ says 1 'a ledger without runs' 'the ledger has no runs' form text <(echo '{"sche
 says 1 'a profile in which no brick ran' 'no brick ran' form text <(sed 's/"count": 960/"count": 0/' "$tmp/profile.json")
 says 1 'a format that has nothing to say' 'nothing to write in this format' form libtest "$tmp/compare.json"
 says 4 'no JSON' 'error: ' form text <(echo '{"schema": ')
-says 4 'another schema' 'not one of bn-bench' form text <(echo '{"schema": "bn.crossval/1"}')
+says 4 'another schema' 'not one of bn-bench' form text <(echo '{"schema": "bn.receipt/9"}')
 says 4 'neither series nor comparisons' 'neither series nor comparisons' form text <(echo '{"schema": "bn.bench/1"}')
 says 4 'a series without a unit' "'ns_per_token' of 'decode n=4 d=0 t=1' is malformed" form text <(sed 's/"unit": "ns", //' "$tmp/run.json")
 says 4 'a negative time' 'sample 0 is -1' form text <(sed 's/"samples": \[1, 2/"samples": [-1, 2/' "$tmp/few.json")

@@ -72,6 +72,9 @@ survives "bn-bench report" 0 "$bench" report bench.json
 survives "bn-bench report --format html" 0 "$bench" report --format html bench.json
 survives "bn-bench compare" 0 "$bench" compare bench.json bench.json
 survives "bn-crossval ladder" 0 "$crossval" ladder -q -m "$model" --tokens 1,2 --ref 'bn --isa ref'
+echo '{"tokens": [1, 2]}' >"$tmp/prompts.jsonl"
+survives "bn-crossval sweep" 0 "$crossval" sweep -q -m "$model" --prompts prompts.jsonl --ref 'bn --isa ref' -n 2
+survives "bn-crossval refs" 0 "$crossval" refs --json
 survives "bn-crossval report" 0 "$crossval" report crossval.json
 survives "bn-flamegraph render" 0 "$flame" render stacks.folded -o flame.svg
 survives "bn-flamegraph text" 0 "$flame" text stacks.folded
