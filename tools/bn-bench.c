@@ -76,7 +76,8 @@ static const struct bn_command COMMANDS[] = {
      .text = "Weights are quantised (absmean ternary, and 4 and 8 bits for comparison) and dequantised; "
              "activations are quantised. Each result is compared with the reference, bit for bit, before "
              "and after it is timed; one that differs is INVALID. Then follow errors, entropy and bits of "
-             "every format, the formats that another one dominates, and the codes of a model.",
+             "every format, the formats that another one dominates, and the codes of a model. With --text, "
+             "the model is converted in memory, and its perplexity is compared between formats.",
      .synopsis = "[-m MODEL] [--shape ROWSxK]... [--isa NAME|all] [--filter PART] [-t LIST]",
      .options = {bn_bench_quant_options, bn_bench_suite_options},
      .json = true,
@@ -84,6 +85,7 @@ static const struct bn_command COMMANDS[] = {
      .run = bn_bench_quant,
      .examples = {{"bn-bench quant --shape 2560x6912 -t 1", "one matrix"},
                   {"bn-bench quant --filter quality", "errors and bits only"},
+                  {"bn-bench quant --filter perplexity --text text.txt", "perplexity in each format"},
                   {"bn-bench quant --filter activations --isa all", "one kernel, each instruction set"}}},
     {.name = "profile",
      .summary = "show where the time of a pass goes, brick by brick",

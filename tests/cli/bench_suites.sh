@@ -74,6 +74,27 @@ has '^TQ1_0 +256 +1\.6875 ' "bits with their scales"
 has '^T5 .* not timed$' "a speed that was not measured is not printed"
 run 0 "quant: a model" "${small[@]}" --filter model
 has '16 of 16 rows of logits are bit-identical' "its logits do not change"
+head -c 3000 fixtures/validation.txt >"$tmp/text"
+# perplexity MODEL: format and perplexity of each row
+perplexity() {
+    "$bench" quant -q --min-time 0 -t 1 --shape 16x256 --filter perplexity --text "$tmp/text" -m "$1" |
+        awk '$2 ~ /^(as|layers|embedding)$/ { print $1, $(NF - 2) }'
+}
+perplexity fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf >"$tmp/i2_s"
+check "quant: perplexity in each format" equal "$(cut -d' ' -f1 "$tmp/i2_s" | xargs)" 'file T5 TQ2_0 TQ1_0 Q8_0 Q4_0'
+of() { awk -v name="$1" '$1 == name { print $2 }' "$tmp/i2_s"; }
+check "a lossless format: the same perplexity" equal "$(of T5)" "$(of file)"
+check "a lossy one: another" test "$(of Q4_0)" != "$(of file)"
+# The file of that format holds the same weights.
+for format in tq1_0 tq2_0; do
+    check "a converted model is the model of that format: $format" equal \
+        "$(perplexity "fixtures/tiny-bitnet-b1.58-$format-v320-42.gguf" | awk '$1 == "file" { print $2 }')" "$(of "${format^^}")"
+done
+says 0 "rows that are not whole blocks have a reason" 'rows of [0-9]+ weights are not whole blocks of TQ2_0' \
+    "$bench" quant -q --json --min-time 0 -t 1 --shape 16x256 --filter perplexity --text "$tmp/text" -m "$nano"
+says 3 "a text that is missing" 'none.txt' "$bench" "${small[@]}" --filter perplexity --text "$tmp/none.txt"
+: >"$tmp/one"
+says 2 "a text that is too short" 'at least 2 are needed' "$bench" "${small[@]}" --filter perplexity --text "$tmp/one"
 for shape in 16 16x 16x100 16x256x2 0x256 16x32768 65537x256 -1x256 16X256; do
     says 2 "an invalid shape: $shape" "error: --shape: " "$bench" quant "--shape=$shape"
 done

@@ -38,6 +38,7 @@ struct bn_bench_options {
     /* kernels, quant */
     uint64_t set_bytes;
     struct bn_texts shapes;
+    const char *text;
     /* doctor */
     struct bn_texts require;
     bool no_limits;

@@ -46,6 +46,8 @@ const struct bn_plan_key bn_plan_keys[] = {
      false},
     {KEY("quantization.filter", "rows", .arg = "PART", BN_TO_TEXT(FIELDS, any_text)), BN_PLAN_QUANT,
      "--filter", false},
+    {KEY("quantization.text", "perplexity", .arg = "FILE", BN_TO_TEXT(FIELDS, any_text)), BN_PLAN_QUANT,
+     "--text", false},
     {KEY("quantization.bit_widths", "measured", .arg = "1.58|2|2.0|4|4.0|8|8.0", TEXTS(any_texts)), 0, NULL,
      false},
     {KEY("quantization.tensor_sizes", "shapes", .arg = "ROWSxK", TEXTS(any_texts)), BN_PLAN_QUANT, "--shape",

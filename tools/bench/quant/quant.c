@@ -20,6 +20,8 @@ const struct bn_option bn_bench_quant_options[] = {
     BN_SUITE_ISA,
     BN_OPTION("shape", "matrix shape, K a multiple of 256 [shapes of the 2B model, squares]", .arg = "ROWSxK",
               .group = "Measurement", .repeatable = true, BN_TO_TEXTS(struct bn_bench_options, shapes)),
+    BN_OPTION("text", "compare the perplexity of all formats on this text", .arg = "FILE",
+              .group = "Measurement", BN_TO_TEXT(struct bn_bench_options, text)),
     {0},
 };
 
@@ -173,6 +175,7 @@ static bn_status run(struct quant *q, struct bn_args *args, bn_error *err)
     BN_TRY(bn_suite_open(&q->suite, args, "quant", err));
     BN_TRY(bn_suite_choose_isas(&q->suite, err));
     bn_json_put_string(q->suite.settings, "isa", q->suite.o->isa);
+    bn_json_put_string(q->suite.settings, "text", q->suite.o->text);
     bn_json *shapes = bn_json_put_array(q->suite.settings, "shapes");
     for (size_t i = 0; i < asked->n; i++)
         bn_json_add_string(shapes, asked->list[i]);
@@ -183,7 +186,8 @@ static bn_status run(struct quant *q, struct bn_args *args, bn_error *err)
         if (asked->n > 0) BN_TRY(read_shape(asked->list[i], &shape, err));
         BN_TRY(run_shape(q, &shape, i == 0, err));
     }
-    return bn_suite_wants(&q->suite, "model") ? bn_quant_model(&q->suite, err) : BN_OK;
+    if (bn_suite_wants(&q->suite, "model")) BN_TRY(bn_quant_model(&q->suite, err));
+    return bn_suite_wants(&q->suite, "perplexity") ? bn_quant_perplexity(&q->suite, err) : BN_OK;
 }
 
 bn_status bn_bench_quant(struct bn_args *args, bn_error *err)

@@ -55,5 +55,7 @@ BN_MUST_CHECK bn_status bn_quant_quality(struct bn_suite *s, struct bn_quant_dat
 void bn_quant_calibration(struct bn_suite *s, const struct bn_quant_data *data);
 /* Codes of a model's ternary layers, and its logits with the weights in another form. */
 BN_MUST_CHECK bn_status bn_quant_model(struct bn_suite *s, bn_error *err);
+/* The perplexity of the model on the text of --text, in each format. */
+BN_MUST_CHECK bn_status bn_quant_perplexity(struct bn_suite *s, bn_error *err);
 
 #endif

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The perplexity of the model on a text, in each format that this engine runs: its own, T5, and copies of the
+ * file with the ternary layers in TQ2_0 or TQ1_0, or the embedding (and a tied head) in Q8_0 or Q4_0. The text is
+ * cut into windows; each token but the first of a window is scored.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "infer/session.h"
+#include "lab/compare/metrics.h"
+#include "tools/bench/quant/convert.h"
+#include "tools/bench/quant/quant.h"
+#include "tools/cli/text.h"
+
+#define WINDOW 256u
+#define TOKENS_MAX 2048u
+#define BATCH 64u
+#define TEXT_MAX (1u << 20)
+
+struct text {
+    int32_t *ids;
+    size_t n;
+};
+
+struct form {
+    const char *name, *what;
+    bool packed; /* through T5 */
+    struct bn_conversion how;
+};
+#define KEEP BN_CONVERT_KEEP
+static const struct form FORMS[] = {
+    {"file", "as stored", false, {KEEP, KEEP}},         {"T5", "layers", true, {KEEP, KEEP}},
+    {"TQ2_0", "layers", false, {BN_TYPE_TQ2_0, KEEP}},  {"TQ1_0", "layers", false, {BN_TYPE_TQ1_0, KEEP}},
+    {"Q8_0", "embedding", false, {KEEP, BN_TYPE_Q8_0}}, {"Q4_0", "embedding", false, {KEEP, BN_TYPE_Q4_0}},
+};
+
+/* ---- scoring ---- */
+
+static bn_status read_text(struct text *out, const char *path, const bn_model *m, bn_error *err)
+{
+    struct bn_buf text = {.max = TEXT_MAX};
+    const bn_tokenizer *tok = NULL;
+    bn_status status = bn_file_read(path, &text, err);
+    if (status == BN_OK) status = bn_cli_tokenizer(m, &tok, err);
+    if (status == BN_OK)
+        status = bn_tokenize(tok, bn_buf_text(&text), text.len, BN_TOKENIZE_BOS, &out->ids, &out->n, err);
+    bn_buf_release(&text);
+    out->n = bn_min_size(out->n, TOKENS_MAX);
+    if (status == BN_OK && out->n < 2)
+        status = bn_fail_in(err, BN_ERR_ARG, path, "--text: %zu tokens, at least 2 are needed", out->n);
+    return status;
+}
+
+/* Adds the negative log likelihoods of one window. */
+static bn_status score_window(bn_session *session, const int32_t *ids, size_t n, float *logits, double *nll,
+                              size_t *scored, bn_error *err)
+{
+    size_t n_vocab = bn_model_hparams(session->model)->n_vocab;
+    BN_TRY(bn_session_truncate(session, 0, err));
+    for (size_t at = 0; at < n; at += BATCH) {
+        size_t batch = bn_min_size(n - at, BATCH);
+        BN_TRY(bn_session_eval(session, ids + at, batch, BN_LOGITS_ALL, logits, err));
+        for (size_t i = 0; i < batch && at + i + 1 < n; i++) {
+            *nll -= bn_log_softmax(logits + i * n_vocab, n_vocab, (size_t)ids[at + i + 1]);
+            ++*scored;
+        }
+    }
+    return BN_OK;
+}
+
+static bn_status score(const bn_model *m, const struct text *text, double *nll, bn_error *err)
+{
+    const bn_hparams *hp = bn_model_hparams(m);
+    bn_session_options options = {.n_ctx = hp->n_ctx < WINDOW ? hp->n_ctx : WINDOW, .n_batch = BATCH};
+    bn_session *session = NULL;
+    size_t scored = 0, window = options.n_ctx;
+    float *logits = bn_alloc_aligned(BATCH, hp->n_vocab * sizeof *logits);
+    bn_status status = logits != NULL ? bn_session_open(&session, m, &options, err) : bn_nomem(err);
+    *nll = 0;
+    for (size_t at = 0; at < text->n && status == BN_OK; at += window)
+        status = score_window(session, text->ids + at, bn_min_size(window, text->n - at), logits, nll,
+                              &scored, err);
+    *nll /= (double)scored;
+    bn_session_close(session);
+    bn_free(logits);
+    return status;
+}
+
+/* ---- forms ---- */
+
+/* Opens the model in a form, scores it, closes it. *n_bytes: of its file. */
+static bn_status score_form(struct bn_suite *s, const struct form *form, const bn_model *plain,
+                            const struct text *text, double *nll, size_t *n_bytes, bn_error *err)
+{
+    static const bn_model_options options = {.repack = BN_REPACK_NEVER};
+    bn_model *m = NULL;
+    void *data = NULL;
+    bn_status status = BN_OK;
+    bool converted = form->how.layers != KEEP || form->how.embedding != KEEP;
+    *n_bytes = plain->n_bytes;
+    if (!converted && !form->packed) return score(plain, text, nll, err);
+    if (converted) {
+        status = bn_quant_convert(&data, n_bytes, plain, &form->how, err);
+        if (status == BN_OK) status = bn_model_open_memory(&m, data, *n_bytes, form->name, &options, err);
+    } else {
+        status = bn_suite_open_model(s, BN_REPACK_ALWAYS, &m, err);
+        if (status == BN_OK && m->packed_bytes == 0)
+            status = bn_fail(err, BN_ERR_UNSUPPORTED, "this model has no T5 form");
+    }
+    if (status == BN_OK) status = score(m, text, nll, err);
+    bn_model_close(m);
+    bn_free(data);
+    return status;
+}
+
+static bn_status put_form(struct bn_suite *s, const struct form *form, double nll, double own, size_t n_bytes,
+                          bn_json *o, bn_error *err)
+{
+    char test[64];
+    snprintf(test, sizeof test, "perplexity %s", form->name);
+    BN_TRY(bn_suite_put_exact(s, test, "perplexity", "1", exp(nll), o, err));
+    bn_json_put_u64(o, "file_bytes", n_bytes);
+    bn_json_put_number(o, "nll_mean", nll);
+    /* No number in a document is negative. */
+    bn_json_put_number(o, "perplexity_by_own", exp(nll - own));
+    s->n_valid++;
+    bn_table_row(&s->table, "");
+    bn_table_text(&s->table, form->name);
+    bn_table_text(&s->table, form->what);
+    bn_table_value(&s->table, (double)n_bytes, "bytes");
+    bn_table_printf(&s->table, "%.5f", exp(nll));
+    bn_table_printf(&s->table, "%+.4f %%", 100 * expm1(nll - own));
+    return BN_OK;
+}
+
+static bn_status measure(struct bn_suite *s, const bn_model *plain, const struct text *text, bn_error *err)
+{
+    static const char *const HEADS[] = {"perplexity", "of", "file", "perplexity", "change"};
+    double nll[BN_ARRAY_LEN(FORMS)];
+    BN_TRY(bn_suite_table(s, HEADS, "llrrr", err));
+    bn_json *all = bn_json_put_array(s->doc, "perplexity");
+    for (size_t i = 0; i < BN_ARRAY_LEN(FORMS); i++) {
+        bn_error why = {0};
+        size_t n_bytes;
+        bn_json *o = bn_json_add_object(all);
+        bn_json_put_string(o, "format", FORMS[i].name);
+        bn_json_put_string(o, "of", FORMS[i].what);
+        bn_json_put_u64(o, "tokens", text->n);
+        nll[i] = (double)NAN;
+        bn_status status = score_form(s, &FORMS[i], plain, text, &nll[i], &n_bytes, &why);
+        if (status == BN_ERR_UNSUPPORTED) {
+            bn_json_put_unavailable(o, "perplexity", why.msg);
+            bn_table_row(&s->table, "");
+            bn_table_text(&s->table, FORMS[i].name);
+            bn_table_text(&s->table, FORMS[i].what);
+            continue;
+        }
+        if (status != BN_OK && err != NULL) *err = why;
+        BN_TRY(status);
+        BN_TRY(put_form(s, &FORMS[i], nll[i], nll[0], n_bytes, o, err));
+        if (FORMS[i].packed) bn_suite_state(s, o, "same_as_own", !(nll[i] < nll[0] || nll[i] > nll[0]));
+    }
+    return BN_OK;
+}
+
+bn_status bn_quant_perplexity(struct bn_suite *s, bn_error *err)
+{
+    struct text text = {0};
+    bn_model *plain = NULL;
+    if (s->o->text == NULL) {
+        bn_json_put_unavailable(s->doc, "perplexity", "no text was given (--text FILE)");
+        return BN_OK;
+    }
+    bn_status status = bn_suite_open_model(s, BN_REPACK_NEVER, &plain, err);
+    if (status == BN_OK) status = read_text(&text, s->o->text, plain, err);
+    if (status == BN_OK) status = measure(s, plain, &text, err);
+    bn_free(text.ids);
+    bn_model_close(plain);
+    return status;
+}
