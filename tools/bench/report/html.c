@@ -295,9 +295,10 @@ bn_status bn_report_html(struct bn_buf *out, const struct bn_report *r, bn_error
         out, r, BN_PART_MODEL_MEMORY, "model-memory",
         "Peak memory is that of the process. The last column is the percentage of the bandwidth that was "
         "measured in the same rounds.");
-    put_section(out, r, BN_PART_MACHINES, "machines",
-                "Medians. The documents come from different machines: a difference between columns is not a "
-                "change of the program.");
+    put_section(out, r, BN_PART_MACHINES, "machines", "The documents come from these machines.");
+    put_section(out, r, BN_PART_MEDIANS, "medians",
+                "Medians, a column for each machine: a difference between columns is not a change of the "
+                "program.");
     put_kernels(out, r);
     put_bricks(out, r);
     put_trends(out, r);

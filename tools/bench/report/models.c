@@ -155,12 +155,9 @@ bn_status bn_report_read_machines(struct bn_report *r, bn_error *err)
             k++;
         if (key[0] == '\0' || k < r->n_machines) continue;
         label = bn_json_text_of(r->sources[i].doc, "machine.label");
-        r->machines[r->n_machines++] = (struct bn_report_machine){key, label[0] != '\0' ? label : key};
+        r->machines[r->n_machines++] =
+            (struct bn_report_machine){key, label[0] != '\0' ? label : key, &r->sources[i]};
     }
-    r->machine_heads[0] = "test";
-    r->machine_heads[1] = "metric";
-    for (size_t i = 0; i < r->n_machines && i < BN_REPORT_MACHINES; i++)
-        r->machine_heads[2 + i] = r->machines[i].label;
     return BN_OK;
 }
 
@@ -190,21 +187,42 @@ static bool is_repeated(const struct bn_report *r, size_t i)
     return false;
 }
 
-/* A row for each series: the medians of all machines. Different models of one name have rows of their own. */
+/* The machines with a column. */
+static size_t n_columns(const struct bn_report *r)
+{
+    return r->n_machines < BN_REPORT_MACHINES ? r->n_machines : BN_REPORT_MACHINES;
+}
+
 void bn_report_fill_machines(struct bn_table *t, const struct bn_report *r)
 {
+    static const char *const HEADS[] = {"column", "machine", "CPUs", "memory"};
+    bn_table_begin(t, HEADS, "llrr");
+    for (size_t i = 0; i < n_columns(r) && r->n_machines > 1; i++) {
+        const bn_json *doc = r->machines[i].source->doc;
+        bn_table_row(t, "");
+        bn_table_printf(t, "%c", (char)('A' + i));
+        bn_table_text(t, r->machines[i].label);
+        bn_table_count(t, bn_json_count_of(doc, "machine.cpus_usable"));
+        bn_table_value(t, bn_json_number_of(doc, "machine.memory_bytes"), "bytes");
+    }
+}
+
+/* A row for each series: the medians of all machines. Different models of one name have rows of their own. */
+void bn_report_fill_medians(struct bn_table *t, const struct bn_report *r)
+{
+    static const char *const HEADS[] = {"test", "metric", "A", "B", "C", "D", "E", "F", "G", "H"};
     static const char ALIGN[] = "llrrrrrrrr";
-    size_t n = r->n_machines < BN_REPORT_MACHINES ? r->n_machines : BN_REPORT_MACHINES;
-    bn_table_begin(t, r->machine_heads, ALIGN);
-    t->n_cols = 2 + n;
-    for (size_t i = 0; i < r->n_series && n > 1; i++) {
+    _Static_assert(BN_ARRAY_LEN(HEADS) == BN_REPORT_MACHINES + 2, "a column for each machine");
+    bn_table_begin(t, HEADS, ALIGN);
+    t->n_cols = 2 + n_columns(r);
+    for (size_t i = 0; i < r->n_series && r->n_machines > 1; i++) {
         const struct bn_report_series *s = &r->series[i];
         const char *model = bn_json_text_of(s->source->doc, "model.name");
         if (is_repeated(r, i)) continue;
         bn_table_row(t, "");
         bn_table_printf(t, "%s%s%s", are_several(r) ? model : "", are_several(r) ? ": " : "", s->s->test);
         bn_table_text(t, s->s->metric);
-        for (size_t k = 0; k < n; k++) {
+        for (size_t k = 0; k < n_columns(r); k++) {
             const struct bn_report_series *there = bn_report_on_machine(r, s, &r->machines[k]);
             bn_table_value(t, there != NULL ? there->figure[BN_FIGURE_MEDIAN] : (double)NAN,
                            bn_units_of(s->s->metric, s->s->unit));

@@ -118,6 +118,7 @@ struct bn_report_model {
 #define BN_REPORT_MACHINES 8u /* with a column; findings count the others */
 struct bn_report_machine {
     const char *key, *label;
+    const struct bn_report_source *source; /* the first one, for its facts */
 };
 
 /* What a rule found, and the figures that it saw. */
@@ -145,7 +146,6 @@ struct bn_report {
     size_t n_models;
     struct bn_report_machine *machines;
     size_t n_machines;
-    const char *machine_heads[BN_REPORT_MACHINES + 2]; /* of the table of machines */
     struct bn_report_finding *findings;
     size_t n_findings;
 };
@@ -177,10 +177,11 @@ const struct bn_report_series *bn_report_on_machine(const struct bn_report *r,
                                                     const struct bn_report_machine *machine);
 /* Its name without folders and ".gguf". */
 void bn_report_put_model_name(struct bn_buf *out, const struct bn_report_model *m);
-/* Tables of models, when there are several: speed, memory; and of machines, likewise. */
+/* Tables of models, when there are several: speed, memory; and of machines: facts, medians side by side. */
 void bn_report_fill_models(struct bn_table *table, const struct bn_report *r);
 void bn_report_fill_model_memory(struct bn_table *table, const struct bn_report *r);
 void bn_report_fill_machines(struct bn_table *table, const struct bn_report *r);
+void bn_report_fill_medians(struct bn_table *table, const struct bn_report *r);
 
 /* figures.c */
 BN_MUST_CHECK bn_status bn_report_figures(struct bn_report_series *series, bn_error *err);
@@ -199,6 +200,7 @@ enum {
     BN_PART_MODELS,
     BN_PART_MODEL_MEMORY,
     BN_PART_MACHINES,
+    BN_PART_MEDIANS,
     BN_PART_SERIES,
     BN_PART_POINTS,
     BN_PART_BRICKS,
