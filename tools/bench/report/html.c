@@ -145,6 +145,7 @@ static void put_chart(struct bn_buf *out, const struct bn_report *r)
         put_table(out, r, BN_PART_COMPARISONS, "");
     } else if (r->n_series > 0) {
         bn_html(out, "<div class=\"plots\">\n");
+        if (bn_report_has_models(r)) bn_report_plot_models(out, r);
         bool decode = put_speeds(out, r, "decode", "Decoding"),
              prompt = put_speeds(out, r, "prompt", "Prompts");
         if (!decode && !prompt) put_medians(out, r);

@@ -71,7 +71,7 @@ bn_status bn_report_read_models(struct bn_report *r, bn_error *err)
     return BN_OK;
 }
 
-static bool are_several(const struct bn_report *r)
+bool bn_report_has_models(const struct bn_report *r)
 {
     for (size_t i = 1; i < r->n_models; i++)
         if (strcmp(r->models[i].sha256, r->models[0].sha256) != 0) return true;
@@ -120,7 +120,7 @@ void bn_report_fill_models(struct bn_table *t, const struct bn_report *r)
 {
     static const char *const HEADS[] = {"model", "params", "decode", "prompt", "first token"};
     bn_table_begin(t, HEADS, "lrrrr");
-    for (size_t i = 0; i < r->n_models && are_several(r); i++) {
+    for (size_t i = 0; i < r->n_models && bn_report_has_models(r); i++) {
         const struct bn_report_model *m = &r->models[i];
         begin_row(t, m);
         put_rate(t, m->decode);
@@ -133,7 +133,7 @@ void bn_report_fill_model_memory(struct bn_table *t, const struct bn_report *r)
 {
     static const char *const HEADS[] = {"model", "params", "file", "peak memory", "of bandwidth"};
     bn_table_begin(t, HEADS, "lrrrr");
-    for (size_t i = 0; i < r->n_models && are_several(r); i++) {
+    for (size_t i = 0; i < r->n_models && bn_report_has_models(r); i++) {
         const struct bn_report_model *m = &r->models[i];
         begin_row(t, m);
         bn_table_value(t, m->file_bytes, "bytes");
@@ -220,7 +220,8 @@ void bn_report_fill_medians(struct bn_table *t, const struct bn_report *r)
         const char *model = bn_json_text_of(s->source->doc, "model.name");
         if (is_repeated(r, i)) continue;
         bn_table_row(t, "");
-        bn_table_printf(t, "%s%s%s", are_several(r) ? model : "", are_several(r) ? ": " : "", s->s->test);
+        bn_table_printf(t, "%s%s%s", bn_report_has_models(r) ? model : "",
+                        bn_report_has_models(r) ? ": " : "", s->s->test);
         bn_table_text(t, s->s->metric);
         for (size_t k = 0; k < n_columns(r); k++) {
             const struct bn_report_series *there = bn_report_on_machine(r, s, &r->machines[k]);

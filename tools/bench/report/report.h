@@ -175,6 +175,8 @@ BN_MUST_CHECK bn_status bn_report_read_machines(struct bn_report *r, bn_error *e
 const struct bn_report_series *bn_report_on_machine(const struct bn_report *r,
                                                     const struct bn_report_series *s,
                                                     const struct bn_report_machine *machine);
+/* Whether there are several models, by digest. */
+bool bn_report_has_models(const struct bn_report *r);
 /* Its name without folders and ".gguf". */
 void bn_report_put_model_name(struct bn_buf *out, const struct bn_report_model *m);
 /* Tables of models, when there are several: speed, memory; and of machines: facts, medians side by side. */
@@ -256,6 +258,7 @@ bn_status bn_report_html(struct bn_buf *out, const struct bn_report *r, bn_error
 /* plots.c, plots_compare.c: each appends one figure, or nothing where there is nothing to draw. */
 void bn_report_plot_distribution(struct bn_buf *out, const struct bn_report_series *s);
 void bn_report_plot_time(struct bn_buf *out, const struct bn_report_series *s);
+void bn_report_plot_models(struct bn_buf *out, const struct bn_report *r);
 void bn_report_plot_forest(struct bn_buf *out, const struct bn_report *r);
 void bn_report_plot_trend(struct bn_buf *out, const struct bn_report_trend *t);
 void bn_report_plot_bricks(struct bn_buf *out, const struct bn_report *r,
