@@ -211,8 +211,10 @@ for (const row of D.legend) {
   html("i", {class: "b" + row[0]}, item);
   item.appendChild(document.createTextNode(row[1]));
 }
-if (D.notes) html("p", {class: "soft"}, head, D.notes);
 const boxes = element(SVG, "g", {class: "boxes", role: "tree", "aria-label": D.title || "flame graph"}, svg);
+const notesBox = element(SVG, "foreignObject", {x: 0}, svg);
+const notes = html("div", {class: "notes"}, notesBox);
+for (const line of D.notes) html("p", {}, notes, line);
 const barBox = element(SVG, "foreignObject", {x: 0}, svg);
 const bar = html("div", {class: "bar", id: "details", "aria-live": "polite"}, barBox);
 
@@ -265,6 +267,7 @@ function draw(again, hadFocus = boxes.contains(document.activeElement)) {
   const t = tree();
   width = room();
   headBox.setAttribute("width", width);
+  notesBox.setAttribute("width", width);
   barBox.setAttribute("width", width);
   const list = visible(t), depth = list.reduce((most, seen) => Math.max(most, t.depth[seen[0]]), 0);
   shown = new Map(list.map(seen => [seen[0], null]));
@@ -283,6 +286,9 @@ function draw(again, hadFocus = boxes.contains(document.activeElement)) {
   boxes.classList.toggle("searching", hits !== null);
   markHolders(t);
   height = top + ROW * (depth + 1) + 8;
+  notesBox.setAttribute("y", height);
+  notesBox.setAttribute("height", notes.offsetHeight);
+  height += Math.ceil(notes.offsetHeight);
   place();
   if (room() !== width && !again) { draw(true, hadFocus); return; }
   if (hadFocus) setFocus(focus);

@@ -187,15 +187,20 @@ bn_status bn_hotspots(struct bn_hotspots *out, const bn_stacks *stacks, unsigned
     return status;
 }
 
-void bn_class_shares(double out[BN_CLASSES], const bn_stacks *stacks)
+bn_status bn_class_shares(double out[BN_CLASSES], const bn_stacks *stacks, bn_error *err)
 {
+    const struct bn_stacks_view view = {.drop = BN_FRAME_TAGS};
+    bn_stacks *functions = NULL;
     double whole = 0;
+    BN_TRY(bn_stacks_copy(&functions, stacks, &view, err));
     memset(out, 0, BN_CLASSES * sizeof *out);
-    for (uint32_t i = 1; i < stacks->n_nodes; i++) {
-        double self = bn_stacks_self(stacks, i, BN_STACKS_ALL_RUNS);
-        out[bn_class_at(stacks, i)] += self;
+    for (uint32_t i = 1; i < functions->n_nodes; i++) {
+        double self = bn_stacks_self(functions, i, BN_STACKS_ALL_RUNS);
+        out[bn_class_at(functions, i)] += self;
         whole += self;
     }
     for (unsigned c = 0; c < BN_CLASSES && whole > 0; c++)
         out[c] /= whole;
+    bn_stacks_close(functions);
+    return BN_OK;
 }

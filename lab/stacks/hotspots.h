@@ -34,7 +34,8 @@ void bn_hotspots_release(struct bn_hotspots *hotspots);
     {                                                          \
         .drop = BN_FRAME_TAGS | BN_FRAME_BIT(BN_FRAME_INLINED) \
     }
-/* The share of each class in the self weights; 0 for all when there is no weight. */
-void bn_class_shares(double out[BN_CLASSES], const bn_stacks *stacks);
+/* The share of each class in the self weights of functions, as a picture of them has it: inlined functions
+ * count for themselves, tags do not count. 0 for all when there is no weight. */
+BN_MUST_CHECK bn_status bn_class_shares(double out[BN_CLASSES], const bn_stacks *stacks, bn_error *err);
 
 #endif

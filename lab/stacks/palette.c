@@ -122,13 +122,23 @@ enum bn_class bn_class_of(const struct bn_frame *frame)
     return is;
 }
 
+bool bn_class_is_callers(const struct bn_frame *frame)
+{
+    return frame->kind == BN_FRAME_INLINED && bn_class_of(frame) == BN_CLASS_OTHER;
+}
+
 enum bn_class bn_class_at(const bn_stacks *stacks, uint32_t node)
 {
+    while (node != BN_STACKS_ROOT && bn_class_is_callers(bn_stacks_frame(stacks, node))) {
+        uint32_t parent = stacks->nodes[node].parent;
+        if (parent == BN_STACKS_ROOT || bn_class_of(bn_stacks_frame(stacks, parent)) == BN_CLASS_TAG)
+            return BN_CLASS_OTHER;
+        node = parent;
+    }
     enum bn_class is = bn_class_of(bn_stacks_frame(stacks, node));
-    uint32_t at = node;
     enum bn_class around = is;
-    while (around == BN_CLASS_SYSTEM && (at = stacks->nodes[at].parent) != BN_STACKS_ROOT)
-        around = bn_class_of(bn_stacks_frame(stacks, at));
+    while (around == BN_CLASS_SYSTEM && (node = stacks->nodes[node].parent) != BN_STACKS_ROOT)
+        around = bn_class_of(bn_stacks_frame(stacks, node));
     return around == BN_CLASS_WAIT ? BN_CLASS_WAIT : is;
 }
 

@@ -363,7 +363,23 @@ static void put_legend(struct bn_buf *out, const struct bn_picture *p, const str
     }
 }
 
-/* What is to be seen without the script. */
+#define NOTES_CHARACTER 6.6 /* px that one takes at most, in most texts */
+
+/* The notes from y on, in lines as wide as the picture; returns where they end. out may be NULL. */
+static double put_notes(struct bn_buf *out, const struct bn_picture *p, const struct layout *l, double y)
+{
+    double room = ((double)l->width / 100 - 2 * MARGIN) / NOTES_CHARACTER;
+    for (const char *line = p->options->notes; line != NULL && *line != '\0'; y += 18) {
+        char text[BN_STACKS_MAX_NAME];
+        line = bn_picture_take_line(text, line, (size_t)fmax(room, 20));
+        if (out == NULL) continue;
+        bn_buf_puts(out, "<text class=\"soft\" x=\"10\"");
+        put_px(out, "y", hundredths(y));
+        bn_html(out, ">%s</text>\n", text);
+    }
+    return y;
+}
+
 static void put_static(struct bn_buf *out, const struct bn_picture *p, const struct layout *l)
 {
     const struct bn_svg_options *o = p->options;
@@ -382,13 +398,7 @@ static void put_static(struct bn_buf *out, const struct bn_picture *p, const str
     for (uint32_t i = 0; i < p->tree->n_nodes; i++)
         if (l->boxes[i].drawn) put_box(out, p, l, i);
     bn_buf_puts(out, "</g>\n");
-    y = l->top + l->height + 18;
-    if (o->notes != NULL) {
-        bn_buf_puts(out, "<text class=\"soft\" x=\"10\"");
-        put_px(out, "y", hundredths(y));
-        bn_html(out, ">%s</text>\n", o->notes);
-        y += 18;
-    }
+    y = put_notes(out, p, l, l->top + l->height + 18);
     if (l->n_drawn < p->tree->n_nodes) {
         bn_buf_puts(out, "<text class=\"soft\" x=\"10\"");
         put_px(out, "y", hundredths(y));
@@ -525,7 +535,14 @@ static void put_data(struct bn_buf *out, const struct bn_picture *p, const struc
     bn_buf_puts(out, "<script type=\"application/json\" id=\"data\">\n{");
     put_member(out, "title", o->title);
     put_member(out, "subtitle", o->subtitle);
-    put_member(out, "notes", o->notes);
+    bn_buf_puts(out, "\"notes\":[");
+    for (const char *line = o->notes; line != NULL && *line != '\0';) {
+        char text[BN_STACKS_MAX_NAME];
+        bn_buf_puts(out, line == o->notes ? "" : ",");
+        line = bn_picture_take_line(text, line, SIZE_MAX);
+        bn_html_json(out, text);
+    }
+    bn_buf_puts(out, "],\n");
     put_member(out, "search", o->search);
     put_member(out, "count", o->count_name);
     put_member(out, "unit", p->tree->unit);
@@ -555,7 +572,8 @@ bn_status bn_picture_write(struct bn_buf *out, const struct bn_picture *picture,
     const struct bn_svg_options *o = picture->options;
     bn_status status = lay_out(&layout, picture, err);
     if (status == BN_OK) {
-        double below = 14 + (o->notes != NULL ? 18 : 0) + (layout.n_drawn < picture->tree->n_nodes ? 18 : 0);
+        double below =
+            14 + put_notes(NULL, picture, &layout, 0) + (layout.n_drawn < picture->tree->n_nodes ? 18 : 0);
         int64_t height = hundredths(ceil(layout.top + layout.height + below));
         bn_buf_puts(out,
                     "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\"");

@@ -45,4 +45,8 @@ void bn_picture_points(struct bn_buf *out, double share);
 /* A member of the data: a list of numbers, each rounded to a multiple of 1 / parts (0: as it is). */
 void bn_picture_list(struct bn_buf *out, const char *name, const double *values, size_t n, double parts);
 
+/* Copies the first line of a text, up to a line break or as many whole words as there is room for; returns
+ * the rest. */
+const char *bn_picture_take_line(char out[BN_STACKS_MAX_NAME], const char *text, size_t room);
+
 #endif

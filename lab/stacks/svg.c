@@ -61,10 +61,14 @@ static void put_data(struct bn_buf *out, const struct bn_picture *p)
     bn_picture_list(out, "samples", w->samples_as_numbers, p->tree->n_nodes, 0);
 }
 
-/* A part of a function does what the function does, if its own name does not tell. */
-static bool is_part(const struct bn_frame *f)
+const char *bn_picture_take_line(char out[BN_STACKS_MAX_NAME], const char *text, size_t room)
 {
-    return f->kind == BN_FRAME_INLINED && bn_class_of(f) == BN_CLASS_OTHER;
+    size_t all = strcspn(text, "\n"), n = all < room ? all : room;
+    while (n < all && n > 0 && text[n] != ' ')
+        n--;
+    if (n == 0) n = all;
+    snprintf(out, BN_STACKS_MAX_NAME, "%.*s", (int)n, text);
+    return text + n + (text[n] != '\0');
 }
 
 /* The class of the running function of an inverted stack that ends at this node: of its first function, or of
@@ -78,7 +82,7 @@ static enum bn_class class_running(const bn_stacks *s, uint32_t node)
     if (n == 0) return BN_CLASS_OTHER;
     for (i = n; i > 1 && BN_FRAME_IS_TAG(path[i - 1]->kind);)
         i--;
-    while (i > 1 && is_part(path[i - 1]))
+    while (i > 1 && bn_class_is_callers(path[i - 1]))
         i--;
     enum bn_class is = bn_class_of(path[i - 1]), around = is; /* as bn_class_at, in the other direction */
     while (around == BN_CLASS_SYSTEM && --i > 0)
@@ -120,24 +124,15 @@ static void class_parts_by_callers(const bn_stacks *s, unsigned *classes)
     const unsigned not_yet = BN_CLASSES;
     for (uint32_t i = 1; i < s->n_nodes; i++) {
         const struct bn_frame *f = bn_stacks_frame(s, i);
-        classes[i] = is_part(f) ? not_yet : (unsigned)bn_class_of(f);
+        classes[i] = bn_class_is_callers(f) ? not_yet : (unsigned)bn_class_of(f);
     }
     for (uint32_t i = (uint32_t)s->n_nodes; i-- > 1;) { /* children come after their parents */
         uint32_t parent = s->nodes[i].parent;
         if (classes[i] == not_yet) classes[i] = BN_CLASS_OTHER;
-        if (parent == BN_STACKS_ROOT || !is_part(bn_stacks_frame(s, parent))) continue;
+        if (parent == BN_STACKS_ROOT || !bn_class_is_callers(bn_stacks_frame(s, parent))) continue;
         classes[parent] = classes[parent] == not_yet || classes[parent] == classes[i]
                               ? classes[i]
                               : (unsigned)BN_CLASS_OTHER;
-    }
-}
-
-static void class_parts(const bn_stacks *s, unsigned *classes)
-{
-    for (uint32_t i = 1; i < s->n_nodes; i++) {
-        const struct bn_frame *f = bn_stacks_frame(s, i);
-        unsigned around = classes[s->nodes[i].parent];
-        classes[i] = is_part(f) && around != BN_CLASS_TAG ? around : (unsigned)bn_class_at(s, i);
     }
 }
 
@@ -152,7 +147,8 @@ static void make_looks(struct bn_picture *p, struct weights *w)
     if (p->options->callers)
         class_parts_by_callers(p->tree, w->look);
     else
-        class_parts(p->tree, w->look);
+        for (uint32_t i = 1; i < p->tree->n_nodes; i++)
+            w->look[i] = (unsigned)bn_class_at(p->tree, i);
     for (uint32_t i = 1; i < p->tree->n_nodes; i++)
         w->look[i] = w->look[i] * BN_SHADES + bn_shade_of(bn_stacks_frame(p->tree, i));
 }

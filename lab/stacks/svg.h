@@ -19,7 +19,7 @@ enum bn_svg_widths {
 };
 
 struct bn_svg_options {
-    const char *title, *subtitle, *notes; /* NULL: none */
+    const char *title, *subtitle, *notes; /* NULL: none; notes are lines below the picture */
     double width;           /* of the picture in px; 0: as wide as the window, laid out for 1200 */
     double frame_height;    /* 0: 16 */
     double min_width;       /* narrower frames are not drawn until they are zoomed into; px; < 0: 0.1 */

@@ -244,6 +244,11 @@ if "$bn" doctor -q >/dev/null 2>&1; then
         check "$f: greedy, and the same tokens each time" grep -qF "| sha256 of the token ids | \`" "real/$f.md"
         check "$f: matrix multiplication is a class of it" grep -q '^| matrix multiplication |' "real/$f.md"
         check "$f: facts have names, not members" test -z "$(grep -E '^\| .*_(ns|milli|bytes) \|' "real/$f.md")"
+        check "$f: what it shows, in five sentences" equal "$(sed -n '/^## What this shows/,/^## What was/p' "real/$f.md" | grep -c '^- ')" 5
+        check "$f: the time and the limit are measured" grep -qE '^- .*reads [0-9.]+ .?i?B of weights and cache in [0-9.]+ [mun]?s, [0-9.]+ .?B/s, which is [0-9.]+ % of the [0-9.]+ .B/s measured on this machine\.$' "real/$f.md"
+        check "$f: they are below the picture" grep -q '>Matrix multiplication takes ' "real/$f.svg"
+        share=$(sed -nE 's/^\| matrix multiplication \| ([0-9.]+) % \|$/\1/p' "real/$f.md")
+        check "$f: page and picture have the same shares" grep -q ">matrix multiplication $share %<" "real/$f.svg"
         check "$f: bricks were measured" grep -qE '^ +[0-9.]+ +[0-9.]+ +[0-9.]+ +UpProjection$' "real/$f.md"
     done
     check 'the command that makes it again' grep -qE '^    bn-flamegraph baseline --runs 2 --duration [0-9.]+ - - real$' real/phase2_1tok.md

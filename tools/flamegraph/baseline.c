@@ -400,7 +400,8 @@ static bn_status record(struct bn_baseline_recording *r, struct bn_args *args, c
                                        .seed = o->work.seed,
                                        .seconds = o->work.seconds > 0 ? o->work.seconds : 20,
                                        .min_samples = 2000,
-                                       .level = LEVEL};
+                                       .level = LEVEL,
+                                       .limit = true};
     bn_report_note(0, "recording %s: %s", r->name, WORKS[r->work].title);
     args->model = c->models[r->model];
     args->isa = r->isa;

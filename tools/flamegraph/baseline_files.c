@@ -43,13 +43,20 @@ bn_status bn_baseline_check_files(struct bn_baseline *b, bn_error *err)
 
 /* ---- pictures and pages ---- */
 
-static bn_status draw(struct bn_buf *out, const bn_stacks *stacks, bn_error *err)
+static bn_status draw(struct bn_buf *out, const struct bn_flamegraph_page *page, bn_error *err)
 {
     const struct bn_stacks_view functions = {.drop = BN_FRAME_TAGS};
+    struct bn_svg_options options = BN_SVG_OPTIONS_INIT;
+    struct bn_buf notes = {.max = 1u << 16};
     bn_stacks *view = NULL;
-    bn_status status = bn_stacks_copy(&view, stacks, &functions, err);
-    if (status == BN_OK)
-        status = bn_flamegraph_draw(out, view, (struct bn_svg_options)BN_SVG_OPTIONS_INIT, err);
+    bn_status status = bn_stacks_copy(&view, page->stacks, &functions, err);
+    if (status == BN_OK) status = bn_flamegraph_insights(&notes, page, err);
+    if (status == BN_OK) {
+        notes.data[notes.len - 1] = '\0';
+        options.notes = notes.data;
+        status = bn_flamegraph_draw(out, view, options, err);
+    }
+    bn_buf_release(&notes);
     bn_stacks_close(view);
     return status;
 }
@@ -84,7 +91,7 @@ static bn_status make_files(struct bn_baseline *b, struct bn_baseline_recording 
     page.stacks = r->stacks;
     BN_TRY(bn_archive_read(&archive, b->dir, page.name, err));
     find_before(&page, &archive, why);
-    bn_status status = draw(&r->files[BN_BASELINE_SVG].bytes, page.stacks, err);
+    bn_status status = draw(&r->files[BN_BASELINE_SVG].bytes, &page, err);
     if (status == BN_OK) status = bn_flamegraph_page(&r->files[BN_BASELINE_MD].bytes, &page, err);
     if (status == BN_OK)
         status = bn_stacks_write(page.stacks, BN_STACKS_DOCUMENT, &r->files[BN_BASELINE_JSON].bytes, err);
@@ -103,13 +110,9 @@ static void put_cell(struct bn_buf *out, const char *text)
 /* The class with the largest share. */
 static bn_status put_first_class(struct bn_buf *out, const bn_stacks *stacks, bn_error *err)
 {
-    const struct bn_stacks_view view = BN_HOTSPOTS_VIEW;
     double shares[BN_CLASSES];
     unsigned first = 0;
-    bn_stacks *functions = NULL;
-    BN_TRY(bn_stacks_copy(&functions, stacks, &view, err));
-    bn_class_shares(shares, functions);
-    bn_stacks_close(functions);
+    BN_TRY(bn_class_shares(shares, stacks, err));
     for (unsigned c = 1; c < BN_CLASSES; c++)
         if (shares[c] > shares[first]) first = c;
     bn_buf_printf(out, "%s %.2f %% | ", bn_class_name((enum bn_class)first), 100 * shares[first]);

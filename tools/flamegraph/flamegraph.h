@@ -20,6 +20,7 @@ struct bn_flamegraph_workload {
     double seconds;           /* of a run, at most; 0: 10 */
     uint64_t min_samples;     /* of a run, which ends with as many or when the time is over */
     enum bn_prof_level level; /* BN_PROF_OFF: no bricks */
+    bool limit;               /* measure the read bandwidth afterwards, for what one pass reads */
 };
 
 enum { ORDER_SELF, ORDER_TOTAL };

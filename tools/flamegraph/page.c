@@ -90,6 +90,11 @@ static const struct fact FACTS[] = {
     {"such a token: layers and last norm", {"phases.forward_ns"}},
     {"such a token: head", {"phases.head_ns"}},
     {"such a token: sampling", {"phases.sample_ns"}},
+    {"one generation", {"phases.generation_ns"}},
+    {"weights and cache read for the prompt", {"reads.prompt_bytes"}},
+    {"weights and cache read for such a token", {"reads.token_bytes"}},
+    {"read bandwidth, measured here", {"reads.limit_bytes_per_s"}},
+    {"with a set of", {"reads.limit_set_bytes"}},
     {"version", {"program.version"}},
     {"built from commit", {"program.commit"}},
     {"with changes", {"program.dirty"}},
@@ -144,6 +149,8 @@ static void put_number(struct bn_buf *out, const char *name, double value)
         bn_buf_printf(out, "%.2f %%", 100 * value);
     else if (ends_with(name, "_bytes"))
         bn_units_value(out, value, "bytes");
+    else if (ends_with(name, "_per_s"))
+        bn_units_value(out, value, "bytes/s");
     else if (ends_with(name, "_milli"))
         bn_json_write_number(out, value / 1e3);
     else
@@ -232,14 +239,15 @@ static bn_status put_functions(struct bn_buf *out, const bn_stacks *stacks, bn_e
     double shares[BN_CLASSES];
     struct bn_buf table = {.max = BN_FLAMEGRAPH_MAX_BYTES};
     bn_stacks *functions = NULL;
+    BN_TRY(bn_class_shares(shares, stacks, err));
     BN_TRY(bn_stacks_copy(&functions, stacks, &view, err));
-    bn_class_shares(shares, functions);
     bn_buf_puts(out, "\n## Functions\n\n| class | share |\n|---|---:|\n");
     for (unsigned c = 0; c < BN_CLASSES; c++)
         if (shares[c] > 0)
             bn_buf_printf(out, "| %s | %.2f %% |\n", bn_class_name((enum bn_class)c), 100 * shares[c]);
-    bn_buf_puts(out, "\nInlined functions count towards their callers (`bn-flamegraph text "
-                     "--merge-inlined`).\n\n");
+    bn_buf_puts(out,
+                "\nIn the table below, inlined functions count towards their callers (`bn-flamegraph text "
+                "--merge-inlined`).\n\n");
     bn_status status = bn_flamegraph_put_table(&table, functions, err);
     put_block(out, &table);
     bn_buf_release(&table);
@@ -366,6 +374,24 @@ static bn_status put_before(struct bn_buf *out, const struct bn_flamegraph_page 
 
 /* ---- all ---- */
 
+/* Characters that are markup in plain text are escaped. */
+static bn_status put_insights(struct bn_buf *out, const struct bn_flamegraph_page *page, bn_error *err)
+{
+    struct bn_buf text = {.max = BN_FLAMEGRAPH_MAX_BYTES};
+    bn_buf_puts(out, "\n## What this shows\n\n- ");
+    bn_status status = bn_flamegraph_insights(&text, page, err);
+    for (size_t i = 0; status == BN_OK && i + 1 < text.len; i++) {
+        char c = text.data[i];
+        if (c == '\n')
+            bn_buf_puts(out, "\n- ");
+        else
+            bn_buf_printf(out, strchr("\\`*_{}[]<>|#", c) != NULL ? "\\%c" : "%c", c);
+    }
+    bn_buf_putc(out, '\n');
+    bn_buf_release(&text);
+    return status;
+}
+
 static void put_again(struct bn_buf *out, const bn_json *about)
 {
     const char *text = NULL;
@@ -387,6 +413,7 @@ bn_status bn_flamegraph_page(struct bn_buf *out, const struct bn_flamegraph_page
                   "\n\n[![flame graph](%s.svg)](%s.svg)\n\nPicture: [%s.svg](%s.svg), stacks: "
                   "[%s.json](%s.json).\n",
                   name, name, name, name, name, name);
+    BN_TRY(put_insights(out, page, err));
     BN_TRY(put_facts(out, page->stacks->about, err));
     BN_TRY(put_functions(out, page->stacks, err));
     BN_TRY(put_bricks(out, page->stacks, err));

@@ -21,6 +21,11 @@ struct bn_flamegraph_page {
 BN_MUST_CHECK bn_status bn_flamegraph_page(struct bn_buf *out, const struct bn_flamegraph_page *page,
                                            bn_error *err);
 
+/* At most five sentences about the recording, each on a line of its own. The same stacks give the same
+ * sentences. */
+BN_MUST_CHECK bn_status bn_flamegraph_insights(struct bn_buf *out, const struct bn_flamegraph_page *page,
+                                               bn_error *err);
+
 /* Appends untrusted text as a code span: control characters as \xNN, backticks inside a longer fence, bars
  * escaped, so that the cells of a table stay apart. */
 void bn_markdown_code(struct bn_buf *out, const char *text);

@@ -64,7 +64,8 @@ void bn_flamegraph_put_title(struct bn_buf *out, const bn_json *about)
 {
     const bn_json *work = bn_json_get(about, "workload");
     if (work != NULL) {
-        bn_buf_printf(out, "%s: \"", bn_json_text_of(bn_json_get(about, "model"), "name"));
+        const char *model = bn_json_text_of(about, "model.name"), *slash = strrchr(model, '/');
+        bn_buf_printf(out, "%s: \"", slash != NULL ? slash + 1 : model);
         put_prompt(out, bn_json_text_of(work, "prompt"));
         bn_buf_printf(out, "\" and %.0f tokens", bn_json_number_of(work, "n_predict"));
     } else

@@ -40,8 +40,8 @@ static bn_status put_functions(bn_json *entry, const bn_stacks *stacks, bn_error
     double shares[BN_CLASSES];
     bn_stacks *functions = NULL;
     struct bn_hotspots spots = {0};
+    BN_TRY(bn_class_shares(shares, stacks, err));
     BN_TRY(bn_stacks_copy(&functions, stacks, &view, err));
-    bn_class_shares(shares, functions);
     bn_json *classes = bn_json_put_array(entry, "classes");
     for (unsigned c = 0; c < BN_CLASSES; c++) {
         if (!(shares[c] > 0)) continue;

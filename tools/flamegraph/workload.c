@@ -41,9 +41,20 @@ const struct bn_option bn_flamegraph_workload_options[] = {
 
 /* ---- one generation ---- */
 
+static uint64_t bytes_read(const bn_session *session)
+{
+    bn_kernel_stat stat;
+    uint64_t sum = 0;
+    for (size_t i = 0; bn_session_kernel_stat(session, i, &stat); i++)
+        sum += stat.bytes;
+    return sum;
+}
+
+/* The first token of the first generation follows from the prompt alone. */
 static bool go_on(void *user, int32_t id, const char *text, size_t n_bytes)
 {
-    (void)user;
+    struct bn_recorded_work *w = user;
+    if (w->prompt_bytes == 0) w->prompt_bytes = bytes_read(w->session);
     (void)id;
     (void)text;
     (void)n_bytes;
@@ -82,12 +93,14 @@ static bn_status generate(struct bn_recorded_work *w, struct bn_work_phases *pha
                                 .n_predict = w->asked->n_predict,
                                 .sampling = BN_SAMPLER_OPTIONS_INIT,
                                 .ignore_end = true,
-                                .on_token = go_on};
+                                .on_token = go_on,
+                                .user = w};
     gen.sampling.seed = w->asked->seed;
     BN_TRY(bn_session_truncate(w->session, 0, err));
     uint64_t start = bn_clock_process_cpu_ns();
     BN_TRY(bn_generate(w->session, bn_model_tokenizer(w->model), &gen, err));
     w->generation_cpu_ns = bn_clock_process_cpu_ns() - start;
+    if (w->all_bytes == 0) w->all_bytes = bytes_read(w->session);
     if (phases != NULL) add_phases(phases, &gen);
     bn_status status = check_ids(w, &gen, err);
     bn_generation_release(&gen);

@@ -37,9 +37,13 @@ struct bn_recorded_work {
     int32_t *ids; /* that the first generation gave, and all others must give */
     size_t n_ids;
     unsigned n_threads;
-    uint32_t *tids;             /* [n_threads] */
-    uint64_t generation_cpu_ns; /* of all threads, in the last warm-up */
-    size_t n_events;            /* that a generation leaves on a thread, at most */
+    uint32_t *tids;                   /* [n_threads] */
+    uint64_t generation_cpu_ns;       /* of all threads, in the last warm-up */
+    uint64_t prompt_bytes, all_bytes; /* of weights and cache that the first generation read: for the
+                                         prompt, and in total */
+    uint64_t limit_bytes_per_s;       /* read bandwidth of limit_set_bytes; 0: not measured */
+    uint64_t limit_set_bytes;
+    size_t n_events; /* that a generation leaves on a thread, at most */
     struct bn_work_run *runs;
     size_t n_runs;
     bool scheduling_known;

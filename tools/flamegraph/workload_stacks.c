@@ -6,12 +6,15 @@
 
 #include "base/digest.h"
 #include "base/error.h"
+#include "lab/host/bandwidth.h"
 #include "lab/sampler/recorder.h"
 #include "lab/stacks/fingerprint.h"
 #include "tools/cli/default_model.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
 #include "tools/flamegraph/workload.h"
+
+#define LIMIT_NS 200000000u /* for measuring the read bandwidth */
 
 /* ---- samples ---- */
 
@@ -160,7 +163,10 @@ static void put_mean(bn_json *o, const char *name, uint64_t ns, uint64_t tokens)
 static void put_phases(bn_json *about, const struct bn_recorded_work *w)
 {
     struct bn_work_phases sum = {0};
+    uint64_t ns = 0, generations = 0;
     for (size_t i = 0; i < w->n_runs; i++) {
+        ns += w->runs[i].window.to_ns - w->runs[i].window.from_ns;
+        generations += w->runs[i].repetitions;
         const struct bn_work_phases *p = &w->runs[i].phases;
         sum.tokens += p->tokens;
         sum.embed_ns += p->embed_ns;
@@ -169,11 +175,43 @@ static void put_phases(bn_json *about, const struct bn_recorded_work *w)
         sum.sample_ns += p->sample_ns;
     }
     bn_json *phases = bn_json_put_object(about, "phases");
+    bn_json_put_finite(phases, "generation_ns", (double)ns / (double)generations, "nothing was generated");
     bn_json_put_u64(phases, "tokens", sum.tokens);
     put_mean(phases, "embed_ns", sum.embed_ns, sum.tokens);
     put_mean(phases, "forward_ns", sum.forward_ns, sum.tokens);
     put_mean(phases, "head_ns", sum.head_ns, sum.tokens);
     put_mean(phases, "sample_ns", sum.sample_ns, sum.tokens);
+}
+
+/* Of one pass: over the prompt, or of a token that is decoded alone. */
+static uint64_t bytes_of_pass(const struct bn_recorded_work *w)
+{
+    return w->n_ids > 1 ? (w->all_bytes - w->prompt_bytes) / (w->n_ids - 1) : w->prompt_bytes;
+}
+
+/* The limit is measured with a set as large as what one pass reads: one that fits into a cache is read
+ * faster. */
+static void measure_limit(struct bn_recorded_work *w)
+{
+    w->limit_set_bytes = bytes_of_pass(w);
+    w->limit_bytes_per_s = bn_bandwidth_probe((size_t)w->limit_set_bytes, w->n_threads, LIMIT_NS);
+}
+
+static void put_reads(bn_json *about, const struct bn_recorded_work *w)
+{
+    bn_json *reads = bn_json_put_object(about, "reads");
+    bn_json_put_u64(reads, "prompt_bytes", w->prompt_bytes);
+    if (w->n_ids > 1)
+        bn_json_put_u64(reads, "token_bytes", bytes_of_pass(w));
+    else
+        bn_json_put_unavailable(reads, "token_bytes", "no token was decoded after the first");
+    if (w->limit_bytes_per_s > 0) {
+        bn_json_put_u64(reads, "limit_bytes_per_s", w->limit_bytes_per_s);
+        bn_json_put_u64(reads, "limit_set_bytes", w->limit_set_bytes);
+    } else {
+        bn_json_put_unavailable(reads, "limit_bytes_per_s",
+                                w->asked->limit ? "no memory for it" : "not measured by this command");
+    }
 }
 
 static void put_digest_of_ids(bn_json *o, const struct bn_recorded_work *w)
@@ -240,6 +278,7 @@ static bn_status make_stacks(struct bn_flamegraph_recorded *out, struct bn_recor
     bn_cli_put_model(about, work->args);
     put_workload(about, work);
     put_phases(about, work);
+    put_reads(about, work);
     bn_recording_put(about, recording);
     BN_TRY(bn_fingerprint_put(about, err));
     BN_TRY(add_samples(out, work, recording, symbols, err));
@@ -261,6 +300,7 @@ bn_status bn_flamegraph_record_model(struct bn_flamegraph_recorded *out, const s
     if (status == BN_OK) status = bn_work_run(&work, err);
     if (status == BN_OK) status = bn_recorder_stop(recorder, &recording, err);
     if (status == BN_OK) bn_flamegraph_warn(&recording.delivery);
+    if (status == BN_OK && workload->limit) measure_limit(&work);
     if (status == BN_OK) status = make_stacks(out, &work, &recording, &symbols, err);
     bn_recorder_close(recorder);
     bn_recording_release(&recording);

@@ -251,6 +251,113 @@ static void timing_documents_are_hostile(void **state)
     (void)state;
 }
 
+/* ---- what it shows ---- */
+
+/* The sentences about a recording whose decoded token reads 1000 bytes in 100 us, of a limit in bytes/s. */
+static char *insights_of(const char *limit, const char *waited, unsigned waiting, const bn_stacks *before)
+{
+    char about[1200], scheduling[120];
+    snprintf(about, sizeof about,
+             "{\"reads\": {\"prompt_bytes\": 3000, \"token_bytes\": 1000%s},"
+             " \"phases\": {\"generation_ns\": 5e5, \"embed_ns\": 1000, \"forward_ns\": 90000, "
+             "\"head_ns\": 8000, \"sample_ns\": 1000},"
+             " \"agreement\": {\"agrees\": true, \"samples\": 512, \"p\": 0.25}}",
+             limit);
+    bn_stacks *s = make(about, 0);
+    measure(s);
+    snprintf(scheduling, sizeof scheduling, "{\"scheduling\": {\"cpu_ns\": [900, 800], \"waited_ns\": [%s]}}",
+             waited);
+    put_about(s->measured, scheduling);
+    if (waiting > 0) add(s, 0, "main;futex_wait", BN_FRAME_CODE, waiting * 1009e3, waiting);
+    struct bn_flamegraph_page page = {.stacks = s,
+                                      .before = before,
+                                      .before_name = "2026-11-19-111111111111",
+                                      .before_why = "there is none"};
+    struct bn_buf out = {.max = SIZE_MAX};
+    bn_error err = {0};
+    if (bn_flamegraph_insights(&out, &page, &err) != BN_OK) fail_msg("%s", err.msg);
+    bn_stacks_close(s);
+    return out.data;
+}
+
+static size_t count_lines(const char *text)
+{
+    size_t n = 0;
+    for (; *text != '\0'; text++)
+        n += *text == '\n';
+    return n;
+}
+
+static void the_limit_follows_from_what_was_measured(void **state)
+{
+    static const struct {
+        const char *limit, *waited;
+        unsigned waiting;
+        const char *must;
+    } CASES[] = {
+        {", \"limit_bytes_per_s\": 12.5e6", "0, 9", 0,
+         "Memory bandwidth limits this work: a decoded token reads 1000 B of weights and cache in 100 us, "
+         "10 MB/s, which is 80.0 % of the 12.50 MB/s measured"},
+        {", \"limit_bytes_per_s\": 2e7", "0, 9", 0, "Memory bandwidth and computing together limit"},
+        {", \"limit_bytes_per_s\": 5e7", "0, 9", 0, "Computing limits this work, not memory bandwidth: "},
+        {", \"limit_bytes_per_s\": 5e7", "0, 9", 2000, "Waiting for other threads limits this work: "},
+        {", \"limit_bytes_per_s\": 5e6", "0, 9", 0, "one of two measurements was disturbed: "},
+        {", \"limit_bytes_per_s\": 5e7", "300, 500", 0, "the threads waited for a processor for 32.0 % of"},
+        {", \"unavailable\": {\"limit_bytes_per_s\": \"no memory for it\"}", "0, 9", 0,
+         "The distance from the memory limit is not known: no memory for it.\n"},
+        {"", "0, 9", 0,
+         "The distance from the memory limit is not known: the read bandwidth was not measured"},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
+        char *text = insights_of(CASES[i].limit, CASES[i].waited, CASES[i].waiting, NULL);
+        must_have(text, &CASES[i].must, 1);
+        assert_true(count_lines(text) <= 5);
+        bn_free(text);
+    }
+    (void)state;
+}
+
+static void shares_and_changes_are_in_sentences(void **state)
+{
+    static const char *const MUST[] = {
+        "Matrix multiplication takes 64.4 % of the samples, attention 0.0 %,",
+        "Without matrix multiplication, the largest class, the same work would take 35.6 % of its processor time "
+        "(at most 2.8 times as fast); the next limit is quantisation with 25.8 % (at most 1.35 times as fast).",
+        "Since 2026-11-19-111111111111, the largest significant change is bn_i2s_gemv_avx2, from 32.2 % to 64.4 % ",
+        "The samples agree with the profiler's times (512 samples, p = 0.25)."};
+    static const char *const NONE = "the share of no function changed significantly",
+                             *const ALONE = "Not compared with an earlier recording: there is none.";
+    bn_stacks *before = make(ABOUT, 100), *same = make(ABOUT, 0);
+    char *text = insights_of("", "0, 0", 0, before);
+    must_have(text, MUST, BN_ARRAY_LEN(MUST));
+    bn_free(text);
+    text = insights_of("", "0, 0", 0, same);
+    must_have(text, &NONE, 1);
+    bn_free(text);
+    text = insights_of("", "0, 0", 0, NULL);
+    must_have(text, &ALONE, 1);
+    bn_free(text);
+    bn_stacks_close(before);
+    bn_stacks_close(same);
+    (void)state;
+}
+
+/* Nothing is estimated where nothing was measured. */
+static void unknown_figures_are_not_in_sentences(void **state)
+{
+    static const char *const MUST[] = {"is not known: the bytes read were not counted"};
+    bn_stacks *s = make("{}", 0);
+    char *page = page_of(s, &PAGE), *end = strstr(page, "## What was recorded");
+    must_have(page, MUST, 1);
+    assert_non_null(end);
+    *end = '\0';
+    assert_null(strstr(page, "B/s"));
+    assert_null(strstr(page, "profiler"));
+    bn_free(page);
+    bn_stacks_close(s);
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +365,9 @@ int main(void)
         cmocka_unit_test(missing_facts_have_reasons),
         cmocka_unit_test(texts_stay_in_their_cells),
         cmocka_unit_test(timing_documents_are_hostile),
+        cmocka_unit_test(the_limit_follows_from_what_was_measured),
+        cmocka_unit_test(shares_and_changes_are_in_sentences),
+        cmocka_unit_test(unknown_figures_are_not_in_sentences),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,6 +135,24 @@ static void the_kernel_waits_with_its_caller(void **state)
     }
 }
 
+/* A part without a class of its own has that of the function that it is inlined into. */
+static void parts_do_what_their_callers_do(void **state)
+{
+    static const char *const CALLERS[] = {"bn_i2s_gemv_avx2", "main"};
+    static const enum bn_class IS[] = {BN_CLASS_MULTIPLY, BN_CLASS_OTHER};
+    (void)state;
+    for (size_t i = 0; i < BN_ARRAY_LEN(CALLERS); i++) {
+        bn_stacks *s = NULL;
+        uint32_t node = BN_STACKS_ROOT;
+        assert_int_equal(bn_stacks_open(&s, "ns", "cpu", NULL), BN_OK);
+        assert_int_equal(bn_stacks_push_name(s, &node, BN_FRAME_CODE, CALLERS[i], NULL), BN_OK);
+        assert_int_equal(bn_stacks_push_name(s, &node, BN_FRAME_INLINED, "widen", NULL), BN_OK);
+        assert_int_equal(bn_stacks_push_name(s, &node, BN_FRAME_INLINED, "widen_more", NULL), BN_OK);
+        assert_int_equal(bn_class_at(s, node), IS[i]);
+        bn_stacks_close(s);
+    }
+}
+
 /* Bricks that compute have a class; those that contain others, and those after the pass, have none. */
 static void every_brick_that_computes_has_a_class(void **state)
 {
@@ -301,6 +319,7 @@ int main(void)
         cmocka_unit_test(short_names_are_of_this_project_only),
         cmocka_unit_test(inlined_functions_keep_their_class),
         cmocka_unit_test(the_kernel_waits_with_its_caller),
+        cmocka_unit_test(parts_do_what_their_callers_do),
         cmocka_unit_test(every_brick_that_computes_has_a_class),
         cmocka_unit_test(contrast_is_as_defined),
         cmocka_unit_test(text_can_be_read_on_every_colour),

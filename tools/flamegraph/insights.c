@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * "What this shows": at most five sentences, derived by fixed rules from the figures of one recording. Each
+ * names its figures. What was not measured is not estimated; the sentence gives the reason instead.
+ */
+#include <math.h>
+
+#include "base/error.h"
+#include "lab/profile/roofline.h"
+#include "lab/report/units.h"
+#include "lab/stacks/hotspots.h"
+#include "tools/flamegraph/archive.h"
+#include "tools/flamegraph/page.h"
+
+/* Shares of the read bandwidth from which memory is the limit, or part of it. */
+#define IS_LIMIT 0.7
+#define IS_PART 0.4
+/* Share of their time for which threads waited for a processor: above it, times say nothing of limits. */
+#define IS_BUSY 0.1
+
+static void put_percent(struct bn_buf *out, double share)
+{
+    bn_buf_printf(out, "%.1f %%", 100 * share);
+}
+
+/* ---- classes ---- */
+
+static void put_classes(struct bn_buf *out, const double shares[BN_CLASSES])
+{
+    bn_buf_puts(out, "Matrix multiplication takes ");
+    put_percent(out, shares[BN_CLASS_MULTIPLY]);
+    bn_buf_puts(out, " of the samples, attention ");
+    put_percent(out, shares[BN_CLASS_ATTENTION]);
+    bn_buf_puts(out, ", copies and allocation ");
+    put_percent(out, shares[BN_CLASS_MEMORY]);
+    bn_buf_puts(out, ", waiting ");
+    put_percent(out, shares[BN_CLASS_WAIT]);
+    bn_buf_puts(out, ".\n");
+}
+
+static const char *name_of(unsigned class)
+{
+    return class == BN_CLASS_OTHER ? "other functions" : bn_class_name(class);
+}
+
+/* Amdahl: what takes a share s of the time gives 1 / (1 - s) at most. */
+static void put_next(struct bn_buf *out, const double shares[BN_CLASSES])
+{
+    unsigned first = 0, second = 1;
+    for (unsigned c = 0; c < BN_CLASSES; c++)
+        if (shares[c] > shares[first]) first = c;
+    second = first == 0;
+    for (unsigned c = 0; c < BN_CLASSES; c++)
+        if (c != first && shares[c] > shares[second]) second = c;
+    if (!(shares[first] > 0)) return;
+    bn_buf_printf(out, "Without %s, the largest class, the same work would take ", name_of(first));
+    put_percent(out, 1 - shares[first]);
+    bn_buf_puts(out, " of its processor time");
+    if (shares[first] < 1) bn_buf_printf(out, " (at most %.1f times as fast)", 1 / (1 - shares[first]));
+    if (shares[second] > 0) {
+        bn_buf_printf(out, "; the next limit is %s with ", name_of(second));
+        put_percent(out, shares[second]);
+        bn_buf_printf(out, " (at most %.2f times as fast)", 1 / (1 - shares[second]));
+    }
+    bn_buf_puts(out, ".\n");
+}
+
+/* ---- memory ---- */
+
+/* What one pass reads and how long it takes: a token that is decoded alone, else the whole generation, which
+ * is then one pass over the prompt. */
+static bool find_pass(const bn_json *about, double *bytes, double *ns, const char **what)
+{
+    static const char *const PARTS[] = {"phases.embed_ns", "phases.forward_ns", "phases.head_ns",
+                                        "phases.sample_ns"};
+    *what = "a decoded token";
+    if (bn_json_number(bn_json_path(about, "reads.token_bytes"), bytes)) {
+        *ns = 0;
+        for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++) {
+            double part = (double)NAN;
+            (void)bn_json_number(bn_json_path(about, PARTS[i]), &part);
+            *ns += part;
+        }
+        return *bytes > 0 && *ns > 0;
+    }
+    *what = "one pass over the prompt";
+    return bn_json_number(bn_json_path(about, "reads.prompt_bytes"), bytes) &&
+           bn_json_number(bn_json_path(about, "phases.generation_ns"), ns) && *bytes > 0 && *ns > 0;
+}
+
+static double sum_of(const bn_json *list)
+{
+    double sum = 0, each;
+    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e))
+        if (bn_json_number(e, &each)) sum += each;
+    return sum;
+}
+
+/* The share of their time for which threads waited for a processor; 0 when it is not known. */
+static double busy_share(const bn_stacks *stacks)
+{
+    const bn_json *about = stacks->measured != NULL ? stacks->measured->about : NULL;
+    double cpu = sum_of(bn_json_path(about, "scheduling.cpu_ns")),
+           waited = sum_of(bn_json_path(about, "scheduling.waited_ns"));
+    return waited > 0 ? waited / (cpu + waited) : 0;
+}
+
+static const char *bound_of(const struct bn_roofline *r, const double shares[BN_CLASSES])
+{
+    bool waits = true;
+    for (unsigned c = 0; c < BN_CLASSES; c++)
+        waits = waits && shares[c] <= shares[BN_CLASS_WAIT];
+    if (waits) return "Waiting for other threads limits this work";
+    if (r->invalid) return "The limit is not known, because one of two measurements was disturbed";
+    if (r->distance.mid <= 1 - IS_LIMIT) return "Memory bandwidth limits this work";
+    if (r->distance.mid <= 1 - IS_PART) return "Memory bandwidth and computing together limit this work";
+    return "Computing limits this work, not memory bandwidth";
+}
+
+static void put_memory(struct bn_buf *out, const bn_stacks *stacks, const double shares[BN_CLASSES])
+{
+    const bn_json *about = stacks->about;
+    double bytes = 0, ns = 0, limit = 0;
+    const char *what, *why = NULL;
+    char text[3][BN_UNITS_ROOM];
+    bool pass = find_pass(about, &bytes, &ns, &what);
+    if (!pass || !bn_json_number(bn_json_path(about, "reads.limit_bytes_per_s"), &limit)) {
+        if (pass) (void)bn_json_string(bn_json_path(about, "reads.unavailable.limit_bytes_per_s"), &why);
+        bn_buf_printf(out, "The distance from the memory limit is not known: %s.\n",
+                      why != NULL ? why
+                      : pass      ? "the read bandwidth was not measured"
+                                  : "the bytes read were not counted");
+        return;
+    }
+    struct bn_roofline_work work = {.bytes = bytes, .seconds = bn_span_of(ns / 1e9)};
+    struct bn_roofs roofs = {.bytes_per_s = bn_span_of(limit)};
+    struct bn_roofline place;
+    bn_roofline_place(&place, &work, &roofs);
+    if (!place.known) {
+        bn_buf_printf(out, "The distance from the memory limit is not known: %s.\n", place.reason);
+        return;
+    }
+    double busy = busy_share(stacks);
+    if (busy > IS_BUSY) {
+        bn_buf_puts(out, "The limit is not known, because the threads waited for a processor for ");
+        put_percent(out, busy);
+        bn_buf_puts(out, " of their time");
+    } else {
+        bn_buf_puts(out, bound_of(&place, shares));
+    }
+    bn_buf_printf(out, ": %s reads %s of weights and cache in %s, ", what,
+                  bn_units_text(text[0], bytes, "bytes"), bn_units_text(text[1], ns, "ns"));
+    bn_buf_printf(out, "%s, which is ", bn_units_text(text[2], place.achieved, "bytes/s"));
+    put_percent(out, place.achieved / place.roof);
+    bn_buf_printf(out, " of the %s measured on this machine.\n",
+                  bn_units_text(text[2], place.roof, "bytes/s"));
+}
+
+/* ---- changes and trust ---- */
+
+/* The function whose share changed most of those that changed significantly; NULL for none. */
+static const struct bn_diff_value *largest_change(const struct bn_stacks_diff *diff, const char **name)
+{
+    const struct bn_diff_value *most = NULL;
+    for (size_t i = 0; i < diff->tree->n_frames; i++) {
+        const struct bn_diff_value *v = &diff->functions_self[i].share;
+        if (!v->significant || BN_FRAME_IS_TAG(diff->tree->frames[i].kind)) continue;
+        if (most != NULL && fabs(v->after - v->before) <= fabs(most->after - most->before)) continue;
+        most = v;
+        *name = diff->tree->frames[i].name;
+    }
+    return most;
+}
+
+static bn_status put_change(struct bn_buf *out, const struct bn_flamegraph_page *page, bn_error *err)
+{
+    struct bn_stacks_diff diff = {0};
+    const char *name = "";
+    char safe[200];
+    if (page->before == NULL) {
+        bn_buf_printf(out, "Not compared with an earlier recording: %s.\n", page->before_why);
+        return BN_OK;
+    }
+    BN_TRY(bn_archive_compare(&diff, page->before, page->stacks, err));
+    const struct bn_diff_value *v = largest_change(&diff, &name);
+    bn_buf_printf(out, "Since %s, ", page->before_name);
+    if (v == NULL) {
+        bn_buf_puts(out, "the share of no function changed significantly.\n");
+    } else {
+        bn_buf_printf(out, "the largest significant change is %s, from ",
+                      bn_escape(safe, sizeof safe, name, strlen(name)));
+        put_percent(out, v->before);
+        bn_buf_puts(out, " to ");
+        put_percent(out, v->after);
+        bn_buf_puts(out, " of the time.\n");
+    }
+    bn_stacks_diff_release(&diff);
+    return BN_OK;
+}
+
+static void put_trust(struct bn_buf *out, const bn_json *about)
+{
+    const bn_json *agreement = bn_json_get(about, "agreement");
+    bool agrees = false;
+    if (agreement == NULL) return;
+    if (!bn_json_bool(bn_json_get(agreement, "agrees"), &agrees)) {
+        bn_buf_printf(out, "The samples were not compared with the profiler: %s.\n",
+                      bn_json_text_of(agreement, "why"));
+        return;
+    }
+    bn_buf_printf(out, "The samples %s the profiler's times (%.0f samples, p = %.3g)%s.\n",
+                  agrees ? "agree with" : "disagree with", bn_json_number_of(agreement, "samples"),
+                  bn_json_number_of(agreement, "p"), agrees ? "" : ", so do not rely on these shares");
+}
+
+bn_status bn_flamegraph_insights(struct bn_buf *out, const struct bn_flamegraph_page *page, bn_error *err)
+{
+    double shares[BN_CLASSES];
+    BN_TRY(bn_class_shares(shares, page->stacks, err));
+    put_classes(out, shares);
+    put_memory(out, page->stacks, shares);
+    put_next(out, shares);
+    BN_TRY(put_change(out, page, err));
+    put_trust(out, page->stacks->about);
+    return bn_buf_check(out, err);
+}
