@@ -251,6 +251,7 @@ if "$bn" doctor -q >/dev/null 2>&1; then
         check "$f: page and picture have the same shares" grep -q ">matrix multiplication $share %<" "real/$f.svg"
         check "$f: bricks were measured" grep -qE '^ +[0-9.]+ +[0-9.]+ +[0-9.]+ +UpProjection$' "real/$f.md"
     done
+    check 'the index has the time of a pass and its share of the bandwidth' equal "$(grep -cE '^\| \[phase2_.*\| [0-9.]+ [mun]?s \| [0-9.]+ % \|' real/README.md)" 2
     check 'the command that makes it again' grep -qE '^    bn-flamegraph baseline --runs 2 --duration [0-9.]+ - - real$' real/phase2_1tok.md
     cp -r real kept
     head -c 5000 "$model" >cut.gguf

@@ -119,6 +119,20 @@ static bn_status put_first_class(struct bn_buf *out, const bn_stacks *stacks, bn
     return BN_OK;
 }
 
+/* The time of one pass, and the share of the read bandwidth that it reaches. */
+static void put_pass(struct bn_buf *out, const bn_json *about)
+{
+    double bytes = 0, ns = 0, limit = 0;
+    const char *what;
+    bool known = bn_flamegraph_pass(about, &bytes, &ns, &what);
+    bn_units_value(out, known ? ns : (double)NAN, "ns");
+    bn_buf_puts(out, " | ");
+    if (known && bn_json_number(bn_json_path(about, "reads.limit_bytes_per_s"), &limit) && limit > 0)
+        bn_buf_printf(out, "%.1f %% | ", 100 * bytes / (ns / 1e9) / limit);
+    else
+        bn_buf_puts(out, "- | ");
+}
+
 static bn_status put_row(struct bn_buf *out, const struct bn_baseline_recording *r, bn_error *err)
 {
     static const char *const THREADS[] = {"workload.threads", "workload.n_threads", NULL}, *const ISA[] = {
@@ -138,6 +152,7 @@ static bn_status put_row(struct bn_buf *out, const struct bn_baseline_recording 
     bn_units_number(out, threads, (struct bn_units_scale){1, ""});
     bn_buf_puts(out, " | ");
     put_cell(out, bn_json_text_of(about, "workload.prompt"));
+    put_pass(out, about);
     BN_TRY(put_first_class(out, r->stacks, err));
     put_cell(out, bn_json_text_of(about, "created"));
     put_cell(out, bn_json_text_of(about, "program.commit"));
@@ -152,11 +167,14 @@ static bn_status put_readme(struct bn_baseline *b, bn_error *err)
     struct bn_buf *out = &b->readme.bytes;
     bn_buf_puts(out, "<!-- Written by bn-flamegraph baseline; manual changes are lost. -->\n"
                      "# Flame graphs\n\n| picture | | | model | instruction set | threads | prompt | "
-                     "largest class | recorded | commit | processor | sampler | fingerprint |\n"
-                     "|---|---|---|---|---|---:|---|---|---|---|---|---|---|\n");
+                     "one pass | of the read bandwidth | largest class | recorded | commit | processor | "
+                     "sampler | fingerprint |\n"
+                     "|---|---|---|---|---|---:|---|---:|---:|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < b->n; i++)
         BN_TRY(put_row(out, &b->list[i], err));
     bn_buf_puts(out,
+                "\nOne pass is a token decoded alone; with one token, the pass over the prompt.\n"
+                "\nOne pass is a token decoded alone; with one token, the pass over the prompt.\n"
                 "\n## Make them again\n\n    ci/phase2-flamegraph.sh [MODEL] [TOKENIZER] [DIR]\n\n"
                 "or, with built programs, `bn-flamegraph baseline`. Each page has the command of its "
                 "recording.\n\n"

@@ -107,8 +107,6 @@ BN_MUST_CHECK bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *
                                            struct bn_svg_options options, bn_error *err);
 /* What was recorded, in one line: model, prompt and tokens, or the command of a program. */
 void bn_flamegraph_put_title(struct bn_buf *out, const bn_json *about);
-/* How, when and where it was recorded, in one line. */
-void bn_flamegraph_put_subtitle(struct bn_buf *out, const bn_stacks *stacks);
 /* The table of the functions with most of the time, for people. */
 BN_MUST_CHECK bn_status bn_flamegraph_put_table(struct bn_buf *out, const bn_stacks *stacks, bn_error *err);
 

@@ -67,9 +67,7 @@ static void put_next(struct bn_buf *out, const double shares[BN_CLASSES])
 
 /* ---- memory ---- */
 
-/* What one pass reads and how long it takes: a token that is decoded alone, else the whole generation, which
- * is then one pass over the prompt. */
-static bool find_pass(const bn_json *about, double *bytes, double *ns, const char **what)
+bool bn_flamegraph_pass(const bn_json *about, double *bytes, double *ns, const char **what)
 {
     static const char *const PARTS[] = {"phases.embed_ns", "phases.forward_ns", "phases.head_ns",
                                         "phases.sample_ns"};
@@ -123,7 +121,7 @@ static void put_memory(struct bn_buf *out, const bn_stacks *stacks, const double
     double bytes = 0, ns = 0, limit = 0;
     const char *what, *why = NULL;
     char text[3][BN_UNITS_ROOM];
-    bool pass = find_pass(about, &bytes, &ns, &what);
+    bool pass = bn_flamegraph_pass(about, &bytes, &ns, &what);
     if (!pass || !bn_json_number(bn_json_path(about, "reads.limit_bytes_per_s"), &limit)) {
         if (pass) (void)bn_json_string(bn_json_path(about, "reads.unavailable.limit_bytes_per_s"), &why);
         bn_buf_printf(out, "The distance from the memory limit is not known: %s.\n",

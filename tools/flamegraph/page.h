@@ -26,6 +26,10 @@ BN_MUST_CHECK bn_status bn_flamegraph_page(struct bn_buf *out, const struct bn_f
 BN_MUST_CHECK bn_status bn_flamegraph_insights(struct bn_buf *out, const struct bn_flamegraph_page *page,
                                                bn_error *err);
 
+/* The bytes that one pass reads and the time that it takes: of a token that is decoded alone, else of the whole
+ * generation, which is then one pass over the prompt. False when one of them is not known. */
+bool bn_flamegraph_pass(const bn_json *about, double *bytes, double *ns, const char **what);
+
 /* Appends untrusted text as a code span: control characters as \xNN, backticks inside a longer fence, bars
  * escaped, so that the cells of a table stay apart. */
 void bn_markdown_code(struct bn_buf *out, const char *text);

@@ -73,7 +73,7 @@ void bn_flamegraph_put_title(struct bn_buf *out, const bn_json *about)
     if (out->len == 0) bn_buf_puts(out, "Flame graph");
 }
 
-void bn_flamegraph_put_subtitle(struct bn_buf *out, const bn_stacks *stacks)
+static void put_subtitle(struct bn_buf *out, const bn_stacks *stacks)
 {
     const bn_json *about = stacks->about;
     const char *tier = bn_json_text_of(about, "sampler.tier"), *commit = NULL;
@@ -96,7 +96,7 @@ bn_status bn_flamegraph_draw(struct bn_buf *out, const bn_stacks *stacks, struct
     struct bn_buf title = {.max = MAX_TITLE}, subtitle = {.max = MAX_TITLE};
     bn_flamegraph_put_title(&title, stacks->about);
     if (options.title != NULL) bn_buf_printf(&subtitle, "%s; ", title.data); /* the work is always named */
-    bn_flamegraph_put_subtitle(&subtitle, stacks);
+    put_subtitle(&subtitle, stacks);
     if (options.title == NULL) options.title = title.data;
     if (options.subtitle == NULL) options.subtitle = subtitle.data;
     bn_status status = bn_svg(out, stacks, &options, err);
