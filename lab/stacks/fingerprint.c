@@ -23,7 +23,7 @@ static const struct known {
     {BN_FINGERPRINT_WORK, "prompt", {"workload.prompt"}},
     {BN_FINGERPRINT_WORK, "number of tokens", {"workload.n_predict", "workload.tokens"}},
     {BN_FINGERPRINT_WORK, "token ids", {"workload.ids_sha256"}},
-    {BN_FINGERPRINT_WORK, "command", {"command"}},
+    {BN_FINGERPRINT_PROGRAM, "command", {"command"}},
     {BN_FINGERPRINT_SETTINGS, "sampler", {"sampler.tier"}},
     {BN_FINGERPRINT_SETTINGS, "kind of samples", {"sampler.kind"}},
     {BN_FINGERPRINT_SETTINGS, "sampling period", {"sampler.asked_period_ns"}},

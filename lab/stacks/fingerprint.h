@@ -13,8 +13,8 @@
 
 enum bn_fingerprint_part {
     BN_FINGERPRINT_MODEL,
-    BN_FINGERPRINT_WORK, /* prompt and tokens; of a program its command */
-    BN_FINGERPRINT_PROGRAM,
+    BN_FINGERPRINT_WORK,    /* prompt and tokens */
+    BN_FINGERPRINT_PROGRAM, /* digest of bn-flamegraph, which runs models; the command of another program */
     BN_FINGERPRINT_SETTINGS,
     BN_FINGERPRINT_MACHINE,
     BN_FINGERPRINT_PARTS

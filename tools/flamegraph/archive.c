@@ -13,7 +13,6 @@
 
 #include "base/error.h"
 #include "lab/formats/document.h"
-#include "lab/report/html.h"
 #include "lab/stacks/hotspots.h"
 
 #define MIN_SHARE 0.001 /* of functions that are compared */

@@ -31,7 +31,7 @@ static void put_classes(struct bn_buf *out, const double shares[BN_CLASSES])
     put_percent(out, shares[BN_CLASS_MULTIPLY]);
     bn_buf_puts(out, " of the samples, attention ");
     put_percent(out, shares[BN_CLASS_ATTENTION]);
-    bn_buf_puts(out, ", copies and allocation ");
+    bn_buf_puts(out, ", memory (copies and allocation) ");
     put_percent(out, shares[BN_CLASS_MEMORY]);
     bn_buf_puts(out, ", waiting ");
     put_percent(out, shares[BN_CLASS_WAIT]);

@@ -3,7 +3,7 @@
  * bn-flamegraph render: draws stacks. Also the title and subtitle of all pictures.
  */
 #include "base/error.h"
-#include "lab/report/html.h"
+#include "lab/report/units.h"
 #include "lab/stacks/svg.h"
 #include "tools/flamegraph/flamegraph.h"
 
@@ -67,7 +67,8 @@ void bn_flamegraph_put_title(struct bn_buf *out, const bn_json *about)
         const char *model = bn_json_text_of(about, "model.name"), *slash = strrchr(model, '/');
         bn_buf_printf(out, "%s: \"", slash != NULL ? slash + 1 : model);
         put_prompt(out, bn_json_text_of(work, "prompt"));
-        bn_buf_printf(out, "\" and %.0f tokens", bn_json_number_of(work, "n_predict"));
+        bn_buf_puts(out, "\" and ");
+        bn_units_count(out, (uint64_t)bn_json_count_of(work, "n_predict"), "token");
     } else
         put_words(out, bn_json_get(about, "command"));
     if (out->len == 0) bn_buf_puts(out, "Flame graph");

@@ -97,14 +97,19 @@ static void other_members_change_nothing(void **state)
     (void)state;
 }
 
-static void the_command_of_a_recorded_program_is_its_work(void **state)
+static void the_command_of_a_recorded_program_is_its_program(void **state)
 {
     static const char COMMAND[] = "\"bn-flamegraph baseline\"";
     struct bn_fingerprint first, other;
     bn_json *about = changed(COMMAND, "[\"ls\", \"-l\"]"), *with = changed(COMMAND, "[\"ls\", \"-a\"]");
     assert_int_equal(bn_fingerprint_of(&first, about, NULL), BN_OK);
     assert_int_equal(bn_fingerprint_of(&other, with, NULL), BN_OK);
-    assert_string_not_equal(first.parts[BN_FINGERPRINT_WORK], other.parts[BN_FINGERPRINT_WORK]);
+    assert_string_not_equal(first.parts[BN_FINGERPRINT_PROGRAM], other.parts[BN_FINGERPRINT_PROGRAM]);
+    /* Two programs are what a comparison is for; two runs of one side are of one program. */
+    char why[200];
+    assert_string_equal(bn_fingerprint_unlike(why, sizeof why, about, with, BN_FINGERPRINT_COMPARED), "");
+    assert_string_equal(bn_fingerprint_unlike(why, sizeof why, about, with, BN_FINGERPRINT_ALL),
+                        "another command");
     bn_json_free(about);
     bn_json_free(with);
     (void)state;
@@ -142,7 +147,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_fact_changes_its_part),
         cmocka_unit_test(other_members_change_nothing),
-        cmocka_unit_test(the_command_of_a_recorded_program_is_its_work),
+        cmocka_unit_test(the_command_of_a_recorded_program_is_its_program),
         cmocka_unit_test(differences_are_of_facts_that_both_know),
         cmocka_unit_test(nothing_known_is_no_part),
     };
