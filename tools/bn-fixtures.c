@@ -17,7 +17,7 @@
 struct options {
     const char *size, *arch, *format, *tokenizer, *output, *fixtures;
     uint32_t n_vocab; /* 0: not given */
-    bool tied;
+    bool tied, tokenizer_only;
     uint64_t seed;
 };
 
@@ -36,6 +36,8 @@ static const struct bn_option GEN[] = {
               BN_TO_TEXT(struct options, tokenizer)),
     BN_OPTION("tied", "llama: use the embedding as the head", .group = "Model",
               BN_TO_BOOL(struct options, tied)),
+    BN_OPTION("tokenizer-only", "write the vocabulary without tensors", .group = "Model",
+              BN_TO_BOOL(struct options, tokenizer_only)),
     BN_OPTION("seed", "seed of the random numbers", .arg = "N", .group = "Model", .preset = "42",
               BN_TO_U64(struct options, seed, 0, 0)),
     BN_OPTION("output", "folder to write into", .letter = 'o', .arg = "DIR", .preset = ".",
@@ -52,6 +54,7 @@ static bn_status read_spec(const struct bn_args *args, struct bn_fixture_spec *s
     if (!known) return bn_fail(err, BN_ERR_INTERNAL, "an option's list and the tables differ");
     spec->tokenizer = o->tokenizer;
     spec->tied = o->tied;
+    spec->tokenizer_only = o->tokenizer_only;
     spec->n_vocab = o->n_vocab;
     spec->seed = o->seed;
     if (o->tokenizer != NULL && o->n_vocab != 0)

@@ -101,7 +101,6 @@ status 0 'but less than 0.002 is not a warning' planted "$(scored 0.3)" "$(score
 says 1 'an accuracy of nothing is critical' '^verdict  REGRESSED \(critical\)$' planted "$(scored 0.3)" "$(scored 0)" --fail-on critical
 says 0 'a better one is an improvement' 'IMPROVED' planted "$(scored 0.3)" "$(scored 0.4)"
 many=0.3001,0.3002,0.3,0.2999,0.3003,0.2998,0.3004,0.2997
-fewer=0.2941,0.2941,0.2941,0.2941,0.2941,0.2941,0.2941,0.2941
 says 1 'accuracy of several samples: 0.006 less is critical' 'medians of 8 and 8 samples: 0\.0059' \
     planted "$(scored $many false)" "$(scored 0.2941,0.294,0.2942,0.294,0.2941,0.2943,0.294,0.2941 false)" --fail-on critical
 says 1 'nll: 0.02 more is critical' '^verdict  REGRESSED \(critical\)$' planted "$(scored 4.5 true nll lower)" "$(scored 4.52 true nll lower)" --fail-on critical

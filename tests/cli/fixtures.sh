@@ -49,12 +49,30 @@ prints "generated" "is reported as such" "$fixtures" verify -o "$tmp/f"
 fresh; sed -i '0,/"prompt_logits_sha256": "./s//"prompt_logits_sha256": "x/' "$tmp/f/golden.json"; resum
 status 1 "a golden digest that the engine does not give" "$fixtures" verify -o "$tmp/f"
 prints "golden" "is reported as such" "$fixtures" verify -o "$tmp/f"
+fresh; sed -i 's/\[\[133, 3.289\]/[[133, 3.789]/' "$tmp/f/golden-llama.cpp.json"; resum
+status 1 "a logit of llama.cpp that the engine does not give" "$fixtures" verify -o "$tmp/f"
+prints "a logit differs by" "is reported with the difference" "$fixtures" verify -o "$tmp/f"
+fresh; sed -i '0,/"next": \[[0-9]*, /s//"next": [1, /' "$tmp/f/golden-llama.cpp.json"; resum
+prints "continuation is 1, ours is" "another greedy token is reported" "$fixtures" verify -o "$tmp/f"
+fresh; sed -i '0,/"sha256": "./s//"sha256": "x/' "$tmp/f/golden-llama.cpp.json"; resum
+prints "not the one that llama.cpp ran" "another model than llama.cpp ran is reported" "$fixtures" verify -o "$tmp/f"
+fresh; sed -i 's/sha512-/none-/' "$tmp/f/golden-llama.cpp.json"; resum
+prints "no version and digest" "packages without digests are reported" "$fixtures" verify -o "$tmp/f"
 status 3 "no such folder" "$fixtures" verify -o "$tmp/none"
 
 for arch in bitnet-b1.58 bitnet llama; do
     "$fixtures" gen --size nano --arch $arch -o "$tmp/g" >/dev/null
     status 0 "gen gives the committed nano $arch" cmp "$tmp/g/nano-$arch-i2_s-42.gguf" "fixtures/nano-$arch-i2_s-42.gguf"
 done
+for size in nano tiny; do
+    "$fixtures" gen --size $size --tokenizer-only -o "$tmp/g" >/dev/null
+    status 0 "gen gives the committed $size tokenizer" cmp "$tmp/g/$size-tokenizer-42.gguf" "fixtures/$size-tokenizer-42.gguf"
+done
+run=${OUT:-build/gcc}/bn-run
+tokens() { "$run" tokenize -q --ids -m "fixtures/$1" -p 'the quick brown fox, 42'; }
+status 0 "a tokenizer-only file gives the tokens of its model" test "$(tokens nano-tokenizer-42.gguf)" = "$(tokens nano-bitnet-b1.58-i2_s-42.gguf)"
+status 0 "and its ids are text again" test "$("$run" detokenize -q -m fixtures/nano-tokenizer-42.gguf --tokens "$(tokens nano-tokenizer-42.gguf)" | grep -c 'quick brown fox, 42')" = 1
+status 4 "it is not a model to run" "$run" -q -m fixtures/nano-tokenizer-42.gguf -p x -n 1
 "$fixtures" gen --size nano --seed 43 -o "$tmp/g" >/dev/null
 if cmp -s "$tmp/g/nano-bitnet-b1.58-i2_s-43.gguf" fixtures/nano-bitnet-b1.58-i2_s-42.gguf; then
     not_ok "another seed is another model"
