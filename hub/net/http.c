@@ -227,7 +227,7 @@ static bool set_options(struct bn_http_call *call)
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     SET(CURLOPT_CONNECTTIMEOUT, (long)(o->connect_s > 0 ? o->connect_s : 15));
-    SET(CURLOPT_LOW_SPEED_LIMIT, 1000L);
+    SET(CURLOPT_LOW_SPEED_LIMIT, (long)BN_HTTP_STALL_BYTES);
     SET(CURLOPT_LOW_SPEED_TIME, (long)(o->stall_s > 0 ? o->stall_s : 30));
     SET(CURLOPT_BUFFERSIZE, buffer_bytes(o));
     SET(CURLOPT_USERAGENT, "bn-download");
@@ -449,5 +449,12 @@ bool bn_http_same_origin(const char *a, const char *b)
 
 void bn_http_show(char *out, size_t room, const char *url)
 {
-    snprintf(out, room, "%.*s", (int)strcspn(url, "?#"), url);
+    const char *scheme = strstr(url, "://"), *host = scheme != NULL ? scheme + 3 : url, *at;
+    size_t n = strcspn(host, "/?#");
+    while ((at = memchr(host, '@', n)) != NULL) {
+        n -= (size_t)(at + 1 - host);
+        host = at + 1;
+    }
+    snprintf(out, room, "%.*s%.*s", scheme != NULL ? (int)(scheme + 3 - url) : 0, url,
+             (int)strcspn(host, "?#"), host);
 }

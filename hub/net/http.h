@@ -10,6 +10,7 @@
 #include "base/mem.h"
 
 #define BN_HTTP_URL_MAX 4096u
+#define BN_HTTP_STALL_BYTES 1000u /* a second: a slower connection is stalled */
 
 /* The headers of an answer. Texts are empty, numbers 0 or -1, when a header is missing. */
 struct bn_http_answer {

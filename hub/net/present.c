@@ -35,6 +35,15 @@ bn_status bn_transfer_check_source(const struct bn_transfer *t, const struct bn_
     return BN_OK;
 }
 
+bn_status bn_transfer_check_part(const struct bn_transfer *t, uint64_t size, bn_error *err)
+{
+    char part[4200];
+    if (t->format == BN_HUB_GGUF && size < 4)
+        return bn_fail(err, BN_ERR_FORMAT, "not a GGUF file: the server sent only %u bytes", (unsigned)size);
+    snprintf(part, sizeof part, "%s.part", t->path);
+    return bn_hub_check_file(t->format, part, err);
+}
+
 /* hex is the file's digest, "" when none was wanted. */
 static bn_status verify(const char *path, uint64_t size, const char *sha256, char hex[BN_SHA256_HEX],
                         bn_error *err)

@@ -8,9 +8,7 @@
 #include "hub/net/transfer.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
@@ -374,11 +372,13 @@ static bn_status end_of_unknown(struct job *job, struct stream *s, bn_error *err
     return bn_pieces_done(job->pieces, piece, err);
 }
 
-/* Tries again from the next byte; after too many attempts, the next URL, or an error. */
+/* Tries again from the next byte; after too many attempts without progress, the next URL, or an error. What
+ * the lowest speed brings during a stall is no progress: a server that drips bytes is given up. */
 static bn_status retry(struct job *job, struct stream *s, int64_t retry_after_s, const char *why,
                        bn_error *err)
 {
-    s->attempt = s->at > s->started ? 1 : s->attempt + 1;
+    uint64_t enough = (uint64_t)BN_HTTP_STALL_BYTES * (job->t->stall_s > 0 ? job->t->stall_s : 30);
+    s->attempt = s->at - s->started >= enough ? 1 : s->attempt + 1;
     if (s->attempt > job->t->retries) {
         if (job->url + 1 >= job->t->n_urls) {
             char url[200];
@@ -433,6 +433,12 @@ static bn_status ended(struct job *job, struct bn_http_call *call, bn_error *err
 
 /* ---- the transfer ---- */
 
+/* The bytes are not the file at all, and useless. */
+static bool is_other(bn_status code)
+{
+    return code == BN_ERR_FORMAT || code == BN_ERR_LIMIT;
+}
+
 /* Asks the server again, as the streams found necessary. */
 static bn_status act_on_verdict(struct job *job, bn_error *err)
 {
@@ -441,8 +447,7 @@ static bn_status act_on_verdict(struct job *job, bn_error *err)
     end_streams(job);
     job->verdict = FINE;
     if (verdict == FATAL) {
-        /* It is not the file at all. */
-        if (job->why.code == BN_ERR_FORMAT || job->why.code == BN_ERR_LIMIT) bn_pieces_drop(job->pieces);
+        if (is_other(job->why.code)) bn_pieces_drop(job->pieces);
         if (err != NULL && err->code == BN_OK) *err = job->why;
         return job->why.code;
     }
@@ -547,24 +552,13 @@ static bn_status fetch_right(struct job *job, bn_error *err)
                    err, "the bytes are kept as .bad; check that the digest is of this version of the file");
 }
 
-/* The header, before the file gets its name. */
-static bn_status check_file(struct job *job, bn_error *err)
-{
-    char part[4200];
-    if (job->t->format == BN_HUB_GGUF && job->origin.size < 4)
-        return bn_fail(err, BN_ERR_FORMAT, "not a GGUF file: the server sent only %u bytes",
-                       (unsigned)job->origin.size);
-    snprintf(part, sizeof part, "%s.part", job->t->path);
-    bn_status status = bn_hub_check_file(job->t->format, part, err);
-    if (status == BN_ERR_FORMAT || status == BN_ERR_LIMIT) bn_pieces_drop(job->pieces);
-    return status;
-}
-
 static bn_status run(struct job *job, bn_error *err)
 {
     BN_TRY(ask(job, err));
     BN_TRY(fetch_right(job, err));
-    BN_TRY(check_file(job, err));
+    bn_status status = bn_transfer_check_part(job->t, job->origin.size, err);
+    if (is_other(status)) bn_pieces_drop(job->pieces);
+    BN_TRY(status);
     struct bn_pieces *pieces = job->pieces;
     job->t->final_size = job->origin.size;
     job->pieces = NULL;

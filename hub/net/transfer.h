@@ -48,7 +48,7 @@ struct bn_transfer {
     const char *token;    /* bearer token, NULL: none; sent to the origin of the first URL alone */
     unsigned parallel;    /* connections, 1 to 16 */
     uint64_t limit_rate;  /* bytes a second over all of them; 0: none */
-    unsigned retries;     /* of a request without progress, before it fails for good */
+    unsigned retries;     /* of a request without progress (1000 * stall_s bytes), before it fails for good */
     unsigned stall_s;     /* http.h; 0: 30 */
     bool force;           /* download even when path is there */
     bool offline;         /* use the file at path, or fail */
@@ -78,6 +78,8 @@ struct bn_http_source;
 BN_MUST_CHECK bn_status bn_transfer_check_source(const struct bn_transfer *t,
                                                  const struct bn_http_source *source,
                                                  char sha256[BN_SHA256_HEX], bn_error *err);
+/* Whether the complete <path>.part may get its name: the header of its format (format.h). */
+BN_MUST_CHECK bn_status bn_transfer_check_part(const struct bn_transfer *t, uint64_t size, bn_error *err);
 
 /* Whether path is the expected file. BN_ERR_INTEGRITY with both digests; BN_ERR_NOT_FOUND. Nothing is
  * downloaded.

@@ -129,6 +129,13 @@ bad 'cut for ever' 6 'attempts' --retries 2
 # A limit that a download on a busy machine does not exceed by itself.
 serve '2 /m.gguf stall=100000'
 good 'stalled' $piece --parallel 1 --stall 5
+# 20 bytes every 50 ms: each attempt brings some, and none brings enough.
+serve '* /m.gguf drip=20'
+bad 'a server that drips for ever' 6 'attempts' --parallel 1 --stall 2 --retries 1
+serve '* /m.gguf drip=100000'
+bad '--timeout' 6 'not complete after 1 s .--timeout' --parallel 1 --timeout 1
+serve '* /m.gguf stall=-1'
+bad '--timeout counts before the first byte' 6 'not complete after 1 s' --timeout 1
 serve '* /m.gguf drip=100000'
 good 'slow' 1 --parallel 8
 serve '* /m.gguf drip=400000'

@@ -14,9 +14,9 @@
 struct bn_download_options {
     bool offline, force, no_wait, dry_run, names, cached, yes, old;
     uint32_t parallel, retries;
-    uint64_t stall_s, limit_rate;
+    uint64_t stall_s, timeout_s, limit_rate;
     struct bn_texts mirrors;
-    const char *to, *sha256, *lock, *output;
+    const char *to, *sha256, *lock, *output, *check;
 };
 
 /* Options that several commands have. */
@@ -27,12 +27,16 @@ extern const struct bn_option bn_download_list_options[];
 extern const struct bn_option bn_download_verify_options[];
 extern const struct bn_option bn_download_clean_options[];
 extern const struct bn_option bn_download_lock_options[];
+extern const struct bn_option bn_download_doctor_options[];
+extern const struct bn_option bn_download_tokenizer_options[];
 bn_status bn_download_get(struct bn_args *args, bn_error *err);
 bn_status bn_download_list(struct bn_args *args, bn_error *err);
 bn_status bn_download_path(struct bn_args *args, bn_error *err);
 bn_status bn_download_verify(struct bn_args *args, bn_error *err);
 bn_status bn_download_clean(struct bn_args *args, bn_error *err);
 bn_status bn_download_lock(struct bn_args *args, bn_error *err);
+bn_status bn_download_doctor(struct bn_args *args, bn_error *err);
+bn_status bn_download_tokenizer(struct bn_args *args, bn_error *err);
 
 /* Fills what the network options and the environment say. */
 BN_MUST_CHECK bn_status bn_download_settings(struct bn_hub_fetch *fetch, const struct bn_args *args,
@@ -45,8 +49,9 @@ BN_MUST_CHECK bn_status bn_download_settings(struct bn_hub_fetch *fetch, const s
 struct bn_download_show {
     const struct bn_hub_fetch *fetch; /* whose file it is */
     bool json, bar;
-    bool started, waiting, drawn;
+    bool started, waiting, drawn, late;
     uint64_t began_ns, told_ns; /* told_ns: the last line, bar or event */
+    uint64_t limit_ns;          /* --timeout: after this the download is stopped, and late is set; 0: none */
     struct {
         uint64_t ns, fetched;
     } old, mid;       /* where the rate is measured from: three to six seconds ago */
@@ -54,7 +59,7 @@ struct bn_download_show {
 };
 void bn_download_show_begin(struct bn_download_show *show, const struct bn_hub_fetch *fetch,
                             const struct bn_args *args);
-/* A bn_transfer_fn; user is the struct. False once the user interrupts. */
+/* A bn_transfer_fn; user is the struct. False once the user interrupts, or limit_ns has passed. */
 bool bn_download_show_event(void *user, const struct bn_transfer_event *event);
 /* Clears the bar. */
 void bn_download_show_end(struct bn_download_show *show);

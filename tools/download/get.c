@@ -22,6 +22,8 @@ const struct bn_option bn_download_network_options[] = {
               .group = "Network", .preset = "6", BN_TO_U32(struct bn_download_options, retries, 0, 1000)),
     BN_OPTION("stall", "drop a connection below 1000 bytes/s for this long", .rare = true, .arg = "SECONDS",
               .group = "Network", .preset = "30", BN_TO_SECONDS(struct bn_download_options, stall_s)),
+    BN_OPTION("timeout", "give up when a file takes longer [no limit]", .rare = true, .arg = "SECONDS",
+              .group = "Network", BN_TO_SECONDS(struct bn_download_options, timeout_s)),
     BN_OPTION("mirror", "endpoint to use when the first one fails", .rare = true, .arg = "URL",
               .group = "Network", .repeatable = true, BN_TO_TEXTS(struct bn_download_options, mirrors)),
     {0},
@@ -143,14 +145,26 @@ struct get {
     struct bn_download_show show;
 };
 
+static bn_status fail_late(const struct get *g, bn_error *err)
+{
+    const struct bn_download_options *o = g->args->fields;
+    *err = (bn_error){0};
+    return bn_hint(bn_fail_in(err, BN_ERR_NETWORK, g->fetch.reference,
+                              "not complete after %llu s (--timeout)", (unsigned long long)o->timeout_s),
+                   err, "the downloaded part is kept; run the command again to download the rest");
+}
+
 /* Downloads what g->fetch describes. licence NULL: the registry's. */
 static bn_status get_one(struct get *g, const char *licence, bn_error *err)
 {
     struct bn_hub_fetch *f = &g->fetch;
     uint64_t began = bn_clock_ns();
     bn_download_show_begin(&g->show, f, g->args);
+    g->show.limit_ns =
+        ((const struct bn_download_options *)g->args->fields)->timeout_s * UINT64_C(1000000000);
     bn_status status = bn_hub_fetch(f, err);
     bn_download_show_end(&g->show);
+    if (status == BN_ERR_CANCELLED && g->show.late) status = fail_late(g, err);
     BN_TRY(status);
     uint64_t ns = bn_clock_ns() - began;
     if (licence == NULL) licence = f->licence;

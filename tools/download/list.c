@@ -7,12 +7,15 @@
 
 #include "base/error.h"
 #include "hub/cache/cache.h"
+#include "hub/cache/pins.h"
 #include "hub/cache/walk.h"
 #include "hub/names/registry.h"
 #include "tools/cli/print_json.h"
 #include "tools/download/download.h"
 
-#define MAX_REASONS 9u
+#define MAX_NOTES 9u
+#define LICENCE_COLUMNS 11u
+#define ROW "%-28s %-11s %8s %-6s %-4s %-6s %s\n"
 
 const struct bn_option bn_download_list_options[] = {
     BN_OPTION("names", "print the names only, one a line", BN_TO_BOOL(struct bn_download_options, names)),
@@ -23,20 +26,22 @@ const struct bn_option bn_download_list_options[] = {
 
 /* ---- the registry ---- */
 
-/* Why models cannot be run here, each reason once. */
-struct reasons {
-    const char *text[MAX_REASONS];
+/* Notes below the table, each once: why models cannot be run here, and names of licences that are long. */
+struct notes {
+    const char *text[MAX_NOTES];
+    bool is_licence[MAX_NOTES];
     size_t n;
 };
 
 /* 1, 2, ...; 0 when there is no room for another one. */
-static size_t number_of(struct reasons *reasons, const char *text)
+static size_t number_of(struct notes *notes, const char *text, bool is_licence)
 {
-    for (size_t i = 0; i < reasons->n; i++)
-        if (strcmp(reasons->text[i], text) == 0) return i + 1;
-    if (reasons->n == MAX_REASONS) return 0;
-    reasons->text[reasons->n++] = text;
-    return reasons->n;
+    for (size_t i = 0; i < notes->n; i++)
+        if (strcmp(notes->text[i], text) == 0) return i + 1;
+    if (notes->n == MAX_NOTES) return 0;
+    notes->is_licence[notes->n] = is_licence;
+    notes->text[notes->n++] = text;
+    return notes->n;
 }
 
 /* The file in the cache, allocated; NULL when it is not there. */
@@ -48,20 +53,41 @@ static char *cached_path(const char *root, const struct bn_hub_file *file)
     return status == BN_OK ? path : NULL;
 }
 
-static void print_file(const struct bn_hub_model *m, const struct bn_hub_file *f, bool cached,
-                       struct reasons *reasons)
+/* Where a digest is known from: "registry", "first use", or NULL. first_use is the digest of the latter. */
+static const char *digest_source(const struct bn_hub_file *f, char first_use[BN_SHA256_HEX])
 {
-    char name[128], size[BN_UNITS_ROOM] = "-", runs[32] = "yes", shown[600];
+    char key[1400];
+    first_use[0] = '\0';
+    if (f->sha256 != NULL) return "registry";
+    snprintf(key, sizeof key, "hf:%s:%s", f->repo, f->file);
+    if (bn_hub_pin_find(first_use, key, NULL) != BN_OK) first_use[0] = '\0';
+    return first_use[0] != '\0' ? "first use" : NULL;
+}
+
+static void print_file(const struct bn_hub_model *m, const struct bn_hub_file *f, bool cached,
+                       struct notes *notes)
+{
+    char name[128], size[BN_UNITS_ROOM] = "-", runs[32] = "yes", licence[64] = "", shown[600];
+    char first_use[BN_SHA256_HEX];
+    const char *source = digest_source(f, first_use);
     bool first = f == m->files;
     if (first)
         snprintf(name, sizeof name, "%s", m->name);
     else
         snprintf(name, sizeof name, "  :%s", f->variant);
     if (f->size > 0) bn_units_text(size, (double)f->size, "B");
-    if (strcmp(f->runs, "yes") != 0) snprintf(runs, sizeof runs, "no [%zu]", number_of(reasons, f->runs));
+    if (strcmp(f->runs, "yes") != 0)
+        snprintf(runs, sizeof runs, "no [%zu]", number_of(notes, f->runs, false));
+    if (first && strlen(m->licence) > LICENCE_COLUMNS)
+        snprintf(licence, sizeof licence, "[%zu]", number_of(notes, m->licence, true));
+    else if (first)
+        snprintf(licence, sizeof licence, "%s", m->licence);
     bn_escape(shown, sizeof shown, name, strlen(name));
-    printf("%-28s  %-6s  %-11s  %8s  %-6s  %-4s  %s\n", shown, first ? m->parameters : "", f->variant, size,
-           runs, cached ? "yes" : "", first ? m->licence : "");
+    printf(ROW, shown, f->variant, size, runs, cached ? "yes" : "",
+           source == NULL         ? "-"
+           : first_use[0] != '\0' ? "first"
+                                  : "pinned",
+           licence);
 }
 
 static void put_file(bn_json *files, const struct bn_hub_file *f, const char *path)
@@ -75,13 +101,15 @@ static void put_file(bn_json *files, const struct bn_hub_file *f, const char *pa
         bn_json_put_u64(o, "bytes", f->size);
     else
         bn_json_put_unavailable(o, "bytes", "not in the registry");
+    char first_use[BN_SHA256_HEX];
     bn_json_put_string(o, "sha256", f->sha256);
+    bn_json_put_text(o, "sha256_source", digest_source(f, first_use));
+    bn_json_put_text(o, "first_use_sha256", first_use);
     bn_json_put_string(o, "runs", f->runs);
     bn_json_put_string(o, "path", path);
 }
 
-static void list_model(const struct bn_hub_model *m, const char *root, bn_json *models,
-                       struct reasons *reasons)
+static void list_model(const struct bn_hub_model *m, const char *root, bn_json *models, struct notes *notes)
 {
     bn_json *o = models != NULL ? bn_json_add_object(models) : NULL;
     bn_json_put_string(o, "name", m->name);
@@ -96,7 +124,7 @@ static void list_model(const struct bn_hub_model *m, const char *root, bn_json *
         if (models != NULL)
             put_file(files, &m->files[i], path);
         else
-            print_file(m, &m->files[i], path != NULL, reasons);
+            print_file(m, &m->files[i], path != NULL, notes);
         bn_free(path);
     }
 }
@@ -104,17 +132,15 @@ static void list_model(const struct bn_hub_model *m, const char *root, bn_json *
 static bn_status list_registry(const char *root, bn_json *doc, bn_error *err)
 {
     struct bn_hub_registry *registry;
-    struct reasons reasons = {.n = 0};
+    struct notes notes = {.n = 0};
     BN_TRY(bn_hub_registry_open(&registry, err));
     bn_json *models = doc != NULL ? bn_json_put_array(doc, "models") : NULL;
-    if (doc == NULL)
-        printf("%-28s  %-6s  %-11s  %8s  %-6s  %-4s  %s\n", "NAME", "PARAM.", "VARIANT", "SIZE", "RUNS",
-               "HERE", "LICENCE");
+    if (doc == NULL) printf(ROW, "NAME", "VARIANT", "SIZE", "RUNS", "HERE", "DIGEST", "LICENCE");
     for (size_t i = 0; bn_hub_registry_at(registry, i) != NULL; i++)
-        list_model(bn_hub_registry_at(registry, i), root, models, &reasons);
-    if (reasons.n > 0) putchar('\n');
-    for (size_t i = 0; i < reasons.n; i++)
-        printf("[%zu] %s\n", i + 1, reasons.text[i]);
+        list_model(bn_hub_registry_at(registry, i), root, models, &notes);
+    if (doc == NULL) puts("\nDIGEST  pinned: known before the download; first: recorded at the first one");
+    for (size_t i = 0; i < notes.n; i++)
+        printf("[%zu] %s%s\n", i + 1, notes.is_licence[i] ? "licence " : "", notes.text[i]);
     bn_status status = doc != NULL ? bn_cli_print_json(doc, err) : BN_OK;
     bn_hub_registry_close(registry);
     return status;

@@ -223,7 +223,8 @@ bool bn_download_show_event(void *user, const struct bn_transfer_event *e)
         say_event(NAMES[e->phase], e);
     else if (e->phase != BN_TRANSFER_DONE)
         note(s, e);
-    return bn_cli_interrupted() == 0;
+    s->late = s->limit_ns > 0 && bn_clock_ns() - s->began_ns > s->limit_ns;
+    return bn_cli_interrupted() == 0 && !s->late;
 }
 
 void bn_download_show_begin(struct bn_download_show *show, const struct bn_hub_fetch *fetch,
