@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reads tokenizer files of the Hugging Face hub and compares them with a GGUF model. tokenizer.model is a
+ * SentencePiece model (protobuf, field 1 is a piece) or a tiktoken rank file. The list of merges of a
+ * tokenizer.json, half of its bytes, is left out before it is parsed: the ids do not depend on it.
+ */
+#include "tools/download/vocabulary.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "gguf/gguf.h"
+#include "tokenizer/tokenizer.h"
+
+#define MAX_FILE_BYTES (64u << 20)
+#define MAX_TOKENS BN_GGUF_MAX_ARRAY
+#define MAX_RANK_BYTES (64u << 20)
+#define UNUSED_TOKEN 5u /* tokenizer.ggml.token_type */
+
+/* ---- reading ---- */
+
+/* The end of a string that begins at from, after its quote; n when it has none. */
+static size_t end_of_string(const char *text, size_t n, size_t from)
+{
+    for (size_t i = from + 1; i < n; i++) {
+        if (text[i] == '\\')
+            i++;
+        else if (text[i] == '"')
+            return i + 1;
+    }
+    return n;
+}
+
+/* The end of an array that begins at from. */
+static size_t end_of_array(const char *text, size_t n, size_t from)
+{
+    size_t depth = 0;
+    for (size_t i = from; i < n;) {
+        if (text[i] == '"') {
+            i = end_of_string(text, n, i);
+            continue;
+        }
+        if (text[i] == '[') depth++;
+        if (text[i] == ']' && --depth == 0) return i + 1;
+        i++;
+    }
+    return n;
+}
+
+/* Leaves out what is in "merges": [...]. A token of that name has a number as its value. */
+static void cut_merges(char *text, size_t *n)
+{
+    static const char NAME[] = "\"merges\"";
+    for (size_t i = 0; i < *n;) {
+        if (text[i] != '"') {
+            i++;
+            continue;
+        }
+        size_t end = end_of_string(text, *n, i), at = end;
+        bool named = end - i == sizeof NAME - 1 && memcmp(text + i, NAME, sizeof NAME - 1) == 0;
+        while (at < *n && (text[at] == ':' || text[at] == ' ' || text[at] == '\n'))
+            at++;
+        i = end;
+        if (!named || at >= *n || text[at] != '[') continue;
+        size_t after = end_of_array(text, *n, at);
+        if (after < *n) {
+            memmove(text + at + 1, text + after - 1, *n - after + 1);
+            *n -= after - at - 2;
+        }
+        return;
+    }
+}
+
+static bn_status note_id(struct bn_vocabulary *v, const bn_json *value, bn_error *err)
+{
+    uint64_t id;
+    if (!bn_json_u64(value, &id) || id >= MAX_TOKENS)
+        return bn_fail(err, BN_ERR_FORMAT, "a token has no valid id");
+    if (id >= v->n_tokens) v->n_tokens = (uint32_t)id + 1;
+    return BN_OK;
+}
+
+static bn_status read_tokens(struct bn_vocabulary *v, bn_error *err)
+{
+    const bn_json *vocab = bn_json_path(v->tokens, "model.vocab");
+    if (bn_json_kind(vocab) != BN_JSON_OBJECT && bn_json_kind(vocab) != BN_JSON_ARRAY)
+        return bn_fail(err, BN_ERR_FORMAT, "not a tokenizer: it has no model.vocab");
+    if (bn_json_kind(vocab) == BN_JSON_ARRAY) v->n_tokens = (uint32_t)bn_json_size(vocab);
+    for (const bn_json *o = bn_json_first(vocab); o != NULL && bn_json_kind(vocab) == BN_JSON_OBJECT;
+         o = bn_json_next(o))
+        BN_TRY(note_id(v, o, err));
+    for (const bn_json *o = bn_json_first(bn_json_get(v->tokens, "added_tokens")); o != NULL;
+         o = bn_json_next(o)) {
+        BN_TRY(note_id(v, bn_json_get(o, "id"), err));
+        v->n_special += bn_json_flag_of(o, "special");
+    }
+    return v->n_tokens > 0 ? BN_OK : bn_fail(err, BN_ERR_FORMAT, "not a tokenizer: it has no tokens");
+}
+
+static bool take_varint(const unsigned char *bytes, size_t n, size_t *at, uint64_t *out)
+{
+    *out = 0;
+    for (unsigned shift = 0; shift < 64 && *at < n; shift += 7) {
+        unsigned char b = bytes[(*at)++];
+        *out |= (uint64_t)(b & 0x7F) << shift;
+        if ((b & 0x80) == 0) return true;
+    }
+    return false;
+}
+
+/* The number of pieces of a SentencePiece model, 0 when the bytes are not one. */
+static uint32_t count_pieces(const unsigned char *bytes, size_t n)
+{
+    uint32_t n_pieces = 0;
+    for (size_t at = 0; at < n;) {
+        uint64_t tag, length;
+        if (!take_varint(bytes, n, &at, &tag) || (tag & 7) != 2 || !take_varint(bytes, n, &at, &length) ||
+            length > n - at)
+            return 0;
+        n_pieces += tag >> 3 == 1;
+        at += (size_t)length;
+    }
+    return n_pieces;
+}
+
+static bn_status read_plain(struct bn_vocabulary *v, const struct bn_buf *text, bn_error *err)
+{
+    struct bn_rank_vocab ranks = {.tokens.max = MAX_RANK_BYTES, .merges.max = MAX_RANK_BYTES};
+    v->n_tokens = count_pieces((const unsigned char *)text->data, text->len);
+    v->plain = true;
+    if (v->n_tokens > 0) return BN_OK;
+    bn_error why = {0};
+    if (bn_rank_vocab_read(&ranks, text->data, text->len, &why) != BN_OK)
+        return bn_fail(err, why.code == BN_ERR_NOMEM ? why.code : BN_ERR_FORMAT,
+                       "neither a SentencePiece model nor a rank file");
+    v->n_tokens = (uint32_t)ranks.n_tokens;
+    bn_rank_vocab_release(&ranks);
+    return BN_OK;
+}
+
+static bool is_named(const char *path, const char *name)
+{
+    size_t n = strlen(path), k = strlen(name);
+    return n >= k && strcmp(path + n - k, name) == 0 && (n == k || path[n - k - 1] == '/');
+}
+
+bn_status bn_vocabulary_read(struct bn_vocabulary *v, const char *path, bn_error *err)
+{
+    struct bn_buf text = {.max = MAX_FILE_BYTES};
+    bn_status status = bn_file_read(path, &text, err);
+    bool plain = is_named(path, "tokenizer.model"), settings = is_named(path, "tokenizer_config.json");
+    if (status == BN_OK && text.len == 0) status = bn_fail(err, BN_ERR_FORMAT, "the file is empty");
+    if (status == BN_OK && plain && v->n_tokens == 0) {
+        status = read_plain(v, &text, err);
+    } else if (status == BN_OK && !plain) {
+        if (!settings) cut_merges(text.data, &text.len);
+        status = bn_json_parse(settings ? &v->settings : &v->tokens, text.data, text.len, err);
+        if (status == BN_OK && !settings) {
+            v->n_tokens = 0;
+            v->plain = false;
+            status = read_tokens(v, err);
+        }
+    }
+    bn_error_name(err, path);
+    bn_buf_release(&text);
+    return status;
+}
+
+void bn_vocabulary_release(struct bn_vocabulary *v)
+{
+    bn_json_free(v->tokens);
+    bn_json_free(v->settings);
+    *v = (struct bn_vocabulary){0};
+}
+
+/* ---- comparing ---- */
+
+struct model {
+    struct bn_gguf gguf;
+    struct bn_str *tokens;
+    const struct bn_gguf_kv *types; /* NULL: none */
+    uint32_t n;
+};
+
+static void differ(bn_json *differences, const char *fmt, ...) BN_PRINTF(2, 3);
+static void differ(bn_json *differences, const char *fmt, ...)
+{
+    char text[512], shown[1100];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    bn_json_add_string(differences, bn_escape(shown, sizeof shown, text, strlen(text)));
+}
+
+static bn_status read_model(struct model *m, const struct bn_file_map *map, bn_error *err)
+{
+    const struct bn_gguf_kv *kv;
+    BN_TRY(bn_gguf_open(&m->gguf, map->data, map->n_bytes, err));
+    bn_status status = bn_gguf_array(&m->gguf, "tokenizer.ggml.tokens", BN_GGUF_STRING, &kv, err);
+    if (status == BN_ERR_NOT_FOUND) return bn_fail(err, BN_ERR_FORMAT, "the model has no vocabulary");
+    BN_TRY(status);
+    status = bn_gguf_array(&m->gguf, "tokenizer.ggml.token_type", BN_GGUF_I32, &m->types, err);
+    if (status == BN_ERR_FORMAT) return status;
+    if (status != BN_OK || m->types->n != kv->n) m->types = NULL;
+    m->n = (uint32_t)kv->n;
+    m->tokens = bn_alloc(m->n + 1u, sizeof *m->tokens);
+    if (m->tokens == NULL) return bn_nomem(err);
+    const unsigned char *cursor = kv->value;
+    for (uint32_t i = 0; i < m->n; i++)
+        m->tokens[i] = bn_gguf_next_str(&cursor);
+    return BN_OK;
+}
+
+/* Models are filled up to a round number of tokens with ones that are marked as unused. */
+static bool is_padding(const struct model *m, uint32_t id)
+{
+    return (m->types != NULL && m->types->value[4 * (size_t)id] == UNUSED_TOKEN) ||
+           (m->tokens[id].len >= 4 && memcmp(m->tokens[id].ptr, "[PAD", 4) == 0);
+}
+
+/* False when the token is another one in the model, which is then a difference. */
+static bool same_token(const struct model *m, const bn_json *id_value, const char *text, bn_json *differences)
+{
+    uint64_t id = 0;
+    if (text == NULL || !bn_json_u64(id_value, &id) || id >= m->n) return true; /* counted already */
+    if (bn_str_equal(m->tokens[id], text)) return true;
+    differ(differences, "token %llu is '%.60s' in the tokenizer and '%.*s' in the model",
+           (unsigned long long)id, text, (int)bn_min_size(m->tokens[id].len, 60), m->tokens[id].ptr);
+    return false;
+}
+
+static void compare_texts(const struct bn_vocabulary *v, const struct model *m, bn_json *differences)
+{
+    const char *text = NULL;
+    const bn_json *vocab = bn_json_path(v->tokens, "model.vocab");
+    bool by_name = bn_json_kind(vocab) == BN_JSON_OBJECT, same = true;
+    for (const bn_json *o = bn_json_first(vocab); o != NULL && by_name && same; o = bn_json_next(o))
+        same = same_token(m, o, bn_json_name(o), differences);
+    same = true;
+    for (const bn_json *o = bn_json_first(bn_json_get(v->tokens, "added_tokens")); o != NULL && same;
+         o = bn_json_next(o)) {
+        text = NULL;
+        (void)bn_json_string(bn_json_get(o, "content"), &text);
+        same = same_token(m, bn_json_get(o, "id"), text, differences);
+    }
+}
+
+/* tokenizer_config.json names a special token by its text, or by an object with it. */
+static void compare_special(const struct bn_vocabulary *v, const struct model *m, const char *name,
+                            const char *key, bn_json *differences)
+{
+    const char *text = bn_json_text_of(v->settings, name);
+    uint32_t id;
+    char path[64];
+    snprintf(path, sizeof path, "%s.content", name);
+    if (text[0] == '\0') text = bn_json_text_of(v->settings, path);
+    if (text[0] == '\0' || bn_gguf_u32(&m->gguf, key, &id, NULL) != BN_OK) return;
+    if (id < m->n && bn_str_equal(m->tokens[id], text)) return;
+    differ(differences, "%s is '%.60s' in the tokenizer and %u '%.*s' in the model", name, text, id,
+           id < m->n ? (int)bn_min_size(m->tokens[id].len, 60) : 0, id < m->n ? m->tokens[id].ptr : "");
+}
+
+static void compare(const struct bn_vocabulary *v, const struct model *m, bn_json *differences)
+{
+    uint32_t n = v->n_tokens;
+    while (!v->plain && n < m->n && is_padding(m, n))
+        n++;
+    bool fits = v->plain ? n <= m->n : n == m->n;
+    if (!fits)
+        differ(differences, "the tokenizer has %u tokens, the model %u", (unsigned)v->n_tokens,
+               (unsigned)m->n);
+    compare_texts(v, m, differences);
+    compare_special(v, m, "bos_token", "tokenizer.ggml.bos_token_id", differences);
+    compare_special(v, m, "eos_token", "tokenizer.ggml.eos_token_id", differences);
+}
+
+bn_status bn_vocabulary_compare(const struct bn_vocabulary *v, const char *model, uint32_t *n_model,
+                                bn_json *differences, bn_error *err)
+{
+    struct bn_file_map map;
+    struct model m = {0};
+    *n_model = 0;
+    BN_TRY(bn_file_map_open(&map, model, false, err));
+    bn_status status = read_model(&m, &map, err);
+    bn_error_name(err, model);
+    if (status == BN_OK) {
+        compare(v, &m, differences);
+        *n_model = m.n;
+    }
+    bn_free(m.tokens);
+    bn_gguf_close(&m.gguf);
+    bn_file_map_close(&map);
+    return status;
+}
