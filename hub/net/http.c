@@ -120,6 +120,11 @@ static bool read_status(struct bn_http_answer *a, const char *line)
     return true;
 }
 
+void bn_http_read_line(struct bn_http_answer *answer, const char *line)
+{
+    if (!read_status(answer, line)) read_field(answer, line);
+}
+
 static size_t on_header(char *bytes, size_t size, size_t n, void *user)
 {
     struct bn_http_call *call = user;
@@ -135,7 +140,7 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *user)
     if (kept >= sizeof line || memchr(bytes, '\0', kept) != NULL) return length;
     memcpy(line, bytes, kept);
     line[kept] = '\0';
-    if (!read_status(&call->result.answer, line)) read_field(&call->result.answer, line);
+    bn_http_read_line(&call->result.answer, line);
     return length;
 }
 

@@ -28,6 +28,9 @@ struct bn_http_answer {
     uint64_t linked_size;
 };
 
+/* Takes one line of a header, without its line break: a status line begins a new answer, as after 1xx. */
+void bn_http_read_line(struct bn_http_answer *answer, const char *line);
+
 struct bn_http_request {
     const char *url;
     bool head;

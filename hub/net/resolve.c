@@ -273,11 +273,12 @@ static bn_status read_listed(struct bn_hub_listing *out, const bn_json *o, bn_er
     return BN_OK;
 }
 
-static bn_status read_listing(struct bn_hub_listing *out, const struct bn_buf *text, bn_error *err)
+bn_status bn_hub_listing_parse(struct bn_hub_listing *out, const char *text, size_t n, bn_error *err)
 {
     bn_json *doc = NULL;
     const char *commit;
-    BN_TRY(bn_json_parse(&doc, bn_buf_text(text), text->len, err));
+    *out = (struct bn_hub_listing){0};
+    BN_TRY(bn_json_parse(&doc, text, n, err));
     const bn_json *files = bn_json_get(doc, "siblings");
     bn_status status = BN_OK;
     if (bn_json_string(bn_json_get(doc, "sha"), &commit) && strlen(commit) < sizeof out->commit)
@@ -291,6 +292,7 @@ static bn_status read_listing(struct bn_hub_listing *out, const struct bn_buf *t
     for (const bn_json *o = bn_json_first(files); o != NULL && status == BN_OK; o = bn_json_next(o))
         status = read_listed(out, o, err);
     bn_json_free(doc);
+    if (status != BN_OK) bn_hub_listing_release(out);
     return status;
 }
 
@@ -328,9 +330,8 @@ bn_status bn_hub_list(struct bn_hub_listing *out, const struct bn_hub_server *se
     BN_TRY(make_url(url, server, repo, NULL, revision, err));
     const struct bn_http_request request = {.url = url};
     bn_status status = ask(ask_list, server, &request, &text, err);
-    if (status == BN_OK) status = read_listing(out, &text, err);
+    if (status == BN_OK) status = bn_hub_listing_parse(out, bn_buf_text(&text), text.len, err);
     bn_buf_release(&text);
-    if (status != BN_OK) bn_hub_listing_release(out);
     return status;
 }
 

@@ -54,6 +54,9 @@ struct bn_hub_listing {
 };
 BN_MUST_CHECK bn_status bn_hub_list(struct bn_hub_listing *out, const struct bn_hub_server *server,
                                     const char *repo, const char *revision, bn_error *err);
+/* The same from the text of an answer. */
+BN_MUST_CHECK bn_status bn_hub_listing_parse(struct bn_hub_listing *out, const char *text, size_t n,
+                                             bn_error *err);
 void bn_hub_listing_release(struct bn_hub_listing *listing);
 
 #endif

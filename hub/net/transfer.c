@@ -373,7 +373,7 @@ static bn_status end_of_unknown(struct job *job, struct stream *s, bn_error *err
 }
 
 /* Tries again from the next byte; after too many attempts without progress, the next URL, or an error. What
- * the lowest speed brings during a stall is no progress: a server that drips bytes is given up. */
+ * the lowest speed brings during a stall is no progress: so the transfer gives up on a server that drips bytes. */
 static bn_status retry(struct job *job, struct stream *s, int64_t retry_after_s, const char *why,
                        bn_error *err)
 {
