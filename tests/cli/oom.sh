@@ -14,7 +14,7 @@ if nm -D "$out/bn-run" 2>/dev/null | grep -q ' [UT] __asan_init'; then
     exit
 fi
 positions=${BN_OOM_POSITIONS:-40}
-export HF_HOME=$tmp/hub XDG_CACHE_HOME=$tmp/cache XDG_DATA_HOME=$tmp/data XDG_CONFIG_HOME=$tmp/config
+export HF_HOME=$tmp/hub XDG_CACHE_HOME=$tmp/cache XDG_STATE_HOME=$tmp/state XDG_DATA_HOME=$tmp/data XDG_CONFIG_HOME=$tmp/config
 export BN_THREADS=1 # the number of allocations is the same each time
 
 # survives NAME ALLOWED COMMAND...: ALLOWED is a list of exit codes besides 10.
@@ -68,6 +68,18 @@ survives "bn-run inspect" 0 "$run" inspect -m "$model"
 survives "bn-download list" 0 "$download" list
 survives "bn-download clean" 0 "$download" clean
 survives "bn-download get, offline" 3 "$download" --offline bitnet-b1.58-2b-4t
+survives "bn-download doctor, offline" 0 "$download" doctor --offline
+mkdir "$tmp/root"
+cp "$model" "$tmp/root/m.gguf"
+"$out/tests/httpd/httpd" "$tmp/root" /dev/null "$tmp/log" >"$tmp/port" &
+server=$!
+wait_for test -s "$tmp/port"
+# 6: libcurl reports some failed allocations as a broken connection.
+survives "bn-download get" "0 6" "$download" "http://127.0.0.1:$(cat "$tmp/port")/m.gguf" --to "$tmp/to" --force --retries 0
+"$download" -q "http://127.0.0.1:$(cat "$tmp/port")/m.gguf" --to "$tmp/to" --force >/dev/null
+check "and the file is complete after all of them" cmp "$tmp/to/m.gguf" "$model"
+survives "bn-download get, unchanged" "0 6" "$download" "http://127.0.0.1:$(cat "$tmp/port")/m.gguf" --to "$tmp/to" --retries 0
+kill "$server"
 survives "bn-bench report" 0 "$bench" report bench.json
 survives "bn-bench report --format html" 0 "$bench" report --format html bench.json
 survives "bn-bench compare" 0 "$bench" compare bench.json bench.json

@@ -287,7 +287,9 @@ static bn_status check_all(struct doctor *d, bn_error *err)
     char state[BN_HUB_PATH_MAX];
     uint64_t wanted = 0;
     bn_error why = {0};
-    if (bn_hub_cache_root(&d->root, &why) != BN_OK)
+    bn_status status = bn_hub_cache_root(&d->root, &why);
+    if (status == BN_ERR_NOMEM) return bn_nomem(err);
+    if (status != BN_OK)
         put(d, o->to != NULL ? NOTE : FAIL, "cache", why.hint, "%s", why.msg);
     else
         check_folder(d, "cache", d->root, o->to != NULL ? NOTE : FAIL,
