@@ -91,7 +91,7 @@ echo >release
 wait $holder
 : >file
 HF_HUB_CACHE=$tmp/file/cache doctor 1 'a cache that cannot be written' '^FAIL  cache .*cannot be written'
-HF_HUB_CACHE=$tmp/file/cache doctor 0 'with --to that is no failure' '^note  cache' --to "$tmp/to"
+HF_HUB_CACHE=$tmp/file/cache doctor 0 'with --to that is a note' '^note  cache' --to "$tmp/to"
 doctor 1 '--to a folder that cannot be made' '^FAIL  folder .*cannot be written' --to "$tmp/file/to"
 doctor 0 '--json' '"schema": "bn.download-doctor/1"' --json
 check 'says whether a download can work' grep -q '"ready": true' out
