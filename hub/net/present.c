@@ -41,7 +41,9 @@ bn_status bn_transfer_check_part(const struct bn_transfer *t, uint64_t size, bn_
     if (t->format == BN_HUB_GGUF && size < 4)
         return bn_fail(err, BN_ERR_FORMAT, "not a GGUF file: the server sent only %u bytes", (unsigned)size);
     snprintf(part, sizeof part, "%s.part", t->path);
-    return bn_hub_check_file(t->format, part, err);
+    bn_status status = bn_hub_check_file(t->format, part, err);
+    if (status != BN_OK) bn_error_name(err, t->path);
+    return status;
 }
 
 /* hex is the file's digest, "" when none was wanted. */

@@ -231,7 +231,7 @@ bn_status bn_hub_ask(struct bn_http_source *out, const struct bn_hub_server *ser
 bn_status bn_hub_resolve(struct bn_hub_metadata *out, const struct bn_hub_server *server, const char *repo,
                          const char *file, const char *revision, bn_error *err)
 {
-    struct bn_http_source source;
+    struct bn_http_source source = {.last.retry_after_s = -1};
     *out = (struct bn_hub_metadata){0};
     BN_TRY(make_url(out->url, server, repo, file, revision, err));
     const struct bn_http_request request = {.url = out->url};

@@ -372,8 +372,8 @@ static bn_status end_of_unknown(struct job *job, struct stream *s, bn_error *err
     return bn_pieces_done(job->pieces, piece, err);
 }
 
-/* Tries again from the next byte; after too many attempts without progress, the next URL, or an error. What
- * the lowest speed brings during a stall is no progress: so the transfer gives up on a server that drips bytes. */
+/* Tries again from the next byte; after too many attempts without progress, the next URL, or an error. An
+ * attempt without progress brought less than the lowest speed allows: dripped bytes do not count. */
 static bn_status retry(struct job *job, struct stream *s, int64_t retry_after_s, const char *why,
                        bn_error *err)
 {
