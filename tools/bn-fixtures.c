@@ -17,7 +17,7 @@
 struct options {
     const char *size, *arch, *format, *tokenizer, *output, *fixtures;
     uint32_t n_vocab; /* 0: not given */
-    bool tied, tokenizer_only;
+    bool tied, tokenizer_only, spm;
     uint64_t seed;
 };
 
@@ -38,6 +38,8 @@ static const struct bn_option GEN[] = {
               BN_TO_BOOL(struct options, tied)),
     BN_OPTION("tokenizer-only", "write the vocabulary without tensors", .group = "Model",
               BN_TO_BOOL(struct options, tokenizer_only)),
+    BN_OPTION("spm", "with --tokenizer-only: a SentencePiece vocabulary", .group = "Model",
+              BN_TO_BOOL(struct options, spm)),
     BN_OPTION("seed", "seed of the random numbers", .arg = "N", .group = "Model", .preset = "42",
               BN_TO_U64(struct options, seed, 0, 0)),
     BN_OPTION("output", "folder to write into", .letter = 'o', .arg = "DIR", .preset = ".",
@@ -55,6 +57,10 @@ static bn_status read_spec(const struct bn_args *args, struct bn_fixture_spec *s
     spec->tokenizer = o->tokenizer;
     spec->tied = o->tied;
     spec->tokenizer_only = o->tokenizer_only;
+    spec->spm = o->spm;
+    if (o->spm && !o->tokenizer_only) return bn_fail(err, BN_ERR_ARG, "--spm needs --tokenizer-only");
+    if (o->spm && o->tokenizer != NULL)
+        return bn_fail(err, BN_ERR_ARG, "--spm and --tokenizer exclude each other");
     spec->n_vocab = o->n_vocab;
     spec->seed = o->seed;
     if (o->tokenizer != NULL && o->n_vocab != 0)
