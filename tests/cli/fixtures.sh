@@ -66,19 +66,19 @@ for arch in bitnet-b1.58 bitnet llama; do
 done
 for size in nano tiny; do
     "$fixtures" gen --size $size --tokenizer-only -o "$tmp/g" >/dev/null
-    status 0 "gen gives the committed $size tokenizer" cmp "$tmp/g/$size-tokenizer-42.gguf" "fixtures/$size-tokenizer-42.gguf"
+    status 0 "gen gives the committed $size tokenizer" cmp "$tmp/g/$size-tokenizer-42.gguf" "fixtures/tokenizers/$size-tokenizer-42.gguf"
 done
 "$fixtures" gen --size nano --tokenizer-only --spm -o "$tmp/g" >/dev/null
-status 0 "gen gives the committed SentencePiece tokenizer" cmp "$tmp/g/nano-tokenizer-spm-42.gguf" fixtures/nano-tokenizer-spm-42.gguf
+status 0 "gen gives the committed SentencePiece tokenizer" cmp "$tmp/g/nano-tokenizer-spm-42.gguf" fixtures/tokenizers/nano-tokenizer-spm-42.gguf
 status 2 "a SentencePiece vocabulary needs --tokenizer-only" "$fixtures" gen --size nano --spm -o "$tmp/g"
 run=${OUT:-build/gcc}/bn-run
 tokens() { "$run" tokenize -q --ids -m "fixtures/$1" -p 'the quick brown fox, 42'; }
-status 0 "a tokenizer-only file gives the tokens of its model" test "$(tokens nano-tokenizer-42.gguf)" = "$(tokens nano-bitnet-b1.58-i2_s-42.gguf)"
-status 0 "and its ids are text again" test "$("$run" detokenize -q -m fixtures/nano-tokenizer-42.gguf --tokens "$(tokens nano-tokenizer-42.gguf)" | grep -c 'quick brown fox, 42')" = 1
-spm=$("$run" tokenize -q --ids -m fixtures/nano-tokenizer-spm-42.gguf -p 'the cat ä')
-status 0 "SentencePiece: start of text, pieces with their space, bytes for what has no piece" test "$spm" = "$("$run" tokenize -q --ids -m fixtures/nano-tokenizer-spm-42.gguf -p 'the cat'),259,198,167"
-status 0 "and these ids are text again" test "$("$run" detokenize -q -m fixtures/nano-tokenizer-spm-42.gguf --tokens "$spm" | grep -c 'the cat ä')" = 1
-status 4 "it is not a model to run" "$run" -q -m fixtures/nano-tokenizer-42.gguf -p x -n 1
+status 0 "a tokenizer-only file gives the tokens of its model" test "$(tokens tokenizers/nano-tokenizer-42.gguf)" = "$(tokens nano-bitnet-b1.58-i2_s-42.gguf)"
+status 0 "and its ids are text again" test "$("$run" detokenize -q -m fixtures/tokenizers/nano-tokenizer-42.gguf --tokens "$(tokens tokenizers/nano-tokenizer-42.gguf)" | grep -c 'quick brown fox, 42')" = 1
+spm=$("$run" tokenize -q --ids -m fixtures/tokenizers/nano-tokenizer-spm-42.gguf -p 'the cat ä')
+status 0 "SentencePiece: start of text, pieces with their space, bytes for what has no piece" test "$spm" = "$("$run" tokenize -q --ids -m fixtures/tokenizers/nano-tokenizer-spm-42.gguf -p 'the cat'),259,198,167"
+status 0 "and these ids are text again" test "$("$run" detokenize -q -m fixtures/tokenizers/nano-tokenizer-spm-42.gguf --tokens "$spm" | grep -c 'the cat ä')" = 1
+status 4 "it is not a model to run" "$run" -q -m fixtures/tokenizers/nano-tokenizer-42.gguf -p x -n 1
 "$fixtures" gen --size nano --seed 43 -o "$tmp/g" >/dev/null
 if cmp -s "$tmp/g/nano-bitnet-b1.58-i2_s-43.gguf" fixtures/nano-bitnet-b1.58-i2_s-42.gguf; then
     not_ok "another seed is another model"
