@@ -266,8 +266,10 @@ static const struct bn_program PROGRAM = {
     .commands = COMMANDS,
     .default_command = "ladder",
     .exits = {{"1", "results differ, a reference failed, or nothing was compared"},
-              {"3", "no such model, reference or dump"},
+              {"3", "no such model, reference, dump or folder"},
+              {"5", "a source tree or a bridge has another digest"},
               {"9", "the reference cannot read this model"}},
+    .environment = {{"XDG_CACHE_HOME", "folder of caches; setup builds in bn/reference in it [~/.cache]"}},
 };
 
 int main(int argc, char **argv)

@@ -233,9 +233,8 @@ static bn_status run_lines(struct sweep *s, bn_error *err)
     return BN_OK;
 }
 
-static bn_status finish(struct sweep *s, bn_json *doc, bn_error *err)
+static bn_status finish(struct sweep *s, struct bn_args *args, bn_json *doc, bn_error *err)
 {
-    struct bn_args *args = (struct bn_args *)(uintptr_t)s->x.args;
     args->exit_code = s->n > 0 && s->n_good == s->n ? BN_EXIT_OK : BN_EXIT_NEGATIVE;
     if (args->json) {
         bn_json_put_u64(doc, "runs", s->n);
@@ -268,7 +267,7 @@ bn_status bn_crossval_sweep(struct bn_args *args, bn_error *err)
         s->results = bn_json_put_array(doc, "results");
         status = run_lines(s, err);
     }
-    if (status == BN_OK) status = finish(s, doc, err);
+    if (status == BN_OK) status = finish(s, args, doc, err);
     if (bn_cli_interrupted() != 0) {
         status = BN_OK;
         args->exit_code = 128 + bn_cli_interrupted();
