@@ -159,6 +159,6 @@ says 0 "bn-bench report shows a ladder: agreement" '^ok: oracle computes the sam
     "$out/bn-bench" report "$tmp/ladder.json"
 says 0 "and difference" '^bad: oracle --fault silu does not agree' "$out/bn-bench" report "$tmp/ladder.json"
 echo '{"schema": "bn.crossval/1", "references": []}' >"$tmp/empty.json"
-says 1 "a ladder without references has no data" 'nothing was compared' "$out/bn-bench" report "$tmp/empty.json"
+says 1 "a ladder without references fails for want of data" 'nothing was compared' "$out/bn-bench" report "$tmp/empty.json"
 says 2 "bench: no reference" 'no reference is given' "$xval" bench
 

@@ -78,7 +78,7 @@ says 0 "a commit is downloaded and built" '^fetch +ok' setup --source "$engine@$
 says 0 "the commit is remembered" "^engine +ready +${commit:0:12}" "$xval" refs
 mv "$engine" "$tmp/away"
 says 0 "the second time the repository is not needed" 'already set up' setup --source "$engine@$commit"
-says 3 "a repository that is gone names the log" 'error: .*/fetch\.log: fetch failed: sh ended with status' \
+says 3 "a repository that is gone names the log" 'error: .*/fetch\.log: fetch failed: git ended with status' \
     setup --source "$engine@$commit" --name other
 mv "$tmp/away" "$engine"
 says 3 "a commit that the repository does not have" 'fetch.log: fetch failed' setup --source "$engine@${commit//[0-9]/0}" --name other

@@ -172,6 +172,7 @@ static bn_status run_step(const char *folder, const char *step, bn_status failur
     char log[PATH_MAX], name[32], how[80];
     const char *full[MAX_ARGUMENTS + 8] = {"/bin/sh", "-c", "log=$1; shift; exec \"$@\" >>\"$log\" 2>&1",
                                            "sh", log};
+    const char *program = strcmp(argv[0], "sh") != 0 ? argv[0] : "git"; /* the only script runs git */
     size_t n = 5;
     for (size_t i = 0; argv[i] != NULL && n + 1 < BN_ARRAY_LEN(full); i++)
         full[n++] = argv[i];
@@ -188,10 +189,10 @@ static bn_status run_step(const char *folder, const char *step, bn_status failur
         printf("%s\n", status == BN_ERR_CANCELLED ? "interrupted" : "FAILED");
     if (good || status != BN_OK) return status;
     if (process.end == BN_PROCESS_EXITED && process.code == 127)
-        return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, log, "%s failed: %s was not found", step, argv[0]),
+        return bn_hint(bn_fail_in(err, BN_ERR_NOT_FOUND, log, "%s failed: %s was not found", step, program),
                        err, "bn-crossval doctor lists what is missing");
     bn_process_describe(how, sizeof how, &process);
-    return bn_hint(bn_fail_in(err, failure, log, "%s failed: %s %s", step, argv[0], how), err,
+    return bn_hint(bn_fail_in(err, failure, log, "%s failed: %s %s", step, program, how), err,
                    "the output of the step is in that file");
 }
 
@@ -392,7 +393,7 @@ static bn_status compile_bridge(struct setup *job, const char *build, const char
     if (unlink(program) != 0 && errno != ENOENT) return bn_fail_errno(err, errno, program, "cannot remove");
     BN_TRY(run_step(job->s.folder, "bridge", BN_ERR_MISMATCH, argv, err));
     if (access(program, X_OK) == 0) return BN_OK;
-    return bn_fail_in(err, BN_ERR_MISMATCH, program, "the bridge was built and is not there");
+    return bn_fail_in(err, BN_ERR_MISMATCH, program, "make ended with status 0 and did not write the bridge");
 }
 
 static void remove_logs(const struct setup *job)
