@@ -54,6 +54,7 @@ bench=$(bn bench) crossval=$(bn crossval) flame=$(bn flamegraph) download=$(bn d
 "$run" -q -m "$model" --tokens 1,2,3 -n 8 --profile "$tmp/profile.json" >/dev/null 2>&1
 printf 'main;work 10\nmain;wait 5\n' >"$tmp/stacks.folded"
 "$bench" run -q -m "$model" -p 4 -n 2 -r 3 -t 1 --json >"$tmp/bench.json" 2>/dev/null
+sed 's/"sha256": "./"sha256": "x/; s/"key": "./"key": "x/' "$tmp/bench.json" >"$tmp/other.json" # another model, another machine
 "$crossval" ladder -q -m "$model" --tokens 1,2 --ref 'bn --isa ref' --json >"$tmp/crossval.json" 2>/dev/null
 "$verify" sign -q --key "$tmp/key" -o "$tmp/envelope.json" "$tmp/r.json" 2>/dev/null
 
@@ -82,6 +83,8 @@ survives "bn-download get, unchanged" "0 6" "$download" "http://127.0.0.1:$(cat 
 kill "$server"
 survives "bn-bench report" 0 "$bench" report bench.json
 survives "bn-bench report --format html" 0 "$bench" report --format html bench.json
+survives "bn-bench report of two models" 0 "$bench" report --format html bench.json other.json
+survives "bn-bench suite --dry-run" 0 "$bench" suite --dry-run "$root/baselines/suite.yaml"
 survives "bn-bench compare" 0 "$bench" compare bench.json bench.json
 survives "bn-crossval ladder" 0 "$crossval" ladder -q -m "$model" --tokens 1,2 --ref 'bn --isa ref'
 echo '{"tokens": [1, 2]}' >"$tmp/prompts.jsonl"

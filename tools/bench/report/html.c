@@ -145,7 +145,6 @@ static void put_chart(struct bn_buf *out, const struct bn_report *r)
         put_table(out, r, BN_PART_COMPARISONS, "");
     } else if (r->n_series > 0) {
         bn_html(out, "<div class=\"plots\">\n");
-        if (bn_report_has_models(r)) bn_report_plot_models(out, r);
         bool decode = put_speeds(out, r, "decode", "Decoding"),
              prompt = put_speeds(out, r, "prompt", "Prompts");
         if (!decode && !prompt) put_medians(out, r);
@@ -162,7 +161,7 @@ static void put_section(struct bn_buf *out, const struct bn_report *r, unsigned 
     if (t.n_rows > 0 || t.failed) {
         bn_html(out, "<h2 id=\"%s\">%s</h2>\n<p class=\"what\">%s</p>\n", id, bn_report_parts[part].title,
                 what);
-        bn_table_put_html(out, &t, "sortable", ROWS_MAX);
+        bn_table_put_html(out, &t, part == BN_PART_MEDIANS ? "sortable" : "", ROWS_MAX);
     }
     bn_table_release(&t);
 }
@@ -292,6 +291,7 @@ bn_status bn_report_html(struct bn_buf *out, const struct bn_report *r, bn_error
     put_verdict(out, r);
     put_chart(out, r);
     put_section(out, r, BN_PART_MODELS, "models", "The fastest decode and prompt test of each model.");
+    if (bn_report_has_models(r)) bn_report_plot_models(out, r);
     put_section(
         out, r, BN_PART_MODEL_MEMORY, "model-memory",
         "Peak memory is that of the process. The last column is the percentage of the bandwidth that was "

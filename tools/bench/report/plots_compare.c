@@ -332,6 +332,7 @@ void bn_report_plot_models(struct bn_buf *out, const struct bn_report *r)
 {
     struct bn_plot p = bn_plot_of(300);
     size_t n = 0;
+    p.width = 980;
     p.x0 = p.y0 = HUGE_VAL;
     p.x1 = p.y1 = -HUGE_VAL;
     p.log_x = p.log_y = true;
@@ -339,13 +340,15 @@ void bn_report_plot_models(struct bn_buf *out, const struct bn_report *r)
         const struct bn_report_model *m = &r->models[i];
         if (m->decode == NULL || !(m->parameters > 0)) continue;
         bn_plot_cover(&p.x0, &p.x1, m->parameters);
-        bn_plot_cover(&p.y0, &p.y1, 1e9 / m->decode->figure[BN_FIGURE_MEDIAN]);
+        for (size_t k = BN_FIGURE_MEDIAN; k <= BN_FIGURE_HIGH; k++)
+            if (m->decode->figure[k] > 0) bn_plot_cover(&p.y0, &p.y1, 1e9 / m->decode->figure[k]);
         n++;
     }
     if (n < 2) return;
     bn_plot_figure(
-        out, "", "Decoding by parameters",
+        out, "wide", "Decoding by parameters",
         "The fastest decode test of each model; bars are 95 % intervals. Both axes are logarithmic.");
+    bn_html(out, "<div class=\"scroll\" tabindex=\"0\">");
     bn_plot_begin(out, &p, "rate of decoding over the parameters of each model, both logarithmic");
     bn_plot_y_axis(out, &p);
     for (size_t i = 0; i < r->n_models; i++)
@@ -353,5 +356,6 @@ void bn_report_plot_models(struct bn_buf *out, const struct bn_report *r)
     bn_plot_y_label(out, "tok/s");
     bn_plot_x_axis(out, &p, "parameters");
     bn_plot_end(out);
+    bn_html(out, "</div>");
     bn_plot_figure_end(out);
 }
