@@ -78,6 +78,7 @@ void bn_suite_targets(struct bn_suite_run *s, bn_json *list, struct bn_table *ta
             {"peak memory", "bytes", false, f->memory * 0x1p20, m->peak_bytes, none, none}};
         for (size_t k = 0; k < BN_ARRAY_LEN(targets); k++)
             put(s, bn_buf_text(&name), &targets[k], list, table);
+        table->failed = table->failed || name.failed;
         bn_buf_release(&name);
     }
     const double limits[] = {f->decode, f->prompt, f->first_token, f->memory};

@@ -112,6 +112,7 @@ static void begin_row(struct bn_table *t, const struct bn_report_model *m)
     bn_report_put_model_name(&name, m);
     bn_table_row(t, "");
     bn_table_text(t, bn_buf_text(&name));
+    t->failed = t->failed || name.failed;
     put_parameters(t, m->parameters);
     bn_buf_release(&name);
 }

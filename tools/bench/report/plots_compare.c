@@ -325,6 +325,7 @@ static void draw_model(struct bn_buf *out, const struct bn_plot *p, const struct
     bn_plot_interval(out, p, "bar", m->parameters, 1e9 / ns[BN_FIGURE_HIGH], 1e9 / ns[BN_FIGURE_LOW]);
     bn_plot_mark(out, p, BN_PLOT_DOT, "dot", m->parameters, rate, 4, title);
     bn_plot_note(out, p, "", m->parameters, rate, 6, -6, bn_buf_text(&name));
+    out->failed = out->failed || name.failed;
     bn_buf_release(&name);
 }
 
