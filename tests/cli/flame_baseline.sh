@@ -96,6 +96,7 @@ check 'the program was replaced' grep -q '"cccc' built.json
 check 'another program is what a comparison is for' test -z "$("$bn" diff $dir/phase2_1tok.json --vs built.json 2>&1 >/dev/null)"
 check 'no earlier recording: the page says so' grep -q 'Not compared: `there is no earlier recording' $page
 check 'no timing document: the page says so' grep -q 'phase2_timing_i2s.md`: not compared: `' $page
+check 'the document has the sentences' equal "$("$bn" baseline --redraw --json -q - - $dir | tr -d '\n' | grep -oE '"shows": *\[ *"Matrix multiplication takes' | wc -l)" 2
 cp -r $dir first
 status 0 'again' baseline
 check 'the same recordings give the same bytes' diff -r first $dir

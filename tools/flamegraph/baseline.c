@@ -452,6 +452,7 @@ bn_status bn_flamegraph_baseline(struct bn_args *args, bn_error *err)
     if (status == BN_OK) status = bn_baseline_write(b, err);
     for (size_t i = 0; i < b->n; i++) {
         bn_stacks_close(b->list[i].stacks);
+        bn_buf_release(&b->list[i].shows);
         for (size_t k = 0; k < BN_BASELINE_FILES; k++)
             bn_buf_release(&b->list[i].files[k].bytes);
     }

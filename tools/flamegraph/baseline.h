@@ -27,6 +27,7 @@ struct bn_baseline_recording {
     uint32_t n_threads;
 
     bn_stacks *stacks;
+    struct bn_buf shows; /* sentences, with line breaks between them */
     struct bn_baseline_file files[BN_BASELINE_FILES];
     char folder[128]; /* of the archive; "" without --archive */
     bool archived;    /* before this command */

@@ -47,16 +47,10 @@ static bn_status draw(struct bn_buf *out, const struct bn_flamegraph_page *page,
 {
     const struct bn_stacks_view functions = {.drop = BN_FRAME_TAGS};
     struct bn_svg_options options = BN_SVG_OPTIONS_INIT;
-    struct bn_buf notes = {.max = 1u << 16};
     bn_stacks *view = NULL;
+    options.notes = page->shows;
     bn_status status = bn_stacks_copy(&view, page->stacks, &functions, err);
-    if (status == BN_OK) status = bn_flamegraph_insights(&notes, page, err);
-    if (status == BN_OK) {
-        notes.data[notes.len - 1] = '\0';
-        options.notes = notes.data;
-        status = bn_flamegraph_draw(out, view, options, err);
-    }
-    bn_buf_release(&notes);
+    if (status == BN_OK) status = bn_flamegraph_draw(out, view, options, err);
     bn_stacks_close(view);
     return status;
 }
@@ -91,7 +85,10 @@ static bn_status make_files(struct bn_baseline *b, struct bn_baseline_recording 
     page.stacks = r->stacks;
     BN_TRY(bn_archive_read(&archive, b->dir, page.name, err));
     find_before(&page, &archive, why);
-    bn_status status = draw(&r->files[BN_BASELINE_SVG].bytes, &page, err);
+    r->shows.max = BN_FLAMEGRAPH_MAX_BYTES;
+    bn_status status = bn_flamegraph_insights(&r->shows, &page, err);
+    page.shows = r->shows.data;
+    if (status == BN_OK) status = draw(&r->files[BN_BASELINE_SVG].bytes, &page, err);
     if (status == BN_OK) status = bn_flamegraph_page(&r->files[BN_BASELINE_MD].bytes, &page, err);
     if (status == BN_OK)
         status = bn_stacks_write(page.stacks, BN_STACKS_DOCUMENT, &r->files[BN_BASELINE_JSON].bytes, err);
@@ -261,6 +258,17 @@ static bn_status write_all(const struct bn_baseline *b, bn_error *err)
     return BN_OK;
 }
 
+static void put_sentences(bn_json *list, const char *text)
+{
+    char sentence[1024];
+    for (; *text != '\0'; text += strspn(text, "\n")) {
+        size_t n = strcspn(text, "\n");
+        snprintf(sentence, sizeof sentence, "%.*s", (int)n, text);
+        bn_json_add_string(list, sentence);
+        text += n;
+    }
+}
+
 static bn_status print_document(const struct bn_baseline *b, bn_error *err)
 {
     bn_json *doc = bn_json_new_object();
@@ -272,6 +280,7 @@ static bn_status print_document(const struct bn_baseline *b, bn_error *err)
         bn_json *o = bn_json_add_object(list);
         bn_json_put_string(o, "name", b->list[i].name);
         bn_json_put_text(o, "archived", b->list[i].folder);
+        put_sentences(bn_json_put_array(o, "shows"), b->list[i].shows.data);
         bn_json_put_copy(o, "about", b->list[i].stacks->about);
     }
     bn_status status = bn_cli_print_json(doc, err);

@@ -220,5 +220,7 @@ bn_status bn_flamegraph_insights(struct bn_buf *out, const struct bn_flamegraph_
     put_next(out, shares);
     BN_TRY(put_change(out, page, err));
     put_trust(out, page->stacks->about);
-    return bn_buf_check(out, err);
+    BN_TRY(bn_buf_check(out, err));
+    out->data[--out->len] = '\0'; /* the last line break */
+    return BN_OK;
 }

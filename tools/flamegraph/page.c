@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "lab/report/html.h"
 #include "lab/report/units.h"
 #include "lab/stacks/fingerprint.h"
 #include "lab/stacks/hotspots.h"
@@ -375,21 +374,15 @@ static bn_status put_before(struct bn_buf *out, const struct bn_flamegraph_page 
 /* ---- all ---- */
 
 /* Characters that are markup in plain text are escaped. */
-static bn_status put_insights(struct bn_buf *out, const struct bn_flamegraph_page *page, bn_error *err)
+static void put_insights(struct bn_buf *out, const char *sentences)
 {
-    struct bn_buf text = {.max = BN_FLAMEGRAPH_MAX_BYTES};
     bn_buf_puts(out, "\n## What this shows\n\n- ");
-    bn_status status = bn_flamegraph_insights(&text, page, err);
-    for (size_t i = 0; status == BN_OK && i + 1 < text.len; i++) {
-        char c = text.data[i];
-        if (c == '\n')
+    for (const char *c = sentences; *c != '\0'; c++)
+        if (*c == '\n')
             bn_buf_puts(out, "\n- ");
         else
-            bn_buf_printf(out, strchr("\\`*_{}[]<>|#", c) != NULL ? "\\%c" : "%c", c);
-    }
+            bn_buf_printf(out, strchr("\\`*_{}[]<>|#", *c) != NULL ? "\\%c" : "%c", *c);
     bn_buf_putc(out, '\n');
-    bn_buf_release(&text);
-    return status;
 }
 
 static void put_again(struct bn_buf *out, const bn_json *about)
@@ -413,7 +406,7 @@ bn_status bn_flamegraph_page(struct bn_buf *out, const struct bn_flamegraph_page
                   "\n\n[![flame graph](%s.svg)](%s.svg)\n\nPicture: [%s.svg](%s.svg), stacks: "
                   "[%s.json](%s.json).\n",
                   name, name, name, name, name, name);
-    BN_TRY(put_insights(out, page, err));
+    put_insights(out, page->shows);
     BN_TRY(put_facts(out, page->stacks->about, err));
     BN_TRY(put_functions(out, page->stacks, err));
     BN_TRY(put_bricks(out, page->stacks, err));

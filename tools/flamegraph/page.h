@@ -17,11 +17,12 @@ struct bn_flamegraph_page {
     const bn_stacks *before; /* the archived recording to compare with; NULL: none */
     const char *before_name; /* its folder; "" when there is none */
     const char *before_why;  /* why there is none */
+    const char *shows;       /* sentences of bn_flamegraph_insights */
 };
 BN_MUST_CHECK bn_status bn_flamegraph_page(struct bn_buf *out, const struct bn_flamegraph_page *page,
                                            bn_error *err);
 
-/* At most five sentences about the recording, each on a line of its own. The same stacks give the same
+/* At most five sentences about the recording, with line breaks between them. The same stacks give the same
  * sentences. */
 BN_MUST_CHECK bn_status bn_flamegraph_insights(struct bn_buf *out, const struct bn_flamegraph_page *page,
                                                bn_error *err);

@@ -98,11 +98,14 @@ static void measure(bn_stacks *s)
 
 static char *page_of(const bn_stacks *s, const struct bn_flamegraph_page *with)
 {
-    struct bn_buf out = {.max = SIZE_MAX};
+    struct bn_buf out = {.max = SIZE_MAX}, shows = {.max = SIZE_MAX};
     struct bn_flamegraph_page page = *with;
     page.stacks = s;
     bn_error err = {0};
+    if (bn_flamegraph_insights(&shows, &page, &err) != BN_OK) fail_msg("%s", err.msg);
+    page.shows = shows.data;
     if (bn_flamegraph_page(&out, &page, &err) != BN_OK) fail_msg("%s", err.msg);
+    bn_buf_release(&shows);
     return out.data;
 }
 
@@ -311,7 +314,7 @@ static void the_limit_follows_from_what_was_measured(void **state)
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {
         char *text = insights_of(CASES[i].limit, CASES[i].waited, CASES[i].waiting, NULL);
         must_have(text, &CASES[i].must, 1);
-        assert_true(count_lines(text) <= 5);
+        assert_true(count_lines(text) < 5);
         bn_free(text);
     }
     (void)state;
