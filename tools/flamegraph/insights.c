@@ -18,6 +18,13 @@
 /* Share of their time for which threads waited for a processor: above it, times say nothing of limits. */
 #define IS_BUSY 0.1
 
+/* A sentence with a reason, which may come from a document: control characters are escaped. */
+static void put_reason(struct bn_buf *out, const char *before, const char *text)
+{
+    char safe[400];
+    bn_buf_printf(out, "%s: %s.\n", before, bn_escape(safe, sizeof safe, text, strlen(text)));
+}
+
 static void put_percent(struct bn_buf *out, double share)
 {
     bn_buf_printf(out, "%.1f %%", 100 * share);
@@ -124,10 +131,10 @@ static void put_memory(struct bn_buf *out, const bn_stacks *stacks, const double
     bool pass = bn_flamegraph_pass(about, &bytes, &ns, &what);
     if (!pass || !bn_json_number(bn_json_path(about, "reads.limit_bytes_per_s"), &limit)) {
         if (pass) (void)bn_json_string(bn_json_path(about, "reads.unavailable.limit_bytes_per_s"), &why);
-        bn_buf_printf(out, "The distance from the memory limit is not known: %s.\n",
-                      why != NULL ? why
-                      : pass      ? "the read bandwidth was not measured"
-                                  : "the bytes read were not counted");
+        put_reason(out, "The distance from the memory limit is not known",
+                   why != NULL ? why
+                   : pass      ? "the read bandwidth was not measured"
+                               : "the bytes read were not counted");
         return;
     }
     struct bn_roofline_work work = {.bytes = bytes, .seconds = bn_span_of(ns / 1e9)};
@@ -135,7 +142,7 @@ static void put_memory(struct bn_buf *out, const bn_stacks *stacks, const double
     struct bn_roofline place;
     bn_roofline_place(&place, &work, &roofs);
     if (!place.known) {
-        bn_buf_printf(out, "The distance from the memory limit is not known: %s.\n", place.reason);
+        put_reason(out, "The distance from the memory limit is not known", place.reason);
         return;
     }
     double busy = busy_share(stacks);
@@ -176,7 +183,7 @@ static bn_status put_change(struct bn_buf *out, const struct bn_flamegraph_page 
     const char *name = "";
     char safe[200];
     if (page->before == NULL) {
-        bn_buf_printf(out, "Not compared with an earlier recording: %s.\n", page->before_why);
+        put_reason(out, "Not compared with an earlier recording", page->before_why);
         return BN_OK;
     }
     BN_TRY(bn_archive_compare(&diff, page->before, page->stacks, err));
@@ -202,8 +209,7 @@ static void put_trust(struct bn_buf *out, const bn_json *about)
     bool agrees = false;
     if (agreement == NULL) return;
     if (!bn_json_bool(bn_json_get(agreement, "agrees"), &agrees)) {
-        bn_buf_printf(out, "The samples were not compared with the profiler: %s.\n",
-                      bn_json_text_of(agreement, "why"));
+        put_reason(out, "The samples were not compared with the profiler", bn_json_text_of(agreement, "why"));
         return;
     }
     bn_buf_printf(out, "The samples %s the profiler's times (%.0f samples, p = %.3g)%s.\n",
