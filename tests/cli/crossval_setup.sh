@@ -114,10 +114,11 @@ for name in pinned broken broken2 broken3 mute; do
     lacks "$name is not used as a reference" '^agree' "$xval" ladder -q --tokens 1,2 --ref $name
 done
 
-# An interrupted build: the compiler is the signal.
+# An interrupted build: its only step says that it began, and does not end.
 mkdir "$tmp/slow"
-printf 'cmake_minimum_required(VERSION 3.10)\nproject(slow NONE)\nadd_custom_target(llama COMMAND sh -c "echo >%s; exec sleep 1000")\n' \
-    "$tmp/started" >"$tmp/slow/CMakeLists.txt"
+printf 'echo >%s\nexec sleep 1000\n' "$tmp/started" >"$tmp/slow.sh"
+printf 'cmake_minimum_required(VERSION 3.10)\nproject(slow NONE)\nadd_custom_target(llama COMMAND sh %s)\n' "$tmp/slow.sh" \
+    >"$tmp/slow/CMakeLists.txt"
 "$xval" setup --bridge "$tmp/bridge" --source "$tmp/slow" >"$tmp/slow.out" 2>&1 &
 pid=$!
 wait_for test -e "$tmp/started"
