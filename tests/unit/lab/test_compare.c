@@ -147,6 +147,24 @@ static void limits_are_those_that_are_written(void **state)
     assert_int_equal(bn_thresholds_judge(&t, BN_RUNG_FIRST, &sum, v), 0);
 }
 
+static void the_mask_has_a_limit_in_any_document(void **state)
+{
+    (void)state;
+    struct bn_thresholds t;
+    struct bn_threshold_verdict v[BN_VERDICTS_MAX];
+    struct bn_metrics_sum sum = {0};
+    struct bn_metrics m;
+    const float kept[] = {1, 2}, changed[] = {1, 2.01f};
+    assert_int_equal(parse(&t, DOC("{}"), NULL), BN_OK);
+    bn_metrics_of(&m, changed, kept, 2);
+    bn_metrics_add(&sum, &m, 0, 2);
+    assert_int_equal(bn_thresholds_judge(&t, BN_RUNG_MASK, &sum, v), 1);
+    assert_true(v[0].metric == BN_METRIC_NRMSE && !v[0].holds);
+    assert_int_equal(parse(&t, DOC("{\"mask\":{\"nrmse\":{\"max\":0.1}}}"), NULL), BN_OK);
+    assert_int_equal(bn_thresholds_judge(&t, BN_RUNG_MASK, &sum, v), 1);
+    assert_true(v[0].holds);
+}
+
 static void a_reference_may_have_limits_of_its_own(void **state)
 {
     (void)state;
@@ -432,6 +450,7 @@ int main(void)
         cmocka_unit_test(argmax_comes_with_its_margin),
         cmocka_unit_test(what_is_not_finite_measures_nothing),
         cmocka_unit_test(limits_are_those_that_are_written),
+        cmocka_unit_test(the_mask_has_a_limit_in_any_document),
         cmocka_unit_test(deeper_models_are_allowed_more),
         cmocka_unit_test(a_reference_may_have_limits_of_its_own),
         cmocka_unit_test(misspelt_thresholds_are_refused),
