@@ -248,6 +248,7 @@ $(foreach t,$(TOOLS),$(eval $(call program,$(t))))
 $(OUT)/tools/cli/default_model.o: fixtures/shakespeare-5m-i2_s.gguf
 $(OUT)/hub/names/registry_data.o: hub/names/registry.json
 $(OUT)/tools/crossval/thresholds.o: crossval/thresholds.json
+$(OUT)/tools/crossval/bridge.o: $(call src,crossval/bridges/llama.cpp/*)
 $(OUT)/tools/bench/history/thresholds.o: baselines/thresholds.json
 $(OUT)/tools/bench/run/validation.o: fixtures/validation.txt
 $(OUT)/lab/report/page_style.o: lab/report/page.css lab/report/page.js

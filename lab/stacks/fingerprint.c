@@ -92,7 +92,7 @@ bn_status bn_fingerprint_of(struct bn_fingerprint *out, const bn_json *about, bn
 
 bn_status bn_fingerprint_put(bn_json *about, bn_error *err)
 {
-    struct bn_fingerprint fingerprint;
+    struct bn_fingerprint fingerprint = {0};
     BN_TRY(bn_fingerprint_of(&fingerprint, about, err));
     bn_json_remove(about, "fingerprint");
     bn_json *o = bn_json_put_object(about, "fingerprint");

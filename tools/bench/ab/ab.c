@@ -107,14 +107,14 @@ static bn_status show(struct bn_args *args, const struct bn_ab_session *s, const
 }
 
 /* Labels each regression with its severity (levels.h). */
-static void label(struct bn_ab_session *s, const struct bn_levels *levels)
+static void label(struct bn_ab_session *s)
 {
     for (size_t i = 0; i < s->n_comparisons; i++) {
         struct bn_comparison *c = &s->comparisons[i];
         double a, b;
         bn_comparison_sides(c, &a, &b);
         if (c->j.outcome == BN_OUTCOME_REGRESSED)
-            c->severity = bn_levels_severity(levels, c->test, c->metric, c->higher, a, b);
+            c->severity = bn_levels_severity(&s->levels, c->test, c->metric, c->higher, a, b);
     }
 }
 
@@ -123,9 +123,7 @@ static bn_status compare(struct bn_args *args, struct bn_ab_session *s, struct b
 {
     const struct bn_bench_options *o = args->fields;
     struct bn_machine machine;
-    struct bn_levels levels;
-    BN_TRY(bn_bench_levels(&levels, o->thresholds, err));
-    s->levels = &levels;
+    BN_TRY(bn_bench_levels(&s->levels, o->thresholds, err));
     BN_TRY(bn_ab_commands_read(c, args, err));
     bn_machine_read(&machine);
     struct bn_busy before;
@@ -146,7 +144,7 @@ static bn_status compare(struct bn_args *args, struct bn_ab_session *s, struct b
     BN_TRY(bn_ab_session_judge(s, err));
     BN_TRY(check_extracts(s, c, err));
     BN_TRY(bn_ab_session_choose(s, o->metric, err));
-    label(s, &levels);
+    label(s);
     enum bn_outcome worst = bn_comparisons_worst(s->comparisons, s->n_comparisons);
     if (worst == BN_OUTCOME_REGRESSED || s->n_incomplete > 0 || s->n_comparisons == 0 ||
         (worst == BN_OUTCOME_INCONCLUSIVE && o->strict))

@@ -51,7 +51,7 @@ struct bn_ab_session {
     uint64_t seed;
     uint64_t max_ns; /* no block of rounds starts after this; 0: no limit */
     struct bn_judge_rules rules;
-    const struct bn_levels *levels; /* the drift of a metric raises its margin; NULL: no levels */
+    struct bn_levels levels; /* the drift of a metric raises its margin; zeroed: no levels */
     /* Fills slot->values, or sets slot->failed; an error ends the session. */
     bn_status (*run)(void *user, struct bn_ab_slot *slot, bn_error *err);
     void *user;
