@@ -42,8 +42,8 @@ static void test_kind(void **state)
     m.model = "rwkv\x1b[2J";
     refuse(&m, BN_ERR_UNSUPPORTED, "tokenizer.ggml.model", "'rwkv\\x1B[2J'");
     m = maker_gpt2();
-    bn_gguf_put_str(&m.w, "tokenizer.ggml.pre", "qwen2", 5);
-    refuse(&m, BN_ERR_UNSUPPORTED, "tokenizer.ggml.pre", "'qwen2'");
+    bn_gguf_put_str(&m.w, "tokenizer.ggml.pre", "qwen", 4);
+    refuse(&m, BN_ERR_UNSUPPORTED, "tokenizer.ggml.pre", "'qwen'");
     m = maker_gpt2();
     bn_gguf_put_u32(&m.w, "tokenizer.ggml.pre", 1);
     refuse(&m, BN_ERR_FORMAT, "tokenizer.ggml.pre", "");
