@@ -6,11 +6,11 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "infer/session.h"
-#include "lab/compare/metrics.h"
+#include "lab/compare/score.h"
 #include "tools/bench/quant/convert.h"
 #include "tools/bench/quant/quant.h"
 #include "tools/cli/text.h"
@@ -54,38 +54,27 @@ static bn_status read_text(struct text *out, const char *path, const bn_model *m
     return status;
 }
 
-/* Adds the negative log likelihoods of one window. */
-static bn_status score_window(bn_session *session, const int32_t *ids, size_t n, float *logits, double *nll,
-                              size_t *scored, bn_error *err)
+static bool ran(const bn_session *session, const char *kernel)
 {
-    size_t n_vocab = bn_model_hparams(session->model)->n_vocab;
-    BN_TRY(bn_session_truncate(session, 0, err));
-    for (size_t at = 0; at < n; at += BATCH) {
-        size_t batch = bn_min_size(n - at, BATCH);
-        BN_TRY(bn_session_eval(session, ids + at, batch, BN_LOGITS_ALL, logits, err));
-        for (size_t i = 0; i < batch && at + i + 1 < n; i++) {
-            *nll -= bn_log_softmax(logits + i * n_vocab, n_vocab, (size_t)ids[at + i + 1]);
-            ++*scored;
-        }
-    }
-    return BN_OK;
+    bn_kernel_stat k;
+    for (size_t i = 0; bn_session_kernel_stat(session, i, &k); i++)
+        if (strncmp(k.name, kernel, strlen(kernel)) == 0) return true;
+    return false;
 }
 
-static bn_status score(const bn_model *m, const struct text *text, double *nll, bn_error *err)
+/* The mean negative log likelihood. T5 is what passes of one token read. */
+static bn_status score(const bn_model *m, const struct text *text, bool packed, double *nll, bn_error *err)
 {
-    const bn_hparams *hp = bn_model_hparams(m);
-    bn_session_options options = {.n_ctx = hp->n_ctx < WINDOW ? hp->n_ctx : WINDOW, .n_batch = BATCH};
+    uint32_t n_ctx = bn_model_hparams(m)->n_ctx;
+    bn_session_options options = {.n_ctx = n_ctx < WINDOW ? n_ctx : WINDOW, .n_batch = packed ? 1 : BATCH};
     bn_session *session = NULL;
-    size_t scored = 0, window = options.n_ctx;
-    float *logits = bn_alloc_aligned(BATCH, hp->n_vocab * sizeof *logits);
-    bn_status status = logits != NULL ? bn_session_open(&session, m, &options, err) : bn_nomem(err);
-    *nll = 0;
-    for (size_t at = 0; at < text->n && status == BN_OK; at += window)
-        status = score_window(session, text->ids + at, bn_min_size(window, text->n - at), logits, nll,
-                              &scored, err);
-    *nll /= (double)scored;
+    struct bn_score sum;
+    bn_status status = bn_session_open(&session, m, &options, err);
+    if (status == BN_OK) status = bn_score_text(&sum, session, m, text->ids, text->n, NULL, NULL, err);
+    if (status == BN_OK) *nll = bn_score_nll(&sum);
+    if (status == BN_OK && packed && !ran(session, "t5_"))
+        status = bn_fail(err, BN_ERR_INTERNAL, "no T5 kernel ran");
     bn_session_close(session);
-    bn_free(logits);
     return status;
 }
 
@@ -101,7 +90,7 @@ static bn_status score_form(struct bn_suite *s, const struct form *form, const b
     bn_status status = BN_OK;
     bool converted = form->how.layers != KEEP || form->how.embedding != KEEP;
     *n_bytes = plain->n_bytes;
-    if (!converted && !form->packed) return score(plain, text, nll, err);
+    if (!converted && !form->packed) return score(plain, text, false, nll, err);
     if (converted) {
         status = bn_quant_convert(&data, n_bytes, plain, &form->how, err);
         if (status == BN_OK) status = bn_model_open_memory(&m, data, *n_bytes, form->name, &options, err);
@@ -110,7 +99,7 @@ static bn_status score_form(struct bn_suite *s, const struct form *form, const b
         if (status == BN_OK && m->packed_bytes == 0)
             status = bn_fail(err, BN_ERR_UNSUPPORTED, "this model has no T5 form");
     }
-    if (status == BN_OK) status = score(m, text, nll, err);
+    if (status == BN_OK) status = score(m, text, form->packed, nll, err);
     bn_model_close(m);
     bn_free(data);
     return status;
