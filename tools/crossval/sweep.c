@@ -149,8 +149,8 @@ static void print_result(const struct sweep *s, enum expected expected, size_t a
     const struct bn_crossval *x = &s->x;
     char seed[24] = "";
     if (x->sampled) snprintf(seed, sizeof seed, ", seed %u", x->seed);
-    printf("%s  %s%s: %zu tokens, %zu decoded%s\n", good ? "pass" : "FAIL", s->name, seed, x->n_prompt,
-           x->n_ids - x->n_prompt,
+    printf("%s  %s%s: %zu token%s, %zu decoded%s\n", good ? "pass" : "FAIL", s->name, seed, x->n_prompt,
+           bn_cli_s(x->n_prompt), x->n_ids - x->n_prompt,
            expected == EXPECT_MATCH         ? ", as expected"
            : expected == EXPECT_OTHER_MODEL ? ", expected of another model"
                                             : "");
