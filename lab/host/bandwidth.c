@@ -12,7 +12,6 @@
 #include "kernels/peak.h"
 
 #define MIN_BYTES ((size_t)16 << 10)
-#define MAX_BYTES ((size_t)256 << 20)
 #define TURN_BYTES ((size_t)4 << 20) /* read at least, so that starting the threads takes a small share */
 #define SUM_GAP 16u                  /* sums of two threads are on different cache lines */
 
@@ -35,7 +34,7 @@ static void read_share(void *arg, unsigned thread, unsigned n_threads)
 uint64_t bn_bandwidth_probe(size_t n_bytes, unsigned n_threads, uint64_t budget_ns)
 {
     if (n_bytes < MIN_BYTES) n_bytes = MIN_BYTES;
-    if (n_bytes > MAX_BYTES) n_bytes = MAX_BYTES;
+    if (n_bytes > BN_BANDWIDTH_MAX_BYTES) n_bytes = BN_BANDWIDTH_MAX_BYTES;
     if (n_threads == 0) n_threads = bn_team_cores();
     n_bytes = n_bytes / BN_PEAK_READ * BN_PEAK_READ;
     unsigned char *data = bn_alloc_aligned(n_bytes, 1);

@@ -171,7 +171,6 @@ static bn_status put_readme(struct bn_baseline *b, bn_error *err)
         BN_TRY(put_row(out, &b->list[i], err));
     bn_buf_puts(out,
                 "\nOne pass is a token decoded alone; with one token, the pass over the prompt.\n"
-                "\nOne pass is a token decoded alone; with one token, the pass over the prompt.\n"
                 "\n## Make them again\n\n    ci/phase2-flamegraph.sh [MODEL] [TOKENIZER] [DIR]\n\n"
                 "or, with built programs, `bn-flamegraph baseline`. Each page has the command of its "
                 "recording.\n\n"

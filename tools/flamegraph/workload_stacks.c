@@ -194,6 +194,7 @@ static uint64_t bytes_of_pass(const struct bn_recorded_work *w)
 static void measure_limit(struct bn_recorded_work *w)
 {
     w->limit_set_bytes = bytes_of_pass(w);
+    if (w->limit_set_bytes > BN_BANDWIDTH_MAX_BYTES) w->limit_set_bytes = BN_BANDWIDTH_MAX_BYTES;
     w->limit_bytes_per_s = bn_bandwidth_probe((size_t)w->limit_set_bytes, w->n_threads, LIMIT_NS);
 }
 
