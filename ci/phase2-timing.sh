@@ -88,6 +88,8 @@ mkdir -p "$(dirname "$document")"
     row embed "$tmp/layer" Embedding_ns_per_token
     row layers "$tmp/layer" Layer_ns_per_token
     row 'last norm' "$tmp/layer" RmsNorm_ns_per_token
+    # Where the head is screened, most of its time is here.
+    [ -z "$(summarize "$tmp/layer" '^HeadScreen_ns_per_token$')" ] || row 'bounds of the head' "$tmp/layer" HeadScreen_ns_per_token
     row head "$tmp/layer" LmHead_ns_per_token
     row sample "$tmp/layer" Sampling_ns_per_token
     row 'the token, with these stamps' "$tmp/layer" ns_per_token
