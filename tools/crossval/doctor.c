@@ -5,11 +5,11 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/json.h"
+#include "lab/host/disk.h"
 #include "lab/kit/process.h"
 #include "lab/kit/program.h"
 #include "lab/report/table.h"
@@ -66,8 +66,8 @@ static void check_program(struct reference_doctor *d, const char *name, const ch
 /* Free space of the folder that setup builds in, or of the nearest one above it that exists. */
 static void check_disk(struct reference_doctor *d)
 {
-    char path[PATH_MAX];
-    struct statvfs fs;
+    char path[PATH_MAX], there[PATH_MAX];
+    uint64_t bytes;
     bn_error why = {0};
     struct requirement *c =
         add(d, "disk", "setup", "free 2 GiB there, or set XDG_CACHE_HOME to another disk");
@@ -75,14 +75,9 @@ static void check_disk(struct reference_doctor *d)
         snprintf(c->detail, sizeof c->detail, "%s", why.msg);
         return;
     }
-    while (statvfs(path, &fs) != 0) {
-        char *slash = strrchr(path, '/');
-        if (slash == NULL || path[1] == '\0') return;
-        slash[slash == path] = '\0';
-    }
-    uint64_t bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+    if (!bn_disk_free(&bytes, there, path)) return;
     c->good = bytes >= LEAST_DISK;
-    snprintf(c->detail, sizeof c->detail, "%.1f GiB free in %.150s", (double)bytes / (1u << 30), path);
+    snprintf(c->detail, sizeof c->detail, "%.1f GiB free in %.150s", (double)bytes / (1u << 30), there);
 }
 
 static void check_oracle(struct reference_doctor *d)

@@ -9,19 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "hub/cache/cache.h"
 #include "hub/cache/lock.h"
 #include "hub/cache/walk.h"
+#include "lab/host/disk.h"
 #include "tools/cli/print_json.h"
+#include "tools/cli/program/help.h"
 #include "tools/cli/report.h"
 #include "tools/download/download.h"
 
-#define TEXT_COLUMN 16
-#define COLUMNS 80
+#define TEXT_COLUMN 16u
+#define COLUMNS 80u
 
 const struct bn_option bn_download_doctor_options[] = {
     BN_OPTION("to", "check DIR instead of the cache", .letter = 'o', .arg = "DIR",
@@ -44,23 +45,6 @@ struct doctor {
 
 /* ---- the rows ---- */
 
-/* Words from the column of texts on, in lines of 80 columns. */
-static void print_words(const char *text)
-{
-    size_t column = TEXT_COLUMN;
-    while (*text != '\0') {
-        size_t n = strcspn(text, " ");
-        if (column > TEXT_COLUMN && column + 1 + n > COLUMNS) {
-            printf("\n%*s", TEXT_COLUMN, "");
-            column = TEXT_COLUMN;
-        }
-        printf("%s%.*s", column > TEXT_COLUMN ? " " : "", (int)n, text);
-        column += n + (column > TEXT_COLUMN);
-        text += n + strspn(text + n, " ");
-    }
-    putchar('\n');
-}
-
 static void put(struct doctor *d, enum state state, const char *name, const char *fix, const char *fmt, ...)
     BN_PRINTF(5, 6);
 static void put(struct doctor *d, enum state state, const char *name, const char *fix, const char *fmt, ...)
@@ -82,35 +66,21 @@ static void put(struct doctor *d, enum state state, const char *name, const char
         return;
     }
     printf("%-5s %-9s ", STATES[state], name);
-    print_words(text);
+    bn_help_wrap(stdout, text, TEXT_COLUMN, TEXT_COLUMN, COLUMNS);
     if (fix != NULL && fix[0] != '\0') {
-        printf("%*s", TEXT_COLUMN, "fix: ");
-        print_words(fix);
+        printf("%*s", (int)TEXT_COLUMN, "fix: ");
+        bn_help_wrap(stdout, fix, TEXT_COLUMN, TEXT_COLUMN, COLUMNS);
     }
     fflush(stdout);
 }
 
 /* ---- this machine ---- */
 
-/* The folder itself, or the nearest one above it that exists. */
-static void nearest(char out[BN_HUB_PATH_MAX], const char *path)
-{
-    snprintf(out, BN_HUB_PATH_MAX, "%s", path);
-    while (access(out, F_OK) != 0) {
-        char *slash = strrchr(out, '/');
-        if (slash == NULL || slash == out) {
-            snprintf(out, BN_HUB_PATH_MAX, "%s", slash == NULL ? "." : "/");
-            return;
-        }
-        *slash = '\0';
-    }
-}
-
 static void check_folder(struct doctor *d, const char *name, const char *path, enum state if_not,
                          const char *fix)
 {
-    char there[BN_HUB_PATH_MAX];
-    nearest(there, path);
+    char there[PATH_MAX];
+    bn_disk_nearest(there, path);
     if (access(there, W_OK | X_OK) == 0)
         put(d, OK, name, NULL, "%s: %s", path, strcmp(there, path) == 0 ? "writable" : "will be created");
     else
@@ -120,14 +90,12 @@ static void check_folder(struct doctor *d, const char *name, const char *path, e
 /* Room for the wanted bytes; 0: not known. */
 static void check_space(struct doctor *d, const char *folder, uint64_t wanted)
 {
-    char there[BN_HUB_PATH_MAX], room[BN_UNITS_ROOM], size[BN_UNITS_ROOM];
-    struct statvfs fs;
-    nearest(there, folder);
-    if (statvfs(there, &fs) != 0) {
+    char there[PATH_MAX], room[BN_UNITS_ROOM], size[BN_UNITS_ROOM];
+    uint64_t left;
+    if (!bn_disk_free(&left, there, folder)) {
         put(d, NOTE, "space", NULL, "%s: the free space cannot be read", there);
         return;
     }
-    uint64_t left = (uint64_t)fs.f_bavail * fs.f_frsize;
     bn_units_text(room, (double)left, "B");
     if (wanted == 0)
         put(d, OK, "space", NULL, "%s free", room);
