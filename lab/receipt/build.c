@@ -177,10 +177,10 @@ static void put_fallbacks(struct build *b, bn_json *resolved)
     bn_json *list = bn_json_put_array(resolved, "fallbacks");
     bn_kernel_stat stat;
     for (size_t i = 0; bn_session_kernel_stat(b->in->session, i, &stat); i++) {
-        const char *of = strrchr(stat.name, '_');
-        if (of == NULL || strcmp(of + 1, isa) == 0) continue;
+        const char *of = bn_receipt_other_isa(stat.name, isa);
+        if (of == NULL) continue;
         char reason[120];
-        snprintf(reason, sizeof reason, "%s has no such kernel of its own and uses that of %s", isa, of + 1);
+        snprintf(reason, sizeof reason, "%s has no such kernel of its own and uses that of %s", isa, of);
         bn_json *entry = bn_json_add_object(list);
         bn_json_put_string(entry, "kernel", stat.name);
         bn_json_put_string(entry, "reason", reason);

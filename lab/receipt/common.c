@@ -17,6 +17,12 @@ const char *bn_receipt_base_name(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
+const char *bn_receipt_other_isa(const char *kernel, const char *isa)
+{
+    const char *end = strrchr(kernel, '_');
+    return end != NULL && strcmp(end + 1, isa) != 0 ? end + 1 : NULL;
+}
+
 const char *bn_receipt_quantization(const bn_model *model)
 {
     const struct bn_gguf_tensor *first = bn_gguf_find_tensor(&model->gguf, "blk.0.attn_q.weight");

@@ -69,6 +69,8 @@ BN_MUST_CHECK bn_status bn_receipt_self_digest(const bn_json *statement, char he
 BN_MUST_CHECK bn_status bn_receipt_seal(bn_json *statement, bn_error *err);
 /* What a receipt shows of a model's path: its last part, or the whole reference "hf:...". */
 const char *bn_receipt_base_name(const char *path);
+/* The instruction set that ends a kernel's name when it is another one than isa, else NULL. */
+const char *bn_receipt_other_isa(const char *kernel, const char *isa);
 /* The stored type of the first layer's query matrix, NULL when it is unknown. */
 const char *bn_receipt_quantization(const bn_model *model);
 /* sha256 over token ids, each as u32 little endian. */

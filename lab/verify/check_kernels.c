@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "kernels/kernels.h"
+#include "lab/receipt/receipt.h"
 #include "lab/verify/checks.h"
 
 #define MAX_NAME_BYTES 128u
@@ -237,13 +238,6 @@ bool bn_check_kernels_mock(const struct bn_rules_input *in, struct bn_rule_resul
     return bn_rule_pass(out, "no name says mock");
 }
 
-/* Whether a kernel's name ends with another instruction set than isa. */
-static bool is_of_another(const char *name, const char *isa)
-{
-    const char *of = strrchr(name, '_');
-    return of != NULL && strcmp(of + 1, isa) != 0;
-}
-
 /* resolved.fallbacks, where a receipt has it, lists exactly the kernels of another instruction set. */
 static const char *wrong_fallback(const struct bn_rules_input *in, const char *isa)
 {
@@ -252,7 +246,7 @@ static const char *wrong_fallback(const struct bn_rules_input *in, const char *i
     const char *name = NULL, *listed = NULL;
     if (list == NULL) return NULL;
     while (next_name(in, &at, &name)) {
-        if (!is_of_another(name, isa)) continue;
+        if (bn_receipt_other_isa(name, isa) == NULL) continue;
         if (entry == NULL || !bn_json_string(bn_json_get(entry, "kernel"), &listed) ||
             strcmp(listed, name) != 0)
             return name;

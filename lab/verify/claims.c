@@ -4,8 +4,6 @@
  */
 #include "lab/verify/claims.h"
 
-#include <string.h>
-
 #include "base/error.h"
 
 static const struct bn_claim CLAIMS[] = {
@@ -35,10 +33,8 @@ bool bn_claim_holds(const struct bn_claim *claim, const struct bn_rules_report *
 {
     size_t n = 0;
     for (; n < BN_ARRAY_LEN(claim->rules) && claim->rules[n] != NULL; n++) {
-        size_t i = 0;
-        while (bn_rules_at(i) != NULL && strcmp(bn_rules_at(i)->id, claim->rules[n]) != 0)
-            i++;
-        if (bn_rules_at(i) == NULL || report->results[i].verdict != BN_VERDICT_PASS) return false;
+        const struct bn_rule *rule = bn_rules_find(claim->rules[n]);
+        if (rule == NULL || report->results[rule - bn_rules_at(0)].verdict != BN_VERDICT_PASS) return false;
     }
     return n > 0 && report->verified;
 }
