@@ -14,6 +14,7 @@
 #include "tools/bench/bench.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
+#include "tools/cli/text.h"
 
 bn_status bn_bench_threads(struct bn_list *threads, bn_error *err)
 {
@@ -30,7 +31,7 @@ bn_status bn_bench_threads(struct bn_list *threads, bn_error *err)
         unsigned got = team != NULL ? bn_team_size(team) : 0;
         bn_team_close(team);
         if (got != n)
-            return bn_fail(err, BN_ERR_UNSUPPORTED, "asked for %u thread%s, got %u", n, bn_bench_s(n), got);
+            return bn_fail(err, BN_ERR_UNSUPPORTED, "asked for %u thread%s, got %u", n, bn_cli_s(n), got);
     }
     return BN_OK;
 }

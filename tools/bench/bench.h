@@ -113,13 +113,6 @@ void bn_bench_put_summary(bn_json *object, const char *name, const double *sampl
 /* The same with another confidence. */
 void bn_bench_put_summary_at(bn_json *object, const char *name, const double *samples, size_t n,
                              double confidence);
-
-/* The ending of a plural: "" for 1, else "s". */
-static inline const char *bn_bench_s(size_t n)
-{
-    return n == 1 ? "" : "s";
-}
-
 /* The commands, and their options. */
 extern const struct bn_option bn_bench_run_options[], bn_bench_kernels_options[], bn_bench_memory_options[],
     bn_bench_quant_options[], bn_bench_profile_options[], bn_bench_profile_graph_options[],

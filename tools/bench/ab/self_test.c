@@ -13,6 +13,7 @@
 #include "tools/bench/bench.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
+#include "tools/cli/text.h"
 
 #define PIECES 5u        /* in a slot, whose value is their median, as of a document's samples */
 #define PIECE_NS 300000u /* length of one of A's */
@@ -129,7 +130,7 @@ static bn_status print(const struct bn_ab_session *s, const struct tally tallies
     struct bn_table t;
     printf("%u session%s of each kind, %u round%s each, margin %g %%\n"
            "percentage of sessions with each verdict, and its 95 %% interval (Wilson)\n\n",
-           tallies[0].n, bn_bench_s(tallies[0].n), s->rounds, bn_bench_s(s->rounds), 100 * s->rules.margin);
+           tallies[0].n, bn_cli_s(tallies[0].n), s->rounds, bn_cli_s(s->rounds), 100 * s->rules.margin);
     bn_table_begin(&t, HEADS, "rrrrrr");
     for (size_t k = 0; k < N_INJECTED; k++) {
         bn_table_row(&t, "");

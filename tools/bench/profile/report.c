@@ -13,6 +13,7 @@
 #include "tools/cli/default_model.h"
 #include "tools/cli/provenance.h"
 #include "tools/cli/report.h"
+#include "tools/cli/text.h"
 
 #define MAX_TEXT (1u << 20)
 
@@ -25,16 +26,16 @@ static void print_overhead(const struct bn_bench_profile *p)
     printf("one event    %.1f ns at least, %.1f ns in the median, in a loop\n", o->event_ns_min,
            o->event_ns_median);
     printf("predicted    %.2f %%: %llu event%s on the first thread in %.1f us\n", 100 * o->predicted,
-           (unsigned long long)o->n_events, bn_bench_s(o->n_events), (double)p->prof->wall_ns / 1000);
+           (unsigned long long)o->n_events, bn_cli_s(o->n_events), (double)p->prof->wall_ns / 1000);
     if (isfinite(o->measured.low))
         printf("measured     %+.2f %% (%+.2f to %+.2f %%), %zu pair%s with and without\n",
                100 * o->measured.change, 100 * o->measured.low, 100 * o->measured.high, o->pairs,
-               bn_bench_s(o->pairs));
+               bn_cli_s(o->pairs));
     else
         printf("measured     %+.2f %%, %zu pair%s with and without: too few for an interval\n",
-               100 * o->measured.change, o->pairs, bn_bench_s(o->pairs));
+               100 * o->measured.change, o->pairs, bn_cli_s(o->pairs));
     printf("dropped      %llu event%s\n", (unsigned long long)bn_prof_dropped(p->prof),
-           bn_bench_s(bn_prof_dropped(p->prof)));
+           bn_cli_s(bn_prof_dropped(p->prof)));
 }
 
 bn_status bn_bench_profile_print(const struct bn_bench_profile *p, bn_error *err)
@@ -45,8 +46,8 @@ bn_status bn_bench_profile_print(const struct bn_bench_profile *p, bn_error *err
     bn_bench_print_others(&p->others);
     printf("profile  %s, %s, %u thread%s; a prompt of %u token%s, then %u token%s\n\n",
            bn_cli_model_name(p->args), bn_isa_name(), bn_session_n_threads(p->session),
-           bn_bench_s(bn_session_n_threads(p->session)), p->o->n_prompt, bn_bench_s(p->o->n_prompt),
-           p->o->n_predict, bn_bench_s(p->o->n_predict));
+           bn_cli_s(bn_session_n_threads(p->session)), p->o->n_prompt, bn_cli_s(p->o->n_prompt),
+           p->o->n_predict, bn_cli_s(p->o->n_predict));
     bn_status status = bn_prof_report(p->prof, &text, err);
     if (status != BN_OK) {
         bn_buf_release(&text);

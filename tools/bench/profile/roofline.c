@@ -18,6 +18,7 @@
 #include "model/model.h"
 #include "tools/bench/limits.h"
 #include "tools/bench/profile/graph.h"
+#include "tools/cli/text.h"
 
 #define BUDGET_NS 100000000u /* for each limit */
 
@@ -243,8 +244,8 @@ static bn_status show(struct table *table, struct bn_bench_limits *limits, const
     if (object == NULL)
         printf("\nroofline: passes of %u token%s, median of %zu, %u thread%s; a multiply-add counts 1\n"
                "distance from the limit of reading, or of arithmetic (a)\n",
-               table->n_tokens, bn_bench_s(table->n_tokens), table->n_passes, p->prof->n_threads,
-               bn_bench_s(p->prof->n_threads));
+               table->n_tokens, bn_cli_s(table->n_tokens), table->n_passes, p->prof->n_threads,
+               bn_cli_s(p->prof->n_threads));
     bn_table_begin(&t, HEADS, "lrrrlrn");
     for (size_t i = 0; i < table->n && status == BN_OK; i++) {
         struct bn_roofline r;

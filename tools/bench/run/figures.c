@@ -11,6 +11,7 @@
 #include "lab/stats/changepoint.h"
 #include "lab/stats/summary.h"
 #include "tools/bench/run/run.h"
+#include "tools/cli/text.h"
 
 #define LEAST_WINDOW 3u
 #define MOST_WINDOW 20u
@@ -208,7 +209,7 @@ void bn_bench_check_outputs(struct bn_bench_config *configs, size_t n)
             snprintf(
                 reason, sizeof reason,
                 "the output of round %u differs from that of round %u with %u thread%s and batches of %u",
-                c->samples[k].round, same->samples[0].round, same->n_threads, bn_bench_s(same->n_threads),
+                c->samples[k].round, same->samples[0].round, same->n_threads, bn_cli_s(same->n_threads),
                 same->n_batch);
             refuse(c, reason);
         }

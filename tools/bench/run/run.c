@@ -28,6 +28,7 @@
 #include "tools/cli/number.h"
 #include "tools/cli/print_json.h"
 #include "tools/cli/report.h"
+#include "tools/cli/text.h"
 
 #define MAX_TOKENS (1u << 20)
 #define MAX_REPS 10000u
@@ -264,8 +265,8 @@ static bn_status open_session(struct bn_bench_measurement *m, struct bn_bench_co
     BN_TRY(bn_session_open(&c->session, m->model, &options, err));
     if (m->token_bytes == 0) BN_TRY(bn_bench_learn_bytes(m, c->session, err));
     if (c->depth == 0) return BN_OK;
-    bn_report_note(0, "filling the context with %u token%s, %u thread%s", c->depth, bn_bench_s(c->depth),
-                   c->n_threads, bn_bench_s(c->n_threads));
+    bn_report_note(0, "filling the context with %u token%s, %u thread%s", c->depth, bn_cli_s(c->depth),
+                   c->n_threads, bn_cli_s(c->n_threads));
     return bn_session_eval(c->session, m->ids, c->depth, BN_LOGITS_NONE, NULL, err);
 }
 

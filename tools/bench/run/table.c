@@ -10,6 +10,7 @@
 #include "lab/stats/summary.h"
 #include "tools/bench/run/run.h"
 #include "tools/cli/default_model.h"
+#include "tools/cli/text.h"
 
 static struct bn_summary summary_of(const struct bn_bench_measurement *m, const struct bn_bench_config *c,
                                     bn_bench_figure f)
@@ -85,7 +86,7 @@ static void print_head(const struct bn_bench_measurement *m)
     printf("reading  %.3f MB, read by one token:", (double)m->token_bytes / 1e6);
     for (size_t t = 0; t < m->o->threads.n; t++)
         printf("%s %.1f GB/s with %u thread%s", t > 0 ? "," : "", median_bandwidth(m, t) / 1e9,
-               m->o->threads.list[t], bn_bench_s(m->o->threads.list[t]));
+               m->o->threads.list[t], bn_cli_s(m->o->threads.list[t]));
     putchar('\n');
     bn_bench_print_others(&m->others);
     print_samples(m);

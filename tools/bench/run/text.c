@@ -101,7 +101,7 @@ bn_status bn_bench_score_read(struct bn_bench_measurement *m, bn_error *err)
     if (m->o->score_tokens > 0) s->n_ids = bn_min_size(s->n_ids, m->o->score_tokens);
     if (status == BN_OK && s->n_ids < 2)
         status = bn_fail(err, BN_ERR_ARG, "--score: %s has %zu token%s, at least 2 are needed", s->name,
-                         s->n_ids, bn_bench_s(s->n_ids));
+                         s->n_ids, bn_cli_s(s->n_ids));
     return status;
 }
 
