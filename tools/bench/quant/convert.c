@@ -10,24 +10,11 @@
 
 #include "base/error.h"
 #include "model/pack.h"
+#include "tools/bench/quant/formats.h"
 
 #define MAX_BYTES ((size_t)256 << 20)
 #define QUANT_BLOCK 32u /* of Q8_0 and Q4_0 */
 #define GGUF_HEADER 24u /* bytes before the first key */
-
-static uint16_t narrow(float x)
-{
-    uint16_t half;
-    bn_kernels_ref.f32_to_f16(&half, &x, 1);
-    return half;
-}
-
-static float widen(uint16_t half)
-{
-    float x;
-    bn_kernels_ref.f16_to_f32(&x, &half, 1);
-    return x;
-}
 
 /* ---- tensors ---- */
 
@@ -43,24 +30,17 @@ static void put_ternary(struct bn_buf *out, const struct bn_gguf_tensor *t, uint
         bn_unpack_i2s(values, t->data + i / 4);
         bn_unpack_i2s(values + BN_I2S_BLOCK, t->data + i / 4 + BN_I2S_BLOCK / 4);
         if (type == BN_TYPE_TQ2_0)
-            bn_pack_tq2(block, values, narrow(scale));
+            bn_pack_tq2(block, values, bn_quant_narrow(scale));
         else
-            bn_pack_tq1(block, values, narrow(scale));
+            bn_pack_tq1(block, values, bn_quant_narrow(scale));
         bn_buf_append(out, block, type == BN_TYPE_TQ2_0 ? BN_TQ2_BLOCK_BYTES : BN_TQ1_BLOCK_BYTES);
     }
 }
 
 static void put_q8_0(struct bn_buf *out, const float *x)
 {
-    uint8_t block[2 + QUANT_BLOCK];
-    float most = 0;
-    for (size_t i = 0; i < QUANT_BLOCK; i++)
-        most = fmaxf(most, fabsf(x[i]));
-    uint16_t half = narrow(most / 127.0f);
-    float d = widen(half), inverse = d > 0 ? 1.0f / d : 0.0f;
-    memcpy(block, &half, sizeof half);
-    for (size_t i = 0; i < QUANT_BLOCK; i++)
-        block[2 + i] = (uint8_t)(int8_t)fminf(fmaxf(rintf(x[i] * inverse), -127.0f), 127.0f);
+    uint8_t block[BN_Q8_0_BYTES];
+    bn_quant_q8_0(block, x);
     bn_buf_append(out, block, sizeof block);
 }
 
@@ -71,8 +51,8 @@ static void put_q4_0(struct bn_buf *out, const float *x)
     float most = 0;
     for (size_t i = 0; i < QUANT_BLOCK; i++)
         most = fabsf(x[i]) > fabsf(most) ? x[i] : most;
-    uint16_t half = narrow(most / -8.0f);
-    float d = widen(half), inverse = d < 0 || d > 0 ? 1.0f / d : 0.0f;
+    uint16_t half = bn_quant_narrow(most / -8.0f);
+    float d = bn_quant_widen(half), inverse = d < 0 || d > 0 ? 1.0f / d : 0.0f;
     memcpy(block, &half, sizeof half);
     for (size_t i = 0; i < QUANT_BLOCK; i++)
         q[i] = (uint8_t)fminf(fmaxf(rintf(x[i] * inverse) + 8.0f, 0.0f), 15.0f);

@@ -11,18 +11,17 @@
 
 #define MAX_ROW_CODES 4096u /* bytes of I2_S codes of a row, on the stack: 16384 weights */
 #define Q4_1_BYTES 20u
-#define Q8_0_BYTES 34u
 
 /* ---- scalars ---- */
 
-static uint16_t narrow(float x)
+uint16_t bn_quant_narrow(float x)
 {
     uint16_t half;
     bn_kernels_ref.f32_to_f16(&half, &x, 1);
     return half;
 }
 
-static float widen(uint16_t half)
+float bn_quant_widen(uint16_t half)
 {
     float x;
     bn_kernels_ref.f16_to_f32(&x, &half, 1);
@@ -107,8 +106,8 @@ static void encode_blocks(const struct bn_quant_job *j, size_t row, pack_block p
     const float *w = j->w + row * j->k;
     uint8_t *out = packed_row(j, row);
     for (size_t i = 0; i < j->k; i += BN_TQ2_BLOCK, out += block_bytes) {
-        uint16_t half = narrow(mean_abs(w + i, BN_TQ2_BLOCK));
-        to_codes(codes, w + i, BN_TQ2_BLOCK, widen(half));
+        uint16_t half = bn_quant_narrow(mean_abs(w + i, BN_TQ2_BLOCK));
+        to_codes(codes, w + i, BN_TQ2_BLOCK, bn_quant_widen(half));
         pack(out, codes, half);
     }
 }
@@ -119,7 +118,7 @@ static void decode_blocks(const struct bn_quant_job *j, size_t row, unpack_block
     const uint8_t *in = packed_row(j, row);
     for (size_t i = 0; i < j->k; i += BN_TQ2_BLOCK, in += block_bytes) {
         uint16_t half = unpack(codes, in);
-        from_codes(j->back + row * j->k + i, codes, BN_TQ2_BLOCK, widen(half));
+        from_codes(j->back + row * j->k + i, codes, BN_TQ2_BLOCK, bn_quant_widen(half));
     }
 }
 
@@ -172,8 +171,8 @@ static void encode_q4_1(const struct bn_quant_job *j, size_t row)
             low = w[e] < low ? w[e] : low;
             high = w[e] > high ? w[e] : high;
         }
-        uint16_t head[2] = {narrow((high - low) / 15.0f), narrow(low)};
-        float d = widen(head[0]), m = widen(head[1]), inverse = d > 0 ? 1.0f / d : 0.0f;
+        uint16_t head[2] = {bn_quant_narrow((high - low) / 15.0f), bn_quant_narrow(low)};
+        float d = bn_quant_widen(head[0]), m = bn_quant_widen(head[1]), inverse = d > 0 ? 1.0f / d : 0.0f;
         memcpy(out, head, sizeof head);
         for (size_t e = 0; e < 16; e++) {
             unsigned pair = 0;
@@ -194,7 +193,7 @@ static void decode_q4_1(const struct bn_quant_job *j, size_t row)
     for (size_t i = 0; i < j->k; i += 32, in += Q4_1_BYTES, out += 32) {
         uint16_t head[2];
         memcpy(head, in, sizeof head);
-        float d = widen(head[0]), m = widen(head[1]);
+        float d = bn_quant_widen(head[0]), m = bn_quant_widen(head[1]);
         for (size_t e = 0; e < 16; e++) {
             out[e] = d * (float)(in[4 + e] & 15) + m;
             out[16 + e] = d * (float)(in[4 + e] >> 4) + m;
@@ -202,23 +201,27 @@ static void decode_q4_1(const struct bn_quant_job *j, size_t row)
     }
 }
 
+void bn_quant_q8_0(uint8_t block[BN_Q8_0_BYTES], const float *w)
+{
+    float most = 0;
+    for (size_t e = 0; e < 32; e++)
+        most = fabsf(w[e]) > most ? fabsf(w[e]) : most;
+    uint16_t half = bn_quant_narrow(most / 127.0f);
+    float d = bn_quant_widen(half), inverse = d > 0 ? 1.0f / d : 0.0f;
+    memcpy(block, &half, sizeof half);
+    for (size_t e = 0; e < 32; e++) {
+        float q = rintf(w[e] * inverse);
+        q = q < -127.0f ? -127.0f : q > 127.0f ? 127.0f : q;
+        block[2 + e] = (uint8_t)(int8_t)q;
+    }
+}
+
 static void encode_q8_0(const struct bn_quant_job *j, size_t row)
 {
     const float *w = j->w + row * j->k;
     uint8_t *out = packed_row(j, row);
-    for (size_t i = 0; i < j->k; i += 32, w += 32, out += Q8_0_BYTES) {
-        float most = 0;
-        for (size_t e = 0; e < 32; e++)
-            most = fabsf(w[e]) > most ? fabsf(w[e]) : most;
-        uint16_t half = narrow(most / 127.0f);
-        float d = widen(half), inverse = d > 0 ? 1.0f / d : 0.0f;
-        memcpy(out, &half, sizeof half);
-        for (size_t e = 0; e < 32; e++) {
-            float q = rintf(w[e] * inverse);
-            q = q < -127.0f ? -127.0f : q > 127.0f ? 127.0f : q;
-            out[2 + e] = (uint8_t)(int8_t)q;
-        }
-    }
+    for (size_t i = 0; i < j->k; i += 32, w += 32, out += BN_Q8_0_BYTES)
+        bn_quant_q8_0(out, w);
 }
 
 static void decode_q8_0(const struct bn_quant_job *j, size_t row)
@@ -258,7 +261,8 @@ static const struct bn_quant_format FORMATS[] = {
     {"TQ2_0", "256", true, false, BN_TQ2_BLOCK, BN_TQ2_BLOCK_BYTES, 0, encode_tq2, decode_tq2, PLAIN, PLAIN},
     {"TQ1_0", "256", true, false, BN_TQ2_BLOCK, BN_TQ1_BLOCK_BYTES, 0, encode_tq1, decode_tq1, PLAIN, PLAIN},
     {"Q4_1", "32", false, false, 32, Q4_1_BYTES, 0, encode_q4_1, decode_q4_1, PLAIN, PLAIN},
-    {"Q8_0", "32", false, false, 32, Q8_0_BYTES, 0, encode_q8_0, decode_q8_0, PLAIN, BN_KERNEL_Q8_0_TO_F32},
+    {"Q8_0", "32", false, false, 32, BN_Q8_0_BYTES, 0, encode_q8_0, decode_q8_0, PLAIN,
+     BN_KERNEL_Q8_0_TO_F32},
     {"F16", "none", false, false, 1, 2, 0, encode_f16, decode_f16, BN_KERNEL_F32_TO_F16,
      BN_KERNEL_F16_TO_F32},
 };

@@ -50,6 +50,12 @@ float bn_quant_tensor_scale(const double *row_sums, size_t rows, size_t k);
 size_t bn_quant_row_bytes(const struct bn_quant_format *format, size_t k);
 uint64_t bn_quant_bytes(const struct bn_quant_format *format, size_t rows, size_t k);
 double bn_quant_bits(const struct bn_quant_format *format, size_t rows, size_t k);
+/* To and from binary16. */
+uint16_t bn_quant_narrow(float x);
+float bn_quant_widen(uint16_t half);
+/* 32 floats as a block of Q8_0: the scale in binary16, then 32 signed bytes. */
+#define BN_Q8_0_BYTES 34u
+void bn_quant_q8_0(uint8_t block[BN_Q8_0_BYTES], const float *w);
 /* Quantises a row of floats as activations. */
 void bn_quant_activations(const struct bn_quant_job *job, size_t row);
 
