@@ -4,7 +4,7 @@
  * the tensors. Each step reads through one cursor that cannot leave the bytes. The caller gets nothing before
  * all checks have passed. Typed access to values is in values.c.
  */
-#include "gguf/gguf.h"
+#include "gguf/place.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,10 +36,9 @@ static uint64_t le64(const unsigned char *p)
     return (uint64_t)le32(p) | (uint64_t)le32(p + 4) << 32;
 }
 
-/* "key 'general.name'", for messages. */
-static const char *named(char out[192], const char *kind, struct bn_str name)
+const char *bn_gguf_named(char out[BN_GGUF_NAMED_BYTES], const char *kind, struct bn_str name)
 {
-    snprintf(out, 192, "%s '%.*s'", kind, (int)bn_min_size(name.len, 160), name.ptr);
+    snprintf(out, BN_GGUF_NAMED_BYTES, "%s '%.*s'", kind, (int)bn_min_size(name.len, 160), name.ptr);
     return out;
 }
 
@@ -258,11 +257,11 @@ static bn_status take_array_head(struct cursor *c, const char *where, struct bn_
 
 static bn_status take_kv(struct cursor *c, uint64_t index, struct bn_gguf_kv *kv)
 {
-    char where[192];
+    char where[BN_GGUF_NAMED_BYTES];
     kv->offset = c->pos;
     kv->n = 1;
     BN_TRY(take_name(c, "key", index, BN_GGUF_MAX_KEY_BYTES, &kv->key));
-    named(where, "key", kv->key);
+    bn_gguf_named(where, "key", kv->key);
     BN_TRY(take_value_type(c, where, "the value type", &kv->type));
     kv->element = kv->type;
     if (kv->type == BN_GGUF_ARRAY) BN_TRY(take_array_head(c, where, kv));
@@ -272,13 +271,13 @@ static bn_status take_kv(struct cursor *c, uint64_t index, struct bn_gguf_kv *kv
 
 static bn_status check_unique_keys(const struct bn_gguf *gguf, uint32_t *index, bn_error *err)
 {
-    char where[192];
+    char where[BN_GGUF_NAMED_BYTES];
     sort_index(gguf, index, gguf->n_kv, by_key);
     for (size_t i = 1; i < gguf->n_kv; i++) {
         const struct bn_gguf_kv *a = &gguf->kv[index[i - 1]], *b = &gguf->kv[index[i]];
         if (compare_str(a->key, b->key) == 0)
             return bn_fail_at(err, BN_ERR_FORMAT, a->offset > b->offset ? a->offset : b->offset,
-                              named(where, "key", a->key), "duplicate key");
+                              bn_gguf_named(where, "key", a->key), "duplicate key");
     }
     return BN_OK;
 }
@@ -331,11 +330,13 @@ static bool is_bitnet(const struct bn_gguf *gguf)
     return s == BN_OK && file_type >= BN_TYPE_TL1 && file_type <= FILE_TYPE_I2_S;
 }
 
+static const char READABLE_TERNARY[] = "ternary types that bn reads: I2_S, TQ1_0, TQ2_0, Q2_0, PQ2_0, PTQ1_0";
+
 static bn_status fail_type(const struct cursor *c, const struct bn_gguf_tensor *t, uint64_t offset,
                            bool bitnet)
 {
-    char where[192];
-    named(where, "tensor", t->name);
+    char where[BN_GGUF_NAMED_BYTES];
+    bn_gguf_named(where, "tensor", t->name);
     const struct bn_type_info *info = bn_type_info(t->type);
     if (bitnet && (t->type == BN_TYPE_TL1 || t->type == BN_TYPE_TL2)) {
         bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where,
@@ -344,9 +345,22 @@ static bn_status fail_type(const struct cursor *c, const struct bn_gguf_tensor *
         bn_error_hint(c->err, "use the I2_S file of the same model (ggml-model-i2_s.gguf)");
         return BN_ERR_UNSUPPORTED;
     }
-    if (t->type == BN_TYPE_TL2) {
-        bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where, "the type 39 (MXFP4) is not supported");
-    } else if (t->type == BN_TYPE_I2_S) {
+    static const struct {
+        uint32_t type;
+        const char *meanings;
+    } COLLIDING[] = {
+        {39, "MXFP4, or TL2 in BitNet files"},
+        {40, "NVFP4, or Q1_0 of an early fork of llama.cpp"},
+        {43, "STQ1_0 of Tencent's fork, or F8_E4M3 of another program"},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(COLLIDING); i++) {
+        if (t->type != COLLIDING[i].type) continue;
+        bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where, "the type %" PRIu32 " (%s) is not supported",
+                   t->type, COLLIDING[i].meanings);
+        bn_error_hint(c->err, READABLE_TERNARY);
+        return BN_ERR_UNSUPPORTED;
+    }
+    if (t->type == BN_TYPE_I2_S) {
         bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where,
                    "type 36 means I2_S in BitNet files only, and neither general.architecture nor "
                    "general.file_type (40) says that this is one");
@@ -356,7 +370,7 @@ static bn_status fail_type(const struct cursor *c, const struct bn_gguf_tensor *
         return bn_fail_at(c->err, BN_ERR_UNSUPPORTED, offset, where,
                           "the type number %" PRIu32 " is unknown or was removed from GGUF", t->type);
     }
-    bn_error_hint(c->err, "ternary models come as I2_S, TQ1_0 or TQ2_0");
+    bn_error_hint(c->err, READABLE_TERNARY);
     return BN_ERR_UNSUPPORTED;
 }
 
@@ -385,10 +399,10 @@ static bn_status take_dims(struct cursor *c, const char *where, struct bn_gguf_t
 static bn_status take_tensor(struct cursor *c, uint64_t index, bool bitnet, uint32_t alignment,
                              struct bn_gguf_tensor *t)
 {
-    char where[192];
+    char where[BN_GGUF_NAMED_BYTES];
     t->info_offset = c->pos;
     BN_TRY(take_name(c, "tensor", index, BN_GGUF_MAX_NAME_BYTES, &t->name));
-    named(where, "tensor", t->name);
+    bn_gguf_named(where, "tensor", t->name);
     BN_TRY(take_dims(c, where, t));
     uint64_t start = c->pos;
     BN_TRY(take_u32(c, where, "the type", &t->type));
@@ -410,65 +424,16 @@ static bn_status take_tensor(struct cursor *c, uint64_t index, bool bitnet, uint
     return BN_OK;
 }
 
-/* Type 36 once had another meaning upstream (IQ4_NL_4_4: 18 bytes for 32 elements). The room that the file
- * gives the tensor tells them apart. */
-static bn_status check_i2s_room(const struct bn_gguf *gguf, const struct bn_gguf_tensor *t, uint64_t room,
-                                const char *where, bn_error *err)
-{
-    uint64_t codes = t->n_bytes - BN_I2S_TAIL_BYTES, other = codes, ours = t->n_bytes;
-    bool ok = bn_add_ok(codes, codes, &other) && bn_add_ok(other, codes / 4, &other) &&
-              bn_round_up_ok(other, gguf->alignment, &other);
-    if (room >= ours && !(ok && room == other && other >= ours + gguf->alignment)) return BN_OK;
-    bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, where,
-               "type 36 is I2_S here, of %" PRIu64 " bytes, but the file has %" PRIu64 " for it", ours, room);
-    bn_error_hint(err, room == codes ? "the 32 bytes with the scale are missing after the codes"
-                                     : "36 has another meaning in files of other programs");
-    return BN_ERR_UNSUPPORTED;
-}
-
-/* Puts the tensors into the data: inside the file, without overlap. */
-static bn_status place_tensors(struct cursor *c, struct bn_gguf *gguf, const uint32_t *order)
-{
-    uint64_t size = c->n_bytes - gguf->data_offset;
-    char where[192];
-    for (size_t i = 0; i < gguf->n_tensors; i++) {
-        struct bn_gguf_tensor *t = &gguf->tensors[order[i]];
-        named(where, "tensor", t->name);
-        if (t->offset > size || t->n_bytes > size - t->offset) {
-            bn_fail_at(c->err, BN_ERR_FORMAT, t->info_offset, where,
-                       "its %" PRIu64 " bytes at %" PRIu64 " of the data are beyond the end of the file",
-                       t->n_bytes, t->offset);
-            bn_error_hint(c->err, "the file is cut off or damaged: download it again");
-            return BN_ERR_FORMAT;
-        }
-        uint64_t end = size;
-        const struct bn_gguf_tensor *next = NULL;
-        if (i + 1 < gguf->n_tensors) next = &gguf->tensors[order[i + 1]];
-        if (next != NULL && next->offset < size) end = next->offset;
-        if (t->type == BN_TYPE_I2_S && end > t->offset)
-            BN_TRY(check_i2s_room(gguf, t, end - t->offset, where, c->err));
-        if (t->n_bytes > end - t->offset)
-            return bn_fail_at(c->err, BN_ERR_FORMAT, t->info_offset, where,
-                              "its data overlaps the next tensor's");
-    }
-    for (size_t i = 0; i < gguf->n_tensors; i++) {
-        struct bn_gguf_tensor *t = &gguf->tensors[i];
-        t->offset += gguf->data_offset;
-        t->data = c->base + t->offset;
-    }
-    return BN_OK;
-}
-
 static bn_status check_unique_names(const struct bn_gguf *gguf, bn_error *err)
 {
-    char where[192];
+    char where[BN_GGUF_NAMED_BYTES];
     for (size_t i = 1; i < gguf->n_tensors; i++) {
         const struct bn_gguf_tensor *a = &gguf->tensors[gguf->by_name[i - 1]];
         const struct bn_gguf_tensor *b = &gguf->tensors[gguf->by_name[i]];
         if (compare_str(a->name, b->name) == 0)
             return bn_fail_at(err, BN_ERR_FORMAT,
                               a->info_offset > b->info_offset ? a->info_offset : b->info_offset,
-                              named(where, "tensor", a->name), "duplicate tensor");
+                              bn_gguf_named(where, "tensor", a->name), "duplicate tensor");
     }
     return BN_OK;
 }
@@ -489,7 +454,7 @@ static bn_status read_tensors(struct cursor *c, struct bn_gguf *gguf)
     gguf->data_offset = fits ? start : c->n_bytes;
 
     sort_index(gguf, gguf->by_name, gguf->n_tensors, by_offset);
-    BN_TRY(place_tensors(c, gguf, gguf->by_name));
+    BN_TRY(bn_gguf_place(gguf, c->base, gguf->by_name, c->err));
     sort_index(gguf, gguf->by_name, gguf->n_tensors, by_name);
     return check_unique_names(gguf, c->err);
 }

@@ -41,6 +41,10 @@ static const struct bn_type_info TYPES[] = {
     [BN_TYPE_I2_S] = {"I2_S", 128, 32, true},
     [BN_TYPE_TL1] = {"TL1", 0, 0, false},
     [BN_TYPE_TL2] = {"TL2", 0, 0, false},
+    [41] = {"Q1_0", 128, 18, false},
+    [BN_TYPE_Q2_0] = {"Q2_0", 64, 18, true},
+    [BN_TYPE_PQ2_0] = {"PQ2_0", 128, 34, true},
+    [BN_TYPE_PTQ1_0] = {"PTQ1_0", 128, 28, true},
 };
 
 const struct bn_type_info *bn_type_info(uint32_t type)

@@ -7,7 +7,9 @@
 
 #include "base/mem.h"
 
-/* The numbers are those of the files. 36 means I2_S only in BitNet files; see bn_gguf_open. */
+/* The numbers are those of the files. Some have more than one meaning: 36 is I2_S only in BitNet files, and 42
+ * is Q2_0 with blocks of 64 weights or, from an older program, of 128, which is the layout of PQ2_0; see
+ * bn_gguf_open. */
 enum bn_type {
     BN_TYPE_F32 = 0,
     BN_TYPE_F16 = 1,
@@ -20,6 +22,9 @@ enum bn_type {
     BN_TYPE_I2_S = 36,
     BN_TYPE_TL1 = 38, /* known by name only, to be refused with advice */
     BN_TYPE_TL2 = 39,
+    BN_TYPE_Q2_0 = 42,    /* 64 weights: binary16 scale, 16 bytes of 2-bit codes */
+    BN_TYPE_PQ2_0 = 142,  /* 128 weights: the same with 32 bytes of codes */
+    BN_TYPE_PTQ1_0 = 143, /* 128 weights: 26 bytes of base 3, binary16 scale */
 };
 
 #define BN_I2S_TAIL_BYTES 32u /* after the codes of a whole tensor: binary32 scale, 28 unspecified bytes */

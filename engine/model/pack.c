@@ -68,29 +68,67 @@ static int8_t digit(unsigned byte, unsigned n)
     return (int8_t)((int)((byte * POW3[n]) % 256u * 3u / 256u) - 1);
 }
 
+/* The stages of a block of base-3 bytes: a stage of n bytes that starts at weight `first` holds weight first +
+ * n d + m as digit d of byte m; five digits a byte, four in the last stage. */
+struct stage {
+    unsigned n, first, digits;
+};
+static const struct stage TQ1[3] = {{32, 0, 5}, {16, 160, 5}, {4, 240, 4}};
+static const struct stage PTQ1[3] = {{16, 0, 5}, {8, 80, 5}, {2, 120, 4}};
+
+static void pack_base3(uint8_t *out, const int8_t *values, const struct stage stages[3], uint16_t scale)
+{
+    for (unsigned i = 0; i < 3; i++)
+        for (unsigned m = 0; m < stages[i].n; m++)
+            *out++ = pack_five(values + stages[i].first + m, stages[i].n, stages[i].digits);
+    put_scale(out, scale);
+}
+
+static uint16_t unpack_base3(int8_t *values, const uint8_t *block, const struct stage stages[3])
+{
+    for (unsigned i = 0; i < 3; block += stages[i].n, i++)
+        for (unsigned d = 0; d < stages[i].digits; d++)
+            for (unsigned m = 0; m < stages[i].n; m++)
+                *values++ = digit(block[m], d);
+    return get_scale(block);
+}
+
 void bn_pack_tq1(uint8_t out[BN_TQ1_BLOCK_BYTES], const int8_t values[BN_TQ2_BLOCK], uint16_t scale)
 {
-    for (unsigned m = 0; m < 32; m++)
-        out[m] = pack_five(values + m, 32, 5);
-    for (unsigned m = 0; m < 16; m++)
-        out[32 + m] = pack_five(values + 160 + m, 16, 5);
-    for (unsigned m = 0; m < 4; m++)
-        out[48 + m] = pack_five(values + 240 + m, 4, 4);
-    put_scale(out + 52, scale);
+    pack_base3(out, values, TQ1, scale);
 }
 
 uint16_t bn_unpack_tq1(int8_t values[BN_TQ2_BLOCK], const uint8_t block[BN_TQ1_BLOCK_BYTES])
 {
-    for (unsigned n = 0; n < 5; n++)
-        for (unsigned m = 0; m < 32; m++)
-            values[32 * n + m] = digit(block[m], n);
-    for (unsigned n = 0; n < 5; n++)
-        for (unsigned m = 0; m < 16; m++)
-            values[160 + 16 * n + m] = digit(block[32 + m], n);
-    for (unsigned n = 0; n < 4; n++)
-        for (unsigned m = 0; m < 4; m++)
-            values[240 + 4 * n + m] = digit(block[48 + m], n);
-    return get_scale(block + 52);
+    return unpack_base3(values, block, TQ1);
+}
+
+void bn_pack_ptq1(uint8_t out[BN_PTQ1_BLOCK_BYTES], const int8_t values[BN_PTQ1_BLOCK], uint16_t scale)
+{
+    pack_base3(out, values, PTQ1, scale);
+}
+
+uint16_t bn_unpack_ptq1(int8_t values[BN_PTQ1_BLOCK], const uint8_t block[BN_PTQ1_BLOCK_BYTES])
+{
+    return unpack_base3(values, block, PTQ1);
+}
+
+void bn_pack_q2(uint8_t *out, const int8_t *values, size_t n, uint16_t scale)
+{
+    put_scale(out, scale);
+    for (size_t i = 0; i < n / 4; i++) {
+        unsigned packed = 0;
+        for (unsigned p = 0; p < 4; p++)
+            packed |= (unsigned)(values[4 * i + p] + 1) << (2 * p);
+        out[2 + i] = (uint8_t)packed;
+    }
+}
+
+uint16_t bn_unpack_q2(int8_t *values, const uint8_t *block, size_t n)
+{
+    for (size_t j = 0; j < n; j++)
+        values[j] = (int8_t)((block[2 + j / 4] >> (2 * (j % 4)) & 3) - 1);
+    return get_scale(block);
 }
 
 void bn_unpack_t5(int8_t values[BN_T5_BLOCK], const uint8_t block[BN_T5_BLOCK_BYTES])

@@ -17,6 +17,7 @@ static void names_and_readability(void **state)
         {BN_TYPE_Q8_0, "Q8_0", true},   {BN_TYPE_Q6_K, "Q6_K", true},   {BN_TYPE_BF16, "BF16", true},
         {BN_TYPE_TQ1_0, "TQ1_0", true}, {BN_TYPE_TQ2_0, "TQ2_0", true}, {BN_TYPE_I2_S, "I2_S", true},
         {BN_TYPE_TL1, "TL1", false},    {BN_TYPE_TL2, "TL2", false},    {12, "Q4_K", false},
+        {BN_TYPE_Q2_0, "Q2_0", true},   {BN_TYPE_PQ2_0, "PQ2_0", true}, {BN_TYPE_PTQ1_0, "PTQ1_0", true},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++) {
         const struct bn_type_info *info = bn_type_info(ROWS[i].type);
@@ -42,7 +43,8 @@ static void sizes(void **state)
         {BN_TYPE_Q4_0, {32, 1, 1, 1}, 18},         {BN_TYPE_Q6_K, {2560, 2, 1, 1}, 4200},
         {BN_TYPE_TQ1_0, {256, 3, 1, 1}, 162},      {BN_TYPE_TQ2_0, {512, 3, 1, 1}, 396},
         {BN_TYPE_I2_S, {2560, 640, 1, 1}, 409632}, {BN_TYPE_I2_S, {128, 1, 1, 1}, 64},
-        {BN_TYPE_I2_S, {128, 2, 3, 1}, 224},
+        {BN_TYPE_I2_S, {128, 2, 3, 1}, 224},       {BN_TYPE_Q2_0, {192, 5, 1, 1}, 270},
+        {BN_TYPE_PQ2_0, {256, 5, 1, 1}, 340},      {BN_TYPE_PTQ1_0, {256, 5, 1, 1}, 280},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++) {
         uint64_t bytes = 0;
@@ -61,6 +63,7 @@ static void sizes_refused(void **state)
         {BN_TYPE_I2_S, {100, 1, 1, 1}},
         {BN_TYPE_TQ2_0, {128, 2, 1, 1}},
         {BN_TYPE_Q8_0, {33, 1, 1, 1}},
+        {BN_TYPE_PQ2_0, {192, 1, 1, 1}},
         {BN_TYPE_TL1, {256, 1, 1, 1}},
         {BN_TYPE_TL2, {256, 1, 1, 1}},
         {99, {256, 1, 1, 1}},
