@@ -51,6 +51,28 @@ struct bn_ternary {
     bool streamed; /* the model is larger than the caches, so these codes come from memory: a hint, no more */
 };
 
+/* Ternary weights with a scale for each group of them, rows x k. Sixteen rows make a tile, in which sixteen
+ * weights of each row lie side by side, so that a vector of 32-bit lanes has a row in each lane: tile t starts at
+ * codes + t * 4k, its weights 16i ... 16i + 15 at + 64i, those of row 16t + r in the four bytes from + 4r on,
+ * weight 16i + 4m + p in byte m at bits 2p. The code c means c - 1; the code 3 means +2. scales is
+ * [tile][k / group][16 rows] in binary16. The rows after the last one are zeros. */
+#define BN_TILE_ROWS 16u
+struct bn_grouped {
+    const uint8_t *codes;
+    const uint16_t *scales;
+    size_t rows, k; /* k is a multiple of group */
+    size_t group;   /* weights that share a scale: 64, 128 or 256 */
+    bool streamed;  /* as above */
+};
+
+/* One row of activations in 16 bits for those, as quantize16 makes it: q = 256 high + low. In each plane
+ * byte 16i + 4p + m belongs to element 16i + 4m + p. */
+struct bn_act16 {
+    const int8_t *high, *low; /* k values each, 64-byte aligned */
+    const float *step;        /* of each group, a power of two: x is about q * step */
+    const int32_t *sum;       /* of q over each group */
+};
+
 /* The keys or the values of one head: n_pos rows of head_dim binary16 values, ld apart. */
 struct bn_kv {
     const uint16_t *rows;
@@ -87,6 +109,9 @@ enum bn_kernel {
     BN_KERNEL_Q4_0_TO_F32,
     BN_KERNEL_HAS_CODE3,
     BN_KERNEL_EXP,
+    BN_KERNEL_GROUPED_GEMV,
+    BN_KERNEL_GROUPED_GEMM,
+    BN_KERNEL_QUANTIZE16,
     BN_KERNEL_COUNT
 };
 
@@ -107,6 +132,17 @@ struct bn_kernels {
      * acc = fma((float)t_b, d_b, acc), t_b the exact sum of block b, d_b its scale widened from binary16. */
     void (*tq2_gemv)(float *y, const struct bn_ternary *w, const struct bn_act *x);
     void (*tq2_gemm)(float *y, size_t ldy, const struct bn_ternary *w, const struct bn_act *x, size_t n);
+    /* y[r] = acc, where acc runs over the groups g in ascending order from 0: acc = fma(d_g, (float)t_g * step_g,
+     * acc), t_g the exact sum of (code - 1) * q over the group, |t_g| < 2^24, d_g its scale widened. */
+    void (*grouped_gemv)(float *y, const struct bn_grouped *w, const struct bn_act16 *x);
+    /* The same for n rows of activations: y[j * ldy + r]. */
+    void (*grouped_gemm)(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
+                         size_t n);
+    /* For each group of x: amax = max(2^-100, max |x|); p = the largest power of two <= amax; step = p / 8192;
+     * q = x / step (exact) rounded to nearest even, so |q| <= 16384; low = q modulo 256 in -128..127,
+     * high = (q - low) / 256, in the order of bn_act16. n is a multiple of group; x is finite. */
+    void (*quantize16)(int8_t *high, int8_t *low, float *step, int32_t *sum, const float *x, size_t n,
+                       size_t group);
     /* The bits of i2s_gemv, from codes in T5; bytes that no packing makes have a 3 as
      * fourth or last digit. */
     void (*t5_gemv)(float *y, const struct bn_ternary *w, const struct bn_act *x);
