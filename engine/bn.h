@@ -138,6 +138,15 @@ typedef struct bn_model_options {
 typedef enum bn_activation { BN_ACTIVATION_RELU2, BN_ACTIVATION_SILU } bn_activation;
 typedef enum bn_rope { BN_ROPE_NEOX, BN_ROPE_NORM } bn_rope;
 
+/* YaRN scaling of positions (Peng et al., 2023): slow pairs turn `factor` times slower, fast ones as before. */
+struct bn_yarn {
+    float factor;               /* 0: the model has none */
+    uint32_t n_ctx;             /* context before the scaling */
+    float extrapolate;          /* share of fast pairs that is left alone, 1 as a rule */
+    float magnitude;            /* multiplies cosine and sine, besides 1 + 0.1 ln factor */
+    float beta_fast, beta_slow; /* turns in the context before: pairs above are fast, below slow */
+};
+
 /* The hyper-parameters. Lengths are counts of elements. */
 typedef struct bn_hparams {
     char arch[32];
@@ -149,8 +158,10 @@ typedef struct bn_hparams {
     float rope_scale; /* positions are multiplied by it: 1 / the file's linear scaling factor */
     bn_activation activation;
     bn_rope rope;
-    bool sub_norms; /* attn_sub_norm and ffn_sub_norm are there */
-    bool tied_head; /* the head is the embedding matrix */
+    bool sub_norms;  /* attn_sub_norm and ffn_sub_norm are there */
+    bool tied_head;  /* the head is the embedding matrix */
+    bool head_norms; /* attn_q_norm and attn_k_norm are there: every head of q and k is normalised */
+    struct bn_yarn yarn;
 } bn_hparams;
 
 /* Opens a GGUF file. options may be NULL. On failure *out is NULL. */

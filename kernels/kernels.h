@@ -57,6 +57,7 @@ struct bn_ternary {
  * weight 16i + 4m + p in byte m at bits 2p. The code c means c - 1; the code 3 means +2. scales is
  * [tile][k / group][16 rows] in binary16. The rows after the last one are zeros. */
 #define BN_TILE_ROWS 16u
+#define BN_MIN_GROUP 64u
 struct bn_grouped {
     const uint8_t *codes;
     const uint16_t *scales;

@@ -6,12 +6,14 @@
  * batch:
  *
  *     h = rmsnorm(x) * attn_norm;  q, k, v = Wq h, Wk h, Wv h
+ *     qwen3: every head of q and k = rmsnorm(head) * attn_q_norm, attn_k_norm
  *     rope on q and k;  k, v to the cache as binary16
  *     a = rmsnorm(attention(q, cache)) * attn_sub_norm;  x = x + Wo a
  *     h = rmsnorm(x) * ffn_norm;  m = act(Wgate h) * (Wup h)
  *     m = rmsnorm(m) * ffn_sub_norm;  x = x + Wdown m
  *
- * then logits = head (rmsnorm(x) * output_norm). act is the squared ReLU or SiLU; `llama` has no sub-norms.
+ * then logits = head (rmsnorm(x) * output_norm). act is the squared ReLU or SiLU; `llama` and
+ * `qwen3` have no sub-norms.
  *
  * Every stage divides rows of the batch, heads, or rows of a matrix among the threads, never a sum, and ends
  * with a barrier where another thread's results are read next. So neither the number of threads nor the size
@@ -63,10 +65,34 @@ static void embed(const struct pass *p)
     brick_end(brick, (to - from) * e->k);
 }
 
-/* One row into int8. Rows that are not finite end the evaluation with an error; until then they are zero,
+void bn_quantize_row16(const struct pass *p, size_t j, const float *x, size_t width, size_t group,
+                       bool finite)
+{
+    struct bn_session *s = p->s;
+    size_t padded = bn_act_padded(width), n_groups = padded / BN_MIN_GROUP;
+    int8_t *high = s->act_q + j * padded, *low = s->act_low + j * padded;
+    float *step = s->act_step + j * n_groups;
+    int32_t *sum = s->act_sum + j * n_groups;
+    s->act16[j] = (struct bn_act16){high, low, step, sum};
+    if (finite) {
+        p->kernels->quantize16(high, low, step, sum, x, width, group);
+    } else {
+        memset(high, 0, width);
+        memset(low, 0, width);
+        memset(sum, 0, n_groups * sizeof *sum);
+        for (size_t g = 0; g < n_groups; g++)
+            step[g] = 1.0f;
+    }
+}
+
+/* One row of activations. Rows that are not finite end the evaluation with an error; until then they are zero,
  * since the kernels that follow count on sums that a row of int8 can have. */
 static void quantize_row(const struct pass *p, size_t j, const float *x, size_t width, bool finite)
 {
+    if (p->m->act_group != 0) {
+        bn_quantize_row16(p, j, x, width, p->m->act_group, finite);
+        return;
+    }
     struct bn_act *act = &p->s->act[j];
     int8_t *q = p->s->act_q + j * bn_act_padded(width);
     act->q = q;
@@ -111,7 +137,7 @@ static void norm_quantize(const struct pass *p, const char *op, uint32_t layer, 
     kernel_begin(p);
     for (size_t j = from; j < to; j++)
         quantize_row(p, own + j, normed + j * width, width, finite);
-    kernel_end(p, BN_KERNEL_QUANTIZE, 0, work);
+    kernel_end(p, p->m->act_group != 0 ? BN_KERNEL_QUANTIZE16 : BN_KERNEL_QUANTIZE, 0, work);
     brick_end(brick, (uint64_t)work.rows * work.cols * work.n);
     if (p->n > 1) meet(p);
 }
@@ -131,6 +157,14 @@ static void multiply(const struct pass *p, enum bn_kernel slot, const struct bn_
         p->kernels->i2s_gemm(y, ldy, w, act, p->n);
 }
 
+/* The slot for a linear layer that is not in tiles. */
+static enum bn_kernel slot_of(const struct bn_linear *lin, bool single, bool packed)
+{
+    if (packed) return BN_KERNEL_T5_GEMV;
+    if (lin->form == BN_FORM_TQ2) return single ? BN_KERNEL_TQ2_GEMV : BN_KERNEL_TQ2_GEMM;
+    return single ? BN_KERNEL_I2S_GEMV : BN_KERNEL_I2S_GEMM;
+}
+
 /* y = W act for this thread's rows of W. Returns the number of values. */
 static size_t linear(const struct pass *p, const struct bn_linear *lin, float *y)
 {
@@ -138,15 +172,16 @@ static size_t linear(const struct pass *p, const struct bn_linear *lin, float *y
     my_share(p, lin->w.rows, BN_ROW_GRAIN, &from, &to);
     bool single = p->n == 1, packed = single && lin->packed.codes != NULL;
     struct bn_ternary part = packed ? lin->packed : lin->w;
-    part.codes += from * part.row_bytes;
+    enum bn_kernel slot = slot_of(lin, single, packed);
     part.rows = to - from;
-    const struct bn_act *act = p->s->act + own_row(p);
-    enum bn_kernel slot = packed         ? BN_KERNEL_T5_GEMV
-                          : single       ? lin->blocked ? BN_KERNEL_TQ2_GEMV : BN_KERNEL_I2S_GEMV
-                          : lin->blocked ? BN_KERNEL_TQ2_GEMM
-                                         : BN_KERNEL_I2S_GEMM;
     kernel_begin(p);
-    if (part.rows > 0) multiply(p, slot, &part, act, y + from, ldy);
+    if (lin->form == BN_FORM_GROUPED) {
+        struct bn_grouped tiles = bn_grouped_part(&lin->grouped, from, to);
+        slot = multiply_grouped(p, &tiles, p->s->act16 + own_row(p), y + from, ldy, p->n);
+    } else if (part.rows > 0) {
+        part.codes += from * part.row_bytes;
+        multiply(p, slot, &part, p->s->act + own_row(p), y + from, ldy);
+    }
     kernel_end(p, slot, part.rows * part.row_bytes, shape(part.rows, lin->k, p->n));
     for (size_t j = 0; lin->has_extra_scale && j < p->n; j++)
         for (size_t r = from; r < to; r++)
@@ -161,8 +196,30 @@ static void project(const struct pass *p, enum bn_brick brick, const struct bn_l
     brick_end(timer, linear(p, lin, y));
 }
 
-/* Rotates q and k, and stores k and v, for this thread's (token, head) pairs; the KV heads come after the
- * others. */
+/* Head i of q and k, counted over the batch; for each token the KV heads come after the others. */
+static float *head_row(const struct pass *p, size_t i)
+{
+    const bn_hparams *hp = &p->m->hp;
+    size_t n_heads = hp->n_head + hp->n_head_kv, token = i / n_heads, head = i % n_heads;
+    return head < hp->n_head ? p->s->q + (token * hp->n_head + head) * hp->head_dim
+                             : p->s->k + (token * hp->n_head_kv + head - hp->n_head) * hp->head_dim;
+}
+
+/* Normalises each of those heads by itself. */
+static void norm_heads(const struct pass *p, uint32_t layer, size_t from, size_t to)
+{
+    const bn_hparams *hp = &p->m->hp;
+    const struct bn_layer *l = &p->m->layers[layer];
+    struct bn_brick_timer brick = stage_begin(p, BN_BRICK_RMS_NORM);
+    for (size_t i = from; i < to; i++) {
+        float *row = head_row(p, i);
+        bool is_q = i % (hp->n_head + hp->n_head_kv) < hp->n_head;
+        p->kernels->rmsnorm(row, row, is_q ? l->q_norm : l->k_norm, hp->head_dim, hp->rms_eps);
+    }
+    stage_end(p, brick, BN_KERNEL_RMSNORM, 0, shape(to - from, hp->head_dim, 1));
+}
+
+/* Rotates q and k, and stores k and v, for this thread's (token, head) pairs. */
 static void rope_and_store(const struct pass *p, uint32_t layer)
 {
     struct bn_session *s = p->s;
@@ -173,11 +230,11 @@ static void rope_and_store(const struct pass *p, uint32_t layer)
     void (*rotate)(float *, const float *, const float *, size_t) =
         neox ? p->kernels->rope_neox : p->kernels->rope_norm;
     my_share(p, p->n * n_heads, 1, &from, &to);
+    if (hp->head_norms) norm_heads(p, layer, from, to);
     struct bn_brick_timer rope = stage_begin(p, BN_BRICK_ROPE_EMBEDDING);
     for (size_t i = from; i < to; i++) {
-        size_t token = i / n_heads, head = i % n_heads, at = (s->position + token) * half;
-        float *row = head < hp->n_head ? s->q + (token * hp->n_head + head) * d
-                                       : s->k + (token * n_kv + head - hp->n_head) * d;
+        size_t at = (s->position + i / n_heads) * half;
+        float *row = head_row(p, i);
         rotate(row, s->rope_cos + at, s->rope_sin + at, hp->n_rot);
     }
     stage_end(p, rope, neox ? BN_KERNEL_ROPE_NEOX : BN_KERNEL_ROPE_NORM, 0, shape(to - from, hp->n_rot, 1));
@@ -326,7 +383,10 @@ static void final_norm(const struct pass *p)
         float *hidden = s->hidden + j * embd;
         p->kernels->rmsnorm(hidden, s->x + (s->run.head_at + j) * embd, p->m->output_norm, embd,
                             p->m->hp.rms_eps);
-        if (!bn_all_finite(hidden, embd)) s->run.bad_row = true;
+        bool finite = bn_all_finite(hidden, embd);
+        if (!finite) s->run.bad_row = true;
+        if (p->m->head_linear.w.rows != 0)
+            bn_quantize_row16(p, j, hidden, embd, p->m->head_linear.grouped.group, finite);
     }
     stage_end(p, brick, BN_KERNEL_RMSNORM, 0, shape(to - from, embd, 1));
     trace_rows(p, "output_norm", -1, s->hidden, s->run.head_at, n, embd);

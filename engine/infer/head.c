@@ -29,6 +29,17 @@ void bn_head_rows(const struct pass *p, size_t from, size_t to, const float *hid
         if (!bn_all_finite(y + j * h->rows + from, to - from)) p->s->run.bad_row = true;
 }
 
+/* A ternary head: the rows of the hidden state are quantised already. */
+static void ternary_head(const struct pass *p, size_t from, size_t to, size_t n)
+{
+    struct bn_session *s = p->s;
+    size_t rows = p->m->head.rows;
+    struct bn_grouped part = bn_grouped_part(&p->m->head_linear.grouped, from, to);
+    multiply_grouped(p, &part, s->act16, s->run.logits + from, rows, n);
+    for (size_t j = 0; j < n; j++)
+        if (!bn_all_finite(s->run.logits + j * rows + from, to - from)) s->run.bad_row = true;
+}
+
 /* logits = head hidden for the rows wanted. */
 void bn_head(const struct pass *p)
 {
@@ -38,7 +49,14 @@ void bn_head(const struct pass *p)
     my_share(p, h->rows, BN_ROW_GRAIN, &from, &to);
     struct bn_brick_timer brick = brick_begin(p, BN_BRICK_LM_HEAD);
     kernel_begin(p);
-    bn_head_rows(p, from, to, s->hidden, n, s->run.logits);
-    kernel_end(p, bn_head_slot(p->m), (to - from) * h->row_bytes, shape(to - from, h->k, n));
+    bool ternary = p->m->head_linear.w.rows != 0;
+    if (ternary)
+        ternary_head(p, from, to, n);
+    else
+        bn_head_rows(p, from, to, s->hidden, n, s->run.logits);
+    enum bn_kernel slot = !ternary ? bn_head_slot(p->m)
+                          : n == 1 ? BN_KERNEL_GROUPED_GEMV
+                                   : BN_KERNEL_GROUPED_GEMM;
+    kernel_end(p, slot, (to - from) * h->row_bytes, shape(to - from, h->k, n));
     brick_end(brick, (to - from) * n);
 }

@@ -8,7 +8,7 @@
 #include "bn.h"
 
 /* Fills cos and sin, n_ctx rows of n_rot / 2 values: of the angle position * scale * base^(-2i / n_rot) /
- * factor_i. factors may be NULL. Everything is computed in binary64 by + - * / alone, then rounded to
+ * factor_i, with the scaling of YaRN when the model has it. factors may be NULL. Everything is computed in binary64 by + - * / alone, then rounded to
  * binary32, so that no libm version can change a bit. */
 void bn_rope_table(float *cos, float *sin, size_t n_ctx, const bn_hparams *hp, const float *factors);
 

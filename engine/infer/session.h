@@ -25,18 +25,23 @@ struct bn_session {
     float *rope_cos, *rope_sin; /* [n_ctx][n_rot / 2] */
 
     /* Rows of the batch in flight, n_batch of each; of norm and act at least n_threads. */
-    float *x;           /* n_embd: the residual stream */
-    float *norm;        /* widest layer input: normalised, before quantising */
-    float *q, *k, *v;   /* q_dim, kv_dim, kv_dim */
-    float *att;         /* q_dim */
-    float *gate, *up;   /* n_ff */
-    float *y;           /* n_embd: what a layer's half adds to x */
-    int8_t *act_q;      /* widest layer input, padded to the block */
-    struct bn_act *act; /* one a row */
-    float *scores;      /* n_threads times BN_QUERIES rows of n_ctx */
-    float *head_row;    /* n_threads rows of n_embd: one row of a quantised head in floats */
-    float *hidden;      /* n_batch x n_embd: after the final norm */
-    size_t n_hidden;    /* rows of hidden that the last evaluation filled */
+    float *x;         /* n_embd: the residual stream */
+    float *norm;      /* widest layer input: normalised, before quantising */
+    float *q, *k, *v; /* q_dim, kv_dim, kv_dim */
+    float *att;       /* q_dim */
+    float *gate, *up; /* n_ff */
+    float *y;         /* n_embd: what a layer's half adds to x */
+    /* The inputs of linear layers, padded to the block: of 8 bits with one scale a row, or of 16 bits in two
+     * planes with a step for each group. */
+    int8_t *act_q, *act_low; /* the 8 bits, or the high ones; the low ones: NULL without 16 bits */
+    struct bn_act *act;
+    struct bn_act16 *act16;
+    float *act_step;
+    int32_t *act_sum;
+    float *scores;   /* n_threads times BN_QUERIES rows of n_ctx */
+    float *head_row; /* n_threads rows of n_embd: one row of a quantised head in floats */
+    float *hidden;   /* n_batch x n_embd: after the final norm */
+    size_t n_hidden; /* rows of hidden that the last evaluation filled */
 
     /* Screening the head; NULL without a screen. See screen.c. */
     int8_t *screen_x;   /* n_threads times two planes of n_embd */

@@ -9,18 +9,28 @@
 
 #include "base/error.h"
 
+/* What a model was trained with as activations. */
+enum training {
+    INT8,          /* 8 bits, a step a row: BitNet */
+    INT8_OR_FLOAT, /* 8 bits when its matrices have one scale, floats when they have scales in blocks */
+    FLOAT,         /* floats, unless the file is I2_S, which only BitNet layers are stored in */
+};
+
 /* The C++ reference runs bitnet-b1.58 with SiLU since 2026; the model was trained with the squared ReLU. */
 static const struct {
     const char *name;
     bn_activation activation;
     bn_rope rope;
+    enum training training;
     bool sub_norms;
+    bool head_norms;
     bool always_tied; /* the head is the embedding even when output.weight is in the file */
 } ARCHS[] = {
-    {"bitnet-b1.58", BN_ACTIVATION_RELU2, BN_ROPE_NEOX, true, true},
-    {"bitnet-25", BN_ACTIVATION_RELU2, BN_ROPE_NEOX, true, true},
-    {"bitnet", BN_ACTIVATION_SILU, BN_ROPE_NEOX, true, true},
-    {"llama", BN_ACTIVATION_SILU, BN_ROPE_NORM, false, false},
+    {"bitnet-b1.58", BN_ACTIVATION_RELU2, BN_ROPE_NEOX, INT8, .sub_norms = true, .always_tied = true},
+    {"bitnet-25", BN_ACTIVATION_RELU2, BN_ROPE_NEOX, INT8, .sub_norms = true, .always_tied = true},
+    {"bitnet", BN_ACTIVATION_SILU, BN_ROPE_NEOX, INT8, .sub_norms = true, .always_tied = true},
+    {"llama", BN_ACTIVATION_SILU, BN_ROPE_NORM, INT8_OR_FLOAT, .sub_norms = false},
+    {"qwen3", BN_ACTIVATION_SILU, BN_ROPE_NEOX, FLOAT, .head_norms = true},
 };
 
 #define FIELD(member) offsetof(bn_hparams, member)
@@ -66,13 +76,14 @@ static bn_status read_arch(bn_hparams *hp, const struct bn_gguf *gguf, bn_error 
         hp->activation = ARCHS[i].activation;
         hp->rope = ARCHS[i].rope;
         hp->sub_norms = ARCHS[i].sub_norms;
+        hp->head_norms = ARCHS[i].head_norms;
         hp->tied_head = ARCHS[i].always_tied || bn_gguf_find_tensor(gguf, "output.weight") == NULL;
         return BN_OK;
     }
     char shown[64];
     bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key, "unknown architecture '%s'",
                bn_escape(shown, sizeof shown, name.ptr, name.len));
-    bn_error_hint(err, "known: bitnet-b1.58, bitnet-25, bitnet, and llama with ternary linears");
+    bn_error_hint(err, "known: bitnet-b1.58, bitnet-25, bitnet, and llama and qwen3 with ternary linears");
     return BN_ERR_UNSUPPORTED;
 }
 
@@ -110,22 +121,52 @@ static bn_status read_float(const struct bn_gguf *gguf, const char *arch, const 
     return BN_OK;
 }
 
+/* YaRN (Peng et al., 2023), with the keys and defaults of llama.cpp. */
+static bn_status read_yarn(bn_hparams *hp, const struct bn_gguf *gguf, float factor, bn_error *err)
+{
+    struct bn_yarn *yarn = &hp->yarn;
+    float attn = 1.0f;
+    *yarn = (struct bn_yarn){
+        .factor = factor, .n_ctx = hp->n_ctx, .extrapolate = 1.0f, .magnitude = 1.0f, 32.0f, 1.0f};
+    char key[96];
+    bn_status status =
+        bn_gguf_u32(gguf, key_of(key, hp->arch, "rope.scaling.original_context_length"), &yarn->n_ctx, err);
+    if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
+    if (yarn->n_ctx == 0) return bn_fail_at(err, BN_ERR_FORMAT, key_offset(gguf, key), key, "0 tokens");
+    const struct {
+        const char *suffix;
+        float min, *out;
+    } KEYS[] = {
+        {"rope.scaling.yarn_ext_factor", 0.0f, &yarn->extrapolate},
+        {"rope.scaling.yarn_attn_factor", 0.0f, &yarn->magnitude},
+        {"rope.scaling.attn_factor", 0.0f, &attn},
+        {"rope.scaling.yarn_beta_fast", 1e-3f, &yarn->beta_fast},
+        {"rope.scaling.yarn_beta_slow", 1e-3f, &yarn->beta_slow},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(KEYS); i++)
+        BN_TRY(read_float(gguf, hp->arch, KEYS[i].suffix, false, KEYS[i].min, KEYS[i].out, err));
+    yarn->magnitude *= attn;
+    return BN_OK;
+}
+
 static bn_status read_rope_scaling(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
 {
     char key[96];
-    struct bn_str type;
+    struct bn_str type = {"linear", 6};
+    float factor = 1.0f;
     bn_status status = bn_gguf_str(gguf, key_of(key, hp->arch, "rope.scaling.type"), &type, err);
-    if (status == BN_ERR_NOT_FOUND) return BN_OK;
-    BN_TRY(status);
+    bool typed = status != BN_ERR_NOT_FOUND;
+    if (typed) BN_TRY(status);
     if (bn_str_equal(type, "none")) return BN_OK;
-    if (!bn_str_equal(type, "linear")) {
+    bool yarn = bn_str_equal(type, "yarn");
+    if (!yarn && !bn_str_equal(type, "linear")) {
         char shown[32];
         return bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key,
                           "rope scaling '%s' is not supported",
                           bn_escape(shown, sizeof shown, type.ptr, type.len));
     }
-    float factor = 1.0f;
-    BN_TRY(read_float(gguf, hp->arch, "rope.scaling.factor", true, 1e-3f, &factor, err));
+    BN_TRY(read_float(gguf, hp->arch, "rope.scaling.factor", typed, 1e-3f, &factor, err));
+    if (yarn) return read_yarn(hp, gguf, factor, err);
     hp->rope_scale = 1.0f / factor;
     return BN_OK;
 }
@@ -195,4 +236,15 @@ bn_status bn_hparams_read(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *
     BN_TRY(read_rope_scaling(hp, gguf, err));
     BN_TRY(read_activation(hp, gguf, err));
     return check_heads(hp, gguf, err);
+}
+
+bool bn_hparams_wide_activations(const bn_hparams *hp, uint32_t type)
+{
+    bool blocks = type == BN_TYPE_TQ1_0 || type == BN_TYPE_TQ2_0;
+    if (type == BN_TYPE_Q2_0 || type == BN_TYPE_PQ2_0 || type == BN_TYPE_PTQ1_0) return true;
+    if (type == BN_TYPE_I2_S) return false;
+    for (size_t i = 0; i < BN_ARRAY_LEN(ARCHS); i++)
+        if (strcmp(ARCHS[i].name, hp->arch) == 0)
+            return ARCHS[i].training == FLOAT || (ARCHS[i].training == INT8_OR_FLOAT && blocks);
+    return false;
 }

@@ -10,11 +10,20 @@
 #include "gguf/gguf.h"
 #include "kernels/kernels.h"
 
+/* How the weights of a linear layer lie in memory. */
+enum bn_form {
+    BN_FORM_I2S,     /* as in the file: codes with one scale */
+    BN_FORM_TQ2,     /* TQ2_0 blocks: as in the file, or made of TQ1_0 */
+    BN_FORM_GROUPED, /* tiles with a scale for each group, a copy */
+};
+
 /* A ternary linear layer y = W x. */
 struct bn_linear {
-    struct bn_ternary w;      /* I2_S codes with one scale, or TQ2_0 blocks; w.k is padded to the block */
-    struct bn_ternary packed; /* the same codes in T5, for single tokens; codes is NULL when there are none */
-    bool blocked;             /* TQ2_0 */
+    enum bn_form form;
+    struct bn_ternary
+        w; /* w.k is padded to the block. BN_FORM_GROUPED: only the sizes; the weights are in grouped */
+    struct bn_grouped grouped;
+    struct bn_ternary packed; /* I2_S codes in T5, for single tokens; codes is NULL when there are none */
     size_t k;                 /* inputs, before padding */
     float extra_scale;        /* of a *.scale tensor: multiplies the output; 1 when there is none */
     bool has_extra_scale;
@@ -27,7 +36,17 @@ static inline size_t bn_act_padded(size_t k)
     return (k + every - 1) / every * every;
 }
 
-/* A matrix kept in floats or 8-, 6- or 4-bit blocks: the embedding and the head. */
+/* Rows from..to of it; from is a multiple of BN_TILE_ROWS. */
+static inline struct bn_grouped bn_grouped_part(const struct bn_grouped *w, size_t from, size_t to)
+{
+    struct bn_grouped part = *w;
+    part.codes += from * (w->k / 4);
+    part.scales += from * (w->k / w->group);
+    part.rows = to - from;
+    return part;
+}
+
+/* A matrix whose rows are looked up, or multiplied in floats: the embedding and the head. */
 struct bn_matrix {
     const unsigned char *data;
     uint32_t type; /* enum bn_type */
@@ -44,6 +63,7 @@ struct bn_screen {
 struct bn_layer {
     const float *attn_norm, *ffn_norm;         /* n_embd */
     const float *attn_sub_norm, *ffn_sub_norm; /* n_head * head_dim, n_ff; NULL when the model has none */
+    const float *q_norm, *k_norm;              /* head_dim, of every head; NULL when the model has none */
     struct bn_linear q, k, v, o, gate, up, down;
 };
 
@@ -51,6 +71,7 @@ struct bn_model {
     bn_hparams hp;
     struct bn_layer *layers;
     struct bn_matrix embd, head;
+    struct bn_linear head_linear; /* a ternary head; its form is BN_FORM_GROUPED, or there is none (rows 0) */
     struct bn_screen screen;
     const float *output_norm;
     const float *rope_factors; /* n_rot / 2 divisors of the frequencies, NULL when there are none */
@@ -66,6 +87,8 @@ struct bn_model {
     uint64_t ternary_bytes, head_bytes; /* that one token reads from the file */
     uint64_t packed_bytes;              /* of the T5 copies, 0 without */
     uint64_t ternary_weights;
+    uint32_t
+        act_group; /* activations have 16 bits and a step for each group of so many; 0: 8 bits, a step a row */
     bool streamed; /* larger than the caches */
     bool no_weights;
 };

@@ -20,7 +20,8 @@
 static bool wants_t5(const struct bn_model *m, const struct bn_linear *lin, const bn_model_options *options)
 {
     bool fast = m->kernels->t5_gemv != bn_kernels_ref.t5_gemv;
-    return !lin->blocked && !options->skip_code_check && (fast || options->repack == BN_REPACK_ALWAYS);
+    return lin->form == BN_FORM_I2S && !options->skip_code_check &&
+           (fast || options->repack == BN_REPACK_ALWAYS);
 }
 
 struct packing {

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/team.h"
 #include "model/pack.h"
+#include "model/rows.h"
 #include "model/weights.h"
 
 void *bn_model_own(struct bn_model *m, size_t n, size_t each)
@@ -147,12 +148,8 @@ static void tq1_row(struct scan *scan, size_t r)
 static void widen(const struct scan *scan, float *out, size_t row, size_t from, size_t n)
 {
     const struct bn_gguf_tensor *t = scan->tensor;
-    const struct bn_kernels *kernels = scan->model->kernels;
     size_t at = row * scan->linear->k + from;
-    if (t->type == BN_TYPE_F32)
-        memcpy(out, t->data + at * 4, n * 4);
-    else
-        (t->type == BN_TYPE_F16 ? kernels->f16_to_f32 : kernels->bf16_to_f32)(out, t->data + at * 2, n);
+    bn_widen(scan->model->kernels, t->type, out, t->data + at * (t->type == BN_TYPE_F32 ? 4 : 2), n);
 }
 
 static void pack_float_row(struct scan *scan, size_t r)
@@ -213,12 +210,13 @@ bn_status bn_ternary_prepare(struct bn_model *m, struct bn_linear *lin, const st
                              bool skip, bn_error *err)
 {
     const struct bn_type_info *info = bn_type_info(t->type);
+    if (m->act_group != 0) return bn_grouped_prepare(m, lin, t, err);
     switch (t->type) {
     case BN_TYPE_I2_S:
         return prepare_i2s(m, lin, t, skip, err);
     case BN_TYPE_TQ2_0:
     case BN_TYPE_TQ1_0:
-        lin->blocked = true;
+        lin->form = BN_FORM_TQ2;
         lin->w.k = lin->k;
         lin->w.row_bytes = lin->k / BN_TQ2_BLOCK * BN_TQ2_BLOCK_BYTES;
         lin->w.codes = t->data;
@@ -237,7 +235,8 @@ bn_status bn_ternary_prepare(struct bn_model *m, struct bn_linear *lin, const st
         bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, NULL,
                    "a linear layer stored as %s is not ternary", info != NULL ? info->name : "?");
         bn_error_hint(err,
-                      "linear layers may be I2_S, TQ1_0, TQ2_0, or F32, F16, BF16 with values -s, 0, +s");
+                      "linear layers may be I2_S, TQ1_0, TQ2_0, Q2_0, PQ2_0, PTQ1_0, or F32, F16, BF16 with "
+                      "values -s, 0, +s");
         return BN_ERR_UNSUPPORTED;
     }
 }

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "model/hparams.h"
+#include "model/rows.h"
 
 static bn_status find(const struct bn_model *m, const char *name, uint64_t ne0, uint64_t ne1,
                       const struct bn_gguf_tensor **out, bn_error *err)
@@ -69,11 +71,30 @@ static bn_status bind_matrix(struct bn_model *m, const char *name, size_t rows, 
     case BN_TYPE_Q8_0:
     case BN_TYPE_Q6_K:
     case BN_TYPE_Q4_0:
+    case BN_TYPE_Q2_0:
+    case BN_TYPE_PQ2_0:
+    case BN_TYPE_PTQ1_0:
+    case BN_TYPE_TQ1_0:
+    case BN_TYPE_TQ2_0:
         *out = (struct bn_matrix){t->data, t->type, rows, k, (size_t)(t->n_bytes / rows)};
         return BN_OK;
     default:
         return unreadable(t, name, "an embedding or a head", err);
     }
+}
+
+/* A head of ternary blocks is multiplied like a layer, with activations of 16 bits. */
+static bn_status bind_head(struct bn_model *m, bn_error *err)
+{
+    const char *name = m->hp.tied_head ? "token_embd.weight" : "output.weight";
+    m->head = m->embd;
+    if (!m->hp.tied_head) BN_TRY(bind_matrix(m, name, m->hp.n_vocab, m->hp.n_embd, &m->head, err));
+    m->head_bytes = (uint64_t)m->head.rows * m->head.row_bytes;
+    if (!bn_matrix_is_ternary(&m->head)) return BN_OK;
+    m->head_linear = (struct bn_linear){.k = m->head.k, .extra_scale = 1.0f, .w = {.rows = m->head.rows}};
+    bn_status status = bn_grouped_prepare(m, &m->head_linear, bn_gguf_find_tensor(&m->gguf, name), err);
+    if (status != BN_OK) bn_error_name(err, name);
+    return status;
 }
 
 /* blk.N.<part>.weight, and blk.N.<part>.scale where there is one. */
@@ -121,6 +142,8 @@ static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error 
         {"attn_sub_norm", q_dim, &l->attn_sub_norm, hp->sub_norms},
         {"ffn_norm", hp->n_embd, &l->ffn_norm, true},
         {"ffn_sub_norm", hp->n_ff, &l->ffn_sub_norm, hp->sub_norms},
+        {"attn_q_norm", hp->head_dim, &l->q_norm, hp->head_norms},
+        {"attn_k_norm", hp->head_dim, &l->k_norm, hp->head_norms},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(vectors); i++) {
         char name[64];
@@ -145,8 +168,18 @@ static void mark_streamed(struct bn_model *m)
     if (cache <= 0) cache = 16 << 20;                 /* unknown */
     if (cache > LARGEST_CACHE) cache = LARGEST_CACHE; /* virtual machines report what many of them share */
     m->streamed = m->ternary_bytes + m->head_bytes > (uint64_t)cache;
-    for (size_t i = 0; i < bn_model_n_linears(m); i++)
-        bn_model_linear(m, i)->w.streamed = m->streamed;
+    for (size_t i = 0; i < bn_model_n_linears(m); i++) {
+        struct bn_linear *lin = bn_model_linear(m, i);
+        lin->w.streamed = lin->grouped.streamed = m->streamed;
+    }
+    m->head_linear.grouped.streamed = m->streamed;
+}
+
+/* The query matrix of the first layer tells how activations are stored. */
+static void choose_activations(struct bn_model *m)
+{
+    const struct bn_gguf_tensor *t = bn_gguf_find_tensor(&m->gguf, "blk.0.attn_q.weight");
+    if (t != NULL && bn_hparams_wide_activations(&m->hp, t->type)) m->act_group = bn_grouped_size(t->type);
 }
 
 bn_status bn_weights_bind(struct bn_model *m, struct bn_loading *loading, bn_error *err)
@@ -155,9 +188,7 @@ bn_status bn_weights_bind(struct bn_model *m, struct bn_loading *loading, bn_err
     m->layers = bn_alloc(hp->n_layer, sizeof *m->layers);
     if (m->layers == NULL) return bn_nomem(err);
     BN_TRY(bind_matrix(m, "token_embd.weight", hp->n_vocab, hp->n_embd, &m->embd, err));
-    m->head = m->embd;
-    if (!hp->tied_head) BN_TRY(bind_matrix(m, "output.weight", hp->n_vocab, hp->n_embd, &m->head, err));
-    m->head_bytes = (uint64_t)m->head.rows * m->head.row_bytes;
+    BN_TRY(bind_head(m, err));
     BN_TRY(bind_vector(m, "output_norm.weight", hp->n_embd, &m->output_norm, err));
     if (bn_gguf_find_tensor(&m->gguf, "rope_freqs.weight") != NULL) {
         BN_TRY(bind_vector(m, "rope_freqs.weight", hp->n_rot / 2, &m->rope_factors, err));
@@ -166,6 +197,7 @@ bn_status bn_weights_bind(struct bn_model *m, struct bn_loading *loading, bn_err
                 return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, "rope_freqs.weight",
                                   "element %zu is not positive", i);
     }
+    choose_activations(m);
     for (uint32_t n = 0; n < hp->n_layer; n++) {
         BN_TRY(bind_layer(m, n, loading->options->skip_code_check, err));
         BN_TRY(bn_loading_step(loading, err));

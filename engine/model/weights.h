@@ -19,6 +19,13 @@ BN_MUST_CHECK bn_status bn_ternary_prepare(struct bn_model *model, struct bn_lin
                                            const struct bn_gguf_tensor *tensor, bool skip_code_check,
                                            bn_error *err);
 
+/* Weights that share a scale in this type as a model keeps it in tiles: 64, 128 or 256; 0 for other types. */
+uint32_t bn_grouped_size(uint32_t type);
+/* Brings one tensor into tiles with a scale for each group; linear->k and linear->w.rows are set. BN_ERR_FORMAT
+ * names the first row whose scale is not finite, BN_ERR_UNSUPPORTED the first that is not ternary. */
+BN_MUST_CHECK bn_status bn_grouped_prepare(struct bn_model *model, struct bn_linear *linear,
+                                           const struct bn_gguf_tensor *tensor, bn_error *err);
+
 /* A zeroed block that lives as long as the model. */
 void *bn_model_own(struct bn_model *model, size_t n, size_t each);
 
