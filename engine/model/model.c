@@ -4,6 +4,8 @@
  */
 #include "model/model.h"
 
+#include <stdio.h>
+
 #include "base/error.h"
 #include "model/hparams.h"
 #include "model/repack.h"
@@ -105,4 +107,13 @@ const bn_hparams *bn_model_hparams(const bn_model *m)
 const bn_tokenizer *bn_model_tokenizer(const bn_model *m)
 {
     return m->tokenizer;
+}
+
+const char *bn_model_activations(const bn_model *m, char out[BN_ACTIVATIONS_BYTES])
+{
+    if (m->act_group == 0)
+        snprintf(out, BN_ACTIVATIONS_BYTES, "int8-token");
+    else
+        snprintf(out, BN_ACTIVATIONS_BYTES, "int16-g%u", (unsigned)(m->act_group & 511u));
+    return out;
 }

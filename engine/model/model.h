@@ -106,6 +106,10 @@ static inline struct bn_linear *bn_model_linear(const struct bn_model *m, size_t
     return all[i % 7];
 }
 
+#define BN_ACTIVATIONS_BYTES 16u
+/* How the inputs of linear layers are stored: "int8-token", or "int16-g128" with a step for each group of 128. */
+const char *bn_model_activations(const struct bn_model *m, char out[BN_ACTIVATIONS_BYTES]);
+
 /* The table that bn_isa_select chose (or BN_ISA, or the fastest). */
 BN_MUST_CHECK bn_status bn_isa_kernels(const struct bn_kernels **out, bn_error *err);
 

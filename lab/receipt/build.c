@@ -107,6 +107,8 @@ static void put_model(struct build *b, bn_json *predicate)
     bn_json_put_u64(model, "bytes", m->n_bytes);
     bn_json_put_string(model, "arch", hp->arch);
     bn_json_put_string(model, "quantization", bn_receipt_quantization(m));
+    char activations[BN_ACTIVATIONS_BYTES];
+    bn_json_put_string(model, "activations", bn_model_activations(m, activations));
     bn_json_put_u64(model, "n_vocab", hp->n_vocab);
     bn_json_put_u64(model, "n_ctx", hp->n_ctx);
     bn_json_put_u64(model, "n_embd", hp->n_embd);

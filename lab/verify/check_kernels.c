@@ -42,7 +42,7 @@ static bool is_fallback(const char *name)
 
 static bool is_ternary(const char *name)
 {
-    static const char *const PREFIXES[] = {"i2s_", "t5_", "tl1_", "tl2_", "tq1_", "tq2_"};
+    static const char *const PREFIXES[] = {"i2s_", "t5_", "tl1_", "tl2_", "tq1_", "tq2_", "grouped_"};
     return starts_with(name, PREFIXES, BN_ARRAY_LEN(PREFIXES));
 }
 
@@ -307,7 +307,7 @@ bool bn_check_cpu_kernels(const struct bn_rules_input *in, struct bn_rule_result
     const char *name = find_kernel(in, is_cpu_ternary, KNOWN);
     if (name == NULL)
         return bn_rule_fail(
-            out, "the backend is the CPU, and no ternary kernel (i2s_, t5_, tl1_, tl2_, tq2_) ran");
+            out, "the backend is the CPU, and no ternary kernel (i2s_, t5_, tl1_, tl2_, tq2_, grouped_) ran");
     return bn_rule_pass(out, "%s", bn_rule_quote(quoted, name));
 }
 

@@ -45,11 +45,17 @@ static bool read_shape(const struct bn_rules_input *in, struct shape *s, struct 
            bn_rule_u64(in, "model.bytes", &s->bytes, out);
 }
 
-/* The head is a matrix of the file, in a type of half a byte to four bytes a weight. */
+/* A head of fewer than four bits a weight is ternary: the kernels of linear layers multiply it. */
+static bool is_ternary_head(const struct shape *s)
+{
+    return s->head_bytes < s->n_vocab * s->n_embd / 2; /* below 2^50 */
+}
+
+/* The head is a matrix of the file, of ternary weights or in a type of half a byte to four bytes a weight. */
 static bool head_fits(const struct shape *s)
 {
-    uint64_t weights = s->n_vocab * s->n_embd; /* below 2^50 */
-    return s->head_bytes % s->n_vocab == 0 && s->head_bytes >= weights / 2 && s->head_bytes <= 4 * weights;
+    uint64_t weights = s->n_vocab * s->n_embd;
+    return s->head_bytes % s->n_vocab == 0 && s->head_bytes >= weights / 5 && s->head_bytes <= 4 * weights;
 }
 
 bool bn_check_model_shape(const struct bn_rules_input *in, struct bn_rule_result *out)
@@ -70,7 +76,9 @@ bool bn_check_model_shape(const struct bn_rules_input *in, struct bn_rule_result
     if (!head_fits(&s))
         return bn_rule_fail(out, "a head of %llu rows with %llu weights each in %llu bytes", (ull)s.n_vocab,
                             (ull)s.n_embd, (ull)s.head_bytes);
-    if (s.bytes < s.head_bytes || s.bytes - s.head_bytes < weights / 5)
+    /* A ternary head is counted as it lies in memory, which can be more than in the file. */
+    uint64_t head = is_ternary_head(&s) ? s.n_vocab * s.n_embd / 5 : s.head_bytes;
+    if (s.bytes < head || s.bytes - head < weights / 5)
         return bn_rule_fail(out, "a file of %llu bytes cannot hold a head of %llu and %llu ternary weights",
                             (ull)s.bytes, (ull)s.head_bytes, (ull)weights);
     return bn_rule_pass(out, "%llu ternary weights", (ull)weights);
@@ -208,36 +216,45 @@ static bool read_packed(const struct bn_rules_input *in, const struct shape *s, 
     return bn_rule_fail(out, "%llu weights in %llu packed bytes", (ull)s->ternary_weights, (ull)packed);
 }
 
-/* The type of the first layer's query matrix says which kernels ran: those of blocks with a scale each (TQ1_0
- * becomes TQ2_0 in memory), or those of one scale. */
+/* The type of the first layer's query matrix and the activations say which kernels ran: those of tiles with a
+ * scale for each group for 16 bits; for 8 bits those of blocks with a scale each (TQ1_0 becomes TQ2_0 in
+ * memory), or those of one scale. */
 static bool type_fits(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
-    static const enum bn_kernel BLOCKED[] = {BN_KERNEL_TQ2_GEMV, BN_KERNEL_TQ2_GEMM},
+    static const enum bn_kernel GROUPED[] = {BN_KERNEL_GROUPED_GEMV, BN_KERNEL_GROUPED_GEMM},
+                                BLOCKED[] = {BN_KERNEL_TQ2_GEMV, BN_KERNEL_TQ2_GEMM},
                                 PLAIN[] = {BN_KERNEL_I2S_GEMV, BN_KERNEL_I2S_GEMM, BN_KERNEL_T5_GEMV};
-    const char *type = NULL;
+    const char *type = NULL, *activations = "int8-token";
     char quoted[80];
     if (!bn_json_string(bn_json_path(in->receipt->predicate, "model.quantization"), &type)) return true;
-    bool blocked = strncmp(type, "TQ", 2) == 0;
-    if ((blocked ? bn_receipt_work_sum(in, BLOCKED, 2) : bn_receipt_work_sum(in, PLAIN, 3)).calls > 0)
-        return true;
+    (void)bn_json_string(bn_json_path(in->receipt->predicate, "model.activations"), &activations);
+    bool wide = strncmp(activations, "int16-g", 7) == 0, blocked = strncmp(type, "TQ", 2) == 0;
+    struct bn_receipt_work done = wide      ? bn_receipt_work_sum(in, GROUPED, 2)
+                                  : blocked ? bn_receipt_work_sum(in, BLOCKED, 2)
+                                            : bn_receipt_work_sum(in, PLAIN, 3);
+    if (done.calls > 0) return true;
     return bn_rule_fail(out, "model.quantization is \"%s\", and no kernel for it ran",
                         bn_rule_quote(quoted, type));
 }
 
 bool bn_check_kernel_work(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
-    static const enum bn_kernel SLOTS[] = {BN_KERNEL_I2S_GEMV, BN_KERNEL_I2S_GEMM, BN_KERNEL_TQ2_GEMV,
-                                           BN_KERNEL_TQ2_GEMM, BN_KERNEL_T5_GEMV};
+    static const enum bn_kernel SLOTS[] = {BN_KERNEL_I2S_GEMV,    BN_KERNEL_I2S_GEMM, BN_KERNEL_TQ2_GEMV,
+                                           BN_KERNEL_TQ2_GEMM,    BN_KERNEL_T5_GEMV,  BN_KERNEL_GROUPED_GEMV,
+                                           BN_KERNEL_GROUPED_GEMM};
     struct effort e;
     uint64_t packed;
     if (!read_effort(in, &e, out) || !read_packed(in, &e.shape, &packed, out)) return false;
     const struct shape *s = &e.shape;
     struct bn_receipt_work done = bn_receipt_work_sum(in, SLOTS, BN_ARRAY_LEN(SLOTS));
     uint64_t bytes = plus(times(e.single, packed), times(e.passes - e.single, s->ternary_bytes));
-    if (!agrees("multiply-adds of the ternary kernels", done.ops, times(e.evaluated, s->ternary_weights),
+    uint64_t heads = is_ternary_head(s) ? e.generated : 0;
+    uint64_t ops = plus(times(e.evaluated, s->ternary_weights), times(heads, s->n_vocab * s->n_embd));
+    if (!agrees("multiply-adds of the ternary kernels", done.ops, ops, out) ||
+        !agrees("calls of the ternary kernels", done.calls, plus(times(e.passes, 7 * s->n_layer), heads),
                 out) ||
-        !agrees("calls of the ternary kernels", done.calls, times(e.passes, 7 * s->n_layer), out) ||
-        !agrees("bytes of the ternary kernels", done.bytes, bytes, out) || !type_fits(in, out))
+        !agrees("bytes of the ternary kernels", done.bytes, plus(bytes, times(heads, s->head_bytes)), out) ||
+        !type_fits(in, out))
         return false;
     return bn_rule_pass(out, "%llu multiply-adds for %llu tokens in %llu passes", (ull)done.ops,
                         (ull)e.evaluated, (ull)e.passes);
@@ -291,6 +308,11 @@ bool bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *
     bn_screen_stat screen;
     if (!read_effort(in, &e, out) || !read_screen(in, &e, &screen, out)) return false;
     const struct shape *s = &e.shape;
+    bool ternary = is_ternary_head(s);
+    if (ternary && screen.full != e.generated)
+        return bn_rule_fail(out, "%llu heads screened, but a ternary head is never screened",
+                            (ull)screen.screened);
+    if (ternary) screen.full = 0; /* its work is that of the ternary kernels */
     struct bn_receipt_work full = bn_receipt_work_sum(in, FULL, 2),
                            screened = bn_receipt_work_sum(in, SCREEN, 1);
     const struct {
@@ -299,7 +321,7 @@ bool bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *
     } COUNTS[] = {
         {"multiply-adds of the head", full.ops,
          times(plus(times(screen.full, s->n_vocab), screen.rows), s->n_embd)},
-        {"calls of the head", full.calls, e.generated},
+        {"calls of the head", full.calls, ternary ? 0 : e.generated},
         {"bytes of the head", full.bytes,
          plus(times(screen.full, s->head_bytes), times(screen.rows, s->head_bytes / s->n_vocab))},
         {"calls of i8_gemv", screened.calls, screen.screened},
@@ -309,6 +331,7 @@ bool bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(COUNTS); i++)
         if (!agrees(COUNTS[i].what, COUNTS[i].claimed, COUNTS[i].want, out)) return false;
+    if (ternary) return bn_rule_pass(out, "%llu ternary heads", (ull)e.generated);
     if (screen.screened > 0)
         return bn_rule_pass(out, "%llu heads screened, %llu of their rows computed, %llu heads in full",
                             (ull)screen.screened, (ull)screen.rows, (ull)screen.full);
@@ -369,17 +392,14 @@ bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result 
     if (!read_effort(in, &e, out)) return false;
     const struct shape s = e.shape;
     uint64_t q_dim = s.n_head * s.head_dim, kv_dim = s.n_head_kv * s.head_dim;
-    /* Some architectures have no norms inside attention and the feed-forward part. */
-    uint64_t plain = bn_receipt_work_sum(in, NORM, 1).calls == e.passes * 2 * s.n_layer + e.generated;
+    /* Besides those before attention and the feed-forward part: none, one of all heads of q and k, or two inside
+     * those parts. */
+    uint64_t norms = bn_receipt_work_sum(in, NORM, 1).calls, n_norms = 4, norm_width = q_dim + s.n_ff;
+    if (norms == e.passes * 2 * s.n_layer + e.generated) n_norms = 2, norm_width = 0;
+    if (norms == e.passes * 3 * s.n_layer + e.generated) n_norms = 3, norm_width = q_dim + kv_dim;
     const struct part PARTS[] = {
-        {"quantize", {BN_KERNEL_QUANTIZE}, 1, 2 * s.n_embd + q_dim + s.n_ff, 4, 0, 0},
-        {"rmsnorm",
-         {BN_KERNEL_RMSNORM},
-         1,
-         2 * s.n_embd + (plain ? 0 : q_dim + s.n_ff),
-         plain ? 2 : 4,
-         0,
-         s.n_embd},
+        {"quantize", {BN_KERNEL_QUANTIZE, BN_KERNEL_QUANTIZE16}, 2, 2 * s.n_embd + q_dim + s.n_ff, 4, 0, 0},
+        {"rmsnorm", {BN_KERNEL_RMSNORM}, 1, 2 * s.n_embd + norm_width, n_norms, 0, s.n_embd},
         {"rope", {BN_KERNEL_ROPE_NEOX, BN_KERNEL_ROPE_NORM}, 2, (s.n_head + s.n_head_kv) * s.n_rot, 1, 0, 0},
         {"the activation", {BN_KERNEL_RELU2_MUL, BN_KERNEL_SILU_MUL}, 2, s.n_ff, 1, 0, 0},
         {"add", {BN_KERNEL_ADD}, 1, 2 * s.n_embd, 2, 0, 0},

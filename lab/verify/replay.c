@@ -188,6 +188,10 @@ static bool shape_differs(const struct replay *r, const struct bn_model *model, 
                  FIELDS[i].path, (unsigned long long)FIELDS[i].value);
         return true;
     }
+    char activations[BN_ACTIVATIONS_BYTES];
+    if (bn_json_path(r->predicate, "model.activations") != NULL && /* receipts of before 0.3 have none */
+        text_claim_differs(r, "model.activations", bn_model_activations(model, activations), out))
+        return true;
     return text_claim_differs(r, "model.arch", hp->arch, out) ||
            text_claim_differs(r, "model.quantization", bn_receipt_quantization(model), out);
 }
