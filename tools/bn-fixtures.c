@@ -15,26 +15,41 @@
 
 /* The options of all commands; each has some of them. */
 struct options {
-    const char *size, *arch, *format, *tokenizer, *output, *fixtures;
-    uint32_t n_vocab; /* 0: not given */
-    bool tied, tokenizer_only, spm;
+    const char *size, *arch, *format, *embedding, *tokenizer, *output, *fixtures;
+    uint32_t n_vocab, group, head_width, hadamard; /* 0: not given */
+    double zeros;
+    bool tied, tokenizer_only, spm, yarn;
     uint64_t seed;
 };
 
 /* ---- gen ---- */
 
 static const struct bn_option GEN[] = {
-    BN_OPTION("size", "shape; 2b is that of microsoft/bitnet-b1.58-2B-4T", .arg = "nano|tiny|small|medium|2b",
-              .group = "Model", .preset = "tiny", BN_TO_TEXT(struct options, size)),
-    BN_OPTION("arch", "architecture", .arg = "bitnet-b1.58|bitnet|llama", .group = "Model",
-              .preset = "bitnet-b1.58", BN_TO_TEXT(struct options, arch)),
-    BN_OPTION("format", "storage of the ternary matrices; same values in all", .arg = "i2_s|tq2_0|tq1_0|f16",
-              .group = "Model", .preset = "i2_s", BN_TO_TEXT(struct options, format)),
+    BN_OPTION("size", "shape; 2b is that of microsoft/bitnet-b1.58-2B-4T",
+              .arg = "nano|micro|tiny|small|medium|2b|bonsai-1.7b|bonsai-4b|bonsai-8b", .group = "Model",
+              .preset = "tiny", BN_TO_TEXT(struct options, size)),
+    BN_OPTION("arch", "architecture [qwen3 for bonsai-*, else bitnet-b1.58]",
+              .arg = "bitnet-b1.58|bitnet|llama|qwen3", .group = "Model", BN_TO_TEXT(struct options, arch)),
+    BN_OPTION("format", "storage of the matrices [q2_0 for bonsai-*, else i2_s]",
+              .arg = "i2_s|tq2_0|tq1_0|q2_0|q2_0-g128|pq2_0|ptq1_0|f16|f32", .group = "Model",
+              BN_TO_TEXT(struct options, format)),
+    BN_OPTION("group", "weights that share a scale [by format; i2_s: all]", .arg = "N", .group = "Model",
+              BN_TO_U32(struct options, group, 64, 1024)),
+    BN_OPTION("zeros", "share of the weights that are zero [0.42]", .arg = "X", .group = "Model",
+              BN_TO_F64(struct options, zeros, 0, 0.9)),
+    BN_OPTION("embedding", "qwen3: storage of embedding and head", .arg = "ternary|f16", .group = "Model",
+              .preset = "ternary", BN_TO_TEXT(struct options, embedding)),
+    BN_OPTION("head-width", "width of an attention head [by architecture]", .arg = "N", .group = "Model",
+              BN_TO_U32(struct options, head_width, 2, 1024)),
+    BN_OPTION("yarn", "extend the context fourfold by YaRN; bonsai-* always do", .group = "Model",
+              BN_TO_BOOL(struct options, yarn)),
+    BN_OPTION("hadamard", "blocks of a Hadamard transform: 64, 256 or 1024", .arg = "N", .group = "Model",
+              BN_TO_U32(struct options, hadamard, 64, 1024)),
     BN_OPTION("vocab", "size of a synthetic vocabulary, 262 or more [by size]", .arg = "N", .group = "Model",
               BN_TO_U32(struct options, n_vocab, 262, 1u << 20)),
     BN_OPTION("tokenizer", "tiktoken rank file with the vocabulary", .arg = "FILE", .group = "Model",
               BN_TO_TEXT(struct options, tokenizer)),
-    BN_OPTION("tied", "llama: use the embedding as the head", .group = "Model",
+    BN_OPTION("tied", "llama, qwen3: use the embedding as the head", .group = "Model",
               BN_TO_BOOL(struct options, tied)),
     BN_OPTION("tokenizer-only", "write the vocabulary without tensors", .group = "Model",
               BN_TO_BOOL(struct options, tokenizer_only)),
@@ -51,21 +66,25 @@ static bn_status read_spec(const struct bn_args *args, struct bn_fixture_spec *s
 {
     const struct options *o = args->fields;
     spec->size = bn_fixture_size_find(o->size);
-    bool known = spec->size != NULL && bn_fixture_arch_find(o->arch, &spec->arch) &&
-                 bn_fixture_format_find(o->format, &spec->format);
+    bool bonsai = spec->size != NULL && spec->size->bonsai;
+    const char *arch = o->arch != NULL ? o->arch : bonsai ? "qwen3" : "bitnet-b1.58";
+    const char *format = o->format != NULL ? o->format : bonsai ? "q2_0" : "i2_s";
+    bool known =
+        spec->size != NULL && bn_fixture_arch_find(arch, &spec->arch) && bn_fixture_format_find(format, spec);
     if (!known) return bn_fail(err, BN_ERR_INTERNAL, "an option's list and the tables differ");
     spec->tokenizer = o->tokenizer;
-    spec->tied = o->tied;
+    spec->tied = o->tied || spec->size->tied;
+    spec->yarn = o->yarn || bonsai;
     spec->tokenizer_only = o->tokenizer_only;
     spec->spm = o->spm;
-    if (o->spm && !o->tokenizer_only) return bn_fail(err, BN_ERR_ARG, "--spm needs --tokenizer-only");
-    if (o->spm && o->tokenizer != NULL)
-        return bn_fail(err, BN_ERR_ARG, "--spm and --tokenizer exclude each other");
     spec->n_vocab = o->n_vocab;
+    spec->group = o->group;
+    spec->n_zero = (uint32_t)(o->zeros * 256 + 0.5);
+    spec->head_width = o->head_width;
+    spec->hadamard = o->hadamard;
+    spec->f16_embedding = strcmp(o->embedding, "f16") == 0;
     spec->seed = o->seed;
-    if (o->tokenizer != NULL && o->n_vocab != 0)
-        return bn_fail(err, BN_ERR_ARG, "--vocab and --tokenizer exclude each other");
-    return BN_OK;
+    return bn_fixture_check(spec, err);
 }
 
 static bn_status print_file(const struct bn_args *args, const struct bn_fixture_file *file, bn_error *err)
@@ -223,6 +242,8 @@ static const struct bn_command COMMANDS[] = {
      .bytes = sizeof(struct options),
      .json = true,
      .examples = {{"bn-fixtures gen --size tiny -o /tmp", "a model of half a megabyte"},
+                  {"bn-fixtures gen --size bonsai-1.7b --zeros 0.38 -o /tmp",
+                   "the shape of Ternary-Bonsai 1.7B, with random weights"},
                   {"bn-fixtures gen --size 2b --tokenizer tokenizer.model -o /tmp",
                    "the keys, shapes and length of BitNet 2B-4T, with random weights"}},
      .run = gen},

@@ -120,7 +120,9 @@ static void formats_hold_the_same_matrix(void **state)
     for (size_t t = 0; t < 4; t++) {
         struct bn_sink sink = memory_sink(&bytes[t]);
         uint64_t expected, all[4] = {ne[0], ne[1], 1, 1};
-        assert_int_equal(bn_weights_ternary(&sink, 42, "blk.0.x", TYPES[t], ne, NULL), BN_OK);
+        assert_int_equal(
+            bn_weights_ternary(&sink, 42, "blk.0.x", &(struct bn_ternary_form){.type = TYPES[t]}, ne, NULL),
+            BN_OK);
         assert_true(bn_type_bytes(TYPES[t], all, &expected));
         assert_int_equal(bytes[t].len, expected);
     }
@@ -151,8 +153,10 @@ static void large_matrices_come_in_pieces(void **state)
     const uint64_t ne[2] = {2560, 640}; /* more than one chunk */
     struct bn_buf a, b;
     struct bn_sink sa = memory_sink(&a), sb = memory_sink(&b);
-    assert_int_equal(bn_weights_ternary(&sa, 1, "x", BN_TYPE_I2_S, ne, NULL), BN_OK);
-    assert_int_equal(bn_weights_ternary(&sb, 1, "x", BN_TYPE_TQ2_0, ne, NULL), BN_OK);
+    assert_int_equal(
+        bn_weights_ternary(&sa, 1, "x", &(struct bn_ternary_form){.type = BN_TYPE_I2_S}, ne, NULL), BN_OK);
+    assert_int_equal(
+        bn_weights_ternary(&sb, 1, "x", &(struct bn_ternary_form){.type = BN_TYPE_TQ2_0}, ne, NULL), BN_OK);
     assert_int_equal(a.len, 2560 * 640 / 4 + 32);
     for (size_t j = 0; j < 2560 * 640; j++)
         if (decode((const unsigned char *)a.data, BN_TYPE_I2_S, j) !=
