@@ -58,6 +58,7 @@ static void embed(const struct pass *p)
     for (size_t j = from; j < to; j++) {
         float *x = p->s->x + j * e->k;
         bn_matrix_row(p->kernels, e, (size_t)p->s->run.tokens[j], x);
+        if (p->m->embd_rotation.block != 0) bn_rotate(&p->m->embd_rotation, x, e->k, true);
         if (!bn_all_finite(x, e->k)) p->s->run.bad_row = true;
     }
     if (bn_matrix_slot(e) != BN_KERNEL_COUNT)
@@ -106,6 +107,16 @@ static void quantize_row(const struct pass *p, size_t j, const float *x, size_t 
     }
 }
 
+/* A row of activations, rotated in a row of this thread's own when the layer wants it. */
+static const float *rotated(const struct pass *p, const struct bn_linear *next, const float *x, size_t width)
+{
+    if (next->rotation.block == 0) return x;
+    float *row = p->s->rotated + (size_t)p->thread * bn_act_padded(width);
+    memcpy(row, x, width * sizeof *row);
+    bn_rotate(&next->rotation, row, width, false);
+    return row;
+}
+
 /* The first row of the normalised activations that this thread reads: a single token is normalised and
  * quantised by every thread for itself, which is sooner done than waiting for one that does it for all. */
 static size_t own_row(const struct pass *p)
@@ -113,10 +124,10 @@ static size_t own_row(const struct pass *p)
     return p->n == 1 ? p->thread : 0;
 }
 
-/* Normalises rows (when there is a weight) and quantises them for the linear layers that follow, which may be
- * called at once. */
+/* Normalises rows (when there is a weight), rotates them for `next`, the layer that follows, and quantises them.
+ * The layers that read them may be called at once. */
 static void norm_quantize(const struct pass *p, const char *op, uint32_t layer, const float *in, size_t width,
-                          const float *weight)
+                          const float *weight, const struct bn_linear *next)
 {
     struct bn_session *s = p->s;
     size_t own = own_row(p), from = 0, to = 1;
@@ -136,7 +147,7 @@ static void norm_quantize(const struct pass *p, const char *op, uint32_t layer, 
     if (!finite) s->run.bad_row = true;
     kernel_begin(p);
     for (size_t j = from; j < to; j++)
-        quantize_row(p, own + j, normed + j * width, width, finite);
+        quantize_row(p, own + j, rotated(p, next, normed + j * width, width), width, finite);
     kernel_end(p, p->m->act_group != 0 ? BN_KERNEL_QUANTIZE16 : BN_KERNEL_QUANTIZE, 0, work);
     brick_end(brick, (uint64_t)work.rows * work.cols * work.n);
     if (p->n > 1) meet(p);
@@ -329,7 +340,7 @@ static void layer_attention(const struct pass *p, uint32_t n)
     struct bn_session *s = p->s;
     const struct bn_layer *l = &p->m->layers[n];
     size_t embd = p->m->hp.n_embd;
-    norm_quantize(p, "attn_norm", n, s->x, embd, l->attn_norm);
+    norm_quantize(p, "attn_norm", n, s->x, embd, l->attn_norm, &l->q);
     struct bn_brick_timer qkv = brick_begin(p, BN_BRICK_QKV_PROJECTION);
     size_t n_made = linear(p, &l->q, s->q);
     n_made += linear(p, &l->k, s->k);
@@ -344,7 +355,7 @@ static void layer_attention(const struct pass *p, uint32_t n)
     attention(p, n);
     trace(p, "attn_out", n, s->att, l->q.w.rows);
     meet(p);
-    norm_quantize(p, "attn_sub_norm", n, s->att, l->q.w.rows, l->attn_sub_norm);
+    norm_quantize(p, "attn_sub_norm", n, s->att, l->q.w.rows, l->attn_sub_norm, &l->o);
     project(p, BN_BRICK_OUTPUT_PROJECTION, &l->o, s->y);
     trace(p, "attn_o", n, s->y, embd);
     add_residual(p);
@@ -357,7 +368,7 @@ static void layer_ffn(const struct pass *p, uint32_t n)
     struct bn_session *s = p->s;
     const struct bn_layer *l = &p->m->layers[n];
     size_t embd = p->m->hp.n_embd, ff = p->m->hp.n_ff;
-    norm_quantize(p, "ffn_norm", n, s->x, embd, l->ffn_norm);
+    norm_quantize(p, "ffn_norm", n, s->x, embd, l->ffn_norm, &l->gate);
     project(p, BN_BRICK_GATE_PROJECTION, &l->gate, s->gate);
     project(p, BN_BRICK_UP_PROJECTION, &l->up, s->up);
     trace(p, "gate", n, s->gate, ff);
@@ -365,7 +376,7 @@ static void layer_ffn(const struct pass *p, uint32_t n)
     activate(p);
     trace(p, "ffn_act", n, s->gate, ff);
     meet(p);
-    norm_quantize(p, "ffn_sub_norm", n, s->gate, ff, l->ffn_sub_norm);
+    norm_quantize(p, "ffn_sub_norm", n, s->gate, ff, l->ffn_sub_norm, &l->down);
     project(p, BN_BRICK_DOWN_PROJECTION, &l->down, s->y);
     trace(p, "down", n, s->y, embd);
     add_residual(p);
@@ -386,7 +397,8 @@ static void final_norm(const struct pass *p)
         bool finite = bn_all_finite(hidden, embd);
         if (!finite) s->run.bad_row = true;
         if (p->m->head_linear.w.rows != 0)
-            bn_quantize_row16(p, j, hidden, embd, p->m->head_linear.grouped.group, finite);
+            bn_quantize_row16(p, j, rotated(p, &p->m->head_linear, hidden, embd), embd,
+                              p->m->head_linear.grouped.group, finite);
     }
     stage_end(p, brick, BN_KERNEL_RMSNORM, 0, shape(to - from, embd, 1));
     trace_rows(p, "output_norm", -1, s->hidden, s->run.head_at, n, embd);

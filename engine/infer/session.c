@@ -61,6 +61,8 @@ static void lay_out(struct bn_session *s, struct arena *a)
     take(a, &s->scores, (size_t)s->n_ctx * BN_QUERIES, s->n_threads, sizeof *s->scores);
     take(a, &s->head_row, hp->n_embd, s->n_threads, sizeof *s->head_row);
     take(a, &s->hidden, hp->n_embd, s->n_batch, sizeof *s->hidden);
+    if (s->model->hadamard.block != 0)
+        take(a, &s->rotated, bn_act_padded(widest), s->n_threads, sizeof *s->rotated);
     if (s->model->screen.q == NULL) return;
     take(a, &s->screen_x, (size_t)2 * hp->n_embd, s->n_threads, 1);
     take(a, &s->screen_best, (size_t)2 * BN_SCREEN_MAX, s->n_threads, sizeof *s->screen_best);

@@ -34,6 +34,7 @@ struct bn_session {
     /* The inputs of linear layers, padded to the block: of 8 bits with one scale a row, or of 16 bits in two
      * planes with a step for each group. */
     int8_t *act_q, *act_low; /* the 8 bits, or the high ones; the low ones: NULL without 16 bits */
+    float *rotated;          /* n_threads rows of the widest layer input; NULL unless the model is rotated */
     struct bn_act *act;
     struct bn_act16 *act16;
     float *act_step;

@@ -93,6 +93,7 @@ void bn_model_close(bn_model *m)
         bn_free(m->copies[i]);
     bn_free(m->copies);
     bn_free(m->layers);
+    bn_hadamard_release(&m->hadamard);
     bn_tokenizer_close(m->tokenizer);
     bn_gguf_close(&m->gguf);
     bn_file_map_close(&m->map);

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "gguf/gguf.h"
 #include "kernels/kernels.h"
+#include "model/hadamard.h"
 
 /* How the weights of a linear layer lie in memory. */
 enum bn_form {
@@ -23,9 +24,10 @@ struct bn_linear {
     struct bn_ternary
         w; /* w.k is padded to the block. BN_FORM_GROUPED: only the sizes; the weights are in grouped */
     struct bn_grouped grouped;
-    struct bn_ternary packed; /* I2_S codes in T5, for single tokens; codes is NULL when there are none */
-    size_t k;                 /* inputs, before padding */
-    float extra_scale;        /* of a *.scale tensor: multiplies the output; 1 when there is none */
+    struct bn_ternary packed;    /* I2_S codes in T5, for single tokens; codes is NULL when there are none */
+    struct bn_rotation rotation; /* of the inputs, before they are quantised */
+    size_t k;                    /* inputs, before padding */
+    float extra_scale;           /* of a *.scale tensor: multiplies the output; 1 when there is none */
     bool has_extra_scale;
 };
 
@@ -74,7 +76,9 @@ struct bn_model {
     struct bn_linear head_linear; /* a ternary head; its form is BN_FORM_GROUPED, or there is none (rows 0) */
     struct bn_screen screen;
     const float *output_norm;
-    const float *rope_factors; /* n_rot / 2 divisors of the frequencies, NULL when there are none */
+    struct bn_hadamard hadamard;
+    struct bn_rotation embd_rotation; /* of rows of the embedding, which are rotated back */
+    const float *rope_factors;        /* n_rot / 2 divisors of the frequencies, NULL when there are none */
     bn_tokenizer *tokenizer;
     const struct bn_kernels *kernels; /* chosen when the model was opened */
 

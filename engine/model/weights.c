@@ -90,8 +90,13 @@ static bn_status bind_head(struct bn_model *m, bn_error *err)
     m->head = m->embd;
     if (!m->hp.tied_head) BN_TRY(bind_matrix(m, name, m->hp.n_vocab, m->hp.n_embd, &m->head, err));
     m->head_bytes = (uint64_t)m->head.rows * m->head.row_bytes;
+    struct bn_rotation rotation;
+    BN_TRY(bn_hadamard_of(&m->hadamard, name, m->head.k, &rotation, err));
+    if (rotation.block != 0 && !bn_matrix_is_ternary(&m->head))
+        return bn_fail(err, BN_ERR_UNSUPPORTED, "%s is rotated and not ternary", name);
     if (!bn_matrix_is_ternary(&m->head)) return BN_OK;
-    m->head_linear = (struct bn_linear){.k = m->head.k, .extra_scale = 1.0f, .w = {.rows = m->head.rows}};
+    m->head_linear = (struct bn_linear){
+        .k = m->head.k, .rotation = rotation, .extra_scale = 1.0f, .w = {.rows = m->head.rows}};
     bn_status status = bn_grouped_prepare(m, &m->head_linear, bn_gguf_find_tensor(&m->gguf, name), err);
     if (status != BN_OK) bn_error_name(err, name);
     return status;
@@ -115,6 +120,7 @@ static bn_status bind_linear(struct bn_model *m, uint32_t layer, const char *par
         bn_error_name(err, name);
         return status;
     }
+    BN_TRY(bn_hadamard_of(&m->hadamard, name, k, &out->rotation, err));
     m->ternary_bytes += (uint64_t)out->w.rows * out->w.row_bytes;
     m->ternary_weights += (uint64_t)rows * k;
 
@@ -125,6 +131,15 @@ static bn_status bind_linear(struct bn_model *m, uint32_t layer, const char *par
     out->extra_scale = scale[0];
     out->has_extra_scale = true;
     return BN_OK;
+}
+
+/* Layers that share an input must be rotated alike. */
+static bn_status check_alike(uint32_t layer, const char *names, const struct bn_linear *a,
+                             const struct bn_linear *b, const struct bn_linear *c, bn_error *err)
+{
+    if (a->rotation.block == b->rotation.block && a->rotation.block == c->rotation.block) return BN_OK;
+    return bn_fail_at(err, BN_ERR_UNSUPPORTED, BN_NO_OFFSET, "prism.hadamard.weight_names",
+                      "some of %s of layer %u are rotated and some are not", names, layer);
 }
 
 static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error *err)
@@ -153,9 +168,11 @@ static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error 
     BN_TRY(bind_linear(m, n, "attn_q", q_dim, hp->n_embd, skip, &l->q, err));
     BN_TRY(bind_linear(m, n, "attn_k", kv_dim, hp->n_embd, skip, &l->k, err));
     BN_TRY(bind_linear(m, n, "attn_v", kv_dim, hp->n_embd, skip, &l->v, err));
+    BN_TRY(check_alike(n, "attn_q, attn_k and attn_v", &l->q, &l->k, &l->v, err));
     BN_TRY(bind_linear(m, n, "attn_output", hp->n_embd, q_dim, skip, &l->o, err));
     BN_TRY(bind_linear(m, n, "ffn_gate", hp->n_ff, hp->n_embd, skip, &l->gate, err));
     BN_TRY(bind_linear(m, n, "ffn_up", hp->n_ff, hp->n_embd, skip, &l->up, err));
+    BN_TRY(check_alike(n, "ffn_gate and ffn_up", &l->gate, &l->up, &l->up, err));
     return bind_linear(m, n, "ffn_down", hp->n_embd, hp->n_ff, skip, &l->down, err);
 }
 
@@ -188,6 +205,8 @@ bn_status bn_weights_bind(struct bn_model *m, struct bn_loading *loading, bn_err
     m->layers = bn_alloc(hp->n_layer, sizeof *m->layers);
     if (m->layers == NULL) return bn_nomem(err);
     BN_TRY(bind_matrix(m, "token_embd.weight", hp->n_vocab, hp->n_embd, &m->embd, err));
+    BN_TRY(bn_hadamard_read(&m->hadamard, &m->gguf, err));
+    BN_TRY(bn_hadamard_of(&m->hadamard, "token_embd.weight", hp->n_embd, &m->embd_rotation, err));
     BN_TRY(bind_head(m, err));
     BN_TRY(bind_vector(m, "output_norm.weight", hp->n_embd, &m->output_norm, err));
     if (bn_gguf_find_tensor(&m->gguf, "rope_freqs.weight") != NULL) {
