@@ -48,6 +48,8 @@ static bn_status read_file(struct bn_hub_locked *f, const bn_json *o, bn_error *
     (void)text(o, "licence", &f->licence);
     if (!text(o, "sha256", &f->sha256) || !bn_is_sha256(f->sha256))
         return bn_fail_in(err, BN_ERR_FORMAT, f->id, "sha256 is not 64 hexadecimal digits");
+    if (text(o, "tokenizer_sha256", &f->tokenizer_sha256) && !bn_is_sha256(f->tokenizer_sha256))
+        return bn_fail_in(err, BN_ERR_FORMAT, f->id, "tokenizer_sha256 is not 64 hexadecimal digits");
     if (!bn_json_u64(bn_json_get(o, "size"), &f->size))
         return bn_fail_in(err, BN_ERR_FORMAT, f->id, "has no 'size'");
     for (const bn_json *u = bn_json_first(bn_json_get(o, "urls")); u != NULL; u = bn_json_next(u)) {
@@ -111,6 +113,7 @@ bn_status bn_hub_lockfile_write(struct bn_buf *out, struct bn_hub_locked *list, 
         bn_json_put_string(o, "revision", f->revision);
         bn_json_put_string(o, "file", f->file);
         bn_json_put_string(o, "sha256", f->sha256);
+        bn_json_put_string(o, "tokenizer_sha256", f->tokenizer_sha256);
         bn_json_put_u64(o, "size", f->size);
         bn_json_put_texts(o, "urls", f->urls, f->n_urls);
         bn_json_put_string(o, "licence", f->licence);

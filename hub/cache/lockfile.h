@@ -17,6 +17,7 @@ struct bn_hub_locked {
     const char *revision; /* the commit */
     const char *file;
     const char *sha256, *licence; /* licence NULL: not known */
+    const char *tokenizer_sha256; /* of the vocabulary, as receipts name it; NULL: not known */
     uint64_t size;
     const char *urls[BN_HUB_LOCKED_URLS];
     size_t n_urls;

@@ -306,6 +306,9 @@ check 'and finds it later without the network' bash -c "[ $status -eq 0 ] && [ !
 is 'verify --lock' 0 '2 ok' verify --lock one.lock
 get lock --offline -o cache.lock
 check 'lock of the whole cache sends no request' bash -c "[ $status -eq 0 ] && [ ! -s log ] && grep -q '\"id\": \"hf:acme/m:a.gguf@$one\"' cache.lock"
+"${bn%bn-download}bn-run" -q -m "$model" -n 1 --tokens 1,2 --receipt receipt.json >/dev/null
+vocabulary=$(grep -oE '"tokenizer_sha256": *"[0-9a-f]{64}"' receipt.json)
+check 'it names the vocabulary as receipts do' grep -qF "${vocabulary##* }" cache.lock
 sed "s/$a/$b/" one.lock >bad.lock
 rm -rf cache
 is 'a lock file with another digest' 5 'expected .* \(--sha256\)' --lock bad.lock

@@ -7,10 +7,12 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "gguf/gguf.h"
 #include "hub/cache/cache.h"
 #include "hub/cache/lockfile.h"
 #include "hub/cache/walk.h"
 #include "hub/names/reference.h"
+#include "tokenizer/tokenizer.h"
 #include "tools/cli/report.h"
 #include "tools/download/download.h"
 
@@ -22,7 +24,8 @@ const struct bn_option bn_download_lock_options[] = {
 
 /* The texts of one entry. */
 struct entry {
-    char id[1600], repo[193], revision[65], file[1025], sha256[BN_SHA256_HEX], licence[64], url[2049];
+    char id[1600], repo[193], revision[65], file[1025], sha256[BN_SHA256_HEX], tokenizer[BN_SHA256_HEX],
+        licence[64], url[2049];
 };
 
 struct lock {
@@ -43,15 +46,35 @@ static bn_status make_room(struct lock *l, size_t n, bn_error *err)
 static void add(struct lock *l, uint64_t size)
 {
     const struct entry *e = &l->entries[l->n];
-    l->list[l->n++] = (struct bn_hub_locked){.id = e->id,
-                                             .repo = e->repo,
-                                             .revision = e->revision,
-                                             .file = e->file,
-                                             .sha256 = e->sha256,
-                                             .licence = e->licence[0] != '\0' ? e->licence : NULL,
-                                             .size = size,
-                                             .urls = {e->url},
-                                             .n_urls = e->url[0] != '\0' ? 1 : 0};
+    l->list[l->n++] =
+        (struct bn_hub_locked){.id = e->id,
+                               .repo = e->repo,
+                               .revision = e->revision,
+                               .file = e->file,
+                               .sha256 = e->sha256,
+                               .tokenizer_sha256 = e->tokenizer[0] != '\0' ? e->tokenizer : NULL,
+                               .licence = e->licence[0] != '\0' ? e->licence : NULL,
+                               .size = size,
+                               .urls = {e->url},
+                               .n_urls = e->url[0] != '\0' ? 1 : 0};
+}
+
+/* The digest of a model's vocabulary; empty unless the file is here and has one. */
+static void read_tokenizer(char hex[BN_SHA256_HEX], const char *path)
+{
+    struct bn_file_map map;
+    struct bn_gguf gguf;
+    bn_tokenizer *tok = NULL;
+    hex[0] = '\0';
+    if (bn_file_map_open(&map, path, false, NULL) != BN_OK) return;
+    if (bn_gguf_open(&gguf, map.data, map.n_bytes, NULL) == BN_OK) {
+        bool ok =
+            bn_tokenizer_open(&tok, &gguf, "", NULL) == BN_OK && bn_tokenizer_digest(tok, hex, NULL) == BN_OK;
+        if (!ok) hex[0] = '\0';
+        bn_tokenizer_close(tok);
+        bn_gguf_close(&gguf);
+    }
+    bn_file_map_close(&map);
 }
 
 /* From the registry, the cache or the hub; nothing is downloaded. */
@@ -76,6 +99,9 @@ static bn_status lock_model(struct lock *l, const char *reference, bn_error *err
     snprintf(e->file, sizeof e->file, "%s", f->file);
     snprintf(e->sha256, sizeof e->sha256, "%s", sha256);
     snprintf(e->licence, sizeof e->licence, "%s", f->licence);
+    char *path = NULL;
+    if (bn_hub_find(&path, reference, NULL) == BN_OK) read_tokenizer(e->tokenizer, path);
+    bn_free(path);
     BN_TRY(bn_hub_url(e->url, &f->server, f->repo, f->file, f->commit, err));
     add(l, f->size);
     return BN_OK;
@@ -104,6 +130,7 @@ static bn_status lock_cache(struct lock *l, bn_error *err)
         snprintf(e->revision, sizeof e->revision, "%s", c->commit);
         snprintf(e->file, sizeof e->file, "%s", c->file);
         snprintf(e->sha256, sizeof e->sha256, "%s", c->etag);
+        read_tokenizer(e->tokenizer, c->path);
         status = bn_hub_url(e->url, &l->fetch->server, c->repo, c->file, c->commit, err);
         if (status == BN_OK) add(l, c->size);
     }
