@@ -3,6 +3,7 @@
 // Reads a GGUF file. Every read is compared with the remaining bytes; a file that is too short is malformed.
 #include "gguf.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -133,9 +134,10 @@ Gguf::Value Gguf::read_value(Cursor &at, std::uint32_t type)
         const std::uint32_t element = at.u32();
         const std::uint64_t length = at.u64();
         if (element == ARRAY) throw Malformed("an array of arrays is not supported");
+        Array elements;
         for (std::uint64_t i = 0; i < length; i++)
-            read_value(at, element);
-        return Array{length};
+            elements.push_back(read_value(at, element));
+        return elements;
     }
     default:
         throw Malformed("unknown value type " + std::to_string(type) + " before byte " +
@@ -185,8 +187,38 @@ void Gguf::parse()
             throw Malformed("tensor '" + t.name + "' is beyond the end of the file");
         t.data = bytes_.data() + start + offset;
         t.available = bytes_.size() - start - offset;
+        t.room = t.available;
+        for (const auto &other : found)
+            if (other.second > offset) t.room = std::min(t.room, other.second - offset);
         const std::string name = t.name;
         if (!tensors_.emplace(name, std::move(t)).second) throw Malformed("duplicate tensor '" + name + "'");
+    }
+    settle_groups();
+}
+
+// Type 42 is one number for two sizes of groups, and no key says which: 18 bytes for 64 weights, or 34 for 128.
+// The distance to the next tensor does. All tensors of a file have the same.
+void Gguf::settle_groups()
+{
+    const std::uint64_t alignment = integer("general.alignment", 32);
+    std::uint64_t group = 0;
+    for (const std::uint64_t candidate : {std::uint64_t{64}, std::uint64_t{128}}) {
+        bool fits = true;
+        for (const auto &[name, t] : tensors_) {
+            if (t.type != Q2_0) continue;
+            const std::uint64_t bytes = t.columns / candidate * (candidate / 4 + 2) * t.rows;
+            // The last tensor may end without padding.
+            const bool last = t.room == t.available;
+            fits = fits && t.columns % candidate == 0 && bytes <= t.room &&
+                   (t.room - bytes < alignment || (last && t.room == bytes));
+        }
+        if (fits && group == 0) group = candidate;
+    }
+    for (auto &[name, t] : tensors_) {
+        if (t.type != Q2_0) continue;
+        if (group == 0)
+            throw Malformed("tensor '" + name + "' of type 42 has groups of neither 64 nor 128 weights");
+        t.group = group;
     }
 }
 
@@ -206,6 +238,12 @@ const Tensor &Gguf::tensor(const std::string &name) const
 bool Gguf::has(const std::string &key) const
 {
     return values_.count(key) != 0;
+}
+
+bool Gguf::has_prefix(const std::string &prefix) const
+{
+    const auto it = values_.lower_bound(prefix);
+    return it != values_.end() && it->first.compare(0, prefix.size(), prefix) == 0;
 }
 
 const Gguf::Value &Gguf::value(const std::string &key) const
@@ -251,10 +289,35 @@ double Gguf::real(const std::string &key, double otherwise) const
     return has(key) ? real(key) : otherwise;
 }
 
-std::uint64_t Gguf::array_length(const std::string &key) const
+const Gguf::Array &Gguf::array(const std::string &key) const
 {
-    if (const auto *a = std::get_if<Array>(&value(key))) return a->length;
+    if (const auto *a = std::get_if<Array>(&value(key))) return *a;
     throw Malformed("key '" + key + "' is not an array");
+}
+
+std::vector<std::int64_t> Gguf::integers(const std::string &key) const
+{
+    std::vector<std::int64_t> out;
+    for (const Value &v : array(key)) {
+        if (const auto *i = std::get_if<std::int64_t>(&v))
+            out.push_back(*i);
+        else if (const auto *u = std::get_if<std::uint64_t>(&v); u != nullptr && *u <= INT64_MAX)
+            out.push_back(static_cast<std::int64_t>(*u));
+        else
+            throw Malformed("key '" + key + "' is not an array of integers");
+    }
+    return out;
+}
+
+std::vector<std::string> Gguf::texts(const std::string &key) const
+{
+    std::vector<std::string> out;
+    for (const Value &v : array(key)) {
+        const auto *s = std::get_if<std::string>(&v);
+        if (s == nullptr) throw Malformed("key '" + key + "' is not an array of strings");
+        out.push_back(*s);
+    }
+    return out;
 }
 
 } // namespace ref

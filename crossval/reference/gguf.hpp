@@ -31,6 +31,9 @@ enum TensorType : std::uint32_t {
     TQ1_0 = 34,
     TQ2_0 = 35,
     I2_S = 36,
+    Q2_0 = 42, // groups of 64 weights, or of 128 in older files
+    PQ2_0 = 142,
+    PTQ1_0 = 143,
 };
 
 struct Tensor {
@@ -40,6 +43,8 @@ struct Tensor {
     std::uint32_t type = 0;
     const std::uint8_t *data = nullptr;
     std::uint64_t available = 0; // bytes from data to the end of the file
+    std::uint64_t room = 0;      // bytes from data to the next tensor or the end of the file
+    std::uint64_t group = 0;     // Q2_0: 64 or 128
 };
 
 class Gguf
@@ -53,24 +58,29 @@ class Gguf
     const Tensor &tensor(const std::string &name) const;
 
     bool has(const std::string &key) const;
+    bool has_prefix(const std::string &prefix) const; // a key that begins so
     std::string text(const std::string &key) const;
     std::string text(const std::string &key, const std::string &otherwise) const;
     std::uint64_t integer(const std::string &key) const;
     std::uint64_t integer(const std::string &key, std::uint64_t otherwise) const;
     double real(const std::string &key) const;
     double real(const std::string &key, double otherwise) const;
-    // Number of elements of an array; their values are not kept, no part of the arithmetic needs them.
-    std::uint64_t array_length(const std::string &key) const;
+    // Arrays. An empty one has no type, so it is an array of any.
+    std::vector<std::int64_t> integers(const std::string &key) const;
+    std::vector<std::string> texts(const std::string &key) const;
 
   private:
-    struct Array {
-        std::uint64_t length;
+    struct Value;
+    using Array = std::vector<Value>;
+    struct Value : std::variant<std::uint64_t, std::int64_t, double, bool, std::string, Array> {
+        using variant::variant;
     };
-    using Value = std::variant<std::uint64_t, std::int64_t, double, bool, std::string, Array>;
     class Cursor;
 
     void parse();
+    void settle_groups();
     static Value read_value(Cursor &at, std::uint32_t type);
+    const Array &array(const std::string &key) const;
     const Value &value(const std::string &key) const;
 
     std::vector<std::uint8_t> bytes_;

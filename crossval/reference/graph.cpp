@@ -3,6 +3,7 @@
 // The steps of the forward pass. With x the residual stream, a layer is
 //
 //   h = norm(x)             q, k, v = Wq h, Wk h, Wv h        q, k rotated by their positions
+//   (qwen3: each head of q and k is normed before)
 //   a = attention(q, k, v)  a = sub_norm(a) (BitNet)          x = x + Wo a
 //   h = norm(x)             m = act(Wgate h) * (Wup h)        m = sub_norm(m) (BitNet)    x = x + Wdown m
 //
@@ -49,6 +50,16 @@ const Named faults_by_name[] = {
     {"head-q8", [](Faults &f) -> bool & { return f.head_q8; }},
     {"embd-scale", [](Faults &f) -> bool & { return f.embd_scale; }},
     {"no-bos", [](Faults &f) -> bool & { return f.no_bos; }},
+    {"no-yarn", [](Faults &f) -> bool & { return f.no_yarn; }},
+    {"no-magnitude", [](Faults &f) -> bool & { return f.no_magnitude; }},
+    {"width-64", [](Faults &f) -> bool & { return f.width_64; }},
+    {"no-head-norm", [](Faults &f) -> bool & { return f.no_head_norm; }},
+    {"group-64", [](Faults &f) -> bool & { return f.weights.group_64; }},
+    {"neighbour", [](Faults &f) -> bool & { return f.weights.neighbour; }},
+    {"no-hadamard", [](Faults &f) -> bool & { return f.hadamard.ignored; }},
+    {"no-signs", [](Faults &f) -> bool & { return f.hadamard.no_signs; }},
+    {"signs-after", [](Faults &f) -> bool & { return f.hadamard.signs_after; }},
+    {"no-inverse", [](Faults &f) -> bool & { return f.hadamard.no_inverse; }},
 };
 
 } // namespace
@@ -86,6 +97,7 @@ void Table::set_row(std::size_t r, const Row &x)
 // y = scale * (W x) + bias; most files have neither an extra scale nor a bias.
 struct Graph::Linear {
     Matrix weight;
+    bool transformed = false; // x is replaced by its Hadamard transform
     bool has_scale = false;
     double scale = 1;
     Row bias;
@@ -95,8 +107,9 @@ Graph::Graph(const Gguf &file, const Options &options) : file_(file), options_(o
 {
     const std::string arch = file.text("general.architecture");
     const bool b158 = arch == "bitnet-b1.58" || arch == "bitnet-25";
-    const bool llama = arch == "llama";
-    if (!b158 && !llama && arch != "bitnet") throw Unsupported("architecture '" + arch + "'");
+    const bool llama = arch == "llama", qwen = arch == "qwen3";
+    bitnet_ = b158 || arch == "bitnet";
+    if (!bitnet_ && !llama && !qwen) throw Unsupported("architecture '" + arch + "'");
     const auto count = [&](const std::string &key) {
         const std::uint64_t n = file.integer(arch + "." + key);
         if (n == 0 || n > 1 << 24) throw Malformed("key '" + arch + "." + key + "' is out of range");
@@ -117,21 +130,7 @@ Graph::Graph(const Gguf &file, const Options &options) : file_(file), options_(o
         throw Unsupported("keys and values of different length");
     eps_ = file.real(arch + ".attention.layer_norm_rms_epsilon") * (options.faults.epsilon ? 100 : 1);
 
-    const std::size_t n_rot = count_or("rope.dimension_count", head_dim_);
-    if (n_rot % 2 != 0 || n_rot > head_dim_) throw Malformed("rope.dimension_count");
-    double rope_scale = 1;
-    const std::string scaling = file.text(arch + ".rope.scaling.type", "none");
-    if (scaling == "linear") {
-        rope_scale = 1 / file.real(arch + ".rope.scaling.factor", 1.0);
-    } else if (scaling != "none") {
-        throw Unsupported("rope scaling '" + scaling + "'");
-    }
-    Row factors;
-    if (const Tensor *t = file.find("rope_freqs.weight")) factors = dense_vector(*t);
-    if (!factors.empty() && factors.size() != n_rot / 2)
-        throw Malformed("tensor 'rope_freqs.weight' has the wrong size");
-    const double base = file.real(arch + ".rope.freq_base", 10000.0) * (options.faults.rope_base ? 0.5 : 1);
-    frequencies_ = rope_frequencies(n_rot, base, rope_scale, factors);
+    read_rotation(arch);
     const bool norm_pairs = llama != options.faults.rope_norm;
     rope_style_ = norm_pairs ? RopeStyle::Norm : RopeStyle::Neox;
 
@@ -141,15 +140,55 @@ Graph::Graph(const Gguf &file, const Options &options) : file_(file), options_(o
     if (!squared && activation != "silu" && activation != "swish")
         throw Unsupported("activation '" + activation + "'");
     squared_relu_ = squared != options.faults.silu;
-    sub_norms_ = !llama && !options.faults.no_sub_norm;
-    if (llama && (file.find("blk.0.attn_sub_norm.weight") || file.find("blk.0.ffn_sub_norm.weight")))
-        throw Unsupported("inner norms in a llama file");
+    sub_norms_ = bitnet_ && !options.faults.no_sub_norm;
+    head_norms_ = qwen && !options.faults.no_head_norm;
+    if (!bitnet_ && (file.find("blk.0.attn_sub_norm.weight") || file.find("blk.0.ffn_sub_norm.weight")))
+        throw Unsupported("inner norms in a file of architecture '" + arch + "'");
 
-    embedding_ = Matrix(file.tensor("token_embd.weight"));
-    const Tensor *output = llama ? file.find("output.weight") : nullptr;
-    head_ = output != nullptr ? Matrix(*output) : embedding_;
+    hadamard_ = Hadamard(file, options.faults.hadamard);
+    embedding_ = Matrix(file.tensor("token_embd.weight"), options.faults.weights);
+    const Tensor *output = bitnet_ ? nullptr : file.find("output.weight");
+    head_ = output != nullptr ? Matrix(*output, options.faults.weights) : embedding_;
+    head_name_ = output != nullptr ? "output.weight" : "token_embd.weight";
+    if (output == nullptr && hadamard_.has_inverse())
+        throw Unsupported("a head that is the embedding, when that is stored transformed");
     if (embedding_.columns() != n_embd_ || head_.columns() != n_embd_ || head_.rows() != embedding_.rows())
         throw Malformed("the embedding or the head has the wrong size");
+}
+
+void Graph::read_rotation(const std::string &arch)
+{
+    const auto real = [&](const std::string &key, double otherwise) {
+        return file_.real(arch + ".rope." + key, otherwise);
+    };
+    const std::size_t n_rot =
+        static_cast<std::size_t>(file_.integer(arch + ".rope.dimension_count", head_dim_));
+    if (n_rot == 0 || n_rot % 2 != 0 || n_rot > head_dim_) throw Malformed("rope.dimension_count");
+    const double base = real("freq_base", 10000.0) * (options_.faults.rope_base ? 0.5 : 1);
+    const std::string scaling = file_.text(arch + ".rope.scaling.type", "none");
+    if (scaling != "linear" && scaling != "yarn" && scaling != "none")
+        throw Unsupported("rope scaling '" + scaling + "'");
+    Row factors;
+    if (const Tensor *t = file_.find("rope_freqs.weight")) factors = dense_vector(*t);
+    if (!factors.empty() && factors.size() != n_rot / 2)
+        throw Malformed("tensor 'rope_freqs.weight' has the wrong size");
+    if (scaling == "yarn" && !options_.faults.no_yarn) {
+        Yarn yarn;
+        yarn.factor = real("scaling.factor", 1.0);
+        yarn.original = static_cast<double>(file_.integer(arch + ".rope.scaling.original_context_length",
+                                                          file_.integer(arch + ".context_length", 0)));
+        yarn.beta_fast = real("scaling.yarn_beta_fast", yarn.beta_fast);
+        yarn.beta_slow = real("scaling.yarn_beta_slow", yarn.beta_slow);
+        yarn.ext = real("scaling.yarn_ext_factor", yarn.ext);
+        yarn.attn = real("scaling.attn_factor", 1.0) * real("scaling.yarn_attn_factor", 1.0);
+        if (!(yarn.factor > 0) || !(yarn.original > 0) || !factors.empty())
+            throw Unsupported("these keys of rope.scaling");
+        frequencies_ = yarn_frequencies(n_rot, base, yarn);
+        magnitude_ = options_.faults.no_magnitude ? 1.0 : yarn_magnitude(yarn);
+    } else {
+        const double scale = scaling == "linear" ? 1 / real("scaling.factor", 1.0) : 1;
+        frequencies_ = rope_frequencies(n_rot, base, scale, factors);
+    }
 }
 
 Table Graph::embed(const std::vector<std::uint32_t> &tokens) const
@@ -158,7 +197,8 @@ Table Graph::embed(const std::vector<std::uint32_t> &tokens) const
     for (std::size_t p = 0; p < tokens.size(); p++) {
         if (tokens[p] >= n_vocab())
             throw Usage("token " + std::to_string(tokens[p]) + " is not in the vocabulary");
-        x.set_row(p, embedding_.dense_row(tokens[p]));
+        const Row row = embedding_.dense_row(tokens[p]);
+        x.set_row(p, hadamard_.has_inverse() ? hadamard_.embedding(row) : row);
     }
     if (options_.faults.embd_scale)
         for (double &v : x.values)
@@ -171,6 +211,7 @@ Graph::Linear Graph::linear(const std::string &name, std::size_t n_out, std::siz
     Linear layer;
     layer.weight = Matrix(file_.tensor(name + ".weight"), options_.faults.weights);
     layer.weight.recognise_ternary();
+    layer.transformed = hadamard_.has(name + ".weight");
     if (layer.weight.rows() != n_out || layer.weight.columns() != n_in)
         throw Malformed("tensor '" + name + ".weight' has the wrong size");
     if (const Tensor *scale = file_.find(name + ".scale")) {
@@ -183,9 +224,17 @@ Graph::Linear Graph::linear(const std::string &name, std::size_t n_out, std::siz
     return layer;
 }
 
-Table Graph::apply_linear(const Linear &layer, const Table &x) const
+bool Graph::rounds_inputs(const Matrix &weight) const
 {
-    const bool ternary = layer.weight.is_ternary();
+    return weight.is_ternary() && (bitnet_ || !weight.has_block_scales());
+}
+
+Table Graph::apply_linear(const Linear &layer, const Table &input) const
+{
+    const bool ternary = rounds_inputs(layer.weight);
+    Table x = input;
+    for (std::size_t p = 0; layer.transformed && p < x.rows; p++)
+        x.set_row(p, hadamard_.input(input.row(p)));
     std::vector<Quantised> quantised;
     for (std::size_t p = 0; ternary && p < x.rows; p++)
         quantised.push_back(quantise(x.row(p), options_.as));
@@ -216,7 +265,7 @@ Step Graph::linear_step(const std::string &tensor, const std::string &output, co
                         std::size_t n_out, std::size_t n_in) const
 {
     const auto layer = std::make_shared<Linear>(linear(tensor, n_out, n_in));
-    const bool exact = layer->weight.is_ternary() && layer->bias.empty();
+    const bool exact = rounds_inputs(layer->weight) && layer->bias.empty();
     return {output, {input}, n_out, exact, [this, layer](const std::vector<const Table *> &in) {
                 return apply_linear(*layer, *in[0]);
             }};
@@ -235,6 +284,25 @@ Step Graph::norm_step(const std::string &tensor, const std::string &output, cons
             }};
 }
 
+// One vector of weights for all heads.
+Step Graph::head_norm_step(const std::string &tensor, const std::string &output, const std::string &input,
+                           std::size_t n_heads) const
+{
+    const Row weight = dense_vector(file_.tensor(tensor + ".weight"));
+    if (weight.size() != head_dim_) throw Malformed("tensor '" + tensor + ".weight' has the wrong size");
+    return {
+        output, {input}, n_heads * head_dim_, false, [weight, this](const std::vector<const Table *> &in) {
+            Table y = *in[0];
+            for (std::size_t at = 0; at < y.values.size(); at += head_dim_) {
+                const auto head = y.values.begin() + static_cast<std::ptrdiff_t>(at);
+                const Row normed =
+                    rmsnorm(Row(head, head + static_cast<std::ptrdiff_t>(head_dim_)), weight, eps_);
+                std::copy(normed.begin(), normed.end(), head);
+            }
+            return y;
+        }};
+}
+
 Step Graph::rope_step(const std::string &output, const std::string &input, std::size_t n_heads) const
 {
     return {
@@ -244,6 +312,9 @@ Step Graph::rope_step(const std::string &output, const std::string &input, std::
             for (std::size_t p = 0; p < y.rows; p++)
                 for (std::size_t h = 0; h < n_heads; h++)
                     rope(y.at(p) + h * head_dim_, frequencies_, static_cast<double>(p + ahead), rope_style_);
+            // Elements after the rotated ones keep their size.
+            for (std::size_t i = 0; i < y.values.size(); i++)
+                if (i % head_dim_ < 2 * frequencies_.size()) y.values[i] *= magnitude_;
             return y;
         }};
 }
@@ -274,7 +345,9 @@ Step Graph::attention_step(const std::string &prefix) const
                         const std::size_t kv = faults.head_map ? h % n_head_kv_ : h / group;
                         Row query(q.at(p) + h * head_dim_, q.at(p) + (h + 1) * head_dim_);
                         for (double &x : query)
-                            if (faults.no_sqrt) x *= std::sqrt(static_cast<double>(head_dim_));
+                            x *= faults.no_sqrt    ? std::sqrt(static_cast<double>(head_dim_))
+                                 : faults.width_64 ? std::sqrt(static_cast<double>(head_dim_) / 64)
+                                                   : 1;
                         const Row head = attention(query.data(), k.at(0) + kv * head_dim_,
                                                    v.at(0) + kv * head_dim_, seen, head_dim_, k.cols);
                         std::copy(head.begin(), head.end(), out.at(p) + h * head_dim_);
@@ -335,8 +408,12 @@ std::vector<Step> Graph::layer_steps(std::size_t layer) const
             return k;
         };
     s.push_back(linear_step(blk + "attn_v", L + "v", L + "attn_norm", n_kv, n_embd_));
-    s.push_back(rope_step(L + "q_rope", L + "q", n_head_));
-    s.push_back(rope_step(L + "k_rope", L + "k", n_head_kv_));
+    if (head_norms_) {
+        s.push_back(head_norm_step(blk + "attn_q_norm", L + "q_norm", L + "q", n_head_));
+        s.push_back(head_norm_step(blk + "attn_k_norm", L + "k_norm", L + "k", n_head_kv_));
+    }
+    s.push_back(rope_step(L + "q_rope", L + (head_norms_ ? "q_norm" : "q"), n_head_));
+    s.push_back(rope_step(L + "k_rope", L + (head_norms_ ? "k_norm" : "k"), n_head_kv_));
     s.push_back(attention_step(L));
     if (sub_norms_) s.push_back(norm_step(blk + "attn_sub_norm", L + "attn_sub_norm", L + "attn_out", n_q));
     s.push_back(linear_step(blk + "attn_output", L + "attn_o",
@@ -372,17 +449,19 @@ Row Graph::head_row(std::size_t row) const
 
 std::vector<Step> Graph::output_steps() const
 {
-    const std::string x = "L" + std::to_string(n_layers_ - 1) + ".ffn_res";
+    const std::string last = "L" + std::to_string(n_layers_ - 1) + ".ffn_res";
     Step head{"G.logits", {"G.output_norm"}, n_vocab(), false, [this](const std::vector<const Table *> &in) {
-                  Table y(in[0]->rows, n_vocab());
+                  Table x = *in[0], y(x.rows, n_vocab());
+                  for (std::size_t p = 0; hadamard_.has(head_name_) && p < x.rows; p++)
+                      x.set_row(p, hadamard_.input(in[0]->row(p)));
                   for (std::size_t r = 0; r < y.cols; r++) {
                       const Row w = head_row(r);
                       for (std::size_t p = 0; p < y.rows; p++)
-                          y.at(p)[r] = dot(w, in[0]->row(p));
+                          y.at(p)[r] = dot(w, x.row(p));
                   }
                   return y;
               }};
-    return {norm_step("output_norm", "G.output_norm", x, n_embd_), head};
+    return {norm_step("output_norm", "G.output_norm", last, n_embd_), head};
 }
 
 Table Graph::forward(const std::vector<std::uint32_t> &tokens, bool all, const Observer &observer) const

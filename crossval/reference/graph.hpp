@@ -4,10 +4,14 @@
 // fed by the steps before it, it is the forward pass. Run step by step on the recorded inputs of
 // another engine, it checks that engine operation by operation.
 //
-// Three architectures (general.architecture):
+// Four architectures (general.architecture):
 //   bitnet-b1.58, bitnet-25   squared ReLU, Neox rotation, norms before Wo and Wdown, head = embedding
 //   bitnet                    the same with SiLU
 //   llama                     SiLU, Norm rotation, no inner norms, a head of its own or the embedding
+//   qwen3                     as llama, with Neox rotation and a norm of each head of queries and keys
+//
+// Ternary layers round their inputs to eight bits where the models were trained so: in the bitnet
+// architectures, and in every I2_S file. Layers with block scales in other models do not round.
 #ifndef REFERENCE_GRAPH_HPP
 #define REFERENCE_GRAPH_HPP
 
@@ -18,6 +22,7 @@
 #include <vector>
 
 #include "gguf.hpp"
+#include "hadamard.hpp"
 #include "ops.hpp"
 #include "weights.hpp"
 
@@ -50,21 +55,26 @@ struct Table {
 
 // Deliberate mistakes of the whole graph, for tests.
 struct Faults {
-    bool silu = false;        // SiLU where squared ReLU belongs, and the other way round
-    bool rope_norm = false;   // the other pairing of elements in the rotation
-    bool no_sub_norm = false; // leaves out the inner norms
-    bool head_map = false;    // query head h looks at KV head h mod n_head_kv
-    bool position = false;    // queries are rotated for the next position
-    bool rope_base = false;   // the rotation's base is half of the file's
-    bool epsilon = false;     // the epsilon of the norms is a hundred times too large
-    bool swap_k = false;      // the heads of the keys are in reverse order
-    bool swap_ffn = false;    // gate and up are exchanged
-    bool no_residual = false; // attention's output replaces the residual stream
-    bool sees_next = false;   // attention also sees the next position
-    bool no_sqrt = false;     // scores are not divided by the root of the head's length
-    bool head_q8 = false;     // the head's weights are rounded to eight bits, 32 per scale
-    bool embd_scale = false;  // embeddings are multiplied by the root of their length, as in Gemma
-    bool no_bos = false;      // the first token is not evaluated; its row repeats the second's
+    bool silu = false;         // SiLU where squared ReLU belongs, and the other way round
+    bool rope_norm = false;    // the other pairing of elements in the rotation
+    bool no_sub_norm = false;  // leaves out the inner norms
+    bool head_map = false;     // query head h looks at KV head h mod n_head_kv
+    bool position = false;     // queries are rotated for the next position
+    bool rope_base = false;    // the rotation's base is half of the file's
+    bool epsilon = false;      // the epsilon of the norms is a hundred times too large
+    bool swap_k = false;       // the heads of the keys are in reverse order
+    bool swap_ffn = false;     // gate and up are exchanged
+    bool no_residual = false;  // attention's output replaces the residual stream
+    bool sees_next = false;    // attention also sees the next position
+    bool no_sqrt = false;      // scores are not divided by the root of the head's length
+    bool head_q8 = false;      // the head's weights are rounded to eight bits, 32 per scale
+    bool embd_scale = false;   // embeddings are multiplied by the root of their length, as in Gemma
+    bool no_bos = false;       // the first token is not evaluated; its row repeats the second's
+    bool no_yarn = false;      // the rotation is that of a file without YaRN
+    bool no_magnitude = false; // YaRN without the factor of the rotated elements
+    bool width_64 = false;     // scores are divided by the root of 64, whatever the length of the head
+    bool no_head_norm = false; // leaves out the norms of the heads
+    HadamardFault hadamard;
     WeightFault weights;
 };
 
@@ -125,7 +135,11 @@ class Graph
                      std::size_t n_out, std::size_t n_in) const;
     Step norm_step(const std::string &tensor, const std::string &output, const std::string &input,
                    std::size_t n) const;
+    Step head_norm_step(const std::string &tensor, const std::string &output, const std::string &input,
+                        std::size_t n_heads) const;
     Step rope_step(const std::string &output, const std::string &input, std::size_t n_heads) const;
+    void read_rotation(const std::string &arch);
+    bool rounds_inputs(const Matrix &weight) const;
     Step attention_step(const std::string &prefix) const;
     Step activation_step(const std::string &prefix) const;
     Step sum_step(const std::string &output, const std::string &a, const std::string &b, std::size_t n) const;
@@ -138,10 +152,14 @@ class Graph
     std::size_t n_layers_, n_embd_, n_ff_, n_head_, n_head_kv_, head_dim_;
     double eps_;
     Row frequencies_;
+    double magnitude_ = 1; // of rotated elements
     RopeStyle rope_style_;
+    bool bitnet_;
     bool squared_relu_;
-    bool sub_norms_;
+    bool sub_norms_, head_norms_;
+    Hadamard hadamard_;
     Matrix embedding_, head_;
+    std::string head_name_;
 };
 
 } // namespace ref

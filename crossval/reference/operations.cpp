@@ -113,6 +113,18 @@ Row op_rope(Numbers &in, As, RopeStyle style)
     return head;
 }
 
+Row op_yarn(Numbers &in, As)
+{
+    const std::size_t n = in.count();
+    const double base = in.next();
+    Yarn yarn;
+    yarn.factor = in.next();
+    yarn.original = in.next();
+    Row out = yarn_frequencies(n, base, yarn);
+    out.push_back(yarn_magnitude(yarn));
+    return out;
+}
+
 Row op_quantise(Numbers &in, As as)
 {
     const Quantised x = quantise(in.rest(), as);
@@ -160,7 +172,8 @@ Row op_decode(Numbers &in, As)
     tensor.columns = in.count();
     const std::vector<std::uint8_t> bytes = in.integers<std::uint8_t>(in.left(), 0, 255);
     tensor.data = bytes.data();
-    tensor.available = bytes.size();
+    tensor.available = tensor.room = bytes.size();
+    tensor.group = bytes.size() * 64 == tensor.columns * 18 ? 64 : 128; // of Q2_0
     return Matrix(tensor).dense_row(0);
 }
 
@@ -197,6 +210,14 @@ const std::vector<Operation> &operations()
          [](Numbers &in, As as) { return op_rope(in, as, RopeStyle::Neox); }},
         {"rope-norm", "position base n_rot head[n]",
          [](Numbers &in, As as) { return op_rope(in, as, RopeStyle::Norm); }},
+        {"hadamard", "n x[k*n]; the transform in blocks of n",
+         [](Numbers &in, As) {
+             const std::size_t n = in.count();
+             if (n == 0 || (n & (n - 1)) != 0 || in.left() % n != 0)
+                 throw Malformed("n is not a power of two, or x is not a whole number of blocks");
+             return hadamard(in.rest(), n);
+         }},
+        {"yarn", "n base factor original; frequencies, then the magnitude", op_yarn},
         {"quantise", "x[n]; prints the scale, then the codes", op_quantise},
         {"linear",
          "rows columns block scales codes[rows*columns] x[columns];\n              block 0: one scale",

@@ -55,6 +55,49 @@ Row rope_frequencies(std::size_t n, double base, double scale, const Row &factor
     return frequencies;
 }
 
+// The number of the pair that makes that many turns, as a real number.
+static double pair_of_turns(double turns, std::size_t n, double base, double original)
+{
+    const double pi = std::acos(-1.0);
+    return static_cast<double>(n) * std::log(original / (turns * 2 * pi)) / (2 * std::log(base));
+}
+
+Row yarn_frequencies(std::size_t n, double base, const Yarn &yarn)
+{
+    const double low = std::max(0.0, std::floor(pair_of_turns(yarn.beta_fast, n, base, yarn.original)));
+    const double high = std::min(static_cast<double>(n) - 1,
+                                 std::ceil(pair_of_turns(yarn.beta_slow, n, base, yarn.original)));
+    Row frequencies = rope_frequencies(n, base, 1, {});
+    for (std::size_t i = 0; i < frequencies.size(); i++) {
+        const double along = (static_cast<double>(i) - low) / std::max(0.001, high - low);
+        const double kept = (1 - std::clamp(along, 0.0, 1.0)) * yarn.ext;
+        frequencies[i] *= kept + (1 - kept) / yarn.factor;
+    }
+    return frequencies;
+}
+
+double yarn_magnitude(const Yarn &yarn)
+{
+    return yarn.attn * (yarn.ext != 0 && yarn.factor > 1 ? 1 + 0.1 * std::log(yarn.factor) : 1);
+}
+
+Row hadamard(const Row &x, std::size_t n)
+{
+    Row y(x.size());
+    for (std::size_t block = 0; block + n <= x.size(); block += n)
+        for (std::size_t r = 0; r < n; r++) {
+            double sum = 0;
+            for (std::size_t c = 0; c < n; c++) {
+                bool odd = false;
+                for (std::size_t both = r & c; both != 0; both >>= 1)
+                    odd ^= (both & 1) != 0;
+                sum += odd ? -x[block + c] : x[block + c];
+            }
+            y[block + r] = sum / std::sqrt(static_cast<double>(n));
+        }
+    return y;
+}
+
 void rope(double *head, const Row &frequencies, double position, RopeStyle style)
 {
     const std::size_t pairs = frequencies.size();

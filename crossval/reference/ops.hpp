@@ -32,6 +32,19 @@ double relu2(double x);
 enum class RopeStyle { Neox, Norm };
 // frequency_i = base^(-2i/n) / factor_i * scale, i < n/2. No factors: all are 1.
 Row rope_frequencies(std::size_t n, double base, double scale, const Row &factors);
+// YaRN (Peng et al. 2023), the extension of a rotation that was trained for `original` positions by `factor`.
+// A pair turns r = original * frequency / (2 pi) times over that length. From beta_fast turns on it keeps its
+// frequency, up to beta_slow its frequency is divided by the factor, and in between it gets a mixture that is
+// linear in the number of the pair. ext: the share of all this, 1 in full.
+struct Yarn {
+    double factor = 1, original = 0, beta_fast = 32, beta_slow = 1, ext = 1, attn = 1;
+};
+Row yarn_frequencies(std::size_t n, double base, const Yarn &yarn);
+// What rotated elements are multiplied by: attn * (1 + 0.1 ln factor).
+double yarn_magnitude(const Yarn &yarn);
+// The normalised Sylvester-Walsh-Hadamard transform in blocks of n, a power of two: in each block
+// y_r = sum_c (-1)^popcount(r and c) x_c / sqrt(n).
+Row hadamard(const Row &x, std::size_t n);
 // Rotates the first 2 * |frequencies| elements of the head; the others do not change.
 void rope(double *head, const Row &frequencies, double position, RopeStyle style);
 

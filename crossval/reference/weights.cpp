@@ -3,6 +3,7 @@
 // Decodes the tensor types. Each decoder states the formula of one element and is not made for speed.
 #include "weights.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "errors.hpp"
@@ -17,32 +18,11 @@ namespace
 struct Format {
     std::uint64_t block;       // elements
     std::uint64_t block_bytes; // 0 for I2_S: one flat run of codes, no blocks
+    // Of the types with block scales: the code of element i of a block, 0, 1 or 2, or the unused 3; and where
+    // the binary16 scale is.
+    int (*code)(const std::uint8_t *block, std::size_t i) = nullptr;
+    std::uint64_t scale_at = 0;
 };
-
-Format format_of(const Tensor &t)
-{
-    switch (t.type) {
-    case F32:
-        return {1, 4};
-    case F16:
-    case BF16:
-        return {1, 2};
-    case Q4_0:
-        return {32, 18};
-    case Q8_0:
-        return {32, 34};
-    case Q6_K:
-        return {256, 210};
-    case TQ1_0:
-        return {256, 54};
-    case TQ2_0:
-        return {256, 66};
-    case I2_S:
-        return {4, 0};
-    default:
-        throw Unsupported("tensor '" + t.name + "': type " + std::to_string(t.type) + " is not supported");
-    }
-}
 
 // Q4_0: binary16 d, 16 bytes; the low nibbles are elements 0..15, the high ones 16..31; value d * (nibble -
 // 8).
@@ -112,6 +92,31 @@ int tq1_0_code(const std::uint8_t *block, std::size_t i)
     return static_cast<int>(fraction * 3 / 256);
 }
 
+// Q2_0, PQ2_0: binary16 d, then two bits for each element, the first in the LOWEST two bits of the first byte.
+int q2_0_code(const std::uint8_t *block, std::size_t i)
+{
+    return block[2 + i / 4] >> (2 * (i % 4)) & 3;
+}
+
+// PTQ1_0, 128 elements: 24 bytes of five digits, 2 bytes of four digits, binary16 d. Digits are stored as in
+// TQ1_0. Bytes 0..15 hold elements 0..79, each digit 16 further on; bytes 16..23 elements 80..119, 8 further
+// on; bytes 24 and 25 elements 120..127, 2 further on.
+int ptq1_0_code(const std::uint8_t *block, std::size_t i)
+{
+    static const struct {
+        std::size_t first_element, first_byte, bytes;
+    } parts[] = {{120, 24, 2}, {80, 16, 8}, {0, 0, 16}};
+    for (const auto &part : parts) {
+        if (i < part.first_element) continue;
+        const std::size_t j = i - part.first_element;
+        unsigned fraction = block[part.first_byte + j % part.bytes];
+        for (std::size_t digit = 0; digit < j / part.bytes; digit++)
+            fraction = fraction * 3 % 256;
+        return static_cast<int>(fraction * 3 / 256);
+    }
+    return 3;
+}
+
 // The mistake of WeightFault::block_64: the order of I2_S files made on ARM.
 int i2_s_code_64(const std::uint8_t *data, std::uint64_t element)
 {
@@ -119,11 +124,45 @@ int i2_s_code_64(const std::uint8_t *data, std::uint64_t element)
     return data[element / 64 * 16 + j % 16] >> (6 - 2 * (j / 16)) & 3;
 }
 
+// group_64: the mistake of that name.
+Format format_of(const Tensor &t, bool group_64)
+{
+    switch (t.type) {
+    case F32:
+        return {1, 4};
+    case F16:
+    case BF16:
+        return {1, 2};
+    case Q4_0:
+        return {32, 18};
+    case Q8_0:
+        return {32, 34};
+    case Q6_K:
+        return {256, 210};
+    case TQ1_0:
+        return {256, 54, tq1_0_code, 52};
+    case TQ2_0:
+        return {256, 66, tq2_0_code, 64};
+    case I2_S:
+        return {4, 0};
+    case Q2_0:
+        if (t.group == 64 || group_64) return {64, 18, q2_0_code, 0};
+        return {128, 34, q2_0_code, 0};
+    case PQ2_0:
+        if (group_64) return {64, 18, q2_0_code, 0};
+        return {128, 34, q2_0_code, 0};
+    case PTQ1_0:
+        return {128, 28, ptq1_0_code, 26};
+    default:
+        throw Unsupported("tensor '" + t.name + "': type " + std::to_string(t.type) + " is not supported");
+    }
+}
+
 } // namespace
 
 Matrix::Matrix(const Tensor &tensor, WeightFault fault) : tensor_(&tensor), fault_(fault)
 {
-    const Format format = format_of(tensor);
+    const Format format = format_of(tensor, false);
     if (tensor.columns % format.block != 0)
         throw Malformed("tensor '" + tensor.name + "': rows of " + std::to_string(tensor.columns) +
                         " elements, but its type has blocks of " + std::to_string(format.block));
@@ -145,7 +184,7 @@ bool Matrix::is_ternary() const
 
 bool Matrix::has_block_scales() const
 {
-    return tensor_->type == TQ1_0 || tensor_->type == TQ2_0;
+    return format_of(*tensor_, false).code != nullptr;
 }
 
 void Matrix::recognise_ternary()
@@ -162,38 +201,55 @@ void Matrix::recognise_ternary()
     spelt_out_scale_ = s;
 }
 
+TernaryRow Matrix::block_row(std::size_t row) const
+{
+    const Format format = format_of(*tensor_, fault_.group_64);
+    // A wrong size of the groups moves every row; the last ones must not be beyond the end.
+    const std::uint64_t row_bytes = columns() / format.block * format.block_bytes;
+    if (row_bytes > tensor_->available) throw Malformed("tensor '" + tensor_->name + "' is incomplete");
+    const std::uint8_t *start =
+        tensor_->data + std::min<std::uint64_t>(row * row_bytes, tensor_->available - row_bytes);
+    const std::size_t n_blocks = columns() / format.block;
+    TernaryRow out;
+    out.block = format.block;
+    for (std::size_t b = 0; b < n_blocks; b++) {
+        const std::uint8_t *block = start + b * format.block_bytes;
+        const std::uint8_t *scaled =
+            fault_.neighbour ? start + (b + 1) % n_blocks * format.block_bytes : block;
+        out.scales.push_back(half_to_double(read_u16(scaled + format.scale_at)));
+        for (std::size_t i = 0; i < format.block; i++)
+            out.codes.push_back(static_cast<std::int8_t>(format.code(block, i)));
+    }
+    return out;
+}
+
 TernaryRow Matrix::ternary_row(std::size_t row) const
 {
     const std::size_t n = columns();
     TernaryRow out;
-    out.codes.resize(n);
-    out.block = has_block_scales() ? 256 : n;
     if (spelt_out_scale_ > 0) {
-        const std::vector<double> weights = floats(row);
-        for (std::size_t i = 0; i < n; i++)
-            out.codes[i] = static_cast<std::int8_t>(weights[i] / spelt_out_scale_);
+        out.block = n;
+        for (const double w : floats(row))
+            out.codes.push_back(static_cast<std::int8_t>(w / spelt_out_scale_));
         out.scales.push_back(spelt_out_scale_);
         return out;
     }
     if (tensor_->type == I2_S) {
         const double scale = read_f32(tensor_->data + tensor_->columns * tensor_->rows / 4);
+        out.block = n;
         out.scales.push_back(fault_.scale ? 1.0 : scale);
+        for (std::uint64_t element = std::uint64_t{row} * n; element < (std::uint64_t{row} + 1) * n;
+             element++)
+            out.codes.push_back(static_cast<std::int8_t>(
+                fault_.block_64 ? i2_s_code_64(tensor_->data, element) : i2_s_code(tensor_->data, element)));
+    } else {
+        out = block_row(row);
     }
-    const std::uint8_t *start = tensor_->data + row * row_bytes_;
-    for (std::size_t i = 0; i < n; i++) {
-        int code = 0;
-        if (tensor_->type == I2_S) {
-            const std::uint64_t element = std::uint64_t{row} * n + i;
-            code = fault_.block_64 ? i2_s_code_64(tensor_->data, element) : i2_s_code(tensor_->data, element);
-        } else {
-            const bool tq1 = tensor_->type == TQ1_0;
-            const std::uint8_t *block = start + i / 256 * (tq1 ? 54 : 66);
-            code = tq1 ? tq1_0_code(block, i % 256) : tq2_0_code(block, i % 256);
-            if (i % 256 == 0) out.scales.push_back(half_to_double(read_u16(block + (tq1 ? 52 : 64))));
-        }
-        if (code == 3) throw Malformed("tensor '" + tensor_->name + "' contains the unused code 3");
-        if (fault_.code_map) code = (code + 1) % 3;
-        out.codes[i] = static_cast<std::int8_t>(code - 1);
+    for (std::int8_t &code : out.codes) {
+        if (code == 3 && !fault_.group_64)
+            throw Malformed("tensor '" + tensor_->name + "' contains the unused code 3");
+        if (fault_.code_map) code = static_cast<std::int8_t>((code + 1) % 3);
+        code = static_cast<std::int8_t>(code - 1);
     }
     return out;
 }

@@ -22,9 +22,11 @@ struct TernaryRow {
 
 // Deliberate mistakes, for tests that must detect them.
 struct WeightFault {
-    bool code_map = false; // reads 0, 1, 2 as 0, +1, -1
-    bool scale = false;    // takes every scale of I2_S as 1
-    bool block_64 = false; // reads I2_S in the layout of another machine: 64 elements in 16 bytes
+    bool code_map = false;  // reads 0, 1, 2 as 0, +1, -1
+    bool scale = false;     // takes every scale of I2_S as 1
+    bool block_64 = false;  // reads I2_S in the layout of another machine: 64 elements in 16 bytes
+    bool group_64 = false;  // reads groups of 128 two-bit codes as groups of 64
+    bool neighbour = false; // takes the scale of the next group of the row
 };
 
 class Matrix
@@ -46,13 +48,15 @@ class Matrix
     // matrix then counts as ternary.
     void recognise_ternary();
     bool is_ternary() const;
-    // I2_S: one scale for the whole matrix. TQ1_0, TQ2_0: one per 256 elements.
+    // I2_S: one scale for the whole matrix. TQ1_0, TQ2_0: one per 256 elements; Q2_0: 64 or 128; PQ2_0,
+    // PTQ1_0: 128.
     bool has_block_scales() const;
 
     std::vector<double> dense_row(std::size_t row) const; // of any type
     TernaryRow ternary_row(std::size_t row) const;        // of a ternary type
 
   private:
+    TernaryRow block_row(std::size_t row) const;       // of a type with block scales
     std::vector<double> floats(std::size_t row) const; // of a type that is not ternary
 
     const Tensor *tensor_ = nullptr;
