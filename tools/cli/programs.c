@@ -8,6 +8,7 @@
 
 const struct bn_program_name bn_program_names[] = {
     {"download", BN_SUMMARY_DOWNLOAD},
+    {"convert", BN_SUMMARY_CONVERT},
     {"run", BN_SUMMARY_RUN},
     {"verify-receipt", BN_SUMMARY_VERIFY_RECEIPT},
     {"bench", BN_SUMMARY_BENCH},

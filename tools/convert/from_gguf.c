@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The plan of a conversion from one GGUF file to another: all keys as they are but general.file_type, all
+ * tensors in their order, the ternary ones in the new type. In a file without ternary types, floats of linear
+ * layers that are ternary are converted, and so are the embedding and the head when they are ternary.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "tools/convert/write.h"
+
+static bool is_ternary(uint32_t type)
+{
+    for (const struct bn_cv_target *target = bn_cv_targets; target->name != NULL; target++)
+        if (target->type == type) return type != BN_TYPE_F16 && type != BN_TYPE_F32;
+    return false;
+}
+
+static bool is_float(uint32_t type)
+{
+    return type == BN_TYPE_F32 || type == BN_TYPE_F16 || type == BN_TYPE_BF16;
+}
+
+/* ---- keys ---- */
+
+static void put_file_type(struct bn_cv_plan *plan)
+{
+    bn_gguf_put_u32(&plan->keys, "general.file_type", plan->target->file_type);
+}
+
+static bn_status copy_keys(struct bn_cv_plan *plan, bn_error *err)
+{
+    const struct bn_gguf *gguf = &plan->gguf;
+    const unsigned char *base = plan->inputs[0].map.data;
+    bool has_type = false;
+    for (size_t i = 0; i < gguf->n_kv; i++) {
+        const struct bn_gguf_kv *kv = &gguf->kv[i];
+        uint64_t end = i + 1 < gguf->n_kv ? gguf->kv[i + 1].offset : gguf->tensors[0].info_offset;
+        if (bn_str_equal(kv->key, "general.alignment")) {
+            plan->keys.alignment = gguf->alignment; /* becomes the last key */
+        } else if (bn_str_equal(kv->key, "general.file_type")) {
+            put_file_type(plan);
+            has_type = true;
+        } else {
+            bn_buf_append(&plan->keys.kv, base + kv->offset, (size_t)(end - kv->offset));
+            plan->keys.n_kv++;
+        }
+    }
+    if (!has_type) put_file_type(plan);
+    return bn_buf_check(&plan->keys.kv, err);
+}
+
+/* ---- tensors ---- */
+
+static bn_status read_scale(struct bn_cv_tensor *t, bn_error *err)
+{
+    uint64_t n_codes = t->n_source - BN_I2S_TAIL_BYTES;
+    memcpy(&t->scale, t->data + n_codes, sizeof t->scale);
+    if (t->scale > 0.0f && t->scale <= 3.4e38f) return BN_OK;
+    return bn_fail_at(err, BN_ERR_FORMAT, t->offset + n_codes, t->name, "scale %g is not a positive number",
+                      (double)t->scale);
+}
+
+static bn_status add(struct bn_cv_plan *plan, const struct bn_gguf_tensor *from, bool floats, bn_error *err)
+{
+    struct bn_cv_tensor *t = bn_cv_add_tensor(plan, err);
+    if (t == NULL) return BN_ERR_NOMEM;
+    snprintf(t->name, sizeof t->name, "%.*s", (int)from->name.len, from->name.ptr);
+    t->from = t->to = from->type;
+    t->n_dims = from->n_dims;
+    memcpy(t->ne, from->ne, sizeof t->ne);
+    t->data = from->data;
+    t->n_source = from->n_bytes;
+    t->offset = from->offset;
+    t->input = 0;
+    t->kind = BN_CV_COPY;
+    if (is_ternary(from->type) && from->type != plan->target->type) {
+        t->kind = BN_CV_BLOCKS;
+    } else if (floats && is_float(from->type) && from->type != plan->target->type && from->n_dims > 1) {
+        bool table = strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0;
+        t->kind = BN_CV_TRITS;
+        if (!bn_cv_is_linear(t->name) && !(table && bn_cv_is_ternary(t))) t->kind = BN_CV_COPY;
+    }
+    if (t->kind == BN_CV_COPY) return BN_OK;
+    t->to = plan->target->type;
+    return t->from == BN_TYPE_I2_S ? read_scale(t, err) : BN_OK;
+}
+
+static bn_status refuse_parts(const struct bn_gguf *gguf, bn_error *err)
+{
+    uint32_t parts = 1;
+    bn_status status = bn_gguf_u32(gguf, "split.count", &parts, err);
+    if (status != BN_OK && status != BN_ERR_NOT_FOUND) return status;
+    if (parts <= 1) return BN_OK;
+    return bn_hint(bn_fail_at(err, BN_ERR_UNSUPPORTED, bn_gguf_find(gguf, "split.count")->offset,
+                              "key 'split.count'", "the file is one of %" PRIu32 " parts of a model", parts),
+                   err, "join the parts with llama-gguf-split --merge, or download the model as one file");
+}
+
+static bn_status make_plan(struct bn_cv_plan *plan, bn_error *err)
+{
+    const struct bn_gguf *gguf = &plan->gguf;
+    bool floats = true;
+    struct bn_str arch = {"", 0};
+    BN_TRY(refuse_parts(gguf, err));
+    if (gguf->n_tensors == 0) return bn_fail(err, BN_ERR_UNSUPPORTED, "the file has no tensors");
+    (void)bn_gguf_str(gguf, "general.architecture", &arch, NULL);
+    snprintf(plan->arch, sizeof plan->arch, "%.*s", (int)bn_min_size(arch.len, 63), arch.ptr);
+    for (size_t i = 0; i < gguf->n_tensors; i++)
+        if (is_ternary(gguf->tensors[i].type)) floats = false;
+    BN_TRY(copy_keys(plan, err));
+    for (size_t i = 0; i < gguf->n_tensors; i++)
+        BN_TRY(add(plan, &gguf->tensors[i], floats, err));
+    return BN_OK;
+}
+
+bn_status bn_cv_from_gguf(struct bn_cv_plan *plan, const char *path, bn_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    BN_TRY(bn_cv_add_input(plan, path, slash != NULL ? slash + 1 : path, err));
+    const struct bn_file_map *map = &plan->inputs[0].map;
+    bn_status status = bn_gguf_open(&plan->gguf, map->data, map->n_bytes, err);
+    if (status == BN_OK) status = make_plan(plan, err);
+    if (status != BN_OK) bn_error_name(err, path);
+    return status;
+}

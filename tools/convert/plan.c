@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Inputs, tensors and targets of a plan; see plan.h.
+ */
+#include "tools/convert/plan.h"
+
+#include <stdio.h>
+
+#include "base/error.h"
+#include "tools/convert/rows.h"
+
+const struct bn_cv_target bn_cv_targets[] = {
+    {"i2_s", BN_TYPE_I2_S, 40}, {"tq2_0", BN_TYPE_TQ2_0, 37},  {"tq1_0", BN_TYPE_TQ1_0, 36},
+    {"q2_0", BN_TYPE_Q2_0, 41}, {"pq2_0", BN_TYPE_PQ2_0, 141}, {"ptq1_0", BN_TYPE_PTQ1_0, 143},
+    {"f16", BN_TYPE_F16, 1},    {"f32", BN_TYPE_F32, 0},       {NULL, 0, 0},
+};
+
+bn_status bn_cv_add_input(struct bn_cv_plan *plan, const char *path, const char *name, bn_error *err)
+{
+    BN_TRY(bn_array_grow(&plan->inputs, &plan->inputs_room, plan->n_inputs + 1, sizeof *plan->inputs, err));
+    struct bn_cv_input *input = &plan->inputs[plan->n_inputs++];
+    *input =
+        (struct bn_cv_input){.path = bn_strndup(path, strlen(path)), .name = bn_strndup(name, strlen(name))};
+    if (input->path == NULL || input->name == NULL) return bn_nomem(err);
+    return bn_file_map_open(&input->map, path, false, err);
+}
+
+struct bn_cv_tensor *bn_cv_add_tensor(struct bn_cv_plan *plan, bn_error *err)
+{
+    if (plan->n_tensors == BN_GGUF_MAX_TENSORS) {
+        bn_fail(err, BN_ERR_LIMIT, "more than %u tensors", BN_GGUF_MAX_TENSORS);
+        return NULL;
+    }
+    if (bn_array_grow(&plan->tensors, &plan->tensors_room, plan->n_tensors + 1, sizeof *plan->tensors, err) !=
+        BN_OK)
+        return NULL;
+    struct bn_cv_tensor *t = &plan->tensors[plan->n_tensors++];
+    *t = (struct bn_cv_tensor){.n_dims = 1, .ne = {1, 1, 1, 1}, .input = SIZE_MAX};
+    return t;
+}
+
+void bn_cv_release(struct bn_cv_plan *plan)
+{
+    for (size_t i = 0; i < plan->n_inputs; i++) {
+        bn_file_map_close(&plan->inputs[i].map);
+        bn_free(plan->inputs[i].path);
+        bn_free(plan->inputs[i].name);
+    }
+    bn_free(plan->inputs);
+    bn_free(plan->tensors);
+    bn_free(plan->owned);
+    bn_gguf_close(&plan->gguf);
+    bn_gguf_writer_release(&plan->keys);
+}
+
+bool bn_cv_is_linear(const char *name)
+{
+    static const char *const PARTS[] = {
+        "attn_q",   "attn_k",    "attn_v",  "attn_output",   "ffn_gate",    "ffn_up",        "ffn_down",
+        "attn_qkv", "attn_gate", "ssm_out", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps",
+    };
+    char part[32];
+    unsigned layer;
+    int end = 0;
+    if (sscanf(name, "blk.%u.%31[a-z_].weight%n", &layer, part, &end) != 2 || end == 0 || name[end] != '\0')
+        return false;
+    for (size_t i = 0; i < BN_ARRAY_LEN(PARTS); i++)
+        if (strcmp(part, PARTS[i]) == 0) return true;
+    return false;
+}
+
+static bn_status settle_tensor(const struct bn_cv_plan *plan, struct bn_cv_tensor *t, bn_error *err)
+{
+    const struct bn_type_info *info = bn_type_info(t->to);
+    bool ternary = t->kind != BN_CV_COPY && t->kind != BN_CV_FLOATS;
+    uint64_t need = info->block > BN_CV_GROUP || !ternary ? info->block : BN_CV_GROUP;
+    char where[BN_GGUF_MAX_NAME_BYTES + 16];
+    snprintf(where, sizeof where, "tensor '%s'", t->name);
+    if (t->ne[0] % need != 0)
+        return bn_hint(bn_fail_in(err, BN_ERR_UNSUPPORTED, where,
+                                  "rows of %llu weights are not a multiple of %llu, as %s needs",
+                                  (unsigned long long)t->ne[0], (unsigned long long)need, info->name),
+                       err, "choose a type with smaller blocks: q2_0 has 64 weights");
+    if (!bn_type_bytes(t->to, t->ne, &t->n_bytes))
+        return bn_fail_in(err, BN_ERR_LIMIT, where, "its size in bytes overflows");
+    if (t->heads != 0 && (bn_cv_n_rows(t) % t->heads != 0 || bn_cv_n_rows(t) / t->heads % 2 != 0))
+        return bn_fail_in(err, BN_ERR_FORMAT, where, "%llu rows are not %u heads of an even number of rows",
+                          (unsigned long long)bn_cv_n_rows(t), t->heads);
+    (void)plan;
+    return BN_OK;
+}
+
+bn_status bn_cv_settle(struct bn_cv_plan *plan, bn_error *err)
+{
+    size_t n_ternary = 0;
+    for (size_t i = 0; i < plan->n_tensors; i++) {
+        BN_TRY(settle_tensor(plan, &plan->tensors[i], err));
+        n_ternary += plan->tensors[i].kind != BN_CV_FLOATS &&
+                     (plan->tensors[i].kind != BN_CV_COPY || plan->tensors[i].to == plan->target->type);
+    }
+    if (n_ternary > 0) return BN_OK;
+    return bn_fail(err, BN_ERR_UNSUPPORTED, "no tensor of the model is ternary");
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Carries out the plan of a conversion: finds the scales that need all rows of a tensor, then writes the file.
+ * Rows of a tensor are packed by several threads, a few MiB at a time; the bytes do not depend on their
+ * number. The file appears under its name when it is complete.
+ */
+#ifndef BN_CONVERT_WRITE_H
+#define BN_CONVERT_WRITE_H
+
+#include "tools/convert/plan.h"
+
+struct bn_cv_result {
+    char sha256[BN_SHA256_HEX];
+    uint64_t n_bytes;
+    double worst; /* largest relative change of a scale, 0 when all are exact */
+};
+
+/* Called now and then with the tensors that are complete; false cancels: BN_ERR_CANCELLED. */
+typedef bool (*bn_cv_progress)(void *user, size_t n_done);
+
+/* Is every weight of a float tensor -s, 0 or +s, with an s for each 64? Stops at the first that is not. */
+bool bn_cv_is_ternary(const struct bn_cv_tensor *t);
+/* The digest of every input. */
+BN_MUST_CHECK bn_status bn_cv_digest_inputs(struct bn_cv_plan *plan, bn_cv_progress progress, void *user,
+                                            bn_error *err);
+/* Writes the file that plan->options->output names. */
+BN_MUST_CHECK bn_status bn_cv_write(struct bn_cv_plan *plan, struct bn_cv_result *result,
+                                    bn_cv_progress progress, void *user, bn_error *err);
+
+#endif
