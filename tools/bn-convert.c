@@ -37,6 +37,8 @@ static const struct bn_option OPTIONS[] = {
               BN_TO_CHOICE(struct bn_cv_options, weight_scale)),
     BN_OPTION("pre", "rule that splits text (tokenizer.ggml.pre)", .rare = true, .arg = "NAME",
               BN_TO_TEXT(struct bn_cv_options, pre)),
+    BN_OPTION("name", "name of the model (general.name), from safetensors", .rare = true, .arg = "TEXT",
+              BN_TO_TEXT(struct bn_cv_options, name)),
     BN_OPTION_THREADS_TO(struct bn_cv_options, threads),
     {0},
 };

@@ -23,7 +23,7 @@ extern const struct bn_cv_target bn_cv_targets[];
 #define BN_CV_TARGETS "i2_s|tq2_0|tq1_0|q2_0|pq2_0|ptq1_0|f16|f32"
 
 struct bn_cv_options {
-    const char *output, *pre;
+    const char *output, *pre, *name;
     int to;           /* index of bn_cv_targets */
     int weight_scale; /* auto, multiply, divide */
     uint32_t threads; /* 0: one per core */
@@ -73,7 +73,6 @@ struct bn_cv_plan {
     struct bn_gguf gguf; /* of a GGUF source */
     float *owned;        /* values of a tensor that the plan computed */
     char arch[64];
-    bool mapped_bitnet; /* I2_S is type 36 in the result: only files that say so are read that way */
 };
 
 /* Opens a file as the next input and maps it. */

@@ -52,6 +52,7 @@ bn_json *bn_cv_record(const struct bn_cv_plan *plan, const struct bn_cv_result *
     bn_json_put_bool(options, "round_scales", plan->options->round_scales);
     bn_json_put_string(options, "weight_scale", WEIGHT_SCALE[plan->options->weight_scale]);
     bn_json_put_string(options, "pre", plan->options->pre);
+    bn_json_put_string(options, "name", plan->options->name);
     bn_json_put_string(doc, "arch", plan->arch);
     put_tensors(doc, plan);
     if (result == NULL) return doc;

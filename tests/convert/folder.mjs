@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+// Writes a model of a GGUF file as a folder of the Hugging Face hub: config.json, tokenizer.json, safetensors.
+//   folder.mjs MODEL.gguf DIR LAYOUT [CHANGE...]
+// LAYOUT: multiply or divide (four rows a byte, weight_scale), trits (binary32, -s 0 +s), masters (binary32 whose
+// mean magnitude is the scale), shards (trits in two files). CHANGE: a fault to plant, or a variant; see CHANGES.
+import fs from 'node:fs';
+
+const [, , source, dir, layout, ...changes] = process.argv;
+const has = (change) => changes.includes(change);
+const file = fs.readFileSync(source);
+let at = 4 + 4;
+const u32 = () => { at += 4; return file.readUInt32LE(at - 4); };
+const u64 = () => { at += 8; return Number(file.readBigUInt64LE(at - 8)); };
+const str = () => { const n = u64(); at += n; return file.toString('utf8', at - n, at); };
+const value = (type) => {
+    switch (type) {
+    case 4: case 5: return u32();
+    case 6: at += 4; return file.readFloatLE(at - 4);
+    case 7: at += 1; return file[at - 1] === 1;
+    case 8: return str();
+    case 9: { const of = u32(), n = u64(); return Array.from({length: n}, () => value(of)); }
+    default: throw new Error(`value of type ${type}`);
+    }
+};
+const n_tensors = u64(), n_kv = u64(), keys = {}, tensors = {};
+for (let i = 0; i < n_kv; i++) { const key = str(); keys[key] = value(u32()); }
+for (let i = 0; i < n_tensors; i++) {
+    const name = str(), ne = Array.from({length: u32()}, () => u64()), type = u32();
+    tensors[name] = {ne, type, offset: u64()};
+}
+const data = Math.ceil(at / 32) * 32, arch = keys['general.architecture'];
+const key = (suffix) => keys[`${arch}.${suffix}`];
+
+// ---- weights ----
+
+// Values -1, 0, 1 of an I2_S tensor, and its scale.
+function trits(t) {
+    const n = t.ne[0] * t.ne[1], values = new Int8Array(n), from = data + t.offset;
+    for (let i = 0; i < n; i++) {
+        const j = i % 128;
+        values[i] = (file[from + (i - j) / 4 + j % 32] >> (6 - 2 * Math.floor(j / 32)) & 3) - 1;
+    }
+    return {values, scale: file.readFloatLE(from + n / 4)};
+}
+
+// Rows of each head: pairs (2i, 2i + 1), as GGUF files of the architecture llama have them, to (i, i + d/2).
+function halves(values, columns, heads) {
+    const out = new Int8Array(values.length), d = values.length / columns / heads;
+    for (let r = 0; r < values.length / columns; r++) {
+        const i = r % d, to = r - i + (i % 2) * (d / 2) + (i - i % 2) / 2;
+        out.set(values.subarray(r * columns, (r + 1) * columns), to * columns);
+    }
+    return out;
+}
+
+const entries = []; // {name, dtype, shape, bytes}
+function put(name, dtype, shape, bytes) { entries.push({name, dtype, shape, bytes: Buffer.from(bytes)}); }
+const floats = (values) => Buffer.from(Float32Array.from(values).buffer);
+
+function linear(name, t, heads) {
+    const [columns, rows] = t.ne, {values: stored, scale} = trits(t);
+    const values = heads ? halves(stored, columns, heads) : stored;
+    if (layout === 'multiply' || layout === 'divide') {
+        const packed = new Uint8Array(rows / 4 * columns);
+        for (let r = 0; r < rows; r++)
+            for (let c = 0; c < columns; c++) {
+                const plane = Math.floor(r / (rows / 4));
+                packed[r % (rows / 4) * columns + c] |= (values[r * columns + c] + 1) << (2 * plane);
+            }
+        if (has('code3')) packed[0] |= 3;
+        put(`${name}.weight`, 'U8', has('shape') ? [rows, columns / 4] : [rows / 4, columns], packed);
+        put(`${name}.weight_scale`, 'F32', [1], floats([layout === 'divide' ? 1 / scale : scale]));
+        return;
+    }
+    // Masters: magnitudes below and above the threshold, whose mean is the scale.
+    let small = 0, zeros = 0;
+    for (const v of values) zeros += v === 0;
+    if (layout === 'masters') small = scale / 4;
+    const large = (scale * values.length - small * zeros) / (values.length - zeros);
+    let i = 0;
+    put(`${name}.weight`, 'F32', [rows, columns],
+        floats(Array.from(values, (v) => (layout === 'masters' ? (v === 0 ? (i++ % 2 ? small : -small) : v * large)
+                                                               : v * scale))));
+}
+
+const LINEAR = {attn_q: 'self_attn.q_proj', attn_k: 'self_attn.k_proj', attn_v: 'self_attn.v_proj',
+    attn_output: 'self_attn.o_proj', ffn_gate: 'mlp.gate_proj', ffn_up: 'mlp.up_proj', ffn_down: 'mlp.down_proj'};
+const NORM = {attn_norm: 'input_layernorm', attn_sub_norm: 'self_attn.attn_sub_norm',
+    ffn_norm: 'post_attention_layernorm', ffn_sub_norm: 'mlp.ffn_sub_norm'};
+const TOP = {token_embd: 'model.embed_tokens', output_norm: 'model.norm', output: 'lm_head'};
+
+for (const [name, t] of Object.entries(tensors)) {
+    const [, layer, part] = name.match(/^(?:blk\.(\d+)\.)?(\w+)\.weight$/);
+    const to = layer === undefined ? TOP[part] : `model.layers.${layer}.${LINEAR[part] ?? NORM[part]}`;
+    const heads = arch !== 'llama' ? 0 : part === 'attn_q' ? key('attention.head_count')
+        : part === 'attn_k' ? key('attention.head_count_kv') : 0;
+    const n = t.ne.reduce((a, b) => a * b);
+    if (t.type === 36) linear(to, t, heads);
+    else put(`${to}.weight`, t.type === 1 ? 'F16' : 'F32', [...t.ne].reverse(),
+        file.subarray(data + t.offset, data + t.offset + n * (t.type === 1 ? 2 : 4)));
+}
+if (has('extra')) put('model.layers.0.self_attn.q_proj.bias', 'F32', [1], floats([1]));
+if (has('frequencies')) put('model.layers.0.self_attn.rotary_emb.inv_freq', 'F32', [1], floats([1]));
+if (has('missing')) entries.splice(entries.findIndex((e) => e.name.endsWith('down_proj.weight')), 1);
+
+// ---- files ----
+
+function safetensors(path, list) {
+    const header = {__metadata__: {format: 'pt'}};
+    let end = 0;
+    for (const e of list) {
+        header[e.name] = {dtype: e.dtype, shape: e.shape, data_offsets: [end, end + e.bytes.length]};
+        end += e.bytes.length;
+    }
+    let text = JSON.stringify(header);
+    text += ' '.repeat((8 - text.length % 8) % 8);
+    const length = Buffer.alloc(8);
+    length.writeBigUInt64LE(BigInt(Buffer.byteLength(text)));
+    fs.writeFileSync(path, Buffer.concat([length, Buffer.from(text), ...list.map((e) => e.bytes)]));
+}
+
+fs.mkdirSync(dir, {recursive: true});
+const json = (name, document) => fs.writeFileSync(`${dir}/${name}`, JSON.stringify(document, null, 1));
+if (layout === 'shards') {
+    const half = entries.length >> 1, parts = [entries.slice(0, half), entries.slice(half)], map = {};
+    parts.forEach((list, i) => {
+        const name = `model-0000${i + 1}-of-00002.safetensors`;
+        safetensors(`${dir}/${name}`, list);
+        for (const e of list) map[e.name] = name;
+    });
+    if (has('index')) delete map[entries[0].name];
+    if (has('path')) map[entries[0].name] = '../model.safetensors';
+    json('model.safetensors.index.json', {metadata: {}, weight_map: map});
+} else {
+    safetensors(`${dir}/model.safetensors`, entries);
+}
+const bitnet = arch !== 'llama';
+const config = {
+    architectures: [bitnet ? 'BitNetForCausalLM' : 'LlamaForCausalLM'], model_type: bitnet ? 'bitnet' : 'llama',
+    hidden_act: bitnet ? 'relu2' : 'silu', hidden_size: key('embedding_length'),
+    intermediate_size: key('feed_forward_length'), num_hidden_layers: key('block_count'),
+    num_attention_heads: key('attention.head_count'), num_key_value_heads: key('attention.head_count_kv'),
+    vocab_size: keys['tokenizer.ggml.tokens'].length, max_position_embeddings: key('context_length'),
+    rms_norm_eps: Number(key('attention.layer_norm_rms_epsilon').toPrecision(7)), rope_theta: key('rope.freq_base'),
+    tie_word_embeddings: !('output.weight' in tensors), bos_token_id: keys['tokenizer.ggml.bos_token_id'],
+    eos_token_id: keys['tokenizer.ggml.eos_token_id'],
+};
+if (layout === 'multiply' || layout === 'divide')
+    config.quantization_config = {quant_method: 'bitnet',
+        ...(layout === 'multiply' ? {linear_class: 'autobitlinear', quantization_mode: 'offline'} : {})};
+if (has('unsaid')) delete config.quantization_config;
+if (has('yarn')) config.rope_scaling = {rope_type: 'yarn', factor: 4, original_max_position_embeddings: 64};
+if (has('parameters')) {
+    config.rope_parameters = {rope_type: 'yarn', rope_theta: config.rope_theta, factor: 4,
+        original_max_position_embeddings: 64};
+    delete config.rope_theta;
+}
+if (has('llama3')) config.rope_scaling = {rope_type: 'llama3', factor: 8, low_freq_factor: 1, high_freq_factor: 4,
+    original_max_position_embeddings: 64};
+json('config.json', config);
+
+const types = keys['tokenizer.ggml.token_type'], vocab = {}, added = [];
+keys['tokenizer.ggml.tokens'].forEach((text, id) => {
+    if (types[id] === 1) vocab[text] = id;
+    else added.push({id, content: text, special: types[id] === 3, normalized: false});
+});
+const DIGITS = has('qwen') ? '\\p{N}' : '\\p{N}{1,3}';
+const REGEX = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|${DIGITS}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|` +
+    '\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+';
+const merges = keys['tokenizer.ggml.merges'];
+json('tokenizer.json', {
+    version: '1.0', added_tokens: added, normalizer: null,
+    pre_tokenizer: {type: 'Sequence', pretokenizers: [
+        {type: 'Split', pattern: {Regex: has('regex') ? '\\w+' : REGEX}, behavior: 'Isolated', invert: false},
+        {type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: false}]},
+    post_processor: null,
+    model: {type: 'BPE', dropout: null, unk_token: null, byte_fallback: false, vocab,
+        merges: has('pairs') ? merges.map((m) => m.split(' ')) : merges},
+});
+json('tokenizer_config.json', {add_bos_token: keys['tokenizer.ggml.add_bos_token'] ?? true,
+    chat_template: has('template') ? '{{ messages }}' : undefined});

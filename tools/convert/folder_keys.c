@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * config.json to the keys of a GGUF file, named as llama.cpp's converter names them, and to the sizes that the
+ * tensors must have.
+ */
+#include <stdio.h>
+#include <strings.h>
+
+#include "base/error.h"
+#include "tools/convert/folder.h"
+
+#define CONFIG "config.json"
+#define QUANTIZATION_VERSION 2u
+
+/* The first row that fits. BitNet 2B4T has the squared ReLU and is bitnet-b1.58; the earlier models have
+ * SiLU and are bitnet. Their config.json may have the model_type llama, so the class comes first. */
+static const struct bn_cv_arch ARCHS[] = {
+    {"bitnet-b1.58", "BitNetForCausalLM", NULL, "relu2", false, true, false, true},
+    {"bitnet", "BitNetForCausalLM", NULL, "silu", false, true, false, true},
+    {"qwen3", NULL, "qwen3", "silu", false, false, true, false},
+    {"llama", NULL, "llama", "silu", true, false, false, false},
+};
+
+static const char *text(const bn_json *object, const char *name)
+{
+    return bn_json_text_of(object, name);
+}
+
+static bn_status find_arch(struct bn_cv_folder *f, bn_error *err)
+{
+    const char *class_name = "", *type = text(f->config, "model_type");
+    const char *activation = text(f->config, "hidden_act");
+    (void)bn_json_string(bn_json_at(bn_json_get(f->config, "architectures"), 0), &class_name);
+    for (size_t i = 0; i < BN_ARRAY_LEN(ARCHS); i++) {
+        const struct bn_cv_arch *a = &ARCHS[i];
+        if (a->class_name != NULL && strcasecmp(a->class_name, class_name) != 0) continue;
+        if (a->model_type != NULL && strcmp(a->model_type, type) != 0) continue;
+        if (strcmp(a->activation, activation) != 0) continue;
+        f->arch = a;
+        snprintf(f->plan->arch, sizeof f->plan->arch, "%s", a->name);
+        return BN_OK;
+    }
+    return bn_hint(
+        bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
+                   "the architecture '%.60s' (model_type '%.40s', hidden_act '%.20s') is not supported",
+                   class_name, type, activation),
+        err, "supported are BitNetForCausalLM, Qwen3 and Llama; others exist as GGUF files");
+}
+
+/* ---- numbers ---- */
+
+static bn_status number(const struct bn_cv_folder *f, const char *name, bool required, uint64_t *out,
+                        bn_error *err)
+{
+    const bn_json *value = bn_json_get(f->config, name);
+    if (!required && (value == NULL || bn_json_kind(value) == BN_JSON_NULL)) return BN_OK;
+    if (bn_json_u64(value, out) && *out >= 1 && *out <= 1u << 24) return BN_OK;
+    return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "%s is %s", name,
+                      value == NULL ? "missing" : "not a whole number from 1 to 16777216");
+}
+
+static bn_status read_sizes(struct bn_cv_folder *f, bn_error *err)
+{
+    BN_TRY(number(f, "hidden_size", true, &f->n_embd, err));
+    BN_TRY(number(f, "num_hidden_layers", true, &f->n_layer, err));
+    BN_TRY(number(f, "intermediate_size", true, &f->n_ff, err));
+    BN_TRY(number(f, "num_attention_heads", true, &f->n_head, err));
+    BN_TRY(number(f, "vocab_size", true, &f->n_vocab, err));
+    BN_TRY(number(f, "max_position_embeddings", true, &f->n_ctx, err));
+    f->n_head_kv = f->n_head;
+    BN_TRY(number(f, "num_key_value_heads", false, &f->n_head_kv, err));
+    BN_TRY(number(f, "head_dim", false, &f->head_dim, err));
+    if (f->n_layer > 1024) return bn_fail_in(err, BN_ERR_LIMIT, CONFIG, "num_hidden_layers is over 1024");
+    if (f->head_dim != 0) return BN_OK;
+    f->head_dim = f->n_embd / f->n_head;
+    if (f->n_embd % f->n_head == 0) return BN_OK;
+    return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "num_attention_heads does not divide hidden_size");
+}
+
+/* ---- the two meanings of weight_scale ---- */
+
+/* transformers' AutoBitLinear multiplies its output by weight_scale, its BitLinear divides by it. The class is
+ * in quantization_config; BitLinear is the default. */
+static bn_status read_quantization(struct bn_cv_folder *f, bn_error *err)
+{
+    const bn_json *q = bn_json_get(f->config, "quantization_config");
+    const char *method = text(q, "quant_method"), *class_name = text(q, "linear_class");
+    f->bitnet = strcmp(method, "bitnet") == 0;
+    if (method[0] != '\0' && !f->bitnet)
+        return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
+                          "the quant_method '%.40s' is not supported, only bitnet", method);
+    if (bn_json_flag_of(q, "use_rms_norm"))
+        return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
+                          "use_rms_norm of quantization_config is not supported");
+    if (class_name[0] != '\0' && strcmp(class_name, "bitlinear") != 0 &&
+        strcmp(class_name, "autobitlinear") != 0)
+        return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
+                          "the linear_class '%.40s' is neither bitlinear nor autobitlinear", class_name);
+    f->divides = strcmp(class_name, "autobitlinear") != 0;
+    if (f->plan->options->weight_scale != 0) f->divides = f->plan->options->weight_scale == 2;
+    return BN_OK;
+}
+
+/* ---- keys ---- */
+
+static void put(struct bn_cv_folder *f, const char *suffix, uint64_t value)
+{
+    char key[128];
+    snprintf(key, sizeof key, "%s.%s", f->arch->name, suffix);
+    bn_gguf_put_u32(&f->plan->keys, key, (uint32_t)value);
+}
+
+static bn_status put_epsilon(struct bn_cv_folder *f, bn_error *err)
+{
+    char key[128];
+    double epsilon = bn_json_number_of(f->config, "rms_norm_eps");
+    if (!(epsilon > 0 && epsilon < 1))
+        return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "rms_norm_eps is missing or not between 0 and 1");
+    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", f->arch->name);
+    bn_gguf_put_f32(&f->plan->keys, key, (float)epsilon);
+    return BN_OK;
+}
+
+/* Which token's vector is the text's: sentence-transformers writes it into the folder of a module. */
+static bn_status put_pooling(struct bn_cv_folder *f, bn_error *err)
+{
+    static const struct {
+        const char *flag;
+        uint32_t pooling;
+    } MODES[] = {
+        {"pooling_mode_mean_tokens", 1}, {"pooling_mode_cls_token", 2}, {"pooling_mode_lasttoken", 3}};
+    bn_json *pooling;
+    if (!f->input_norms) return BN_OK;
+    BN_TRY(bn_cv_folder_json(f, "1_Pooling/config.json", false, &pooling, err));
+    uint32_t mode = pooling == NULL ? 3 : 0; /* the models of this kind use the last token */
+    for (size_t i = 0; i < BN_ARRAY_LEN(MODES) && mode == 0; i++)
+        if (bn_json_flag_of(pooling, MODES[i].flag)) mode = MODES[i].pooling;
+    bn_json_free(pooling);
+    if (mode == 0)
+        return bn_fail_in(err, BN_ERR_UNSUPPORTED, "1_Pooling/config.json",
+                          "its pooling mode is not supported");
+    put(f, "pooling_type", mode);
+    return BN_OK;
+}
+
+static bn_status put_keys(struct bn_cv_folder *f, bn_error *err)
+{
+    struct bn_gguf_writer *w = &f->plan->keys;
+    bn_gguf_put_str(w, "general.architecture", f->arch->name, strlen(f->arch->name));
+    bn_gguf_put_str(w, "general.type", "model", 5);
+    if (f->plan->options->name != NULL)
+        bn_gguf_put_str(w, "general.name", f->plan->options->name, strlen(f->plan->options->name));
+    bn_gguf_put_u32(w, "general.file_type", f->plan->target->file_type);
+    bn_gguf_put_u32(w, "general.quantization_version", QUANTIZATION_VERSION);
+    put(f, "vocab_size", f->n_vocab);
+    put(f, "context_length", f->n_ctx);
+    put(f, "embedding_length", f->n_embd);
+    put(f, "block_count", f->n_layer);
+    put(f, "feed_forward_length", f->n_ff);
+    put(f, "attention.head_count", f->n_head);
+    put(f, "attention.head_count_kv", f->n_head_kv);
+    put(f, "attention.key_length", f->head_dim);
+    put(f, "attention.value_length", f->head_dim);
+    put(f, "rope.dimension_count", f->head_dim);
+    BN_TRY(put_epsilon(f, err));
+    BN_TRY(bn_cv_folder_rope(f, err));
+    return put_pooling(f, err);
+}
+
+bn_status bn_cv_folder_config(struct bn_cv_folder *f, bn_error *err)
+{
+    size_t input;
+    BN_TRY(find_arch(f, err));
+    BN_TRY(read_sizes(f, err));
+    BN_TRY(read_quantization(f, err));
+    const char *probe = "model.layers.0.self_attn.q_proj.norm.weight";
+    f->input_norms = bn_cv_folder_take(f, probe, &input) != NULL ||
+                     bn_cv_folder_take(f, probe + strlen("model."), &input) != NULL;
+    return put_keys(f, err);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The rotary position embedding of a config.json: rope_theta, and rope_parameters or, as older files call it,
+ * rope_scaling. Linear and YaRN scaling become keys; that of Llama 3 becomes the tensor rope_freqs.weight with a
+ * divisor for each frequency.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "tools/convert/folder.h"
+
+#define CONFIG "config.json"
+
+static void put_float(struct bn_cv_folder *f, const char *suffix, double value)
+{
+    char key[128];
+    snprintf(key, sizeof key, "%s.rope.%s", f->arch->name, suffix);
+    bn_gguf_put_f32(&f->plan->keys, key, (float)value);
+}
+
+static void put_type(struct bn_cv_folder *f, const char *type)
+{
+    char key[128];
+    snprintf(key, sizeof key, "%s.rope.scaling.type", f->arch->name);
+    bn_gguf_put_str(&f->plan->keys, key, type, strlen(type));
+}
+
+static bn_status positive(const bn_json *rope, const char *name, double preset, double *out, bn_error *err)
+{
+    const bn_json *value = bn_json_get(rope, name);
+    *out = preset;
+    if (value == NULL || bn_json_kind(value) == BN_JSON_NULL) {
+        if (!isnan(preset)) return BN_OK;
+    } else if (bn_json_number(value, out) && *out > 0 && *out < 1e12) {
+        return BN_OK;
+    }
+    return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "%s of the rope is missing or not a positive number", name);
+}
+
+static bn_status put_yarn(struct bn_cv_folder *f, const bn_json *rope, bn_error *err)
+{
+    static const struct {
+        const char *name, *suffix;
+    } OPTIONAL[] = {
+        {"extrapolation_factor", "scaling.yarn_ext_factor"},
+        {"attention_factor", "scaling.yarn_attn_factor"},
+        {"attn_factor", "scaling.yarn_attn_factor"},
+        {"beta_fast", "scaling.yarn_beta_fast"},
+        {"beta_slow", "scaling.yarn_beta_slow"},
+    };
+    char key[128];
+    double factor, original, value;
+    BN_TRY(positive(rope, "factor", (double)NAN, &factor, err));
+    BN_TRY(positive(rope, "original_max_position_embeddings", (double)f->n_ctx, &original, err));
+    put_type(f, "yarn");
+    put_float(f, "scaling.factor", factor);
+    snprintf(key, sizeof key, "%s.rope.scaling.original_context_length", f->arch->name);
+    bn_gguf_put_u32(&f->plan->keys, key, (uint32_t)fmin(original, 1u << 24));
+    for (size_t i = 0; i < BN_ARRAY_LEN(OPTIONAL); i++) {
+        if (!bn_json_number(bn_json_get(rope, OPTIONAL[i].name), &value)) continue;
+        if (i == 2 && bn_json_number(bn_json_get(rope, "attention_factor"), &factor)) continue;
+        put_float(f, OPTIONAL[i].suffix, value);
+    }
+    return BN_OK;
+}
+
+/* The divisor of a frequency: 1 for short waves, the factor for long ones, between them a mixture. */
+static double llama3_divisor(double wave, double factor, double low, double high, double original)
+{
+    if (wave < original / high) return 1.0;
+    if (wave > original / low) return factor;
+    double smooth = (original / wave - low) / (high - low);
+    return 1.0 / ((1.0 - smooth) / factor + smooth);
+}
+
+static bn_status add_llama3(struct bn_cv_folder *f, const bn_json *rope, double theta, bn_error *err)
+{
+    static const double TAU = 6.283185307179586;
+    double factor, low, high, original;
+    size_t n = (size_t)f->head_dim / 2;
+    BN_TRY(positive(rope, "factor", 8, &factor, err));
+    BN_TRY(positive(rope, "low_freq_factor", 1, &low, err));
+    BN_TRY(positive(rope, "high_freq_factor", 4, &high, err));
+    BN_TRY(positive(rope, "original_max_position_embeddings", 8192, &original, err));
+    if (low >= high)
+        return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "low_freq_factor is not below high_freq_factor");
+    struct bn_cv_tensor *t = bn_cv_add_tensor(f->plan, err);
+    f->plan->owned = bn_alloc(n, sizeof *f->plan->owned);
+    if (t == NULL || f->plan->owned == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < n; i++) {
+        double wave = TAU * pow(theta, 2.0 * (double)i / (double)f->head_dim);
+        f->plan->owned[i] = (float)llama3_divisor(wave, factor, low, high, original);
+    }
+    snprintf(t->name, sizeof t->name, "rope_freqs.weight");
+    t->kind = BN_CV_COPY;
+    t->from = t->to = BN_TYPE_F32;
+    t->ne[0] = n;
+    t->data = (const unsigned char *)f->plan->owned;
+    t->n_source = n * sizeof *f->plan->owned;
+    return BN_OK;
+}
+
+bn_status bn_cv_folder_rope(struct bn_cv_folder *f, bn_error *err)
+{
+    const bn_json *rope = bn_json_get(f->config, "rope_parameters");
+    double theta = bn_json_number_of(f->config, "rope_theta"), factor;
+    if (rope == NULL || bn_json_kind(rope) != BN_JSON_OBJECT) rope = bn_json_get(f->config, "rope_scaling");
+    (void)bn_json_number(bn_json_get(rope, "rope_theta"), &theta);
+    if (!(theta > 0 && theta < 1e12))
+        return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "rope_theta is missing or not a positive number");
+    put_float(f, "freq_base", theta);
+    const char *type = bn_json_text_of(rope, "rope_type");
+    if (type[0] == '\0') type = bn_json_text_of(rope, "type");
+    if (type[0] == '\0' || strcmp(type, "default") == 0) return BN_OK;
+    if (strcmp(type, "yarn") == 0) return put_yarn(f, rope, err);
+    if (strcmp(type, "llama3") == 0) return add_llama3(f, rope, theta, err);
+    if (strcmp(type, "linear") != 0)
+        return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
+                          "the rope scaling '%.40s' is not supported: linear, yarn and llama3 are", type);
+    BN_TRY(positive(rope, "factor", (double)NAN, &factor, err));
+    put_type(f, "linear");
+    put_float(f, "scaling.factor", factor);
+    return BN_OK;
+}

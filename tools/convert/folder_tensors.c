@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The tensors of a model of the Hugging Face hub to those of a GGUF file: names, shapes, and how the weights are
+ * stored. Every tensor that the architecture has must be there in its shape, and every tensor that is there must
+ * have a place: what is unknown could change the result.
+ *
+ * A linear layer is stored as bytes with four rows each and a weight_scale, as floats that are ternary, or as the
+ * float masters of a model trained with ternary weights. Floats that are ternary in groups of 64 are not masters:
+ * their mean magnitude would be too small a scale.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "kernels/kernels.h"
+#include "tools/convert/folder.h"
+#include "tools/convert/write.h"
+
+enum width { W_EMBD, W_Q, W_KV, W_FF, W_HEAD, W_VOCAB };
+enum when { ALWAYS, SUB_NORMS, HEAD_NORMS, INPUT_NORMS };
+
+/* A layer in the order of the result; columns 0: a norm. */
+static const struct {
+    const char *name, *other; /* in safetensors after layers.N.; other: of earlier models */
+    const char *part;         /* in GGUF after blk.N. */
+    enum width rows, columns;
+    bool linear;
+    enum when when;
+} LAYER[] = {
+    {"input_layernorm", NULL, "attn_norm", W_EMBD, W_EMBD, false, ALWAYS},
+    {"self_attn.q_proj.norm", NULL, "attn_q_norm_in", W_EMBD, W_EMBD, false, INPUT_NORMS},
+    {"self_attn.k_proj.norm", NULL, "attn_k_norm_in", W_EMBD, W_EMBD, false, INPUT_NORMS},
+    {"self_attn.v_proj.norm", NULL, "attn_v_norm_in", W_EMBD, W_EMBD, false, INPUT_NORMS},
+    {"self_attn.q_proj", NULL, "attn_q", W_Q, W_EMBD, true, ALWAYS},
+    {"self_attn.k_proj", NULL, "attn_k", W_KV, W_EMBD, true, ALWAYS},
+    {"self_attn.v_proj", NULL, "attn_v", W_KV, W_EMBD, true, ALWAYS},
+    {"self_attn.q_norm", NULL, "attn_q_norm", W_HEAD, W_EMBD, false, HEAD_NORMS},
+    {"self_attn.k_norm", NULL, "attn_k_norm", W_HEAD, W_EMBD, false, HEAD_NORMS},
+    {"self_attn.attn_sub_norm", "self_attn.inner_attn_ln", "attn_sub_norm", W_Q, W_EMBD, false, SUB_NORMS},
+    {"self_attn.o_proj.norm", NULL, "attn_output_norm_in", W_Q, W_EMBD, false, INPUT_NORMS},
+    {"self_attn.o_proj", NULL, "attn_output", W_EMBD, W_Q, true, ALWAYS},
+    {"post_attention_layernorm", NULL, "ffn_norm", W_EMBD, W_EMBD, false, ALWAYS},
+    {"mlp.gate_proj.norm", NULL, "ffn_gate_norm_in", W_EMBD, W_EMBD, false, INPUT_NORMS},
+    {"mlp.up_proj.norm", NULL, "ffn_up_norm_in", W_EMBD, W_EMBD, false, INPUT_NORMS},
+    {"mlp.gate_proj", NULL, "ffn_gate", W_FF, W_EMBD, true, ALWAYS},
+    {"mlp.up_proj", NULL, "ffn_up", W_FF, W_EMBD, true, ALWAYS},
+    {"mlp.ffn_sub_norm", "mlp.ffn_layernorm", "ffn_sub_norm", W_FF, W_EMBD, false, SUB_NORMS},
+    {"mlp.down_proj.norm", NULL, "ffn_down_norm_in", W_FF, W_EMBD, false, INPUT_NORMS},
+    {"mlp.down_proj", NULL, "ffn_down", W_EMBD, W_FF, true, ALWAYS},
+};
+
+static uint64_t width_of(const struct bn_cv_folder *f, enum width w)
+{
+    const uint64_t widths[] = {
+        [W_EMBD] = f->n_embd, [W_Q] = f->n_head * f->head_dim, [W_KV] = f->n_head_kv * f->head_dim,
+        [W_FF] = f->n_ff,     [W_HEAD] = f->head_dim,          [W_VOCAB] = f->n_vocab,
+    };
+    return widths[w];
+}
+
+static bool is_wanted(const struct bn_cv_folder *f, enum when when)
+{
+    return when == ALWAYS || (when == SUB_NORMS && f->arch->sub_norms) ||
+           (when == HEAD_NORMS && f->arch->head_norms) || (when == INPUT_NORMS && f->input_norms);
+}
+
+/* ---- finding ---- */
+
+struct found {
+    const struct bn_st_tensor *t;
+    size_t input;
+};
+
+/* "<name><suffix>", with and without "model." before it. */
+static bool find(struct bn_cv_folder *f, const char *name, const char *suffix, struct found *found)
+{
+    char full[160];
+    snprintf(full, sizeof full, "model.%s%s", name, suffix);
+    found->t = bn_cv_folder_take(f, full, &found->input);
+    if (found->t == NULL) found->t = bn_cv_folder_take(f, full + strlen("model."), &found->input);
+    return found->t != NULL;
+}
+
+static bn_status fail(const struct bn_cv_folder *f, const struct found *found, bn_status code,
+                      const char *what, bn_error *err)
+{
+    char where[600];
+    snprintf(where, sizeof where, "%s: %s", f->plan->inputs[found->input].name, found->t->name);
+    return bn_fail_at(err, code, found->t->info_offset, where, "%s", what);
+}
+
+/* n_dims sizes, rows first. */
+static bn_status check_shape(const struct bn_cv_folder *f, const struct found *found, uint32_t n_dims,
+                             uint64_t rows, uint64_t columns, bn_error *err)
+{
+    char what[160];
+    const struct bn_st_tensor *t = found->t;
+    if (t->n_dims == n_dims && t->dims[0] == rows && (n_dims == 1 || t->dims[1] == columns)) return BN_OK;
+    int at = snprintf(what, sizeof what, "the shape is ");
+    for (uint32_t d = 0; d < t->n_dims && d < 4; d++)
+        at += snprintf(what + at, sizeof what - (size_t)at, "%s%llu", d > 0 ? " x " : "",
+                       (unsigned long long)t->dims[d]);
+    if (n_dims == 1)
+        snprintf(what + at, sizeof what - (size_t)at, ", expected %llu", (unsigned long long)rows);
+    else
+        snprintf(what + at, sizeof what - (size_t)at, ", expected %llu x %llu", (unsigned long long)rows,
+                 (unsigned long long)columns);
+    return fail(f, found, BN_ERR_FORMAT, what, err);
+}
+
+static bool float_type(enum bn_st_type type, uint32_t *out)
+{
+    *out = type == BN_ST_F32 ? BN_TYPE_F32 : type == BN_ST_F16 ? BN_TYPE_F16 : BN_TYPE_BF16;
+    return type == BN_ST_F32 || type == BN_ST_F16 || type == BN_ST_BF16;
+}
+
+static struct bn_cv_tensor *add(struct bn_cv_folder *f, const struct found *found, const char *name,
+                                uint64_t rows, uint64_t columns, bn_error *err)
+{
+    struct bn_cv_tensor *t = bn_cv_add_tensor(f->plan, err);
+    if (t == NULL) return NULL;
+    snprintf(t->name, sizeof t->name, "%s.weight", name);
+    t->n_dims = columns > 0 ? 2 : 1;
+    t->ne[0] = columns > 0 ? columns : rows;
+    t->ne[1] = columns > 0 ? rows : 1;
+    t->data = found->t->data;
+    t->n_source = found->t->n_bytes;
+    t->offset = found->t->offset;
+    t->input = found->input;
+    return t;
+}
+
+/* ---- norms, tables ---- */
+
+static bn_status add_norm(struct bn_cv_folder *f, const struct found *found, const char *name, uint64_t n,
+                          bn_error *err)
+{
+    BN_TRY(check_shape(f, found, 1, n, 0, err));
+    struct bn_cv_tensor *t = add(f, found, name, n, 0, err);
+    if (t == NULL) return BN_ERR_NOMEM;
+    t->kind = BN_CV_FLOATS;
+    t->to = BN_TYPE_F32;
+    return float_type(found->t->type, &t->from)
+               ? BN_OK
+               : fail(f, found, BN_ERR_UNSUPPORTED, "a norm must be floats", err);
+}
+
+/* The embedding or the head: ternary when its values are, else as it is. */
+static bn_status add_table(struct bn_cv_folder *f, const struct found *found, const char *name, bn_error *err)
+{
+    BN_TRY(check_shape(f, found, 2, f->n_vocab, f->n_embd, err));
+    struct bn_cv_tensor *t = add(f, found, name, f->n_vocab, f->n_embd, err);
+    if (t == NULL) return BN_ERR_NOMEM;
+    if (!float_type(found->t->type, &t->from))
+        return fail(f, found, BN_ERR_UNSUPPORTED, "the embedding and the head must be floats", err);
+    bool ternary = bn_cv_is_ternary(t);
+    t->kind = ternary ? BN_CV_TRITS : BN_CV_COPY;
+    t->to = ternary ? f->plan->target->type : t->from;
+    return BN_OK;
+}
+
+/* ---- linear layers ---- */
+
+static bn_status read_scale(struct bn_cv_folder *f, const char *name, struct bn_cv_tensor *t,
+                            const struct found *weight, bn_error *err)
+{
+    struct found scale;
+    uint32_t type;
+    float value = 0;
+    if (!find(f, name, ".weight_scale", &scale))
+        return fail(f, weight, BN_ERR_FORMAT, "packed bytes without a weight_scale", err);
+    bool one = scale.t->n_dims == 0 || (scale.t->n_dims == 1 && scale.t->dims[0] == 1);
+    if (!one || !float_type(scale.t->type, &type))
+        return fail(f, &scale, BN_ERR_FORMAT, "a weight_scale is not one float", err);
+    if (type == BN_TYPE_F32)
+        memcpy(&value, scale.t->data, sizeof value);
+    else
+        (type == BN_TYPE_F16 ? bn_kernels_ref.f16_to_f32 : bn_kernels_ref.bf16_to_f32)(&value, scale.t->data,
+                                                                                       1);
+    t->scale = f->divides ? 1.0f / value : value;
+    if (value > 0.0f && isfinite(value) && isfinite(t->scale)) return BN_OK;
+    return fail(f, &scale, BN_ERR_FORMAT, "the weight_scale is not a positive number", err);
+}
+
+static bn_status add_packed(struct bn_cv_folder *f, const struct found *found, const char *name,
+                            struct bn_cv_tensor *t, bn_error *err)
+{
+    if (!f->bitnet && f->plan->options->weight_scale == 0)
+        return bn_hint(fail(f, found, BN_ERR_UNSUPPORTED,
+                            "packed bytes, and no quantization_config with quant_method bitnet says what "
+                            "weight_scale means",
+                            err),
+                       err, "--weight-scale multiply or divide, as the program that made the model does");
+    t->kind = BN_CV_PACKED;
+    return read_scale(f, name, t, found, err);
+}
+
+static bn_status add_linear(struct bn_cv_folder *f, size_t i, const struct found *found, const char *name,
+                            const char *part, bn_error *err)
+{
+    uint64_t rows = width_of(f, LAYER[i].rows), columns = width_of(f, LAYER[i].columns);
+    bool packed = found->t->type == BN_ST_U8;
+    if (packed && rows % 4 != 0)
+        return fail(f, found, BN_ERR_FORMAT, "the rows cannot be packed four to a byte", err);
+    BN_TRY(check_shape(f, found, 2, packed ? rows / 4 : rows, columns, err));
+    struct bn_cv_tensor *t = add(f, found, part, rows, columns, err);
+    if (t == NULL) return BN_ERR_NOMEM;
+    t->to = f->plan->target->type;
+    if (f->arch->interleaved && LAYER[i].rows == W_Q && LAYER[i].columns == W_EMBD)
+        t->heads = (uint32_t)f->n_head;
+    if (f->arch->interleaved && strcmp(LAYER[i].part, "attn_k") == 0) t->heads = (uint32_t)f->n_head_kv;
+    if (packed) return add_packed(f, found, name, t, err);
+    if (!float_type(found->t->type, &t->from))
+        return fail(f, found, BN_ERR_UNSUPPORTED, "a linear layer must be U8, F16, BF16 or F32", err);
+    t->kind = BN_CV_TRITS;
+    bool masters = f->arch->masters || f->bitnet || f->input_norms || f->plan->options->ternarise;
+    if (masters && !bn_cv_is_ternary(t)) t->kind = BN_CV_MASTER;
+    return BN_OK;
+}
+
+/* ---- all of them ---- */
+
+static bn_status missing(const char *name, bn_error *err)
+{
+    return bn_fail(err, BN_ERR_FORMAT, "the safetensors have no tensor %s.weight", name);
+}
+
+static bn_status add_part(struct bn_cv_folder *f, uint64_t layer, size_t i, bn_error *err)
+{
+    char name[96], part[64];
+    struct found found;
+    snprintf(name, sizeof name, "layers.%llu.%s", (unsigned long long)layer, LAYER[i].name);
+    snprintf(part, sizeof part, "blk.%llu.%s", (unsigned long long)layer, LAYER[i].part);
+    bool there = find(f, name, ".weight", &found);
+    if (!there && LAYER[i].other != NULL) {
+        snprintf(name, sizeof name, "layers.%llu.%s", (unsigned long long)layer, LAYER[i].other);
+        there = find(f, name, ".weight", &found);
+    }
+    if (!there) return missing(name, err);
+    if (LAYER[i].linear) return add_linear(f, i, &found, name, part, err);
+    return add_norm(f, &found, part, width_of(f, LAYER[i].rows), err);
+}
+
+/* Without tie_word_embeddings the model is tied when it has no head. An embedding model needs none. */
+static bn_status add_head(struct bn_cv_folder *f, bn_error *err)
+{
+    struct found found;
+    bool tied = false, said = bn_json_bool(bn_json_get(f->config, "tie_word_embeddings"), &tied);
+    bool there = find(f, "lm_head", ".weight", &found);
+    if (f->arch->sub_norms && there && !tied)
+        return fail(f, &found, BN_ERR_UNSUPPORTED, "a head of its own is not supported in BitNet models",
+                    err);
+    if (there && !tied) return add_table(f, &found, "output", err);
+    if (there || tied || !said || f->input_norms) return BN_OK;
+    return missing("lm_head", err);
+}
+
+/* Every tensor must have a place. Tables of frequencies, which old files have, follow from config.json. */
+static bn_status check_used(const struct bn_cv_folder *f, bn_error *err)
+{
+    static const char FREQUENCIES[] = ".rotary_emb.inv_freq";
+    for (size_t s = 0; s < f->n_shards; s++)
+        for (size_t i = 0; i < f->shards[s].st.n; i++) {
+            struct found found = {&f->shards[s].st.tensors[i], f->shards[s].input};
+            size_t n = strlen(found.t->name), tail = sizeof FREQUENCIES - 1;
+            if (f->shards[s].used[i] || (n > tail && strcmp(found.t->name + n - tail, FREQUENCIES) == 0))
+                continue;
+            return fail(f, &found, BN_ERR_UNSUPPORTED, "the architecture has no such tensor", err);
+        }
+    return BN_OK;
+}
+
+bn_status bn_cv_folder_tensors(struct bn_cv_folder *f, bn_error *err)
+{
+    struct found found;
+    if (!find(f, "embed_tokens", ".weight", &found)) return missing("embed_tokens", err);
+    BN_TRY(add_table(f, &found, "token_embd", err));
+    for (uint64_t layer = 0; layer < f->n_layer; layer++)
+        for (size_t i = 0; i < BN_ARRAY_LEN(LAYER); i++)
+            if (is_wanted(f, LAYER[i].when)) BN_TRY(add_part(f, layer, i, err));
+    if (!find(f, "norm", ".weight", &found)) return missing("norm", err);
+    BN_TRY(add_norm(f, &found, "output_norm", f->n_embd, err));
+    BN_TRY(add_head(f, err));
+    return check_used(f, err);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The vocabulary of a folder to the keys tokenizer.ggml.*, as llama.cpp's converter writes them: byte-level BPE
+ * (tokenizer.ggml.model "gpt2"). The rule that splits text is recognised by its regular expression; an
+ * unknown one is refused, because another rule gives other tokens.
+ */
+#include "tools/convert/vocab.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "tools/convert/folder.h"
+
+#define FILE_NAME "tokenizer.json"
+#define KEY "tokenizer.ggml."
+
+struct keys {
+    struct bn_cv_folder *f;
+    struct bn_cv_vocab v;
+    struct bn_gguf_writer *w;
+    int64_t id[7]; /* of SPECIAL; -1: none */
+    int64_t end_of_turn;
+    int add_bos, add_eos; /* -1: nothing says it */
+};
+
+enum special { BOS, EOS, UNK, SEP, PAD, CLS, MASK };
+static const struct {
+    const char *name, *key;
+} SPECIAL[] = {
+    [BOS] = {"bos", KEY "bos_token_id"},     [EOS] = {"eos", KEY "eos_token_id"},
+    [UNK] = {"unk", KEY "unknown_token_id"}, [SEP] = {"sep", KEY "seperator_token_id"},
+    [PAD] = {"pad", KEY "padding_token_id"}, [CLS] = {"cls", KEY "cls_token_id"},
+    [MASK] = {"mask", KEY "mask_token_id"},
+};
+
+/* ---- added tokens ---- */
+
+/* Some models do not mark them as special. */
+static bool looks_special(const char *text)
+{
+    size_t n = strlen(text);
+    if (strcmp(text, "<pad>") == 0 || strcmp(text, "<mask>") == 0) return true;
+    if (n >= 4 && memcmp(text, "<|", 2) == 0 && memcmp(text + n - 2, "|>", 2) == 0) return true;
+    return n >= 8 && memcmp(text, "<unused", 7) == 0 && text[n - 1] == '>';
+}
+
+static bn_status put_added(struct keys *k, const bn_json *token, uint64_t id, bn_error *err)
+{
+    const char *text = NULL;
+    if (!bn_json_string(bn_json_get(token, "content"), &text))
+        return bn_fail_in(err, BN_ERR_FORMAT, FILE_NAME, "an added token has no content");
+    if (bn_json_flag_of(token, "special") || looks_special(text))
+        return bn_cv_vocab_put(&k->v, id, text, strlen(text), BN_CV_TOKEN_CONTROL, err);
+    struct bn_buf plain = {.max = 1u << 20}; /* U+2581, which stands for a blank, becomes one */
+    for (const char *at = text; *at != '\0';) {
+        bool blank = strncmp(at, "\xE2\x96\x81", 3) == 0;
+        bn_buf_putc(&plain, blank ? ' ' : *at);
+        at += blank ? 3 : 1;
+    }
+    bn_status status = bn_buf_check(&plain, err);
+    if (status == BN_OK) status = bn_cv_vocab_put(&k->v, id, plain.data, plain.len, BN_CV_TOKEN_USER, err);
+    bn_buf_release(&plain);
+    return status;
+}
+
+static bn_status put_all_added(struct keys *k, bn_error *err)
+{
+    const bn_json *more = bn_json_get(k->f->settings, "added_tokens_decoder");
+    uint64_t id;
+    for (const bn_json *e = bn_json_first(k->v.added); e != NULL; e = bn_json_next(e)) {
+        if (!bn_json_u64(bn_json_get(e, "id"), &id))
+            return bn_fail_in(err, BN_ERR_FORMAT, FILE_NAME, "an added token has no id");
+        BN_TRY(put_added(k, e, id, err));
+    }
+    for (const bn_json *e = bn_json_first(more); e != NULL; e = bn_json_next(e)) {
+        char *end;
+        unsigned long long number = strtoull(bn_json_name(e), &end, 10);
+        if (*end != '\0' || end == bn_json_name(e))
+            return bn_fail_in(err, BN_ERR_FORMAT, "tokenizer_config.json", "'%.40s' is not the id of a token",
+                              bn_json_name(e));
+        if (number >= k->v.n || k->v.tokens[number].type == BN_CV_TOKEN_NONE ||
+            k->v.tokens[number].type == BN_CV_TOKEN_NORMAL)
+            BN_TRY(put_added(k, e, number, err));
+    }
+    return BN_OK;
+}
+
+/* The id of an added token with this text; -1 when there is none. */
+static int64_t find_added(const struct keys *k, const char *text)
+{
+    uint64_t id;
+    const bn_json *e = bn_json_find(k->v.added, "content", text);
+    if (e != NULL && bn_json_u64(bn_json_get(e, "id"), &id)) return (int64_t)id;
+    for (size_t i = 0; i < k->v.n; i++) {
+        const struct bn_cv_token *t = &k->v.tokens[i];
+        bool added = t->type == BN_CV_TOKEN_CONTROL || t->type == BN_CV_TOKEN_USER;
+        if (added && t->len == strlen(text) && memcmp(k->v.texts.data + t->at, text, t->len) == 0)
+            return (int64_t)i;
+    }
+    return -1;
+}
+
+/* ---- special tokens ---- */
+
+/* Text of a token in tokenizer_config.json: a string, or an object with a content; NULL. */
+static const char *token_text(const bn_json *value)
+{
+    const char *text = NULL;
+    if (!bn_json_string(value, &text)) (void)bn_json_string(bn_json_get(value, "content"), &text);
+    return text;
+}
+
+static void find_special(struct keys *k)
+{
+    for (size_t i = 0; i < BN_ARRAY_LEN(SPECIAL); i++) {
+        char name[32];
+        uint64_t id;
+        snprintf(name, sizeof name, "%s_token", SPECIAL[i].name);
+        const char *text = token_text(bn_json_get(k->f->settings, name));
+        k->id[i] = text != NULL ? find_added(k, text) : -1;
+        snprintf(name, sizeof name, "%s_token_id", SPECIAL[i].name);
+        if (k->id[i] < 0 && bn_json_u64(bn_json_get(k->f->config, name), &id) && id < k->v.n)
+            k->id[i] = (int64_t)id;
+    }
+}
+
+/* The token that a template of the post-processor puts at one end; -1: none. */
+static int64_t end_token(const struct keys *k, const bn_json *single, size_t i)
+{
+    const char *text = bn_json_text_of(bn_json_get(bn_json_at(single, i), "SpecialToken"), "id");
+    return text[0] != '\0' ? find_added(k, text) : -1;
+}
+
+static void read_template(struct keys *k, const bn_json *processor)
+{
+    const bn_json *single = bn_json_get(processor, "single");
+    size_t n = bn_json_size(single);
+    if (!bn_json_text_is(processor, "type", "TemplateProcessing") || n < 2) return;
+    int64_t first = end_token(k, single, 0), last = end_token(k, single, n - 1);
+    if (first >= 0) k->add_bos = first == k->id[BOS];
+    if (last < 0) return;
+    if (last != k->id[EOS]) k->end_of_turn = k->id[EOS];
+    k->id[EOS] = last;
+    k->add_eos = 1;
+}
+
+static void read_post_processor(struct keys *k)
+{
+    const bn_json *list = bn_json_get(k->v.post_processor, "processors");
+    bool value;
+    k->add_bos = k->add_eos = -1;
+    k->end_of_turn = -1;
+    if (list == NULL && k->v.post_processor != NULL) read_template(k, k->v.post_processor);
+    for (const bn_json *e = bn_json_first(list); e != NULL; e = bn_json_next(e))
+        read_template(k, e);
+    if (bn_json_bool(bn_json_get(k->f->settings, "add_bos_token"), &value)) k->add_bos = value;
+    if (bn_json_bool(bn_json_get(k->f->settings, "add_eos_token"), &value)) k->add_eos = value;
+}
+
+/* ---- the splitting rule ---- */
+
+#define BEGINNING "(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
+#define ENDING "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+static const struct {
+    const char *regex, *pre;
+} RULES[] = {
+    {BEGINNING "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" ENDING,
+     "llama-bpe"},
+    {BEGINNING "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" ENDING, "qwen2"},
+    {BEGINNING "[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" ENDING,
+     "qwen35"},
+};
+
+static bool is_byte_level(const bn_json *p, bool with_regex)
+{
+    bool regex = true, prefix = true; /* the presets */
+    (void)bn_json_bool(bn_json_get(p, "use_regex"), &regex);
+    (void)bn_json_bool(bn_json_get(p, "add_prefix_space"), &prefix);
+    return bn_json_text_is(p, "type", "ByteLevel") && regex == with_regex && !prefix;
+}
+
+static const char *rule_of(const bn_json *p)
+{
+    const bn_json *list = bn_json_get(p, "pretokenizers"), *split = bn_json_at(list, 0);
+    if (is_byte_level(p, true)) return "gpt-2";
+    if (!bn_json_text_is(p, "type", "Sequence") || bn_json_size(list) != 2) return NULL;
+    if (!bn_json_text_is(split, "type", "Split") || !bn_json_text_is(split, "behavior", "Isolated") ||
+        bn_json_flag_of(split, "invert") || !is_byte_level(bn_json_at(list, 1), false))
+        return NULL;
+    for (size_t i = 0; i < BN_ARRAY_LEN(RULES); i++)
+        if (bn_json_text_is(bn_json_get(split, "pattern"), "Regex", RULES[i].regex)) return RULES[i].pre;
+    return NULL;
+}
+
+static bn_status find_rule(const struct keys *k, const char **pre, bn_error *err)
+{
+    const bn_json *normal = k->v.normalizer;
+    bool nothing =
+        normal == NULL || bn_json_kind(normal) == BN_JSON_NULL || bn_json_text_is(normal, "type", "NFC");
+    *pre = k->f->plan->options->pre;
+    if (*pre != NULL) return BN_OK;
+    if (!nothing)
+        return bn_hint(bn_fail_in(err, BN_ERR_UNSUPPORTED, FILE_NAME,
+                                  "the normalizer '%.40s' is not supported", bn_json_text_of(normal, "type")),
+                       err, "--pre NAME converts as if the text were normalised already");
+    *pre = rule_of(k->v.pre_tokenizer);
+    if (*pre != NULL) return BN_OK;
+    return bn_hint(bn_fail_in(err, BN_ERR_UNSUPPORTED, FILE_NAME,
+                              "the pre_tokenizer is not one of llama-bpe, qwen2, qwen35 and gpt-2"),
+                   err, "--pre NAME: falcon3 for Falcon3, falcon_e for Falcon-E");
+}
+
+static bn_status check_kind(const struct keys *k, bn_error *err)
+{
+    const char *type = "";
+    bool fallback = false;
+    (void)bn_json_string(k->v.type, &type);
+    (void)bn_json_bool(k->v.byte_fallback, &fallback);
+    if (strcmp(type, "BPE") == 0 && !fallback) return BN_OK;
+    return bn_hint(bn_fail_in(err, BN_ERR_UNSUPPORTED, FILE_NAME, "the vocabulary is %s, not byte-level BPE",
+                              fallback ? "BPE of characters with byte_fallback (SentencePiece)" : type),
+                   err, "models with such a vocabulary exist as GGUF files");
+}
+
+/* ---- keys ---- */
+
+static void put_tokens(struct keys *k)
+{
+    struct bn_cv_vocab *v = &k->v;
+    char text[40];
+    bn_gguf_put_array(k->w, KEY "tokens", BN_GGUF_STRING, v->n);
+    for (size_t i = 0; i < v->n; i++) {
+        if (v->tokens[i].type != BN_CV_TOKEN_NONE) {
+            bn_gguf_put_element_str(k->w, v->texts.data + v->tokens[i].at, v->tokens[i].len);
+            continue;
+        }
+        int n = snprintf(text, sizeof text, "[PAD%zu]", i);
+        bn_gguf_put_element_str(k->w, text, (size_t)n);
+        v->tokens[i].type = BN_CV_TOKEN_UNUSED;
+    }
+    bn_gguf_put_array(k->w, KEY "token_type", BN_GGUF_I32, v->n);
+    for (size_t i = 0; i < v->n; i++) {
+        const unsigned char bytes[4] = {(unsigned char)v->tokens[i].type, 0, 0, 0};
+        bn_buf_append(&k->w->kv, bytes, sizeof bytes);
+    }
+    bn_gguf_put_array(k->w, KEY "merges", BN_GGUF_STRING, v->n_merges);
+    bn_buf_append(&k->w->kv, v->merges.data, v->merges.len);
+}
+
+static void put_special(struct keys *k)
+{
+    for (size_t i = 0; i < BN_ARRAY_LEN(SPECIAL); i++)
+        if (k->id[i] >= 0) bn_gguf_put_u32(k->w, SPECIAL[i].key, (uint32_t)k->id[i]);
+    if (k->end_of_turn >= 0) bn_gguf_put_u32(k->w, KEY "eot_token_id", (uint32_t)k->end_of_turn);
+    if (k->add_bos >= 0) bn_gguf_put_bool(k->w, KEY "add_bos_token", k->add_bos == 1);
+    if (k->add_eos >= 0) bn_gguf_put_bool(k->w, KEY "add_eos_token", k->add_eos == 1);
+}
+
+/* chat_template of tokenizer_config.json: a text, or a list of templates with names; else chat_template.jinja. */
+static bn_status put_template(struct keys *k, bn_error *err)
+{
+    static const char TEMPLATE[] = "tokenizer.chat_template";
+    const bn_json *value = bn_json_get(k->f->settings, "chat_template");
+    const char *text = NULL;
+    size_t input;
+    if (!bn_json_string(value, &text)) {
+        const bn_json *preset = bn_json_find(value, "name", "default");
+        (void)bn_json_string(bn_json_get(preset, "template"), &text);
+    }
+    if (text != NULL) {
+        bn_gguf_put_str(k->w, TEMPLATE, text, strlen(text));
+        return BN_OK;
+    }
+    BN_TRY(bn_cv_folder_input(k->f, "chat_template.jinja", false, &input, err));
+    if (input == SIZE_MAX) return BN_OK;
+    const struct bn_file_map *map = &k->f->plan->inputs[input].map;
+    bn_gguf_put_str(k->w, TEMPLATE, (const char *)map->data, map->n_bytes);
+    return BN_OK;
+}
+
+static bn_status make_keys(struct keys *k, bn_error *err)
+{
+    const char *pre;
+    BN_TRY(check_kind(k, err));
+    BN_TRY(put_all_added(k, err));
+    BN_TRY(find_rule(k, &pre, err));
+    find_special(k);
+    read_post_processor(k);
+    bn_gguf_put_str(k->w, KEY "model", "gpt2", 4);
+    bn_gguf_put_str(k->w, KEY "pre", pre, strlen(pre));
+    put_tokens(k);
+    put_special(k);
+    return put_template(k, err);
+}
+
+bn_status bn_cv_folder_vocab(struct bn_cv_folder *f, bn_error *err)
+{
+    struct keys k = {.f = f, .w = &f->plan->keys, .v.n = (size_t)f->n_vocab};
+    size_t input;
+    BN_TRY(bn_cv_folder_input(f, FILE_NAME, true, &input, err));
+    const struct bn_file_map *map = &f->plan->inputs[input].map;
+    bn_status status = bn_cv_vocab_read(&k.v, (const char *)map->data, map->n_bytes, err);
+    if (status == BN_OK) status = make_keys(&k, err);
+    bn_cv_vocab_release(&k.v);
+    if (status != BN_OK) bn_error_name(err, FILE_NAME);
+    return status;
+}
