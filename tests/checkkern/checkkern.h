@@ -45,10 +45,11 @@ struct ck {
 /* One call. Which fields mean what is between setup, invoke and truth of a slot. */
 struct ck_call {
     char text[80]; /* the shape, for people */
-    void *out, *out2, *out3;
+    void *out, *out2, *out3, *out4;
     const void *a, *b, *c;
     const uint8_t *weights;
     struct bn_ternary w;
+    struct bn_grouped grouped;
     struct bn_act *act;
     size_t n, k, rows, ld, ldx, ldy;
     float f;
@@ -66,7 +67,7 @@ struct ck_slot {
 };
 
 /* Tables that end with a slot whose setup is NULL. */
-extern const struct ck_slot CK_TERNARY[], CK_PACKED[], CK_FLOAT[], CK_MATRIX[], CK_CONVERT[];
+extern const struct ck_slot CK_TERNARY[], CK_PACKED[], CK_GROUPED[], CK_FLOAT[], CK_MATRIX[], CK_CONVERT[];
 
 /* ---- buffers.c ---- */
 

@@ -202,6 +202,126 @@ static void packs_one_short(uint8_t *out, const uint8_t *codes, size_t k)
     out[0] = (uint8_t)(out[0] % 84); /* without the last digit */
 }
 
+static void grouped_drops_token(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
+                                size_t n)
+{
+    bn_kernels_ref.grouped_gemm(y, ldy, w, x, n - 1);
+}
+
+/* Takes the scales of the group before, but for the first. */
+static void grouped_neighbour(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+{
+    struct bn_grouped one = *w;
+    struct bn_act16 part = *x;
+    one.k = w->group;
+    for (size_t r = 0; r < w->rows; r++) {
+        size_t tile = r / BN_TILE_ROWS, row = r % BN_TILE_ROWS, groups = w->k / w->group;
+        float sum = 0.0f, tile_y[BN_TILE_ROWS];
+        for (size_t g = 0; g < groups; g++) {
+            one.rows = BN_TILE_ROWS;
+            one.codes = w->codes + tile * 4 * w->k + g * 4 * w->group;
+            one.scales = w->scales + (tile * groups + (g > 0 ? g - 1 : 0)) * BN_TILE_ROWS;
+            part = (struct bn_act16){x->high + g * w->group, x->low + g * w->group, x->step + g, x->sum + g};
+            bn_kernels_ref.grouped_gemv(tile_y, &one, &part);
+            sum += tile_y[row];
+        }
+        y[r] = sum;
+    }
+}
+
+/* Of one row: the sums of a plane over group g, codes as they are. */
+static int32_t plane_sum(const struct bn_grouped *w, size_t r, size_t g, const int8_t *plane)
+{
+    const uint8_t *tile = w->codes + r / 16 * 4 * w->k;
+    int32_t sum = 0;
+    for (size_t at = g * w->group; at < (g + 1) * w->group; at++)
+        sum += (tile[at / 16 * 64 + r % 16 * 4 + at % 4] >> 2 * (at % 16 / 4) & 3) * plane[at];
+    return sum;
+}
+
+static float widened(uint16_t half)
+{
+    float x;
+    bn_kernels_ref.f16_to_f32(&x, &half, 1);
+    return x;
+}
+
+static void grouped_without_sums(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+{
+    size_t groups = w->k / w->group;
+    for (size_t r = 0; r < w->rows; r++) {
+        y[r] = 0.0f;
+        for (size_t g = 0; g < groups; g++) {
+            int32_t t = 256 * plane_sum(w, r, g, x->high) + plane_sum(w, r, g, x->low);
+            y[r] = fmaf(widened(w->scales[(r / 16 * groups + g) * 16 + r % 16]), (float)t * x->step[g], y[r]);
+        }
+    }
+}
+
+/* Adds 256 times the one plane and the other to the result, one after the other. */
+static void grouped_rounds_planes(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+{
+    size_t groups = w->k / w->group;
+    for (size_t r = 0; r < w->rows; r++) {
+        y[r] = 0.0f;
+        for (size_t g = 0; g < groups; g++) {
+            float scale = widened(w->scales[(r / 16 * groups + g) * 16 + r % 16]);
+            int32_t low = plane_sum(w, r, g, x->low) - x->sum[g];
+            y[r] = fmaf(scale, (float)(256 * plane_sum(w, r, g, x->high)) * x->step[g], y[r]);
+            y[r] = fmaf(scale, (float)low * x->step[g], y[r]);
+        }
+    }
+}
+
+/* Adds in int16 over the whole group: right unless many codes of 3 meet values at the limit. */
+static void grouped_wraps(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+{
+    size_t groups = w->k / w->group;
+    for (size_t r = 0; r < w->rows; r++) {
+        const uint8_t *tile = w->codes + r / 16 * 4 * w->k;
+        y[r] = 0.0f;
+        for (size_t g = 0; g < groups; g++) {
+            uint32_t lane[2] = {0};
+            for (size_t at = g * w->group; at < (g + 1) * w->group; at++)
+                lane[at % 4 / 2] +=
+                    (uint32_t)((tile[at / 16 * 64 + r % 16 * 4 + at % 4] >> 2 * (at % 16 / 4) & 3) *
+                               x->low[at]);
+            int32_t low = (int16_t)(lane[0] & 0xFFFFu) + (int16_t)(lane[1] & 0xFFFFu);
+            int32_t t = 256 * plane_sum(w, r, g, x->high) + low - x->sum[g];
+            y[r] = fmaf(widened(w->scales[(r / 16 * groups + g) * 16 + r % 16]), (float)t * x->step[g], y[r]);
+        }
+    }
+}
+
+/* The reference's planes and sums of values that were rounded before, ties away from zero. */
+static void quantize16_rounds_away(int8_t *high, int8_t *low, float *step, int32_t *sum, const float *x,
+                                   size_t n, size_t group)
+{
+    bn_kernels_ref.quantize16(high, low, step, sum, x, n, group);
+    for (size_t g = 0; g < n / group; g++) {
+        sum[g] = 0;
+        for (size_t at = g * group; at < (g + 1) * group; at++) {
+            size_t i = at / 16 * 16 + at % 4 * 4 + at % 16 / 4;
+            int32_t q = (int32_t)roundf(x[i] / step[g]);
+            high[at] = (int8_t)((q + 128) >> 8);
+            low[at] = (int8_t)(q - 256 * high[at]);
+            sum[g] += q;
+        }
+    }
+}
+
+/* Bytes in the order of the elements. */
+static void quantize16_plain_order(int8_t *high, int8_t *low, float *step, int32_t *sum, const float *x,
+                                   size_t n, size_t group)
+{
+    bn_kernels_ref.quantize16(high, low, step, sum, x, n, group);
+    for (size_t i = 0; i < n; i++) {
+        int32_t q = (int32_t)rintf(x[i] / step[i / group]);
+        high[i] = (int8_t)((q + 128) >> 8);
+        low[i] = (int8_t)(q - 256 * high[i]);
+    }
+}
+
 /* Rounds each plane on its own: right as long as sums are small. */
 static void rounds_planes(float *y, const int8_t *w, size_t rows, size_t k, const int8_t *high,
                           const int8_t *low)
@@ -244,29 +364,36 @@ struct fault {
     {                                                    \
         table->field = function;                         \
     }
-#define FAULTS(X)                                                                      \
-    X("i2s_gemv with another code map", I2S_GEMV, false, i2s_gemv, wrong_map)          \
-    X("i2s_gemv that wraps in int16", I2S_GEMV, false, i2s_gemv, wraps_int16)          \
-    X("i2s_gemv without code 3", I2S_GEMV, false, i2s_gemv, drops_code3)               \
-    X("i2s_gemv that ignores row_bytes", I2S_GEMV, false, i2s_gemv, ignores_row_bytes) \
-    X("i2s_gemm without the last token", I2S_GEMM, false, i2s_gemm, drops_last_token)  \
-    X("i2s_gemm with a combined scale", I2S_GEMM, false, i2s_gemm, reciprocal)         \
-    X("tq2_gemm without a last row", TQ2_GEMM, false, tq2_gemm, drops_last_row)        \
-    X("t5_gemv of five plain digits", T5_GEMV, false, t5_gemv, plain_digits)           \
-    X("t5_pack without a last digit", T5_PACK, false, t5_pack, packs_one_short)        \
-    X("i8_gemv that rounds each plane", I8_GEMV, false, i8_gemv, rounds_planes)        \
-    X("residual without fma", RESIDUAL, false, residual, rounds_twice)                 \
-    X("quantize that rounds ties away", QUANTIZE, false, quantize, rounds_away)        \
-    X("rmsnorm in another order", RMSNORM, false, rmsnorm, other_order)                \
-    X("rope with contracted products", ROPE_NEOX, false, rope_neox, contracts)         \
-    X("add that writes beyond the end", ADD, false, add, writes_beyond)                \
-    X("add that writes before the start", ADD, false, add, writes_before)              \
-    X("add that reads beyond the end", ADD, false, add, reads_beyond)                  \
-    X("add that writes its input", ADD, false, add, writes_input)                      \
-    X("relu2_mul with another order", RELU2_MUL, false, relu2_mul, other_factors)      \
-    X("relu2_mul of a gate of -0", RELU2_MUL, false, relu2_mul, keeps_minus_zero)      \
-    X("f32_to_f16 that flushes subnormals", F32_TO_F16, false, f32_to_f16, truncates)  \
-    X("exp of libm", EXP, false, exp, libm_exp)                                        \
+#define FAULTS(X)                                                                                        \
+    X("i2s_gemv with another code map", I2S_GEMV, false, i2s_gemv, wrong_map)                            \
+    X("i2s_gemv that wraps in int16", I2S_GEMV, false, i2s_gemv, wraps_int16)                            \
+    X("i2s_gemv without code 3", I2S_GEMV, false, i2s_gemv, drops_code3)                                 \
+    X("i2s_gemv that ignores row_bytes", I2S_GEMV, false, i2s_gemv, ignores_row_bytes)                   \
+    X("i2s_gemm without the last token", I2S_GEMM, false, i2s_gemm, drops_last_token)                    \
+    X("i2s_gemm with a combined scale", I2S_GEMM, false, i2s_gemm, reciprocal)                           \
+    X("tq2_gemm without a last row", TQ2_GEMM, false, tq2_gemm, drops_last_row)                          \
+    X("t5_gemv of five plain digits", T5_GEMV, false, t5_gemv, plain_digits)                             \
+    X("t5_pack without a last digit", T5_PACK, false, t5_pack, packs_one_short)                          \
+    X("i8_gemv that rounds each plane", I8_GEMV, false, i8_gemv, rounds_planes)                          \
+    X("grouped_gemm without the last token", GROUPED_GEMM, false, grouped_gemm, grouped_drops_token)     \
+    X("grouped_gemv with scales of another group", GROUPED_GEMV, false, grouped_gemv, grouped_neighbour) \
+    X("grouped_gemv without the sums", GROUPED_GEMV, false, grouped_gemv, grouped_without_sums)          \
+    X("grouped_gemv that rounds each plane", GROUPED_GEMV, false, grouped_gemv, grouped_rounds_planes)   \
+    X("grouped_gemv whose sums wrap", GROUPED_GEMV, false, grouped_gemv, grouped_wraps)                  \
+    X("quantize16 that rounds ties away", QUANTIZE16, false, quantize16, quantize16_rounds_away)         \
+    X("quantize16 in plain order", QUANTIZE16, false, quantize16, quantize16_plain_order)                \
+    X("residual without fma", RESIDUAL, false, residual, rounds_twice)                                   \
+    X("quantize that rounds ties away", QUANTIZE, false, quantize, rounds_away)                          \
+    X("rmsnorm in another order", RMSNORM, false, rmsnorm, other_order)                                  \
+    X("rope with contracted products", ROPE_NEOX, false, rope_neox, contracts)                           \
+    X("add that writes beyond the end", ADD, false, add, writes_beyond)                                  \
+    X("add that writes before the start", ADD, false, add, writes_before)                                \
+    X("add that reads beyond the end", ADD, false, add, reads_beyond)                                    \
+    X("add that writes its input", ADD, false, add, writes_input)                                        \
+    X("relu2_mul with another order", RELU2_MUL, false, relu2_mul, other_factors)                        \
+    X("relu2_mul of a gate of -0", RELU2_MUL, false, relu2_mul, keeps_minus_zero)                        \
+    X("f32_to_f16 that flushes subnormals", F32_TO_F16, false, f32_to_f16, truncates)                    \
+    X("exp of libm", EXP, false, exp, libm_exp)                                                          \
     X("f32_gemm with four lanes", F32_GEMM, false, f32_gemm, adds_by_fours)
 FAULTS(FAULT)
 
@@ -278,6 +405,11 @@ static const struct fault FAULT_LIST[] = {
     {"a reference i2s_gemm without the last token", BN_KERNEL_I2S_GEMM, true, put_drops_last_token},
     {"a reference tq2_gemm without a last row", BN_KERNEL_TQ2_GEMM, true, put_drops_last_row},
     {"a reference quantize that rounds ties away", BN_KERNEL_QUANTIZE, true, put_rounds_away},
+    {"a reference grouped_gemm without the last token", BN_KERNEL_GROUPED_GEMM, true,
+     put_grouped_drops_token},
+    {"a reference grouped_gemv without the sums", BN_KERNEL_GROUPED_GEMV, true, put_grouped_without_sums},
+    {"a reference grouped_gemv with other scales", BN_KERNEL_GROUPED_GEMV, true, put_grouped_neighbour},
+    {"a reference quantize16 in plain order", BN_KERNEL_QUANTIZE16, true, put_quantize16_plain_order},
     {"a reference f32_to_f16 that flushes subnormals", BN_KERNEL_F32_TO_F16, true, put_truncates},
     {"a reference exp without the cap", BN_KERNEL_EXP, true, put_libm_exp},
 };

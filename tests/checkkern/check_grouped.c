@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Products of ternary weights that have a scale for each group, and the 16-bit activations for them. The
+ * truth walks over the bytes of the planes, reads each code with a decoder of its own, and sums in int64 and
+ * binary64.
+ */
+#include "checkkern.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+#define ANY 1000     /* random bytes */
+#define TERNARY 1001 /* random codes without 3 */
+
+/* Large enough not to stay in a cache when copies are used in turn. */
+#define BEYOND_CACHES ((size_t)160 << 20)
+
+enum steps { STEPS_ORDINARY, STEPS_SMALLEST, STEPS_LARGE, N_STEPS };
+
+struct shape {
+    size_t rows, groups, group, n, ldy_pad, copies;
+    int codes, high, low; /* a fixed value, or ANY */
+    enum ck_values scales;
+    enum steps steps;
+};
+
+static const size_t GROUP[] = {128, 64, 256};
+
+/* Tiles of codes, and of scales, for each copy. */
+static void make_matrix(struct ck *ck, struct ck_call *call, const struct shape *s)
+{
+    size_t tiles = (s->rows + BN_TILE_ROWS - 1) / BN_TILE_ROWS, k = s->groups * s->group;
+    size_t bytes = tiles * 4 * k, halves = tiles * s->groups * BN_TILE_ROWS;
+    uint8_t *codes = ck_buffer(ck, CK_IN, CK_BYTES, s->copies * bytes);
+    for (size_t i = 0; i < s->copies * bytes; i++) {
+        unsigned byte = ck_random(ck) & 0xFFu;
+        if (s->codes == TERNARY) byte &= ~((byte & byte >> 1 & 0x55u) << 1);
+        codes[i] = (uint8_t)(s->codes < 4 ? 0x55u * (unsigned)s->codes : byte);
+    }
+    call->weights = codes;
+    call->n_copies = s->copies;
+    call->copy_bytes = bytes;
+    call->grouped = (struct bn_grouped){.codes = codes, .rows = s->rows, .k = k, .group = s->group};
+    call->grouped.scales = ck_halves(ck, s->copies * halves, s->scales);
+    call->grouped.streamed = s->copies > 1 || ck_below(ck, 2) == 1; /* both ways give the same bits */
+}
+
+static int8_t *plane(struct ck *ck, size_t n, int fixed)
+{
+    int8_t *x = ck_buffer(ck, CK_IN, CK_BYTES, n);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (int8_t)(fixed != ANY ? fixed : (int)ck_below(ck, 256) - 128);
+    return x;
+}
+
+static float one_step(struct ck *ck, enum steps steps)
+{
+    if (steps == STEPS_SMALLEST) return 0x1p-113f;
+    return ldexpf(1.0f, (int)ck_below(ck, 12) - (steps == STEPS_LARGE ? -70 : 20));
+}
+
+static void make_acts(struct ck *ck, struct ck_call *call, const struct shape *s)
+{
+    size_t k = s->groups * s->group, all = s->n * s->groups;
+    int8_t *high = plane(ck, s->n * k, s->high), *low = plane(ck, s->n * k, s->low);
+    float *step = ck_buffer(ck, CK_IN, CK_FLOATS, all * sizeof *step);
+    int32_t *sum = ck_buffer(ck, CK_IN, CK_BYTES, all * sizeof *sum);
+    struct bn_act16 *act = ck_buffer(ck, CK_IN, CK_BYTES, s->n * sizeof *act);
+    for (size_t g = 0; g < all; g++) {
+        step[g] = one_step(ck, s->steps);
+        sum[g] = 0;
+        for (size_t i = g * s->group; i < (g + 1) * s->group; i++)
+            sum[g] += 256 * high[i] + low[i];
+    }
+    for (size_t j = 0; j < s->n; j++)
+        act[j] = (struct bn_act16){high + j * k, low + j * k, step + j * s->groups, sum + j * s->groups};
+    call->a = act;
+    call->n = s->n;
+}
+
+static bool make_product(struct ck *ck, struct ck_call *call, const struct shape *s)
+{
+    snprintf(call->text, sizeof call->text, "%zux%zu/%zu n=%zu codes=%d high=%d low=%d scales=%d steps=%d",
+             s->rows, s->groups * s->group, s->group, s->n, s->codes, s->high, s->low, (int)s->scales,
+             (int)s->steps);
+    make_matrix(ck, call, s);
+    make_acts(ck, call, s);
+    call->ldy = s->rows + s->ldy_pad;
+    call->out = ck_buffer(ck, CK_OUT, CK_FLOATS, ((s->n - 1) * call->ldy + s->rows) * sizeof(float));
+    return true;
+}
+
+static bool bench_product(struct ck *ck, struct ck_call *call, unsigned index, bool gemm)
+{
+    static const struct {
+        size_t rows, k, group, n;
+        bool ram;
+        const char *text;
+    } GEMV[] = {{256, 2560, 128, 1, false, "256x2560/128 L2"},
+                {2560, 2560, 128, 1, false, "2560x2560/128 L3"},
+                {4096, 4096, 128, 1, true, "4096x4096/128 RAM"},
+                {4096, 12288, 128, 1, true, "4096x12288/128 RAM"},
+                {4096, 4096, 64, 1, true, "4096x4096/64 RAM"}},
+      GEMM[] = {{2560, 2560, 128, 4, false, "2560x2560/128 n=4"},
+                {2560, 2560, 128, 64, false, "2560x2560/128 n=64"},
+                {1024, 12288, 128, 64, false, "1024x12288/128 n=64"},
+                {2560, 2560, 64, 64, false, "2560x2560/64 n=64"},
+                {2560, 2560, 256, 64, false, "2560x2560/256 n=64"}};
+    if (index >= (gemm ? COUNT(GEMM) : COUNT(GEMV))) return false;
+    struct shape s = {.codes = TERNARY, .high = ANY, .low = ANY, .scales = CK_ORDINARY, .copies = 1};
+    s.rows = gemm ? GEMM[index].rows : GEMV[index].rows;
+    s.group = gemm ? GEMM[index].group : GEMV[index].group;
+    s.groups = (gemm ? GEMM[index].k : GEMV[index].k) / s.group;
+    s.n = gemm ? GEMM[index].n : 1;
+    double weights = (double)s.rows * (double)(s.groups * s.group);
+    if (!gemm && GEMV[index].ram) s.copies = BEYOND_CACHES / ((size_t)weights / 4);
+    (void)make_product(ck, call, &s);
+    call->bytes = weights / 4 + 2 * weights / (double)s.group;
+    call->macs = weights * (double)s.n;
+    snprintf(call->text, sizeof call->text, "%s", gemm ? GEMM[index].text : GEMV[index].text);
+    return true;
+}
+
+static bool extreme_product(struct ck *ck, struct ck_call *call, unsigned index, bool gemm)
+{
+    static const int CODE[] = {0, 1, 2, 3, ANY}, EDGE[] = {-128, 0, 127, ANY};
+    enum { PLANES = COUNT(CODE) * COUNT(EDGE) * COUNT(EDGE) * COUNT(GROUP) };
+    struct shape s = {.rows = 19, .groups = 5, .n = gemm ? 5 : 1, .copies = 1, .scales = CK_ORDINARY};
+    s.codes = s.high = s.low = ANY;
+    if (index < PLANES) {
+        s.codes = CODE[index % 5];
+        s.high = EDGE[index / 5 % 4];
+        s.low = EDGE[index / 20 % 4];
+        s.group = GROUP[index / 80];
+        s.groups = s.group == 64 ? 9 : 3;
+    } else if (index < PLANES + CK_N_VALUES * N_STEPS * COUNT(GROUP)) {
+        index -= PLANES;
+        s.scales = index % CK_N_VALUES;
+        s.steps = index / CK_N_VALUES % N_STEPS;
+        s.group = GROUP[index / CK_N_VALUES / N_STEPS];
+    } else {
+        return false;
+    }
+    return make_product(ck, call, &s);
+}
+
+/* Rows of whole tiles, of one row more or less, and of a few; tokens 1 .. 20; odd numbers of groups, so that
+ * no chunk of a fixed size ends where a matrix does. */
+static bool setup_product(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index, bool gemm)
+{
+    static const size_t ROWS[] = {1, 15, 16, 17, 31, 32, 33, 40, 49, 63, 64, 81};
+    static const size_t GROUPS[] = {1, 2, 3, 5, 9, 13};
+    static const struct {
+        size_t rows, groups, group, n;
+    } LARGE[] = {
+        {100, 20, 128, 67}, {16, 108, 64, 131}, {130, 27, 256, 35}, {1100, 4, 128, 7}, {9, 128, 128, 2}};
+    struct shape s = {.codes = index % 3 == 0 ? ANY : TERNARY, .high = ANY, .low = ANY, .copies = 1, .n = 1};
+    unsigned regular = gemm ? 20 * 3 * 4 : COUNT(ROWS) * COUNT(GROUPS) * COUNT(GROUP);
+    if (class == CK_BENCH) return bench_product(ck, call, index, gemm);
+    if (class == CK_EXTREMES) return extreme_product(ck, call, index, gemm);
+    s.rows = ROWS[(gemm ? 5 * index : index) % COUNT(ROWS)];
+    s.group = GROUP[index / 20 % COUNT(GROUP)];
+    if (gemm) s.n = 1 + index % 20;
+    if (class == CK_LAYOUT) {
+        if (index >= 72) return false;
+        s.groups = GROUPS[index % 5];
+        s.ldy_pad = gemm ? index % 4 : 0;
+        ck->guard_before = index % 2 == 0;
+    } else if (index < regular) {
+        s.groups = GROUPS[(gemm ? index / 3 : index / COUNT(ROWS)) % COUNT(GROUPS)];
+        if (!gemm) s.group = GROUP[index / COUNT(ROWS) / COUNT(GROUPS)];
+    } else {
+        if (index - regular >= COUNT(LARGE)) return false;
+        s.rows = LARGE[index - regular].rows;
+        s.groups = LARGE[index - regular].groups;
+        s.group = LARGE[index - regular].group;
+        if (gemm) s.n = LARGE[index - regular].n;
+    }
+    return make_product(ck, call, &s);
+}
+
+static bool setup_gemv(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    return setup_product(ck, call, class, index, false);
+}
+
+static bool setup_gemm(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    return setup_product(ck, call, class, index, true);
+}
+
+/* The copy of the weights that the call names. */
+static struct bn_grouped matrix_of(const struct ck_call *call)
+{
+    struct bn_grouped w = call->grouped;
+    size_t copy = (size_t)(call->weights - w.codes) / call->copy_bytes;
+    w.scales += copy * (call->copy_bytes * 4 / w.group);
+    w.codes = call->weights;
+    return w;
+}
+
+static void invoke_gemv(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    struct bn_grouped w = matrix_of(call);
+    kernels->grouped_gemv(call->out, &w, call->a);
+}
+
+static void invoke_gemm(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    struct bn_grouped w = matrix_of(call);
+    kernels->grouped_gemm(call->out, call->ldy, &w, call->a, call->n);
+}
+
+/* The exact sum of group g: bytes at .. at + 3 of a plane, whose elements lie four apart, belong to one pair
+ * of bits in the four bytes of the row. */
+static int64_t exact_sum(const struct bn_grouped *w, size_t row, size_t g, const struct bn_act16 *x)
+{
+    const uint8_t *tile = w->codes + row / 16 * 4 * w->k;
+    int64_t t = 0;
+    for (size_t at = g * w->group; at < (g + 1) * w->group; at++) {
+        unsigned byte = tile[at / 16 * 64 + row % 16 * 4 + at % 4];
+        t += ((int)(byte >> 2 * (at % 16 / 4) & 3u) - 1) * (256 * (int64_t)x->high[at] + x->low[at]);
+    }
+    return t;
+}
+
+static bool truth_product(struct ck *ck, const struct ck_call *call)
+{
+    const struct bn_grouped *w = &call->grouped;
+    const struct bn_act16 *x = call->a;
+    const float *y = call->out;
+    size_t groups = w->k / w->group;
+    for (size_t j = 0; j < call->n; j++)
+        for (size_t r = 0; r < w->rows; r++) {
+            double sum = 0, size = 0;
+            for (size_t g = 0; g < groups; g++) {
+                double scale = ck_half(&w->scales[(r / 16 * groups + g) * 16 + r % 16]);
+                double term = (double)exact_sum(w, r, g, &x[j]) * (double)x[j].step[g] * scale;
+                sum += term;
+                size += fabs(term);
+            }
+            double tolerance = ((double)groups + 2) * (size * 0x1p-24 + 0x1p-149);
+            if (!ck_near(ck, "product", j * call->ldy + r, y[j * call->ldy + r], sum, tolerance))
+                return false;
+        }
+    return true;
+}
+
+/* ---- activations ---- */
+
+/* Halves between two integers, and the values next to a power of two, where the step changes. */
+static void fill_edges(float *x, size_t n, size_t group)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)(i % 254) - 126.5f;
+    for (size_t g = 0; g < n / group; g++) {
+        float power = ldexpf(1.0f, 13 - (int)(g % 3));
+        x[g * group + g % group] = g % 4 == 0 ? power : g % 4 == 1 ? -nextafterf(2 * power, 0) : 1.5f * power;
+    }
+}
+
+static bool setup_quantize16(struct ck *ck, struct ck_call *call, enum ck_class class, unsigned index)
+{
+    size_t group = GROUP[index % 3], groups = 1 + index / 3;
+    enum ck_values values = CK_ORDINARY;
+    bool edges = false;
+    if (class == CK_BENCH) {
+        if (index > 0) return false;
+        groups = 32;
+    } else if (class == CK_EXTREMES) {
+        if (index >= 3 * (CK_N_VALUES + 1)) return false;
+        values = index / 3;
+        edges = values == CK_N_VALUES;
+        groups = 37;
+    } else if (index >= 3 * 12) {
+        return false;
+    }
+    size_t n = groups * group;
+    ck->guard_before = class == CK_LAYOUT;
+    float *x = ck_buffer(ck, CK_IN, CK_FLOATS, n * sizeof *x);
+    ck_fill_f32(ck, x, n, edges ? CK_ORDINARY : values);
+    if (edges) fill_edges(x, n, group);
+    call->a = x;
+    call->n = n;
+    call->k = group;
+    call->out = ck_buffer(ck, CK_OUT, CK_BYTES, n);
+    call->out2 = ck_buffer(ck, CK_OUT, CK_BYTES, n);
+    call->out3 = ck_buffer(ck, CK_OUT, CK_FLOATS, groups * sizeof(float));
+    call->out4 = ck_buffer(ck, CK_OUT, CK_BYTES, groups * sizeof(int32_t));
+    call->bytes = 4.0 * (double)n;
+    snprintf(call->text, sizeof call->text, "n=%zu group=%zu %s", n, group,
+             edges ? "edges" : ck_values_name(values));
+    return true;
+}
+
+static void invoke_quantize16(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    kernels->quantize16(call->out, call->out2, call->out3, call->out4, call->a, call->n, call->k);
+}
+
+static bool truth_quantize16(struct ck *ck, const struct ck_call *call)
+{
+    const float *x = call->a, *step = call->out3;
+    const int8_t *high = call->out, *low = call->out2;
+    const int32_t *sum = call->out4;
+    for (size_t g = 0; g < call->n / call->k; g++) {
+        double amax = 0x1p-100, want;
+        int32_t total = 0;
+        int exponent;
+        for (size_t i = g * call->k; i < (g + 1) * call->k; i++)
+            amax = fmax(amax, fabs((double)x[i]));
+        (void)frexp(amax, &exponent); /* amax is in 2^(exponent - 1) .. 2^exponent */
+        want = ldexp(1.0, exponent - 1 - 13);
+        if ((double)step[g] < want || (double)step[g] > want)
+            return ck_wrong(ck, "step %zu is %a, expected %a", g, (double)step[g], want);
+        for (size_t at = g * call->k; at < (g + 1) * call->k; at++) {
+            size_t i = at / 16 * 16 + at % 4 * 4 + at % 16 / 4; /* the element of this byte */
+            int32_t q = 256 * high[at] + low[at], expected = (int32_t)nearbyint((double)x[i] / want);
+            if (q != expected) return ck_wrong(ck, "element %zu is %d, expected %d", i, q, expected);
+            total += q;
+        }
+        if (total != sum[g]) return ck_wrong(ck, "sum %zu is %d, expected %d", g, sum[g], total);
+    }
+    return true;
+}
+
+const struct ck_slot CK_GROUPED[] = {
+    {BN_KERNEL_GROUPED_GEMV, setup_gemv, invoke_gemv, truth_product},
+    {BN_KERNEL_GROUPED_GEMM, setup_gemm, invoke_gemm, truth_product},
+    {BN_KERNEL_QUANTIZE16, setup_quantize16, invoke_quantize16, truth_quantize16},
+    {BN_KERNEL_COUNT, NULL, NULL, NULL},
+};
