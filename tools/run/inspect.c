@@ -256,7 +256,12 @@ static void put_model(const struct bn_model *m, bn_json *doc)
     bn_json_put_string(model, "activation", hp->activation == BN_ACTIVATION_RELU2 ? "relu2" : "silu");
     bn_json_put_string(model, "rope", hp->rope == BN_ROPE_NEOX ? "neox" : "norm");
     bn_json_put_bool(model, "sub_norms", hp->sub_norms);
+    bn_json_put_bool(model, "head_norms", hp->head_norms);
+    bn_json_put_number(model, "yarn_factor", hp->yarn.factor > 0.0f ? (double)hp->yarn.factor : 1.0);
+    bn_json_put_u64(model, "hadamard_block", m->hadamard.block);
     bn_json_put_bool(model, "tied_head", hp->tied_head);
+    char activations[BN_ACTIVATIONS_BYTES];
+    bn_json_put_string(model, "activations", bn_model_activations(m, activations));
     bn_json_put_u64(model, "ternary_weights", m->ternary_weights);
     bn_json_put_u64(model, "bytes_per_token", m->ternary_bytes + m->head_bytes);
 }
@@ -269,9 +274,17 @@ static void print_model(const struct bn_model *m)
            hp->n_ctx);
     printf("%s, rope %s, %s, %s head; %.1f M ternary weights; %.1f MB are read per token\n",
            hp->activation == BN_ACTIVATION_RELU2 ? "squared ReLU" : "SiLU",
-           hp->rope == BN_ROPE_NEOX ? "neox" : "norm", hp->sub_norms ? "sub-norms" : "no sub-norms",
+           hp->rope == BN_ROPE_NEOX ? "neox" : "norm",
+           hp->sub_norms    ? "sub-norms"
+           : hp->head_norms ? "norms of heads"
+                            : "no sub-norms",
            hp->tied_head ? "tied" : "own", (double)m->ternary_weights / 1e6,
            (double)(m->ternary_bytes + m->head_bytes) / 1e6);
+    char activations[BN_ACTIVATIONS_BYTES];
+    printf("activations %s", bn_model_activations(m, activations));
+    if (hp->yarn.factor > 0.0f) printf(", context extended %g-fold by YaRN", (double)hp->yarn.factor);
+    if (m->hadamard.block != 0) printf(", weights rotated by Hadamard blocks of %u", m->hadamard.block);
+    putchar('\n');
 }
 
 static void print_limits(void)

@@ -14,6 +14,7 @@
 #include "infer/session.h"
 #include "lab/compare/metrics.h"
 #include "model/pack.h"
+#include "model/weights.h"
 #include "tools/bench/quant/metrics.h"
 #include "tools/bench/quant/quant.h"
 #include "tools/cli/default_model.h"
@@ -178,13 +179,27 @@ void bn_quant_calibration(struct bn_suite *s, const struct bn_quant_data *d)
 
 /* ---- a model ---- */
 
+static void count_tiled_row(const struct bn_grouped *w, size_t row, uint64_t counts[3])
+{
+    const uint8_t *tile = w->codes + row / BN_TILE_ROWS * 4 * w->k + row % BN_TILE_ROWS * 4;
+    for (size_t i = 0; i < w->k; i++) {
+        unsigned code = tile[i / 16 * 64 + i % 16 / 4] >> (2 * (i % 4)) & 3u;
+        counts[code < 3 ? code : 2]++;
+    }
+}
+
 static void count_row(const struct bn_linear *lin, size_t row, uint64_t counts[3])
 {
+    if (lin->form == BN_FORM_GROUPED) {
+        count_tiled_row(&lin->grouped, row, counts);
+        return;
+    }
     int8_t values[BN_TQ2_BLOCK];
     const uint8_t *in = lin->w.codes + row * lin->w.row_bytes;
-    size_t block = lin->blocked ? BN_TQ2_BLOCK : BN_I2S_BLOCK;
+    bool blocked = lin->form == BN_FORM_TQ2;
+    size_t block = blocked ? BN_TQ2_BLOCK : BN_I2S_BLOCK;
     for (size_t i = 0; i < lin->k; i += block) {
-        if (lin->blocked)
+        if (blocked)
             (void)bn_unpack_tq2(values, in + i / block * BN_TQ2_BLOCK_BYTES);
         else
             bn_unpack_i2s(values, in + i / 4);
@@ -199,7 +214,8 @@ static void put_stored(const bn_model *m, const uint64_t counts[3], bn_json *o)
     uint64_t bytes = 0, n = 0;
     for (size_t i = 0; i < m->gguf.n_tensors; i++) {
         const struct bn_gguf_tensor *t = &m->gguf.tensors[i];
-        if (t->type != BN_TYPE_I2_S && t->type != BN_TYPE_TQ1_0 && t->type != BN_TYPE_TQ2_0) continue;
+        bool is_float = t->type == BN_TYPE_F32 || t->type == BN_TYPE_F16 || t->type == BN_TYPE_BF16;
+        if (is_float || (t->type != BN_TYPE_I2_S && bn_grouped_size(t->type) == 0)) continue;
         bytes += t->n_bytes;
         n += t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
     }
@@ -242,7 +258,7 @@ static bn_status compare_logits(struct bn_suite *s, const bn_model *plain, bn_js
     if (a == NULL || b == NULL) status = bn_nomem(err);
     if (status == BN_OK) status = bn_suite_open_model(s, BN_REPACK_ALWAYS, &packed, err);
     if (status == BN_OK && packed->packed_bytes == 0) {
-        bn_json_put_unavailable(o, "logits", "this model has no T5 form: its ternary layers are TQ2 blocks");
+        bn_json_put_unavailable(o, "logits", "this model has no T5 form: its weights have scales in blocks");
     } else if (status == BN_OK) {
         status = evaluate(plain, ids, b, err);
         if (status == BN_OK) status = evaluate(packed, ids, a, err);
