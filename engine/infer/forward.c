@@ -86,12 +86,31 @@ void bn_quantize_row16(const struct pass *p, size_t j, const float *x, size_t wi
     }
 }
 
+/* Row j of int8 for weights in tiles: in the low plane, with the step 1. */
+static void put_narrow_row(const struct pass *p, size_t j, size_t width)
+{
+    struct bn_session *s = p->s;
+    size_t padded = bn_act_padded(width), n_groups = padded / BN_MIN_GROUP, group = p->m->group;
+    int8_t *q = s->act_q + j * padded, *low = s->act_low + j * padded;
+    float *step = s->act_step + j * n_groups;
+    int32_t *sum = s->act_sum + j * n_groups;
+    memset(sum, 0, n_groups * sizeof *sum);
+    for (size_t i = 0; i < width; i++) {
+        low[i / 16 * 16 + i % 4 * 4 + i % 16 / 4] = q[i];
+        sum[i / group] += q[i];
+    }
+    for (size_t g = 0; g < n_groups; g++)
+        step[g] = 1.0f;
+    memset(q, 0, width); /* the high plane */
+    s->act16[j] = (struct bn_act16){q, low, step, sum};
+}
+
 /* One row of activations. Rows that are not finite end the evaluation with an error; until then they are zero,
  * since the kernels that follow count on sums that a row of int8 can have. */
 static void quantize_row(const struct pass *p, size_t j, const float *x, size_t width, bool finite)
 {
-    if (p->m->act_group != 0) {
-        bn_quantize_row16(p, j, x, width, p->m->act_group, finite);
+    if (p->m->wide) {
+        bn_quantize_row16(p, j, x, width, p->m->group, finite);
         return;
     }
     struct bn_act *act = &p->s->act[j];
@@ -105,6 +124,7 @@ static void quantize_row(const struct pass *p, size_t j, const float *x, size_t 
         act->scale = 1.0f;
         act->sum = 0;
     }
+    if (p->m->group != 0) put_narrow_row(p, j, width);
 }
 
 /* A row of activations, rotated in a row of this thread's own when the layer wants it. */
@@ -148,7 +168,7 @@ static void norm_quantize(const struct pass *p, const char *op, uint32_t layer, 
     kernel_begin(p);
     for (size_t j = from; j < to; j++)
         quantize_row(p, own + j, rotated(p, next, normed + j * width, width), width, finite);
-    kernel_end(p, p->m->act_group != 0 ? BN_KERNEL_QUANTIZE16 : BN_KERNEL_QUANTIZE, 0, work);
+    kernel_end(p, p->m->wide ? BN_KERNEL_QUANTIZE16 : BN_KERNEL_QUANTIZE, 0, work);
     brick_end(brick, (uint64_t)work.rows * work.cols * work.n);
     if (p->n > 1) meet(p);
 }
@@ -194,6 +214,10 @@ static size_t linear(const struct pass *p, const struct bn_linear *lin, float *y
         multiply(p, slot, &part, p->s->act + own_row(p), y + from, ldy);
     }
     kernel_end(p, slot, part.rows * part.row_bytes, shape(part.rows, lin->k, p->n));
+    bool unscaled = lin->form == BN_FORM_GROUPED && !p->m->wide; /* int8 activations: their scale is left */
+    for (size_t j = 0; unscaled && j < p->n; j++)
+        for (size_t r = from; r < to; r++)
+            y[j * ldy + r] /= p->s->act[own_row(p) + j].scale;
     for (size_t j = 0; lin->has_extra_scale && j < p->n; j++)
         for (size_t r = from; r < to; r++)
             y[j * ldy + r] *= lin->extra_scale;

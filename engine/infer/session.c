@@ -52,7 +52,7 @@ static void lay_out(struct bn_session *s, struct arena *a)
     take(a, &s->y, hp->n_embd, s->n_batch, sizeof *s->y);
     take(a, &s->act_q, bn_act_padded(widest), n_rows, 1);
     take(a, &s->act, 1, n_rows, sizeof *s->act);
-    if (s->model->act_group != 0 || s->model->head_linear.w.rows != 0) {
+    if (s->model->group != 0 || s->model->head_linear.w.rows != 0) {
         take(a, &s->act_low, bn_act_padded(widest), n_rows, 1);
         take(a, &s->act16, 1, n_rows, sizeof *s->act16);
         take(a, &s->act_step, bn_act_padded(widest) / BN_MIN_GROUP, n_rows, sizeof *s->act_step);

@@ -196,11 +196,11 @@ bn_status bn_grouped_prepare(struct bn_model *m, struct bn_linear *lin, const st
 {
     struct bn_grouped *out = &lin->grouped;
     size_t rows = lin->w.rows, group = bn_grouped_size(t->type);
-    if (group == 0 || (m->act_group != 0 && lin != &m->head_linear && group != m->act_group)) {
+    if (group == 0 || (lin != &m->head_linear && group != m->group)) {
         const struct bn_type_info *info = bn_type_info(t->type);
         bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, NULL,
                    "a linear layer stored as %s in a model whose weights have a scale for each %u",
-                   info != NULL ? info->name : "?", m->act_group);
+                   info != NULL ? info->name : "?", m->group);
         bn_error_hint(err, "all linear layers of a model must have groups of one size");
         return BN_ERR_UNSUPPORTED;
     }

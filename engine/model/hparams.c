@@ -240,11 +240,10 @@ bn_status bn_hparams_read(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *
 
 bool bn_hparams_wide_activations(const bn_hparams *hp, uint32_t type)
 {
-    bool blocks = type == BN_TYPE_TQ1_0 || type == BN_TYPE_TQ2_0;
-    if (type == BN_TYPE_Q2_0 || type == BN_TYPE_PQ2_0 || type == BN_TYPE_PTQ1_0) return true;
+    bool is_float = type == BN_TYPE_F32 || type == BN_TYPE_F16 || type == BN_TYPE_BF16;
     if (type == BN_TYPE_I2_S) return false;
     for (size_t i = 0; i < BN_ARRAY_LEN(ARCHS); i++)
         if (strcmp(ARCHS[i].name, hp->arch) == 0)
-            return ARCHS[i].training == FLOAT || (ARCHS[i].training == INT8_OR_FLOAT && blocks);
+            return ARCHS[i].training == FLOAT || (ARCHS[i].training == INT8_OR_FLOAT && !is_float);
     return false;
 }

@@ -112,9 +112,9 @@ const bn_tokenizer *bn_model_tokenizer(const bn_model *m)
 
 const char *bn_model_activations(const bn_model *m, char out[BN_ACTIVATIONS_BYTES])
 {
-    if (m->act_group == 0)
+    if (!m->wide)
         snprintf(out, BN_ACTIVATIONS_BYTES, "int8-token");
     else
-        snprintf(out, BN_ACTIVATIONS_BYTES, "int16-g%u", (unsigned)(m->act_group & 511u));
+        snprintf(out, BN_ACTIVATIONS_BYTES, "int16-g%u", (unsigned)(m->group & 511u));
     return out;
 }

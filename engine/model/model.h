@@ -91,9 +91,9 @@ struct bn_model {
     uint64_t ternary_bytes, head_bytes; /* that one token reads from the file */
     uint64_t packed_bytes;              /* of the T5 copies, 0 without */
     uint64_t ternary_weights;
-    uint32_t
-        act_group; /* activations have 16 bits and a step for each group of so many; 0: 8 bits, a step a row */
-    bool streamed; /* larger than the caches */
+    uint32_t group; /* of linear layers in tiles; 0: none are in tiles */
+    bool wide;      /* activations have 16 bits and a step for each group; else 8 bits and a step a row */
+    bool streamed;  /* larger than the caches */
     bool no_weights;
 };
 

@@ -210,7 +210,7 @@ bn_status bn_ternary_prepare(struct bn_model *m, struct bn_linear *lin, const st
                              bool skip, bn_error *err)
 {
     const struct bn_type_info *info = bn_type_info(t->type);
-    if (m->act_group != 0) return bn_grouped_prepare(m, lin, t, err);
+    if (m->group != 0) return bn_grouped_prepare(m, lin, t, err);
     switch (t->type) {
     case BN_TYPE_I2_S:
         return prepare_i2s(m, lin, t, skip, err);

@@ -192,11 +192,28 @@ static void mark_streamed(struct bn_model *m)
     m->head_linear.grouped.streamed = m->streamed;
 }
 
-/* The query matrix of the first layer tells how activations are stored. */
-static void choose_activations(struct bn_model *m)
+/* The query matrix of the first layer tells how weights and activations are stored, unless the key
+ * bn.activations of a converted file says what the model was trained with. */
+static bn_status choose_activations(struct bn_model *m, bn_error *err)
 {
+    static const char KEY[] = "bn.activations";
     const struct bn_gguf_tensor *t = bn_gguf_find_tensor(&m->gguf, "blk.0.attn_q.weight");
-    if (t != NULL && bn_hparams_wide_activations(&m->hp, t->type)) m->act_group = bn_grouped_size(t->type);
+    struct bn_str text;
+    if (t == NULL) return BN_OK; /* an error of its own follows */
+    m->wide = bn_hparams_wide_activations(&m->hp, t->type);
+    bn_status status = bn_gguf_str(&m->gguf, KEY, &text, err);
+    if (status != BN_ERR_NOT_FOUND) {
+        BN_TRY(status);
+        m->wide = bn_str_equal(text, "int16-group");
+        if (!m->wide && !bn_str_equal(text, "int8-token"))
+            return bn_fail_at(err, BN_ERR_UNSUPPORTED, BN_NO_OFFSET, KEY, "not int8-token or int16-group");
+        if (m->wide && bn_grouped_size(t->type) == 0)
+            return bn_fail_at(err, BN_ERR_UNSUPPORTED, BN_NO_OFFSET, KEY,
+                              "weights of one scale cannot have int16-group");
+    }
+    bool blocks = t->type == BN_TYPE_Q2_0 || t->type == BN_TYPE_PQ2_0 || t->type == BN_TYPE_PTQ1_0;
+    if (m->wide || blocks) m->group = bn_grouped_size(t->type);
+    return BN_OK;
 }
 
 bn_status bn_weights_bind(struct bn_model *m, struct bn_loading *loading, bn_error *err)
@@ -216,7 +233,7 @@ bn_status bn_weights_bind(struct bn_model *m, struct bn_loading *loading, bn_err
                 return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, "rope_freqs.weight",
                                   "element %zu is not positive", i);
     }
-    choose_activations(m);
+    BN_TRY(choose_activations(m, err));
     for (uint32_t n = 0; n < hp->n_layer; n++) {
         BN_TRY(bind_layer(m, n, loading->options->skip_code_check, err));
         BN_TRY(bn_loading_step(loading, err));

@@ -217,8 +217,8 @@ static bool read_packed(const struct bn_rules_input *in, const struct shape *s, 
 }
 
 /* The type of the first layer's query matrix and the activations say which kernels ran: those of tiles with a
- * scale for each group for 16 bits; for 8 bits those of blocks with a scale each (TQ1_0 becomes TQ2_0 in
- * memory), or those of one scale. */
+ * scale for each group for 16 bits and for the types of such groups; else those of blocks with a scale each
+ * (TQ1_0 becomes TQ2_0 in memory), or those of one scale. */
 static bool type_fits(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const enum bn_kernel GROUPED[] = {BN_KERNEL_GROUPED_GEMV, BN_KERNEL_GROUPED_GEMM},
@@ -229,7 +229,9 @@ static bool type_fits(const struct bn_rules_input *in, struct bn_rule_result *ou
     if (!bn_json_string(bn_json_path(in->receipt->predicate, "model.quantization"), &type)) return true;
     (void)bn_json_string(bn_json_path(in->receipt->predicate, "model.activations"), &activations);
     bool wide = strncmp(activations, "int16-g", 7) == 0, blocked = strncmp(type, "TQ", 2) == 0;
-    struct bn_receipt_work done = wide      ? bn_receipt_work_sum(in, GROUPED, 2)
+    bool tiled =
+        wide || strcmp(type, "Q2_0") == 0 || strcmp(type, "PQ2_0") == 0 || strcmp(type, "PTQ1_0") == 0;
+    struct bn_receipt_work done = tiled     ? bn_receipt_work_sum(in, GROUPED, 2)
                                   : blocked ? bn_receipt_work_sum(in, BLOCKED, 2)
                                             : bn_receipt_work_sum(in, PLAIN, 3);
     if (done.calls > 0) return true;
