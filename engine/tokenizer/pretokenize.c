@@ -17,27 +17,42 @@
 
 #define WS "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
 
-/* The beginning and the end that the rules of LLaMA 3 and of Qwen share; a letter is of class letters. */
+/* What the rules of LLaMA 3 and of Qwen share; a letter is of class letters. White space that is not before
+ * a character of class after, or at the end, is one piece; else its last character belongs to what follows. */
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|"
+#define WORDS(letters) "[^\\r\\n\\p{L}\\p{N}]?" letters "++|"
 #define SYMBOLS(letters) "| ?[^" WS letters "\\p{N}]++[\\r\\n]*+|"
-#define SPACES "[" WS "]*[\\r\\n]++|[" WS "]+(?![^" WS "])|[" WS "]++"
+#define BLANKS(after) "[" WS "]+(?!" after ")|[" WS "]++"
+#define LINES "[" WS "]*[\\r\\n]++|"
 
-/* Possessive repeats change no match here, since what follows them can never take from them; they keep long
- * runs free of backtracking. To add a rule: one entry, with the expression that the model's own tokenizer
- * has, and a test. falcon_e is what converters write for Falcon-E, the ternary one. The GPT-2 rule also
- * serves "default": converters write that, or nothing, when they do not know the vocabulary. */
+/* Falcon splits off runs of punctuation first, then splits as GPT-2 does, then splits off ASCII digits: three
+ * walks over the text, written as one expression. */
+#define PUNCTUATION "\\p{P}$+<=>^~|`"
+
+/* The classes of characters are those of the expressions that llama.cpp has for the same names. Possessive
+ * repeats change no match here, since what follows them can never take from them; they keep long runs free of
+ * backtracking. To add a rule: one entry, with the expression that the model's own tokenizer has, and a test.
+ * falcon_e is what converters write for Falcon-E, and its rule is that of bitnet.cpp, which its makers added.
+ * The GPT-2 rule also serves olmo (the vocabulary of GPT-NeoX, which TriLM has) and "default": converters
+ * write that, or nothing, when they do not know the vocabulary. */
 static const struct bn_split_rule RULES[] = {
-    {"llama-bpe", " llama3 llama-v3 falcon3 falcon-h1 falcon_e falcon-e ",
-     CONTRACTIONS "[^\\r\\n\\p{L}\\p{N}]?\\p{L}++|\\p{N}{1,3}+" SYMBOLS("\\p{L}") SPACES, true, true},
-    {"qwen2", " ", CONTRACTIONS "[^\\r\\n\\p{L}\\p{N}]?\\p{L}++|\\p{N}" SYMBOLS("\\p{L}") SPACES, false,
+    {"llama-bpe", " llama3 llama-v3 falcon3 falcon-h1 ",
+     CONTRACTIONS WORDS("\\p{L}") "\\p{N}{1,3}+" SYMBOLS("\\p{L}") LINES BLANKS("[^" WS "]"), true, true},
+    {"qwen2", " ", CONTRACTIONS WORDS("\\p{L}") "\\p{N}" SYMBOLS("\\p{L}") LINES BLANKS("[^" WS "]"), false,
      false},
     {"qwen35", " ",
-     CONTRACTIONS "[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]++|\\p{N}" SYMBOLS("\\p{L}\\p{M}") SPACES, false,
+     CONTRACTIONS WORDS("[\\p{L}\\p{M}]") "\\p{N}" SYMBOLS("\\p{L}\\p{M}") LINES BLANKS("[^" WS "]"), false,
      false},
-    {"gpt-2", " gpt2 default ",
-     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}++| ?\\p{N}++| ?[^" WS "\\p{L}\\p{N}]++|[" WS "]+(?![^" WS "])|[" WS
-     "]++",
+    {"minicpm5", " ",
+     CONTRACTIONS WORDS("\\p{L}") "\\p{N}{1,3}+" SYMBOLS("\\p{L}") LINES BLANKS("[^" WS "\\p{N}]"), true,
+     false},
+    {"falcon_e", " falcon-e ",
+     "[" PUNCTUATION "]++| ?\\p{L}++|[0-9]| (?=[0-9])| ?(?:(?![0-9])\\p{N})++| ?[^" WS
+     "\\p{L}\\p{N}" PUNCTUATION "]++|" BLANKS("[^" WS PUNCTUATION "]"),
      false, false},
+    {"gpt-2", " gpt2 olmo default ",
+     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}++| ?\\p{N}++| ?[^" WS "\\p{L}\\p{N}]++|" BLANKS("[^" WS "]"), false,
+     false},
 };
 
 struct bn_splitter {

@@ -189,8 +189,8 @@ static bn_status read_pre(struct bn_tokenizer *tok, const struct bn_gguf *gguf, 
         char quoted[48];
         bn_fail_at(err, BN_ERR_UNSUPPORTED, bn_gguf_find(gguf, KEY "pre")->offset, "key 'tokenizer.ggml.pre'",
                    "unknown splitting rule '%s'", bn_escape(quoted, sizeof quoted, name.ptr, name.len));
-        bn_error_hint(err,
-                      "known are llama-bpe (llama3, falcon3, falcon_e), qwen2, qwen35 and gpt-2 (default)");
+        bn_error_hint(err, "known are llama-bpe (llama3, falcon3, falcon-h1), qwen2, qwen35, minicpm5, "
+                           "falcon_e and gpt-2 (olmo, default)");
         return BN_ERR_UNSUPPORTED;
     }
     tok->ignore_merges = rule->ignore_merges;

@@ -92,6 +92,33 @@ static void test_qwen(void **state)
     assert_split("qwen35", "\xCC\x81!", "\xCC\x81|!|");
 }
 
+/* Numbers are split off first, so blanks before a number are one piece. The pieces are those of llama.cpp. */
+static void test_minicpm5(void **state)
+{
+    (void)state;
+    assert_split("minicpm5", "Hello  world I'M", "Hello| | world| I|'M|");
+    assert_split("minicpm5", "a  1234 5\n6", "a|  |123|4| |5|\n|6|");
+    assert_split("llama-bpe", "a  1234 5\n6", "a| | |123|4| |5|\n|6|");
+    assert_split("minicpm5", "x   ", "x|   |");
+    assert_split("minicpm5", "!!\n\n1", "!!\n\n|1|");
+}
+
+/* Runs of punctuation first, then the rule of GPT-2, then ASCII digits one by one: three walks over the text.
+ * The pieces are those of the three expressions of bitnet.cpp, one after the other. */
+static void test_falcon_e(void **state)
+{
+    (void)state;
+    assert_split("falcon_e", "Hello world", "Hello| world|");
+    assert_split("falcon_e", "I'm HE'LL", "I|'|m| HE|'|LL|");
+    assert_split("falcon_e", "1234 12.5", "1|2|3|4| |1|2|.|5|");
+    assert_split("falcon_e", "a  1  b", "a| | |1| | b|");
+    assert_split("falcon_e", "foo(bar[0]);  // x", "foo|(|bar|[|0|]);|  |//| x|");
+    assert_split("falcon_e", "a\n\nb  (c", "a|\n|\n|b|  |(|c|");
+    assert_split("falcon_e", "x  ", "x|  |");
+    assert_split("falcon_e", "a ²1³ ½ €5 +=`", "a| ²|1|³| ½| €|5| |+=`|");
+    assert_split("falcon_e", "你好，世界", "你好|，|世界|");
+}
+
 static void test_gpt2(void **state)
 {
     (void)state;
@@ -154,6 +181,9 @@ static void test_long_runs(void **state)
             struct bn_buf found = split("llama-bpe", compile, (struct bn_str){text, BYTES});
             assert_int_equal(found.len, BYTES + 1); /* one piece */
             bn_buf_release(&found);
+            found = split("falcon_e", compile, (struct bn_str){text, BYTES});
+            assert_int_equal(found.len, BYTES + 1);
+            bn_buf_release(&found);
         }
     }
     bn_free(text);
@@ -162,12 +192,26 @@ static void test_long_runs(void **state)
 static void test_names(void **state)
 {
     (void)state;
-    static const char *const SAME[] = {"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon_e"};
+    static const char *const SAME[] = {"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1"};
+    static const char *const GPT2[] = {"default", "gpt2", "gpt-2", "olmo"};
     for (size_t i = 0; i < BN_ARRAY_LEN(SAME); i++)
         assert_string_equal(bn_split_rule_find(str(SAME[i]))->name, "llama-bpe");
-    assert_string_equal(bn_split_rule_find(str("default"))->name, "gpt-2");
-    static const char *const UNKNOWN[] = {
-        "", " ", "llama", "llama3 llama-v3", "qwen", "a name that is longer than any"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(GPT2); i++)
+        assert_string_equal(bn_split_rule_find(str(GPT2[i]))->name, "gpt-2");
+    static const struct {
+        const char *name;
+        bool ignore_merges, add_bos;
+    } RULES[] = {{"llama-bpe", true, true}, {"minicpm5", true, false},  {"qwen2", false, false},
+                 {"qwen35", false, false},  {"falcon_e", false, false}, {"gpt-2", false, false}};
+    for (size_t i = 0; i < BN_ARRAY_LEN(RULES); i++) {
+        const struct bn_split_rule *rule = bn_split_rule_find(str(RULES[i].name));
+        assert_string_equal(rule->name, RULES[i].name);
+        assert_int_equal(rule->ignore_merges, RULES[i].ignore_merges);
+        assert_int_equal(rule->add_bos, RULES[i].add_bos);
+    }
+    assert_string_equal(bn_split_rule_find(str("falcon-e"))->name, "falcon_e");
+    static const char *const UNKNOWN[] = {"",     " ",      "llama",    "llama3 llama-v3",
+                                          "qwen", "falcon", "gpt-neox", "a name that is longer than any"};
     for (size_t i = 0; i < BN_ARRAY_LEN(UNKNOWN); i++)
         assert_null(bn_split_rule_find(str(UNKNOWN[i])));
     assert_null(bn_split_rule_find((struct bn_str){"gpt-2\0x", 7}));
@@ -199,6 +243,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_llama_bpe),    cmocka_unit_test(test_qwen),
+        cmocka_unit_test(test_minicpm5),     cmocka_unit_test(test_falcon_e),
         cmocka_unit_test(test_gpt2),         cmocka_unit_test(test_white_space),
         cmocka_unit_test(test_invalid_utf8), cmocka_unit_test(test_long_runs),
         cmocka_unit_test(test_names),        cmocka_unit_test(test_short_memory),

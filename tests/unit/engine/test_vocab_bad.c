@@ -44,6 +44,20 @@ static void test_kind(void **state)
     m = maker_gpt2();
     bn_gguf_put_str(&m.w, "tokenizer.ggml.pre", "qwen", 4);
     refuse(&m, BN_ERR_UNSUPPORTED, "tokenizer.ggml.pre", "'qwen'");
+    static const char *const KNOWN[] = {"llama-bpe", "falcon3",  "falcon-h1", "qwen2", "qwen35",
+                                        "minicpm5",  "falcon_e", "gpt-2",     "olmo"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(KNOWN);
+         i++) { /* the hint names every rule, and each of these opens */
+        m = maker_gpt2();
+        bn_gguf_put_str(&m.w, "tokenizer.ggml.pre", KNOWN[i], strlen(KNOWN[i]));
+        assert_int_equal(maker_open(&m, "llama"), BN_OK);
+        maker_release(&m);
+        m = maker_gpt2();
+        bn_gguf_put_str(&m.w, "tokenizer.ggml.pre", "no-such-rule", 12);
+        assert_int_equal(maker_open(&m, "llama"), BN_ERR_UNSUPPORTED);
+        assert_non_null(strstr(m.err.hint, KNOWN[i]));
+        maker_release(&m);
+    }
     m = maker_gpt2();
     bn_gguf_put_u32(&m.w, "tokenizer.ggml.pre", 1);
     refuse(&m, BN_ERR_FORMAT, "tokenizer.ggml.pre", "");
