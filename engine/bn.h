@@ -222,8 +222,22 @@ typedef enum bn_template {
     BN_TEMPLATE_RAW,
     BN_TEMPLATE_INSTRUCT,
     BN_TEMPLATE_LLAMA3_CHAT,
-    BN_TEMPLATE_BITNET
+    BN_TEMPLATE_BITNET,
+    BN_TEMPLATE_CHATML,
+    BN_TEMPLATE_QWEN3, /* the model opens its think block itself */
+    BN_TEMPLATE_QWEN3_NO_THINK,
+    BN_TEMPLATE_QWEN35, /* the prompt opens the think block: an answer begins inside it */
+    BN_TEMPLATE_QWEN35_NO_THINK,
+    BN_TEMPLATE_FALCON3,
+    BN_TEMPLATE_COUNT
 } bn_template;
+
+/* Whether the model writes a think block, <think>...</think>, before its answer. */
+typedef enum bn_thinking {
+    BN_THINKING_NONE, /* the template has no such choice */
+    BN_THINKING_OFF,
+    BN_THINKING_ON
+} bn_thinking;
 
 typedef struct bn_message {
     const char *role; /* "system", "user", "assistant" */
@@ -235,11 +249,14 @@ bool bn_template_from_name(const char *name, bn_template *out);
 const char *bn_template_name(bn_template tmpl);
 /* What auto means for this vocabulary. */
 bn_template bn_template_resolve(bn_template tmpl, const bn_tokenizer *tok);
+bn_thinking bn_template_thinking(bn_template tmpl);
+/* The same template with thinking on or off; tmpl itself where it has no such choice. */
+bn_template bn_template_set_thinking(bn_template tmpl, bool on);
 /* The prompt for an answer to the last message, which is the user's (under raw: anybody's), as ids; *ids is
  * allocated. Only the template's own marks become control tokens: what a message says stays text, whatever it
  * spells. The begin-of-sequence token comes first where the template or the file asks for it. White space
- * around contents is dropped, except under raw. BN_ERR_UNSUPPORTED when the vocabulary lacks a mark,
- * BN_ERR_ARG for roles other than these three. */
+ * around contents is dropped where the family's template drops it, and think blocks are dropped from earlier
+ * answers. BN_ERR_UNSUPPORTED when the vocabulary lacks a mark, BN_ERR_ARG for roles other than these three. */
 BN_MUST_CHECK bn_status bn_template_encode(bn_template tmpl, const bn_tokenizer *tok,
                                            const bn_message *messages, size_t n_messages, int32_t **ids,
                                            size_t *n_ids, bn_error *err);

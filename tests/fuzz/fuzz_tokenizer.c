@@ -26,6 +26,10 @@ static void open_once(void)
     gpt2 = maker_gpt2();
     maker_marks(&gpt2);
     maker_token(&gpt2, "<|", BN_TOKEN_CONTROL, 0);
+    maker_token(&gpt2, "<|im_start|>", BN_TOKEN_CONTROL, 0);
+    maker_token(&gpt2, "<|im_end|>", BN_TOKEN_CONTROL, 0);
+    maker_token(&gpt2, "<|endoftext|>", BN_TOKEN_CONTROL, 0);
+    maker_token(&gpt2, "<think>", BN_TOKEN_USER, 0);
     spm = maker_spm();
     maker_token(&spm, "@@user@@", BN_TOKEN_USER, 0);
     maker_token(&spm, "▁▁▁", BN_TOKEN_USER, 0);
@@ -94,6 +98,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     const char *text = (const char *)data + 1;
     unsigned flags = data[0] & 1 ? BN_TOKENIZE_SPECIAL : 0;
     check_text(data[0] & 2 ? spm.tok : gpt2.tok, text, n - 1, flags);
-    if (data[0] & 4) check_chat((bn_template)(1 + (data[0] >> 3) % 4), text, n - 1);
+    if (data[0] & 4) check_chat((bn_template)(1 + (data[0] >> 3) % (BN_TEMPLATE_COUNT - 1)), text, n - 1);
     return 0;
 }
