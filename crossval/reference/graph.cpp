@@ -107,9 +107,10 @@ Graph::Graph(const Gguf &file, const Options &options) : file_(file), options_(o
 {
     const std::string arch = file.text("general.architecture");
     const bool b158 = arch == "bitnet-b1.58" || arch == "bitnet-25";
-    const bool llama = arch == "llama", qwen = arch == "qwen3";
+    const bool llama = arch == "llama";
+    qwen_ = arch == "qwen3";
     bitnet_ = b158 || arch == "bitnet";
-    if (!bitnet_ && !llama && !qwen) throw Unsupported("architecture '" + arch + "'");
+    if (!bitnet_ && !llama && !qwen_) throw Unsupported("architecture '" + arch + "'");
     const auto count = [&](const std::string &key) {
         const std::uint64_t n = file.integer(arch + "." + key);
         if (n == 0 || n > 1 << 24) throw Malformed("key '" + arch + "." + key + "' is out of range");
@@ -141,7 +142,7 @@ Graph::Graph(const Gguf &file, const Options &options) : file_(file), options_(o
         throw Unsupported("activation '" + activation + "'");
     squared_relu_ = squared != options.faults.silu;
     sub_norms_ = bitnet_ && !options.faults.no_sub_norm;
-    head_norms_ = qwen && !options.faults.no_head_norm;
+    head_norms_ = qwen_ && !options.faults.no_head_norm;
     if (!bitnet_ && (file.find("blk.0.attn_sub_norm.weight") || file.find("blk.0.ffn_sub_norm.weight")))
         throw Unsupported("inner norms in a file of architecture '" + arch + "'");
 
@@ -210,7 +211,7 @@ Graph::Linear Graph::linear(const std::string &name, std::size_t n_out, std::siz
 {
     Linear layer;
     layer.weight = Matrix(file_.tensor(name + ".weight"), options_.faults.weights);
-    layer.weight.recognise_ternary();
+    layer.weight.recognise_ternary(qwen_);
     layer.transformed = hadamard_.has(name + ".weight");
     if (layer.weight.rows() != n_out || layer.weight.columns() != n_in)
         throw Malformed("tensor '" + name + ".weight' has the wrong size");
@@ -224,19 +225,32 @@ Graph::Linear Graph::linear(const std::string &name, std::size_t n_out, std::siz
     return layer;
 }
 
-bool Graph::rounds_inputs(const Matrix &weight) const
+bool Graph::eight_bits(const Matrix &weight) const
 {
-    return weight.is_ternary() && (bitnet_ || !weight.has_block_scales());
+    switch (weight.type()) {
+    case I2_S:
+        return true;
+    case TQ1_0:
+    case TQ2_0:
+        return bitnet_;
+    case Q2_0:
+    case PQ2_0:
+    case PTQ1_0:
+        return false;
+    default:
+        return weight.is_ternary() && !qwen_;
+    }
 }
 
 Table Graph::apply_linear(const Linear &layer, const Table &input) const
 {
-    const bool ternary = rounds_inputs(layer.weight);
+    const bool eight = eight_bits(layer.weight);
+    const bool sixteen = !eight && layer.weight.is_ternary() && options_.as == As::Engines;
     Table x = input;
     for (std::size_t p = 0; layer.transformed && p < x.rows; p++)
         x.set_row(p, hadamard_.input(input.row(p)));
     std::vector<Quantised> quantised;
-    for (std::size_t p = 0; ternary && p < x.rows; p++)
+    for (std::size_t p = 0; eight && p < x.rows; p++)
         quantised.push_back(quantise(x.row(p), options_.as));
     const auto finish = [&](double y, std::size_t r) {
         // Engines round here once more. Binary64 holds the product exactly, since 24 + 24 bits fit.
@@ -247,11 +261,15 @@ Table Graph::apply_linear(const Linear &layer, const Table &input) const
     };
     Table y(x.rows, layer.weight.rows());
     for (std::size_t r = 0; r < y.cols; r++) {
-        if (ternary) {
+        if (eight) {
             const TernaryRow w = layer.weight.ternary_row(r);
             for (std::size_t p = 0; p < x.rows; p++)
                 y.at(p)[r] =
                     finish(ternary_dot(w, layer.weight.has_block_scales(), quantised[p], options_.as), r);
+        } else if (sixteen) {
+            const TernaryRow w = layer.weight.ternary_row(r);
+            for (std::size_t p = 0; p < x.rows; p++)
+                y.at(p)[r] = finish(grouped_dot(w, x.row(p)), r);
         } else {
             const Row w = layer.weight.dense_row(r);
             for (std::size_t p = 0; p < x.rows; p++)
@@ -265,7 +283,7 @@ Step Graph::linear_step(const std::string &tensor, const std::string &output, co
                         std::size_t n_out, std::size_t n_in) const
 {
     const auto layer = std::make_shared<Linear>(linear(tensor, n_out, n_in));
-    const bool exact = rounds_inputs(layer->weight) && layer->bias.empty();
+    const bool exact = layer->weight.is_ternary() && !layer->transformed && layer->bias.empty();
     return {output, {input}, n_out, exact, [this, layer](const std::vector<const Table *> &in) {
                 return apply_linear(*layer, *in[0]);
             }};
@@ -284,39 +302,36 @@ Step Graph::norm_step(const std::string &tensor, const std::string &output, cons
             }};
 }
 
-// One vector of weights for all heads.
-Step Graph::head_norm_step(const std::string &tensor, const std::string &output, const std::string &input,
-                           std::size_t n_heads) const
+// norm: the weights of the norm of each head before the rotation, one vector for all heads.
+Step Graph::rope_step(const std::string &norm, const std::string &output, const std::string &input,
+                      std::size_t n_heads) const
 {
-    const Row weight = dense_vector(file_.tensor(tensor + ".weight"));
-    if (weight.size() != head_dim_) throw Malformed("tensor '" + tensor + ".weight' has the wrong size");
-    return {
-        output, {input}, n_heads * head_dim_, false, [weight, this](const std::vector<const Table *> &in) {
-            Table y = *in[0];
-            for (std::size_t at = 0; at < y.values.size(); at += head_dim_) {
-                const auto head = y.values.begin() + static_cast<std::ptrdiff_t>(at);
-                const Row normed =
-                    rmsnorm(Row(head, head + static_cast<std::ptrdiff_t>(head_dim_)), weight, eps_);
-                std::copy(normed.begin(), normed.end(), head);
-            }
-            return y;
-        }};
-}
-
-Step Graph::rope_step(const std::string &output, const std::string &input, std::size_t n_heads) const
-{
-    return {
-        output, {input}, n_heads * head_dim_, false, [this, n_heads](const std::vector<const Table *> &in) {
-            Table y = *in[0];
-            const std::size_t ahead = options_.faults.position && n_heads == n_head_ ? 1 : 0;
-            for (std::size_t p = 0; p < y.rows; p++)
-                for (std::size_t h = 0; h < n_heads; h++)
-                    rope(y.at(p) + h * head_dim_, frequencies_, static_cast<double>(p + ahead), rope_style_);
-            // Elements after the rotated ones keep their size.
-            for (std::size_t i = 0; i < y.values.size(); i++)
-                if (i % head_dim_ < 2 * frequencies_.size()) y.values[i] *= magnitude_;
-            return y;
-        }};
+    Row weight;
+    if (head_norms_) {
+        weight = dense_vector(file_.tensor(norm + ".weight"));
+        if (weight.size() != head_dim_) throw Malformed("tensor '" + norm + ".weight' has the wrong size");
+    }
+    const std::size_t ahead = options_.faults.position && n_heads == n_head_ ? 1 : 0;
+    return {output,
+            {input},
+            n_heads * head_dim_,
+            false,
+            [this, n_heads, weight, ahead](const std::vector<const Table *> &in) {
+                Table y = *in[0];
+                for (std::size_t at = 0; at < n_heads * y.rows; at++) {
+                    const std::size_t p = at / n_heads;
+                    double *head = y.at(p) + at % n_heads * head_dim_;
+                    if (!weight.empty()) {
+                        const Row normed = rmsnorm(Row(head, head + head_dim_), weight, eps_);
+                        std::copy(normed.begin(), normed.end(), head);
+                    }
+                    rope(head, frequencies_, static_cast<double>(p + ahead), rope_style_);
+                    // Elements after the rotated ones keep their size.
+                    for (std::size_t i = 0; i < 2 * frequencies_.size(); i++)
+                        head[i] *= magnitude_;
+                }
+                return y;
+            }};
 }
 
 // Grouped-query attention (Ainslie et al. 2023): n_head / n_head_kv neighbouring query heads share one head
@@ -408,12 +423,8 @@ std::vector<Step> Graph::layer_steps(std::size_t layer) const
             return k;
         };
     s.push_back(linear_step(blk + "attn_v", L + "v", L + "attn_norm", n_kv, n_embd_));
-    if (head_norms_) {
-        s.push_back(head_norm_step(blk + "attn_q_norm", L + "q_norm", L + "q", n_head_));
-        s.push_back(head_norm_step(blk + "attn_k_norm", L + "k_norm", L + "k", n_head_kv_));
-    }
-    s.push_back(rope_step(L + "q_rope", L + (head_norms_ ? "q_norm" : "q"), n_head_));
-    s.push_back(rope_step(L + "k_rope", L + (head_norms_ ? "k_norm" : "k"), n_head_kv_));
+    s.push_back(rope_step(blk + "attn_q_norm", L + "q_rope", L + "q", n_head_));
+    s.push_back(rope_step(blk + "attn_k_norm", L + "k_rope", L + "k", n_head_kv_));
     s.push_back(attention_step(L));
     if (sub_norms_) s.push_back(norm_step(blk + "attn_sub_norm", L + "attn_sub_norm", L + "attn_out", n_q));
     s.push_back(linear_step(blk + "attn_output", L + "attn_o",
@@ -450,14 +461,26 @@ Row Graph::head_row(std::size_t row) const
 std::vector<Step> Graph::output_steps() const
 {
     const std::string last = "L" + std::to_string(n_layers_ - 1) + ".ffn_res";
-    Step head{"G.logits", {"G.output_norm"}, n_vocab(), false, [this](const std::vector<const Table *> &in) {
+    const bool transformed = hadamard_.has(head_name_);
+    const bool sixteen = head_.has_block_scales() && !options_.faults.head_q8;
+    Step head{"G.logits",
+              {"G.output_norm"},
+              n_vocab(),
+              sixteen && !transformed,
+              [this, transformed, sixteen](const std::vector<const Table *> &in) {
                   Table x = *in[0], y(x.rows, n_vocab());
-                  for (std::size_t p = 0; hadamard_.has(head_name_) && p < x.rows; p++)
+                  for (std::size_t p = 0; transformed && p < x.rows; p++)
                       x.set_row(p, hadamard_.input(in[0]->row(p)));
                   for (std::size_t r = 0; r < y.cols; r++) {
-                      const Row w = head_row(r);
-                      for (std::size_t p = 0; p < y.rows; p++)
-                          y.at(p)[r] = dot(w, x.row(p));
+                      if (sixteen && options_.as == As::Engines) {
+                          const TernaryRow w = head_.ternary_row(r);
+                          for (std::size_t p = 0; p < y.rows; p++)
+                              y.at(p)[r] = grouped_dot(w, x.row(p));
+                      } else {
+                          const Row w = head_row(r);
+                          for (std::size_t p = 0; p < y.rows; p++)
+                              y.at(p)[r] = dot(w, x.row(p));
+                      }
                   }
                   return y;
               }};

@@ -11,7 +11,8 @@
 //   qwen3                     as llama, with Neox rotation and a norm of each head of queries and keys
 //
 // Ternary layers round their inputs to eight bits where the models were trained so: in the bitnet
-// architectures, and in every I2_S file. Layers with block scales in other models do not round.
+// architectures, and in every I2_S file. Layers with block scales in other models do not round: that is the exact model. As
+// engines compute them, their inputs have 16 bits.
 #ifndef REFERENCE_GRAPH_HPP
 #define REFERENCE_GRAPH_HPP
 
@@ -135,11 +136,10 @@ class Graph
                      std::size_t n_out, std::size_t n_in) const;
     Step norm_step(const std::string &tensor, const std::string &output, const std::string &input,
                    std::size_t n) const;
-    Step head_norm_step(const std::string &tensor, const std::string &output, const std::string &input,
-                        std::size_t n_heads) const;
-    Step rope_step(const std::string &output, const std::string &input, std::size_t n_heads) const;
+    Step rope_step(const std::string &norm, const std::string &output, const std::string &input,
+                   std::size_t n_heads) const;
     void read_rotation(const std::string &arch);
-    bool rounds_inputs(const Matrix &weight) const;
+    bool eight_bits(const Matrix &weight) const;
     Step attention_step(const std::string &prefix) const;
     Step activation_step(const std::string &prefix) const;
     Step sum_step(const std::string &output, const std::string &a, const std::string &b, std::size_t n) const;
@@ -154,7 +154,7 @@ class Graph
     Row frequencies_;
     double magnitude_ = 1; // of rotated elements
     RopeStyle rope_style_;
-    bool bitnet_;
+    bool bitnet_, qwen_;
     bool squared_relu_;
     bool sub_norms_, head_norms_;
     Hadamard hadamard_;

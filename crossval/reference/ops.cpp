@@ -150,6 +150,22 @@ double ternary_dot(const TernaryRow &w, bool block_scales, const Quantised &x, A
     return quotient * static_cast<float>(w.scales[0]);
 }
 
+double grouped_dot(const TernaryRow &w, const Row &x)
+{
+    float sum = 0;
+    for (std::size_t b = 0; b < w.scales.size(); b++) {
+        double amax = std::ldexp(1.0, -100);
+        for (std::size_t i = b * w.block; i < (b + 1) * w.block; i++)
+            amax = std::max(amax, std::fabs(static_cast<double>(static_cast<float>(x[i]))));
+        const double step = std::ldexp(1.0, std::ilogb(amax) - 13);
+        double t = 0; // a whole number below 2^24
+        for (std::size_t i = b * w.block; i < (b + 1) * w.block; i++)
+            t += w.codes[i] * round_half_even(static_cast<float>(x[i]) / step);
+        sum = std::fma(static_cast<float>(w.scales[b]), static_cast<float>(t * step), sum);
+    }
+    return sum;
+}
+
 double dot(const Row &a, const Row &b)
 {
     double sum = 0;

@@ -68,6 +68,11 @@ Quantised quantise(const Row &x, As as);
 // block of code_i * q_i, a sum of integers and therefore exact in any order.
 double ternary_dot(const TernaryRow &w, bool block_scales, const Quantised &x, As as);
 
+// The same as engines compute it for scales of groups when the inputs have 16 bits: in each group the step is
+// the greatest power of two that is not above the largest |x|, divided by 8192, inputs are rounded to whole
+// steps, and fma(scale, t * step, sum) adds the group's exact sum t.
+double grouped_dot(const TernaryRow &w, const Row &x);
+
 double dot(const Row &a, const Row &b);
 
 // Attention of one query head over keys and values 0..n-1 (Vaswani et al. 2017):

@@ -18,7 +18,7 @@ namespace
 struct Format {
     std::uint64_t block;       // elements
     std::uint64_t block_bytes; // 0 for I2_S: one flat run of codes, no blocks
-    // Of the types with block scales: the code of element i of a block, 0, 1 or 2, or the unused 3; and where
+    // Of the types with block scales: the code of element i of a block, 0, 1, 2 or 3; and where
     // the binary16 scale is.
     int (*code)(const std::uint8_t *block, std::size_t i) = nullptr;
     std::uint64_t scale_at = 0;
@@ -93,6 +93,7 @@ int tq1_0_code(const std::uint8_t *block, std::size_t i)
 }
 
 // Q2_0, PQ2_0: binary16 d, then two bits for each element, the first in the LOWEST two bits of the first byte.
+// The code 3, which ternary files do not use, is +2.
 int q2_0_code(const std::uint8_t *block, std::size_t i)
 {
     return block[2 + i / 4] >> (2 * (i % 4)) & 3;
@@ -179,7 +180,7 @@ Matrix::Matrix(const Tensor &tensor, WeightFault fault) : tensor_(&tensor), faul
 
 bool Matrix::is_ternary() const
 {
-    return tensor_->type == I2_S || has_block_scales() || spelt_out_scale_ > 0;
+    return tensor_->type == I2_S || has_block_scales() || spelt_out_group_ > 0;
 }
 
 bool Matrix::has_block_scales() const
@@ -187,18 +188,22 @@ bool Matrix::has_block_scales() const
     return format_of(*tensor_, false).code != nullptr;
 }
 
-void Matrix::recognise_ternary()
+void Matrix::recognise_ternary(bool by_groups)
 {
+    const std::size_t group = by_groups ? 128 : columns();
     if (tensor_->type != F32 && tensor_->type != F16 && tensor_->type != BF16) return;
+    if (columns() % group != 0) return;
     double s = 0;
     for (std::size_t r = 0; r < rows(); r++) {
-        for (const double w : floats(r)) {
-            if (w == 0) continue;
-            if (s == 0) s = std::fabs(w);
-            if (std::fabs(w) != s) return;
+        const std::vector<double> row = floats(r);
+        for (std::size_t i = 0; i < row.size(); i++) {
+            if (by_groups && i % group == 0) s = 0;
+            if (row[i] == 0) continue;
+            if (s == 0) s = std::fabs(row[i]);
+            if (std::fabs(row[i]) != s) return;
         }
     }
-    spelt_out_scale_ = s;
+    spelt_out_group_ = group;
 }
 
 TernaryRow Matrix::block_row(std::size_t row) const
@@ -227,11 +232,14 @@ TernaryRow Matrix::ternary_row(std::size_t row) const
 {
     const std::size_t n = columns();
     TernaryRow out;
-    if (spelt_out_scale_ > 0) {
-        out.block = n;
-        for (const double w : floats(row))
-            out.codes.push_back(static_cast<std::int8_t>(w / spelt_out_scale_));
-        out.scales.push_back(spelt_out_scale_);
+    if (spelt_out_group_ > 0) {
+        out.block = spelt_out_group_;
+        out.scales.resize(n / out.block);
+        for (const double w : floats(row)) {
+            double &scale = out.scales[out.codes.size() / out.block];
+            scale = std::max(scale, std::fabs(w));
+            out.codes.push_back(static_cast<std::int8_t>((w > 0) - (w < 0)));
+        }
         return out;
     }
     if (tensor_->type == I2_S) {
@@ -246,7 +254,7 @@ TernaryRow Matrix::ternary_row(std::size_t row) const
         out = block_row(row);
     }
     for (std::int8_t &code : out.codes) {
-        if (code == 3 && !fault_.group_64)
+        if (code == 3 && tensor_->type != Q2_0 && tensor_->type != PQ2_0)
             throw Malformed("tensor '" + tensor_->name + "' contains the unused code 3");
         if (fault_.code_map) code = static_cast<std::int8_t>((code + 1) % 3);
         code = static_cast<std::int8_t>(code - 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Weight matrices as numbers. A matrix is either *dense*, rows of binary64, or *ternary*, codes -1, 0, +1
-// with scales. Rows are decoded from the file's bytes at each call; nothing is repacked.
+// with scales (and +2 in Q2_0 and PQ2_0). Rows are decoded from the file's bytes at each call; nothing is repacked.
 #ifndef REFERENCE_WEIGHTS_HPP
 #define REFERENCE_WEIGHTS_HPP
 
@@ -44,9 +44,13 @@ class Matrix
     {
         return static_cast<std::size_t>(tensor_->columns);
     }
-    // Some files store a ternary matrix as floats, all of them -s, 0 or +s. This function detects that; the
-    // matrix then counts as ternary.
-    void recognise_ternary();
+    std::uint32_t type() const
+    {
+        return tensor_->type;
+    }
+    // Some files store a ternary matrix as floats, all of them -s, 0 or +s, with one s for the matrix or, by
+    // groups, for each 128 weights of a row. This function detects that; the matrix then counts as ternary.
+    void recognise_ternary(bool by_groups);
     bool is_ternary() const;
     // I2_S: one scale for the whole matrix. TQ1_0, TQ2_0: one per 256 elements; Q2_0: 64 or 128; PQ2_0,
     // PTQ1_0: 128.
@@ -61,7 +65,7 @@ class Matrix
 
     const Tensor *tensor_ = nullptr;
     std::uint64_t row_bytes_ = 0;
-    double spelt_out_scale_ = 0; // s of a ternary matrix in floats, else 0
+    std::size_t spelt_out_group_ = 0; // weights of a row that share s in a ternary matrix of floats, else 0
     WeightFault fault_;
 };
 

@@ -166,6 +166,109 @@ static void large_matrices_come_in_pieces(void **state)
     bn_buf_release(&b);
 }
 
+/* ---- one scale for each group ---- */
+
+static unsigned half_at(const unsigned char *at)
+{
+    return at[0] | (unsigned)at[1] << 8;
+}
+
+/* Blocks of n weights: the scale comes first. */
+static unsigned q2_scale(const unsigned char *data, size_t n, size_t g)
+{
+    return half_at(data + g * (n / 4 + 2));
+}
+
+static int q2_value(const unsigned char *data, size_t n, size_t j)
+{
+    const unsigned char *block = data + j / n * (n / 4 + 2);
+    return (block[2 + j % n / 4] >> (2 * (j % n % 4)) & 3) - 1;
+}
+
+static int ptq1_value(const unsigned char *data, size_t j)
+{
+    static const unsigned POWER[] = {1, 3, 9, 27, 81};
+    const unsigned char *block = data + j / 128 * 28;
+    size_t i = j % 128, byte, digit;
+    if (i < 80) {
+        byte = i % 16;
+        digit = i / 16;
+    } else if (i < 120) {
+        byte = 16 + (i - 80) % 8;
+        digit = (i - 80) / 8;
+    } else {
+        byte = 24 + (i - 120) % 2;
+        digit = (i - 120) / 2;
+    }
+    return (int)((block[byte] * POWER[digit] & 0xFF) * 3 >> 8) - 1;
+}
+
+static const unsigned char *grouped(struct bn_buf *buf, uint32_t type, uint32_t group, uint32_t hadamard)
+{
+    const struct bn_ternary_form form = {.type = type, .group = group, .n_zero = 97, .hadamard = hadamard};
+    struct bn_sink sink = memory_sink(buf);
+    assert_int_equal(bn_weights_ternary(&sink, 42, "blk.0.x", &form, (const uint64_t[2]){512, 24}, NULL),
+                     BN_OK);
+    return (const unsigned char *)buf->data;
+}
+
+static void groups_have_scales_of_their_own(void **state)
+{
+    (void)state;
+    const size_t n = 512 * 24;
+    struct bn_buf b[5];
+    const unsigned char *q2 = grouped(&b[0], BN_TYPE_Q2_0, 64, 0),
+                        *pq2 = grouped(&b[1], BN_TYPE_PQ2_0, 128, 0);
+    const unsigned char *ptq1 = grouped(&b[2], BN_TYPE_PTQ1_0, 128, 0),
+                        *tq2 = grouped(&b[3], BN_TYPE_TQ2_0, 256, 0);
+    const unsigned char *f32 = grouped(&b[4], BN_TYPE_F32, 128, 0);
+    size_t n_zero = 0;
+    for (size_t j = 0; j < n; j++) {
+        int value = q2_value(q2, 64, j);
+        float x, scale = (float)fixed_of_half((uint16_t)q2_scale(pq2, 128, j / 128)) * 0x1p-24f;
+        memcpy(&x, f32 + 4 * j, 4);
+        n_zero += value == 0;
+        assert_int_equal(q2_value(pq2, 128, j), value);
+        assert_int_equal(ptq1_value(ptq1, j), value);
+        assert_int_equal(decode(tq2, BN_TYPE_TQ2_0, j), value);
+        assert_true(x == (float)value * scale);
+        assert_int_equal(half_at(ptq1 + j / 128 * 28 + 26), q2_scale(pq2, 128, j / 128));
+    }
+    assert_in_range(n_zero * 100 / n, 36, 40); /* 97 of 256 */
+    for (size_t g = 1; g < n / 64; g++)
+        assert_true(q2_scale(q2, 64, g) != q2_scale(q2, 64, g - 1));
+    for (size_t g = 1; g < n / 256; g++)
+        assert_true(scale_half(tq2, BN_TYPE_TQ2_0, 256 * g) != scale_half(tq2, BN_TYPE_TQ2_0, 256 * g - 1));
+    for (size_t i = 0; i < BN_ARRAY_LEN(b); i++)
+        bn_buf_release(&b[i]);
+}
+
+/* s * (H w) by its definition: entry (r, c) of H is +1 or -1 by the parity of r & c, over sqrt(64). */
+static void transformed_rows(void **state)
+{
+    (void)state;
+    struct bn_buf a, b;
+    const unsigned char *plain = grouped(&a, BN_TYPE_F32, 64, 0), *turned = grouped(&b, BN_TYPE_F32, 64, 64);
+    int8_t signs[512];
+    size_t n_minus = 0;
+    bn_weights_signs(42, signs, 512);
+    for (size_t i = 0; i < 512; i++)
+        n_minus += signs[i] == -1;
+    assert_in_range(n_minus, 200, 312);
+    for (size_t j = 0; j < 512 * 24; j++) {
+        float x, found;
+        double sum = 0;
+        for (size_t c = 0; c < 64; c++) {
+            memcpy(&x, plain + 4 * (j / 64 * 64 + c), 4);
+            sum += __builtin_parityll(j % 64 & c) ? -(double)x : (double)x;
+        }
+        memcpy(&found, turned + 4 * j, 4);
+        assert_true(found == (float)(sum / 8 * signs[j % 512]));
+    }
+    bn_buf_release(&a);
+    bn_buf_release(&b);
+}
+
 static void norms_and_embeddings(void **state)
 {
     (void)state;
@@ -263,6 +366,22 @@ static void names(void **state)
     bn_fixture_file_name(&spec, name, sizeof name);
     assert_string_equal(name, "tiny-llama-i2_s-v512-tied-42.gguf");
     assert_null(bn_fixture_size_find("huge"));
+    spec =
+        (struct bn_fixture_spec){.size = bn_fixture_size_find("nano"), .arch = BN_FIXTURE_QWEN3, .seed = 7};
+    spec.tied = spec.yarn = spec.f16_embedding = true;
+    spec.group = 128;
+    spec.n_zero = 97;
+    spec.head_width = 64;
+    assert_true(bn_fixture_format_find("q2_0-g128", &spec));
+    bn_fixture_file_name(&spec, name, sizeof name);
+    assert_string_equal(name, "nano-qwen3-q2_0-g128-group128-z37-h64-yarn-f16embd-tied-7.gguf");
+    /* What a Bonsai shape has by itself is not named. */
+    spec = (struct bn_fixture_spec){
+        .size = bn_fixture_size_find("bonsai-4b"), .arch = BN_FIXTURE_QWEN3, .seed = 42};
+    spec.tied = spec.yarn = true;
+    assert_true(bn_fixture_format_find("pq2_0", &spec));
+    bn_fixture_file_name(&spec, name, sizeof name);
+    assert_string_equal(name, "bonsai-4b-qwen3-pq2_0-42.gguf");
 }
 
 /* Every architecture: the reader opens it, the tensors that belong there are there, and it comes out twice.
@@ -284,9 +403,11 @@ static void files(void **state)
         assert_int_equal(a.len, b.len);
         assert_memory_equal(a.data, b.data, a.len);
         assert_int_equal(bn_gguf_open(&gguf, a.data, a.len, &err), BN_OK);
-        bool llama = arch == BN_FIXTURE_LLAMA;
-        assert_int_equal(bn_gguf_find_tensor(&gguf, "blk.0.attn_sub_norm.weight") != NULL, !llama);
-        assert_int_equal(bn_gguf_find_tensor(&gguf, "output.weight") != NULL, llama);
+        bool bitnet = arch == BN_FIXTURE_BITNET || arch == BN_FIXTURE_BITNET_B158;
+        bool qwen = arch == BN_FIXTURE_QWEN3;
+        assert_int_equal(bn_gguf_find_tensor(&gguf, "blk.0.attn_sub_norm.weight") != NULL, bitnet);
+        assert_int_equal(bn_gguf_find_tensor(&gguf, "output.weight") != NULL, !bitnet);
+        assert_int_equal(bn_gguf_find_tensor(&gguf, "blk.0.attn_k_norm.weight") != NULL, qwen);
         assert_non_null(bn_gguf_find_tensor(&gguf, "token_embd.weight"));
         const struct bn_gguf_tensor *last = &gguf.tensors[gguf.n_tensors - 1];
         assert_int_equal(last->offset + last->n_bytes, a.len);
@@ -307,6 +428,57 @@ static void impossible_formats(void **state)
     assert_int_equal(a.len, 0);
 }
 
+/* The files of Bonsai: width of heads by key, YaRN, ternary embedding and head, Qwen's vocabulary. */
+static void qwen3_files(void **state)
+{
+    (void)state;
+    struct bn_fixture_spec spec = {.size = bn_fixture_size_find("nano"),
+                                   .arch = BN_FIXTURE_QWEN3,
+                                   .n_vocab = 331,
+                                   .yarn = true,
+                                   .seed = 7};
+    struct bn_buf a;
+    struct bn_sink sink = memory_sink(&a);
+    struct bn_gguf gguf;
+    bn_error err = {0};
+    uint32_t value = 0;
+    assert_true(bn_fixture_format_find("q2_0-g128", &spec));
+    assert_int_equal(bn_fixture_generate(&spec, &sink, &err), BN_OK);
+    assert_int_equal(bn_gguf_open(&gguf, a.data, a.len, &err), BN_OK);
+    assert_int_equal(bn_gguf_u32(&gguf, "qwen3.attention.key_length", &value, &err), BN_OK);
+    assert_int_equal(value, 128); /* and not 128 / 2 heads */
+    assert_int_equal(bn_gguf_u32(&gguf, "qwen3.rope.scaling.original_context_length", &value, &err), BN_OK);
+    assert_int_equal(value, 128);
+    assert_int_equal(bn_gguf_u32(&gguf, "tokenizer.ggml.eos_token_id", &value, &err), BN_OK);
+    assert_int_equal(value, 331 - 5); /* the third of seven control tokens */
+    const struct bn_gguf_tensor *q = bn_gguf_find_tensor(&gguf, "blk.0.attn_q.weight");
+    const struct bn_gguf_tensor *head = bn_gguf_find_tensor(&gguf, "output.weight");
+    assert_int_equal(q->ne[1], 256);
+    assert_int_equal(q->type, BN_TYPE_PQ2_0); /* the reader settles 42 by the room */
+    assert_int_equal(head->type, BN_TYPE_PQ2_0);
+    assert_int_equal(a.data[q->info_offset + 8 + strlen("blk.0.attn_q.weight") + 4 + 16], 42);
+    bn_gguf_close(&gguf);
+    bn_buf_release(&a);
+}
+
+static void options_that_exclude_each_other(void **state)
+{
+    (void)state;
+    const struct bn_fixture_spec good = {.size = bn_fixture_size_find("nano"),
+                                         .arch = BN_FIXTURE_QWEN3,
+                                         .format = BN_TYPE_PQ2_0,
+                                         .hadamard = 64};
+    struct bn_fixture_spec bad[5] = {good, good, good, good, good};
+    assert_int_equal(bn_fixture_check(&good, NULL), BN_OK);
+    bad[0].group = 64; /* smaller than the block */
+    bad[1].hadamard = 128;
+    bad[2].tied = true;
+    bad[3].tokenizer = "x";
+    bad[4].head_width = 63;
+    for (size_t i = 0; i < BN_ARRAY_LEN(bad); i++)
+        assert_int_equal(bn_fixture_check(&bad[i], NULL), BN_ERR_ARG);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +493,10 @@ int main(void)
         cmocka_unit_test(names),
         cmocka_unit_test(files),
         cmocka_unit_test(impossible_formats),
+        cmocka_unit_test(groups_have_scales_of_their_own),
+        cmocka_unit_test(transformed_rows),
+        cmocka_unit_test(qwen3_files),
+        cmocka_unit_test(options_that_exclude_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
