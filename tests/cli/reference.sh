@@ -74,7 +74,7 @@ decodes TQ2_0 35 256 "$(bytes 66 64 ternary)" 3047cb741455ed0b
 # Written from the description: base-3 bytes of PTQ1_0 and the same weights in two bits, (i mod 3) - 1, all times 1.5.
 weights=$(awk 'BEGIN { for (i = 0; i < 128; i++) printf "%g ", (i % 3 - 1) * 1.5 }')
 hex() { echo "$1" | fold -w 2 | while read -r byte; do printf '%d ' "0x$byte"; done; }
-codes=$(for i in 1 2 3 4 5 6 7 8 9 10; do printf 244992; done; printf 2449)
+codes=$(printf "244992%.0s" 1 2 3 4 5 6 7 8 9 10)2449
 op decode "143 128 $(hex 3194bb3194bb3194bb3194bb3194bb31cf456ccf456ccf45436c) 0 62" "$weights"
 op decode "142 128 0 62 $(hex "$codes")" "$weights"
 op decode "42 128 0 62 $(hex "$codes")" "$weights"
