@@ -52,6 +52,68 @@ for text in 'To be, or not to be' "What is 2+2? I'm 1234567." '  spaces  and\tta
     check "tokens of '$text'" same "$engine" "$peer"
 done
 
+# ---- models that were not trained for 8-bit activations ----
+
+# Four results for the same weights: llama.cpp's, this engine's and the reference's, and that of llama.cpp for the weights in F32.
+# The reference does not round activations. Against it llama.cpp's F32 differs by the F16 cache of keys and values alone, llama.cpp's
+# ternary layers by 8-bit activations, and this engine must be ten times closer.
+made() { "$bin/bn-fixtures" gen --vocab 331 -o "$tmp" "$@" | sed 's/.*  //'; }
+oracle_logits() { "$bin/crossval/bn-reference" logits -m "$1" --tokens "$ids" --all --kv f64 -o "$2" "${@:3}"; }
+opens() { good "\"op\": \"open\", \"model\": \"$1\", \"threads\": 1"; }
+runs() { opens "$1" && peer_logits "$2"; }
+compare() { "$bin/crossval/bn-compare-logits" "$1" "$2" --vocab 331 "${@:3}"; }
+kld() { compare "$1" "$2" | grep -oE 'kl_mean=.*' | cut -d= -f2; }
+# exact TITLE MODEL F32-MODEL: leaves the results in peer.f32, f32.f32, oracle.f32, engine.f32
+exact() {
+    check "$1: llama.cpp runs the F32 model" runs "$3" "$tmp/f32.f32"
+    oracle_logits "$2" "$tmp/oracle.f32"
+    check "$1: the reference is llama.cpp's F32" compare "$tmp/f32.f32" "$tmp/oracle.f32" --max-kl 1e-6 --max-abs 0.02
+    engine_logits "$2" "$tmp/engine.f32"
+    check "$1: this engine is the reference ($(kld "$tmp/engine.f32" "$tmp/oracle.f32"))" \
+        compare "$tmp/engine.f32" "$tmp/oracle.f32" --max-kl 1e-6 --max-abs 0.02
+}
+ternary() { # TITLE MODEL F32-MODEL: also the ternary file in llama.cpp
+    local theirs ours
+    exact "$@"
+    check "$1: llama.cpp runs the ternary model" runs "$2" "$tmp/peer.f32"
+    check "$1: it is near the reference" compare "$tmp/peer.f32" "$tmp/oracle.f32" --max-kl 0.002 --min-cosine 0.998
+    theirs=$(kld "$tmp/peer.f32" "$tmp/oracle.f32") ours=$(kld "$tmp/engine.f32" "$tmp/oracle.f32")
+    check "$1: this engine is ten times closer (mean KLD $ours; llama.cpp $theirs)" \
+        awk "BEGIN { exit !($theirs > 0 && $ours * 10 < $theirs) }"
+}
+bonsai=(--size nano --arch qwen3 --yarn --tied --zeros 0.38)
+q2=$(made "${bonsai[@]}" --format q2_0)
+ternary "qwen3 q2_0" "$q2" "$(made "${bonsai[@]}" --format f32 --group 64)"
+for fault in no-yarn no-magnitude width-64 no-head-norm neighbour rope-norm; do
+    oracle_logits "$q2" "$tmp/fault.f32" --fault $fault
+    check "qwen3: $fault in the reference is found" fails compare "$tmp/peer.f32" "$tmp/fault.f32" --max-kl 0.002
+done
+for format in tq2_0 tq1_0; do
+    ternary "qwen3 $format" "$(made --size micro --arch qwen3 --yarn --format $format)" \
+        "$(made --size micro --arch qwen3 --yarn --format f32 --group 256)"
+    ternary "llama $format with scales of blocks" "$(made --size micro --arch llama --format $format --group 256)" \
+        "$(made --size micro --arch llama --format f32 --group 256)"
+done
+f32=$(made "${bonsai[@]}" --format f32)
+for format in q2_0-g128 pq2_0 ptq1_0; do
+    model=$(made "${bonsai[@]}" --format $format)
+    exact "qwen3 $format" "$model" "$f32"
+    opens "$model" >/dev/null
+    check "llama.cpp refuses $format" test "$(member kind)" = unsupported
+done
+# A model whose inputs are transformed, and the same without.
+oracle_logits "$(made --size micro --arch qwen3 --format ptq1_0 --hadamard 64)" "$tmp/oracle.f32"
+check "llama.cpp runs the model without the transform" runs "$(made --size micro --arch qwen3 --format f32 --hadamard 64)" "$tmp/peer.f32"
+check "the reference's transform is right" compare "$tmp/peer.f32" "$tmp/oracle.f32" --max-kl 1e-6 --max-abs 0.02
+opens "$q2" >/dev/null
+for text in 'To be, or not to be' "What is 2+2? I'm 1234567." '  spaces  and\ttabs' 'Gr\u00fc\u00dfe, \u4f60\u597d \ud83d\ude00' 'a\nb\r\n\nc'; do
+    good "\"op\": \"tokenize\", \"text\": \"$text\", \"bos\": true, \"special\": false" >/dev/null
+    peer=$(printf '%s' "$answer" | grep -oE '"tokens": *\[[^]]*\]' | tr -cd '0-9,')
+    check "qwen3: tokens of '$text'" same "$(printf '"%s"\n' "$text" | "$bin/bn-run" tokenize -q -m "$q2" --jsonl | tr -cd '0-9,')" "$peer"
+done
+
+# ---- the known mistake of other engines ----
+
 # The same seed gives the same matrices for both architectures; only the architecture's name in the file differs.
 generate bitnet-b1.58 f16
 engine_logits "$(echo "$tmp"/tiny-bitnet-b1.58-f16-*.gguf)" "$tmp/engine.f32"

@@ -64,6 +64,12 @@ for arch in bitnet-b1.58 bitnet llama; do
     "$fixtures" gen --size nano --arch $arch -o "$tmp/g" >/dev/null
     status 0 "gen gives the committed nano $arch" cmp "$tmp/g/nano-$arch-i2_s-42.gguf" "fixtures/nano-$arch-i2_s-42.gguf"
 done
+bonsai=(--size nano --arch qwen3 --vocab 331 --yarn --tied)
+for format in q2_0 q2_0-g128 pq2_0 ptq1_0; do
+    "$fixtures" gen "${bonsai[@]}" --format $format -o "$tmp/g" >/dev/null
+    status 0 "gen gives the committed nano qwen3 in $format" cmp "$tmp/g/nano-qwen3-$format-v331-yarn-tied-42.gguf" \
+        "fixtures/nano-qwen3-$format-v331-yarn-tied-42.gguf"
+done
 for size in nano tiny; do
     "$fixtures" gen --size $size --tokenizer-only -o "$tmp/g" >/dev/null
     status 0 "gen gives the committed $size tokenizer" cmp "$tmp/g/$size-tokenizer-42.gguf" "fixtures/tokenizers/$size-tokenizer-42.gguf"
@@ -88,6 +94,12 @@ fi
 "$fixtures" gen --size nano -o "$tmp/g" >"$tmp/sum"
 status 0 "gen prints what sha256sum checks" sha256sum --check --quiet "$tmp/sum"
 prints '"bytes": 18' "gen --json" "$fixtures" gen --size nano -o "$tmp/g" --json
+status 2 "groups smaller than a block" "$fixtures" gen "${bonsai[@]}" --format ptq1_0 --group 64 -o "$tmp/g"
+status 2 "groups that the rows do not hold" "$fixtures" gen "${bonsai[@]}" --format q2_0 --group 1024 -o "$tmp/g"
+status 2 "a transform of a tied embedding" "$fixtures" gen "${bonsai[@]}" --format pq2_0 --hadamard 64 -o "$tmp/g"
+status 2 "blocks of a transform whose factor is not exact" "$fixtures" gen --arch qwen3 --format pq2_0 --hadamard 128 -o "$tmp/g"
+says 0 "--zeros and the group are in the name" 'nano-qwen3-q2_0-v331-group128-z37-yarn-tied-42' "$fixtures" gen "${bonsai[@]}" --format q2_0 \
+    --group 128 --zeros 0.38 -o "$tmp/g"
 status 2 "rows too short for the blocks" "$fixtures" gen --size nano --format tq2_0 -o "$tmp/g"
 status 2 "an unknown size" "$fixtures" gen --size huge -o "$tmp/g"
 status 2 "a vocabulary that is too small" "$fixtures" gen --vocab 261 -o "$tmp/g"
