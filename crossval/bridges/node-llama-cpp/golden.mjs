@@ -14,8 +14,16 @@ import {tmpdir} from "node:os";
 import {join, basename} from "node:path";
 
 const [bridge, fixtures, lockPath] = process.argv.slice(2);
-const MODELS = ["bitnet:tq2_0", "bitnet:tq1_0", "llama:tq2_0", "llama:f16"];
-const VOCAB = 320;
+// The options of bn-fixtures gen that make each model; true is an option without a value.
+const MODELS = [
+    {size: "tiny", arch: "bitnet", format: "tq2_0", vocab: 320},
+    {size: "tiny", arch: "bitnet", format: "tq1_0", vocab: 320},
+    {size: "tiny", arch: "llama", format: "tq2_0", vocab: 320},
+    {size: "tiny", arch: "llama", format: "f16", vocab: 320},
+    {size: "nano", arch: "qwen3", format: "q2_0", vocab: 331, tied: true, yarn: true},
+    {size: "micro", arch: "qwen3", format: "tq2_0", vocab: 331, yarn: true},
+    {size: "micro", arch: "llama", format: "tq1_0", vocab: 331, group: 256}
+];
 const PROMPT = Array.from({length: 37}, (_, i) => ((i + 1) * 151 + 7) % 256);
 const N_TOP = 5;
 const N_NEXT = 8;
@@ -74,30 +82,31 @@ const folder = mkdtempSync(join(tmpdir(), "bn-golden-"));
 const reference = new Reference(bridge);
 const hello = await reference.ask({op: "hello"});
 const outputs = [];
-for (const kind of MODELS) {
-    const [arch, format] = kind.split(":");
-    const options = ["gen", "--size", "tiny", "--vocab", String(VOCAB), "--arch", arch, "--format", format, "-o", folder];
-    const path = execFileSync(fixtures, options).toString().trim().split("  ")[1];
+for (const spec of MODELS) {
+    const options = Object.entries(spec).flatMap(([name, value]) => (value === true ? [`--${name}`] : [`--${name}`, String(value)]));
+    const path = execFileSync(fixtures, ["gen", ...options, "-o", folder]).toString().trim().split("  ")[1];
+    const vocab = spec.vocab;
     await reference.ask({op: "open", model: path, threads: 1});
     const {values} = await reference.ask({op: "logits", tokens: PROMPT, last: false});
-    const rows = PROMPT.map((_, i) => top(values.subarray(i * VOCAB, (i + 1) * VOCAB)));
+    const rows = PROMPT.map((_, i) => top(values.subarray(i * vocab, (i + 1) * vocab)));
     const next = [];
     while (next.length < N_NEXT) {
         const last = await reference.ask({op: "logits", tokens: [...PROMPT, ...next], last: true});
         next.push(top(last.values)[0][0]);
     }
     const sha256 = createHash("sha256").update(readFileSync(path)).digest("hex");
-    outputs.push({model: basename(path), size: "tiny", arch, format, vocab: VOCAB, sha256, top: rows, next});
+    outputs.push({model: basename(path), spec, sha256, top: rows, next});
 }
 reference.child.stdin.end();
 rmSync(folder, {recursive: true});
 
 // One line for each position, so that differences of two recordings can be read.
 const line = (value) => JSON.stringify(value).replaceAll(",", ", ").replaceAll(":", ": ");
+const members = (o) => [["model", o.model], ...Object.entries(o.spec), ["sha256", o.sha256], ["next", o.next]];
 const output = (o) =>
-    `    {\n      "model": ${line(o.model)},\n      "size": ${line(o.size)},\n      "arch": ${line(o.arch)},\n` +
-    `      "format": ${line(o.format)},\n      "vocab": ${o.vocab},\n      "sha256": ${line(o.sha256)},\n` +
-    `      "next": ${line(o.next)},\n      "top": [\n${o.top.map((r) => `        ${line(r)}`).join(",\n")}\n      ]\n    }`;
+    `    {\n${members(o)
+        .map(([name, value]) => `      "${name}": ${line(value)},\n`)
+        .join("")}      "top": [\n${o.top.map((r) => `        ${line(r)}`).join(",\n")}\n      ]\n    }`;
 process.stdout.write(
     `{\n  "schema": "bn.golden-reference/1",\n  "origin": {\n    "engine": ${JSON.stringify(hello.engine ?? hello.name ?? "llama.cpp")},\n` +
         `    "packages": [\n${packages.map((p) => `      ${JSON.stringify(p)}`).join(",\n")}\n    ]\n  },\n` +
