@@ -18,6 +18,10 @@ $(OUT)/tests/unit/tools/test_crossval: $(call obj,tools/crossval/*.[cS])
 # Tests of the progress bar of bn-download.
 $(OUT)/tests/unit/hub/test_hub: $(call obj,tools/download/show.c)
 
+# Readers and packers of bn-convert.
+$(OUT)/tests/unit/tools/test_convert $(OUT)/tests/fuzz/fuzz_safetensors $(OUT)/tests/fuzz/replay_fuzz_safetensors: \
+    $(call obj,tools/convert/*.c)
+
 # Files that have names of every kind, and a call chain without frame pointers, for the names of addresses.
 SYMBOL_FILES := $(addprefix $(OUT)/tests/symbols/,pie fixed static library.so)
 $(OUT)/tests/symbols/pie: LINKED := -fPIE -pie

@@ -2,7 +2,7 @@
 // Writes a model of a GGUF file as a folder of the Hugging Face hub: config.json, tokenizer.json, safetensors.
 //   folder.mjs MODEL.gguf DIR LAYOUT [CHANGE...]
 // LAYOUT: multiply or divide (four rows a byte, weight_scale), trits (binary32, -s 0 +s), masters (binary32 whose
-// mean magnitude is the scale), shards (trits in two files). CHANGE: a fault to plant, or a variant; see CHANGES.
+// mean magnitude is the scale), shards (trits in two files). CHANGE: a fault to plant, or a variant.
 import fs from 'node:fs';
 
 const [, , source, dir, layout, ...changes] = process.argv;
@@ -92,13 +92,22 @@ const TOP = {token_embd: 'model.embed_tokens', output_norm: 'model.norm', output
 for (const [name, t] of Object.entries(tensors)) {
     const [, layer, part] = name.match(/^(?:blk\.(\d+)\.)?(\w+)\.weight$/);
     const to = layer === undefined ? TOP[part] : `model.layers.${layer}.${LINEAR[part] ?? NORM[part]}`;
-    const heads = arch !== 'llama' ? 0 : part === 'attn_q' ? key('attention.head_count')
+    const heads = arch !== 'llama' || has('qwen3') ? 0 : part === 'attn_q' ? key('attention.head_count')
         : part === 'attn_k' ? key('attention.head_count_kv') : 0;
     const n = t.ne.reduce((a, b) => a * b);
     if (t.type === 36) linear(to, t, heads);
     else put(`${to}.weight`, t.type === 1 ? 'F16' : 'F32', [...t.ne].reverse(),
         file.subarray(data + t.offset, data + t.offset + n * (t.type === 1 ? 2 : 4)));
 }
+const ones = (n) => floats(new Array(n).fill(1));
+const head = key('embedding_length') / key('attention.head_count');
+if (has('qwen3'))
+    for (const e of entries.filter((x) => /self_attn.[qk]_proj.weight$/.test(x.name)))
+        put(e.name.replace('_proj', '_norm'), 'F32', [head], floats(Array.from({length: head}, (_, i) => 0.75 + i / head)));
+if (has('embedding'))
+    for (const e of entries.filter((x) => x.name.endsWith('_proj.weight')))
+        put(e.name.replace('.weight', '.norm.weight'), 'F32', [e.shape[1]], ones(e.shape[1]));
+if (has('embedding')) entries.splice(entries.findIndex((e) => e.name === 'lm_head.weight'), 1);
 if (has('extra')) put('model.layers.0.self_attn.q_proj.bias', 'F32', [1], floats([1]));
 if (has('frequencies')) put('model.layers.0.self_attn.rotary_emb.inv_freq', 'F32', [1], floats([1]));
 if (has('missing')) entries.splice(entries.findIndex((e) => e.name.endsWith('down_proj.weight')), 1);
@@ -148,6 +157,7 @@ const config = {
 if (layout === 'multiply' || layout === 'divide')
     config.quantization_config = {quant_method: 'bitnet',
         ...(layout === 'multiply' ? {linear_class: 'autobitlinear', quantization_mode: 'offline'} : {})};
+if (has('qwen3')) Object.assign(config, {architectures: ['Qwen3ForCausalLM'], model_type: 'qwen3', head_dim: head});
 if (has('unsaid')) delete config.quantization_config;
 if (has('yarn')) config.rope_scaling = {rope_type: 'yarn', factor: 4, original_max_position_embeddings: 64};
 if (has('parameters')) {

@@ -166,7 +166,8 @@ static int by_place(const void *a, const void *b)
 {
     const struct bn_st_tensor *x = a, *y = b;
     if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
-    return (x->n_bytes > y->n_bytes) - (x->n_bytes < y->n_bytes);
+    if (x->n_bytes != y->n_bytes) return x->n_bytes < y->n_bytes ? -1 : 1;
+    return (x->info_offset > y->info_offset) - (x->info_offset < y->info_offset);
 }
 
 static int by_name(const void *a, const void *b)

@@ -1,0 +1,164 @@
+#!/usr/bin/env bash
+# bn-convert: round trips between the ternary types, folders with safetensors in every layout, refusals, records, and that no
+# output appears after an error, an interruption or a kill. TAP on standard output. BN_KILLS is the number of kills (8).
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+out=$(cd "${OUT:-build/gcc}" && pwd)
+# shellcheck source=tests/tap.sh
+. tests/tap.sh
+convert=$out/bn-convert
+bitnet=fixtures/tiny-bitnet-b1.58-i2_s-v320-42.gguf llama=fixtures/nano-llama-i2_s-42.gguf
+digest() { "$out/bn-run" logits -q -m "$1" --tokens 1,2,3,4,5,6,7,8 --all --digest; }
+# to MODEL TYPE OPTIONS...: writes $tmp/TYPE.gguf
+to() { "$convert" -q "$1" --to "$2" -o "$tmp/$2.gguf" "${@:3}"; }
+
+# ---- between the types of GGUF ----
+expected=$(digest $bitnet)
+for type in tq2_0 tq1_0 q2_0 pq2_0 ptq1_0 f16 f32; do
+    check "i2_s to $type" to $bitnet $type
+    check "and back: the same file" bash -c "'$convert' '$tmp/$type.gguf' --to i2_s -o '$tmp/back.gguf' && cmp '$tmp/back.gguf' $bitnet"
+done
+check "ternary floats give the same logits" equal "$(digest "$tmp/f32.gguf")" "$expected"
+check "tq1_0 and tq2_0 give the same logits" equal "$(digest "$tmp/tq1_0.gguf")" "$(digest "$tmp/tq2_0.gguf")"
+cp "$tmp/tq2_0.gguf" "$tmp/first.gguf"
+cp "$tmp/ptq1_0.gguf" "$tmp/p.gguf"
+check "through two types to a third" bash -c "'$convert' '$tmp/p.gguf' --to q2_0 -o '$tmp/a.gguf' &&
+    '$convert' '$tmp/a.gguf' --to tq2_0 -o '$tmp/b.gguf' && cmp '$tmp/b.gguf' '$tmp/first.gguf'"
+check "a second run gives the same bytes" bash -c "'$convert' $bitnet --to tq2_0 -o '$tmp/again.gguf' && cmp '$tmp/again.gguf' '$tmp/first.gguf'"
+check "and one thread does" bash -c "'$convert' $bitnet --to tq2_0 -t 1 -o '$tmp/again.gguf' && cmp '$tmp/again.gguf' '$tmp/first.gguf'"
+says 9 "rows that are not whole blocks are refused" "tensor 'blk.0.attn_q.weight': rows of 128 weights are not a multiple of 256" to $llama tq2_0
+
+# damage TENSOR BYTE VALUE: $tmp/damaged.gguf, a Q2_0 file with another byte in a tensor
+damage() {
+    cp "$tmp/q2_0.gguf" "$tmp/damaged.gguf"
+    local offset
+    offset=$("$out/bn-run" inspect --json -m "$tmp/q2_0.gguf" 2>/dev/null | python3 -c "
+import json, sys
+print(next(t['offset'] for t in json.load(sys.stdin)['tensors'] if t['name'] == '$1') + $2)" 2>/dev/null) || return 1
+    # shellcheck disable=SC2059
+    printf "\\x$3" | dd of="$tmp/damaged.gguf" bs=1 seek="$offset" conv=notrunc status=none
+}
+if damage blk.0.attn_k.weight 2 ff; then
+    says 9 "the code 3 cannot be stored in base 3" "tensor 'blk.0.attn_k.weight': row 0, column 0: the weight \\+2" to "$tmp/damaged.gguf" ptq1_0
+    check "it can in pq2_0" to "$tmp/damaged.gguf" pq2_0
+    check "and back to the same bytes" bash -c "'$convert' '$tmp/pq2_0.gguf' --to q2_0 -o '$tmp/back.gguf' && cmp '$tmp/back.gguf' '$tmp/damaged.gguf'"
+    damage blk.0.attn_k.weight 19 3c
+    says 9 "two scales in a larger block are refused" 'row 0, column 64: the scales .* and .* cannot be stored as one scale of PQ2_0' to "$tmp/damaged.gguf" pq2_0
+    damage blk.0.attn_k.weight 1 7e
+    says 4 "a scale that is not a number is refused" 'row 0, column 0: nan is not a finite number' to "$tmp/damaged.gguf" tq2_0
+fi
+
+# ---- the output ----
+to $bitnet tq1_0 >/dev/null
+check "the record has the digest of the input" grep -q "$(sha256sum <$bitnet | cut -d' ' -f1)" "$tmp/tq1_0.gguf.json"
+check "and that of the output" grep -q "$(sha256sum <"$tmp/tq1_0.gguf" | cut -d' ' -f1)" "$tmp/tq1_0.gguf.json"
+says 0 "--check compares them" 'the digest is that of its record' "$convert" "$tmp/tq1_0.gguf" --check
+printf x >>"$tmp/tq1_0.gguf"
+says 5 "--check reports a changed file" 'its digest is [0-9a-f]+, the record says' "$convert" "$tmp/tq1_0.gguf" --check
+says 3 "--check needs a record" 'b.gguf.json' bash -c "rm '$tmp/b.gguf.json'; '$convert' '$tmp/b.gguf' --check"
+cp $bitnet "$tmp/own.gguf"
+says 2 "the output cannot be the input" 'the output is also an input' "$convert" "$tmp/own.gguf" --to tq2_0 -o "$tmp/own.gguf"
+says 2 "a type is needed" 'no type is given' "$convert" $bitnet -o "$tmp/x.gguf"
+says 2 "an output is needed" 'no output is given' "$convert" $bitnet --to tq2_0
+says 0 "--dry-run lists the tensors" 'blk.0.attn_q.weight +.* I2_S +TQ2_0' "$convert" $bitnet --to tq2_0 --dry-run
+check "--json is JSON" bash -c "'$convert' $bitnet --to tq2_0 --dry-run --json | python3 -m json.tool"
+says 8 "a file that may not grow is reported" 'cannot write' bash -c "ulimit -f 100; '$convert' $bitnet --to f32 -o '$tmp/x.gguf'"
+printf 'old' >"$tmp/kept.gguf"
+status 4 "an error while writing" "$convert" "$tmp/damaged.gguf" --to tq2_0 -o "$tmp/kept.gguf"
+check "leaves the old output" equal "$(cat "$tmp/kept.gguf")" old
+leftovers() { find "$1" -name '*.tmp-*' | grep . && return 1; return 0; }
+check "and no temporary file" leftovers "$tmp"
+
+# A stream that ends is no file; a process that is killed leaves the old output or all of the new one.
+check "a larger model" "$out/bn-fixtures" gen --size small --format i2_s -o "$tmp/large"
+large=$(find "$tmp/large" -name '*.gguf')
+"$convert" "$large" --to f32 -o "$tmp/whole.gguf" >/dev/null
+whole=$(sha256sum <"$tmp/whole.gguf")
+mkdir "$tmp/kills"
+half_written() {
+    local i
+    for ((i = 0; i < ${BN_KILLS:-8}; i++)); do
+        timeout -s KILL "0.0$((i * 11 % 10 + 1))" "$convert" "$large" --to f32 -o "$tmp/kills/k.gguf" >/dev/null 2>&1
+        [ ! -e "$tmp/kills/k.gguf" ] || [ "$(sha256sum <"$tmp/kills/k.gguf")" = "$whole" ] || return 1
+        rm -f "$tmp/kills"/*
+    done
+}
+check "a kill leaves no half of a file" half_written
+interrupted() {
+    timeout -s INT 0.05 "$convert" -q "$large" --to f32 -o "$tmp/kills/i.gguf" >/dev/null 2>&1
+    leftovers "$tmp/kills" && { [ ! -e "$tmp/kills/i.gguf" ] || [ "$(sha256sum <"$tmp/kills/i.gguf")" = "$whole" ]; }
+}
+check "an interruption removes the temporary file" interrupted
+
+# ---- folders ----
+if ! command -v node >/dev/null; then
+    skip "folders with safetensors" "no node"
+    exit
+fi
+# folder MODEL LAYOUT CHANGES...: $tmp/folder
+folder() { rm -rf "$tmp/folder" && node tests/convert/folder.mjs "$1" "$tmp/folder" "${@:2}"; }
+ids() { "$out/bn-run" tokenize -m "$1" --ids -f README.md | sha256sum; }
+for model in $bitnet $llama; do
+    name=$(basename "$model" | cut -d- -f2)
+    expected=$(digest "$model")
+    for layout in trits multiply shards; do
+        folder "$model" $layout
+        check "$name, $layout" to "$tmp/folder" i2_s
+        check "has the logits of the original" equal "$(digest "$tmp/i2_s.gguf")" "$expected"
+        check "and its tokens" equal "$(ids "$tmp/i2_s.gguf")" "$(ids "$model")"
+    done
+done
+cp "$tmp/i2_s.gguf" "$tmp/trits.gguf"
+folder $llama divide
+check "the dividing convention" to "$tmp/folder" i2_s
+check "has the logits of the original" equal "$(digest "$tmp/i2_s.gguf")" "$expected"
+check "read as the other convention" to "$tmp/folder" i2_s --weight-scale multiply
+check "it has other logits" bash -c "[ '$(digest "$tmp/i2_s.gguf")' != '$expected' ]"
+folder $llama divide unsaid
+says 9 "packed bytes need a quantization_config" 'no quantization_config with quant_method bitnet' to "$tmp/folder" i2_s
+check "or the option" to "$tmp/folder" i2_s --weight-scale divide
+folder $bitnet masters
+check "masters of a BitNet model are rounded" to "$tmp/folder" i2_s
+check "to the original" equal "$(digest "$tmp/i2_s.gguf")" "$(digest $bitnet)"
+folder $llama masters
+says 9 "those of other models are not" 'is not -s, 0 or \+s' to "$tmp/folder" i2_s
+check "without the option" to "$tmp/folder" i2_s --ternarise
+check "which gives the original" equal "$(digest "$tmp/i2_s.gguf")" "$expected"
+folder $llama trits pairs frequencies template
+check "merges as pairs, tables of frequencies, a template" to "$tmp/folder" i2_s
+check "the tokens are those of the original" equal "$(ids "$tmp/i2_s.gguf")" "$(ids $llama)"
+check "the template is a key" grep -qa 'tokenizer.chat_template.*{{ messages }}' "$tmp/i2_s.gguf"
+for spelling in yarn parameters; do
+    folder $llama trits $spelling
+    to "$tmp/folder" i2_s >/dev/null
+    cp "$tmp/i2_s.gguf" "$tmp/$spelling.gguf"
+done
+check "YaRN is a key" grep -qa 'llama.rope.scaling.original_context_length' "$tmp/yarn.gguf"
+check "in both spellings of config.json" cmp "$tmp/yarn.gguf" "$tmp/parameters.gguf"
+folder $llama trits llama3
+says 0 "the scaling of Llama 3 is a tensor" 'rope_freqs.weight +32 ' "$convert" "$tmp/folder" --to i2_s --dry-run
+folder $llama trits qwen
+check "Qwen's rule is recognised" bash -c "'$convert' '$tmp/folder' --to i2_s -o '$tmp/q.gguf' && grep -qa 'tokenizer.ggml.pre.\{12\}qwen2' '$tmp/q.gguf'"
+folder $llama trits qwen3
+says 0 "norms of heads are for qwen3" 'blk.0.attn_q_norm.weight +64 ' "$convert" "$tmp/folder" --to q2_0 --dry-run
+folder $llama trits qwen3 embedding
+says 0 "norms of inputs, no head" 'blk.0.ffn_down_norm_in.weight +256 ' "$convert" "$tmp/folder" --to i2_s --dry-run
+
+# refuse CHANGE LAYOUT STATUS PATTERN
+refuse() {
+    folder $llama "$2" "$1"
+    says "$3" "refused: $1" "$4" "$convert" "$tmp/folder" --to i2_s -o "$tmp/no.gguf"
+}
+refuse code3 multiply 4 "tensor 'blk.0.attn_q.weight': row [0-9]+, column 0: the code 3"
+refuse shape multiply 4 'model.safetensors: .*q_proj.weight: the shape is 128 x 32, expected 32 x 128 \(at byte [0-9]+\)'
+refuse missing trits 4 'no tensor layers.0.mlp.down_proj.weight'
+refuse extra trits 9 'q_proj.bias: the architecture has no such tensor'
+refuse regex trits 9 'pre_tokenizer is not one of'
+refuse index shards 4 'model.safetensors.index.json: .*the index says nothing'
+refuse path shards 4 'is not a .safetensors name'
+check "no output appeared" bash -c "! ls '$tmp'/no.gguf* 2>/dev/null"
+folder $llama trits
+truncate -s -1 "$tmp/folder/model.safetensors"
+says 4 "a file that is cut off" 'model.safetensors: .*is not within .*\(at byte' to "$tmp/folder" i2_s
+rm "$tmp/folder/model.safetensors"
+says 3 "a folder without weights" 'model.safetensors' to "$tmp/folder" i2_s

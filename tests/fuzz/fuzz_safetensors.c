@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Any bytes as a safetensors file and as a tokenizer.json. Whoever reads them ends with a status and a message;
+ * the tensors of an accepted file are in its bytes, cover its data and are found by their names.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "tests/fuzz/fuzz.h"
+#include "tools/convert/safetensors.h"
+#include "tools/convert/scan.h"
+#include "tools/convert/vocab.h"
+
+static void hold(bool ok)
+{
+    if (!ok) abort();
+}
+
+static void read_tensors(const uint8_t *data, size_t size)
+{
+    struct bn_safetensors st;
+    bn_error err = {0};
+    uint64_t total = 0;
+    bn_status status = bn_safetensors_open(&st, data, size, &err);
+    hold(status == BN_OK || (err.code == status && err.msg[0] != '\0'));
+    for (size_t i = 0; i < st.n; i++) {
+        const struct bn_st_tensor *t = &st.tensors[i];
+        hold(bn_safetensors_find(&st, t->name) == t);
+        hold(t->offset <= size && t->n_bytes <= size - t->offset && t->data == data + t->offset);
+        hold(t->info_offset < size && bn_st_type_name(t->type) != NULL);
+        total += t->n_bytes;
+    }
+    hold(status != BN_OK || total < size);
+    bn_safetensors_close(&st);
+}
+
+static void read_vocab(const char *text, size_t n)
+{
+    struct bn_cv_vocab v = {.n = 300};
+    bn_error err = {0};
+    bn_status status = bn_cv_vocab_read(&v, text, n, &err);
+    hold(status == BN_OK || (err.code == status && err.msg[0] != '\0'));
+    for (size_t i = 0; i < v.n && v.tokens != NULL; i++)
+        hold(v.tokens[i].at <= v.texts.len && v.tokens[i].len <= v.texts.len - v.tokens[i].at);
+    bn_cv_vocab_release(&v);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    read_tensors(data, size);
+    read_vocab((const char *)data, size);
+    return 0;
+}
