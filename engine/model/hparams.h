@@ -17,4 +17,7 @@ BN_MUST_CHECK bn_status bn_hparams_read(bn_hparams *hp, const struct bn_gguf *gg
  * group, and not of 8 bits with a step a row: models that were not trained with the latter. */
 bool bn_hparams_wide_activations(const bn_hparams *hp, uint32_t type);
 
+/* What a converted file says about that: "int8-token" or "int16-group". */
+#define BN_ACTIVATIONS_KEY "bn.activations"
+
 #endif

@@ -196,7 +196,7 @@ static void mark_streamed(struct bn_model *m)
  * bn.activations of a converted file says what the model was trained with. */
 static bn_status choose_activations(struct bn_model *m, bn_error *err)
 {
-    static const char KEY[] = "bn.activations";
+    static const char KEY[] = BN_ACTIVATIONS_KEY;
     const struct bn_gguf_tensor *t = bn_gguf_find_tensor(&m->gguf, "blk.0.attn_q.weight");
     struct bn_str text;
     if (t == NULL) return BN_OK; /* an error of its own follows */

@@ -144,6 +144,18 @@ says 0 "norms of heads are for qwen3" 'blk.0.attn_q_norm.weight +64 ' "$convert"
 folder $llama trits qwen3 embedding
 says 0 "norms of inputs, no head" 'blk.0.ffn_down_norm_in.weight +256 ' "$convert" "$tmp/folder" --to i2_s --dry-run
 
+# What a model was trained with stays: the key bn.activations says it where the type does not.
+activations() { "$out/bn-run" inspect -m "$1" | grep -a '^activations'; }
+"$convert" fixtures/nano-llama-i2_s-42.gguf --to q2_0 --round-scales -o "$tmp/eight.gguf" >/dev/null 2>&1
+says 0 "8-bit activations stay in blocks" 'int8-token' activations "$tmp/eight.gguf"
+"$convert" "$tmp/eight.gguf" --to pq2_0 -o "$tmp/again.gguf" >/dev/null 2>&1
+says 0 "and after another conversion" 'int8-token' activations "$tmp/again.gguf"
+"$convert" fixtures/nano-qwen3-q2_0-v331-yarn-tied-42.gguf --to f16 -o "$tmp/wide.gguf" >/dev/null 2>&1
+says 0 "16-bit ones stay in floats" 'int16-g128' activations "$tmp/wide.gguf"
+check "and no key is needed" bash -c "! grep -qa bn.activations '$tmp/wide.gguf'"
+says 9 "I2_S has 8-bit activations only" 'need 16 bits.*I2_S' \
+    "$convert" fixtures/nano-qwen3-q2_0-v331-yarn-tied-42.gguf --to i2_s -o "$tmp/no.gguf"
+
 # refuse CHANGE LAYOUT STATUS PATTERN
 refuse() {
     folder $llama "$2" "$1"

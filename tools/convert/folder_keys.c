@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/error.h"
+#include "model/hparams.h"
 #include "tools/convert/folder.h"
 
 #define CONFIG "config.json"
@@ -152,6 +153,10 @@ static bn_status put_keys(struct bn_cv_folder *f, bn_error *err)
         bn_gguf_put_str(w, "general.name", f->plan->options->name, strlen(f->plan->options->name));
     bn_gguf_put_u32(w, "general.file_type", f->plan->target->file_type);
     bn_gguf_put_u32(w, "general.quantization_version", QUANTIZATION_VERSION);
+    bn_hparams hp = {0};
+    snprintf(hp.arch, sizeof hp.arch, "%.31s", f->arch->name);
+    bool bitnet = f->bitnet || f->input_norms, wide = bn_hparams_wide_activations(&hp, BN_TYPE_F16);
+    if (bitnet || wide) BN_TRY(bn_cv_keep_activations(f->plan, !bitnet, err));
     put(f, "vocab_size", f->n_vocab);
     put(f, "context_length", f->n_ctx);
     put(f, "embedding_length", f->n_embd);

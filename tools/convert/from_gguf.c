@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "model/hparams.h"
 #include "tools/convert/write.h"
 
 static bool is_ternary(uint32_t type)
@@ -29,6 +30,20 @@ static void put_file_type(struct bn_cv_plan *plan)
     bn_gguf_put_u32(&plan->keys, "general.file_type", plan->target->file_type);
 }
 
+static bn_status keep_activations(struct bn_cv_plan *plan, bn_error *err)
+{
+    const struct bn_gguf_tensor *first = bn_gguf_find_tensor(&plan->gguf, "blk.0.attn_q.weight");
+    struct bn_str text;
+    bn_hparams hp = {0};
+    snprintf(hp.arch, sizeof hp.arch, "%.31s", plan->arch);
+    if (first == NULL) return BN_OK;
+    bool wide = bn_hparams_wide_activations(&hp, first->type);
+    bn_status status = bn_gguf_str(&plan->gguf, BN_ACTIVATIONS_KEY, &text, err);
+    if (status == BN_OK) wide = bn_str_equal(text, "int16-group");
+    if (status != BN_ERR_NOT_FOUND) BN_TRY(status);
+    return bn_cv_keep_activations(plan, wide, err);
+}
+
 static bn_status copy_keys(struct bn_cv_plan *plan, bn_error *err)
 {
     const struct bn_gguf *gguf = &plan->gguf;
@@ -42,12 +57,13 @@ static bn_status copy_keys(struct bn_cv_plan *plan, bn_error *err)
         } else if (bn_str_equal(kv->key, "general.file_type")) {
             put_file_type(plan);
             has_type = true;
-        } else {
+        } else if (!bn_str_equal(kv->key, BN_ACTIVATIONS_KEY)) { /* put anew when it is still needed */
             bn_buf_append(&plan->keys.kv, base + kv->offset, (size_t)(end - kv->offset));
             plan->keys.n_kv++;
         }
     }
     if (!has_type) put_file_type(plan);
+    BN_TRY(keep_activations(plan, err));
     return bn_buf_check(&plan->keys.kv, err);
 }
 

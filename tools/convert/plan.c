@@ -5,8 +5,10 @@
 #include "tools/convert/plan.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
+#include "model/hparams.h"
 #include "tools/convert/rows.h"
 
 const struct bn_cv_target bn_cv_targets[] = {
@@ -100,4 +102,19 @@ bn_status bn_cv_settle(struct bn_cv_plan *plan, bn_error *err)
     }
     if (n_ternary > 0) return BN_OK;
     return bn_fail(err, BN_ERR_UNSUPPORTED, "no tensor of the model is ternary");
+}
+
+bn_status bn_cv_keep_activations(struct bn_cv_plan *plan, bool wide, bn_error *err)
+{
+    const char *value = wide ? "int16-group" : "int8-token";
+    bn_hparams hp = {0};
+    snprintf(hp.arch, sizeof hp.arch, "%.31s", plan->arch);
+    if (bn_hparams_wide_activations(&hp, plan->target->type) == wide) return BN_OK;
+    if (plan->target->type != BN_TYPE_I2_S) {
+        bn_gguf_put_str(&plan->keys, BN_ACTIVATIONS_KEY, value, strlen(value));
+        return BN_OK;
+    }
+    return bn_hint(bn_fail(err, BN_ERR_UNSUPPORTED,
+                           "a model whose activations need 16 bits cannot be stored in I2_S, which has 8"),
+                   err, "choose q2_0, which is as lossless");
 }

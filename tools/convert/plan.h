@@ -80,6 +80,10 @@ BN_MUST_CHECK bn_status bn_cv_add_input(struct bn_cv_plan *plan, const char *pat
                                         bn_error *err);
 /* A new tensor at the end of the plan, zeroed; NULL when memory is short or there are too many. */
 struct bn_cv_tensor *bn_cv_add_tensor(struct bn_cv_plan *plan, bn_error *err);
+/* Keeps how the engine stores the activations of the model (docs/reference/models.md): wide, 16 bits a group, or
+ * not, 8 bits a row. Puts the key bn.activations when the type of the result would change that. BN_ERR_UNSUPPORTED
+ * for I2_S, which has 8 bits only. plan->arch is set. */
+BN_MUST_CHECK bn_status bn_cv_keep_activations(struct bn_cv_plan *plan, bool wide, bn_error *err);
 void bn_cv_release(struct bn_cv_plan *plan);
 
 /* from_gguf.c; the path is a file. */
