@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Brings ternary weights with a scale for each group into tiles (struct bn_grouped): Q2_0, PQ2_0, PTQ1_0,
- * TQ1_0, TQ2_0, and F32, F16, BF16 whose groups of 128 hold only -s, 0 and +s with a binary16 s.
+ * TQ1_0, TQ2_0, and F32, F16, BF16 whose groups of 64 hold only -s, 0 and +s with a binary16 s.
  *
  * The bytes of Q2_0 have the order of tiles already, so they are copied four at a time; other formats are
  * unpacked first. A team of threads divides the tiles; the lowest bad row is reported, so that the message is
@@ -18,7 +18,7 @@
 #include "model/weights.h"
 
 #define MAX_GROUP 256u
-#define FLOAT_GROUP 128u
+#define FLOAT_GROUP 64u
 
 /* One group of a row: its codes in the order of Q2_0, and its scale in binary16. */
 struct group {
