@@ -32,8 +32,8 @@ static const struct bn_option IDS[] = {
 
 static const struct bn_option TEMPLATE[] = {
     BN_OPTION("template", "chat template; auto: the model's own", .rare = true,
-              .arg = "auto|raw|instruct|llama3-chat|bitnet", .group = "Input", .preset = "auto",
-              BN_TO_TEXT(struct bn_run_options, template_name)),
+              .arg = "auto|raw|instruct|llama3-chat|bitnet|chatml|qwen3|qwen35|falcon3", .group = "Input",
+              .preset = "auto", BN_TO_TEXT(struct bn_run_options, template_name)),
     BN_OPTION("system", "system message", .arg = "TEXT", .group = "Input",
               BN_TO_TEXT(struct bn_run_options, system)),
     {0},
@@ -64,7 +64,13 @@ static const struct bn_option SAMPLING[] = {
     {0},
 };
 
+/* Where it is asked for: a screen of help has room for it in one place. */
+#define THINK(how)                                                                                   \
+    BN_OPTION("think", "think before answering; auto: the template's default", .arg = "auto|on|off", \
+              .group = "Input", .preset = "auto", .rare = how, BN_TO_CHOICE(struct bn_run_options, think))
+
 static const struct bn_option GENERATE[] = {
+    THINK(true),
     BN_OPTION("stop", "stop before this text", .rare = true, .arg = "TEXT", .group = "Stopping",
               .repeatable = true, BN_TO_TEXTS(struct bn_run_options, stops)),
     BN_OPTION("stop-id", "stop at these tokens", .rare = true, .arg = "IDS", .group = "Stopping",
@@ -97,6 +103,7 @@ static const struct bn_option GENERATE[] = {
 };
 
 static const struct bn_option CHAT[] = {
+    THINK(false),
     BN_OPTION("prompt", "first message", .letter = 'p', .arg = "TEXT", .group = "Input",
               BN_TO_TEXT(struct bn_args, prompt), .shared = true),
     BN_OPTION("n-predict", "at most N tokens per answer [no limit]", .letter = 'n', .arg = "N",
@@ -167,11 +174,14 @@ static const struct bn_command COMMANDS[] = {
                   {"bn-run -p 'ROMEO:' -n 64 --receipt r.json", "write a receipt of the run"}}},
     {.name = "chat",
      .summary = "chat interactively",
-     .text = "Reads one message per line from standard input and answers each. On a terminal, lines can "
-             "be edited and recalled; Ctrl-C stops an answer, Ctrl-D ends the program, and /help lists "
-             "the commands. A line that begins with // is a message that begins with /.\n\nWhen the "
-             "context is full, the oldest turns are dropped; the system message stays. A base model, "
-             "which has no chat template, continues the text; its answer ends at an empty line.",
+     .text =
+         "Reads one message per line from standard input and answers each. On a terminal, lines can "
+         "be edited and recalled; Ctrl-C stops an answer, Ctrl-D ends the program, and /help lists "
+         "the commands. A line that begins with // is a message that begins with /.\n\nWhen the "
+         "context is full, the oldest turns are dropped; the system message stays. A base model, "
+         "which has no chat template, continues the text; its answer ends at an empty line.\n\nThe thoughts "
+         "that a model writes before its answer are dimmed on a terminal, and are not part of the "
+         "following turns. --think off makes models of the Qwen family answer at once.",
      .synopsis = "[-m MODEL] [--system TEXT] [-p TEXT]",
      .options = {OPEN, REPACK, TEMPLATE, CHAT, SAMPLING},
      .bytes = sizeof(struct bn_run_options),

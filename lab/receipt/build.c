@@ -143,6 +143,7 @@ static bn_status put_request(struct build *b, bn_json *predicate)
     bn_json_put_texts(request, "stops", gen->stops, gen->n_stops);
     bn_json_put_bool(request, "ignore_end", gen->ignore_end);
     bn_json_put_string(request, "template", in->template_name);
+    if (in->thinking != BN_THINKING_NONE) bn_json_put_bool(request, "think", in->thinking == BN_THINKING_ON);
     bn_json_put_string(request, "isa", in->isa);
     bn_json_put_count(request, "threads", in->n_threads);
     bn_json_put_count(request, "ctx", in->n_ctx);

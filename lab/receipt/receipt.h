@@ -38,7 +38,8 @@ struct bn_receipt_input {
     const char *prompt; /* the text whose tokens were evaluated, templates applied; NULL: tokens were given */
     size_t n_prompt_bytes;
     const char *template_name;
-    const char *isa; /* as asked for, "auto" */
+    bn_thinking thinking; /* of the template */
+    const char *isa;      /* as asked for, "auto" */
     uint32_t n_threads, n_ctx, n_batch;
 
     /* What only the caller measured. */

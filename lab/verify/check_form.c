@@ -263,7 +263,7 @@ bool bn_check_request_fields(const struct bn_rules_input *in, struct bn_rule_res
         "prompt_sha256", "prompt", "prompt_ids", "prompt_ids_sha256", "n_predict",   "temperature",
         "top_k",         "top_p",  "min_p",      "repeat_penalty",    "repeat_last", "seed",
         "stop_ids",      "stops",  "ignore_end", "template",          "isa",         "threads",
-        "ctx",           "batch",
+        "ctx",           "batch",  "think",
     };
     const bn_json *request = bn_rule_claim(in, "request", out);
     char quoted[80];
@@ -276,5 +276,8 @@ bool bn_check_request_fields(const struct bn_rules_input *in, struct bn_rule_res
         return bn_rule_fail(out, "request.%s is not a field that this program knows",
                             bn_rule_quote(quoted, bn_json_name(m)));
     }
+    bool think;
+    if (bn_json_get(request, "think") != NULL && !bn_json_bool(bn_json_get(request, "think"), &think))
+        return bn_rule_fail(out, "request.think is not true or false");
     return bn_rule_pass(out, "%zu fields, all known", bn_json_size(request));
 }

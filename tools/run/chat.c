@@ -4,7 +4,8 @@
  * evaluates only what is new: the tokens that the timeline already begins with are kept. When the
  * conversation does not fit into the context, its oldest turns are dropped, and the rest is evaluated again.
  *
- * A model without a chat template (raw) only continues text; its answer ends at the first empty line.
+ * A model without a chat template (raw) only continues text; its answer ends at the first empty line. The
+ * template drops the think blocks of earlier answers.
  */
 #define _GNU_SOURCE /* memmem */
 #include <signal.h>
@@ -30,8 +31,9 @@ struct chat {
     bn_message messages[MAX_MESSAGES]; /* contents are owned, roles are literals */
     size_t n_messages, n_system;       /* n_system: 1 when the first one is the system message */
     int32_t *timeline;                 /* n_ctx tokens that the session has seen */
-    struct bn_buf answer;
-    size_t n_shown;            /* bytes of the answer that are printed */
+    struct bn_buf answer; /* with the tag that the prompt ends with, where the template opens a think block */
+    size_t n_shown;       /* bytes of the answer that are printed */
+    struct bn_run_answer printer;
     struct bn_generation last; /* counts and times of the last answer only */
     bn_exit rejected;          /* exit code for the last line that was not answered */
 };
@@ -104,7 +106,8 @@ static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
     size_t to = chat->answer.len;
     while (to > chat->n_shown && chat->answer.data[to - 1] == '\n')
         to--;
-    if (to > chat->n_shown) bn_run_print(chat->answer.data + chat->n_shown, to - chat->n_shown);
+    if (to > chat->n_shown)
+        bn_run_answer_print(&chat->printer, chat->answer.data + chat->n_shown, to - chat->n_shown);
     chat->n_shown = to;
     return !ended && bn_cli_interrupted() == 0;
 }
@@ -173,8 +176,11 @@ static bn_status generate(struct chat *chat, const int32_t *ids, size_t n_ids, b
                                 .n_stops = n_stops,
                                 .on_token = on_token,
                                 .user = chat};
-    chat->n_shown = 0;
+    if (chat->tmpl == BN_TEMPLATE_QWEN35) bn_buf_puts(&chat->answer, "<think>\n");
+    chat->n_shown = chat->answer.len;
+    bn_run_answer_start(&chat->printer, chat->tmpl);
     bn_status status = bn_generate(chat->engine.session, chat->tok, &gen, err);
+    bn_run_answer_end(&chat->printer);
     if (status == BN_OK) {
         size_t done = bn_session_position(chat->engine.session);
         memcpy(chat->timeline + kept, ids + kept, (n_ids - kept) * sizeof *ids);
@@ -247,6 +253,22 @@ static bn_status do_regen(struct chat *chat, const char *text, bn_error *err)
     return answer(chat, err);
 }
 
+static bn_status do_think(struct chat *chat, const char *text, bn_error *err)
+{
+    bool on = strcmp(text, "on") == 0;
+    (void)err;
+    if (!on && strcmp(text, "off") != 0) {
+        bn_error wrong = {0};
+        bn_fail(&wrong, BN_ERR_ARG, "the command /think takes on or off");
+        chat->rejected = (bn_exit)bn_report_error(&wrong);
+    } else if (bn_template_thinking(chat->tmpl) == BN_THINKING_NONE) {
+        bn_report_warning("the template %s has no thinking", bn_template_name(chat->tmpl));
+    } else {
+        chat->tmpl = bn_template_set_thinking(chat->tmpl, on);
+    }
+    return BN_OK;
+}
+
 static bn_status do_stats(struct chat *chat, const char *text, bn_error *err)
 {
     size_t n_turns = (chat->n_messages - chat->n_system) / 2;
@@ -267,6 +289,7 @@ static const struct {
     {"clear", "", "forget the conversation", do_clear},
     {"regen", "", "answer the last message again, with the next seed", do_regen},
     {"system", "TEXT", "set the system message; without TEXT remove it", set_system},
+    {"think", "on|off", "write thoughts before an answer, or not", do_think},
     {"stats", "", "show how full the context is, and the speed of the last answer", do_stats},
     {"bye", "", "end the program; also /exit, /quit and Ctrl-D", do_exit},
     {"exit", "", NULL, do_exit},
@@ -280,9 +303,9 @@ static bn_status do_help(struct chat *chat, const char *text, bn_error *err)
     (void)err;
     for (size_t i = 0; i < BN_ARRAY_LEN(COMMANDS); i++)
         if (COMMANDS[i].help != NULL)
-            fprintf(stderr, "  /%-6s %-4s  %s\n", COMMANDS[i].name, COMMANDS[i].arg, COMMANDS[i].help);
-    fputs("  //TEXT        say a line that begins with one slash\n"
-          "  Ctrl-C        stop the answer; at the prompt, end the program\n",
+            fprintf(stderr, "  /%-6s %-6s  %s\n", COMMANDS[i].name, COMMANDS[i].arg, COMMANDS[i].help);
+    fputs("  //TEXT          say a line that begins with one slash\n"
+          "  Ctrl-C          stop the answer; at the prompt, end the program\n",
           stderr);
     return BN_OK;
 }
@@ -366,8 +389,7 @@ static bn_status prepare(struct chat *chat, const struct bn_args *args, bn_error
     const struct bn_run_options *o = args->fields;
     uint32_t n_ctx = bn_session_n_ctx(chat->engine.session);
     BN_TRY(bn_cli_tokenizer(chat->engine.model, &chat->tok, err));
-    (void)bn_template_from_name(o->template_name, &chat->tmpl);
-    chat->tmpl = bn_template_resolve(chat->tmpl, chat->tok);
+    BN_TRY(bn_run_template(&chat->tmpl, args, chat->tok, err));
     chat->sampling = bn_run_sampling(args);
     chat->n_predict = bn_run_at_most(o->n_predict != 0 ? o->n_predict : UINT32_MAX, chat->engine.session);
     bn_run_note_sampling(chat->tmpl, &chat->sampling);

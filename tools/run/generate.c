@@ -25,6 +25,7 @@ struct job {
     const char **stops;
     struct bn_buf text; /* what was generated */
     bool stream;        /* show it as it comes */
+    struct bn_run_answer answer;
 };
 
 static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
@@ -32,7 +33,7 @@ static bool on_token(void *user, int32_t id, const char *text, size_t n_bytes)
     struct job *job = user;
     (void)id;
     bn_buf_append(&job->text, text, n_bytes);
-    if (job->stream) bn_run_print(text, n_bytes);
+    if (job->stream) bn_run_answer_print(&job->answer, text, n_bytes);
     return bn_cli_interrupted() == 0;
 }
 
@@ -167,6 +168,8 @@ static bn_status print_document(const struct bn_args *args, const struct job *jo
     bn_json_put_string(doc, "schema", "bn.run/1");
     bn_json_put_string(doc, "model", bn_cli_model_name(args));
     bn_json_put_string(doc, "template", bn_template_name(job->prompt.tmpl));
+    bn_thinking thinking = bn_template_thinking(job->prompt.tmpl);
+    if (thinking != BN_THINKING_NONE) bn_json_put_bool(doc, "think", thinking == BN_THINKING_ON);
     bn_json_put_string(doc, "text", bn_buf_text(&job->text));
     bn_json_put_ids(doc, "prompt_ids", gen->prompt, gen->n_prompt);
     bn_json_put_ids(doc, "ids", gen->ids, gen->n_ids);
@@ -201,6 +204,7 @@ static bn_status write_receipt(const struct bn_args *args, struct job *job, bn_e
         .prompt = job->prompt.text.data,
         .n_prompt_bytes = job->prompt.text.len,
         .template_name = bn_template_name(job->prompt.tmpl),
+        .thinking = bn_template_thinking(job->prompt.tmpl),
         .isa = args->isa,
         .load_ns = job->engine.load_ns,
         .show_text = o->receipt_text,
@@ -227,7 +231,11 @@ static bn_status run(struct job *job, struct bn_args *args, bn_error *err)
     struct bn_run_trace trace;
     if (folder != NULL) BN_TRY(bn_run_trace_start(&trace, job->engine.session, folder, err));
     if (profile != NULL) BN_TRY(bn_run_profile_start(&job->prof, args, &job->engine, &job->gen, err));
-    BN_TRY(bn_generate(job->engine.session, bn_model_tokenizer(job->engine.model), &job->gen, err));
+    if (job->stream) bn_run_answer_start(&job->answer, job->prompt.tmpl);
+    bn_status status =
+        bn_generate(job->engine.session, bn_model_tokenizer(job->engine.model), &job->gen, err);
+    if (job->stream) bn_run_answer_end(&job->answer);
+    BN_TRY(status);
     if (profile != NULL) bn_prof_finalize(job->prof, bn_prof_elapsed_ns(job->prof));
     if (job->stream) bn_run_print("\n", 1);
     if (folder != NULL) BN_TRY(bn_run_trace_finish(&trace, job->engine.session, err));

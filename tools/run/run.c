@@ -2,12 +2,7 @@
  *
  * What the commands of bn-run share: opening a model, reading a prompt; see run.h.
  */
-#define _POSIX_C_SOURCE 200809L
 #include "tools/run/run.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -55,6 +50,20 @@ void bn_run_close(struct bn_run_engine *engine)
     *engine = (struct bn_run_engine){0};
 }
 
+bn_status bn_run_template(bn_template *out, const struct bn_args *args, const bn_tokenizer *tok,
+                          bn_error *err)
+{
+    const struct bn_run_options *o = args->fields;
+    (void)bn_template_from_name(o->template_name, out);
+    *out = bn_template_resolve(*out, tok);
+    if (o->think == BN_RUN_THINK_AUTO) return BN_OK;
+    *out = bn_template_set_thinking(*out, o->think == BN_RUN_THINK_ON);
+    if (o->think == BN_RUN_THINK_OFF || bn_template_thinking(*out) == BN_THINKING_ON) return BN_OK;
+    bn_fail(err, BN_ERR_ARG, "--think on: the template %s has no thinking", bn_template_name(*out));
+    bn_error_hint(err, "the templates qwen3 and qwen35 have it; --template selects one");
+    return BN_ERR_ARG;
+}
+
 size_t bn_run_messages(bn_message messages[2], const struct bn_args *args, const struct bn_run_prompt *prompt)
 {
     size_t n = 0;
@@ -83,8 +92,8 @@ bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args
     const struct bn_run_options *o = args->fields;
     *prompt = (struct bn_run_prompt){.tmpl = BN_TEMPLATE_RAW};
     if (o->tokens.n > 0) {
-        bool wrapped =
-            o->system != NULL || (o->template_name != NULL && bn_args_given(args, &o->template_name));
+        bool wrapped = o->system != NULL || o->think != BN_RUN_THINK_AUTO ||
+                       (o->template_name != NULL && bn_args_given(args, &o->template_name));
         if (args->prompt != NULL || args->file != NULL || args->n_operands > 0 || wrapped)
             return bn_fail(err, BN_ERR_ARG,
                            "--tokens cannot be combined with a text, a template or a system message");
@@ -96,10 +105,7 @@ bn_status bn_run_prompt(struct bn_run_prompt *prompt, const struct bn_args *args
     }
     const bn_tokenizer *tok = NULL;
     BN_TRY(bn_cli_tokenizer(model, &tok, err));
-    if (o->template_name != NULL) {
-        (void)bn_template_from_name(o->template_name, &prompt->tmpl);
-        prompt->tmpl = bn_template_resolve(prompt->tmpl, tok);
-    }
+    if (o->template_name != NULL) BN_TRY(bn_run_template(&prompt->tmpl, args, tok, err));
     prompt->text.max = BN_RUN_MAX_TEXT_BYTES;
     bn_status status = bn_cli_text(args, &o->tokens, &prompt->text, err);
     bool typed = args->prompt != NULL || args->n_operands > 0;
@@ -130,31 +136,4 @@ uint32_t bn_run_at_most(uint32_t n_predict, const bn_session *session)
     uint32_t n_ctx = bn_session_n_ctx(session), most = 1u << 24;
     if (n_predict == UINT32_MAX) n_predict = n_ctx + 1;
     return n_predict < most ? n_predict : most;
-}
-
-/* By write, since stdio drops what it holds when a signal interrupts it. */
-static void write_all(const char *text, size_t n)
-{
-    while (n > 0) {
-        ssize_t done = write(STDOUT_FILENO, text, n);
-        if (done < 0 && errno == EINTR) continue;
-        if (done < 0) break;
-        text += done;
-        n -= (size_t)done;
-    }
-    fwrite(text, 1, n, stdout); /* what cannot be written fails here too, and standard output remembers it */
-}
-
-void bn_run_print(const char *text, size_t n)
-{
-    fflush(stdout);
-    if (isatty(STDOUT_FILENO) != 1) {
-        write_all(text, n);
-        return;
-    }
-    char one[5]; /* a terminal would obey control characters */
-    for (size_t i = 0; i < n;) {
-        i += bn_escape_char(one, text + i, n - i, BN_ESCAPE_TEXT);
-        write_all(one, strlen(one));
-    }
 }

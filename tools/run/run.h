@@ -14,10 +14,13 @@
 
 #define BN_RUN_MAX_TEXT_BYTES (1u << 30) /* of a prompt or text file */
 
+enum bn_run_think { BN_RUN_THINK_AUTO, BN_RUN_THINK_ON, BN_RUN_THINK_OFF };
+
 /* The options of all commands; each has some of them. */
 struct bn_run_options {
     uint32_t n_threads, n_ctx, n_batch; /* 0: not given */
     const char *system, *template_name;
+    enum bn_run_think think;
     struct bn_id_list tokens;
     uint32_t n_predict; /* UINT32_MAX: no limit; 0 (chat): not given */
     bn_sampler_options sampling;
@@ -49,6 +52,10 @@ struct bn_run_engine {
 BN_MUST_CHECK bn_status bn_run_open(struct bn_run_engine *engine, const struct bn_args *args,
                                     bn_repack repack, bn_error *err);
 void bn_run_close(struct bn_run_engine *engine);
+
+/* --template and --think. BN_ERR_ARG when thinking is asked of a template that has none. */
+BN_MUST_CHECK bn_status bn_run_template(bn_template *out, const struct bn_args *args, const bn_tokenizer *tok,
+                                        bn_error *err);
 
 /* Tokens from --tokens, else from the text, wrapped by --template where the command has one. trim: a text
  * from a file or from standard input loses one final newline, so that it gives what -p gives. */
@@ -85,6 +92,16 @@ double bn_run_rate(size_t n, uint64_t ns);
 
 /* Prints generated text at once. A signal that is caught meanwhile loses nothing of it. */
 void bn_run_print(const char *text, size_t n);
+
+/* The same for one answer, piece by piece: on a terminal with colours its think block is dimmed. */
+struct bn_run_answer {
+    enum bn_run_place { BN_RUN_BEFORE_THOUGHTS, BN_RUN_IN_THOUGHTS, BN_RUN_AFTER_THOUGHTS } place;
+    char held[32]; /* the beginning, until it is clear whether a think block begins there */
+    size_t n_held, n_matched;
+};
+void bn_run_answer_start(struct bn_run_answer *answer, bn_template tmpl);
+void bn_run_answer_print(struct bn_run_answer *answer, const char *text, size_t n);
+void bn_run_answer_end(struct bn_run_answer *answer);
 
 /* Writes every intermediate of a session into a folder, one file per layer and operation: L<layer>.<op>.f32,
  * or G.<op>.f32 outside the layers; raw little-endian binary32 rows in the order of positions. */
