@@ -45,11 +45,25 @@ for kind in bitnet:tq2_0 bitnet:tq1_0 bitnet:f16 llama:tq2_0 llama:tq1_0 llama:f
     check "$kind: logits come" peer_logits "$tmp/peer.f32"
     check "$kind: they agree" "$bin/crossval/bn-compare-logits" "$tmp/engine.f32" "$tmp/peer.f32" "${limits[@]}"
 done
-for text in 'To be, or not to be' "What is 2+2? I'm 1234567." '  spaces  and\ttabs' 'Gr\u00fc\u00dfe, \u4f60\u597d \ud83d\ude00' 'a\nb\r\n\nc'; do
-    good "\"op\": \"tokenize\", \"text\": \"$text\", \"bos\": true, \"special\": false"
-    peer=$(printf '%s' "$answer" | grep -oE '"tokens": *\[[^]]*\]' | tr -cd '0-9,')
-    engine=$(printf '"%s"\n' "$text" | "$bin/bn-run" tokenize -q -m "$model" --jsonl | tr -cd '0-9,')
-    check "tokens of '$text'" same "$engine" "$peer"
+texts=('To be, or not to be' "What is 2+2? I'm 1234567." '  spaces  and\ttabs' 'Gr\u00fc\u00dfe, \u4f60\u597d \ud83d\ude00' 'a\nb\r\n\nc'
+    'ne\u0301e  12.5 (x[0]); \u0915\u093f' "HE'LL  \n\n  DON'T !!\n\n9")
+tokens_of_both() { # MODEL TITLE: the model is open
+    for text in "${texts[@]}"; do
+        good "\"op\": \"tokenize\", \"text\": \"$text\", \"bos\": true, \"special\": false"
+        peer=$(printf '%s' "$answer" | grep -oE '"tokens": *\[[^]]*\]' | tr -cd '0-9,')
+        engine=$(printf '"%s"\n' "$text" | "$bin/bn-run" tokenize -q -m "$1" --jsonl | tr -cd '0-9,')
+        check "$2tokens of '$text'" same "$engine" "$peer"
+    done
+}
+tokens_of_both "$model" ''
+# The splitting rules, and whether a begin-of-sequence token is added. llama.cpp does not know falcon_e.
+for pre in llama-bpe falcon3 falcon-h1 qwen2 qwen35 minicpm5 gpt-2 olmo; do
+    if ! python3 tests/cli/edit_vocabulary.py "$model" "$tmp/$pre.gguf" $pre ''; then
+        skip "the splitting rule $pre" "python3 is not installed"
+        continue
+    fi
+    check "$pre opens" good "\"op\": \"open\", \"model\": \"$tmp/$pre.gguf\", \"threads\": 1"
+    tokens_of_both "$tmp/$pre.gguf" "$pre: "
 done
 
 # ---- models that were not trained for 8-bit activations ----

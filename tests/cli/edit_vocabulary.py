@@ -1,7 +1,7 @@
-"""Writes a copy of a GGUF model with another vocabulary: python3 edit_vocabulary.py IN OUT TEMPLATE ID=TEXT...
+"""Writes a copy of a GGUF model with another vocabulary: python3 edit_vocabulary.py IN OUT PRE TEMPLATE ID=TEXT...
 
-TEXT becomes the text of token ID: a control token when it is <|...|>, else a user-defined one. Merges that name or make the
-old token are left out. TEMPLATE is the text of tokenizer.chat_template. The splitting rule becomes qwen2. Weights stay.
+PRE is the splitting rule, TEMPLATE the text of tokenizer.chat_template. TEXT becomes the text of token ID: a control token when
+it is <|...|>, else a user-defined one. Merges that name or make the old token are left out. The weights stay.
 """
 import struct
 import sys
@@ -47,7 +47,7 @@ def value(kind, what):
     return what
 
 
-source, target, template = sys.argv[1:4]
+source, target, pre, template = sys.argv[1:5]
 r = Reader(open(source, "rb").read())
 magic, n_tensors, n_keys = r.take(8), r.u64(), r.u64()
 keys = {}
@@ -65,15 +65,15 @@ weights = r.data[-(-r.at // align) * align :]
 
 tokens, types = keys[b"tokenizer.ggml.tokens"][1][1], keys[b"tokenizer.ggml.token_type"][1][1]
 gone = set()
-for edit in sys.argv[4:]:
+for edit in sys.argv[5:]:
     number, text = edit.split("=", 1)
     gone.add(tokens[int(number)])
     tokens[int(number)] = text.encode()
     types[int(number)] = struct.pack("<i", 3 if text.startswith("<|") else 4)
 merges = [m for m in keys[b"tokenizer.ggml.merges"][1][1] if not gone & {*m.split(b" "), m.replace(b" ", b"", 1)}]
 keys[b"tokenizer.ggml.merges"] = (9, (8, merges))
-keys[b"tokenizer.ggml.pre"] = (8, b"qwen2")
-keys[b"tokenizer.ggml.add_bos_token"] = (7, b"\0")
+keys[b"tokenizer.ggml.pre"] = (8, pre.encode())
+keys.pop(b"tokenizer.ggml.add_bos_token", None)
 keys[b"tokenizer.chat_template"] = (8, template.encode())
 
 head = magic + struct.pack("<QQ", n_tensors, len(keys))

@@ -14,7 +14,7 @@ fi
 marks=('2041=<|im_start|>' '2042=<|im_end|>' '2043=<|endoftext|>')
 # model NAME TEMPLATE EDITS...
 model() {
-    python3 tests/cli/edit_vocabulary.py fixtures/shakespeare-5m-i2_s.gguf "$tmp/$1.gguf" "$2" "${marks[@]}" "${@:3}"
+    python3 tests/cli/edit_vocabulary.py fixtures/shakespeare-5m-i2_s.gguf "$tmp/$1.gguf" qwen2 "$2" "${marks[@]}" "${@:3}"
 }
 has() { grep -qF -- "$2" "$1" || { echo "no '$2' in:"; cat "$1"; return 1; }; }
 hasnt() { ! grep -F -- "$2" "$1"; }

@@ -65,6 +65,7 @@ static const struct fault FAULTS[] = {
     {"timestamp", P "timestamp", "1772357400", NULL, NULL},
     {"request-fields", P "request.logit_bias", "{}", NULL, NULL},
     {"request-fields", P "request.Seed", "42", NULL, NULL},
+    {"request-fields", P "request.think", "1", NULL, NULL},
     {"timestamp", P "timestamp", "\"2025-12-31T23:59:59Z\"", NULL, NULL},
     /* fields that no other rule reads */
     {"fields", P "machine.kernel", "7", NULL, NULL},
