@@ -60,6 +60,12 @@ for m in $model $tiny; do
     fault embd-scale "$m" 'embd outside the layers'
     fault no-bos "$m" 'embd outside the layers'
 done
+m=fixtures/nano-qwen3-q2_0-v331-yarn-tied-42.gguf
+fault no-yarn "$m" 'q_rope of layer 0'
+fault no-magnitude "$m" 'q_rope of layer 0'
+fault no-head-norm "$m" 'q_rope of layer 0'
+fault width-64 "$m" 'attn_out of layer 0'
+fault neighbour "$m" 'embd outside the layers'
 says 1 "a norm that was left out is named" 'its input attn_sub_norm was not sent' \
     "$xval" ladder -q --tokens $ids --ref 'oracle --fault no-sub-norm'
 says 1 "the layers are listed" '^ +0 .* ffn_act$' "$xval" logits --tokens $ids --ref 'oracle --fault silu'
