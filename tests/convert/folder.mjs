@@ -59,7 +59,7 @@ const floats = (values) => Buffer.from(Float32Array.from(values).buffer);
 
 function linear(name, t, heads) {
     const [columns, rows] = t.ne, {values: stored, scale} = trits(t);
-    const values = heads ? halves(stored, columns, heads) : stored;
+    const values = heads && !has('swapped') ? halves(stored, columns, heads) : stored;
     if (layout === 'multiply' || layout === 'divide') {
         const packed = new Uint8Array(rows / 4 * columns);
         for (let r = 0; r < rows; r++)
