@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/error.h"
 #include "lab/report/table.h"
@@ -136,9 +135,8 @@ static bn_status convert(struct convert *c, bn_error *err)
     bn_status status = bn_cv_digest_inputs(&c->plan, show, c, err);
     bn_progress_clear(&c->bar);
     BN_TRY(status);
-    (void)unlink(record); /* an old one must not be next to a new file */
     bn_progress_begin(&c->bar, "tensors", c->plan.n_tensors, c->args->quiet);
-    status = bn_cv_write(&c->plan, &result, show, c, err);
+    status = bn_cv_write(&c->plan, record, &result, show, c, err);
     bn_progress_clear(&c->bar);
     BN_TRY(status);
     bn_json *doc = bn_cv_record(&c->plan, &result);

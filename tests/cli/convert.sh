@@ -64,8 +64,9 @@ says 0 "--dry-run lists the tensors" 'blk.0.attn_q.weight +.* I2_S +TQ2_0' "$con
 check "--json is JSON" bash -c "'$convert' $bitnet --to tq2_0 --dry-run --json | python3 -m json.tool"
 says 8 "a file that may not grow is reported" 'cannot write' bash -c "ulimit -f 100; '$convert' $bitnet --to f32 -o '$tmp/x.gguf'"
 printf 'old' >"$tmp/kept.gguf"
+printf 'record' >"$tmp/kept.gguf.json"
 status 4 "an error while writing" "$convert" "$tmp/damaged.gguf" --to tq2_0 -o "$tmp/kept.gguf"
-check "leaves the old output" equal "$(cat "$tmp/kept.gguf")" old
+check "leaves the old output and its record" equal "$(cat "$tmp/kept.gguf" "$tmp/kept.gguf.json")" oldrecord
 leftovers() { find "$1" -name '*.tmp-*' | grep . && return 1; return 0; }
 check "and no temporary file" leftovers "$tmp"
 

@@ -91,6 +91,16 @@ echo '{"tokens": [1, 2]}' >"$tmp/prompts.jsonl"
 survives "bn-crossval sweep" 0 "$crossval" sweep -q -m "$model" --prompts prompts.jsonl --ref 'bn --isa ref' -n 2
 survives "bn-crossval refs" 0 "$crossval" refs --json
 survives "bn-crossval report" 0 "$crossval" report crossval.json
+convert=$(bn convert)
+survives "bn-convert" 0 "$convert" "$model" --to pq2_0 -o converted.gguf
+"$convert" -q "$model" --to pq2_0 -o "$tmp/converted.gguf" >/dev/null
+survives "bn-convert --check" 0 "$convert" converted.gguf --check
+if command -v node >/dev/null; then
+    node tests/convert/folder.mjs "$model" "$tmp/folder" trits pairs template
+    survives "bn-convert of a folder" 0 "$convert" folder --to pq2_0 -o folder.gguf
+    "$convert" -q "$tmp/folder" --to pq2_0 -o "$tmp/again.gguf" >/dev/null
+    check "the last file is that of a run with memory" cmp "$tmp/folder.gguf" "$tmp/again.gguf"
+fi
 survives "bn-flamegraph render" 0 "$flame" render stacks.folded -o flame.svg
 survives "bn-flamegraph text" 0 "$flame" text stacks.folded
 survives "bn-verify-receipt" 0 "$verify" r.json

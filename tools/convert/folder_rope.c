@@ -85,9 +85,10 @@ static bn_status add_llama3(struct bn_cv_folder *f, const bn_json *rope, double 
     BN_TRY(positive(rope, "original_max_position_embeddings", 8192, &original, err));
     if (low >= high)
         return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "low_freq_factor is not below high_freq_factor");
-    struct bn_cv_tensor *t = bn_cv_add_tensor(f->plan, err);
+    struct bn_cv_tensor *t;
+    BN_TRY(bn_cv_add_tensor(f->plan, &t, err));
     f->plan->owned = bn_alloc(n, sizeof *f->plan->owned);
-    if (t == NULL || f->plan->owned == NULL) return bn_nomem(err);
+    if (f->plan->owned == NULL) return bn_nomem(err);
     for (size_t i = 0; i < n; i++) {
         double wave = TAU * pow(theta, 2.0 * (double)i / (double)f->head_dim);
         f->plan->owned[i] = (float)llama3_divisor(wave, factor, low, high, original);

@@ -114,11 +114,11 @@ static bool float_type(enum bn_st_type type, uint32_t *out)
     return type == BN_ST_F32 || type == BN_ST_F16 || type == BN_ST_BF16;
 }
 
-static struct bn_cv_tensor *add(struct bn_cv_folder *f, const struct found *found, const char *name,
-                                uint64_t rows, uint64_t columns, bn_error *err)
+static bn_status add(struct bn_cv_folder *f, const struct found *found, const char *name, uint64_t rows,
+                     uint64_t columns, struct bn_cv_tensor **out, bn_error *err)
 {
-    struct bn_cv_tensor *t = bn_cv_add_tensor(f->plan, err);
-    if (t == NULL) return NULL;
+    BN_TRY(bn_cv_add_tensor(f->plan, out, err));
+    struct bn_cv_tensor *t = *out;
     snprintf(t->name, sizeof t->name, "%s.weight", name);
     t->n_dims = columns > 0 ? 2 : 1;
     t->ne[0] = columns > 0 ? columns : rows;
@@ -127,7 +127,7 @@ static struct bn_cv_tensor *add(struct bn_cv_folder *f, const struct found *foun
     t->n_source = found->t->n_bytes;
     t->offset = found->t->offset;
     t->input = found->input;
-    return t;
+    return BN_OK;
 }
 
 /* ---- norms, tables ---- */
@@ -136,8 +136,8 @@ static bn_status add_norm(struct bn_cv_folder *f, const struct found *found, con
                           bn_error *err)
 {
     BN_TRY(check_shape(f, found, 1, n, 0, err));
-    struct bn_cv_tensor *t = add(f, found, name, n, 0, err);
-    if (t == NULL) return BN_ERR_NOMEM;
+    struct bn_cv_tensor *t;
+    BN_TRY(add(f, found, name, n, 0, &t, err));
     t->kind = BN_CV_FLOATS;
     t->to = BN_TYPE_F32;
     return float_type(found->t->type, &t->from)
@@ -149,11 +149,12 @@ static bn_status add_norm(struct bn_cv_folder *f, const struct found *found, con
 static bn_status add_table(struct bn_cv_folder *f, const struct found *found, const char *name, bn_error *err)
 {
     BN_TRY(check_shape(f, found, 2, f->n_vocab, f->n_embd, err));
-    struct bn_cv_tensor *t = add(f, found, name, f->n_vocab, f->n_embd, err);
-    if (t == NULL) return BN_ERR_NOMEM;
+    struct bn_cv_tensor *t;
+    BN_TRY(add(f, found, name, f->n_vocab, f->n_embd, &t, err));
     if (!float_type(found->t->type, &t->from))
         return fail(f, found, BN_ERR_UNSUPPORTED, "the embedding and the head must be floats", err);
-    bool ternary = bn_cv_is_ternary(t);
+    bool ternary;
+    BN_TRY(bn_cv_is_ternary(t, &ternary, err));
     t->kind = ternary ? BN_CV_TRITS : BN_CV_COPY;
     t->to = ternary ? f->plan->target->type : t->from;
     return BN_OK;
@@ -203,8 +204,8 @@ static bn_status add_linear(struct bn_cv_folder *f, size_t i, const struct found
     if (packed && rows % 4 != 0)
         return fail(f, found, BN_ERR_FORMAT, "the rows cannot be packed four to a byte", err);
     BN_TRY(check_shape(f, found, 2, packed ? rows / 4 : rows, columns, err));
-    struct bn_cv_tensor *t = add(f, found, part, rows, columns, err);
-    if (t == NULL) return BN_ERR_NOMEM;
+    struct bn_cv_tensor *t;
+    BN_TRY(add(f, found, part, rows, columns, &t, err));
     t->to = f->plan->target->type;
     if (f->arch->interleaved && LAYER[i].rows == W_Q && LAYER[i].columns == W_EMBD)
         t->heads = (uint32_t)f->n_head;
@@ -212,9 +213,10 @@ static bn_status add_linear(struct bn_cv_folder *f, size_t i, const struct found
     if (packed) return add_packed(f, found, name, t, err);
     if (!float_type(found->t->type, &t->from))
         return fail(f, found, BN_ERR_UNSUPPORTED, "a linear layer must be U8, F16, BF16 or F32", err);
-    t->kind = BN_CV_TRITS;
-    bool masters = f->arch->masters || f->bitnet || f->input_norms || f->plan->options->ternarise;
-    if (masters && !bn_cv_is_ternary(t)) t->kind = BN_CV_MASTER;
+    bool ternary = true;
+    if (f->arch->masters || f->bitnet || f->input_norms || f->plan->options->ternarise)
+        BN_TRY(bn_cv_is_ternary(t, &ternary, err));
+    t->kind = ternary ? BN_CV_TRITS : BN_CV_MASTER;
     return BN_OK;
 }
 

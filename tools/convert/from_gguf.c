@@ -80,8 +80,8 @@ static bn_status read_scale(struct bn_cv_tensor *t, bn_error *err)
 
 static bn_status add(struct bn_cv_plan *plan, const struct bn_gguf_tensor *from, bool floats, bn_error *err)
 {
-    struct bn_cv_tensor *t = bn_cv_add_tensor(plan, err);
-    if (t == NULL) return BN_ERR_NOMEM;
+    struct bn_cv_tensor *t;
+    BN_TRY(bn_cv_add_tensor(plan, &t, err));
     snprintf(t->name, sizeof t->name, "%.*s", (int)from->name.len, from->name.ptr);
     t->from = t->to = from->type;
     t->n_dims = from->n_dims;
@@ -94,9 +94,10 @@ static bn_status add(struct bn_cv_plan *plan, const struct bn_gguf_tensor *from,
     if (is_ternary(from->type) && from->type != plan->target->type) {
         t->kind = BN_CV_BLOCKS;
     } else if (floats && is_float(from->type) && from->type != plan->target->type && from->n_dims > 1) {
-        bool table = strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0;
-        t->kind = BN_CV_TRITS;
-        if (!bn_cv_is_linear(t->name) && !(table && bn_cv_is_ternary(t))) t->kind = BN_CV_COPY;
+        bool wanted = bn_cv_is_linear(t->name);
+        if (strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0)
+            BN_TRY(bn_cv_is_ternary(t, &wanted, err));
+        if (wanted) t->kind = BN_CV_TRITS;
     }
     if (t->kind == BN_CV_COPY) return BN_OK;
     t->to = plan->target->type;

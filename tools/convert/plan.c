@@ -27,18 +27,15 @@ bn_status bn_cv_add_input(struct bn_cv_plan *plan, const char *path, const char 
     return bn_file_map_open(&input->map, path, false, err);
 }
 
-struct bn_cv_tensor *bn_cv_add_tensor(struct bn_cv_plan *plan, bn_error *err)
+bn_status bn_cv_add_tensor(struct bn_cv_plan *plan, struct bn_cv_tensor **out, bn_error *err)
 {
-    if (plan->n_tensors == BN_GGUF_MAX_TENSORS) {
-        bn_fail(err, BN_ERR_LIMIT, "more than %u tensors", BN_GGUF_MAX_TENSORS);
-        return NULL;
-    }
-    if (bn_array_grow(&plan->tensors, &plan->tensors_room, plan->n_tensors + 1, sizeof *plan->tensors, err) !=
-        BN_OK)
-        return NULL;
-    struct bn_cv_tensor *t = &plan->tensors[plan->n_tensors++];
-    *t = (struct bn_cv_tensor){.n_dims = 1, .ne = {1, 1, 1, 1}, .input = SIZE_MAX};
-    return t;
+    if (plan->n_tensors == BN_GGUF_MAX_TENSORS)
+        return bn_fail(err, BN_ERR_LIMIT, "more than %u tensors", BN_GGUF_MAX_TENSORS);
+    BN_TRY(
+        bn_array_grow(&plan->tensors, &plan->tensors_room, plan->n_tensors + 1, sizeof *plan->tensors, err));
+    *out = &plan->tensors[plan->n_tensors++];
+    **out = (struct bn_cv_tensor){.n_dims = 1, .ne = {1, 1, 1, 1}, .input = SIZE_MAX};
+    return BN_OK;
 }
 
 void bn_cv_release(struct bn_cv_plan *plan)

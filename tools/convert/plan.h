@@ -78,8 +78,8 @@ struct bn_cv_plan {
 /* Opens a file as the next input and maps it. */
 BN_MUST_CHECK bn_status bn_cv_add_input(struct bn_cv_plan *plan, const char *path, const char *name,
                                         bn_error *err);
-/* A new tensor at the end of the plan, zeroed; NULL when memory is short or there are too many. */
-struct bn_cv_tensor *bn_cv_add_tensor(struct bn_cv_plan *plan, bn_error *err);
+/* A new tensor at the end of the plan, zeroed. *out is valid until the next one is added. */
+BN_MUST_CHECK bn_status bn_cv_add_tensor(struct bn_cv_plan *plan, struct bn_cv_tensor **out, bn_error *err);
 /* Keeps how the engine stores the activations of the model (docs/reference/models.md): wide, 16 bits a group, or
  * not, 8 bits a row. Puts the key bn.activations when the type of the result would change that. BN_ERR_UNSUPPORTED
  * for I2_S, which has 8 bits only. plan->arch is set. */

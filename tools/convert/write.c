@@ -64,17 +64,17 @@ static bn_status open_scratch(struct bn_cv_scratch *s, size_t k, bn_error *err)
     return s->values != NULL && s->scales != NULL && s->floats != NULL ? BN_OK : bn_nomem(err);
 }
 
-bool bn_cv_is_ternary(const struct bn_cv_tensor *t)
+bn_status bn_cv_is_ternary(const struct bn_cv_tensor *t, bool *ternary, bn_error *err)
 {
     struct bn_cv_scratch s = {0};
-    bool ternary = t->ne[0] % BN_CV_GROUP == 0 && open_scratch(&s, (size_t)t->ne[0], NULL) == BN_OK;
-    for (uint64_t r = 0; ternary && r < bn_cv_n_rows(t); r++) {
-        struct bn_cv_tensor as = *t;
-        as.kind = BN_CV_TRITS;
-        ternary = bn_cv_read_row(&as, r, &s);
-    }
+    struct bn_cv_tensor as = *t;
+    as.kind = BN_CV_TRITS;
+    *ternary = t->ne[0] % BN_CV_GROUP == 0;
+    bn_status status = open_scratch(&s, (size_t)t->ne[0], err);
+    for (uint64_t r = 0; status == BN_OK && *ternary && r < bn_cv_n_rows(t); r++)
+        *ternary = bn_cv_read_row(&as, r, &s);
     release_scratch(&s);
-    return ternary;
+    return status;
 }
 
 /* ---- rows on several threads ---- */
@@ -251,7 +251,7 @@ static bn_status put_all(struct writer *w, bn_error *err)
     return status;
 }
 
-static bn_status write_file(struct writer *w, bn_error *err)
+static bn_status write_file(struct writer *w, const char *old_record, bn_error *err)
 {
     const char *output = w->plan->options->output;
     char temporary[PATH_MAX + BN_TEMP_SUFFIX_BYTES];
@@ -259,6 +259,7 @@ static bn_status write_file(struct writer *w, bn_error *err)
     bn_status status = put_all(w, err);
     if (status == BN_OK && fsync(w->fd) != 0) status = bn_fail_errno(err, errno, output, "cannot flush");
     if (close(w->fd) != 0 && status == BN_OK) status = bn_fail_errno(err, errno, output, "cannot close");
+    if (status == BN_OK) (void)unlink(old_record);
     if (status == BN_OK && rename(temporary, output) != 0)
         status = bn_fail_errno(err, errno, output, "cannot rename");
     if (status != BN_OK)
@@ -289,15 +290,15 @@ static bn_status open_writer(struct writer *w, bn_error *err)
     return bn_sha256_open(&w->sha, err);
 }
 
-bn_status bn_cv_write(struct bn_cv_plan *plan, struct bn_cv_result *result, bn_cv_progress progress,
-                      void *user, bn_error *err)
+bn_status bn_cv_write(struct bn_cv_plan *plan, const char *old_record, struct bn_cv_result *result,
+                      bn_cv_progress progress, void *user, bn_error *err)
 {
     unsigned char digest[BN_SHA256_BYTES];
     struct writer *w = bn_alloc(1, sizeof *w);
     if (w == NULL) return bn_nomem(err);
     *w = (struct writer){.plan = plan, .fd = -1, .progress = progress, .user = user};
     bn_status status = open_writer(w, err);
-    if (status == BN_OK) status = write_file(w, err);
+    if (status == BN_OK) status = write_file(w, old_record, err);
     if (status == BN_OK) {
         bn_sha256_take(w->sha, digest);
         bn_hex(result->sha256, digest, sizeof digest);

@@ -19,12 +19,14 @@ struct bn_cv_result {
 typedef bool (*bn_cv_progress)(void *user, size_t n_done);
 
 /* Is every weight of a float tensor -s, 0 or +s, with an s for each 64? Stops at the first that is not. */
-bool bn_cv_is_ternary(const struct bn_cv_tensor *t);
+BN_MUST_CHECK bn_status bn_cv_is_ternary(const struct bn_cv_tensor *t, bool *ternary, bn_error *err);
 /* The digest of every input. */
 BN_MUST_CHECK bn_status bn_cv_digest_inputs(struct bn_cv_plan *plan, bn_cv_progress progress, void *user,
                                             bn_error *err);
-/* Writes the file that plan->options->output names. */
-BN_MUST_CHECK bn_status bn_cv_write(struct bn_cv_plan *plan, struct bn_cv_result *result,
-                                    bn_cv_progress progress, void *user, bn_error *err);
+/* Writes the file that plan->options->output names. old_record is removed right before the file gets its name:
+ * a record is never next to a file of another conversion. */
+BN_MUST_CHECK bn_status bn_cv_write(struct bn_cv_plan *plan, const char *old_record,
+                                    struct bn_cv_result *result, bn_cv_progress progress, void *user,
+                                    bn_error *err);
 
 #endif
