@@ -9,7 +9,7 @@
  * count 4^p times in sums of their own. Bound: 4 * 192 * 128 for 16 weights, 1.6e6 for a group of 256, and 256
  * times that, 4.1e8, when the planes are joined.
  *
- * Products of many tokens unpack a chunk of two tiles to bytes first and use it for all tokens.
+ * Products of many tokens unpack a chunk of four tiles to bytes first and use it for all tokens.
  */
 #include "kernels/kernels_table.h"
 #include "kernels/ref.h"
@@ -17,10 +17,8 @@
 
 #define ROWS BN_TILE_ROWS
 
-/* (float)t * step, t = 256 high + low - sum. */
-INLINE __m512 scaled(__m512i high, __m512i low, int32_t sum, float step)
+INLINE __m512 scaled(__m512i t, float step)
 {
-    __m512i t = add32(_mm512_slli_epi32(high, 8), _mm512_sub_epi32(low, _mm512_set1_epi32(sum)));
     return _mm512_mul_ps(_mm512_cvtepi32_ps(t), _mm512_set1_ps(step));
 }
 
@@ -71,32 +69,33 @@ INLINE __m512 group_of_tile(const uint8_t *codes, size_t group, const int8_t *hi
         lows[p] = add32(lows[p], _mm512_slli_epi32(highs[p], 8));
     __m512i t = add32(add32(lows[0], _mm512_srai_epi32(lows[1], 2)),
                       add32(_mm512_srai_epi32(lows[2], 4), _mm512_srai_epi32(lows[3], 6)));
-    t = _mm512_sub_epi32(t, _mm512_set1_epi32(sum));
-    return _mm512_mul_ps(_mm512_cvtepi32_ps(t), _mm512_set1_ps(step));
+    return scaled(_mm512_sub_epi32(t, _mm512_set1_epi32(sum)), step);
+}
+
+INLINE void one_tile(float *y, const struct bn_grouped *w, const struct bn_act16 *x, size_t tile)
+{
+    const uint8_t *codes = w->codes + tile * 4 * w->k;
+    const uint16_t *scales = w->scales + tile * (w->k / w->group) * ROWS;
+    __m512 acc = _mm512_setzero_ps();
+    for (size_t i = 0, g = 0; i < w->k; i += w->group, g++) {
+        __m512 t = group_of_tile(codes + 4 * i, w->group, x->high + i, x->low + i, x->sum[g], x->step[g]);
+        acc = _mm512_fmadd_ps(widened(scales + g * ROWS), t, acc);
+    }
+    store_tile(y, w, tile, acc);
 }
 
 /* The tiles lie one after the other, so the whole matrix is read in the order of its addresses. */
 void bn_grouped_gemv_avx512vnni(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
 {
-    const uint8_t *codes = w->codes;
-    const uint16_t *scales = w->scales;
-    for (size_t tile = 0; tile * ROWS < w->rows; tile++) {
-        __m512 acc = _mm512_setzero_ps();
-        for (size_t i = 0, g = 0; i < w->k; i += w->group, g++) {
-            __m512 t = group_of_tile(codes, w->group, x->high + i, x->low + i, x->sum[g], x->step[g]);
-            acc = _mm512_fmadd_ps(widened(scales), t, acc);
-            codes += 4 * w->group;
-            scales += ROWS;
-        }
-        store_tile(y, w, tile, acc);
-    }
+    for (size_t tile = 0; tile * ROWS < w->rows; tile++)
+        one_tile(y, w, x, tile);
 }
 
 /* ---- many tokens ---- */
 
-#define TILES 2u
+#define TILES 4u
 #define TOKENS 4u
-#define CHUNK 512u             /* elements of a row that are unpacked at once: 16 KiB for two tiles */
+#define CHUNK 256u             /* elements of a row that are unpacked at once: 16 KiB for four tiles */
 #define BATCH_TOKENS 128u      /* tokens that share a chunk */
 #define ACT_BYTES (640u << 10) /* of a second-level cache of a megabyte or more; see avx512_ternary.c */
 
@@ -105,7 +104,7 @@ struct chunk {
     __m512 scales[CHUNK / 64][TILES]; /* of each group */
 };
 
-/* len elements of two tiles from the begin'th. The same elements of the next tiles are prefetched: they
+/* len elements of the tiles from the begin'th. The same elements of the next tiles are prefetched: they
  * arrive while these are multiplied. */
 static void unpack(struct chunk *chunk, const struct bn_grouped *w, const size_t tile[TILES], size_t begin,
                    size_t len)
@@ -135,65 +134,84 @@ INLINE __m512i repeat4(const int8_t *at)
     return _mm512_set1_epi32(word);
 }
 
-/* Adds the products of two tiles and n tokens (a constant) over the chunk, which begins at element begin. */
-INLINE void multiply(__m512 acc[][TILES], const struct chunk *chunk, const struct bn_act16 *x, size_t begin,
-                     size_t len, size_t group, const size_t n)
+/* Adds sixteen weights of each row of the tiles times n tokens (a constant) to their sums: from element i of the
+ * planes on. */
+INLINE void add_sixteen(__m512i sums[TOKENS][TILES], const __m512i codes[4][TILES],
+                        const int8_t *const plane[], size_t i, const size_t n)
 {
-    const __m512i(*codes)[TILES] = chunk->codes;
-    for (size_t i = begin; i < begin + len; i += group) {
-        __m512i high[TOKENS][TILES], low[TOKENS][TILES];
+    for (size_t p = 0; p < 4; p++)
+        for (size_t j = 0; j < n; j++) {
+            __m512i act = repeat4(plane[j] + i + 4 * p);
+            for (size_t t = 0; t < TILES; t++)
+                sums[j][t] = dot4(sums[j][t], codes[p][t], act);
+        }
+}
+
+/* Adds the products of the tiles and n tokens (a constant) over a chunk of n_groups from the first'th on. The
+ * high planes come first: their sums, times 256, are what the products of the low planes are added to. */
+INLINE void multiply(__m512 acc[][TILES], const struct chunk *chunk, const struct bn_act16 *x, size_t first,
+                     size_t n_groups, size_t group, const size_t n)
+{
+    const int8_t *high[TOKENS], *low[TOKENS];
+    for (size_t j = 0; j < n; j++) {
+        high[j] = x[j].high + first * group;
+        low[j] = x[j].low + first * group;
+    }
+    for (size_t g = 0; g < n_groups; g++) {
+        __m512i sums[TOKENS][TILES];
         for (size_t j = 0; j < n; j++)
             for (size_t t = 0; t < TILES; t++)
-                high[j][t] = low[j][t] = _mm512_setzero_si512();
-        for (size_t e = i; e < i + group; e += 4, codes++)
-            for (size_t j = 0; j < n; j++) {
-                __m512i act = repeat4(x[j].high + e);
-                for (size_t t = 0; t < TILES; t++)
-                    high[j][t] = dot4(high[j][t], (*codes)[t], act);
-                act = repeat4(x[j].low + e);
-                for (size_t t = 0; t < TILES; t++)
-                    low[j][t] = dot4(low[j][t], (*codes)[t], act);
-            }
+                sums[j][t] = _mm512_setzero_si512();
+        for (size_t i = g * group; i < (g + 1) * group; i += 16)
+            add_sixteen(sums, &chunk->codes[i / 4], high, i, n);
         for (size_t j = 0; j < n; j++)
             for (size_t t = 0; t < TILES; t++)
-                acc[j][t] = _mm512_fmadd_ps(
-                    chunk->scales[(i - begin) / group][t],
-                    scaled(high[j][t], low[j][t], x[j].sum[i / group], x[j].step[i / group]), acc[j][t]);
+                sums[j][t] = _mm512_sub_epi32(_mm512_slli_epi32(sums[j][t], 8),
+                                              _mm512_set1_epi32(x[j].sum[first + g]));
+        for (size_t i = g * group; i < (g + 1) * group; i += 16)
+            add_sixteen(sums, &chunk->codes[i / 4], low, i, n);
+        __asm__ volatile("" ::: "memory"); /* acc stays in memory, as the sums need the registers */
+        for (size_t j = 0; j < n; j++)
+            for (size_t t = 0; t < TILES; t++)
+                acc[j][t] =
+                    _mm512_fmadd_ps(chunk->scales[g][t], scaled(sums[j][t], x[j].step[first + g]), acc[j][t]);
     }
 }
 
 static void multiply_all(__m512 acc[][TILES], const struct chunk *chunk, const struct bn_act16 *x, size_t n,
-                         size_t begin, size_t len, size_t group)
+                         size_t first, size_t n_groups, size_t group)
 {
     size_t j = 0;
     for (; j + TOKENS <= n; j += TOKENS)
-        multiply(acc + j, chunk, x + j, begin, len, group, TOKENS);
+        multiply(acc + j, chunk, x + j, first, n_groups, group, TOKENS);
     if (n - j == 3)
-        multiply(acc + j, chunk, x + j, begin, len, group, 3);
+        multiply(acc + j, chunk, x + j, first, n_groups, group, 3);
     else if (n - j == 2)
-        multiply(acc + j, chunk, x + j, begin, len, group, 2);
+        multiply(acc + j, chunk, x + j, first, n_groups, group, 2);
     else if (n - j == 1)
-        multiply(acc + j, chunk, x + j, begin, len, group, 1);
+        multiply(acc + j, chunk, x + j, first, n_groups, group, 1);
 }
 
-/* Two tiles for n <= BATCH_TOKENS tokens. After an odd number of tiles the last one is taken twice. */
-static void two_tiles(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, size_t n,
-                      size_t first)
+/* Four tiles for n <= BATCH_TOKENS tokens. Where there are fewer, the last one is repeated. */
+static void four_tiles(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, size_t n,
+                       size_t first)
 {
     struct chunk chunk;
     __m512 acc[BATCH_TOKENS][TILES];
-    bool both = (first + 1) * ROWS < w->rows;
-    const size_t tile[TILES] = {first, first + both};
+    size_t tile[TILES], n_tiles = (w->rows + ROWS - 1) / ROWS - first;
+    if (n_tiles > TILES) n_tiles = TILES;
+    for (size_t t = 0; t < TILES; t++)
+        tile[t] = first + (t < n_tiles ? t : n_tiles - 1);
     for (size_t j = 0; j < n; j++)
         for (size_t t = 0; t < TILES; t++)
             acc[j][t] = _mm512_setzero_ps();
     for (size_t i = 0; i < w->k; i += CHUNK) {
         size_t len = w->k - i < CHUNK ? w->k - i : CHUNK;
         unpack(&chunk, w, tile, i, len);
-        multiply_all(acc, &chunk, x, n, i, len, w->group);
+        multiply_all(acc, &chunk, x, n, i / w->group, len / w->group, w->group);
     }
     for (size_t j = 0; j < n; j++)
-        for (size_t t = 0; t <= both; t++)
+        for (size_t t = 0; t < n_tiles; t++)
             store_tile(y + j * ldy, w, tile[t], acc[j][t]);
 }
 
@@ -203,13 +221,12 @@ void bn_grouped_gemm_avx512vnni(float *y, size_t ldy, const struct bn_grouped *w
     size_t batch = ACT_BYTES / (2 * w->k) / TOKENS * TOKENS;
     if (batch < TOKENS) batch = TOKENS;
     if (batch > BATCH_TOKENS) batch = BATCH_TOKENS;
-    if (n == 1) {
-        bn_grouped_gemv_avx512vnni(y, w, x);
-        return;
-    }
-    for (size_t j = 0; j < n; j += batch)
+    for (size_t tile = 0; n < TOKENS && tile * ROWS < w->rows; tile++) /* too few to unpack for */
+        for (size_t j = 0; j < n; j++)
+            one_tile(y + j * ldy, w, x + j, tile);
+    for (size_t j = 0; n >= TOKENS && j < n; j += batch)
         for (size_t tile = 0; tile * ROWS < w->rows; tile += TILES)
-            two_tiles(y + j * ldy, ldy, w, x + j, n - j < batch ? n - j : batch, tile);
+            four_tiles(y + j * ldy, ldy, w, x + j, n - j < batch ? n - j : batch, tile);
 }
 
 /* ---- activations ---- */
