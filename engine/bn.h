@@ -158,9 +158,10 @@ typedef struct bn_hparams {
     float rope_scale; /* positions are multiplied by it: 1 / the file's linear scaling factor */
     bn_activation activation;
     bn_rope rope;
-    bool sub_norms;  /* attn_sub_norm and ffn_sub_norm are there */
-    bool tied_head;  /* the head is the embedding matrix */
-    bool head_norms; /* attn_q_norm and attn_k_norm are there: every head of q and k is normalised */
+    bool sub_norms;   /* attn_sub_norm and ffn_sub_norm are there */
+    bool tied_head;   /* the head is the embedding matrix */
+    bool head_norms;  /* attn_q_norm and attn_k_norm are there: every head of q and k is normalised */
+    bool input_norms; /* attn_q_norm_in and so on are there: every linear layer has a norm of its inputs */
     struct bn_yarn yarn;
 } bn_hparams;
 

@@ -43,6 +43,7 @@ static void lay_out(struct bn_session *s, struct arena *a)
     take(a, &s->rope_sin, hp->n_rot / 2, s->n_ctx, sizeof *s->rope_sin);
     take(a, &s->x, hp->n_embd, s->n_batch, sizeof *s->x);
     take(a, &s->norm, widest, n_rows, sizeof *s->norm);
+    if (hp->input_norms) take(a, &s->norm_in, hp->n_embd, n_rows, sizeof *s->norm_in);
     take(a, &s->q, q_dim, s->n_batch, sizeof *s->q);
     take(a, &s->k, kv_dim, s->n_batch, sizeof *s->k);
     take(a, &s->v, kv_dim, s->n_batch, sizeof *s->v);

@@ -24,9 +24,10 @@ struct bn_session {
     uint16_t *k_cache, *v_cache;
     float *rope_cos, *rope_sin; /* [n_ctx][n_rot / 2] */
 
-    /* Rows of the batch in flight, n_batch of each; of norm and act at least n_threads. */
-    float *x;         /* n_embd: the residual stream */
-    float *norm;      /* widest layer input: normalised, before quantising */
+    /* Rows of the batch in flight, n_batch of each; of norm, norm_in and act at least n_threads. */
+    float *x;       /* n_embd: the residual stream */
+    float *norm;    /* widest layer input: normalised, before quantising */
+    float *norm_in; /* the same after the norm of one layer's inputs; NULL unless the model has such norms */
     float *q, *k, *v; /* q_dim, kv_dim, kv_dim */
     float *att;       /* q_dim */
     float *gate, *up; /* n_ff */

@@ -77,6 +77,7 @@ static bn_status read_arch(bn_hparams *hp, const struct bn_gguf *gguf, bn_error 
         hp->rope = ARCHS[i].rope;
         hp->sub_norms = ARCHS[i].sub_norms;
         hp->head_norms = ARCHS[i].head_norms;
+        hp->input_norms = !hp->sub_norms && bn_gguf_find_tensor(gguf, "blk.0.attn_q_norm_in.weight") != NULL;
         hp->tied_head = ARCHS[i].always_tied || bn_gguf_find_tensor(gguf, "output.weight") == NULL;
         return BN_OK;
     }

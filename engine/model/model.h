@@ -26,8 +26,9 @@ struct bn_linear {
     struct bn_grouped grouped;
     struct bn_ternary packed;    /* I2_S codes in T5, for single tokens; codes is NULL when there are none */
     struct bn_rotation rotation; /* of the inputs, before they are quantised */
-    size_t k;                    /* inputs, before padding */
-    float extra_scale;           /* of a *.scale tensor: multiplies the output; 1 when there is none */
+    const float *input_norm; /* k: the inputs are normalised before they are rotated; NULL: they are not */
+    size_t k;                /* inputs, before padding */
+    float extra_scale;       /* of a *.scale tensor: multiplies the output; 1 when there is none */
     bool has_extra_scale;
 };
 
@@ -63,9 +64,8 @@ struct bn_screen {
 };
 
 struct bn_layer {
-    const float *attn_norm, *ffn_norm;         /* n_embd */
-    const float *attn_sub_norm, *ffn_sub_norm; /* n_head * head_dim, n_ff; NULL when the model has none */
-    const float *q_norm, *k_norm;              /* head_dim, of every head; NULL when the model has none */
+    const float *attn_norm, *ffn_norm; /* n_embd */
+    const float *q_norm, *k_norm;      /* head_dim, of every head; NULL when the model has none */
     struct bn_linear q, k, v, o, gate, up, down;
 };
 

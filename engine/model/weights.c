@@ -102,10 +102,35 @@ static bn_status bind_head(struct bn_model *m, bn_error *err)
     return status;
 }
 
-/* blk.N.<part>.weight, and blk.N.<part>.scale where there is one. */
-static bn_status bind_linear(struct bn_model *m, uint32_t layer, const char *part, size_t rows, size_t k,
-                             bool skip_code_check, struct bn_linear *out, bn_error *err)
+/* blk.N.<part>_norm_in.weight in models that have such norms, or the norm of that name, or none. */
+static bn_status bind_input_norm(struct bn_model *m, uint32_t layer, const char *part, const char *sub_norm,
+                                 struct bn_linear *lin, bn_error *err)
 {
+    char name[64];
+    bool wanted = m->hp.input_norms || (m->hp.sub_norms && sub_norm != NULL);
+    snprintf(name, sizeof name, "blk.%u.%s_norm_in.weight", layer, part);
+    const struct bn_gguf_tensor *t = bn_gguf_find_tensor(&m->gguf, name);
+    if (t != NULL && !m->hp.input_norms)
+        return bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, name,
+                          "a norm of the inputs of some linear layers is not supported");
+    if (m->hp.sub_norms && sub_norm != NULL) snprintf(name, sizeof name, "blk.%u.%s.weight", layer, sub_norm);
+    return wanted ? bind_vector(m, name, lin->k, &lin->input_norm, err) : BN_OK;
+}
+
+/* A linear layer of a layer: the name of its tensors, the norm of its inputs that BitNet models have, its shape. */
+struct part {
+    const char *name, *sub_norm;
+    size_t rows, k;
+    struct bn_linear *out;
+};
+
+/* blk.N.<part>.weight, and blk.N.<part>.scale where there is one. */
+static bn_status bind_linear(struct bn_model *m, uint32_t layer, const struct part *p, bool skip_code_check,
+                             bn_error *err)
+{
+    const char *part = p->name;
+    struct bn_linear *out = p->out;
+    size_t rows = p->rows, k = p->k;
     char name[64];
     const struct bn_gguf_tensor *t = NULL;
     snprintf(name, sizeof name, "blk.%u.%s.bias", layer, part);
@@ -123,6 +148,7 @@ static bn_status bind_linear(struct bn_model *m, uint32_t layer, const char *par
     BN_TRY(bn_hadamard_of(&m->hadamard, name, k, &out->rotation, err));
     m->ternary_bytes += (uint64_t)out->w.rows * out->w.row_bytes;
     m->ternary_weights += (uint64_t)rows * k;
+    BN_TRY(bind_input_norm(m, layer, part, p->sub_norm, out, err));
 
     snprintf(name, sizeof name, "blk.%u.%s.scale", layer, part);
     if (bn_gguf_find_tensor(&m->gguf, name) == NULL) return BN_OK;
@@ -154,9 +180,7 @@ static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error 
         bool wanted;
     } vectors[] = {
         {"attn_norm", hp->n_embd, &l->attn_norm, true},
-        {"attn_sub_norm", q_dim, &l->attn_sub_norm, hp->sub_norms},
         {"ffn_norm", hp->n_embd, &l->ffn_norm, true},
-        {"ffn_sub_norm", hp->n_ff, &l->ffn_sub_norm, hp->sub_norms},
         {"attn_q_norm", hp->head_dim, &l->q_norm, hp->head_norms},
         {"attn_k_norm", hp->head_dim, &l->k_norm, hp->head_norms},
     };
@@ -165,15 +189,19 @@ static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error 
         snprintf(name, sizeof name, "blk.%u.%s.weight", n, vectors[i].part);
         if (vectors[i].wanted) BN_TRY(bind_vector(m, name, vectors[i].n, vectors[i].out, err));
     }
-    BN_TRY(bind_linear(m, n, "attn_q", q_dim, hp->n_embd, skip, &l->q, err));
-    BN_TRY(bind_linear(m, n, "attn_k", kv_dim, hp->n_embd, skip, &l->k, err));
-    BN_TRY(bind_linear(m, n, "attn_v", kv_dim, hp->n_embd, skip, &l->v, err));
+    const struct part parts[] = {
+        {"attn_q", NULL, q_dim, hp->n_embd, &l->q},
+        {"attn_k", NULL, kv_dim, hp->n_embd, &l->k},
+        {"attn_v", NULL, kv_dim, hp->n_embd, &l->v},
+        {"attn_output", "attn_sub_norm", hp->n_embd, q_dim, &l->o},
+        {"ffn_gate", NULL, hp->n_ff, hp->n_embd, &l->gate},
+        {"ffn_up", NULL, hp->n_ff, hp->n_embd, &l->up},
+        {"ffn_down", "ffn_sub_norm", hp->n_embd, hp->n_ff, &l->down},
+    };
+    for (size_t i = 0; i < BN_ARRAY_LEN(parts); i++)
+        BN_TRY(bind_linear(m, n, &parts[i], skip, err));
     BN_TRY(check_alike(n, "attn_q, attn_k and attn_v", &l->q, &l->k, &l->v, err));
-    BN_TRY(bind_linear(m, n, "attn_output", hp->n_embd, q_dim, skip, &l->o, err));
-    BN_TRY(bind_linear(m, n, "ffn_gate", hp->n_ff, hp->n_embd, skip, &l->gate, err));
-    BN_TRY(bind_linear(m, n, "ffn_up", hp->n_ff, hp->n_embd, skip, &l->up, err));
-    BN_TRY(check_alike(n, "ffn_gate and ffn_up", &l->gate, &l->up, &l->up, err));
-    return bind_linear(m, n, "ffn_down", hp->n_embd, hp->n_ff, skip, &l->down, err);
+    return check_alike(n, "ffn_gate and ffn_up", &l->gate, &l->up, &l->up, err);
 }
 
 #define LARGEST_CACHE (64l << 20)

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The inputs of linear layers (norms, rotation, quantising) and their products.
+ */
+#include "base/error.h"
+#include "infer/stages.h"
+#include "model/rows.h"
+
+void bn_trace_rows(const struct pass *p, const char *op, int32_t layer, const float *data, size_t first,
+                   size_t n, size_t cols)
+{
+    if (p->s->trace == NULL) return;
+    meet(p);
+    if (p->thread == 0) {
+        bn_trace_record record = {op, layer, p->s->position + (uint32_t)first, n, cols, data};
+        p->s->trace(p->s->trace_user, &record);
+    }
+    meet(p);
+}
+
+void bn_trace_layer(const struct pass *p, const char *op, uint32_t layer, const float *data, size_t cols)
+{
+    bn_trace_rows(p, op, (int32_t)layer, data, 0, p->n, cols);
+}
+
+/* ---- inputs ---- */
+
+void bn_quantize_row16(const struct pass *p, size_t j, const float *x, size_t width, size_t group,
+                       bool finite)
+{
+    struct bn_session *s = p->s;
+    size_t padded = bn_act_padded(width), n_groups = padded / BN_MIN_GROUP;
+    int8_t *high = s->act_q + j * padded, *low = s->act_low + j * padded;
+    float *step = s->act_step + j * n_groups;
+    int32_t *sum = s->act_sum + j * n_groups;
+    s->act16[j] = (struct bn_act16){high, low, step, sum};
+    if (finite) {
+        p->kernels->quantize16(high, low, step, sum, x, width, group);
+    } else {
+        memset(high, 0, width);
+        memset(low, 0, width);
+        memset(sum, 0, n_groups * sizeof *sum);
+        for (size_t g = 0; g < n_groups; g++)
+            step[g] = 1.0f;
+    }
+}
+
+/* Row j of int8 for weights in tiles: in the low plane, with the step 1. */
+static void put_narrow_row(const struct pass *p, size_t j, size_t width)
+{
+    struct bn_session *s = p->s;
+    size_t padded = bn_act_padded(width), n_groups = padded / BN_MIN_GROUP, group = p->m->group;
+    int8_t *q = s->act_q + j * padded, *low = s->act_low + j * padded;
+    float *step = s->act_step + j * n_groups;
+    int32_t *sum = s->act_sum + j * n_groups;
+    memset(sum, 0, n_groups * sizeof *sum);
+    for (size_t i = 0; i < width; i++) {
+        low[i / 16 * 16 + i % 4 * 4 + i % 16 / 4] = q[i];
+        sum[i / group] += q[i];
+    }
+    for (size_t g = 0; g < n_groups; g++)
+        step[g] = 1.0f;
+    memset(q, 0, width); /* the high plane */
+    s->act16[j] = (struct bn_act16){q, low, step, sum};
+}
+
+/* One row of activations. Rows that are not finite end the evaluation with an error; until then they are zero,
+ * since the kernels that follow count on sums that a row of int8 can have. */
+static void quantize_row(const struct pass *p, size_t j, const float *x, size_t width, bool finite)
+{
+    if (p->m->wide) {
+        bn_quantize_row16(p, j, x, width, p->m->group, finite);
+        return;
+    }
+    struct bn_act *act = &p->s->act[j];
+    int8_t *q = p->s->act_q + j * bn_act_padded(width);
+    act->q = q;
+    memset(q + width, 0, bn_act_padded(width) - width);
+    if (finite) {
+        p->kernels->quantize(q, &act->scale, &act->sum, x, width);
+    } else {
+        memset(q, 0, width);
+        act->scale = 1.0f;
+        act->sum = 0;
+    }
+    if (p->m->group != 0) put_narrow_row(p, j, width);
+}
+
+const float *bn_rotated(const struct pass *p, const struct bn_linear *next, const float *x, size_t width)
+{
+    if (next->rotation.block == 0) return x;
+    float *row = p->s->rotated + (size_t)p->thread * bn_act_padded(width);
+    memcpy(row, x, width * sizeof *row);
+    bn_rotate(&next->rotation, row, width, false);
+    return row;
+}
+
+/* The first row of the normalised activations that this thread reads: a single token is normalised and
+ * quantised by every thread for itself, which is sooner done than waiting for one that does it for all. */
+static size_t own_row(const struct pass *p)
+{
+    return p->n == 1 ? p->thread : 0;
+}
+
+/* The rows that this thread normalises and quantises. */
+static void my_rows(const struct pass *p, size_t *from, size_t *to)
+{
+    *from = 0;
+    *to = 1;
+    if (p->n > 1) my_share(p, p->n, 1, from, to);
+}
+
+/* What this thread adds to the counters: a single token counts once. */
+static struct bn_prof_shape row_work(const struct pass *p, size_t from, size_t to, size_t width)
+{
+    return shape(p->n > 1 || p->thread == 0 ? to - from : 0, width, 1);
+}
+
+const float *bn_norm_rows(const struct pass *p, const char *op, uint32_t layer, const float *in, float *out,
+                          const float *weight, size_t width)
+{
+    size_t from, to;
+    float *mine = out + own_row(p) * width;
+    my_rows(p, &from, &to);
+    struct bn_brick_timer brick = stage_begin(p, BN_BRICK_RMS_NORM);
+    for (size_t j = from; j < to; j++)
+        p->kernels->rmsnorm(mine + j * width, in + j * width, weight, width, p->m->hp.rms_eps);
+    stage_end(p, brick, BN_KERNEL_RMSNORM, 0, row_work(p, from, to, width));
+    bn_trace_layer(p, op, layer, out, width);
+    return mine;
+}
+
+void bn_prepare_inputs(const struct pass *p, const char *op, uint32_t layer, const float *in, float *out,
+                       const struct bn_linear *next)
+{
+    size_t width = next->k, own = own_row(p), from, to;
+    if (next->input_norm != NULL) in = bn_norm_rows(p, op, layer, in, out, next->input_norm, width);
+    my_rows(p, &from, &to);
+    struct bn_prof_shape work = row_work(p, from, to, width);
+    struct bn_brick_timer brick = brick_begin(p, BN_BRICK_ACTIVATION_QUANTIZE);
+    bool finite = bn_all_finite(in + from * width, (to - from) * width);
+    if (!finite) p->s->run.bad_row = true;
+    kernel_begin(p);
+    for (size_t j = from; j < to; j++)
+        quantize_row(p, own + j, bn_rotated(p, next, in + j * width, width), width, finite);
+    kernel_end(p, p->m->wide ? BN_KERNEL_QUANTIZE16 : BN_KERNEL_QUANTIZE, 0, work);
+    brick_end(brick, (uint64_t)work.rows * work.cols * work.n);
+    if (p->n > 1) meet(p);
+}
+
+void bn_next_inputs(const struct pass *p, const char *op, uint32_t layer, const float *in,
+                    const struct bn_linear *next)
+{
+    if (p->n > 1) meet(p);
+    bn_prepare_inputs(p, op, layer, in, p->s->norm_in, next);
+}
+
+/* ---- products ---- */
+
+static void multiply(const struct pass *p, enum bn_kernel slot, const struct bn_ternary *w,
+                     const struct bn_act *act, float *y, size_t ldy)
+{
+    if (slot == BN_KERNEL_T5_GEMV)
+        p->kernels->t5_gemv(y, w, act);
+    else if (slot == BN_KERNEL_TQ2_GEMV)
+        p->kernels->tq2_gemv(y, w, act);
+    else if (slot == BN_KERNEL_I2S_GEMV)
+        p->kernels->i2s_gemv(y, w, act);
+    else if (slot == BN_KERNEL_TQ2_GEMM)
+        p->kernels->tq2_gemm(y, ldy, w, act, p->n);
+    else
+        p->kernels->i2s_gemm(y, ldy, w, act, p->n);
+}
+
+/* The slot for a linear layer that is not in tiles. */
+static enum bn_kernel slot_of(const struct bn_linear *lin, bool single, bool packed)
+{
+    if (packed) return BN_KERNEL_T5_GEMV;
+    if (lin->form == BN_FORM_TQ2) return single ? BN_KERNEL_TQ2_GEMV : BN_KERNEL_TQ2_GEMM;
+    return single ? BN_KERNEL_I2S_GEMV : BN_KERNEL_I2S_GEMM;
+}
+
+size_t bn_multiply_rows(const struct pass *p, const struct bn_linear *lin, float *y)
+{
+    size_t from, to, ldy = lin->w.rows;
+    my_share(p, lin->w.rows, BN_ROW_GRAIN, &from, &to);
+    bool single = p->n == 1, packed = single && lin->packed.codes != NULL;
+    struct bn_ternary part = packed ? lin->packed : lin->w;
+    enum bn_kernel slot = slot_of(lin, single, packed);
+    part.rows = to - from;
+    kernel_begin(p);
+    if (lin->form == BN_FORM_GROUPED) {
+        struct bn_grouped tiles = bn_grouped_part(&lin->grouped, from, to);
+        slot = multiply_grouped(p, &tiles, p->s->act16 + own_row(p), y + from, ldy, p->n);
+    } else if (part.rows > 0) {
+        part.codes += from * part.row_bytes;
+        multiply(p, slot, &part, p->s->act + own_row(p), y + from, ldy);
+    }
+    kernel_end(p, slot, part.rows * part.row_bytes, shape(part.rows, lin->k, p->n));
+    bool unscaled = lin->form == BN_FORM_GROUPED && !p->m->wide; /* int8 activations: their scale is left */
+    for (size_t j = 0; unscaled && j < p->n; j++)
+        for (size_t r = from; r < to; r++)
+            y[j * ldy + r] /= p->s->act[own_row(p) + j].scale;
+    for (size_t j = 0; lin->has_extra_scale && j < p->n; j++)
+        for (size_t r = from; r < to; r++)
+            y[j * ldy + r] *= lin->extra_scale;
+    return part.rows * p->n;
+}
+
+void bn_project(const struct pass *p, enum bn_brick brick, const struct bn_linear *lin, float *y)
+{
+    struct bn_brick_timer timer = brick_begin(p, brick);
+    brick_end(timer, bn_multiply_rows(p, lin, y));
+}
+
+/* Adds by the shares in which bn_multiply_rows wrote y: no barrier is needed between. */
+void bn_add_residual(const struct pass *p)
+{
+    size_t width = p->m->hp.n_embd, from, to;
+    my_share(p, width, BN_ROW_GRAIN, &from, &to);
+    struct bn_brick_timer brick = stage_begin(p, BN_BRICK_RESIDUAL_ADD);
+    for (size_t j = 0; j < p->n; j++)
+        p->kernels->add(p->s->x + j * width + from, p->s->y + j * width + from, to - from);
+    stage_end(p, brick, BN_KERNEL_ADD, 0, shape(1, to - from, p->n));
+}
