@@ -16,9 +16,9 @@
 /* The options of all commands; each has some of them. */
 struct options {
     const char *size, *arch, *format, *embedding, *tokenizer, *output, *fixtures;
-    uint32_t n_vocab, group, head_width, hadamard; /* 0: not given */
+    uint32_t n_vocab, group, head_width, hadamard, window; /* 0: not given */
     double zeros;
-    bool tied, tokenizer_only, spm, yarn;
+    bool tied, tokenizer_only, spm, yarn, input_norms;
     uint64_t seed;
 };
 
@@ -26,10 +26,11 @@ struct options {
 
 static const struct bn_option GEN[] = {
     BN_OPTION("size", "shape; 2b is that of microsoft/bitnet-b1.58-2B-4T",
-              .arg = "nano|micro|tiny|small|medium|2b|bonsai-1.7b|bonsai-4b|bonsai-8b", .group = "Model",
+              .arg = "nano|micro|tiny|deep|small|medium|2b|bonsai-1.7b|bonsai-4b|bonsai-8b", .group = "Model",
               .preset = "tiny", BN_TO_TEXT(struct options, size)),
     BN_OPTION("arch", "architecture [qwen3 for bonsai-*, else bitnet-b1.58]",
-              .arg = "bitnet-b1.58|bitnet|llama|qwen3", .group = "Model", BN_TO_TEXT(struct options, arch)),
+              .arg = "bitnet-b1.58|bitnet|llama|qwen3|gemma3|minicpm", .group = "Model",
+              BN_TO_TEXT(struct options, arch)),
     BN_OPTION("format", "storage of the matrices [q2_0 for bonsai-*, else i2_s]",
               .arg = "i2_s|tq2_0|tq1_0|q2_0|q2_0-g128|pq2_0|ptq1_0|f16|f32", .group = "Model",
               BN_TO_TEXT(struct options, format)),
@@ -45,11 +46,15 @@ static const struct bn_option GEN[] = {
               BN_TO_BOOL(struct options, yarn)),
     BN_OPTION("hadamard", "blocks of a Hadamard transform: 64, 256 or 1024", .arg = "N", .group = "Model",
               BN_TO_U32(struct options, hadamard, 64, 1024)),
+    BN_OPTION("input-norms", "qwen3, gemma3: an embedding model without a head", .group = "Model",
+              BN_TO_BOOL(struct options, input_norms)),
+    BN_OPTION("window", "gemma3: positions that local layers attend to [all]", .arg = "N", .group = "Model",
+              BN_TO_U32(struct options, window, 1, 1u << 20)),
     BN_OPTION("vocab", "size of a synthetic vocabulary, 262 or more [by size]", .arg = "N", .group = "Model",
               BN_TO_U32(struct options, n_vocab, 262, 1u << 20)),
     BN_OPTION("tokenizer", "tiktoken rank file with the vocabulary", .arg = "FILE", .group = "Model",
               BN_TO_TEXT(struct options, tokenizer)),
-    BN_OPTION("tied", "llama, qwen3: use the embedding as the head", .group = "Model",
+    BN_OPTION("tied", "use the embedding as the head, where models have both", .group = "Model",
               BN_TO_BOOL(struct options, tied)),
     BN_OPTION("tokenizer-only", "write the vocabulary without tensors", .group = "Model",
               BN_TO_BOOL(struct options, tokenizer_only)),
@@ -82,6 +87,8 @@ static bn_status read_spec(const struct bn_args *args, struct bn_fixture_spec *s
     spec->n_zero = (uint32_t)(o->zeros * 256 + 0.5);
     spec->head_width = o->head_width;
     spec->hadamard = o->hadamard;
+    spec->input_norms = o->input_norms;
+    spec->window = o->window;
     spec->f16_embedding = strcmp(o->embedding, "f16") == 0;
     spec->seed = o->seed;
     return bn_fixture_check(spec, err);

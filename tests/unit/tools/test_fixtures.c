@@ -365,6 +365,11 @@ static void names(void **state)
     spec.tied = true;
     bn_fixture_file_name(&spec, name, sizeof name);
     assert_string_equal(name, "tiny-llama-i2_s-v512-tied-42.gguf");
+    spec.arch = BN_FIXTURE_GEMMA3;
+    spec.window = 16;
+    spec.input_norms = true;
+    bn_fixture_file_name(&spec, name, sizeof name);
+    assert_string_equal(name, "tiny-gemma3-i2_s-v512-w16-embedding-42.gguf");
     assert_null(bn_fixture_size_find("huge"));
     spec =
         (struct bn_fixture_spec){.size = bn_fixture_size_find("nano"), .arch = BN_FIXTURE_QWEN3, .seed = 7};
@@ -404,10 +409,12 @@ static void files(void **state)
         assert_memory_equal(a.data, b.data, a.len);
         assert_int_equal(bn_gguf_open(&gguf, a.data, a.len, &err), BN_OK);
         bool bitnet = arch == BN_FIXTURE_BITNET || arch == BN_FIXTURE_BITNET_B158;
-        bool qwen = arch == BN_FIXTURE_QWEN3;
+        bool gemma = arch == BN_FIXTURE_GEMMA3, heads = gemma || arch == BN_FIXTURE_QWEN3;
         assert_int_equal(bn_gguf_find_tensor(&gguf, "blk.0.attn_sub_norm.weight") != NULL, bitnet);
-        assert_int_equal(bn_gguf_find_tensor(&gguf, "output.weight") != NULL, !bitnet);
-        assert_int_equal(bn_gguf_find_tensor(&gguf, "blk.0.attn_k_norm.weight") != NULL, qwen);
+        assert_int_equal(bn_gguf_find_tensor(&gguf, "blk.0.attn_q_norm.weight") != NULL, heads);
+        assert_int_equal(bn_gguf_find_tensor(&gguf, "blk.0.post_ffw_norm.weight") != NULL, gemma);
+        assert_null(bn_gguf_find_tensor(&gguf, "blk.0.attn_q_norm_in.weight"));
+        assert_int_equal(bn_gguf_find_tensor(&gguf, "output.weight") != NULL, !bitnet && !gemma);
         assert_non_null(bn_gguf_find_tensor(&gguf, "token_embd.weight"));
         const struct bn_gguf_tensor *last = &gguf.tensors[gguf.n_tensors - 1];
         assert_int_equal(last->offset + last->n_bytes, a.len);
@@ -415,6 +422,46 @@ static void files(void **state)
         bn_buf_release(&a);
         bn_buf_release(&b);
     }
+}
+
+/* An embedding model of the BitNet family: seven norms of inputs in binary16, no head, pooling by key. */
+static void embedding_models(void **state)
+{
+    static const char *const NORMS[] = {"attn_q",   "attn_k", "attn_v",  "attn_output",
+                                        "ffn_gate", "ffn_up", "ffn_down"};
+    struct bn_fixture_spec spec = {.size = bn_fixture_size_find("nano"),
+                                   .arch = BN_FIXTURE_QWEN3,
+                                   .format = BN_TYPE_I2_S,
+                                   .input_norms = true,
+                                   .seed = 7};
+    struct bn_buf a;
+    struct bn_sink sink = memory_sink(&a);
+    struct bn_gguf gguf;
+    bn_error err = {0};
+    uint32_t pooling = 0;
+    (void)state;
+    assert_int_equal(bn_fixture_generate(&spec, &sink, &err), BN_OK);
+    assert_int_equal(bn_gguf_open(&gguf, a.data, a.len, &err), BN_OK);
+    for (size_t i = 0; i < BN_ARRAY_LEN(NORMS); i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.0.%s_norm_in.weight", NORMS[i]);
+        const struct bn_gguf_tensor *norm = bn_gguf_find_tensor(&gguf, name);
+        snprintf(name, sizeof name, "blk.0.%s.weight", NORMS[i]);
+        const struct bn_gguf_tensor *matrix = bn_gguf_find_tensor(&gguf, name);
+        assert_non_null(norm);
+        assert_non_null(matrix);
+        assert_int_equal(norm->type, BN_TYPE_F16);
+        assert_int_equal(norm->ne[0], matrix->ne[0]);
+    }
+    assert_null(bn_gguf_find_tensor(&gguf, "output.weight"));
+    assert_int_equal(bn_gguf_u32(&gguf, "qwen3.pooling_type", &pooling, &err), BN_OK);
+    assert_int_equal(pooling, 3);
+    bn_gguf_close(&gguf);
+    bn_buf_release(&a);
+    spec.arch = BN_FIXTURE_LLAMA;
+    sink = memory_sink(&a);
+    assert_int_equal(bn_fixture_generate(&spec, &sink, &err), BN_ERR_ARG);
+    bn_buf_release(&a);
 }
 
 static void impossible_formats(void **state)
@@ -492,6 +539,7 @@ int main(void)
         cmocka_unit_test(vocabularies),
         cmocka_unit_test(names),
         cmocka_unit_test(files),
+        cmocka_unit_test(embedding_models),
         cmocka_unit_test(impossible_formats),
         cmocka_unit_test(groups_have_scales_of_their_own),
         cmocka_unit_test(transformed_rows),
