@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Products of ternary weights that have a scale for each group, and their 16-bit activations, for AVX2, and
+ * for AVX2 with VNNI. Two registers, the halves, hold four weights of each row of a tile. The method is that
+ * of avx512_grouped.c.
+ *
+ * vpmaddubsw of AVX2 multiplies codes 0..3 with the bytes of a plane and adds pairs: at most 2 * 3 * 128 = 768,
+ * so 32 of them, those of 128 weights of a row, stay within 24576 in a lane of int16. vpdpbusd of VNNI adds
+ * four products to an int32.
+ */
+#include "kernels/ref.h"
+#include "kernels/x86/avx2.h"
+
+#define ROWS BN_TILE_ROWS
+#define AHEAD 8192u    /* bytes from codes in use to those to prefetch */
+#define UNPACKED 512u  /* elements of a row that are unpacked at once: 8 KiB for a tile */
+#define MAX_TOKENS 96u /* that share an unpacked tile */
+#define MOST_TOKENS 6u /* of tokens_at_once */
+
+/* ---- the two instruction sets ---- */
+
+/* acc + the products of unsigned bytes and signed ones, in lanes that widen understands. Instructions, as gcc 12
+ * copies sums to other registers and to the stack around the intrinsics. */
+INLINE __m256i dot(__m256i acc, __m256i u, __m256i s, const bool vnni)
+{
+    if (vnni)
+        __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(u), "x"(s));
+    else
+        __asm__("vpaddw %1, %0, %0" : "+x"(acc) : "x"(_mm256_maddubs_epi16(u, s)));
+    return acc;
+}
+
+/* The sums of eight rows in int32. */
+INLINE __m256i widen(__m256i acc, const bool vnni)
+{
+    return vnni ? acc : _mm256_madd_epi16(acc, _mm256_set1_epi16(1));
+}
+
+/* Weights of a row whose products one register of sums can take. */
+INLINE size_t span_of(size_t group, const bool vnni)
+{
+    return vnni || group < 128 ? group : 128;
+}
+
+/* Tokens that a tile is multiplied with at once: sums for them, two halves of each, fit the registers, and
+ * vpdpbusd needs ten to begin two in each cycle. */
+INLINE size_t tokens_at_once(const bool vnni)
+{
+    return vnni ? 6 : 4;
+}
+
+/* ---- registers of eight rows ---- */
+
+INLINE __m256i repeat4(const int8_t *at)
+{
+    int32_t word;
+    __builtin_memcpy(&word, at, sizeof word);
+    return _mm256_set1_epi32(word);
+}
+
+INLINE __m256 scaled(__m256i t, float step)
+{
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(t), _mm256_set1_ps(step));
+}
+
+INLINE __m256 widened(const uint16_t *scales)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const void *)scales));
+}
+
+/* The rows of a tile that exist. */
+INLINE void store_tile(float *y, const struct bn_grouped *w, size_t tile, const __m256 v[2])
+{
+    size_t left = w->rows - tile * ROWS;
+    const __m256i number = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    y += tile * ROWS;
+    for (size_t h = 0; h < 2; h++)
+        if (left >= 8 * (h + 1))
+            _mm256_storeu_ps(y + 8 * h, v[h]);
+        else if (left > 8 * h)
+            _mm256_maskstore_ps(y + 8 * h,
+                                _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)(left - 8 * h)), number), v[h]);
+}
+
+/* ---- one token ---- */
+
+/* One group of a tile: the exact sums of its rows. Codes at the even and at the odd pairs of bits have sums of
+ * their own: additions that need not wait for each other, and half a group's products in each. */
+INLINE void group_of_tile(__m256i t[2], const uint8_t *codes, size_t group, const int8_t *high,
+                          const int8_t *low, int32_t sum, const bool vnni)
+{
+    __m256i highs[2][2], lows[2][2];
+    for (size_t h = 0; h < 2; h++)
+        for (size_t odd = 0; odd < 2; odd++)
+            highs[h][odd] = lows[h][odd] = _mm256_setzero_si256();
+    for (size_t i = 0; i < group; i += 16, codes += 64) {
+        _mm_prefetch((const char *)codes + AHEAD, _MM_HINT_T0);
+        for (size_t h = 0; h < 2; h++) {
+            __m256i v = load256(codes + 32 * h);
+            for (int p = 0; p < 4; p++) {
+                __m256i u = mask(_mm256_srli_epi16(v, 2 * p), 3);
+                highs[h][p % 2] = dot(highs[h][p % 2], u, repeat4(high + i + 4 * p), vnni);
+                lows[h][p % 2] = dot(lows[h][p % 2], u, repeat4(low + i + 4 * p), vnni);
+            }
+        }
+    }
+    for (size_t h = 0; h < 2; h++) {
+        __m256i all_high = _mm256_add_epi32(widen(highs[h][0], vnni), widen(highs[h][1], vnni));
+        __m256i all_low = _mm256_add_epi32(widen(lows[h][0], vnni), widen(lows[h][1], vnni));
+        t[h] = _mm256_add_epi32(_mm256_slli_epi32(all_high, 8),
+                                _mm256_sub_epi32(all_low, _mm256_set1_epi32(sum)));
+    }
+}
+
+INLINE void one_tile(float *y, const struct bn_grouped *w, const struct bn_act16 *x, size_t tile,
+                     const bool vnni)
+{
+    const uint8_t *codes = w->codes + tile * 4 * w->k;
+    const uint16_t *scales = w->scales + tile * (w->k / w->group) * ROWS;
+    __m256 acc[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+    for (size_t i = 0, g = 0; i < w->k; i += w->group, g++) {
+        __m256i t[2];
+        group_of_tile(t, codes + 4 * i, w->group, x->high + i, x->low + i, x->sum[g], vnni);
+        for (size_t h = 0; h < 2; h++)
+            acc[h] = _mm256_fmadd_ps(widened(scales + g * ROWS + 8 * h), scaled(t[h], x->step[g]), acc[h]);
+    }
+    store_tile(y, w, tile, acc);
+}
+
+INLINE void grouped_gemv(float *y, const struct bn_grouped *w, const struct bn_act16 *x, const bool vnni)
+{
+    for (size_t tile = 0; tile * ROWS < w->rows; tile++)
+        one_tile(y, w, x, tile, vnni);
+}
+
+/* ---- many tokens ---- */
+
+struct unpacked {
+    __m256i codes[UNPACKED / 4][2];  /* four of each row */
+    __m256 scales[UNPACKED / 64][2]; /* of each group */
+};
+
+/* len elements of a tile from the begin'th; the same ones of the next tile are prefetched. */
+INLINE void unpack_tile(struct unpacked *out, const struct bn_grouped *w, size_t tile, size_t begin,
+                        size_t len)
+{
+    const uint8_t *codes = w->codes + tile * 4 * w->k + 4 * begin;
+    const uint16_t *scales = w->scales + (tile * w->k + begin) / w->group * ROWS;
+    for (size_t i = 0; i < len; i += 16) {
+        _mm_prefetch((const char *)codes + 4 * i + 4 * w->k, _MM_HINT_T1);
+        for (size_t h = 0; h < 2; h++) {
+            __m256i four[4];
+            unpack(four, load256(codes + 4 * i + 32 * h));
+            for (size_t p = 0; p < 4; p++)
+                out->codes[i / 4 + p][h] = four[3 - p]; /* low bits first */
+        }
+    }
+    for (size_t g = 0; g < len / w->group; g++)
+        for (size_t h = 0; h < 2; h++)
+            out->scales[g][h] = widened(scales + g * ROWS + 8 * h);
+}
+
+/* sums += the products of n tokens (a constant) and len weights of each row, as many as span_of. */
+INLINE void add_span(__m256i sums[MOST_TOKENS][2], const __m256i (*codes)[2], const int8_t *const plane[],
+                     size_t first, size_t len, const size_t n, const bool vnni)
+{
+    __m256i part[MOST_TOKENS][2];
+    for (size_t j = 0; j < n; j++)
+        part[j][0] = part[j][1] = _mm256_setzero_si256();
+    for (size_t i = first; i < first + len; i += 4, codes++)
+        for (size_t j = 0; j < n; j++) {
+            __m256i act = repeat4(plane[j] + i);
+            for (size_t h = 0; h < 2; h++)
+                part[j][h] = dot(part[j][h], (*codes)[h], act, vnni);
+        }
+    for (size_t j = 0; j < n; j++)
+        for (size_t h = 0; h < 2; h++)
+            sums[j][h] = _mm256_add_epi32(sums[j][h], widen(part[j][h], vnni));
+}
+
+/* Adds the products of the tile and n tokens (a constant) over n_groups from the first'th on. */
+INLINE void multiply(__m256 acc[][2], const struct unpacked *tile, const struct bn_act16 *x, size_t first,
+                     size_t n_groups, size_t group, const size_t n, const bool vnni)
+{
+    const int8_t *high[MOST_TOKENS], *low[MOST_TOKENS];
+    for (size_t j = 0; j < n; j++) {
+        high[j] = x[j].high + first * group;
+        low[j] = x[j].low + first * group;
+    }
+    for (size_t g = 0; g < n_groups; g++) {
+        size_t begin = g * group, span = span_of(group, vnni);
+        __m256i sums[MOST_TOKENS][2];
+        for (size_t j = 0; j < n; j++)
+            sums[j][0] = sums[j][1] = _mm256_setzero_si256();
+        for (size_t i = begin; i < begin + group; i += span)
+            add_span(sums, tile->codes + i / 4, high, i, span, n, vnni);
+        for (size_t j = 0; j < n; j++)
+            for (size_t h = 0; h < 2; h++)
+                sums[j][h] = _mm256_sub_epi32(_mm256_slli_epi32(sums[j][h], 8),
+                                              _mm256_set1_epi32(x[j].sum[first + g]));
+        for (size_t i = begin; i < begin + group; i += span)
+            add_span(sums, tile->codes + i / 4, low, i, span, n, vnni);
+        for (size_t j = 0; j < n; j++)
+            for (size_t h = 0; h < 2; h++)
+                acc[j][h] =
+                    _mm256_fmadd_ps(tile->scales[g][h], scaled(sums[j][h], x[j].step[first + g]), acc[j][h]);
+    }
+}
+
+/* A tile for n <= MAX_TOKENS tokens. */
+INLINE void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
+                            size_t n, size_t tile, const bool vnni)
+{
+    struct unpacked unpacked;
+    __m256 acc[MAX_TOKENS][2];
+    for (size_t j = 0; j < n; j++)
+        acc[j][0] = acc[j][1] = _mm256_setzero_ps();
+    for (size_t i = 0; i < w->k; i += UNPACKED) {
+        size_t len = w->k - i < UNPACKED ? w->k - i : UNPACKED, j = 0;
+        const size_t at_once = tokens_at_once(vnni);
+        size_t first = i / w->group, n_groups = len / w->group;
+        unpack_tile(&unpacked, w, tile, i, len);
+        for (; j + at_once <= n; j += at_once)
+            multiply(acc + j, &unpacked, x + j, first, n_groups, w->group, at_once, vnni);
+        for (; j + 2 <= n; j += 2)
+            multiply(acc + j, &unpacked, x + j, first, n_groups, w->group, 2, vnni);
+        if (j < n) multiply(acc + j, &unpacked, x + j, first, n_groups, w->group, 1, vnni);
+    }
+    for (size_t j = 0; j < n; j++)
+        store_tile(y + j * ldy, w, tile, acc[j]);
+}
+
+INLINE void grouped_gemm(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x, size_t n,
+                         const bool vnni)
+{
+    for (size_t tile = 0; n < 4 && tile * ROWS < w->rows; tile++) /* too few to unpack for */
+        for (size_t j = 0; j < n; j++)
+            one_tile(y + j * ldy, w, x + j, tile, vnni);
+    for (size_t j = 0; n >= 4 && j < n; j += MAX_TOKENS)
+        for (size_t tile = 0; tile * ROWS < w->rows; tile++)
+            tile_for_tokens(y + j * ldy, ldy, w, x + j, n - j < MAX_TOKENS ? n - j : MAX_TOKENS, tile, vnni);
+}
+
+void bn_grouped_gemv_avx2(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+{
+    grouped_gemv(y, w, x, false);
+}
+
+void bn_grouped_gemm_avx2(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
+                          size_t n)
+{
+    grouped_gemm(y, ldy, w, x, n, false);
+}
+
+void bn_grouped_gemv_avxvnni(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+{
+    grouped_gemv(y, w, x, true);
+}
+
+void bn_grouped_gemm_avxvnni(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
+                             size_t n)
+{
+    grouped_gemm(y, ldy, w, x, n, true);
+}
+
+/* ---- activations ---- */
+
+/* Four values of each of two groups of sixteen: the m'th four. */
+INLINE __m256 load_fours(const float *x, size_t m)
+{
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(x + 4 * m)), _mm_loadu_ps(x + 16 + 4 * m),
+                                1);
+}
+
+/* The low bytes of 32 values in the order of a plane: byte m of lane p belongs to the m'th four. */
+INLINE void store_plane(int8_t *plane, const __m256i v[4])
+{
+    const __m256i byte = _mm256_set1_epi32(255);
+    __m256i low =
+        _mm256_or_si256(_mm256_and_si256(v[0], byte), _mm256_slli_epi32(_mm256_and_si256(v[1], byte), 8));
+    __m256i high =
+        _mm256_or_si256(_mm256_slli_epi32(_mm256_and_si256(v[2], byte), 16), _mm256_slli_epi32(v[3], 24));
+    _mm256_storeu_si256((void *)plane, _mm256_or_si256(low, high));
+}
+
+INLINE float max_of_group(const float *x, size_t group)
+{
+    const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7FFFFFFF));
+    __m256 maxima = _mm256_set1_ps(0x1p-100f);
+    for (size_t i = 0; i < group; i += 8)
+        maxima = _mm256_max_ps(maxima, _mm256_and_ps(_mm256_loadu_ps(x + i), magnitude));
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(maxima), _mm256_extractf128_ps(maxima, 1));
+    __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+
+INLINE int32_t total_of(__m256i v)
+{
+    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    __m128i two = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4E));
+    return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xB1)));
+}
+
+void bn_quantize16_avx2(int8_t *high, int8_t *low, float *step, int32_t *sum, const float *x, size_t n,
+                        size_t group)
+{
+    for (size_t first = 0; first < n; first += group) {
+        float power = bn_float_of_bits(bn_float_bits(max_of_group(x + first, group)) & 0x7F800000u);
+        __m256 per_step = _mm256_set1_ps(8192.0f / power);
+        __m256i total = _mm256_setzero_si256();
+        for (size_t i = first; i < first + group; i += 32) {
+            __m256i q[4], upper[4];
+            for (size_t m = 0; m < 4; m++) {
+                q[m] =
+                    _mm256_cvtps_epi32(_mm256_mul_ps(load_fours(x + i, m), per_step)); /* to nearest even */
+                upper[m] = _mm256_srai_epi32(_mm256_add_epi32(q[m], _mm256_set1_epi32(128)), 8);
+                total = _mm256_add_epi32(total, q[m]);
+            }
+            store_plane(low + i, q);
+            store_plane(high + i, upper);
+        }
+        *step++ = power / 8192.0f;
+        *sum++ = total_of(total);
+    }
+}
