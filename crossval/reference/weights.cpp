@@ -190,7 +190,7 @@ bool Matrix::has_block_scales() const
 
 void Matrix::recognise_ternary(bool by_groups)
 {
-    const std::size_t group = by_groups ? 128 : columns();
+    const std::size_t group = by_groups ? 64 : columns();
     if (tensor_->type != F32 && tensor_->type != F16 && tensor_->type != BF16) return;
     if (columns() % group != 0) return;
     double s = 0;

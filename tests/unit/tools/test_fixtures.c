@@ -275,7 +275,7 @@ static void norms_and_embeddings(void **state)
     struct bn_buf buf;
     struct bn_sink sink = memory_sink(&buf);
     float low = 2, high = 0;
-    assert_int_equal(bn_weights_norm(&sink, 42, "n", 1000, NULL), BN_OK);
+    assert_int_equal(bn_weights_norm(&sink, 42, "n", 1000, false, NULL), BN_OK);
     assert_int_equal(buf.len, 4000);
     for (size_t i = 0; i < 1000; i++) {
         float x;
