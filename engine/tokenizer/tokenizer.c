@@ -9,6 +9,8 @@
  *   normal.
  * - A token spelled "<|name|>" is a control token even when its type says otherwise: converters get that
  *   wrong, and text must not be able to speak for the template.
+ * - The tags <think> and </think> are user-defined tokens even when their type says control: they are part of
+ *   an answer's text.
  * - Merges name tokens of the vocabulary.
  */
 #include "base/digest.h"
@@ -60,6 +62,8 @@ static size_t read_token(struct bn_tokenizer *tok, uint32_t id, uint32_t type, s
         return 1;
     }
     if (type != BN_TOKEN_UNKNOWN && looks_like_control(text)) type = BN_TOKEN_CONTROL;
+    if (type == BN_TOKEN_CONTROL && (bn_str_equal(text, "<think>") || bn_str_equal(text, "</think>")))
+        type = BN_TOKEN_USER;
     bool hidden = bn_type_is_hidden((uint8_t)type);
     if (tok->kind == BN_VOCAB_SPM && !hidden) {
         bn_spm_decode(text.ptr, text.len, out, &n);

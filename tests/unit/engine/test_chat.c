@@ -116,6 +116,14 @@ static void test_chatml_ids(void **state)
         assert_true(bn_token_is_end(m.tok, 278)); /* the end of the turn, and of the text */
         assert_true(bn_token_is_end(m.tok, 276));
         assert_false(bn_token_is_end(m.tok, 277));
+        if (TYPES[i] != 0) { /* the tag is part of the text of an answer */
+            static const int32_t TAG[] = {280};
+            char *text;
+            size_t n;
+            assert_int_equal(bn_detokenize(m.tok, TAG, 1, false, &text, &n, NULL), BN_OK);
+            assert_string_equal(text, "</think>");
+            bn_free(text);
+        }
         bn_free(ids.data);
         maker_release(&m);
     }

@@ -252,6 +252,15 @@ static void test_begin_and_end(void **state)
             assert_ids(m.tok, "hello", BN_TOKENIZE_BOS, IDS(259));
         maker_release(&m);
     }
+    struct maker embedding =
+        maker_gpt2(); /* a rule that adds nothing, and a file that asks for the end only */
+    uint32_t first = maker_marks(&embedding);
+    bn_gguf_put_str(&embedding.w, "tokenizer.ggml.pre", "qwen2", 5);
+    bn_gguf_put_bool(&embedding.w, "tokenizer.ggml.add_eos_token", true);
+    assert_int_equal(maker_open(&embedding, "qwen3"), BN_OK);
+    assert_ids(embedding.tok, "hello", BN_TOKENIZE_BOS, IDS(259, (int32_t)first + 1));
+    assert_ids(embedding.tok, "hello", 0, IDS(259));
+    maker_release(&embedding);
     struct maker m = maker_gpt2(); /* llama-bpe puts it where no key says otherwise */
     uint32_t bot = maker_marks(&m);
     assert_int_equal(maker_open(&m, "bitnet-b1.58"), BN_OK);
