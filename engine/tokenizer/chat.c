@@ -127,9 +127,11 @@ bn_template bn_chat_recognise(const struct bn_tokenizer *tok, const char *arch, 
     if (im && (chat_template.len == 0 || contains(chat_template, IM_START)))
         return recognise_chatml(chat_template);
     if (headers) return BN_TEMPLATE_LLAMA3_CHAT;
-    /* Other families have these marks too, and end a message with a mark of their own. */
+    /* Other families have these marks too, and end every message with a mark. */
     if (contains(chat_template, "<|assistant|>") && contains(chat_template, "<|user|>") &&
-        !contains(chat_template, "<|end|>") && find_mark(tok, "<|endoftext|>") >= 0)
+        !contains(chat_template, "<|end|>") &&
+        !contains(chat_template, "'<|user|>\\n' + message['content'] + eos_token") &&
+        find_mark(tok, "<|endoftext|>") >= 0)
         return BN_TEMPLATE_FALCON3;
     return eot || chat_template.len > 0 ? BN_TEMPLATE_INSTRUCT : BN_TEMPLATE_RAW;
 }

@@ -40,6 +40,7 @@ check "a receipt of bn-run" valid "$tmp/r.json"
 check "a receipt of one token, from token ids" valid "$tmp/one.json"
 "$out/bn-run" -q -p 'ROMEO:' -n 4 --temp 0.7 --seed 9007199254740991 --stop x --receipt-text --receipt "$tmp/text.json" >/dev/null
 check "a sampled receipt that shows its texts" valid "$tmp/text.json"
+check "a receipt that states the thinking" valid "$tmp/r.json" 'd["predicate"]["request"]["think"] = True'
 check "the receipt among the fixtures" valid fixtures/receipts/statement.json
 "$out/bn-crossval" ladder -q -p 'ROMEO:' --ref 'bn --isa ref' --receipt "$tmp/r.json" >/dev/null
 check "bn-crossval adds parity" grep -q '"bn.parity/1"' "$tmp/r.json"
@@ -56,6 +57,7 @@ del d["predicate"]["parity"]["model_sha256"]
 d["predicate"]["parity"]["references"][0]["result"] = "maybe"
 d["predicate"]["deterministic"] = False
 d["predicate"]["request"]["bias"] = 1
+d["predicate"]["request"]["think"] = 1
 d["predicate"]["backend"] = "cuda"
 del d["predicate"]["machine"]
 END

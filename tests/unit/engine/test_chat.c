@@ -318,6 +318,8 @@ static void test_auto_chatml(void **state)
         {"{{ '<|user|>\\n' + message['content'] }}{{ '<|assistant|>\\n' }}", BN_TEMPLATE_FALCON3},
         {"{{ '<|user|>\\n' + message['content'] + '<|end|>' }}{{ '<|assistant|>\\n' }}",
          BN_TEMPLATE_INSTRUCT},
+        {"{{ '<|user|>\\n' + message['content'] + eos_token }}{{ '<|assistant|>\\n' }}",
+         BN_TEMPLATE_INSTRUCT},
         {"{{ x }}", BN_TEMPLATE_INSTRUCT},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(CASES); i++) {

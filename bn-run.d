@@ -1,0 +1,24 @@
+bn-run.o: tools/bn-run.c tools/cli/options.h engine/bn.h tools/run/run.h \
+  engine/base/buf.h engine/base/mem.h engine/base/digest.h \
+  engine/stamp/profiler.h engine/base/clock.h kernels/kernels.h \
+  engine/stamp/brick.h
+
+tools/cli/options.h:
+
+engine/bn.h:
+
+tools/run/run.h:
+
+engine/base/buf.h:
+
+engine/base/mem.h:
+
+engine/base/digest.h:
+
+engine/stamp/profiler.h:
+
+engine/base/clock.h:
+
+kernels/kernels.h:
+
+engine/stamp/brick.h:

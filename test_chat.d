@@ -1,0 +1,25 @@
+test_chat.o: tests/unit/engine/test_chat.c tests/unit/unit.h \
+  tests/unit/engine/vocab_maker.h engine/tokenizer/vocab.h \
+  engine/tokenizer/pretokenize.h engine/base/buf.h engine/base/mem.h \
+  engine/bn.h engine/tokenizer/tokenizer.h engine/gguf/gguf.h \
+  engine/gguf/types.h
+
+tests/unit/unit.h:
+
+tests/unit/engine/vocab_maker.h:
+
+engine/tokenizer/vocab.h:
+
+engine/tokenizer/pretokenize.h:
+
+engine/base/buf.h:
+
+engine/base/mem.h:
+
+engine/bn.h:
+
+engine/tokenizer/tokenizer.h:
+
+engine/gguf/gguf.h:
+
+engine/gguf/types.h:
