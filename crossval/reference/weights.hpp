@@ -49,7 +49,7 @@ class Matrix
         return tensor_->type;
     }
     // Some files store a ternary matrix as floats, all of them -s, 0 or +s, with one s for the matrix or, by
-    // groups, for each 128 weights of a row. This function detects that; the matrix then counts as ternary.
+    // groups, for each 64 weights of a row. This function detects that; the matrix then counts as ternary.
     void recognise_ternary(bool by_groups);
     bool is_ternary() const;
     // I2_S: one scale for the whole matrix. TQ1_0, TQ2_0: one per 256 elements; Q2_0: 64 or 128; PQ2_0,

@@ -138,8 +138,10 @@ check "a model with transformed inputs is the one without" "$cmp_logits" "$tmp/t
 for fault in no-hadamard no-signs signs-after no-inverse; do
     qwen_fault $fault "$turned" "$tmp/turned.f32"
 done
+LC_ALL=C sed 's/\x8f\x00\x00\x00/\x2a\x00\x00\x00/g' "$(made --size nano --arch qwen3 --yarn --tied --format ptq1_0)" >"$tmp/42.gguf"
+says 4 "type 42 with tensors of another size is refused" 'groups of neither 64 nor 128' "$ref" info -m "$tmp/42.gguf"
 # edited FROM TO: the transformed model with another text of the same length in its keys
-edited() { sed "s/$1/$2/" "$turned" >"$tmp/edited.gguf"; }
+edited() { LC_ALL=C sed "s/$1/$2/" "$turned" >"$tmp/edited.gguf"; }
 edited normalized-sylvester normalized-sylvestex
 status 9 "an unknown transform is refused" "$ref" info -m "$tmp/edited.gguf"
 edited input-last-dimension input-next-dimension
