@@ -8,8 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/error.h"
+#include "hub/cache/cache.h"
+#include "hub/names/reference.h"
 #include "lab/report/table.h"
 #include "lab/report/units.h"
 #include "tools/cli/options.h"
@@ -51,19 +54,41 @@ struct convert {
 
 /* ---- the plan ---- */
 
+/* The folder of a path that ends in .safetensors; "" for any other path. */
+static void folder_of(char folder[PATH_MAX], const char *path)
+{
+    static const char END[] = ".safetensors";
+    size_t n = strlen(path), end = sizeof END - 1;
+    const char *slash = strrchr(path, '/');
+    if (n < end || strcmp(path + n - end, END) != 0)
+        folder[0] = '\0';
+    else
+        snprintf(folder, PATH_MAX, "%.*s", slash != NULL ? (int)(slash - path) + 1 : 1,
+                 slash != NULL ? path : ".");
+}
+
+static bn_status plan_path(struct convert *c, const char *path, bn_error *err)
+{
+    char folder[PATH_MAX];
+    struct stat st;
+    folder_of(folder, path);
+    if (folder[0] != '\0') return bn_cv_from_folder(&c->plan, folder, err);
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) return bn_cv_from_folder(&c->plan, path, err);
+    return bn_cv_from_gguf(&c->plan, path, err);
+}
+
 static bn_status make_plan(struct convert *c, bn_error *err)
 {
     const char *path = c->args->operands[0];
-    struct stat st;
+    char *found = NULL;
+    if (access(path, F_OK) != 0 && bn_hub_is_reference(path)) BN_TRY(bn_hub_locate(&found, path, err));
     c->plan.options = c->options;
     c->plan.target = &bn_cv_targets[c->options->to];
     c->plan.keys.kv.max = c->plan.keys.infos.max = BN_GGUF_MAX_META_BYTES;
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        BN_TRY(bn_cv_from_folder(&c->plan, path, err));
-    else
-        BN_TRY(bn_cv_from_gguf(&c->plan, path, err));
-    bn_status status = bn_cv_settle(&c->plan, err);
+    bn_status status = plan_path(c, found != NULL ? found : path, err);
+    if (status == BN_OK) status = bn_cv_settle(&c->plan, err);
     if (status != BN_OK) bn_error_name(err, path);
+    bn_free(found);
     return status;
 }
 
@@ -200,8 +225,8 @@ static const struct bn_command COMMANDS[] = {
     {.name = "",
      .summary = BN_SUMMARY_CONVERT,
      .text =
-         "MODEL is a GGUF file, or a folder with config.json, tokenizer.json and safetensors, as it is on the "
-         "Hugging Face hub. Every weight of the result has exactly the value that it has in MODEL; a "
+         "MODEL is a GGUF file, the name of a downloaded one, or a folder with config.json, tokenizer.json and "
+         "safetensors, as it is on the Hugging Face hub. Every weight of the result has exactly the value that it has in MODEL; a "
          "type that cannot store it is refused, with the tensor and the row. Other tensors and all keys "
          "are copied.\n\nThe file appears when it is complete. Its digest is printed. The record FILE.json "
          "names the inputs by their digests, and the options. The same MODEL and options give the "

@@ -91,6 +91,8 @@ interrupted() {
 }
 check "an interruption removes the temporary file" interrupted
 
+HF_HOME=$tmp/hub says 3 "a name is one of a downloaded model" 'bn-download ternary-bonsai-8b' "$convert" ternary-bonsai-8b --to pq2_0 --dry-run
+
 # ---- folders ----
 if ! command -v node >/dev/null; then
     skip "folders with safetensors" "no node"
@@ -195,5 +197,8 @@ check "no output appeared" bash -c "! ls '$tmp'/no.gguf* 2>/dev/null"
 folder $llama trits
 truncate -s -1 "$tmp/folder/model.safetensors"
 says 4 "a file that is cut off" 'model.safetensors: .*is not within .*\(at byte' to "$tmp/folder" i2_s
+folder $llama trits
+check "the path of the safetensors is that of the folder" bash -c "'$convert' '$tmp/folder/model.safetensors' --to i2_s -o '$tmp/a.gguf' &&
+    '$convert' '$tmp/folder' --to i2_s -o '$tmp/b.gguf' && cmp '$tmp/a.gguf' '$tmp/b.gguf'"
 rm "$tmp/folder/model.safetensors"
 says 3 "a folder without weights" 'model.safetensors' to "$tmp/folder" i2_s

@@ -107,7 +107,8 @@ static void put_bash_operands(FILE *out, const struct bn_program *program)
           out);
     for (const struct bn_command *c = program->commands; c->run != NULL; c++) {
         if (!bn_dump_takes_models(c)) continue;
-        fprintf(out, "%s%s", any ? " | " : "        case $command in\n        ", c->name);
+        fprintf(out, "%s%s", any ? " | " : "        case $command in\n        ",
+                c->name[0] != '\0' ? c->name : "''");
         any = true;
     }
     if (any)
