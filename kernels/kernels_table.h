@@ -40,9 +40,9 @@
     X(q4_0_to_f32,  Q4_0_TO_F32,   avx2, avx2,    avx2,       avx2,       neon)                 \
     X(has_code3,    HAS_CODE3,     avx2, avx2,    avx512vnni, avx512vnni, neon)                 \
     X(exp,          EXP,           avx2, avx2,    avx512vnni, avx512vnni, neon)                 \
-    X(grouped_gemv, GROUPED_GEMV,  avx2, avxvnni, avx512vnni, avx512vnni, ref)                  \
-    X(grouped_gemm, GROUPED_GEMM,  avx2, avxvnni, avx512vnni, avx512vnni, ref)                  \
-    X(quantize16,   QUANTIZE16,    avx2, avx2,    avx512vnni, avx512vnni, ref)
+    X(grouped_gemv, GROUPED_GEMV,  avx2, avxvnni, avx512vnni, avx512vnni, neon)                 \
+    X(grouped_gemm, GROUPED_GEMM,  avx2, avxvnni, avx512vnni, avx512vnni, neon)                 \
+    X(quantize16,   QUANTIZE16,    avx2, avx2,    avx512vnni, avx512vnni, neon)
 /* clang-format on */
 
 /* Every function of every instruction set has the type of its slot; one that does not exist is never used. */

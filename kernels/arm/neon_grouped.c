@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Products of ternary weights that have a scale for each group, and their 16-bit activations, for AArch64 with
+ * the dot product instructions. Four registers, the quarters, hold four weights of each row of a tile. sdot by
+ * a lane multiplies codes 0..3 with the same four bytes of a plane in each row and adds to an int32; the sum of
+ * the activations is subtracted once for each group. All sums of a group are exact, so their order is free.
+ */
+#include "kernels/kernels_table.h"
+#include "kernels/ref.h"
+
+#include <arm_neon.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+#define ROWS BN_TILE_ROWS
+
+/* The four codes of 16 bytes, the one in the low bits first. */
+INLINE void unpack(int8x16_t out[4], uint8x16_t codes)
+{
+    const uint8x16_t three = vdupq_n_u8(3);
+    out[0] = vreinterpretq_s8_u8(vandq_u8(codes, three));
+    out[1] = vreinterpretq_s8_u8(vandq_u8(vshrq_n_u8(codes, 2), three));
+    out[2] = vreinterpretq_s8_u8(vandq_u8(vshrq_n_u8(codes, 4), three));
+    out[3] = vreinterpretq_s8_u8(vshrq_n_u8(codes, 6));
+}
+
+/* sum + sixteen weights of four rows times sixteen bytes of a plane. */
+INLINE int32x4_t dot_sixteen(int32x4_t sum, const int8x16_t codes[4], int8x16_t act)
+{
+    sum = vdotq_laneq_s32(sum, codes[0], act, 0);
+    sum = vdotq_laneq_s32(sum, codes[1], act, 1);
+    sum = vdotq_laneq_s32(sum, codes[2], act, 2);
+    return vdotq_laneq_s32(sum, codes[3], act, 3);
+}
+
+/* acc + the group's scales times (float)t * step, t = 256 high + low - sum. */
+INLINE float32x4_t add_group(float32x4_t acc, const uint16_t *scales, int32x4_t high, int32x4_t low,
+                             int32_t sum, float step)
+{
+    int32x4_t t = vaddq_s32(vshlq_n_s32(high, 8), vsubq_s32(low, vdupq_n_s32(sum)));
+    float32x4_t scale = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(scales)));
+    return vfmaq_f32(acc, scale, vmulq_n_f32(vcvtq_f32_s32(t), step));
+}
+
+/* Those of the four rows from `row` on that exist. */
+INLINE void store_rows(float *y, const struct bn_grouped *w, size_t row, float32x4_t v)
+{
+    float lane[4];
+    vst1q_f32(lane, v);
+    for (size_t r = 0; r < 4 && row + r < w->rows; r++)
+        y[row + r] = lane[r];
+}
+
+/* ---- products ---- */
+
+#define TOKENS 4u
+#define BATCH_TOKENS 32u /* whose activations stay in a second-level cache while they meet all tiles */
+
+/* n_quarters of a tile from quarter `first` on for n tokens, constants whose product is at most 8: each code is
+ * unpacked once for all tokens, and the sums of both planes fit the registers. */
+INLINE void some_quarters(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
+                          size_t tile, size_t first, const size_t n_quarters, const size_t n)
+{
+    const uint8_t *codes = w->codes + tile * 4 * w->k + 16 * first;
+    const uint16_t *scales = w->scales + tile * (w->k / w->group) * ROWS + 4 * first;
+    float32x4_t acc[TOKENS][4];
+    for (size_t j = 0; j < n; j++)
+        for (size_t c = 0; c < n_quarters; c++)
+            acc[j][c] = vdupq_n_f32(0.0f);
+    for (size_t i = 0, g = 0; i < w->k; g++, scales += ROWS) {
+        int32x4_t high[TOKENS][4], low[TOKENS][4];
+        for (size_t j = 0; j < n; j++)
+            for (size_t c = 0; c < n_quarters; c++)
+                high[j][c] = low[j][c] = vdupq_n_s32(0);
+        for (size_t end = i + w->group; i < end; i += 16)
+            for (size_t c = 0; c < n_quarters; c++) {
+                int8x16_t four[4];
+                unpack(four, vld1q_u8(codes + 4 * i + 16 * c));
+                for (size_t j = 0; j < n; j++) {
+                    high[j][c] = dot_sixteen(high[j][c], four, vld1q_s8(x[j].high + i));
+                    low[j][c] = dot_sixteen(low[j][c], four, vld1q_s8(x[j].low + i));
+                }
+            }
+        for (size_t j = 0; j < n; j++)
+            for (size_t c = 0; c < n_quarters; c++)
+                acc[j][c] =
+                    add_group(acc[j][c], scales + 4 * c, high[j][c], low[j][c], x[j].sum[g], x[j].step[g]);
+    }
+    for (size_t j = 0; j < n; j++)
+        for (size_t c = 0; c < n_quarters; c++)
+            store_rows(y + j * ldy, w, tile * ROWS + 4 * (first + c), acc[j][c]);
+}
+
+void bn_grouped_gemv_neon(float *y, const struct bn_grouped *w, const struct bn_act16 *x)
+{
+    for (size_t tile = 0; tile * ROWS < w->rows; tile++)
+        some_quarters(y, 0, w, x, tile, 0, 4, 1);
+}
+
+static void tile_for_tokens(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
+                            size_t n, size_t tile)
+{
+    size_t j = 0;
+    for (; j + TOKENS <= n; j += TOKENS)
+        for (size_t first = 0; first < 4; first += 2)
+            some_quarters(y + j * ldy, ldy, w, x + j, tile, first, 2, TOKENS);
+    for (; j < n; j++)
+        some_quarters(y + j * ldy, ldy, w, x + j, tile, 0, 4, 1);
+}
+
+void bn_grouped_gemm_neon(float *y, size_t ldy, const struct bn_grouped *w, const struct bn_act16 *x,
+                          size_t n)
+{
+    for (size_t j = 0; j < n; j += BATCH_TOKENS)
+        for (size_t tile = 0; tile * ROWS < w->rows; tile++)
+            tile_for_tokens(y + j * ldy, ldy, w, x + j, n - j < BATCH_TOKENS ? n - j : BATCH_TOKENS, tile);
+}
+
+/* ---- activations ---- */
+
+/* The low bytes of sixteen values in the order of a plane: byte m of lane p belongs to element 4m + p. */
+INLINE void store_plane(int8_t *plane, const int32x4_t v[4])
+{
+    int32x4_t bytes = vsliq_n_s32(v[0], v[1], 8);
+    bytes = vsliq_n_s32(bytes, v[2], 16);
+    bytes = vsliq_n_s32(bytes, v[3], 24);
+    vst1q_s8(plane, vreinterpretq_s8_s32(bytes));
+}
+
+void bn_quantize16_neon(int8_t *high, int8_t *low, float *step, int32_t *sum, const float *x, size_t n,
+                        size_t group)
+{
+    for (size_t first = 0; first < n; first += group) {
+        float32x4_t maxima = vdupq_n_f32(0x1p-100f);
+        int32x4_t total = vdupq_n_s32(0);
+        for (size_t i = first; i < first + group; i += 4)
+            maxima = vmaxq_f32(maxima, vabsq_f32(vld1q_f32(x + i)));
+        float power = bn_float_of_bits(bn_float_bits(vmaxvq_f32(maxima)) & 0x7F800000u);
+        float per_step = 8192.0f / power;
+        for (size_t i = first; i < first + group; i += 16) {
+            int32x4_t q[4], upper[4];
+            for (size_t m = 0; m < 4; m++) {
+                q[m] = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i + 4 * m), per_step)); /* to nearest even */
+                upper[m] = vshrq_n_s32(vaddq_s32(q[m], vdupq_n_s32(128)), 8);
+                total = vaddq_s32(total, q[m]);
+            }
+            store_plane(low + i, q);
+            store_plane(high + i, upper);
+        }
+        *step++ = power / 8192.0f;
+        *sum++ = vaddvq_s32(total);
+    }
+}
