@@ -135,8 +135,17 @@ typedef struct bn_model_options {
     void *user;              /* handed to progress */
 } bn_model_options;
 
-typedef enum bn_activation { BN_ACTIVATION_RELU2, BN_ACTIVATION_SILU } bn_activation;
+typedef enum bn_activation { BN_ACTIVATION_RELU2, BN_ACTIVATION_SILU, BN_ACTIVATION_GELU } bn_activation;
 typedef enum bn_rope { BN_ROPE_NEOX, BN_ROPE_NORM } bn_rope;
+
+/* How hidden states become an embedding. */
+typedef enum bn_pooling {
+    BN_POOLING_FILE, /* as the model's file says */
+    BN_POOLING_NONE, /* a vector for each token */
+    BN_POOLING_MEAN, /* the mean over all tokens */
+    BN_POOLING_FIRST,
+    BN_POOLING_LAST
+} bn_pooling;
 
 /* YaRN scaling of positions (Peng et al., 2023): slow pairs turn `factor` times slower, fast ones as before. */
 struct bn_yarn {
@@ -162,7 +171,16 @@ typedef struct bn_hparams {
     bool tied_head;   /* the head is the embedding matrix */
     bool head_norms;  /* attn_q_norm and attn_k_norm are there: every head of q and k is normalised */
     bool input_norms; /* attn_q_norm_in and so on are there: every linear layer has a norm of its inputs */
+    bool post_norms;  /* post_attention_norm and post_ffw_norm are there: of what a half of a layer adds */
     struct bn_yarn yarn;
+    float embd_scale;     /* multiplies rows of the embedding; 1 as a rule, as the next two */
+    float residual_scale; /* multiplies what a half of a layer adds */
+    float logit_scale;    /* multiplies logits */
+    float attn_scale;     /* multiplies dot products of queries and keys: 1 / sqrt(head_dim) as a rule */
+    uint32_t window; /* positions that a local layer attends to, its own included; 0: no layer is local */
+    uint32_t period; /* every layer is local whose number is not one less than a multiple of this */
+    float local_rope_base; /* of local layers, without scaling */
+    bn_pooling pooling;    /* how the file makes one vector of a text; BN_POOLING_FILE: it does not say */
 } bn_hparams;
 
 /* Opens a GGUF file. options may be NULL. On failure *out is NULL. */

@@ -113,6 +113,7 @@ enum bn_kernel {
     BN_KERNEL_GROUPED_GEMV,
     BN_KERNEL_GROUPED_GEMM,
     BN_KERNEL_QUANTIZE16,
+    BN_KERNEL_GELU_MUL,
     BN_KERNEL_COUNT
 };
 
@@ -188,6 +189,9 @@ struct bn_kernels {
     void (*relu2_mul)(float *y, const float *gate, const float *up, size_t n);
     /* y = (gate / (1 + exp(-gate))) * up by the exp slot. y may be gate or up. */
     void (*silu_mul)(float *y, const float *gate, const float *up, size_t n);
+    /* y = (gate / (1 + exp(-u))) * up by the exp slot, u = gate * fma(gate * gate, 0.0713548163f, 1.59576912f): GELU
+     * in its tanh form, since 1 + tanh(z) = 2 / (1 + exp(-2z)). y may be gate or up. */
+    void (*gelu_mul)(float *y, const float *gate, const float *up, size_t n);
     /* y += x. */
     void (*add)(float *y, const float *x, size_t n);
     /* y = exp(x), our own: x < -87 gives 0, x > 88 counts as 88, a NaN stays one; j = rint(x * 1.44269504f);

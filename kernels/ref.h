@@ -22,6 +22,10 @@
 #define BN_EXP_C3 (1.0f / 6.0f)
 #define BN_EXP_C2 0.5f
 
+/* GELU: see the slot gelu_mul. 2 sqrt(2 / pi), and 0.044715 times that. */
+#define BN_GELU_C1 1.59576912f
+#define BN_GELU_C3 0.0713548163f
+
 static inline uint32_t bn_float_bits(float x)
 {
     uint32_t bits;
@@ -53,6 +57,13 @@ static inline float bn_ref_exp(float x)
     p = fmaf(p, r, 1.0f);
     /* j is in -126..127, so 2^j is a normal number. */
     return p * bn_float_of_bits((uint32_t)((int32_t)j + 127) << 23);
+}
+
+/* One value of gelu_mul without the other factor. */
+static inline float bn_ref_gelu(float g)
+{
+    float u = g * fmaf(g * g, BN_GELU_C3, BN_GELU_C1);
+    return g / (1.0f + bn_ref_exp(-u));
 }
 
 /* Little endian, any alignment. */

@@ -131,6 +131,12 @@ void bn_silu_mul_ref(float *y, const float *gate, const float *up, size_t n)
         y[i] = gate[i] / (1.0f + bn_ref_exp(-gate[i])) * up[i];
 }
 
+void bn_gelu_mul_ref(float *y, const float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        y[i] = bn_ref_gelu(gate[i]) * up[i];
+}
+
 void bn_add_ref(float *y, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -2,8 +2,6 @@
  *
  * The attention half of a layer.
  */
-#include <math.h>
-
 #include "infer/stages.h"
 
 /* Head i of q and k, counted over the batch; for each token the KV heads come after the others. */
@@ -36,6 +34,8 @@ static void rope_and_store(const struct pass *p, uint32_t layer)
     const bn_hparams *hp = &p->m->hp;
     size_t d = hp->head_dim, half = hp->n_rot / 2, n_kv = hp->n_head_kv, n_heads = hp->n_head + n_kv;
     size_t from, to, n_stored = 0;
+    bool local = bn_is_local(hp, layer);
+    const float *cos = local ? s->local_cos : s->rope_cos, *sin = local ? s->local_sin : s->rope_sin;
     bool neox = hp->rope == BN_ROPE_NEOX;
     void (*rotate)(float *, const float *, const float *, size_t) =
         neox ? p->kernels->rope_neox : p->kernels->rope_norm;
@@ -45,7 +45,7 @@ static void rope_and_store(const struct pass *p, uint32_t layer)
     for (size_t i = from; i < to; i++) {
         size_t at = (s->position + i / n_heads) * half;
         float *row = head_row(p, i);
-        rotate(row, s->rope_cos + at, s->rope_sin + at, hp->n_rot);
+        rotate(row, cos + at, sin + at, hp->n_rot);
     }
     stage_end(p, rope, neox ? BN_KERNEL_ROPE_NEOX : BN_KERNEL_ROPE_NORM, 0, shape(to - from, hp->n_rot, 1));
     struct bn_brick_timer store = stage_begin(p, BN_BRICK_KV_STORE);
@@ -68,14 +68,17 @@ static void attend(const struct pass *p, uint32_t layer, size_t token, size_t he
 {
     struct bn_session *s = p->s;
     const bn_hparams *hp = &p->m->hp;
-    size_t d = hp->head_dim, n_pos = s->position + token + 1, row = (token * hp->n_head + head) * d;
+    size_t d = hp->head_dim, n_pos = s->position + token + 1, row = (token * hp->n_head + head) * d,
+           hidden = 0;
+    if (bn_is_local(hp, layer) && n_pos > hp->window) hidden = n_pos - hp->window;
+    n_pos -= hidden;
     size_t kv_head = head / (hp->n_head / hp->n_head_kv),
-           at = (layer * hp->n_head_kv + kv_head) * s->n_ctx * d;
+           at = ((layer * hp->n_head_kv + kv_head) * s->n_ctx + hidden) * d;
     struct bn_kv k = {s->k_cache + at, d, n_pos, d}, v = {s->v_cache + at, d, n_pos, d};
     float *scores = s->scores + (size_t)p->thread * BN_QUERIES * s->n_ctx;
     struct bn_brick_timer part = part_begin(p, BN_BRICK_ATTENTION_SCORE);
     kernel_begin(p);
-    p->kernels->attn_scores(scores, s->n_ctx, s->q + row, d, n, &k, 1.0f / sqrtf((float)d));
+    p->kernels->attn_scores(scores, s->n_ctx, s->q + row, d, n, &k, hp->attn_scale);
     kernel_end(p, BN_KERNEL_ATTN_SCORES, n_pos * d * 2, shape(n_pos, d, n));
     brick_end(part, n * n_pos);
     part = part_begin(p, BN_BRICK_ATTENTION_SOFTMAX);
@@ -152,7 +155,7 @@ void bn_layer_attention(const struct pass *p, uint32_t n)
     bn_prepare_inputs(p, hp->sub_norms ? "attn_sub_norm" : "attn_output_norm_in", n, s->att, s->norm, &l->o);
     bn_project(p, BN_BRICK_OUTPUT_PROJECTION, &l->o, s->y);
     bn_trace_layer(p, "attn_o", n, s->y, hp->n_embd);
-    bn_add_residual(p);
+    bn_add_residual(p, "post_attention_norm", n, l->post_attn_norm);
     bn_trace_layer(p, "attn_res", n, s->x, hp->n_embd);
     meet(p);
 }

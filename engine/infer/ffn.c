@@ -7,16 +7,22 @@
 /* act = f(gate) * up, by the shares in which linear wrote gate and up: no barrier is needed between. */
 static void activate(const struct pass *p)
 {
+    static const enum bn_kernel SLOTS[] = {[BN_ACTIVATION_RELU2] = BN_KERNEL_RELU2_MUL,
+                                           [BN_ACTIVATION_SILU] = BN_KERNEL_SILU_MUL,
+                                           [BN_ACTIVATION_GELU] = BN_KERNEL_GELU_MUL};
     size_t ff = p->m->hp.n_ff, from, to;
-    bool relu2 = p->m->hp.activation == BN_ACTIVATION_RELU2;
+    bn_activation act = p->m->hp.activation;
+    void (*multiply)(float *, const float *, const float *, size_t) =
+        act == BN_ACTIVATION_RELU2  ? p->kernels->relu2_mul
+        : act == BN_ACTIVATION_SILU ? p->kernels->silu_mul
+                                    : p->kernels->gelu_mul;
     my_share(p, ff, BN_ROW_GRAIN, &from, &to);
     struct bn_brick_timer brick = stage_begin(p, BN_BRICK_ACTIVATION);
     for (size_t j = 0; j < p->n; j++) {
         float *gate = p->s->gate + j * ff + from;
-        (relu2 ? p->kernels->relu2_mul : p->kernels->silu_mul)(gate, gate, p->s->up + j * ff + from,
-                                                               to - from);
+        multiply(gate, gate, p->s->up + j * ff + from, to - from);
     }
-    stage_end(p, brick, relu2 ? BN_KERNEL_RELU2_MUL : BN_KERNEL_SILU_MUL, 0, shape(1, to - from, p->n));
+    stage_end(p, brick, SLOTS[act], 0, shape(1, to - from, p->n));
 }
 
 void bn_layer_ffn(const struct pass *p, uint32_t n)
@@ -37,7 +43,7 @@ void bn_layer_ffn(const struct pass *p, uint32_t n)
     bn_prepare_inputs(p, hp->sub_norms ? "ffn_sub_norm" : "ffn_down_norm_in", n, s->gate, s->norm, &l->down);
     bn_project(p, BN_BRICK_DOWN_PROJECTION, &l->down, s->y);
     bn_trace_layer(p, "down", n, s->y, hp->n_embd);
-    bn_add_residual(p);
+    bn_add_residual(p, "post_ffw_norm", n, l->post_ffn_norm);
     bn_trace_layer(p, "ffn_res", n, s->x, hp->n_embd);
     meet(p);
 }

@@ -12,8 +12,13 @@
  *     h = rmsnorm(x) * ffn_norm;  m = act(Wgate h) * (Wup h)
  *     m = rmsnorm(m) * ffn_sub_norm;  x = x + Wdown m
  *
- * then logits = head (rmsnorm(x) * output_norm). act is the squared ReLU or SiLU; `llama` and
- * `qwen3` have no sub-norms.
+ * then logits = head (rmsnorm(x) * output_norm). act is the squared ReLU, SiLU or GELU; attn_sub_norm and
+ * ffn_sub_norm are in the BitNet architectures. Stages of some models:
+ *
+ *     norms of inputs (attn_q_norm_in, ...): each linear layer normalises its own inputs
+ *     gemma3: x * sqrt(n_embd) at the start; Wo a and Wdown m are normalised before the sums (post_attention_norm,
+ *         post_ffw_norm); local layers attend to the last positions only and rotate with another base
+ *     minicpm: the embedding, Wo a, Wdown m and the logits are multiplied by constants
  *
  * Every stage divides rows of the batch, heads, or rows of a matrix among the threads, never a sum, and ends
  * with a barrier where another thread's results are read next. So neither the number of threads nor the size
@@ -38,6 +43,8 @@ static void embed(const struct pass *p)
         float *x = p->s->x + j * e->k;
         bn_matrix_row(p->kernels, e, (size_t)p->s->run.tokens[j], x);
         if (p->m->embd_rotation.block != 0) bn_rotate(&p->m->embd_rotation, x, e->k, true);
+        for (size_t i = 0; p->m->hp.embd_scale != 1.0f && i < e->k; i++)
+            x[i] *= p->m->hp.embd_scale;
         if (!bn_all_finite(x, e->k)) p->s->run.bad_row = true;
     }
     if (bn_matrix_slot(e) != BN_KERNEL_COUNT)

@@ -213,13 +213,24 @@ void bn_project(const struct pass *p, enum bn_brick brick, const struct bn_linea
     brick_end(timer, bn_multiply_rows(p, lin, y));
 }
 
-/* Adds by the shares in which bn_multiply_rows wrote y: no barrier is needed between. */
-void bn_add_residual(const struct pass *p)
+/* Without a norm by the shares in which bn_multiply_rows wrote y, so that no barrier is needed. A norm needs whole
+ * rows: a row is added by the thread that normalised it, but a single row by all of them. */
+void bn_add_residual(const struct pass *p, const char *op, uint32_t layer, const float *norm)
 {
-    size_t width = p->m->hp.n_embd, from, to;
+    size_t width = p->m->hp.n_embd, from, to, first = 0, end = p->n;
+    const float *y = p->s->y;
+    if (norm != NULL) {
+        meet(p);
+        y = bn_norm_rows(p, op, layer, y, p->s->norm, norm, width);
+    }
     my_share(p, width, BN_ROW_GRAIN, &from, &to);
+    if (norm != NULL && p->n > 1) {
+        my_rows(p, &first, &end);
+        from = 0;
+        to = width;
+    }
     struct bn_brick_timer brick = stage_begin(p, BN_BRICK_RESIDUAL_ADD);
-    for (size_t j = 0; j < p->n; j++)
-        p->kernels->add(p->s->x + j * width + from, p->s->y + j * width + from, to - from);
-    stage_end(p, brick, BN_KERNEL_ADD, 0, shape(1, to - from, p->n));
+    for (size_t j = first; j < end; j++)
+        p->kernels->add(p->s->x + j * width + from, y + j * width + from, to - from);
+    stage_end(p, brick, BN_KERNEL_ADD, 0, shape(1, to - from, end - first));
 }

@@ -41,6 +41,10 @@ static void lay_out(struct bn_session *s, struct arena *a)
     take(a, &s->counters, 1, s->n_threads, sizeof *s->counters);
     take(a, &s->rope_cos, hp->n_rot / 2, s->n_ctx, sizeof *s->rope_cos);
     take(a, &s->rope_sin, hp->n_rot / 2, s->n_ctx, sizeof *s->rope_sin);
+    if (hp->window != 0) {
+        take(a, &s->local_cos, hp->n_rot / 2, s->n_ctx, sizeof *s->local_cos);
+        take(a, &s->local_sin, hp->n_rot / 2, s->n_ctx, sizeof *s->local_sin);
+    }
     take(a, &s->x, hp->n_embd, s->n_batch, sizeof *s->x);
     take(a, &s->norm, widest, n_rows, sizeof *s->norm);
     if (hp->input_norms) take(a, &s->norm_in, hp->n_embd, n_rows, sizeof *s->norm_in);
@@ -128,6 +132,13 @@ bn_status bn_session_open(bn_session **out, const bn_model *model, const bn_sess
     s->is_exact = options->exact_threads;
     bn_tick_clock_open(&s->counters[0].clock);
     bn_rope_table(s->rope_cos, s->rope_sin, s->n_ctx, &model->hp, model->rope_factors);
+    if (model->hp.window != 0) {
+        bn_hparams local = model->hp;
+        local.rope_base = local.local_rope_base;
+        local.rope_scale = 1.0f;
+        local.yarn.factor = 0.0f;
+        bn_rope_table(s->local_cos, s->local_sin, s->n_ctx, &local, NULL);
+    }
     *out = s;
     return BN_OK;
 }

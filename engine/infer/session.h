@@ -22,7 +22,8 @@ struct bn_session {
 
     /* KV cache, binary16: [layer][kv head][n_ctx][head_dim]. */
     uint16_t *k_cache, *v_cache;
-    float *rope_cos, *rope_sin; /* [n_ctx][n_rot / 2] */
+    float *rope_cos, *rope_sin;   /* [n_ctx][n_rot / 2] */
+    float *local_cos, *local_sin; /* the same of local layers; NULL without such layers */
 
     /* Rows of the batch in flight, n_batch of each; of norm, norm_in and act at least n_threads. */
     float *x;       /* n_embd: the residual stream */

@@ -36,10 +36,16 @@ void bn_next_inputs(const struct pass *p, const char *op, uint32_t layer, const 
 size_t bn_multiply_rows(const struct pass *p, const struct bn_linear *lin, float *y);
 /* The same as a brick of its own. */
 void bn_project(const struct pass *p, enum bn_brick brick, const struct bn_linear *lin, float *y);
-/* x += y. No barrier. */
-void bn_add_residual(const struct pass *p);
+/* x += y, or rmsnorm(y) * norm when there is a norm. No barrier follows. */
+void bn_add_residual(const struct pass *p, const char *op, uint32_t layer, const float *norm);
 
 /* ---- attention.c, ffn.c ---- */
+
+/* Whether a layer attends to the last positions only. */
+static inline bool bn_is_local(const bn_hparams *hp, uint32_t layer)
+{
+    return hp->window != 0 && (layer + 1) % hp->period != 0;
+}
 
 /* The two halves of layer n: each reads and changes the residual stream. */
 void bn_layer_attention(const struct pass *p, uint32_t n);

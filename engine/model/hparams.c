@@ -16,22 +16,124 @@ enum training {
     FLOAT,         /* floats, unless the file is I2_S, which only BitNet layers are stored in */
 };
 
-/* The C++ reference runs bitnet-b1.58 with SiLU since 2026; the model was trained with the squared ReLU. */
-static const struct {
+static const char *key_of(char out[96], const char *arch, const char *suffix)
+{
+    snprintf(out, 96, "%s.%s", arch, suffix);
+    return out;
+}
+
+static uint64_t key_offset(const struct bn_gguf *gguf, const char *key)
+{
+    const struct bn_gguf_kv *kv = bn_gguf_find(gguf, key);
+    return kv != NULL ? kv->offset : BN_NO_OFFSET;
+}
+
+static bn_status read_float(const struct bn_gguf *gguf, const char *arch, const char *suffix, bool required,
+                            float min, float *out, bn_error *err)
+{
+    char key[96];
+    key_of(key, arch, suffix);
+    bn_status status = bn_gguf_f32(gguf, key, out, err);
+    if (status == BN_ERR_NOT_FOUND && !required) return BN_OK;
+    if (status == BN_ERR_NOT_FOUND) return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key, "missing key");
+    BN_TRY(status);
+    if (!isfinite(*out) || *out < min || *out > 1e12f)
+        return bn_fail_at(err, BN_ERR_FORMAT, key_offset(gguf, key), key, "%g is not between %g and 1e12",
+                          (double)*out, (double)min);
+    return BN_OK;
+}
+
+/* An optional key with a whole number. */
+static bn_status read_u32(const struct bn_gguf *gguf, const char *arch, const char *suffix, uint32_t min,
+                          uint32_t max, uint32_t *out, bn_error *err)
+{
+    char key[96];
+    bn_status status = bn_gguf_u32(gguf, key_of(key, arch, suffix), out, err);
+    if (status == BN_ERR_NOT_FOUND) return BN_OK;
+    BN_TRY(status);
+    if (*out >= min && *out <= max) return BN_OK;
+    return bn_fail_at(err, BN_ERR_FORMAT, key_offset(gguf, key), key, "%u is not between %u and %u", *out,
+                      min, max);
+}
+
+/* A key for something that is not computed: absent, or the value at which it does nothing. */
+static bn_status refuse_unless(const bn_hparams *hp, const struct bn_gguf *gguf, const char *suffix,
+                               float harmless, bn_error *err)
+{
+    char key[96];
+    float value = harmless;
+    BN_TRY(read_float(gguf, hp->arch, suffix, false, 0.0f, &value, err));
+    if (value == harmless) return BN_OK;
+    return bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key_of(key, hp->arch, suffix)), key,
+                      "%g is not supported", (double)value);
+}
+
+/* Gemma 3. Queries are scaled by 1 / sqrt(head_dim), but those of 27B by the share of a head in the width.
+ * llama.cpp tells that model by its 62 layers. */
+static bn_status read_gemma3(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
+{
+    static const char *const SCALARS[] = {"attention.query_pre_attn_scalar", "query_pre_attn_scalar"};
+    char key[96];
+    uint32_t size = hp->n_layer == 62 ? hp->n_embd / hp->n_head : hp->head_dim;
+    hp->embd_scale = sqrtf((float)hp->n_embd);
+    for (size_t i = 0; i < BN_ARRAY_LEN(SCALARS); i++) {
+        float stated = (float)size;
+        BN_TRY(read_float(gguf, hp->arch, SCALARS[i], false, 1e-3f, &stated, err));
+        if (stated != (float)size)
+            return bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key_of(key, hp->arch, SCALARS[i])),
+                              key, "queries scaled for %g elements, expected %u", (double)stated, size);
+    }
+    hp->attn_scale = 1.0f / sqrtf((float)size);
+    BN_TRY(refuse_unless(hp, gguf, "attn_logit_softcapping", 0.0f, err));
+    BN_TRY(refuse_unless(hp, gguf, "final_logit_softcapping", 0.0f, err));
+    hp->local_rope_base = 10000.0f;
+    hp->period = 6;
+    BN_TRY(read_float(gguf, hp->arch, "rope.freq_base_swa", false, 1.0f, &hp->local_rope_base, err));
+    BN_TRY(read_u32(gguf, hp->arch, "attention.sliding_window", 0, 1u << 24, &hp->window, err));
+    return read_u32(gguf, hp->arch, "attention.sliding_window_pattern", 1, BN_MAX_LAYERS, &hp->period, err);
+}
+
+/* MiniCPM, with the keys and defaults of llama.cpp. */
+static bn_status read_minicpm(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
+{
+    float divisor = 256.0f / (float)hp->n_embd;
+    hp->embd_scale = 12.0f;
+    hp->residual_scale = 1.4f / sqrtf((float)hp->n_layer);
+    BN_TRY(read_float(gguf, hp->arch, "embedding_scale", false, 1e-6f, &hp->embd_scale, err));
+    BN_TRY(read_float(gguf, hp->arch, "residual_scale", false, 1e-6f, &hp->residual_scale, err));
+    BN_TRY(read_float(gguf, hp->arch, "logit_scale", false, 1e-6f, &divisor, err));
+    hp->logit_scale = 1.0f / divisor;
+    return BN_OK;
+}
+
+/* The architectures: how each differs from the others. CONTRIBUTING.md says how to add one. The C++ reference runs
+ * bitnet-b1.58 with SiLU since 2026; the model was trained with the squared ReLU. */
+static const struct arch {
     const char *name;
     bn_activation activation;
     bn_rope rope;
     enum training training;
-    bool sub_norms;
-    bool head_norms;
+    bool sub_norms, head_norms, post_norms;
     bool always_tied; /* the head is the embedding even when output.weight is in the file */
+    /* Checks the keys that only this architecture has, and sets what follows from them; runs last. */
+    bn_status (*read_own)(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err);
 } ARCHS[] = {
     {"bitnet-b1.58", BN_ACTIVATION_RELU2, BN_ROPE_NEOX, INT8, .sub_norms = true, .always_tied = true},
     {"bitnet-25", BN_ACTIVATION_RELU2, BN_ROPE_NEOX, INT8, .sub_norms = true, .always_tied = true},
     {"bitnet", BN_ACTIVATION_SILU, BN_ROPE_NEOX, INT8, .sub_norms = true, .always_tied = true},
-    {"llama", BN_ACTIVATION_SILU, BN_ROPE_NORM, INT8_OR_FLOAT, .sub_norms = false},
+    {"llama", BN_ACTIVATION_SILU, BN_ROPE_NORM, INT8_OR_FLOAT},
     {"qwen3", BN_ACTIVATION_SILU, BN_ROPE_NEOX, FLOAT, .head_norms = true},
+    {"gemma3", BN_ACTIVATION_GELU, BN_ROPE_NEOX, FLOAT, .head_norms = true, .post_norms = true,
+     .read_own = read_gemma3},
+    {"minicpm", BN_ACTIVATION_SILU, BN_ROPE_NORM, FLOAT, .read_own = read_minicpm},
 };
+
+static const struct arch *arch_of(struct bn_str name)
+{
+    for (size_t i = 0; i < BN_ARRAY_LEN(ARCHS); i++)
+        if (bn_str_equal(name, ARCHS[i].name)) return &ARCHS[i];
+    return NULL;
+}
 
 #define FIELD(member) offsetof(bn_hparams, member)
 static const struct {
@@ -51,18 +153,6 @@ static const struct {
     {"vocab_size", FIELD(n_vocab), false, 1, BN_MAX_VOCAB},
 };
 
-static const char *key_of(char out[96], const char *arch, const char *suffix)
-{
-    snprintf(out, 96, "%s.%s", arch, suffix);
-    return out;
-}
-
-static uint64_t key_offset(const struct bn_gguf *gguf, const char *key)
-{
-    const struct bn_gguf_kv *kv = bn_gguf_find(gguf, key);
-    return kv != NULL ? kv->offset : BN_NO_OFFSET;
-}
-
 static bn_status read_arch(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
 {
     const char *key = "general.architecture";
@@ -70,21 +160,24 @@ static bn_status read_arch(bn_hparams *hp, const struct bn_gguf *gguf, bn_error 
     bn_status status = bn_gguf_str(gguf, key, &name, err);
     if (status == BN_ERR_NOT_FOUND) return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key, "missing key");
     BN_TRY(status);
-    for (size_t i = 0; i < BN_ARRAY_LEN(ARCHS); i++) {
-        if (!bn_str_equal(name, ARCHS[i].name)) continue;
-        snprintf(hp->arch, sizeof hp->arch, "%s", ARCHS[i].name);
-        hp->activation = ARCHS[i].activation;
-        hp->rope = ARCHS[i].rope;
-        hp->sub_norms = ARCHS[i].sub_norms;
-        hp->head_norms = ARCHS[i].head_norms;
+    const struct arch *arch = arch_of(name);
+    if (arch != NULL) {
+        snprintf(hp->arch, sizeof hp->arch, "%s", arch->name);
+        hp->activation = arch->activation;
+        hp->rope = arch->rope;
+        hp->sub_norms = arch->sub_norms;
+        hp->head_norms = arch->head_norms;
+        hp->post_norms = arch->post_norms;
         hp->input_norms = !hp->sub_norms && bn_gguf_find_tensor(gguf, "blk.0.attn_q_norm_in.weight") != NULL;
-        hp->tied_head = ARCHS[i].always_tied || bn_gguf_find_tensor(gguf, "output.weight") == NULL;
+        hp->tied_head = arch->always_tied || bn_gguf_find_tensor(gguf, "output.weight") == NULL;
         return BN_OK;
     }
     char shown[64];
     bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key, "unknown architecture '%s'",
                bn_escape(shown, sizeof shown, name.ptr, name.len));
-    bn_error_hint(err, "known: bitnet-b1.58, bitnet-25, bitnet, and llama and qwen3 with ternary linears");
+    bn_error_hint(
+        err,
+        "known: bitnet-b1.58, bitnet-25, bitnet, and llama, qwen3, gemma3 and minicpm with ternary linear layers");
     return BN_ERR_UNSUPPORTED;
 }
 
@@ -104,21 +197,6 @@ static bn_status read_fields(bn_hparams *hp, const struct bn_gguf *gguf, bn_erro
                               key_offset(gguf, key), key, "%u is not between %u and %u", *value,
                               FIELDS[i].min, FIELDS[i].max);
     }
-    return BN_OK;
-}
-
-static bn_status read_float(const struct bn_gguf *gguf, const char *arch, const char *suffix, bool required,
-                            float min, float *out, bn_error *err)
-{
-    char key[96];
-    key_of(key, arch, suffix);
-    bn_status status = bn_gguf_f32(gguf, key, out, err);
-    if (status == BN_ERR_NOT_FOUND && !required) return BN_OK;
-    if (status == BN_ERR_NOT_FOUND) return bn_fail_at(err, BN_ERR_FORMAT, BN_NO_OFFSET, key, "missing key");
-    BN_TRY(status);
-    if (!isfinite(*out) || *out < min || *out > 1e12f)
-        return bn_fail_at(err, BN_ERR_FORMAT, key_offset(gguf, key), key, "%g is not between %g and 1e12",
-                          (double)*out, (double)min);
     return BN_OK;
 }
 
@@ -172,6 +250,17 @@ static bn_status read_rope_scaling(bn_hparams *hp, const struct bn_gguf *gguf, b
     return BN_OK;
 }
 
+/* llama.cpp's numbers; 4 is for models that score pairs of texts. */
+static bn_status read_pooling(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
+{
+    static const bn_pooling POOLINGS[] = {BN_POOLING_NONE, BN_POOLING_MEAN, BN_POOLING_FIRST,
+                                          BN_POOLING_LAST};
+    uint32_t pooling = UINT32_MAX;
+    BN_TRY(read_u32(gguf, hp->arch, "pooling_type", 0, 64, &pooling, err));
+    if (pooling < BN_ARRAY_LEN(POOLINGS)) hp->pooling = POOLINGS[pooling];
+    return BN_OK;
+}
+
 static bn_status read_activation(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
 {
     char key[96];
@@ -184,6 +273,8 @@ static bn_status read_activation(bn_hparams *hp, const struct bn_gguf *gguf, bn_
         hp->activation = BN_ACTIVATION_RELU2;
     } else if (bn_str_equal(name, "silu") || bn_str_equal(name, "swish")) {
         hp->activation = BN_ACTIVATION_SILU;
+    } else if (bn_str_equal(name, "gelu") || bn_str_equal(name, "gelu_pytorch_tanh")) {
+        hp->activation = BN_ACTIVATION_GELU;
     } else {
         char shown[32];
         return bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key), key,
@@ -229,22 +320,29 @@ static bn_status check_heads(bn_hparams *hp, const struct bn_gguf *gguf, bn_erro
 
 bn_status bn_hparams_read(bn_hparams *hp, const struct bn_gguf *gguf, bn_error *err)
 {
-    *hp = (bn_hparams){.rope_base = 10000.0f, .rope_scale = 1.0f};
+    *hp = (bn_hparams){.rope_base = 10000.0f,
+                       .rope_scale = 1.0f,
+                       .embd_scale = 1.0f,
+                       .residual_scale = 1.0f,
+                       .logit_scale = 1.0f};
     BN_TRY(read_arch(hp, gguf, err));
     BN_TRY(read_fields(hp, gguf, err));
     BN_TRY(read_float(gguf, hp->arch, "attention.layer_norm_rms_epsilon", true, 1e-12f, &hp->rms_eps, err));
     BN_TRY(read_float(gguf, hp->arch, "rope.freq_base", false, 1.0f, &hp->rope_base, err));
     BN_TRY(read_rope_scaling(hp, gguf, err));
     BN_TRY(read_activation(hp, gguf, err));
-    return check_heads(hp, gguf, err);
+    BN_TRY(read_pooling(hp, gguf, err));
+    BN_TRY(check_heads(hp, gguf, err));
+    hp->attn_scale = 1.0f / sqrtf((float)hp->head_dim);
+    const struct arch *arch = arch_of((struct bn_str){hp->arch, strlen(hp->arch)});
+    return arch->read_own != NULL ? arch->read_own(hp, gguf, err) : BN_OK;
 }
 
 bool bn_hparams_wide_activations(const bn_hparams *hp, uint32_t type)
 {
     bool is_float = type == BN_TYPE_F32 || type == BN_TYPE_F16 || type == BN_TYPE_BF16;
     if (type == BN_TYPE_I2_S) return false;
-    for (size_t i = 0; i < BN_ARRAY_LEN(ARCHS); i++)
-        if (strcmp(ARCHS[i].name, hp->arch) == 0)
-            return ARCHS[i].training == FLOAT || (ARCHS[i].training == INT8_OR_FLOAT && !is_float);
-    return false;
+    const struct arch *arch = arch_of((struct bn_str){hp->arch, strlen(hp->arch)});
+    if (arch == NULL) return false;
+    return arch->training == FLOAT || (arch->training == INT8_OR_FLOAT && !is_float);
 }

@@ -65,7 +65,9 @@ struct bn_screen {
 
 struct bn_layer {
     const float *attn_norm, *ffn_norm; /* n_embd */
-    const float *q_norm, *k_norm;      /* head_dim, of every head; NULL when the model has none */
+    const float *post_attn_norm,
+        *post_ffn_norm;           /* n_embd, of what a half adds; NULL when the model has none */
+    const float *q_norm, *k_norm; /* head_dim, of every head; NULL when the model has none */
     struct bn_linear q, k, v, o, gate, up, down;
 };
 

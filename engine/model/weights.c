@@ -83,6 +83,31 @@ static bn_status bind_matrix(struct bn_model *m, const char *name, size_t rows, 
     }
 }
 
+/* The final norm; the scale of the logits is part of it, so that no stage of its own is needed. */
+static bn_status bind_output_norm(struct bn_model *m, bn_error *err)
+{
+    BN_TRY(bind_vector(m, "output_norm.weight", m->hp.n_embd, &m->output_norm, err));
+    if (m->hp.logit_scale == 1.0f) return BN_OK;
+    float *scaled = bn_model_own(m, m->hp.n_embd, sizeof *scaled);
+    if (scaled == NULL) return bn_nomem(err);
+    for (size_t i = 0; i < m->hp.n_embd; i++)
+        scaled[i] = m->output_norm[i] * m->hp.logit_scale;
+    m->output_norm = scaled;
+    return BN_OK;
+}
+
+/* Factors of LongRoPE, which depend on the length of the context. */
+static bn_status refuse_rope_factors(const struct bn_model *m, bn_error *err)
+{
+    static const char *const NAMES[] = {"rope_factors_long.weight", "rope_factors_short.weight"};
+    for (size_t i = 0; i < BN_ARRAY_LEN(NAMES); i++) {
+        const struct bn_gguf_tensor *t = bn_gguf_find_tensor(&m->gguf, NAMES[i]);
+        if (t != NULL)
+            return bn_fail_at(err, BN_ERR_UNSUPPORTED, t->info_offset, NAMES[i], "LongRoPE is not supported");
+    }
+    return BN_OK;
+}
+
 /* A head of ternary blocks is multiplied like a layer, with activations of 16 bits. */
 static bn_status bind_head(struct bn_model *m, bn_error *err)
 {
@@ -122,6 +147,7 @@ struct part {
     const char *name, *sub_norm;
     size_t rows, k;
     struct bn_linear *out;
+    bool adds; /* to the residual stream */
 };
 
 /* blk.N.<part>.weight, and blk.N.<part>.scale where there is one. */
@@ -149,12 +175,16 @@ static bn_status bind_linear(struct bn_model *m, uint32_t layer, const struct pa
     m->ternary_bytes += (uint64_t)out->w.rows * out->w.row_bytes;
     m->ternary_weights += (uint64_t)rows * k;
     BN_TRY(bind_input_norm(m, layer, part, p->sub_norm, out, err));
+    if (p->adds && m->hp.residual_scale != 1.0f) {
+        out->extra_scale = m->hp.residual_scale;
+        out->has_extra_scale = true;
+    }
 
     snprintf(name, sizeof name, "blk.%u.%s.scale", layer, part);
     if (bn_gguf_find_tensor(&m->gguf, name) == NULL) return BN_OK;
     const float *scale = NULL;
     BN_TRY(bind_vector(m, name, 1, &scale, err));
-    out->extra_scale = scale[0];
+    out->extra_scale *= scale[0];
     out->has_extra_scale = true;
     return BN_OK;
 }
@@ -181,6 +211,8 @@ static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error 
     } vectors[] = {
         {"attn_norm", hp->n_embd, &l->attn_norm, true},
         {"ffn_norm", hp->n_embd, &l->ffn_norm, true},
+        {"post_attention_norm", hp->n_embd, &l->post_attn_norm, hp->post_norms},
+        {"post_ffw_norm", hp->n_embd, &l->post_ffn_norm, hp->post_norms},
         {"attn_q_norm", hp->head_dim, &l->q_norm, hp->head_norms},
         {"attn_k_norm", hp->head_dim, &l->k_norm, hp->head_norms},
     };
@@ -193,10 +225,10 @@ static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error 
         {"attn_q", NULL, q_dim, hp->n_embd, &l->q},
         {"attn_k", NULL, kv_dim, hp->n_embd, &l->k},
         {"attn_v", NULL, kv_dim, hp->n_embd, &l->v},
-        {"attn_output", "attn_sub_norm", hp->n_embd, q_dim, &l->o},
+        {"attn_output", "attn_sub_norm", hp->n_embd, q_dim, &l->o, true},
         {"ffn_gate", NULL, hp->n_ff, hp->n_embd, &l->gate},
         {"ffn_up", NULL, hp->n_ff, hp->n_embd, &l->up},
-        {"ffn_down", "ffn_sub_norm", hp->n_embd, hp->n_ff, &l->down},
+        {"ffn_down", "ffn_sub_norm", hp->n_embd, hp->n_ff, &l->down, true},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(parts); i++)
         BN_TRY(bind_linear(m, n, &parts[i], skip, err));
@@ -253,7 +285,8 @@ bn_status bn_weights_bind(struct bn_model *m, struct bn_loading *loading, bn_err
     BN_TRY(bn_hadamard_read(&m->hadamard, &m->gguf, err));
     BN_TRY(bn_hadamard_of(&m->hadamard, "token_embd.weight", hp->n_embd, &m->embd_rotation, err));
     BN_TRY(bind_head(m, err));
-    BN_TRY(bind_vector(m, "output_norm.weight", hp->n_embd, &m->output_norm, err));
+    BN_TRY(bind_output_norm(m, err));
+    BN_TRY(refuse_rope_factors(m, err));
     if (bn_gguf_find_tensor(&m->gguf, "rope_freqs.weight") != NULL) {
         BN_TRY(bind_vector(m, "rope_freqs.weight", hp->n_rot / 2, &m->rope_factors, err));
         for (size_t i = 0; i < hp->n_rot / 2; i++)

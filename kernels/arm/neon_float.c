@@ -242,6 +242,20 @@ void bn_silu_mul_neon(float *y, const float *gate, const float *up, size_t n)
         y[i] = gate[i] / (1.0f + bn_ref_exp(-gate[i])) * up[i];
 }
 
+void bn_gelu_mul_neon(float *y, const float *gate, const float *up, size_t n)
+{
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        float32x4_t g = vld1q_f32(gate + i);
+        float32x4_t slope = vfmaq_f32(vdupq_n_f32(BN_GELU_C1), vmulq_f32(g, g), vdupq_n_f32(BN_GELU_C3));
+        float32x4_t e = exp4(vnegq_f32(vmulq_f32(g, slope)));
+        float32x4_t gelu = vdivq_f32(g, vaddq_f32(vdupq_n_f32(1.0f), e));
+        vst1q_f32(y + i, vmulq_f32(gelu, vld1q_f32(up + i)));
+    }
+    for (; i < n; i++)
+        y[i] = bn_ref_gelu(gate[i]) * up[i];
+}
+
 /* ---- norm, positions, element by element ---- */
 
 void bn_residual_neon(double *size, double *rest, const float *x, const int8_t *q, float step, size_t n)

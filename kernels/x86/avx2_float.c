@@ -273,6 +273,21 @@ void bn_silu_mul_avx2(float *y, const float *gate, const float *up, size_t n)
         y[i] = gate[i] / (1.0f + bn_ref_exp(-gate[i])) * up[i];
 }
 
+void bn_gelu_mul_avx2(float *y, const float *gate, const float *up, size_t n)
+{
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        __m256 g = _mm256_loadu_ps(gate + i);
+        __m256 slope =
+            _mm256_fmadd_ps(_mm256_mul_ps(g, g), _mm256_set1_ps(BN_GELU_C3), _mm256_set1_ps(BN_GELU_C1));
+        __m256 e = exp8(_mm256_xor_ps(_mm256_mul_ps(g, slope), _mm256_set1_ps(-0.0f)));
+        __m256 gelu = _mm256_div_ps(g, _mm256_add_ps(_mm256_set1_ps(1.0f), e));
+        _mm256_storeu_ps(y + i, _mm256_mul_ps(gelu, _mm256_loadu_ps(up + i)));
+    }
+    for (; i < n; i++)
+        y[i] = bn_ref_gelu(gate[i]) * up[i];
+}
+
 /* ---- norm, positions, element by element ---- */
 
 void bn_residual_avx2(double *size, double *rest, const float *x, const int8_t *q, float step, size_t n)

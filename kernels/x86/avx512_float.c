@@ -369,6 +369,19 @@ void bn_silu_mul_avx512vnni(float *y, const float *gate, const float *up, size_t
     }
 }
 
+void bn_gelu_mul_avx512vnni(float *y, const float *gate, const float *up, size_t n)
+{
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 here = first16(n - i);
+        __m512 g = _mm512_maskz_loadu_ps(here, gate + i);
+        __m512 slope =
+            _mm512_fmadd_ps(_mm512_mul_ps(g, g), _mm512_set1_ps(BN_GELU_C3), _mm512_set1_ps(BN_GELU_C1));
+        __m512 e = exp16(_mm512_xor_ps(_mm512_mul_ps(g, slope), _mm512_set1_ps(-0.0f)));
+        __m512 gelu = _mm512_div_ps(g, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
+        _mm512_mask_storeu_ps(y + i, here, _mm512_mul_ps(gelu, _mm512_maskz_loadu_ps(here, up + i)));
+    }
+}
+
 /* ---- norm, element by element ---- */
 
 void bn_residual_avx512vnni(double *size, double *rest, const float *x, const int8_t *q, float step, size_t n)

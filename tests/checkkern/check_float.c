@@ -261,6 +261,11 @@ static void invoke_silu_mul(const struct bn_kernels *kernels, const struct ck_ca
     kernels->silu_mul(call->out, call->a, call->b, call->n);
 }
 
+static void invoke_gelu_mul(const struct bn_kernels *kernels, const struct ck_call *call)
+{
+    kernels->gelu_mul(call->out, call->a, call->b, call->n);
+}
+
 static void invoke_add(const struct bn_kernels *kernels, const struct ck_call *call)
 {
     kernels->add(call->out, call->rows == 0 ? call->b : call->c, call->n);
@@ -298,6 +303,21 @@ static bool truth_silu_mul(struct ck *ck, const struct ck_call *call)
     return true;
 }
 
+static bool truth_gelu_mul(struct ck *ck, const struct ck_call *call)
+{
+    const float *y = call->out, *gate = call->c;
+    for (size_t i = 0; i < call->n; i++) {
+        double g = (double)gate[i], z = sqrt(2 / acos(-1)) * (g + 0.044715 * g * g * g);
+        double want = g / (1 + exp(-2 * z)) * second(call, i);
+        if (2 * z < -87) continue; /* exp is capped there */
+        /* The error of u is multiplied by exp. */
+        if (!ck_near(ck, "value", i, y[i], want,
+                     fabs(want) * (12 + 4 * fabs(2 * z)) * EPS + fabs(second(call, i)) * 1e-44 + 1e-44))
+            return false;
+    }
+    return true;
+}
+
 static bool truth_add(struct ck *ck, const struct ck_call *call)
 {
     const float *y = call->out, *x = call->c;
@@ -316,6 +336,7 @@ const struct ck_slot CK_FLOAT[] = {
     {BN_KERNEL_EXP, setup_exp, invoke_exp, truth_exp},
     {BN_KERNEL_RELU2_MUL, setup_pair, invoke_relu2_mul, truth_relu2_mul},
     {BN_KERNEL_SILU_MUL, setup_pair, invoke_silu_mul, truth_silu_mul},
+    {BN_KERNEL_GELU_MUL, setup_pair, invoke_gelu_mul, truth_gelu_mul},
     {BN_KERNEL_ADD, setup_pair, invoke_add, truth_add},
     {BN_KERNEL_COUNT, NULL, NULL, NULL},
 };
