@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Writes a copy of a GGUF model with another vocabulary: python3 edit_vocabulary.py IN OUT PRE TEMPLATE ID=TEXT...
 
 PRE is the splitting rule, TEMPLATE the text of tokenizer.chat_template. TEXT becomes the text of token ID: a control token when
