@@ -121,7 +121,7 @@ static const struct arch {
     {"bitnet-b1.58", BN_ACTIVATION_RELU2, BN_ROPE_NEOX, INT8, .sub_norms = true, .always_tied = true},
     {"bitnet-25", BN_ACTIVATION_RELU2, BN_ROPE_NEOX, INT8, .sub_norms = true, .always_tied = true},
     {"bitnet", BN_ACTIVATION_SILU, BN_ROPE_NEOX, INT8, .sub_norms = true, .always_tied = true},
-    {"llama", BN_ACTIVATION_SILU, BN_ROPE_NORM, INT8_OR_FLOAT},
+    {"llama", BN_ACTIVATION_SILU, BN_ROPE_NORM, INT8_OR_FLOAT, .sub_norms = false},
     {"qwen3", BN_ACTIVATION_SILU, BN_ROPE_NEOX, FLOAT, .head_norms = true},
     {"gemma3", BN_ACTIVATION_GELU, BN_ROPE_NEOX, FLOAT, .head_norms = true, .post_norms = true,
      .read_own = read_gemma3},

@@ -222,12 +222,12 @@ static bn_status bind_layer(struct bn_model *m, uint32_t n, bool skip, bn_error 
         if (vectors[i].wanted) BN_TRY(bind_vector(m, name, vectors[i].n, vectors[i].out, err));
     }
     const struct part parts[] = {
-        {"attn_q", NULL, q_dim, hp->n_embd, &l->q},
-        {"attn_k", NULL, kv_dim, hp->n_embd, &l->k},
-        {"attn_v", NULL, kv_dim, hp->n_embd, &l->v},
+        {"attn_q", NULL, q_dim, hp->n_embd, &l->q, false},
+        {"attn_k", NULL, kv_dim, hp->n_embd, &l->k, false},
+        {"attn_v", NULL, kv_dim, hp->n_embd, &l->v, false},
         {"attn_output", "attn_sub_norm", hp->n_embd, q_dim, &l->o, true},
-        {"ffn_gate", NULL, hp->n_ff, hp->n_embd, &l->gate},
-        {"ffn_up", NULL, hp->n_ff, hp->n_embd, &l->up},
+        {"ffn_gate", NULL, hp->n_ff, hp->n_embd, &l->gate, false},
+        {"ffn_up", NULL, hp->n_ff, hp->n_embd, &l->up, false},
         {"ffn_down", "ffn_sub_norm", hp->n_embd, hp->n_ff, &l->down, true},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(parts); i++)
