@@ -111,7 +111,11 @@ static unsigned wanted_in_layer(const struct audit *a, unsigned brick)
     if (brick == BN_BRICK_LAYER) return !inside;
     if (COUNTS[brick] == 0) return ANY;
     if (!inside) return 0;
-    return brick == BN_BRICK_RMS_NORM && a->network.sub_norms ? 4 : COUNTS[brick];
+    const struct bn_prof_network *n = &a->network;
+    if (brick == BN_BRICK_RMS_NORM)
+        return 2u + 2u * n->sub_norms + n->head_norms + 7u * n->input_norms + 2u * n->post_norms;
+    if (brick == BN_BRICK_ACTIVATION_QUANTIZE && n->input_norms) return 7;
+    return brick == BN_BRICK_QKV_PROJECTION && n->input_norms ? 3 : COUNTS[brick];
 }
 
 /* And outside of layers. */

@@ -242,6 +242,9 @@ bn_status bn_prof_put(bn_json *document, const bn_prof *prof, const bn_hparams *
     bn_json *net = bn_json_put_object(profile, "network");
     bn_json_put_u64(net, "layers", network->n_layer);
     bn_json_put_bool(net, "sub_norms", network->sub_norms);
+    bn_json_put_bool(net, "head_norms", network->head_norms);
+    bn_json_put_bool(net, "input_norms", network->input_norms);
+    bn_json_put_bool(net, "post_norms", network->post_norms);
     bn_json_put_u64(profile, "wall_ns", prof->wall_ns);
     bn_json_put_u64(profile, "dropped", bn_prof_dropped(prof));
     put_bricks(profile, prof);
@@ -331,6 +334,9 @@ static bn_status read_head(struct reader *r, struct bn_prof_network *network)
         !bn_json_bool(bn_json_path(p, "network.sub_norms"), &network->sub_norms))
         return malformed(r, "network");
     network->n_layers = (uint32_t)n_layers;
+    network->head_norms = bn_json_flag_of(p, "network.head_norms"); /* older documents have no such models */
+    network->input_norms = bn_json_flag_of(p, "network.input_norms");
+    network->post_norms = bn_json_flag_of(p, "network.post_norms");
     if (!bn_json_u64(bn_json_get(p, "wall_ns"), &r->prof->wall_ns)) return malformed(r, "wall_ns");
     if (!bn_json_u64(bn_json_get(p, "dropped"), &r->prof->passes_dropped)) return malformed(r, "dropped");
     return BN_OK;

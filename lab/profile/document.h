@@ -22,7 +22,7 @@ BN_MUST_CHECK bn_status bn_prof_put_summary(bn_json *profile, const bn_prof *pro
 /* The network of a document. */
 struct bn_prof_network {
     uint32_t n_layers;
-    bool sub_norms;
+    bool sub_norms, head_norms, input_norms, post_norms; /* as in bn_hparams */
 };
 
 /* Reads a document back: the clock, passes and events that it holds, finalized, as if just measured. Its

@@ -118,6 +118,10 @@ static void put_model(struct build *b, bn_json *predicate)
     bn_json_put_u64(model, "n_head_kv", hp->n_head_kv);
     bn_json_put_u64(model, "head_dim", hp->head_dim);
     bn_json_put_u64(model, "n_rot", hp->n_rot);
+    if (hp->window != 0) {
+        bn_json_put_u64(model, "window", hp->window);
+        bn_json_put_u64(model, "local_layers", hp->n_layer - hp->n_layer / hp->period);
+    }
     bn_json_put_u64(model, "ternary_weights", m->ternary_weights);
     bn_json_put_u64(model, "ternary_bytes", m->ternary_bytes);
     bn_json_put_u64(model, "head_bytes", m->head_bytes);

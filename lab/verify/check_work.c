@@ -20,6 +20,7 @@ typedef unsigned long long ull;
 struct shape {
     uint64_t n_embd, n_layer, n_ff, n_head, n_head_kv, head_dim, n_rot, n_vocab, ternary_weights,
         ternary_bytes, head_bytes, bytes;
+    uint64_t window, local_layers; /* 0: none */
 };
 
 /* Every number is positive and below 2^32, products of a few of them are done in double or checked. */
@@ -39,6 +40,13 @@ static bool read_shape(const struct bn_rules_input *in, struct shape *s, struct 
         if (FIELDS[i].value == &s->n_vocab && *FIELDS[i].value > 0 && *FIELDS[i].value < 1u << 30) continue;
         return bn_rule_fail(out, "%s is %llu", FIELDS[i].path, (ull)*FIELDS[i].value);
     }
+    if (bn_json_path(in->receipt->predicate, "model.window") != NULL &&
+        (!bn_rule_u64(in, "model.window", &s->window, out) ||
+         !bn_rule_u64(in, "model.local_layers", &s->local_layers, out)))
+        return false;
+    if (s->local_layers > s->n_layer || s->window > 1u << 24 || (s->local_layers > 0 && s->window == 0))
+        return bn_rule_fail(out, "%llu of %llu layers attend to the last %llu tokens", (ull)s->local_layers,
+                            (ull)s->n_layer, (ull)s->window);
     return bn_rule_u64(in, "model.ternary_weights", &s->ternary_weights, out) &&
            bn_rule_u64(in, "model.ternary_bytes", &s->ternary_bytes, out) &&
            bn_rule_u64(in, "model.head_bytes", &s->head_bytes, out) &&
@@ -60,7 +68,7 @@ static bool head_fits(const struct shape *s)
 
 bool bn_check_model_shape(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
-    struct shape s;
+    struct shape s = {0};
     if (!read_shape(in, &s, out)) return false;
     uint64_t q_dim = s.n_head * s.head_dim, kv_dim = s.n_head_kv * s.head_dim, layer, weights;
     if (s.n_head % s.n_head_kv != 0 || s.n_rot > s.head_dim)
@@ -244,7 +252,7 @@ bool bn_check_kernel_work(const struct bn_rules_input *in, struct bn_rule_result
     static const enum bn_kernel SLOTS[] = {BN_KERNEL_I2S_GEMV,    BN_KERNEL_I2S_GEMM, BN_KERNEL_TQ2_GEMV,
                                            BN_KERNEL_TQ2_GEMM,    BN_KERNEL_T5_GEMV,  BN_KERNEL_GROUPED_GEMV,
                                            BN_KERNEL_GROUPED_GEMM};
-    struct effort e;
+    struct effort e = {0};
     uint64_t packed;
     if (!read_effort(in, &e, out) || !read_packed(in, &e.shape, &packed, out)) return false;
     const struct shape *s = &e.shape;
@@ -262,16 +270,21 @@ bool bn_check_kernel_work(const struct bn_rules_input *in, struct bn_rule_result
                         (ull)e.evaluated, (ull)e.passes);
 }
 
-/* Pairs of a token and one that it attends to, over all heads of all layers. */
+/* Pairs of a token and one that it attends to, over all heads of all layers: all tokens before, in local layers the
+ * last ones. */
 static uint64_t attended(const struct effort *e)
 {
-    return times(e->evaluated * (e->evaluated + 1) / 2, e->shape.n_layer * e->shape.n_head);
+    uint64_t n = e->evaluated, w = e->shape.window, all = n * (n + 1) / 2;
+    uint64_t local = n <= w ? all : w * (w + 1) / 2 + (n - w) * w; /* n and w are below 2^31 */
+    uint64_t in_head =
+        plus(times(all, e->shape.n_layer - e->shape.local_layers), times(local, e->shape.local_layers));
+    return times(in_head, e->shape.n_head);
 }
 
 bool bn_check_attention_work(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const enum bn_kernel SCORES[] = {BN_KERNEL_ATTN_SCORES}, VALUES[] = {BN_KERNEL_ATTN_VALUES};
-    struct effort e;
+    struct effort e = {0};
     if (!read_effort(in, &e, out)) return false;
     struct bn_receipt_work scores = bn_receipt_work_sum(in, SCORES, 1),
                            values = bn_receipt_work_sum(in, VALUES, 1);
@@ -306,7 +319,7 @@ bool bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *
 {
     static const enum bn_kernel FULL[] = {BN_KERNEL_F16_GEMM, BN_KERNEL_F32_GEMM},
                                 SCREEN[] = {BN_KERNEL_I8_GEMV};
-    struct effort e;
+    struct effort e = {0};
     bn_screen_stat screen;
     if (!read_effort(in, &e, out) || !read_screen(in, &e, &screen, out)) return false;
     const struct shape *s = &e.shape;
@@ -345,7 +358,7 @@ bool bn_check_head_work(const struct bn_rules_input *in, struct bn_rule_result *
 /* What one kind of kernel must have done. */
 struct part {
     const char *what;
-    enum bn_kernel slots[2];
+    enum bn_kernel slots[3];
     size_t n_slots;
     uint64_t width;   /* elements a token and layer */
     uint64_t calls;   /* a pass and layer */
@@ -385,25 +398,52 @@ static bool embedding_agrees(const struct bn_rules_input *in, const struct effor
     return bn_rule_fail(out, "%llu elements of the embedding in %llu bytes", (ull)want, (ull)done.bytes);
 }
 
+/* The norms of a layer: calls, and elements of a token. */
+struct norms {
+    uint64_t calls, width;
+    bool each_input; /* of each linear layer, so that each quantises its own inputs */
+};
+
+/* Two are before attention and the feed-forward part. An architecture may add: one of all heads of q and k; two
+ * inside those parts, or one of the inputs of each of the seven linear layers; two of what the parts add. The number
+ * of calls tells them apart; with another number the claim is compared with the first row. */
+static struct norms norms_of(const struct shape *s, const struct effort *e, uint64_t calls)
+{
+    uint64_t q_dim = s->n_head * s->head_dim, kv_dim = s->n_head_kv * s->head_dim;
+    uint64_t heads = q_dim + kv_dim, subs = q_dim + s->n_ff, inputs = 5 * s->n_embd + subs,
+             post = 2 * s->n_embd;
+    const struct norms ROWS[] = {
+        {4, subs, false},
+        {2, 0, false},
+        {3, heads, false},
+        {5, heads + post, false},
+        {9, inputs, true},
+        {10, inputs + heads, true},
+        {12, inputs + heads + post, true},
+    };
+    struct norms norms = ROWS[0];
+    for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++)
+        if (calls == e->passes * ROWS[i].calls * s->n_layer + e->generated) norms = ROWS[i];
+    norms.width += 2 * s->n_embd;
+    return norms;
+}
+
 bool bn_check_layer_work(const struct bn_rules_input *in, struct bn_rule_result *out)
 {
     static const enum bn_kernel NORM[] = {BN_KERNEL_RMSNORM},
                                 NEVER[] = {BN_KERNEL_RESIDUAL, BN_KERNEL_T5_PACK, BN_KERNEL_HAS_CODE3,
                                            BN_KERNEL_EXP};
-    struct effort e;
+    struct effort e = {0};
     if (!read_effort(in, &e, out)) return false;
     const struct shape s = e.shape;
     uint64_t q_dim = s.n_head * s.head_dim, kv_dim = s.n_head_kv * s.head_dim;
-    /* Besides those before attention and the feed-forward part: none, one of all heads of q and k, or two inside
-     * those parts. */
-    uint64_t norms = bn_receipt_work_sum(in, NORM, 1).calls, n_norms = 4, norm_width = q_dim + s.n_ff;
-    if (norms == e.passes * 2 * s.n_layer + e.generated) n_norms = 2, norm_width = 0;
-    if (norms == e.passes * 3 * s.n_layer + e.generated) n_norms = 3, norm_width = q_dim + kv_dim;
+    struct norms n = norms_of(&s, &e, bn_receipt_work_sum(in, NORM, 1).calls);
+    uint64_t inputs = (n.each_input ? 5 : 2) * s.n_embd + q_dim + s.n_ff;
     const struct part PARTS[] = {
-        {"quantize", {BN_KERNEL_QUANTIZE, BN_KERNEL_QUANTIZE16}, 2, 2 * s.n_embd + q_dim + s.n_ff, 4, 0, 0},
-        {"rmsnorm", {BN_KERNEL_RMSNORM}, 1, 2 * s.n_embd + norm_width, n_norms, 0, s.n_embd},
+        {"quantize", {BN_KERNEL_QUANTIZE, BN_KERNEL_QUANTIZE16}, 2, inputs, n.each_input ? 7 : 4, 0, 0},
+        {"rmsnorm", {BN_KERNEL_RMSNORM}, 1, n.width, n.calls, 0, s.n_embd},
         {"rope", {BN_KERNEL_ROPE_NEOX, BN_KERNEL_ROPE_NORM}, 2, (s.n_head + s.n_head_kv) * s.n_rot, 1, 0, 0},
-        {"the activation", {BN_KERNEL_RELU2_MUL, BN_KERNEL_SILU_MUL}, 2, s.n_ff, 1, 0, 0},
+        {"the activation", {BN_KERNEL_RELU2_MUL, BN_KERNEL_SILU_MUL, BN_KERNEL_GELU_MUL}, 3, s.n_ff, 1, 0, 0},
         {"add", {BN_KERNEL_ADD}, 1, 2 * s.n_embd, 2, 0, 0},
         {"f32_to_f16", {BN_KERNEL_F32_TO_F16}, 1, 2 * kv_dim, 1, 2, 0},
     };

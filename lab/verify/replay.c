@@ -165,23 +165,28 @@ static bool shape_differs(const struct replay *r, const struct bn_model *model, 
     const struct {
         const char *path;
         uint64_t value;
+        bool optional; /* not there when it is 0 */
     } FIELDS[] = {
-        {"model.bytes", model->n_bytes},
-        {"model.n_vocab", hp->n_vocab},
-        {"model.n_ctx", hp->n_ctx},
-        {"model.n_embd", hp->n_embd},
-        {"model.n_layer", hp->n_layer},
-        {"model.n_ff", hp->n_ff},
-        {"model.n_head", hp->n_head},
-        {"model.n_head_kv", hp->n_head_kv},
-        {"model.head_dim", hp->head_dim},
-        {"model.n_rot", hp->n_rot},
-        {"model.ternary_weights", model->ternary_weights},
-        {"model.ternary_bytes", model->ternary_bytes},
-        {"model.head_bytes", model->head_bytes},
+        {"model.bytes", model->n_bytes, false},
+        {"model.n_vocab", hp->n_vocab, false},
+        {"model.n_ctx", hp->n_ctx, false},
+        {"model.n_embd", hp->n_embd, false},
+        {"model.n_layer", hp->n_layer, false},
+        {"model.n_ff", hp->n_ff, false},
+        {"model.n_head", hp->n_head, false},
+        {"model.n_head_kv", hp->n_head_kv, false},
+        {"model.head_dim", hp->head_dim, false},
+        {"model.n_rot", hp->n_rot, false},
+        {"model.ternary_weights", model->ternary_weights, false},
+        {"model.ternary_bytes", model->ternary_bytes, false},
+        {"model.head_bytes", model->head_bytes, false},
+        {"model.window", hp->window, true},
+        {"model.local_layers", hp->window != 0 ? hp->n_layer - hp->n_layer / hp->period : 0, true},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(FIELDS); i++) {
-        uint64_t claimed;
+        uint64_t claimed = 0;
+        bool none = FIELDS[i].optional && bn_json_path(r->predicate, FIELDS[i].path) == NULL;
+        if (none && FIELDS[i].value == 0) continue;
         if (bn_json_u64(bn_json_path(r->predicate, FIELDS[i].path), &claimed) && claimed == FIELDS[i].value)
             continue;
         snprintf(out->reason, sizeof out->reason, "%s is %llu in the model, the receipt has another",
