@@ -101,8 +101,9 @@ half_written() {
     done
 }
 check "a kill leaves no half of a file" half_written
+# --foreground: one signal; without it the group gets a second one, which ends the process at once.
 interrupted() {
-    timeout -s INT 0.05 "$convert" -q "$large" --to f32 -o "$tmp/kills/i.gguf" >/dev/null 2>&1
+    timeout --foreground -s INT 0.05 "$convert" -q "$large" --to f32 -o "$tmp/kills/i.gguf" >/dev/null 2>&1
     leftovers "$tmp/kills" && { [ ! -e "$tmp/kills/i.gguf" ] || [ "$(sha256sum <"$tmp/kills/i.gguf")" = "$whole" ]; }
 }
 check "an interruption removes the temporary file" interrupted
