@@ -199,7 +199,7 @@ Table Graph::embed(const std::vector<std::uint32_t> &tokens) const
         if (tokens[p] >= n_vocab())
             throw Usage("token " + std::to_string(tokens[p]) + " is not in the vocabulary");
         const Row row = embedding_.dense_row(tokens[p]);
-        x.set_row(p, hadamard_.has_inverse() ? hadamard_.embedding(row) : row);
+        x.set_row(p, hadamard_.has_inverse() ? hadamard_.embedding(row, options_.as) : row);
     }
     if (options_.faults.embd_scale)
         for (double &v : x.values)
@@ -248,7 +248,7 @@ Table Graph::apply_linear(const Linear &layer, const Table &input) const
     const bool sixteen = !eight && layer.weight.is_ternary() && options_.as == As::Engines;
     Table x = input;
     for (std::size_t p = 0; layer.transformed && p < x.rows; p++)
-        x.set_row(p, hadamard_.input(input.row(p)));
+        x.set_row(p, hadamard_.input(input.row(p), options_.as));
     std::vector<Quantised> quantised;
     for (std::size_t p = 0; eight && p < x.rows; p++)
         quantised.push_back(quantise(x.row(p), options_.as));
@@ -283,7 +283,7 @@ Step Graph::linear_step(const std::string &tensor, const std::string &output, co
                         std::size_t n_out, std::size_t n_in) const
 {
     const auto layer = std::make_shared<Linear>(linear(tensor, n_out, n_in));
-    const bool exact = layer->weight.is_ternary() && !layer->transformed && layer->bias.empty();
+    const bool exact = layer->weight.is_ternary() && layer->bias.empty();
     return {output, {input}, n_out, exact, [this, layer](const std::vector<const Table *> &in) {
                 return apply_linear(*layer, *in[0]);
             }};
@@ -466,11 +466,11 @@ std::vector<Step> Graph::output_steps() const
     Step head{"G.logits",
               {"G.output_norm"},
               n_vocab(),
-              sixteen && !transformed,
+              sixteen,
               [this, transformed, sixteen](const std::vector<const Table *> &in) {
                   Table x = *in[0], y(x.rows, n_vocab());
                   for (std::size_t p = 0; transformed && p < x.rows; p++)
-                      x.set_row(p, hadamard_.input(in[0]->row(p)));
+                      x.set_row(p, hadamard_.input(in[0]->row(p), options_.as));
                   for (std::size_t r = 0; r < y.cols; r++) {
                       if (sixteen && options_.as == As::Engines) {
                           const TernaryRow w = head_.ternary_row(r);

@@ -11,8 +11,8 @@
 //   qwen3                     as llama, with Neox rotation and a norm of each head of queries and keys
 //
 // Ternary layers round their inputs to eight bits where the models were trained so: in the bitnet
-// architectures, and in every I2_S file. Layers with block scales in other models do not round: that is the exact model. As
-// engines compute them, their inputs have 16 bits.
+// architectures, and in every I2_S file. Layers with block scales in other models do not round: that is the
+// exact model. As engines compute them, their inputs have 16 bits.
 #ifndef REFERENCE_GRAPH_HPP
 #define REFERENCE_GRAPH_HPP
 

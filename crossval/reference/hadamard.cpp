@@ -41,7 +41,8 @@ Hadamard::Hadamard(const Gguf &file, HadamardFault fault) : fault_(fault)
         if (file.tensor(name).columns % block_ != 0)
             throw Malformed("rows of '" + name + "' are not a whole number of blocks of the transform");
     }
-    for (const std::string &name : file.texts(prefix + "inverse_weight_names")) {
+    const std::string inverse = prefix + "inverse_weight_names";
+    for (const std::string &name : file.has(inverse) ? file.texts(inverse) : std::vector<std::string>{}) {
         if (name != "token_embd.weight" || inverse_ || has(name))
             throw Unsupported("the inverse transform of '" + name + "'");
         inverse_ = true;
@@ -86,15 +87,20 @@ static Row times(Row x, const Row &signs)
     return x;
 }
 
-Row Hadamard::input(const Row &x) const
+Row Hadamard::transform(const Row &x, As as) const
 {
-    if (fault_.signs_after) return times(hadamard(x, block_), signs(x.size()));
-    return hadamard(times(x, signs(x.size())), block_);
+    return as == As::Engines ? hadamard_binary32(x, block_) : hadamard(x, block_);
 }
 
-Row Hadamard::embedding(const Row &z) const
+Row Hadamard::input(const Row &x, As as) const
 {
-    return fault_.no_inverse ? z : times(hadamard(z, block_), signs(z.size()));
+    if (fault_.signs_after) return times(transform(x, as), signs(x.size()));
+    return transform(times(x, signs(x.size())), as);
+}
+
+Row Hadamard::embedding(const Row &z, As as) const
+{
+    return fault_.no_inverse ? z : times(transform(z, as), signs(z.size()));
 }
 
 } // namespace ref

@@ -44,10 +44,11 @@ class Hadamard
     {
         return names_.size();
     }
-    Row input(const Row &x) const;     // H S x
-    Row embedding(const Row &z) const; // S H z
+    Row input(const Row &x, As as) const;     // H S x
+    Row embedding(const Row &z, As as) const; // S H z
 
   private:
+    Row transform(const Row &x, As as) const; // H x
     void read_signs(const Gguf &file);
     const Row &signs(std::size_t width) const;
 

@@ -98,6 +98,23 @@ Row hadamard(const Row &x, std::size_t n)
     return y;
 }
 
+Row hadamard_binary32(const Row &x, std::size_t n)
+{
+    const auto rounded = [](double v) { return double{static_cast<float>(v)}; };
+    Row y = x;
+    for (std::size_t apart = 1; apart < n; apart *= 2)
+        for (std::size_t i = 0; i < y.size(); i++) {
+            if ((i & apart) != 0) continue;
+            const double sum = y[i] + y[i + apart], difference = y[i] - y[i + apart];
+            y[i] = rounded(sum);
+            y[i + apart] = rounded(difference);
+        }
+    const double factor = rounded(1 / std::sqrt(static_cast<double>(n)));
+    for (double &v : y)
+        v = rounded(v * factor);
+    return y;
+}
+
 void rope(double *head, const Row &frequencies, double position, RopeStyle style)
 {
     const std::size_t pairs = frequencies.size();

@@ -45,6 +45,9 @@ double yarn_magnitude(const Yarn &yarn);
 // The normalised Sylvester-Walsh-Hadamard transform in blocks of n, a power of two: in each block
 // y_r = sum_c (-1)^popcount(r and c) x_c / sqrt(n).
 Row hadamard(const Row &x, std::size_t n);
+// The same as engines compute it: sums and differences of pairs 1, 2, 4 ... apart, then the factor, with one
+// rounding to binary32 after each operation.
+Row hadamard_binary32(const Row &x, std::size_t n);
 // Rotates the first 2 * |frequencies| elements of the head; the others do not change.
 void rope(double *head, const Row &frequencies, double position, RopeStyle style);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Weight matrices as numbers. A matrix is either *dense*, rows of binary64, or *ternary*, codes -1, 0, +1
-// with scales (and +2 in Q2_0 and PQ2_0). Rows are decoded from the file's bytes at each call; nothing is repacked.
+// with scales (and +2 in Q2_0 and PQ2_0). Rows are decoded from the file's bytes at each call; nothing is
+// repacked.
 #ifndef REFERENCE_WEIGHTS_HPP
 #define REFERENCE_WEIGHTS_HPP
 
