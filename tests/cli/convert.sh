@@ -181,6 +181,13 @@ folder $llama trits llama3
 says 0 "the scaling of Llama 3 is a tensor" 'rope_freqs.weight +32 ' "$convert" "$tmp/folder" --to i2_s --dry-run
 folder $llama trits qwen
 check "Qwen's rule is recognised" bash -c "'$convert' '$tmp/folder' --to i2_s -o '$tmp/q.gguf' && grep -qa 'tokenizer.ggml.pre.\{12\}qwen2' '$tmp/q.gguf'"
+folder $llama trits end
+to "$tmp/folder" i2_s >/dev/null
+key() { "$out/bn-run" inspect --json -m "$tmp/i2_s.gguf" | python3 -c "
+import json, sys
+print(next(k['value'] for k in json.load(sys.stdin)['keys'] if k['key'] == 'tokenizer.ggml.$1'))"; }
+check "a template that ends in another token sets the end" equal "$(key eos_token_id) $(key eot_token_id)" "506 507"
+check "and that it is added" equal "$(key add_eos_token)" true
 folder $llama trits qwen3
 says 0 "norms of heads are for qwen3" 'blk.0.attn_q_norm.weight +64 ' "$convert" "$tmp/folder" --to q2_0 --dry-run
 folder $llama trits qwen3 embedding

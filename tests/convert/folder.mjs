@@ -103,7 +103,8 @@ const ones = (n) => floats(new Array(n).fill(1));
 const head = key('embedding_length') / key('attention.head_count');
 if (has('qwen3'))
     for (const e of entries.filter((x) => /self_attn.[qk]_proj.weight$/.test(x.name)))
-        put(e.name.replace('_proj', '_norm'), 'F32', [head], floats(Array.from({length: head}, (_, i) => 0.75 + i / head)));
+        put(e.name.replace('_proj', '_norm'), 'F32', [head],
+            floats(Array.from({length: head}, (_, i) => 0.75 + i / head)));
 if (has('embedding'))
     for (const e of entries.filter((x) => x.name.endsWith('_proj.weight')))
         put(e.name.replace('.weight', '.norm.weight'), 'F32', [e.shape[1]], ones(e.shape[1]));
@@ -172,19 +173,24 @@ json('config.json', config);
 const types = keys['tokenizer.ggml.token_type'], vocab = {}, added = [];
 keys['tokenizer.ggml.tokens'].forEach((text, id) => {
     if (types[id] === 1) vocab[text] = id;
-    else added.push({id, content: text, special: types[id] === 3, normalized: false});
+    else added.push({id, content: text, single_word: false, lstrip: false, rstrip: false, normalized: false,
+        special: types[id] === 3});
 });
 const DIGITS = has('qwen') ? '\\p{N}' : '\\p{N}{1,3}';
 const REGEX = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|${DIGITS}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|` +
     '\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+';
 const merges = keys['tokenizer.ggml.merges'];
+const END = {type: 'TemplateProcessing', pair: [], special_tokens: {},
+    single: [{Sequence: {id: 'A', type_id: 0}}, {SpecialToken: {id: added[0]?.content, type_id: 0}}]};
 json('tokenizer.json', {
-    version: '1.0', added_tokens: added, normalizer: null,
+    version: '1.0', truncation: null, padding: null, added_tokens: added,
+    normalizer: has('qwen') ? {type: 'NFC'} : null,
     pre_tokenizer: {type: 'Sequence', pretokenizers: [
         {type: 'Split', pattern: {Regex: has('regex') ? '\\w+' : REGEX}, behavior: 'Isolated', invert: false},
         {type: 'ByteLevel', add_prefix_space: false, trim_offsets: true, use_regex: false}]},
-    post_processor: null,
-    model: {type: 'BPE', dropout: null, unk_token: null, byte_fallback: false, vocab,
+    post_processor: has('end') ? END : null, decoder: {type: 'ByteLevel', add_prefix_space: true, trim_offsets: true, use_regex: true},
+    model: {type: 'BPE', dropout: null, unk_token: null, continuing_subword_prefix: null, end_of_word_suffix: null,
+        fuse_unk: false, byte_fallback: false, ignore_merges: !has('qwen'), vocab,
         merges: has('pairs') ? merges.map((m) => m.split(' ')) : merges},
 });
 json('tokenizer_config.json', {add_bos_token: keys['tokenizer.ggml.add_bos_token'] ?? true,
