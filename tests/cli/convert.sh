@@ -215,6 +215,8 @@ refuse shape multiply 4 'model.safetensors: .*q_proj.weight: the shape is 128 x 
 refuse missing trits 4 'no tensor layers.0.mlp.down_proj.weight'
 refuse extra trits 9 'q_proj.bias: the architecture has no such tensor'
 refuse regex trits 9 'pre_tokenizer is not one of'
+refuse partial trits 9 'partial_rotary_factor 0.5 is not supported'
+refuse window trits 9 'use_sliding_window is not supported'
 refuse index shards 4 'model.safetensors.index.json: .*the index says nothing'
 refuse path shards 4 'is not a .safetensors name'
 check "no output appeared" bash -c "! ls '$tmp'/no.gguf* 2>/dev/null"

@@ -168,6 +168,8 @@ if (has('parameters')) {
 }
 if (has('llama3')) config.rope_scaling = {rope_type: 'llama3', factor: 8, low_freq_factor: 1, high_freq_factor: 4,
     original_max_position_embeddings: 64};
+if (has('partial')) config.partial_rotary_factor = 0.5;
+if (has('window')) config.use_sliding_window = true;
 json('config.json', config);
 
 const types = keys['tokenizer.ggml.token_type'], vocab = {}, added = [];

@@ -78,6 +78,20 @@ static bn_status read_sizes(struct bn_cv_folder *f, bn_error *err)
     return bn_fail_in(err, BN_ERR_FORMAT, CONFIG, "num_attention_heads does not divide hidden_size");
 }
 
+/* Settings that change the graph, and that no key of these architectures describes. */
+static bn_status refuse_others(const struct bn_cv_folder *f, bn_error *err)
+{
+    double share = 1.0;
+    (void)bn_json_number(bn_json_path(f->config, "rope_parameters.partial_rotary_factor"), &share);
+    (void)bn_json_number(bn_json_get(f->config, "partial_rotary_factor"), &share);
+    if (share < 1.0 || share > 1.0)
+        return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG,
+                          "partial_rotary_factor %g is not supported, only 1", share);
+    if (bn_json_flag_of(f->config, "use_sliding_window"))
+        return bn_fail_in(err, BN_ERR_UNSUPPORTED, CONFIG, "use_sliding_window is not supported");
+    return BN_OK;
+}
+
 /* ---- the two meanings of weight_scale ---- */
 
 /* transformers' AutoBitLinear multiplies its output by weight_scale, its BitLinear divides by it. The class is
@@ -177,6 +191,7 @@ bn_status bn_cv_folder_config(struct bn_cv_folder *f, bn_error *err)
     size_t input;
     BN_TRY(find_arch(f, err));
     BN_TRY(read_sizes(f, err));
+    BN_TRY(refuse_others(f, err));
     BN_TRY(read_quantization(f, err));
     const char *probe = "model.layers.0.self_attn.q_proj.norm.weight";
     f->input_norms = bn_cv_folder_take(f, probe, &input) != NULL ||
