@@ -44,11 +44,12 @@ check "a second run gives the same bytes" bash -c "'$convert' $bitnet --to tq2_0
 check "and one thread does" bash -c "'$convert' $bitnet --to tq2_0 -t 1 -o '$tmp/again.gguf' && cmp '$tmp/again.gguf' '$tmp/first.gguf'"
 says 9 "rows that are not whole blocks are refused" "tensor 'blk.0.attn_q.weight': rows of 128 weights are not a multiple of 256" to $llama tq2_0
 
-# damage TENSOR BYTE VALUE: $tmp/damaged.gguf, a Q2_0 file with another byte in a tensor
+# damage TENSOR BYTE VALUE [TYPE]: $tmp/damaged.gguf, a file with another byte in a tensor
 damage() {
-    cp "$tmp/q2_0.gguf" "$tmp/damaged.gguf"
+    local from=$tmp/${4:-q2_0}.gguf
+    cp "$from" "$tmp/damaged.gguf"
     local offset
-    offset=$("$out/bn-run" inspect --json -m "$tmp/q2_0.gguf" 2>/dev/null | python3 -c "
+    offset=$("$out/bn-run" inspect --json -m "$from" 2>/dev/null | python3 -c "
 import json, sys
 print(next(t['offset'] for t in json.load(sys.stdin)['tensors'] if t['name'] == '$1') + $2)" 2>/dev/null) || return 1
     # shellcheck disable=SC2059
@@ -60,6 +61,10 @@ if damage blk.0.attn_k.weight 2 ff; then
     check "and back to the same bytes" bash -c "'$convert' '$tmp/pq2_0.gguf' --to q2_0 -o '$tmp/back.gguf' && cmp '$tmp/back.gguf' '$tmp/damaged.gguf'"
     damage blk.0.attn_k.weight 19 3c
     says 9 "two scales in a larger block are refused" 'row 0, column 64: the scales .* and .* cannot be stored as one scale of PQ2_0' to "$tmp/damaged.gguf" pq2_0
+    damage blk.0.attn_k.weight 66 01 f32
+    says 9 "a float that is not ternary is refused" "tensor 'blk.0.attn_k.weight': row 0, column [0-9]+: the weight .* is not -s, 0 or" to "$tmp/damaged.gguf" i2_s
+    check "or rounded" to "$tmp/damaged.gguf" i2_s --ternarise
+    says 0 "which the record says" 'ternarised' cat "$tmp/i2_s.gguf.json"
     damage blk.0.attn_k.weight 1 7e
     says 4 "a scale that is not a number is refused" 'row 0, column 0: nan is not a finite number' to "$tmp/damaged.gguf" tq2_0
 fi

@@ -98,6 +98,9 @@ static bn_status add(struct bn_cv_plan *plan, const struct bn_gguf_tensor *from,
         if (strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0)
             BN_TRY(bn_cv_is_ternary(t, &wanted, err));
         if (wanted) t->kind = BN_CV_TRITS;
+        bool ternary = true;
+        if (wanted && plan->options->ternarise) BN_TRY(bn_cv_is_ternary(t, &ternary, err));
+        if (!ternary) t->kind = BN_CV_MASTER;
     }
     if (t->kind == BN_CV_COPY) return BN_OK;
     t->to = plan->target->type;
