@@ -10,7 +10,8 @@
 #include "base/random.h"
 #include "base/team.h"
 
-#define SCALES 64u /* bytes that quantize's scale and sum take in out */
+#define GROUP_SCALES (sizeof(float) + sizeof(int32_t)) /* and those of a group of quantize16 */
+#define SCALES 64u                                     /* bytes that quantize's scale and sum take in out */
 
 /* ---- data ---- */
 
@@ -59,6 +60,12 @@ static bool fill_t5(unsigned char *out, const struct bn_bench_case *c, uint64_t 
     return codes != NULL;
 }
 
+/* What the tiles of codes take; the scales come after them. */
+static size_t codes_bytes(const struct bn_bench_case *c)
+{
+    return (c->rows + BN_TILE_ROWS - 1) / BN_TILE_ROWS * BN_TILE_ROWS * c->k / 4;
+}
+
 static bool fill_weights(const struct bn_bench_work *w, uint64_t *state)
 {
     const struct bn_bench_case *c = w->c;
@@ -79,6 +86,11 @@ static bool fill_weights(const struct bn_bench_work *w, uint64_t *state)
         break;
     case BN_KERNEL_I8_GEMV:
         fill_bytes(w->pool, c->weights_bytes, state);
+        break;
+    case BN_KERNEL_GROUPED_GEMV:
+    case BN_KERNEL_GROUPED_GEMM:
+        fill_codes(w->pool, codes_bytes(c), state);
+        fill_halves(w->pool + codes_bytes(c), (c->weights_bytes - codes_bytes(c)) / sizeof(uint16_t), state);
         break;
     default:
         fill_halves(w->pool, c->weights_bytes / sizeof(uint16_t), state);
@@ -101,6 +113,26 @@ static bool make_acts(struct bn_bench_work *w, size_t n, uint64_t *state)
         fill_floats(w->x, k, state);
         act->q = w->q + j * k;
         bn_kernels_ref.quantize(w->q + j * k, &act->scale, &act->sum, w->x, k);
+    }
+    return true;
+}
+
+static bool make_acts16(struct bn_bench_work *w, size_t n, uint64_t *state)
+{
+    size_t k = w->c->k, groups = k / BN_BENCH_GROUP;
+    w->q = bn_alloc_aligned(2 * n * k, 1);
+    w->act16 = bn_alloc_aligned(n, sizeof *w->act16);
+    w->steps = bn_alloc_aligned(n * groups, sizeof *w->steps);
+    w->sums = bn_alloc_aligned(n * groups, sizeof *w->sums);
+    w->x = bn_alloc_aligned(k, sizeof *w->x);
+    if (w->q == NULL || w->act16 == NULL || w->steps == NULL || w->sums == NULL || w->x == NULL) return false;
+    for (size_t j = 0; j < n; j++) {
+        int8_t *high = w->q + 2 * j * k, *low = high + k;
+        float *step = w->steps + j * groups;
+        int32_t *sum = w->sums + j * groups;
+        fill_floats(w->x, k, state);
+        bn_kernels_ref.quantize16(high, low, step, sum, w->x, k, BN_BENCH_GROUP);
+        w->act16[j] = (struct bn_act16){high, low, step, sum};
     }
     return true;
 }
@@ -151,6 +183,13 @@ static bool make_data(struct bn_bench_work *w)
     case BN_KERNEL_RELU2_MUL:
     case BN_KERNEL_SILU_MUL:
         return make_floats(w, each, each, &state) && make_out(w, each * f, false, &state);
+    case BN_KERNEL_GROUPED_GEMV:
+    case BN_KERNEL_GROUPED_GEMM:
+        w->grouped = (struct bn_grouped){.k = c->k, .group = BN_BENCH_GROUP, .streamed = c->streamed};
+        return make_acts16(w, c->n, &state) && make_out(w, all * f, false, &state);
+    case BN_KERNEL_QUANTIZE16:
+        return make_floats(w, each, 0, &state) &&
+               make_out(w, c->rows * (2 * c->k + c->k / BN_BENCH_GROUP * GROUP_SCALES), false, &state);
     case BN_KERNEL_QUANTIZE:
         return make_floats(w, each, 0, &state) && make_out(w, c->rows * (c->k + SCALES), false, &state);
     case BN_KERNEL_ADD:
@@ -172,13 +211,30 @@ bn_status bn_bench_prepare(struct bn_bench_work *work, const struct bn_bench_cas
 
 void bn_bench_release(struct bn_bench_work *work)
 {
-    void *blocks[] = {work->q, work->act, work->x, work->x2, work->out, work->start, work->expected};
+    void *blocks[] = {work->q, work->act, work->act16, work->steps, work->sums,
+                      work->x, work->x2,  work->out,   work->start, work->expected};
     for (size_t i = 0; i < BN_ARRAY_LEN(blocks); i++)
         bn_free(blocks[i]);
     *work = (struct bn_bench_work){0};
 }
 
 /* ---- calls ---- */
+
+/* Rows from .. to, of which the first begins a tile. */
+static void call_grouped(const struct bn_bench_work *w, const struct bn_kernels *kernels,
+                         const unsigned char *weights, size_t from, size_t to)
+{
+    const struct bn_bench_case *c = w->c;
+    float *y = (float *)(void *)w->out + from;
+    struct bn_grouped part = w->grouped;
+    part.codes = weights + from * (c->k / 4);
+    part.scales = (const uint16_t *)(const void *)(weights + codes_bytes(c)) + from * (c->k / part.group);
+    part.rows = to - from;
+    if (c->slot == BN_KERNEL_GROUPED_GEMV)
+        kernels->grouped_gemv(y, &part, w->act16);
+    else
+        kernels->grouped_gemm(y, c->rows, &part, w->act16, c->n);
+}
 
 /* Products: rows from .. to of a copy of the weights. */
 static void call_product(const struct bn_bench_work *w, const struct bn_kernels *kernels,
@@ -190,6 +246,10 @@ static void call_product(const struct bn_bench_work *w, const struct bn_kernels 
     part.codes = weights + from * part.row_bytes;
     part.rows = to - from;
     switch ((int)c->slot) {
+    case BN_KERNEL_GROUPED_GEMV:
+    case BN_KERNEL_GROUPED_GEMM:
+        call_grouped(w, kernels, weights, from, to);
+        break;
     case BN_KERNEL_I2S_GEMV:
         kernels->i2s_gemv(y, &part, w->act);
         break;
@@ -232,6 +292,17 @@ static void call_heads(const struct bn_bench_work *w, const struct bn_kernels *k
         kernels->attn_values(out + head * c->k, c->k, w->x + head * c->n, c->n, n, &kv);
 }
 
+/* Both planes of all rows, then the steps and the sums of each row. */
+static void call_quantize16(const struct bn_bench_work *w, const struct bn_kernels *kernels, size_t row)
+{
+    size_t k = w->c->k, groups = k / BN_BENCH_GROUP;
+    int8_t *high = (int8_t *)w->out + 2 * row * k;
+    unsigned char *scales = w->out + 2 * w->c->rows * k + row * groups * GROUP_SCALES;
+    kernels->quantize16(high, high + k, (float *)(void *)scales,
+                        (int32_t *)(void *)(scales + groups * sizeof(float)), w->x + row * k, k,
+                        BN_BENCH_GROUP);
+}
+
 static void call_row(const struct bn_bench_work *w, const struct bn_kernels *kernels, size_t row)
 {
     size_t k = w->c->k;
@@ -241,6 +312,9 @@ static void call_row(const struct bn_bench_work *w, const struct bn_kernels *ker
     switch ((int)w->c->slot) {
     case BN_KERNEL_RMSNORM:
         kernels->rmsnorm(y, x, w->x2, k, 1e-5f);
+        break;
+    case BN_KERNEL_QUANTIZE16:
+        call_quantize16(w, kernels, row);
         break;
     case BN_KERNEL_QUANTIZE:
         kernels->quantize((int8_t *)w->out + row * k, (float *)(void *)scales,

@@ -41,6 +41,7 @@ struct bn_bench_case {
  * Weights that are used in turn take about set_bytes; when that is more than cache_bytes they come from
  * memory. */
 #define BN_BENCH_CASES 48u
+#define BN_BENCH_GROUP 128u /* weights that share a scale */
 size_t bn_bench_cases(struct bn_bench_case *list, const struct bn_bench_shape *shape, size_t set_bytes,
                       size_t cache_bytes);
 
@@ -51,6 +52,10 @@ struct bn_bench_work {
     struct bn_ternary w;
     int8_t *q; /* n rows of k activations; i8_gemv: two planes */
     struct bn_act *act;
+    struct bn_grouped grouped;
+    struct bn_act16 *act16; /* n rows; q holds their planes */
+    float *steps;
+    int32_t *sums;
     float *x, *x2;        /* inputs in floats */
     unsigned char *out;   /* what is written */
     unsigned char *start; /* what out holds before a call that adds to it, or changes it; else NULL */

@@ -51,6 +51,18 @@ static void ternary(struct list *l, enum bn_kernel slot, size_t rows, size_t k, 
     snprintf(c->shape, sizeof c->shape, n > 1 ? "%zux%zu n=%zu" : "%zux%zu", rows, padded, n);
 }
 
+/* A product of weights with a scale for each group: tiles of codes, then their scales. */
+static void grouped(struct list *l, enum bn_kernel slot, size_t rows, size_t k, size_t n, bool streamed)
+{
+    size_t padded = round_up(k, BN_BENCH_GROUP);
+    struct bn_bench_case *c = append(l, slot, rows, padded, n);
+    size_t tile = BN_TILE_ROWS * (padded / 4 + padded / BN_BENCH_GROUP * sizeof(uint16_t));
+    set_weights(l, c, round_up(round_up(rows, BN_TILE_ROWS) / BN_TILE_ROWS * tile, BN_ALIGNMENT), streamed);
+    c->macs = (double)rows * (double)padded * (double)n;
+    c->int8_macs = 2 * c->macs; /* both planes */
+    snprintf(c->shape, sizeof c->shape, n > 1 ? "%zux%zu n=%zu" : "%zux%zu", rows, padded, n);
+}
+
 static void ternary_cases(struct list *l)
 {
     const struct bn_bench_shape *s = l->shape;
@@ -70,6 +82,11 @@ static void ternary_cases(struct list *l)
         ternary(l, BN_KERNEL_I2S_GEMM, ff, embd, BATCH[i], true);
     for (size_t i = 0; i < BN_ARRAY_LEN(BATCH); i++)
         ternary(l, BN_KERNEL_TQ2_GEMM, ff, embd, BATCH[i], true);
+    grouped(l, BN_KERNEL_GROUPED_GEMV, ff, embd, 1, true);
+    grouped(l, BN_KERNEL_GROUPED_GEMV, embd, ff, 1, true);
+    grouped(l, BN_KERNEL_GROUPED_GEMV, kv, embd, 1, false);
+    for (size_t i = 0; i < BN_ARRAY_LEN(BATCH); i++)
+        grouped(l, BN_KERNEL_GROUPED_GEMM, ff, embd, BATCH[i], true);
 }
 
 /* The part of the head that fits into the set. */
@@ -132,6 +149,7 @@ size_t bn_bench_cases(struct bn_bench_case *list, const struct bn_bench_shape *s
     }
     by_rows(&l, BN_KERNEL_RMSNORM, shape->n_embd, 2);
     by_rows(&l, BN_KERNEL_QUANTIZE, shape->n_embd, 1);
+    by_rows(&l, BN_KERNEL_QUANTIZE16, round_up(shape->n_embd, BN_BENCH_GROUP), 1);
     by_rows(&l, shape->silu ? BN_KERNEL_SILU_MUL : BN_KERNEL_RELU2_MUL, shape->n_ff, 2);
     if (shape->silu) l.cases[l.n - 1].no_limit = true; /* exponentials */
     by_rows(&l, BN_KERNEL_ADD, shape->n_embd, 2);

@@ -225,13 +225,13 @@ static void print_row(const struct result *r)
     const struct bn_bench_case *c = r->c;
     const char *name = r->kernels->name[c->slot], *wrong = r->valid ? r->implausible : r->reason;
     char macs[24] = "-", limit[24] = "-";
-    printf("%-22s %-19s %-6s%2u", name, c->shape, c->source, r->n_threads);
+    printf("%-23s %-19s %-6s%2u", name, c->shape, c->source, r->n_threads);
     if (r->valid) {
         double ns = r->ns.median;
         if (c->macs > 0) snprintf(macs, sizeof macs, "%.1f", c->macs / ns);
         if (r->bound.what != NULL)
             snprintf(limit, sizeof limit, "%.0f%%%c", 100 * r->bound.ns / ns, r->bound.what[0]);
-        printf(" %8.0f %6.1f %6s %5s\n", ns, c->bytes / ns, macs, limit);
+        printf(" %8.0f %5.1f %6s %5s\n", ns, c->bytes / ns, macs, limit);
     } else {
         printf(" INVALID\n");
     }
@@ -355,7 +355,7 @@ static void put_settings(struct job *job)
 static bn_status print_head(struct job *job, bn_error *err)
 {
     BN_TRY(bn_bench_limits_print(&job->suite.limits, err));
-    printf("\n%-22s %-19s %-6s%2s %8s %6s %6s %5s\n", "kernel", "shape", "from", "t", "ns", "GB/s", "GMAC/s",
+    printf("\n%-23s %-19s %-6s%2s %8s %5s %6s %5s\n", "kernel", "shape", "from", "t", "ns", "GB/s", "GMAC/s",
            "limit");
     fflush(stdout);
     return BN_OK;
