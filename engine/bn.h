@@ -319,6 +319,17 @@ BN_MUST_CHECK bn_status bn_session_eval(bn_session *session, const int32_t *toke
  * bit, and so is every other that is not -INFINITY. Faster when the model was opened with BN_REPACK_AUTO. */
 BN_MUST_CHECK bn_status bn_session_eval_best(bn_session *session, const int32_t *tokens, size_t n_tokens,
                                              size_t n_best, float *logits, bn_error *err);
+typedef struct bn_embed_options {
+    bn_pooling pooling; /* 0: as the model's file says */
+    bool as_is;         /* vectors keep their length; else each is divided by it */
+} bn_embed_options;
+/* Evaluates one text from the start of an empty timeline and writes its embedding: n_embd floats of length 1, or
+ * n_tokens times n_embd under BN_POOLING_NONE. The head is not computed. The timeline holds the text afterwards.
+ * options may be NULL. The bits depend on neither the batches nor the number of threads: means
+ * and lengths are sums in binary64 in the order of positions and of elements. BN_ERR_UNSUPPORTED when neither the
+ * options nor the file name a pooling; otherwise the errors of bn_session_eval. */
+BN_MUST_CHECK bn_status bn_session_embed(bn_session *session, const int32_t *tokens, size_t n_tokens,
+                                         const bn_embed_options *options, float *out, bn_error *err);
 /* Called before each batch of n_batch tokens; true cancels: the evaluation fails with BN_ERR_CANCELLED, and
  * the timeline is as it was. NULL turns it off. */
 typedef bool (*bn_cancel_fn)(void *user);

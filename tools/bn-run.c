@@ -147,6 +147,25 @@ static const struct bn_option LOGITS[] = {
     {0},
 };
 
+static const struct bn_option EMBED[] = {
+    BN_OPTION("file", "read texts from FILE, one a line; - is standard input", .letter = 'f', .arg = "FILE",
+              .group = "Input", BN_TO_TEXT(struct bn_args, file), .shared = true),
+    BN_OPTION("jsonl", "each line is a JSON string [a plain text]", .group = "Input",
+              BN_TO_BOOL(struct bn_run_options, jsonl)),
+    BN_OPTION("instruct", "put 'Instruct: TEXT\\nQuery:' before each text", .arg = "TEXT", .group = "Input",
+              BN_TO_TEXT(struct bn_run_options, instruct)),
+    BN_OPTION("pooling", "how tokens become one vector; file: as the model says", .group = "Output",
+              .arg = "file|none|mean|first|last", .preset = "file",
+              BN_TO_CHOICE(struct bn_run_options, pooling)),
+    BN_OPTION("no-normalize", "keep the lengths of the vectors [length 1]", .group = "Output",
+              BN_TO_BOOL(struct bn_run_options, no_normalize)),
+    BN_OPTION("raw", "write little-endian float32 rows to FILE", .arg = "FILE", .group = "Output",
+              BN_TO_TEXT(struct bn_run_options, raw)),
+    BN_OPTION("similarity", "print a table of cosine similarities", .group = "Output",
+              BN_TO_BOOL(struct bn_run_options, similarity)),
+    {0},
+};
+
 static const struct bn_option INSPECT[] = {
     BN_OPTION("limits", "print the limits for model files, and nothing else", .group = "Output",
               BN_TO_BOOL(struct bn_run_options, limits)),
@@ -221,6 +240,20 @@ static const struct bn_command COMMANDS[] = {
      .bytes = sizeof(struct bn_run_options),
      .run = bn_run_logits,
      .examples = {{"bn-run logits --tokens 1,2,3 --all --digest", "one digest of all logits"}}},
+    {.name = "embed",
+     .summary = "turn texts into vectors",
+     .text =
+         "Prints one line of JSON for each text: index, text, number of tokens, embedding. With --raw or "
+         "--similarity nothing else is printed.\n\nTexts are arguments, or lines of a file or of standard "
+         "input. Each gets the begin and end tokens that the model's file asks for.",
+     .synopsis = "[-m MODEL] TEXT... | -f FILE [--pooling P] [--raw FILE | --similarity]",
+     .options = {OPEN, EMBED},
+     .max_operands = BN_OPERANDS_ANY,
+     .operand = "TEXT",
+     .bytes = sizeof(struct bn_run_options),
+     .run = bn_run_embed,
+     .examples = {{"bn-run embed -m embedding.gguf 'a cat' 'a dog'", "two vectors"},
+                  {"bn-run embed -m embedding.gguf -f texts.txt --similarity", "how alike the lines are"}}},
     {.name = "inspect",
      .summary = "show what is in a model file",
      .text = "Shows keys, tensors with their statistics, and whether this engine runs the model. A file "

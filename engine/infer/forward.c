@@ -72,6 +72,17 @@ static void final_norm(const struct pass *p)
     bn_trace_rows(p, "output_norm", -1, s->hidden, s->run.head_at, n, embd);
 }
 
+static void head(const struct pass *p)
+{
+    struct bn_session *s = p->s;
+    if (bn_screen_wanted(s))
+        bn_screen_head(p);
+    else
+        bn_head(p);
+    bn_trace_rows(p, "logits", -1, s->run.logits, s->run.head_at, p->n - s->run.head_at, p->m->head.rows);
+    meet(p);
+}
+
 /* ---- the pass ---- */
 
 static void run(void *arg, unsigned thread, unsigned n_threads)
@@ -95,12 +106,7 @@ static void run(void *arg, unsigned thread, unsigned n_threads)
     if (s->run.head_at < p->n) {
         final_norm(p);
         meet(p);
-        if (bn_screen_wanted(s))
-            bn_screen_head(p);
-        else
-            bn_head(p);
-        bn_trace_rows(p, "logits", -1, s->run.logits, s->run.head_at, p->n - s->run.head_at, p->m->head.rows);
-        meet(p);
+        if (s->run.logits != NULL) head(p);
     }
     if (thread == 0) {
         s->timing.embed_ns += t1 - t0;
@@ -120,7 +126,7 @@ bn_status bn_forward(struct bn_session *s, const int32_t *tokens, size_t n, size
     s->run.n_best = n_best;
     s->run.n_rescored = 0;
     s->run.bad_row = false;
-    bn_prof_begin_pass(s->prof, s->position, (uint32_t)n, (uint32_t)(n - head_at));
+    bn_prof_begin_pass(s->prof, s->position, (uint32_t)n, logits != NULL ? (uint32_t)(n - head_at) : 0);
     s->run.team = bn_prof_start_brick(s->prof, BN_BRICK_TEAM);
     bn_team_run(s->team, run, s);
     bn_prof_stop_brick(s->run.team, 0);
@@ -130,7 +136,7 @@ bn_status bn_forward(struct bn_session *s, const int32_t *tokens, size_t n, size
         bn_error_hint(err, "the model's weights are damaged");
         return BN_ERR_FORMAT;
     }
-    if (n > head_at && n_best > 0) bn_screen_account(s);
+    if (logits != NULL && n > head_at && n_best > 0) bn_screen_account(s);
     s->n_hidden = n - head_at;
     s->position += (uint32_t)n;
     return BN_OK;

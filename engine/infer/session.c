@@ -159,7 +159,7 @@ struct bn_session_memory bn_session_memory(const bn_session *s)
                                       bn_mem_size(s->arena), bn_mem_size(s) + bn_team_bytes(s->team)};
 }
 
-static bn_status check_tokens(const struct bn_session *s, const int32_t *tokens, size_t n, bn_error *err)
+bn_status bn_session_check_tokens(const struct bn_session *s, const int32_t *tokens, size_t n, bn_error *err)
 {
     if (n == 0) return bn_fail(err, BN_ERR_ARG, "no tokens to evaluate");
     for (size_t i = 0; i < n; i++)
@@ -185,7 +185,7 @@ static bn_status check_tokens(const struct bn_session *s, const int32_t *tokens,
 static bn_status eval(bn_session *s, const int32_t *tokens, size_t n, bn_logits which, size_t n_best,
                       float *logits, bn_error *err)
 {
-    BN_TRY(check_tokens(s, tokens, n, err));
+    BN_TRY(bn_session_check_tokens(s, tokens, n, err));
     uint32_t before = s->position;
     uint64_t start = bn_clock_ns();
     s->timing = (bn_eval_timing){0};

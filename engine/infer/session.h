@@ -68,7 +68,7 @@ struct bn_session {
         const int32_t *tokens;
         size_t n;       /* tokens in the batch */
         size_t head_at; /* first row of the batch that goes through the head; n for none */
-        float *logits;  /* n - head_at rows of n_vocab */
+        float *logits;  /* n - head_at rows of n_vocab; NULL: only hidden states are wanted */
         size_t n_best;  /* of the logits that matter; 0: all */
         atomic_size_t n_rescored;
         struct bn_brick_timer team; /* starting the team, then joining it */
@@ -87,8 +87,12 @@ struct bn_session_memory {
 };
 struct bn_session_memory bn_session_memory(const bn_session *s);
 
-/* One batch through the network; the timeline moves on by n tokens. n_best logits matter, 0: all. Defined in
- * forward.c. */
+/* Whether n tokens fit into the vocabulary and after those of the timeline. */
+BN_MUST_CHECK bn_status bn_session_check_tokens(const struct bn_session *s, const int32_t *tokens, size_t n,
+                                                bn_error *err);
+
+/* One batch through the network; the timeline moves on by n tokens. Rows from head_at on go through the head, unless
+ * logits is NULL: then only hidden states are made. n_best logits matter, 0: all. Defined in forward.c. */
 BN_MUST_CHECK bn_status bn_forward(struct bn_session *s, const int32_t *tokens, size_t n, size_t head_at,
                                    size_t n_best, float *logits, bn_error *err);
 

@@ -39,6 +39,10 @@ struct bn_run_options {
     /* score, logits, inspect */
     bool per_token, all, digest, limits;
     const char *output;
+    /* embed */
+    int pooling; /* bn_pooling */
+    const char *instruct, *raw;
+    bool similarity, no_normalize;
 };
 
 /* A model, a session on it, and how long opening took. */
@@ -141,6 +145,7 @@ bn_status bn_run_tokenize(struct bn_args *args, bn_error *err);
 bn_status bn_run_detokenize(struct bn_args *args, bn_error *err);
 bn_status bn_run_score(struct bn_args *args, bn_error *err);
 bn_status bn_run_logits(struct bn_args *args, bn_error *err);
+bn_status bn_run_embed(struct bn_args *args, bn_error *err);
 bn_status bn_run_inspect(struct bn_args *args, bn_error *err);
 
 #endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * bn-run embed: texts in, vectors out: as JSON Lines, as raw floats, or as a table of similarities.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "lab/report/table.h"
+#include "tools/cli/report.h"
+#include "tools/cli/text.h"
+#include "tools/run/run.h"
+
+#define LABEL_BYTES 28u /* of a text in the table */
+#define MOST_COLUMNS 99u
+
+/* All texts of a call. */
+struct batch {
+    const struct bn_run_options *o;
+    struct bn_run_engine engine;
+    const bn_tokenizer *tok;
+    bn_pooling pooling; /* the file's unless the command line names one */
+    size_t n_embd, n_texts;
+    bool keep;             /* vectors and texts are needed at the end */
+    struct bn_buf line;    /* of output */
+    struct bn_buf prompt;  /* the text after the instruction */
+    struct bn_buf vectors; /* floats */
+    struct bn_buf labels;  /* the beginning of each text, LABEL_BYTES each */
+};
+
+/* ---- output ---- */
+
+/* The fewest digits that read back as the same binary32. */
+static void put_float(struct bn_buf *out, float x)
+{
+    char text[32];
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)x);
+        if (strtof(text, NULL) == x) break;
+    }
+    bn_buf_puts(out, text);
+}
+
+static void put_floats(struct bn_buf *out, const float *x, size_t n)
+{
+    bn_buf_putc(out, '[');
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0) bn_buf_putc(out, ',');
+        put_float(out, x[i]);
+    }
+    bn_buf_putc(out, ']');
+}
+
+static bn_status print_line(struct batch *b, const char *text, size_t n_ids, const float *rows, bn_error *err)
+{
+    struct bn_buf *out = &b->line;
+    bool each = b->pooling == BN_POOLING_NONE;
+    out->len = 0;
+    bn_buf_printf(out, "{\"index\":%zu,\"text\":", b->n_texts);
+    bn_json_write_string(out, text);
+    bn_buf_printf(out, ",\"tokens\":%zu,\"embedding\":", n_ids);
+    if (each) bn_buf_putc(out, '[');
+    for (size_t j = 0; j < (each ? n_ids : 1); j++) {
+        if (j > 0) bn_buf_putc(out, ',');
+        put_floats(out, rows + j * b->n_embd, b->n_embd);
+    }
+    bn_buf_puts(out, each ? "]}\n" : "}\n");
+    BN_TRY(bn_buf_check(out, err));
+    fwrite(out->data, 1, out->len, stdout);
+    return BN_OK;
+}
+
+/* The beginning of a text, cut between characters. */
+static void keep_label(struct batch *b, const char *text, size_t n)
+{
+    char label[LABEL_BYTES] = {0};
+    size_t end = bn_min_size(n, LABEL_BYTES - 4);
+    while (end < n && end > 0 && ((unsigned char)text[end] & 0xC0u) == 0x80u)
+        end--;
+    memcpy(label, text, end);
+    if (end < n) memcpy(label + end, "...", 3);
+    bn_buf_append(&b->labels, label, sizeof label);
+}
+
+static double cosine(const float *x, const float *y, size_t n)
+{
+    double xy = 0.0, xx = 0.0, yy = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        xy += (double)x[i] * (double)y[i];
+        xx += (double)x[i] * (double)x[i];
+        yy += (double)y[i] * (double)y[i];
+    }
+    return xx > 0.0 && yy > 0.0 ? xy / sqrt(xx * yy) : 0.0;
+}
+
+/* A row and a column for each text; what does not fit into 80 columns is named below. */
+static bn_status print_similarity(const struct batch *b, bn_error *err)
+{
+    static char numbers[MOST_COLUMNS][4];
+    const char *heads[MOST_COLUMNS + 3] = {"", "text"};
+    char align[MOST_COLUMNS + 3] = "rl";
+    const float *vectors = (const float *)(const void *)b->vectors.data;
+    size_t n_cols = bn_min_size(b->n_texts, MOST_COLUMNS);
+    struct bn_table table;
+    struct bn_buf out = {.max = BN_RUN_MAX_TEXT_BYTES};
+    for (size_t i = 0; i < n_cols; i++) {
+        snprintf(numbers[i], sizeof numbers[i], "%u", (unsigned)(i + 1) % 1000);
+        heads[i + 2] = numbers[i];
+        align[i + 2] = 'r';
+    }
+    bn_table_begin(&table, heads, align);
+    for (size_t j = 0; j < b->n_texts; j++) {
+        bn_table_row(&table, "");
+        bn_table_count(&table, j + 1);
+        bn_table_text(&table, b->labels.data + j * LABEL_BYTES);
+        for (size_t i = 0; i < n_cols; i++)
+            bn_table_printf(&table, "%.3f",
+                            cosine(vectors + j * b->n_embd, vectors + i * b->n_embd, b->n_embd));
+    }
+    bn_table_put_text(&out, &table);
+    bn_table_release(&table);
+    bn_status status = bn_buf_check(&out, err);
+    if (status == BN_OK) fwrite(out.data, 1, out.len, stdout);
+    bn_buf_release(&out);
+    return status;
+}
+
+/* ---- texts ---- */
+
+static bn_status embed_ids(struct batch *b, const char *text, size_t n_bytes, const int32_t *ids,
+                           size_t n_ids, bn_error *err)
+{
+    const bn_embed_options options = {b->pooling, b->o->no_normalize};
+    size_t n_rows = b->pooling == BN_POOLING_NONE ? n_ids : 1;
+    float *rows = bn_alloc(n_rows, b->n_embd * sizeof *rows);
+    if (rows == NULL) return bn_nomem(err);
+    bn_status status = bn_session_embed(b->engine.session, ids, n_ids, &options, rows, err);
+    if (status == BN_OK && b->keep) {
+        bn_buf_append(&b->vectors, rows, n_rows * b->n_embd * sizeof *rows);
+        keep_label(b, text, n_bytes);
+        status = bn_buf_check(&b->vectors, err);
+    } else if (status == BN_OK) {
+        status = print_line(b, text, n_ids, rows, err);
+    }
+    bn_free(rows);
+    return status;
+}
+
+/* One text; it is NUL-terminated besides. */
+static bn_status embed_text(struct batch *b, const char *text, size_t n, bn_error *err)
+{
+    int32_t *ids = NULL;
+    size_t n_ids = 0;
+    char where[32];
+    b->prompt.len = 0;
+    if (b->o->instruct != NULL) bn_buf_printf(&b->prompt, "Instruct: %s\nQuery:", b->o->instruct);
+    bn_buf_append(&b->prompt, text, n);
+    bn_status status = bn_buf_check(&b->prompt, err);
+    if (status == BN_OK)
+        status =
+            bn_tokenize(b->tok, bn_buf_text(&b->prompt), b->prompt.len, BN_TOKENIZE_BOS, &ids, &n_ids, err);
+    if (status == BN_OK) status = embed_ids(b, text, n, ids, n_ids, err);
+    bn_free(ids);
+    snprintf(where, sizeof where, "text %zu", ++b->n_texts);
+    if (status != BN_OK) bn_error_name(err, where);
+    return status;
+}
+
+static bn_status embed_json(struct batch *b, const char *line, size_t n, bn_error *err)
+{
+    bn_json *value = NULL;
+    const char *text = NULL;
+    bn_status status = bn_json_parse(&value, line, n, err);
+    if (status == BN_OK && !bn_json_string(value, &text))
+        status = bn_fail(err, BN_ERR_FORMAT, "line %zu is not a JSON string", b->n_texts + 1);
+    if (status == BN_OK) status = embed_text(b, text, strlen(text), err);
+    bn_json_free(value);
+    return status;
+}
+
+/* A plain line loses a carriage return at its end. */
+static bn_status embed_lines(struct batch *b, const char *path, bn_error *err)
+{
+    struct bn_buf input = {.max = BN_RUN_MAX_TEXT_BYTES};
+    bn_status status = bn_file_read(path, &input, err);
+    for (size_t at = 0; status == BN_OK && at < input.len;) {
+        char *line = input.data + at, *end = memchr(line, '\n', input.len - at);
+        size_t n = end != NULL ? (size_t)(end - line) : input.len - at;
+        at += n + 1;
+        if (!b->o->jsonl && n > 0 && line[n - 1] == '\r') n--;
+        line[n] = '\0';
+        status = b->o->jsonl ? embed_json(b, line, n, err) : embed_text(b, line, n, err);
+    }
+    if (status == BN_OK && b->n_texts == 0) status = bn_fail_in(err, BN_ERR_ARG, path, "holds no text");
+    bn_buf_release(&input);
+    return status;
+}
+
+static bn_status embed_all(struct batch *b, const struct bn_args *args, bn_error *err)
+{
+    bn_status status = BN_OK;
+    if (args->n_operands == 0) status = embed_lines(b, args->file != NULL ? args->file : "-", err);
+    for (size_t i = 0; status == BN_OK && i < args->n_operands; i++)
+        status = embed_text(b, args->operands[i], strlen(args->operands[i]), err);
+    if (status == BN_OK && b->o->raw != NULL)
+        status = bn_file_write_atomic(b->o->raw, b->vectors.data, b->vectors.len, err);
+    return status == BN_OK && b->o->similarity ? print_similarity(b, err) : status;
+}
+
+static bn_status check(struct bn_args *args, bn_error *err)
+{
+    const struct bn_run_options *o = args->fields;
+    if (args->n_operands > 0 && args->file != NULL)
+        return bn_fail(err, BN_ERR_ARG, "--file and the arguments both give texts");
+    if (args->n_operands > 0 && o->jsonl)
+        return bn_fail(err, BN_ERR_ARG, "--jsonl needs --file or standard input, not arguments");
+    if (o->similarity && o->pooling == BN_POOLING_NONE)
+        return bn_fail(err, BN_ERR_ARG,
+                       "--similarity compares texts; --pooling none gives vectors of tokens");
+    return args->n_operands > 0 ? BN_OK : bn_cli_text_check(args, NULL, err);
+}
+
+bn_status bn_run_embed(struct bn_args *args, bn_error *err)
+{
+    const struct bn_run_options *o = args->fields;
+    const size_t most = BN_RUN_MAX_TEXT_BYTES;
+    struct batch b = {.o = o, .keep = o->raw != NULL || o->similarity};
+    b.line.max = b.prompt.max = b.vectors.max = b.labels.max = most;
+    BN_TRY(check(args, err));
+    BN_TRY(bn_run_open(&b.engine, args, BN_REPACK_NEVER, err));
+    bn_status status = bn_cli_tokenizer(b.engine.model, &b.tok, err);
+    const bn_hparams *hp = bn_model_hparams(b.engine.model);
+    b.n_embd = hp->n_embd;
+    b.pooling = o->pooling != BN_POOLING_FILE ? (bn_pooling)o->pooling : hp->pooling;
+    if (status == BN_OK && o->similarity && b.pooling == BN_POOLING_NONE)
+        status =
+            bn_hint(bn_fail(err, BN_ERR_ARG, "--similarity compares texts, and pooling none gives tokens"),
+                    err, "choose one, for example --pooling mean");
+    if (status == BN_OK) status = embed_all(&b, args, err);
+    bn_buf_release(&b.line);
+    bn_buf_release(&b.prompt);
+    bn_buf_release(&b.vectors);
+    bn_buf_release(&b.labels);
+    bn_run_close(&b.engine);
+    return status;
+}
