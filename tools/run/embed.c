@@ -173,9 +173,12 @@ static bn_status embed_json(struct batch *b, const char *line, size_t n, bn_erro
 {
     bn_json *value = NULL;
     const char *text = NULL;
+    char where[32];
     bn_status status = bn_json_parse(&value, line, n, err);
     if (status == BN_OK && !bn_json_string(value, &text))
-        status = bn_fail(err, BN_ERR_FORMAT, "line %zu is not a JSON string", b->n_texts + 1);
+        status = bn_fail(err, BN_ERR_FORMAT, "not a JSON string");
+    snprintf(where, sizeof where, "line %zu", b->n_texts + 1);
+    if (status != BN_OK) bn_error_name(err, where);
     if (status == BN_OK) status = embed_text(b, text, strlen(text), err);
     bn_json_free(value);
     return status;
@@ -217,9 +220,6 @@ static bn_status check(struct bn_args *args, bn_error *err)
         return bn_fail(err, BN_ERR_ARG, "--file and the arguments both give texts");
     if (args->n_operands > 0 && o->jsonl)
         return bn_fail(err, BN_ERR_ARG, "--jsonl needs --file or standard input, not arguments");
-    if (o->similarity && o->pooling == BN_POOLING_NONE)
-        return bn_fail(err, BN_ERR_ARG,
-                       "--similarity compares texts; --pooling none gives vectors of tokens");
     return args->n_operands > 0 ? BN_OK : bn_cli_text_check(args, NULL, err);
 }
 

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Keys that only some architectures have, and embeddings: what follows from the keys, what is refused, and that
+ * a pooled vector is what its definition says, in any batches.
+ */
+#include <math.h>
+
+#include "base/error.h"
+#include "infer/session.h"
+#include "model/hparams.h"
+#include "tests/unit/unit.h"
+#include "tools/fixtures/fixtures.h"
+
+/* ---- keys ---- */
+
+#define WIDTH 512u
+#define LAYERS 12u
+
+/* Reads the keys of a model of 4 heads with one key more. */
+static bn_status read_with(bn_hparams *hp, const char *arch, uint32_t head_dim, const char *suffix, float f32,
+                           uint32_t u32, bn_error *err)
+{
+    static const struct {
+        const char *suffix;
+        uint32_t value;
+    } KEYS[] = {{"context_length", 512},
+                {"embedding_length", WIDTH},
+                {"block_count", LAYERS},
+                {"feed_forward_length", 256},
+                {"attention.head_count", 4}};
+    struct bn_gguf_writer w = {.kv.max = 1 << 16, .infos.max = 1 << 16};
+    struct bn_buf head = {.max = 1 << 16};
+    struct bn_gguf gguf;
+    char key[96];
+    bn_gguf_put_str(&w, "general.architecture", arch, strlen(arch));
+    for (size_t i = 0; i < BN_ARRAY_LEN(KEYS); i++) {
+        snprintf(key, sizeof key, "%s.%s", arch, KEYS[i].suffix);
+        bn_gguf_put_u32(&w, key, KEYS[i].value);
+    }
+    snprintf(key, sizeof key, "%s.attention.key_length", arch);
+    bn_gguf_put_u32(&w, key, head_dim);
+    snprintf(key, sizeof key, "%s.attention.value_length", arch);
+    bn_gguf_put_u32(&w, key, head_dim);
+    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", arch);
+    bn_gguf_put_f32(&w, key, 1e-6f);
+    snprintf(key, sizeof key, "%s.%s", arch, suffix != NULL ? suffix : "");
+    if (suffix != NULL && u32 != 0) bn_gguf_put_u32(&w, key, u32);
+    if (suffix != NULL && u32 == 0) bn_gguf_put_f32(&w, key, f32);
+    assert_int_equal(bn_gguf_write_head(&w, &head, err), BN_OK);
+    assert_int_equal(bn_gguf_open(&gguf, head.data, head.len, err), BN_OK);
+    bn_status status = bn_hparams_read(hp, &gguf, err);
+    bn_gguf_close(&gguf);
+    bn_buf_release(&head);
+    bn_gguf_writer_release(&w);
+    return status;
+}
+
+static void near(float x, double want)
+{
+    if (fabs((double)x - want) > 1e-6 * fabs(want)) fail_msg("%.9g, expected %.9g", (double)x, want);
+}
+
+static void gemma3_keys(void **state)
+{
+    bn_hparams hp;
+    bn_error err = {0};
+    (void)state;
+    assert_int_equal(read_with(&hp, "gemma3", 64, NULL, 0, 0, &err), BN_OK);
+    near(hp.embd_scale, sqrt(WIDTH));
+    near(hp.attn_scale, 1 / sqrt(64.0));
+    assert_true(hp.activation == BN_ACTIVATION_GELU && hp.head_norms && hp.post_norms && !hp.sub_norms);
+    assert_int_equal(hp.window, 0);
+    assert_int_equal(read_with(&hp, "gemma3", 64, "attention.sliding_window", 0, 100, &err), BN_OK);
+    assert_int_equal(hp.window, 100);
+    assert_int_equal(hp.period, 6);
+    near(hp.local_rope_base, 10000);
+    assert_int_equal(read_with(&hp, "gemma3", 64, "attention.query_pre_attn_scalar", 64, 0, &err), BN_OK);
+    assert_int_equal(read_with(&hp, "gemma3", 64, "attention.query_pre_attn_scalar", 128, 0, &err),
+                     BN_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "expected 64"));
+    assert_string_equal(err.where, "gemma3.attention.query_pre_attn_scalar");
+    err = (bn_error){0};
+    assert_int_equal(read_with(&hp, "gemma3", 64, "final_logit_softcapping", 0, 0, &err), BN_OK);
+    assert_int_equal(read_with(&hp, "gemma3", 64, "final_logit_softcapping", 30, 0, &err),
+                     BN_ERR_UNSUPPORTED);
+    assert_string_equal(err.where, "gemma3.final_logit_softcapping");
+}
+
+static void minicpm_keys(void **state)
+{
+    bn_hparams hp;
+    bn_error err = {0};
+    (void)state;
+    assert_int_equal(read_with(&hp, "minicpm", 128, NULL, 0, 0, &err), BN_OK);
+    near(hp.embd_scale, 12);
+    near(hp.residual_scale, 1.4 / sqrt(LAYERS));
+    near(hp.logit_scale, WIDTH / 256.0);
+    assert_true(hp.rope == BN_ROPE_NORM && !hp.head_norms);
+    assert_int_equal(read_with(&hp, "minicpm", 128, "logit_scale", 4.0f, 0, &err), BN_OK);
+    near(hp.logit_scale, 0.25);
+    assert_int_equal(read_with(&hp, "minicpm", 128, "residual_scale", 0.5f, 0, &err), BN_OK);
+    near(hp.residual_scale, 0.5);
+    assert_int_equal(read_with(&hp, "minicpm", 128, "embedding_scale", 2.0f, 0, &err), BN_OK);
+    near(hp.embd_scale, 2);
+}
+
+static void pooling_keys(void **state)
+{
+    static const bn_pooling WANT[] = {BN_POOLING_FILE, BN_POOLING_MEAN, BN_POOLING_FIRST, BN_POOLING_LAST,
+                                      BN_POOLING_FILE};
+    bn_hparams hp;
+    bn_error err = {0};
+    (void)state;
+    for (uint32_t i = 1; i < BN_ARRAY_LEN(WANT); i++) {
+        assert_int_equal(read_with(&hp, "qwen3", 128, "pooling_type", 0, i, &err), BN_OK);
+        assert_int_equal(hp.pooling, WANT[i]);
+    }
+    assert_int_equal(read_with(&hp, "qwen3", 128, NULL, 0, 0, &err), BN_OK);
+    assert_int_equal(hp.pooling, BN_POOLING_FILE);
+    assert_int_equal(hp.embd_scale == 1.0f && hp.residual_scale == 1.0f && hp.logit_scale == 1.0f, 1);
+}
+
+/* ---- embeddings ---- */
+
+#define N_IDS 11u
+static const int32_t IDS[N_IDS] = {3, 141, 59, 26, 53, 58, 97, 93, 23, 84, 62};
+
+struct fixture {
+    unsigned char *bytes;
+    bn_model *model;
+    size_t n_embd;
+};
+
+static int open_model(void **state)
+{
+    static struct fixture f;
+    const struct bn_fixture_spec spec = {.size = bn_fixture_size_find("nano"),
+                                         .arch = BN_FIXTURE_GEMMA3,
+                                         .format = BN_TYPE_I2_S,
+                                         .input_norms = true,
+                                         .window = 4,
+                                         .seed = 7};
+    struct bn_buf file = {.max = 64u << 20};
+    struct bn_sink sink = {.memory = &file, .fd = -1};
+    bn_error err = {0};
+    assert_int_equal(bn_fixture_generate(&spec, &sink, &err), BN_OK);
+    f.bytes = bn_alloc_aligned(file.len, 1);
+    memcpy(f.bytes, file.data, file.len);
+    if (bn_model_open_memory(&f.model, f.bytes, file.len, "model", NULL, &err) != BN_OK)
+        fail_msg("%s: %s", err.where, err.msg);
+    bn_buf_release(&file);
+    f.n_embd = bn_model_hparams(f.model)->n_embd;
+    *state = &f;
+    return 0;
+}
+
+static int close_model(void **state)
+{
+    struct fixture *f = *state;
+    bn_model_close(f->model);
+    bn_free(f->bytes);
+    return 0;
+}
+
+/* The embedding of IDS; rows is room for N_IDS vectors. */
+static void embed(const struct fixture *f, uint32_t n_batch, uint32_t n_threads, bn_embed_options how,
+                  float *rows)
+{
+    bn_session_options options = {
+        .n_ctx = 32, .n_batch = n_batch, .n_threads = n_threads, .exact_threads = true};
+    bn_session *s = NULL;
+    bn_error err = {0};
+    assert_int_equal(bn_session_open(&s, f->model, &options, &err), BN_OK);
+    if (bn_session_embed(s, IDS, N_IDS, &how, rows, &err) != BN_OK) fail_msg("%s", err.msg);
+    assert_int_equal(bn_session_position(s), N_IDS);
+    bn_session_close(s);
+}
+
+/* Rows without pooling are the hidden states that single evaluations leave. */
+static void rows_are_hidden_states(void **state)
+{
+    const struct fixture *f = *state;
+    float *rows = bn_alloc(N_IDS * f->n_embd, sizeof *rows);
+    bn_session *s = NULL;
+    embed(f, 4, 1, (bn_embed_options){BN_POOLING_NONE, .as_is = true}, rows);
+    assert_int_equal(bn_session_open(&s, f->model, NULL, NULL), BN_OK);
+    float *logits = bn_alloc(bn_model_hparams(f->model)->n_vocab, sizeof *logits);
+    for (size_t i = 0; i < N_IDS; i++) {
+        assert_int_equal(bn_session_eval(s, IDS + i, 1, BN_LOGITS_LAST, logits, NULL), BN_OK);
+        assert_memory_equal(rows + i * f->n_embd, bn_session_hidden(s), f->n_embd * sizeof *rows);
+    }
+    bn_session_close(s);
+    bn_free(logits);
+    bn_free(rows);
+}
+
+static void poolings_are_what_they_say(void **state)
+{
+    const struct fixture *f = *state;
+    float *rows = bn_alloc(N_IDS * f->n_embd, sizeof *rows), *one = bn_alloc(f->n_embd, sizeof *one);
+    embed(f, 4, 1, (bn_embed_options){BN_POOLING_NONE, .as_is = true}, rows);
+    embed(f, 4, 1, (bn_embed_options){BN_POOLING_FIRST, .as_is = true}, one);
+    assert_memory_equal(one, rows, f->n_embd * sizeof *one);
+    embed(f, 4, 1, (bn_embed_options){BN_POOLING_LAST, .as_is = true}, one);
+    assert_memory_equal(one, rows + (N_IDS - 1) * f->n_embd, f->n_embd * sizeof *one);
+    embed(f, 4, 1, (bn_embed_options){BN_POOLING_MEAN, .as_is = true}, one);
+    for (size_t i = 0; i < f->n_embd; i++) {
+        double sum = 0;
+        for (size_t j = 0; j < N_IDS; j++)
+            sum += (double)rows[j * f->n_embd + i];
+        assert_true(one[i] == (float)(sum / N_IDS));
+    }
+    float *unit = bn_alloc(f->n_embd, sizeof *unit);
+    double length = 0, product = 0, size = 0;
+    embed(f, 4, 1, (bn_embed_options){BN_POOLING_MEAN, .as_is = false}, unit);
+    for (size_t i = 0; i < f->n_embd; i++) {
+        length += (double)unit[i] * (double)unit[i];
+        product += (double)unit[i] * (double)one[i];
+        size += (double)one[i] * (double)one[i];
+    }
+    assert_true(fabs(length - 1) < 1e-6 && fabs(product - sqrt(size)) < 1e-5 * sqrt(size));
+    bn_free(unit);
+    bn_free(one);
+    bn_free(rows);
+}
+
+/* The file says: the last token. */
+static void batches_and_threads_change_nothing(void **state)
+{
+    static const uint32_t BATCHES[] = {1, 2, 5, 16};
+    const struct fixture *f = *state;
+    float *want = bn_alloc(N_IDS * f->n_embd, sizeof *want), *got = bn_alloc(N_IDS * f->n_embd, sizeof *got);
+    for (int kind = BN_POOLING_FILE; kind <= BN_POOLING_LAST; kind++) {
+        size_t n = (kind == BN_POOLING_NONE ? N_IDS : 1) * f->n_embd * sizeof *want;
+        bn_embed_options how = {(bn_pooling)kind, false};
+        embed(f, N_IDS, 1, how, want);
+        for (size_t i = 0; i < BN_ARRAY_LEN(BATCHES); i++)
+            for (uint32_t threads = 1; threads <= 3; threads++) {
+                embed(f, BATCHES[i], threads, how, got);
+                assert_memory_equal(got, want, n);
+            }
+        if (kind != BN_POOLING_FILE) continue;
+        embed(f, N_IDS, 1, (bn_embed_options){BN_POOLING_LAST, false}, got);
+        assert_memory_equal(got, want, n);
+    }
+    bn_free(got);
+    bn_free(want);
+}
+
+static void bad_calls(void **state)
+{
+    const struct fixture *f = *state;
+    bn_session *s = NULL;
+    bn_error err = {0};
+    float *row = bn_alloc(f->n_embd, sizeof *row);
+    int32_t wrong = -1;
+    assert_int_equal(bn_session_open(&s, f->model, NULL, NULL), BN_OK);
+    assert_int_equal(bn_session_embed(s, IDS, 0, NULL, row, &err), BN_ERR_ARG);
+    err = (bn_error){0};
+    assert_int_equal(bn_session_embed(s, &wrong, 1, NULL, row, &err), BN_ERR_ARG);
+    assert_int_equal(bn_session_position(s), 0);
+    f->model->hp.pooling = BN_POOLING_FILE;
+    err = (bn_error){0};
+    assert_int_equal(bn_session_embed(s, IDS, N_IDS, NULL, row, &err), BN_ERR_UNSUPPORTED);
+    assert_non_null(strstr(err.msg, "gemma3.pooling_type"));
+    f->model->hp.pooling = BN_POOLING_LAST;
+    assert_int_equal(bn_session_embed(s, IDS, N_IDS, NULL, row, NULL), BN_OK);
+    bn_session_close(s);
+    bn_free(row);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gemma3_keys),
+        cmocka_unit_test(minicpm_keys),
+        cmocka_unit_test(pooling_keys),
+        cmocka_unit_test_setup_teardown(rows_are_hidden_states, open_model, close_model),
+        cmocka_unit_test_setup_teardown(poolings_are_what_they_say, open_model, close_model),
+        cmocka_unit_test_setup_teardown(batches_and_threads_change_nothing, open_model, close_model),
+        cmocka_unit_test_setup_teardown(bad_calls, open_model, close_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
