@@ -4,6 +4,7 @@
  * them. The files that are read are the inputs of the record, so that the same inputs give the same bytes:
  * the name of the folder is not in the result.
  */
+#define _POSIX_C_SOURCE 200809L
 #include <limits.h>
 #include <stdio.h>
 #include <unistd.h>

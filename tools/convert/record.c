@@ -2,6 +2,7 @@
  *
  * Makes and checks records of conversions; see record.h.
  */
+#define _POSIX_C_SOURCE 200809L
 #include "tools/convert/record.h"
 
 #include <limits.h>
