@@ -226,6 +226,9 @@ refuse index shards 4 'model.safetensors.index.json: .*the index says nothing'
 refuse path shards 4 'is not a .safetensors name'
 check "no output appeared" bash -c "! ls '$tmp'/no.gguf* 2>/dev/null"
 folder $llama trits
+echo '{}' >"$tmp/folder/hadamard_packing.json"
+says 9 "a folder with rotated weights is refused" 'rotated weights are not converted' to "$tmp/folder" i2_s
+rm "$tmp/folder/hadamard_packing.json"
 truncate -s -1 "$tmp/folder/model.safetensors"
 says 4 "a file that is cut off" 'model.safetensors: .*is not within .*\(at byte' to "$tmp/folder" i2_s
 folder $llama trits

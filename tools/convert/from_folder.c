@@ -38,8 +38,21 @@ bn_status bn_cv_folder_json(struct bn_cv_folder *f, const char *name, bool requi
     return status;
 }
 
+/* Weights that are stored rotated give nonsense without keys that say so. */
+static bn_status refuse_rotated(struct bn_cv_folder *f, bn_error *err)
+{
+    static const char MANIFEST[] = "hadamard_packing.json";
+    size_t index;
+    BN_TRY(bn_cv_folder_input(f, MANIFEST, false, &index, err));
+    if (index == SIZE_MAX) return BN_OK;
+    return bn_hint(
+        bn_fail_in(err, BN_ERR_UNSUPPORTED, MANIFEST, "rotated weights are not converted from folders"), err,
+        "convert the GGUF file of the model, whose keys describe the rotation");
+}
+
 static bn_status read_folder(struct bn_cv_folder *f, bn_error *err)
 {
+    BN_TRY(refuse_rotated(f, err));
     BN_TRY(bn_cv_folder_json(f, "config.json", true, &f->config, err));
     BN_TRY(bn_cv_folder_json(f, "tokenizer_config.json", false, &f->settings, err));
     BN_TRY(bn_cv_folder_shards(f, err));
