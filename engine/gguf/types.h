@@ -15,6 +15,8 @@ enum bn_type {
     BN_TYPE_F16 = 1,
     BN_TYPE_Q4_0 = 2,
     BN_TYPE_Q8_0 = 8,
+    BN_TYPE_Q4_K = 12,
+    BN_TYPE_Q5_K = 13,
     BN_TYPE_Q6_K = 14,
     BN_TYPE_BF16 = 30,
     BN_TYPE_TQ1_0 = 34,

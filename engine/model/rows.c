@@ -38,6 +38,43 @@ TERNARY_ROW(ptq1_row, BN_PTQ1_BLOCK, BN_PTQ1_BLOCK_BYTES, bn_unpack_ptq1(values,
 TERNARY_ROW(tq1_row, BN_TQ2_BLOCK, BN_TQ1_BLOCK_BYTES, bn_unpack_tq1(values, block))
 TERNARY_ROW(tq2_row, BN_TQ2_BLOCK, BN_TQ2_BLOCK_BYTES, bn_unpack_tq2(values, block))
 
+static float half_at(const uint8_t *at)
+{
+    float x;
+    bn_kernels_ref.f16_to_f32(&x, at, 1);
+    return x;
+}
+
+/* Q4_K and Q5_K: blocks of 256 in eight groups of 32. A block has a scale and an offset in binary16, then for each
+ * group six bits of both, then (Q5_K) the fifth bits, then the four low ones: 32 bytes hold two groups. */
+static void kq_row(float *y, const uint8_t *block, size_t n, bool five)
+{
+    for (size_t i = 0; i < n; i += 256, block += five ? 176 : 144) {
+        const uint8_t *six = block + 4, *fifth = block + 16, *low = fifth + (five ? 32 : 0);
+        float d = half_at(block), offset = half_at(block + 2);
+        for (unsigned g = 0; g < 8; g++) {
+            unsigned scale = g < 4 ? six[g] & 63u : (six[g + 4] & 15u) | (six[g - 4] & 0xC0u) >> 2;
+            unsigned least = g < 4 ? six[g + 4] & 63u : (unsigned)six[g + 4] >> 4 | (six[g] & 0xC0u) >> 2;
+            float step = d * (float)scale, base = offset * (float)least;
+            for (size_t k = 0; k < 32; k++) {
+                unsigned q = low[g / 2 * 32 + k] >> (g % 2 * 4) & 15u;
+                if (five) q |= (fifth[k] >> g & 1u) << 4;
+                y[i + 32 * g + k] = step * (float)q - base;
+            }
+        }
+    }
+}
+
+static void q4_k_row(float *y, const void *x, size_t n)
+{
+    kq_row(y, x, n, false);
+}
+
+static void q5_k_row(float *y, const void *x, size_t n)
+{
+    kq_row(y, x, n, true);
+}
+
 struct widening {
     enum bn_kernel slot;
     void (*widen)(float *y, const void *x, size_t n);
@@ -56,6 +93,10 @@ static struct widening widening_of(const struct bn_kernels *kernels, uint32_t ty
         return (struct widening){BN_KERNEL_Q6_K_TO_F32, kernels->q6_k_to_f32};
     case BN_TYPE_Q4_0:
         return (struct widening){BN_KERNEL_Q4_0_TO_F32, kernels->q4_0_to_f32};
+    case BN_TYPE_Q4_K:
+        return (struct widening){BN_KERNEL_COUNT, q4_k_row};
+    case BN_TYPE_Q5_K:
+        return (struct widening){BN_KERNEL_COUNT, q5_k_row};
     case BN_TYPE_Q2_0:
         return (struct widening){BN_KERNEL_COUNT, q2_row};
     case BN_TYPE_PQ2_0:
@@ -78,7 +119,8 @@ enum bn_kernel bn_matrix_slot(const struct bn_matrix *matrix)
 
 bool bn_matrix_is_ternary(const struct bn_matrix *matrix)
 {
-    return matrix->type != BN_TYPE_F32 && bn_matrix_slot(matrix) == BN_KERNEL_COUNT;
+    return matrix->type == BN_TYPE_Q2_0 || matrix->type == BN_TYPE_PQ2_0 || matrix->type == BN_TYPE_PTQ1_0 ||
+           matrix->type == BN_TYPE_TQ1_0 || matrix->type == BN_TYPE_TQ2_0;
 }
 
 void bn_widen(const struct bn_kernels *kernels, uint32_t type, float *out, const void *data, size_t n)

@@ -7,8 +7,8 @@
 
 #include "model/model.h"
 
-/* The slot that widens rows of this matrix; F32 rows are copied and ternary rows
- * are unpacked, which are not kernels: BN_KERNEL_COUNT. */
+/* The slot that widens rows of this matrix; BN_KERNEL_COUNT when no kernel does: F32 rows are
+ * copied; ternary rows and those in Q4_K and Q5_K are unpacked. */
 enum bn_kernel bn_matrix_slot(const struct bn_matrix *matrix);
 /* Whether the rows are blocks of ternary weights. */
 bool bn_matrix_is_ternary(const struct bn_matrix *matrix);

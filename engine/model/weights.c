@@ -69,6 +69,8 @@ static bn_status bind_matrix(struct bn_model *m, const char *name, size_t rows, 
     case BN_TYPE_F16:
     case BN_TYPE_BF16:
     case BN_TYPE_Q8_0:
+    case BN_TYPE_Q4_K:
+    case BN_TYPE_Q5_K:
     case BN_TYPE_Q6_K:
     case BN_TYPE_Q4_0:
     case BN_TYPE_Q2_0:

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "infer/session.h"
 #include "model/hparams.h"
+#include "model/rows.h"
 #include "tests/unit/unit.h"
 #include "tools/fixtures/fixtures.h"
 
@@ -118,6 +119,34 @@ static void pooling_keys(void **state)
     assert_int_equal(read_with(&hp, "qwen3", 128, NULL, 0, 0, &err), BN_OK);
     assert_int_equal(hp.pooling, BN_POOLING_FILE);
     assert_int_equal(hp.embd_scale == 1.0f && hp.residual_scale == 1.0f && hp.logit_scale == 1.0f, 1);
+}
+
+/* ---- rows in Q4_K and Q5_K ---- */
+
+/* d = 1, offset 1/2; the scales of the groups are 1, 2, 3, 4, 17, 3, 5, 7, the offsets 5, 6, 7, 8, 34, 4, 6, 8: the
+ * upper bits of 17 and 34 are in the bytes of the first group. Each byte of low bits is 0xA3, each of fifth bits 0x42. */
+static void k_rows(void **state)
+{
+    static const unsigned SCALE[] = {1, 2, 3, 4, 17, 3, 5, 7}, LEAST[] = {5, 6, 7, 8, 34, 4, 6, 8};
+    static const uint8_t HEAD[16] = {0x00,     0x3C, 0x00, 0x38, 1 | 0x40, 2,    3,    4,
+                                     5 | 0x80, 6,    7,    8,    0x21,     0x43, 0x65, 0x87};
+    uint8_t block[176];
+    float y[256];
+    (void)state;
+    for (int five = 0; five < 2; five++) {
+        memcpy(block, HEAD, sizeof HEAD);
+        memset(block + 16, 0x42, 32);
+        memset(block + (five ? 48 : 16), 0xA3, 128);
+        bn_widen(&bn_kernels_ref, five ? BN_TYPE_Q5_K : BN_TYPE_Q4_K, y, block, 256);
+        for (unsigned i = 0; i < 256; i++) {
+            unsigned g = i / 32, q = g % 2 == 0 ? 3 : 10;
+            if (five && (g == 1 || g == 6)) q += 16;
+            float want = (float)(SCALE[g] * q) - 0.5f * (float)LEAST[g];
+            if (y[i] != want)
+                fail_msg("%s, value %u: %g, expected %g", five ? "Q5_K" : "Q4_K", i, (double)y[i],
+                         (double)want);
+        }
+    }
 }
 
 /* ---- embeddings ---- */
@@ -275,6 +304,7 @@ int main(void)
         cmocka_unit_test(gemma3_keys),
         cmocka_unit_test(minicpm_keys),
         cmocka_unit_test(pooling_keys),
+        cmocka_unit_test(k_rows),
         cmocka_unit_test_setup_teardown(rows_are_hidden_states, open_model, close_model),
         cmocka_unit_test_setup_teardown(poolings_are_what_they_say, open_model, close_model),
         cmocka_unit_test_setup_teardown(batches_and_threads_change_nothing, open_model, close_model),

@@ -13,11 +13,22 @@ static void names_and_readability(void **state)
         const char *name;
         bool readable;
     } ROWS[] = {
-        {BN_TYPE_F32, "F32", true},     {BN_TYPE_F16, "F16", true},     {BN_TYPE_Q4_0, "Q4_0", true},
-        {BN_TYPE_Q8_0, "Q8_0", true},   {BN_TYPE_Q6_K, "Q6_K", true},   {BN_TYPE_BF16, "BF16", true},
-        {BN_TYPE_TQ1_0, "TQ1_0", true}, {BN_TYPE_TQ2_0, "TQ2_0", true}, {BN_TYPE_I2_S, "I2_S", true},
-        {BN_TYPE_TL1, "TL1", false},    {BN_TYPE_TL2, "TL2", false},    {12, "Q4_K", false},
-        {BN_TYPE_Q2_0, "Q2_0", true},   {BN_TYPE_PQ2_0, "PQ2_0", true}, {BN_TYPE_PTQ1_0, "PTQ1_0", true},
+        {BN_TYPE_F32, "F32", true},
+        {BN_TYPE_F16, "F16", true},
+        {BN_TYPE_Q4_0, "Q4_0", true},
+        {BN_TYPE_Q8_0, "Q8_0", true},
+        {BN_TYPE_Q6_K, "Q6_K", true},
+        {BN_TYPE_Q4_K, "Q4_K", true},
+        {BN_TYPE_BF16, "BF16", true},
+        {BN_TYPE_TQ1_0, "TQ1_0", true},
+        {BN_TYPE_TQ2_0, "TQ2_0", true},
+        {BN_TYPE_I2_S, "I2_S", true},
+        {BN_TYPE_TL1, "TL1", false},
+        {BN_TYPE_TL2, "TL2", false},
+        {12, "Q4_K", false},
+        {BN_TYPE_Q2_0, "Q2_0", true},
+        {BN_TYPE_PQ2_0, "PQ2_0", true},
+        {BN_TYPE_PTQ1_0, "PTQ1_0", true},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++) {
         const struct bn_type_info *info = bn_type_info(ROWS[i].type);
