@@ -317,17 +317,32 @@ static bn_status read_alignment(struct cursor *c, struct bn_gguf *gguf)
 
 /* ---- Tensors ---- */
 
-/* Whether type numbers from 36 on have the meaning of the BitNet forks in this file. */
-static bool is_bitnet(const struct bn_gguf *gguf)
+/* What type numbers mean in this file that have several meanings. */
+struct dialect {
+    bool bitnet; /* 36, 38 and 39 are those of the BitNet forks */
+    bool i2s;    /* 36 is */
+};
+
+static bool is_one_of(struct bn_str name, const char *const *names, size_t n)
 {
-    struct bn_str arch = {NULL, 0};
+    for (size_t i = 0; i < n; i++)
+        if (bn_str_equal(name, names[i])) return true;
+    return false;
+}
+
+static struct dialect dialect_of(const struct bn_gguf *gguf)
+{
+    static const char *const BITNET[] = {"bitnet-b1.58", "bitnet", "bitnet-25"};
+    /* These are younger than the end of the other meaning of 36. */
+    static const char *const YOUNG[] = {"qwen3", "gemma3"};
+    struct bn_str arch = {"", 0};
     uint32_t file_type = 0;
-    bn_status s = bn_gguf_str(gguf, "general.architecture", &arch, NULL);
-    if (s == BN_OK && (bn_str_equal(arch, "bitnet-b1.58") || bn_str_equal(arch, "bitnet") ||
-                       bn_str_equal(arch, "bitnet-25")))
-        return true;
-    s = bn_gguf_u32(gguf, "general.file_type", &file_type, NULL);
-    return s == BN_OK && file_type >= BN_TYPE_TL1 && file_type <= FILE_TYPE_I2_S;
+    (void)bn_gguf_str(gguf, "general.architecture", &arch, NULL);
+    (void)bn_gguf_u32(gguf, "general.file_type", &file_type, NULL);
+    struct dialect d = {.bitnet = file_type >= BN_TYPE_TL1 && file_type <= FILE_TYPE_I2_S};
+    d.bitnet |= is_one_of(arch, BITNET, BN_ARRAY_LEN(BITNET));
+    d.i2s = d.bitnet || is_one_of(arch, YOUNG, BN_ARRAY_LEN(YOUNG));
+    return d;
 }
 
 static const char READABLE_TERNARY[] = "ternary types that bn reads: I2_S, TQ1_0, TQ2_0, Q2_0, PQ2_0, PTQ1_0";
@@ -396,7 +411,7 @@ static bn_status take_dims(struct cursor *c, const char *where, struct bn_gguf_t
     return BN_OK;
 }
 
-static bn_status take_tensor(struct cursor *c, uint64_t index, bool bitnet, uint32_t alignment,
+static bn_status take_tensor(struct cursor *c, uint64_t index, struct dialect dialect, uint32_t alignment,
                              struct bn_gguf_tensor *t)
 {
     char where[BN_GGUF_NAMED_BYTES];
@@ -407,8 +422,8 @@ static bn_status take_tensor(struct cursor *c, uint64_t index, bool bitnet, uint
     uint64_t start = c->pos;
     BN_TRY(take_u32(c, where, "the type", &t->type));
     const struct bn_type_info *info = bn_type_info(t->type);
-    if (info == NULL || !info->readable || (t->type == BN_TYPE_I2_S && !bitnet))
-        return fail_type(c, t, start, bitnet);
+    if (info == NULL || !info->readable || (t->type == BN_TYPE_I2_S && !dialect.i2s))
+        return fail_type(c, t, start, dialect.bitnet);
     if (t->ne[0] % info->block != 0)
         return bn_fail_at(c->err, BN_ERR_FORMAT, start, where,
                           "rows of %" PRIu64 " elements, not a multiple of %u, the block of %s", t->ne[0],
@@ -443,9 +458,9 @@ static bn_status read_tensors(struct cursor *c, struct bn_gguf *gguf)
     gguf->tensors = bn_alloc(gguf->n_tensors, sizeof *gguf->tensors);
     gguf->by_name = bn_alloc(gguf->n_tensors, sizeof *gguf->by_name);
     if (gguf->tensors == NULL || gguf->by_name == NULL) return bn_nomem(c->err);
-    bool bitnet = is_bitnet(gguf);
+    struct dialect dialect = dialect_of(gguf);
     for (size_t i = 0; i < gguf->n_tensors; i++)
-        BN_TRY(take_tensor(c, i, bitnet, gguf->alignment, &gguf->tensors[i]));
+        BN_TRY(take_tensor(c, i, dialect, gguf->alignment, &gguf->tensors[i]));
 
     uint64_t start = 0;
     bool fits = bn_round_up_ok(c->pos, gguf->alignment, &start) && start <= c->n_bytes;

@@ -240,6 +240,14 @@ static void print_tensors(const struct bn_gguf *gguf, bn_json *doc)
 
 /* ---- the model ---- */
 
+static const struct {
+    const char *key, *name;
+} ACTIVATIONS[] = {
+    [BN_ACTIVATION_RELU2] = {"relu2", "squared ReLU"},
+    [BN_ACTIVATION_SILU] = {"silu", "SiLU"},
+    [BN_ACTIVATION_GELU] = {"gelu", "GELU"},
+};
+
 static void put_model(const struct bn_model *m, bn_json *doc)
 {
     const bn_hparams *hp = &m->hp;
@@ -253,7 +261,7 @@ static void put_model(const struct bn_model *m, bn_json *doc)
     bn_json_put_u64(model, "head_dim", hp->head_dim);
     bn_json_put_u64(model, "vocab_size", hp->n_vocab);
     bn_json_put_u64(model, "context", hp->n_ctx);
-    bn_json_put_string(model, "activation", hp->activation == BN_ACTIVATION_RELU2 ? "relu2" : "silu");
+    bn_json_put_string(model, "activation", ACTIVATIONS[hp->activation].key);
     bn_json_put_string(model, "rope", hp->rope == BN_ROPE_NEOX ? "neox" : "norm");
     bn_json_put_bool(model, "sub_norms", hp->sub_norms);
     bn_json_put_bool(model, "head_norms", hp->head_norms);
@@ -273,8 +281,7 @@ static void print_model(const struct bn_model *m)
            hp->n_layer, hp->n_embd, hp->n_ff, hp->n_head, hp->head_dim, hp->n_head_kv, hp->n_vocab,
            hp->n_ctx);
     printf("%s, rope %s, %s, %s head; %.1f M ternary weights; %.1f MB are read per token\n",
-           hp->activation == BN_ACTIVATION_RELU2 ? "squared ReLU" : "SiLU",
-           hp->rope == BN_ROPE_NEOX ? "neox" : "norm",
+           ACTIVATIONS[hp->activation].name, hp->rope == BN_ROPE_NEOX ? "neox" : "norm",
            hp->sub_norms    ? "sub-norms"
            : hp->head_norms ? "norms of heads"
                             : "no sub-norms",

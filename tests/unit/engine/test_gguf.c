@@ -296,6 +296,9 @@ static void type_36(void **state)
         {"bitnet", 0, 320, BN_OK},
         {"llama", 40, 288, BN_OK},
         {"qwen3", 40, 288, BN_OK},
+        {"qwen3", 0, 288, BN_OK},
+        {"gemma3", 1, 288, BN_OK},
+        {"qwen3", 0, 576, BN_ERR_UNSUPPORTED},
         {"llama", 0, 288, BN_ERR_UNSUPPORTED},
         {"llama", 25, 288, BN_ERR_UNSUPPORTED},
         {"bitnet-b1.58", 40, 256, BN_ERR_UNSUPPORTED},
@@ -357,9 +360,11 @@ static void types_by_name(void **state)
         uint32_t type;
         const char *says, *hint;
     } ROWS[] = {
-        {"bitnet-b1.58", 38, "TL1", "I2_S"}, {"bitnet", 39, "TL2", "I2_S"}, {"gpt-oss", 39, "MXFP4", "Q2_0"},
-        {"llama", 38, "number 38", ""},      {"llama", 12, "Q4_K", ""},     {"llama", 4, "number 4 ", ""},
-        {"llama", 255, "number 255", ""},    {"llama", 40, "Q1_0", ""},     {"llama", 43, "STQ1_0", ""},
+        {"bitnet-b1.58", 38, "TL1", "I2_S"}, {"bitnet", 39, "TL2", "I2_S"},
+        {"gpt-oss", 39, "MXFP4", "Q2_0"},    {"qwen3", 39, "MXFP4", "Q2_0"},
+        {"llama", 38, "number 38", ""},      {"llama", 12, "Q4_K", ""},
+        {"llama", 4, "number 4 ", ""},       {"llama", 255, "number 255", ""},
+        {"llama", 40, "Q1_0", ""},           {"llama", 43, "STQ1_0", ""},
     };
     for (size_t i = 0; i < BN_ARRAY_LEN(ROWS); i++) {
         struct file f = new_file();
