@@ -25,8 +25,8 @@ static const struct bn_option VOCABULARY[] = {BN_OPTION_MODEL, {0}};
 static const struct bn_option TEXT[] = {BN_OPTION_PROMPT, BN_OPTION_FILE, {0}};
 
 static const struct bn_option IDS[] = {
-    BN_OPTION("tokens", "token ids instead of a text, e.g. 1,2,3", .arg = "IDS", .group = "Input",
-              .repeatable = true, BN_TO_IDS(struct bn_run_options, tokens)),
+    BN_OPTION("tokens", "token ids instead of a text, e.g. 1,2,3", .rare = true, .arg = "IDS",
+              .group = "Input", .repeatable = true, BN_TO_IDS(struct bn_run_options, tokens)),
     {0},
 };
 

@@ -362,7 +362,7 @@ static void types_by_name(void **state)
     } ROWS[] = {
         {"bitnet-b1.58", 38, "TL1", "I2_S"}, {"bitnet", 39, "TL2", "I2_S"},
         {"gpt-oss", 39, "MXFP4", "Q2_0"},    {"qwen3", 39, "MXFP4", "Q2_0"},
-        {"llama", 38, "number 38", ""},      {"llama", 12, "Q4_K", ""},
+        {"llama", 38, "number 38", ""},      {"llama", 10, "Q2_K", ""},
         {"llama", 4, "number 4 ", ""},       {"llama", 255, "number 255", ""},
         {"llama", 40, "Q1_0", ""},           {"llama", 43, "STQ1_0", ""},
     };

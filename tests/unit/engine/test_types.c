@@ -25,7 +25,7 @@ static void names_and_readability(void **state)
         {BN_TYPE_I2_S, "I2_S", true},
         {BN_TYPE_TL1, "TL1", false},
         {BN_TYPE_TL2, "TL2", false},
-        {12, "Q4_K", false},
+        {10, "Q2_K", false},
         {BN_TYPE_Q2_0, "Q2_0", true},
         {BN_TYPE_PQ2_0, "PQ2_0", true},
         {BN_TYPE_PTQ1_0, "PTQ1_0", true},
