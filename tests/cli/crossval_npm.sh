@@ -45,6 +45,25 @@ for kind in bitnet:tq2_0 bitnet:tq1_0 bitnet:f16 llama:tq2_0 llama:tq1_0 llama:f
     check "$kind: logits come" peer_logits "$tmp/peer.f32"
     check "$kind: they agree" "$bin/crossval/bn-compare-logits" "$tmp/engine.f32" "$tmp/peer.f32" "${limits[@]}"
 done
+# Seven layers, so that one of gemma3 is not local. Both programs compute F16 matrices in floats or nearly so.
+close=(--vocab "$vocab" --min-cosine 0.9999 --min-argmax 36 --max-abs 0.05)
+for kind in "deep:gemma3:" "deep:gemma3:--window 16" "small:minicpm:" "deep:qwen3:--embedding f16"; do
+    IFS=: read -r size arch options <<<"$kind"
+    # shellcheck disable=SC2086 # words
+    model=$("$bin/bn-fixtures" gen -q --size "$size" --vocab $vocab --arch "$arch" --format f16 $options -o "$tmp" | sed 's/^[0-9a-f]*  //')
+    check "$arch $options opens" good "\"op\": \"open\", \"model\": \"$model\", \"threads\": 1"
+    engine_logits "$model" "$tmp/engine.f32"
+    check "$arch $options: logits come" peer_logits "$tmp/peer.f32"
+    check "$arch $options: they agree" "$bin/crossval/bn-compare-logits" "$tmp/engine.f32" "$tmp/peer.f32" "${close[@]}"
+    if [ "$options" = "--window 16" ]; then
+        engine_logits "${model/-w16/}" "$tmp/engine.f32"
+        check "attention to all positions in place of the last ones is found" \
+            fails "$bin/crossval/bn-compare-logits" "$tmp/engine.f32" "$tmp/peer.f32" "${close[@]}"
+    fi
+done
+generate llama f16 # whose tokens are compared next
+model=$(echo "$tmp"/tiny-llama-f16-*.gguf)
+good "\"op\": \"open\", \"model\": \"$model\", \"threads\": 1" >/dev/null
 texts=('To be, or not to be' "What is 2+2? I'm 1234567." '  spaces  and\ttabs' 'Gr\u00fc\u00dfe, \u4f60\u597d \ud83d\ude00' 'a\nb\r\n\nc'
     'ne\u0301e  12.5 (x[0]); \u0915\u093f' "HE'LL  \n\n  DON'T !!\n\n9")
 tokens_of_both() { # MODEL TITLE: the model is open
