@@ -247,6 +247,11 @@ static const struct {
     [BN_ACTIVATION_SILU] = {"silu", "SiLU"},
     [BN_ACTIVATION_GELU] = {"gelu", "GELU"},
 };
+static const char *const POOLINGS[] = {[BN_POOLING_FILE] = "",
+                                       [BN_POOLING_NONE] = "none",
+                                       [BN_POOLING_MEAN] = "mean",
+                                       [BN_POOLING_FIRST] = "first",
+                                       [BN_POOLING_LAST] = "last"};
 
 static void put_model(const struct bn_model *m, bn_json *doc)
 {
@@ -267,6 +272,9 @@ static void put_model(const struct bn_model *m, bn_json *doc)
     bn_json_put_bool(model, "head_norms", hp->head_norms);
     bn_json_put_number(model, "yarn_factor", hp->yarn.factor > 0.0f ? (double)hp->yarn.factor : 1.0);
     bn_json_put_u64(model, "hadamard_block", m->hadamard.block);
+    bn_json_put_bool(model, "input_norms", hp->input_norms);
+    if (hp->window != 0) bn_json_put_u64(model, "window", hp->window);
+    if (hp->pooling != BN_POOLING_FILE) bn_json_put_string(model, "pooling", POOLINGS[hp->pooling]);
     bn_json_put_bool(model, "tied_head", hp->tied_head);
     char activations[BN_ACTIVATIONS_BYTES];
     bn_json_put_string(model, "activations", bn_model_activations(m, activations));
@@ -292,6 +300,11 @@ static void print_model(const struct bn_model *m)
     if (hp->yarn.factor > 0.0f) printf(", context extended %g-fold by YaRN", (double)hp->yarn.factor);
     if (m->hadamard.block != 0) printf(", weights rotated by Hadamard blocks of %u", m->hadamard.block);
     putchar('\n');
+    if (hp->input_norms) puts("a norm of the inputs of each linear layer");
+    if (hp->window != 0)
+        printf("%u of %u layers attend to the last %u tokens\n", hp->n_layer - hp->n_layer / hp->period,
+               hp->n_layer, hp->window);
+    if (hp->pooling != BN_POOLING_FILE) printf("embeddings: pooling %s\n", POOLINGS[hp->pooling]);
 }
 
 static void print_limits(void)
