@@ -34,7 +34,7 @@ static uint64_t room_of(const struct places *p, size_t i)
 /* ---- type 42 ---- */
 
 enum fit {
-    FIT_NOT,   /* it overlaps the next tensor, or rows are no multiple of its block */
+    FIT_NOT,   /* it overlaps the next tensor, or a row is not a whole number of blocks */
     FIT_LOOSE, /* it leaves a gap */
     FIT_EXACT, /* the next tensor starts right after it */
 };

@@ -56,7 +56,7 @@ static void constant_blocks(void **state)
     }
 }
 
-/* The code 3 is no ternary weight; the format gives it the value +2. */
+/* The format gives the value +2 to the code 3, which ternary weights do not have. */
 static void code_three_is_two(void **state)
 {
     (void)state;
