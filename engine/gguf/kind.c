@@ -48,7 +48,8 @@ static bool is_safetensors(const struct bn_str *c)
 bn_status bn_gguf_fail_kind(const void *data, uint64_t n_bytes, bn_error *err)
 {
     const struct bn_str text = {data, n_bytes}, *c = &text;
-    static const char CONVERT[] = "bn reads GGUF: bn-convert makes it of safetensors; or download a GGUF file";
+    static const char CONVERT[] =
+        "bn reads GGUF: bn-convert makes it of safetensors; or download a GGUF file";
     static const char DOWNLOAD[] =
         "download the file itself: on Hugging Face the link has /resolve/, not /blob/";
     static const struct {
