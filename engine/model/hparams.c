@@ -78,10 +78,15 @@ static bn_status read_gemma3(bn_hparams *hp, const struct bn_gguf *gguf, bn_erro
     hp->embd_scale = sqrtf((float)hp->n_embd);
     for (size_t i = 0; i < BN_ARRAY_LEN(SCALARS); i++) {
         float stated = (float)size;
-        BN_TRY(read_float(gguf, hp->arch, SCALARS[i], false, 1e-3f, &stated, err));
-        if (stated != (float)size)
-            return bn_fail_at(err, BN_ERR_UNSUPPORTED, key_offset(gguf, key_of(key, hp->arch, SCALARS[i])),
-                              key, "queries scaled for %g elements, expected %u", (double)stated, size);
+        uint32_t whole = size;
+        const struct bn_gguf_kv *kv = bn_gguf_find(gguf, key_of(key, hp->arch, SCALARS[i]));
+        if (kv != NULL && kv->type == BN_GGUF_U32)
+            BN_TRY(read_u32(gguf, hp->arch, SCALARS[i], 1, 1u << 20, &whole, err));
+        else
+            BN_TRY(read_float(gguf, hp->arch, SCALARS[i], false, 1e-3f, &stated, err));
+        if (stated != (float)size || whole != size)
+            return bn_fail_at(err, BN_ERR_UNSUPPORTED, kv->offset, key, "not %u, the elements of a head",
+                              size);
     }
     hp->attn_scale = 1.0f / sqrtf((float)size);
     BN_TRY(refuse_unless(hp, gguf, "attn_logit_softcapping", 0.0f, err));

@@ -78,9 +78,16 @@ static void gemma3_keys(void **state)
     assert_int_equal(read_with(&hp, "gemma3", 64, "attention.query_pre_attn_scalar", 64, 0, &err), BN_OK);
     assert_int_equal(read_with(&hp, "gemma3", 64, "attention.query_pre_attn_scalar", 128, 0, &err),
                      BN_ERR_UNSUPPORTED);
-    assert_non_null(strstr(err.msg, "expected 64"));
+    assert_non_null(strstr(err.msg, "not 64"));
     assert_string_equal(err.where, "gemma3.attention.query_pre_attn_scalar");
     err = (bn_error){0};
+    assert_int_equal(read_with(&hp, "gemma3", 64, "query_pre_attn_scalar", 0, 64, &err), BN_OK);
+    assert_int_equal(read_with(&hp, "gemma3", 64, "query_pre_attn_scalar", 0, 32, &err), BN_ERR_UNSUPPORTED);
+    err = (bn_error){0};
+    assert_int_equal(read_with(&hp, "gemma3", 64, "attention.sliding_window_pattern", 0, 3, &err), BN_OK);
+    assert_int_equal(hp.period, 3);
+    assert_int_equal(read_with(&hp, "gemma3", 64, "rope.freq_base_swa", 50000, 0, &err), BN_OK);
+    near(hp.local_rope_base, 50000);
     assert_int_equal(read_with(&hp, "gemma3", 64, "final_logit_softcapping", 0, 0, &err), BN_OK);
     assert_int_equal(read_with(&hp, "gemma3", 64, "final_logit_softcapping", 30, 0, &err),
                      BN_ERR_UNSUPPORTED);
