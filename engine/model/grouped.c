@@ -50,32 +50,25 @@ static bool read_q2(const struct job *job, const uint8_t *block, struct group *g
     return is_finite_half(group->scale);
 }
 
-static bool put_values(const struct job *job, const int8_t *values, uint16_t scale, struct group *group)
-{
-    uint8_t block[2 + MAX_GROUP / 4];
-    bn_pack_q2(block, values, job->out->group, scale);
-    return read_q2(job, block, group);
-}
-
 static bool read_ptq1(const struct job *job, const uint8_t *block, struct group *group)
 {
-    int8_t values[BN_PTQ1_BLOCK];
-    uint16_t scale = bn_unpack_ptq1(values, block);
-    return put_values(job, values, scale, group);
+    (void)job;
+    group->scale = bn_codes_of_ptq1(group->codes, block);
+    return is_finite_half(group->scale);
 }
 
 static bool read_tq1(const struct job *job, const uint8_t *block, struct group *group)
 {
-    int8_t values[BN_TQ2_BLOCK];
-    uint16_t scale = bn_unpack_tq1(values, block);
-    return put_values(job, values, scale, group);
+    (void)job;
+    group->scale = bn_codes_of_tq1(group->codes, block);
+    return is_finite_half(group->scale);
 }
 
 static bool read_tq2(const struct job *job, const uint8_t *block, struct group *group)
 {
-    int8_t values[BN_TQ2_BLOCK];
-    uint16_t scale = bn_unpack_tq2(values, block);
-    return put_values(job, values, scale, group);
+    (void)job;
+    group->scale = bn_codes_of_tq2(group->codes, block);
+    return is_finite_half(group->scale);
 }
 
 static bool read_floats(const struct job *job, const uint8_t *block, struct group *group)
@@ -92,7 +85,9 @@ static bool read_floats(const struct job *job, const uint8_t *block, struct grou
     }
     job->m->kernels->f32_to_f16(&scale, &max, 1);
     job->m->kernels->f16_to_f32(&back, &scale, 1);
-    return back == max && put_values(job, values, scale, group);
+    uint8_t packed[2 + FLOAT_GROUP / 4];
+    bn_pack_q2(packed, values, FLOAT_GROUP, scale);
+    return back == max && read_q2(job, packed, group);
 }
 
 /* ---- filling tiles ---- */

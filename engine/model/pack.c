@@ -131,6 +131,71 @@ uint16_t bn_unpack_q2(int8_t *values, const uint8_t *block, size_t n)
     return get_scale(block);
 }
 
+/* ---- codes in the order of Q2_0 ---- */
+
+#define EVEN_BYTES 0x00FF00FF00FF00FFu
+
+static uint64_t load8(const uint8_t *bytes)
+{
+    uint64_t x;
+    memcpy(&x, bytes, sizeof x);
+    return x;
+}
+
+/* Eight codes, one a byte, to two bytes with four each. */
+static void put_eight(uint8_t *out, uint64_t codes)
+{
+    codes |= codes >> 6;
+    codes |= codes >> 12;
+    out[0] = (uint8_t)codes;
+    out[1] = (uint8_t)(codes >> 32);
+}
+
+/* Digit of eight bytes to base 3, power = 3^digit: in each byte, byte * power mod 256, times 3, / 256. */
+static uint64_t eight_digits(uint64_t bytes, uint64_t power)
+{
+    uint64_t even = bytes & EVEN_BYTES, odd = bytes >> 8 & EVEN_BYTES;
+    even = (even * power & EVEN_BYTES) * 3 >> 8 & EVEN_BYTES;
+    odd = (odd * power & EVEN_BYTES) * 3 >> 8 & EVEN_BYTES;
+    return even | odd << 8;
+}
+
+/* The last stage has too few bytes for eight at a time. */
+static uint16_t codes_of_base3(uint8_t *codes, const uint8_t *block, const struct stage stages[3])
+{
+    static const uint64_t POW3[5] = {1, 3, 9, 27, 81};
+    for (unsigned i = 0; i < 2; block += stages[i].n, i++)
+        for (unsigned d = 0; d < 5; d++)
+            for (unsigned m = 0; m < stages[i].n; m += 8, codes += 2)
+                put_eight(codes, eight_digits(load8(block + m), POW3[d]));
+    uint8_t last[16];
+    for (unsigned d = 0, k = 0; d < 4; d++)
+        for (unsigned m = 0; m < stages[2].n; m++)
+            last[k++] = (uint8_t)(digit(block[m], d) + 1);
+    for (unsigned k = 0; k < 4 * stages[2].n; k += 8, codes += 2)
+        put_eight(codes, load8(last + k));
+    return get_scale(block + stages[2].n);
+}
+
+uint16_t bn_codes_of_tq1(uint8_t *codes, const uint8_t block[BN_TQ1_BLOCK_BYTES])
+{
+    return codes_of_base3(codes, block, TQ1);
+}
+
+uint16_t bn_codes_of_ptq1(uint8_t *codes, const uint8_t block[BN_PTQ1_BLOCK_BYTES])
+{
+    return codes_of_base3(codes, block, PTQ1);
+}
+
+uint16_t bn_codes_of_tq2(uint8_t *codes, const uint8_t block[BN_TQ2_BLOCK_BYTES])
+{
+    for (unsigned half = 0; half < 64; half += 32)
+        for (unsigned n = 0; n < 4; n++)
+            for (unsigned m = 0; m < 32; m += 8, codes += 2)
+                put_eight(codes, load8(block + half + m) >> (2 * n) & 0x0303030303030303u);
+    return get_scale(block + 64);
+}
+
 void bn_unpack_t5(int8_t values[BN_T5_BLOCK], const uint8_t block[BN_T5_BLOCK_BYTES])
 {
     static const uint8_t POW3[4] = {1, 3, 9, 27};

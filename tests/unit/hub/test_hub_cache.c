@@ -212,8 +212,8 @@ static void test_lockfile_round_trip(void **state)
 {
     (void)state;
     struct bn_hub_locked list[] = {
-        {"z", "a/b", ONE, "dir/m.gguf", SHA_A, "MIT", 7, {"https://example.org/a"}, 1},
-        {"a", NULL, NULL, NULL, SHA_B, NULL, 8, {"https://example.org/b", "http://localhost/b"}, 2},
+        {"z", "a/b", ONE, "dir/m.gguf", SHA_A, "MIT", SHA_B, 7, {"https://example.org/a"}, 1},
+        {"a", NULL, NULL, NULL, SHA_B, NULL, NULL, 8, {"https://example.org/b", "http://localhost/b"}, 2},
     };
     struct bn_hub_locked turned[] = {list[1], list[0]};
     struct bn_buf text = {.max = 1u << 16}, again = {.max = 1u << 16};
@@ -231,6 +231,8 @@ static void test_lockfile_round_trip(void **state)
     assert_string_equal(lock.list[1].file, "dir/m.gguf");
     assert_int_equal(lock.list[1].size, 7);
     assert_string_equal(lock.list[1].licence, "MIT");
+    assert_string_equal(lock.list[1].tokenizer_sha256, SHA_B);
+    assert_null(lock.list[0].tokenizer_sha256);
     bn_hub_lockfile_release(&lock);
     bn_buf_release(&text);
     bn_buf_release(&again);
