@@ -9,8 +9,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "model/hparams.h"
 
 #define KEY(name) "prism.hadamard." name
+#define MAX_NAMES (7u * BN_MAX_LAYERS + 1u)
 
 static bn_status fail(const struct bn_gguf *gguf, bn_status status, const char *key, const char *what,
                       bn_error *err)
@@ -145,6 +147,8 @@ static bn_status read_names(struct bn_hadamard *h, const struct bn_gguf *gguf, b
     char shown[64], what[128];
     BN_TRY(missing(bn_gguf_array(gguf, KEY("weight_names"), BN_GGUF_STRING, &h->names, err),
                    KEY("weight_names"), err));
+    if (h->names->n > MAX_NAMES)
+        return fail(gguf, BN_ERR_LIMIT, KEY("weight_names"), "more names than a model has layers", err);
     const unsigned char *cursor = h->names->value;
     for (uint64_t i = 0; i < h->names->n; i++) {
         struct bn_str name = bn_gguf_next_str(&cursor);
