@@ -74,6 +74,19 @@ struct bn_act16 {
     const int32_t *sum;       /* of q over each group */
 };
 
+/* The code of weight i in row r. */
+static inline unsigned bn_grouped_code(const struct bn_grouped *w, size_t r, size_t i)
+{
+    const uint8_t *tile = w->codes + r / BN_TILE_ROWS * 4 * w->k;
+    return tile[i / 16 * 64 + 4 * (r % BN_TILE_ROWS) + i % 16 / 4] >> (2 * (i % 4)) & 3u;
+}
+
+/* Where element i of a row is in the planes of bn_act16. */
+static inline size_t bn_in_plane(size_t i)
+{
+    return i / 16 * 16 + i % 4 * 4 + i % 16 / 4;
+}
+
 /* The keys or the values of one head: n_pos rows of head_dim binary16 values, ld apart. */
 struct bn_kv {
     const uint16_t *rows;

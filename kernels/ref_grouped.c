@@ -6,21 +6,13 @@
 #include "kernels/kernels_table.h"
 #include "kernels/ref.h"
 
-/* Where element i of a row is in the planes of bn_act16. */
-static size_t in_plane(size_t i)
-{
-    return i / 16 * 16 + i % 4 * 4 + i % 16 / 4;
-}
-
-/* Sum of (code - 1) * q over the group that starts at element `first`; row: within the tile. */
-static int32_t group_sum(const uint8_t *tile, size_t row, size_t first, size_t group,
-                         const struct bn_act16 *x)
+/* Sum of (code - 1) * q over the group of row r that starts at element `first`. */
+static int32_t group_sum(const struct bn_grouped *w, size_t r, size_t first, const struct bn_act16 *x)
 {
     int32_t sum = 0;
-    for (size_t i = first; i < first + group; i++) {
-        int32_t code = tile[i / 16 * 64 + 4 * row + i % 16 / 4] >> (2 * (i % 4)) & 3;
-        size_t at = in_plane(i);
-        sum += (code - 1) * (256 * x->high[at] + x->low[at]);
+    for (size_t i = first; i < first + w->group; i++) {
+        size_t at = bn_in_plane(i);
+        sum += ((int32_t)bn_grouped_code(w, r, i) - 1) * (256 * x->high[at] + x->low[at]);
     }
     return sum;
 }
@@ -33,7 +25,7 @@ void bn_grouped_gemv_ref(float *y, const struct bn_grouped *w, const struct bn_a
         const uint16_t *scales = w->scales + tile * n_groups * BN_TILE_ROWS + row;
         float acc = 0.0f;
         for (size_t g = 0; g < n_groups; g++) {
-            int32_t sum = group_sum(w->codes + tile * 4 * w->k, row, g * w->group, w->group, x);
+            int32_t sum = group_sum(w, r, g * w->group, x);
             acc = fmaf(bn_ref_widen_f16(scales[g * BN_TILE_ROWS]), (float)sum * x->step[g], acc);
         }
         y[r] = acc;
@@ -58,8 +50,8 @@ void bn_quantize16_ref(int8_t *high, int8_t *low, float *step, int32_t *sum, con
         int32_t total = 0;
         for (size_t i = g * group; i < (g + 1) * group; i++) {
             int32_t q = (int32_t)rintf(x[i] * per_step);
-            high[in_plane(i)] = (int8_t)((q + 128) >> 8);
-            low[in_plane(i)] = (int8_t)(((q + 128) & 255) - 128);
+            high[bn_in_plane(i)] = (int8_t)((q + 128) >> 8);
+            low[bn_in_plane(i)] = (int8_t)(((q + 128) & 255) - 128);
             total += q;
         }
         step[g] = power / 8192.0f;

@@ -25,43 +25,55 @@ void bn_trace_layer(const struct pass *p, const char *op, uint32_t layer, const 
 
 /* ---- inputs ---- */
 
-void bn_quantize_row16(const struct pass *p, size_t j, const float *x, size_t width, size_t group,
-                       bool finite)
+/* Row j of the activations for weights in tiles. */
+struct planes {
+    int8_t *high, *low;
+    float *step;
+    int32_t *sum;
+    size_t n_groups; /* that there is room for */
+};
+
+static struct planes planes_of(const struct pass *p, size_t j, size_t width)
 {
     struct bn_session *s = p->s;
     size_t padded = bn_act_padded(width), n_groups = padded / BN_MIN_GROUP;
-    int8_t *high = s->act_q + j * padded, *low = s->act_low + j * padded;
-    float *step = s->act_step + j * n_groups;
-    int32_t *sum = s->act_sum + j * n_groups;
-    s->act16[j] = (struct bn_act16){high, low, step, sum};
+    struct planes row = {s->act_q + j * padded, s->act_low + j * padded, s->act_step + j * n_groups,
+                         s->act_sum + j * n_groups, n_groups};
+    s->act16[j] = (struct bn_act16){row.high, row.low, row.step, row.sum};
+    return row;
+}
+
+/* Sums of 0 and steps of 1. */
+static void clear_groups(const struct planes *row)
+{
+    memset(row->sum, 0, row->n_groups * sizeof *row->sum);
+    for (size_t g = 0; g < row->n_groups; g++)
+        row->step[g] = 1.0f;
+}
+
+void bn_quantize_row16(const struct pass *p, size_t j, const float *x, size_t width, size_t group,
+                       bool finite)
+{
+    struct planes row = planes_of(p, j, width);
     if (finite) {
-        p->kernels->quantize16(high, low, step, sum, x, width, group);
+        p->kernels->quantize16(row.high, row.low, row.step, row.sum, x, width, group);
     } else {
-        memset(high, 0, width);
-        memset(low, 0, width);
-        memset(sum, 0, n_groups * sizeof *sum);
-        for (size_t g = 0; g < n_groups; g++)
-            step[g] = 1.0f;
+        memset(row.high, 0, width);
+        memset(row.low, 0, width);
+        clear_groups(&row);
     }
 }
 
-/* Row j of int8 for weights in tiles: in the low plane, with the step 1. */
+/* Row j of int8, which is where the high plane is to be, becomes the low plane, with the step 1. */
 static void put_narrow_row(const struct pass *p, size_t j, size_t width)
 {
-    struct bn_session *s = p->s;
-    size_t padded = bn_act_padded(width), n_groups = padded / BN_MIN_GROUP, group = p->m->group;
-    int8_t *q = s->act_q + j * padded, *low = s->act_low + j * padded;
-    float *step = s->act_step + j * n_groups;
-    int32_t *sum = s->act_sum + j * n_groups;
-    memset(sum, 0, n_groups * sizeof *sum);
+    struct planes row = planes_of(p, j, width);
+    clear_groups(&row);
     for (size_t i = 0; i < width; i++) {
-        low[i / 16 * 16 + i % 4 * 4 + i % 16 / 4] = q[i];
-        sum[i / group] += q[i];
+        row.low[bn_in_plane(i)] = row.high[i];
+        row.sum[i / p->m->group] += row.high[i];
     }
-    for (size_t g = 0; g < n_groups; g++)
-        step[g] = 1.0f;
-    memset(q, 0, width); /* the high plane */
-    s->act16[j] = (struct bn_act16){q, low, step, sum};
+    memset(row.high, 0, width);
 }
 
 /* One row of activations. Rows that are not finite end the evaluation with an error; until then they are zero,

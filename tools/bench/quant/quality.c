@@ -181,9 +181,8 @@ void bn_quant_calibration(struct bn_suite *s, const struct bn_quant_data *d)
 
 static void count_tiled_row(const struct bn_grouped *w, size_t row, uint64_t counts[3])
 {
-    const uint8_t *tile = w->codes + row / BN_TILE_ROWS * 4 * w->k + row % BN_TILE_ROWS * 4;
     for (size_t i = 0; i < w->k; i++) {
-        unsigned code = tile[i / 16 * 64 + i % 16 / 4] >> (2 * (i % 4)) & 3u;
+        unsigned code = bn_grouped_code(w, row, i);
         counts[code < 3 ? code : 2]++;
     }
 }
