@@ -5,17 +5,26 @@
 #include "infer/pass.h"
 #include "model/rows.h"
 
-enum bn_kernel bn_head_slot(const struct bn_model *m)
+static bool is_ternary(const struct bn_model *m)
 {
+    return m->head_linear.w.rows != 0;
+}
+
+enum bn_kernel bn_head_slot(const struct bn_model *m, size_t n)
+{
+    if (is_ternary(m)) return n == 1 ? BN_KERNEL_GROUPED_GEMV : BN_KERNEL_GROUPED_GEMM;
     return m->head.type == BN_TYPE_F16 ? BN_KERNEL_F16_GEMM : BN_KERNEL_F32_GEMM;
 }
 
-/* A head in a block format is widened row by row. A head row that no token looks up may be damaged all the
+/* For a ternary head the hidden state is quantised already. A head in a block format is widened row by row. A head row that no token looks up may be damaged all the
  * same: it shows in its logits. */
 void bn_head_rows(const struct pass *p, size_t from, size_t to, const float *hidden, size_t n, float *y)
 {
     const struct bn_matrix *h = &p->m->head;
-    if (h->type == BN_TYPE_F16) {
+    if (is_ternary(p->m)) {
+        struct bn_grouped part = bn_grouped_part(&p->m->head_linear.grouped, from, to);
+        multiply_grouped(p, &part, p->s->act16, y + from, h->rows, n);
+    } else if (h->type == BN_TYPE_F16) {
         const uint16_t *w = (const uint16_t *)(const void *)h->data + from * h->k;
         p->kernels->f16_gemm(y + from, h->rows, w, to - from, h->k, hidden, h->k, n);
     } else {
@@ -29,17 +38,6 @@ void bn_head_rows(const struct pass *p, size_t from, size_t to, const float *hid
         if (!bn_all_finite(y + j * h->rows + from, to - from)) p->s->run.bad_row = true;
 }
 
-/* A ternary head: the rows of the hidden state are quantised already. */
-static void ternary_head(const struct pass *p, size_t from, size_t to, size_t n)
-{
-    struct bn_session *s = p->s;
-    size_t rows = p->m->head.rows;
-    struct bn_grouped part = bn_grouped_part(&p->m->head_linear.grouped, from, to);
-    multiply_grouped(p, &part, s->act16, s->run.logits + from, rows, n);
-    for (size_t j = 0; j < n; j++)
-        if (!bn_all_finite(s->run.logits + j * rows + from, to - from)) s->run.bad_row = true;
-}
-
 /* logits = head hidden for the rows wanted. */
 void bn_head(const struct pass *p)
 {
@@ -49,14 +47,8 @@ void bn_head(const struct pass *p)
     my_share(p, h->rows, BN_ROW_GRAIN, &from, &to);
     struct bn_brick_timer brick = brick_begin(p, BN_BRICK_LM_HEAD);
     kernel_begin(p);
-    bool ternary = p->m->head_linear.w.rows != 0;
-    if (ternary)
-        ternary_head(p, from, to, n);
-    else
-        bn_head_rows(p, from, to, s->hidden, n, s->run.logits);
-    enum bn_kernel slot = !ternary ? bn_head_slot(p->m)
-                          : n == 1 ? BN_KERNEL_GROUPED_GEMV
-                                   : BN_KERNEL_GROUPED_GEMM;
-    kernel_end(p, slot, (to - from) * h->row_bytes, shape(to - from, h->k, n));
+    bn_head_rows(p, from, to, s->hidden, n, s->run.logits);
+    kernel_end(p, bn_head_slot(p->m, n), (to - from) * (p->m->head_bytes / h->rows),
+               shape(to - from, h->k, n));
     brick_end(brick, (to - from) * n);
 }

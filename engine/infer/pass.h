@@ -144,8 +144,8 @@ static inline enum bn_kernel multiply_grouped(const struct pass *p, const struct
 
 /* Rows from..to of the head times the n rows at hidden: y[j * rows of the head + r]. Defined in head.c. */
 void bn_head_rows(const struct pass *p, size_t from, size_t to, const float *hidden, size_t n, float *y);
-/* The slot that multiplies there. */
-enum bn_kernel bn_head_slot(const struct bn_model *m);
+/* The slot that multiplies there, for n rows. */
+enum bn_kernel bn_head_slot(const struct bn_model *m, size_t n);
 /* The whole head for the rows of the batch that want logits; a stage, called by all threads. */
 void bn_head(const struct pass *p);
 

@@ -204,7 +204,7 @@ void bn_screen_head(const struct pass *p)
     brick = brick_begin(p, BN_BRICK_LM_HEAD);
     kernel_begin(p);
     size_t n_rows = rescore(p, &x, hidden, find_floor(p), from, to);
-    kernel_end(p, bn_head_slot(p->m), n_rows * head->row_bytes, shape(n_rows, k, 1));
+    kernel_end(p, bn_head_slot(p->m, 1), n_rows * head->row_bytes, shape(n_rows, k, 1));
     brick_end(brick, n_rows);
     atomic_fetch_add(&s->run.n_rescored, n_rows);
 }

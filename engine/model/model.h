@@ -90,7 +90,7 @@ struct bn_model {
     struct bn_gguf gguf;
     void **copies; /* packed or converted weights */
     size_t n_copies;
-    uint64_t ternary_bytes, head_bytes; /* that one token reads from the file */
+    uint64_t ternary_bytes, head_bytes; /* that one token reads: of the file, or of tiles */
     uint64_t packed_bytes;              /* of the T5 copies, 0 without */
     uint64_t ternary_weights;
     uint32_t group; /* of linear layers in tiles; 0: none are in tiles */

@@ -126,6 +126,8 @@ static bn_status bind_head(struct bn_model *m, bn_error *err)
         .k = m->head.k, .rotation = rotation, .extra_scale = 1.0f, .w = {.rows = m->head.rows}};
     bn_status status = bn_grouped_prepare(m, &m->head_linear, bn_gguf_find_tensor(&m->gguf, name), err);
     if (status != BN_OK) bn_error_name(err, name);
+    m->head_bytes =
+        (uint64_t)m->head.rows * m->head_linear.w.row_bytes; /* tiles can be larger than the file's */
     return status;
 }
 
